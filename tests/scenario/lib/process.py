@@ -1,0 +1,143 @@
+"""A child process that never outlives us, with its output in a file."""
+import ctypes
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+PR_SET_PDEATHSIG = 1
+SETPRIV = shutil.which("setpriv")
+LIBC = ctypes.CDLL(None)
+
+
+def _die_with_parent():
+    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def spawn(argv, **options):
+    """subprocess.Popen of a child that the kernel kills when the thread that called this ends, however it ends.
+
+    The thread, not the process: call this from the main thread. setpriv is preferred to preexec_fn, which is not safe
+    in a process with threads.
+    """
+    if SETPRIV:
+        return subprocess.Popen([SETPRIV, "--pdeathsig", "KILL", *map(str, argv)], **options)
+    return subprocess.Popen([str(word) for word in argv], preexec_fn=_die_with_parent, **options)
+
+
+def free_ports(count):
+    """Ports the kernel says are free, all different."""
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in sockets]
+    finally:
+        for one in sockets:
+            one.close()
+
+
+class Process:
+    """One program. start() again after stop() or kill() runs the same command line, appending to the same log."""
+
+    def __init__(self, name, argv, log, env=None, cwd=None):
+        self.name = name
+        self.argv = [str(word) for word in argv]
+        self.log = Path(log)
+        self.env = env
+        self.cwd = cwd
+        self.child = None
+        self.started_at = None
+
+    def start(self):
+        assert not self.running, f"{self.name} runs already"
+        with open(self.log, "ab") as log:
+            self.started_at = time.monotonic()
+            self.child = spawn(
+                self.argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self.env, cwd=self.cwd
+            )
+        return self
+
+    @property
+    def pid(self):
+        return self.child.pid
+
+    @property
+    def running(self):
+        return self.child is not None and self.child.poll() is None
+
+    @property
+    def exit_code(self):
+        return self.child.poll() if self.child else None
+
+    def signal(self, number):
+        if self.running:
+            self.child.send_signal(number)
+
+    def pause(self):
+        """SIGSTOP: the program freezes, its connections stay open and silent."""
+        self.signal(signal.SIGSTOP)
+
+    def resume(self):
+        self.signal(signal.SIGCONT)
+
+    def wait(self, timeout):
+        """Its exit code (negative: the signal), or subprocess.TimeoutExpired."""
+        return self.child.wait(timeout)
+
+    def stop(self, timeout=10.0):
+        """SIGTERM, then SIGKILL past the timeout. Returns the exit code."""
+        if not self.running:
+            return self.exit_code
+        self.resume()
+        self.child.terminate()
+        try:
+            return self.child.wait(timeout)
+        except subprocess.TimeoutExpired:
+            return self.kill()
+
+    def kill(self):
+        """SIGKILL, and waits until it is gone."""
+        if self.running:
+            self.child.kill()
+        return self.child.wait(10) if self.child else None
+
+    def log_text(self):
+        return self.log.read_text(errors="replace") if self.log.exists() else ""
+
+    def log_tail(self, lines=20):
+        return "\n".join(self.log_text().splitlines()[-lines:])
+
+    # --- what it costs -----------------------------------------------------------------------------------------------
+
+    def _proc(self, name):
+        return Path(f"/proc/{self.pid}/{name}").read_text()
+
+    def _status_kib(self, key):
+        for line in self._proc("status").splitlines():
+            if line.startswith(key + ":"):
+                return int(line.split()[1])
+        raise KeyError(key)
+
+    def rss_kib(self):
+        return self._status_kib("VmRSS")
+
+    def rss_anon_kib(self):
+        return self._status_kib("RssAnon")
+
+    def rss_peak_kib(self):
+        return self._status_kib("VmHWM")
+
+    def cpu_seconds(self):
+        """User and system time of all its threads."""
+        fields = self._proc("stat").rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def threads(self):
+        return len(os.listdir(f"/proc/{self.pid}/task"))
+
+    def fds(self):
+        return len(os.listdir(f"/proc/{self.pid}/fd"))
