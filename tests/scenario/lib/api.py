@@ -16,6 +16,8 @@ MERGE = "application/merge-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
 
+CLOSED = (ConnectionError, ssl.SSLEOFError, http.client.HTTPException)
+
 NODES = "/api/v1/nodes"
 EVENTS = "/api/v1/namespaces/default/events"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
@@ -49,6 +51,18 @@ def tls_context(ca, pair=None):
     if pair:
         context.load_cert_chain(str(pair.certificate), str(pair.key))
     return context
+
+
+class _Connection(http.client.HTTPConnection):
+    """HTTPS in which a connection that breaks is an OSError: http.client's own takes it for an orderly end."""
+
+    def __init__(self, host, port, timeout, context):
+        super().__init__(host, port, timeout=timeout)
+        self._context = context
+
+    def connect(self):
+        super().connect()
+        self.sock = self._context.wrap_socket(self.sock, server_hostname=self.host, suppress_ragged_eofs=False)
 
 
 class Api:
@@ -96,7 +110,7 @@ class Api:
             except (OSError, http.client.HTTPException) as problem:
                 self._drop(connection)
                 # a kept connection may have been closed meanwhile: that is no failure of this request
-                if not reused or not isinstance(problem, (ConnectionError, http.client.HTTPException)):
+                if not reused or not isinstance(problem, CLOSED):
                     raise problem if isinstance(problem, OSError) else ConnectionError(repr(problem)) from problem
 
     def call(self, method, path, body=None, **options):
@@ -223,7 +237,7 @@ class Api:
     # --- inside ------------------------------------------------------------------------------------------------------
 
     def _connect(self):
-        connection = http.client.HTTPSConnection(self.host, self.port, timeout=self.timeout, context=self._context)
+        connection = _Connection(self.host, self.port, self.timeout, self._context)
         connection.connect()
         return connection
 

@@ -169,6 +169,12 @@ class Cluster:
         self.wait_ready(port)
         return port
 
+    def stop_others(self):
+        """Ends what second_apiserver() started."""
+        for process in self._others:
+            process.kill()
+        self._others.clear()
+
     def start_scheduler(self):
         if self.scheduler and self.scheduler.running:
             return self.scheduler

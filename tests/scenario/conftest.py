@@ -1,0 +1,141 @@
+"""Fixtures of the scenarios: one control plane for all tests of a session, everything else fresh for each test.
+
+    pytest tests/scenario            on Kubernetes 1.36
+    pytest tests/scenario --all      on 1.28 as well, and the tests that take minutes
+"""
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from lib.api import EVENTS, LEASES, NODES  # noqa: E402
+from lib.ccmd import Ccmd, Inventory, binary  # noqa: E402
+from lib.cluster import Cluster  # noqa: E402
+from lib.faultproxy import FaultProxy  # noqa: E402
+from lib.nodes import Kubelet  # noqa: E402
+
+VERSIONS = ["1.36"]
+ALL_VERSIONS = ["1.36", "1.28"]
+
+
+def pytest_addoption(parser):
+    parser.addoption("--all", action="store_true", help="also on Kubernetes 1.28, and the slow tests")
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "slow: takes minutes, runs with --all only")
+    config.addinivalue_line("markers", "one_version: does not depend on the API server, runs on the newest only")
+
+
+def pytest_generate_tests(metafunc):
+    if "cluster" in metafunc.fixturenames:
+        everywhere = metafunc.config.getoption("all") and not metafunc.definition.get_closest_marker("one_version")
+        metafunc.parametrize("cluster", ALL_VERSIONS if everywhere else VERSIONS, indirect=True, scope="session")
+
+
+def pytest_collection_modifyitems(config, items):
+    if not config.getoption("all"):
+        slow = pytest.mark.skip(reason="slow: runs with --all")
+        for item in items:
+            if item.get_closest_marker("slow"):
+                item.add_marker(slow)
+    if not binary().exists():
+        missing = pytest.mark.skip(reason=f"{binary()} is not built")
+        for item in items:
+            if "ccmd" in getattr(item, "fixturenames", ()) or item.get_closest_marker("needs_binary"):
+                item.add_marker(missing)
+
+
+@pytest.fixture(scope="session")
+def cluster(request):
+    """The control plane, empty of nodes. Tests may stop and restart its parts, and leave them running."""
+    cluster = Cluster(request.param, audit=bool(os.environ.get("CCMD_TEST_AUDIT")))
+    with cluster:
+        yield cluster
+
+
+@pytest.fixture
+def api(cluster):
+    """The administrator's client, of a cluster without nodes and events."""
+    if not cluster.apiserver.running:
+        cluster.start_apiserver()
+    client = cluster.api()
+    clean(client)
+    yield client
+    client.close()
+
+
+def clean(api):
+    for path in (NODES, EVENTS, LEASES):
+        if api.get(path, limit=1)["items"]:
+            api.delete(path)
+
+
+@pytest.fixture
+def inventory(tmp_path):
+    """An inventory without machines, whose file may be written to."""
+    folder = tmp_path / "cloud"
+    folder.mkdir()
+    return Inventory(folder / "inventory.yaml")
+
+
+@pytest.fixture
+def proxy(cluster):
+    """A fault proxy in front of the API server; ccmd uses it if the test asks for both."""
+    with FaultProxy(cluster) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def ccmd(request, cluster, inventory, tmp_path):
+    """Starts ccmds: ccmd("--flag", option=value). They go through the proxy if the test has one.
+
+    At the end each must still be running, or have been stopped by the test, and end well.
+    """
+    started = []
+
+    def start(*flags, kubeconfig=None, inventory=inventory, **options):
+        if kubeconfig is None and "proxy" in request.fixturenames:
+            kubeconfig = cluster.kubeconfig("through-proxy", url=request.getfixturevalue("proxy").url)
+        name = f"ccmd-{len(started)}" if started else "ccmd"
+        one = Ccmd(tmp_path, kubeconfig or cluster.ccmd_kubeconfig, inventory, *flags, name=name, **options)
+        started.append(one)
+        return one.start()
+
+    yield start
+    failed = getattr(request.node, "failed", False)
+    problems = []
+    for one in started:
+        try:
+            one.finish(check=not failed)
+        except AssertionError as problem:
+            problems.append(str(problem))
+    assert not problems, "\n".join(problems)
+
+
+@pytest.fixture
+def kubelet(api):
+    """Registers nodes: kubelet("n1", ip="10.0.0.1"), see lib.nodes.node_object."""
+
+    def register(name, lease=False, **node):
+        one = Kubelet(api, name, **node)
+        one.register(lease=lease)
+        return one
+
+    return register
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    report = (yield).get_result()
+    if report.when == "call" and report.failed:
+        item.failed = True
+        for one in sorted(Path(item.funcargs["tmp_path"]).glob("ccmd*.log")) if "tmp_path" in item.funcargs else []:
+            text = one.read_text(errors="replace")
+            report.sections.append((f"log of {one.stem}", text[-8000:]))
+        if "proxy" in item.funcargs:
+            last = "\n".join(map(repr, item.funcargs["proxy"].requests()[-15:]))
+            report.sections.append(("last requests through the proxy", last))

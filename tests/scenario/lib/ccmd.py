@@ -1,0 +1,269 @@
+"""The program under test, and the inventory file that is its cloud."""
+import os
+import re
+import subprocess
+import time
+from pathlib import Path
+
+import yaml
+
+from .cluster import REPOSITORY
+from .process import Process
+from .wait import wait_for
+
+STOP_S = 2.5  # it promises 2 s
+SANITIZER_REPORT = re.compile(
+    r"ERROR: (Address|Leak|Memory)Sanitizer|WARNING: ThreadSanitizer|runtime error: |SUMMARY: \w+Sanitizer"
+)
+
+
+def binary():
+    return Path(os.environ.get("CCMD_BINARY") or REPOSITORY / "build" / "ccmd")
+
+
+def sanitized(path=None):
+    """Built with a sanitizer: its memory and speed say nothing. The build says so by what it links or contains."""
+    return b"__asan_init" in Path(path or binary()).read_bytes() or b"__tsan_init" in Path(path or binary()).read_bytes()
+
+
+def environment():
+    """Nothing of the caller's proxies, clouds or sanitizer settings gets through."""
+    kept = {key: value for key, value in os.environ.items() if key in ("PATH", "HOME", "TMPDIR", "LANG", "LD_LIBRARY_PATH")}
+    kept["ASAN_OPTIONS"] = os.environ.get("ASAN_OPTIONS", "abort_on_error=0:detect_leaks=1")
+    kept["UBSAN_OPTIONS"] = os.environ.get("UBSAN_OPTIONS", "print_stacktrace=1")
+    kept["TSAN_OPTIONS"] = os.environ.get("TSAN_OPTIONS", "second_deadlock_stack=1")
+    return kept
+
+
+def run_ccmd(*arguments, timeout=10, env=None):
+    """Runs it until it ends by itself: for start-up errors, --help, --version. Returns subprocess.CompletedProcess."""
+    done = subprocess.run(
+        [str(binary()), *map(str, arguments)], capture_output=True, text=True, timeout=timeout, stdin=subprocess.DEVNULL,
+        env={**environment(), **(env or {})},
+    )
+    assert not SANITIZER_REPORT.search(done.stderr), done.stderr
+    return done
+
+
+class Ccmd:
+    """One running ccmd. flags are appended to the usual ones; keyword arguments become --name=value flags.
+
+        Ccmd(folder, cluster.ccmd_kubeconfig, inventory, "-v=4", node_monitor_period="1s").start()
+    """
+
+    def __init__(self, folder, kubeconfig, inventory, *flags, env=None, name="ccmd", **options):
+        argv = [
+            binary(),
+            "--cloud-provider=cloudlycke",
+            f"--cloud-config={getattr(inventory, 'path', inventory)}",
+            f"--kubeconfig={kubeconfig}",
+            "--leader-elect=false",
+            *flags,
+        ]
+        for option, value in options.items():
+            argv.append(f"--{option.replace('_', '-')}={str(value).lower() if isinstance(value, bool) else value}")
+        if not any(str(one).startswith("--secure-port") for one in argv):
+            argv.append("--secure-port=0")
+        self.process = Process(name, argv, Path(folder) / f"{name}.log", env={**environment(), **(env or {})})
+        self._stopped_on_purpose = False
+
+    def __getattr__(self, name):
+        """pid, running, pause(), resume(), kill(), rss_kib(), … are those of the process."""
+        if name == "process":
+            raise AttributeError(name)
+        return getattr(self.process, name)
+
+    def start(self):
+        self.process.start()
+        return self
+
+    def __enter__(self):
+        return self.start()
+
+    def __exit__(self, kind, *_):
+        self.finish(check=kind is None)
+
+    # --- its log -----------------------------------------------------------------------------------------------------
+
+    @property
+    def text(self):
+        return self.process.log_text()
+
+    def wait_log(self, pattern, timeout=10.0):
+        """Waits for a line that matches; returns the match."""
+        compiled = re.compile(pattern, re.MULTILINE)
+
+        def check():
+            found = compiled.search(self.text)
+            if not found:
+                assert self.running, f"ccmd ended with {self.exit_code}"
+            return found
+
+        return wait_for(check, timeout, f"the log to say {pattern!r}", seen=lambda: self.process.log_tail())
+
+    # --- its end -----------------------------------------------------------------------------------------------------
+
+    def stop(self):
+        """SIGTERM: it must end with 0 in time."""
+        assert self.running, f"ccmd ended by itself with {self.exit_code}:\n{self.process.log_tail()}"
+        begun = time.monotonic()
+        self.process.resume()
+        self.process.child.terminate()
+        limit = 30 if sanitized() else STOP_S  # a leak check takes its time
+        try:
+            code = self.process.wait(limit)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            raise AssertionError(f"ccmd did not end within {limit} s of SIGTERM:\n{self.process.log_tail()}") from None
+        took = time.monotonic() - begun
+        self.check_log()
+        assert code == 0, f"ccmd ended with {code}:\n{self.process.log_tail()}"
+        return took
+
+    def kill(self):
+        self._stopped_on_purpose = True
+        return self.process.kill()
+
+    def check_log(self):
+        report = SANITIZER_REPORT.search(self.text)
+        assert not report, f"a sanitizer complains:\n{self.text[max(0, report.start() - 200):][:6000]}"
+
+    def finish(self, check=True):
+        """For the end of a test: stops it if it runs; with check it must have run till now, or been stopped by us."""
+        if self.process.child is None:
+            return
+        if self.running and check:
+            self.stop()
+            return
+        code = self.exit_code
+        if self.running:
+            self.process.kill()
+        self.check_log()
+        if check and not self._stopped_on_purpose:
+            assert code == 0, f"ccmd ended by itself with {code}:\n{self.process.log_tail()}"
+
+
+# --- the cloud ---------------------------------------------------------------------------------------------------------
+
+
+def machine(name, *addresses, id=None, type=None, zone=None, region=None, labels=None, power=None, fault=None, aliases=None):
+    """One entry of machines. An address is (type, address), or a string, which is an InternalIP."""
+    entry = {"name": name, "id": id or f"m-{name}"}
+    for key, value in (("aliases", aliases), ("type", type), ("zone", zone), ("region", region), ("power", power)):
+        if value is not None:
+            entry[key] = value
+    if addresses:
+        pairs = [("InternalIP", one) if isinstance(one, str) else one for one in addresses]
+        entry["addresses"] = [{"type": kind, "address": address} for kind, address in pairs]
+    if labels:
+        entry["labels"] = dict(labels)
+    if fault:
+        entry["fault"] = fault
+    return entry
+
+
+class _Plain(yaml.SafeDumper):
+    """Dictionaries in our order, and no aliases, which the inventory's reader refuses."""
+
+    def ignore_aliases(self, data):
+        return True
+
+
+class Inventory:
+    """The inventory file. Changes are written at once, whole, by rename.
+
+    It reloads fast: debounce and poll are 50 ms and 200 ms unless given.
+    """
+
+    def __init__(self, path, machines=(), cloud=None, reload=None, **more):
+        self.path = Path(path)
+        self.content = {"apiVersion": "cloudlycke.io/v1alpha1", "kind": "Inventory"}
+        if cloud:
+            self.content["cloud"] = dict(cloud)
+        self.content["reload"] = {"debounce": "50ms", "poll": "200ms", "maxRemoval": "100%", **(reload or {})}
+        self.content.update(more)
+        self.content["machines"] = [dict(one) for one in machines]
+        self.write()
+
+    # --- writing -----------------------------------------------------------------------------------------------------
+
+    def text(self):
+        return yaml.dump(self.content, Dumper=_Plain, sort_keys=False)
+
+    def write(self, text=None):
+        """Whole, by rename, as careful editors and configuration management do."""
+        replacement = self.path.with_name(f".{self.path.name}.new")
+        replacement.write_text(self.text() if text is None else text)
+        replacement.replace(self.path)
+        return self
+
+    def write_in_place(self, text=None, pieces=1, pause=0.0):
+        """Truncates and writes the file itself, perhaps in pieces with a pause between: as careless editors do."""
+        data = (self.text() if text is None else text).encode()
+        size = max(1, -(-len(data) // pieces))
+        with open(self.path, "wb", buffering=0) as file:
+            for start in range(0, len(data), size):
+                if start and pause:
+                    time.sleep(pause)
+                file.write(data[start : start + size])
+        return self
+
+    def use_symlinks(self):
+        """Turns the file into what a mounted ConfigMap looks like: NAME -> ..data/NAME, ..data -> a dated folder."""
+        self.path.unlink(missing_ok=True)
+        self.swap_symlink()
+        self.path.symlink_to(Path("..data") / self.path.name)
+        return self
+
+    def swap_symlink(self, text=None):
+        """A new dated folder, then ..data renamed over: what the kubelet does to update a ConfigMap."""
+        folder = self.path.parent / f"..{time.time_ns()}"
+        folder.mkdir()
+        (folder / self.path.name).write_text(self.text() if text is None else text)
+        data, replacement = self.path.parent / "..data", self.path.parent / "..data_tmp"
+        replacement.symlink_to(folder.name)
+        replacement.replace(data)
+        return self
+
+    # --- machines ----------------------------------------------------------------------------------------------------
+
+    @property
+    def machines(self):
+        return self.content["machines"]
+
+    def find(self, name):
+        return next(one for one in self.machines if one["name"] == name)
+
+    def add(self, *machines):
+        self.machines.extend(machines)
+        return self.write()
+
+    def remove(self, *names):
+        return self.remove_quietly(*names).write()
+
+    def remove_quietly(self, *names):
+        """Without writing the file: for the other ways to write."""
+        self.content["machines"] = [one for one in self.machines if one["name"] not in names]
+        return self
+
+    def set(self, name, **fields):
+        """Changes fields of one machine; None removes one."""
+        entry = self.find(name)
+        for key, value in fields.items():
+            if value is None:
+                entry.pop(key, None)
+            else:
+                entry[key] = value
+        return self.write()
+
+    def power(self, name, state):
+        return self.set(name, power=state)
+
+    def fault(self, name, text):
+        return self.set(name, fault=text or None)
+
+    def set_addresses(self, name, *addresses):
+        return self.set(name, addresses=machine(name, *addresses).get("addresses"))
+
+    def provider_id(self, name):
+        return f"cloudlycke://{self.find(name)['id']}"
