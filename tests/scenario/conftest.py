@@ -12,13 +12,14 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from lib.api import EVENTS, LEASES, NODES  # noqa: E402
-from lib.ccmd import Ccmd, Inventory, binary  # noqa: E402
+from lib.ccmd import Ccmd, Inventory, binary, machine  # noqa: E402
 from lib.cluster import Cluster  # noqa: E402
 from lib.faultproxy import FaultProxy  # noqa: E402
-from lib.nodes import Kubelet  # noqa: E402
+from lib.nodes import Kubelet, is_initialized  # noqa: E402
 
 VERSIONS = ["1.36"]
 ALL_VERSIONS = ["1.36", "1.28"]
+SENTINEL = "sentinel"
 
 
 def pytest_addoption(parser):
@@ -76,10 +77,10 @@ def clean(api):
 
 @pytest.fixture
 def inventory(tmp_path):
-    """An inventory without machines, whose file may be written to."""
+    """An inventory, whose file may be written to, of no machine but the sentinel's (see settled)."""
     folder = tmp_path / "cloud"
     folder.mkdir()
-    return Inventory(folder / "inventory.yaml")
+    return Inventory(folder / "inventory.yaml", [machine(SENTINEL, "10.255.0.1")])
 
 
 @pytest.fixture
@@ -126,6 +127,22 @@ def kubelet(api):
         return one
 
     return register
+
+
+@pytest.fixture
+def settled(api):
+    """settled(): returns once ccmd has dealt with all that came before: a new node came in, and was initialised.
+
+    This is how scenarios show that something does not happen, without waiting for long.
+    """
+
+    def settle(timeout=15):
+        kubelet = Kubelet(api, SENTINEL, ip="10.255.0.1")
+        kubelet.register()
+        api.wait_node(SENTINEL, is_initialized, timeout, "the sentinel to be initialised")
+        kubelet.delete()
+
+    return settle
 
 
 @pytest.hookimpl(hookwrapper=True)

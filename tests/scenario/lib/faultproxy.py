@@ -625,6 +625,16 @@ def delay(seconds):
     return act
 
 
+def meanwhile(function):
+    """Runs the function, then passes the request on: for what happens between a client's look and its write."""
+
+    def act(connection, request):
+        function()
+        return forward(connection, request)
+
+    return act
+
+
 def reset(orderly=False):
     """The connection ends before the API server hears of the request."""
 

@@ -145,6 +145,7 @@ class Kubelet:
         self.api = api
         self.name = name
         self.wanted = node_object(name, **node)
+        self._beats = 0  # the field has whole seconds: each beat must be later than the one before
 
     def register(self, lease=False):
         """Creates the node. On a create the API server keeps the status, so this is one request."""
@@ -181,8 +182,10 @@ class Kubelet:
         return self.api.patch(f"{NODES}/{self.name}/status", body, STRATEGIC)
 
     def heartbeat(self):
-        """Only the heartbeat of the Ready condition moves; its status stays."""
-        body = {"status": {"conditions": [{"type": "Ready", "lastHeartbeatTime": later_second()}]}}
+        """Only the heartbeat of the Ready condition moves, by a second; its status stays."""
+        self._beats += 1
+        beat = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(seconds=self._beats)
+        body = {"status": {"conditions": [{"type": "Ready", "lastHeartbeatTime": timestamp(beat)}]}}
         return self.api.patch(f"{NODES}/{self.name}/status", body, STRATEGIC)
 
     def renew_lease(self):
@@ -208,11 +211,6 @@ class Kubelet:
 
     def delete(self):
         return self.api.delete(f"{NODES}/{self.name}")
-
-
-def later_second():
-    """A heartbeat newer than any before it: the field has whole seconds, so never the one that just was."""
-    return timestamp(datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(seconds=1))
 
 
 def create_many(api, count, prefix="node", threads=8, real_sized=True, first=0, **node):
