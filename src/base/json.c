@@ -1,0 +1,275 @@
+/* base/json.c: paths, types and null on top of yyjson.
+ *
+ * yyjson's reader keeps no stack, so deep input cannot hurt it; the depth is bounded for those who walk the
+ * result. It is measured on the parsed values, which lie behind one another in document order: that costs a
+ * tenth of scanning the text for brackets outside strings.
+ */
+#include "base/json.h"
+
+#include "base/alloc.h"
+#include "base/limits.h"
+
+static void *
+json_malloc(void *ctx UNUSED, size_t size)
+{
+	return xmalloc(size);
+}
+
+static void *
+json_realloc(void *ctx UNUSED, void *ptr, size_t old_size UNUSED, size_t size)
+{
+	return xreallocarray(ptr, 1, size);
+}
+
+static void
+json_free(void *ctx UNUSED, void *ptr)
+{
+	free(ptr);
+}
+
+static const yyjson_alc json_alc = {
+	.malloc = json_malloc,
+	.realloc = json_realloc,
+	.free = json_free,
+};
+
+/* True when no value has more than max containers around and including it. ends[] is where the open
+ * containers end. */
+static bool
+is_depth_within(yyjson_doc *doc)
+{
+	const yyjson_val *ends[LIMIT_JSON_DEPTH];
+	size_t depth = 0;
+	yyjson_val *val = yyjson_doc_get_root(doc);
+	yyjson_val *end = val + yyjson_doc_get_val_count(doc);
+
+	for (; val < end; val++) {
+		if (!unsafe_yyjson_is_ctn(val))
+			continue;
+		while (depth && val >= ends[depth - 1])
+			depth--;
+		if (depth == LIMIT_JSON_DEPTH)
+			return false;
+		ends[depth++] = unsafe_yyjson_get_next(val);
+	}
+	return true;
+}
+
+bool
+json_parse(struct str text, yyjson_doc **ret, struct error *err)
+{
+	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
+	yyjson_read_err problem;
+
+	if (text.len == 0)
+		return err_set(err, ERR_INVALID, "invalid JSON: empty");
+	/* without YYJSON_READ_INSITU the text is not written to */
+	doc = yyjson_read_opts((char *)(uintptr_t)text.ptr, text.len, YYJSON_READ_BIGNUM_AS_RAW, &json_alc,
+	                       &problem);
+	if (!doc)
+		return err_set(err, ERR_INVALID, "invalid JSON at byte %zu: %s", problem.pos, problem.msg);
+	if (!is_depth_within(doc))
+		return err_set(err, ERR_INVALID, "invalid JSON: nested deeper than %d", LIMIT_JSON_DEPTH);
+	*ret = TAKE(doc);
+	return true;
+}
+
+/* The last one, as Go decodes; yyjson's own look-up returns the first. */
+yyjson_val *
+json_key(yyjson_val *obj, struct str key)
+{
+	yyjson_val *found = NULL, *name;
+	yyjson_obj_iter iter = yyjson_obj_iter_with(obj);
+
+	while ((name = yyjson_obj_iter_next(&iter))) {
+		if (unsafe_yyjson_equals_strn(name, key.ptr, key.len))
+			found = yyjson_obj_iter_get_val(name);
+	}
+	return yyjson_is_null(found) ? NULL : found;
+}
+
+yyjson_val *
+json_at(yyjson_val *val, const char *path)
+{
+	struct str rest = str_c(path), step;
+
+	if (rest.len == 0)
+		return yyjson_is_null(val) ? NULL : val;
+	while (val && str_split(&rest, '.', &step))
+		val = json_key(val, step);
+	return val;
+}
+
+enum json_found
+json_str(yyjson_val *val, const char *path, struct str *ret)
+{
+	yyjson_val *v = json_at(val, path);
+
+	if (!v)
+		return JSON_ABSENT;
+	if (!yyjson_is_str(v))
+		return JSON_MISTYPED;
+	*ret = json_text(v);
+	return JSON_FOUND;
+}
+
+enum json_found
+json_i64(yyjson_val *val, const char *path, int64_t *ret)
+{
+	yyjson_val *v = json_at(val, path);
+
+	if (!v)
+		return JSON_ABSENT;
+	if (!yyjson_is_int(v) || (yyjson_is_uint(v) && yyjson_get_uint(v) > INT64_MAX))
+		return JSON_MISTYPED;
+	*ret = yyjson_get_sint(v);
+	return JSON_FOUND;
+}
+
+enum json_found
+json_bool(yyjson_val *val, const char *path, bool *ret)
+{
+	yyjson_val *v = json_at(val, path);
+
+	if (!v)
+		return JSON_ABSENT;
+	if (!yyjson_is_bool(v))
+		return JSON_MISTYPED;
+	*ret = yyjson_get_bool(v);
+	return JSON_FOUND;
+}
+
+enum json_found
+json_array(yyjson_val *val, const char *path, yyjson_val **ret)
+{
+	yyjson_val *v = json_at(val, path);
+
+	if (!v)
+		return JSON_ABSENT;
+	if (!yyjson_is_arr(v))
+		return JSON_MISTYPED;
+	*ret = v;
+	return JSON_FOUND;
+}
+
+enum json_found
+json_object(yyjson_val *val, const char *path, yyjson_val **ret)
+{
+	yyjson_val *v = json_at(val, path);
+
+	if (!v)
+		return JSON_ABSENT;
+	if (!yyjson_is_obj(v))
+		return JSON_MISTYPED;
+	*ret = v;
+	return JSON_FOUND;
+}
+
+struct str
+json_text(yyjson_val *val)
+{
+	return str_n(yyjson_get_str(val), yyjson_get_len(val));
+}
+
+void
+json_add_value(struct buf *b, yyjson_val *val)
+{
+	size_t len;
+	/* cannot fail: what was read holds neither infinities nor broken UTF-8, and memory aborts */
+	char *text = yyjson_val_write_opts(val, YYJSON_WRITE_NOFLAG, &json_alc, &len, NULL);
+
+	buf_add(b, text ? text : "null", text ? len : 4);
+	free(text);
+}
+
+static bool
+is_continuation(unsigned char c)
+{
+	return (c & 0xc0) == 0x80;
+}
+
+/* The length of the UTF-8 sequence at the front of s, 0 when there is none (RFC 3629, table 3-7 of Unicode:
+ * no overlong forms, no surrogates, nothing above U+10FFFF). */
+static size_t
+utf8_len(struct str s)
+{
+	const unsigned char *p = (const unsigned char *)s.ptr;
+
+	if (p[0] < 0x80)
+		return 1;
+	if (p[0] < 0xc2 || p[0] > 0xf4 || s.len < 2 || !is_continuation(p[1]))
+		return 0;
+	if (p[0] < 0xe0)
+		return 2;
+	if ((p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xed && p[1] > 0x9f) || s.len < 3 ||
+	    !is_continuation(p[2]))
+		return 0;
+	if (p[0] < 0xf0)
+		return 3;
+	if ((p[0] == 0xf0 && p[1] < 0x90) || (p[0] == 0xf4 && p[1] > 0x8f) || s.len < 4 ||
+	    !is_continuation(p[3]))
+		return 0;
+	return 4;
+}
+
+static void
+add_escape(struct buf *b, char c)
+{
+	switch (c) {
+	case '"':
+		buf_add_c(b, "\\\"");
+		break;
+	case '\\':
+		buf_add_c(b, "\\\\");
+		break;
+	case '\n':
+		buf_add_c(b, "\\n");
+		break;
+	case '\r':
+		buf_add_c(b, "\\r");
+		break;
+	case '\t':
+		buf_add_c(b, "\\t");
+		break;
+	default:
+		buf_addf(b, "\\u%04x", (unsigned)(unsigned char)c);
+		break;
+	}
+}
+
+/* The number of bytes at the front of s that stand in a JSON string as they are. */
+static size_t
+plain_len(struct str s)
+{
+	size_t n = 0, step;
+
+	while (n < s.len) {
+		unsigned char c = (unsigned char)s.ptr[n];
+
+		if (c < 0x20 || c == '"' || c == '\\')
+			break;
+		step = utf8_len(str_skip(s, n));
+		if (step == 0)
+			break;
+		n += step;
+	}
+	return n;
+}
+
+void
+json_add_str(struct buf *b, struct str s)
+{
+	buf_add_char(b, '"');
+	for (size_t n; s.len; s = str_skip(s, 1)) {
+		n = plain_len(s);
+		buf_add(b, s.ptr, n);
+		s = str_skip(s, n);
+		if (s.len == 0)
+			break;
+		if ((unsigned char)s.ptr[0] < 0x80)
+			add_escape(b, s.ptr[0]);
+		else
+			buf_add_c(b, "\xef\xbf\xbd");
+	}
+	buf_add_char(b, '"');
+}
