@@ -1,0 +1,420 @@
+/* base/yaml.c: libyaml's events made into a tree.
+ *
+ * Events rather than libyaml's own documents: those keep aliases, know no bounds, and have no line for a key.
+ * The functions here recurse, at most LIMIT_YAML_DEPTH deep.
+ */
+#include "base/yaml.h"
+
+#include <yaml.h>
+
+#include "base/array.h"
+#include "base/limits.h"
+
+struct reader {
+	yaml_parser_t parser;
+	struct str text;
+	struct arena *arena;
+	int line; /* of the latest event, or of the problem */
+	size_t n_nodes;
+	struct error *err;
+};
+
+static int
+line_of(yaml_mark_t mark)
+{
+	return (int)mark.line + 1;
+}
+
+/* libyaml's reader, which refuses bytes, knows only the place in the text. */
+static int
+line_at(struct str text, size_t pos)
+{
+	int line = 1;
+
+	for (size_t i = 0; i < pos && i < text.len; i++)
+		line += text.ptr[i] == '\n';
+	return line;
+}
+
+static bool
+libyaml_problem(struct reader *r)
+{
+	yaml_parser_t *p = &r->parser;
+
+	if (p->error == YAML_READER_ERROR)
+		r->line = line_at(r->text, p->problem_offset);
+	else
+		r->line = line_of(p->problem_mark);
+	return err_set(r->err, ERR_INVALID, "%s", p->problem ? p->problem : "not YAML");
+}
+
+static bool
+next_event(struct reader *r, yaml_event_t *ret)
+{
+	if (!yaml_parser_parse(&r->parser, ret))
+		return libyaml_problem(r);
+	r->line = line_of(ret->start_mark);
+	return true;
+}
+
+/* Takes an event that has nothing in it for us. */
+static bool
+skip_event(struct reader *r)
+{
+	yaml_event_t event;
+
+	if (!next_event(r, &event))
+		return false;
+	yaml_event_delete(&event);
+	return true;
+}
+
+static const char *
+event_anchor(const yaml_event_t *event)
+{
+	switch (event->type) {
+	case YAML_SCALAR_EVENT:
+		return (const char *)event->data.scalar.anchor;
+	case YAML_SEQUENCE_START_EVENT:
+		return (const char *)event->data.sequence_start.anchor;
+	case YAML_MAPPING_START_EVENT:
+		return (const char *)event->data.mapping_start.anchor;
+	default:
+		return NULL;
+	}
+}
+
+static const char *
+event_tag(const yaml_event_t *event)
+{
+	switch (event->type) {
+	case YAML_SCALAR_EVENT:
+		return (const char *)event->data.scalar.tag;
+	case YAML_SEQUENCE_START_EVENT:
+		return (const char *)event->data.sequence_start.tag;
+	case YAML_MAPPING_START_EVENT:
+		return (const char *)event->data.mapping_start.tag;
+	default:
+		return NULL;
+	}
+}
+
+static bool
+is_scalar_tag(const char *tag)
+{
+	static const char *const tags[] = {
+		"!", YAML_STR_TAG, YAML_NULL_TAG, YAML_BOOL_TAG, YAML_INT_TAG, YAML_FLOAT_TAG,
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(tags); i++) {
+		if (strcmp(tag, tags[i]) == 0)
+			return true;
+	}
+	return false;
+}
+
+static bool
+check_event(struct reader *r, const yaml_event_t *event)
+{
+	const char *tag = event_tag(event);
+
+	if (event->type == YAML_ALIAS_EVENT || event_anchor(event))
+		return err_set(r->err, ERR_INVALID, "anchors and aliases are not supported");
+	if (tag && (event->type != YAML_SCALAR_EVENT || !is_scalar_tag(tag)))
+		return err_set(r->err, ERR_INVALID, "tag %s is not supported", tag);
+	if (++r->n_nodes > LIMIT_YAML_NODES)
+		return err_set(r->err, ERR_INVALID, "more than %d values", LIMIT_YAML_NODES);
+	return true;
+}
+
+/* A tag says how a scalar is to be read, as quotes do. */
+static bool
+is_text(const yaml_event_t *event)
+{
+	const char *tag = event_tag(event);
+
+	if (!tag)
+		return event->data.scalar.style != YAML_PLAIN_SCALAR_STYLE;
+	return strcmp(tag, "!") == 0 || strcmp(tag, YAML_STR_TAG) == 0;
+}
+
+static bool
+is_null(struct str text)
+{
+	return text.len == 0 || str_eq(text, STR("~")) || str_eq(text, STR("null")) ||
+	       str_eq(text, STR("Null")) || str_eq(text, STR("NULL"));
+}
+
+static struct str
+scalar_text(struct reader *r, const yaml_event_t *event)
+{
+	return arena_str(r->arena, str_n((const char *)event->data.scalar.value, event->data.scalar.length));
+}
+
+static void
+read_scalar(struct reader *r, const yaml_event_t *event, struct yaml_node *ret)
+{
+	ret->text = scalar_text(r, event);
+	ret->is_quoted = is_text(event);
+	ret->kind = !ret->is_quoted && is_null(ret->text) ? YAML_NULL : YAML_SCALAR;
+}
+
+/* What is being collected of one list or map. */
+struct parts {
+	struct yaml_node *items;
+	size_t n_items, cap_items;
+	struct yaml_key *keys;
+	size_t n_keys, cap_keys;
+};
+
+static void
+parts_fini(struct parts *parts)
+{
+	free(parts->items);
+	free(parts->keys);
+}
+
+static void *
+keep(struct arena *arena, const void *from, size_t n, size_t size)
+{
+	void *to = arena_calloc(arena, n, size);
+
+	if (n)
+		memcpy(to, from, n * size);
+	return to;
+}
+
+static bool read_node(struct reader *r, const yaml_event_t *event, unsigned depth, struct yaml_node *ret);
+
+static bool
+read_key(struct reader *r, const yaml_event_t *event, struct parts *parts)
+{
+	if (event->type != YAML_SCALAR_EVENT && event->type != YAML_ALIAS_EVENT)
+		return err_set(r->err, ERR_INVALID, "a key is not a plain text");
+	if (!check_event(r, event))
+		return false;
+	ARRAY_PUSH(parts->keys, parts->n_keys, parts->cap_keys,
+	           (struct yaml_key){ .text = scalar_text(r, event), .line = r->line });
+	return true;
+}
+
+/* One event of a list or map: a key, a value, or (*ret_is_end) its end. */
+static bool
+read_part(struct reader *r, bool is_map, unsigned depth, struct parts *parts, bool *ret_is_end)
+{
+	CLEANUP(yaml_event_delete) yaml_event_t event = { 0 };
+	struct yaml_node node = { 0 };
+
+	if (!next_event(r, &event))
+		return false;
+	*ret_is_end = event.type == YAML_MAPPING_END_EVENT || event.type == YAML_SEQUENCE_END_EVENT;
+	if (*ret_is_end)
+		return true;
+	if (is_map && parts->n_keys == parts->n_items)
+		return read_key(r, &event, parts);
+	if (!read_node(r, &event, depth, &node))
+		return false;
+	ARRAY_PUSH(parts->items, parts->n_items, parts->cap_items, node);
+	return true;
+}
+
+static bool
+read_parts(struct reader *r, unsigned depth, struct yaml_node *ret)
+{
+	CLEANUP(parts_fini) struct parts parts = { 0 };
+	bool is_end = false;
+
+	if (depth > LIMIT_YAML_DEPTH)
+		return err_set(r->err, ERR_INVALID, "nested deeper than %d", LIMIT_YAML_DEPTH);
+	while (!is_end) {
+		if (!read_part(r, ret->kind == YAML_MAP, depth, &parts, &is_end))
+			return false;
+	}
+	ret->n = parts.n_items;
+	ret->items = keep(r->arena, parts.items, parts.n_items, sizeof(parts.items[0]));
+	if (ret->kind == YAML_MAP)
+		ret->keys = keep(r->arena, parts.keys, parts.n_keys, sizeof(parts.keys[0]));
+	return true;
+}
+
+static bool
+read_node(struct reader *r, const yaml_event_t *event, unsigned depth, struct yaml_node *ret)
+{
+	if (!check_event(r, event))
+		return false;
+	ret->line = r->line;
+	if (event->type == YAML_SCALAR_EVENT) {
+		read_scalar(r, event, ret);
+		return true;
+	}
+	ret->kind = event->type == YAML_MAPPING_START_EVENT ? YAML_MAP : YAML_LIST;
+	return read_parts(r, depth + 1, ret);
+}
+
+/* DOCUMENT-START node DOCUMENT-END STREAM-END, of which the first event is given. */
+static bool
+read_document(struct reader *r, const yaml_event_t *start, struct yaml_node *ret)
+{
+	CLEANUP(yaml_event_delete) yaml_event_t root = { 0 }, end = { 0 };
+
+	if (start->type == YAML_STREAM_END_EVENT) {
+		*ret = (struct yaml_node){ .kind = YAML_NULL, .line = r->line, .text = STR_EMPTY };
+		return true;
+	}
+	if (!next_event(r, &root) || !read_node(r, &root, 0, ret) || !skip_event(r) || !next_event(r, &end))
+		return false;
+	if (end.type != YAML_STREAM_END_EVENT)
+		return err_set(r->err, ERR_INVALID, "more than one document");
+	return true;
+}
+
+static bool
+read_stream(struct reader *r, struct yaml_node *ret)
+{
+	CLEANUP(yaml_event_delete) yaml_event_t start = { 0 };
+
+	return skip_event(r) && next_event(r, &start) && read_document(r, &start, ret);
+}
+
+static bool
+is_utf16(struct str text)
+{
+	return str_starts(text, STR("\xff\xfe")) || str_starts(text, STR("\xfe\xff"));
+}
+
+bool
+yaml_parse(struct str text, struct arena *arena, struct yaml_node *ret, int *ret_line, struct error *err)
+{
+	struct reader r = { .text = text, .arena = arena, .err = err, .line = 1 };
+	struct yaml_node root = { 0 };
+	bool ok;
+
+	if (is_utf16(text)) {
+		ok = err_set(err, ERR_INVALID, "the file is UTF-16, not UTF-8");
+	} else if (!yaml_parser_initialize(&r.parser)) {
+		r.line = 0;
+		ok = err_set(err, ERR_INTERNAL, "libyaml has no memory");
+	} else {
+		yaml_parser_set_encoding(&r.parser, YAML_UTF8_ENCODING);
+		yaml_parser_set_input_string(&r.parser, (const unsigned char *)text.ptr, text.len);
+		ok = read_stream(&r, &root);
+		yaml_parser_delete(&r.parser);
+	}
+	if (ok)
+		*ret = root;
+	else if (ret_line)
+		*ret_line = r.line;
+	return ok;
+}
+
+const struct yaml_node *
+yaml_get(const struct yaml_node *node, struct str key)
+{
+	if (node->kind != YAML_MAP)
+		return NULL;
+	for (size_t i = 0; i < node->n; i++) {
+		if (str_eq(node->keys[i].text, key))
+			return &node->items[i];
+	}
+	return NULL;
+}
+
+static struct str
+skip_digits(struct str s, const char *digits)
+{
+	while (s.len && strchr(digits, s.ptr[0]) && s.ptr[0])
+		s = str_skip(s, 1);
+	return s;
+}
+
+static bool
+is_whole_number(struct str s, const char *digits)
+{
+	return s.len && skip_digits(s, digits).len == 0;
+}
+
+/* Digits with a point somewhere and an exponent, as in the core schema of YAML 1.2. */
+static bool
+is_decimal(struct str s)
+{
+	struct str rest = skip_digits(s, "0123456789");
+	size_t n_digits = s.len - rest.len;
+	struct str fraction;
+
+	if (rest.len && rest.ptr[0] == '.') {
+		fraction = str_skip(rest, 1);
+		rest = skip_digits(fraction, "0123456789");
+		n_digits += fraction.len - rest.len;
+	}
+	if (n_digits == 0)
+		return false;
+	if (rest.len && (rest.ptr[0] == 'e' || rest.ptr[0] == 'E')) {
+		rest = str_skip(rest, 1);
+		if (rest.len && (rest.ptr[0] == '+' || rest.ptr[0] == '-'))
+			rest = str_skip(rest, 1);
+		return is_whole_number(rest, "0123456789");
+	}
+	return rest.len == 0;
+}
+
+static bool
+is_number(struct str s)
+{
+	if (str_starts(s, STR("0x")))
+		return is_whole_number(str_skip(s, 2), "0123456789abcdefABCDEF");
+	if (str_starts(s, STR("0o")))
+		return is_whole_number(str_skip(s, 2), "01234567");
+	if (str_eq_nocase(s, STR(".nan")))
+		return true;
+	if (s.len && (s.ptr[0] == '+' || s.ptr[0] == '-'))
+		s = str_skip(s, 1);
+	return str_eq_nocase(s, STR(".inf")) || is_decimal(s);
+}
+
+const char *
+yaml_kind_name(const struct yaml_node *node)
+{
+	bool value;
+
+	switch (node->kind) {
+	case YAML_NULL:
+		return "null";
+	case YAML_LIST:
+		return "list";
+	case YAML_MAP:
+		return "map";
+	case YAML_SCALAR:
+		break;
+	}
+	if (node->is_quoted)
+		return "string";
+	if (yaml_to_bool(node, /*allow_yaml11=*/ false, &value))
+		return "boolean";
+	return is_number(node->text) ? "number" : "string";
+}
+
+static bool
+is_any_case(struct str text, struct str a, struct str b, struct str c)
+{
+	return str_eq_nocase(text, a) || str_eq_nocase(text, b) || str_eq_nocase(text, c);
+}
+
+bool
+yaml_to_bool(const struct yaml_node *node, bool allow_yaml11, bool *ret)
+{
+	struct str t = node->text;
+
+	if (node->kind != YAML_SCALAR || node->is_quoted)
+		return false;
+	if (str_eq(t, STR("true")) || str_eq(t, STR("True")) || str_eq(t, STR("TRUE")))
+		*ret = true;
+	else if (str_eq(t, STR("false")) || str_eq(t, STR("False")) || str_eq(t, STR("FALSE")))
+		*ret = false;
+	else if (allow_yaml11 && is_any_case(t, STR("true"), STR("on"), STR("yes")))
+		*ret = true;
+	else if (allow_yaml11 && is_any_case(t, STR("false"), STR("off"), STR("no")))
+		*ret = false;
+	else
+		return false;
+	return true;
+}
