@@ -1,0 +1,195 @@
+/* base/ip.c: one form inside (IPv6, IPv4 mapped into it), so that comparing is memcmp().
+ *
+ * The canonical spelling is written here and not by inet_ntop(), whose answer for "::1.2.3.4" differs
+ * between C libraries and from Go's, with which we must agree.
+ */
+#include "base/ip.h"
+
+#include <arpa/inet.h>
+
+static const uint8_t mapped_prefix[12] = { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff };
+
+static bool
+is_digits(struct str s)
+{
+	for (size_t i = 0; i < s.len; i++) {
+		if (s.ptr[i] < '0' || s.ptr[i] > '9')
+			return false;
+	}
+	return s.len > 0;
+}
+
+static bool
+parse_octets(struct str text, uint8_t ret[4])
+{
+	int64_t octet;
+	size_t n = 0;
+
+	for (struct str part, rest = text; str_split(&rest, '.', &part); n++) {
+		if (n == 4 || !is_digits(part) || !str_to_i64(part, 0, 255, &octet))
+			return false;
+		ret[n] = (uint8_t)octet;
+	}
+	return n == 4;
+}
+
+/* inet_pton() wants a terminated text; a tail like IPv4 is rewritten as two groups first, because leading
+ * zeros are allowed in it. */
+static bool
+parse_groups(struct str text, uint8_t ret[16])
+{
+	char groups[64];
+	uint8_t v4[4];
+	size_t head;
+
+	if (text.len >= sizeof(groups))
+		return false;
+	snprintf(groups, sizeof(groups), "%" STR_FMT, STR_ARG(text));
+	if (strchr(groups, '.')) {
+		head = (size_t)(strrchr(groups, ':') + 1 - groups);
+		if (!parse_octets(str_skip(text, head), v4))
+			return false;
+		snprintf(groups + head, sizeof(groups) - head, "%x:%x", (unsigned)v4[0] << 8 | v4[1],
+		         (unsigned)v4[2] << 8 | v4[3]);
+	}
+	return inet_pton(AF_INET6, groups, ret) == 1;
+}
+
+bool
+ip_parse(struct str text, struct ip *ret)
+{
+	struct ip ip;
+
+	/* a NUL would end the text for inet_pton() */
+	if (memchr(text.ptr, '\0', text.len))
+		return false;
+	memcpy(ip.bytes, mapped_prefix, sizeof(mapped_prefix));
+	if (str_index(text, ':') >= 0 ? !parse_groups(text, ip.bytes) : !parse_octets(text, ip.bytes + 12))
+		return false;
+	*ret = ip;
+	return true;
+}
+
+bool
+ip_net_parse(struct str text, struct ip_net *ret)
+{
+	struct str addr, digits;
+	struct ip_net net;
+	bool is_v4;
+	int64_t bits;
+
+	if (!str_cut(text, '/', &addr, &digits) || !ip_parse(addr, &net.ip) || !is_digits(digits))
+		return false;
+	is_v4 = str_index(addr, ':') < 0;
+	if (!str_to_i64(digits, 0, is_v4 ? 32 : 128, &bits))
+		return false;
+	net.bits = (unsigned)bits + (is_v4 ? 96 : 0);
+	*ret = net;
+	return true;
+}
+
+enum ip_family
+ip_family(const struct ip *ip)
+{
+	return memcmp(ip->bytes, mapped_prefix, sizeof(mapped_prefix)) == 0 ? IP_V4 : IP_V6;
+}
+
+bool
+ip_eq(const struct ip *a, const struct ip *b)
+{
+	return ip_cmp(a, b) == 0;
+}
+
+int
+ip_cmp(const struct ip *a, const struct ip *b)
+{
+	return memcmp(a->bytes, b->bytes, sizeof(a->bytes));
+}
+
+bool
+ip_is_unspecified(const struct ip *ip)
+{
+	static const uint8_t zeros[16];
+	size_t from = ip_family(ip) == IP_V4 ? 12 : 0;
+
+	return memcmp(ip->bytes + from, zeros, 16 - from) == 0;
+}
+
+/* The bits of byte i that belong to the network's prefix. */
+static uint8_t
+prefix_mask(unsigned bits, unsigned i)
+{
+	if (bits >= 8 * (i + 1))
+		return 0xff;
+	if (bits <= 8 * i)
+		return 0;
+	return (uint8_t)(0xff00U >> (bits - 8 * i));
+}
+
+bool
+ip_net_contains(const struct ip_net *net, const struct ip *ip)
+{
+	if (ip_family(&net->ip) != ip_family(ip)) /* ::/0 is about IPv6 only */
+		return false;
+	for (unsigned i = 0; i < 16; i++) {
+		if ((net->ip.bytes[i] ^ ip->bytes[i]) & prefix_mask(net->bits, i))
+			return false;
+	}
+	return true;
+}
+
+bool
+ip_net_has_host_bits(const struct ip_net *net)
+{
+	for (unsigned i = 0; i < 16; i++) {
+		if (net->ip.bytes[i] & ~prefix_mask(net->bits, i))
+			return true;
+	}
+	return false;
+}
+
+static unsigned
+group(const struct ip *ip, unsigned i)
+{
+	return (unsigned)ip->bytes[2 * i] << 8 | ip->bytes[2 * i + 1];
+}
+
+/* The first longest run of at least two zero groups; *ret_len is 0 when there is none. */
+static void
+find_zero_run(const struct ip *ip, unsigned *ret_start, unsigned *ret_len)
+{
+	unsigned best = 0, best_len = 0, len = 0;
+
+	for (unsigned i = 0; i < 8; i++) {
+		len = group(ip, i) ? 0 : len + 1;
+		if (len > best_len) {
+			best_len = len;
+			best = i + 1 - len;
+		}
+	}
+	*ret_start = best;
+	*ret_len = best_len >= 2 ? best_len : 0;
+}
+
+void
+ip_format(struct buf *b, const struct ip *ip)
+{
+	const uint8_t *v4 = ip->bytes + 12;
+	unsigned start, len;
+
+	if (ip_family(ip) == IP_V4) {
+		buf_addf(b, "%u.%u.%u.%u", v4[0], v4[1], v4[2], v4[3]);
+		return;
+	}
+	find_zero_run(ip, &start, &len);
+	for (unsigned i = 0; i < 8; i++) {
+		if (len && i == start) {
+			buf_add_c(b, "::");
+			i += len - 1;
+			continue;
+		}
+		if (i && !(len && i == start + len))
+			buf_add_char(b, ':');
+		buf_addf(b, "%x", group(ip, i));
+	}
+}
