@@ -1,0 +1,220 @@
+#include "base/metrics.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/limits.h"
+#include "base/thread.h"
+
+/* Families stay for ever, so each test makes its own and looks at what was written since the last. */
+static struct buf *
+written(void)
+{
+	static struct buf b = { 0 };
+
+	if (!b.ptr)
+		buf_init(&b, KIB(256));
+	buf_reset(&b);
+	metrics_write(&b);
+	return &b;
+}
+
+static void
+check_ends(const char *expected)
+{
+	struct buf *b = written();
+
+	if (!str_ends(buf_str(b), str_c(expected)))
+		fail_msg("%s", b->ptr);
+}
+
+static void
+check_has_line(const char *line)
+{
+	struct buf *b = written();
+
+	if (!str_contains(buf_str(b), str_c(line)))
+		fail_msg("no %s in %s", line, b->ptr);
+}
+
+static void
+writes_counters(void **state UNUSED)
+{
+	static const char *const labels[] = { "code", "method" };
+	struct metric_family *family =
+		metric_family_new(METRIC_COUNTER, "requests_total", "Requests.", labels, 2, NULL, 0);
+
+	metric_inc(metric_of(family, "200", "GET"));
+	metric_add(metric_of(family, "429", "POST"), 2.5);
+	metric_inc(metric_of(family, "200", "GET"));
+	assert_ptr_equal(metric_of(family, "200", "GET"), metric_of(family, "200", "GET"));
+	check_ends("# HELP requests_total Requests.\n"
+	           "# TYPE requests_total counter\n"
+	           "requests_total{code=\"200\",method=\"GET\"} 2\n"
+	           "requests_total{code=\"429\",method=\"POST\"} 2.5\n");
+	assert_true(metric_value(metric_of(family, "200", "GET")) == 2);
+}
+
+static void
+writes_gauges(void **state UNUSED)
+{
+	struct metric_family *family =
+		metric_family_new(METRIC_GAUGE, "depth", "Keys that wait.", NULL, 0, NULL, 0);
+
+	check_ends("# TYPE depth gauge\ndepth 0\n");
+	metric_set(metric_of(family), 7);
+	metric_add(metric_of(family), -9);
+	check_ends("\ndepth -2\n");
+}
+
+static void
+writes_histograms(void **state UNUSED)
+{
+	static const char *const labels[] = { "verb" };
+	static const double buckets[] = { 1e-8, 0.005, 1, 10 };
+	struct metric_family *family = metric_family_new(METRIC_HISTOGRAM, "duration_seconds", "Time.", labels,
+	                                                 1, buckets, ARRAY_LEN(buckets));
+	struct metric *m = metric_of(family, "GET");
+
+	metric_observe(m, 0.25);
+	metric_observe(m, 1);
+	metric_observe(m, 10.5);
+	metric_observe(m, 0);
+	assert_true(metric_value(m) == 4);
+	check_ends("# HELP duration_seconds Time.\n"
+	           "# TYPE duration_seconds histogram\n"
+	           "duration_seconds_bucket{verb=\"GET\",le=\"1e-08\"} 1\n"
+	           "duration_seconds_bucket{verb=\"GET\",le=\"0.005\"} 1\n"
+	           "duration_seconds_bucket{verb=\"GET\",le=\"1\"} 3\n"
+	           "duration_seconds_bucket{verb=\"GET\",le=\"10\"} 3\n"
+	           "duration_seconds_bucket{verb=\"GET\",le=\"+Inf\"} 4\n"
+	           "duration_seconds_sum{verb=\"GET\"} 11.75\n"
+	           "duration_seconds_count{verb=\"GET\"} 4\n");
+}
+
+static void
+a_histogram_without_labels_has_le_alone(void **state UNUSED)
+{
+	static const double buckets[] = { 2 };
+
+	metric_family_new(METRIC_HISTOGRAM, "h", "H.", NULL, 0, buckets, 1);
+	check_ends("h_bucket{le=\"2\"} 0\nh_bucket{le=\"+Inf\"} 0\nh_sum 0\nh_count 0\n");
+}
+
+static void
+escapes_labels_and_help(void **state UNUSED)
+{
+	static const char *const labels[] = { "text" };
+	struct metric_family *family =
+		metric_family_new(METRIC_GAUGE, "escaped", "a \"b\" \\ c\nd", labels, 1, NULL, 0);
+
+	metric_set(metric_of(family, "a \"b\" \\ c\nd"), 1);
+	check_ends("# HELP escaped a \"b\" \\\\ c\\nd\n"
+	           "# TYPE escaped gauge\n"
+	           "escaped{text=\"a \\\"b\\\" \\\\ c\\nd\"} 1\n");
+}
+
+static void
+check_number(struct metric *m, double v, const char *text)
+{
+	char line[100];
+
+	snprintf(line, sizeof(line), "\nnumber %s\n", text);
+	metric_set(m, v);
+	check_has_line(line);
+}
+
+static void
+writes_numbers_in_full(void **state UNUSED)
+{
+	struct metric *m = metric_of(metric_family_new(METRIC_GAUGE, "number", "N.", NULL, 0, NULL, 0));
+
+	check_number(m, 1e6, "1000000");
+	check_number(m, 1785000000, "1785000000");
+	check_number(m, -0.0, "0");
+	check_number(m, 1e15, "1e+15");
+	check_number(m, 0.1, "0.1");
+	check_number(m, 0.1 + 0.2, "0.30000000000000004");
+	check_number(m, 1785000000.123456, "1785000000.123456");
+	check_number(m, 1e-8, "1e-08");
+	check_number(m, INFINITY, "+Inf");
+	check_number(m, -INFINITY, "-Inf");
+	check_number(m, NAN, "NaN");
+}
+
+static void
+a_family_without_series_is_not_shown(void **state UNUSED)
+{
+	static const char *const labels[] = { "a" };
+
+	metric_family_new(METRIC_COUNTER, "unseen_total", "U.", labels, 1, NULL, 0);
+	assert_false(str_contains(buf_str(written()), STR("unseen_total")));
+}
+
+static void
+bounds_the_series(void **state UNUSED)
+{
+	static const char *const labels[] = { "a", "b" };
+	struct metric_family *family =
+		metric_family_new(METRIC_COUNTER, "many_total", "M.", labels, 2, NULL, 0);
+	char value[20];
+
+	for (int i = 0; i < LIMIT_METRIC_SERIES + 5; i++) {
+		snprintf(value, sizeof(value), "%d", i);
+		metric_inc(metric_of(family, value, "x"));
+	}
+	metric_inc(metric_of(family, "3", "x"));
+	check_has_line("\nmany_total{a=\"3\",b=\"x\"} 2\n");
+	check_has_line("\nmany_total{a=\"199\",b=\"x\"} 1\n");
+	check_has_line("\nmany_total{a=\"other\",b=\"other\"} 5\n");
+	assert_false(str_contains(buf_str(written()), STR("a=\"200\"")));
+}
+
+static struct metric_family *shared;
+
+static void *
+count(void *arg UNUSED)
+{
+	for (int i = 0; i < 1000; i++)
+		metric_inc(metric_of(shared, i % 2 ? "odd" : "even"));
+	return NULL;
+}
+
+static void
+threads_count_together(void **state UNUSED)
+{
+	static const char *const labels[] = { "kind" };
+	pthread_t threads[4];
+
+	shared = metric_family_new(METRIC_COUNTER, "shared_total", "S.", labels, 1, NULL, 0);
+	for (size_t i = 0; i < ARRAY_LEN(threads); i++)
+		thread_start(&threads[i], "count", count, NULL);
+	for (size_t i = 0; i < ARRAY_LEN(threads); i++) {
+		written();
+		thread_join(threads[i]);
+	}
+	assert_true(metric_value(metric_of(shared, "odd")) == 2000);
+	assert_true(metric_value(metric_of(shared, "even")) == 2000);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(writes_counters),
+		cmocka_unit_test(writes_gauges),
+		cmocka_unit_test(writes_histograms),
+		cmocka_unit_test(a_histogram_without_labels_has_le_alone),
+		cmocka_unit_test(escapes_labels_and_help),
+		cmocka_unit_test(writes_numbers_in_full),
+		cmocka_unit_test(a_family_without_series_is_not_shown),
+		cmocka_unit_test(bounds_the_series),
+		cmocka_unit_test(threads_count_together),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
