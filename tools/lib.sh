@@ -1,0 +1,54 @@
+# tools/lib.sh: what the scripts in this folder share; sourced, never run.
+# It leaves the caller at the root of the tree.
+# shellcheck shell=sh disable=SC2034
+
+set -eu
+ROOT=$(cd "$(dirname "$0")/.." && pwd)
+cd "$ROOT"
+
+# Where everything fetched or built outside the tree goes.
+CACHE=${CCMD_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/ccmd}
+mkdir -p "$CACHE"
+CACHE=$(cd "$CACHE" && pwd)
+
+# A yyjson of our own, where the distribution has none. See tools/setup.
+export PKG_CONFIG_PATH="$CACHE/yyjson/pkgconfig${PKG_CONFIG_PATH:+:$PKG_CONFIG_PATH}"
+
+say() {
+	echo "${0##*/}: $*" >&2
+}
+
+die() {
+	say "$*"
+	exit 1
+}
+
+# venv_path FILE: the folder of the Python environment that FILE, a requirements.txt, describes.
+venv_path() {
+	echo "$CACHE/venv-$(sha256sum <"$1" | cut -c1-12)"
+}
+
+# The Python of the tests, the demo and the benchmarks, and of the linters.
+PYTHON=$(venv_path tools/requirements.txt)/bin/python3
+LINT_BIN=$(venv_path tools/requirements-lint.txt)/bin
+
+# configure FOLDER [MESON OPTION…]: sets a build folder up, once. Warnings are errors in CI only.
+configure() {
+	folder=$1
+	shift
+	if [ "${CI:-}" = true ]; then
+		set -- --werror "$@"
+	fi
+	# a folder whose configuration was cut short has no build.ninja; one with other options is configured anew
+	wanted="CC=${CC:-} $*"
+	if [ -e "$folder/build.ninja" ] && [ "$(cat "$folder/options" 2>/dev/null)" = "$wanted" ]; then
+		return
+	fi
+	rm -rf "$folder"
+	meson setup "$folder" "$@" >"$folder.log" 2>&1 || {
+		cat "$folder.log" >&2
+		die "meson setup $folder failed"
+	}
+	mv "$folder.log" "$folder/setup.log"
+	echo "$wanted" >"$folder/options"
+}
