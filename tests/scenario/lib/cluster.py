@@ -191,6 +191,10 @@ class Cluster:
         self.scheduler = Process("kube-scheduler", argv, self.folder / "kube-scheduler.log").start()
         return self.scheduler
 
+    def stop_scheduler(self):
+        if self.scheduler:
+            self.scheduler.kill()
+
     # --- access ------------------------------------------------------------------------------------------------------
 
     def url(self, port=None):

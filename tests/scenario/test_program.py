@@ -1,0 +1,311 @@
+"""The program as people start, stop and mistreat it."""
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from lib.api import NODES
+from lib.ccmd import Inventory, binary, machine, run_ccmd, sanitized
+from lib.faultproxy import NODES_PATH, STATUS_PATH, silence, stall
+from lib.nodes import is_initialized
+from lib.process import free_ports
+from lib.wait import holds_for, wait_for
+
+pytestmark = pytest.mark.needs_binary
+
+
+@pytest.fixture
+def usual(cluster, inventory):
+    """The flags of a start that works, as a dictionary, so that tests can spoil one."""
+    return {
+        "--cloud-provider": "cloudlycke", "--cloud-config": inventory.path, "--kubeconfig": cluster.ccmd_kubeconfig,
+        "--leader-elect": "false", "--secure-port": "0",
+    }
+
+
+def start(flags, *more, **options):
+    return run_ccmd(*(f"{name}={value}" for name, value in flags.items()), *more, **options)
+
+
+def fails(done, *texts):
+    """Ends with a code above 0 and one line that says why."""
+    assert 0 < done.returncode < 128, done
+    complaints = [line for line in done.stderr.splitlines() if not re.search(r"level=(info|debug|warn)", line)]
+    assert len(complaints) == 1, done.stderr
+    for text in texts:
+        # a quoted text may be escaped once more inside a log line
+        assert text in complaints[0] or text in complaints[0].replace('\\"', '"'), done.stderr
+
+
+# --- flags ---------------------------------------------------------------------------------------------------------------
+
+
+def test_version_and_help():
+    version, help = run_ccmd("--version"), run_ccmd("--help")
+    assert version.returncode == 0 and re.search(r"\d+\.\d+", version.stdout) and version.stderr == ""
+    assert help.returncode == 0 and "--cloud-provider" in help.stdout and "--node-delete-guard" in help.stdout
+
+
+@pytest.mark.parametrize(
+    "flag", ["--no-such-flag", "--no-such-flag=1", "--kubeconfg=x", "-x", "--node-monitor-period", "--leader-elect=perhaps",
+             "--node-monitor-period=banana", "--node-monitor-period=-5s", "--node-monitor-period=5", "--concurrent-node-syncs=0",
+             "--concurrent-node-syncs=many", "--node-delete-breaker-percent=101", "--node-delete-confirm-interval=", "-v=loud",
+             "--logging-format=xml", "positional"],
+)
+def test_a_flag_that_is_wrong_is_named(usual, flag):
+    done = start(usual, flag)
+    fails(done, flag.lstrip("-").split("=")[0])
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [["-v=4"], ["-v", "4"], ["--v=4"], ["--node-monitor-period=1h2m3s"], ["--node-monitor-period", "300ms"],
+     ["--node_monitor_period=5s"], ["--node-delete-guard"], ["--node-delete-guard=TRUE"], ["--allow-untagged-cloud"],
+     ["--allow-untagged-cloud=true"], ["--concurrent-node-syncs=3"], ["--kube-api-qps=50", "--kube-api-burst=100"],
+     ["--logging-format=json"], ["--configure-cloud-routes=false", "--allocate-node-cidrs=true", "--cluster-cidr=10.244.0.0/16"],
+     ["--use-service-account-credentials=true"]],
+    ids=" ".join,
+)
+def test_flags_as_people_type_them(api, kubelet, inventory, ccmd, flags):
+    inventory.add(machine("n1", "10.0.0.1"))
+    kubelet("n1")
+    ccmd(*flags)
+    api.wait_node("n1", is_initialized)
+
+
+def test_leader_election_is_not_there_yet(api, ccmd):
+    ccmd("--leader-elect=true").wait_log("(?i)leader")
+
+
+@pytest.mark.parametrize(
+    "name,value,texts",
+    [
+        ("--cloud-provider", "", ["cloud-provider"]),
+        ("--cloud-provider", "nimbus", ["nimbus", "cloudlycke"]),
+        ("--cloud-config", "", ["--cloud-config is required"]),
+        ("--cloud-config", "/nonexistent/inventory.yaml", ["/nonexistent/inventory.yaml", "No such file"]),
+        ("--kubeconfig", "/nonexistent/kubeconfig", ["/nonexistent/kubeconfig", "No such file"]),
+        ("--kubeconfig", "/dev/null", ["kubeconfig"]),
+    ],
+)
+def test_what_is_missing_is_said(usual, name, value, texts):
+    if value == "/dev/null":
+        texts = []
+    fails(start({**usual, name: value}), *texts)
+
+
+def test_an_unreachable_server_is_said(cluster, usual):
+    url = f"https://127.0.0.1:{free_ports(1)[0]}"
+    config = cluster.kubeconfig("nobody", url=url)
+    begun = time.monotonic()
+    fails(start({**usual, "--kubeconfig": config}, timeout=30), url)
+    assert time.monotonic() - begun < 15
+
+
+def test_a_server_that_comes_a_little_later_is_waited_for(cluster, api, proxy, kubelet, inventory, ccmd):
+    inventory.add(machine("n1", "10.0.0.1"))
+    kubelet("n1")
+    proxy.refuse()
+    ccmd()
+    time.sleep(1.5)  # the length of the outage, not a wait for anything
+    proxy.accept_again()
+    api.wait_node("n1", is_initialized)
+
+
+def test_an_inventory_with_mistakes_is_refused_with_its_lines(usual, tmp_path):
+    text = (
+        "apiVersion: cloudlycke.io/v1alpha1\nkind: Inventory\nmachines:\n  - name: n1\n    id: m-1\n    addresses:\n"
+        "      - {type: InternalIP, address: 192.168.20.300}\n"
+    )
+    path = tmp_path / "broken.yaml"
+    path.write_text(text)
+    done = start({**usual, "--cloud-config": path})
+    fails(done, "Cloud provider could not be initialized", 'machines[0].addresses[0].address: "192.168.20.300" is not an IP')
+    assert re.search(r"broken\.yaml:7:", done.stderr)
+
+
+def test_secrets_stay_out_of_messages(cluster, usual, tmp_path):
+    config = tmp_path / "bad.kubeconfig"
+    config.write_text(
+        "apiVersion: v1\nkind: Config\ncurrent-context: a\ncontexts: [{name: a, context: {cluster: a, user: a}}]\n"
+        "clusters: [{name: a, cluster: {server: 'https://127.0.0.1:1', certificate-authority-data: '!!!not base64!!!'}}]\n"
+        "users: [{name: a, user: {token: s3cr3t-t0ken, username: x, password: s3cr3t-passw0rd}}]\n"
+    )
+    done = start({**usual, "--kubeconfig": config}, timeout=30)
+    assert done.returncode > 0 and "s3cr3t" not in done.stderr + done.stdout
+
+
+# --- the end -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_it_with_0(api, ccmd, settled, number):
+    one = ccmd()
+    settled()
+    one.signal(number)
+    assert one.wait(10 if sanitized() else 2.5) == 0
+    one.check_log()
+
+
+def test_sigterm_while_it_lists(api, proxy, ccmd):
+    rule = proxy.on("GET", NODES_PATH, stall(length=10), watch=False)
+    one = ccmd()
+    rule.wait_hit()
+    one.stop()
+
+
+def test_sigterm_while_a_write_is_under_way(api, kubelet, inventory, proxy, ccmd):
+    inventory.add(machine("n1", "10.0.0.2"))
+    kubelet("n1", ip="10.0.0.1")
+    rule = proxy.on("PATCH", STATUS_PATH, silence())
+    one = ccmd()
+    rule.wait_hit()
+    one.stop()
+
+
+def test_sigterm_while_nobody_answers(api, proxy, ccmd, settled):
+    one = ccmd()
+    settled()
+    proxy.vanish_all()
+    one.stop()
+
+
+def test_sigterm_while_nobody_listens(api, proxy, ccmd, settled):
+    one = ccmd()
+    settled()
+    proxy.refuse()
+    one.wait_log("(?i)refused|connect")
+    one.stop()
+
+
+def test_sigterm_at_any_moment_of_the_start(api, proxy, ccmd):
+    """Before it has begun anything, the signal itself may end it."""
+    for n in range(20):
+        one = ccmd()
+        wait_for(lambda: "ccmd" in Path(f"/proc/{one.pid}/comm").read_text(), 5, "the exec")
+        time.sleep(n * 0.004)  # a different moment each time
+        one.signal(signal.SIGTERM)
+        code = one.wait(10 if sanitized() else 2.5)
+        one.check_log()
+        assert code in (0, -signal.SIGTERM)
+        one.process.child = None
+
+
+def test_work_under_way_is_finished_in_the_grace_period(api, kubelet, inventory, proxy, ccmd):
+    from lib.faultproxy import delay
+
+    inventory.add(machine("n1", "10.0.0.2"))
+    kubelet("n1", ip="10.0.0.1")
+    rule = proxy.on("PATCH", STATUS_PATH, delay(0.5))
+    one = ccmd()
+    rule.wait_hit()
+    one.stop()
+    assert is_initialized(api.node("n1"))
+
+
+def test_killed_at_each_write_the_next_one_finishes(api, kubelet, inventory, proxy, ccmd):
+    inventory.add(machine("n1", "10.0.0.2", "fd00::2"))
+    for n in range(2):
+        one = kubelet("n1", ip="10.0.0.1")
+        proxy.clear()
+        program = ccmd()
+        proxy.on("PATCH", None, lambda connection, request: program.kill() and False or False, skip=n)
+        wait_for(lambda: not program.running, 5, "its end")
+        proxy.clear()
+        program = ccmd()
+        api.wait_node("n1", is_initialized)
+        program.stop()
+        one.delete()
+
+
+# --- while it runs -------------------------------------------------------------------------------------------------------
+
+
+def test_stopped_for_half_a_minute_it_goes_on(api, kubelet, inventory, proxy, ccmd, settled):
+    inventory.add(machine("n1", "10.0.0.1"), machine("n2", "10.0.0.2"))
+    n1 = kubelet("n1")
+    one = ccmd(node_delete_min_age="0s")
+    api.wait_node("n1", is_initialized)
+    one.pause()
+    kubelet("n2")
+    n1.silent()
+    time.sleep(30)  # the length of the stop is what is tested
+    one.resume()
+    api.wait_node("n2", is_initialized, 20)
+    settled()
+    assert proxy.requests("DELETE") == [] and one.running
+
+
+@pytest.mark.parametrize("hours", [-1, 1], ids=["an hour behind", "an hour ahead"])
+def test_a_wrong_clock_neither_hurries_nor_harms(api, kubelet, inventory, proxy, ccmd, tmp_path, hours):
+    """Behind, all nodes look as if they came from the future, and are young. Ahead, their age proves nothing by itself."""
+    shim = skewed_clock(tmp_path)
+    inventory.add(machine("n1", "10.0.0.1"), machine("n2", "10.0.0.2"))
+    kubelets = [kubelet("n1"), kubelet("n2")]
+    env = {"LD_PRELOAD": str(shim), "CLOCK_SKEW_S": str(hours * 3600)}
+    if sanitized():
+        env["ASAN_OPTIONS"] = "verify_asan_link_order=0"
+    ccmd(env=env, node_monitor_period="100ms", node_delete_confirm_interval="1s", node_delete_min_age="1m")
+    for one in kubelets:
+        api.wait_node(one.name, is_initialized)
+    inventory.remove("n1")
+    kubelets[0].silent()
+    removed = time.monotonic()
+    if hours < 0:
+        holds_for(lambda: api.get_or_none(f"{NODES}/n1"), 3, "n1")
+    else:
+        api.wait_gone("n1")
+        (delete,) = proxy.requests("DELETE")
+        assert delete.at - removed >= 1.0
+    assert api.get_or_none(f"{NODES}/n2")
+
+
+def skewed_clock(folder):
+    compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+    if not compiler:
+        pytest.skip("no C compiler")
+    if subprocess.run(["ldd", str(binary())], capture_output=True).returncode != 0:
+        pytest.skip("a static program takes no shim")
+    source = Path(__file__).parent / "lib" / "skew.c"
+    shim = folder / "skew.so"
+    subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-o", shim, source, "-ldl"], check=True)
+    return shim
+
+
+def test_it_needs_no_home_no_temporary_folder_and_no_terminal(api, kubelet, inventory, ccmd):
+    inventory.add(machine("n1", "10.0.0.1"))
+    kubelet("n1")
+    ccmd(env={"HOME": "/nonexistent", "TMPDIR": "/nonexistent"})
+    api.wait_node("n1", is_initialized)
+
+
+def test_at_rest_it_is_silent_and_small(api, kubelet, inventory, ccmd, settled):
+    inventory.add(machine("n1", "10.0.0.1"))
+    kubelet("n1", real_sized=True)
+    one = ccmd()
+    api.wait_node("n1", is_initialized)
+    settled()
+    wait_for(lambda: api.events("sentinel", "Synced"), what="the last event")
+    size, cpu = one.process.log.stat().st_size, one.cpu_seconds()
+    holds_for(lambda: one.process.log.stat().st_size == size, 2, "the log")
+    assert one.cpu_seconds() - cpu < 0.1
+    assert sanitized() or one.rss_kib() < 20 << 10
+
+
+def test_two_of_them_do_no_harm(api, kubelet, inventory, ccmd):
+    """There is no leader election yet; a rolling update runs two for a moment."""
+    names = [f"n{number}" for number in range(30)]
+    inventory.add(*(machine(name, f"10.0.1.{number}", "fd00::1") for number, name in enumerate(names)))
+    ccmd()
+    ccmd()
+    for name in names:
+        kubelet(name)
+    for name in names:
+        node = api.wait_node(name, is_initialized)
+        assert node["spec"]["providerID"] == f"cloudlycke://m-{name}"
+    assert os.path.exists(inventory.path)
