@@ -49,8 +49,8 @@ parse_groups(struct str text, uint8_t ret[16])
 		head = (size_t)(strrchr(groups, ':') + 1 - groups);
 		if (!parse_octets(str_skip(text, head), v4))
 			return false;
-		snprintf(groups + head, sizeof(groups) - head, "%x:%x", (unsigned)v4[0] << 8 | v4[1],
-		         (unsigned)v4[2] << 8 | v4[3]);
+		snprintf(groups + head, sizeof(groups) - head, "%x:%x",
+			 (unsigned)v4[0] << 8 | v4[1], (unsigned)v4[2] << 8 | v4[3]);
 	}
 	return inet_pton(AF_INET6, groups, ret) == 1;
 }
@@ -64,7 +64,8 @@ ip_parse(struct str text, struct ip *ret)
 	if (memchr(text.ptr, '\0', text.len))
 		return false;
 	memcpy(ip.bytes, mapped_prefix, sizeof(mapped_prefix));
-	if (str_index(text, ':') >= 0 ? !parse_groups(text, ip.bytes) : !parse_octets(text, ip.bytes + 12))
+	if (str_index(text, ':') >= 0 ? !parse_groups(text, ip.bytes)
+				      : !parse_octets(text, ip.bytes + 12))
 		return false;
 	*ret = ip;
 	return true;

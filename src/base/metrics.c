@@ -58,8 +58,9 @@ series_new(struct metric_family *family, const char *const *labels)
 }
 
 struct metric_family *
-metric_family_new(enum metric_type type, const char *name, const char *help, const char *const *labels,
-                  size_t n_labels, const double *buckets, size_t n_buckets)
+metric_family_new(enum metric_type type, const char *name, const char *help,
+		  const char *const *labels, size_t n_labels, const double *buckets,
+		  size_t n_buckets)
 {
 	struct metric_family *family = xcalloc(1, sizeof(*family));
 
@@ -204,7 +205,7 @@ static void
 add_label(struct buf *b, const char *name, const char *value, bool is_first)
 {
 	buf_addf(b, "%c%s=\"", is_first ? '{' : ',', name);
-	add_escaped(b, value, /*is_label=*/ true);
+	add_escaped(b, value, /*is_label=*/true);
 	buf_add_char(b, '"');
 }
 
@@ -243,8 +244,8 @@ add_histogram(struct buf *b, const struct metric *m)
 		add_line(b, m, "_bucket", le.ptr, (double)cumulated);
 	}
 	add_line(b, m, "_bucket", "+Inf", (double)m->count);
-	add_line(b, m, "_sum", /*le=*/ NULL, m->value);
-	add_line(b, m, "_count", /*le=*/ NULL, (double)m->count);
+	add_line(b, m, "_sum", /*le=*/NULL, m->value);
+	add_line(b, m, "_count", /*le=*/NULL, (double)m->count);
 }
 
 static void
@@ -256,13 +257,13 @@ add_family(struct buf *b, struct metric_family *family)
 	if (family->n_series == 0)
 		return;
 	buf_addf(b, "# HELP %s ", family->name);
-	add_escaped(b, family->help, /*is_label=*/ false);
+	add_escaped(b, family->help, /*is_label=*/false);
 	buf_addf(b, "\n# TYPE %s %s\n", family->name, types[family->type]);
 	for (size_t i = 0; i < family->n_series; i++) {
 		if (family->type == METRIC_HISTOGRAM)
 			add_histogram(b, family->series[i]);
 		else
-			add_line(b, family->series[i], "", /*le=*/ NULL, family->series[i]->value);
+			add_line(b, family->series[i], "", /*le=*/NULL, family->series[i]->value);
 	}
 }
 

@@ -148,7 +148,8 @@ is_null(struct str text)
 static struct str
 scalar_text(struct reader *r, const yaml_event_t *event)
 {
-	return arena_str(r->arena, str_n((const char *)event->data.scalar.value, event->data.scalar.length));
+	return arena_str(r->arena,
+			 str_n((const char *)event->data.scalar.value, event->data.scalar.length));
 }
 
 static void
@@ -184,7 +185,8 @@ keep(struct arena *arena, const void *from, size_t n, size_t size)
 	return to;
 }
 
-static bool read_node(struct reader *r, const yaml_event_t *event, unsigned depth, struct yaml_node *ret);
+static bool read_node(struct reader *r, const yaml_event_t *event, unsigned depth,
+		      struct yaml_node *ret);
 
 static bool
 read_key(struct reader *r, const yaml_event_t *event, struct parts *parts)
@@ -194,7 +196,7 @@ read_key(struct reader *r, const yaml_event_t *event, struct parts *parts)
 	if (!check_event(r, event))
 		return false;
 	ARRAY_PUSH(parts->keys, parts->n_keys, parts->cap_keys,
-	           (struct yaml_key){ .text = scalar_text(r, event), .line = r->line });
+		   (struct yaml_key){ .text = scalar_text(r, event), .line = r->line });
 	return true;
 }
 
@@ -261,7 +263,8 @@ read_document(struct reader *r, const yaml_event_t *start, struct yaml_node *ret
 		*ret = (struct yaml_node){ .kind = YAML_NULL, .line = r->line, .text = STR_EMPTY };
 		return true;
 	}
-	if (!next_event(r, &root) || !read_node(r, &root, 0, ret) || !skip_event(r) || !next_event(r, &end))
+	if (!next_event(r, &root) || !read_node(r, &root, 0, ret) || !skip_event(r) ||
+	    !next_event(r, &end))
 		return false;
 	if (end.type != YAML_STREAM_END_EVENT)
 		return err_set(r->err, ERR_INVALID, "more than one document");
@@ -283,7 +286,8 @@ is_utf16(struct str text)
 }
 
 bool
-yaml_parse(struct str text, struct arena *arena, struct yaml_node *ret, int *ret_line, struct error *err)
+yaml_parse(struct str text, struct arena *arena, struct yaml_node *ret, int *ret_line,
+	   struct error *err)
 {
 	struct reader r = { .text = text, .arena = arena, .err = err, .line = 1 };
 	struct yaml_node root = { 0 };
@@ -388,7 +392,7 @@ yaml_kind_name(const struct yaml_node *node)
 	}
 	if (node->is_quoted)
 		return "string";
-	if (yaml_to_bool(node, /*allow_yaml11=*/ false, &value))
+	if (yaml_to_bool(node, /*allow_yaml11=*/false, &value))
 		return "boolean";
 	return is_number(node->text) ? "number" : "string";
 }

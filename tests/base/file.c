@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-static int fail_at;   /* counts down to the call that fails; 0: none does */
+static int fail_at; /* counts down to the call that fails; 0: none does */
 static int fail_errno;
 static bool is_short; /* write() takes one byte at a time and is interrupted in between */
 static bool interrupt_next;

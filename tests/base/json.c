@@ -19,7 +19,7 @@ parse(const char *text)
 	return doc;
 }
 
-#define WITH_JSON(root, text)                                   \
+#define WITH_JSON(root, text)                                     \
 	CLEANUP(yyjson_doc_freep) yyjson_doc *doc_ = parse(text); \
 	yyjson_val *root = yyjson_doc_get_root(doc_)
 
@@ -145,9 +145,10 @@ tells_absent_from_mistyped(void **state UNUSED)
 static void
 integers_never_pass_through_doubles(void **state UNUSED)
 {
-	WITH_JSON(root, "{\"max\":9223372036854775807,\"min\":-9223372036854775808,"
-	                "\"over\":9223372036854775808,\"under\":-9223372036854775809,"
-	                "\"huge\":123456789012345678901234567890,\"real\":1.0,\"exp\":1e2,\"n\":null}");
+	WITH_JSON(root,
+		  "{\"max\":9223372036854775807,\"min\":-9223372036854775808,"
+		  "\"over\":9223372036854775808,\"under\":-9223372036854775809,"
+		  "\"huge\":123456789012345678901234567890,\"real\":1.0,\"exp\":1e2,\"n\":null}");
 	int64_t v = 5;
 
 	assert_int_equal(json_i64(root, "over", &v), JSON_MISTYPED);
@@ -176,8 +177,10 @@ check_kept(const char *text)
 static void
 carries_what_it_does_not_understand(void **state UNUSED)
 {
-	check_kept("[{\"key\":\"k\",\"timeAdded\":\"2026-01-02T03:04:05Z\",\"effect\":\"NoExecute\"}]");
-	check_kept("{\"b\":[1,-2,0.5,123456789012345678901234567890,-1e999],\"a\":{\"b\":[],\"c\":{}}}");
+	check_kept(
+		"[{\"key\":\"k\",\"timeAdded\":\"2026-01-02T03:04:05Z\",\"effect\":\"NoExecute\"}]");
+	check_kept(
+		"{\"b\":[1,-2,0.5,123456789012345678901234567890,-1e999],\"a\":{\"b\":[],\"c\":{}}}");
 	check_kept("[18446744073709551615,null,true,false,\"/\xc3\xa9\\u0000\\\"\\\\\\n\"]");
 	check_kept("{\"a\":1,\"a\":2}");
 	check_kept("\"text\"");
@@ -197,8 +200,10 @@ writes_strings(void **state UNUSED)
 {
 	check_string(STR(""), "\"\"");
 	check_string(STR("plain/text"), "\"plain/text\"");
-	check_string(STR("\"\\\b\n\r\t\0\x1f\x7f"), "\"\\\"\\\\\\u0008\\n\\r\\t\\u0000\\u001f\x7f\"");
-	check_string(STR("\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80"), "\"\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\"");
+	check_string(STR("\"\\\b\n\r\t\0\x1f\x7f"),
+		     "\"\\\"\\\\\\u0008\\n\\r\\t\\u0000\\u001f\x7f\"");
+	check_string(STR("\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80"),
+		     "\"\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\"");
 }
 
 #define BAD "\xef\xbf\xbd"
@@ -206,7 +211,7 @@ writes_strings(void **state UNUSED)
 static void
 replaces_broken_utf8(void **state UNUSED)
 {
-	check_string(STR("a\xff" "b"), "\"a" BAD "b\"");
+	check_string(STR("a\xff-"), "\"a" BAD "-\"");
 	check_string(STR("\xc3"), "\"" BAD "\"");
 	check_string(STR("\xe2\x82"), "\"" BAD BAD "\"");
 	check_string(STR("\xf0\x9f\x98"), "\"" BAD BAD BAD "\"");

@@ -43,7 +43,8 @@ static void
 check(struct str text, const char *items, const char *head)
 {
 	for (size_t chunk = 1; chunk <= text.len; chunk++) {
-		CLEANUP(json_split_freep) struct json_split *s = json_split_new(STR("items"), KIB(1));
+		CLEANUP(json_split_freep)
+		struct json_split *s = json_split_new(STR("items"), KIB(1));
 		CLEANUP(buf_fini) struct buf found = BUF_INIT(KIB(4));
 		struct error err = { 0 };
 		struct str ret_head;
@@ -172,7 +173,7 @@ static void
 bounds_an_element(void **state UNUSED)
 {
 	check_refused(STR("{\"items\":[\"123456789012345678\",\"1234567890123456789\"]}"),
-	              "larger than 20 bytes");
+		      "larger than 20 bytes");
 	check_refused(STR("{\"items\":[\"123456789012345678901234567890"), "larger than 20 bytes");
 }
 

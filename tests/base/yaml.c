@@ -44,7 +44,7 @@ check_refused(struct str text, int line, const char *msg)
 		fail_msg("%" STR_FMT ": %s", STR_ARG(text), err.msg);
 	assert_int_equal(ret_line, line);
 	assert_int_equal(root.line, 99);
-	assert_false(yaml_parse(text, &arena, &root, /*ret_line=*/ NULL, &err));
+	assert_false(yaml_parse(text, &arena, &root, /*ret_line=*/NULL, &err));
 }
 
 static void
@@ -60,12 +60,12 @@ static void
 reads_a_tree_with_lines(void **state UNUSED)
 {
 	struct yaml_node root = parse(STR("# a comment\n"
-	                                  "kind: Inventory\n"
-	                                  "machines:\n"
-	                                  "  - name: a\n"
-	                                  "    addresses: [x,\n"
-	                                  "      y]\n"
-	                                  "  - {name: b}\n"));
+					  "kind: Inventory\n"
+					  "machines:\n"
+					  "  - name: a\n"
+					  "    addresses: [x,\n"
+					  "      y]\n"
+					  "  - {name: b}\n"));
 	const struct yaml_node *machines = yaml_get(&root, STR("machines")), *addresses;
 
 	assert_int_equal(root.kind, YAML_MAP);
@@ -89,7 +89,8 @@ reads_a_tree_with_lines(void **state UNUSED)
 static void
 reads_json(void **state UNUSED)
 {
-	struct yaml_node root = parse(STR("{\"a\": [1, true, null, \"x\\u00e9\\/\"],\n\t\"b\": {}, \"c\": []}"));
+	struct yaml_node root =
+		parse(STR("{\"a\": [1, true, null, \"x\\u00e9\\/\"],\n\t\"b\": {}, \"c\": []}"));
 	const struct yaml_node *a = yaml_get(&root, STR("a"));
 
 	assert_int_equal(a->n, 4);
@@ -115,7 +116,7 @@ an_empty_text_is_null(void **state UNUSED)
 static void
 takes_a_byte_order_mark(void **state UNUSED)
 {
-	struct yaml_node root = parse(STR("\xef\xbb\xbf" "a: 1\n"));
+	struct yaml_node root = parse(STR("\xef\xbb\xbf\x61: 1\n"));
 
 	check_scalar(yaml_get(&root, STR("a")), "1", 1);
 }
@@ -123,7 +124,8 @@ takes_a_byte_order_mark(void **state UNUSED)
 static void
 keeps_the_text_of_scalars(void **state UNUSED)
 {
-	struct yaml_node root = parse(STR("a: 007\nb: 'it''s'\nc: \"x\\ty\\0\"\nd: |\n  two\n  lines\ne: >-\n  one\n  line\n"));
+	struct yaml_node root = parse(STR(
+		"a: 007\nb: 'it''s'\nc: \"x\\ty\\0\"\nd: |\n  two\n  lines\ne: >-\n  one\n  line\n"));
 
 	check_scalar(yaml_get(&root, STR("a")), "007", 1);
 	assert_false(yaml_get(&root, STR("a"))->is_quoted);
@@ -215,10 +217,10 @@ check_bool(struct str text, bool core, bool yaml11, bool expected)
 	struct yaml_node root = parse(text);
 	bool value = !expected;
 
-	assert_int_equal(yaml_to_bool(&root, /*allow_yaml11=*/ false, &value), core);
+	assert_int_equal(yaml_to_bool(&root, /*allow_yaml11=*/false, &value), core);
 	assert_int_equal(value, core ? expected : !expected);
 	value = !expected;
-	assert_int_equal(yaml_to_bool(&root, /*allow_yaml11=*/ true, &value), yaml11);
+	assert_int_equal(yaml_to_bool(&root, /*allow_yaml11=*/true, &value), yaml11);
 	assert_int_equal(value, yaml11 ? expected : !expected);
 }
 
@@ -275,7 +277,7 @@ refuses_tags_and_strange_keys(void **state UNUSED)
 static void
 refuses_other_encodings(void **state UNUSED)
 {
-	check_refused(STR("\xff\xfe" "a\0"), 1, "UTF-16");
+	check_refused(STR("\xff\xfe\x61\0"), 1, "UTF-16");
 	check_refused(STR("\xfe\xff\0a"), 1, "UTF-16");
 	check_refused(STR("a\0b\0"), 1, "control characters");
 	check_refused(STR("a: b\nc: \0\n"), 2, "control characters");
