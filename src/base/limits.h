@@ -1,0 +1,55 @@
+/* base/limits.h: how large we can grow, on one page.
+ *
+ * Everything that waits or is stored, and every size that comes from outside, has its bound here. Memory is
+ * allocated only after the size was checked against one of these.
+ */
+#ifndef CCMD_BASE_LIMITS_H
+#define CCMD_BASE_LIMITS_H
+
+#define KIB(n) ((size_t)(n) << 10)
+#define MIB(n) ((size_t)(n) << 20)
+
+/* clang-format off */
+
+/* JSON and YAML */
+#define LIMIT_JSON_DEPTH     128       /* nesting of any document */
+#define LIMIT_JSON_ITEM      MIB(16)   /* one element of a list; etcd holds at most about 1.5 MiB an object */
+#define LIMIT_JSON_HEAD      KIB(64)   /* a list's own metadata */
+#define LIMIT_YAML_DEPTH     32
+#define LIMIT_YAML_NODES     2000000
+#define LIMIT_INVENTORY_FILE MIB(16)
+#define LIMIT_KUBECONFIG     MIB(4)
+#define LIMIT_CREDENTIAL     KIB(256)  /* a token, certificate, key or CA file */
+
+/* HTTP */
+#define LIMIT_HTTP_BODY     MIB(16)    /* an answer that is not a stream */
+#define LIMIT_HTTP_HEADERS  KIB(64)    /* all headers of an answer */
+#define LIMIT_HTTP_REQUEST  MIB(4)     /* a request body of ours */
+#define LIMIT_HTTP_URL      KIB(8)
+#define LIMIT_STREAM_BUFFER KIB(256)   /* bytes of a stream that wait for their reader; then it is paused */
+#define LIMIT_WATCH_LINE    MIB(16)    /* one watch event */
+#define LIMIT_LIST_BODY     MIB(1024)  /* a whole list, streamed: ends a server that never stops */
+#define LIMIT_RETRY_AFTER_S 60         /* longest wait we accept from a Retry-After header */
+#define LIMIT_GATE_MAX      8          /* requests under way at once, per client */
+
+/* Kubernetes */
+#define LIMIT_OBJECTS       200000     /* objects of one kind in a store */
+#define LIMIT_NAME          253        /* names of Kubernetes objects */
+#define LIMIT_INTERN        4096       /* texts shared by many objects; further ones are kept in each object */
+#define LIMIT_INTERN_BYTES  317        /* the longest of them: a label key with its prefix */
+#define LIMIT_TAINTS_JSON   MIB(2)     /* the raw taints of one node */
+#define LIMIT_EVENT_QUEUE   1000       /* events waiting to be written; further ones are dropped and counted */
+#define LIMIT_EVENT_CACHE   4096       /* event groups remembered for aggregation */
+#define LIMIT_EVENT_MESSAGE 1024       /* bytes of an event's message */
+#define LIMIT_NOTICES       10000      /* (node, reason) pairs remembered, so as not to repeat an event */
+
+/* metrics */
+#define LIMIT_METRIC_SERIES 200        /* series of one family */
+
+/* providers */
+#define LIMIT_MACHINES 100000          /* machines in an inventory */
+#define LIMIT_PROBLEMS 20              /* problems of one file that are shown */
+
+/* clang-format on */
+
+#endif
