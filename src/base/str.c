@@ -1,0 +1,357 @@
+/* base/str.c: see str.h. */
+#include "base/str.h"
+
+#include <string.h>
+
+struct str
+str_c(const char *text)
+{
+	return text ? (struct str){ text, strlen(text) } : STR_EMPTY;
+}
+
+struct str
+str_n(const char *ptr, size_t len)
+{
+	return ptr ? (struct str){ ptr, len } : STR_EMPTY;
+}
+
+bool
+str_eq(struct str a, struct str b)
+{
+	return a.len == b.len && (a.len == 0 || memcmp(a.ptr, b.ptr, a.len) == 0);
+}
+
+bool
+str_eq_c(struct str a, const char *b)
+{
+	return str_eq(a, str_c(b));
+}
+
+static char
+lower(char c)
+{
+	return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
+}
+
+bool
+str_eq_nocase(struct str a, struct str b)
+{
+	if (a.len != b.len)
+		return false;
+	for (size_t i = 0; i < a.len; i++) {
+		if (lower(a.ptr[i]) != lower(b.ptr[i]))
+			return false;
+	}
+	return true;
+}
+
+int
+str_cmp(struct str a, struct str b)
+{
+	size_t len = a.len < b.len ? a.len : b.len;
+	int order = len > 0 ? memcmp(a.ptr, b.ptr, len) : 0;
+
+	if (order != 0)
+		return order;
+	return (a.len > b.len) - (a.len < b.len);
+}
+
+bool
+str_starts(struct str s, struct str prefix)
+{
+	return s.len >= prefix.len && str_eq(str_head(s, prefix.len), prefix);
+}
+
+bool
+str_ends(struct str s, struct str suffix)
+{
+	return s.len >= suffix.len && str_eq(str_skip(s, s.len - suffix.len), suffix);
+}
+
+ptrdiff_t
+str_index(struct str s, char c)
+{
+	const char *at = s.len > 0 ? memchr(s.ptr, c, s.len) : NULL;
+
+	return at ? at - s.ptr : -1;
+}
+
+bool
+str_contains(struct str s, struct str part)
+{
+	if (part.len == 0)
+		return true;
+	return s.len > 0 && memmem(s.ptr, s.len, part.ptr, part.len);
+}
+
+struct str
+str_skip(struct str s, size_t n)
+{
+	if (n > s.len)
+		n = s.len;
+	return n > 0 ? (struct str){ s.ptr + n, s.len - n } : s;
+}
+
+struct str
+str_head(struct str s, size_t n)
+{
+	return (struct str){ s.ptr, n < s.len ? n : s.len };
+}
+
+static bool
+is_space(char c)
+{
+	return c == ' ' || (c >= '\t' && c <= '\r');
+}
+
+struct str
+str_trim(struct str s)
+{
+	while (s.len > 0 && is_space(s.ptr[0]))
+		s = str_skip(s, 1);
+	while (s.len > 0 && is_space(s.ptr[s.len - 1]))
+		s.len--;
+	return s;
+}
+
+bool
+str_split(struct str *rest, char sep, struct str *ret)
+{
+	ptrdiff_t at;
+
+	if (!rest->ptr)
+		return false;
+	at = str_index(*rest, sep);
+	if (at < 0) {
+		*ret = *rest;
+		*rest = (struct str){ NULL, 0 };
+		return true;
+	}
+	*ret = str_head(*rest, (size_t)at);
+	*rest = str_skip(*rest, (size_t)at + 1);
+	return true;
+}
+
+bool
+str_cut(struct str s, char sep, struct str *ret_before, struct str *ret_after)
+{
+	ptrdiff_t at = str_index(s, sep);
+
+	if (at < 0)
+		return false;
+	*ret_before = str_head(s, (size_t)at);
+	*ret_after = str_skip(s, (size_t)at + 1);
+	return true;
+}
+
+static bool
+is_digit(struct str s)
+{
+	return s.len > 0 && s.ptr[0] >= '0' && s.ptr[0] <= '9';
+}
+
+bool
+str_to_i64(struct str s, int64_t min, int64_t max, int64_t *ret)
+{
+	bool is_negative = s.len > 0 && s.ptr[0] == '-';
+	int64_t value = 0;
+
+	s = str_skip(s, is_negative);
+	if (s.len == 0)
+		return false;
+	for (; is_digit(s); s = str_skip(s, 1)) {
+		int digit = s.ptr[0] - '0';
+
+		/* counted on the negative side when negative: INT64_MIN has no positive twin */
+		if (__builtin_mul_overflow(value, 10, &value) ||
+		    __builtin_add_overflow(value, is_negative ? -digit : digit, &value))
+			return false;
+	}
+	if (s.len > 0 || value < min || value > max)
+		return false;
+	*ret = value;
+	return true;
+}
+
+/* ---- durations: the rules, and the limits, of Go's time.ParseDuration --------------------------------- */
+
+#define DURATION_MAX (UINT64_C(1) << 63) /* magnitude of the most negative one */
+
+static const struct {
+	struct str name;
+	uint64_t ns;
+} duration_units[] = {
+	/* the first that fits is taken, hence "ms" before "m"; the two micro signs are U+00B5 and U+03BC */
+	{ STR("ns"), 1 },
+	{ STR("us"), 1000 },
+	{ STR("\xc2\xb5s"), 1000 },
+	{ STR("\xce\xbcs"), 1000 },
+	{ STR("ms"), NS_PER_MS },
+	{ STR("s"), NS_PER_SEC },
+	{ STR("m"), 60 * NS_PER_SEC },
+	{ STR("h"), 3600 * NS_PER_SEC },
+};
+
+static bool
+take_unit(struct str *s, uint64_t *ret_ns)
+{
+	for (size_t i = 0; i < ARRAY_LEN(duration_units); i++) {
+		if (str_starts(*s, duration_units[i].name)) {
+			*s = str_skip(*s, duration_units[i].name.len);
+			*ret_ns = duration_units[i].ns;
+			return true;
+		}
+	}
+	return false;
+}
+
+static bool
+take_whole(struct str *s, uint64_t *ret)
+{
+	uint64_t value = 0;
+
+	for (; is_digit(*s); *s = str_skip(*s, 1)) {
+		if (value > DURATION_MAX / 10)
+			return false;
+		value = value * 10 + (uint64_t)(s->ptr[0] - '0');
+		if (value > DURATION_MAX)
+			return false;
+	}
+	*ret = value;
+	return true;
+}
+
+/* Digits behind the 18th are read and make no difference. */
+static double
+take_fraction(struct str *s)
+{
+	double value = 0;
+	double scale = 1;
+
+	for (int n = 0; is_digit(*s); *s = str_skip(*s, 1), n++) {
+		if (n >= 18)
+			continue;
+		value = value * 10 + (s->ptr[0] - '0');
+		scale *= 10;
+	}
+	return value / scale;
+}
+
+/* One "1.5h", added to *sum. */
+static bool
+take_term(struct str *s, uint64_t *sum)
+{
+	struct str start = *s;
+	size_t n_digits;
+	double fraction = 0;
+	uint64_t value;
+	uint64_t unit;
+
+	if (!take_whole(s, &value))
+		return false;
+	n_digits = start.len - s->len;
+	if (str_starts(*s, STR("."))) {
+		*s = str_skip(*s, 1);
+		fraction = take_fraction(s);
+		n_digits = start.len - s->len - 1;
+	}
+	if (n_digits == 0 || !take_unit(s, &unit) || value > DURATION_MAX / unit)
+		return false;
+	value = value * unit + (uint64_t)(fraction * (double)unit);
+	*sum += value;
+	return value <= DURATION_MAX && *sum <= DURATION_MAX;
+}
+
+bool
+str_to_duration_ns(struct str s, int64_t *ret)
+{
+	bool is_negative = str_starts(s, STR("-"));
+	uint64_t sum = 0;
+
+	if (is_negative || str_starts(s, STR("+")))
+		s = str_skip(s, 1);
+	if (s.len == 0)
+		return false;
+	if (str_eq(s, STR("0"))) {
+		*ret = 0;
+		return true;
+	}
+	while (s.len > 0) {
+		if (!take_term(&s, &sum))
+			return false;
+	}
+	if (!is_negative && sum >= DURATION_MAX)
+		return false;
+	*ret = is_negative ? (int64_t)(0 - sum) : (int64_t)sum;
+	return true;
+}
+
+uint64_t
+str_hash(struct str s)
+{
+	uint64_t hash = UINT64_C(0xcbf29ce484222325);
+
+	for (size_t i = 0; i < s.len; i++) {
+		hash ^= (unsigned char)s.ptr[i];
+		hash *= UINT64_C(0x100000001b3);
+	}
+	return hash;
+}
+
+/* ---- UTF-8 ------------------------------------------------------------------------------------------- */
+
+static bool
+is_continuation(char c)
+{
+	return ((unsigned char)c & 0xc0) == 0x80;
+}
+
+/* The length its first byte promises, and the range of the second byte (RFC 3629, section 4), which is what
+ * rules out overlong forms and surrogates. */
+static size_t
+utf8_promise(unsigned char first, unsigned char *ret_low, unsigned char *ret_high)
+{
+	*ret_low = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;
+	*ret_high = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
+	if (first < 0x80)
+		return 1;
+	if (first < 0xc2 || first > 0xf4)
+		return 0;
+	return first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
+}
+
+size_t
+str_utf8_len(struct str s)
+{
+	unsigned char low, high, second;
+	size_t len;
+
+	if (s.len == 0)
+		return 0;
+	len = utf8_promise((unsigned char)s.ptr[0], &low, &high);
+	if (len > s.len)
+		return 0;
+	if (len < 2)
+		return len;
+	second = (unsigned char)s.ptr[1];
+	if (second < low || second > high)
+		return 0;
+	for (size_t i = 2; i < len; i++) {
+		if (!is_continuation(s.ptr[i]))
+			return 0;
+	}
+	return len;
+}
+
+struct str
+str_utf8_head(struct str s, size_t max)
+{
+	size_t len = max;
+
+	if (s.len <= max)
+		return s;
+	while (len > 0 && max - len < 3 && is_continuation(s.ptr[len]))
+		len--;
+	/* more than three in a row are no UTF-8: nothing to protect */
+	return str_head(s, is_continuation(s.ptr[len]) ? max : len);
+}
