@@ -1,0 +1,199 @@
+/* base/buf.c: see buf.h.
+ *
+ * What does not fit is cut off at the end, and nothing is added after that: the content is always a prefix of
+ * what the builder meant.
+ */
+#include "base/buf.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+
+enum {
+	BUF_FIRST = 64,
+};
+
+char buf_empty[1];
+
+void
+buf_init(struct buf *b, size_t max_bytes)
+{
+	*b = BUF_INIT(max_bytes);
+}
+
+void
+buf_fini(struct buf *b)
+{
+	if (b->cap > 0)
+		free(b->ptr);
+	buf_init(b, b->max);
+}
+
+void
+buf_reset(struct buf *b)
+{
+	b->is_over = false;
+	buf_truncate(b, 0);
+}
+
+/* Room for len bytes, len <= max, and the terminator. */
+static void
+grow(struct buf *b, size_t len)
+{
+	size_t cap = b->cap ? b->cap : BUF_FIRST;
+
+	if (len < b->cap)
+		return;
+	while (cap <= len && cap <= SIZE_MAX / 2)
+		cap *= 2;
+	if (cap > b->max)
+		cap = b->max + 1;
+	b->ptr = xreallocarray(b->cap ? b->ptr : NULL, cap, 1);
+	b->cap = cap;
+	b->ptr[b->len] = '\0';
+}
+
+/* Makes room for n bytes, or for as many of them as fit. */
+static size_t
+reserve_some(struct buf *b, size_t n)
+{
+	size_t left = b->max - b->len;
+
+	if (b->is_over)
+		return 0;
+	if (n > left) {
+		b->is_over = true;
+		n = left;
+	}
+	if (n > 0)
+		grow(b, b->len + n);
+	return n;
+}
+
+void
+buf_add(struct buf *b, const void *bytes, size_t len)
+{
+	size_t n = reserve_some(b, len);
+
+	if (n == 0)
+		return;
+	memcpy(b->ptr + b->len, bytes, n);
+	buf_grown(b, n);
+}
+
+void
+buf_add_str(struct buf *b, struct str s)
+{
+	buf_add(b, s.ptr, s.len);
+}
+
+void
+buf_add_c(struct buf *b, const char *text)
+{
+	buf_add(b, text, strlen(text));
+}
+
+void
+buf_add_char(struct buf *b, char c)
+{
+	buf_add(b, &c, 1);
+}
+
+void
+buf_addf(struct buf *b, const char *fmt, ...)
+{
+	va_list args;
+
+	va_start(args, fmt);
+	buf_addv(b, fmt, args);
+	va_end(args);
+}
+
+void
+buf_addv(struct buf *b, const char *fmt, va_list args)
+{
+	va_list again;
+	size_t n;
+	int len;
+
+	va_copy(again, args);
+	len = vsnprintf(NULL, 0, fmt, again);
+	va_end(again);
+	assert(len >= 0);
+	n = reserve_some(b, (size_t)len);
+	if (n == 0)
+		return;
+	(void)vsnprintf(b->ptr + b->len, n + 1, fmt, args);
+	b->len += n;
+}
+
+bool
+buf_reserve(struct buf *b, size_t n)
+{
+	if (b->is_over || n > b->max - b->len)
+		return false;
+	if (n > 0)
+		grow(b, b->len + n);
+	return true;
+}
+
+void
+buf_grown(struct buf *b, size_t n)
+{
+	assert(n == 0 || n < b->cap - b->len);
+	b->len += n;
+	if (b->cap > 0)
+		b->ptr[b->len] = '\0';
+}
+
+void
+buf_consume(struct buf *b, size_t n)
+{
+	if (n > b->len)
+		n = b->len;
+	if (n == 0)
+		return;
+	memmove(b->ptr, b->ptr + n, b->len - n);
+	buf_truncate(b, b->len - n);
+}
+
+void
+buf_truncate(struct buf *b, size_t len)
+{
+	if (len >= b->len)
+		return;
+	b->len = len;
+	b->ptr[len] = '\0';
+}
+
+struct str
+buf_str(const struct buf *b)
+{
+	return (struct str){ b->ptr, b->len };
+}
+
+bool
+buf_ok(const struct buf *b)
+{
+	return !b->is_over;
+}
+
+char *
+buf_take(struct buf *b)
+{
+	char *memory = b->cap ? b->ptr : xstrdup("");
+
+	buf_init(b, b->max);
+	return memory;
+}
+
+void
+buf_wipe(struct buf *b)
+{
+	if (b->cap > 0)
+		explicit_bzero(b->ptr, b->cap);
+	buf_fini(b);
+}

@@ -1,0 +1,187 @@
+#include "base/buf.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+static void
+check(const struct buf *b, const char *content)
+{
+	assert_string_equal(b->ptr, content);
+	assert_int_equal(b->len, strlen(content));
+}
+
+static void
+an_empty_one_is_a_string(void **state UNUSED)
+{
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(10);
+
+	check(&b, "");
+	buf_add(&b, NULL, 0);
+	buf_add_c(&b, "");
+	buf_addf(&b, "%s", "");
+	buf_grown(&b, 0);
+	buf_reset(&b);
+	buf_consume(&b, 3);
+	buf_truncate(&b, 0);
+	check(&b, "");
+	assert_int_equal(b.cap, 0);
+	assert_true(buf_ok(&b));
+}
+
+static void
+all_ways_to_add(void **state UNUSED)
+{
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(1000);
+
+	buf_add_c(&b, "a");
+	buf_add_str(&b, STR("bc"));
+	buf_add_char(&b, 'd');
+	buf_addf(&b, "%d%s", 42, "!");
+	buf_add(&b, "x\0y", 3);
+	assert_int_equal(b.len, 10);
+	assert_memory_equal(b.ptr, "abcd42!x\0y", 11);
+	assert_true(str_eq(buf_str(&b), STR("abcd42!x\0y")));
+}
+
+static void
+grows_to_its_bound(void **state UNUSED)
+{
+	for (size_t max = 0; max < 300; max++) {
+		CLEANUP(buf_fini) struct buf b = BUF_INIT(max);
+
+		for (size_t i = 0; i < max; i++)
+			buf_add_char(&b, 'x');
+		assert_true(buf_ok(&b));
+		assert_true(b.cap <= max + 1);
+		buf_add_char(&b, 'y');
+		assert_false(buf_ok(&b));
+		assert_int_equal(b.len, max);
+		assert_int_equal(strlen(b.ptr), max);
+	}
+}
+
+static void
+keeps_the_front_of_what_is_too_long(void **state UNUSED)
+{
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(5);
+
+	buf_add_c(&b, "abc");
+	buf_add_c(&b, "defg");
+	check(&b, "abcde");
+	buf_consume(&b, 2);
+	buf_add_c(&b, "h"); /* there is room, but it would leave a hole */
+	check(&b, "cde");
+	assert_false(buf_ok(&b));
+	buf_reset(&b);
+	assert_true(buf_ok(&b));
+	buf_addf(&b, "%s-%d", "abc", 1234);
+	check(&b, "abc-1");
+	assert_false(buf_ok(&b));
+	buf_addf(&b, "x");
+	check(&b, "abc-1");
+}
+
+static void
+can_be_written_in_place(void **state UNUSED)
+{
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(100);
+
+	buf_add_c(&b, "ab");
+	assert_false(buf_reserve(&b, 99));
+	assert_true(buf_ok(&b));
+	assert_true(buf_reserve(&b, 98));
+	memset(b.ptr + b.len, 'c', 98);
+	buf_grown(&b, 3);
+	check(&b, "abccc");
+	assert_true(buf_reserve(&b, 0));
+}
+
+static void
+can_be_shortened(void **state UNUSED)
+{
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(100);
+
+	buf_add_c(&b, "abcdef");
+	buf_truncate(&b, 9);
+	check(&b, "abcdef");
+	buf_truncate(&b, 5);
+	check(&b, "abcde");
+	buf_consume(&b, 2);
+	check(&b, "cde");
+	buf_consume(&b, 0);
+	buf_consume(&b, 3);
+	check(&b, "");
+	buf_add_c(&b, "x");
+	buf_consume(&b, 7);
+	check(&b, "");
+}
+
+static void
+hands_its_memory_over(void **state UNUSED)
+{
+	struct buf b = BUF_INIT(100);
+	char *empty = buf_take(&b);
+	char *text;
+
+	buf_add_c(&b, "abc");
+	text = buf_take(&b);
+	assert_string_equal(empty, "");
+	assert_string_equal(text, "abc");
+	check(&b, "");
+	assert_int_equal(b.max, 100);
+	free(empty);
+	free(text);
+}
+
+static void
+can_live_in_an_array(void **state UNUSED)
+{
+	char memory[8] = "";
+	struct buf b = BUF_FIXED(memory);
+
+	buf_add_c(&b, "abc");
+	buf_addf(&b, "%d", 456789);
+	assert_ptr_equal(b.ptr, memory);
+	check(&b, "abc4567");
+	assert_false(buf_ok(&b));
+}
+
+static void
+survives_its_end(void **state UNUSED)
+{
+	struct buf b;
+
+	buf_init(&b, 20);
+	buf_add_c(&b, "secret");
+	buf_wipe(&b);
+	check(&b, "");
+	buf_wipe(&b);
+	buf_add_c(&b, "again");
+	check(&b, "again");
+	buf_fini(&b);
+	buf_fini(&b);
+	check(&b, "");
+	assert_int_equal(b.max, 20);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(an_empty_one_is_a_string),
+		cmocka_unit_test(all_ways_to_add),
+		cmocka_unit_test(grows_to_its_bound),
+		cmocka_unit_test(keeps_the_front_of_what_is_too_long),
+		cmocka_unit_test(can_be_written_in_place),
+		cmocka_unit_test(can_be_shortened),
+		cmocka_unit_test(hands_its_memory_over),
+		cmocka_unit_test(can_live_in_an_array),
+		cmocka_unit_test(survives_its_end),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
