@@ -1,0 +1,127 @@
+/* base/error.c: see error.h.
+ *
+ * Every message is made in a local array first, so that the old one may be among the arguments, and one that
+ * is longer than struct error holds can be cut where no character is split.
+ */
+#include "base/error.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/str.h"
+
+/* One byte more than fits, so that keep() sees whether the cut would go through a character. */
+#define TEXT_SIZE (ERR_MSG_SIZE + 1)
+
+static void
+keep(struct error *err, const struct buf *text)
+{
+	struct str msg = str_utf8_head(buf_str(text), ERR_MSG_SIZE - 1);
+
+	memcpy(err->msg, msg.ptr, msg.len);
+	err->msg[msg.len] = '\0';
+}
+
+static void
+start(struct error *err, enum err_code code)
+{
+	err->code = code;
+	err->http_status = 0;
+	err->retry_after_ms = 0;
+}
+
+bool
+err_set(struct error *err, enum err_code code, const char *fmt, ...)
+{
+	char memory[TEXT_SIZE] = "";
+	struct buf text = BUF_FIXED(memory);
+	va_list args;
+
+	va_start(args, fmt);
+	buf_addv(&text, fmt, args);
+	va_end(args);
+	start(err, code);
+	keep(err, &text);
+	return false;
+}
+
+bool
+err_wrap(struct error *err, const char *fmt, ...)
+{
+	char memory[TEXT_SIZE] = "";
+	struct buf text = BUF_FIXED(memory);
+	va_list args;
+
+	va_start(args, fmt);
+	buf_addv(&text, fmt, args);
+	va_end(args);
+	buf_add_c(&text, ": ");
+	buf_add_c(&text, err->msg);
+	keep(err, &text);
+	return false;
+}
+
+static enum err_code
+code_of_errno(int errnum)
+{
+	switch (errnum) {
+	case ENOENT:
+		return ERR_NOT_FOUND;
+	case EACCES:
+	case EPERM:
+		return ERR_FORBIDDEN;
+	case ETIMEDOUT:
+		return ERR_TIMEOUT;
+	default:
+		return ERR_INTERNAL;
+	}
+}
+
+bool
+err_errno(struct error *err, int errnum, const char *fmt, ...)
+{
+	char memory[TEXT_SIZE] = "";
+	struct buf text = BUF_FIXED(memory);
+	const char *reason =
+		strerrordesc_np(errnum); /* unlike strerror(): no locale, no shared memory */
+	va_list args;
+
+	va_start(args, fmt);
+	buf_addv(&text, fmt, args);
+	va_end(args);
+	if (reason)
+		buf_addf(&text, ": %s", reason);
+	else
+		buf_addf(&text, ": error %d", errnum);
+	start(err, code_of_errno(errnum));
+	keep(err, &text);
+	return false;
+}
+
+const char *
+err_code_name(enum err_code code)
+{
+	static const char *const names[] = {
+		[ERR_NONE] = "none",
+		[ERR_CANCELLED] = "cancelled",
+		[ERR_TIMEOUT] = "timeout",
+		[ERR_UNAVAILABLE] = "unavailable",
+		[ERR_THROTTLED] = "throttled",
+		[ERR_PENDING] = "pending",
+		[ERR_UNAUTHORIZED] = "unauthorized",
+		[ERR_FORBIDDEN] = "forbidden",
+		[ERR_NOT_FOUND] = "not found",
+		[ERR_EXISTS] = "exists",
+		[ERR_GONE] = "gone",
+		[ERR_CONFLICT] = "conflict",
+		[ERR_INVALID] = "invalid",
+		[ERR_UNSUPPORTED] = "unsupported",
+		[ERR_INTERNAL] = "internal",
+	};
+
+	if ((size_t)code >= ARRAY_LEN(names))
+		return "unknown";
+	return names[code];
+}
