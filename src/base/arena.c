@@ -1,0 +1,135 @@
+/* base/arena.c: see arena.h.
+ *
+ * Blocks double from 4 KiB to 64 KiB; what needs more gets a block of its own size. Most work items fit the
+ * first block, which stays, so that a worker at rest holds 4 KiB and a busy one seldom calls malloc().
+ */
+#include "base/arena.h"
+
+#include <stdalign.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/limits.h"
+
+#define BLOCK_FIRST KIB(4)
+#define BLOCK_MAX KIB(64)
+
+struct arena_block {
+	struct arena_block *older;
+	size_t cap;
+	alignas(max_align_t) char bytes[];
+};
+
+void
+arena_fini(struct arena *a)
+{
+	while (a->block) {
+		struct arena_block *older = a->block->older;
+
+		free(a->block);
+		a->block = older;
+	}
+	*a = ARENA_INIT;
+}
+
+static bool
+is_kept(const struct arena_block *block)
+{
+	if (!block || HAS_ASAN) /* all go, so that use after a reset is seen */
+		return !block;
+	return !block->older && block->cap == BLOCK_FIRST;
+}
+
+void
+arena_reset(struct arena *a)
+{
+	while (!is_kept(a->block)) {
+		struct arena_block *older = a->block->older;
+
+		free(a->block);
+		a->block = older;
+	}
+	a->used = 0;
+	a->total = 0;
+}
+
+static void
+add_block(struct arena *a, size_t size)
+{
+	size_t cap = a->block ? a->block->cap * 2 : BLOCK_FIRST;
+	struct arena_block *block;
+
+	if (cap > BLOCK_MAX)
+		cap = BLOCK_MAX;
+	if (cap < size)
+		cap = size;
+	block = xmalloc(sizeof(*block) + cap);
+	block->older = a->block;
+	block->cap = cap;
+	a->block = block;
+	a->used = 0;
+}
+
+void *
+arena_alloc(struct arena *a, size_t size)
+{
+	size_t mask = alignof(max_align_t) - 1;
+	size_t step = size ? (size + mask) & ~mask : mask + 1;
+	void *memory;
+
+	if (size > PTRDIFF_MAX - sizeof(struct arena_block) - mask)
+		alloc_fail(1, size);
+	if (!a->block || step > a->block->cap - a->used)
+		add_block(a, step);
+	memory = a->block->bytes + a->used;
+	a->used += step;
+	a->total += step;
+	return memset(memory, 0, step);
+}
+
+void *
+arena_calloc(struct arena *a, size_t n, size_t size)
+{
+	size_t bytes;
+
+	if (__builtin_mul_overflow(n, size, &bytes))
+		alloc_fail(n, size);
+	return arena_alloc(a, bytes);
+}
+
+char *
+arena_strz(struct arena *a, struct str s)
+{
+	char *copy = arena_alloc(a, s.len + 1);
+
+	if (s.len > 0)
+		memcpy(copy, s.ptr, s.len);
+	return copy;
+}
+
+struct str
+arena_str(struct arena *a, struct str s)
+{
+	return (struct str){ arena_strz(a, s), s.len };
+}
+
+struct str
+arena_printf(struct arena *a, const char *fmt, ...)
+{
+	va_list args;
+	char *text;
+	int len;
+
+	va_start(args, fmt);
+	len = vsnprintf(NULL, 0, fmt, args);
+	va_end(args);
+	if (len < 0)
+		return STR_EMPTY;
+	text = arena_alloc(a, (size_t)len + 1);
+	va_start(args, fmt);
+	(void)vsnprintf(text, (size_t)len + 1, fmt, args);
+	va_end(args);
+	return (struct str){ text, (size_t)len };
+}
