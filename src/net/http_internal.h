@@ -1,0 +1,208 @@
+/* net/http_internal.h: what the files behind net/http.h share.
+ *
+ *	http.c         clients, their configuration, statuses
+ *	http_job.c     a request from its caller's side
+ *	http_stream.c  a stream from its reader's side
+ *	http_loop.c    the I/O thread: queue, gate, deadlines, curl_multi
+ *	http_curl.c    one transfer: every libcurl setting, the callbacks, errors
+ *	http_tls.c     certificates and keys, parsed once
+ *
+ * A job is one request or stream on its way through the I/O thread. It lives with whoever waits for it and belongs
+ * to the I/O thread from loop_submit() until is_done. Flags that others raise meanwhile are atomic, followed by
+ * loop_poke().
+ */
+#ifndef CCMD_NET_HTTP_INTERNAL_H
+#define CCMD_NET_HTTP_INTERNAL_H
+
+#include <curl/curl.h>
+#include <openssl/ssl.h>
+
+#include "base/limits.h"
+#include "base/thread.h"
+#include "net/gate.h"
+#include "net/http.h"
+
+struct job;
+struct transfer;
+
+/* ---- http_tls.c ------------------------------------------------------------------------------------ */
+
+struct tls {
+	X509_STORE *store; /* trust anchors */
+	X509 *cert;        /* NULL: none */
+	STACK_OF(X509) * chain;
+	EVP_PKEY *key;
+};
+
+/** All NULL before. ERR_INVALID with what is wrong. */
+NODISCARD bool tls_init(struct tls *tls, const struct tls_config *config, struct error *err);
+void tls_fini(struct tls *tls);
+/** Puts it all into a new connection's context. False when OpenSSL refuses. */
+NODISCARD bool tls_apply(const struct tls *tls, SSL_CTX *ctx);
+
+/* ---- the client ------------------------------------------------------------------------------------ */
+
+struct job_list {
+	struct job *head;
+	struct job **tail;
+};
+
+struct curl_client {
+	struct http_client base;
+
+	/* settings: constant */
+	struct http_auth *auth;
+	struct clock *clock;
+	struct fence *fence;
+	char *scheme;
+	char *url;         /* what a target is put behind; its host is the name that TLS checks */
+	char *shown_url;   /* the same with the host that is connected to, for messages */
+	char *host_header; /* "Host: …"; NULL: the URL's */
+	char *user_agent;
+	char *proxy;                   /* "": none */
+	struct curl_slist *connect_to; /* NULL: the URL's host */
+	struct tls tls;
+	bool is_insecure;
+	int64_t connect_timeout_ms;
+
+	pthread_t thread;
+	CURLM *multi;
+	_Atomic int64_t last_turn_ns; /* by clock */
+
+	pthread_mutex_t mu;
+	struct job_list inbox; /* mu */
+	bool is_poked;         /* mu: there is something to look at */
+	bool is_polling;       /* mu: the I/O thread sleeps, or is about to */
+	bool is_stopping;      /* mu */
+	bool wants_sweep;      /* mu: http_client_close_idle() */
+
+	/* the I/O thread's own */
+	struct gate gate;
+	struct job_list work;       /* HTTP_WORK that waits at the gate */
+	struct job_list background; /* HTTP_BACKGROUND that waits */
+	struct job_list running;
+	unsigned n_running_work;
+	struct transfer *spare; /* handles to be used again */
+	CURL *sweeper;          /* NULL: not under way */
+	int64_t gate_ns;        /* when to ask the gate again */
+	int64_t sweep_ns; /* when idle connections are to be closed; CLOCK_FOREVER: none are kept */
+};
+
+/* ---- a job ----------------------------------------------------------------------------------------- */
+
+enum {
+	JOB_HEADERS = 5,
+};
+
+struct job {
+	struct curl_client *client;
+	struct job *next;           /* in the list it is in */
+	struct http_stream *stream; /* NULL: a request */
+
+	/* what to send; owned by whoever waits, constant */
+	enum http_method method;
+	enum http_class class;
+	bool can_replay;
+	struct str body;
+	bool has_body;
+	size_t max_body; /* 0: no bound */
+	struct buf url;
+	struct str target;       /* its end */
+	struct buf header_lines; /* each terminated; holds the credential, last */
+	size_t secret_at;        /* where the credential starts in it */
+	struct curl_slist headers[JOB_HEADERS];
+
+	_Atomic bool is_cancelled;
+	_Atomic bool wants_resume; /* the stream's reader made room */
+	_Atomic bool wants_close;  /* the stream's reader is gone */
+
+	/* the I/O thread's own */
+	struct transfer *transfer;
+	int64_t deadline_ns; /* by clock_real */
+	bool is_replayed;
+
+	/* the answer: the I/O thread's until is_done (a stream's status: until has_headers) */
+	struct http_response *response;
+	size_t n_header_bytes;
+	size_t n_body_bytes;
+	const char *refused; /* why a callback stopped the transfer; ERR_INVALID */
+
+	pthread_mutex_t mu;
+	pthread_cond_t cond;
+	bool is_done;      /* mu: the I/O thread let go of it */
+	bool is_ok;        /* mu */
+	struct error *err; /* filled before is_done when !is_ok */
+};
+
+/* ---- http.c ---------------------------------------------------------------------------------------- */
+
+/** The client behind the one that callers see; not for a scripted one. */
+struct curl_client *curl_client(struct http_client *client);
+
+/* ---- http_job.c ------------------------------------------------------------------------------------ */
+
+/** The earlier of the request's time-out and the call's deadline, on the clock of the I/O thread. */
+int64_t job_deadline(const struct call *call, const struct http_request *request);
+void job_init(struct job *job, struct curl_client *client, const struct http_request *request,
+              int64_t deadline_ns);
+void job_fini(struct job *job);
+/** Lays out the URL and the headers. ERR_INVALID, or what the credential's source says. */
+NODISCARD bool job_build(struct job *job, const struct http_request *request,
+                         uint64_t *ret_generation, struct error *err);
+/** A cancel hook; arg is the job. */
+void job_cancel(void *arg);
+void job_wait(struct job *job);
+/** Overwrites the credential once it was sent. */
+void job_wipe(struct job *job);
+/** Was it refused for a credential that has been replaced meanwhile? */
+bool job_is_replaced(struct curl_client *client, int status, uint64_t generation);
+/** Empties it, for a new answer of at most max_body bytes. */
+void response_init(struct http_response *response, size_t max_body);
+
+bool request_do(struct http_client *client, struct call *call, const struct http_request *request,
+                struct http_response *response, struct error *err);
+
+/* ---- http_stream.c --------------------------------------------------------------------------------- */
+
+bool stream_open(struct http_client *client, struct call *call, const struct http_request *request,
+                 struct http_stream **ret, struct error *err);
+/** Takes bytes of a stream's answer. False when its buffer is full: pause. On the I/O thread. */
+NODISCARD bool stream_take(struct http_stream *stream, struct str bytes);
+/** The status line and headers are there, and they are a success. On the I/O thread. */
+void stream_opened(struct http_stream *stream);
+
+/* ---- http_loop.c ----------------------------------------------------------------------------------- */
+
+void loop_start(struct curl_client *client, const char *name, double qps, double burst);
+/** Ends the thread and frees what is its own. */
+void loop_stop(struct curl_client *client);
+void loop_submit(struct job *job);
+/** Makes the I/O thread look at the flags of its jobs. */
+void loop_poke(struct curl_client *client);
+
+/* ---- http_curl.c ----------------------------------------------------------------------------------- */
+
+/* One easy handle. */
+struct transfer {
+	struct transfer *next; /* in the client's spare ones */
+	CURL *easy;
+	struct job *job;
+	int n_sends; /* how often libcurl was about to send the request */
+	char error[CURL_ERROR_SIZE];
+};
+
+struct transfer *transfer_new(struct curl_client *client, bool is_stream);
+void transfer_free(struct transfer *transfer);
+/** Sets what differs from request to request. */
+void transfer_prepare(struct transfer *transfer, struct job *job, bool wants_fresh);
+/** The connection was in use before and broke before any of the answer came. */
+bool transfer_broke_on_reuse(struct transfer *transfer, CURLcode code);
+/** Fills job->err from what libcurl says. */
+void transfer_error(struct transfer *transfer, CURLcode code);
+/** Fills what is known at the end only. */
+void transfer_done(struct transfer *transfer);
+
+/** A handle whose only effect is that idle connections are closed; its private pointer is NULL. */
+CURL *sweeper_new(void);
+
+#endif

@@ -1,0 +1,521 @@
+/* net/http_loop.c: the I/O thread of a client.
+ *
+ * libcurl is given only transfers that may run now: the queue, the deadlines and the order are ours. Asked to do
+ * this itself (CURLMOPT_MAX_HOST_CONNECTIONS, TIMEOUT_MS), with more callers than connections, it spins at 100 % CPU
+ * (8.14.1). Lists are walked as a whole: they are as long as there are threads that wait.
+ *
+ * Waking up: is_poked says that there is something to look at, is_polling that somebody must be woken for it. Both
+ * change under mu, so nothing is missed and a busy loop is never woken.
+ *
+ * Time is clock_real here, since libcurl knows no other; the callers' deadlines are turned into durations before.
+ */
+#include "base/alloc.h"
+#include "net/http_internal.h"
+
+enum {
+	MAX_SPARE = LIMIT_GATE_MAX,
+	MAX_KEPT = LIMIT_GATE_MAX + 8, /* connections, streams included */
+};
+
+#define SWEEP_NS (30 * NS_PER_SEC)
+#define SWEEP_SOON_NS (2100 * NS_PER_MS) /* the sweeper sees whole seconds */
+
+/* ---- lists ----------------------------------------------------------------------------------------- */
+
+static void
+list_init(struct job_list *list)
+{
+	list->head = NULL;
+	list->tail = &list->head;
+}
+
+static void
+list_add(struct job_list *list, struct job *job)
+{
+	job->next = NULL;
+	*list->tail = job;
+	list->tail = &job->next;
+}
+
+/* link: where the job's predecessor points to it. */
+static struct job *
+list_remove(struct job_list *list, struct job **link)
+{
+	struct job *job = *link;
+
+	*link = job->next;
+	if (!*link)
+		list->tail = link;
+	return job;
+}
+
+static void
+list_remove_job(struct job_list *list, struct job *job)
+{
+	struct job **link = &list->head;
+
+	while (*link != job)
+		link = &(*link)->next;
+	list_remove(list, link);
+}
+
+/* ---- handles --------------------------------------------------------------------------------------- */
+
+static struct transfer *
+take_transfer(struct curl_client *c, const struct job *job)
+{
+	struct transfer *transfer = c->spare;
+
+	if (job->stream || !transfer)
+		return transfer_new(c, /*is_stream=*/job->stream);
+	c->spare = transfer->next;
+	return transfer;
+}
+
+/* There are never more than the gate lets in. */
+static void
+give_transfer(struct curl_client *c, struct job *job)
+{
+	struct transfer *transfer = TAKE(job->transfer);
+
+	transfer->job = NULL;
+	if (job->stream) {
+		transfer_free(transfer);
+		return;
+	}
+	transfer->next = c->spare;
+	c->spare = transfer;
+}
+
+static void
+free_spare(struct curl_client *c)
+{
+	while (c->spare) {
+		struct transfer *next = c->spare->next;
+
+		transfer_free(c->spare);
+		c->spare = next;
+	}
+}
+
+/* ---- the fence -------------------------------------------------------------------------------------- */
+
+/* How long the job may go on for the fence's sake. Asked again on each turn: a renewal prolongs what is under way,
+ * and a machine that was suspended is seen on the boot clock only. */
+static int64_t
+fence_left_ns(const struct job *job)
+{
+	if (job->method == HTTP_GET || job->class == HTTP_BACKGROUND)
+		return CLOCK_FOREVER;
+	return fence_remaining_ns(job->client->fence, job->client->clock);
+}
+
+/* ---- the end of a job ------------------------------------------------------------------------------- */
+
+/* After this the job may not be there any more. */
+static void
+hand_back(struct job *job, bool is_ok)
+{
+	mutex_lock(&job->mu);
+	job->is_ok = is_ok;
+	job->is_done = true;
+	PTHREAD_OK(pthread_cond_signal(
+		&job->cond)); /* under the lock: the caller may free it right after */
+	mutex_unlock(&job->mu);
+}
+
+static enum gate_outcome
+outcome_of(const struct job *job, bool is_ok)
+{
+	if (!is_ok)
+		return job->err->code == ERR_TIMEOUT ? GATE_THROTTLED : GATE_FAILURE;
+	if (job->response->status == 429 || job->response->status == 503)
+		return GATE_THROTTLED;
+	return job->response->status < 500 ? GATE_SUCCESS : GATE_FAILURE;
+}
+
+static int64_t
+retry_after_ns(const struct job *job, bool is_ok)
+{
+	if (!is_ok || (job->response->status != 429 && job->response->status < 500))
+		return 0;
+	return job->response->retry_after_ms * NS_PER_MS;
+}
+
+static void
+leave_gate(struct curl_client *c, struct job *job, bool is_ok)
+{
+	int64_t now_ns = clock_mono(&clock_real);
+
+	gate_leave(&c->gate, outcome_of(job, is_ok), retry_after_ns(job, is_ok), now_ns);
+	if (job->class == HTTP_WORK)
+		c->n_running_work--;
+	c->sweep_ns = now_ns + SWEEP_NS;
+}
+
+/* Ends a job that has a transfer. */
+static void
+end_running(struct curl_client *c, struct job *job, bool is_ok)
+{
+	curl_multi_remove_handle(c->multi, job->transfer->easy);
+	list_remove_job(&c->running, job);
+	if (!job->stream)
+		leave_gate(c, job, is_ok);
+	give_transfer(c, job);
+	hand_back(job, is_ok);
+}
+
+/* ---- the start of a job ----------------------------------------------------------------------------- */
+
+static void
+run_transfer(struct curl_client *c, struct job *job, bool wants_fresh)
+{
+	transfer_prepare(job->transfer, job, wants_fresh);
+	if (curl_multi_add_handle(c->multi, job->transfer->easy) != CURLM_OK)
+		alloc_fail(1, sizeof(*job->transfer)); /* all other reasons are our own mistakes */
+}
+
+static void
+start_job(struct curl_client *c, struct job *job)
+{
+	job->transfer = take_transfer(c, job);
+	list_add(&c->running, job);
+	run_transfer(c, job, /*wants_fresh=*/false);
+}
+
+/* NULL: nobody waits, or only those who tell while others do. */
+static struct job_list *
+next_in_turn(struct curl_client *c)
+{
+	if (c->work.head)
+		return &c->work;
+	return c->background.head && c->n_running_work == 0 ? &c->background : NULL;
+}
+
+static void
+start_waiting(struct curl_client *c)
+{
+	struct job_list *list;
+
+	c->gate_ns = CLOCK_FOREVER;
+	while ((list = next_in_turn(c))) {
+		if (!gate_enter(&c->gate, clock_mono(&clock_real), &c->gate_ns))
+			return;
+		if (list == &c->work)
+			c->n_running_work++;
+		start_job(c, list_remove(list, &list->head));
+	}
+}
+
+/* ---- the end of a transfer -------------------------------------------------------------------------- */
+
+static bool
+may_replay(const struct job *job)
+{
+	return !job->is_replayed && !job->stream && (job->method == HTTP_GET || job->can_replay);
+}
+
+static void
+transfer_ended(struct curl_client *c, struct transfer *transfer, CURLcode code)
+{
+	struct job *job = transfer->job;
+
+	transfer_done(transfer);
+	if (code == CURLE_OK) {
+		end_running(c, job, true);
+	} else if (may_replay(job) && transfer_broke_on_reuse(transfer, code)) {
+		curl_multi_remove_handle(c->multi, transfer->easy);
+		job->is_replayed = true;
+		run_transfer(c, job, /*wants_fresh=*/true);
+	} else {
+		transfer_error(transfer, code);
+		end_running(c, job, false);
+	}
+}
+
+/* ---- what others ask for ---------------------------------------------------------------------------- */
+
+static void
+take_job(struct curl_client *c, struct job *job)
+{
+	if (job->stream)
+		start_job(c, job);
+	else
+		list_add(job->class == HTTP_WORK ? &c->work : &c->background, job);
+}
+
+/* False when the thread is to end. */
+static bool
+take_inbox(struct curl_client *c)
+{
+	struct job_list inbox;
+	bool is_stopping;
+
+	mutex_lock(&c->mu);
+	inbox = c->inbox;
+	list_init(&c->inbox);
+	c->is_poked = false;
+	c->is_polling = false;
+	is_stopping = c->is_stopping;
+	if (c->wants_sweep && c->sweep_ns != CLOCK_FOREVER)
+		c->sweep_ns = clock_mono(&clock_real) + SWEEP_SOON_NS;
+	c->wants_sweep = false;
+	mutex_unlock(&c->mu);
+	while (inbox.head)
+		take_job(c, list_remove(&inbox, &inbox.head));
+	return !is_stopping;
+}
+
+static bool
+stopped(const struct job *job, const char *why, enum err_code code)
+{
+	return err_set(job->err, code, "%s %s%" STR_FMT ": %s", http_method_name(job->method),
+	               job->client->shown_url, STR_ARG(job->target), why);
+}
+
+/* True with *job->err filled when the job is not to go on. */
+static bool
+must_end(const struct job *job, int64_t now_ns)
+{
+	if (job->wants_close || job->is_cancelled)
+		return !stopped(job, "cancelled", ERR_CANCELLED);
+	if (fence_left_ns(job) == 0)
+		return !stopped(job, "not the leader any more", ERR_CANCELLED);
+	if (now_ns < job->deadline_ns)
+		return false;
+	if (!job->transfer)
+		return !stopped(job, "timed out while waiting for its turn", ERR_TIMEOUT);
+	return !stopped(job, "no answer in time", ERR_TIMEOUT);
+}
+
+static void
+end_late_waiting(struct job_list *list, int64_t now_ns)
+{
+	for (struct job **link = &list->head; *link;) {
+		if (must_end(*link, now_ns))
+			hand_back(list_remove(list, link), false);
+		else
+			link = &(*link)->next;
+	}
+}
+
+/* What waits to be delivered is delivered in here. */
+static void
+resume(struct curl_client *c, struct job *job)
+{
+	CURLcode code = curl_easy_pause(job->transfer->easy, CURLPAUSE_CONT);
+
+	if (code != CURLE_OK)
+		transfer_ended(c, job->transfer, code);
+}
+
+static void
+look_at_running(struct curl_client *c, int64_t now_ns)
+{
+	for (struct job *job = c->running.head, *next; job; job = next) {
+		next = job->next;
+		if (must_end(job, now_ns))
+			end_running(c, job, false);
+		else if (job->wants_resume && atomic_exchange(&job->wants_resume, false))
+			resume(c, job);
+	}
+}
+
+static void
+look_at_jobs(struct curl_client *c)
+{
+	int64_t now_ns = clock_mono(&clock_real);
+
+	end_late_waiting(&c->work, now_ns);
+	end_late_waiting(&c->background, now_ns);
+	look_at_running(c, now_ns);
+}
+
+/* ---- what libcurl has done -------------------------------------------------------------------------- */
+
+static void
+free_sweeper(struct curl_client *c)
+{
+	if (!c->sweeper)
+		return;
+	curl_multi_remove_handle(c->multi, c->sweeper);
+	curl_easy_cleanup(TAKE(c->sweeper));
+}
+
+static void
+message(struct curl_client *c, CURL *easy, CURLcode code)
+{
+	struct transfer *transfer = NULL;
+
+	if (easy == c->sweeper) {
+		free_sweeper(c);
+		return;
+	}
+	curl_easy_getinfo(easy, CURLINFO_PRIVATE, &transfer);
+	transfer_ended(c, transfer, code);
+}
+
+/* Runs until nothing more is to be done at once: what ends makes room at the gate. */
+static void
+perform(struct curl_client *c)
+{
+	CURLMsg *msg;
+	int n_left;
+	bool has_ended;
+
+	do {
+		has_ended = false;
+		start_waiting(c);
+		curl_multi_perform(c->multi, &n_left);
+		while ((msg = curl_multi_info_read(c->multi, &n_left))) {
+			message(c, msg->easy_handle, msg->data.result);
+			has_ended = true;
+		}
+	} while (has_ended && (c->work.head || c->background.head));
+}
+
+/* Lets go of what a burst left behind: connections, their TLS state, handles. */
+static void
+sweep(struct curl_client *c)
+{
+	if (clock_mono(&clock_real) < c->sweep_ns)
+		return;
+	c->sweep_ns = CLOCK_FOREVER;
+	free_spare(c);
+	free_sweeper(c);
+	c->sweeper = sweeper_new();
+	curl_multi_add_handle(c->multi, c->sweeper);
+	alloc_trim();
+}
+
+/* ---- the loop --------------------------------------------------------------------------------------- */
+
+static int64_t
+earliest_deadline(const struct job_list *list, int64_t now_ns, int64_t at_ns)
+{
+	for (const struct job *job = list->head; job; job = job->next) {
+		int64_t fence_ns = clock_deadline(now_ns, fence_left_ns(job));
+
+		if (job->deadline_ns < at_ns)
+			at_ns = job->deadline_ns;
+		if (fence_ns < at_ns)
+			at_ns = fence_ns;
+	}
+	return at_ns;
+}
+
+static int
+wait_ms(const struct curl_client *c)
+{
+	int64_t now_ns = clock_mono(&clock_real), at_ns = now_ns + HTTP_LONGEST_WAIT_NS;
+
+	if (c->sweep_ns < at_ns)
+		at_ns = c->sweep_ns;
+	if (c->gate_ns < at_ns)
+		at_ns = c->gate_ns;
+	at_ns = earliest_deadline(&c->work, now_ns, at_ns);
+	at_ns = earliest_deadline(&c->background, now_ns, at_ns);
+	at_ns = earliest_deadline(&c->running, now_ns, at_ns);
+	return at_ns <= now_ns ? 0 : (int)((at_ns - now_ns + NS_PER_MS - 1) / NS_PER_MS);
+}
+
+/* True when the thread may sleep: from now on it must be woken. */
+static bool
+start_polling(struct curl_client *c)
+{
+	WITH_LOCK(&c->mu);
+
+	c->is_polling = !c->is_poked;
+	return c->is_polling;
+}
+
+static void
+wait_for_work(struct curl_client *c)
+{
+	if (start_polling(c))
+		curl_multi_poll(c->multi, NULL, 0, wait_ms(c), NULL);
+}
+
+static void *
+run(void *arg)
+{
+	struct curl_client *c = arg;
+
+	while (take_inbox(c)) {
+		atomic_store(&c->last_turn_ns, clock_mono(c->clock));
+		look_at_jobs(c);
+		sweep(c);
+		perform(c);
+		wait_for_work(c);
+	}
+	return NULL;
+}
+
+void
+loop_start(struct curl_client *c, const char *name, double qps, double burst)
+{
+	c->multi = curl_multi_init();
+	if (!c->multi)
+		alloc_fail(1, sizeof(c->multi));
+	curl_multi_setopt(c->multi, CURLMOPT_MAXCONNECTS, (long)MAX_KEPT);
+	PTHREAD_OK(pthread_mutex_init(&c->mu, NULL));
+	list_init(&c->inbox);
+	list_init(&c->work);
+	list_init(&c->background);
+	list_init(&c->running);
+	gate_init(&c->gate, qps, burst, clock_mono(&clock_real));
+	c->sweep_ns = CLOCK_FOREVER;
+	c->last_turn_ns = clock_mono(c->clock);
+	thread_start(&c->thread, name, run, c);
+}
+
+/* Called under mu. True when the thread must be woken. */
+static bool
+poke(struct curl_client *c)
+{
+	bool must_wake = c->is_polling;
+
+	c->is_poked = true;
+	c->is_polling = false;
+	return must_wake;
+}
+
+void
+loop_stop(struct curl_client *c)
+{
+	mutex_lock(&c->mu);
+	c->is_stopping = true;
+	mutex_unlock(&c->mu);
+	loop_poke(c);
+	thread_join(c->thread);
+	free_spare(c);
+	free_sweeper(c);
+	curl_multi_cleanup(c->multi);
+	PTHREAD_OK(pthread_mutex_destroy(&c->mu));
+}
+
+void
+loop_poke(struct curl_client *c)
+{
+	bool must_wake;
+
+	mutex_lock(&c->mu);
+	must_wake = poke(c);
+	mutex_unlock(&c->mu);
+	if (must_wake)
+		curl_multi_wakeup(c->multi);
+}
+
+void
+loop_submit(struct job *job)
+{
+	struct curl_client *c = job->client;
+	bool must_wake;
+
+	mutex_lock(&c->mu);
+	list_add(&c->inbox, job);
+	must_wake = poke(c);
+	mutex_unlock(&c->mu);
+	if (must_wake)
+		curl_multi_wakeup(c->multi);
+}
