@@ -247,7 +247,7 @@ class FaultProxy:
             with self._lock:
                 self._connections.add(connection)
                 self.n_connections += 1
-            connection.thread.start()
+                connection.thread.start()
 
     def _present(self):
         with self._lock:
