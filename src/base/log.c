@@ -1,0 +1,266 @@
+/* base/log.c: see log.h.
+ *
+ * A line is put together on the stack, so that a program out of memory can still say so, and leaves with one
+ * write(), so that lines of several threads do not mix. One that is too long ends within a value, and still is
+ * well-formed: the last bytes of the memory are kept for what closes it.
+ *
+ * Both formats quote alike, as JSON does.
+ */
+#include "base/log.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+enum {
+	LINE_SIZE = 8192,   /* with the line feed */
+	LINE_RESERVE = 4,   /* quote, brace, line feed, terminator */
+	DURATION_SIZE = 40, /* "-2562047h47m16.854775808s" is the longest */
+};
+
+struct line {
+	struct buf text;
+	bool is_json;
+	bool is_cut; /* something was left out: nothing but closing characters may follow */
+};
+
+static atomic_int format = LOG_LOGFMT;
+static atomic_bool is_debug;
+static atomic_int fd = STDERR_FILENO;
+
+static const char *const level_names[] = {
+	[LOG_ERROR] = "error",
+	[LOG_WARN] = "warn",
+	[LOG_INFO] = "info",
+	[LOG_DEBUG] = "debug",
+};
+
+void
+log_setup(enum log_format new_format, int verbosity)
+{
+	atomic_store(&format, (int)new_format);
+	atomic_store(&is_debug, verbosity > 0);
+}
+
+bool
+log_is_debug(void)
+{
+	return atomic_load(&is_debug);
+}
+
+void
+log_set_fd(int new_fd)
+{
+	atomic_store(&fd, new_fd);
+}
+
+/* Adds all of it or, where that leaves no room for the closing characters, nothing. */
+static void
+add(struct line *line, struct str s)
+{
+	if (line->text.len + s.len > LINE_SIZE - LINE_RESERVE)
+		line->is_cut = true;
+	if (!line->is_cut)
+		buf_add_str(&line->text, s);
+}
+
+static void
+close_with(struct line *line, char c)
+{
+	buf_add_char(&line->text, c);
+}
+
+/* The length of the character s starts with, 1 where it is none. C1 control characters are two bytes in
+ * UTF-8, and terminals obey them. */
+static size_t
+look_at(struct str s, bool *ret_is_valid, bool *ret_is_control)
+{
+	unsigned char first = (unsigned char)s.ptr[0];
+	size_t len = str_utf8_len(s);
+
+	*ret_is_valid = len > 0;
+	*ret_is_control = first < 0x20 || first == 0x7f ||
+	                  (first == 0xc2 && len == 2 && (unsigned char)s.ptr[1] < 0xa0);
+	return len ? len : 1;
+}
+
+static void
+add_control(struct line *line, struct str s)
+{
+	static const char short_names[] = {
+		['\b'] = 'b', ['\t'] = 't', ['\n'] = 'n', ['\f'] = 'f', ['\r'] = 'r'
+	};
+	unsigned char code =
+		(unsigned char)
+			s.ptr[s.len - 1]; /* of a C1 character, the second byte is its code */
+	char memory[8] = "";
+	struct buf text = BUF_FIXED(memory);
+
+	if (code < sizeof(short_names) && short_names[code])
+		buf_addf(&text, "\\%c", short_names[code]);
+	else
+		buf_addf(&text, "\\u%04x", code);
+	add(line, buf_str(&text));
+}
+
+/* What stands between quotes has them, and backslashes, escaped. */
+static void
+add_text(struct line *line, struct str s, bool is_quoted)
+{
+	while (s.len > 0 && !line->is_cut) {
+		bool is_valid, is_control;
+		struct str one = str_head(s, look_at(s, &is_valid, &is_control));
+
+		if (!is_valid)
+			add(line, STR("\xef\xbf\xbd")); /* U+FFFD */
+		else if (is_control)
+			add_control(line, one);
+		else if (is_quoted && one.ptr[0] == '"')
+			add(line, STR("\\\""));
+		else if (is_quoted && one.ptr[0] == '\\')
+			add(line, STR("\\\\"));
+		else
+			add(line, one);
+		s = str_skip(s, one.len);
+	}
+}
+
+static void
+add_quoted(struct line *line, struct str s)
+{
+	add(line, STR("\""));
+	if (line->is_cut)
+		return;
+	add_text(line, s, /*is_quoted=*/true);
+	close_with(line, '"');
+}
+
+static bool
+needs_quotes(struct str s)
+{
+	bool is_valid, is_control;
+
+	if (s.len == 0)
+		return true;
+	while (s.len > 0) {
+		size_t len = look_at(s, &is_valid, &is_control);
+
+		if (is_control || s.ptr[0] == ' ' || s.ptr[0] == '"' || s.ptr[0] == '=')
+			return true;
+		s = str_skip(s, len);
+	}
+	return false;
+}
+
+static void
+add_value(struct line *line, struct str s)
+{
+	if (line->is_json || needs_quotes(s))
+		add_quoted(line, s);
+	else
+		add_text(line, s, /*is_quoted=*/false);
+}
+
+static void
+add_number(struct line *line, int64_t number)
+{
+	char memory[24] = "";
+	struct buf text = BUF_FIXED(memory);
+
+	buf_addf(&text, "%lld", (long long)number);
+	add(line, buf_str(&text));
+}
+
+static void
+add_duration(struct line *line, int64_t ns)
+{
+	char memory[DURATION_SIZE] = "";
+	struct buf text = BUF_FIXED(memory);
+
+	clock_format_duration(&text, ns);
+	add_value(line, buf_str(&text));
+}
+
+/* Whole, with room for the shortest value, or not at all: a key alone would break the JSON. */
+static void
+add_key(struct line *line, const char *key)
+{
+	char memory[80] = "";
+	struct buf text = BUF_FIXED(memory);
+
+	buf_addf(&text, line->is_json ? ",\"%s\":" : " %s=", key);
+	if (line->text.len + text.len + sizeof("\"\"") > LINE_SIZE - LINE_RESERVE)
+		line->is_cut = true;
+	add(line, buf_str(&text));
+}
+
+static void
+add_field(struct line *line, const struct log_field *field)
+{
+	add_key(line, field->key);
+	if (line->is_cut)
+		return;
+	switch (field->kind) {
+	case LOG_FIELD_STR:
+		add_value(line, field->text);
+		break;
+	case LOG_FIELD_I64:
+		add_number(line, field->number);
+		break;
+	case LOG_FIELD_DURATION:
+		add_duration(line, field->number);
+		break;
+	}
+}
+
+static void
+add_head(struct line *line, enum log_level level, const char *message)
+{
+	char memory[32] = "";
+	struct buf now = BUF_FIXED(memory);
+
+	clock_format_rfc3339(&now, clock_wall(&clock_real), /*micros=*/true);
+	if (!line->is_json) {
+		buf_addf(&line->text, "%s %-5s ", now.ptr, level_names[level]);
+		add_text(line, str_c(message), /*is_quoted=*/false);
+		return;
+	}
+	buf_addf(&line->text, "{\"ts\":\"%s\",\"level\":\"%s\",\"msg\":", now.ptr,
+	         level_names[level]);
+	add_quoted(line, str_c(message));
+}
+
+/* A line that cannot be written is lost: there is nowhere to say so. */
+static void
+emit(struct str line)
+{
+	ssize_t n;
+
+	do {
+		n = write(atomic_load(&fd), line.ptr, line.len);
+	} while (n < 0 && errno == EINTR);
+}
+
+void
+log_write(enum log_level level, const char *message, const struct log_field *fields, size_t n)
+{
+	char memory[LINE_SIZE] = "";
+	struct line line = { .text = BUF_FIXED(memory),
+		             .is_json = atomic_load(&format) == LOG_JSON };
+	int saved_errno = errno;
+
+	if (level == LOG_DEBUG && !log_is_debug())
+		return;
+	add_head(&line, level, message);
+	for (size_t i = 0; i < n && !line.is_cut; i++)
+		add_field(&line, &fields[i]);
+	if (line.is_json)
+		close_with(&line, '}');
+	close_with(&line, '\n');
+	emit(buf_str(&line.text));
+	errno = saved_errno;
+}
