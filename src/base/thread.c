@@ -1,0 +1,90 @@
+/* base/thread.c: see thread.h. */
+#include "base/thread.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/limits.h"
+#include "base/log.h"
+
+/* Instrumented frames are several times as large. */
+#define STACK_SIZE (HAS_ASAN || HAS_TSAN ? MIB(2) : KIB(256))
+
+struct start {
+	void *(*run)(void *);
+	void *arg;
+	char name[16];
+};
+
+void
+thread_check(int result, const char *what, const char *file, int line)
+{
+	const char *reason;
+
+	if (result == 0)
+		return;
+	/* pthread calls return the reason, the others -1 */
+	reason = strerrordesc_np(result == -1 ? errno : result);
+	log_error("a call failed that never should", LOG_CSTR("call", what),
+	          LOG_CSTR("reason", reason), LOG_CSTR("file", file), LOG_I64("line", line));
+	abort();
+}
+
+static void *
+begin(void *arg)
+{
+	struct start start = *(struct start *)arg;
+
+	free(arg);
+	/* from inside: a short thread could be gone before its creator names it */
+	(void)pthread_setname_np(pthread_self(), start.name);
+	return start.run(start.arg);
+}
+
+static void
+create(pthread_t *ret, struct start *start)
+{
+	pthread_attr_t attr;
+
+	PTHREAD_OK(pthread_attr_init(&attr));
+	PTHREAD_OK(pthread_attr_setstacksize(&attr, STACK_SIZE));
+	PTHREAD_OK(pthread_create(ret, &attr, begin, start));
+	PTHREAD_OK(pthread_attr_destroy(&attr));
+}
+
+void
+thread_start(pthread_t *ret, const char *name, void *(*run)(void *), void *arg)
+{
+	struct start *start = xcalloc(1, sizeof(*start));
+	sigset_t all, before;
+
+	start->run = run;
+	start->arg = arg;
+	memcpy(start->name, name, strnlen(name, sizeof(start->name) - 1));
+	/* the new thread inherits the mask: no signal reaches it even for a moment */
+	sigfillset(&all);
+	PTHREAD_OK(pthread_sigmask(SIG_SETMASK, &all, &before));
+	create(ret, start);
+	PTHREAD_OK(pthread_sigmask(SIG_SETMASK, &before, NULL));
+}
+
+void
+thread_join(pthread_t thread)
+{
+	PTHREAD_OK(pthread_join(thread, NULL));
+}
+
+void
+cond_init(pthread_cond_t *c)
+{
+	pthread_condattr_t attr;
+
+	PTHREAD_OK(pthread_condattr_init(&attr));
+	PTHREAD_OK(pthread_condattr_setclock(&attr, CLOCK_MONOTONIC));
+	PTHREAD_OK(pthread_cond_init(c, &attr));
+	PTHREAD_OK(pthread_condattr_destroy(&attr));
+}

@@ -1,0 +1,160 @@
+#include "base/thread.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/log.h"
+
+struct facts {
+	char name[16];
+	size_t stack_bytes;
+	bool is_blocked; /* SIGTERM */
+};
+
+static void *
+look_around(void *arg)
+{
+	struct facts *facts = arg;
+	pthread_attr_t attr;
+	sigset_t mask;
+
+	PTHREAD_OK(pthread_getname_np(pthread_self(), facts->name, sizeof(facts->name)));
+	PTHREAD_OK(pthread_getattr_np(pthread_self(), &attr));
+	PTHREAD_OK(pthread_attr_getstacksize(&attr, &facts->stack_bytes));
+	PTHREAD_OK(pthread_attr_destroy(&attr));
+	PTHREAD_OK(pthread_sigmask(SIG_SETMASK, NULL, &mask));
+	facts->is_blocked = sigismember(&mask, SIGTERM) == 1;
+	return NULL;
+}
+
+static struct facts
+facts_of(const char *name)
+{
+	struct facts facts = { 0 };
+	pthread_t thread;
+
+	thread_start(&thread, name, look_around, &facts);
+	thread_join(thread);
+	return facts;
+}
+
+static void
+threads_are_small_and_named(void **state UNUSED)
+{
+	struct facts facts = facts_of("reflector");
+	sigset_t mask;
+
+	assert_string_equal(facts.name, "reflector");
+	if (!HAS_ASAN && !HAS_TSAN)
+		assert_true(facts.stack_bytes <= 264 * 1024);
+	assert_true(facts.is_blocked);
+	PTHREAD_OK(pthread_sigmask(SIG_SETMASK, NULL, &mask));
+	assert_int_equal(sigismember(&mask, SIGTERM), 0);
+	assert_string_equal(facts_of("a-name-that-is-too-long").name, "a-name-that-is-");
+}
+
+struct counter {
+	pthread_mutex_t mu;
+	int value; /* mu */
+};
+
+static void *
+count(void *arg)
+{
+	struct counter *counter = arg;
+
+	for (int i = 0; i < 1000; i++) {
+		WITH_LOCK(&counter->mu);
+		counter->value++;
+	}
+	return NULL;
+}
+
+static void
+a_scope_holds_the_lock(void **state UNUSED)
+{
+	struct counter counter = { .mu = PTHREAD_MUTEX_INITIALIZER };
+	pthread_t threads[4];
+
+	for (size_t i = 0; i < ARRAY_LEN(threads); i++)
+		thread_start(&threads[i], "counter", count, &counter);
+	for (size_t i = 0; i < ARRAY_LEN(threads); i++)
+		thread_join(threads[i]);
+	assert_int_equal(counter.value, 4000);
+}
+
+static void
+conditions_use_the_monotonic_clock(void **state UNUSED)
+{
+	struct timespec past = { .tv_sec = 1 }; /* on any clock */
+	struct timespec now;
+	pthread_mutex_t mu = PTHREAD_MUTEX_INITIALIZER;
+	pthread_cond_t cond;
+	int result;
+
+	cond_init(&cond);
+	mutex_lock(&mu);
+	assert_int_equal(pthread_cond_timedwait(&cond, &mu, &past), ETIMEDOUT);
+	/* on the wall clock this would be decades ago, and the wait over at once */
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	past = now;
+	past.tv_nsec += NS_PER_MS;
+	past.tv_sec += past.tv_nsec / NS_PER_SEC;
+	past.tv_nsec %= NS_PER_SEC;
+	do {
+		result = pthread_cond_timedwait(&cond, &mu, &past);
+	} while (result == 0);
+	mutex_unlock(&mu);
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	assert_true(now.tv_sec > past.tv_sec ||
+	            (now.tv_sec == past.tv_sec && now.tv_nsec >= past.tv_nsec));
+	PTHREAD_OK(pthread_cond_destroy(&cond));
+}
+
+static void
+misuse_aborts(void **state UNUSED)
+{
+	char text[300] = "";
+	int ends[2];
+	pid_t child;
+	int status;
+
+	assert_int_equal(pipe(ends), 0);
+	child = fork();
+	if (child == 0) {
+		setrlimit(RLIMIT_CORE, &(struct rlimit){ 0, 0 });
+		signal(SIGABRT, SIG_DFL);
+		log_set_fd(ends[1]);
+		PTHREAD_OK(0);
+		PTHREAD_OK(EDEADLK);
+		_exit(0);
+	}
+	close(ends[1]);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_true(read(ends[0], text, sizeof(text) - 1) > 0);
+	close(ends[0]);
+	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+	assert_non_null(strstr(text, "call=EDEADLK reason=\"Resource deadlock avoided\" file="));
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(threads_are_small_and_named),
+		cmocka_unit_test(a_scope_holds_the_lock),
+		cmocka_unit_test(conditions_use_the_monotonic_clock),
+		cmocka_unit_test(misuse_aborts),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
