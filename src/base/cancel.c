@@ -1,0 +1,144 @@
+/* base/cancel.c: see cancel.h.
+ *
+ * Hooks run under the lock that cancel_unhook() takes: that is what makes "does not run any more" true.
+ */
+#include "base/cancel.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "base/array.h"
+#include "base/thread.h"
+
+struct hook {
+	void (*fn)(void *);
+	void *arg;
+};
+
+struct cancel {
+	atomic_bool is_fired; /* changed under mu, read without */
+	pthread_mutex_t mu;
+	struct hook *hooks; /* mu */
+	size_t n_hooks;     /* mu */
+	size_t hooks_cap;   /* mu */
+};
+
+struct cancel *
+cancel_new(void)
+{
+	struct cancel *c = xcalloc(1, sizeof(*c));
+
+	PTHREAD_OK(pthread_mutex_init(&c->mu, NULL));
+	return c;
+}
+
+void
+cancel_free(struct cancel *c)
+{
+	if (!c)
+		return;
+	assert(c->n_hooks == 0);
+	PTHREAD_OK(pthread_mutex_destroy(&c->mu));
+	free(c->hooks);
+	free(c);
+}
+
+void
+cancel_fire(struct cancel *c)
+{
+	WITH_LOCK(&c->mu);
+
+	if (atomic_exchange(&c->is_fired, true))
+		return;
+	for (size_t i = 0; i < c->n_hooks; i++)
+		c->hooks[i].fn(c->hooks[i].arg);
+}
+
+bool
+cancel_is_fired(const struct cancel *c)
+{
+	return c && atomic_load(&c->is_fired);
+}
+
+/* False when it is too late for that. */
+static bool
+add_hook(struct cancel *c, struct hook hook)
+{
+	WITH_LOCK(&c->mu);
+
+	if (cancel_is_fired(c))
+		return false;
+	ARRAY_PUSH(c->hooks, c->n_hooks, c->hooks_cap, hook);
+	return true;
+}
+
+void
+cancel_hook(struct cancel *c, void (*fn)(void *), void *arg)
+{
+	if (c && !add_hook(c, (struct hook){ fn, arg }))
+		fn(arg);
+}
+
+static void
+remove_hook(struct cancel *c, void (*fn)(void *), void *arg)
+{
+	WITH_LOCK(&c->mu);
+
+	for (size_t i = 0; i < c->n_hooks; i++) {
+		if (c->hooks[i].fn == fn && c->hooks[i].arg == arg) {
+			c->hooks[i] = c->hooks[--c->n_hooks];
+			return;
+		}
+	}
+}
+
+void
+cancel_unhook(struct cancel *c, void (*fn)(void *), void *arg)
+{
+	if (c)
+		remove_hook(c, fn, arg);
+}
+
+/* ---- sleeping ---------------------------------------------------------------------------------------- */
+
+struct sleeper {
+	pthread_mutex_t mu;
+	pthread_cond_t woken;
+};
+
+static void
+wake(void *arg)
+{
+	struct sleeper *s = arg;
+	WITH_LOCK(
+		&s->mu); /* else it could come between the sleeper's look at the flag and its waiting */
+
+	PTHREAD_OK(pthread_cond_signal(&s->woken));
+}
+
+static void
+sleep_until(struct sleeper *s, struct cancel *c, struct clock *clock, int64_t deadline_ns)
+{
+	WITH_LOCK(&s->mu);
+
+	while (!cancel_is_fired(c) && clock_wait(clock, &s->woken, &s->mu, deadline_ns))
+		;
+}
+
+bool
+cancel_sleep(struct cancel *c, struct clock *clock, int64_t duration_ns, struct error *err)
+{
+	struct sleeper s = { .mu = PTHREAD_MUTEX_INITIALIZER };
+
+	cond_init(&s.woken);
+	cancel_hook(c, wake, &s);
+	sleep_until(&s, c, clock, clock_deadline(clock_mono(clock), duration_ns));
+	cancel_unhook(c, wake, &s);
+	PTHREAD_OK(pthread_cond_destroy(&s.woken));
+	PTHREAD_OK(pthread_mutex_destroy(&s.mu));
+	if (cancel_is_fired(c))
+		return err_set(err, ERR_CANCELLED, "cancelled");
+	return true;
+}
