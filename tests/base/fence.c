@@ -1,0 +1,110 @@
+#include "base/fence.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/thread.h"
+
+static void
+an_open_one_never_expires(void **state UNUSED)
+{
+	struct fence f = FENCE_OPEN;
+	struct error err;
+
+	assert_true(fence_check(&f, &clock_real, &err));
+	assert_true(fence_check(NULL, &clock_real, &err));
+	assert_true(fence_remaining_ns(&f, &clock_real) == CLOCK_FOREVER);
+	assert_true(fence_remaining_ns(NULL, &clock_real) == CLOCK_FOREVER);
+}
+
+static void
+a_closed_one_lets_nothing_pass(void **state UNUSED)
+{
+	struct fence f = FENCE_CLOSED;
+	struct error err;
+
+	assert_false(fence_check(&f, &clock_real, &err));
+	assert_int_equal(err.code, ERR_CANCELLED);
+	assert_true(fence_remaining_ns(&f, &clock_real) == 0);
+}
+
+static void
+a_renewed_one_holds_to_its_deadline(void **state UNUSED)
+{
+	struct fake_clock *fake = fake_clock_new(0);
+	struct clock *clock = fake_clock_clock(fake);
+	struct fence f = FENCE_CLOSED;
+	struct error err;
+
+	fence_renew(&f, clock_boot(clock) + 14 * NS_PER_SEC);
+	assert_true(fence_remaining_ns(&f, clock) == 14 * NS_PER_SEC);
+	fake_clock_advance(fake, 14 * NS_PER_SEC - 1);
+	assert_true(fence_remaining_ns(&f, clock) == 1);
+	assert_true(fence_check(&f, clock, &err));
+	fake_clock_jump_wall(fake, -3600 * NS_PER_SEC); /* no matter */
+	fake_clock_advance(fake, 1);
+	assert_true(fence_remaining_ns(&f, clock) == 0);
+	assert_false(fence_check(&f, clock, &err));
+	fake_clock_advance(fake, NS_PER_SEC);
+	assert_true(fence_remaining_ns(&f, clock) == 0);
+	fence_renew(&f, clock_boot(clock) + 1);
+	assert_true(fence_check(&f, clock, &err));
+	fake_clock_free(fake);
+}
+
+struct shared {
+	struct fence fence;
+	struct clock *clock;
+};
+
+/* True when the deadline was never seen to go back. */
+static void *
+watch(void *arg)
+{
+	struct shared *shared = arg;
+	int64_t last = 0;
+
+	while (last < 1000) {
+		int64_t left = fence_remaining_ns(&shared->fence, shared->clock);
+
+		if (left < last)
+			return NULL;
+		last = left;
+	}
+	return shared;
+}
+
+static void
+is_read_while_renewed(void **state UNUSED)
+{
+	struct fake_clock *fake = fake_clock_new(0);
+	struct shared shared = { FENCE_CLOSED, fake_clock_clock(fake) };
+	pthread_t threads[3];
+	void *is_good;
+
+	for (size_t i = 0; i < ARRAY_LEN(threads); i++)
+		thread_start(&threads[i], "watcher", watch, &shared);
+	for (int64_t left = 1; left <= 1000; left++)
+		fence_renew(&shared.fence, clock_boot(shared.clock) + left);
+	for (size_t i = 0; i < ARRAY_LEN(threads); i++) {
+		PTHREAD_OK(pthread_join(threads[i], &is_good));
+		assert_non_null(is_good);
+	}
+	fake_clock_free(fake);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(an_open_one_never_expires),
+		cmocka_unit_test(a_closed_one_lets_nothing_pass),
+		cmocka_unit_test(a_renewed_one_holds_to_its_deadline),
+		cmocka_unit_test(is_read_while_renewed),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
