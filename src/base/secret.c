@@ -1,0 +1,50 @@
+/* base/secret.c: see secret.h. */
+#include "base/secret.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+
+void
+secret_set(struct secret *s, struct str bytes)
+{
+	char *copy = xstrndup(bytes.ptr, bytes.len); /* first: the bytes may be those of s */
+
+	secret_fini(s);
+	s->hidden = copy;
+	s->hidden_len = bytes.len;
+}
+
+void
+secret_fini(struct secret *s)
+{
+	if (s->hidden)
+		explicit_bzero(s->hidden, s->hidden_len);
+	free(s->hidden);
+	*s = SECRET_NONE;
+}
+
+bool
+secret_is_set(const struct secret *s)
+{
+	return s->hidden;
+}
+
+bool
+secret_eq(const struct secret *a, const struct secret *b)
+{
+	volatile unsigned char difference = 0; /* volatile: no clever way out of the loop */
+
+	if (secret_is_set(a) != secret_is_set(b) || a->hidden_len != b->hidden_len)
+		return false;
+	for (size_t i = 0; i < a->hidden_len; i++)
+		difference = (unsigned char)(difference | (a->hidden[i] ^ b->hidden[i]));
+	return difference == 0;
+}
+
+struct str
+secret_expose(const struct secret *s)
+{
+	return str_n(s->hidden, s->hidden_len);
+}
