@@ -23,6 +23,15 @@ explicit_bzero(void *bytes, size_t len)
 	last_wiped_len = len;
 }
 
+/* What it is called with _FORTIFY_SOURCE. */
+void __explicit_bzero_chk(void *bytes, size_t len, size_t room);
+
+void
+__explicit_bzero_chk(void *bytes, size_t len, size_t room UNUSED)
+{
+	explicit_bzero(bytes, len);
+}
+
 static int
 forget(void **state UNUSED)
 {

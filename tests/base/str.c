@@ -282,6 +282,7 @@ refuses_other_durations(void **state UNUSED)
 		"00",
 		"1.2.3s",
 		"3000000h",
+		"5124096h",
 		"9223372036854775808ns",
 		"9223372036854775.808us",
 		"9223372036854ms775us808ns",
@@ -357,6 +358,7 @@ heads_keep_characters_whole(void **state UNUSED)
 		assert_int_equal(str_utf8_head(text, max).len, heads[max]);
 	assert_int_equal(str_utf8_head(none, 0).len, 0);
 	assert_int_equal(str_utf8_head(STR("\x80\x80\x80\x80\x80\x80"), 5).len, 5); /* no UTF-8 */
+	assert_int_equal(str_utf8_head(STR("a\x80\x80\x80\x80\x80"), 5).len, 5);
 }
 
 int
