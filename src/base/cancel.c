@@ -108,12 +108,12 @@ struct sleeper {
 	pthread_cond_t woken;
 };
 
+/* The lock keeps it from coming between the sleeper's look at the flag and its waiting. */
 static void
 wake(void *arg)
 {
 	struct sleeper *s = arg;
-	WITH_LOCK(
-		&s->mu); /* else it could come between the sleeper's look at the flag and its waiting */
+	WITH_LOCK(&s->mu);
 
 	PTHREAD_OK(pthread_cond_signal(&s->woken));
 }
