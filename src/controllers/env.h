@@ -1,0 +1,26 @@
+/* controllers/env.h: what main hands every controller. All of it is borrowed and outlives the controllers. */
+#ifndef CCMD_CONTROLLERS_ENV_H
+#define CCMD_CONTROLLERS_ENV_H
+
+#include "cloud/cloud.h"
+#include "kube/client.h"
+#include "kube/recorder.h"
+#include "kube/store.h"
+
+struct looker;
+struct notices;
+struct own_writes;
+
+struct controller_env {
+	struct clock *clock;
+	struct cancel *cancel;
+	struct kube_client *kube;
+	struct store *nodes;
+	struct recorder *recorder;
+	struct cloud *cloud;
+	struct looker *looker;
+	struct notices *notices;
+	struct own_writes *own_writes;
+};
+
+#endif

@@ -1,0 +1,350 @@
+/* controllers/looker.c: see looker.h.
+ *
+ * A batch is a set of nodes, by UID, that one look answers. At most three exist: `gathering` takes askers in until
+ * nothing is in flight; `flying` is the one whose look runs, on the thread of the asker that found the air free;
+ * `landed` is the last good one, kept for askers that its age suits.
+ */
+#include "controllers/looker.h"
+
+#include <assert.h>
+
+#include "base/array.h"
+#include "base/map.h"
+#include "base/thread.h"
+
+#define COMPONENT "cloud-node-controller"
+
+enum batch_state {
+	BATCH_GATHERING,
+	BATCH_FLYING,
+	BATCH_LANDED,
+};
+
+struct batch {
+	unsigned n_refs;          /* mu of the looker */
+	enum batch_state state;   /* mu */
+	int64_t not_before_boot_ns;
+	struct node **nodes;      /* references; position is the index in the look */
+	size_t n, cap;
+	struct map by_uid;        /* UID -> position + 1, as a pointer, since 0 is "none" */
+	bool is_good;
+	struct look *look;        /* is_good */
+	struct error error;       /* else */
+};
+
+struct looker {
+	struct looker_config config;
+	pthread_mutex_t mu;
+	pthread_cond_t changed;
+	struct batch *gathering, *flying, *landed; /* mu; each holds a reference */
+	void (*crowd)(void *arg, looker_add_fn *add, void *to);
+	void *crowd_arg;
+};
+
+/* ---- batches: under the looker's lock, or owned by one thread ---- */
+
+static struct batch *
+batch_new(void)
+{
+	struct batch *b = xcalloc(1, sizeof(*b));
+
+	b->n_refs = 1;
+	return b;
+}
+
+static struct batch *
+batch_ref(struct batch *b)
+{
+	b->n_refs++;
+	return b;
+}
+
+static void
+batch_unref(struct batch *b)
+{
+	if (!b || --b->n_refs > 0)
+		return;
+	for (size_t i = 0; i < b->n; i++)
+		object_unref(&b->nodes[i]->object);
+	free(b->nodes);
+	map_fini(&b->by_uid);
+	look_unref(b->look);
+	free(b);
+}
+
+static bool
+batch_index(const struct batch *b, const struct node *node, size_t *ret)
+{
+	uintptr_t place = (uintptr_t)map_get(&b->by_uid, node->object.uid);
+
+	if (place == 0)
+		return false;
+	*ret = place - 1;
+	return true;
+}
+
+static void
+batch_add(void *batch, struct node *node)
+{
+	struct batch *b = batch;
+	size_t known;
+
+	if (batch_index(b, node, &known))
+		return;
+	object_ref(&node->object);
+	ARRAY_PUSH(b->nodes, b->n, b->cap, node);
+	map_put(&b->by_uid, node->object.uid, (void *)(uintptr_t)b->n);
+}
+
+static bool
+batch_covers(const struct batch *b, struct node *const nodes[], size_t n, int64_t not_before_boot_ns)
+{
+	size_t place;
+
+	if (!b || b->not_before_boot_ns < not_before_boot_ns)
+		return false;
+	for (size_t i = 0; i < n; i++) {
+		/* another snapshot of the same node serves unless what identifies the machine differs */
+		if (!batch_index(b, nodes[i], &place) || !str_eq(b->nodes[place]->provider_id, nodes[i]->provider_id))
+			return false;
+	}
+	return true;
+}
+
+/* ---- the look itself ---- */
+
+static void
+fill_ref(struct node_ref *ref, const struct node *node)
+{
+	*ref = (struct node_ref){
+		.name = node_name(node),
+		.uid = node->object.uid,
+		.provider_id = node->provider_id,
+		.labels = node->labels,
+		.n_labels = node->n_labels,
+		.annotations = node->annotations,
+		.n_annotations = node->n_annotations,
+		.addresses = node->addresses,
+		.n_addresses = node->n_addresses,
+	};
+}
+
+/* The other node that claims the machine with this provider ID; a reference, or NULL. */
+static struct object *
+rival_of(struct store *nodes, const struct node *node, struct str provider_id)
+{
+	struct object *found[2] = { NULL, NULL };
+	struct object *rival = NULL;
+	size_t n = provider_id.len > 0 ? store_find(nodes, provider_id, found, 2) : 0;
+
+	for (size_t i = 0; i < 2 && i < n; i++) {
+		if (!rival && !str_eq(found[i]->uid, node->object.uid))
+			rival = found[i];
+		else
+			object_unref(found[i]);
+	}
+	return rival;
+}
+
+static void
+refuse_duplicate(struct looker *l, struct batch *b, size_t i)
+{
+	const struct instance *instance = &b->look->instances[i];
+	struct str id = instance->presence == PRESENCE_PRESENT ? instance->provider_id : b->nodes[i]->provider_id;
+	CLEANUP(object_unrefp) struct object *rival = rival_of(l->config.nodes, b->nodes[i], id);
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(ERR_MSG_SIZE);
+
+	if (!rival) {
+		notices_clear(l->config.notices, b->nodes[i], "DuplicateProviderID");
+		return;
+	}
+	buf_addf(&text,
+	         "provider ID \"%" STR_FMT "\" belongs to node %" STR_FMT
+	         " too: neither is changed or deleted until one of them is removed",
+	         STR_ARG(id), STR_ARG(rival->key));
+	look_set_error(b->look, i, PRESENCE_UNKNOWN, ERR_INVALID, buf_str(&text));
+	notices_warn(l->config.notices, COMPONENT, b->nodes[i], "DuplicateProviderID", buf_str(&text));
+}
+
+/* On the thread of one asker, without the lock: nobody else touches a batch in flight. */
+static void
+fly(struct looker *l, struct call *call, struct batch *b)
+{
+	struct node_ref *refs = arena_calloc(call->arena, b->n, sizeof(*refs));
+
+	for (size_t i = 0; i < b->n; i++)
+		fill_ref(&refs[i], b->nodes[i]);
+	b->is_good = l->config.cloud->ops->look(l->config.cloud, call, refs, b->n, b->not_before_boot_ns, &b->look, &b->error);
+	for (size_t i = 0; b->is_good && i < b->n; i++)
+		refuse_duplicate(l, b, i);
+}
+
+/* ---- flight control ---- */
+
+/* With the lock held, and nothing in the air: flies what was gathered, and lands it. */
+static void
+take_off(struct looker *l, struct call *call)
+{
+	struct batch *b = l->flying = TAKE(l->gathering);
+
+	b->state = BATCH_FLYING;
+	b->not_before_boot_ns = clock_boot(l->config.clock);
+	mutex_unlock(&l->mu);
+	if (l->crowd)
+		l->crowd(l->crowd_arg, batch_add, b);
+	fly(l, call, b);
+	mutex_lock(&l->mu);
+	b->state = BATCH_LANDED;
+	l->flying = NULL;
+	if (b->is_good) {
+		batch_unref(l->landed);
+		l->landed = batch_ref(b);
+	}
+	PTHREAD_OK(pthread_cond_broadcast(&l->changed));
+	batch_unref(b);
+}
+
+/* The batch that will answer, with a reference. */
+static struct batch *
+board(struct looker *l, struct node *const nodes[], size_t n, int64_t not_before_boot_ns)
+{
+	if (batch_covers(l->landed, nodes, n, not_before_boot_ns))
+		return batch_ref(l->landed);
+	/* a batch in flight has its nodes fixed only after the crowd was added, on another thread: not looked into */
+	if (!l->gathering)
+		l->gathering = batch_new();
+	for (size_t i = 0; i < n; i++)
+		batch_add(l->gathering, nodes[i]);
+	return batch_ref(l->gathering);
+}
+
+static bool
+wait_landed(struct looker *l, struct call *call, struct batch *b, struct error *err)
+{
+	while (b->state != BATCH_LANDED) {
+		if (cancel_is_fired(call->cancel))
+			return err_set(err, ERR_CANCELLED, "cancelled while waiting for a look at the cloud");
+		if (b->state == BATCH_GATHERING && !l->flying)
+			take_off(l, call);
+		else if (!clock_wait(l->config.clock, &l->changed, &l->mu, call->deadline_mono_ns))
+			return err_set(err, ERR_TIMEOUT, "timed out waiting for a look at the cloud");
+	}
+	return true;
+}
+
+static void
+fill_answer(const struct batch *b, struct node *const nodes[], size_t n, struct look_answer *ret)
+{
+	ret->look = look_ref(b->look);
+	ret->index = arena_calloc(&ret->arena, n, sizeof(*ret->index));
+	ret->n = n;
+	for (size_t i = 0; i < n; i++) {
+		bool is_there = batch_index(b, nodes[i], &ret->index[i]);
+
+		assert(is_there);
+		(void)is_there;
+	}
+}
+
+static void
+wake_all(void *looker)
+{
+	struct looker *l = looker;
+
+	mutex_lock(&l->mu);
+	PTHREAD_OK(pthread_cond_broadcast(&l->changed));
+	mutex_unlock(&l->mu);
+}
+
+static bool
+ask_locked(struct looker *l, struct call *call, struct node *const nodes[], size_t n, int64_t not_before_boot_ns,
+           struct look_answer *ret, struct error *err)
+{
+	struct batch *b = NULL;
+	bool ok;
+
+	/* the flight under way may carry these nodes in its crowd: see what it brings before starting another */
+	while (l->flying && l->flying->not_before_boot_ns >= not_before_boot_ns && !cancel_is_fired(call->cancel)) {
+		if (!clock_wait(l->config.clock, &l->changed, &l->mu, call->deadline_mono_ns))
+			return err_set(err, ERR_TIMEOUT, "timed out waiting for a look at the cloud");
+	}
+	b = board(l, nodes, n, not_before_boot_ns);
+	ok = wait_landed(l, call, b, err);
+	if (ok && b->is_good)
+		fill_answer(b, nodes, n, ret);
+	else if (ok)
+		*err = b->error;
+	ok = ok && b->is_good;
+	batch_unref(b);
+	return ok;
+}
+
+bool
+looker_ask(struct looker *l, struct call *call, struct node *const nodes[], size_t n, int64_t not_before_boot_ns,
+           struct look_answer *ret, struct error *err)
+{
+	bool ok;
+
+	if (call->cancel)
+		cancel_hook(call->cancel, wake_all, l);
+	mutex_lock(&l->mu);
+	ok = ask_locked(l, call, nodes, n, not_before_boot_ns, ret, err);
+	mutex_unlock(&l->mu);
+	if (call->cancel)
+		cancel_unhook(call->cancel, wake_all, l);
+	return ok;
+}
+
+/* ---- life cycle and the rest ---- */
+
+struct looker *
+looker_new(const struct looker_config *config)
+{
+	struct looker *l = xcalloc(1, sizeof(*l));
+
+	l->config = *config;
+	PTHREAD_OK(pthread_mutex_init(&l->mu, NULL));
+	cond_init(&l->changed);
+	return l;
+}
+
+void
+looker_free(struct looker *l)
+{
+	if (!l)
+		return;
+	batch_unref(l->gathering);
+	batch_unref(l->landed);
+	PTHREAD_OK(pthread_cond_destroy(&l->changed));
+	PTHREAD_OK(pthread_mutex_destroy(&l->mu));
+	free(l);
+}
+
+void
+looker_set_crowd(struct looker *l, void (*crowd)(void *arg, looker_add_fn *add, void *to), void *arg)
+{
+	l->crowd = crowd;
+	l->crowd_arg = arg;
+}
+
+void
+looker_forget(struct looker *l)
+{
+	WITH_LOCK(&l->mu);
+	batch_unref(l->landed);
+	l->landed = NULL;
+}
+
+void
+look_answer_fini(struct look_answer *a)
+{
+	look_unref(a->look);
+	arena_fini(&a->arena);
+	*a = LOOK_ANSWER_INIT;
+}
+
+const struct instance *
+look_answer_at(const struct look_answer *a, size_t i)
+{
+	return &a->look->instances[a->index[i]];
+}
