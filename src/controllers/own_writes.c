@@ -1,0 +1,94 @@
+/* controllers/own_writes.c: see own_writes.h. One entry a node, from its write to the event that tells of it. */
+#include "controllers/own_writes.h"
+
+#include "base/alloc.h"
+#include "base/map.h"
+#include "base/thread.h"
+
+struct own_writes {
+	pthread_mutex_t mu;
+	struct map entries; /* mu; name -> struct entry */
+};
+
+struct entry {
+	struct str name, uid, version; /* in text */
+	char text[];
+};
+
+struct own_writes *
+own_writes_new(void)
+{
+	struct own_writes *w = xcalloc(1, sizeof(*w));
+
+	PTHREAD_OK(pthread_mutex_init(&w->mu, NULL));
+	return w;
+}
+
+void
+own_writes_free(struct own_writes *w)
+{
+	struct str name;
+	void *entry;
+
+	if (!w)
+		return;
+	for (size_t pos = 0; map_next(&w->entries, &pos, &name, &entry);)
+		free(entry);
+	map_fini(&w->entries);
+	PTHREAD_OK(pthread_mutex_destroy(&w->mu));
+	free(w);
+}
+
+static struct str
+put_text(char **at, struct str s)
+{
+	struct str copy = str_n(*at, s.len);
+
+	memcpy(*at, s.ptr, s.len);
+	*at += s.len;
+	return copy;
+}
+
+static struct entry *
+entry_new(const struct node *node, struct str version)
+{
+	struct entry *e = xmalloc(sizeof(*e) + node_name(node).len + node->object.uid.len + version.len);
+	char *at = e->text;
+
+	e->name = put_text(&at, node_name(node));
+	e->uid = put_text(&at, node->object.uid);
+	e->version = put_text(&at, version);
+	return e;
+}
+
+void
+own_writes_note(struct own_writes *w, const struct node *node, struct str version)
+{
+	struct entry *e = entry_new(node, version);
+	WITH_LOCK(&w->mu);
+
+	free(map_put(&w->entries, e->name, e));
+}
+
+bool
+own_writes_are_ahead(struct own_writes *w, const struct node *node)
+{
+	WITH_LOCK(&w->mu);
+	struct entry *e = map_get(&w->entries, node_name(node));
+
+	if (!e)
+		return false;
+	if (str_eq(e->uid, node->object.uid) && object_version_is_older(node->object.resource_version, e->version))
+		return true;
+	map_remove(&w->entries, e->name);
+	free(e);
+	return false;
+}
+
+void
+own_writes_forget(struct own_writes *w, struct str name)
+{
+	WITH_LOCK(&w->mu);
+
+	free(map_remove(&w->entries, name));
+}
