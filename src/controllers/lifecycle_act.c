@@ -1,0 +1,196 @@
+/* controllers/lifecycle_act.c: what follows from a look: taints, deletions, and telling why not. */
+#include "base/array.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "controllers/lifecycle_internal.h"
+#include "controllers/notices.h"
+#include "controllers/own_writes.h"
+#include "controllers/writes.h"
+#include "kube/patch.h"
+
+/* ---- facts ---- */
+
+static bool
+is_announced(const struct node *node)
+{
+	return node->is_deleting || node_taint(node, STR("ToBeDeletedByClusterAutoscaler")) ||
+	       node_taint(node, STR("karpenter.sh/disrupted"));
+}
+
+static struct guard_facts
+facts_of(struct round *r, const struct visit *v)
+{
+	return (struct guard_facts){
+		.is_ready = v->node->ready == NODE_READY_TRUE,
+		.is_foreign = v->patient->presence == PRESENCE_FOREIGN,
+		.has_provider_id = v->node->provider_id.len > 0,
+		.is_announced = is_announced(v->node),
+		.age_ns = clock_wall(r->c->env->clock) - v->node->created_wall_ns,
+		.track = v->patient->track,
+		.n_nodes = (unsigned)r->all.n,
+		.n_going = (unsigned)r->c->n_deletions + r->n_proven,
+		.group_first_boot_ns = r->group_first_boot_ns,
+	};
+}
+
+void
+lifecycle_count_proven(struct round *r)
+{
+	r->n_proven = 0;
+	r->group_first_boot_ns = 0;
+	for (size_t i = 0; i < r->n_visits; i++) {
+		struct guard_facts facts = facts_of(r, &r->visits[i]);
+
+		if (r->visits[i].patient->is_deleted || facts.is_announced || guard_prove(&r->c->config.guard, &facts) != GUARD_DELETE)
+			continue;
+		r->n_proven++;
+		if (facts.track.first_boot_ns > r->group_first_boot_ns)
+			r->group_first_boot_ns = facts.track.first_boot_ns;
+	}
+}
+
+/* ---- power ---- */
+
+void
+lifecycle_mend_power(struct round *r, const struct visit *v, const struct instance *found)
+{
+	struct error err;
+
+	if (found->presence != PRESENCE_PRESENT || found->power != POWER_OFF)
+		return;
+	if (write_shutdown_taint(r->c->env, r->call, v->node, true, &err))
+		return;
+	r->must_retry = true;
+	v->patient->is_unfinished = true;
+	log_error("shutdown taint cannot be added, will retry", LOG_STR("node", node_name(v->node)), LOG_ERR(&err));
+}
+
+static bool
+has_shutdown_taint(const struct node *node)
+{
+	for (size_t i = 0; i < node->n_taints; i++) {
+		if (str_eq_c(node->taints[i].key, NODE_TAINT_SHUTDOWN) && str_eq_c(node->taints[i].effect, "NoSchedule"))
+			return true;
+	}
+	return false;
+}
+
+void
+lifecycle_welcome_back(struct round *r, const struct node *node)
+{
+	struct error err;
+
+	if (!has_shutdown_taint(node))
+		return;
+	if (own_writes_are_ahead(r->c->env->own_writes, node)) {
+		r->must_retry = true;
+		return;
+	}
+	if (write_shutdown_taint(r->c->env, r->call, node, false, &err))
+		return;
+	r->must_retry = true;
+	log_error("shutdown taint cannot be removed, will retry", LOG_STR("node", node_name(node)), LOG_ERR(&err));
+}
+
+/* From the proven to the deleted: the breaker counts each once. */
+static void
+count_deletion(struct round *r, const struct visit *v)
+{
+	struct lifecycle_controller *c = r->c;
+
+	if (v->patient->is_deleted || is_announced(v->node))
+		return;
+	v->patient->is_deleted = true;
+	r->n_proven--;
+	ARRAY_PUSH(c->deletions_boot_ns, c->n_deletions, c->deletions_cap, clock_boot(c->env->clock));
+}
+
+static void
+delete_node(struct round *r, const struct visit *v)
+{
+	struct lifecycle_controller *c = r->c;
+	CLEANUP(buf_fini) struct buf path = BUF_INIT(LIMIT_HTTP_URL);
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(KIB(4));
+	struct error err;
+
+	buf_addf(&text, "Deleting node %" STR_FMT " because it does not exist in the cloud provider",
+	         STR_ARG(node_name(v->node)));
+	node_event(c->env->recorder, LIFECYCLE_COMPONENT, v->node, EVENT_NORMAL, "DeletingNode", buf_str(&text));
+	patch_node_path(&path, node_name(v->node), NULL);
+	if (kube_delete(c->env->kube, r->call, buf_str(&path), v->node->object.uid, &err) || err.code == ERR_NOT_FOUND ||
+	    err.code == ERR_CONFLICT) {
+		log_info("node deleted, its machine is gone", LOG_STR("node", node_name(v->node)),
+		         LOG_STR("provider_id", v->node->provider_id));
+		count_deletion(r, v);
+		return;
+	}
+	buf_reset(&text);
+	buf_addf(&text, "Failed deleting node %" STR_FMT ": %s", STR_ARG(node_name(v->node)), err.msg);
+	node_event(c->env->recorder, LIFECYCLE_COMPONENT, v->node, EVENT_WARNING, "DeletingNodeFailed", buf_str(&text));
+	log_error("node cannot be deleted, will retry", LOG_STR("node", node_name(v->node)), LOG_ERR(&err));
+}
+
+/* Why a node whose machine seems gone stays; NULL: nobody needs to know. */
+static const char *
+held_because(enum guard_outcome outcome)
+{
+	switch (outcome) {
+	case GUARD_NO_WITNESS:
+		return "no machine of any other node was found either, so the answer may come from a wrong token, project or "
+			   "inventory";
+	case GUARD_KUBELET_ALIVE:
+		return "its kubelet still renews its lease or its heartbeat";
+	case GUARD_NAMELESS:
+		return "it has no provider ID, so a wrong node name would look the same; it is deleted when it stays absent";
+	case GUARD_BREAKER:
+		return "too many nodes would go at once; they are deleted when looks go on to agree";
+	default:
+		return NULL;
+	}
+}
+
+static void
+tell_held(struct round *r, const struct visit *v, const char *because)
+{
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(KIB(4));
+
+	buf_addf(&text,
+	         "Not deleting node %" STR_FMT
+	         ": the cloud says that its machine is gone, but %s. If it is really gone: kubectl delete node %" STR_FMT,
+	         STR_ARG(node_name(v->node)), because, STR_ARG(node_name(v->node)));
+	notices_warn(r->c->env->notices, LIFECYCLE_COMPONENT, v->node, "NodeDeletionHeld", buf_str(&text));
+}
+
+static void
+tell_foreign(struct round *r, const struct visit *v)
+{
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(KIB(4));
+
+	buf_addf(&text, "Provider ID \"%" STR_FMT "\" does not belong to this cloud: the node is left alone",
+	         STR_ARG(v->node->provider_id));
+	notices_warn(r->c->env->notices, LIFECYCLE_COMPONENT, v->node, "ForeignProviderID", buf_str(&text));
+}
+
+void
+lifecycle_decide(struct round *r, const struct visit *v)
+{
+	struct lifecycle_controller *c = r->c;
+	struct guard_facts facts = facts_of(r, v);
+	enum guard_outcome outcome = guard_decide(&c->config.guard, &facts);
+	const char *because = held_because(outcome);
+	int64_t delay_ns = guard_next_look_ns(&c->config.guard, &facts, v->patient->n_looks, c->config.period_ns);
+
+	if ((outcome == GUARD_DELETE || v->patient->is_unfinished) && delay_ns > LIFECYCLE_RETRY_NS)
+		delay_ns = LIFECYCLE_RETRY_NS;
+	v->patient->is_unfinished = false;
+	v->patient->due_mono_ns = clock_deadline(clock_mono(c->env->clock), delay_ns);
+	metric_inc(metric_of(c->outcomes, guard_outcome_name(outcome)));
+	if (because)
+		tell_held(r, v, because);
+	else
+		notices_clear(c->env->notices, v->node, "NodeDeletionHeld");
+	if (outcome == GUARD_FOREIGN)
+		tell_foreign(r, v);
+	else if (outcome == GUARD_DELETE)
+		delete_node(r, v);
+}

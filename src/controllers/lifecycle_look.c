@@ -1,0 +1,179 @@
+/* controllers/lifecycle_look.c: asking the cloud about nodes that are not Ready. */
+#include "base/limits.h"
+#include "base/log.h"
+#include "controllers/lifecycle_internal.h"
+#include "controllers/looker.h"
+#include "net/url.h"
+
+enum {
+	WITNESSES_READY = 3,  /* Ready nodes taken along; any of them found is enough */
+	WITNESSES_OTHER = 10, /* where none is Ready */
+};
+
+/* ---- the kubelet's pulse ---- */
+
+/* A hash of the last heartbeat and of the Lease's renewTime. A Lease that is not there, or not to be read, says
+ * nothing; any other failure is an error, since silence was not observed then. */
+static bool
+take_pulse(struct round *r, const struct node *node, uint64_t *ret, struct error *err)
+{
+	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
+	CLEANUP(buf_fini) struct buf path = BUF_INIT(LIMIT_HTTP_URL);
+	struct str renewal = STR_EMPTY;
+	struct str body;
+
+	buf_add_c(&path, "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/");
+	url_add_escaped(&path, node_name(node));
+	if (kube_get(r->c->env->kube, r->call, buf_str(&path), &body, err)) {
+		if (!json_parse(body, &doc, err))
+			return err_wrap(err, "lease of node %" STR_FMT, STR_ARG(node_name(node)));
+		json_str(yyjson_doc_get_root(doc), "spec.renewTime", &renewal);
+	} else if (err->code != ERR_NOT_FOUND && err->code != ERR_FORBIDDEN) {
+		return err_wrap(err, "lease of node %" STR_FMT, STR_ARG(node_name(node)));
+	}
+	*ret = str_hash(node->heartbeat) * 31 + str_hash(renewal);
+	return true;
+}
+
+/* ---- looking ---- */
+
+static bool
+is_suspect(const struct visit *v)
+{
+	return v->patient->track.n_absent > 0 || v->patient->track.lacks_witness;
+}
+
+static bool
+is_visited(const struct visit *visits, size_t n, const struct node *node)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (visits[i].node == node)
+			return true;
+	}
+	return false;
+}
+
+/* Others of the cluster that have a provider ID: Ready ones, and where none is, any. */
+static size_t
+add_witnesses(struct round *r, const struct visit *visits, size_t n, struct node **nodes)
+{
+	size_t n_ready = 0, n_other = 0;
+
+	for (size_t i = 0; i < r->all.n && n_ready < WITNESSES_READY; i++) {
+		struct node *node = node_of(r->all.objects[i]);
+
+		if (node->ready == NODE_READY_TRUE && node->provider_id.len > 0)
+			nodes[n + n_ready++] = node;
+	}
+	for (size_t i = 0; n_ready == 0 && i < r->all.n && n_other < WITNESSES_OTHER; i++) {
+		struct node *node = node_of(r->all.objects[i]);
+
+		if (node->ready != NODE_READY_TRUE && node->provider_id.len > 0 && !is_visited(visits, n, node))
+			nodes[n + n_other++] = node;
+	}
+	return n + n_ready + n_other;
+}
+
+/* Did the look find the machine of another node, by provider ID? Where no other node has one, an anchor serves. */
+static bool
+has_witness(struct round *r, const struct look_answer *answer, struct node *const nodes[], size_t n, size_t me)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (i != me && nodes[i]->provider_id.len > 0 && look_answer_at(answer, i)->presence == PRESENCE_PRESENT)
+			return true;
+	}
+	if (answer->look->n_anchors == 0)
+		return false;
+	for (size_t i = 0; i < r->all.n; i++) {
+		if (node_of(r->all.objects[i]) != nodes[me] && node_of(r->all.objects[i])->provider_id.len > 0)
+			return false;
+	}
+	return true;
+}
+
+static void
+observe(struct round *r, const struct visit *v, const struct instance *found, bool has_witness, int64_t started_boot_ns)
+{
+	struct guard_observation seen = {
+		.presence = found->presence,
+		.has_witness = has_witness,
+		.started_boot_ns = started_boot_ns,
+	};
+	struct error err;
+
+	if (seen.presence == PRESENCE_ABSENT && !take_pulse(r, v->node, &seen.pulse, &err)) {
+		log_warn("kubelet's signs of life cannot be read, this look does not count",
+		         LOG_STR("node", node_name(v->node)), LOG_ERR(&err));
+		seen.presence = PRESENCE_UNKNOWN;
+	}
+	if (found->presence == PRESENCE_UNKNOWN)
+		log_warn("it cannot be found out whether the machine of a node exists", LOG_STR("node", node_name(v->node)),
+		         LOG_STR("err", found->error));
+	v->patient->presence = seen.presence;
+	guard_observe(&v->patient->track, &r->c->config.guard, &seen);
+}
+
+static void
+postpone(struct round *r, const struct visit *visits, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		visits[i].patient->due_mono_ns = clock_deadline(clock_mono(r->c->env->clock), LIFECYCLE_RETRY_NS);
+}
+
+/* One question for n visits. Without witnesses an ABSENT does not count: those are moved to the front of `visits`, and
+ * their number is returned, to be asked for again. */
+static size_t
+look_at(struct round *r, struct visit *visits, size_t n, bool with_witnesses)
+{
+	CLEANUP(look_answer_fini) struct look_answer answer = LOOK_ANSWER_INIT;
+	struct node **nodes = arena_calloc(r->call->arena, n + WITNESSES_OTHER, sizeof(*nodes));
+	int64_t now = clock_boot(r->c->env->clock);
+	size_t n_nodes = n, n_absent = 0;
+	struct error err;
+
+	for (size_t i = 0; i < n; i++)
+		nodes[i] = visits[i].node;
+	if (with_witnesses)
+		n_nodes = add_witnesses(r, visits, n, nodes);
+	if (!looker_ask(r->c->env->looker, r->call, nodes, n_nodes, now, &answer, &err)) {
+		if (err.code != ERR_CANCELLED)
+			log_warn("the cloud cannot be asked about nodes that are not ready", LOG_I64("nodes", (int64_t)n),
+			         LOG_ERR(&err));
+		postpone(r, visits, n);
+		return 0;
+	}
+	for (size_t i = 0; i < n; i++) {
+		const struct instance *found = look_answer_at(&answer, i);
+		struct visit v = visits[i];
+
+		if (found->presence == PRESENCE_ABSENT && !with_witnesses) {
+			visits[n_absent++] = v;
+			continue;
+		}
+		v.patient->n_looks++;
+		observe(r, &v, found, has_witness(r, &answer, nodes, n_nodes, i), answer.look->started_boot_ns);
+		lifecycle_mend_power(r, &v, found);
+	}
+	return n_absent;
+}
+
+/* First the plain question, then the one with witnesses for all that seem absent. */
+void
+lifecycle_examine(struct round *r, const struct visit *due, size_t n)
+{
+	struct visit *plain = arena_calloc(r->call->arena, n, sizeof(*plain));
+	struct visit *suspect = arena_calloc(r->call->arena, n, sizeof(*suspect));
+	size_t n_plain = 0, n_suspect = 0, n_absent;
+
+	for (size_t i = 0; i < n; i++) {
+		if (is_suspect(&due[i]))
+			suspect[n_suspect++] = due[i];
+		else
+			plain[n_plain++] = due[i];
+	}
+	n_absent = n_plain > 0 ? look_at(r, plain, n_plain, false) : 0;
+	for (size_t i = 0; i < n_absent; i++)
+		suspect[n_suspect++] = plain[i];
+	if (n_suspect > 0)
+		look_at(r, suspect, n_suspect, true);
+}
