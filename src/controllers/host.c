@@ -1,0 +1,130 @@
+/* controllers/host.c: see host.h. */
+#include "controllers/host.h"
+
+#include "base/alloc.h"
+#include "base/thread.h"
+#include "kube/node.h"
+
+#define COMPONENT "cloud-controller-manager"
+
+struct host {
+	struct cloud_host cloud_host;
+	struct host_config config;
+	pthread_mutex_t mu;
+	void (*wake)(void *arg); /* mu */
+	void *wake_arg;          /* mu */
+};
+
+static struct host *
+host_of(const struct cloud_host *h)
+{
+	return CONTAINER_OF((struct cloud_host *)(uintptr_t)h, struct host, cloud_host);
+}
+
+/* Events about ourselves: on our Pod where we are told which (the downward API), else on the namespace. */
+static struct event_object
+ourselves(void)
+{
+	const char *pod = getenv("POD_NAME"), *namespace = getenv("POD_NAMESPACE"), *uid = getenv("POD_UID");
+
+	if (pod && namespace && pod[0] && namespace[0])
+		return (struct event_object){ "v1", "Pod", str_c(namespace), str_c(pod), str_c(uid) };
+	return (struct event_object){ "v1", "Namespace", STR_EMPTY, STR("kube-system"), STR_EMPTY };
+}
+
+static void
+host_event(const struct cloud_host *h, const struct node_ref *ref, enum host_event type, const char *reason,
+           struct str message)
+{
+	struct event_object object = ourselves();
+
+	if (ref)
+		object = (struct event_object){ "v1", "Node", STR_EMPTY, ref->name, ref->uid };
+	recorder_event(host_of(h)->config.recorder, COMPONENT, &object,
+	               type == HOST_EVENT_WARNING ? EVENT_WARNING : EVENT_NORMAL, reason, message);
+}
+
+static void
+host_wake(const struct cloud_host *h, enum host_wake what, struct str key)
+{
+	struct host *host = host_of(h);
+	WITH_LOCK(&host->mu);
+
+	(void)what;
+	(void)key; /* one node or all: what is not due costs nothing */
+	if (host->wake)
+		host->wake(host->wake_arg);
+}
+
+static void
+copy_ref(struct arena *arena, struct node_ref *ref, const struct node *node)
+{
+	*ref = (struct node_ref){
+		.name = arena_str(arena, node_name(node)),
+		.uid = arena_str(arena, node->object.uid),
+		.provider_id = arena_str(arena, node->provider_id),
+		.labels = arena_calloc(arena, node->n_labels + 1, sizeof(struct label)),
+		.n_labels = node->n_labels,
+		.addresses = arena_calloc(arena, node->n_addresses + 1, sizeof(struct address)),
+		.n_addresses = node->n_addresses,
+	};
+	for (size_t i = 0; i < node->n_labels; i++)
+		((struct label *)ref->labels)[i] =
+			(struct label){ arena_str(arena, node->labels[i].key), arena_str(arena, node->labels[i].value) };
+	for (size_t i = 0; i < node->n_addresses; i++)
+		((struct address *)ref->addresses)[i] = (struct address){ arena_str(arena, node->addresses[i].type),
+			                                                      arena_str(arena, node->addresses[i].address) };
+}
+
+static void
+host_nodes(const struct cloud_host *h, struct arena *arena, struct node_ref **ret, size_t *ret_n)
+{
+	CLEANUP(store_list_free) struct store_list all = store_list(host_of(h)->config.nodes);
+	struct node_ref *refs = arena_calloc(arena, all.n + 1, sizeof(*refs));
+
+	for (size_t i = 0; i < all.n; i++)
+		copy_ref(arena, &refs[i], node_of(all.objects[i]));
+	*ret = refs;
+	*ret_n = all.n;
+}
+
+struct host *
+host_new(const struct host_config *config)
+{
+	struct host *h = xcalloc(1, sizeof(*h));
+
+	h->config = *config;
+	h->cloud_host = (struct cloud_host){
+		.clock = config->clock,
+		.fence = config->fence,
+		.event = host_event,
+		.wake = host_wake,
+		.nodes = host_nodes,
+	};
+	PTHREAD_OK(pthread_mutex_init(&h->mu, NULL));
+	return h;
+}
+
+void
+host_free(struct host *h)
+{
+	if (!h)
+		return;
+	PTHREAD_OK(pthread_mutex_destroy(&h->mu));
+	free(h);
+}
+
+const struct cloud_host *
+host_cloud_host(struct host *h)
+{
+	return &h->cloud_host;
+}
+
+void
+host_set_waker(struct host *h, void (*wake)(void *arg), void *arg)
+{
+	WITH_LOCK(&h->mu);
+
+	h->wake = wake;
+	h->wake_arg = arg;
+}

@@ -1,0 +1,29 @@
+/* controllers/host.h: what a cloud provider is given, made of what we have: events through the recorder, wake-ups of the
+ * controllers, nodes from the store. Implements struct cloud_host. Threads: any. */
+#ifndef CCMD_CONTROLLERS_HOST_H
+#define CCMD_CONTROLLERS_HOST_H
+
+#include "base/fence.h"
+#include "cloud/host.h"
+#include "kube/recorder.h"
+#include "kube/store.h"
+
+struct host;
+
+struct host_config {
+	struct clock *clock;
+	struct fence *fence;
+	struct store *nodes;
+	struct recorder *recorder;
+};
+
+struct host *host_new(const struct host_config *config);
+void host_free(struct host *); /* NULL is fine; the cloud is closed by then */
+
+const struct cloud_host *host_cloud_host(struct host *);
+
+/** Whom a wake-up reaches. A provider may ask for one before anybody is there to be woken: it is dropped then, since
+ * controllers begin by looking at everything. NULL for nobody again. */
+void host_set_waker(struct host *, void (*wake)(void *arg), void *arg);
+
+#endif
