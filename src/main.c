@@ -1,0 +1,319 @@
+/* main.c: flags, wiring, signals: the one file that knows every part.
+ *
+ * Order of start: flags, configuration, clients (no connection yet), the cloud, then the API server; controllers
+ * subscribe to the store before the reflector fills it. Order of the end: no new work, a second of grace for what runs,
+ * then everything that blocks is cancelled, threads are joined, events are flushed.
+ */
+#include <malloc.h>
+#include <signal.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/thread.h"
+#include "cloud/cloud.h"
+#include "controllers/host.h"
+#include "controllers/lifecycle.h"
+#include "controllers/looker.h"
+#include "controllers/node.h"
+#include "controllers/own_writes.h"
+#include "flags.h"
+#include "kube/config.h"
+#include "kube/credentials.h"
+#include "kube/reflector.h"
+
+enum {
+	AUTO_NODE_WORKERS = 8, /* as many as the gate lets through */
+	API_SERVER_WAIT_MS = 10000,
+	EVENT_FLUSH_MS = 500,
+	EXIT_BAD = 1,
+};
+
+/* Everything there is, in the order it is made. */
+struct program {
+	struct options options;
+	int signals; /* a signalfd */
+	struct cancel *cancel;
+	struct fence fence;
+	struct kube_config *kube_config;
+	struct credentials *credentials;
+	struct http_client *http;
+	struct kube_client kube;
+	struct recorder *recorder;
+	struct store *nodes;
+	struct host *host;
+	struct cloud *cloud;
+	struct notices *notices;
+	struct own_writes *own_writes;
+	struct looker *looker;
+	struct controller_env env;
+	struct node_controller *node;
+	struct lifecycle_controller *lifecycle;
+	struct reflector *reflector;
+};
+
+/* One arena, since threads wait far more than they allocate, and a second costs memory; and large buffers go back to
+ * the kernel when they are freed. */
+static void
+tune_malloc(void)
+{
+	mallopt(M_ARENA_MAX, 1);
+	mallopt(M_MMAP_THRESHOLD, (int)KIB(128));
+	mallopt(M_TRIM_THRESHOLD, (int)KIB(256));
+}
+
+/* From here on signals are read from a descriptor, and no handler interrupts anything; other threads block them all
+ * (thread_start). Until then SIGTERM ends the program at once: nothing has begun that would have to be finished. */
+static int
+open_signals(void)
+{
+	sigset_t wanted;
+
+	sigemptyset(&wanted);
+	sigaddset(&wanted, SIGTERM);
+	sigaddset(&wanted, SIGINT);
+	sigaddset(&wanted, SIGHUP);
+	PTHREAD_OK(pthread_sigmask(SIG_BLOCK, &wanted, NULL));
+	return signalfd(-1, &wanted, SFD_CLOEXEC);
+}
+
+/* ---- start ---- */
+
+static bool
+connect_api_server(struct program *p, struct error *err)
+{
+	struct kube_config_source source = { .kubeconfig = p->options.kubeconfig, .master = p->options.master };
+	struct http_config http = { 0 };
+	struct kube_config *config;
+
+	if (!kube_config_load(&source, &p->kube_config, NULL, err))
+		return false;
+	config = p->kube_config;
+	if (!credentials_new(config, &clock_real, &p->credentials, err))
+		return false;
+	http = (struct http_config){
+		.name = "http",
+		.base_url = config->server,
+		.user_agent = STR("ccmd/" CCMD_VERSION " (linux/amd64) kubernetes/unknown"),
+		.proxy_url = config->proxy_url,
+		.tls = {
+			.ca_pem = config->ca_pem,
+			.cert_pem = config->cert_pem,
+			.key_pem = &config->key_pem,
+			.server_name = config->tls_server_name,
+			.is_insecure = config->is_insecure,
+		},
+		.auth = credentials_auth(p->credentials),
+		.clock = &clock_real,
+		.fence = &p->fence,
+		.qps = p->options.kube_api_qps,
+		.burst = p->options.kube_api_burst,
+	};
+	if (!http_client_new(&http, &p->http, err))
+		return false;
+	p->kube = (struct kube_client){ .http = p->http, .clock = &clock_real };
+	return true;
+}
+
+static bool
+open_cloud(struct program *p, struct error *err)
+{
+	const struct cloud_ops *ops = cloud_find(str_c(p->options.cloud_provider));
+	struct cloud_config config = {
+		.path = p->options.cloud_config[0] ? p->options.cloud_config : NULL,
+		.cluster_name = p->options.cluster_name,
+	};
+
+	if (ops->node_annotations)
+		node_keep_annotations(ops->node_annotations);
+	p->recorder = recorder_new(&p->kube, &clock_real);
+	p->nodes = store_new(&node_kind, &clock_real);
+	p->host = host_new(&(struct host_config){ &clock_real, &p->fence, p->nodes, p->recorder });
+	if (!ops->open(&config, host_cloud_host(p->host), &p->cloud, err))
+		return err_wrap(err, "Cloud provider could not be initialized");
+	return true;
+}
+
+static void
+wake_controllers(void *program)
+{
+	struct program *p = program;
+
+	node_controller_wake(p->node);
+	lifecycle_controller_wake(p->lifecycle);
+}
+
+static void
+start_controllers(struct program *p)
+{
+	const struct options *o = &p->options;
+
+	p->notices = notices_new(p->recorder);
+	p->own_writes = own_writes_new();
+	p->looker = looker_new(&(struct looker_config){ p->cloud, p->nodes, p->notices, &clock_real });
+	p->env = (struct controller_env){
+		.clock = &clock_real,
+		.cancel = p->cancel,
+		.kube = &p->kube,
+		.nodes = p->nodes,
+		.recorder = p->recorder,
+		.cloud = p->cloud,
+		.looker = p->looker,
+		.notices = p->notices,
+		.own_writes = p->own_writes,
+	};
+	p->node = node_controller_new(
+		&p->env, &(struct node_controller_config){
+					 .n_workers = o->n_node_workers > 0 ? (unsigned)o->n_node_workers : AUTO_NODE_WORKERS,
+					 .refresh_period_ns = o->node_refresh_period_ns,
+				 });
+	p->lifecycle = lifecycle_controller_new(
+		&p->env, &(struct lifecycle_config){ .guard = o->guard, .period_ns = o->node_monitor_period_ns });
+	host_set_waker(p->host, wake_controllers, p);
+	p->reflector = reflector_new(&(struct reflector_config){
+		.http = p->http, .store = p->nodes, .clock = &clock_real, .cancel = p->cancel });
+}
+
+static bool
+wait_for_api_server(struct program *p, struct error *err)
+{
+	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
+	struct call call = { &clock_real, p->cancel, CLOCK_FOREVER, &arena };
+
+	if (!kube_wait_healthy(&p->kube, &call, API_SERVER_WAIT_MS, err))
+		return err_wrap(err, "the API server at %" STR_FMT " cannot be used", STR_ARG(p->kube_config->server));
+	return true;
+}
+
+static bool
+start(struct program *p, struct error *err)
+{
+	if (!connect_api_server(p, err) || !open_cloud(p, err) || !wait_for_api_server(p, err))
+		return false;
+	p->signals = open_signals();
+	start_controllers(p);
+	return true;
+}
+
+/* ---- end ---- */
+
+static void
+stop_controllers(struct program *p)
+{
+	int64_t grace_ends = clock_deadline(clock_mono(&clock_real), p->options.grace_period_ns);
+
+	host_set_waker(p->host, NULL, NULL);
+	node_controller_stop(p->node);
+	node_controller_wait_idle(p->node, grace_ends);
+	cancel_fire(p->cancel);
+	reflector_free(p->reflector);
+	node_controller_free(p->node);
+	lifecycle_controller_free(p->lifecycle);
+}
+
+static void
+stop(struct program *p)
+{
+	if (p->reflector)
+		stop_controllers(p);
+	if (p->cloud)
+		p->cloud->ops->close(p->cloud);
+	recorder_free(p->recorder, p->reflector ? EVENT_FLUSH_MS : 0);
+	looker_free(p->looker);
+	own_writes_free(p->own_writes);
+	notices_free(p->notices);
+	host_free(p->host);
+	store_free(p->nodes);
+	http_client_free(p->http);
+	credentials_free(p->credentials);
+	kube_config_free(p->kube_config);
+	cancel_free(p->cancel);
+	if (p->signals >= 0)
+		close(p->signals);
+}
+
+/* ---- signals ---- */
+
+/* Returns the signal that ends the program. */
+static int
+wait_for_end(struct program *p)
+{
+	struct signalfd_siginfo info;
+
+	for (;;) {
+		if (read(p->signals, &info, sizeof(info)) != (ssize_t)sizeof(info))
+			continue;
+		if (info.ssi_signo != SIGHUP)
+			return (int)info.ssi_signo;
+		log_info("reloading, on SIGHUP");
+		if (p->cloud->ops->reload)
+			p->cloud->ops->reload(p->cloud);
+	}
+}
+
+static void
+write_all(int fd, struct str text)
+{
+	while (text.len > 0) {
+		ssize_t n = write(fd, text.ptr, text.len);
+
+		if (n <= 0)
+			return;
+		text = str_skip(text, (size_t)n);
+	}
+}
+
+/* Flags that mean nothing here are told once, so that nobody wonders. */
+static void
+log_notes(const struct options *o, struct str notes)
+{
+	for (struct str line, rest = notes; str_split(&rest, '\n', &line);) {
+		if (line.len > 0)
+			log_info("flag is accepted and has no effect", LOG_STR("flag", line));
+	}
+	if (o->leader_elect)
+		log_warn("leader election is not in this version, ignoring --leader-elect=true: run one replica");
+}
+
+static int
+run(struct program *p)
+{
+	struct error err;
+
+	log_info("ccmd starts", LOG_CSTR("version", CCMD_VERSION), LOG_CSTR("cloud", p->options.cloud_provider));
+	if (!start(p, &err)) {
+		log_error("cannot start", LOG_ERR(&err));
+		stop(p);
+		return EXIT_BAD;
+	}
+	log_info("stopping", LOG_CSTR("signal", sigabbrev_np(wait_for_end(p))));
+	stop(p);
+	return 0;
+}
+
+int
+main(int argc, char *argv[])
+{
+	CLEANUP(buf_fini) struct buf out = BUF_INIT(KIB(64));
+	CLEANUP(buf_fini) struct buf problems = BUF_INIT(KIB(64));
+	CLEANUP(buf_fini) struct buf notes = BUF_INIT(KIB(64));
+	struct program p = { .signals = -1, .fence = FENCE_OPEN };
+
+	tune_malloc();
+	switch (flags_parse(argc, argv, &p.options, &out, &problems, &notes)) {
+	case FLAGS_DONE:
+		write_all(STDOUT_FILENO, buf_str(&out));
+		return 0;
+	case FLAGS_BAD:
+		write_all(STDERR_FILENO, buf_str(&problems));
+		return EXIT_BAD;
+	case FLAGS_RUN:
+		break;
+	}
+	log_setup(p.options.log_format, (int)p.options.verbosity);
+	log_notes(&p.options, buf_str(&notes));
+	signal(SIGPIPE, SIG_IGN);
+	p.cancel = cancel_new();
+	return run(&p);
+}
