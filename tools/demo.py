@@ -1,0 +1,212 @@
+"""./dev demo: the main job, as it happens, on a real API server.
+
+Starts etcd and kube-apiserver in a temporary folder, describes three machines in an inventory file, registers their
+nodes as kubelets do, starts ccmd, and shows what becomes of them. Every step is read back through the API; the demo
+ends with 0 only if each was seen.
+
+    ./dev demo           about a minute once everything is built
+    ./dev demo --keep    leaves it running, and says how to look around
+"""
+import argparse
+import os
+import re
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(REPOSITORY / "tests" / "scenario"))
+
+from lib.ccmd import Ccmd, Inventory, machine  # noqa: E402
+from lib.cluster import Cluster  # noqa: E402
+from lib.nodes import SHUTDOWN, Kubelet, addresses, is_initialized, taint_keys  # noqa: E402
+from lib.wait import Timeout, wait_for  # noqa: E402
+
+MACHINES = ("control-1", "worker-1", "worker-2")
+LABELS = ("node.kubernetes.io/instance-type", "topology.kubernetes.io/region", "topology.kubernetes.io/zone", "example.com/rack")
+
+# The defaults are 12 s, 60 s: a demo should not take that long, and a person who reads along should see the same rules.
+GUARD = {"node_delete_confirm_interval": "4s", "node_delete_min_age": "10s"}
+
+
+class Stage:
+    """What the audience sees: a line a step, with its time; colour only on a terminal."""
+
+    def __init__(self):
+        self.is_terminal = sys.stdout.isatty() and "NO_COLOR" not in os.environ
+        self.begun = time.monotonic()
+
+    def paint(self, code, text):
+        return f"\033[{code}m{text}\033[0m" if self.is_terminal else text
+
+    def title(self, text):
+        print(f"\n{self.paint('1', text)}", flush=True)
+
+    def say(self, text):
+        print(f"  {text}", flush=True)
+
+    def shell(self, text):
+        print(self.paint("2", "\n".join(f"    {line}" for line in text.rstrip().splitlines())), flush=True)
+
+    def step(self, text, check, timeout=20):
+        """Waits until check() is true, and says how long that took."""
+        begun = time.monotonic()
+        try:
+            seen = wait_for(check, timeout, text)
+        except Timeout as problem:
+            print(f"  {self.paint('31', 'failed')}  {text}\n{problem}", flush=True)
+            raise SystemExit(1) from None
+        took = time.monotonic() - begun
+        print(f"  {self.paint('32', 'seen')} after {took:5.2f} s  {text}", flush=True)
+        return seen
+
+
+class Demo:
+    def __init__(self, stage, folder, cluster):
+        self.stage = stage
+        self.cluster = cluster
+        self.api = cluster.api()
+        cloud = folder / "cloud"
+        cloud.mkdir()
+        # one barrier less than usual, so that the last step can show the one behind it
+        self.inventory = Inventory(
+            cloud / "inventory.yaml",
+            [self.machine(name, number) for number, name in enumerate(MACHINES, 10)],
+            cloud={"region": "lab", "zone": "rack-room-1"},
+            reload={"debounce": "50ms", "maxRemoval": "100%"},
+        )
+        self.kubelets = {name: Kubelet(self.api, name, ip=f"192.168.20.{number}") for number, name in enumerate(MACHINES, 10)}
+        self.ccmd = Ccmd(folder, cluster.ccmd_kubeconfig, self.inventory, **GUARD)
+
+    @staticmethod
+    def machine(name, number):
+        return machine(
+            name,
+            ("InternalIP", f"192.168.20.{number}"),
+            ("ExternalIP", f"203.0.113.{number}"),
+            type="bare.metal.8cpu" if name.startswith("worker") else "bare.metal.4cpu",
+            labels={"example.com/rack": f"r{number - 9}"},
+        )
+
+    def node(self, name):
+        return self.api.node(name)
+
+    def event(self, name, reason):
+        found = [one for one in self.api.events(name=name) if one["reason"] == reason]
+        return found[0] if found else None
+
+    def kubectl(self, *arguments):
+        self.stage.shell("$ kubectl " + " ".join(arguments))
+        done = self.cluster.kubectl(*arguments)
+        self.stage.shell(getattr(done, "stdout", done))
+
+    # --- the steps -------------------------------------------------------------------------------------------------------
+
+    def join(self):
+        self.stage.title("Three machines join: their kubelets register nodes that nobody may use yet")
+        for kubelet in self.kubelets.values():
+            kubelet.register(lease=True)
+        self.kubectl("get", "nodes", "-o", "custom-columns=NAME:.metadata.name,PROVIDER ID:.spec.providerID,TAINTS:.spec.taints[*].key")
+
+    def initialise(self):
+        self.stage.title("ccmd starts, with an inventory file as its cloud")
+        self.ccmd.start()
+        for name in MACHINES:
+            node = self.stage.step(f"{name}: taint removed", lambda name=name: is_initialized(self.node(name)) and self.node(name))
+            labels = " ".join(f"{key}={node['metadata']['labels'][key]}" for key in LABELS)
+            assert node["spec"]["providerID"] == f"cloudlycke://m-{name}", node["spec"]
+            self.stage.say(f"{'':19}provider ID {node['spec']['providerID']}")
+            self.stage.say(f"{'':19}addresses   {' '.join(f'{kind}={one}' for kind, one in addresses(node))}")
+            self.stage.say(f"{'':19}labels      {labels}")
+        self.stage.step("the event says so", lambda: self.event("worker-1", "Synced"))
+
+    def switch_off(self):
+        self.stage.title("worker-1 is switched off; its kubelet falls silent")
+        self.inventory.power("worker-1", "off")
+        self.kubelets["worker-1"].silent()
+        self.stage.step(f"worker-1: taint {SHUTDOWN}", lambda: SHUTDOWN in taint_keys(self.node("worker-1")))
+
+    def switch_on(self):
+        self.stage.title("It is switched on again; its kubelet reports")
+        self.inventory.power("worker-1", "on")
+        self.kubelets["worker-1"].ready()
+        self.stage.step("worker-1: taint gone", lambda: SHUTDOWN not in taint_keys(self.node("worker-1")))
+
+    def destroy(self):
+        self.stage.title("worker-2 is destroyed")
+        self.inventory.remove("worker-2")
+        self.kubelets["worker-2"].silent()
+        self.stage.step(
+            "worker-2: node deleted, after two looks that agreed while its kubelet stayed silent and other machines were seen",
+            lambda: self.api.get_or_none("/api/v1/nodes/worker-2") is None,
+            timeout=40,
+        )
+        event = self.stage.step("the event says why", lambda: self.event("worker-2", "DeletingNode"))
+        self.stage.say(f"{'':19}{event['message']}")
+
+    def empty(self):
+        self.stage.title("Somebody empties the inventory by mistake, while worker-1 is not ready")
+        self.inventory.remove(*[one["name"] for one in self.inventory.machines])
+        self.kubelets["worker-1"].silent()
+        event = self.stage.step("worker-1: held, and a Warning says why", lambda: self.event("worker-1", "NodeDeletionHeld"))
+        self.stage.say(f"{'':19}{event['message']}")
+        begun = time.monotonic()
+        for name in ("control-1", "worker-1"):
+            assert self.api.get_or_none(f"/api/v1/nodes/{name}"), f"{name} is gone"
+        self.stage.step(
+            "both nodes are still there, two looks later",
+            lambda: time.monotonic() - begun > 9 and all(self.api.get_or_none(f"/api/v1/nodes/{name}") for name in ("control-1", "worker-1")),
+        )
+
+    def finish(self):
+        self.stage.title("ccmd ends on SIGTERM")
+        took = self.ccmd.stop()
+        self.stage.say(f"exit code 0 after {took:.2f} s")
+
+    def keep(self):
+        self.stage.title("It goes on running: look around from another terminal")
+        self.stage.shell(
+            f"export KUBECONFIG={self.cluster.admin_kubeconfig} PATH={self.cluster.programs}:$PATH\n"
+            "kubectl get nodes -o wide\n"
+            "kubectl describe node worker-1\n"
+            "kubectl get events\n"
+            f"$EDITOR {self.inventory.path}     # power: off, another address, a machine more\n"
+            f"tail -f {self.ccmd.process.log}"
+        )
+        self.stage.say("Ctrl-C ends it.")
+        try:
+            self.cluster.apiserver.child.wait()
+        except KeyboardInterrupt:
+            pass
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="./dev demo", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--keep", action="store_true", help="leave it running, and say how to look around")
+    options = parser.parse_args()
+    stage = Stage()
+    stage.title("A real etcd and kube-apiserver start")
+    with tempfile.TemporaryDirectory(prefix="ccmd-demo-") as folder, Cluster() as cluster:
+        stage.say(f"ready after {cluster.started_in_s:.1f} s")
+        demo = Demo(stage, Path(folder), cluster)
+        try:
+            demo.join()
+            demo.initialise()
+            demo.switch_off()
+            demo.switch_on()
+            demo.destroy()
+            demo.empty()
+            if options.keep:
+                demo.keep()
+            demo.finish()
+        except BaseException:
+            print(re.sub(r"^", "    ", demo.ccmd.text if demo.ccmd.process.child else "", flags=re.M), file=sys.stderr)
+            raise
+        finally:
+            demo.ccmd.finish(check=False)
+    stage.title(f"All of it was seen through the API, in {time.monotonic() - stage.begun:.0f} s.")
+
+
+if __name__ == "__main__":
+    main()
