@@ -1,0 +1,178 @@
+"""./dev bench: goals and figures, side by side with what they are compared to, in one run.
+
+    ./dev bench                     everything: about 10 minutes
+    ./dev bench --nodes 5 1000      only these sizes
+    ./dev bench --skip-idle --skip-micro
+
+Times are wall seconds of this machine and this moment: compare within one run. The limit is the same two PATCHes a node,
+sent blindly by bench/limit.c at its best number of connections (docs/performance.md).
+"""
+import argparse
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from datetime import datetime, timezone
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(REPOSITORY / "tests" / "scenario"))
+
+from lib.api import EVENTS, NODES  # noqa: E402
+from lib.ccmd import Ccmd, Inventory, machine  # noqa: E402
+from lib.cluster import Cluster  # noqa: E402
+from lib.nodes import create_many, is_initialized, numbered_ip  # noqa: E402
+from lib.wait import wait_for  # noqa: E402
+
+MIB = 1024
+SETTLE_S = 6
+IDLE_S = 60
+CONNECTIONS = (4, 8, 16)
+GOALS = {
+    5: {"settled RSS": 14, "settled anonymous": 3},
+    1000: {"wall / limit": 1.15},
+    5000: {"wall / limit": 1.15, "CPU": 1.5, "settled RSS": 19, "settled anonymous": 8},
+}
+
+
+class Table:
+    def __init__(self):
+        self.rows = []
+
+    def add(self, what, figure, unit="", goal=None, note=""):
+        met = "" if goal is None else ("ok" if figure <= goal else "over")
+        self.rows.append((what, f"{figure:.3g} {unit}".strip() if isinstance(figure, float) else f"{figure} {unit}".strip(),
+                          "" if goal is None else f"<= {goal:g} {unit}".strip(), met, note))
+        print("  " + "  ".join(part for part in self.rows[-1] if part), flush=True)
+
+    def print(self):
+        head = ("what", "figure", "goal", "", "")
+        widths = [max(len(row[column]) for row in [head, *self.rows]) for column in range(5)]
+        print()
+        for row in [head, *self.rows]:
+            print("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip())
+
+
+class Bench:
+    def __init__(self, cluster, folder, table):
+        self.cluster = cluster
+        self.folder = folder
+        self.table = table
+        self.api = cluster.api()
+
+    def empty(self):
+        for path in (NODES, EVENTS):
+            self.api.delete(path)
+        wait_for(lambda: not self.api.get(NODES, limit=1)["items"], 120, "all nodes to be gone")
+
+    def limit(self, count):
+        """The best of several numbers of connections, on fresh nodes each time."""
+        best = None
+        for connections in CONNECTIONS:
+            self.empty()
+            names = create_many(self.api, count)
+            time.sleep(2)  # the API server's own after-work; both sides get it
+            pair = self.cluster.admin_pair
+            done = subprocess.run(
+                [REPOSITORY / "build" / "bench" / "limit", self.cluster.url(), self.cluster.ca, pair.certificate, pair.key,
+                 str(connections)],
+                input="\n".join(names) + "\n", text=True, capture_output=True, check=True)
+            seconds = float(done.stdout.split()[0])
+            if best is None or seconds < best[0]:
+                best = (seconds, connections)
+        return best
+
+    def initialise(self, count):
+        self.empty()
+        names = create_many(self.api, count)
+        inventory = self.inventory(names)
+        time.sleep(2)
+        before = self.requests()
+        started = datetime.now(timezone.utc)
+        with Ccmd(self.folder, self.cluster.ccmd_kubeconfig, inventory, name=f"ccmd-{count}") as ccmd:
+            log = ccmd.process.log
+            wait_for(lambda: log.read_bytes().count(b"node initialised") >= count, 300, "all nodes to be initialised", poll=0.2)
+            stamps = re.findall(r"^(\S+) .*node initialised", ccmd.text, re.M)
+            wall = [(datetime.fromisoformat(stamp) - started).total_seconds() for stamp in (stamps[0], stamps[-1])]
+            cpu = ccmd.cpu_seconds()
+            requests = self.difference(before, self.requests())
+            time.sleep(SETTLE_S)
+            figures = {
+                "first": wall[0], "wall": wall[1], "cpu": cpu, "peak": ccmd.rss_peak_kib() / MIB, "rss": ccmd.rss_kib() / MIB,
+                "anonymous": ccmd.rss_anon_kib() / MIB, "threads": ccmd.threads(), "requests": requests,
+            }
+            unfinished = [one["metadata"]["name"] for one in self.api.list(NODES) if not is_initialized(one)]
+            assert not unfinished, f"not initialised: {unfinished[:5]}"
+            if count == 5:
+                figures["idle"] = self.idle(ccmd) if IDLE_S else None
+        return figures
+
+    def idle(self, ccmd):
+        begun = ccmd.cpu_seconds()
+        time.sleep(IDLE_S)
+        return ccmd.cpu_seconds() - begun
+
+    def inventory(self, names):
+        machines = [machine(name, ("InternalIP", numbered_ip(number)), ("ExternalIP", f"203.0.113.{number % 250}"),
+                            type="bench", zone=f"zone-{number % 3}", region="bench") for number, name in enumerate(names)]
+        return Inventory(self.folder / f"inventory-{len(names)}.yaml", machines)
+
+    def requests(self):
+        """What the API server counted, by verb and resource."""
+        text = self.api.request("GET", "/metrics").body.decode()
+        counts = {}
+        for labels, value in re.findall(r"^apiserver_request_total\{([^}]*)\} (\S+)", text, re.M):
+            label = dict(re.findall(r'(\w+)="([^"]*)"', labels))
+            if label.get("resource") in ("nodes", "events", "leases"):
+                key = f"{label['verb']} {label['resource']}" + (f"/{label['subresource']}" if label.get("subresource") else "")
+                counts[key] = counts.get(key, 0) + int(float(value))
+        return counts
+
+    @staticmethod
+    def difference(before, after):
+        return {key: after[key] - before.get(key, 0) for key in after if after[key] != before.get(key, 0)}
+
+    def size(self, count):
+        goals = GOALS.get(count, {})
+        print(f"\n{count} nodes", flush=True)
+        seconds, connections = self.limit(count)
+        figures = self.initialise(count)
+        add = self.table.add
+        add(f"{count} nodes: the API server's limit", seconds, "s", note=f"{connections} connections")
+        add(f"{count} nodes: wall", figures["wall"], "s")
+        add(f"{count} nodes: wall / limit", figures["wall"] / seconds, "", goals.get("wall / limit"))
+        add(f"{count} nodes: CPU", figures["cpu"], "s", goals.get("CPU"))
+        add(f"{count} nodes: peak RSS", figures["peak"], "MiB")
+        add(f"{count} nodes: settled RSS", figures["rss"], "MiB", goals.get("settled RSS"))
+        add(f"{count} nodes: settled anonymous", figures["anonymous"], "MiB", goals.get("settled anonymous"))
+        add(f"{count} nodes: threads", figures["threads"])
+        add(f"{count} nodes: requests", sum(figures["requests"].values()), "",
+            note=", ".join(f"{key} {value}" for key, value in sorted(figures["requests"].items())))
+        if count == 5:
+            add("exec to first node initialised", figures["first"], "s", 0.1)
+            if figures.get("idle") is not None:
+                add(f"idle CPU in {IDLE_S} s, 5 nodes", figures["idle"], "s")
+
+
+def main():
+    global IDLE_S
+    parser = argparse.ArgumentParser(prog="./dev bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--nodes", type=int, nargs="+", default=[5, 1000, 5000])
+    parser.add_argument("--skip-idle", action="store_true")
+    parser.add_argument("--skip-micro", action="store_true")
+    options = parser.parse_args()
+    IDLE_S = 0 if options.skip_idle else IDLE_S
+    table = Table()
+    with tempfile.TemporaryDirectory(prefix="ccmd-bench-") as folder, Cluster() as cluster:
+        bench = Bench(cluster, Path(folder), table)
+        for count in options.nodes:
+            bench.size(count)
+    table.print()
+    if not options.skip_micro:
+        print("\nparse and store", flush=True)
+        subprocess.run([REPOSITORY / "build" / "bench" / "parse"], check=True)
+
+
+if __name__ == "__main__":
+    main()
