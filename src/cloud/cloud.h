@@ -1,0 +1,124 @@
+/* cloud/cloud.h: what a cloud provider is.
+ *
+ * A provider is a folder in providers/ and one table, struct cloud_ops, listed in cloud/registry.c. It gets small
+ * plain structs (a node's name, provider ID, labels, addresses) and never sees Kubernetes; events and wake-ups go
+ * through cloud/host.h. Its functions run once, may fail, and are run again: they keep no state that a second run
+ * would trip over.
+ *
+ * Threads: look() may be called from several threads at once; open() and close() from one.
+ */
+#ifndef CCMD_CLOUD_CLOUD_H
+#define CCMD_CLOUD_CLOUD_H
+
+#include <stdatomic.h>
+
+#include "base/call.h"
+#include "base/error.h"
+#include "base/label.h"
+
+struct cloud_host;
+
+
+/** A node, as a provider sees it. All views are borrowed for the length of the call. */
+struct node_ref {
+	struct str name;
+	struct str uid;
+	struct str provider_id; /* empty: not initialised, find it by name */
+	const struct label *labels;
+	size_t n_labels;
+	const struct label *annotations; /* those named in cloud_ops.node_annotations */
+	size_t n_annotations;
+	const struct address *addresses;
+	size_t n_addresses;
+};
+
+/** Does the machine of a node exist? Only ABSENT can lead to a deletion. */
+enum presence {
+	PRESENCE_UNKNOWN, /* could not be found out; carries an error */
+	PRESENCE_PRESENT,
+	PRESENCE_ABSENT,  /* the cloud says so, in a look that began after it was asked for */
+	PRESENCE_FOREIGN, /* a provider ID that is not this provider's, or that it has no credentials for */
+};
+
+enum power {
+	POWER_UNKNOWN,
+	POWER_ON,
+	POWER_OFF, /* exists, and will not run until somebody starts it: off, suspended */
+};
+
+/** What a look found of one node_ref; all views live as long as the look. */
+struct instance {
+	enum presence presence;
+	enum power power;         /* PRESENT only */
+	enum err_code error_code; /* UNKNOWN and FOREIGN: why, for people */
+	struct str error;
+	struct str provider_id;   /* PRESENT: complete, "cloudlycke://m-1" */
+	struct str type;          /* empty: the cloud does not say */
+	struct str zone, region;
+	const struct address *addresses; /* in the cloud's order */
+	size_t n_addresses;
+	const struct label *labels; /* additional labels, for initialisation */
+	size_t n_labels;
+};
+
+/** An immutable, counted answer: one instance per ref, in the order asked. */
+struct look {
+	_Atomic unsigned n_refs;
+	struct arena arena;
+	void (*release)(void *owner); /* called with the last reference gone; NULL: nothing to let go */
+	void *owner;                  /* what the views point into, where that is not the arena */
+	struct instance *instances;
+	size_t n;
+	bool is_complete;        /* every machine of the project was seen */
+	unsigned n_anchors;      /* things found that only our project has (Hetzner: its network); a witness where no
+	                          * node can be one */
+	int64_t started_boot_ns; /* before the first request was sent */
+};
+
+/** A look with n instances, all UNKNOWN with ERR_INTERNAL, one reference. */
+struct look *look_new(size_t n, int64_t started_boot_ns);
+struct look *look_ref(struct look *);
+void look_unref(struct look *); /* NULL is fine */
+DEFINE_CLEANUP(struct look, look_unref)
+/** Says why instance i is unknown or foreign; the text is copied. */
+void look_set_error(struct look *, size_t i, enum presence presence, enum err_code code, struct str text);
+
+struct cloud_config {
+	const char *path;         /* --cloud-config; NULL: none */
+	const char *cluster_name; /* --cluster-name */
+};
+
+struct balancer_ops; /* defined with its first provider */
+struct route_ops;
+
+struct cloud {
+	const struct cloud_ops *ops;
+};
+
+struct cloud_ops {
+	const char *name;                    /* "hcloud", as in --cloud-provider */
+	const char *const *node_annotations; /* keys a node_ref carries; NULL-terminated; NULL: none */
+
+	/** Reads its configuration and reaches for its cloud. host lives as long as the cloud. ERR_INVALID and everything
+	 * else is fatal at start; the message goes to a person. */
+	bool (*open)(const struct cloud_config *config, const struct cloud_host *host, struct cloud **ret, struct error *err);
+	void (*close)(struct cloud *); /* NULL is fine */
+
+	/** Looks for n machines. No answer may come from before not_before_boot_ns. The provider picks the cheapest way
+	 * to ask. False means that everything is unknown. An ABSENT must be the cloud's own word for that machine. */
+	bool (*look)(struct cloud *, struct call *call, const struct node_ref refs[], size_t n,
+	             int64_t not_before_boot_ns, struct look **ret, struct error *err);
+
+	/** Reads its configuration again, on SIGHUP; NULL: nothing to read. Logs what came of it. */
+	void (*reload)(struct cloud *);
+
+	const struct balancer_ops *balancers; /* NULL: not offered */
+	const struct route_ops *routes;       /* NULL: not offered */
+};
+
+/** The provider with that name, or NULL. */
+const struct cloud_ops *cloud_find(struct str name);
+/** Appends all names, "a, b, c". */
+void cloud_list(struct buf *b);
+
+#endif

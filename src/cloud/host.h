@@ -1,0 +1,35 @@
+/* cloud/host.h: what a provider is given at open().
+ *
+ * Plain functions behind a table, so that a provider can be written and tested without a cluster. Threads: any.
+ */
+#ifndef CCMD_CLOUD_HOST_H
+#define CCMD_CLOUD_HOST_H
+
+#include "base/clock.h"
+#include "base/fence.h"
+#include "cloud/cloud.h"
+
+enum host_event {
+	HOST_EVENT_NORMAL,
+	HOST_EVENT_WARNING,
+};
+
+/** What is to be reconciled anew. */
+enum host_wake {
+	HOST_WAKE_NODE, /* key: a node's name; empty: all nodes */
+};
+
+struct cloud_host {
+	struct clock *clock;
+	struct fence *fence; /* ask fence_check() before a hook or a file write */
+
+	/** An Event on a node (its name and UID are used), or, with ref NULL, about the controller itself. */
+	void (*event)(const struct cloud_host *, const struct node_ref *ref, enum host_event type, const char *reason,
+	              struct str message);
+	/** Something changed in the cloud: looks that are not due yet are made now. */
+	void (*wake)(const struct cloud_host *, enum host_wake what, struct str key);
+	/** All nodes known now, in the arena. */
+	void (*nodes)(const struct cloud_host *, struct arena *arena, struct node_ref **ret, size_t *ret_n);
+};
+
+#endif
