@@ -1,0 +1,259 @@
+/* reader.c: see reader.h. */
+#include "providers/cloudlycke/reader.h"
+
+#include <assert.h>
+
+#include "providers/cloudlycke/quote.h"
+
+enum {
+	STRINGS_MAX = 256, /* aliases of a machine, namespaces of a pool */
+};
+
+/* ---- problems and their place ------------------------------------------------------------------------ */
+
+void
+cl_complain(struct cl_reader *r, const struct yaml_node *at, const char *fmt, ...)
+{
+	va_list args;
+
+	va_start(args, fmt);
+	cl_problems_addv(r->problems, at->line, buf_str(&r->path), fmt, args);
+	va_end(args);
+}
+
+void
+cl_complain_of(struct cl_reader *r, const struct yaml_node *at, struct str text,
+               const char *complaint)
+{
+	cl_complain(r, at, "%s %s", cl_q(&r->scratch, text), complaint);
+}
+
+size_t
+cl_enter(struct cl_reader *r, const char *name)
+{
+	size_t len = r->path.len;
+
+	buf_addf(&r->path, "%s%s", len > 0 ? "." : "", name);
+	return len;
+}
+
+size_t
+cl_enter_item(struct cl_reader *r, size_t i)
+{
+	size_t len = r->path.len;
+
+	buf_addf(&r->path, "[%zu]", i);
+	return len;
+}
+
+void
+cl_leave(struct cl_reader *r, size_t len)
+{
+	buf_truncate(&r->path, len);
+}
+
+bool
+cl_expect(struct cl_reader *r, const struct yaml_node *node, const char *kind)
+{
+	const char *got = yaml_kind_name(node);
+
+	if (strcmp(got, kind) == 0)
+		return true;
+	cl_complain(r, node, "expected %s, got %s", kind, got);
+	return false;
+}
+
+bool
+cl_expect_string(struct cl_reader *r, const struct yaml_node *node, struct str *ret)
+{
+	if (!cl_expect(r, node, "string"))
+		return false;
+	*ret = node->text;
+	return true;
+}
+
+/* ---- what is kept ------------------------------------------------------------------------------------ */
+
+struct interned {
+	struct str text;
+};
+
+struct str
+cl_keep(struct cl_reader *r, struct str text)
+{
+	struct interned *known = map_get(&r->interned, text);
+
+	if (text.len == 0)
+		return STR_EMPTY;
+	if (!known) {
+		known = ARENA_NEW(&r->scratch, struct interned);
+		known->text = arena_str(r->keep, text);
+		map_put(&r->interned, known->text, known);
+	}
+	return known->text;
+}
+
+/* ---- maps -------------------------------------------------------------------------------------------- */
+
+/* n when there is none. */
+static size_t
+find_field(const struct cl_field *fields, size_t n, struct str key)
+{
+	size_t i = 0;
+
+	while (i < n && !str_eq_c(key, fields[i].name))
+		i++;
+	return i;
+}
+
+static void
+check_keys(struct cl_reader *r, const struct yaml_node *map, const struct cl_field *fields,
+           size_t n)
+{
+	uint64_t seen = 0;
+
+	assert(n < 64);
+	for (size_t i = 0; i < map->n; i++) {
+		const struct yaml_node at = { .line = map->keys[i].line };
+		struct str key = map->keys[i].text;
+		size_t found = find_field(fields, n, key);
+
+		if (found == n)
+			cl_complain(r, &at, "unknown field %s", cl_q(&r->scratch, key));
+		else if (seen >> found & 1)
+			cl_complain(r, &at, "duplicate field %s", cl_q(&r->scratch, key));
+		seen |= UINT64_C(1) << found;
+	}
+}
+
+static void
+read_field(struct cl_reader *r, const struct yaml_node *map, const struct cl_field *field,
+           void *into)
+{
+	const struct yaml_node *node = yaml_get(map, str_c(field->name));
+	size_t len = cl_enter(r, field->name);
+
+	if (node && node->kind != YAML_NULL)
+		field->read(r, field, node, (char *)into + field->offset);
+	else if (field->is_required)
+		cl_complain(r, node ? node : map, "required");
+	cl_leave(r, len);
+}
+
+void
+cl_read_map(struct cl_reader *r, const struct yaml_node *node, const struct cl_field *fields,
+            size_t n, void *into)
+{
+	if (!cl_expect(r, node, "map"))
+		return;
+	check_keys(r, node, fields, n);
+	for (size_t i = 0; i < n; i++)
+		read_field(r, node, &fields[i], into);
+}
+
+/* ---- lists ------------------------------------------------------------------------------------------- */
+
+void *
+cl_new_list(struct cl_reader *r, const struct yaml_node *node, size_t most, size_t size,
+            size_t *ret_n)
+{
+	*ret_n = 0;
+	if (!cl_expect(r, node, "list"))
+		return NULL;
+	if (node->n > most) {
+		cl_complain(r, node, "has more than %zu elements", most);
+		return NULL;
+	}
+	*ret_n = node->n;
+	return arena_calloc(r->keep, node->n, size);
+}
+
+void
+cl_read_items(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,
+              size_t n, void *items, size_t size,
+              void (*each)(struct cl_reader *, const struct cl_field *, const struct yaml_node *,
+                           void *))
+{
+	for (size_t i = 0; i < n; i++) {
+		size_t len = cl_enter_item(r, i);
+
+		each(r, field, &node->items[i], (char *)items + i * size);
+		cl_leave(r, len);
+	}
+}
+
+void
+cl_read_strings(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,
+                void *into)
+{
+	struct cl_strings *strings = into;
+
+	strings->items = cl_new_list(r, node, STRINGS_MAX, sizeof(struct str), &strings->n);
+	cl_read_items(r, field, node, strings->n, strings->items, sizeof(struct str),
+	              cl_read_string);
+}
+
+/* ---- single values ----------------------------------------------------------------------------------- */
+
+void
+cl_read_string(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,
+               void *into)
+{
+	const struct cl_rule *rule = field->rule;
+	struct str text;
+
+	if (!cl_expect_string(r, node, &text))
+		return;
+	if (rule && !rule->is_valid(text))
+		cl_complain_of(r, node, text, rule->complaint);
+	else
+		*(struct str *)into = cl_keep(r, text);
+}
+
+void
+cl_read_bool(struct cl_reader *r, UNUSED const struct cl_field *field, const struct yaml_node *node,
+             void *into)
+{
+	bool value;
+
+	if (!cl_expect(r, node, "boolean"))
+		return;
+	if (yaml_to_bool(node, /*allow_yaml11=*/false, &value))
+		*(bool *)into = value;
+}
+
+void
+cl_read_choice(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,
+               void *into)
+{
+	const struct cl_rule *rule = field->rule;
+	struct str text;
+
+	if (!cl_expect_string(r, node, &text))
+		return;
+	for (int i = 0; rule->choices[i]; i++) {
+		if (str_eq_c(text, rule->choices[i])) {
+			*(int *)into = i;
+			return;
+		}
+	}
+	cl_complain_of(r, node, text, rule->complaint);
+}
+
+/* A bare 0 is a number to YAML and a duration to everybody else. */
+void
+cl_read_duration(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,
+                 void *into)
+{
+	const struct cl_rule *rule = field->rule;
+	int64_t value;
+
+	if (strcmp(yaml_kind_name(node), "number") != 0 && !cl_expect(r, node, "string"))
+		return;
+	if (!str_to_duration_ns(node->text, &value))
+		cl_complain_of(r, node, node->text, "is not a duration");
+	else if (value < rule->min || value > rule->max)
+		cl_complain_of(r, node, node->text, rule->complaint);
+	else
+		*(int64_t *)into = value;
+}

@@ -1,0 +1,90 @@
+/* reader.h: reading a YAML tree into structs by tables of fields.
+ *
+ * A table names the fields of a map, how each is read, where its value goes and what a value must look like.
+ * Everything that goes wrong becomes a problem with line and path, and reading goes on: unknown, duplicate and
+ * missing fields and wrong types are found here, the rules for single values in validate.h, and what concerns
+ * several parts of the file in sections.c. Fields are read in the order of the table, whatever their order in
+ * the file, so a field may rely on those before it.
+ *
+ * A field that is null counts as left out.
+ */
+#ifndef CCMD_CLOUDLYCKE_READER_H
+#define CCMD_CLOUDLYCKE_READER_H
+
+#include "base/arena.h"
+#include "base/map.h"
+#include "base/yaml.h"
+#include "providers/cloudlycke/problems.h"
+#include "providers/cloudlycke/schema.h"
+
+struct cl_reader {
+	struct cl_problems *problems;
+	struct arena *keep;   /* of the snapshot */
+	struct arena scratch; /* the tree and the quoted texts: goes when the file has been read */
+	struct map interned;  /* texts that many machines share, to their one copy */
+	struct buf path;      /* "machines[0].id" */
+};
+
+/** What a text must look like. */
+struct cl_rule {
+	bool (*is_valid)(struct str);
+	const char *complaint;      /* "is not a valid node name", after the quoted text */
+	const char *const *choices; /* cl_read_choice(): the words allowed, NULL-terminated */
+	int64_t min, max;           /* cl_read_duration() */
+};
+
+struct cl_field {
+	const char *name;
+	/* puts the value at `into` (see offset), or adds a problem and leaves it */
+	void (*read)(struct cl_reader *, const struct cl_field *, const struct yaml_node *,
+	             void *into);
+	size_t offset; /* of the value in the struct that the map is read into */
+	const struct cl_rule *rule;
+	bool is_required;
+};
+
+/** A problem at the present path. */
+void cl_complain(struct cl_reader *r, const struct yaml_node *at, const char *fmt, ...)
+	PRINTF_LIKE(3, 4);
+/** `"text" complaint`. */
+void cl_complain_of(struct cl_reader *r, const struct yaml_node *at, struct str text,
+                    const char *complaint);
+/** Lengthens the path by ".name" or "[i]"; give what it returns to cl_leave(). */
+size_t cl_enter(struct cl_reader *r, const char *name);
+size_t cl_enter_item(struct cl_reader *r, size_t i);
+void cl_leave(struct cl_reader *r, size_t len);
+
+/** False with a problem when it is not a string. The view is of the tree. */
+bool cl_expect_string(struct cl_reader *r, const struct yaml_node *node, struct str *ret);
+/** The same for kinds: "list", "map". */
+bool cl_expect(struct cl_reader *r, const struct yaml_node *node, const char *kind);
+
+/** A copy that lives as long as the snapshot; equal texts share one. */
+struct str cl_keep(struct cl_reader *r, struct str text);
+
+void cl_read_map(struct cl_reader *r, const struct yaml_node *node, const struct cl_field *fields,
+                 size_t n, void *into);
+
+/** A zeroed array of the snapshot for a list of at most `most` items of `size` bytes; NULL and *ret_n = 0, with a
+ * problem, when it is no list or too long. */
+void *cl_new_list(struct cl_reader *r, const struct yaml_node *node, size_t most, size_t size,
+                  size_t *ret_n);
+/** Reads its n items: each(r, field, node, item). */
+void cl_read_items(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,
+                   size_t n, void *items, size_t size,
+                   void (*each)(struct cl_reader *, const struct cl_field *,
+                                const struct yaml_node *, void *));
+
+/* For cl_field.read. */
+void cl_read_string(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,
+                    void *into);
+void cl_read_strings(struct cl_reader *r, const struct cl_field *field,
+                     const struct yaml_node *node, void *into);
+void cl_read_bool(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,
+                  void *into);
+void cl_read_choice(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,
+                    void *into);
+void cl_read_duration(struct cl_reader *r, const struct cl_field *field,
+                      const struct yaml_node *node, void *into);
+
+#endif

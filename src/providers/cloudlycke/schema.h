@@ -1,0 +1,133 @@
+/* schema.h: what an inventory file says, as plain structs.
+ *
+ * docs/cloudlycke.md describes every field. The views live in the arena of the snapshot (inventory.h); a field
+ * that the file leaves out has its default here.
+ */
+#ifndef CCMD_CLOUDLYCKE_SCHEMA_H
+#define CCMD_CLOUDLYCKE_SCHEMA_H
+
+#include "base/ip.h"
+#include "base/label.h"
+
+/* In the order of the words in validate.c. */
+enum cl_power {
+	CL_POWER_ON,
+	CL_POWER_OFF,
+	CL_POWER_SUSPENDED,
+	CL_POWER_TERMINATED,
+	CL_POWER_UNKNOWN,
+};
+
+struct cl_strings {
+	struct str *items;
+	size_t n;
+};
+
+struct cl_machine {
+	struct str name;
+	struct str provider_id; /* "cloudlycke://<id>" */
+	struct str id;          /* the end of provider_id */
+	struct str type;
+	struct str zone, region; /* with the file's defaults applied */
+	struct str fault;        /* not empty: every look-up fails with this text */
+	struct cl_strings aliases;
+	struct address *addresses; /* IP addresses in their canonical spelling */
+	size_t n_addresses;
+	struct label *labels;
+	size_t n_labels;
+	int power; /* enum cl_power */
+};
+
+enum cl_unknown_machines {
+	CL_UNKNOWN_ABSENT,
+	CL_UNKNOWN_ERROR,
+};
+
+struct cl_cloud {
+	struct str region, zone;
+	struct str self;
+	struct str cluster_id;
+	bool requires_cluster_id;
+	int unknown_machines; /* enum cl_unknown_machines */
+};
+
+struct cl_reload {
+	bool is_enabled;
+	int64_t debounce_ns;
+	int64_t poll_ns; /* 0: never */
+	int64_t max_removal_percent;
+};
+
+struct cl_state {
+	struct str file;
+};
+
+struct cl_instance_type {
+	struct str name;
+};
+
+/** An address, a range or a network: the addresses from first to last. */
+struct cl_block {
+	struct ip first, last;
+	bool has_edges; /* an IPv4 network with a network and a broadcast address */
+};
+
+struct cl_blocks {
+	struct cl_block *items;
+	size_t n;
+};
+
+struct cl_pool {
+	struct str name;
+	struct cl_blocks addresses;
+	struct cl_blocks avoid;
+	bool avoids_edges;
+	bool is_default;
+	struct cl_strings namespaces; /* none: all */
+	struct str hostname_template;
+	int ip_mode; /* enum cl_ip_mode */
+};
+
+enum cl_ip_mode {
+	CL_IP_MODE_VIP,
+	CL_IP_MODE_PROXY,
+};
+
+struct cl_balancers {
+	bool is_present;
+	struct str hook;
+	int64_t hook_timeout_ns;
+	struct str class_name;
+};
+
+struct cl_route {
+	struct str name;
+	struct str target_node;
+	struct ip_net destination;
+};
+
+struct cl_routes {
+	bool is_present;
+	struct cl_route *fixed;
+	size_t n_fixed;
+	struct str hook;
+	int64_t hook_timeout_ns;
+};
+
+/** The file. */
+struct cl_schema {
+	struct cl_cloud cloud;
+	struct cl_reload reload;
+	struct cl_state state;
+	struct cl_instance_type *types;
+	size_t n_types;
+	bool has_types;
+	struct cl_machine *machines;
+	size_t n_machines;
+	struct cl_pool *pools;
+	size_t n_pools;
+	struct cl_balancers balancers;
+	struct cl_routes routes;
+};
+
+#endif

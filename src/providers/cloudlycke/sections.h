@@ -1,0 +1,23 @@
+/* sections.h: the schema of an inventory file as tables, and what concerns several of its parts. */
+#ifndef CCMD_CLOUDLYCKE_SECTIONS_H
+#define CCMD_CLOUDLYCKE_SECTIONS_H
+
+#include "base/arena.h"
+#include "base/map.h"
+#include "providers/cloudlycke/problems.h"
+#include "providers/cloudlycke/schema.h"
+
+#define CL_PROVIDER_ID_PREFIX "cloudlycke://"
+
+/** Where names lead: to a struct cl_machine of the schema, which also holds the keys. */
+struct cl_names {
+	struct map by_name; /* names and aliases */
+	struct map by_id;
+};
+
+/** Reads and checks a whole file into *ret and *names. What is kept goes to the arena. Whether it may be used
+ * is for the problems to say. */
+void cl_read_schema(struct str text, struct arena *keep, struct cl_problems *problems,
+                    struct cl_names *names, struct cl_schema *ret);
+
+#endif

@@ -1,0 +1,410 @@
+/* validate.c: see validate.h. */
+#include "providers/cloudlycke/validate.h"
+
+#include "providers/cloudlycke/quote.h"
+
+enum {
+	LABELS_MAX = 64,
+};
+
+/* ---- letters ----------------------------------------------------------------------------------------- */
+
+static bool
+is_lower_or_digit(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
+}
+
+static bool
+is_alnum(char c)
+{
+	return is_lower_or_digit(c) || (c >= 'A' && c <= 'Z');
+}
+
+/* Starts and ends with an end, and has those and `inner` between. */
+static bool
+is_word(struct str s, bool (*is_end)(char), const char *inner, size_t max)
+{
+	if (s.len == 0 || s.len > max || !is_end(s.ptr[0]) || !is_end(s.ptr[s.len - 1]))
+		return false;
+	for (size_t i = 0; i < s.len; i++) {
+		if (!is_end(s.ptr[i]) && (s.ptr[i] == '\0' || !strchr(inner, s.ptr[i])))
+			return false;
+	}
+	return true;
+}
+
+/* ---- names ------------------------------------------------------------------------------------------- */
+
+static bool
+is_dns_label(struct str s)
+{
+	return is_word(s, is_lower_or_digit, "-", 63);
+}
+
+/* DNS-1123 subdomain, as Kubernetes checks it: parts may be longer than 63. */
+static bool
+is_subdomain(struct str s)
+{
+	if (s.len > LIMIT_NAME)
+		return false;
+	for (struct str part, rest = s; str_split(&rest, '.', &part);) {
+		if (!is_word(part, is_lower_or_digit, "-", LIMIT_NAME))
+			return false;
+	}
+	return true;
+}
+
+static bool
+is_dns_name(struct str s)
+{
+	if (s.len > LIMIT_NAME)
+		return false;
+	for (struct str part, rest = s; str_split(&rest, '.', &part);) {
+		if (!is_word(part, is_alnum, "-_", 63))
+			return false;
+	}
+	return true;
+}
+
+static bool
+is_machine_id(struct str s)
+{
+	if (s.len == 0 || s.len > LIMIT_NAME || !is_alnum(s.ptr[0]))
+		return false;
+	for (size_t i = 0; i < s.len; i++) {
+		if (!is_alnum(s.ptr[i]) && (s.ptr[i] == '\0' || !strchr("._/-", s.ptr[i])))
+			return false;
+	}
+	return true;
+}
+
+/* ---- labels ------------------------------------------------------------------------------------------ */
+
+static bool
+is_label_value(struct str s)
+{
+	return s.len == 0 || is_word(s, is_alnum, "-_.", 63);
+}
+
+static bool
+is_label_key(struct str s)
+{
+	struct str domain, name;
+
+	if (!str_cut(s, '/', &domain, &name))
+		return is_word(s, is_alnum, "-_.", 63);
+	return is_subdomain(domain) && is_word(name, is_alnum, "-_.", 63);
+}
+
+static bool
+is_in_domain(struct str s, struct str domain)
+{
+	struct str parent;
+
+	if (str_eq(s, domain))
+		return true;
+	parent = str_skip(s, s.len > domain.len ? s.len - domain.len - 1 : s.len);
+	return parent.len > 0 && parent.ptr[0] == '.' && str_eq(str_skip(parent, 1), domain);
+}
+
+static bool
+is_reserved_label(struct str key)
+{
+	struct str domain, name;
+
+	if (!str_cut(key, '/', &domain, &name))
+		return false;
+	if (str_eq(domain, STR("node.kubernetes.io")))
+		return str_eq(name, STR("instance-type")) || str_eq(name, STR("windows-build"));
+	return is_in_domain(domain, STR("kubernetes.io")) || is_in_domain(domain, STR("k8s.io"));
+}
+
+static bool
+check_label(struct cl_reader *r, const struct yaml_node *at, struct str key)
+{
+	if (!is_label_key(key))
+		cl_complain_of(r, at, key, "is not a valid label key");
+	else if (is_reserved_label(key))
+		cl_complain(r, at, "label %s is reserved", cl_q(&r->scratch, key));
+	else
+		return true;
+	return false;
+}
+
+static bool
+has_label(const struct cl_machine *machine, struct str key)
+{
+	for (size_t i = 0; i < machine->n_labels; i++) {
+		if (str_eq(machine->labels[i].key, key))
+			return true;
+	}
+	return false;
+}
+
+static void
+read_label(struct cl_reader *r, const struct yaml_key *key, const struct yaml_node *node,
+           struct cl_machine *machine)
+{
+	static const struct cl_field value = { .rule = &cl_rule_label_value };
+	const struct yaml_node at = { .line = key->line };
+	struct label *label = &machine->labels[machine->n_labels];
+	size_t len;
+
+	if (!check_label(r, &at, key->text))
+		return;
+	if (has_label(machine, key->text)) {
+		cl_complain(r, &at, "duplicate field %s", cl_q(&r->scratch, key->text));
+		return;
+	}
+	label->key = cl_keep(r, key->text);
+	label->value = STR_EMPTY;
+	machine->n_labels++;
+	len = cl_enter(r, label->key.ptr);
+	cl_read_string(r, &value, node, &label->value);
+	cl_leave(r, len);
+}
+
+void
+cl_read_labels(struct cl_reader *r, UNUSED const struct cl_field *field,
+               const struct yaml_node *node, void *into)
+{
+	struct cl_machine *machine = CONTAINER_OF((struct label **)into, struct cl_machine, labels);
+
+	if (!cl_expect(r, node, "map"))
+		return;
+	if (node->n > LABELS_MAX) {
+		cl_complain(r, node, "has more than %d elements", LABELS_MAX);
+		return;
+	}
+	machine->labels = arena_calloc(r->keep, node->n, sizeof(machine->labels[0]));
+	for (size_t i = 0; i < node->n; i++)
+		read_label(r, &node->keys[i], &node->items[i], machine);
+}
+
+/* ---- addresses --------------------------------------------------------------------------------------- */
+
+static const char *const address_types[] = {
+	"Hostname", "InternalIP", "ExternalIP", "InternalDNS", "ExternalDNS", NULL,
+};
+
+static bool
+is_address_type(struct str s)
+{
+	for (size_t i = 0; address_types[i]; i++) {
+		if (str_eq_c(s, address_types[i]))
+			return true;
+	}
+	return false;
+}
+
+static void
+read_ip(struct cl_reader *r, const struct yaml_node *node, struct str text, struct str *into)
+{
+	char memory[64] = "";
+	struct buf canonical = BUF_FIXED(memory);
+	struct ip ip;
+
+	if (!ip_parse(text, &ip)) {
+		cl_complain_of(r, node, text, "is not an IP address");
+		return;
+	}
+	ip_format(&canonical, &ip);
+	*into = cl_keep(r, buf_str(&canonical));
+}
+
+void
+cl_read_address(struct cl_reader *r, UNUSED const struct cl_field *field,
+                const struct yaml_node *node, void *into)
+{
+	struct address *address = CONTAINER_OF((struct str *)into, struct address, address);
+	struct str text;
+
+	if (!cl_expect_string(r, node, &text) || address->type.len == 0)
+		return;
+	if (str_ends(address->type, STR("IP")))
+		read_ip(r, node, text, &address->address);
+	else if (!is_dns_name(text))
+		cl_complain_of(r, node, text, "is not a DNS name");
+	else
+		address->address = cl_keep(r, text);
+}
+
+/* ---- words and numbers ------------------------------------------------------------------------------- */
+
+/* A file that went through a YAML 1.1 program has true for on and false for off. */
+void
+cl_read_power(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,
+              void *into)
+{
+	bool is_on;
+
+	if (yaml_to_bool(node, /*allow_yaml11=*/true, &is_on))
+		*(int *)into = is_on ? CL_POWER_ON : CL_POWER_OFF;
+	else
+		cl_read_choice(r, field, node, into);
+}
+
+void
+cl_read_percent(struct cl_reader *r, UNUSED const struct cl_field *field,
+                const struct yaml_node *node, void *into)
+{
+	struct str text;
+
+	if (!cl_expect_string(r, node, &text))
+		return;
+	if (!str_ends(text, STR("%")) || !str_to_i64(str_head(text, text.len - 1), 0, 100, into))
+		cl_complain_of(r, node, text, "is not a percentage from 0% to 100%");
+}
+
+void
+cl_read_count(struct cl_reader *r, UNUSED const struct cl_field *field,
+              const struct yaml_node *node, UNUSED void *into)
+{
+	int64_t count;
+
+	if (cl_expect(r, node, "number") && !str_to_i64(node->text, 1, INT32_MAX, &count))
+		cl_complain_of(r, node, node->text, "is not a whole number of at least 1");
+}
+
+static bool
+is_quantity(struct str s)
+{
+	static const char *const suffixes[] = {
+		"", "m", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei",
+	};
+	struct str suffix = s, whole, fraction;
+	int64_t value;
+
+	while (suffix.len > 0 &&
+	       ((suffix.ptr[0] >= '0' && suffix.ptr[0] <= '9') || suffix.ptr[0] == '.'))
+		suffix = str_skip(suffix, 1);
+	s = str_head(s, s.len - suffix.len);
+	if (str_cut(s, '.', &whole, &fraction)) {
+		if (!str_to_i64(fraction, 0, INT64_MAX, &value))
+			return false;
+		s = whole;
+	}
+	for (size_t i = 0; i < ARRAY_LEN(suffixes); i++) {
+		if (str_eq_c(suffix, suffixes[i]))
+			return str_to_i64(s, 0, INT64_MAX, &value);
+	}
+	return false;
+}
+
+void
+cl_read_quantity(struct cl_reader *r, UNUSED const struct cl_field *field,
+                 const struct yaml_node *node, UNUSED void *into)
+{
+	if (strcmp(yaml_kind_name(node), "number") != 0 && !cl_expect(r, node, "string"))
+		return;
+	if (!is_quantity(node->text))
+		cl_complain_of(r, node, node->text, "is not a quantity");
+}
+
+void
+cl_read_hook(struct cl_reader *r, UNUSED const struct cl_field *field, const struct yaml_node *node,
+             void *into)
+{
+	struct str text;
+
+	if (!cl_expect_string(r, node, &text))
+		return;
+	if (!str_starts(text, STR("/")))
+		cl_complain(r, node, "hook %s is not an absolute path", cl_q(&r->scratch, text));
+	else
+		*(struct str *)into = cl_keep(r, text);
+}
+
+/* ---- host names of load balancers -------------------------------------------------------------------- */
+
+/* Puts "x" for {name} and {namespace}. */
+static void
+fill_template(struct str text, struct buf *b)
+{
+	static const struct str marks[] = { { "{name}", 6 }, { "{namespace}", 11 } };
+
+	while (text.len > 0) {
+		size_t skip = 0;
+
+		for (size_t i = 0; i < ARRAY_LEN(marks); i++) {
+			if (str_starts(text, marks[i]))
+				skip = marks[i].len;
+		}
+		buf_add_char(b, skip > 0 ? 'x' : text.ptr[0]);
+		text = str_skip(text, skip > 0 ? skip : 1);
+	}
+}
+
+static bool
+is_hostname_template(struct str text)
+{
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(LIMIT_NAME);
+
+	fill_template(text, &b);
+	return buf_ok(&b) && is_subdomain(buf_str(&b));
+}
+
+/* ---- the rules --------------------------------------------------------------------------------------- */
+
+static const char *const powers[] = { "on", "off", "suspended", "terminated", "unknown", NULL };
+static const char *const unknown_machines[] = { "absent", "error", NULL };
+static const char *const ip_modes[] = { "VIP", "Proxy", NULL };
+
+const struct cl_rule cl_rule_node_name = {
+	.is_valid = is_subdomain,
+	.complaint = "is not a valid node name",
+};
+const struct cl_rule cl_rule_machine_id = {
+	.is_valid = is_machine_id,
+	.complaint = "is not a valid machine id",
+};
+const struct cl_rule cl_rule_label_value = {
+	.is_valid = is_label_value,
+	.complaint = "is not a valid label value",
+};
+const struct cl_rule cl_rule_address_type = {
+	.is_valid = is_address_type,
+	.complaint = "is not one of Hostname, InternalIP, ExternalIP, InternalDNS, ExternalDNS",
+};
+const struct cl_rule cl_rule_pool_name = {
+	.is_valid = is_dns_label,
+	.complaint = "is not a valid pool name",
+};
+const struct cl_rule cl_rule_namespace = {
+	.is_valid = is_dns_label,
+	.complaint = "is not a valid namespace",
+};
+const struct cl_rule cl_rule_hostname_template = {
+	.is_valid = is_hostname_template,
+	.complaint = "is not a valid hostname template",
+};
+
+const struct cl_rule cl_rule_power = {
+	.choices = powers,
+	.complaint = "is not one of on, off, suspended, terminated, unknown",
+};
+const struct cl_rule cl_rule_unknown_machines = {
+	.choices = unknown_machines,
+	.complaint = "is not one of absent, error",
+};
+const struct cl_rule cl_rule_ip_mode = {
+	.choices = ip_modes,
+	.complaint = "is not one of VIP, Proxy",
+};
+
+const struct cl_rule cl_rule_debounce = {
+	.min = 0,
+	.max = 60 * NS_PER_SEC,
+	.complaint = "is not within 0s and 1m",
+};
+const struct cl_rule cl_rule_poll = {
+	.min = 0,
+	.max = 24 * 60 * 60 * NS_PER_SEC,
+	.complaint = "is not within 0s and 24h",
+};
+const struct cl_rule cl_rule_hook_timeout = {
+	.min = NS_PER_MS,
+	.max = 60 * 60 * NS_PER_SEC,
+	.complaint = "is not within 1ms and 1h",
+};

@@ -1,0 +1,43 @@
+/* validate.h: what single values of an inventory must look like, and how we say that one does not.
+ *
+ * The rules are Kubernetes' own where the value ends up there: a name or label that the API server would refuse
+ * must not get past this file.
+ */
+#ifndef CCMD_CLOUDLYCKE_VALIDATE_H
+#define CCMD_CLOUDLYCKE_VALIDATE_H
+
+#include "providers/cloudlycke/reader.h"
+
+extern const struct cl_rule cl_rule_node_name;
+extern const struct cl_rule cl_rule_machine_id;
+extern const struct cl_rule cl_rule_label_value;
+extern const struct cl_rule cl_rule_address_type;
+extern const struct cl_rule cl_rule_pool_name;
+extern const struct cl_rule cl_rule_namespace;
+extern const struct cl_rule cl_rule_hostname_template;
+
+extern const struct cl_rule cl_rule_power;
+extern const struct cl_rule cl_rule_unknown_machines;
+extern const struct cl_rule cl_rule_ip_mode;
+
+extern const struct cl_rule cl_rule_debounce;
+extern const struct cl_rule cl_rule_poll;
+extern const struct cl_rule cl_rule_hook_timeout;
+
+/* For cl_field.read, beside those of reader.h. Counts and quantities are for people: checked and not kept. */
+void cl_read_address(struct cl_reader *r, const struct cl_field *field,
+                     const struct yaml_node *node, void *into);
+void cl_read_power(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,
+                   void *into);
+void cl_read_percent(struct cl_reader *r, const struct cl_field *field,
+                     const struct yaml_node *node, void *into);
+void cl_read_count(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,
+                   void *into);
+void cl_read_quantity(struct cl_reader *r, const struct cl_field *field,
+                      const struct yaml_node *node, void *into);
+void cl_read_hook(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,
+                  void *into);
+void cl_read_labels(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,
+                    void *into);
+
+#endif
