@@ -1,0 +1,129 @@
+/* guard.c: see guard.h. */
+#include "providers/cloudlycke/guard.h"
+
+static bool
+is_there(const struct cl_machine *machine)
+{
+	return machine && machine->power != CL_POWER_TERMINATED;
+}
+
+static bool
+strings_eq(const struct cl_strings *a, const struct cl_strings *b)
+{
+	bool is_eq = a->n == b->n;
+
+	for (size_t i = 0; is_eq && i < a->n; i++)
+		is_eq = str_eq(a->items[i], b->items[i]);
+	return is_eq;
+}
+
+static bool
+addresses_eq(const struct cl_machine *a, const struct cl_machine *b)
+{
+	bool is_eq = a->n_addresses == b->n_addresses;
+
+	for (size_t i = 0; is_eq && i < a->n_addresses; i++)
+		is_eq = str_eq(a->addresses[i].type, b->addresses[i].type) &&
+		        str_eq(a->addresses[i].address, b->addresses[i].address);
+	return is_eq;
+}
+
+static bool
+labels_eq(const struct cl_machine *a, const struct cl_machine *b)
+{
+	bool is_eq = a->n_labels == b->n_labels;
+
+	for (size_t i = 0; is_eq && i < a->n_labels; i++)
+		is_eq = str_eq(a->labels[i].key, b->labels[i].key) &&
+		        str_eq(a->labels[i].value, b->labels[i].value);
+	return is_eq;
+}
+
+static bool
+machine_eq(const struct cl_machine *a, const struct cl_machine *b)
+{
+	return str_eq(a->name, b->name) && str_eq(a->type, b->type) && str_eq(a->zone, b->zone) &&
+	       str_eq(a->region, b->region) && str_eq(a->fault, b->fault) && a->power == b->power &&
+	       strings_eq(&a->aliases, &b->aliases) && addresses_eq(a, b) && labels_eq(a, b);
+}
+
+void
+cl_compare(const struct cl_inventory *before, const struct cl_inventory *after,
+           struct cl_changes *ret)
+{
+	*ret = (struct cl_changes){ 0 };
+	for (size_t i = 0; i < before->schema.n_machines; i++) {
+		const struct cl_machine *old = &before->schema.machines[i];
+		const struct cl_machine *new = cl_inventory_by_id(after, old->id);
+
+		ret->n_before += is_there(old);
+		if (is_there(old) && !is_there(new))
+			ret->n_removed++;
+		else if (is_there(old) && !machine_eq(old, new))
+			ret->n_changed++;
+	}
+	for (size_t i = 0; i < after->schema.n_machines; i++) {
+		const struct cl_machine *new = &after->schema.machines[i];
+
+		ret->n_added += is_there(new) && !is_there(cl_inventory_by_id(before, new->id));
+	}
+}
+
+static bool
+is_cut(const struct cl_inventory *before, const struct cl_inventory *after)
+{
+	return (before->ends_with_line && !after->ends_with_line) ||
+	       (before->ends_with_mark && !after->ends_with_mark);
+}
+
+bool
+cl_guard(const struct cl_inventory *before, const struct cl_inventory *after,
+         const struct cl_changes *changes, struct buf *why)
+{
+	int64_t limit = after->schema.reload.max_removal_percent;
+
+	if (changes->n_removed >= 2 && changes->n_removed * 100 > (size_t)limit * changes->n_before)
+		buf_addf(
+			why,
+			"would remove %zu of %zu machines (limit %d%%); set reload.maxRemoval to allow",
+			changes->n_removed, changes->n_before, (int)limit);
+	else if (changes->n_removed > 0 && is_cut(before, after))
+		buf_addf(
+			why,
+			"would remove %zu of %zu machines, and the file seems cut short: it does not end with %s any more",
+			changes->n_removed, changes->n_before,
+			after->ends_with_line || !before->ends_with_line ? "\"...\""
+									 : "a line break");
+	else
+		return true;
+	return false;
+}
+
+/* ---- what is fixed at start -------------------------------------------------------------------------- */
+
+static void
+add_if(struct buf *b, bool differs, const char *field)
+{
+	if (differs)
+		buf_addf(b, "%s%s", b->len > 0 ? "," : "", field);
+}
+
+void
+cl_changes_at_restart(const struct cl_schema *before, const struct cl_schema *after, struct buf *b)
+{
+	const struct cl_reload *reload = &before->reload;
+	const struct cl_balancers *balancers = &before->balancers;
+	const struct cl_routes *routes = &before->routes;
+
+	add_if(b, !str_eq(before->state.file, after->state.file), "state.file");
+	add_if(b, reload->is_enabled != after->reload.is_enabled, "reload.enabled");
+	add_if(b, reload->debounce_ns != after->reload.debounce_ns, "reload.debounce");
+	add_if(b, reload->poll_ns != after->reload.poll_ns, "reload.poll");
+	add_if(b, balancers->is_present != after->balancers.is_present, "loadBalancers");
+	add_if(b, !str_eq(balancers->hook, after->balancers.hook), "loadBalancers.hook");
+	add_if(b, balancers->hook_timeout_ns != after->balancers.hook_timeout_ns,
+	       "loadBalancers.hookTimeout");
+	add_if(b, routes->is_present != after->routes.is_present, "routes");
+	add_if(b, !str_eq(routes->hook, after->routes.hook), "routes.hook");
+	add_if(b, routes->hook_timeout_ns != after->routes.hook_timeout_ns, "routes.hookTimeout");
+}
