@@ -1,0 +1,476 @@
+/* loader.c: see loader.h. */
+#include "providers/cloudlycke/loader.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "base/metrics.h"
+#include "base/thread.h"
+#include "providers/cloudlycke/guard.h"
+#include "providers/cloudlycke/quote.h"
+
+enum {
+	READ_STEP = 65536,
+	MESSAGE_MAX = 32768, /* LIMIT_PROBLEMS problems */
+};
+
+struct cl_loader {
+	char *path;
+	const struct cloud_host *host;
+
+	pthread_mutex_t mu;
+	pthread_cond_t was_read;
+	struct cl_inventory *inventory; /* mu */
+	struct cl_stamp stamp;          /* mu; of the file when it was read last */
+	enum cl_outcome outcome;        /* mu; of that */
+
+	/* of the one thread that loads */
+	uint64_t digest;         /* of the text read last */
+	enum cl_outcome verdict; /* on that text */
+	bool was_unreadable;
+};
+
+/* ---- metrics ----------------------------------------------------------------------------------------- */
+
+static pthread_once_t metrics_once = PTHREAD_ONCE_INIT;
+static struct metric *reloads_ok, *reloads_rejected, *reloads_refused, *generation;
+
+static void
+define_metrics(void)
+{
+	static const char *const labels[] = { "result" };
+	struct metric_family *family;
+
+	family = metric_family_new(METRIC_COUNTER, "cloudlycke_inventory_reloads_total",
+	                           "Changes of the inventory file, by what came of them.", labels,
+	                           1, NULL, 0);
+	reloads_ok = metric_of(family, "ok");
+	reloads_rejected = metric_of(family, "rejected");
+	reloads_refused = metric_of(family, "refused");
+	family = metric_family_new(METRIC_GAUGE, "cloudlycke_inventory_generation",
+	                           "Inventories loaded since the start.", NULL, 0, NULL, 0);
+	generation = metric_of(family);
+}
+
+/* ---- the file ---------------------------------------------------------------------------------------- */
+
+static struct cl_stamp
+stamp_from(const struct stat *st)
+{
+	return (struct cl_stamp){
+		.exists = true,
+		.device = st->st_dev,
+		.inode = st->st_ino,
+		.size = st->st_size,
+		.mtime_ns = st->st_mtim.tv_sec * NS_PER_SEC + st->st_mtim.tv_nsec,
+	};
+}
+
+struct cl_stamp
+cl_stamp_of(const char *path)
+{
+	struct stat st;
+
+	if (stat(path, &st) != 0)
+		return (struct cl_stamp){ 0 };
+	return stamp_from(&st);
+}
+
+bool
+cl_stamp_eq(const struct cl_stamp *a, const struct cl_stamp *b)
+{
+	return a->exists == b->exists && a->device == b->device && a->inode == b->inode &&
+	       a->size == b->size && a->mtime_ns == b->mtime_ns;
+}
+
+static void
+close_fd(int *fd)
+{
+	if (*fd >= 0)
+		close(*fd);
+}
+
+/* Only regular files: the name must not lead to something that blocks or never ends. */
+static bool
+open_regular(const char *path, int *ret, struct stat *ret_st)
+{
+	CLEANUP(close_fd) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+
+	if (fd < 0 || fstat(fd, ret_st) != 0)
+		return false;
+	if (!S_ISREG(ret_st->st_mode)) {
+		errno = S_ISDIR(ret_st->st_mode) ? EISDIR : EINVAL;
+		return false;
+	}
+	*ret = fd;
+	fd = -1;
+	return true;
+}
+
+static bool
+read_all(int fd, struct buf *text)
+{
+	ssize_t n = 1;
+
+	while (n != 0) {
+		if (!buf_reserve(text, READ_STEP)) {
+			errno = EFBIG;
+			return false;
+		}
+		n = read(fd, text->ptr + text->len, READ_STEP);
+		if (n > 0)
+			buf_grown(text, (size_t)n);
+		else if (n < 0 && errno != EINTR)
+			return false;
+	}
+	return true;
+}
+
+/* *ret_is_busy: somebody wrote to it, or put another in its place, while it was read. */
+static bool
+read_file(const char *path, struct buf *text, struct cl_stamp *ret_stamp, bool *ret_is_busy)
+{
+	CLEANUP(close_fd) int fd = -1;
+	struct cl_stamp after;
+	struct stat st;
+
+	if (!open_regular(path, &fd, &st) || !read_all(fd, text))
+		return false;
+	*ret_stamp = stamp_from(&st);
+	after = cl_stamp_of(path);
+	*ret_is_busy = !cl_stamp_eq(ret_stamp, &after);
+	return true;
+}
+
+/* ---- life cycle -------------------------------------------------------------------------------------- */
+
+struct cl_loader *
+cl_loader_new(const char *path, const struct cloud_host *host)
+{
+	struct cl_loader *l = xcalloc(1, sizeof(*l));
+
+	PTHREAD_OK(pthread_once(&metrics_once, define_metrics));
+	l->path = xstrdup(path);
+	l->host = host;
+	PTHREAD_OK(pthread_mutex_init(&l->mu, NULL));
+	cond_init(&l->was_read);
+	return l;
+}
+
+void
+cl_loader_free(struct cl_loader *l)
+{
+	if (!l)
+		return;
+	cl_inventory_unref(l->inventory);
+	PTHREAD_OK(pthread_cond_destroy(&l->was_read));
+	PTHREAD_OK(pthread_mutex_destroy(&l->mu));
+	free(l->path);
+	free(l);
+}
+
+const char *
+cl_loader_path(const struct cl_loader *l)
+{
+	return l->path;
+}
+
+/* Says what the file was found to be, to those who wait for that. inventory NULL: the present one stays. */
+static void
+publish(struct cl_loader *l, struct cl_inventory *inventory, const struct cl_stamp *stamp,
+        enum cl_outcome outcome)
+{
+	CLEANUP(cl_inventory_unrefp) struct cl_inventory *before = NULL;
+
+	WITH_LOCK(&l->mu);
+	if (inventory) {
+		before = l->inventory;
+		l->inventory = inventory;
+		metric_add(generation, 1);
+	}
+	l->stamp = *stamp;
+	l->outcome = outcome;
+	PTHREAD_OK(pthread_cond_broadcast(&l->was_read));
+}
+
+/* ---- the first load ---------------------------------------------------------------------------------- */
+
+/* All of them in the log: the error has room for one. */
+static bool
+fail_with(const struct cl_problems *problems, struct error *err)
+{
+	char memory[ERR_MSG_SIZE] = "";
+	struct buf text = BUF_FIXED(memory);
+
+	for (size_t i = 0; problems->n > 1 && i < problems->n_kept; i++)
+		log_error("problem in the inventory", LOG_CSTR("problem", problems->kept[i].text));
+	cl_problems_text(problems, 1, &text);
+	return err_set(err, ERR_INVALID, "cloudlycke: %s", text.ptr);
+}
+
+static void
+say_not_offered(const struct cl_schema *schema)
+{
+	const char *what = schema->balancers.is_present && schema->routes.is_present
+	                           ? "loadBalancers and routes"
+	                   : schema->balancers.is_present ? "loadBalancers"
+	                   : schema->routes.is_present    ? "routes"
+	                                                  : NULL;
+
+	if (what)
+		log_info("parts of the inventory are checked but not offered by this version",
+		         LOG_CSTR("parts", what));
+}
+
+static bool
+open_file(struct cl_loader *l, struct error *err)
+{
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(LIMIT_INVENTORY_FILE + READ_STEP);
+	CLEANUP(cl_problems_fini) struct cl_problems problems = CL_PROBLEMS_INIT(l->path);
+	CLEANUP(arena_fini) struct arena scratch = ARENA_INIT;
+	struct cl_inventory *inventory;
+	struct cl_stamp stamp;
+	bool is_busy;
+
+	if (!read_file(l->path, &text, &stamp, &is_busy))
+		return err_errno(err, errno, "cloudlycke: cannot read inventory %s",
+		                 cl_q(&scratch, str_c(l->path)));
+	inventory = cl_inventory_parse(buf_str(&text), &problems);
+	if (!inventory)
+		return fail_with(&problems, err);
+	l->digest = str_hash(buf_str(&text));
+	l->verdict = CL_ACCEPTED;
+	publish(l, inventory, &stamp, CL_ACCEPTED);
+	say_not_offered(&inventory->schema);
+	return true;
+}
+
+bool
+cl_loader_open(struct cl_loader *l, struct error *err)
+{
+	bool ok = open_file(l, err);
+
+	alloc_trim();
+	return ok;
+}
+
+/* ---- later loads ------------------------------------------------------------------------------------- */
+
+static void
+warn(struct cl_loader *l, const char *reason, const struct buf *message)
+{
+	l->host->event(l->host, /*ref=*/NULL, HOST_EVENT_WARNING, reason, buf_str(message));
+}
+
+static void
+log_unreadable(const struct cl_loader *l, int errnum)
+{
+	CLEANUP(arena_fini) struct arena scratch = ARENA_INIT;
+	struct error err;
+
+	err_errno(&err, errnum, "cannot read inventory %s", cl_q(&scratch, str_c(l->path)));
+	log_error("the inventory cannot be read, keeping the one loaded before", LOG_ERR(&err));
+}
+
+static void
+log_rejected(struct cl_loader *l, const struct cl_problems *problems)
+{
+	CLEANUP(buf_fini) struct buf message = BUF_INIT(MESSAGE_MAX);
+
+	metric_inc(reloads_rejected);
+	buf_add_c(&message, "inventory reload rejected: ");
+	cl_problems_text(problems, LIMIT_PROBLEMS, &message);
+	log_error(message.ptr);
+	warn(l, "InventoryReloadRejected", &message);
+}
+
+static void
+log_refused(struct cl_loader *l, const struct buf *why)
+{
+	CLEANUP(buf_fini) struct buf message = BUF_INIT(MESSAGE_MAX);
+
+	metric_inc(reloads_refused);
+	buf_addf(&message, "inventory reload refused: %s", why->ptr);
+	log_warn(message.ptr);
+	warn(l, "InventoryReloadRefused", &message);
+}
+
+static void
+log_restart_needed(const struct cl_inventory *before, const struct cl_inventory *after)
+{
+	CLEANUP(buf_fini) struct buf fields = BUF_INIT(KIB(1)), message = BUF_INIT(KIB(1));
+
+	cl_changes_at_restart(&before->schema, &after->schema, &fields);
+	for (struct str field, rest = buf_str(&fields);
+	     rest.len > 0 && str_split(&rest, ',', &field);) {
+		buf_reset(&message);
+		buf_addf(&message, "change of %" STR_FMT " takes effect after a restart",
+		         STR_ARG(field));
+		log_warn(message.ptr);
+	}
+}
+
+static void
+log_accepted(const struct cl_inventory *before, const struct cl_inventory *after,
+             const struct cl_changes *changes)
+{
+	metric_inc(reloads_ok);
+	log_info("inventory reloaded", LOG_I64("machines", (int64_t)after->schema.n_machines),
+	         LOG_I64("added", (int64_t)changes->n_added),
+	         LOG_I64("removed", (int64_t)changes->n_removed),
+	         LOG_I64("changed", (int64_t)changes->n_changed));
+	log_restart_needed(before, after);
+}
+
+/* Only the loading thread replaces the inventory, so the present one needs no lock here. */
+static enum cl_outcome
+judge(struct cl_loader *l, struct str text, struct cl_inventory **ret,
+      struct cl_changes *ret_changes)
+{
+	CLEANUP(cl_problems_fini) struct cl_problems problems = CL_PROBLEMS_INIT(l->path);
+	CLEANUP(cl_inventory_unrefp) struct cl_inventory *inventory = NULL;
+	CLEANUP(buf_fini) struct buf why = BUF_INIT(KIB(1));
+
+	inventory = cl_inventory_parse(text, &problems);
+	if (!inventory) {
+		log_rejected(l, &problems);
+		return CL_REJECTED;
+	}
+	cl_compare(l->inventory, inventory, ret_changes);
+	if (!cl_guard(l->inventory, inventory, ret_changes, &why)) {
+		log_refused(l, &why);
+		return CL_REFUSED;
+	}
+	*ret = TAKE(inventory);
+	return CL_ACCEPTED;
+}
+
+/* First the change, then what is said about it: whoever hears of it finds it. */
+static void
+accept_inventory(struct cl_loader *l, struct cl_inventory *inventory, const struct cl_stamp *stamp,
+                 const struct cl_changes *changes)
+{
+	CLEANUP(cl_inventory_unrefp) struct cl_inventory *before = cl_inventory_ref(l->inventory);
+
+	publish(l, inventory, stamp, CL_ACCEPTED);
+	log_accepted(before, inventory, changes);
+	l->host->wake(l->host, HOST_WAKE_NODE, STR_EMPTY);
+}
+
+static enum cl_outcome
+load_text(struct cl_loader *l, struct str text, const struct cl_stamp *stamp)
+{
+	struct cl_inventory *inventory = NULL;
+	struct cl_changes changes;
+
+	l->digest = str_hash(text);
+	l->verdict = judge(l, text, &inventory, &changes);
+	if (l->verdict == CL_ACCEPTED)
+		accept_inventory(l, inventory, stamp, &changes);
+	else
+		publish(l, NULL, stamp, l->verdict);
+	return l->verdict;
+}
+
+/* Said once, or whenever somebody asks. */
+static enum cl_outcome
+keep_unreadable(struct cl_loader *l, bool is_forced, int errnum)
+{
+	struct cl_stamp stamp = cl_stamp_of(l->path);
+
+	if (is_forced || !l->was_unreadable)
+		log_unreadable(l, errnum);
+	l->was_unreadable = true;
+	publish(l, NULL, &stamp, CL_UNREADABLE);
+	return CL_UNREADABLE;
+}
+
+static enum cl_outcome
+reload(struct cl_loader *l, bool is_forced)
+{
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(LIMIT_INVENTORY_FILE + READ_STEP);
+	struct cl_stamp stamp;
+	bool is_busy;
+
+	if (!read_file(l->path, &text, &stamp, &is_busy))
+		return keep_unreadable(l, is_forced, errno);
+	if (is_busy)
+		return CL_BUSY;
+	if (l->was_unreadable)
+		log_info("the inventory can be read again");
+	l->was_unreadable = false;
+	if (is_forced || str_hash(buf_str(&text)) != l->digest)
+		return load_text(l, buf_str(&text), &stamp);
+	publish(l, NULL, &stamp, l->verdict);
+	return CL_UNCHANGED;
+}
+
+enum cl_outcome
+cl_loader_reload(struct cl_loader *l, bool is_forced)
+{
+	enum cl_outcome outcome = reload(l, is_forced);
+
+	if (outcome != CL_UNCHANGED)
+		alloc_trim();
+	return outcome;
+}
+
+/* ---- for those who look ------------------------------------------------------------------------------ */
+
+struct cl_inventory *
+cl_loader_inventory(struct cl_loader *l, bool *ret_is_current)
+{
+	WITH_LOCK(&l->mu);
+	*ret_is_current = l->outcome == CL_ACCEPTED;
+	return cl_inventory_ref(l->inventory);
+}
+
+bool
+cl_loader_has_changed(struct cl_loader *l)
+{
+	struct cl_stamp now = cl_stamp_of(l->path);
+
+	WITH_LOCK(&l->mu);
+	return !cl_stamp_eq(&now, &l->stamp);
+}
+
+static void
+wake_waiters(void *arg)
+{
+	struct cl_loader *l = arg;
+
+	WITH_LOCK(&l->mu);
+	PTHREAD_OK(pthread_cond_broadcast(&l->was_read));
+}
+
+static bool
+wait_for_read(struct cl_loader *l, struct call *call, int64_t deadline_mono_ns)
+{
+	WITH_LOCK(&l->mu);
+	for (;;) {
+		struct cl_stamp now = cl_stamp_of(l->path);
+
+		if (cl_stamp_eq(&now, &l->stamp))
+			return true;
+		if (cancel_is_fired(call->cancel) ||
+		    !clock_wait(call->clock, &l->was_read, &l->mu, deadline_mono_ns))
+			return false;
+	}
+}
+
+bool
+cl_loader_wait(struct cl_loader *l, struct call *call, int64_t deadline_mono_ns)
+{
+	bool is_read;
+
+	if (call->cancel)
+		cancel_hook(call->cancel, wake_waiters, l);
+	is_read = wait_for_read(l, call, deadline_mono_ns);
+	if (call->cancel)
+		cancel_unhook(call->cancel, wake_waiters, l);
+	return is_read;
+}

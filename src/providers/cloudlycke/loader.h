@@ -1,0 +1,62 @@
+/* loader.h: the file and the inventory that came of it.
+ *
+ * Holds the inventory that counts, reads the file anew when told to, and decides whether what it finds may take
+ * the other's place. Knows whether the inventory is still what the file says, since "not listed" is a proof only
+ * then.
+ *
+ * Threads: cl_loader_open() and cl_loader_reload() from one thread at a time; all others from any.
+ */
+#ifndef CCMD_CLOUDLYCKE_LOADER_H
+#define CCMD_CLOUDLYCKE_LOADER_H
+
+#include "base/call.h"
+#include "cloud/host.h"
+#include "providers/cloudlycke/inventory.h"
+
+/** What tells one state of a file from another without reading it; all zero when there is no file. */
+struct cl_stamp {
+	bool exists;
+	uint64_t device, inode;
+	int64_t size, mtime_ns;
+};
+
+struct cl_stamp cl_stamp_of(const char *path);
+bool cl_stamp_eq(const struct cl_stamp *a, const struct cl_stamp *b);
+
+/** What came of reading the file. */
+enum cl_outcome {
+	CL_UNCHANGED, /* the same text as last time */
+	CL_ACCEPTED,
+	CL_REJECTED, /* it has problems */
+	CL_REFUSED,  /* by the guard */
+	CL_UNREADABLE,
+	CL_BUSY, /* it changed while it was read: try again */
+};
+
+struct cl_loader;
+
+/** path is copied; host outlives the loader. */
+struct cl_loader *cl_loader_new(const char *path, const struct cloud_host *host);
+void cl_loader_free(struct cl_loader *);
+DEFINE_CLEANUP(struct cl_loader, cl_loader_free)
+
+/** The first load; any problem is an error. ERR_INVALID: the file's content. */
+NODISCARD bool cl_loader_open(struct cl_loader *, struct error *err);
+
+/** Reads the file, and puts its inventory in the place of the present one, or says in log, event and metric why
+ * not. is_forced: also when the text is that of the last time. */
+enum cl_outcome cl_loader_reload(struct cl_loader *, bool is_forced);
+
+/** The inventory that counts; unref it. *ret_is_current: it is what the file said when it was read last. */
+struct cl_inventory *cl_loader_inventory(struct cl_loader *, bool *ret_is_current);
+
+/** Does the file look other than when it was read last? Costs a stat(). */
+bool cl_loader_has_changed(struct cl_loader *);
+
+/** Waits until the file has been read and looks so still, at most until the deadline or until the call is
+ * cancelled. True when it does. */
+bool cl_loader_wait(struct cl_loader *, struct call *call, int64_t deadline_mono_ns);
+
+const char *cl_loader_path(const struct cl_loader *);
+
+#endif

@@ -1,0 +1,278 @@
+/* provider.c: machines without a cloud API, described in one inventory file.
+ *
+ * The provider to copy for a cloud of your own (docs/adding-a-cloud.md): open() reads the configuration, look()
+ * answers for nodes, and the table is last.
+ */
+#include "base/alloc.h"
+#include "cloud/host.h"
+#include "providers/cloudlycke/quote.h"
+#include "providers/cloudlycke/watcher.h"
+
+#define SETTLE_NS (2 * NS_PER_SEC) /* longest wait of a look for a file that is being changed */
+
+struct cloudlycke {
+	struct cloud cloud;
+	struct cl_loader *loader;
+	struct cl_watcher *watcher;
+	bool is_watched; /* the file may change at any time, and not only on request */
+};
+
+extern const struct cloud_ops cloudlycke_cloud;
+
+static struct cloudlycke *
+cloudlycke_of(struct cloud *cloud)
+{
+	return CONTAINER_OF(cloud, struct cloudlycke, cloud);
+}
+
+/* ---- life cycle -------------------------------------------------------------------------------------- */
+
+static void
+close_cloud(struct cloud *cloud)
+{
+	struct cloudlycke *cl;
+
+	if (!cloud)
+		return;
+	cl = cloudlycke_of(cloud);
+	cl_watcher_free(cl->watcher);
+	cl_loader_free(cl->loader);
+	free(cl);
+}
+
+DEFINE_CLEANUP(struct cloud, close_cloud)
+
+static void
+start_watcher(struct cloudlycke *cl)
+{
+	CLEANUP(cl_inventory_unrefp) struct cl_inventory *inventory = NULL;
+	bool is_current;
+
+	inventory = cl_loader_inventory(cl->loader, &is_current);
+	cl->is_watched = inventory->schema.reload.is_enabled;
+	cl_watcher_start(cl->watcher, &inventory->schema.reload);
+}
+
+static bool
+open_cloud(const struct cloud_config *config, const struct cloud_host *host, struct cloud **ret,
+           struct error *err)
+{
+	CLEANUP(close_cloudp) struct cloud *cloud = NULL;
+	struct cloudlycke *cl;
+
+	if (!config->path || !config->path[0])
+		return err_set(
+			err, ERR_INVALID,
+			"cloudlycke: --cloud-config is required (an inventory file); see the example inventory");
+	cl = xcalloc(1, sizeof(*cl));
+	cloud = &cl->cloud;
+	cloud->ops = &cloudlycke_cloud;
+	cl->loader = cl_loader_new(config->path, host);
+	cl->watcher = cl_watcher_new(cl->loader);
+	if (!cl_loader_open(cl->loader, err))
+		return false;
+	start_watcher(cl);
+	*ret = TAKE(cloud);
+	return true;
+}
+
+/* ---- finding a machine ------------------------------------------------------------------------------- */
+
+/* One node's question and what is needed to answer it. */
+struct asking {
+	const struct cl_inventory *inventory;
+	bool is_current; /* not being listed proves something */
+	struct look *look;
+	struct arena scratch;
+};
+
+static void
+answer_error(struct asking *ask, size_t i, enum err_code code, struct str text)
+{
+	look_set_error(ask->look, i, PRESENCE_UNKNOWN, code, text);
+}
+
+/* `machine "x": power state unknown` and the like. */
+static void
+answer_about(struct asking *ask, size_t i, enum err_code code, const char *before, struct str what,
+             const char *after)
+{
+	answer_error(ask, i, code,
+	             arena_printf(&ask->scratch, "%s %s%s", before, cl_q(&ask->scratch, what),
+	                          after));
+}
+
+/* It is an answer only if the file says so now. */
+static void
+answer_absent(struct asking *ask, size_t i, struct str what)
+{
+	if (!ask->is_current) {
+		answer_about(
+			ask, i, ERR_UNAVAILABLE, "machine", what,
+			" is not in the inventory as loaded, but the file has changed since and is not accepted yet");
+		return;
+	}
+	ask->look->instances[i].presence = PRESENCE_ABSENT;
+	ask->look->instances[i].error_code = ERR_NONE;
+	ask->look->instances[i].error = STR_EMPTY;
+}
+
+static void
+answer_not_listed(struct asking *ask, size_t i, struct str what)
+{
+	if (ask->inventory->schema.cloud.unknown_machines == CL_UNKNOWN_ERROR)
+		answer_about(ask, i, ERR_INVALID, "machine", what, " is not in the inventory");
+	else
+		answer_absent(ask, i, what);
+}
+
+static void
+answer_present(struct asking *ask, size_t i, const struct cl_machine *machine)
+{
+	ask->look->instances[i] = (struct instance){
+		.presence = PRESENCE_PRESENT,
+		.power = machine->power == CL_POWER_ON ? POWER_ON : POWER_OFF,
+		.error = STR_EMPTY,
+		.provider_id = machine->provider_id,
+		.type = machine->type,
+		.zone = machine->zone,
+		.region = machine->region,
+		.addresses = machine->addresses,
+		.n_addresses = machine->n_addresses,
+		.labels = machine->labels,
+		.n_labels = machine->n_labels,
+	};
+}
+
+static void
+answer(struct asking *ask, size_t i, const struct cl_machine *machine)
+{
+	if (machine->fault.len > 0)
+		answer_error(ask, i, ERR_UNAVAILABLE, machine->fault);
+	else if (machine->power == CL_POWER_UNKNOWN)
+		answer_about(ask, i, ERR_UNAVAILABLE, "machine", machine->id,
+		             ": power state unknown");
+	else if (machine->power == CL_POWER_TERMINATED)
+		answer_absent(ask, i, machine->id);
+	else
+		answer_present(ask, i, machine);
+}
+
+/* A kubelet may have been given a bare id, without "cloudlycke://". */
+static void
+look_by_id(struct asking *ask, size_t i, struct str provider_id)
+{
+	const struct str prefix = STR(CL_PROVIDER_ID_PREFIX);
+	bool has_prefix = str_starts(provider_id, prefix);
+	struct str id = has_prefix ? str_skip(provider_id, prefix.len) : provider_id;
+	const struct cl_machine *machine;
+
+	if (!has_prefix && str_contains(provider_id, STR("://"))) {
+		look_set_error(ask->look, i, PRESENCE_FOREIGN, ERR_INVALID,
+		               arena_printf(&ask->scratch,
+		                            "providerID %s is not a cloudlycke:// id",
+		                            cl_q(&ask->scratch, provider_id)));
+		return;
+	}
+	if (id.len == 0) {
+		answer_about(ask, i, ERR_INVALID, "providerID", provider_id, " has no machine id");
+		return;
+	}
+	machine = cl_inventory_by_id(ask->inventory, id);
+	if (machine)
+		answer(ask, i, machine);
+	else
+		answer_not_listed(ask, i, id);
+}
+
+static void
+look_by_name(struct asking *ask, size_t i, struct str name)
+{
+	CLEANUP(buf_fini) struct buf ids = BUF_INIT(ERR_MSG_SIZE);
+	const struct cl_machine *machine;
+
+	if (!cl_inventory_by_name(ask->inventory, name, &machine, &ids))
+		answer_error(ask, i, ERR_INVALID,
+		             arena_printf(&ask->scratch, "node %s matches several machines: %s",
+		                          cl_q(&ask->scratch, name), ids.ptr));
+	else if (machine)
+		answer(ask, i, machine);
+	else
+		answer_not_listed(ask, i, name);
+}
+
+/* ---- a look ------------------------------------------------------------------------------------------ */
+
+/* Answers must not be older than the question, and memory is as old as the last load: when the file looks other than
+ * it did then, have it loaded first. Not here: only the watcher knows whether it is still being written. */
+static bool
+settle(struct cloudlycke *cl, struct call *call)
+{
+	int64_t deadline_ns;
+
+	if (!cl->is_watched || !cl_loader_has_changed(cl->loader))
+		return true;
+	deadline_ns = clock_deadline(clock_mono(call->clock), SETTLE_NS);
+	if (deadline_ns > call->deadline_mono_ns)
+		deadline_ns = call->deadline_mono_ns;
+	cl_watcher_check(cl->watcher);
+	return cl_loader_wait(cl->loader, call, deadline_ns);
+}
+
+static void
+release_inventory(void *inventory)
+{
+	cl_inventory_unref(inventory);
+}
+
+/* The instances point into the inventory, which the look keeps: nothing is copied. */
+static struct look *
+look_new_at(struct cl_inventory *inventory, size_t n, int64_t started_boot_ns)
+{
+	struct look *look = look_new(n, started_boot_ns);
+
+	look->owner = inventory;
+	look->release = release_inventory;
+	look->is_complete = true;
+	return look;
+}
+
+static bool
+look(struct cloud *cloud, struct call *call, const struct node_ref refs[], size_t n,
+     UNUSED int64_t not_before_boot_ns, struct look **ret, UNUSED struct error *err)
+{
+	struct cloudlycke *cl = cloudlycke_of(cloud);
+	int64_t started_boot_ns =
+		clock_boot(call->clock); /* what follows is seen no earlier than asked for */
+	bool is_settled = settle(cl, call), is_current;
+	struct cl_inventory *inventory = cl_loader_inventory(cl->loader, &is_current);
+	struct asking ask = {
+		.inventory = inventory,
+		.is_current = is_settled && is_current,
+		.look = look_new_at(inventory, n, started_boot_ns),
+	};
+
+	for (size_t i = 0; i < n; i++) {
+		if (refs[i].provider_id.len > 0)
+			look_by_id(&ask, i, refs[i].provider_id);
+		else
+			look_by_name(&ask, i, refs[i].name);
+	}
+	arena_fini(&ask.scratch);
+	*ret = ask.look;
+	return true;
+}
+
+static void
+reload(struct cloud *cloud)
+{
+	cl_watcher_reload(cloudlycke_of(cloud)->watcher);
+}
+
+const struct cloud_ops cloudlycke_cloud = {
+	.name = "cloudlycke",
+	.open = open_cloud,
+	.close = close_cloud,
+	.look = look,
+	.reload = reload,
+};
