@@ -12,21 +12,23 @@
 #define UNUSED __attribute__((unused))
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 
-/* How it was built: gcc defines macros, clang has features. */
-#ifdef __has_feature
-#define HAS_ASAN __has_feature(address_sanitizer)
-#define HAS_TSAN __has_feature(thread_sanitizer)
-#else
-#ifdef __SANITIZE_ADDRESS__
+/* How it was built: gcc defines macros, clang has features. HAS_SANITIZER: ASan or TSan. */
+#if defined(__SANITIZE_ADDRESS__)
 #define HAS_ASAN 1
-#else
+#elif defined(__SANITIZE_THREAD__)
+#define HAS_SANITIZER 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define HAS_ASAN 1
+#elif __has_feature(thread_sanitizer)
+#define HAS_SANITIZER 1
+#endif
+#endif
+#ifndef HAS_ASAN
 #define HAS_ASAN 0
 #endif
-#ifdef __SANITIZE_THREAD__
-#define HAS_TSAN 1
-#else
-#define HAS_TSAN 0
-#endif
+#ifndef HAS_SANITIZER
+#define HAS_SANITIZER HAS_ASAN
 #endif
 
 /** Runs fn(&variable) when the variable goes out of scope. Give the variable its initial value on the

@@ -12,7 +12,7 @@
 #include "base/log.h"
 
 /* Instrumented frames are several times as large. */
-#define STACK_SIZE (HAS_ASAN || HAS_TSAN ? MIB(2) : KIB(256))
+#define STACK_SIZE (HAS_SANITIZER ? MIB(2) : KIB(256))
 
 struct start {
 	void *(*run)(void *);

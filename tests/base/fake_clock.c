@@ -16,14 +16,14 @@ struct worker {
 	struct clock *clock;
 	struct worker *next; /* gets a piece for each one done; NULL: the last of its chain */
 	pthread_t thread;
+	int64_t period_ns;
 	pthread_mutex_t mu;
 	pthread_cond_t changed;
+	int64_t deadline_ns; /* mu */
 	int n_given;         /* mu */
 	int n_done;          /* mu */
 	int n_timeouts;      /* mu */
-	int64_t deadline_ns; /* mu */
-	int64_t period_ns;
-	bool is_ended; /* mu */
+	bool is_ended;       /* mu */
 };
 
 static void

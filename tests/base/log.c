@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "base/alloc.h"
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/limits.h"
@@ -46,7 +47,7 @@ lines(void)
 	off_t len = lseek(fd, 0, SEEK_END);
 
 	free(seen);
-	seen = calloc(1, (size_t)len + 1);
+	seen = xcalloc((size_t)len + 1, 1);
 	assert_int_equal(pread(fd, seen, (size_t)len, 0), len);
 	return seen;
 }

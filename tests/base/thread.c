@@ -54,7 +54,7 @@ threads_are_small_and_named(void **state UNUSED)
 	sigset_t mask;
 
 	assert_string_equal(facts.name, "reflector");
-	if (!HAS_ASAN && !HAS_TSAN)
+	if (!HAS_SANITIZER)
 		assert_true(facts.stack_bytes <= 264 * 1024);
 	assert_true(facts.is_blocked);
 	PTHREAD_OK(pthread_sigmask(SIG_SETMASK, NULL, &mask));
