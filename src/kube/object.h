@@ -1,0 +1,87 @@
+/* kube/object.h: what all stored objects have in common.
+ *
+ * Objects are immutable, counted projections of API objects: the dozen fields we act on, in one allocation. A
+ * store swaps pointers; readers take a reference and may keep it. struct node (kube/node.h) embeds struct object
+ * first; struct kind is what store and reflector need to know of it.
+ *
+ * Threads: any; what is marked as the store's changes under its lock and is nobody else's business.
+ */
+#ifndef CCMD_KUBE_OBJECT_H
+#define CCMD_KUBE_OBJECT_H
+
+#include <stdatomic.h>
+
+#include "base/json.h"
+
+struct object {
+	const struct kind *kind;
+	_Atomic unsigned n_refs;
+	uint32_t epoch; /* the store's: the list that had it last */
+	struct str key; /* "name", or "namespace/name" */
+	struct str uid;
+	struct str resource_version; /* opaque */
+	struct str index_key;        /* nodes: the provider ID; empty: not indexed */
+	struct object *index_next;   /* the store's: another with the same index key */
+	int64_t seen_boot_ns;        /* when this UID first entered the store; set by the store */
+};
+
+struct kind {
+	const char *name; /* "Node": the API's kind */
+	const char *path; /* "/api/v1/nodes" */
+	/* Projects an API object. ERR_INVALID when it lacks name, UID or resourceVersion, or a field has another type. */
+	bool (*parse)(yyjson_val *val, struct object **ret, struct error *err);
+	void (*free)(struct object *);
+	/* Does anything we act on differ? The resource version does not count. */
+	bool (*differs)(const struct object *a, const struct object *b);
+};
+
+struct object *object_ref(struct object *);
+void object_unref(struct object *); /* NULL is fine */
+DEFINE_CLEANUP(struct object, object_unref)
+
+/** Is resource version a older than b? Comparable only when both are decimal, as the API server's are: then by length,
+ * then by bytes (kube-client.md 3.1). False when they cannot be compared. */
+bool object_version_is_older(struct str a, struct str b);
+
+/** Reads one object of that kind from JSON text. */
+NODISCARD bool object_parse(const struct kind *kind, struct str json, struct object **ret,
+                            struct error *err);
+
+/* ---- for those who write a kind ---- */
+
+enum object_want {
+	WANT_STR,    /* into a struct str */
+	WANT_BOOL,   /* into a bool */
+	WANT_OBJECT, /* into a yyjson_val * */
+	WANT_ARRAY,  /* into a yyjson_val * */
+};
+
+/** Which member of a JSON object goes where. */
+struct object_field {
+	struct str name;
+	enum object_want want;
+	size_t offset;
+};
+
+#define OBJECT_FIELD(want, type, member, text) { STR(text), want, offsetof(type, member) }
+
+/** Reads the named members of val into a struct, in one walk. Absent and null ones leave it as it is, as does a val of
+ * NULL; the last of several wins. ERR_INVALID, naming the field behind `path`, when val or a member has another type.
+ * Views live as long as the document. */
+NODISCARD bool object_read(yyjson_val *val, const char *path, const struct object_field *fields,
+                           size_t n, void *into, struct error *err);
+
+/** The parts of metadata that objects have in common; all views of the document. */
+struct object_meta {
+	struct str name, namespace, uid, resource_version;
+	struct str created, deleted; /* RFC 3339; empty: absent */
+	yyjson_val *labels, *annotations;
+};
+
+/** Reads it from the object (not from its metadata). ERR_INVALID when name, UID or resourceVersion is missing. */
+NODISCARD bool object_read_meta(yyjson_val *val, struct object_meta *ret, struct error *err);
+
+/** Appends the key that an object has in the store; false when val has no name. */
+NODISCARD bool object_read_key(yyjson_val *val, struct buf *ret);
+
+#endif
