@@ -1,0 +1,526 @@
+/* kube/node.c: from a Node's JSON to one small block.
+ *
+ * Three steps: `read` makes a draft whose arrays are in an arena and whose texts are views of the document; `own` notes
+ * which texts the node must keep itself, the others being shared (kube/intern.h); `pack` adds up, allocates once, and
+ * moves everything there. The node's name is kept once, although its host name's label and address repeat it.
+ */
+#include "kube/node.h"
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/limits.h"
+#include "kube/intern.h"
+
+static const char *const *kept_annotations; /* written before the first node is parsed */
+
+/* Labels whose values many nodes share. */
+static const struct str shared_labels[] = {
+	STR("beta.kubernetes.io/arch"),
+	STR("beta.kubernetes.io/instance-type"),
+	STR("beta.kubernetes.io/os"),
+	STR("failure-domain.beta.kubernetes.io/region"),
+	STR("failure-domain.beta.kubernetes.io/zone"),
+	STR("kubernetes.io/arch"),
+	STR("kubernetes.io/os"),
+	STR("node.kubernetes.io/instance-type"),
+	STR("topology.kubernetes.io/region"),
+	STR("topology.kubernetes.io/zone"),
+};
+
+struct draft {
+	struct arena arena;
+	struct node node;
+	struct str **own; /* in `node` and its arrays: what is copied */
+	size_t n_own;
+	size_t own_bytes;
+};
+
+static void
+draft_fini(struct draft *d)
+{
+	arena_fini(&d->arena);
+}
+
+/* The node in its JSON. */
+struct source {
+	struct object_meta meta;
+	yyjson_val *spec, *status;
+	yyjson_val *taints, *addresses, *conditions;
+	struct str provider_id;
+};
+
+static const struct object_field root_fields[] = {
+	OBJECT_FIELD(WANT_OBJECT, struct source, spec, "spec"),
+	OBJECT_FIELD(WANT_OBJECT, struct source, status, "status"),
+};
+
+static const struct object_field spec_fields[] = {
+	OBJECT_FIELD(WANT_STR, struct source, provider_id, "providerID"),
+	OBJECT_FIELD(WANT_ARRAY, struct source, taints, "taints"),
+};
+
+static const struct object_field status_fields[] = {
+	OBJECT_FIELD(WANT_ARRAY, struct source, addresses, "addresses"),
+	OBJECT_FIELD(WANT_ARRAY, struct source, conditions, "conditions"),
+};
+
+static const struct object_field address_fields[] = {
+	OBJECT_FIELD(WANT_STR, struct address, type, "type"),
+	OBJECT_FIELD(WANT_STR, struct address, address, "address"),
+};
+
+static const struct object_field taint_fields[] = {
+	OBJECT_FIELD(WANT_STR, struct node_taint, key, "key"),
+	OBJECT_FIELD(WANT_STR, struct node_taint, value, "value"),
+	OBJECT_FIELD(WANT_STR, struct node_taint, effect, "effect"),
+};
+
+struct condition {
+	struct str type, status, heartbeat;
+};
+
+static const struct object_field condition_fields[] = {
+	OBJECT_FIELD(WANT_STR, struct condition, type, "type"),
+	OBJECT_FIELD(WANT_STR, struct condition, status, "status"),
+	OBJECT_FIELD(WANT_STR, struct condition, heartbeat, "lastHeartbeatTime"),
+};
+
+#define READ(val, path, fields, into, err) \
+	object_read(val, path, fields, ARRAY_LEN(fields), into, err)
+
+static bool
+read_source(yyjson_val *val, struct source *ret, struct error *err)
+{
+	struct source s = { .provider_id = STR_EMPTY };
+
+	if (!READ(val, "node", root_fields, &s, err) || !object_read_meta(val, &s.meta, err))
+		return false;
+	if (!READ(s.spec, "spec", spec_fields, &s, err) ||
+	    !READ(s.status, "status", status_fields, &s, err))
+		return false;
+	*ret = s;
+	return true;
+}
+
+/* ---- what is copied, what is shared ---- */
+
+static bool
+is_name(const struct draft *d, struct str s)
+{
+	return str_eq(s, d->node.object.key);
+}
+
+static void
+own(struct draft *d, struct str *s)
+{
+	if (s->len == 0) {
+		*s = STR_EMPTY;
+		return;
+	}
+	d->own[d->n_own++] = s;
+	if (!is_name(d, *s))
+		d->own_bytes += s->len;
+}
+
+static void
+share(struct draft *d, struct str *s)
+{
+	if (!intern(s))
+		own(d, s);
+}
+
+/* Room for the texts of everything that source may hold. */
+static void
+make_room(struct draft *d, const struct source *s)
+{
+	size_t n = 8 + 2 * yyjson_obj_size(s->meta.labels) +
+	           2 * yyjson_obj_size(s->meta.annotations) + 2 * yyjson_arr_size(s->addresses) +
+	           4 * yyjson_arr_size(s->taints);
+
+	d->own = arena_calloc(&d->arena, n, sizeof(d->own[0]));
+}
+
+/* ---- the parts ---- */
+
+static bool
+read_time(struct str text, const char *name, int64_t *ret, struct error *err)
+{
+	if (text.len > 0 && !clock_parse_rfc3339(text, ret))
+		return err_set(err, ERR_INVALID, "metadata.%s: not a time", name);
+	return true;
+}
+
+static bool
+read_meta(struct draft *d, const struct source *s, struct error *err)
+{
+	struct object *o = &d->node.object;
+	int64_t deleted;
+
+	o->key = s->meta.name;
+	o->uid = s->meta.uid;
+	o->resource_version = s->meta.resource_version;
+	d->node.provider_id = s->provider_id;
+	d->node.is_deleting = s->meta.deleted.len > 0;
+	d->own_bytes = o->key.len; /* from here on it is shared by all who equal it */
+	own(d, &o->key);
+	own(d, &o->uid);
+	own(d, &o->resource_version);
+	own(d, &d->node.provider_id);
+	return read_time(s->meta.created, "creationTimestamp", &d->node.created_wall_ns, err) &&
+	       read_time(s->meta.deleted, "deletionTimestamp", &deleted, err);
+}
+
+/* A label's value or an annotation's; null is the empty text, as Go decodes it. */
+static bool
+read_pair(yyjson_val *key, const char *path, struct label *ret, struct error *err)
+{
+	yyjson_val *val = yyjson_obj_iter_get_val(key);
+
+	if (!yyjson_is_str(val) && !yyjson_is_null(val))
+		return err_set(err, ERR_INVALID, "%s.%" STR_FMT ": not a string", path,
+		               STR_ARG(json_text(key)));
+	*ret = (struct label){ json_text(key), yyjson_is_str(val) ? json_text(val) : STR_EMPTY };
+	return true;
+}
+
+static bool
+is_shared_label(struct str key)
+{
+	for (size_t i = 0; i < ARRAY_LEN(shared_labels); i++) {
+		if (str_eq(key, shared_labels[i]))
+			return true;
+	}
+	return false;
+}
+
+static bool
+read_labels(struct draft *d, yyjson_val *labels, struct error *err)
+{
+	yyjson_obj_iter iter = yyjson_obj_iter_with(labels);
+	struct node *node = &d->node;
+	yyjson_val *key;
+
+	node->labels = arena_calloc(&d->arena, yyjson_obj_size(labels), sizeof(node->labels[0]));
+	while ((key = yyjson_obj_iter_next(&iter))) {
+		struct label *label = &node->labels[node->n_labels++];
+
+		if (!read_pair(key, "metadata.labels", label, err))
+			return false;
+		if (is_shared_label(label->key))
+			share(d, &label->value);
+		else
+			own(d, &label->value);
+		share(d, &label->key);
+	}
+	return true;
+}
+
+static bool
+is_kept_annotation(struct str key)
+{
+	if (str_eq_c(key, NODE_ANNOTATION_PROVIDED_IP))
+		return true;
+	for (const char *const *k = kept_annotations; k && *k; k++) {
+		if (str_eq_c(key, *k))
+			return true;
+	}
+	return false;
+}
+
+static bool
+read_annotations(struct draft *d, yyjson_val *annotations, struct error *err)
+{
+	yyjson_obj_iter iter = yyjson_obj_iter_with(annotations);
+	struct node *node = &d->node;
+	yyjson_val *key;
+
+	node->annotations = arena_calloc(&d->arena, yyjson_obj_size(annotations),
+	                                 sizeof(node->annotations[0]));
+	while ((key = yyjson_obj_iter_next(&iter))) {
+		struct label *annotation = &node->annotations[node->n_annotations];
+
+		if (!is_kept_annotation(json_text(key)))
+			continue;
+		if (!read_pair(key, "metadata.annotations", annotation, err))
+			return false;
+		share(d, &annotation->key);
+		own(d, &annotation->value);
+		node->n_annotations++;
+	}
+	return true;
+}
+
+static bool
+read_addresses(struct draft *d, yyjson_val *addresses, struct error *err)
+{
+	yyjson_arr_iter iter = yyjson_arr_iter_with(addresses);
+	struct node *node = &d->node;
+	yyjson_val *val;
+
+	node->addresses = arena_calloc(&d->arena, yyjson_arr_size(addresses),
+	                               sizeof(node->addresses[0]));
+	while ((val = yyjson_arr_iter_next(&iter))) {
+		struct address *address = &node->addresses[node->n_addresses++];
+
+		if (!READ(val, "status.addresses[]", address_fields, address, err))
+			return false;
+		share(d, &address->type);
+		own(d, &address->address);
+	}
+	return true;
+}
+
+static bool
+read_taint(struct draft *d, yyjson_val *val, struct node_taint *taint, struct error *err)
+{
+	CLEANUP(buf_fini) struct buf raw = BUF_INIT(LIMIT_TAINTS_JSON);
+
+	if (!READ(val, "spec.taints[]", taint_fields, taint, err))
+		return false;
+	json_add_value(&raw, val);
+	taint->raw = arena_str(&d->arena, buf_str(&raw));
+	share(d, &taint->key);
+	share(d, &taint->effect);
+	own(d, &taint->value);
+	own(d, &taint->raw);
+	return true;
+}
+
+static bool
+read_taints(struct draft *d, yyjson_val *taints, struct error *err)
+{
+	yyjson_arr_iter iter = yyjson_arr_iter_with(taints);
+	struct node *node = &d->node;
+	size_t raw_bytes = 0;
+	yyjson_val *val;
+
+	node->taints = arena_calloc(&d->arena, yyjson_arr_size(taints), sizeof(node->taints[0]));
+	while ((val = yyjson_arr_iter_next(&iter))) {
+		struct node_taint *taint = &node->taints[node->n_taints++];
+
+		if (!read_taint(d, val, taint, err))
+			return false;
+		raw_bytes += taint->raw.len;
+		if (raw_bytes >= LIMIT_TAINTS_JSON) /* a single one was cut there */
+			return err_set(err, ERR_INVALID, "spec.taints: more than %zu bytes",
+			               LIMIT_TAINTS_JSON);
+	}
+	return true;
+}
+
+static enum node_ready
+ready_of(struct str status)
+{
+	if (str_eq_c(status, "True"))
+		return NODE_READY_TRUE;
+	return str_eq_c(status, "False") ? NODE_READY_FALSE : NODE_READY_UNKNOWN;
+}
+
+static bool
+read_conditions(struct draft *d, yyjson_val *conditions, struct error *err)
+{
+	yyjson_arr_iter iter = yyjson_arr_iter_with(conditions);
+	yyjson_val *val;
+
+	while ((val = yyjson_arr_iter_next(&iter))) {
+		struct condition condition = { STR_EMPTY, STR_EMPTY, STR_EMPTY };
+
+		if (!READ(val, "status.conditions[]", condition_fields, &condition, err))
+			return false;
+		if (!str_eq_c(condition.type, "Ready"))
+			continue;
+		d->node.ready = ready_of(condition.status);
+		d->node.heartbeat = condition.heartbeat;
+	}
+	own(d, &d->node.heartbeat);
+	return true;
+}
+
+/* ---- one block ---- */
+
+static void *
+pack_array(char **at, const void *from, size_t n, size_t size)
+{
+	char *to = *at;
+
+	if (n > 0)
+		memcpy(to, from, n * size);
+	*at += n * size;
+	return to;
+}
+
+static void
+pack_texts(struct draft *d, char *at)
+{
+	struct str name = d->node.object.key; /* the first of them */
+
+	for (size_t i = 0; i < d->n_own; i++) {
+		struct str *s = d->own[i];
+
+		if (i > 0 && str_eq(*s, name)) {
+			*s = d->node.object.key;
+			continue;
+		}
+		memcpy(at, s->ptr, s->len);
+		s->ptr = at;
+		at += s->len;
+	}
+}
+
+static struct node *
+pack(struct draft *d)
+{
+	struct node *n = &d->node, *block;
+	size_t arrays = (n->n_labels + n->n_annotations) * sizeof(struct label) +
+	                n->n_addresses * sizeof(struct address) +
+	                n->n_taints * sizeof(struct node_taint);
+	char *at;
+
+	block = xmalloc(sizeof(*block) + arrays + d->own_bytes);
+	at = (char *)(block + 1);
+	pack_texts(d, at + arrays);
+	n->object.index_key = n->provider_id;
+	*block = *n;
+	block->labels = pack_array(&at, n->labels, n->n_labels, sizeof(n->labels[0]));
+	block->annotations = pack_array(&at, n->annotations, n->n_annotations,
+	                                sizeof(n->annotations[0]));
+	block->addresses = pack_array(&at, n->addresses, n->n_addresses, sizeof(n->addresses[0]));
+	block->taints = pack_array(&at, n->taints, n->n_taints, sizeof(n->taints[0]));
+	return block;
+}
+
+static bool
+node_parse(yyjson_val *val, struct object **ret, struct error *err)
+{
+	CLEANUP(draft_fini) struct draft d = { .node.object = { .kind = &node_kind, .n_refs = 1 } };
+	struct source s;
+
+	if (!read_source(val, &s, err))
+		return false;
+	make_room(&d, &s);
+	if (!read_meta(&d, &s, err) || !read_labels(&d, s.meta.labels, err) ||
+	    !read_annotations(&d, s.meta.annotations, err) ||
+	    !read_addresses(&d, s.addresses, err) || !read_taints(&d, s.taints, err) ||
+	    !read_conditions(&d, s.conditions, err))
+		return err_wrap(err, "node %" STR_FMT, STR_ARG(s.meta.name));
+	*ret = &pack(&d)->object;
+	return true;
+}
+
+/* ---- comparing ---- */
+
+static bool
+are_labels_equal(const struct label *a, const struct label *b, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (!str_eq(a[i].key, b[i].key) || !str_eq(a[i].value, b[i].value))
+			return false;
+	}
+	return true;
+}
+
+static bool
+are_addresses_equal(const struct address *a, const struct address *b, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (!str_eq(a[i].type, b[i].type) || !str_eq(a[i].address, b[i].address))
+			return false;
+	}
+	return true;
+}
+
+static bool
+are_taints_equal(const struct node_taint *a, const struct node_taint *b, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (!str_eq(a[i].raw, b[i].raw))
+			return false;
+	}
+	return true;
+}
+
+static bool
+are_counts_equal(const struct node *a, const struct node *b)
+{
+	return a->n_labels == b->n_labels && a->n_annotations == b->n_annotations &&
+	       a->n_addresses == b->n_addresses && a->n_taints == b->n_taints;
+}
+
+/* While a node is Ready its heartbeat says nothing new. */
+static bool
+are_conditions_equal(const struct node *a, const struct node *b)
+{
+	return a->ready == b->ready &&
+	       (a->ready == NODE_READY_TRUE || str_eq(a->heartbeat, b->heartbeat));
+}
+
+static bool
+node_differs(const struct object *object_a, const struct object *object_b)
+{
+	const struct node *a = (const struct node *)object_a, *b = (const struct node *)object_b;
+
+	return !(are_counts_equal(a, b) && str_eq(a->object.uid, b->object.uid) &&
+	         str_eq(a->provider_id, b->provider_id) &&
+	         a->created_wall_ns == b->created_wall_ns && a->is_deleting == b->is_deleting &&
+	         are_conditions_equal(a, b) &&
+	         are_labels_equal(a->labels, b->labels, a->n_labels) &&
+	         are_labels_equal(a->annotations, b->annotations, a->n_annotations) &&
+	         are_addresses_equal(a->addresses, b->addresses, a->n_addresses) &&
+	         are_taints_equal(a->taints, b->taints, a->n_taints));
+}
+
+/* ---- looking up ---- */
+
+/* From the end: of a key that is there twice the last counts. */
+static const struct str *
+find_label(const struct label *labels, size_t n, struct str key)
+{
+	while (n-- > 0) {
+		if (str_eq(labels[n].key, key))
+			return &labels[n].value;
+	}
+	return NULL;
+}
+
+const struct str *
+node_label(const struct node *node, struct str key)
+{
+	return find_label(node->labels, node->n_labels, key);
+}
+
+const struct str *
+node_annotation(const struct node *node, struct str key)
+{
+	return find_label(node->annotations, node->n_annotations, key);
+}
+
+const struct node_taint *
+node_taint(const struct node *node, struct str key)
+{
+	for (size_t i = 0; i < node->n_taints; i++) {
+		if (str_eq(node->taints[i].key, key))
+			return &node->taints[i];
+	}
+	return NULL;
+}
+
+void
+node_keep_annotations(const char *const *keys)
+{
+	kept_annotations = keys;
+}
+
+static void
+node_free(struct object *o)
+{
+	free(o);
+}
+
+const struct kind node_kind = {
+	.name = "Node",
+	.path = "/api/v1/nodes",
+	.parse = node_parse,
+	.free = node_free,
+	.differs = node_differs,
+};

@@ -1,0 +1,68 @@
+/* kube/node.h: the fields of a Node that we act on.
+ *
+ * A Node is 10 to 30 kB of JSON; this keeps a few hundred bytes in one allocation. Label keys and values that repeat
+ * (zones, types) are interned. Taints keep their raw JSON, because they are sent back whole. Of the annotations only
+ * those named in node_keep_annotations() are kept. A test pins the size.
+ */
+#ifndef CCMD_KUBE_NODE_H
+#define CCMD_KUBE_NODE_H
+
+#include "base/label.h"
+#include "kube/object.h"
+
+
+struct node_taint {
+	struct str key, value, effect;
+	struct str raw; /* the element as JSON, with all its fields */
+};
+
+enum node_ready {
+	NODE_READY_UNKNOWN, /* also: no such condition, or another text */
+	NODE_READY_FALSE,
+	NODE_READY_TRUE,
+};
+
+struct node {
+	struct object object; /* key: the name; index_key: the provider ID */
+	struct str provider_id;
+	int64_t created_wall_ns; /* metadata.creationTimestamp; 0 when absent */
+	bool is_deleting;        /* deletionTimestamp is set */
+	enum node_ready ready;
+	struct str
+		heartbeat; /* the Ready condition's lastHeartbeatTime, as written; does not count as a difference
+	                          * while the node is Ready */
+	uint32_t n_labels, n_annotations, n_addresses, n_taints;
+	struct label *labels, *annotations;
+	struct address *addresses;
+	struct node_taint *taints;
+};
+
+extern const struct kind node_kind;
+
+static inline struct node *
+node_of(struct object *o)
+{
+	return (struct node *)o;
+}
+
+static inline struct str
+node_name(const struct node *n)
+{
+	return n->object.key;
+}
+
+/** NULL when there is none. */
+const struct str *node_label(const struct node *, struct str key);
+const struct str *node_annotation(const struct node *, struct str key);
+/** The first taint with that key, whatever its effect; NULL. */
+const struct node_taint *node_taint(const struct node *, struct str key);
+
+/** Names further annotation keys to keep (a provider's); before the first node is parsed. keys: NULL-terminated, for
+ * ever. alpha.kubernetes.io/provided-node-ip is always kept. */
+void node_keep_annotations(const char *const *keys);
+
+#define NODE_TAINT_UNINITIALIZED "node.cloudprovider.kubernetes.io/uninitialized"
+#define NODE_TAINT_SHUTDOWN "node.cloudprovider.kubernetes.io/shutdown"
+#define NODE_ANNOTATION_PROVIDED_IP "alpha.kubernetes.io/provided-node-ip"
+
+#endif
