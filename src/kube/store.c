@@ -1,0 +1,376 @@
+/* kube/store.c: two maps under one lock.
+ *
+ * The second map leads from an index key to the first of the objects that have it; they are chained through
+ * object->index_next. Its keys are views into that first object, so they change with it.
+ *
+ * A list stamps what it brings with its epoch; what bears another at its end is gone.
+ */
+#include "kube/store.h"
+
+#include "base/array.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/map.h"
+#include "base/thread.h"
+
+struct store {
+	const struct kind *kind;
+	struct clock *clock;
+	struct store_handler *handlers; /* before the reflector starts, then constant */
+	size_t n_handlers, cap_handlers;
+	uint32_t epoch;      /* reflector's */
+	bool is_newest_list; /* reflector's */
+
+	pthread_mutex_t mu;
+	pthread_cond_t synced;
+	struct map objects; /* mu; owns a reference to each */
+	struct map index;   /* mu */
+	bool has_synced;    /* mu */
+};
+
+struct store *
+store_new(const struct kind *kind, struct clock *clock)
+{
+	struct store *s = xcalloc(1, sizeof(*s));
+
+	s->kind = kind;
+	s->clock = clock;
+	PTHREAD_OK(pthread_mutex_init(&s->mu, NULL));
+	cond_init(&s->synced);
+	return s;
+}
+
+void
+store_free(struct store *s)
+{
+	struct str key;
+	void *object;
+
+	if (!s)
+		return;
+	for (size_t pos = 0; map_next(&s->objects, &pos, &key, &object);)
+		object_unref(object);
+	map_fini(&s->objects);
+	map_fini(&s->index);
+	free(s->handlers);
+	PTHREAD_OK(pthread_cond_destroy(&s->synced));
+	PTHREAD_OK(pthread_mutex_destroy(&s->mu));
+	free(s);
+}
+
+const struct kind *
+store_kind(const struct store *s)
+{
+	return s->kind;
+}
+
+void
+store_add_handler(struct store *s, struct store_handler handler)
+{
+	ARRAY_PUSH(s->handlers, s->n_handlers, s->cap_handlers, handler);
+}
+
+/* ---- reading ---- */
+
+struct object *
+store_get(struct store *s, struct str key)
+{
+	struct object *o;
+
+	WITH_LOCK(&s->mu);
+	o = map_get(&s->objects, key);
+	return o ? object_ref(o) : NULL;
+}
+
+size_t
+store_find(struct store *s, struct str index_key, struct object **ret, size_t max)
+{
+	size_t n = 0;
+
+	WITH_LOCK(&s->mu);
+	for (struct object *o = map_get(&s->index, index_key); o; o = o->index_next) {
+		if (n < max)
+			ret[n] = object_ref(o);
+		n++;
+	}
+	return n;
+}
+
+size_t
+store_count(struct store *s)
+{
+	WITH_LOCK(&s->mu);
+	return s->objects.count;
+}
+
+struct store_list
+store_list(struct store *s)
+{
+	struct store_list list = { 0 };
+	struct str key;
+	void *object;
+
+	WITH_LOCK(&s->mu);
+	list.objects = xcalloc(s->objects.count, sizeof(list.objects[0]));
+	for (size_t pos = 0; map_next(&s->objects, &pos, &key, &object);)
+		list.objects[list.n++] = object_ref(object);
+	return list;
+}
+
+void
+store_list_free(struct store_list *list)
+{
+	for (size_t i = 0; i < list->n; i++)
+		object_unref(list->objects[i]);
+	free(list->objects);
+	*list = (struct store_list){ 0 };
+}
+
+/* ---- waiting for the first list ---- */
+
+bool
+store_has_synced(struct store *s)
+{
+	WITH_LOCK(&s->mu);
+	return s->has_synced;
+}
+
+static void
+wake(void *arg)
+{
+	struct store *s = arg;
+
+	WITH_LOCK(&s->mu);
+	PTHREAD_OK(pthread_cond_broadcast(&s->synced));
+}
+
+static bool
+wait_locked(struct store *s, struct call *call, struct error *err)
+{
+	WITH_LOCK(&s->mu);
+	while (!s->has_synced) {
+		if (cancel_is_fired(call->cancel))
+			return err_set(err, ERR_CANCELLED,
+			               "cancelled while waiting for the first list");
+		if (!clock_wait(s->clock, &s->synced, &s->mu, call->deadline_mono_ns) &&
+		    !s->has_synced)
+			return err_set(err, ERR_TIMEOUT, "no complete list in time");
+	}
+	return true;
+}
+
+bool
+store_wait_synced(struct store *s, struct call *call, struct error *err)
+{
+	bool is_synced;
+
+	if (call->cancel)
+		cancel_hook(call->cancel, wake, s);
+	is_synced = wait_locked(s, call, err);
+	if (call->cancel)
+		cancel_unhook(call->cancel, wake, s);
+	return is_synced || err_wrap(err, "list %s", s->kind->path);
+}
+
+/* ---- changing; all under mu ---- */
+
+static void
+index_link(struct store *s, struct object *o)
+{
+	o->index_next = NULL;
+	if (o->index_key.len == 0)
+		return;
+	o->index_next = map_get(&s->index, o->index_key);
+	(void)map_put(&s->index, o->index_key, o);
+}
+
+static void
+index_unlink(struct store *s, struct object *o)
+{
+	struct object *at;
+
+	if (o->index_key.len == 0)
+		return;
+	at = map_get(&s->index, o->index_key);
+	if (at != o) {
+		while (at->index_next != o)
+			at = at->index_next;
+		at->index_next = o->index_next;
+	} else if (o->index_next) {
+		(void)map_put(&s->index, o->index_next->index_key, o->index_next);
+	} else {
+		(void)map_remove(&s->index, o->index_key);
+	}
+}
+
+/* Would object take us back? Not when it is another that has the name now, nor when the list knows best. */
+static bool
+is_late(const struct store *s, const struct object *old, const struct object *object)
+{
+	return str_eq(old->uid, object->uid) && !s->is_newest_list &&
+	       object_version_is_older(object->resource_version, old->resource_version);
+}
+
+/* Puts object in the place of old, whose reference is then the caller's. */
+static void
+swap(struct store *s, struct object *old, struct object *object)
+{
+	bool is_same = old && str_eq(old->uid, object->uid);
+
+	object->seen_boot_ns = is_same ? old->seen_boot_ns : clock_boot(s->clock);
+	object->epoch = s->epoch;
+	if (old)
+		index_unlink(s, old);
+	(void)map_put(&s->objects, object->key, object);
+	index_link(s, object);
+}
+
+static void
+call_handlers(struct store *s, const struct object *old, const struct object *object)
+{
+	for (size_t i = 0; i < s->n_handlers; i++)
+		s->handlers[i].changed(s->handlers[i].arg, old, object);
+}
+
+enum put {
+	PUT_DONE,
+	PUT_LATE,
+	PUT_FULL,
+};
+
+/* On PUT_DONE the store has taken the reference over and *ret_old is the caller's. */
+static enum put
+try_put(struct store *s, struct object *object, struct object **ret_old)
+{
+	struct object *old;
+
+	WITH_LOCK(&s->mu);
+	old = map_get(&s->objects, object->key);
+	if (!old && s->objects.count >= LIMIT_OBJECTS)
+		return PUT_FULL;
+	if (old && is_late(s, old, object)) {
+		old->epoch = s->epoch;
+		return PUT_LATE;
+	}
+	swap(s, old, object);
+	*ret_old = old;
+	return PUT_DONE;
+}
+
+bool
+store_put(struct store *s, struct object *object, struct error *err)
+{
+	CLEANUP(object_unrefp) struct object *old = NULL;
+	CLEANUP(object_unrefp) struct object *mine = object;
+
+	switch (try_put(s, object, &old)) {
+	case PUT_FULL:
+		return err_set(err, ERR_INVALID, "more than %d objects of kind %s", LIMIT_OBJECTS,
+		               s->kind->name);
+	case PUT_LATE:
+		log_debug("an older state came late, ignoring", LOG_CSTR("kind", s->kind->name),
+		          LOG_STR("key", object->key));
+		return true;
+	case PUT_DONE:
+		break;
+	}
+	/* only this thread takes objects out, so it stays valid */
+	mine = NULL;
+	if (!old || !str_eq(old->uid, object->uid) || s->kind->differs(old, object))
+		call_handlers(s, old, object);
+	return true;
+}
+
+void
+store_keep(struct store *s, struct str key)
+{
+	struct object *o;
+
+	WITH_LOCK(&s->mu);
+	o = map_get(&s->objects, key);
+	if (o)
+		o->epoch = s->epoch;
+}
+
+static void
+take_out(struct store *s, struct object *o)
+{
+	index_unlink(s, o);
+	(void)map_remove(&s->objects, o->key);
+}
+
+static struct object *
+take_same(struct store *s, const struct object *last)
+{
+	struct object *o;
+
+	WITH_LOCK(&s->mu);
+	o = map_get(&s->objects, last->key);
+	if (!o || !str_eq(o->uid, last->uid))
+		return NULL;
+	take_out(s, o);
+	return o;
+}
+
+void
+store_remove(struct store *s, const struct object *last)
+{
+	CLEANUP(object_unrefp) struct object *old = take_same(s, last);
+
+	if (old)
+		call_handlers(s, old, /*object=*/NULL);
+}
+
+/* ---- lists ---- */
+
+void
+store_begin_list(struct store *s, bool is_newest)
+{
+	s->epoch++;
+	s->is_newest_list = is_newest;
+}
+
+static struct store_list
+take_unlisted(struct store *s)
+{
+	struct store_list gone = { 0 };
+	size_t cap = 0;
+	struct str key;
+	void *value;
+
+	WITH_LOCK(&s->mu);
+	for (size_t pos = 0; map_next(&s->objects, &pos, &key, &value);) {
+		struct object *o = value;
+
+		if (o->epoch != s->epoch)
+			ARRAY_PUSH(gone.objects, gone.n, cap, o);
+	}
+	for (size_t i = 0; i < gone.n; i++)
+		take_out(s, gone.objects[i]);
+	return gone;
+}
+
+static void
+set_synced(struct store *s)
+{
+	WITH_LOCK(&s->mu);
+	s->has_synced = true;
+	PTHREAD_OK(pthread_cond_broadcast(&s->synced));
+}
+
+void
+store_end_list(struct store *s)
+{
+	CLEANUP(store_list_free) struct store_list gone = take_unlisted(s);
+
+	s->is_newest_list = false;
+	for (size_t i = 0; i < gone.n; i++)
+		call_handlers(s, gone.objects[i], /*object=*/NULL);
+	set_synced(s);
+}
+
+void
+store_abort_list(struct store *s)
+{
+	s->is_newest_list = false;
+}
