@@ -1,0 +1,476 @@
+/* kube/queue.c: one record per key, on up to three structures at once.
+ *
+ * client-go keeps a list and three sets; here a record bears flags, and one map finds it. It exists while anything is
+ * known of its key: it waits, is worked on, is due later, or has failures to remember.
+ *
+ *	dirty && !processing   in the line, to be handed out
+ *	dirty && processing    added while worked on: back in the line at queue_done()
+ *	heap_place > 0         due later; a plain add does not change that
+ */
+#include "kube/queue.h"
+
+#include <assert.h>
+
+#include "base/array.h"
+#include "base/map.h"
+#include "base/rand.h"
+#include "base/thread.h"
+
+struct item {
+	struct item *next;  /* in the line */
+	int64_t due_ns;     /* mono; while in the heap */
+	int64_t added_ns;   /* mono; while dirty */
+	int64_t started_ns; /* mono; while processing */
+	size_t heap_place;  /* 0: not in the heap */
+	unsigned n_failures;
+	bool is_dirty;
+	bool is_processing;
+	size_t len;
+	char key[];
+};
+
+struct queue_metrics {
+	struct metric *depth, *adds, *retries, *waited, *worked; /* NULL: not counted */
+};
+
+struct queue {
+	int64_t base_delay_ns, max_delay_ns;
+	struct clock *clock;
+	struct queue_metrics metrics;
+
+	pthread_mutex_t mu;
+	pthread_cond_t work; /* a key is in the line, the next due time is sooner, or shut down */
+	pthread_cond_t idle; /* nothing is being worked on */
+	struct map items;    /* mu */
+	struct item *first, **last_next; /* mu; the line */
+	size_t n_line;                   /* mu */
+	struct item **heap;              /* mu; from 1, soonest first */
+	size_t n_heap, cap_heap;         /* mu; n_heap counts the unused place 0 */
+	size_t n_processing;             /* mu */
+	bool is_shut_down;               /* mu */
+};
+
+/* ---- metrics ---- */
+
+static struct {
+	struct metric_family *depth, *adds, *retries, *waited, *worked;
+} families;
+
+static void
+define_families(void)
+{
+	static const char *const labels[] = { "name" };
+	static const double seconds[] = { 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1, 10, 100, 1000 };
+
+	families.depth = metric_family_new(METRIC_GAUGE, "workqueue_depth",
+	                                   "Current depth of workqueue", labels, 1, NULL, 0);
+	families.adds = metric_family_new(METRIC_COUNTER, "workqueue_adds_total",
+	                                  "Total number of adds handled by workqueue", labels, 1,
+	                                  NULL, 0);
+	families.retries = metric_family_new(METRIC_COUNTER, "workqueue_retries_total",
+	                                     "Total number of retries handled by workqueue", labels,
+	                                     1, NULL, 0);
+	families.waited = metric_family_new(
+		METRIC_HISTOGRAM, "workqueue_queue_duration_seconds",
+		"How long in seconds an item stays in workqueue before being requested", labels, 1,
+		seconds, ARRAY_LEN(seconds));
+	families.worked =
+		metric_family_new(METRIC_HISTOGRAM, "workqueue_work_duration_seconds",
+	                          "How long in seconds processing an item from workqueue takes",
+	                          labels, 1, seconds, ARRAY_LEN(seconds));
+}
+
+static struct queue_metrics
+metrics_of(const char *name)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	if (!name)
+		return (struct queue_metrics){ 0 };
+	PTHREAD_OK(pthread_once(&once, define_families));
+	return (struct queue_metrics){
+		.depth = metric_of(families.depth, name),
+		.adds = metric_of(families.adds, name),
+		.retries = metric_of(families.retries, name),
+		.waited = metric_of(families.waited, name),
+		.worked = metric_of(families.worked, name),
+	};
+}
+
+static void
+count(struct metric *m)
+{
+	if (m)
+		metric_inc(m);
+}
+
+static void
+observe(struct metric *m, int64_t duration_ns)
+{
+	if (m)
+		metric_observe(m, (double)duration_ns / (double)NS_PER_SEC);
+}
+
+/* ---- records; all under mu ---- */
+
+static struct str
+item_key(const struct item *item)
+{
+	return str_n(item->key, item->len);
+}
+
+static struct item *
+item_of(struct queue *q, struct str key)
+{
+	struct item *item = map_get(&q->items, key);
+
+	if (item)
+		return item;
+	item = xcalloc(1, sizeof(*item) + key.len);
+	item->len = key.len;
+	if (key.len > 0)
+		memcpy(item->key, key.ptr, key.len);
+	(void)map_put(&q->items, item_key(item), item);
+	return item;
+}
+
+/* Lets go of a record that nothing is known of any more. */
+static void
+item_drop_idle(struct queue *q, struct item *item)
+{
+	if (item->is_dirty || item->is_processing || item->heap_place > 0 || item->n_failures > 0)
+		return;
+	(void)map_remove(&q->items, item_key(item));
+	free(item);
+}
+
+/* ---- the line ---- */
+
+static void
+line_changed(struct queue *q, size_t n)
+{
+	q->n_line = n;
+	if (q->metrics.depth)
+		metric_set(q->metrics.depth, (double)n);
+}
+
+static void
+line_append(struct queue *q, struct item *item)
+{
+	item->next = NULL;
+	*q->last_next = item;
+	q->last_next = &item->next;
+	line_changed(q, q->n_line + 1);
+	PTHREAD_OK(pthread_cond_signal(&q->work));
+}
+
+static struct item *
+line_pop(struct queue *q)
+{
+	struct item *item = q->first;
+
+	q->first = item->next;
+	if (!q->first)
+		q->last_next = &q->first;
+	line_changed(q, q->n_line - 1);
+	return item;
+}
+
+static void
+add(struct queue *q, struct item *item)
+{
+	if (item->is_dirty)
+		return;
+	item->is_dirty = true;
+	item->added_ns = clock_mono(q->clock);
+	count(q->metrics.adds);
+	if (!item->is_processing)
+		line_append(q, item);
+}
+
+/* ---- the heap ---- */
+
+static void
+heap_set(struct queue *q, size_t place, struct item *item)
+{
+	q->heap[place] = item;
+	item->heap_place = place;
+}
+
+static void
+heap_up(struct queue *q, struct item *item)
+{
+	size_t place = item->heap_place;
+
+	while (place > 1 && q->heap[place / 2]->due_ns > item->due_ns) {
+		heap_set(q, place, q->heap[place / 2]);
+		place /= 2;
+	}
+	heap_set(q, place, item);
+}
+
+static void
+heap_down(struct queue *q, struct item *item)
+{
+	size_t place = item->heap_place;
+
+	for (size_t child; (child = place * 2) < q->n_heap; place = child) {
+		if (child + 1 < q->n_heap && q->heap[child + 1]->due_ns < q->heap[child]->due_ns)
+			child++;
+		if (q->heap[child]->due_ns >= item->due_ns)
+			break;
+		heap_set(q, place, q->heap[child]);
+	}
+	heap_set(q, place, item);
+}
+
+static struct item *
+heap_top(const struct queue *q)
+{
+	return q->n_heap > 1 ? q->heap[1] : NULL;
+}
+
+static void
+heap_pop(struct queue *q)
+{
+	struct item *top = q->heap[1], *last = q->heap[--q->n_heap];
+
+	top->heap_place = 0;
+	if (last == top)
+		return;
+	heap_set(q, 1, last);
+	heap_down(q, last);
+}
+
+static void
+heap_put(struct queue *q, struct item *item, int64_t due_ns)
+{
+	if (item->heap_place > 0 && item->due_ns <= due_ns)
+		return;
+	item->due_ns = due_ns;
+	if (item->heap_place == 0) {
+		item->heap_place = q->n_heap;
+		ARRAY_PUSH(q->heap, q->n_heap, q->cap_heap, item);
+	}
+	heap_up(q, item);
+	if (item->heap_place == 1) /* everyone who waits has to wait for less */
+		PTHREAD_OK(pthread_cond_broadcast(&q->work));
+}
+
+static void
+add_due(struct queue *q, int64_t now_ns)
+{
+	for (struct item *top; (top = heap_top(q)) && top->due_ns <= now_ns;) {
+		heap_pop(q);
+		add(q, top);
+	}
+}
+
+/* ---- life cycle ---- */
+
+struct queue *
+queue_new(const struct queue_config *config)
+{
+	struct queue *q = xcalloc(1, sizeof(*q));
+
+	q->base_delay_ns = config->base_delay_ns;
+	q->max_delay_ns = config->max_delay_ns;
+	q->clock = config->clock;
+	q->metrics = metrics_of(config->name);
+	q->last_next = &q->first;
+	ARRAY_PUSH(q->heap, q->n_heap, q->cap_heap, NULL); /* parents of place n are at n / 2 */
+	PTHREAD_OK(pthread_mutex_init(&q->mu, NULL));
+	cond_init(&q->work);
+	cond_init(&q->idle);
+	return q;
+}
+
+void
+queue_free(struct queue *q)
+{
+	struct str key;
+	void *item;
+
+	if (!q)
+		return;
+	assert(q->n_processing == 0);
+	for (size_t pos = 0; map_next(&q->items, &pos, &key, &item);)
+		free(item);
+	map_fini(&q->items);
+	free(q->heap);
+	PTHREAD_OK(pthread_cond_destroy(&q->work));
+	PTHREAD_OK(pthread_cond_destroy(&q->idle));
+	PTHREAD_OK(pthread_mutex_destroy(&q->mu));
+	free(q);
+}
+
+/* ---- adding ---- */
+
+void
+queue_add(struct queue *q, struct str key)
+{
+	WITH_LOCK(&q->mu);
+	if (!q->is_shut_down)
+		add(q, item_of(q, key));
+}
+
+static void
+add_after(struct queue *q, struct item *item, int64_t delay_ns)
+{
+	count(q->metrics.retries);
+	if (delay_ns <= 0)
+		add(q, item);
+	else
+		heap_put(q, item, clock_deadline(clock_mono(q->clock), delay_ns));
+}
+
+void
+queue_add_after(struct queue *q, struct str key, int64_t delay_ns)
+{
+	WITH_LOCK(&q->mu);
+	if (!q->is_shut_down)
+		add_after(q, item_of(q, key), delay_ns);
+}
+
+static int64_t
+delay_for(const struct queue *q, unsigned n_failures, int64_t max_ns)
+{
+	int64_t delay_ns = q->base_delay_ns;
+
+	while (n_failures-- > 0 && delay_ns < max_ns)
+		delay_ns *= 2;
+	if (delay_ns > max_ns)
+		delay_ns = max_ns;
+	/* those that failed together do not come back together; the maximum stays one */
+	return rand_between(delay_ns - delay_ns / 4, delay_ns);
+}
+
+int64_t
+queue_add_failed(struct queue *q, struct str key, int64_t max_delay_ns)
+{
+	int64_t max_ns = max_delay_ns > 0 && max_delay_ns < q->max_delay_ns ? max_delay_ns
+	                                                                    : q->max_delay_ns;
+	struct item *item;
+	int64_t delay_ns;
+
+	WITH_LOCK(&q->mu);
+	if (q->is_shut_down)
+		return 0;
+	item = item_of(q, key);
+	delay_ns = delay_for(q, item->n_failures, max_ns);
+	item->n_failures++;
+	add_after(q, item, delay_ns);
+	return delay_ns;
+}
+
+void
+queue_forget(struct queue *q, struct str key)
+{
+	struct item *item;
+
+	WITH_LOCK(&q->mu);
+	item = map_get(&q->items, key);
+	if (!item)
+		return;
+	item->n_failures = 0;
+	item_drop_idle(q, item);
+}
+
+unsigned
+queue_failures(struct queue *q, struct str key)
+{
+	const struct item *item;
+
+	WITH_LOCK(&q->mu);
+	item = map_get(&q->items, key);
+	return item ? item->n_failures : 0;
+}
+
+/* ---- handing out ---- */
+
+static struct str
+hand_out(struct queue *q, int64_t now_ns)
+{
+	struct item *item = line_pop(q);
+
+	item->is_dirty = false;
+	item->is_processing = true;
+	item->started_ns = now_ns;
+	q->n_processing++;
+	observe(q->metrics.waited, now_ns - item->added_ns);
+	return item_key(item);
+}
+
+static int64_t
+wake_time(const struct queue *q, int64_t deadline_ns)
+{
+	const struct item *top = heap_top(q);
+
+	return top && top->due_ns < deadline_ns ? top->due_ns : deadline_ns;
+}
+
+bool
+queue_get(struct queue *q, int64_t deadline_ns, struct str *ret, struct error *err)
+{
+	WITH_LOCK(&q->mu);
+	for (;;) {
+		int64_t now_ns = clock_mono(q->clock);
+
+		if (q->is_shut_down)
+			return err_set(err, ERR_CANCELLED, "the queue was shut down");
+		add_due(q, now_ns);
+		if (q->first) {
+			*ret = hand_out(q, now_ns);
+			return true;
+		}
+		if (now_ns >= deadline_ns)
+			return err_set(err, ERR_TIMEOUT, "no key in time");
+		(void)clock_wait(q->clock, &q->work, &q->mu, wake_time(q, deadline_ns));
+	}
+}
+
+void
+queue_done(struct queue *q, struct str key)
+{
+	struct item *item;
+
+	WITH_LOCK(&q->mu);
+	item = map_get(&q->items, key);
+	assert(item && item->is_processing);
+	observe(q->metrics.worked, clock_mono(q->clock) - item->started_ns);
+	item->is_processing = false;
+	if (--q->n_processing == 0)
+		PTHREAD_OK(pthread_cond_broadcast(&q->idle));
+	if (item->is_dirty)
+		line_append(q, item);
+	else
+		item_drop_idle(q, item);
+}
+
+/* ---- the end ---- */
+
+void
+queue_shut_down(struct queue *q)
+{
+	WITH_LOCK(&q->mu);
+	q->is_shut_down = true;
+	PTHREAD_OK(pthread_cond_broadcast(&q->work));
+}
+
+bool
+queue_wait_idle(struct queue *q, int64_t deadline_ns)
+{
+	WITH_LOCK(&q->mu);
+	while (q->n_processing > 0) {
+		if (!clock_wait(q->clock, &q->idle, &q->mu, deadline_ns))
+			return q->n_processing == 0;
+	}
+	return true;
+}
+
+size_t
+queue_length(struct queue *q)
+{
+	WITH_LOCK(&q->mu);
+	return q->n_line;
+}

@@ -1,0 +1,63 @@
+/* kube/queue.h: keys waiting to be reconciled, each at most once.
+ *
+ * A key added while being worked on is remembered and handed out again after queue_done(), so one key is never worked
+ * on twice at the same time. Failures come back later: base delay doubling up to a maximum, with jitter.
+ *
+ * Threads: every function may be called from any thread.
+ */
+#ifndef CCMD_KUBE_QUEUE_H
+#define CCMD_KUBE_QUEUE_H
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/metrics.h"
+
+struct queue; /* opaque */
+
+#define QUEUE_FOREVER CLOCK_FOREVER
+
+struct queue_config {
+	const char *name;      /* label of the workqueue_* metrics; NULL: none */
+	int64_t base_delay_ns; /* of the first failure */
+	int64_t max_delay_ns;
+	struct clock *clock;
+};
+
+struct queue *queue_new(const struct queue_config *config);
+/** Every key must be done. NULL is fine. */
+void queue_free(struct queue *);
+DEFINE_CLEANUP(struct queue, queue_free)
+
+/** Adds a key (copied): handed out as soon as a worker is free. Nothing happens when it waits already. */
+void queue_add(struct queue *q, struct str key);
+/** Adds it after a while; of several times the earliest counts. A plain queue_add() does not wait for it. */
+void queue_add_after(struct queue *q, struct str key, int64_t delay_ns);
+/** Adds it after the delay its failures have earned, which this call counts. Returns that delay. */
+int64_t queue_add_failed(struct queue *q, struct str key,
+                         int64_t max_delay_ns /* 0: the queue's */);
+/** Forgets the failures of a key: call after success. */
+void queue_forget(struct queue *q, struct str key);
+unsigned queue_failures(struct queue *q, struct str key);
+
+/** Waits for a key and lends it until queue_done().
+ *
+ * @param deadline_ns  monotonic; QUEUE_FOREVER waits without end
+ * @param ret          the key; owned by the queue, valid until queue_done()
+ * @return  true with *ret set. On false, err->code is
+ *          ERR_TIMEOUT    the deadline passed
+ *          ERR_CANCELLED  the queue was shut down: leave the worker loop
+ *
+ * Cost: O(log n) under one lock; sleeps without spinning.
+ */
+NODISCARD bool queue_get(struct queue *q, int64_t deadline_ns, struct str *ret, struct error *err);
+/** Gives the key back; it is handed out again if it was added meanwhile. */
+void queue_done(struct queue *q, struct str key);
+
+/** No more keys are handed out, waiting workers return. */
+void queue_shut_down(struct queue *q);
+/** Waits until no key is being worked on; false when the deadline (mono) passed first. After queue_shut_down(). */
+bool queue_wait_idle(struct queue *q, int64_t deadline_ns);
+/** Keys that wait to be handed out now. */
+size_t queue_length(struct queue *q);
+
+#endif

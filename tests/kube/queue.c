@@ -1,0 +1,498 @@
+#include "kube/queue.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/limits.h"
+#include "base/thread.h"
+
+#define BASE_NS (8 * NS_PER_MS)
+#define MAX_NS (1000 * NS_PER_MS)
+
+struct fixture {
+	struct fake_clock *clock;
+	struct queue *q;
+};
+
+static int
+set_up(void **state)
+{
+	struct fixture *f = calloc(1, sizeof(*f));
+
+	f->clock = fake_clock_new(NS_PER_SEC);
+	f->q = queue_new(&(struct queue_config){ .base_delay_ns = BASE_NS,
+	                                         .max_delay_ns = MAX_NS,
+	                                         .clock = fake_clock_clock(f->clock) });
+	*state = f;
+	return 0;
+}
+
+static int
+tear_down(void **state)
+{
+	struct fixture *f = *state;
+
+	queue_free(f->q);
+	fake_clock_free(f->clock);
+	free(f);
+	return 0;
+}
+
+/* A key that is there now. */
+static struct str
+get(struct fixture *f)
+{
+	struct str key = STR_EMPTY;
+	struct error err;
+
+	if (!queue_get(f->q, /*deadline_ns=*/0, &key, &err))
+		fail_msg("%s", err.msg);
+	return key;
+}
+
+static void
+check_get(struct fixture *f, const char *expected)
+{
+	struct str key = get(f);
+
+	assert_true(str_eq_c(key, expected));
+	queue_done(f->q, key);
+}
+
+static void
+check_empty(struct fixture *f)
+{
+	struct str key;
+	struct error err;
+
+	assert_false(queue_get(f->q, /*deadline_ns=*/0, &key, &err));
+	assert_int_equal(err.code, ERR_TIMEOUT);
+}
+
+static void
+keeps_the_order(void **state)
+{
+	struct fixture *f = *state;
+
+	queue_add(f->q, STR("b"));
+	queue_add(f->q, STR("a"));
+	queue_add(f->q, STR("c"));
+	assert_int_equal(queue_length(f->q), 3);
+	check_get(f, "b");
+	check_get(f, "a");
+	check_get(f, "c");
+	check_empty(f);
+}
+
+static void
+hands_a_waiting_key_out_once(void **state)
+{
+	struct fixture *f = *state;
+
+	queue_add(f->q, STR("a"));
+	queue_add(f->q, STR("a"));
+	assert_int_equal(queue_length(f->q), 1);
+	check_get(f, "a");
+	check_empty(f);
+}
+
+static void
+hands_a_re_added_key_out_after_it_is_done(void **state)
+{
+	struct fixture *f = *state;
+	struct str key;
+
+	queue_add(f->q, STR("a"));
+	key = get(f);
+	queue_add(f->q, STR("a"));
+	queue_add(f->q, STR("a"));
+	check_empty(f);
+	assert_int_equal(queue_length(f->q), 0);
+	queue_done(f->q, key);
+	check_get(f, "a");
+	check_empty(f);
+}
+
+static void
+copies_keys(void **state)
+{
+	struct fixture *f = *state;
+	char text[] = "a\0b";
+
+	queue_add(f->q, str_n(text, 3));
+	text[2] = 'x';
+	struct str key = get(f);
+	assert_true(str_eq(key, STR("a\0b")));
+	queue_done(f->q, key);
+}
+
+static void
+hands_out_later(void **state)
+{
+	struct fixture *f = *state;
+
+	queue_add_after(f->q, STR("c"), 30 * NS_PER_SEC);
+	queue_add_after(f->q, STR("a"), 10 * NS_PER_SEC);
+	queue_add_after(f->q, STR("b"), 20 * NS_PER_SEC);
+	queue_add_after(f->q, STR("now"), 0);
+	assert_int_equal(queue_length(f->q), 1);
+	check_get(f, "now");
+	check_empty(f);
+	fake_clock_advance(f->clock, 10 * NS_PER_SEC - 1);
+	check_empty(f);
+	fake_clock_advance(f->clock, 1);
+	check_get(f, "a");
+	check_empty(f);
+	fake_clock_advance(f->clock, 60 * NS_PER_SEC);
+	check_get(f, "b");
+	check_get(f, "c");
+}
+
+static void
+takes_the_earliest_of_several_times(void **state)
+{
+	struct fixture *f = *state;
+
+	queue_add_after(f->q, STR("a"), 20 * NS_PER_SEC);
+	queue_add_after(f->q, STR("a"), 10 * NS_PER_SEC);
+	queue_add_after(f->q, STR("a"), 30 * NS_PER_SEC);
+	fake_clock_advance(f->clock, 10 * NS_PER_SEC);
+	check_get(f, "a");
+	fake_clock_advance(f->clock, 60 * NS_PER_SEC);
+	check_empty(f);
+}
+
+/* kube-client.md 5.2: a plain add does not remove the waiting one */
+static void
+keeps_a_later_time_beside_a_plain_add(void **state)
+{
+	struct fixture *f = *state;
+
+	queue_add_after(f->q, STR("a"), NS_PER_SEC);
+	queue_add(f->q, STR("a"));
+	check_get(f, "a");
+	fake_clock_advance(f->clock, NS_PER_SEC);
+	check_get(f, "a");
+	check_empty(f);
+}
+
+static void
+keeps_a_key_that_falls_due_while_worked_on(void **state)
+{
+	struct fixture *f = *state;
+	struct str key;
+
+	queue_add_after(f->q, STR("a"), NS_PER_SEC);
+	queue_add(f->q, STR("a"));
+	key = get(f);
+	fake_clock_advance(f->clock, NS_PER_SEC);
+	check_empty(f);
+	queue_done(f->q, key);
+	check_get(f, "a");
+}
+
+static void
+sorts_many_times(void **state)
+{
+	struct fixture *f = *state;
+	struct error err;
+	struct str key, last = STR_EMPTY;
+	char text[16];
+
+	for (unsigned i = 0; i < 1000; i++) {
+		unsigned place = i * 7919 % 1000;
+
+		(void)snprintf(text, sizeof(text), "%04u", place);
+		queue_add_after(f->q, str_c(text), (1 + place) * NS_PER_MS);
+	}
+	for (unsigned i = 0; i < 1000; i++) {
+		fake_clock_advance(f->clock, NS_PER_MS);
+		assert_true(queue_get(f->q, /*deadline_ns=*/0, &key, &err));
+		assert_true(i == 0 || str_cmp(last, key) < 0);
+		(void)snprintf(text, sizeof(text), "%04u", i);
+		assert_true(str_eq_c(key, text));
+		last = str_c(text);
+		queue_done(f->q, key);
+	}
+	check_empty(f);
+}
+
+static void
+waits_longer_after_each_failure(void **state)
+{
+	struct fixture *f = *state;
+
+	for (unsigned i = 0; i < 12; i++) {
+		int64_t most = BASE_NS << i < MAX_NS ? BASE_NS << i : MAX_NS;
+		int64_t delay = queue_add_failed(f->q, STR("a"), /*max_delay_ns=*/0);
+
+		assert_true(delay <= most && delay >= most - most / 4);
+		assert_int_equal(queue_failures(f->q, STR("a")), i + 1);
+		fake_clock_advance(f->clock, delay);
+		check_get(f, "a");
+	}
+	assert_true(queue_add_failed(f->q, STR("a"), 10 * NS_PER_MS) <= 10 * NS_PER_MS);
+	queue_forget(f->q, STR("a"));
+	assert_int_equal(queue_failures(f->q, STR("a")), 0);
+	assert_int_equal(queue_failures(f->q, STR("b")), 0);
+	queue_forget(f->q, STR("b"));
+	assert_true(queue_add_failed(f->q, STR("a"), /*max_delay_ns=*/0) <= BASE_NS);
+}
+
+static void
+does_not_bring_failures_back_together(void **state)
+{
+	struct fixture *f = *state;
+	int64_t first = queue_add_failed(f->q, STR("a"), 0);
+	bool differs = false;
+
+	for (char c = 'b'; c <= 'z'; c++)
+		differs |= queue_add_failed(f->q, str_n(&c, 1), 0) != first;
+	assert_true(differs);
+}
+
+/* ---- several threads ---- */
+
+struct worker {
+	struct fixture *f;
+	pthread_t thread;
+	struct str key;
+	struct error err;
+	bool is_ok;
+};
+
+static void *
+get_one(void *arg)
+{
+	struct worker *w = arg;
+
+	w->is_ok = queue_get(w->f->q, QUEUE_FOREVER, &w->key, &w->err);
+	if (w->is_ok)
+		queue_done(w->f->q, w->key);
+	return NULL;
+}
+
+static void
+start(struct worker *w, struct fixture *f, unsigned n_waiting)
+{
+	*w = (struct worker){ .f = f };
+	thread_start(&w->thread, "worker", get_one, w);
+	fake_clock_settle(f->clock, n_waiting);
+}
+
+static void
+wakes_a_waiting_worker(void **state)
+{
+	struct fixture *f = *state;
+	struct worker w;
+
+	start(&w, f, 1);
+	queue_add(f->q, STR("a"));
+	thread_join(w.thread);
+	assert_true(w.is_ok);
+}
+
+/* Both wait for the first time; a sooner one must reach them. */
+static void
+wakes_workers_for_a_sooner_time(void **state)
+{
+	struct fixture *f = *state;
+	struct worker one, two;
+
+	queue_add_after(f->q, STR("late"), 60 * NS_PER_SEC);
+	start(&one, f, 1);
+	start(&two, f, 2);
+	queue_add_after(f->q, STR("a"), NS_PER_SEC);
+	queue_add_after(f->q, STR("b"), NS_PER_SEC);
+	/* wherever they are, time does not pass before they have looked again */
+	fake_clock_advance(f->clock, NS_PER_SEC);
+	thread_join(one.thread);
+	thread_join(two.thread);
+	assert_true(one.is_ok && two.is_ok);
+}
+
+static void
+gives_up_at_the_deadline(void **state)
+{
+	struct fixture *f = *state;
+	struct error err;
+	struct str key;
+
+	assert_false(queue_get(f->q, clock_mono(fake_clock_clock(f->clock)), &key, &err));
+	assert_int_equal(err.code, ERR_TIMEOUT);
+}
+
+static void
+shuts_down(void **state)
+{
+	struct fixture *f = *state;
+	struct worker w;
+	struct str key;
+	struct error err;
+
+	start(&w, f, 1);
+	queue_shut_down(f->q);
+	thread_join(w.thread);
+	assert_false(w.is_ok);
+	assert_int_equal(w.err.code, ERR_CANCELLED);
+	queue_add(f->q, STR("a"));
+	queue_add_after(f->q, STR("a"), NS_PER_SEC);
+	(void)queue_add_failed(f->q, STR("a"), 0);
+	assert_int_equal(queue_length(f->q), 0);
+	assert_false(queue_get(f->q, QUEUE_FOREVER, &key, &err));
+	assert_int_equal(err.code, ERR_CANCELLED);
+}
+
+static void
+hands_nothing_out_after_shut_down(void **state)
+{
+	struct fixture *f = *state;
+	struct str key;
+	struct error err;
+
+	queue_add(f->q, STR("a"));
+	queue_shut_down(f->q);
+	assert_false(queue_get(f->q, QUEUE_FOREVER, &key, &err));
+}
+
+static void
+waits_until_nothing_is_worked_on(void **state)
+{
+	struct fixture *f = *state;
+	int64_t now_ns = clock_mono(fake_clock_clock(f->clock));
+	struct str key;
+
+	queue_add(f->q, STR("a"));
+	key = get(f);
+	queue_shut_down(f->q);
+	assert_false(queue_wait_idle(f->q, now_ns));
+	queue_done(f->q, key);
+	assert_true(queue_wait_idle(f->q, now_ns));
+}
+
+enum {
+	N_KEYS = 50,
+	N_ADDS = 5000,
+};
+
+struct crowd {
+	struct queue *q;
+	_Atomic int busy[N_KEYS]; /* who works on a key */
+	_Atomic int n_clashes, n_done;
+};
+
+static void *
+work(void *arg)
+{
+	struct crowd *c = arg;
+	struct error err;
+	struct str key;
+	int64_t i = 0;
+
+	while (queue_get(c->q, QUEUE_FOREVER, &key, &err)) {
+		if (!str_to_i64(key, 0, N_KEYS - 1, &i) || c->busy[i]++ > 0)
+			c->n_clashes++;
+		c->busy[i]--;
+		c->n_done++;
+		if (c->n_done % 7 == 0)
+			(void)queue_add_failed(c->q, key, 0);
+		else
+			queue_forget(c->q, key);
+		queue_done(c->q, key);
+	}
+	return NULL;
+}
+
+static void
+never_works_on_a_key_twice_at_once(void **state UNUSED)
+{
+	struct crowd c = { .q = queue_new(&(struct queue_config){ .name = "crowd",
+		                                                  .base_delay_ns = 1000,
+		                                                  .max_delay_ns = 100000,
+		                                                  .clock = &clock_real }) };
+	pthread_t threads[4];
+	char text[16];
+
+	for (size_t i = 0; i < ARRAY_LEN(threads); i++)
+		thread_start(&threads[i], "worker", work, &c);
+	for (unsigned i = 0; i < N_ADDS; i++) {
+		(void)snprintf(text, sizeof(text), "%u", i * 31 % N_KEYS);
+		queue_add(c.q, str_c(text));
+	}
+	while (queue_length(c.q) > 0)
+		sched_yield();
+	queue_shut_down(c.q);
+	assert_true(queue_wait_idle(c.q, CLOCK_FOREVER));
+	for (size_t i = 0; i < ARRAY_LEN(threads); i++)
+		thread_join(threads[i]);
+	assert_int_equal(c.n_clashes, 0);
+	assert_true(c.n_done >= N_KEYS);
+	queue_free(c.q);
+}
+
+/* kube-client.md 5.5 */
+static void
+counts(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(MIB(1));
+	struct queue *q = queue_new(&(struct queue_config){ .name = "counted",
+	                                                    .base_delay_ns = BASE_NS,
+	                                                    .max_delay_ns = MAX_NS,
+	                                                    .clock = fake_clock_clock(f->clock) });
+	struct error err;
+	struct str key;
+
+	queue_add(q, STR("a"));
+	queue_add(q, STR("a"));
+	queue_add(q, STR("b"));
+	fake_clock_advance(f->clock, 2 * NS_PER_SEC);
+	assert_true(queue_get(q, 0, &key, &err));
+	fake_clock_advance(f->clock, 20 * NS_PER_SEC);
+	(void)queue_add_failed(q, key, 0);
+	queue_done(q, key);
+	metrics_write(&b);
+	queue_free(q);
+	assert_non_null(strstr(b.ptr, "workqueue_depth{name=\"counted\"} 1\n"));
+	assert_non_null(strstr(b.ptr, "workqueue_adds_total{name=\"counted\"} 2\n"));
+	assert_non_null(strstr(b.ptr, "workqueue_retries_total{name=\"counted\"} 1\n"));
+	assert_non_null(strstr(
+		b.ptr, "workqueue_queue_duration_seconds_bucket{name=\"counted\",le=\"1\"} 0\n"));
+	assert_non_null(strstr(
+		b.ptr, "workqueue_queue_duration_seconds_bucket{name=\"counted\",le=\"10\"} 1\n"));
+	assert_non_null(strstr(b.ptr,
+	                       "workqueue_work_duration_seconds_sum{name=\"counted\"} 20\n"));
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(keeps_the_order),
+		TEST(hands_a_waiting_key_out_once),
+		TEST(hands_a_re_added_key_out_after_it_is_done),
+		TEST(copies_keys),
+		TEST(hands_out_later),
+		TEST(takes_the_earliest_of_several_times),
+		TEST(keeps_a_later_time_beside_a_plain_add),
+		TEST(keeps_a_key_that_falls_due_while_worked_on),
+		TEST(sorts_many_times),
+		TEST(waits_longer_after_each_failure),
+		TEST(does_not_bring_failures_back_together),
+		TEST(wakes_a_waiting_worker),
+		TEST(wakes_workers_for_a_sooner_time),
+		TEST(gives_up_at_the_deadline),
+		TEST(shuts_down),
+		TEST(hands_nothing_out_after_shut_down),
+		TEST(waits_until_nothing_is_worked_on),
+		TEST(never_works_on_a_key_twice_at_once),
+		TEST(counts),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
