@@ -1,0 +1,108 @@
+/* kube/patch.c: see patch.h. */
+#include "kube/patch.h"
+
+#include "net/url.h"
+
+static void
+add_member(struct buf *b, const char *name, struct str value)
+{
+	json_add_str(b, str_c(name));
+	buf_add_char(b, ':');
+	json_add_str(b, value);
+}
+
+static void
+add_labels(struct buf *b, const struct node_patch *p)
+{
+	buf_add_c(b, ",\"labels\":{");
+	for (size_t i = 0; i < p->n_labels; i++) {
+		if (i > 0)
+			buf_add_char(b, ',');
+		json_add_str(b, p->labels[i].key);
+		buf_add_char(b, ':');
+		json_add_str(b, p->labels[i].value);
+	}
+	buf_add_char(b, '}');
+}
+
+/* What it was computed from; the object is left open. */
+static void
+add_origin(struct buf *b, const struct node_patch *p)
+{
+	buf_add_c(b, "{\"metadata\":{");
+	add_member(b, "uid", p->uid);
+	if (p->resource_version.len > 0) {
+		buf_add_char(b, ',');
+		add_member(b, "resourceVersion", p->resource_version);
+	}
+}
+
+static void
+add_taints(struct buf *b, const struct node_patch *p)
+{
+	if (p->n_taints == 0) {
+		buf_add_c(b, "\"taints\":null");
+		return;
+	}
+	buf_add_c(b, "\"taints\":[");
+	for (size_t i = 0; i < p->n_taints; i++) {
+		if (i > 0)
+			buf_add_char(b, ',');
+		buf_add_str(b, p->taints[i]);
+	}
+	buf_add_char(b, ']');
+}
+
+static void
+add_spec(struct buf *b, const struct node_patch *p)
+{
+	bool has_id = p->provider_id.len > 0;
+
+	if (!has_id && !p->has_taints)
+		return;
+	buf_add_c(b, ",\"spec\":{");
+	if (has_id)
+		add_member(b, "providerID", p->provider_id);
+	if (has_id && p->has_taints)
+		buf_add_char(b, ',');
+	if (p->has_taints)
+		add_taints(b, p);
+	buf_add_char(b, '}');
+}
+
+void
+patch_node(struct buf *b, const struct node_patch *p)
+{
+	add_origin(b, p);
+	if (p->n_labels > 0)
+		add_labels(b, p);
+	buf_add_char(b, '}');
+	add_spec(b, p);
+	buf_add_char(b, '}');
+}
+
+void
+patch_node_status(struct buf *b, const struct node_patch *p)
+{
+	add_origin(b, p);
+	buf_add_c(b, "},\"status\":{\"addresses\":[");
+	for (size_t i = 0; i < p->n_addresses; i++) {
+		buf_add_c(b, i > 0 ? ",{" : "{");
+		add_member(b, "type", p->addresses[i].type);
+		buf_add_char(b, ',');
+		add_member(b, "address", p->addresses[i].address);
+		buf_add_char(b, '}');
+	}
+	buf_add_c(b, "]}}");
+}
+
+void
+patch_node_path(struct buf *b, struct str name, const char *subresource)
+{
+	buf_add_c(b, "/api/v1/nodes/");
+	url_add_escaped(b, name);
+	if (subresource) {
+		buf_add_char(b, '/');
+		buf_add_c(b, subresource);
+	}
+}
