@@ -1,0 +1,568 @@
+/* kube/reflector.c: list, then watch from there, for ever.
+ *
+ * kube-client.md 3.5 with the simplifications it allows: no pages, no queue between the stream and the store, and one
+ * back-off. How a watch ended decides what comes next (enum next):
+ *
+ *	it ended, broke, fell silent       watch again from the last version seen
+ *	refused, throttled                 wait, watch again: a new list would only add to the load
+ *	410 Gone                           list; at once if the last list is not just behind us
+ *	anything else                      wait, list
+ *
+ * Removal is the dangerous part: only a complete list of the right kind removes objects, and a deletion that cannot be
+ * read leads to a list.
+ */
+#include "kube/reflector.h"
+
+#include "base/alloc.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/metrics.h"
+#include "base/rand.h"
+#include "base/split.h"
+#include "base/thread.h"
+#include "kube/watch.h"
+#include "net/url.h"
+
+#define BACKOFF_FIRST_NS (800 * NS_PER_MS)
+#define BACKOFF_MAX_NS (30 * NS_PER_SEC)
+#define HEADERS_TIMEOUT_MS \
+	(90 * MS_PER_SEC) /* some proxies hold them until the first event: a bookmark a minute */
+#define LIST_IDLE_NS (30 * NS_PER_SEC)
+#define LIST_TIMEOUT_NS (600 * NS_PER_SEC)
+#define WATCH_GRACE_NS (30 * NS_PER_SEC)
+#define SHORT_WATCH_NS NS_PER_SEC         /* with no event: something is wrong with it */
+#define PROVEN_WATCH_NS (10 * NS_PER_SEC) /* with events: all is well */
+#define LONG_WATCH_NS (120 * NS_PER_SEC)
+#define JUST_LISTED_NS (30 * NS_PER_SEC)
+
+enum {
+	WATCH_MIN_S = 300,
+	LOG_EVERY = 10, /* of failures in a row */
+	LOG_SKIPPED_EVERY = 100,
+};
+
+struct reflector {
+	struct http_client *http;
+	struct store *store;
+	const struct kind *kind;
+	struct clock *clock;
+	struct cancel *cancel;
+	int64_t watch_min_s;
+	pthread_t thread;
+
+	/* the thread's own */
+	struct arena arena;      /* one list's or one watch's */
+	struct buf last_rv;      /* empty: nothing listed yet */
+	int64_t backoff_ns;      /* the next wait, before jitter */
+	int64_t listed_ns;       /* mono: end of the last good list */
+	unsigned n_failures;     /* in a row */
+	enum err_code last_code; /* of the last failure */
+	unsigned n_skipped;      /* objects that could not be read */
+	struct metric *objects;
+};
+
+/* ---- metrics ---- */
+
+static struct {
+	struct metric_family *lists, *watches, *events, *objects;
+} families;
+
+static void
+define_families(void)
+{
+	static const char *const results[] = { "kind", "result" };
+	static const char *const types[] = { "kind", "type" };
+
+	families.lists = metric_family_new(METRIC_COUNTER, "ccmd_reflector_lists_total",
+	                                   "Lists of a kind, by how they ended", results, 2, NULL,
+	                                   0);
+	families.watches = metric_family_new(METRIC_COUNTER, "ccmd_reflector_watches_total",
+	                                     "Watches of a kind, by how they ended", results, 2,
+	                                     NULL, 0);
+	families.events = metric_family_new(METRIC_COUNTER, "ccmd_reflector_events_total",
+	                                    "Watch events of a kind, by type", types, 2, NULL, 0);
+	families.objects = metric_family_new(METRIC_GAUGE, "ccmd_reflector_objects",
+	                                     "Objects of a kind that are known", types, 1, NULL, 0);
+}
+
+static void
+count_result(struct metric_family *family, const struct reflector *r, bool is_ok,
+             const struct error *err)
+{
+	metric_inc(metric_of(family, r->kind->name, is_ok ? "ok" : err_code_name(err->code)));
+}
+
+static void
+count_objects(struct reflector *r)
+{
+	metric_set(r->objects, (double)store_count(r->store));
+}
+
+/* ---- failing and recovering ---- */
+
+/* Waits as long as the failures so far have earned, and at least as long as the server asked for. */
+static void
+back_off(struct reflector *r, const struct error *err)
+{
+	int64_t wait_ns = rand_jitter(r->backoff_ns);
+	struct error cancelled;
+
+	r->backoff_ns *= 2;
+	if (r->backoff_ns > BACKOFF_MAX_NS)
+		r->backoff_ns = BACKOFF_MAX_NS;
+	if (err->retry_after_ms * NS_PER_MS > wait_ns)
+		wait_ns = err->retry_after_ms * NS_PER_MS;
+	(void)cancel_sleep(r->cancel, r->clock, wait_ns, &cancelled); /* who calls looks */
+}
+
+/* The first of a row, every tenth, and whenever it fails in another way. */
+static void
+note_failure(struct reflector *r, const char *doing, const struct error *err)
+{
+	bool is_news = r->n_failures % LOG_EVERY == 0 || err->code != r->last_code;
+
+	r->n_failures++;
+	r->last_code = err->code;
+	if (is_news)
+		log_warn("cannot follow the API server, trying again",
+		         LOG_CSTR("kind", r->kind->name), LOG_CSTR("doing", doing),
+		         LOG_I64("failures", r->n_failures), LOG_ERR(err));
+}
+
+static void
+note_success(struct reflector *r)
+{
+	if (r->n_failures == 0)
+		return;
+	log_info("following the API server again", LOG_CSTR("kind", r->kind->name),
+	         LOG_I64("failures", r->n_failures));
+	r->n_failures = 0;
+}
+
+/* ---- objects ---- */
+
+static void
+note_skipped(struct reflector *r, struct str key, const struct error *err)
+{
+	if (r->n_skipped++ % LOG_SKIPPED_EVERY == 0)
+		log_warn("an object cannot be read, keeping what is known of it",
+		         LOG_CSTR("kind", r->kind->name), LOG_STR("key", key),
+		         LOG_I64("skipped", r->n_skipped), LOG_ERR(err));
+}
+
+/* What cannot be read is kept as it was: it exists. Fails only when it cannot even be told which one it is. */
+static bool
+skip_object(struct reflector *r, yyjson_val *val, struct error *err)
+{
+	CLEANUP(buf_fini) struct buf key = BUF_INIT(2 * LIMIT_NAME + 1);
+
+	if (!object_read_key(val, &key))
+		return err_wrap(err, "an object that cannot be told from others");
+	note_skipped(r, buf_str(&key), err);
+	store_keep(r->store, buf_str(&key));
+	return true;
+}
+
+static bool
+put_object(struct reflector *r, yyjson_val *val, bool *ret_is_skipped, struct error *err)
+{
+	struct object *object;
+
+	*ret_is_skipped = !r->kind->parse(val, &object, err);
+	if (*ret_is_skipped)
+		return skip_object(r, val, err);
+	if (!store_put(r->store, object, err))
+		note_skipped(r, STR_EMPTY, err);
+	return true;
+}
+
+static void
+set_last_rv(struct reflector *r, struct str rv)
+{
+	buf_reset(&r->last_rv);
+	buf_add_str(&r->last_rv, rv);
+}
+
+static struct call
+call_of(struct reflector *r)
+{
+	arena_reset(&r->arena);
+	return (struct call){
+		.clock = r->clock,
+		.cancel = r->cancel,
+		.deadline_mono_ns = CLOCK_FOREVER,
+		.arena = &r->arena,
+	};
+}
+
+/* ---- the list ---- */
+
+static bool
+each_item(void *arg, struct str item, struct error *err)
+{
+	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
+	struct reflector *r = arg;
+	bool is_skipped;
+
+	return json_parse(item, &doc, err) &&
+	       put_object(r, yyjson_doc_get_root(doc), &is_skipped, err);
+}
+
+static bool
+read_items(struct reflector *r, struct http_stream *stream, struct json_split *split,
+           struct error *err)
+{
+	int64_t end_ns = clock_deadline(clock_mono(r->clock), LIST_TIMEOUT_NS);
+	size_t total = 0;
+	struct str bytes;
+
+	for (;;) {
+		int64_t deadline_ns = clock_deadline(clock_mono(r->clock), LIST_IDLE_NS);
+
+		if (deadline_ns > end_ns)
+			deadline_ns = end_ns;
+		if (!http_stream_read(stream, deadline_ns, &bytes, err))
+			return false;
+		if (bytes.len == 0)
+			return true;
+		total += bytes.len;
+		if (total > LIMIT_LIST_BODY)
+			return err_set(err, ERR_INVALID, "the list is larger than %zu bytes",
+			               LIMIT_LIST_BODY);
+		if (!json_split_feed(split, bytes, each_item, r, err))
+			return false;
+	}
+}
+
+/* Is this the whole list, and of our kind? Whatever else came with status 200 must not remove anything. */
+static bool
+check_head(const struct reflector *r, yyjson_val *head, struct str *ret_rv, struct error *err)
+{
+	struct str kind = STR_EMPTY, more = STR_EMPTY;
+
+	(void)json_str(head, "kind", &kind);
+	if (!str_ends(kind, STR("List")) || !str_eq_c(str_head(kind, kind.len - 4), r->kind->name))
+		return err_set(err, ERR_INVALID,
+		               "the answer is a \"%" STR_FMT "\" and not a %sList", STR_ARG(kind),
+		               r->kind->name);
+	if (!yyjson_obj_get(head, "items"))
+		return err_set(err, ERR_INVALID, "the list has no items member");
+	if (json_str(head, "metadata.continue", &more) != JSON_ABSENT && more.len > 0)
+		return err_set(err, ERR_INVALID,
+		               "the list is only a part, though all was asked for");
+	if (json_str(head, "metadata.resourceVersion", ret_rv) != JSON_FOUND || ret_rv->len == 0 ||
+	    ret_rv->len > LIMIT_NAME)
+		return err_set(err, ERR_INVALID,
+		               "the list has no resourceVersion that can be used");
+	return true;
+}
+
+static bool
+finish_list(struct reflector *r, struct json_split *split, struct error *err)
+{
+	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
+	struct str head, rv;
+
+	if (!json_split_end(split, &head, err) || !json_parse(head, &doc, err) ||
+	    !check_head(r, yyjson_doc_get_root(doc), &rv, err))
+		return false;
+	store_end_list(r->store);
+	set_last_rv(r, rv);
+	return true;
+}
+
+static bool
+receive_list(struct reflector *r, struct http_stream *stream, bool is_newest, struct error *err)
+{
+	CLEANUP(json_split_freep)
+	struct json_split *split = json_split_new(STR("items"), LIMIT_JSON_ITEM);
+
+	store_begin_list(r->store, is_newest);
+	if (read_items(r, stream, split, err) && finish_list(r, split, err))
+		return true;
+	store_abort_list(r->store);
+	return false;
+}
+
+/* rv: "0" any state, a version: that or newer; empty: the newest there is. */
+static bool
+list_at(struct reflector *r, struct str rv, struct error *err)
+{
+	CLEANUP(http_stream_closep) struct http_stream *stream = NULL;
+	CLEANUP(buf_fini) struct buf target = BUF_INIT(LIMIT_HTTP_URL);
+	struct call call = call_of(r);
+	struct http_request request = { .method = HTTP_GET, .timeout_ms = HEADERS_TIMEOUT_MS };
+
+	buf_add_c(&target, r->kind->path);
+	if (rv.len > 0)
+		url_add_query(&target, "resourceVersion", rv);
+	request.target = buf_str(&target);
+	return http_stream_open(r->http, &call, &request, &stream, err) &&
+	       receive_list(r, stream, /*is_newest=*/rv.len == 0, err);
+}
+
+/* The server does not know our version: too old for it, or, after etcd went back to a backup, not there yet. */
+static bool
+is_version_unknown(const struct error *err)
+{
+	return err->code == ERR_GONE || err->http_status == 504;
+}
+
+static bool
+try_list(struct reflector *r, struct error *err)
+{
+	if (r->last_rv.len == 0)
+		return list_at(r, STR("0"), err);
+	return list_at(r, buf_str(&r->last_rv), err) ||
+	       (is_version_unknown(err) && list_at(r, STR_EMPTY, err));
+}
+
+static bool
+list(struct reflector *r, struct error *err)
+{
+	int64_t start_ns = clock_mono(r->clock);
+	bool is_first = !store_has_synced(r->store);
+	bool is_ok = try_list(r, err);
+
+	count_result(families.lists, r, is_ok, err);
+	count_objects(r);
+	if (!is_ok)
+		return err_wrap(err, "list %s", r->kind->path);
+	r->listed_ns = clock_mono(r->clock);
+	if (is_first)
+		log_info("objects listed", LOG_CSTR("kind", r->kind->name),
+		         LOG_I64("count", (int64_t)store_count(r->store)),
+		         LOG_DURATION("took", r->listed_ns - start_ns));
+	return true;
+}
+
+/* ---- the watch ---- */
+
+static bool
+remove_object(struct reflector *r, yyjson_val *val, struct error *err)
+{
+	CLEANUP(object_unrefp) struct object *last = NULL;
+
+	if (!r->kind->parse(val, &last, err))
+		return err_wrap(err, "a deletion cannot be read");
+	store_remove(r->store, last);
+	return true;
+}
+
+static bool
+apply(struct reflector *r, const struct watch_event *event, struct error *err)
+{
+	bool is_skipped = false;
+
+	switch (event->type) {
+	case WATCH_ADDED:
+	case WATCH_MODIFIED:
+		if (!put_object(r, event->object, &is_skipped, err))
+			return false;
+		break;
+	case WATCH_DELETED:
+		if (!remove_object(r, event->object, err))
+			return false;
+		break;
+	case WATCH_BOOKMARK:
+		break;
+	case WATCH_ERROR:
+		return watch_status_error(event->object, err);
+	case WATCH_SKIPPED:
+		log_debug("an event of another kind or without a version, ignoring",
+		          LOG_CSTR("kind", r->kind->name));
+		return true;
+	}
+	if (!is_skipped)
+		set_last_rv(r, event->resource_version);
+	return true;
+}
+
+static bool
+handle_line(struct reflector *r, struct str line, struct error *err)
+{
+	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
+	struct watch_event event;
+
+	if (!json_parse(line, &doc, err) ||
+	    !watch_read(r->kind, yyjson_doc_get_root(doc), &event, err))
+		return false;
+	metric_inc(metric_of(families.events, r->kind->name, watch_type_name(event.type)));
+	if (!apply(r, &event, err))
+		return false;
+	count_objects(r);
+	return true;
+}
+
+struct watch {
+	int64_t opened_ns; /* before the request was sent */
+	int64_t deadline_ns;
+	unsigned n_events;
+	bool is_open; /* the server has taken it up */
+};
+
+/* Until the watch ends regularly (true), or otherwise. */
+static bool
+consume(struct reflector *r, struct watch *w, struct http_stream *stream, struct error *err)
+{
+	struct str line;
+
+	for (;;) {
+		if (!http_stream_next(stream, w->deadline_ns, LIMIT_WATCH_LINE, &line, err))
+			return false;
+		if (!line.ptr)
+			return true;
+		if (line.len == 0)
+			continue;
+		w->n_events++;
+		if (!handle_line(r, line, err))
+			return false;
+		note_success(r);
+	}
+}
+
+static bool
+run_watch(struct reflector *r, struct watch *w, struct error *err)
+{
+	CLEANUP(http_stream_closep) struct http_stream *stream = NULL;
+	CLEANUP(buf_fini) struct buf target = BUF_INIT(LIMIT_HTTP_URL);
+	int64_t timeout_s = rand_between(r->watch_min_s, 2 * r->watch_min_s + 1);
+	struct call call = call_of(r);
+	struct http_request request = { .method = HTTP_GET, .timeout_ms = HEADERS_TIMEOUT_MS };
+
+	buf_addf(&target, "%s?watch=true&allowWatchBookmarks=true&timeoutSeconds=%lld",
+	         r->kind->path, (long long)timeout_s);
+	url_add_query(&target, "resourceVersion", buf_str(&r->last_rv));
+	request.target = buf_str(&target);
+	w->opened_ns = clock_mono(r->clock);
+	w->deadline_ns = clock_deadline(w->opened_ns, timeout_s * NS_PER_SEC + WATCH_GRACE_NS);
+	if (!http_stream_open(r->http, &call, &request, &stream, err))
+		return false;
+	w->is_open = true;
+	return consume(r, w, stream, err);
+}
+
+enum next {
+	NEXT_WATCH, /* from where this one ended */
+	NEXT_WATCH_LATER,
+	NEXT_LIST,
+	NEXT_LIST_LATER,
+};
+
+/* No answer: refused, broken off, or nothing in time. */
+static bool
+is_silence(const struct error *err)
+{
+	return (err->code == ERR_UNAVAILABLE || err->code == ERR_TIMEOUT) && err->http_status == 0;
+}
+
+static enum next
+after_failure(const struct reflector *r, const struct watch *w, const struct error *err)
+{
+	if (err->code == ERR_GONE)
+		return clock_mono(r->clock) - r->listed_ns < JUST_LISTED_NS ? NEXT_LIST_LATER
+		                                                            : NEXT_LIST;
+	if (err->code == ERR_THROTTLED || (!w->is_open && is_silence(err)))
+		return NEXT_WATCH_LATER;
+	return NEXT_LIST_LATER;
+}
+
+/* It ended, or its connection did. */
+static enum next
+after_end(const struct watch *w, int64_t lived_ns, struct error *err)
+{
+	if (lived_ns >= SHORT_WATCH_NS)
+		return NEXT_WATCH;
+	(void)err_set(err, ERR_UNAVAILABLE, "the watch ended within a second, after %u events",
+	              w->n_events);
+	return w->n_events > 0 ? NEXT_WATCH_LATER : NEXT_LIST_LATER;
+}
+
+static enum next
+watch_once(struct reflector *r, struct error *err)
+{
+	struct watch w = { 0 };
+	bool is_ok = run_watch(r, &w, err);
+	int64_t lived_ns = clock_mono(r->clock) - w.opened_ns;
+
+	count_result(families.watches, r, is_ok, err);
+	if (w.is_open &&
+	    (lived_ns >= LONG_WATCH_NS || (lived_ns >= PROVEN_WATCH_NS && w.n_events > 0)))
+		r->backoff_ns = BACKOFF_FIRST_NS;
+	if (is_ok || (w.is_open && is_silence(err)))
+		return after_end(&w, lived_ns, err);
+	return after_failure(r, &w, err);
+}
+
+/* Returns when a new list is due. */
+static void
+watch(struct reflector *r)
+{
+	struct error err = { 0 };
+	enum next next;
+
+	while (!cancel_is_fired(r->cancel)) {
+		next = watch_once(r, &err);
+		if (next == NEXT_WATCH)
+			continue;
+		if (cancel_is_fired(r->cancel))
+			return;
+		if (err.code == ERR_GONE)
+			log_debug("the version is too old to watch from",
+			          LOG_CSTR("kind", r->kind->name), LOG_ERR(&err));
+		else
+			note_failure(r, "watch", &err);
+		if (next != NEXT_LIST)
+			back_off(r, &err);
+		if (next != NEXT_WATCH_LATER)
+			return;
+	}
+}
+
+static void *
+run(void *arg)
+{
+	struct reflector *r = arg;
+	struct error err = { 0 };
+
+	while (!cancel_is_fired(r->cancel)) {
+		if (list(r, &err)) {
+			watch(r);
+		} else if (!cancel_is_fired(r->cancel)) {
+			note_failure(r, "list", &err);
+			back_off(r, &err);
+		}
+	}
+	return NULL;
+}
+
+struct reflector *
+reflector_new(const struct reflector_config *config)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	struct reflector *r = xcalloc(1, sizeof(*r));
+
+	PTHREAD_OK(pthread_once(&once, define_families));
+	r->http = config->http;
+	r->store = config->store;
+	r->kind = store_kind(config->store);
+	r->clock = config->clock;
+	r->cancel = config->cancel;
+	r->watch_min_s = config->watch_min_s > 0 ? config->watch_min_s : WATCH_MIN_S;
+	r->last_rv = BUF_INIT(LIMIT_NAME);
+	r->backoff_ns = BACKOFF_FIRST_NS;
+	r->objects = metric_of(families.objects, r->kind->name);
+	thread_start(&r->thread, "reflector", run, r);
+	return r;
+}
+
+void
+reflector_free(struct reflector *r)
+{
+	if (!r)
+		return;
+	thread_join(r->thread);
+	arena_fini(&r->arena);
+	buf_fini(&r->last_rv);
+	free(r);
+}

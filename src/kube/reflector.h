@@ -1,0 +1,31 @@
+/* kube/reflector.h: keeps a store like the API server's collection, by list and watch.
+ *
+ * One thread. Lists with resourceVersion=0, unpaged, cut into objects as they arrive; then watches with bookmarks from
+ * the list's version. A watch that ends regularly is resumed where it was; 410 Gone leads to a new list; anything else
+ * backs off 0.8 s doubling to 30 s with jitter and resumes or lists again (kube-client.md 3). A connection that falls
+ * silent is given up at the watch's own time-out + 30 s; dead peers sooner, by TCP (net/http.c).
+ *
+ * Memory: one object at a time, whatever the server sends (base/split.h, LIMIT_WATCH_LINE).
+ */
+#ifndef CCMD_KUBE_REFLECTOR_H
+#define CCMD_KUBE_REFLECTOR_H
+
+#include "kube/store.h"
+#include "net/http.h"
+
+struct reflector;
+
+struct reflector_config {
+	struct http_client *http;
+	struct store *store;
+	struct clock *clock;
+	struct cancel *cancel; /* ends the thread */
+	int64_t watch_min_s;   /* 0: 300; the time-out of a watch is uniform in [min, 2 min] */
+};
+
+/** Starts the thread. config is copied. */
+struct reflector *reflector_new(const struct reflector_config *config);
+/** Waits for the thread, which ends when the token is fired. NULL is fine. */
+void reflector_free(struct reflector *);
+
+#endif
