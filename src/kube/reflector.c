@@ -100,8 +100,9 @@ count_objects(struct reflector *r)
 
 /* ---- failing and recovering ---- */
 
-/* Waits as long as the failures so far have earned, and at least as long as the server asked for. */
-static void
+/* Waits as long as the failures so far have earned, and at least as long as the server asked for. False
+ * when cancelled. */
+static bool
 back_off(struct reflector *r, const struct error *err)
 {
 	int64_t wait_ns = rand_jitter(r->backoff_ns);
@@ -112,7 +113,7 @@ back_off(struct reflector *r, const struct error *err)
 		r->backoff_ns = BACKOFF_MAX_NS;
 	if (err->retry_after_ms * NS_PER_MS > wait_ns)
 		wait_ns = err->retry_after_ms * NS_PER_MS;
-	(void)cancel_sleep(r->cancel, r->clock, wait_ns, &cancelled); /* who calls looks */
+	return cancel_sleep(r->cancel, r->clock, wait_ns, &cancelled);
 }
 
 /* The first of a row, every tenth, and whenever it fails in another way. */
@@ -512,8 +513,8 @@ watch(struct reflector *r)
 			          LOG_CSTR("kind", r->kind->name), LOG_ERR(&err));
 		else
 			note_failure(r, "watch", &err);
-		if (next != NEXT_LIST)
-			back_off(r, &err);
+		if (next != NEXT_LIST && !back_off(r, &err))
+			return;
 		if (next != NEXT_WATCH_LATER)
 			return;
 	}
@@ -530,7 +531,7 @@ run(void *arg)
 			watch(r);
 		} else if (!cancel_is_fired(r->cancel)) {
 			note_failure(r, "list", &err);
-			back_off(r, &err);
+			(void)back_off(r, &err);
 		}
 	}
 	return NULL;
