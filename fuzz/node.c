@@ -1,0 +1,70 @@
+/* Whatever the JSON, a node comes out whole or not at all; the same text gives the same node, and every byte of it is its
+ * own or shared, none the document's. */
+#include "kube/node.h"
+
+#include <assert.h>
+
+#include "base/limits.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static unsigned
+touch(struct str s)
+{
+	unsigned sum = 0;
+
+	assert(s.ptr);
+	for (size_t i = 0; i < s.len; i++)
+		sum += (unsigned char)s.ptr[i];
+	return sum;
+}
+
+static unsigned
+touch_labels(const struct label *labels, size_t n)
+{
+	unsigned sum = 0;
+
+	for (size_t i = 0; i < n; i++)
+		sum += touch(labels[i].key) + touch(labels[i].value);
+	return sum;
+}
+
+static unsigned
+touch_node(const struct node *n)
+{
+	unsigned sum = touch(n->object.key) + touch(n->object.uid) +
+	               touch(n->object.resource_version) + touch(n->object.index_key) +
+	               touch(n->provider_id) + touch(n->heartbeat) +
+	               touch_labels(n->labels, n->n_labels) +
+	               touch_labels(n->annotations, n->n_annotations);
+	size_t raw_bytes = 0;
+
+	for (size_t i = 0; i < n->n_addresses; i++)
+		sum += touch(n->addresses[i].type) + touch(n->addresses[i].address);
+	for (size_t i = 0; i < n->n_taints; i++) {
+		const struct node_taint *t = &n->taints[i];
+
+		sum += touch(t->key) + touch(t->value) + touch(t->effect) + touch(t->raw);
+		raw_bytes += t->raw.len;
+	}
+	assert(raw_bytes <= LIMIT_TAINTS_JSON);
+	return sum;
+}
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	CLEANUP(object_unrefp) struct object *one = NULL, *two = NULL;
+	struct str text = str_n((const char *)data, size);
+	struct error err;
+
+	if (!object_parse(&node_kind, text, &one, &err)) {
+		assert(!one && err.code == ERR_INVALID);
+		return 0;
+	}
+	assert(one->key.len > 0 && one->uid.len > 0 && one->resource_version.len > 0);
+	assert(object_parse(&node_kind, text, &two, &err));
+	assert(touch_node(node_of(one)) == touch_node(node_of(two)));
+	assert(!node_kind.differs(one, two));
+	return 0;
+}
