@@ -36,13 +36,13 @@ add_host(struct buf *b, struct str host)
 }
 
 static char *
-url_text(const struct url *url, struct str host)
+url_text(const struct url *url, struct str host, struct str path)
 {
 	struct buf b = BUF_INIT(LIMIT_HTTP_URL);
 
 	buf_addf(&b, "%" STR_FMT "://", STR_ARG(url->scheme));
 	add_host(&b, host);
-	buf_addf(&b, ":%d%" STR_FMT, url->port, STR_ARG(url->path));
+	buf_addf(&b, ":%d%" STR_FMT, url->port, STR_ARG(path));
 	return buf_take(&b);
 }
 
@@ -77,11 +77,11 @@ host_header(const struct url *url)
 static bool
 set_server_name(struct curl_client *c, const struct url *url, struct str name, struct error *err)
 {
-	char *text = url_text(url, name);
+	char *text = url_text(url, name, STR_EMPTY);
 	struct url checked;
 
-	free(c->url);
-	c->url = text;
+	free(c->origin);
+	c->origin = text;
 	if (!url_parse(str_c(text), &checked, err))
 		return err_set(err, ERR_INVALID, "TLS server name: not a name or an address");
 	c->connect_to = connect_to(url, name);
@@ -108,8 +108,8 @@ set_url(struct curl_client *c, const struct http_config *config, struct url *ret
 		               config->base_url.len);
 	*ret = url;
 	c->scheme = xstrndup(url.scheme.ptr, url.scheme.len);
-	c->url = url_text(&url, url.host);
-	c->shown_url = url_text(&url, url.host);
+	c->origin = url_text(&url, url.host, STR_EMPTY);
+	c->shown_url = url_text(&url, url.host, url.path);
 	if (is_https && config->tls.server_name.len > 0)
 		return set_server_name(c, &url, config->tls.server_name, err);
 	return true;
@@ -132,6 +132,14 @@ set_proxy(struct curl_client *c, const struct http_config *config, const struct 
 	return true;
 }
 
+/* A proxy that is asked for plain http is told the whole URL; one for sockets is not. */
+static bool
+is_seen_by_proxy(const struct curl_client *c)
+{
+	return c->proxy[0] && str_eq_c(STR("http"), c->scheme) &&
+	       !str_starts(str_c(c->proxy), STR("socks"));
+}
+
 static bool
 configure(struct curl_client *c, const struct http_config *config, struct error *err)
 {
@@ -146,8 +154,11 @@ configure(struct curl_client *c, const struct http_config *config, struct error 
 	c->is_insecure = config->tls.is_insecure;
 	c->connect_timeout_ms = config->connect_timeout_ms > 0 ? config->connect_timeout_ms
 	                                                       : DEFAULT_CONNECT_MS;
-	return set_url(c, config, &url, err) && set_proxy(c, config, &url, err) &&
-	       tls_init(&c->tls, &config->tls, err);
+	if (!set_url(c, config, &url, err) || !set_proxy(c, config, &url, err))
+		return false;
+	c->prefix = is_seen_by_proxy(c) ? xstrdup(c->shown_url)
+	                                : xstrndup(url.path.ptr, url.path.len);
+	return tls_init(&c->tls, &config->tls, err);
 }
 
 static void
@@ -156,8 +167,9 @@ forget(struct curl_client *c)
 	curl_slist_free_all(c->connect_to);
 	tls_fini(&c->tls);
 	free(c->scheme);
-	free(c->url);
+	free(c->origin);
 	free(c->shown_url);
+	free(c->prefix);
 	free(c->host_header);
 	free(c->user_agent);
 	free(c->proxy); /* may hold a password */

@@ -5,6 +5,9 @@
  * the server carried out just before it died is carried out again. on_send() is called each time before that and
  * forbids it; what may be repeated is repeated by http_loop.c, once and on a fresh connection.
  *
+ * CURLOPT_REQUEST_TARGET: libcurl takes a URL apart byte by byte, for each request; a tenth of its time. The URL is
+ * just the origin, and what comes behind is sent as it is.
+ *
  * server_name: TLS checks the URL's host, so that is set to the server's name and CURLOPT_CONNECT_TO leads to the
  * address; the Host header stays that of the address, as with Go's tls-server-name.
  */
@@ -204,8 +207,8 @@ set_transport(CURL *easy, const struct curl_client *client)
 	    1L); /* else a silent name server holds the loop for seconds */
 	SET(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
 	SET(easy, CURLOPT_PROTOCOLS_STR, client->scheme);
+	SET(easy, CURLOPT_URL, client->origin);
 	SET(easy, CURLOPT_FOLLOWLOCATION, 0L);
-	SET(easy, CURLOPT_PATH_AS_IS, 1L);
 	SET(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)client->connect_timeout_ms);
 	SET(easy, CURLOPT_TCP_NODELAY, 1L);
 	SET(easy, CURLOPT_OPENSOCKETFUNCTION, on_socket);
@@ -305,7 +308,7 @@ transfer_prepare(struct transfer *transfer, struct job *job, bool wants_fresh)
 	job->n_body_bytes = 0;
 	set_body(easy, job);
 	SET(easy, CURLOPT_CUSTOMREQUEST, http_method_name(job->method));
-	SET(easy, CURLOPT_URL, job->url.ptr);
+	SET(easy, CURLOPT_REQUEST_TARGET, job->path.ptr);
 	SET(easy, CURLOPT_HTTPHEADER, &job->headers[0]);
 	SET(easy, CURLOPT_FRESH_CONNECT, wants_fresh || job->stream ? 1L : 0L);
 }

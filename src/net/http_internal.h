@@ -55,8 +55,9 @@ struct curl_client {
 	struct clock *clock;
 	struct fence *fence;
 	char *scheme;
-	char *url;         /* what a target is put behind; its host is the name that TLS checks */
-	char *shown_url;   /* the same with the host that is connected to, for messages */
+	char *origin; /* "https://host:port", for libcurl; the host is the name that TLS checks */
+	char *shown_url;   /* as configured, for messages: a target is put behind it */
+	char *prefix;      /* what a target is put behind to be sent */
 	char *host_header; /* "Host: …"; NULL: the URL's */
 	char *user_agent;
 	char *proxy;                   /* "": none */
@@ -105,8 +106,8 @@ struct job {
 	bool can_replay;
 	struct str body;
 	bool has_body;
-	size_t max_body; /* 0: no bound */
-	struct buf url;
+	size_t max_body;         /* 0: no bound */
+	struct buf path;         /* the client's prefix and the target */
 	struct str target;       /* its end */
 	struct buf header_lines; /* each terminated; holds the credential, last */
 	size_t secret_at;        /* where the credential starts in it */

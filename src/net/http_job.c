@@ -42,7 +42,7 @@ job_init(struct job *job, struct curl_client *c, const struct http_request *requ
 		.body = request->content_type ? request->body : STR_EMPTY,
 		.has_body = request->content_type != NULL,
 		.max_body = request->max_body,
-		.url = BUF_INIT(LIMIT_HTTP_URL),
+		.path = BUF_INIT(LIMIT_HTTP_URL),
 		.header_lines = BUF_INIT(LIMIT_HTTP_HEADERS),
 		.deadline_ns = deadline_ns,
 	};
@@ -53,7 +53,7 @@ job_init(struct job *job, struct curl_client *c, const struct http_request *requ
 void
 job_fini(struct job *job)
 {
-	buf_fini(&job->url);
+	buf_fini(&job->path);
 	buf_wipe(&job->header_lines);
 	PTHREAD_OK(pthread_cond_destroy(&job->cond));
 	PTHREAD_OK(pthread_mutex_destroy(&job->mu));
@@ -77,18 +77,18 @@ is_target(struct str s)
 }
 
 static bool
-build_url(struct job *job, struct str target, struct error *err)
+build_path(struct job *job, struct str target, struct error *err)
 {
-	size_t prefix_len = strlen(job->client->url);
+	size_t prefix_len = strlen(job->client->prefix);
 
 	if (!is_target(target))
 		return err_set(err, ERR_INVALID, "not the path of a URL: %" STR_FMT,
 		               STR_ARG(str_head(target, 200)));
-	buf_add(&job->url, job->client->url, prefix_len);
-	buf_add_str(&job->url, target);
-	if (!buf_ok(&job->url))
+	buf_add(&job->path, job->client->prefix, prefix_len);
+	buf_add_str(&job->path, target);
+	if (!buf_ok(&job->path))
 		return err_set(err, ERR_INVALID, "a URL is longer than %zu bytes", LIMIT_HTTP_URL);
-	job->target = str_skip(buf_str(&job->url), prefix_len);
+	job->target = str_skip(buf_str(&job->path), prefix_len);
 	return true;
 }
 
@@ -176,7 +176,7 @@ job_build(struct job *job, const struct http_request *request, uint64_t *ret_gen
 	if (request->body.len > LIMIT_HTTP_REQUEST)
 		return err_set(err, ERR_INVALID, "a request of %zu bytes is larger than allowed",
 		               request->body.len);
-	return build_url(job, request->target, err) &&
+	return build_path(job, request->target, err) &&
 	       build_headers(job, request, ret_generation, err);
 }
 

@@ -218,7 +218,8 @@ asks_the_environment_unless_told(void **state UNUSED)
 	w.config.base_url = STR("http://cloud.test");
 	start_client(&w);
 	must_get(&w);
-	assert_true(str_starts(buf_str(&w.response.body), STR("GET http://cloud.test/path?q=1 ")));
+	assert_true(str_starts(buf_str(&w.response.body),
+	                       STR("GET http://cloud.test:80/path?q=1 ")));
 	http_client_free(TAKE(w.client));
 	w.config.proxy_url = STR("-");
 	w.config.base_url = STR("http://127.0.0.1:1");
