@@ -1,0 +1,196 @@
+/* tests/controllers/rig.c: see rig.h. */
+#include "controllers/rig.h"
+
+#include "base/alloc.h"
+#include "base/limits.h"
+#include "controllers/own_writes.h"
+
+enum {
+	DEFAULT_AGE_S = 3600,
+};
+
+struct rig *
+rig_new(void)
+{
+	struct rig *r = xcalloc(1, sizeof(*r));
+	struct clock *clock;
+
+	r->fake = fake_clock_new(RIG_WALL_NS);
+	clock = r->clock = fake_clock_clock(r->fake);
+	r->api = fake_api_new();
+	r->cloud = fake_cloud_new(clock);
+	r->kube = (struct kube_client){ fake_api_client(r->api), clock, "api:6443" };
+	r->cancel = cancel_new();
+	r->call = (struct call){ clock, r->cancel, CLOCK_FOREVER, &r->arena };
+	r->env = (struct controller_env){
+		.clock = clock,
+		.cancel = r->cancel,
+		.kube = &r->kube,
+		.nodes = store_new(&node_kind, clock),
+		.recorder = recorder_new(&r->kube, clock),
+		.cloud = fake_cloud_cloud(r->cloud),
+		.own_writes = own_writes_new(),
+	};
+	r->env.notices = notices_new(r->env.recorder);
+	r->env.looker = looker_new(&(struct looker_config){ r->env.cloud, r->env.nodes,
+	                                                    r->env.notices, clock });
+	r->n_threads = 1; /* the recorder's */
+	store_begin_list(r->env.nodes, /*is_newest=*/false);
+	return r;
+}
+
+void
+rig_free(struct rig *r)
+{
+	if (!r)
+		return;
+	if (r->nodes)
+		node_controller_stop(r->nodes);
+	cancel_fire(r->cancel);
+	node_controller_free(r->nodes);
+	lifecycle_controller_free(r->lifecycle);
+	looker_free(r->env.looker);
+	own_writes_free(r->env.own_writes);
+	notices_free(r->env.notices);
+	recorder_free(r->env.recorder, /*flush_ms=*/0);
+	store_free(r->env.nodes);
+	cancel_free(r->cancel);
+	fake_cloud_free(r->cloud);
+	fake_api_free(r->api);
+	fake_clock_free(r->fake);
+	arena_fini(&r->arena);
+	free(r);
+}
+
+void
+rig_start_nodes(struct rig *r, unsigned n_workers)
+{
+	r->nodes = node_controller_new(&r->env,
+	                               &(struct node_controller_config){
+					       .n_workers = n_workers,
+					       .refresh_period_ns = RIG_REFRESH_S * NS_PER_SEC,
+				       });
+	r->n_threads += n_workers + 1; /* and the refresher */
+}
+
+void
+rig_start_lifecycle(struct rig *r, const struct guard_config *guard)
+{
+	r->lifecycle = lifecycle_controller_new(&r->env,
+	                                        &(struct lifecycle_config){ .guard = *guard });
+	r->n_threads++;
+}
+
+/* ---- nodes ---- */
+
+static const char *
+or_else(const char *text, const char *otherwise)
+{
+	return text ? text : otherwise;
+}
+
+static void
+add_metadata(struct buf *b, const struct rig_node *n)
+{
+	int64_t age_s = n->age_s ? n->age_s : DEFAULT_AGE_S;
+
+	buf_addf(b, "{\"metadata\":{\"name\":\"%s\",\"uid\":\"", n->name);
+	if (n->uid)
+		buf_add_c(b, n->uid);
+	else
+		buf_addf(b, "u-%s", n->name);
+	buf_addf(b, "\",\"resourceVersion\":\"%s\",\"creationTimestamp\":\"",
+	         or_else(n->version, "7"));
+	clock_format_rfc3339(b, RIG_WALL_NS - age_s * NS_PER_SEC, /*micros=*/false);
+	buf_addf(b, "\",\"labels\":{%s},\"annotations\":{%s}", or_else(n->labels, ""),
+	         or_else(n->annotations, ""));
+	buf_addf(b, "%s}", n->is_deleting ? ",\"deletionTimestamp\":\"2026-01-02T03:00:00Z\"" : "");
+}
+
+static void
+add_spec_and_status(struct buf *b, const struct rig_node *n)
+{
+	buf_add_c(b, ",\"spec\":{");
+	if (n->provider_id)
+		buf_addf(b, "\"providerID\":\"%s\",", n->provider_id);
+	buf_addf(b, "\"taints\":[%s]},\"status\":{\"addresses\":[%s]", or_else(n->taints, ""),
+	         or_else(n->addresses, ""));
+	buf_addf(
+		b,
+		",\"conditions\":[{\"type\":\"Ready\",\"status\":\"%s\",\"lastHeartbeatTime\":\"%s\"}]}}",
+		or_else(n->ready, "True"), or_else(n->heartbeat, "2026-01-02T02:59:00Z"));
+}
+
+const char *
+rig_json(struct rig *r, const struct rig_node *node)
+{
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(MIB(1));
+
+	add_metadata(&b, node);
+	add_spec_and_status(&b, node);
+	return arena_strz(&r->arena, buf_str(&b));
+}
+
+struct node *
+rig_parse(struct rig *r, const struct rig_node *node)
+{
+	struct object *object = NULL;
+	struct error err;
+
+	if (!object_parse(&node_kind, str_c(rig_json(r, node)), &object, &err))
+		fail_msg("%s", err.msg);
+	return node_of(object);
+}
+
+void
+rig_put(struct rig *r, const struct rig_node *node)
+{
+	struct error err;
+
+	if (!store_put(r->env.nodes, &rig_parse(r, node)->object, &err))
+		fail_msg("%s", err.msg);
+}
+
+void
+rig_remove(struct rig *r, const char *name)
+{
+	CLEANUP(object_unrefp) struct object *last = store_get(r->env.nodes, str_c(name));
+
+	assert_non_null(last);
+	store_remove(r->env.nodes, last);
+}
+
+void
+rig_sync(struct rig *r)
+{
+	store_end_list(r->env.nodes);
+	rig_settle(r);
+}
+
+/* ---- time ---- */
+
+void
+rig_settle_with(struct rig *r, unsigned extra)
+{
+	fake_clock_settle(r->fake, r->n_threads + extra);
+}
+
+void
+rig_settle(struct rig *r)
+{
+	rig_settle_with(r, 0);
+}
+
+void
+rig_advance_ms(struct rig *r, int64_t ms)
+{
+	fake_clock_advance(r->fake, ms * NS_PER_MS);
+	rig_settle(r);
+}
+
+void
+rig_run(struct rig *r, int64_t seconds)
+{
+	for (int64_t i = 0; i < seconds; i++)
+		rig_advance_ms(r, MS_PER_SEC);
+}

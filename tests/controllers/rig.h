@@ -1,0 +1,89 @@
+/* tests/controllers/rig.h: what main hands the controllers, with a fake clock, cloud and API server.
+ *
+ * The test's thread plays the reflector: it puts nodes into the store. It alone asserts; what other threads did is seen
+ * in the fakes, after rig_settle() or one of the functions that end with it.
+ */
+#ifndef CCMD_TESTS_CONTROLLERS_RIG_H
+#define CCMD_TESTS_CONTROLLERS_RIG_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "controllers/fake_api.h"
+#include "controllers/fake_cloud.h"
+#include "controllers/lifecycle.h"
+#include "controllers/looker.h"
+#include "controllers/node.h"
+#include "controllers/notices.h"
+
+#define RIG_WALL_NS \
+	(INT64_C(1767322800) * NS_PER_SEC) /* 2026-01-02T03:00:00Z, when the rig is made */
+
+struct rig {
+	struct fake_clock *fake;
+	struct clock *clock;
+	struct fake_api *api;
+	struct fake_cloud *cloud;
+	struct kube_client kube;
+	struct cancel *cancel;
+	struct controller_env env;
+	struct node_controller *nodes;          /* NULL: not started */
+	struct lifecycle_controller *lifecycle; /* NULL: not started */
+	unsigned n_threads;                     /* that wait on the clock when all is quiet */
+	struct arena arena;
+	struct call call; /* for the test's own thread */
+};
+
+struct rig *rig_new(void);
+/** Stops whatever runs. NULL is fine. */
+void rig_free(struct rig *);
+
+/** Before the store is synced. */
+void rig_start_nodes(struct rig *, unsigned n_workers);
+void rig_start_lifecycle(struct rig *, const struct guard_config *guard);
+
+/** --node-status-update-frequency */
+#define RIG_REFRESH_S 300
+
+/** A node as the API server has it. JSON texts are without their brackets. */
+struct rig_node {
+	const char *name;
+	const char *uid;         /* NULL: "u-NAME" */
+	const char *version;     /* NULL: "7" */
+	const char *provider_id; /* NULL: none */
+	const char *ready;       /* NULL: "True" */
+	const char *heartbeat;   /* NULL: a fixed time */
+	int64_t age_s;           /* when the rig was made; 0: an hour */
+	const char *taints, *labels, *annotations, *addresses; /* NULL: none */
+	bool is_deleting;
+};
+
+#define RIG_UNINITIALIZED \
+	"{\"key\":\"node.cloudprovider.kubernetes.io/uninitialized\",\"value\":\"true\",\"effect\":\"NoSchedule\"}"
+#define RIG_SHUTDOWN \
+	"{\"key\":\"node.cloudprovider.kubernetes.io/shutdown\",\"effect\":\"NoSchedule\"}"
+
+/** Its JSON, in the rig's arena. */
+const char *rig_json(struct rig *, const struct rig_node *node);
+/** Parsed; a reference. */
+struct node *rig_parse(struct rig *, const struct rig_node *node);
+/** Into the store, as an event of a watch; nothing else happens yet. */
+void rig_put(struct rig *, const struct rig_node *node);
+/** Out of the store. */
+void rig_remove(struct rig *, const char *name);
+/** The first list is complete: controllers begin. */
+void rig_sync(struct rig *);
+
+/** Returns when all threads, and `extra` of the test's own, wait. */
+void rig_settle_with(struct rig *, unsigned extra);
+void rig_settle(struct rig *);
+/** Moves the clock at once, and settles. */
+void rig_advance_ms(struct rig *, int64_t ms);
+/** Moves the clock second by second, and settles at each. */
+void rig_run(struct rig *, int64_t seconds);
+
+#endif
