@@ -1,0 +1,135 @@
+/* A lasting state makes one event. */
+#include "controllers/rig.h"
+
+#include "base/limits.h"
+
+static struct rig *rig;
+static struct node *node;
+
+static int
+set_up(void **state UNUSED)
+{
+	rig = rig_new();
+	node = rig_parse(rig, &(struct rig_node){ .name = "a" });
+	return 0;
+}
+
+static int
+tear_down(void **state UNUSED)
+{
+	object_unref(&node->object);
+	rig_free(rig);
+	return 0;
+}
+
+static void
+warn(const struct node *about, const char *reason, const char *text)
+{
+	notices_warn(rig->env.notices, "cloud-node-controller", about, reason, str_c(text));
+	rig_settle(rig);
+}
+
+static size_t
+events(void)
+{
+	return fake_api_count(rig->api, HTTP_POST, "/events") +
+	       fake_api_count(rig->api, HTTP_PATCH, "/events/");
+}
+
+static void
+the_same_again_is_silent(void **state UNUSED)
+{
+	for (int i = 0; i < 20; i++)
+		warn(node, "Held", "no witness");
+	assert_int_equal(events(), 1);
+	assert_int_equal(fake_api_events(rig->api, "Held", "a"), 1);
+}
+
+static void
+another_text_is_heard(void **state UNUSED)
+{
+	warn(node, "Held", "no witness");
+	warn(node, "Held", "its kubelet lives");
+	warn(node, "Held", "no witness");
+	assert_int_equal(fake_api_count(rig->api, HTTP_POST, "/events"), 2);
+	assert_int_equal(events(), 3); /* the third raises the count of the first */
+}
+
+static void
+another_reason_is_heard(void **state UNUSED)
+{
+	warn(node, "Held", "text");
+	warn(node, "Foreign", "text");
+	assert_int_equal(fake_api_events(rig->api, "Held", "a"), 1);
+	assert_int_equal(fake_api_events(rig->api, "Foreign", "a"), 1);
+}
+
+static void
+a_node_re_created_is_another(void **state UNUSED)
+{
+	struct node *other = rig_parse(rig, &(struct rig_node){ .name = "a", .uid = "u-2" });
+
+	warn(node, "Held", "text");
+	warn(other, "Held", "text");
+	assert_int_equal(fake_api_events(rig->api, "Held", "a"), 2);
+	object_unref(&other->object);
+}
+
+static void
+what_has_passed_is_heard_again(void **state UNUSED)
+{
+	notices_clear(rig->env.notices, node, "Held");
+	warn(node, "Held", "text");
+	warn(node, "Foreign", "text");
+	notices_clear(rig->env.notices, node, "Held");
+	warn(node, "Held", "text");
+	warn(node, "Foreign", "text");
+	assert_int_equal(events(), 3);
+}
+
+/* So many that all are forgotten once. */
+static void
+memory_is_bounded(void **state UNUSED)
+{
+	for (size_t i = 0; i <= LIMIT_NOTICES; i++) {
+		const char *uid = arena_printf(&rig->arena, "uid-%zu", i).ptr;
+		struct node *other = rig_parse(rig, &(struct rig_node){ .name = "b", .uid = uid });
+
+		notices_warn(rig->env.notices, "cloud-node-controller", other, "Held", STR("text"));
+		object_unref(&other->object);
+	}
+	rig_settle(rig);
+	warn(node, "Held", "text");
+	warn(node, "Held", "text");
+	assert_int_equal(fake_api_events(rig->api, "Held", "a"), 1);
+}
+
+static void
+events_without_memory_are_always_told(void **state UNUSED)
+{
+	for (int i = 0; i < 2; i++)
+		node_event(rig->env.recorder, "cloud-node-controller", node, EVENT_NORMAL, "Synced",
+		           STR("text"));
+	rig_settle(rig);
+	assert_int_equal(events(), 2);
+	assert_non_null(strstr(fake_api_nth(rig->api, HTTP_POST, "/events", 0)->body,
+	                       "\"uid\":\"u-a\""));
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(the_same_again_is_silent),
+		TEST(another_text_is_heard),
+		TEST(another_reason_is_heard),
+		TEST(a_node_re_created_is_another),
+		TEST(what_has_passed_is_heard_again),
+		TEST(memory_is_bounded),
+		TEST(events_without_memory_are_always_told),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
