@@ -56,6 +56,26 @@ host_wake(const struct cloud_host *h, enum host_wake what, struct str key)
 		host->wake(host->wake_arg);
 }
 
+static struct label *
+copy_labels(struct arena *arena, const struct label *labels, size_t n)
+{
+	struct label *copy = arena_calloc(arena, n + 1, sizeof(*copy));
+
+	for (size_t i = 0; i < n; i++)
+		copy[i] = (struct label){ arena_str(arena, labels[i].key), arena_str(arena, labels[i].value) };
+	return copy;
+}
+
+static struct address *
+copy_addresses(struct arena *arena, const struct address *addresses, size_t n)
+{
+	struct address *copy = arena_calloc(arena, n + 1, sizeof(*copy));
+
+	for (size_t i = 0; i < n; i++)
+		copy[i] = (struct address){ arena_str(arena, addresses[i].type), arena_str(arena, addresses[i].address) };
+	return copy;
+}
+
 static void
 copy_ref(struct arena *arena, struct node_ref *ref, const struct node *node)
 {
@@ -63,17 +83,13 @@ copy_ref(struct arena *arena, struct node_ref *ref, const struct node *node)
 		.name = arena_str(arena, node_name(node)),
 		.uid = arena_str(arena, node->object.uid),
 		.provider_id = arena_str(arena, node->provider_id),
-		.labels = arena_calloc(arena, node->n_labels + 1, sizeof(struct label)),
+		.labels = copy_labels(arena, node->labels, node->n_labels),
 		.n_labels = node->n_labels,
-		.addresses = arena_calloc(arena, node->n_addresses + 1, sizeof(struct address)),
+		.annotations = copy_labels(arena, node->annotations, node->n_annotations),
+		.n_annotations = node->n_annotations,
+		.addresses = copy_addresses(arena, node->addresses, node->n_addresses),
 		.n_addresses = node->n_addresses,
 	};
-	for (size_t i = 0; i < node->n_labels; i++)
-		((struct label *)ref->labels)[i] =
-			(struct label){ arena_str(arena, node->labels[i].key), arena_str(arena, node->labels[i].value) };
-	for (size_t i = 0; i < node->n_addresses; i++)
-		((struct address *)ref->addresses)[i] = (struct address){ arena_str(arena, node->addresses[i].type),
-			                                                      arena_str(arena, node->addresses[i].address) };
 }
 
 static void

@@ -1,0 +1,195 @@
+/* What a provider is given: events, wake-ups, nodes. */
+#include "controllers/rig.h"
+
+#include <stdlib.h>
+
+#include "controllers/host.h"
+
+static struct rig *rig;
+static struct host *host;
+static const struct cloud_host *given;
+static struct fence fence = FENCE_OPEN;
+
+static int
+set_up(void **state UNUSED)
+{
+	rig = rig_new();
+	host = host_new(&(struct host_config){ rig->clock, &fence, rig->env.nodes,
+	                                       rig->env.recorder });
+	given = host_cloud_host(host);
+	return 0;
+}
+
+static int
+tear_down(void **state UNUSED)
+{
+	unsetenv("POD_NAME");
+	unsetenv("POD_NAMESPACE");
+	unsetenv("POD_UID");
+	host_free(host);
+	rig_free(rig);
+	return 0;
+}
+
+static const struct api_request *
+event(const struct node_ref *ref, enum host_event type)
+{
+	given->event(given, ref, type, "InventoryReloaded", STR("seven machines"));
+	rig_settle(rig);
+	return fake_api_nth(rig->api, HTTP_POST, "/events", 0);
+}
+
+static void
+assert_has(const char *text, const char *part)
+{
+	if (!strstr(text, part))
+		fail_msg("%s\nis not in\n%s", part, text);
+}
+
+static void
+clock_and_fence_are_ours(void **state UNUSED)
+{
+	assert_ptr_equal(given->clock, rig->clock);
+	assert_ptr_equal(given->fence, &fence);
+}
+
+static void
+an_event_on_a_node_names_it(void **state UNUSED)
+{
+	const struct node_ref ref = { .name = STR("a"), .uid = STR("u-a") };
+	const struct api_request *r = event(&ref, HOST_EVENT_WARNING);
+
+	assert_string_equal(r->target, "/api/v1/namespaces/default/events");
+	assert_has(
+		r->body,
+		"\"involvedObject\":{\"kind\":\"Node\",\"name\":\"a\",\"uid\":\"u-a\",\"apiVersion\":\"v1\"}");
+	assert_has(r->body, "\"reason\":\"InventoryReloaded\"");
+	assert_has(r->body, "\"message\":\"seven machines\"");
+	assert_has(r->body, "\"type\":\"Warning\"");
+}
+
+static void
+an_event_about_ourselves_is_on_our_pod(void **state UNUSED)
+{
+	const struct api_request *r;
+
+	setenv("POD_NAME", "ccmd-0", 1);
+	setenv("POD_NAMESPACE", "system", 1);
+	setenv("POD_UID", "u-pod", 1);
+	r = event(NULL, HOST_EVENT_NORMAL);
+	assert_string_equal(r->target, "/api/v1/namespaces/system/events");
+	assert_has(
+		r->body,
+		"\"involvedObject\":{\"kind\":\"Pod\",\"namespace\":\"system\",\"name\":\"ccmd-0\",\"uid\":\"u-pod\"");
+	assert_has(r->body, "\"type\":\"Normal\"");
+}
+
+static void
+without_a_pod_it_is_on_the_namespace(void **state UNUSED)
+{
+	const struct api_request *r;
+
+	setenv("POD_NAME", "ccmd-0", 1);
+	r = event(NULL, HOST_EVENT_NORMAL);
+	assert_string_equal(r->target, "/api/v1/namespaces/default/events");
+	assert_has(
+		r->body,
+		"\"involvedObject\":{\"kind\":\"Namespace\",\"name\":\"kube-system\",\"apiVersion\":\"v1\"}");
+}
+
+/* ---- wake-ups ---- */
+
+static void
+count(void *n)
+{
+	(*(int *)n)++;
+}
+
+static void
+a_wake_up_reaches_whoever_is_there(void **state UNUSED)
+{
+	int n = 0;
+
+	given->wake(given, HOST_WAKE_NODE, STR_EMPTY);
+	host_set_waker(host, count, &n);
+	assert_int_equal(n, 0);
+	given->wake(given, HOST_WAKE_NODE, STR_EMPTY);
+	given->wake(given, HOST_WAKE_NODE, STR("a"));
+	assert_int_equal(n, 2);
+	host_set_waker(host, NULL, NULL);
+	given->wake(given, HOST_WAKE_NODE, STR_EMPTY);
+	assert_int_equal(n, 2);
+}
+
+/* ---- nodes ---- */
+
+static void
+no_nodes_are_none(void **state UNUSED)
+{
+	struct node_ref *refs;
+	size_t n = 7;
+
+	given->nodes(given, &rig->arena, &refs, &n);
+	assert_int_equal(n, 0);
+}
+
+static void
+assert_label(const struct label *label, const char *key, const char *value)
+{
+	assert_true(str_eq_c(label->key, key));
+	assert_true(str_eq_c(label->value, value));
+}
+
+/* The snapshot is a copy: the store may change. */
+static void
+nodes_come_with_all_that_a_ref_has(void **state UNUSED)
+{
+	struct node_ref *refs;
+	size_t n;
+
+	rig_put(rig, &(struct rig_node){
+			     .name = "a",
+			     .provider_id = "fake://a",
+			     .labels = "\"pool\":\"one\"",
+			     .annotations = "\"alpha.kubernetes.io/provided-node-ip\":\"10.0.0.1\"",
+			     .addresses = "{\"type\":\"InternalIP\",\"address\":\"10.0.0.1\"}",
+		     });
+	given->nodes(given, &rig->arena, &refs, &n);
+	rig_remove(rig, "a");
+	assert_int_equal(n, 1);
+	assert_true(str_eq_c(refs[0].name, "a"));
+	assert_true(str_eq_c(refs[0].uid, "u-a"));
+	assert_true(str_eq_c(refs[0].provider_id, "fake://a"));
+	assert_int_equal(refs[0].n_labels, 1);
+	assert_label(&refs[0].labels[0], "pool", "one");
+	assert_int_equal(refs[0].n_annotations, 1);
+	assert_label(&refs[0].annotations[0], "alpha.kubernetes.io/provided-node-ip", "10.0.0.1");
+	assert_int_equal(refs[0].n_addresses, 1);
+	assert_true(str_eq_c(refs[0].addresses[0].type, "InternalIP"));
+	assert_true(str_eq_c(refs[0].addresses[0].address, "10.0.0.1"));
+}
+
+static void
+nothing_made_is_freed(void **state UNUSED)
+{
+	host_free(NULL);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(clock_and_fence_are_ours),
+		TEST(an_event_on_a_node_names_it),
+		TEST(an_event_about_ourselves_is_on_our_pod),
+		TEST(without_a_pod_it_is_on_the_namespace),
+		TEST(a_wake_up_reaches_whoever_is_there),
+		TEST(no_nodes_are_none),
+		TEST(nodes_come_with_all_that_a_ref_has),
+		TEST(nothing_made_is_freed),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
