@@ -83,14 +83,29 @@ batch_index(const struct batch *b, const struct node *node, size_t *ret)
 	return true;
 }
 
+/* A provider ID is set once, so who has it has seen the node later; and it finds a machine that by name may seem
+ * absent. */
+static void
+batch_refresh(struct batch *b, size_t place, struct node *node)
+{
+	if (node->provider_id.len == 0 || str_eq(b->nodes[place]->provider_id, node->provider_id))
+		return;
+	object_ref(&node->object);
+	map_put(&b->by_uid, node->object.uid, (void *)(uintptr_t)(place + 1)); /* the key is a view, too */
+	object_unref(&b->nodes[place]->object);
+	b->nodes[place] = node;
+}
+
 static void
 batch_add(void *batch, struct node *node)
 {
 	struct batch *b = batch;
 	size_t known;
 
-	if (batch_index(b, node, &known))
+	if (batch_index(b, node, &known)) {
+		batch_refresh(b, known, node);
 		return;
+	}
 	object_ref(&node->object);
 	ARRAY_PUSH(b->nodes, b->n, b->cap, node);
 	map_put(&b->by_uid, node->object.uid, (void *)(uintptr_t)b->n);
@@ -256,6 +271,22 @@ wake_all(void *looker)
 	mutex_unlock(&l->mu);
 }
 
+/* The flight under way may carry these nodes in its crowd: see what it brings before starting another. Only this one,
+ * since there may always be a next. */
+static bool
+await_flight(struct looker *l, struct call *call, int64_t not_before_boot_ns, struct error *err)
+{
+	struct batch *b = l->flying;
+	bool ok;
+
+	if (!b || b->not_before_boot_ns < not_before_boot_ns)
+		return true;
+	batch_ref(b);
+	ok = wait_landed(l, call, b, err);
+	batch_unref(b);
+	return ok;
+}
+
 static bool
 ask_locked(struct looker *l, struct call *call, struct node *const nodes[], size_t n, int64_t not_before_boot_ns,
            struct look_answer *ret, struct error *err)
@@ -263,11 +294,8 @@ ask_locked(struct looker *l, struct call *call, struct node *const nodes[], size
 	struct batch *b = NULL;
 	bool ok;
 
-	/* the flight under way may carry these nodes in its crowd: see what it brings before starting another */
-	while (l->flying && l->flying->not_before_boot_ns >= not_before_boot_ns && !cancel_is_fired(call->cancel)) {
-		if (!clock_wait(l->config.clock, &l->changed, &l->mu, call->deadline_mono_ns))
-			return err_set(err, ERR_TIMEOUT, "timed out waiting for a look at the cloud");
-	}
+	if (!await_flight(l, call, not_before_boot_ns, err))
+		return false;
 	b = board(l, nodes, n, not_before_boot_ns);
 	ok = wait_landed(l, call, b, err);
 	if (ok && b->is_good)
