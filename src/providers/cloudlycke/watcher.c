@@ -249,7 +249,8 @@ cl_watcher_start(struct cl_watcher *w, const struct cl_reload *reload)
 	if (w->is_enabled && w->watch < 0)
 		log_warn("the inventory's folder cannot be watched, polling the file");
 	w->noted = cl_stamp_of(w->path);
-	be_due(w, w->debounce_ns); /* it may have changed while it was loaded */
+	if (w->is_enabled)
+		be_due(w, w->debounce_ns); /* it may have changed while it was loaded */
 	w->is_started = true;
 	thread_start(&w->thread, "inventory", run, w);
 }

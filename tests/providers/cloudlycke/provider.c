@@ -353,22 +353,24 @@ a_cancelled_look_does_not_wait(void **state)
 	assert_int_equal(look->instances[0].presence, PRESENCE_UNKNOWN);
 }
 
+#define FROZEN LAB_HEAD "reload: {enabled: false, debounce: 0}\n"
+
 static void
 without_reload_memory_is_what_counts(void **state)
 {
 	struct lab *lab = *state;
 	CLEANUP(close_cloudp) struct cloud *cloud = NULL;
 
-	lab_put(lab, "inventory.yaml",
-	        LAB_HEAD "reload: {enabled: false}\nmachines: [{name: a, id: a}]\n");
+	lab_put(lab, "inventory.yaml", FROZEN "machines: [{name: a, id: a}]\n");
 	cloud = lab_open(lab);
-	lab_put(lab, "inventory.yaml",
-	        LAB_HEAD "reload: {enabled: false}\nmachines: [{name: b, id: b}]\n");
+	lab_put(lab, "inventory.yaml", FROZEN "machines: [{name: b, id: b}]\n");
 	check_answer(cloud, "a", "", PRESENCE_PRESENT, POWER_ON);
 	check_answer(cloud, "b", "", PRESENCE_ABSENT, POWER_UNKNOWN);
 	ops.reload(cloud);
-	lab_wait_wakes(lab, 1);
+	lab_wait_log(lab, "inventory reloaded machines=1 added=1 removed=1");
 	check_answer(cloud, "b", "", PRESENCE_PRESENT, POWER_ON);
+	ops.close(TAKE(cloud));
+	assert_int_equal(lab_count_wakes(lab), 1);
 }
 
 /* Every look sees one state of the file: here both machines have the same power. */
