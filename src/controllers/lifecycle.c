@@ -9,6 +9,7 @@
 #include "base/thread.h"
 #include "controllers/lifecycle_internal.h"
 #include "controllers/looker.h"
+#include "controllers/running.h"
 
 enum {
 	ROUND_TIMEOUT_S = 120,
@@ -244,6 +245,7 @@ lifecycle_controller_new(struct controller_env *env, const struct lifecycle_conf
 	c->outcomes = metric_family_new(METRIC_COUNTER, "ccmd_node_deletion_decisions_total",
 	                                "Decisions about nodes that are not ready, by outcome of the deletion guard.",
 	                                labels, 1, NULL, 0);
+	metric_set(running_metric("cloud-node-lifecycle"), 1);
 	cancel_hook(env->cancel, on_cancel, c);
 	store_add_handler(env->nodes, (struct store_handler){ on_change, c });
 	thread_start(&c->thread, "lifecycle", run, c);

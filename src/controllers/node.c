@@ -16,6 +16,7 @@
 #include "controllers/labels.h"
 #include "controllers/looker.h"
 #include "controllers/own_writes.h"
+#include "controllers/running.h"
 #include "controllers/writes.h"
 #include "kube/patch.h"
 #include "kube/queue.h"
@@ -475,6 +476,7 @@ node_controller_new(struct controller_env *env, const struct node_controller_con
 	c->queue = queue_new(&(struct queue_config){ "Nodes", failure_base_ns, failure_max_ns, env->clock });
 	PTHREAD_OK(pthread_mutex_init(&c->mu, NULL));
 	define_metrics(c);
+	metric_set(running_metric("cloud-node"), 1);
 	looker_set_crowd(env->looker, each_uninitialised, c);
 	store_add_handler(env->nodes, (struct store_handler){ on_change, c });
 	c->workers = xcalloc(config->n_workers, sizeof(*c->workers));
