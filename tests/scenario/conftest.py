@@ -1,7 +1,8 @@
 """Fixtures of the scenarios: one control plane for all tests of a session, everything else fresh for each test.
 
     pytest tests/scenario            on Kubernetes 1.36
-    pytest tests/scenario --all      on 1.28 as well, and the tests that take minutes
+    pytest tests/scenario --all      on 1.28 as well
+    pytest tests/scenario -m "not slow"
 """
 import os
 import sys
@@ -23,11 +24,12 @@ SENTINEL = "sentinel"
 
 
 def pytest_addoption(parser):
-    parser.addoption("--all", action="store_true", help="also on Kubernetes 1.28, and the slow tests")
+    parser.addoption("--all", action="store_true", help="also on Kubernetes 1.28")
 
 
 def pytest_configure(config):
-    config.addinivalue_line("markers", "slow: takes minutes, runs with --all only")
+    config.addinivalue_line("markers", "slow: takes most of a minute")
+    config.addinivalue_line("markers", "needs_binary: runs ccmd, though without the fixture")
     config.addinivalue_line("markers", "one_version: does not depend on the API server, runs on the newest only")
 
 
@@ -38,11 +40,6 @@ def pytest_generate_tests(metafunc):
 
 
 def pytest_collection_modifyitems(config, items):
-    if not config.getoption("all"):
-        slow = pytest.mark.skip(reason="slow: runs with --all")
-        for item in items:
-            if item.get_closest_marker("slow"):
-                item.add_marker(slow)
     if not binary().exists():
         missing = pytest.mark.skip(reason=f"{binary()} is not built")
         for item in items:

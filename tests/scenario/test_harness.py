@@ -14,10 +14,10 @@ import pytest
 from lib.api import LEASES, NODES, STRATEGIC, Api, ApiError
 from lib.ccmd import Inventory, machine
 from lib.faultproxy import (
-    NODE_PATH, NODES_PATH, FaultProxy, answer, cut_body, cut_events, cut_headers, delay, end_events, error_event, insert,
+    NODE_PATH, NODES_PATH, answer, cut_body, cut_events, cut_headers, delay, end_events, error_event, insert,
     lose_answer, raw, replace, reset, rewrite, silence, stall, stream, vanish,
 )
-from lib.nodes import UNINITIALIZED, Kubelet, addresses, create_many, delete_many, node_object, taint_keys
+from lib.nodes import UNINITIALIZED, addresses, create_many, delete_many, node_object, taint_keys
 from lib.process import Process
 from lib.wait import Timeout, wait_for
 

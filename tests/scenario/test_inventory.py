@@ -1,4 +1,5 @@
 """The inventory file changes while ccmd runs, in all the ways in which files change, and some in which they should not."""
+import json
 import re
 import signal
 
@@ -8,6 +9,8 @@ from lib.api import NODES
 from lib.ccmd import Inventory, machine
 from lib.nodes import SHUTDOWN, addresses, is_initialized, taint_keys
 from lib.wait import holds_for
+
+pytestmark = pytest.mark.one_version
 
 WAYS = ["rename", "in place", "in pieces", "symlink"]
 DELETING = dict(node_monitor_period="100ms", node_delete_confirm_interval="300ms", node_delete_min_age="0s")
@@ -160,8 +163,6 @@ def test_what_is_fixed_at_start_is_said(api, inventory, ccmd, settled):
 
 
 def test_json_is_yaml_too(api, kubelet, inventory, ccmd):
-    import json
-
     inventory.machines.append(machine("n1", "10.0.0.1"))
     inventory.write(json.dumps(inventory.content, indent=2))
     kubelet("n1")

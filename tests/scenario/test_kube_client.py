@@ -1,18 +1,17 @@
 """What API servers and networks do to a watching client, and that nothing is lost and nothing grows."""
 import json
 import random
-import threading
 import time
 
 import pytest
 
-from lib.api import EVENTS, NODES, STRATEGIC, ApiError
+from lib.api import NODES, STRATEGIC
 from lib.ccmd import machine, sanitized
 from lib.faultproxy import (
-    EVENTS_PATH, NODE_PATH, NODES_PATH, STATUS_PATH, answer, cut_body, cut_events, cut_headers, delay, end_events, error_event,
-    insert, raw, replace, reset, rewrite, silence, stall, stream, vanish,
+    EVENTS_PATH, NODE_PATH, NODES_PATH, STATUS_PATH, answer, cut_events, cut_headers, delay, end_events, error_event, insert,
+    raw, silence, stall, stream,
 )
-from lib.nodes import CLOUD_TAINT, Kubelet, addresses, create_many, in_parallel, is_initialized, numbered_ip, taint_keys
+from lib.nodes import CLOUD_TAINT, addresses, create_many, in_parallel, is_initialized, numbered_ip, taint_keys
 from lib.wait import holds_for, wait_for
 
 RECOVERY_S = 20  # back-off starts at 0.8 to 1.6 s and doubles
@@ -167,8 +166,8 @@ def test_the_api_server_is_killed_under_load(cluster, api, inventory, ccmd):
 def test_a_node_of_the_outage_is_found_after_it(cluster, api, n1, ccmd, settled):
     one = ccmd()
     settled()
-    cluster.stop_apiserver()
-    one.wait_log(r"(?i)refused|unavailable|connect")
+    cluster.kill_apiserver()
+    one.wait_log("cannot follow the API server")
     cluster.start_apiserver()
     n1()
     initialized(api, timeout=40)
@@ -196,6 +195,7 @@ def test_nobody_listens_for_a_while(api, n1, proxy, ccmd, settled):
     initialized(api)
 
 
+@pytest.mark.slow
 def test_a_connection_on_which_nobody_answers_any_more(api, n1, proxy, ccmd, settled):
     """The peer vanishes from the network without a word: it is noticed within a minute, on the watch too."""
     one = ccmd()
@@ -209,6 +209,7 @@ def test_a_connection_on_which_nobody_answers_any_more(api, n1, proxy, ccmd, set
     assert time.monotonic() - begun < 65
 
 
+@pytest.mark.slow
 def test_a_request_that_is_never_answered_holds_up_nobody_else(api, n1, kubelet, proxy, ccmd):
     proxy.on("PATCH", STATUS_PATH, silence(), when=lambda request: "/n1/" in request.path)
     n1(ip="192.0.2.1")
@@ -240,11 +241,8 @@ def test_retry_after_is_obeyed_on_writes(api, n1, proxy, ccmd, status):
 
 
 @pytest.mark.parametrize("watch", [False, True], ids=["list", "watch"])
-@pytest.mark.parametrize("status", [429, 500, 503])
-@pytest.mark.parametrize("after", ["1", None, "soon", "3600000"], ids=["1 s", "none", "garbage", "41 days"])
+@pytest.mark.parametrize("status,after", [(429, "1"), (503, "1"), (429, None), (500, None), (503, "soon")])
 def test_busy_servers_are_asked_again_later(api, n1, proxy, ccmd, status, watch, after):
-    if after == "3600000":
-        pytest.skip("waits for LIMIT_RETRY_AFTER_S, a minute: see the unit tests")
     rule = proxy.on("GET", NODES_PATH, answer(status, headers={"Retry-After": after} if after else {}), watch=watch, times=2)
     ccmd()
     rule.wait_hit(hits=2)
@@ -329,18 +327,6 @@ def test_a_real_service_account_token_is_replaced_and_revoked(cluster, api, n1, 
     initialized(api, "n2")
 
 
-def test_a_server_that_is_not_ours_is_not_spoken_to(cluster, api, proxy, ccmd, tmp_path, inventory):
-    from lib.ccmd import run_ccmd
-    from lib.certs import Authority
-
-    other = Authority(tmp_path, "other-ca")
-    config = cluster.kubeconfig("wrong-ca", url=proxy.url, ca=other.certificate)
-    done = run_ccmd("--cloud-provider=cloudlycke", f"--cloud-config={inventory.path}", f"--kubeconfig={config}",
-                    "--leader-elect=false", timeout=20)
-    assert done.returncode > 0 and "certificate" in done.stderr.lower()
-    assert proxy.requests() == []
-
-
 # --- what comes is large, or nonsense ------------------------------------------------------------------------------------
 
 
@@ -412,8 +398,9 @@ WATCH_NONSENSE = {
 }
 
 
+@pytest.mark.one_version
 @pytest.mark.parametrize("nonsense", WATCH_NONSENSE)
-def test_nonsense_in_a_watch_ends_nothing(api, n1, kubelet, inventory, proxy, ccmd, nonsense):
+def test_nonsense_in_a_watch_ends_nothing(api, n1, kubelet, proxy, ccmd, nonsense):
     kubelet("n2")
     proxy.on("GET", NODES_PATH, insert([WATCH_NONSENSE[nonsense]], after=1), watch=True)
     one = ccmd()
@@ -434,15 +421,17 @@ LIST_NONSENSE = {
 }
 
 
+@pytest.mark.one_version
 @pytest.mark.parametrize("nonsense", LIST_NONSENSE)
-def test_nonsense_instead_of_a_list_ends_nothing(api, n1, kubelet, proxy, ccmd, settled, nonsense):
+def test_nonsense_instead_of_a_list_ends_nothing(api, n1, proxy, ccmd, nonsense):
     n1()
-    proxy.on("GET", NODES_PATH, answer(200, LIST_NONSENSE[nonsense]), watch=False, times=2)
+    proxy.on("GET", NODES_PATH, answer(200, LIST_NONSENSE[nonsense]), watch=False)
     one = ccmd()
     initialized(api)
     assert one.running and proxy.requests("DELETE") == []
 
 
+@pytest.mark.one_version
 @pytest.mark.parametrize(
     "garbage",
     [b"SSH-2.0-OpenSSH_9.2\r\n", b"", b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 100_000, b"\x00" * 1000,
@@ -453,7 +442,7 @@ def test_nonsense_instead_of_a_list_ends_nothing(api, n1, kubelet, proxy, ccmd, 
 @pytest.mark.parametrize("method,path", [("GET", NODES_PATH), ("PATCH", NODE_PATH)], ids=["list", "write"])
 def test_answers_that_are_not_http(api, n1, proxy, ccmd, garbage, method, path):
     n1()
-    proxy.on(method, path, raw(garbage), times=2)
+    proxy.on(method, path, raw(garbage))
     one = ccmd()
     initialized(api)
     assert one.running
@@ -498,18 +487,21 @@ def numbered_nodes(first):
         yield batch
 
 
+@pytest.mark.slow
+@pytest.mark.one_version
 @pytest.mark.parametrize("endless", ENDLESS)
 def test_a_list_that_never_ends_is_given_up(api, n1, proxy, ccmd, endless):
     n1()
     rule = proxy.on("GET", NODES_PATH, stream(ENDLESS[endless]), watch=False)
     one = ccmd()
     rule.wait_hit()
-    initialized(api, timeout=90)
+    initialized(api, timeout=60)
     most = (256 << 10) if endless == "objects" else (80 << 10)
     assert sanitized() or one.rss_peak_kib() < most, f"{one.rss_peak_kib()} KiB"
     assert one.running and proxy.requests("DELETE") == []
 
 
+@pytest.mark.one_version
 def test_a_watch_line_that_never_ends_is_given_up(api, n1, kubelet, proxy, ccmd):
     kubelet("n2")
     start = b'{"type":"ADDED","object":{"kind":"Node","metadata":{"name":"x","annotations":{"a":"'
@@ -550,7 +542,7 @@ def test_descriptors_and_threads_stay_the_same(api, n1, kubelet, proxy, ccmd, se
     initialized(api)
     settled()
     threads, descriptors = one.threads(), one.fds()
-    for _ in range(5):
+    for _ in range(2):
         mark = proxy.mark()
         proxy.cut_all()
         proxy.wait_watching(since=mark, timeout=RECOVERY_S)

@@ -417,6 +417,8 @@ def test_a_node_re_created_before_the_deletion_stays(api, fleet, kubelet, invent
     inventory.remove("n1")
     n1.silent()
     rule.wait_hit()
+    delete = proxy.wait_request(lambda request: request.method == "DELETE" and request.status)
+    assert delete.status == 409
     stays(api, "n1")
     assert api.node("n1")["spec"]["providerID"] == "cloudlycke://m-new"
 

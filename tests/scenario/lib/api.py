@@ -202,11 +202,13 @@ class Api:
         return self.get(f"{NODES}/{name}")
 
     def wait_node(self, name, predicate, timeout=10.0, what=None):
-        """Polls the node until predicate(node) is true or passes as assertions; returns the node."""
+        """Polls the node until it exists and predicate(node) is true or passes as assertions; returns the node."""
         last = [None]
 
         def check():
-            last[0] = self.node(name)
+            last[0] = self.get_or_none(f"{NODES}/{name}")
+            if last[0] is None:
+                return None
             result = predicate(last[0])
             return last[0] if result or result is None else None
 

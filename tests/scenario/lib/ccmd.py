@@ -62,8 +62,6 @@ class Ccmd:
         ]
         for option, value in options.items():
             argv.append(f"--{option.replace('_', '-')}={str(value).lower() if isinstance(value, bool) else value}")
-        if not any(str(one).startswith("--secure-port") for one in argv):
-            argv.append("--secure-port=0")
         self.process = Process(name, argv, Path(folder) / f"{name}.log", env={**environment(), **(env or {})})
         self._stopped_on_purpose = False
 

@@ -13,12 +13,14 @@ again. The factories below make them: answer, delay, reset, lose_answer, cut_hea
 replace, stall, silence, vanish, raw, stream.
 """
 import ctypes
+import fcntl
 import json
 import re
 import select
 import socket
 import ssl
 import struct
+import termios
 import threading
 import time
 from urllib.parse import parse_qs, urlsplit
@@ -460,9 +462,15 @@ class Connection:
         raise Hangup()
 
     def vanish(self):
-        """The kernel throws away whatever the client sends from now on, without a word, and we send nothing."""
+        """The kernel throws away whatever the client sends from now on, without a word, and we send nothing.
+
+        What was sent must have been acknowledged before: else our kernel would send it again and again, and the client
+        would take that for a sign of life.
+        """
         self.vanished = True
-        drop_everything(self.client or self.raw)
+        sock = self.client or self.raw
+        wait_for(lambda: unacknowledged(sock) == 0, 5, "the client to acknowledge what was sent", poll=0.002)
+        drop_everything(sock)
 
     # --- the API server's side ---------------------------------------------------------------------------------------
 
@@ -568,6 +576,11 @@ def parse_headers(lines):
 def head_bytes(status, headers):
     lines = [f"HTTP/1.1 {status} Because"] + [f"{name}: {value}" for name, value in headers.items()]
     return "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n"
+
+
+def unacknowledged(sock):
+    """How many bytes in the kernel's send queue the peer has not acknowledged."""
+    return struct.unpack("i", fcntl.ioctl(sock.fileno(), termios.TIOCOUTQ, b"\0" * 4))[0]
 
 
 def drop_everything(sock):
