@@ -10,7 +10,6 @@
 #include "base/label.h"
 #include "kube/object.h"
 
-
 struct node_taint {
 	struct str key, value, effect;
 	struct str raw; /* the element as JSON, with all its fields */

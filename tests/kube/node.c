@@ -53,8 +53,10 @@ check_label(const struct node *n, const char *key, const char *expected)
 {
 	const struct str *value = node_label(n, str_c(key));
 
-	if (!value)
+	if (!value) {
 		fail_msg("no label %s", key);
+		return;
+	}
 	check_str(*value, expected);
 }
 

@@ -37,6 +37,8 @@ set_up(void **state)
 	struct fixture *f = calloc(1, sizeof(*f));
 	FILE *log = tmpfile();
 
+	if (!log)
+		abort();
 	f->clock = fake_clock_new(INT64_C(1767323045) * NS_PER_SEC);
 	f->cancel = cancel_new();
 	f->store = store_new(&node_kind, fake_clock_clock(f->clock));
@@ -786,6 +788,8 @@ check_lists_after(struct fixture *f, const char *line)
 	assert_int_equal(count_logged(f, "cannot follow"), 1);
 }
 
+#define BROKEN_DELETION "{\"type\":\"DELETED\",\"object\":{\"kind\":\"Node\"," BROKEN_A "}\n"
+
 static void
 lists_after_a_line_that_makes_no_sense(void **state)
 {
@@ -799,7 +803,7 @@ lists_after_a_line_that_makes_no_sense(void **state)
 		"{\"object\":{}}\n",
 		"{\"type\":\"ADDED\",\"object\":[]}\n",
 		/* a deletion must not be missed */
-		"{\"type\":\"DELETED\",\"object\":{\"kind\":\"Node\"," BROKEN_A "}\n",
+		BROKEN_DELETION,
 		/* whose state is it? */
 		"{\"type\":\"ADDED\",\"object\":{\"kind\":\"Node\",\"metadata\":{\"resourceVersion\":\"1\"}}}\n",
 		"{\"type\":\"ERROR\",\"object\":{}}\n",
