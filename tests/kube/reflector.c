@@ -788,7 +788,8 @@ check_lists_after(struct fixture *f, const char *line)
 	assert_int_equal(count_logged(f, "cannot follow"), 1);
 }
 
-#define BROKEN_DELETION "{\"type\":\"DELETED\",\"object\":{\"kind\":\"Node\"," BROKEN_A "}\n"
+static const char broken_deletion[] =
+	"{\"type\":\"DELETED\",\"object\":{\"kind\":\"Node\"," BROKEN_A "}\n";
 
 static void
 lists_after_a_line_that_makes_no_sense(void **state)
@@ -803,7 +804,7 @@ lists_after_a_line_that_makes_no_sense(void **state)
 		"{\"object\":{}}\n",
 		"{\"type\":\"ADDED\",\"object\":[]}\n",
 		/* a deletion must not be missed */
-		BROKEN_DELETION,
+		broken_deletion,
 		/* whose state is it? */
 		"{\"type\":\"ADDED\",\"object\":{\"kind\":\"Node\",\"metadata\":{\"resourceVersion\":\"1\"}}}\n",
 		"{\"type\":\"ERROR\",\"object\":{}}\n",
