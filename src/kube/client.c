@@ -1,0 +1,434 @@
+/* kube/client.c: see client.h.
+ *
+ * One way down for all: answer() = exchange() with its retries + what the status means + the body into the call's
+ * arena. Only requests that can safely be sent twice are marked so for the transport; everything else is sent
+ * again by the reconcile loop, which looks first.
+ */
+#include "kube/client.h"
+
+#include <assert.h>
+#include <pthread.h>
+
+#include "base/limits.h"
+#include "base/metrics.h"
+#include "base/rand.h"
+#include "base/thread.h"
+
+#define ACCEPT_META "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+
+#define HEALTH_EVERY_NS NS_PER_SEC
+
+enum {
+	MAX_RETRIES = 10,
+	MAX_DELETE_BODY = 1024,
+};
+
+/* --- metrics --------------------------------------------------------------------------------------- */
+
+static struct metric_family *requests_total, *retries_total, *duration_seconds;
+
+static void
+define_metrics(void)
+{
+	static const char *const request_labels[] = { "code", "method", "host" };
+	static const char *const retry_labels[] = { "code", "verb", "host" };
+	static const char *const duration_labels[] = { "verb", "host" };
+	static const double buckets[] = { .005, .025, .1, .25, .5, 1, 2, 4, 8, 15, 30, 60 };
+
+	requests_total =
+		metric_family_new(METRIC_COUNTER, "rest_client_requests_total",
+	                          "Requests to the API server by status code, method and host.",
+	                          request_labels, ARRAY_LEN(request_labels), NULL, 0);
+	retries_total = metric_family_new(METRIC_COUNTER, "rest_client_request_retries_total",
+	                                  "Requests sent again, by the status code that led to it.",
+	                                  retry_labels, ARRAY_LEN(retry_labels), NULL, 0);
+	duration_seconds = metric_family_new(METRIC_HISTOGRAM,
+	                                     "rest_client_request_duration_seconds",
+	                                     "Time a request took, waiting and retries included.",
+	                                     duration_labels, ARRAY_LEN(duration_labels), buckets,
+	                                     ARRAY_LEN(buckets));
+}
+
+static void
+prepare_metrics(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	PTHREAD_OK(pthread_once(&once, define_metrics));
+}
+
+static const char *
+host_label(const struct kube_client *c)
+{
+	return c->host ? c->host : "";
+}
+
+/* status 0: no answer. */
+static void
+count(const struct kube_client *c, struct metric_family *family, const struct http_request *request,
+      int status)
+{
+	char memory[16] = "";
+	struct buf code = BUF_FIXED(memory);
+
+	if (status)
+		buf_addf(&code, "%d", status);
+	else
+		buf_add_c(&code, "<error>");
+	metric_inc(metric_of(family, memory, http_method_name(request->method), host_label(c)));
+}
+
+static void
+observe(const struct kube_client *c, const struct http_request *request, int64_t start_ns)
+{
+	struct metric *m = metric_of(duration_seconds, http_method_name(request->method),
+	                             host_label(c));
+
+	metric_observe(m, (double)(clock_mono(c->clock) - start_ns) / (double)NS_PER_SEC);
+}
+
+/* --- what an answer means -------------------------------------------------------------------------- */
+
+static bool
+is_failure(int64_t status)
+{
+	return status >= 400 && status <= 599;
+}
+
+static enum err_code
+code_of_status(int status)
+{
+	struct error scratch;
+
+	http_status_error(&scratch, &(struct http_request){ .target = STR_EMPTY }, status, 0,
+	                  STR_EMPTY);
+	return scratch.code;
+}
+
+enum err_code
+kube_status_code(yyjson_val *status)
+{
+	static const struct {
+		const char *reason;
+		enum err_code code;
+	} table[] = {
+		{ "Unauthorized", ERR_UNAUTHORIZED },
+		{ "Forbidden", ERR_FORBIDDEN },
+		{ "NotFound", ERR_NOT_FOUND },
+		{ "AlreadyExists", ERR_EXISTS },
+		{ "Conflict", ERR_CONFLICT },
+		{ "Gone", ERR_GONE },
+		{ "Expired", ERR_GONE },
+		{ "Invalid", ERR_INVALID },
+		{ "BadRequest", ERR_INVALID },
+		{ "TooManyRequests", ERR_THROTTLED },
+		{ "Timeout", ERR_TIMEOUT },
+		{ "ServerTimeout", ERR_TIMEOUT },
+		{ "InternalError", ERR_UNAVAILABLE },
+		{ "ServiceUnavailable", ERR_UNAVAILABLE },
+	};
+	struct str reason = STR_EMPTY;
+	int64_t code = 0;
+
+	(void)json_str(status, "reason", &reason);
+	for (size_t i = 0; i < ARRAY_LEN(table); i++) {
+		if (str_eq_c(reason, table[i].reason))
+			return table[i].code;
+	}
+	if (json_i64(status, "code", &code) == JSON_FOUND && is_failure(code))
+		return code_of_status((int)code);
+	return ERR_INTERNAL;
+}
+
+/* The Status object that body is, or NULL; *ret_doc owns it. */
+static yyjson_val *
+parse_status(struct str body, yyjson_doc **ret_doc)
+{
+	struct str kind = STR_EMPTY;
+	struct error err;
+
+	if (!json_parse(body, ret_doc, &err))
+		return NULL;
+	(void)json_str(yyjson_doc_get_root(*ret_doc), "kind", &kind);
+	return str_eq_c(kind, "Status") ? yyjson_doc_get_root(*ret_doc) : NULL;
+}
+
+/* The header is better informed: it may come from a proxy in between. */
+static int64_t
+status_retry_after_ms(yyjson_val *status, int64_t header_ms)
+{
+	int64_t seconds = 0;
+
+	if (header_ms > 0 ||
+	    json_i64(status, "details.retryAfterSeconds", &seconds) != JSON_FOUND || seconds <= 0)
+		return header_ms;
+	return MS_PER_SEC * (seconds < LIMIT_RETRY_AFTER_S ? seconds : LIMIT_RETRY_AFTER_S);
+}
+
+static bool
+status_error(struct error *err, const struct http_request *request, int http_status,
+             int64_t retry_after_ms, yyjson_val *status)
+{
+	struct str message = STR_EMPTY;
+
+	(void)json_str(status, "message", &message);
+	http_status_error(err, request, http_status, status_retry_after_ms(status, retry_after_ms),
+	                  message);
+	err->code = kube_status_code(status);
+	if (err->code == ERR_INTERNAL && is_failure(http_status))
+		err->code = code_of_status(http_status);
+	return false;
+}
+
+bool
+kube_status_error(struct error *err, const struct http_request *request, int status,
+                  int64_t retry_after_ms, struct str body)
+{
+	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
+	yyjson_val *object = parse_status(body, &doc);
+
+	if (object)
+		return status_error(err, request, status, retry_after_ms, object);
+	return http_status_error(err, request, status, retry_after_ms, body);
+}
+
+/* A Status that reports a failure under a 2xx. Parsing every answer twice only for that would be a waste, so
+ * most are let through by a look at the text. */
+static bool
+check_success(const struct http_request *request, const struct http_response *response,
+              struct error *err)
+{
+	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
+	struct str body = buf_str(&response->body), outcome = STR_EMPTY;
+	yyjson_val *status;
+
+	if (!str_contains(body, STR("\"Status\"")) || !str_contains(body, STR("\"Failure\"")))
+		return true;
+	status = parse_status(body, &doc);
+	(void)json_str(status, "status", &outcome);
+	if (!status || !str_eq_c(outcome, "Failure"))
+		return true;
+	return status_error(err, request, response->status, response->retry_after_ms, status);
+}
+
+/* --- one request ----------------------------------------------------------------------------------- */
+
+static bool
+attempt(struct kube_client *c, struct call *call, const struct http_request *request,
+        struct http_response *response, struct error *err)
+{
+	bool is_answered = http_do(c->http, call, request, response, err);
+
+	count(c, requests_total, request, is_answered ? response->status : 0);
+	return is_answered;
+}
+
+static bool
+asks_for_retry(const struct http_response *response)
+{
+	return (response->status == 429 || response->status >= 500) && response->retry_after_ms > 0;
+}
+
+/* Up to 20 % longer than asked, so that those who were sent away together do not come back together. */
+static int64_t
+retry_wait_ns(const struct http_response *response)
+{
+	int64_t wait_ns = response->retry_after_ms * NS_PER_MS;
+
+	return wait_ns + rand_between(0, wait_ns / 5);
+}
+
+/* Sends and repeats as the server asks. A wait beyond the deadline is not begun: its answer is the result. */
+static bool
+exchange(struct kube_client *c, struct call *call, const struct http_request *request,
+         struct http_response *response, struct error *err)
+{
+	for (int n_retries = 0; attempt(c, call, request, response, err); n_retries++) {
+		int64_t wait_ns = retry_wait_ns(response);
+
+		if (!asks_for_retry(response) || n_retries == MAX_RETRIES)
+			return true;
+		if (clock_deadline(clock_mono(c->clock), wait_ns) >= call->deadline_mono_ns)
+			return true;
+		if (!cancel_sleep(call->cancel, call->clock, wait_ns, err))
+			return false;
+		count(c, retries_total, request, response->status);
+		http_response_fini(response);
+		*response = HTTP_RESPONSE_INIT;
+	}
+	return false;
+}
+
+static bool
+is_success(int status)
+{
+	return status >= 200 && status <= 206;
+}
+
+/* A request whose answer is an object; ret_body NULL: which one does not matter. */
+static bool
+answer(struct kube_client *c, struct call *call, const struct http_request *request,
+       struct str *ret_body, struct error *err)
+{
+	CLEANUP(http_response_fini) struct http_response response = HTTP_RESPONSE_INIT;
+	int64_t start_ns = clock_mono(c->clock);
+	bool is_answered;
+
+	prepare_metrics();
+	is_answered = exchange(c, call, request, &response, err);
+	observe(c, request, start_ns);
+	if (!is_answered)
+		return false;
+	if (!is_success(response.status))
+		return kube_status_error(err, request, response.status, response.retry_after_ms,
+		                         buf_str(&response.body));
+	if (!check_success(request, &response, err))
+		return false;
+	if (ret_body && response.body.len == 0)
+		return err_set(err, ERR_INTERNAL, "%s %" STR_FMT ": the answer is empty",
+		               http_method_name(request->method), STR_ARG(request->target));
+	if (ret_body)
+		*ret_body = arena_str(call->arena, buf_str(&response.body));
+	return true;
+}
+
+/* --- requests by what they are for ----------------------------------------------------------------- */
+
+bool
+kube_get(struct kube_client *c, struct call *call, struct str path, struct str *ret_body,
+         struct error *err)
+{
+	struct http_request request = { .method = HTTP_GET, .target = path };
+
+	return answer(c, call, &request, ret_body, err);
+}
+
+static const char *
+patch_type(enum kube_patch kind)
+{
+	return kind == KUBE_PATCH_STRATEGIC ? "application/strategic-merge-patch+json"
+	                                    : "application/merge-patch+json";
+}
+
+bool
+kube_patch(struct kube_client *c, struct call *call, struct str path, enum kube_patch kind,
+           struct str body, enum kube_answer what, struct str *ret_body, struct error *err)
+{
+	struct http_request request = {
+		.method = HTTP_PATCH,
+		.target = path,
+		.accept = what == KUBE_ANSWER_META ? ACCEPT_META : NULL,
+		.content_type = patch_type(kind),
+		.body = body,
+	};
+
+	return answer(c, call, &request, ret_body, err);
+}
+
+/* An event that arrives twice is answered with AlreadyExists, which is as good as success: it may be replayed. */
+bool
+kube_post(struct kube_client *c, struct call *call, struct str path, enum http_class class,
+          struct str body, struct str *ret_body, struct error *err)
+{
+	struct http_request request = {
+		.method = HTTP_POST,
+		.class = class,
+		.target = path,
+		.content_type = "application/json",
+		.body = body,
+		.can_replay = class == HTTP_BACKGROUND,
+	};
+
+	return answer(c, call, &request, ret_body, err);
+}
+
+/* Sets counts and texts to given values: twice is the same as once. */
+bool
+kube_patch_background(struct kube_client *c, struct call *call, struct str path, struct str body,
+                      struct error *err)
+{
+	struct http_request request = {
+		.method = HTTP_PATCH,
+		.class = HTTP_BACKGROUND,
+		.target = path,
+		.accept = ACCEPT_META,
+		.content_type = patch_type(KUBE_PATCH_STRATEGIC),
+		.body = body,
+		.can_replay = true,
+	};
+
+	return answer(c, call, &request, /*ret_body=*/NULL, err);
+}
+
+/* With the UID named, the worst a second one can do is to find nothing. */
+bool
+kube_delete(struct kube_client *c, struct call *call, struct str path, struct str uid,
+            struct error *err)
+{
+	CLEANUP(buf_fini) struct buf body = BUF_INIT(MAX_DELETE_BODY);
+	struct http_request request = {
+		.method = HTTP_DELETE,
+		.target = path,
+		.accept = ACCEPT_META,
+		.content_type = "application/json",
+		.can_replay = true,
+	};
+
+	assert(uid.len > 0);
+	buf_add_c(&body,
+	          "{\"kind\":\"DeleteOptions\",\"apiVersion\":\"v1\",\"preconditions\":{\"uid\":");
+	json_add_str(&body, uid);
+	buf_add_c(&body, "}}");
+	if (!buf_ok(&body))
+		return err_set(err, ERR_INVALID, "DELETE %" STR_FMT ": the UID is too long",
+		               STR_ARG(path));
+	request.body = buf_str(&body);
+	return answer(c, call, &request, /*ret_body=*/NULL, err);
+}
+
+/* --- start-up -------------------------------------------------------------------------------------- */
+
+static bool
+is_healthy(struct kube_client *c, struct call *call, struct error *err)
+{
+	CLEANUP(http_response_fini) struct http_response response = HTTP_RESPONSE_INIT;
+	struct http_request request = { .method = HTTP_GET,
+		                        .target = STR("/healthz"),
+		                        .accept = "*/*" };
+
+	if (!attempt(c, call, &request, &response, err))
+		return false;
+	return response.status == 200 ||
+	       kube_status_error(err, &request, response.status, response.retry_after_ms,
+	                         buf_str(&response.body));
+}
+
+static bool
+give_up(int64_t timeout_ms, struct error *err)
+{
+	char memory[32] = "";
+	struct buf duration = BUF_FIXED(memory);
+
+	clock_format_duration(&duration, timeout_ms * NS_PER_MS);
+	return err_wrap(err, "the API server was not healthy for %s", memory);
+}
+
+bool
+kube_wait_healthy(struct kube_client *c, struct call *call, int64_t timeout_ms, struct error *err)
+{
+	int64_t end_ns = clock_deadline(clock_mono(c->clock), timeout_ms * NS_PER_MS);
+	struct call part = *call;
+
+	prepare_metrics();
+	if (end_ns < part.deadline_mono_ns)
+		part.deadline_mono_ns = end_ns;
+	while (!is_healthy(c, &part, err)) {
+		if (err->code == ERR_CANCELLED)
+			return false;
+		if (clock_deadline(clock_mono(c->clock), HEALTH_EVERY_NS) >= part.deadline_mono_ns)
+			return give_up(timeout_ms, err);
+		if (!cancel_sleep(call->cancel, call->clock, HEALTH_EVERY_NS, err))
+			return false;
+	}
+	return true;
+}
