@@ -1,0 +1,561 @@
+/* kube/config.c: see config.h.
+ *
+ * Only the current context with its cluster and its user is looked at. The others may name files of another
+ * machine or need plugins we do not have, and kubectl does not mind them either.
+ *
+ * Reading goes on after a problem wherever that makes sense.
+ */
+#include "kube/config.h"
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "kube/config_entry.h"
+#include "net/url.h"
+
+#define POD_FOLDER "/var/run/secrets/kubernetes.io/serviceaccount"
+
+#define INSTEAD "use a client certificate, token or tokenFile"
+
+/* --- the server ------------------------------------------------------------------------------------ */
+
+/* Puts the scheme and the host where they are left out: "host:6443", "https://:6443". */
+static void
+complete_url(struct buf *b, struct str text, bool has_scheme, bool has_tls)
+{
+	struct str rest = text;
+
+	if (!has_scheme)
+		buf_add_c(b, has_tls ? "https://" : "http://");
+	for (bool in_scheme = has_scheme; in_scheme; rest = str_skip(rest, 1)) {
+		buf_add_str(b, str_head(rest, 1));
+		in_scheme = !str_ends(buf_str(b), STR("://"));
+	}
+	if (rest.len == 0 || rest.ptr[0] == ':')
+		buf_add_c(b, "localhost");
+	buf_add_str(b, rest);
+}
+
+static bool
+parse_server(struct str text, bool has_tls, struct arena *arena, struct str *ret, struct error *err)
+{
+	CLEANUP(buf_fini) struct buf full = BUF_INIT(LIMIT_HTTP_URL);
+	bool has_scheme = str_contains(text, STR("://")), is_v6;
+	struct url url;
+
+	complete_url(&full, text, has_scheme, has_tls);
+	if (!buf_ok(&full))
+		return err_set(err, ERR_INVALID, "longer than %zu bytes", LIMIT_HTTP_URL);
+	if (!url_parse(buf_str(&full), &url, err))
+		return false;
+	if (!str_eq_c(url.scheme, "https") && !str_eq_c(url.scheme, "http"))
+		return err_set(err, ERR_INVALID, "must be http or https, not %" STR_FMT,
+		               STR_ARG(url.scheme));
+	if (!has_scheme && url.path.len)
+		return err_set(err, ERR_INVALID, "must be a URL or host:port");
+	if (url.has_userinfo)
+		return err_set(err, ERR_INVALID, "must not hold a user name or password");
+	is_v6 = str_index(url.host, ':') >= 0;
+	*ret = arena_printf(arena, "%" STR_FMT "://%s%" STR_FMT "%s:%d%" STR_FMT,
+	                    STR_ARG(url.scheme), is_v6 ? "[" : "", STR_ARG(url.host),
+	                    is_v6 ? "]" : "", url.port, STR_ARG(url.path));
+	return true;
+}
+
+/* Without a scheme, anything that only makes sense with TLS tells which one is meant. */
+static bool
+is_tls_wanted(const struct kube_config *config)
+{
+	return config->ca_pem.len || config->cert_pem.len || config->is_insecure;
+}
+
+static void
+load_master(struct config_loader *l, const char *master)
+{
+	struct error err;
+
+	l->config->tls_server_name = STR_EMPTY;
+	if (!parse_server(str_c(master), is_tls_wanted(l->config), &l->config->arena,
+	                  &l->config->server, &err))
+		loader_problem(l, ERR_INVALID, "--master: %s", err.msg);
+}
+
+/* --- cluster --------------------------------------------------------------------------------------- */
+
+static void
+load_proxy(const struct config_entry *e)
+{
+	struct str text = entry_text(e, "proxy-url");
+	struct error err;
+	struct url url;
+
+	if (text.len == 0)
+		return;
+	if (!url_parse(text, &url, &err))
+		entry_problem(e, "proxy-url", ERR_INVALID, "%s", err.msg);
+	else if (str_eq_c(url.scheme, "socks5"))
+		entry_problem(
+			e, "proxy-url", ERR_UNSUPPORTED,
+			"SOCKS proxies are not supported by this version; use an http or https proxy");
+	e->loader->config->proxy_url = arena_str(&e->loader->config->arena, text);
+}
+
+static void
+load_ca(const struct config_entry *e)
+{
+	CLEANUP(buf_wipe) struct buf pem = BUF_INIT(LIMIT_CREDENTIAL);
+	struct kube_config *config = e->loader->config;
+
+	config->is_insecure = entry_is_true(e, "insecure-skip-tls-verify");
+	if (config->is_insecure &&
+	    (entry_has(e, "certificate-authority") || entry_has(e, "certificate-authority-data")))
+		entry_problem(e, "insecure-skip-tls-verify", ERR_INVALID,
+		              "cannot be combined with a certificate authority");
+	if (entry_pem(e, "certificate-authority", "-----BEGIN CERTIFICATE-----", &pem,
+	              &config->ca_file))
+		config->ca_pem = arena_str(&config->arena, buf_str(&pem));
+}
+
+/* After the user: whether a client certificate is given decides about the scheme. */
+static void
+load_server(const struct config_entry *e)
+{
+	struct kube_config *config = e->loader->config;
+	struct str text = entry_text(e, "server");
+	struct error err;
+
+	if (text.len == 0)
+		entry_problem(e, "server", ERR_INVALID, "not set");
+	else if (!parse_server(text, is_tls_wanted(config), &config->arena, &config->server, &err))
+		entry_problem(e, "server", ERR_INVALID, "%s", err.msg);
+	config->tls_server_name = arena_str(&config->arena, entry_text(e, "tls-server-name"));
+}
+
+/* --- user ------------------------------------------------------------------------------------------ */
+
+static void
+load_certificate(const struct config_entry *e)
+{
+	CLEANUP(buf_wipe)
+	struct buf cert = BUF_INIT(LIMIT_CREDENTIAL), key = BUF_INIT(LIMIT_CREDENTIAL);
+	struct kube_config *config = e->loader->config;
+	bool has_cert = entry_has(e, "client-certificate") ||
+	                entry_has(e, "client-certificate-data");
+	bool has_key = entry_has(e, "client-key") || entry_has(e, "client-key-data");
+
+	if (has_cert && !has_key)
+		entry_problem(e, "client-certificate", ERR_INVALID, "has no client-key");
+	if (has_key && !has_cert)
+		entry_problem(e, "client-key", ERR_INVALID, "has no client-certificate");
+	if (entry_pem(e, "client-certificate", "-----BEGIN CERTIFICATE-----", &cert,
+	              &config->cert_file))
+		config->cert_pem = arena_str(&config->arena, buf_str(&cert));
+	if (entry_pem(e, "client-key", "PRIVATE KEY-----", &key, &config->key_file))
+		secret_set(&config->key_pem, buf_str(&key));
+}
+
+/* Reads a token only to see that it is there: credentials.c keeps it fresh. */
+static bool
+check_token_file(const char *path, struct error *err)
+{
+	CLEANUP(buf_wipe) struct buf token = BUF_INIT(LIMIT_CREDENTIAL);
+
+	if (!file_read(path, &token, err))
+		return false;
+	if (str_trim(buf_str(&token)).len == 0)
+		return err_set(err, ERR_INVALID, "%s is empty", path);
+	return true;
+}
+
+static void
+load_token(const struct config_entry *e)
+{
+	struct kube_config *config = e->loader->config;
+	struct str token = str_trim(entry_text(e, "token"));
+	struct error err;
+
+	config->token_file = entry_path(e, "tokenFile");
+	if (config->token_file.len == 0 && token.len)
+		secret_set(&config->token, token);
+	else if (config->token_file.len && !check_token_file(config->token_file.ptr, &err))
+		entry_problem(e, "tokenFile", ERR_INVALID, "%s", err.msg);
+}
+
+static void
+load_basic(const struct config_entry *e)
+{
+	struct kube_config *config = e->loader->config;
+	struct str password = entry_text(e, "password");
+
+	config->username = arena_str(&config->arena, entry_text(e, "username"));
+	if (password.len)
+		secret_set(&config->password, password);
+	if ((config->username.len || password.len) &&
+	    (entry_has(e, "token") || entry_has(e, "tokenFile")))
+		entry_problem(e, "username", ERR_INVALID,
+		              "more than one authentication method: token and basic");
+}
+
+/* A plugin beside a static credential is never run, so it does not matter that we could not. */
+static void
+refuse_plugins(const struct config_entry *e)
+{
+	static const char *const statics[] = { "token", "tokenFile", "client-certificate",
+		                               "client-certificate-data", "username" };
+	bool has_static = false;
+
+	for (size_t i = 0; i < ARRAY_LEN(statics); i++)
+		has_static |= entry_has(e, statics[i]);
+	if (entry_has(e, "exec") && entry_has(e, "auth-provider"))
+		entry_problem(e, "exec", ERR_INVALID, "cannot be combined with auth-provider");
+	else if (entry_has(e, "exec") && !has_static)
+		entry_problem(
+			e, "exec", ERR_UNSUPPORTED,
+			"exec credential plugins are not supported by this version; " INSTEAD);
+	else if (entry_has(e, "auth-provider"))
+		entry_problem(e, "auth-provider", ERR_UNSUPPORTED, "not supported; " INSTEAD);
+}
+
+static void
+refuse_impersonation(const struct config_entry *e)
+{
+	static const char *const keys[] = { "as", "as-uid", "as-groups", "as-user-extra" };
+
+	for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
+		if (!entry_has(e, keys[i]))
+			continue;
+		entry_problem(
+			e, keys[i], ERR_UNSUPPORTED,
+			"impersonation is not supported by this version; give the user itself the rights");
+		return;
+	}
+}
+
+static void
+load_user(const struct config_entry *e)
+{
+	load_certificate(e);
+	load_token(e);
+	load_basic(e);
+	refuse_plugins(e);
+	refuse_impersonation(e);
+}
+
+/* --- the document ---------------------------------------------------------------------------------- */
+
+/* The value of `key` in an element of a list; a missing one counts as empty. */
+static const struct yaml_node *
+entry_map(struct config_loader *l, const char *list, struct str name, const struct yaml_node *item,
+          const char *key)
+{
+	static const struct yaml_node nothing = { .kind = YAML_NULL };
+	const struct yaml_node *map = yaml_get(item, str_c(key));
+
+	if (map && map->kind == YAML_MAP)
+		return map;
+	if (map && map->kind != YAML_NULL)
+		loader_problem(l, ERR_INVALID, "%s[%" STR_FMT "].%s: must be a map, not a %s", list,
+		               STR_ARG(name), key, yaml_kind_name(map));
+	return &nothing;
+}
+
+/* Finds a name in clusters, users or contexts: the first one of several. False when it is not there. */
+static bool
+find_entry(struct config_loader *l, const struct yaml_node *doc, const char *list, const char *key,
+           struct str name, struct config_entry *ret)
+{
+	const struct yaml_node *items = yaml_get(doc, str_c(list));
+
+	if (items && items->kind != YAML_LIST && items->kind != YAML_NULL)
+		loader_problem(l, ERR_INVALID, "%s: must be a list, not a %s", list,
+		               yaml_kind_name(items));
+	for (size_t i = 0; items && items->kind == YAML_LIST && i < items->n; i++) {
+		const struct yaml_node *found = yaml_get(&items->items[i], STR("name"));
+
+		if (!found || found->kind != YAML_SCALAR || !str_eq(found->text, name))
+			continue;
+		*ret = (struct config_entry){ l, list, name,
+			                      entry_map(l, list, name, &items->items[i], key) };
+		return true;
+	}
+	return false;
+}
+
+static bool
+is_dns_label(struct str s)
+{
+	if (s.len == 0 || s.len > 63 || s.ptr[0] == '-' || s.ptr[s.len - 1] == '-')
+		return false;
+	for (size_t i = 0; i < s.len; i++) {
+		char c = s.ptr[i];
+
+		if (!(c >= 'a' && c <= 'z') && !(c >= '0' && c <= '9') && c != '-')
+			return false;
+	}
+	return true;
+}
+
+static void
+load_namespace(const struct config_entry *context)
+{
+	struct str namespace = entry_text(context, "namespace");
+
+	if (namespace.len == 0)
+		return;
+	if (!is_dns_label(namespace))
+		entry_problem(context, "namespace", ERR_INVALID,
+		              "\"%" STR_FMT "\" is not a name of a namespace", STR_ARG(namespace));
+	context->loader->config->namespace = arena_str(&context->loader->config->arena, namespace);
+}
+
+/* What a context says about `key` ("cluster"), looked up in `list` ("clusters"). */
+static bool
+follow(const struct config_entry *context, const struct yaml_node *doc, const char *list,
+       const char *key, struct config_entry *ret)
+{
+	struct str name = entry_text(context, key);
+
+	if (name.len == 0)
+		entry_problem(context, key, ERR_INVALID, "not set");
+	else if (find_entry(context->loader, doc, list, key, name, ret))
+		return true;
+	else
+		entry_problem(context, key, ERR_INVALID, "\"%" STR_FMT "\" is not in %s",
+		              STR_ARG(name), list);
+	return false;
+}
+
+static void
+load_context(const struct config_entry *context, const struct yaml_node *doc, bool has_master)
+{
+	struct config_entry cluster, user;
+	bool has_cluster;
+
+	load_namespace(context);
+	has_cluster = follow(context, doc, "clusters", "cluster", &cluster);
+	if (has_cluster) {
+		load_ca(&cluster);
+		load_proxy(&cluster);
+	}
+	if (follow(context, doc, "users", "user", &user))
+		load_user(&user);
+	if (has_cluster && !has_master)
+		load_server(&cluster);
+}
+
+/* Catches --kubeconfig=deployment.yaml. */
+static void
+check_head(struct config_loader *l, const struct yaml_node *doc)
+{
+	static const char *const expected[][2] = { { "apiVersion", "v1" }, { "kind", "Config" } };
+
+	for (size_t i = 0; i < ARRAY_LEN(expected); i++) {
+		const struct yaml_node *node = yaml_get(doc, str_c(expected[i][0]));
+
+		if (node && node->kind == YAML_SCALAR && node->text.len &&
+		    !str_eq_c(node->text, expected[i][1]))
+			loader_problem(l, ERR_INVALID, "%s: \"%" STR_FMT "\" is not \"%s\"",
+			               expected[i][0], STR_ARG(node->text), expected[i][1]);
+	}
+}
+
+static void
+load_document(struct config_loader *l, const struct yaml_node *doc, const char *master)
+{
+	const struct yaml_node *current = yaml_get(doc, STR("current-context"));
+	struct config_entry context;
+
+	check_head(l, doc);
+	if (doc->kind != YAML_MAP && doc->kind != YAML_NULL)
+		loader_problem(l, ERR_INVALID, "must be a map, not a %s", yaml_kind_name(doc));
+	else if (!current || current->kind != YAML_SCALAR || current->text.len == 0) {
+		if (!master)
+			loader_problem(
+				l, ERR_INVALID,
+				"current-context: not set, no configuration has been provided");
+	} else if (!find_entry(l, doc, "contexts", "context", current->text, &context))
+		loader_problem(l, ERR_INVALID,
+		               "current-context: \"%" STR_FMT "\" is not in contexts",
+		               STR_ARG(current->text));
+	else
+		load_context(&context, doc, master);
+	if (master)
+		load_master(l, master);
+}
+
+/* The tree holds tokens and keys; it lives in the arena, which nobody else reads. */
+static void
+wipe(const struct yaml_node *node)
+{
+	if (node->kind == YAML_SCALAR)
+		explicit_bzero((char *)(uintptr_t)node->text.ptr, node->text.len);
+	for (size_t i = 0; (node->kind == YAML_LIST || node->kind == YAML_MAP) && i < node->n; i++)
+		wipe(&node->items[i]);
+}
+
+static bool
+load_file(struct config_loader *l, const char *master)
+{
+	CLEANUP(buf_wipe) struct buf text = BUF_INIT(LIMIT_KUBECONFIG);
+	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
+	struct yaml_node doc;
+	struct error err;
+	int line = 0;
+
+	if (!file_read(l->file, &text, &err)) {
+		loader_problem(l, err.code, "%s", err.msg);
+	} else if (!yaml_parse(buf_str(&text), &arena, &doc, &line, &err)) {
+		loader_problem(l, err.code, "line %d: %s", line, err.msg);
+	} else {
+		load_document(l, &doc, master);
+		wipe(&doc);
+	}
+	return loader_conclude(l);
+}
+
+/* --- inside a pod ---------------------------------------------------------------------------------- */
+
+static struct str
+pod_path(struct kube_config *config, const char *folder, const char *name)
+{
+	return arena_printf(&config->arena, "%s/%s", folder ? folder : POD_FOLDER, name);
+}
+
+static bool
+pod_server(struct kube_config *config, struct error *err)
+{
+	struct str host = str_c(getenv("KUBERNETES_SERVICE_HOST"));
+	struct str port = str_c(getenv("KUBERNETES_SERVICE_PORT"));
+	bool is_v6 = str_index(host, ':') >= 0;
+	struct str url;
+
+	if (host.len == 0 || port.len == 0)
+		return err_set(
+			err, ERR_NOT_FOUND,
+			"no configuration has been provided: neither --kubeconfig nor --master is given, and "
+			"this is not a pod (KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set)");
+	url = arena_printf(&config->arena, "https://%s%" STR_FMT "%s:%" STR_FMT, is_v6 ? "[" : "",
+	                   STR_ARG(host), is_v6 ? "]" : "", STR_ARG(port));
+	if (!parse_server(url, /*has_tls=*/true, &config->arena, &config->server, err))
+		return err_wrap(err, "KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT");
+	return true;
+}
+
+static void
+pod_ca(struct kube_config *config, const char *folder)
+{
+	CLEANUP(buf_fini) struct buf pem = BUF_INIT(LIMIT_CREDENTIAL);
+	struct str path = pod_path(config, folder, "ca.crt");
+	struct error err;
+
+	if (!file_read(path.ptr, &pem, &err)) {
+		log_warn("no certificate authority of the cluster, trusting the system's",
+		         LOG_ERR(&err));
+	} else if (!str_contains(buf_str(&pem), STR("-----BEGIN CERTIFICATE-----"))) {
+		log_warn("no certificate in the cluster's authority, trusting the system's",
+		         LOG_STR("file", path));
+	} else {
+		config->ca_pem = arena_str(&config->arena, buf_str(&pem));
+		config->ca_file = path;
+	}
+}
+
+static void
+pod_namespace(struct kube_config *config, const char *folder)
+{
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(LIMIT_NAME);
+	struct str namespace = str_c(getenv("POD_NAMESPACE"));
+	struct error err;
+
+	if (namespace.len == 0 && file_read(pod_path(config, folder, "namespace").ptr, &text, &err))
+	namespace = str_trim(buf_str(&text));
+	if (namespace.len)
+		config->namespace = arena_str(&config->arena, namespace);
+}
+
+static bool
+load_pod(struct kube_config *config, const char *folder, struct error *err)
+{
+	if (!pod_server(config, err))
+		return false;
+	config->is_in_cluster = true;
+	config->token_file = pod_path(config, folder, "token");
+	if (!check_token_file(config->token_file.ptr, err))
+		return err_wrap(err, "token of the service account");
+	pod_ca(config, folder);
+	pod_namespace(config, folder);
+	return true;
+}
+
+/* --- the whole ------------------------------------------------------------------------------------- */
+
+static struct kube_config *
+config_new(void)
+{
+	struct kube_config *config = xcalloc(1, sizeof(*config));
+	struct str *const texts[] = { &config->server,    &config->tls_server_name,
+		                      &config->proxy_url, &config->ca_pem,
+		                      &config->cert_pem,  &config->token_file,
+		                      &config->username,  &config->ca_file,
+		                      &config->cert_file, &config->key_file };
+
+	for (size_t i = 0; i < ARRAY_LEN(texts); i++)
+		*texts[i] = STR_EMPTY;
+	config->namespace = STR("default");
+	return config;
+}
+
+static const char *
+null_if_empty(const char *text)
+{
+	return text && text[0] ? text : NULL;
+}
+
+/* One problem, without a file that it could be in. */
+static bool
+report(struct buf *problems, struct error *err)
+{
+	if (problems)
+		buf_addf(problems, "%s\n", err->msg);
+	return false;
+}
+
+bool
+kube_config_load(const struct kube_config_source *source, struct kube_config **ret,
+                 struct buf *problems, struct error *err)
+{
+	CLEANUP(kube_config_freep) struct kube_config *config = config_new();
+	const char *file = null_if_empty(source->kubeconfig),
+		   *master = null_if_empty(source->master);
+	struct config_loader l = {
+		.config = config, .file = file, .problems = problems, .err = err
+	};
+
+	if (file) {
+		if (!load_file(&l, master))
+			return false;
+	} else if (master) {
+		if (!parse_server(str_c(master), /*has_tls=*/false, &config->arena, &config->server,
+		                  err)) {
+			err_wrap(err, "--master");
+			return report(problems, err);
+		}
+	} else if (!load_pod(config, source->in_cluster_folder, err)) {
+		return report(problems, err);
+	}
+	*ret = TAKE(config);
+	return true;
+}
+
+void
+kube_config_free(struct kube_config *config)
+{
+	if (!config)
+		return;
+	secret_fini(&config->key_pem);
+	secret_fini(&config->token);
+	secret_fini(&config->password);
+	arena_fini(&config->arena);
+	free(config);
+}

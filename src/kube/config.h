@@ -1,0 +1,52 @@
+/* kube/config.h: how to reach the API server, and as whom.
+ *
+ * From --kubeconfig and --master, or from inside a pod. A CCM does not read $KUBECONFIG (kube-client.md 1.2).
+ * All problems of a file are collected, so that one look fixes them all. Unknown keys are ignored, as every
+ * Kubernetes client does.
+ */
+#ifndef CCMD_KUBE_CONFIG_H
+#define CCMD_KUBE_CONFIG_H
+
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/error.h"
+#include "base/secret.h"
+
+struct kube_config {
+	struct arena arena;          /* owns every view below */
+	struct str server;           /* "https://host:port[/prefix]", without a trailing slash */
+	struct str tls_server_name;  /* empty: the server's host */
+	struct str proxy_url;        /* empty: as the environment says */
+	bool is_insecure;            /* no verification of the server */
+	struct str ca_pem;           /* empty: the system's trust store */
+	struct str cert_pem;         /* empty: none */
+	struct secret key_pem;
+	struct secret token;         /* none when token_file is set */
+	struct str token_file;       /* absolute or relative to the working folder; empty: none */
+	struct str username;         /* empty: none */
+	struct secret password;
+	struct str namespace;        /* ours: the context's, or the pod's; "default" */
+	/* where PEM data came from, for re-reading; empty: inline */
+	struct str ca_file, cert_file, key_file;
+	bool is_in_cluster;
+};
+
+struct kube_config_source {
+	const char *kubeconfig; /* --kubeconfig; NULL or "": none */
+	const char *master;     /* --master: replaces the server, and clears tls-server-name; NULL or "": none */
+	/* for tests: where a pod's files are; NULL: /var/run/secrets/kubernetes.io/serviceaccount */
+	const char *in_cluster_folder;
+};
+
+/** Loads and validates. On failure err has the first problem (and "and N more"), and all of them are in
+ * problems, a line each, "FILE: what is wrong"; problems may be NULL.
+ *
+ * ERR_NOT_FOUND   the file is missing, or neither file nor pod environment is there ("no configuration has been
+ *                 provided")
+ * ERR_INVALID     anything in it that cannot work; ERR_UNSUPPORTED: exec plugins, auth-provider */
+NODISCARD bool kube_config_load(const struct kube_config_source *source, struct kube_config **ret,
+                                struct buf *problems, struct error *err);
+void kube_config_free(struct kube_config *);
+DEFINE_CLEANUP(struct kube_config, kube_config_free)
+
+#endif

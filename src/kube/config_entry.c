@@ -1,0 +1,219 @@
+/* kube/config_entry.c: see config_entry.h. */
+#include "kube/config_entry.h"
+
+#include <stdarg.h>
+
+#include "base/file.h"
+#include "base/limits.h"
+
+/* --- problems -------------------------------------------------------------------------------------- */
+
+/* Names in the file may hold anything, and a problem is one line. */
+static void
+clean(struct buf *text)
+{
+	for (size_t i = 0; i < text->len; i++) {
+		if ((unsigned char)text->ptr[i] < ' ' || text->ptr[i] == 0x7f)
+			text->ptr[i] = '?';
+	}
+}
+
+void
+loader_problem(struct config_loader *l, enum err_code code, const char *fmt, ...)
+{
+	char memory[ERR_MSG_SIZE] = "";
+	struct buf text = BUF_FIXED(memory);
+	va_list args;
+
+	va_start(args, fmt);
+	buf_addv(&text, fmt, args);
+	va_end(args);
+	clean(&text);
+	if (l->n_problems == 0)
+		err_set(l->err, code, "%s: %s", l->file, memory);
+	if (l->problems && l->n_problems < LIMIT_PROBLEMS)
+		buf_addf(l->problems, "%s: %s\n", l->file, memory);
+	l->n_problems++;
+}
+
+void
+entry_problem(const struct config_entry *e, const char *key, enum err_code code, const char *fmt,
+              ...)
+{
+	char memory[ERR_MSG_SIZE] = "";
+	struct buf text = BUF_FIXED(memory);
+	va_list args;
+
+	va_start(args, fmt);
+	buf_addv(&text, fmt, args);
+	va_end(args);
+	loader_problem(e->loader, code, "%s[%" STR_FMT "].%s: %s", e->list, STR_ARG(e->name), key,
+	               memory);
+}
+
+bool
+loader_conclude(struct config_loader *l)
+{
+	size_t hidden = l->n_problems > LIMIT_PROBLEMS ? l->n_problems - LIMIT_PROBLEMS : 0;
+	struct error first;
+
+	if (l->n_problems == 0)
+		return true;
+	if (l->problems && hidden)
+		buf_addf(l->problems, "%s: %zu more problems\n", l->file, hidden);
+	first = *l->err;
+	if (l->n_problems > 1)
+		err_set(l->err, first.code, "%s (and %zu more)", first.msg, l->n_problems - 1);
+	return false;
+}
+
+/* --- values of an entry ---------------------------------------------------------------------------- */
+
+struct str
+entry_text(const struct config_entry *e, const char *key)
+{
+	const struct yaml_node *node = yaml_get(e->map, str_c(key));
+
+	if (!node || node->kind == YAML_NULL)
+		return STR_EMPTY;
+	if (node->kind != YAML_SCALAR) {
+		entry_problem(e, key, ERR_INVALID, "must be a string, not a %s",
+		              yaml_kind_name(node));
+		return STR_EMPTY;
+	}
+	return node->text;
+}
+
+bool
+entry_is_true(const struct config_entry *e, const char *key)
+{
+	const struct yaml_node *node = yaml_get(e->map, str_c(key));
+	bool value = false;
+
+	if (!node || node->kind == YAML_NULL)
+		return false;
+	if (!yaml_to_bool(node, /*allow_yaml11=*/true, &value))
+		entry_problem(e, key, ERR_INVALID, "must be true or false, not a %s",
+		              yaml_kind_name(node));
+	return value;
+}
+
+bool
+entry_has(const struct config_entry *e, const char *key)
+{
+	const struct yaml_node *node = yaml_get(e->map, str_c(key));
+
+	if (!node || node->kind == YAML_NULL)
+		return false;
+	return node->kind == YAML_SCALAR ? node->text.len > 0 : node->n > 0;
+}
+
+struct str
+entry_path(const struct config_entry *e, const char *key)
+{
+	CLEANUP(buf_fini) struct buf path = BUF_INIT(KIB(8));
+	struct str text = entry_text(e, key);
+
+	if (text.len == 0)
+		return STR_EMPTY;
+	file_join(&path, file_folder(str_c(e->loader->file)), text);
+	return arena_str(&e->loader->config->arena, buf_str(&path));
+}
+
+/* --- base64 and PEM -------------------------------------------------------------------------------- */
+
+/* The value of a base64 digit, -1 for anything else. */
+static int
+base64_value(char c)
+{
+	if (c >= 'A' && c <= 'Z')
+		return c - 'A';
+	if (c >= 'a' && c <= 'z')
+		return c - 'a' + 26;
+	if (c >= '0' && c <= '9')
+		return c - '0' + 52;
+	if (c == '+')
+		return 62;
+	return c == '/' ? 63 : -1;
+}
+
+static bool
+is_space(char c)
+{
+	return c == ' ' || c == '\t' || c == '\n' || c == '\r';
+}
+
+/* The standard alphabet with padding; white space anywhere, as long values are often folded. Bits left over
+ * before the padding are not looked at, as in Go. */
+static bool
+base64_decode(struct str text, struct buf *ret)
+{
+	unsigned bits = 0, n_digits = 0, n_padding = 0;
+
+	for (size_t i = 0; i < text.len; i++) {
+		int value = base64_value(text.ptr[i]);
+
+		if (is_space(text.ptr[i]))
+			continue;
+		if (text.ptr[i] == '=') {
+			n_padding++;
+			continue;
+		}
+		if (value < 0 || n_padding)
+			return false;
+		bits = bits << 6 | (unsigned)value;
+		if (n_digits++ % 4)
+			buf_add_char(ret, (char)(bits >> (6 - 2 * ((n_digits - 1) % 4))));
+	}
+	return n_padding <= 2 && n_digits % 4 != 1 && (n_digits + n_padding) % 4 == 0;
+}
+
+static bool
+read_pem(const struct config_entry *e, const char *key, struct str path, struct buf *pem)
+{
+	struct error err;
+
+	if (file_read(path.ptr, pem, &err))
+		return true;
+	entry_problem(e, key, ERR_INVALID, "%s", err.msg);
+	return false;
+}
+
+static bool
+decode_pem(const struct config_entry *e, const char *key, struct str data, struct buf *pem)
+{
+	bool is_base64 = base64_decode(data, pem);
+
+	if (is_base64 && buf_ok(pem))
+		return true;
+	if (is_base64)
+		entry_problem(e, key, ERR_INVALID, "larger than %zu kB", LIMIT_CREDENTIAL / 1024);
+	else
+		entry_problem(e, key, ERR_INVALID, "not valid base64");
+	return false;
+}
+
+bool
+entry_pem(const struct config_entry *e, const char *key, const char *marker, struct buf *pem,
+          struct str *ret_file)
+{
+	struct arena *arena = &e->loader->config->arena;
+	const char *data_key = arena_printf(arena, "%s-data", key).ptr;
+	struct str path = entry_path(e, key), data = entry_text(e, data_key);
+
+	if (path.len && data.len) {
+		entry_problem(e, key, ERR_INVALID, "cannot be combined with %s", data_key);
+		return false;
+	}
+	if (!path.len && !data.len)
+		return false;
+	if (path.len ? !read_pem(e, key, path, pem) : !decode_pem(e, data_key, data, pem))
+		return false;
+	if (!str_contains(buf_str(pem), str_c(marker))) {
+		entry_problem(e, path.len ? key : data_key, ERR_INVALID,
+		              "no PEM block \"%s\" in it", marker);
+		return false;
+	}
+	*ret_file = path;
+	return true;
+}
