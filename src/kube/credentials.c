@@ -1,0 +1,223 @@
+/* kube/credentials.c: see credentials.h.
+ *
+ * Ages are counted on the clock that goes on while the machine is suspended: a token may have expired meanwhile.
+ * The kubelet renews a projected token at 80 % of its life, so 50 s between reads is far more often than needed.
+ */
+#include "kube/credentials.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/thread.h"
+
+#define READ_EVERY_NS (50 * NS_PER_SEC)
+#define READ_AGAIN_NS (5 * NS_PER_SEC) /* after a read that failed */
+#define WARN_EVERY_NS (60 * NS_PER_SEC)
+
+struct credentials {
+	struct http_auth auth;
+	const struct kube_config *config;
+	struct clock *clock;
+	bool is_plain; /* http: nothing is ever sent */
+	pthread_mutex_t mu;
+	struct secret token;  /* mu */
+	uint64_t generation;  /* mu; goes up with each other token */
+	int64_t next_read_ns; /* mu; boot */
+	int64_t next_warn_ns; /* mu; boot */
+};
+
+/* --- the token file -------------------------------------------------------------------------------- */
+
+/* What can stand in a header: nothing that ends a line or a word. */
+static bool
+is_header_safe(struct str token)
+{
+	for (size_t i = 0; i < token.len; i++) {
+		if (token.ptr[i] <= ' ' || token.ptr[i] > '~')
+			return false;
+	}
+	return true;
+}
+
+static bool
+read_token(const struct credentials *c, struct secret *ret, struct error *err)
+{
+	CLEANUP(buf_wipe) struct buf text = BUF_INIT(LIMIT_CREDENTIAL);
+	const char *path = c->config->token_file.ptr;
+	struct str token;
+
+	if (!file_read(path, &text, err))
+		return false;
+	token = str_trim(buf_str(&text));
+	if (token.len == 0)
+		return err_set(err, ERR_INVALID, "token file %s is empty", path);
+	if (!is_header_safe(token))
+		return err_set(err, ERR_INVALID, "token file %s holds characters that no token has",
+		               path);
+	secret_set(ret, token);
+	return true;
+}
+
+static void
+warn_unread(struct credentials *c, int64_t now_ns, const struct error *err)
+{
+	if (now_ns < c->next_warn_ns)
+		return;
+	c->next_warn_ns = now_ns + WARN_EVERY_NS;
+	log_warn("token cannot be read again, keeping the last one", LOG_ERR(err));
+}
+
+/* Reads the file now. True when the token is another one. Called with mu held. */
+static bool
+refresh(struct credentials *c)
+{
+	CLEANUP(secret_fini) struct secret token = SECRET_NONE;
+	int64_t now_ns = clock_boot(c->clock);
+	struct error err;
+
+	if (!read_token(c, &token, &err)) {
+		c->next_read_ns = now_ns + READ_AGAIN_NS;
+		warn_unread(c, now_ns, &err);
+		return false;
+	}
+	c->next_read_ns = now_ns + READ_EVERY_NS;
+	if (secret_eq(&c->token, &token))
+		return false;
+	secret_set(&c->token, secret_expose(&token));
+	c->generation++;
+	return true;
+}
+
+/* --- struct http_auth ------------------------------------------------------------------------------ */
+
+/* Appends text in base64. */
+static void
+add_base64(struct buf *b, struct str text)
+{
+	static const char digits[] =
+		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+	for (; text.len; text = str_skip(text, 3)) {
+		size_t n = text.len < 3 ? text.len : 3;
+		unsigned bits = 0;
+
+		for (size_t i = 0; i < 3; i++)
+			bits = bits << 8 | (i < n ? (unsigned char)text.ptr[i] : 0);
+		for (size_t i = 0; i < 4; i++)
+			buf_add_char(b, i <= n ? digits[bits >> (18 - 6 * i) & 63] : '=');
+	}
+}
+
+static void
+add_basic(struct buf *b, const struct kube_config *config)
+{
+	CLEANUP(buf_wipe) struct buf pair = BUF_INIT(LIMIT_KUBECONFIG);
+
+	buf_add_str(&pair, config->username);
+	buf_add_char(&pair, ':');
+	buf_add_str(&pair, secret_expose(&config->password));
+	buf_add_c(b, "Basic ");
+	add_base64(b, buf_str(&pair));
+}
+
+static bool
+has_basic(const struct kube_config *config)
+{
+	return config->username.len || secret_is_set(&config->password);
+}
+
+static bool
+authorize(struct http_auth *auth, struct buf *ret, uint64_t *ret_generation,
+          struct error *err UNUSED)
+{
+	struct credentials *c = CONTAINER_OF(auth, struct credentials, auth);
+	WITH_LOCK(&c->mu);
+
+	if (!c->is_plain && c->config->token_file.len && clock_boot(c->clock) >= c->next_read_ns)
+		(void)refresh(c);
+	*ret_generation = c->generation;
+	if (c->is_plain)
+		return true;
+	if (secret_is_set(&c->token)) {
+		buf_add_c(ret, "Bearer ");
+		buf_add_str(ret, secret_expose(&c->token));
+	} else if (has_basic(c->config)) {
+		add_basic(ret, c->config);
+	}
+	return true;
+}
+
+static bool
+rejected(struct http_auth *auth, uint64_t generation)
+{
+	struct credentials *c = CONTAINER_OF(auth, struct credentials, auth);
+	WITH_LOCK(&c->mu);
+
+	if (c->is_plain || c->config->token_file.len == 0)
+		return false;
+	return c->generation > generation || refresh(c);
+}
+
+/* --- life cycle ------------------------------------------------------------------------------------ */
+
+static bool
+first_token(struct credentials *c, struct error *err)
+{
+	struct str fixed = secret_expose(&c->config->token);
+
+	if (c->config->token_file.len) {
+		c->next_read_ns = clock_boot(c->clock) + READ_EVERY_NS;
+		return read_token(c, &c->token, err);
+	}
+	if (!is_header_safe(fixed))
+		return err_set(err, ERR_INVALID, "the token holds characters that no token has");
+	if (fixed.len)
+		secret_set(&c->token, fixed);
+	return true;
+}
+
+static bool
+has_any(const struct kube_config *config)
+{
+	return config->token_file.len || secret_is_set(&config->token) || has_basic(config) ||
+	       config->cert_pem.len;
+}
+
+bool
+credentials_new(const struct kube_config *config, struct clock *clock, struct credentials **ret,
+                struct error *err)
+{
+	CLEANUP(credentials_freep) struct credentials *c = xcalloc(1, sizeof(*c));
+
+	c->auth = (struct http_auth){ .authorize = authorize, .rejected = rejected };
+	c->config = config;
+	c->clock = clock;
+	c->generation = 1;
+	PTHREAD_OK(pthread_mutex_init(&c->mu, NULL));
+	c->is_plain = !str_starts(config->server, STR("https://"));
+	if (c->is_plain && has_any(config))
+		log_warn("the API server is reached over plain http, so no credentials are sent",
+		         LOG_STR("server", config->server));
+	if (!c->is_plain && !first_token(c, err))
+		return false;
+	*ret = TAKE(c);
+	return true;
+}
+
+void
+credentials_free(struct credentials *c)
+{
+	if (!c)
+		return;
+	secret_fini(&c->token);
+	PTHREAD_OK(pthread_mutex_destroy(&c->mu));
+	free(c);
+}
+
+struct http_auth *
+credentials_auth(struct credentials *c)
+{
+	return &c->auth;
+}
