@@ -1,0 +1,271 @@
+/* kube/correlate.c: see correlate.h.
+ *
+ * Records are found by a 128-bit hash in place of the text: an event costs its bytes only while it waits.
+ */
+#include "kube/correlate.h"
+
+#include "base/alloc.h"
+#include "base/limits.h"
+
+#define WINDOW_NS (600 * NS_PER_SEC)
+#define REFILL_NS (300 * NS_PER_SEC) /* one more event of an object */
+#define TTL_NS (3600 * NS_PER_SEC)   /* kube-apiserver's --event-ttl */
+
+#define COMBINED "(combined from similar events): "
+
+enum {
+	COMBINE_AT = 10, /* distinct messages within the window */
+	BURST = 25,
+	MAX_KEY = 4 * 1024,
+};
+
+/* Something remembered. */
+struct record {
+	struct record *newer, *older;
+	uint64_t id[2];
+	int64_t used_ns; /* boot */
+	union {
+		struct {
+			uint64_t messages[COMBINE_AT]; /* hashes, the oldest first */
+			size_t n_messages;
+		} group;
+		struct {
+			int64_t first_ns; /* wall_ns of the first, which names it */
+			int64_t count;
+		} series;
+		double spent; /* of BURST */
+	};
+};
+
+/* --- caches ---------------------------------------------------------------------------------------- */
+
+static struct str
+record_key(const struct record *record)
+{
+	return str_n((const char *)record->id, sizeof(record->id));
+}
+
+static void
+cache_unlink(struct cache *c, struct record *record)
+{
+	*(record->newer ? &record->newer->older : &c->newest) = record->older;
+	*(record->older ? &record->older->newer : &c->oldest) = record->newer;
+}
+
+static void
+cache_link_newest(struct cache *c, struct record *record)
+{
+	record->newer = NULL;
+	record->older = c->newest;
+	*(c->newest ? &c->newest->newer : &c->oldest) = record;
+	c->newest = record;
+}
+
+static void
+cache_drop_oldest(struct cache *c)
+{
+	struct record *record = c->oldest;
+
+	cache_unlink(c, record);
+	(void)map_remove(&c->map, record_key(record));
+	free(record);
+	if (c->map.count == 0)
+		map_fini(&c->map);
+}
+
+/* Forgets what is too old. Returns when (boot) the next one will be, or CLOCK_FOREVER. */
+static int64_t
+cache_expire(struct cache *c, int64_t now_ns)
+{
+	while (c->oldest && now_ns - c->oldest->used_ns > c->keep_ns)
+		cache_drop_oldest(c);
+	return c->oldest ? clock_deadline(c->oldest->used_ns, c->keep_ns + 1) : CLOCK_FOREVER;
+}
+
+/* The record with that id, made when new; used_ns is still that of the last time, or now. */
+static struct record *
+cache_use(struct cache *c, const uint64_t id[2], int64_t now_ns)
+{
+	struct record *record = map_get(&c->map, str_n((const char *)id, sizeof(record->id)));
+
+	if (record) {
+		cache_unlink(c, record);
+		cache_link_newest(c, record);
+		return record;
+	}
+	if (c->map.count >= LIMIT_EVENT_CACHE)
+		cache_drop_oldest(c);
+	record = xcalloc(1, sizeof(*record));
+	memcpy(record->id, id, sizeof(record->id));
+	record->used_ns = now_ns;
+	(void)map_put(&c->map, record_key(record), record);
+	cache_link_newest(c, record);
+	return record;
+}
+
+static void
+cache_fini(struct cache *c)
+{
+	while (c->oldest)
+		cache_drop_oldest(c);
+	map_fini(&c->map);
+}
+
+/* --- keys ------------------------------------------------------------------------------------------ */
+
+static void
+add_part(struct buf *key, struct str part)
+{
+	buf_add_str(key, part);
+	buf_add_char(key, '\0');
+}
+
+/* Whose events they are. The first byte is the same in all keys: see hash_key(). */
+static void
+add_source(struct buf *key, const struct event *e)
+{
+	buf_add_char(key, 'k');
+	add_part(key, str_c(e->component));
+	add_part(key, e->kind);
+	add_part(key, e->namespace);
+	add_part(key, e->name);
+	add_part(key, e->uid);
+	add_part(key, e->api_version);
+	buf_add_char(key, e->type == EVENT_WARNING ? 'W' : 'N');
+}
+
+/* With and without the first byte FNV starts from two states, so that both halves would have to collide. */
+static void
+hash_key(const struct buf *key, uint64_t ret[2])
+{
+	ret[0] = str_hash(buf_str(key));
+	ret[1] = str_hash(str_skip(buf_str(key), 1));
+}
+
+/* --- correlation ----------------------------------------------------------------------------------- */
+
+static bool
+group_has(const struct record *group, uint64_t message)
+{
+	for (size_t i = 0; i < group->group.n_messages; i++) {
+		if (group->group.messages[i] == message)
+			return true;
+	}
+	return false;
+}
+
+/* Many different messages for one reason: true when this one shall go into their common event. */
+static bool
+aggregate(struct correlator *c, const struct buf *key, struct str message, int64_t now_ns)
+{
+	struct record *group;
+	uint64_t id[2], hash = str_hash(message);
+
+	hash_key(key, id);
+	group = cache_use(&c->groups, id, now_ns);
+	group->used_ns = now_ns;
+	if (!group_has(group, hash))
+		group->group.messages[group->group.n_messages++] = hash;
+	if (group->group.n_messages < COMBINE_AT)
+		return false;
+	group->group.n_messages--;
+	memmove(group->group.messages, group->group.messages + 1,
+	        group->group.n_messages * sizeof(group->group.messages[0]));
+	return true;
+}
+
+/* Counts the event as one of a series, whether or not it will be written. */
+static void
+number(struct correlator *c, const struct buf *key, int64_t now_ns, struct sighting *s)
+{
+	struct record *series;
+	uint64_t id[2];
+
+	hash_key(key, id);
+	series = cache_use(&c->series, id, now_ns);
+	series->used_ns = now_ns;
+	if (series->series.count++ == 0)
+		series->series.first_ns = s->event->wall_ns;
+	s->first_ns = series->series.first_ns;
+	s->count = series->series.count;
+}
+
+/* One object may not flood the API server. */
+static bool
+may_pass(struct correlator *c, const struct event *e, int64_t now_ns)
+{
+	CLEANUP(buf_fini) struct buf key = BUF_INIT(MAX_KEY);
+	struct record *bucket;
+	uint64_t id[2];
+
+	add_source(&key, e);
+	hash_key(&key, id);
+	bucket = cache_use(&c->buckets, id, now_ns);
+	bucket->spent -= (double)(now_ns - bucket->used_ns) / (double)REFILL_NS;
+	bucket->used_ns = now_ns;
+	if (bucket->spent < 0)
+		bucket->spent = 0;
+	if (bucket->spent > BURST - 1)
+		return false;
+	bucket->spent += 1;
+	return true;
+}
+
+static int64_t
+earlier(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
+int64_t
+correlator_forget(struct correlator *c, int64_t now_ns)
+{
+	int64_t next_ns = cache_expire(&c->groups, now_ns);
+
+	next_ns = earlier(next_ns, cache_expire(&c->series, now_ns));
+	return earlier(next_ns, cache_expire(&c->buckets, now_ns));
+}
+
+static struct str
+combined_message(struct arena *arena, struct str message)
+{
+	struct str text = arena_printf(arena, COMBINED "%" STR_FMT, STR_ARG(message));
+
+	return str_utf8_head(text, LIMIT_EVENT_MESSAGE);
+}
+
+bool
+correlator_take(struct correlator *c, const struct event *e, int64_t now_ns, struct arena *arena,
+                struct sighting *ret)
+{
+	CLEANUP(buf_fini) struct buf key = BUF_INIT(MAX_KEY);
+
+	(void)correlator_forget(c, now_ns);
+	*ret = (struct sighting){ .event = e, .message = e->message };
+	add_source(&key, e);
+	add_part(&key, str_c(e->reason));
+	if (aggregate(c, &key, e->message, now_ns)) {
+		ret->is_combined = true;
+		ret->message = combined_message(arena, e->message);
+	} else {
+		add_part(&key, e->message);
+	}
+	number(c, &key, now_ns, ret);
+	return may_pass(c, e, now_ns);
+}
+
+void
+correlator_init(struct correlator *c)
+{
+	c->groups = (struct cache){ .map = MAP_INIT, .keep_ns = WINDOW_NS };
+	c->series = (struct cache){ .map = MAP_INIT, .keep_ns = TTL_NS };
+	c->buckets = (struct cache){ .map = MAP_INIT, .keep_ns = BURST * REFILL_NS };
+}
+
+void
+correlator_fini(struct correlator *c)
+{
+	cache_fini(&c->groups);
+	cache_fini(&c->series);
+	cache_fini(&c->buckets);
+}

@@ -1,0 +1,492 @@
+/* kube/recorder.c: see recorder.h.
+ *
+ * A queue and a thread that empties it. The thread wakes without an event only to forget old ones.
+ */
+#include "kube/recorder.h"
+
+#include "base/alloc.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/metrics.h"
+#include "base/rand.h"
+#include "base/thread.h"
+#include "kube/correlate.h"
+#include "net/url.h"
+
+#define RETRY_NS (10 * NS_PER_SEC)
+#define WARN_EVERY_NS (60 * NS_PER_SEC)
+
+enum {
+	MAX_TRIES = 12,
+	MAX_BODY = 16 * 1024,
+	HEX_SIZE = 17, /* of 64 bits, with the dot before it */
+};
+
+struct recorder {
+	struct kube_client *client;
+	struct clock *clock;
+	struct cancel *cancel; /* fired when the time to flush is over */
+	pthread_t thread;
+
+	pthread_mutex_t mu;
+	pthread_cond_t changed;     /* mu: an event, or is_closing */
+	pthread_cond_t ended;       /* mu: is_done */
+	struct event *first, *last; /* mu */
+	size_t n_queued;            /* mu */
+	int64_t last_wall_ns;       /* mu */
+	int64_t next_warn_ns;       /* mu; mono */
+	bool is_closing;            /* mu */
+	bool is_done;               /* mu */
+
+	/* the thread's own */
+	struct arena arena;
+	struct correlator correlator;
+};
+
+/* --- metrics --------------------------------------------------------------------------------------- */
+
+static struct metric_family *dropped_total, *written_total;
+
+static void
+define_metrics(void)
+{
+	static const char *const labels[] = { "reason" };
+
+	dropped_total = metric_family_new(METRIC_COUNTER, "ccmd_events_dropped_total",
+	                                  "Events that were not written, by reason.", labels,
+	                                  ARRAY_LEN(labels), NULL, 0);
+	written_total = metric_family_new(METRIC_COUNTER, "ccmd_events_written_total",
+	                                  "Events written, raised counts included.", NULL, 0, NULL,
+	                                  0);
+}
+
+static void
+count_dropped(const char *reason)
+{
+	metric_inc(metric_of(dropped_total, reason));
+}
+
+/* --- what is written ------------------------------------------------------------------------------- */
+
+static bool
+is_alnum(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
+}
+
+static bool
+is_dns_subdomain(struct str s)
+{
+	for (struct str part, rest = s; str_split(&rest, '.', &part);) {
+		if (part.len == 0 || !is_alnum(part.ptr[0]) || !is_alnum(part.ptr[part.len - 1]))
+			return false;
+		for (size_t i = 0; i < part.len; i++) {
+			if (!is_alnum(part.ptr[i]) && part.ptr[i] != '-')
+				return false;
+		}
+	}
+	return s.len <= LIMIT_NAME;
+}
+
+/* "web.185a3c0f11223344". A name that cannot be the beginning of another is hashed; client-go takes a random
+ * UUID then, which we would have to remember for the next count. */
+static struct str
+event_name(struct recorder *r, const struct sighting *s)
+{
+	struct str name = s->event->name;
+
+	if (name.len <= LIMIT_NAME - HEX_SIZE && is_dns_subdomain(name))
+		return arena_printf(&r->arena, "%" STR_FMT ".%llx", STR_ARG(name),
+		                    (unsigned long long)s->first_ns);
+	return arena_printf(&r->arena, "%016llx.%llx", (unsigned long long)str_hash(name),
+	                    (unsigned long long)s->first_ns);
+}
+
+static struct str
+event_namespace(const struct event *e)
+{
+	return e->namespace.len ? e->namespace : STR("default");
+}
+
+/* Appends "name":"value", with a comma unless it is the first of its object. */
+static void
+add_field(struct buf *b, const char *name, struct str value)
+{
+	if (!str_ends(buf_str(b), STR("{")))
+		buf_add_char(b, ',');
+	buf_addf(b, "\"%s\":", name);
+	json_add_str(b, value);
+}
+
+static void
+add_time(struct buf *b, const char *name, int64_t wall_ns)
+{
+	buf_addf(b, ",\"%s\":\"", name);
+	clock_format_rfc3339(b, wall_ns, /*micros=*/false);
+	buf_add_char(b, '"');
+}
+
+static void
+add_involved(struct buf *b, const struct event *e)
+{
+	buf_add_c(b, ",\"involvedObject\":{");
+	add_field(b, "kind", e->kind);
+	if (e->namespace.len)
+		add_field(b, "namespace", e->namespace);
+	add_field(b, "name", e->name);
+	if (e->uid.len)
+		add_field(b, "uid", e->uid);
+	add_field(b, "apiVersion", e->api_version);
+	buf_add_char(b, '}');
+}
+
+/* kube-client.md 7.1. The reporting fields are not copied to a combined event, as in client-go. */
+static void
+add_event(struct buf *b, const struct sighting *s, struct str name)
+{
+	const struct event *e = s->event;
+
+	buf_add_c(b, "{\"apiVersion\":\"v1\",\"kind\":\"Event\",\"metadata\":{");
+	add_field(b, "name", name);
+	add_field(b, "namespace", event_namespace(e));
+	buf_add_char(b, '}');
+	add_involved(b, e);
+	add_field(b, "reason", str_c(e->reason));
+	add_field(b, "message", s->message);
+	buf_add_c(b, ",\"source\":{");
+	add_field(b, "component", str_c(e->component));
+	buf_add_char(b, '}');
+	add_time(b, "firstTimestamp", s->first_ns);
+	add_time(b, "lastTimestamp", e->wall_ns);
+	buf_addf(b, ",\"count\":%lld", (long long)s->count);
+	add_field(b, "type", e->type == EVENT_WARNING ? STR("Warning") : STR("Normal"));
+	buf_add_c(b, ",\"eventTime\":null");
+	add_field(b, "reportingComponent", s->is_combined ? STR_EMPTY : str_c(e->component));
+	add_field(b, "reportingInstance", STR_EMPTY);
+	buf_add_char(b, '}');
+}
+
+static void
+add_patch(struct buf *b, const struct sighting *s)
+{
+	buf_addf(b, "{\"count\":%lld", (long long)s->count);
+	add_time(b, "lastTimestamp", s->event->wall_ns);
+	add_field(b, "message", s->message);
+	buf_add_char(b, '}');
+}
+
+/* name empty: where events are created. */
+static void
+add_path(struct buf *b, const struct event *e, struct str name)
+{
+	buf_add_c(b, "/api/v1/namespaces/");
+	url_add_escaped(b, event_namespace(e));
+	buf_add_c(b, "/events");
+	if (name.len == 0)
+		return;
+	buf_add_char(b, '/');
+	url_add_escaped(b, name);
+}
+
+/* --- writing --------------------------------------------------------------------------------------- */
+
+static bool
+create_event(struct recorder *r, struct call *call, const struct sighting *s, struct str name,
+             struct error *err)
+{
+	CLEANUP(buf_fini) struct buf path = BUF_INIT(LIMIT_HTTP_URL), body = BUF_INIT(MAX_BODY);
+
+	add_path(&path, s->event, STR_EMPTY);
+	add_event(&body, s, name);
+	if (!buf_ok(&path) || !buf_ok(&body))
+		return err_set(err, ERR_INVALID, "event of %" STR_FMT ": too large",
+		               STR_ARG(s->event->name));
+	return kube_post(r->client, call, buf_str(&path), HTTP_BACKGROUND, buf_str(&body),
+	                 /*ret_body=*/NULL, err);
+}
+
+static bool
+raise_count(struct recorder *r, struct call *call, const struct sighting *s, struct str name,
+            struct error *err)
+{
+	CLEANUP(buf_fini) struct buf path = BUF_INIT(LIMIT_HTTP_URL), body = BUF_INIT(MAX_BODY);
+
+	add_path(&path, s->event, name);
+	add_patch(&body, s);
+	if (!buf_ok(&path) || !buf_ok(&body))
+		return err_set(err, ERR_INVALID, "event of %" STR_FMT ": too large",
+		               STR_ARG(s->event->name));
+	return kube_patch_background(r->client, call, buf_str(&path), buf_str(&body), err);
+}
+
+/* An event that is already there was written by an attempt whose answer got lost. */
+static bool
+write_once(struct recorder *r, const struct sighting *s, struct error *err)
+{
+	struct call call = { r->clock, r->cancel, CLOCK_FOREVER, &r->arena };
+	struct str name = event_name(r, s);
+
+	if (s->count > 1) {
+		if (raise_count(r, &call, s, name, err))
+			return true;
+		if (err->code != ERR_NOT_FOUND)
+			return false;
+	}
+	return create_event(r, &call, s, name, err) || err->code == ERR_EXISTS;
+}
+
+/* Waits, unless the recorder is being closed. */
+static bool
+pause_before_retry(struct recorder *r, int64_t duration_ns)
+{
+	int64_t deadline_ns = clock_deadline(clock_mono(r->clock), duration_ns);
+	WITH_LOCK(&r->mu);
+
+	while (!r->is_closing) {
+		if (!clock_wait(r->clock, &r->changed, &r->mu, deadline_ns))
+			return !r->is_closing;
+	}
+	return false;
+}
+
+/* No answer came, which may be different in a while; what the server answered is final. */
+static bool
+is_worth_retrying(const struct error *err)
+{
+	return err->http_status == 0 && (err->code == ERR_UNAVAILABLE || err->code == ERR_TIMEOUT ||
+	                                 err->code == ERR_UNAUTHORIZED);
+}
+
+static void
+give_up(const struct sighting *s, const char *reason, const struct error *err)
+{
+	count_dropped(reason);
+	log_debug("event not written", LOG_STR("object", s->event->name),
+	          LOG_CSTR("reason", s->event->reason), LOG_ERR(err));
+}
+
+static void
+write_event(struct recorder *r, const struct sighting *s)
+{
+	struct error err;
+
+	for (int n_tries = 1; !write_once(r, s, &err); n_tries++) {
+		if (err.code == ERR_CANCELLED) {
+			give_up(s, "shutdown", &err);
+			return;
+		}
+		if (n_tries == MAX_TRIES || !is_worth_retrying(&err)) {
+			give_up(s, "failed", &err);
+			return;
+		}
+		if (!pause_before_retry(r, n_tries == 1 ? rand_between(0, RETRY_NS) : RETRY_NS)) {
+			give_up(s, "shutdown", &err);
+			return;
+		}
+	}
+	metric_inc(metric_of(written_total));
+}
+
+/* --- the thread ------------------------------------------------------------------------------------ */
+
+/* Waits for an event. True with NULL when the deadline passed, false at the end. */
+static bool
+take_event(struct recorder *r, int64_t deadline_ns, struct event **ret)
+{
+	WITH_LOCK(&r->mu);
+
+	*ret = NULL;
+	while (!r->first && !r->is_closing) {
+		if (!clock_wait(r->clock, &r->changed, &r->mu, deadline_ns))
+			return true;
+	}
+	if (!r->first)
+		return false;
+	*ret = r->first;
+	r->first = r->first->next;
+	r->n_queued--;
+	return true;
+}
+
+static void
+handle_event(struct recorder *r, const struct event *e)
+{
+	struct sighting s;
+
+	if (correlator_take(&r->correlator, e, clock_boot(r->clock), &r->arena, &s))
+		write_event(r, &s);
+	else
+		count_dropped("spam");
+	arena_reset(&r->arena);
+}
+
+/* When (mono) the thread should look at its caches even if nothing happens. */
+static int64_t
+next_cleaning_ns(struct recorder *r)
+{
+	int64_t now_ns = clock_boot(r->clock), next_ns = correlator_forget(&r->correlator, now_ns);
+
+	return next_ns == CLOCK_FOREVER ? CLOCK_FOREVER
+	                                : clock_deadline(clock_mono(r->clock), next_ns - now_ns);
+}
+
+static void *
+run(void *arg)
+{
+	struct recorder *r = arg;
+	struct event *e;
+
+	while (take_event(r, next_cleaning_ns(r), &e)) {
+		if (e)
+			handle_event(r, e);
+		free(e);
+	}
+	mutex_lock(&r->mu);
+	r->is_done = true;
+	PTHREAD_OK(pthread_cond_signal(&r->ended));
+	mutex_unlock(&r->mu);
+	return NULL;
+}
+
+/* --- the public side ------------------------------------------------------------------------------- */
+
+static struct str
+keep(char **at, struct str s)
+{
+	struct str copy = { *at, s.len };
+
+	memcpy(*at, s.ptr, s.len);
+	*at += s.len;
+	return copy;
+}
+
+static struct event *
+event_new(const char *component, const struct event_object *o, enum event_type type,
+          const char *reason, struct str message)
+{
+	struct str api_version = str_c(o->api_version), kind = str_c(o->kind);
+	struct str text = str_utf8_head(message, LIMIT_EVENT_MESSAGE);
+	struct event *e = xmalloc(sizeof(*e) + api_version.len + kind.len + o->namespace.len +
+	                          o->name.len + o->uid.len + text.len);
+	char *at = e->bytes;
+
+	*e = (struct event){ .component = component, .reason = reason, .type = type };
+	e->api_version = keep(&at, api_version);
+	e->kind = keep(&at, kind);
+	e->namespace = keep(&at, o->namespace);
+	e->name = keep(&at, o->name);
+	e->uid = keep(&at, o->uid);
+	e->message = keep(&at, text);
+	return e;
+}
+
+/* The wall clock, moved on by a nanosecond when it has not moved by itself. Called with mu held. */
+static int64_t
+distinct_wall_ns(struct recorder *r)
+{
+	int64_t now_ns = clock_wall(r->clock);
+
+	if (now_ns <= r->last_wall_ns && r->last_wall_ns - now_ns < NS_PER_MS)
+		now_ns = r->last_wall_ns + 1;
+	r->last_wall_ns = now_ns;
+	return now_ns;
+}
+
+/* Called with mu held. */
+static void
+warn_full(struct recorder *r)
+{
+	int64_t now_ns = clock_mono(r->clock);
+
+	if (now_ns < r->next_warn_ns)
+		return;
+	r->next_warn_ns = clock_deadline(now_ns, WARN_EVERY_NS);
+	log_warn("too many events are waiting to be written, dropping some");
+}
+
+/* NULL when it was queued, else why not. Called with mu held. */
+static const char *
+enqueue(struct recorder *r, struct event *e)
+{
+	if (r->is_closing)
+		return "shutdown";
+	if (r->n_queued >= LIMIT_EVENT_QUEUE) {
+		warn_full(r);
+		return "queue_full";
+	}
+	e->wall_ns = distinct_wall_ns(r);
+	*(r->first ? &r->last->next : &r->first) = e;
+	r->last = e;
+	r->n_queued++;
+	PTHREAD_OK(pthread_cond_signal(&r->changed));
+	return NULL;
+}
+
+void
+recorder_event(struct recorder *r, const char *component, const struct event_object *object,
+               enum event_type type, const char *reason, struct str message)
+{
+	struct event *e = event_new(component, object, type, reason, message);
+	const char *refused;
+
+	log_debug("event", LOG_CSTR("kind", object->kind), LOG_STR("object", object->name),
+	          LOG_CSTR("reason", reason), LOG_STR("message", e->message));
+	mutex_lock(&r->mu);
+	refused = enqueue(r, e);
+	mutex_unlock(&r->mu);
+	if (!refused)
+		return;
+	count_dropped(refused);
+	free(e);
+}
+
+struct recorder *
+recorder_new(struct kube_client *client, struct clock *clock)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	struct recorder *r = xcalloc(1, sizeof(*r));
+
+	PTHREAD_OK(pthread_once(&once, define_metrics));
+	r->client = client;
+	r->clock = clock;
+	r->cancel = cancel_new();
+	PTHREAD_OK(pthread_mutex_init(&r->mu, NULL));
+	cond_init(&r->changed);
+	cond_init(&r->ended);
+	r->arena = ARENA_INIT;
+	correlator_init(&r->correlator);
+	thread_start(&r->thread, "events", run, r);
+	return r;
+}
+
+/* Lets the thread empty the queue for a while; what is left then fails at once, its requests being cancelled. */
+static void
+end_thread(struct recorder *r, int64_t flush_ms)
+{
+	int64_t deadline_ns = clock_deadline(clock_mono(r->clock), flush_ms * NS_PER_MS);
+	bool is_late = false;
+
+	mutex_lock(&r->mu);
+	r->is_closing = true;
+	PTHREAD_OK(pthread_cond_signal(&r->changed));
+	while (!r->is_done && !is_late)
+		is_late = !clock_wait(r->clock, &r->ended, &r->mu, deadline_ns);
+	mutex_unlock(&r->mu);
+	cancel_fire(r->cancel);
+	thread_join(r->thread);
+}
+
+void
+recorder_free(struct recorder *r, int64_t flush_ms)
+{
+	if (!r)
+		return;
+	end_thread(r, flush_ms);
+	correlator_fini(&r->correlator);
+	arena_fini(&r->arena);
+	PTHREAD_OK(pthread_cond_destroy(&r->changed));
+	PTHREAD_OK(pthread_cond_destroy(&r->ended));
+	PTHREAD_OK(pthread_mutex_destroy(&r->mu));
+	cancel_free(r->cancel);
+	free(r);
+}
