@@ -4,6 +4,7 @@
  *	http_job.c     a request from its caller's side
  *	http_stream.c  a stream from its reader's side
  *	http_loop.c    the I/O thread: queue, gate, deadlines, curl_multi
+ *	http_events.c  which sockets are ready: epoll for curl_multi
  *	http_curl.c    one transfer: every libcurl setting, the callbacks, errors
  *	http_tls.c     certificates and keys, parsed once
  *
@@ -85,6 +86,8 @@ struct curl_client {
 	unsigned n_running_work;
 	struct transfer *spare; /* handles to be used again */
 	CURL *sweeper;          /* NULL: not under way */
+	int epoll_fd, wake_fd;
+	int64_t timer_ns; /* when libcurl wants a turn of its own accord */
 	int64_t gate_ns;        /* when to ask the gate again */
 	int64_t sweep_ns; /* when idle connections are to be closed; CLOCK_FOREVER: none are kept */
 };
@@ -180,6 +183,17 @@ void loop_stop(struct curl_client *client);
 void loop_submit(struct job *job);
 /** Makes the I/O thread look at the flags of its jobs. */
 void loop_poke(struct curl_client *client);
+
+/* ---- http_events.c --------------------------------------------------------------------------------- */
+
+void events_start(struct curl_client *client);
+void events_stop(struct curl_client *client);
+/** Ends events_wait(), now or as soon as it is called. Any thread. */
+void events_wake(struct curl_client *client);
+/** Waits until something is ready, and has libcurl deal with it. */
+void events_wait(struct curl_client *client, int timeout_ms);
+/** Gives libcurl its turn if that is due. */
+void events_run_timer(struct curl_client *client);
 
 /* ---- http_curl.c ----------------------------------------------------------------------------------- */
 

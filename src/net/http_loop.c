@@ -366,7 +366,7 @@ perform(struct curl_client *c)
 	do {
 		has_ended = false;
 		start_waiting(c);
-		curl_multi_perform(c->multi, &n_left);
+		events_run_timer(c);
 		while ((msg = curl_multi_info_read(c->multi, &n_left))) {
 			message(c, msg->easy_handle, msg->data.result);
 			has_ended = true;
@@ -411,6 +411,8 @@ wait_ms(const struct curl_client *c)
 
 	if (c->sweep_ns < at_ns)
 		at_ns = c->sweep_ns;
+	if (c->timer_ns < at_ns)
+		at_ns = c->timer_ns;
 	if (c->gate_ns < at_ns)
 		at_ns = c->gate_ns;
 	at_ns = earliest_deadline(&c->work, now_ns, at_ns);
@@ -432,8 +434,7 @@ start_polling(struct curl_client *c)
 static void
 wait_for_work(struct curl_client *c)
 {
-	if (start_polling(c))
-		curl_multi_poll(c->multi, NULL, 0, wait_ms(c), NULL);
+	events_wait(c, start_polling(c) ? wait_ms(c) : 0);
 }
 
 static void *
@@ -466,6 +467,7 @@ loop_start(struct curl_client *c, const char *name, double qps, double burst)
 	gate_init(&c->gate, qps, burst, clock_mono(&clock_real));
 	c->sweep_ns = CLOCK_FOREVER;
 	c->last_turn_ns = clock_mono(c->clock);
+	events_start(c);
 	thread_start(&c->thread, name, run, c);
 }
 
@@ -491,6 +493,7 @@ loop_stop(struct curl_client *c)
 	free_spare(c);
 	free_sweeper(c);
 	curl_multi_cleanup(c->multi);
+	events_stop(c);
 	PTHREAD_OK(pthread_mutex_destroy(&c->mu));
 }
 
@@ -503,7 +506,7 @@ loop_poke(struct curl_client *c)
 	must_wake = poke(c);
 	mutex_unlock(&c->mu);
 	if (must_wake)
-		curl_multi_wakeup(c->multi);
+		events_wake(c);
 }
 
 void
@@ -517,5 +520,5 @@ loop_submit(struct job *job)
 	must_wake = poke(c);
 	mutex_unlock(&c->mu);
 	if (must_wake)
-		curl_multi_wakeup(c->multi);
+		events_wake(c);
 }
