@@ -26,8 +26,8 @@ struct record {
 	int64_t used_ns; /* boot */
 	union {
 		struct {
-			uint64_t messages[COMBINE_AT]; /* hashes, the oldest first */
-			size_t n_messages;
+			uint32_t messages[COMBINE_AT]; /* hashes, the oldest first */
+			uint32_t n_messages;
 		} group;
 		struct {
 			int64_t first_ns; /* wall_ns of the first, which names it */
@@ -36,6 +36,8 @@ struct record {
 		double spent; /* of BURST */
 	};
 };
+
+_Static_assert(sizeof(struct record) <= 88, "there may be thousands");
 
 /* --- caches ---------------------------------------------------------------------------------------- */
 
@@ -145,7 +147,7 @@ hash_key(const struct buf *key, uint64_t ret[2])
 /* --- correlation ----------------------------------------------------------------------------------- */
 
 static bool
-group_has(const struct record *group, uint64_t message)
+group_has(const struct record *group, uint32_t message)
 {
 	for (size_t i = 0; i < group->group.n_messages; i++) {
 		if (group->group.messages[i] == message)
@@ -159,7 +161,8 @@ static bool
 aggregate(struct correlator *c, const struct buf *key, struct str message, int64_t now_ns)
 {
 	struct record *group;
-	uint64_t id[2], hash = str_hash(message);
+	uint32_t hash = (uint32_t)str_hash(message);
+	uint64_t id[2];
 
 	hash_key(key, id);
 	group = cache_use(&c->groups, id, now_ns);
