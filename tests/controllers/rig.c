@@ -3,11 +3,113 @@
 
 #include "base/alloc.h"
 #include "base/limits.h"
+#include "base/thread.h"
 #include "controllers/own_writes.h"
 
 enum {
 	DEFAULT_AGE_S = 3600,
+	MAX_WAITERS = 100,
 };
+
+/* ---- the clock ---- */
+
+struct rig_clock {
+	struct clock clock;
+	struct clock *fake;
+	pthread_mutex_t mu;
+	int64_t deadlines_ns[MAX_WAITERS]; /* mu */
+	size_t n;                          /* mu */
+};
+
+static struct rig_clock *
+rig_clock_of(struct clock *c)
+{
+	return CONTAINER_OF(c, struct rig_clock, clock);
+}
+
+static int64_t
+mono_ns(struct clock *c)
+{
+	return clock_mono(rig_clock_of(c)->fake);
+}
+
+static int64_t
+boot_ns(struct clock *c)
+{
+	return clock_boot(rig_clock_of(c)->fake);
+}
+
+static int64_t
+wall_ns(struct clock *c)
+{
+	return clock_wall(rig_clock_of(c)->fake);
+}
+
+static void
+note_deadline(struct rig_clock *c, int64_t deadline_ns)
+{
+	WITH_LOCK(&c->mu);
+
+	if (c->n == MAX_WAITERS)
+		abort();
+	c->deadlines_ns[c->n++] = deadline_ns;
+}
+
+static void
+drop_deadline(struct rig_clock *c, int64_t deadline_ns)
+{
+	size_t i = 0;
+	WITH_LOCK(&c->mu);
+
+	while (c->deadlines_ns[i] != deadline_ns)
+		i++;
+	c->deadlines_ns[i] = c->deadlines_ns[--c->n];
+}
+
+static bool
+wait(struct clock *c, pthread_cond_t *cond, pthread_mutex_t *mutex, int64_t deadline_ns)
+{
+	bool is_early;
+
+	note_deadline(rig_clock_of(c), deadline_ns);
+	is_early = clock_wait(rig_clock_of(c)->fake, cond, mutex, deadline_ns);
+	drop_deadline(rig_clock_of(c), deadline_ns);
+	return is_early;
+}
+
+static struct rig_clock *
+rig_clock_new(struct clock *fake)
+{
+	struct rig_clock *c = xcalloc(1, sizeof(*c));
+
+	c->clock = (struct clock){ mono_ns, boot_ns, wall_ns, wait };
+	c->fake = fake;
+	PTHREAD_OK(pthread_mutex_init(&c->mu, NULL));
+	return c;
+}
+
+static void
+rig_clock_free(struct rig_clock *c)
+{
+	PTHREAD_OK(pthread_mutex_destroy(&c->mu));
+	free(c);
+}
+
+/* The soonest that anybody waits for, or end_ns. */
+static int64_t
+next_deadline(struct rig_clock *c, int64_t end_ns)
+{
+	int64_t next_ns = end_ns;
+	WITH_LOCK(&c->mu);
+
+	for (size_t i = 0; i < c->n; i++) {
+		if (c->deadlines_ns[i] < next_ns)
+			next_ns = c->deadlines_ns[i];
+	}
+	return next_ns;
+}
+
+/* ---- the rig ---- */
 
 struct rig *
 rig_new(void)
@@ -16,7 +118,8 @@ rig_new(void)
 	struct clock *clock;
 
 	r->fake = fake_clock_new(RIG_WALL_NS);
-	clock = r->clock = fake_clock_clock(r->fake);
+	r->watch = rig_clock_new(fake_clock_clock(r->fake));
+	clock = r->clock = &r->watch->clock;
 	r->api = fake_api_new();
 	r->cloud = fake_cloud_new(clock);
 	r->kube = (struct kube_client){ fake_api_client(r->api), clock, "api:6443" };
@@ -57,6 +160,7 @@ rig_free(struct rig *r)
 	cancel_free(r->cancel);
 	fake_cloud_free(r->cloud);
 	fake_api_free(r->api);
+	rig_clock_free(r->watch);
 	fake_clock_free(r->fake);
 	arena_fini(&r->arena);
 	free(r);
@@ -191,6 +295,12 @@ rig_advance_ms(struct rig *r, int64_t ms)
 void
 rig_run(struct rig *r, int64_t seconds)
 {
-	for (int64_t i = 0; i < seconds; i++)
-		rig_advance_ms(r, MS_PER_SEC);
+	int64_t end_ns = clock_mono(r->clock) + seconds * NS_PER_SEC;
+
+	rig_settle(r);
+	for (int64_t now_ns = clock_mono(r->clock); now_ns < end_ns;
+	     now_ns = clock_mono(r->clock)) {
+		fake_clock_advance(r->fake, next_deadline(r->watch, end_ns) - now_ns);
+		rig_settle(r);
+	}
 }

@@ -25,7 +25,8 @@
 
 struct rig {
 	struct fake_clock *fake;
-	struct clock *clock;
+	struct rig_clock *watch; /* the fake clock, seen through: knows who waits for what */
+	struct clock *clock;     /* it */
 	struct fake_api *api;
 	struct fake_cloud *cloud;
 	struct kube_client kube;
@@ -83,7 +84,7 @@ void rig_settle_with(struct rig *, unsigned extra);
 void rig_settle(struct rig *);
 /** Moves the clock at once, and settles. */
 void rig_advance_ms(struct rig *, int64_t ms);
-/** Moves the clock second by second, and settles at each. */
+/** Moves the clock from one deadline to the next, and settles at each: nobody is late. */
 void rig_run(struct rig *, int64_t seconds);
 
 #endif
