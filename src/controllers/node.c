@@ -306,7 +306,7 @@ handle_failure(struct node_controller *c, struct str name, const struct error *e
 
 	if (err->code == ERR_CANCELLED)
 		return;
-	if (err->code == ERR_PENDING || (err->code == ERR_THROTTLED && delay_ns > 0))
+	if ((err->code == ERR_PENDING || err->code == ERR_THROTTLED) && delay_ns > 0)
 		queue_add_after(c->queue, name, delay_ns);
 	else
 		delay_ns = queue_add_failed(c->queue, name, failure_max_ns);

@@ -1,0 +1,679 @@
+/* What is written to a new node, in which order, and what is kept right afterwards. */
+#include "controllers/rig.h"
+
+#define PATH "/api/v1/nodes/a"
+
+static const struct address internal[] = { { STR("InternalIP"), STR("10.0.0.1") } };
+static const struct address moved[] = { { STR("InternalIP"), STR("10.0.0.9") } };
+static const struct label pool[] = { { STR("example.com/pool"), STR("one") } };
+
+/* Everything that a cloud can say. */
+static const struct fake_machine machine = {
+	.presence = PRESENCE_PRESENT,
+	.power = POWER_ON,
+	.type = "t1",
+	.zone = "z1",
+	.region = "r1",
+	.addresses = internal,
+	.n_addresses = 1,
+	.labels = pool,
+	.n_labels = 1,
+};
+
+#define HOSTNAME "{\"type\":\"Hostname\",\"address\":\"a\"}"
+#define INTERNAL "{\"type\":\"InternalIP\",\"address\":\"10.0.0.1\"}"
+
+/* As a kubelet registers itself. */
+static const struct rig_node fresh = { .name = "a",
+	                               .taints = RIG_UNINITIALIZED,
+	                               .addresses = HOSTNAME };
+
+/* As it is afterwards. */
+static const struct rig_node done = {
+	.name = "a",
+	.version = "2000",
+	.provider_id = "fake://a",
+	.addresses = INTERNAL "," HOSTNAME,
+};
+
+#define ALL_LABELS                                                                                              \
+	"\"labels\":{\"failure-domain.beta.kubernetes.io/zone\":\"z1\",\"topology.kubernetes.io/zone\":\"z1\"," \
+	"\"failure-domain.beta.kubernetes.io/region\":\"r1\",\"topology.kubernetes.io/region\":\"r1\","         \
+	"\"beta.kubernetes.io/instance-type\":\"t1\",\"node.kubernetes.io/instance-type\":\"t1\","              \
+	"\"example.com/pool\":\"one\"}"
+
+/* The two writes, by what they were computed from. */
+#define ADDRESSES_OF(version)                                           \
+	"{\"metadata\":{\"uid\":\"u-a\",\"resourceVersion\":\"" version \
+	"\"},\"status\":{\"addresses\":[" INTERNAL "," HOSTNAME "]}}"
+#define REST_OF(version, spec)                                                           \
+	"{\"metadata\":{\"uid\":\"u-a\",\"resourceVersion\":\"" version "\"," ALL_LABELS \
+	"},\"spec\":{" spec "}}"
+#define PROVIDER_ID "\"providerID\":\"fake://a\""
+
+static struct rig *rig;
+
+static int
+set_up(void **state UNUSED)
+{
+	rig = rig_new();
+	rig_start_nodes(rig, 2);
+	fake_cloud_set(rig->cloud, "a", machine);
+	return 0;
+}
+
+static int
+tear_down(void **state UNUSED)
+{
+	rig_free(rig);
+	return 0;
+}
+
+static void
+begin_with(const struct rig_node *node)
+{
+	rig_put(rig, node);
+	rig_sync(rig);
+}
+
+static size_t
+n_patches(void)
+{
+	return fake_api_count(rig->api, HTTP_PATCH, "/api/v1/nodes/");
+}
+
+static void
+assert_patch(size_t i, const char *target, const char *body)
+{
+	const struct api_request *r = fake_api_nth(rig->api, HTTP_PATCH, "/api/v1/nodes/", i);
+
+	assert_string_equal(r->target, target);
+	assert_string_equal(r->body, body);
+}
+
+static void
+assert_no_patch(void)
+{
+	assert_int_equal(n_patches(), 0);
+}
+
+static void
+conflict_once(const char *target, const struct rig_node *live)
+{
+	fake_api_rule(rig->api,
+	              (struct api_rule){
+			      .method = HTTP_PATCH, .part = target, .times = 1, .status = 409 });
+	fake_api_rule(rig->api, (struct api_rule){ .method = HTTP_GET,
+	                                           .part = PATH,
+	                                           .status = 200,
+	                                           .body = rig_json(rig, live) });
+}
+
+static size_t
+events(const char *reason)
+{
+	return fake_api_events(rig->api, reason, "a");
+}
+
+/* ---- initialisation ---- */
+
+static void
+addresses_come_first_then_all_the_rest(void **state UNUSED)
+{
+	begin_with(&fresh);
+	assert_int_equal(n_patches(), 2);
+	assert_patch(0, PATH "/status", ADDRESSES_OF("7"));
+	assert_patch(1, PATH, REST_OF("1001", PROVIDER_ID ",\"taints\":null"));
+	assert_int_equal(fake_api_count(rig->api, HTTP_GET, NULL), 0);
+	assert_int_equal(fake_cloud_looks(rig->cloud), 1);
+	assert_int_equal(events("Synced"), 1);
+}
+
+static void
+a_node_that_appears_later_is_initialised_too(void **state UNUSED)
+{
+	rig_sync(rig);
+	assert_no_patch();
+	rig_put(rig, &fresh);
+	rig_settle(rig);
+	assert_int_equal(n_patches(), 2);
+}
+
+static void
+nothing_happens_before_the_first_list(void **state UNUSED)
+{
+	rig_put(rig, &fresh);
+	rig_settle(rig);
+	assert_no_patch();
+	assert_int_equal(fake_cloud_looks(rig->cloud), 0);
+}
+
+static void
+one_write_does_where_addresses_match(void **state UNUSED)
+{
+	struct rig_node node = fresh;
+
+	node.addresses = HOSTNAME "," INTERNAL;
+	begin_with(&node);
+	assert_int_equal(n_patches(), 1);
+	assert_patch(0, PATH, REST_OF("7", PROVIDER_ID ",\"taints\":null"));
+}
+
+static void
+a_provider_id_is_not_written_over(void **state UNUSED)
+{
+	struct rig_node node = fresh;
+
+	node.provider_id = "other://b";
+	begin_with(&node);
+	assert_patch(1, PATH, REST_OF("1001", "\"taints\":null"));
+}
+
+#define TAINT_A \
+	"{\"key\":\"a\",\"value\":\"1\",\"effect\":\"NoExecute\",\"timeAdded\":\"2026-01-01T00:00:00Z\"}"
+#define TAINT_B \
+	"{\"effect\":\"NoSchedule\",\"key\":\"b/c\",\"future\":{\"deep\":[1,true,null,\"\\\"\"]}}"
+#define UNINITIALIZED_TOO \
+	"{\"key\":\"node.cloudprovider.kubernetes.io/uninitialized\",\"effect\":\"NoExecute\"}"
+
+static void
+other_taints_are_kept_as_they_are(void **state UNUSED)
+{
+	struct rig_node node = fresh;
+
+	node.taints = TAINT_A "," RIG_UNINITIALIZED "," TAINT_B "," UNINITIALIZED_TOO;
+	begin_with(&node);
+	assert_patch(1, PATH, REST_OF("1001", PROVIDER_ID ",\"taints\":[" TAINT_A "," TAINT_B "]"));
+}
+
+static void
+labels_that_are_right_are_not_sent(void **state UNUSED)
+{
+	struct rig_node node = fresh;
+
+	node.labels =
+		"\"failure-domain.beta.kubernetes.io/zone\":\"z1\",\"topology.kubernetes.io/zone\":\"z1\","
+		"\"failure-domain.beta.kubernetes.io/region\":\"r1\",\"topology.kubernetes.io/region\":\"r1\","
+		"\"beta.kubernetes.io/instance-type\":\"t1\",\"node.kubernetes.io/instance-type\":\"t1\","
+		"\"example.com/pool\":\"two\"";
+	begin_with(&node);
+	assert_patch(
+		1, PATH,
+		"{\"metadata\":{\"uid\":\"u-a\",\"resourceVersion\":\"1001\"},\"spec\":{" PROVIDER_ID
+		",\"taints\":null}}");
+}
+
+static void
+an_address_that_the_cloud_does_not_know_stops_it(void **state UNUSED)
+{
+	struct rig_node node = fresh;
+
+	node.annotations = "\"alpha.kubernetes.io/provided-node-ip\":\"10.0.0.2\"";
+	begin_with(&node);
+	rig_run(rig, 30);
+	assert_no_patch();
+	assert_int_equal(events("FailedToInitializeNode"), 1);
+	assert_non_null(strstr(fake_api_last_event(rig->api, "FailedToInitializeNode"),
+	                       "10.0.0.2"));
+}
+
+/* Until the store has heard of our write, the node looks as if nothing had been done. */
+static void
+what_was_just_written_is_not_written_again(void **state UNUSED)
+{
+	struct rig_node node = fresh;
+
+	begin_with(&fresh);
+	node.labels = "\"noise\":\"1\"";
+	node.version = "8";
+	rig_put(rig, &node);
+	rig_run(rig, 20);
+	assert_int_equal(n_patches(), 2);
+	rig_put(rig, &done);
+	rig_run(rig, 20);
+	assert_int_equal(n_patches(), 2);
+	assert_int_equal(events("Synced"), 1);
+}
+
+/* Somebody put the taint back: that is a node to initialise again. */
+static void
+a_taint_that_comes_back_is_taken_off_again(void **state UNUSED)
+{
+	struct rig_node node = done;
+
+	begin_with(&fresh);
+	rig_put(rig, &done);
+	rig_settle(rig);
+	node.version = "2001";
+	node.taints = RIG_UNINITIALIZED;
+	rig_put(rig, &node);
+	rig_settle(rig);
+	assert_int_equal(n_patches(), 3);
+	assert_patch(2, PATH, REST_OF("2001", "\"taints\":null"));
+}
+
+static const char *
+numbered(int i)
+{
+	return arena_printf(&rig->arena, "node-%d", i).ptr;
+}
+
+static void
+many_nodes_cost_few_looks(void **state UNUSED)
+{
+	for (int i = 0; i < 50; i++) {
+		struct rig_node node = fresh;
+
+		node.name = numbered(i);
+		fake_cloud_set(rig->cloud, node.name, machine);
+		rig_put(rig, &node);
+	}
+	rig_sync(rig);
+	assert_int_equal(n_patches(), 100);
+	assert_in_range(fake_cloud_looks(rig->cloud), 1, 2);
+}
+
+/* ---- others write, too ---- */
+
+static void
+a_conflict_in_the_first_write(void **state UNUSED)
+{
+	struct rig_node live = fresh;
+
+	live.version = "9";
+	live.taints = RIG_UNINITIALIZED "," TAINT_A;
+	conflict_once(PATH "/status", &live);
+	begin_with(&fresh);
+	assert_int_equal(n_patches(), 1);
+	rig_advance_ms(rig, 100);
+	assert_int_equal(n_patches(), 3);
+	assert_patch(0, PATH "/status", ADDRESSES_OF("7"));
+	assert_patch(1, PATH "/status", ADDRESSES_OF("9"));
+	assert_patch(2, PATH, REST_OF("1001", PROVIDER_ID ",\"taints\":[" TAINT_A "]"));
+	assert_int_equal(fake_api_count(rig->api, HTTP_GET, PATH), 1);
+	assert_int_equal(events("Synced"), 1);
+}
+
+/* Addresses are written by then, and a taint was added meanwhile. */
+static void
+a_conflict_in_the_second_write(void **state UNUSED)
+{
+	struct rig_node live = fresh;
+
+	live.version = "1005";
+	live.addresses = INTERNAL "," HOSTNAME;
+	live.taints = RIG_UNINITIALIZED "," TAINT_B;
+	fake_api_rule(rig->api, (struct api_rule){ .method = HTTP_PATCH,
+	                                           .part = PATH "/status",
+	                                           .times = 1,
+	                                           .status = 200 });
+	conflict_once(PATH, &live);
+	begin_with(&fresh);
+	rig_advance_ms(rig, 100);
+	assert_int_equal(n_patches(), 3);
+	assert_patch(0, PATH "/status", ADDRESSES_OF("7"));
+	assert_patch(1, PATH, REST_OF("1001", PROVIDER_ID ",\"taints\":null"));
+	assert_patch(2, PATH, REST_OF("1005", PROVIDER_ID ",\"taints\":[" TAINT_B "]"));
+	assert_int_equal(fake_cloud_looks(rig->cloud), 1);
+}
+
+static void
+somebody_else_initialised_it(void **state UNUSED)
+{
+	conflict_once(PATH "/status", &done);
+	begin_with(&fresh);
+	rig_run(rig, 2);
+	assert_int_equal(n_patches(), 1);
+	assert_int_equal(events("Synced"), 0);
+}
+
+static void
+a_node_that_goes_meanwhile_is_no_failure(void **state UNUSED)
+{
+	fake_api_rule(rig->api,
+	              (struct api_rule){ .method = HTTP_PATCH, .part = PATH, .status = 404 });
+	begin_with(&fresh);
+	rig_remove(rig, "a");
+	rig_run(rig, 10);
+	assert_int_equal(n_patches(), 1);
+	assert_int_equal(events("Synced"), 0);
+}
+
+static void
+a_server_that_fails_is_tried_again(void **state UNUSED)
+{
+	fake_api_rule(rig->api,
+	              (struct api_rule){
+			      .method = HTTP_PATCH, .part = PATH, .times = 2, .status = 500 });
+	begin_with(&fresh);
+	assert_int_equal(n_patches(), 1);
+	rig_advance_ms(rig, 100);
+	assert_int_equal(n_patches(), 2);
+	rig_advance_ms(rig, 200);
+	assert_int_equal(n_patches(), 4);
+	assert_patch(3, PATH, REST_OF("1001", PROVIDER_ID ",\"taints\":null"));
+	assert_int_equal(events("FailedToInitializeNode"), 0);
+}
+
+/* ---- machines that are not there ---- */
+
+static void
+begin_without_machine(enum presence presence, enum err_code code)
+{
+	fake_cloud_set(rig->cloud, "a",
+	               (struct fake_machine){ .presence = presence, .error_code = code });
+	begin_with(&fresh);
+	rig_run(rig, 60);
+	assert_no_patch();
+	assert_in_range(fake_cloud_looks(rig->cloud), 6, 12); /* 100 ms, doubling */
+}
+
+static void
+an_absent_machine_is_waited_for(void **state UNUSED)
+{
+	begin_without_machine(PRESENCE_ABSENT, ERR_NONE);
+	assert_int_equal(events("FailedToInitializeNode"), 1);
+	assert_int_equal(fake_api_count(rig->api, HTTP_PATCH, "/events/"), 0);
+}
+
+static void
+a_foreign_machine_is_never_written(void **state UNUSED)
+{
+	begin_without_machine(PRESENCE_FOREIGN, ERR_INVALID);
+	assert_int_equal(events("FailedToInitializeNode"), 1);
+	assert_int_equal(fake_api_count(rig->api, HTTP_PATCH, "/events/"), 0);
+}
+
+/* Nobody needs to mend anything. */
+static void
+an_unknown_machine_is_asked_for_again_in_silence(void **state UNUSED)
+{
+	begin_without_machine(PRESENCE_UNKNOWN, ERR_UNAVAILABLE);
+	assert_int_equal(events("FailedToInitializeNode"), 0);
+}
+
+/* Neither of them says when to come back, and neither may be asked for without a pause. */
+static void
+pending_and_throttled_machines_do_not_spin(void **state UNUSED)
+{
+	begin_without_machine(PRESENCE_UNKNOWN, ERR_PENDING);
+	fake_cloud_set(rig->cloud, "a", machine);
+	rig_run(rig, 120);
+	assert_int_equal(n_patches(), 2);
+}
+
+static void
+a_throttled_machine_is_asked_for_anew(void **state UNUSED)
+{
+	begin_without_machine(PRESENCE_UNKNOWN, ERR_THROTTLED);
+	fake_cloud_set(rig->cloud, "a", machine);
+	rig_run(rig, 120);
+	assert_int_equal(n_patches(), 2);
+}
+
+static void
+a_look_that_fails_is_made_again(void **state UNUSED)
+{
+	fake_cloud_fail(rig->cloud, ERR_UNAUTHORIZED);
+	begin_with(&fresh);
+	rig_run(rig, 60);
+	assert_no_patch();
+	assert_in_range(fake_cloud_looks(rig->cloud), 6, 12);
+	assert_int_equal(events("FailedToInitializeNode"), 0);
+	fake_cloud_fail(rig->cloud, ERR_NONE);
+	rig_run(rig, 60);
+	assert_int_equal(n_patches(), 2);
+}
+
+static void
+a_machine_that_appears_is_found_at_the_next_retry(void **state UNUSED)
+{
+	begin_without_machine(PRESENCE_ABSENT, ERR_NONE);
+	fake_cloud_set(rig->cloud, "a", machine);
+	rig_settle(rig);
+	assert_no_patch();
+	rig_run(rig, 60);
+	assert_int_equal(n_patches(), 2);
+	assert_int_equal(events("Synced"), 1);
+}
+
+static void
+a_machine_that_appears_is_found_when_woken(void **state UNUSED)
+{
+	begin_without_machine(PRESENCE_ABSENT, ERR_NONE);
+	fake_cloud_set(rig->cloud, "a", machine);
+	node_controller_wake(rig->nodes);
+	rig_settle(rig);
+	assert_int_equal(n_patches(), 2);
+}
+
+static void
+retries_come_at_least_every_five_minutes(void **state UNUSED)
+{
+	size_t before;
+
+	begin_without_machine(PRESENCE_ABSENT, ERR_NONE);
+	rig_run(rig, 1200);
+	for (int i = 0; i < 3; i++) {
+		before = fake_cloud_looks(rig->cloud);
+		rig_run(rig, 301);
+		assert_in_range(fake_cloud_looks(rig->cloud) - before, 1, 2);
+	}
+}
+
+/* ---- afterwards ---- */
+
+static void
+ga_labels_follow_the_beta_ones(void **state UNUSED)
+{
+	struct rig_node node = done;
+
+	node.labels =
+		"\"failure-domain.beta.kubernetes.io/zone\":\"z2\",\"topology.kubernetes.io/zone\":\"z1\","
+		"\"beta.kubernetes.io/instance-type\":\"t2\",\"topology.kubernetes.io/region\":\"r1\"";
+	begin_with(&node);
+	assert_int_equal(n_patches(), 1);
+	assert_patch(
+		0, PATH,
+		"{\"metadata\":{\"uid\":\"u-a\",\"labels\":{\"topology.kubernetes.io/zone\":\"z2\","
+		"\"node.kubernetes.io/instance-type\":\"t2\"}}}");
+}
+
+static void
+labels_in_order_are_left_alone(void **state UNUSED)
+{
+	struct rig_node node = done;
+
+	node.labels =
+		"\"failure-domain.beta.kubernetes.io/zone\":\"z1\",\"topology.kubernetes.io/zone\":\"z1\"";
+	begin_with(&node);
+	node.labels =
+		"\"failure-domain.beta.kubernetes.io/zone\":\"z1\",\"topology.kubernetes.io/zone\":\"z1\",\"x\":\"y\"";
+	node.version = "2001";
+	rig_put(rig, &node);
+	rig_settle(rig);
+	assert_no_patch();
+}
+
+#define NEW_ADDRESSES                                                                              \
+	"{\"metadata\":{\"uid\":\"u-a\",\"resourceVersion\":\"2000\"},\"status\":{\"addresses\":[" \
+	"{\"type\":\"InternalIP\",\"address\":\"10.0.0.9\"}," HOSTNAME "]}}"
+
+static void
+move_machine(void)
+{
+	struct fake_machine m = machine;
+
+	m.addresses = moved;
+	fake_cloud_set(rig->cloud, "a", m);
+}
+
+static void
+addresses_are_compared_at_the_start(void **state UNUSED)
+{
+	move_machine();
+	begin_with(&done);
+	assert_int_equal(n_patches(), 1);
+	assert_patch(0, PATH "/status", NEW_ADDRESSES);
+	assert_int_equal(fake_cloud_looks(rig->cloud), 1);
+}
+
+static void
+addresses_are_compared_every_few_minutes(void **state UNUSED)
+{
+	begin_with(&done);
+	move_machine();
+	rig_run(rig, RIG_REFRESH_S - 1);
+	assert_no_patch();
+	rig_run(rig, 1);
+	assert_int_equal(n_patches(), 1);
+	assert_patch(0, PATH "/status", NEW_ADDRESSES);
+	assert_int_equal(fake_cloud_looks(rig->cloud), 2);
+}
+
+static void
+equal_addresses_are_not_written(void **state UNUSED)
+{
+	begin_with(&done);
+	rig_run(rig, 3 * RIG_REFRESH_S);
+	assert_no_patch();
+	assert_int_equal(fake_cloud_looks(rig->cloud), 4);
+}
+
+/* Status is never written from a failed read; nor is anything taken away because a machine seems absent. */
+static void
+addresses_stay_when_the_machine_cannot_be_found(void **state UNUSED)
+{
+	static const enum presence presences[] = { PRESENCE_ABSENT, PRESENCE_UNKNOWN,
+		                                   PRESENCE_FOREIGN };
+
+	begin_with(&done);
+	for (size_t i = 0; i < ARRAY_LEN(presences); i++) {
+		fake_cloud_set(rig->cloud, "a",
+		               (struct fake_machine){ .presence = presences[i],
+		                                      .error_code = ERR_INTERNAL });
+		rig_run(rig, RIG_REFRESH_S);
+	}
+	fake_cloud_fail(rig->cloud, ERR_UNAVAILABLE);
+	rig_run(rig, RIG_REFRESH_S);
+	fake_cloud_fail(rig->cloud, ERR_NONE);
+	fake_cloud_set(rig->cloud, "a", MACHINE_ON); /* without any address */
+	rig_run(rig, RIG_REFRESH_S);
+	assert_no_patch();
+}
+
+static void
+a_conflict_in_the_refresh(void **state UNUSED)
+{
+	struct rig_node live = done;
+
+	live.version = "2005";
+	conflict_once(PATH "/status", &live);
+	move_machine();
+	begin_with(&done);
+	rig_advance_ms(rig, 200);
+	assert_int_equal(n_patches(), 2);
+	assert_non_null(strstr(fake_api_nth(rig->api, HTTP_PATCH, PATH, 1)->body,
+	                       "\"resourceVersion\":\"2005\""));
+}
+
+/* Between the comparison and the write somebody else did it. */
+static void
+a_refresh_that_is_not_needed_any_more(void **state UNUSED)
+{
+	struct rig_node live = done;
+
+	live.version = "2005";
+	live.addresses = "{\"type\":\"InternalIP\",\"address\":\"10.0.0.9\"}," HOSTNAME;
+	conflict_once(PATH "/status", &live);
+	move_machine();
+	begin_with(&done);
+	rig_run(rig, 5);
+	assert_int_equal(n_patches(), 1);
+}
+
+/* ---- the end ---- */
+
+static void
+nothing_is_begun_after_a_stop(void **state UNUSED)
+{
+	rig_sync(rig);
+	node_controller_stop(rig->nodes);
+	rig_put(rig, &fresh);
+	assert_true(node_controller_wait_idle(rig->nodes, CLOCK_FOREVER));
+	assert_no_patch();
+}
+
+static void
+what_runs_may_go_on_until_it_is_cancelled(void **state UNUSED)
+{
+	fake_api_rule(rig->api, (struct api_rule){ .method = HTTP_PATCH,
+	                                           .part = PATH "/status",
+	                                           .hangs = true });
+	begin_with(&fresh);
+	assert_int_equal(n_patches(), 1);
+	node_controller_stop(rig->nodes);
+	assert_false(node_controller_wait_idle(rig->nodes, clock_mono(rig->clock)));
+	cancel_fire(rig->cancel);
+	assert_true(node_controller_wait_idle(rig->nodes, CLOCK_FOREVER));
+	assert_int_equal(n_patches(), 1);
+	assert_int_equal(events("FailedToInitializeNode"), 0);
+}
+
+static void
+a_look_ends_with_the_token(void **state UNUSED)
+{
+	fake_cloud_hold(rig->cloud);
+	begin_with(&fresh);
+	node_controller_stop(rig->nodes);
+	cancel_fire(rig->cancel);
+	assert_true(node_controller_wait_idle(rig->nodes, CLOCK_FOREVER));
+	assert_no_patch();
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(addresses_come_first_then_all_the_rest),
+		TEST(a_node_that_appears_later_is_initialised_too),
+		TEST(nothing_happens_before_the_first_list),
+		TEST(one_write_does_where_addresses_match),
+		TEST(a_provider_id_is_not_written_over),
+		TEST(other_taints_are_kept_as_they_are),
+		TEST(labels_that_are_right_are_not_sent),
+		TEST(an_address_that_the_cloud_does_not_know_stops_it),
+		TEST(what_was_just_written_is_not_written_again),
+		TEST(a_taint_that_comes_back_is_taken_off_again),
+		TEST(many_nodes_cost_few_looks),
+		TEST(a_conflict_in_the_first_write),
+		TEST(a_conflict_in_the_second_write),
+		TEST(somebody_else_initialised_it),
+		TEST(a_node_that_goes_meanwhile_is_no_failure),
+		TEST(a_server_that_fails_is_tried_again),
+		TEST(an_absent_machine_is_waited_for),
+		TEST(a_foreign_machine_is_never_written),
+		TEST(an_unknown_machine_is_asked_for_again_in_silence),
+		TEST(pending_and_throttled_machines_do_not_spin),
+		TEST(a_throttled_machine_is_asked_for_anew),
+		TEST(a_look_that_fails_is_made_again),
+		TEST(a_machine_that_appears_is_found_at_the_next_retry),
+		TEST(a_machine_that_appears_is_found_when_woken),
+		TEST(retries_come_at_least_every_five_minutes),
+		TEST(ga_labels_follow_the_beta_ones),
+		TEST(labels_in_order_are_left_alone),
+		TEST(addresses_are_compared_at_the_start),
+		TEST(addresses_are_compared_every_few_minutes),
+		TEST(equal_addresses_are_not_written),
+		TEST(addresses_stay_when_the_machine_cannot_be_found),
+		TEST(a_conflict_in_the_refresh),
+		TEST(a_refresh_that_is_not_needed_any_more),
+		TEST(nothing_is_begun_after_a_stop),
+		TEST(what_runs_may_go_on_until_it_is_cancelled),
+		TEST(a_look_ends_with_the_token),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
