@@ -48,6 +48,7 @@ struct lifecycle_controller {
 	uint64_t n_rounds;
 	int64_t *deletions_boot_ns; /* of unannounced nodes, within the breaker's window */
 	size_t n_deletions, deletions_cap;
+	size_t first_witness; /* where in a list of all nodes the search for some begins */
 	struct metric_family *outcomes;
 };
 

@@ -53,6 +53,12 @@ is_visited(const struct visit *visits, size_t n, const struct node *node)
 	return false;
 }
 
+static struct node *
+nth_candidate(struct round *r, size_t i)
+{
+	return node_of(r->all.objects[(r->c->first_witness + i) % r->all.n]);
+}
+
 /* Others of the cluster that have a provider ID: Ready ones, and where none is, any. */
 static size_t
 add_witnesses(struct round *r, const struct visit *visits, size_t n, struct node **nodes)
@@ -60,13 +66,13 @@ add_witnesses(struct round *r, const struct visit *visits, size_t n, struct node
 	size_t n_ready = 0, n_other = 0;
 
 	for (size_t i = 0; i < r->all.n && n_ready < WITNESSES_READY; i++) {
-		struct node *node = node_of(r->all.objects[i]);
+		struct node *node = nth_candidate(r, i);
 
 		if (node->ready == NODE_READY_TRUE && node->provider_id.len > 0)
 			nodes[n + n_ready++] = node;
 	}
 	for (size_t i = 0; n_ready == 0 && i < r->all.n && n_other < WITNESSES_OTHER; i++) {
-		struct node *node = node_of(r->all.objects[i]);
+		struct node *node = nth_candidate(r, i);
 
 		if (node->ready != NODE_READY_TRUE && node->provider_id.len > 0 && !is_visited(visits, n, node))
 			nodes[n + n_other++] = node;
@@ -128,7 +134,7 @@ look_at(struct round *r, struct visit *visits, size_t n, bool with_witnesses)
 	CLEANUP(look_answer_fini) struct look_answer answer = LOOK_ANSWER_INIT;
 	struct node **nodes = arena_calloc(r->call->arena, n + WITNESSES_OTHER, sizeof(*nodes));
 	int64_t now = clock_boot(r->c->env->clock);
-	size_t n_nodes = n, n_absent = 0;
+	size_t n_nodes = n, n_absent = 0, n_witnessed = 0;
 	struct error err;
 
 	for (size_t i = 0; i < n; i++)
@@ -145,15 +151,21 @@ look_at(struct round *r, struct visit *visits, size_t n, bool with_witnesses)
 	for (size_t i = 0; i < n; i++) {
 		const struct instance *found = look_answer_at(&answer, i);
 		struct visit v = visits[i];
+		bool is_witnessed;
 
 		if (found->presence == PRESENCE_ABSENT && !with_witnesses) {
 			visits[n_absent++] = v;
 			continue;
 		}
 		v.patient->n_looks++;
-		observe(r, &v, found, has_witness(r, &answer, nodes, n_nodes, i), answer.look->started_boot_ns);
+		is_witnessed = has_witness(r, &answer, nodes, n_nodes, i);
+		n_witnessed += is_witnessed;
+		observe(r, &v, found, is_witnessed, answer.look->started_boot_ns);
 		lifecycle_mend_power(r, &v, found);
 	}
+	/* they may all be another cloud's: others next time */
+	if (with_witnesses && n_witnessed == 0)
+		r->c->first_witness += WITNESSES_READY;
 	return n_absent;
 }
 

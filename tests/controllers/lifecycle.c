@@ -1,0 +1,905 @@
+/* Nodes whose machine is off or gone: when the cloud is asked, and when a node is deleted. */
+#include "controllers/rig.h"
+
+static struct rig *rig;
+
+static int
+set_up(void **state UNUSED)
+{
+	rig = rig_new();
+	rig_start_lifecycle(rig, &guard_defaults);
+	return 0;
+}
+
+static int
+tear_down(void **state UNUSED)
+{
+	rig_free(rig);
+	return 0;
+}
+
+static const char *
+id_of(const char *name)
+{
+	return arena_printf(&rig->arena, "fake://%s", name).ptr;
+}
+
+/* With a provider ID, an hour old. */
+static struct rig_node
+node_of_name(const char *name, const char *ready)
+{
+	return (struct rig_node){ .name = name, .provider_id = id_of(name), .ready = ready };
+}
+
+static void
+put(const char *name, const char *ready)
+{
+	struct rig_node node = node_of_name(name, ready);
+
+	rig_put(rig, &node);
+}
+
+/* A Ready node whose machine is there: a witness. */
+static void
+put_witness(const char *name)
+{
+	fake_cloud_set(rig->cloud, name, MACHINE_ON);
+	put(name, "True");
+}
+
+/* The usual: node a is NotReady and its machine is gone, w is well. */
+static void
+begin_with_a_gone(void)
+{
+	put_witness("w");
+	put("a", "Unknown");
+	rig_sync(rig);
+}
+
+static size_t
+looks(void)
+{
+	return fake_cloud_looks(rig->cloud);
+}
+
+static size_t
+deletions(void)
+{
+	return fake_api_count(rig->api, HTTP_DELETE, "/api/v1/nodes/");
+}
+
+static size_t
+deletions_of(const char *name)
+{
+	return fake_api_count(rig->api, HTTP_DELETE,
+	                      arena_printf(&rig->arena, "/api/v1/nodes/%s", name).ptr);
+}
+
+static size_t
+patches(void)
+{
+	return fake_api_count(rig->api, HTTP_PATCH, "/api/v1/nodes/");
+}
+
+static size_t
+events(const char *reason)
+{
+	return fake_api_events(rig->api, reason, NULL);
+}
+
+static void
+assert_told(const char *reason, const char *part)
+{
+	const char *text = fake_api_last_event(rig->api, reason);
+
+	if (!strstr(text, part))
+		fail_msg("%s\nis not in\n%s", part, text);
+}
+
+/* ---- when it looks ---- */
+
+/* Since the first look. */
+static void
+assert_looked_at(size_t i, int64_t seconds)
+{
+	int64_t since_ns = fake_cloud_started_ns(rig->cloud, i) -
+	                   fake_cloud_started_ns(rig->cloud, 0);
+
+	assert_int_equal(since_ns / NS_PER_MS, seconds * MS_PER_SEC);
+}
+
+static void
+ready_nodes_cost_nothing(void **state UNUSED)
+{
+	put_witness("a");
+	put_witness("b");
+	rig_sync(rig);
+	rig_run(rig, 3600);
+	assert_int_equal(looks(), 0);
+	assert_int_equal(fake_api_count(rig->api, HTTP_GET, NULL), 0);
+}
+
+static void
+looks_come_at_0_12_30_60_and_every_65_s(void **state UNUSED)
+{
+	static const int64_t at_s[] = { 0, 12, 30, 60, 125, 190, 255 };
+
+	fake_cloud_set(rig->cloud, "a", MACHINE_ON);
+	put_witness("w");
+	put("a", "False");
+	rig_sync(rig);
+	rig_run(rig, 260);
+	assert_int_equal(looks(), ARRAY_LEN(at_s));
+	for (size_t i = 0; i < ARRAY_LEN(at_s); i++) {
+		assert_looked_at(i, at_s[i]);
+		assert_int_equal(fake_cloud_asked(rig->cloud, i), 1); /* no witness is needed */
+	}
+	assert_int_equal(deletions() + patches(), 0);
+}
+
+static void
+an_hour_costs_sixty_looks(void **state UNUSED)
+{
+	fake_cloud_set(rig->cloud, "a", MACHINE_ON);
+	put("a", "False");
+	rig_sync(rig);
+	rig_run(rig, 3600);
+	assert_in_range(looks(), 55, 60);
+}
+
+static void
+nodes_that_fail_together_share_their_looks(void **state UNUSED)
+{
+	for (int i = 0; i < 20; i++) {
+		const char *name = arena_printf(&rig->arena, "n%d", i).ptr;
+
+		fake_cloud_set(rig->cloud, name, MACHINE_ON);
+		put(name, "Unknown");
+	}
+	rig_sync(rig);
+	rig_run(rig, 60);
+	assert_int_equal(looks(), 4);
+	assert_int_equal(fake_cloud_asked(rig->cloud, 3), 20);
+}
+
+static void
+a_node_that_becomes_not_ready_is_looked_at_soon(void **state UNUSED)
+{
+	put_witness("a");
+	rig_sync(rig);
+	rig_run(rig, 600);
+	put("a", "Unknown");
+	rig_settle(rig);
+	assert_int_equal(looks(), 1);
+	put("a", "True");
+	rig_run(rig, 600);
+	assert_int_equal(looks(), 1);
+	put("a", "Unknown"); /* the steps begin anew */
+	rig_run(rig, 13);
+	assert_int_equal(looks(), 3);
+}
+
+static void
+a_wake_up_looks_at_once(void **state UNUSED)
+{
+	fake_cloud_set(rig->cloud, "a", MACHINE_ON);
+	put("a", "Unknown");
+	rig_sync(rig);
+	rig_run(rig, 70);
+	assert_int_equal(looks(), 4);
+	lifecycle_controller_wake(rig->lifecycle);
+	rig_settle(rig);
+	assert_int_equal(looks(), 5);
+}
+
+/* ---- machines that are off ---- */
+
+static void
+a_machine_that_is_off_gets_the_taint(void **state UNUSED)
+{
+	struct rig_node node = node_of_name("a", "Unknown");
+
+	fake_cloud_set(rig->cloud, "a", MACHINE_OFF);
+	rig_put(rig, &node);
+	rig_sync(rig);
+	assert_int_equal(patches(), 1);
+	assert_string_equal(
+		fake_api_nth(rig->api, HTTP_PATCH, "/nodes/", 0)->body,
+		"{\"metadata\":{\"uid\":\"u-a\",\"resourceVersion\":\"7\"},\"spec\":{\"taints\":[" RIG_SHUTDOWN
+		"]}}");
+	node.taints = RIG_SHUTDOWN;
+	node.version = "2000";
+	rig_put(rig, &node);
+	rig_run(rig, 600);
+	assert_int_equal(patches(), 1);
+	assert_int_equal(deletions(), 0);
+}
+
+static void
+the_taint_stays_while_not_ready_and_goes_with_ready(void **state UNUSED)
+{
+	struct rig_node node = node_of_name("a", "Unknown");
+
+	fake_cloud_set(rig->cloud, "a", MACHINE_ON);
+	node.taints = RIG_SHUTDOWN;
+	rig_put(rig, &node);
+	rig_sync(rig);
+	rig_run(rig, 300);
+	assert_int_equal(patches(), 0);
+	node.ready = "True";
+	node.version = "8";
+	rig_put(rig, &node);
+	rig_settle(rig);
+	assert_int_equal(patches(), 1);
+	assert_string_equal(
+		fake_api_nth(rig->api, HTTP_PATCH, "/nodes/", 0)->body,
+		"{\"metadata\":{\"uid\":\"u-a\",\"resourceVersion\":\"8\"},\"spec\":{\"taints\":null}}");
+}
+
+static void
+a_taint_that_cannot_be_written_is_tried_again(void **state UNUSED)
+{
+	fake_api_rule(rig->api, (struct api_rule){ .method = HTTP_PATCH,
+	                                           .part = "/nodes/a",
+	                                           .times = 2,
+	                                           .status = 500 });
+	fake_cloud_set(rig->cloud, "a", MACHINE_OFF);
+	put("a", "Unknown");
+	rig_sync(rig);
+	rig_run(rig, 11);
+	assert_int_equal(patches(), 3);
+}
+
+static void
+a_taint_that_cannot_be_removed_is_tried_again(void **state UNUSED)
+{
+	struct rig_node node = node_of_name("a", "True");
+
+	fake_api_rule(rig->api, (struct api_rule){ .method = HTTP_PATCH,
+	                                           .part = "/nodes/a",
+	                                           .times = 2,
+	                                           .status = 500 });
+	node.taints = RIG_SHUTDOWN;
+	rig_put(rig, &node);
+	rig_sync(rig);
+	rig_run(rig, 11);
+	assert_int_equal(patches(), 3);
+	rig_run(rig, 600);
+	assert_in_range(patches(), 3, 3); /* the store has not heard of it yet, but we know */
+}
+
+/* ---- machines that are gone ---- */
+
+static void
+a_node_goes_after_two_absences_12_s_apart(void **state UNUSED)
+{
+	const struct api_request *r;
+
+	begin_with_a_gone();
+	rig_advance_ms(rig, 11900);
+	assert_int_equal(deletions(), 0);
+	rig_run(rig, 1);
+	assert_int_equal(deletions(), 1);
+	r = fake_api_nth(rig->api, HTTP_DELETE, NULL, 0);
+	assert_string_equal(r->target, "/api/v1/nodes/a");
+	assert_non_null(strstr(r->body, "\"preconditions\":{\"uid\":\"u-a\"}"));
+	assert_int_equal(fake_api_events(rig->api, "DeletingNode", "a"), 1);
+	rig_remove(rig, "a");
+	rig_run(rig, 3600);
+	assert_int_equal(deletions(), 1);
+	assert_int_equal(looks(), 3); /* plain, with witnesses, and again with them */
+	assert_false(fake_cloud_has_asked(rig->cloud, 0, "w"));
+	assert_true(fake_cloud_has_asked(rig->cloud, 1, "w"));
+	assert_true(fake_cloud_has_asked(rig->cloud, 2, "w"));
+}
+
+static void
+a_ready_node_is_never_deleted(void **state UNUSED)
+{
+	put_witness("w");
+	put("a", "True");
+	rig_sync(rig);
+	for (int i = 0; i < 20; i++) {
+		lifecycle_controller_wake(rig->lifecycle);
+		rig_run(rig, 60);
+	}
+	assert_int_equal(deletions(), 0);
+	assert_int_equal(looks(), 0);
+}
+
+static void
+a_node_that_comes_back_between_is_kept(void **state UNUSED)
+{
+	begin_with_a_gone();
+	rig_run(rig, 6);
+	put("a", "True");
+	rig_run(rig, 10);
+	put("a", "Unknown");
+	rig_run(rig, 11);
+	assert_int_equal(deletions(), 0);
+	rig_run(rig, 2);
+	assert_int_equal(deletions(), 1);
+}
+
+static void
+a_machine_that_is_seen_again_is_kept(void **state UNUSED)
+{
+	begin_with_a_gone();
+	rig_run(rig, 6);
+	fake_cloud_set(rig->cloud, "a", MACHINE_ON);
+	rig_run(rig, 3600);
+	assert_int_equal(deletions(), 0);
+}
+
+static void
+wake_ups_do_not_hurry_a_deletion(void **state UNUSED)
+{
+	begin_with_a_gone();
+	for (int i = 0; i < 11; i++) {
+		lifecycle_controller_wake(rig->lifecycle);
+		rig_run(rig, 1);
+	}
+	assert_in_range(looks(), 12, 14);
+	assert_int_equal(deletions(), 0);
+	rig_run(rig, 13);
+	assert_int_equal(deletions_of("a"), 1 + (deletions() > 1));
+}
+
+static void
+a_node_re_created_begins_anew(void **state UNUSED)
+{
+	struct rig_node node = node_of_name("a", "Unknown");
+
+	begin_with_a_gone();
+	rig_run(rig, 6);
+	node.uid = "u-new";
+	rig_remove(rig, "a");
+	rig_put(rig, &node);
+	rig_run(rig, 11);
+	assert_int_equal(deletions(), 0);
+	rig_run(rig, 2);
+	assert_int_equal(deletions(), 1);
+	assert_non_null(strstr(fake_api_nth(rig->api, HTTP_DELETE, NULL, 0)->body,
+	                       "\"uid\":\"u-new\""));
+}
+
+/* ---- witnesses ---- */
+
+static void
+without_a_witness_it_stays_for_ever(void **state UNUSED)
+{
+	put("a", "Unknown");
+	put("b", "Unknown");
+	put("c", "True");
+	rig_sync(rig);
+	rig_run(rig, 3600);
+	assert_int_equal(deletions(), 0);
+	assert_int_equal(fake_api_events(rig->api, "NodeDeletionHeld", "a"), 1);
+	assert_int_equal(fake_api_events(rig->api, "NodeDeletionHeld", "b"), 1);
+	assert_int_equal(events("NodeDeletionHeld"), 2);
+	assert_int_equal(fake_api_count(rig->api, HTTP_PATCH, "/events/"), 0);
+	assert_told("NodeDeletionHeld", "wrong token");
+	assert_told("NodeDeletionHeld", "kubectl delete node ");
+}
+
+static void
+a_witness_that_appears_lets_it_go(void **state UNUSED)
+{
+	put("a", "Unknown");
+	put("w", "True");
+	rig_sync(rig);
+	rig_run(rig, 600);
+	fake_cloud_set(rig->cloud, "w", MACHINE_ON);
+	rig_run(rig, 65 + 13);
+	assert_in_range(deletions_of("a"), 1, 20);
+}
+
+/* A machine found by name proves nothing: a node without a provider ID is no witness. */
+static void
+a_node_without_a_provider_id_is_no_witness(void **state UNUSED)
+{
+	fake_cloud_set(rig->cloud, "w", MACHINE_ON);
+	rig_put(rig, &(struct rig_node){ .name = "w" });
+	put("a", "Unknown");
+	rig_sync(rig);
+	rig_run(rig, 1200);
+	assert_int_equal(deletions(), 0);
+}
+
+static void
+a_node_that_is_not_ready_either_is_a_witness(void **state UNUSED)
+{
+	fake_cloud_set(rig->cloud, "b", MACHINE_ON);
+	put("a", "Unknown");
+	put("b", "Unknown");
+	rig_sync(rig);
+	rig_run(rig, 70);
+	assert_int_equal(deletions_of("a"), deletions());
+	assert_in_range(deletions(), 1, 20);
+}
+
+static void
+an_anchor_serves_where_no_other_node_is(void **state UNUSED)
+{
+	fake_cloud_anchors(rig->cloud, 1);
+	put("a", "Unknown");
+	rig_sync(rig);
+	rig_run(rig, 13);
+	assert_int_equal(deletions(), 1);
+}
+
+static void
+an_anchor_is_not_enough_where_another_node_should_be(void **state UNUSED)
+{
+	fake_cloud_anchors(rig->cloud, 1);
+	put("a", "Unknown");
+	put("w", "True"); /* and its machine is gone as well */
+	rig_sync(rig);
+	rig_run(rig, 600);
+	assert_int_equal(deletions(), 0);
+}
+
+/* A few are asked at a time; some time those of our cloud are among them. */
+static void
+a_witness_is_found_among_many_foreign_nodes(void **state UNUSED)
+{
+	for (int i = 0; i < 12; i++) {
+		const char *name = arena_printf(&rig->arena, "foreign-%d", i).ptr;
+
+		fake_cloud_set(rig->cloud, name,
+		               (struct fake_machine){ .presence = PRESENCE_FOREIGN,
+		                                      .error_code = ERR_INVALID });
+		put(name, "True");
+	}
+	begin_with_a_gone();
+	rig_run(rig, 3600);
+	assert_in_range(deletions_of("a"), 1, 10000);
+}
+
+static void
+witnesses_can_be_waived(void **state UNUSED)
+{
+	struct guard_config guard = guard_defaults;
+
+	guard.require_witness = false;
+	rig_free(rig);
+	rig = rig_new();
+	rig_start_lifecycle(rig, &guard);
+	put("a", "Unknown");
+	rig_sync(rig);
+	rig_run(rig, 13);
+	assert_int_equal(deletions(), 1);
+}
+
+static void
+without_the_guard_the_first_look_deletes(void **state UNUSED)
+{
+	struct guard_config guard = guard_defaults;
+
+	guard.is_enabled = false;
+	rig_free(rig);
+	rig = rig_new();
+	rig_start_lifecycle(rig, &guard);
+	put("a", "Unknown");
+	rig_sync(rig);
+	assert_int_equal(deletions(), 1);
+}
+
+/* ---- the kubelet's signs of life ---- */
+
+#define LEASE "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/a"
+
+static void
+lease_is(unsigned times, int status, const char *body)
+{
+	fake_api_rule(rig->api, (struct api_rule){ .method = HTTP_GET,
+	                                           .part = LEASE,
+	                                           .times = times,
+	                                           .status = status,
+	                                           .body = body });
+}
+
+static const char *
+renewed(int i)
+{
+	return arena_printf(&rig->arena,
+	                    "{\"spec\":{\"renewTime\":\"2026-01-02T03:%02d:00.000000Z\"}}", i % 60)
+	        .ptr;
+}
+
+static void
+a_lease_that_stands_still_lets_it_go(void **state UNUSED)
+{
+	lease_is(0, 200, renewed(1));
+	begin_with_a_gone();
+	rig_run(rig, 13);
+	assert_int_equal(deletions(), 1);
+	assert_int_equal(fake_api_count(rig->api, HTTP_GET, LEASE), 2);
+}
+
+static void
+a_lease_that_is_renewed_holds_it(void **state UNUSED)
+{
+	for (int i = 0; i < 55; i++)
+		lease_is(1, 200, renewed(i));
+	lease_is(0, 200, renewed(55));
+	begin_with_a_gone();
+	rig_run(rig, 600);
+	assert_int_equal(deletions(), 0);
+	assert_int_equal(events("NodeDeletionHeld"), 1);
+	assert_told("NodeDeletionHeld", "kubelet");
+	rig_run(rig, 120); /* it falls silent */
+	assert_int_equal(deletions_of("a"), deletions());
+	assert_in_range(deletions(), 1, 20);
+}
+
+static void
+a_heartbeat_holds_it(void **state UNUSED)
+{
+	struct rig_node node = node_of_name("a", "Unknown");
+
+	begin_with_a_gone();
+	rig_run(rig, 6);
+	node.heartbeat = "2026-01-02T03:00:05Z";
+	node.version = "8";
+	rig_put(rig, &node);
+	rig_run(rig, 7);
+	assert_int_equal(deletions(), 0);
+	rig_run(rig, 12);
+	assert_int_equal(deletions(), 1);
+}
+
+static void
+a_lease_that_is_not_there_or_not_ours_to_read_says_nothing(void **state UNUSED)
+{
+	lease_is(1, 403, NULL);
+	begin_with_a_gone();
+	rig_run(rig, 13); /* then 404 */
+	assert_int_equal(deletions(), 1);
+}
+
+static void
+a_look_does_not_count_when_the_lease_cannot_be_read(void **state UNUSED)
+{
+	lease_is(0, 500, NULL);
+	begin_with_a_gone();
+	rig_run(rig, 600);
+	assert_int_equal(deletions(), 0);
+	fake_api_forget_rules(rig->api);
+	rig_run(rig, 65 + 13);
+	assert_in_range(deletions(), 1, 20);
+}
+
+static void
+a_lease_that_is_nonsense_does_not_count_either(void **state UNUSED)
+{
+	lease_is(0, 200, "{\"spec\":");
+	begin_with_a_gone();
+	rig_run(rig, 600);
+	assert_int_equal(deletions(), 0);
+}
+
+/* ---- age, and the wall clock ---- */
+
+static void
+a_young_node_waits(void **state UNUSED)
+{
+	struct rig_node node = node_of_name("a", "Unknown");
+
+	node.age_s = 10;
+	put_witness("w");
+	rig_put(rig, &node);
+	rig_sync(rig);
+	rig_run(rig, 49);
+	assert_int_equal(deletions(), 0);
+	rig_run(rig, 2);
+	assert_int_equal(deletions(), 1);
+}
+
+static void
+a_node_from_the_future_is_young(void **state UNUSED)
+{
+	struct rig_node node = node_of_name("a", "Unknown");
+
+	node.age_s = -3600;
+	put_witness("w");
+	rig_put(rig, &node);
+	rig_sync(rig);
+	rig_run(rig, 3600 + 55);
+	assert_int_equal(deletions(), 0);
+	rig_run(rig, 70);
+	assert_in_range(deletions(), 1, 20);
+}
+
+static void
+jumps_of_the_wall_clock_hurry_nothing(void **state UNUSED)
+{
+	begin_with_a_gone();
+	for (int i = 0; i < 11; i++) {
+		fake_clock_jump_wall(rig->fake, (i % 2 ? -2 : 1) * 3600 * NS_PER_SEC);
+		lifecycle_controller_wake(rig->lifecycle);
+		rig_run(rig, 1);
+	}
+	assert_int_equal(deletions(), 0);
+}
+
+/* An hour back makes every node of an hour young, and nothing else late. */
+static void
+a_wall_clock_that_is_behind_makes_nodes_young(void **state UNUSED)
+{
+	begin_with_a_gone();
+	fake_clock_jump_wall(rig->fake, -3600 * NS_PER_SEC);
+	rig_run(rig, 30);
+	assert_int_equal(deletions(), 0);
+	fake_clock_jump_wall(rig->fake, 3600 * NS_PER_SEC);
+	rig_run(rig, 65);
+	assert_in_range(deletions(), 1, 20);
+}
+
+static void
+a_nameless_node_waits_for_15_minutes(void **state UNUSED)
+{
+	put_witness("w");
+	rig_put(rig, &(struct rig_node){ .name = "a", .ready = "Unknown" });
+	rig_sync(rig);
+	rig_run(rig, 899);
+	assert_int_equal(deletions(), 0);
+	assert_int_equal(events("NodeDeletionHeld"), 1);
+	assert_told("NodeDeletionHeld", "provider ID");
+	rig_run(rig, 66);
+	assert_in_range(deletions(), 1, 20);
+}
+
+/* ---- the breaker ---- */
+
+static const char *
+numbered(int i)
+{
+	return arena_printf(&rig->arena, "n%d", i).ptr;
+}
+
+static void
+put_gone_and_well(int n_gone, int n_well)
+{
+	for (int i = 0; i < n_gone; i++)
+		put(numbered(i), "Unknown");
+	for (int i = 0; i < n_well; i++)
+		put_witness(numbered(n_gone + i));
+	rig_sync(rig);
+}
+
+static void
+three_go_at_once(void **state UNUSED)
+{
+	put_gone_and_well(3, 2);
+	rig_run(rig, 13);
+	assert_int_equal(deletions(), 3);
+}
+
+static void
+five_of_ten_go_after_five_minutes_together(void **state UNUSED)
+{
+	put_gone_and_well(5, 5);
+	rig_run(rig, 299);
+	assert_int_equal(deletions(), 0);
+	assert_int_equal(events("NodeDeletionHeld"), 5);
+	assert_told("NodeDeletionHeld", "too many");
+	for (int i = 0; i < 66 && deletions() == 0; i++)
+		rig_run(rig, 1);
+	for (int i = 0; i < 5; i++) {
+		assert_int_equal(deletions_of(numbered(i)), 1);
+		assert_int_equal(fake_api_events(rig->api, "DeletingNode", numbered(i)), 1);
+	}
+}
+
+static void
+five_of_thirty_go_at_once(void **state UNUSED)
+{
+	put_gone_and_well(5, 25);
+	rig_run(rig, 13);
+	assert_int_equal(deletions(), 5);
+}
+
+/* Three go, and count: with the next one it is four of ten within ten minutes. */
+static void
+deletions_count_for_ten_minutes(void **state UNUSED)
+{
+	put_gone_and_well(3, 7);
+	rig_run(rig, 13);
+	assert_int_equal(deletions(), 3);
+	for (int i = 0; i < 3; i++)
+		rig_remove(rig, numbered(i));
+	fake_cloud_set(rig->cloud, "n3", MACHINE_GONE);
+	put("n3", "Unknown");
+	rig_run(rig, 250);
+	assert_int_equal(deletions_of("n3"), 0);
+	rig_run(rig, 120);
+	assert_in_range(deletions_of("n3"), 1, 30);
+}
+
+static void
+announced_nodes_neither_count_nor_wait(void **state UNUSED)
+{
+	for (int i = 0; i < 5; i++) {
+		struct rig_node node = node_of_name(numbered(i), "Unknown");
+
+		if (i == 0)
+			node.is_deleting = true;
+		else
+			node.taints =
+				i % 2 ? "{\"key\":\"ToBeDeletedByClusterAutoscaler\",\"effect\":\"NoSchedule\"}"
+				      : "{\"key\":\"karpenter.sh/disrupted\",\"effect\":\"NoSchedule\"}";
+		rig_put(rig, &node);
+	}
+	put("single", "Unknown");
+	put_witness("w");
+	rig_sync(rig);
+	rig_run(rig, 13);
+	for (int i = 0; i < 5; i++)
+		assert_int_equal(deletions_of(numbered(i)), 1);
+	assert_int_equal(deletions_of("single"), 1);
+}
+
+/* ---- when things go wrong ---- */
+
+static void
+a_deletion_that_fails_is_told_and_tried_again(void **state UNUSED)
+{
+	fake_api_rule(rig->api,
+	              (struct api_rule){ .method = HTTP_DELETE, .times = 2, .status = 500 });
+	begin_with_a_gone();
+	rig_run(rig, 13);
+	assert_int_equal(deletions(), 1);
+	assert_int_equal(fake_api_events(rig->api, "DeletingNodeFailed", "a"), 1);
+	rig_run(rig, 10);
+	assert_int_equal(deletions(), 3);
+}
+
+/* The server refuses: another node has the name. The store hears of it, and what was learnt of the old one is void. */
+static void
+another_node_of_that_name_is_not_deleted(void **state UNUSED)
+{
+	struct rig_node node = node_of_name("a", "Unknown");
+
+	fake_api_rule(rig->api, (struct api_rule){ .method = HTTP_DELETE, .status = 409 });
+	begin_with_a_gone();
+	rig_run(rig, 13);
+	assert_int_equal(deletions(), 1);
+	assert_int_equal(events("DeletingNodeFailed"), 0);
+	node.uid = "u-new";
+	fake_cloud_set(rig->cloud, "a", MACHINE_ON);
+	rig_put(rig, &node);
+	rig_run(rig, 3600);
+	assert_int_equal(deletions(), 1);
+}
+
+static void
+a_foreign_node_is_never_deleted(void **state UNUSED)
+{
+	fake_cloud_set(rig->cloud, "a",
+	               (struct fake_machine){ .presence = PRESENCE_FOREIGN,
+	                                      .error_code = ERR_INVALID });
+	begin_with_a_gone();
+	rig_run(rig, 3600);
+	assert_int_equal(deletions() + patches(), 0);
+	assert_int_equal(fake_api_events(rig->api, "ForeignProviderID", "a"), 1);
+	assert_int_equal(fake_api_count(rig->api, HTTP_PATCH, "/events/"), 0);
+}
+
+static void
+an_unknown_node_is_never_deleted(void **state UNUSED)
+{
+	fake_cloud_set(rig->cloud, "a",
+	               (struct fake_machine){ .presence = PRESENCE_UNKNOWN,
+	                                      .error_code = ERR_TIMEOUT });
+	begin_with_a_gone();
+	rig_run(rig, 3600);
+	assert_int_equal(deletions() + patches(), 0);
+}
+
+static void
+an_hour_without_the_cloud_changes_nothing(void **state UNUSED)
+{
+	fake_cloud_fail(rig->cloud, ERR_UNAVAILABLE);
+	begin_with_a_gone();
+	rig_run(rig, 3600);
+	assert_int_equal(deletions() + patches(), 0);
+	assert_int_equal(fake_api_count(rig->api, HTTP_POST, "/events"), 0);
+	assert_in_range(looks(), 600, 750);
+	fake_cloud_fail(rig->cloud, ERR_NONE);
+	rig_advance_ms(rig, 5000);
+	rig_advance_ms(rig, 11000);
+	assert_int_equal(deletions(), 0);
+	rig_run(rig, 2);
+	assert_int_equal(deletions(), 1);
+}
+
+static void
+twins_are_never_deleted(void **state UNUSED)
+{
+	struct rig_node node = node_of_name("b", "Unknown");
+
+	node.provider_id = "fake://a";
+	rig_put(rig, &node);
+	begin_with_a_gone();
+	rig_run(rig, 3600);
+	assert_int_equal(deletions(), 0);
+	assert_int_equal(events("DuplicateProviderID"), 2);
+}
+
+static void
+nothing_happens_before_the_first_list(void **state UNUSED)
+{
+	put_witness("w");
+	put("a", "Unknown");
+	rig_run(rig, 600);
+	assert_int_equal(looks(), 0);
+}
+
+static void
+it_ends_in_the_middle_of_a_look(void **state UNUSED)
+{
+	fake_cloud_hold(rig->cloud);
+	begin_with_a_gone();
+	assert_int_equal(looks(), 1);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(ready_nodes_cost_nothing),
+		TEST(looks_come_at_0_12_30_60_and_every_65_s),
+		TEST(an_hour_costs_sixty_looks),
+		TEST(nodes_that_fail_together_share_their_looks),
+		TEST(a_node_that_becomes_not_ready_is_looked_at_soon),
+		TEST(a_wake_up_looks_at_once),
+		TEST(a_machine_that_is_off_gets_the_taint),
+		TEST(the_taint_stays_while_not_ready_and_goes_with_ready),
+		TEST(a_taint_that_cannot_be_written_is_tried_again),
+		TEST(a_taint_that_cannot_be_removed_is_tried_again),
+		TEST(a_node_goes_after_two_absences_12_s_apart),
+		TEST(a_ready_node_is_never_deleted),
+		TEST(a_node_that_comes_back_between_is_kept),
+		TEST(a_machine_that_is_seen_again_is_kept),
+		TEST(wake_ups_do_not_hurry_a_deletion),
+		TEST(a_node_re_created_begins_anew),
+		TEST(without_a_witness_it_stays_for_ever),
+		TEST(a_witness_that_appears_lets_it_go),
+		TEST(a_node_without_a_provider_id_is_no_witness),
+		TEST(a_node_that_is_not_ready_either_is_a_witness),
+		TEST(an_anchor_serves_where_no_other_node_is),
+		TEST(an_anchor_is_not_enough_where_another_node_should_be),
+		TEST(a_witness_is_found_among_many_foreign_nodes),
+		TEST(witnesses_can_be_waived),
+		TEST(without_the_guard_the_first_look_deletes),
+		TEST(a_lease_that_stands_still_lets_it_go),
+		TEST(a_lease_that_is_renewed_holds_it),
+		TEST(a_heartbeat_holds_it),
+		TEST(a_lease_that_is_not_there_or_not_ours_to_read_says_nothing),
+		TEST(a_look_does_not_count_when_the_lease_cannot_be_read),
+		TEST(a_lease_that_is_nonsense_does_not_count_either),
+		TEST(a_young_node_waits),
+		TEST(a_node_from_the_future_is_young),
+		TEST(jumps_of_the_wall_clock_hurry_nothing),
+		TEST(a_wall_clock_that_is_behind_makes_nodes_young),
+		TEST(a_nameless_node_waits_for_15_minutes),
+		TEST(three_go_at_once),
+		TEST(five_of_ten_go_after_five_minutes_together),
+		TEST(five_of_thirty_go_at_once),
+		TEST(deletions_count_for_ten_minutes),
+		TEST(announced_nodes_neither_count_nor_wait),
+		TEST(a_deletion_that_fails_is_told_and_tried_again),
+		TEST(another_node_of_that_name_is_not_deleted),
+		TEST(a_foreign_node_is_never_deleted),
+		TEST(an_unknown_node_is_never_deleted),
+		TEST(an_hour_without_the_cloud_changes_nothing),
+		TEST(twins_are_never_deleted),
+		TEST(nothing_happens_before_the_first_list),
+		TEST(it_ends_in_the_middle_of_a_look),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
