@@ -75,7 +75,6 @@ load_master(struct config_loader *l, const char *master)
 {
 	struct error err;
 
-	l->config->tls_server_name = STR_EMPTY;
 	if (!parse_server(str_c(master), is_tls_wanted(l->config), &l->config->arena,
 	                  &l->config->server, &err))
 		loader_problem(l, ERR_INVALID, "--master: %s", err.msg);
@@ -117,7 +116,8 @@ load_ca(const struct config_entry *e)
 		config->ca_pem = arena_str(&config->arena, buf_str(&pem));
 }
 
-/* After the user: whether a client certificate is given decides about the scheme. */
+/* After the user: whether a client certificate is given decides about the scheme. Not with --master, which replaces
+ * the name in the certificate too. */
 static void
 load_server(const struct config_entry *e)
 {

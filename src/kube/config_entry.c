@@ -165,7 +165,7 @@ base64_decode(struct str text, struct buf *ret)
 		if (n_digits++ % 4)
 			buf_add_char(ret, (char)(bits >> (6 - 2 * ((n_digits - 1) % 4))));
 	}
-	return n_padding <= 2 && n_digits % 4 != 1 && (n_digits + n_padding) % 4 == 0;
+	return n_padding <= 2 && (n_digits + n_padding) % 4 == 0;
 }
 
 static bool

@@ -201,6 +201,7 @@ completes_the_server(void **state UNUSED)
 		{ "https://h/p?a=b#c", "", "https://h:443/p" },
 		{ "https://[fd00::1]:6443", "", "https://[fd00::1]:6443" },
 		{ "https://:6443", "", "https://localhost:6443" },
+		{ "https://", "", "https://localhost:443" },
 		{ "h", "", "http://h:80" },
 		{ "h:8080", "", "http://h:8080" },
 		{ ":8080", "", "http://localhost:8080" },
