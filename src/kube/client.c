@@ -423,8 +423,6 @@ kube_wait_healthy(struct kube_client *c, struct call *call, int64_t timeout_ms, 
 	if (end_ns < part.deadline_mono_ns)
 		part.deadline_mono_ns = end_ns;
 	while (!is_healthy(c, &part, err)) {
-		if (err->code == ERR_CANCELLED)
-			return false;
 		if (clock_deadline(clock_mono(c->clock), HEALTH_EVERY_NS) >= part.deadline_mono_ns)
 			return give_up(timeout_ms, err);
 		if (!cancel_sleep(call->cancel, call->clock, HEALTH_EVERY_NS, err))
