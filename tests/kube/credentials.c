@@ -151,6 +151,7 @@ nothing_is_sent_over_plain_http(void **state UNUSED)
 {
 	config.server = STR("http://api:8080");
 	config.token_file = STR("/nowhere");
+	config.username = STR("me");
 	secret_set(&config.token, STR("fixed"));
 	start();
 	check_header("");
@@ -190,6 +191,9 @@ the_file_is_read_again_after_50_s(void **state UNUSED)
 	assert_int_equal(check_header("Bearer one"), first);
 	fake_clock_advance(time_now, NS_PER_SEC);
 	assert_true(check_header("Bearer two") > first);
+	write_token("three\n");
+	fake_clock_advance(time_now, 49 * NS_PER_SEC);
+	check_header("Bearer two");
 }
 
 static void
