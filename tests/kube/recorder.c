@@ -360,10 +360,12 @@ what_was_not_used_for_longest_is_forgotten(void **state UNUSED)
 		buf_addf(&b, "n-%d", i);
 		tell_of(name);
 		n++;
-		if (i % 500 == 0) {
+		if (i % 2000 == 0) {
 			tell_of("kept");
-			wait_for(++n);
+			n++;
 		}
+		if (i % 500 == 0)
+			wait_for(n);
 	}
 	wait_for(n);
 	tell_of("kept");
