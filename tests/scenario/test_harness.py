@@ -76,6 +76,8 @@ def test_children_die_with_a_killed_parent(tmp_path):
     folder = os.path.dirname(os.path.abspath(__file__))
     parent = subprocess.Popen([sys.executable, "-c", script, str(tmp_path / "log")], stdout=subprocess.PIPE, cwd=folder)
     child = int(parent.stdout.readline())
+    # setpriv has done its part once it is sleep
+    wait_for(lambda: "sleep" in open(f"/proc/{child}/comm").read(), 5, "the child to be started")
     parent.send_signal(signal.SIGKILL)
     parent.wait()
     parent.stdout.close()
