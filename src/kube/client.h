@@ -31,32 +31,37 @@ enum kube_answer {
 };
 
 /** GET path. *ret_body is the object's JSON, in call->arena. ERR_NOT_FOUND, ERR_FORBIDDEN… as http_status_error(). */
-NODISCARD bool kube_get(struct kube_client *, struct call *, struct str path, struct str *ret_body, struct error *err);
+NODISCARD bool kube_get(struct kube_client *, struct call *, struct str path, struct str *ret_body,
+                        struct error *err);
 
 /** PATCH. *ret_body (may be NULL) as for kube_get(). ERR_NOT_FOUND the object is gone, ERR_CONFLICT its
  * resourceVersion or UID is another, ERR_INVALID the server refuses the content. */
-NODISCARD bool kube_patch(struct kube_client *, struct call *, struct str path, enum kube_patch kind, struct str body,
-                          enum kube_answer answer, struct str *ret_body, struct error *err);
+NODISCARD bool kube_patch(struct kube_client *, struct call *, struct str path,
+                          enum kube_patch kind, struct str body, enum kube_answer answer,
+                          struct str *ret_body, struct error *err);
 
 /** POST; class as in http.h. ERR_EXISTS, ERR_NOT_FOUND (the namespace is gone)… */
-NODISCARD bool kube_post(struct kube_client *, struct call *, struct str path, enum http_class class, struct str body,
-                         struct str *ret_body, struct error *err);
+NODISCARD bool kube_post(struct kube_client *, struct call *, struct str path,
+                         enum http_class class, struct str body, struct str *ret_body,
+                         struct error *err);
 
 /** PATCH in the background, for events. */
-NODISCARD bool kube_patch_background(struct kube_client *, struct call *, struct str path, struct str body,
-                                     struct error *err);
+NODISCARD bool kube_patch_background(struct kube_client *, struct call *, struct str path,
+                                     struct str body, struct error *err);
 
 /** DELETE, only if the object still has that UID. ERR_NOT_FOUND: already gone; ERR_CONFLICT: another object has the
  * name now. */
-NODISCARD bool kube_delete(struct kube_client *, struct call *, struct str path, struct str uid, struct error *err);
+NODISCARD bool kube_delete(struct kube_client *, struct call *, struct str path, struct str uid,
+                           struct error *err);
 
 /** Waits until GET /healthz answers 200: asks every second for up to timeout_ms. */
-NODISCARD bool kube_wait_healthy(struct kube_client *, struct call *, int64_t timeout_ms, struct error *err);
+NODISCARD bool kube_wait_healthy(struct kube_client *, struct call *, int64_t timeout_ms,
+                                 struct error *err);
 
 /** Turns an answer that means failure into an error: code by the Status object's reason, else by the HTTP status; the
  * message has the server's text. Returns false. Exported for the reflector. */
-bool kube_status_error(struct error *err, const struct http_request *request, int status, int64_t retry_after_ms,
-                       struct str body);
+bool kube_status_error(struct error *err, const struct http_request *request, int status,
+                       int64_t retry_after_ms, struct str body);
 
 /** The code that a Status object's reason and code stand for (Expired is GONE, AlreadyExists is EXISTS…). */
 enum err_code kube_status_code(yyjson_val *status);

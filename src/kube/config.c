@@ -465,13 +465,13 @@ static void
 pod_namespace(struct kube_config *config, const char *folder)
 {
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(LIMIT_NAME);
-	struct str namespace = str_c(getenv("POD_NAMESPACE"));
+	struct str name = str_c(getenv("POD_NAMESPACE"));
 	struct error err;
 
-	if (namespace.len == 0 && file_read(pod_path(config, folder, "namespace").ptr, &text, &err))
-	namespace = str_trim(buf_str(&text));
-	if (namespace.len)
-		config->namespace = arena_str(&config->arena, namespace);
+	if (name.len == 0 && file_read(pod_path(config, folder, "namespace").ptr, &text, &err))
+		name = str_trim(buf_str(&text));
+	if (name.len)
+		config->namespace = arena_str(&config->arena, name);
 }
 
 static bool

@@ -13,19 +13,19 @@
 #include "base/secret.h"
 
 struct kube_config {
-	struct arena arena;          /* owns every view below */
-	struct str server;           /* "https://host:port[/prefix]", without a trailing slash */
-	struct str tls_server_name;  /* empty: the server's host */
-	struct str proxy_url;        /* empty: as the environment says */
-	bool is_insecure;            /* no verification of the server */
-	struct str ca_pem;           /* empty: the system's trust store */
-	struct str cert_pem;         /* empty: none */
+	struct arena arena;         /* owns every view below */
+	struct str server;          /* "https://host:port[/prefix]", without a trailing slash */
+	struct str tls_server_name; /* empty: the server's host */
+	struct str proxy_url;       /* empty: as the environment says */
+	bool is_insecure;           /* no verification of the server */
+	struct str ca_pem;          /* empty: the system's trust store */
+	struct str cert_pem;        /* empty: none */
 	struct secret key_pem;
-	struct secret token;         /* none when token_file is set */
-	struct str token_file;       /* absolute or relative to the working folder; empty: none */
-	struct str username;         /* empty: none */
+	struct secret token;   /* none when token_file is set */
+	struct str token_file; /* absolute or relative to the working folder; empty: none */
+	struct str username;   /* empty: none */
 	struct secret password;
-	struct str namespace;        /* ours: the context's, or the pod's; "default" */
+	struct str namespace; /* ours: the context's, or the pod's; "default" */
 	/* where PEM data came from, for re-reading; empty: inline */
 	struct str ca_file, cert_file, key_file;
 	bool is_in_cluster;
@@ -33,7 +33,7 @@ struct kube_config {
 
 struct kube_config_source {
 	const char *kubeconfig; /* --kubeconfig; NULL or "": none */
-	const char *master;     /* --master: replaces the server, and clears tls-server-name; NULL or "": none */
+	const char *master;     /* --master: replaces the server; NULL or "": none */
 	/* for tests: where a pod's files are; NULL: /var/run/secrets/kubernetes.io/serviceaccount */
 	const char *in_cluster_folder;
 };

@@ -33,7 +33,7 @@ void recorder_free(struct recorder *, int64_t flush_ms);
 
 /** component: "cloud-node-controller", …, a literal. reason: UpperCamelCase, a literal. message is cut to
  * LIMIT_EVENT_MESSAGE. Everything else is copied. */
-void recorder_event(struct recorder *, const char *component, const struct event_object *object, enum event_type type,
-                    const char *reason, struct str message);
+void recorder_event(struct recorder *, const char *component, const struct event_object *object,
+                    enum event_type type, const char *reason, struct str message);
 
 #endif
