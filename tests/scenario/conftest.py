@@ -3,6 +3,7 @@
     pytest tests/scenario            on Kubernetes 1.36
     pytest tests/scenario --all      on 1.28 as well
     pytest tests/scenario -m "not slow"
+    pytest tests/scenario -n 4       in parallel where pytest-xdist is: each worker starts a control plane of its own
 """
 import os
 import sys

@@ -445,12 +445,12 @@ def test_a_restart_does_not_shorten_the_proof(api, fleet, inventory, proxy, ccmd
     assert [one for one in proxy.writes() if one.method == "DELETE"] == []
 
 
-def test_the_inventorys_own_guard_refuses_mass_removals(api, fleet, inventory, ccmd):
+def test_the_inventorys_own_guard_refuses_mass_removals(api, fleet, inventory, ccmd, settled):
     kubelets = fleet("n1", "n2", "n3", "n4")
     inventory.content["reload"]["maxRemoval"] = "50%"
     inventory.write()
     one = ccmd(**FAST)
-    one.wait_log(".")
+    settled()
     inventory.remove("n1", "n2", "n3")
     one.wait_log(r"would remove 3 of 5 machines")
     for each in kubelets:
