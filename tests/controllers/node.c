@@ -57,7 +57,7 @@ static int
 set_up(void **state UNUSED)
 {
 	rig = rig_new();
-	rig_start_nodes(rig, 2);
+	rig_start_nodes(rig, 1);
 	fake_cloud_set(rig->cloud, "a", machine);
 	return 0;
 }
@@ -261,6 +261,9 @@ numbered(int i)
 static void
 many_nodes_cost_few_looks(void **state UNUSED)
 {
+	rig_free(rig);
+	rig = rig_new();
+	rig_start_nodes(rig, 8);
 	for (int i = 0; i < 50; i++) {
 		struct rig_node node = fresh;
 
