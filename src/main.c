@@ -22,6 +22,7 @@
 #include "kube/config.h"
 #include "kube/credentials.h"
 #include "kube/reflector.h"
+#include "net/url.h"
 
 enum {
 	AUTO_NODE_WORKERS = 8, /* as many as the gate lets through */
@@ -80,6 +81,18 @@ open_signals(void)
 
 /* ---- start ---- */
 
+/* "host:port", for the labels of metrics. */
+static const char *
+host_of(struct kube_config *config)
+{
+	struct error err;
+	struct url url;
+
+	if (!url_parse(config->server, &url, &err))
+		return "";
+	return arena_printf(&config->arena, "%" STR_FMT ":%d", STR_ARG(url.host), url.port).ptr;
+}
+
 static bool
 connect_api_server(struct program *p, struct error *err)
 {
@@ -112,7 +125,7 @@ connect_api_server(struct program *p, struct error *err)
 	};
 	if (!http_client_new(&http, &p->http, err))
 		return false;
-	p->kube = (struct kube_client){ .http = p->http, .clock = &clock_real };
+	p->kube = (struct kube_client){ .http = p->http, .clock = &clock_real, .host = host_of(config) };
 	return true;
 }
 
