@@ -172,9 +172,7 @@ put_object(struct reflector *r, yyjson_val *val, bool *ret_is_skipped, struct er
 	*ret_is_skipped = !r->kind->parse(val, &object, err);
 	if (*ret_is_skipped)
 		return skip_object(r, val, err);
-	if (!store_put(r->store, object, err))
-		note_skipped(r, STR_EMPTY, err);
-	return true;
+	return store_put(r->store, object, err);
 }
 
 static void
@@ -281,7 +279,10 @@ receive_list(struct reflector *r, struct http_stream *stream, bool is_newest, st
 	store_begin_list(r->store, is_newest);
 	if (read_items(r, stream, split, err) && finish_list(r, split, err))
 		return true;
-	store_abort_list(r->store);
+	if (err->code == ERR_INVALID)
+		store_reject_list(r->store);
+	else
+		store_abort_list(r->store);
 	return false;
 }
 
@@ -472,11 +473,10 @@ after_failure(const struct reflector *r, const struct watch *w, const struct err
 static enum next
 after_end(const struct watch *w, int64_t lived_ns, struct error *err)
 {
-	if (lived_ns >= SHORT_WATCH_NS)
+	if (lived_ns >= SHORT_WATCH_NS || w->n_events > 0)
 		return NEXT_WATCH;
-	(void)err_set(err, ERR_UNAVAILABLE, "the watch ended within a second, after %u events",
-	              w->n_events);
-	return w->n_events > 0 ? NEXT_WATCH_LATER : NEXT_LIST_LATER;
+	(void)err_set(err, ERR_UNAVAILABLE, "the watch ended within a second, without an event");
+	return NEXT_LIST_LATER;
 }
 
 static enum next

@@ -20,6 +20,7 @@ struct store {
 	size_t n_handlers, cap_handlers;
 	uint32_t epoch;      /* reflector's */
 	bool is_newest_list; /* reflector's */
+	int64_t list_boot_ns; /* reflector's: when the list under way began */
 
 	pthread_mutex_t mu;
 	pthread_cond_t synced;
@@ -328,6 +329,7 @@ store_begin_list(struct store *s, bool is_newest)
 {
 	s->epoch++;
 	s->is_newest_list = is_newest;
+	s->list_boot_ns = clock_boot(s->clock);
 }
 
 static struct store_list
@@ -373,4 +375,34 @@ void
 store_abort_list(struct store *s)
 {
 	s->is_newest_list = false;
+}
+
+static struct store_list
+take_added(struct store *s)
+{
+	struct store_list added = { 0 };
+	size_t cap = 0;
+	struct str key;
+	void *value;
+
+	WITH_LOCK(&s->mu);
+	for (size_t pos = 0; map_next(&s->objects, &pos, &key, &value);) {
+		struct object *o = value;
+
+		if (o->epoch == s->epoch && o->seen_boot_ns >= s->list_boot_ns)
+			ARRAY_PUSH(added.objects, added.n, cap, o);
+	}
+	for (size_t i = 0; i < added.n; i++)
+		take_out(s, added.objects[i]);
+	return added;
+}
+
+void
+store_reject_list(struct store *s)
+{
+	CLEANUP(store_list_free) struct store_list added = take_added(s);
+
+	store_abort_list(s);
+	for (size_t i = 0; i < added.n; i++)
+		call_handlers(s, added.objects[i], /*object=*/NULL);
 }

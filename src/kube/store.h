@@ -66,5 +66,8 @@ void store_begin_list(struct store *, bool is_newest);
 void store_end_list(struct store *);
 /** A list broke off: objects that were put stay, none is removed. */
 void store_abort_list(struct store *);
+/** What came was no list of ours, such as one that never ends: abort it, and take out what it added, with handler calls,
+ * so that it does not stand in the way of the next. */
+void store_reject_list(struct store *);
 
 #endif

@@ -327,6 +327,23 @@ drops_nothing_when_a_list_breaks_off(void **state)
 }
 
 static void
+takes_back_what_a_rejected_list_added(void **state)
+{
+	struct fixture *f = *state;
+
+	PUT(f, .name = "a");
+	fake_clock_advance(f->clock, 1);
+	store_begin_list(f->store, /*is_newest=*/false);
+	PUT(f, .name = "a");
+	PUT(f, .name = "b");
+	PUT(f, .name = "b");
+	store_reject_list(f->store);
+	assert_false(store_has_synced(f->store));
+	check_told(f, "+a +b -b");
+	assert_int_equal(store_count(f->store), 1);
+}
+
+static void
 is_bounded(void **state)
 {
 	struct fixture *f = *state;
@@ -483,6 +500,7 @@ main(void)
 		TEST(drops_what_a_list_lacks),
 		TEST(drops_all_with_an_empty_list),
 		TEST(drops_nothing_when_a_list_breaks_off),
+		TEST(takes_back_what_a_rejected_list_added),
 		TEST(is_bounded),
 		TEST(waits_for_the_first_list),
 		TEST(waits_no_longer_than_allowed),
