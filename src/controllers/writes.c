@@ -20,7 +20,7 @@ send_node_patch(struct controller_env *env, struct call *call, const struct node
 		return false;
 	if (!json_parse(answer, &doc, err))
 		return err_wrap(err, "answer to PATCH %" STR_FMT, STR_ARG(buf_str(&path)));
-	if (json_str(yyjson_doc_get_root(doc), "metadata.resourceVersion", &version) != JSON_FOUND)
+	if (json_str(yyjson_doc_get_root(doc), "metadata.resourceVersion", &version) != JSON_FOUND || version.len == 0)
 		return err_set(err, ERR_INTERNAL, "answer to PATCH %" STR_FMT " has no resourceVersion", STR_ARG(buf_str(&path)));
 	own_writes_note(env->own_writes, node, version);
 	if (ret_version)
