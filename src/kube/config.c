@@ -404,7 +404,9 @@ load_file(struct config_loader *l, const char *master)
 	int line = 0;
 
 	if (!file_read(l->file, &text, &err)) {
-		loader_problem(l, err.code, "%s", err.msg);
+		const char *why = strstr(err.msg, ": ");
+
+		loader_problem(l, err.code, "%s", why ? why + 2 : err.msg);
 	} else if (!yaml_parse(buf_str(&text), &arena, &doc, &line, &err)) {
 		loader_problem(l, err.code, "line %d: %s", line, err.msg);
 	} else {
