@@ -50,7 +50,7 @@ parse_groups(struct str text, uint8_t ret[16])
 		if (!parse_octets(str_skip(text, head), v4))
 			return false;
 		snprintf(groups + head, sizeof(groups) - head, "%x:%x",
-			 (unsigned)v4[0] << 8 | v4[1], (unsigned)v4[2] << 8 | v4[3]);
+		         (unsigned)v4[0] << 8 | v4[1], (unsigned)v4[2] << 8 | v4[3]);
 	}
 	return inet_pton(AF_INET6, groups, ret) == 1;
 }
@@ -61,11 +61,11 @@ ip_parse(struct str text, struct ip *ret)
 	struct ip ip;
 
 	/* a NUL would end the text for inet_pton() */
-	if (memchr(text.ptr, '\0', text.len))
+	if (text.len == 0 || memchr(text.ptr, '\0', text.len))
 		return false;
 	memcpy(ip.bytes, mapped_prefix, sizeof(mapped_prefix));
 	if (str_index(text, ':') >= 0 ? !parse_groups(text, ip.bytes)
-				      : !parse_octets(text, ip.bytes + 12))
+	                              : !parse_octets(text, ip.bytes + 12))
 		return false;
 	*ret = ip;
 	return true;
