@@ -49,17 +49,19 @@ send_patch(struct run *r, struct sender *s)
 	buf_reset(&s->body);
 	buf_addf(&s->url, "%s/api/v1/nodes/%s%s", r->server, name, s->is_second ? "" : "/status");
 	if (s->is_second)
-		buf_addf(&s->body,
-		         "{\"metadata\":{\"labels\":{\"beta.kubernetes.io/instance-type\":\"bench\","
-		         "\"node.kubernetes.io/instance-type\":\"bench\",\"failure-domain.beta.kubernetes.io/zone\":\"z\","
-		         "\"topology.kubernetes.io/zone\":\"z\",\"failure-domain.beta.kubernetes.io/region\":\"r\","
-		         "\"topology.kubernetes.io/region\":\"r\"}},\"spec\":{\"providerID\":\"cloudlycke://m-%s\",\"taints\":null}}",
-		         name);
+		buf_addf(
+			&s->body,
+			"{\"metadata\":{\"labels\":{\"beta.kubernetes.io/instance-type\":\"bench\","
+			"\"node.kubernetes.io/instance-type\":\"bench\",\"failure-domain.beta.kubernetes.io/zone\":\"z\","
+			"\"topology.kubernetes.io/zone\":\"z\",\"failure-domain.beta.kubernetes.io/region\":\"r\","
+			"\"topology.kubernetes.io/region\":\"r\"}},\"spec\":{\"providerID\":\"cloudlycke://m-%s\",\"taints\":null}}",
+			name);
 	else
-		buf_addf(&s->body,
-		         "{\"status\":{\"addresses\":[{\"type\":\"InternalIP\",\"address\":\"10.9.%zu.%zu\"},"
-		         "{\"type\":\"ExternalIP\",\"address\":\"203.0.113.9\"},{\"type\":\"Hostname\",\"address\":\"%s\"}]}}",
-		         s->node / 250 % 250, s->node % 250, name);
+		buf_addf(
+			&s->body,
+			"{\"status\":{\"addresses\":[{\"type\":\"InternalIP\",\"address\":\"10.9.%zu.%zu\"},"
+			"{\"type\":\"ExternalIP\",\"address\":\"203.0.113.9\"},{\"type\":\"Hostname\",\"address\":\"%s\"}]}}",
+			s->node / 250 % 250, s->node % 250, name);
 	curl_easy_setopt(s->easy, CURLOPT_URL, s->url.ptr);
 	curl_easy_setopt(s->easy, CURLOPT_POSTFIELDS, s->body.ptr);
 	curl_easy_setopt(s->easy, CURLOPT_POSTFIELDSIZE, (long)s->body.len);
@@ -89,7 +91,8 @@ init_sender(struct sender *s, char *argv[])
 	s->url = BUF_INIT(4096);
 	s->body = BUF_INIT(65536);
 	s->headers = curl_slist_append(NULL, "Content-Type: application/merge-patch+json");
-	s->headers = curl_slist_append(s->headers, "Accept: application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1");
+	s->headers = curl_slist_append(
+		s->headers, "Accept: application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1");
 	s->headers = curl_slist_append(s->headers, "Expect:");
 	curl_easy_setopt(s->easy, CURLOPT_HTTP_VERSION, CURL_HTTP_VERSION_1_1);
 	curl_easy_setopt(s->easy, CURLOPT_USERAGENT, "limit/1");

@@ -6,15 +6,15 @@
 #include "base/limits.h"
 
 enum flag_kind {
-	FLAG_TEXT,     /* const char * */
-	FLAG_BOOL,     /* bool */
-	FLAG_COUNT,    /* int64_t, 1 and more; "auto" or 0 where the default is auto */
-	FLAG_PERCENT,  /* unsigned */
-	FLAG_NUMBER,   /* unsigned */
-	FLAG_LEVEL,    /* int64_t, 0 and more */
-	FLAG_RATE,     /* double, above 0; "auto" */
-	FLAG_DURATION, /* int64_t nanoseconds */
-	FLAG_FORMAT,   /* enum log_format */
+	FLAG_TEXT,           /* const char * */
+	FLAG_BOOL,           /* bool */
+	FLAG_COUNT,          /* int64_t, 1 and more; "auto" or 0 where the default is auto */
+	FLAG_PERCENT,        /* unsigned */
+	FLAG_NUMBER,         /* unsigned */
+	FLAG_LEVEL,          /* int64_t, 0 and more */
+	FLAG_RATE,           /* double, above 0; "auto" */
+	FLAG_DURATION,       /* int64_t nanoseconds */
+	FLAG_FORMAT,         /* enum log_format */
 	FLAG_NO_EFFECT_TEXT, /* accepted: upstream has it, it means nothing here (yet) */
 	FLAG_NO_EFFECT_BOOL,
 	FLAG_HELP,
@@ -24,7 +24,7 @@ enum flag_kind {
 struct flag {
 	const char *name;
 	enum flag_kind kind;
-	size_t offset; /* in struct options */
+	size_t offset;        /* in struct options */
 	const char *fallback; /* the default, as one would type it; NULL: none */
 	const char *help;
 	int64_t min;
@@ -39,57 +39,73 @@ struct flag_group {
 #define AT(field) offsetof(struct options, field)
 
 static const struct flag cloud_flags[] = {
-	{ "cloud-provider", FLAG_TEXT, AT(cloud_provider), "", "The cloud: see the list at the end.", 0 },
-	{ "cloud-config", FLAG_TEXT, AT(cloud_config), "", "The provider's configuration file.", 0 },
-	{ "cluster-name", FLAG_TEXT, AT(cluster_name), "kubernetes", "Name of the cluster, for what is made in the cloud.", 0 },
-	{ "allow-untagged-cloud", FLAG_NO_EFFECT_BOOL, 0, "false", "Deprecated; no cloud here needs it.", 0 },
+	{ "cloud-provider", FLAG_TEXT, AT(cloud_provider), "",
+	  "The cloud: see the list at the end.", 0 },
+	{ "cloud-config", FLAG_TEXT, AT(cloud_config), "", "The provider's configuration file.",
+	  0 },
+	{ "cluster-name", FLAG_TEXT, AT(cluster_name), "kubernetes",
+	  "Name of the cluster, for what is made in the cloud.", 0 },
+	{ "allow-untagged-cloud", FLAG_NO_EFFECT_BOOL, 0, "false",
+	  "Deprecated; no cloud here needs it.", 0 },
 };
 
 static const struct flag client_flags[] = {
 	{ "kubeconfig", FLAG_TEXT, AT(kubeconfig), "",
 	  "How to reach the API server. Without it and --master: as a pod of the cluster.", 0 },
-	{ "master", FLAG_TEXT, AT(master), "", "The API server's URL; overrides the kubeconfig's.", 0 },
+	{ "master", FLAG_TEXT, AT(master), "", "The API server's URL; overrides the kubeconfig's.",
+	  0 },
 	{ "kube-api-qps", FLAG_RATE, AT(kube_api_qps), "auto",
 	  "Most requests a second. auto: as many as the API server takes.", 0 },
-	{ "kube-api-burst", FLAG_RATE, AT(kube_api_burst), "auto", "Requests that may exceed --kube-api-qps for a moment.", 0 },
-	{ "kube-api-content-type", FLAG_NO_EFFECT_TEXT, 0, "application/json", "Accepted; requests are JSON.", 0 },
+	{ "kube-api-burst", FLAG_RATE, AT(kube_api_burst), "auto",
+	  "Requests that may exceed --kube-api-qps for a moment.", 0 },
+	{ "kube-api-content-type", FLAG_NO_EFFECT_TEXT, 0, "application/json",
+	  "Accepted; requests are JSON.", 0 },
 };
 
 static const struct flag node_flags[] = {
-	{ "concurrent-node-syncs", FLAG_COUNT, AT(n_node_workers), "auto", "Nodes worked on at the same time.", 1 },
+	{ "concurrent-node-syncs", FLAG_COUNT, AT(n_node_workers), "auto",
+	  "Nodes worked on at the same time.", 1 },
 	{ "concurrent-node-status-updates", FLAG_NO_EFFECT_TEXT, 0, "auto",
 	  "Accepted; addresses are written by the workers of --concurrent-node-syncs.", 0 },
 	{ "node-status-update-frequency", FLAG_DURATION, AT(node_refresh_period_ns), "5m0s",
 	  "How often node addresses are compared with the cloud's.", 1 },
 	{ "node-monitor-period", FLAG_DURATION, AT(node_monitor_period_ns), "auto",
-	  "How often the cloud is asked about a node that is not ready. auto: at 0, 12, 30 and 60 s, then every 65 s.", 0 },
+	  "How often the cloud is asked about a node that is not ready. auto: at 0, 12, 30 and 60 s, then every 65 s.",
+	  0 },
 };
 
 static const struct flag guard_flags[] = {
 	{ "node-delete-guard", FLAG_BOOL, AT(guard.is_enabled), "true",
-	  "Delete nodes only on proof. false: at the first \"not found\", as the Go controllers do.", 0 },
+	  "Delete nodes only on proof. false: at the first \"not found\", as the Go controllers do.",
+	  0 },
 	{ "node-delete-require-witness", FLAG_BOOL, AT(guard.require_witness), "true",
 	  "A look counts only if it also found the machine of another node. false: for clusters that scale to zero and "
-	  "whose control plane is elsewhere.", 0 },
+	  "whose control plane is elsewhere.",
+	  0 },
 	{ "node-delete-confirm-interval", FLAG_DURATION, AT(guard.confirm_ns), "12s",
 	  "Between two looks that must agree that a machine is gone.", 0 },
-	{ "node-delete-min-age", FLAG_DURATION, AT(guard.min_age_ns), "1m0s", "Younger nodes are not deleted.", 0 },
+	{ "node-delete-min-age", FLAG_DURATION, AT(guard.min_age_ns), "1m0s",
+	  "Younger nodes are not deleted.", 0 },
 	{ "node-delete-nameless-age", FLAG_DURATION, AT(guard.nameless_ns), "15m0s",
 	  "How long the machine of a node without a provider ID must be absent.", 0 },
 	{ "node-delete-breaker-min", FLAG_NUMBER, AT(guard.breaker_min), "3",
 	  "So many deletions within the window are never too many.", 0 },
 	{ "node-delete-breaker-percent", FLAG_PERCENT, AT(guard.breaker_percent), "20",
-	  "More than this share of all nodes within the window is too many: looks must agree for longer.", 0 },
-	{ "node-delete-breaker-window", FLAG_DURATION, AT(guard.breaker_window_ns), "10m0s", "The breaker's window.", 0 },
+	  "More than this share of all nodes within the window is too many: looks must agree for longer.",
+	  0 },
+	{ "node-delete-breaker-window", FLAG_DURATION, AT(guard.breaker_window_ns), "10m0s",
+	  "The breaker's window.", 0 },
 	{ "node-delete-breaker-agree", FLAG_DURATION, AT(guard.breaker_agree_ns), "5m0s",
 	  "How long looks must agree when too many nodes would go.", 0 },
 };
 
 static const struct flag program_flags[] = {
-	{ "leader-elect", FLAG_BOOL, AT(leader_elect), "true", "Leader election; not in this version: run one replica.", 0 },
+	{ "leader-elect", FLAG_BOOL, AT(leader_elect), "true",
+	  "Leader election; not in this version: run one replica.", 0 },
 	{ "shutdown-grace-period", FLAG_DURATION, AT(grace_period_ns), "1s",
 	  "How long running work may go on after SIGTERM.", 0 },
-	{ "v", FLAG_LEVEL, AT(verbosity), "0", "Verbosity of the log; 1 and more show debug lines.", 0 },
+	{ "v", FLAG_LEVEL, AT(verbosity), "0", "Verbosity of the log; 1 and more show debug lines.",
+	  0 },
 	{ "logging-format", FLAG_FORMAT, AT(log_format), "text", "text (logfmt) or json.", 0 },
 	{ "version", FLAG_VERSION, 0, NULL, "Print the version.", 0 },
 	{ "help", FLAG_HELP, 0, NULL, "Print this.", 0 },
@@ -307,7 +323,8 @@ set_defaults(struct options *o)
 static void
 print_help(struct buf *out)
 {
-	buf_add_c(out, "ccmd is a cloud-controller-manager for Kubernetes.\n\nUsage:\n  ccmd [flags]\n");
+	buf_add_c(out,
+	          "ccmd is a cloud-controller-manager for Kubernetes.\n\nUsage:\n  ccmd [flags]\n");
 	for (size_t g = 0; g < ARRAY_LEN(groups); g++) {
 		if (!groups[g].name)
 			continue;
@@ -315,7 +332,8 @@ print_help(struct buf *out)
 		for (size_t i = 0; i < groups[g].n; i++) {
 			const struct flag *flag = &groups[g].flags[i];
 
-			buf_addf(out, "  %s%s\n        %s", strlen(flag->name) == 1 ? "-" : "--", flag->name, flag->help);
+			buf_addf(out, "  %s%s\n        %s", strlen(flag->name) == 1 ? "-" : "--",
+			         flag->name, flag->help);
 			if (flag->fallback && flag->fallback[0])
 				buf_addf(out, " (default %s)", flag->fallback);
 			buf_add_char(out, '\n');
@@ -340,8 +358,8 @@ struct reader {
 static bool
 is_boolean(const struct flag *flag)
 {
-	return flag->kind == FLAG_BOOL || flag->kind == FLAG_NO_EFFECT_BOOL || flag->kind == FLAG_HELP ||
-	       flag->kind == FLAG_VERSION;
+	return flag->kind == FLAG_BOOL || flag->kind == FLAG_NO_EFFECT_BOOL ||
+	       flag->kind == FLAG_HELP || flag->kind == FLAG_VERSION;
 }
 
 static void
@@ -353,12 +371,13 @@ apply(struct reader *r, const struct flag *flag, const char *value)
 		print_help(r->out);
 		r->is_done = true;
 	} else if (flag->kind == FLAG_VERSION) {
-		buf_add_c(r->out, strcmp(value, "raw") == 0 ? "ccmd version.Info{GitVersion:\"v" CCMD_VERSION "\"}\n" :
-		                                              "ccmd v" CCMD_VERSION "\n");
+		buf_add_c(r->out, strcmp(value, "raw") == 0
+		                          ? "ccmd version.Info{GitVersion:\"v" CCMD_VERSION "\"}\n"
+		                          : "ccmd v" CCMD_VERSION "\n");
 		r->is_done = true;
 	} else if (!set_value(flag, value, r->options)) {
-		buf_addf(r->problems, "invalid argument \"%s\" for \"%s%s\": want %s\n", value, dashes, flag->name,
-		         expected(flag->kind));
+		buf_addf(r->problems, "invalid argument \"%s\" for \"%s%s\": want %s\n", value,
+		         dashes, flag->name, expected(flag->kind));
 	} else if (flag->kind == FLAG_NO_EFFECT_BOOL || flag->kind == FLAG_NO_EFFECT_TEXT) {
 		buf_addf(r->notes, "%s%s\n", dashes, flag->name);
 	}
@@ -393,7 +412,8 @@ read_argument(struct reader *r, const char *arg)
 		read_flag(r, "--", str_skip(text, 2));
 	else if (str_eq_c(text, "-h"))
 		read_flag(r, "-", STR("help"));
-	else if (str_starts(text, STR("-v")) && text.len > 2 && text.ptr[2] >= '0' && text.ptr[2] <= '9')
+	else if (str_starts(text, STR("-v")) && text.len > 2 && text.ptr[2] >= '0' &&
+	         text.ptr[2] <= '9')
 		apply(r, find_flag(STR("v")), arg + 2); /* -v4 */
 	else if (str_starts(text, STR("-v")))
 		read_flag(r, "-", str_skip(text, 1));
@@ -412,11 +432,13 @@ validate(const struct options *o, struct buf *problems)
 	if (o->cloud_provider[0] == '\0')
 		buf_addf(problems, "--cloud-provider cannot be empty (one of: %s)\n", names.ptr);
 	else if (!cloud_find(str_c(o->cloud_provider)))
-		buf_addf(problems, "unknown cloud provider \"%s\" (one of: %s)\n", o->cloud_provider, names.ptr);
+		buf_addf(problems, "unknown cloud provider \"%s\" (one of: %s)\n",
+		         o->cloud_provider, names.ptr);
 }
 
 enum flags_outcome
-flags_parse(int argc, char *const argv[], struct options *ret, struct buf *out, struct buf *problems, struct buf *notes)
+flags_parse(int argc, char *const argv[], struct options *ret, struct buf *out,
+            struct buf *problems, struct buf *notes)
 {
 	struct reader r = { .argc = argc, .argv = argv, .next = 1, .options = ret };
 

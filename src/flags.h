@@ -21,7 +21,7 @@ struct options {
 	double kube_api_qps;   /* 0: automatic */
 	double kube_api_burst; /* 0: automatic */
 	/* controllers */
-	int64_t n_node_workers; /* 0: automatic */
+	int64_t n_node_workers;         /* 0: automatic */
 	int64_t node_monitor_period_ns; /* 0: automatic */
 	int64_t node_refresh_period_ns;
 	struct guard_config guard;
@@ -40,7 +40,7 @@ enum flags_outcome {
 
 /** Reads the command line. Text in options points into argv. notes gets a line for each flag that is accepted without
  * effect, for the log. */
-enum flags_outcome flags_parse(int argc, char *const argv[], struct options *ret, struct buf *out, struct buf *problems,
-                               struct buf *notes);
+enum flags_outcome flags_parse(int argc, char *const argv[], struct options *ret, struct buf *out,
+                               struct buf *problems, struct buf *notes);
 
 #endif

@@ -96,7 +96,8 @@ host_of(struct kube_config *config)
 static bool
 connect_api_server(struct program *p, struct error *err)
 {
-	struct kube_config_source source = { .kubeconfig = p->options.kubeconfig, .master = p->options.master };
+	struct kube_config_source source = { .kubeconfig = p->options.kubeconfig,
+		                             .master = p->options.master };
 	struct http_config http = { 0 };
 	struct kube_config *config;
 
@@ -125,7 +126,9 @@ connect_api_server(struct program *p, struct error *err)
 	};
 	if (!http_client_new(&http, &p->http, err))
 		return false;
-	p->kube = (struct kube_client){ .http = p->http, .clock = &clock_real, .host = host_of(config) };
+	p->kube = (struct kube_client){ .http = p->http,
+		                        .clock = &clock_real,
+		                        .host = host_of(config) };
 	return true;
 }
 
@@ -164,7 +167,8 @@ start_controllers(struct program *p)
 
 	p->notices = notices_new(p->recorder);
 	p->own_writes = own_writes_new();
-	p->looker = looker_new(&(struct looker_config){ p->cloud, p->nodes, p->notices, &clock_real });
+	p->looker = looker_new(&(struct looker_config){ p->cloud, p->nodes, p->notices,
+	                                                &clock_real });
 	p->env = (struct controller_env){
 		.clock = &clock_real,
 		.cancel = p->cancel,
@@ -176,13 +180,17 @@ start_controllers(struct program *p)
 		.notices = p->notices,
 		.own_writes = p->own_writes,
 	};
-	p->node = node_controller_new(
-		&p->env, &(struct node_controller_config){
-					 .n_workers = o->n_node_workers > 0 ? (unsigned)o->n_node_workers : AUTO_NODE_WORKERS,
-					 .refresh_period_ns = o->node_refresh_period_ns,
-				 });
-	p->lifecycle = lifecycle_controller_new(
-		&p->env, &(struct lifecycle_config){ .guard = o->guard, .period_ns = o->node_monitor_period_ns });
+	p->node = node_controller_new(&p->env,
+	                              &(struct node_controller_config){
+					      .n_workers = o->n_node_workers > 0
+	                                                           ? (unsigned)o->n_node_workers
+	                                                           : AUTO_NODE_WORKERS,
+					      .refresh_period_ns = o->node_refresh_period_ns,
+				      });
+	p->lifecycle = lifecycle_controller_new(&p->env,
+	                                        &(struct lifecycle_config){
+							.guard = o->guard,
+							.period_ns = o->node_monitor_period_ns });
 	host_set_waker(p->host, wake_controllers, p);
 	p->reflector = reflector_new(&(struct reflector_config){
 		.http = p->http, .store = p->nodes, .clock = &clock_real, .cancel = p->cancel });
@@ -195,7 +203,8 @@ wait_for_api_server(struct program *p, struct error *err)
 	struct call call = { &clock_real, p->cancel, CLOCK_FOREVER, &arena };
 
 	if (!kube_wait_healthy(&p->kube, &call, API_SERVER_WAIT_MS, err))
-		return err_wrap(err, "the API server at %" STR_FMT " cannot be used", STR_ARG(p->kube_config->server));
+		return err_wrap(err, "the API server at %" STR_FMT " cannot be used",
+		                STR_ARG(p->kube_config->server));
 	return true;
 }
 
@@ -286,7 +295,8 @@ log_notes(const struct options *o, struct str notes)
 			log_info("flag is accepted and has no effect", LOG_STR("flag", line));
 	}
 	if (o->leader_elect)
-		log_warn("leader election is not in this version, ignoring --leader-elect=true: run one replica");
+		log_warn(
+			"leader election is not in this version, ignoring --leader-elect=true: run one replica");
 }
 
 static int
@@ -294,7 +304,8 @@ run(struct program *p)
 {
 	struct error err;
 
-	log_info("ccmd starts", LOG_CSTR("version", CCMD_VERSION), LOG_CSTR("cloud", p->options.cloud_provider));
+	log_info("ccmd starts", LOG_CSTR("version", CCMD_VERSION),
+	         LOG_CSTR("cloud", p->options.cloud_provider));
 	if (!start(p, &err)) {
 		log_error("cannot start", LOG_ERR(&err));
 		stop(p);

@@ -18,8 +18,8 @@ static struct options options;
 static enum flags_outcome
 parse(const char *a, const char *b, const char *c)
 {
-	char *argv[] = { (char *)"ccmd", (char *)"--cloud-provider=cloudlycke", (char *)(uintptr_t)a, (char *)(uintptr_t)b,
-		             (char *)(uintptr_t)c };
+	char *argv[] = { (char *)"ccmd", (char *)"--cloud-provider=cloudlycke",
+		         (char *)(uintptr_t)a, (char *)(uintptr_t)b, (char *)(uintptr_t)c };
 	int argc = 2 + (a != NULL) + (b != NULL) + (c != NULL);
 
 	buf_reset(&out);
@@ -56,7 +56,8 @@ values_are_read_in_all_spellings(void **state)
 	assert_int_equal(parse("--cluster-name=a=b", "--kubeconfig", "/x"), FLAGS_RUN);
 	assert_string_equal(options.cluster_name, "a=b");
 	assert_string_equal(options.kubeconfig, "/x");
-	assert_int_equal(parse("-v=4", "--leader_elect=false", "--node_monitor_period=1h2m3s"), FLAGS_RUN);
+	assert_int_equal(parse("-v=4", "--leader_elect=false", "--node_monitor_period=1h2m3s"),
+	                 FLAGS_RUN);
 	assert_int_equal(options.verbosity, 4);
 	assert_false(options.leader_elect);
 	assert_true(options.node_monitor_period_ns == 3723 * NS_PER_SEC);
@@ -70,7 +71,8 @@ values_are_read_in_all_spellings(void **state)
 	assert_int_equal(parse("--v=3", "--leader-elect", "--concurrent-node-syncs=5"), FLAGS_RUN);
 	assert_int_equal(options.n_node_workers, 5);
 	assert_true(options.leader_elect);
-	assert_int_equal(parse("--kube-api-qps=auto", "--concurrent-node-syncs=auto", NULL), FLAGS_RUN);
+	assert_int_equal(parse("--kube-api-qps=auto", "--concurrent-node-syncs=auto", NULL),
+	                 FLAGS_RUN);
 }
 
 static void
@@ -84,22 +86,29 @@ problems_are_one_clear_line_each(void **state)
 	expect_problem("--leader-elect", "false", "ccmd takes no arguments, got \"false\"\n");
 	expect_problem("--leader-elect=perhaps", NULL,
 	               "invalid argument \"perhaps\" for \"--leader-elect\": want true or false\n");
-	expect_problem("--node-delete-min-age=60", "--concurrent-node-syncs=0",
-	               "invalid argument \"60\" for \"--node-delete-min-age\": want a duration such as 300ms, 12s or 1h30m\n"
-	               "invalid argument \"0\" for \"--concurrent-node-syncs\": want a number from 1 to 1000\n");
-	expect_problem("--kube-api-qps=-1", NULL, "invalid argument \"-1\" for \"--kube-api-qps\": want a number above 0\n");
-	expect_problem("--cloud-provider=acme", NULL, "unknown cloud provider \"acme\" (one of: cloudlycke)\n");
-	expect_problem("--cloud-provider=", NULL, "--cloud-provider cannot be empty (one of: cloudlycke)\n");
+	expect_problem(
+		"--node-delete-min-age=60", "--concurrent-node-syncs=0",
+		"invalid argument \"60\" for \"--node-delete-min-age\": want a duration such as 300ms, 12s or 1h30m\n"
+		"invalid argument \"0\" for \"--concurrent-node-syncs\": want a number from 1 to 1000\n");
+	expect_problem("--kube-api-qps=-1", NULL,
+	               "invalid argument \"-1\" for \"--kube-api-qps\": want a number above 0\n");
+	expect_problem("--cloud-provider=acme", NULL,
+	               "unknown cloud provider \"acme\" (one of: cloudlycke)\n");
+	expect_problem("--cloud-provider=", NULL,
+	               "--cloud-provider cannot be empty (one of: cloudlycke)\n");
 }
 
 static void
 upstream_flags_without_a_counterpart_are_accepted_and_noted(void **state)
 {
 	(void)state;
-	assert_int_equal(parse("--allow-untagged-cloud", "--cluster-cidr=10.0.0.0/8", "--secure-port=0"), FLAGS_RUN);
+	assert_int_equal(parse("--allow-untagged-cloud", "--cluster-cidr=10.0.0.0/8",
+	                       "--secure-port=0"),
+	                 FLAGS_RUN);
 	assert_string_equal(notes.ptr, "--allow-untagged-cloud\n--cluster-cidr\n--secure-port\n");
-	expect_problem("--allow-untagged-cloud=perhaps", NULL,
-	               "invalid argument \"perhaps\" for \"--allow-untagged-cloud\": want true or false\n");
+	expect_problem(
+		"--allow-untagged-cloud=perhaps", NULL,
+		"invalid argument \"perhaps\" for \"--allow-untagged-cloud\": want true or false\n");
 }
 
 static void

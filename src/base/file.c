@@ -127,7 +127,7 @@ sync_folder(const char *folder, struct error *err)
 
 static bool
 replace_in(const char *folder, const char *path, char *temporary, struct str content, unsigned mode,
-	   struct error *err)
+           struct error *err)
 {
 	CLEANUP(fd_close) int fd = mkostemp(temporary, O_CLOEXEC);
 

@@ -65,13 +65,13 @@ json_parse(struct str text, yyjson_doc **ret, struct error *err)
 		return err_set(err, ERR_INVALID, "invalid JSON: empty");
 	/* without YYJSON_READ_INSITU the text is not written to */
 	doc = yyjson_read_opts((char *)(uintptr_t)text.ptr, text.len, YYJSON_READ_BIGNUM_AS_RAW,
-			       &json_alc, &problem);
+	                       &json_alc, &problem);
 	if (!doc)
 		return err_set(err, ERR_INVALID, "invalid JSON at byte %zu: %s", problem.pos,
-			       problem.msg);
+		               problem.msg);
 	if (!is_depth_within(doc))
 		return err_set(err, ERR_INVALID, "invalid JSON: nested deeper than %d",
-			       LIMIT_JSON_DEPTH);
+		               LIMIT_JSON_DEPTH);
 	*ret = TAKE(doc);
 	return true;
 }

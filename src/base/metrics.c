@@ -33,14 +33,14 @@ struct metric_family {
 	const double *buckets;
 	size_t n_buckets;
 	pthread_mutex_t mu;
-	struct metric **series; /* mu */
-	size_t n_series;        /* mu */
-	size_t cap_series;      /* mu */
+	struct metric **series;     /* mu */
+	size_t n_series;            /* mu */
+	size_t cap_series;          /* mu */
 	struct metric_family *next; /* families_mu */
 };
 
 static pthread_mutex_t families_mu = PTHREAD_MUTEX_INITIALIZER;
-static struct metric_family *families;                  /* families_mu */
+static struct metric_family *families;                   /* families_mu */
 static struct metric_family **families_tail = &families; /* families_mu */
 
 static struct metric *
@@ -59,8 +59,8 @@ series_new(struct metric_family *family, const char *const *labels)
 
 struct metric_family *
 metric_family_new(enum metric_type type, const char *name, const char *help,
-		  const char *const *labels, size_t n_labels, const double *buckets,
-		  size_t n_buckets)
+                  const char *const *labels, size_t n_labels, const double *buckets,
+                  size_t n_buckets)
 {
 	struct metric_family *family = xcalloc(1, sizeof(*family));
 

@@ -24,8 +24,8 @@ struct metric; /* one series */
 /** Defines a family; call once at start. buckets: upper bounds, ascending, without +Inf, for histograms;
  * n_labels <= 4. All pointers must live for ever. */
 struct metric_family *metric_family_new(enum metric_type type, const char *name, const char *help,
-					const char *const *labels, size_t n_labels,
-					const double *buckets, size_t n_buckets);
+                                        const char *const *labels, size_t n_labels,
+                                        const double *buckets, size_t n_buckets);
 
 /** The series with these label values (as many as the family has labels), made when new. */
 struct metric *metric_of(struct metric_family *family, ...);

@@ -30,9 +30,9 @@ enum state {
 struct json_split {
 	struct str items;
 	enum state state;
-	bool is_items;   /* the current key is the array's */
+	bool is_items; /* the current key is the array's */
 	bool seen_items;
-	size_t key_pos;  /* where the current key's quote is in head */
+	size_t key_pos; /* where the current key's quote is in head */
 	struct buf head;
 	struct buf item; /* the part of an element that came with earlier chunks */
 
@@ -122,8 +122,8 @@ add_head(struct json_split *s, const char *p, size_t len, struct error *err)
 	buf_add(&s->head, p, len);
 	if (!buf_ok(&s->head))
 		return err_set(err, ERR_INVALID,
-			       "the list without its elements is larger than %zu bytes",
-			       s->head.max);
+		               "the list without its elements is larger than %zu bytes",
+		               s->head.max);
 	return true;
 }
 
@@ -131,7 +131,7 @@ static bool
 unexpected(struct feed *f, struct error *err)
 {
 	return err_set(err, ERR_INVALID, "invalid JSON: unexpected byte 0x%02x in a list",
-		       (unsigned)(unsigned char)*f->p);
+	               (unsigned)(unsigned char)*f->p);
 }
 
 /* Goes on inside a string, behind its opening quote, up to the closing one or the end of the chunk. */
@@ -196,7 +196,7 @@ scan_value(struct json_split *s, struct feed *f, bool *ret_is_done, struct error
 		p = s->in_string ? scan_string(s, p, end) : scan_brackets(s, p, end);
 		if (s->depth > LIMIT_JSON_DEPTH)
 			return err_set(err, ERR_INVALID, "invalid JSON: nested deeper than %d",
-				       LIMIT_JSON_DEPTH);
+			               LIMIT_JSON_DEPTH);
 		is_done = s->depth == 0 && !s->in_string;
 	}
 	f->p = p;
@@ -254,7 +254,7 @@ step_item(struct json_split *s, struct feed *f, struct error *err)
 	part = str_n(start, (size_t)(f->p - start));
 	if (part.len > s->item.max - s->item.len)
 		return err_set(err, ERR_INVALID, "an element of the list is larger than %zu bytes",
-			       s->item.max);
+		               s->item.max);
 	if (is_done)
 		s->state = AFTER_ITEM;
 	if (is_done && s->item.len == 0)
@@ -298,7 +298,7 @@ enter_items(struct json_split *s, struct feed *f, struct error *err)
 {
 	if (s->seen_items)
 		return err_set(err, ERR_INVALID, "invalid list: %" STR_FMT " is there twice",
-			       STR_ARG(s->items));
+		               STR_ARG(s->items));
 	s->seen_items = true;
 	if (*f->p == 'n') { /* null, how Go writes an empty list at times */
 		begin_value(s, 'n');
@@ -307,7 +307,7 @@ enter_items(struct json_split *s, struct feed *f, struct error *err)
 	}
 	if (*f->p != '[')
 		return err_set(err, ERR_INVALID, "invalid list: %" STR_FMT " is not an array",
-			       STR_ARG(s->items));
+		               STR_ARG(s->items));
 	f->p++;
 	s->state = AT_FIRST_ITEM;
 	return add_head(s, "[", 1, err);
@@ -394,8 +394,8 @@ step(struct json_split *s, struct feed *f, struct error *err)
 
 bool
 json_split_feed(struct json_split *s, struct str bytes,
-		bool (*each)(void *arg, struct str item, struct error *err), void *arg,
-		struct error *err)
+                bool (*each)(void *arg, struct str item, struct error *err), void *arg,
+                struct error *err)
 {
 	struct feed f = { .p = bytes.ptr, .end = bytes.ptr + bytes.len, .each = each, .arg = arg };
 

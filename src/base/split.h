@@ -30,8 +30,8 @@ DEFINE_CLEANUP(struct json_split, json_split_free)
  *
  * Cost: an element that lies within `bytes` is not copied. */
 NODISCARD bool json_split_feed(struct json_split *, struct str bytes,
-			       bool (*each)(void *arg, struct str item, struct error *err),
-			       void *arg, struct error *err);
+                               bool (*each)(void *arg, struct str item, struct error *err),
+                               void *arg, struct error *err);
 
 /** To be called at the end of the stream: false with ERR_INVALID when the object is not complete. *ret_head
  * is the top-level object without the array's elements ("items":[]); owned by the splitter. */

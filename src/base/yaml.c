@@ -149,7 +149,7 @@ static struct str
 scalar_text(struct reader *r, const yaml_event_t *event)
 {
 	return arena_str(r->arena,
-			 str_n((const char *)event->data.scalar.value, event->data.scalar.length));
+	                 str_n((const char *)event->data.scalar.value, event->data.scalar.length));
 }
 
 static void
@@ -186,7 +186,7 @@ keep(struct arena *arena, const void *from, size_t n, size_t size)
 }
 
 static bool read_node(struct reader *r, const yaml_event_t *event, unsigned depth,
-		      struct yaml_node *ret);
+                      struct yaml_node *ret);
 
 static bool
 read_key(struct reader *r, const yaml_event_t *event, struct parts *parts)
@@ -196,7 +196,7 @@ read_key(struct reader *r, const yaml_event_t *event, struct parts *parts)
 	if (!check_event(r, event))
 		return false;
 	ARRAY_PUSH(parts->keys, parts->n_keys, parts->cap_keys,
-		   (struct yaml_key){ .text = scalar_text(r, event), .line = r->line });
+	           (struct yaml_key){ .text = scalar_text(r, event), .line = r->line });
 	return true;
 }
 
@@ -287,7 +287,7 @@ is_utf16(struct str text)
 
 bool
 yaml_parse(struct str text, struct arena *arena, struct yaml_node *ret, int *ret_line,
-	   struct error *err)
+           struct error *err)
 {
 	struct reader r = { .text = text, .arena = arena, .err = err, .line = 1 };
 	struct yaml_node root = { 0 };

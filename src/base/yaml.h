@@ -40,7 +40,7 @@ struct yaml_key {
  * line of the problem, 0 when unknown. An empty text gives a YAML_NULL node. *ret_line is written on failure
  * only. */
 NODISCARD bool yaml_parse(struct str text, struct arena *arena, struct yaml_node *ret,
-			  int *ret_line, struct error *err);
+                          int *ret_line, struct error *err);
 
 /** The first value with that key, or NULL; also NULL when node is not a map. */
 const struct yaml_node *yaml_get(const struct yaml_node *node, struct str key);

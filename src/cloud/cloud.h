@@ -18,7 +18,6 @@
 
 struct cloud_host;
 
-
 /** A node, as a provider sees it. All views are borrowed for the length of the call. */
 struct node_ref {
 	struct str name;
@@ -36,7 +35,7 @@ struct node_ref {
 enum presence {
 	PRESENCE_UNKNOWN, /* could not be found out; carries an error */
 	PRESENCE_PRESENT,
-	PRESENCE_ABSENT,  /* the cloud says so, in a look that began after it was asked for */
+	PRESENCE_ABSENT, /* the cloud says so, in a look that began after it was asked for */
 	PRESENCE_FOREIGN, /* a provider ID that is not this provider's, or that it has no credentials for */
 };
 
@@ -52,8 +51,8 @@ struct instance {
 	enum power power;         /* PRESENT only */
 	enum err_code error_code; /* UNKNOWN and FOREIGN: why, for people */
 	struct str error;
-	struct str provider_id;   /* PRESENT: complete, "cloudlycke://m-1" */
-	struct str type;          /* empty: the cloud does not say */
+	struct str provider_id; /* PRESENT: complete, "cloudlycke://m-1" */
+	struct str type;        /* empty: the cloud does not say */
 	struct str zone, region;
 	const struct address *addresses; /* in the cloud's order */
 	size_t n_addresses;
@@ -65,12 +64,14 @@ struct instance {
 struct look {
 	_Atomic unsigned n_refs;
 	struct arena arena;
-	void (*release)(void *owner); /* called with the last reference gone; NULL: nothing to let go */
-	void *owner;                  /* what the views point into, where that is not the arena */
+	void (*release)(
+		void *owner); /* called with the last reference gone; NULL: nothing to let go */
+	void *owner;          /* what the views point into, where that is not the arena */
 	struct instance *instances;
 	size_t n;
-	bool is_complete;        /* every machine of the project was seen */
-	unsigned n_anchors;      /* things found that only our project has (Hetzner: its network); a witness where no
+	bool is_complete; /* every machine of the project was seen */
+	unsigned
+		n_anchors; /* things found that only our project has (Hetzner: its network); a witness where no
 	                          * node can be one */
 	int64_t started_boot_ns; /* before the first request was sent */
 };
@@ -81,7 +82,8 @@ struct look *look_ref(struct look *);
 void look_unref(struct look *); /* NULL is fine */
 DEFINE_CLEANUP(struct look, look_unref)
 /** Says why instance i is unknown or foreign; the text is copied. */
-void look_set_error(struct look *, size_t i, enum presence presence, enum err_code code, struct str text);
+void look_set_error(struct look *, size_t i, enum presence presence, enum err_code code,
+                    struct str text);
 
 struct cloud_config {
 	const char *path;         /* --cloud-config; NULL: none */
@@ -96,12 +98,14 @@ struct cloud {
 };
 
 struct cloud_ops {
-	const char *name;                    /* "hcloud", as in --cloud-provider */
-	const char *const *node_annotations; /* keys a node_ref carries; NULL-terminated; NULL: none */
+	const char *name; /* "hcloud", as in --cloud-provider */
+	const char *const
+		*node_annotations; /* keys a node_ref carries; NULL-terminated; NULL: none */
 
 	/** Reads its configuration and reaches for its cloud. host lives as long as the cloud. ERR_INVALID and everything
 	 * else is fatal at start; the message goes to a person. */
-	bool (*open)(const struct cloud_config *config, const struct cloud_host *host, struct cloud **ret, struct error *err);
+	bool (*open)(const struct cloud_config *config, const struct cloud_host *host,
+	             struct cloud **ret, struct error *err);
 	void (*close)(struct cloud *); /* NULL is fine */
 
 	/** Looks for n machines. No answer may come from before not_before_boot_ns. The provider picks the cheapest way

@@ -24,12 +24,13 @@ struct cloud_host {
 	struct fence *fence; /* ask fence_check() before a hook or a file write */
 
 	/** An Event on a node (its name and UID are used), or, with ref NULL, about the controller itself. */
-	void (*event)(const struct cloud_host *, const struct node_ref *ref, enum host_event type, const char *reason,
-	              struct str message);
+	void (*event)(const struct cloud_host *, const struct node_ref *ref, enum host_event type,
+	              const char *reason, struct str message);
 	/** Something changed in the cloud: looks that are not due yet are made now. */
 	void (*wake)(const struct cloud_host *, enum host_wake what, struct str key);
 	/** All nodes known now, in the arena. */
-	void (*nodes)(const struct cloud_host *, struct arena *arena, struct node_ref **ret, size_t *ret_n);
+	void (*nodes)(const struct cloud_host *, struct arena *arena, struct node_ref **ret,
+	              size_t *ret_n);
 };
 
 #endif

@@ -20,7 +20,8 @@ parse_one_provided(struct str text, struct provided_ips *p, struct error *err)
 	if (!ip_parse(text, &ip))
 		return err_set(err, ERR_INVALID, "could not parse \"%" STR_FMT "\"", STR_ARG(text));
 	if (p->n == 2 || (p->n == 1 && ip_family(&p->ips[0]) == ip_family(&ip)))
-		return err_set(err, ERR_INVALID, "must contain either a single IP or a dual-stack pair of IPs");
+		return err_set(err, ERR_INVALID,
+		               "must contain either a single IP or a dual-stack pair of IPs");
 	p->texts[p->n] = text;
 	p->ips[p->n++] = ip;
 	return true;
@@ -32,7 +33,8 @@ parse_provided(struct str annotation, struct provided_ips *ret, struct error *er
 {
 	for (struct str part, rest = annotation; str_split(&rest, ',', &part);) {
 		if (!parse_one_provided(part, ret, err))
-			return err_wrap(err, "failed to parse node IP \"%" STR_FMT "\"", STR_ARG(annotation));
+			return err_wrap(err, "failed to parse node IP \"%" STR_FMT "\"",
+			                STR_ARG(annotation));
 	}
 	if (ret->n == 2 && (ip_is_unspecified(&ret->ips[0]) || ip_is_unspecified(&ret->ips[1])))
 		return err_set(err, ERR_INVALID,
@@ -81,9 +83,10 @@ filter_provided(const struct address *all, size_t n, struct str annotation, stru
 	out.items = arena_calloc(arena, n * 3 + 1, sizeof(*out.items));
 	for (size_t i = 0; i < provided.n; i++) {
 		if (add_matching(&out, all, n, &provided.ips[i]) == 0)
-			return err_set(err, ERR_INVALID,
-			               "failed to get node address from cloud provider that matches ip: %" STR_FMT,
-			               STR_ARG(provided.texts[i]));
+			return err_set(
+				err, ERR_INVALID,
+				"failed to get node address from cloud provider that matches ip: %" STR_FMT,
+				STR_ARG(provided.texts[i]));
 	}
 	n_enforced = out.n;
 	for (size_t i = 0; i < n; i++) {
@@ -98,8 +101,10 @@ filter_provided(const struct address *all, size_t n, struct str annotation, stru
 static struct address_list
 with_hostnames(const struct node *node, const struct instance *instance, struct arena *arena)
 {
-	struct address_list all = { arena_calloc(arena, instance->n_addresses + node->n_addresses + 1, sizeof(struct address)),
-		                        0 };
+	struct address_list all = { arena_calloc(arena,
+		                                 instance->n_addresses + node->n_addresses + 1,
+		                                 sizeof(struct address)),
+		                    0 };
 
 	for (size_t i = 0; i < instance->n_addresses; i++)
 		all.items[all.n++] = instance->addresses[i];
@@ -113,15 +118,17 @@ with_hostnames(const struct node *node, const struct instance *instance, struct 
 }
 
 bool
-addresses_plan(const struct node *node, const struct instance *instance, struct arena *arena, struct address_list *ret,
-               struct error *err)
+addresses_plan(const struct node *node, const struct instance *instance, struct arena *arena,
+               struct address_list *ret, struct error *err)
 {
 	const struct str *provided = node_annotation(node, STR(NODE_ANNOTATION_PROVIDED_IP));
 	struct address_list all;
 
 	/* checked against the cloud's list alone first: a Hostname of the node must not satisfy it */
-	if (provided && !filter_provided(instance->addresses, instance->n_addresses, *provided, arena, &all, err))
-		return err_wrap(err, "provided node ip for node \"%" STR_FMT "\" is not valid", STR_ARG(node_name(node)));
+	if (provided && !filter_provided(instance->addresses, instance->n_addresses, *provided,
+	                                 arena, &all, err))
+		return err_wrap(err, "provided node ip for node \"%" STR_FMT "\" is not valid",
+		                STR_ARG(node_name(node)));
 	if (instance->n_addresses == 0) {
 		*ret = (struct address_list){ 0 };
 		return true;

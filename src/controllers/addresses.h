@@ -16,8 +16,8 @@ struct address_list {
  *
  * ERR_INVALID when the annotation is malformed, or names an IP that the cloud does not list; also with an empty list
  * from the cloud. Views point into node and instance; the array is in the arena. */
-NODISCARD bool addresses_plan(const struct node *node, const struct instance *instance, struct arena *arena,
-                              struct address_list *ret, struct error *err);
+NODISCARD bool addresses_plan(const struct node *node, const struct instance *instance,
+                              struct arena *arena, struct address_list *ret, struct error *err);
 
 /** Are they the same, type by type? Within a type the order counts, between types it does not: an order that differs
  * only there would be written at every turn for nothing. */

@@ -18,7 +18,8 @@ const struct guard_config guard_defaults = {
 };
 
 static void
-observe_absent(struct guard_track *t, const struct guard_config *config, const struct guard_observation *seen)
+observe_absent(struct guard_track *t, const struct guard_config *config,
+               const struct guard_observation *seen)
 {
 	t->lacks_witness = config->is_enabled && config->require_witness && !seen->has_witness;
 	if (t->lacks_witness)
@@ -34,7 +35,8 @@ observe_absent(struct guard_track *t, const struct guard_config *config, const s
 }
 
 void
-guard_observe(struct guard_track *t, const struct guard_config *config, const struct guard_observation *seen)
+guard_observe(struct guard_track *t, const struct guard_config *config,
+              const struct guard_observation *seen)
 {
 	switch (seen->presence) {
 	case PRESENCE_ABSENT:
@@ -99,7 +101,8 @@ guard_decide(const struct guard_config *config, const struct guard_facts *f)
 
 	if (outcome != GUARD_DELETE || !config->is_enabled || f->is_announced)
 		return outcome;
-	if (is_too_many(config, f) && f->track.last_boot_ns - f->group_first_boot_ns < config->breaker_agree_ns)
+	if (is_too_many(config, f) &&
+	    f->track.last_boot_ns - f->group_first_boot_ns < config->breaker_agree_ns)
 		return GUARD_BREAKER;
 	return GUARD_DELETE;
 }
@@ -123,19 +126,23 @@ guard_outcome_name(enum guard_outcome outcome)
 }
 
 int64_t
-guard_next_look_ns(const struct guard_config *config, const struct guard_facts *f, unsigned n_looks, int64_t period_ns)
+guard_next_look_ns(const struct guard_config *config, const struct guard_facts *f, unsigned n_looks,
+                   int64_t period_ns)
 {
 	static const int64_t steps_s[] = { 12, 18, 30 };
 	int64_t regular = period_ns;
 
 	if (regular == 0)
-		regular = (n_looks >= 1 && n_looks <= ARRAY_LEN(steps_s) ? steps_s[n_looks - 1] : 65) * NS_PER_SEC;
+		regular = (n_looks >= 1 && n_looks <= ARRAY_LEN(steps_s) ? steps_s[n_looks - 1]
+		                                                         : 65) *
+		          NS_PER_SEC;
 	switch (guard_decide(config, f)) {
 	case GUARD_UNCONFIRMED:
 	case GUARD_KUBELET_ALIVE:
 		return config->confirm_ns < regular ? config->confirm_ns : regular;
 	case GUARD_YOUNG:
-		return config->min_age_ns - f->age_ns < regular ? config->min_age_ns - f->age_ns : regular;
+		return config->min_age_ns - f->age_ns < regular ? config->min_age_ns - f->age_ns
+		                                                : regular;
 	default:
 		return regular;
 	}

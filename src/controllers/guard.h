@@ -12,15 +12,15 @@
 #include "cloud/cloud.h"
 
 struct guard_config {
-	bool is_enabled;        /* false: what the Go controllers do, delete at the first "not found" */
+	bool is_enabled; /* false: what the Go controllers do, delete at the first "not found" */
 	bool require_witness;
-	int64_t confirm_ns;     /* between the starts of two looks that agree; 12 s */
-	int64_t min_age_ns;     /* of the node; 60 s */
-	int64_t nameless_ns;    /* absent that long where a node has no provider ID; 15 min */
-	unsigned breaker_min;   /* so many within the window are never too many; 3 */
-	unsigned breaker_percent; /* nor this share of all nodes; 20 */
+	int64_t confirm_ns;        /* between the starts of two looks that agree; 12 s */
+	int64_t min_age_ns;        /* of the node; 60 s */
+	int64_t nameless_ns;       /* absent that long where a node has no provider ID; 15 min */
+	unsigned breaker_min;      /* so many within the window are never too many; 3 */
+	unsigned breaker_percent;  /* nor this share of all nodes; 20 */
 	int64_t breaker_window_ns; /* 10 min */
-	int64_t breaker_agree_ns;  /* looks must have agreed that long when there are too many; 5 min */
+	int64_t breaker_agree_ns; /* looks must have agreed that long when there are too many; 5 min */
 };
 
 extern const struct guard_config guard_defaults;
@@ -28,41 +28,44 @@ extern const struct guard_config guard_defaults;
 /** What one look said of a node that is not Ready. */
 struct guard_observation {
 	enum presence presence;
-	bool has_witness;      /* the same look found the machine of another node of ours, or an anchor */
-	uint64_t pulse;        /* of the kubelet: a hash of its last heartbeat and of its Lease's renewTime */
+	bool has_witness; /* the same look found the machine of another node of ours, or an anchor */
+	uint64_t
+		pulse; /* of the kubelet: a hash of its last heartbeat and of its Lease's renewTime */
 	int64_t started_boot_ns; /* the look */
 };
 
 /** What the looks at one node add up to. Zero it when the node becomes Ready, or for a new UID. */
 struct guard_track {
-	unsigned n_absent;      /* counted looks in a row that said ABSENT */
-	int64_t first_boot_ns;  /* the first of them */
-	int64_t last_boot_ns;   /* the last */
-	uint64_t pulse;         /* at the first */
-	bool lacks_witness;     /* the last ABSENT had none, and was not counted */
-	bool has_pulse;         /* the kubelet was heard between two of them; counting began anew */
+	unsigned n_absent;     /* counted looks in a row that said ABSENT */
+	int64_t first_boot_ns; /* the first of them */
+	int64_t last_boot_ns;  /* the last */
+	uint64_t pulse;        /* at the first */
+	bool lacks_witness;    /* the last ABSENT had none, and was not counted */
+	bool has_pulse;        /* the kubelet was heard between two of them; counting began anew */
 };
 
-void guard_observe(struct guard_track *track, const struct guard_config *config, const struct guard_observation *seen);
+void guard_observe(struct guard_track *track, const struct guard_config *config,
+                   const struct guard_observation *seen);
 
 /** Everything the decision depends on. */
 struct guard_facts {
 	bool is_ready;
-	bool is_foreign;       /* the last look said FOREIGN */
+	bool is_foreign; /* the last look said FOREIGN */
 	bool has_provider_id;
-	bool is_announced;     /* somebody said that it goes: deletionTimestamp, or an autoscaler's taint */
-	int64_t age_ns;        /* by the wall clock; negative when ours is behind */
+	bool is_announced; /* somebody said that it goes: deletionTimestamp, or an autoscaler's taint */
+	int64_t age_ns; /* by the wall clock; negative when ours is behind */
 	struct guard_track track;
-	unsigned n_nodes;      /* of the cluster */
-	unsigned n_going;      /* unannounced: deleted within the window, or proven absent now, this one included */
+	unsigned n_nodes; /* of the cluster */
+	unsigned
+		n_going; /* unannounced: deleted within the window, or proven absent now, this one included */
 	int64_t group_first_boot_ns; /* the latest first_boot_ns of those proven absent now */
 };
 
 enum guard_outcome {
-	GUARD_KEEP,            /* nothing speaks for a deletion */
+	GUARD_KEEP, /* nothing speaks for a deletion */
 	GUARD_DELETE,
 	GUARD_FOREIGN,
-	GUARD_UNCONFIRMED,     /* absent, but not seen so twice, far enough apart */
+	GUARD_UNCONFIRMED, /* absent, but not seen so twice, far enough apart */
 	GUARD_NO_WITNESS,
 	GUARD_KUBELET_ALIVE,
 	GUARD_YOUNG,
@@ -82,7 +85,7 @@ const char *guard_outcome_name(enum guard_outcome);
 /** When to look next at a node that is not Ready, as a delay from the look just made: 12 s after an ABSENT that was
  * the first; else 12, 18 and 30 s (that is 12, 30 and 60 s after it became NotReady), then every 65 s. n_looks
  * counts those made. period_ns, when not 0, replaces the steps. */
-int64_t guard_next_look_ns(const struct guard_config *config, const struct guard_facts *facts, unsigned n_looks,
-                           int64_t period_ns);
+int64_t guard_next_look_ns(const struct guard_config *config, const struct guard_facts *facts,
+                           unsigned n_looks, int64_t period_ns);
 
 #endif

@@ -25,16 +25,18 @@ host_of(const struct cloud_host *h)
 static struct event_object
 ourselves(void)
 {
-	const char *pod = getenv("POD_NAME"), *namespace = getenv("POD_NAMESPACE"), *uid = getenv("POD_UID");
+	const char *pod = getenv("POD_NAME"), *namespace = getenv("POD_NAMESPACE"),
+		   *uid = getenv("POD_UID");
 
 	if (pod && namespace && pod[0] && namespace[0])
-		return (struct event_object){ "v1", "Pod", str_c(namespace), str_c(pod), str_c(uid) };
+		return (struct event_object){ "v1", "Pod", str_c(namespace), str_c(pod),
+			                      str_c(uid) };
 	return (struct event_object){ "v1", "Namespace", STR_EMPTY, STR("kube-system"), STR_EMPTY };
 }
 
 static void
-host_event(const struct cloud_host *h, const struct node_ref *ref, enum host_event type, const char *reason,
-           struct str message)
+host_event(const struct cloud_host *h, const struct node_ref *ref, enum host_event type,
+           const char *reason, struct str message)
 {
 	struct event_object object = ourselves();
 
@@ -62,7 +64,8 @@ copy_labels(struct arena *arena, const struct label *labels, size_t n)
 	struct label *copy = arena_calloc(arena, n + 1, sizeof(*copy));
 
 	for (size_t i = 0; i < n; i++)
-		copy[i] = (struct label){ arena_str(arena, labels[i].key), arena_str(arena, labels[i].value) };
+		copy[i] = (struct label){ arena_str(arena, labels[i].key),
+			                  arena_str(arena, labels[i].value) };
 	return copy;
 }
 
@@ -72,7 +75,8 @@ copy_addresses(struct arena *arena, const struct address *addresses, size_t n)
 	struct address *copy = arena_calloc(arena, n + 1, sizeof(*copy));
 
 	for (size_t i = 0; i < n; i++)
-		copy[i] = (struct address){ arena_str(arena, addresses[i].type), arena_str(arena, addresses[i].address) };
+		copy[i] = (struct address){ arena_str(arena, addresses[i].type),
+			                    arena_str(arena, addresses[i].address) };
 	return copy;
 }
 

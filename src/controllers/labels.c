@@ -21,8 +21,8 @@ labels_is_reserved(struct str key)
 	if (slash < 0)
 		return false;
 	domain = str_head(key, (size_t)slash);
-	return str_eq_c(domain, "kubernetes.io") || str_eq_c(domain, "k8s.io") || str_ends(domain, STR(".kubernetes.io")) ||
-	       str_ends(domain, STR(".k8s.io"));
+	return str_eq_c(domain, "kubernetes.io") || str_eq_c(domain, "k8s.io") ||
+	       str_ends(domain, STR(".kubernetes.io")) || str_ends(domain, STR(".k8s.io"));
 }
 
 static void
@@ -40,11 +40,11 @@ plan_additional(const struct node *node, const struct label *label, struct label
 	const struct str *now = node_label(node, label->key);
 
 	if (labels_is_reserved(label->key))
-		log_warn("label from the cloud is Kubernetes' own, ignoring", LOG_STR("node", node_name(node)),
-		         LOG_STR("label", label->key));
+		log_warn("label from the cloud is Kubernetes' own, ignoring",
+		         LOG_STR("node", node_name(node)), LOG_STR("label", label->key));
 	else if (now && !str_eq(*now, label->value))
-		log_warn("label from the cloud differs from the node's, ignoring", LOG_STR("node", node_name(node)),
-		         LOG_STR("label", label->key));
+		log_warn("label from the cloud differs from the node's, ignoring",
+		         LOG_STR("node", node_name(node)), LOG_STR("label", label->key));
 	else
 		set_label(node, list, label->key, label->value);
 }
@@ -53,9 +53,10 @@ struct label_list
 labels_plan(const struct node *node, const struct instance *instance, struct arena *arena)
 {
 	const struct str values[] = { instance->zone, instance->region, instance->type };
-	struct label_list list = { arena_calloc(arena, instance->n_labels + 2 * ARRAY_LEN(label_pairs),
-		                                    sizeof(struct label)),
-		                       0 };
+	struct label_list list = { arena_calloc(arena,
+		                                instance->n_labels + 2 * ARRAY_LEN(label_pairs),
+		                                sizeof(struct label)),
+		                   0 };
 
 	_Static_assert(ARRAY_LEN(values) == ARRAY_LEN(label_pairs), "one value a pair");
 	for (size_t i = 0; i < ARRAY_LEN(label_pairs); i++) {
@@ -72,7 +73,9 @@ labels_plan(const struct node *node, const struct instance *instance, struct are
 struct label_list
 labels_reconcile(const struct node *node, struct arena *arena)
 {
-	struct label_list list = { arena_calloc(arena, ARRAY_LEN(label_pairs), sizeof(struct label)), 0 };
+	struct label_list list = {
+		arena_calloc(arena, ARRAY_LEN(label_pairs), sizeof(struct label)), 0
+	};
 
 	for (size_t i = 0; i < ARRAY_LEN(label_pairs); i++) {
 		const struct str *beta = node_label(node, label_pairs[i].beta);

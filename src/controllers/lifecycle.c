@@ -48,7 +48,8 @@ discharge(struct lifecycle_controller *c, struct patient *p)
 static void
 discharge_absent(struct lifecycle_controller *c, struct arena *arena)
 {
-	struct patient **gone = arena_calloc(arena, c->patients.count + 1, sizeof(struct patient *));
+	struct patient **gone = arena_calloc(arena, c->patients.count + 1,
+	                                     sizeof(struct patient *));
 	struct str uid;
 	void *value;
 	size_t n = 0;
@@ -127,7 +128,9 @@ visit_due(struct round *r)
 static int64_t
 next_due(const struct round *r)
 {
-	int64_t due = r->must_retry ? clock_deadline(clock_mono(r->c->env->clock), LIFECYCLE_RETRY_NS) : CLOCK_FOREVER;
+	int64_t due = r->must_retry
+	                      ? clock_deadline(clock_mono(r->c->env->clock), LIFECYCLE_RETRY_NS)
+	                      : CLOCK_FOREVER;
 
 	for (size_t i = 0; i < r->n_visits; i++) {
 		if (r->visits[i].patient->due_mono_ns < due)
@@ -143,7 +146,8 @@ make_round(struct lifecycle_controller *c, struct arena *arena, bool is_woken)
 	struct call call = {
 		.clock = c->env->clock,
 		.cancel = c->env->cancel,
-		.deadline_mono_ns = clock_deadline(clock_mono(c->env->clock), ROUND_TIMEOUT_S * NS_PER_SEC),
+		.deadline_mono_ns = clock_deadline(clock_mono(c->env->clock),
+		                                   ROUND_TIMEOUT_S * NS_PER_SEC),
 		.arena = arena,
 	};
 	struct round r = { .c = c, .call = &call, .all = all };
@@ -166,7 +170,8 @@ wait_for_work(struct lifecycle_controller *c, int64_t due_ns, bool *ret_is_woken
 	bool is_quiet = false;
 
 	mutex_lock(&c->mu);
-	while (!c->is_dirty && !c->is_woken && !cancel_is_fired(c->env->cancel) && clock_mono(c->env->clock) < due_ns) {
+	while (!c->is_dirty && !c->is_woken && !cancel_is_fired(c->env->cancel) &&
+	       clock_mono(c->env->clock) < due_ns) {
 		bool is_late = !clock_wait(c->env->clock, &c->changed, &c->mu,
 		                           is_quiet || due_ns < quiet_at ? due_ns : quiet_at);
 
@@ -242,9 +247,10 @@ lifecycle_controller_new(struct controller_env *env, const struct lifecycle_conf
 	c->config = *config;
 	PTHREAD_OK(pthread_mutex_init(&c->mu, NULL));
 	cond_init(&c->changed);
-	c->outcomes = metric_family_new(METRIC_COUNTER, "ccmd_node_deletion_decisions_total",
-	                                "Decisions about nodes that are not ready, by outcome of the deletion guard.",
-	                                labels, 1, NULL, 0);
+	c->outcomes = metric_family_new(
+		METRIC_COUNTER, "ccmd_node_deletion_decisions_total",
+		"Decisions about nodes that are not ready, by outcome of the deletion guard.",
+		labels, 1, NULL, 0);
 	metric_set(running_metric("cloud-node-lifecycle"), 1);
 	cancel_hook(env->cancel, on_cancel, c);
 	store_add_handler(env->nodes, (struct store_handler){ on_change, c });

@@ -19,7 +19,8 @@ struct lifecycle_config {
 };
 
 /** Subscribes to the store and starts the thread, which waits for it to sync. Before the reflector starts. */
-struct lifecycle_controller *lifecycle_controller_new(struct controller_env *env, const struct lifecycle_config *config);
+struct lifecycle_controller *lifecycle_controller_new(struct controller_env *env,
+                                                      const struct lifecycle_config *config);
 /** Looks at all nodes that are not Ready now: something changed in the cloud. */
 void lifecycle_controller_wake(struct lifecycle_controller *);
 /** Joins the thread, after the token. NULL is fine. */

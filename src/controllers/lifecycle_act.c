@@ -41,7 +41,8 @@ lifecycle_count_proven(struct round *r)
 	for (size_t i = 0; i < r->n_visits; i++) {
 		struct guard_facts facts = facts_of(r, &r->visits[i]);
 
-		if (r->visits[i].patient->is_deleted || facts.is_announced || guard_prove(&r->c->config.guard, &facts) != GUARD_DELETE)
+		if (r->visits[i].patient->is_deleted || facts.is_announced ||
+		    guard_prove(&r->c->config.guard, &facts) != GUARD_DELETE)
 			continue;
 		r->n_proven++;
 		if (facts.track.first_boot_ns > r->group_first_boot_ns)
@@ -62,14 +63,16 @@ lifecycle_mend_power(struct round *r, const struct visit *v, const struct instan
 		return;
 	r->must_retry = true;
 	v->patient->is_unfinished = true;
-	log_error("shutdown taint cannot be added, will retry", LOG_STR("node", node_name(v->node)), LOG_ERR(&err));
+	log_error("shutdown taint cannot be added, will retry", LOG_STR("node", node_name(v->node)),
+	          LOG_ERR(&err));
 }
 
 static bool
 has_shutdown_taint(const struct node *node)
 {
 	for (size_t i = 0; i < node->n_taints; i++) {
-		if (str_eq_c(node->taints[i].key, NODE_TAINT_SHUTDOWN) && str_eq_c(node->taints[i].effect, "NoSchedule"))
+		if (str_eq_c(node->taints[i].key, NODE_TAINT_SHUTDOWN) &&
+		    str_eq_c(node->taints[i].effect, "NoSchedule"))
 			return true;
 	}
 	return false;
@@ -89,7 +92,8 @@ lifecycle_welcome_back(struct round *r, const struct node *node)
 	if (write_shutdown_taint(r->c->env, r->call, node, false, &err))
 		return;
 	r->must_retry = true;
-	log_error("shutdown taint cannot be removed, will retry", LOG_STR("node", node_name(node)), LOG_ERR(&err));
+	log_error("shutdown taint cannot be removed, will retry", LOG_STR("node", node_name(node)),
+	          LOG_ERR(&err));
 }
 
 /* From the proven to the deleted: the breaker counts each once. */
@@ -102,7 +106,8 @@ count_deletion(struct round *r, const struct visit *v)
 		return;
 	v->patient->is_deleted = true;
 	r->n_proven--;
-	ARRAY_PUSH(c->deletions_boot_ns, c->n_deletions, c->deletions_cap, clock_boot(c->env->clock));
+	ARRAY_PUSH(c->deletions_boot_ns, c->n_deletions, c->deletions_cap,
+	           clock_boot(c->env->clock));
 }
 
 static void
@@ -113,21 +118,26 @@ delete_node(struct round *r, const struct visit *v)
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(KIB(4));
 	struct error err;
 
-	buf_addf(&text, "Deleting node %" STR_FMT " because it does not exist in the cloud provider",
+	buf_addf(&text,
+	         "Deleting node %" STR_FMT " because it does not exist in the cloud provider",
 	         STR_ARG(node_name(v->node)));
-	node_event(c->env->recorder, LIFECYCLE_COMPONENT, v->node, EVENT_NORMAL, "DeletingNode", buf_str(&text));
+	node_event(c->env->recorder, LIFECYCLE_COMPONENT, v->node, EVENT_NORMAL, "DeletingNode",
+	           buf_str(&text));
 	patch_node_path(&path, node_name(v->node), NULL);
-	if (kube_delete(c->env->kube, r->call, buf_str(&path), v->node->object.uid, &err) || err.code == ERR_NOT_FOUND ||
-	    err.code == ERR_CONFLICT) {
+	if (kube_delete(c->env->kube, r->call, buf_str(&path), v->node->object.uid, &err) ||
+	    err.code == ERR_NOT_FOUND || err.code == ERR_CONFLICT) {
 		log_info("node deleted, its machine is gone", LOG_STR("node", node_name(v->node)),
 		         LOG_STR("provider_id", v->node->provider_id));
 		count_deletion(r, v);
 		return;
 	}
 	buf_reset(&text);
-	buf_addf(&text, "Failed deleting node %" STR_FMT ": %s", STR_ARG(node_name(v->node)), err.msg);
-	node_event(c->env->recorder, LIFECYCLE_COMPONENT, v->node, EVENT_WARNING, "DeletingNodeFailed", buf_str(&text));
-	log_error("node cannot be deleted, will retry", LOG_STR("node", node_name(v->node)), LOG_ERR(&err));
+	buf_addf(&text, "Failed deleting node %" STR_FMT ": %s", STR_ARG(node_name(v->node)),
+	         err.msg);
+	node_event(c->env->recorder, LIFECYCLE_COMPONENT, v->node, EVENT_WARNING,
+	           "DeletingNodeFailed", buf_str(&text));
+	log_error("node cannot be deleted, will retry", LOG_STR("node", node_name(v->node)),
+	          LOG_ERR(&err));
 }
 
 /* Why a node whose machine seems gone stays; NULL: nobody needs to know. */
@@ -137,7 +147,7 @@ held_because(enum guard_outcome outcome)
 	switch (outcome) {
 	case GUARD_NO_WITNESS:
 		return "no machine of any other node was found either, so the answer may come from a wrong token, project or "
-			   "inventory";
+		       "inventory";
 	case GUARD_KUBELET_ALIVE:
 		return "its kubelet still renews its lease or its heartbeat";
 	case GUARD_NAMELESS:
@@ -154,11 +164,13 @@ tell_held(struct round *r, const struct visit *v, const char *because)
 {
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(KIB(4));
 
-	buf_addf(&text,
-	         "Not deleting node %" STR_FMT
-	         ": the cloud says that its machine is gone, but %s. If it is really gone: kubectl delete node %" STR_FMT,
-	         STR_ARG(node_name(v->node)), because, STR_ARG(node_name(v->node)));
-	notices_warn(r->c->env->notices, LIFECYCLE_COMPONENT, v->node, "NodeDeletionHeld", buf_str(&text));
+	buf_addf(
+		&text,
+		"Not deleting node %" STR_FMT
+		": the cloud says that its machine is gone, but %s. If it is really gone: kubectl delete node %" STR_FMT,
+		STR_ARG(node_name(v->node)), because, STR_ARG(node_name(v->node)));
+	notices_warn(r->c->env->notices, LIFECYCLE_COMPONENT, v->node, "NodeDeletionHeld",
+	             buf_str(&text));
 }
 
 static void
@@ -166,9 +178,12 @@ tell_foreign(struct round *r, const struct visit *v)
 {
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(KIB(4));
 
-	buf_addf(&text, "Provider ID \"%" STR_FMT "\" does not belong to this cloud: the node is left alone",
+	buf_addf(&text,
+	         "Provider ID \"%" STR_FMT
+	         "\" does not belong to this cloud: the node is left alone",
 	         STR_ARG(v->node->provider_id));
-	notices_warn(r->c->env->notices, LIFECYCLE_COMPONENT, v->node, "ForeignProviderID", buf_str(&text));
+	notices_warn(r->c->env->notices, LIFECYCLE_COMPONENT, v->node, "ForeignProviderID",
+	             buf_str(&text));
 }
 
 void
@@ -178,7 +193,8 @@ lifecycle_decide(struct round *r, const struct visit *v)
 	struct guard_facts facts = facts_of(r, v);
 	enum guard_outcome outcome = guard_decide(&c->config.guard, &facts);
 	const char *because = held_because(outcome);
-	int64_t delay_ns = guard_next_look_ns(&c->config.guard, &facts, v->patient->n_looks, c->config.period_ns);
+	int64_t delay_ns = guard_next_look_ns(&c->config.guard, &facts, v->patient->n_looks,
+	                                      c->config.period_ns);
 
 	if ((outcome == GUARD_DELETE || v->patient->is_unfinished) && delay_ns > LIFECYCLE_RETRY_NS)
 		delay_ns = LIFECYCLE_RETRY_NS;

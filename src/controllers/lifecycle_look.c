@@ -74,7 +74,8 @@ add_witnesses(struct round *r, const struct visit *visits, size_t n, struct node
 	for (size_t i = 0; n_ready == 0 && i < r->all.n && n_other < WITNESSES_OTHER; i++) {
 		struct node *node = nth_candidate(r, i);
 
-		if (node->ready != NODE_READY_TRUE && node->provider_id.len > 0 && !is_visited(visits, n, node))
+		if (node->ready != NODE_READY_TRUE && node->provider_id.len > 0 &&
+		    !is_visited(visits, n, node))
 			nodes[n + n_other++] = node;
 	}
 	return n + n_ready + n_other;
@@ -82,23 +83,27 @@ add_witnesses(struct round *r, const struct visit *visits, size_t n, struct node
 
 /* Did the look find the machine of another node, by provider ID? Where no other node has one, an anchor serves. */
 static bool
-has_witness(struct round *r, const struct look_answer *answer, struct node *const nodes[], size_t n, size_t me)
+has_witness(struct round *r, const struct look_answer *answer, struct node *const nodes[], size_t n,
+            size_t me)
 {
 	for (size_t i = 0; i < n; i++) {
-		if (i != me && nodes[i]->provider_id.len > 0 && look_answer_at(answer, i)->presence == PRESENCE_PRESENT)
+		if (i != me && nodes[i]->provider_id.len > 0 &&
+		    look_answer_at(answer, i)->presence == PRESENCE_PRESENT)
 			return true;
 	}
 	if (answer->look->n_anchors == 0)
 		return false;
 	for (size_t i = 0; i < r->all.n; i++) {
-		if (node_of(r->all.objects[i]) != nodes[me] && node_of(r->all.objects[i])->provider_id.len > 0)
+		if (node_of(r->all.objects[i]) != nodes[me] &&
+		    node_of(r->all.objects[i])->provider_id.len > 0)
 			return false;
 	}
 	return true;
 }
 
 static void
-observe(struct round *r, const struct visit *v, const struct instance *found, bool has_witness, int64_t started_boot_ns)
+observe(struct round *r, const struct visit *v, const struct instance *found, bool has_witness,
+        int64_t started_boot_ns)
 {
 	struct guard_observation seen = {
 		.presence = found->presence,
@@ -113,8 +118,8 @@ observe(struct round *r, const struct visit *v, const struct instance *found, bo
 		seen.presence = PRESENCE_UNKNOWN;
 	}
 	if (found->presence == PRESENCE_UNKNOWN)
-		log_warn("it cannot be found out whether the machine of a node exists", LOG_STR("node", node_name(v->node)),
-		         LOG_STR("err", found->error));
+		log_warn("it cannot be found out whether the machine of a node exists",
+		         LOG_STR("node", node_name(v->node)), LOG_STR("err", found->error));
 	v->patient->presence = seen.presence;
 	guard_observe(&v->patient->track, &r->c->config.guard, &seen);
 }
@@ -123,7 +128,8 @@ static void
 postpone(struct round *r, const struct visit *visits, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
-		visits[i].patient->due_mono_ns = clock_deadline(clock_mono(r->c->env->clock), LIFECYCLE_RETRY_NS);
+		visits[i].patient->due_mono_ns = clock_deadline(clock_mono(r->c->env->clock),
+		                                                LIFECYCLE_RETRY_NS);
 }
 
 /* One question for n visits. Without witnesses an ABSENT does not count: those are moved to the front of `visits`, and
@@ -143,8 +149,8 @@ look_at(struct round *r, struct visit *visits, size_t n, bool with_witnesses)
 		n_nodes = add_witnesses(r, visits, n, nodes);
 	if (!looker_ask(r->c->env->looker, r->call, nodes, n_nodes, now, &answer, &err)) {
 		if (err.code != ERR_CANCELLED)
-			log_warn("the cloud cannot be asked about nodes that are not ready", LOG_I64("nodes", (int64_t)n),
-			         LOG_ERR(&err));
+			log_warn("the cloud cannot be asked about nodes that are not ready",
+			         LOG_I64("nodes", (int64_t)n), LOG_ERR(&err));
 		postpone(r, visits, n);
 		return 0;
 	}

@@ -21,15 +21,15 @@ enum batch_state {
 };
 
 struct batch {
-	unsigned n_refs;          /* mu of the looker */
-	enum batch_state state;   /* mu */
+	unsigned n_refs;        /* mu of the looker */
+	enum batch_state state; /* mu */
 	int64_t not_before_boot_ns;
-	struct node **nodes;      /* references; position is the index in the look */
+	struct node **nodes; /* references; position is the index in the look */
 	size_t n, cap;
-	struct map by_uid;        /* UID -> position + 1, as a pointer, since 0 is "none" */
+	struct map by_uid; /* UID -> position + 1, as a pointer, since 0 is "none" */
 	bool is_good;
-	struct look *look;        /* is_good */
-	struct error error;       /* else */
+	struct look *look;  /* is_good */
+	struct error error; /* else */
 };
 
 struct looker {
@@ -91,7 +91,8 @@ batch_refresh(struct batch *b, size_t place, struct node *node)
 	if (node->provider_id.len == 0 || str_eq(b->nodes[place]->provider_id, node->provider_id))
 		return;
 	object_ref(&node->object);
-	map_put(&b->by_uid, node->object.uid, (void *)(uintptr_t)(place + 1)); /* the key is a view, too */
+	map_put(&b->by_uid, node->object.uid,
+	        (void *)(uintptr_t)(place + 1)); /* the key is a view, too */
 	object_unref(&b->nodes[place]->object);
 	b->nodes[place] = node;
 }
@@ -112,7 +113,8 @@ batch_add(void *batch, struct node *node)
 }
 
 static bool
-batch_covers(const struct batch *b, struct node *const nodes[], size_t n, int64_t not_before_boot_ns)
+batch_covers(const struct batch *b, struct node *const nodes[], size_t n,
+             int64_t not_before_boot_ns)
 {
 	size_t place;
 
@@ -120,7 +122,8 @@ batch_covers(const struct batch *b, struct node *const nodes[], size_t n, int64_
 		return false;
 	for (size_t i = 0; i < n; i++) {
 		/* another snapshot of the same node serves unless what identifies the machine differs */
-		if (!batch_index(b, nodes[i], &place) || !str_eq(b->nodes[place]->provider_id, nodes[i]->provider_id))
+		if (!batch_index(b, nodes[i], &place) ||
+		    !str_eq(b->nodes[place]->provider_id, nodes[i]->provider_id))
 			return false;
 	}
 	return true;
@@ -165,7 +168,8 @@ static void
 refuse_duplicate(struct looker *l, struct batch *b, size_t i)
 {
 	const struct instance *instance = &b->look->instances[i];
-	struct str id = instance->presence == PRESENCE_PRESENT ? instance->provider_id : b->nodes[i]->provider_id;
+	struct str id = instance->presence == PRESENCE_PRESENT ? instance->provider_id
+	                                                       : b->nodes[i]->provider_id;
 	CLEANUP(object_unrefp) struct object *rival = rival_of(l->config.nodes, b->nodes[i], id);
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(ERR_MSG_SIZE);
 
@@ -178,7 +182,8 @@ refuse_duplicate(struct looker *l, struct batch *b, size_t i)
 	         " too: neither is changed or deleted until one of them is removed",
 	         STR_ARG(id), STR_ARG(rival->key));
 	look_set_error(b->look, i, PRESENCE_UNKNOWN, ERR_INVALID, buf_str(&text));
-	notices_warn(l->config.notices, COMPONENT, b->nodes[i], "DuplicateProviderID", buf_str(&text));
+	notices_warn(l->config.notices, COMPONENT, b->nodes[i], "DuplicateProviderID",
+	             buf_str(&text));
 }
 
 /* On the thread of one asker, without the lock: nobody else touches a batch in flight. */
@@ -189,7 +194,8 @@ fly(struct looker *l, struct call *call, struct batch *b)
 
 	for (size_t i = 0; i < b->n; i++)
 		fill_ref(&refs[i], b->nodes[i]);
-	b->is_good = l->config.cloud->ops->look(l->config.cloud, call, refs, b->n, b->not_before_boot_ns, &b->look, &b->error);
+	b->is_good = l->config.cloud->ops->look(l->config.cloud, call, refs, b->n,
+	                                        b->not_before_boot_ns, &b->look, &b->error);
 	for (size_t i = 0; b->is_good && i < b->n; i++)
 		refuse_duplicate(l, b, i);
 }
@@ -238,11 +244,13 @@ wait_landed(struct looker *l, struct call *call, struct batch *b, struct error *
 {
 	while (b->state != BATCH_LANDED) {
 		if (cancel_is_fired(call->cancel))
-			return err_set(err, ERR_CANCELLED, "cancelled while waiting for a look at the cloud");
+			return err_set(err, ERR_CANCELLED,
+			               "cancelled while waiting for a look at the cloud");
 		if (b->state == BATCH_GATHERING && !l->flying)
 			take_off(l, call);
 		else if (!clock_wait(l->config.clock, &l->changed, &l->mu, call->deadline_mono_ns))
-			return err_set(err, ERR_TIMEOUT, "timed out waiting for a look at the cloud");
+			return err_set(err, ERR_TIMEOUT,
+			               "timed out waiting for a look at the cloud");
 	}
 	return true;
 }
@@ -288,8 +296,8 @@ await_flight(struct looker *l, struct call *call, int64_t not_before_boot_ns, st
 }
 
 static bool
-ask_locked(struct looker *l, struct call *call, struct node *const nodes[], size_t n, int64_t not_before_boot_ns,
-           struct look_answer *ret, struct error *err)
+ask_locked(struct looker *l, struct call *call, struct node *const nodes[], size_t n,
+           int64_t not_before_boot_ns, struct look_answer *ret, struct error *err)
 {
 	struct batch *b = NULL;
 	bool ok;
@@ -308,8 +316,8 @@ ask_locked(struct looker *l, struct call *call, struct node *const nodes[], size
 }
 
 bool
-looker_ask(struct looker *l, struct call *call, struct node *const nodes[], size_t n, int64_t not_before_boot_ns,
-           struct look_answer *ret, struct error *err)
+looker_ask(struct looker *l, struct call *call, struct node *const nodes[], size_t n,
+           int64_t not_before_boot_ns, struct look_answer *ret, struct error *err)
 {
 	bool ok;
 
@@ -349,7 +357,8 @@ looker_free(struct looker *l)
 }
 
 void
-looker_set_crowd(struct looker *l, void (*crowd)(void *arg, looker_add_fn *add, void *to), void *arg)
+looker_set_crowd(struct looker *l, void (*crowd)(void *arg, looker_add_fn *add, void *to),
+                 void *arg)
 {
 	l->crowd = crowd;
 	l->crowd_arg = arg;

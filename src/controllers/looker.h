@@ -50,7 +50,8 @@ NODISCARD bool looker_ask(struct looker *, struct call *, struct node *const nod
 /** Whom to take along when a look starts, because they will be asked for next. Called on an asker's thread; adds
  * with add(to, node), which takes its own reference. */
 typedef void looker_add_fn(void *to, struct node *node);
-void looker_set_crowd(struct looker *, void (*crowd)(void *arg, looker_add_fn *add, void *to), void *arg);
+void looker_set_crowd(struct looker *, void (*crowd)(void *arg, looker_add_fn *add, void *to),
+                      void *arg);
 
 /** Drops the answer that is kept for later askers, and its memory. */
 void looker_forget(struct looker *);

@@ -33,7 +33,7 @@ enum {
 
 static const int64_t failure_base_ns = 100 * NS_PER_MS;
 static const int64_t failure_max_ns = 300 * NS_PER_SEC; /* the cloud heals without telling us */
-static const int64_t echo_ns = 5 * NS_PER_SEC;          /* by then the store has heard of our own write */
+static const int64_t echo_ns = 5 * NS_PER_SEC; /* by then the store has heard of our own write */
 
 struct node_controller {
 	struct controller_env *env;
@@ -42,7 +42,8 @@ struct node_controller {
 	pthread_t *workers;
 	pthread_t refresher;
 	pthread_mutex_t mu;
-	struct map stale;          /* mu; names whose addresses are to be compared; keys are the values, owned */
+	struct map
+		stale; /* mu; names whose addresses are to be compared; keys are the values, owned */
 	int64_t refreshed_boot_ns; /* mu; when the last refresh began */
 	struct metric *taint_removal_delay, *initial_sync_delay;
 };
@@ -58,8 +59,8 @@ is_uninitialised(const struct node *node)
 /* Addresses first. *ret_version is the version that the second write names: a conflict there means that somebody wrote
  * after the state that its taints were computed from. */
 static bool
-write_addresses(struct controller_env *env, struct call *call, const struct node *node, const struct instance *instance,
-                struct str *ret_version, struct error *err)
+write_addresses(struct controller_env *env, struct call *call, const struct node *node,
+                const struct instance *instance, struct str *ret_version, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf body = BUF_INIT(LIMIT_HTTP_REQUEST);
 	struct address_list list;
@@ -70,35 +71,38 @@ write_addresses(struct controller_env *env, struct call *call, const struct node
 	if (list.n == 0 || addresses_equal(list.items, list.n, node->addresses, node->n_addresses))
 		return true;
 	patch_node_status(&body, &(struct node_patch){
-								 .uid = node->object.uid,
-								 .resource_version = node->object.resource_version,
-								 .addresses = list.items,
-								 .n_addresses = list.n,
-							 });
+					 .uid = node->object.uid,
+					 .resource_version = node->object.resource_version,
+					 .addresses = list.items,
+					 .n_addresses = list.n,
+				 });
 	if (!send_node_patch(env, call, node, "status", buf_str(&body), ret_version, err))
 		return err_wrap(err, "write addresses");
-	log_debug("node addresses written", LOG_STR("node", node_name(node)), LOG_I64("addresses", (int64_t)list.n));
+	log_debug("node addresses written", LOG_STR("node", node_name(node)),
+	          LOG_I64("addresses", (int64_t)list.n));
 	return true;
 }
 
 static bool
-write_rest(struct controller_env *env, struct call *call, const struct node *node, const struct instance *instance,
-           struct str version, struct error *err)
+write_rest(struct controller_env *env, struct call *call, const struct node *node,
+           const struct instance *instance, struct str version, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf body = BUF_INIT(LIMIT_HTTP_REQUEST);
 	struct label_list labels = labels_plan(node, instance, call->arena);
 	struct str *taints = arena_calloc(call->arena, node->n_taints + 1, sizeof(*taints));
 
 	patch_node(&body, &(struct node_patch){
-						  .uid = node->object.uid,
-						  .resource_version = version,
-						  .labels = labels.items,
-						  .n_labels = labels.n,
-						  .provider_id = node->provider_id.len > 0 ? STR_EMPTY : instance->provider_id,
-						  .has_taints = true,
-						  .taints = taints,
-						  .n_taints = taints_without(node, STR(NODE_TAINT_UNINITIALIZED), STR_EMPTY, taints),
-					  });
+				  .uid = node->object.uid,
+				  .resource_version = version,
+				  .labels = labels.items,
+				  .n_labels = labels.n,
+				  .provider_id = node->provider_id.len > 0 ? STR_EMPTY
+	                                                                   : instance->provider_id,
+				  .has_taints = true,
+				  .taints = taints,
+				  .n_taints = taints_without(node, STR(NODE_TAINT_UNINITIALIZED),
+	                                                     STR_EMPTY, taints),
+			  });
 	if (!send_node_patch(env, call, node, NULL, buf_str(&body), NULL, err))
 		return err_wrap(err, "write provider ID, labels and taints");
 	return true;
@@ -110,7 +114,8 @@ struct init {
 };
 
 static bool
-write_initial(struct controller_env *env, struct call *call, const struct node *node, void *arg, struct error *err)
+write_initial(struct controller_env *env, struct call *call, const struct node *node, void *arg,
+              struct error *err)
 {
 	struct init *init = arg;
 	struct str version;
@@ -127,11 +132,13 @@ write_initial(struct controller_env *env, struct call *call, const struct node *
 static void
 announce(struct node_controller *c, const struct node *node)
 {
-	double age_s = (double)(clock_wall(c->env->clock) - node->created_wall_ns) / (double)NS_PER_SEC;
+	double age_s = (double)(clock_wall(c->env->clock) - node->created_wall_ns) /
+	               (double)NS_PER_SEC;
 
 	metric_observe(c->taint_removal_delay, age_s);
 	metric_observe(c->initial_sync_delay, age_s);
-	node_event(c->env->recorder, COMPONENT, node, EVENT_NORMAL, "Synced", STR("Node synced successfully"));
+	node_event(c->env->recorder, COMPONENT, node, EVENT_NORMAL, "Synced",
+	           STR("Node synced successfully"));
 	log_info("node initialised", LOG_STR("node", node_name(node)));
 }
 
@@ -149,15 +156,16 @@ want_present(const struct node *node, const struct instance *instance, struct er
 		return err_set(err, instance->error_code, "%" STR_FMT, STR_ARG(instance->error));
 	}
 	if (instance->provider_id.len == 0 && node->provider_id.len == 0)
-		return err_set(err, ERR_INVALID, "cloud provider does not set node provider ID for node %" STR_FMT,
+		return err_set(err, ERR_INVALID,
+		               "cloud provider does not set node provider ID for node %" STR_FMT,
 		               STR_ARG(node_name(node)));
 	return true;
 }
 
 /* Finds the machine. A first attempt takes any look since the node was seen; a retry wants a new one. */
 static bool
-find_machine(struct node_controller *c, struct call *call, struct node *node, struct look_answer *answer,
-             struct error *err)
+find_machine(struct node_controller *c, struct call *call, struct node *node,
+             struct look_answer *answer, struct error *err)
 {
 	bool is_retry = queue_failures(c->queue, node_name(node)) > 0;
 	int64_t not_before = is_retry ? clock_boot(c->env->clock) : node->object.seen_boot_ns;
@@ -173,10 +181,13 @@ initialise(struct node_controller *c, struct call *call, struct node *node, stru
 	struct init init = { 0 };
 
 	if (!find_machine(c, call, node, &answer, err))
-		return err_wrap(err, "failed to get instance metadata for node %" STR_FMT, STR_ARG(node_name(node)));
+		return err_wrap(err, "failed to get instance metadata for node %" STR_FMT,
+		                STR_ARG(node_name(node)));
 	init.instance = look_answer_at(&answer, 0);
-	if (!write_node(c->env, call, node, INIT_ATTEMPTS, INIT_PAUSE_MS, write_initial, &init, err))
-		return err_wrap(err, "failed to initialize node %" STR_FMT, STR_ARG(node_name(node)));
+	if (!write_node(c->env, call, node, INIT_ATTEMPTS, INIT_PAUSE_MS, write_initial, &init,
+	                err))
+		return err_wrap(err, "failed to initialize node %" STR_FMT,
+		                STR_ARG(node_name(node)));
 	if (init.has_written)
 		announce(c, node);
 	notices_clear(c->env->notices, node, "FailedToInitializeNode");
@@ -186,7 +197,8 @@ initialise(struct node_controller *c, struct call *call, struct node *node, stru
 /* ---- nodes that are initialised ---- */
 
 static bool
-write_labels(struct controller_env *env, struct call *call, const struct node *node, void *arg, struct error *err)
+write_labels(struct controller_env *env, struct call *call, const struct node *node, void *arg,
+             struct error *err)
 {
 	struct label_list labels = labels_reconcile(node, call->arena);
 	CLEANUP(buf_fini) struct buf body = BUF_INIT(LIMIT_HTTP_REQUEST);
@@ -194,16 +206,20 @@ write_labels(struct controller_env *env, struct call *call, const struct node *n
 	(void)arg;
 	if (labels.n == 0)
 		return true;
-	patch_node(&body,
-	           &(struct node_patch){ .uid = node->object.uid, .labels = labels.items, .n_labels = labels.n });
+	patch_node(&body, &(struct node_patch){ .uid = node->object.uid,
+	                                        .labels = labels.items,
+	                                        .n_labels = labels.n });
 	if (!send_node_patch(env, call, node, NULL, buf_str(&body), NULL, err))
-		return err_wrap(err, "failed update labels for node %" STR_FMT, STR_ARG(node_name(node)));
-	log_info("node labels follow the beta labels", LOG_STR("node", node_name(node)), LOG_I64("labels", (int64_t)labels.n));
+		return err_wrap(err, "failed update labels for node %" STR_FMT,
+		                STR_ARG(node_name(node)));
+	log_info("node labels follow the beta labels", LOG_STR("node", node_name(node)),
+	         LOG_I64("labels", (int64_t)labels.n));
 	return true;
 }
 
 static bool
-write_new_addresses(struct controller_env *env, struct call *call, const struct node *node, void *arg, struct error *err)
+write_new_addresses(struct controller_env *env, struct call *call, const struct node *node,
+                    void *arg, struct error *err)
 {
 	struct str version;
 
@@ -211,19 +227,22 @@ write_new_addresses(struct controller_env *env, struct call *call, const struct 
 }
 
 static bool
-refresh_addresses(struct node_controller *c, struct call *call, struct node *node, int64_t not_before_ns,
-                  struct error *err)
+refresh_addresses(struct node_controller *c, struct call *call, struct node *node,
+                  int64_t not_before_ns, struct error *err)
 {
 	CLEANUP(look_answer_fini) struct look_answer answer = LOOK_ANSWER_INIT;
 	void *instance;
 
 	if (!looker_ask(c->env->looker, call, &node, 1, not_before_ns, &answer, err))
-		return err_wrap(err, "refresh addresses of node %" STR_FMT, STR_ARG(node_name(node)));
+		return err_wrap(err, "refresh addresses of node %" STR_FMT,
+		                STR_ARG(node_name(node)));
 	instance = &answer.look->instances[answer.index[0]];
 	if (look_answer_at(&answer, 0)->presence != PRESENCE_PRESENT)
 		return true; /* the lifecycle controller's business */
-	if (!write_node(c->env, call, node, LABEL_ATTEMPTS, LABEL_PAUSE_MS, write_new_addresses, instance, err))
-		return err_wrap(err, "refresh addresses of node %" STR_FMT, STR_ARG(node_name(node)));
+	if (!write_node(c->env, call, node, LABEL_ATTEMPTS, LABEL_PAUSE_MS, write_new_addresses,
+	                instance, err))
+		return err_wrap(err, "refresh addresses of node %" STR_FMT,
+		                STR_ARG(node_name(node)));
 	return true;
 }
 
@@ -255,7 +274,8 @@ maintain(struct node_controller *c, struct call *call, struct node *node, struct
 {
 	int64_t since_ns;
 
-	if (!write_node(c->env, call, node, LABEL_ATTEMPTS, LABEL_PAUSE_MS, write_labels, NULL, err))
+	if (!write_node(c->env, call, node, LABEL_ATTEMPTS, LABEL_PAUSE_MS, write_labels, NULL,
+	                err))
 		return false;
 	if (!is_stale(c, node_name(node), &since_ns))
 		return true;
@@ -283,7 +303,8 @@ reconcile(struct node_controller *c, struct call *call, struct str name, struct 
 		queue_add_after(c->queue, name, echo_ns);
 		return true;
 	}
-	return is_uninitialised(node) ? initialise(c, call, node, err) : maintain(c, call, node, err);
+	return is_uninitialised(node) ? initialise(c, call, node, err)
+	                              : maintain(c, call, node, err);
 }
 
 /* A failure that somebody must mend is told on the node itself. */
@@ -295,7 +316,8 @@ tell_failure(struct node_controller *c, struct str name, const struct error *err
 	if (!object || !is_uninitialised(node_of(object)))
 		return;
 	if (err->code == ERR_INVALID || err->code == ERR_UNSUPPORTED || err->code == ERR_NOT_FOUND)
-		notices_warn(c->env->notices, COMPONENT, node_of(object), "FailedToInitializeNode", str_c(err->msg));
+		notices_warn(c->env->notices, COMPONENT, node_of(object), "FailedToInitializeNode",
+		             str_c(err->msg));
 }
 
 /* The one place that turns an error code into behaviour. */
@@ -312,7 +334,8 @@ handle_failure(struct node_controller *c, struct str name, const struct error *e
 		delay_ns = queue_add_failed(c->queue, name, failure_max_ns);
 	if (err->code == ERR_PENDING)
 		return;
-	log_error("error syncing node, will retry", LOG_STR("node", name), LOG_ERR(err), LOG_DURATION("in", delay_ns));
+	log_error("error syncing node, will retry", LOG_STR("node", name), LOG_ERR(err),
+	          LOG_DURATION("in", delay_ns));
 	tell_failure(c, name, err);
 }
 
@@ -322,7 +345,8 @@ work_on(struct node_controller *c, struct arena *arena, struct str name)
 	struct call call = {
 		.clock = c->env->clock,
 		.cancel = c->env->cancel,
-		.deadline_mono_ns = clock_deadline(clock_mono(c->env->clock), WORK_TIMEOUT_S * NS_PER_SEC),
+		.deadline_mono_ns = clock_deadline(clock_mono(c->env->clock),
+		                                   WORK_TIMEOUT_S * NS_PER_SEC),
 		.arena = arena,
 	};
 	struct error err;
@@ -363,10 +387,12 @@ needs_addresses(const struct node *node, const struct instance *instance, struct
 	if (instance->presence != PRESENCE_PRESENT)
 		return false;
 	if (!addresses_plan(node, instance, arena, &list, &err)) {
-		log_warn("addresses cannot be refreshed, keeping those there are", LOG_STR("node", node_name(node)), LOG_ERR(&err));
+		log_warn("addresses cannot be refreshed, keeping those there are",
+		         LOG_STR("node", node_name(node)), LOG_ERR(&err));
 		return false;
 	}
-	return list.n > 0 && !addresses_equal(list.items, list.n, node->addresses, node->n_addresses);
+	return list.n > 0 &&
+	       !addresses_equal(list.items, list.n, node->addresses, node->n_addresses);
 }
 
 static size_t
@@ -473,7 +499,8 @@ node_controller_new(struct controller_env *env, const struct node_controller_con
 
 	c->env = env;
 	c->config = *config;
-	c->queue = queue_new(&(struct queue_config){ "Nodes", failure_base_ns, failure_max_ns, env->clock });
+	c->queue = queue_new(&(struct queue_config){ "Nodes", failure_base_ns, failure_max_ns,
+	                                             env->clock });
 	PTHREAD_OK(pthread_mutex_init(&c->mu, NULL));
 	define_metrics(c);
 	metric_set(running_metric("cloud-node"), 1);

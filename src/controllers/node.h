@@ -18,7 +18,8 @@ struct node_controller_config {
 };
 
 /** Subscribes to the store and starts the threads, which wait for it to sync. Before the reflector starts. */
-struct node_controller *node_controller_new(struct controller_env *env, const struct node_controller_config *config);
+struct node_controller *node_controller_new(struct controller_env *env,
+                                            const struct node_controller_config *config);
 /** Nodes without a machine are asked for again now: something changed in the cloud. */
 void node_controller_wake(struct node_controller *);
 /** Hands out no more work; running reconciles go on. */

@@ -82,7 +82,8 @@ is_news(struct notices *ns, struct str key, struct str message)
 }
 
 void
-notices_warn(struct notices *ns, const char *component, const struct node *node, const char *reason, struct str message)
+notices_warn(struct notices *ns, const char *component, const struct node *node, const char *reason,
+             struct str message)
 {
 	CLEANUP(buf_fini) struct buf key = BUF_INIT(KIB(1));
 	bool is_new;
@@ -108,8 +109,8 @@ notices_clear(struct notices *ns, const struct node *node, const char *reason)
 }
 
 void
-node_event(struct recorder *recorder, const char *component, const struct node *node, enum event_type type,
-           const char *reason, struct str message)
+node_event(struct recorder *recorder, const char *component, const struct node *node,
+           enum event_type type, const char *reason, struct str message)
 {
 	struct event_object object = {
 		.api_version = "v1",

@@ -16,13 +16,13 @@ void notices_free(struct notices *); /* NULL is fine */
 
 /** A Warning event on a node, unless it was the last thing said about (uid, reason). component and reason are
  * literals. */
-void notices_warn(struct notices *, const char *component, const struct node *node, const char *reason,
-                  struct str message);
+void notices_warn(struct notices *, const char *component, const struct node *node,
+                  const char *reason, struct str message);
 /** The state has passed: the next notices_warn() for (node, reason) is heard again. */
 void notices_clear(struct notices *, const struct node *node, const char *reason);
 
 /** An event on a node, without memory. */
-void node_event(struct recorder *, const char *component, const struct node *node, enum event_type type,
-                const char *reason, struct str message);
+void node_event(struct recorder *, const char *component, const struct node *node,
+                enum event_type type, const char *reason, struct str message);
 
 #endif

@@ -52,7 +52,8 @@ put_text(char **at, struct str s)
 static struct entry *
 entry_new(const struct node *node, struct str version)
 {
-	struct entry *e = xmalloc(sizeof(*e) + node_name(node).len + node->object.uid.len + version.len);
+	struct entry *e = xmalloc(sizeof(*e) + node_name(node).len + node->object.uid.len +
+	                          version.len);
 	char *at = e->text;
 
 	e->name = put_text(&at, node_name(node));
@@ -78,7 +79,8 @@ own_writes_are_ahead(struct own_writes *w, const struct node *node)
 
 	if (!e)
 		return false;
-	if (str_eq(e->uid, node->object.uid) && object_version_is_older(node->object.resource_version, e->version))
+	if (str_eq(e->uid, node->object.uid) &&
+	    object_version_is_older(node->object.resource_version, e->version))
 		return true;
 	map_remove(&w->entries, e->name);
 	free(e);

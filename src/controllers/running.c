@@ -10,9 +10,10 @@ define_family(void)
 {
 	static const char *const labels[] = { "name", "manager" };
 
-	family = metric_family_new(METRIC_GAUGE, "running_managed_controllers",
-	                           "Indicates where instances of a controller are currently running", labels,
-	                           ARRAY_LEN(labels), NULL, 0);
+	family =
+		metric_family_new(METRIC_GAUGE, "running_managed_controllers",
+	                          "Indicates where instances of a controller are currently running",
+	                          labels, ARRAY_LEN(labels), NULL, 0);
 }
 
 struct metric *

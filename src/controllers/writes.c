@@ -8,20 +8,26 @@
 #include "kube/patch.h"
 
 bool
-send_node_patch(struct controller_env *env, struct call *call, const struct node *node, const char *subresource,
-                struct str body, struct str *ret_version, struct error *err)
+send_node_patch(struct controller_env *env, struct call *call, const struct node *node,
+                const char *subresource, struct str body, struct str *ret_version,
+                struct error *err)
 {
 	CLEANUP(buf_fini) struct buf path = BUF_INIT(LIMIT_HTTP_URL);
 	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
 	struct str answer, version;
 
 	patch_node_path(&path, node_name(node), subresource);
-	if (!kube_patch(env->kube, call, buf_str(&path), KUBE_PATCH_MERGE, body, KUBE_ANSWER_META, &answer, err))
+	if (!kube_patch(env->kube, call, buf_str(&path), KUBE_PATCH_MERGE, body, KUBE_ANSWER_META,
+	                &answer, err))
 		return false;
 	if (!json_parse(answer, &doc, err))
 		return err_wrap(err, "answer to PATCH %" STR_FMT, STR_ARG(buf_str(&path)));
-	if (json_str(yyjson_doc_get_root(doc), "metadata.resourceVersion", &version) != JSON_FOUND || version.len == 0)
-		return err_set(err, ERR_INTERNAL, "answer to PATCH %" STR_FMT " has no resourceVersion", STR_ARG(buf_str(&path)));
+	if (json_str(yyjson_doc_get_root(doc), "metadata.resourceVersion", &version) !=
+	            JSON_FOUND ||
+	    version.len == 0)
+		return err_set(err, ERR_INTERNAL,
+		               "answer to PATCH %" STR_FMT " has no resourceVersion",
+		               STR_ARG(buf_str(&path)));
 	own_writes_note(env->own_writes, node, version);
 	if (ret_version)
 		*ret_version = arena_str(call->arena, version);
@@ -30,7 +36,8 @@ send_node_patch(struct controller_env *env, struct call *call, const struct node
 
 /* The node as the server has it, past the cache. NULL with true: it is gone, or another has its name. */
 static bool
-read_live(struct controller_env *env, struct call *call, const struct node *node, struct object **ret, struct error *err)
+read_live(struct controller_env *env, struct call *call, const struct node *node,
+          struct object **ret, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf path = BUF_INIT(LIMIT_HTTP_URL);
 	struct object *live;
@@ -52,8 +59,8 @@ read_live(struct controller_env *env, struct call *call, const struct node *node
 }
 
 bool
-write_node(struct controller_env *env, struct call *call, const struct node *node, unsigned attempts, int64_t pause_ms,
-           write_fn *write, void *arg, struct error *err)
+write_node(struct controller_env *env, struct call *call, const struct node *node,
+           unsigned attempts, int64_t pause_ms, write_fn *write, void *arg, struct error *err)
 {
 	CLEANUP(object_unrefp) struct object *live = NULL;
 
@@ -64,7 +71,8 @@ write_node(struct controller_env *env, struct call *call, const struct node *nod
 			return true;
 		if (err->code != ERR_CONFLICT || i + 1 >= attempts)
 			return false;
-		if (!cancel_sleep(call->cancel, call->clock, rand_jitter(pause_ms * NS_PER_MS), err))
+		if (!cancel_sleep(call->cancel, call->clock, rand_jitter(pause_ms * NS_PER_MS),
+		                  err))
 			return false;
 		object_unref(TAKE(live));
 		if (!read_live(env, call, node, &live, err))
@@ -105,7 +113,8 @@ add_shutdown(const struct node *node, struct str *taints, size_t *ret_n)
 
 	for (size_t i = 0; i < node->n_taints; i++) {
 		const struct node_taint *t = &node->taints[i];
-		bool is_same = str_eq_c(t->key, NODE_TAINT_SHUTDOWN) && str_eq_c(t->effect, "NoSchedule");
+		bool is_same = str_eq_c(t->key, NODE_TAINT_SHUTDOWN) &&
+		               str_eq_c(t->effect, "NoSchedule");
 
 		if (is_same && is_plain(t))
 			return false;
@@ -119,7 +128,8 @@ add_shutdown(const struct node *node, struct str *taints, size_t *ret_n)
 }
 
 static bool
-write_taint(struct controller_env *env, struct call *call, const struct node *node, void *arg, struct error *err)
+write_taint(struct controller_env *env, struct call *call, const struct node *node, void *arg,
+            struct error *err)
 {
 	bool wanted = *(bool *)arg;
 	CLEANUP(buf_fini) struct buf body = BUF_INIT(LIMIT_HTTP_REQUEST);
@@ -135,20 +145,22 @@ write_taint(struct controller_env *env, struct call *call, const struct node *no
 		if (!add_shutdown(node, taints, &patch.n_taints))
 			return true;
 	} else {
-		patch.n_taints = taints_without(node, STR(NODE_TAINT_SHUTDOWN), STR("NoSchedule"), taints);
+		patch.n_taints = taints_without(node, STR(NODE_TAINT_SHUTDOWN), STR("NoSchedule"),
+		                                taints);
 		if (patch.n_taints == node->n_taints)
 			return true;
 	}
 	patch_node(&body, &patch);
 	if (!send_node_patch(env, call, node, NULL, buf_str(&body), NULL, err))
 		return false;
-	log_info(wanted ? "shutdown taint added" : "shutdown taint removed", LOG_STR("node", node_name(node)));
+	log_info(wanted ? "shutdown taint added" : "shutdown taint removed",
+	         LOG_STR("node", node_name(node)));
 	return true;
 }
 
 bool
-write_shutdown_taint(struct controller_env *env, struct call *call, const struct node *node, bool wanted,
-                     struct error *err)
+write_shutdown_taint(struct controller_env *env, struct call *call, const struct node *node,
+                     bool wanted, struct error *err)
 {
 	return write_node(env, call, node, 5, 100, write_taint, &wanted, err);
 }

@@ -18,8 +18,8 @@ struct store {
 	struct clock *clock;
 	struct store_handler *handlers; /* before the reflector starts, then constant */
 	size_t n_handlers, cap_handlers;
-	uint32_t epoch;      /* reflector's */
-	bool is_newest_list; /* reflector's */
+	uint32_t epoch;       /* reflector's */
+	bool is_newest_list;  /* reflector's */
 	int64_t list_boot_ns; /* reflector's: when the list under way began */
 
 	pthread_mutex_t mu;

@@ -19,7 +19,8 @@ enum {
 static uint32_t
 events_of(int what)
 {
-	return ((what & CURL_POLL_IN) ? (uint32_t)EPOLLIN : 0) | ((what & CURL_POLL_OUT) ? (uint32_t)EPOLLOUT : 0);
+	return ((what & CURL_POLL_IN) ? (uint32_t)EPOLLIN : 0) |
+	       ((what & CURL_POLL_OUT) ? (uint32_t)EPOLLOUT : 0);
 }
 
 /* libcurl wants to hear of this socket, of other events on it, or no more. */
@@ -30,7 +31,8 @@ on_socket(CURL *easy UNUSED, curl_socket_t fd, int what, void *client, void *kno
 	struct epoll_event event = { .events = events_of(what), .data.fd = fd };
 
 	if (what == CURL_POLL_REMOVE)
-		epoll_ctl(c->epoll_fd, EPOLL_CTL_DEL, fd, NULL); /* it may be closed already, and so gone */
+		epoll_ctl(c->epoll_fd, EPOLL_CTL_DEL, fd,
+		          NULL); /* it may be closed already, and so gone */
 	else if (epoll_ctl(c->epoll_fd, EPOLL_CTL_MOD, fd, &event) != 0 &&
 	         epoll_ctl(c->epoll_fd, EPOLL_CTL_ADD, fd, &event) != 0)
 		return -1;
@@ -42,7 +44,8 @@ on_timer(CURLM *multi UNUSED, long timeout_ms, void *client)
 {
 	struct curl_client *c = client;
 
-	c->timer_ns = timeout_ms < 0 ? CLOCK_FOREVER : clock_mono(&clock_real) + timeout_ms * NS_PER_MS;
+	c->timer_ns = timeout_ms < 0 ? CLOCK_FOREVER
+	                             : clock_mono(&clock_real) + timeout_ms * NS_PER_MS;
 	return 0;
 }
 
@@ -54,7 +57,8 @@ events_start(struct curl_client *c)
 	c->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	c->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	event.data.fd = c->wake_fd;
-	if (c->epoll_fd < 0 || c->wake_fd < 0 || epoll_ctl(c->epoll_fd, EPOLL_CTL_ADD, c->wake_fd, &event) != 0)
+	if (c->epoll_fd < 0 || c->wake_fd < 0 ||
+	    epoll_ctl(c->epoll_fd, EPOLL_CTL_ADD, c->wake_fd, &event) != 0)
 		alloc_fail(1, sizeof(event)); /* no descriptor or memory left */
 	c->timer_ns = CLOCK_FOREVER;
 	curl_multi_setopt(c->multi, CURLMOPT_SOCKETFUNCTION, on_socket);

@@ -88,7 +88,7 @@ struct curl_client {
 	CURL *sweeper;          /* NULL: not under way */
 	int epoll_fd, wake_fd;
 	int64_t timer_ns; /* when libcurl wants a turn of its own accord */
-	int64_t gate_ns;        /* when to ask the gate again */
+	int64_t gate_ns;  /* when to ask the gate again */
 	int64_t sweep_ns; /* when idle connections are to be closed; CLOCK_FOREVER: none are kept */
 };
 

@@ -146,9 +146,9 @@ static void
 integers_never_pass_through_doubles(void **state UNUSED)
 {
 	WITH_JSON(root,
-		  "{\"max\":9223372036854775807,\"min\":-9223372036854775808,"
-		  "\"over\":9223372036854775808,\"under\":-9223372036854775809,"
-		  "\"huge\":123456789012345678901234567890,\"real\":1.0,\"exp\":1e2,\"n\":null}");
+	          "{\"max\":9223372036854775807,\"min\":-9223372036854775808,"
+	          "\"over\":9223372036854775808,\"under\":-9223372036854775809,"
+	          "\"huge\":123456789012345678901234567890,\"real\":1.0,\"exp\":1e2,\"n\":null}");
 	int64_t v = 5;
 
 	assert_int_equal(json_i64(root, "over", &v), JSON_MISTYPED);
@@ -201,9 +201,9 @@ writes_strings(void **state UNUSED)
 	check_string(STR(""), "\"\"");
 	check_string(STR("plain/text"), "\"plain/text\"");
 	check_string(STR("\"\\\b\n\r\t\0\x1f\x7f"),
-		     "\"\\\"\\\\\\u0008\\n\\r\\t\\u0000\\u001f\x7f\"");
+	             "\"\\\"\\\\\\u0008\\n\\r\\t\\u0000\\u001f\x7f\"");
 	check_string(STR("\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80"),
-		     "\"\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\"");
+	             "\"\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\"");
 }
 
 #define BAD "\xef\xbf\xbd"
@@ -215,9 +215,9 @@ replaces_broken_utf8(void **state UNUSED)
 	check_string(STR("\xc3"), "\"" BAD "\"");
 	check_string(STR("\xe2\x82"), "\"" BAD BAD "\"");
 	check_string(STR("\xf0\x9f\x98"), "\"" BAD BAD BAD "\"");
-	check_string(STR("\xc0\x80"), "\"" BAD BAD "\"");             /* overlong */
+	check_string(STR("\xc0\x80"), "\"" BAD BAD "\""); /* overlong */
 	check_string(STR("\xe0\x9f\xbf"), "\"" BAD BAD BAD "\"");
-	check_string(STR("\xed\xa0\x80"), "\"" BAD BAD BAD "\"");     /* a surrogate */
+	check_string(STR("\xed\xa0\x80"), "\"" BAD BAD BAD "\"");         /* a surrogate */
 	check_string(STR("\xf4\x90\x80\x80"), "\"" BAD BAD BAD BAD "\""); /* above U+10FFFF */
 	check_string(STR("\xc3\""), "\"" BAD "\\\"\"");
 }

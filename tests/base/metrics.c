@@ -46,24 +46,24 @@ writes_counters(void **state UNUSED)
 {
 	static const char *const labels[] = { "code", "method" };
 	struct metric_family *family = metric_family_new(METRIC_COUNTER, "requests_total",
-							 "Requests.", labels, 2, NULL, 0);
+	                                                 "Requests.", labels, 2, NULL, 0);
 
 	metric_inc(metric_of(family, "200", "GET"));
 	metric_add(metric_of(family, "429", "POST"), 2.5);
 	metric_inc(metric_of(family, "200", "GET"));
 	assert_ptr_equal(metric_of(family, "200", "GET"), metric_of(family, "200", "GET"));
 	check_ends("# HELP requests_total Requests.\n"
-		   "# TYPE requests_total counter\n"
-		   "requests_total{code=\"200\",method=\"GET\"} 2\n"
-		   "requests_total{code=\"429\",method=\"POST\"} 2.5\n");
+	           "# TYPE requests_total counter\n"
+	           "requests_total{code=\"200\",method=\"GET\"} 2\n"
+	           "requests_total{code=\"429\",method=\"POST\"} 2.5\n");
 	assert_true(metric_value(metric_of(family, "200", "GET")) == 2);
 }
 
 static void
 writes_gauges(void **state UNUSED)
 {
-	struct metric_family *family =
-		metric_family_new(METRIC_GAUGE, "depth", "Keys that wait.", NULL, 0, NULL, 0);
+	struct metric_family *family = metric_family_new(METRIC_GAUGE, "depth", "Keys that wait.",
+	                                                 NULL, 0, NULL, 0);
 
 	check_ends("# TYPE depth gauge\ndepth 0\n");
 	metric_set(metric_of(family), 7);
@@ -76,9 +76,9 @@ writes_histograms(void **state UNUSED)
 {
 	static const char *const labels[] = { "verb" };
 	static const double buckets[] = { 1e-8, 0.005, 1, 10 };
-	struct metric_family *family =
-		metric_family_new(METRIC_HISTOGRAM, "duration_seconds", "Time.", labels, 1, buckets,
-				  ARRAY_LEN(buckets));
+	struct metric_family *family = metric_family_new(METRIC_HISTOGRAM, "duration_seconds",
+	                                                 "Time.", labels, 1, buckets,
+	                                                 ARRAY_LEN(buckets));
 	struct metric *m = metric_of(family, "GET");
 
 	metric_observe(m, 0.25);
@@ -87,14 +87,14 @@ writes_histograms(void **state UNUSED)
 	metric_observe(m, 0);
 	assert_true(metric_value(m) == 4);
 	check_ends("# HELP duration_seconds Time.\n"
-		   "# TYPE duration_seconds histogram\n"
-		   "duration_seconds_bucket{verb=\"GET\",le=\"1e-08\"} 1\n"
-		   "duration_seconds_bucket{verb=\"GET\",le=\"0.005\"} 1\n"
-		   "duration_seconds_bucket{verb=\"GET\",le=\"1\"} 3\n"
-		   "duration_seconds_bucket{verb=\"GET\",le=\"10\"} 3\n"
-		   "duration_seconds_bucket{verb=\"GET\",le=\"+Inf\"} 4\n"
-		   "duration_seconds_sum{verb=\"GET\"} 11.75\n"
-		   "duration_seconds_count{verb=\"GET\"} 4\n");
+	           "# TYPE duration_seconds histogram\n"
+	           "duration_seconds_bucket{verb=\"GET\",le=\"1e-08\"} 1\n"
+	           "duration_seconds_bucket{verb=\"GET\",le=\"0.005\"} 1\n"
+	           "duration_seconds_bucket{verb=\"GET\",le=\"1\"} 3\n"
+	           "duration_seconds_bucket{verb=\"GET\",le=\"10\"} 3\n"
+	           "duration_seconds_bucket{verb=\"GET\",le=\"+Inf\"} 4\n"
+	           "duration_seconds_sum{verb=\"GET\"} 11.75\n"
+	           "duration_seconds_count{verb=\"GET\"} 4\n");
 }
 
 static void
@@ -110,13 +110,13 @@ static void
 escapes_labels_and_help(void **state UNUSED)
 {
 	static const char *const labels[] = { "text" };
-	struct metric_family *family =
-		metric_family_new(METRIC_GAUGE, "escaped", "a \"b\" \\ c\nd", labels, 1, NULL, 0);
+	struct metric_family *family = metric_family_new(METRIC_GAUGE, "escaped", "a \"b\" \\ c\nd",
+	                                                 labels, 1, NULL, 0);
 
 	metric_set(metric_of(family, "a \"b\" \\ c\nd"), 1);
 	check_ends("# HELP escaped a \"b\" \\\\ c\\nd\n"
-		   "# TYPE escaped gauge\n"
-		   "escaped{text=\"a \\\"b\\\" \\\\ c\\nd\"} 1\n");
+	           "# TYPE escaped gauge\n"
+	           "escaped{text=\"a \\\"b\\\" \\\\ c\\nd\"} 1\n");
 }
 
 static void
@@ -132,8 +132,8 @@ check_number(struct metric *m, double v, const char *text)
 static void
 writes_numbers_in_full(void **state UNUSED)
 {
-	struct metric *m =
-		metric_of(metric_family_new(METRIC_GAUGE, "number", "N.", NULL, 0, NULL, 0));
+	struct metric *m = metric_of(metric_family_new(METRIC_GAUGE, "number", "N.", NULL, 0, NULL,
+	                                               0));
 
 	check_number(m, 1e6, "1000000");
 	check_number(m, 1785000000, "1785000000");
@@ -161,8 +161,8 @@ static void
 bounds_the_series(void **state UNUSED)
 {
 	static const char *const labels[] = { "a", "b" };
-	struct metric_family *family =
-		metric_family_new(METRIC_COUNTER, "many_total", "M.", labels, 2, NULL, 0);
+	struct metric_family *family = metric_family_new(METRIC_COUNTER, "many_total", "M.", labels,
+	                                                 2, NULL, 0);
 	char value[20];
 
 	for (int i = 0; i < LIMIT_METRIC_SERIES + 5; i++) {

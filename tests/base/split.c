@@ -173,7 +173,7 @@ static void
 bounds_an_element(void **state UNUSED)
 {
 	check_refused(STR("{\"items\":[\"123456789012345678\",\"1234567890123456789\"]}"),
-		      "larger than 20 bytes");
+	              "larger than 20 bytes");
 	check_refused(STR("{\"items\":[\"123456789012345678901234567890"), "larger than 20 bytes");
 }
 

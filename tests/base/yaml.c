@@ -60,12 +60,12 @@ static void
 reads_a_tree_with_lines(void **state UNUSED)
 {
 	struct yaml_node root = parse(STR("# a comment\n"
-					  "kind: Inventory\n"
-					  "machines:\n"
-					  "  - name: a\n"
-					  "    addresses: [x,\n"
-					  "      y]\n"
-					  "  - {name: b}\n"));
+	                                  "kind: Inventory\n"
+	                                  "machines:\n"
+	                                  "  - name: a\n"
+	                                  "    addresses: [x,\n"
+	                                  "      y]\n"
+	                                  "  - {name: b}\n"));
 	const struct yaml_node *machines = yaml_get(&root, STR("machines")), *addresses;
 
 	assert_int_equal(root.kind, YAML_MAP);
