@@ -49,12 +49,14 @@ plan_text(const struct node *node, const struct instance *instance)
 }
 
 static void
-expect(const char *annotation, struct address *old, size_t n_old, const struct address *cloud, size_t n_cloud,
-       const char *wanted)
+expect(const char *annotation, struct address *old, size_t n_old, const struct address *cloud,
+       size_t n_cloud, const char *wanted)
 {
 	struct label label = { STR(NODE_ANNOTATION_PROVIDED_IP), str_c(annotation) };
 	struct node node = node_with(old, n_old, annotation ? &label : NULL);
-	struct instance instance = { .presence = PRESENCE_PRESENT, .addresses = cloud, .n_addresses = n_cloud };
+	struct instance instance = { .presence = PRESENCE_PRESENT,
+		                     .addresses = cloud,
+		                     .n_addresses = n_cloud };
 
 	assert_string_equal(plan_text(&node, &instance), wanted);
 	arena_reset(&arena);
@@ -63,7 +65,8 @@ expect(const char *annotation, struct address *old, size_t n_old, const struct a
 static void
 the_clouds_list_is_taken_in_its_order(void **state)
 {
-	const struct address cloud[] = { EXTERNAL("1.2.3.4"), INTERNAL("10.0.0.1"), HOSTNAME("m1") };
+	const struct address cloud[] = { EXTERNAL("1.2.3.4"), INTERNAL("10.0.0.1"),
+		                         HOSTNAME("m1") };
 	struct address old[] = { INTERNAL("10.0.0.9"), HOSTNAME("n1") };
 
 	(void)state;
@@ -84,19 +87,25 @@ hostnames_of_the_kubelet_survive_at_the_end(void **state)
 static void
 a_provided_ip_comes_first_and_alone_of_its_type(void **state)
 {
-	const struct address cloud[] = { INTERNAL("10.0.0.1"), INTERNAL("10.0.0.2"), EXTERNAL("1.2.3.4"), INTERNAL("fd00::1") };
+	const struct address cloud[] = { INTERNAL("10.0.0.1"), INTERNAL("10.0.0.2"),
+		                         EXTERNAL("1.2.3.4"), INTERNAL("fd00::1") };
 	struct address old[] = { HOSTNAME("n1") };
 
 	(void)state;
 	expect("10.0.0.2", old, 1, cloud, 4, "InternalIP=10.0.0.2 ExternalIP=1.2.3.4 Hostname=n1");
-	expect("fd00:0::1,10.0.0.2", old, 1, cloud, 4, "InternalIP=fd00::1 InternalIP=10.0.0.2 ExternalIP=1.2.3.4 Hostname=n1");
-	expect("::ffff:10.0.0.1", old, 1, cloud, 4, "InternalIP=10.0.0.1 ExternalIP=1.2.3.4 Hostname=n1");
-	expect("010.000.000.001", old, 1, cloud, 4, "InternalIP=10.0.0.1 ExternalIP=1.2.3.4 Hostname=n1");
-	expect("1.2.3.4", old, 1, cloud, 4, "ExternalIP=1.2.3.4 InternalIP=10.0.0.1 InternalIP=10.0.0.2 InternalIP=fd00::1 Hostname=n1");
+	expect("fd00:0::1,10.0.0.2", old, 1, cloud, 4,
+	       "InternalIP=fd00::1 InternalIP=10.0.0.2 ExternalIP=1.2.3.4 Hostname=n1");
+	expect("::ffff:10.0.0.1", old, 1, cloud, 4,
+	       "InternalIP=10.0.0.1 ExternalIP=1.2.3.4 Hostname=n1");
+	expect("010.000.000.001", old, 1, cloud, 4,
+	       "InternalIP=10.0.0.1 ExternalIP=1.2.3.4 Hostname=n1");
+	expect("1.2.3.4", old, 1, cloud, 4,
+	       "ExternalIP=1.2.3.4 InternalIP=10.0.0.1 InternalIP=10.0.0.2 InternalIP=fd00::1 Hostname=n1");
 }
 
-#define BAD(annotation, why) \
-	"error: provided node ip for node \"n1\" is not valid: failed to parse node IP \"" annotation "\": " why
+#define BAD(annotation, why)                                                                          \
+	"error: provided node ip for node \"n1\" is not valid: failed to parse node IP \"" annotation \
+	"\": " why
 
 static void
 a_malformed_annotation_is_an_error(void **state)
@@ -105,16 +114,19 @@ a_malformed_annotation_is_an_error(void **state)
 
 	(void)state;
 	expect("", NULL, 0, cloud, 2, BAD("", "could not parse \"\""));
-	expect("10.0.0.1, fd00::1", NULL, 0, cloud, 2, BAD("10.0.0.1, fd00::1", "could not parse \" fd00::1\""));
+	expect("10.0.0.1, fd00::1", NULL, 0, cloud, 2,
+	       BAD("10.0.0.1, fd00::1", "could not parse \" fd00::1\""));
 	expect("10.0.0.1,10.0.0.2", NULL, 0, cloud, 2,
-	       BAD("10.0.0.1,10.0.0.2", "must contain either a single IP or a dual-stack pair of IPs"));
+	       BAD("10.0.0.1,10.0.0.2",
+	           "must contain either a single IP or a dual-stack pair of IPs"));
 	expect("10.0.0.1,fd00::1,fd00::2", NULL, 0, cloud, 2,
-	       BAD("10.0.0.1,fd00::1,fd00::2", "must contain either a single IP or a dual-stack pair of IPs"));
+	       BAD("10.0.0.1,fd00::1,fd00::2",
+	           "must contain either a single IP or a dual-stack pair of IPs"));
 	expect("0.0.0.0,fd00::1", NULL, 0, cloud, 2,
 	       BAD("0.0.0.0,fd00::1", "dual-stack node IP cannot include '0.0.0.0' or '::'"));
 }
 
-#define NO_MATCH(ip)                                               \
+#define NO_MATCH(ip)                                                                                                 \
 	"error: provided node ip for node \"n1\" is not valid: failed to get node address from cloud provider that " \
 	"matches ip: " ip
 
@@ -134,9 +146,12 @@ static void
 lists_are_compared_type_by_type(void **state)
 {
 	const struct address a[] = { INTERNAL("10.0.0.1"), INTERNAL("fd00::1"), HOSTNAME("n1") };
-	const struct address moved[] = { HOSTNAME("n1"), INTERNAL("10.0.0.1"), INTERNAL("fd00::1") };
-	const struct address swapped[] = { INTERNAL("fd00::1"), INTERNAL("10.0.0.1"), HOSTNAME("n1") };
-	const struct address retyped[] = { INTERNAL("10.0.0.1"), EXTERNAL("fd00::1"), HOSTNAME("n1") };
+	const struct address moved[] = { HOSTNAME("n1"), INTERNAL("10.0.0.1"),
+		                         INTERNAL("fd00::1") };
+	const struct address swapped[] = { INTERNAL("fd00::1"), INTERNAL("10.0.0.1"),
+		                           HOSTNAME("n1") };
+	const struct address retyped[] = { INTERNAL("10.0.0.1"), EXTERNAL("fd00::1"),
+		                           HOSTNAME("n1") };
 
 	(void)state;
 	assert_true(addresses_equal(a, 3, a, 3));

@@ -16,15 +16,21 @@ static void
 see(struct guard_track *t, enum presence presence, int64_t at_s, uint64_t pulse)
 {
 	guard_observe(t, defaults,
-	              &(struct guard_observation){
-					  .presence = presence, .has_witness = true, .pulse = pulse, .started_boot_ns = at_s * S });
+	              &(struct guard_observation){ .presence = presence,
+	                                           .has_witness = true,
+	                                           .pulse = pulse,
+	                                           .started_boot_ns = at_s * S });
 }
 
 static struct guard_facts
 old_node(const struct guard_track *t)
 {
 	return (struct guard_facts){
-		.has_provider_id = true, .age_ns = 3600 * S, .track = *t, .n_nodes = 10, .n_going = 1,
+		.has_provider_id = true,
+		.age_ns = 3600 * S,
+		.track = *t,
+		.n_nodes = 10,
+		.n_going = 1,
 		.group_first_boot_ns = t->first_boot_ns,
 	};
 }
@@ -97,7 +103,9 @@ static void
 a_look_without_a_witness_does_not_count(void **state)
 {
 	struct guard_track t = { 0 };
-	struct guard_observation lonely = { .presence = PRESENCE_ABSENT, .pulse = 7, .started_boot_ns = 100 * S };
+	struct guard_observation lonely = { .presence = PRESENCE_ABSENT,
+		                            .pulse = 7,
+		                            .started_boot_ns = 100 * S };
 
 	(void)state;
 	for (int i = 0; i < 1000; i++) {
@@ -134,7 +142,8 @@ the_breaker_waits_for_five_minutes_of_agreement(void **state)
 	assert_int_equal(guard_decide(defaults, &f), GUARD_BREAKER);
 	f.track.last_boot_ns = 400 * S;
 	assert_int_equal(guard_decide(defaults, &f), GUARD_DELETE);
-	f.group_first_boot_ns = 101 * S; /* another of the group was absent only later: they go together */
+	f.group_first_boot_ns =
+		101 * S; /* another of the group was absent only later: they go together */
 	assert_int_equal(guard_decide(defaults, &f), GUARD_BREAKER);
 }
 
@@ -147,7 +156,9 @@ without_the_guard_one_absence_is_enough(void **state)
 
 	(void)state;
 	off.is_enabled = false;
-	guard_observe(&t, &off, &(struct guard_observation){ .presence = PRESENCE_ABSENT, .started_boot_ns = S });
+	guard_observe(&t, &off,
+	              &(struct guard_observation){ .presence = PRESENCE_ABSENT,
+	                                           .started_boot_ns = S });
 	f = (struct guard_facts){ .track = t, .n_nodes = 1, .n_going = 1, .age_ns = -5 };
 	assert_int_equal(guard_decide(&off, &f), GUARD_DELETE);
 	f.is_ready = true;
@@ -160,11 +171,14 @@ may_delete(const struct guard_config *c, const struct guard_facts *f)
 {
 	const struct guard_track *t = &f->track;
 	int64_t agreed = t->last_boot_ns - t->first_boot_ns;
-	bool is_over = f->n_going > c->breaker_min && f->n_going * 100 > f->n_nodes * c->breaker_percent;
+	bool is_over = f->n_going > c->breaker_min &&
+	               f->n_going * 100 > f->n_nodes * c->breaker_percent;
 
-	return !f->is_ready && !f->is_foreign && t->n_absent >= 2 && agreed >= c->confirm_ns && !t->lacks_witness &&
-	       !t->has_pulse && f->age_ns >= c->min_age_ns && (f->has_provider_id || agreed >= c->nameless_ns) &&
-	       (f->is_announced || !is_over || t->last_boot_ns - f->group_first_boot_ns >= c->breaker_agree_ns);
+	return !f->is_ready && !f->is_foreign && t->n_absent >= 2 && agreed >= c->confirm_ns &&
+	       !t->lacks_witness && !t->has_pulse && f->age_ns >= c->min_age_ns &&
+	       (f->has_provider_id || agreed >= c->nameless_ns) &&
+	       (f->is_announced || !is_over ||
+	        t->last_boot_ns - f->group_first_boot_ns >= c->breaker_agree_ns);
 }
 
 /* Every combination of flags with every interesting value of the numbers: about 400,000. */
@@ -181,7 +195,8 @@ every_combination_is_as_designed(void **state)
 		for (unsigned n_absent = 0; n_absent <= 3; n_absent++)
 			for (size_t a = 0; a < ARRAY_LEN(ages_s); a++)
 				for (size_t g = 0; g < ARRAY_LEN(agreed_s); g++)
-					for (size_t k = 0; k < ARRAY_LEN(goings) * ARRAY_LEN(nodes); k++) {
+					for (size_t k = 0; k < ARRAY_LEN(goings) * ARRAY_LEN(nodes);
+					     k++) {
 						struct guard_facts f = {
 							.is_ready = bits & 1,
 							.is_foreign = bits & 2,
@@ -189,19 +204,29 @@ every_combination_is_as_designed(void **state)
 							.is_announced = bits & 8,
 							.age_ns = ages_s[a] * S,
 							.track = { .n_absent = n_absent,
-							           .first_boot_ns = n_absent ? 1000 * S : 0,
-							           .last_boot_ns = n_absent ? (1000 + agreed_s[g]) * S : 0,
+							           .first_boot_ns =
+							                   n_absent ? 1000 * S : 0,
+							           .last_boot_ns =
+							                   n_absent
+							                           ? (1000 +
+							                              agreed_s[g]) *
+							                                     S
+							                           : 0,
 							           .lacks_witness = bits & 16,
 							           .has_pulse = bits & 32 },
 							.n_nodes = nodes[k % ARRAY_LEN(nodes)],
 							.n_going = goings[k / ARRAY_LEN(nodes)],
 							.group_first_boot_ns = 1000 * S,
 						};
-						bool is_deleted = guard_decide(defaults, &f) == GUARD_DELETE;
+						bool is_deleted = guard_decide(defaults, &f) ==
+						                  GUARD_DELETE;
 
 						if (is_deleted != may_delete(defaults, &f))
-							fail_msg("bits %u absent %u age %d agreed %d going %u of %u", bits, n_absent, (int)ages_s[a],
-							         (int)agreed_s[g], f.n_going, f.n_nodes);
+							fail_msg(
+								"bits %u absent %u age %d agreed %d going %u of %u",
+								bits, n_absent, (int)ages_s[a],
+								(int)agreed_s[g], f.n_going,
+								f.n_nodes);
 						n++;
 						n_deleted += is_deleted;
 					}
