@@ -187,8 +187,7 @@ static bool
 is_event(const struct api_request *request, const char *reason, const char *name)
 {
 	CLEANUP(buf_fini)
-	struct buf wanted_reason = BUF_INIT(KIB(1)),
-		   wanted_name = BUF_INIT(KIB(1));
+	struct buf wanted_reason = BUF_INIT(KIB(1)), wanted_name = BUF_INIT(KIB(1));
 
 	if (request->method != HTTP_POST || !strstr(request->target, "/events"))
 		return false;

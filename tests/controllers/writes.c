@@ -240,7 +240,8 @@ the_new_version_is_read(void **state UNUSED)
 static void
 an_answer_without_a_version_is_an_error(void **state UNUSED)
 {
-	static const char *const bodies[] = { "{}", "{\"metadata\":{\"resourceVersion\":7}}", "[]", "{\"metadata\":{\"resourceVersion\":\"\"}}",
+	static const char *const bodies[] = { "{}", "{\"metadata\":{\"resourceVersion\":7}}", "[]",
+		                              "{\"metadata\":{\"resourceVersion\":\"\"}}",
 		                              "nonsense" };
 	struct str version = STR("untouched");
 	struct error err;
