@@ -55,8 +55,9 @@ class Table:
 
 
 class Bench:
-    def __init__(self, cluster, folder, table):
+    def __init__(self, cluster, folder, table, connections):
         self.cluster = cluster
+        self.connections = connections
         self.folder = folder
         self.table = table
         self.api = cluster.api()
@@ -69,7 +70,7 @@ class Bench:
     def limit(self, count):
         """The best of several numbers of connections, on fresh nodes each time."""
         best = None
-        for connections in CONNECTIONS:
+        for connections in self.connections:
             self.empty()
             names = create_many(self.api, count)
             time.sleep(2)  # the API server's own after-work; both sides get it
@@ -116,7 +117,9 @@ class Bench:
     def inventory(self, names):
         machines = [machine(name, ("InternalIP", numbered_ip(number)), ("ExternalIP", f"203.0.113.{number % 250}"),
                             type="bench", zone=f"zone-{number % 3}", region="bench") for number, name in enumerate(names)]
-        return Inventory(self.folder / f"inventory-{len(names)}.yaml", machines)
+        cloud = self.folder / f"cloud-{len(names)}"  # of its own: the log beside it would wake who watches the folder
+        cloud.mkdir()
+        return Inventory(cloud / "inventory.yaml", machines)
 
     def requests(self):
         """What the API server counted, by verb and resource."""
@@ -159,13 +162,14 @@ def main():
     global IDLE_S
     parser = argparse.ArgumentParser(prog="./dev bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--nodes", type=int, nargs="+", default=[5, 1000, 5000])
+    parser.add_argument("--connections", type=int, nargs="+", default=CONNECTIONS, help="of the limit's tool")
     parser.add_argument("--skip-idle", action="store_true")
     parser.add_argument("--skip-micro", action="store_true")
     options = parser.parse_args()
     IDLE_S = 0 if options.skip_idle else IDLE_S
     table = Table()
     with tempfile.TemporaryDirectory(prefix="ccmd-bench-") as folder, Cluster() as cluster:
-        bench = Bench(cluster, Path(folder), table)
+        bench = Bench(cluster, Path(folder), table, options.connections)
         for count in options.nodes:
             bench.size(count)
     table.print()
