@@ -172,6 +172,8 @@ bool stream_open(struct http_client *client, struct call *call, const struct htt
                  struct http_stream **ret, struct error *err);
 /** Takes bytes of a stream's answer. False when its buffer is full: pause. On the I/O thread. */
 NODISCARD bool stream_take(struct http_stream *stream, struct str bytes);
+/** Wakes the reader if bytes came since. At the end of a turn, not with every piece: an event comes in several. */
+void stream_tell(struct http_stream *stream);
 /** The status line and headers are there, and they are a success. On the I/O thread. */
 void stream_opened(struct http_stream *stream);
 

@@ -437,6 +437,15 @@ wait_for_work(struct curl_client *c)
 	events_wait(c, start_polling(c) ? wait_ms(c) : 0);
 }
 
+static void
+tell_readers(struct curl_client *c)
+{
+	for (struct job *job = c->running.head; job; job = job->next) {
+		if (job->stream)
+			stream_tell(job->stream);
+	}
+}
+
 static void *
 run(void *arg)
 {
@@ -447,6 +456,7 @@ run(void *arg)
 		look_at_jobs(c);
 		sweep(c);
 		perform(c);
+		tell_readers(c);
 		wait_for_work(c);
 	}
 	return NULL;

@@ -26,6 +26,7 @@ struct curl_stream {
 	struct buf lent;       /* the reader's */
 	struct buf fill;       /* job.mu: the I/O thread's */
 	bool is_paused;        /* job.mu: fill was full */
+	bool is_unheard;       /* the I/O thread's: bytes came, and the reader was not woken yet */
 	bool has_headers;      /* job.mu */
 };
 
@@ -48,8 +49,20 @@ stream_take(struct http_stream *stream, struct str bytes)
 		return false;
 	}
 	buf_add_str(&s->fill, bytes);
-	PTHREAD_OK(pthread_cond_signal(&s->job.cond));
+	s->is_unheard = true;
 	return true;
+}
+
+/* Without the lock: a reader that wakes would only wait for it. */
+void
+stream_tell(struct http_stream *stream)
+{
+	struct curl_stream *s = curl_stream(stream);
+
+	if (!s->is_unheard)
+		return;
+	s->is_unheard = false;
+	PTHREAD_OK(pthread_cond_signal(&s->job.cond));
 }
 
 void
