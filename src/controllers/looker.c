@@ -24,9 +24,11 @@ struct batch {
 	unsigned n_refs;        /* mu of the looker */
 	enum batch_state state; /* mu */
 	int64_t not_before_boot_ns;
-	struct node **nodes; /* references; position is the index in the look */
+	struct node **nodes; /* references, until landed; position is the index in the look */
 	size_t n, cap;
-	struct map by_uid; /* UID -> position + 1, as a pointer, since 0 is "none" */
+	struct arena arena;       /* landed: the keys of by_uid, and provider_ids */
+	struct str *provider_ids; /* landed: by position */
+	struct map by_uid;        /* UID -> position + 1, as a pointer, since 0 is "none" */
 	bool is_good;
 	struct look *look;  /* is_good */
 	struct error error; /* else */
@@ -60,14 +62,22 @@ batch_ref(struct batch *b)
 }
 
 static void
+unref_nodes(struct batch *b)
+{
+	for (size_t i = 0; i < b->n; i++)
+		object_unref(&b->nodes[i]->object);
+	free(TAKE(b->nodes));
+	b->n = b->cap = 0;
+}
+
+static void
 batch_unref(struct batch *b)
 {
 	if (!b || --b->n_refs > 0)
 		return;
-	for (size_t i = 0; i < b->n; i++)
-		object_unref(&b->nodes[i]->object);
-	free(b->nodes);
+	unref_nodes(b);
 	map_fini(&b->by_uid);
+	arena_fini(&b->arena);
 	look_unref(b->look);
 	free(b);
 }
@@ -112,6 +122,25 @@ batch_add(void *batch, struct node *node)
 	map_put(&b->by_uid, node->object.uid, (void *)(uintptr_t)b->n);
 }
 
+/* Keeps of its nodes what later askers are compared with. The nodes themselves would be thousands of old snapshots, kept
+ * alive while new ones are stored beside them, and holes all over the heap afterwards. */
+static void
+batch_let_go(struct batch *b)
+{
+	struct map by_uid = MAP_INIT;
+
+	b->provider_ids = arena_calloc(&b->arena, b->n, sizeof(b->provider_ids[0]));
+	for (size_t i = 0; i < b->n; i++) {
+		b->provider_ids[i] = arena_str(&b->arena, b->nodes[i]->provider_id);
+		map_put(&by_uid, arena_str(&b->arena, b->nodes[i]->object.uid),
+		        (void *)(uintptr_t)(i + 1));
+	}
+	map_fini(&b->by_uid);
+	b->by_uid = by_uid;
+	unref_nodes(b);
+}
+
+/* b has landed. */
 static bool
 batch_covers(const struct batch *b, struct node *const nodes[], size_t n,
              int64_t not_before_boot_ns)
@@ -123,7 +152,7 @@ batch_covers(const struct batch *b, struct node *const nodes[], size_t n,
 	for (size_t i = 0; i < n; i++) {
 		/* another snapshot of the same node serves unless what identifies the machine differs */
 		if (!batch_index(b, nodes[i], &place) ||
-		    !str_eq(b->nodes[place]->provider_id, nodes[i]->provider_id))
+		    !str_eq(b->provider_ids[place], nodes[i]->provider_id))
 			return false;
 	}
 	return true;
@@ -214,6 +243,7 @@ take_off(struct looker *l, struct call *call)
 	if (l->crowd)
 		l->crowd(l->crowd_arg, batch_add, b);
 	fly(l, call, b);
+	batch_let_go(b);
 	mutex_lock(&l->mu);
 	b->state = BATCH_LANDED;
 	l->flying = NULL;
