@@ -71,8 +71,7 @@ static bool
 has_shutdown_taint(const struct node *node)
 {
 	for (size_t i = 0; i < node->n_taints; i++) {
-		if (str_eq_c(node->taints[i].key, NODE_TAINT_SHUTDOWN) &&
-		    str_eq_c(node->taints[i].effect, "NoSchedule"))
+		if (taint_is_shutdown(&node->taints[i]))
 			return true;
 	}
 	return false;

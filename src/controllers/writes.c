@@ -98,6 +98,12 @@ taints_without(const struct node *node, struct str key, struct str effect, struc
 
 #define SHUTDOWN_TAINT "{\"key\":\"" NODE_TAINT_SHUTDOWN "\",\"effect\":\"NoSchedule\"}"
 
+bool
+taint_is_shutdown(const struct node_taint *t)
+{
+	return str_eq_c(t->key, NODE_TAINT_SHUTDOWN) && str_eq_c(t->effect, "NoSchedule");
+}
+
 /* Same key and effect are the same taint; a value or a timeAdded make it differ from ours. */
 static bool
 is_plain(const struct node_taint *t)
@@ -113,8 +119,7 @@ add_shutdown(const struct node *node, struct str *taints, size_t *ret_n)
 
 	for (size_t i = 0; i < node->n_taints; i++) {
 		const struct node_taint *t = &node->taints[i];
-		bool is_same = str_eq_c(t->key, NODE_TAINT_SHUTDOWN) &&
-		               str_eq_c(t->effect, "NoSchedule");
+		bool is_same = taint_is_shutdown(t);
 
 		if (is_same && is_plain(t))
 			return false;

@@ -24,6 +24,9 @@ NODISCARD bool write_node(struct controller_env *, struct call *, const struct n
 NODISCARD bool write_shutdown_taint(struct controller_env *, struct call *, const struct node *node,
                                     bool wanted, struct error *err);
 
+/** The shutdown taint, by key and effect: a value or a time do not make it another. */
+bool taint_is_shutdown(const struct node_taint *taint);
+
 /** Appends the raw taints to keep: all but those with that key (and effect, when not empty). */
 size_t taints_without(const struct node *node, struct str key, struct str effect, struct str *ret);
 
