@@ -46,6 +46,20 @@
 /* metrics */
 #define LIMIT_METRIC_SERIES 200        /* series of one family */
 
+/* programs we start */
+#define LIMIT_CHILD_OUTPUT MIB(1)      /* standard output of an exec plugin or hook */
+#define LIMIT_CHILD_STDERR KIB(4)      /* its last words, for messages */
+
+/* our server */
+#define LIMIT_SERVER_CONNECTIONS 64
+#define LIMIT_SERVER_HEADERS     KIB(32)
+#define LIMIT_SERVER_BODY        KIB(64)
+#define LIMIT_SERVER_HEADERS_MS  5000  /* from accept to the last header, the handshake included */
+#define LIMIT_SERVER_WRITE_MS    30000 /* an answer that its client does not take */
+#define LIMIT_SERVER_PENDING     64    /* reviews waiting; further requests are refused with 503 */
+#define LIMIT_ACCESS_CACHE       4096  /* answers of TokenReview and SubjectAccessReview, each */
+#define LIMIT_REVIEW_BYTES       10000 /* of one SubjectAccessReview's attributes; larger ones are not kept */
+
 /* providers */
 #define LIMIT_MACHINES 100000          /* machines in an inventory */
 #define LIMIT_PROBLEMS 20              /* problems of one file that are shown */

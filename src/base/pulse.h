@@ -1,0 +1,36 @@
+/* base/pulse.h: threads that say when they will be heard of next.
+ *
+ * A thread that works says by when it will have come up for air; one that waits for work promises nothing. It counts
+ * as stuck PULSE_TOLERANCE_NS past the moment it named itself. A cloud or an API server that cannot be reached makes
+ * nobody stuck: requests have deadlines, and those are what is promised (design.md, Safe 6).
+ *
+ * A process that was stopped (SIGSTOP, a frozen cgroup, a suspended machine) finds every promise broken when it wakes:
+ * so pulse_late() judges a promise only if it was already due at the previous check, and checks are at least a second
+ * apart; those in between repeat the last answer.
+ *
+ * Threads: every function may be called from any thread. Telling takes no lock.
+ */
+#ifndef CCMD_BASE_PULSE_H
+#define CCMD_BASE_PULSE_H
+
+#include "base/buf.h"
+#include "base/clock.h"
+
+#define PULSE_TOLERANCE_NS (30 * NS_PER_SEC)
+/** What a worker promises for one work item; longer items promise anew (child_run, waits for a cloud). */
+#define PULSE_WORK_NS (120 * NS_PER_SEC)
+
+struct pulse;
+
+/** name: of the thread, a literal. */
+struct pulse *pulse_new(const char *name);
+/** NULL is fine, here and below. */
+void pulse_free(struct pulse *);
+
+/** I am heard of again by then. CLOCK_FOREVER: I wait for work. */
+void pulse_until(struct pulse *, int64_t deadline_mono_ns);
+
+/** Appends the names of those who are stuck, separated by ", ", and since when; true when there are any. */
+bool pulse_late(struct clock *, struct buf *names);
+
+#endif

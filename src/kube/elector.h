@@ -1,0 +1,62 @@
+/* kube/elector.h: one leader among the replicas, by a Lease (framework.md 7.5, kube-client.md 6).
+ *
+ * A thread with an HTTP client of its own, so that nothing else can delay a renewal. A good renewal moves the fence to
+ * its *start* + lease duration - 1 s; what changes anything outside asks the fence (base/fence.h). Others' leases are
+ * judged by our own clock only: from when we saw them change, for the duration they publish; clocks may differ by
+ * hours. Elapsed time is CLOCK_BOOTTIME: a suspended or stopped leader wakes as a former one.
+ *
+ * A lost lease ends the process: _exit(1) within 500 ms, without waiting for anyone, since another may already act.
+ * main arms a timer with elector_deadline_ns() for the case that this thread does not get to run.
+ */
+#ifndef CCMD_KUBE_ELECTOR_H
+#define CCMD_KUBE_ELECTOR_H
+
+#include "base/health.h"
+#include "kube/client.h"
+#include "kube/recorder.h"
+
+struct elector;
+
+struct elector_config {
+	struct kube_client
+		*kube; /* without a fence; its requests take at most max(1 s, renew deadline / 2) */
+	struct clock *clock;
+	struct fence *fence;       /* closed; the elector opens it */
+	struct recorder *recorder; /* "became leader", "stopped leading" on the Lease; NULL: none */
+	const char *namespace, *name;
+	struct str identity; /* HOST_UUID, new for each process */
+	int64_t lease_duration_ns, renew_deadline_ns, retry_period_ns;
+	/** On the elector's thread: once, when we lead. Must not block. */
+	void (*started)(void *arg);
+	/** On the elector's thread, when the lease is lost: does not return (log, _exit(1)). */
+	void (*lost)(void *arg, const char *why);
+	/** On the elector's thread, after each renewal: the fence's new deadline, to arm a timer with. May be NULL. */
+	void (*renewed)(void *arg, int64_t deadline_boot_ns);
+	void *arg;
+};
+
+/** All that is wrong with the timings, a line each, as flags; true when nothing is: lease duration > renew deadline,
+ * renew deadline > 1.2 x retry period, all at least 1 s (lease duration: whole seconds are published). */
+bool elector_validate(int64_t lease_duration_ns, int64_t renew_deadline_ns, int64_t retry_period_ns,
+                      struct buf *problems);
+
+/** Appends "HOSTNAME_RANDOM-UUID". */
+void elector_identity(struct buf *b);
+
+/** Starts the thread; tries at once. */
+struct elector *elector_new(const struct elector_config *config);
+
+/** Stops trying or renewing. With release, and if we lead, gives the lease back: only when all work has ended. Bounded
+ * by timeout_ms. */
+void elector_stop(struct elector *, bool release, int64_t timeout_ms);
+/** Waits for the thread. NULL is fine. */
+void elector_free(struct elector *);
+
+bool elector_is_leader(const struct elector *);
+/** The holder as last seen, appended; nothing when unknown. */
+void elector_holder(const struct elector *, struct buf *b);
+
+/** A health_check: fails only if we believe to lead and have not renewed for lease duration + 20 s. */
+health_check elector_health;
+
+#endif
