@@ -1,27 +1,23 @@
 /* main.c: flags, wiring, signals: the one file that knows every part.
  *
- * Order of start: flags, configuration, clients (no connection yet), the cloud, then the API server; controllers
- * subscribe to the store before the reflector fills it. Order of the end: no new work, a second of grace for what runs,
- * then everything that blocks is cancelled, threads are joined, events are flushed.
+ * Order of start: flags, configuration, clients (no connection yet), the cloud, then the API server, the controllers.
+ * Order of the end: no new work, a second of grace for what runs, then everything that blocks is cancelled, threads are
+ * joined, events are flushed.
  */
 #include <malloc.h>
 #include <signal.h>
-#include <sys/signalfd.h>
 #include <unistd.h>
 
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/thread.h"
 #include "cloud/cloud.h"
-#include "controllers/host.h"
-#include "controllers/lifecycle.h"
-#include "controllers/looker.h"
-#include "controllers/node.h"
-#include "controllers/own_writes.h"
+#include "controllers/manager.h"
 #include "flags.h"
 #include "kube/config.h"
 #include "kube/credentials.h"
-#include "kube/reflector.h"
+#include "kube/node.h"
+#include "loop.h"
 #include "net/url.h"
 
 enum {
@@ -34,7 +30,6 @@ enum {
 /* Everything there is, in the order it is made. */
 struct program {
 	struct options options;
-	int signals; /* a signalfd */
 	struct cancel *cancel;
 	struct fence fence;
 	struct kube_config *kube_config;
@@ -45,13 +40,8 @@ struct program {
 	struct store *nodes;
 	struct host *host;
 	struct cloud *cloud;
-	struct notices *notices;
-	struct own_writes *own_writes;
-	struct looker *looker;
-	struct controller_env env;
-	struct node_controller *node;
-	struct lifecycle_controller *lifecycle;
-	struct reflector *reflector;
+	struct loop *loop;
+	struct manager *manager;
 };
 
 /* One arena, since threads wait far more than they allocate, and a second costs memory; and large buffers go back to
@@ -62,21 +52,6 @@ tune_malloc(void)
 	mallopt(M_ARENA_MAX, 1);
 	mallopt(M_MMAP_THRESHOLD, (int)KIB(128));
 	mallopt(M_TRIM_THRESHOLD, (int)KIB(256));
-}
-
-/* From here on signals are read from a descriptor, and no handler interrupts anything; other threads block them all
- * (thread_start). Until then SIGTERM ends the program at once: nothing has begun that would have to be finished. */
-static int
-open_signals(void)
-{
-	sigset_t wanted;
-
-	sigemptyset(&wanted);
-	sigaddset(&wanted, SIGTERM);
-	sigaddset(&wanted, SIGINT);
-	sigaddset(&wanted, SIGHUP);
-	PTHREAD_OK(pthread_sigmask(SIG_BLOCK, &wanted, NULL));
-	return signalfd(-1, &wanted, SFD_CLOEXEC);
 }
 
 /* ---- start ---- */
@@ -151,49 +126,25 @@ open_cloud(struct program *p, struct error *err)
 	return true;
 }
 
-static void
-wake_controllers(void *program)
-{
-	struct program *p = program;
-
-	node_controller_wake(p->node);
-	lifecycle_controller_wake(p->lifecycle);
-}
-
-static void
-start_controllers(struct program *p)
+static struct manager_config
+manager_config(struct program *p)
 {
 	const struct options *o = &p->options;
 
-	p->notices = notices_new(p->recorder);
-	p->own_writes = own_writes_new();
-	p->looker = looker_new(&(struct looker_config){ p->cloud, p->nodes, p->notices,
-	                                                &clock_real });
-	p->env = (struct controller_env){
+	return (struct manager_config){
 		.clock = &clock_real,
-		.cancel = p->cancel,
-		.kube = &p->kube,
-		.nodes = p->nodes,
+		.shared = &p->kube,
+		.node_client = &p->kube,
+		.lifecycle_client = &p->kube,
 		.recorder = p->recorder,
+		.nodes = p->nodes,
+		.host = p->host,
 		.cloud = p->cloud,
-		.looker = p->looker,
-		.notices = p->notices,
-		.own_writes = p->own_writes,
+		.node = { .n_workers = o->n_node_workers > 0 ? (unsigned)o->n_node_workers
+		                                             : AUTO_NODE_WORKERS,
+		          .refresh_period_ns = o->node_refresh_period_ns },
+		.lifecycle = { .guard = o->guard, .period_ns = o->node_monitor_period_ns },
 	};
-	p->node = node_controller_new(&p->env,
-	                              &(struct node_controller_config){
-					      .n_workers = o->n_node_workers > 0
-	                                                           ? (unsigned)o->n_node_workers
-	                                                           : AUTO_NODE_WORKERS,
-					      .refresh_period_ns = o->node_refresh_period_ns,
-				      });
-	p->lifecycle = lifecycle_controller_new(&p->env,
-	                                        &(struct lifecycle_config){
-							.guard = o->guard,
-							.period_ns = o->node_monitor_period_ns });
-	host_set_waker(p->host, wake_controllers, p);
-	p->reflector = reflector_new(&(struct reflector_config){
-		.http = p->http, .store = p->nodes, .clock = &clock_real, .cancel = p->cancel });
 }
 
 static bool
@@ -208,70 +159,75 @@ wait_for_api_server(struct program *p, struct error *err)
 	return true;
 }
 
+/* ---- while it runs: called by the loop ---- */
+
+static void
+on_signal(void *program, int signal)
+{
+	struct program *p = program;
+
+	if (signal != SIGHUP) {
+		log_info("stopping", LOG_CSTR("signal", sigabbrev_np(signal)));
+		loop_end(p->loop);
+		return;
+	}
+	log_info("reloading, on SIGHUP");
+	if (p->cloud->ops->reload)
+		p->cloud->ops->reload(p->cloud);
+}
+
+/* We may act now: at once without election, when the lease is ours with it. */
+static void
+on_told(void *program)
+{
+	struct program *p = program;
+
+	if (!manager_is_started(p->manager))
+		manager_start(p->manager);
+}
+
+/* The lease was not renewed in time: another may lead already, so nothing is finished and nobody is waited for. */
+static void
+on_expired(void *program)
+{
+	(void)program;
+	log_error("leaderelection lost");
+	_exit(EXIT_BAD);
+}
+
 static bool
 start(struct program *p, struct error *err)
 {
+	struct manager_config config;
+
 	if (!connect_api_server(p, err) || !open_cloud(p, err) || !wait_for_api_server(p, err))
 		return false;
-	p->signals = open_signals();
-	start_controllers(p);
+	p->loop = loop_new(&(struct loop_handlers){
+		.signalled = on_signal, .told = on_told, .expired = on_expired, .arg = p });
+	config = manager_config(p);
+	p->manager = manager_new(&config);
+	loop_tell(p->loop);
 	return true;
 }
 
 /* ---- end ---- */
 
 static void
-stop_controllers(struct program *p)
-{
-	int64_t grace_ends = clock_deadline(clock_mono(&clock_real), p->options.grace_period_ns);
-
-	host_set_waker(p->host, NULL, NULL);
-	node_controller_stop(p->node);
-	node_controller_wait_idle(p->node, grace_ends);
-	cancel_fire(p->cancel);
-	reflector_free(p->reflector);
-	node_controller_free(p->node);
-	lifecycle_controller_free(p->lifecycle);
-}
-
-static void
 stop(struct program *p)
 {
-	if (p->reflector)
-		stop_controllers(p);
+	if (p->manager)
+		manager_stop(p->manager, p->options.grace_period_ns);
 	if (p->cloud)
 		p->cloud->ops->close(p->cloud);
-	recorder_free(p->recorder, p->reflector ? EVENT_FLUSH_MS : 0);
-	looker_free(p->looker);
-	own_writes_free(p->own_writes);
-	notices_free(p->notices);
+	recorder_free(p->recorder, p->manager ? EVENT_FLUSH_MS : 0);
+	manager_free(p->manager);
 	host_free(p->host);
 	store_free(p->nodes);
 	http_client_free(p->http);
 	credentials_free(p->credentials);
 	kube_config_free(p->kube_config);
 	cancel_free(p->cancel);
-	if (p->signals >= 0)
-		close(p->signals);
-}
-
-/* ---- signals ---- */
-
-/* Returns the signal that ends the program. */
-static int
-wait_for_end(struct program *p)
-{
-	struct signalfd_siginfo info;
-
-	for (;;) {
-		if (read(p->signals, &info, sizeof(info)) != (ssize_t)sizeof(info))
-			continue;
-		if (info.ssi_signo != SIGHUP)
-			return (int)info.ssi_signo;
-		log_info("reloading, on SIGHUP");
-		if (p->cloud->ops->reload)
-			p->cloud->ops->reload(p->cloud);
-	}
+	loop_free(p->loop);
 }
 
 static void
@@ -311,7 +267,7 @@ run(struct program *p)
 		stop(p);
 		return EXIT_BAD;
 	}
-	log_info("stopping", LOG_CSTR("signal", sigabbrev_np(wait_for_end(p))));
+	loop_run(p->loop);
 	stop(p);
 	return 0;
 }
@@ -322,7 +278,7 @@ main(int argc, char *argv[])
 	CLEANUP(buf_fini) struct buf out = BUF_INIT(KIB(64));
 	CLEANUP(buf_fini) struct buf problems = BUF_INIT(KIB(64));
 	CLEANUP(buf_fini) struct buf notes = BUF_INIT(KIB(64));
-	struct program p = { .signals = -1, .fence = FENCE_OPEN };
+	struct program p = { .fence = FENCE_OPEN };
 
 	tune_malloc();
 	switch (flags_parse(argc, argv, &p.options, &out, &problems, &notes)) {

@@ -1,0 +1,138 @@
+/* controllers/manager.c: see manager.h. */
+#include "controllers/manager.h"
+
+#include "base/alloc.h"
+#include "base/cancel.h"
+#include "controllers/looker.h"
+#include "controllers/own_writes.h"
+#include "kube/reflector.h"
+
+struct manager {
+	struct manager_config config;
+	struct cancel *cancel;
+	struct notices *notices;
+	struct own_writes *own_writes;
+	struct looker *looker;
+	struct controller_env node_env, lifecycle_env;
+	struct node_controller *node;
+	struct lifecycle_controller *lifecycle;
+	struct reflector *node_reflector;
+	_Atomic bool is_started;
+};
+
+struct manager *
+manager_new(const struct manager_config *config)
+{
+	struct manager *m = xcalloc(1, sizeof(*m));
+
+	m->config = *config;
+	m->cancel = cancel_new();
+	m->notices = notices_new(config->recorder);
+	m->own_writes = own_writes_new();
+	m->looker = looker_new(&(struct looker_config){ config->cloud, config->nodes, m->notices,
+	                                                config->clock });
+	return m;
+}
+
+void
+manager_free(struct manager *m)
+{
+	if (!m)
+		return;
+	looker_free(m->looker);
+	own_writes_free(m->own_writes);
+	notices_free(m->notices);
+	cancel_free(m->cancel);
+	free(m);
+}
+
+static struct controller_env
+env_of(struct manager *m, struct kube_client *client)
+{
+	return (struct controller_env){
+		.clock = m->config.clock,
+		.cancel = m->cancel,
+		.kube = client,
+		.nodes = m->config.nodes,
+		.recorder = m->config.recorder,
+		.cloud = m->config.cloud,
+		.looker = m->looker,
+		.notices = m->notices,
+		.own_writes = m->own_writes,
+	};
+}
+
+static void
+wake(void *manager)
+{
+	struct manager *m = manager;
+
+	if (m->node)
+		node_controller_wake(m->node);
+	if (m->lifecycle)
+		lifecycle_controller_wake(m->lifecycle);
+}
+
+void
+manager_start(struct manager *m)
+{
+	const struct manager_config *config = &m->config;
+
+	m->node_env = env_of(m, config->node_client);
+	m->lifecycle_env = env_of(m, config->lifecycle_client);
+	if (config->node_client)
+		m->node = node_controller_new(&m->node_env, &config->node);
+	if (config->lifecycle_client)
+		m->lifecycle = lifecycle_controller_new(&m->lifecycle_env, &config->lifecycle);
+	host_set_waker(config->host, wake, m);
+	m->node_reflector = reflector_new(&(struct reflector_config){ .http = config->shared->http,
+	                                                              .store = config->nodes,
+	                                                              .clock = config->clock,
+	                                                              .cancel = m->cancel });
+	m->is_started = true;
+}
+
+/* True when nothing is being worked on any more. */
+static bool
+let_finish(struct manager *m, int64_t grace_ns)
+{
+	int64_t deadline = clock_deadline(clock_mono(m->config.clock), grace_ns);
+
+	if (!m->node)
+		return true;
+	node_controller_stop(m->node);
+	return node_controller_wait_idle(m->node, deadline);
+}
+
+bool
+manager_stop(struct manager *m, int64_t grace_ns)
+{
+	bool is_done;
+
+	if (!m->is_started)
+		return true;
+	host_set_waker(m->config.host, NULL, NULL);
+	is_done = let_finish(m, grace_ns);
+	cancel_fire(m->cancel);
+	reflector_free(TAKE(m->node_reflector));
+	node_controller_free(TAKE(m->node));
+	lifecycle_controller_free(TAKE(m->lifecycle));
+	return is_done;
+}
+
+bool
+manager_is_started(const struct manager *m)
+{
+	return m->is_started;
+}
+
+bool
+manager_has_synced(void *manager, struct buf *reason)
+{
+	struct manager *m = manager;
+
+	if (!m->is_started || store_has_synced(m->config.nodes))
+		return true;
+	buf_add_c(reason, "nodes have not been listed yet");
+	return false;
+}

@@ -1,0 +1,199 @@
+/* loop.c: see loop.h. */
+#include "loop.h"
+
+#include <assert.h>
+#include <event2/event.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <sys/signalfd.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/thread.h"
+
+enum {
+	MAX_TIMERS = 8,
+};
+
+struct timer {
+	struct event *event;
+	void (*fn)(void *arg);
+	void *arg;
+};
+
+struct loop {
+	struct loop_handlers handlers;
+	struct event_base *base;
+	int signal_fd, tell_fd, expiry_fd;
+	struct event *signal_event, *tell_event, *expiry_event;
+	struct timer timers[MAX_TIMERS];
+	unsigned n_timers;
+};
+
+/* ---- what happens ---- */
+
+static void
+on_signal(evutil_socket_t fd, short what, void *arg)
+{
+	struct loop *loop = arg;
+	struct signalfd_siginfo info;
+
+	(void)what;
+	if (read(fd, &info, sizeof(info)) == (ssize_t)sizeof(info))
+		loop->handlers.signalled(loop->handlers.arg, (int)info.ssi_signo);
+}
+
+/* An eventfd or timerfd is readable until its counter was taken; another thread may have been faster to reset it. */
+static bool
+take_counter(int fd)
+{
+	uint64_t n;
+
+	return read(fd, &n, sizeof(n)) == (ssize_t)sizeof(n);
+}
+
+static void
+on_told(evutil_socket_t fd, short what, void *arg)
+{
+	struct loop *loop = arg;
+
+	(void)what;
+	if (take_counter(fd))
+		loop->handlers.told(loop->handlers.arg);
+}
+
+static void
+on_expired(evutil_socket_t fd, short what, void *arg)
+{
+	struct loop *loop = arg;
+
+	(void)what;
+	if (take_counter(fd))
+		loop->handlers.expired(loop->handlers.arg);
+}
+
+static void
+on_timer(evutil_socket_t fd, short what, void *arg)
+{
+	struct timer *timer = arg;
+
+	(void)fd;
+	(void)what;
+	timer->fn(timer->arg);
+}
+
+/* ---- life ---- */
+
+static int
+open_signals(void)
+{
+	sigset_t wanted;
+
+	sigemptyset(&wanted);
+	sigaddset(&wanted, SIGTERM);
+	sigaddset(&wanted, SIGINT);
+	sigaddset(&wanted, SIGHUP);
+	PTHREAD_OK(pthread_sigmask(SIG_BLOCK, &wanted, NULL));
+	return signalfd(-1, &wanted, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+/* The kernel refuses a descriptor only when we have leaked thousands. */
+static int
+must_open(int fd)
+{
+	PTHREAD_OK(fd < 0 ? -1 : 0);
+	return fd;
+}
+
+static struct event *
+watch(struct loop *loop, int fd, event_callback_fn fn)
+{
+	struct event *event = event_new(loop->base, fd, EV_READ | EV_PERSIST, fn, loop);
+
+	PTHREAD_OK(event_add(event, NULL));
+	return event;
+}
+
+struct loop *
+loop_new(const struct loop_handlers *handlers)
+{
+	struct loop *loop = xcalloc(1, sizeof(*loop));
+
+	loop->handlers = *handlers;
+	loop->base = event_base_new();
+	loop->signal_fd = must_open(open_signals());
+	loop->tell_fd = must_open(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+	loop->expiry_fd = must_open(timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK));
+	loop->signal_event = watch(loop, loop->signal_fd, on_signal);
+	loop->tell_event = watch(loop, loop->tell_fd, on_told);
+	loop->expiry_event = watch(loop, loop->expiry_fd, on_expired);
+	return loop;
+}
+
+void
+loop_free(struct loop *loop)
+{
+	if (!loop)
+		return;
+	for (unsigned i = 0; i < loop->n_timers; i++)
+		event_free(loop->timers[i].event);
+	event_free(loop->signal_event);
+	event_free(loop->tell_event);
+	event_free(loop->expiry_event);
+	close(loop->signal_fd);
+	close(loop->tell_fd);
+	close(loop->expiry_fd);
+	event_base_free(loop->base);
+	free(loop);
+}
+
+struct event_base *
+loop_base(struct loop *loop)
+{
+	return loop->base;
+}
+
+void
+loop_every(struct loop *loop, int64_t period_ns, void (*fn)(void *arg), void *arg)
+{
+	struct timer *timer = &loop->timers[loop->n_timers++];
+	struct timeval period = { period_ns / NS_PER_SEC, period_ns % NS_PER_SEC / 1000 };
+
+	assert(loop->n_timers <= MAX_TIMERS);
+	*timer = (struct timer){ .fn = fn, .arg = arg };
+	timer->event = event_new(loop->base, -1, EV_PERSIST, on_timer, timer);
+	PTHREAD_OK(event_add(timer->event, &period));
+}
+
+void
+loop_tell(struct loop *loop)
+{
+	uint64_t one = 1;
+
+	/* full only after 2^64 - 2 of them: then it is readable anyway */
+	(void)!write(loop->tell_fd, &one, sizeof(one));
+}
+
+void
+loop_set_expiry(struct loop *loop, int64_t deadline_boot_ns)
+{
+	struct itimerspec at = { .it_value = { deadline_boot_ns / NS_PER_SEC,
+		                               deadline_boot_ns % NS_PER_SEC } };
+
+	PTHREAD_OK(timerfd_settime(loop->expiry_fd, TFD_TIMER_ABSTIME, &at, NULL));
+}
+
+void
+loop_run(struct loop *loop)
+{
+	event_base_dispatch(loop->base);
+}
+
+void
+loop_end(struct loop *loop)
+{
+	event_base_loopbreak(loop->base);
+}
