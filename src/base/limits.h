@@ -45,6 +45,9 @@
 
 /* metrics */
 #define LIMIT_METRIC_SERIES 200        /* series of one family */
+#define LIMIT_METRICS_TEXT  MIB(4)     /* all of them, written */
+#define LIMIT_HEALTH_CHECKS 32
+#define LIMIT_HEALTH_TEXT   KIB(64)
 
 /* programs we start */
 #define LIMIT_CHILD_OUTPUT MIB(1)      /* standard output of an exec plugin or hook */

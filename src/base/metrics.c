@@ -12,36 +12,79 @@
 #include "base/limits.h"
 #include "base/thread.h"
 
-enum {
-	MAX_LABELS = 4,
-};
-
 struct metric {
 	struct metric_family *family;
-	char *labels[MAX_LABELS]; /* values */
-	double value;             /* mu; counter, gauge; a histogram's sum */
-	uint64_t count;           /* mu; a histogram's observations */
-	uint64_t *buckets;        /* mu; observations up to each bound, not cumulated */
+	char *labels[METRIC_MAX_LABELS]; /* values */
+	double value;                    /* mu; counter, gauge; a histogram's sum */
+	uint64_t count;                  /* mu; a histogram's observations */
+	uint64_t *buckets;               /* mu; observations up to each bound, not cumulated */
 };
 
-struct metric_family {
-	enum metric_type type;
-	const char *name;
-	const char *help;
-	const char *const *labels;
-	size_t n_labels;
-	const double *buckets;
-	size_t n_buckets;
-	pthread_mutex_t mu;
-	struct metric **series;     /* mu */
-	size_t n_series;            /* mu */
-	size_t cap_series;          /* mu */
-	struct metric_family *next; /* families_mu */
+struct hook {
+	void (*fn)(void *arg);
+	void *arg;
 };
 
 static pthread_mutex_t families_mu = PTHREAD_MUTEX_INITIALIZER;
 static struct metric_family *families;                   /* families_mu */
 static struct metric_family **families_tail = &families; /* families_mu */
+
+static pthread_mutex_t hooks_mu = PTHREAD_MUTEX_INITIALIZER; /* held while they run */
+static struct hook *hooks;                                   /* hooks_mu */
+static size_t n_hooks, cap_hooks;                            /* hooks_mu */
+
+/* ---- families ---- */
+
+/* The linker's names for the two ends of the section; both NULL in a program without any METRIC_FAMILY(). */
+extern struct metric_family *__start_metric_families[] __attribute__((weak));
+extern struct metric_family *__stop_metric_families[] __attribute__((weak));
+
+static void
+append_family(struct metric_family *family)
+{
+	*families_tail = family;
+	families_tail = &family->next;
+}
+
+static int
+compare_names(const void *a, const void *b)
+{
+	return strcmp((*(struct metric_family *const *)a)->name,
+	              (*(struct metric_family *const *)b)->name);
+}
+
+/* The linker's order is nobody's. Called with families_mu held. */
+static void
+gather_families(void)
+{
+	static bool is_done;
+	size_t n = (size_t)(__stop_metric_families - __start_metric_families);
+
+	if (is_done || n == 0)
+		return;
+	is_done = true;
+	qsort(__start_metric_families, n, sizeof(__start_metric_families[0]), compare_names);
+	for (size_t i = 0; i < n; i++)
+		append_family(__start_metric_families[i]);
+}
+
+static struct metric_family *
+lock_families(void)
+{
+	mutex_lock(&families_mu);
+	gather_families();
+	return families;
+}
+
+static size_t
+n_labels(const struct metric_family *family)
+{
+	size_t n = 0;
+
+	while (family->labels[n])
+		n++;
+	return n;
+}
 
 static struct metric *
 series_new(struct metric_family *family, const char *const *labels)
@@ -49,7 +92,7 @@ series_new(struct metric_family *family, const char *const *labels)
 	struct metric *m = xcalloc(1, sizeof(*m));
 
 	m->family = family;
-	for (size_t i = 0; i < family->n_labels; i++)
+	for (size_t i = 0; family->labels[i]; i++)
 		m->labels[i] = xstrdup(labels[i]);
 	if (family->n_buckets)
 		m->buckets = xcalloc(family->n_buckets, sizeof(m->buckets[0]));
@@ -57,42 +100,63 @@ series_new(struct metric_family *family, const char *const *labels)
 	return m;
 }
 
+static void
+series_free(struct metric *m)
+{
+	for (size_t i = 0; i < METRIC_MAX_LABELS; i++)
+		free(m->labels[i]);
+	free(m->buckets);
+	free(m);
+}
+
 struct metric_family *
 metric_family_new(enum metric_type type, const char *name, const char *help,
-                  const char *const *labels, size_t n_labels, const double *buckets,
-                  size_t n_buckets)
+                  const char *const *labels, size_t n, const double *buckets, size_t n_buckets)
 {
 	struct metric_family *family = xcalloc(1, sizeof(*family));
 
-	assert(n_labels <= MAX_LABELS);
+	assert(n <= METRIC_MAX_LABELS);
 	*family = (struct metric_family){
 		.type = type,
 		.name = name,
 		.help = help,
-		.labels = labels,
-		.n_labels = n_labels,
 		.buckets = buckets,
 		.n_buckets = type == METRIC_HISTOGRAM ? n_buckets : 0,
 		.mu = PTHREAD_MUTEX_INITIALIZER,
 	};
-	if (n_labels == 0)
-		series_new(family, NULL);
-	WITH_LOCK(&families_mu);
-	*families_tail = family;
-	families_tail = &family->next;
+	for (size_t i = 0; i < n; i++)
+		family->labels[i] = labels[i];
+	(void)lock_families();
+	append_family(family);
+	mutex_unlock(&families_mu);
 	return family;
 }
+
+const struct metric_family *
+metrics_next(const struct metric_family *family)
+{
+	const struct metric_family *next = lock_families();
+
+	if (family)
+		next = family->next;
+	mutex_unlock(&families_mu);
+	return next;
+}
+
+/* ---- series ---- */
 
 static struct metric *
 series_find(struct metric_family *family, const char *const *labels)
 {
+	size_t n = n_labels(family);
+
 	for (size_t i = 0; i < family->n_series; i++) {
 		struct metric *m = family->series[i];
 		size_t same = 0;
 
-		while (same < family->n_labels && strcmp(m->labels[same], labels[same]) == 0)
+		while (same < n && strcmp(m->labels[same], labels[same]) == 0)
 			same++;
-		if (same == family->n_labels)
+		if (same == n)
 			return m;
 	}
 	return NULL;
@@ -101,13 +165,13 @@ series_find(struct metric_family *family, const char *const *labels)
 struct metric *
 metric_of(struct metric_family *family, ...)
 {
-	static const char *const other[MAX_LABELS] = { "other", "other", "other", "other" };
-	const char *labels[MAX_LABELS];
+	static const char *const other[METRIC_MAX_LABELS] = { "other", "other", "other", "other" };
+	const char *labels[METRIC_MAX_LABELS];
 	struct metric *m;
 	va_list args;
 
 	va_start(args, family);
-	for (size_t i = 0; i < family->n_labels; i++)
+	for (size_t i = 0; family->labels[i]; i++)
 		labels[i] = va_arg(args, const char *);
 	va_end(args);
 
@@ -163,27 +227,49 @@ metric_value(struct metric *m)
 	return m->family->type == METRIC_HISTOGRAM ? (double)m->count : m->value;
 }
 
-/* Whole numbers without exponent; else the shortest text that reads back as the same number. */
+/* ---- writing ---- */
+
+/* A 64-bit number has at most 20 digits. */
 static void
-add_number(struct buf *b, double v)
+add_u64(struct buf *b, uint64_t v)
+{
+	char digits[20];
+	size_t at = sizeof(digits);
+
+	do
+		digits[--at] = (char)('0' + v % 10);
+	while (v /= 10);
+	buf_add(b, digits + at, sizeof(digits) - at);
+}
+
+/* The shortest text that reads back as the same number. */
+static void
+add_fraction(struct buf *b, double v)
 {
 	char text[40];
 	double back;
 
-	if (isnan(v) || isinf(v)) {
-		buf_add_c(b, isnan(v) ? "NaN" : v > 0 ? "+Inf" : "-Inf");
-		return;
-	}
-	if (fabs(v) < 1e15 && v == floor(v)) {
-		buf_addf(b, "%.0f", v + 0.0); /* no "-0" */
-		return;
-	}
 	for (int digits = 15; digits <= 17; digits++) {
 		snprintf(text, sizeof(text), "%.*g", digits, v);
 		if (sscanf(text, "%lf", &back) == 1 && back == v)
 			break;
 	}
 	buf_add_c(b, text);
+}
+
+/* Whole numbers without exponent: most are, and printf() is what a scrape would spend its time in. */
+static void
+add_number(struct buf *b, double v)
+{
+	if (isnan(v) || isinf(v)) {
+		buf_add_c(b, isnan(v) ? "NaN" : v > 0 ? "+Inf" : "-Inf");
+	} else if (fabs(v) < 1e15 && v == floor(v)) {
+		if (v < 0)
+			buf_add_char(b, '-');
+		add_u64(b, (uint64_t)fabs(v));
+	} else {
+		add_fraction(b, v);
+	}
 }
 
 static void
@@ -204,7 +290,9 @@ add_escaped(struct buf *b, const char *text, bool is_label)
 static void
 add_label(struct buf *b, const char *name, const char *value, bool is_first)
 {
-	buf_addf(b, "%c%s=\"", is_first ? '{' : ',', name);
+	buf_add_char(b, is_first ? '{' : ',');
+	buf_add_c(b, name);
+	buf_add_c(b, "=\"");
 	add_escaped(b, value, /*is_label=*/true);
 	buf_add_char(b, '"');
 }
@@ -214,63 +302,163 @@ static void
 add_series_name(struct buf *b, const struct metric *m, const char *suffix, const char *le)
 {
 	const struct metric_family *family = m->family;
+	bool has_labels = family->labels[0] || le;
 
-	buf_addf(b, "%s%s", family->name, suffix);
-	for (size_t i = 0; i < family->n_labels; i++)
+	buf_add_c(b, family->name);
+	buf_add_c(b, suffix);
+	for (size_t i = 0; family->labels[i]; i++)
 		add_label(b, family->labels[i], m->labels[i], i == 0);
 	if (le)
-		add_label(b, "le", le, family->n_labels == 0);
-	buf_add_c(b, family->n_labels || le ? "} " : " ");
+		add_label(b, "le", le, !family->labels[0]);
+	buf_add_c(b, has_labels ? "} " : " ");
 }
 
 static void
-add_line(struct buf *b, const struct metric *m, const char *suffix, const char *le, double value)
+add_line(struct buf *b, const struct metric *m, const char *suffix, double value)
 {
-	add_series_name(b, m, suffix, le);
+	add_series_name(b, m, suffix, /*le=*/NULL);
 	add_number(b, value);
 	buf_add_char(b, '\n');
 }
 
 static void
-add_histogram(struct buf *b, const struct metric *m)
+add_bucket(struct buf *b, const struct metric *m, const char *le, uint64_t count)
 {
-	CLEANUP(buf_fini) struct buf le = BUF_INIT(64);
-	uint64_t cumulated = 0;
+	add_series_name(b, m, "_bucket", le);
+	add_u64(b, count);
+	buf_add_char(b, '\n');
+}
 
-	for (size_t i = 0; i < m->family->n_buckets; i++) {
-		cumulated += m->buckets[i];
-		buf_reset(&le);
-		add_number(&le, m->family->buckets[i]);
-		add_line(b, m, "_bucket", le.ptr, (double)cumulated);
-	}
-	add_line(b, m, "_bucket", "+Inf", (double)m->count);
-	add_line(b, m, "_sum", /*le=*/NULL, m->value);
-	add_line(b, m, "_count", /*le=*/NULL, (double)m->count);
+/* OpenMetrics wants "1.0" where the older format has "1". */
+static void
+add_bound(struct buf *b, double bound, enum metric_format format)
+{
+	add_number(b, bound);
+	if (format == METRICS_OPENMETRICS && bound == floor(bound) && fabs(bound) < 1e15)
+		buf_add_c(b, ".0");
 }
 
 static void
-add_family(struct buf *b, struct metric_family *family)
+add_histogram(struct buf *b, const struct metric *m, enum metric_format format)
+{
+	char text[64];
+	uint64_t cumulated = 0;
+
+	for (size_t i = 0; i < m->family->n_buckets; i++) {
+		struct buf le = BUF_FIXED(text);
+
+		text[0] = '\0';
+		cumulated += m->buckets[i];
+		add_bound(&le, m->family->buckets[i], format);
+		add_bucket(b, m, le.ptr, cumulated);
+	}
+	add_bucket(b, m, "+Inf", m->count);
+	add_line(b, m, "_sum", m->value);
+	add_line(b, m, "_count", (double)m->count);
+}
+
+/* OpenMetrics counts x_total samples into a family x. */
+static struct str
+family_name(const struct metric_family *family, enum metric_format format)
+{
+	const struct str total = STR("_total");
+	struct str name = str_c(family->name);
+
+	if (format == METRICS_OPENMETRICS && family->type == METRIC_COUNTER &&
+	    str_ends(name, total))
+		name.len -= total.len;
+	return name;
+}
+
+static void
+add_head(struct buf *b, const struct metric_family *family, enum metric_format format)
 {
 	static const char *const types[] = { "counter", "gauge", "histogram" };
+	struct str name = family_name(family, format);
 
+	buf_addf(b, "# HELP %" STR_FMT " ", STR_ARG(name));
+	add_escaped(b, family->help, /*is_label=*/format == METRICS_OPENMETRICS);
+	buf_addf(b, "\n# TYPE %" STR_FMT " %s\n", STR_ARG(name), types[family->type]);
+}
+
+static void
+add_family(struct buf *b, struct metric_family *family, enum metric_format format)
+{
 	WITH_LOCK(&family->mu);
+	if (!family->labels[0] && family->n_series == 0)
+		series_new(family, NULL);
 	if (family->n_series == 0)
 		return;
-	buf_addf(b, "# HELP %s ", family->name);
-	add_escaped(b, family->help, /*is_label=*/false);
-	buf_addf(b, "\n# TYPE %s %s\n", family->name, types[family->type]);
+	add_head(b, family, format);
 	for (size_t i = 0; i < family->n_series; i++) {
 		if (family->type == METRIC_HISTOGRAM)
-			add_histogram(b, family->series[i]);
+			add_histogram(b, family->series[i], format);
 		else
-			add_line(b, family->series[i], "", /*le=*/NULL, family->series[i]->value);
+			add_line(b, family->series[i], "", family->series[i]->value);
 	}
+}
+
+static void
+run_hooks(void)
+{
+	WITH_LOCK(&hooks_mu);
+
+	for (size_t i = 0; i < n_hooks; i++)
+		hooks[i].fn(hooks[i].arg);
+}
+
+void
+metrics_on_scrape(void (*fn)(void *arg), void *arg)
+{
+	WITH_LOCK(&hooks_mu);
+	ARRAY_PUSH(hooks, n_hooks, cap_hooks, (struct hook){ fn, arg });
+}
+
+void
+metrics_off_scrape(void (*fn)(void *arg), void *arg)
+{
+	WITH_LOCK(&hooks_mu);
+
+	for (size_t i = 0; i < n_hooks; i++) {
+		if (hooks[i].fn == fn && hooks[i].arg == arg)
+			hooks[i--] = hooks[--n_hooks];
+	}
+}
+
+void
+metrics_write_page(struct buf *b, enum metric_page page, enum metric_format format)
+{
+	run_hooks();
+	for (struct metric_family *family = lock_families(); family; family = family->next) {
+		if (family->page == page)
+			add_family(b, family, format);
+	}
+	mutex_unlock(&families_mu);
+	if (format == METRICS_OPENMETRICS)
+		buf_add_c(b, "# EOF\n");
 }
 
 void
 metrics_write(struct buf *b)
 {
-	WITH_LOCK(&families_mu);
-	for (struct metric_family *family = families; family; family = family->next)
-		add_family(b, family);
+	metrics_write_page(b, METRICS_MAIN, METRICS_TEXT);
+}
+
+static void
+reset_family(struct metric_family *family)
+{
+	WITH_LOCK(&family->mu);
+
+	while (family->n_series > 0)
+		series_free(family->series[--family->n_series]);
+}
+
+void
+metrics_reset(enum metric_page page)
+{
+	for (struct metric_family *family = lock_families(); family; family = family->next) {
+		if (family->page == page)
+			reset_family(family);
+	}
+	mutex_unlock(&families_mu);
 }

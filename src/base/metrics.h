@@ -1,14 +1,19 @@
 /* base/metrics.h: counters, gauges and histograms in the Prometheus text format.
  *
- * A family is defined once, as a static table of names, help and label names; its series are found by the
- * values of the labels. Label values come from fixed sets, never from object names: LIMIT_METRIC_SERIES
- * bounds what a family can hold, further series are counted in one named "other".
+ * A family is defined where it is counted, as a static table of names and help: METRIC_FAMILY() puts it on a list of
+ * all there are in the program, with nothing to call at start; the reference page is made from the same list. Its
+ * series are found by the values of the labels. Label values come from fixed sets, never from object names:
+ * LIMIT_METRIC_SERIES bounds what a family can hold, further series are counted in one named "other".
  *
- * Counting takes one short lock a family; look a series up once and keep the pointer where it is hot.
+ * Counting takes one short lock a family; look a series up once and keep the pointer where it is hot. What would have to
+ * be computed (ages, sizes, what the kernel counts) is set by a hook when somebody asks.
+ *
  * Threads: every function may be called from any thread. Series live as long as the process.
  */
 #ifndef CCMD_BASE_METRICS_H
 #define CCMD_BASE_METRICS_H
+
+#include <pthread.h>
 
 #include "base/buf.h"
 
@@ -18,11 +23,59 @@ enum metric_type {
 	METRIC_HISTOGRAM,
 };
 
-struct metric_family;
+/** Which endpoint shows a family. */
+enum metric_page {
+	METRICS_MAIN, /* /metrics */
+	METRICS_SLIS, /* /metrics/slis */
+};
+
+enum metric_format {
+	METRICS_TEXT,        /* text/plain; version=0.0.4 */
+	METRICS_OPENMETRICS, /* application/openmetrics-text; version=1.0.0 */
+};
+
+enum {
+	METRIC_MAX_LABELS = 4,
+};
+
 struct metric; /* one series */
 
-/** Defines a family; call once at start. buckets: upper bounds, ascending, without +Inf, for histograms;
- * n_labels <= 4. All pointers must live for ever. */
+struct metric_family {
+	enum metric_type type;
+	enum metric_page page;
+	const char *name;
+	const char *help; /* begins with how stable it is, as in Kubernetes: "[ALPHA] " */
+	const char *labels[METRIC_MAX_LABELS + 1]; /* names; NULL at the end */
+	const double *buckets; /* of histograms: upper bounds, ascending, without +Inf */
+	size_t n_buckets;
+
+	/* private */
+	pthread_mutex_t mu;
+	struct metric **series;     /* mu */
+	size_t n_series;            /* mu */
+	size_t cap_series;          /* mu */
+	struct metric_family *next; /* set once */
+};
+
+/** Defines a family for this file:
+ *
+ *	METRIC_FAMILY(dropped_total, METRIC_COUNTER, "ccmd_events_dropped_total",
+ *	              "[ALPHA] Events that were not written.", .labels = { "reason" });
+ *
+ * Its address is kept in a section of its own, which the linker gathers from all files of the program. */
+#define METRIC_FAMILY(id, type_, name_, help_, ...)                         \
+	static struct metric_family id = { .type = (type_),                 \
+		                           .name = (name_),                 \
+		                           .help = (help_),                 \
+		                           .mu = PTHREAD_MUTEX_INITIALIZER, \
+		                           ##__VA_ARGS__ };                 \
+	static struct metric_family *id##_entry                             \
+		__attribute__((section("metric_families"), used, aligned(sizeof(void *)))) = &id
+
+/** For .buckets and .n_buckets of METRIC_FAMILY(). */
+#define METRIC_BUCKETS(array) .buckets = (array), .n_buckets = ARRAY_LEN(array)
+
+/** Defines a family at run time; call once. labels: n_labels <= METRIC_MAX_LABELS. All pointers must live for ever. */
 struct metric_family *metric_family_new(enum metric_type type, const char *name, const char *help,
                                         const char *const *labels, size_t n_labels,
                                         const double *buckets, size_t n_buckets);
@@ -37,7 +90,20 @@ void metric_set(struct metric *m, double v);
 void metric_observe(struct metric *m, double v);
 double metric_value(struct metric *m); /* counter, gauge; a histogram's count */
 
-/** Appends all families, in order of definition, in the text format 0.0.4. */
+/** fn(arg) is called before the families are written, each time, on the thread that writes. It may count and take locks
+ * that are not held around the two functions below. */
+void metrics_on_scrape(void (*fn)(void *arg), void *arg);
+/** When it returns, the hook is not running and will not. */
+void metrics_off_scrape(void (*fn)(void *arg), void *arg);
+
+/** Appends all families of a page that have a series, by name; those defined at run time come last. */
+void metrics_write_page(struct buf *b, enum metric_page page, enum metric_format format);
+/** /metrics in the text format. */
 void metrics_write(struct buf *b);
+/** Forgets all series of a page: for DELETE /metrics/slis. Pointers from metric_of() must not be kept for that page. */
+void metrics_reset(enum metric_page page);
+
+/** All families, one after the other, in the order they are written in; NULL gives the first, and ends. */
+const struct metric_family *metrics_next(const struct metric_family *);
 
 #endif

@@ -10,6 +10,10 @@
 #include "base/limits.h"
 #include "base/thread.h"
 
+METRIC_FAMILY(static_b, METRIC_COUNTER, "static_b_total", "[ALPHA] B.", .labels = { "kind" });
+METRIC_FAMILY(static_a, METRIC_GAUGE, "static_a", "[ALPHA] A.");
+METRIC_FAMILY(apart, METRIC_GAUGE, "apart", "[ALPHA] On the other page.", .page = METRICS_SLIS);
+
 /* Families stay for ever, so each test makes its own and looks at what was written since the last. */
 static struct buf *
 written(void)
@@ -203,6 +207,72 @@ threads_count_together(void **state UNUSED)
 	assert_true(metric_value(metric_of(shared, "even")) == 2000);
 }
 
+static void
+families_of_a_file_are_listed_by_name_with_nothing_to_call(void **state UNUSED)
+{
+	const struct metric_family *first = metrics_next(NULL);
+
+	assert_ptr_equal(first, &apart);
+	assert_ptr_equal(metrics_next(first), &static_a);
+	assert_ptr_equal(metrics_next(&static_a), &static_b);
+	check_has_line("# TYPE static_a gauge\nstatic_a 0\n");
+	assert_false(str_contains(buf_str(written()), STR("static_b")));
+	metric_inc(metric_of(&static_b, "x"));
+	check_has_line(
+		"static_a 0\n# HELP static_b_total [ALPHA] B.\n# TYPE static_b_total counter\n"
+		"static_b_total{kind=\"x\"} 1\n");
+}
+
+static void
+a_page_is_shown_and_reset_by_itself(void **state UNUSED)
+{
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(KIB(4));
+
+	metric_set(metric_of(&apart), 3);
+	assert_false(str_contains(buf_str(written()), STR("apart")));
+	metrics_write_page(&b, METRICS_SLIS, METRICS_TEXT);
+	assert_string_equal(b.ptr, "# HELP apart [ALPHA] On the other page.\n"
+	                           "# TYPE apart gauge\napart 3\n");
+	metrics_reset(METRICS_SLIS);
+	assert_true(metric_value(metric_of(&apart)) == 0);
+	check_has_line("static_b_total{kind=\"x\"} 1\n");
+}
+
+static void
+set_seven(void *arg)
+{
+	metric_set(metric_of(arg), 7);
+}
+
+static void
+hooks_compute_what_nobody_counts(void **state UNUSED)
+{
+	metrics_on_scrape(set_seven, &static_a);
+	check_has_line("static_a 7\n");
+	metrics_off_scrape(set_seven, &static_a);
+	metric_set(metric_of(&static_a), 1);
+	check_has_line("static_a 1\n");
+}
+
+/* A counter's family has no _total there, bounds are written as fractions, and the end is marked. */
+static void
+speaks_openmetrics(void **state UNUSED)
+{
+	static const double buckets[] = { 0.5, 2 };
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(KIB(256));
+
+	metric_family_new(METRIC_HISTOGRAM, "om_seconds", "O \"m\".", NULL, 0, buckets, 2);
+	metrics_write_page(&b, METRICS_MAIN, METRICS_OPENMETRICS);
+	assert_non_null(strstr(b.ptr, "# HELP static_b [ALPHA] B.\n# TYPE static_b counter\n"
+	                              "static_b_total{kind=\"x\"} 1\n"));
+	assert_true(str_ends(buf_str(&b),
+	                     STR("# HELP om_seconds O \\\"m\\\".\n# TYPE om_seconds histogram\n"
+	                         "om_seconds_bucket{le=\"0.5\"} 0\n"
+	                         "om_seconds_bucket{le=\"2.0\"} 0\n"
+	                         "om_seconds_bucket{le=\"+Inf\"} 0\n"
+	                         "om_seconds_sum 0\nom_seconds_count 0\n# EOF\n")));
+}
+
 int
 main(void)
 {
@@ -216,6 +286,10 @@ main(void)
 		cmocka_unit_test(a_family_without_series_is_not_shown),
 		cmocka_unit_test(bounds_the_series),
 		cmocka_unit_test(threads_count_together),
+		cmocka_unit_test(families_of_a_file_are_listed_by_name_with_nothing_to_call),
+		cmocka_unit_test(a_page_is_shown_and_reset_by_itself),
+		cmocka_unit_test(hooks_compute_what_nobody_counts),
+		cmocka_unit_test(speaks_openmetrics),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
