@@ -13,8 +13,8 @@
 #ifndef CCMD_BASE_PULSE_H
 #define CCMD_BASE_PULSE_H
 
-#include "base/buf.h"
 #include "base/clock.h"
+#include "base/health.h"
 
 #define PULSE_TOLERANCE_NS (30 * NS_PER_SEC)
 /** What a worker promises for one work item; longer items promise anew (child_run, waits for a cloud). */
@@ -30,7 +30,10 @@ void pulse_free(struct pulse *);
 /** I am heard of again by then. CLOCK_FOREVER: I wait for work. */
 void pulse_until(struct pulse *, int64_t deadline_mono_ns);
 
-/** Appends the names of those who are stuck, separated by ", ", and since when; true when there are any. */
+/** Appends the names of those who are stuck, separated by ", ", and how late they are; true when there are any. */
 bool pulse_late(struct clock *, struct buf *names);
+
+/** The same as a check, "progress" by name; its argument is the struct clock. */
+health_check pulse_health;
 
 #endif

@@ -1,0 +1,115 @@
+/* base/pulse.c: see pulse.h. */
+#include "base/pulse.h"
+
+#include <assert.h>
+#include <stdatomic.h>
+
+#include "base/alloc.h"
+#include "base/metrics.h"
+#include "base/thread.h"
+
+#define JUDGE_EVERY_NS NS_PER_SEC
+
+METRIC_FAMILY(stuck, METRIC_GAUGE, "ccmd_stuck_threads",
+              "[ALPHA] Threads that were not heard of in time, as the last health check found.");
+
+struct pulse {
+	const char *name;
+	_Atomic int64_t deadline_ns; /* mono */
+	int64_t overdue_ns; /* mu; the promise that was found broken last time, or CLOCK_FOREVER */
+	bool is_stuck;      /* mu */
+	struct pulse *next; /* mu */
+};
+
+static pthread_mutex_t mu = PTHREAD_MUTEX_INITIALIZER;
+static struct pulse *pulses;    /* mu; the newest first */
+static struct clock *judged_by; /* mu; the clock of the last judgement, NULL before any */
+static int64_t judged_ns;       /* mu; mono */
+
+struct pulse *
+pulse_new(const char *name)
+{
+	struct pulse *p = xcalloc(1, sizeof(*p));
+
+	p->name = name;
+	p->deadline_ns = p->overdue_ns = CLOCK_FOREVER;
+	WITH_LOCK(&mu);
+	p->next = pulses;
+	pulses = p;
+	return p;
+}
+
+void
+pulse_free(struct pulse *p)
+{
+	struct pulse **at = &pulses;
+
+	if (!p)
+		return;
+	mutex_lock(&mu);
+	while (*at != p)
+		at = &(*at)->next;
+	*at = p->next;
+	mutex_unlock(&mu);
+	free(p);
+}
+
+void
+pulse_until(struct pulse *p, int64_t deadline_mono_ns)
+{
+	if (p)
+		atomic_store_explicit(&p->deadline_ns, deadline_mono_ns, memory_order_relaxed);
+}
+
+/* Stuck is who has broken the same promise at two judgements. */
+static void
+judge(struct pulse *p, int64_t now_ns)
+{
+	int64_t deadline_ns = atomic_load_explicit(&p->deadline_ns, memory_order_relaxed);
+	bool is_overdue = now_ns > clock_deadline(deadline_ns, PULSE_TOLERANCE_NS);
+
+	p->is_stuck = is_overdue && p->overdue_ns == deadline_ns;
+	p->overdue_ns = is_overdue ? deadline_ns : CLOCK_FOREVER;
+}
+
+static void
+judge_all(struct clock *clock)
+{
+	int64_t now_ns = clock_mono(clock);
+
+	if (judged_by == clock && now_ns - judged_ns < JUDGE_EVERY_NS)
+		return;
+	judged_by = clock;
+	judged_ns = now_ns;
+	for (struct pulse *p = pulses; p; p = p->next)
+		judge(p, now_ns);
+}
+
+static void
+add_name(struct buf *names, const struct pulse *p, size_t n_before)
+{
+	buf_addf(names, "%s%s (late by ", n_before ? ", " : "", p->name);
+	clock_format_duration(names, (judged_ns - p->overdue_ns) / NS_PER_SEC * NS_PER_SEC);
+	buf_add_char(names, ')');
+}
+
+bool
+pulse_late(struct clock *clock, struct buf *names)
+{
+	size_t n = 0;
+	WITH_LOCK(&mu);
+
+	judge_all(clock);
+	for (struct pulse *p = pulses; p; p = p->next) {
+		if (p->is_stuck)
+			add_name(names, p, n++);
+	}
+	metric_set(metric_of(&stuck), (double)n);
+	return n > 0;
+}
+
+bool
+pulse_health(void *clock, struct buf *reason)
+{
+	return !pulse_late(clock, reason);
+}

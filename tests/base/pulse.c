@@ -1,0 +1,169 @@
+#include "base/pulse.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/limits.h"
+
+static struct fake_clock *fake;
+static struct clock *now;
+
+static int
+set_up(void **state UNUSED)
+{
+	fake = fake_clock_new(1785000000 * NS_PER_SEC);
+	now = fake_clock_clock(fake);
+	return 0;
+}
+
+static int
+tear_down(void **state UNUSED)
+{
+	fake_clock_free(fake);
+	return 0;
+}
+
+static void
+check_late(const char *expected)
+{
+	CLEANUP(buf_fini) struct buf names = BUF_INIT(KIB(1));
+
+	assert_int_equal(pulse_late(now, &names), expected[0] != '\0');
+	assert_string_equal(names.ptr, expected);
+}
+
+static void
+seconds_pass(int n)
+{
+	fake_clock_advance(fake, n * NS_PER_SEC);
+}
+
+static void
+promise(struct pulse *p, int seconds)
+{
+	pulse_until(p, clock_mono(now) + seconds * NS_PER_SEC);
+}
+
+static void
+who_waits_for_work_is_never_late(void **state UNUSED)
+{
+	struct pulse *p = pulse_new("looker");
+
+	pulse_until(p, CLOCK_FOREVER);
+	seconds_pass(1000000);
+	check_late("");
+	seconds_pass(1000000);
+	check_late("");
+	pulse_free(p);
+}
+
+static void
+a_broken_promise_is_late_after_the_tolerance(void **state UNUSED)
+{
+	struct pulse *p = pulse_new("looker");
+
+	promise(p, 10);
+	seconds_pass(39);
+	check_late("");
+	seconds_pass(2);
+	check_late("");
+	seconds_pass(2);
+	check_late("looker (late by 33s)");
+	promise(p, 10);
+	seconds_pass(1);
+	check_late("");
+	pulse_free(p);
+}
+
+/* All clocks went on while nothing ran: who wakes gets a moment to say so. */
+static void
+a_stopped_process_wakes_in_good_health(void **state UNUSED)
+{
+	struct pulse *p = pulse_new("http");
+
+	promise(p, 5);
+	check_late("");
+	seconds_pass(3600);
+	check_late("");
+	check_late("");
+	promise(p, 5);
+	seconds_pass(1);
+	check_late("");
+	pulse_free(p);
+}
+
+/* Late with one promise, then with the next: it works, if slowly. */
+static void
+another_promise_is_another_matter(void **state UNUSED)
+{
+	struct pulse *p = pulse_new("worker");
+
+	promise(p, 1);
+	seconds_pass(60);
+	check_late("");
+	promise(p, -100);
+	seconds_pass(2);
+	check_late("");
+	seconds_pass(2);
+	check_late("worker (late by 1m44s)");
+	pulse_free(p);
+}
+
+static void
+judgements_are_a_second_apart(void **state UNUSED)
+{
+	struct pulse *p = pulse_new("worker");
+
+	promise(p, -100);
+	seconds_pass(1);
+	check_late("");
+	for (int i = 0; i < 9; i++) {
+		fake_clock_advance(fake, 100 * NS_PER_MS);
+		check_late("");
+	}
+	fake_clock_advance(fake, 100 * NS_PER_MS);
+	check_late("worker (late by 1m42s)");
+	pulse_free(p);
+}
+
+static void
+all_who_are_late_are_named(void **state UNUSED)
+{
+	struct pulse *a = pulse_new("a"), *b = pulse_new("b"), *c = pulse_new("c");
+	CLEANUP(buf_fini) struct buf reason = BUF_INIT(KIB(1));
+
+	promise(a, 0);
+	promise(b, 1000);
+	promise(c, 3);
+	seconds_pass(60);
+	check_late("");
+	seconds_pass(1);
+	check_late("c (late by 58s), a (late by 1m1s)");
+	assert_false(pulse_health(now, &reason));
+	assert_string_equal(reason.ptr, "c (late by 58s), a (late by 1m1s)");
+	pulse_free(b);
+	pulse_free(a);
+	check_late("c (late by 58s)");
+	pulse_free(c);
+	check_late("");
+	pulse_until(NULL, 0);
+	pulse_free(NULL);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(who_waits_for_work_is_never_late),
+		cmocka_unit_test(a_broken_promise_is_late_after_the_tolerance),
+		cmocka_unit_test(a_stopped_process_wakes_in_good_health),
+		cmocka_unit_test(another_promise_is_another_matter),
+		cmocka_unit_test(judgements_are_a_second_apart),
+		cmocka_unit_test(all_who_are_late_are_named),
+	};
+
+	return cmocka_run_group_tests(tests, set_up, tear_down);
+}
