@@ -2,7 +2,8 @@
  *
  * An argument vector, never a shell. The child gets a session of its own, /dev/null as input unless given some, our
  * standard error, and none of our descriptors. It is killed with its whole group when the deadline passes or the call
- * is cancelled, and always reaped here.
+ * is cancelled, and always reaped here. Ended means that the program itself did: what it left behind goes on, and
+ * what that writes later is nobody's.
  *
  * Threads: any; the caller waits.
  */

@@ -1,0 +1,470 @@
+/* base/child.c: see child.h.
+ *
+ * posix_spawn(), since after a fork() in a program with threads hardly anything may be called; it also tells why exec
+ * failed. The input is a file in memory rather than a pipe: it takes any size at once, and nobody gets SIGPIPE. The
+ * group is signalled before its leader is reaped, because until then its number belongs to nobody else.
+ *
+ * What the child started and left behind may keep its pipes open for ever: its end is the end of the process, not of
+ * the pipe.
+ */
+#include "base/child.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/limits.h"
+#include "base/thread.h"
+
+enum {
+	DEFAULT_TIMEOUT_MS = 60000,
+	READ_SIZE = 4096, /* at a time; no more than LIMIT_CHILD_STDERR */
+};
+
+struct child {
+	const struct child_spec *spec;
+	const char **env;
+	int in;             /* what becomes its standard input */
+	int out[2], err[2]; /* we read [0]; -1: none */
+	int cancelled;      /* an eventfd */
+	int exited;         /* a pidfd */
+	pid_t pid;
+	int64_t deadline_ns; /* by clock_real: poll() knows no other */
+	bool is_too_long;    /* more output than allowed */
+	struct child_result result;
+};
+
+void
+child_result_fini(struct child_result *r)
+{
+	/* credentials, more often than not; not buf_wipe(), which would touch every page of its room */
+	if (r->out.cap > 0)
+		explicit_bzero(r->out.ptr, r->out.len);
+	buf_fini(&r->out);
+	buf_fini(&r->err);
+}
+
+/* ---- what it is given ----------------------------------------------------------------------------- */
+
+static void
+close_fd(int *fd)
+{
+	if (*fd >= 0)
+		close(*fd);
+	*fd = -1;
+}
+
+static bool
+write_all(int fd, struct str bytes)
+{
+	while (bytes.len > 0) {
+		ssize_t n = write(fd, bytes.ptr, bytes.len);
+
+		if (n < 0 && errno != EINTR)
+			return false;
+		bytes = str_skip(bytes, n > 0 ? (size_t)n : 0);
+	}
+	return true;
+}
+
+static int
+open_input(struct str input)
+{
+	int fd;
+
+	if (input.len == 0)
+		return open("/dev/null", O_RDONLY | O_CLOEXEC);
+	fd = memfd_create("input", MFD_CLOEXEC);
+	if (fd >= 0 && (!write_all(fd, input) || lseek(fd, 0, SEEK_SET) != 0))
+		close_fd(&fd);
+	return fd;
+}
+
+/* Only our end does not block. */
+static bool
+open_pipe(int fds[2])
+{
+	return pipe2(fds, O_CLOEXEC) == 0 && fcntl(fds[0], F_SETFL, O_NONBLOCK) == 0;
+}
+
+static bool
+open_all(struct child *c, struct error *err)
+{
+	c->in = open_input(c->spec->input);
+	c->cancelled = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (c->in < 0 || c->cancelled < 0 || !open_pipe(c->out))
+		return err_errno(err, errno, "descriptors");
+	if (c->spec->take_stderr && !open_pipe(c->err))
+		return err_errno(err, errno, "descriptors");
+	return true;
+}
+
+static size_t
+count(const char *const *texts)
+{
+	size_t n = 0;
+
+	while (texts && texts[n])
+		n++;
+	return n;
+}
+
+/* "NAME=", or all of it when it has no value. */
+static struct str
+name_of(const char *variable)
+{
+	return str_n(variable, (size_t)(strchrnul(variable, '=') - variable));
+}
+
+static bool
+is_named(const char *const *variables, struct str name)
+{
+	for (; variables && *variables; variables++) {
+		if (str_eq(name_of(*variables), name))
+			return true;
+	}
+	return false;
+}
+
+/* Those that no later one replaces; their number. */
+static size_t
+add_variables(const char **env, size_t n, const char *const *variables, const char *const *later)
+{
+	for (size_t i = 0; variables && variables[i]; i++) {
+		struct str name = name_of(variables[i]);
+
+		if (!is_named(variables + i + 1, name) && !is_named(later, name))
+			env[n++] = variables[i];
+	}
+	return n;
+}
+
+static const char **
+environment(const char *const *more)
+{
+	const char *const *ours = (const char *const *)environ;
+	const char **env = xcalloc(count(ours) + count(more) + 1, sizeof(*env));
+
+	add_variables(env, add_variables(env, 0, ours, more), more, NULL);
+	return env;
+}
+
+/* ---- its start ------------------------------------------------------------------------------------ */
+
+static void
+plan_descriptors(const struct child *c, posix_spawn_file_actions_t *actions)
+{
+	PTHREAD_OK(posix_spawn_file_actions_init(actions));
+	PTHREAD_OK(posix_spawn_file_actions_adddup2(actions, c->in, STDIN_FILENO));
+	PTHREAD_OK(posix_spawn_file_actions_adddup2(actions, c->out[1], STDOUT_FILENO));
+	if (c->err[1] >= 0)
+		PTHREAD_OK(posix_spawn_file_actions_adddup2(actions, c->err[1], STDERR_FILENO));
+	PTHREAD_OK(posix_spawn_file_actions_addclosefrom_np(actions, STDERR_FILENO + 1));
+}
+
+/* As a program expects them: our threads block all signals, and we ignore some. */
+static void
+plan_signals(posix_spawnattr_t *attr)
+{
+	sigset_t none, all;
+
+	sigemptyset(&none);
+	sigfillset(&all);
+	PTHREAD_OK(posix_spawnattr_init(attr));
+	PTHREAD_OK(posix_spawnattr_setsigmask(attr, &none));
+	PTHREAD_OK(posix_spawnattr_setsigdefault(attr, &all));
+	PTHREAD_OK(posix_spawnattr_setflags(attr, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK |
+	                                                  POSIX_SPAWN_SETSIGDEF));
+}
+
+static int
+spawn(struct child *c)
+{
+	posix_spawn_file_actions_t actions;
+	posix_spawnattr_t attr;
+	int result;
+
+	plan_descriptors(c, &actions);
+	plan_signals(&attr);
+	result = posix_spawnp(&c->pid, c->spec->argv[0], &actions, &attr,
+	                      (char *const *)(uintptr_t)c->spec->argv,
+	                      (char *const *)(uintptr_t)c->env);
+	PTHREAD_OK(posix_spawnattr_destroy(&attr));
+	PTHREAD_OK(posix_spawn_file_actions_destroy(&actions));
+	return result;
+}
+
+static bool
+cannot_start(int errnum, struct error *err)
+{
+	err_errno(err, errnum, "cannot be started");
+	if (errnum == ENOTDIR)
+		err->code = ERR_NOT_FOUND;
+	else if (errnum == ENOEXEC || errnum == EISDIR)
+		err->code = ERR_FORBIDDEN;
+	return false;
+}
+
+/* ---- its end -------------------------------------------------------------------------------------- */
+
+static void
+kill_group(const struct child *c)
+{
+	(void)kill(-c->pid, SIGKILL);
+}
+
+static bool
+reap(struct child *c, struct error *err)
+{
+	siginfo_t info = { 0 };
+	int result;
+
+	do
+		result = waitid(P_PID, (id_t)c->pid, &info, WEXITED);
+	while (result < 0 && errno == EINTR);
+	if (result < 0)
+		return err_errno(err, errno, "its end is not known");
+	c->result.exit_code = info.si_code == CLD_EXITED ? info.si_status : -1;
+	c->result.signal = info.si_code == CLD_EXITED ? 0 : info.si_status;
+	return true;
+}
+
+static bool
+start(struct child *c, struct error *err)
+{
+	int result = spawn(c);
+
+	if (result != 0)
+		return cannot_start(result, err);
+	close_fd(&c->out[1]);
+	close_fd(&c->err[1]);
+	c->exited = (int)syscall(SYS_pidfd_open, c->pid, 0);
+	if (c->exited >= 0)
+		return true;
+	err_errno(err, errno, "pidfd_open");
+	kill_group(c);
+	(void)reap(c, &(struct error){ 0 });
+	return false;
+}
+
+/* ---- what it writes ------------------------------------------------------------------------------- */
+
+/* Reads once. False when there is nothing (more) now; at the end the descriptor is closed as well. */
+static bool
+read_some(int *fd, char bytes[READ_SIZE], size_t *ret)
+{
+	ssize_t n;
+
+	if (*fd < 0)
+		return false;
+	do
+		n = read(*fd, bytes, READ_SIZE);
+	while (n < 0 && errno == EINTR);
+	if (n > 0) {
+		*ret = (size_t)n;
+		return true;
+	}
+	if (n == 0 || errno != EAGAIN)
+		close_fd(fd);
+	return false;
+}
+
+/* True when there may be more. */
+static bool
+take_out(struct child *c)
+{
+	struct buf *out = &c->result.out;
+	char bytes[READ_SIZE];
+	size_t n;
+
+	if (c->is_too_long || !read_some(&c->out[0], bytes, &n))
+		return false;
+	buf_add(out, bytes, n);
+	explicit_bzero(bytes, n);
+	c->is_too_long = !buf_ok(out);
+	return true;
+}
+
+static bool
+take_err(struct child *c)
+{
+	struct buf *text = &c->result.err;
+	char bytes[READ_SIZE];
+	size_t n;
+
+	if (!read_some(&c->err[0], bytes, &n))
+		return false;
+	if (text->len + n > text->max)
+		buf_consume(text, text->len + n - text->max);
+	buf_add(text, bytes, n);
+	return true;
+}
+
+/* Whatever was written before the end; what a process left behind goes on writing is not worth more than a pipe
+ * holds. */
+static void
+take_rest(struct child *c)
+{
+	for (size_t n = 0; n < MIB(1) && take_err(c); n += READ_SIZE)
+		;
+	while (take_out(c))
+		;
+}
+
+/* ---- waiting -------------------------------------------------------------------------------------- */
+
+static void
+cancel(void *fd)
+{
+	uint64_t one = 1;
+
+	(void)!write(*(int *)fd, &one, sizeof(one));
+}
+
+/* In whole milliseconds, rounded up; at most a minute, since poll() takes an int. */
+static int
+time_left_ms(const struct child *c)
+{
+	int64_t left_ns = c->deadline_ns - clock_mono(&clock_real);
+
+	if (left_ns <= 0)
+		return 0;
+	return left_ns > 60 * NS_PER_SEC ? 60000 : (int)((left_ns + NS_PER_MS - 1) / NS_PER_MS);
+}
+
+/* Takes what it writes until it ends. False when it has to be killed. */
+static bool
+wait_for_end(struct child *c, struct error *err)
+{
+	for (;;) {
+		struct pollfd fds[] = { { c->cancelled, POLLIN, 0 },
+			                { c->exited, POLLIN, 0 },
+			                { c->out[0], POLLIN, 0 },
+			                { c->err[0], POLLIN, 0 } };
+		int left_ms = time_left_ms(c);
+
+		if (left_ms == 0)
+			return err_set(err, ERR_TIMEOUT, "did not end in time and was killed");
+		(void)poll(fds, ARRAY_LEN(fds), left_ms);
+		if (fds[0].revents)
+			return err_set(err, ERR_CANCELLED, "cancelled");
+		if (fds[1].revents)
+			return true;
+		if (fds[2].revents)
+			take_out(c);
+		if (fds[3].revents)
+			take_err(c);
+		if (c->is_too_long)
+			return true;
+	}
+}
+
+static bool
+attend(struct child *c, struct call *call, struct error *err)
+{
+	struct error ignored;
+	bool is_ok;
+
+	cancel_hook(call->cancel, cancel, &c->cancelled);
+	is_ok = wait_for_end(c, err);
+	cancel_unhook(call->cancel, cancel, &c->cancelled);
+	if (is_ok)
+		take_rest(c);
+	if (!is_ok || c->is_too_long)
+		kill_group(c);
+	if (!reap(c, is_ok ? err : &ignored) || !is_ok)
+		return false;
+	if (c->is_too_long)
+		return err_set(err, ERR_INVALID, "wrote more than %zu bytes", c->result.out.max);
+	return true;
+}
+
+/* ---- all of it ------------------------------------------------------------------------------------ */
+
+/* The earlier of its own time-out and the call's deadline. */
+static int64_t
+deadline_of(const struct child_spec *spec, const struct call *call)
+{
+	int64_t timeout_ms = spec->timeout_ms > 0 ? spec->timeout_ms : DEFAULT_TIMEOUT_MS;
+	int64_t left_ns = timeout_ms * NS_PER_MS;
+
+	if (call->deadline_mono_ns != CLOCK_FOREVER) {
+		int64_t call_ns = call->deadline_mono_ns - clock_mono(call->clock);
+
+		left_ns = call_ns < left_ns ? call_ns : left_ns;
+	}
+	return clock_deadline(clock_mono(&clock_real), left_ns);
+}
+
+static void
+init(struct child *c, const struct child_spec *spec, const struct call *call)
+{
+	*c = (struct child){
+		.spec = spec,
+		.env = environment(spec->env),
+		.in = -1,
+		.out = { -1, -1 },
+		.err = { -1, -1 },
+		.cancelled = -1,
+		.exited = -1,
+		.deadline_ns = deadline_of(spec, call),
+	};
+	buf_init(&c->result.out, spec->max_output ? spec->max_output : LIMIT_CHILD_OUTPUT);
+	buf_init(&c->result.err, LIMIT_CHILD_STDERR);
+}
+
+static void
+fini(struct child *c)
+{
+	close_fd(&c->in);
+	close_fd(&c->out[0]);
+	close_fd(&c->out[1]);
+	close_fd(&c->err[0]);
+	close_fd(&c->err[1]);
+	close_fd(&c->cancelled);
+	close_fd(&c->exited);
+	free(c->env);
+	child_result_fini(&c->result);
+}
+
+static void
+hand_over(struct child *c, struct child_result *ret)
+{
+	child_result_fini(ret);
+	*ret = c->result;
+	c->result = CHILD_RESULT_INIT;
+}
+
+static bool
+run(struct child *c, struct call *call, struct error *err)
+{
+	if (cancel_is_fired(call->cancel))
+		return err_set(err, ERR_CANCELLED, "cancelled");
+	/* all at once, so that growing leaves no copies behind: untouched pages cost nothing */
+	if (!buf_reserve(&c->result.out, c->result.out.max))
+		return err_set(err, ERR_INTERNAL, "no room for its output");
+	return open_all(c, err) && start(c, err) && attend(c, call, err);
+}
+
+bool
+child_run(struct call *call, const struct child_spec *spec, struct child_result *ret,
+          struct error *err)
+{
+	CLEANUP(fini) struct child c;
+
+	init(&c, spec, call);
+	if (!run(&c, call, err))
+		return err_wrap(err, "%s", spec->argv[0]);
+	hand_over(&c, ret);
+	return true;
+}
