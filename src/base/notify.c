@@ -1,0 +1,128 @@
+/* base/notify.c: see notify.h. libsystemd would bring more code than this, and three libraries of its own. */
+#include "base/notify.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/clock.h"
+
+#define NS_PER_US INT64_C(1000)
+#define BACKLOG_WAIT_US 100000
+
+static struct {
+	int fd; /* -1: nobody to tell */
+	struct sockaddr_un address;
+	socklen_t address_len;
+	int64_t watchdog_ns;
+} notify = { .fd = -1 };
+
+/* An abstract name starts with a NUL and has none at its end. */
+static bool
+read_address(struct str text)
+{
+	bool is_abstract = str_starts(text, STR("@"));
+
+	if (!is_abstract && !str_starts(text, STR("/")))
+		return false;
+	if (text.len < 2 || text.len >= sizeof(notify.address.sun_path))
+		return false;
+	notify.address = (struct sockaddr_un){ .sun_family = AF_UNIX };
+	memcpy(notify.address.sun_path, text.ptr, text.len);
+	if (is_abstract)
+		notify.address.sun_path[0] = '\0';
+	notify.address_len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + text.len +
+	                                 !is_abstract);
+	return true;
+}
+
+static bool
+reconnect(void)
+{
+	return connect(notify.fd, (const struct sockaddr *)&notify.address, notify.address_len) ==
+	       0;
+}
+
+static void
+open_socket(void)
+{
+	const struct timeval patience = { .tv_usec = BACKLOG_WAIT_US };
+	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	if (fd < 0)
+		return;
+	(void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
+	notify.fd = fd;
+	(void)reconnect(); /* where this fails, notify_send() tries again */
+}
+
+/* The variables may have been meant for the one who started us: then WATCHDOG_PID is another's. */
+static int64_t
+read_watchdog_ns(const char *usec, const char *pid)
+{
+	int64_t value;
+
+	if (pid && (!str_to_i64(str_c(pid), 1, INT64_MAX, &value) || value != getpid()))
+		return 0;
+	if (!usec || !str_to_i64(str_c(usec), 1, INT64_MAX / NS_PER_US, &value))
+		return 0;
+	return value * NS_PER_US / 2;
+}
+
+void
+notify_setup(void)
+{
+	const char *path = getenv("NOTIFY_SOCKET");
+
+	if (notify.fd >= 0)
+		close(notify.fd);
+	notify.fd = -1;
+	if (path && read_address(str_c(path)))
+		open_socket();
+	notify.watchdog_ns = 0;
+	if (notify.fd >= 0)
+		notify.watchdog_ns = read_watchdog_ns(getenv("WATCHDOG_USEC"),
+		                                      getenv("WATCHDOG_PID"));
+	unsetenv("NOTIFY_SOCKET");
+	unsetenv("WATCHDOG_USEC");
+	unsetenv("WATCHDOG_PID");
+}
+
+static bool
+send_once(const char *state)
+{
+	return send(notify.fd, state, strlen(state), MSG_NOSIGNAL) >= 0;
+}
+
+/* The other side may have come after us, or anew. */
+void
+notify_send(const char *state)
+{
+	if (notify.fd < 0 || send_once(state) || errno == EAGAIN)
+		return;
+	if (reconnect())
+		(void)send_once(state);
+}
+
+void
+notify_reloading(void)
+{
+	char memory[64] = "";
+	struct buf text = BUF_FIXED(memory);
+
+	buf_addf(&text, "RELOADING=1\nMONOTONIC_USEC=%lld",
+	         (long long)(clock_mono(&clock_real) / NS_PER_US));
+	notify_send(text.ptr);
+}
+
+int64_t
+notify_watchdog_ns(void)
+{
+	return notify.watchdog_ns;
+}
