@@ -103,11 +103,12 @@ static bool
 run_check(struct health *h, struct check *c, enum health_kind kind, struct buf *reason)
 {
 	const char *type = health_kind_name(kind);
+	size_t before = reason->len;
 	bool is_well = !c->check || c->check(c->arg, reason);
 
 	metric_set(metric_of(&last_result, c->name, type), is_well);
 	metric_inc(metric_of(&results_total, c->name, is_well ? "success" : "error", type));
-	note_change(h, c, is_well, buf_str(reason));
+	note_change(h, c, is_well, str_skip(buf_str(reason), before));
 	return is_well;
 }
 

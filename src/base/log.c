@@ -43,6 +43,12 @@ void
 log_setup(enum log_format new_format, int verbosity)
 {
 	atomic_store(&format, (int)new_format);
+	log_set_verbosity(verbosity);
+}
+
+void
+log_set_verbosity(int verbosity)
+{
 	atomic_store(&is_debug, verbosity > 0);
 }
 

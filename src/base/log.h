@@ -44,6 +44,8 @@ struct log_field {
 
 /** verbosity as klog counts it: 0 shows info and above, 1 and more shows debug. */
 void log_setup(enum log_format format, int verbosity);
+/** Changes it while running. */
+void log_set_verbosity(int verbosity);
 /** True when debug lines are wanted, for those that are costly to make. */
 bool log_is_debug(void);
 

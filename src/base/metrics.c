@@ -14,10 +14,10 @@
 
 struct metric {
 	struct metric_family *family;
-	char *labels[METRIC_MAX_LABELS]; /* values */
-	double value;                    /* mu; counter, gauge; a histogram's sum */
-	uint64_t count;                  /* mu; a histogram's observations */
-	uint64_t *buckets;               /* mu; observations up to each bound, not cumulated */
+	double value;      /* mu; counter, gauge; a histogram's sum */
+	uint64_t count;    /* mu; a histogram's observations */
+	uint64_t *buckets; /* mu; observations up to each bound, not cumulated */
+	char *labels[];    /* values, as many as the family has */
 };
 
 struct hook {
@@ -89,10 +89,11 @@ n_labels(const struct metric_family *family)
 static struct metric *
 series_new(struct metric_family *family, const char *const *labels)
 {
-	struct metric *m = xcalloc(1, sizeof(*m));
+	size_t n = n_labels(family);
+	struct metric *m = xcalloc(1, sizeof(*m) + n * sizeof(m->labels[0]));
 
 	m->family = family;
-	for (size_t i = 0; family->labels[i]; i++)
+	for (size_t i = 0; i < n; i++)
 		m->labels[i] = xstrdup(labels[i]);
 	if (family->n_buckets)
 		m->buckets = xcalloc(family->n_buckets, sizeof(m->buckets[0]));
@@ -103,7 +104,7 @@ series_new(struct metric_family *family, const char *const *labels)
 static void
 series_free(struct metric *m)
 {
-	for (size_t i = 0; i < METRIC_MAX_LABELS; i++)
+	for (size_t i = 0; m->family->labels[i]; i++)
 		free(m->labels[i]);
 	free(m->buckets);
 	free(m);
@@ -165,7 +166,9 @@ series_find(struct metric_family *family, const char *const *labels)
 struct metric *
 metric_of(struct metric_family *family, ...)
 {
-	static const char *const other[METRIC_MAX_LABELS] = { "other", "other", "other", "other" };
+	static const char *const other[METRIC_MAX_LABELS] = {
+		"other", "other", "other", "other", "other", "other", "other", "other", "other",
+	};
 	const char *labels[METRIC_MAX_LABELS];
 	struct metric *m;
 	va_list args;

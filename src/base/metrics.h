@@ -35,7 +35,7 @@ enum metric_format {
 };
 
 enum {
-	METRIC_MAX_LABELS = 4,
+	METRIC_MAX_LABELS = 9, /* kubernetes_build_info */
 };
 
 struct metric; /* one series */

@@ -1,0 +1,13 @@
+/* build_info.h: which program this is: for /version, kubernetes_build_info and ccmd_build_info. */
+#ifndef CCMD_BUILD_INFO_H
+#define CCMD_BUILD_INFO_H
+
+#include "base/buf.h"
+
+/** Sets both gauges; once, at the start. */
+void build_info_setup(void);
+
+/** Appends what a Kubernetes component answers under /version, and `kubectl get --raw /version` shows. */
+void build_info_add_json(struct buf *b);
+
+#endif
