@@ -14,11 +14,9 @@
 #include "cloud/cloud.h"
 #include "controllers/manager.h"
 #include "flags.h"
-#include "kube/config.h"
-#include "kube/credentials.h"
+#include "kube/connection.h"
 #include "kube/node.h"
 #include "loop.h"
-#include "net/url.h"
 
 enum {
 	AUTO_NODE_WORKERS = 8, /* as many as the gate lets through */
@@ -32,10 +30,8 @@ struct program {
 	struct options options;
 	struct cancel *cancel;
 	struct fence fence;
-	struct kube_config *kube_config;
-	struct credentials *credentials;
-	struct http_client *http;
-	struct kube_client kube;
+	struct kube_connection *connection;
+	struct kube_client *kube; /* the connection's */
 	struct recorder *recorder;
 	struct store *nodes;
 	struct host *host;
@@ -56,55 +52,20 @@ tune_malloc(void)
 
 /* ---- start ---- */
 
-/* "host:port", for the labels of metrics. */
-static const char *
-host_of(struct kube_config *config)
-{
-	struct error err;
-	struct url url;
-
-	if (!url_parse(config->server, &url, &err))
-		return "";
-	return arena_printf(&config->arena, "%" STR_FMT ":%d", STR_ARG(url.host), url.port).ptr;
-}
-
 static bool
 connect_api_server(struct program *p, struct error *err)
 {
 	struct kube_config_source source = { .kubeconfig = p->options.kubeconfig,
 		                             .master = p->options.master };
-	struct http_config http = { 0 };
-	struct kube_config *config;
-
-	if (!kube_config_load(&source, &p->kube_config, NULL, err))
-		return false;
-	config = p->kube_config;
-	if (!credentials_new(config, &clock_real, &p->credentials, err))
-		return false;
-	http = (struct http_config){
+	struct kube_client_options options = {
 		.name = "http",
-		.base_url = config->server,
-		.user_agent = STR("ccmd/" CCMD_VERSION " (linux/amd64) kubernetes/unknown"),
-		.proxy_url = config->proxy_url,
-		.tls = {
-			.ca_pem = config->ca_pem,
-			.cert_pem = config->cert_pem,
-			.key_pem = &config->key_pem,
-			.server_name = config->tls_server_name,
-			.is_insecure = config->is_insecure,
-		},
-		.auth = credentials_auth(p->credentials),
-		.clock = &clock_real,
 		.fence = &p->fence,
 		.qps = p->options.kube_api_qps,
 		.burst = p->options.kube_api_burst,
 	};
-	if (!http_client_new(&http, &p->http, err))
-		return false;
-	p->kube = (struct kube_client){ .http = p->http,
-		                        .clock = &clock_real,
-		                        .host = host_of(config) };
-	return true;
+
+	return kube_connection_open(&source, &clock_real, &p->connection, err) &&
+	       kube_connection_client(p->connection, &options, &p->kube, err);
 }
 
 static bool
@@ -118,7 +79,7 @@ open_cloud(struct program *p, struct error *err)
 
 	if (ops->node_annotations)
 		node_keep_annotations(ops->node_annotations);
-	p->recorder = recorder_new(&p->kube, &clock_real);
+	p->recorder = recorder_new(p->kube, &clock_real);
 	p->nodes = store_new(&node_kind, &clock_real);
 	p->host = host_new(&(struct host_config){ &clock_real, &p->fence, p->nodes, p->recorder });
 	if (!ops->open(&config, host_cloud_host(p->host), &p->cloud, err))
@@ -133,9 +94,9 @@ manager_config(struct program *p)
 
 	return (struct manager_config){
 		.clock = &clock_real,
-		.shared = &p->kube,
-		.node_client = &p->kube,
-		.lifecycle_client = &p->kube,
+		.shared = p->kube,
+		.node_client = p->kube,
+		.lifecycle_client = p->kube,
 		.recorder = p->recorder,
 		.nodes = p->nodes,
 		.host = p->host,
@@ -153,9 +114,9 @@ wait_for_api_server(struct program *p, struct error *err)
 	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
 	struct call call = { &clock_real, p->cancel, CLOCK_FOREVER, &arena };
 
-	if (!kube_wait_healthy(&p->kube, &call, API_SERVER_WAIT_MS, err))
+	if (!kube_wait_healthy(p->kube, &call, API_SERVER_WAIT_MS, err))
 		return err_wrap(err, "the API server at %" STR_FMT " cannot be used",
-		                STR_ARG(p->kube_config->server));
+		                STR_ARG(kube_connection_server(p->connection)));
 	return true;
 }
 
@@ -223,9 +184,7 @@ stop(struct program *p)
 	manager_free(p->manager);
 	host_free(p->host);
 	store_free(p->nodes);
-	http_client_free(p->http);
-	credentials_free(p->credentials);
-	kube_config_free(p->kube_config);
+	kube_connection_close(p->connection);
 	cancel_free(p->cancel);
 	loop_free(p->loop);
 }
