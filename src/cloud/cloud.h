@@ -90,8 +90,8 @@ struct cloud_config {
 	const char *cluster_name; /* --cluster-name */
 };
 
-struct balancer_ops; /* defined with its first provider */
-struct route_ops;
+struct balancer_ops; /* cloud/balancer.h */
+struct route_ops;    /* cloud/route.h */
 
 struct cloud {
 	const struct cloud_ops *ops;
@@ -118,6 +118,8 @@ struct cloud_ops {
 
 	const struct balancer_ops *balancers; /* NULL: not offered */
 	const struct route_ops *routes;       /* NULL: not offered */
+	/** Do balancers and routes work as this cloud is configured? NULL: whatever is offered does. */
+	bool (*offers)(struct cloud *, const void *ops);
 };
 
 /** The provider with that name, or NULL. */

@@ -16,8 +16,12 @@ enum host_event {
 
 /** What is to be reconciled anew. */
 enum host_wake {
-	HOST_WAKE_NODE, /* key: a node's name; empty: all nodes */
+	HOST_WAKE_NODE,    /* key: a node's name; empty: all nodes */
+	HOST_WAKE_SERVICE, /* key: "namespace/name"; empty: all Services */
+	HOST_WAKE_ROUTES,  /* no key */
 };
+
+struct lb_spec;
 
 struct cloud_host {
 	struct clock *clock;
@@ -26,6 +30,9 @@ struct cloud_host {
 	/** An Event on a node (its name and UID are used), or, with ref NULL, about the controller itself. */
 	void (*event)(const struct cloud_host *, const struct node_ref *ref, enum host_event type,
 	              const char *reason, struct str message);
+	/** An Event on a Service (its namespace, name and UID are used). */
+	void (*service_event)(const struct cloud_host *, const struct lb_spec *spec, enum host_event type,
+	                      const char *reason, struct str message);
 	/** Something changed in the cloud: looks that are not due yet are made now. */
 	void (*wake)(const struct cloud_host *, enum host_wake what, struct str key);
 	/** All nodes known now, in the arena. */

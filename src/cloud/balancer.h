@@ -1,0 +1,116 @@
+/* cloud/balancer.h: load balancers, as a provider sees them.
+ *
+ * One Service of type LoadBalancer wants one balancer. The controller says what is wanted (struct lb_spec); the provider
+ * compares that with its cloud and changes what differs. Everything may be run twice, and by two processes at once during
+ * a rolling update: the second run changes nothing, a balancer is never made twice, and one that is not ours is never
+ * touched (design.md, Safe 4).
+ *
+ * Errors: ERR_PENDING with retry_after_ms: the cloud is still at it, come back then; no failure. ERR_THROTTLED likewise.
+ * ERR_INVALID, ERR_UNSUPPORTED: the Service asks for what cannot be; its owner is told, and it is tried again more and
+ * more seldom, at least every 5 minutes. Everything else is tried again with back-off.
+ *
+ * Threads: functions for different Services run at the same time; of one Service, one after the other.
+ */
+#ifndef CCMD_CLOUD_BALANCER_H
+#define CCMD_CLOUD_BALANCER_H
+
+#include "base/ip.h"
+#include "cloud/cloud.h"
+
+enum lb_protocol {
+	LB_TCP,
+	LB_UDP,
+	LB_SCTP,
+};
+
+struct lb_port {
+	struct str name;          /* empty: none */
+	struct str app_protocol;  /* empty: none */
+	struct str protocol_text; /* "TCP", for messages */
+	enum lb_protocol protocol;
+	int32_t port, node_port; /* node_port 0: none allocated */
+};
+
+enum lb_traffic {
+	LB_TRAFFIC_CLUSTER,
+	LB_TRAFFIC_LOCAL, /* only nodes with an endpoint answer; health_check_node_port tells which */
+};
+
+enum lb_family_policy {
+	LB_SINGLE_STACK,
+	LB_PREFER_DUAL_STACK,
+	LB_REQUIRE_DUAL_STACK,
+};
+
+/** How kube-proxy treats traffic to an ingress address: VIP, the packets keep it; Proxy, they come from the balancer. */
+enum lb_ip_mode {
+	LB_IP_MODE_NONE, /* an ingress without an address */
+	LB_IP_MODE_VIP,
+	LB_IP_MODE_PROXY,
+};
+
+struct lb_ingress {
+	struct str ip, hostname; /* one of them may be empty */
+	enum lb_ip_mode ip_mode;
+};
+
+struct lb_status {
+	struct lb_ingress *ingress; /* what ensure() gives is in the call's arena */
+	size_t n_ingress;
+};
+
+/** A Service and its nodes. All views are borrowed for the length of the call. */
+struct lb_spec {
+	struct str cluster; /* --cluster-name */
+	struct str namespace, service, uid;
+	struct str
+		name; /* "a" + the UID without dashes, cut to 32 bytes: the default name of a balancer */
+	const struct label *annotations;
+	size_t n_annotations;
+	const struct lb_port *ports;
+	size_t n_ports;
+	const struct str *
+		source_ranges; /* spec.loadBalancerSourceRanges, else the annotation's, trimmed; none: all */
+	size_t n_source_ranges;
+	const enum ip_family *families; /* spec.ipFamilies, in order; at least one */
+	size_t n_families;
+	enum lb_family_policy family_policy;
+	struct str wanted_ip; /* spec.loadBalancerIP; empty: none */
+	enum lb_traffic traffic;
+	int32_t health_check_node_port; /* 0: none */
+	bool has_client_ip_affinity;
+	int32_t affinity_timeout_s;
+	struct lb_status status; /* what the Service says now */
+	const struct node_ref
+		*nodes; /* those that selects() named, sorted by name; empty for deletion */
+	size_t n_nodes;
+};
+
+/** The value of an annotation, or NULL. */
+const struct str *lb_annotation(const struct lb_spec *, const char *key);
+
+/** Why a balancer is left alone: `ensure` returns true with it. */
+enum lb_outcome {
+	LB_DONE,
+	LB_ELSEWHERE, /* another controller handles this Service: no status is written (framework.md 2.5) */
+};
+
+struct balancer_ops {
+	/** Is that node a target of that Service? Pure and cheap; NULL: every node that the framework's own rules admit. */
+	bool (*selects)(struct cloud *, const struct lb_spec *, const struct node_ref *node);
+	/** Makes it so: creates, changes, or finds it as it should be. */
+	bool (*ensure)(struct cloud *, struct call *, const struct lb_spec *, enum lb_outcome *ret,
+	               struct lb_status *ret_status, struct error *);
+	/** Only the nodes changed. ERR_NOT_FOUND: there is no such balancer; the controller ensures instead. */
+	bool (*update_nodes)(struct cloud *, struct call *, const struct lb_spec *, struct error *);
+	/** Removes it and what is left of half-made ones. Already gone is success. Never depends on annotations being valid;
+	 * only uid, name, namespace, service and cluster are to be trusted to be there. *ret_found: there was something. */
+	bool (*remove)(struct cloud *, struct call *, const struct lb_spec *, bool *ret_found,
+	               struct error *);
+	/** All Services that carry our finalizer or want a balancer, once after each start, before any other call: a provider
+	 * that keeps no books of its own rebuilds them from statuses. NULL: not needed. */
+	bool (*adopt)(struct cloud *, struct call *, const struct lb_spec *const specs[], size_t n,
+	              struct error *);
+};
+
+#endif

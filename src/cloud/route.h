@@ -1,0 +1,41 @@
+/* cloud/route.h: routes to the pods of each node, as a provider sees them.
+ *
+ * Threads: list() from one thread; create() and remove() for different routes at the same time.
+ */
+#ifndef CCMD_CLOUD_ROUTE_H
+#define CCMD_CLOUD_ROUTE_H
+
+#include "base/ip.h"
+#include "cloud/cloud.h"
+
+struct route {
+	struct str name;                        /* the provider's; not compared */
+	struct str target_node;                 /* empty: the target is none of our nodes */
+	struct str destination_cidr;            /* exactly as it was asked for: compared as text */
+	bool is_blackhole;                      /* its target is gone */
+	bool is_fixed;                          /* not ours to remove */
+	const struct address *target_addresses; /* where route_ops.compares_addresses */
+	size_t n_target_addresses;
+};
+
+struct route_list {
+	struct route *routes; /* in the call's arena */
+	size_t n;
+};
+
+struct route_ops {
+	/** Which families of pod CIDRs can be routed: those of others stay out of plan and condition, with one event. */
+	unsigned (*families)(
+		struct cloud *); /* bits: 1 IPv4, 2 IPv6; 0: routes are not offered as configured */
+	bool compares_addresses; /* target_addresses are filled, and a route whose node's addresses changed is made anew */
+	/** How old an answer of list() may be while nothing changes, so that an idle loop costs nothing; 0: the flag's period. */
+	int64_t idle_period_ns;
+	bool (*list)(struct cloud *, struct call *, struct route_list *ret, struct error *);
+	/** hint: the node's UID. ERR_EXISTS is success where the route is the same. */
+	bool (*create)(struct cloud *, struct call *, const struct node_ref *node, struct str hint,
+	               struct str destination_cidr, struct error *);
+	/** A route as list() gave it. Already gone is success. */
+	bool (*remove)(struct cloud *, struct call *, const struct route *, struct error *);
+};
+
+#endif

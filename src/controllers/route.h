@@ -1,0 +1,29 @@
+/* controllers/route.h: the route controller: pods of every node are reachable through the cloud's network.
+ *
+ * One thread. It runs at start, at once when a node comes, goes, or changes its pod CIDRs or addresses, after failures,
+ * and else only as often as --route-reconciliation-period and the provider's own idle period both allow: an idle cluster
+ * costs a provider nothing it has not asked for. Routes are created and removed by a few threads at a time.
+ */
+#ifndef CCMD_CONTROLLERS_ROUTE_H
+#define CCMD_CONTROLLERS_ROUTE_H
+
+#include "base/ip.h"
+#include "controllers/env.h"
+
+struct route_controller;
+
+struct route_controller_config {
+	int64_t period_ns;                  /* --route-reconciliation-period */
+	const struct ip_net *cluster_cidrs; /* --cluster-cidr, at least one */
+	size_t n_cluster_cidrs;
+};
+
+/** Subscribes to the store of nodes and starts its thread. Before the reflector starts. */
+struct route_controller *route_controller_new(struct controller_env *env,
+                                              const struct route_controller_config *config);
+/** Something changed in the cloud. */
+void route_controller_wake(struct route_controller *);
+/** Joins the thread, after the token. NULL is fine. */
+void route_controller_free(struct route_controller *);
+
+#endif

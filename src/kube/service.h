@@ -1,0 +1,68 @@
+/* kube/service.h: the fields of a Service that we act on.
+ *
+ * One allocation, a kilobyte at most for ordinary ones. Services that have nothing to do with us (neither of type
+ * LoadBalancer nor with our finalizer) are kept as a husk: key, UID, version and type, so that a change of type is seen.
+ * Annotations are kept whole for the others: any of them may mean something to a provider.
+ */
+#ifndef CCMD_KUBE_SERVICE_H
+#define CCMD_KUBE_SERVICE_H
+
+#include "base/label.h"
+#include "kube/object.h"
+
+#define SERVICE_FINALIZER "service.kubernetes.io/load-balancer-cleanup"
+
+struct service_port {
+	struct str name, protocol, app_protocol;
+	struct str target_port; /* as JSON: 80 and "80" differ */
+	int32_t port, node_port;
+	bool has_app_protocol;
+};
+
+struct service_ingress {
+	struct str ip, hostname, ip_mode;
+	struct str ports; /* as JSON; empty: none */
+};
+
+struct service {
+	struct object object;       /* key: "namespace/name" */
+	struct str namespace, name; /* views of the key */
+	bool is_load_balancer;      /* spec.type */
+	bool has_class;             /* spec.loadBalancerClass is there, even if empty */
+	bool is_deleting;
+	bool has_finalizer; /* ours */
+	uint32_t n_finalizers;
+	struct str *finalizers; /* all, in order */
+	uint32_t n_annotations, n_ports, n_source_ranges, n_external_ips, n_families, n_ingress;
+	struct label *annotations;
+	struct service_port *ports;
+	struct str *source_ranges, *external_ips, *families;
+	struct str family_policy;    /* "SingleStack", …; empty: none */
+	struct str session_affinity; /* "None", "ClientIP" */
+	struct str affinity_config;  /* as JSON; empty: none */
+	int32_t affinity_timeout_s;  /* 0: none */
+	struct str load_balancer_ip;
+	struct str traffic_policy; /* spec.externalTrafficPolicy */
+	int32_t health_check_node_port;
+	struct service_ingress *ingress; /* status.loadBalancer.ingress */
+};
+
+extern const struct kind service_kind;
+
+static inline struct service *
+service_of(struct object *o)
+{
+	return (struct service *)o;
+}
+
+/** NULL when there is none. */
+const struct str *service_annotation(const struct service *, struct str key);
+
+/** Type LoadBalancer, without a class (framework.md 5.2). */
+bool service_wants_balancer(const struct service *);
+/** Our finalizer is on it, and it is being deleted or is of another type. */
+bool service_needs_cleanup(const struct service *);
+/** Must the balancer be looked at again? framework.md 5.4, in its order. */
+bool service_needs_update(const struct service *old, const struct service *new);
+
+#endif
