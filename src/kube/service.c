@@ -1,0 +1,527 @@
+/* kube/service.c: from a Service's JSON to one small block.
+ *
+ * As in kube/node.c: `read` makes a draft whose arrays are in an arena and whose texts are views of the document; `pack`
+ * copies it all into one allocation. Services are hundreds where nodes are thousands, so nothing is shared.
+ */
+#include "kube/service.h"
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/limits.h"
+
+struct draft {
+	struct arena arena;
+	struct service service;
+};
+
+static void
+draft_fini(struct draft *d)
+{
+	arena_fini(&d->arena);
+}
+
+/* The Service in its JSON. */
+struct source {
+	struct object_meta meta;
+	yyjson_val *metadata, *spec, *status;
+	yyjson_val *finalizers, *ports, *source_ranges, *external_ips, *families, *affinity_config;
+	yyjson_val *load_balancer, *ingress;
+	struct str type;
+};
+
+#define READ(val, path, fields, into, err) \
+	object_read(val, path, fields, ARRAY_LEN(fields), into, err)
+
+static const struct object_field root_fields[] = {
+	OBJECT_FIELD(WANT_OBJECT, struct source, metadata, "metadata"),
+	OBJECT_FIELD(WANT_OBJECT, struct source, spec, "spec"),
+	OBJECT_FIELD(WANT_OBJECT, struct source, status, "status"),
+};
+
+static const struct object_field metadata_fields[] = {
+	OBJECT_FIELD(WANT_ARRAY, struct source, finalizers, "finalizers"),
+};
+
+static const struct object_field spec_source_fields[] = {
+	OBJECT_FIELD(WANT_STR, struct source, type, "type"),
+	OBJECT_FIELD(WANT_ARRAY, struct source, ports, "ports"),
+	OBJECT_FIELD(WANT_ARRAY, struct source, source_ranges, "loadBalancerSourceRanges"),
+	OBJECT_FIELD(WANT_ARRAY, struct source, external_ips, "externalIPs"),
+	OBJECT_FIELD(WANT_ARRAY, struct source, families, "ipFamilies"),
+	OBJECT_FIELD(WANT_OBJECT, struct source, affinity_config, "sessionAffinityConfig"),
+};
+
+static const struct object_field spec_fields[] = {
+	OBJECT_FIELD(WANT_STR, struct service, family_policy, "ipFamilyPolicy"),
+	OBJECT_FIELD(WANT_STR, struct service, session_affinity, "sessionAffinity"),
+	OBJECT_FIELD(WANT_STR, struct service, load_balancer_ip, "loadBalancerIP"),
+	OBJECT_FIELD(WANT_STR, struct service, traffic_policy, "externalTrafficPolicy"),
+};
+
+static const struct object_field status_fields[] = {
+	OBJECT_FIELD(WANT_OBJECT, struct source, load_balancer, "loadBalancer"),
+};
+
+static const struct object_field balancer_fields[] = {
+	OBJECT_FIELD(WANT_ARRAY, struct source, ingress, "ingress"),
+};
+
+static const struct object_field port_fields[] = {
+	OBJECT_FIELD(WANT_STR, struct service_port, name, "name"),
+	OBJECT_FIELD(WANT_STR, struct service_port, protocol, "protocol"),
+	OBJECT_FIELD(WANT_STR, struct service_port, app_protocol, "appProtocol"),
+};
+
+static const struct object_field ingress_fields[] = {
+	OBJECT_FIELD(WANT_STR, struct service_ingress, ip, "ip"),
+	OBJECT_FIELD(WANT_STR, struct service_ingress, hostname, "hostname"),
+	OBJECT_FIELD(WANT_STR, struct service_ingress, ip_mode, "ipMode"),
+};
+
+static bool
+read_source(yyjson_val *val, struct source *s, struct error *err)
+{
+	return READ(val, "service", root_fields, s, err) && object_read_meta(val, &s->meta, err) &&
+	       READ(s->metadata, "metadata", metadata_fields, s, err) &&
+	       READ(s->spec, "spec", spec_source_fields, s, err) &&
+	       READ(s->status, "status", status_fields, s, err) &&
+	       READ(s->load_balancer, "status.loadBalancer", balancer_fields, s, err);
+}
+
+/* ---- the parts ---- */
+
+/* A number that the API server has checked already; absent is 0. */
+static bool
+read_number(yyjson_val *val, const char *path, int64_t max, int32_t *ret, struct error *err)
+{
+	int64_t n = 0;
+
+	if (json_i64(val, path, &n) == JSON_MISTYPED || n < 0 || n > max)
+		return err_set(err, ERR_INVALID, "%s: not a number from 0 to %lld", path,
+		               (long long)max);
+	*ret = (int32_t)n;
+	return true;
+}
+
+static struct str
+copy_json(struct arena *arena, yyjson_val *val)
+{
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(LIMIT_JSON_ITEM);
+
+	if (!val || yyjson_is_null(val))
+		return STR_EMPTY;
+	json_add_value(&text, val);
+	return arena_str(arena, buf_str(&text));
+}
+
+static bool
+read_texts(struct draft *d, yyjson_val *array, const char *path, struct str **ret, uint32_t *ret_n,
+           struct error *err)
+{
+	yyjson_arr_iter iter = yyjson_arr_iter_with(array);
+	yyjson_val *val;
+
+	*ret = arena_calloc(&d->arena, yyjson_arr_size(array), sizeof(**ret));
+	while ((val = yyjson_arr_iter_next(&iter))) {
+		if (!yyjson_is_str(val))
+			return err_set(err, ERR_INVALID, "%s[]: not a string", path);
+		(*ret)[(*ret_n)++] = json_text(val);
+	}
+	return true;
+}
+
+static bool
+read_meta(struct draft *d, const struct source *s, struct error *err)
+{
+	struct service *service = &d->service;
+
+	service->object.key = arena_printf(&d->arena, "%" STR_FMT "/%" STR_FMT,
+	                                   STR_ARG(s->meta.namespace), STR_ARG(s->meta.name));
+	service->object.uid = s->meta.uid;
+	service->object.resource_version = s->meta.resource_version;
+	service->is_deleting = s->meta.deleted.len > 0;
+	service->is_load_balancer = str_eq_c(s->type, "LoadBalancer");
+	service->has_class = yyjson_is_str(json_at(s->spec, "loadBalancerClass"));
+	if (!read_texts(d, s->finalizers, "metadata.finalizers", &service->finalizers,
+	                &service->n_finalizers, err))
+		return false;
+	for (uint32_t i = 0; i < service->n_finalizers; i++)
+		service->has_finalizer = service->has_finalizer ||
+		                         str_eq_c(service->finalizers[i], SERVICE_FINALIZER);
+	return true;
+}
+
+static bool
+read_annotations(struct draft *d, yyjson_val *annotations, struct error *err)
+{
+	yyjson_obj_iter iter = yyjson_obj_iter_with(annotations);
+	struct service *service = &d->service;
+	yyjson_val *key, *val;
+
+	service->annotations = arena_calloc(&d->arena, yyjson_obj_size(annotations),
+	                                    sizeof(struct label));
+	while ((key = yyjson_obj_iter_next(&iter))) {
+		val = yyjson_obj_iter_get_val(key);
+		if (!yyjson_is_str(val) && !yyjson_is_null(val))
+			return err_set(err, ERR_INVALID,
+			               "metadata.annotations.%" STR_FMT ": not a string",
+			               STR_ARG(json_text(key)));
+		service->annotations[service->n_annotations++] = (struct label){
+			json_text(key), yyjson_is_str(val) ? json_text(val) : STR_EMPTY
+		};
+	}
+	return true;
+}
+
+static bool
+read_ports(struct draft *d, yyjson_val *ports, struct error *err)
+{
+	yyjson_arr_iter iter = yyjson_arr_iter_with(ports);
+	struct service *service = &d->service;
+	yyjson_val *val;
+
+	service->ports = arena_calloc(&d->arena, yyjson_arr_size(ports),
+	                              sizeof(struct service_port));
+	while ((val = yyjson_arr_iter_next(&iter))) {
+		struct service_port *port = &service->ports[service->n_ports++];
+
+		if (!READ(val, "spec.ports[]", port_fields, port, err) ||
+		    !read_number(val, "port", 65535, &port->port, err) ||
+		    !read_number(val, "nodePort", 65535, &port->node_port, err))
+			return false;
+		if (port->protocol.len == 0)
+			port->protocol = STR("TCP");
+		port->has_app_protocol = yyjson_is_str(json_at(val, "appProtocol"));
+		port->target_port = copy_json(&d->arena, json_at(val, "targetPort"));
+	}
+	return true;
+}
+
+static bool
+read_ingress(struct draft *d, yyjson_val *ingress, struct error *err)
+{
+	yyjson_arr_iter iter = yyjson_arr_iter_with(ingress);
+	struct service *service = &d->service;
+	yyjson_val *val;
+
+	service->ingress = arena_calloc(&d->arena, yyjson_arr_size(ingress),
+	                                sizeof(struct service_ingress));
+	while ((val = yyjson_arr_iter_next(&iter))) {
+		struct service_ingress *one = &service->ingress[service->n_ingress++];
+
+		if (!READ(val, "status.loadBalancer.ingress[]", ingress_fields, one, err))
+			return false;
+		one->ports = copy_json(&d->arena, json_at(val, "ports"));
+	}
+	return true;
+}
+
+static bool
+read_spec(struct draft *d, const struct source *s, struct error *err)
+{
+	struct service *service = &d->service;
+
+	service->affinity_config = copy_json(&d->arena, s->affinity_config);
+	return READ(s->spec, "spec", spec_fields, service, err) &&
+	       read_number(s->spec, "healthCheckNodePort", 65535, &service->health_check_node_port,
+	                   err) &&
+	       read_number(s->affinity_config, "clientIP.timeoutSeconds", 86400,
+	                   &service->affinity_timeout_s, err) &&
+	       read_texts(d, s->source_ranges, "spec.loadBalancerSourceRanges",
+	                  &service->source_ranges, &service->n_source_ranges, err) &&
+	       read_texts(d, s->external_ips, "spec.externalIPs", &service->external_ips,
+	                  &service->n_external_ips, err) &&
+	       read_texts(d, s->families, "spec.ipFamilies", &service->families,
+	                  &service->n_families, err);
+}
+
+/* ---- one block ---- */
+
+/* Where arrays and then texts go; before the block exists it only counts. */
+struct packer {
+	char *arrays, *texts; /* NULL: counting */
+	size_t n_array_bytes, n_text_bytes;
+};
+
+static void
+pack_text(struct packer *p, struct str *s)
+{
+	if (p->texts && s->len > 0) {
+		memcpy(p->texts + p->n_text_bytes, s->ptr, s->len);
+		s->ptr = p->texts + p->n_text_bytes;
+	} else if (p->texts) {
+		*s = STR_EMPTY;
+	}
+	p->n_text_bytes += s->len;
+}
+
+static void *
+pack_array(struct packer *p, void *array, size_t n, size_t size)
+{
+	void *to = array;
+
+	if (p->arrays) {
+		to = p->arrays + p->n_array_bytes;
+		if (n > 0)
+			memcpy(to, array, n * size);
+	}
+	p->n_array_bytes += n * size;
+	return to;
+}
+
+#define PACK_ARRAY(p, array, n) ((array) = pack_array(p, array, n, sizeof((array)[0])))
+
+static void
+pack_list(struct packer *p, struct str **list, size_t n)
+{
+	PACK_ARRAY(p, *list, n);
+	for (size_t i = 0; i < n; i++)
+		pack_text(p, &(*list)[i]);
+}
+
+static void
+pack_pairs(struct packer *p, struct service *s)
+{
+	PACK_ARRAY(p, s->annotations, s->n_annotations);
+	for (uint32_t i = 0; i < s->n_annotations; i++) {
+		pack_text(p, &s->annotations[i].key);
+		pack_text(p, &s->annotations[i].value);
+	}
+}
+
+static void
+pack_ports(struct packer *p, struct service *s)
+{
+	PACK_ARRAY(p, s->ports, s->n_ports);
+	for (uint32_t i = 0; i < s->n_ports; i++) {
+		pack_text(p, &s->ports[i].name);
+		pack_text(p, &s->ports[i].protocol);
+		pack_text(p, &s->ports[i].app_protocol);
+		pack_text(p, &s->ports[i].target_port);
+	}
+}
+
+static void
+pack_ingress(struct packer *p, struct service *s)
+{
+	PACK_ARRAY(p, s->ingress, s->n_ingress);
+	for (uint32_t i = 0; i < s->n_ingress; i++) {
+		pack_text(p, &s->ingress[i].ip);
+		pack_text(p, &s->ingress[i].hostname);
+		pack_text(p, &s->ingress[i].ip_mode);
+		pack_text(p, &s->ingress[i].ports);
+	}
+}
+
+static void
+pack_all(struct packer *p, struct service *s)
+{
+	pack_text(p, &s->object.key);
+	pack_text(p, &s->object.uid);
+	pack_text(p, &s->object.resource_version);
+	pack_text(p, &s->family_policy);
+	pack_text(p, &s->session_affinity);
+	pack_text(p, &s->affinity_config);
+	pack_text(p, &s->load_balancer_ip);
+	pack_text(p, &s->traffic_policy);
+	pack_list(p, &s->finalizers, s->n_finalizers);
+	pack_list(p, &s->source_ranges, s->n_source_ranges);
+	pack_list(p, &s->external_ips, s->n_external_ips);
+	pack_list(p, &s->families, s->n_families);
+	pack_pairs(p, s);
+	pack_ports(p, s);
+	pack_ingress(p, s);
+}
+
+static struct service *
+pack(struct draft *d)
+{
+	struct packer size = { 0 }, into = { 0 };
+	struct service *block;
+
+	pack_all(&size, &d->service);
+	block = xmalloc(sizeof(*block) + size.n_array_bytes + size.n_text_bytes);
+	*block = d->service;
+	into.arrays = (char *)(block + 1);
+	into.texts = into.arrays + size.n_array_bytes;
+	pack_all(&into, block);
+	str_cut(block->object.key, '/', &block->namespace, &block->name);
+	return block;
+}
+
+static bool
+concerns_us(const struct service *s)
+{
+	return s->is_load_balancer || s->has_finalizer;
+}
+
+static bool
+read_rest(struct draft *d, const struct source *s, struct error *err)
+{
+	return read_annotations(d, s->meta.annotations, err) && read_ports(d, s->ports, err) &&
+	       read_spec(d, s, err) && read_ingress(d, s->ingress, err);
+}
+
+static bool
+service_parse(yyjson_val *val, struct object **ret, struct error *err)
+{
+	CLEANUP(draft_fini)
+	struct draft d = { .service.object = { .kind = &service_kind, .n_refs = 1 } };
+	struct source s = { .type = STR_EMPTY };
+
+	if (!read_source(val, &s, err))
+		return false;
+	if (!read_meta(&d, &s, err) || (concerns_us(&d.service) && !read_rest(&d, &s, err)))
+		return err_wrap(err, "service %" STR_FMT "/%" STR_FMT, STR_ARG(s.meta.namespace),
+		                STR_ARG(s.meta.name));
+	*ret = &pack(&d)->object;
+	return true;
+}
+
+static void
+service_free(struct object *o)
+{
+	free(o);
+}
+
+/* ---- comparing ---- */
+
+static bool
+are_texts_equal(const struct str *a, size_t n_a, const struct str *b, size_t n_b)
+{
+	if (n_a != n_b)
+		return false;
+	for (size_t i = 0; i < n_a; i++) {
+		if (!str_eq(a[i], b[i]))
+			return false;
+	}
+	return true;
+}
+
+static bool
+is_port_equal(const struct service_port *a, const struct service_port *b)
+{
+	return str_eq(a->name, b->name) && str_eq(a->protocol, b->protocol) && a->port == b->port &&
+	       a->node_port == b->node_port && str_eq(a->target_port, b->target_port) &&
+	       a->has_app_protocol == b->has_app_protocol &&
+	       str_eq(a->app_protocol, b->app_protocol);
+}
+
+static bool
+are_ports_equal(const struct service *a, const struct service *b)
+{
+	if (a->n_ports != b->n_ports)
+		return false;
+	for (uint32_t i = 0; i < a->n_ports; i++) {
+		if (!is_port_equal(&a->ports[i], &b->ports[i]))
+			return false;
+	}
+	return true;
+}
+
+/* In any order: the API keeps a map. */
+static bool
+are_annotations_equal(const struct service *a, const struct service *b)
+{
+	const struct str *value;
+
+	if (a->n_annotations != b->n_annotations)
+		return false;
+	for (uint32_t i = 0; i < a->n_annotations; i++) {
+		value = service_annotation(b, a->annotations[i].key);
+		if (!value || !str_eq(*value, a->annotations[i].value))
+			return false;
+	}
+	return true;
+}
+
+static bool
+is_ingress_equal(const struct service_ingress *a, const struct service_ingress *b)
+{
+	return str_eq(a->ip, b->ip) && str_eq(a->hostname, b->hostname) &&
+	       str_eq(a->ip_mode, b->ip_mode) && str_eq(a->ports, b->ports);
+}
+
+static bool
+are_statuses_equal(const struct service *a, const struct service *b)
+{
+	if (a->n_ingress != b->n_ingress)
+		return false;
+	for (uint32_t i = 0; i < a->n_ingress; i++) {
+		if (!is_ingress_equal(&a->ingress[i], &b->ingress[i]))
+			return false;
+	}
+	return true;
+}
+
+/* What a balancer is made of, apart from type, class and UID (framework.md 5.4, 3 to 9 and 11 to 13). */
+static bool
+is_wish_equal(const struct service *a, const struct service *b)
+{
+	return are_texts_equal(a->source_ranges, a->n_source_ranges, b->source_ranges,
+	                       b->n_source_ranges) &&
+	       are_ports_equal(a, b) && str_eq(a->session_affinity, b->session_affinity) &&
+	       str_eq(a->affinity_config, b->affinity_config) &&
+	       str_eq(a->load_balancer_ip, b->load_balancer_ip) &&
+	       are_texts_equal(a->external_ips, a->n_external_ips, b->external_ips,
+	                       b->n_external_ips) &&
+	       are_annotations_equal(a, b) && str_eq(a->traffic_policy, b->traffic_policy) &&
+	       a->health_check_node_port == b->health_check_node_port &&
+	       a->n_families == b->n_families;
+}
+
+static bool
+service_differs(const struct object *object_a, const struct object *object_b)
+{
+	const struct service *a = (const struct service *)object_a,
+			     *b = (const struct service *)object_b;
+
+	return !(str_eq(a->object.uid, b->object.uid) &&
+	         a->is_load_balancer == b->is_load_balancer && a->has_class == b->has_class &&
+	         a->is_deleting == b->is_deleting &&
+	         are_texts_equal(a->finalizers, a->n_finalizers, b->finalizers, b->n_finalizers) &&
+	         are_texts_equal(a->families, a->n_families, b->families, b->n_families) &&
+	         str_eq(a->family_policy, b->family_policy) && is_wish_equal(a, b) &&
+	         are_statuses_equal(a, b));
+}
+
+/* ---- what it means ---- */
+
+const struct str *
+service_annotation(const struct service *s, struct str key)
+{
+	for (uint32_t i = s->n_annotations; i-- > 0;) {
+		if (str_eq(s->annotations[i].key, key))
+			return &s->annotations[i].value;
+	}
+	return NULL;
+}
+
+bool
+service_wants_balancer(const struct service *s)
+{
+	return s->is_load_balancer && !s->has_class;
+}
+
+bool
+service_needs_cleanup(const struct service *s)
+{
+	return s->has_finalizer && (s->is_deleting || !s->is_load_balancer);
+}
+
+bool
+service_needs_update(const struct service *old, const struct service *new)
+{
+	if (!service_wants_balancer(old) && !service_wants_balancer(new))
+		return false;
+	return service_wants_balancer(old) != service_wants_balancer(new) ||
+	       !str_eq(old->object.uid, new->object.uid) || !is_wish_equal(old, new);
+}
+
+const struct kind service_kind = {
+	.name = "Service",
+	.path = "/api/v1/services",
+	.parse = service_parse,
+	.free = service_free,
+	.differs = service_differs,
+};

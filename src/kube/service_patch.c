@@ -1,0 +1,108 @@
+/* kube/service_patch.c: see service_patch.h. */
+#include "kube/service_patch.h"
+
+#include "net/url.h"
+
+static void
+add_member(struct buf *b, const char *name, struct str value)
+{
+	json_add_str(b, str_c(name));
+	buf_add_char(b, ':');
+	json_add_str(b, value);
+}
+
+/* All finalizers but ours, as an array, with ours behind them when it is wanted: the order that the server keeps. */
+static void
+add_order(struct buf *b, const struct service *s, bool wanted)
+{
+	const char *comma = "";
+
+	buf_add_c(b, ",\"$setElementOrder/finalizers\":[");
+	for (uint32_t i = 0; i < s->n_finalizers; i++) {
+		if (str_eq_c(s->finalizers[i], SERVICE_FINALIZER))
+			continue;
+		buf_add_c(b, comma);
+		json_add_str(b, s->finalizers[i]);
+		comma = ",";
+	}
+	if (wanted)
+		buf_addf(b, "%s\"%s\"", comma, SERVICE_FINALIZER);
+	buf_add_char(b, ']');
+}
+
+void
+service_patch_finalizer(struct buf *b, const struct service *s, bool wanted)
+{
+	buf_add_c(b, "{\"metadata\":{");
+	add_member(b, "uid", s->object.uid);
+	add_order(b, s, wanted);
+	buf_addf(b, ",\"%sfinalizers\":[\"%s\"]}}", wanted ? "" : "$deleteFromPrimitiveList/",
+	         SERVICE_FINALIZER);
+}
+
+static void
+add_ingress(struct buf *b, const struct service_ingress *ingress)
+{
+	const char *comma = "";
+
+	buf_add_char(b, '{');
+	if (ingress->ip.len > 0) {
+		add_member(b, "ip", ingress->ip);
+		comma = ",";
+	}
+	if (ingress->ip_mode.len > 0) {
+		buf_add_c(b, comma);
+		add_member(b, "ipMode", ingress->ip_mode);
+		comma = ",";
+	}
+	if (ingress->hostname.len > 0) {
+		buf_add_c(b, comma);
+		add_member(b, "hostname", ingress->hostname);
+	}
+	buf_add_char(b, '}');
+}
+
+void
+service_patch_status(struct buf *b, const struct service *s, const struct service_ingress *ingress,
+                     size_t n)
+{
+	buf_add_c(b, "{\"metadata\":{");
+	add_member(b, "uid", s->object.uid);
+	buf_add_c(b, "},\"status\":{\"loadBalancer\":{\"ingress\":");
+	for (size_t i = 0; i < n; i++) {
+		buf_add_char(b, i > 0 ? ',' : '[');
+		add_ingress(b, &ingress[i]);
+	}
+	buf_add_c(b, n > 0 ? "]}}}" : "null}}}");
+}
+
+/* One that the server left out says nothing: 1.28 has no such field. One that it has must be ours. */
+static bool
+is_mode_equal(const struct service_ingress *said, const struct service_ingress *wanted)
+{
+	return said->ip_mode.len == 0 || str_eq(said->ip_mode, wanted->ip_mode);
+}
+
+bool
+service_status_equals(const struct service *s, const struct service_ingress *ingress, size_t n)
+{
+	if (s->n_ingress != n)
+		return false;
+	for (size_t i = 0; i < n; i++) {
+		if (!str_eq(s->ingress[i].ip, ingress[i].ip) ||
+		    !str_eq(s->ingress[i].hostname, ingress[i].hostname) ||
+		    !is_mode_equal(&s->ingress[i], &ingress[i]))
+			return false;
+	}
+	return true;
+}
+
+void
+service_patch_path(struct buf *b, const struct service *s)
+{
+	buf_add_c(b, "/api/v1/namespaces/");
+	url_add_escaped(b, s->namespace);
+	buf_add_c(b, "/services/");
+	url_add_escaped(b, s->name);
+	buf_add_c(b, "/status");
+}
