@@ -129,8 +129,8 @@ has_basic(const struct kube_config *config)
 }
 
 static bool
-authorize(struct http_auth *auth, struct buf *ret, uint64_t *ret_generation,
-          struct error *err UNUSED)
+authorize(struct http_auth *auth, const struct call *call UNUSED, struct buf *ret,
+          uint64_t *ret_generation, struct error *err UNUSED)
 {
 	struct credentials *c = CONTAINER_OF(auth, struct credentials, auth);
 	WITH_LOCK(&c->mu);

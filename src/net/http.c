@@ -46,6 +46,15 @@ url_text(const struct url *url, struct str host, struct str path)
 	return buf_take(&b);
 }
 
+/* Frees what may hold a password. */
+static void
+free_text(char *text)
+{
+	if (text)
+		explicit_bzero(text, strlen(text));
+	free(text);
+}
+
 /* "name:port:host:port": a connection to the name goes to the host. */
 static struct curl_slist *
 connect_to(const struct url *url, struct str name)
@@ -115,6 +124,22 @@ set_url(struct curl_client *c, const struct http_config *config, struct url *ret
 	return true;
 }
 
+/* With "socks5" libcurl would look names up here; others leave that to the proxy, which may be the only one who knows
+ * them. */
+static void
+resolve_behind(char **proxy)
+{
+	struct str url = str_c(*proxy), scheme = STR("socks5://");
+	struct buf b = BUF_INIT(LIMIT_HTTP_URL);
+
+	if (url.len < scheme.len || !str_eq_nocase(str_head(url, scheme.len), scheme))
+		return;
+	buf_add_c(&b, "socks5h://");
+	buf_add_str(&b, str_skip(url, scheme.len));
+	free_text(*proxy);
+	*proxy = buf_take(&b);
+}
+
 static bool
 set_proxy(struct curl_client *c, const struct http_config *config, const struct url *url,
           struct error *err)
@@ -129,6 +154,7 @@ set_proxy(struct curl_client *c, const struct http_config *config, const struct 
 		return err_wrap(err, "proxy");
 	else
 		c->proxy = xstrndup(config->proxy_url.ptr, config->proxy_url.len);
+	resolve_behind(&c->proxy);
 	return true;
 }
 
@@ -140,6 +166,16 @@ is_seen_by_proxy(const struct curl_client *c)
 	       !str_starts(str_c(c->proxy), STR("socks"));
 }
 
+static void
+add_header(struct curl_slist **list, const char *line)
+{
+	struct curl_slist *longer = curl_slist_append(*list, line);
+
+	if (!longer)
+		alloc_fail(1, strlen(line));
+	*list = longer;
+}
+
 static bool
 configure(struct curl_client *c, const struct http_config *config, struct error *err)
 {
@@ -149,8 +185,12 @@ configure(struct curl_client *c, const struct http_config *config, struct error 
 	c->auth = config->auth;
 	c->clock = config->clock;
 	c->fence = config->fence;
+	c->warned = config->warned;
+	c->warned_arg = config->warned_arg;
 	c->user_agent = xstrndup(config->user_agent.ptr ? config->user_agent.ptr : "",
 	                         config->user_agent.len);
+	for (const char *const *h = config->headers; h && *h; h++)
+		add_header(&c->headers, *h);
 	c->is_insecure = config->tls.is_insecure;
 	c->connect_timeout_ms = config->connect_timeout_ms > 0 ? config->connect_timeout_ms
 	                                                       : DEFAULT_CONNECT_MS;
@@ -165,6 +205,7 @@ static void
 forget(struct curl_client *c)
 {
 	curl_slist_free_all(c->connect_to);
+	curl_slist_free_all(c->headers);
 	tls_fini(&c->tls);
 	free(c->scheme);
 	free(c->origin);
@@ -172,7 +213,7 @@ forget(struct curl_client *c)
 	free(c->prefix);
 	free(c->host_header);
 	free(c->user_agent);
-	free(c->proxy); /* may hold a password */
+	free_text(c->proxy);
 	free(c);
 }
 
@@ -213,6 +254,29 @@ http_client_new(const struct http_config *config, struct http_client **ret, stru
 	}
 	loop_start(c, config->name, config->qps, config->burst);
 	*ret = &c->base;
+	return true;
+}
+
+bool
+http_client_set_tls(struct http_client *client, const struct tls_config *config, bool ends_streams,
+                    struct error *err)
+{
+	struct curl_client *c;
+	struct tls old, fresh;
+
+	if (client->ops != &curl_ops)
+		return true;
+	c = curl_client(client);
+	if (!tls_init(&fresh, config, err))
+		return false;
+	mutex_lock(&c->mu);
+	old = c->tls;
+	c->tls = fresh;
+	c->wants_retire = true;
+	c->ends_streams |= ends_streams;
+	mutex_unlock(&c->mu);
+	tls_fini(&old); /* connections keep what they use */
+	loop_poke(c);
 	return true;
 }
 

@@ -28,17 +28,21 @@
 /** Where credentials come from; called on the thread of whoever makes the request. */
 struct http_auth {
 	/* Appends the value of the Authorization header ("Bearer …") to ret; appends nothing when there is none.
-	 * *ret_generation changes whenever the credential does. */
-	bool (*authorize)(struct http_auth *, struct buf *ret, uint64_t *ret_generation,
-	                  struct error *err);
+	 * *ret_generation changes whenever the credential does. It may take its time, within the call's, which has
+	 * no arena. */
+	bool (*authorize)(struct http_auth *, const struct call *call, struct buf *ret,
+	                  uint64_t *ret_generation, struct error *err);
 	/* The server answered 401 to a request with that generation: true when a newer credential is at hand, and
 	 * the request is sent once more. */
 	bool (*rejected)(struct http_auth *, uint64_t generation);
+	/* A connection failed for reasons of TLS: certificates may have been replaced. NULL: not wanted. */
+	void (*tls_failed)(struct http_auth *);
 };
 
 /** TLS as PEM bytes in memory: no key ever goes to a file of ours. All may be empty. */
 struct tls_config {
-	struct str ca_pem; /* the only trust anchors; empty: the system's */
+	struct str ca_pem;   /* the only trust anchors; empty: the system's */
+	bool trusts_nothing; /* … or none at all: what was configured is empty */
 	struct str cert_pem;
 	const struct secret *key_pem;
 	struct str
@@ -53,6 +57,11 @@ struct http_config {
 	struct str proxy_url; /* empty: as the environment says; "-": none */
 	struct tls_config tls;
 	struct http_auth *auth; /* NULL: no Authorization header; must outlive the client */
+	const char *const
+		*headers; /* further ones, "Name: value"; NULL at the end, or NULL: none */
+	/* "Warning: 299 - text" came with an answer; foreign bytes, on the I/O thread. NULL: not wanted */
+	void (*warned)(void *warned_arg, struct str value);
+	void *warned_arg;
 	struct clock *clock;
 	struct fence *fence;        /* NULL: open. Past it anything but a GET is refused */
 	double qps, burst;          /* 0: automatic (net/gate.h) */
@@ -94,7 +103,8 @@ struct http_response {
 	int64_t retry_after_ms; /* 0: none; at most LIMIT_RETRY_AFTER_S; only whole seconds are read */
 	int64_t ratelimit_limit, ratelimit_remaining, ratelimit_reset; /* RateLimit-*; -1: absent */
 	struct buf body;                                               /* of any status */
-	bool is_reused; /* the connection was not new */
+	bool is_reused;    /* the connection was not new */
+	bool is_untrusted; /* there is no answer, since the server's certificate does not verify */
 };
 
 #define HTTP_RESPONSE_INIT ((struct http_response){ .body = BUF_INIT(0) })
@@ -134,6 +144,12 @@ struct http_client {
  * be used. */
 NODISCARD bool http_client_new(const struct http_config *config, struct http_client **ret,
                                struct error *err);
+
+/** Other certificates and keys, for all new connections; idle ones are closed soon, others when their request ends,
+ * and streams go on, unless ends_streams: then they fail with ERR_UNAVAILABLE. server_name and is_insecure stay what they
+ * were. On ERR_INVALID everything stays. */
+NODISCARD bool http_client_set_tls(struct http_client *, const struct tls_config *tls,
+                                   bool ends_streams, struct error *err);
 
 /** Ends the thread; all calls must have returned. NULL is fine. */
 void http_client_free(struct http_client *);

@@ -66,8 +66,10 @@ on_socket(void *arg UNUSED, curlsocktype purpose UNUSED, struct curl_sockaddr *a
 static CURLcode
 on_ssl_ctx(CURL *easy UNUSED, void *ctx, void *client)
 {
-	return tls_apply(&((struct curl_client *)client)->tls, ctx) ? CURLE_OK
-	                                                            : CURLE_SSL_CERTPROBLEM;
+	struct curl_client *c = client;
+	WITH_LOCK(&c->mu);
+
+	return tls_apply(&c->tls, ctx) ? CURLE_OK : CURLE_SSL_CERTPROBLEM;
 }
 
 static int
@@ -80,10 +82,16 @@ on_send(void *arg, char *primary_ip UNUSED, char *local_ip UNUSED, int primary_p
 }
 
 static bool
+is_header(struct str line, struct str name)
+{
+	return line.len > name.len && line.ptr[name.len] == ':' &&
+	       str_eq_nocase(str_head(line, name.len), name);
+}
+
+static bool
 header_i64(struct str line, struct str name, int64_t *ret)
 {
-	if (line.len <= name.len || line.ptr[name.len] != ':' ||
-	    !str_eq_nocase(str_head(line, name.len), name))
+	if (!is_header(line, name))
 		return false;
 	return str_to_i64(str_trim(str_skip(line, name.len + 1)), 0, INT64_MAX, ret);
 }
@@ -103,6 +111,20 @@ read_header(struct http_response *response, struct str line)
 		response->ratelimit_remaining = seconds;
 	else if (header_i64(line, STR("RateLimit-Reset"), &seconds))
 		response->ratelimit_reset = seconds;
+}
+
+/* "Warning: 299 - \"text\"": what the server has to say to people. */
+static void
+read_warning(const struct curl_client *client, struct str line)
+{
+	struct str name = STR("Warning");
+	struct str value;
+
+	if (!client->warned || !is_header(line, name))
+		return;
+	value = str_trim(str_skip(line, name.len + 1));
+	if (str_starts(value, STR("299 ")))
+		client->warned(client->warned_arg, value);
 }
 
 /* "HTTP/1.1 200 OK"; an interim 100 may come before it. */
@@ -153,6 +175,7 @@ take_header(struct job *job, struct str line)
 		return expect_body(job, length);
 	} else if (line.len > 0) {
 		read_header(job->response, line);
+		read_warning(job->client, line);
 	} else if (job->stream && is_success(job->response->status)) {
 		job->deadline_ns = CLOCK_FOREVER;
 		job_wipe(job);
@@ -212,7 +235,6 @@ set_transport(CURL *easy, const struct curl_client *client)
 	SET(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)client->connect_timeout_ms);
 	SET(easy, CURLOPT_TCP_NODELAY, 1L);
 	SET(easy, CURLOPT_OPENSOCKETFUNCTION, on_socket);
-	SET(easy, CURLOPT_MAXAGE_CONN, (long)KEEP_IDLE_S);
 	SET(easy, CURLOPT_USERAGENT, client->user_agent);
 	SET(easy, CURLOPT_CONNECT_TO, client->connect_to);
 	SET(easy, CURLOPT_UPLOAD_BUFFERSIZE, (long)UPLOAD_BUFFER);
@@ -236,6 +258,8 @@ set_tls(CURL *easy, struct curl_client *client)
 	SET(easy, CURLOPT_CAINFO, NULL); /* anchors are in tls.store; the bundle must not be read */
 	SET(easy, CURLOPT_CAPATH, NULL);
 	SET(easy, CURLOPT_CA_CACHE_TIMEOUT, 0L); /* nor our store be kept by libcurl */
+	/* a session that is resumed is that of the old certificates, on both sides */
+	SET(easy, CURLOPT_SSL_SESSIONID_CACHE, 0L);
 	SET(easy, CURLOPT_SSL_CTX_FUNCTION, on_ssl_ctx);
 	SET(easy, CURLOPT_SSL_CTX_DATA, client);
 }
@@ -269,7 +293,6 @@ transfer_new(struct curl_client *client, bool is_stream)
 	set_tls(easy, client);
 	set_callbacks(transfer);
 	SET(easy, CURLOPT_BUFFERSIZE, is_stream ? (long)STREAM_BUFFER : (long)REQUEST_BUFFER);
-	SET(easy, CURLOPT_FORBID_REUSE, is_stream ? 1L : 0L);
 	return transfer;
 }
 
@@ -311,6 +334,15 @@ transfer_prepare(struct transfer *transfer, struct job *job, bool wants_fresh)
 	SET(easy, CURLOPT_REQUEST_TARGET, job->path.ptr);
 	SET(easy, CURLOPT_HTTPHEADER, &job->headers[0]);
 	SET(easy, CURLOPT_FRESH_CONNECT, wants_fresh || job->stream ? 1L : 0L);
+	SET(easy, CURLOPT_FORBID_REUSE, job->stream ? 1L : 0L);
+	SET(easy, CURLOPT_MAXAGE_CONN,
+	    job->client->is_retiring ? (long)SWEEP_IDLE_S : (long)KEEP_IDLE_S);
+}
+
+void
+transfer_forbid_reuse(struct transfer *transfer)
+{
+	SET(transfer->easy, CURLOPT_FORBID_REUSE, 1L);
 }
 
 /* ---- the sweeper ----------------------------------------------------------------------------------- */
@@ -404,6 +436,25 @@ reason_of(struct transfer *transfer, CURLcode code, char *memory, size_t size)
 	return text.ptr;
 }
 
+/* An alert may come with the first bytes that are read: with TLS 1.3 the server looks at our certificate when we
+ * think that everything is done. */
+static bool
+is_tls_failure(const struct transfer *transfer, CURLcode code)
+{
+	switch (code) {
+	case CURLE_SSL_CONNECT_ERROR:
+	case CURLE_SSL_CERTPROBLEM:
+	case CURLE_PEER_FAILED_VERIFICATION:
+	case CURLE_SSL_ISSUER_ERROR:
+		return true;
+	case CURLE_RECV_ERROR:
+	case CURLE_SEND_ERROR:
+		return str_contains(str_c(transfer->error), STR("alert"));
+	default:
+		return false;
+	}
+}
+
 void
 transfer_error(struct transfer *transfer, CURLcode code)
 {
@@ -412,6 +463,8 @@ transfer_error(struct transfer *transfer, CURLcode code)
 	char memory[80] = "";
 	ptrdiff_t query = str_index(path, '?');
 
+	job->is_tls_failure = is_tls_failure(transfer, code);
+	job->response->is_untrusted = code == CURLE_PEER_FAILED_VERIFICATION;
 	if (query >= 0)
 		path = str_head(path, (size_t)query);
 	err_set(job->err, code_of(transfer, code), "%s %s%" STR_FMT ": %s",

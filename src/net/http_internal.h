@@ -63,7 +63,9 @@ struct curl_client {
 	char *user_agent;
 	char *proxy;                   /* "": none */
 	struct curl_slist *connect_to; /* NULL: the URL's host */
-	struct tls tls;
+	struct curl_slist *headers;    /* further ones; NULL: none */
+	void (*warned)(void *arg, struct str value);
+	void *warned_arg;
 	bool is_insecure;
 	int64_t connect_timeout_ms;
 
@@ -77,6 +79,9 @@ struct curl_client {
 	bool is_polling;       /* mu: the I/O thread sleeps, or is about to */
 	bool is_stopping;      /* mu */
 	bool wants_sweep;      /* mu: http_client_close_idle() */
+	struct tls tls;        /* mu */
+	bool wants_retire;     /* mu: tls was replaced */
+	bool ends_streams;     /* mu: … and streams are to end as well */
 
 	/* the I/O thread's own */
 	struct gate gate;
@@ -90,6 +95,8 @@ struct curl_client {
 	int64_t timer_ns; /* when libcurl wants a turn of its own accord */
 	int64_t gate_ns;  /* when to ask the gate again */
 	int64_t sweep_ns; /* when idle connections are to be closed; CLOCK_FOREVER: none are kept */
+	int64_t retire_ns; /* when those made before tls was replaced are; CLOCK_FOREVER: not planned */
+	bool is_retiring; /* such connections may be idle: none is to be used */
 };
 
 /* ---- a job ----------------------------------------------------------------------------------------- */
@@ -124,12 +131,14 @@ struct job {
 	struct transfer *transfer;
 	int64_t deadline_ns; /* by clock_real */
 	bool is_replayed;
+	bool is_retired; /* a stream that is to end since tls was replaced */
 
 	/* the answer: the I/O thread's until is_done (a stream's status: until has_headers) */
 	struct http_response *response;
 	size_t n_header_bytes;
 	size_t n_body_bytes;
 	const char *refused; /* why a callback stopped the transfer; ERR_INVALID */
+	bool is_tls_failure; /* no answer, for reasons of TLS */
 
 	pthread_mutex_t mu;
 	pthread_cond_t cond;
@@ -150,14 +159,17 @@ int64_t job_deadline(const struct call *call, const struct http_request *request
 void job_init(struct job *job, struct curl_client *client, const struct http_request *request,
               int64_t deadline_ns);
 void job_fini(struct job *job);
-/** Lays out the URL and the headers. ERR_INVALID, or what the credential's source says. */
-NODISCARD bool job_build(struct job *job, const struct http_request *request,
+/** Lays out the URL and the headers; cancel ends waiting for a credential. ERR_INVALID, or what the credential's source
+ * says. */
+NODISCARD bool job_build(struct job *job, struct cancel *cancel, const struct http_request *request,
                          uint64_t *ret_generation, struct error *err);
 /** A cancel hook; arg is the job. */
 void job_cancel(void *arg);
 void job_wait(struct job *job);
 /** Overwrites the credential once it was sent. */
 void job_wipe(struct job *job);
+/** Tells the credential's source when the job failed for reasons of TLS. */
+void job_tell_failure(const struct job *job);
 /** Was it refused for a credential that has been replaced meanwhile? */
 bool job_is_replaced(struct curl_client *client, int status, uint64_t generation);
 /** Empties it, for a new answer of at most max_body bytes. */
@@ -214,6 +226,8 @@ void transfer_free(struct transfer *transfer);
 void transfer_prepare(struct transfer *transfer, struct job *job, bool wants_fresh);
 /** The connection was in use before and broke before any of the answer came. */
 bool transfer_broke_on_reuse(struct transfer *transfer, CURLcode code);
+/** Its connection is not used again. */
+void transfer_forbid_reuse(struct transfer *transfer);
 /** Fills job->err from what libcurl says. */
 void transfer_error(struct transfer *transfer, CURLcode code);
 /** Fills what is known at the end only. */

@@ -102,8 +102,9 @@ add_header(struct job *job, const char *name, const char *value)
 
 /* Last, so that the bytes are never left behind in memory that the buffer grew out of. */
 static bool
-add_credential(struct job *job, uint64_t *ret_generation, struct error *err)
+add_credential(struct job *job, struct cancel *cancel, uint64_t *ret_generation, struct error *err)
 {
+	struct call call = { &clock_real, cancel, job->deadline_ns, /*arena=*/NULL };
 	struct http_auth *auth = job->client->auth;
 	struct buf *lines = &job->header_lines;
 	size_t start = lines->len;
@@ -114,7 +115,7 @@ add_credential(struct job *job, uint64_t *ret_generation, struct error *err)
 		return true;
 	buf_add_c(lines, "Authorization: ");
 	job->secret_at = lines->len;
-	if (!auth->authorize(auth, lines, ret_generation, err))
+	if (!auth->authorize(auth, &call, lines, ret_generation, err))
 		return false;
 	for (size_t i = job->secret_at; i < lines->len; i++) {
 		if ((unsigned char)lines->ptr[i] < ' ')
@@ -146,11 +147,12 @@ link_headers(struct job *job)
 		rest = str_skip(rest, strlen(line) + 1);
 	}
 	assert(rest.len == 0);
+	job->headers[n - 1].next = job->client->headers; /* those are the same for all */
 }
 
 static bool
-build_headers(struct job *job, const struct http_request *request, uint64_t *ret_generation,
-              struct error *err)
+build_headers(struct job *job, struct cancel *cancel, const struct http_request *request,
+              uint64_t *ret_generation, struct error *err)
 {
 	if (!buf_reserve(&job->header_lines, HEADER_ROOM))
 		return err_set(err, ERR_INTERNAL, "no room for headers");
@@ -160,7 +162,7 @@ build_headers(struct job *job, const struct http_request *request, uint64_t *ret
 	add_header(job, "Expect: ", "");
 	if (job->client->host_header)
 		add_header(job, "Host: ", job->client->host_header);
-	if (!add_credential(job, ret_generation, err))
+	if (!add_credential(job, cancel, ret_generation, err))
 		return false;
 	if (!buf_ok(&job->header_lines))
 		return err_set(err, ERR_INVALID, "the headers are longer than %zu bytes",
@@ -170,14 +172,14 @@ build_headers(struct job *job, const struct http_request *request, uint64_t *ret
 }
 
 bool
-job_build(struct job *job, const struct http_request *request, uint64_t *ret_generation,
-          struct error *err)
+job_build(struct job *job, struct cancel *cancel, const struct http_request *request,
+          uint64_t *ret_generation, struct error *err)
 {
 	if (request->body.len > LIMIT_HTTP_REQUEST)
 		return err_set(err, ERR_INVALID, "a request of %zu bytes is larger than allowed",
 		               request->body.len);
 	return build_path(job, request->target, err) &&
-	       build_headers(job, request, ret_generation, err);
+	       build_headers(job, cancel, request, ret_generation, err);
 }
 
 void
@@ -199,6 +201,15 @@ response_init(struct http_response *response, size_t max_body)
 		.ratelimit_reset = -1,
 		.body = BUF_INIT(max_body),
 	};
+}
+
+void
+job_tell_failure(const struct job *job)
+{
+	struct http_auth *auth = job->client->auth;
+
+	if (job->is_tls_failure && auth && auth->tls_failed)
+		auth->tls_failed(auth);
 }
 
 bool
@@ -234,7 +245,7 @@ static bool
 send_once(struct job *job, struct call *call, const struct http_request *request,
           struct http_response *response, uint64_t *ret_generation, struct error *err)
 {
-	if (!job_build(job, request, ret_generation, err))
+	if (!job_build(job, call->cancel, request, ret_generation, err))
 		return false;
 	if (job->max_body == 0)
 		job->max_body = LIMIT_HTTP_BODY;
@@ -250,6 +261,17 @@ tell(const struct job *job, const struct http_response *response, int64_t starte
 	log_debug("http", LOG_CSTR("method", http_method_name(job->method)),
 	          LOG_STR("target", job->target), LOG_I64("status", response->status),
 	          LOG_DURATION("took", clock_mono(&clock_real) - started_ns));
+}
+
+/* What came of an answer is nothing to the caller. */
+static void
+forget_answer(const struct job *job, struct http_response *response)
+{
+	bool is_untrusted = response->is_untrusted;
+
+	response_init(response, 0);
+	response->is_untrusted = is_untrusted;
+	job_tell_failure(job);
 }
 
 bool
@@ -268,9 +290,9 @@ request_do(struct http_client *client, struct call *call, const struct http_requ
 		is_ok = send_once(&job, call, request, response, &generation, err);
 		if (is_ok)
 			tell(&job, response, started_ns);
+		else
+			forget_answer(&job, response);
 		job_fini(&job);
-		if (!is_ok)
-			response_init(response, 0);
 		if (!is_ok || !job_is_replaced(c, response->status, generation) || !is_first)
 			return is_ok;
 	}

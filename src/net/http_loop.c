@@ -17,6 +17,10 @@ enum {
 	MAX_KEPT = LIMIT_GATE_MAX + 8, /* connections, streams included */
 };
 
+/* libcurl looks at its idle connections at most once a second, and sees whole seconds. By then whoever looked last did
+ * so when all old ones had been idle for more than one. */
+#define RETIRE_NS (3300 * NS_PER_MS)
+
 #define SWEEP_NS (30 * NS_PER_SEC)
 #define SWEEP_SOON_NS (2100 * NS_PER_MS) /* the sweeper sees whole seconds */
 
@@ -170,7 +174,7 @@ end_running(struct curl_client *c, struct job *job, bool is_ok)
 static void
 run_transfer(struct curl_client *c, struct job *job, bool wants_fresh)
 {
-	transfer_prepare(job->transfer, job, wants_fresh);
+	transfer_prepare(job->transfer, job, wants_fresh || c->is_retiring);
 	if (curl_multi_add_handle(c->multi, job->transfer->easy) != CURLM_OK)
 		alloc_fail(1, sizeof(*job->transfer)); /* all other reasons are our own mistakes */
 }
@@ -233,6 +237,19 @@ transfer_ended(struct curl_client *c, struct transfer *transfer, CURLcode code)
 	}
 }
 
+/* ---- other certificates ----------------------------------------------------------------------------- */
+
+static void
+retire(struct curl_client *c, bool ends_streams)
+{
+	for (struct job *job = c->running.head; job; job = job->next) {
+		job->is_retired = job->stream && ends_streams;
+		transfer_forbid_reuse(job->transfer);
+	}
+	c->is_retiring = true;
+	c->retire_ns = clock_mono(&clock_real) + RETIRE_NS;
+}
+
 /* ---- what others ask for ---------------------------------------------------------------------------- */
 
 static void
@@ -249,7 +266,7 @@ static bool
 take_inbox(struct curl_client *c)
 {
 	struct job_list inbox;
-	bool is_stopping;
+	bool is_stopping, wants_retire, ends_streams;
 
 	mutex_lock(&c->mu);
 	inbox = c->inbox;
@@ -260,7 +277,12 @@ take_inbox(struct curl_client *c)
 	if (c->wants_sweep && c->sweep_ns != CLOCK_FOREVER)
 		c->sweep_ns = clock_mono(&clock_real) + SWEEP_SOON_NS;
 	c->wants_sweep = false;
+	wants_retire = c->wants_retire;
+	ends_streams = c->ends_streams;
+	c->wants_retire = c->ends_streams = false;
 	mutex_unlock(&c->mu);
+	if (wants_retire)
+		retire(c, ends_streams);
 	while (inbox.head)
 		take_job(c, list_remove(&inbox, &inbox.head));
 	return !is_stopping;
@@ -279,6 +301,9 @@ must_end(const struct job *job, int64_t now_ns)
 {
 	if (job->wants_close || job->is_cancelled)
 		return !stopped(job, "cancelled", ERR_CANCELLED);
+	if (job->is_retired)
+		return !stopped(job, "ended, since our certificates were replaced",
+		                ERR_UNAVAILABLE);
 	if (fence_left_ns(job) == 0)
 		return !stopped(job, "not the leader any more", ERR_CANCELLED);
 	if (now_ns < job->deadline_ns)
@@ -349,6 +374,7 @@ message(struct curl_client *c, CURL *easy, CURLcode code)
 
 	if (easy == c->sweeper) {
 		free_sweeper(c);
+		c->is_retiring = c->retire_ns != CLOCK_FOREVER;
 		return;
 	}
 	curl_easy_getinfo(easy, CURLINFO_PRIVATE, &transfer);
@@ -378,8 +404,12 @@ perform(struct curl_client *c)
 static void
 sweep(struct curl_client *c)
 {
-	if (clock_mono(&clock_real) < c->sweep_ns)
+	int64_t now_ns = clock_mono(&clock_real);
+
+	if (now_ns < c->sweep_ns && now_ns < c->retire_ns)
 		return;
+	if (now_ns >= c->retire_ns)
+		c->retire_ns = CLOCK_FOREVER;
 	c->sweep_ns = CLOCK_FOREVER;
 	free_spare(c);
 	free_sweeper(c);
@@ -411,6 +441,8 @@ wait_ms(const struct curl_client *c)
 
 	if (c->sweep_ns < at_ns)
 		at_ns = c->sweep_ns;
+	if (c->retire_ns < at_ns)
+		at_ns = c->retire_ns;
 	if (c->timer_ns < at_ns)
 		at_ns = c->timer_ns;
 	if (c->gate_ns < at_ns)
@@ -476,6 +508,7 @@ loop_start(struct curl_client *c, const char *name, double qps, double burst)
 	list_init(&c->running);
 	gate_init(&c->gate, qps, burst, clock_mono(&clock_real));
 	c->sweep_ns = CLOCK_FOREVER;
+	c->retire_ns = CLOCK_FOREVER;
 	c->last_turn_ns = clock_mono(c->clock);
 	events_start(c);
 	thread_start(&c->thread, name, run, c);

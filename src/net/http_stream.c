@@ -252,7 +252,7 @@ open_once(struct curl_stream *s, const struct http_request *request, uint64_t *r
           int *ret_status, struct error *err)
 {
 	*ret_status = 0;
-	if (!job_build(&s->job, request, ret_generation, err))
+	if (!job_build(&s->job, s->cancel, request, ret_generation, err))
 		return false;
 	cancel_hook(s->cancel, job_cancel, &s->job);
 	loop_submit(&s->job);
@@ -260,6 +260,7 @@ open_once(struct curl_stream *s, const struct http_request *request, uint64_t *r
 		return true;
 	cancel_unhook(s->cancel, job_cancel, &s->job);
 	if (!s->job.is_ok) {
+		job_tell_failure(&s->job);
 		*err = s->err;
 		return false;
 	}

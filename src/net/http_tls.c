@@ -154,7 +154,7 @@ load_anchors(struct tls *tls, const struct tls_config *config, struct error *err
 		alloc_fail(1, sizeof(tls->store));
 	/* any certificate we were given is an anchor, be it self-signed or not; as Go does */
 	X509_STORE_set_flags(tls->store, X509_V_FLAG_PARTIAL_CHAIN | X509_V_FLAG_TRUSTED_FIRST);
-	if (config->is_insecure)
+	if (config->is_insecure || config->trusts_nothing)
 		return true;
 	if (config->ca_pem.len > 0)
 		return each_certificate(config->ca_pem, "the CA data", add_anchor, tls, err);

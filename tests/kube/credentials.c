@@ -91,10 +91,11 @@ check_header(const char *expected)
 {
 	CLEANUP(buf_fini) struct buf header = BUF_INIT(KIB(4));
 	struct http_auth *auth = credentials_auth(credentials);
+	struct call call = { fake_clock_clock(time_now), NULL, CLOCK_FOREVER, NULL };
 	uint64_t generation = 0;
 	struct error err;
 
-	assert_true(auth->authorize(auth, &header, &generation, &err));
+	assert_true(auth->authorize(auth, &call, &header, &generation, &err));
 	assert_string_equal(header.ptr, expected);
 	return generation;
 }
@@ -278,6 +279,7 @@ a_token_is_not_logged(void **state UNUSED)
 static void *
 ask_often(void *arg UNUSED)
 {
+	struct call call = { fake_clock_clock(time_now), NULL, CLOCK_FOREVER, NULL };
 	struct http_auth *auth = credentials_auth(credentials);
 	struct buf header;
 	struct error err;
@@ -286,7 +288,7 @@ ask_often(void *arg UNUSED)
 	buf_init(&header, KIB(4));
 	for (int i = 0; i < 200; i++) {
 		buf_reset(&header);
-		(void)auth->authorize(auth, &header, &generation, &err);
+		(void)auth->authorize(auth, &call, &header, &generation, &err);
 		(void)auth->rejected(auth, generation);
 	}
 	buf_fini(&header);

@@ -118,6 +118,53 @@ reads_headers(void **state UNUSED)
 	assert_string_equal(w.response.body.ptr, "later");
 }
 
+static void
+sends_further_headers(void **state UNUSED)
+{
+	const char *const headers[] = { "Impersonate-User: jane", "Impersonate-Group: a",
+		                        "Impersonate-Group: b", NULL };
+	WORLD(w);
+
+	w.config.headers = headers;
+	start(&w, echo, NULL);
+	for (int i = 0; i < 2; i++) {
+		must_get(&w);
+		for (size_t j = 0; headers[j]; j++)
+			assert_non_null(strstr(w.response.body.ptr, headers[j]));
+		assert_non_null(strstr(w.response.body.ptr, "Accept: application/json"));
+	}
+}
+
+static bool
+three_warnings(struct visit *v)
+{
+	return visit_reply(v, "200 OK",
+	                   "Warning: 299 - \"old\"\r\nwarning: 299 - \"older\"\r\n"
+	                   "Warning: 199 - \"misc\"\r\nWarning:\r\n",
+	                   "");
+}
+
+static void
+keep_warning(void *arg, struct str value)
+{
+	buf_add_str(arg, value);
+	buf_add_char(arg, '|');
+}
+
+static void
+warnings_are_told(void **state UNUSED)
+{
+	CLEANUP(buf_fini) struct buf all = BUF_INIT(1000);
+	WORLD(w);
+
+	w.config.warned = keep_warning;
+	w.config.warned_arg = &all;
+	start(&w, three_warnings, NULL);
+	must_get(&w);
+	http_client_free(TAKE(w.client)); /* its thread has written what is read now */
+	assert_string_equal(all.ptr, "299 - \"old\"|299 - \"older\"|");
+}
+
 static bool
 odd_headers(struct visit *v)
 {
@@ -664,6 +711,8 @@ main(void)
 		cmocka_unit_test(sends_none),
 		cmocka_unit_test(sends_a_large_body),
 		cmocka_unit_test(reads_headers),
+		cmocka_unit_test(sends_further_headers),
+		cmocka_unit_test(warnings_are_told),
 		cmocka_unit_test(takes_odd_headers),
 		cmocka_unit_test(follows_no_redirect),
 		cmocka_unit_test(refuses_broken_answers),

@@ -230,6 +230,153 @@ asks_the_environment_unless_told(void **state UNUSED)
 	unsetenv("http_proxy");
 }
 
+/* ---- replaced while it runs ---- */
+
+static void
+shows_another_certificate_at_once(void **state UNUSED)
+{
+	struct tls_config tls;
+	WORLD(w);
+
+	start_server(&w, tells_peer, NULL, &identity);
+	start_client(&w);
+	must_get(&w);
+	assert_string_equal(w.response.body.ptr, "TLSv1.3 - no cert");
+	tls = w.config.tls;
+	tls.cert_pem = buf_str(&identity.cert_pem);
+	tls.key_pem = &identity.key_pem;
+	assert_true(http_client_set_tls(w.client, &tls, /*ends_streams=*/true, &w.err));
+	must_get(&w);
+	assert_string_equal(w.response.body.ptr, "TLSv1.3 - cert");
+	assert_false(w.response.is_reused);
+	/* the idle one, which nobody asks for any more, does not stay; later ones are kept again */
+	wait_for(w.server, loopback_open, 0);
+	must_get(&w);
+	must_get(&w);
+	assert_true(w.response.is_reused);
+}
+
+static void
+other_anchors_hold_for_new_connections(void **state UNUSED)
+{
+	struct identity other;
+	struct tls_config tls;
+	WORLD(w);
+
+	identity_init(&other);
+	start_server(&w, tells_peer, NULL, &identity);
+	start_client(&w);
+	must_get(&w);
+	tls = w.config.tls;
+	tls.ca_pem = buf_str(&other.cert_pem);
+	assert_true(http_client_set_tls(w.client, &tls, /*ends_streams=*/false, &w.err));
+	must_fail(&w, HTTP_GET, ERR_UNAVAILABLE, "certificate");
+	assert_true(w.response.is_untrusted);
+	assert_true(http_client_set_tls(w.client, &w.config.tls, /*ends_streams=*/false, &w.err));
+	must_get(&w);
+	tls.ca_pem = STR("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n");
+	assert_false(http_client_set_tls(w.client, &tls, /*ends_streams=*/false, &w.err));
+	assert_int_equal(w.err.code, ERR_INVALID);
+	must_get(&w);
+	identity_fini(&other);
+}
+
+static void
+nothing_is_trusted_when_that_is_asked(void **state UNUSED)
+{
+	WORLD(w);
+
+	start_server(&w, tells_peer, NULL, &identity);
+	w.config.tls.ca_pem = STR_EMPTY;
+	w.config.tls.trusts_nothing = true;
+	start_client(&w);
+	must_fail(&w, HTTP_GET, ERR_UNAVAILABLE, "certificate");
+}
+
+static bool
+one_line_and_no_end(struct visit *v)
+{
+	visit_writes(v, "HTTP/1.1 200 OK\r\n\r\nline\n");
+	visit_wait_gone(v);
+	return false;
+}
+
+static struct http_stream *
+open_stream(struct world *w)
+{
+	struct http_request request = { .target = STR("/watch") };
+	struct http_stream *stream;
+	struct str line;
+
+	if (!http_stream_open(w->client, &w->call, &request, &stream, &w->err) ||
+	    !http_stream_next(stream, now_ns() + 5 * NS_PER_SEC, 100, &line, &w->err))
+		fail_msg("%s", w->err.msg);
+	assert_true(str_eq(line, STR("line")));
+	return stream;
+}
+
+static void
+streams_end_with_their_identity_only(void **state UNUSED)
+{
+	CLEANUP(http_stream_closep) struct http_stream *stream = NULL;
+	struct str line;
+	WORLD(w);
+
+	start_server(&w, one_line_and_no_end, NULL, &identity);
+	start_client(&w);
+	stream = open_stream(&w);
+	assert_true(http_client_set_tls(w.client, &w.config.tls, /*ends_streams=*/false, &w.err));
+	assert_false(http_stream_next(stream, now_ns() + 100 * MS, 100, &line, &w.err));
+	assert_int_equal(w.err.code, ERR_TIMEOUT);
+	assert_true(http_client_set_tls(w.client, &w.config.tls, /*ends_streams=*/true, &w.err));
+	assert_false(http_stream_next(stream, now_ns() + 5 * NS_PER_SEC, 100, &line, &w.err));
+	assert_int_equal(w.err.code, ERR_UNAVAILABLE);
+	assert_non_null(strstr(w.err.msg, "our certificates were replaced"));
+	http_stream_close(TAKE(stream)); /* before its client */
+}
+
+struct watcher {
+	struct http_auth auth;
+	int n_failures;
+};
+
+static bool
+no_credential(struct http_auth *auth UNUSED, const struct call *call UNUSED, struct buf *ret UNUSED,
+              uint64_t *ret_generation, struct error *err UNUSED)
+{
+	*ret_generation = 1;
+	return true;
+}
+
+static void
+count_failure(struct http_auth *auth)
+{
+	CONTAINER_OF(auth, struct watcher, auth)->n_failures++;
+}
+
+static void
+failures_of_tls_are_told(void **state UNUSED)
+{
+	struct watcher watcher = { .auth = { .authorize = no_credential,
+		                             .tls_failed = count_failure } };
+	struct http_request request = { .target = STR("/watch") };
+	struct http_stream *stream;
+	WORLD(w);
+
+	start_server(&w, tells_peer, NULL, &identity);
+	w.config.auth = &watcher.auth;
+	start_client(&w);
+	must_get(&w);
+	http_client_free(TAKE(w.client));
+	w.config.tls.trusts_nothing = true;
+	start_client(&w);
+	must_fail(&w, HTTP_GET, ERR_UNAVAILABLE, "certificate");
+	assert_int_equal(watcher.n_failures, 1);
+	assert_false(http_stream_open(w.client, &w.call, &request, &stream, &w.err));
+	assert_int_equal(watcher.n_failures, 2);
+	http_client_free(TAKE(w.client));
+}
+
 int
 main(void)
 {
@@ -244,6 +391,11 @@ main(void)
 		cmocka_unit_test(goes_through_a_proxy),
 		cmocka_unit_test(tunnels_through_a_proxy),
 		cmocka_unit_test(asks_the_environment_unless_told),
+		cmocka_unit_test(shows_another_certificate_at_once),
+		cmocka_unit_test(other_anchors_hold_for_new_connections),
+		cmocka_unit_test(nothing_is_trusted_when_that_is_asked),
+		cmocka_unit_test(streams_end_with_their_identity_only),
+		cmocka_unit_test(failures_of_tls_are_told),
 	};
 
 	return cmocka_run_group_tests(tests, world_setup, world_teardown);

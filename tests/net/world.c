@@ -181,8 +181,8 @@ fire_later(void *arg)
 }
 
 static bool
-badge_authorize(struct http_auth *auth, struct buf *ret, uint64_t *ret_generation,
-                struct error *err)
+badge_authorize(struct http_auth *auth, const struct call *call UNUSED, struct buf *ret,
+                uint64_t *ret_generation, struct error *err)
 {
 	struct badge *badge = CONTAINER_OF(auth, struct badge, auth);
 
