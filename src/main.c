@@ -19,7 +19,8 @@
 #include "loop.h"
 
 enum {
-	AUTO_NODE_WORKERS = 8, /* as many as the gate lets through */
+	AUTO_NODE_WORKERS = 8,     /* as many as the gate lets through */
+	AUTO_SERVICE_WORKERS = 10, /* most of them wait for the cloud */
 	API_SERVER_WAIT_MS = 10000,
 	EVENT_FLUSH_MS = 500,
 	EXIT_BAD = 1,
@@ -87,6 +88,15 @@ open_cloud(struct program *p, struct error *err)
 	return true;
 }
 
+/* Does the cloud have that ability, as it is configured? */
+static bool
+offers(struct program *p, const void *ops)
+{
+	struct cloud *cloud = p->cloud;
+
+	return ops && (!cloud->ops->offers || cloud->ops->offers(cloud, ops));
+}
+
 static struct manager_config
 manager_config(struct program *p)
 {
@@ -97,6 +107,7 @@ manager_config(struct program *p)
 		.shared = p->kube,
 		.node_client = p->kube,
 		.lifecycle_client = p->kube,
+		.service_client = offers(p, p->cloud->ops->balancers) ? p->kube : NULL,
 		.recorder = p->recorder,
 		.nodes = p->nodes,
 		.host = p->host,
@@ -105,6 +116,7 @@ manager_config(struct program *p)
 		                                             : AUTO_NODE_WORKERS,
 		          .refresh_period_ns = o->node_refresh_period_ns },
 		.lifecycle = { .guard = o->guard, .period_ns = o->node_monitor_period_ns },
+		.service = { .n_workers = AUTO_SERVICE_WORKERS, .cluster_name = o->cluster_name },
 	};
 }
 

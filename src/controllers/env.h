@@ -16,6 +16,7 @@ struct controller_env {
 	struct cancel *cancel;
 	struct kube_client *kube;
 	struct store *nodes;
+	struct store *services; /* NULL where no controller needs them */
 	struct recorder *recorder;
 	struct cloud *cloud;
 	struct looker *looker;

@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/thread.h"
+#include "cloud/balancer.h"
 #include "kube/node.h"
 
 #define COMPONENT "cloud-controller-manager"
@@ -11,8 +12,8 @@ struct host {
 	struct cloud_host cloud_host;
 	struct host_config config;
 	pthread_mutex_t mu;
-	void (*wake)(void *arg); /* mu */
-	void *wake_arg;          /* mu */
+	void (*wake)(void *arg, enum host_wake what, struct str key); /* mu */
+	void *wake_arg;                                               /* mu */
 };
 
 static struct host *
@@ -47,15 +48,23 @@ host_event(const struct cloud_host *h, const struct node_ref *ref, enum host_eve
 }
 
 static void
+host_service_event(const struct cloud_host *h, const struct lb_spec *spec, enum host_event type,
+                   const char *reason, struct str message)
+{
+	struct event_object object = { "v1", "Service", spec->namespace, spec->service, spec->uid };
+
+	recorder_event(host_of(h)->config.recorder, COMPONENT, &object,
+	               type == HOST_EVENT_WARNING ? EVENT_WARNING : EVENT_NORMAL, reason, message);
+}
+
+static void
 host_wake(const struct cloud_host *h, enum host_wake what, struct str key)
 {
 	struct host *host = host_of(h);
 	WITH_LOCK(&host->mu);
 
-	(void)what;
-	(void)key; /* one node or all: what is not due costs nothing */
 	if (host->wake)
-		host->wake(host->wake_arg);
+		host->wake(host->wake_arg, what, key);
 }
 
 static struct label *
@@ -118,6 +127,7 @@ host_new(const struct host_config *config)
 		.clock = config->clock,
 		.fence = config->fence,
 		.event = host_event,
+		.service_event = host_service_event,
 		.wake = host_wake,
 		.nodes = host_nodes,
 	};
@@ -141,7 +151,8 @@ host_cloud_host(struct host *h)
 }
 
 void
-host_set_waker(struct host *h, void (*wake)(void *arg), void *arg)
+host_set_waker(struct host *h, void (*wake)(void *arg, enum host_wake what, struct str key),
+               void *arg)
 {
 	WITH_LOCK(&h->mu);
 

@@ -24,6 +24,7 @@ const struct cloud_host *host_cloud_host(struct host *);
 
 /** Whom a wake-up reaches. A provider may ask for one before anybody is there to be woken: it is dropped then, since
  * controllers begin by looking at everything. NULL for nobody again. */
-void host_set_waker(struct host *, void (*wake)(void *arg), void *arg);
+void host_set_waker(struct host *, void (*wake)(void *arg, enum host_wake what, struct str key),
+                    void *arg);
 
 #endif

@@ -11,6 +11,7 @@
 #include "base/array.h"
 #include "base/map.h"
 #include "base/thread.h"
+#include "controllers/targets.h"
 
 #define COMPONENT "cloud-node-controller"
 
@@ -160,22 +161,6 @@ batch_covers(const struct batch *b, struct node *const nodes[], size_t n,
 
 /* ---- the look itself ---- */
 
-static void
-fill_ref(struct node_ref *ref, const struct node *node)
-{
-	*ref = (struct node_ref){
-		.name = node_name(node),
-		.uid = node->object.uid,
-		.provider_id = node->provider_id,
-		.labels = node->labels,
-		.n_labels = node->n_labels,
-		.annotations = node->annotations,
-		.n_annotations = node->n_annotations,
-		.addresses = node->addresses,
-		.n_addresses = node->n_addresses,
-	};
-}
-
 /* The other node that claims the machine with this provider ID; a reference, or NULL. */
 static struct object *
 rival_of(struct store *nodes, const struct node *node, struct str provider_id)
@@ -222,7 +207,7 @@ fly(struct looker *l, struct call *call, struct batch *b)
 	struct node_ref *refs = arena_calloc(call->arena, b->n, sizeof(*refs));
 
 	for (size_t i = 0; i < b->n; i++)
-		fill_ref(&refs[i], b->nodes[i]);
+		refs[i] = node_ref_of(b->nodes[i]);
 	b->is_good = l->config.cloud->ops->look(l->config.cloud, call, refs, b->n,
 	                                        b->not_before_boot_ns, &b->look, &b->error);
 	for (size_t i = 0; b->is_good && i < b->n; i++)

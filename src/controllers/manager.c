@@ -6,6 +6,7 @@
 #include "controllers/looker.h"
 #include "controllers/own_writes.h"
 #include "kube/reflector.h"
+#include "kube/service.h"
 
 struct manager {
 	struct manager_config config;
@@ -13,10 +14,12 @@ struct manager {
 	struct notices *notices;
 	struct own_writes *own_writes;
 	struct looker *looker;
-	struct controller_env node_env, lifecycle_env;
+	struct controller_env node_env, lifecycle_env, service_env;
+	struct store *services; /* NULL: nobody wants them */
 	struct node_controller *node;
 	struct lifecycle_controller *lifecycle;
-	struct reflector *node_reflector;
+	struct service_controller *service;
+	struct reflector *node_reflector, *service_reflector;
 	_Atomic bool is_started;
 };
 
@@ -31,6 +34,8 @@ manager_new(const struct manager_config *config)
 	m->own_writes = own_writes_new();
 	m->looker = looker_new(&(struct looker_config){ config->cloud, config->nodes, m->notices,
 	                                                config->clock });
+	if (config->service_client)
+		m->services = store_new(&service_kind, config->clock);
 	return m;
 }
 
@@ -42,6 +47,7 @@ manager_free(struct manager *m)
 	looker_free(m->looker);
 	own_writes_free(m->own_writes);
 	notices_free(m->notices);
+	store_free(m->services);
 	cancel_free(m->cancel);
 	free(m);
 }
@@ -54,6 +60,7 @@ env_of(struct manager *m, struct kube_client *client)
 		.cancel = m->cancel,
 		.kube = client,
 		.nodes = m->config.nodes,
+		.services = m->services,
 		.recorder = m->config.recorder,
 		.cloud = m->config.cloud,
 		.looker = m->looker,
@@ -63,14 +70,46 @@ env_of(struct manager *m, struct kube_client *client)
 }
 
 static void
-wake(void *manager)
+wake_nodes(struct manager *m)
 {
-	struct manager *m = manager;
-
 	if (m->node)
 		node_controller_wake(m->node);
 	if (m->lifecycle)
 		lifecycle_controller_wake(m->lifecycle);
+}
+
+static void
+wake(void *manager, enum host_wake what, struct str key)
+{
+	struct manager *m = manager;
+
+	switch (what) {
+	case HOST_WAKE_NODE:
+		wake_nodes(m); /* one node or all: what is not due costs nothing */
+		break;
+	case HOST_WAKE_SERVICE:
+		if (m->service)
+			service_controller_wake(m->service, key);
+		break;
+	case HOST_WAKE_ROUTES:
+		break;
+	}
+}
+
+static struct reflector *
+reflect(struct manager *m, struct store *store)
+{
+	return reflector_new(&(struct reflector_config){ .http = m->config.shared->http,
+	                                                 .store = store,
+	                                                 .clock = m->config.clock,
+	                                                 .cancel = m->cancel });
+}
+
+static void
+start_service(struct manager *m)
+{
+	m->service_env = env_of(m, m->config.service_client);
+	m->service = service_controller_new(&m->service_env, &m->config.service);
 }
 
 void
@@ -84,11 +123,12 @@ manager_start(struct manager *m)
 		m->node = node_controller_new(&m->node_env, &config->node);
 	if (config->lifecycle_client)
 		m->lifecycle = lifecycle_controller_new(&m->lifecycle_env, &config->lifecycle);
+	if (config->service_client)
+		start_service(m);
 	host_set_waker(config->host, wake, m);
-	m->node_reflector = reflector_new(&(struct reflector_config){ .http = config->shared->http,
-	                                                              .store = config->nodes,
-	                                                              .clock = config->clock,
-	                                                              .cancel = m->cancel });
+	m->node_reflector = reflect(m, config->nodes);
+	if (m->services)
+		m->service_reflector = reflect(m, m->services);
 	m->is_started = true;
 }
 
@@ -97,11 +137,17 @@ static bool
 let_finish(struct manager *m, int64_t grace_ns)
 {
 	int64_t deadline = clock_deadline(clock_mono(m->config.clock), grace_ns);
+	bool is_done = true;
 
-	if (!m->node)
-		return true;
-	node_controller_stop(m->node);
-	return node_controller_wait_idle(m->node, deadline);
+	if (m->node)
+		node_controller_stop(m->node);
+	if (m->service)
+		service_controller_stop(m->service);
+	if (m->node)
+		is_done = node_controller_wait_idle(m->node, deadline);
+	if (m->service)
+		is_done = service_controller_wait_idle(m->service, deadline) && is_done;
+	return is_done;
 }
 
 bool
@@ -115,8 +161,10 @@ manager_stop(struct manager *m, int64_t grace_ns)
 	is_done = let_finish(m, grace_ns);
 	cancel_fire(m->cancel);
 	reflector_free(TAKE(m->node_reflector));
+	reflector_free(TAKE(m->service_reflector));
 	node_controller_free(TAKE(m->node));
 	lifecycle_controller_free(TAKE(m->lifecycle));
+	service_controller_free(TAKE(m->service));
 	return is_done;
 }
 
@@ -131,8 +179,15 @@ manager_has_synced(void *manager, struct buf *reason)
 {
 	struct manager *m = manager;
 
-	if (!m->is_started || store_has_synced(m->config.nodes))
+	if (!m->is_started)
 		return true;
-	buf_add_c(reason, "nodes have not been listed yet");
-	return false;
+	if (!store_has_synced(m->config.nodes)) {
+		buf_add_c(reason, "nodes have not been listed yet");
+		return false;
+	}
+	if (m->services && !store_has_synced(m->services)) {
+		buf_add_c(reason, "services have not been listed yet");
+		return false;
+	}
+	return true;
 }

@@ -13,6 +13,7 @@
 #include "controllers/host.h"
 #include "controllers/lifecycle.h"
 #include "controllers/node.h"
+#include "controllers/service.h"
 
 struct manager;
 
@@ -22,12 +23,14 @@ struct manager_config {
 	struct kube_client *shared; /* for the informers */
 	struct kube_client *node_client;
 	struct kube_client *lifecycle_client;
+	struct kube_client *service_client;
 	struct recorder *recorder;
 	struct store *nodes;
 	struct host *host;
 	struct cloud *cloud;
 	struct node_controller_config node;
 	struct lifecycle_config lifecycle;
+	struct service_controller_config service;
 };
 
 /** Copies config; what it points to outlives the manager. Nothing runs yet. */

@@ -99,26 +99,38 @@ without_a_pod_it_is_on_the_namespace(void **state UNUSED)
 
 /* ---- wake-ups ---- */
 
+struct heard {
+	int n;
+	enum host_wake what;
+	char key[16];
+};
+
 static void
-count(void *n)
+hear(void *arg, enum host_wake what, struct str key)
 {
-	(*(int *)n)++;
+	struct heard *heard = arg;
+
+	heard->n++;
+	heard->what = what;
+	snprintf(heard->key, sizeof(heard->key), "%" STR_FMT, STR_ARG(key));
 }
 
 static void
 a_wake_up_reaches_whoever_is_there(void **state UNUSED)
 {
-	int n = 0;
+	struct heard heard = { 0 };
 
 	given->wake(given, HOST_WAKE_NODE, STR_EMPTY);
-	host_set_waker(host, count, &n);
-	assert_int_equal(n, 0);
+	host_set_waker(host, hear, &heard);
+	assert_int_equal(heard.n, 0);
 	given->wake(given, HOST_WAKE_NODE, STR_EMPTY);
-	given->wake(given, HOST_WAKE_NODE, STR("a"));
-	assert_int_equal(n, 2);
+	given->wake(given, HOST_WAKE_SERVICE, STR("shop/web"));
+	assert_int_equal(heard.n, 2);
+	assert_int_equal(heard.what, HOST_WAKE_SERVICE);
+	assert_string_equal(heard.key, "shop/web");
 	host_set_waker(host, NULL, NULL);
 	given->wake(given, HOST_WAKE_NODE, STR_EMPTY);
-	assert_int_equal(n, 2);
+	assert_int_equal(heard.n, 2);
 }
 
 /* ---- nodes ---- */

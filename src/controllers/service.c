@@ -1,0 +1,508 @@
+/* controllers/service.c: see service.h.
+ *
+ * Handlers of the stores put reasons into a Service's record and its key into the queue; the worker that gets the key takes
+ * all its reasons at once. Nodes are thousands and Services hundreds, so a change of a node only queues one pass, which
+ * gives every Service a reason to compare its targets.
+ */
+#include "base/alloc.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/rand.h"
+#include "controllers/running.h"
+#include "controllers/service_internal.h"
+
+enum {
+	WORK_TIMEOUT_S = 120,
+};
+
+/* framework.md 5.1 */
+static const int64_t failure_base_ns = 5 * NS_PER_SEC;
+static const int64_t failure_max_ns = 300 * NS_PER_SEC;
+/* Clean-ups come back at least so often (framework.md 5.3, E20). */
+static const int64_t cleanup_max_ns = 30 * NS_PER_SEC;
+static const int64_t pass_pause_ns = NS_PER_SEC;
+static const int64_t adopt_pause_ns = 5 * NS_PER_SEC;
+
+/* A key that no Service can have. */
+#define KEY_PASS STR("nodes")
+
+METRIC_FAMILY(pass_seconds, METRIC_HISTOGRAM, "service_controller_nodesync_latency_seconds",
+              "[ALPHA] How long it took to give all Services notice of changed nodes.",
+              .buckets = (const double[]){ 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096,
+                                           8192, 16384 },
+              .n_buckets = 15);
+
+/* ---- records ---- */
+
+/* With the lock held. */
+static struct service_record *
+record_make(struct service_controller *c, struct str key)
+{
+	struct service_record *r = map_get(&c->records, key);
+
+	if (!r) {
+		r = xcalloc(1, sizeof(*r));
+		r->key = xstrndup(key.ptr, key.len);
+		map_put(&c->records, str_n(r->key, key.len), r);
+	}
+	return r;
+}
+
+static void
+record_free(struct service_record *r)
+{
+	object_unref(r->vanished);
+	object_unref(r->balanced);
+	free(r->key);
+	free(r);
+}
+
+/* Drops it unless something came up meanwhile. */
+static void
+record_drop(struct service_controller *c, struct service_record *r)
+{
+	WITH_LOCK(&c->mu);
+
+	if (r->reasons != 0 || r->vanished)
+		return;
+	map_remove(&c->records, str_c(r->key));
+	record_free(r);
+}
+
+static void
+give_reason(struct service_controller *c, struct str key, unsigned reasons)
+{
+	mutex_lock(&c->mu);
+	record_make(c, key)->reasons |= reasons;
+	mutex_unlock(&c->mu);
+	queue_add(c->queue, key);
+}
+
+/* ---- what leads to work ---- */
+
+static bool
+concerns_us(const struct service *s)
+{
+	return service_wants_balancer(s) || service_needs_cleanup(s);
+}
+
+static void
+on_vanished(struct service_controller *c, const struct object *old)
+{
+	struct service_record *r;
+	struct object *former = NULL;
+
+	mutex_lock(&c->mu);
+	r = map_get(&c->records, old->key);
+	if (r) {
+		former = r->vanished;
+		r->vanished = object_ref((struct object *)(uintptr_t)old);
+	}
+	mutex_unlock(&c->mu);
+	object_unref(former);
+	if (r)
+		queue_add(c->queue, old->key);
+}
+
+static void
+on_service(void *arg, const struct object *object_old, const struct object *object_new)
+{
+	struct service_controller *c = arg;
+	const struct service *old = (const struct service *)object_old,
+			     *new = (const struct service *)object_new;
+
+	if (!new)
+		on_vanished(c, object_old);
+	else if (!old ? concerns_us(new)
+	              : service_needs_update(old, new) || service_needs_cleanup(new))
+		give_reason(c, object_new->key, REASON_FULL);
+}
+
+static void
+on_node(void *arg, const struct object *object_old, const struct object *object_new)
+{
+	struct service_controller *c = arg;
+	const struct node *old = (const struct node *)object_old,
+			  *new = (const struct node *)object_new;
+
+	targets_invalidate(c->targets);
+	if (target_change_matters(old, new, c->ops->selects != NULL))
+		queue_add(c->queue, KEY_PASS);
+}
+
+/* ---- nodes changed ---- */
+
+static void
+queue_all(struct service_controller *c, unsigned reason)
+{
+	CLEANUP(store_list_free) struct store_list all = store_list(c->env->services);
+
+	for (size_t i = 0; i < all.n; i++) {
+		if (service_wants_balancer(service_of(all.objects[i])))
+			give_reason(c, all.objects[i]->key, reason);
+	}
+}
+
+/* At once, then at most once a second: returns how long it has to wait. */
+static int64_t
+take_turn(struct service_controller *c)
+{
+	int64_t now_ns = clock_mono(c->env->clock), wait_ns;
+	WITH_LOCK(&c->mu);
+
+	wait_ns = c->next_pass_ns - now_ns;
+	if (wait_ns <= 0)
+		c->next_pass_ns = now_ns + pass_pause_ns;
+	return wait_ns;
+}
+
+static void
+pass_nodes(struct service_controller *c)
+{
+	int64_t begun_ns = clock_mono(c->env->clock), wait_ns = take_turn(c);
+
+	if (wait_ns > 0) {
+		queue_add_after(c->queue, KEY_PASS, wait_ns);
+		return;
+	}
+	queue_all(c, REASON_NODES);
+	metric_observe(metric_of(&pass_seconds),
+	               (double)(clock_mono(c->env->clock) - begun_ns) / (double)NS_PER_SEC);
+}
+
+/* ---- one Service ---- */
+
+static unsigned
+take_reasons(struct service_controller *c, struct service_record *r, struct object **ret_vanished)
+{
+	unsigned reasons;
+	WITH_LOCK(&c->mu);
+
+	reasons = r->reasons;
+	r->reasons = 0;
+	*ret_vanished = TAKE(r->vanished);
+	return reasons;
+}
+
+/* It did not come to its end: the next run finds all that this one had. */
+static void
+put_back(struct service_controller *c, struct service_record *r, unsigned reasons,
+         struct object *vanished)
+{
+	WITH_LOCK(&c->mu);
+
+	r->reasons |= reasons;
+	if (vanished && !r->vanished)
+		r->vanished = object_ref(vanished);
+}
+
+/* Only nodes changed, and they were dealt with a moment ago. */
+static bool
+is_throttled(struct service_run *run)
+{
+	int64_t wait_ns = run->record->next_update_ns - clock_mono(run->call->clock);
+
+	if (run->reasons != REASON_NODES || wait_ns <= 0)
+		return false;
+	queue_add_after(run->c->queue, str_c(run->record->key), wait_ns);
+	return true;
+}
+
+/* It failed, and all that came up since leaves its targets as they were: another try has to earn its time. */
+static bool
+is_backing_off(struct service_run *run)
+{
+	return (run->reasons & REASON_RETRY) && !(run->reasons & REASON_FULL) &&
+	       clock_mono(run->call->clock) < run->record->retry_ns &&
+	       !service_sync_has_new_targets(run);
+}
+
+/* A run that comes before its time: the queue has the key for later. */
+static bool
+is_too_soon(struct service_run *run)
+{
+	if (!is_throttled(run) && !is_backing_off(run))
+		return false;
+	put_back(run->c, run->record, run->reasons, NULL);
+	return true;
+}
+
+static bool
+sync_present(struct service_run *run, struct object *object, struct error *err)
+{
+	bool is_done = false;
+
+	if (!service_sync(run, &is_done, err)) {
+		put_back(run->c, run->record, REASON_RETRY, NULL);
+		return false;
+	}
+	queue_forget(run->c->queue, object->key);
+	if (is_done)
+		record_drop(run->c, run->record);
+	return true;
+}
+
+static bool
+sync_absent(struct service_run *run, struct object *vanished, struct error *err)
+{
+	if (vanished && !service_sync_vanished(run, service_of(vanished), err)) {
+		put_back(run->c, run->record, REASON_RETRY, vanished);
+		return false;
+	}
+	queue_forget(run->c->queue, str_c(run->record->key));
+	record_drop(run->c, run->record);
+	return true;
+}
+
+static bool
+reconcile(struct service_controller *c, struct call *call, struct str key, struct error *err)
+{
+	CLEANUP(object_unrefp) struct object *object = store_get(c->env->services, key);
+	CLEANUP(object_unrefp) struct object *vanished = NULL;
+	struct service_run run = { .c = c, .call = call };
+
+	mutex_lock(&c->mu);
+	run.record = map_get(&c->records, key);
+	mutex_unlock(&c->mu);
+	if (!run.record)
+		return true; /* a late retry of what has been settled */
+	run.reasons = take_reasons(c, run.record, &vanished);
+	if (!object)
+		return sync_absent(&run, vanished, err);
+	run.service = service_of(object);
+	return is_too_soon(&run) || sync_present(&run, object, err);
+}
+
+/* ---- workers ---- */
+
+static bool
+is_cleaning_up(struct service_controller *c, struct str key)
+{
+	CLEANUP(object_unrefp) struct object *object = store_get(c->env->services, key);
+
+	return !object || service_needs_cleanup(service_of(object));
+}
+
+static void
+set_retry(struct service_controller *c, struct str key, int64_t delay_ns)
+{
+	struct service_record *r;
+	WITH_LOCK(&c->mu);
+
+	r = map_get(&c->records, key);
+	if (r)
+		r->retry_ns = clock_deadline(clock_mono(c->env->clock), delay_ns);
+}
+
+/* The one place that turns an error code into behaviour. */
+static void
+handle_failure(struct service_controller *c, struct str key, const struct error *err)
+{
+	int64_t delay_ns = err->retry_after_ms * NS_PER_MS;
+
+	if (err->code == ERR_CANCELLED)
+		return;
+	if ((err->code == ERR_PENDING || err->code == ERR_THROTTLED) && delay_ns > 0)
+		queue_add_after(c->queue, key, delay_ns);
+	else
+		delay_ns = queue_add_failed(c->queue, key,
+		                            is_cleaning_up(c, key) ? cleanup_max_ns
+		                                                   : failure_max_ns);
+	set_retry(c, key, delay_ns);
+	if (err->code != ERR_PENDING)
+		log_error("error processing service, will retry", LOG_STR("service", key),
+		          LOG_ERR(err), LOG_DURATION("in", delay_ns));
+}
+
+static void
+work_on(struct service_controller *c, struct arena *arena, struct str key)
+{
+	struct call call = {
+		.clock = c->env->clock,
+		.cancel = c->env->cancel,
+		.deadline_mono_ns = clock_deadline(clock_mono(c->env->clock),
+		                                   WORK_TIMEOUT_S * NS_PER_SEC),
+		.arena = arena,
+	};
+	struct error err;
+
+	if (str_eq(key, KEY_PASS))
+		pass_nodes(c);
+	else if (!reconcile(c, &call, key, &err))
+		handle_failure(c, key, &err);
+	arena_reset(arena);
+}
+
+/* ---- before the first: what a provider has to know of all ---- */
+
+static size_t
+collect_specs(struct service_controller *c, const struct store_list *all, struct arena *arena,
+              const struct lb_spec ***ret)
+{
+	const struct lb_spec **specs = arena_calloc(arena, all->n, sizeof(*specs));
+	size_t n = 0;
+
+	for (size_t i = 0; i < all->n; i++) {
+		const struct service *s = service_of(all->objects[i]);
+		struct lb_spec *spec;
+
+		if (!service_wants_balancer(s) && !s->has_finalizer)
+			continue;
+		spec = ARENA_NEW(arena, struct lb_spec);
+		*spec = service_spec(s, c->config.cluster_name, arena);
+		specs[n++] = spec;
+	}
+	*ret = specs;
+	return n;
+}
+
+static bool
+adopt_once(struct service_controller *c, struct call *call, struct error *err)
+{
+	CLEANUP(store_list_free) struct store_list all = store_list(c->env->services);
+	const struct lb_spec **specs;
+	size_t n = collect_specs(c, &all, call->arena, &specs);
+
+	return c->ops->adopt(c->env->cloud, call, specs, n, err);
+}
+
+/* Tries until it works: without it the provider might hand out an address that is in use. */
+static bool
+adopt(struct service_controller *c, struct call *call, struct error *err)
+{
+	while (c->ops->adopt && !adopt_once(c, call, err)) {
+		if (err->code != ERR_CANCELLED)
+			log_error("load balancers that exist cannot be taken over, will retry",
+			          LOG_ERR(err), LOG_DURATION("in", adopt_pause_ns));
+		if (!cancel_sleep(call->cancel, call->clock, rand_jitter(adopt_pause_ns), err))
+			return false;
+		arena_reset(call->arena);
+	}
+	return true;
+}
+
+static void
+end_adoption(struct service_controller *c)
+{
+	WITH_LOCK(&c->mu);
+
+	c->adoption = ADOPT_DONE;
+	PTHREAD_OK(pthread_cond_broadcast(&c->adopted));
+}
+
+/* The first worker does it, the others wait; when it is cancelled, so are they. */
+static void
+begin(struct service_controller *c, struct call *call)
+{
+	struct error err;
+	bool is_first;
+
+	mutex_lock(&c->mu);
+	is_first = c->adoption == ADOPT_WANTED;
+	if (is_first)
+		c->adoption = ADOPT_RUNNING;
+	while (!is_first && c->adoption != ADOPT_DONE)
+		clock_wait(c->env->clock, &c->adopted, &c->mu, CLOCK_FOREVER);
+	mutex_unlock(&c->mu);
+	if (!is_first)
+		return;
+	if (!adopt(c, call, &err))
+		queue_shut_down(c->queue);
+	end_adoption(c);
+}
+
+static void *
+run_worker(void *arg)
+{
+	struct service_controller *c = arg;
+	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
+	struct call call = { c->env->clock, c->env->cancel, CLOCK_FOREVER, &arena };
+	struct error err;
+	struct str key;
+
+	if (!store_wait_synced(c->env->nodes, &call, &err) ||
+	    !store_wait_synced(c->env->services, &call, &err))
+		return NULL;
+	begin(c, &call);
+	arena_reset(&arena);
+	while (queue_get(c->queue, QUEUE_FOREVER, &key, &err)) {
+		work_on(c, &arena, key);
+		queue_done(c->queue, key);
+	}
+	return NULL;
+}
+
+/* ---- life ---- */
+
+struct service_controller *
+service_controller_new(struct controller_env *env, const struct service_controller_config *config)
+{
+	struct service_controller *c = xcalloc(1, sizeof(*c));
+
+	c->env = env;
+	c->config = *config;
+	c->ops = env->cloud->ops->balancers;
+	c->queue = queue_new(&(struct queue_config){ "service", failure_base_ns, failure_max_ns,
+	                                             env->clock });
+	c->targets = targets_new(env->nodes);
+	PTHREAD_OK(pthread_mutex_init(&c->mu, NULL));
+	cond_init(&c->adopted);
+	metric_set(running_metric("service"), 1);
+	store_add_handler(env->services, (struct store_handler){ on_service, c });
+	store_add_handler(env->nodes, (struct store_handler){ on_node, c });
+	c->workers = xcalloc(config->n_workers, sizeof(*c->workers));
+	for (unsigned i = 0; i < config->n_workers; i++)
+		thread_start(&c->workers[i], "service", run_worker, c);
+	return c;
+}
+
+void
+service_controller_wake(struct service_controller *c, struct str key)
+{
+	CLEANUP(object_unrefp)
+	struct object *object = key.len > 0 ? store_get(c->env->services, key) : NULL;
+
+	if (object)
+		give_reason(c, key, REASON_FULL);
+	else if (key.len == 0)
+		queue_all(c, REASON_FULL);
+}
+
+void
+service_controller_stop(struct service_controller *c)
+{
+	queue_shut_down(c->queue);
+}
+
+bool
+service_controller_wait_idle(struct service_controller *c, int64_t deadline_ns)
+{
+	return queue_wait_idle(c->queue, deadline_ns);
+}
+
+static void
+free_records(struct service_controller *c)
+{
+	struct str key;
+	void *record;
+
+	for (size_t pos = 0; map_next(&c->records, &pos, &key, &record);)
+		record_free(record);
+	map_fini(&c->records);
+}
+
+void
+service_controller_free(struct service_controller *c)
+{
+	if (!c)
+		return;
+	for (unsigned i = 0; i < c->config.n_workers; i++)
+		thread_join(c->workers[i]);
+	queue_free(c->queue);
+	free_records(c);
+	targets_free(c->targets);
+	PTHREAD_OK(pthread_mutex_destroy(&c->mu));
+	PTHREAD_OK(pthread_cond_destroy(&c->adopted));
+	free(c->workers);
+	free(c);
+}

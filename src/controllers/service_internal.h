@@ -1,0 +1,81 @@
+/* controllers/service_internal.h: what the files behind controllers/service.h share.
+ *
+ *	service.c       triggers, the queue, workers, records
+ *	service_sync.c  one Service: ensure, update targets, clean up
+ *	service_spec.c  a Service as a provider sees it
+ */
+#ifndef CCMD_CONTROLLERS_SERVICE_INTERNAL_H
+#define CCMD_CONTROLLERS_SERVICE_INTERNAL_H
+
+#include "base/map.h"
+#include "base/thread.h"
+#include "controllers/service.h"
+#include "controllers/targets.h"
+#include "kube/queue.h"
+#include "kube/service.h"
+
+enum service_reason {
+	REASON_NODES = 1, /* its targets may have changed */
+	REASON_FULL = 2,  /* anything may have */
+	REASON_RETRY = 4, /* the last run did not come to its end: FULL, but not before its time */
+};
+
+/** What we know of one Service beside what the store knows. Made when a Service first concerns us, dropped when it does not
+ * any more. */
+struct service_record {
+	char *key;
+	unsigned reasons;        /* mu: to be dealt with; enum service_reason */
+	struct object *vanished; /* mu: its last state, when it went from the store; NULL */
+
+	/* of the worker that has the key */
+	struct object
+		*balanced; /* the Service whose balancer we made or tried to make; NULL: none */
+	bool has_targets;  /* targets_hash is what the provider was told last */
+	bool has_failed;   /* the last ensure or update did */
+	bool is_announced; /* "Ensuring load balancer" or "Deleting load balancer" was said, its end not yet */
+	bool is_told_empty; /* "no available nodes" was said */
+	uint64_t targets_hash;
+	int64_t next_update_ns; /* mono: targets are not touched again before */
+	int64_t retry_ns;       /* mono: when REASON_RETRY is due; the queue has the key for then */
+};
+
+struct service_controller {
+	struct controller_env *env;
+	struct service_controller_config config;
+	const struct balancer_ops *ops;
+	struct queue *queue;
+	struct targets *targets;
+	pthread_t *workers;
+
+	pthread_mutex_t mu;
+	pthread_cond_t adopted;
+	struct map records;                                        /* mu */
+	enum { ADOPT_WANTED, ADOPT_RUNNING, ADOPT_DONE } adoption; /* mu */
+	int64_t next_pass_ns; /* mu: mono; nodes are not looked through again before */
+};
+
+/** One run of one Service. */
+struct service_run {
+	struct service_controller *c;
+	struct call *call;
+	struct service_record *record;
+	const struct service *service;
+	unsigned reasons;
+};
+
+/** Brings one Service to where it should be. *ret_is_done: the record may be dropped. ERR_PENDING and ERR_THROTTLED with
+ * retry_after_ms; everything else backs off. */
+NODISCARD bool service_sync(struct service_run *run, bool *ret_is_done, struct error *err);
+/** Are its targets others than the provider was told last? */
+bool service_sync_has_new_targets(struct service_run *run);
+/** Its Service is gone from the store: so goes its balancer, unless that cannot be right. */
+NODISCARD bool service_sync_vanished(struct service_run *run, const struct service *last,
+                                     struct error *err);
+
+/** All views are of the Service or in the arena; no nodes. */
+struct lb_spec service_spec(const struct service *, const char *cluster_name, struct arena *arena);
+
+void service_event(struct service_controller *, const struct service *, enum event_type type,
+                   const char *reason, struct str message);
+
+#endif

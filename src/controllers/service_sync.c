@@ -1,0 +1,439 @@
+/* controllers/service_sync.c: one run of one Service (framework.md 5.6 to 5.9).
+ *
+ * The order of writes is what makes a crash at any point harmless: the finalizer before the balancer, the status after
+ * it; on the way out the balancer first, then the status, and the finalizer last.
+ */
+#include "base/alloc.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/metrics.h"
+#include "controllers/service_internal.h"
+#include "kube/service_patch.h"
+
+#define COMPONENT "service-controller"
+
+/* Changes of targets are told at once, then at most so often. */
+static const int64_t update_pause_ns = NS_PER_SEC;
+
+static const double latency_buckets[] = { 1,   2,   4,    8,    16,   32,   64,   128,
+	                                  256, 512, 1024, 2048, 4096, 8192, 16384 };
+
+METRIC_FAMILY(updates_total, METRIC_COUNTER, "service_controller_loadbalancer_sync_total",
+              "[ALPHA] Load balancers whose targets were changed because nodes changed.");
+METRIC_FAMILY(update_errors_total, METRIC_COUNTER, "service_controller_nodesync_error_total",
+              "[ALPHA] Changes of a load balancer's targets that failed.");
+METRIC_FAMILY(update_seconds, METRIC_HISTOGRAM,
+              "service_controller_update_loadbalancer_host_latency_seconds",
+              "[ALPHA] How long it took to change the targets of one load balancer.",
+              METRIC_BUCKETS(latency_buckets));
+
+/* ---- events ---- */
+
+void
+service_event(struct service_controller *c, const struct service *s, enum event_type type,
+              const char *reason, struct str message)
+{
+	struct event_object object = { "v1", "Service", s->namespace, s->name, s->object.uid };
+
+	recorder_event(c->env->recorder, COMPONENT, &object, type, reason, message);
+}
+
+static void
+tell(struct service_run *run, const char *reason, const char *message)
+{
+	service_event(run->c, run->service, EVENT_NORMAL, reason, str_c(message));
+}
+
+/* Once for a work that takes several tries: its beginning is news, its repetition is not. */
+static void
+announce(struct service_run *run, const char *reason, const char *message)
+{
+	if (run->record->is_announced)
+		return;
+	run->record->is_announced = true;
+	tell(run, reason, message);
+}
+
+static bool
+is_failure(const struct error *err)
+{
+	return err->code != ERR_PENDING && err->code != ERR_CANCELLED;
+}
+
+static void
+warn(struct service_run *run, const char *reason, const char *what, const struct error *err)
+{
+	CLEANUP(buf_fini) struct buf message = BUF_INIT(LIMIT_EVENT_MESSAGE);
+
+	if (!is_failure(err))
+		return;
+	buf_addf(&message, "%s: %s", what, err->msg);
+	service_event(run->c, run->service, EVENT_WARNING, reason, buf_str(&message));
+}
+
+static void
+tell_empty(struct service_run *run, size_t n_targets)
+{
+	if (n_targets == 0 && !run->record->is_told_empty)
+		service_event(run->c, run->service, EVENT_WARNING, "UnAvailableLoadBalancer",
+		              STR("There are no available nodes for LoadBalancer"));
+	run->record->is_told_empty = n_targets == 0;
+}
+
+/* ---- writes ---- */
+
+/* *ret_is_gone (may be NULL): there is no such Service any more, or another has its name now. That is success: nothing is
+ * left to be written. */
+static bool
+patch_service(struct service_run *run, struct str body, bool *ret_is_gone, struct error *err)
+{
+	CLEANUP(buf_fini) struct buf path = BUF_INIT(LIMIT_HTTP_URL);
+	bool is_done;
+
+	service_patch_path(&path, run->service);
+	is_done = kube_patch(run->c->env->kube, run->call, buf_str(&path), KUBE_PATCH_STRATEGIC,
+	                     body, KUBE_ANSWER_META, NULL, err);
+	if (ret_is_gone)
+		*ret_is_gone = !is_done;
+	return is_done || err->code == ERR_NOT_FOUND || err->code == ERR_CONFLICT;
+}
+
+static bool
+add_finalizer(struct service_run *run, bool *ret_is_gone, struct error *err)
+{
+	CLEANUP(buf_fini) struct buf body = BUF_INIT(LIMIT_HTTP_REQUEST);
+
+	*ret_is_gone = false;
+	if (run->service->has_finalizer)
+		return true;
+	service_patch_finalizer(&body, run->service, true);
+	if (!patch_service(run, buf_str(&body), ret_is_gone, err))
+		return err_wrap(err, "failed to add load balancer cleanup finalizer");
+	return true;
+}
+
+static bool
+remove_finalizer(struct service_run *run, struct error *err)
+{
+	CLEANUP(buf_fini) struct buf body = BUF_INIT(LIMIT_HTTP_REQUEST);
+
+	if (!run->service->has_finalizer)
+		return true;
+	service_patch_finalizer(&body, run->service, false);
+	if (!patch_service(run, buf_str(&body), NULL, err))
+		return err_wrap(err, "failed to remove load balancer cleanup finalizer");
+	return true;
+}
+
+static bool
+write_status(struct service_run *run, const struct service_ingress *ingress, size_t n,
+             struct error *err)
+{
+	CLEANUP(buf_fini) struct buf body = BUF_INIT(LIMIT_HTTP_REQUEST);
+
+	if (service_status_equals(run->service, ingress, n))
+		return true;
+	service_patch_status(&body, run->service, ingress, n);
+	if (!patch_service(run, buf_str(&body), NULL, err))
+		return err_wrap(err, "failed to update load balancer status");
+	log_info("service status written", LOG_STR("service", run->service->object.key),
+	         LOG_I64("addresses", (int64_t)n));
+	return true;
+}
+
+static struct str
+mode_text(enum lb_ip_mode mode)
+{
+	if (mode == LB_IP_MODE_NONE)
+		return STR_EMPTY;
+	return mode == LB_IP_MODE_PROXY ? STR("Proxy") : STR("VIP");
+}
+
+static bool
+write_lb_status(struct service_run *run, const struct lb_status *status, struct error *err)
+{
+	struct service_ingress *ingress = arena_calloc(run->call->arena, status->n_ingress,
+	                                               sizeof(*ingress));
+
+	for (size_t i = 0; i < status->n_ingress; i++)
+		ingress[i] = (struct service_ingress){
+			.ip = status->ingress[i].ip,
+			.hostname = status->ingress[i].hostname,
+			.ip_mode = mode_text(status->ingress[i].ip_mode),
+			.ports = STR_EMPTY
+		};
+	return write_status(run, ingress, status->n_ingress, err);
+}
+
+/* ---- a balancer that is wanted ---- */
+
+static struct lb_spec
+spec_of(struct service_run *run)
+{
+	return service_spec(run->service, run->c->config.cluster_name, run->call->arena);
+}
+
+/* Before the provider is called: what was handed over once must be taken back one day. */
+static void
+remember(struct service_run *run)
+{
+	struct object *old = run->record->balanced;
+
+	run->record->balanced = object_ref((struct object *)(uintptr_t)&run->service->object);
+	object_unref(old);
+}
+
+static void
+remember_targets(struct service_run *run, uint64_t hash)
+{
+	run->record->targets_hash = hash;
+	run->record->has_targets = true;
+	run->record->next_update_ns = clock_deadline(clock_mono(run->call->clock), update_pause_ns);
+}
+
+/* After a restart a Service that has its finalizer and addresses is looked at once more; that is no news. */
+static bool
+looks_settled(const struct service_run *run)
+{
+	return run->service->has_finalizer && run->service->n_ingress > 0 &&
+	       !run->record->has_targets && !run->record->has_failed;
+}
+
+static bool
+call_ensure(struct service_run *run, enum lb_outcome *outcome, struct lb_status *status,
+            struct error *err)
+{
+	struct lb_spec spec = spec_of(run);
+	CLEANUP(target_list_fini)
+	struct target_list targets = targets_select(run->c->targets, run->c->env->cloud, &spec,
+	                                            run->call->arena);
+
+	spec.nodes = targets.refs;
+	spec.n_nodes = targets.n;
+	tell_empty(run, targets.n);
+	remember(run);
+	remember_targets(run, targets.hash);
+	if (!run->c->ops->ensure(run->c->env->cloud, run->call, &spec, outcome, status, err))
+		return err_wrap(err, "failed to ensure load balancer");
+	return true;
+}
+
+static bool
+ensure(struct service_run *run, struct error *err)
+{
+	enum lb_outcome outcome = LB_DONE;
+	struct lb_status status = { 0 };
+	bool is_gone;
+
+	if (!looks_settled(run))
+		announce(run, "EnsuringLoadBalancer", "Ensuring load balancer");
+	if (!add_finalizer(run, &is_gone, err))
+		return false;
+	if (is_gone)
+		return true; /* the store will hear of it */
+	if (!call_ensure(run, &outcome, &status, err))
+		return false;
+	if (outcome == LB_ELSEWHERE)
+		return true;
+	if (!write_lb_status(run, &status, err))
+		return false;
+	if (run->record->is_announced)
+		tell(run, "EnsuredLoadBalancer", "Ensured load balancer");
+	run->record->is_announced = false;
+	return true;
+}
+
+/* ---- only its targets ---- */
+
+static void
+warn_of_update(struct service_run *run, const struct target_list *targets, const struct error *err)
+{
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(LIMIT_EVENT_MESSAGE);
+	size_t n_shown = targets->n < 20 ? targets->n : 20;
+
+	buf_add_c(&text, "Error updating load balancer with new hosts [");
+	for (size_t i = 0; i < n_shown; i++) {
+		buf_add_c(&text, i > 0 ? " " : "");
+		buf_add_str(&text, targets->refs[i].name);
+	}
+	if (targets->n > n_shown)
+		buf_addf(&text, " <%zu more>", targets->n - n_shown);
+	buf_addf(&text, "] [node names limited, total number of nodes: %zu], error: %s", targets->n,
+	         err->msg);
+	service_event(run->c, run->service, EVENT_WARNING, "UpdateLoadBalancerFailed",
+	              buf_str(&text));
+}
+
+static bool
+call_update(struct service_run *run, const struct lb_spec *spec, struct error *err)
+{
+	int64_t begun_ns = clock_mono(run->call->clock);
+	bool is_done;
+
+	metric_inc(metric_of(&updates_total));
+	is_done = run->c->ops->update_nodes(run->c->env->cloud, run->call, spec, err);
+	metric_observe(metric_of(&update_seconds),
+	               (double)(clock_mono(run->call->clock) - begun_ns) / (double)NS_PER_SEC);
+	return is_done;
+}
+
+/* *ret_is_missing: there is no such balancer, so it has to be ensured. */
+static bool
+update(struct service_run *run, bool *ret_is_missing, struct error *err)
+{
+	struct lb_spec spec = spec_of(run);
+	CLEANUP(target_list_fini)
+	struct target_list targets = targets_select(run->c->targets, run->c->env->cloud, &spec,
+	                                            run->call->arena);
+
+	if (targets.hash == run->record->targets_hash)
+		return true;
+	spec.nodes = targets.refs;
+	spec.n_nodes = targets.n;
+	remember(run);
+	remember_targets(run, targets.hash);
+	if (call_update(run, &spec, err)) {
+		tell_empty(run, targets.n);
+		if (targets.n > 0)
+			tell(run, "UpdatedLoadBalancer", "Updated load balancer with new hosts");
+		return true;
+	}
+	*ret_is_missing = err->code == ERR_NOT_FOUND;
+	if (*ret_is_missing)
+		return true;
+	run->record->has_targets = false; /* whatever comes next ensures */
+	if (is_failure(err)) {
+		metric_inc(metric_of(&update_errors_total));
+		warn_of_update(run, &targets, err);
+	}
+	return false;
+}
+
+bool
+service_sync_has_new_targets(struct service_run *run)
+{
+	struct lb_spec spec = spec_of(run);
+	CLEANUP(target_list_fini)
+	struct target_list targets = targets_select(run->c->targets, run->c->env->cloud, &spec,
+	                                            run->call->arena);
+
+	return targets.hash != run->record->targets_hash;
+}
+
+static bool
+balance(struct service_run *run, struct error *err)
+{
+	bool wants_ensure = (run->reasons & REASON_FULL) || !run->record->has_targets ||
+	                    run->record->has_failed;
+	bool was_update = !wants_ensure;
+	bool is_done = true;
+
+	if (!wants_ensure)
+		is_done = update(run, &wants_ensure, err);
+	if (is_done && wants_ensure)
+		is_done = ensure(run, err);
+	run->record->has_failed = !is_done && is_failure(err);
+	if (!is_done && (!was_update || wants_ensure))
+		warn(run, "SyncLoadBalancerFailed", "Error syncing load balancer", err);
+	return is_done;
+}
+
+/* ---- a balancer that has to go ---- */
+
+static bool
+call_remove(struct service_run *run, struct error *err)
+{
+	struct lb_spec spec = spec_of(run);
+	bool was_there = false;
+
+	if (!run->c->ops->remove(run->c->env->cloud, run->call, &spec, &was_there, err))
+		return false;
+	object_unref(TAKE(run->record->balanced));
+	run->record->has_targets = false;
+	if (was_there)
+		log_info("load balancer deleted", LOG_STR("service", run->service->object.key));
+	return true;
+}
+
+static bool
+clean_up(struct service_run *run, struct error *err)
+{
+	announce(run, "DeletingLoadBalancer", "Deleting load balancer");
+	if (!call_remove(run, err)) {
+		err_wrap(err, "failed to delete load balancer");
+	} else if (run->service->is_deleting || write_status(run, NULL, 0, err)) {
+		if (remove_finalizer(run, err)) {
+			tell(run, "DeletedLoadBalancer", "Deleted load balancer");
+			return true;
+		}
+	}
+	warn(run, "SyncLoadBalancerFailed", "Error syncing load balancer", err);
+	return false;
+}
+
+/* The name belongs to another Service now; the balancer of the former one goes first. */
+static bool
+clean_up_former(struct service_run *run, struct error *err)
+{
+	CLEANUP(object_unrefp) struct object *former = object_ref(run->record->balanced);
+	const struct service *current = run->service;
+	bool is_done;
+
+	run->service = service_of(former);
+	is_done = call_remove(run, err);
+	if (!is_done)
+		warn(run, "DeleteLoadBalancerFailed", "Error deleting load balancer", err);
+	run->service = current;
+	return is_done;
+}
+
+static bool
+has_former(const struct service_run *run)
+{
+	return run->record->balanced &&
+	       !str_eq(run->record->balanced->uid, run->service->object.uid);
+}
+
+bool
+service_sync(struct service_run *run, bool *ret_is_done, struct error *err)
+{
+	const struct service *s = run->service;
+
+	if (has_former(run) && !clean_up_former(run, err))
+		return false;
+	*ret_is_done = !service_wants_balancer(s) || service_needs_cleanup(s) ||
+	               (s->is_deleting && !s->has_finalizer);
+	if (!*ret_is_done)
+		return balance(run, err);
+	/* being deleted without our finalizer: it was taken off already, and none can be added any more */
+	return s->has_finalizer || run->record->balanced ? clean_up(run, err) : true;
+}
+
+/* Our finalizer keeps a Service until its balancer is gone. One that goes with the finalizer on it was not deleted: the
+ * API server's data was lost, or is that of another cluster. */
+static bool
+cannot_be_right(const struct service *last)
+{
+	return last->has_finalizer && !last->is_deleting;
+}
+
+bool
+service_sync_vanished(struct service_run *run, const struct service *last, struct error *err)
+{
+	run->service = last;
+	if (!run->record->balanced)
+		return true;
+	if (cannot_be_right(last)) {
+		log_warn(
+			"a service vanished with our finalizer on it, leaving its load balancer alone",
+			LOG_STR("service", last->object.key), LOG_STR("uid", last->object.uid));
+		return true;
+	}
+	announce(run, "DeletingLoadBalancer", "Deleting load balancer");
+	if (!call_remove(run, err)) {
+		warn(run, "DeleteLoadBalancerFailed", "Error deleting load balancer", err);
+		return false;
+	}
+	tell(run, "DeletedLoadBalancer", "Deleted load balancer");
+	return true;
+}
