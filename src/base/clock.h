@@ -80,6 +80,8 @@ struct clock *fake_clock_clock(struct fake_clock *);
 void fake_clock_advance(struct fake_clock *, int64_t ns);
 /** Moves only the wall clock, as an administrator would. */
 void fake_clock_jump_wall(struct fake_clock *, int64_t ns);
+/** What a suspended machine sees: boot and wall clock moved on, the monotonic one did not. Nobody wakes. */
+void fake_clock_suspend(struct fake_clock *, int64_t ns);
 /** Returns when n threads or more are waiting on this clock and none of them is due. All are woken early as
  * often as there are threads, so that what was signalled in another way has been acted on as well. */
 void fake_clock_settle(struct fake_clock *, unsigned n_threads);

@@ -188,6 +188,14 @@ fake_clock_jump_wall(struct fake_clock *fake, int64_t ns)
 	fake->wall_ns += ns;
 }
 
+void
+fake_clock_suspend(struct fake_clock *fake, int64_t ns)
+{
+	WITH_LOCK(&fake->mu);
+	fake->boot_ns += ns;
+	fake->wall_ns += ns;
+}
+
 static bool
 is_settled(const struct fake_clock *fake, unsigned n_threads)
 {

@@ -342,6 +342,20 @@ kube_post(struct kube_client *c, struct call *call, struct str path, enum http_c
 	return answer(c, call, &request, ret_body, err);
 }
 
+bool
+kube_put(struct kube_client *c, struct call *call, struct str path, struct str body,
+         struct str *ret_body, struct error *err)
+{
+	struct http_request request = {
+		.method = HTTP_PUT,
+		.target = path,
+		.content_type = "application/json",
+		.body = body,
+	};
+
+	return answer(c, call, &request, ret_body, err);
+}
+
 /* Sets counts and texts to given values: twice is the same as once. */
 bool
 kube_patch_background(struct kube_client *c, struct call *call, struct str path, struct str body,

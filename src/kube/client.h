@@ -45,6 +45,10 @@ NODISCARD bool kube_post(struct kube_client *, struct call *, struct str path,
                          enum http_class class, struct str body, struct str *ret_body,
                          struct error *err);
 
+/** PUT of a whole object, never sent twice. ERR_CONFLICT: its resourceVersion or UID is another by now. */
+NODISCARD bool kube_put(struct kube_client *, struct call *, struct str path, struct str body,
+                        struct str *ret_body, struct error *err);
+
 /** PATCH in the background, for events. */
 NODISCARD bool kube_patch_background(struct kube_client *, struct call *, struct str path,
                                      struct str body, struct error *err);

@@ -119,6 +119,10 @@ stands_still_until_moved(void **state UNUSED)
 	fake_clock_jump_wall(fake, -50);
 	assert_true(clock_wall(clock) == 37);
 	assert_true(clock_mono(clock) == mono + 10);
+	fake_clock_suspend(fake, 5);
+	assert_true(clock_mono(clock) == mono + 10);
+	assert_true(clock_boot(clock) == boot + 15);
+	assert_true(clock_wall(clock) == 42);
 	fake_clock_free(fake);
 	fake_clock_free(NULL);
 }

@@ -1,0 +1,688 @@
+/* kube/elector.c: see elector.h.
+ *
+ * One thread, which reads from top to bottom: acquire, lead, release. An attempt is at most two requests, and what it
+ * found is one of four outcomes; everything else is about when to try again and when it is too late.
+ *
+ * Durations are waited for on the monotonic clock. Whether something is over is asked of the boot clock, after each wait
+ * and after each request.
+ */
+#include "kube/elector.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/metrics.h"
+#include "base/rand.h"
+#include "base/thread.h"
+#include "kube/lease.h"
+
+#define COMPONENT "cloud-controller-manager"
+
+#define FENCE_MARGIN_NS NS_PER_SEC         /* the fence closes that long before the lease ends */
+#define HEALTH_MARGIN_NS (20 * NS_PER_SEC) /* framework.md 7.5 */
+#define RELEASE_PAUSE_NS (50 * NS_PER_MS)
+
+enum {
+	RELEASED_DURATION_S = 1, /* nobody waits for it; the API refuses 0 */
+	MAX_IDENTITY = 512,
+};
+
+enum outcome {
+	WON,    /* the Lease is ours from the moment the request was begun */
+	HELD,   /* somebody else's, for a while yet, or changed meanwhile */
+	FAILED, /* we do not know */
+	LOST,   /* it was ours */
+};
+
+struct elector {
+	struct elector_config config;
+	int64_t duration_s;
+	struct metric *leads, *slow_renewals;
+	struct cancel *cancel; /* fired by elector_stop() */
+	pthread_t thread;
+
+	pthread_mutex_t mu;
+	pthread_cond_t ended;     /* mu: is_done */
+	struct buf holder;        /* mu; as last seen */
+	bool is_leader;           /* mu; written by the thread alone, which may read it without */
+	int64_t renewed_boot_ns;  /* mu; the start of the last good renewal */
+	bool is_stopped;          /* mu */
+	bool wants_release;       /* mu */
+	int64_t release_until_ns; /* mu; mono */
+	bool is_done;             /* mu */
+
+	/* the thread's own */
+	struct arena arena;
+	struct lease seen;
+	int64_t seen_boot_ns;     /* when its spec was first seen */
+	int64_t deadline_boot_ns; /* leading: when it is too late to renew */
+	int64_t n_failures;       /* in a row */
+	const char *why_lost;
+};
+
+/* ---- metrics ---------------------------------------------------------------------------------------- */
+
+static struct metric_family *master_status, *slowpath_total;
+
+static void
+define_metrics(void)
+{
+	static const char *const labels[] = { "name" };
+
+	master_status = metric_family_new(
+		METRIC_GAUGE, "leader_election_master_status",
+		"1 when this process holds the lease of that name, 0 when it stands by.", labels,
+		ARRAY_LEN(labels), NULL, 0);
+	slowpath_total =
+		metric_family_new(METRIC_COUNTER, "leader_election_slowpath_total",
+	                          "Renewals that had to read the Lease before they wrote it.",
+	                          labels, ARRAY_LEN(labels), NULL, 0);
+}
+
+/* ---- what is seen ----------------------------------------------------------------------------------- */
+
+static int64_t
+now_boot(const struct elector *e)
+{
+	return clock_boot(e->config.clock);
+}
+
+static bool
+is_ours(const struct elector *e)
+{
+	return e->seen.doc && str_eq(e->seen.holder, e->config.identity);
+}
+
+/* When others may take what was last seen: after the duration that its holder published, or ours if it told none,
+ * counted from when we first saw it, whatever the times in it say (kube-client.md 6.3). */
+static int64_t
+seen_until_ns(const struct elector *e)
+{
+	int64_t seconds = e->seen.duration_s > 0 ? e->seen.duration_s : e->duration_s;
+
+	return clock_deadline(e->seen_boot_ns, seconds * NS_PER_SEC);
+}
+
+static bool
+is_held_by_other(const struct elector *e)
+{
+	return e->seen.doc && e->seen.holder.len > 0 && !is_ours(e) &&
+	       now_boot(e) < seen_until_ns(e);
+}
+
+static void
+tell_holder(struct elector *e)
+{
+	WITH_LOCK(&e->mu);
+
+	if (str_eq(buf_str(&e->holder), e->seen.holder))
+		return;
+	buf_reset(&e->holder);
+	buf_add_str(&e->holder, str_utf8_head(e->seen.holder, e->holder.max));
+	if (e->seen.holder.len > 0 && !is_ours(e))
+		log_info("another replica leads", LOG_CSTR("lease", e->config.name),
+		         LOG_STR("holder", buf_str(&e->holder)));
+}
+
+/* Takes over fresh. */
+static void
+see(struct elector *e, struct lease *fresh)
+{
+	if (lease_spec_differs(&e->seen, fresh))
+		e->seen_boot_ns = now_boot(e);
+	lease_fini(&e->seen);
+	e->seen = *fresh;
+	tell_holder(e);
+}
+
+/* Reads an answer. */
+static bool
+see_answer(struct elector *e, struct str body, struct error *err)
+{
+	struct lease fresh = LEASE_INIT;
+
+	if (!lease_parse(body, &fresh, err))
+		return false;
+	see(e, &fresh);
+	return true;
+}
+
+/* ---- requests --------------------------------------------------------------------------------------- */
+
+/* Half of the renew deadline, so that one that hangs leaves time for another; never past the moment when it is too
+ * late anyway. */
+static int64_t
+request_deadline_ns(const struct elector *e)
+{
+	int64_t longest_ns = e->config.renew_deadline_ns / 2;
+
+	if (longest_ns < NS_PER_SEC)
+		longest_ns = NS_PER_SEC;
+	if (e->is_leader && e->deadline_boot_ns - now_boot(e) < longest_ns)
+		longest_ns = e->deadline_boot_ns - now_boot(e);
+	return clock_deadline(clock_mono(e->config.clock), longest_ns);
+}
+
+static struct call
+begin_call(struct elector *e)
+{
+	arena_reset(&e->arena);
+	return (struct call){ e->config.clock, e->cancel, request_deadline_ns(e), &e->arena };
+}
+
+static bool
+get_lease(struct elector *e, struct call *call, struct error *err)
+{
+	CLEANUP(buf_fini) struct buf path = BUF_INIT(LIMIT_HTTP_URL);
+	struct str body = STR_EMPTY;
+
+	lease_add_path(&path, str_c(e->config.namespace), str_c(e->config.name));
+	return kube_get(e->config.kube, call, buf_str(&path), &body, err) &&
+	       see_answer(e, body, err);
+}
+
+static bool
+put_lease(struct elector *e, struct call *call, enum lease_change change,
+          const struct lease_claim *claim, struct error *err)
+{
+	CLEANUP(buf_fini)
+	struct buf path = BUF_INIT(LIMIT_HTTP_URL), lease = BUF_INIT(LIMIT_HTTP_REQUEST);
+	struct str body = STR_EMPTY;
+
+	lease_add_path(&path, str_c(e->config.namespace), str_c(e->config.name));
+	lease_add_update(&lease, &e->seen, change, claim);
+	if (!buf_ok(&lease))
+		return err_set(err, ERR_INVALID, "Lease %s: too large", e->config.name);
+	return kube_put(e->config.kube, call, buf_str(&path), buf_str(&lease), &body, err) &&
+	       see_answer(e, body, err);
+}
+
+static bool
+post_lease(struct elector *e, struct call *call, const struct lease_claim *claim, struct error *err)
+{
+	CLEANUP(buf_fini)
+	struct buf path = BUF_INIT(LIMIT_HTTP_URL), lease = BUF_INIT(LIMIT_HTTP_REQUEST);
+	struct str body = STR_EMPTY;
+
+	lease_add_path(&path, str_c(e->config.namespace), STR_EMPTY);
+	lease_add_new(&lease, str_c(e->config.namespace), str_c(e->config.name), claim);
+	return kube_post(e->config.kube, call, buf_str(&path), HTTP_WORK, buf_str(&lease), &body,
+	                 err) &&
+	       see_answer(e, body, err);
+}
+
+/* ---- an attempt ------------------------------------------------------------------------------------- */
+
+static struct lease_claim
+our_claim(const struct elector *e)
+{
+	return (struct lease_claim){ e->config.identity, e->duration_s,
+		                     clock_wall(e->config.clock) };
+}
+
+/* The lease ran from start_ns. A good answer that comes too late is none: a machine that was suspended in between wakes
+ * as a former leader. */
+static enum outcome
+won(struct elector *e, int64_t start_ns)
+{
+	int64_t fence_ns = start_ns + e->duration_s * NS_PER_SEC - FENCE_MARGIN_NS;
+	int64_t now_ns = now_boot(e);
+
+	if (e->is_leader && now_ns >= e->deadline_boot_ns)
+		return FAILED;
+	if (now_ns >= fence_ns)
+		return FAILED;
+	mutex_lock(&e->mu);
+	e->renewed_boot_ns = start_ns;
+	mutex_unlock(&e->mu);
+	fence_renew(e->config.fence, fence_ns);
+	if (e->config.renewed)
+		e->config.renewed(e->config.arg, fence_ns);
+	return WON;
+}
+
+/* Somebody was faster: that is an answer, too. */
+static enum outcome
+refused(const struct error *err)
+{
+	return err->code == ERR_CONFLICT || err->code == ERR_EXISTS ? HELD : FAILED;
+}
+
+/* PUT of what was seen. */
+static enum outcome
+claim_seen(struct elector *e, enum lease_change change, struct error *err)
+{
+	int64_t start_ns = now_boot(e);
+	struct lease_claim claim = our_claim(e);
+	struct call call = begin_call(e);
+
+	if (!put_lease(e, &call, change, &claim, err))
+		return refused(err);
+	if (is_ours(e))
+		return won(e, start_ns);
+	err_set(err, ERR_INTERNAL, "the answer to our PUT names another holder");
+	return FAILED;
+}
+
+/* There is no Lease. Whoever was seen to hold one may not know that yet. */
+static enum outcome
+claim_absent(struct elector *e, struct error *err)
+{
+	int64_t start_ns = now_boot(e);
+	struct lease_claim claim = our_claim(e);
+	struct call call;
+
+	if (is_held_by_other(e))
+		return HELD;
+	call = begin_call(e);
+	if (!post_lease(e, &call, &claim, err))
+		return refused(err);
+	if (is_ours(e))
+		return won(e, start_ns);
+	err_set(err, ERR_INTERNAL, "the answer to our POST names another holder");
+	return FAILED;
+}
+
+static enum outcome
+lose(struct elector *e, const char *why)
+{
+	e->why_lost = why;
+	return LOST;
+}
+
+/* Looks first. kube-client.md 6.4, from 2 on. */
+static enum outcome
+look_and_claim(struct elector *e, struct error *err)
+{
+	struct call call = begin_call(e);
+
+	if (!get_lease(e, &call, err)) {
+		if (err->code != ERR_NOT_FOUND)
+			return FAILED;
+		return e->is_leader ? lose(e, "the Lease was deleted") : claim_absent(e, err);
+	}
+	if (is_ours(e)) {
+		if (e->is_leader)
+			metric_inc(e->slow_renewals);
+		return claim_seen(e, LEASE_RENEW, err);
+	}
+	if (e->is_leader)
+		return lose(e, e->seen.holder.len > 0 ? "another took the Lease"
+		                                      : "the Lease was released by somebody else");
+	return is_held_by_other(e) ? HELD : claim_seen(e, LEASE_TAKE, err);
+}
+
+/* A leader knows what it wrote last, and needs to look only when that is no longer so. */
+static enum outcome
+try_once(struct elector *e, struct error *err)
+{
+	enum outcome outcome = e->is_leader ? claim_seen(e, LEASE_RENEW, err) : FAILED;
+
+	if (outcome == WON || cancel_is_fired(e->cancel))
+		return outcome;
+	if (e->is_leader && now_boot(e) >= e->deadline_boot_ns)
+		return outcome;
+	return look_and_claim(e, err);
+}
+
+/* An outage is told once, when it begins, and once when it is over. */
+static void
+log_outcome(struct elector *e, enum outcome outcome, const struct error *err)
+{
+	if (outcome != FAILED) {
+		if (e->n_failures > 1)
+			log_info("the Lease can be used again", LOG_CSTR("lease", e->config.name));
+		e->n_failures = 0;
+	} else if (!cancel_is_fired(e->cancel) && e->n_failures++ == 0) {
+		log_warn("cannot get or renew the lease, trying again",
+		         LOG_CSTR("lease", e->config.name), LOG_ERR(err));
+	}
+}
+
+static enum outcome
+attempt(struct elector *e)
+{
+	struct error err = { .msg = "too late" };
+	enum outcome outcome = try_once(e, &err);
+
+	log_outcome(e, outcome, &err);
+	return outcome;
+}
+
+/* ---- acquire ---------------------------------------------------------------------------------------- */
+
+/* False when we were stopped. */
+static bool
+wait_for(struct elector *e, int64_t duration_ns)
+{
+	struct error err;
+
+	return cancel_sleep(e->cancel, e->config.clock, duration_ns, &err);
+}
+
+/* From the retry period to 2.2 times as long. Sooner when the lease that is in the way ends sooner: a look then finds
+ * out whether it was renewed, and of several who come at once the server lets one through. */
+static int64_t
+acquire_pause_ns(const struct elector *e)
+{
+	int64_t period_ns = e->config.retry_period_ns;
+	int64_t pause_ns = rand_between(period_ns, period_ns + period_ns / 5 * 6);
+	int64_t left_ns = seen_until_ns(e) - now_boot(e);
+
+	return is_held_by_other(e) && left_ns < pause_ns ? left_ns : pause_ns;
+}
+
+/* False when we were stopped. */
+static bool
+acquire(struct elector *e)
+{
+	while (attempt(e) != WON) {
+		if (!wait_for(e, acquire_pause_ns(e)))
+			return false;
+	}
+	return true;
+}
+
+/* ---- lead ------------------------------------------------------------------------------------------- */
+
+static void
+tell(struct elector *e, const char *what)
+{
+	CLEANUP(buf_fini) struct buf message = BUF_INIT(LIMIT_EVENT_MESSAGE);
+	const struct event_object lease = { "coordination.k8s.io/v1", "Lease",
+		                            str_c(e->config.namespace), str_c(e->config.name),
+		                            e->seen.uid };
+
+	buf_addf(&message, "%" STR_FMT " %s", STR_ARG(e->config.identity), what);
+	log_info(what, LOG_CSTR("lease", e->config.name), LOG_STR("identity", e->config.identity));
+	if (e->config.recorder)
+		recorder_event(e->config.recorder, COMPONENT, &lease, EVENT_NORMAL,
+		               "LeaderElection", buf_str(&message));
+}
+
+static void
+set_leader(struct elector *e, bool is_leader)
+{
+	mutex_lock(&e->mu);
+	e->is_leader = is_leader;
+	mutex_unlock(&e->mu);
+	metric_set(e->leads, is_leader ? 1 : 0);
+}
+
+static int64_t
+fence_deadline_ns(const struct elector *e)
+{
+	return e->renewed_boot_ns + e->duration_s * NS_PER_SEC - FENCE_MARGIN_NS;
+}
+
+/* Whichever comes first of the renew deadline from now and the fence's. */
+static void
+set_deadline(struct elector *e)
+{
+	int64_t fence_ns = fence_deadline_ns(e);
+
+	e->deadline_boot_ns = clock_deadline(now_boot(e), e->config.renew_deadline_ns);
+	if (fence_ns < e->deadline_boot_ns)
+		e->deadline_boot_ns = fence_ns;
+}
+
+static int64_t
+renew_pause_ns(const struct elector *e)
+{
+	int64_t left_ns = e->deadline_boot_ns - now_boot(e);
+
+	return left_ns < e->config.retry_period_ns ? left_ns : e->config.retry_period_ns;
+}
+
+/* Tries until the deadline. HELD: we were stopped. */
+static enum outcome
+renew(struct elector *e)
+{
+	set_deadline(e);
+	while (now_boot(e) < e->deadline_boot_ns) {
+		enum outcome outcome = attempt(e);
+
+		if (outcome == WON || outcome == LOST)
+			return outcome;
+		if (!wait_for(e, renew_pause_ns(e)))
+			return HELD;
+	}
+	return lose(e, "not renewed in time");
+}
+
+/* A stop that comes first wins: whoever stopped us is at the end of it all. */
+static bool
+may_be_lost(struct elector *e)
+{
+	WITH_LOCK(&e->mu);
+
+	return !e->is_stopped;
+}
+
+/* No event: the process ends before one could be written, and it would be the write of a former leader. */
+static void
+end_lost(struct elector *e)
+{
+	fence_renew(e->config.fence, 0);
+	set_leader(e, false);
+	if (may_be_lost(e))
+		e->config.lost(e->config.arg, e->why_lost);
+}
+
+/* Returns when we were stopped or the lease was lost. */
+static void
+lead(struct elector *e)
+{
+	enum outcome outcome = WON;
+
+	set_leader(e, true);
+	tell(e, "became leader");
+	e->config.started(e->config.arg);
+	while (outcome == WON && wait_for(e, e->config.retry_period_ns))
+		outcome = renew(e);
+	if (outcome == LOST)
+		end_lost(e);
+}
+
+/* ---- release ---------------------------------------------------------------------------------------- */
+
+static bool
+is_release_wanted(struct elector *e, int64_t *ret_until_ns)
+{
+	WITH_LOCK(&e->mu);
+
+	*ret_until_ns = e->release_until_ns;
+	return e->is_leader && e->wants_release;
+}
+
+/* True when it is nobody's, or not ours: what a late PUT of ours changes is looked at again. */
+static bool
+release_once(struct elector *e, struct call *call, struct error *err)
+{
+	struct lease_claim claim = { STR_EMPTY, RELEASED_DURATION_S, clock_wall(e->config.clock) };
+
+	if (!get_lease(e, call, err))
+		return err->code == ERR_NOT_FOUND;
+	return !is_ours(e) || put_lease(e, call, LEASE_RELEASE, &claim, err);
+}
+
+/* kube-client.md 6.6. The thread's token is fired by now; what bounds this is its deadline. */
+static void
+release(struct elector *e, int64_t until_ns)
+{
+	struct call call = { e->config.clock, /*cancel=*/NULL, until_ns, &e->arena };
+	struct error err;
+
+	fence_renew(e->config.fence, 0);
+	set_leader(e, false);
+	while (!release_once(e, &call, &err)) {
+		int64_t left_ns = until_ns - clock_mono(e->config.clock);
+
+		if (left_ns <= RELEASE_PAUSE_NS) {
+			log_warn("cannot release the lease, leaving it to expire",
+			         LOG_CSTR("lease", e->config.name), LOG_ERR(&err));
+			return;
+		}
+		if (!cancel_sleep(NULL, e->config.clock, RELEASE_PAUSE_NS, &err))
+			return;
+	}
+	tell(e, "stopped leading");
+}
+
+static void *
+run(void *arg)
+{
+	struct elector *e = arg;
+	int64_t until_ns;
+
+	if (acquire(e))
+		lead(e);
+	if (is_release_wanted(e, &until_ns))
+		release(e, until_ns);
+	mutex_lock(&e->mu);
+	e->is_done = true;
+	PTHREAD_OK(pthread_cond_signal(&e->ended));
+	mutex_unlock(&e->mu);
+	return NULL;
+}
+
+/* ---- the public side -------------------------------------------------------------------------------- */
+
+bool
+elector_validate(int64_t lease_duration_ns, int64_t renew_deadline_ns, int64_t retry_period_ns,
+                 struct buf *problems)
+{
+	size_t n = problems->len;
+	int64_t whole_ns = lease_duration_ns / NS_PER_SEC * NS_PER_SEC;
+
+	if (lease_duration_ns <= 0)
+		buf_add_c(problems, "--leader-elect-lease-duration must be greater than zero\n");
+	if (renew_deadline_ns <= 0)
+		buf_add_c(problems, "--leader-elect-renew-deadline must be greater than zero\n");
+	if (retry_period_ns <= 0)
+		buf_add_c(problems, "--leader-elect-retry-period must be greater than zero\n");
+	if (problems->len > n)
+		return false;
+	if (lease_duration_ns <= renew_deadline_ns)
+		buf_add_c(problems, "--leader-elect-lease-duration must be greater than "
+		                    "--leader-elect-renew-deadline\n");
+	if (renew_deadline_ns - retry_period_ns <= retry_period_ns / 5)
+		buf_add_c(problems, "--leader-elect-renew-deadline must be greater than 1.2 times "
+		                    "--leader-elect-retry-period\n");
+	if (whole_ns - FENCE_MARGIN_NS <= retry_period_ns)
+		buf_add_c(problems, "--leader-elect-lease-duration, in whole seconds, must exceed "
+		                    "--leader-elect-retry-period by more than 1s\n");
+	return problems->len == n;
+}
+
+void
+elector_identity(struct buf *b)
+{
+	char host[HOST_NAME_MAX + 1] = "";
+
+	if (gethostname(host, sizeof(host) - 1) != 0)
+		host[0] = '\0';
+	buf_addf(b, "%s_", host[0] ? host : "unknown");
+	rand_uuid(b);
+}
+
+struct elector *
+elector_new(const struct elector_config *config)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	struct elector *e = xcalloc(1, sizeof(*e));
+
+	PTHREAD_OK(pthread_once(&once, define_metrics));
+	assert(config->identity.len > 0);
+	e->config = *config;
+	e->config.identity = str_c(xstrndup(config->identity.ptr, config->identity.len));
+	e->duration_s = config->lease_duration_ns / NS_PER_SEC;
+	e->leads = metric_of(master_status, config->name);
+	e->slow_renewals = metric_of(slowpath_total, config->name);
+	metric_set(e->leads, 0);
+	e->cancel = cancel_new();
+	PTHREAD_OK(pthread_mutex_init(&e->mu, NULL));
+	cond_init(&e->ended);
+	e->holder = BUF_INIT(MAX_IDENTITY);
+	e->arena = ARENA_INIT;
+	e->seen = LEASE_INIT;
+	thread_start(&e->thread, "elector", run, e);
+	return e;
+}
+
+void
+elector_stop(struct elector *e, bool release, int64_t timeout_ms)
+{
+	int64_t until_ns = clock_deadline(clock_mono(e->config.clock), timeout_ms * NS_PER_MS);
+	bool is_late = false;
+
+	mutex_lock(&e->mu);
+	e->is_stopped = true;
+	e->wants_release = release;
+	e->release_until_ns = until_ns;
+	mutex_unlock(&e->mu);
+	cancel_fire(e->cancel);
+	mutex_lock(&e->mu);
+	while (!e->is_done && !is_late)
+		is_late = !clock_wait(e->config.clock, &e->ended, &e->mu, until_ns);
+	mutex_unlock(&e->mu);
+}
+
+static void
+stop_without_release(struct elector *e)
+{
+	mutex_lock(&e->mu);
+	e->is_stopped = true;
+	mutex_unlock(&e->mu);
+	cancel_fire(e->cancel);
+}
+
+void
+elector_free(struct elector *e)
+{
+	if (!e)
+		return;
+	stop_without_release(e);
+	thread_join(e->thread);
+	lease_fini(&e->seen);
+	arena_fini(&e->arena);
+	buf_fini(&e->holder);
+	PTHREAD_OK(pthread_cond_destroy(&e->ended));
+	PTHREAD_OK(pthread_mutex_destroy(&e->mu));
+	cancel_free(e->cancel);
+	free((char *)(uintptr_t)e->config.identity.ptr);
+	free(e);
+}
+
+bool
+elector_is_leader(const struct elector *e)
+{
+	WITH_LOCK((pthread_mutex_t *)(uintptr_t)&e->mu);
+
+	return e->is_leader;
+}
+
+void
+elector_holder(const struct elector *e, struct buf *b)
+{
+	WITH_LOCK((pthread_mutex_t *)(uintptr_t)&e->mu);
+
+	buf_add_str(b, buf_str(&e->holder));
+}
+
+bool
+elector_health(void *arg, struct buf *reason)
+{
+	struct elector *e = arg;
+	WITH_LOCK(&e->mu);
+
+	if (!e->is_leader ||
+	    now_boot(e) - e->renewed_boot_ns <= e->config.lease_duration_ns + HEALTH_MARGIN_NS)
+		return true;
+	buf_addf(reason, "failed election to renew leadership on lease %s", e->config.name);
+	return false;
+}

@@ -1,0 +1,224 @@
+/* kube/lease.c: see lease.h.
+ *
+ * A Lease is written by walking through the old one: members are copied as they are, except those that we set.
+ */
+#include "kube/lease.h"
+
+#include "kube/object.h"
+#include "net/url.h"
+
+#define API_VERSION "coordination.k8s.io/v1"
+
+void
+lease_fini(struct lease *l)
+{
+	yyjson_doc_free(l->doc);
+	buf_fini(&l->spec);
+	*l = LEASE_INIT;
+}
+
+/* ---- reading ---------------------------------------------------------------------------------------- */
+
+static bool
+read_str(yyjson_val *root, const char *path, struct str *ret, struct error *err)
+{
+	if (json_str(root, path, ret) == JSON_MISTYPED)
+		return err_set(err, ERR_INVALID, "%s is not a string", path);
+	return true;
+}
+
+/* The API's int32 that is never negative. */
+static bool
+read_count(yyjson_val *root, const char *path, int64_t *ret, struct error *err)
+{
+	if (json_i64(root, path, ret) == JSON_MISTYPED || *ret < 0 || *ret > INT32_MAX)
+		return err_set(err, ERR_INVALID, "%s is not a number from 0 to %d", path,
+		               INT32_MAX);
+	return true;
+}
+
+static bool
+read_spec(yyjson_val *root, struct lease *l, struct error *err)
+{
+	yyjson_val *spec = NULL;
+
+	if (json_object(root, "spec", &spec) == JSON_MISTYPED)
+		return err_set(err, ERR_INVALID, "spec is not an object");
+	if (spec)
+		json_add_value(&l->spec, spec);
+	return read_str(root, "spec.holderIdentity", &l->holder, err) &&
+	       read_str(root, "spec.acquireTime", &l->acquired, err) &&
+	       read_count(root, "spec.leaseDurationSeconds", &l->duration_s, err) &&
+	       read_count(root, "spec.leaseTransitions", &l->transitions, err);
+}
+
+static bool
+read_lease(yyjson_val *root, struct lease *l, struct error *err)
+{
+	struct object_meta meta;
+	struct str kind = STR_EMPTY;
+
+	if (!read_str(root, "kind", &kind, err))
+		return false;
+	if (!str_eq_c(kind, "Lease"))
+		return err_set(err, ERR_INVALID, "kind is not Lease");
+	if (!object_read_meta(root, &meta, err))
+		return false;
+	l->uid = meta.uid;
+	return read_spec(root, l, err);
+}
+
+bool
+lease_parse(struct str json, struct lease *ret, struct error *err)
+{
+	struct lease l = LEASE_INIT;
+
+	if (json_parse(json, &l.doc, err) && read_lease(yyjson_doc_get_root(l.doc), &l, err)) {
+		*ret = l;
+		return true;
+	}
+	lease_fini(&l);
+	return err_wrap(err, "Lease");
+}
+
+bool
+lease_spec_differs(const struct lease *a, const struct lease *b)
+{
+	return !a->doc || !b->doc || !str_eq(buf_str(&a->spec), buf_str(&b->spec));
+}
+
+/* ---- writing ---------------------------------------------------------------------------------------- */
+
+static void
+add_key(struct buf *b, struct str name)
+{
+	if (!str_ends(buf_str(b), STR("{")))
+		buf_add_char(b, ',');
+	json_add_str(b, name);
+	buf_add_char(b, ':');
+}
+
+static void
+add_text(struct buf *b, const char *name, struct str value)
+{
+	add_key(b, str_c(name));
+	json_add_str(b, value);
+}
+
+static void
+add_number(struct buf *b, const char *name, int64_t value)
+{
+	add_key(b, str_c(name));
+	buf_addf(b, "%lld", (long long)value);
+}
+
+static void
+add_time(struct buf *b, const char *name, int64_t wall_ns)
+{
+	add_key(b, str_c(name));
+	buf_add_char(b, '"');
+	clock_format_rfc3339(b, wall_ns, /*micros=*/true);
+	buf_add_char(b, '"');
+}
+
+static bool
+is_ours(struct str name)
+{
+	static const char *const names[] = { "holderIdentity", "leaseDurationSeconds",
+		                             "acquireTime", "renewTime", "leaseTransitions" };
+
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+		if (str_eq_c(name, names[i]))
+			return true;
+	}
+	return false;
+}
+
+static int64_t
+transitions_after(const struct lease *old, enum lease_change change)
+{
+	bool is_one_more = change == LEASE_TAKE && old->transitions < INT32_MAX;
+
+	return old->transitions + (is_one_more ? 1 : 0);
+}
+
+/* Our fields, into an object that was opened. */
+static void
+add_claim(struct buf *b, const struct lease *old, enum lease_change change,
+          const struct lease_claim *claim)
+{
+	add_text(b, "holderIdentity", claim->holder);
+	add_number(b, "leaseDurationSeconds", claim->duration_s);
+	if (change == LEASE_RENEW && old->acquired.len > 0)
+		add_text(b, "acquireTime", old->acquired);
+	else
+		add_time(b, "acquireTime", claim->wall_ns);
+	add_time(b, "renewTime", claim->wall_ns);
+	add_number(b, "leaseTransitions", transitions_after(old, change));
+}
+
+static void
+add_spec(struct buf *b, const struct lease *old, enum lease_change change,
+         const struct lease_claim *claim)
+{
+	yyjson_val *spec = json_at(yyjson_doc_get_root(old->doc), "spec"), *key;
+	yyjson_obj_iter it;
+
+	buf_add_c(b, "\"spec\":{");
+	if (spec && yyjson_obj_iter_init(spec, &it)) {
+		while ((key = yyjson_obj_iter_next(&it))) {
+			if (is_ours(json_text(key)))
+				continue;
+			add_key(b, json_text(key));
+			json_add_value(b, yyjson_obj_iter_get_val(key));
+		}
+	}
+	add_claim(b, old, change, claim);
+	buf_add_char(b, '}');
+}
+
+void
+lease_add_update(struct buf *b, const struct lease *old, enum lease_change change,
+                 const struct lease_claim *claim)
+{
+	yyjson_obj_iter it = yyjson_obj_iter_with(yyjson_doc_get_root(old->doc));
+	yyjson_val *key;
+
+	buf_add_char(b, '{');
+	while ((key = yyjson_obj_iter_next(&it))) {
+		if (str_eq_c(json_text(key), "spec"))
+			continue;
+		add_key(b, json_text(key));
+		json_add_value(b, yyjson_obj_iter_get_val(key));
+	}
+	buf_add_char(b, ',');
+	add_spec(b, old, change, claim);
+	buf_add_char(b, '}');
+}
+
+void
+lease_add_new(struct buf *b, struct str namespace, struct str name, const struct lease_claim *claim)
+{
+	const struct lease none = LEASE_INIT;
+
+	buf_add_c(b,
+	          "{\"apiVersion\":\"" API_VERSION "\",\"kind\":\"Lease\",\"metadata\":{\"name\":");
+	json_add_str(b, name);
+	buf_add_c(b, ",\"namespace\":");
+	json_add_str(b, namespace);
+	buf_add_c(b, "},");
+	add_spec(b, &none, LEASE_RENEW, claim);
+	buf_add_char(b, '}');
+}
+
+void
+lease_add_path(struct buf *b, struct str namespace, struct str name)
+{
+	buf_add_c(b, "/apis/" API_VERSION "/namespaces/");
+	url_add_escaped(b, namespace);
+	buf_add_c(b, "/leases");
+	if (name.len == 0)
+		return;
+	buf_add_char(b, '/');
+	url_add_escaped(b, name);
+}
