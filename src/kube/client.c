@@ -265,30 +265,49 @@ is_success(int status)
 	return status >= 200 && status <= 206;
 }
 
+/* A request that succeeds. */
+static bool
+succeed(struct kube_client *c, struct call *call, const struct http_request *request,
+        struct http_response *response, struct error *err)
+{
+	int64_t start_ns = clock_mono(c->clock);
+	bool is_answered;
+
+	prepare_metrics();
+	is_answered = exchange(c, call, request, response, err);
+	observe(c, request, start_ns);
+	if (!is_answered)
+		return false;
+	if (!is_success(response->status))
+		return kube_status_error(err, request, response->status, response->retry_after_ms,
+		                         buf_str(&response->body));
+	return check_success(request, response, err);
+}
+
+static bool
+check_content(const struct http_request *request, const struct http_response *response,
+              struct error *err)
+{
+	if (response->body.len == 0)
+		return err_set(err, ERR_INTERNAL, "%s %" STR_FMT ": the answer is empty",
+		               http_method_name(request->method), STR_ARG(request->target));
+	return true;
+}
+
 /* A request whose answer is an object; ret_body NULL: which one does not matter. */
 static bool
 answer(struct kube_client *c, struct call *call, const struct http_request *request,
        struct str *ret_body, struct error *err)
 {
 	CLEANUP(http_response_fini) struct http_response response = HTTP_RESPONSE_INIT;
-	int64_t start_ns = clock_mono(c->clock);
-	bool is_answered;
 
-	prepare_metrics();
-	is_answered = exchange(c, call, request, &response, err);
-	observe(c, request, start_ns);
-	if (!is_answered)
+	if (!succeed(c, call, request, &response, err))
 		return false;
-	if (!is_success(response.status))
-		return kube_status_error(err, request, response.status, response.retry_after_ms,
-		                         buf_str(&response.body));
-	if (!check_success(request, &response, err))
+	if (!ret_body)
+		return true;
+	if (!check_content(request, &response, err))
 		return false;
-	if (ret_body && response.body.len == 0)
-		return err_set(err, ERR_INTERNAL, "%s %" STR_FMT ": the answer is empty",
-		               http_method_name(request->method), STR_ARG(request->target));
-	if (ret_body)
-		*ret_body = arena_str(call->arena, buf_str(&response.body));
+	*ret_body = arena_str(call->arena, buf_str(&response.body));
 	return true;
 }
 
@@ -357,6 +376,32 @@ kube_put(struct kube_client *c, struct call *call, struct str path, struct str b
 }
 
 /* Sets counts and texts to given values: twice is the same as once. */
+static void
+wipe_response(struct http_response *response)
+{
+	buf_wipe(&response->body);
+}
+
+bool
+kube_post_secret(struct kube_client *c, struct call *call, struct str path, struct str body,
+                 struct buf *ret, struct error *err)
+{
+	CLEANUP(wipe_response) struct http_response response = HTTP_RESPONSE_INIT;
+	struct http_request request = {
+		.method = HTTP_POST,
+		.target = path,
+		.content_type = "application/json",
+		.body = body,
+	};
+
+	if (!succeed(c, call, &request, &response, err) || !check_content(&request, &response, err))
+		return false;
+	buf_wipe(ret);
+	*ret = response.body;
+	response.body = BUF_INIT(0);
+	return true;
+}
+
 bool
 kube_patch_background(struct kube_client *c, struct call *call, struct str path, struct str body,
                       struct error *err)

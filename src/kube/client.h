@@ -49,6 +49,10 @@ NODISCARD bool kube_post(struct kube_client *, struct call *, struct str path,
 NODISCARD bool kube_put(struct kube_client *, struct call *, struct str path, struct str body,
                         struct str *ret_body, struct error *err);
 
+/** POST whose answer holds a secret: it never leaves *ret, which is replaced; buf_wipe() it. */
+NODISCARD bool kube_post_secret(struct kube_client *, struct call *, struct str path,
+                                struct str body, struct buf *ret, struct error *err);
+
 /** PATCH in the background, for events. */
 NODISCARD bool kube_patch_background(struct kube_client *, struct call *, struct str path,
                                      struct str body, struct error *err);
