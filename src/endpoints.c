@@ -312,6 +312,9 @@ on_checked(void *config, struct server_request *request, enum access_outcome out
 	case ACCESS_FORBIDDEN:
 		reply_status(request, 403, "Forbidden", message);
 		return;
+	case ACCESS_BUSY:
+		reply_status(request, 503, "ServiceUnavailable", message);
+		return;
 	}
 }
 

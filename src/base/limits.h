@@ -61,7 +61,11 @@
 #define LIMIT_SERVER_WRITE_MS    30000 /* an answer that its client does not take */
 #define LIMIT_SERVER_PENDING     64    /* reviews waiting; further requests are refused with 503 */
 #define LIMIT_ACCESS_CACHE       4096  /* answers of TokenReview and SubjectAccessReview, each */
+#define LIMIT_ACCESS_CACHE_BYTES MIB(1) /* all of them together, each */
 #define LIMIT_REVIEW_BYTES       10000 /* of one SubjectAccessReview's attributes; larger ones are not kept */
+#define LIMIT_USER_BYTES         KIB(256) /* name, groups and extras of one caller */
+#define LIMIT_USER_EXTRAS        256   /* values of the extras */
+#define LIMIT_HEADER_NAMES       32    /* in one list of a front proxy's header names */
 
 /* providers */
 #define LIMIT_MACHINES 100000          /* machines in an inventory */

@@ -1,0 +1,25 @@
+/* tests/kube/fake_server.h: requests as plain values, in the place of net/server.c.
+ *
+ * A bundle of authorities is its text; a certificate is trusted by a bundle that contains the text `issuer`. */
+#ifndef CCMD_TESTS_FAKE_SERVER_H
+#define CCMD_TESTS_FAKE_SERVER_H
+
+#include "net/server.h"
+
+enum {
+	FAKE_HEADERS = 8,
+};
+
+struct fake_header {
+	const char *name, *value;
+};
+
+struct server_request {
+	enum server_method method;
+	const char *path;
+	struct fake_header headers[FAKE_HEADERS]; /* name NULL: none */
+	const char *issuer;                       /* NULL: no certificate */
+	const char *common_name, *organization;   /* NULL: none */
+};
+
+#endif
