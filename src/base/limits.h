@@ -56,9 +56,13 @@
 /* our server */
 #define LIMIT_SERVER_CONNECTIONS 64
 #define LIMIT_SERVER_HEADERS     KIB(32)
+#define LIMIT_SERVER_FIELDS      100   /* headers of a request */
 #define LIMIT_SERVER_BODY        KIB(64)
+#define LIMIT_SERVER_REQUESTS    128   /* requests that are not answered yet; further ones are refused with 503 */
 #define LIMIT_SERVER_HEADERS_MS  5000  /* from accept to the last header, the handshake included */
 #define LIMIT_SERVER_WRITE_MS    30000 /* an answer that its client does not take */
+#define LIMIT_SERVER_IDLE_MS     90000 /* between two requests */
+#define LIMIT_SERVER_LINGER_MS   2000  /* after our last word, until the client closes */
 #define LIMIT_SERVER_PENDING     64    /* reviews waiting; further requests are refused with 503 */
 #define LIMIT_ACCESS_CACHE       4096  /* answers of TokenReview and SubjectAccessReview, each */
 #define LIMIT_ACCESS_CACHE_BYTES MIB(1) /* all of them together, each */

@@ -1,14 +1,17 @@
 /* net/server.h: the HTTPS server behind --secure-port, and a plain one for metrics.
  *
- * libevent's evhttp on OpenSSL, on the event base of the caller: one thread, main's. Handlers run there and answer at
- * once, or keep the request and answer later from any thread. TLS 1.2 and newer; HTTP/1.1 with keep-alive.
+ * HTTP/1.1 with keep-alive on OpenSSL (TLS 1.2 and newer), on the event base of the caller: one thread, main's. Handlers run
+ * there and answer at once, or keep the request and answer later from any thread. SIGPIPE must be ignored.
  *
- * Whatever clients do, the rest of the program does not notice: at most LIMIT_SERVER_CONNECTIONS at once (one more
- * closes the one that has been idle for longest, or itself if none is idle), handshake and headers within
- * LIMIT_SERVER_HEADERS_MS, an answer taken within LIMIT_SERVER_WRITE_MS, headers and bodies of bounded size, all
- * counted before they are kept. A client's certificate is asked for, not required; who it is, kube/access.h finds out.
+ * Whatever clients do, the rest of the program does not notice: at most LIMIT_SERVER_CONNECTIONS at once, handshake and
+ * headers within LIMIT_SERVER_HEADERS_MS, an answer taken within LIMIT_SERVER_WRITE_MS, headers and bodies of bounded size, all
+ * counted before they are kept. One connection more closes another: the one that has been idle for longest; if none is, the one
+ * we have been waiting for the longest; last, the one that waits longest for a handler. So abuse never keeps a probe out.
+ * A client's certificate is asked for, not required; who it is, kube/access.h finds out.
  *
- * Threads: everything on the loop's thread, except server_reply().
+ * Bodies need a Content-Length: chunks are refused with 411, as RFC 9112 6.3 allows. No HTTP/2, no compression.
+ *
+ * Threads: everything on the loop's thread, except server_reply() and reading a request one holds.
  */
 #ifndef CCMD_NET_SERVER_H
 #define CCMD_NET_SERVER_H
@@ -45,10 +48,9 @@ struct server_tls {
 };
 
 struct server_config {
-	const char *name;               /* in logs and metrics */
-	struct str address;             /* "0.0.0.0", "::", "127.0.0.1" */
-	int port;                       /* 0: the kernel picks one, see server_port() */
-	bool share_port, share_address; /* SO_REUSEPORT; SO_REUSEADDR for addresses */
+	struct str address; /* "0.0.0.0", "127.0.0.1", "::1", "::" (takes IPv4 as well) */
+	int port;           /* 0: the kernel picks one, see server_port() */
+	bool share_port;    /* SO_REUSEPORT; SO_REUSEADDR is always set, as Go does */
 	struct server_tls tls;
 	struct event_base *loop;
 	struct clock *clock;
@@ -80,10 +82,12 @@ enum server_method {
 };
 
 enum server_method server_request_method(const struct server_request *);
-struct str server_request_path(const struct server_request *); /* decoded once, "/healthz" */
+struct str
+server_request_path(const struct server_request *); /* decoded once, "/healthz"; no NUL in it */
 struct str
 server_request_query(const struct server_request *); /* as sent, without '?'; empty: none */
-/** The n-th value of a query parameter, decoded into the arena; false when there is none. */
+/** The n-th value of a query parameter, decoded into the arena; false when there is none. Parameters with a broken escape or %00
+ * do not count. */
 bool server_request_parameter(const struct server_request *, const char *name, size_t n,
                               struct arena *, struct str *ret);
 /** The n-th header of that name, in any case; false when there is none. */
@@ -104,7 +108,8 @@ struct server_response {
 	struct str body; /* copied */
 };
 
-/** Answers, and lets go of the request. From any thread, exactly once. */
+/** Answers, and lets go of the request. From any thread, exactly once; fine also when the client or the server is gone. To HEAD
+ * the body is not sent. */
 void server_reply(struct server_request *, const struct server_response *);
 
 /* ---- who asks ------------------------------------------------------------------------------------------------ */
