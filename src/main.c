@@ -13,7 +13,7 @@
 #include "base/thread.h"
 #include "cloud/cloud.h"
 #include "controllers/manager.h"
-#include "flags.h"
+#include "flags/flags.h"
 #include "kube/connection.h"
 #include "kube/node.h"
 #include "loop.h"
@@ -215,13 +215,17 @@ write_all(int fd, struct str text)
 
 /* Flags that mean nothing here are told once, so that nobody wonders. */
 static void
-log_notes(const struct options *o, struct str notes)
+log_notes(const struct options *o, struct str notes, struct str warnings)
 {
 	for (struct str line, rest = notes; str_split(&rest, '\n', &line);) {
 		if (line.len > 0)
 			log_info("flag is accepted and has no effect", LOG_STR("flag", line));
 	}
-	if (o->leader_elect)
+	for (struct str line, rest = warnings; str_split(&rest, '\n', &line);) {
+		if (line.len > 0)
+			log_warn("flags", LOG_STR("warning", line));
+	}
+	if (o->election.is_enabled)
 		log_warn(
 			"leader election is not in this version, ignoring --leader-elect=true: run one replica");
 }
@@ -249,10 +253,12 @@ main(int argc, char *argv[])
 	CLEANUP(buf_fini) struct buf out = BUF_INIT(KIB(64));
 	CLEANUP(buf_fini) struct buf problems = BUF_INIT(KIB(64));
 	CLEANUP(buf_fini) struct buf notes = BUF_INIT(KIB(64));
+	CLEANUP(buf_fini) struct buf warnings = BUF_INIT(KIB(64));
 	struct program p = { .fence = FENCE_OPEN };
+	int status;
 
 	tune_malloc();
-	switch (flags_parse(argc, argv, &p.options, &out, &problems, &notes)) {
+	switch (flags_parse(argc, argv, &p.options, &out, &problems, &notes, &warnings)) {
 	case FLAGS_DONE:
 		write_all(STDOUT_FILENO, buf_str(&out));
 		return 0;
@@ -263,8 +269,11 @@ main(int argc, char *argv[])
 		break;
 	}
 	log_setup(p.options.log_format, (int)p.options.verbosity);
-	log_notes(&p.options, buf_str(&notes));
+	log_notes(&p.options, buf_str(&notes), buf_str(&warnings));
+	flags_log(&p.options);
 	signal(SIGPIPE, SIG_IGN);
 	p.cancel = cancel_new();
-	return run(&p);
+	status = run(&p);
+	options_fini(&p.options);
+	return status;
 }

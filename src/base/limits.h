@@ -19,6 +19,7 @@
 #define LIMIT_YAML_NODES     2000000
 #define LIMIT_INVENTORY_FILE MIB(16)
 #define LIMIT_KUBECONFIG     MIB(4)
+#define LIMIT_MIGRATION_FILE KIB(256)  /* --leader-migration-config */
 #define LIMIT_CREDENTIAL     KIB(256)  /* a token, certificate, key or CA file */
 
 /* HTTP */

@@ -1,0 +1,164 @@
+/* flags/help.c: --help, in the shape that the Go programs give it: groups, and a column for the descriptions. */
+#include "cloud/cloud.h"
+#include "flags/table.h"
+
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "base/limits.h"
+
+enum {
+	MIN_WIDTH = 80,
+	MIN_COLUMN = 24, /* where less is left for descriptions, they go on lines of their own… */
+	OWN_INDENT = 16, /* …from here */
+	GAP = 3,         /* between the flag and its description */
+};
+
+unsigned
+help_width(int fd)
+{
+	struct winsize size;
+
+	if (!isatty(fd) || ioctl(fd, TIOCGWINSZ, &size) != 0)
+		return 0;
+	return size.ws_col < MIN_WIDTH ? MIN_WIDTH : size.ws_col;
+}
+
+static bool
+is_shown(const struct flag *flag)
+{
+	return flag->effect != FLAG_DEPRECATED;
+}
+
+/* "      --name type", "  -v, --v int" */
+static void
+add_left(const struct flag *flag, struct buf *b)
+{
+	const char *type = flag_type(flag);
+
+	if (flag->kind == FLAG_HELP)
+		buf_add_c(b, "  -h, ");
+	else if (strlen(flag->name) == 1)
+		buf_addf(b, "  -%s, ", flag->name);
+	else
+		buf_add_c(b, "      ");
+	buf_addf(b, "--%s%s%s", flag->name, type[0] ? " " : "", type);
+	if (flag->kind == FLAG_VERSION)
+		buf_add_c(b, " version[=true]");
+}
+
+static void
+add_description(const struct flag *flag, struct buf *b)
+{
+	size_t start;
+
+	buf_add_c(b, flag->help);
+	if (flag->effect == FLAG_NO_EFFECT)
+		buf_addf(b, " No effect: %s.", flag->why);
+	start = b->len;
+	buf_add_c(b, " (default ");
+	flag_add_default(flag, b);
+	if (b->ptr[b->len - 1] == ' ')
+		buf_truncate(b, start);
+	else
+		buf_add_char(b, ')');
+}
+
+static void
+add_spaces(struct buf *b, size_t n)
+{
+	while (n-- > 0)
+		buf_add_char(b, ' ');
+}
+
+/* How many bytes of text fit a line: up to the last space within width, or the first behind it. */
+static size_t
+line_len(struct str text, size_t width)
+{
+	size_t len = text.len;
+
+	if (text.len <= width)
+		return text.len;
+	for (size_t i = 0; i < text.len; i++) {
+		if (text.ptr[i] != ' ')
+			continue;
+		if (i > width)
+			return len < text.len ? len : i;
+		len = i;
+	}
+	return len;
+}
+
+static void
+add_wrapped(struct str text, size_t column, size_t width, struct buf *out)
+{
+	size_t room = width > 0 ? width - column : SIZE_MAX;
+
+	for (;;) {
+		size_t len = line_len(text, room);
+
+		buf_add_str(out, str_head(text, len));
+		buf_add_char(out, '\n');
+		text = str_skip(text, len + 1);
+		if (text.len == 0)
+			return;
+		add_spaces(out, column);
+	}
+}
+
+static size_t
+left_width(const struct flag *flag)
+{
+	CLEANUP(buf_fini) struct buf left = BUF_INIT(KIB(1));
+
+	add_left(flag, &left);
+	return left.len;
+}
+
+static void
+print_flag(const struct flag *flag, size_t column, unsigned width, struct buf *out)
+{
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(KIB(4));
+
+	add_left(flag, out);
+	if (width > 0 && width < column + MIN_COLUMN) {
+		column = OWN_INDENT;
+		buf_add_char(out, '\n');
+		add_spaces(out, column);
+	} else {
+		add_spaces(out, column - left_width(flag));
+	}
+	add_description(flag, &text);
+	add_wrapped(buf_str(&text), column, width, out);
+}
+
+static void
+print_group(const struct flag_group *group, unsigned width, struct buf *out)
+{
+	size_t column = 0;
+
+	for (size_t i = 0; i < group->n; i++) {
+		if (is_shown(&group->flags[i]) && left_width(&group->flags[i]) + GAP > column)
+			column = left_width(&group->flags[i]) + GAP;
+	}
+	if (column == 0)
+		return;
+	buf_addf(out, "\n%s flags:\n\n", group->name);
+	for (size_t i = 0; i < group->n; i++) {
+		if (is_shown(&group->flags[i]))
+			print_flag(&group->flags[i], column, width, out);
+	}
+}
+
+void
+help_print(struct buf *out, unsigned width)
+{
+	buf_add_c(out,
+	          "ccmd is a cloud-controller-manager for Kubernetes.\n\nUsage:\n  ccmd [flags]\n");
+	for (const struct flag_group *const *group = flag_groups; *group; group++)
+		print_group(*group, width, out);
+	buf_add_c(out, "\nClouds:\n\n  ");
+	cloud_list(out);
+	buf_add_char(out, '\n');
+}

@@ -1,0 +1,290 @@
+/* flags/parse.c: from the command line to options. See flags.h. */
+#include "flags/flags.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#include "base/limits.h"
+#include "flags/table.h"
+
+enum version_wish {
+	VERSION_NONE,
+	VERSION_SHORT,
+	VERSION_RAW,
+};
+
+enum {
+	MAX_VERSION = 128, /* bytes of --version=v… */
+};
+
+struct reader {
+	int argc;
+	char *const *argv;
+	int next;
+	struct options *options;
+	struct buf *out, *problems, *notes, *warnings;
+	enum version_wish version;
+	bool wants_help;
+};
+
+/* ---- version ---- */
+
+/* vX.Y.Z with whatever follows, in characters that fit into a header. */
+static bool
+is_version(struct str text)
+{
+	static const char *const others = "+-.";
+	size_t n_dots = 0;
+
+	if (text.len < 6 || text.len > MAX_VERSION || text.ptr[0] != 'v')
+		return false;
+	for (size_t i = 1; i < text.len; i++) {
+		char c = text.ptr[i];
+		bool is_digit = c >= '0' && c <= '9';
+		bool is_letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+
+		if (c == '.')
+			n_dots++;
+		if (!is_digit && (n_dots < 2 ? c != '.' : !is_letter && !strchr(others, c)))
+			return false;
+	}
+	return n_dots >= 2;
+}
+
+/* --version, --version=false, --version=raw print or do not; --version=v1.2.3 replaces what is reported. */
+static bool
+apply_version(struct reader *r, struct str value)
+{
+	if (str_eq_c(value, "raw"))
+		r->version = VERSION_RAW;
+	else if (str_eq_c(value, "true"))
+		r->version = VERSION_SHORT;
+	else if (str_eq_c(value, "false"))
+		r->version = VERSION_NONE;
+	else if (is_version(value))
+		r->options->version = value;
+	else
+		return false;
+	return true;
+}
+
+/* In the form of Go's %#v, which scripts take apart. */
+static void
+print_raw_version(struct str version, struct buf *out)
+{
+	struct str major = STR_EMPTY, minor = STR_EMPTY, rest = STR_EMPTY;
+
+	if (str_cut(str_skip(version, 1), '.', &major, &rest))
+		str_cut(rest, '.', &minor, &rest);
+	buf_addf(out, "version.Info{Major:\"%" STR_FMT "\", Minor:\"%" STR_FMT "\", ",
+	         STR_ARG(major), STR_ARG(minor));
+	buf_addf(out, "GitVersion:\"%" STR_FMT "\", Compiler:\"%s\", Platform:\"%s\"}\n",
+	         STR_ARG(version), __VERSION__, "linux/amd64");
+}
+
+static void
+print_version(const struct reader *r)
+{
+	if (r->version == VERSION_RAW)
+		print_raw_version(r->options->version, r->out);
+	else
+		buf_addf(r->out, "ccmd %" STR_FMT "\n", STR_ARG(r->options->version));
+}
+
+/* ---- the command line ---- */
+
+/* A bare --flag says "true". */
+static bool
+is_boolean(const struct flag *flag)
+{
+	return flag->kind == FLAG_BOOL || flag->kind == FLAG_HELP || flag->kind == FLAG_VERSION;
+}
+
+static void
+add_wrong(struct reader *r, const struct flag *flag, const char *value)
+{
+	buf_addf(r->problems, "invalid argument \"%s\" for \"%s%s\": want ", value,
+	         flag_dashes(flag), flag->name);
+	flag_add_expected(flag, r->problems);
+	buf_add_char(r->problems, '\n');
+}
+
+/* What nobody reads is told once, however often it was given. */
+static void
+add_note(struct reader *r, const struct flag *flag)
+{
+	if (flag->effect == FLAG_NO_EFFECT)
+		buf_addf(r->notes, "%s%s\n", flag_dashes(flag), flag->name);
+	else if (flag->effect == FLAG_DEPRECATED)
+		buf_addf(r->warnings, "%s%s is deprecated and has no effect: %s\n",
+		         flag_dashes(flag), flag->name, flag->why);
+}
+
+static void
+apply(struct reader *r, size_t index, const char *value)
+{
+	const struct flag *flag = flag_at(index);
+	bool was_given = r->options->states[index].is_given;
+
+	if (flag->kind == FLAG_VERSION && !apply_version(r, str_c(value)))
+		add_wrong(r, flag, value);
+	else if (!flag_set(r->options, index, value, /*is_default=*/false))
+		add_wrong(r, flag, value);
+	else if (flag->kind == FLAG_HELP)
+		r->wants_help = true;
+	else if (!was_given)
+		add_note(r, flag);
+}
+
+static const char *
+why_refused(struct str name)
+{
+	for (const struct refused_flag *flag = refused_flags; flag->name; flag++) {
+		if (str_eq_c(name, flag->name))
+			return flag->why;
+	}
+	return NULL;
+}
+
+static void
+add_unknown(struct reader *r, const char *dashes, struct str name)
+{
+	const char *why = why_refused(name);
+
+	buf_addf(r->problems, "unknown flag: %s%" STR_FMT, dashes, STR_ARG(name));
+	if (why)
+		buf_addf(r->problems, " (%s)", why);
+	buf_add_char(r->problems, '\n');
+}
+
+/* One flag without its dashes: "name", "name=value"; the value may be the next argument. */
+static void
+read_flag(struct reader *r, const char *dashes, struct str text)
+{
+	struct str name = text, value;
+	bool has_value = str_cut(text, '=', &name, &value);
+	size_t index;
+
+	if (!flag_find(name, &index))
+		add_unknown(r, dashes, name);
+	else if (has_value)
+		apply(r, index, value.ptr); /* to the end of the argument */
+	else if (is_boolean(flag_at(index)))
+		apply(r, index, "true");
+	else if (r->next < r->argc)
+		apply(r, index, r->argv[r->next++]);
+	else
+		buf_addf(r->problems, "flag needs an argument: %s%s\n", flag_dashes(flag_at(index)),
+		         flag_at(index)->name);
+}
+
+/* -v4 and -v=4 */
+static void
+read_verbosity(struct reader *r, struct str text)
+{
+	size_t index;
+
+	if (text.len > 2 && text.ptr[2] >= '0' && text.ptr[2] <= '9' && flag_find(STR("v"), &index))
+		apply(r, index, text.ptr + 2);
+	else
+		read_flag(r, "-", str_skip(text, 1));
+}
+
+static void
+add_positional(struct reader *r, const char *arg)
+{
+	buf_addf(r->problems, "ccmd takes no arguments, got \"%s\"\n", arg);
+}
+
+static void
+read_argument(struct reader *r, const char *arg)
+{
+	struct str text = str_c(arg);
+
+	if (str_eq_c(text, "--")) {
+		while (r->next < r->argc)
+			add_positional(r, r->argv[r->next++]);
+	} else if (str_starts(text, STR("--"))) {
+		read_flag(r, "--", str_skip(text, 2));
+	} else if (str_eq_c(text, "-h")) {
+		read_flag(r, "-", STR("help"));
+	} else if (str_starts(text, STR("-v"))) {
+		read_verbosity(r, text);
+	} else if (str_starts(text, STR("-")) && text.len > 1) {
+		add_unknown(r, "-", str_skip(text, 1));
+	} else {
+		add_positional(r, arg);
+	}
+}
+
+/* ---- options ---- */
+
+static void
+set_defaults(struct options *o)
+{
+	const struct flag *flag;
+
+	*o = (struct options){ .arena = ARENA_INIT, .version = STR("v" CCMD_VERSION) };
+	o->states = arena_calloc(&o->arena, flag_count(), sizeof(*o->states));
+	for (size_t i = 0; (flag = flag_at(i)); i++) {
+		o->states[i].text = "";
+		if (flag->fallback)
+			(void)flag_set(o, i, flag->fallback, /*is_default=*/true);
+	}
+}
+
+void
+options_fini(struct options *o)
+{
+	arena_fini(&o->arena);
+	*o = (struct options){ 0 };
+}
+
+/* --help and --version win over values that contradict each other, and --help over everything. */
+static enum flags_outcome
+finish(struct reader *r)
+{
+	struct options *o = r->options;
+
+	if (r->wants_help) {
+		help_print(r->out, help_width(STDOUT_FILENO));
+		return FLAGS_DONE;
+	}
+	if (r->version != VERSION_NONE && r->problems->len == 0) {
+		print_version(r);
+		return FLAGS_DONE;
+	}
+	options_validate(o, r->problems, r->warnings);
+	return r->problems->len > 0 ? FLAGS_BAD : FLAGS_RUN;
+}
+
+enum flags_outcome
+flags_read(int argc, char *const argv[], struct options *ret, struct buf *out, struct buf *problems,
+           struct buf *notes, struct buf *warnings)
+{
+	struct reader r = { .argc = argc, .argv = argv, .next = 1, .options = ret };
+
+	r.out = out;
+	r.problems = problems;
+	r.notes = notes;
+	r.warnings = warnings;
+	set_defaults(ret);
+	while (r.next < argc && !r.wants_help)
+		read_argument(&r, argv[r.next++]);
+	return finish(&r);
+}
+
+enum flags_outcome
+flags_parse(int argc, char *const argv[], struct options *ret, struct buf *out,
+            struct buf *problems, struct buf *notes, struct buf *warnings)
+{
+	enum flags_outcome outcome = flags_read(argc, argv, ret, out, problems, notes, warnings);
+
+	if (outcome != FLAGS_DONE)
+		migration_load(ret, problems, warnings);
+	if (outcome == FLAGS_RUN && problems->len > 0)
+		outcome = FLAGS_BAD;
+	if (outcome != FLAGS_RUN)
+		options_fini(ret);
+	return outcome;
+}

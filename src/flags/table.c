@@ -1,0 +1,162 @@
+/* flags/table.c: finding flags in the table, and how they are shown. The rows are in table_manager.c and
+ * table_server.c. */
+#include "flags/table.h"
+
+#include <string.h>
+
+const struct flag_group *const flag_groups[] = {
+	&generic_flags,
+	&client_flags,
+	&election_flags,
+	&controller_flags,
+	&node_flags,
+	&guard_flags,
+	&service_flags,
+	&route_flags,
+	&serving_flags,
+	&authentication_flags,
+	&authorization_flags,
+	&webhook_flags,
+	&debugging_flags,
+	&logging_flags,
+	&deprecated_flags,
+	&global_flags,
+	NULL,
+};
+
+static const char NO_METRIC_FLAGS[] = "the cloud framework has none either";
+static const char NO_IPAM[] = "pod networks are allocated by kube-controller-manager";
+static const char NO_KLOG[] = "removed in Kubernetes 1.26; the log goes to standard error";
+
+const struct refused_flag refused_flags[] = {
+	{ "config", "the Go programs have none either: every setting is a flag" },
+	{ "show-hidden-metrics-for-version", NO_METRIC_FLAGS },
+	{ "disabled-metrics", NO_METRIC_FLAGS },
+	{ "allow-metric-labels", NO_METRIC_FLAGS },
+	{ "service-cluster-ip-range", NO_IPAM },
+	{ "node-cidr-mask-size", NO_IPAM },
+	{ "node-cidr-mask-size-ipv4", NO_IPAM },
+	{ "node-cidr-mask-size-ipv6", NO_IPAM },
+	{ "add-dir-header", NO_KLOG },
+	{ "alsologtostderr", NO_KLOG },
+	{ "log-backtrace-at", NO_KLOG },
+	{ "log-dir", NO_KLOG },
+	{ "log-file", NO_KLOG },
+	{ "log-file-max-size", NO_KLOG },
+	{ "logtostderr", NO_KLOG },
+	{ "one-output", NO_KLOG },
+	{ "skip-headers", NO_KLOG },
+	{ "skip-log-headers", NO_KLOG },
+	{ "stderrthreshold", NO_KLOG },
+	{ NULL, NULL },
+};
+
+const struct flag *
+flag_at(size_t index)
+{
+	for (const struct flag_group *const *group = flag_groups; *group; group++) {
+		if (index < (*group)->n)
+			return &(*group)->flags[index];
+		index -= (*group)->n;
+	}
+	return NULL;
+}
+
+size_t
+flag_count(void)
+{
+	size_t n = 0;
+
+	for (const struct flag_group *const *group = flag_groups; *group; group++)
+		n += (*group)->n;
+	return n;
+}
+
+static bool
+name_matches(const char *name, struct str typed)
+{
+	if (strlen(name) != typed.len)
+		return false;
+	for (size_t i = 0; i < typed.len; i++) {
+		if (name[i] != (typed.ptr[i] == '_' ? '-' : typed.ptr[i]))
+			return false;
+	}
+	return true;
+}
+
+bool
+flag_find(struct str name, size_t *ret_index)
+{
+	const struct flag *flag;
+
+	for (size_t i = 0; (flag = flag_at(i)); i++) {
+		if (name_matches(flag->name, name)) {
+			*ret_index = i;
+			return true;
+		}
+	}
+	return false;
+}
+
+const char *
+flag_dashes(const struct flag *flag)
+{
+	return strlen(flag->name) == 1 ? "-" : "--";
+}
+
+const char *
+flag_type(const struct flag *flag)
+{
+	switch (flag->kind) {
+	case FLAG_TEXT:
+	case FLAG_CHOICE:
+		return "string";
+	case FLAG_COUNT:
+	case FLAG_PERCENT:
+	case FLAG_NUMBER:
+	case FLAG_LEVEL:
+	case FLAG_PORT:
+		return "int";
+	case FLAG_RATE:
+		return "float";
+	case FLAG_DURATION:
+	case FLAG_PERIOD:
+		return "duration";
+	case FLAG_ADDRESS:
+		return "ip";
+	case FLAG_LIST:
+	case FLAG_EACH:
+		return "strings";
+	case FLAG_BOOL:
+	case FLAG_HELP:
+	case FLAG_VERSION:
+		break;
+	}
+	return "";
+}
+
+/* Defaults that say nothing are not shown, as in the Go programs. */
+static bool
+is_silent(const char *fallback)
+{
+	static const char *const silent[] = { "", "false", "0", "0s" };
+
+	for (size_t i = 0; i < ARRAY_LEN(silent); i++) {
+		if (strcmp(fallback, silent[i]) == 0)
+			return true;
+	}
+	return false;
+}
+
+void
+flag_add_default(const struct flag *flag, struct buf *b)
+{
+	if (!flag->fallback || is_silent(flag->fallback))
+		return;
+	if (flag->kind == FLAG_LIST || flag->kind == FLAG_EACH)
+		buf_addf(b, "[%s]", flag->fallback);
+	else if (flag->kind == FLAG_TEXT || flag->kind == FLAG_CHOICE)
+		buf_addf(b, "\"%s\"", flag->fallback);
+	else
+		buf_add_c(b, flag->fallback);
+}

@@ -1,0 +1,82 @@
+/* tests/flags/validate.c: options that need, or rule out, each other. */
+#include "line.h"
+
+static void
+lease_times_fit_each_other(void **state)
+{
+	(void)state;
+	EXPECT_PROBLEMS(
+		"--leader-elect-lease-duration must be greater than --leader-elect-renew-deadline",
+		"--leader-elect-lease-duration=10s");
+	EXPECT_PROBLEMS(
+		"--leader-elect-renew-deadline must be greater than 1.2 times --leader-elect-retry-period",
+		"--leader-elect-renew-deadline=12s", "--leader-elect-retry-period=10s");
+	EXPECT_PROBLEMS("--leader-elect-retry-period must be greater than zero",
+	                "--leader-elect-retry-period=0s");
+	assert_int_equal(PARSE("--leader-elect-lease-duration=3s",
+	                       "--leader-elect-renew-deadline=2s",
+	                       "--leader-elect-retry-period=1s"),
+	                 FLAGS_RUN);
+	assert_true(line_options.election.lease_duration_ns == 3 * NS_PER_SEC);
+	assert_true(line_options.election.renew_deadline_ns == 2 * NS_PER_SEC);
+	assert_true(line_options.election.retry_period_ns == NS_PER_SEC);
+}
+
+static void
+the_lock_is_a_lease_with_a_name(void **state)
+{
+	(void)state;
+	EXPECT_PROBLEMS("--leader-elect-resource-lock: want leases, got \"configmaps\"\n"
+	                "--leader-elect-resource-name cannot be empty\n"
+	                "--leader-elect-resource-namespace cannot be empty",
+	                "--leader-elect-resource-lock=configmaps",
+	                "--leader-elect-resource-name=", "--leader-elect-resource-namespace=");
+	assert_int_equal(PARSE("--leader-elect=false", "--leader-elect-resource-lock=x",
+	                       "--leader-elect-lease-duration=0s"),
+	                 FLAGS_RUN);
+}
+
+static void
+pod_networks_are_one_or_one_of_each_family(void **state)
+{
+	(void)state;
+	assert_int_equal(PARSE("--cluster-cidr= 10.244.0.0/16,fd00::/56 "), FLAGS_RUN);
+	assert_int_equal(line_options.routes.n_cidrs, 2);
+	assert_int_equal(ip_family(&line_options.routes.cidrs[1].ip), IP_V6);
+	assert_int_equal(PARSE("--cluster-cidr="), FLAGS_RUN);
+	assert_int_equal(line_options.routes.n_cidrs, 0);
+	EXPECT_PROBLEMS("--cluster-cidr: two networks must be of different IP families",
+	                "--cluster-cidr=10.0.0.0/8,11.0.0.0/8");
+	EXPECT_PROBLEMS("--cluster-cidr: want at most one network of each IP family",
+	                "--cluster-cidr=10.0.0.0/8,fd00::/56,11.0.0.0/8");
+	EXPECT_PROBLEMS("--cluster-cidr: \" fd00::/56\" is no network such as 10.244.0.0/16",
+	                "--cluster-cidr=10.0.0.0/8, fd00::/56");
+}
+
+static void
+headers_and_paths_can_be_used(void **state)
+{
+	(void)state;
+	EXPECT_PROBLEMS(
+		"--requestheader-group-headers: an entry is empty\n"
+		"--requestheader-uid-headers requires the \"RemoteRequestHeaderUID\" feature to be enabled\n"
+		"--authorization-always-allow-paths: only a trailing * is allowed in \"/a*b\"",
+		"--requestheader-group-headers=a,", "--requestheader-uid-headers=x-uid",
+		"--authorization-always-allow-paths=/a*,/a*b");
+	assert_int_equal(PARSE("--requestheader-uid-headers=x-uid",
+	                       "--feature-gates=RemoteRequestHeaderUID=true"),
+	                 FLAGS_RUN);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(lease_times_fit_each_other),
+		cmocka_unit_test(the_lock_is_a_lease_with_a_name),
+		cmocka_unit_test(pod_networks_are_one_or_one_of_each_family),
+		cmocka_unit_test(headers_and_paths_can_be_used),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, line_fini);
+}
