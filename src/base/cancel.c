@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "base/array.h"
+#include "base/pulse.h"
 #include "base/thread.h"
 
 struct hook {
@@ -131,10 +132,12 @@ bool
 cancel_sleep(struct cancel *c, struct clock *clock, int64_t duration_ns, struct error *err)
 {
 	struct sleeper s = { .mu = PTHREAD_MUTEX_INITIALIZER };
+	int64_t deadline_ns = clock_deadline(clock_mono(clock), duration_ns);
 
+	pulse_extend(deadline_ns);
 	cond_init(&s.woken);
 	cancel_hook(c, wake, &s);
-	sleep_until(&s, c, clock, clock_deadline(clock_mono(clock), duration_ns));
+	sleep_until(&s, c, clock, deadline_ns);
 	cancel_unhook(c, wake, &s);
 	PTHREAD_OK(pthread_cond_destroy(&s.woken));
 	PTHREAD_OK(pthread_mutex_destroy(&s.mu));

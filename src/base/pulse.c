@@ -13,8 +13,12 @@
 METRIC_FAMILY(stuck, METRIC_GAUGE, "ccmd_stuck_threads",
               "[ALPHA] Threads that were not heard of in time, as the last health check found.");
 
+enum {
+	NAME_SIZE = 16,
+};
+
 struct pulse {
-	const char *name;
+	char name[NAME_SIZE];
 	_Atomic int64_t deadline_ns; /* mono */
 	int64_t overdue_ns; /* mu; the promise that was found broken last time, or CLOCK_FOREVER */
 	bool is_stuck;      /* mu */
@@ -31,7 +35,7 @@ pulse_new(const char *name)
 {
 	struct pulse *p = xcalloc(1, sizeof(*p));
 
-	p->name = name;
+	memcpy(p->name, name, strnlen(name, NAME_SIZE - 1));
 	p->deadline_ns = p->overdue_ns = CLOCK_FOREVER;
 	WITH_LOCK(&mu);
 	p->next = pulses;
@@ -60,6 +64,48 @@ pulse_until(struct pulse *p, int64_t deadline_mono_ns)
 	if (p)
 		atomic_store_explicit(&p->deadline_ns, deadline_mono_ns, memory_order_relaxed);
 }
+
+/* ---- one for each thread ---- */
+
+static pthread_once_t own_once = PTHREAD_ONCE_INIT;
+static pthread_key_t own_key; /* its only use is to be told of the end of a thread */
+static _Thread_local struct pulse *own;
+
+static void
+free_own(void *pulse)
+{
+	own = NULL;
+	pulse_free(pulse);
+}
+
+static void
+make_own_key(void)
+{
+	PTHREAD_OK(pthread_key_create(&own_key, free_own));
+}
+
+void
+pulse_promise(int64_t deadline_mono_ns)
+{
+	char name[NAME_SIZE] = "";
+
+	if (!own) {
+		PTHREAD_OK(pthread_once(&own_once, make_own_key));
+		(void)pthread_getname_np(pthread_self(), name, sizeof(name));
+		own = pulse_new(name);
+		PTHREAD_OK(pthread_setspecific(own_key, own));
+	}
+	pulse_until(own, deadline_mono_ns);
+}
+
+void
+pulse_extend(int64_t deadline_mono_ns)
+{
+	if (own && deadline_mono_ns > atomic_load(&own->deadline_ns))
+		pulse_until(own, deadline_mono_ns);
+}
+
+/* ---- judging ---- */
 
 /* Stuck is who has broken the same promise at two judgements. */
 static void

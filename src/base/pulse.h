@@ -17,7 +17,8 @@
 #include "base/health.h"
 
 #define PULSE_TOLERANCE_NS (30 * NS_PER_SEC)
-/** What a worker promises for one work item; longer items promise anew (child_run, waits for a cloud). */
+/** What a worker promises for one work item. Whatever waits in between, with a deadline, extends it: requests, sleeps,
+ * programs that are run. */
 #define PULSE_WORK_NS (120 * NS_PER_SEC)
 
 struct pulse;
@@ -29,6 +30,11 @@ void pulse_free(struct pulse *);
 
 /** I am heard of again by then. CLOCK_FOREVER: I wait for work. */
 void pulse_until(struct pulse *, int64_t deadline_mono_ns);
+
+/** The same for the calling thread, whose pulse is made at the first call, named like the thread, and ends with it. */
+void pulse_promise(int64_t deadline_mono_ns);
+/** The calling thread is about to wait until then at most: its promise, if it made one, is as late at least. */
+void pulse_extend(int64_t deadline_mono_ns);
 
 /** Appends the names of those who are stuck, separated by ", ", and how late they are; true when there are any. */
 bool pulse_late(struct clock *, struct buf *names);

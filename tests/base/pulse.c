@@ -6,7 +6,9 @@
 
 #include <cmocka.h>
 
+#include "base/cancel.h"
 #include "base/limits.h"
+#include "base/thread.h"
 
 static struct fake_clock *fake;
 static struct clock *now;
@@ -45,6 +47,12 @@ static void
 promise(struct pulse *p, int seconds)
 {
 	pulse_until(p, clock_mono(now) + seconds * NS_PER_SEC);
+}
+
+static void
+promise_here(int seconds)
+{
+	pulse_promise(clock_mono(now) + seconds * NS_PER_SEC);
 }
 
 static void
@@ -153,6 +161,91 @@ all_who_are_late_are_named(void **state UNUSED)
 	pulse_free(NULL);
 }
 
+/* What a thread of its own says, step by step. */
+struct speaker {
+	pthread_mutex_t mu;
+	pthread_cond_t cond;
+	int step; /* mu */
+};
+
+static void
+say(struct speaker *s, int step)
+{
+	WITH_LOCK(&s->mu);
+
+	s->step = step;
+	pthread_cond_broadcast(&s->cond);
+}
+
+static void
+await(struct speaker *s, int step)
+{
+	WITH_LOCK(&s->mu);
+
+	while (s->step < step)
+		pthread_cond_wait(&s->cond, &s->mu);
+}
+
+static void *
+work(void *arg)
+{
+	struct speaker *s = arg;
+
+	pulse_extend(0); /* nothing was promised */
+	promise_here(10);
+	pulse_extend(clock_mono(now) + 40 * NS_PER_SEC);
+	pulse_extend(clock_mono(now) + 20 * NS_PER_SEC);
+	say(s, 1);
+	await(s, 2);
+	return NULL;
+}
+
+static void
+a_thread_is_known_by_its_name_until_it_ends(void **state UNUSED)
+{
+	struct speaker s = { PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0 };
+	pthread_t thread;
+
+	thread_start(&thread, "node", work, &s);
+	await(&s, 1);
+	seconds_pass(71);
+	check_late("");
+	seconds_pass(1);
+	check_late("node (late by 32s)");
+	say(&s, 2);
+	thread_join(thread);
+	seconds_pass(1);
+	check_late("");
+}
+
+static void *
+sleep_long(void *cancel)
+{
+	struct error err;
+
+	promise_here(10);
+	assert_true(cancel_sleep(cancel, now, 1000 * NS_PER_SEC, &err));
+	return NULL;
+}
+
+/* A wait that has an end is part of the promise. */
+static void
+who_sleeps_is_expected_later(void **state UNUSED)
+{
+	struct cancel *cancel = cancel_new();
+	pthread_t thread;
+
+	thread_start(&thread, "sleeper", sleep_long, cancel);
+	fake_clock_settle(fake, 1);
+	seconds_pass(990);
+	check_late("");
+	seconds_pass(5);
+	check_late("");
+	seconds_pass(5);
+	thread_join(thread);
+	cancel_free(cancel);
+}
+
 int
 main(void)
 {
@@ -163,6 +256,8 @@ main(void)
 		cmocka_unit_test(another_promise_is_another_matter),
 		cmocka_unit_test(judgements_are_a_second_apart),
 		cmocka_unit_test(all_who_are_late_are_named),
+		cmocka_unit_test(a_thread_is_known_by_its_name_until_it_ends),
+		cmocka_unit_test(who_sleeps_is_expected_later),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);
