@@ -6,6 +6,7 @@
  */
 #include "base/alloc.h"
 #include "base/log.h"
+#include "base/pulse.h"
 #include "base/thread.h"
 #include "controllers/lifecycle_internal.h"
 #include "controllers/looker.h"
@@ -219,8 +220,10 @@ run(void *arg)
 	if (!store_wait_synced(c->env->nodes, &call, &err))
 		return NULL;
 	do {
+		pulse_promise(clock_deadline(clock_mono(c->env->clock), PULSE_WORK_NS));
 		due = make_round(c, &arena, is_woken);
 		arena_reset(&arena);
+		pulse_promise(CLOCK_FOREVER);
 		if (!cancel_sleep(c->env->cancel, c->env->clock, coalesce_ns, &err))
 			break;
 	} while (wait_for_work(c, due, &is_woken));
@@ -240,17 +243,12 @@ on_change(void *arg, const struct object *old, const struct object *new)
 struct lifecycle_controller *
 lifecycle_controller_new(struct controller_env *env, const struct lifecycle_config *config)
 {
-	static const char *const labels[] = { "outcome" };
 	struct lifecycle_controller *c = xcalloc(1, sizeof(*c));
 
 	c->env = env;
 	c->config = *config;
 	PTHREAD_OK(pthread_mutex_init(&c->mu, NULL));
 	cond_init(&c->changed);
-	c->outcomes = metric_family_new(
-		METRIC_COUNTER, "ccmd_node_deletion_decisions_total",
-		"Decisions about nodes that are not ready, by outcome of the deletion guard.",
-		labels, 1, NULL, 0);
 	metric_set(running_metric("cloud-node-lifecycle"), 1);
 	cancel_hook(env->cancel, on_cancel, c);
 	store_add_handler(env->nodes, (struct store_handler){ on_change, c });

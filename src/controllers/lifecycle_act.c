@@ -8,6 +8,10 @@
 #include "controllers/writes.h"
 #include "kube/patch.h"
 
+METRIC_FAMILY(outcomes, METRIC_COUNTER, "ccmd_node_deletion_decisions_total",
+              "[ALPHA] Decisions about nodes that are not ready, by outcome of the deletion guard.",
+              .labels = { "outcome" });
+
 /* ---- facts ---- */
 
 static bool
@@ -199,7 +203,7 @@ lifecycle_decide(struct round *r, const struct visit *v)
 		delay_ns = LIFECYCLE_RETRY_NS;
 	v->patient->is_unfinished = false;
 	v->patient->due_mono_ns = clock_deadline(clock_mono(c->env->clock), delay_ns);
-	metric_inc(metric_of(c->outcomes, guard_outcome_name(outcome)));
+	metric_inc(metric_of(&outcomes, guard_outcome_name(outcome)));
 	if (because)
 		tell_held(r, v, because);
 	else

@@ -49,7 +49,6 @@ struct lifecycle_controller {
 	int64_t *deletions_boot_ns; /* of unannounced nodes, within the breaker's window */
 	size_t n_deletions, deletions_cap;
 	size_t first_witness; /* where in a list of all nodes the search for some begins */
-	struct metric_family *outcomes;
 };
 
 /* What one round works on; in the round's arena. */

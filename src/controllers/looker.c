@@ -10,6 +10,7 @@
 
 #include "base/array.h"
 #include "base/map.h"
+#include "base/pulse.h"
 #include "base/thread.h"
 #include "controllers/targets.h"
 
@@ -261,6 +262,7 @@ wait_landed(struct looker *l, struct call *call, struct batch *b, struct error *
 		if (cancel_is_fired(call->cancel))
 			return err_set(err, ERR_CANCELLED,
 			               "cancelled while waiting for a look at the cloud");
+		pulse_extend(call->deadline_mono_ns);
 		if (b->state == BATCH_GATHERING && !l->flying)
 			take_off(l, call);
 		else if (!clock_wait(l->config.clock, &l->changed, &l->mu, call->deadline_mono_ns))

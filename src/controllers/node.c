@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/map.h"
 #include "base/metrics.h"
+#include "base/pulse.h"
 #include "base/thread.h"
 #include "controllers/addresses.h"
 #include "controllers/labels.h"
@@ -35,6 +36,16 @@ static const int64_t failure_base_ns = 100 * NS_PER_MS;
 static const int64_t failure_max_ns = 300 * NS_PER_SEC; /* the cloud heals without telling us */
 static const int64_t echo_ns = 5 * NS_PER_SEC; /* by then the store has heard of our own write */
 
+static const double delays[] = { 1, 4, 16, 64, 256, 1024 };
+
+METRIC_FAMILY(taint_removal_delay, METRIC_HISTOGRAM,
+              "node_controller_cloud_provider_taint_removal_delay_seconds",
+              "[ALPHA] How old a node was when the taint of an uninitialised one was removed.",
+              METRIC_BUCKETS(delays));
+METRIC_FAMILY(initial_sync_delay, METRIC_HISTOGRAM,
+              "node_controller_initial_node_sync_delay_seconds",
+              "[ALPHA] How old a node was when it was initialised.", METRIC_BUCKETS(delays));
+
 struct node_controller {
 	struct controller_env *env;
 	struct node_controller_config config;
@@ -45,7 +56,6 @@ struct node_controller {
 	struct map
 		stale; /* mu; names whose addresses are to be compared; keys are the values, owned */
 	int64_t refreshed_boot_ns; /* mu; when the last refresh began */
-	struct metric *taint_removal_delay, *initial_sync_delay;
 };
 
 /* ---- initialisation ---- */
@@ -135,8 +145,8 @@ announce(struct node_controller *c, const struct node *node)
 	double age_s = (double)(clock_wall(c->env->clock) - node->created_wall_ns) /
 	               (double)NS_PER_SEC;
 
-	metric_observe(c->taint_removal_delay, age_s);
-	metric_observe(c->initial_sync_delay, age_s);
+	metric_observe(metric_of(&taint_removal_delay), age_s);
+	metric_observe(metric_of(&initial_sync_delay), age_s);
 	node_event(c->env->recorder, COMPONENT, node, EVENT_NORMAL, "Synced",
 	           STR("Node synced successfully"));
 	log_info("node initialised", LOG_STR("node", node_name(node)));
@@ -445,10 +455,12 @@ run_refresher(void *arg)
 	if (!store_wait_synced(c->env->nodes, &call, &err))
 		return NULL;
 	do {
+		pulse_promise(clock_deadline(clock_mono(c->env->clock), PULSE_WORK_NS));
 		if (!refresh_once(c, &call, &err) && err.code != ERR_CANCELLED)
 			log_error("addresses cannot be refreshed, will retry", LOG_ERR(&err),
 			          LOG_DURATION("in", c->config.refresh_period_ns));
 		arena_fini(&arena);
+		pulse_promise(CLOCK_FOREVER);
 	} while (cancel_sleep(c->env->cancel, c->env->clock, c->config.refresh_period_ns, &err));
 	return NULL;
 }
@@ -477,21 +489,6 @@ each_uninitialised(void *arg, looker_add_fn *add, void *to)
 	}
 }
 
-static void
-define_metrics(struct node_controller *c)
-{
-	static const double buckets[] = { 1, 4, 16, 64, 256, 1024 };
-
-	c->taint_removal_delay = metric_of(metric_family_new(
-		METRIC_HISTOGRAM, "node_controller_cloud_provider_taint_removal_delay_seconds",
-		"Number of seconds after node creation when NodeController removed the cloud-provider taint of a single node.",
-		NULL, 0, buckets, ARRAY_LEN(buckets)));
-	c->initial_sync_delay = metric_of(metric_family_new(
-		METRIC_HISTOGRAM, "node_controller_initial_node_sync_delay_seconds",
-		"Number of seconds after node creation when NodeController finished the initial synchronization of a single node.",
-		NULL, 0, buckets, ARRAY_LEN(buckets)));
-}
-
 struct node_controller *
 node_controller_new(struct controller_env *env, const struct node_controller_config *config)
 {
@@ -502,7 +499,6 @@ node_controller_new(struct controller_env *env, const struct node_controller_con
 	c->queue = queue_new(&(struct queue_config){ "Nodes", failure_base_ns, failure_max_ns,
 	                                             env->clock });
 	PTHREAD_OK(pthread_mutex_init(&c->mu, NULL));
-	define_metrics(c);
 	metric_set(running_metric("cloud-node"), 1);
 	looker_set_crowd(env->looker, each_uninitialised, c);
 	store_add_handler(env->nodes, (struct store_handler){ on_change, c });

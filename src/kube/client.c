@@ -25,37 +25,30 @@ enum {
 
 /* --- metrics --------------------------------------------------------------------------------------- */
 
-static struct metric_family *requests_total, *retries_total, *duration_seconds;
+static const double duration_buckets[] = { .005, .025, .1, .25, .5, 1, 2, 4, 8, 15, 30, 60 };
+static const double size_buckets[] = { 64,    256,    512,     1024,    4096,    16384,
+	                               65536, 262144, 1048576, 4194304, 16777216 };
 
-static void
-define_metrics(void)
-{
-	static const char *const request_labels[] = { "code", "method", "host" };
-	static const char *const retry_labels[] = { "code", "verb", "host" };
-	static const char *const duration_labels[] = { "verb", "host" };
-	static const double buckets[] = { .005, .025, .1, .25, .5, 1, 2, 4, 8, 15, 30, 60 };
-
-	requests_total =
-		metric_family_new(METRIC_COUNTER, "rest_client_requests_total",
-	                          "Requests to the API server by status code, method and host.",
-	                          request_labels, ARRAY_LEN(request_labels), NULL, 0);
-	retries_total = metric_family_new(METRIC_COUNTER, "rest_client_request_retries_total",
-	                                  "Requests sent again, by the status code that led to it.",
-	                                  retry_labels, ARRAY_LEN(retry_labels), NULL, 0);
-	duration_seconds = metric_family_new(METRIC_HISTOGRAM,
-	                                     "rest_client_request_duration_seconds",
-	                                     "Time a request took, waiting and retries included.",
-	                                     duration_labels, ARRAY_LEN(duration_labels), buckets,
-	                                     ARRAY_LEN(buckets));
-}
-
-static void
-prepare_metrics(void)
-{
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
-
-	PTHREAD_OK(pthread_once(&once, define_metrics));
-}
+METRIC_FAMILY(
+	requests_total, METRIC_COUNTER, "rest_client_requests_total",
+	"[ALPHA] Requests to the API server, each attempt, by status code (<error>: no answer).",
+	.labels = { "code", "method", "host" });
+METRIC_FAMILY(retries_total, METRIC_COUNTER, "rest_client_request_retries_total",
+              "[ALPHA] Requests sent again, by the status code that led to it.",
+              .labels = { "code", "verb", "host" });
+METRIC_FAMILY(duration_seconds, METRIC_HISTOGRAM, "rest_client_request_duration_seconds",
+              "[ALPHA] Time a request took, waiting and retries included; not watches and lists.",
+              .labels = { "verb", "host" }, METRIC_BUCKETS(duration_buckets));
+METRIC_FAMILY(limited_seconds, METRIC_HISTOGRAM, "rest_client_rate_limiter_duration_seconds",
+              "[ALPHA] Time an attempt waited for its turn: for others to end, for --kube-api-qps, "
+              "for what the server asked for.",
+              .labels = { "verb", "host" }, METRIC_BUCKETS(duration_buckets));
+METRIC_FAMILY(request_bytes, METRIC_HISTOGRAM, "rest_client_request_size_bytes",
+              "[ALPHA] Size of a request's body, each attempt.", .labels = { "verb", "host" },
+              METRIC_BUCKETS(size_buckets));
+METRIC_FAMILY(response_bytes, METRIC_HISTOGRAM, "rest_client_response_size_bytes",
+              "[ALPHA] Size of an answer's body; not of watches and lists.",
+              .labels = { "verb", "host" }, METRIC_BUCKETS(size_buckets));
 
 static const char *
 host_label(const struct kube_client *c)
@@ -63,10 +56,8 @@ host_label(const struct kube_client *c)
 	return c->host ? c->host : "";
 }
 
-/* status 0: no answer. */
 static void
-count(const struct kube_client *c, struct metric_family *family, const struct http_request *request,
-      int status)
+count(struct metric_family *family, const char *host, enum http_method method, int status)
 {
 	char memory[16] = "";
 	struct buf code = BUF_FIXED(memory);
@@ -75,16 +66,35 @@ count(const struct kube_client *c, struct metric_family *family, const struct ht
 		buf_addf(&code, "%d", status);
 	else
 		buf_add_c(&code, "<error>");
-	metric_inc(metric_of(family, memory, http_method_name(request->method), host_label(c)));
+	metric_inc(metric_of(family, memory, http_method_name(method), host));
+}
+
+void
+kube_count_request(const char *host, enum http_method method, int status)
+{
+	count(&requests_total, host ? host : "", method, status);
 }
 
 static void
-observe(const struct kube_client *c, const struct http_request *request, int64_t start_ns)
+observe(struct metric_family *family, const struct kube_client *c,
+        const struct http_request *request, double v)
 {
-	struct metric *m = metric_of(duration_seconds, http_method_name(request->method),
-	                             host_label(c));
+	metric_observe(metric_of(family, http_method_name(request->method), host_label(c)), v);
+}
 
-	metric_observe(m, (double)(clock_mono(c->clock) - start_ns) / (double)NS_PER_SEC);
+static double
+in_seconds(int64_t ns)
+{
+	return (double)ns / (double)NS_PER_SEC;
+}
+
+static void
+observe_attempt(const struct kube_client *c, const struct http_request *request,
+                const struct http_response *response)
+{
+	observe(&limited_seconds, c, request, in_seconds(response->waited_ns));
+	observe(&request_bytes, c, request, (double)request->body.len);
+	observe(&response_bytes, c, request, (double)response->body.len);
 }
 
 /* --- what an answer means -------------------------------------------------------------------------- */
@@ -219,7 +229,9 @@ attempt(struct kube_client *c, struct call *call, const struct http_request *req
 {
 	bool is_answered = http_do(c->http, call, request, response, err);
 
-	count(c, requests_total, request, is_answered ? response->status : 0);
+	kube_count_request(c->host, request->method, is_answered ? response->status : 0);
+	if (is_answered)
+		observe_attempt(c, request, response);
 	return is_answered;
 }
 
@@ -252,7 +264,7 @@ exchange(struct kube_client *c, struct call *call, const struct http_request *re
 			return true;
 		if (!cancel_sleep(call->cancel, call->clock, wait_ns, err))
 			return false;
-		count(c, retries_total, request, response->status);
+		count(&retries_total, host_label(c), request->method, response->status);
 		http_response_fini(response);
 		*response = HTTP_RESPONSE_INIT;
 	}
@@ -273,9 +285,8 @@ succeed(struct kube_client *c, struct call *call, const struct http_request *req
 	int64_t start_ns = clock_mono(c->clock);
 	bool is_answered;
 
-	prepare_metrics();
 	is_answered = exchange(c, call, request, response, err);
-	observe(c, request, start_ns);
+	observe(&duration_seconds, c, request, in_seconds(clock_mono(c->clock) - start_ns));
 	if (!is_answered)
 		return false;
 	if (!is_success(response->status))
@@ -478,7 +489,6 @@ kube_wait_healthy(struct kube_client *c, struct call *call, int64_t timeout_ms, 
 	int64_t end_ns = clock_deadline(clock_mono(c->clock), timeout_ms * NS_PER_MS);
 	struct call part = *call;
 
-	prepare_metrics();
 	if (end_ns < part.deadline_mono_ns)
 		part.deadline_mono_ns = end_ns;
 	while (!is_healthy(c, &part, err)) {

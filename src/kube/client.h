@@ -74,4 +74,8 @@ bool kube_status_error(struct error *err, const struct http_request *request, in
 /** The code that a Status object's reason and code stand for (Expired is GONE, AlreadyExists is EXISTS…). */
 enum err_code kube_status_code(yyjson_val *status);
 
+/** Counts an attempt that was made without a kube_client: a list's or a watch's. host: as kube_client.host; status 0: no
+ * answer. */
+void kube_count_request(const char *host, enum http_method, int status);
+
 #endif

@@ -13,11 +13,12 @@
 
 #include "base/array.h"
 #include "base/map.h"
+#include "base/pulse.h"
 #include "base/rand.h"
 #include "base/thread.h"
 
 struct item {
-	struct item *next;  /* in the line */
+	struct item *next;  /* in the line, or among those being worked on */
 	int64_t due_ns;     /* mono; while in the heap */
 	int64_t added_ns;   /* mono; while dirty */
 	int64_t started_ns; /* mono; while processing */
@@ -30,7 +31,8 @@ struct item {
 };
 
 struct queue_metrics {
-	struct metric *depth, *adds, *retries, *waited, *worked; /* NULL: not counted */
+	/* NULL: not counted */
+	struct metric *depth, *adds, *retries, *waited, *worked, *unfinished, *longest, *oldest;
 };
 
 struct queue {
@@ -46,54 +48,50 @@ struct queue {
 	size_t n_line;                   /* mu */
 	struct item **heap;              /* mu; from 1, soonest first */
 	size_t n_heap, cap_heap;         /* mu; n_heap counts the unused place 0 */
+	struct item *processing;         /* mu; the one begun last first */
 	size_t n_processing;             /* mu */
 	bool is_shut_down;               /* mu */
 };
 
 /* ---- metrics ---- */
 
-static struct {
-	struct metric_family *depth, *adds, *retries, *waited, *worked;
-} families;
+static const double seconds[] = { 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1, 10, 100, 1000 };
 
-static void
-define_families(void)
-{
-	static const char *const labels[] = { "name" };
-	static const double seconds[] = { 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1, 10, 100, 1000 };
-
-	families.depth = metric_family_new(METRIC_GAUGE, "workqueue_depth",
-	                                   "Current depth of workqueue", labels, 1, NULL, 0);
-	families.adds = metric_family_new(METRIC_COUNTER, "workqueue_adds_total",
-	                                  "Total number of adds handled by workqueue", labels, 1,
-	                                  NULL, 0);
-	families.retries = metric_family_new(METRIC_COUNTER, "workqueue_retries_total",
-	                                     "Total number of retries handled by workqueue", labels,
-	                                     1, NULL, 0);
-	families.waited = metric_family_new(
-		METRIC_HISTOGRAM, "workqueue_queue_duration_seconds",
-		"How long in seconds an item stays in workqueue before being requested", labels, 1,
-		seconds, ARRAY_LEN(seconds));
-	families.worked =
-		metric_family_new(METRIC_HISTOGRAM, "workqueue_work_duration_seconds",
-	                          "How long in seconds processing an item from workqueue takes",
-	                          labels, 1, seconds, ARRAY_LEN(seconds));
-}
+METRIC_FAMILY(depth, METRIC_GAUGE, "workqueue_depth", "[BETA] Keys that wait to be worked on.",
+              .labels = { "name" });
+METRIC_FAMILY(adds, METRIC_COUNTER, "workqueue_adds_total",
+              "[BETA] Keys added that did not wait already.", .labels = { "name" });
+METRIC_FAMILY(retries, METRIC_COUNTER, "workqueue_retries_total",
+              "[BETA] Keys added for later, after failures and otherwise.", .labels = { "name" });
+METRIC_FAMILY(waited, METRIC_HISTOGRAM, "workqueue_queue_duration_seconds",
+              "[BETA] How long a key waited until it was worked on.", .labels = { "name" },
+              METRIC_BUCKETS(seconds));
+METRIC_FAMILY(worked, METRIC_HISTOGRAM, "workqueue_work_duration_seconds",
+              "[BETA] How long a key was worked on.", .labels = { "name" },
+              METRIC_BUCKETS(seconds));
+METRIC_FAMILY(unfinished, METRIC_GAUGE, "workqueue_unfinished_work_seconds",
+              "[BETA] How long the keys being worked on have been so, together.",
+              .labels = { "name" });
+METRIC_FAMILY(longest, METRIC_GAUGE, "workqueue_longest_running_processor_seconds",
+              "[BETA] How long the key has been worked on that was begun first.",
+              .labels = { "name" });
+METRIC_FAMILY(oldest, METRIC_GAUGE, "ccmd_workqueue_oldest_due_seconds",
+              "[ALPHA] How long the key has waited that is next in line.", .labels = { "name" });
 
 static struct queue_metrics
 metrics_of(const char *name)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
-
 	if (!name)
 		return (struct queue_metrics){ 0 };
-	PTHREAD_OK(pthread_once(&once, define_families));
 	return (struct queue_metrics){
-		.depth = metric_of(families.depth, name),
-		.adds = metric_of(families.adds, name),
-		.retries = metric_of(families.retries, name),
-		.waited = metric_of(families.waited, name),
-		.worked = metric_of(families.worked, name),
+		.depth = metric_of(&depth, name),
+		.adds = metric_of(&adds, name),
+		.retries = metric_of(&retries, name),
+		.waited = metric_of(&waited, name),
+		.worked = metric_of(&worked, name),
+		.unfinished = metric_of(&unfinished, name),
+		.longest = metric_of(&longest, name),
+		.oldest = metric_of(&oldest, name),
 	};
 }
 
@@ -266,6 +264,30 @@ add_due(struct queue *q, int64_t now_ns)
 	}
 }
 
+/* ---- what is computed when somebody asks ---- */
+
+static double
+seconds_since(const struct queue *q, int64_t ns)
+{
+	return (double)(clock_mono(q->clock) - ns) / (double)NS_PER_SEC;
+}
+
+static void
+set_ages(void *queue)
+{
+	struct queue *q = queue;
+	double sum = 0, first = 0;
+
+	WITH_LOCK(&q->mu);
+	for (const struct item *item = q->processing; item; item = item->next) {
+		first = seconds_since(q, item->started_ns);
+		sum += first;
+	}
+	metric_set(q->metrics.unfinished, sum);
+	metric_set(q->metrics.longest, first);
+	metric_set(q->metrics.oldest, q->first ? seconds_since(q, q->first->added_ns) : 0);
+}
+
 /* ---- life cycle ---- */
 
 struct queue *
@@ -282,6 +304,8 @@ queue_new(const struct queue_config *config)
 	PTHREAD_OK(pthread_mutex_init(&q->mu, NULL));
 	cond_init(&q->work);
 	cond_init(&q->idle);
+	if (config->name)
+		metrics_on_scrape(set_ages, q);
 	return q;
 }
 
@@ -294,6 +318,7 @@ queue_free(struct queue *q)
 	if (!q)
 		return;
 	assert(q->n_processing == 0);
+	metrics_off_scrape(set_ages, q);
 	for (size_t pos = 0; map_next(&q->items, &pos, &key, &item);)
 		free(item);
 	map_fini(&q->items);
@@ -396,9 +421,26 @@ hand_out(struct queue *q, int64_t now_ns)
 	item->is_dirty = false;
 	item->is_processing = true;
 	item->started_ns = now_ns;
+	item->next = q->processing;
+	q->processing = item;
 	q->n_processing++;
+	pulse_promise(clock_deadline(now_ns, PULSE_WORK_NS));
 	observe(q->metrics.waited, now_ns - item->added_ns);
 	return item_key(item);
+}
+
+/* There are as many as workers. */
+static void
+take_back(struct queue *q, struct item *item)
+{
+	struct item **link = &q->processing;
+
+	while (*link != item)
+		link = &(*link)->next;
+	*link = item->next;
+	item->is_processing = false;
+	if (--q->n_processing == 0)
+		PTHREAD_OK(pthread_cond_broadcast(&q->idle));
 }
 
 static int64_t
@@ -425,6 +467,7 @@ queue_get(struct queue *q, int64_t deadline_ns, struct str *ret, struct error *e
 		}
 		if (now_ns >= deadline_ns)
 			return err_set(err, ERR_TIMEOUT, "no key in time");
+		pulse_promise(CLOCK_FOREVER);
 		(void)clock_wait(q->clock, &q->work, &q->mu, wake_time(q, deadline_ns));
 	}
 }
@@ -438,9 +481,7 @@ queue_done(struct queue *q, struct str key)
 	item = map_get(&q->items, key);
 	assert(item && item->is_processing);
 	observe(q->metrics.worked, clock_mono(q->clock) - item->started_ns);
-	item->is_processing = false;
-	if (--q->n_processing == 0)
-		PTHREAD_OK(pthread_cond_broadcast(&q->idle));
+	take_back(q, item);
 	if (item->is_dirty)
 		line_append(q, item);
 	else

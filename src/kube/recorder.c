@@ -8,6 +8,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/metrics.h"
+#include "base/pulse.h"
 #include "base/rand.h"
 #include "base/thread.h"
 #include "kube/correlate.h"
@@ -45,25 +46,20 @@ struct recorder {
 
 /* --- metrics --------------------------------------------------------------------------------------- */
 
-static struct metric_family *dropped_total, *written_total;
-
-static void
-define_metrics(void)
-{
-	static const char *const labels[] = { "reason" };
-
-	dropped_total = metric_family_new(METRIC_COUNTER, "ccmd_events_dropped_total",
-	                                  "Events that were not written, by reason.", labels,
-	                                  ARRAY_LEN(labels), NULL, 0);
-	written_total = metric_family_new(METRIC_COUNTER, "ccmd_events_written_total",
-	                                  "Events written, raised counts included.", NULL, 0, NULL,
-	                                  0);
-}
+METRIC_FAMILY(
+	dropped_total, METRIC_COUNTER, "ccmd_events_dropped_total",
+	"[ALPHA] Events that were not written: spam (too many of one object), queue_full, failed "
+	"(refused by the API server, or no answer 12 times), shutdown.",
+	.labels = { "reason" });
+METRIC_FAMILY(written_total, METRIC_COUNTER, "ccmd_events_written_total",
+              "[ALPHA] Events written, raised counts included.");
+METRIC_FAMILY(queued, METRIC_GAUGE, "ccmd_events_queued",
+              "[ALPHA] Events that wait to be written.");
 
 static void
 count_dropped(const char *reason)
 {
-	metric_inc(metric_of(dropped_total, reason));
+	metric_inc(metric_of(&dropped_total, reason));
 }
 
 /* --- what is written ------------------------------------------------------------------------------- */
@@ -242,6 +238,8 @@ pause_before_retry(struct recorder *r, int64_t duration_ns)
 	int64_t deadline_ns = clock_deadline(clock_mono(r->clock), duration_ns);
 	WITH_LOCK(&r->mu);
 
+	pulse_extend(deadline_ns);
+
 	while (!r->is_closing) {
 		if (!clock_wait(r->clock, &r->changed, &r->mu, deadline_ns))
 			return !r->is_closing;
@@ -284,7 +282,7 @@ write_event(struct recorder *r, const struct sighting *s)
 			return;
 		}
 	}
-	metric_inc(metric_of(written_total));
+	metric_inc(metric_of(&written_total));
 }
 
 /* --- the thread ------------------------------------------------------------------------------------ */
@@ -296,6 +294,7 @@ take_event(struct recorder *r, int64_t deadline_ns, struct event **ret)
 	WITH_LOCK(&r->mu);
 
 	*ret = NULL;
+	pulse_promise(CLOCK_FOREVER);
 	while (!r->first && !r->is_closing) {
 		if (!clock_wait(r->clock, &r->changed, &r->mu, deadline_ns))
 			return true;
@@ -313,6 +312,7 @@ handle_event(struct recorder *r, const struct event *e)
 {
 	struct sighting s;
 
+	pulse_promise(clock_deadline(clock_mono(r->clock), PULSE_WORK_NS));
 	if (correlator_take(&r->correlator, e, clock_boot(r->clock), &r->arena, &s))
 		write_event(r, &s);
 	else
@@ -443,10 +443,8 @@ recorder_event(struct recorder *r, const char *component, const struct event_obj
 struct recorder *
 recorder_new(struct kube_client *client, struct clock *clock)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	struct recorder *r = xcalloc(1, sizeof(*r));
 
-	PTHREAD_OK(pthread_once(&once, define_metrics));
 	r->client = client;
 	r->clock = clock;
 	r->cancel = cancel_new();

@@ -17,9 +17,11 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/metrics.h"
+#include "base/pulse.h"
 #include "base/rand.h"
 #include "base/split.h"
 #include "base/thread.h"
+#include "kube/client.h"
 #include "kube/watch.h"
 #include "net/url.h"
 
@@ -41,12 +43,18 @@ enum {
 	LOG_SKIPPED_EVERY = 100,
 };
 
+/* What is counted often; all of one kind. */
+struct reflector_metrics {
+	struct metric *objects, *last_event, *watch_age, *synced, *store_version, *latency;
+};
+
 struct reflector {
 	struct http_client *http;
 	struct store *store;
 	const struct kind *kind;
 	struct clock *clock;
 	struct cancel *cancel;
+	const char *host;
 	int64_t watch_min_s;
 	pthread_t thread;
 
@@ -58,31 +66,83 @@ struct reflector {
 	unsigned n_failures;     /* in a row */
 	enum err_code last_code; /* of the last failure */
 	unsigned n_skipped;      /* objects that could not be read */
-	struct metric *objects;
+	const char *list_reason; /* why the next list is made */
+
+	struct reflector_metrics metrics;
+	_Atomic int64_t watch_opened_ns; /* mono; 0: none is open */
 };
 
 /* ---- metrics ---- */
 
-static struct {
-	struct metric_family *lists, *watches, *events, *objects;
-} families;
+static const double latency_buckets[] = { 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1, 10 };
 
-static void
-define_families(void)
+METRIC_FAMILY(lists, METRIC_COUNTER, "ccmd_reflector_lists_total",
+              "[ALPHA] Lists of a kind, by how they ended.", .labels = { "kind", "result" });
+METRIC_FAMILY(
+	relists, METRIC_COUNTER, "ccmd_reflector_relists_total",
+	"[ALPHA] Lists of a kind that were begun, by why: start, gone (the version to watch from is "
+	"no longer known), failed (the list or watch before could not be used).",
+	.labels = { "kind", "reason" });
+METRIC_FAMILY(watches, METRIC_COUNTER, "ccmd_reflector_watches_total",
+              "[ALPHA] Watches of a kind that ended, by how; ok is the regular end.",
+              .labels = { "kind", "result" });
+METRIC_FAMILY(watch_age, METRIC_GAUGE, "ccmd_reflector_watch_age_seconds",
+              "[ALPHA] How long the present watch of a kind has been open; 0: none is.",
+              .labels = { "kind" });
+METRIC_FAMILY(events, METRIC_COUNTER, "ccmd_reflector_events_total",
+              "[ALPHA] Watch events of a kind, by type.", .labels = { "kind", "type" });
+METRIC_FAMILY(
+	last_event, METRIC_GAUGE, "ccmd_reflector_last_event_timestamp_seconds",
+	"[ALPHA] When the API server last sent something about a kind, bookmarks included; Unix time.",
+	.labels = { "kind" });
+METRIC_FAMILY(synced, METRIC_GAUGE, "ccmd_reflector_synced",
+              "[ALPHA] 1 when a kind has been listed once.", .labels = { "kind" });
+METRIC_FAMILY(object_counts, METRIC_GAUGE, "ccmd_reflector_objects",
+              "[ALPHA] Objects of a kind that are known.", .labels = { "kind" });
+METRIC_FAMILY(store_version, METRIC_GAUGE, "informer_store_resource_version",
+              "[ALPHA] The last resourceVersion seen; its last 15 digits.",
+              .labels = { "name", "group", "version", "resource" });
+METRIC_FAMILY(
+	latency, METRIC_HISTOGRAM, "informer_processing_latency_seconds",
+	"[ALPHA] Time from a watch event's arrival until all who want to know have been told.",
+	.labels = { "name", "group", "version", "resource" }, METRIC_BUCKETS(latency_buckets));
+
+struct resource {
+	struct str group, version, name;
+};
+
+/* "/api/v1/nodes" or "/apis/coordination.k8s.io/v1/leases". */
+static struct resource
+resource_of(const struct kind *kind)
 {
-	static const char *const results[] = { "kind", "result" };
-	static const char *const types[] = { "kind", "type" };
+	struct str parts[5] = { STR_EMPTY, STR_EMPTY, STR_EMPTY, STR_EMPTY, STR_EMPTY };
+	size_t n = 0;
 
-	families.lists = metric_family_new(METRIC_COUNTER, "ccmd_reflector_lists_total",
-	                                   "Lists of a kind, by how they ended", results, 2, NULL,
-	                                   0);
-	families.watches = metric_family_new(METRIC_COUNTER, "ccmd_reflector_watches_total",
-	                                     "Watches of a kind, by how they ended", results, 2,
-	                                     NULL, 0);
-	families.events = metric_family_new(METRIC_COUNTER, "ccmd_reflector_events_total",
-	                                    "Watch events of a kind, by type", types, 2, NULL, 0);
-	families.objects = metric_family_new(METRIC_GAUGE, "ccmd_reflector_objects",
-	                                     "Objects of a kind that are known", types, 1, NULL, 0);
+	for (struct str part, rest = str_c(kind->path);
+	     n < ARRAY_LEN(parts) && str_split(&rest, '/', &part);)
+		parts[n++] = part;
+	if (str_eq_c(parts[1], "api"))
+		return (struct resource){ STR_EMPTY, parts[2], parts[3] };
+	return (struct resource){ parts[2], parts[3], parts[4] };
+}
+
+static struct reflector_metrics
+metrics_of(const struct kind *kind)
+{
+	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
+	struct resource r = resource_of(kind);
+	const char *group = arena_str(&arena, r.group).ptr;
+	const char *version = arena_str(&arena, r.version).ptr;
+	const char *name = arena_str(&arena, r.name).ptr;
+
+	return (struct reflector_metrics){
+		.objects = metric_of(&object_counts, kind->name),
+		.last_event = metric_of(&last_event, kind->name),
+		.watch_age = metric_of(&watch_age, kind->name),
+		.synced = metric_of(&synced, kind->name),
+		.store_version = metric_of(&store_version, "ccmd", group, version, name),
+		.latency = metric_of(&latency, "ccmd", group, version, name),
+	};
 }
 
 static void
@@ -95,7 +155,39 @@ count_result(struct metric_family *family, const struct reflector *r, bool is_ok
 static void
 count_objects(struct reflector *r)
 {
-	metric_set(r->objects, (double)store_count(r->store));
+	metric_set(r->metrics.objects, (double)store_count(r->store));
+}
+
+enum {
+	SHOWN_DIGITS = 15, /* what a double holds */
+};
+
+static void
+count_version(struct reflector *r)
+{
+	struct str rv = buf_str(&r->last_rv);
+	int64_t version;
+
+	if (rv.len > SHOWN_DIGITS)
+		rv = str_skip(rv, rv.len - SHOWN_DIGITS);
+	if (str_to_i64(rv, 0, INT64_MAX, &version))
+		metric_set(r->metrics.store_version, (double)version);
+}
+
+static void
+count_arrival(struct reflector *r)
+{
+	metric_set(r->metrics.last_event, (double)clock_wall(r->clock) / (double)NS_PER_SEC);
+}
+
+static void
+set_watch_age(void *reflector)
+{
+	struct reflector *r = reflector;
+	int64_t opened_ns = r->watch_opened_ns;
+
+	metric_set(r->metrics.watch_age,
+	           opened_ns ? (double)(clock_mono(r->clock) - opened_ns) / (double)NS_PER_SEC : 0);
 }
 
 /* ---- failing and recovering ---- */
@@ -180,6 +272,7 @@ set_last_rv(struct reflector *r, struct str rv)
 {
 	buf_reset(&r->last_rv);
 	buf_add_str(&r->last_rv, rv);
+	count_version(r);
 }
 
 static struct call
@@ -192,6 +285,16 @@ call_of(struct reflector *r)
 		.deadline_mono_ns = CLOCK_FOREVER,
 		.arena = &r->arena,
 	};
+}
+
+static bool
+open_stream(struct reflector *r, struct call *call, const struct http_request *request,
+            struct http_stream **ret, struct error *err)
+{
+	bool is_open = http_stream_open(r->http, call, request, ret, err);
+
+	kube_count_request(r->host, HTTP_GET, is_open ? 200 : err->http_status);
+	return is_open;
 }
 
 /* ---- the list ---- */
@@ -224,6 +327,7 @@ read_items(struct reflector *r, struct http_stream *stream, struct json_split *s
 			return false;
 		if (bytes.len == 0)
 			return true;
+		pulse_promise(clock_deadline(clock_mono(r->clock), PULSE_WORK_NS));
 		total += bytes.len;
 		if (total > LIMIT_LIST_BODY)
 			return err_set(err, ERR_INVALID, "the list is larger than %zu bytes",
@@ -299,7 +403,7 @@ list_at(struct reflector *r, struct str rv, struct error *err)
 	if (rv.len > 0)
 		url_add_query(&target, "resourceVersion", rv);
 	request.target = buf_str(&target);
-	return http_stream_open(r->http, &call, &request, &stream, err) &&
+	return open_stream(r, &call, &request, &stream, err) &&
 	       receive_list(r, stream, /*is_newest=*/rv.len == 0, err);
 }
 
@@ -324,13 +428,18 @@ list(struct reflector *r, struct error *err)
 {
 	int64_t start_ns = clock_mono(r->clock);
 	bool is_first = !store_has_synced(r->store);
-	bool is_ok = try_list(r, err);
+	bool is_ok;
 
-	count_result(families.lists, r, is_ok, err);
+	metric_inc(metric_of(&relists, r->kind->name, r->list_reason));
+	is_ok = try_list(r, err);
+	r->list_reason = "failed";
+	count_result(&lists, r, is_ok, err);
 	count_objects(r);
 	if (!is_ok)
 		return err_wrap(err, "list %s", r->kind->path);
 	r->listed_ns = clock_mono(r->clock);
+	count_arrival(r);
+	metric_set(r->metrics.synced, 1);
 	if (is_first)
 		log_info("objects listed", LOG_CSTR("kind", r->kind->name),
 		         LOG_I64("count", (int64_t)store_count(r->store)),
@@ -381,7 +490,7 @@ apply(struct reflector *r, const struct watch_event *event, struct error *err)
 }
 
 static bool
-handle_line(struct reflector *r, struct str line, struct error *err)
+apply_line(struct reflector *r, struct str line, struct error *err)
 {
 	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
 	struct watch_event event;
@@ -389,11 +498,25 @@ handle_line(struct reflector *r, struct str line, struct error *err)
 	if (!json_parse(line, &doc, err) ||
 	    !watch_read(r->kind, yyjson_doc_get_root(doc), &event, err))
 		return false;
-	metric_inc(metric_of(families.events, r->kind->name, watch_type_name(event.type)));
+	metric_inc(metric_of(&events, r->kind->name, watch_type_name(event.type)));
 	if (!apply(r, &event, err))
 		return false;
 	count_objects(r);
 	return true;
+}
+
+static bool
+handle_line(struct reflector *r, struct str line, struct error *err)
+{
+	int64_t start_ns = clock_mono(r->clock);
+	bool is_ok;
+
+	pulse_promise(clock_deadline(start_ns, PULSE_WORK_NS));
+	count_arrival(r);
+	is_ok = apply_line(r, line, err);
+	metric_observe(r->metrics.latency,
+	               (double)(clock_mono(r->clock) - start_ns) / (double)NS_PER_SEC);
+	return is_ok;
 }
 
 struct watch {
@@ -438,9 +561,10 @@ run_watch(struct reflector *r, struct watch *w, struct error *err)
 	request.target = buf_str(&target);
 	w->opened_ns = clock_mono(r->clock);
 	w->deadline_ns = clock_deadline(w->opened_ns, timeout_s * NS_PER_SEC + WATCH_GRACE_NS);
-	if (!http_stream_open(r->http, &call, &request, &stream, err))
+	if (!open_stream(r, &call, &request, &stream, err))
 		return false;
 	w->is_open = true;
+	r->watch_opened_ns = w->opened_ns;
 	return consume(r, w, stream, err);
 }
 
@@ -486,7 +610,8 @@ watch_once(struct reflector *r, struct error *err)
 	bool is_ok = run_watch(r, &w, err);
 	int64_t lived_ns = clock_mono(r->clock) - w.opened_ns;
 
-	count_result(families.watches, r, is_ok, err);
+	r->watch_opened_ns = 0;
+	count_result(&watches, r, is_ok, err);
 	if (w.is_open &&
 	    (lived_ns >= LONG_WATCH_NS || (lived_ns >= PROVEN_WATCH_NS && w.n_events > 0)))
 		r->backoff_ns = BACKOFF_FIRST_NS;
@@ -503,11 +628,13 @@ watch(struct reflector *r)
 	enum next next;
 
 	while (!cancel_is_fired(r->cancel)) {
+		pulse_promise(clock_deadline(clock_mono(r->clock), PULSE_WORK_NS));
 		next = watch_once(r, &err);
 		if (next == NEXT_WATCH)
 			continue;
 		if (cancel_is_fired(r->cancel))
 			return;
+		r->list_reason = err.code == ERR_GONE ? "gone" : "failed";
 		if (err.code == ERR_GONE)
 			log_debug("the version is too old to watch from",
 			          LOG_CSTR("kind", r->kind->name), LOG_ERR(&err));
@@ -527,6 +654,7 @@ run(void *arg)
 	struct error err = { 0 };
 
 	while (!cancel_is_fired(r->cancel)) {
+		pulse_promise(clock_deadline(clock_mono(r->clock), PULSE_WORK_NS));
 		if (list(r, &err)) {
 			watch(r);
 		} else if (!cancel_is_fired(r->cancel)) {
@@ -540,19 +668,20 @@ run(void *arg)
 struct reflector *
 reflector_new(const struct reflector_config *config)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	struct reflector *r = xcalloc(1, sizeof(*r));
 
-	PTHREAD_OK(pthread_once(&once, define_families));
 	r->http = config->http;
 	r->store = config->store;
 	r->kind = store_kind(config->store);
 	r->clock = config->clock;
 	r->cancel = config->cancel;
+	r->host = config->host;
 	r->watch_min_s = config->watch_min_s > 0 ? config->watch_min_s : WATCH_MIN_S;
 	r->last_rv = BUF_INIT(LIMIT_NAME);
 	r->backoff_ns = BACKOFF_FIRST_NS;
-	r->objects = metric_of(families.objects, r->kind->name);
+	r->list_reason = "start";
+	r->metrics = metrics_of(r->kind);
+	metrics_on_scrape(set_watch_age, r);
 	thread_start(&r->thread, "reflector", run, r);
 	return r;
 }
@@ -563,6 +692,7 @@ reflector_free(struct reflector *r)
 	if (!r)
 		return;
 	thread_join(r->thread);
+	metrics_off_scrape(set_watch_age, r);
 	arena_fini(&r->arena);
 	buf_fini(&r->last_rv);
 	free(r);

@@ -20,6 +20,7 @@ struct reflector_config {
 	struct store *store;
 	struct clock *clock;
 	struct cancel *cancel; /* ends the thread */
+	const char *host;      /* label for metrics, as kube_client.host; borrowed */
 	int64_t watch_min_s;   /* 0: 300; the time-out of a watch is uniform in [min, 2 min] */
 };
 

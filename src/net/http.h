@@ -105,6 +105,7 @@ struct http_response {
 	struct buf body;                                               /* of any status */
 	bool is_reused;    /* the connection was not new */
 	bool is_untrusted; /* there is no answer, since the server's certificate does not verify */
+	int64_t waited_ns; /* for its turn, at the gate */
 };
 
 #define HTTP_RESPONSE_INIT ((struct http_response){ .body = BUF_INIT(0) })

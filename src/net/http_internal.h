@@ -19,6 +19,7 @@
 #include <openssl/ssl.h>
 
 #include "base/limits.h"
+#include "base/metrics.h"
 #include "base/thread.h"
 #include "net/gate.h"
 #include "net/http.h"
@@ -46,6 +47,12 @@ NODISCARD bool tls_apply(const struct tls *tls, SSL_CTX *ctx);
 struct job_list {
 	struct job *head;
 	struct job **tail;
+	unsigned n;
+};
+
+/* What the I/O thread knows, for those who ask for metrics. */
+struct loop_shown {
+	_Atomic unsigned limit, n_running, n_work, n_background;
 };
 
 struct curl_client {
@@ -97,6 +104,9 @@ struct curl_client {
 	int64_t sweep_ns; /* when idle connections are to be closed; CLOCK_FOREVER: none are kept */
 	int64_t retire_ns; /* when those made before tls was replaced are; CLOCK_FOREVER: not planned */
 	bool is_retiring; /* such connections may be idle: none is to be used */
+
+	struct loop_shown shown;
+	struct metric *limit, *n_requests, *n_work, *n_background;
 };
 
 /* ---- a job ----------------------------------------------------------------------------------------- */
@@ -129,7 +139,8 @@ struct job {
 
 	/* the I/O thread's own */
 	struct transfer *transfer;
-	int64_t deadline_ns; /* by clock_real */
+	int64_t submitted_ns; /* by clock_real, and so the next */
+	int64_t deadline_ns;
 	bool is_replayed;
 	bool is_retired; /* a stream that is to end since tls was replaced */
 

@@ -10,6 +10,7 @@
  * Time is clock_real here, since libcurl knows no other; the callers' deadlines are turned into durations before.
  */
 #include "base/alloc.h"
+#include "base/pulse.h"
 #include "net/http_internal.h"
 
 enum {
@@ -20,6 +21,17 @@ enum {
 /* libcurl looks at its idle connections at most once a second, and sees whole seconds. By then whoever looked last did
  * so when all old ones had been idle for more than one. */
 #define RETIRE_NS (3300 * NS_PER_MS)
+METRIC_FAMILY(
+	limits, METRIC_GAUGE, "ccmd_client_request_limit",
+	"[ALPHA] Requests that a client has under way at most: it grows while all goes well and is "
+	"halved at a sign of overload.",
+	.labels = { "client" });
+METRIC_FAMILY(running, METRIC_GAUGE, "ccmd_client_requests_running",
+              "[ALPHA] Requests that a client has under way, without lists and watches.",
+              .labels = { "client" });
+METRIC_FAMILY(waiting, METRIC_GAUGE, "ccmd_client_requests_waiting",
+              "[ALPHA] Requests that wait for their turn, by class: work, or background (events).",
+              .labels = { "client", "class" });
 
 #define SWEEP_NS (30 * NS_PER_SEC)
 #define SWEEP_SOON_NS (2100 * NS_PER_MS) /* the sweeper sees whole seconds */
@@ -31,6 +43,7 @@ list_init(struct job_list *list)
 {
 	list->head = NULL;
 	list->tail = &list->head;
+	list->n = 0;
 }
 
 static void
@@ -39,6 +52,7 @@ list_add(struct job_list *list, struct job *job)
 	job->next = NULL;
 	*list->tail = job;
 	list->tail = &job->next;
+	list->n++;
 }
 
 /* link: where the job's predecessor points to it. */
@@ -48,6 +62,7 @@ list_remove(struct job_list *list, struct job **link)
 	struct job *job = *link;
 
 	*link = job->next;
+	list->n--;
 	if (!*link)
 		list->tail = link;
 	return job;
@@ -207,6 +222,8 @@ start_waiting(struct curl_client *c)
 			return;
 		if (list == &c->work)
 			c->n_running_work++;
+		list->head->response->waited_ns = clock_mono(&clock_real) -
+		                                  list->head->submitted_ns;
 		start_job(c, list_remove(list, &list->head));
 	}
 }
@@ -478,13 +495,55 @@ tell_readers(struct curl_client *c)
 	}
 }
 
+/* ---- what it is doing, for others ------------------------------------------------------------------- */
+
+static void
+show(unsigned _Atomic *at, unsigned n)
+{
+	atomic_store_explicit(at, n, memory_order_relaxed);
+}
+
+static void
+show_state(struct curl_client *c)
+{
+	int64_t now_ns = clock_mono(c->clock);
+
+	atomic_store(&c->last_turn_ns, now_ns);
+	pulse_promise(clock_deadline(now_ns, HTTP_LONGEST_WAIT_NS));
+	show(&c->shown.limit, c->gate.limit);
+	show(&c->shown.n_running, c->gate.n_running);
+	show(&c->shown.n_work, c->work.n);
+	show(&c->shown.n_background, c->background.n);
+}
+
+static void
+set_metrics(void *client)
+{
+	struct curl_client *c = client;
+
+	metric_set(c->limit, c->shown.limit);
+	metric_set(c->n_requests, c->shown.n_running);
+	metric_set(c->n_work, c->shown.n_work);
+	metric_set(c->n_background, c->shown.n_background);
+}
+
+static void
+init_metrics(struct curl_client *c, const char *name)
+{
+	c->limit = metric_of(&limits, name);
+	c->n_requests = metric_of(&running, name);
+	c->n_work = metric_of(&waiting, name, "work");
+	c->n_background = metric_of(&waiting, name, "background");
+	metrics_on_scrape(set_metrics, c);
+}
+
 static void *
 run(void *arg)
 {
 	struct curl_client *c = arg;
 
 	while (take_inbox(c)) {
-		atomic_store(&c->last_turn_ns, clock_mono(c->clock));
+		show_state(c);
 		look_at_jobs(c);
 		sweep(c);
 		perform(c);
@@ -510,6 +569,7 @@ loop_start(struct curl_client *c, const char *name, double qps, double burst)
 	c->sweep_ns = CLOCK_FOREVER;
 	c->retire_ns = CLOCK_FOREVER;
 	c->last_turn_ns = clock_mono(c->clock);
+	init_metrics(c, name);
 	events_start(c);
 	thread_start(&c->thread, name, run, c);
 }
@@ -533,6 +593,7 @@ loop_stop(struct curl_client *c)
 	mutex_unlock(&c->mu);
 	loop_poke(c);
 	thread_join(c->thread);
+	metrics_off_scrape(set_metrics, c);
 	free_spare(c);
 	free_sweeper(c);
 	curl_multi_cleanup(c->multi);
@@ -558,6 +619,7 @@ loop_submit(struct job *job)
 	struct curl_client *c = job->client;
 	bool must_wake;
 
+	job->submitted_ns = clock_mono(&clock_real);
 	mutex_lock(&c->mu);
 	list_add(&c->inbox, job);
 	must_wake = poke(c);

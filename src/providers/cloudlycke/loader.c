@@ -36,25 +36,11 @@ struct cl_loader {
 
 /* ---- metrics ----------------------------------------------------------------------------------------- */
 
-static pthread_once_t metrics_once = PTHREAD_ONCE_INIT;
-static struct metric *reloads_ok, *reloads_rejected, *reloads_refused, *generation;
-
-static void
-define_metrics(void)
-{
-	static const char *const labels[] = { "result" };
-	struct metric_family *family;
-
-	family = metric_family_new(METRIC_COUNTER, "cloudlycke_inventory_reloads_total",
-	                           "Changes of the inventory file, by what came of them.", labels,
-	                           1, NULL, 0);
-	reloads_ok = metric_of(family, "ok");
-	reloads_rejected = metric_of(family, "rejected");
-	reloads_refused = metric_of(family, "refused");
-	family = metric_family_new(METRIC_GAUGE, "cloudlycke_inventory_generation",
-	                           "Inventories loaded since the start.", NULL, 0, NULL, 0);
-	generation = metric_of(family);
-}
+METRIC_FAMILY(reloads, METRIC_COUNTER, "cloudlycke_inventory_reloads_total",
+              "[ALPHA] Changes of the inventory file, by what came of them.",
+              .labels = { "result" });
+METRIC_FAMILY(generation, METRIC_GAUGE, "cloudlycke_inventory_generation",
+              "[ALPHA] Inventories loaded since the start.");
 
 /* ---- the file ---------------------------------------------------------------------------------------- */
 
@@ -153,7 +139,10 @@ cl_loader_new(const char *path, const struct cloud_host *host)
 {
 	struct cl_loader *l = xcalloc(1, sizeof(*l));
 
-	PTHREAD_OK(pthread_once(&metrics_once, define_metrics));
+	/* shown from the start, as zero */
+	(void)metric_of(&reloads, "ok");
+	(void)metric_of(&reloads, "rejected");
+	(void)metric_of(&reloads, "refused");
 	l->path = xstrdup(path);
 	l->host = host;
 	PTHREAD_OK(pthread_mutex_init(&l->mu, NULL));
@@ -190,7 +179,7 @@ publish(struct cl_loader *l, struct cl_inventory *inventory, const struct cl_sta
 	if (inventory) {
 		before = l->inventory;
 		l->inventory = inventory;
-		metric_add(generation, 1);
+		metric_add(metric_of(&generation), 1);
 	}
 	l->stamp = *stamp;
 	l->outcome = outcome;
@@ -281,7 +270,7 @@ log_rejected(struct cl_loader *l, const struct cl_problems *problems)
 {
 	CLEANUP(buf_fini) struct buf message = BUF_INIT(MESSAGE_MAX);
 
-	metric_inc(reloads_rejected);
+	metric_inc(metric_of(&reloads, "rejected"));
 	buf_add_c(&message, "inventory reload rejected: ");
 	cl_problems_text(problems, LIMIT_PROBLEMS, &message);
 	log_error(message.ptr);
@@ -293,7 +282,7 @@ log_refused(struct cl_loader *l, const struct buf *why)
 {
 	CLEANUP(buf_fini) struct buf message = BUF_INIT(MESSAGE_MAX);
 
-	metric_inc(reloads_refused);
+	metric_inc(metric_of(&reloads, "refused"));
 	buf_addf(&message, "inventory reload refused: %s", why->ptr);
 	log_warn(message.ptr);
 	warn(l, "InventoryReloadRefused", &message);
@@ -318,7 +307,7 @@ static void
 log_accepted(const struct cl_inventory *before, const struct cl_inventory *after,
              const struct cl_changes *changes)
 {
-	metric_inc(reloads_ok);
+	metric_inc(metric_of(&reloads, "ok"));
 	log_info("inventory reloaded", LOG_I64("machines", (int64_t)after->schema.n_machines),
 	         LOG_I64("added", (int64_t)changes->n_added),
 	         LOG_I64("removed", (int64_t)changes->n_removed),
