@@ -1,7 +1,7 @@
 /* base/map.h: a table from text to pointer.
  *
  * Keys are views: they are NOT copied and must live as long as their entry; usually they point into the
- * value. Open addressing; no order. Threads: the owner's lock.
+ * value. Open addressing; no order; shrinks when nearly empty. Threads: the owner's lock.
  */
 #ifndef CCMD_BASE_MAP_H
 #define CCMD_BASE_MAP_H

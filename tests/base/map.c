@@ -130,6 +130,24 @@ behaves_like_a_list(void **state UNUSED)
 	assert_true(m.cap <= 1024);
 }
 
+static void
+gives_memory_back_when_it_empties(void **state UNUSED)
+{
+	CLEANUP(map_fini) struct map m = MAP_INIT;
+
+	for (size_t i = 0; i < N_KEYS; i++)
+		(void)map_put(&m, text_of(&keys[i]), &keys[i]);
+	assert_int_equal(m.cap, 1024);
+	for (size_t i = 0; i < N_KEYS; i++) {
+		assert_ptr_equal(map_remove(&m, text_of(&keys[i])), &keys[i]);
+		assert_null(map_get(&m, text_of(&keys[i])));
+		for (size_t k = i + 1; k < N_KEYS; k++)
+			assert_ptr_equal(map_get(&m, text_of(&keys[k])), &keys[k]);
+	}
+	assert_int_equal(m.count, 0);
+	assert_true(m.cap <= 64);
+}
+
 int
 main(void)
 {
@@ -138,6 +156,7 @@ main(void)
 		cmocka_unit_test(putting_replaces_key_and_value),
 		cmocka_unit_test(the_empty_key_is_one),
 		cmocka_unit_test(behaves_like_a_list),
+		cmocka_unit_test(gives_memory_back_when_it_empties),
 	};
 
 	return cmocka_run_group_tests(tests, make_keys, NULL);
