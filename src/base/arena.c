@@ -1,7 +1,8 @@
 /* base/arena.c: see arena.h.
  *
  * Blocks double from 4 KiB to 64 KiB; what needs more gets a block of its own size. Most work items fit the
- * first block, which stays, so that a worker at rest holds 4 KiB and a busy one seldom calls malloc().
+ * first block, which stays, so that a worker at rest holds 4 KiB and a busy one seldom calls malloc(). Texts are not
+ * aligned: an inventory keeps four short ones a machine.
  */
 #include "base/arena.h"
 
@@ -55,6 +56,14 @@ arena_reset(struct arena *a)
 	a->total = 0;
 }
 
+static size_t
+aligned(size_t size)
+{
+	size_t mask = alignof(max_align_t) - 1;
+
+	return (size + mask) & ~mask;
+}
+
 static void
 add_block(struct arena *a, size_t size)
 {
@@ -65,6 +74,7 @@ add_block(struct arena *a, size_t size)
 		cap = BLOCK_MAX;
 	if (cap < size)
 		cap = size;
+	cap = aligned(cap);
 	block = xmalloc(sizeof(*block) + cap);
 	block->older = a->block;
 	block->cap = cap;
@@ -72,21 +82,29 @@ add_block(struct arena *a, size_t size)
 	a->used = 0;
 }
 
+/* Not zeroed; size is not 0. */
+static void *
+take(struct arena *a, size_t size)
+{
+	void *memory;
+
+	if (size > PTRDIFF_MAX - sizeof(struct arena_block) - alignof(max_align_t))
+		alloc_fail(1, size);
+	if (!a->block || size > a->block->cap - a->used)
+		add_block(a, size);
+	memory = a->block->bytes + a->used;
+	a->used += size;
+	a->total += size;
+	return memory;
+}
+
 void *
 arena_alloc(struct arena *a, size_t size)
 {
-	size_t mask = alignof(max_align_t) - 1;
-	size_t step = size ? (size + mask) & ~mask : mask + 1;
-	void *memory;
-
-	if (size > PTRDIFF_MAX - sizeof(struct arena_block) - mask)
-		alloc_fail(1, size);
-	if (!a->block || step > a->block->cap - a->used)
-		add_block(a, step);
-	memory = a->block->bytes + a->used;
-	a->used += step;
-	a->total += step;
-	return memset(memory, 0, step);
+	if (size == 0)
+		size = 1;
+	a->used = aligned(a->used); /* not beyond the block, whose size is aligned too */
+	return memset(take(a, size), 0, size);
 }
 
 void *
@@ -102,10 +120,11 @@ arena_calloc(struct arena *a, size_t n, size_t size)
 char *
 arena_strz(struct arena *a, struct str s)
 {
-	char *copy = arena_alloc(a, s.len + 1);
+	char *copy = take(a, s.len + 1);
 
 	if (s.len > 0)
 		memcpy(copy, s.ptr, s.len);
+	copy[s.len] = '\0';
 	return copy;
 }
 
@@ -127,7 +146,7 @@ arena_printf(struct arena *a, const char *fmt, ...)
 	va_end(args);
 	if (len < 0)
 		return STR_EMPTY;
-	text = arena_alloc(a, (size_t)len + 1);
+	text = take(a, (size_t)len + 1);
 	va_start(args, fmt);
 	(void)vsnprintf(text, (size_t)len + 1, fmt, args);
 	va_end(args);
