@@ -20,13 +20,9 @@ touch(struct str s)
 }
 
 static unsigned
-touch_labels(const struct label *labels, size_t n)
+touch_label(const struct label *label)
 {
-	unsigned sum = 0;
-
-	for (size_t i = 0; i < n; i++)
-		sum += touch(labels[i].key) + touch(labels[i].value);
-	return sum;
+	return touch(label->key) + touch(label->value);
 }
 
 static unsigned
@@ -34,11 +30,13 @@ touch_node(const struct node *n)
 {
 	unsigned sum = touch(n->object.key) + touch(n->object.uid) +
 	               touch(n->object.resource_version) + touch(n->object.index_key) +
-	               touch(n->provider_id) + touch(n->heartbeat) +
-	               touch_labels(n->labels, n->n_labels) +
-	               touch_labels(n->annotations, n->n_annotations);
+	               touch(n->provider_id) + touch(n->heartbeat);
 	size_t raw_bytes = 0;
 
+	for (size_t i = 0; i < n->n_labels; i++)
+		sum += touch_label(n->labels[i]);
+	for (size_t i = 0; i < n->n_annotations; i++)
+		sum += touch_label(&n->annotations[i]);
 	for (size_t i = 0; i < n->n_addresses; i++)
 		sum += touch(n->addresses[i].type) + touch(n->addresses[i].address);
 	for (size_t i = 0; i < n->n_taints; i++) {

@@ -22,8 +22,8 @@ struct cloud_host;
 struct node_ref {
 	struct str name;
 	struct str uid;
-	struct str provider_id; /* empty: not initialised, find it by name */
-	const struct label *labels;
+	struct str provider_id;            /* empty: not initialised, find it by name */
+	const struct label *const *labels; /* most are shared with other nodes */
 	size_t n_labels;
 	const struct label *annotations; /* those named in cloud_ops.node_annotations */
 	size_t n_annotations;

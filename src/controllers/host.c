@@ -67,14 +67,33 @@ host_wake(const struct cloud_host *h, enum host_wake what, struct str key)
 		host->wake(host->wake_arg, what, key);
 }
 
-static struct label *
-copy_labels(struct arena *arena, const struct label *labels, size_t n)
+static struct label
+copy_label(struct arena *arena, const struct label *label)
 {
-	struct label *copy = arena_calloc(arena, n + 1, sizeof(*copy));
+	return (struct label){ arena_str(arena, label->key), arena_str(arena, label->value) };
+}
 
-	for (size_t i = 0; i < n; i++)
-		copy[i] = (struct label){ arena_str(arena, labels[i].key),
-			                  arena_str(arena, labels[i].value) };
+static const struct label *const *
+copy_labels(struct arena *arena, const struct node *node)
+{
+	const struct label **copy = arena_calloc(arena, node->n_labels + 1, sizeof(copy[0]));
+
+	for (size_t i = 0; i < node->n_labels; i++) {
+		struct label *label = ARENA_NEW(arena, struct label);
+
+		*label = copy_label(arena, node->labels[i]);
+		copy[i] = label;
+	}
+	return copy;
+}
+
+static struct label *
+copy_annotations(struct arena *arena, const struct node *node)
+{
+	struct label *copy = arena_calloc(arena, node->n_annotations + 1, sizeof(*copy));
+
+	for (size_t i = 0; i < node->n_annotations; i++)
+		copy[i] = copy_label(arena, &node->annotations[i]);
 	return copy;
 }
 
@@ -96,9 +115,9 @@ copy_ref(struct arena *arena, struct node_ref *ref, const struct node *node)
 		.name = arena_str(arena, node_name(node)),
 		.uid = arena_str(arena, node->object.uid),
 		.provider_id = arena_str(arena, node->provider_id),
-		.labels = copy_labels(arena, node->labels, node->n_labels),
+		.labels = copy_labels(arena, node),
 		.n_labels = node->n_labels,
-		.annotations = copy_labels(arena, node->annotations, node->n_annotations),
+		.annotations = copy_annotations(arena, node),
 		.n_annotations = node->n_annotations,
 		.addresses = copy_addresses(arena, node->addresses, node->n_addresses),
 		.n_addresses = node->n_addresses,

@@ -58,9 +58,9 @@ are_labels_equal(const struct node *a, const struct node *b)
 	if (a->n_labels != b->n_labels)
 		return false;
 	for (uint32_t i = 0; i < a->n_labels; i++) {
-		const struct str *value = node_label(b, a->labels[i].key);
+		const struct str *value = node_label(b, a->labels[i]->key);
 
-		if (!value || !str_eq(*value, a->labels[i].value))
+		if (!value || !str_eq(*value, a->labels[i]->value))
 			return false;
 	}
 	return true;

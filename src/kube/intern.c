@@ -1,4 +1,8 @@
-/* kube/intern.c: one map from text to itself. */
+/* kube/intern.c: a map from text to itself, and one from label to itself.
+ *
+ * Equal texts have equal pointers here, so the bytes of a struct label whose parts are shared tell it from all others: they
+ * are its key in the second map.
+ */
 #include "kube/intern.h"
 
 #include "base/alloc.h"
@@ -13,6 +17,7 @@ enum {
 
 static pthread_mutex_t mu = PTHREAD_MUTEX_INITIALIZER;
 static struct map texts;  /* mu; from text to its first byte */
+static struct map labels; /* mu; from struct label, as bytes, to itself */
 static char *chunk;       /* mu; what is left of the newest */
 static size_t chunk_left; /* mu */
 
@@ -32,8 +37,8 @@ copy(struct str s)
 	return place;
 }
 
-bool
-intern(struct str *s)
+static bool
+intern_locked(struct str *s)
 {
 	char *shared;
 
@@ -43,7 +48,6 @@ intern(struct str *s)
 	}
 	if (s->len > LIMIT_INTERN_BYTES)
 		return false;
-	WITH_LOCK(&mu);
 	shared = map_get(&texts, *s);
 	if (!shared) {
 		if (texts.count == LIMIT_INTERN)
@@ -53,6 +57,36 @@ intern(struct str *s)
 	}
 	s->ptr = shared;
 	return true;
+}
+
+bool
+intern(struct str *s)
+{
+	WITH_LOCK(&mu);
+	return intern_locked(s);
+}
+
+static struct str
+bytes_of(const struct label *label)
+{
+	return str_n((const char *)label, sizeof(*label));
+}
+
+const struct label *
+intern_label(struct label label)
+{
+	struct label *shared;
+
+	WITH_LOCK(&mu);
+	if (!intern_locked(&label.key) || !intern_locked(&label.value))
+		return NULL;
+	shared = map_get(&labels, bytes_of(&label));
+	if (!shared && labels.count < LIMIT_INTERN) {
+		shared = xmalloc(sizeof(*shared));
+		*shared = label;
+		(void)map_put(&labels, bytes_of(shared), shared);
+	}
+	return shared;
 }
 
 size_t

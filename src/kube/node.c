@@ -31,7 +31,9 @@ static const struct str shared_labels[] = {
 struct draft {
 	struct arena arena;
 	struct node node;
-	struct str **own; /* in `node` and its arrays: what is copied */
+	struct label *own_labels; /* in order; where node.labels has NULL */
+	size_t n_own_labels;
+	struct str **own; /* in all of these: what is copied */
 	size_t n_own;
 	size_t own_bytes;
 };
@@ -184,14 +186,25 @@ read_pair(yyjson_val *key, const char *path, struct label *ret, struct error *er
 	return true;
 }
 
+/* An empty value takes no room of its own, whatever the key. */
 static bool
-is_shared_label(struct str key)
+is_shared_label(struct label label)
 {
 	for (size_t i = 0; i < ARRAY_LEN(shared_labels); i++) {
-		if (str_eq(key, shared_labels[i]))
+		if (str_eq(label.key, shared_labels[i]))
 			return true;
 	}
-	return false;
+	return label.value.len == 0;
+}
+
+static void
+own_label(struct draft *d, struct label label)
+{
+	struct label *mine = &d->own_labels[d->n_own_labels++];
+
+	*mine = label;
+	share(d, &mine->key);
+	own(d, &mine->value);
 }
 
 static bool
@@ -199,19 +212,21 @@ read_labels(struct draft *d, yyjson_val *labels, struct error *err)
 {
 	yyjson_obj_iter iter = yyjson_obj_iter_with(labels);
 	struct node *node = &d->node;
+	size_t n = yyjson_obj_size(labels);
 	yyjson_val *key;
 
-	node->labels = arena_calloc(&d->arena, yyjson_obj_size(labels), sizeof(node->labels[0]));
+	node->labels = arena_calloc(&d->arena, n, sizeof(node->labels[0]));
+	d->own_labels = arena_calloc(&d->arena, n, sizeof(d->own_labels[0]));
 	while ((key = yyjson_obj_iter_next(&iter))) {
-		struct label *label = &node->labels[node->n_labels++];
+		const struct label **shared = &node->labels[node->n_labels++];
+		struct label label;
 
-		if (!read_pair(key, "metadata.labels", label, err))
+		if (!read_pair(key, "metadata.labels", &label, err))
 			return false;
-		if (is_shared_label(label->key))
-			share(d, &label->value);
-		else
-			own(d, &label->value);
-		share(d, &label->key);
+		if (is_shared_label(label))
+			*shared = intern_label(label);
+		if (!*shared)
+			own_label(d, label);
 	}
 	return true;
 }
@@ -368,11 +383,22 @@ pack_texts(struct draft *d, char *at)
 	}
 }
 
+/* own: those of the block. */
+static void
+link_labels(struct node *block, const struct label *own)
+{
+	for (size_t i = 0; i < block->n_labels; i++) {
+		if (!block->labels[i])
+			block->labels[i] = own++;
+	}
+}
+
 static struct node *
 pack(struct draft *d)
 {
 	struct node *n = &d->node, *block;
-	size_t arrays = (n->n_labels + n->n_annotations) * sizeof(struct label) +
+	size_t arrays = n->n_labels * sizeof(n->labels[0]) +
+	                (d->n_own_labels + n->n_annotations) * sizeof(struct label) +
 	                n->n_addresses * sizeof(struct address) +
 	                n->n_taints * sizeof(struct node_taint);
 	char *at;
@@ -383,6 +409,8 @@ pack(struct draft *d)
 	n->object.index_key = n->provider_id;
 	*block = *n;
 	block->labels = pack_array(&at, n->labels, n->n_labels, sizeof(n->labels[0]));
+	link_labels(block,
+	            pack_array(&at, d->own_labels, d->n_own_labels, sizeof(d->own_labels[0])));
 	block->annotations = pack_array(&at, n->annotations, n->n_annotations,
 	                                sizeof(n->annotations[0]));
 	block->addresses = pack_array(&at, n->addresses, n->n_addresses, sizeof(n->addresses[0]));
@@ -411,10 +439,26 @@ node_parse(yyjson_val *val, struct object **ret, struct error *err)
 /* ---- comparing ---- */
 
 static bool
-are_labels_equal(const struct label *a, const struct label *b, size_t n)
+is_label_equal(const struct label *a, const struct label *b)
 {
-	for (size_t i = 0; i < n; i++) {
-		if (!str_eq(a[i].key, b[i].key) || !str_eq(a[i].value, b[i].value))
+	return a == b || (str_eq(a->key, b->key) && str_eq(a->value, b->value));
+}
+
+static bool
+are_labels_equal(const struct node *a, const struct node *b)
+{
+	for (size_t i = 0; i < a->n_labels; i++) {
+		if (!is_label_equal(a->labels[i], b->labels[i]))
+			return false;
+	}
+	return true;
+}
+
+static bool
+are_annotations_equal(const struct node *a, const struct node *b)
+{
+	for (size_t i = 0; i < a->n_annotations; i++) {
+		if (!is_label_equal(&a->annotations[i], &b->annotations[i]))
 			return false;
 	}
 	return true;
@@ -463,36 +507,34 @@ node_differs(const struct object *object_a, const struct object *object_b)
 	return !(are_counts_equal(a, b) && str_eq(a->object.uid, b->object.uid) &&
 	         str_eq(a->provider_id, b->provider_id) &&
 	         a->created_wall_ns == b->created_wall_ns && a->is_deleting == b->is_deleting &&
-	         are_conditions_equal(a, b) &&
-	         are_labels_equal(a->labels, b->labels, a->n_labels) &&
-	         are_labels_equal(a->annotations, b->annotations, a->n_annotations) &&
+	         are_conditions_equal(a, b) && are_labels_equal(a, b) &&
+	         are_annotations_equal(a, b) &&
 	         are_addresses_equal(a->addresses, b->addresses, a->n_addresses) &&
 	         are_taints_equal(a->taints, b->taints, a->n_taints));
 }
 
 /* ---- looking up ---- */
 
-/* From the end: of a key that is there twice the last counts. */
-static const struct str *
-find_label(const struct label *labels, size_t n, struct str key)
+/* Both from the end: of a key that is there twice the last counts. */
+
+const struct str *
+node_label(const struct node *node, struct str key)
 {
-	while (n-- > 0) {
-		if (str_eq(labels[n].key, key))
-			return &labels[n].value;
+	for (size_t i = node->n_labels; i-- > 0;) {
+		if (str_eq(node->labels[i]->key, key))
+			return &node->labels[i]->value;
 	}
 	return NULL;
 }
 
 const struct str *
-node_label(const struct node *node, struct str key)
-{
-	return find_label(node->labels, node->n_labels, key);
-}
-
-const struct str *
 node_annotation(const struct node *node, struct str key)
 {
-	return find_label(node->annotations, node->n_annotations, key);
+	for (size_t i = node->n_annotations; i-- > 0;) {
+		if (str_eq(node->annotations[i].key, key))
+			return &node->annotations[i].value;
+	}
+	return NULL;
 }
 
 const struct node_taint *

@@ -1,7 +1,7 @@
 /* kube/node.h: the fields of a Node that we act on.
  *
- * A Node is 10 to 30 kB of JSON; this keeps a few hundred bytes in one allocation. Label keys and values that repeat
- * (zones, types) are interned. Taints keep their raw JSON, because they are sent back whole. Of the annotations only
+ * A Node is 10 to 30 kB of JSON; this keeps a few hundred bytes in one allocation. Label keys, and labels whose values
+ * repeat (zones, types), are interned. Taints keep their raw JSON, because they are sent back whole. Of the annotations only
  * those named in node_keep_annotations() are kept. A test pins the size.
  */
 #ifndef CCMD_KUBE_NODE_H
@@ -31,7 +31,8 @@ struct node {
 		heartbeat; /* the Ready condition's lastHeartbeatTime, as written; does not count as a difference
 	                          * while the node is Ready */
 	uint32_t n_labels, n_annotations, n_addresses, n_taints;
-	struct label *labels, *annotations;
+	const struct label **labels; /* shared, or in this block */
+	struct label *annotations;
 	struct address *addresses;
 	struct node_taint *taints;
 };

@@ -173,7 +173,7 @@ nodes_come_with_all_that_a_ref_has(void **state UNUSED)
 	assert_true(str_eq_c(refs[0].uid, "u-a"));
 	assert_true(str_eq_c(refs[0].provider_id, "fake://a"));
 	assert_int_equal(refs[0].n_labels, 1);
-	assert_label(&refs[0].labels[0], "pool", "one");
+	assert_label(refs[0].labels[0], "pool", "one");
 	assert_int_equal(refs[0].n_annotations, 1);
 	assert_label(&refs[0].annotations[0], "alpha.kubernetes.io/provided-node-ip", "10.0.0.1");
 	assert_int_equal(refs[0].n_addresses, 1);

@@ -26,9 +26,13 @@ text_of(struct label_list list)
 }
 
 static struct node
-node_with(struct label *labels, size_t n)
+node_with(const struct label *labels, size_t n)
 {
-	return (struct node){ .object.key = STR("n1"), .labels = labels, .n_labels = (uint32_t)n };
+	const struct label **each = arena_calloc(&arena, n, sizeof(*each));
+
+	for (size_t i = 0; i < n; i++)
+		each[i] = &labels[i];
+	return (struct node){ .object.key = STR("n1"), .labels = each, .n_labels = (uint32_t)n };
 }
 
 static void
