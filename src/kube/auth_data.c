@@ -124,6 +124,18 @@ read_names(yyjson_val *data, struct arena *arena, struct access_names *ret, stru
 	                 &ret->extra_prefixes, err);
 }
 
+static bool
+find_data(yyjson_val *root, yyjson_val **ret, struct error *err)
+{
+	struct str kind = STR_EMPTY;
+
+	if (json_str(root, "kind", &kind) != JSON_FOUND || !str_eq_c(kind, "ConfigMap"))
+		return err_set(err, ERR_INVALID, "it is no ConfigMap");
+	if (json_object(root, "data", ret) == JSON_MISTYPED)
+		return err_set(err, ERR_INVALID, "data is no object");
+	return true;
+}
+
 bool
 auth_data_read(struct str body, struct arena *arena, struct auth_data *ret, struct error *err)
 {
@@ -131,11 +143,8 @@ auth_data_read(struct str body, struct arena *arena, struct auth_data *ret, stru
 	yyjson_val *data = NULL;
 	struct auth_data d = { .client_ca_pem = STR_EMPTY };
 
-	if (!json_parse(body, &doc, err))
-		return false;
-	if (json_object(yyjson_doc_get_root(doc), "data", &data) == JSON_MISTYPED)
-		return err_set(err, ERR_INVALID, "data is no object");
-	if (!read_pem(data, "client-ca-file", arena, &d.client_ca_pem, err) ||
+	if (!json_parse(body, &doc, err) || !find_data(yyjson_doc_get_root(doc), &data, err) ||
+	    !read_pem(data, "client-ca-file", arena, &d.client_ca_pem, err) ||
 	    !read_pem(data, "requestheader-client-ca-file", arena, &d.front_ca_pem, err) ||
 	    !read_names(data, arena, &d.names, err))
 		return false;
