@@ -88,7 +88,7 @@ struct feature_gates {
 /** What /configz shows, and nobody else reads. */
 struct shown_options {
 	const char *external_cloud_volume_plugin, *cidr_allocator_type, *content_type;
-	bool allow_untagged_cloud, profiling, contention_profiling;
+	bool allow_untagged_cloud, contention_profiling;
 	int64_t min_resync_ns, node_sync_ns;
 	unsigned n_status_workers;
 	struct text_list webhooks;
@@ -133,6 +133,7 @@ struct options {
 	int64_t verbosity;
 	enum log_format log_format;
 	enum sandbox_mode sandbox;
+	bool profiling;     /* serve /debug/flags/v */
 	struct str version; /* as reported: "v0.1.0", or what --version=v… said */
 	struct shown_options shown;
 	/* of flags/ itself */

@@ -7,7 +7,7 @@
 
 static const struct flag generic[] = {
 	{ "cloud-provider", FLAG_TEXT, AT(cloud_provider), "",
-	  "The cloud: see the list at the end." },
+	  "The cloud; --help lists them at its end." },
 	{ "cloud-config", FLAG_TEXT, AT(cloud_config), "", "The provider's configuration file." },
 	{ "cluster-name", FLAG_TEXT, AT(cluster_name), "kubernetes",
 	  "Name of the cluster, for what is made in the cloud." },

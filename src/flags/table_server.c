@@ -117,10 +117,10 @@ static const struct flag webhook[] = {
 const struct flag_group webhook_flags = { "Webhook", webhook, ARRAY_LEN(webhook) };
 
 static const struct flag debugging[] = {
-	{ "profiling", FLAG_BOOL, AT(shown.profiling), "true", "Serve /debug/pprof/.",
-	  FLAG_NO_EFFECT, "a C program has no such profiles: use perf" },
+	{ "profiling", FLAG_BOOL, AT(profiling), "true",
+	  "Serve /debug/flags/v, which shows and sets the verbosity. There is no /debug/pprof/: use perf." },
 	{ "contention-profiling", FLAG_BOOL, AT(shown.contention_profiling), "false",
-	  "Profile waiting for locks, too.", FLAG_NO_EFFECT, "as --profiling" },
+	  "Profile waiting for locks, too.", FLAG_NO_EFFECT, "a C program has no such profiles" },
 };
 
 const struct flag_group debugging_flags = { "Debugging", debugging, ARRAY_LEN(debugging) };

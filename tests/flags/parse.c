@@ -164,11 +164,11 @@ static void
 upstream_flags_without_a_counterpart_are_noted_once(void **state)
 {
 	(void)state;
-	assert_int_equal(PARSE("--min-resync-period=1h", "--profiling", "--profiling=false",
+	assert_int_equal(PARSE("--min-resync-period=1h", "--vmodule=a=1", "--vmodule=b=2",
 	                       "--webhook-tls-sni-cert-key=a",
 	                       "--concurrent-node-status-updates=3"),
 	                 FLAGS_RUN);
-	assert_string_equal(line_notes.ptr, "--min-resync-period\n--profiling\n"
+	assert_string_equal(line_notes.ptr, "--min-resync-period\n--vmodule\n"
 	                                    "--webhook-tls-sni-cert-key\n"
 	                                    "--concurrent-node-status-updates\n");
 	assert_string_equal(line_warnings.ptr, "");
