@@ -1,8 +1,9 @@
 /* main.c: flags, wiring, signals: the one file that knows every part.
  *
- * Order of start: flags, configuration, clients (no connection yet), the cloud, then the API server, the controllers.
- * Order of the end: no new work, a second of grace for what runs, then everything that blocks is cancelled, threads are
- * joined, events are flushed.
+ * Order of start: flags, configuration, clients (no connection yet), the cloud, then the API server, the election, and
+ * when it is won the controllers. Order of the end: no new work, a second of grace for what runs, then everything that
+ * blocks is cancelled, threads are joined, the lease is given back, events are flushed. Who loses the lease has no end:
+ * _exit(1), by the elector's thread or, if that hangs, by the loop.
  */
 #include <malloc.h>
 #include <signal.h>
@@ -15,6 +16,7 @@
 #include "controllers/manager.h"
 #include "flags/flags.h"
 #include "kube/connection.h"
+#include "kube/elector.h"
 #include "kube/node.h"
 #include "loop.h"
 
@@ -22,9 +24,13 @@ enum {
 	AUTO_NODE_WORKERS = 8,     /* as many as the gate lets through */
 	AUTO_SERVICE_WORKERS = 10, /* most of them wait for the cloud */
 	API_SERVER_WAIT_MS = 10000,
+	RELEASE_MS = 400,
 	EVENT_FLUSH_MS = 500,
 	EXIT_BAD = 1,
 };
+
+/* The elector's thread goes first: it knows why. */
+#define EXPIRY_MARGIN_NS (100 * NS_PER_MS)
 
 /* Everything there is, in the order it is made. */
 struct program {
@@ -39,6 +45,7 @@ struct program {
 	struct cloud *cloud;
 	struct loop *loop;
 	struct manager *manager;
+	struct elector *elector; /* NULL: no election, we lead */
 };
 
 /* One arena, since threads wait far more than they allocate, and a second costs memory; and large buffers go back to
@@ -159,13 +166,68 @@ on_told(void *program)
 		manager_start(p->manager);
 }
 
-/* The lease was not renewed in time: another may lead already, so nothing is finished and nobody is waited for. */
+/* ---- the election ---- */
+
+/* Another may lead already, so nothing is finished and nobody is waited for. */
+static void
+on_lost(void *program, const char *why)
+{
+	(void)program;
+	log_error("leaderelection lost", LOG_CSTR("reason", why));
+	_exit(EXIT_BAD);
+}
+
+/* The elector's thread should have said so before. */
 static void
 on_expired(void *program)
 {
-	(void)program;
-	log_error("leaderelection lost");
-	_exit(EXIT_BAD);
+	on_lost(program, "not renewed in time, and not noticed");
+}
+
+static void
+on_elected(void *program)
+{
+	struct program *p = program;
+
+	loop_tell(p->loop);
+}
+
+static void
+on_renewed(void *program, int64_t deadline_boot_ns)
+{
+	struct program *p = program;
+
+	loop_set_expiry(p->loop, deadline_boot_ns + EXPIRY_MARGIN_NS);
+}
+
+static bool
+start_election(struct program *p, struct error *err)
+{
+	CLEANUP(buf_fini) struct buf identity = BUF_INIT(KIB(1));
+	const struct election_options *o = &p->options.election;
+	struct kube_client_options options = { .name = "lease", .agent = "leader-election" };
+	struct kube_client *kube;
+
+	if (!kube_connection_client(p->connection, &options, &kube, err))
+		return false;
+	elector_identity(&identity);
+	p->elector = elector_new(&(struct elector_config){
+		.kube = kube,
+		.clock = &clock_real,
+		.fence = &p->fence,
+		.recorder = p->recorder,
+		.namespace = o->resource_namespace,
+		.name = o->resource_name,
+		.identity = buf_str(&identity),
+		.lease_duration_ns = o->lease_duration_ns,
+		.renew_deadline_ns = o->renew_deadline_ns,
+		.retry_period_ns = o->retry_period_ns,
+		.started = on_elected,
+		.lost = on_lost,
+		.renewed = on_renewed,
+		.arg = p,
+	});
+	return true;
 }
 
 static bool
@@ -173,12 +235,16 @@ start(struct program *p, struct error *err)
 {
 	struct manager_config config;
 
+	if (!p->options.election.is_enabled)
+		fence_renew(&p->fence, CLOCK_FOREVER);
 	if (!connect_api_server(p, err) || !open_cloud(p, err) || !wait_for_api_server(p, err))
 		return false;
 	p->loop = loop_new(&(struct loop_handlers){
 		.signalled = on_signal, .told = on_told, .expired = on_expired, .arg = p });
 	config = manager_config(p);
 	p->manager = manager_new(&config);
+	if (p->options.election.is_enabled)
+		return start_election(p, err);
 	loop_tell(p->loop);
 	return true;
 }
@@ -188,10 +254,13 @@ start(struct program *p, struct error *err)
 static void
 stop(struct program *p)
 {
-	if (p->manager)
-		manager_stop(p->manager, p->options.grace_period_ns);
+	bool has_ended = !p->manager || manager_stop(p->manager, p->options.grace_period_ns);
+
 	if (p->cloud)
 		p->cloud->ops->close(p->cloud);
+	if (p->elector)
+		elector_stop(p->elector, /*release=*/has_ended, RELEASE_MS);
+	elector_free(p->elector);
 	recorder_free(p->recorder, p->manager ? EVENT_FLUSH_MS : 0);
 	manager_free(p->manager);
 	host_free(p->host);
@@ -215,7 +284,7 @@ write_all(int fd, struct str text)
 
 /* Flags that mean nothing here are told once, so that nobody wonders. */
 static void
-log_notes(const struct options *o, struct str notes, struct str warnings)
+log_notes(struct str notes, struct str warnings)
 {
 	for (struct str line, rest = notes; str_split(&rest, '\n', &line);) {
 		if (line.len > 0)
@@ -225,9 +294,6 @@ log_notes(const struct options *o, struct str notes, struct str warnings)
 		if (line.len > 0)
 			log_warn("flags", LOG_STR("warning", line));
 	}
-	if (o->election.is_enabled)
-		log_warn(
-			"leader election is not in this version, ignoring --leader-elect=true: run one replica");
 }
 
 static int
@@ -254,7 +320,7 @@ main(int argc, char *argv[])
 	CLEANUP(buf_fini) struct buf problems = BUF_INIT(KIB(64));
 	CLEANUP(buf_fini) struct buf notes = BUF_INIT(KIB(64));
 	CLEANUP(buf_fini) struct buf warnings = BUF_INIT(KIB(64));
-	struct program p = { .fence = FENCE_OPEN };
+	struct program p = { .fence = FENCE_CLOSED };
 	int status;
 
 	tune_malloc();
@@ -269,7 +335,7 @@ main(int argc, char *argv[])
 		break;
 	}
 	log_setup(p.options.log_format, (int)p.options.verbosity);
-	log_notes(&p.options, buf_str(&notes), buf_str(&warnings));
+	log_notes(buf_str(&notes), buf_str(&warnings));
 	flags_log(&p.options);
 	signal(SIGPIPE, SIG_IGN);
 	p.cancel = cancel_new();

@@ -79,12 +79,6 @@ def test_flags_as_people_type_them(api, kubelet, inventory, ccmd, flags):
     api.wait_node("n1", is_initialized)
 
 
-def test_leader_election_is_not_there_yet(api, ccmd, settled):
-    one = ccmd("--leader-elect=true")
-    settled()
-    one.wait_log("(?i)warn .*leader")
-
-
 @pytest.mark.parametrize(
     "name,value,texts",
     [
@@ -305,7 +299,7 @@ def test_at_rest_it_is_silent_and_small(api, kubelet, inventory, ccmd, settled):
 
 
 def test_two_of_them_do_no_harm(api, kubelet, inventory, ccmd):
-    """There is no leader election yet; a rolling update runs two for a moment."""
+    """Without election, a rolling update runs two for a moment."""
     names = [f"n{number}" for number in range(30)]
     inventory.add(*(machine(name, f"10.0.1.{number}", "fd00::1") for number, name in enumerate(names)))
     ccmd()

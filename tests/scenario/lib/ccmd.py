@@ -48,6 +48,8 @@ def run_ccmd(*arguments, timeout=10, env=None):
 class Ccmd:
     """One running ccmd. flags are appended to the usual ones; keyword arguments become --name=value flags.
 
+    Without election, unless leader_elect=True is given.
+
         Ccmd(folder, cluster.ccmd_kubeconfig, inventory, "-v=4", node_monitor_period="1s").start()
     """
 
@@ -57,9 +59,9 @@ class Ccmd:
             "--cloud-provider=cloudlycke",
             f"--cloud-config={getattr(inventory, 'path', inventory)}",
             f"--kubeconfig={kubeconfig}",
-            "--leader-elect=false",
             *flags,
         ]
+        options.setdefault("leader_elect", False)
         for option, value in options.items():
             argv.append(f"--{option.replace('_', '-')}={str(value).lower() if isinstance(value, bool) else value}")
         self.process = Process(name, argv, Path(folder) / f"{name}.log", env={**environment(), **(env or {})})
