@@ -46,7 +46,7 @@ class Hangup(Exception):
 
 
 class Request:
-    """One request as it came in. status is the answer's, None while there is none."""
+    """One request as it came in. status is the answer's, None while there is none; it was begun at answered_at."""
 
     def __init__(self, connection, method, target, headers, body):
         self.at = time.monotonic()
@@ -58,8 +58,18 @@ class Request:
         self.query = {key: values[0] for key, values in parse_qs(parts.query, keep_blank_values=True).items()}
         self.headers = headers
         self.body = body
-        self.status = None
+        self._status = None
+        self.answered_at = None
         self.rule = None
+
+    @property
+    def status(self):
+        return self._status
+
+    @status.setter
+    def status(self, status):
+        self.answered_at = time.monotonic()
+        self._status = status
 
     @property
     def is_watch(self):

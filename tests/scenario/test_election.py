@@ -1,0 +1,385 @@
+"""Several replicas, of which one acts. Each has a proxy and a certificate of its own; nodes come in all the time, so that
+whoever believes to lead has something to write. At the end of each story the proxies and the audit log prove that nobody
+acted who did not lead."""
+import itertools
+import subprocess
+import threading
+import time
+
+import pytest
+
+from lib.ccmd import binary, machine, sanitized
+from lib.cluster import REPOSITORY, Cluster
+from lib.nodes import Kubelet, is_initialized
+from lib.process import Process
+from lib.replicas import LEASE, LEASE_S, RENEW_S, RETRY_S, Replicas, is_lease
+from lib.wait import holds_for, wait_for
+
+pytestmark = [pytest.mark.needs_binary, pytest.mark.one_version]
+
+MANY = 2000
+JITTER_S = RETRY_S * 2.2
+USUAL = (15, 10, 2)  # the defaults
+
+
+@pytest.fixture(scope="module")
+def cluster(request):
+    """One of our own, with an audit log; it is frozen now and then."""
+    with Cluster(request.param, audit=True) as cluster:
+        yield cluster
+
+
+class Arrivals:
+    """A node comes in every 50 ms."""
+
+    def __init__(self, api):
+        self.api = api
+        self.names = []
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True, name="arrivals")
+        self._thread.start()
+
+    def _run(self):
+        for number in itertools.count():
+            if self._stop.wait(0.05):
+                return
+            name = f"n{number}"
+            try:
+                Kubelet(self.api, name, ip="10.0.0.1").register()
+            except OSError:  # the API server is frozen
+                continue
+            self.names.append(name)
+
+    def stop(self):
+        self._stop.set()
+        self._thread.join(60)
+
+    def wait_initialized(self, timeout=30):
+        """All that have come so far."""
+        for name in list(self.names):
+            self.api.wait_node(name, is_initialized, timeout)
+
+
+@pytest.fixture
+def arrivals(api):
+    arrivals = Arrivals(api)
+    yield arrivals
+    arrivals.stop()
+
+
+def make_replicas(cluster, inventory, tmp_path, timings):
+    cluster.api().delete(LEASE)
+    inventory.add(*(machine(f"n{number}", "10.0.0.1") for number in range(MANY)))
+    return Replicas(cluster, inventory, tmp_path, timings)
+
+
+@pytest.fixture
+def replicas(cluster, api, inventory, tmp_path, arrivals):
+    with make_replicas(cluster, inventory, tmp_path, (LEASE_S, RENEW_S, RETRY_S)) as replicas:
+        yield replicas
+        replicas.prove()
+        replicas.prove_by_audit()
+
+
+@pytest.fixture
+def usual_replicas(cluster, api, inventory, tmp_path, arrivals):
+    """With the default timings."""
+    with make_replicas(cluster, inventory, tmp_path, USUAL) as replicas:
+        yield replicas
+        replicas.prove()
+        replicas.prove_by_audit()
+
+
+def transitions(replicas):
+    return replicas.lease()["spec"]["leaseTransitions"]
+
+
+# --- the usual -----------------------------------------------------------------------------------------------------------
+
+
+def test_one_leads_and_the_others_wait(cluster, replicas, arrivals):
+    first, second, third = replicas.start_all(3)
+    time.sleep(3 * LEASE_S)  # they go on like that
+    assert first.leads and not second.leads and not third.leads
+    arrivals.wait_initialized()
+    assert first.changes() and not second.changes() and not third.changes()
+    shown = cluster.kubectl("get", "lease", "-n", "kube-system", "cloud-controller-manager")
+    assert first.identity in shown and transitions(replicas) == 0
+    described = cluster.kubectl("describe", "lease", "-n", "kube-system", "cloud-controller-manager")
+    assert "LeaderElection" in described and f"{first.identity} became leader" in described
+    assert "cloud-controller-manager" in described
+
+
+def test_a_leader_renews_by_one_request_a_period(replicas):
+    """Through a connection of its own, under a name of its own."""
+    (first,) = replicas.start_all(1)
+    begun = time.monotonic()
+    time.sleep(5)
+    found = [one for one in first.proxy.requests() if is_lease(one) and one.at > begun]
+    assert {one.method for one in found} == {"PUT"} and 8 <= len(found) <= 11
+    assert all(one.headers["user-agent"].endswith("/leader-election") for one in found)
+    assert len({one.connection for one in found}) == 1
+    others = {one.connection for one in first.proxy.requests() if not is_lease(one)}
+    assert found[0].connection not in others
+
+
+def test_a_standby_ends_at_once_and_leaves_the_lease_alone(replicas):
+    first, second = replicas.start_all(2)
+    before = replicas.lease()["spec"]["holderIdentity"]
+    assert second.stop() < 1.5 or sanitized()
+    assert replicas.lease()["spec"]["holderIdentity"] == before and first.leads
+    assert not second.lease_writes()
+
+
+# --- take-over -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_killed_leader_is_replaced(replicas, arrivals):
+    first, second, third = replicas.start_all(3)
+    first.kill()
+    killed = time.monotonic()
+    leader = replicas.wait_leader(LEASE_S + 2 * JITTER_S + 2)
+    assert leader in (second, third) and transitions(replicas) == 1
+    took = leader.renewals()[0].at - killed
+    assert LEASE_S - RETRY_S - 0.5 < took < LEASE_S + 2 * JITTER_S
+    wait_for(lambda: leader.changes(), what="the new leader to act")
+    arrivals.wait_initialized()
+
+
+def test_an_orderly_end_is_a_quick_take_over(cluster, replicas, arrivals):
+    first, second = replicas.start_all(2)
+    identity = first.identity
+    first.stop()
+    ended = time.monotonic()
+    assert replicas.wait_leader(JITTER_S + 2) is second
+    assert second.renewals()[0].at - ended < JITTER_S + 0.5
+    release = first.lease_writes()[-1]
+    assert release.json()["spec"]["holderIdentity"] == "" and release.json()["spec"]["leaseDurationSeconds"] == 1
+    assert not first.changes(since=release.at)
+    assert transitions(replicas) == 1
+    events = cluster.kubectl("get", "events", "-n", "kube-system", "-o", "jsonpath={.items[*].message}")
+    assert f"{identity} stopped leading" in events
+    arrivals.wait_initialized()
+
+
+def test_a_rolling_update(replicas, arrivals):
+    """A new one starts, the old one is told to end; three times."""
+    current = replicas.start()
+    replicas.wait_leader()
+    for round in range(3):
+        following = replicas.start()
+        following.wait_log("another replica leads")
+        current.stop()
+        assert replicas.wait_leader(JITTER_S + 2) is following
+        current = following
+    assert transitions(replicas) == 3
+    arrivals.wait_initialized()
+
+
+def test_a_leader_that_was_stopped_wakes_as_a_former_one(replicas, arrivals):
+    first, second = replicas.start_all(2)
+    wait_for(lambda: first.changes(), what="the leader to act")
+    first.pause()
+    replicas.wait_leader(LEASE_S + 2 * JITTER_S + 2, other_than=first)
+    wait_for(lambda: second.changes(), what="the new leader to act")
+    woken = time.monotonic()
+    first.resume()
+    first.wait_lost(0.5 if not sanitized() else 5)
+    assert not [one for one in first.proxy.requests() if one.is_write and one.at > woken]
+    assert second.leads
+    arrivals.wait_initialized()
+
+
+def test_a_short_stop_is_survived(replicas, arrivals):
+    first, second = replicas.start_all(2)
+    first.pause()
+    time.sleep(1.5)  # the length of the stop is what is tested
+    first.resume()
+    time.sleep(LEASE_S + JITTER_S)
+    assert first.leads and not second.leads and transitions(replicas) == 0
+
+
+# --- the API server ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_a_frozen_api_server(cluster, usual_replicas, arrivals):
+    """8 s are survived, with the default timings; 16 s are not: whoever leads ends before another may begin."""
+    first, second = usual_replicas.start_all(2)
+    cluster.apiserver.pause()
+    time.sleep(8)  # the length of the stop is what is tested
+    cluster.apiserver.resume()
+    time.sleep(4)
+    assert first.leads and not second.leads
+    frozen = time.monotonic()
+    cluster.apiserver.pause()
+    try:
+        first.wait_lost(12.6)
+        assert time.monotonic() - frozen > 8
+        time.sleep(max(0.0, frozen + 16 - time.monotonic()))
+    finally:
+        cluster.apiserver.resume()
+    assert usual_replicas.wait_leader(25) is second
+    arrivals.wait_initialized()
+
+
+def test_a_restarted_api_server(cluster, replicas, arrivals):
+    first, second = replicas.start_all(2)
+    for one in (first, second):
+        one.proxy.refuse()
+    time.sleep(1.5)
+    for one in (first, second):
+        one.proxy.accept_again()
+    time.sleep(LEASE_S + JITTER_S)
+    assert first.leads and not second.leads and transitions(replicas) == 0
+    arrivals.wait_initialized()
+
+
+def test_a_leader_that_is_cut_off_ends_before_another_begins(replicas, arrivals):
+    first, second = replicas.start_all(2)
+    first.proxy.vanish_all()
+    first.proxy.silent = True
+    cut = time.monotonic()
+    first.wait_lost(LEASE_S)
+    ended = time.monotonic()
+    assert ended - cut < LEASE_S - 1 + 0.5
+    assert replicas.wait_leader(LEASE_S + 2 * JITTER_S) is second
+    assert second.renewals()[0].at > ended
+    arrivals.wait_initialized()
+
+
+@pytest.mark.parametrize("when", ["acquiring", "renewing"])
+def test_a_lost_answer_does_not_confuse(replicas, arrivals, when):
+    """The API server has stored it, and the connection breaks before it could say so."""
+    from lib.faultproxy import lose_answer
+
+    first = replicas.start()
+    replicas.wait_leader()
+    if when == "renewing":
+        rule = first.proxy.on("PUT", r"/leases/", lose_answer())
+        rule.wait_hit()
+        time.sleep(LEASE_S)
+        assert first.leads and transitions(replicas) == 0
+        return
+    second = replicas.start()
+    second.wait_log("another replica leads")
+    rule = second.proxy.on("PUT", r"/leases/", lose_answer())
+    first.stop()
+    rule.wait_hit()
+    assert replicas.wait_leader() is second
+    assert transitions(replicas) == 1
+
+
+# --- what is done to the Lease -------------------------------------------------------------------------------------------
+
+
+def test_a_deleted_lease_ends_its_leader(replicas, arrivals):
+    """Who has seen the lease lets it run out, whether or not it is there; the next one to be made is a new one."""
+    first, second = replicas.start_all(2)
+    uid = replicas.lease()["metadata"]["uid"]
+    replicas.api.delete(LEASE)
+    deleted = time.monotonic()
+    first.wait_lost(RETRY_S + 1)
+    assert replicas.wait_leader(LEASE_S + JITTER_S + 1) is second
+    assert second.renewals()[0].at - deleted > LEASE_S - JITTER_S - RETRY_S - 0.5
+    assert replicas.lease()["metadata"]["uid"] != uid and transitions(replicas) == 0
+    assert not first.changes(since=deleted + RETRY_S + 0.5)
+    arrivals.wait_initialized()
+
+
+def test_a_lease_taken_by_force_ends_its_leader(replicas, arrivals):
+    first, second = replicas.start_all(2)
+    replicas.api.patch(LEASE, {"spec": {"holderIdentity": "an-administrator", "leaseDurationSeconds": 3}})
+    taken = time.monotonic()
+    first.wait_lost(RETRY_S + 1)
+    assert replicas.wait_leader(3 + 2 * JITTER_S + 1) is second
+    assert second.renewals()[0].at - taken > 2.5
+    arrivals.wait_initialized()
+
+
+def test_other_fields_of_the_lease_survive(replicas):
+    (first,) = replicas.start_all(1)
+    replicas.api.patch(LEASE, {"metadata": {"labels": {"team": "a"}, "annotations": {"note": "\u00e4 \"b\""}}})
+    before = replicas.lease()["spec"]["renewTime"]
+    wait_for(lambda: replicas.lease()["spec"]["renewTime"] != before, what="a renewal")
+    metadata = replicas.lease()["metadata"]
+    assert metadata["labels"] == {"team": "a"} and metadata["annotations"] == {"note": "\u00e4 \"b\""}
+    assert first.leads
+
+
+# --- clocks --------------------------------------------------------------------------------------------------------------
+
+
+def test_jumps_of_the_wall_clock_change_nothing(replicas, arrivals, tmp_path, clock_shim):
+    first = replicas.start(env=clock_shim.environment)
+    replicas.wait_leader()
+    second = replicas.start(env=clock_shim.environment)
+    second.wait_log("another replica leads")
+    for hours in (1, -1, 0):
+        clock_shim.set(hours * 3600)
+        told = replicas.lease()["spec"]["renewTime"][:13]
+        wait_for(lambda: replicas.lease()["spec"]["renewTime"][:13] != told, what="the clock to have jumped")
+        time.sleep(LEASE_S + JITTER_S)
+        assert first.leads and not second.leads and transitions(replicas) == 0
+    arrivals.wait_initialized()
+
+
+@pytest.fixture
+def clock_shim(tmp_path):
+    """Moves the wall clock of processes while they run."""
+    shim = ClockShim(tmp_path)
+    yield shim
+
+
+class ClockShim:
+    def __init__(self, folder):
+        if subprocess.run(["ldd", str(binary())], capture_output=True).returncode != 0:
+            pytest.skip("a static program takes no shim")
+        source = REPOSITORY / "tests" / "scenario" / "lib" / "skew.c"
+        library = folder / "skew.so"
+        done = subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", library, source, "-ldl"], capture_output=True)
+        if done.returncode != 0:
+            pytest.skip("no C compiler")
+        self.file = folder / "skew"
+        self.set(0)
+        self.environment = {"LD_PRELOAD": str(library), "CLOCK_SKEW_FILE": str(self.file)}
+        if sanitized():
+            self.environment["ASAN_OPTIONS"] = "verify_asan_link_order=0"
+
+    def set(self, seconds):
+        """By rename: nobody reads half of it."""
+        new = self.file.with_suffix(".new")
+        new.write_text(f"{seconds}\n")
+        new.replace(self.file)
+
+
+# --- together with the Go framework --------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="session")
+def go_elector():
+    tool = REPOSITORY / "tools" / "go-elector"
+    return subprocess.run([str(tool)], check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
+
+
+def test_the_go_frameworks_election_and_back(cluster, replicas, arrivals, tmp_path, go_elector):
+    """A cluster that changes to ccmd, or back, by starting the one and stopping the other."""
+    argv = [
+        go_elector, f"--kubeconfig={cluster.admin_kubeconfig}", "--identity=go", f"--lease-duration={LEASE_S}s",
+        f"--renew-deadline={RENEW_S}s", f"--retry-period={RETRY_S}s",
+    ]
+    go = Process("go", argv, tmp_path / "go.log").start()
+    wait_for(lambda: "started leading" in go.log_text(), what="the Go program to lead")
+    ours = replicas.start()
+    ours.wait_log("another replica leads.* holder=go")
+    holds_for(lambda: replicas.holder() == "go" and not ours.changes(), LEASE_S, "the Go program's lead")
+    go.kill()
+    assert replicas.wait_leader(LEASE_S + 2 * JITTER_S + 1) is ours
+    wait_for(lambda: ours.changes(), what="ccmd to act")
+    go.start()
+    wait_for(lambda: f"leader is {ours.identity}" in go.log_text(), what="the Go program to see ccmd's lead")
+    holds_for(lambda: ours.leads and replicas.holder() == ours.identity, LEASE_S, "ccmd's lead")
+    ours.stop()
+    wait_for(lambda: replicas.holder() == "go", 3 * JITTER_S + 1, "the Go program to lead again")
+    assert transitions(replicas) == 2
+    go.kill()
