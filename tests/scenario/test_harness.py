@@ -11,6 +11,7 @@ import time
 
 import pytest
 
+from lib import role
 from lib.api import LEASES, NODES, STRATEGIC, Api, ApiError
 from lib.ccmd import Inventory, machine
 from lib.faultproxy import (
@@ -37,6 +38,24 @@ def test_ccmd_may_do_what_its_role_says_and_no_more(cluster, api, kubelet):
         own.get("/api/v1/namespaces/default/secrets")
     assert refused.value.status == 403
     own.delete(f"{NODES}/n1")
+
+
+def test_a_refusal_counts_unless_the_role_allows_the_call():
+    user = r'is forbidden: User \"system:serviceaccount:kube-system:cloud-controller-manager\" cannot'
+    lease = r'in API group \"coordination.k8s.io\" in the namespace \"kube-system\"'
+    allowed = [
+        rf'nodes {user} watch resource \"nodes\" in API group \"\" at the cluster scope',
+        rf'leases.coordination.k8s.io \"cloud-controller-manager\" {user} update resource \"leases\" {lease}',
+        "403 not today",
+    ]
+    refused = [
+        rf'nodes \"n1\" {user} update resource \"nodes\" in API group \"\" at the cluster scope',
+        rf'leases.coordination.k8s.io \"another\" {user} update resource \"leases\" {lease}',
+        rf'leases.coordination.k8s.io \"n1\" {user} get resource \"leases\" {lease}',
+        rf'forbidden: User \"x\" cannot get path \"/metrics\" {user} get path \"/metrics\"',
+    ]
+    assert [role.missing(line) for line in allowed] == [None, None, None]
+    assert [role.missing("first line\n" + line) for line in refused] == refused
 
 
 def test_kubectl_runs(cluster, api, kubelet):

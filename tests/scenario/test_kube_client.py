@@ -5,6 +5,7 @@ import time
 
 import pytest
 
+from lib import role
 from lib.api import NODES, STRATEGIC
 from lib.ccmd import machine, sanitized
 from lib.faultproxy import (
@@ -302,7 +303,7 @@ def test_a_real_service_account_token_is_replaced_and_revoked(cluster, api, n1, 
     api.post(accounts, {"metadata": {"name": unique}})
     api.post("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", {
         "metadata": {"name": unique},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "ccmd"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role.NAME},
         "subjects": [{"kind": "ServiceAccount", "name": unique, "namespace": "kube-system"}],
     })
 

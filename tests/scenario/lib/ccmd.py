@@ -7,8 +7,8 @@ from pathlib import Path
 
 import yaml
 
-from .cluster import REPOSITORY
-from .process import Process
+from . import role
+from .process import REPOSITORY, Process
 from .wait import wait_for
 
 STOP_S = 2.5  # it promises 2 s
@@ -52,6 +52,8 @@ class Ccmd:
 
         Ccmd(folder, cluster.ccmd_kubeconfig, inventory, "-v=4", node_monitor_period="1s").start()
     """
+
+    may_be_refused = False  # set where a test takes rights away
 
     def __init__(self, folder, kubeconfig, inventory, *flags, env=None, name="ccmd", **options):
         argv = [
@@ -125,8 +127,11 @@ class Ccmd:
         return self.process.kill()
 
     def check_log(self):
-        report = SANITIZER_REPORT.search(self.text)
-        assert not report, f"a sanitizer complains:\n{self.text[max(0, report.start() - 200):][:6000]}"
+        text = self.text
+        report = SANITIZER_REPORT.search(text)
+        assert not report, f"a sanitizer complains:\n{text[max(0, report.start() - 200):][:6000]}"
+        refused = None if self.may_be_refused else role.missing(text)
+        assert not refused, f"deploy/rbac.yaml does not allow what it does:\n{refused}"
 
     def finish(self, check=True):
         """For the end of a test: stops it if it runs; with check it must have run till now, or been stopped by us."""

@@ -7,6 +7,7 @@
 There is no kubelet and no controller manager. Everything is started from the main thread, dies with it, and leaves
 nothing behind.
 """
+import copy
 import json
 import shutil
 import subprocess
@@ -17,27 +18,20 @@ from pathlib import Path
 
 import yaml
 
+from . import role
 from .api import Api
 from .certs import Authority
-from .process import Process, free_ports
+from .process import REPOSITORY, Process, free_ports
 from .wait import Timeout, wait_for
 
-REPOSITORY = Path(__file__).resolve().parents[3]
 DEFAULT_VERSION = "1.36"
 PROGRAMS = ("etcd", "kube-apiserver", "kubectl", "kube-scheduler")
 READY_S = 60
 
-# What a controller manager of ours needs and no more (spec kube-client 0.3), so that runs against the API server
-# itself also prove the published role.
-CCMD_RULES = [
-    {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "list", "watch", "update", "patch", "delete"]},
-    {"apiGroups": [""], "resources": ["nodes/status"], "verbs": ["patch"]},
-    {"apiGroups": [""], "resources": ["services"], "verbs": ["get", "list", "watch"]},
-    {"apiGroups": [""], "resources": ["services/status"], "verbs": ["update", "patch"]},
-    {"apiGroups": ["", "events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch", "update"]},
-    {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get", "create", "update", "patch"]},
-]
-USER = "ccmd"
+# ccmd runs under the published role and no other, so that every scenario also proves it.
+USER = "system:serviceaccount:kube-system:cloud-controller-manager"
+USER_GROUPS = ["system:serviceaccounts", "system:serviceaccounts:kube-system"]
+REPLICAS = "ccmd:replicas"  # a group with the same rights, for tests that tell replicas apart by name
 
 AUDIT_POLICY = """\
 apiVersion: audit.k8s.io/v1
@@ -232,6 +226,10 @@ class Cluster:
         path.chmod(0o600)
         return path
 
+    def replica_kubeconfig(self, name, url=None):
+        """An identity of its own with ccmd's rights, which a proxy or the audit log knows by its name."""
+        return self.kubeconfig(name, url=url, pair=self.authority.client(name, name, [REPLICAS]))
+
     def kubectl(self, *arguments, input=None, check=True):
         """Runs kubectl as the administrator and returns its output."""
         command = [str(self.programs / "kubectl"), f"--kubeconfig={self.admin_kubeconfig}", *arguments]
@@ -256,7 +254,7 @@ class Cluster:
         self.server_pair = self.authority.server("apiserver", ("localhost", "127.0.0.1", "::1", "10.96.0.1"))
         self.admin_pair = self.authority.client("admin", "kubernetes-admin", ["system:masters"])
         self.scheduler_pair = self.authority.client("scheduler", "system:kube-scheduler")
-        self.ccmd_pair = self.authority.client("ccmd", USER)
+        self.ccmd_pair = self.authority.client("ccmd", USER, USER_GROUPS)
         self.kubelet_client_pair = self.authority.client("kubelet-client", "kube-apiserver", ["system:masters"])
         self.service_account_pair = self.authority.key_only("sa")
         self.front_proxy_authority = Authority(folder, "front-proxy-ca")
@@ -321,31 +319,16 @@ class Cluster:
         return Process(name, argv, self.folder / f"{name}.log")
 
     def _grant(self):
-        api = self.api()
-        group = "/apis/rbac.authorization.k8s.io/v1"
-        role = {"metadata": {"name": USER}, "rules": CCMD_RULES}
-        api.ensure(f"{group}/clusterroles", role)
-        subject = {"kind": "User", "name": USER, "apiGroup": "rbac.authorization.k8s.io"}
-        for bound in (USER, "system:auth-delegator"):
-            binding = {
-                "metadata": {"name": f"{USER}:{bound.replace('system:', '')}"},
-                "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": bound},
-                "subjects": [subject],
-            }
-            api.ensure(f"{group}/clusterrolebindings", binding)
+        """Applies the published manifest, with REPLICAS as one more subject."""
         # the API server makes its namespaces shortly after it says that it is ready
+        api = self.api()
         for namespace in ("default", "kube-system", "kube-node-lease"):
             wait_for(lambda: api.get_or_none(f"/api/v1/namespaces/{namespace}"), 20, f"namespace {namespace}")
-        binding = {
-            "metadata": {"name": USER},
-            "roleRef": {
-                "apiGroup": "rbac.authorization.k8s.io",
-                "kind": "Role",
-                "name": "extension-apiserver-authentication-reader",
-            },
-            "subjects": [subject],
-        }
-        api.ensure(f"{group}/namespaces/kube-system/rolebindings", binding)
+        objects = copy.deepcopy(role.objects())
+        for one in objects:
+            if "subjects" in one:
+                one["subjects"].append({"kind": "Group", "name": REPLICAS, "apiGroup": "rbac.authorization.k8s.io"})
+        self.kubectl("apply", "--validate=strict", "-f", "-", input=yaml.safe_dump_all(objects))
 
 
 def main():

@@ -8,6 +8,7 @@ import subprocess
 import time
 from pathlib import Path
 
+REPOSITORY = Path(__file__).resolve().parents[3]
 PR_SET_PDEATHSIG = 1
 SETPRIV = shutil.which("setpriv")
 LIBC = ctypes.CDLL(None)
