@@ -35,6 +35,14 @@ arena_fini(struct arena *a)
 	*a = ARENA_INIT;
 }
 
+void
+arena_wipe(struct arena *a)
+{
+	for (struct arena_block *block = a->block; block; block = block->older)
+		explicit_bzero(block->bytes, block->cap);
+	arena_fini(a);
+}
+
 static bool
 is_kept(const struct arena_block *block)
 {

@@ -22,6 +22,8 @@ struct arena {
 
 /** Frees everything. For CLEANUP(arena_fini). */
 void arena_fini(struct arena *a);
+/** The same, and overwrites all of it first: for what held secrets. For CLEANUP(arena_wipe). */
+void arena_wipe(struct arena *a);
 /** Makes everything handed out invalid; keeps one small block for the next round (not under ASan, which is
  * to see who still uses what is gone). */
 void arena_reset(struct arena *a);

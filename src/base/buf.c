@@ -24,12 +24,21 @@ buf_init(struct buf *b, size_t max_bytes)
 	*b = BUF_INIT(max_bytes);
 }
 
+/* Leaves b as it was made. */
+static void
+forget(struct buf *b)
+{
+	*b = (struct buf){ .ptr = buf_empty, .max = b->max, .is_secret = b->is_secret };
+}
+
 void
 buf_fini(struct buf *b)
 {
+	if (b->is_secret && b->cap > 0)
+		explicit_bzero(b->ptr, b->cap);
 	if (b->cap > 0)
 		free(b->ptr);
-	buf_init(b, b->max);
+	forget(b);
 }
 
 void
@@ -37,6 +46,20 @@ buf_reset(struct buf *b)
 {
 	b->is_over = false;
 	buf_truncate(b, 0);
+}
+
+/* realloc() would leave a copy behind. */
+static void
+move_secret(struct buf *b, size_t cap)
+{
+	char *memory = xmalloc(cap);
+
+	memcpy(memory, b->ptr, b->len);
+	if (b->cap > 0) {
+		explicit_bzero(b->ptr, b->cap);
+		free(b->ptr);
+	}
+	b->ptr = memory;
 }
 
 /* Room for len bytes, len <= max, and the terminator. */
@@ -51,7 +74,10 @@ grow(struct buf *b, size_t len)
 		cap *= 2;
 	if (cap > b->max)
 		cap = b->max + 1;
-	b->ptr = xreallocarray(b->cap ? b->ptr : NULL, cap, 1);
+	if (b->is_secret)
+		move_secret(b, cap);
+	else
+		b->ptr = xreallocarray(b->cap ? b->ptr : NULL, cap, 1);
 	b->cap = cap;
 	b->ptr[b->len] = '\0';
 }
@@ -186,14 +212,16 @@ buf_take(struct buf *b)
 {
 	char *memory = b->cap ? b->ptr : xstrdup("");
 
-	buf_init(b, b->max);
+	forget(b);
 	return memory;
 }
 
 void
 buf_wipe(struct buf *b)
 {
-	if (b->cap > 0)
-		explicit_bzero(b->ptr, b->cap);
+	bool is_secret = b->is_secret;
+
+	b->is_secret = true;
 	buf_fini(b);
+	b->is_secret = is_secret;
 }

@@ -16,9 +16,10 @@
 struct buf {
 	char *ptr;
 	size_t len;
-	size_t cap;   /* 0: ptr is the shared empty string */
-	size_t max;   /* most bytes it will hold, without the terminator */
-	bool is_over; /* something did not fit */
+	size_t cap;     /* 0: ptr is the shared empty string */
+	size_t max;     /* most bytes it will hold, without the terminator */
+	bool is_over;   /* something did not fit */
+	bool is_secret; /* memory is overwritten before it is freed, also what it grew out of */
 };
 
 extern char buf_empty[1];
@@ -30,8 +31,12 @@ extern char buf_empty[1];
 #define BUF_FIXED(array) \
 	((struct buf){ .ptr = (array), .cap = sizeof(array), .max = sizeof(array) - 1 })
 
+/** For what must not stay behind in freed memory. */
+#define BUF_SECRET(max_bytes) \
+	((struct buf){ .ptr = buf_empty, .max = (max_bytes), .is_secret = true })
+
 void buf_init(struct buf *b, size_t max_bytes);
-/** Frees the memory and leaves an empty buffer with the same bound. For CLEANUP(buf_fini). */
+/** Frees the memory and leaves an empty buffer of the same kind. For CLEANUP(buf_fini). */
 void buf_fini(struct buf *b);
 /** Empties it and keeps the memory. */
 void buf_reset(struct buf *b);
@@ -59,8 +64,7 @@ bool buf_ok(const struct buf *b);
 /** Hands over the terminated memory, free() it; leaves an empty buffer. */
 char *buf_take(struct buf *b);
 
-/** Overwrites the memory before freeing it: for what held a secret. Memory that it grew out of is not
- * overwritten: buf_reserve() first. */
+/** Overwrites the memory before freeing it, where a secret got into a buffer that was not made for one. */
 void buf_wipe(struct buf *b);
 
 #endif

@@ -55,19 +55,27 @@ read_start(int fd, struct buf *b, struct error *err)
 }
 
 static bool
-read_all(int fd, struct buf *b, struct error *err)
+read_chunks(int fd, char *bytes, size_t size, struct buf *b, struct error *err)
 {
-	char bytes[4096];
 	ssize_t n;
 
-	if (!read_start(fd, b, err))
-		return false;
-	while ((n = read_retrying(fd, bytes, sizeof(bytes))) > 0) {
+	while ((n = read_retrying(fd, bytes, size)) > 0) {
 		if ((size_t)n > b->max - b->len)
 			return too_large(b, err);
 		buf_add(b, bytes, (size_t)n);
 	}
 	return n == 0 || err_errno(err, errno, "read");
+}
+
+/* Most files are configuration, and many of those hold secrets: nothing stays on the stack. */
+static bool
+read_all(int fd, struct buf *b, struct error *err)
+{
+	char bytes[4096];
+	bool is_ok = read_start(fd, b, err) && read_chunks(fd, bytes, sizeof(bytes), b, err);
+
+	explicit_bzero(bytes, sizeof(bytes));
+	return is_ok;
 }
 
 bool

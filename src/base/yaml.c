@@ -5,6 +5,7 @@
  */
 #include "base/yaml.h"
 
+#include <string.h>
 #include <yaml.h>
 
 #include "base/array.h"
@@ -57,6 +58,24 @@ next_event(struct reader *r, yaml_event_t *ret)
 	return true;
 }
 
+/* A kubeconfig has its secrets in scalars. libyaml grows their memory as it reads, and leaves the beginnings behind. */
+static void
+event_fini(yaml_event_t *event)
+{
+	if (event->type == YAML_SCALAR_EVENT)
+		explicit_bzero(event->data.scalar.value, event->data.scalar.length);
+	yaml_event_delete(event);
+}
+
+/* The same for the text as it came in, and as it was decoded. */
+static void
+parser_fini(yaml_parser_t *p)
+{
+	explicit_bzero(p->raw_buffer.start, (size_t)(p->raw_buffer.end - p->raw_buffer.start));
+	explicit_bzero(p->buffer.start, (size_t)(p->buffer.end - p->buffer.start));
+	yaml_parser_delete(p);
+}
+
 /* Takes an event that has nothing in it for us. */
 static bool
 skip_event(struct reader *r)
@@ -65,7 +84,7 @@ skip_event(struct reader *r)
 
 	if (!next_event(r, &event))
 		return false;
-	yaml_event_delete(&event);
+	event_fini(&event);
 	return true;
 }
 
@@ -204,7 +223,7 @@ read_key(struct reader *r, const yaml_event_t *event, struct parts *parts)
 static bool
 read_part(struct reader *r, bool is_map, unsigned depth, struct parts *parts, bool *ret_is_end)
 {
-	CLEANUP(yaml_event_delete) yaml_event_t event = { 0 };
+	CLEANUP(event_fini) yaml_event_t event = { 0 };
 	struct yaml_node node = { 0 };
 
 	if (!next_event(r, &event))
@@ -257,7 +276,7 @@ read_node(struct reader *r, const yaml_event_t *event, unsigned depth, struct ya
 static bool
 read_document(struct reader *r, const yaml_event_t *start, struct yaml_node *ret)
 {
-	CLEANUP(yaml_event_delete) yaml_event_t root = { 0 }, end = { 0 };
+	CLEANUP(event_fini) yaml_event_t root = { 0 }, end = { 0 };
 
 	if (start->type == YAML_STREAM_END_EVENT) {
 		*ret = (struct yaml_node){ .kind = YAML_NULL, .line = r->line, .text = STR_EMPTY };
@@ -274,7 +293,7 @@ read_document(struct reader *r, const yaml_event_t *start, struct yaml_node *ret
 static bool
 read_stream(struct reader *r, struct yaml_node *ret)
 {
-	CLEANUP(yaml_event_delete) yaml_event_t start = { 0 };
+	CLEANUP(event_fini) yaml_event_t start = { 0 };
 
 	return skip_event(r) && next_event(r, &start) && read_document(r, &start, ret);
 }
@@ -302,7 +321,7 @@ yaml_parse(struct str text, struct arena *arena, struct yaml_node *ret, int *ret
 		yaml_parser_set_encoding(&r.parser, YAML_UTF8_ENCODING);
 		yaml_parser_set_input_string(&r.parser, (const unsigned char *)text.ptr, text.len);
 		ok = read_stream(&r, &root);
-		yaml_parser_delete(&r.parser);
+		parser_fini(&r.parser);
 	}
 	if (ok)
 		*ret = root;

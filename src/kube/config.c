@@ -103,7 +103,7 @@ load_proxy(const struct config_entry *e)
 static void
 load_ca(const struct config_entry *e)
 {
-	CLEANUP(buf_wipe) struct buf pem = BUF_INIT(LIMIT_CREDENTIAL);
+	CLEANUP(buf_fini) struct buf pem = BUF_SECRET(LIMIT_CREDENTIAL);
 	struct kube_config *config = e->loader->config;
 
 	config->is_insecure = entry_is_true(e, "insecure-skip-tls-verify");
@@ -137,8 +137,8 @@ load_server(const struct config_entry *e)
 static void
 load_certificate(const struct config_entry *e)
 {
-	CLEANUP(buf_wipe)
-	struct buf cert = BUF_INIT(LIMIT_CREDENTIAL), key = BUF_INIT(LIMIT_CREDENTIAL);
+	CLEANUP(buf_fini)
+	struct buf cert = BUF_INIT(LIMIT_CREDENTIAL), key = BUF_SECRET(LIMIT_CREDENTIAL);
 	struct kube_config *config = e->loader->config;
 	bool has_cert = entry_has(e, "client-certificate") ||
 	                entry_has(e, "client-certificate-data");
@@ -159,7 +159,7 @@ load_certificate(const struct config_entry *e)
 static bool
 check_token_file(const char *path, struct error *err)
 {
-	CLEANUP(buf_wipe) struct buf token = BUF_INIT(LIMIT_CREDENTIAL);
+	CLEANUP(buf_fini) struct buf token = BUF_SECRET(LIMIT_CREDENTIAL);
 
 	if (!file_read(path, &token, err))
 		return false;
@@ -384,21 +384,11 @@ load_document(struct config_loader *l, const struct yaml_node *doc, const char *
 		load_master(l, master);
 }
 
-/* The tree holds tokens and keys; it lives in the arena, which nobody else reads. */
-static void
-wipe(const struct yaml_node *node)
-{
-	if (node->kind == YAML_SCALAR)
-		explicit_bzero((char *)(uintptr_t)node->text.ptr, node->text.len);
-	for (size_t i = 0; (node->kind == YAML_LIST || node->kind == YAML_MAP) && i < node->n; i++)
-		wipe(&node->items[i]);
-}
-
 static bool
 load_file(struct config_loader *l, const char *master)
 {
-	CLEANUP(buf_wipe) struct buf text = BUF_INIT(LIMIT_KUBECONFIG);
-	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
+	CLEANUP(buf_fini) struct buf text = BUF_SECRET(LIMIT_KUBECONFIG);
+	CLEANUP(arena_wipe) struct arena arena = ARENA_INIT;
 	struct yaml_node doc;
 	struct error err;
 	int line = 0;
@@ -411,7 +401,6 @@ load_file(struct config_loader *l, const char *master)
 		loader_problem(l, err.code, "line %d: %s", line, err.msg);
 	} else {
 		load_document(l, &doc, master);
-		wipe(&doc);
 	}
 	return loader_conclude(l);
 }
@@ -558,6 +547,6 @@ kube_config_free(struct kube_config *config)
 	secret_fini(&config->key_pem);
 	secret_fini(&config->token);
 	secret_fini(&config->password);
-	arena_fini(&config->arena);
+	arena_wipe(&config->arena); /* a proxy's URL may hold a password */
 	free(config);
 }

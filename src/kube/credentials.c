@@ -44,7 +44,7 @@ is_header_safe(struct str token)
 static bool
 read_token(const struct credentials *c, struct secret *ret, struct error *err)
 {
-	CLEANUP(buf_wipe) struct buf text = BUF_INIT(LIMIT_CREDENTIAL);
+	CLEANUP(buf_fini) struct buf text = BUF_SECRET(LIMIT_CREDENTIAL);
 	const char *path = c->config->token_file.ptr;
 	struct str token;
 
@@ -113,7 +113,7 @@ add_base64(struct buf *b, struct str text)
 static void
 add_basic(struct buf *b, const struct kube_config *config)
 {
-	CLEANUP(buf_wipe) struct buf pair = BUF_INIT(LIMIT_KUBECONFIG);
+	CLEANUP(buf_fini) struct buf pair = BUF_SECRET(LIMIT_KUBECONFIG);
 
 	buf_add_str(&pair, config->username);
 	buf_add_char(&pair, ':');

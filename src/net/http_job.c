@@ -44,7 +44,7 @@ job_init(struct job *job, struct curl_client *c, const struct http_request *requ
 		.has_body = request->content_type != NULL,
 		.max_body = request->max_body,
 		.path = BUF_INIT(LIMIT_HTTP_URL),
-		.header_lines = BUF_INIT(LIMIT_HTTP_HEADERS),
+		.header_lines = BUF_SECRET(LIMIT_HTTP_HEADERS),
 		.deadline_ns = deadline_ns,
 	};
 	PTHREAD_OK(pthread_mutex_init(&job->mu, NULL));
@@ -55,7 +55,7 @@ void
 job_fini(struct job *job)
 {
 	buf_fini(&job->path);
-	buf_wipe(&job->header_lines);
+	buf_fini(&job->header_lines);
 	PTHREAD_OK(pthread_cond_destroy(&job->cond));
 	PTHREAD_OK(pthread_mutex_destroy(&job->mu));
 }

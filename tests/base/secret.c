@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "base/arena.h"
 #include "base/buf.h"
 
 static size_t n_wiped;
@@ -126,6 +127,45 @@ buffers_can_be_wiped(void **state UNUSED)
 	assert_int_equal(n_wiped, 1);
 }
 
+/* What it grew out of is wiped as well, so nothing but the last memory is left to see. */
+static void
+buffers_for_secrets_leave_nothing_behind(void **state UNUSED)
+{
+	struct buf b = BUF_SECRET(1000);
+	char *token;
+
+	for (int i = 0; i < 300; i++)
+		buf_add_char(&b, 'x');
+	assert_int_equal(b.len, 300);
+	assert_int_equal(n_wiped, 3); /* 64, 128 and 256 bytes */
+	buf_reset(&b);
+	buf_fini(&b);
+	assert_int_equal(n_wiped, 4);
+	assert_int_equal(last_wiped_len, 512);
+	buf_add_c(&b, "again");
+	buf_fini(&b);
+	assert_int_equal(n_wiped, 5);
+	buf_add_c(&b, "token");
+	token = buf_take(&b);
+	assert_string_equal(token, "token");
+	assert_true(b.is_secret);
+	free(token);
+}
+
+static void
+arenas_can_be_wiped(void **state UNUSED)
+{
+	struct arena a = ARENA_INIT;
+
+	arena_str(&a, STR("token"));
+	assert_non_null(arena_alloc(&a, 100000));
+	arena_wipe(&a);
+	assert_int_equal(n_wiped, 2);
+	assert_null(a.block);
+	arena_wipe(&a);
+	assert_int_equal(n_wiped, 2);
+}
+
 int
 main(void)
 {
@@ -135,6 +175,8 @@ main(void)
 		cmocka_unit_test_setup(can_be_set_to_a_part_of_itself, forget),
 		cmocka_unit_test_setup(compares, forget),
 		cmocka_unit_test_setup(buffers_can_be_wiped, forget),
+		cmocka_unit_test_setup(buffers_for_secrets_leave_nothing_behind, forget),
+		cmocka_unit_test_setup(arenas_can_be_wiped, forget),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
