@@ -1,6 +1,15 @@
 /* base/fence.c: see fence.h. */
 #include "base/fence.h"
 
+#include <math.h>
+
+#include "base/metrics.h"
+
+METRIC_FAMILY(
+	remaining, METRIC_GAUGE, "ccmd_fence_remaining_seconds",
+	"[ALPHA] How long this process may go on changing things if its lease is not renewed; 0: not "
+	"the leader; +Inf: without leader election.");
+
 void
 fence_renew(struct fence *f, int64_t deadline_boot_ns)
 {
@@ -25,4 +34,27 @@ fence_check(struct fence *f, struct clock *clock, struct error *err)
 	if (fence_remaining_ns(f, clock) == 0)
 		return err_set(err, ERR_CANCELLED, "not the leader any more");
 	return true;
+}
+
+/* The one fence that is shown. */
+static struct {
+	struct fence *fence;
+	struct clock *clock;
+} shown;
+
+static void
+set_remaining(void *arg UNUSED)
+{
+	int64_t ns = fence_remaining_ns(shown.fence, shown.clock);
+
+	metric_set(metric_of(&remaining),
+	           ns == CLOCK_FOREVER ? INFINITY : (double)ns / (double)NS_PER_SEC);
+}
+
+void
+fence_show(struct fence *f, struct clock *clock)
+{
+	shown.fence = f;
+	shown.clock = clock;
+	metrics_on_scrape(set_remaining, NULL);
 }

@@ -30,4 +30,7 @@ int64_t fence_remaining_ns(struct fence *, struct clock *);
 /** False with ERR_CANCELLED when past. NULL is open. */
 NODISCARD bool fence_check(struct fence *, struct clock *, struct error *err);
 
+/** Shows it in the metrics, from now on and for ever. */
+void fence_show(struct fence *, struct clock *);
+
 #endif

@@ -66,22 +66,12 @@ struct elector {
 
 /* ---- metrics ---------------------------------------------------------------------------------------- */
 
-static struct metric_family *master_status, *slowpath_total;
-
-static void
-define_metrics(void)
-{
-	static const char *const labels[] = { "name" };
-
-	master_status = metric_family_new(
-		METRIC_GAUGE, "leader_election_master_status",
-		"1 when this process holds the lease of that name, 0 when it stands by.", labels,
-		ARRAY_LEN(labels), NULL, 0);
-	slowpath_total =
-		metric_family_new(METRIC_COUNTER, "leader_election_slowpath_total",
-	                          "Renewals that had to read the Lease before they wrote it.",
-	                          labels, ARRAY_LEN(labels), NULL, 0);
-}
+METRIC_FAMILY(master_status, METRIC_GAUGE, "leader_election_master_status",
+              "[ALPHA] 1 when this process holds the lease of that name, 0 when it stands by.",
+              .labels = { "name" });
+METRIC_FAMILY(slowpath_total, METRIC_COUNTER, "leader_election_slowpath_total",
+              "[ALPHA] Renewals that had to read the Lease before they wrote it.",
+              .labels = { "name" });
 
 /* ---- what is seen ----------------------------------------------------------------------------------- */
 
@@ -593,16 +583,14 @@ elector_identity(struct buf *b)
 struct elector *
 elector_new(const struct elector_config *config)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	struct elector *e = xcalloc(1, sizeof(*e));
 
-	PTHREAD_OK(pthread_once(&once, define_metrics));
 	assert(config->identity.len > 0);
 	e->config = *config;
 	e->config.identity = str_c(xstrndup(config->identity.ptr, config->identity.len));
 	e->duration_s = config->lease_duration_ns / NS_PER_SEC;
-	e->leads = metric_of(master_status, config->name);
-	e->slow_renewals = metric_of(slowpath_total, config->name);
+	e->leads = metric_of(&master_status, config->name);
+	e->slow_renewals = metric_of(&slowpath_total, config->name);
 	metric_set(e->leads, 0);
 	e->cancel = cancel_new();
 	PTHREAD_OK(pthread_mutex_init(&e->mu, NULL));

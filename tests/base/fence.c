@@ -6,6 +6,8 @@
 
 #include <cmocka.h>
 
+#include "base/limits.h"
+#include "base/metrics.h"
 #include "base/thread.h"
 
 static void
@@ -96,6 +98,32 @@ is_read_while_renewed(void **state UNUSED)
 	fake_clock_free(fake);
 }
 
+static void
+check_shown(const char *line)
+{
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(KIB(64));
+
+	metrics_write(&text);
+	if (!strstr(text.ptr, line))
+		fail_msg("no %s in %s", line, text.ptr);
+}
+
+static void
+is_shown_in_the_metrics(void **state UNUSED)
+{
+	static struct fence fence = FENCE_CLOSED;
+	struct fake_clock *fake = fake_clock_new(0);
+	struct clock *clock = fake_clock_clock(fake);
+
+	fence_show(&fence, clock);
+	check_shown("\nccmd_fence_remaining_seconds 0\n");
+	fence_renew(&fence, clock_boot(clock) + 14 * NS_PER_SEC);
+	fake_clock_advance(fake, 4500 * NS_PER_MS);
+	check_shown("\nccmd_fence_remaining_seconds 9.5\n");
+	fence_renew(&fence, CLOCK_FOREVER);
+	check_shown("\nccmd_fence_remaining_seconds +Inf\n");
+}
+
 int
 main(void)
 {
@@ -104,6 +132,7 @@ main(void)
 		cmocka_unit_test(a_closed_one_lets_nothing_pass),
 		cmocka_unit_test(a_renewed_one_holds_to_its_deadline),
 		cmocka_unit_test(is_read_while_renewed),
+		cmocka_unit_test(is_shown_in_the_metrics),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

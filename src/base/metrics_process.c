@@ -1,0 +1,130 @@
+/* base/metrics_process.c: see metrics_process.h. Names and meanings are those that all Prometheus clients share. */
+#include "base/metrics_process.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/metrics.h"
+
+METRIC_FAMILY(cpu_seconds, METRIC_COUNTER, "process_cpu_seconds_total",
+              "CPU time used, of user and system.");
+METRIC_FAMILY(open_fds, METRIC_GAUGE, "process_open_fds", "Open file descriptors.");
+METRIC_FAMILY(max_fds, METRIC_GAUGE, "process_max_fds", "File descriptors there may be.");
+METRIC_FAMILY(virtual_bytes, METRIC_GAUGE, "process_virtual_memory_bytes",
+              "Size of the address space.");
+METRIC_FAMILY(resident_bytes, METRIC_GAUGE, "process_resident_memory_bytes",
+              "Memory in use, the pages of libraries that others share included.");
+METRIC_FAMILY(start_seconds, METRIC_GAUGE, "process_start_time_seconds",
+              "When the process was started; Unix time.");
+
+enum {
+	STAT_AFTER_NAME =
+		19, /* starttime, counted from the field behind the name in proc(5)'s stat: 22 - 3 */
+};
+
+static int statm_fd = -1;
+static DIR *fd_folder;
+
+static double
+in_seconds(int64_t ns)
+{
+	return (double)ns / (double)NS_PER_SEC;
+}
+
+static void
+set_cpu(void)
+{
+	struct timespec used;
+
+	if (clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used) == 0)
+		metric_set(metric_of(&cpu_seconds),
+		           (double)used.tv_sec + (double)used.tv_nsec / 1e9);
+}
+
+/* "." and ".." are no descriptors. */
+static void
+set_fds(void)
+{
+	struct rlimit limit;
+	int n = -2;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) == 0)
+		metric_set(metric_of(&max_fds), (double)limit.rlim_cur);
+	if (!fd_folder)
+		return;
+	rewinddir(fd_folder);
+	while (readdir(fd_folder))
+		n++;
+	metric_set(metric_of(&open_fds), n);
+}
+
+static struct str
+read_text(int fd, char *memory, size_t size)
+{
+	ssize_t n = fd >= 0 ? pread(fd, memory, size, 0) : -1;
+
+	return str_trim(str_n(memory, n > 0 ? (size_t)n : 0));
+}
+
+/* The n-th word of a line, from 0, as a number; 0 when it is none. */
+static int64_t
+word_number(struct str line, size_t n)
+{
+	struct str word = STR_EMPTY;
+	int64_t number = 0;
+
+	for (size_t i = 0; i <= n; i++) {
+		if (!str_split(&line, ' ', &word))
+			return 0;
+	}
+	return str_to_i64(word, 0, INT64_MAX, &number) ? number : 0;
+}
+
+static void
+set_memory(void)
+{
+	char memory[256];
+	struct str line = read_text(statm_fd, memory, sizeof(memory));
+	double page = (double)sysconf(_SC_PAGESIZE);
+
+	metric_set(metric_of(&virtual_bytes), (double)word_number(line, 0) * page);
+	metric_set(metric_of(&resident_bytes), (double)word_number(line, 1) * page);
+}
+
+static void
+set_all(void *arg UNUSED)
+{
+	set_cpu();
+	set_fds();
+	set_memory();
+}
+
+/* The kernel counts from when the machine was started. The name, in parentheses, may hold anything. */
+static int64_t
+age_ns(void)
+{
+	char memory[1024];
+	int fd = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
+	struct str rest = read_text(fd, memory, sizeof(memory));
+	int64_t ticks, now_ns = clock_boot(&clock_real);
+
+	if (fd >= 0)
+		close(fd);
+	for (ptrdiff_t at; (at = str_index(rest, ')')) >= 0;)
+		rest = str_skip(rest, (size_t)at + 1);
+	ticks = word_number(str_trim(rest), STAT_AFTER_NAME);
+	return ticks > 0 ? now_ns - ticks * (NS_PER_SEC / sysconf(_SC_CLK_TCK)) : 0;
+}
+
+void
+metrics_process_setup(void)
+{
+	statm_fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+	fd_folder = opendir("/proc/self/fd");
+	metric_set(metric_of(&start_seconds), in_seconds(clock_wall(&clock_real) - age_ns()));
+	metrics_on_scrape(set_all, NULL);
+}
