@@ -12,7 +12,6 @@
 
 enum {
 	BACKLOG = 128,
-	MAX_ACCEPTS = 16, /* a turn of the loop */
 };
 
 const struct server_limits server_limits = {
@@ -173,23 +172,18 @@ is_shortage(int errnum)
 	return errnum == EMFILE || errnum == ENFILE || errnum == ENOBUFS || errnum == ENOMEM;
 }
 
+/* One a turn: with no descriptor left, accept() fails also when nobody waits. */
 static void
 on_accept(evutil_socket_t fd, short what UNUSED, void *arg)
 {
-	struct server *s = arg;
+	struct sockaddr_storage peer;
+	socklen_t len = sizeof(peer);
+	int client = accept4(fd, (struct sockaddr *)&peer, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
-	for (int i = 0; i < MAX_ACCEPTS; i++) {
-		struct sockaddr_storage peer;
-		socklen_t len = sizeof(peer);
-		int client = accept4(fd, (struct sockaddr *)&peer, &len,
-		                     SOCK_NONBLOCK | SOCK_CLOEXEC);
-
-		if (client < 0 && is_shortage(errno))
-			relieve(s);
-		if (client < 0)
-			return;
-		welcome(s, client, &peer);
-	}
+	if (client >= 0)
+		welcome(arg, client, &peer);
+	else if (is_shortage(errno))
+		relieve(arg);
 }
 
 static bool

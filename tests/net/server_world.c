@@ -119,9 +119,12 @@ handle(void *arg, struct server_request *r)
 /* ---- the world ------------------------------------------------------------------------------------------ */
 
 static void
-on_stop(evutil_socket_t fd UNUSED, short what UNUSED, void *arg)
+on_stop(evutil_socket_t fd, short what UNUSED, void *arg)
 {
-	event_base_loopbreak(arg);
+	uint64_t count;
+
+	if (read(fd, &count, sizeof(count)) > 0)
+		event_base_loopbreak(arg);
 }
 
 static void *
@@ -155,6 +158,12 @@ server_world_start(struct server_world *w)
 	if (!server_new_limited(&w->config, &w->limits, &w->server, &w->err))
 		fail_msg("%s", w->err.msg);
 	w->port = server_port(w->server);
+	server_world_go_on(w);
+}
+
+void
+server_world_go_on(struct server_world *w)
+{
 	thread_start(&w->thread, "loop", run_loop, w->loop);
 	w->is_running = true;
 }
@@ -249,15 +258,16 @@ client_send(struct client *c, const char *text)
 		(void)send(c->fd, text, strlen(text), MSG_NOSIGNAL);
 }
 
-static bool
-read_byte(struct client *c, struct buf *b)
+/* At most max bytes, and 0 when the connection ended. */
+static size_t
+read_some(struct client *c, size_t max, struct buf *b)
 {
-	char byte;
+	char bytes[65536];
+	size_t len = max < sizeof(bytes) ? max : sizeof(bytes);
+	ssize_t n = c->ssl ? SSL_read(c->ssl, bytes, (int)len) : recv(c->fd, bytes, len, 0);
 
-	if (c->ssl ? SSL_read(c->ssl, &byte, 1) != 1 : recv(c->fd, &byte, 1, 0) != 1)
-		return false;
-	buf_add(b, &byte, 1);
-	return true;
+	buf_add(b, bytes, n > 0 ? (size_t)n : 0);
+	return n > 0 ? (size_t)n : 0;
 }
 
 static bool
@@ -266,7 +276,7 @@ is_at_body(const struct buf *b)
 	return str_ends(buf_str(b), STR("\r\n\r\n"));
 }
 
-static int64_t
+static size_t
 length_of(const struct buf *b)
 {
 	const char *at = strstr(b->ptr, "Content-Length: ");
@@ -275,7 +285,7 @@ length_of(const struct buf *b)
 
 	value.len = strcspn(value.ptr, "\r");
 	assert_true(!at || str_to_i64(value, 0, BIG_BYTES, &len));
-	return len;
+	return (size_t)len;
 }
 
 int
@@ -287,13 +297,14 @@ client_answer(struct client *c, struct buf *answer)
 
 	buf_reset(b);
 	while (!is_at_body(b)) {
-		if (!read_byte(c, b))
+		if (read_some(c, 1, b) == 0)
 			return 0;
 	}
 	assert_true(str_to_i64(str_head(str_skip(buf_str(b), strlen("HTTP/1.1 ")), 3), 100, 599,
 	                       &status));
-	for (int64_t left = length_of(b); left > 0; left--) {
-		if (!read_byte(c, b))
+	for (size_t n, left = length_of(b); left > 0; left -= n) {
+		n = read_some(c, left, b);
+		if (n == 0)
 			return 0;
 	}
 	return (int)status;

@@ -43,6 +43,8 @@ void server_world_fini(struct server_world *w);
 void server_world_start(struct server_world *w);
 /** Ends the loop and its thread; the server stays. */
 void server_world_stop(struct server_world *w);
+/** Runs it again. */
+void server_world_go_on(struct server_world *w);
 /** Waits until so many requests to "/hold" are held. */
 void server_world_wait_held(struct server_world *w, size_t n);
 /** Answers those that are held. */
