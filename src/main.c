@@ -1,9 +1,9 @@
 /* main.c: flags, wiring, signals: the one file that knows every part.
  *
- * Order of start: flags, configuration, clients (no connection yet), the cloud, then the API server, the election, and
- * when it is won the controllers. Order of the end: no new work, a second of grace for what runs, then everything that
- * blocks is cancelled, threads are joined, the lease is given back, events are flushed. Who loses the lease has no end:
- * _exit(1), by the elector's thread or, if that hangs, by the loop.
+ * Order of start: flags, configuration, clients (no connection yet), the cloud, then the API server; the election begins
+ * on its own thread while the server is opened; controllers start when we lead. Order of the end: no new work, a second
+ * of grace for what runs, then everything that blocks is cancelled and threads are joined; the lease is given back if all
+ * work had ended by itself; events are flushed. A lost lease knows no order: the process ends at once.
  */
 #include <malloc.h>
 #include <signal.h>
@@ -11,6 +11,8 @@
 
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/notify.h"
+#include "base/pulse.h"
 #include "base/thread.h"
 #include "cloud/cloud.h"
 #include "controllers/manager.h"
@@ -19,16 +21,19 @@
 #include "kube/elector.h"
 #include "kube/node.h"
 #include "loop.h"
+#include "serving.h"
 
 enum {
 	AUTO_NODE_WORKERS = 8,     /* as many as the gate lets through */
 	AUTO_SERVICE_WORKERS = 10, /* most of them wait for the cloud */
 	API_SERVER_WAIT_MS = 10000,
-	RELEASE_MS = 400,
 	EVENT_FLUSH_MS = 500,
+	RELEASE_MS = 400,
 	EXIT_BAD = 1,
 };
 
+#define NO_OPS SIZE_MAX
+#define SERVING_RELOAD_NS (60 * NS_PER_SEC)
 /* The elector's thread goes first: it knows why. */
 #define EXPIRY_MARGIN_NS (100 * NS_PER_MS)
 
@@ -39,13 +44,17 @@ struct program {
 	struct fence fence;
 	struct kube_connection *connection;
 	struct kube_client *kube; /* the connection's */
+	const char *account;      /* with an account for each controller: the last one's */
+	struct kube_client *account_client; /* and its client */
 	struct recorder *recorder;
 	struct store *nodes;
 	struct host *host;
 	struct cloud *cloud;
 	struct loop *loop;
+	struct health *health;
 	struct manager *manager;
-	struct elector *elector; /* NULL: no election, we lead */
+	struct elector *elector; /* NULL: without election */
+	struct serving *serving;
 };
 
 /* One arena, since threads wait far more than they allocate, and a second costs memory; and large buffers go back to
@@ -95,36 +104,114 @@ open_cloud(struct program *p, struct error *err)
 	return true;
 }
 
-/* Does the cloud have that ability, as it is configured? */
-static bool
-offers(struct program *p, const void *ops)
-{
-	struct cloud *cloud = p->cloud;
+/* ---- the controllers ---- */
 
-	return ops && (!cloud->ops->offers || cloud->ops->offers(cloud, ops));
+/* Which are there, under what name the API server knows them when each has an account of its own, and where
+ * their client goes. */
+static const struct part {
+	const char *name;    /* framework.md 1 */
+	const char *account; /* also of its client's thread */
+	size_t ops; /* of struct cloud_ops: what the cloud must offer; NO_OPS: nothing but looks */
+	size_t client; /* of struct manager_config */
+} parts[] = {
+	{ "cloud-node-controller", "node-controller", NO_OPS,
+	  offsetof(struct manager_config, node_client) },
+	{ "cloud-node-lifecycle-controller", "node-controller", NO_OPS,
+	  offsetof(struct manager_config, lifecycle_client) },
+	{ "service-lb-controller", "service-controller", offsetof(struct cloud_ops, balancers),
+	  offsetof(struct manager_config, service_client) },
+};
+
+/* Does the cloud have what this controller works with, as it is configured? */
+static bool
+is_offered(struct program *p, const struct part *part)
+{
+	const struct cloud_ops *ops = p->cloud->ops;
+	const void *wanted;
+
+	if (part->ops == NO_OPS)
+		return true;
+	wanted = *(const void *const *)((const char *)ops + part->ops);
+	return wanted && (!ops->offers || ops->offers(p->cloud, wanted));
 }
 
-static struct manager_config
-manager_config(struct program *p)
+static bool
+is_running(struct program *p, const struct part *part)
+{
+	return controllers_enabled(&p->options, part->name) && is_offered(p, part);
+}
+
+/* Controllers of one account share a client. */
+static bool
+open_account(struct program *p, const struct part *part, struct kube_client **ret,
+             struct error *err)
+{
+	struct kube_client_options options = {
+		.name = part->account,
+		.agent = part->account,
+		.fence = &p->fence,
+		.qps = p->options.kube_api_qps,
+		.burst = p->options.kube_api_burst,
+		.service_account = part->account,
+	};
+
+	if (!p->options.use_service_account_credentials) {
+		*ret = p->kube;
+		return true;
+	}
+	if (p->account_client && strcmp(p->account, part->account) == 0) {
+		*ret = p->account_client;
+		return true;
+	}
+	if (!kube_connection_client(p->connection, &options, ret, err))
+		return false;
+	p->account = part->account;
+	p->account_client = *ret;
+	return true;
+}
+
+static bool
+choose_controllers(struct program *p, struct manager_config *config, struct error *err)
+{
+	for (size_t i = 0; i < ARRAY_LEN(parts); i++) {
+		struct kube_client **client = (void *)((char *)config + parts[i].client);
+
+		if (!controllers_enabled(&p->options, parts[i].name))
+			log_warn("controller is disabled", LOG_CSTR("controller", parts[i].name));
+		else if (is_offered(p, &parts[i]) && !open_account(p, &parts[i], client, err))
+			return err_wrap(err, "%s", parts[i].name);
+	}
+	return true;
+}
+
+static unsigned
+workers(int64_t wanted, unsigned automatic)
+{
+	return wanted > 0 ? (unsigned)wanted : automatic;
+}
+
+static bool
+make_manager(struct program *p, struct error *err)
 {
 	const struct options *o = &p->options;
-
-	return (struct manager_config){
+	struct manager_config config = {
 		.clock = &clock_real,
 		.shared = p->kube,
-		.node_client = p->kube,
-		.lifecycle_client = p->kube,
-		.service_client = offers(p, p->cloud->ops->balancers) ? p->kube : NULL,
 		.recorder = p->recorder,
 		.nodes = p->nodes,
 		.host = p->host,
 		.cloud = p->cloud,
-		.node = { .n_workers = o->n_node_workers > 0 ? (unsigned)o->n_node_workers
-		                                             : AUTO_NODE_WORKERS,
+		.node = { .n_workers = workers(o->n_node_workers, AUTO_NODE_WORKERS),
 		          .refresh_period_ns = o->node_refresh_period_ns },
 		.lifecycle = { .guard = o->guard, .period_ns = o->node_monitor_period_ns },
-		.service = { .n_workers = AUTO_SERVICE_WORKERS, .cluster_name = o->cluster_name },
+		.service = { .n_workers = workers(o->n_service_workers, AUTO_SERVICE_WORKERS),
+		             .cluster_name = o->cluster_name },
 	};
+
+	if (!choose_controllers(p, &config, err))
+		return false;
+	p->manager = manager_new(&config);
+	return true;
 }
 
 static bool
@@ -142,18 +229,28 @@ wait_for_api_server(struct program *p, struct error *err)
 /* ---- while it runs: called by the loop ---- */
 
 static void
+reload(struct program *p)
+{
+	notify_reloading();
+	log_info("reloading, on SIGHUP");
+	if (p->cloud->ops->reload)
+		p->cloud->ops->reload(p->cloud);
+	serving_reload(p->serving);
+	notify_send("READY=1");
+}
+
+static void
 on_signal(void *program, int signal)
 {
 	struct program *p = program;
 
-	if (signal != SIGHUP) {
-		log_info("stopping", LOG_CSTR("signal", sigabbrev_np(signal)));
-		loop_end(p->loop);
+	if (signal == SIGHUP) {
+		reload(p);
 		return;
 	}
-	log_info("reloading, on SIGHUP");
-	if (p->cloud->ops->reload)
-		p->cloud->ops->reload(p->cloud);
+	log_info("stopping", LOG_CSTR("signal", sigabbrev_np(signal)));
+	notify_send("STOPPING=1");
+	loop_end(p->loop);
 }
 
 /* We may act now: at once without election, when the lease is ours with it. */
@@ -162,11 +259,15 @@ on_told(void *program)
 {
 	struct program *p = program;
 
-	if (!manager_is_started(p->manager))
-		manager_start(p->manager);
+	if (manager_is_started(p->manager))
+		return;
+	manager_start(p->manager);
+	for (size_t i = 0; i < ARRAY_LEN(parts); i++) {
+		if (is_running(p, &parts[i]))
+			health_add(p->health, parts[i].name, HEALTH_HEALTHZ, NULL, NULL);
+	}
+	notify_send("STATUS=leading");
 }
-
-/* ---- the election ---- */
 
 /* Another may lead already, so nothing is finished and nobody is waited for. */
 static void
@@ -185,7 +286,30 @@ on_expired(void *program)
 }
 
 static void
-on_elected(void *program)
+check_serving(void *program)
+{
+	struct program *p = program;
+
+	serving_reload(p->serving);
+}
+
+/* systemd's watchdog is fed only while everybody else is well. */
+static void
+feed_watchdog(void *program)
+{
+	CLEANUP(buf_fini) struct buf names = BUF_INIT(KIB(1));
+
+	(void)program;
+	if (pulse_late(&clock_real, &names))
+		log_error("threads are stuck", LOG_STR("threads", buf_str(&names)));
+	else
+		notify_send("WATCHDOG=1");
+}
+
+/* ---- election: called by the elector's thread ---- */
+
+static void
+on_leading(void *program)
 {
 	struct program *p = program;
 
@@ -203,68 +327,113 @@ on_renewed(void *program, int64_t deadline_boot_ns)
 static bool
 start_election(struct program *p, struct error *err)
 {
-	CLEANUP(buf_fini) struct buf identity = BUF_INIT(KIB(1));
 	const struct election_options *o = &p->options.election;
+	CLEANUP(buf_fini) struct buf identity = BUF_INIT(KIB(1));
 	struct kube_client_options options = { .name = "lease", .agent = "leader-election" };
-	struct kube_client *kube;
-
-	if (!kube_connection_client(p->connection, &options, &kube, err))
-		return false;
-	elector_identity(&identity);
-	p->elector = elector_new(&(struct elector_config){
-		.kube = kube,
+	struct elector_config config = {
 		.clock = &clock_real,
 		.fence = &p->fence,
 		.recorder = p->recorder,
 		.namespace = o->resource_namespace,
 		.name = o->resource_name,
-		.identity = buf_str(&identity),
 		.lease_duration_ns = o->lease_duration_ns,
 		.renew_deadline_ns = o->renew_deadline_ns,
 		.retry_period_ns = o->retry_period_ns,
-		.started = on_elected,
+		.started = on_leading,
 		.lost = on_lost,
 		.renewed = on_renewed,
 		.arg = p,
-	});
+	};
+
+	if (!kube_connection_client(p->connection, &options, &config.kube, err))
+		return err_wrap(err, "leader election");
+	elector_identity(&identity);
+	config.identity = buf_str(&identity);
+	p->elector = elector_new(&config);
+	health_add(p->health, "leaderElection", HEALTH_HEALTHZ | HEALTH_LIVEZ, elector_health,
+	           p->elector);
 	return true;
+}
+
+/* ---- start ---- */
+
+static void
+add_health_checks(struct program *p)
+{
+	p->health = health_new();
+	health_add(p->health, "progress", HEALTH_HEALTHZ | HEALTH_LIVEZ, pulse_health, &clock_real);
+	health_add(p->health, "informers", HEALTH_READYZ, manager_has_synced, p->manager);
+}
+
+static bool
+start_serving(struct program *p, struct error *err)
+{
+	struct serving_config config = {
+		.options = &p->options,
+		.loop = p->loop,
+		.health = p->health,
+		.cancel = p->cancel,
+		.connection = p->connection,
+	};
+
+	return serving_start(&config, &p->serving, err);
+}
+
+static void
+start_timers(struct program *p)
+{
+	loop_every(p->loop, SERVING_RELOAD_NS, check_serving, p);
+	if (notify_watchdog_ns() > 0)
+		loop_every(p->loop, notify_watchdog_ns(), feed_watchdog, p);
 }
 
 static bool
 start(struct program *p, struct error *err)
 {
-	struct manager_config config;
-
-	if (!p->options.election.is_enabled)
-		fence_renew(&p->fence, CLOCK_FOREVER);
-	if (!connect_api_server(p, err) || !open_cloud(p, err) || !wait_for_api_server(p, err))
+	if (!connect_api_server(p, err) || !open_cloud(p, err) || !wait_for_api_server(p, err) ||
+	    !make_manager(p, err))
 		return false;
 	p->loop = loop_new(&(struct loop_handlers){
 		.signalled = on_signal, .told = on_told, .expired = on_expired, .arg = p });
-	config = manager_config(p);
-	p->manager = manager_new(&config);
-	if (p->options.election.is_enabled)
-		return start_election(p, err);
-	loop_tell(p->loop);
+	add_health_checks(p);
+	if (p->options.election.is_enabled && !start_election(p, err))
+		return false;
+	if (!start_serving(p, err))
+		return false;
+	start_timers(p);
+	notify_send(p->elector ? "READY=1\nSTATUS=standing by" : "READY=1");
+	if (!p->elector)
+		loop_tell(p->loop);
 	return true;
 }
 
 /* ---- end ---- */
 
-static void
-stop(struct program *p)
+/* Returns true when no work of ours goes on: only then may another begin before the lease has run out. */
+static bool
+stop_work(struct program *p)
 {
-	bool has_ended = !p->manager || manager_stop(p->manager, p->options.grace_period_ns);
+	bool is_done = !p->manager || manager_stop(p->manager, p->options.grace_period_ns);
 
 	if (p->cloud)
 		p->cloud->ops->close(p->cloud);
+	return is_done;
+}
+
+static void
+stop(struct program *p)
+{
+	bool is_done = stop_work(p);
+
 	if (p->elector)
-		elector_stop(p->elector, /*release=*/has_ended, RELEASE_MS);
+		elector_stop(p->elector, is_done, RELEASE_MS);
 	elector_free(p->elector);
+	serving_stop(p->serving);
 	recorder_free(p->recorder, p->manager ? EVENT_FLUSH_MS : 0);
 	manager_free(p->manager);
 	host_free(p->host);
 	store_free(p->nodes);
+	health_free(p->health);
 	kube_connection_close(p->connection);
 	cancel_free(p->cancel);
 	loop_free(p->loop);
@@ -320,7 +489,7 @@ main(int argc, char *argv[])
 	CLEANUP(buf_fini) struct buf problems = BUF_INIT(KIB(64));
 	CLEANUP(buf_fini) struct buf notes = BUF_INIT(KIB(64));
 	CLEANUP(buf_fini) struct buf warnings = BUF_INIT(KIB(64));
-	struct program p = { .fence = FENCE_CLOSED };
+	struct program p = { 0 };
 	int status;
 
 	tune_malloc();
@@ -338,6 +507,8 @@ main(int argc, char *argv[])
 	log_notes(buf_str(&notes), buf_str(&warnings));
 	flags_log(&p.options);
 	signal(SIGPIPE, SIG_IGN);
+	notify_setup();
+	p.fence = p.options.election.is_enabled ? FENCE_CLOSED : FENCE_OPEN;
 	p.cancel = cancel_new();
 	status = run(&p);
 	options_fini(&p.options);

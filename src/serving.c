@@ -1,0 +1,211 @@
+/* serving.c: see serving.h. */
+#include "serving.h"
+
+#include "base/alloc.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "configz.h"
+#include "endpoints.h"
+#include "net/server.h"
+
+struct serving {
+	struct serving_config config;
+	/* whom to ask about callers; the second is NULL where it is the first or the main connection */
+	struct kube_connection *authentication, *authorization;
+	struct access *access;
+	struct endpoints_config endpoints, metrics_only;
+	struct server *secure, *plain;
+};
+
+/* ---- whom to ask about callers ---- */
+
+/* A connection as this kubeconfig says, or as a pod of the cluster; NULL with true when there is neither: then only what
+ * needs no question is answered (framework.md 7.8). *ret_own: to be closed. */
+static bool
+connect_reviewer(struct serving *s, const char *kubeconfig, struct kube_connection **ret_own,
+                 struct kube_connection **ret, struct error *err)
+{
+	struct kube_config_source source = { .kubeconfig = kubeconfig };
+
+	*ret = NULL;
+	if (kubeconfig[0] && strcmp(kubeconfig, s->config.options->kubeconfig) == 0) {
+		*ret = s->config.connection;
+		return true;
+	}
+	if (kube_connection_open(&source, &clock_real, ret_own, err)) {
+		*ret = *ret_own;
+		return true;
+	}
+	return !kubeconfig[0] && err->code == ERR_NOT_FOUND;
+}
+
+static bool
+open_client(struct kube_connection *connection, const char *name, struct kube_client **ret,
+            struct error *err)
+{
+	struct kube_client_options options = { .name = name, .agent = "delegated-auth" };
+
+	*ret = NULL;
+	return !connection || kube_connection_client(connection, &options, ret, err);
+}
+
+static bool
+open_reviewers(struct serving *s, struct access_config *config, struct error *err)
+{
+	const struct options *o = s->config.options;
+	bool are_same = strcmp(o->authentication.kubeconfig, o->authorization.kubeconfig) == 0;
+	struct kube_connection *authentication, *authorization;
+
+	if (!connect_reviewer(s, o->authentication.kubeconfig, &s->authentication, &authentication,
+	                      err))
+		return err_wrap(err, "--authentication-kubeconfig");
+	if (!open_client(authentication, "authn", &config->authentication, err))
+		return false;
+	config->authorization = config->authentication;
+	if (are_same)
+		return true;
+	if (!connect_reviewer(s, o->authorization.kubeconfig, &s->authorization, &authorization,
+	                      err))
+		return err_wrap(err, "--authorization-kubeconfig");
+	return open_client(authorization, "authz", &config->authorization, err);
+}
+
+static bool
+open_access(struct serving *s, struct error *err)
+{
+	const struct options *o = s->config.options;
+	const struct authentication_options *authn = &o->authentication;
+	struct access_config config = {
+		.clock = &clock_real,
+		.cancel = s->config.cancel,
+		.skip_lookup = authn->skip_lookup,
+		.tolerate_lookup_failure = authn->tolerate_lookup_failure,
+		.token_ttl_ns = authn->token_ttl_ns,
+		.authorized_ttl_ns = o->authorization.authorized_ttl_ns,
+		.unauthorized_ttl_ns = o->authorization.unauthorized_ttl_ns,
+		.client_ca_file = str_c(authn->client_ca_file),
+		.requestheader_ca_file = str_c(authn->requestheader_ca_file),
+		.requestheader_names = authn->requestheader_names.items,
+		.n_requestheader_names = authn->requestheader_names.n,
+		.username_headers = authn->username_headers.items,
+		.n_username_headers = authn->username_headers.n,
+		.group_headers = authn->group_headers.items,
+		.n_group_headers = authn->group_headers.n,
+		.extra_prefixes = authn->extra_prefixes.items,
+		.n_extra_prefixes = authn->extra_prefixes.n,
+		.uid_headers = authn->uid_headers.items,
+		.n_uid_headers = authn->uid_headers.n,
+		.allow_paths = o->authorization.allow_paths.items,
+		.n_allow_paths = o->authorization.allow_paths.n,
+	};
+
+	if (!open_reviewers(s, &config, err))
+		return false;
+	return access_new(&config, &s->access, err);
+}
+
+/* ---- the listeners ---- */
+
+static bool
+open_secure(struct serving *s, struct error *err)
+{
+	const struct serving_options *o = &s->config.options->serving;
+	const char *names[] = { "localhost", "127.0.0.1", "::1", o->address, NULL };
+	struct server_config config = {
+		.address = str_c(o->address),
+		.port = o->port,
+		.share_port = o->share_port,
+		.tls = {
+			.main = { .cert_file = str_c(o->cert_file), .key_file = str_c(o->key_file), .names = STR_EMPTY },
+			.sni = o->sni,
+			.n_sni = o->n_sni,
+			.self_signed_names = names,
+			.cert_folder = str_c(o->cert_folder),
+			.pair_name = "cloud-controller-manager",
+			.ciphers = o->ciphers,
+			.ciphersuites = o->ciphersuites,
+			.groups = o->groups,
+			.min_version = o->min_version,
+		},
+		.loop = loop_base(s->config.loop),
+		.clock = &clock_real,
+		.handle = endpoints_handle,
+		.arg = &s->endpoints,
+	};
+
+	if (!open_access(s, err))
+		return false;
+	s->endpoints.access = s->access;
+	if (!server_new(&config, &s->secure, err))
+		return err_wrap(err, "--secure-port");
+	log_info("serving", LOG_CSTR("address", o->address),
+	         LOG_I64("port", server_port(s->secure)));
+	return true;
+}
+
+static bool
+open_plain(struct serving *s, struct error *err)
+{
+	const struct serving_options *o = &s->config.options->serving;
+	struct server_config config = {
+		.address = o->metrics_address,
+		.port = o->metrics_port,
+		.tls.is_plain = true,
+		.loop = loop_base(s->config.loop),
+		.clock = &clock_real,
+		.handle = endpoints_handle,
+		.arg = &s->metrics_only,
+	};
+
+	if (!server_new(&config, &s->plain, err))
+		return err_wrap(err, "--metrics-bind-address");
+	log_info("serving metrics, to everybody", LOG_STR("address", o->metrics_address),
+	         LOG_I64("port", server_port(s->plain)));
+	return true;
+}
+
+/* ---- life ---- */
+
+bool
+serving_start(const struct serving_config *config, struct serving **ret, struct error *err)
+{
+	const struct serving_options *o = &config->options->serving;
+	struct serving *s = xcalloc(1, sizeof(*s));
+
+	s->config = *config;
+	s->endpoints = (struct endpoints_config){
+		.health = config->health,
+		.configz = configz_add,
+		.arg = (void *)(uintptr_t)config->options,
+		.is_profiling = config->options->shown.profiling
+	};
+	s->metrics_only = s->endpoints;
+	if ((o->port != 0 && !open_secure(s, err)) ||
+	    (o->metrics_port != 0 && !open_plain(s, err))) {
+		serving_stop(s);
+		return false;
+	}
+	*ret = s;
+	return true;
+}
+
+void
+serving_reload(struct serving *s)
+{
+	if (s && s->secure)
+		server_reload(s->secure);
+}
+
+/* The judge goes first: what it has not decided is refused while there is still somebody to be told. */
+void
+serving_stop(struct serving *s)
+{
+	if (!s)
+		return;
+	access_free(s->access);
+	server_free(s->secure);
+	server_free(s->plain);
+	kube_connection_close(s->authentication);
+	kube_connection_close(s->authorization);
+	free(s);
+}
