@@ -177,7 +177,7 @@ serving_start(const struct serving_config *config, struct serving **ret, struct 
 		.health = config->health,
 		.configz = configz_add,
 		.arg = (void *)(uintptr_t)config->options,
-		.is_profiling = config->options->shown.profiling
+		.is_profiling = config->options->profiling
 	};
 	s->metrics_only = s->endpoints;
 	if ((o->port != 0 && !open_secure(s, err)) ||

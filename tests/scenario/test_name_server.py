@@ -34,7 +34,8 @@ def test_a_silent_name_server_ends_the_start_in_time(silent_name_server, cluster
     kubeconfig = tmp_path / "kubeconfig"
     kubeconfig.write_text(yaml.safe_dump(config))
     program = [str(binary()), "--cloud-provider=cloudlycke", f"--cloud-config={inventory.path}",
-               f"--kubeconfig={kubeconfig}", "--leader-elect=false"]
+               f"--kubeconfig={kubeconfig}", "--leader-elect=false",
+               "--secure-port=0"]
     script = f"mount --bind {resolv} /etc/resolv.conf && exec \"$@\""
     begun = time.monotonic()
     done = subprocess.run(["unshare", "--mount", "sh", "-c", script, "sh", *program], capture_output=True, text=True,

@@ -48,7 +48,7 @@ def run_ccmd(*arguments, timeout=10, env=None):
 class Ccmd:
     """One running ccmd. flags are appended to the usual ones; keyword arguments become --name=value flags.
 
-    Without election, unless leader_elect=True is given.
+    Without election and without a server, unless leader_elect=True and a secure_port are given.
 
         Ccmd(folder, cluster.ccmd_kubeconfig, inventory, "-v=4", node_monitor_period="1s").start()
     """
@@ -64,6 +64,7 @@ class Ccmd:
             *flags,
         ]
         options.setdefault("leader_elect", False)
+        options.setdefault("secure_port", 0)
         for option, value in options.items():
             argv.append(f"--{option.replace('_', '-')}={str(value).lower() if isinstance(value, bool) else value}")
         self.process = Process(name, argv, Path(folder) / f"{name}.log", env={**environment(), **(env or {})})
