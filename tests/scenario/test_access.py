@@ -182,7 +182,7 @@ def test_no_token_is_ever_written_down(serve, token):
 def test_client_certificates(serve, cluster, tmp_path):
     serving = serve()
     assert serving.status("/metrics", pair=cluster.admin_pair) == 200, "system:masters"
-    assert serving.refusal("/metrics", pair=cluster.ccmd_pair) == forbidden("ccmd")
+    assert serving.refusal("/metrics", pair=cluster.authority.client("joe", "joe")) == forbidden("joe")
     stranger = Authority(tmp_path).client("admin", "kubernetes-admin", ["system:masters"])
     for path in ("/metrics", "/healthz"):
         assert serving.is_unauthorized(path, pair=stranger)
