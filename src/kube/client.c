@@ -266,7 +266,7 @@ exchange(struct kube_client *c, struct call *call, const struct http_request *re
 			return false;
 		count(&retries_total, host_label(c), request->method, response->status);
 		http_response_fini(response);
-		*response = HTTP_RESPONSE_INIT;
+		*response = (struct http_response){ .body = response->body };
 	}
 	return false;
 }
@@ -387,17 +387,12 @@ kube_put(struct kube_client *c, struct call *call, struct str path, struct str b
 }
 
 /* Sets counts and texts to given values: twice is the same as once. */
-static void
-wipe_response(struct http_response *response)
-{
-	buf_wipe(&response->body);
-}
-
 bool
 kube_post_secret(struct kube_client *c, struct call *call, struct str path, struct str body,
                  struct buf *ret, struct error *err)
 {
-	CLEANUP(wipe_response) struct http_response response = HTTP_RESPONSE_INIT;
+	CLEANUP(http_response_fini)
+	struct http_response response = { .body = BUF_SECRET(0) };
 	struct http_request request = {
 		.method = HTTP_POST,
 		.target = path,
@@ -409,7 +404,7 @@ kube_post_secret(struct kube_client *c, struct call *call, struct str path, stru
 		return false;
 	buf_wipe(ret);
 	*ret = response.body;
-	response.body = BUF_INIT(0);
+	response.body = BUF_SECRET(0);
 	return true;
 }
 

@@ -49,7 +49,7 @@ NODISCARD bool kube_post(struct kube_client *, struct call *, struct str path,
 NODISCARD bool kube_put(struct kube_client *, struct call *, struct str path, struct str body,
                         struct str *ret_body, struct error *err);
 
-/** POST whose answer holds a secret: it never leaves *ret, which is replaced; buf_wipe() it. */
+/** POST whose answer holds a secret: it never leaves *ret, which is replaced by a secret buffer. */
 NODISCARD bool kube_post_secret(struct kube_client *, struct call *, struct str path,
                                 struct str body, struct buf *ret, struct error *err);
 

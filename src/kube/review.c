@@ -285,26 +285,16 @@ review_read_rights(struct str body, struct review_answer **ret, struct error *er
 
 /* --- asking ---------------------------------------------------------------------------------------- */
 
-/* Room for all of it at once: what a buffer grows out of is not wiped. */
-static bool
-make_token_body(struct buf *b, const struct secret *token, struct error *err)
-{
-	struct str text = secret_expose(token);
-
-	if (text.len > LIMIT_SERVER_HEADERS || !buf_reserve(b, 6 * text.len + KIB(1)))
-		return err_set(err, ERR_INVALID, "the token is too long");
-	review_add_token(b, text);
-	return true;
-}
-
 bool
 review_token(struct kube_client *client, struct call *call, const struct secret *token,
              struct review_answer **ret, struct error *err)
 {
-	CLEANUP(buf_wipe) struct buf body = BUF_INIT(MAX_BODY), answer = BUF_INIT(0);
+	CLEANUP(buf_fini) struct buf body = BUF_SECRET(MAX_BODY), answer = BUF_SECRET(0);
 
-	return make_token_body(&body, token, err) &&
-	       kube_post_secret(client, call, STR(TOKEN_PATH), buf_str(&body), &answer, err) &&
+	review_add_token(&body, secret_expose(token));
+	if (!buf_ok(&body))
+		return err_set(err, ERR_INVALID, "the token is too long");
+	return kube_post_secret(client, call, STR(TOKEN_PATH), buf_str(&body), &answer, err) &&
 	       review_read_token(buf_str(&answer), ret, err);
 }
 

@@ -158,7 +158,7 @@ DEFINE_CLEANUP(struct http_client, http_client_free)
 
 /** Sends a request and waits for the whole answer, of any status: false only when none arrived.
  *
- * @param response  HTTP_RESPONSE_INIT; filled on success; its body is yours
+ * @param response  HTTP_RESPONSE_INIT, or with body.is_secret; filled on success; its body is yours
  * @return  On false, err->code is
  *          ERR_TIMEOUT       the time-out or deadline passed, waiting included
  *          ERR_CANCELLED     the call was cancelled, or the fence is down

@@ -196,11 +196,12 @@ void
 response_init(struct http_response *response, size_t max_body)
 {
 	buf_fini(&response->body);
+	response->body.max = max_body;
 	*response = (struct http_response){
 		.ratelimit_limit = -1,
 		.ratelimit_remaining = -1,
 		.ratelimit_reset = -1,
-		.body = BUF_INIT(max_body),
+		.body = response->body,
 	};
 }
 
