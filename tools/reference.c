@@ -11,12 +11,16 @@
 #include "base/file.h"
 #include "base/limits.h"
 #include "flags/reference.h"
+#include "reference_pages.h"
 
 static const struct {
 	const char *file;
 	void (*add)(struct buf *out);
 } pages[] = {
+	{ "endpoints.md", endpoints_reference },
+	{ "events.md", events_reference },
 	{ "flags.md", flags_reference },
+	{ "metrics.md", metrics_reference },
 };
 
 static bool

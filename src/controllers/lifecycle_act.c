@@ -1,5 +1,6 @@
 /* controllers/lifecycle_act.c: what follows from a look: taints, deletions, and telling why not. */
 #include "base/array.h"
+#include "base/event_kind.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "controllers/lifecycle_internal.h"
@@ -7,6 +8,16 @@
 #include "controllers/own_writes.h"
 #include "controllers/writes.h"
 #include "kube/patch.h"
+
+EVENT_KIND(deleting_event, LIFECYCLE_COMPONENT, "DeletingNode", false, "Node",
+           "The machine of a node is gone, by proof, and the node is being deleted.");
+EVENT_KIND(deleting_failed_event, LIFECYCLE_COMPONENT, "DeletingNodeFailed", true, "Node",
+           "The API server refused to delete a node whose machine is gone; it is tried again.");
+EVENT_KIND(
+	held_event, LIFECYCLE_COMPONENT, "NodeDeletionHeld", true, "Node",
+	"The cloud does not know the machine of a node that is not ready, and the proof to delete it is not complete; the message says what is missing.");
+EVENT_KIND(foreign_event, LIFECYCLE_COMPONENT, "ForeignProviderID", true, "Node",
+           "The provider ID of a node that is not ready is of another cloud: it is never deleted.");
 
 METRIC_FAMILY(outcomes, METRIC_COUNTER, "ccmd_node_deletion_decisions_total",
               "[ALPHA] Decisions about nodes that are not ready, by outcome of the deletion guard.",
@@ -124,8 +135,8 @@ delete_node(struct round *r, const struct visit *v)
 	buf_addf(&text,
 	         "Deleting node %" STR_FMT " because it does not exist in the cloud provider",
 	         STR_ARG(node_name(v->node)));
-	node_event(c->env->recorder, LIFECYCLE_COMPONENT, v->node, EVENT_NORMAL, "DeletingNode",
-	           buf_str(&text));
+	node_event(c->env->recorder, LIFECYCLE_COMPONENT, v->node, EVENT_NORMAL,
+	           deleting_event.reason, buf_str(&text));
 	patch_node_path(&path, node_name(v->node), NULL);
 	if (kube_delete(c->env->kube, r->call, buf_str(&path), v->node->object.uid, &err) ||
 	    err.code == ERR_NOT_FOUND || err.code == ERR_CONFLICT) {
@@ -138,7 +149,7 @@ delete_node(struct round *r, const struct visit *v)
 	buf_addf(&text, "Failed deleting node %" STR_FMT ": %s", STR_ARG(node_name(v->node)),
 	         err.msg);
 	node_event(c->env->recorder, LIFECYCLE_COMPONENT, v->node, EVENT_WARNING,
-	           "DeletingNodeFailed", buf_str(&text));
+	           deleting_failed_event.reason, buf_str(&text));
 	log_error("node cannot be deleted, will retry", LOG_STR("node", node_name(v->node)),
 	          LOG_ERR(&err));
 }
@@ -172,7 +183,7 @@ tell_held(struct round *r, const struct visit *v, const char *because)
 		"Not deleting node %" STR_FMT
 		": the cloud says that its machine is gone, but %s. If it is really gone: kubectl delete node %" STR_FMT,
 		STR_ARG(node_name(v->node)), because, STR_ARG(node_name(v->node)));
-	notices_warn(r->c->env->notices, LIFECYCLE_COMPONENT, v->node, "NodeDeletionHeld",
+	notices_warn(r->c->env->notices, LIFECYCLE_COMPONENT, v->node, held_event.reason,
 	             buf_str(&text));
 }
 
@@ -185,7 +196,7 @@ tell_foreign(struct round *r, const struct visit *v)
 	         "Provider ID \"%" STR_FMT
 	         "\" does not belong to this cloud: the node is left alone",
 	         STR_ARG(v->node->provider_id));
-	notices_warn(r->c->env->notices, LIFECYCLE_COMPONENT, v->node, "ForeignProviderID",
+	notices_warn(r->c->env->notices, LIFECYCLE_COMPONENT, v->node, foreign_event.reason,
 	             buf_str(&text));
 }
 
@@ -207,7 +218,7 @@ lifecycle_decide(struct round *r, const struct visit *v)
 	if (because)
 		tell_held(r, v, because);
 	else
-		notices_clear(c->env->notices, v->node, "NodeDeletionHeld");
+		notices_clear(c->env->notices, v->node, held_event.reason);
 	if (outcome == GUARD_FOREIGN)
 		tell_foreign(r, v);
 	else if (outcome == GUARD_DELETE)

@@ -9,12 +9,17 @@
 #include <assert.h>
 
 #include "base/array.h"
+#include "base/event_kind.h"
 #include "base/map.h"
 #include "base/pulse.h"
 #include "base/thread.h"
 #include "controllers/targets.h"
 
 #define COMPONENT "cloud-node-controller"
+
+EVENT_KIND(
+	duplicate_event, COMPONENT, "DuplicateProviderID", true, "Node",
+	"Two nodes claim one machine: neither is changed or deleted until one of them is removed.");
 
 enum batch_state {
 	BATCH_GATHERING,
@@ -189,7 +194,7 @@ refuse_duplicate(struct looker *l, struct batch *b, size_t i)
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(ERR_MSG_SIZE);
 
 	if (!rival) {
-		notices_clear(l->config.notices, b->nodes[i], "DuplicateProviderID");
+		notices_clear(l->config.notices, b->nodes[i], duplicate_event.reason);
 		return;
 	}
 	buf_addf(&text,
@@ -197,7 +202,7 @@ refuse_duplicate(struct looker *l, struct batch *b, size_t i)
 	         " too: neither is changed or deleted until one of them is removed",
 	         STR_ARG(id), STR_ARG(rival->key));
 	look_set_error(b->look, i, PRESENCE_UNKNOWN, ERR_INVALID, buf_str(&text));
-	notices_warn(l->config.notices, COMPONENT, b->nodes[i], "DuplicateProviderID",
+	notices_warn(l->config.notices, COMPONENT, b->nodes[i], duplicate_event.reason,
 	             buf_str(&text));
 }
 

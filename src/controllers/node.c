@@ -7,6 +7,7 @@
 #include "controllers/node.h"
 
 #include "base/alloc.h"
+#include "base/event_kind.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/map.h"
@@ -23,6 +24,10 @@
 #include "kube/queue.h"
 
 #define COMPONENT "cloud-node-controller"
+
+EVENT_KIND(synced_event, COMPONENT, "Synced", false, "Node", "A node was initialised, once.");
+EVENT_KIND(failed_event, COMPONENT, "FailedToInitializeNode", true, "Node",
+           "A node cannot be initialised until somebody mends what the message says.");
 
 enum {
 	INIT_ATTEMPTS = 20,
@@ -147,7 +152,7 @@ announce(struct node_controller *c, const struct node *node)
 
 	metric_observe(metric_of(&taint_removal_delay), age_s);
 	metric_observe(metric_of(&initial_sync_delay), age_s);
-	node_event(c->env->recorder, COMPONENT, node, EVENT_NORMAL, "Synced",
+	node_event(c->env->recorder, COMPONENT, node, EVENT_NORMAL, synced_event.reason,
 	           STR("Node synced successfully"));
 	log_info("node initialised", LOG_STR("node", node_name(node)));
 }
@@ -200,7 +205,7 @@ initialise(struct node_controller *c, struct call *call, struct node *node, stru
 		                STR_ARG(node_name(node)));
 	if (init.has_written)
 		announce(c, node);
-	notices_clear(c->env->notices, node, "FailedToInitializeNode");
+	notices_clear(c->env->notices, node, failed_event.reason);
 	return true;
 }
 
@@ -326,7 +331,7 @@ tell_failure(struct node_controller *c, struct str name, const struct error *err
 	if (!object || !is_uninitialised(node_of(object)))
 		return;
 	if (err->code == ERR_INVALID || err->code == ERR_UNSUPPORTED || err->code == ERR_NOT_FOUND)
-		notices_warn(c->env->notices, COMPONENT, node_of(object), "FailedToInitializeNode",
+		notices_warn(c->env->notices, COMPONENT, node_of(object), failed_event.reason,
 		             str_c(err->msg));
 }
 

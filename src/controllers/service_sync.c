@@ -4,6 +4,7 @@
  * it; on the way out the balancer first, then the status, and the finalizer last.
  */
 #include "base/alloc.h"
+#include "base/event_kind.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/metrics.h"
@@ -11,6 +12,25 @@
 #include "kube/service_patch.h"
 
 #define COMPONENT "service-controller"
+
+EVENT_KIND(ensuring_event, COMPONENT, "EnsuringLoadBalancer", false, "Service",
+           "Work on a load balancer begins.");
+EVENT_KIND(ensured_event, COMPONENT, "EnsuredLoadBalancer", false, "Service",
+           "The load balancer is as the Service wants it.");
+EVENT_KIND(deleting_event, COMPONENT, "DeletingLoadBalancer", false, "Service",
+           "The Service no longer wants its load balancer.");
+EVENT_KIND(deleted_event, COMPONENT, "DeletedLoadBalancer", false, "Service",
+           "The load balancer is gone.");
+EVENT_KIND(updated_event, COMPONENT, "UpdatedLoadBalancer", false, "Service",
+           "The load balancer has new targets, since nodes changed.");
+EVENT_KIND(unavailable_event, COMPONENT, "UnAvailableLoadBalancer", true, "Service",
+           "No node may be a target of the load balancer.");
+EVENT_KIND(sync_failed_event, COMPONENT, "SyncLoadBalancerFailed", true, "Service",
+           "The load balancer could not be made as the Service wants it; it is tried again.");
+EVENT_KIND(delete_failed_event, COMPONENT, "DeleteLoadBalancerFailed", true, "Service",
+           "The load balancer could not be deleted; it is tried again.");
+EVENT_KIND(update_failed_event, COMPONENT, "UpdateLoadBalancerFailed", true, "Service",
+           "The targets of the load balancer could not be changed; it is tried again.");
 
 /* Changes of targets are told at once, then at most so often. */
 static const int64_t update_pause_ns = NS_PER_SEC;
@@ -75,7 +95,7 @@ static void
 tell_empty(struct service_run *run, size_t n_targets)
 {
 	if (n_targets == 0 && !run->record->is_told_empty)
-		service_event(run->c, run->service, EVENT_WARNING, "UnAvailableLoadBalancer",
+		service_event(run->c, run->service, EVENT_WARNING, unavailable_event.reason,
 		              STR("There are no available nodes for LoadBalancer"));
 	run->record->is_told_empty = n_targets == 0;
 }
@@ -226,7 +246,7 @@ ensure(struct service_run *run, struct error *err)
 	bool is_gone;
 
 	if (!looks_settled(run))
-		announce(run, "EnsuringLoadBalancer", "Ensuring load balancer");
+		announce(run, ensuring_event.reason, "Ensuring load balancer");
 	if (!add_finalizer(run, &is_gone, err))
 		return false;
 	if (is_gone)
@@ -238,7 +258,7 @@ ensure(struct service_run *run, struct error *err)
 	if (!write_lb_status(run, &status, err))
 		return false;
 	if (run->record->is_announced)
-		tell(run, "EnsuredLoadBalancer", "Ensured load balancer");
+		tell(run, ensured_event.reason, "Ensured load balancer");
 	run->record->is_announced = false;
 	return true;
 }
@@ -260,7 +280,7 @@ warn_of_update(struct service_run *run, const struct target_list *targets, const
 		buf_addf(&text, " <%zu more>", targets->n - n_shown);
 	buf_addf(&text, "] [node names limited, total number of nodes: %zu], error: %s", targets->n,
 	         err->msg);
-	service_event(run->c, run->service, EVENT_WARNING, "UpdateLoadBalancerFailed",
+	service_event(run->c, run->service, EVENT_WARNING, update_failed_event.reason,
 	              buf_str(&text));
 }
 
@@ -295,7 +315,7 @@ update(struct service_run *run, bool *ret_is_missing, struct error *err)
 	if (call_update(run, &spec, err)) {
 		tell_empty(run, targets.n);
 		if (targets.n > 0)
-			tell(run, "UpdatedLoadBalancer", "Updated load balancer with new hosts");
+			tell(run, updated_event.reason, "Updated load balancer with new hosts");
 		return true;
 	}
 	*ret_is_missing = err->code == ERR_NOT_FOUND;
@@ -334,7 +354,7 @@ balance(struct service_run *run, struct error *err)
 		is_done = ensure(run, err);
 	run->record->has_failed = !is_done && is_failure(err);
 	if (!is_done && (!was_update || wants_ensure))
-		warn(run, "SyncLoadBalancerFailed", "Error syncing load balancer", err);
+		warn(run, sync_failed_event.reason, "Error syncing load balancer", err);
 	return is_done;
 }
 
@@ -358,16 +378,16 @@ call_remove(struct service_run *run, struct error *err)
 static bool
 clean_up(struct service_run *run, struct error *err)
 {
-	announce(run, "DeletingLoadBalancer", "Deleting load balancer");
+	announce(run, deleting_event.reason, "Deleting load balancer");
 	if (!call_remove(run, err)) {
 		err_wrap(err, "failed to delete load balancer");
 	} else if (run->service->is_deleting || write_status(run, NULL, 0, err)) {
 		if (remove_finalizer(run, err)) {
-			tell(run, "DeletedLoadBalancer", "Deleted load balancer");
+			tell(run, deleted_event.reason, "Deleted load balancer");
 			return true;
 		}
 	}
-	warn(run, "SyncLoadBalancerFailed", "Error syncing load balancer", err);
+	warn(run, sync_failed_event.reason, "Error syncing load balancer", err);
 	return false;
 }
 
@@ -382,7 +402,7 @@ clean_up_former(struct service_run *run, struct error *err)
 	run->service = service_of(former);
 	is_done = call_remove(run, err);
 	if (!is_done)
-		warn(run, "DeleteLoadBalancerFailed", "Error deleting load balancer", err);
+		warn(run, delete_failed_event.reason, "Error deleting load balancer", err);
 	run->service = current;
 	return is_done;
 }
@@ -429,11 +449,11 @@ service_sync_vanished(struct service_run *run, const struct service *last, struc
 			LOG_STR("service", last->object.key), LOG_STR("uid", last->object.uid));
 		return true;
 	}
-	announce(run, "DeletingLoadBalancer", "Deleting load balancer");
+	announce(run, deleting_event.reason, "Deleting load balancer");
 	if (!call_remove(run, err)) {
-		warn(run, "DeleteLoadBalancerFailed", "Error deleting load balancer", err);
+		warn(run, delete_failed_event.reason, "Error deleting load balancer", err);
 		return false;
 	}
-	tell(run, "DeletedLoadBalancer", "Deleted load balancer");
+	tell(run, deleted_event.reason, "Deleted load balancer");
 	return true;
 }

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/event_kind.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/metrics.h"
@@ -21,6 +22,9 @@
 #include "kube/lease.h"
 
 #define COMPONENT "cloud-controller-manager"
+
+EVENT_KIND(election_event, COMPONENT, "LeaderElection", false, "Lease",
+           "A replica became the leader, or stopped leading.");
 
 #define FENCE_MARGIN_NS NS_PER_SEC         /* the fence closes that long before the lease ends */
 #define HEALTH_MARGIN_NS (20 * NS_PER_SEC) /* framework.md 7.5 */
@@ -391,7 +395,7 @@ tell(struct elector *e, const char *what)
 	log_info(what, LOG_CSTR("lease", e->config.name), LOG_STR("identity", e->config.identity));
 	if (e->config.recorder)
 		recorder_event(e->config.recorder, COMPONENT, &lease, EVENT_NORMAL,
-		               "LeaderElection", buf_str(&message));
+		               election_event.reason, buf_str(&message));
 }
 
 static void

@@ -62,6 +62,14 @@ count_dropped(const char *reason)
 	metric_inc(metric_of(&dropped_total, reason));
 }
 
+/* Called with mu held. */
+static void
+count_queued(struct recorder *r, size_t n)
+{
+	r->n_queued = n;
+	metric_set(metric_of(&queued), (double)n);
+}
+
 /* --- what is written ------------------------------------------------------------------------------- */
 
 static bool
@@ -303,7 +311,7 @@ take_event(struct recorder *r, int64_t deadline_ns, struct event **ret)
 		return false;
 	*ret = r->first;
 	r->first = r->first->next;
-	r->n_queued--;
+	count_queued(r, r->n_queued - 1);
 	return true;
 }
 
@@ -417,7 +425,7 @@ enqueue(struct recorder *r, struct event *e)
 	e->wall_ns = distinct_wall_ns(r);
 	*(r->first ? &r->last->next : &r->first) = e;
 	r->last = e;
-	r->n_queued++;
+	count_queued(r, r->n_queued + 1);
 	PTHREAD_OK(pthread_cond_signal(&r->changed));
 	return NULL;
 }

@@ -1,4 +1,5 @@
 /* loader.c: see loader.h. */
+#include "base/event_kind.h"
 #include "providers/cloudlycke/loader.h"
 
 #include <errno.h>
@@ -12,6 +13,15 @@
 #include "base/thread.h"
 #include "providers/cloudlycke/guard.h"
 #include "providers/cloudlycke/quote.h"
+
+EVENT_KIND(
+	rejected_event, "cloud-controller-manager", "InventoryReloadRejected", true,
+	"Pod or Namespace kube-system",
+	"cloudlycke: the changed inventory file has mistakes; the one loaded before stays in effect.");
+EVENT_KIND(
+	refused_event, "cloud-controller-manager", "InventoryReloadRefused", true,
+	"Pod or Namespace kube-system",
+	"cloudlycke: the changed inventory file would remove too many machines at once; the one loaded before stays in effect.");
 
 enum {
 	READ_STEP = 65536,
@@ -274,7 +284,7 @@ log_rejected(struct cl_loader *l, const struct cl_problems *problems)
 	buf_add_c(&message, "inventory reload rejected: ");
 	cl_problems_text(problems, LIMIT_PROBLEMS, &message);
 	log_error(message.ptr);
-	warn(l, "InventoryReloadRejected", &message);
+	warn(l, rejected_event.reason, &message);
 }
 
 static void
@@ -285,7 +295,7 @@ log_refused(struct cl_loader *l, const struct buf *why)
 	metric_inc(metric_of(&reloads, "refused"));
 	buf_addf(&message, "inventory reload refused: %s", why->ptr);
 	log_warn(message.ptr);
-	warn(l, "InventoryReloadRefused", &message);
+	warn(l, refused_event.reason, &message);
 }
 
 static void
