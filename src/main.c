@@ -33,6 +33,7 @@ enum {
 };
 
 #define NO_OPS SIZE_MAX
+#define ROUTE_CONTROLLER "node-route-controller"
 #define SERVING_RELOAD_NS (60 * NS_PER_SEC)
 /* The elector's thread goes first: it knows why. */
 #define EXPIRY_MARGIN_NS (100 * NS_PER_MS)
@@ -120,6 +121,8 @@ static const struct part {
 	  offsetof(struct manager_config, lifecycle_client) },
 	{ "service-lb-controller", "service-controller", offsetof(struct cloud_ops, balancers),
 	  offsetof(struct manager_config, service_client) },
+	{ ROUTE_CONTROLLER, "route-controller", offsetof(struct cloud_ops, routes),
+	  offsetof(struct manager_config, route_client) },
 };
 
 /* Does the cloud have what this controller works with, as it is configured? */
@@ -135,10 +138,18 @@ is_offered(struct program *p, const struct part *part)
 	return wanted && (!ops->offers || ops->offers(p->cloud, wanted));
 }
 
+/* --configure-cloud-routes=false is another way to say --controllers=-node-route-controller. */
+static bool
+is_wanted(struct program *p, const struct part *part)
+{
+	return controllers_enabled(&p->options, part->name) &&
+	       (strcmp(part->name, ROUTE_CONTROLLER) != 0 || p->options.routes.are_configured);
+}
+
 static bool
 is_running(struct program *p, const struct part *part)
 {
-	return controllers_enabled(&p->options, part->name) && is_offered(p, part);
+	return is_wanted(p, part) && is_offered(p, part);
 }
 
 /* Controllers of one account share a client. */
@@ -176,7 +187,7 @@ choose_controllers(struct program *p, struct manager_config *config, struct erro
 	for (size_t i = 0; i < ARRAY_LEN(parts); i++) {
 		struct kube_client **client = (void *)((char *)config + parts[i].client);
 
-		if (!controllers_enabled(&p->options, parts[i].name))
+		if (!is_wanted(p, &parts[i]))
 			log_warn("controller is disabled", LOG_CSTR("controller", parts[i].name));
 		else if (is_offered(p, &parts[i]) && !open_account(p, &parts[i], client, err))
 			return err_wrap(err, "%s", parts[i].name);
@@ -206,10 +217,18 @@ make_manager(struct program *p, struct error *err)
 		.lifecycle = { .guard = o->guard, .period_ns = o->node_monitor_period_ns },
 		.service = { .n_workers = workers(o->n_service_workers, AUTO_SERVICE_WORKERS),
 		             .cluster_name = o->cluster_name },
+		.route = { .period_ns = o->routes.period_ns,
+		           .cluster_cidrs = o->routes.cidrs,
+		           .n_cluster_cidrs = o->routes.n_cidrs },
 	};
 
 	if (!choose_controllers(p, &config, err))
 		return false;
+	if (config.route_client && o->routes.n_cidrs == 0)
+		return err_set(
+			err, ERR_INVALID,
+			"--cluster-cidr is empty, but routes are wanted: name the networks of the pods, or "
+			"give --configure-cloud-routes=false");
 	p->manager = manager_new(&config);
 	return true;
 }

@@ -38,6 +38,7 @@
 #define LIMIT_NAME          253        /* names of Kubernetes objects */
 #define LIMIT_INTERN        4096       /* texts shared by many objects; further ones are kept in each object */
 #define LIMIT_INTERN_BYTES  317        /* the longest of them: a label key with its prefix */
+#define LIMIT_POD_CIDRS     16         /* of one node; the API server lets two through */
 #define LIMIT_TAINTS_JSON   MIB(2)     /* the raw taints of one node */
 #define LIMIT_EVENT_QUEUE   1000       /* events waiting to be written; further ones are dropped and counted */
 #define LIMIT_EVENT_CACHE   4096       /* event groups remembered for aggregation */

@@ -14,11 +14,12 @@ struct manager {
 	struct notices *notices;
 	struct own_writes *own_writes;
 	struct looker *looker;
-	struct controller_env node_env, lifecycle_env, service_env;
+	struct controller_env node_env, lifecycle_env, service_env, route_env;
 	struct store *services; /* NULL: nobody wants them */
 	struct node_controller *node;
 	struct lifecycle_controller *lifecycle;
 	struct service_controller *service;
+	struct route_controller *route;
 	struct reflector *node_reflector, *service_reflector;
 	_Atomic bool is_started;
 };
@@ -34,6 +35,8 @@ manager_new(const struct manager_config *config)
 	m->own_writes = own_writes_new();
 	m->looker = looker_new(&(struct looker_config){ config->cloud, config->nodes, m->notices,
 	                                                config->clock });
+	if (config->route_client)
+		node_keep_routes();
 	if (config->service_client)
 		m->services = store_new(&service_kind, config->clock);
 	return m;
@@ -92,6 +95,8 @@ wake(void *manager, enum host_wake what, struct str key)
 			service_controller_wake(m->service, key);
 		break;
 	case HOST_WAKE_ROUTES:
+		if (m->route)
+			route_controller_wake(m->route);
 		break;
 	}
 }
@@ -112,6 +117,13 @@ start_service(struct manager *m)
 	m->service = service_controller_new(&m->service_env, &m->config.service);
 }
 
+static void
+start_route(struct manager *m)
+{
+	m->route_env = env_of(m, m->config.route_client);
+	m->route = route_controller_new(&m->route_env, &m->config.route);
+}
+
 void
 manager_start(struct manager *m)
 {
@@ -125,6 +137,8 @@ manager_start(struct manager *m)
 		m->lifecycle = lifecycle_controller_new(&m->lifecycle_env, &config->lifecycle);
 	if (config->service_client)
 		start_service(m);
+	if (config->route_client)
+		start_route(m);
 	host_set_waker(config->host, wake, m);
 	m->node_reflector = reflect(m, config->nodes);
 	if (m->services)
@@ -165,6 +179,7 @@ manager_stop(struct manager *m, int64_t grace_ns)
 	node_controller_free(TAKE(m->node));
 	lifecycle_controller_free(TAKE(m->lifecycle));
 	service_controller_free(TAKE(m->service));
+	route_controller_free(TAKE(m->route));
 	return is_done;
 }
 

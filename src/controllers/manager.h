@@ -13,6 +13,7 @@
 #include "controllers/host.h"
 #include "controllers/lifecycle.h"
 #include "controllers/node.h"
+#include "controllers/route.h"
 #include "controllers/service.h"
 
 struct manager;
@@ -24,6 +25,7 @@ struct manager_config {
 	struct kube_client *node_client;
 	struct kube_client *lifecycle_client;
 	struct kube_client *service_client;
+	struct kube_client *route_client;
 	struct recorder *recorder;
 	struct store *nodes;
 	struct host *host;
@@ -31,6 +33,7 @@ struct manager_config {
 	struct node_controller_config node;
 	struct lifecycle_config lifecycle;
 	struct service_controller_config service;
+	struct route_controller_config route;
 };
 
 /** Copies config; what it points to outlives the manager. Nothing runs yet. */

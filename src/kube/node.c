@@ -12,7 +12,9 @@
 #include "base/limits.h"
 #include "kube/intern.h"
 
-static const char *const *kept_annotations; /* written before the first node is parsed */
+/* written before the first node is parsed */
+static const char *const *kept_annotations;
+static bool keeps_routes;
 
 /* Labels whose values many nodes share. */
 static const struct str shared_labels[] = {
@@ -48,7 +50,7 @@ draft_fini(struct draft *d)
 struct source {
 	struct object_meta meta;
 	yyjson_val *spec, *status;
-	yyjson_val *taints, *addresses, *conditions;
+	yyjson_val *taints, *pod_cidrs, *addresses, *conditions;
 	struct str provider_id;
 };
 
@@ -60,6 +62,7 @@ static const struct object_field root_fields[] = {
 static const struct object_field spec_fields[] = {
 	OBJECT_FIELD(WANT_STR, struct source, provider_id, "providerID"),
 	OBJECT_FIELD(WANT_ARRAY, struct source, taints, "taints"),
+	OBJECT_FIELD(WANT_ARRAY, struct source, pod_cidrs, "podCIDRs"),
 };
 
 static const struct object_field status_fields[] = {
@@ -79,12 +82,13 @@ static const struct object_field taint_fields[] = {
 };
 
 struct condition {
-	struct str type, status, heartbeat;
+	struct str type, status, reason, heartbeat;
 };
 
 static const struct object_field condition_fields[] = {
 	OBJECT_FIELD(WANT_STR, struct condition, type, "type"),
 	OBJECT_FIELD(WANT_STR, struct condition, status, "status"),
+	OBJECT_FIELD(WANT_STR, struct condition, reason, "reason"),
 	OBJECT_FIELD(WANT_STR, struct condition, heartbeat, "lastHeartbeatTime"),
 };
 
@@ -138,7 +142,7 @@ make_room(struct draft *d, const struct source *s)
 {
 	size_t n = 8 + 2 * yyjson_obj_size(s->meta.labels) +
 	           2 * yyjson_obj_size(s->meta.annotations) + 2 * yyjson_arr_size(s->addresses) +
-	           4 * yyjson_arr_size(s->taints);
+	           4 * yyjson_arr_size(s->taints) + yyjson_arr_size(s->pod_cidrs);
 
 	d->own = arena_calloc(&d->arena, n, sizeof(d->own[0]));
 }
@@ -324,12 +328,56 @@ read_taints(struct draft *d, yyjson_val *taints, struct error *err)
 	return true;
 }
 
+static bool
+read_pod_cidrs(struct draft *d, yyjson_val *pod_cidrs, struct error *err)
+{
+	yyjson_arr_iter iter = yyjson_arr_iter_with(pod_cidrs);
+	struct node *node = &d->node;
+	yyjson_val *val;
+
+	if (!keeps_routes)
+		return true;
+	if (yyjson_arr_size(pod_cidrs) > LIMIT_POD_CIDRS)
+		return err_set(err, ERR_INVALID, "spec.podCIDRs: more than %d", LIMIT_POD_CIDRS);
+	node->pod_cidrs = arena_calloc(&d->arena, yyjson_arr_size(pod_cidrs), sizeof(struct str));
+	while ((val = yyjson_arr_iter_next(&iter))) {
+		struct str *cidr = &node->pod_cidrs[node->n_pod_cidrs++];
+
+		if (!yyjson_is_str(val))
+			return err_set(err, ERR_INVALID, "spec.podCIDRs[]: not a string");
+		*cidr = json_text(val);
+		own(d, cidr);
+	}
+	return true;
+}
+
 static enum node_ready
 ready_of(struct str status)
 {
 	if (str_eq_c(status, "True"))
 		return NODE_READY_TRUE;
 	return str_eq_c(status, "False") ? NODE_READY_FALSE : NODE_READY_UNKNOWN;
+}
+
+static enum node_network
+network_of(const struct condition *condition)
+{
+	if (str_eq_c(condition->status, "False") && str_eq_c(condition->reason, "RouteCreated"))
+		return NODE_NETWORK_ROUTED;
+	if (str_eq_c(condition->status, "True") && str_eq_c(condition->reason, "NoRouteCreated"))
+		return NODE_NETWORK_MISSING;
+	return NODE_NETWORK_OTHER;
+}
+
+static void
+keep_condition(struct draft *d, const struct condition *condition)
+{
+	if (str_eq_c(condition->type, "Ready")) {
+		d->node.ready = ready_of(condition->status);
+		d->node.heartbeat = condition->heartbeat;
+	} else if (keeps_routes && str_eq_c(condition->type, "NetworkUnavailable")) {
+		d->node.network = network_of(condition);
+	}
 }
 
 static bool
@@ -339,14 +387,11 @@ read_conditions(struct draft *d, yyjson_val *conditions, struct error *err)
 	yyjson_val *val;
 
 	while ((val = yyjson_arr_iter_next(&iter))) {
-		struct condition condition = { STR_EMPTY, STR_EMPTY, STR_EMPTY };
+		struct condition condition = { STR_EMPTY, STR_EMPTY, STR_EMPTY, STR_EMPTY };
 
 		if (!READ(val, "status.conditions[]", condition_fields, &condition, err))
 			return false;
-		if (!str_eq_c(condition.type, "Ready"))
-			continue;
-		d->node.ready = ready_of(condition.status);
-		d->node.heartbeat = condition.heartbeat;
+		keep_condition(d, &condition);
 	}
 	own(d, &d->node.heartbeat);
 	return true;
@@ -400,7 +445,8 @@ pack(struct draft *d)
 	size_t arrays = n->n_labels * sizeof(n->labels[0]) +
 	                (d->n_own_labels + n->n_annotations) * sizeof(struct label) +
 	                n->n_addresses * sizeof(struct address) +
-	                n->n_taints * sizeof(struct node_taint);
+	                n->n_taints * sizeof(struct node_taint) +
+	                n->n_pod_cidrs * sizeof(struct str);
 	char *at;
 
 	block = xmalloc(sizeof(*block) + arrays + d->own_bytes);
@@ -415,6 +461,7 @@ pack(struct draft *d)
 	                                sizeof(n->annotations[0]));
 	block->addresses = pack_array(&at, n->addresses, n->n_addresses, sizeof(n->addresses[0]));
 	block->taints = pack_array(&at, n->taints, n->n_taints, sizeof(n->taints[0]));
+	block->pod_cidrs = pack_array(&at, n->pod_cidrs, n->n_pod_cidrs, sizeof(n->pod_cidrs[0]));
 	return block;
 }
 
@@ -430,7 +477,7 @@ node_parse(yyjson_val *val, struct object **ret, struct error *err)
 	if (!read_meta(&d, &s, err) || !read_labels(&d, s.meta.labels, err) ||
 	    !read_annotations(&d, s.meta.annotations, err) ||
 	    !read_addresses(&d, s.addresses, err) || !read_taints(&d, s.taints, err) ||
-	    !read_conditions(&d, s.conditions, err))
+	    !read_pod_cidrs(&d, s.pod_cidrs, err) || !read_conditions(&d, s.conditions, err))
 		return err_wrap(err, "node %" STR_FMT, STR_ARG(s.meta.name));
 	*ret = &pack(&d)->object;
 	return true;
@@ -485,17 +532,28 @@ are_taints_equal(const struct node_taint *a, const struct node_taint *b, size_t 
 }
 
 static bool
+are_cidrs_equal(const struct str *a, const struct str *b, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (!str_eq(a[i], b[i]))
+			return false;
+	}
+	return true;
+}
+
+static bool
 are_counts_equal(const struct node *a, const struct node *b)
 {
 	return a->n_labels == b->n_labels && a->n_annotations == b->n_annotations &&
-	       a->n_addresses == b->n_addresses && a->n_taints == b->n_taints;
+	       a->n_addresses == b->n_addresses && a->n_taints == b->n_taints &&
+	       a->n_pod_cidrs == b->n_pod_cidrs;
 }
 
 /* While a node is Ready its heartbeat says nothing new. */
 static bool
 are_conditions_equal(const struct node *a, const struct node *b)
 {
-	return a->ready == b->ready &&
+	return a->ready == b->ready && a->network == b->network &&
 	       (a->ready == NODE_READY_TRUE || str_eq(a->heartbeat, b->heartbeat));
 }
 
@@ -510,7 +568,8 @@ node_differs(const struct object *object_a, const struct object *object_b)
 	         are_conditions_equal(a, b) && are_labels_equal(a, b) &&
 	         are_annotations_equal(a, b) &&
 	         are_addresses_equal(a->addresses, b->addresses, a->n_addresses) &&
-	         are_taints_equal(a->taints, b->taints, a->n_taints));
+	         are_taints_equal(a->taints, b->taints, a->n_taints) &&
+	         are_cidrs_equal(a->pod_cidrs, b->pod_cidrs, a->n_pod_cidrs));
 }
 
 /* ---- looking up ---- */
@@ -551,6 +610,12 @@ void
 node_keep_annotations(const char *const *keys)
 {
 	kept_annotations = keys;
+}
+
+void
+node_keep_routes(void)
+{
+	keeps_routes = true;
 }
 
 static void

@@ -21,12 +21,21 @@ enum node_ready {
 	NODE_READY_TRUE,
 };
 
+/* The NetworkUnavailable condition, as the route controller writes it (framework.md 6.7). */
+enum node_network {
+	NODE_NETWORK_OTHER,   /* none, or somebody else's */
+	NODE_NETWORK_ROUTED,  /* False, RouteCreated */
+	NODE_NETWORK_MISSING, /* True, NoRouteCreated */
+};
+
 struct node {
 	struct object object; /* key: the name; index_key: the provider ID */
 	struct str provider_id;
 	int64_t created_wall_ns; /* metadata.creationTimestamp; 0 when absent */
 	bool is_deleting;        /* deletionTimestamp is set */
-	enum node_ready ready;
+	enum node_ready ready : 8;
+	enum node_network network : 8; /* with node_keep_routes() */
+	uint16_t n_pod_cidrs;
 	struct str
 		heartbeat; /* the Ready condition's lastHeartbeatTime, as written; does not count as a difference
 	                          * while the node is Ready */
@@ -35,6 +44,7 @@ struct node {
 	struct label *annotations;
 	struct address *addresses;
 	struct node_taint *taints;
+	struct str *pod_cidrs; /* with node_keep_routes() */
 };
 
 extern const struct kind node_kind;
@@ -60,6 +70,10 @@ const struct node_taint *node_taint(const struct node *, struct str key);
 /** Names further annotation keys to keep (a provider's); before the first node is parsed. keys: NULL-terminated, for
  * ever. alpha.kubernetes.io/provided-node-ip is always kept. */
 void node_keep_annotations(const char *const *keys);
+
+/** Keeps spec.podCIDRs and the NetworkUnavailable condition too, for the route controller; before the first node is
+ * parsed. */
+void node_keep_routes(void);
 
 #define NODE_TAINT_UNINITIALIZED "node.cloudprovider.kubernetes.io/uninitialized"
 #define NODE_TAINT_SHUTDOWN "node.cloudprovider.kubernetes.io/shutdown"

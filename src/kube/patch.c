@@ -1,6 +1,7 @@
 /* kube/patch.c: see patch.h. */
 #include "kube/patch.h"
 
+#include "base/clock.h"
 #include "net/url.h"
 
 static void
@@ -94,6 +95,26 @@ patch_node_status(struct buf *b, const struct node_patch *p)
 		buf_add_char(b, '}');
 	}
 	buf_add_c(b, "]}}");
+}
+
+void
+patch_node_network(struct buf *b, struct str uid, enum node_network network, int64_t now_wall_ns)
+{
+	bool is_routed = network == NODE_NETWORK_ROUTED;
+
+	buf_add_c(b, "{\"metadata\":{");
+	add_member(b, "uid", uid);
+	buf_addf(
+		b,
+		"},\"status\":{\"conditions\":[{\"type\":\"NetworkUnavailable\",\"status\":\"%s\",\"reason\":\"%s\","
+		"\"message\":\"%s\",\"lastHeartbeatTime\":\"",
+		is_routed ? "False" : "True", is_routed ? "RouteCreated" : "NoRouteCreated",
+		is_routed ? "RouteController created a route"
+			  : "RouteController failed to create a route");
+	clock_format_rfc3339(b, now_wall_ns, false);
+	buf_add_c(b, "\",\"lastTransitionTime\":\"");
+	clock_format_rfc3339(b, now_wall_ns, false);
+	buf_add_c(b, "\"}]}}");
 }
 
 void

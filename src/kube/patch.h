@@ -29,6 +29,10 @@ struct node_patch {
 void patch_node(struct buf *b, const struct node_patch *patch);
 /** Appends the merge patch for /api/v1/nodes/NAME/status: addresses. */
 void patch_node_status(struct buf *b, const struct node_patch *patch);
+/** Appends the strategic merge patch for /api/v1/nodes/NAME/status that writes the NetworkUnavailable condition, ROUTED or
+ * MISSING; other conditions stay (framework.md 11.6). */
+void patch_node_network(struct buf *b, struct str uid, enum node_network network,
+                        int64_t now_wall_ns);
 /** Appends "/api/v1/nodes/NAME" and the sub-resource when not NULL, escaped. */
 void patch_node_path(struct buf *b, struct str name, const char *subresource);
 

@@ -312,11 +312,34 @@ is_small(void **state UNUSED)
 	WITH_NODE(n, .name = "worker-00001", .uid = "3f4c9f4f-0f72-45a1-a1ac-0f24ed4a6d4d",
 	          .version = "1234567", .provider_id = "hcloud://40000001", .n_images = 50);
 
-	assert_true(sizeof(struct node) <= 192);
+	assert_true(sizeof(struct node) <= 200);
 #ifndef __SANITIZE_ADDRESS__
-	assert_true(malloc_usable_size(n) <= 592);
+	assert_true(malloc_usable_size(n) <= 600);
 #endif
 	assert_non_null(n);
+}
+
+static void
+keeps_what_routes_need_when_asked(void **state UNUSED)
+{
+	static const char text[] =
+		"{\"metadata\":{\"name\":\"a\",\"uid\":\"u\",\"resourceVersion\":\"1\"},"
+		"\"spec\":{\"podCIDRs\":[\"10.244.1.0/24\",\"fd00::/64\"]},\"status\":{\"conditions\":["
+		"{\"type\":\"NetworkUnavailable\",\"status\":\"False\",\"reason\":\"RouteCreated\"}]}}";
+	struct object *without, *with;
+	struct error err;
+
+	assert_true(object_parse(&node_kind, str_c(text), &without, &err));
+	node_keep_routes();
+	assert_true(object_parse(&node_kind, str_c(text), &with, &err));
+	assert_int_equal(node_of(without)->n_pod_cidrs, 0);
+	assert_int_equal(node_of(without)->network, NODE_NETWORK_OTHER);
+	assert_int_equal(node_of(with)->n_pod_cidrs, 2);
+	assert_true(str_eq_c(node_of(with)->pod_cidrs[1], "fd00::/64"));
+	assert_int_equal(node_of(with)->network, NODE_NETWORK_ROUTED);
+	assert_true(node_kind.differs(without, with));
+	object_unref(without);
+	object_unref(with);
 }
 
 /* The last of the tests: the table stays full. */
@@ -371,6 +394,7 @@ main(void)
 		cmocka_unit_test(shares_repeated_texts),
 		cmocka_unit_test(is_small),
 		cmocka_unit_test(does_not_share_long_texts),
+		cmocka_unit_test(keeps_what_routes_need_when_asked),
 		cmocka_unit_test(keeps_texts_itself_when_the_table_is_full),
 	};
 

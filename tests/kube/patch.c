@@ -50,6 +50,22 @@ initialises_a_node(void **state UNUSED)
 }
 
 static void
+says_whether_the_network_is_there(void **state UNUSED)
+{
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(KIB(4));
+
+	patch_node_network(&b, STR("u"), NODE_NETWORK_ROUTED, 0);
+	assert_string_equal(
+		b.ptr,
+		"{\"metadata\":{\"uid\":\"u\"},\"status\":{\"conditions\":[{\"type\":\"NetworkUnavailable\","
+		"\"status\":\"False\",\"reason\":\"RouteCreated\",\"message\":\"RouteController created a route\","
+		"\"lastHeartbeatTime\":\"1970-01-01T00:00:00Z\",\"lastTransitionTime\":\"1970-01-01T00:00:00Z\"}]}}");
+	buf_reset(&b);
+	patch_node_network(&b, STR("u"), NODE_NETWORK_MISSING, 0);
+	assert_non_null(strstr(b.ptr, "\"status\":\"True\",\"reason\":\"NoRouteCreated\""));
+}
+
+static void
 writes_parts_alone(void **state UNUSED)
 {
 	const struct label label = { STR("k"), STR("v") };
@@ -95,6 +111,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(names_what_it_was_computed_from),
 		cmocka_unit_test(initialises_a_node),
+		cmocka_unit_test(says_whether_the_network_is_there),
 		cmocka_unit_test(writes_parts_alone),
 		cmocka_unit_test(writes_addresses_as_they_are),
 		cmocka_unit_test(makes_paths),

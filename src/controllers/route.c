@@ -1,0 +1,499 @@
+/* controllers/route.c: see route.h.
+ *
+ * One thread runs the loop; a run lists the cloud's routes, plans (route_plan.h), and lets a few threads of its own make
+ * and remove what differs, since a cloud may take seconds for each. What failed is tried again soon, a settled table is
+ * looked at seldom: nobody but us and a person at the cloud's console changes it, and nodes wake us.
+ */
+#include "controllers/route.h"
+
+#include "base/alloc.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/metrics.h"
+#include "base/rand.h"
+#include "base/thread.h"
+#include "controllers/notices.h"
+#include "controllers/route_plan.h"
+#include "controllers/running.h"
+#include "controllers/targets.h"
+#include "controllers/writes.h"
+#include "kube/patch.h"
+
+#define COMPONENT "route_controller" /* with an underscore, as upstream (framework.md E33) */
+
+enum {
+	RUN_TIMEOUT_S = 300,
+	N_HELPERS = 8, /* routes that are made or removed at the same time */
+	MAX_DOUBLINGS = 8,
+};
+
+/* Changes of nodes within this time are one run. */
+static const int64_t coalesce_ns = 200 * NS_PER_MS;
+static const int64_t failure_max_ns = 300 * NS_PER_SEC;
+
+METRIC_FAMILY(syncs_total, METRIC_COUNTER, "route_controller_route_sync_total",
+              "[ALPHA] Runs of the route controller.");
+
+struct route_controller {
+	struct controller_env *env;
+	struct route_controller_config config;
+	const struct route_ops *ops;
+	unsigned families;
+	pthread_t thread;
+
+	pthread_mutex_t mu;
+	pthread_cond_t woken;
+	bool is_woken; /* mu */
+
+	unsigned n_failures; /* the thread's: runs in a row */
+};
+
+/* One run. */
+struct run {
+	struct route_controller *c;
+	struct call *call;
+	struct store_list all;
+	struct route_node *nodes; /* of all, index by index */
+	struct route_list routes;
+	struct route_plan plan;
+	bool *has_failed; /* of each node: a creation did */
+
+	pthread_mutex_t mu;
+	size_t next;   /* mu: the next piece of work */
+	bool is_clean; /* mu: nothing failed */
+};
+
+/* ---- what there is ---- */
+
+static unsigned
+family_bit(struct str cidr)
+{
+	struct ip_net net;
+
+	if (!ip_net_parse(cidr, &net))
+		return 0;
+	return ip_family(&net.ip) == IP_V4 ? 1 : 2;
+}
+
+/* Pod CIDRs that this cloud cannot route stay out of everything: they must not make a node unusable. */
+static void
+keep_offered(struct run *r, const struct node *node, struct route_node *ret)
+{
+	struct str *cidrs = arena_calloc(r->call->arena, node->n_pod_cidrs, sizeof(*cidrs));
+	size_t n = 0;
+
+	for (uint32_t i = 0; i < node->n_pod_cidrs; i++) {
+		if (family_bit(node->pod_cidrs[i]) & r->c->families)
+			cidrs[n++] = node->pod_cidrs[i];
+	}
+	if (n < node->n_pod_cidrs)
+		notices_warn(
+			r->c->env->notices, COMPONENT, node, "PodCIDRNotRouted",
+			STR("The cloud does not route pod CIDRs of this IP family; they are left to somebody else"));
+	ret->pod_cidrs = cidrs;
+	ret->n_pod_cidrs = n;
+}
+
+static void
+collect_nodes(struct run *r)
+{
+	r->nodes = arena_calloc(r->call->arena, r->all.n, sizeof(r->nodes[0]));
+	r->has_failed = arena_calloc(r->call->arena, r->all.n, sizeof(r->has_failed[0]));
+	for (size_t i = 0; i < r->all.n; i++) {
+		const struct node *node = node_of(r->all.objects[i]);
+
+		r->nodes[i] = (struct route_node){ .name = node_name(node),
+			                           .uid = node->object.uid,
+			                           .addresses = node->addresses,
+			                           .n_addresses = node->n_addresses };
+		keep_offered(r, node, &r->nodes[i]);
+	}
+}
+
+/* ---- making and removing ---- */
+
+static void
+note_failure(struct run *r, size_t node)
+{
+	WITH_LOCK(&r->mu);
+
+	r->is_clean = false;
+	if (node < r->all.n)
+		r->has_failed[node] = true;
+}
+
+static void
+tell_failure(struct run *r, const struct node *node, struct str cidr, int64_t took_ns,
+             const struct error *err)
+{
+	CLEANUP(buf_fini) struct buf message = BUF_INIT(LIMIT_EVENT_MESSAGE);
+
+	buf_addf(&message,
+	         "Could not create route %" STR_FMT " %" STR_FMT " for node %" STR_FMT " after ",
+	         STR_ARG(node->object.uid), STR_ARG(cidr), STR_ARG(node_name(node)));
+	clock_format_duration(&message, took_ns);
+	buf_addf(&message, ": %s", err->msg);
+	node_event(r->c->env->recorder, COMPONENT, node, EVENT_WARNING, "FailedToCreateRoute",
+	           buf_str(&message));
+	log_error("route not created, will retry", LOG_STR("node", node_name(node)),
+	          LOG_STR("cidr", cidr), LOG_ERR(err));
+}
+
+static void
+create_route(struct run *r, struct call *call, const struct route_need *need)
+{
+	const struct node *node = node_of(r->all.objects[need->node]);
+	struct node_ref ref = node_ref_of(node);
+	int64_t begun_ns = clock_mono(call->clock);
+	struct error err;
+
+	if (r->c->ops->create(r->c->env->cloud, call, &ref, node->object.uid, need->cidr, &err)) {
+		log_info("route created", LOG_STR("node", node_name(node)),
+		         LOG_STR("cidr", need->cidr));
+		return;
+	}
+	note_failure(r, need->node);
+	if (err.code != ERR_CANCELLED && err.code != ERR_PENDING)
+		tell_failure(r, node, need->cidr, clock_mono(call->clock) - begun_ns, &err);
+}
+
+static void
+remove_route(struct run *r, struct call *call, const struct route *route)
+{
+	struct error err;
+
+	if (r->c->ops->remove(r->c->env->cloud, call, route, &err)) {
+		log_info("route removed", LOG_STR("node", route->target_node),
+		         LOG_STR("cidr", route->destination_cidr));
+		return;
+	}
+	note_failure(r, SIZE_MAX);
+	if (err.code != ERR_CANCELLED && err.code != ERR_PENDING)
+		log_error("route not removed, will retry", LOG_STR("node", route->target_node),
+		          LOG_STR("cidr", route->destination_cidr), LOG_ERR(&err));
+}
+
+/* Removals come first in the count, creations behind them. */
+static bool
+take_piece(struct run *r, size_t end, size_t *ret)
+{
+	WITH_LOCK(&r->mu);
+
+	if (r->next >= end || cancel_is_fired(r->call->cancel))
+		return false;
+	*ret = r->next++;
+	return true;
+}
+
+struct helper {
+	struct run *run;
+	size_t end;
+	pthread_t thread;
+};
+
+static void *
+help(void *arg)
+{
+	struct helper *h = arg;
+	struct run *r = h->run;
+	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
+	struct call call = *r->call;
+	size_t i;
+
+	call.arena = &arena;
+	while (take_piece(r, h->end, &i)) {
+		if (i < r->plan.n_remove)
+			remove_route(r, &call, &r->routes.routes[r->plan.remove[i]]);
+		else
+			create_route(r, &call, &r->plan.create[i - r->plan.n_remove]);
+		arena_reset(&arena);
+	}
+	return NULL;
+}
+
+/* Does everything up to `end`, on as many threads as there are pieces, N_HELPERS at most. */
+static void
+work_until(struct run *r, size_t end)
+{
+	struct helper helpers[N_HELPERS];
+	size_t n = end - r->next < N_HELPERS ? end - r->next : N_HELPERS;
+
+	for (size_t i = 0; i < n; i++) {
+		helpers[i] = (struct helper){ .run = r, .end = end };
+		thread_start(&helpers[i].thread, "route", help, &helpers[i]);
+	}
+	for (size_t i = 0; i < n; i++)
+		thread_join(helpers[i].thread);
+}
+
+static void
+apply(struct run *r)
+{
+	if (r->plan.removes_first)
+		work_until(r, r->plan.n_remove);
+	work_until(r, r->plan.n_remove + r->plan.n_create);
+}
+
+/* ---- conditions ---- */
+
+static bool
+write_condition(struct run *r, const struct node *node, enum node_network wanted, struct error *err)
+{
+	CLEANUP(buf_fini) struct buf body = BUF_INIT(LIMIT_HTTP_REQUEST);
+	CLEANUP(buf_fini) struct buf path = BUF_INIT(LIMIT_HTTP_URL);
+
+	patch_node_network(&body, node->object.uid, wanted, clock_wall(r->call->clock));
+	patch_node_path(&path, node_name(node), "status");
+	return kube_patch(r->c->env->kube, r->call, buf_str(&path), KUBE_PATCH_STRATEGIC,
+	                  buf_str(&body), KUBE_ANSWER_META, NULL, err) ||
+	       err->code == ERR_NOT_FOUND || err->code == ERR_CONFLICT;
+}
+
+static bool
+wants_condition(const struct run *r, size_t i, enum node_network *ret)
+{
+	if (r->plan.conditions[i] == ROUTE_CONDITION_UNTOUCHED)
+		return false;
+	*ret = r->plan.conditions[i] == ROUTE_CONDITION_NOT_CREATED || r->has_failed[i]
+	               ? NODE_NETWORK_MISSING
+	               : NODE_NETWORK_ROUTED;
+	return node_of(r->all.objects[i])->network != *ret;
+}
+
+static void
+write_conditions(struct run *r)
+{
+	enum node_network wanted;
+	struct error err;
+
+	for (size_t i = 0; i < r->all.n && !cancel_is_fired(r->call->cancel); i++) {
+		const struct node *node = node_of(r->all.objects[i]);
+
+		if (!wants_condition(r, i, &wanted) || write_condition(r, node, wanted, &err))
+			continue;
+		r->is_clean = false;
+		if (err.code != ERR_CANCELLED)
+			log_error("condition NetworkUnavailable not written, will retry",
+			          LOG_STR("node", node_name(node)), LOG_ERR(&err));
+	}
+}
+
+/* ---- runs ---- */
+
+static bool
+plan_and_apply(struct run *r, struct error *err)
+{
+	struct route_controller *c = r->c;
+
+	metric_inc(metric_of(&syncs_total));
+	if (!c->ops->list(c->env->cloud, r->call, &r->routes, err))
+		return err_wrap(err, "error listing routes");
+	collect_nodes(r);
+	r->plan = route_plan(r->call->arena, r->nodes, r->all.n, r->routes.routes, r->routes.n,
+	                     c->config.cluster_cidrs, c->config.n_cluster_cidrs,
+	                     c->ops->compares_addresses);
+	apply(r);
+	write_conditions(r);
+	return true;
+}
+
+/* True when there is nothing left to be tried again. *ret_delay_ns: what the cloud asked to wait. */
+static bool
+run_once(struct route_controller *c, struct arena *arena, int64_t *ret_delay_ns)
+{
+	CLEANUP(store_list_free) struct store_list all = store_list(c->env->nodes);
+	struct call call = {
+		.clock = c->env->clock,
+		.cancel = c->env->cancel,
+		.deadline_mono_ns = clock_deadline(clock_mono(c->env->clock),
+		                                   RUN_TIMEOUT_S * NS_PER_SEC),
+		.arena = arena,
+	};
+	struct run r = { .c = c, .call = &call, .all = all, .is_clean = true };
+	struct error err;
+
+	PTHREAD_OK(pthread_mutex_init(&r.mu, NULL));
+	*ret_delay_ns = 0;
+	if (!plan_and_apply(&r, &err)) {
+		r.is_clean = false;
+		*ret_delay_ns = err.retry_after_ms * NS_PER_MS;
+		if (err.code != ERR_CANCELLED && err.code != ERR_PENDING)
+			log_error("routes not reconciled, will retry", LOG_ERR(&err));
+	}
+	PTHREAD_OK(pthread_mutex_destroy(&r.mu));
+	return r.is_clean;
+}
+
+/* What fails again and again, a full table say, is asked for more and more seldom. */
+static int64_t
+failure_delay_ns(struct route_controller *c)
+{
+	unsigned doublings = c->n_failures < MAX_DOUBLINGS ? c->n_failures : MAX_DOUBLINGS;
+	int64_t delay_ns = c->config.period_ns << doublings;
+
+	c->n_failures++;
+	return rand_jitter(delay_ns < failure_max_ns ? delay_ns : failure_max_ns);
+}
+
+/* The time to the next run, unless somebody wakes us. */
+static int64_t
+next_delay_ns(struct route_controller *c, bool is_clean, int64_t asked_ns)
+{
+	if (!is_clean)
+		return asked_ns > 0 ? asked_ns : failure_delay_ns(c);
+	c->n_failures = 0;
+	return c->ops->idle_period_ns > c->config.period_ns ? c->ops->idle_period_ns
+	                                                    : c->config.period_ns;
+}
+
+static void
+raise_hand(void *arg)
+{
+	struct route_controller *c = arg;
+	WITH_LOCK(&c->mu);
+
+	PTHREAD_OK(pthread_cond_broadcast(&c->woken));
+}
+
+/* Until the deadline, or until woken; false when it is over. */
+static bool
+rest(struct route_controller *c, int64_t deadline_ns)
+{
+	WITH_LOCK(&c->mu);
+
+	while (!c->is_woken && !cancel_is_fired(c->env->cancel)) {
+		if (!clock_wait(c->env->clock, &c->woken, &c->mu, deadline_ns))
+			break;
+	}
+	return !cancel_is_fired(c->env->cancel);
+}
+
+/* What comes together is one run, and what comes from here on is for the next. */
+static bool
+gather(struct route_controller *c)
+{
+	struct error err;
+
+	if (!cancel_sleep(c->env->cancel, c->env->clock, coalesce_ns, &err))
+		return false;
+	mutex_lock(&c->mu);
+	c->is_woken = false;
+	mutex_unlock(&c->mu);
+	return true;
+}
+
+static void
+loop(struct route_controller *c, struct arena *arena)
+{
+	int64_t asked_ns, begun_ns;
+	bool is_clean;
+
+	do {
+		if (!gather(c))
+			return;
+		begun_ns = clock_mono(c->env->clock); /* the period counts from start to start */
+		is_clean = run_once(c, arena, &asked_ns);
+		arena_fini(arena);
+	} while (rest(c, clock_deadline(begun_ns, next_delay_ns(c, is_clean, asked_ns))));
+}
+
+static void *
+run_thread(void *arg)
+{
+	struct route_controller *c = arg;
+	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
+	struct call call = { c->env->clock, c->env->cancel, CLOCK_FOREVER, &arena };
+	struct error err;
+
+	cancel_hook(c->env->cancel, raise_hand, c);
+	if (store_wait_synced(c->env->nodes, &call, &err))
+		loop(c, &arena);
+	cancel_unhook(c->env->cancel, raise_hand, c);
+	return NULL;
+}
+
+/* ---- what leads to a run ---- */
+
+void
+route_controller_wake(struct route_controller *c)
+{
+	WITH_LOCK(&c->mu);
+
+	c->is_woken = true;
+	PTHREAD_OK(pthread_cond_signal(&c->woken));
+}
+
+static bool
+are_addresses_equal(const struct node *a, const struct node *b)
+{
+	if (a->n_addresses != b->n_addresses)
+		return false;
+	for (uint32_t i = 0; i < a->n_addresses; i++) {
+		if (!str_eq(a->addresses[i].type, b->addresses[i].type) ||
+		    !str_eq(a->addresses[i].address, b->addresses[i].address))
+			return false;
+	}
+	return true;
+}
+
+static bool
+are_cidrs_equal(const struct node *a, const struct node *b)
+{
+	if (a->n_pod_cidrs != b->n_pod_cidrs)
+		return false;
+	for (uint32_t i = 0; i < a->n_pod_cidrs; i++) {
+		if (!str_eq(a->pod_cidrs[i], b->pod_cidrs[i]))
+			return false;
+	}
+	return true;
+}
+
+/* A condition that somebody else wrote over is ours to write again; our own writes are no news. */
+static bool
+has_lost_condition(const struct node *old, const struct node *new)
+{
+	return old->network != new->network &&new->network == NODE_NETWORK_OTHER;
+}
+
+static void
+on_node(void *arg, const struct object *object_old, const struct object *object_new)
+{
+	struct route_controller *c = arg;
+	const struct node *old = (const struct node *)object_old,
+			  *new = (const struct node *)object_new;
+
+	if (!old || !new || !str_eq(object_old->uid, object_new->uid) ||
+	    !are_cidrs_equal(old, new) || !are_addresses_equal(old, new) ||
+	    has_lost_condition(old, new) || !str_eq(old->provider_id, new->provider_id))
+		route_controller_wake(c);
+}
+
+/* ---- life ---- */
+
+struct route_controller *
+route_controller_new(struct controller_env *env, const struct route_controller_config *config)
+{
+	struct route_controller *c = xcalloc(1, sizeof(*c));
+
+	c->env = env;
+	c->config = *config;
+	c->ops = env->cloud->ops->routes;
+	c->families = c->ops->families(env->cloud);
+	PTHREAD_OK(pthread_mutex_init(&c->mu, NULL));
+	cond_init(&c->woken);
+	metric_set(running_metric("route"), 1);
+	store_add_handler(env->nodes, (struct store_handler){ on_node, c });
+	thread_start(&c->thread, "routes", run_thread, c);
+	return c;
+}
+
+void
+route_controller_free(struct route_controller *c)
+{
+	if (!c)
+		return;
+	thread_join(c->thread);
+	PTHREAD_OK(pthread_cond_destroy(&c->woken));
+	PTHREAD_OK(pthread_mutex_destroy(&c->mu));
+	free(c);
+}
