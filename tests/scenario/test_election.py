@@ -10,6 +10,7 @@ import pytest
 
 from lib.ccmd import binary, machine, sanitized
 from lib.cluster import REPOSITORY, Cluster
+from lib.faultproxy import lose_answer
 from lib.nodes import Kubelet, is_initialized
 from lib.process import Process
 from lib.replicas import LEASE, LEASE_S, RENEW_S, RETRY_S, Replicas, is_lease
@@ -83,11 +84,11 @@ def replicas(cluster, api, inventory, tmp_path, arrivals):
 
 @pytest.fixture
 def usual_replicas(cluster, api, inventory, tmp_path, arrivals):
-    """With the default timings."""
+    """With the default timings. No proof by audit log: a frozen API server finds requests when it wakes that were sent in
+    time."""
     with make_replicas(cluster, inventory, tmp_path, USUAL) as replicas:
         yield replicas
         replicas.prove()
-        replicas.prove_by_audit()
 
 
 def transitions(replicas):
@@ -251,8 +252,6 @@ def test_a_leader_that_is_cut_off_ends_before_another_begins(replicas, arrivals)
 @pytest.mark.parametrize("when", ["acquiring", "renewing"])
 def test_a_lost_answer_does_not_confuse(replicas, arrivals, when):
     """The API server has stored it, and the connection breaks before it could say so."""
-    from lib.faultproxy import lose_answer
-
     first = replicas.start()
     replicas.wait_leader()
     if when == "renewing":

@@ -8,9 +8,8 @@ only the leader acted.
 """
 import datetime
 import re
-import time
 
-from .ccmd import Ccmd, sanitized
+from .ccmd import Ccmd
 from .cluster import USER
 from .faultproxy import FaultProxy
 from .wait import wait_for
@@ -53,9 +52,9 @@ class Replica:
         return self.running and self.identity is not None
 
     def lease_writes(self):
-        """Those that the API server accepted."""
+        """Those that the API server accepted, and said so: no rule of the proxy took the answer away."""
         found = [one for one in self.proxy.requests() if one.is_write and is_lease(one)]
-        return [one for one in found if one.status in (200, 201)]
+        return [one for one in found if one.status in (200, 201) and one.rule is None]
 
     def renewals(self):
         return [one for one in self.lease_writes() if one.json()["spec"]["holderIdentity"]]
@@ -81,6 +80,7 @@ class Replicas:
         self.timings = timings
         self.api = cluster.api()
         self.all = []
+        self.begun = datetime.datetime.now(datetime.timezone.utc)
 
     def __enter__(self):
         return self
@@ -132,7 +132,7 @@ class Replicas:
 
         def check():
             holder = self.holder()
-            return next((one for one in self.all if one is not other_than and holder and one.identity == holder), None)
+            return next((one for one in self.all if one is not other_than and one.leads and one.identity == holder), None)
 
         return wait_for(check, timeout, "a leader", seen=self.holder)
 
@@ -164,7 +164,8 @@ class Replicas:
         longer ago than the lease lasts."""
         last = None
         n = 0
-        for entry in sorted(self.cluster.audit_entries(), key=received):
+        entries = [one for one in self.cluster.audit_entries() if received(one) >= self.begun]
+        for entry in sorted(entries, key=received):
             user = entry["user"]["username"]
             about = entry.get("objectRef", {}).get("resource")
             accepted = entry.get("responseStatus", {}).get("code", 0) < 300
