@@ -1114,12 +1114,10 @@ stop_on_thread(void *arg)
 	return NULL;
 }
 
-/* How long it took. */
-static int64_t
+static void
 stop_while_time_passes(struct replica *r, int64_t timeout_ms)
 {
 	struct stopping s = { r, timeout_ms, false };
-	int64_t start_ns = clock_mono(fake_clock_clock(fake));
 	pthread_t thread;
 
 	r->is_over = true;
@@ -1129,7 +1127,6 @@ stop_while_time_passes(struct replica *r, int64_t timeout_ms)
 		sched_yield();
 	}
 	thread_join(thread);
-	return clock_mono(fake_clock_clock(fake)) - start_ns;
 }
 
 static void
@@ -1140,7 +1137,7 @@ a_release_begins_again_after_a_conflict(void **state UNUSED)
 	start_leading();
 	script(0, CONFLICT);
 	n = count_sent();
-	stop_while_time_passes(me(), 10000);
+	stop_while_time_passes(me(), 3600000);
 	assert_string_equal(methods_since(n), "GUGU");
 	check_stored("", 1, 0);
 }
@@ -1150,7 +1147,8 @@ a_release_is_not_waited_for_for_ever(void **state UNUSED)
 {
 	start_leading();
 	set_outage(0, HANGS);
-	assert_true(stop_while_time_passes(me(), 500) < SECONDS(60)); /* it ends at all */
+	stop_while_time_passes(me(), 500);
+	elector_free(TAKE(me()->elector)); /* by now it is too late for anything else */
 	check_stored("me-0", 15, 0);
 	assert_true(left_ns(me()) == 0);
 }

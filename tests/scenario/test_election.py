@@ -5,6 +5,7 @@ import itertools
 import subprocess
 import threading
 import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -93,6 +94,36 @@ def usual_replicas(cluster, api, inventory, tmp_path, arrivals):
 
 def transitions(replicas):
     return replicas.lease()["spec"]["leaseTransitions"]
+
+
+# --- the proof itself ----------------------------------------------------------------------------------------------------
+
+
+def test_the_proof_sees_who_acts_out_of_turn():
+    def replica(name, renewals, changes):
+        def sent(at):
+            return SimpleNamespace(at=at, answered_at=at + 0.01)
+
+        one = SimpleNamespace(name=name, lease_s=4)
+        one.renewals = lambda: [sent(at) for at in renewals]
+        one.changes = lambda: [sent(at) for at in changes]
+        return one
+
+    def prove(*all):
+        replicas = Replicas.__new__(Replicas)
+        replicas.all = all
+        return replicas.prove()
+
+    other = replica("b", [5], [])
+    assert prove(replica("a", [1, 3], [1.5, 2, 3.005, 5.9])) == 4
+    assert prove(replica("a", [1], [3.9]), replica("b", [5], [5.5])) == 2
+    for changes, why in ([0.5], "before it led"), ([1.005], "before it led"), ([4.2], "after its fence"):
+        with pytest.raises(AssertionError, match=why):
+            prove(replica("a", [1], changes), other)
+    with pytest.raises(AssertionError, match="b took the lease"):
+        prove(replica("a", [4], [5.5]), other)
+    with pytest.raises(AssertionError, match="only 0 changes"):
+        prove(other)
 
 
 # --- the usual -----------------------------------------------------------------------------------------------------------

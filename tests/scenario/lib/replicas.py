@@ -10,7 +10,7 @@ import datetime
 import re
 
 from .ccmd import Ccmd
-from .cluster import USER
+from .cluster import REPLICAS
 from .faultproxy import FaultProxy
 from .wait import wait_for
 
@@ -30,7 +30,7 @@ class Replica:
         self.name = name
         self.user = f"replica-{name}"
         self.lease_s = timings[0]
-        pair = cluster.authority.client(self.user, self.user)
+        pair = cluster.authority.client(self.user, self.user, [REPLICAS])
         self.proxy = FaultProxy(cluster, pair=pair)
         kubeconfig = cluster.kubeconfig(self.user, url=self.proxy.url, pair=pair)
         names = ("lease_duration", "renew_deadline", "retry_period")
@@ -96,7 +96,6 @@ class Replicas:
 
     def start(self, env=None):
         name = "abcdefgh"[len(self.all)]
-        self._grant(f"replica-{name}")
         one = Replica(self.cluster, self.inventory, self.folder, name, self.timings, env)
         self.all.append(one)
         one.ccmd.start()
@@ -110,15 +109,6 @@ class Replicas:
         for one in others:
             one.wait_log("another replica leads")
         return [first, *others]
-
-    def _grant(self, user):
-        subject = {"kind": "User", "name": user, "apiGroup": "rbac.authorization.k8s.io"}
-        binding = {
-            "metadata": {"name": user},
-            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": USER},
-            "subjects": [subject],
-        }
-        self.api.ensure("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", binding)
 
     def lease(self):
         return self.api.get(LEASE)
