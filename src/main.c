@@ -15,6 +15,7 @@
 #include "base/pulse.h"
 #include "base/thread.h"
 #include "cloud/cloud.h"
+#include "confine.h"
 #include "controllers/manager.h"
 #include "flags/flags.h"
 #include "kube/connection.h"
@@ -82,8 +83,10 @@ connect_api_server(struct program *p, struct error *err)
 		.burst = p->options.kube_api_burst,
 	};
 
-	return kube_connection_open(&source, &clock_real, &p->connection, err) &&
-	       kube_connection_client(p->connection, &options, &p->kube, err);
+	if (!kube_connection_open(&source, &clock_real, &p->connection, err))
+		return false;
+	confine(&p->options, p->connection);
+	return kube_connection_client(p->connection, &options, &p->kube, err);
 }
 
 static bool
@@ -522,6 +525,7 @@ main(int argc, char *argv[])
 	case FLAGS_RUN:
 		break;
 	}
+	confine_secrets(&p.options);
 	log_setup(p.options.log_format, (int)p.options.verbosity);
 	log_notes(buf_str(&notes), buf_str(&warnings));
 	flags_log(&p.options);

@@ -67,9 +67,9 @@ static const char *const calls[] = {
 
 	/* files to be read, or replaced by rename; Landlock says which */
 	"access", "faccessat", "faccessat2", "fchmod", "fdatasync", "fstat", "fsync", "getcwd", "getdents",
-	"getdents64", "inotify_add_watch", "inotify_init", "inotify_init1", "inotify_rm_watch", "lstat", "newfstatat",
-	"open", "openat", "openat2", "readlink", "readlinkat", "rename", "renameat", "renameat2", "stat", "statx",
-	"unlink", "unlinkat",
+	"getdents64", "inotify_add_watch", "inotify_init", "inotify_init1", "inotify_rm_watch", "lstat", "mkdir",
+	"mkdirat", "newfstatat", "open", "openat", "openat2", "readlink", "readlinkat", "rename", "renameat",
+	"renameat2", "stat", "statx", "unlink", "unlinkat",
 
 	/* the network; socket and socketpair are below */
 	"accept", "accept4", "bind", "connect", "getpeername", "getsockname", "getsockopt", "listen", "recvfrom",

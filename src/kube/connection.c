@@ -95,6 +95,21 @@ kube_connection_close(struct kube_connection *c)
 	free(c);
 }
 
+size_t
+kube_connection_files(const struct kube_connection *c, struct str ret[KUBE_CONNECTION_FILES])
+{
+	const struct kube_config *config = c->config;
+	const struct str files[] = { config->token_file, config->ca_file, config->cert_file,
+		                     config->key_file };
+	size_t n = 0;
+
+	for (size_t i = 0; i < ARRAY_LEN(files); i++) {
+		if (files[i].len > 0)
+			ret[n++] = files[i];
+	}
+	return n;
+}
+
 struct str
 kube_connection_server(const struct kube_connection *c)
 {

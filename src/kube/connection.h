@@ -15,6 +15,10 @@
 #include "kube/client.h"
 #include "kube/config.h"
 
+enum {
+	KUBE_CONNECTION_FILES = 4,
+};
+
 struct kube_connection;
 
 struct kube_client_options {
@@ -40,6 +44,8 @@ NODISCARD bool kube_connection_client(struct kube_connection *,
                                       const struct kube_client_options *options,
                                       struct kube_client **ret, struct error *err);
 
+/** The files that are followed, but for the kubeconfig itself; valid until the first client is made. Returns how many. */
+size_t kube_connection_files(const struct kube_connection *, struct str ret[KUBE_CONNECTION_FILES]);
 struct str kube_connection_server(const struct kube_connection *);    /* for messages */
 struct str kube_connection_namespace(const struct kube_connection *); /* ours */
 bool

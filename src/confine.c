@@ -1,0 +1,134 @@
+/* confine.c: see confine.h. */
+#include "confine.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/array.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/sandbox.h"
+
+struct needs {
+	struct str *files;
+	size_t n, cap;
+	struct str folder; /* of --cert-dir, which is written to; empty: none */
+	bool has_plugin;
+};
+
+static void
+needs_fini(struct needs *needs)
+{
+	free(needs->files);
+}
+
+static void
+add(struct needs *needs, struct str file)
+{
+	if (file.len > 0)
+		ARRAY_PUSH(needs->files, needs->n, needs->cap, file);
+}
+
+static void
+add_connection(struct needs *needs, const struct kube_connection *connection)
+{
+	struct str files[KUBE_CONNECTION_FILES];
+	size_t n = kube_connection_files(connection, files);
+
+	for (size_t i = 0; i < n; i++)
+		add(needs, files[i]);
+	needs->has_plugin |= kube_connection_uses_plugin(connection);
+}
+
+/* That of the reviews is opened later, and named here for its files only. Opening it fails then, and is told then. */
+static void
+add_kubeconfig(struct needs *needs, const char *kubeconfig, const char *others,
+               struct kube_connection **ret)
+{
+	struct kube_config_source source = { .kubeconfig = kubeconfig };
+	struct error err;
+
+	if (kubeconfig[0] == '\0' || strcmp(kubeconfig, others) == 0)
+		return;
+	add(needs, str_c(kubeconfig));
+	if (kube_connection_open(&source, &clock_real, ret, &err))
+		add_connection(needs, *ret);
+}
+
+static void
+add_serving(struct needs *needs, const struct options *o)
+{
+	const struct serving_options *s = &o->serving;
+
+	add(needs, str_c(s->cert_file));
+	add(needs, str_c(s->key_file));
+	for (size_t i = 0; i < s->n_sni; i++) {
+		add(needs, s->sni[i].cert_file);
+		add(needs, s->sni[i].key_file);
+	}
+	add(needs, str_c(o->authentication.client_ca_file));
+	add(needs, str_c(o->authentication.requestheader_ca_file));
+}
+
+/* A rule needs the folder to be there. */
+static void
+add_cert_folder(struct needs *needs, const char *folder)
+{
+	needs->folder = STR_EMPTY;
+	if (folder[0] && (mkdir(folder, 0755) == 0 || errno == EEXIST))
+		needs->folder = str_c(folder);
+}
+
+static void
+log_notes(struct str notes)
+{
+	for (struct str line; str_split(&notes, '\n', &line);) {
+		if (line.len > 0)
+			log_info("the sandbox is weaker than it could be", LOG_STR("why", line));
+	}
+}
+
+static void
+enter(const struct needs *needs)
+{
+	CLEANUP(buf_fini) struct buf notes = BUF_INIT(KIB(16));
+	const struct sandbox_config config = { .read_paths = needs->files,
+		                               .n_read_paths = needs->n,
+		                               .write_paths = &needs->folder,
+		                               .n_write_paths = 1 };
+	unsigned result = sandbox_enter(&config, &notes);
+
+	log_notes(buf_str(&notes));
+	log_info("sandbox", LOG_CSTR("by", sandbox_result_name(result)));
+}
+
+void
+confine_secrets(const struct options *o)
+{
+	sandbox_no_cores();
+	if (o->sandbox != SANDBOX_OFF)
+		sandbox_harden();
+}
+
+void
+confine(const struct options *o, const struct kube_connection *connection)
+{
+	CLEANUP(needs_fini) struct needs needs = { 0 };
+	CLEANUP(kube_connection_closep) struct kube_connection *authn = NULL, *authz = NULL;
+
+	if (o->sandbox == SANDBOX_OFF)
+		return;
+	add(&needs, str_c(o->cloud_config));
+	add(&needs, str_c(o->kubeconfig));
+	add_connection(&needs, connection);
+	add_serving(&needs, o);
+	add_cert_folder(&needs, o->serving.cert_folder);
+	add_kubeconfig(&needs, o->authentication.kubeconfig, o->kubeconfig, &authn);
+	add_kubeconfig(&needs, o->authorization.kubeconfig, o->kubeconfig, &authz);
+	if (needs.has_plugin)
+		log_info("no sandbox, since a credential plugin is configured");
+	else
+		enter(&needs);
+}

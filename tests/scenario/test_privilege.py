@@ -1,0 +1,195 @@
+"""How little ccmd may do: calls of the kernel, files, and where its secrets are. The role is in every scenario."""
+import base64
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+from pathlib import Path
+
+import pytest
+import yaml
+
+from lib.api import NODES
+from lib.ccmd import Ccmd, binary, machine, sanitized
+from lib.nodes import is_initialized
+from lib.process import REPOSITORY
+from lib.wait import wait_for
+
+pytestmark = [pytest.mark.needs_binary, pytest.mark.one_version]
+
+STRACE, SETPRIV, UNSHARE = (shutil.which(name) for name in ("strace", "setpriv", "unshare"))
+NOBODY = 65532
+ACCOUNT = "/api/v1/namespaces/kube-system/serviceaccounts/cloud-controller-manager"
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="not root")
+
+
+def status_of(pid):
+    """/proc/PID/status as a dictionary."""
+    return dict(line.split(":\t", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines() if ":\t" in line)
+
+
+# --- the sandbox ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(sanitized(), reason="a sanitizer needs more calls than seccomp would leave")
+def test_the_sandbox_is_in_force_unless_it_is_off(ccmd, settled):
+    inside, outside = ccmd(secure_port=0), ccmd("--sandbox=off")
+    settled()
+    inside.wait_log("sandbox by=\\S*seccomp")
+    told, free = status_of(inside.pid), status_of(outside.pid)
+    assert (told["Seccomp"], told["NoNewPrivs"], told["Umask"]) == ("2", "1", "0077")
+    assert (free["Seccomp"], free["NoNewPrivs"]) == ("0", "0")
+    # the files of a process that is not dumpable belong to root; ours do anyway, so ask for the core limit of both
+    for one in (inside, outside):
+        assert re.search(r"Max core file size +0 +0 ", Path(f"/proc/{one.pid}/limits").read_text())
+
+
+@pytest.mark.skipif(not STRACE or sanitized(), reason="no strace, or a sanitizer")
+def test_no_call_that_we_need_is_refused(cluster, api, kubelet, inventory, tmp_path):
+    """A whole life under strace: names looked up, a node initialised, another deleted, a reload, an orderly end."""
+    inventory.add(machine("n1", "10.0.0.1"), machine("n2", "10.0.0.2"))
+    for name in ("n1", "n2"):
+        kubelet(name)
+    trace = tmp_path / "trace"
+    config = cluster.kubeconfig("by-name", url=f"https://localhost:{cluster.port}")
+    one = Ccmd(tmp_path, config, inventory, "--node-delete-guard=false", "-v=4", node_monitor_period="1s")
+    # -D: ccmd stays our child, and strace becomes its
+    one.process.argv = [STRACE, "-D", "-f", "-qq", "-e", "status=failed", "-o", str(trace), *one.process.argv]
+    with one:
+        for name in ("n1", "n2"):
+            api.wait_node(name, is_initialized, 30)
+        inventory.remove("n2")
+        one.signal(signal.SIGHUP)
+        api.patch(f"{NODES}/n1", {"metadata": {"labels": {"a": "b"}}})
+        api.wait_node("n1", is_initialized)
+    assert " clone3(" in trace.read_text()  # a thread was made under the filter
+    refused = [line for line in trace.read_text().splitlines() if re.search(r"= -1 (ENOSYS|EACCES|EPERM) ", line)]
+    # what the C library falls back from
+    refused = [line for line in refused if " clone3(" not in line]
+    assert not refused, "\n".join(refused)
+
+
+# --- any user, nothing to write to ---------------------------------------------------------------------------------------
+
+
+def inline(path, target):
+    """A kubeconfig without references to files, which any user may read."""
+    config = yaml.safe_load(Path(path).read_text())
+    for part in (config["clusters"][0]["cluster"], config["users"][0]["user"]):
+        for key in ("certificate-authority", "client-certificate", "client-key"):
+            if key in part:
+                part[f"{key}-data"] = base64.b64encode(Path(part.pop(key)).read_bytes()).decode()
+    target.write_text(yaml.safe_dump(config))
+    target.chmod(0o644)
+    return target
+
+
+@pytest.fixture
+def open_folder():
+    """A folder that everybody may look into: those of pytest are its owner's."""
+    folder = Path(tempfile.mkdtemp(prefix="ccmd-open."))
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder)
+
+
+def copy_program(folder):
+    """The program, and what it is linked to in the folders of whoever built it."""
+    for line in subprocess.run(["ldd", str(binary())], capture_output=True, text=True).stdout.splitlines():
+        library = re.search(r"=> (/\S+)", line)
+        if library and not library.group(1).startswith(("/lib", "/usr/lib")):
+            shutil.copy(library.group(1), folder)
+    return shutil.copy(binary(), folder / "ccmd")
+
+
+@needs_root
+@pytest.mark.skipif(not (SETPRIV and UNSHARE), reason="no setpriv or unshare")
+def test_it_works_as_nobody_with_nothing_to_write_to(cluster, api, kubelet, inventory, tmp_path, open_folder):
+    inventory.add(machine("n1", "10.0.0.1"))
+    kubelet("n1")
+    program = copy_program(open_folder)
+    config = inline(cluster.ccmd_kubeconfig, open_folder / "kubeconfig")
+    machines = open_folder / "cloud.yaml"
+    machines.write_text(inventory.text())
+    one = Ccmd(tmp_path, config, machines, env={"LD_LIBRARY_PATH": str(open_folder)})
+    read_only = "for m in / /tmp; do mount -o remount,bind,ro $m 2>/dev/null || true; done; exec \"$@\""
+    one.process.argv = [
+        UNSHARE, "--mount", "--propagation", "private", "sh", "-c", read_only, "sh",
+        SETPRIV, f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", "--no-new-privs", "--inh-caps=-all",
+        "--bounding-set=-all", program, *one.process.argv[1:],
+    ]
+    one.process.cwd = "/"
+    with one:
+        api.wait_node("n1", is_initialized)
+        told = status_of(one.pid)
+        assert told["Uid"].split() == [str(NOBODY)] * 4 and int(told["CapEff"], 16) == int(told["CapBnd"], 16) == 0
+        root = next(line for line in Path(f"/proc/{one.pid}/mounts").read_text().splitlines() if line.split()[1] == "/")
+        assert "ro" in root.split()[3].split(",")
+
+
+# --- secrets -------------------------------------------------------------------------------------------------------------
+
+
+def memory_of(pid):
+    """Every area that can be read, as bytes."""
+    with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
+        for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
+            place, rights = line.split()[:2]
+            start, end = (int(part, 16) for part in place.split("-"))
+            if not rights.startswith("r") or "[v" in line:
+                continue
+            memory.seek(start)
+            yield memory.read(end - start)
+
+
+def count_in_memory(pid, secret):
+    """How often it is there: (ours, those in a request that libcurl laid out, where a line ends behind it)."""
+    everywhere = requests = 0
+    for data in memory_of(pid):
+        everywhere += data.count(secret)
+        requests += data.count(secret + b"\r\n")
+    return everywhere - requests, requests
+
+
+# The one that is sent, and for a token that is part of the kubeconfig the configuration as well.
+OURS = {"inline": 2, "file": 1}
+# libcurl does not overwrite what it laid out; its next request does. At most one for each connection: 4, and watches.
+REQUESTS = 8
+
+
+@needs_root
+@pytest.mark.skipif(sanitized(), reason="a sanitizer keeps freed memory on purpose")
+@pytest.mark.parametrize("place", OURS)
+def test_a_token_is_where_it_is_needed_and_nowhere_else(cluster, api, kubelet, inventory, ccmd, tmp_path, place):
+    token = api.post(f"{ACCOUNT}/token", {"spec": {"expirationSeconds": 3600}})["status"]["token"]
+    config = yaml.safe_load(Path(cluster.ccmd_kubeconfig).read_text())
+    if place == "inline":
+        config["users"][0]["user"] = {"token": token}
+    else:
+        (tmp_path / "token").write_text(token)
+        config["users"][0]["user"] = {"tokenFile": str(tmp_path / "token")}
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text(yaml.safe_dump(config, width=10**6))
+    inventory.add(machine("n1", "10.0.0.1"))
+    one = ccmd("--sandbox=off", kubeconfig=kubeconfig)
+    kubelet("n1")
+    api.wait_node("n1", is_initialized)
+    # its signature, without which the rest is worth nothing
+    signature = token.split(".")[2][-200:].encode()
+    # between a request's end and its buffer's there is a moment in which another copy lives
+    ours, requests = wait_for(
+        lambda: (found := count_in_memory(one.pid, signature)) and found[0] <= OURS[place] and found, 5, "copies to go"
+    )
+    assert ours == OURS[place] and requests <= REQUESTS, (ours, requests)
+
+
+# --- what is published ---------------------------------------------------------------------------------------------------
+
+
+def test_the_deployment_is_accepted(cluster, api):
+    """By the API server, with unknown fields refused; nothing runs it here."""
+    said = cluster.kubectl("apply", "--dry-run=server", "--validate=strict", "-f", str(REPOSITORY / "deploy" / "deployment.yaml"))
+    assert "deployment.apps/ccmd created" in said

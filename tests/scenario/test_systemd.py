@@ -1,0 +1,114 @@
+"""What systemd is told: a socket of ours stands for its own, as sd_notify(3) describes it."""
+import contextlib
+import signal
+import socket
+import time
+
+import pytest
+
+from lib.ccmd import machine
+from lib.nodes import is_initialized
+
+pytestmark = [pytest.mark.needs_binary, pytest.mark.one_version]
+
+
+class Notifications:
+    """Datagrams, split into lines, in the order they came: (seconds, "READY=1")."""
+
+    def __init__(self, address):
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.socket.bind(address)
+        self.seen = []
+
+    def receive(self, timeout):
+        self.socket.settimeout(max(timeout, 0.001))
+        text = self.socket.recv(4096).decode()
+        self.seen += [(time.monotonic(), line) for line in text.split("\n") if line]
+
+    def wait(self, line, timeout=10.0, count=1):
+        """Returns the times of the first `count` lines that start so."""
+        ends = time.monotonic() + timeout
+        while True:
+            times = [at for at, text in self.seen if text.startswith(line)]
+            if len(times) >= count:
+                return times[:count]
+            try:
+                self.receive(ends - time.monotonic())
+            except TimeoutError:
+                raise AssertionError(f"no {line} within {timeout} s, only {self.lines()}") from None
+
+    def lines(self):
+        return [text for _, text in self.seen]
+
+    def drain(self):
+        with contextlib.suppress(TimeoutError):
+            while True:
+                self.receive(0.05)
+        return self.lines()
+
+
+@pytest.fixture
+def systemd(tmp_path):
+    one = Notifications(str(tmp_path / "notify"))
+    one.environment = {"NOTIFY_SOCKET": str(tmp_path / "notify")}
+    yield one
+    one.socket.close()
+
+
+def test_ready_comes_with_the_api_server_and_stopping_before_the_end(api, proxy, kubelet, inventory, ccmd, systemd):
+    inventory.add(machine("n1", "10.0.0.1"))
+    kubelet("n1")
+    proxy.refuse()
+    one = ccmd(env=systemd.environment)
+    one.wait_log("ccmd starts")
+    time.sleep(0.5)  # the length of the outage
+    assert "READY=1" not in systemd.drain()
+    proxy.accept_again()
+    systemd.wait("READY=1", 15)
+    systemd.wait("STATUS=leading")
+    api.wait_node("n1", is_initialized)
+    one.stop()
+    lines = systemd.drain()
+    assert lines.count("READY=1") == 1 and lines[-1] == "STOPPING=1", lines
+
+
+def test_an_abstract_address_will_do(ccmd, tmp_path):
+    """Some service managers and containers give one; the sandbox keeps us from others."""
+    name = f"ccmd-{tmp_path.name}-{time.time_ns()}"
+    systemd = Notifications(f"\0{name}")
+    one = ccmd(env={"NOTIFY_SOCKET": f"@{name}"})
+    systemd.wait("READY=1")
+    one.stop()
+    assert systemd.drain()[-1] == "STOPPING=1"
+
+
+def test_a_reload_is_told_with_its_time(ccmd, systemd):
+    one = ccmd(env=systemd.environment)
+    systemd.wait("READY=1")
+    before = time.monotonic()
+    one.signal(signal.SIGHUP)
+    systemd.wait("READY=1", count=2)
+    lines = systemd.lines()
+    at = lines.index("RELOADING=1")
+    told = int(lines[at + 1].removeprefix("MONOTONIC_USEC=")) / 1e6
+    assert before <= told <= time.monotonic() and "READY=1" in lines[at + 2 :], lines
+
+
+def test_the_watchdog_is_fed_at_half_its_time_and_not_while_we_are_stopped(ccmd, systemd):
+    one = ccmd(env={**systemd.environment, "WATCHDOG_USEC": "1000000"})
+    times = systemd.wait("WATCHDOG=1", count=5)
+    gaps = [later - earlier for earlier, later in zip(times, times[1:])]
+    assert all(0.3 < gap < 0.8 for gap in gaps), gaps
+    one.pause()
+    systemd.drain()
+    fed = systemd.lines().count("WATCHDOG=1")
+    time.sleep(1.5)  # longer than systemd would wait
+    assert systemd.drain().count("WATCHDOG=1") == fed
+    one.resume()
+    systemd.wait("WATCHDOG=1", count=fed + 1)
+
+
+def test_the_watchdog_of_another_is_not_fed(ccmd, systemd, settled):
+    ccmd(env={**systemd.environment, "WATCHDOG_USEC": "200000", "WATCHDOG_PID": "1"})
+    settled()
+    assert not [line for line in systemd.drain() if line.startswith("WATCHDOG")]
