@@ -121,9 +121,10 @@ on_answers(evutil_socket_t fd, short what UNUSED, void *arg)
 	STAILQ_HEAD(, server_request) answered = STAILQ_HEAD_INITIALIZER(answered);
 	uint64_t count;
 
+	if (read(fd, &count, sizeof(count)) < 0)
+		return;
 	mutex_lock(&s->outbox->mu);
-	if (read(fd, &count, sizeof(count)) > 0)
-		STAILQ_CONCAT(&answered, &s->outbox->answered);
+	STAILQ_CONCAT(&answered, &s->outbox->answered);
 	mutex_unlock(&s->outbox->mu);
 	while (!STAILQ_EMPTY(&answered)) {
 		struct server_request *r = STAILQ_FIRST(&answered);
