@@ -103,6 +103,7 @@ struct server {
 	struct event *accepting, *resuming, *answering;
 	struct connections lists[N_RANKS];
 	unsigned n_connections;
+	unsigned n_peak;     /* of them, since memory was last given back */
 	unsigned n_requests; /* that handlers hold, of connections that are gone too */
 	int fd;
 	int port;

@@ -27,6 +27,7 @@
 
 enum {
 	MAX_CLIENT_CHAIN = 32 << 10, /* bytes of certificates that a client may show */
+	MAX_RECORD = 4 << 10, /* its buffer: 12 KiB less for each connection in a handshake */
 	FOLDER_MODE = 0755,
 	CERT_MODE = 0644,
 	KEY_MODE = 0600,
@@ -341,6 +342,7 @@ set_memory(SSL_CTX *ctx)
 	SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
 	SSL_CTX_set_num_tickets(ctx, 0);
 	SSL_CTX_set_max_cert_list(ctx, MAX_CLIENT_CHAIN);
+	SSL_CTX_set_max_send_fragment(ctx, MAX_RECORD);
 }
 
 static bool
