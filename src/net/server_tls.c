@@ -124,23 +124,15 @@ pair_changed(struct pair *p, struct str cert, struct str key)
 	return changed;
 }
 
-/* A key read into memory of its full size leaves no copies behind when the buffer grows. */
-static bool
-pair_read(struct pair *p, struct buf *cert, struct buf *key, struct error *err)
-{
-	return buf_reserve(key, LIMIT_CREDENTIAL) && file_read(p->cert_file, cert, err) &&
-	       file_read(p->key_file, key, err);
-}
-
 /* *ret_changed is written also when the new content cannot be used. */
 static bool
 pair_load(struct pair *p, bool *ret_changed, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf cert = BUF_INIT(LIMIT_CREDENTIAL);
-	CLEANUP(buf_wipe) struct buf key = BUF_INIT(LIMIT_CREDENTIAL);
+	CLEANUP(buf_fini) struct buf key = BUF_SECRET(LIMIT_CREDENTIAL);
 
 	*ret_changed = true;
-	if (!pair_read(p, &cert, &key, err))
+	if (!file_read(p->cert_file, &cert, err) || !file_read(p->key_file, &key, err))
 		return false;
 	*ret_changed = pair_changed(p, buf_str(&cert), buf_str(&key));
 	return !*ret_changed || pair_parse(p, buf_str(&cert), buf_str(&key), err);
