@@ -11,9 +11,11 @@
 
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/metrics_process.h"
 #include "base/notify.h"
 #include "base/pulse.h"
 #include "base/thread.h"
+#include "build_info.h"
 #include "cloud/cloud.h"
 #include "confine.h"
 #include "controllers/manager.h"
@@ -531,7 +533,10 @@ main(int argc, char *argv[])
 	flags_log(&p.options);
 	signal(SIGPIPE, SIG_IGN);
 	notify_setup();
+	build_info_setup();
+	metrics_process_setup();
 	p.fence = p.options.election.is_enabled ? FENCE_CLOSED : FENCE_OPEN;
+	fence_show(&p.fence, &clock_real);
 	p.cancel = cancel_new();
 	status = run(&p);
 	options_fini(&p.options);

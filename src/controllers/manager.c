@@ -105,6 +105,7 @@ static struct reflector *
 reflect(struct manager *m, struct store *store)
 {
 	return reflector_new(&(struct reflector_config){ .http = m->config.shared->http,
+	                                                 .host = m->config.shared->host,
 	                                                 .store = store,
 	                                                 .clock = m->config.clock,
 	                                                 .cancel = m->cancel });

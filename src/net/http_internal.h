@@ -96,6 +96,7 @@ struct curl_client {
 	struct job_list background; /* HTTP_BACKGROUND that waits */
 	struct job_list running;
 	unsigned n_running_work;
+	bool is_telling;        /* a background job is running */
 	struct transfer *spare; /* handles to be used again */
 	CURL *sweeper;          /* NULL: not under way */
 	int epoll_fd, wake_fd;

@@ -166,9 +166,12 @@ leave_gate(struct curl_client *c, struct job *job, bool is_ok)
 {
 	int64_t now_ns = clock_mono(&clock_real);
 
-	gate_leave(&c->gate, outcome_of(job, is_ok), retry_after_ns(job, is_ok), now_ns);
-	if (job->class == HTTP_WORK)
+	if (job->class == HTTP_WORK) {
+		gate_leave(&c->gate, outcome_of(job, is_ok), retry_after_ns(job, is_ok), now_ns);
 		c->n_running_work--;
+	} else {
+		c->is_telling = false;
+	}
 	c->sweep_ns = now_ns + SWEEP_NS;
 }
 
@@ -202,13 +205,29 @@ start_job(struct curl_client *c, struct job *job)
 	run_transfer(c, job, /*wants_fresh=*/false);
 }
 
+/* May the job start now? Those who tell do so one at a time, while nobody else does anything, and beside the gate: a
+ * server that is slow with them, or sends them away, takes no turn from those who work. */
+static bool
+enter(struct curl_client *c, const struct job *job)
+{
+	int64_t now_ns = clock_mono(&clock_real);
+
+	if (job->class == HTTP_WORK)
+		return gate_enter(&c->gate, now_ns, &c->gate_ns);
+	if (c->gate.closed_until_ns <= now_ns)
+		return true;
+	c->gate_ns = c->gate.closed_until_ns;
+	return false;
+}
+
 /* NULL: nobody waits, or only those who tell while others do. */
 static struct job_list *
 next_in_turn(struct curl_client *c)
 {
 	if (c->work.head)
 		return &c->work;
-	return c->background.head && c->n_running_work == 0 ? &c->background : NULL;
+	return c->background.head && c->n_running_work == 0 && !c->is_telling ? &c->background
+	                                                                      : NULL;
 }
 
 static void
@@ -218,10 +237,12 @@ start_waiting(struct curl_client *c)
 
 	c->gate_ns = CLOCK_FOREVER;
 	while ((list = next_in_turn(c))) {
-		if (!gate_enter(&c->gate, clock_mono(&clock_real), &c->gate_ns))
+		if (!enter(c, list->head))
 			return;
 		if (list == &c->work)
 			c->n_running_work++;
+		else
+			c->is_telling = true;
 		list->head->response->waited_ns = clock_mono(&clock_real) -
 		                                  list->head->submitted_ns;
 		start_job(c, list_remove(list, &list->head));

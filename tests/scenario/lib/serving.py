@@ -1,0 +1,47 @@
+"""A client of ccmd's own servers."""
+import http.client
+import json
+import ssl
+
+
+class Answer:
+    def __init__(self, response):
+        self.status = response.status
+        self.headers = response.headers
+        self.body = response.read()
+
+    @property
+    def text(self):
+        return self.body.decode()
+
+    @property
+    def json(self):
+        return json.loads(self.body)
+
+
+class Serving:
+    """Asks 127.0.0.1:port; with TLS, a certificate of ours if a pair is given. The server's is not checked: it made its own."""
+
+    def __init__(self, port, pair=None, is_plain=False):
+        self.port = port
+        self.context = None
+        if not is_plain:
+            self.context = ssl.create_default_context()
+            self.context.check_hostname = False
+            self.context.verify_mode = ssl.CERT_NONE
+            if pair:
+                self.context.load_cert_chain(pair.certificate, pair.key)
+
+    def request(self, method, path, body=None, headers=None):
+        if self.context:
+            connection = http.client.HTTPSConnection("127.0.0.1", self.port, timeout=10, context=self.context)
+        else:
+            connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+        try:
+            connection.request(method, path, body=body, headers=headers or {})
+            return Answer(connection.getresponse())
+        finally:
+            connection.close()
+
+    def get(self, path, **headers):
+        return self.request("GET", path, headers={name.replace("_", "-"): value for name, value in headers.items()})

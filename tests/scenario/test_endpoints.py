@@ -1,0 +1,102 @@
+"""What the HTTPS server gives: health, configuration, version."""
+import pytest
+
+from lib.ccmd import machine, run_ccmd
+from lib.nodes import is_initialized
+from lib.process import free_ports
+from lib.serving import Serving
+from lib.wait import wait_for
+
+
+@pytest.fixture
+def served(cluster, ccmd):
+    """served(): ccmd with a server, and clients of it: the administrator's and anonymous."""
+
+    def start(*flags, **options):
+        (port,) = free_ports(1)
+        one = ccmd(*flags, secure_port=port, bind_address="127.0.0.1", authentication_kubeconfig=cluster.ccmd_kubeconfig,
+                   authorization_kubeconfig=cluster.ccmd_kubeconfig, **options)
+        one.wait_log("serving")
+        return one, Serving(port, cluster.admin_pair), Serving(port)
+
+    return start
+
+
+def ready(anonymous):
+    wait_for(lambda: anonymous.get("/readyz").status == 200, what="it to be ready", seen=lambda: anonymous.get("/readyz").text)
+
+
+def test_probes_need_no_name(api, served):
+    _, _, anonymous = served()
+    ready(anonymous)
+    for path in ("/healthz", "/livez", "/readyz"):
+        response = anonymous.get(path)
+        assert (response.status, response.text) == (200, "ok")
+        assert response.headers["Content-Type"] == "text/plain; charset=utf-8"
+        assert response.headers["X-Content-Type-Options"] == "nosniff"
+        assert response.headers["Cache-Control"] == "no-cache, private"
+        verbose = anonymous.get(f"{path}?verbose").text
+        assert verbose.endswith(f"\n{path[1:]} check passed\n") and verbose.startswith("[+]")
+    assert "warn: some health checks cannot be excluded: no matches for \"x\"" in anonymous.get("/livez?verbose&exclude=x").text
+    assert "[+]progress excluded: ok" in anonymous.get("/livez?verbose&exclude=progress").text
+
+
+def test_one_check_has_a_path(api, served):
+    _, admin, anonymous = served()
+    ready(anonymous)
+    assert (admin.get("/livez/progress").status, admin.get("/livez/progress").text) == (200, "ok")
+    assert admin.get("/livez/nothing").status == 404
+    assert anonymous.get("/livez/progress").status == 403
+
+
+def test_health_as_metrics(api, served):
+    _, admin, anonymous = served()
+    ready(anonymous)
+    anonymous.get("/livez")
+    assert 'kubernetes_healthcheck{name="progress",type="livez"} 1' in admin.get("/metrics/slis").text
+    assert admin.request("DELETE", "/metrics/slis").status == 200
+    assert 'type="livez"' not in admin.get("/metrics/slis").text
+    assert "kubernetes_healthcheck" not in admin.get("/metrics").text
+
+
+def test_what_it_is_and_how_it_is_configured(api, served):
+    _, admin, _ = served()
+    version = admin.get("/version").json
+    assert version["gitVersion"].lstrip("v") in run_ccmd("--version").stdout and version["platform"].startswith("linux/")
+    shown = admin.get("/configz").json["cloudcontrollermanager.config.k8s.io"]
+    assert shown["kind"] == "CloudControllerManagerConfiguration"
+
+
+def test_the_log_can_be_made_louder(api, inventory, kubelet, served):
+    one, admin, _ = served()
+    response = admin.request("PUT", "/debug/flags/v", body="4")
+    assert (response.status, response.text) == (200, "successfully set klog.logging.verbosity to 4")
+    inventory.add(machine("n1", "10.0.0.1"))
+    kubelet("n1")
+    api.wait_node("n1", is_initialized)
+    one.wait_log(r"debug http .*PATCH")
+
+
+def test_without_profiling_it_cannot(api, served):
+    _, admin, _ = served(profiling=False)
+    assert admin.request("PUT", "/debug/flags/v", body="4").status == 404
+
+
+def test_strangers_learn_nothing(api, served):
+    _, admin, anonymous = served()
+    assert (admin.get("/nothing").status, admin.get("/nothing").text) == (404, "404 page not found\n")
+    assert admin.request("POST", "/metrics").status == 405
+    for path in ("/metrics", "/configz", "/nothing"):
+        response = anonymous.get(path)
+        assert response.status == 403 and response.json["kind"] == "Status" and response.json["reason"] == "Forbidden"
+
+
+def test_an_api_server_out_of_reach_kills_nobody(api, inventory, proxy, served):
+    """A liveness probe that failed then would only add restarts to an outage."""
+    _, _, anonymous = served()
+    ready(anonymous)
+    proxy.refuse()
+    proxy.cut_all()
+    wait_for(lambda: anonymous.get("/livez").status == 200, what="livez")
+    assert (anonymous.get("/livez").text, anonymous.get("/readyz").text) == ("ok", "ok")
+    proxy.accept_again()

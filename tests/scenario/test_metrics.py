@@ -1,0 +1,168 @@
+"""/metrics, read as Prometheus reads it."""
+import math
+import re
+import time
+
+import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
+from prometheus_client.parser import text_string_to_metric_families as parse_text
+
+from lib.ccmd import machine
+from lib.faultproxy import EVENTS_PATH, NODES_PATH, answer, error_event, insert
+from lib.nodes import create_many, is_initialized, numbered_ip
+from lib.process import REPOSITORY, free_ports
+from lib.serving import Serving
+from lib.wait import wait_for
+
+PAGE = REPOSITORY / "docs" / "reference" / "metrics.md"
+OPENMETRICS = "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5"
+
+
+class Metrics:
+    """One scrape."""
+
+    def __init__(self, text, parse=parse_text):
+        self.text = text
+        self.families = {family.name: family for family in parse(text)}
+
+    def samples(self, name):
+        return [sample for family in self.families.values() for sample in family.samples if sample.name == name]
+
+    def value(self, name, /, **labels):
+        found = [one.value for one in self.samples(name) if all(one.labels.get(key) == value for key, value in labels.items())]
+        return sum(found) if found else None
+
+
+@pytest.fixture
+def scraped(ccmd):
+    """scraped(): starts ccmd with a plain listener for metrics; returns it and a function that scrapes."""
+
+    def start(**options):
+        (port,) = free_ports(1)
+        one = ccmd(metrics_bind_address=f"127.0.0.1:{port}", **options)
+        one.wait_log("serving metrics")
+        server = Serving(port, is_plain=True)
+        return one, lambda: Metrics(server.get("/metrics").text), server
+
+    return start
+
+
+def lint(text):
+    """What promtool would say, and a little more."""
+    typed, seen, current = {}, set(), None
+    for line in text.splitlines():
+        if line.startswith("# TYPE "):
+            _, _, current, kind = line.split(" ")
+            assert current not in typed, f"{current}: two TYPE lines"
+            typed[current] = kind
+        elif line.startswith("# HELP "):
+            assert line.split(" ", 3)[3], f"no help: {line}"
+        elif not line.startswith("#"):
+            series, value = line.rsplit(" ", 1)
+            name = re.match(r"[a-z_:][a-z0-9_:]*", series)[0]
+            base = re.sub(r"_(bucket|sum|count)$", "", name) if typed[current] == "histogram" else name
+            assert base == current, f"{series} is not below its TYPE line"
+            assert series not in seen, f"twice: {series}"
+            seen.add(series)
+            float(value)
+            if typed[current] == "counter":
+                assert name.endswith("_total"), name
+    for name, kind in typed.items():
+        if kind == "histogram":
+            lint_histogram(name, text)
+
+
+def lint_histogram(name, text):
+    buckets = {}
+    for labels, value in re.findall(rf"^{name}_bucket\{{(.*)\}} (\S+)$", text, re.M):
+        rest, bound = re.match(r'(.*?),?le="([^"]*)"$', labels).groups()
+        buckets.setdefault(rest, []).append((float(bound), float(value)))
+    counts = {labels: float(value) for labels, value in re.findall(rf"^{name}_count(?:\{{(.*)\}})? (\S+)$", text, re.M)}
+    assert buckets and buckets.keys() == counts.keys(), name
+    for labels, found in buckets.items():
+        assert found == sorted(found) and [value for _, value in found] == sorted(value for _, value in found), name
+        assert math.isinf(found[-1][0]) and found[-1][1] == counts[labels], name
+
+
+def test_prometheus_can_read_them_all(api, inventory, kubelet, scraped):
+    inventory.add(machine("n1", "10.0.0.1"))
+    kubelet("n1")
+    _, scrape, server = scraped()
+    api.wait_node("n1", is_initialized)
+    metrics = scrape()
+    lint(metrics.text)
+    response = server.get("/metrics", Accept=OPENMETRICS)
+    assert response.headers["Content-Type"].startswith("application/openmetrics-text; version=1.0.0")
+    same = Metrics(response.text, parse_openmetrics)
+    assert same.value("workqueue_adds_total", name="Nodes") >= 1
+    assert {sample.name for family in same.families.values() for sample in family.samples} >= {
+        sample.name for family in metrics.families.values() for sample in family.samples}
+
+
+def test_every_family_is_on_the_reference_page(api, inventory, kubelet, scraped):
+    inventory.add(machine("n1", "10.0.0.1"))
+    kubelet("n1")
+    _, scrape, _ = scraped()
+    api.wait_event("n1", "Synced")
+    page = dict(re.findall(r"^\| `(\w+)` \| (\w+) \|", PAGE.read_text(), re.M))
+    shown = dict(re.findall(r"^# TYPE (\S+) (\S+)$", scrape().text, re.M))
+    assert shown.items() <= page.items()
+
+
+def test_they_tell_what_was_done(api, inventory, kubelet, scraped):
+    inventory.add(machine("n1", "10.0.0.1"))
+    kubelet("n1")
+    one, scrape, _ = scraped()
+    api.wait_event("n1", "Synced")
+    wait_for(lambda: scrape().value("ccmd_events_written_total") == 1, what="the event to be counted")
+    metrics = scrape()
+    value = metrics.value
+    assert value("rest_client_requests_total", method="PATCH", code="200") >= 1
+    assert value("rest_client_requests_total", method="POST", code="201") == 1
+    assert value("rest_client_requests_total", method="GET", code="200") >= 2, "the list, and the watch"
+    assert value("rest_client_request_duration_seconds_count", verb="PATCH") >= 1
+    assert value("rest_client_request_size_bytes_sum", verb="POST") > 100
+    assert value("node_controller_initial_node_sync_delay_seconds_count") == 1
+    assert value("workqueue_depth", name="Nodes") == 0 and value("workqueue_unfinished_work_seconds", name="Nodes") == 0
+    assert value("running_managed_controllers", name="cloud-node", manager="cloud-controller-manager") == 1
+    assert value("ccmd_reflector_synced", kind="Node") == 1 and value("ccmd_reflector_objects", kind="Node") == 1
+    assert 0 < value("ccmd_reflector_watch_age_seconds", kind="Node") < 60
+    assert abs(value("ccmd_reflector_last_event_timestamp_seconds", kind="Node") - time.time()) < 60
+    assert value("informer_store_resource_version", resource="nodes", version="v1") > 0
+    assert value("ccmd_fence_remaining_seconds") == math.inf, "without election"
+    assert abs(value("process_resident_memory_bytes") / 1024 - one.rss_kib()) < 4096
+    assert abs(value("process_start_time_seconds") - time.time()) < 60
+    assert value("process_open_fds") > 5 and value("process_cpu_seconds_total") > 0
+    assert value("kubernetes_build_info") == 1 and value("ccmd_build_info") == 1
+    assert value("ccmd_client_request_limit") >= 4
+
+
+def test_trouble_can_be_seen(api, inventory, kubelet, proxy, scraped):
+    inventory.add(machine("n1", "10.0.0.1"))
+    proxy.on("POST", EVENTS_PATH, answer(403))
+    gone = proxy.on("GET", NODES_PATH, insert([error_event(410)]), watch=True)
+    one, scrape, _ = scraped()
+    one.may_be_refused = True
+    gone.wait_hit()
+    kubelet("n1")
+    api.wait_node("n1", is_initialized, 20)
+    wait_for(lambda: scrape().value("ccmd_events_dropped_total", reason="failed") == 1, what="the refused event")
+    wait_for(lambda: scrape().value("ccmd_reflector_relists_total", kind="Node", reason="gone") == 1, what="the new list")
+    assert scrape().value("rest_client_requests_total", method="POST", code="403") == 1
+
+
+def test_objects_make_no_series(api, inventory, scraped):
+    """As many series with 300 nodes as with none; and a scrape costs little."""
+    count = 300
+    inventory.add(*(machine(f"node-{n:05}", numbered_ip(n)) for n in range(count)))
+    one, scrape, server = scraped()
+    create_many(api, count, real_sized=False)
+    wait_for(lambda: scrape().value("node_controller_initial_node_sync_delay_seconds_count") == count, 60, "all nodes")
+    text = scrape().text
+    assert "node-0" not in text and len(text.splitlines()) < 1500 and len(text) < 100_000
+    begun = one.cpu_seconds()
+    for _ in range(200):
+        server.get("/metrics")
+    each_ms = (one.cpu_seconds() - begun) / 200 * 1000
+    print(f"a scrape: {len(text)} bytes, {each_ms:.2f} ms of CPU")
+    assert each_ms < 20
