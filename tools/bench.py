@@ -3,6 +3,7 @@
     ./dev bench                     everything: about 10 minutes
     ./dev bench --nodes 5 1000      only these sizes
     ./dev bench --skip-idle --skip-micro
+    ./dev bench --takeover          only this: how long nobody leads after the leader's end, about 5 minutes
 
 Times are wall seconds of this machine and this moment: compare within one run. The limit is the same two PATCHes a node,
 sent blindly by bench/limit.c at its best number of connections (docs/performance.md).
@@ -24,6 +25,7 @@ from lib.ccmd import Ccmd, Inventory, machine  # noqa: E402
 from lib.cluster import Cluster  # noqa: E402
 from lib.nodes import create_many, is_initialized, numbered_ip  # noqa: E402
 from lib.wait import wait_for  # noqa: E402
+from takeover import TakeOver  # noqa: E402
 
 MIB = 1024
 SETTLE_S = 6
@@ -165,9 +167,15 @@ def main():
     parser.add_argument("--connections", type=int, nargs="+", default=CONNECTIONS, help="of the limit's tool")
     parser.add_argument("--skip-idle", action="store_true")
     parser.add_argument("--skip-micro", action="store_true")
+    parser.add_argument("--takeover", type=int, nargs="?", const=5, metavar="ROUNDS", help="only the take-over times")
     options = parser.parse_args()
     IDLE_S = 0 if options.skip_idle else IDLE_S
     table = Table()
+    if options.takeover:
+        with tempfile.TemporaryDirectory(prefix="ccmd-bench-") as folder, Cluster() as cluster:
+            TakeOver(cluster, Path(folder), table, options.takeover).run()
+        table.print()
+        return
     with tempfile.TemporaryDirectory(prefix="ccmd-bench-") as folder, Cluster() as cluster:
         bench = Bench(cluster, Path(folder), table, options.connections)
         for count in options.nodes:
