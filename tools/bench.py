@@ -24,12 +24,15 @@ from lib.api import EVENTS, NODES  # noqa: E402
 from lib.ccmd import Ccmd, Inventory, machine  # noqa: E402
 from lib.cluster import Cluster  # noqa: E402
 from lib.nodes import create_many, is_initialized, numbered_ip  # noqa: E402
+from lib.process import free_ports  # noqa: E402
+from lib.serving import Serving  # noqa: E402
 from lib.wait import wait_for  # noqa: E402
 from takeover import TakeOver  # noqa: E402
 
 MIB = 1024
 SETTLE_S = 6
 IDLE_S = 60
+SCRAPES = 500
 CONNECTIONS = (4, 8, 16)
 GOALS = {
     5: {"settled RSS": 14, "settled anonymous": 3},
@@ -93,7 +96,10 @@ class Bench:
         time.sleep(2)
         before = self.requests()
         started = datetime.now(timezone.utc)
-        with Ccmd(self.folder, self.cluster.ccmd_kubeconfig, inventory, name=f"ccmd-{count}") as ccmd:
+        # only the small one serves: figures of the others are comparable with those of versions without
+        (metrics_port,) = free_ports(1)
+        flags = [f"--metrics-bind-address=127.0.0.1:{metrics_port}"] if count == 5 else []
+        with Ccmd(self.folder, self.cluster.ccmd_kubeconfig, inventory, *flags, name=f"ccmd-{count}") as ccmd:
             log = ccmd.process.log
             wait_for(lambda: log.read_bytes().count(b"node initialised") >= count, 300, "all nodes to be initialised", poll=0.2)
             stamps = re.findall(r"^(\S+) .*node initialised", ccmd.text, re.M)
@@ -101,6 +107,8 @@ class Bench:
             cpu = ccmd.cpu_seconds()
             requests = self.difference(before, self.requests())
             time.sleep(SETTLE_S)
+            if count == 5:
+                self.scrape(ccmd, metrics_port)
             figures = {
                 "first": wall[0], "wall": wall[1], "cpu": cpu, "peak": ccmd.rss_peak_kib() / MIB, "rss": ccmd.rss_kib() / MIB,
                 "anonymous": ccmd.rss_anon_kib() / MIB, "threads": ccmd.threads(), "requests": requests,
@@ -110,6 +118,14 @@ class Bench:
             if count == 5:
                 figures["idle"] = self.idle(ccmd) if IDLE_S else None
         return figures
+
+    def scrape(self, ccmd, port):
+        """CPU time of one GET /metrics, its connection included."""
+        server = Serving(port, is_plain=True)
+        begun = ccmd.cpu_seconds()
+        for _ in range(SCRAPES):
+            size = len(server.get("/metrics").body)
+        self.table.add("a scrape: CPU", (ccmd.cpu_seconds() - begun) / SCRAPES * 1000, "ms", 1, note=f"{size} bytes")
 
     def idle(self, ccmd):
         begun = ccmd.cpu_seconds()

@@ -636,6 +636,28 @@ telling_never_delays_doing(void **state UNUSED)
 	thread_join(work);
 }
 
+static bool
+sends_events_away(struct visit *v)
+{
+	if (str_starts(v->head, STR("POST /events ")))
+		return visit_reply(v, "429 Too Many Requests", "Retry-After: 3\r\n", "");
+	return visit_reply(v, "200 OK", "", "");
+}
+
+static void
+a_server_that_takes_no_events_delays_no_work(void **state UNUSED)
+{
+	int64_t started_ns;
+	WORLD(w);
+
+	start(&w, sends_events_away, NULL);
+	assert_ptr_equal(send_event(&w), &w);
+	started_ns = now_ns();
+	for (int i = 0; i < 10; i++)
+		must_get(&w);
+	assert_in_range(now_ns() - started_ns, 0, 1000 * MS);
+}
+
 static void
 idle_connections_are_closed(void **state UNUSED)
 {
@@ -735,6 +757,7 @@ main(void)
 		cmocka_unit_test(many_callers_share_few_connections),
 		cmocka_unit_test(a_throttled_client_waits),
 		cmocka_unit_test(telling_never_delays_doing),
+		cmocka_unit_test(a_server_that_takes_no_events_delays_no_work),
 		cmocka_unit_test(idle_connections_are_closed),
 		cmocka_unit_test(statuses_become_errors),
 		cmocka_unit_test(the_loop_turns),
