@@ -20,7 +20,7 @@ enum {
 /* --- answers --------------------------------------------------------------------------------------- */
 
 struct review_answer *
-review_answer_new(int verdict, struct access_user *user, struct str reason)
+review_answer_new(enum review_verdict verdict, struct access_user *user, struct str reason)
 {
 	struct review_answer *a = xcalloc(1, sizeof(*a));
 	struct str head = str_utf8_head(reason, sizeof(a->reason) - 1);

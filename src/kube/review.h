@@ -10,20 +10,23 @@
 #include "kube/access_user.h"
 #include "kube/client.h"
 
+enum review_verdict {
+	REVIEW_YES,
+	REVIEW_NO,
+	REVIEW_FAILED, /* nobody could be asked; for who may come in, the same as no */
+};
+
 /** What came out: immutable, counted. */
 struct review_answer {
 	atomic_uint refs;
-	enum {
-		REVIEW_YES,
-		REVIEW_NO,
-		REVIEW_FAILED, /* nobody could be asked; for who may come in, the same as no */
-	} verdict;
+	enum review_verdict verdict;
 	struct access_user *user; /* of a token: whose it is, if yes */
 	char reason[200];         /* of a refusal, in the API server's words; mostly empty */
 };
 
 /** Takes over the reference to user, which may be NULL. */
-struct review_answer *review_answer_new(int verdict, struct access_user *user, struct str reason);
+struct review_answer *review_answer_new(enum review_verdict verdict, struct access_user *user,
+                                        struct str reason);
 struct review_answer *review_answer_ref(struct review_answer *);
 /** NULL is fine. */
 void review_answer_unref(struct review_answer *);

@@ -18,7 +18,7 @@ digest_number(size_t n)
 }
 
 static void
-put(struct review_cache *c, size_t n, int verdict, int64_t now_ns, int64_t until_ns)
+put(struct review_cache *c, size_t n, enum review_verdict verdict, int64_t now_ns, int64_t until_ns)
 {
 	CLEANUP(review_answer_unrefp)
 	struct review_answer *a = review_answer_new(verdict, NULL, STR_EMPTY);
