@@ -94,9 +94,9 @@ def serve(cluster, ccmd, request):
             reviewer = (cluster.kubeconfig("reviewer", url=request.getfixturevalue("proxy").url) if through_proxy
                         else cluster.ccmd_kubeconfig)
         process = ccmd(
-            f"--secure-port={port}", "--bind-address=127.0.0.1", f"--tls-cert-file={pair.certificate}",
+            "--bind-address=127.0.0.1", f"--tls-cert-file={pair.certificate}",
             f"--tls-private-key-file={pair.key}", f"--authentication-kubeconfig={reviewer}",
-            f"--authorization-kubeconfig={reviewer}", *flags, **options,
+            f"--authorization-kubeconfig={reviewer}", *flags, secure_port=port, **options,
         )
         return Serving(cluster, process, port).wait_open()
 
