@@ -7,6 +7,7 @@
 #include "controllers/route.h"
 
 #include "base/alloc.h"
+#include "base/event_kind.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/metrics.h"
@@ -33,6 +34,11 @@ static const int64_t failure_max_ns = 300 * NS_PER_SEC;
 
 METRIC_FAMILY(syncs_total, METRIC_COUNTER, "route_controller_route_sync_total",
               "[ALPHA] Runs of the route controller.");
+
+EVENT_KIND(failed_event, COMPONENT, "FailedToCreateRoute", true, "Node",
+           "The route to a node's pods could not be made; it is tried again.");
+EVENT_KIND(not_routed_event, COMPONENT, "PodCIDRNotRouted", true, "Node",
+           "The cloud has no routes of the IP family of one of the node's pod CIDRs.");
 
 struct route_controller {
 	struct controller_env *env;
@@ -88,7 +94,7 @@ keep_offered(struct run *r, const struct node *node, struct route_node *ret)
 	}
 	if (n < node->n_pod_cidrs)
 		notices_warn(
-			r->c->env->notices, COMPONENT, node, "PodCIDRNotRouted",
+			r->c->env->notices, COMPONENT, node, not_routed_event.reason,
 			STR("The cloud does not route pod CIDRs of this IP family; they are left to somebody else"));
 	ret->pod_cidrs = cidrs;
 	ret->n_pod_cidrs = n;
@@ -133,7 +139,7 @@ tell_failure(struct run *r, const struct node *node, struct str cidr, int64_t to
 	         STR_ARG(node->object.uid), STR_ARG(cidr), STR_ARG(node_name(node)));
 	clock_format_duration(&message, took_ns);
 	buf_addf(&message, ": %s", err->msg);
-	node_event(r->c->env->recorder, COMPONENT, node, EVENT_WARNING, "FailedToCreateRoute",
+	node_event(r->c->env->recorder, COMPONENT, node, EVENT_WARNING, failed_event.reason,
 	           buf_str(&message));
 	log_error("route not created, will retry", LOG_STR("node", node_name(node)),
 	          LOG_STR("cidr", cidr), LOG_ERR(err));
