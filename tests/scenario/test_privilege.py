@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 import signal
+import ssl
 import subprocess
 import tempfile
 from pathlib import Path
@@ -14,7 +15,7 @@ import yaml
 from lib.api import NODES
 from lib.ccmd import Ccmd, binary, machine, sanitized
 from lib.nodes import is_initialized
-from lib.process import REPOSITORY
+from lib.process import REPOSITORY, free_ports
 from lib.wait import wait_for
 
 pytestmark = [pytest.mark.needs_binary, pytest.mark.one_version]
@@ -49,18 +50,27 @@ def test_the_sandbox_is_in_force_unless_it_is_off(ccmd, settled):
 
 @pytest.mark.skipif(not STRACE or sanitized(), reason="no strace, or a sanitizer")
 def test_no_call_that_we_need_is_refused(cluster, api, kubelet, inventory, tmp_path):
-    """A whole life under strace: names looked up, a node initialised, another deleted, a reload, an orderly end."""
+    """A whole life under strace: names looked up, the lease, the server with its own certificate and a caller who is asked
+    about, a node initialised, another deleted, a reload, an orderly end."""
     inventory.add(machine("n1", "10.0.0.1"), machine("n2", "10.0.0.2"))
     for name in ("n1", "n2"):
         kubelet(name)
     trace = tmp_path / "trace"
     config = cluster.kubeconfig("by-name", url=f"https://localhost:{cluster.port}")
-    one = Ccmd(tmp_path, config, inventory, "--node-delete-guard=false", "-v=4", node_monitor_period="1s")
+    (port,) = free_ports(1)
+    one = Ccmd(
+        tmp_path, config, inventory, "--node-delete-guard=false", "-v=4", node_monitor_period="1s", leader_elect=True,
+        secure_port=port, bind_address="127.0.0.1", cert_dir=tmp_path / "pair",
+    )
     # -D: ccmd stays our child, and strace becomes its
     one.process.argv = [STRACE, "-D", "-f", "-qq", "-e", "status=failed", "-o", str(trace), *one.process.argv]
     with one:
         for name in ("n1", "n2"):
             api.wait_node(name, is_initialized, 30)
+        asked = cluster.api(token=api.post(f"{ACCOUNT}/token", {"spec": {}})["status"]["token"])
+        asked.port, asked._context = port, ssl._create_unverified_context()
+        assert asked.request("GET", "/metrics").status == 403
+        assert (tmp_path / "pair" / "cloud-controller-manager.crt").exists()
         inventory.remove("n2")
         one.signal(signal.SIGHUP)
         api.patch(f"{NODES}/n1", {"metadata": {"labels": {"a": "b"}}})
