@@ -210,11 +210,11 @@ threads_count_together(void **state UNUSED)
 static void
 families_of_a_file_are_listed_by_name_with_nothing_to_call(void **state UNUSED)
 {
-	const struct metric_family *first = metrics_next(NULL);
+	const struct metric_family *family = metrics_next(NULL);
 
-	assert_ptr_equal(first, &apart);
-	assert_ptr_equal(metrics_next(first), &static_a);
-	assert_ptr_equal(metrics_next(&static_a), &static_b);
+	while (family != &static_a) /* others of this layer may come before */
+		family = metrics_next(family);
+	assert_ptr_equal(metrics_next(family), &static_b);
 	check_has_line("# TYPE static_a gauge\nstatic_a 0\n");
 	assert_false(str_contains(buf_str(written()), STR("static_b")));
 	metric_inc(metric_of(&static_b, "x"));
@@ -231,8 +231,8 @@ a_page_is_shown_and_reset_by_itself(void **state UNUSED)
 	metric_set(metric_of(&apart), 3);
 	assert_false(str_contains(buf_str(written()), STR("apart")));
 	metrics_write_page(&b, METRICS_SLIS, METRICS_TEXT);
-	assert_string_equal(b.ptr, "# HELP apart [ALPHA] On the other page.\n"
-	                           "# TYPE apart gauge\napart 3\n");
+	assert_non_null(strstr(b.ptr, "# HELP apart [ALPHA] On the other page.\n"
+	                              "# TYPE apart gauge\napart 3\n"));
 	metrics_reset(METRICS_SLIS);
 	assert_true(metric_value(metric_of(&apart)) == 0);
 	check_has_line("static_b_total{kind=\"x\"} 1\n");
