@@ -5,6 +5,7 @@ nodes as kubelets do, starts ccmd, and shows what becomes of them. Every step is
 ends with 0 only if each was seen.
 
     ./dev demo           about a minute once everything is built
+    ./dev demo --ha      two replicas: the leader is killed, the other takes over
     ./dev demo --keep    leaves it running, and says how to look around
 """
 import argparse
@@ -24,6 +25,7 @@ from lib.nodes import SHUTDOWN, Kubelet, addresses, is_initialized, taint_keys  
 from lib.wait import Timeout, wait_for  # noqa: E402
 
 MACHINES = ("control-1", "worker-1", "worker-2")
+LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/cloud-controller-manager"
 LABELS = ("node.kubernetes.io/instance-type", "topology.kubernetes.io/region", "topology.kubernetes.io/zone", "example.com/rack")
 
 # The defaults are 12 s, 60 s: a demo should not take that long, and a person who reads along should see the same rules.
@@ -159,10 +161,27 @@ class Demo:
             lambda: time.monotonic() - begun > 9 and all(self.api.get_or_none(f"/api/v1/nodes/{name}") for name in ("control-1", "worker-1")),
         )
 
-    def finish(self):
+    def end(self):
         self.stage.title("ccmd ends on SIGTERM")
         took = self.ccmd.stop()
         self.stage.say(f"exit code 0 after {took:.2f} s")
+
+    def run(self, keep):
+        self.join()
+        self.initialise()
+        self.switch_off()
+        self.switch_on()
+        self.destroy()
+        self.empty()
+        if keep:
+            self.keep()
+        self.end()
+
+    def logs(self):
+        return self.ccmd.text if self.ccmd.process.child else ""
+
+    def finish(self):
+        self.ccmd.finish(check=False)
 
     def keep(self):
         self.stage.title("It goes on running: look around from another terminal")
@@ -181,30 +200,103 @@ class Demo:
             pass
 
 
+class Failover:
+    """--ha: two replicas with the lease's usual times; the leader is killed, and later asked to go."""
+
+    def __init__(self, stage, folder, cluster):
+        self.stage = stage
+        self.cluster = cluster
+        self.api = cluster.api()
+        cloud = folder / "cloud"
+        cloud.mkdir()
+        machines = [Demo.machine(name, number) for number, name in enumerate(MACHINES, 10)]
+        self.inventory = Inventory(cloud / "inventory.yaml", machines, cloud={"region": "lab", "zone": "rack-room-1"})
+        self.replicas = [self.replica(folder, name) for name in ("replica-1", "replica-2")]
+
+    def replica(self, folder, name):
+        return Ccmd(folder, self.cluster.ccmd_kubeconfig, self.inventory, name=name, leader_elect=True)
+
+    @property
+    def holder(self):
+        lease = self.api.get_or_none(LEASE)
+        return lease and lease["spec"].get("holderIdentity")
+
+    def identity(self, replica):
+        found = re.search(r"became leader.* identity=(\S+)", replica.text)
+        return found and found[1]
+
+    def leads(self, replica):
+        return replica.running and self.holder is not None and self.holder == self.identity(replica)
+
+    def join(self, name):
+        number = 10 + MACHINES.index(name)
+        Kubelet(self.api, name, ip=f"192.168.20.{number}").register(lease=True)
+        self.stage.step(f"{name}: initialised", lambda: is_initialized(self.api.node(name)))
+
+    def start(self):
+        first, second = self.replicas
+        self.stage.title("Two replicas start; one of them gets the lease")
+        first.start()
+        self.stage.step("replica-1 leads", lambda: self.leads(first))
+        second.start()
+        self.stage.step("replica-2 stands by", lambda: "another replica leads" in second.text)
+        self.stage.shell("$ kubectl -n kube-system get lease cloud-controller-manager")
+        self.stage.shell(self.cluster.kubectl("-n", "kube-system", "get", "lease", "cloud-controller-manager"))
+        self.join("control-1")
+
+    def kill(self):
+        first, second = self.replicas
+        self.stage.title("replica-1 is killed (SIGKILL): its lease has to run out, 15 s after it was renewed last")
+        first.kill()
+        self.stage.step("replica-2 leads", lambda: self.leads(second), timeout=40)
+        self.join("worker-1")
+
+    def ask_to_go(self, folder):
+        second = self.replicas[1]
+        third = self.replica(folder, "replica-3")
+        self.replicas.append(third)
+        self.stage.title("A third comes, and replica-2 is asked to go (SIGTERM): it gives the lease back")
+        third.start()
+        self.stage.step("replica-3 stands by", lambda: "another replica leads" in third.text)
+        took = second.stop()
+        self.stage.say(f"replica-2: exit code 0 after {took:.2f} s")
+        self.stage.step("replica-3 leads", lambda: self.leads(third))
+        self.join("worker-2")
+        third.stop()
+
+    def run(self, folder):
+        self.start()
+        self.kill()
+        self.ask_to_go(folder)
+
+    def logs(self):
+        return "\n".join(one.text for one in self.replicas if one.process.child)
+
+    def finish(self):
+        for one in self.replicas:
+            one.finish(check=False)
+
+
 def main():
     parser = argparse.ArgumentParser(prog="./dev demo", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--keep", action="store_true", help="leave it running, and say how to look around")
+    parser.add_argument("--ha", action="store_true", help="two replicas: the leader is killed, the other takes over")
     options = parser.parse_args()
     stage = Stage()
     stage.title("A real etcd and kube-apiserver start")
     with tempfile.TemporaryDirectory(prefix="ccmd-demo-") as folder, Cluster() as cluster:
         stage.say(f"ready after {cluster.started_in_s:.1f} s")
-        demo = Demo(stage, Path(folder), cluster)
+        demo = (Failover if options.ha else Demo)(stage, Path(folder), cluster)
         try:
-            demo.join()
-            demo.initialise()
-            demo.switch_off()
-            demo.switch_on()
-            demo.destroy()
-            demo.empty()
-            if options.keep:
-                demo.keep()
-            demo.finish()
+            if options.ha:
+                demo.run(Path(folder))
+            else:
+                demo.run(options.keep)
         except BaseException:
-            print(re.sub(r"^", "    ", demo.ccmd.text if demo.ccmd.process.child else "", flags=re.M), file=sys.stderr)
+            print(re.sub(r"^", "    ", demo.logs(), flags=re.M), file=sys.stderr)
             raise
         finally:
-            demo.ccmd.finish(check=False)
+            demo.finish()
     stage.title(f"All of it was seen through the API, in {time.monotonic() - stage.begun:.0f} s.")
 
 
