@@ -1159,6 +1159,7 @@ stop_on_thread(void *arg)
 	struct stopping *s = arg;
 
 	elector_stop(s->replica->elector, /*release=*/true, s->timeout_ms);
+	elector_free(TAKE(s->replica->elector));
 	s->is_done = true;
 	return NULL;
 }
@@ -1197,7 +1198,6 @@ a_release_is_not_waited_for_for_ever(void **state UNUSED)
 	start_leading();
 	set_outage(0, HANGS);
 	stop_while_time_passes(me(), 500);
-	elector_free(TAKE(me()->elector)); /* by now it is too late for anything else */
 	check_stored("me-0", 15, 0);
 	assert_true(left_ns(me()) == 0);
 }
