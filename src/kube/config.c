@@ -11,12 +11,12 @@
 #include "base/file.h"
 #include "base/limits.h"
 #include "base/log.h"
-#include "kube/config_entry.h"
+#include "kube/config_user.h"
 #include "net/url.h"
 
 #define POD_FOLDER "/var/run/secrets/kubernetes.io/serviceaccount"
 
-#define INSTEAD "use a client certificate, token or tokenFile"
+#define INSTEAD "use an exec plugin, a client certificate, token or tokenFile"
 
 /* --- the server ------------------------------------------------------------------------------------ */
 
@@ -93,10 +93,6 @@ load_proxy(const struct config_entry *e)
 		return;
 	if (!url_parse(text, &url, &err))
 		entry_problem(e, "proxy-url", ERR_INVALID, "%s", err.msg);
-	else if (str_eq_c(url.scheme, "socks5"))
-		entry_problem(
-			e, "proxy-url", ERR_UNSUPPORTED,
-			"SOCKS proxies are not supported by this version; use an http or https proxy");
 	e->loader->config->proxy_url = arena_str(&e->loader->config->arena, text);
 }
 
@@ -197,49 +193,26 @@ load_basic(const struct config_entry *e)
 		              "more than one authentication method: token and basic");
 }
 
-/* A plugin beside a static credential is never run, so it does not matter that we could not. */
 static void
-refuse_plugins(const struct config_entry *e)
+refuse_provider(const struct config_entry *e)
 {
-	static const char *const statics[] = { "token", "tokenFile", "client-certificate",
-		                               "client-certificate-data", "username" };
-	bool has_static = false;
-
-	for (size_t i = 0; i < ARRAY_LEN(statics); i++)
-		has_static |= entry_has(e, statics[i]);
-	if (entry_has(e, "exec") && entry_has(e, "auth-provider"))
+	if (entry_has(e, "exec"))
 		entry_problem(e, "exec", ERR_INVALID, "cannot be combined with auth-provider");
-	else if (entry_has(e, "exec") && !has_static)
-		entry_problem(
-			e, "exec", ERR_UNSUPPORTED,
-			"exec credential plugins are not supported by this version; " INSTEAD);
-	else if (entry_has(e, "auth-provider"))
+	else
 		entry_problem(e, "auth-provider", ERR_UNSUPPORTED, "not supported; " INSTEAD);
 }
 
 static void
-refuse_impersonation(const struct config_entry *e)
-{
-	static const char *const keys[] = { "as", "as-uid", "as-groups", "as-user-extra" };
-
-	for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
-		if (!entry_has(e, keys[i]))
-			continue;
-		entry_problem(
-			e, keys[i], ERR_UNSUPPORTED,
-			"impersonation is not supported by this version; give the user itself the rights");
-		return;
-	}
-}
-
-static void
-load_user(const struct config_entry *e)
+load_user(const struct config_entry *e, const struct config_entry *cluster)
 {
 	load_certificate(e);
 	load_token(e);
 	load_basic(e);
-	refuse_plugins(e);
-	refuse_impersonation(e);
+	if (entry_has(e, "auth-provider"))
+		refuse_provider(e);
+	else
+		load_plugin(e, cluster);
+	load_impersonation(e);
 }
 
 /* --- the document ---------------------------------------------------------------------------------- */
@@ -275,8 +248,12 @@ find_entry(struct config_loader *l, const struct yaml_node *doc, const char *lis
 
 		if (!found || found->kind != YAML_SCALAR || !str_eq(found->text, name))
 			continue;
-		*ret = (struct config_entry){ l, list, name,
-			                      entry_map(l, list, name, &items->items[i], key) };
+		*ret = (struct config_entry){
+			.loader = l,
+			.list = list,
+			.name = name,
+			.map = entry_map(l, list, name, &items->items[i], key),
+		};
 		return true;
 	}
 	return false;
@@ -339,7 +316,7 @@ load_context(const struct config_entry *context, const struct yaml_node *doc, bo
 		load_proxy(&cluster);
 	}
 	if (follow(context, doc, "users", "user", &user))
-		load_user(&user);
+		load_user(&user, has_cluster ? &cluster : NULL);
 	if (has_cluster && !has_master)
 		load_server(&cluster);
 }
@@ -443,6 +420,11 @@ pod_ca(struct kube_config *config, const char *folder)
 	if (!file_read(path.ptr, &pem, &err)) {
 		log_warn("no certificate authority of the cluster, trusting the system's",
 		         LOG_ERR(&err));
+	} else if (pem.len == 0) {
+		log_warn("the cluster's certificate authority is an empty file, trusting nothing",
+		         LOG_STR("file", path));
+		config->trusts_nothing = true;
+		config->ca_file = path;
 	} else if (!str_contains(buf_str(&pem), STR("-----BEGIN CERTIFICATE-----"))) {
 		log_warn("no certificate in the cluster's authority, trusting the system's",
 		         LOG_STR("file", path));
@@ -547,6 +529,6 @@ kube_config_free(struct kube_config *config)
 	secret_fini(&config->key_pem);
 	secret_fini(&config->token);
 	secret_fini(&config->password);
-	arena_wipe(&config->arena); /* a proxy's URL may hold a password */
+	arena_wipe(&config->arena); /* a proxy's URL may hold a password, a plugin's variables anything */
 	free(config);
 }

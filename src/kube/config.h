@@ -12,19 +12,33 @@
 #include "base/error.h"
 #include "base/secret.h"
 
+/** An exec credential plugin (kube-client.md 1.6); in the arena of its configuration. */
+struct kube_exec {
+	const char *const *argv;   /* NULL at the end */
+	const char *const *env;    /* "NAME=value"; NULL at the end */
+	struct str api_version;    /* "client.authentication.k8s.io/v1" or …/v1beta1 */
+	struct str install_hint;   /* foreign text; empty: none */
+	bool wants_cluster;        /* provideClusterInfo */
+	struct str cluster_config; /* JSON, from the cluster's extensions; empty: none */
+};
+
 struct kube_config {
 	struct arena arena;         /* owns every view below */
 	struct str server;          /* "https://host:port[/prefix]", without a trailing slash */
 	struct str tls_server_name; /* empty: the server's host */
-	struct str proxy_url;       /* empty: as the environment says */
+	struct str proxy_url;       /* http, https or socks5; empty: as the environment says */
 	bool is_insecure;           /* no verification of the server */
 	struct str ca_pem;          /* empty: the system's trust store */
-	struct str cert_pem;        /* empty: none */
+	bool trusts_nothing; /* … or none at all: the CA file has no byte (kube-client.md 1.8) */
+	struct str cert_pem; /* empty: none */
 	struct secret key_pem;
 	struct secret token;   /* none when token_file is set */
 	struct str token_file; /* absolute or relative to the working folder; empty: none */
 	struct str username;   /* empty: none */
 	struct secret password;
+	const struct kube_exec *exec; /* NULL: none */
+	const char *const
+		*headers; /* of every request, for impersonation; NULL at the end, or NULL: none */
 	struct str namespace; /* ours: the context's, or the pod's; "default" */
 	/* where PEM data came from, for re-reading; empty: inline */
 	struct str ca_file, cert_file, key_file;
@@ -43,7 +57,7 @@ struct kube_config_source {
  *
  * ERR_NOT_FOUND   the file is missing, or neither file nor pod environment is there ("no configuration has been
  *                 provided")
- * ERR_INVALID     anything in it that cannot work; ERR_UNSUPPORTED: exec plugins, auth-provider */
+ * ERR_INVALID     anything in it that cannot work; ERR_UNSUPPORTED: auth-provider, a plugin that needs a terminal */
 NODISCARD bool kube_config_load(const struct kube_config_source *source, struct kube_config **ret,
                                 struct buf *problems, struct error *err);
 void kube_config_free(struct kube_config *);

@@ -47,8 +47,8 @@ entry_problem(const struct config_entry *e, const char *key, enum err_code code,
 	va_start(args, fmt);
 	buf_addv(&text, fmt, args);
 	va_end(args);
-	loader_problem(e->loader, code, "%s[%" STR_FMT "].%s: %s", e->list, STR_ARG(e->name), key,
-	               memory);
+	loader_problem(e->loader, code, "%s[%" STR_FMT "].%s%s: %s", e->list, STR_ARG(e->name),
+	               e->inside ? e->inside : "", key, memory);
 }
 
 bool

@@ -23,6 +23,7 @@ struct config_entry {
 	const char *list; /* "clusters" */
 	struct str name;
 	const struct yaml_node *map;
+	const char *inside; /* what a key of map is behind, "exec."; NULL: nothing */
 };
 
 void loader_problem(struct config_loader *l, enum err_code code, const char *fmt, ...)

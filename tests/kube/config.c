@@ -272,6 +272,84 @@ a_plugin_beside_a_token_does_not_matter(void **state UNUSED)
 	assert_str(secret_expose(&config->token), "t");
 }
 
+#define V1 "client.authentication.k8s.io/v1"
+#define GOOD_EXEC "    exec: {command: aws, apiVersion: " V1 ", interactiveMode: Never"
+
+static void
+reads_a_plugin(void **state UNUSED)
+{
+	CLEANUP(kube_config_freep)
+	struct kube_config *config = must_load(
+		"    server: https://h\n    extensions:\n"
+		"    - name: other\n      extension: {no: 1}\n"
+		"    - name: client.authentication.k8s.io/exec\n"
+		"      extension: {audience: \"a\\\"b\", n: 1.5, hex: 0x10, list: [true, null, \"true\"]}",
+		"    exec:\n      command: bin/aws\n      args: [eks, get-token, 7]\n"
+		"      apiVersion: " V1 "beta1\n      provideClusterInfo: true\n"
+		"      installHint: |-\n        see the page\n"
+		"      env:\n      - {name: AWS_PROFILE, value: prod}\n      - {name: EMPTY}");
+	const struct kube_exec *exec = config->exec;
+
+	assert_non_null(exec);
+	assert_string_equal(exec->argv[0], in_folder("bin/aws"));
+	assert_string_equal(exec->argv[1], "eks");
+	assert_string_equal(exec->argv[3], "7");
+	assert_null(exec->argv[4]);
+	assert_string_equal(exec->env[0], "AWS_PROFILE=prod");
+	assert_string_equal(exec->env[1], "EMPTY=");
+	assert_null(exec->env[2]);
+	assert_str(exec->api_version, V1 "beta1");
+	assert_str(exec->install_hint, "see the page");
+	assert_true(exec->wants_cluster);
+	assert_str(
+		exec->cluster_config,
+		"{\"audience\":\"a\\\"b\",\"n\":1.5,\"hex\":\"0x10\",\"list\":[true,null,\"true\"]}");
+}
+
+static void
+a_bare_command_is_for_the_path(void **state UNUSED)
+{
+	CLEANUP(kube_config_freep)
+	struct kube_config *config = must_load("    server: https://h", GOOD_EXEC "}");
+
+	assert_string_equal(config->exec->argv[0], "aws");
+	assert_str(config->exec->cluster_config, "");
+}
+
+static void
+impersonation_becomes_headers(void **state UNUSED)
+{
+	static const char *const expected[] = {
+		"Impersonate-User: jane",
+		"Impersonate-Uid: 7",
+		"Impersonate-Group: developers",
+		"Impersonate-Group: admins",
+		"Impersonate-Extra-scopes: a",
+		"Impersonate-Extra-scopes: b",
+		"Impersonate-Extra-acme.com%2Fproject%25: p",
+	};
+	CLEANUP(kube_config_freep)
+	struct kube_config
+		*config = must_load("    server: https://h",
+	                            "    token: t\n    as: jane\n    as-uid: 7\n"
+	                            "    as-groups: [developers, admins]\n"
+	                            "    as-user-extra: {scopes: [a, b], acme.com/project%: [p]}");
+
+	for (size_t i = 0; i < ARRAY_LEN(expected); i++)
+		assert_string_equal(config->headers[i], expected[i]);
+	assert_null(config->headers[ARRAY_LEN(expected)]);
+}
+
+static void
+a_socks_proxy_is_fine(void **state UNUSED)
+{
+	CLEANUP(kube_config_freep)
+	struct kube_config *config =
+		must_load("    server: https://h\n    proxy-url: socks5://p:1080", "    token: t");
+
+	assert_str(config->proxy_url, "socks5://p:1080");
+}
+
 static void
 reads_json_and_the_namespace(void **state UNUSED)
 {
@@ -368,23 +446,49 @@ says_what_is_wrong(void **state UNUSED)
 		  ERR_INVALID, "clusters[k].certificate-authority-data: not valid base64" },
 		{ "    server: https://h\n    certificate-authority-data: QUJD", NULL, ERR_INVALID,
 		  "clusters[k].certificate-authority-data: no PEM block \"-----BEGIN CERTIFICATE-----\" in it" },
-		{ "    server: https://h\n    proxy-url: socks5://p:1080", NULL, ERR_UNSUPPORTED,
-		  "clusters[k].proxy-url: SOCKS proxies are not supported by this version; use an http or https proxy" },
+		{ "    server: https://h\n    proxy-url: socks4://p:1080", NULL, ERR_INVALID,
+		  NULL },
 		{ NULL, "    client-certificate: cert.pem", ERR_INVALID,
 		  "users[u].client-certificate: has no client-key" },
 		{ NULL, "    client-key: key.pem", ERR_INVALID,
 		  "users[u].client-key: has no client-certificate" },
 		{ NULL, "    token: t\n    username: me", ERR_INVALID,
 		  "users[u].username: more than one authentication method: token and basic" },
-		{ NULL, "    exec: {command: aws}", ERR_UNSUPPORTED,
-		  "users[u].exec: exec credential plugins are not supported by this version; use a client "
-		  "certificate, token or tokenFile" },
+		{ NULL, "    exec: aws", ERR_INVALID,
+		  "users[u].exec: must be a map, not a string" },
+		{ NULL, "    exec: {apiVersion: " V1 ", interactiveMode: Never}", ERR_INVALID,
+		  "users[u].exec.command: not set" },
+		{ NULL, "    exec: {command: aws, interactiveMode: Never}", ERR_INVALID,
+		  "users[u].exec.apiVersion: not set" },
+		{ NULL,
+		  "    exec: {command: aws, interactiveMode: Never, apiVersion: " V1 "alpha1}",
+		  ERR_INVALID,
+		  "users[u].exec.apiVersion: must be " V1 " or v1beta1, not \"" V1 "alpha1\"" },
+		{ NULL, "    exec: {command: aws, apiVersion: " V1 "}", ERR_INVALID,
+		  "users[u].exec.interactiveMode: not set" },
+		{ NULL, "    exec: {command: aws, apiVersion: " V1 ", interactiveMode: Always}",
+		  ERR_UNSUPPORTED,
+		  "users[u].exec.interactiveMode: \"Always\" needs a terminal, and this is a daemon" },
+		{ NULL, "    exec: {command: aws, apiVersion: " V1 ", interactiveMode: never}",
+		  ERR_INVALID,
+		  "users[u].exec.interactiveMode: must be Never, IfAvailable or Always, not \"never\"" },
+		{ NULL, GOOD_EXEC ", args: x}", ERR_INVALID,
+		  "users[u].exec.args: must be a list, not a string" },
+		{ NULL, GOOD_EXEC ", args: [[x]]}", ERR_INVALID,
+		  "users[u].exec.args: must hold strings, not a list" },
+		{ NULL, GOOD_EXEC ", env: [{name: '', value: x}]}", ERR_INVALID,
+		  "users[u].exec.env.name: not a name of a variable" },
 		{ NULL, "    exec: {command: aws}\n    auth-provider: {name: gcp}", ERR_INVALID,
 		  "users[u].exec: cannot be combined with auth-provider" },
 		{ NULL, "    auth-provider: {name: gcp}", ERR_UNSUPPORTED,
-		  "users[u].auth-provider: not supported; use a client certificate, token or tokenFile" },
-		{ NULL, "    token: t\n    as: someone\n    as-groups: [a]", ERR_UNSUPPORTED,
-		  "users[u].as: impersonation is not supported by this version; give the user itself the rights" },
+		  "users[u].auth-provider: not supported; use an exec plugin, a client certificate, token "
+		  "or tokenFile" },
+		{ NULL, "    token: t\n    as-groups: [a]", ERR_INVALID,
+		  "users[u].as-groups: needs `as`" },
+		{ NULL, "    token: t\n    as: \"a\\r\\nX-Evil: 1\"", ERR_INVALID,
+		  "users[u].as: empty, or holds characters that no header may" },
+		{ NULL, "    token: t\n    as: a\n    as-user-extra: {k: v}", ERR_INVALID,
+		  "users[u].as-user-extra.k: must be a list, not a string" },
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
@@ -596,6 +700,10 @@ main(void)
 		cmocka_unit_test(the_first_of_a_name_wins),
 		cmocka_unit_test(other_entries_do_not_matter),
 		cmocka_unit_test(a_plugin_beside_a_token_does_not_matter),
+		cmocka_unit_test(reads_a_plugin),
+		cmocka_unit_test(a_bare_command_is_for_the_path),
+		cmocka_unit_test(impersonation_becomes_headers),
+		cmocka_unit_test(a_socks_proxy_is_fine),
 		cmocka_unit_test(reads_json_and_the_namespace),
 		cmocka_unit_test(master_replaces_the_server),
 		cmocka_unit_test(master_alone_is_enough),
