@@ -3,6 +3,7 @@
 
 #include <stdarg.h>
 
+#include "base/base64.h"
 #include "base/file.h"
 #include "base/limits.h"
 
@@ -120,53 +121,7 @@ entry_path(const struct config_entry *e, const char *key)
 	return arena_str(&e->loader->config->arena, buf_str(&path));
 }
 
-/* --- base64 and PEM -------------------------------------------------------------------------------- */
-
-/* The value of a base64 digit, -1 for anything else. */
-static int
-base64_value(char c)
-{
-	if (c >= 'A' && c <= 'Z')
-		return c - 'A';
-	if (c >= 'a' && c <= 'z')
-		return c - 'a' + 26;
-	if (c >= '0' && c <= '9')
-		return c - '0' + 52;
-	if (c == '+')
-		return 62;
-	return c == '/' ? 63 : -1;
-}
-
-static bool
-is_space(char c)
-{
-	return c == ' ' || c == '\t' || c == '\n' || c == '\r';
-}
-
-/* The standard alphabet with padding; white space anywhere, as long values are often folded. Bits left over
- * before the padding are not looked at, as in Go. */
-static bool
-base64_decode(struct str text, struct buf *ret)
-{
-	unsigned bits = 0, n_digits = 0, n_padding = 0;
-
-	for (size_t i = 0; i < text.len; i++) {
-		int value = base64_value(text.ptr[i]);
-
-		if (is_space(text.ptr[i]))
-			continue;
-		if (text.ptr[i] == '=') {
-			n_padding++;
-			continue;
-		}
-		if (value < 0 || n_padding)
-			return false;
-		bits = bits << 6 | (unsigned)value;
-		if (n_digits++ % 4)
-			buf_add_char(ret, (char)(bits >> (6 - 2 * ((n_digits - 1) % 4))));
-	}
-	return n_padding <= 2 && (n_digits + n_padding) % 4 == 0;
-}
+/* --- PEM -------------------------------------------------------------------------------- */
 
 static bool
 read_pem(const struct config_entry *e, const char *key, struct str path, struct buf *pem)

@@ -6,6 +6,7 @@
 #include "kube/credentials.h"
 
 #include "base/alloc.h"
+#include "base/base64.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/limits.h"
@@ -92,24 +93,6 @@ refresh(struct credentials *c)
 
 /* --- struct http_auth ------------------------------------------------------------------------------ */
 
-/* Appends text in base64. */
-static void
-add_base64(struct buf *b, struct str text)
-{
-	static const char digits[] =
-		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-
-	for (; text.len; text = str_skip(text, 3)) {
-		size_t n = text.len < 3 ? text.len : 3;
-		unsigned bits = 0;
-
-		for (size_t i = 0; i < 3; i++)
-			bits = bits << 8 | (i < n ? (unsigned char)text.ptr[i] : 0);
-		for (size_t i = 0; i < 4; i++)
-			buf_add_char(b, i <= n ? digits[bits >> (18 - 6 * i) & 63] : '=');
-	}
-}
-
 static void
 add_basic(struct buf *b, const struct kube_config *config)
 {
@@ -119,7 +102,7 @@ add_basic(struct buf *b, const struct kube_config *config)
 	buf_add_char(&pair, ':');
 	buf_add_str(&pair, secret_expose(&config->password));
 	buf_add_c(b, "Basic ");
-	add_base64(b, buf_str(&pair));
+	base64_add(b, buf_str(&pair));
 }
 
 static bool

@@ -152,6 +152,11 @@ NODISCARD bool http_client_new(const struct http_config *config, struct http_cli
 NODISCARD bool http_client_set_tls(struct http_client *, const struct tls_config *tls,
                                    bool ends_streams, struct error *err);
 
+/** Would it work? ERR_INVALID with what is wrong. */
+NODISCARD bool http_tls_check(const struct tls_config *tls, struct error *err);
+/** When the first certificate of a PEM text begins to be valid. */
+NODISCARD bool http_certificate_begins(struct str pem, int64_t *ret_wall_ns);
+
 /** Ends the thread; all calls must have returned. NULL is fine. */
 void http_client_free(struct http_client *);
 DEFINE_CLEANUP(struct http_client, http_client_free)

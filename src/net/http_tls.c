@@ -7,6 +7,7 @@
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/x509.h>
+#include <time.h>
 
 #include "base/alloc.h"
 #include "net/http_internal.h"
@@ -235,4 +236,37 @@ tls_apply(const struct tls *tls, SSL_CTX *ctx)
 	return SSL_CTX_use_certificate(ctx, tls->cert) == 1 &&
 	       SSL_CTX_use_PrivateKey(ctx, tls->key) == 1 &&
 	       (!tls->chain || SSL_CTX_set1_chain(ctx, tls->chain) == 1);
+}
+
+bool
+http_tls_check(const struct tls_config *config, struct error *err)
+{
+	struct tls tls;
+
+	if (!tls_init(&tls, config, err))
+		return false;
+	tls_fini(&tls);
+	return true;
+}
+
+static bool
+to_wall_ns(const ASN1_TIME *time, int64_t *ret_wall_ns)
+{
+	struct tm tm;
+
+	return ASN1_TIME_to_tm(time, &tm) == 1 &&
+	       !__builtin_mul_overflow((int64_t)timegm(&tm), NS_PER_SEC, ret_wall_ns);
+}
+
+bool
+http_certificate_begins(struct str pem, int64_t *ret_wall_ns)
+{
+	BIO *bio = open_pem(pem);
+	X509 *cert = PEM_read_bio_X509(bio, NULL, no_passphrase, NULL);
+	bool is_ok = cert && to_wall_ns(X509_get0_notBefore(cert), ret_wall_ns);
+
+	X509_free(cert);
+	BIO_free(bio);
+	ERR_clear_error();
+	return is_ok;
 }

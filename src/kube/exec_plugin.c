@@ -1,0 +1,613 @@
+/* kube/exec_plugin.c: see exec_plugin.h.
+ *
+ * A thread for a run, rather than the caller's: a caller with little time would kill a program that others wait for.
+ *
+ * Expiry is wall time, since a time from outside is all there is to compare with; the distance of runs is boot time.
+ */
+#include "kube/exec_plugin.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "base/base64.h"
+#include "base/child.h"
+#include "base/json.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/metrics.h"
+#include "base/thread.h"
+#include "net/http.h"
+
+#define EARLY_NS (10 * NS_PER_SEC)
+#define RUN_DISTANCE_NS NS_PER_SEC
+#define HINT_PERIOD_NS (3600 * NS_PER_SEC)
+
+enum {
+	RUN_MS = 60000,
+	HINTS = 10, /* in a period */
+	MAX_HINT = 300,
+	MAX_INFO = 128 << 10, /* the kernel takes no longer variable */
+};
+
+METRIC_FAMILY(calls_total, METRIC_COUNTER, "rest_client_exec_plugin_call_total",
+              "[ALPHA] Runs of the exec credential plugin, by exit code and outcome.",
+              .labels = { "code", "call_status" });
+
+METRIC_FAMILY(ttl_seconds, METRIC_GAUGE, "rest_client_exec_plugin_ttl_seconds",
+              "[ALPHA] Seconds until the plugin's credential expires, negative when it has; +Inf "
+              "without one that does.");
+
+static const double age_buckets[] = { 600,     1800,    3600,     14400,    86400,    604800,
+	                              2592000, 7776000, 15552000, 31104000, 124416000 };
+
+METRIC_FAMILY(
+	rotation_age, METRIC_HISTOGRAM, "rest_client_exec_plugin_certificate_rotation_age",
+	"[ALPHA] Seconds a client certificate of the plugin was valid for when it was replaced.",
+	METRIC_BUCKETS(age_buckets));
+
+struct exec_plugin {
+	const struct kube_config *config;
+	struct clock *clock;
+	struct cancel *cancel; /* of its runs */
+	pthread_mutex_t mu;
+	pthread_cond_t ended;              /* a run */
+	pthread_t thread;                  /* mu */
+	bool has_thread;                   /* mu: to be joined */
+	bool is_running;                   /* mu */
+	uint64_t n_runs;                   /* mu: that ended */
+	bool has_failed;                   /* mu: the last one did, with: */
+	struct error failure;              /* mu */
+	int64_t next_run_boot_ns;          /* mu: not before */
+	bool is_refused;                   /* mu: the server said 401 to what we have */
+	struct exec_credential credential; /* mu */
+	uint64_t generation;               /* mu; 0: no credential yet */
+	uint64_t cert_generation;          /* mu; 0: never a certificate */
+	struct str ca_pem;                 /* mu */
+	char *ca_memory;                   /* mu: what ca_pem is in; NULL: the configuration's */
+	int n_hints;                       /* mu: given in this period */
+	int64_t hints_end_boot_ns;         /* mu: of this period */
+};
+
+/* ---- what it answers ------------------------------------------------------------------------------ */
+
+void
+exec_credential_fini(struct exec_credential *c)
+{
+	secret_fini(&c->token);
+	secret_fini(&c->cert_pem);
+	secret_fini(&c->key_pem);
+}
+
+/* What can stand in a header: nothing that ends a line or a word. */
+static bool
+is_header_safe(struct str token)
+{
+	for (size_t i = 0; i < token.len; i++) {
+		if (token.ptr[i] <= ' ' || token.ptr[i] > '~')
+			return false;
+	}
+	return true;
+}
+
+/* Copies a text of the document, and wipes it there. */
+static bool
+take_secret(yyjson_val *root, const char *path, struct secret *ret, struct error *err)
+{
+	struct str text = STR_EMPTY;
+	enum json_found found = json_str(root, path, &text);
+
+	if (found == JSON_MISTYPED)
+		return err_set(err, ERR_INVALID, "%s is not a string", path);
+	if (text.len > LIMIT_CREDENTIAL)
+		return err_set(err, ERR_INVALID, "%s is larger than %zu bytes", path,
+		               LIMIT_CREDENTIAL);
+	if (text.len > 0)
+		secret_set(ret, text);
+	explicit_bzero((char *)(uintptr_t)text.ptr, text.len);
+	return true;
+}
+
+static bool
+check_head(yyjson_val *root, struct str api_version, struct error *err)
+{
+	struct str kind = STR_EMPTY, version = STR_EMPTY;
+	yyjson_val *status;
+
+	(void)json_str(root, "kind", &kind);
+	(void)json_str(root, "apiVersion", &version);
+	if (!str_eq_c(kind, "ExecCredential"))
+		return err_set(err, ERR_INVALID, "its kind is not ExecCredential");
+	if (!str_eq(version, api_version))
+		return err_set(err, ERR_INVALID, "its apiVersion is not %" STR_FMT,
+		               STR_ARG(api_version));
+	if (json_object(root, "status", &status) != JSON_FOUND)
+		return err_set(err, ERR_INVALID, "it has no status");
+	return true;
+}
+
+static bool
+read_expiry(yyjson_val *root, int64_t *ret_wall_ns, struct error *err)
+{
+	struct str text = STR_EMPTY;
+	enum json_found found = json_str(root, "status.expirationTimestamp", &text);
+
+	*ret_wall_ns = CLOCK_FOREVER;
+	if (found == JSON_MISTYPED ||
+	    (found == JSON_FOUND && !clock_parse_rfc3339(text, ret_wall_ns)))
+		return err_set(err, ERR_INVALID,
+		               "status.expirationTimestamp is not a time of RFC 3339");
+	return true;
+}
+
+static bool
+check_credential(const struct exec_credential *c, struct error *err)
+{
+	if (secret_is_set(&c->cert_pem) != secret_is_set(&c->key_pem))
+		return err_set(
+			err, ERR_INVALID,
+			"it has only one of status.clientCertificateData and status.clientKeyData");
+	if (!secret_is_set(&c->token) && !secret_is_set(&c->cert_pem))
+		return err_set(err, ERR_INVALID, "it has neither a token nor a client certificate");
+	if (!is_header_safe(secret_expose(&c->token)))
+		return err_set(err, ERR_INVALID, "status.token holds characters that no token has");
+	return true;
+}
+
+static bool
+read_credential(yyjson_val *root, struct exec_credential *c, struct error *err)
+{
+	return take_secret(root, "status.token", &c->token, err) &&
+	       take_secret(root, "status.clientCertificateData", &c->cert_pem, err) &&
+	       take_secret(root, "status.clientKeyData", &c->key_pem, err) &&
+	       read_expiry(root, &c->expires_wall_ns, err) && check_credential(c, err);
+}
+
+bool
+exec_credential_parse(struct str json, struct str api_version, struct exec_credential *ret,
+                      struct error *err)
+{
+	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
+	struct exec_credential c = { 0 };
+	yyjson_val *root;
+
+	if (!json_parse(json, &doc, err))
+		return err_wrap(err, "its output is not JSON");
+	root = yyjson_doc_get_root(doc);
+	if (!check_head(root, api_version, err) || !read_credential(root, &c, err)) {
+		exec_credential_fini(&c);
+		return err_wrap(err, "its output cannot be used");
+	}
+	*ret = c;
+	return true;
+}
+
+/* ---- what it is told ------------------------------------------------------------------------------ */
+
+static void
+add_member(struct buf *b, const char *name, struct str text)
+{
+	if (text.len == 0)
+		return;
+	buf_addf(b, ",\"%s\":", name);
+	json_add_str(b, text);
+}
+
+static void
+add_ca(struct exec_plugin *p, struct buf *b)
+{
+	WITH_LOCK(&p->mu);
+
+	if (p->ca_pem.len == 0)
+		return;
+	buf_add_c(b, ",\"certificate-authority-data\":\"");
+	base64_add(b, p->ca_pem);
+	buf_add_char(b, '"');
+}
+
+static void
+add_cluster(struct exec_plugin *p, struct buf *b)
+{
+	const struct kube_config *config = p->config;
+
+	buf_add_c(b, "\"cluster\":{\"server\":");
+	json_add_str(b, config->server);
+	add_member(b, "tls-server-name", config->tls_server_name);
+	if (config->is_insecure)
+		buf_add_c(b, ",\"insecure-skip-tls-verify\":true");
+	add_ca(p, b);
+	add_member(b, "proxy-url", config->proxy_url);
+	if (config->exec->cluster_config.len > 0) {
+		buf_add_c(b, ",\"config\":");
+		buf_add_str(b, config->exec->cluster_config);
+	}
+	buf_add_c(b, "},");
+}
+
+static void
+add_info(struct exec_plugin *p, struct buf *b)
+{
+	const struct kube_exec *exec = p->config->exec;
+
+	buf_add_c(b, "KUBERNETES_EXEC_INFO={\"kind\":\"ExecCredential\",\"apiVersion\":");
+	json_add_str(b, exec->api_version);
+	buf_add_c(b, ",\"spec\":{");
+	if (exec->wants_cluster)
+		add_cluster(p, b);
+	buf_add_c(b, "\"interactive\":false}}");
+}
+
+/* The configured variables and the information, which wins. */
+static const char **
+variables(const struct kube_exec *exec, const char *info)
+{
+	const char **env;
+	size_t n = 0;
+
+	while (exec->env[n])
+		n++;
+	env = xcalloc(n + 2, sizeof(*env));
+	for (size_t i = 0; i < n; i++)
+		env[i] = exec->env[i];
+	env[n] = info;
+	return env;
+}
+
+/* ---- a run ---------------------------------------------------------------------------------------- */
+
+static void
+count(int exit_code, const char *outcome)
+{
+	char memory[16] = "";
+	struct buf code = BUF_FIXED(memory);
+
+	buf_addf(&code, "%d", exit_code);
+	metric_inc(metric_of(&calls_total, memory, outcome));
+}
+
+static bool
+may_hint(struct exec_plugin *p)
+{
+	int64_t now_ns = clock_boot(p->clock);
+	WITH_LOCK(&p->mu);
+
+	if (now_ns >= p->hints_end_boot_ns) {
+		p->hints_end_boot_ns = now_ns + HINT_PERIOD_NS;
+		p->n_hints = 0;
+	}
+	return p->n_hints++ < HINTS;
+}
+
+/* How to install it, in the words of the configuration's author, on one line. */
+static void
+add_hint(struct exec_plugin *p, struct error *err)
+{
+	struct str hint = str_utf8_head(p->config->exec->install_hint, MAX_HINT);
+	char memory[MAX_HINT + 1] = "";
+	struct buf clean = BUF_FIXED(memory);
+	struct error plain = *err;
+
+	if (hint.len == 0 || !may_hint(p))
+		return;
+	for (size_t i = 0; i < hint.len; i++)
+		buf_add_char(&clean, iscntrl((unsigned char)hint.ptr[i]) ? ' ' : hint.ptr[i]);
+	err_set(err, plain.code, "%s; %s", plain.msg, memory);
+}
+
+static bool
+run_failed(struct exec_plugin *p, struct error *err)
+{
+	bool is_missing = err->code == ERR_NOT_FOUND;
+
+	if (err->code != ERR_CANCELLED)
+		count(1, is_missing ? "plugin_not_found_error" : "client_internal_error");
+	if (is_missing)
+		add_hint(p, err);
+	return false;
+}
+
+static bool
+check_exit(const struct child_result *r, struct error *err)
+{
+	if (r->exit_code == 0)
+		return true;
+	count(r->exit_code, "plugin_execution_error");
+	if (r->exit_code < 0)
+		return err_set(err, ERR_UNAUTHORIZED, "ended by signal %d", r->signal);
+	return err_set(err, ERR_UNAUTHORIZED, "exit code %d", r->exit_code);
+}
+
+static bool
+run_program(struct exec_plugin *p, struct child_result *r, struct error *err)
+{
+	CLEANUP(buf_fini) struct buf info = BUF_INIT(MAX_INFO);
+	struct call call = { &clock_real, p->cancel, CLOCK_FOREVER, /*arena=*/NULL };
+	const char **env;
+	bool is_ok;
+
+	add_info(p, &info);
+	if (!buf_ok(&info)) {
+		err_set(err, ERR_INVALID, "what it is to be told of the cluster is too long");
+		return run_failed(p, err);
+	}
+	env = variables(p->config->exec, info.ptr);
+	is_ok = child_run(&call,
+	                  &(struct child_spec){
+				  .argv = p->config->exec->argv, .env = env, .timeout_ms = RUN_MS },
+	                  r, err);
+	free(env);
+	return is_ok || run_failed(p, err);
+}
+
+static bool
+obtain(struct exec_plugin *p, struct exec_credential *ret, struct error *err)
+{
+	CLEANUP(child_result_fini) struct child_result r = CHILD_RESULT_INIT;
+	const struct kube_exec *exec = p->config->exec;
+
+	if (!run_program(p, &r, err))
+		return err_wrap(err, "exec plugin");
+	if (!check_exit(&r, err))
+		return err_wrap(err, "exec plugin: %s", exec->argv[0]);
+	if (!exec_credential_parse(buf_str(&r.out), exec->api_version, ret, err)) {
+		count(1, "client_internal_error");
+		return err_wrap(err, "exec plugin: %s", exec->argv[0]);
+	}
+	count(0, "no_error");
+	return true;
+}
+
+/* Called with mu held. */
+static void
+count_rotation(struct exec_plugin *p)
+{
+	int64_t since_ns;
+
+	if (secret_is_set(&p->credential.cert_pem) &&
+	    http_certificate_begins(secret_expose(&p->credential.cert_pem), &since_ns))
+		metric_observe(metric_of(&rotation_age),
+		               (double)(clock_wall(p->clock) - since_ns) / (double)NS_PER_SEC);
+}
+
+/* Called with mu held. */
+static void
+adopt(struct exec_plugin *p, struct exec_credential *fresh)
+{
+	if (!secret_eq(&p->credential.cert_pem, &fresh->cert_pem) ||
+	    !secret_eq(&p->credential.key_pem, &fresh->key_pem)) {
+		count_rotation(p);
+		p->cert_generation++;
+	}
+	exec_credential_fini(&p->credential);
+	p->credential = *fresh;
+	p->generation++;
+	p->is_refused = false;
+	if (p->credential.expires_wall_ns <= clock_wall(p->clock))
+		log_warn("the exec plugin gave a credential that has expired, using it anyway",
+		         LOG_CSTR("plugin", p->config->exec->argv[0]));
+}
+
+static void *
+run(void *plugin)
+{
+	struct exec_plugin *p = plugin;
+	struct exec_credential fresh = { 0 };
+	struct error err = { 0 };
+	bool is_ok = obtain(p, &fresh, &err);
+	WITH_LOCK(&p->mu);
+
+	if (is_ok)
+		adopt(p, &fresh);
+	p->failure = err;
+	p->has_failed = !is_ok;
+	p->is_running = false;
+	p->n_runs++;
+	PTHREAD_OK(pthread_cond_broadcast(&p->ended));
+	return NULL;
+}
+
+/* Called with mu held. */
+static void
+start_run(struct exec_plugin *p)
+{
+	if (p->has_thread)
+		thread_join(p->thread); /* which has nothing left to do but to leave the lock */
+	p->has_thread = true;
+	p->is_running = true;
+	p->next_run_boot_ns = clock_boot(p->clock) + RUN_DISTANCE_NS;
+	thread_start(&p->thread, "exec", run, p);
+}
+
+/* ---- who waits for it ----------------------------------------------------------------------------- */
+
+/* All below are called with mu held. */
+
+static bool
+is_valid(const struct exec_plugin *p, int64_t margin_ns)
+{
+	int64_t expires_ns = p->credential.expires_wall_ns;
+
+	return p->generation > 0 && !p->is_refused &&
+	       (expires_ns == CLOCK_FOREVER || expires_ns - margin_ns > clock_wall(p->clock));
+}
+
+static bool
+may_run(const struct exec_plugin *p)
+{
+	return clock_boot(p->clock) >= p->next_run_boot_ns;
+}
+
+static void
+wake(void *plugin)
+{
+	struct exec_plugin *p = plugin;
+	WITH_LOCK(&p->mu);
+
+	PTHREAD_OK(pthread_cond_broadcast(&p->ended));
+}
+
+/* Until the run under way has ended. */
+static bool
+wait_for_run(struct exec_plugin *p, const struct call *call, struct error *err)
+{
+	uint64_t n_before = p->n_runs;
+
+	while (p->n_runs == n_before) {
+		if (cancel_is_fired(call->cancel))
+			return err_set(err, ERR_CANCELLED, "cancelled");
+		if (!clock_wait(call->clock, &p->ended, &p->mu, call->deadline_mono_ns) &&
+		    p->n_runs == n_before)
+			return err_set(err, ERR_TIMEOUT, "exec plugin: %s has not ended in time",
+			               p->config->exec->argv[0]);
+	}
+	return true;
+}
+
+/* What can be had without another run: a credential, be it old, or the last run's failure. */
+static bool
+make_do(const struct exec_plugin *p, struct error *err)
+{
+	if (p->generation > 0 && !p->is_refused && !p->has_failed)
+		return true;
+	if (is_valid(p, /*margin_ns=*/0))
+		return true;
+	if (p->has_failed)
+		*err = p->failure;
+	else
+		err_set(err, ERR_UNAUTHORIZED, "exec plugin: %s: its credential was refused",
+		        p->config->exec->argv[0]);
+	if (err->code != ERR_CANCELLED)
+		err->code = ERR_UNAUTHORIZED;
+	return false;
+}
+
+static bool
+ensure_credential(struct exec_plugin *p, const struct call *call, struct error *err)
+{
+	if (is_valid(p, EARLY_NS))
+		return true;
+	if (!p->is_running && may_run(p))
+		start_run(p);
+	if (p->is_running && !wait_for_run(p, call, err))
+		return false;
+	return make_do(p, err);
+}
+
+static bool
+get_token(struct exec_plugin *p, const struct call *call, struct buf *ret, uint64_t *ret_generation,
+          struct error *err)
+{
+	WITH_LOCK(&p->mu);
+
+	if (!ensure_credential(p, call, err))
+		return false;
+	buf_add_str(ret, secret_expose(&p->credential.token));
+	*ret_generation = p->generation;
+	return true;
+}
+
+bool
+exec_plugin_token(struct exec_plugin *p, const struct call *call, struct buf *ret,
+                  uint64_t *ret_generation, struct error *err)
+{
+	bool is_ok;
+
+	cancel_hook(call->cancel, wake, p);
+	is_ok = get_token(p, call, ret, ret_generation, err);
+	cancel_unhook(call->cancel, wake, p);
+	return is_ok;
+}
+
+bool
+exec_plugin_rejected(struct exec_plugin *p, uint64_t generation)
+{
+	WITH_LOCK(&p->mu);
+
+	if (p->generation > generation)
+		return true;
+	if (!may_run(p))
+		return false;
+	p->is_refused = true;
+	return true;
+}
+
+static void
+copy_secret(struct secret *to, const struct secret *from)
+{
+	if (secret_is_set(from))
+		secret_set(to, secret_expose(from));
+	else
+		secret_fini(to);
+}
+
+bool
+exec_plugin_certificate(struct exec_plugin *p, uint64_t *generation, struct secret *cert_pem,
+                        struct secret *key_pem)
+{
+	WITH_LOCK(&p->mu);
+
+	if (*generation == p->cert_generation)
+		return false;
+	*generation = p->cert_generation;
+	copy_secret(cert_pem, &p->credential.cert_pem);
+	copy_secret(key_pem, &p->credential.key_pem);
+	return true;
+}
+
+void
+exec_plugin_set_ca(struct exec_plugin *p, struct str ca_pem)
+{
+	WITH_LOCK(&p->mu);
+
+	free(p->ca_memory);
+	p->ca_memory = xstrndup(ca_pem.ptr, ca_pem.len);
+	p->ca_pem = str_n(p->ca_memory, ca_pem.len);
+}
+
+/* ---- life cycle ----------------------------------------------------------------------------------- */
+
+static void
+tell_ttl(void *plugin)
+{
+	struct exec_plugin *p = plugin;
+	double ttl = INFINITY;
+	WITH_LOCK(&p->mu);
+
+	if (p->generation > 0 && p->credential.expires_wall_ns != CLOCK_FOREVER)
+		ttl = (double)(p->credential.expires_wall_ns - clock_wall(p->clock)) /
+		      (double)NS_PER_SEC;
+	metric_set(metric_of(&ttl_seconds), ttl);
+}
+
+struct exec_plugin *
+exec_plugin_new(const struct kube_config *config, struct clock *clock)
+{
+	struct exec_plugin *p = xcalloc(1, sizeof(*p));
+
+	p->config = config;
+	p->clock = clock;
+	p->cancel = cancel_new();
+	p->ca_pem = config->ca_pem;
+	PTHREAD_OK(pthread_mutex_init(&p->mu, NULL));
+	cond_init(&p->ended);
+	metrics_on_scrape(tell_ttl, p);
+	return p;
+}
+
+void
+exec_plugin_free(struct exec_plugin *p)
+{
+	if (!p)
+		return;
+	metrics_off_scrape(tell_ttl, p);
+	cancel_fire(p->cancel);
+	if (p->has_thread)
+		thread_join(p->thread);
+	cancel_free(p->cancel);
+	exec_credential_fini(&p->credential);
+	free(p->ca_memory);
+	PTHREAD_OK(pthread_cond_destroy(&p->ended));
+	PTHREAD_OK(pthread_mutex_destroy(&p->mu));
+	free(p);
+}
