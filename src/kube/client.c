@@ -453,16 +453,20 @@ kube_delete(struct kube_client *c, struct call *call, struct str path, struct st
 
 /* --- start-up -------------------------------------------------------------------------------------- */
 
+/* *ret_is_final: waiting will not help. */
 static bool
-is_healthy(struct kube_client *c, struct call *call, struct error *err)
+is_healthy(struct kube_client *c, struct call *call, bool *ret_is_final, struct error *err)
 {
 	CLEANUP(http_response_fini) struct http_response response = HTTP_RESPONSE_INIT;
 	struct http_request request = { .method = HTTP_GET,
 		                        .target = STR("/healthz"),
 		                        .accept = "*/*" };
 
-	if (!attempt(c, call, &request, &response, err))
+	*ret_is_final = false;
+	if (!attempt(c, call, &request, &response, err)) {
+		*ret_is_final = response.is_untrusted;
 		return false;
+	}
 	return response.status == 200 ||
 	       kube_status_error(err, &request, response.status, response.retry_after_ms,
 	                         buf_str(&response.body));
@@ -483,10 +487,13 @@ kube_wait_healthy(struct kube_client *c, struct call *call, int64_t timeout_ms, 
 {
 	int64_t end_ns = clock_deadline(clock_mono(c->clock), timeout_ms * NS_PER_MS);
 	struct call part = *call;
+	bool is_final;
 
 	if (end_ns < part.deadline_mono_ns)
 		part.deadline_mono_ns = end_ns;
-	while (!is_healthy(c, &part, err)) {
+	while (!is_healthy(c, &part, &is_final, err)) {
+		if (is_final)
+			return err_wrap(err, "the API server's certificate is not to be trusted");
 		if (clock_deadline(clock_mono(c->clock), HEALTH_EVERY_NS) >= part.deadline_mono_ns)
 			return give_up(timeout_ms, err);
 		if (!cancel_sleep(call->cancel, call->clock, HEALTH_EVERY_NS, err))

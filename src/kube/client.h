@@ -62,7 +62,8 @@ NODISCARD bool kube_patch_background(struct kube_client *, struct call *, struct
 NODISCARD bool kube_delete(struct kube_client *, struct call *, struct str path, struct str uid,
                            struct error *err);
 
-/** Waits until GET /healthz answers 200: asks every second for up to timeout_ms. */
+/** Waits until GET /healthz answers 200: asks every second for up to timeout_ms. A server whose certificate does not
+ * verify ends it at once: at start, that is a wrong configuration. */
 NODISCARD bool kube_wait_healthy(struct kube_client *, struct call *, int64_t timeout_ms,
                                  struct error *err);
 

@@ -529,6 +529,7 @@ kube_config_free(struct kube_config *config)
 	secret_fini(&config->key_pem);
 	secret_fini(&config->token);
 	secret_fini(&config->password);
-	arena_wipe(&config->arena); /* a proxy's URL may hold a password, a plugin's variables anything */
+	arena_wipe(
+		&config->arena); /* a proxy's URL may hold a password, a plugin's variables anything */
 	free(config);
 }

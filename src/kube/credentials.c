@@ -19,14 +19,16 @@
 
 struct credentials {
 	struct http_auth auth;
-	const struct kube_config *config;
 	struct clock *clock;
 	bool is_plain; /* http: nothing is ever sent */
 	pthread_mutex_t mu;
-	struct secret token;  /* mu */
-	uint64_t generation;  /* mu; goes up with each other token */
-	int64_t next_read_ns; /* mu; boot */
-	int64_t next_warn_ns; /* mu; boot */
+	char *token_file;       /* mu; "": none */
+	char *username;         /* mu */
+	struct secret password; /* mu */
+	struct secret token;    /* mu */
+	uint64_t generation;    /* mu; goes up with each other token */
+	int64_t next_read_ns;   /* mu; boot */
+	int64_t next_warn_ns;   /* mu; boot */
 };
 
 /* --- the token file -------------------------------------------------------------------------------- */
@@ -46,7 +48,7 @@ static bool
 read_token(const struct credentials *c, struct secret *ret, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf text = BUF_SECRET(LIMIT_CREDENTIAL);
-	const char *path = c->config->token_file.ptr;
+	const char *path = c->token_file;
 	struct str token;
 
 	if (!file_read(path, &text, err))
@@ -94,21 +96,21 @@ refresh(struct credentials *c)
 /* --- struct http_auth ------------------------------------------------------------------------------ */
 
 static void
-add_basic(struct buf *b, const struct kube_config *config)
+add_basic(struct buf *b, const struct credentials *c)
 {
 	CLEANUP(buf_fini) struct buf pair = BUF_SECRET(LIMIT_KUBECONFIG);
 
-	buf_add_str(&pair, config->username);
+	buf_add_c(&pair, c->username);
 	buf_add_char(&pair, ':');
-	buf_add_str(&pair, secret_expose(&config->password));
+	buf_add_str(&pair, secret_expose(&c->password));
 	buf_add_c(b, "Basic ");
 	base64_add(b, buf_str(&pair));
 }
 
 static bool
-has_basic(const struct kube_config *config)
+has_basic(const struct credentials *c)
 {
-	return config->username.len || secret_is_set(&config->password);
+	return c->username[0] || secret_is_set(&c->password);
 }
 
 static bool
@@ -118,7 +120,7 @@ authorize(struct http_auth *auth, const struct call *call UNUSED, struct buf *re
 	struct credentials *c = CONTAINER_OF(auth, struct credentials, auth);
 	WITH_LOCK(&c->mu);
 
-	if (!c->is_plain && c->config->token_file.len && clock_boot(c->clock) >= c->next_read_ns)
+	if (!c->is_plain && c->token_file[0] && clock_boot(c->clock) >= c->next_read_ns)
 		(void)refresh(c);
 	*ret_generation = c->generation;
 	if (c->is_plain)
@@ -126,8 +128,8 @@ authorize(struct http_auth *auth, const struct call *call UNUSED, struct buf *re
 	if (secret_is_set(&c->token)) {
 		buf_add_c(ret, "Bearer ");
 		buf_add_str(ret, secret_expose(&c->token));
-	} else if (has_basic(c->config)) {
-		add_basic(ret, c->config);
+	} else if (has_basic(c)) {
+		add_basic(ret, c);
 	}
 	return true;
 }
@@ -138,19 +140,17 @@ rejected(struct http_auth *auth, uint64_t generation)
 	struct credentials *c = CONTAINER_OF(auth, struct credentials, auth);
 	WITH_LOCK(&c->mu);
 
-	if (c->is_plain || c->config->token_file.len == 0)
+	if (c->is_plain)
 		return false;
-	return c->generation > generation || refresh(c);
+	return c->generation > generation || (c->token_file[0] && refresh(c));
 }
 
 /* --- life cycle ------------------------------------------------------------------------------------ */
 
 static bool
-first_token(struct credentials *c, struct error *err)
+first_token(struct credentials *c, struct str fixed, struct error *err)
 {
-	struct str fixed = secret_expose(&c->config->token);
-
-	if (c->config->token_file.len) {
+	if (c->token_file[0]) {
 		c->next_read_ns = clock_boot(c->clock) + READ_EVERY_NS;
 		return read_token(c, &c->token, err);
 	}
@@ -161,11 +161,50 @@ first_token(struct credentials *c, struct error *err)
 	return true;
 }
 
+static void
+copy_fixed(struct credentials *c, const struct kube_config *config)
+{
+	c->token_file = xstrndup(config->token_file.ptr, config->token_file.len);
+	c->username = xstrndup(config->username.ptr, config->username.len);
+	if (secret_is_set(&config->password))
+		secret_set(&c->password, secret_expose(&config->password));
+}
+
+static bool
+is_other(struct credentials *c, const struct credentials *fresh)
+{
+	WITH_LOCK(&c->mu);
+
+	return strcmp(c->token_file, fresh->token_file) != 0 ||
+	       strcmp(c->username, fresh->username) != 0 ||
+	       !secret_eq(&c->password, &fresh->password) || !secret_eq(&c->token, &fresh->token);
+}
+
+/* What was c's goes with fresh. */
+static void
+exchange(struct credentials *c, struct credentials *fresh)
+{
+	struct credentials old;
+	WITH_LOCK(&c->mu);
+
+	old = *c;
+	c->token_file = fresh->token_file;
+	c->username = fresh->username;
+	c->password = fresh->password;
+	c->token = fresh->token;
+	c->generation = fresh->generation;
+	c->next_read_ns = fresh->next_read_ns;
+	fresh->token_file = old.token_file;
+	fresh->username = old.username;
+	fresh->password = old.password;
+	fresh->token = old.token;
+}
+
 static bool
 has_any(const struct kube_config *config)
 {
-	return config->token_file.len || secret_is_set(&config->token) || has_basic(config) ||
-	       config->cert_pem.len;
+	return config->token_file.len || secret_is_set(&config->token) || config->username.len ||
+	       secret_is_set(&config->password) || config->cert_pem.len || config->exec;
 }
 
 bool
@@ -175,7 +214,6 @@ credentials_new(const struct kube_config *config, struct clock *clock, struct cr
 	CLEANUP(credentials_freep) struct credentials *c = xcalloc(1, sizeof(*c));
 
 	c->auth = (struct http_auth){ .authorize = authorize, .rejected = rejected };
-	c->config = config;
 	c->clock = clock;
 	c->generation = 1;
 	PTHREAD_OK(pthread_mutex_init(&c->mu, NULL));
@@ -183,9 +221,24 @@ credentials_new(const struct kube_config *config, struct clock *clock, struct cr
 	if (c->is_plain && has_any(config))
 		log_warn("the API server is reached over plain http, so no credentials are sent",
 		         LOG_STR("server", config->server));
-	if (!c->is_plain && !first_token(c, err))
+	copy_fixed(c, config);
+	if (!c->is_plain && !first_token(c, secret_expose(&config->token), err))
 		return false;
 	*ret = TAKE(c);
+	return true;
+}
+
+bool
+credentials_update(struct credentials *c, const struct kube_config *config, struct error *err)
+{
+	CLEANUP(credentials_freep) struct credentials *fresh = NULL;
+
+	if (!credentials_new(config, c->clock, &fresh, err))
+		return false;
+	if (!is_other(c, fresh))
+		return true;
+	fresh->generation = c->generation + 1;
+	exchange(c, fresh);
 	return true;
 }
 
@@ -195,6 +248,9 @@ credentials_free(struct credentials *c)
 	if (!c)
 		return;
 	secret_fini(&c->token);
+	secret_fini(&c->password);
+	free(c->token_file);
+	free(c->username);
 	PTHREAD_OK(pthread_mutex_destroy(&c->mu));
 	free(c);
 }

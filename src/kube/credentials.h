@@ -11,10 +11,13 @@
 
 struct credentials;
 
-/** ERR_NOT_FOUND, ERR_FORBIDDEN, ERR_INVALID when the token file cannot be read now or is empty. config must outlive it. Over plain http
+/** ERR_NOT_FOUND, ERR_FORBIDDEN, ERR_INVALID when the token file cannot be read now or is empty. Over plain http
  * no credential is ever sent: a warning is logged, and authorize() adds nothing. */
 NODISCARD bool credentials_new(const struct kube_config *config, struct clock *clock,
                                struct credentials **ret, struct error *err);
+/** As of another configuration, when it loads: the old ones stay otherwise, with the errors of credentials_new(). */
+NODISCARD bool credentials_update(struct credentials *, const struct kube_config *config,
+                                  struct error *err);
 void credentials_free(struct credentials *);
 DEFINE_CLEANUP(struct credentials, credentials_free)
 

@@ -1,0 +1,208 @@
+/* kube/material.c: see material.h. */
+#include "kube/material.h"
+
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "base/limits.h"
+#include "base/metrics.h"
+
+METRIC_FAMILY(reloads_total, METRIC_COUNTER, "rest_client_transport_ca_reload_total",
+              "[ALPHA] Looks at the file of certificate authorities, by result and reason.",
+              .labels = { "result", "reason" });
+
+static void
+copy_text(struct secret *to, struct str from)
+{
+	if (from.len > 0)
+		secret_set(to, from);
+	else
+		secret_fini(to);
+}
+
+static bool
+is_text(const struct secret *s, struct str text)
+{
+	return str_eq(secret_expose(s), text);
+}
+
+struct tls_config
+material_tls(const struct material *m, bool with_cert)
+{
+	return (struct tls_config){
+		.ca_pem = secret_expose(&m->ca_pem),
+		.trusts_nothing = m->trusts_nothing,
+		.cert_pem = with_cert ? secret_expose(&m->cert_pem) : STR_EMPTY,
+		.key_pem = with_cert ? &m->key_pem : NULL,
+		.is_insecure = m->is_insecure,
+	};
+}
+
+/* ---- the authorities ------------------------------------------------------------------------------ */
+
+static void
+count(const char *result, const char *reason)
+{
+	metric_inc(metric_of(&reloads_total, result, reason));
+}
+
+static bool
+check_ca(struct str pem, const char *file, struct error *err)
+{
+	const struct tls_config tls = { .ca_pem = pem };
+
+	if (pem.len == 0) {
+		count("failure", "empty");
+		return err_set(err, ERR_INVALID, "%s: the file is empty", file);
+	}
+	if (!http_tls_check(&tls, err)) {
+		count("failure", "ca_parse_error");
+		return err_wrap(err, "%s", file);
+	}
+	return true;
+}
+
+static unsigned
+follow_ca(struct material *m, struct error *err)
+{
+	CLEANUP(buf_fini) struct buf pem = BUF_INIT(LIMIT_CREDENTIAL);
+
+	if (!m->ca_file[0])
+		return MATERIAL_SAME;
+	if (!file_read(m->ca_file, &pem, err)) {
+		count("failure", "read_error");
+		return MATERIAL_SAME;
+	}
+	if (is_text(&m->ca_pem, buf_str(&pem))) {
+		count("success", "unchanged");
+		return MATERIAL_SAME;
+	}
+	if (!check_ca(buf_str(&pem), m->ca_file, err))
+		return MATERIAL_SAME;
+	count("success", "updated");
+	copy_text(&m->ca_pem, buf_str(&pem));
+	m->trusts_nothing = false;
+	return MATERIAL_CA;
+}
+
+/* ---- the client certificate ----------------------------------------------------------------------- */
+
+static bool
+check_pair(const struct secret *cert, const struct secret *key, struct error *err)
+{
+	const struct tls_config tls = { .trusts_nothing = true,
+		                        .cert_pem = secret_expose(cert),
+		                        .key_pem = key };
+
+	return http_tls_check(&tls, err);
+}
+
+bool
+material_set_cert(struct material *m, const struct secret *cert, const struct secret *key,
+                  struct error *err)
+{
+	if (!check_pair(cert, key, err))
+		return false;
+	copy_text(&m->cert_pem, secret_expose(cert));
+	copy_text(&m->key_pem, secret_expose(key));
+	return true;
+}
+
+/* The file's content, or what there is when it was given inline. */
+static bool
+read_part(const char *file, const struct secret *present, struct secret *ret, struct error *err)
+{
+	CLEANUP(buf_wipe) struct buf pem = BUF_INIT(LIMIT_CREDENTIAL);
+
+	if (file[0] && !file_read(file, &pem, err))
+		return false;
+	copy_text(ret, file[0] ? buf_str(&pem) : secret_expose(present));
+	return true;
+}
+
+/* They are written one after the other: between the two they do not fit, and the next look will find them. */
+static unsigned
+follow_cert(struct material *m, struct error *err)
+{
+	CLEANUP(secret_fini) struct secret cert = SECRET_NONE, key = SECRET_NONE;
+
+	if (!m->cert_file[0] && !m->key_file[0])
+		return MATERIAL_SAME;
+	if (!read_part(m->cert_file, &m->cert_pem, &cert, err) ||
+	    !read_part(m->key_file, &m->key_pem, &key, err))
+		return MATERIAL_SAME;
+	if (secret_eq(&cert, &m->cert_pem) && secret_eq(&key, &m->key_pem))
+		return MATERIAL_SAME;
+	if (!secret_is_set(&cert) || !material_set_cert(m, &cert, &key, err)) {
+		if (!secret_is_set(&cert))
+			err_set(err, ERR_INVALID, "the file is empty");
+		err_wrap(err, "%s", m->cert_file);
+		return MATERIAL_SAME;
+	}
+	return MATERIAL_CERT;
+}
+
+unsigned
+material_follow(struct material *m, struct error *err)
+{
+	err->code = ERR_NONE;
+	return follow_ca(m, err) | follow_cert(m, err);
+}
+
+/* ---- from a configuration ------------------------------------------------------------------------- */
+
+void
+material_init(struct material *m, const struct kube_config *config)
+{
+	*m = (struct material){
+		.ca_file = xstrndup(config->ca_file.ptr, config->ca_file.len),
+		.cert_file = xstrndup(config->cert_file.ptr, config->cert_file.len),
+		.key_file = xstrndup(config->key_file.ptr, config->key_file.len),
+		.trusts_nothing = config->trusts_nothing,
+		.is_insecure = config->is_insecure,
+	};
+	copy_text(&m->ca_pem, config->ca_pem);
+	copy_text(&m->cert_pem, config->cert_pem);
+	copy_text(&m->key_pem, secret_expose(&config->key_pem));
+}
+
+void
+material_fini(struct material *m)
+{
+	free(m->ca_file);
+	free(m->cert_file);
+	free(m->key_file);
+	secret_fini(&m->ca_pem);
+	secret_fini(&m->cert_pem);
+	secret_fini(&m->key_pem);
+}
+
+static unsigned
+difference(const struct material *a, const struct material *b)
+{
+	bool has_same_ca = secret_eq(&a->ca_pem, &b->ca_pem) &&
+	                   a->trusts_nothing == b->trusts_nothing;
+	bool has_same_cert = secret_eq(&a->cert_pem, &b->cert_pem) &&
+	                     secret_eq(&a->key_pem, &b->key_pem);
+
+	return (has_same_ca ? 0u : MATERIAL_CA) | (has_same_cert ? 0u : MATERIAL_CERT);
+}
+
+bool
+material_update(struct material *m, const struct kube_config *config, unsigned *ret_changes,
+                struct error *err)
+{
+	CLEANUP(material_fini) struct material fresh;
+	struct material old = *m;
+	struct tls_config tls;
+
+	material_init(&fresh, config);
+	tls = material_tls(&fresh, /*with_cert=*/true);
+	if (!http_tls_check(&tls, err))
+		return false;
+	*ret_changes = difference(m, &fresh);
+	*m = fresh;
+	fresh = old;
+	return true;
+}

@@ -1,0 +1,331 @@
+/* kube/service_account.c: see service_account.h.
+ *
+ * How long a token lives is what we asked for, or what the server says it made of that, whichever is less; counted from
+ * before the request on the clock that goes on during a suspension, so that the server's clock does not matter.
+ */
+#include "kube/service_account.h"
+
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/thread.h"
+
+#define NAMESPACE "kube-system"
+#define LIFE_S 3600
+#define SHORTEST_NS (600 * NS_PER_SEC) /* a life is taken as no shorter */
+#define AGAIN_NS (10 * NS_PER_SEC)     /* after a renewal that failed */
+#define REFUSED_NS NS_PER_SEC
+
+enum {
+	TRIES = 4,
+	FIRST_WAIT_MS = 500,
+};
+
+struct service_account {
+	const char *name;
+	struct kube_client *client;
+	struct clock *clock;
+	pthread_mutex_t mu;
+	pthread_cond_t asked;
+	bool is_asking;               /* mu: somebody is */
+	uint64_t n_asked;             /* mu: times somebody did */
+	struct error failure;         /* mu: of the last time, if it failed */
+	struct secret token;          /* mu */
+	uint64_t generation;          /* mu */
+	int64_t renew_boot_ns;        /* mu: when to ask for another */
+	int64_t ends_boot_ns;         /* mu: when token is worth nothing any more */
+	int64_t next_refusal_boot_ns; /* mu: a 401 is believed from then on */
+};
+
+/* ---- asking the API server ------------------------------------------------------------------------ */
+
+static bool
+make_namespace(struct service_account *a, struct call *call, struct error *err)
+{
+	struct str body =
+		STR("{\"apiVersion\":\"v1\",\"kind\":\"Namespace\",\"metadata\":{\"name\":"
+	            "\"" NAMESPACE "\"}}");
+
+	return kube_post(a->client, call, STR("/api/v1/namespaces"), HTTP_WORK, body,
+	                 /*ret_body=*/NULL, err) ||
+	       err->code == ERR_EXISTS;
+}
+
+static bool
+post_account(struct service_account *a, struct call *call, struct error *err)
+{
+	struct str body = arena_printf(
+		call->arena,
+		"{\"apiVersion\":\"v1\",\"kind\":\"ServiceAccount\",\"metadata\":{\"name\":\"%s\","
+		"\"namespace\":\"" NAMESPACE "\"}}",
+		a->name);
+
+	return kube_post(a->client, call, STR("/api/v1/namespaces/" NAMESPACE "/serviceaccounts"),
+	                 HTTP_WORK, body, /*ret_body=*/NULL, err) ||
+	       err->code == ERR_EXISTS;
+}
+
+static bool
+make_account(struct service_account *a, struct call *call, struct error *err)
+{
+	if (post_account(a, call, err))
+		return true;
+	if (err->code != ERR_NOT_FOUND)
+		return err_wrap(err, "create it");
+	if (!make_namespace(a, call, err))
+		return err_wrap(err, "create namespace " NAMESPACE);
+	return post_account(a, call, err) || err_wrap(err, "create it");
+}
+
+static bool
+post_request(struct service_account *a, struct call *call, struct buf *ret, struct error *err)
+{
+	struct str path = arena_printf(call->arena,
+	                               "/api/v1/namespaces/" NAMESPACE "/serviceaccounts/%s/token",
+	                               a->name);
+	struct str body = arena_printf(
+		call->arena,
+		"{\"apiVersion\":\"authentication.k8s.io/v1\",\"kind\":\"TokenRequest\","
+		"\"spec\":{\"expirationSeconds\":%d}}",
+		LIFE_S);
+
+	return kube_post_secret(a->client, call, path, body, ret, err);
+}
+
+/* The answer's spec has the life that was granted. */
+static bool
+read_answer(struct str json, struct secret *ret, int64_t *ret_life_ns, struct error *err)
+{
+	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
+	int64_t life_s = LIFE_S;
+	struct str token;
+	yyjson_val *root;
+
+	if (!json_parse(json, &doc, err))
+		return err_wrap(err, "token");
+	root = yyjson_doc_get_root(doc);
+	if (json_str(root, "status.token", &token) != JSON_FOUND || token.len == 0 ||
+	    token.len > LIMIT_CREDENTIAL)
+		return err_set(err, ERR_INTERNAL, "the answer has no token");
+	secret_set(ret, token);
+	explicit_bzero((char *)(uintptr_t)token.ptr, token.len);
+	(void)json_i64(root, "spec.expirationSeconds", &life_s);
+	*ret_life_ns = (life_s < 0 ? 0 : life_s < LIFE_S ? life_s : LIFE_S) * NS_PER_SEC;
+	return true;
+}
+
+static bool
+request_token(struct service_account *a, struct call *call, struct secret *ret,
+              int64_t *ret_life_ns, struct error *err)
+{
+	CLEANUP(buf_wipe) struct buf answer = BUF_INIT(LIMIT_CREDENTIAL);
+
+	if (!post_request(a, call, &answer, err)) {
+		if (err->code != ERR_NOT_FOUND)
+			return false;
+		if (!make_account(a, call, err) || !post_request(a, call, &answer, err))
+			return false;
+		log_info("service account created", LOG_CSTR("namespace", NAMESPACE),
+		         LOG_CSTR("name", a->name));
+	}
+	return read_answer(buf_str(&answer), ret, ret_life_ns, err);
+}
+
+/* Those who may not ask will not be allowed to half a second later. */
+static bool
+is_final(const struct error *err)
+{
+	return err->code == ERR_CANCELLED || err->code == ERR_FORBIDDEN || err->code == ERR_INVALID;
+}
+
+/* To whoever wanted to send something, it is a credential that is missing. */
+static bool
+refused(const struct service_account *a, struct error *err)
+{
+	if (err->code != ERR_CANCELLED && err->code != ERR_TIMEOUT)
+		err->code = ERR_UNAUTHORIZED;
+	return err_wrap(err, "token of service account " NAMESPACE "/%s", a->name);
+}
+
+static bool
+try_often(struct service_account *a, struct call *call, struct secret *ret, int64_t *ret_life_ns,
+          struct error *err)
+{
+	int64_t wait_ns = FIRST_WAIT_MS * NS_PER_MS;
+
+	for (int n = 1; !request_token(a, call, ret, ret_life_ns, err); n++) {
+		if (n == TRIES || is_final(err) ||
+		    clock_deadline(clock_mono(call->clock), wait_ns) >= call->deadline_mono_ns)
+			return refused(a, err);
+		if (!cancel_sleep(call->cancel, call->clock, wait_ns, err))
+			return false;
+		wait_ns *= 2;
+	}
+	return true;
+}
+/* ---- the token we have ---------------------------------------------------------------------------- */
+
+/* Called with mu held. */
+static void
+adopt(struct service_account *a, const struct secret *token, int64_t asked_boot_ns, int64_t life_ns)
+{
+	int64_t counted_ns = life_ns < SHORTEST_NS ? SHORTEST_NS : life_ns;
+
+	secret_set(&a->token, secret_expose(token));
+	a->generation++;
+	a->renew_boot_ns = asked_boot_ns + counted_ns / 5 * 4;
+	a->ends_boot_ns = asked_boot_ns + counted_ns;
+}
+
+/* Called with mu held, which is released meanwhile. */
+static bool
+ask(struct service_account *a, const struct call *outer, struct error *err)
+{
+	CLEANUP(secret_fini) struct secret token = SECRET_NONE;
+	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
+	struct call call = { outer->clock, outer->cancel, outer->deadline_mono_ns, &arena };
+	int64_t asked_boot_ns = clock_boot(a->clock), life_ns = 0;
+	bool is_ok;
+
+	a->is_asking = true;
+	mutex_unlock(&a->mu);
+	is_ok = try_often(a, &call, &token, &life_ns, err);
+	mutex_lock(&a->mu);
+	if (is_ok)
+		adopt(a, &token, asked_boot_ns, life_ns);
+	else
+		a->renew_boot_ns = clock_boot(a->clock) + AGAIN_NS;
+	if (!is_ok)
+		a->failure = *err;
+	a->is_asking = false;
+	a->n_asked++;
+	PTHREAD_OK(pthread_cond_broadcast(&a->asked));
+	return is_ok;
+}
+
+/* Called with mu held. */
+static bool
+is_usable(const struct service_account *a)
+{
+	return secret_is_set(&a->token) && clock_boot(a->clock) < a->ends_boot_ns;
+}
+
+/* Called with mu held. Waits until who asks has an answer, which is the answer for all. */
+static bool
+wait_for_other(struct service_account *a, const struct call *call, struct error *err)
+{
+	uint64_t n_before = a->n_asked;
+
+	while (a->n_asked == n_before) {
+		if (cancel_is_fired(call->cancel))
+			return err_set(err, ERR_CANCELLED, "cancelled");
+		if (!clock_wait(call->clock, &a->asked, &a->mu, call->deadline_mono_ns) &&
+		    a->n_asked == n_before)
+			return err_set(err, ERR_TIMEOUT,
+			               "no token of service account " NAMESPACE "/%s in time",
+			               a->name);
+	}
+	if (is_usable(a))
+		return true;
+	*err = a->failure;
+	return false;
+}
+
+/* Called with mu held. A renewal that fails is no harm while the old token holds. */
+static bool
+renew(struct service_account *a, const struct call *call, struct error *err)
+{
+	if (ask(a, call, err))
+		return true;
+	if (!is_usable(a))
+		return false;
+	log_warn("token cannot be renewed, keeping the last one", LOG_ERR(err));
+	return true;
+}
+
+static bool
+ensure_token(struct service_account *a, const struct call *call, struct error *err)
+{
+	bool is_due = clock_boot(a->clock) >= a->renew_boot_ns;
+
+	if (is_usable(a) && (!is_due || a->is_asking))
+		return true;
+	return a->is_asking ? wait_for_other(a, call, err) : renew(a, call, err);
+}
+
+static void
+wake(void *account)
+{
+	struct service_account *a = account;
+	WITH_LOCK(&a->mu);
+
+	PTHREAD_OK(pthread_cond_broadcast(&a->asked));
+}
+
+static bool
+get_token(struct service_account *a, const struct call *call, struct buf *ret,
+          uint64_t *ret_generation, struct error *err)
+{
+	WITH_LOCK(&a->mu);
+
+	if (!ensure_token(a, call, err))
+		return false;
+	buf_add_str(ret, secret_expose(&a->token));
+	*ret_generation = a->generation;
+	return true;
+}
+
+bool
+service_account_token(struct service_account *a, const struct call *call, struct buf *ret,
+                      uint64_t *ret_generation, struct error *err)
+{
+	bool is_ok;
+
+	cancel_hook(call->cancel, wake, a);
+	is_ok = get_token(a, call, ret, ret_generation, err);
+	cancel_unhook(call->cancel, wake, a);
+	return is_ok;
+}
+
+bool
+service_account_rejected(struct service_account *a, uint64_t generation)
+{
+	int64_t now_ns = clock_boot(a->clock);
+	WITH_LOCK(&a->mu);
+
+	if (a->generation > generation)
+		return true;
+	if (now_ns < a->next_refusal_boot_ns)
+		return false;
+	a->next_refusal_boot_ns = now_ns + REFUSED_NS;
+	a->ends_boot_ns = now_ns; /* the account was made anew, say */
+	return true;
+}
+
+/* ---- life cycle ----------------------------------------------------------------------------------- */
+
+struct service_account *
+service_account_new(const char *name, struct kube_client *client, struct clock *clock)
+{
+	struct service_account *a = xcalloc(1, sizeof(*a));
+
+	a->name = name;
+	a->client = client;
+	a->clock = clock;
+	PTHREAD_OK(pthread_mutex_init(&a->mu, NULL));
+	cond_init(&a->asked);
+	return a;
+}
+
+void
+service_account_free(struct service_account *a)
+{
+	if (!a)
+		return;
+	secret_fini(&a->token);
+	PTHREAD_OK(pthread_cond_destroy(&a->asked));
+	PTHREAD_OK(pthread_mutex_destroy(&a->mu));
+	free(a);
+}
