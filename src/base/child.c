@@ -47,9 +47,6 @@ struct child {
 void
 child_result_fini(struct child_result *r)
 {
-	/* credentials, more often than not; not buf_wipe(), which would touch every page of its room */
-	if (r->out.cap > 0)
-		explicit_bzero(r->out.ptr, r->out.len);
 	buf_fini(&r->out);
 	buf_fini(&r->err);
 }
@@ -419,7 +416,8 @@ init(struct child *c, const struct child_spec *spec, const struct call *call)
 		.exited = -1,
 		.deadline_ns = deadline_of(spec, call),
 	};
-	buf_init(&c->result.out, spec->max_output ? spec->max_output : LIMIT_CHILD_OUTPUT);
+	/* credentials, more often than not */
+	c->result.out = BUF_SECRET(spec->max_output ? spec->max_output : LIMIT_CHILD_OUTPUT);
 	buf_init(&c->result.err, LIMIT_CHILD_STDERR);
 }
 
@@ -450,9 +448,6 @@ run(struct child *c, struct call *call, struct error *err)
 {
 	if (cancel_is_fired(call->cancel))
 		return err_set(err, ERR_CANCELLED, "cancelled");
-	/* all at once, so that growing leaves no copies behind: untouched pages cost nothing */
-	if (!buf_reserve(&c->result.out, c->result.out.max))
-		return err_set(err, ERR_INTERNAL, "no room for its output");
 	return open_all(c, err) && start(c, err) && attend(c, call, err);
 }
 

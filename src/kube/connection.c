@@ -209,7 +209,7 @@ read_config(struct kube_connection *c, unsigned *ret_changes, struct error *err)
 static bool
 hash_config(const struct kube_connection *c, uint64_t *ret, struct error *err)
 {
-	CLEANUP(buf_wipe) struct buf text = BUF_INIT(LIMIT_KUBECONFIG);
+	CLEANUP(buf_fini) struct buf text = BUF_SECRET(LIMIT_KUBECONFIG);
 
 	if (!file_read(c->kubeconfig, &text, err))
 		return false;

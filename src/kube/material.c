@@ -113,7 +113,7 @@ material_set_cert(struct material *m, const struct secret *cert, const struct se
 static bool
 read_part(const char *file, const struct secret *present, struct secret *ret, struct error *err)
 {
-	CLEANUP(buf_wipe) struct buf pem = BUF_INIT(LIMIT_CREDENTIAL);
+	CLEANUP(buf_fini) struct buf pem = BUF_SECRET(LIMIT_CREDENTIAL);
 
 	if (file[0] && !file_read(file, &pem, err))
 		return false;

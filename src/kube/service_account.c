@@ -120,7 +120,7 @@ static bool
 request_token(struct service_account *a, struct call *call, struct secret *ret,
               int64_t *ret_life_ns, struct error *err)
 {
-	CLEANUP(buf_wipe) struct buf answer = BUF_INIT(LIMIT_CREDENTIAL);
+	CLEANUP(buf_fini) struct buf answer = BUF_SECRET(LIMIT_CREDENTIAL);
 
 	if (!post_request(a, call, &answer, err)) {
 		if (err->code != ERR_NOT_FOUND)
