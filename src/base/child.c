@@ -215,9 +215,9 @@ cannot_start(int errnum, struct error *err)
 /* ---- its end -------------------------------------------------------------------------------------- */
 
 static void
-kill_group(const struct child *c)
+kill_group(const struct child *c, int signal)
 {
-	(void)kill(-c->pid, SIGKILL);
+	(void)kill(-c->pid, signal);
 }
 
 static bool
@@ -249,7 +249,7 @@ start(struct child *c, struct error *err)
 	if (c->exited >= 0)
 		return true;
 	err_errno(err, errno, "pidfd_open");
-	kill_group(c);
+	kill_group(c, SIGKILL);
 	(void)reap(c, &(struct error){ 0 });
 	return false;
 }
@@ -366,6 +366,20 @@ wait_for_end(struct child *c, struct error *err)
 	}
 }
 
+/* Asks it to end, where it is given the time; what it has to say is still heard. */
+static void
+ask_to_end(struct child *c)
+{
+	struct error ignored;
+
+	if (c->spec->grace_ms <= 0)
+		return;
+	kill_group(c, SIGTERM);
+	c->deadline_ns = clock_deadline(clock_mono(&clock_real), c->spec->grace_ms * NS_PER_MS);
+	if (wait_for_end(c, &ignored))
+		take_rest(c);
+}
+
 static bool
 attend(struct child *c, struct call *call, struct error *err)
 {
@@ -374,11 +388,13 @@ attend(struct child *c, struct call *call, struct error *err)
 
 	cancel_hook(call->cancel, cancel, &c->cancelled);
 	is_ok = wait_for_end(c, err);
+	if (!is_ok && err->code == ERR_TIMEOUT)
+		ask_to_end(c);
 	cancel_unhook(call->cancel, cancel, &c->cancelled);
 	if (is_ok)
 		take_rest(c);
 	if (!is_ok || c->is_too_long)
-		kill_group(c);
+		kill_group(c, SIGKILL);
 	if (!reap(c, is_ok ? err : &ignored) || !is_ok)
 		return false;
 	if (c->is_too_long)

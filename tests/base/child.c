@@ -256,6 +256,36 @@ who_hangs_is_killed_with_its_group(void **state UNUSED)
 }
 
 static void
+who_is_asked_to_end_may_clean_up(void **state UNUSED)
+{
+	CLEANUP(world_fini) struct world w = world_new();
+	const char *script = arena_printf(&w.arena,
+	                                  "trap 'echo $$ > %s/asked; exit 0' TERM; "
+	                                  "sleep 100 & wait",
+	                                  w.folder)
+	                             .ptr;
+
+	assert_false(run_script(&w, script,
+	                        (struct child_spec){ .timeout_ms = 300, .grace_ms = 20000 }));
+	assert_int_equal(w.err.code, ERR_TIMEOUT);
+	assert_true(pid_in(&w, "asked") > 0);
+}
+
+static void
+who_does_not_listen_is_killed(void **state UNUSED)
+{
+	CLEANUP(world_fini) struct world w = world_new();
+	const char *script = "trap '' TERM; while :; do sleep 1; done";
+	int64_t before_ns = clock_mono(&clock_real);
+
+	assert_false(run_script(&w, script,
+	                        (struct child_spec){ .timeout_ms = 200, .grace_ms = 200 }));
+	assert_int_equal(w.err.code, ERR_TIMEOUT);
+	assert_true(clock_mono(&clock_real) - before_ns >= 400 * NS_PER_MS);
+	assert_true(clock_mono(&clock_real) - before_ns < 20 * NS_PER_SEC);
+}
+
+static void
 the_calls_deadline_cuts_it_short(void **state UNUSED)
 {
 	CLEANUP(world_fini) struct world w = world_new();
@@ -444,6 +474,8 @@ main(void)
 		cmocka_unit_test(too_much_output_ends_it),
 		cmocka_unit_test(exactly_as_much_as_allowed_is_fine),
 		cmocka_unit_test(who_hangs_is_killed_with_its_group),
+		cmocka_unit_test(who_is_asked_to_end_may_clean_up),
+		cmocka_unit_test(who_does_not_listen_is_killed),
 		cmocka_unit_test(the_calls_deadline_cuts_it_short),
 		cmocka_unit_test(grandchildren_may_keep_the_pipe),
 		cmocka_unit_test(endless_writers_left_behind_do_not_hold_us),
