@@ -343,8 +343,8 @@ service_sync_has_new_targets(struct service_run *run)
 static bool
 balance(struct service_run *run, struct error *err)
 {
-	bool wants_ensure = (run->reasons & REASON_FULL) || !run->record->has_targets ||
-	                    run->record->has_failed;
+	bool wants_ensure = (run->reasons & (REASON_FULL | REASON_RETRY)) ||
+	                    !run->record->has_targets || run->record->has_failed;
 	bool was_update = !wants_ensure;
 	bool is_done = true;
 
