@@ -98,6 +98,7 @@ open_cloud(struct program *p, struct error *err)
 	struct cloud_config config = {
 		.path = p->options.cloud_config[0] ? p->options.cloud_config : NULL,
 		.cluster_name = p->options.cluster_name,
+		.has_election = p->options.election.is_enabled,
 	};
 
 	if (ops->node_annotations)

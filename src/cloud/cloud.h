@@ -88,6 +88,7 @@ void look_set_error(struct look *, size_t i, enum presence presence, enum err_co
 struct cloud_config {
 	const char *path;         /* --cloud-config; NULL: none */
 	const char *cluster_name; /* --cluster-name */
+	bool has_election;        /* --leader-elect: there may be others, of which one leads */
 };
 
 struct balancer_ops; /* cloud/balancer.h */

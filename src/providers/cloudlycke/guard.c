@@ -99,6 +99,39 @@ cl_guard(const struct cl_inventory *before, const struct cl_inventory *after,
 	return false;
 }
 
+/* ---- pools ------------------------------------------------------------------------------------------- */
+
+static bool
+blocks_eq(const struct cl_blocks *a, const struct cl_blocks *b)
+{
+	bool is_eq = a->n == b->n;
+
+	for (size_t i = 0; is_eq && i < a->n; i++)
+		is_eq = ip_eq(&a->items[i].first, &b->items[i].first) &&
+		        ip_eq(&a->items[i].last, &b->items[i].last) &&
+		        a->items[i].has_edges == b->items[i].has_edges;
+	return is_eq;
+}
+
+static bool
+pool_eq(const struct cl_pool *a, const struct cl_pool *b)
+{
+	return str_eq(a->name, b->name) && blocks_eq(&a->addresses, &b->addresses) &&
+	       blocks_eq(&a->avoid, &b->avoid) && a->avoids_edges == b->avoids_edges &&
+	       a->is_default == b->is_default && strings_eq(&a->namespaces, &b->namespaces) &&
+	       str_eq(a->hostname_template, b->hostname_template) && a->ip_mode == b->ip_mode;
+}
+
+bool
+cl_pools_eq(const struct cl_schema *a, const struct cl_schema *b)
+{
+	bool is_eq = a->n_pools == b->n_pools;
+
+	for (size_t i = 0; is_eq && i < a->n_pools; i++)
+		is_eq = pool_eq(&a->pools[i], &b->pools[i]);
+	return is_eq;
+}
+
 /* ---- what is fixed at start -------------------------------------------------------------------------- */
 
 static void
@@ -106,6 +139,14 @@ add_if(struct buf *b, bool differs, const char *field)
 {
 	if (differs)
 		buf_addf(b, "%s%s", b->len > 0 ? "," : "", field);
+}
+
+static bool
+haproxy_eq(const struct cl_haproxy_config *a, const struct cl_haproxy_config *b)
+{
+	return a->is_present == b->is_present && str_eq(a->file, b->file) &&
+	       str_eq(a->stats_socket, b->stats_socket) && strings_eq(&a->check, &b->check) &&
+	       strings_eq(&a->reload, &b->reload);
 }
 
 void
@@ -123,6 +164,10 @@ cl_changes_at_restart(const struct cl_schema *before, const struct cl_schema *af
 	add_if(b, !str_eq(balancers->hook, after->balancers.hook), "loadBalancers.hook");
 	add_if(b, balancers->hook_timeout_ns != after->balancers.hook_timeout_ns,
 	       "loadBalancers.hookTimeout");
+	add_if(b, balancers->is_local_only != after->balancers.is_local_only,
+	       "loadBalancers.localOnly");
+	add_if(b, !haproxy_eq(&balancers->haproxy, &after->balancers.haproxy),
+	       "loadBalancers.haproxy");
 	add_if(b, routes->is_present != after->routes.is_present, "routes");
 	add_if(b, !str_eq(routes->hook, after->routes.hook), "routes.hook");
 	add_if(b, routes->hook_timeout_ns != after->routes.hook_timeout_ns, "routes.hookTimeout");

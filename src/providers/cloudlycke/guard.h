@@ -23,6 +23,9 @@ void cl_compare(const struct cl_inventory *before, const struct cl_inventory *af
 NODISCARD bool cl_guard(const struct cl_inventory *before, const struct cl_inventory *after,
                         const struct cl_changes *changes, struct buf *why);
 
+/** Are the address pools the same? */
+bool cl_pools_eq(const struct cl_schema *a, const struct cl_schema *b);
+
 /** Appends the names, "a,b", of fields that differ and that are fixed at start. */
 void cl_changes_at_restart(const struct cl_schema *before, const struct cl_schema *after,
                            struct buf *b);

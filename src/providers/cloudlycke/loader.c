@@ -214,15 +214,9 @@ fail_with(const struct cl_problems *problems, struct error *err)
 static void
 say_not_offered(const struct cl_schema *schema)
 {
-	const char *what = schema->balancers.is_present && schema->routes.is_present
-	                           ? "loadBalancers and routes"
-	                   : schema->balancers.is_present ? "loadBalancers"
-	                   : schema->routes.is_present    ? "routes"
-	                                                  : NULL;
-
-	if (what)
+	if (schema->routes.is_present)
 		log_info("parts of the inventory are checked but not offered by this version",
-		         LOG_CSTR("parts", what));
+		         LOG_CSTR("parts", "routes"));
 }
 
 static bool
@@ -358,6 +352,8 @@ accept_inventory(struct cl_loader *l, struct cl_inventory *inventory, const stru
 	publish(l, inventory, stamp, CL_ACCEPTED);
 	log_accepted(before, inventory, changes);
 	l->host->wake(l->host, HOST_WAKE_NODE, STR_EMPTY);
+	if (!cl_pools_eq(&before->schema, &inventory->schema))
+		l->host->wake(l->host, HOST_WAKE_SERVICE, STR_EMPTY);
 }
 
 static enum cl_outcome

@@ -5,6 +5,7 @@
  */
 #include "base/alloc.h"
 #include "cloud/host.h"
+#include "providers/cloudlycke/balancers.h"
 #include "providers/cloudlycke/quote.h"
 #include "providers/cloudlycke/watcher.h"
 
@@ -14,6 +15,7 @@ struct cloudlycke {
 	struct cloud cloud;
 	struct cl_loader *loader;
 	struct cl_watcher *watcher;
+	struct cl_balancers_run *balancers; /* NULL: not offered */
 	bool is_watched; /* the file may change at any time, and not only on request */
 };
 
@@ -36,6 +38,7 @@ close_cloud(struct cloud *cloud)
 		return;
 	cl = cloudlycke_of(cloud);
 	cl_watcher_free(cl->watcher);
+	cl_balancers_close(cl->balancers);
 	cl_loader_free(cl->loader);
 	free(cl);
 }
@@ -69,7 +72,8 @@ open_cloud(const struct cloud_config *config, const struct cloud_host *host, str
 	cloud->ops = &cloudlycke_cloud;
 	cl->loader = cl_loader_new(config->path, host);
 	cl->watcher = cl_watcher_new(cl->loader);
-	if (!cl_loader_open(cl->loader, err))
+	if (!cl_loader_open(cl->loader, err) ||
+	    !cl_balancers_open(config, host, cl->loader, &cl->balancers, err))
 		return false;
 	start_watcher(cl);
 	*ret = TAKE(cloud);
@@ -269,10 +273,56 @@ reload(struct cloud *cloud)
 	cl_watcher_reload(cloudlycke_of(cloud)->watcher);
 }
 
+/* ---- load balancers ---------------------------------------------------------------------------------- */
+
+static bool
+adopt(struct cloud *cloud, struct call *call, const struct lb_spec *const specs[], size_t n,
+      struct error *err)
+{
+	return cl_balancers_adopt(cloudlycke_of(cloud)->balancers, call, specs, n, err);
+}
+
+static bool
+ensure(struct cloud *cloud, struct call *call, const struct lb_spec *spec, enum lb_outcome *ret,
+       struct lb_status *ret_status, struct error *err)
+{
+	*ret = LB_DONE;
+	return cl_balancers_ensure(cloudlycke_of(cloud)->balancers, call, spec, ret_status, err);
+}
+
+static bool
+update_nodes(struct cloud *cloud, struct call *call, const struct lb_spec *spec, struct error *err)
+{
+	return cl_balancers_update(cloudlycke_of(cloud)->balancers, call, spec, err);
+}
+
+static bool
+remove_balancer(struct cloud *cloud, struct call *call, const struct lb_spec *spec, bool *ret_found,
+                struct error *err)
+{
+	return cl_balancers_remove(cloudlycke_of(cloud)->balancers, call, spec, ret_found, err);
+}
+
+/* Nodes without a provider ID are taken out where they are written down: selects() would only be asked more often. */
+static const struct balancer_ops balancers = {
+	.ensure = ensure,
+	.update_nodes = update_nodes,
+	.remove = remove_balancer,
+	.adopt = adopt,
+};
+
+static bool
+offers(struct cloud *cloud, const void *ops)
+{
+	return ops == &balancers && cloudlycke_of(cloud)->balancers;
+}
+
 const struct cloud_ops cloudlycke_cloud = {
 	.name = "cloudlycke",
 	.open = open_cloud,
 	.close = close_cloud,
 	.look = look,
 	.reload = reload,
+	.balancers = &balancers,
+	.offers = offers,
 };

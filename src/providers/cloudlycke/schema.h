@@ -58,7 +58,7 @@ struct cl_reload {
 	int64_t max_removal_percent;
 };
 
-struct cl_state {
+struct cl_state_config {
 	struct str file;
 };
 
@@ -93,11 +93,21 @@ enum cl_ip_mode {
 	CL_IP_MODE_PROXY,
 };
 
+struct cl_haproxy_config {
+	bool is_present;
+	struct str file;
+	struct str stats_socket; /* empty: none */
+	struct cl_strings check; /* the file to be checked is added */
+	struct cl_strings reload;
+};
+
 struct cl_balancers {
 	bool is_present;
 	struct str hook;
 	int64_t hook_timeout_ns;
 	struct str class_name;
+	bool is_local_only; /* with an election: what is done on this host is meant to be done by the leader's only */
+	struct cl_haproxy_config haproxy;
 };
 
 struct cl_route {
@@ -118,7 +128,7 @@ struct cl_routes {
 struct cl_schema {
 	struct cl_cloud cloud;
 	struct cl_reload reload;
-	struct cl_state state;
+	struct cl_state_config state;
 	struct cl_instance_type *types;
 	size_t n_types;
 	bool has_types;

@@ -56,7 +56,7 @@ static const struct cl_field reload_fields[] = {
 };
 
 static const struct cl_field state_fields[] = {
-	{ "file", cl_read_string, IN(cl_state, file) },
+	{ "file", cl_read_string, IN(cl_state_config, file) },
 };
 
 static void

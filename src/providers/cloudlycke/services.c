@@ -1,6 +1,7 @@
 /* services.c: the sections `addressPools`, `loadBalancers` and `routes` of an inventory.
  *
- * They are read and checked so that a file is either right or wrong as a whole; nothing acts on them yet.
+ * They are read and checked so that a file is either right or wrong as a whole. The changes of hooks, of HAProxy's part and
+ * of the presence of a section take effect at the next start (guard.c); pools are followed.
  */
 #include "providers/cloudlycke/file.h"
 #include "providers/cloudlycke/pools.h"
@@ -78,11 +79,32 @@ cl_read_pools(struct cl_reader *r, const struct cl_field *field, const struct ya
 
 /* ---- loadBalancers, routes --------------------------------------------------------------------------- */
 
+static const struct cl_field haproxy_fields[] = {
+	{ "file", cl_read_plain_path, IN(cl_haproxy_config, file), .is_required = true },
+	{ "statsSocket", cl_read_plain_path, IN(cl_haproxy_config, stats_socket) },
+	{ "check", cl_read_command, IN(cl_haproxy_config, check) },
+	{ "reload", cl_read_command, IN(cl_haproxy_config, reload), .is_required = true },
+};
+
+static void
+read_haproxy(struct cl_reader *r, UNUSED const struct cl_field *field, const struct yaml_node *node,
+             void *into)
+{
+	static struct str check[] = { { "haproxy", 7 }, { "-c", 2 }, { "-f", 2 } };
+	struct cl_haproxy_config *haproxy = into;
+
+	haproxy->is_present = true;
+	haproxy->check = (struct cl_strings){ check, ARRAY_LEN(check) };
+	cl_read_map(r, node, haproxy_fields, ARRAY_LEN(haproxy_fields), haproxy);
+}
+
 static const struct cl_field balancer_fields[] = {
 	{ "hook", cl_read_hook, IN(cl_balancers, hook) },
 	{ "hookTimeout", cl_read_duration, IN(cl_balancers, hook_timeout_ns),
 	  .rule = &cl_rule_hook_timeout },
 	{ "class", cl_read_string, IN(cl_balancers, class_name) },
+	{ "localOnly", cl_read_bool, IN(cl_balancers, is_local_only) },
+	{ "haproxy", read_haproxy, IN(cl_balancers, haproxy) },
 };
 
 void

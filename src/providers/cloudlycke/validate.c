@@ -5,6 +5,7 @@
 
 enum {
 	LABELS_MAX = 64,
+	PATH_LENGTH_MAX = 1024,
 };
 
 /* ---- letters ----------------------------------------------------------------------------------------- */
@@ -314,6 +315,41 @@ cl_read_hook(struct cl_reader *r, UNUSED const struct cl_field *field, const str
 		cl_complain(r, node, "hook %s is not an absolute path", cl_q(&r->scratch, text));
 	else
 		*(struct str *)into = cl_keep(r, text);
+}
+
+static bool
+is_plain_path(struct str s)
+{
+	for (size_t i = 0; i < s.len; i++) {
+		if (!is_alnum(s.ptr[i]) && (s.ptr[i] == '\0' || !strchr("._-/", s.ptr[i])))
+			return false;
+	}
+	return str_starts(s, STR("/")) && !str_ends(s, STR("/")) && s.len <= PATH_LENGTH_MAX;
+}
+
+void
+cl_read_plain_path(struct cl_reader *r, UNUSED const struct cl_field *field,
+                   const struct yaml_node *node, void *into)
+{
+	struct str text;
+
+	if (!cl_expect_string(r, node, &text))
+		return;
+	if (!is_plain_path(text))
+		cl_complain_of(r, node, text,
+		               "is not an absolute path of letters, digits and ._-/");
+	else
+		*(struct str *)into = cl_keep(r, text);
+}
+
+void
+cl_read_command(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,
+                void *into)
+{
+	if (node->kind == YAML_LIST && node->n == 0)
+		cl_complain(r, node, "required");
+	else
+		cl_read_strings(r, field, node, into);
 }
 
 /* ---- host names of load balancers -------------------------------------------------------------------- */

@@ -1,0 +1,224 @@
+/* balancers.c: see balancers.h. */
+#include "providers/cloudlycke/balancers.h"
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "providers/cloudlycke/haproxy.h"
+#include "providers/cloudlycke/hook.h"
+
+struct cl_balancers_run {
+	struct cl_loader *loader;
+	struct cl_books *books;
+	struct cl_hook *hook;       /* NULL: none */
+	struct cl_haproxy *haproxy; /* NULL: none */
+};
+
+/* ---- life cycle -------------------------------------------------------------------------------------- */
+
+/* HAProxy's file is on the host we run on: another leader would serve the addresses elsewhere. */
+static bool
+check_place(const struct cl_balancers *config, const struct cloud_config *cloud, struct error *err)
+{
+	if (!config->haproxy.is_present || config->is_local_only || !cloud->has_election)
+		return true;
+	return err_set(
+		err, ERR_UNSUPPORTED,
+		"cloudlycke: loadBalancers.haproxy acts on the host that ccmd runs on: run one replica "
+		"with --leader-elect=false there, or say loadBalancers.localOnly: true");
+}
+
+/* With an election the lock is for the leader: it is taken with the first Services. */
+static bool
+check_state(struct cl_state *state, const struct cloud_config *cloud, struct error *err)
+{
+	struct cl_record **records;
+	size_t n;
+
+	if (!cloud->has_election && !cl_state_lock(state, err))
+		return false;
+	if (!cl_state_read(state, &records, &n, err))
+		return false;
+	for (size_t i = 0; i < n; i++)
+		cl_record_unref(records[i]);
+	free(records);
+	return true;
+}
+
+static bool
+open_state(const struct cl_schema *schema, const struct cloud_config *cloud,
+           const struct cloud_host *host, struct cl_state **ret, struct error *err)
+{
+	CLEANUP(cl_state_freep) struct cl_state *state = cl_state_new(schema->state.file, host);
+
+	if (schema->state.file.len == 0)
+		log_warn(
+			"cloudlycke: no state.file configured; routes, and what hooks were told, do not "
+			"survive a restart");
+	if (!check_state(state, cloud, err))
+		return err_wrap(err, "cloudlycke");
+	*ret = TAKE(state);
+	return true;
+}
+
+static bool
+open_run(const struct cl_schema *schema, const struct cloud_config *cloud,
+         const struct cloud_host *host, struct cl_balancers_run *run, struct error *err)
+{
+	const struct cl_balancers *config = &schema->balancers;
+	struct cl_state *state = NULL;
+
+	if (!check_place(config, cloud, err) || !open_state(schema, cloud, host, &state, err))
+		return false;
+	run->books = cl_books_new(state, host);
+	if (config->hook.len > 0)
+		run->hook = cl_hook_new(config->hook, config->hook_timeout_ns, host);
+	if (config->haproxy.is_present)
+		run->haproxy = cl_haproxy_new(config, run->books, host);
+	return true;
+}
+
+bool
+cl_balancers_open(const struct cloud_config *config, const struct cloud_host *host,
+                  struct cl_loader *loader, struct cl_balancers_run **ret, struct error *err)
+{
+	CLEANUP(cl_inventory_unrefp) struct cl_inventory *inventory = NULL;
+	struct cl_balancers_run *run;
+	bool is_current;
+
+	inventory = cl_loader_inventory(loader, &is_current);
+	*ret = NULL;
+	if (!inventory->schema.balancers.is_present)
+		return true;
+	run = xcalloc(1, sizeof(*run));
+	run->loader = loader;
+	if (!open_run(&inventory->schema, config, host, run, err)) {
+		cl_balancers_close(run);
+		return false;
+	}
+	*ret = run;
+	return true;
+}
+
+void
+cl_balancers_close(struct cl_balancers_run *run)
+{
+	if (!run)
+		return;
+	cl_haproxy_free(run->haproxy);
+	cl_hook_free(run->hook);
+	cl_books_free(run->books);
+	free(run);
+}
+
+/* ---- telling others ---------------------------------------------------------------------------------- */
+
+/* A change of version counts as told only when it was told; a failure is remembered for the next try. */
+static bool
+run_hook(struct cl_balancers_run *run, struct call *call, const struct cl_record *record,
+         struct error *err)
+{
+	struct error ignored;
+	bool is_done;
+
+	if (!run->hook || !cl_record_needs_hook(record))
+		return true;
+	is_done = cl_hook_run(run->hook, call, "ensure", record, err);
+	if (is_done)
+		return cl_books_note_hook(run->books, record, STR_EMPTY, err);
+	if (err->code != ERR_CANCELLED &&
+	    !cl_books_note_hook(run->books, record, str_c(err->msg), &ignored))
+		log_debug("the hook's failure is not written down, ignoring", LOG_ERR(&ignored));
+	return false;
+}
+
+static bool
+deliver(struct cl_balancers_run *run, struct call *call, const struct cl_record *record,
+        struct error *err)
+{
+	return run_hook(run, call, record, err) &&
+	       (!run->haproxy || cl_haproxy_apply(run->haproxy, call, err));
+}
+
+/* ---- what the controller calls ----------------------------------------------------------------------- */
+
+bool
+cl_balancers_adopt(struct cl_balancers_run *run, struct call *call,
+                   const struct lb_spec *const specs[], size_t n, struct error *err)
+{
+	return cl_books_adopt(run->books, specs, n, call->arena, err);
+}
+
+static struct str
+ip_text(const struct ip *ip, struct arena *arena)
+{
+	char memory[64] = "";
+	struct buf b = BUF_FIXED(memory);
+
+	ip_format(&b, ip);
+	return arena_str(arena, buf_str(&b));
+}
+
+static void
+describe(const struct cl_record *record, struct arena *arena, struct lb_status *ret)
+{
+	size_t n = record->holding.n_addresses;
+	struct lb_ingress *ingress = arena_calloc(arena, n, sizeof(*ingress));
+
+	for (size_t i = 0; i < n; i++)
+		ingress[i] = (struct lb_ingress){
+			.ip = ip_text(&record->holding.addresses[i], arena),
+			.hostname = arena_str(arena, record->hostname),
+			.ip_mode = record->ip_mode == CL_IP_MODE_PROXY ? LB_IP_MODE_PROXY
+			                                               : LB_IP_MODE_VIP,
+		};
+	*ret = (struct lb_status){ ingress, n };
+}
+
+bool
+cl_balancers_ensure(struct cl_balancers_run *run, struct call *call, const struct lb_spec *spec,
+                    struct lb_status *ret, struct error *err)
+{
+	CLEANUP(cl_inventory_unrefp) struct cl_inventory *inventory = NULL;
+	CLEANUP(cl_record_unrefp) struct cl_record *record = NULL;
+	struct cl_request request;
+	bool is_current;
+
+	inventory = cl_loader_inventory(run->loader, &is_current);
+	if (!cl_request_read(&inventory->schema, spec, call->arena, &request, err) ||
+	    (run->haproxy && !cl_haproxy_accepts(&request.draft, err)) ||
+	    !cl_books_ensure(run->books, &request, spec->nodes, spec->n_nodes, call->arena, &record,
+	                     err) ||
+	    !deliver(run, call, record, err))
+		return false;
+	describe(record, call->arena, ret);
+	return true;
+}
+
+bool
+cl_balancers_update(struct cl_balancers_run *run, struct call *call, const struct lb_spec *spec,
+                    struct error *err)
+{
+	CLEANUP(cl_record_unrefp) struct cl_record *record = NULL;
+
+	if (!cl_books_retarget(run->books, spec->uid, spec->nodes, spec->n_nodes, &record, err))
+		return err_wrap(err, "load balancer \"%" STR_FMT "\" not found",
+		                STR_ARG(spec->name));
+	return deliver(run, call, record, err);
+}
+
+/* First nobody uses the addresses any more, then they are free. */
+bool
+cl_balancers_remove(struct cl_balancers_run *run, struct call *call, const struct lb_spec *spec,
+                    bool *ret_found, struct error *err)
+{
+	CLEANUP(cl_record_unrefp) struct cl_record *record = NULL;
+
+	if (!cl_books_condemn(run->books, spec->uid, &record, err))
+		return false;
+	*ret_found = record != NULL;
+	if (!record)
+		return true;
+	return (!run->haproxy || cl_haproxy_apply(run->haproxy, call, err)) &&
+	       (!run->hook || cl_hook_run(run->hook, call, "delete", record, err)) &&
+	       cl_books_drop(run->books, spec->uid, err);
+}

@@ -1,0 +1,32 @@
+/* balancers.h: load balancers of an inventory: an address from a pool, told to a hook, to HAProxy, to both or to nobody.
+ *
+ * Threads: as cloud/balancer.h says.
+ */
+#ifndef CCMD_CLOUDLYCKE_BALANCERS_H
+#define CCMD_CLOUDLYCKE_BALANCERS_H
+
+#include "cloud/balancer.h"
+#include "cloud/host.h"
+#include "providers/cloudlycke/loader.h"
+
+struct cl_balancers_run;
+
+/** The loader and host outlive it. ERR_INVALID, ERR_CONFLICT: the state file; ERR_UNSUPPORTED: HAProxy on this host with
+ * several replicas. *ret is NULL when the inventory has no loadBalancers. */
+NODISCARD bool cl_balancers_open(const struct cloud_config *config, const struct cloud_host *host,
+                                 struct cl_loader *loader, struct cl_balancers_run **ret,
+                                 struct error *err);
+void cl_balancers_close(struct cl_balancers_run *); /* NULL is fine */
+
+/* As in struct balancer_ops. */
+NODISCARD bool cl_balancers_adopt(struct cl_balancers_run *, struct call *call,
+                                  const struct lb_spec *const specs[], size_t n, struct error *err);
+NODISCARD bool cl_balancers_ensure(struct cl_balancers_run *, struct call *call,
+                                   const struct lb_spec *spec, struct lb_status *ret,
+                                   struct error *err);
+NODISCARD bool cl_balancers_update(struct cl_balancers_run *, struct call *call,
+                                   const struct lb_spec *spec, struct error *err);
+NODISCARD bool cl_balancers_remove(struct cl_balancers_run *, struct call *call,
+                                   const struct lb_spec *spec, bool *ret_found, struct error *err);
+
+#endif

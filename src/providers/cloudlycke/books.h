@@ -1,0 +1,51 @@
+/* books.h: all load balancers there are, and who has which address.
+ *
+ * One record a Service, by UID. A change is made in memory and in the state file, or not at all; an address that a Service
+ * leaves is free only once its new one is written. After a start everything comes from the Services' own status
+ * (cl_books_adopt()), so that a new leader on another machine gives the same addresses; the state file adds what hooks were
+ * told.
+ *
+ * Threads: any; for one Service, one call after the other.
+ */
+#ifndef CCMD_CLOUDLYCKE_BOOKS_H
+#define CCMD_CLOUDLYCKE_BOOKS_H
+
+#include "providers/cloudlycke/request.h"
+#include "providers/cloudlycke/state.h"
+
+struct cl_books;
+
+/** Takes the state over; host outlives the books. */
+struct cl_books *cl_books_new(struct cl_state *state, const struct cloud_host *host);
+void cl_books_free(struct cl_books *); /* NULL is fine */
+DEFINE_CLEANUP(struct cl_books, cl_books_free)
+
+/** From the Services that there are, and the state file. Where two Services claim one address, the one with the lower UID
+ * keeps it; the other is told by an event and gets another when it is ensured. ERR_CONFLICT: another process has the state
+ * file; ERR_INVALID: it is damaged. */
+NODISCARD bool cl_books_adopt(struct cl_books *, const struct lb_spec *const specs[], size_t n,
+                              struct arena *arena, struct error *err);
+
+/** Gives it addresses and writes down what is wanted. *ret is yours. ERR_INVALID: what is wanted cannot be had. */
+NODISCARD bool cl_books_ensure(struct cl_books *, const struct cl_request *request,
+                               const struct node_ref nodes[], size_t n_nodes, struct arena *arena,
+                               struct cl_record **ret, struct error *err);
+/** Other nodes. ERR_NOT_FOUND. */
+NODISCARD bool cl_books_retarget(struct cl_books *, struct str uid, const struct node_ref nodes[],
+                                 size_t n_nodes, struct cl_record **ret, struct error *err);
+/** Marks it as going. *ret is NULL when there is none. */
+NODISCARD bool cl_books_condemn(struct cl_books *, struct str uid, struct cl_record **ret,
+                                struct error *err);
+/** Frees its addresses; Services that wait for one are woken. */
+NODISCARD bool cl_books_drop(struct cl_books *, struct str uid, struct error *err);
+/** What came of the hook that was run for this record; error empty: it went well. */
+NODISCARD bool cl_books_note_hook(struct cl_books *, const struct cl_record *record,
+                                  struct str error, struct error *err);
+
+/** All records, sorted by name; unref each and free() the array. *ret_version changes with every change of what balancers
+ * do. */
+struct cl_record **cl_books_list(struct cl_books *, size_t *ret_n, uint64_t *ret_version);
+/** The version that has all changes made so far. */
+uint64_t cl_books_version(struct cl_books *);
+
+#endif

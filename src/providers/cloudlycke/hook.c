@@ -1,0 +1,199 @@
+/* hook.c: see hook.h. */
+#include "providers/cloudlycke/hook.h"
+
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "base/child.h"
+#include "base/json.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/thread.h"
+
+enum {
+	RUNNING_MAX = 4,
+	GRACE_MS = 2000, /* from SIGTERM to SIGKILL */
+	LAST_LINE_MAX = 500,
+};
+
+struct cl_hook {
+	char *path;
+	int64_t timeout_ns;
+	const struct cloud_host *host;
+	pthread_mutex_t mu;
+	pthread_cond_t ended;
+	unsigned n_running; /* mu */
+};
+
+struct cl_hook *
+cl_hook_new(struct str path, int64_t timeout_ns, const struct cloud_host *host)
+{
+	struct cl_hook *hook = xcalloc(1, sizeof(*hook));
+
+	hook->path = xstrndup(path.ptr, path.len);
+	hook->timeout_ns = timeout_ns;
+	hook->host = host;
+	PTHREAD_OK(pthread_mutex_init(&hook->mu, NULL));
+	cond_init(&hook->ended);
+	return hook;
+}
+
+void
+cl_hook_free(struct cl_hook *hook)
+{
+	if (!hook)
+		return;
+	PTHREAD_OK(pthread_cond_destroy(&hook->ended));
+	PTHREAD_OK(pthread_mutex_destroy(&hook->mu));
+	free(hook->path);
+	free(hook);
+}
+
+/* ---- taking turns ------------------------------------------------------------------------------------ */
+
+static void
+wake_waiting(void *arg)
+{
+	struct cl_hook *hook = arg;
+
+	WITH_LOCK(&hook->mu);
+	PTHREAD_OK(pthread_cond_broadcast(&hook->ended));
+}
+
+static bool
+wait_for_turn(struct cl_hook *hook, struct call *call, struct error *err)
+{
+	WITH_LOCK(&hook->mu);
+
+	while (hook->n_running >= RUNNING_MAX) {
+		if (cancel_is_fired(call->cancel))
+			return err_set(err, ERR_CANCELLED, "cancelled");
+		if (!clock_wait(call->clock, &hook->ended, &hook->mu, call->deadline_mono_ns))
+			return err_set(err, ERR_UNAVAILABLE,
+			               "load balancer hook failed: other hooks took too long");
+	}
+	hook->n_running++;
+	return true;
+}
+
+static bool
+begin(struct cl_hook *hook, struct call *call, struct error *err)
+{
+	bool is_ours;
+
+	cancel_hook(call->cancel, wake_waiting, hook);
+	is_ours = wait_for_turn(hook, call, err);
+	cancel_unhook(call->cancel, wake_waiting, hook);
+	return is_ours;
+}
+
+static void
+end(struct cl_hook *hook)
+{
+	WITH_LOCK(&hook->mu);
+
+	hook->n_running--;
+	PTHREAD_OK(pthread_cond_signal(&hook->ended));
+}
+
+/* ---- one run ----------------------------------------------------------------------------------------- */
+
+static void
+write_input(struct buf *b, const char *action, const struct cl_record *record)
+{
+	buf_addf(b, "{\"action\":\"%s\",\"loadBalancer\":", action);
+	json_add_str(b, record->name);
+	buf_add_char(b, ',');
+	cl_record_json(b, record);
+	buf_add_c(b, ",\"nodes\":");
+	cl_targets_json(b, record->targets);
+	buf_add_c(b, "}\n");
+}
+
+/* What a program says last is what it failed for, most often. */
+static struct str
+last_line(const struct buf *text)
+{
+	struct str last = STR_EMPTY;
+
+	for (struct str line, rest = buf_str(text); str_split(&rest, '\n', &line);) {
+		if (str_trim(line).len > 0)
+			last = str_trim(line);
+	}
+	return str_utf8_head(last, LAST_LINE_MAX);
+}
+
+static void
+describe_end(const struct child_result *result, struct buf *b)
+{
+	struct str line = last_line(&result->err);
+
+	if (line.len > 0)
+		buf_add_str(b, line);
+	else if (result->signal > 0)
+		buf_addf(b, "signal %d", result->signal);
+	else
+		buf_addf(b, "exit %d", result->exit_code);
+}
+
+static bool
+judge(const struct child_result *result, struct error *err)
+{
+	char memory[LAST_LINE_MAX + 100] = "";
+	struct buf text = BUF_FIXED(memory);
+
+	if (result->out.len > 0)
+		log_debug("load balancer hook says", LOG_STR("output", buf_str(&result->out)));
+	if (result->exit_code == 0)
+		return true;
+	describe_end(result, &text);
+	return err_set(err, ERR_UNAVAILABLE, "load balancer hook failed: %s", text.ptr);
+}
+
+static bool
+explain(struct error *err)
+{
+	if (err->code == ERR_CANCELLED)
+		return false;
+	if (err->code == ERR_TIMEOUT)
+		return err_set(err, ERR_UNAVAILABLE, "load balancer hook failed: timed out");
+	err->code = ERR_UNAVAILABLE;
+	return err_wrap(err, "load balancer hook failed");
+}
+
+static bool
+run(struct cl_hook *hook, struct call *call, const char *action, struct str input,
+    struct error *err)
+{
+	CLEANUP(child_result_fini) struct child_result result = CHILD_RESULT_INIT;
+	const char *const argv[] = { hook->path, NULL };
+	const char *const env[] = { arena_printf(call->arena, "CLOUDLYCKE_ACTION=%s", action).ptr,
+		                    NULL };
+	struct child_spec spec = { .argv = argv,
+		                   .env = env,
+		                   .input = input,
+		                   .timeout_ms = hook->timeout_ns / NS_PER_MS,
+		                   .grace_ms = GRACE_MS,
+		                   .take_stderr = true };
+
+	if (!fence_check(hook->host->fence, hook->host->clock, err))
+		return false;
+	return child_run(call, &spec, &result, err) ? judge(&result, err) : explain(err);
+}
+
+bool
+cl_hook_run(struct cl_hook *hook, struct call *call, const char *action,
+            const struct cl_record *record, struct error *err)
+{
+	CLEANUP(buf_fini) struct buf input = BUF_INIT(LIMIT_STATE_FILE);
+	bool is_done;
+
+	write_input(&input, action, record);
+	if (!buf_ok(&input))
+		return err_set(err, ERR_INTERNAL, "load balancer hook failed: too many nodes");
+	if (!begin(hook, call, err))
+		return false;
+	is_done = run(hook, call, action, buf_str(&input), err);
+	end(hook);
+	return is_done;
+}

@@ -1,0 +1,26 @@
+/* hook.h: the program that an inventory names, run for one balancer (B.7).
+ *
+ * No shell; the record as JSON on its standard input; 0 is success. At its time-out it gets SIGTERM, and SIGKILL 2 s later.
+ * At most 4 run at a time. The caller sees to it that for one balancer they run one after the other.
+ *
+ * Threads: any; the caller waits.
+ */
+#ifndef CCMD_CLOUDLYCKE_HOOK_H
+#define CCMD_CLOUDLYCKE_HOOK_H
+
+#include "cloud/host.h"
+#include "providers/cloudlycke/record.h"
+
+struct cl_hook;
+
+/** path is copied; host outlives the hook. */
+struct cl_hook *cl_hook_new(struct str path, int64_t timeout_ns, const struct cloud_host *host);
+void cl_hook_free(struct cl_hook *); /* NULL is fine */
+DEFINE_CLEANUP(struct cl_hook, cl_hook_free)
+
+/** action: "ensure" or "delete". Asks the fence. ERR_UNAVAILABLE: `load balancer hook failed: …`, with its last line on
+ * standard error, `exit N` or `timed out`; ERR_CANCELLED. */
+NODISCARD bool cl_hook_run(struct cl_hook *, struct call *call, const char *action,
+                           const struct cl_record *record, struct error *err);
+
+#endif

@@ -1,0 +1,397 @@
+/* record.c: see record.h.
+ *
+ * A record lives in one piece of memory of exactly its size: there may be many, and most are small.
+ */
+#include "providers/cloudlycke/record.h"
+
+#include "base/alloc.h"
+#include "base/json.h"
+#include "providers/cloudlycke/sections.h"
+
+/* ---- targets ----------------------------------------------------------------------------------------- */
+
+static struct cl_targets *
+targets_alloc(size_t n)
+{
+	struct cl_targets *t = xcalloc(1, sizeof(*t));
+
+	atomic_init(&t->n_refs, 1);
+	t->items = arena_calloc(&t->arena, n + 1, sizeof(t->items[0]));
+	return t;
+}
+
+static void
+mix(uint64_t *hash, struct str text)
+{
+	*hash = (*hash ^ str_hash(text)) * UINT64_C(0x100000001b3);
+}
+
+static void
+add_target(struct cl_targets *t, const struct cl_target *from)
+{
+	struct cl_target *to = &t->items[t->n++];
+	struct ip *copy = arena_calloc(&t->arena, from->n_addresses, sizeof(*copy));
+
+	*to = (struct cl_target){ arena_str(&t->arena, from->name), arena_str(&t->arena, from->id),
+		                  copy, from->n_addresses };
+	for (size_t i = 0; i < from->n_addresses; i++)
+		copy[i] = from->addresses[i];
+	mix(&t->hash, to->name);
+	mix(&t->hash, to->id);
+	mix(&t->hash, str_n((const char *)copy, from->n_addresses * sizeof(*copy)));
+}
+
+static struct str
+machine_id(struct str provider_id)
+{
+	struct str prefix = STR(CL_PROVIDER_ID_PREFIX);
+
+	return str_starts(provider_id, prefix) ? str_skip(provider_id, prefix.len) : provider_id;
+}
+
+/* The first InternalIP of each family. */
+static size_t
+internal_ips(const struct node_ref *node, struct ip ret[CL_FAMILIES])
+{
+	size_t n = 0;
+	struct ip ip;
+
+	for (size_t i = 0; i < node->n_addresses && n < CL_FAMILIES; i++) {
+		if (str_eq(node->addresses[i].type, STR("InternalIP")) &&
+		    ip_parse(node->addresses[i].address, &ip) &&
+		    (n == 0 || ip_family(&ip) != ip_family(&ret[0])))
+			ret[n++] = ip;
+	}
+	return n;
+}
+
+struct cl_targets *
+cl_targets_new(const struct node_ref nodes[], size_t n)
+{
+	struct cl_targets *t = targets_alloc(n);
+	struct ip ips[CL_FAMILIES];
+
+	for (size_t i = 0; i < n; i++) {
+		struct cl_target target = { nodes[i].name, machine_id(nodes[i].provider_id), ips,
+			                    0 };
+
+		if (nodes[i].provider_id.len == 0)
+			continue;
+		target.n_addresses = internal_ips(&nodes[i], ips);
+		add_target(t, &target);
+	}
+	return t;
+}
+
+struct cl_targets *
+cl_targets_copy(const struct cl_target items[], size_t n)
+{
+	struct cl_targets *t = targets_alloc(n);
+
+	for (size_t i = 0; i < n; i++)
+		add_target(t, &items[i]);
+	return t;
+}
+
+struct cl_targets *
+cl_targets_ref(struct cl_targets *t)
+{
+	atomic_fetch_add_explicit(&t->n_refs, 1, memory_order_relaxed);
+	return t;
+}
+
+void
+cl_targets_unref(struct cl_targets *t)
+{
+	if (!t || atomic_fetch_sub_explicit(&t->n_refs, 1, memory_order_acq_rel) > 1)
+		return;
+	arena_fini(&t->arena);
+	free(t);
+}
+
+static bool
+target_eq(const struct cl_target *a, const struct cl_target *b)
+{
+	return str_eq(a->name, b->name) && str_eq(a->id, b->id) &&
+	       a->n_addresses == b->n_addresses &&
+	       (a->n_addresses == 0 ||
+	        memcmp(a->addresses, b->addresses, a->n_addresses * sizeof(a->addresses[0])) == 0);
+}
+
+bool
+cl_targets_eq(const struct cl_targets *a, const struct cl_targets *b)
+{
+	bool is_eq = a->n == b->n && a->hash == b->hash;
+
+	for (size_t i = 0; a != b && is_eq && i < a->n; i++)
+		is_eq = target_eq(&a->items[i], &b->items[i]);
+	return is_eq;
+}
+
+/* ---- memory of a record ------------------------------------------------------------------------------ */
+
+static struct str *
+each_text(struct cl_record *r, size_t i)
+{
+	struct str *const all[] = { &r->holding.namespace,
+		                    &r->holding.service,
+		                    &r->holding.uid,
+		                    &r->holding.share_key,
+		                    &r->cluster,
+		                    &r->name,
+		                    &r->pool,
+		                    &r->hostname,
+		                    &r->hook_error };
+
+	return i < ARRAY_LEN(all) ? all[i] : NULL;
+}
+
+static size_t
+lists_size(const struct cl_record *r)
+{
+	return r->holding.n_ports * sizeof(struct lb_port) +
+	       r->n_source_ranges * sizeof(struct str);
+}
+
+static size_t
+texts_size(struct cl_record *r)
+{
+	struct str *text;
+	size_t size = 0;
+
+	for (size_t i = 0; (text = each_text(r, i)); i++)
+		size += text->len;
+	for (size_t i = 0; i < r->holding.n_ports; i++)
+		size += r->holding.ports[i].name.len + r->holding.ports[i].protocol_text.len;
+	for (size_t i = 0; i < r->n_source_ranges; i++)
+		size += r->source_ranges[i].len;
+	return size;
+}
+
+static struct str
+put_text(char **at, struct str text)
+{
+	struct str copy = str_n(*at, text.len);
+
+	if (text.len > 0)
+		memcpy(*at, text.ptr, text.len);
+	*at += text.len;
+	return copy;
+}
+
+static const struct lb_port *
+put_ports(struct lb_port *to, char **at, const struct lb_port *from, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		to[i] = (struct lb_port){
+			.name = put_text(at, from[i].name),
+			.app_protocol = STR_EMPTY,
+			.protocol_text = put_text(at, from[i].protocol_text),
+			.protocol = from[i].protocol,
+			.port = from[i].port,
+			.node_port = from[i].node_port,
+		};
+	return to;
+}
+
+static const struct str *
+put_texts(struct str *to, char **at, const struct str *from, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		to[i] = put_text(at, from[i]);
+	return to;
+}
+
+struct cl_record *
+cl_record_new(const struct cl_record *draft)
+{
+	struct cl_record *r = xcalloc(1, sizeof(*r));
+	size_t n_ports = draft->holding.n_ports, n_ranges = draft->n_source_ranges;
+	struct lb_port *ports;
+	struct str *ranges, *text;
+	char *at;
+
+	*r = *draft;
+	atomic_init(&r->n_refs, 1);
+	r->memory = xmalloc(lists_size(r) + texts_size(r) + 1);
+	ports = r->memory;
+	ranges = (void *)(ports + n_ports);
+	at = (void *)(ranges + n_ranges);
+	for (size_t i = 0; (text = each_text(r, i)); i++)
+		*text = put_text(&at, *text);
+	r->holding.ports = put_ports(ports, &at, draft->holding.ports, n_ports);
+	r->source_ranges = put_texts(ranges, &at, draft->source_ranges, n_ranges);
+	cl_targets_ref(r->targets);
+	return r;
+}
+
+struct cl_record *
+cl_record_ref(struct cl_record *r)
+{
+	atomic_fetch_add_explicit(&r->n_refs, 1, memory_order_relaxed);
+	return r;
+}
+
+void
+cl_record_unref(struct cl_record *r)
+{
+	if (!r || atomic_fetch_sub_explicit(&r->n_refs, 1, memory_order_acq_rel) > 1)
+		return;
+	cl_targets_unref(r->targets);
+	free(r->memory);
+	free(r);
+}
+
+/* Without the count, which others change meanwhile. */
+struct cl_record
+cl_record_draft(const struct cl_record *r)
+{
+	size_t from = offsetof(struct cl_record, holding);
+	struct cl_record draft = { .memory = NULL };
+
+	memcpy((char *)&draft + from, (const char *)r + from, sizeof(draft) - from);
+	return draft;
+}
+
+/* ---- comparing --------------------------------------------------------------------------------------- */
+
+static bool
+holdings_eq(const struct cl_holding *a, const struct cl_holding *b)
+{
+	bool is_eq = str_eq(a->namespace, b->namespace) && str_eq(a->service, b->service) &&
+	             str_eq(a->uid, b->uid) && str_eq(a->share_key, b->share_key) &&
+	             a->n_ports == b->n_ports && a->n_addresses == b->n_addresses;
+
+	for (size_t i = 0; is_eq && i < a->n_addresses; i++)
+		is_eq = ip_eq(&a->addresses[i], &b->addresses[i]);
+	for (size_t i = 0; is_eq && i < a->n_ports; i++)
+		is_eq = str_eq(a->ports[i].name, b->ports[i].name) &&
+		        a->ports[i].protocol == b->ports[i].protocol &&
+		        a->ports[i].port == b->ports[i].port &&
+		        a->ports[i].node_port == b->ports[i].node_port;
+	return is_eq;
+}
+
+static bool
+ranges_eq(const struct cl_record *a, const struct cl_record *b)
+{
+	bool is_eq = a->n_source_ranges == b->n_source_ranges;
+
+	for (size_t i = 0; is_eq && i < a->n_source_ranges; i++)
+		is_eq = str_eq(a->source_ranges[i], b->source_ranges[i]);
+	return is_eq;
+}
+
+bool
+cl_record_eq(const struct cl_record *a, const struct cl_record *b)
+{
+	return holdings_eq(&a->holding, &b->holding) && str_eq(a->cluster, b->cluster) &&
+	       str_eq(a->name, b->name) && str_eq(a->pool, b->pool) &&
+	       str_eq(a->hostname, b->hostname) && a->traffic == b->traffic &&
+	       a->health_check_node_port == b->health_check_node_port &&
+	       a->has_client_ip_affinity == b->has_client_ip_affinity &&
+	       a->affinity_timeout_s == b->affinity_timeout_s && a->ip_mode == b->ip_mode &&
+	       a->proxy == b->proxy && a->is_deleting == b->is_deleting && ranges_eq(a, b) &&
+	       cl_targets_eq(a->targets, b->targets);
+}
+
+bool
+cl_record_needs_hook(const struct cl_record *r)
+{
+	return r->hook_generation != r->generation || r->hook_error.len > 0;
+}
+
+/* ---- JSON -------------------------------------------------------------------------------------------- */
+
+static void
+add_text(struct buf *b, const char *key, struct str text)
+{
+	buf_addf(b, ",\"%s\":", key);
+	json_add_str(b, text);
+}
+
+static void
+add_ips(struct buf *b, const struct ip *ips, size_t n)
+{
+	buf_add_c(b, ",\"addresses\":[");
+	for (size_t i = 0; i < n; i++) {
+		buf_add_c(b, i > 0 ? ",\"" : "\"");
+		ip_format(b, &ips[i]);
+		buf_add_char(b, '"');
+	}
+	buf_add_char(b, ']');
+}
+
+static void
+add_ports(struct buf *b, const struct cl_holding *h)
+{
+	buf_add_c(b, ",\"ports\":[");
+	for (size_t i = 0; i < h->n_ports; i++) {
+		buf_add_c(b, i > 0 ? ",{\"name\":" : "{\"name\":");
+		json_add_str(b, h->ports[i].name);
+		add_text(b, "protocol", h->ports[i].protocol_text);
+		buf_addf(b, ",\"port\":%d,\"nodePort\":%d}", (int)h->ports[i].port,
+		         (int)h->ports[i].node_port);
+	}
+	buf_add_char(b, ']');
+}
+
+void
+cl_targets_json(struct buf *b, const struct cl_targets *t)
+{
+	buf_add_char(b, '[');
+	for (size_t i = 0; i < t->n; i++) {
+		buf_add_c(b, i > 0 ? ",{\"name\":" : "{\"name\":");
+		json_add_str(b, t->items[i].name);
+		add_text(b, "id", t->items[i].id);
+		add_ips(b, t->items[i].addresses, t->items[i].n_addresses);
+		buf_add_char(b, '}');
+	}
+	buf_add_char(b, ']');
+}
+
+static void
+add_ranges(struct buf *b, const struct cl_record *r)
+{
+	buf_add_c(b, ",\"sourceRanges\":[");
+	for (size_t i = 0; i < r->n_source_ranges; i++) {
+		buf_add_c(b, i > 0 ? "," : "");
+		json_add_str(b, r->source_ranges[i]);
+	}
+	buf_add_char(b, ']');
+}
+
+static void
+add_policies(struct buf *b, const struct cl_record *r)
+{
+	static const char *const proxies[] = { "", "v1", "v2" };
+
+	buf_addf(b, ",\"externalTrafficPolicy\":\"%s\",\"healthCheckNodePort\":%d",
+	         r->traffic == LB_TRAFFIC_LOCAL ? "Local" : "Cluster",
+	         (int)r->health_check_node_port);
+	buf_addf(b, ",\"sessionAffinity\":\"%s\",\"sessionAffinityTimeoutSeconds\":%d",
+	         r->has_client_ip_affinity ? "ClientIP" : "None", (int)r->affinity_timeout_s);
+	buf_addf(b, ",\"ipMode\":\"%s\",\"proxyProtocol\":\"%s\"",
+	         r->ip_mode == CL_IP_MODE_PROXY ? "Proxy" : "VIP", proxies[r->proxy]);
+}
+
+void
+cl_record_json(struct buf *b, const struct cl_record *r)
+{
+	buf_add_c(b, "\"cluster\":");
+	json_add_str(b, r->cluster);
+	add_text(b, "namespace", r->holding.namespace);
+	add_text(b, "name", r->holding.service);
+	add_text(b, "uid", r->holding.uid);
+	add_text(b, "pool", r->pool);
+	add_ips(b, r->holding.addresses, r->holding.n_addresses);
+	add_text(b, "hostname", r->hostname);
+	add_text(b, "shareKey", r->holding.share_key);
+	add_ports(b, &r->holding);
+	add_policies(b, r);
+	add_ranges(b, r);
+	buf_addf(b, ",\"generation\":%lld,\"hook\":{\"generation\":%lld", (long long)r->generation,
+	         (long long)r->hook_generation);
+	add_text(b, "error", r->hook_error);
+	buf_addf(b, "},\"deleting\":%s", r->is_deleting ? "true" : "false");
+}

@@ -1,0 +1,88 @@
+/* record.h: what is known of one load balancer: the books' unit, the state file's, and what hooks are told (B.8).
+ *
+ * Never changed: a change is a new record in the place of the old one, so that a failed write is undone by putting the old
+ * one back, and whoever renders or runs a hook has one that stays as it is. The nodes are shared by all records that have
+ * the same ones: there may be thousands of nodes behind hundreds of balancers.
+ */
+#ifndef CCMD_CLOUDLYCKE_RECORD_H
+#define CCMD_CLOUDLYCKE_RECORD_H
+
+#include <stdatomic.h>
+
+#include "providers/cloudlycke/allocation.h"
+
+struct cl_target {
+	struct str name, id; /* id: the machine's */
+	const struct ip *addresses;
+	size_t n_addresses;
+};
+
+/** Sorted by name. */
+struct cl_targets {
+	_Atomic unsigned n_refs;
+	struct arena arena;
+	uint64_t hash;
+	struct cl_target *items;
+	size_t n;
+};
+
+/** Nodes without a provider ID are left out. One reference. */
+struct cl_targets *cl_targets_new(const struct node_ref nodes[], size_t n);
+/** Copies. One reference. */
+struct cl_targets *cl_targets_copy(const struct cl_target items[], size_t n);
+struct cl_targets *cl_targets_ref(struct cl_targets *);
+void cl_targets_unref(struct cl_targets *); /* NULL is fine */
+DEFINE_CLEANUP(struct cl_targets, cl_targets_unref)
+bool cl_targets_eq(const struct cl_targets *a, const struct cl_targets *b);
+
+enum cl_proxy {
+	CL_PROXY_NONE,
+	CL_PROXY_V1,
+	CL_PROXY_V2,
+};
+
+struct cl_record {
+	_Atomic unsigned n_refs;
+	void *memory; /* of all texts and lists */
+
+	struct cl_holding holding; /* the first of what a draft has */
+	struct str cluster;
+	struct str name; /* the key in the state file */
+	struct str pool, hostname;
+	struct cl_targets *targets; /* never NULL */
+	enum lb_traffic traffic;
+	int32_t health_check_node_port;
+	bool has_client_ip_affinity;
+	int32_t affinity_timeout_s;
+	const struct str *source_ranges; /* canonical networks */
+	size_t n_source_ranges;
+	int ip_mode; /* enum cl_ip_mode */
+	enum cl_proxy proxy;
+
+	int64_t generation;      /* +1 with each change of the above */
+	int64_t hook_generation; /* the last one that the hook was run for; 0: never */
+	struct str hook_error;   /* of that run; empty: it went well */
+	bool is_deleting;
+};
+
+/** Copies a draft, which is a record on the stack with borrowed views; takes a reference of its targets. One reference. */
+struct cl_record *cl_record_new(const struct cl_record *draft);
+struct cl_record *cl_record_ref(struct cl_record *);
+void cl_record_unref(struct cl_record *); /* NULL is fine */
+DEFINE_CLEANUP(struct cl_record, cl_record_unref)
+
+/** A draft that says what the record says: its views are borrowed. */
+struct cl_record cl_record_draft(const struct cl_record *);
+
+/** But for generation and hook. */
+bool cl_record_eq(const struct cl_record *a, const struct cl_record *b);
+
+/** Does the hook have to run for it? */
+bool cl_record_needs_hook(const struct cl_record *);
+
+/** Appends the members of its JSON object, without braces. */
+void cl_record_json(struct buf *b, const struct cl_record *);
+/** Appends a list of nodes: [{"name":…}, …]. */
+void cl_targets_json(struct buf *b, const struct cl_targets *);
+
+#endif
