@@ -5,6 +5,7 @@
  * of grace for what runs, then everything that blocks is cancelled and threads are joined; the lease is given back if all
  * work had ended by itself; events are flushed. A lost lease knows no order: the process ends at once.
  */
+#include <fcntl.h>
 #include <malloc.h>
 #include <signal.h>
 #include <unistd.h>
@@ -507,6 +508,22 @@ run(struct program *p)
 	return 0;
 }
 
+/* What a careless parent may have left: standard descriptors that are closed, so that the log would go into the first
+ * file we open; an ignored SIGCHLD, with which no child can be waited for. */
+static void
+settle_in(void)
+{
+	int fd;
+
+	do
+		fd = open("/dev/null", O_RDWR);
+	while (fd >= 0 && fd <= STDERR_FILENO);
+	if (fd >= 0)
+		close(fd);
+	signal(SIGCHLD, SIG_DFL);
+	signal(SIGPIPE, SIG_IGN);
+}
+
 int
 main(int argc, char *argv[])
 {
@@ -517,6 +534,7 @@ main(int argc, char *argv[])
 	struct program p = { 0 };
 	int status;
 
+	settle_in();
 	tune_malloc();
 	switch (flags_parse(argc, argv, &p.options, &out, &problems, &notes, &warnings)) {
 	case FLAGS_DONE:
@@ -532,7 +550,6 @@ main(int argc, char *argv[])
 	log_setup(p.options.log_format, (int)p.options.verbosity);
 	log_notes(buf_str(&notes), buf_str(&warnings));
 	flags_log(&p.options);
-	signal(SIGPIPE, SIG_IGN);
 	notify_setup();
 	build_info_setup();
 	metrics_process_setup();
