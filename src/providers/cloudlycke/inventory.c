@@ -103,7 +103,7 @@ list_ids(const struct cl_inventory *inventory, struct str host, struct buf *ids)
 
 		if (has_host(machine, host))
 			buf_addf(ids, "%s%" STR_FMT, ids->len > 0 ? ", " : "",
-			         STR_ARG(machine->id));
+			         STR_ARG(cl_machine_id(machine)));
 	}
 }
 

@@ -76,7 +76,8 @@ static void
 read_machine_id(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,
                 void *into)
 {
-	struct cl_machine *machine = CONTAINER_OF((struct str *)into, struct cl_machine, id),
+	struct cl_machine *machine = CONTAINER_OF((struct str *)into, struct cl_machine,
+	                                          provider_id),
 			  *before;
 	struct cl_file *f = cl_file_of(r);
 	struct str id;
@@ -89,13 +90,12 @@ read_machine_id(struct cl_reader *r, const struct cl_field *field, const struct 
 	}
 	machine->provider_id = arena_printf(r->keep, CL_PROVIDER_ID_PREFIX "%" STR_FMT,
 	                                    STR_ARG(id));
-	machine->id = str_skip(machine->provider_id, sizeof(CL_PROVIDER_ID_PREFIX) - 1);
 	before = map_get(&f->names->by_id, id);
 	if (before)
 		cl_complain(r, node, "id %s already used by machines[%zu]", cl_q(&r->scratch, id),
 		            (size_t)(before - f->schema->machines));
 	else
-		map_put(&f->names->by_id, machine->id, machine);
+		map_put(&f->names->by_id, cl_machine_id(machine), machine);
 }
 
 static void
@@ -156,9 +156,10 @@ read_addresses(struct cl_reader *r, const struct cl_field *field, const struct y
 {
 	struct cl_machine *machine = CONTAINER_OF((struct address **)into, struct cl_machine,
 	                                          addresses);
+	size_t n;
 
-	machine->addresses = cl_new_list(r, node, ADDRESSES_MAX, sizeof(machine->addresses[0]),
-	                                 &machine->n_addresses);
+	machine->addresses = cl_new_list(r, node, ADDRESSES_MAX, sizeof(machine->addresses[0]), &n);
+	machine->n_addresses = (uint32_t)n;
 	cl_read_items(r, field, node, machine->n_addresses, machine->addresses,
 	              sizeof(machine->addresses[0]), read_address);
 	for (size_t i = 0; i < machine->n_addresses; i++) {
@@ -175,7 +176,7 @@ read_addresses(struct cl_reader *r, const struct cl_field *field, const struct y
 static const struct cl_field machine_fields[] = {
 	{ "name", read_machine_name, IN(cl_machine, name), .rule = &cl_rule_node_name,
 	  .is_required = true },
-	{ "id", read_machine_id, IN(cl_machine, id), .rule = &cl_rule_machine_id,
+	{ "id", read_machine_id, IN(cl_machine, provider_id), .rule = &cl_rule_machine_id,
 	  .is_required = true },
 	{ "aliases", read_aliases, IN(cl_machine, aliases), .rule = &cl_rule_node_name },
 	{ "type", read_machine_type, IN(cl_machine, type), .rule = &cl_rule_label_value },

@@ -154,10 +154,10 @@ answer(struct asking *ask, size_t i, const struct cl_machine *machine)
 	if (machine->fault.len > 0)
 		answer_error(ask, i, ERR_UNAVAILABLE, machine->fault);
 	else if (machine->power == CL_POWER_UNKNOWN)
-		answer_about(ask, i, ERR_UNAVAILABLE, "machine", machine->id,
+		answer_about(ask, i, ERR_UNAVAILABLE, "machine", cl_machine_id(machine),
 		             ": power state unknown");
 	else if (machine->power == CL_POWER_TERMINATED)
-		answer_absent(ask, i, machine->id);
+		answer_absent(ask, i, cl_machine_id(machine));
 	else
 		answer_present(ask, i, machine);
 }

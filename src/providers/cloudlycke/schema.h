@@ -26,17 +26,23 @@ struct cl_strings {
 struct cl_machine {
 	struct str name;
 	struct str provider_id; /* "cloudlycke://<id>" */
-	struct str id;          /* the end of provider_id */
 	struct str type;
 	struct str zone, region; /* with the file's defaults applied */
 	struct str fault;        /* not empty: every look-up fails with this text */
 	struct cl_strings aliases;
 	struct address *addresses; /* IP addresses in their canonical spelling */
-	size_t n_addresses;
 	struct label *labels;
-	size_t n_labels;
+	uint32_t n_addresses, n_labels;
 	int power; /* enum cl_power */
 };
+
+#define CL_PROVIDER_ID_PREFIX "cloudlycke://"
+
+static inline struct str
+cl_machine_id(const struct cl_machine *machine)
+{
+	return str_skip(machine->provider_id, sizeof(CL_PROVIDER_ID_PREFIX) - 1);
+}
 
 enum cl_unknown_machines {
 	CL_UNKNOWN_ABSENT,

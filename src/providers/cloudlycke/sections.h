@@ -7,8 +7,6 @@
 #include "providers/cloudlycke/problems.h"
 #include "providers/cloudlycke/schema.h"
 
-#define CL_PROVIDER_ID_PREFIX "cloudlycke://"
-
 /** Where names lead: to a struct cl_machine of the schema, which also holds the keys. */
 struct cl_names {
 	struct map by_name; /* names and aliases */
