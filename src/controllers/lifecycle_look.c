@@ -31,7 +31,7 @@ take_pulse(struct round *r, const struct node *node, uint64_t *ret, struct error
 	} else if (err->code != ERR_NOT_FOUND && err->code != ERR_FORBIDDEN) {
 		return err_wrap(err, "lease of node %" STR_FMT, STR_ARG(node_name(node)));
 	}
-	*ret = str_hash(node->heartbeat) * 31 + str_hash(renewal);
+	*ret = node->heartbeat * 31 + str_hash(renewal);
 	return true;
 }
 

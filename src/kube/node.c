@@ -302,7 +302,10 @@ read_taint(struct draft *d, yyjson_val *val, struct node_taint *taint, struct er
 	share(d, &taint->key);
 	share(d, &taint->effect);
 	own(d, &taint->value);
-	own(d, &taint->raw);
+	if (json_at(val, "timeAdded"))
+		own(d, &taint->raw);
+	else
+		share(d, &taint->raw); /* the same on all nodes that were tainted for this reason */
 	return true;
 }
 
@@ -374,7 +377,7 @@ keep_condition(struct draft *d, const struct condition *condition)
 {
 	if (str_eq_c(condition->type, "Ready")) {
 		d->node.ready = ready_of(condition->status);
-		d->node.heartbeat = condition->heartbeat;
+		d->node.heartbeat = str_hash(condition->heartbeat);
 	} else if (keeps_routes && str_eq_c(condition->type, "NetworkUnavailable")) {
 		d->node.network = network_of(condition);
 	}
@@ -393,7 +396,6 @@ read_conditions(struct draft *d, yyjson_val *conditions, struct error *err)
 			return false;
 		keep_condition(d, &condition);
 	}
-	own(d, &d->node.heartbeat);
 	return true;
 }
 
@@ -554,7 +556,7 @@ static bool
 are_conditions_equal(const struct node *a, const struct node *b)
 {
 	return a->ready == b->ready && a->network == b->network &&
-	       (a->ready == NODE_READY_TRUE || str_eq(a->heartbeat, b->heartbeat));
+	       (a->ready == NODE_READY_TRUE || a->heartbeat == b->heartbeat);
 }
 
 static bool

@@ -36,9 +36,9 @@ struct node {
 	enum node_ready ready : 8;
 	enum node_network network : 8; /* with node_keep_routes() */
 	uint16_t n_pod_cidrs;
-	struct str
-		heartbeat; /* the Ready condition's lastHeartbeatTime, as written; does not count as a difference
-	                          * while the node is Ready */
+	/* A hash of the Ready condition's lastHeartbeatTime, since all we want to know is whether it moves. While the node is
+	 * Ready it does not count as a difference. */
+	uint64_t heartbeat;
 	uint32_t n_labels, n_annotations, n_addresses, n_taints;
 	const struct label **labels; /* shared, or in this block */
 	struct label *annotations;
