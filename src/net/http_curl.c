@@ -22,8 +22,7 @@
 #include "net/http_internal.h"
 
 enum {
-	REQUEST_BUFFER = 16 << 10, /* a TLS record */
-	STREAM_BUFFER = 64 << 10,
+	RECEIVE_BUFFER = 16 << 10, /* a TLS record: OpenSSL gives no more at once */
 	UPLOAD_BUFFER =
 		16 << 10, /* libcurl allocates it for any request over TLS; the default is 64 kB */
 	KEEP_IDLE_S = 30, /* a kept connection is closed when it was idle for this long */
@@ -280,7 +279,7 @@ set_callbacks(struct transfer *transfer)
 }
 
 struct transfer *
-transfer_new(struct curl_client *client, bool is_stream)
+transfer_new(struct curl_client *client)
 {
 	struct transfer *transfer = xcalloc(1, sizeof(*transfer));
 	CURL *easy = curl_easy_init();
@@ -292,7 +291,7 @@ transfer_new(struct curl_client *client, bool is_stream)
 	set_proxy(easy, client);
 	set_tls(easy, client);
 	set_callbacks(transfer);
-	SET(easy, CURLOPT_BUFFERSIZE, is_stream ? (long)STREAM_BUFFER : (long)REQUEST_BUFFER);
+	SET(easy, CURLOPT_BUFFERSIZE, (long)RECEIVE_BUFFER);
 	return transfer;
 }
 

@@ -232,7 +232,7 @@ struct transfer {
 	char error[CURL_ERROR_SIZE];
 };
 
-struct transfer *transfer_new(struct curl_client *client, bool is_stream);
+struct transfer *transfer_new(struct curl_client *client);
 void transfer_free(struct transfer *transfer);
 /** Sets what differs from request to request. */
 void transfer_prepare(struct transfer *transfer, struct job *job, bool wants_fresh);

@@ -86,7 +86,7 @@ take_transfer(struct curl_client *c, const struct job *job)
 	struct transfer *transfer = c->spare;
 
 	if (job->stream || !transfer)
-		return transfer_new(c, /*is_stream=*/job->stream);
+		return transfer_new(c);
 	c->spare = transfer->next;
 	return transfer;
 }
