@@ -102,6 +102,7 @@ struct curl_client {
 	int epoll_fd, wake_fd;
 	int64_t timer_ns; /* when libcurl wants a turn of its own accord */
 	int64_t gate_ns;  /* when to ask the gate again */
+	int64_t rest_ns;  /* when memory of the last burst is to go; CLOCK_FOREVER: it has gone */
 	int64_t sweep_ns; /* when idle connections are to be closed; CLOCK_FOREVER: none are kept */
 	int64_t retire_ns; /* when those made before tls was replaced are; CLOCK_FOREVER: not planned */
 	bool is_retiring; /* such connections may be idle: none is to be used */

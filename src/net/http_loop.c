@@ -34,6 +34,7 @@ METRIC_FAMILY(waiting, METRIC_GAUGE, "ccmd_client_requests_waiting",
               .labels = { "client", "class" });
 
 #define SWEEP_NS (30 * NS_PER_SEC)
+#define REST_NS (3 * NS_PER_SEC)         /* more than the pause between two renewals of a lease */
 #define SWEEP_SOON_NS (2100 * NS_PER_MS) /* the sweeper sees whole seconds */
 
 /* ---- lists ----------------------------------------------------------------------------------------- */
@@ -172,6 +173,7 @@ leave_gate(struct curl_client *c, struct job *job, bool is_ok)
 	} else {
 		c->is_telling = false;
 	}
+	c->rest_ns = now_ns + REST_NS;
 	c->sweep_ns = now_ns + SWEEP_NS;
 }
 
@@ -438,7 +440,18 @@ perform(struct curl_client *c)
 	} while (has_ended && (c->work.head || c->background.head));
 }
 
-/* Lets go of what a burst left behind: connections, their TLS state, handles. */
+/* Lets go of what a burst left behind, first of what costs nothing to have again: each handle has buffers of 32 kB. */
+static void
+rest(struct curl_client *c)
+{
+	if (clock_mono(&clock_real) < c->rest_ns)
+		return;
+	c->rest_ns = CLOCK_FOREVER;
+	free_spare(c);
+	alloc_trim();
+}
+
+/* Then of connections and their TLS state. */
 static void
 sweep(struct curl_client *c)
 {
@@ -477,6 +490,8 @@ wait_ms(const struct curl_client *c)
 {
 	int64_t now_ns = clock_mono(&clock_real), at_ns = now_ns + HTTP_LONGEST_WAIT_NS;
 
+	if (c->rest_ns < at_ns)
+		at_ns = c->rest_ns;
 	if (c->sweep_ns < at_ns)
 		at_ns = c->sweep_ns;
 	if (c->retire_ns < at_ns)
@@ -566,6 +581,7 @@ run(void *arg)
 	while (take_inbox(c)) {
 		show_state(c);
 		look_at_jobs(c);
+		rest(c);
 		sweep(c);
 		perform(c);
 		tell_readers(c);
@@ -587,6 +603,7 @@ loop_start(struct curl_client *c, const char *name, double qps, double burst)
 	list_init(&c->background);
 	list_init(&c->running);
 	gate_init(&c->gate, qps, burst, clock_mono(&clock_real));
+	c->rest_ns = CLOCK_FOREVER;
 	c->sweep_ns = CLOCK_FOREVER;
 	c->retire_ns = CLOCK_FOREVER;
 	c->last_turn_ns = clock_mono(c->clock);
