@@ -7,6 +7,7 @@
 
 #include "base/json.h"
 #include "base/metrics.h"
+#include "base/version.h"
 #include "commit.h"
 
 METRIC_FAMILY(kubernetes_build_info, METRIC_GAUGE, "kubernetes_build_info",
@@ -47,13 +48,11 @@ struct build_info {
 	const char *tree_state, *date, *go_version, *compiler, *platform;
 };
 
-/* "1.2.3" */
 static void
 read_version(struct build_info *info)
 {
-	struct str major, rest, minor;
+	struct str major, minor, rest = version_numbers();
 
-	rest = STR(CCMD_VERSION);
 	(void)str_split(&rest, '.', &major);
 	(void)str_split(&rest, '.', &minor);
 	snprintf(info->major, sizeof(info->major), "%" STR_FMT, STR_ARG(major));
@@ -76,7 +75,7 @@ static struct build_info
 build_info(void)
 {
 	struct build_info info = {
-		.version = "v" CCMD_VERSION,
+		.version = version_get().ptr,
 		.date = "1970-01-01T00:00:00Z",
 		.go_version = "",
 		.compiler = COMPILER,
@@ -96,7 +95,7 @@ build_info_setup(void)
 	metric_set(metric_of(&kubernetes_build_info, i.major, i.minor, i.version, i.commit,
 	                     i.tree_state, i.date, i.go_version, i.compiler, i.platform),
 	           1);
-	metric_set(metric_of(&ccmd_build_info, CCMD_VERSION,
+	metric_set(metric_of(&ccmd_build_info, i.version + 1,
 	                     curl_version_info(CURLVERSION_NOW)->version,
 	                     OpenSSL_version(OPENSSL_VERSION_STRING), event_get_version()),
 	           1);

@@ -1,10 +1,11 @@
-/* build_info.h: which program this is: for /version, kubernetes_build_info and ccmd_build_info. */
+/* build_info.h: which program this is: for /version, kubernetes_build_info and ccmd_build_info. Its version is that of
+ * base/version.h. */
 #ifndef CCMD_BUILD_INFO_H
 #define CCMD_BUILD_INFO_H
 
 #include "base/buf.h"
 
-/** Sets both gauges; once, at the start. */
+/** Sets both gauges; once, at the start, after version_set(). */
 void build_info_setup(void);
 
 /** Appends what a Kubernetes component answers under /version, and `kubectl get --raw /version` shows. */

@@ -16,6 +16,7 @@
 #include "base/notify.h"
 #include "base/pulse.h"
 #include "base/thread.h"
+#include "base/version.h"
 #include "build_info.h"
 #include "cloud/cloud.h"
 #include "confine.h"
@@ -496,7 +497,7 @@ run(struct program *p)
 {
 	struct error err;
 
-	log_info("ccmd starts", LOG_CSTR("version", CCMD_VERSION),
+	log_info("ccmd starts", LOG_STR("version", str_skip(version_get(), 1)),
 	         LOG_CSTR("cloud", p->options.cloud_provider));
 	if (!start(p, &err)) {
 		log_error("cannot start", LOG_ERR(&err));
@@ -546,6 +547,7 @@ main(int argc, char *argv[])
 	case FLAGS_RUN:
 		break;
 	}
+	version_set(p.options.version);
 	confine_secrets(&p.options);
 	log_setup(p.options.log_format, (int)p.options.verbosity);
 	log_notes(buf_str(&notes), buf_str(&warnings));

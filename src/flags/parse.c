@@ -5,16 +5,13 @@
 #include <unistd.h>
 
 #include "base/limits.h"
+#include "base/version.h"
 #include "flags/table.h"
 
 enum version_wish {
 	VERSION_NONE,
 	VERSION_SHORT,
 	VERSION_RAW,
-};
-
-enum {
-	MAX_VERSION = 128, /* bytes of --version=v… */
 };
 
 struct reader {
@@ -36,7 +33,7 @@ is_version(struct str text)
 	static const char *const others = "+-.";
 	size_t n_dots = 0;
 
-	if (text.len < 6 || text.len > MAX_VERSION || text.ptr[0] != 'v')
+	if (text.len < 6 || text.len > VERSION_MAX || text.ptr[0] != 'v')
 		return false;
 	for (size_t i = 1; i < text.len; i++) {
 		char c = text.ptr[i];
@@ -224,7 +221,7 @@ set_defaults(struct options *o)
 {
 	const struct flag *flag;
 
-	*o = (struct options){ .arena = ARENA_INIT, .version = STR("v" CCMD_VERSION) };
+	*o = (struct options){ .arena = ARENA_INIT, .version = version_get() };
 	o->states = arena_calloc(&o->arena, flag_count(), sizeof(*o->states));
 	for (size_t i = 0; (flag = flag_at(i)); i++) {
 		o->states[i].text = "";

@@ -8,6 +8,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/thread.h"
+#include "base/version.h"
 #include "kube/credentials.h"
 #include "kube/exec_plugin.h"
 #include "kube/material.h"
@@ -486,10 +487,8 @@ kube_connection_uses_plugin(const struct kube_connection *c)
 static void
 add_user_agent(struct buf *b, const struct kube_client_options *options)
 {
-	struct str version = STR(CCMD_VERSION), rest;
-
-	(void)str_cut(version, '-', &version, &rest);
-	buf_addf(b, "ccmd/%" STR_FMT " (linux/" ARCH ") kubernetes/unknown", STR_ARG(version));
+	buf_addf(b, "ccmd/%" STR_FMT " (linux/" ARCH ") kubernetes/unknown",
+	         STR_ARG(version_numbers()));
 	if (options->service_account)
 		buf_addf(b, "/system:serviceaccount:kube-system:%s", options->service_account);
 	else if (options->agent)

@@ -67,6 +67,18 @@ def test_what_it_is_and_how_it_is_configured(api, served):
     assert shown["kind"] == "CloudControllerManagerConfiguration"
 
 
+def test_it_says_it_is_another_version(proxy, served):
+    """--version=vX.Y.Z, as fleets do that report a build of their own."""
+    one, admin, _ = served("--version=v9.8.7-rc.1")
+    version = admin.get("/version").json
+    assert (version["gitVersion"], version["major"], version["minor"]) == ("v9.8.7-rc.1", "9", "8")
+    metrics = admin.get("/metrics").text
+    assert 'kubernetes_build_info{major="9",minor="8",git_version="v9.8.7-rc.1",' in metrics
+    assert 'ccmd_build_info{version="9.8.7-rc.1",' in metrics
+    assert "version=9.8.7-rc.1" in one.text.split("ccmd starts")[1].splitlines()[0]
+    assert all(request.headers["user-agent"].startswith("ccmd/9.8.7 (") for request in proxy.requests()), "no suffix"
+
+
 def test_the_log_can_be_made_louder(api, inventory, kubelet, served):
     one, admin, _ = served()
     response = admin.request("PUT", "/debug/flags/v", body="4")

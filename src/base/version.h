@@ -1,0 +1,21 @@
+/* base/version.h: the version that this program says it is: its own, unless --version=vX.Y.Z asks for another.
+ *
+ * Threads: version_set() belongs before the first thread; reading from any.
+ */
+#ifndef CCMD_BASE_VERSION_H
+#define CCMD_BASE_VERSION_H
+
+#include "base/str.h"
+
+enum {
+	VERSION_MAX = 128, /* bytes */
+};
+
+/** "v0.1.0": 'v', digits, a dot, digits, a dot, and more; characters that fit into a header. Copied, at most VERSION_MAX. */
+void version_set(struct str text);
+/** Begins with 'v'; terminated. */
+struct str version_get(void);
+/** As version_get(), without the 'v' and without a suffix such as -rc.1. */
+struct str version_numbers(void);
+
+#endif
