@@ -75,6 +75,16 @@ tune_malloc(void)
 
 /* ---- start ---- */
 
+/* What was left to us; /configz shows what is in effect. */
+static void
+choose_numbers(struct options *o)
+{
+	if (o->n_node_workers == 0)
+		o->n_node_workers = AUTO_NODE_WORKERS;
+	if (o->n_service_workers == 0)
+		o->n_service_workers = AUTO_SERVICE_WORKERS;
+}
+
 static bool
 connect_api_server(struct program *p, struct error *err)
 {
@@ -203,12 +213,6 @@ choose_controllers(struct program *p, struct manager_config *config, struct erro
 	return true;
 }
 
-static unsigned
-workers(int64_t wanted, unsigned automatic)
-{
-	return wanted > 0 ? (unsigned)wanted : automatic;
-}
-
 static bool
 make_manager(struct program *p, struct error *err)
 {
@@ -220,10 +224,10 @@ make_manager(struct program *p, struct error *err)
 		.nodes = p->nodes,
 		.host = p->host,
 		.cloud = p->cloud,
-		.node = { .n_workers = workers(o->n_node_workers, AUTO_NODE_WORKERS),
+		.node = { .n_workers = (unsigned)o->n_node_workers,
 		          .refresh_period_ns = o->node_refresh_period_ns },
 		.lifecycle = { .guard = o->guard, .period_ns = o->node_monitor_period_ns },
-		.service = { .n_workers = workers(o->n_service_workers, AUTO_SERVICE_WORKERS),
+		.service = { .n_workers = (unsigned)o->n_service_workers,
 		             .cluster_name = o->cluster_name },
 		.route = { .period_ns = o->routes.period_ns,
 		           .cluster_cidrs = o->routes.cidrs,
@@ -548,6 +552,7 @@ main(int argc, char *argv[])
 		break;
 	}
 	version_set(p.options.version);
+	choose_numbers(&p.options);
 	confine_secrets(&p.options);
 	log_setup(p.options.log_format, (int)p.options.verbosity);
 	log_notes(buf_str(&notes), buf_str(&warnings));

@@ -65,6 +65,8 @@ def test_what_it_is_and_how_it_is_configured(api, served):
     assert version["gitVersion"].lstrip("v") in run_ccmd("--version").stdout and version["platform"].startswith("linux/")
     shown = admin.get("/configz").json["cloudcontrollermanager.config.k8s.io"]
     assert shown["kind"] == "CloudControllerManagerConfiguration"
+    assert shown["NodeController"]["ConcurrentNodeSyncs"] == 8, "what is in effect, though it was left to the program"
+    assert shown["ServiceController"]["ConcurrentServiceSyncs"] == 10
 
 
 def test_it_says_it_is_another_version(proxy, served):
