@@ -305,7 +305,7 @@ times_out(void **state UNUSED)
 	started_ns = now_ns();
 	assert_false(http_do(w.client, &w.call, &request, &w.response, &w.err));
 	assert_int_equal(w.err.code, ERR_TIMEOUT);
-	assert_in_range(now_ns() - started_ns, 50 * MS, 500 * MS);
+	assert_in_range(now_ns() - started_ns, 50 * MS, 5000 * MS);
 	wait_for(w.server, loopback_open, 0); /* and the connection is gone */
 }
 
@@ -315,7 +315,8 @@ obeys_the_calls_deadline(void **state UNUSED)
 	WORLD(w);
 
 	start(&w, silent, NULL);
-	w.call.deadline_mono_ns = now_ns() + 50 * MS;
+	w.call.deadline_mono_ns = now_ns() +
+	                          500 * MS; /* long enough for a busy machine to connect */
 	must_fail(&w, HTTP_GET, ERR_TIMEOUT, "no answer in time");
 	must_fail(&w, HTTP_GET, ERR_TIMEOUT,
 	          "timed out while waiting for its turn"); /* it is past */
@@ -333,7 +334,8 @@ is_cancelled(void **state UNUSED)
 	thread_start(&thread, "later", fire_later, &later);
 	must_fail(&w, HTTP_PATCH, ERR_CANCELLED, "cancelled");
 	thread_join(thread);
-	assert_in_range(now_ns() - later.fired_ns, 0, 100 * MS);
+	assert_in_range(now_ns() - later.fired_ns, 0,
+	                5000 * MS); /* and not at the time-out, after 30 s */
 	must_fail(&w, HTTP_PATCH, ERR_CANCELLED, "cancelled"); /* before it starts */
 	assert_int_equal(loopback_requests(w.server), 1);
 }
@@ -372,7 +374,7 @@ nothing_lasts_beyond_the_fence(void **state UNUSED)
 	started_ns = now_ns();
 	fence_renew(&fence, clock_boot(&clock_real) + 80 * MS);
 	must_fail(&w, HTTP_PATCH, ERR_CANCELLED, "not the leader any more");
-	assert_in_range(now_ns() - started_ns, 70 * MS, 500 * MS);
+	assert_in_range(now_ns() - started_ns, 70 * MS, 5000 * MS);
 }
 
 /* ---- sent once, sent twice ----------------------------------------------------------------------------- */
@@ -578,7 +580,7 @@ a_throttled_client_waits(void **state UNUSED)
 	assert_false(http_do(w.client, &w.call, &hasty, &w.response, &w.err));
 	assert_int_equal(w.err.code, ERR_TIMEOUT);
 	must_get(&w);
-	assert_in_range(now_ns() - started_ns, 1000 * MS, 2000 * MS);
+	assert_in_range(now_ns() - started_ns, 1000 * MS, 8000 * MS);
 	assert_int_equal(loopback_requests(w.server), 2);
 }
 
@@ -640,7 +642,7 @@ static bool
 sends_events_away(struct visit *v)
 {
 	if (str_starts(v->head, STR("POST /events ")))
-		return visit_reply(v, "429 Too Many Requests", "Retry-After: 3\r\n", "");
+		return visit_reply(v, "429 Too Many Requests", "Retry-After: 20\r\n", "");
 	return visit_reply(v, "200 OK", "", "");
 }
 
@@ -655,7 +657,7 @@ a_server_that_takes_no_events_delays_no_work(void **state UNUSED)
 	started_ns = now_ns();
 	for (int i = 0; i < 10; i++)
 		must_get(&w);
-	assert_in_range(now_ns() - started_ns, 0, 1000 * MS);
+	assert_in_range(now_ns() - started_ns, 0, 8000 * MS);
 }
 
 static void
