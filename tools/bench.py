@@ -3,7 +3,9 @@
     ./dev bench                     everything: about 10 minutes
     ./dev bench --nodes 5 1000      only these sizes
     ./dev bench --skip-idle --skip-micro
+    ./dev bench --bare              without election and server, as the figures of versions that had neither
     ./dev bench --takeover          only this: how long nobody leads after the leader's end, about 5 minutes
+    ./dev bench --idle              only this: what an idle cluster costs, beside the Go framework, about 11 minutes
 
 Times are wall seconds of this machine and this moment: compare within one run. The limit is the same two PATCHes a node,
 sent blindly by bench/limit.c at its best number of connections (docs/performance.md).
@@ -26,7 +28,9 @@ from lib.cluster import Cluster  # noqa: E402
 from lib.nodes import create_many, is_initialized, numbered_ip  # noqa: E402
 from lib.process import free_ports  # noqa: E402
 from lib.serving import Serving  # noqa: E402
+from lib.replicas import LEASE  # noqa: E402
 from lib.wait import wait_for  # noqa: E402
+from idle import Idle  # noqa: E402
 from takeover import TakeOver  # noqa: E402
 
 MIB = 1024
@@ -39,6 +43,7 @@ GOALS = {
     1000: {"wall / limit": 1.15},
     5000: {"wall / limit": 1.15, "CPU": 1.5, "settled RSS": 19, "settled anonymous": 8},
 }
+MANAGER_MIB = 1.5  # what election and server may add to memory
 
 
 class Table:
@@ -60,8 +65,9 @@ class Table:
 
 
 class Bench:
-    def __init__(self, cluster, folder, table, connections):
+    def __init__(self, cluster, folder, table, connections, is_bare):
         self.cluster = cluster
+        self.is_bare = is_bare
         self.connections = connections
         self.folder = folder
         self.table = table
@@ -96,10 +102,10 @@ class Bench:
         time.sleep(2)
         before = self.requests()
         started = datetime.now(timezone.utc)
-        # only the small one serves: figures of the others are comparable with those of versions without
-        (metrics_port,) = free_ports(1)
-        flags = [f"--metrics-bind-address=127.0.0.1:{metrics_port}"] if count == 5 else []
-        with Ccmd(self.folder, self.cluster.ccmd_kubeconfig, inventory, *flags, name=f"ccmd-{count}") as ccmd:
+        metrics_port, secure_port = free_ports(2)
+        flags = [f"--metrics-bind-address=127.0.0.1:{metrics_port}"] if count == 5 and not self.is_bare else []
+        options = {} if self.is_bare else self.as_manager(secure_port)
+        with Ccmd(self.folder, self.cluster.ccmd_kubeconfig, inventory, *flags, name=f"ccmd-{count}", **options) as ccmd:
             log = ccmd.process.log
             wait_for(lambda: log.read_bytes().count(b"node initialised") >= count, 300, "all nodes to be initialised", poll=0.2)
             stamps = re.findall(r"^(\S+) .*node initialised", ccmd.text, re.M)
@@ -107,7 +113,7 @@ class Bench:
             cpu = ccmd.cpu_seconds()
             requests = self.difference(before, self.requests())
             time.sleep(SETTLE_S)
-            if count == 5:
+            if flags:
                 self.scrape(ccmd, metrics_port)
             figures = {
                 "first": wall[0], "wall": wall[1], "cpu": cpu, "peak": ccmd.rss_peak_kib() / MIB, "rss": ccmd.rss_kib() / MIB,
@@ -118,6 +124,12 @@ class Bench:
             if count == 5:
                 figures["idle"] = self.idle(ccmd) if IDLE_S else None
         return figures
+
+    def as_manager(self, port):
+        self.api.delete(LEASE)
+        kubeconfig = self.cluster.ccmd_kubeconfig
+        return {"leader_elect": True, "secure_port": port, "bind_address": "127.0.0.1",
+                "authentication_kubeconfig": kubeconfig, "authorization_kubeconfig": kubeconfig}
 
     def scrape(self, ccmd, port):
         """CPU time of one GET /metrics, its connection included."""
@@ -155,7 +167,9 @@ class Bench:
         return {key: after[key] - before.get(key, 0) for key in after if after[key] != before.get(key, 0)}
 
     def size(self, count):
-        goals = GOALS.get(count, {})
+        goals = dict(GOALS.get(count, {}))
+        for key in () if self.is_bare else goals.keys() & {"settled RSS", "settled anonymous"}:
+            goals[key] += MANAGER_MIB
         print(f"\n{count} nodes", flush=True)
         seconds, connections = self.limit(count)
         figures = self.initialise(count)
@@ -184,16 +198,21 @@ def main():
     parser.add_argument("--skip-idle", action="store_true")
     parser.add_argument("--skip-micro", action="store_true")
     parser.add_argument("--takeover", type=int, nargs="?", const=5, metavar="ROUNDS", help="only the take-over times")
+    parser.add_argument("--idle", type=int, nargs="?", const=5, metavar="MINUTES", help="only the requests of an idle cluster")
+    parser.add_argument("--bare", action="store_true", help="without election and server")
     options = parser.parse_args()
     IDLE_S = 0 if options.skip_idle else IDLE_S
     table = Table()
-    if options.takeover:
-        with tempfile.TemporaryDirectory(prefix="ccmd-bench-") as folder, Cluster() as cluster:
-            TakeOver(cluster, Path(folder), table, options.takeover).run()
+    if options.takeover or options.idle:
+        with tempfile.TemporaryDirectory(prefix="ccmd-bench-") as folder, Cluster(audit=bool(options.idle)) as cluster:
+            if options.takeover:
+                TakeOver(cluster, Path(folder), table, options.takeover).run()
+            if options.idle:
+                Idle(cluster, Path(folder), table, options.idle).run()
         table.print()
         return
     with tempfile.TemporaryDirectory(prefix="ccmd-bench-") as folder, Cluster() as cluster:
-        bench = Bench(cluster, Path(folder), table, options.connections)
+        bench = Bench(cluster, Path(folder), table, options.connections, options.bare)
         for count in options.nodes:
             bench.size(count)
     table.print()

@@ -30,7 +30,7 @@ class TakeOver:
         self.n_started = 0
 
     def run(self):
-        go = subprocess.run([REPOSITORY / "tools" / "go-elector"], check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
+        go = subprocess.run([REPOSITORY / "tools" / "go-program", "tests/scenario/go-elector"], check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
         for end in ("kill", "stop"):
             figures = [self.ccmd_round(end) for _ in range(self.rounds)]
             self.add(f"ccmd, {end}: until another leads", [leads for leads, _ in figures])

@@ -388,8 +388,8 @@ class ClockShim:
 
 @pytest.fixture(scope="session")
 def go_elector():
-    tool = REPOSITORY / "tools" / "go-elector"
-    return subprocess.run([str(tool)], check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
+    tool = REPOSITORY / "tools" / "go-program"
+    return subprocess.run([tool, "tests/scenario/go-elector"], check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
 
 
 def test_the_go_frameworks_election_and_back(cluster, replicas, arrivals, tmp_path, go_elector):
