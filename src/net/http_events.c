@@ -22,20 +22,23 @@ events_of(int what)
 	       ((what & CURL_POLL_OUT) ? (uint32_t)EPOLLOUT : 0);
 }
 
-/* libcurl wants to hear of this socket, of other events on it, or no more. */
+/* libcurl wants to hear of this socket, of other events on it, or no more. known: what is assigned to it here, so that a
+ * new one is told from the others; libcurl forgets it with the socket. */
 static int
-on_socket(CURL *easy UNUSED, curl_socket_t fd, int what, void *client, void *known UNUSED)
+on_socket(CURL *easy UNUSED, curl_socket_t fd, int what, void *client, void *known)
 {
 	struct curl_client *c = client;
 	struct epoll_event event = { .events = events_of(what), .data.fd = fd };
 
-	if (what == CURL_POLL_REMOVE)
+	if (what == CURL_POLL_REMOVE) {
 		epoll_ctl(c->epoll_fd, EPOLL_CTL_DEL, fd,
 		          NULL); /* it may be closed already, and so gone */
-	else if (epoll_ctl(c->epoll_fd, EPOLL_CTL_MOD, fd, &event) != 0 &&
-	         epoll_ctl(c->epoll_fd, EPOLL_CTL_ADD, fd, &event) != 0)
-		return -1;
-	return 0;
+		return 0;
+	}
+	curl_multi_assign(c->multi, fd, c);
+	if (known && epoll_ctl(c->epoll_fd, EPOLL_CTL_MOD, fd, &event) == 0)
+		return 0;
+	return epoll_ctl(c->epoll_fd, EPOLL_CTL_ADD, fd, &event);
 }
 
 static int
