@@ -6,13 +6,15 @@
  */
 #include "kube/node.h"
 
-#include "base/alloc.h"
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/limits.h"
+#include "base/pool.h"
 #include "kube/intern.h"
 
 /* written before the first node is parsed */
+static struct pool blocks = POOL_INIT; /* nodes grow while they are initialised */
+
 static const char *const *kept_annotations;
 static bool keeps_routes;
 
@@ -451,7 +453,7 @@ pack(struct draft *d)
 	                n->n_pod_cidrs * sizeof(struct str);
 	char *at;
 
-	block = xmalloc(sizeof(*block) + arrays + d->own_bytes);
+	block = pool_alloc(&blocks, sizeof(*block) + arrays + d->own_bytes);
 	at = (char *)(block + 1);
 	pack_texts(d, at + arrays);
 	n->object.index_key = n->provider_id;
@@ -623,7 +625,7 @@ node_keep_routes(void)
 static void
 node_free(struct object *o)
 {
-	free(o);
+	pool_free(&blocks, o);
 }
 
 const struct kind node_kind = {

@@ -1,6 +1,5 @@
 #include "kube/node.h"
 
-#include <malloc.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -8,6 +7,7 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
+#include "base/pool.h"
 #include "base/limits.h"
 #include "kube/intern.h"
 #include "kube/samples.h"
@@ -315,7 +315,7 @@ is_small(void **state UNUSED)
 
 	assert_true(sizeof(struct node) <= 192);
 #ifndef __SANITIZE_ADDRESS__
-	assert_true(malloc_usable_size(n) <= 568);
+	assert_true(pool_bytes(n) <= 576);
 #endif
 	assert_non_null(n);
 }

@@ -344,8 +344,15 @@ takes_back_what_a_rejected_list_added(void **state)
 }
 
 static void
+free_bare(struct object *object)
+{
+	free(object);
+}
+
+static void
 is_bounded(void **state)
 {
+	static const struct kind bare = { .name = "Node", .free = free_bare };
 	struct fixture *f = *state;
 	struct error err;
 	char name[16];
@@ -355,7 +362,7 @@ is_bounded(void **state)
 		struct node *node = calloc(1, sizeof(*node) + sizeof(name));
 		int len = snprintf((char *)(node + 1), sizeof(name), "%u", i);
 
-		node->object = (struct object){ .kind = &node_kind,
+		node->object = (struct object){ .kind = &bare,
 			                        .n_refs = 1,
 			                        .key = str_n((char *)(node + 1), (size_t)len),
 			                        .index_key = STR_EMPTY };

@@ -1,0 +1,157 @@
+/* base/pool.c: see pool.h.
+ *
+ * Before each block is a pointer to its chunk, NULL for one that malloc() gave. A free block holds the pointer to the next
+ * free one of its chunk instead. Chunks that are full are on no list.
+ *
+ * Under ASan each block is malloc()'s own, so that use after free is seen.
+ */
+#include "base/pool.h"
+
+#include <malloc.h>
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "base/limits.h"
+#include "base/thread.h"
+
+#define CHUNK_SIZE KIB(16)
+
+struct block {
+	union {
+		struct pool_chunk *chunk; /* in use */
+		struct block *next;       /* free */
+	};
+	char bytes[];
+};
+
+struct pool_chunk {
+	struct pool_chunk *next, **link; /* link: what points to it; NULL: on no list */
+	struct block *free;
+	unsigned n_used;
+	unsigned class;
+};
+
+static size_t
+size_of(unsigned class)
+{
+	return (class + 1) * POOL_STEP;
+}
+
+/* ---- lists ------------------------------------------------------------------------------------------- */
+
+static void
+open_chunk(struct pool *p, struct pool_chunk *chunk)
+{
+	struct pool_chunk **head = &p->open[chunk->class];
+
+	chunk->next = *head;
+	chunk->link = head;
+	if (chunk->next)
+		chunk->next->link = &chunk->next;
+	*head = chunk;
+}
+
+static void
+close_chunk(struct pool_chunk *chunk)
+{
+	*chunk->link = chunk->next;
+	if (chunk->next)
+		chunk->next->link = chunk->link;
+	chunk->link = NULL;
+}
+
+/* ---- chunks ------------------------------------------------------------------------------------------ */
+
+static struct pool_chunk *
+chunk_new(unsigned class)
+{
+	struct pool_chunk *chunk = xmalloc(CHUNK_SIZE);
+	char *at = (char *)(chunk + 1), *end = (char *)chunk + CHUNK_SIZE;
+
+	*chunk = (struct pool_chunk){ .class = class };
+	for (; end - at >= (ptrdiff_t)size_of(class); at += size_of(class)) {
+		struct block *block = (struct block *)at;
+
+		block->next = chunk->free;
+		chunk->free = block;
+	}
+	return chunk;
+}
+
+static struct block *
+take(struct pool *p, unsigned class)
+{
+	struct pool_chunk *chunk;
+	struct block *block;
+	WITH_LOCK(&p->mu);
+
+	if (!p->open[class])
+		open_chunk(p, chunk_new(class));
+	chunk = p->open[class];
+	block = chunk->free;
+	chunk->free = block->next;
+	chunk->n_used++;
+	if (!chunk->free)
+		close_chunk(chunk);
+	block->chunk = chunk;
+	return block;
+}
+
+static void
+give(struct pool *p, struct pool_chunk *chunk, struct block *block)
+{
+	WITH_LOCK(&p->mu);
+
+	block->next = chunk->free;
+	chunk->free = block;
+	if (!chunk->link)
+		open_chunk(p, chunk);
+	if (--chunk->n_used > 0)
+		return;
+	close_chunk(chunk);
+	free(chunk);
+}
+
+/* ---- blocks ------------------------------------------------------------------------------------------ */
+
+void *
+pool_alloc(struct pool *p, size_t size)
+{
+	struct block *block;
+
+	if (size > POOL_LARGEST - sizeof(*block) || HAS_ASAN) {
+		block = xmalloc(sizeof(*block) + size);
+		block->chunk = NULL;
+	} else {
+		block = take(p, (unsigned)((sizeof(*block) + size - 1) / POOL_STEP));
+	}
+	return block->bytes;
+}
+
+static struct block *
+block_of(const void *memory)
+{
+	return (struct block *)((uintptr_t)memory - offsetof(struct block, bytes));
+}
+
+size_t
+pool_bytes(const void *memory)
+{
+	struct block *block = block_of(memory);
+
+	return block->chunk ? size_of(block->chunk->class) : malloc_usable_size(block);
+}
+
+void
+pool_free(struct pool *p, void *memory)
+{
+	struct block *block;
+
+	if (!memory)
+		return;
+	block = block_of(memory);
+	if (block->chunk)
+		give(p, block->chunk, block);
+	else
+		free(block);
+}
