@@ -15,8 +15,9 @@ static const struct flag generic[] = {
 	  "The volume plugin of an external cloud.", FLAG_NO_EFFECT,
 	  "volumes are not a cloud controller manager's work" },
 	{ "feature-gates", FLAG_LIST, AT(gate_texts), "",
-	  "Pairs Name=bool. CloudControllerManagerWatchBasedRoutesReconciliation and RemoteRequestHeaderUID are "
-	  "honoured, AllAlpha and AllBeta for these two; any other is ignored with a warning." },
+	  "Pairs Name=bool. RemoteRequestHeaderUID is honoured; CloudControllerManagerWatchBasedRoutesReconciliation "
+	  "changes nothing, since routes always follow the nodes; AllAlpha and AllBeta speak for these two. Any other is "
+	  "ignored with a warning." },
 	{ "shutdown-grace-period", FLAG_DURATION, AT(grace_period_ns), "1s",
 	  "How long running work may go on after SIGTERM." },
 	{ "sandbox", FLAG_CHOICE, AT(sandbox), "auto",
@@ -78,7 +79,7 @@ static const struct flag controllers[] = {
 	  "controller decides. All: cloud-node-controller (cloud-node), cloud-node-lifecycle-controller "
 	  "(cloud-node-lifecycle), service-lb-controller (service), node-route-controller (route)." },
 	{ "controller-start-interval", FLAG_DURATION, AT(controller_start_interval_ns), "0s",
-	  "Between the starts of two controllers." },
+	  "Between the starts of two controllers.", FLAG_NO_EFFECT, "they start together" },
 };
 
 const struct flag_group controller_flags = { "Controllers", controllers, ARRAY_LEN(controllers) };

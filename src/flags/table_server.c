@@ -29,7 +29,7 @@ static const struct flag serving[] = {
 	{ "permit-port-sharing", FLAG_BOOL, AT(serving.share_port), "false",
 	  "Bind with SO_REUSEPORT." },
 	{ "permit-address-sharing", FLAG_BOOL, AT(serving.share_address), "false",
-	  "Bind with SO_REUSEADDR." },
+	  "Bind with SO_REUSEADDR.", FLAG_NO_EFFECT, "it is always set, as in the Go programs" },
 	{ "disable-http2-serving", FLAG_BOOL, FLAG_NOWHERE, "false", "No HTTP/2.", FLAG_NO_EFFECT,
 	  HTTP1_ONLY },
 	{ "http2-max-streams-per-connection", FLAG_NUMBER, FLAG_NOWHERE, "0",
@@ -118,7 +118,7 @@ const struct flag_group webhook_flags = { "Webhook", webhook, ARRAY_LEN(webhook)
 
 static const struct flag debugging[] = {
 	{ "profiling", FLAG_BOOL, AT(profiling), "true",
-	  "Serve /debug/flags/v, which shows and sets the verbosity. There is no /debug/pprof/: use perf." },
+	  "Serve /debug/flags/v, which sets the verbosity. There is no /debug/pprof/: use perf." },
 	{ "contention-profiling", FLAG_BOOL, AT(shown.contention_profiling), "false",
 	  "Profile waiting for locks, too.", FLAG_NO_EFFECT, "a C program has no such profiles" },
 };
