@@ -1,9 +1,10 @@
-/* reference.c: the pages of docs/reference/ that are made from the program's own tables.
+/* reference.c: what of docs/ is made from the program's own tables.
  *
- *	reference write FOLDER    makes them anew
- *	reference check FOLDER    fails, and names them, when one is not what the tables give
+ *	reference write FOLDER    makes it anew
+ *	reference check FOLDER    fails, and names them, when a page is not what the tables give
  *
- * A page is a line in pages[] below. Nothing of this is in the program that ships.
+ * A page is a line in pages[] below. Of a page that people write too, the part between two marks is made. Nothing of
+ * this is in the program that ships.
  */
 #include <stdio.h>
 #include <string.h>
@@ -13,15 +14,46 @@
 #include "flags/reference.h"
 #include "reference_pages.h"
 
-static const struct {
+#define BEGIN ".\\\" What follows is made by tools/reference from the table that also parses.\n"
+#define END ".\\\" Here ends what tools/reference makes.\n"
+
+static const struct page {
 	const char *file;
 	void (*add)(struct buf *out);
+	bool is_part;
 } pages[] = {
-	{ "endpoints.md", endpoints_reference },
-	{ "events.md", events_reference },
-	{ "flags.md", flags_reference },
-	{ "metrics.md", metrics_reference },
+	{ "ccmd.8", flags_man, true },
+	{ "reference/endpoints.md", endpoints_reference, false },
+	{ "reference/events.md", events_reference, false },
+	{ "reference/flags.md", flags_reference, false },
+	{ "reference/metrics.md", metrics_reference, false },
 };
+
+/* The present page with its part made anew. */
+static bool
+add_around(const struct page *page, struct str present, struct buf *out, struct error *err)
+{
+	const char *begin = strstr(present.ptr, BEGIN), *end = strstr(present.ptr, END);
+
+	if (!begin || !end || end < begin)
+		return err_set(err, ERR_INVALID, "%s has no marks around what is made", page->file);
+	buf_add_str(out, str_n(present.ptr, (size_t)(begin - present.ptr) + strlen(BEGIN)));
+	page->add(out);
+	buf_add_c(out, end);
+	return true;
+}
+
+static bool
+make_page(const struct page *page, const char *path, struct buf *out, struct error *err)
+{
+	CLEANUP(buf_fini) struct buf present = BUF_INIT(MIB(1));
+
+	if (page->is_part)
+		return file_read(path, &present, err) &&
+		       add_around(page, buf_str(&present), out, err);
+	page->add(out);
+	return true;
+}
 
 static bool
 write_page(const char *path, struct str wanted, struct error *err)
@@ -43,24 +75,30 @@ check_page(const char *path, struct str wanted, struct error *err)
 	return true;
 }
 
+static bool
+do_page(const struct page *page, const char *folder, bool is_check, struct error *err)
+{
+	CLEANUP(buf_fini) struct buf wanted = BUF_INIT(MIB(1));
+	CLEANUP(buf_fini) struct buf path = BUF_INIT(KIB(4));
+
+	file_join(&path, str_c(folder), str_c(page->file));
+	return make_page(page, path.ptr, &wanted, err) &&
+	       (is_check ? check_page : write_page)(path.ptr, buf_str(&wanted), err);
+}
+
 int
 main(int argc, char *argv[])
 {
 	bool is_check = argc == 3 && strcmp(argv[1], "check") == 0;
 	int status = 0;
+	struct error err;
 
 	if (argc != 3 || (!is_check && strcmp(argv[1], "write") != 0)) {
 		fprintf(stderr, "usage: reference write|check FOLDER\n");
 		return 2;
 	}
 	for (size_t i = 0; i < ARRAY_LEN(pages); i++) {
-		CLEANUP(buf_fini) struct buf page = BUF_INIT(MIB(1));
-		CLEANUP(buf_fini) struct buf path = BUF_INIT(KIB(4));
-		struct error err;
-
-		pages[i].add(&page);
-		file_join(&path, str_c(argv[2]), str_c(pages[i].file));
-		if (!(is_check ? check_page : write_page)(path.ptr, buf_str(&page), &err)) {
+		if (!do_page(&pages[i], argv[2], is_check, &err)) {
 			fprintf(stderr, "%s\n", err.msg);
 			status = 1;
 		}

@@ -1,10 +1,13 @@
-/* flags/reference.h: the page docs/reference/flags.md; not in the program. */
+/* flags/reference.h: the flags as documents show them; not in the program. */
 #ifndef CCMD_FLAGS_REFERENCE_H
 #define CCMD_FLAGS_REFERENCE_H
 
 #include "base/buf.h"
 
-/** Appends the page, as Markdown: each flag with its type, its default and what becomes of it. */
+/** Appends the page docs/reference/flags.md, as Markdown: each flag with its type, its default and what becomes of it. */
 void flags_reference(struct buf *out);
+
+/** Appends the options of the man page docs/ccmd.8, as mdoc(7). */
+void flags_man(struct buf *out);
 
 #endif
