@@ -1,0 +1,9 @@
+"""Simulators of the clouds' HTTP interfaces: what providers are tested against.
+
+    hcloud.py    the Hetzner Cloud API
+    robot.py     the Robot web service, Hetzner's dedicated servers
+    metadata.py  what a Hetzner server is told about itself
+
+Each is one endpoint.Endpoint: strict with what it is asked, honest about what it was asked, and able to fail on purpose.
+Facts are from shared/spec/hcloud.md, cited by section.
+"""
