@@ -11,13 +11,16 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
+sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve().parents[1])]
 
 from lib.api import EVENTS, LEASES, NODES  # noqa: E402
 from lib.ccmd import Ccmd, Inventory, binary, machine  # noqa: E402
 from lib.cluster import Cluster  # noqa: E402
 from lib.faultproxy import FaultProxy  # noqa: E402
 from lib.nodes import Kubelet, is_initialized  # noqa: E402
+from sim.hcloud import HCloud  # noqa: E402
+from sim.metadata import Metadata  # noqa: E402
+from sim.robot import Robot  # noqa: E402
 
 VERSIONS = ["1.36"]
 ALL_VERSIONS = ["1.36", "1.28"]
@@ -79,6 +82,34 @@ def inventory(tmp_path):
     folder = tmp_path / "cloud"
     folder.mkdir()
     return Inventory(folder / "inventory.yaml", [machine(SENTINEL, "10.255.0.1")])
+
+
+@pytest.fixture
+def cloud():
+    """A simulated Hetzner Cloud with one empty project."""
+    with HCloud() as cloud:
+        yield cloud
+
+
+@pytest.fixture
+def robot():
+    """A simulated Robot web service without servers."""
+    with Robot() as robot:
+        yield robot
+
+
+@pytest.fixture
+def metadata():
+    """metadata(server): the metadata service as that server of the simulated cloud sees it."""
+    started = []
+
+    def start(server):
+        started.append(Metadata(server))
+        return started[-1]
+
+    yield start
+    for one in started:
+        one.close()
 
 
 @pytest.fixture
@@ -154,3 +185,6 @@ def pytest_runtest_makereport(item, call):
         if "proxy" in item.funcargs:
             last = "\n".join(map(repr, item.funcargs["proxy"].requests()[-15:]))
             report.sections.append(("last requests through the proxy", last))
+        if "cloud" in item.funcargs:
+            last = "\n".join(map(repr, item.funcargs["cloud"].requests()[-30:]))
+            report.sections.append(("last requests to the cloud", last))
