@@ -53,6 +53,7 @@ record_free(struct service_record *r)
 {
 	object_unref(r->vanished);
 	object_unref(r->balanced);
+	free(r->written_version);
 	free(r->key);
 	free(r);
 }
@@ -104,6 +105,36 @@ on_vanished(struct service_controller *c, const struct object *old)
 		queue_add(c->queue, old->key);
 }
 
+/* What we have let go of has arrived: the record is not needed any more. */
+static void
+on_released(struct service_controller *c, struct str key)
+{
+	bool is_known;
+
+	mutex_lock(&c->mu);
+	is_known = map_get(&c->records, key) != NULL;
+	mutex_unlock(&c->mu);
+	if (is_known)
+		queue_add(c->queue, key);
+}
+
+/* Our finalizer is put back when somebody else has taken it off: without it the balancer would be left one day. */
+static bool
+has_lost_finalizer(const struct service *old, const struct service *new)
+{
+	return old->has_finalizer && !new->has_finalizer &&
+	       !new->is_deleting &&service_wants_balancer(new);
+}
+
+static bool
+needs_sync(const struct service *old, const struct service *new)
+{
+	if (!old)
+		return concerns_us(new);
+	return service_needs_update(old, new) || service_needs_cleanup(new) ||
+	       has_lost_finalizer(old, new);
+}
+
 static void
 on_service(void *arg, const struct object *object_old, const struct object *object_new)
 {
@@ -113,9 +144,10 @@ on_service(void *arg, const struct object *object_old, const struct object *obje
 
 	if (!new)
 		on_vanished(c, object_old);
-	else if (!old ? concerns_us(new)
-	              : service_needs_update(old, new) || service_needs_cleanup(new))
+	else if (needs_sync(old, new))
 		give_reason(c, object_new->key, REASON_FULL);
+	else if (!concerns_us(new))
+		on_released(c, object_new->key);
 }
 
 static void
@@ -245,7 +277,7 @@ sync_present(struct service_run *run, struct object *object, struct error *err)
 		return false;
 	}
 	queue_forget(run->c->queue, object->key);
-	if (is_done)
+	if (is_done && !service_is_stale(run->record, run->service))
 		record_drop(run->c, run->record);
 	return true;
 }

@@ -36,6 +36,7 @@ struct service_record {
 	bool is_told_empty; /* "no available nodes" was said */
 	const char
 		*announced; /* the reason of an event that says what begins, its end not said yet */
+	char *written_version; /* what our own last write made of the Service; NULL: none */
 	uint64_t targets_hash;
 	int64_t next_update_ns; /* mono: targets are not touched again before */
 	int64_t retry_ns;       /* mono: when REASON_RETRY is due */
@@ -65,6 +66,10 @@ struct service_run {
 	const struct service *service;
 	unsigned reasons;
 };
+
+/** Is that state of the Service older than our own last write to it? Then neither its finalizers nor its status are to be
+ * relied on: acting on them has left Services with a balancer and without a finalizer. */
+bool service_is_stale(const struct service_record *record, const struct service *service);
 
 /** Brings one Service to where it should be. *ret_is_done: the record may be dropped. ERR_PENDING and ERR_THROTTLED with
  * retry_after_ms; everything else backs off. */

@@ -112,6 +112,33 @@ tell_empty(struct service_run *run, size_t n_targets)
 
 /* ---- writes ---- */
 
+bool
+service_is_stale(const struct service_record *record, const struct service *service)
+{
+	return record->written_version && object_version_is_older(service->object.resource_version,
+	                                                          str_c(record->written_version));
+}
+
+static bool
+is_stale(const struct service_run *run)
+{
+	return service_is_stale(run->record, run->service);
+}
+
+static void
+note_written(struct service_run *run, struct str answer)
+{
+	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
+	struct str version;
+	struct error err;
+
+	if (!json_parse(answer, &doc, &err) ||
+	    json_str(yyjson_doc_get_root(doc), "metadata.resourceVersion", &version) != JSON_FOUND)
+		return;
+	free(run->record->written_version);
+	run->record->written_version = xstrndup(version.ptr, version.len);
+}
+
 static bool
 is_current(struct service_run *run)
 {
@@ -140,12 +167,15 @@ static bool
 patch_service(struct service_run *run, struct str body, bool *ret_is_gone, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf path = BUF_INIT(LIMIT_HTTP_URL);
+	struct str answer;
 
 	service_patch_path(&path, run->service);
 	*ret_is_gone = false;
 	if (kube_patch(run->c->env->kube, run->call, buf_str(&path), KUBE_PATCH_STRATEGIC, body,
-	               KUBE_ANSWER_META, NULL, err))
+	               KUBE_ANSWER_META, &answer, err)) {
+		note_written(run, answer);
 		return true;
+	}
 	if (err->code == ERR_CONFLICT)
 		return overtaken(run, ret_is_gone, err);
 	*ret_is_gone = err->code == ERR_NOT_FOUND;
@@ -158,7 +188,7 @@ claim(struct service_run *run, bool *ret_is_gone, struct error *err)
 	CLEANUP(buf_fini) struct buf body = BUF_INIT(LIMIT_HTTP_REQUEST);
 
 	*ret_is_gone = false;
-	if (run->service->has_finalizer)
+	if (run->service->has_finalizer && !is_stale(run))
 		return true;
 	service_patch_claim(&body, run->service);
 	if (!patch_service(run, buf_str(&body), ret_is_gone, err))
@@ -172,7 +202,7 @@ release(struct service_run *run, struct error *err)
 	CLEANUP(buf_fini) struct buf body = BUF_INIT(LIMIT_HTTP_REQUEST);
 	bool is_gone;
 
-	if (!service_patch_release(&body, run->service))
+	if (!service_patch_release(&body, run->service, is_stale(run)))
 		return true;
 	if (!patch_service(run, buf_str(&body), &is_gone, err))
 		return err_wrap(err, "failed to remove load balancer cleanup finalizer");
@@ -180,13 +210,13 @@ release(struct service_run *run, struct error *err)
 }
 
 static bool
-write_status(struct service_run *run, const struct service_ingress *ingress, size_t n,
-             struct error *err)
+write_status(struct service_run *run, bool was_stale, const struct service_ingress *ingress,
+             size_t n, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf body = BUF_INIT(LIMIT_HTTP_REQUEST);
 	bool is_gone;
 
-	if (service_status_equals(run->service, ingress, n))
+	if (!was_stale && service_status_equals(run->service, ingress, n))
 		return true;
 	service_patch_status(&body, run->service, ingress, n);
 	if (!patch_service(run, buf_str(&body), &is_gone, err))
@@ -207,7 +237,8 @@ mode_text(const struct lb_ingress *ingress)
 }
 
 static bool
-write_lb_status(struct service_run *run, const struct lb_status *status, struct error *err)
+write_lb_status(struct service_run *run, bool was_stale, const struct lb_status *status,
+                struct error *err)
 {
 	struct service_ingress *ingress = arena_calloc(run->call->arena, status->n_ingress,
 	                                               sizeof(*ingress));
@@ -217,7 +248,7 @@ write_lb_status(struct service_run *run, const struct lb_status *status, struct 
 			                               .hostname = status->ingress[i].hostname,
 			                               .ip_mode = mode_text(&status->ingress[i]),
 			                               .ports = STR_EMPTY };
-	return write_status(run, ingress, status->n_ingress, err);
+	return write_status(run, was_stale, ingress, status->n_ingress, err);
 }
 
 /* ---- a balancer that is wanted ---- */
@@ -278,7 +309,7 @@ ensure(struct service_run *run, struct error *err)
 {
 	enum lb_outcome outcome = LB_DONE;
 	struct lb_status status = { 0 };
-	bool is_gone;
+	bool is_gone, was_stale = is_stale(run); /* before what we write now */
 
 	if (!looks_settled(run))
 		announce(run, ensuring_event.reason, "Ensuring load balancer");
@@ -291,7 +322,7 @@ ensure(struct service_run *run, struct error *err)
 	run->record->is_elsewhere = outcome == LB_ELSEWHERE;
 	if (run->record->is_elsewhere)
 		return true;
-	if (!write_lb_status(run, &status, err))
+	if (!write_lb_status(run, was_stale, &status, err))
 		return false;
 	if (run->record->announced)
 		tell_end(run, ensured_event.reason, "Ensured load balancer");

@@ -46,14 +46,15 @@ service_patch_claim(struct buf *b, const struct service *s)
 }
 
 bool
-service_patch_release(struct buf *b, const struct service *s)
+service_patch_release(struct buf *b, const struct service *s, bool is_stale)
 {
-	bool has_status = s->n_ingress > 0 && !s->is_deleting;
+	bool has_status = (is_stale || s->n_ingress > 0) && !s->is_deleting;
+	bool has_finalizer = is_stale || s->has_finalizer;
 
-	if (!s->has_finalizer && !has_status)
+	if (!has_finalizer && !has_status)
 		return false;
 	begin(b, s);
-	if (s->has_finalizer) {
+	if (has_finalizer) {
 		add_order(b, s, /*wanted=*/false);
 		buf_add_c(b,
 		          ",\"$deleteFromPrimitiveList/finalizers\":[\"" SERVICE_FINALIZER "\"]");

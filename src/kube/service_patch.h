@@ -13,8 +13,9 @@ void service_patch_claim(struct buf *b, const struct service *);
 
 /** Appends the patch that lets go of a Service whose balancer is gone: removes our finalizer and, unless the Service is
  * being deleted, clears status.loadBalancer. In one write, so that nobody sees one without the other. False, with nothing
- * appended, when neither is there. */
-bool service_patch_release(struct buf *b, const struct service *);
+ * appended, when neither is there. is_stale: what the Service says may be older than what we wrote to it: does both in
+ * any case. */
+bool service_patch_release(struct buf *b, const struct service *, bool is_stale);
 
 /** Appends the patch of status.loadBalancer; none: cleared. */
 void service_patch_status(struct buf *b, const struct service *,

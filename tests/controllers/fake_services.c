@@ -208,27 +208,37 @@ patch_status(struct fake_services *fs, struct entry *e, yyjson_val *root)
 	set_text(&e->ingress, yyjson_is_arr(ingress) ? b.ptr : NULL);
 }
 
-static int
-apply(struct fake_services *fs, struct entry *e, yyjson_val *root)
+/* What changes nothing makes no new version. */
+static void
+settle_unless_same(struct fake_services *fs, struct entry *e, const char *before,
+                   struct buf *answer)
 {
-	char *before = json_of(e, e->version), *after;
-	struct str uid = STR_EMPTY;
-	int status;
-	bool is_same;
+	char *after = json_of(e, e->version);
+	bool is_same = strcmp(before, after) == 0;
 
-	if (json_str(root, "metadata.uid", &uid) == JSON_FOUND && !str_eq_c(uid, e->uid)) {
-		free(before);
-		return 409;
-	}
-	status = patch_finalizers(fs, e, json_at(root, "metadata"));
-	if (status == 200)
-		patch_status(fs, e, root);
-	after = json_of(e, e->version);
-	is_same = strcmp(before, after) == 0;
-	free(before);
+	buf_addf(answer, "{\"metadata\":{\"resourceVersion\":\"%u\"}}",
+	         is_same ? e->version : fs->version + 1);
 	free(after);
 	if (!is_same)
 		settle(fs, e);
+}
+
+static int
+apply(struct fake_services *fs, struct entry *e, yyjson_val *root, struct buf *answer)
+{
+	struct str uid = STR_EMPTY;
+	char *before;
+	int status;
+
+	if (json_str(root, "metadata.uid", &uid) == JSON_FOUND && !str_eq_c(uid, e->uid))
+		return 409;
+	before = json_of(e, e->version);
+	status = patch_finalizers(fs, e, json_at(root, "metadata"));
+	if (status == 200) {
+		patch_status(fs, e, root);
+		settle_unless_same(fs, e, before, answer);
+	}
+	free(before);
 	return status;
 }
 
@@ -245,8 +255,8 @@ is_ours(const struct api_request *request, struct str *ret_name)
 	return true;
 }
 
-static int
-answer(void *arg, const struct api_request *request, struct buf *body)
+int
+fake_services_answer(void *arg, const struct api_request *request, struct buf *body)
 {
 	struct fake_services *fs = arg;
 	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
@@ -262,8 +272,7 @@ answer(void *arg, const struct api_request *request, struct buf *body)
 	e = map_get(&fs->entries, name);
 	if (!e)
 		return 404;
-	buf_addf(body, "{\"metadata\":{\"resourceVersion\":\"%u\"}}", e->version);
-	return apply(fs, e, yyjson_doc_get_root(doc));
+	return apply(fs, e, yyjson_doc_get_root(doc), body);
 }
 
 /* ---- life ---- */
@@ -275,7 +284,7 @@ fake_services_new(struct fake_api *api)
 
 	fs->version = 100;
 	PTHREAD_OK(pthread_mutex_init(&fs->mu, NULL));
-	fake_api_answer_with(api, answer, fs);
+	fake_api_answer_with(api, fake_services_answer, fs);
 	return fs;
 }
 

@@ -27,6 +27,9 @@ struct fake_services;
 struct fake_services *fake_services_new(struct fake_api *api);
 void fake_services_free(struct fake_services *); /* NULL is fine */
 
+/** What it has the API answer with, for a test that wants to come between. arg: the fake. */
+fake_api_answer_fn fake_services_answer;
+
 /** Creates it, or changes all but what others own: UID, finalizers, status. */
 void fake_services_put(struct fake_services *, const struct fake_service *service);
 /** As `kubectl delete`: marks it when it has finalizers. No effect where there is none. */

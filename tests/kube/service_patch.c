@@ -39,7 +39,7 @@ check_release(const struct service *s, const char *expected)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(KIB(4));
 
-	assert_int_equal(service_patch_release(&b, s), expected[0] != '\0');
+	assert_int_equal(service_patch_release(&b, s, /*is_stale=*/false), expected[0] != '\0');
 	assert_string_equal(b.ptr, expected);
 }
 
@@ -71,6 +71,19 @@ a_finalizer_is_removed_by_name_and_the_status_with_it(void **state UNUSED)
 	                  "\"status\":{\"loadBalancer\":{\"ingress\":null}}}");
 	s.n_ingress = 0;
 	check_release(&s, "");
+}
+
+static void
+a_state_that_may_be_old_is_released_in_any_case(void **state UNUSED)
+{
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(KIB(4));
+	struct service s = { .object.uid = STR("u") };
+
+	assert_true(service_patch_release(&b, &s, /*is_stale=*/true));
+	assert_string_equal(b.ptr,
+	                    "{\"metadata\":{\"uid\":\"u\",\"$setElementOrder/finalizers\":[],"
+	                    "\"$deleteFromPrimitiveList/finalizers\":[" OURS "]},"
+	                    "\"status\":{\"loadBalancer\":{\"ingress\":null}}}");
 }
 
 static void
@@ -133,6 +146,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_finalizer_is_added_by_name),
 		cmocka_unit_test(a_finalizer_is_removed_by_name_and_the_status_with_it),
+		cmocka_unit_test(a_state_that_may_be_old_is_released_in_any_case),
 		cmocka_unit_test(statuses_are_written_whole),
 		cmocka_unit_test(a_status_that_says_so_already_is_left_alone),
 		cmocka_unit_test(paths_are_escaped),
