@@ -37,6 +37,7 @@ struct service_record {
 	const char
 		*announced; /* the reason of an event that says what begins, its end not said yet */
 	char *written_version; /* what our own last write made of the Service; NULL: none */
+	bool is_unsure;        /* whether that came through: there was no good answer */
 	uint64_t targets_hash;
 	int64_t next_update_ns; /* mono: targets are not touched again before */
 	int64_t retry_ns;       /* mono: when REASON_RETRY is due */

@@ -115,8 +115,9 @@ tell_empty(struct service_run *run, size_t n_targets)
 bool
 service_is_stale(const struct service_record *record, const struct service *service)
 {
-	return record->written_version && object_version_is_older(service->object.resource_version,
-	                                                          str_c(record->written_version));
+	return record->is_unsure ||
+	       (record->written_version && object_version_is_older(service->object.resource_version,
+	                                                           str_c(record->written_version)));
 }
 
 static bool
@@ -135,6 +136,7 @@ note_written(struct service_run *run, struct str answer)
 	if (!json_parse(answer, &doc, &err) ||
 	    json_str(yyjson_doc_get_root(doc), "metadata.resourceVersion", &version) != JSON_FOUND)
 		return;
+	run->record->is_unsure = false;
 	free(run->record->written_version);
 	run->record->written_version = xstrndup(version.ptr, version.len);
 }
@@ -171,6 +173,7 @@ patch_service(struct service_run *run, struct str body, bool *ret_is_gone, struc
 
 	service_patch_path(&path, run->service);
 	*ret_is_gone = false;
+	run->record->is_unsure = true;
 	if (kube_patch(run->c->env->kube, run->call, buf_str(&path), KUBE_PATCH_STRATEGIC, body,
 	               KUBE_ANSWER_META, &answer, err)) {
 		note_written(run, answer);
