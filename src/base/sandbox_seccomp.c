@@ -155,7 +155,7 @@ allow_own(struct filter *f)
 	allow(f, "clone", 1, &SCMP_CMP(0, SCMP_CMP_MASKED_EQ, thread, thread));
 	allow_values(f, "tgkill", 0, &(unsigned long){ (unsigned long)getpid() }, 1);
 	/* to ask for limits, not to set them */
-	allow(f, "prlimit64", 1, &SCMP_CMP(2, SCMP_CMP_EQ, 0));
+	allow(f, "prlimit64", 1, &SCMP_CMP(2, SCMP_CMP_EQ, 0, 0));
 }
 
 static void
