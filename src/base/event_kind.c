@@ -21,7 +21,9 @@ compare(const void *a, const void *b)
 const struct event_kind *const *
 event_kinds(size_t *ret_n)
 {
-	*ret_n = (size_t)(__stop_event_kinds - __start_event_kinds);
+	/* numbers, since to C these are no two ends of one array */
+	*ret_n = ((uintptr_t)__stop_event_kinds - (uintptr_t)__start_event_kinds) /
+	         sizeof(__start_event_kinds[0]);
 	if (*ret_n > 0)
 		qsort(__start_event_kinds, *ret_n, sizeof(__start_event_kinds[0]), compare);
 	return __start_event_kinds;

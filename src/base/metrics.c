@@ -58,7 +58,9 @@ static void
 gather_families(void)
 {
 	static bool is_done;
-	size_t n = (size_t)(__stop_metric_families - __start_metric_families);
+	/* numbers, since to C these are no two ends of one array */
+	size_t n = ((uintptr_t)__stop_metric_families - (uintptr_t)__start_metric_families) /
+	           sizeof(__start_metric_families[0]);
 
 	if (is_done || n == 0)
 		return;
