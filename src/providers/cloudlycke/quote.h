@@ -1,18 +1,19 @@
-/* quote.h: foreign text made fit for a message.
- *
- * As Go's %q does it, so that our messages are those of other controllers: in double quotes, with escapes for
- * quotes, backslashes, control characters and bytes that are not UTF-8. What is quoted can forge no log line.
- */
+/* quote.h: base/quote.h under this provider's names. */
 #ifndef CCMD_CLOUDLYCKE_QUOTE_H
 #define CCMD_CLOUDLYCKE_QUOTE_H
 
-#include "base/arena.h"
-#include "base/buf.h"
+#include "base/quote.h"
 
-/** Appends the quoted text; of long ones the first 300 bytes and "…". */
-void cl_quote(struct buf *b, struct str text);
+static inline void
+cl_quote(struct buf *b, struct str text)
+{
+	quote_add(b, text);
+}
 
-/** The same as a terminated string in the arena, for a %s. */
-const char *cl_q(struct arena *arena, struct str text);
+static inline const char *
+cl_q(struct arena *arena, struct str text)
+{
+	return quote_z(arena, text);
+}
 
 #endif

@@ -1,5 +1,5 @@
-/* quote.c: see quote.h. */
-#include "providers/cloudlycke/quote.h"
+/* base/quote.c: see quote.h. */
+#include "base/quote.h"
 
 enum {
 	QUOTE_MAX = 300, /* names and ids have at most 253 */
@@ -29,7 +29,7 @@ is_c1_control(struct str sequence)
 }
 
 void
-cl_quote(struct buf *b, struct str text)
+quote_add(struct buf *b, struct str text)
 {
 	struct str rest = str_utf8_head(text, QUOTE_MAX);
 
@@ -51,11 +51,11 @@ cl_quote(struct buf *b, struct str text)
 }
 
 const char *
-cl_q(struct arena *arena, struct str text)
+quote_z(struct arena *arena, struct str text)
 {
 	char memory[4 * QUOTE_MAX + 8] = "";
 	struct buf b = BUF_FIXED(memory);
 
-	cl_quote(&b, text);
+	quote_add(&b, text);
 	return arena_strz(arena, buf_str(&b));
 }
