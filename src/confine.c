@@ -10,6 +10,11 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/sandbox.h"
+#include "cloud/cloud.h"
+
+enum {
+	CLOUD_FILES = 16, /* that a cloud may name */
+};
 
 struct needs {
 	struct str *files;
@@ -40,6 +45,16 @@ add_connection(struct needs *needs, const struct kube_connection *connection)
 	for (size_t i = 0; i < n; i++)
 		add(needs, files[i]);
 	needs->has_plugin |= kube_connection_uses_plugin(connection);
+}
+
+static void
+add_cloud(struct needs *needs, const struct cloud_ops *cloud)
+{
+	struct str files[CLOUD_FILES];
+	size_t n = cloud->files ? cloud->files(files, CLOUD_FILES) : 0;
+
+	for (size_t i = 0; i < n; i++)
+		add(needs, files[i]);
 }
 
 /* That of the reviews is opened later, and named here for its files only. Opening it fails then, and is told then. */
@@ -121,6 +136,7 @@ confine(const struct options *o, const struct kube_connection *connection)
 	if (o->sandbox == SANDBOX_OFF)
 		return;
 	add(&needs, str_c(o->cloud_config));
+	add_cloud(&needs, cloud_find(str_c(o->cloud_provider)));
 	add(&needs, str_c(o->kubeconfig));
 	add_connection(&needs, connection);
 	add_serving(&needs, o);

@@ -405,6 +405,7 @@ start_serving(struct program *p, struct error *err)
 		.health = p->health,
 		.cancel = p->cancel,
 		.connection = p->connection,
+		.cloud = p->cloud,
 	};
 
 	return serving_start(&config, &p->serving, err);

@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "cloud/cloud.h"
 #include "configz.h"
 #include "endpoints.h"
 #include "net/server.h"
@@ -14,7 +15,7 @@ struct serving {
 	struct kube_connection *authentication, *authorization;
 	struct access *access;
 	struct endpoints_config endpoints, metrics_only;
-	struct server *secure, *plain;
+	struct server *secure, *plain, *of_cloud;
 };
 
 /* ---- whom to ask about callers ---- */
@@ -164,6 +165,42 @@ open_plain(struct serving *s, struct error *err)
 	return true;
 }
 
+static bool
+open_at(struct serving *s, struct str address, int port, struct error *err)
+{
+	struct server_config config = {
+		.address = address,
+		.port = port,
+		.tls.is_plain = true,
+		.loop = loop_base(s->config.loop),
+		.clock = &clock_real,
+		.handle = endpoints_handle,
+		.arg = &s->metrics_only,
+	};
+
+	return server_new(&config, &s->of_cloud, err);
+}
+
+/* Where the users of this cloud's own controller look for metrics. Another one may be there, while users move from that to us
+ * or back: no reason to stay away. All addresses are those of IPv6, too, where there is IPv6. */
+static void
+open_of_cloud(struct serving *s)
+{
+	const struct cloud_ops *ops = s->config.cloud->ops;
+	struct str address;
+	struct error err;
+	int port;
+
+	if (!ops->metrics_listener || !ops->metrics_listener(s->config.cloud, &address, &port))
+		return;
+	if (open_at(s, address.len > 0 ? address : STR("::"), port, &err) ||
+	    (address.len == 0 && open_at(s, STR("0.0.0.0"), port, &err)))
+		log_info("serving the cloud's metrics, to everybody",
+		         LOG_I64("port", server_port(s->of_cloud)));
+	else
+		log_warn("the cloud's metrics are not served", LOG_ERR(&err));
+}
+
 /* ---- life ---- */
 
 bool
@@ -173,18 +210,17 @@ serving_start(const struct serving_config *config, struct serving **ret, struct 
 	struct serving *s = xcalloc(1, sizeof(*s));
 
 	s->config = *config;
-	s->endpoints = (struct endpoints_config){
-		.health = config->health,
-		.configz = configz_add,
-		.arg = (void *)(uintptr_t)config->options,
-		.is_profiling = config->options->profiling
-	};
+	s->endpoints = (struct endpoints_config){ .health = config->health,
+		                                  .configz = configz_add,
+		                                  .arg = (void *)(uintptr_t)config->options,
+		                                  .is_profiling = config->options->profiling };
 	s->metrics_only = s->endpoints;
 	if ((o->port != 0 && !open_secure(s, err)) ||
 	    (o->metrics_port != 0 && !open_plain(s, err))) {
 		serving_stop(s);
 		return false;
 	}
+	open_of_cloud(s);
 	*ret = s;
 	return true;
 }
@@ -205,6 +241,7 @@ serving_stop(struct serving *s)
 	access_free(s->access);
 	server_free(s->secure);
 	server_free(s->plain);
+	server_free(s->of_cloud);
 	kube_connection_close(s->authentication);
 	kube_connection_close(s->authorization);
 	free(s);

@@ -13,6 +13,7 @@
 #include "kube/connection.h"
 #include "loop.h"
 
+struct cloud;
 struct serving;
 
 struct serving_config {
@@ -22,6 +23,7 @@ struct serving_config {
 	struct cancel *cancel;
 	struct kube_connection
 		*connection; /* the main one: used for reviews where they are to ask as it does */
+	struct cloud *cloud; /* may want a listener of its own */
 };
 
 /** Binds, and reads whom to trust. *ret is NULL when nothing is to be served. Errors end the program: they name the flag

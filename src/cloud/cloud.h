@@ -29,6 +29,7 @@ struct node_ref {
 	size_t n_annotations;
 	const struct address *addresses;
 	size_t n_addresses;
+	bool is_ready; /* the kubelet says so */
 };
 
 /** Does the machine of a node exist? Only ABSENT can lead to a deletion. */
@@ -50,6 +51,9 @@ struct instance {
 	enum presence presence;
 	enum power power;         /* PRESENT only */
 	enum err_code error_code; /* UNKNOWN and FOREIGN: why, for people */
+	/* Who answered, where a provider asks several clouds with credentials of their own: machines of different realms
+	 * are no witnesses for each other, and anchors are those of realm 0. */
+	unsigned realm;
 	struct str error;
 	struct str provider_id; /* PRESENT: complete, "cloudlycke://m-1" */
 	struct str type;        /* empty: the cloud does not say */
@@ -103,6 +107,10 @@ struct cloud_ops {
 	const char *const
 		*node_annotations; /* keys a node_ref carries; NULL-terminated; NULL: none */
 
+	/** Names up to max files, or folders, that it will read beside --cloud-config, before open(): the sandbox lets it. NULL:
+	 * none. The texts live as long as the process. */
+	size_t (*files)(struct str ret[], size_t max);
+
 	/** Reads its configuration and reaches for its cloud. host lives as long as the cloud. ERR_INVALID and everything
 	 * else is fatal at start; the message goes to a person. */
 	bool (*open)(const struct cloud_config *config, const struct cloud_host *host,
@@ -116,6 +124,10 @@ struct cloud_ops {
 
 	/** Reads its configuration again, on SIGHUP; NULL: nothing to read. Logs what came of it. */
 	void (*reload)(struct cloud *);
+
+	/** A plain listener for /metrics that its users are used to: false without one. *ret_host empty: all addresses. NULL: none.
+	 * That it cannot listen is logged and no failure. */
+	bool (*metrics_listener)(struct cloud *, struct str *ret_host, int *ret_port);
 
 	const struct balancer_ops *balancers; /* NULL: not offered */
 	const struct route_ops *routes;       /* NULL: not offered */

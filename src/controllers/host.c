@@ -121,6 +121,7 @@ copy_ref(struct arena *arena, struct node_ref *ref, const struct node *node)
 		.n_annotations = node->n_annotations,
 		.addresses = copy_addresses(arena, node->addresses, node->n_addresses),
 		.n_addresses = node->n_addresses,
+		.is_ready = node->ready == NODE_READY_TRUE,
 	};
 }
 

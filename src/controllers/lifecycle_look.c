@@ -81,17 +81,22 @@ add_witnesses(struct round *r, const struct visit *visits, size_t n, struct node
 	return n + n_ready + n_other;
 }
 
-/* Did the look find the machine of another node, by provider ID? Where no other node has one, an anchor serves. */
+/* Did the look find the machine of another node, by provider ID, where this one was looked for? Where no other node has one,
+ * an anchor serves. */
 static bool
 has_witness(struct round *r, const struct look_answer *answer, struct node *const nodes[], size_t n,
             size_t me)
 {
+	unsigned realm = look_answer_at(answer, me)->realm;
+
 	for (size_t i = 0; i < n; i++) {
+		const struct instance *found = look_answer_at(answer, i);
+
 		if (i != me && nodes[i]->provider_id.len > 0 &&
-		    look_answer_at(answer, i)->presence == PRESENCE_PRESENT)
+		    found->presence == PRESENCE_PRESENT && found->realm == realm)
 			return true;
 	}
-	if (answer->look->n_anchors == 0)
+	if (answer->look->n_anchors == 0 || realm != 0)
 		return false;
 	for (size_t i = 0; i < r->all.n; i++) {
 		if (node_of(r->all.objects[i]) != nodes[me] &&

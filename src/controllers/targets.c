@@ -89,6 +89,7 @@ node_ref_of(const struct node *node)
 		.n_annotations = node->n_annotations,
 		.addresses = node->addresses,
 		.n_addresses = node->n_addresses,
+		.is_ready = node->ready == NODE_READY_TRUE,
 	};
 }
 
