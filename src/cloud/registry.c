@@ -2,9 +2,15 @@
 #include "cloud/cloud.h"
 
 extern const struct cloud_ops cloudlycke_cloud;
+extern const struct cloud_ops hcloud_cloud;
+extern const struct cloud_ops hcloud_from_scratch_cloud;
+extern const struct cloud_ops ccm_from_scratch_cloud;
 
 static const struct cloud_ops *const clouds[] = {
 	&cloudlycke_cloud,
+	&hcloud_cloud,
+	&hcloud_from_scratch_cloud,
+	&ccm_from_scratch_cloud,
 };
 
 const struct cloud_ops *

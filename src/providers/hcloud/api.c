@@ -1,0 +1,427 @@
+/* api.c: see api.h. */
+#include "providers/hcloud/api.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+
+#include "base/alloc.h"
+#include "base/event_kind.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/metrics.h"
+#include "base/rand.h"
+#include "base/thread.h"
+#include "providers/hcloud/dump.h"
+
+enum {
+	ATTEMPT_MS = 15000,
+	PATIENT_RETRIES = 5,
+	USUAL_RETRIES = 2,
+	FIRST_DELAY_MS = 1000,
+	LAST_DELAY_MS = 60000,
+	THROTTLED_MS = 1000, /* where nothing is known */
+};
+
+EVENT_KIND(throttled_event, "cloud-controller-manager", "HetznerRateLimit", true,
+           "Pod or Namespace kube-system",
+           "hcloud: the project's requests are nearly used up; periodic looks wait, then all do.");
+
+static const double duration_buckets[] = { .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10 };
+
+METRIC_FAMILY(requests, METRIC_COUNTER, "hcloud_api_requests_total",
+              "[ALPHA] Requests to the Hetzner Cloud API, each attempt for itself.",
+              .labels = { "code", "method", "api_endpoint" });
+METRIC_FAMILY(in_flight, METRIC_GAUGE, "hcloud_api_in_flight_requests",
+              "[ALPHA] Requests to the Hetzner Cloud API that are not answered yet.");
+METRIC_FAMILY(durations, METRIC_HISTOGRAM, "hcloud_api_request_duration_seconds",
+              "[ALPHA] How long the Hetzner Cloud API took.", .labels = { "method" },
+              METRIC_BUCKETS(duration_buckets));
+METRIC_FAMILY(left, METRIC_GAUGE, "hcloud_api_rate_limit_remaining",
+              "[ALPHA] Requests that the Hetzner Cloud API still granted with its last answer.");
+METRIC_FAMILY(throttled, METRIC_COUNTER, "hcloud_api_throttled_total",
+              "[ALPHA] Looks and changes put off to spare the rate limit.",
+              .labels = { "urgency" });
+
+struct hz_api {
+	struct hz_api_config config;
+	char *base_url;
+	pthread_mutex_t mu;
+	struct hz_budget budget; /* mu */
+	bool is_in_drought;      /* mu; it has been told */
+};
+
+/* ---- what an answer means ---------------------------------------------------------------------------- */
+
+void
+hz_answer_fini(struct hz_answer *a)
+{
+	yyjson_doc_free(TAKE(a->doc));
+}
+
+yyjson_val *
+hz_answer_root(const struct hz_answer *a)
+{
+	return a->doc ? yyjson_doc_get_root(a->doc) : NULL;
+}
+
+enum err_code
+hz_code_of(struct str code, int status)
+{
+	static const struct {
+		const char *code;
+		enum err_code err;
+	} known[] = {
+		{ "unauthorized", ERR_UNAUTHORIZED },
+		{ "forbidden", ERR_FORBIDDEN },
+		{ "token_readonly", ERR_FORBIDDEN },
+		{ "protected", ERR_FORBIDDEN },
+		{ "conflict", ERR_CONFLICT },
+		{ "locked", ERR_CONFLICT },
+		{ "uniqueness_error", ERR_EXISTS },
+		{ "rate_limit_exceeded", ERR_THROTTLED },
+		{ "timeout", ERR_TIMEOUT },
+		{ "bad_gateway", ERR_UNAVAILABLE },
+		{ "unavailable", ERR_UNAVAILABLE },
+		{ "maintenance", ERR_UNAVAILABLE },
+		{ "server_error", ERR_UNAVAILABLE },
+		{ "service_error", ERR_UNAVAILABLE },
+		{ "robot_unavailable", ERR_UNAVAILABLE },
+		{ "unsupported_error", ERR_UNSUPPORTED },
+		{ "deprecated_api_endpoint", ERR_UNSUPPORTED },
+	};
+
+	/* the one word that nodes may be deleted for: both must say it */
+	if (str_eq_c(code, "not_found"))
+		return status == 404 ? ERR_NOT_FOUND : ERR_INVALID;
+	for (size_t i = 0; i < ARRAY_LEN(known); i++) {
+		if (str_eq_c(code, known[i].code))
+			return known[i].err;
+	}
+	return status >= 500 ? ERR_UNAVAILABLE : ERR_INVALID;
+}
+
+/* Of an answer that says nothing in the API's words, and so need not be the API's. */
+static enum err_code
+code_of_status(int status)
+{
+	switch (status) {
+	case 401:
+		return ERR_UNAUTHORIZED;
+	case 403:
+		return ERR_FORBIDDEN;
+	case 429:
+		return ERR_THROTTLED;
+	case 504:
+		return ERR_TIMEOUT;
+	default:
+		return status >= 500 ? ERR_UNAVAILABLE : ERR_INVALID;
+	}
+}
+
+/* "message (code)", as users know it from other tools. Foreign, so it is cut and cleaned. */
+static bool
+set_described(const struct http_request *request, const struct http_response *response,
+              struct str code, struct str message, struct error *err)
+{
+	char text[400] = "";
+	struct buf b = BUF_FIXED(text);
+
+	buf_addf(&b, "%" STR_FMT " (%" STR_FMT ")", STR_ARG(str_utf8_head(message, 300)),
+	         STR_ARG(str_utf8_head(code, HZ_CODE_MAX)));
+	http_status_error(err, request, response->status, response->retry_after_ms, buf_str(&b));
+	err->code = hz_code_of(code, response->status);
+	return false;
+}
+
+static bool
+fail(const struct http_request *request, const struct http_response *response,
+     struct hz_answer *answer, struct error *err)
+{
+	struct str code = STR_EMPTY, message = STR_EMPTY;
+	yyjson_val *root = hz_answer_root(answer);
+
+	json_str(root, "error.code", &code);
+	json_str(root, "error.message", &message);
+	snprintf(answer->code, sizeof(answer->code), "%" STR_FMT, STR_ARG(code));
+	if (code.len > 0)
+		return set_described(request, response, code, message, err);
+	err_set(err, code_of_status(response->status),
+	        "%s %" STR_FMT ": hcloud: server responded with status code %d",
+	        http_method_name(request->method), STR_ARG(str_head(request->target, 200)),
+	        response->status);
+	err->http_status = response->status;
+	err->retry_after_ms = response->retry_after_ms;
+	return false;
+}
+
+static bool
+read_answer(const struct http_request *request, const struct http_response *response,
+            struct hz_answer *answer, struct error *err)
+{
+	bool is_good = response->status >= 200 && response->status < 300;
+	struct error why;
+
+	if (response->body.len > 0 && !json_parse(buf_str(&response->body), &answer->doc, &why) &&
+	    is_good)
+		return err_set(err, ERR_UNAVAILABLE,
+		               "%s %" STR_FMT ": an answer that is not JSON: %s",
+		               http_method_name(request->method),
+		               STR_ARG(str_head(request->target, 200)), why.msg);
+	return is_good || fail(request, response, answer, err);
+}
+
+/* ---- the budget -------------------------------------------------------------------------------------- */
+
+static void
+note_budget(struct hz_api *a, const struct http_response *response)
+{
+	struct clock *clock = a->config.host->clock;
+	WITH_LOCK(&a->mu);
+
+	hz_budget_note(&a->budget, response->ratelimit_limit, response->ratelimit_remaining,
+	               response->ratelimit_reset, clock_wall(clock) / NS_PER_SEC,
+	               clock_boot(clock));
+	if (response->status == 429)
+		hz_budget_empty(&a->budget, clock_boot(clock));
+	if (a->budget.is_known)
+		metric_set(metric_of(&left), a->budget.left);
+}
+
+/* How long to wait; what goes is taken. *ret_is_news: a drought begins. */
+static int64_t
+ask_budget(struct hz_api *a, enum hz_urgency urgency, size_t n, bool *ret_is_news)
+{
+	int64_t now_ns = clock_boot(a->config.host->clock);
+	int64_t wait_ns;
+	WITH_LOCK(&a->mu);
+
+	wait_ns = hz_budget_wait_ns(&a->budget, urgency, (double)n, now_ns);
+	*ret_is_news = wait_ns > 0 && !a->is_in_drought;
+	if (wait_ns > 0)
+		a->is_in_drought = true;
+	else if (hz_budget_left(&a->budget, now_ns) > a->budget.limit / 2)
+		a->is_in_drought = false;
+	if (wait_ns == 0 && a->budget.is_known)
+		hz_budget_take(&a->budget, urgency, (double)n, now_ns);
+	return wait_ns;
+}
+
+static void
+tell_drought(struct hz_api *a, int64_t wait_ns)
+{
+	char text[300] = "";
+	struct buf b = BUF_FIXED(text);
+
+	buf_add_c(
+		&b,
+		"the Hetzner Cloud API's rate limit of this project is nearly used up: periodic looks "
+		"slow down, and all wait while less than the reserve is left; the next goes in ");
+	clock_format_duration(&b, wait_ns / NS_PER_SEC * NS_PER_SEC);
+	log_warn(text);
+	a->config.host->event(a->config.host, /*ref=*/NULL, HOST_EVENT_WARNING,
+	                      throttled_event.reason, buf_str(&b));
+}
+
+bool
+hz_api_admit(struct hz_api *a, enum hz_urgency urgency, size_t n, struct error *err)
+{
+	bool is_news;
+	int64_t wait_ns = ask_budget(a, urgency, n, &is_news);
+
+	if (wait_ns == 0)
+		return true;
+	if (is_news)
+		tell_drought(a, wait_ns);
+	metric_inc(metric_of(&throttled, urgency == HZ_URGENT ? "urgent" : "background"));
+	err_set(err, ERR_THROTTLED,
+	        "the Hetzner Cloud API's rate limit is nearly used up, waiting %" PRId64 " s",
+	        wait_ns / NS_PER_SEC + 1);
+	err->retry_after_ms = wait_ns / NS_PER_MS + 1;
+	return false;
+}
+
+/* An answer over the limit says when to come back only sometimes. */
+static void
+add_retry_after(struct hz_api *a, struct error *err)
+{
+	int64_t wait_ms;
+	WITH_LOCK(&a->mu);
+
+	if (err->code != ERR_THROTTLED || err->retry_after_ms > 0)
+		return;
+	wait_ms = hz_budget_wait_ns(&a->budget, HZ_URGENT, 1, clock_boot(a->config.host->clock)) /
+	          NS_PER_MS;
+	err->retry_after_ms = wait_ms > THROTTLED_MS ? wait_ms : THROTTLED_MS;
+}
+
+/* ---- one attempt ------------------------------------------------------------------------------------- */
+
+static const char *
+lower_method(enum http_method method)
+{
+	static const char *const names[] = {
+		[HTTP_GET] = "get",     [HTTP_POST] = "post",     [HTTP_PUT] = "put",
+		[HTTP_PATCH] = "patch", [HTTP_DELETE] = "delete",
+	};
+
+	return names[method];
+}
+
+static void
+count(const struct hz_request *request, int status, int64_t took_ns)
+{
+	char code[16];
+
+	snprintf(code, sizeof(code), "%d", status);
+	metric_add(metric_of(&in_flight), -1);
+	metric_inc(metric_of(&requests, code, lower_method(request->method), request->endpoint));
+	metric_observe(metric_of(&durations, lower_method(request->method)),
+	               (double)took_ns / (double)NS_PER_SEC);
+}
+
+static void
+dump(struct hz_api *a, const struct http_request *request, const struct http_response *response)
+{
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(LIMIT_HTTP_BODY);
+
+	if (!a->config.is_dumping)
+		return;
+	if (response)
+		hz_dump_response(&b, response);
+	else
+		hz_dump_request(&b, str_c(a->base_url), request);
+	hz_dump_write(&b);
+}
+
+static bool
+exchange(struct hz_api *a, struct call *call, const struct hz_request *request,
+         const struct http_request *http, struct http_response *response, struct error *err)
+{
+	int64_t begun_ns = clock_mono(call->clock);
+	bool ok;
+
+	dump(a, http, NULL);
+	metric_add(metric_of(&in_flight), 1);
+	ok = http_do(a->config.http, call, http, response, err);
+	count(request, ok ? response->status : 0, clock_mono(call->clock) - begun_ns);
+	if (!ok)
+		return err_wrap(err, "%s %" STR_FMT, http_method_name(http->method),
+		                STR_ARG(str_head(http->target, 200)));
+	dump(a, http, response);
+	note_budget(a, response);
+	return true;
+}
+
+static bool
+attempt(struct hz_api *a, struct call *call, const struct hz_request *request,
+        struct hz_answer *answer, struct error *err)
+{
+	CLEANUP(http_response_fini) struct http_response response = HTTP_RESPONSE_INIT;
+	struct http_request http = {
+		.method = request->method,
+		.target = request->target,
+		.content_type = request->body.len > 0 ? "application/json" : NULL,
+		.body = request->body,
+		.timeout_ms = ATTEMPT_MS,
+	};
+
+	if (!exchange(a, call, request, &http, &response, err))
+		return false;
+	if (read_answer(&http, &response, answer, err))
+		return true;
+	add_retry_after(a, err);
+	return false;
+}
+
+/* ---- again ------------------------------------------------------------------------------------------- */
+
+static bool
+is_code(const struct hz_answer *answer, const char *code)
+{
+	return str_eq_c(str_c(answer->code), code);
+}
+
+/* hcloud.md 5.4. What may have been done is not done again by a POST: its caller looks first. */
+static bool
+is_worth_a_retry(const struct hz_request *request, const struct hz_answer *answer,
+                 const struct error *err)
+{
+	if (err->code == ERR_CANCELLED)
+		return false;
+	if (err->code == ERR_THROTTLED)
+		return request->is_patient;
+	if (is_code(answer, "conflict"))
+		return true;
+	if (request->method != HTTP_GET)
+		return false;
+	return err->code == ERR_TIMEOUT || is_code(answer, "bad_gateway") ||
+	       (!answer->code[0] && err->http_status == 502);
+}
+
+static int64_t
+delay_ns(unsigned n)
+{
+	int64_t most_ms = FIRST_DELAY_MS << n;
+
+	if (most_ms > LAST_DELAY_MS)
+		most_ms = LAST_DELAY_MS;
+	return rand_between(FIRST_DELAY_MS, most_ms) * NS_PER_MS;
+}
+
+/* False, with the error left as it was, when the call has no time for it. */
+static bool
+wait_to_retry(struct call *call, unsigned n, struct error *err)
+{
+	int64_t pause_ns = delay_ns(n);
+	struct error cancelled;
+
+	if (clock_deadline(clock_mono(call->clock), pause_ns) >= call->deadline_mono_ns &&
+	    call->deadline_mono_ns != CLOCK_FOREVER)
+		return false;
+	if (cancel_sleep(call->cancel, call->clock, pause_ns, &cancelled))
+		return true;
+	*err = cancelled;
+	return false;
+}
+
+bool
+hz_api_do(struct hz_api *a, struct call *call, const struct hz_request *request,
+          struct hz_answer *ret, struct error *err)
+{
+	unsigned most = request->is_patient ? PATIENT_RETRIES : USUAL_RETRIES;
+
+	for (unsigned n = 0;; n++) {
+		hz_answer_fini(ret);
+		ret->code[0] = '\0';
+		if (attempt(a, call, request, ret, err))
+			return true;
+		if (n == most || !is_worth_a_retry(request, ret, err) ||
+		    !wait_to_retry(call, n, err))
+			return false;
+	}
+}
+
+/* ---- life cycle -------------------------------------------------------------------------------------- */
+
+struct hz_api *
+hz_api_new(const struct hz_api_config *config)
+{
+	struct hz_api *a = xcalloc(1, sizeof(*a));
+
+	a->config = *config;
+	a->base_url = xstrndup(config->base_url.ptr, config->base_url.len);
+	a->budget.reserve_percent = config->reserve_percent;
+	PTHREAD_OK(pthread_mutex_init(&a->mu, NULL));
+	return a;
+}
+
+void
+hz_api_free(struct hz_api *a)
+{
+	if (!a)
+		return;
+	PTHREAD_OK(pthread_mutex_destroy(&a->mu));
+	free(a->base_url);
+	free(a);
+}

@@ -1,0 +1,66 @@
+/* api.h: requests to the Hetzner Cloud API: errors, retries, the request budget, metrics, the debug dump (hcloud.md 5, 6).
+ *
+ * One request at a time per caller; typed calls are in client.h. What is retried in place is what cannot have been done, and
+ * GETs: `conflict`, `bad_gateway`, `timeout`, 502, 504 and time-outs of the network. Over a limit it does not wait, unlike the
+ * official controller: ERR_THROTTLED tells the caller when to come back, so that no worker is held.
+ *
+ * Threads: any.
+ */
+#ifndef CCMD_HCLOUD_API_H
+#define CCMD_HCLOUD_API_H
+
+#include "base/json.h"
+#include "cloud/host.h"
+#include "net/http.h"
+#include "providers/hcloud/budget.h"
+
+struct hz_api;
+
+struct hz_api_config {
+	struct http_client *http; /* borrowed */
+	struct str base_url;      /* for the dump; copied */
+	const struct cloud_host *host;
+	unsigned reserve_percent;
+	bool is_dumping;
+};
+
+struct hz_api *hz_api_new(const struct hz_api_config *config);
+void hz_api_free(struct hz_api *); /* NULL is fine */
+DEFINE_CLEANUP(struct hz_api, hz_api_free)
+
+struct hz_request {
+	enum http_method method;
+	struct str target;    /* "/servers?page=1" */
+	const char *endpoint; /* for metrics: the path with ids as '-', "/servers/-" */
+	struct str body;      /* JSON; empty: none */
+	bool is_patient;      /* at start: five more attempts, over a limit too; else two */
+};
+
+#define HZ_CODE_MAX 64
+
+struct hz_answer {
+	yyjson_doc *doc;        /* NULL: no body, or no JSON */
+	char code[HZ_CODE_MAX]; /* of an error the API described: "not_found"; else "" */
+};
+
+#define HZ_ANSWER_INIT ((struct hz_answer){ 0 })
+/** For CLEANUP(hz_answer_fini). */
+void hz_answer_fini(struct hz_answer *);
+/** NULL where there is none, which json_at() and the like take. */
+yyjson_val *hz_answer_root(const struct hz_answer *);
+
+/** Sends, and sends again where that helps. ret, HZ_ANSWER_INIT before, is filled on failure as well.
+ *
+ * @return  On false, err->code follows the API's own code and not the status, so that a page of a proxy or of a wrong
+ *          address is never mistaken for an answer about a resource: ERR_NOT_FOUND is the API's `not_found` alone.
+ *          ERR_THROTTLED with retry_after_ms. */
+NODISCARD bool hz_api_do(struct hz_api *, struct call *, const struct hz_request *request,
+                         struct hz_answer *ret, struct error *err);
+
+/** May n requests go? ERR_THROTTLED with retry_after_ms when not; an Event and a metric say so, once a drought. */
+NODISCARD bool hz_api_admit(struct hz_api *, enum hz_urgency, size_t n, struct error *err);
+
+/** The err_code of an error that the API described. */
+enum err_code hz_code_of(struct str code, int status);
+
+#endif

@@ -1,0 +1,114 @@
+/* budget.c: see budget.h. */
+#include "providers/hcloud/budget.h"
+
+#include "base/clock.h"
+
+#define LIMIT_MAX 1e9
+#define DEFAULT_LIMIT 3600.0
+#define WINDOW_S 3600.0 /* an empty bucket is full after that, where the cloud does not say */
+#define WAIT_MAX_S 3600.0
+#define PACE_MAX_S \
+	600.0 /* longest pause between two pieces of background work while there is more than the reserve */
+#define SLOW_BELOW 0.5 /* of the limit */
+
+static double
+clamp(double v, double lo, double hi)
+{
+	return v < lo ? lo : v > hi ? hi : v;
+}
+
+static double
+seconds(int64_t ns)
+{
+	return (double)ns / (double)NS_PER_SEC;
+}
+
+static int64_t
+wait_of(double s)
+{
+	return (int64_t)(clamp(s, 0, WAIT_MAX_S) * (double)NS_PER_SEC);
+}
+
+/* From what is missing and when it will have flowed in; a bucket that is full says nothing. */
+static double
+rate_of(double limit, double left, int64_t seconds_to_full)
+{
+	double usual = limit / WINDOW_S;
+
+	if (seconds_to_full <= 0 || left >= limit)
+		return usual;
+	return clamp((limit - left) / (double)seconds_to_full, usual / 10, usual * 10);
+}
+
+void
+hz_budget_note(struct hz_budget *b, int64_t limit, int64_t remaining, int64_t reset_s,
+               int64_t wall_s, int64_t now_ns)
+{
+	if (limit <= 0 || remaining < 0)
+		return;
+	b->is_known = true;
+	b->limit = clamp((double)limit, 1, LIMIT_MAX);
+	b->left = clamp((double)remaining, 0, b->limit);
+	b->rate = rate_of(b->limit, b->left, reset_s > wall_s ? reset_s - wall_s : 0);
+	b->seen_ns = now_ns;
+}
+
+void
+hz_budget_empty(struct hz_budget *b, int64_t now_ns)
+{
+	if (!b->is_known) {
+		b->limit = DEFAULT_LIMIT;
+		b->rate = DEFAULT_LIMIT / WINDOW_S;
+	}
+	b->is_known = true;
+	b->left = 0;
+	b->seen_ns = now_ns;
+}
+
+double
+hz_budget_left(const struct hz_budget *b, int64_t now_ns)
+{
+	return clamp(b->left + b->rate * seconds(now_ns - b->seen_ns), 0, b->limit);
+}
+
+/* More than a bucket can hold goes when it is full: the cloud then says itself what it thinks of that. */
+static double
+refill_s(const struct hz_budget *b, double left, double wanted)
+{
+	return (clamp(wanted, 0, b->limit) - left) / b->rate;
+}
+
+static double
+pace_s(const struct hz_budget *b, double left, double floor, double n)
+{
+	double span = SLOW_BELOW * b->limit - floor, room = (left - floor) / clamp(span, 1, span);
+
+	if (span <= 0 || room >= 1)
+		return 0;
+	return clamp(n / b->rate * (1 / clamp(room, 0.01, 1) - 1), 0, PACE_MAX_S);
+}
+
+int64_t
+hz_budget_wait_ns(const struct hz_budget *b, enum hz_urgency urgency, double n, int64_t now_ns)
+{
+	double left = hz_budget_left(b, now_ns);
+	double reserve = b->limit * b->reserve_percent / 100;
+	double floor = urgency == HZ_URGENT ? reserve : 2 * reserve;
+
+	if (!b->is_known)
+		return 0;
+	if (left < clamp(floor + n, 0, b->limit))
+		return wait_of(refill_s(b, left, floor + n));
+	if (urgency == HZ_URGENT)
+		return 0;
+	return wait_of(pace_s(b, left, floor, n) - seconds(now_ns - b->background_ns));
+}
+
+void
+hz_budget_take(struct hz_budget *b, enum hz_urgency urgency, double n, int64_t now_ns)
+{
+	b->left = clamp(hz_budget_left(b, now_ns) - n, 0, b->limit);
+	b->seen_ns = now_ns;
+	if (urgency == HZ_BACKGROUND)
+		b->background_ns = now_ns;
+}

@@ -1,0 +1,46 @@
+/* budget.h: how many requests the cloud still grants us, and when the next ones may go (hcloud.md 11.1).
+ *
+ * A project has a bucket of requests (3,600) that refills steadily (one a second); each answer says how full it is. It is
+ * shared with all tools of the project, so a reserve is left to them. Work that somebody waits for may take all but the
+ * reserve. What runs in the background keeps off twice that, and slows down below half: at three quarters of the way down
+ * it runs at a third of what flows in, and so on, smoothly.
+ *
+ * Pure: plain values, no clock. Times are CLOCK_BOOTTIME nanoseconds unless they are named otherwise.
+ */
+#ifndef CCMD_HCLOUD_BUDGET_H
+#define CCMD_HCLOUD_BUDGET_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum hz_urgency {
+	HZ_BACKGROUND, /* nobody waits: periodic looks */
+	HZ_URGENT,
+};
+
+struct hz_budget {
+	unsigned reserve_percent;
+	bool is_known; /* the cloud has said something */
+	double limit;  /* requests */
+	double rate;   /* requests that flow in a second */
+	double left;   /* at seen_ns */
+	int64_t seen_ns;
+	int64_t background_ns; /* when background work last went */
+};
+
+/** Takes in the RateLimit headers of an answer: limit, remaining, and the Unix time at which the bucket is full; -1 where one
+ * is missing, and then what is known stays. Nonsense is made harmless. */
+void hz_budget_note(struct hz_budget *, int64_t limit, int64_t remaining, int64_t reset_s,
+                    int64_t wall_s, int64_t now_ns);
+/** The cloud refused: nothing is left. */
+void hz_budget_empty(struct hz_budget *, int64_t now_ns);
+
+/** How long until n requests may go; 0: now. At most an hour. */
+int64_t hz_budget_wait_ns(const struct hz_budget *, enum hz_urgency, double n, int64_t now_ns);
+/** They go now. */
+void hz_budget_take(struct hz_budget *, enum hz_urgency, double n, int64_t now_ns);
+
+/** What is there now, between 0 and the limit. */
+double hz_budget_left(const struct hz_budget *, int64_t now_ns);
+
+#endif

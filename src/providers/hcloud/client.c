@@ -1,0 +1,243 @@
+/* client.c: see client.h. */
+#include "providers/hcloud/client.h"
+
+#include <inttypes.h>
+
+#include "base/limits.h"
+#include "net/url.h"
+
+/* ---- reading ----------------------------------------------------------------------------------------- */
+
+/* A text in the arena; empty where there is none. */
+static struct str
+text_at(struct arena *arena, yyjson_val *val, const char *path)
+{
+	struct str text = STR_EMPTY;
+
+	json_str(val, path, &text);
+	return text.len > 0 ? arena_str(arena, text) : STR_EMPTY;
+}
+
+static void
+read_private_nets(struct arena *arena, yyjson_val *val, struct hz_server *ret)
+{
+	yyjson_val *list, *one;
+	size_t i, n;
+
+	if (json_array(val, "private_net", &list) != JSON_FOUND)
+		return;
+	ret->private_nets = arena_calloc(arena, yyjson_arr_size(list), sizeof(*ret->private_nets));
+	yyjson_arr_foreach(list, i, n, one)
+	{
+		struct hz_private_net net = { .ip = text_at(arena, one, "ip") };
+
+		if (json_i64(one, "network", &net.network) == JSON_FOUND && net.ip.len > 0)
+			ret->private_nets[ret->n_private_nets++] = net;
+	}
+}
+
+static bool
+read_server(struct arena *arena, yyjson_val *val, struct hz_server *ret, struct error *err)
+{
+	struct hz_server s = { 0 };
+
+	s.name = text_at(arena, val, "name");
+	if (json_i64(val, "id", &s.id) != JSON_FOUND || s.id <= 0 || s.name.len == 0)
+		return err_set(err, ERR_UNAVAILABLE,
+		               "the Hetzner Cloud API gave a server without id or name");
+	s.status = text_at(arena, val, "status");
+	s.type = text_at(arena, val, "server_type.name");
+	s.location = text_at(arena, val, "location.name");
+	s.network_zone = text_at(arena, val, "location.network_zone");
+	s.ipv4 = text_at(arena, val, "public_net.ipv4.ip");
+	s.ipv6 = text_at(arena, val, "public_net.ipv6.ip");
+	read_private_nets(arena, val, &s);
+	*ret = s;
+	return true;
+}
+
+/* ---- asking ------------------------------------------------------------------------------------------ */
+
+static bool
+get(struct hz_api *api, struct call *call, const struct buf *target, const char *endpoint,
+    bool is_patient, struct hz_answer *ret, struct error *err)
+{
+	struct hz_request request = {
+		.method = HTTP_GET,
+		.target = buf_str(target),
+		.endpoint = endpoint,
+		.is_patient = is_patient,
+	};
+
+	if (!buf_ok(target))
+		return err_set(err, ERR_INVALID, "a name that is too long to ask for");
+	return hz_api_do(api, call, &request, ret, err);
+}
+
+/* The list under that name; a 2xx without it is no answer. */
+static bool
+list_at(const struct hz_answer *answer, const char *name, yyjson_val **ret, struct error *err)
+{
+	if (json_array(hz_answer_root(answer), name, ret) == JSON_FOUND)
+		return true;
+	return err_set(err, ERR_UNAVAILABLE, "the Hetzner Cloud API gave no list of %s", name);
+}
+
+static bool
+object_at(const struct hz_answer *answer, const char *name, yyjson_val **ret, struct error *err)
+{
+	if (json_object(hz_answer_root(answer), name, ret) == JSON_FOUND)
+		return true;
+	return err_set(err, ERR_UNAVAILABLE, "the Hetzner Cloud API gave no %s", name);
+}
+
+/* ---- servers ----------------------------------------------------------------------------------------- */
+
+bool
+hz_get_server(struct hz_api *api, struct call *call, struct arena *arena, int64_t id,
+              struct hz_server *ret, struct error *err)
+{
+	CLEANUP(hz_answer_fini) struct hz_answer answer = HZ_ANSWER_INIT;
+	CLEANUP(buf_fini) struct buf target = BUF_INIT(LIMIT_HTTP_URL);
+	struct hz_server server;
+	yyjson_val *val;
+
+	buf_addf(&target, "/servers/%" PRId64, id);
+	if (!get(api, call, &target, "/servers/-", false, &answer, err) ||
+	    !object_at(&answer, "server", &val, err) || !read_server(arena, val, &server, err))
+		return false;
+	if (server.id != id)
+		return err_set(err, ERR_UNAVAILABLE, "asked for server %" PRId64 ", got %" PRId64,
+		               id, server.id);
+	*ret = server;
+	return true;
+}
+
+/* The filter is theirs, the comparison ours. */
+static bool
+pick_server(struct arena *arena, yyjson_val *list, struct str name, struct hz_server *ret,
+            struct error *err)
+{
+	yyjson_val *one;
+	size_t i, n;
+
+	yyjson_arr_foreach(list, i, n, one)
+	{
+		struct str its_name = STR_EMPTY;
+
+		json_str(one, "name", &its_name);
+		if (str_eq(its_name, name))
+			return read_server(arena, one, ret, err);
+	}
+	return err_set(err, ERR_NOT_FOUND, "no server has the name \"%" STR_FMT "\"",
+	               STR_ARG(name));
+}
+
+bool
+hz_find_server(struct hz_api *api, struct call *call, struct arena *arena, struct str name,
+               struct hz_server *ret, struct error *err)
+{
+	CLEANUP(hz_answer_fini) struct hz_answer answer = HZ_ANSWER_INIT;
+	CLEANUP(buf_fini) struct buf target = BUF_INIT(LIMIT_HTTP_URL);
+	yyjson_val *list;
+
+	buf_add_c(&target, "/servers");
+	url_add_query(&target, "name", name);
+	return get(api, call, &target, "/servers", false, &answer, err) &&
+	       list_at(&answer, "servers", &list, err) && pick_server(arena, list, name, ret, err);
+}
+
+static bool
+read_servers(struct arena *arena, yyjson_val *list, struct hz_page *ret, struct error *err)
+{
+	yyjson_val *one;
+	size_t i, n;
+
+	ret->servers = arena_calloc(arena, yyjson_arr_size(list), sizeof(*ret->servers));
+	yyjson_arr_foreach(list, i, n, one)
+	{
+		if (!read_server(arena, one, &ret->servers[ret->n++], err))
+			return false;
+	}
+	return true;
+}
+
+bool
+hz_list_servers(struct hz_api *api, struct call *call, struct arena *arena, int64_t page,
+                struct hz_page *ret, struct error *err)
+{
+	CLEANUP(hz_answer_fini) struct hz_answer answer = HZ_ANSWER_INIT;
+	CLEANUP(buf_fini) struct buf target = BUF_INIT(LIMIT_HTTP_URL);
+	struct hz_page read = { .total = -1 };
+	yyjson_val *list, *root;
+
+	buf_addf(&target, "/servers?page=%" PRId64 "&per_page=%d&sort=id%%3Aasc", page, HZ_PAGE);
+	if (!get(api, call, &target, "/servers", false, &answer, err) ||
+	    !list_at(&answer, "servers", &list, err) || !read_servers(arena, list, &read, err))
+		return err_wrap(err, "page %" PRId64 " of the servers", page);
+	root = hz_answer_root(&answer);
+	json_i64(root, "meta.pagination.total_entries", &read.total);
+	json_i64(root, "meta.pagination.next_page", &read.next);
+	*ret = read;
+	return true;
+}
+
+/* ---- networks ---------------------------------------------------------------------------------------- */
+
+static bool
+read_network(struct arena *arena, yyjson_val *val, struct hz_network *ret, struct error *err)
+{
+	struct hz_network network = { .name = text_at(arena, val, "name") };
+
+	if (json_i64(val, "id", &network.id) != JSON_FOUND || network.id <= 0)
+		return err_set(err, ERR_UNAVAILABLE,
+		               "the Hetzner Cloud API gave a network without id");
+	*ret = network;
+	return true;
+}
+
+bool
+hz_get_network(struct hz_api *api, struct call *call, struct arena *arena, int64_t id,
+               bool is_patient, struct hz_network *ret, struct error *err)
+{
+	CLEANUP(hz_answer_fini) struct hz_answer answer = HZ_ANSWER_INIT;
+	CLEANUP(buf_fini) struct buf target = BUF_INIT(LIMIT_HTTP_URL);
+	yyjson_val *val;
+
+	buf_addf(&target, "/networks/%" PRId64, id);
+	return get(api, call, &target, "/networks/-", is_patient, &answer, err) &&
+	       object_at(&answer, "network", &val, err) && read_network(arena, val, ret, err);
+}
+
+bool
+hz_find_network(struct hz_api *api, struct call *call, struct arena *arena, struct str name,
+                bool is_patient, struct hz_network *ret, struct error *err)
+{
+	CLEANUP(hz_answer_fini) struct hz_answer answer = HZ_ANSWER_INIT;
+	CLEANUP(buf_fini) struct buf target = BUF_INIT(LIMIT_HTTP_URL);
+	yyjson_val *list;
+
+	buf_add_c(&target, "/networks");
+	url_add_query(&target, "name", name);
+	if (!get(api, call, &target, "/networks", is_patient, &answer, err) ||
+	    !list_at(&answer, "networks", &list, err))
+		return false;
+	if (yyjson_arr_size(list) == 0)
+		return err_set(err, ERR_NOT_FOUND, "no network has the name \"%" STR_FMT "\"",
+		               STR_ARG(name));
+	return read_network(arena, yyjson_arr_get_first(list), ret, err);
+}
+
+/* ---- the probe --------------------------------------------------------------------------------------- */
+
+bool
+hz_probe(struct hz_api *api, struct call *call, struct error *err)
+{
+	CLEANUP(hz_answer_fini) struct hz_answer answer = HZ_ANSWER_INIT;
+	CLEANUP(buf_fini) struct buf target = BUF_INIT(LIMIT_HTTP_URL);
+	yyjson_val *list;
+
+	buf_add_c(&target, "/locations");
+	return get(api, call, &target, "/locations", true, &answer, err) &&
+	       list_at(&answer, "locations", &list, err);
+}

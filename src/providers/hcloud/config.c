@@ -1,0 +1,466 @@
+/* config.c: see config.h. */
+#include "providers/hcloud/config.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/ip.h"
+#include "base/log.h"
+#include "providers/hcloud/parse.h"
+
+enum {
+	TOKEN_LEN = 64,
+	RESERVE_MAX = 50,
+	ALGORITHM_MAX = 32,
+};
+
+#define DEFAULT_ENDPOINT "https://api.hetzner.cloud/v1"
+#define DEFAULT_ROBOT_ENDPOINT "https://robot-ws.your-server.de"
+#define DEFAULT_METADATA_ENDPOINT "http://169.254.169.254/hetzner/v1/metadata"
+#define DEFAULT_METRICS_ADDRESS ":8233"
+
+enum variable_type {
+	TEXT,                /* as it is */
+	BOOL,                /* the empty text is a mistake */
+	TRI,                 /* the same, and unset is a third value */
+	DURATION,            /* the empty text is a mistake */
+	DURATION_OR_DEFAULT, /* the empty text and 0 mean the default */
+	COUNT,
+	COUNT_OR_DEFAULT,
+};
+
+/* What is read before it is given a meaning. */
+struct raw {
+	bool has_lbs, are_routes_wanted;
+	struct str families, cache_mode, metrics_address;
+	int64_t reserve;
+};
+
+struct reader {
+	struct hz_config *config;
+	struct raw raw;
+	struct buf *problems;
+};
+
+#define CONFIG(field) false, offsetof(struct hz_config, field)
+#define RAW(field) true, offsetof(struct raw, field)
+
+static const struct variable {
+	const char *name;
+	enum variable_type type;
+	bool is_raw;
+	size_t offset;
+} variables[] = {
+	{ "HCLOUD_ENDPOINT", TEXT, CONFIG(endpoint) },
+	{ "HCLOUD_DEBUG", BOOL, CONFIG(is_debug) },
+	{ "HCLOUD_RATE_LIMIT_RESERVE", COUNT, RAW(reserve) },
+	{ "HCLOUD_METADATA_ENDPOINT", TEXT, CONFIG(metadata_endpoint) },
+	{ "HCLOUD_NETWORK", TEXT, CONFIG(network) },
+	{ "HCLOUD_NETWORK_DISABLE_ATTACHED_CHECK", BOOL, CONFIG(skips_attached_check) },
+	{ "HCLOUD_NETWORK_ROUTES_ENABLED", BOOL, RAW(are_routes_wanted) },
+	{ "HCLOUD_INSTANCES_ADDRESS_FAMILY", TEXT, RAW(families) },
+	{ "HCLOUD_INSTANCES_ZONE_LABEL_ENABLED", BOOL, CONFIG(has_zone_label) },
+	{ "HCLOUD_SERVER_CACHE_MODE", TEXT, RAW(cache_mode) },
+	{ "HCLOUD_SERVER_CACHE_MAX_AGE", DURATION, CONFIG(cache_max_age_ns) },
+	{ "HCLOUD_METRICS_ENABLED", BOOL, CONFIG(has_metrics) },
+	{ "HCLOUD_METRICS_ADDRESS", TEXT, RAW(metrics_address) },
+	{ "HCLOUD_LOAD_BALANCERS_ENABLED", BOOL, RAW(has_lbs) },
+	{ "HCLOUD_LOAD_BALANCERS_LOCATION", TEXT, CONFIG(lb.location) },
+	{ "HCLOUD_LOAD_BALANCERS_NETWORK_ZONE", TEXT, CONFIG(lb.network_zone) },
+	{ "HCLOUD_LOAD_BALANCERS_TYPE", TEXT, CONFIG(lb.type) },
+	{ "HCLOUD_LOAD_BALANCERS_ALGORITHM_TYPE", TEXT, CONFIG(lb.algorithm) },
+	{ "HCLOUD_LOAD_BALANCERS_DISABLE_IPV6", BOOL, CONFIG(lb.hides_ipv6) },
+	{ "HCLOUD_LOAD_BALANCERS_DISABLE_PRIVATE_INGRESS", BOOL, CONFIG(lb.hides_private) },
+	{ "HCLOUD_LOAD_BALANCERS_DISABLE_PUBLIC_NETWORK", TRI, CONFIG(lb.hides_public) },
+	{ "HCLOUD_LOAD_BALANCERS_USE_PRIVATE_IP", BOOL, CONFIG(lb.uses_private_ip) },
+	{ "HCLOUD_LOAD_BALANCERS_USES_PROXYPROTOCOL", TRI, CONFIG(lb.uses_proxy_protocol) },
+	{ "HCLOUD_LOAD_BALANCERS_PRIVATE_SUBNET_IP_RANGE", TEXT, CONFIG(lb.private_subnet) },
+	{ "HCLOUD_LOAD_BALANCERS_HEALTH_CHECK_INTERVAL", DURATION_OR_DEFAULT,
+	  CONFIG(lb.health_interval_ns) },
+	{ "HCLOUD_LOAD_BALANCERS_HEALTH_CHECK_TIMEOUT", DURATION_OR_DEFAULT,
+	  CONFIG(lb.health_timeout_ns) },
+	{ "HCLOUD_LOAD_BALANCERS_HEALTH_CHECK_RETRIES", COUNT_OR_DEFAULT,
+	  CONFIG(lb.health_retries) },
+	{ "ROBOT_ENABLED", BOOL, CONFIG(has_robot) },
+	{ "ROBOT_CACHE_TIMEOUT", DURATION_OR_DEFAULT, CONFIG(robot_cache_ns) },
+	{ "ROBOT_RATE_LIMIT_WAIT_TIME", DURATION_OR_DEFAULT, CONFIG(robot_pause_ns) },
+	{ "ROBOT_FORWARD_INTERNAL_IPS", BOOL, CONFIG(forwards_internal_ips) },
+	{ "ROBOT_ENDPOINT", TEXT, CONFIG(robot_endpoint) },
+};
+
+/* The tutorial has no others (hcloud.md 10); those with an endpoint are there so that it can be tried out. */
+static const char *const tutorial_variables[] = {
+	"HCLOUD_ENDPOINT",
+	"HCLOUD_NETWORK",
+	"HCLOUD_RATE_LIMIT_RESERVE",
+};
+
+/* ---- reading ----------------------------------------------------------------------------------------- */
+
+static bool
+read_tri(struct str text, enum hz_tri *ret, struct buf *why)
+{
+	bool is_yes;
+
+	if (!hz_parse_bool(text, &is_yes, why))
+		return false;
+	*ret = is_yes ? HZ_YES : HZ_NO;
+	return true;
+}
+
+static bool
+read_duration_or_default(struct str text, int64_t *ret, struct buf *why)
+{
+	int64_t value = 0;
+
+	if (text.len > 0 && !hz_parse_duration(text, &value, why))
+		return false;
+	if (value != 0)
+		*ret = value;
+	return true;
+}
+
+static bool
+read_count_or_default(struct str text, int64_t *ret, struct buf *why)
+{
+	int64_t value = 0;
+
+	if (text.len > 0 && !hz_parse_int(text, &value, why))
+		return false;
+	if (value != 0)
+		*ret = value;
+	return true;
+}
+
+static bool
+read_value(struct reader *r, const struct variable *v, struct str text, struct buf *why)
+{
+	void *to = (v->is_raw ? (char *)&r->raw : (char *)r->config) + v->offset;
+
+	switch (v->type) {
+	case TEXT:
+		*(struct str *)to = arena_str(&r->config->arena, text);
+		return true;
+	case BOOL:
+		return hz_parse_bool(text, to, why);
+	case TRI:
+		return read_tri(text, to, why);
+	case DURATION:
+		return hz_parse_duration(text, to, why);
+	case DURATION_OR_DEFAULT:
+		return read_duration_or_default(text, to, why);
+	case COUNT:
+		return hz_parse_int(text, to, why);
+	case COUNT_OR_DEFAULT:
+		return read_count_or_default(text, to, why);
+	}
+	return false;
+}
+
+static void
+read_variable(struct reader *r, const struct variable *v)
+{
+	CLEANUP(buf_fini) struct buf why = BUF_INIT(ERR_MSG_SIZE);
+	const char *text = getenv(v->name);
+
+	if (!text || read_value(r, v, str_c(text), &why))
+		return;
+	if (v->type == DURATION)
+		buf_addf(r->problems, "invalid value for \"%s\": %s\n", v->name, why.ptr);
+	else
+		buf_addf(r->problems, "failed to parse %s: %s\n", v->name, why.ptr);
+}
+
+static bool
+is_read(const struct hz_dialect *dialect, const char *name)
+{
+	for (size_t i = 0; dialect->is_tutorial && i < ARRAY_LEN(tutorial_variables); i++) {
+		if (strcmp(name, tutorial_variables[i]) == 0)
+			return true;
+	}
+	return !dialect->is_tutorial;
+}
+
+static void
+read_all(struct reader *r)
+{
+	const struct hz_dialect *dialect = r->config->dialect;
+
+	hz_source_load(&r->config->token, "HCLOUD_TOKEN", r->problems);
+	if (!dialect->is_tutorial) {
+		hz_source_load(&r->config->robot_user, "ROBOT_USER", r->problems);
+		hz_source_load(&r->config->robot_password, "ROBOT_PASSWORD", r->problems);
+	}
+	for (size_t i = 0; i < ARRAY_LEN(variables); i++) {
+		if (is_read(dialect, variables[i].name))
+			read_variable(r, &variables[i]);
+	}
+}
+
+/* ---- meaning ----------------------------------------------------------------------------------------- */
+
+static void
+trim_endpoint(struct str *endpoint, const char *otherwise)
+{
+	if (endpoint->len == 0)
+		*endpoint = str_c(otherwise);
+	while (endpoint->len > 0 && endpoint->ptr[endpoint->len - 1] == '/')
+		endpoint->len--;
+}
+
+static bool
+resolve_families(struct str text, enum hz_families *ret)
+{
+	if (text.len == 0 || str_eq_c(text, "ipv4"))
+		*ret = HZ_IPV4;
+	else if (str_eq_c(text, "ipv6"))
+		*ret = HZ_IPV6;
+	else if (str_eq_c(text, "dualstack"))
+		*ret = HZ_DUALSTACK;
+	else
+		return false;
+	return true;
+}
+
+static bool
+resolve_cache_mode(struct str text, enum hz_cache_mode *ret)
+{
+	if (str_eq_c(text, "all"))
+		*ret = HZ_CACHE_ALL;
+	else if (str_eq_c(text, "one"))
+		*ret = HZ_CACHE_ONE;
+	else if (str_eq_c(text, "off"))
+		*ret = HZ_CACHE_OFF;
+	else
+		return false;
+	return true;
+}
+
+static void
+resolve_instances(struct reader *r)
+{
+	if (!resolve_families(r->raw.families, &r->config->families))
+		buf_add_c(r->problems, "invalid value for \"HCLOUD_INSTANCES_ADDRESS_FAMILY\", "
+		                       "expect one of: ipv4,ipv6,dualstack\n");
+	if (!resolve_cache_mode(r->raw.cache_mode, &r->config->cache_mode))
+		buf_add_c(r->problems, "invalid value for \"HCLOUD_SERVER_CACHE_MODE\", "
+		                       "expect one of: all,one,off\n");
+}
+
+static bool
+is_algorithm(struct str text)
+{
+	text = str_trim(text);
+	return text.len == 0 || str_eq_nocase(text, STR("round_robin")) ||
+	       str_eq_nocase(text, STR("least_connections"));
+}
+
+static void
+add_lower(struct buf *b, struct str text)
+{
+	for (size_t i = 0; i < text.len; i++) {
+		char c = text.ptr[i];
+
+		buf_add_char(b, c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c);
+	}
+}
+
+static void
+check_balancers(struct reader *r)
+{
+	const struct hz_lb_config *lb = &r->config->lb;
+	struct ip_net net;
+
+	r->config->lb.is_disabled = !r->raw.has_lbs;
+	if (lb->location.len > 0 && lb->network_zone.len > 0)
+		buf_add_c(r->problems,
+		          "invalid value for \"HCLOUD_LOAD_BALANCERS_LOCATION\"/"
+		          "\"HCLOUD_LOAD_BALANCERS_NETWORK_ZONE\", only one of them can be set\n");
+	if (lb->private_subnet.len > 0 && !ip_net_parse(lb->private_subnet, &net))
+		buf_addf(r->problems,
+		         "invalid value for \"HCLOUD_LOAD_BALANCERS_PRIVATE_SUBNET_IP_RANGE\": "
+		         "must be a valid CIDR: invalid CIDR address: %" STR_FMT "\n",
+		         STR_ARG(lb->private_subnet));
+	if (!is_algorithm(lb->algorithm)) {
+		buf_add_c(r->problems,
+		          "invalid value for \"HCLOUD_LOAD_BALANCERS_ALGORITHM_TYPE\": "
+		          "unsupported value \"");
+		add_lower(r->problems, str_trim(lb->algorithm));
+		buf_add_c(r->problems, "\"\n");
+	}
+}
+
+bool
+hz_config_has_robot_login(const struct hz_config *c)
+{
+	return secret_expose(&c->robot_user.value).len > 0 &&
+	       secret_expose(&c->robot_password.value).len > 0;
+}
+
+static void
+check_robot(struct reader *r)
+{
+	const struct hz_config *c = r->config;
+	bool has_user = secret_expose(&c->robot_user.value).len > 0;
+	bool has_password = secret_expose(&c->robot_password.value).len > 0;
+
+	if (!c->has_robot)
+		return;
+	if (has_user != has_password)
+		buf_add_c(r->problems, "both \"ROBOT_USER\" and \"ROBOT_PASSWORD\" must be "
+		                       "provided, or neither\n");
+	if (c->has_routes)
+		buf_add_c(r->problems, "using Routes with Robot is not supported\n");
+}
+
+static void
+check_metrics(struct reader *r)
+{
+	struct hz_config *c = r->config;
+
+	if (c->has_metrics &&
+	    !hz_parse_listener(r->raw.metrics_address, &c->metrics_host, &c->metrics_port)) {
+		log_warn("HCLOUD_METRICS_ADDRESS is not an address and a port, no metrics there",
+		         LOG_STR("address", r->raw.metrics_address));
+		c->has_metrics = false;
+	}
+}
+
+static void
+check_tutorial(struct reader *r)
+{
+	int64_t id;
+
+	if (r->config->dialect->is_tutorial && !str_to_i64(r->config->network, 1, INT64_MAX, &id))
+		buf_add_c(r->problems,
+		          "environment variable \"HCLOUD_NETWORK\" must be the ID of a network\n");
+}
+
+static void
+check_all(struct reader *r)
+{
+	struct hz_config *c = r->config;
+
+	trim_endpoint(&c->endpoint, DEFAULT_ENDPOINT);
+	trim_endpoint(&c->robot_endpoint, DEFAULT_ROBOT_ENDPOINT);
+	trim_endpoint(&c->metadata_endpoint, DEFAULT_METADATA_ENDPOINT);
+	c->network = str_trim(c->network); /* secrets often end with a new line */
+	c->has_routes = c->network.len > 0 && r->raw.are_routes_wanted;
+	if (!secret_is_set(&c->token.value) || secret_expose(&c->token.value).len == 0)
+		buf_add_c(r->problems, "environment variable \"HCLOUD_TOKEN\" is required\n");
+	if (r->raw.reserve < 0 || r->raw.reserve > RESERVE_MAX)
+		buf_add_c(r->problems, "invalid value for \"HCLOUD_RATE_LIMIT_RESERVE\", "
+		                       "expect a percentage from 0 to 50\n");
+	c->reserve_percent = (unsigned)r->raw.reserve;
+	resolve_instances(r);
+	check_balancers(r);
+	check_robot(r);
+	check_metrics(r);
+	check_tutorial(r);
+}
+
+static void
+log_oddities(const struct hz_config *c)
+{
+	size_t len = secret_expose(&c->token.value).len;
+
+	if (len != TOKEN_LEN)
+		log_warn("unrecognized token format, expected 64 characters, proceeding anyway",
+		         LOG_I64("got", (int64_t)len));
+	if (getenv("HCLOUD_SERVER_CACHE_MODE") || getenv("HCLOUD_SERVER_CACHE_MAX_AGE"))
+		log_warn(
+			"HCLOUD_SERVER_CACHE_MODE and HCLOUD_SERVER_CACHE_MAX_AGE are experimental");
+	if (c->has_robot && !hz_config_has_robot_login(c))
+		log_info(
+			"Robot support enabled without credentials. Some features might not work as expected.");
+}
+
+/* ---- all of it --------------------------------------------------------------------------------------- */
+
+static void
+set_defaults(struct reader *r)
+{
+	struct hz_config *c = r->config;
+	bool is_official = !c->dialect->is_tutorial;
+
+	for (size_t i = 0; i < ARRAY_LEN(variables); i++) {
+		if (variables[i].type == TEXT && !variables[i].is_raw)
+			*(struct str *)((char *)c + variables[i].offset) = STR_EMPTY;
+	}
+	c->has_zone_label = true;
+	c->cache_max_age_ns = 10 * NS_PER_SEC;
+	c->has_metrics = is_official;
+	c->robot_cache_ns = 300 * NS_PER_SEC;
+	c->forwards_internal_ips = true;
+	c->skips_attached_check = !is_official;
+	c->is_debug = !is_official && str_c(getenv("HCLOUD_DEBUG")).len > 0;
+	r->raw = (struct raw){
+		.has_lbs = true,
+		.are_routes_wanted = true,
+		.families = c->dialect->has_all_families ? STR("dualstack") : STR("ipv4"),
+		.cache_mode = STR("all"),
+		.metrics_address = STR(DEFAULT_METRICS_ADDRESS),
+		.reserve = 5,
+	};
+}
+
+/* The last line without its end, as Go joins them. In the log, too, where the error has no room. */
+static bool
+fail(struct buf *problems, struct error *err)
+{
+	struct str text = str_trim(buf_str(problems));
+
+	for (struct str line, rest = text;
+	     text.len >= ERR_MSG_SIZE && str_split(&rest, '\n', &line);)
+		log_error("problem in the environment", LOG_STR("problem", line));
+	return err_set(err, ERR_INVALID, "%" STR_FMT, STR_ARG(text));
+}
+
+bool
+hz_config_load(const struct hz_dialect *dialect, struct hz_config **ret, struct error *err)
+{
+	CLEANUP(hz_config_freep) struct hz_config *config = xcalloc(1, sizeof(*config));
+	CLEANUP(buf_fini) struct buf problems = BUF_INIT(ERR_MSG_SIZE * ARRAY_LEN(variables));
+	struct reader r = { .config = config, .problems = &problems };
+
+	config->dialect = dialect;
+	set_defaults(&r);
+	read_all(&r);
+	if (problems.len > 0)
+		return fail(&problems, err);
+	check_all(&r);
+	if (problems.len > 0)
+		return fail(&problems, err);
+	log_oddities(config);
+	*ret = TAKE(config);
+	return true;
+}
+
+void
+hz_config_free(struct hz_config *c)
+{
+	if (!c)
+		return;
+	hz_source_fini(&c->token);
+	hz_source_fini(&c->robot_user);
+	hz_source_fini(&c->robot_password);
+	arena_fini(&c->arena);
+	free(c);
+}
+
+size_t
+hz_config_files(struct str ret[HZ_CONFIG_FILES])
+{
+	static const char *const secrets[HZ_CONFIG_FILES] = { "HCLOUD_TOKEN", "ROBOT_USER",
+		                                              "ROBOT_PASSWORD" };
+	size_t n = 0;
+
+	for (size_t i = 0; i < HZ_CONFIG_FILES; i++) {
+		struct str path = hz_source_path(secrets[i]);
+
+		if (path.len > 0)
+			ret[n++] = path;
+	}
+	return n;
+}

@@ -1,0 +1,325 @@
+/* describe.c: see describe.h. */
+#include "providers/hcloud/describe.h"
+
+#include "base/event_kind.h"
+#include "base/ip.h"
+#include "providers/hcloud/provider_id.h"
+
+EVENT_KIND(
+	internal_ip_event, "cloud-controller-manager", "MisconfiguredInternalIP", true, "Node",
+	"hcloud: an InternalIP that the kubelet of a dedicated server reports is not handed on, since its family is not configured or the address is an ExternalIP already.");
+
+enum {
+	ID_MAX = 64,
+};
+
+/* Addresses as they are collected. */
+struct addresses {
+	struct arena *arena;
+	struct address *items;
+	size_t n;
+};
+
+static void
+add_address(struct addresses *a, struct str type, struct str address)
+{
+	if (address.len > 0)
+		a->items[a->n++] = (struct address){ type, arena_str(a->arena, address) };
+}
+
+static struct str
+id_text(const struct hz_describer *d, struct arena *arena, struct hz_id id)
+{
+	char memory[ID_MAX] = "";
+	struct buf b = BUF_FIXED(memory);
+
+	hz_id_format(&b, d->config->dialect, id);
+	return arena_str(arena, buf_str(&b));
+}
+
+static void
+set_label(const struct hz_describer *d, struct arena *arena, struct str value, struct instance *ret)
+{
+	struct label *label;
+
+	if (d->config->dialect->is_tutorial)
+		return;
+	label = ARENA_NEW(arena, struct label);
+	*label = (struct label){ STR("instance.hetzner.cloud/provided-by"), value };
+	ret->labels = label;
+	ret->n_labels = 1;
+}
+
+/* ---- servers of the cloud ---------------------------------------------------------------------------- */
+
+static enum power
+power_of(const struct hz_dialect *dialect, struct str status)
+{
+	bool is_off = dialect->is_off_unless_running ? !str_eq_c(status, "running")
+	                                             : str_eq_c(status, "off");
+
+	if (status.len == 0)
+		return POWER_UNKNOWN;
+	return is_off ? POWER_OFF : POWER_ON;
+}
+
+/* The label existing clusters have; the API tells data centres no more (hcloud.md 2.4). */
+static struct str
+zone_of(struct str location)
+{
+	static const struct {
+		const char *location, *zone;
+	} known[] = {
+		{ "nbg1", "nbg1-dc3" }, { "hel1", "hel1-dc2" }, { "fsn1", "fsn1-dc14" },
+		{ "ash", "ash-dc1" },   { "hil", "hil-dc1" },   { "sin", "sin-dc1" },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(known); i++) {
+		if (str_eq_c(location, known[i].location))
+			return str_c(known[i].zone);
+	}
+	return location;
+}
+
+static void
+set_place(const struct hz_describer *d, struct arena *arena, const struct hz_server *server,
+          struct instance *ret)
+{
+	struct str region = server->location, zone = zone_of(server->location);
+
+	if (d->config->dialect->has_wide_regions) {
+		region = server->network_zone;
+		zone = server->location;
+	}
+	ret->region = arena_str(arena, region);
+	ret->zone = d->config->has_zone_label ? arena_str(arena, zone) : STR_EMPTY;
+}
+
+static void
+add_ipv4(const struct hz_describer *d, struct addresses *a, const struct hz_server *server)
+{
+	struct ip ip;
+
+	if (!(d->config->families & HZ_IPV4) || !ip_parse(server->ipv4, &ip) ||
+	    ip_is_unspecified(&ip))
+		return;
+	add_address(a, STR("ExternalIP"), server->ipv4);
+}
+
+static const struct str *
+annotation(const struct node_ref *ref, const char *key)
+{
+	for (size_t i = 0; i < ref->n_annotations; i++) {
+		if (str_eq_c(ref->annotations[i].key, key))
+			return &ref->annotations[i].value;
+	}
+	return NULL;
+}
+
+/* The network's first host; for the tutorial its base. False when there is none. */
+static bool
+derive_ipv6(const struct hz_describer *d, const struct hz_server *server, struct ip *ret)
+{
+	struct ip_net net;
+
+	if (!ip_net_parse(server->ipv6, &net) || ip_is_unspecified(&net.ip))
+		return false;
+	*ret = net.ip;
+	if (!d->config->dialect->has_all_families)
+		ret->bytes[15] |= 1;
+	return true;
+}
+
+/* The node's owner may know better: newer versions of the official controller read this annotation (hcloud.md 2.4). */
+static bool
+told_ipv6(const struct hz_describer *d, const struct node_ref *ref, struct ip *ret)
+{
+	const struct str *told = annotation(ref, HZ_ANNOTATION_IPV6);
+
+	return told && !d->config->dialect->is_tutorial && ip_parse(*told, ret) &&
+	       ip_family(ret) == IP_V6 && !ip_is_unspecified(ret);
+}
+
+static void
+add_ipv6(const struct hz_describer *d, struct addresses *a, const struct node_ref *ref,
+         const struct hz_server *server)
+{
+	char memory[64] = "";
+	struct buf b = BUF_FIXED(memory);
+	struct ip ip;
+
+	if (!(d->config->families & HZ_IPV6) ||
+	    (!told_ipv6(d, ref, &ip) && !derive_ipv6(d, server, &ip)))
+		return;
+	ip_format(&b, &ip);
+	add_address(a, STR("ExternalIP"), buf_str(&b));
+}
+
+static void
+add_private(const struct hz_describer *d, struct addresses *a, const struct hz_server *server)
+{
+	for (size_t i = 0; i < server->n_private_nets; i++) {
+		if (d->network != 0 && server->private_nets[i].network == d->network)
+			add_address(a, STR("InternalIP"), server->private_nets[i].ip);
+	}
+}
+
+void
+hz_describe_cloud(const struct hz_describer *d, struct arena *arena, const struct node_ref *ref,
+                  const struct hz_server *server, struct instance *ret)
+{
+	struct addresses a = { .arena = arena };
+
+	*ret = (struct instance){
+		.presence = PRESENCE_PRESENT,
+		.power = power_of(d->config->dialect, server->status),
+		.realm = HZ_REALM_CLOUD,
+		.error = STR_EMPTY,
+		.provider_id = id_text(d, arena, (struct hz_id){ HZ_CLOUD, server->id }),
+		.type = arena_str(arena, server->type),
+	};
+	set_place(d, arena, server, ret);
+	set_label(d, arena, STR("cloud"), ret);
+	a.items = arena_calloc(arena, 3 + server->n_private_nets, sizeof(*a.items));
+	add_address(&a, STR("Hostname"), server->name);
+	add_ipv4(d, &a, server);
+	add_ipv6(d, &a, ref, server);
+	add_private(d, &a, server);
+	ret->addresses = a.items;
+	ret->n_addresses = a.n;
+}
+
+/* ---- dedicated servers ------------------------------------------------------------------------------- */
+
+static struct str
+lower(struct arena *arena, struct str text)
+{
+	char *copy = arena_strz(arena, text);
+
+	for (size_t i = 0; i < text.len; i++) {
+		if (copy[i] >= 'A' && copy[i] <= 'Z')
+			copy[i] = (char)(copy[i] - 'A' + 'a');
+	}
+	return str_n(copy, text.len);
+}
+
+static bool
+is_label_char(char c)
+{
+	return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') ||
+	       c == '_' || c == '.' || c == '-';
+}
+
+/* "Robot Server™ 1" becomes "Robot-Server-1". */
+static struct str
+type_of(struct arena *arena, struct str product)
+{
+	char *copy = arena_strz(arena, product);
+	size_t n = 0;
+
+	for (size_t i = 0; i < product.len; i++) {
+		if (product.ptr[i] == ' ')
+			copy[n++] = '-';
+		else if (is_label_char(product.ptr[i]))
+			copy[n++] = product.ptr[i];
+	}
+	return str_n(copy, n);
+}
+
+static void
+refuse(const struct hz_describer *d, const struct node_ref *ref, const char *why, struct str ip)
+{
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(ERR_MSG_SIZE);
+
+	buf_addf(&b,
+	         "Configured InternalIP %s. As a result, %" STR_FMT
+	         " is not added as an InternalIP",
+	         why, STR_ARG(ip));
+	d->host->event(d->host, ref, HOST_EVENT_WARNING, internal_ip_event.reason, buf_str(&b));
+}
+
+static bool
+has_address(const struct addresses *a, struct str address)
+{
+	for (size_t i = 0; i < a->n; i++) {
+		if (str_eq(a->items[i].address, address))
+			return true;
+	}
+	return false;
+}
+
+/* Why an address that the kubelet reports is not handed on, or NULL. */
+static const char *
+trouble_with(const struct hz_describer *d, const struct addresses *a, struct str text)
+{
+	struct ip ip;
+	bool is_v4 = ip_parse(text, &ip) && ip_family(&ip) == IP_V4;
+
+	if (is_v4 && d->config->families == HZ_IPV6)
+		return "is IPv4 even though IPv6 only is configured";
+	if (!is_v4 && d->config->families == HZ_IPV4)
+		return "is IPv6 even though IPv4 only is configured";
+	if (has_address(a, text))
+		return "already exists as an ExternalIP";
+	return NULL;
+}
+
+static void
+forward_internal(const struct hz_describer *d, struct addresses *a, const struct node_ref *ref)
+{
+	for (size_t i = 0; i < ref->n_addresses; i++) {
+		const struct address *one = &ref->addresses[i];
+		const char *trouble;
+
+		if (!str_eq_c(one->type, "InternalIP"))
+			continue;
+		trouble = trouble_with(d, a, one->address);
+		if (trouble)
+			refuse(d, ref, trouble, one->address);
+		else
+			add_address(a, STR("InternalIP"), one->address);
+	}
+}
+
+/* "2a01:4f8:111:4221::" is told without a host. */
+static void
+add_robot_ipv6(struct addresses *a, struct str net)
+{
+	char memory[80] = "";
+	struct buf b = BUF_FIXED(memory);
+
+	if (net.len == 0)
+		return;
+	buf_addf(&b, "%" STR_FMT "1", STR_ARG(net));
+	add_address(a, STR("ExternalIP"), buf_str(&b));
+}
+
+void
+hz_describe_robot(const struct hz_describer *d, struct arena *arena, const struct node_ref *ref,
+                  const struct hz_robot_server *server, struct instance *ret)
+{
+	struct addresses a = { .arena = arena };
+	struct str rest;
+
+	*ret = (struct instance){
+		.presence = PRESENCE_PRESENT,
+		.realm = HZ_REALM_ROBOT,
+		.error = STR_EMPTY,
+		.provider_id = id_text(d, arena, (struct hz_id){ HZ_ROBOT, server->number }),
+		.type = type_of(arena, server->product),
+		.zone = lower(arena, server->dc),
+	};
+	if (!str_cut(ret->zone, '-', &ret->region, &rest))
+		ret->region = ret->zone;
+	set_label(d, arena, STR("robot"), ret);
+	a.items = arena_calloc(arena, 3 + ref->n_addresses, sizeof(*a.items));
+	add_address(&a, STR("Hostname"), server->name);
+	if (d->config->families & HZ_IPV6)
+		add_robot_ipv6(&a, server->ipv6_net);
+	if (d->config->families & HZ_IPV4)
+		add_address(&a, STR("ExternalIP"), server->ipv4);
+	if (d->config->forwards_internal_ips)
+		forward_internal(d, &a, ref);
+	ret->addresses = a.items;
+	ret->n_addresses = a.n;
+}

@@ -1,0 +1,34 @@
+/* describe.h: what a node is told of its machine: type, place, addresses, labels (hcloud.md 2.4, 2.5, 10).
+ *
+ * Threads: pure, but for events about addresses that do not fit.
+ */
+#ifndef CCMD_HCLOUD_DESCRIBE_H
+#define CCMD_HCLOUD_DESCRIBE_H
+
+#include "cloud/host.h"
+#include "providers/hcloud/client.h"
+#include "providers/hcloud/config.h"
+#include "providers/hcloud/robot.h"
+
+/** Robot's and the cloud's answers witness nothing about each other (struct instance). */
+enum hz_realm {
+	HZ_REALM_CLOUD,
+	HZ_REALM_ROBOT,
+};
+
+#define HZ_ANNOTATION_IPV6 "instance.hetzner.cloud/external-ipv6"
+
+struct hz_describer {
+	const struct hz_config *config;
+	const struct cloud_host *host;
+	int64_t network; /* 0: none */
+};
+
+/** Both fill *ret, with texts in the arena; presence is PRESENT. */
+void hz_describe_cloud(const struct hz_describer *, struct arena *, const struct node_ref *ref,
+                       const struct hz_server *server, struct instance *ret);
+/** power is left unknown. */
+void hz_describe_robot(const struct hz_describer *, struct arena *, const struct node_ref *ref,
+                       const struct hz_robot_server *server, struct instance *ret);
+
+#endif

@@ -1,0 +1,535 @@
+/* instances.c: see instances.h. */
+#include "providers/hcloud/instances.h"
+
+#include <inttypes.h>
+
+#include "base/alloc.h"
+#include "base/event_kind.h"
+#include "base/metrics.h"
+#include "providers/hcloud/operations.h"
+#include "providers/hcloud/provider_id.h"
+#include "providers/hcloud/servers.h"
+
+enum {
+	CONFIRMED_AT_ONCE =
+		100, /* machines missing from a list that are asked for by id in one look */
+};
+
+EVENT_KIND(
+	lookup_event, "cloud-controller-manager", "InstanceLookupFailed", true, "Node",
+	"hcloud: a Cloud server and a Robot server both have the node's name; it is not initialised until one is renamed.");
+EVENT_KIND(
+	mismatch_event, "cloud-controller-manager", "PossibleNodeDeletion", true, "Node",
+	"hcloud: the Robot server with the node's provider ID has another name, and so counts as not being there.");
+
+METRIC_FAMILY(cache, METRIC_COUNTER, "cloud_controller_manager_server_cache_requests_total",
+              "[ALPHA] Servers looked for, by whether an answer was at hand.",
+              .labels = { "subsystem", "mode", "result" });
+
+struct hz_instances {
+	struct hz_instances_config config;
+	struct hz_describer describer;
+	_Atomic int64_t
+		n_listed; /* servers of the project, when they were listed last; -1: never */
+	_Atomic size_t next_confirm; /* of the missing ones, who is asked for first */
+};
+
+/* What one node_ref asks for, and how far it got. */
+enum question_state {
+	OPEN,
+	ANSWERED,
+};
+
+struct question {
+	enum question_state state;
+	bool has_id;
+	struct hz_id id;
+};
+
+struct asking {
+	struct hz_instances *in;
+	struct call *call;
+	const struct node_ref *refs;
+	size_t n;
+	struct question *questions;
+	struct look *look;
+	struct arena arena; /* of what is needed for the length of the look */
+};
+
+/* ---- answers ----------------------------------------------------------------------------------------- */
+
+static void
+answer_error(struct asking *ask, size_t i, enum presence presence, const struct error *err)
+{
+	look_set_error(ask->look, i, presence, err->code, str_c(err->msg));
+	ask->questions[i].state = ANSWERED;
+}
+
+static void
+answer_absent(struct asking *ask, size_t i, enum hz_realm realm)
+{
+	ask->look->instances[i] = (struct instance){
+		.presence = PRESENCE_ABSENT,
+		.realm = realm,
+		.error = STR_EMPTY,
+		.provider_id = STR_EMPTY,
+		.type = STR_EMPTY,
+		.zone = STR_EMPTY,
+		.region = STR_EMPTY,
+	};
+	ask->questions[i].state = ANSWERED;
+}
+
+static void
+answer_server(struct asking *ask, size_t i, const struct hz_server *server)
+{
+	hz_describe_cloud(&ask->in->describer, &ask->look->arena, &ask->refs[i], server,
+	                  &ask->look->instances[i]);
+	ask->questions[i].state = ANSWERED;
+}
+
+static bool
+is_cloud_question(const struct question *q)
+{
+	return q->state == OPEN && (!q->has_id || q->id.kind == HZ_CLOUD);
+}
+
+static size_t
+count_cloud_questions(const struct asking *ask)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < ask->n; i++)
+		n += is_cloud_question(&ask->questions[i]);
+	return n;
+}
+
+/* The rest is not asked for: what failed for one fails for all. */
+static void
+give_up_cloud(struct asking *ask, const struct error *err)
+{
+	for (size_t i = 0; i < ask->n; i++) {
+		if (is_cloud_question(&ask->questions[i]))
+			answer_error(ask, i, PRESENCE_UNKNOWN, err);
+	}
+}
+
+/* ---- reading the provider IDs ------------------------------------------------------------------------ */
+
+static void
+read_id(struct asking *ask, size_t i)
+{
+	struct question *q = &ask->questions[i];
+	struct error err;
+
+	q->has_id = ask->refs[i].provider_id.len > 0;
+	if (!q->has_id)
+		return;
+	if (!hz_id_parse(ask->in->config.config->dialect, ask->refs[i].provider_id, &q->id, &err)) {
+		bool is_foreign = err.code == ERR_UNSUPPORTED;
+
+		err_wrap(&err, "failed to convert provider id to server id");
+		answer_error(ask, i, is_foreign ? PRESENCE_FOREIGN : PRESENCE_UNKNOWN, &err);
+	} else if (q->id.kind == HZ_ROBOT && !ask->in->config.robot) {
+		err_set(&err, ERR_UNSUPPORTED,
+		        "no robot client configured, make sure to enable Robot support in the configuration");
+		answer_error(ask, i, PRESENCE_FOREIGN, &err);
+	}
+}
+
+/* ---- the cloud, one by one --------------------------------------------------------------------------- */
+
+static const char *
+mode_name(const struct asking *ask)
+{
+	static const char *const names[] = {
+		[HZ_CACHE_ALL] = "all",
+		[HZ_CACHE_ONE] = "one",
+		[HZ_CACHE_OFF] = "off",
+	};
+
+	return names[ask->in->config.config->cache_mode];
+}
+
+static void
+count_lookup(const struct asking *ask, const char *result)
+{
+	metric_inc(metric_of(&cache, "instances_v2", mode_name(ask), result));
+}
+
+static bool
+fetch_server(struct asking *ask, size_t i, struct hz_server *ret, struct error *err)
+{
+	const struct question *q = &ask->questions[i];
+	struct hz_api *api = ask->in->config.api;
+	struct str name = ask->refs[i].name;
+
+	count_lookup(ask, "miss");
+	if (q->has_id)
+		return hz_get_server(api, ask->call, &ask->arena, q->id.number, ret, err) ||
+		       err_wrap(err, "failed to get hcloud server \"%" PRId64 "\"", q->id.number);
+	if (name.len == 0)
+		return err_set(err, ERR_NOT_FOUND, "a node without a name");
+	return hz_find_server(api, ask->call, &ask->arena, name, ret, err) ||
+	       err_wrap(err, "failed to get hcloud server \"%" STR_FMT "\"", STR_ARG(name));
+}
+
+/* False when there is no point in going on. */
+static bool
+ask_one(struct asking *ask, size_t i, struct error *err)
+{
+	struct hz_server server;
+
+	if (fetch_server(ask, i, &server, err)) {
+		answer_server(ask, i, &server);
+		return true;
+	}
+	if (err->code != ERR_NOT_FOUND)
+		return false;
+	answer_absent(ask, i, HZ_REALM_CLOUD);
+	return true;
+}
+
+static bool
+ask_each(struct asking *ask, struct error *err)
+{
+	for (size_t i = 0; i < ask->n; i++) {
+		if (is_cloud_question(&ask->questions[i]) && !ask_one(ask, i, err))
+			return false;
+	}
+	return true;
+}
+
+/* ---- the cloud, by its list -------------------------------------------------------------------------- */
+
+static const struct hz_server *
+find_in(const struct asking *ask, const struct hz_servers *servers, size_t i)
+{
+	const struct question *q = &ask->questions[i];
+
+	return q->has_id ? hz_servers_by_id(servers, q->id.number)
+	                 : hz_servers_by_name(servers, ask->refs[i].name);
+}
+
+static void
+answer_from(struct asking *ask, const struct hz_servers *servers)
+{
+	for (size_t i = 0; i < ask->n; i++) {
+		const struct hz_server *server;
+
+		if (!is_cloud_question(&ask->questions[i]))
+			continue;
+		server = find_in(ask, servers, i);
+		if (!server)
+			continue;
+		count_lookup(ask, "hit");
+		answer_server(ask, i, server);
+	}
+}
+
+/* Those beyond the bound are unknown this time; next time others are asked for first. */
+static bool
+confirm_missing(struct asking *ask, struct error *err)
+{
+	size_t first = ask->n > 0 ? atomic_load(&ask->in->next_confirm) % ask->n : 0;
+	size_t n_asked = 0;
+
+	for (size_t k = 0; k < ask->n && n_asked < CONFIRMED_AT_ONCE; k++) {
+		size_t i = (first + k) % ask->n;
+
+		if (!is_cloud_question(&ask->questions[i]))
+			continue;
+		n_asked++;
+		atomic_store(&ask->in->next_confirm, i + 1);
+		if (!ask_one(ask, i, err))
+			return false;
+	}
+	err_set(err, ERR_UNAVAILABLE,
+	        "not in the list of servers; %d others are being asked for first",
+	        CONFIRMED_AT_ONCE);
+	give_up_cloud(ask, err);
+	return true;
+}
+
+static bool
+ask_list(struct asking *ask, struct error *err)
+{
+	CLEANUP(hz_servers_fini) struct hz_servers servers = HZ_SERVERS_INIT;
+
+	count_lookup(ask, "miss");
+	if (!hz_servers_read(ask->in->config.api, ask->call, &servers, err))
+		return err_wrap(err, "failed to list hcloud servers");
+	atomic_store(&ask->in->n_listed, (int64_t)servers.by_id.count);
+	ask->look->is_complete = servers.is_complete;
+	answer_from(ask, &servers);
+	return confirm_missing(ask, err);
+}
+
+/* ---- which way, and when ----------------------------------------------------------------------------- */
+
+static size_t
+count_pages(const struct hz_instances *in)
+{
+	int64_t n_listed = atomic_load(&in->n_listed);
+
+	return n_listed <= 0 ? 1 : ((size_t)n_listed + HZ_PAGE - 1) / HZ_PAGE;
+}
+
+/* A node that is not initialised has somebody waiting for it. */
+static enum hz_urgency
+urgency_of(const struct asking *ask)
+{
+	for (size_t i = 0; i < ask->n; i++) {
+		if (!ask->questions[i].has_id)
+			return HZ_URGENT;
+	}
+	return HZ_BACKGROUND;
+}
+
+static bool
+ask_cloud(struct asking *ask, struct error *err)
+{
+	size_t n = count_cloud_questions(ask), n_pages = count_pages(ask->in);
+	bool is_listed = ask->in->config.config->cache_mode == HZ_CACHE_ALL && n > n_pages;
+
+	if (n == 0)
+		return true;
+	if (hz_api_admit(ask->in->config.api, urgency_of(ask), is_listed ? n_pages : n, err) &&
+	    (is_listed ? ask_list(ask, err) : ask_each(ask, err)))
+		return true;
+	give_up_cloud(ask, err);
+	return false;
+}
+
+/* ---- Robot ------------------------------------------------------------------------------------------- */
+
+static bool
+has_its_name(const struct node_ref *ref, const struct hz_robot_server *server)
+{
+	return str_eq(ref->name, server->name);
+}
+
+/* Machines are given to other clusters under other names; so upstream takes another name for another machine. The kubelet
+ * must be silent as well before the guard believes it. */
+static void
+warn_mismatch(struct asking *ask, size_t i, const struct hz_robot_server *server)
+{
+	const struct cloud_host *host = ask->in->config.host;
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(ERR_MSG_SIZE);
+
+	buf_addf(&b,
+	         "Might be deleted by node-lifecycle-manager due to name mismatch; "
+	         "Node name \"%" STR_FMT "\" differs from Robot name \"%" STR_FMT "\"",
+	         STR_ARG(ask->refs[i].name), STR_ARG(server->name));
+	host->event(host, &ask->refs[i], HOST_EVENT_WARNING, mismatch_event.reason, buf_str(&b));
+}
+
+/* The reset service is asked only where it matters. That it does not answer, or has none for this server, says nothing. */
+static enum power
+robot_power(struct asking *ask, size_t i, int64_t number)
+{
+	struct error err;
+	bool is_off;
+
+	if (ask->refs[i].is_ready || !ask->questions[i].has_id ||
+	    !hz_robot_is_off(ask->in->config.robot, ask->call, number, &is_off, &err))
+		return POWER_UNKNOWN;
+	return is_off ? POWER_OFF : POWER_ON;
+}
+
+static void
+answer_robot(struct asking *ask, size_t i, const struct hz_robot_server *server)
+{
+	hz_describe_robot(&ask->in->describer, &ask->look->arena, &ask->refs[i], server,
+	                  &ask->look->instances[i]);
+	ask->look->instances[i].power = robot_power(ask, i, server->number);
+	ask->questions[i].state = ANSWERED;
+}
+
+/* The list may be minutes old: good enough to say that a machine is there, not that it is gone. */
+static bool
+fetch_robot(struct asking *ask, size_t i, struct hz_robot_server *ret, struct error *err)
+{
+	struct hz_robot *robot = ask->in->config.robot;
+	int64_t number = ask->questions[i].id.number;
+
+	if (hz_robot_find(robot, ask->call, &ask->arena, number, ret, err)) {
+		if (has_its_name(&ask->refs[i], ret))
+			return true;
+	} else if (err->code != ERR_NOT_FOUND) {
+		return false;
+	}
+	return hz_robot_get(robot, ask->call, &ask->arena, number, ret, err);
+}
+
+static void
+ask_robot_by_id(struct asking *ask, size_t i)
+{
+	struct hz_robot_server server;
+	struct error err;
+
+	if (fetch_robot(ask, i, &server, &err)) {
+		if (has_its_name(&ask->refs[i], &server)) {
+			answer_robot(ask, i, &server);
+			return;
+		}
+		warn_mismatch(ask, i, &server);
+		answer_absent(ask, i, HZ_REALM_ROBOT);
+	} else if (err.code == ERR_NOT_FOUND) {
+		answer_absent(ask, i, HZ_REALM_ROBOT);
+	} else {
+		err_wrap(&err, "failed to get robot server \"%" PRId64 "\"",
+		         ask->questions[i].id.number);
+		answer_error(ask, i, PRESENCE_UNKNOWN, &err);
+	}
+}
+
+static void
+refuse_both(struct asking *ask, size_t i)
+{
+	const struct cloud_host *host = ask->in->config.host;
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(ERR_MSG_SIZE);
+	struct str name = ask->refs[i].name;
+	struct error err;
+
+	buf_addf(&b,
+	         "Node %" STR_FMT " could not be uniquely associated with a Cloud or Robot server, "
+	         "as a server with this name exists in both APIs",
+	         STR_ARG(name));
+	host->event(host, &ask->refs[i], HOST_EVENT_WARNING, lookup_event.reason, buf_str(&b));
+	err_set(&err, ERR_INVALID, "found both a cloud & robot server for name \"%" STR_FMT "\"",
+	        STR_ARG(name));
+	answer_error(ask, i, PRESENCE_UNKNOWN, &err);
+}
+
+/* The cloud has answered for a node without a provider ID; Robot may have one of that name, too. */
+static void
+ask_robot_by_name(struct asking *ask, size_t i)
+{
+	enum presence in_cloud = ask->look->instances[i].presence;
+	struct hz_robot_server server;
+	struct error err;
+
+	if (in_cloud == PRESENCE_UNKNOWN)
+		return;
+	if (hz_robot_find_name(ask->in->config.robot, ask->call, &ask->arena, ask->refs[i].name,
+	                       &server, &err)) {
+		if (in_cloud == PRESENCE_PRESENT)
+			refuse_both(ask, i);
+		else
+			answer_robot(ask, i, &server);
+	} else if (err.code != ERR_NOT_FOUND) {
+		err_wrap(&err, "failed to get robot server \"%" STR_FMT "\"",
+		         STR_ARG(ask->refs[i].name));
+		answer_error(ask, i, PRESENCE_UNKNOWN, &err);
+	}
+}
+
+static void
+ask_robot(struct asking *ask)
+{
+	for (size_t i = 0; ask->in->config.robot && i < ask->n; i++) {
+		const struct question *q = &ask->questions[i];
+
+		if (!q->has_id)
+			ask_robot_by_name(ask, i);
+		else if (q->state == OPEN)
+			ask_robot_by_id(ask, i);
+	}
+}
+
+/* ---- anchors ----------------------------------------------------------------------------------------- */
+
+/* Is there an absent machine, and none that was found? Only then does an anchor decide anything. */
+static bool
+wants_anchor(const struct asking *ask)
+{
+	bool has_absent = false;
+
+	for (size_t i = 0; i < ask->n; i++) {
+		const struct instance *one = &ask->look->instances[i];
+
+		if (one->realm != HZ_REALM_CLOUD)
+			continue;
+		if (one->presence == PRESENCE_PRESENT && ask->questions[i].has_id)
+			return false;
+		has_absent |= one->presence == PRESENCE_ABSENT;
+	}
+	return has_absent;
+}
+
+/* A token of another project does not see our network. */
+static void
+find_anchors(struct asking *ask)
+{
+	const struct hz_instances_config *config = &ask->in->config;
+	struct hz_network network;
+	struct error err;
+
+	if (!config->is_network_ours || !wants_anchor(ask))
+		return;
+	if (hz_get_network(config->api, ask->call, &ask->arena, config->network, false, &network,
+	                   &err))
+		ask->look->n_anchors = network.id == config->network;
+}
+
+/* ---- a look ------------------------------------------------------------------------------------------ */
+
+static void
+begin(struct asking *ask)
+{
+	ask->questions = arena_calloc(&ask->arena, ask->n, sizeof(*ask->questions));
+	hz_count_operations("hcloud/instancesv2.InstanceMetadata", (double)ask->n);
+	for (size_t i = 0; i < ask->n; i++)
+		read_id(ask, i);
+}
+
+static bool
+has_any_answer(const struct look *look)
+{
+	for (size_t i = 0; i < look->n; i++) {
+		if (look->instances[i].presence != PRESENCE_UNKNOWN)
+			return true;
+	}
+	return false;
+}
+
+bool
+hz_instances_look(struct hz_instances *in, struct call *call, const struct node_ref refs[],
+                  size_t n, struct look **ret, struct error *err)
+{
+	struct asking ask = { .in = in, .call = call, .refs = refs, .n = n };
+	bool is_asked;
+
+	ask.look = look_new(n, clock_boot(call->clock));
+	begin(&ask);
+	is_asked = ask_cloud(&ask, err);
+	ask_robot(&ask);
+	find_anchors(&ask);
+	arena_fini(&ask.arena);
+	if (!is_asked && !has_any_answer(ask.look)) {
+		look_unref(ask.look);
+		return false;
+	}
+	*ret = ask.look;
+	return true;
+}
+
+/* ---- life cycle -------------------------------------------------------------------------------------- */
+
+struct hz_instances *
+hz_instances_new(const struct hz_instances_config *config)
+{
+	struct hz_instances *in = xcalloc(1, sizeof(*in));
+
+	in->config = *config;
+	in->describer = (struct hz_describer){ config->config, config->host, config->network };
+	atomic_init(&in->n_listed, -1);
+	return in;
+}
+
+void
+hz_instances_free(struct hz_instances *in)
+{
+	free(in);
+}

@@ -1,0 +1,33 @@
+/* instances.h: finding the machines of nodes, in the cloud and at Robot, with as few requests as can be (hcloud.md 2).
+ *
+ * A few nodes are asked for by id; many, by the pages of one list, where HCLOUD_SERVER_CACHE_MODE allows it. What is missing from
+ * a list is asked for by id before it is ABSENT, and only the API's own `not_found` makes it so. Any other failure leaves all
+ * that were not answered UNKNOWN, without further requests.
+ *
+ * Threads: any; in practice one look at a time (controllers/looker.h).
+ */
+#ifndef CCMD_HCLOUD_INSTANCES_H
+#define CCMD_HCLOUD_INSTANCES_H
+
+#include "providers/hcloud/describe.h"
+
+struct hz_instances;
+
+struct hz_instances_config {
+	const struct hz_config *config;
+	const struct cloud_host *host;
+	struct hz_api *api;
+	struct hz_robot *robot; /* NULL: none to ask */
+	int64_t network;        /* 0: none */
+	bool is_network_ours; /* no other project has it by accident: it was configured by id, or we are attached to it */
+};
+
+struct hz_instances *hz_instances_new(const struct hz_instances_config *config);
+void hz_instances_free(struct hz_instances *); /* NULL is fine */
+DEFINE_CLEANUP(struct hz_instances, hz_instances_free)
+
+/** cloud_ops.look. */
+NODISCARD bool hz_instances_look(struct hz_instances *, struct call *, const struct node_ref refs[],
+                                 size_t n, struct look **ret, struct error *err);
+
+#endif

@@ -1,0 +1,302 @@
+/* provider.c: Hetzner Cloud and Robot, a drop-in for the official controller (hcloud.md).
+ *
+ * What is here is the start: configuration, clients, the network, the probes, in the official controller's order and with its
+ * messages. Nodes are in instances.c. The tables are last: one for each dialect.
+ */
+#include <inttypes.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "base/version.h"
+#include "providers/hcloud/instances.h"
+#include "providers/hcloud/metadata.h"
+#include "providers/hcloud/operations.h"
+
+enum {
+	AGENT_MAX = 200,
+};
+
+struct hcloud {
+	struct cloud cloud;
+	const struct cloud_host *host;
+	struct hz_config *config;
+	struct hz_login *login, *robot_login;
+	struct http_client *http, *robot_http;
+	struct hz_api *api;
+	struct hz_robot *robot; /* NULL: not to be asked */
+	struct hz_instances *instances;
+	int64_t network; /* its id; 0: none */
+	bool is_network_ours;
+};
+
+static struct hcloud *
+hcloud_of(struct cloud *cloud)
+{
+	return CONTAINER_OF(cloud, struct hcloud, cloud);
+}
+
+/* ---- life cycle -------------------------------------------------------------------------------------- */
+
+static void
+close_cloud(struct cloud *cloud)
+{
+	struct hcloud *hz;
+
+	if (!cloud)
+		return;
+	hz = hcloud_of(cloud);
+	hz_instances_free(hz->instances);
+	hz_robot_free(hz->robot);
+	hz_api_free(hz->api);
+	http_client_free(hz->http);
+	http_client_free(hz->robot_http);
+	hz_login_free(hz->login);
+	hz_login_free(hz->robot_login);
+	hz_config_free(hz->config);
+	free(hz);
+}
+
+DEFINE_CLEANUP(struct cloud, close_cloud)
+
+/* ---- clients ----------------------------------------------------------------------------------------- */
+
+static bool
+open_http(struct hcloud *hz, const char *name, struct str url, struct hz_login *login,
+          struct http_client **ret, struct error *err)
+{
+	char memory[AGENT_MAX] = "";
+	struct buf agent = BUF_FIXED(memory);
+	struct str version = str_skip(version_get(), 1);
+	struct http_config config = {
+		.name = name,
+		.base_url = url,
+		.proxy_url = login ? STR_EMPTY : STR("-"), /* metadata is on this machine */
+		.auth = login ? hz_login_auth(login) : NULL,
+		.clock = hz->host->clock,
+		.fence = hz->host->fence,
+	};
+
+	buf_addf(&agent, "%s/%" STR_FMT " ccmd/%" STR_FMT, hz->config->dialect->user_agent,
+	         STR_ARG(version), STR_ARG(version));
+	config.user_agent = buf_str(&agent);
+	return http_client_new(&config, ret, err);
+}
+
+static bool
+open_api(struct hcloud *hz, struct error *err)
+{
+	hz->login = hz_login_new(NULL, &hz->config->token);
+	if (!open_http(hz, "hcloud", hz->config->endpoint, hz->login, &hz->http, err))
+		return err_wrap(err, "HCLOUD_ENDPOINT");
+	hz->api = hz_api_new(&(struct hz_api_config){
+		.http = hz->http,
+		.base_url = hz->config->endpoint,
+		.host = hz->host,
+		.reserve_percent = hz->config->reserve_percent,
+		.is_dumping = hz->config->is_debug,
+	});
+	return true;
+}
+
+static bool
+open_robot(struct hcloud *hz, struct error *err)
+{
+	const struct hz_config *config = hz->config;
+
+	if (!config->has_robot || !hz_config_has_robot_login(config))
+		return true;
+	hz->robot_login = hz_login_new(&config->robot_user, &config->robot_password);
+	if (!open_http(hz, "hrobot", config->robot_endpoint, hz->robot_login, &hz->robot_http, err))
+		return err_wrap(err, "ROBOT_ENDPOINT");
+	hz->robot = hz_robot_new(&(struct hz_robot_config){
+		.http = hz->robot_http,
+		.login = hz->robot_login,
+		.host = hz->host,
+		.cache_ns = config->robot_cache_ns,
+		.pause_ns = config->robot_pause_ns,
+	});
+	return true;
+}
+
+/* ---- the network ------------------------------------------------------------------------------------- */
+
+/* A number is an id, and where there is no such network, a name. */
+static bool
+resolve_network(struct hcloud *hz, struct call *call, struct error *err)
+{
+	struct str wanted = hz->config->network;
+	struct hz_network network;
+	int64_t id;
+
+	if (str_to_i64(wanted, 1, INT64_MAX, &id)) {
+		hz->is_network_ours = hz_get_network(hz->api, call, call->arena, id, true, &network,
+		                                     err);
+		if (!hz->is_network_ours && err->code != ERR_NOT_FOUND)
+			return false;
+	}
+	if (!hz->is_network_ours &&
+	    !hz_find_network(hz->api, call, call->arena, wanted, true, &network, err)) {
+		if (err->code != ERR_NOT_FOUND)
+			return false;
+		return err_set(err, ERR_NOT_FOUND, "Network %" STR_FMT " not found",
+		               STR_ARG(wanted));
+	}
+	hz->network = network.id;
+	return true;
+}
+
+static bool
+ask_metadata(struct hcloud *hz, struct call *call, bool *ret, struct error *err)
+{
+	CLEANUP(http_client_freep) struct http_client *http = NULL;
+
+	hz_count_operations("serverIsAttachedToNetwork", 1);
+	if (!open_http(hz, "metadata", hz->config->metadata_endpoint, NULL, &http, err) ||
+	    !hz_metadata_is_attached(http, call, hz->network, ret, err))
+		return err_wrap(err, "checking if server is in Network not possible: "
+		                     "serverIsAttachedToNetwork");
+	return true;
+}
+
+static bool
+check_attached(struct hcloud *hz, struct call *call, struct error *err)
+{
+	bool is_attached;
+
+	if (hz->config->skips_attached_check)
+		return true;
+	if (!ask_metadata(hz, call, &is_attached, err))
+		return false;
+	if (!is_attached)
+		return err_set(err, ERR_INVALID, "This node is not attached to Network %" STR_FMT,
+		               STR_ARG(hz->config->network));
+	hz->is_network_ours = true;
+	return true;
+}
+
+/* ---- open -------------------------------------------------------------------------------------------- */
+
+static bool
+reach(struct hcloud *hz, struct error *err)
+{
+	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
+	struct call call = { .clock = hz->host->clock,
+		             .deadline_mono_ns = CLOCK_FOREVER,
+		             .arena = &arena };
+
+	if (!open_api(hz, err) || !open_robot(hz, err))
+		return false;
+	if (hz->config->network.len > 0 &&
+	    (!resolve_network(hz, &call, err) || !check_attached(hz, &call, err)))
+		return false;
+	return hz_probe(hz->api, &call, err);
+}
+
+static bool
+open_dialect(const struct cloud_ops *ops, const struct hz_dialect *dialect,
+             const struct cloud_host *host, struct cloud **ret, struct error *err)
+{
+	CLEANUP(close_cloudp) struct cloud *cloud = NULL;
+	struct hcloud *hz = xcalloc(1, sizeof(*hz));
+
+	cloud = &hz->cloud;
+	cloud->ops = ops;
+	hz->host = host;
+	hz_count_operations("hcloud/newCloud", 1);
+	if (!hz_config_load(dialect, &hz->config, err))
+		return false;
+	if (!reach(hz, err))
+		return err_wrap(err, "hcloud/newCloud");
+	hz->instances = hz_instances_new(&(struct hz_instances_config){
+		.config = hz->config,
+		.host = host,
+		.api = hz->api,
+		.robot = hz->robot,
+		.network = hz->network,
+		.is_network_ours = hz->is_network_ours,
+	});
+	log_info("Hetzner Cloud k8s cloud controller started", LOG_STR("version", version_get()));
+	*ret = TAKE(cloud);
+	return true;
+}
+
+/* ---- for the tables ---------------------------------------------------------------------------------- */
+
+static bool
+look(struct cloud *cloud, struct call *call, const struct node_ref refs[], size_t n,
+     UNUSED int64_t not_before_boot_ns, struct look **ret, struct error *err)
+{
+	return hz_instances_look(hcloud_of(cloud)->instances, call, refs, n, ret, err);
+}
+
+static size_t
+files(struct str ret[], size_t max)
+{
+	struct str named[HZ_CONFIG_FILES];
+	size_t n = hz_config_files(named);
+
+	for (size_t i = 0; i < n && i < max; i++)
+		ret[i] = named[i];
+	return n < max ? n : max;
+}
+
+static bool
+metrics_listener(struct cloud *cloud, struct str *ret_host, int *ret_port)
+{
+	const struct hz_config *config = hcloud_of(cloud)->config;
+
+	*ret_host = config->metrics_host;
+	*ret_port = config->metrics_port;
+	return config->has_metrics;
+}
+
+extern const struct cloud_ops hcloud_cloud, hcloud_from_scratch_cloud, ccm_from_scratch_cloud;
+
+static bool
+open_official(UNUSED const struct cloud_config *config, const struct cloud_host *host,
+              struct cloud **ret, struct error *err)
+{
+	return open_dialect(&hcloud_cloud, &hz_official, host, ret, err);
+}
+
+static bool
+open_tutorial(UNUSED const struct cloud_config *config, const struct cloud_host *host,
+              struct cloud **ret, struct error *err)
+{
+	return open_dialect(&hcloud_from_scratch_cloud, &hz_tutorial, host, ret, err);
+}
+
+static bool
+open_tutorial_text(UNUSED const struct cloud_config *config, const struct cloud_host *host,
+                   struct cloud **ret, struct error *err)
+{
+	return open_dialect(&ccm_from_scratch_cloud, &hz_tutorial_text, host, ret, err);
+}
+
+static const char *const node_annotations[] = { HZ_ANNOTATION_IPV6, NULL };
+
+const struct cloud_ops hcloud_cloud = {
+	.name = "hcloud",
+	.node_annotations = node_annotations,
+	.files = files,
+	.open = open_official,
+	.close = close_cloud,
+	.look = look,
+	.metrics_listener = metrics_listener,
+};
+
+const struct cloud_ops hcloud_from_scratch_cloud = {
+	.name = "hcloud-from-scratch",
+	.files = files,
+	.open = open_tutorial,
+	.close = close_cloud,
+	.look = look,
+};
+
+const struct cloud_ops ccm_from_scratch_cloud = {
+	.name = "ccm-from-scratch",
+	.files = files,
+	.open = open_tutorial_text,
+	.close = close_cloud,
+	.look = look,
+};

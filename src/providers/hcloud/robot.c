@@ -1,0 +1,379 @@
+/* robot.c: see robot.h. */
+#include "providers/hcloud/robot.h"
+
+#include <inttypes.h>
+
+#include "base/alloc.h"
+#include "base/event_kind.h"
+#include "base/json.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/metrics.h"
+#include "base/thread.h"
+
+#define LEAST_PAUSE_NS (60 * NS_PER_SEC)
+#define LOGIN_PAUSE_NS (600 * NS_PER_SEC) /* repeated bad logins block our address */
+
+enum {
+	ATTEMPT_MS = 15000,
+};
+
+EVENT_KIND(
+	limit_event, "cloud-controller-manager", "RobotRateLimitExceeded", true,
+	"Pod or Namespace kube-system",
+	"hcloud: the Robot web service refuses further requests; dedicated servers are not looked at for a while.");
+
+METRIC_FAMILY(requests, METRIC_COUNTER, "hrobot_api_requests_total",
+              "[ALPHA] Requests to the Robot web service.", .labels = { "code", "api_endpoint" });
+
+struct hz_robot {
+	struct hz_robot_config config;
+	pthread_mutex_t mu;
+	struct arena arena;              /* mu; of servers */
+	struct hz_robot_server *servers; /* mu */
+	size_t n;                        /* mu */
+	int64_t listed_boot_ns;          /* mu; when the list was asked for; -1: never */
+	int64_t closed_boot_ns;          /* mu; nothing is asked before */
+	bool is_login_bad;               /* mu; that is why */
+	uint64_t generation;             /* mu; of the login that all this belongs to */
+};
+
+/* ---- the guard --------------------------------------------------------------------------------------- */
+
+static void
+close_until(struct hz_robot *r, int64_t pause_ns)
+{
+	r->closed_boot_ns = clock_boot(r->config.host->clock) + pause_ns;
+}
+
+static int64_t
+pause_of(const struct hz_robot *r)
+{
+	return r->config.pause_ns > LEAST_PAUSE_NS ? r->config.pause_ns : LEAST_PAUSE_NS;
+}
+
+static void
+hit_limit(struct hz_robot *r)
+{
+	char text[200] = "";
+	struct buf b = BUF_FIXED(text);
+
+	close_until(r, pause_of(r));
+	buf_add_c(
+		&b,
+		"the Robot web service's rate limit is exceeded, dedicated servers are not looked at for ");
+	clock_format_duration(&b, pause_of(r));
+	log_warn(text);
+	r->config.host->event(r->config.host, /*ref=*/NULL, HOST_EVENT_WARNING, limit_event.reason,
+	                      buf_str(&b));
+}
+
+/* With other credentials nothing of before is true. */
+static void
+follow_login(struct hz_robot *r)
+{
+	uint64_t generation = r->config.login ? hz_login_generation(r->config.login) : 0;
+
+	if (generation == r->generation)
+		return;
+	r->generation = generation;
+	r->listed_boot_ns = -1;
+	r->closed_boot_ns = 0;
+}
+
+/* hcloud.md 2.7's words, with the time as RFC 3339. */
+static bool
+check_open(struct hz_robot *r, struct error *err)
+{
+	int64_t left_ns = r->closed_boot_ns - clock_boot(r->config.host->clock);
+	char time[40] = "";
+	struct buf b = BUF_FIXED(time);
+
+	if (left_ns <= 0)
+		return true;
+	clock_format_rfc3339(&b, clock_wall(r->config.host->clock) + left_ns, false);
+	if (r->is_login_bad)
+		return err_set(err, ERR_UNAUTHORIZED,
+		               "Robot refused user name or password, next try at \"%s\"", time);
+	err_set(err, ERR_THROTTLED, "rate limit exceeded, next try at \"%s\"", time);
+	err->retry_after_ms = left_ns / NS_PER_MS + 1;
+	return false;
+}
+
+/* ---- requests: with mu held, so that there is one at a time ------------------------------------------- */
+
+static bool
+is_limit(int status, struct str code)
+{
+	return status == 429 || str_eq_c(code, "RATE_LIMIT_EXCEEDED") ||
+	       (status == 403 && code.len == 0);
+}
+
+static enum err_code
+code_of(int status, struct str code)
+{
+	if (status == 401)
+		return ERR_UNAUTHORIZED;
+	if (is_limit(status, code))
+		return ERR_THROTTLED;
+	if (status == 404 && (str_eq_c(code, "SERVER_NOT_FOUND") || str_eq_c(code, "NOT_FOUND")))
+		return ERR_NOT_FOUND;
+	return status == 403 ? ERR_FORBIDDEN : status >= 500 ? ERR_UNAVAILABLE : ERR_INVALID;
+}
+
+static bool
+fail(struct hz_robot *r, const struct http_request *request, const struct http_response *response,
+     yyjson_val *root, struct error *err)
+{
+	struct str code = STR_EMPTY, message = STR_EMPTY;
+	char text[300] = "";
+	struct buf b = BUF_FIXED(text);
+
+	json_str(root, "error.code", &code);
+	json_str(root, "error.message", &message);
+	if (code.len > 0)
+		buf_addf(&b, "%" STR_FMT " (%" STR_FMT ")", STR_ARG(str_utf8_head(message, 200)),
+		         STR_ARG(str_utf8_head(code, 64)));
+	else
+		buf_addf(&b, "server responded with status code %d", response->status);
+	http_status_error(err, request, response->status, response->retry_after_ms, buf_str(&b));
+	err->code = code_of(response->status, code);
+	r->is_login_bad = err->code == ERR_UNAUTHORIZED;
+	if (err->code == ERR_THROTTLED)
+		hit_limit(r);
+	else if (r->is_login_bad)
+		close_until(r, LOGIN_PAUSE_NS);
+	return false;
+}
+
+static void
+count(int status, const char *endpoint)
+{
+	char code[16];
+
+	snprintf(code, sizeof(code), "%d", status);
+	metric_inc(metric_of(&requests, code, endpoint));
+}
+
+static bool
+ask(struct hz_robot *r, struct call *call, struct str target, const char *endpoint,
+    yyjson_doc **ret, struct error *err)
+{
+	CLEANUP(http_response_fini) struct http_response response = HTTP_RESPONSE_INIT;
+	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
+	struct http_request request = { .method = HTTP_GET,
+		                        .target = target,
+		                        .timeout_ms = ATTEMPT_MS };
+	struct error why;
+	bool is_json;
+
+	if (!check_open(r, err))
+		return false;
+	if (!http_do(r->config.http, call, &request, &response, err)) {
+		count(0, endpoint);
+		return err_wrap(err, "GET %" STR_FMT, STR_ARG(target));
+	}
+	count(response.status, endpoint);
+	is_json = json_parse(buf_str(&response.body), &doc, &why);
+	if (response.status < 200 || response.status >= 300)
+		return fail(r, &request, &response, doc ? yyjson_doc_get_root(doc) : NULL, err);
+	if (!is_json)
+		return err_set(err, ERR_UNAVAILABLE, "GET %" STR_FMT ": no JSON: %s",
+		               STR_ARG(target), why.msg);
+	*ret = TAKE(doc);
+	return true;
+}
+
+/* ---- reading ----------------------------------------------------------------------------------------- */
+
+static struct str
+text_at(struct arena *arena, yyjson_val *val, const char *path)
+{
+	struct str text = STR_EMPTY;
+
+	json_str(val, path, &text);
+	return text.len > 0 ? arena_str(arena, text) : STR_EMPTY;
+}
+
+static bool
+read_server(struct arena *arena, yyjson_val *val, struct hz_robot_server *ret, struct error *err)
+{
+	struct hz_robot_server s = { 0 };
+
+	if (json_i64(val, "server.server_number", &s.number) != JSON_FOUND || s.number <= 0)
+		return err_set(err, ERR_UNAVAILABLE, "Robot gave a server without number");
+	s.name = text_at(arena, val, "server.server_name");
+	s.product = text_at(arena, val, "server.product");
+	s.dc = text_at(arena, val, "server.dc");
+	s.ipv4 = text_at(arena, val, "server.server_ip");
+	s.ipv6_net = text_at(arena, val, "server.server_ipv6_net");
+	*ret = s;
+	return true;
+}
+
+static bool
+read_list(struct hz_robot *r, yyjson_val *root, struct error *err)
+{
+	struct hz_robot_server *servers;
+	struct arena arena = ARENA_INIT;
+	yyjson_val *one;
+	size_t i, n;
+
+	if (!yyjson_is_arr(root))
+		return err_set(err, ERR_UNAVAILABLE, "Robot gave no list of servers");
+	servers = arena_calloc(&arena, yyjson_arr_size(root), sizeof(*servers));
+	yyjson_arr_foreach(root, i, n, one)
+	{
+		if (!read_server(&arena, one, &servers[i], err)) {
+			arena_fini(&arena);
+			return false;
+		}
+	}
+	arena_fini(&r->arena);
+	r->arena = arena;
+	r->servers = servers;
+	r->n = yyjson_arr_size(root);
+	return true;
+}
+
+/* An account without servers is told "not found" (hcloud.md 11.10); no other path ends here. */
+static bool
+take_empty(struct hz_robot *r, const struct error *err)
+{
+	if (err->code != ERR_NOT_FOUND)
+		return false;
+	r->n = 0;
+	return true;
+}
+
+/* A list that failed is asked for again by the next who wants it. */
+static bool
+refresh(struct hz_robot *r, struct call *call, struct error *err)
+{
+	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
+	int64_t now_ns = clock_boot(r->config.host->clock);
+
+	follow_login(r);
+	if (r->listed_boot_ns >= 0 && now_ns - r->listed_boot_ns <= r->config.cache_ns)
+		return true;
+	if (ask(r, call, STR("/server"), "/server", &doc, err)) {
+		if (!read_list(r, yyjson_doc_get_root(doc), err))
+			return false;
+	} else if (!take_empty(r, err)) {
+		return err_wrap(err, "list of Robot servers");
+	}
+	r->listed_boot_ns = now_ns;
+	return true;
+}
+
+static struct hz_robot_server
+copy(struct arena *arena, const struct hz_robot_server *s)
+{
+	return (struct hz_robot_server){
+		.number = s->number,
+		.name = arena_str(arena, s->name),
+		.product = arena_str(arena, s->product),
+		.dc = arena_str(arena, s->dc),
+		.ipv4 = arena_str(arena, s->ipv4),
+		.ipv6_net = arena_str(arena, s->ipv6_net),
+	};
+}
+
+/* ---- for the rest of the provider -------------------------------------------------------------------- */
+
+bool
+hz_robot_find(struct hz_robot *r, struct call *call, struct arena *arena, int64_t number,
+              struct hz_robot_server *ret, struct error *err)
+{
+	WITH_LOCK(&r->mu);
+
+	if (!refresh(r, call, err))
+		return false;
+	for (size_t i = r->n; i-- > 0;) {
+		if (r->servers[i].number == number) {
+			*ret = copy(arena, &r->servers[i]);
+			return true;
+		}
+	}
+	return err_set(err, ERR_NOT_FOUND, "Robot server %" PRId64 " is not in the list", number);
+}
+
+bool
+hz_robot_find_name(struct hz_robot *r, struct call *call, struct arena *arena, struct str name,
+                   struct hz_robot_server *ret, struct error *err)
+{
+	WITH_LOCK(&r->mu);
+
+	if (!refresh(r, call, err))
+		return false;
+	for (size_t i = r->n; i-- > 0;) {
+		if (str_eq(r->servers[i].name, name)) {
+			*ret = copy(arena, &r->servers[i]);
+			return true;
+		}
+	}
+	return err_set(err, ERR_NOT_FOUND, "no Robot server has the name \"%" STR_FMT "\"",
+	               STR_ARG(name));
+}
+
+bool
+hz_robot_get(struct hz_robot *r, struct call *call, struct arena *arena, int64_t number,
+             struct hz_robot_server *ret, struct error *err)
+{
+	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
+	struct hz_robot_server server;
+	char target[40];
+	WITH_LOCK(&r->mu);
+
+	follow_login(r);
+	snprintf(target, sizeof(target), "/server/%" PRId64, number);
+	if (!ask(r, call, str_c(target), "/server/-", &doc, err) ||
+	    !read_server(arena, yyjson_doc_get_root(doc), &server, err))
+		return false;
+	if (server.number != number)
+		return err_set(err, ERR_UNAVAILABLE,
+		               "asked Robot for server %" PRId64 ", got %" PRId64, number,
+		               server.number);
+	*ret = server;
+	return true;
+}
+
+bool
+hz_robot_is_off(struct hz_robot *r, struct call *call, int64_t number, bool *ret, struct error *err)
+{
+	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
+	struct str status = STR_EMPTY;
+	char target[40];
+	WITH_LOCK(&r->mu);
+
+	follow_login(r);
+	snprintf(target, sizeof(target), "/reset/%" PRId64, number);
+	if (!ask(r, call, str_c(target), "/reset/-", &doc, err))
+		return false;
+	json_str(yyjson_doc_get_root(doc), "reset.operating_status", &status);
+	*ret = str_eq_c(status, "shut off");
+	return true;
+}
+
+/* ---- life cycle -------------------------------------------------------------------------------------- */
+
+struct hz_robot *
+hz_robot_new(const struct hz_robot_config *config)
+{
+	struct hz_robot *r = xcalloc(1, sizeof(*r));
+
+	r->config = *config;
+	r->listed_boot_ns = -1;
+	PTHREAD_OK(pthread_mutex_init(&r->mu, NULL));
+	return r;
+}
+
+void
+hz_robot_free(struct hz_robot *r)
+{
+	if (!r)
+		return;
+	arena_fini(&r->arena);
+	PTHREAD_OK(pthread_mutex_destroy(&r->mu));
+	free(r);
+}

@@ -1,0 +1,148 @@
+#include "providers/hcloud/budget.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/clock.h"
+
+#define HOUR_NS (3600 * NS_PER_SEC)
+#define WALL_S 1800000000
+
+/* A bucket of 3,600 with so many left, refilling with one a second, seen at HOUR_NS. */
+static struct hz_budget
+budget(int64_t left)
+{
+	struct hz_budget b = { .reserve_percent = 5 };
+
+	hz_budget_note(&b, 3600, left, WALL_S + 3600 - left, WALL_S, HOUR_NS);
+	return b;
+}
+
+static double
+wait_s(const struct hz_budget *b, enum hz_urgency urgency, double n, int64_t now_ns)
+{
+	return (double)hz_budget_wait_ns(b, urgency, n, now_ns) / (double)NS_PER_SEC;
+}
+
+static void
+an_unknown_one_stops_nobody(void **state)
+{
+	struct hz_budget b = { .reserve_percent = 5 };
+
+	(void)state;
+	assert_int_equal(hz_budget_wait_ns(&b, HZ_BACKGROUND, 1000, 0), 0);
+	hz_budget_note(&b, -1, -1, -1, WALL_S, 0);
+	assert_int_equal(hz_budget_wait_ns(&b, HZ_BACKGROUND, 1000, 0), 0);
+}
+
+static void
+a_full_one_stops_nobody(void **state)
+{
+	struct hz_budget b = budget(3600);
+
+	(void)state;
+	assert_int_equal(hz_budget_wait_ns(&b, HZ_BACKGROUND, 200, HOUR_NS), 0);
+	assert_int_equal(hz_budget_wait_ns(&b, HZ_URGENT, 200, HOUR_NS), 0);
+}
+
+/* 180 are the reserve, 360 where nobody waits. */
+static void
+keeps_a_reserve(void **state)
+{
+	struct hz_budget b = budget(200);
+
+	(void)state;
+	assert_int_equal(hz_budget_wait_ns(&b, HZ_URGENT, 10, HOUR_NS), 0);
+	assert_float_equal(wait_s(&b, HZ_URGENT, 30, HOUR_NS), 10, 0.01);
+	assert_float_equal(wait_s(&b, HZ_BACKGROUND, 10, HOUR_NS), 170, 0.01);
+	/* it flows in meanwhile */
+	assert_int_equal(hz_budget_wait_ns(&b, HZ_URGENT, 30, HOUR_NS + 10 * NS_PER_SEC), 0);
+}
+
+static void
+slows_the_background_down(void **state)
+{
+	struct hz_budget b = budget(1080); /* in the middle between 360 and 1,800 */
+
+	(void)state;
+	hz_budget_take(&b, HZ_BACKGROUND, 0, HOUR_NS);
+	assert_float_equal(wait_s(&b, HZ_BACKGROUND, 20, HOUR_NS), 20, 0.1);
+	assert_int_equal(hz_budget_wait_ns(&b, HZ_URGENT, 20, HOUR_NS), 0);
+	b = budget(720); /* a quarter */
+	hz_budget_take(&b, HZ_BACKGROUND, 0, HOUR_NS);
+	assert_float_equal(wait_s(&b, HZ_BACKGROUND, 20, HOUR_NS), 60, 0.1);
+}
+
+static void
+counts_what_it_gave(void **state)
+{
+	struct hz_budget b = budget(200);
+
+	(void)state;
+	hz_budget_take(&b, HZ_URGENT, 20, HOUR_NS);
+	assert_float_equal(hz_budget_left(&b, HOUR_NS), 180, 0.01);
+	assert_float_equal(hz_budget_left(&b, HOUR_NS + 5 * NS_PER_SEC), 185, 0.01);
+	assert_float_equal(hz_budget_left(&b, 3 * HOUR_NS), 3600, 0.01);
+}
+
+static void
+a_refusal_empties_it(void **state)
+{
+	struct hz_budget b = { .reserve_percent = 5 };
+
+	(void)state;
+	hz_budget_empty(&b, HOUR_NS);
+	assert_float_equal(wait_s(&b, HZ_URGENT, 1, HOUR_NS), 181, 0.01);
+}
+
+/* More than there will ever be: goes when the bucket is full. */
+static void
+never_waits_for_ever(void **state)
+{
+	struct hz_budget b = budget(3599);
+
+	(void)state;
+	assert_float_equal(wait_s(&b, HZ_BACKGROUND, 1e6, HOUR_NS), 1, 0.01);
+	b = budget(3600);
+	assert_int_equal(hz_budget_wait_ns(&b, HZ_BACKGROUND, 1e6, HOUR_NS), 0);
+}
+
+static void
+takes_no_nonsense(void **state)
+{
+	struct hz_budget b = { .reserve_percent = 50 };
+	static const int64_t odd[] = { -1, 0, 1, 3600, INT64_MAX, INT64_MIN };
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(odd); i++) {
+		for (size_t k = 0; k < ARRAY_LEN(odd); k++) {
+			int64_t wait;
+
+			hz_budget_note(&b, odd[i], odd[k], odd[(i + k) % ARRAY_LEN(odd)], WALL_S,
+			               HOUR_NS);
+			wait = hz_budget_wait_ns(&b, HZ_BACKGROUND, 3, HOUR_NS);
+			assert_true(wait >= 0 && wait <= HOUR_NS);
+		}
+	}
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(an_unknown_one_stops_nobody),
+		cmocka_unit_test(a_full_one_stops_nobody),
+		cmocka_unit_test(keeps_a_reserve),
+		cmocka_unit_test(slows_the_background_down),
+		cmocka_unit_test(counts_what_it_gave),
+		cmocka_unit_test(a_refusal_empties_it),
+		cmocka_unit_test(never_waits_for_ever),
+		cmocka_unit_test(takes_no_nonsense),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
