@@ -55,7 +55,7 @@ def test_a_token_that_was_rotated_is_refused(cloud, rest):
 def test_a_token_may_be_for_reading_only(cloud):
     rest = Rest(cloud, cloud.add_token(may_write=False))
     rest.good("GET", "/servers")
-    assert rest("POST", "/networks", {"name": "n", "ip_range": "10.0.0.0/8"}).code == "token_readonly"
+    assert rest("POST", "/networks", {"name": "n", "ip_range": "10.0.0.0/8"}).code == "forbidden"
 
 
 # --- what is asked -------------------------------------------------------------------------------------------------------
@@ -518,8 +518,15 @@ def test_protection_and_names(cloud, rest):
     assert rest("POST", on(balancer, "change_dns_ptr"), {"ip": "192.0.2.1", "dns_ptr": None}).code == "invalid_input"
     shown = rest.good("PUT", f"/load_balancers/{balancer.id}", {"labels": {"x": "y"}})["load_balancer"]
     assert (shown["public_net"]["ipv4"]["dns_ptr"], shown["labels"]) == ("lb.example.com", {"x": "y"})
-    assert rest("DELETE", f"/load_balancers/{balancer.id}").status == 204
+    assert rest("DELETE", f"/load_balancers/{balancer.id}").json()["action"]["command"] == "delete_load_balancer"
     assert not cloud.load_balancers
+
+
+def test_deleting_a_balancer_was_no_action_once(cloud, rest):
+    cloud.deletion_acts = False
+    balancer = cloud.add_load_balancer("lb")
+    answer = rest("DELETE", f"/load_balancers/{balancer.id}")
+    assert (answer.status, answer.body) == (204, b"") and not cloud.load_balancers
 
 
 # --- certificates --------------------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ import ipaddress
 from . import lists, selector
 from .catalog import find
 from .networks import parsed_ip
-from .project import ApiError, Resource, invalid
+from .project import ApiError, Resource, refused
 from .routing import serves
 from .servers import known, network_of
 
@@ -95,7 +95,7 @@ class Balancer(Resource):
             raise ApiError("resource_limit_exceeded", f"{self.type['name']} can have {self.type['max_services']} services")
         protocol = body["protocol"]
         if "destination_port" not in body and protocol == "tcp":
-            raise invalid([("destination_port", "is required for protocol tcp")])
+            raise refused("destination_port", "is required for protocol tcp")
         port = body.get("destination_port", 80)
         service = {"protocol": protocol, "listen_port": body["listen_port"], "destination_port": port,
                    "proxyprotocol": body.get("proxyprotocol", False), "health_check": {}, "http": {}}
@@ -116,15 +116,15 @@ class Balancer(Resource):
         http, protocol = service["http"], service["protocol"]
         for ident in http["certificates"]:
             if ident not in self.project.certificates:
-                raise invalid([("http.certificates", f"certificate with ID {ident} not found")])
+                raise refused("http.certificates", f"certificate with ID {ident} not found")
         if protocol == "https" and not http["certificates"]:
-            raise invalid([("http.certificates", "at least one certificate is required for protocol https")])
+            raise refused("http.certificates", "at least one certificate is required for protocol https")
         if len(http["certificates"]) > self.type["max_assigned_certificates"]:
             raise ApiError("resource_limit_exceeded", "too many certificates for this load balancer type")
         if asked and http["redirect_http"] and protocol != "https":
-            raise invalid([("http.redirect_http", "is only possible with protocol https")])
+            raise refused("http.redirect_http", "is only possible with protocol https")
         if asked and http["sticky_sessions"] and protocol == "tcp":
-            raise invalid([("http.sticky_sessions", "is not possible with protocol tcp")])
+            raise refused("http.sticky_sessions", "is not possible with protocol tcp")
 
     # --- targets -----------------------------------------------------------------------------------------------------
 
@@ -132,10 +132,10 @@ class Balancer(Resource):
         """What is stored for this body, or a refusal; network_ids and public are what the balancer has or will have."""
         kind = body["type"]
         if kind not in body:
-            raise invalid([(kind, f"is required for targets of type {kind}")])
+            raise refused(kind, f"is required for targets of type {kind}")
         for other in {"server", "ip", "label_selector"} - {kind}:
             if other in body:
-                raise invalid([(other, f"is not possible for targets of type {kind}")])
+                raise refused(other, f"is not possible for targets of type {kind}")
         if any(one["type"] == kind and one[kind] == body[kind] for one in others):
             raise ApiError("target_already_defined", "target is already defined")
         if len(others) >= self.type["max_targets"]:
@@ -156,7 +156,7 @@ class Balancer(Resource):
         ident = body["server"]["id"]
         server = self.project.servers.get(ident)
         if server is None:
-            raise invalid([("server", f"server with ID {ident} not found")])
+            raise refused("server", f"server with ID {ident} not found")
         if private and not any(server.private_ip(one) for one in network_ids):
             raise ApiError("server_not_attached_to_network", f"server {ident} is not attached to the network")
         if not private and server.ipv4 is None:
@@ -165,7 +165,7 @@ class Balancer(Resource):
     def _check_ip(self, body, private, network_ids):
         address = str(parsed_ip(body["ip"]["ip"], "ip.ip"))
         if "use_private_ip" in body and private:
-            raise invalid([("use_private_ip", "is not possible for targets of type ip")])
+            raise refused("use_private_ip", "is not possible for targets of type ip")
         if address in self.project.cloud_addresses():
             raise ApiError("cloud_resource_ip_not_allowed", f"{address} belongs to a cloud resource")
         if address not in self.project.robot_ips:
@@ -175,7 +175,7 @@ class Balancer(Resource):
         try:
             selector.parse(body["label_selector"]["selector"])
         except ValueError as problem:
-            raise invalid([("label_selector.selector", str(problem))]) from None
+            raise refused("label_selector.selector", str(problem)) from None
 
 
 def _merged_check(service, asked):
@@ -185,7 +185,7 @@ def _merged_check(service, asked):
     if result["protocol"] == "http":
         result["http"] = {**CHECK_HTTP_DEFAULTS, **old.get("http", {}), **asked.get("http", {})}
     elif "http" in asked:
-        raise invalid([("health_check.http", "is not possible with protocol tcp")])
+        raise refused("health_check.http", "is not possible with protocol tcp")
     else:
         result.pop("http", None)
     return result
@@ -220,13 +220,13 @@ def create(project, call):
 def _type(project, body):
     found = known(project.cloud.load_balancer_types, "load_balancer_type", body["load_balancer_type"])
     if found["deprecation"] and found["deprecation"]["unavailable_after"] < project.cloud.now_text():
-        raise invalid([("load_balancer_type", f"{found['name']} is unavailable")])
+        raise refused("load_balancer_type", f"{found['name']} is unavailable")
     return found
 
 
 def _location(project, body):
     if ("location" in body) == ("network_zone" in body):
-        raise invalid([("location", "exactly one of location and network_zone is required")])
+        raise refused("location", "exactly one of location and network_zone is required")
     if "location" in body:
         return known(project.cloud.locations, "location", body["location"])
     return next(one for one in project.cloud.locations if one["network_zone"] == body["network_zone"])
@@ -262,7 +262,12 @@ def delete(project, call):
     if balancer.protection["delete"]:
         raise ApiError("protected", "load balancer deletion is protected")
     project.check_free(balancer)
-    del project.load_balancers[balancer.id]
+    if not project.cloud.deletion_acts:
+        del project.load_balancers[balancer.id]
+        call.status = 204
+        return None
+    gone = lambda: project.load_balancers.pop(balancer.id)
+    return {"action": call.render(project.act(call, "delete_load_balancer", [balancer], gone))}
 
 
 # --- actions -------------------------------------------------------------------------------------------------------------
@@ -288,7 +293,7 @@ def add_service(project, call):
 def _service_or_refuse(balancer, listen_port):
     service = balancer.service(listen_port)
     if service is None:
-        raise invalid([("listen_port", f"no service listens on port {listen_port}")])
+        raise refused("listen_port", f"no service listens on port {listen_port}")
     return service
 
 
@@ -329,12 +334,12 @@ def remove_target(project, call):
     def check(balancer):
         kind = call.body["type"]
         if kind not in call.body:
-            raise invalid([(kind, f"is required for targets of type {kind}")])
+            raise refused(kind, f"is required for targets of type {kind}")
         # a server that is gone cannot be named any more, even where the balancer still lists it (3.9, issue 505)
         if kind == "server" and call.body["server"]["id"] not in project.servers:
-            raise invalid([("server", f"server with ID {call.body['server']['id']} not found")])
+            raise refused("server", f"server with ID {call.body['server']['id']} not found")
         if not any(one["type"] == kind and one[kind] == call.body[kind] for one in balancer.targets):
-            raise invalid([(kind, "is no target of this load balancer")])
+            raise refused(kind, "is no target of this load balancer")
         return lambda: balancer.drop_target(call.body)
 
     return _change(project, call, "remove_target", check)
@@ -365,7 +370,7 @@ def change_dns_ptr(project, call):
     def check(balancer):
         ip = call.body["ip"]
         if ip not in (balancer.ipv4, balancer.ipv6):
-            raise invalid([("ip", f"{ip} is not an IP of this load balancer")])
+            raise refused("ip", f"{ip} is not an IP of this load balancer")
         return lambda: balancer.dns_ptr.update({ip: call.body["dns_ptr"]})
 
     return _change(project, call, "change_dns_ptr", check)

@@ -29,7 +29,8 @@ SERVER_TYPES = [
     {"id": number, "name": name, "description": name.upper(), "category": "Shared vCPU", "cores": cores,
      "memory": memory, "disk": disk, "prices": _prices(monthly), "storage_type": "local", "cpu_type": "shared",
      "architecture": architecture, "deprecated": False, "deprecation": None,
-     "locations": [{"id": one["id"], "name": one["name"], "deprecation": None} for one in LOCATIONS]}
+     "locations": [{"id": one["id"], "name": one["name"], "deprecation": None, "available": True, "recommended": True}
+                   for one in LOCATIONS]}
     for number, name, cores, memory, disk, monthly, architecture in (
         (104, "cx22", 2, 4, 40, 3.29, "x86"),
         (105, "cx32", 4, 8, 80, 5.83, "x86"),

@@ -1,6 +1,6 @@
 """Certificates (11.7)."""
 from . import lists
-from .project import ApiError, Resource, invalid, stamp
+from .project import ApiError, Resource, invalid, refused, stamp
 from .routing import serves
 
 MANAGED_AN_HOUR = 20
@@ -50,7 +50,7 @@ class Certificate(Resource):
         try:
             parsed = x509.load_pem_x509_certificate(pem.encode())
         except ValueError:
-            raise invalid([("certificate", "is no certificate in PEM format")]) from None
+            raise refused("certificate", "is no certificate in PEM format") from None
         self.pem = pem
         self.fingerprint = ":".join(f"{byte:02X}" for byte in parsed.fingerprint(hashes.SHA256()))
         self.valid = (parsed.not_valid_before_utc.timestamp(), parsed.not_valid_after_utc.timestamp())
@@ -86,7 +86,7 @@ def _upload(project, call, body):
 
 def _order(project, call, body):
     if not body.get("domain_names"):
-        raise invalid([("domain_names", "is required for managed certificates")])
+        raise refused("domain_names", "is required for managed certificates")
     now = project.cloud.clock.now()
     project.managed_at = [at for at in project.managed_at if at > now - 3600]
     if len(project.managed_at) >= MANAGED_AN_HOUR:

@@ -30,7 +30,8 @@ class HCloud(Endpoint):
     action_s: how long actions take, 0 for those that are finished in the answer; effects: whether what they do is seen at
     their "start" or "end". rate_limit: requests an hour. datacenter: "absent" from servers, "null" or "present".
     targets_outlive_servers: balancers keep targets whose server was deleted, until project.drop_dead_targets().
-    correlation: answers carry X-Correlation-Id. All may be changed at any time.
+    correlation: answers carry X-Correlation-Id. deletion_acts: deleting a balancer is an action, as since October 2026 (the
+    specification knows 204 without a body). All may be changed at any time.
     """
 
     base = "/v1"
@@ -43,6 +44,7 @@ class HCloud(Endpoint):
         self.datacenter = "absent"
         self.targets_outlive_servers = False
         self.correlation = False
+        self.deletion_acts = True
         self._ids = itertools.count(first_id)
         self.locations = copy.deepcopy(catalog.LOCATIONS)
         self.datacenters = copy.deepcopy(catalog.DATACENTERS)
@@ -113,11 +115,11 @@ class HCloud(Endpoint):
         if not request.has_base:
             raise ApiError("not_found", "page not found")
         if request.is_write and not may_write:
-            raise ApiError("token_readonly", "the token may only read")
+            raise ApiError("forbidden", "the token may only read")  # token_readonly until 2026
         project.settle()
         call = call_of(request, self.clock.now())
         body = HANDLERS[request.method, call.path](project, call)
-        return Reply(call.row.status, body, {**headers, **call.headers})
+        return Reply(call.status, body, {**headers, **call.headers})
 
     def _authenticate(self, request):
         kind, _, token = request.headers.get("Authorization", "").partition(" ")

@@ -2,7 +2,7 @@
 from urllib.parse import urlencode
 
 from . import selector
-from .project import invalid
+from .project import refused
 
 DEFAULT_PER_PAGE = 25
 MAX_PER_PAGE = 50
@@ -29,7 +29,7 @@ def wanted(call, rows):
         try:
             matches = selector.parse(text)
         except ValueError as problem:
-            raise invalid([("label_selector", str(problem))]) from None
+            raise refused("label_selector", str(problem)) from None
         rows = [row for row in rows if matches(row["labels"])]
     for name in ("name", "status", "type", "architecture"):
         values = call.every(name)

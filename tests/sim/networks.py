@@ -2,7 +2,7 @@
 import ipaddress
 
 from . import lists
-from .project import ApiError, Resource, invalid
+from .project import ApiError, Resource, refused
 from .routing import serves
 
 MAX_ROUTES = 100
@@ -87,14 +87,14 @@ class Network(Resource):
         """Checked, not yet added. pending are others of the same request."""
         others = [one[0] for one in [*self.subnets, *pending]]
         if body["type"] == "vswitch" and "vswitch_id" not in body:
-            raise invalid([("vswitch_id", "is required for subnets of type vswitch")])
+            raise refused("vswitch_id", "is required for subnets of type vswitch")
         chosen = parsed_net(body["ip_range"], "ip_range") if body.get("ip_range") else self._free_subnet(others)
         if not chosen.subnet_of(self.ip_range):
-            raise invalid([("ip_range", f"{chosen} is not inside of {self.ip_range}")])
+            raise refused("ip_range", f"{chosen} is not inside of {self.ip_range}")
         if any(chosen.overlaps(one) for one in others):
-            raise invalid([("ip_range", f"{chosen} overlaps with another subnet")])
+            raise refused("ip_range", f"{chosen} overlaps with another subnet")
         if any(chosen.overlaps(one[0]) for one in self.routes if one[0] != EVERYWHERE):
-            raise invalid([("ip_range", f"{chosen} overlaps with a route")])
+            raise refused("ip_range", f"{chosen} overlaps with a route")
         return chosen, body["type"], body["network_zone"], body.get("vswitch_id")
 
     def _free_subnet(self, others):
@@ -111,23 +111,23 @@ class Network(Resource):
         if len(self.routes) >= MAX_ROUTES:
             raise ApiError("resource_limit_exceeded", f"a network can have {MAX_ROUTES} routes")
         if destination != EVERYWHERE and not any(destination.subnet_of(one) for one in PRIVATE):
-            raise invalid([("destination", f"{destination} is not private")])
+            raise refused("destination", f"{destination} is not private")
         if destination != EVERYWHERE and any(destination.overlaps(one[0]) for one in self.subnets):
-            raise invalid([("destination", f"{destination} overlaps with a subnet")])
+            raise refused("destination", f"{destination} overlaps with a subnet")
         if any(destination.overlaps(one[0]) for one in self.routes if EVERYWHERE not in (destination, one[0])):
-            raise invalid([("destination", f"{destination} overlaps with another route")])
+            raise refused("destination", f"{destination} overlaps with another route")
         if destination in [one[0] for one in self.routes]:
-            raise invalid([("destination", f"{destination} is already used")])
+            raise refused("destination", f"{destination} is already used")
         self._check_gateway(destination, gateway)
         return destination, gateway
 
     def _check_gateway(self, destination, gateway):
         if gateway in (self.gateway, METADATA_GATEWAY) or (METADATA_GATEWAY in destination and destination != EVERYWHERE):
-            raise invalid([("gateway", f"{gateway} is reserved")])
+            raise refused("gateway", f"{gateway} is reserved")
         if gateway not in self.ip_range:
-            raise invalid([("gateway", f"{gateway} is not inside of {self.ip_range}")])
+            raise refused("gateway", f"{gateway} is not inside of {self.ip_range}")
         if any(one[1] == "vswitch" and gateway in one[0] for one in self.subnets):
-            raise invalid([("gateway", f"{gateway} is behind a vSwitch")])
+            raise refused("gateway", f"{gateway} is behind a vSwitch")
 
     def delete(self):
         for one in list(self.project.servers.values()):
@@ -142,14 +142,14 @@ def parsed_net(text, field):
     try:
         return ipaddress.IPv4Network(text)
     except ValueError as problem:
-        raise invalid([(field, str(problem))]) from None
+        raise refused(field, str(problem)) from None
 
 
 def parsed_ip(text, field):
     try:
         return ipaddress.IPv4Address(text)
     except ValueError as problem:
-        raise invalid([(field, str(problem))]) from None
+        raise refused(field, str(problem)) from None
 
 
 # --- requests ------------------------------------------------------------------------------------------------------------
@@ -166,7 +166,7 @@ def create(project, call):
     project.check_unique("networks", body["name"])
     ip_range = parsed_net(body["ip_range"], "ip_range")
     if ip_range.prefixlen > 24 or not any(ip_range.subnet_of(one) for one in PRIVATE):
-        raise invalid([("ip_range", f"{ip_range} is not a private range of at least 256 addresses")])
+        raise refused("ip_range", f"{ip_range} is not a private range of at least 256 addresses")
     network = Network(project, body["name"], ip_range, body.get("labels"), body.get("expose_routes_to_vswitch", False))
     for one in body.get("subnets", []):
         network.subnets.append(network.new_subnet(one))
@@ -224,7 +224,7 @@ def delete_subnet(project, call):
         ip_range = parsed_net(call.body["ip_range"], "ip_range")
         found = next((one for one in network.subnets if one[0] == ip_range), None)
         if found is None:
-            raise invalid([("ip_range", f"no subnet {ip_range}")])
+            raise refused("ip_range", f"no subnet {ip_range}")
         if any(ipaddress.ip_address(ip) in ip_range for ip in network.taken() - {str(network.gateway)}):
             raise ApiError("resource_in_use", f"addresses of {ip_range} are in use")
         return lambda: network.subnets.remove(found)
@@ -257,7 +257,7 @@ def change_ip_range(project, call):
     def check(network):
         ip_range = parsed_net(call.body["ip_range"], "ip_range")
         if not network.ip_range.subnet_of(ip_range):
-            raise invalid([("ip_range", "a network can only grow")])
+            raise refused("ip_range", "a network can only grow")
 
         def grow():
             network.ip_range = ip_range

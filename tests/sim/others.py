@@ -10,7 +10,8 @@ KINDS = {"servers": "server", "networks": "network", "load_balancers": "load_bal
 def _catalog(plural, singular):
     @serves("GET", f"/{plural}")
     def index(project, call):
-        return lists.page_of(call, plural, getattr(project.cloud, plural))
+        page = lists.page_of(call, plural, getattr(project.cloud, plural))
+        return {**page, "recommendation": page[plural][0]["id"]} if plural == "datacenters" and page[plural] else page
 
     @serves("GET", f"/{plural}/{{id}}")
     def show(project, call):

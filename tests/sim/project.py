@@ -22,8 +22,13 @@ class ApiError(Exception):
         self.status = status or faults.status_of(code)
 
 
+def refused(name, message):
+    """invalid_input because of what one field asks for."""
+    return ApiError("invalid_input", message, {"fields": [{"name": name, "messages": [message]}]})
+
+
 def invalid(problems):
-    """invalid_input about fields: [(name, message), …]."""
+    """invalid_input because of the form of fields: [(name, message), …]."""
     fields = {}
     for name, message in problems:
         fields.setdefault(name, []).append(message)

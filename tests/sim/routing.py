@@ -3,7 +3,7 @@ import json
 import re
 
 from . import tables
-from .project import ApiError, invalid
+from .project import ApiError, invalid, refused
 
 HANDLERS = {}  # (method, path) -> function(project, call)
 
@@ -40,6 +40,7 @@ class Call:
         self.body = body
         self.now = now
         self.headers = {}  # of the answer
+        self.status = row.status
 
     @property
     def id(self):
@@ -91,7 +92,7 @@ def _check_query(request, row):
 def _check_body(request, row):
     if row.body is None:
         if request.body.strip() not in (b"", b"{}"):
-            raise invalid([("body", "this request takes no body")])
+            raise refused("body", "this request takes no body")
         return {}
     if request.headers.get("Content-Type", "").partition(";")[0].strip() != "application/json":
         raise ApiError("json_error", "the body is not announced as application/json")

@@ -4,7 +4,7 @@ import secrets
 
 from . import lists
 from .catalog import find
-from .project import ApiError, Resource, invalid
+from .project import ApiError, Resource, refused
 from .routing import serves
 
 
@@ -90,7 +90,7 @@ def create(project, call):
     image = known(images, "image", body["image"])
     for name in ("ssh_keys", "volumes", "firewalls"):
         if body.get(name):
-            raise invalid([(name, "no such resource in this project")])
+            raise refused(name, "no such resource in this project")
     networks = [network_of(project, ident, "networks") for ident in body.get("networks", [])]
     ips = [network.free_ip() for network in networks]
     public = body.get("public_net", {})
@@ -110,7 +110,7 @@ def create(project, call):
 
 def _place(project, body):
     if "location" in body and "datacenter" in body:
-        raise invalid([("location", "only one of location and datacenter may be given")])
+        raise refused("location", "only one of location and datacenter may be given")
     if "datacenter" in body:
         return known(project.cloud.datacenters, "datacenter", body["datacenter"])["location"]
     return known(project.cloud.locations, "location", body.get("location", "fsn1"))
@@ -119,14 +119,14 @@ def _place(project, body):
 def known(things, field, wanted):
     found = find(things, wanted)
     if found is None:
-        raise invalid([(field, f"{field} {wanted!r} not found")])
+        raise refused(field, f"{field} {wanted!r} not found")
     return found
 
 
 def network_of(project, ident, field="network"):
     found = project.networks.get(ident)
     if found is None:
-        raise invalid([(field, f"network with ID {ident} not found")])
+        raise refused(field, f"network with ID {ident} not found")
     return found
 
 
@@ -235,7 +235,7 @@ def change_alias_ips(project, call):
 
 def _require_attached(server, network):
     if not server.private_ip(network.id):
-        raise invalid([("network", f"server is not attached to the network {network.id}")])
+        raise refused("network", f"server is not attached to the network {network.id}")
 
 
 def _aliases(network, addresses, but=None):

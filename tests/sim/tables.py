@@ -77,7 +77,7 @@ def target(**more):
 
 TARGET = target(use_private_ip=Flag())
 SUBNET = Fields({"type!": OneOf("cloud", "server", "vswitch"), "network_zone!": OneOf(*ZONES), "ip_range": Text(),
-                 "vswitch_id": ident()})
+                 "vswitch_id": ident(), "gateway": Text(nullable=True)})
 ROUTE = Fields({"destination!": Text(), "gateway!": Text()})
 ALGORITHM = Fields({"type!": OneOf("round_robin", "least_connections")})
 NETWORK_ONLY = Fields({"network!": ident()})
@@ -132,7 +132,7 @@ ROWS = {
         "type": OneOf("system", "app", "snapshot", "backup"), "status": OneOf("available", "creating", "unavailable"),
         "bound_to": Text(), "include_deprecated": OneOf("true", "false"), "architecture": OneOf("x86", "arm"), **BY_LABEL}),
     ("GET", "/images/{id}"): Row(),
-    ("GET", "/ssh_keys"): Row(query={"fingerprint": Text(), **BY_LABEL}),
+    ("GET", "/ssh_keys"): Row(query={"fingerprint": Text(), **BY_LABEL, "sort": sort_by("id", "name")}),
     ("GET", "/actions"): Row(query={"id": Number(1), **OF_ACTIONS}),
     ("GET", "/actions/{id}"): Row(),
     # servers
@@ -168,7 +168,7 @@ ROWS = {
     ("POST", "/load_balancers"): Row(201, body=BALANCER_CREATE),
     ("GET", BALANCER): Row(),
     ("PUT", BALANCER): Row(body=Fields(name=NAME, labels=Labels())),
-    ("DELETE", BALANCER): Row(204),
+    ("DELETE", BALANCER): Row(201),  # 204 until October 2026, see HCloud.deletion_acts
     ("POST", f"{BALANCER}/actions/add_service"): Row(201, body=service("!")),
     ("POST", f"{BALANCER}/actions/update_service"): Row(201, body=service()),
     ("POST", f"{BALANCER}/actions/delete_service"): Row(201, body=Fields({"listen_port!": port()})),
