@@ -1,7 +1,7 @@
 /* controllers/route.c: see route.h.
  *
  * One thread runs the loop; a run lists the cloud's routes, plans (route_plan.h), and lets a few threads of its own make
- * and remove what differs, since a cloud may take seconds for each. What failed is tried again soon, a settled table is
+ * and remove what differs, since a cloud may take seconds for each, and then write conditions. What failed is tried again soon, a settled table is
  * looked at seldom: nobody but us and a person at the cloud's console changes it, and nodes wake us.
  */
 #include "controllers/route.h"
@@ -24,12 +24,13 @@
 
 enum {
 	RUN_TIMEOUT_S = 300,
-	N_HELPERS = 8, /* routes that are made or removed at the same time */
+	N_HELPERS = 8, /* pieces of work at the same time */
 	MAX_DOUBLINGS = 8,
 };
 
-/* Changes of nodes within this time are one run. */
+/* Changes of nodes within this time are one run; runs begin at most so often. */
 static const int64_t coalesce_ns = 200 * NS_PER_MS;
+static const int64_t run_pause_ns = NS_PER_SEC;
 static const int64_t failure_max_ns = 300 * NS_PER_SEC;
 
 METRIC_FAMILY(syncs_total, METRIC_COUNTER, "route_controller_route_sync_total",
@@ -62,11 +63,18 @@ struct run {
 	struct route_node *nodes; /* of all, index by index */
 	struct route_list routes;
 	struct route_plan plan;
-	bool *has_failed; /* of each node: a creation did */
+	struct condition *conditions; /* to be written */
+	size_t n_conditions;
 
 	pthread_mutex_t mu;
-	size_t next;   /* mu: the next piece of work */
-	bool is_clean; /* mu: nothing failed */
+	bool *has_failed;       /* mu; of each node: a creation did */
+	bool is_clean;          /* mu: nothing failed */
+	int64_t retry_after_ns; /* mu: the longest that the cloud asked to wait; 0: it did not say */
+};
+
+struct condition {
+	const struct node *node;
+	enum node_network wanted;
 };
 
 /* ---- what there is ---- */
@@ -118,14 +126,25 @@ collect_nodes(struct run *r)
 
 /* ---- making and removing ---- */
 
+#define NO_NODE SIZE_MAX
+
 static void
-note_failure(struct run *r, size_t node)
+note_failure(struct run *r, size_t node, const struct error *err)
 {
 	WITH_LOCK(&r->mu);
 
 	r->is_clean = false;
-	if (node < r->all.n)
+	if (err->retry_after_ms * NS_PER_MS > r->retry_after_ns)
+		r->retry_after_ns = err->retry_after_ms * NS_PER_MS;
+	if (node != NO_NODE)
 		r->has_failed[node] = true;
+}
+
+/* Waiting for the cloud is no failure, and at the end nobody wants to hear. */
+static bool
+is_worth_telling(const struct error *err)
+{
+	return err->code != ERR_CANCELLED && err->code != ERR_PENDING;
 }
 
 static void
@@ -158,8 +177,8 @@ create_route(struct run *r, struct call *call, const struct route_need *need)
 		         LOG_STR("cidr", need->cidr));
 		return;
 	}
-	note_failure(r, need->node);
-	if (err.code != ERR_CANCELLED && err.code != ERR_PENDING)
+	note_failure(r, need->node, &err);
+	if (is_worth_telling(&err))
 		tell_failure(r, node, need->cidr, clock_mono(call->clock) - begun_ns, &err);
 }
 
@@ -173,115 +192,144 @@ remove_route(struct run *r, struct call *call, const struct route *route)
 		         LOG_STR("cidr", route->destination_cidr));
 		return;
 	}
-	note_failure(r, SIZE_MAX);
-	if (err.code != ERR_CANCELLED && err.code != ERR_PENDING)
+	note_failure(r, NO_NODE, &err);
+	if (is_worth_telling(&err))
 		log_error("route not removed, will retry", LOG_STR("node", route->target_node),
 		          LOG_STR("cidr", route->destination_cidr), LOG_ERR(&err));
 }
 
-/* Removals come first in the count, creations behind them. */
-static bool
-take_piece(struct run *r, size_t end, size_t *ret)
+static void
+do_removal(struct run *r, struct call *call, size_t i)
 {
-	WITH_LOCK(&r->mu);
-
-	if (r->next >= end || cancel_is_fired(r->call->cancel))
-		return false;
-	*ret = r->next++;
-	return true;
+	remove_route(r, call, &r->routes.routes[r->plan.remove[i]]);
 }
 
-struct helper {
+static void
+do_creation(struct run *r, struct call *call, size_t i)
+{
+	create_route(r, call, &r->plan.create[i]);
+}
+
+/* Both at once: removals come first in the count, creations behind them. */
+static void
+do_either(struct run *r, struct call *call, size_t i)
+{
+	if (i < r->plan.n_remove)
+		do_removal(r, call, i);
+	else
+		do_creation(r, call, i - r->plan.n_remove);
+}
+
+/* ---- a few threads ---- */
+
+/* Pieces of work, numbered. */
+struct crew {
 	struct run *run;
-	size_t end;
-	pthread_t thread;
+	void (*work)(struct run *r, struct call *call, size_t i);
+	size_t n;
+	_Atomic size_t next;
 };
 
 static void *
 help(void *arg)
 {
-	struct helper *h = arg;
-	struct run *r = h->run;
+	struct crew *crew = arg;
 	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
-	struct call call = *r->call;
-	size_t i;
+	struct call call = *crew->run->call;
 
 	call.arena = &arena;
-	while (take_piece(r, h->end, &i)) {
-		if (i < r->plan.n_remove)
-			remove_route(r, &call, &r->routes.routes[r->plan.remove[i]]);
-		else
-			create_route(r, &call, &r->plan.create[i - r->plan.n_remove]);
+	for (size_t i; !cancel_is_fired(call.cancel) && (i = crew->next++) < crew->n;) {
+		crew->work(crew->run, &call, i);
 		arena_reset(&arena);
 	}
 	return NULL;
 }
 
-/* Does everything up to `end`, on as many threads as there are pieces, N_HELPERS at most. */
+/* Does n pieces on as many threads, N_HELPERS at most. What is not begun when it is all over never is. */
 static void
-work_until(struct run *r, size_t end)
+share_out(struct run *r, size_t n, void (*work)(struct run *, struct call *, size_t i))
 {
-	struct helper helpers[N_HELPERS];
-	size_t n = end - r->next < N_HELPERS ? end - r->next : N_HELPERS;
+	struct crew crew = { .run = r, .work = work, .n = n };
+	size_t n_threads = n < N_HELPERS ? n : N_HELPERS;
+	pthread_t threads[N_HELPERS];
 
-	for (size_t i = 0; i < n; i++) {
-		helpers[i] = (struct helper){ .run = r, .end = end };
-		thread_start(&helpers[i].thread, "route", help, &helpers[i]);
-	}
-	for (size_t i = 0; i < n; i++)
-		thread_join(helpers[i].thread);
+	for (size_t i = 0; i < n_threads; i++)
+		thread_start(&threads[i], "route", help, &crew);
+	for (size_t i = 0; i < n_threads; i++)
+		thread_join(threads[i]);
 }
 
 static void
 apply(struct run *r)
 {
-	if (r->plan.removes_first)
-		work_until(r, r->plan.n_remove);
-	work_until(r, r->plan.n_remove + r->plan.n_create);
+	if (r->plan.removes_first) {
+		share_out(r, r->plan.n_remove, do_removal);
+		share_out(r, r->plan.n_create, do_creation);
+	} else {
+		share_out(r, r->plan.n_remove + r->plan.n_create, do_either);
+	}
 }
 
 /* ---- conditions ---- */
 
+/* A node that is gone, or whose name is another's, needs none. */
 static bool
-write_condition(struct run *r, const struct node *node, enum node_network wanted, struct error *err)
+write_condition(struct run *r, struct call *call, const struct condition *c, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf body = BUF_INIT(LIMIT_HTTP_REQUEST);
 	CLEANUP(buf_fini) struct buf path = BUF_INIT(LIMIT_HTTP_URL);
 
-	patch_node_network(&body, node->object.uid, wanted, clock_wall(r->call->clock));
-	patch_node_path(&path, node_name(node), "status");
-	return kube_patch(r->c->env->kube, r->call, buf_str(&path), KUBE_PATCH_STRATEGIC,
+	patch_node_network(&body, c->node->object.uid, c->wanted, clock_wall(call->clock));
+	patch_node_path(&path, node_name(c->node), "status");
+	return kube_patch(r->c->env->kube, call, buf_str(&path), KUBE_PATCH_STRATEGIC,
 	                  buf_str(&body), KUBE_ANSWER_META, NULL, err) ||
-	       err->code == ERR_NOT_FOUND || err->code == ERR_CONFLICT;
+	       err->code == ERR_NOT_FOUND;
 }
 
+static void
+do_condition(struct run *r, struct call *call, size_t i)
+{
+	const struct condition *c = &r->conditions[i];
+	struct error err;
+
+	if (write_condition(r, call, c, &err))
+		return;
+	note_failure(r, NO_NODE, &err);
+	if (is_worth_telling(&err) && err.code != ERR_CONFLICT)
+		log_error("condition NetworkUnavailable not written, will retry",
+		          LOG_STR("node", node_name(c->node)), LOG_ERR(&err));
+}
+
+/* Whether a node whose pod CIDRs are all somebody else's to route can be reached is not ours to say. */
 static bool
 wants_condition(const struct run *r, size_t i, enum node_network *ret)
 {
-	if (r->plan.conditions[i] == ROUTE_CONDITION_UNTOUCHED)
+	const struct node *node = node_of(r->all.objects[i]);
+
+	if (r->plan.conditions[i] == ROUTE_CONDITION_UNTOUCHED ||
+	    (node->n_pod_cidrs > 0 && r->nodes[i].n_pod_cidrs == 0))
 		return false;
 	*ret = r->plan.conditions[i] == ROUTE_CONDITION_NOT_CREATED || r->has_failed[i]
 	               ? NODE_NETWORK_MISSING
 	               : NODE_NETWORK_ROUTED;
-	return node_of(r->all.objects[i])->network != *ret;
+	return node->network != *ret;
 }
 
 static void
 write_conditions(struct run *r)
 {
 	enum node_network wanted;
-	struct error err;
 
-	for (size_t i = 0; i < r->all.n && !cancel_is_fired(r->call->cancel); i++) {
-		const struct node *node = node_of(r->all.objects[i]);
-
-		if (!wants_condition(r, i, &wanted) || write_condition(r, node, wanted, &err))
-			continue;
-		r->is_clean = false;
-		if (err.code != ERR_CANCELLED)
-			log_error("condition NetworkUnavailable not written, will retry",
-			          LOG_STR("node", node_name(node)), LOG_ERR(&err));
+	if (cancel_is_fired(r->call->cancel)) /* some creations were never begun */
+		return;
+	r->conditions = arena_calloc(r->call->arena, r->all.n, sizeof(r->conditions[0]));
+	for (size_t i = 0; i < r->all.n; i++) {
+		if (wants_condition(r, i, &wanted))
+			r->conditions[r->n_conditions++] = (struct condition){
+				node_of(r->all.objects[i]), wanted
+			};
 	}
+	share_out(r, r->n_conditions, do_condition);
 }
 
 /* ---- runs ---- */
@@ -319,14 +367,13 @@ run_once(struct route_controller *c, struct arena *arena, int64_t *ret_delay_ns)
 	struct error err;
 
 	PTHREAD_OK(pthread_mutex_init(&r.mu, NULL));
-	*ret_delay_ns = 0;
 	if (!plan_and_apply(&r, &err)) {
-		r.is_clean = false;
-		*ret_delay_ns = err.retry_after_ms * NS_PER_MS;
-		if (err.code != ERR_CANCELLED && err.code != ERR_PENDING)
+		note_failure(&r, NO_NODE, &err);
+		if (is_worth_telling(&err))
 			log_error("routes not reconciled, will retry", LOG_ERR(&err));
 	}
 	PTHREAD_OK(pthread_mutex_destroy(&r.mu));
+	*ret_delay_ns = r.retry_after_ns;
 	return r.is_clean;
 }
 
@@ -338,7 +385,9 @@ failure_delay_ns(struct route_controller *c)
 	int64_t delay_ns = c->config.period_ns << doublings;
 
 	c->n_failures++;
-	return rand_jitter(delay_ns < failure_max_ns ? delay_ns : failure_max_ns);
+	if (delay_ns > failure_max_ns)
+		delay_ns = failure_max_ns;
+	return rand_between(delay_ns - delay_ns / 4, delay_ns);
 }
 
 /* The time to the next run, unless somebody wakes us. */
@@ -376,11 +425,13 @@ rest(struct route_controller *c, int64_t deadline_ns)
 
 /* What comes together is one run, and what comes from here on is for the next. */
 static bool
-gather(struct route_controller *c)
+gather(struct route_controller *c, int64_t not_before_ns)
 {
+	int64_t pause_ns = not_before_ns - clock_mono(c->env->clock);
 	struct error err;
 
-	if (!cancel_sleep(c->env->cancel, c->env->clock, coalesce_ns, &err))
+	if (!cancel_sleep(c->env->cancel, c->env->clock,
+	                  pause_ns > coalesce_ns ? pause_ns : coalesce_ns, &err))
 		return false;
 	mutex_lock(&c->mu);
 	c->is_woken = false;
@@ -391,11 +442,11 @@ gather(struct route_controller *c)
 static void
 loop(struct route_controller *c, struct arena *arena)
 {
-	int64_t asked_ns, begun_ns;
+	int64_t asked_ns, begun_ns = clock_mono(c->env->clock) - run_pause_ns;
 	bool is_clean;
 
 	do {
-		if (!gather(c))
+		if (!gather(c, begun_ns + run_pause_ns))
 			return;
 		begun_ns = clock_mono(c->env->clock); /* the period counts from start to start */
 		is_clean = run_once(c, arena, &asked_ns);

@@ -30,6 +30,7 @@ struct planner {
 	struct map by_target; /* "node CIDR" -> the first such route that is no blackhole */
 	struct map targets;   /* node names that any route has -> the route */
 	struct map entries;   /* "node CIDR" -> struct entry */
+	struct map needed;    /* CIDRs that a route is to be made for -> struct entry */
 };
 
 static void
@@ -38,6 +39,7 @@ planner_fini(struct planner *p)
 	map_fini(&p->by_target);
 	map_fini(&p->targets);
 	map_fini(&p->entries);
+	map_fini(&p->needed);
 }
 
 /* Neither a node's name nor a CIDR has a blank in it. */
@@ -99,6 +101,20 @@ decide(const struct planner *p, const struct route_node *node, struct str key)
 }
 
 static void
+plan_one(struct planner *p, size_t node, struct str cidr, struct route_plan *plan)
+{
+	struct str key = pair(p, p->nodes[node].name, cidr);
+	struct entry *entry = ARENA_NEW(p->arena, struct entry);
+
+	entry->action = decide(p, &p->nodes[node], key);
+	entry->need = (struct route_need){ node, cidr };
+	if (map_put(&p->entries, key, entry) || entry->action == ACTION_KEEP)
+		return;
+	map_put(&p->needed, cidr, entry);
+	plan->create[plan->n_create++] = entry->need;
+}
+
+static void
 plan_creations(struct planner *p, struct route_plan *plan)
 {
 	size_t n = 0;
@@ -107,18 +123,8 @@ plan_creations(struct planner *p, struct route_plan *plan)
 		n += p->nodes[i].n_pod_cidrs;
 	plan->create = arena_calloc(p->arena, n, sizeof(plan->create[0]));
 	for (size_t i = 0; i < p->n_nodes; i++) {
-		const struct route_node *node = &p->nodes[i];
-
-		for (size_t j = 0; j < node->n_pod_cidrs; j++) {
-			struct str key = pair(p, node->name, node->pod_cidrs[j]);
-			struct entry *entry = ARENA_NEW(p->arena, struct entry);
-
-			entry->action = decide(p, node, key);
-			entry->need = (struct route_need){ i, node->pod_cidrs[j] };
-			if (map_put(&p->entries, key, entry) == NULL &&
-			    entry->action != ACTION_KEEP)
-				plan->create[plan->n_create++] = entry->need;
-		}
+		for (size_t j = 0; j < p->nodes[i].n_pod_cidrs; j++)
+			plan_one(p, i, p->nodes[i].pod_cidrs[j], plan);
 	}
 }
 
@@ -177,7 +183,8 @@ plan_removals(struct planner *p, const struct ip_net *cidrs, size_t n_cidrs,
 		if (entry && entry->action == ACTION_KEEP && !route->is_blackhole)
 			continue;
 		plan->remove[plan->n_remove++] = i;
-		plan->removes_first = plan->removes_first || entry != NULL;
+		if (map_get(&p->needed, route->destination_cidr))
+			plan->removes_first = true;
 	}
 }
 

@@ -32,7 +32,7 @@ struct route_plan {
 	size_t *remove; /* indices of listed routes */
 	size_t n_remove;
 	enum route_condition *conditions; /* one per node */
-	bool removes_first;               /* creations begin when all removals have ended */
+	bool removes_first; /* creations begin when all removals have ended: some are for the same CIDR */
 };
 
 /** All memory in the arena. cluster_cidrs: --cluster-cidr: only routes whose first or last address lies in one of them are

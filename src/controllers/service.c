@@ -53,6 +53,7 @@ record_free(struct service_record *r)
 {
 	object_unref(r->vanished);
 	object_unref(r->balanced);
+	free(r->written_version);
 	free(r->key);
 	free(r);
 }
@@ -104,6 +105,36 @@ on_vanished(struct service_controller *c, const struct object *old)
 		queue_add(c->queue, old->key);
 }
 
+/* What we have let go of has arrived: the record is not needed any more. */
+static void
+on_released(struct service_controller *c, struct str key)
+{
+	bool is_known;
+
+	mutex_lock(&c->mu);
+	is_known = map_get(&c->records, key) != NULL;
+	mutex_unlock(&c->mu);
+	if (is_known)
+		queue_add(c->queue, key);
+}
+
+/* Our finalizer is put back when somebody else has taken it off: without it the balancer would be left one day. */
+static bool
+has_lost_finalizer(const struct service *old, const struct service *new)
+{
+	return old->has_finalizer && !new->has_finalizer &&
+	       !new->is_deleting &&service_wants_balancer(new);
+}
+
+static bool
+needs_sync(const struct service *old, const struct service *new)
+{
+	if (!old)
+		return concerns_us(new);
+	return service_needs_update(old, new) || service_needs_cleanup(new) ||
+	       has_lost_finalizer(old, new);
+}
+
 static void
 on_service(void *arg, const struct object *object_old, const struct object *object_new)
 {
@@ -113,9 +144,10 @@ on_service(void *arg, const struct object *object_old, const struct object *obje
 
 	if (!new)
 		on_vanished(c, object_old);
-	else if (!old ? concerns_us(new)
-	              : service_needs_update(old, new) || service_needs_cleanup(new))
+	else if (needs_sync(old, new))
 		give_reason(c, object_new->key, REASON_FULL);
+	else if (!concerns_us(new))
+		on_released(c, object_new->key);
 }
 
 static void
@@ -132,13 +164,19 @@ on_node(void *arg, const struct object *object_old, const struct object *object_
 
 /* ---- nodes changed ---- */
 
+static bool
+has_targets(const struct service *s)
+{
+	return service_wants_balancer(s) && !s->is_deleting;
+}
+
 static void
-queue_all(struct service_controller *c, unsigned reason)
+queue_all(struct service_controller *c, bool (*is_meant)(const struct service *), unsigned reason)
 {
 	CLEANUP(store_list_free) struct store_list all = store_list(c->env->services);
 
 	for (size_t i = 0; i < all.n; i++) {
-		if (service_wants_balancer(service_of(all.objects[i])))
+		if (is_meant(service_of(all.objects[i])))
 			give_reason(c, all.objects[i]->key, reason);
 	}
 }
@@ -165,7 +203,7 @@ pass_nodes(struct service_controller *c)
 		queue_add_after(c->queue, KEY_PASS, wait_ns);
 		return;
 	}
-	queue_all(c, REASON_NODES);
+	queue_all(c, has_targets, REASON_NODES);
 	metric_observe(metric_of(&pass_seconds),
 	               (double)(clock_mono(c->env->clock) - begun_ns) / (double)NS_PER_SEC);
 }
@@ -198,14 +236,9 @@ put_back(struct service_controller *c, struct service_record *r, unsigned reason
 
 /* Only nodes changed, and they were dealt with a moment ago. */
 static bool
-is_throttled(struct service_run *run)
+is_throttled(const struct service_run *run)
 {
-	int64_t wait_ns = run->record->next_update_ns - clock_mono(run->call->clock);
-
-	if (run->reasons != REASON_NODES || wait_ns <= 0)
-		return false;
-	queue_add_after(run->c->queue, str_c(run->record->key), wait_ns);
-	return true;
+	return run->reasons == REASON_NODES;
 }
 
 /* It failed, and all that came up since leaves its targets as they were: another try has to earn its time. */
@@ -213,17 +246,24 @@ static bool
 is_backing_off(struct service_run *run)
 {
 	return (run->reasons & REASON_RETRY) && !(run->reasons & REASON_FULL) &&
-	       clock_mono(run->call->clock) < run->record->retry_ns &&
-	       !service_sync_has_new_targets(run);
+	       (run->record->is_retry_fixed || !service_sync_has_new_targets(run));
 }
 
-/* A run that comes before its time: the queue has the key for later. */
+/* A run that comes before its time is put off. (The queue need not have the key for then: of several times it keeps the
+ * earliest.) */
 static bool
 is_too_soon(struct service_run *run)
 {
-	if (!is_throttled(run) && !is_backing_off(run))
+	int64_t now_ns = clock_mono(run->call->clock), due_ns = now_ns;
+
+	if (run->record->next_update_ns > now_ns && is_throttled(run))
+		due_ns = run->record->next_update_ns;
+	else if (run->record->retry_ns > now_ns && is_backing_off(run))
+		due_ns = run->record->retry_ns;
+	if (due_ns == now_ns)
 		return false;
 	put_back(run->c, run->record, run->reasons, NULL);
+	queue_add_after(run->c->queue, str_c(run->record->key), due_ns - now_ns);
 	return true;
 }
 
@@ -237,7 +277,7 @@ sync_present(struct service_run *run, struct object *object, struct error *err)
 		return false;
 	}
 	queue_forget(run->c->queue, object->key);
-	if (is_done)
+	if (is_done && !service_is_stale(run->record, run->service))
 		record_drop(run->c, run->record);
 	return true;
 }
@@ -254,10 +294,11 @@ sync_absent(struct service_run *run, struct object *vanished, struct error *err)
 	return true;
 }
 
+/* The reasons first, the Service then: what changes in between is a reason for the next run. */
 static bool
 reconcile(struct service_controller *c, struct call *call, struct str key, struct error *err)
 {
-	CLEANUP(object_unrefp) struct object *object = store_get(c->env->services, key);
+	CLEANUP(object_unrefp) struct object *object = NULL;
 	CLEANUP(object_unrefp) struct object *vanished = NULL;
 	struct service_run run = { .c = c, .call = call };
 
@@ -267,6 +308,7 @@ reconcile(struct service_controller *c, struct call *call, struct str key, struc
 	if (!run.record)
 		return true; /* a late retry of what has been settled */
 	run.reasons = take_reasons(c, run.record, &vanished);
+	object = store_get(c->env->services, key);
 	if (!object)
 		return sync_absent(&run, vanished, err);
 	run.service = service_of(object);
@@ -284,14 +326,29 @@ is_cleaning_up(struct service_controller *c, struct str key)
 }
 
 static void
-set_retry(struct service_controller *c, struct str key, int64_t delay_ns)
+set_retry(struct service_controller *c, struct str key, int64_t delay_ns, bool is_fixed)
 {
 	struct service_record *r;
 	WITH_LOCK(&c->mu);
 
 	r = map_get(&c->records, key);
-	if (r)
-		r->retry_ns = clock_deadline(clock_mono(c->env->clock), delay_ns);
+	if (!r)
+		return;
+	r->retry_ns = clock_deadline(clock_mono(c->env->clock), delay_ns);
+	r->is_retry_fixed = is_fixed;
+}
+
+static void
+log_failure(struct str key, const struct error *err, int64_t delay_ns)
+{
+	if (err->code == ERR_PENDING)
+		return;
+	if (err->code == ERR_THROTTLED)
+		log_warn("service has to wait for the cloud's rate limit", LOG_STR("service", key),
+		         LOG_ERR(err), LOG_DURATION("in", delay_ns));
+	else
+		log_error("error processing service, will retry", LOG_STR("service", key),
+		          LOG_ERR(err), LOG_DURATION("in", delay_ns));
 }
 
 /* The one place that turns an error code into behaviour. */
@@ -299,19 +356,18 @@ static void
 handle_failure(struct service_controller *c, struct str key, const struct error *err)
 {
 	int64_t delay_ns = err->retry_after_ms * NS_PER_MS;
+	bool is_fixed = (err->code == ERR_PENDING || err->code == ERR_THROTTLED) && delay_ns > 0;
 
 	if (err->code == ERR_CANCELLED)
 		return;
-	if ((err->code == ERR_PENDING || err->code == ERR_THROTTLED) && delay_ns > 0)
+	if (is_fixed)
 		queue_add_after(c->queue, key, delay_ns);
 	else
 		delay_ns = queue_add_failed(c->queue, key,
 		                            is_cleaning_up(c, key) ? cleanup_max_ns
 		                                                   : failure_max_ns);
-	set_retry(c, key, delay_ns);
-	if (err->code != ERR_PENDING)
-		log_error("error processing service, will retry", LOG_STR("service", key),
-		          LOG_ERR(err), LOG_DURATION("in", delay_ns));
+	set_retry(c, key, delay_ns, is_fixed);
+	log_failure(key, err, delay_ns);
 }
 
 static void
@@ -391,8 +447,8 @@ end_adoption(struct service_controller *c)
 }
 
 /* The first worker does it, the others wait; when it is cancelled, so are they. */
-static void
-begin(struct service_controller *c, struct call *call)
+void
+service_begin(struct service_controller *c, struct call *call)
 {
 	struct error err;
 	bool is_first;
@@ -411,6 +467,19 @@ begin(struct service_controller *c, struct call *call)
 	end_adoption(c);
 }
 
+bool
+service_work_once(struct service_controller *c, struct arena *arena, int64_t deadline_ns)
+{
+	struct error err;
+	struct str key;
+
+	if (!queue_get(c->queue, deadline_ns, &key, &err))
+		return false;
+	work_on(c, arena, key);
+	queue_done(c->queue, key);
+	return true;
+}
+
 static void *
 run_worker(void *arg)
 {
@@ -418,17 +487,14 @@ run_worker(void *arg)
 	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
 	struct call call = { c->env->clock, c->env->cancel, CLOCK_FOREVER, &arena };
 	struct error err;
-	struct str key;
 
 	if (!store_wait_synced(c->env->nodes, &call, &err) ||
 	    !store_wait_synced(c->env->services, &call, &err))
 		return NULL;
-	begin(c, &call);
+	service_begin(c, &call);
 	arena_reset(&arena);
-	while (queue_get(c->queue, QUEUE_FOREVER, &key, &err)) {
-		work_on(c, &arena, key);
-		queue_done(c->queue, key);
-	}
+	while (service_work_once(c, &arena, QUEUE_FOREVER))
+		;
 	return NULL;
 }
 
@@ -462,10 +528,10 @@ service_controller_wake(struct service_controller *c, struct str key)
 	CLEANUP(object_unrefp)
 	struct object *object = key.len > 0 ? store_get(c->env->services, key) : NULL;
 
-	if (object)
+	if (object && concerns_us(service_of(object)))
 		give_reason(c, key, REASON_FULL);
 	else if (key.len == 0)
-		queue_all(c, REASON_FULL);
+		queue_all(c, concerns_us, REASON_FULL);
 }
 
 void

@@ -32,11 +32,16 @@ struct service_record {
 		*balanced; /* the Service whose balancer we made or tried to make; NULL: none */
 	bool has_targets;  /* targets_hash is what the provider was told last */
 	bool has_failed;   /* the last ensure or update did */
-	bool is_announced; /* "Ensuring load balancer" or "Deleting load balancer" was said, its end not yet */
+	bool is_elsewhere; /* another controller's, said the provider: its nodes are not ours to tell */
 	bool is_told_empty; /* "no available nodes" was said */
+	const char
+		*announced; /* the reason of an event that says what begins, its end not said yet */
+	char *written_version; /* what our own last write made of the Service; NULL: none */
+	bool is_unsure;        /* whether that came through: there was no good answer */
 	uint64_t targets_hash;
 	int64_t next_update_ns; /* mono: targets are not touched again before */
-	int64_t retry_ns;       /* mono: when REASON_RETRY is due; the queue has the key for then */
+	int64_t retry_ns;       /* mono: when REASON_RETRY is due */
+	bool is_retry_fixed;    /* the cloud named that time: other nodes do not change it */
 };
 
 struct service_controller {
@@ -63,14 +68,23 @@ struct service_run {
 	unsigned reasons;
 };
 
+/** Is that state of the Service older than our own last write to it? Then neither its finalizers nor its status are to be
+ * relied on: acting on them has left Services with a balancer and without a finalizer. */
+bool service_is_stale(const struct service_record *record, const struct service *service);
+
 /** Brings one Service to where it should be. *ret_is_done: the record may be dropped. ERR_PENDING and ERR_THROTTLED with
  * retry_after_ms; everything else backs off. */
 NODISCARD bool service_sync(struct service_run *run, bool *ret_is_done, struct error *err);
 /** Are its targets others than the provider was told last? */
 bool service_sync_has_new_targets(struct service_run *run);
-/** Its Service is gone from the store: so goes its balancer, unless that cannot be right. */
+/** Its Service, last seen like that, is gone from the store: so goes its balancer, unless that cannot be right. */
 NODISCARD bool service_sync_vanished(struct service_run *run, const struct service *last,
                                      struct error *err);
+
+/** What a worker does once the stores have synced: adopts, or waits for the one who does. */
+void service_begin(struct service_controller *c, struct call *call);
+/** And then: waits for a key and works on it. False when none came until deadline_ns (mono), or all is over. */
+bool service_work_once(struct service_controller *c, struct arena *arena, int64_t deadline_ns);
 
 /** All views are of the Service or in the arena; no nodes. */
 struct lb_spec service_spec(const struct service *, const char *cluster_name, struct arena *arena);

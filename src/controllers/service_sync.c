@@ -1,7 +1,7 @@
 /* controllers/service_sync.c: one run of one Service (framework.md 5.6 to 5.9).
  *
  * The order of writes is what makes a crash at any point harmless: the finalizer before the balancer, the status after
- * it; on the way out the balancer first, then the status, and the finalizer last.
+ * it; on the way out the balancer first, then status and finalizer in one.
  */
 #include "base/alloc.h"
 #include "base/event_kind.h"
@@ -34,6 +34,8 @@ EVENT_KIND(update_failed_event, COMPONENT, "UpdateLoadBalancerFailed", true, "Se
 
 /* Changes of targets are told at once, then at most so often. */
 static const int64_t update_pause_ns = NS_PER_SEC;
+/* When somebody else wrote to the Service at the same time. */
+static const int64_t overtaken_pause_ms = 1000;
 
 static const double latency_buckets[] = { 1,   2,   4,    8,    16,   32,   64,   128,
 	                                  256, 512, 1024, 2048, 4096, 8192, 16384 };
@@ -68,16 +70,24 @@ tell(struct service_run *run, const char *reason, const char *message)
 static void
 announce(struct service_run *run, const char *reason, const char *message)
 {
-	if (run->record->is_announced)
+	if (run->record->announced == reason)
 		return;
-	run->record->is_announced = true;
+	run->record->announced = reason;
 	tell(run, reason, message);
 }
 
+static void
+tell_end(struct service_run *run, const char *reason, const char *message)
+{
+	run->record->announced = NULL;
+	tell(run, reason, message);
+}
+
+/* Waiting for a cloud, or for its rate limit, is none. */
 static bool
 is_failure(const struct error *err)
 {
-	return err->code != ERR_PENDING && err->code != ERR_CANCELLED;
+	return err->code != ERR_PENDING && err->code != ERR_THROTTLED && err->code != ERR_CANCELLED;
 }
 
 static void
@@ -102,87 +112,146 @@ tell_empty(struct service_run *run, size_t n_targets)
 
 /* ---- writes ---- */
 
-/* *ret_is_gone (may be NULL): there is no such Service any more, or another has its name now. That is success: nothing is
- * left to be written. */
+bool
+service_is_stale(const struct service_record *record, const struct service *service)
+{
+	return record->is_unsure ||
+	       (record->written_version && object_version_is_older(service->object.resource_version,
+	                                                           str_c(record->written_version)));
+}
+
+static bool
+is_stale(const struct service_run *run)
+{
+	return service_is_stale(run->record, run->service);
+}
+
+static void
+note_written(struct service_run *run, struct str answer)
+{
+	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
+	struct str version;
+	struct error err;
+
+	if (!json_parse(answer, &doc, &err) ||
+	    json_str(yyjson_doc_get_root(doc), "metadata.resourceVersion", &version) != JSON_FOUND)
+		return;
+	run->record->is_unsure = false;
+	free(run->record->written_version);
+	run->record->written_version = xstrndup(version.ptr, version.len);
+}
+
+static bool
+is_current(struct service_run *run)
+{
+	const struct object *ours = &run->service->object;
+	CLEANUP(object_unrefp) struct object *now = store_get(run->c->env->services, ours->key);
+
+	return now && str_eq(now->uid, ours->uid);
+}
+
+/* A conflict: another Service has the name by now, which the store may have heard of or will in a moment. (Or others
+ * wrote to it so often that the server gave up: which of the two, it does not say.) */
+static bool
+overtaken(struct service_run *run, bool *ret_is_gone, struct error *err)
+{
+	*ret_is_gone = !is_current(run);
+	if (*ret_is_gone)
+		return true;
+	err->code = ERR_PENDING;
+	err->retry_after_ms = overtaken_pause_ms;
+	return false;
+}
+
+/* *ret_is_gone: there is no such Service any more, or another has its name now. That is success: nothing is left to be
+ * written. */
 static bool
 patch_service(struct service_run *run, struct str body, bool *ret_is_gone, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf path = BUF_INIT(LIMIT_HTTP_URL);
-	bool is_done;
+	struct str answer;
 
 	service_patch_path(&path, run->service);
-	is_done = kube_patch(run->c->env->kube, run->call, buf_str(&path), KUBE_PATCH_STRATEGIC,
-	                     body, KUBE_ANSWER_META, NULL, err);
-	if (ret_is_gone)
-		*ret_is_gone = !is_done;
-	return is_done || err->code == ERR_NOT_FOUND || err->code == ERR_CONFLICT;
+	*ret_is_gone = false;
+	run->record->is_unsure = true;
+	if (kube_patch(run->c->env->kube, run->call, buf_str(&path), KUBE_PATCH_STRATEGIC, body,
+	               KUBE_ANSWER_META, &answer, err)) {
+		note_written(run, answer);
+		return true;
+	}
+	if (err->code == ERR_CONFLICT)
+		return overtaken(run, ret_is_gone, err);
+	*ret_is_gone = err->code == ERR_NOT_FOUND;
+	return *ret_is_gone;
 }
 
 static bool
-add_finalizer(struct service_run *run, bool *ret_is_gone, struct error *err)
+claim(struct service_run *run, bool *ret_is_gone, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf body = BUF_INIT(LIMIT_HTTP_REQUEST);
 
 	*ret_is_gone = false;
-	if (run->service->has_finalizer)
+	if (run->service->has_finalizer && !is_stale(run))
 		return true;
-	service_patch_finalizer(&body, run->service, true);
+	service_patch_claim(&body, run->service);
 	if (!patch_service(run, buf_str(&body), ret_is_gone, err))
 		return err_wrap(err, "failed to add load balancer cleanup finalizer");
 	return true;
 }
 
 static bool
-remove_finalizer(struct service_run *run, struct error *err)
+release(struct service_run *run, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf body = BUF_INIT(LIMIT_HTTP_REQUEST);
+	bool is_gone;
 
-	if (!run->service->has_finalizer)
+	if (!service_patch_release(&body, run->service, is_stale(run)))
 		return true;
-	service_patch_finalizer(&body, run->service, false);
-	if (!patch_service(run, buf_str(&body), NULL, err))
+	if (!patch_service(run, buf_str(&body), &is_gone, err))
 		return err_wrap(err, "failed to remove load balancer cleanup finalizer");
 	return true;
 }
 
 static bool
-write_status(struct service_run *run, const struct service_ingress *ingress, size_t n,
-             struct error *err)
+write_status(struct service_run *run, bool was_stale, const struct service_ingress *ingress,
+             size_t n, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf body = BUF_INIT(LIMIT_HTTP_REQUEST);
+	bool is_gone;
 
-	if (service_status_equals(run->service, ingress, n))
+	if (!was_stale && service_status_equals(run->service, ingress, n))
 		return true;
 	service_patch_status(&body, run->service, ingress, n);
-	if (!patch_service(run, buf_str(&body), NULL, err))
+	if (!patch_service(run, buf_str(&body), &is_gone, err))
 		return err_wrap(err, "failed to update load balancer status");
 	log_info("service status written", LOG_STR("service", run->service->object.key),
 	         LOG_I64("addresses", (int64_t)n));
 	return true;
 }
 
+/* Said always where there is an address: the server fills in what is left out, and that would differ for ever from what
+ * we want (framework.md E22). */
 static struct str
-mode_text(enum lb_ip_mode mode)
+mode_text(const struct lb_ingress *ingress)
 {
-	if (mode == LB_IP_MODE_NONE)
+	if (ingress->ip.len == 0)
 		return STR_EMPTY;
-	return mode == LB_IP_MODE_PROXY ? STR("Proxy") : STR("VIP");
+	return ingress->ip_mode == LB_IP_MODE_PROXY ? STR("Proxy") : STR("VIP");
 }
 
 static bool
-write_lb_status(struct service_run *run, const struct lb_status *status, struct error *err)
+write_lb_status(struct service_run *run, bool was_stale, const struct lb_status *status,
+                struct error *err)
 {
 	struct service_ingress *ingress = arena_calloc(run->call->arena, status->n_ingress,
 	                                               sizeof(*ingress));
 
 	for (size_t i = 0; i < status->n_ingress; i++)
-		ingress[i] = (struct service_ingress){
-			.ip = status->ingress[i].ip,
-			.hostname = status->ingress[i].hostname,
-			.ip_mode = mode_text(status->ingress[i].ip_mode),
-			.ports = STR_EMPTY
-		};
-	return write_status(run, ingress, status->n_ingress, err);
+		ingress[i] = (struct service_ingress){ .ip = status->ingress[i].ip,
+			                               .hostname = status->ingress[i].hostname,
+			                               .ip_mode = mode_text(&status->ingress[i]),
+			                               .ports = STR_EMPTY };
+	return write_status(run, was_stale, ingress, status->n_ingress, err);
 }
 
 /* ---- a balancer that is wanted ---- */
@@ -243,23 +312,23 @@ ensure(struct service_run *run, struct error *err)
 {
 	enum lb_outcome outcome = LB_DONE;
 	struct lb_status status = { 0 };
-	bool is_gone;
+	bool is_gone, was_stale = is_stale(run); /* before what we write now */
 
 	if (!looks_settled(run))
 		announce(run, ensuring_event.reason, "Ensuring load balancer");
-	if (!add_finalizer(run, &is_gone, err))
+	if (!claim(run, &is_gone, err))
 		return false;
 	if (is_gone)
 		return true; /* the store will hear of it */
 	if (!call_ensure(run, &outcome, &status, err))
 		return false;
-	if (outcome == LB_ELSEWHERE)
+	run->record->is_elsewhere = outcome == LB_ELSEWHERE;
+	if (run->record->is_elsewhere)
 		return true;
-	if (!write_lb_status(run, &status, err))
+	if (!write_lb_status(run, was_stale, &status, err))
 		return false;
-	if (run->record->is_announced)
-		tell(run, ensured_event.reason, "Ensured load balancer");
-	run->record->is_announced = false;
+	if (run->record->announced)
+		tell_end(run, ensured_event.reason, "Ensured load balancer");
 	return true;
 }
 
@@ -306,7 +375,7 @@ update(struct service_run *run, bool *ret_is_missing, struct error *err)
 	struct target_list targets = targets_select(run->c->targets, run->c->env->cloud, &spec,
 	                                            run->call->arena);
 
-	if (targets.hash == run->record->targets_hash)
+	if (targets.hash == run->record->targets_hash || run->record->is_elsewhere)
 		return true;
 	spec.nodes = targets.refs;
 	spec.n_nodes = targets.n;
@@ -344,7 +413,7 @@ static bool
 balance(struct service_run *run, struct error *err)
 {
 	bool wants_ensure = (run->reasons & (REASON_FULL | REASON_RETRY)) ||
-	                    !run->record->has_targets || run->record->has_failed;
+	                    !run->record->has_targets;
 	bool was_update = !wants_ensure;
 	bool is_done = true;
 
@@ -360,16 +429,25 @@ balance(struct service_run *run, struct error *err)
 
 /* ---- a balancer that has to go ---- */
 
+/* The next Service of that name begins afresh. */
+static void
+forget_balancer(struct service_record *r)
+{
+	object_unref(TAKE(r->balanced));
+	r->has_targets = r->has_failed = r->is_elsewhere = r->is_told_empty = false;
+}
+
+/* Whatever the Service says now: only its UID and names matter (framework.md 5.6, 3). */
 static bool
 call_remove(struct service_run *run, struct error *err)
 {
 	struct lb_spec spec = spec_of(run);
 	bool was_there = false;
 
+	announce(run, deleting_event.reason, "Deleting load balancer");
 	if (!run->c->ops->remove(run->c->env->cloud, run->call, &spec, &was_there, err))
 		return false;
-	object_unref(TAKE(run->record->balanced));
-	run->record->has_targets = false;
+	forget_balancer(run->record);
 	if (was_there)
 		log_info("load balancer deleted", LOG_STR("service", run->service->object.key));
 	return true;
@@ -378,22 +456,19 @@ call_remove(struct service_run *run, struct error *err)
 static bool
 clean_up(struct service_run *run, struct error *err)
 {
-	announce(run, deleting_event.reason, "Deleting load balancer");
-	if (!call_remove(run, err)) {
-		err_wrap(err, "failed to delete load balancer");
-	} else if (run->service->is_deleting || write_status(run, NULL, 0, err)) {
-		if (remove_finalizer(run, err)) {
-			tell(run, deleted_event.reason, "Deleted load balancer");
-			return true;
-		}
-	}
-	warn(run, sync_failed_event.reason, "Error syncing load balancer", err);
-	return false;
+	bool is_done = call_remove(run, err) ? release(run, err)
+	                                     : err_wrap(err, "failed to delete load balancer");
+
+	if (is_done)
+		tell_end(run, deleted_event.reason, "Deleted load balancer");
+	else
+		warn(run, sync_failed_event.reason, "Error syncing load balancer", err);
+	return is_done;
 }
 
-/* The name belongs to another Service now; the balancer of the former one goes first. */
+/* The balancer of a Service that is no more, though its name may be another's by now. */
 static bool
-clean_up_former(struct service_run *run, struct error *err)
+remove_former(struct service_run *run, struct error *err)
 {
 	CLEANUP(object_unrefp) struct object *former = object_ref(run->record->balanced);
 	const struct service *current = run->service;
@@ -401,17 +476,18 @@ clean_up_former(struct service_run *run, struct error *err)
 
 	run->service = service_of(former);
 	is_done = call_remove(run, err);
-	if (!is_done)
+	if (is_done)
+		tell_end(run, deleted_event.reason, "Deleted load balancer");
+	else
 		warn(run, delete_failed_event.reason, "Error deleting load balancer", err);
 	run->service = current;
 	return is_done;
 }
 
 static bool
-has_former(const struct service_run *run)
+is_balanced(const struct service_run *run, const struct service *s)
 {
-	return run->record->balanced &&
-	       !str_eq(run->record->balanced->uid, run->service->object.uid);
+	return run->record->balanced && str_eq(run->record->balanced->uid, s->object.uid);
 }
 
 bool
@@ -419,7 +495,7 @@ service_sync(struct service_run *run, bool *ret_is_done, struct error *err)
 {
 	const struct service *s = run->service;
 
-	if (has_former(run) && !clean_up_former(run, err))
+	if (run->record->balanced && !is_balanced(run, s) && !remove_former(run, err))
 		return false;
 	*ret_is_done = !service_wants_balancer(s) || service_needs_cleanup(s) ||
 	               (s->is_deleting && !s->has_finalizer);
@@ -440,20 +516,11 @@ cannot_be_right(const struct service *last)
 bool
 service_sync_vanished(struct service_run *run, const struct service *last, struct error *err)
 {
-	run->service = last;
 	if (!run->record->balanced)
 		return true;
-	if (cannot_be_right(last)) {
-		log_warn(
-			"a service vanished with our finalizer on it, leaving its load balancer alone",
-			LOG_STR("service", last->object.key), LOG_STR("uid", last->object.uid));
-		return true;
-	}
-	announce(run, deleting_event.reason, "Deleting load balancer");
-	if (!call_remove(run, err)) {
-		warn(run, delete_failed_event.reason, "Error deleting load balancer", err);
-		return false;
-	}
-	tell(run, deleted_event.reason, "Deleted load balancer");
+	if (!is_balanced(run, last) || !cannot_be_right(last))
+		return remove_former(run, err);
+	log_warn("a service vanished with our finalizer on it, leaving its load balancer alone",
+	         LOG_STR("service", last->object.key), LOG_STR("uid", last->object.uid));
 	return true;
 }

@@ -30,14 +30,37 @@ add_order(struct buf *b, const struct service *s, bool wanted)
 	buf_add_char(b, ']');
 }
 
-void
-service_patch_finalizer(struct buf *b, const struct service *s, bool wanted)
+static void
+begin(struct buf *b, const struct service *s)
 {
 	buf_add_c(b, "{\"metadata\":{");
 	add_member(b, "uid", s->object.uid);
-	add_order(b, s, wanted);
-	buf_addf(b, ",\"%sfinalizers\":[\"%s\"]}}", wanted ? "" : "$deleteFromPrimitiveList/",
-	         SERVICE_FINALIZER);
+}
+
+void
+service_patch_claim(struct buf *b, const struct service *s)
+{
+	begin(b, s);
+	add_order(b, s, /*wanted=*/true);
+	buf_add_c(b, ",\"finalizers\":[\"" SERVICE_FINALIZER "\"]}}");
+}
+
+bool
+service_patch_release(struct buf *b, const struct service *s, bool is_stale)
+{
+	bool has_status = (is_stale || s->n_ingress > 0) && !s->is_deleting;
+	bool has_finalizer = is_stale || s->has_finalizer;
+
+	if (!has_finalizer && !has_status)
+		return false;
+	begin(b, s);
+	if (has_finalizer) {
+		add_order(b, s, /*wanted=*/false);
+		buf_add_c(b,
+		          ",\"$deleteFromPrimitiveList/finalizers\":[\"" SERVICE_FINALIZER "\"]");
+	}
+	buf_add_c(b, has_status ? "},\"status\":{\"loadBalancer\":{\"ingress\":null}}}" : "}}");
+	return true;
 }
 
 static void
@@ -66,8 +89,7 @@ void
 service_patch_status(struct buf *b, const struct service *s, const struct service_ingress *ingress,
                      size_t n)
 {
-	buf_add_c(b, "{\"metadata\":{");
-	add_member(b, "uid", s->object.uid);
+	begin(b, s);
 	buf_add_c(b, "},\"status\":{\"loadBalancer\":{\"ingress\":");
 	for (size_t i = 0; i < n; i++) {
 		buf_add_char(b, i > 0 ? ',' : '[');

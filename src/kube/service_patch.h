@@ -8,15 +8,22 @@
 
 #include "kube/service.h"
 
-/** Appends the patch that adds or removes our finalizer. */
-void service_patch_finalizer(struct buf *b, const struct service *, bool wanted);
+/** Appends the patch that adds our finalizer. */
+void service_patch_claim(struct buf *b, const struct service *);
+
+/** Appends the patch that lets go of a Service whose balancer is gone: removes our finalizer and, unless the Service is
+ * being deleted, clears status.loadBalancer. In one write, so that nobody sees one without the other. False, with nothing
+ * appended, when neither is there. is_stale: what the Service says may be older than what we wrote to it: does both in
+ * any case. */
+bool service_patch_release(struct buf *b, const struct service *, bool is_stale);
 
 /** Appends the patch of status.loadBalancer; none: cleared. */
 void service_patch_status(struct buf *b, const struct service *,
                           const struct service_ingress *ingress, size_t n);
 
 /** Is what the Service says already that? In order; ports that others set do not count. An API server that drops ipMode,
- * as 1.28 does, must not make a difference for ever: a missing one equals any, unless the server is known to keep it. */
+ * as 1.28 does, must not make a difference for ever: a missing one equals any. (One that keeps it never leaves it out of
+ * an ingress with an address: framework.md E22.) */
 bool service_status_equals(const struct service *, const struct service_ingress *ingress, size_t n);
 
 /** Appends "/api/v1/namespaces/NS/services/NAME/status". */

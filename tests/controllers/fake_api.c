@@ -17,6 +17,8 @@ struct fake_api {
 	struct api_request **requests;   /* mu */
 	size_t n_requests, cap_requests; /* mu */
 	int version;                     /* mu; of the next PATCH */
+	fake_api_answer_fn *answer;      /* mu */
+	void *answer_arg;                /* mu */
 };
 
 static bool
@@ -62,39 +64,36 @@ usual(const struct api_request *request)
 	return (struct api_rule){ .status = 200 };
 }
 
+/* Rules, then whoever answers, then the usual. */
 static struct api_rule
-choose(struct fake_api *api, const struct http_request *request, int *ret_version)
+choose(struct fake_api *api, const struct http_request *request, struct buf *body)
 {
 	const struct api_request *kept;
 	struct api_rule rule;
 	WITH_LOCK(&api->mu);
 
 	kept = keep(api, request);
-	if (!take_rule(api, kept, &rule))
-		rule = usual(kept);
-	if (kept->method == HTTP_PATCH && rule.status == 200)
-		*ret_version = api->version++;
-	return rule;
-}
+	if (!take_rule(api, kept, &rule)) {
+		int status = api->answer ? api->answer(api->answer_arg, kept, body) : 0;
 
-static void
-add_body(struct buf *b, const struct api_rule *rule, int version)
-{
-	if (rule->body)
-		buf_add_c(b, rule->body);
-	else if (version > 0)
-		buf_addf(b, "{\"metadata\":{\"resourceVersion\":\"%d\"}}", version);
-	else
-		buf_add_c(b, "{}");
+		rule = usual(kept);
+		if (status > 0)
+			rule.status = status;
+	}
+	if (rule.body)
+		buf_add_c(body, rule.body);
+	else if (body->len == 0 && kept->method == HTTP_PATCH && rule.status == 200)
+		buf_addf(body, "{\"metadata\":{\"resourceVersion\":\"%d\"}}", api->version++);
+	return rule;
 }
 
 static bool
 do_request(struct http_client *client, struct call *call, const struct http_request *request,
            struct http_response *response, struct error *err)
 {
-	int version = 0;
+	CLEANUP(buf_fini) struct buf body = BUF_INIT(LIMIT_HTTP_BODY);
 	struct api_rule rule = choose(CONTAINER_OF(client, struct fake_api, client), request,
-	                              &version);
+	                              &body);
 
 	if (cancel_is_fired(call->cancel))
 		return err_set(err, ERR_CANCELLED, "cancelled");
@@ -104,7 +103,7 @@ do_request(struct http_client *client, struct call *call, const struct http_requ
 		return err_set(err, rule.code, "scripted failure");
 	response->status = rule.status;
 	buf_init(&response->body, LIMIT_HTTP_BODY);
-	add_body(&response->body, &rule, version);
+	buf_add_str(&response->body, body.len > 0 ? buf_str(&body) : STR("{}"));
 	return true;
 }
 
@@ -120,14 +119,21 @@ fake_api_new(void)
 	return api;
 }
 
-void
-fake_api_free(struct fake_api *api)
+static void
+forget_requests(struct fake_api *api)
 {
 	for (size_t i = 0; i < api->n_requests; i++) {
 		free(api->requests[i]->target);
 		free(api->requests[i]->body);
 		free(api->requests[i]);
 	}
+	api->n_requests = 0;
+}
+
+void
+fake_api_free(struct fake_api *api)
+{
+	forget_requests(api);
 	free(api->requests);
 	free(api->rules);
 	PTHREAD_OK(pthread_mutex_destroy(&api->mu));
@@ -146,6 +152,23 @@ fake_api_rule(struct fake_api *api, struct api_rule rule)
 	WITH_LOCK(&api->mu);
 
 	ARRAY_PUSH(api->rules, api->n_rules, api->cap_rules, rule);
+}
+
+void
+fake_api_answer_with(struct fake_api *api, fake_api_answer_fn *answer, void *arg)
+{
+	WITH_LOCK(&api->mu);
+
+	api->answer = answer;
+	api->answer_arg = arg;
+}
+
+void
+fake_api_forget_requests(struct fake_api *api)
+{
+	WITH_LOCK(&api->mu);
+
+	forget_requests(api);
 }
 
 void

@@ -33,6 +33,11 @@ void fake_api_free(struct fake_api *);
 struct http_client *fake_api_client(struct fake_api *);
 
 void fake_api_rule(struct fake_api *, struct api_rule rule);
+/** Asked where no rule applies: returns a status and appends the answer's body; 0: it is not for it. */
+typedef int fake_api_answer_fn(void *arg, const struct api_request *request, struct buf *body);
+void fake_api_answer_with(struct fake_api *, fake_api_answer_fn *answer, void *arg);
+/** Forgets what it was asked. */
+void fake_api_forget_requests(struct fake_api *);
 /** Back to how it began; what it was asked stays. */
 void fake_api_forget_rules(struct fake_api *);
 

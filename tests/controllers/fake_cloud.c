@@ -21,6 +21,8 @@ struct asked {
 
 struct fake_cloud {
 	struct cloud cloud;
+	struct cloud_ops ops;
+	void *balancers, *routes;
 	struct clock *clock;
 	pthread_mutex_t mu;
 	pthread_cond_t released;
@@ -150,10 +152,10 @@ look_now(struct cloud *cloud, struct call *call, const struct node_ref refs[], s
 struct fake_cloud *
 fake_cloud_new(struct clock *clock)
 {
-	static const struct cloud_ops ops = { .name = "fake", .look = look_now };
 	struct fake_cloud *f = xcalloc(1, sizeof(*f));
 
-	f->cloud.ops = &ops;
+	f->ops = (struct cloud_ops){ .name = "fake", .look = look_now };
+	f->cloud.ops = &f->ops;
 	f->clock = clock;
 	PTHREAD_OK(pthread_mutex_init(&f->mu, NULL));
 	cond_init(&f->released);
@@ -185,6 +187,32 @@ struct cloud *
 fake_cloud_cloud(struct fake_cloud *f)
 {
 	return &f->cloud;
+}
+
+void
+fake_cloud_offer_balancers(struct fake_cloud *f, const struct balancer_ops *ops, void *state)
+{
+	f->ops.balancers = ops;
+	f->balancers = state;
+}
+
+void
+fake_cloud_offer_routes(struct fake_cloud *f, const struct route_ops *ops, void *state)
+{
+	f->ops.routes = ops;
+	f->routes = state;
+}
+
+void *
+fake_cloud_balancers(struct cloud *cloud)
+{
+	return fake_of(cloud)->balancers;
+}
+
+void *
+fake_cloud_routes(struct cloud *cloud)
+{
+	return fake_of(cloud)->routes;
 }
 
 /* ---- what it is like ---- */

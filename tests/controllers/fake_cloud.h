@@ -30,6 +30,13 @@ struct fake_cloud *fake_cloud_new(struct clock *clock);
 void fake_cloud_free(struct fake_cloud *);
 struct cloud *fake_cloud_cloud(struct fake_cloud *);
 
+/** From now on it has these too; NULL: not offered. State is what fake_cloud_balancers() and _routes() give back to
+ * their functions. */
+void fake_cloud_offer_balancers(struct fake_cloud *, const struct balancer_ops *, void *state);
+void fake_cloud_offer_routes(struct fake_cloud *, const struct route_ops *, void *state);
+void *fake_cloud_balancers(struct cloud *);
+void *fake_cloud_routes(struct cloud *);
+
 void fake_cloud_set(struct fake_cloud *, const char *name, struct fake_machine machine);
 /** Every look fails with that code; ERR_NONE: no more. */
 void fake_cloud_fail(struct fake_cloud *, enum err_code code);

@@ -5,6 +5,7 @@
 #include "base/limits.h"
 #include "base/thread.h"
 #include "controllers/own_writes.h"
+#include "kube/service.h"
 
 enum {
 	DEFAULT_AGE_S = 3600,
@@ -149,14 +150,22 @@ rig_free(struct rig *r)
 		return;
 	if (r->nodes)
 		node_controller_stop(r->nodes);
+	if (r->balancing)
+		service_controller_stop(r->balancing);
 	cancel_fire(r->cancel);
 	node_controller_free(r->nodes);
 	lifecycle_controller_free(r->lifecycle);
+	service_controller_free(r->balancing);
+	route_controller_free(r->routing);
 	looker_free(r->env.looker);
 	own_writes_free(r->env.own_writes);
 	notices_free(r->env.notices);
 	recorder_free(r->env.recorder, /*flush_ms=*/0);
 	store_free(r->env.nodes);
+	store_free(r->env.services);
+	fake_services_free(r->services);
+	fake_balancers_free(r->balancers);
+	fake_routes_free(r->routes);
 	cancel_free(r->cancel);
 	fake_cloud_free(r->cloud);
 	fake_api_free(r->api);
@@ -182,6 +191,90 @@ rig_start_lifecycle(struct rig *r, const struct guard_config *guard)
 {
 	r->lifecycle = lifecycle_controller_new(&r->env,
 	                                        &(struct lifecycle_config){ .guard = *guard });
+	r->n_threads++;
+}
+
+static void
+start_services(struct rig *r, unsigned n_workers)
+{
+	r->env.services = store_new(&service_kind, r->clock);
+	store_begin_list(r->env.services, /*is_newest=*/false);
+	r->balancing = service_controller_new(&r->env, &(struct service_controller_config){
+							       .n_workers = n_workers,
+							       .cluster_name = "kubernetes",
+						       });
+	r->n_threads += n_workers;
+	r->n_workers = n_workers;
+}
+
+void
+rig_start_services(struct rig *r, unsigned n_workers, bool selects)
+{
+	r->services = fake_services_new(r->api);
+	r->balancers = fake_balancers_new(r->clock);
+	fake_cloud_offer_balancers(r->cloud, fake_balancers_ops(selects), r->balancers);
+	start_services(r, n_workers);
+}
+
+static void
+copy_nodes(struct rig *r, struct store *from)
+{
+	CLEANUP(store_list_free) struct store_list all = store_list(from);
+	struct error err;
+
+	for (size_t i = 0; i < all.n; i++) {
+		if (!store_put(r->env.nodes, object_ref(all.objects[i]), &err))
+			fail_msg("%s", err.msg);
+	}
+}
+
+void
+rig_restart_services(struct rig *r, unsigned n_workers)
+{
+	CLEANUP(store_freep) struct store *nodes = r->env.nodes;
+
+	service_controller_stop(r->balancing);
+	cancel_fire(r->cancel);
+	service_controller_free(r->balancing);
+	store_free(r->env.services);
+	cancel_free(r->cancel);
+	r->n_threads -= r->n_workers;
+	r->env.cancel = r->call.cancel = r->cancel = cancel_new();
+	r->env.nodes = store_new(&node_kind, r->clock);
+	store_begin_list(r->env.nodes, /*is_newest=*/false);
+	start_services(r, n_workers);
+	copy_nodes(r, nodes);
+}
+
+void
+rig_sync_services(struct rig *r)
+{
+	fake_services_list(r->services, r->env.services);
+	store_end_list(r->env.services);
+	rig_sync(r);
+}
+
+void
+rig_deliver(struct rig *r)
+{
+	do {
+		rig_settle(r);
+	} while (fake_services_deliver(r->services, r->env.services, SIZE_MAX) > 0);
+}
+
+void
+rig_start_routes(struct rig *r, int64_t period_s, struct fake_routes_config config)
+{
+	config.clock = r->clock;
+	r->routes = fake_routes_new(r->cloud, &config);
+	assert_true(ip_net_parse(STR("10.244.0.0/16"), &r->cluster[0]));
+	assert_true(ip_net_parse(STR("fd00:10::/32"), &r->cluster[1]));
+	node_keep_routes();
+	r->routing = route_controller_new(&r->env, &(struct route_controller_config){
+							   .period_ns = period_s * NS_PER_SEC,
+							   .cluster_cidrs = r->cluster,
+							   .n_cluster_cidrs = 2,
+						   });
 	r->n_threads++;
 }
 
@@ -217,12 +310,15 @@ add_spec_and_status(struct buf *b, const struct rig_node *n)
 	buf_add_c(b, ",\"spec\":{");
 	if (n->provider_id)
 		buf_addf(b, "\"providerID\":\"%s\",", n->provider_id);
-	buf_addf(b, "\"taints\":[%s]},\"status\":{\"addresses\":[%s]", or_else(n->taints, ""),
-	         or_else(n->addresses, ""));
+	buf_addf(b, "\"taints\":[%s],\"podCIDRs\":[%s]},\"status\":{\"addresses\":[%s]",
+	         or_else(n->taints, ""), or_else(n->pod_cidrs, ""), or_else(n->addresses, ""));
 	buf_addf(
 		b,
-		",\"conditions\":[{\"type\":\"Ready\",\"status\":\"%s\",\"lastHeartbeatTime\":\"%s\"}]}}",
+		",\"conditions\":[{\"type\":\"Ready\",\"status\":\"%s\",\"lastHeartbeatTime\":\"%s\"}",
 		or_else(n->ready, "True"), or_else(n->heartbeat, "2026-01-02T02:59:00Z"));
+	if (n->network)
+		buf_addf(b, ",{\"type\":\"NetworkUnavailable\",%s}", n->network);
+	buf_add_c(b, "]}}");
 }
 
 const char *

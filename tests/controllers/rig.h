@@ -14,11 +14,16 @@
 #include <cmocka.h>
 
 #include "controllers/fake_api.h"
+#include "controllers/fake_balancers.h"
 #include "controllers/fake_cloud.h"
+#include "controllers/fake_routes.h"
+#include "controllers/fake_services.h"
 #include "controllers/lifecycle.h"
 #include "controllers/looker.h"
 #include "controllers/node.h"
 #include "controllers/notices.h"
+#include "controllers/route.h"
+#include "controllers/service.h"
 
 #define RIG_WALL_NS \
 	(INT64_C(1767322800) * NS_PER_SEC) /* 2026-01-02T03:00:00Z, when the rig is made */
@@ -34,7 +39,14 @@ struct rig {
 	struct controller_env env;
 	struct node_controller *nodes;          /* NULL: not started */
 	struct lifecycle_controller *lifecycle; /* NULL: not started */
-	unsigned n_threads;                     /* that wait on the clock when all is quiet */
+	struct fake_services *services;       /* NULL until the controller of services is started */
+	struct fake_balancers *balancers;     /* likewise */
+	struct service_controller *balancing; /* likewise */
+	struct fake_routes *routes;           /* NULL until that of routes is */
+	struct route_controller *routing;     /* likewise */
+	struct ip_net cluster[2];
+	unsigned n_workers; /* of the controller of services */
+	unsigned n_threads; /* that wait on the clock when all is quiet */
 	struct arena arena;
 	struct call call; /* for the test's own thread */
 };
@@ -46,6 +58,19 @@ void rig_free(struct rig *);
 /** Before the store is synced. */
 void rig_start_nodes(struct rig *, unsigned n_workers);
 void rig_start_lifecycle(struct rig *, const struct guard_config *guard);
+
+/** selects: the cloud takes nodes by label. */
+void rig_start_services(struct rig *, unsigned n_workers, bool selects);
+/** The controller ends as in a crash, and another begins with what the API server lists, over the same cloud; workers wait
+ * for rig_sync_services(). */
+void rig_restart_services(struct rig *, unsigned n_workers);
+/** The first list of Services is complete, too. */
+void rig_sync_services(struct rig *);
+/** The store hears of all changes of Services, and of those that follow. Settles. */
+void rig_deliver(struct rig *);
+
+/** --cluster-cidr=10.244.0.0/16,fd00:10::/32 */
+void rig_start_routes(struct rig *, int64_t period_s, struct fake_routes_config config);
 
 /** --node-status-update-frequency */
 #define RIG_REFRESH_S 300
@@ -60,6 +85,8 @@ struct rig_node {
 	const char *heartbeat;   /* NULL: a fixed time */
 	int64_t age_s;           /* when the rig was made; 0: an hour */
 	const char *taints, *labels, *annotations, *addresses; /* NULL: none */
+	const char *pod_cidrs;                                 /* NULL: none */
+	const char *network; /* members of a condition NetworkUnavailable; NULL: none */
 	bool is_deleting;
 };
 

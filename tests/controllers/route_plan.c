@@ -124,6 +124,20 @@ a_blackhole_is_replaced_in_one_run(void **state UNUSED)
 	assert_true(p.removes_first);
 }
 
+/* framework.md E38: a cloud that has one route per CIDR would refuse the new one while the old one is there. */
+static void
+a_cidr_that_moved_is_removed_before_it_is_made(void **state UNUSED)
+{
+	const struct route routes[] = {
+		{ .target_node = STR("b"), .destination_cidr = STR("10.244.1.0/24") },
+	};
+	struct route_plan p = plan(routes, 1, false);
+
+	assert_int_equal(p.n_remove, 1);
+	assert_int_equal(p.n_create, 3);
+	assert_true(p.removes_first);
+}
+
 static void
 changed_addresses_make_a_route_anew(void **state UNUSED)
 {
@@ -199,6 +213,7 @@ main(void)
 		cmocka_unit_test(a_settled_table_needs_nothing),
 		cmocka_unit_test(only_what_lies_in_the_cluster_is_removed),
 		cmocka_unit_test(a_blackhole_is_replaced_in_one_run),
+		cmocka_unit_test(a_cidr_that_moved_is_removed_before_it_is_made),
 		cmocka_unit_test(changed_addresses_make_a_route_anew),
 		cmocka_unit_test(a_node_without_cidrs_that_is_a_target_is_told),
 		cmocka_unit_test(applying_a_plan_settles),

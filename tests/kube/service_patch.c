@@ -11,34 +11,79 @@
 
 static struct str finalizers[] = { STR("foo"), STR(SERVICE_FINALIZER), STR("bar") };
 
+#define OURS "\"" SERVICE_FINALIZER "\""
+
 static void
-check_finalizer(struct str *list, uint32_t n, bool wanted, const char *expected)
+check_claim(struct str *list, uint32_t n, const char *expected)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(KIB(4));
 	struct service s = { .object.uid = STR("u"), .finalizers = list, .n_finalizers = n };
 
-	service_patch_finalizer(&b, &s, wanted);
+	service_patch_claim(&b, &s);
 	assert_string_equal(b.ptr, expected);
 }
 
 static void
-finalizers_are_added_and_removed_by_name(void **state UNUSED)
+a_finalizer_is_added_by_name(void **state UNUSED)
 {
-	check_finalizer(
-		NULL, 0, true,
-		"{\"metadata\":{\"uid\":\"u\",\"$setElementOrder/finalizers\":[\"" SERVICE_FINALIZER
-		"\"],\"finalizers\":[\"" SERVICE_FINALIZER "\"]}}");
-	check_finalizer(
-		finalizers, 1, true,
-		"{\"metadata\":{\"uid\":\"u\",\"$setElementOrder/finalizers\":[\"foo\",\"" SERVICE_FINALIZER
-		"\"],\"finalizers\":[\"" SERVICE_FINALIZER "\"]}}");
-	check_finalizer(
-		finalizers, 3, false,
+	check_claim(NULL, 0,
+	            "{\"metadata\":{\"uid\":\"u\",\"$setElementOrder/finalizers\":[" OURS
+	            "],\"finalizers\":[" OURS "]}}");
+	check_claim(finalizers, 1,
+	            "{\"metadata\":{\"uid\":\"u\",\"$setElementOrder/finalizers\":[\"foo\"," OURS
+	            "],\"finalizers\":[" OURS "]}}");
+}
+
+static void
+check_release(const struct service *s, const char *expected)
+{
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(KIB(4));
+
+	assert_int_equal(service_patch_release(&b, s, /*is_stale=*/false), expected[0] != '\0');
+	assert_string_equal(b.ptr, expected);
+}
+
+static void
+a_finalizer_is_removed_by_name_and_the_status_with_it(void **state UNUSED)
+{
+	struct service_ingress ingress = { .ip = STR("192.0.2.1") };
+	struct service s = { .object.uid = STR("u"),
+		             .has_finalizer = true,
+		             .finalizers = finalizers,
+		             .n_finalizers = 3 };
+
+	check_release(
+		&s,
 		"{\"metadata\":{\"uid\":\"u\",\"$setElementOrder/finalizers\":[\"foo\",\"bar\"],"
-		"\"$deleteFromPrimitiveList/finalizers\":[\"" SERVICE_FINALIZER "\"]}}");
-	check_finalizer(finalizers + 1, 1, false,
-	                "{\"metadata\":{\"uid\":\"u\",\"$setElementOrder/finalizers\":[],"
-	                "\"$deleteFromPrimitiveList/finalizers\":[\"" SERVICE_FINALIZER "\"]}}");
+		"\"$deleteFromPrimitiveList/finalizers\":[" OURS "]}}");
+	s.finalizers++;
+	s.n_finalizers = 1;
+	s.ingress = &ingress;
+	s.n_ingress = 1;
+	check_release(&s, "{\"metadata\":{\"uid\":\"u\",\"$setElementOrder/finalizers\":[],"
+	                  "\"$deleteFromPrimitiveList/finalizers\":[" OURS "]},"
+	                  "\"status\":{\"loadBalancer\":{\"ingress\":null}}}");
+	s.is_deleting = true; /* what it says does not matter any more */
+	check_release(&s, "{\"metadata\":{\"uid\":\"u\",\"$setElementOrder/finalizers\":[],"
+	                  "\"$deleteFromPrimitiveList/finalizers\":[" OURS "]}}");
+	s.has_finalizer = s.is_deleting = false;
+	check_release(&s, "{\"metadata\":{\"uid\":\"u\"},"
+	                  "\"status\":{\"loadBalancer\":{\"ingress\":null}}}");
+	s.n_ingress = 0;
+	check_release(&s, "");
+}
+
+static void
+a_state_that_may_be_old_is_released_in_any_case(void **state UNUSED)
+{
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(KIB(4));
+	struct service s = { .object.uid = STR("u") };
+
+	assert_true(service_patch_release(&b, &s, /*is_stale=*/true));
+	assert_string_equal(b.ptr,
+	                    "{\"metadata\":{\"uid\":\"u\",\"$setElementOrder/finalizers\":[],"
+	                    "\"$deleteFromPrimitiveList/finalizers\":[" OURS "]},"
+	                    "\"status\":{\"loadBalancer\":{\"ingress\":null}}}");
 }
 
 static void
@@ -99,7 +144,9 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(finalizers_are_added_and_removed_by_name),
+		cmocka_unit_test(a_finalizer_is_added_by_name),
+		cmocka_unit_test(a_finalizer_is_removed_by_name_and_the_status_with_it),
+		cmocka_unit_test(a_state_that_may_be_old_is_released_in_any_case),
 		cmocka_unit_test(statuses_are_written_whole),
 		cmocka_unit_test(a_status_that_says_so_already_is_left_alone),
 		cmocka_unit_test(paths_are_escaped),

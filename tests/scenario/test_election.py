@@ -346,8 +346,8 @@ def test_jumps_of_the_wall_clock_change_nothing(replicas, arrivals, tmp_path, cl
     second = replicas.start(env=clock_shim.environment)
     second.wait_log("another replica leads")
     for hours in (1, -1, 0):
-        clock_shim.set(hours * 3600)
         told = replicas.lease()["spec"]["renewTime"][:13]
+        clock_shim.set(hours * 3600)
         wait_for(lambda: replicas.lease()["spec"]["renewTime"][:13] != told, what="the clock to have jumped")
         time.sleep(LEASE_S + JITTER_S)
         assert first.leads and not second.leads and transitions(replicas) == 0

@@ -68,8 +68,7 @@ def test_a_flag_that_is_wrong_is_named(usual, flag):
     [["-v=4"], ["-v", "4"], ["--v=4"], ["--node-monitor-period=1h2m3s"], ["--node-monitor-period", "300ms"],
      ["--node_monitor_period=5s"], ["--node-delete-guard"], ["--node-delete-guard=TRUE"], ["--allow-untagged-cloud"],
      ["--allow-untagged-cloud=true"], ["--concurrent-node-syncs=3"], ["--kube-api-qps=50", "--kube-api-burst=100"],
-     ["--logging-format=json"], ["--configure-cloud-routes=false", "--allocate-node-cidrs=true", "--cluster-cidr=10.244.0.0/16"],
-     ["--use-service-account-credentials=true"]],
+     ["--logging-format=json"], ["--configure-cloud-routes=false", "--allocate-node-cidrs=true", "--cluster-cidr=10.244.0.0/16"]],
     ids=" ".join,
 )
 def test_flags_as_people_type_them(api, kubelet, inventory, ccmd, flags):

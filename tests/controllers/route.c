@@ -1,0 +1,444 @@
+/* When routes are made and removed, how often the cloud is asked, and what nodes are told. */
+#include "controllers/rig.h"
+
+#define CIDR_A "10.244.1.0/24"
+#define CIDR_B "10.244.2.0/24"
+#define CIDR_V6 "fd00:10:1::/64"
+#define ROUTED "\"status\":\"False\",\"reason\":\"RouteCreated\""
+#define MISSING "\"status\":\"True\",\"reason\":\"NoRouteCreated\""
+
+enum {
+	PERIOD_S = 10,
+	IDLE_S = 3600,
+};
+
+static struct rig *rig;
+
+static const struct rig_node node_a = { .name = "a", .pod_cidrs = "\"" CIDR_A "\"" };
+static const struct rig_node node_b = { .name = "b", .pod_cidrs = "\"" CIDR_B "\"" };
+
+static const struct fake_routes_config both = { .families = 3, .idle_period_ns = 0 };
+static const struct fake_routes_config idle = { .families = 3,
+	                                        .idle_period_ns = IDLE_S * NS_PER_SEC };
+static const struct fake_routes_config only_v4 = { .families = 1 };
+
+static int
+tear_down(void **state UNUSED)
+{
+	rig_free(rig);
+	return 0;
+}
+
+static void
+start(const struct fake_routes_config *config)
+{
+	rig = rig_new();
+	rig_start_routes(rig, PERIOD_S, *config);
+}
+
+static void
+begin(void)
+{
+	rig_sync(rig);
+	rig_run(rig, 1);
+}
+
+static size_t
+calls(const char *begin_with)
+{
+	return fake_routes_calls(rig->routes, begin_with);
+}
+
+static void
+add_route(const char *node, const char *cidr)
+{
+	fake_routes_add(rig->routes, (struct route){ .target_node = str_c(node),
+	                                             .destination_cidr = str_c(cidr) });
+}
+
+static size_t
+n_patches(void)
+{
+	return fake_api_count(rig->api, HTTP_PATCH, "/api/v1/nodes/");
+}
+
+static const char *
+patch(size_t i)
+{
+	return fake_api_nth(rig->api, HTTP_PATCH, "/api/v1/nodes/", i)->body;
+}
+
+static void
+put_version(struct rig_node node, const char *version)
+{
+	node.version = version;
+	rig_put(rig, &node);
+}
+
+/* As the node is when our condition has come back. */
+static void
+put_routed(struct rig_node node, const char *version)
+{
+	node.network = ROUTED;
+	put_version(node, version);
+}
+
+/* ---- what is done ---- */
+
+static void
+every_pod_cidr_gets_a_route_and_every_node_is_told(void **state UNUSED)
+{
+	start(&both);
+	rig_put(rig,
+	        &(struct rig_node){ .name = "a", .pod_cidrs = "\"" CIDR_A "\",\"" CIDR_V6 "\"" });
+	rig_put(rig, &node_b);
+	rig_put(rig, &(struct rig_node){ .name = "bare" });
+	begin();
+	assert_true(fake_routes_has(rig->routes, "a", CIDR_A));
+	assert_true(fake_routes_has(rig->routes, "a", CIDR_V6));
+	assert_true(fake_routes_has(rig->routes, "b", CIDR_B));
+	assert_int_equal(calls("list"), 1);
+	assert_int_equal(calls("create"), 3);
+	assert_int_equal(n_patches(), 2);
+	assert_int_equal(fake_api_count(rig->api, HTTP_PATCH, "/api/v1/nodes/b/status"), 1);
+	assert_non_null(strstr(patch(0), "\"status\":{\"conditions\":[{\"type\":"
+	                                 "\"NetworkUnavailable\",\"status\":\"False\",\"reason\":"
+	                                 "\"RouteCreated\",\"message\":"
+	                                 "\"RouteController created a route\""));
+}
+
+static void
+nothing_is_written_when_all_is_right(void **state UNUSED)
+{
+	start(&both);
+	put_routed(node_a, "7");
+	add_route("a", CIDR_A);
+	begin();
+	rig_run(rig, 600);
+	assert_int_equal(n_patches(), 0);
+	assert_int_equal(calls("create"), 0);
+	assert_int_equal(calls("remove"), 0);
+	assert_in_range(calls("list"), 55, 62); /* every period */
+}
+
+static void
+routes_of_others_are_left_alone(void **state UNUSED)
+{
+	start(&both);
+	add_route("gone", "10.244.9.0/24"); /* ours */
+	add_route("", "10.244.8.0/24");     /* ours */
+	add_route("gone", "192.168.0.0/24");
+	add_route("gone", "10.0.0.0/8");
+	fake_routes_add(rig->routes, (struct route){ .target_node = STR("gone"),
+	                                             .destination_cidr = STR("10.244.7.0/24"),
+	                                             .is_fixed = true });
+	begin();
+	assert_int_equal(calls("remove"), 2);
+	assert_int_equal(fake_routes_count(rig->routes), 3);
+}
+
+static void
+a_blackhole_is_removed_and_made_anew(void **state UNUSED)
+{
+	start(&both);
+	rig_put(rig, &node_a);
+	fake_routes_add(rig->routes, (struct route){ .target_node = STR("a"),
+	                                             .destination_cidr = STR(CIDR_A),
+	                                             .is_blackhole = true });
+	begin();
+	assert_int_equal(calls(NULL), 3);
+	assert_string_equal(fake_routes_nth(rig->routes, 1), "remove a " CIDR_A);
+	assert_string_equal(fake_routes_nth(rig->routes, 2), "create a " CIDR_A);
+	assert_true(fake_routes_has(rig->routes, "a", CIDR_A));
+}
+
+static void
+a_cidr_that_moved_is_removed_first(void **state UNUSED)
+{
+	start(&both);
+	rig_put(rig, &node_a);
+	add_route("b", CIDR_A);
+	begin();
+	assert_string_equal(fake_routes_nth(rig->routes, 1), "remove b " CIDR_A);
+	assert_string_equal(fake_routes_nth(rig->routes, 2), "create a " CIDR_A);
+}
+
+static void
+routes_are_made_eight_at_a_time(void **state UNUSED)
+{
+	start(&both);
+	for (int i = 0; i < 20; i++) {
+		char name[16], cidrs[32];
+
+		(void)snprintf(name, sizeof(name), "n%d", i);
+		(void)snprintf(cidrs, sizeof(cidrs), "\"10.244.%d.0/24\"", i);
+		rig_put(rig, &(struct rig_node){ .name = name, .pod_cidrs = cidrs });
+	}
+	fake_routes_fault(rig->routes, (struct fake_fault){ .call = "create", .hangs = true });
+	store_end_list(rig->env.nodes);
+	rig_settle(rig);
+	fake_clock_advance(rig->fake, 200 * NS_PER_MS);
+	rig_settle_with(rig, 7); /* eight wait, and the thread that waits for them is not seen */
+	assert_int_equal(calls("create"), 8);
+	fake_routes_forget_faults(rig->routes);
+	rig_settle(rig);
+	assert_int_equal(calls("create"), 20);
+	assert_int_equal(fake_routes_count(rig->routes), 20);
+	assert_in_range(fake_routes_most_at_once(rig->routes), 8, 8);
+}
+
+/* ---- when ---- */
+
+static void
+nodes_wake_it_at_once(void **state UNUSED)
+{
+	start(&idle);
+	put_routed(node_a, "7");
+	add_route("a", CIDR_A);
+	begin();
+	fake_routes_forget_calls(rig->routes);
+	rig_put(rig, &node_b); /* comes */
+	rig_run(rig, 1);
+	assert_true(fake_routes_has(rig->routes, "b", CIDR_B));
+	rig_remove(rig, "b"); /* goes */
+	rig_run(rig, 1);
+	assert_false(fake_routes_has(rig->routes, "b", CIDR_B));
+	put_routed((struct rig_node){ .name = "a", .pod_cidrs = "\"" CIDR_B "\"" }, "8");
+	rig_run(rig, 1); /* has another CIDR */
+	assert_true(fake_routes_has(rig->routes, "a", CIDR_B));
+	assert_int_equal(fake_routes_count(rig->routes), 1);
+	assert_int_equal(calls("list"), 3);
+}
+
+static void
+an_idle_cluster_costs_nothing(void **state UNUSED)
+{
+	start(&idle);
+	put_routed(node_a, "7");
+	add_route("a", CIDR_A);
+	begin();
+	fake_routes_forget_calls(rig->routes);
+	for (int i = 0; i < 50; i++) { /* nodes live */
+		char version[16];
+
+		(void)snprintf(version, sizeof(version), "%d", 10 + i);
+		put_routed((struct rig_node){ .name = "a",
+		                              .pod_cidrs = "\"" CIDR_A "\"",
+		                              .ready = i % 2 ? "True" : "False" },
+		           version);
+		rig_run(rig, 60);
+	}
+	assert_int_equal(calls(NULL), 0);
+	rig_run(rig, IDLE_S);
+	assert_int_equal(calls(NULL), 1);
+}
+
+static void
+many_changes_are_a_run_a_second(void **state UNUSED)
+{
+	start(&idle);
+	begin();
+	for (int i = 0; i < 100; i++) {
+		char version[16];
+
+		(void)snprintf(version, sizeof(version), "%d", 10 + i);
+		if (i % 2 == 0)
+			put_version(node_b, version);
+		else
+			rig_remove(rig, "b");
+		rig_advance_ms(rig, 100);
+	}
+	assert_in_range(calls("list"), 5, 12);
+}
+
+static void
+a_provider_may_wake_it(void **state UNUSED)
+{
+	start(&idle);
+	begin();
+	route_controller_wake(rig->routing);
+	rig_run(rig, 1);
+	assert_int_equal(calls("list"), 2);
+}
+
+/* ---- what goes wrong ---- */
+
+static void
+a_failure_is_told_and_tried_more_and_more_seldom(void **state UNUSED)
+{
+	start(&idle);
+	rig_put(rig, &node_a);
+	put_routed(node_b, "7");
+	fake_routes_fault(rig->routes,
+	                  (struct fake_fault){ .call = "create a", .code = ERR_UNAVAILABLE });
+	begin();
+	assert_true(fake_routes_has(rig->routes, "b", CIDR_B)); /* it is nobody else's trouble */
+	assert_int_equal(fake_api_events(rig->api, "FailedToCreateRoute", "a"), 1);
+	assert_non_null(strstr(fake_api_last_event(rig->api, "FailedToCreateRoute"),
+	                       "Could not create route u-a " CIDR_A " for node a after 0s: "
+	                       "the fake cloud fails"));
+	assert_int_equal(n_patches(), 1);
+	assert_non_null(strstr(patch(0), "\"status\":\"True\",\"reason\":\"NoRouteCreated\""));
+	rig_run(rig, 700); /* 10, 20, 40 … */
+	fake_routes_forget_calls(rig->routes);
+	rig_run(rig, 3000);
+	assert_in_range(calls("create a"), 10, 14); /* every 5 min, less up to a quarter */
+	fake_routes_forget_faults(rig->routes);
+	rig_run(rig, 301);
+	assert_true(fake_routes_has(rig->routes, "a", CIDR_A));
+	put_version(node_a, "8"); /* nothing of ours in it: nobody is woken … */
+	fake_routes_forget_calls(rig->routes);
+	rig_run(rig, 60);
+	assert_int_equal(calls(NULL), 0); /* … and nothing is left to be tried again */
+}
+
+static void
+a_list_that_fails_changes_nothing(void **state UNUSED)
+{
+	start(&idle);
+	rig_put(rig, &node_a);
+	fake_routes_fault(rig->routes, (struct fake_fault){ .call = "list",
+	                                                    .code = ERR_UNAVAILABLE,
+	                                                    .times = 1 });
+	begin();
+	assert_int_equal(calls(NULL), 1);
+	assert_int_equal(n_patches(), 0);
+	rig_run(rig, PERIOD_S);
+	assert_true(fake_routes_has(rig->routes, "a", CIDR_A));
+}
+
+static void
+the_cloud_says_when_to_come_back(void **state UNUSED)
+{
+	start(&idle);
+	rig_put(rig, &node_a);
+	fake_routes_fault(rig->routes, (struct fake_fault){ .call = "create",
+	                                                    .code = ERR_PENDING,
+	                                                    .retry_after_ms = 3000,
+	                                                    .times = 1 });
+	begin();
+	assert_int_equal(fake_api_events(rig->api, "FailedToCreateRoute", "a"), 0);
+	rig_run(rig, 1);
+	assert_int_equal(calls("create"), 1);
+	rig_run(rig, 2);
+	assert_true(fake_routes_has(rig->routes, "a", CIDR_A));
+}
+
+static void
+a_condition_that_could_not_be_written_is_written_later(void **state UNUSED)
+{
+	start(&idle);
+	rig_put(rig, &node_a);
+	fake_api_rule(rig->api, (struct api_rule){ .method = HTTP_PATCH,
+	                                           .part = "/nodes/a/status",
+	                                           .times = 1,
+	                                           .status = 500 });
+	begin();
+	assert_int_equal(n_patches(), 1);
+	rig_run(rig, PERIOD_S);
+	assert_int_equal(n_patches(), 2);
+}
+
+/* ---- conditions (framework.md 6.7) ---- */
+
+static void
+conditions_of_others_are_written_over(void **state UNUSED)
+{
+	start(&idle);
+	rig_put(rig,
+	        &(struct rig_node){ .name = "a",
+	                            .pod_cidrs = "\"" CIDR_A "\"",
+	                            .network = "\"status\":\"False\",\"reason\":\"CalicoIsUp\"" });
+	begin();
+	assert_int_equal(n_patches(), 1);
+	put_routed(node_a, "8");
+	rig_run(rig, 5);
+	assert_int_equal(n_patches(), 1); /* our own write is no news */
+	put_version((struct rig_node){ .name = "a",
+	                               .pod_cidrs = "\"" CIDR_A "\"",
+	                               .network = "\"status\":\"False\",\"reason\":\"X\"" },
+	            "9");
+	rig_run(rig, 5);
+	assert_int_equal(n_patches(), 2);
+}
+
+static void
+a_node_without_pod_cidrs_that_has_a_route_has_none(void **state UNUSED)
+{
+	start(&idle);
+	rig_put(rig, &(struct rig_node){ .name = "a" });
+	rig_put(rig, &(struct rig_node){ .name = "b", .network = MISSING });
+	add_route("a", CIDR_A);
+	add_route("b", CIDR_B);
+	begin();
+	assert_int_equal(calls("remove"), 2);
+	assert_int_equal(n_patches(), 1);
+	assert_non_null(strstr(patch(0), "NoRouteCreated"));
+}
+
+static void
+families_that_are_not_offered_stay_out(void **state UNUSED)
+{
+	start(&only_v4);
+	rig_put(rig,
+	        &(struct rig_node){ .name = "a", .pod_cidrs = "\"" CIDR_A "\",\"" CIDR_V6 "\"" });
+	rig_put(rig, &(struct rig_node){ .name = "six", .pod_cidrs = "\"" CIDR_V6 "\"" });
+	add_route("six", CIDR_B); /* left over: it goes, and says nothing about the node */
+	begin();
+	rig_run(rig, 60);
+	assert_int_equal(calls("create"), 1);
+	assert_int_equal(calls("remove"), 1);
+	assert_int_equal(fake_api_count(rig->api, HTTP_PATCH, "/nodes/six"), 0);
+	assert_int_equal(fake_api_events(rig->api, "PodCIDRNotRouted", "a"), 1);
+	assert_int_equal(fake_api_events(rig->api, "PodCIDRNotRouted", "six"), 1);
+	assert_int_equal(fake_api_count(rig->api, HTTP_PATCH, "/events/"), 0); /* once each */
+}
+
+/* ---- the end ---- */
+
+static void
+it_ends_during_a_run(void **state UNUSED)
+{
+	start(&idle);
+	rig_put(rig, &node_a);
+	rig_put(rig, &node_b);
+	fake_routes_fault(rig->routes, (struct fake_fault){ .call = "create", .hangs = true });
+	store_end_list(rig->env.nodes);
+	rig_settle(rig);
+	fake_clock_advance(rig->fake, 200 * NS_PER_MS);
+	rig_settle_with(rig, 1);
+	cancel_fire(rig->cancel);
+	route_controller_free(rig->routing);
+	rig->routing = NULL;
+	assert_int_equal(n_patches(), 0); /* what is not known is not said */
+	assert_int_equal(fake_api_events(rig->api, "FailedToCreateRoute", NULL), 0);
+}
+
+#define TEST(name) cmocka_unit_test_teardown(name, tear_down)
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(every_pod_cidr_gets_a_route_and_every_node_is_told),
+		TEST(nothing_is_written_when_all_is_right),
+		TEST(routes_of_others_are_left_alone),
+		TEST(a_blackhole_is_removed_and_made_anew),
+		TEST(a_cidr_that_moved_is_removed_first),
+		TEST(routes_are_made_eight_at_a_time),
+		TEST(nodes_wake_it_at_once),
+		TEST(an_idle_cluster_costs_nothing),
+		TEST(many_changes_are_a_run_a_second),
+		TEST(a_provider_may_wake_it),
+		TEST(a_failure_is_told_and_tried_more_and_more_seldom),
+		TEST(a_list_that_fails_changes_nothing),
+		TEST(the_cloud_says_when_to_come_back),
+		TEST(a_condition_that_could_not_be_written_is_written_later),
+		TEST(conditions_of_others_are_written_over),
+		TEST(a_node_without_pod_cidrs_that_has_a_route_has_none),
+		TEST(families_that_are_not_offered_stay_out),
+		TEST(it_ends_during_a_run),
+	};
+
+	return cmocka_run_group_tests_name("route", tests, NULL, NULL);
+}

@@ -1,0 +1,937 @@
+/* Which Services get a balancer, in what order things are written, and what happens when something goes wrong. */
+#include "controllers/rig.h"
+
+static struct rig *rig;
+
+static const struct fake_service web = { .name = "web" };
+static const struct fake_service plain = { .name = "web", .type = "ClusterIP" };
+static const struct rig_node node_a = { .name = "a", .provider_id = "fake://a" };
+static const struct rig_node node_b = { .name = "b", .provider_id = "fake://b" };
+
+static int
+set_up_with(unsigned n_workers, bool selects)
+{
+	rig = rig_new();
+	rig_start_services(rig, n_workers, selects);
+	rig_put(rig, &node_a);
+	return 0;
+}
+
+static int
+set_up(void **state UNUSED)
+{
+	return set_up_with(2, /*selects=*/false);
+}
+
+static int
+set_up_selecting(void **state UNUSED)
+{
+	return set_up_with(2, /*selects=*/true);
+}
+
+static int
+tear_down(void **state UNUSED)
+{
+	rig_free(rig);
+	return 0;
+}
+
+/* ---- looking ---- */
+
+static size_t
+calls(const char *begin)
+{
+	return fake_balancers_calls(rig->balancers, begin);
+}
+
+static void
+forget_calls(void)
+{
+	fake_balancers_forget_calls(rig->balancers);
+	fake_api_forget_requests(rig->api);
+}
+
+static size_t
+n_patches(void)
+{
+	return fake_api_count(rig->api, HTTP_PATCH, "/services/");
+}
+
+static const char *
+patch(size_t i)
+{
+	return fake_api_nth(rig->api, HTTP_PATCH, "/services/", i)->body;
+}
+
+/* Sent once or again: a repetition is a PATCH of the first. */
+static size_t
+events(const char *reason)
+{
+	return fake_api_events(rig->api, reason, "web");
+}
+
+static size_t
+n_event_writes(void)
+{
+	return fake_api_count(rig->api, HTTP_POST, "/events") +
+	       fake_api_count(rig->api, HTTP_PATCH, "/events/");
+}
+
+static struct fake_service_state
+service(void)
+{
+	return fake_services_get(rig->services, "web");
+}
+
+static struct fake_balancer_state
+balancer(const char *uid)
+{
+	return fake_balancers_get(rig->balancers, uid);
+}
+
+static void
+assert_balanced(const char *uid, const char *nodes)
+{
+	struct fake_balancer_state b = balancer(uid);
+	struct fake_service_state s = service();
+
+	assert_true(b.exists);
+	assert_string_equal(b.nodes, nodes);
+	assert_string_equal(s.uid, uid);
+	assert_true(s.is_claimed);
+	assert_non_null(strstr(s.ingress, b.address));
+	assert_int_equal(fake_balancers_count_of(rig->balancers, "web"), 1);
+}
+
+static void
+assert_quiet(void)
+{
+	assert_int_equal(calls(NULL), 0);
+	assert_int_equal(n_patches(), 0);
+	assert_int_equal(n_event_writes(), 0);
+}
+
+/* ---- doing ---- */
+
+static void
+put(const struct fake_service *s)
+{
+	fake_services_put(rig->services, s);
+	rig_deliver(rig);
+}
+
+static void
+begin_with(const struct fake_service *s)
+{
+	if (s)
+		fake_services_put(rig->services, s);
+	rig_sync_services(rig);
+	rig_deliver(rig);
+}
+
+/* A settled Service, and nothing remembered of how it came. */
+static void
+begin_settled(void)
+{
+	begin_with(&web);
+	rig_run(rig, 2);
+	assert_balanced("web-1", "a=fake://a,");
+	forget_calls();
+}
+
+static void
+run(int64_t seconds)
+{
+	rig_run(rig, seconds);
+	rig_deliver(rig);
+}
+
+static void
+fault(struct fake_fault f)
+{
+	fake_balancers_fault(rig->balancers, f);
+}
+
+static void
+crash(void)
+{
+	rig_restart_services(rig, 2);
+	forget_calls();
+	begin_with(NULL);
+}
+
+/* ---- what leads to a balancer ---- */
+
+static void
+a_service_gets_a_finalizer_a_balancer_and_a_status_in_this_order(void **state UNUSED)
+{
+	begin_with(&web);
+	assert_balanced("web-1", "a=fake://a,");
+	assert_int_equal(calls("ensure web web-1 a,"), 1);
+	assert_int_equal(calls(NULL), 2); /* with adopt */
+	assert_int_equal(n_patches(), 2);
+	assert_string_equal(patch(0),
+	                    "{\"metadata\":{\"uid\":\"web-1\",\"$setElementOrder/finalizers\":"
+	                    "[\"service.kubernetes.io/load-balancer-cleanup\"],"
+	                    "\"finalizers\":[\"service.kubernetes.io/load-balancer-cleanup\"]}}");
+	assert_string_equal(patch(1),
+	                    "{\"metadata\":{\"uid\":\"web-1\"},\"status\":{\"loadBalancer\":{"
+	                    "\"ingress\":[{\"ip\":\"192.0.2.1\",\"ipMode\":\"VIP\"}]}}}");
+	assert_int_equal(events("EnsuringLoadBalancer"), 1);
+	assert_int_equal(events("EnsuredLoadBalancer"), 1);
+	assert_int_equal(n_event_writes(), 2);
+}
+
+static void
+no_balancer_is_made_before_the_finalizer_is_on(void **state UNUSED)
+{
+	fake_api_rule(rig->api, (struct api_rule){ .method = HTTP_PATCH,
+	                                           .part = "/services/",
+	                                           .times = 1,
+	                                           .status = 500 });
+	begin_with(&web);
+	assert_int_equal(calls("ensure"), 0);
+	assert_int_equal(events("SyncLoadBalancerFailed"), 1);
+	run(5);
+	assert_balanced("web-1", "a=fake://a,");
+}
+
+static void
+services_that_want_none_are_left_alone(void **state UNUSED)
+{
+	fake_services_put(rig->services,
+	                  &(struct fake_service){ .name = "one", .type = "ClusterIP" });
+	fake_services_put(rig->services,
+	                  &(struct fake_service){ .name = "two", .type = "NodePort" });
+	fake_services_put(rig->services, &(struct fake_service){ .name = "three", .class = "x" });
+	begin_with(&(struct fake_service){ .name = "four", .class = "" });
+	run(600);
+	assert_int_equal(calls(NULL), 1); /* adopt */
+	assert_int_equal(n_patches(), 0);
+}
+
+/* framework.md 5.2: it may be another controller's finalizer of the same name. */
+static void
+a_class_with_our_finalizer_is_cleaned_up_when_deleted(void **state UNUSED)
+{
+	const struct fake_service classy = {
+		.name = "web",
+		.class = "x",
+		.finalizers = "service.kubernetes.io/load-balancer-cleanup"
+	};
+
+	begin_with(&classy);
+	run(60);
+	service_controller_wake(rig->balancing, STR_EMPTY);
+	service_controller_wake(rig->balancing, STR("default/web"));
+	rig_deliver(rig);
+	assert_int_equal(calls(NULL), 1); /* adopt */
+	fake_services_delete(rig->services, "web");
+	rig_deliver(rig);
+	assert_int_equal(calls("remove web web-1"), 1);
+	assert_false(service().exists);
+}
+
+/* framework.md 5.4 */
+static void
+what_concerns_the_balancer_leads_to_a_sync(void **state UNUSED)
+{
+	static const struct fake_service changed[] = {
+		{ .name = "web", .annotations = "\"k\":\"v\"" },
+		{ .name = "web", .spec = "\"ports\":[{\"port\":80}]" },
+		{ .name = "web", .spec = "\"ports\":[{\"port\":80,\"targetPort\":\"80\"}]" },
+		{ .name = "web", .spec = "\"ports\":[{\"port\":80,\"appProtocol\":\"\"}]" },
+		{ .name = "web", .spec = "\"loadBalancerSourceRanges\":[\"10.0.0.0/8\"]" },
+		{ .name = "web", .spec = "\"sessionAffinity\":\"ClientIP\"" },
+		{ .name = "web", .spec = "\"loadBalancerIP\":\"192.0.2.7\"" },
+		{ .name = "web", .spec = "\"externalIPs\":[\"192.0.2.7\"]" },
+		{ .name = "web", .spec = "\"externalTrafficPolicy\":\"Local\"" },
+		{ .name = "web", .spec = "\"healthCheckNodePort\":30000" },
+		{ .name = "web", .spec = "\"ipFamilies\":[\"IPv4\"]" },
+	};
+
+	begin_settled();
+	for (size_t i = 0; i < ARRAY_LEN(changed); i++) {
+		put(&changed[i]);
+		assert_int_equal(calls("ensure web web-1"), i + 1);
+	}
+	put(&(struct fake_service){ .name = "web", .spec = "\"ipFamilies\":[\"IPv6\"]" });
+	put(&(struct fake_service){ .name = "web",
+	                            .spec = "\"ipFamilies\":[\"IPv6\"],\"selector\":{}" });
+	assert_int_equal(calls(NULL), ARRAY_LEN(changed)); /* neither contents nor selector count */
+	fake_services_set_status(rig->services, "web", "[{\"ip\":\"192.0.2.99\"}]");
+	rig_deliver(rig);
+	assert_int_equal(calls(NULL), ARRAY_LEN(changed));
+}
+
+static void
+nothing_is_written_when_all_is_right(void **state UNUSED)
+{
+	begin_settled();
+	run(3600);
+	assert_quiet();
+	service_controller_wake(rig->balancing, STR("default/web"));
+	rig_deliver(rig);
+	assert_int_equal(calls("ensure web"), 1);
+	assert_int_equal(n_patches(), 0);
+	assert_int_equal(balancer("web-1").n_changes, 1); /* its nodes, at first */
+}
+
+static void
+a_restart_changes_and_tells_nothing(void **state UNUSED)
+{
+	begin_settled();
+	crash();
+	run(60);
+	assert_int_equal(calls("adopt - web-1,"), 1);
+	assert_int_equal(calls("ensure web web-1 a,"), 1);
+	assert_int_equal(calls(NULL), 2);
+	assert_int_equal(n_patches(), 0);
+	assert_int_equal(n_event_writes(), 0);
+	assert_int_equal(balancer("web-1").n_changes, 1);
+}
+
+static void
+an_api_server_without_ip_modes_is_not_written_to_for_ever(void **state UNUSED)
+{
+	fake_services_drop_modes(rig->services);
+	begin_settled();
+	assert_string_equal(service().ingress, "[{\"ip\":\"192.0.2.1\"}]");
+	service_controller_wake(rig->balancing, STR_EMPTY);
+	rig_deliver(rig);
+	assert_int_equal(calls("ensure web"), 1);
+	assert_int_equal(n_patches(), 0);
+}
+
+static void
+a_status_is_never_emptied_by_a_failure(void **state UNUSED)
+{
+	begin_settled();
+	fault((struct fake_fault){ .call = "ensure", .code = ERR_UNAVAILABLE });
+	put(&(struct fake_service){ .name = "web", .annotations = "\"k\":\"v\"" });
+	crash();
+	run(600);
+	assert_int_equal(n_patches(), 0);
+	assert_non_null(strstr(service().ingress, "192.0.2.1"));
+}
+
+/* ---- waiting, failing ---- */
+
+static void
+a_cloud_that_is_still_at_it_is_asked_again_in_time(void **state UNUSED)
+{
+	fault((struct fake_fault){ .call = "ensure",
+	                           .code = ERR_PENDING,
+	                           .retry_after_ms = 4000,
+	                           .times = 3,
+	                           .is_late = true });
+	begin_with(&web);
+	assert_int_equal(calls("ensure"), 1);
+	run(3);
+	assert_int_equal(calls("ensure"), 1);
+	run(1);
+	assert_int_equal(calls("ensure"), 2);
+	assert_string_equal(service().ingress, "");
+	run(8);
+	assert_balanced("web-1", "a=fake://a,");
+	assert_int_equal(calls("ensure"), 4);
+	assert_int_equal(n_event_writes(), 2); /* ensuring, ensured */
+	assert_int_equal(events("SyncLoadBalancerFailed"), 0);
+}
+
+static void
+a_rate_limit_is_waited_for_without_a_warning(void **state UNUSED)
+{
+	fault((struct fake_fault){
+		.call = "ensure", .code = ERR_THROTTLED, .retry_after_ms = 60000, .times = 1 });
+	begin_with(&web);
+	rig_put(rig, &node_b); /* no reason to hurry */
+	run(59);
+	assert_int_equal(calls("ensure"), 1);
+	run(1);
+	assert_balanced("web-1", "a=fake://a,b=fake://b,");
+	assert_int_equal(calls("ensure"), 2);
+	assert_int_equal(events("SyncLoadBalancerFailed"), 0);
+}
+
+static void
+what_cannot_be_is_said_and_tried_every_five_minutes(void **state UNUSED)
+{
+	fault((struct fake_fault){ .call = "ensure", .code = ERR_INVALID });
+	begin_with(&web);
+	assert_int_equal(events("SyncLoadBalancerFailed"), 1);
+	assert_non_null(strstr(fake_api_last_event(rig->api, "SyncLoadBalancerFailed"),
+	                       "Error syncing load balancer: failed to ensure load balancer: "
+	                       "the fake cloud fails"));
+	run(1200); /* 5, 10, 20 … 300 */
+	forget_calls();
+	run(1800);
+	assert_in_range(calls("ensure"), 6, 8);
+	fake_balancers_forget_faults(rig->balancers);
+	put(&(struct fake_service){ .name = "web", .annotations = "\"k\":\"v\"" }); /* at once */
+	assert_balanced("web-1", "a=fake://a,");
+}
+
+static void
+another_node_may_be_what_a_failure_waited_for(void **state UNUSED)
+{
+	fault((struct fake_fault){ .call = "ensure", .code = ERR_INVALID, .times = 8 });
+	begin_with(&web);
+	run(1200);
+	fake_balancers_forget_faults(rig->balancers);
+	rig_put(rig, &node_b);
+	run(2);
+	assert_balanced("web-1", "a=fake://a,b=fake://b,");
+}
+
+/* ---- the way out ---- */
+
+static void
+a_deleted_service_loses_its_balancer_before_its_finalizer(void **state UNUSED)
+{
+	begin_settled();
+	fault((struct fake_fault){ .call = "remove", .code = ERR_UNAVAILABLE, .times = 1 });
+	fake_services_delete(rig->services, "web");
+	rig_deliver(rig);
+	assert_true(service().is_claimed);
+	assert_int_equal(events("SyncLoadBalancerFailed"), 1);
+	run(5);
+	assert_false(service().exists);
+	assert_int_equal(fake_balancers_count(rig->balancers), 0);
+	assert_int_equal(n_patches(), 1);
+	assert_int_equal(events("DeletingLoadBalancer"), 1);
+	assert_int_equal(events("DeletedLoadBalancer"), 1);
+	run(600);
+	assert_int_equal(calls(NULL), 2);
+}
+
+/* framework.md E20 */
+static void
+a_clean_up_is_tried_every_30_seconds_at_least(void **state UNUSED)
+{
+	begin_settled();
+	fault((struct fake_fault){ .call = "remove", .code = ERR_UNAVAILABLE });
+	fake_services_delete(rig->services, "web");
+	rig_deliver(rig);
+	run(120);
+	forget_calls();
+	rig_put(rig, &node_b); /* no concern of it any more */
+	run(300);
+	assert_in_range(calls("remove"), 10, 14);
+	assert_int_equal(calls("update"), 0);
+	fake_balancers_forget_faults(rig->balancers);
+	run(30);
+	assert_false(service().exists);
+}
+
+static void
+a_balancer_already_gone_releases_the_service(void **state UNUSED)
+{
+	begin_settled();
+	fake_balancers_drop(rig->balancers, "web-1");
+	fake_services_delete(rig->services, "web");
+	rig_deliver(rig);
+	assert_false(service().exists);
+}
+
+static void
+another_type_takes_balancer_status_and_finalizer_away(void **state UNUSED)
+{
+	begin_settled();
+	put(&plain);
+	assert_int_equal(fake_balancers_count(rig->balancers), 0);
+	assert_false(service().is_claimed);
+	assert_string_equal(service().ingress, "");
+	assert_int_equal(n_patches(), 1); /* one write for both */
+	assert_int_equal(calls("remove"), 1);
+	assert_int_equal(n_event_writes(), 2);
+	put(&web);
+	assert_balanced("web-1", "a=fake://a,");
+}
+
+static void
+another_type_while_we_were_away_is_cleaned_up(void **state UNUSED)
+{
+	begin_settled();
+	fake_services_put(rig->services, &plain);
+	crash();
+	assert_int_equal(fake_balancers_count(rig->balancers), 0);
+	assert_false(service().is_claimed);
+	assert_string_equal(service().ingress, "");
+}
+
+static void
+other_finalizers_stay(void **state UNUSED)
+{
+	begin_with(&(struct fake_service){ .name = "web", .finalizers = "example.com/other" });
+	fake_services_delete(rig->services, "web");
+	rig_deliver(rig);
+	assert_true(service().exists);
+	assert_false(service().is_claimed);
+	assert_int_equal(service().n_finalizers, 1);
+	forget_calls();
+	run(600); /* and it is not claimed again, which could not succeed (framework.md E19) */
+	rig_put(rig, &node_b);
+	run(10);
+	assert_quiet();
+}
+
+static void
+a_service_that_vanishes_with_our_finalizer_keeps_its_balancer(void **state UNUSED)
+{
+	begin_settled();
+	store_begin_list(rig->env.services, /*is_newest=*/true); /* of an empty etcd */
+	store_end_list(rig->env.services);
+	run(600);
+	assert_int_equal(calls(NULL), 0);
+	assert_true(balancer("web-1").exists);
+}
+
+static void
+a_service_that_vanishes_without_it_loses_its_balancer(void **state UNUSED)
+{
+	begin_settled();
+	fault((struct fake_fault){ .call = "remove", .code = ERR_UNAVAILABLE, .times = 2 });
+	fake_services_strip(rig->services, "web", "service.kubernetes.io/load-balancer-cleanup");
+	fake_services_delete(rig->services, "web");
+	rig_deliver(rig);
+	assert_int_equal(events("DeleteLoadBalancerFailed"), 1);
+	run(60);
+	assert_false(balancer("web-1").exists);
+	assert_int_equal(calls("remove"), 3);
+	assert_int_equal(events("DeletedLoadBalancer"), 1);
+}
+
+static void
+a_service_of_the_same_name_waits_for_the_former_ones_balancer(void **state UNUSED)
+{
+	begin_settled();
+	fault((struct fake_fault){ .call = "remove web web-1", .code = ERR_UNAVAILABLE });
+	fake_services_strip(rig->services, "web", "service.kubernetes.io/load-balancer-cleanup");
+	fake_services_delete(rig->services, "web");
+	put(&web);
+	assert_string_equal(service().uid, "web-2");
+	run(2);
+	assert_int_equal(calls("ensure web web-2"), 0);
+	fake_balancers_forget_faults(rig->balancers);
+	run(20);
+	assert_false(balancer("web-1").exists);
+	assert_balanced("web-2", "a=fake://a,");
+	assert_int_equal(events("EnsuringLoadBalancer"), 1);
+}
+
+/* The one whose balancer is left is not the one that was seen last. */
+static void
+two_that_vanish_one_after_the_other_leave_nothing(void **state UNUSED)
+{
+	begin_settled();
+	fault((struct fake_fault){
+		.call = "remove web web-1", .code = ERR_UNAVAILABLE, .times = 3 });
+	fake_services_strip(rig->services, "web", "service.kubernetes.io/load-balancer-cleanup");
+	fake_services_delete(rig->services, "web");
+	put(&web);
+	fake_services_delete(rig->services, "web");
+	rig_deliver(rig);
+	run(120);
+	assert_int_equal(fake_balancers_count(rig->balancers), 0);
+	assert_false(service().exists);
+}
+
+/* ---- others write at the same time ---- */
+
+static void
+a_service_gone_before_it_was_claimed_gets_nothing(void **state UNUSED)
+{
+	fake_services_put(rig->services, &web);
+	rig_sync_services(rig);
+	fake_services_put(rig->services, &(struct fake_service){ .name = "late" });
+	fake_services_deliver(rig->services, rig->env.services, 10);
+	fake_services_delete(rig->services, "late");
+	rig_deliver(rig);
+	run(60);
+	assert_int_equal(fake_balancers_count_of(rig->balancers, "late"), 0);
+	assert_int_equal(fake_api_events(rig->api, "SyncLoadBalancerFailed", NULL), 0);
+}
+
+static void
+a_conflict_is_tried_again_without_a_warning(void **state UNUSED)
+{
+	fake_api_rule(rig->api, (struct api_rule){ .method = HTTP_PATCH,
+	                                           .part = "/services/",
+	                                           .times = 1,
+	                                           .status = 409 });
+	begin_with(&web);
+	assert_int_equal(calls("ensure"), 0);
+	run(1);
+	assert_balanced("web-1", "a=fake://a,");
+	assert_int_equal(events("SyncLoadBalancerFailed"), 0);
+}
+
+/* The store lags: what it shows has been replaced by another of the same name. */
+static void
+a_status_is_not_written_to_anothers_name(void **state UNUSED)
+{
+	begin_settled();
+	fault((struct fake_fault){ .call = "ensure web web-1", .hangs = true });
+	fake_services_put(rig->services,
+	                  &(struct fake_service){ .name = "web", .annotations = "\"k\":\"v\"" });
+	fake_services_deliver(rig->services, rig->env.services, 1);
+	rig_settle(rig);
+	fake_services_strip(rig->services, "web", "service.kubernetes.io/load-balancer-cleanup");
+	fake_services_delete(rig->services, "web");
+	fake_services_put(rig->services, &web);
+	fake_balancers_forget_faults(rig->balancers);
+	rig_settle(rig);
+	assert_string_equal(service().ingress, "");
+	rig_deliver(rig);
+	run(5);
+	assert_balanced("web-2", "a=fake://a,");
+	assert_int_equal(fake_balancers_count(rig->balancers), 1);
+}
+
+/* Else the balancer would be left when the Service is deleted. */
+static void
+a_finalizer_that_was_taken_off_is_put_back(void **state UNUSED)
+{
+	begin_settled();
+	fake_services_strip(rig->services, "web", "service.kubernetes.io/load-balancer-cleanup");
+	rig_deliver(rig);
+	assert_balanced("web-1", "a=fake://a,");
+	assert_int_equal(n_patches(), 1);
+}
+
+/* What the store shows is from before we let go of it. */
+static void
+a_service_that_wants_its_balancer_back_is_claimed_again(void **state UNUSED)
+{
+	begin_settled();
+	fake_services_put(rig->services, &plain);
+	fake_services_put(rig->services, &web);
+	fake_services_deliver(rig->services, rig->env.services, 1);
+	rig_settle(rig);
+	assert_false(service().is_claimed);
+	fake_services_deliver(rig->services, rig->env.services, 1); /* web, still with finalizer */
+	rig_settle(rig);
+	assert_balanced("web-1", "a=fake://a,");
+	rig_deliver(rig);
+	assert_balanced("web-1", "a=fake://a,");
+}
+
+/* ---- nodes ---- */
+
+static void
+new_nodes_are_told_at_once(void **state UNUSED)
+{
+	begin_settled();
+	rig_put(rig, &node_b);
+	rig_settle(rig);
+	assert_string_equal(fake_balancers_last(rig->balancers), "update web web-1 a,b,");
+	assert_balanced("web-1", "a=fake://a,b=fake://b,");
+	assert_int_equal(events("UpdatedLoadBalancer"), 1);
+	assert_int_equal(n_patches(), 0);
+	run(5);
+	rig_remove(rig, "a");
+	rig_settle(rig);
+	assert_balanced("web-1", "b=fake://b,");
+	assert_int_equal(calls(NULL), 2);
+}
+
+/* framework.md 5.8, 5.9 */
+static void
+only_another_set_of_nodes_is_told(void **state UNUSED)
+{
+	static const struct rig_node versions[] = {
+		{ .name = "a", .version = "8", .provider_id = "fake://a", .ready = "False" },
+		{ .name = "a", .version = "9", .provider_id = "fake://a", .labels = "\"x\":\"y\"" },
+		{ .name = "a",
+		  .version = "10",
+		  .provider_id = "fake://a",
+		  .labels =
+		          "\"node.kubernetes.io/exclude-from-external-load-balancers\":\"false\"" },
+		{ .name = "a",
+		  .version = "11",
+		  .uid = "u-other",
+		  .provider_id = "fake://a" }, /* re-created, the same machine */
+	};
+
+	begin_settled();
+	for (size_t i = 0; i < ARRAY_LEN(versions); i++) {
+		rig_put(rig, &versions[i]);
+		run(2);
+		assert_int_equal(calls(NULL), 0);
+	}
+	rig_put(rig, &(struct rig_node){ .name = "a", .version = "12", .provider_id = "fake://c" });
+	run(2);
+	assert_int_equal(calls("update"), 1);
+	assert_balanced("web-1", "a=fake://c,");
+}
+
+static void
+excluded_nodes_are_no_targets(void **state UNUSED)
+{
+	begin_settled();
+	rig_put(rig, &node_b);
+	run(2);
+	rig_put(rig,
+	        &(struct rig_node){
+			.name = "b",
+			.version = "8",
+			.provider_id = "fake://b",
+			.labels =
+				"\"node.kubernetes.io/exclude-from-external-load-balancers\":\"\"" });
+	run(2);
+	assert_balanced("web-1", "a=fake://a,");
+	assert_int_equal(calls("update"), 2);
+	/* the autoscaler's taint alone leads to nothing (framework.md E26) … */
+	rig_put(rig,
+	        &(struct rig_node){
+			.name = "a",
+			.version = "9",
+			.provider_id = "fake://a",
+			.taints =
+				"{\"key\":\"ToBeDeletedByClusterAutoscaler\",\"effect\":\"NoSchedule\"}" });
+	run(2);
+	assert_int_equal(calls(NULL), 2);
+	/* … but the next sync takes the node out */
+	rig_put(rig, &(struct rig_node){ .name = "c", .provider_id = "fake://c" });
+	run(2);
+	assert_balanced("web-1", "c=fake://c,");
+}
+
+static void
+churn_of_nodes_is_told_once_a_second(void **state UNUSED)
+{
+	begin_settled();
+	for (int i = 0; i < 100; i++) { /* 10 seconds */
+		struct rig_node flapping = node_b;
+		char version[16];
+
+		(void)snprintf(version, sizeof(version), "%d", 10 + i);
+		flapping.version = version;
+		if (i % 2 == 0)
+			rig_put(rig, &flapping);
+		else
+			rig_remove(rig, "b");
+		rig_advance_ms(rig, 100);
+	}
+	run(2);
+	assert_in_range(calls("update"), 1, 11);
+	assert_balanced("web-1", "a=fake://a,");
+}
+
+static void
+a_balancer_that_is_missing_is_made_again(void **state UNUSED)
+{
+	begin_settled();
+	fake_balancers_drop(rig->balancers, "web-1");
+	rig_put(rig, &node_b);
+	rig_deliver(rig);
+	assert_balanced("web-1", "a=fake://a,b=fake://b,");
+	assert_int_equal(calls("update"), 1);
+	assert_int_equal(calls("ensure"), 1);
+	assert_int_equal(events("UpdateLoadBalancerFailed"), 0);
+}
+
+static void
+an_update_that_fails_leads_to_a_full_sync(void **state UNUSED)
+{
+	begin_settled();
+	fault((struct fake_fault){ .call = "update", .code = ERR_UNAVAILABLE, .times = 1 });
+	rig_put(rig, &node_b);
+	rig_settle(rig);
+	assert_int_equal(events("UpdateLoadBalancerFailed"), 1);
+	assert_int_equal(events("SyncLoadBalancerFailed"), 0);
+	assert_non_null(
+		strstr(fake_api_last_event(rig->api, "UpdateLoadBalancerFailed"),
+	               "Error updating load balancer with new hosts [a b] [node names limited, "
+	               "total number of nodes: 2], error: the fake cloud fails"));
+	run(5);
+	assert_balanced("web-1", "a=fake://a,b=fake://b,");
+	assert_int_equal(calls("ensure"), 1);
+}
+
+static void
+no_nodes_are_said_once(void **state UNUSED)
+{
+	begin_settled();
+	rig_remove(rig, "a");
+	run(2);
+	assert_balanced("web-1", "");
+	assert_int_equal(events("UnAvailableLoadBalancer"), 1);
+	assert_int_equal(events("UpdatedLoadBalancer"), 0);
+	service_controller_wake(rig->balancing, STR_EMPTY);
+	run(5);
+	assert_int_equal(n_event_writes(), 3); /* with ensuring, ensured */
+	assert_int_equal(events("UnAvailableLoadBalancer"), 1);
+}
+
+static void
+labels_matter_where_the_cloud_selects(void **state UNUSED)
+{
+	begin_with(&(struct fake_service){ .name = "web", .annotations = "\"pool\":\"x\"" });
+	assert_balanced("web-1", "");
+	run(2);
+	rig_put(rig, &(struct rig_node){ .name = "a",
+	                                 .version = "8",
+	                                 .provider_id = "fake://a",
+	                                 .labels = "\"pool\":\"x\"" });
+	run(2);
+	assert_balanced("web-1", "a=fake://a,");
+	forget_calls();
+	rig_put(rig, &(struct rig_node){ .name = "a",
+	                                 .version = "9",
+	                                 .provider_id = "fake://a",
+	                                 .labels = "\"pool\":\"x\",\"other\":\"y\"" });
+	run(2);
+	assert_int_equal(calls(NULL), 0);
+}
+
+/* ---- another controller's ---- */
+
+static void
+what_is_handled_elsewhere_gets_no_status(void **state UNUSED)
+{
+	begin_with(&(struct fake_service){ .name = "web", .annotations = "\"elsewhere\":\"\"" });
+	assert_int_equal(calls("ensure"), 1);
+	assert_true(service().is_claimed); /* framework.md E29 */
+	assert_string_equal(service().ingress, "");
+	assert_int_equal(events("EnsuredLoadBalancer"), 0);
+	rig_put(rig, &node_b);
+	run(60);
+	assert_int_equal(calls(NULL), 2); /* with adopt */
+	put(&web);
+	assert_balanced("web-1", "a=fake://a,b=fake://b,");
+	assert_int_equal(events("EnsuredLoadBalancer"), 1);
+}
+
+/* ---- many at once ---- */
+
+static int
+set_up_many(void **state UNUSED)
+{
+	return set_up_with(3, /*selects=*/false);
+}
+
+static void
+a_slow_service_delays_no_other(void **state UNUSED)
+{
+	char name[16];
+
+	fault((struct fake_fault){ .call = "ensure slow", .hangs = true });
+	fake_services_put(rig->services, &(struct fake_service){ .name = "slow" });
+	fake_services_put(rig->services, &(struct fake_service){ .name = "slow2" });
+	for (int i = 0; i < 20; i++) {
+		(void)snprintf(name, sizeof(name), "s%d", i);
+		fake_services_put(rig->services, &(struct fake_service){ .name = name });
+	}
+	begin_with(NULL);
+	assert_int_equal(fake_balancers_count(rig->balancers), 20);
+	rig_put(rig, &node_b); /* what hangs is not disturbed: the fake ends the program */
+	run(2);
+	assert_int_equal(calls("update"), 20);
+	fake_balancers_forget_faults(rig->balancers);
+	run(5);
+	assert_int_equal(fake_balancers_count(rig->balancers), 22);
+}
+
+static void
+existing_ones_are_adopted_before_all_else(void **state UNUSED)
+{
+	fault((struct fake_fault){ .call = "adopt", .code = ERR_UNAVAILABLE, .times = 2 });
+	fake_services_put(rig->services, &web);
+	begin_with(&(struct fake_service){ .name = "none", .type = "ClusterIP" });
+	assert_string_equal(fake_balancers_last(rig->balancers), "adopt - web-1, ");
+	assert_int_equal(calls(NULL), 1);
+	run(20);
+	assert_int_equal(calls("adopt"), 3);
+	assert_balanced("web-1", "a=fake://a,");
+}
+
+static void
+stopping_lets_what_runs_finish(void **state UNUSED)
+{
+	fault((struct fake_fault){ .call = "ensure", .hangs = true });
+	begin_with(&web);
+	service_controller_stop(rig->balancing);
+	assert_false(service_controller_wait_idle(rig->balancing, clock_mono(rig->clock)));
+	fake_balancers_forget_faults(rig->balancers);
+	assert_true(service_controller_wait_idle(rig->balancing, CLOCK_FOREVER));
+	assert_balanced("web-1", "a=fake://a,");
+}
+
+static void
+what_does_not_finish_is_cancelled(void **state UNUSED)
+{
+	fault((struct fake_fault){ .call = "ensure", .hangs = true });
+	begin_with(&web);
+	crash(); /* joins */
+	fake_balancers_forget_faults(rig->balancers);
+	run(5);
+	assert_balanced("web-1", "a=fake://a,");
+}
+
+static void
+stopping_while_adopting_ends_all_workers(void **state UNUSED)
+{
+	fault((struct fake_fault){ .call = "adopt", .hangs = true });
+	begin_with(&web);
+	crash(); /* joins */
+	fake_balancers_forget_faults(rig->balancers);
+	run(5);
+	assert_balanced("web-1", "a=fake://a,");
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(a_service_gets_a_finalizer_a_balancer_and_a_status_in_this_order),
+		TEST(no_balancer_is_made_before_the_finalizer_is_on),
+		TEST(services_that_want_none_are_left_alone),
+		TEST(a_class_with_our_finalizer_is_cleaned_up_when_deleted),
+		TEST(what_concerns_the_balancer_leads_to_a_sync),
+		TEST(nothing_is_written_when_all_is_right),
+		TEST(a_restart_changes_and_tells_nothing),
+		TEST(an_api_server_without_ip_modes_is_not_written_to_for_ever),
+		TEST(a_status_is_never_emptied_by_a_failure),
+		TEST(a_cloud_that_is_still_at_it_is_asked_again_in_time),
+		TEST(a_rate_limit_is_waited_for_without_a_warning),
+		TEST(what_cannot_be_is_said_and_tried_every_five_minutes),
+		TEST(another_node_may_be_what_a_failure_waited_for),
+		TEST(a_deleted_service_loses_its_balancer_before_its_finalizer),
+		TEST(a_clean_up_is_tried_every_30_seconds_at_least),
+		TEST(a_balancer_already_gone_releases_the_service),
+		TEST(another_type_takes_balancer_status_and_finalizer_away),
+		TEST(another_type_while_we_were_away_is_cleaned_up),
+		TEST(other_finalizers_stay),
+		TEST(a_service_that_vanishes_with_our_finalizer_keeps_its_balancer),
+		TEST(a_service_that_vanishes_without_it_loses_its_balancer),
+		TEST(a_service_of_the_same_name_waits_for_the_former_ones_balancer),
+		TEST(two_that_vanish_one_after_the_other_leave_nothing),
+		TEST(a_service_gone_before_it_was_claimed_gets_nothing),
+		TEST(a_conflict_is_tried_again_without_a_warning),
+		TEST(a_status_is_not_written_to_anothers_name),
+		TEST(a_finalizer_that_was_taken_off_is_put_back),
+		TEST(a_service_that_wants_its_balancer_back_is_claimed_again),
+		TEST(new_nodes_are_told_at_once),
+		TEST(only_another_set_of_nodes_is_told),
+		TEST(excluded_nodes_are_no_targets),
+		TEST(churn_of_nodes_is_told_once_a_second),
+		TEST(a_balancer_that_is_missing_is_made_again),
+		TEST(an_update_that_fails_leads_to_a_full_sync),
+		TEST(no_nodes_are_said_once),
+		cmocka_unit_test_setup_teardown(labels_matter_where_the_cloud_selects,
+		                                set_up_selecting, tear_down),
+		TEST(what_is_handled_elsewhere_gets_no_status),
+		cmocka_unit_test_setup_teardown(a_slow_service_delays_no_other, set_up_many,
+		                                tear_down),
+		TEST(existing_ones_are_adopted_before_all_else),
+		TEST(stopping_lets_what_runs_finish),
+		TEST(what_does_not_finish_is_cancelled),
+		TEST(stopping_while_adopting_ends_all_workers),
+	};
+
+	return cmocka_run_group_tests_name("service", tests, NULL, NULL);
+}
