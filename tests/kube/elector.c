@@ -1168,10 +1168,14 @@ static void
 stop_while_time_passes(struct replica *r, int64_t timeout_ms)
 {
 	struct stopping s = { r, timeout_ms, false };
+	size_t n = count_sent();
 	pthread_t thread;
 
 	r->is_over = true;
 	thread_start(&thread, "stopping", stop_on_thread, &s);
+	while (!s.is_done &&
+	       count_sent() == n) /* until the release has begun: else it would renew first */
+		sched_yield();
 	while (!s.is_done) {
 		fake_clock_advance(fake, NS_PER_MS);
 		sched_yield();
