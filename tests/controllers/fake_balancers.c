@@ -23,6 +23,7 @@ struct fake_balancers {
 	unsigned most_at_once, next_address; /* mu */
 	fake_balancers_mood_fn *mood;        /* mu */
 	void *mood_arg;                      /* mu */
+	char made[64];                       /* mu; that nobody was told of */
 	void (*on_make)(void *, const char *);
 	void *on_make_arg;
 };
@@ -55,8 +56,7 @@ make(struct fake_balancers *fb, const struct lb_spec *spec)
 	COPY(b.name, spec->service);
 	COPY(b.uid, spec->uid);
 	(void)snprintf(b.address, sizeof(b.address), "192.0.2.%u", ++fb->next_address % 250);
-	if (fb->on_make)
-		fb->on_make(fb->on_make_arg, b.uid);
+	COPY(fb->made, spec->uid);
 	ARRAY_PUSH(fb->all, fb->n_all, fb->cap_all, b);
 	return &fb->all[fb->n_all - 1];
 }
@@ -250,6 +250,20 @@ operate_ensure(struct fake_balancers *fb, const struct lb_spec *spec, struct err
 	return true;
 }
 
+/* Without the lock: whoever is told may want to look. */
+static void
+tell_made(struct fake_balancers *fb)
+{
+	char made[sizeof(fb->made)];
+
+	mutex_lock(&fb->mu);
+	memcpy(made, fb->made, sizeof(made));
+	fb->made[0] = '\0';
+	mutex_unlock(&fb->mu);
+	if (fb->on_make && made[0] != '\0')
+		fb->on_make(fb->on_make_arg, made);
+}
+
 static bool
 operate_update(struct fake_balancers *fb, const struct lb_spec *spec, struct error *err)
 {
@@ -285,8 +299,11 @@ ensure(struct cloud *cloud, struct call *call, const struct lb_spec *spec, enum 
 	bool is_elsewhere = lb_annotation(spec, "elsewhere") != NULL;
 	struct fake_balancer_state b;
 	struct lb_ingress *ingress;
+	bool ok = run(cloud, call, "ensure", spec, is_elsewhere ? operate_nothing : operate_ensure,
+	              err);
 
-	if (!run(cloud, call, "ensure", spec, is_elsewhere ? operate_nothing : operate_ensure, err))
+	tell_made(fake_cloud_balancers(cloud));
+	if (!ok)
 		return false;
 	*ret = is_elsewhere ? LB_ELSEWHERE : LB_DONE;
 	if (is_elsewhere)

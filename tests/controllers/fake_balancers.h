@@ -34,7 +34,7 @@ void fake_balancers_forget_faults(struct fake_balancers *);
 typedef enum err_code fake_balancers_mood_fn(void *arg, const char *call, bool *ret_is_late,
                                              int64_t *ret_retry_after_ms);
 void fake_balancers_mood(struct fake_balancers *, fake_balancers_mood_fn *mood, void *arg);
-/** Called before a balancer is made. */
+/** Called after one was made, with its UID. */
 void fake_balancers_on_make(struct fake_balancers *, void (*fn)(void *arg, const char *uid),
                             void *arg);
 

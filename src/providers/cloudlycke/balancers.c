@@ -27,51 +27,17 @@ check_place(const struct cl_balancers *config, const struct cloud_config *cloud,
 		"with --leader-elect=false there, or say loadBalancers.localOnly: true");
 }
 
-/* With an election the lock is for the leader: it is taken with the first Services. */
 static bool
-check_state(struct cl_state *state, const struct cloud_config *cloud, struct error *err)
+open_run(const struct cl_balancers *config, const struct cloud_config *cloud,
+         const struct cloud_host *host, struct cl_state *state, struct cl_balancers_run *run,
+         struct error *err)
 {
-	struct cl_record **records;
-	size_t n;
-
-	if (!cloud->has_election && !cl_state_lock(state, err))
-		return false;
-	if (!cl_state_read(state, &records, &n, err))
-		return false;
-	for (size_t i = 0; i < n; i++)
-		cl_record_unref(records[i]);
-	free(records);
-	return true;
-}
-
-static bool
-open_state(const struct cl_schema *schema, const struct cloud_config *cloud,
-           const struct cloud_host *host, struct cl_state **ret, struct error *err)
-{
-	CLEANUP(cl_state_freep) struct cl_state *state = cl_state_new(schema->state.file, host);
-
-	if (schema->state.file.len == 0)
-		log_warn(
-			"cloudlycke: no state.file configured; routes, and what hooks were told, do not "
-			"survive a restart");
-	if (!check_state(state, cloud, err))
-		return err_wrap(err, "cloudlycke");
-	*ret = TAKE(state);
-	return true;
-}
-
-static bool
-open_run(const struct cl_schema *schema, const struct cloud_config *cloud,
-         const struct cloud_host *host, struct cl_balancers_run *run, struct error *err)
-{
-	const struct cl_balancers *config = &schema->balancers;
-	struct cl_state *state = NULL;
-
-	if (!check_place(config, cloud, err) || !open_state(schema, cloud, host, &state, err))
+	if (!check_place(config, cloud, err))
 		return false;
 	run->books = cl_books_new(state, host);
 	if (config->hook.len > 0)
-		run->hook = cl_hook_new(config->hook, config->hook_timeout_ns, host);
+		run->hook = cl_hook_new(config->hook, config->hook_timeout_ns, "load balancer",
+		                        host);
 	if (config->haproxy.is_present)
 		run->haproxy = cl_haproxy_new(config, run->books, host);
 	return true;
@@ -79,7 +45,8 @@ open_run(const struct cl_schema *schema, const struct cloud_config *cloud,
 
 bool
 cl_balancers_open(const struct cloud_config *config, const struct cloud_host *host,
-                  struct cl_loader *loader, struct cl_balancers_run **ret, struct error *err)
+                  struct cl_loader *loader, struct cl_state *state, struct cl_balancers_run **ret,
+                  struct error *err)
 {
 	CLEANUP(cl_inventory_unrefp) struct cl_inventory *inventory = NULL;
 	struct cl_balancers_run *run;
@@ -91,7 +58,7 @@ cl_balancers_open(const struct cloud_config *config, const struct cloud_host *ho
 		return true;
 	run = xcalloc(1, sizeof(*run));
 	run->loader = loader;
-	if (!open_run(&inventory->schema, config, host, run, err)) {
+	if (!open_run(&inventory->schema.balancers, config, host, state, run, err)) {
 		cl_balancers_close(run);
 		return false;
 	}

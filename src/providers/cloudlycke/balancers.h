@@ -8,14 +8,14 @@
 #include "cloud/balancer.h"
 #include "cloud/host.h"
 #include "providers/cloudlycke/loader.h"
+#include "providers/cloudlycke/state.h"
 
 struct cl_balancers_run;
 
-/** The loader and host outlive it. ERR_INVALID, ERR_CONFLICT: the state file; ERR_UNSUPPORTED: HAProxy on this host with
- * several replicas. *ret is NULL when the inventory has no loadBalancers. */
+/** The loader, the state and host outlive it. ERR_UNSUPPORTED: HAProxy on this host with several replicas. *ret is NULL when the inventory has no loadBalancers. */
 NODISCARD bool cl_balancers_open(const struct cloud_config *config, const struct cloud_host *host,
-                                 struct cl_loader *loader, struct cl_balancers_run **ret,
-                                 struct error *err);
+                                 struct cl_loader *loader, struct cl_state *state,
+                                 struct cl_balancers_run **ret, struct error *err);
 void cl_balancers_close(struct cl_balancers_run *); /* NULL is fine */
 
 /* As in struct balancer_ops. */

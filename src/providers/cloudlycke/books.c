@@ -50,7 +50,6 @@ cl_books_free(struct cl_books *books)
 	if (!books)
 		return;
 	forget_all(books);
-	cl_state_free(books->state);
 	PTHREAD_OK(pthread_mutex_destroy(&books->mu));
 	free(books);
 }

@@ -15,7 +15,7 @@
 
 struct cl_books;
 
-/** Takes the state over; host outlives the books. */
+/** The state and host outlive the books. */
 struct cl_books *cl_books_new(struct cl_state *state, const struct cloud_host *host);
 void cl_books_free(struct cl_books *); /* NULL is fine */
 DEFINE_CLEANUP(struct cl_books, cl_books_free)

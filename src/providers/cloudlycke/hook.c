@@ -18,6 +18,7 @@ enum {
 
 struct cl_hook {
 	char *path;
+	const char *what;
 	int64_t timeout_ns;
 	const struct cloud_host *host;
 	pthread_mutex_t mu;
@@ -26,11 +27,12 @@ struct cl_hook {
 };
 
 struct cl_hook *
-cl_hook_new(struct str path, int64_t timeout_ns, const struct cloud_host *host)
+cl_hook_new(struct str path, int64_t timeout_ns, const char *what, const struct cloud_host *host)
 {
 	struct cl_hook *hook = xcalloc(1, sizeof(*hook));
 
 	hook->path = xstrndup(path.ptr, path.len);
+	hook->what = what;
 	hook->timeout_ns = timeout_ns;
 	hook->host = host;
 	PTHREAD_OK(pthread_mutex_init(&hook->mu, NULL));
@@ -70,7 +72,7 @@ wait_for_turn(struct cl_hook *hook, struct call *call, struct error *err)
 			return err_set(err, ERR_CANCELLED, "cancelled");
 		if (!clock_wait(call->clock, &hook->ended, &hook->mu, call->deadline_mono_ns))
 			return err_set(err, ERR_UNAVAILABLE,
-			               "load balancer hook failed: other hooks took too long");
+			               "%s hook failed: other hooks took too long", hook->what);
 	}
 	hook->n_running++;
 	return true;
@@ -137,28 +139,29 @@ describe_end(const struct child_result *result, struct buf *b)
 }
 
 static bool
-judge(const struct child_result *result, struct error *err)
+judge(const struct cl_hook *hook, const struct child_result *result, struct error *err)
 {
 	char memory[LAST_LINE_MAX + 100] = "";
 	struct buf text = BUF_FIXED(memory);
 
 	if (result->out.len > 0)
-		log_debug("load balancer hook says", LOG_STR("output", buf_str(&result->out)));
+		log_debug("hook says", LOG_CSTR("of", hook->what),
+		          LOG_STR("output", buf_str(&result->out)));
 	if (result->exit_code == 0)
 		return true;
 	describe_end(result, &text);
-	return err_set(err, ERR_UNAVAILABLE, "load balancer hook failed: %s", text.ptr);
+	return err_set(err, ERR_UNAVAILABLE, "%s hook failed: %s", hook->what, text.ptr);
 }
 
 static bool
-explain(struct error *err)
+explain(const struct cl_hook *hook, struct error *err)
 {
 	if (err->code == ERR_CANCELLED)
 		return false;
 	if (err->code == ERR_TIMEOUT)
-		return err_set(err, ERR_UNAVAILABLE, "load balancer hook failed: timed out");
+		return err_set(err, ERR_UNAVAILABLE, "%s hook failed: timed out", hook->what);
 	err->code = ERR_UNAVAILABLE;
-	return err_wrap(err, "load balancer hook failed");
+	return err_wrap(err, "%s hook failed", hook->what);
 }
 
 static bool
@@ -178,7 +181,21 @@ run(struct cl_hook *hook, struct call *call, const char *action, struct str inpu
 
 	if (!fence_check(hook->host->fence, hook->host->clock, err))
 		return false;
-	return child_run(call, &spec, &result, err) ? judge(&result, err) : explain(err);
+	return child_run(call, &spec, &result, err) ? judge(hook, &result, err)
+	                                            : explain(hook, err);
+}
+
+bool
+cl_hook_run_with(struct cl_hook *hook, struct call *call, const char *action, struct str input,
+                 struct error *err)
+{
+	bool is_done;
+
+	if (!begin(hook, call, err))
+		return false;
+	is_done = run(hook, call, action, input, err);
+	end(hook);
+	return is_done;
 }
 
 bool
@@ -186,14 +203,9 @@ cl_hook_run(struct cl_hook *hook, struct call *call, const char *action,
             const struct cl_record *record, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf input = BUF_INIT(LIMIT_STATE_FILE);
-	bool is_done;
 
 	write_input(&input, action, record);
 	if (!buf_ok(&input))
 		return err_set(err, ERR_INTERNAL, "load balancer hook failed: too many nodes");
-	if (!begin(hook, call, err))
-		return false;
-	is_done = run(hook, call, action, buf_str(&input), err);
-	end(hook);
-	return is_done;
+	return cl_hook_run_with(hook, call, action, buf_str(&input), err);
 }

@@ -1,6 +1,6 @@
-/* hook.h: the program that an inventory names, run for one balancer (B.7).
+/* hook.h: the program that an inventory names, run for one balancer or one route (B.7).
  *
- * No shell; the record as JSON on its standard input; 0 is success. At its time-out it gets SIGTERM, and SIGKILL 2 s later.
+ * No shell; a record as JSON on its standard input; 0 is success. At its time-out it gets SIGTERM, and SIGKILL 2 s later.
  * At most 4 run at a time. The caller sees to it that for one balancer they run one after the other.
  *
  * Threads: any; the caller waits.
@@ -13,14 +13,18 @@
 
 struct cl_hook;
 
-/** path is copied; host outlives the hook. */
-struct cl_hook *cl_hook_new(struct str path, int64_t timeout_ns, const struct cloud_host *host);
+/** path is copied; host outlives the hook. what: "load balancer" or "route", a literal, for messages. */
+struct cl_hook *cl_hook_new(struct str path, int64_t timeout_ns, const char *what,
+                            const struct cloud_host *host);
 void cl_hook_free(struct cl_hook *); /* NULL is fine */
 DEFINE_CLEANUP(struct cl_hook, cl_hook_free)
 
-/** action: "ensure" or "delete". Asks the fence. ERR_UNAVAILABLE: `load balancer hook failed: …`, with its last line on
+/** action: "ensure" or "delete". Asks the fence. ERR_UNAVAILABLE: `WHAT hook failed: …`, with its last line on
  * standard error, `exit N` or `timed out`; ERR_CANCELLED. */
 NODISCARD bool cl_hook_run(struct cl_hook *, struct call *call, const char *action,
                            const struct cl_record *record, struct error *err);
+/** The same for any JSON; what it is for is the caller's to say in it. */
+NODISCARD bool cl_hook_run_with(struct cl_hook *, struct call *call, const char *action,
+                                struct str input, struct error *err);
 
 #endif

@@ -211,14 +211,6 @@ fail_with(const struct cl_problems *problems, struct error *err)
 	return err_set(err, ERR_INVALID, "cloudlycke: %s", text.ptr);
 }
 
-static void
-say_not_offered(const struct cl_schema *schema)
-{
-	if (schema->routes.is_present)
-		log_info("parts of the inventory are checked but not offered by this version",
-		         LOG_CSTR("parts", "routes"));
-}
-
 static bool
 open_file(struct cl_loader *l, struct error *err)
 {
@@ -238,7 +230,6 @@ open_file(struct cl_loader *l, struct error *err)
 	l->digest = str_hash(buf_str(&text));
 	l->verdict = CL_ACCEPTED;
 	publish(l, inventory, &stamp, CL_ACCEPTED);
-	say_not_offered(&inventory->schema);
 	return true;
 }
 

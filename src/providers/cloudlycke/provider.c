@@ -7,6 +7,7 @@
 #include "cloud/host.h"
 #include "providers/cloudlycke/balancers.h"
 #include "providers/cloudlycke/quote.h"
+#include "providers/cloudlycke/routes.h"
 #include "providers/cloudlycke/watcher.h"
 
 #define SETTLE_NS (2 * NS_PER_SEC) /* longest wait of a look for a file that is being changed */
@@ -15,7 +16,9 @@ struct cloudlycke {
 	struct cloud cloud;
 	struct cl_loader *loader;
 	struct cl_watcher *watcher;
+	struct cl_state *state;             /* of the next two; NULL: neither is there */
 	struct cl_balancers_run *balancers; /* NULL: not offered */
+	struct cl_routes_run *routes;       /* NULL: not offered */
 	bool is_watched; /* the file may change at any time, and not only on request */
 };
 
@@ -39,6 +42,8 @@ close_cloud(struct cloud *cloud)
 	cl = cloudlycke_of(cloud);
 	cl_watcher_free(cl->watcher);
 	cl_balancers_close(cl->balancers);
+	cl_routes_close(cl->routes);
+	cl_state_free(cl->state);
 	cl_loader_free(cl->loader);
 	free(cl);
 }
@@ -54,6 +59,25 @@ start_watcher(struct cloudlycke *cl)
 	inventory = cl_loader_inventory(cl->loader, &is_current);
 	cl->is_watched = inventory->schema.reload.is_enabled;
 	cl_watcher_start(cl->watcher, &inventory->schema.reload);
+}
+
+/* With an election the state file is for the leader: it is taken with the first Services or routes. */
+static bool
+open_parts(struct cloudlycke *cl, const struct cloud_config *config, const struct cloud_host *host,
+           struct error *err)
+{
+	CLEANUP(cl_inventory_unrefp) struct cl_inventory *inventory = NULL;
+	bool is_current;
+
+	inventory = cl_loader_inventory(cl->loader, &is_current);
+	if (!inventory->schema.balancers.is_present && !inventory->schema.routes.is_present)
+		return true;
+	if (!cl_state_open(inventory->schema.state.file, /*is_alone=*/!config->has_election, host,
+	                   &cl->state, err) ||
+	    !cl_balancers_open(config, host, cl->loader, cl->state, &cl->balancers, err))
+		return false;
+	cl->routes = cl_routes_open(config, host, cl->loader, cl->state);
+	return true;
 }
 
 static bool
@@ -72,8 +96,7 @@ open_cloud(const struct cloud_config *config, const struct cloud_host *host, str
 	cloud->ops = &cloudlycke_cloud;
 	cl->loader = cl_loader_new(config->path, host);
 	cl->watcher = cl_watcher_new(cl->loader);
-	if (!cl_loader_open(cl->loader, err) ||
-	    !cl_balancers_open(config, host, cl->loader, &cl->balancers, err))
+	if (!cl_loader_open(cl->loader, err) || !open_parts(cl, config, host, err))
 		return false;
 	start_watcher(cl);
 	*ret = TAKE(cloud);
@@ -311,10 +334,46 @@ static const struct balancer_ops balancers = {
 	.adopt = adopt,
 };
 
+/* ---- routes ------------------------------------------------------------------------------------------ */
+
+static unsigned
+families(UNUSED struct cloud *cloud)
+{
+	return 3;
+}
+
+static bool
+list_routes(struct cloud *cloud, struct call *call, struct route_list *ret, struct error *err)
+{
+	return cl_routes_list(cloudlycke_of(cloud)->routes, call, ret, err);
+}
+
+static bool
+create_route(struct cloud *cloud, struct call *call, const struct node_ref *node, struct str hint,
+             struct str destination, struct error *err)
+{
+	return cl_routes_create(cloudlycke_of(cloud)->routes, call, node, hint, destination, err);
+}
+
+static bool
+remove_route(struct cloud *cloud, struct call *call, const struct route *route, struct error *err)
+{
+	return cl_routes_remove(cloudlycke_of(cloud)->routes, call, route, err);
+}
+
+static const struct route_ops routes = {
+	.families = families,
+	.list = list_routes,
+	.create = create_route,
+	.remove = remove_route,
+};
+
 static bool
 offers(struct cloud *cloud, const void *ops)
 {
-	return ops == &balancers && cloudlycke_of(cloud)->balancers;
+	const struct cloudlycke *cl = cloudlycke_of(cloud);
+
+	return (ops == &balancers && cl->balancers) || (ops == &routes && cl->routes);
 }
 
 const struct cloud_ops cloudlycke_cloud = {
@@ -324,5 +383,6 @@ const struct cloud_ops cloudlycke_cloud = {
 	.look = look,
 	.reload = reload,
 	.balancers = &balancers,
+	.routes = &routes,
 	.offers = offers,
 };

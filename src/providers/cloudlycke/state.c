@@ -18,6 +18,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/map.h"
+#include "base/thread.h"
 #include "providers/cloudlycke/quote.h"
 
 enum {
@@ -28,11 +29,14 @@ enum {
 struct cl_state {
 	char *path, *backup, *lock_path; /* NULL: in memory only */
 	const struct cloud_host *host;
-	int lock_fd;
-	int64_t generation;
-	bool is_newer;     /* of a version that we do not know */
-	bool has_file;     /* there is a good one, to be kept as FILE.bak */
-	struct buf routes; /* "routes" as it was read, kept as it is */
+	pthread_mutex_t mu;
+	int lock_fd;                /* mu */
+	int64_t generation;         /* mu */
+	_Atomic bool is_newer;      /* of a version that we do not know */
+	bool has_file;              /* mu; there is a good one, to be kept as FILE.bak */
+	struct cl_record **records; /* mu; references: as read or written last, sorted then */
+	size_t n_records;           /* mu */
+	struct buf routes;          /* mu; likewise: JSON, or empty */
 };
 
 /* ---- life cycle -------------------------------------------------------------------------------------- */
@@ -55,6 +59,7 @@ cl_state_new(struct str path, const struct cloud_host *host)
 	s->host = host;
 	s->lock_fd = -1;
 	s->routes = BUF_INIT(LIMIT_STATE_FILE);
+	PTHREAD_OK(pthread_mutex_init(&s->mu, NULL));
 	if (path.len == 0)
 		return s;
 	s->path = with_suffix(path, "");
@@ -63,11 +68,32 @@ cl_state_new(struct str path, const struct cloud_host *host)
 	return s;
 }
 
+static void
+forget_records(struct cl_state *s)
+{
+	while (s->n_records > 0)
+		cl_record_unref(s->records[--s->n_records]);
+	free(TAKE(s->records));
+}
+
+static void
+keep_records(struct cl_state *s, struct cl_record *const records[], size_t n)
+{
+	forget_records(s);
+	s->records = xcalloc(n + 1, sizeof(struct cl_record *));
+	while (s->n_records < n) {
+		s->records[s->n_records] = cl_record_ref(records[s->n_records]);
+		s->n_records++;
+	}
+}
+
 void
 cl_state_free(struct cl_state *s)
 {
 	if (!s)
 		return;
+	forget_records(s);
+	PTHREAD_OK(pthread_mutex_destroy(&s->mu));
 	if (s->lock_fd >= 0)
 		close(s->lock_fd);
 	buf_fini(&s->routes);
@@ -88,6 +114,7 @@ cl_state_lock(struct cl_state *s, struct error *err)
 {
 	CLEANUP(arena_fini) struct arena scratch = ARENA_INIT;
 	int fd;
+	WITH_LOCK(&s->mu);
 
 	if (!s->path || s->lock_fd >= 0)
 		return true;
@@ -485,14 +512,52 @@ bool
 cl_state_read(struct cl_state *s, struct cl_record ***ret, size_t *ret_n, struct error *err)
 {
 	CLEANUP(reading_fini) struct reading r = { .n = 0 };
+	WITH_LOCK(&s->mu);
 
 	s->is_newer = false;
 	s->has_file = false;
 	if (s->path && !read_file(s, &r, err))
 		return false;
+	keep_records(s, r.records, r.n);
 	*ret_n = r.n;
 	r.n = 0;
 	*ret = TAKE(r.records);
+	return true;
+}
+
+static bool
+look(struct cl_state *s, struct error *err)
+{
+	struct cl_record **records;
+	size_t n;
+
+	if (!cl_state_read(s, &records, &n, err))
+		return false;
+	for (size_t i = 0; i < n; i++)
+		cl_record_unref(records[i]);
+	free(records);
+	return true;
+}
+
+bool
+cl_state_take(struct cl_state *s, struct error *err)
+{
+	return cl_state_lock(s, err) && look(s, err);
+}
+
+bool
+cl_state_open(struct str path, bool is_alone, const struct cloud_host *host, struct cl_state **ret,
+              struct error *err)
+{
+	CLEANUP(cl_state_freep) struct cl_state *s = cl_state_new(path, host);
+
+	if (path.len == 0)
+		log_warn(
+			"cloudlycke: no state.file configured; routes, and what hooks were told, do not "
+			"survive a restart");
+	if (is_alone ? !cl_state_take(s, err) : !look(s, err))
+		return err_wrap(err, "cloudlycke");
+	*ret = TAKE(s);
 	return true;
 }
 
@@ -599,8 +664,9 @@ write_file(struct cl_state *s, struct cl_record *const records[], size_t n, stru
 	return true;
 }
 
-bool
-cl_state_write(struct cl_state *s, struct cl_record *records[], size_t n, struct error *err)
+/* With the lock held. */
+static bool
+write_all(struct cl_state *s, struct cl_record *const records[], size_t n, struct error *err)
 {
 	CLEANUP(arena_fini) struct arena scratch = ARENA_INIT;
 
@@ -608,9 +674,51 @@ cl_state_write(struct cl_state *s, struct cl_record *records[], size_t n, struct
 		return true;
 	if (!fence_check(s->host->fence, s->host->clock, err))
 		return false;
-	if (n > 0)
-		qsort(records, n, sizeof(records[0]), by_name);
 	if (!write_file(s, records, n, err))
 		return err_wrap(err, "cannot write state file %s", cl_q(&scratch, str_c(s->path)));
 	return true;
+}
+
+bool
+cl_state_write(struct cl_state *s, struct cl_record *records[], size_t n, struct error *err)
+{
+	WITH_LOCK(&s->mu);
+
+	if (n > 0)
+		qsort(records, n, sizeof(records[0]), by_name);
+	if (!write_all(s, records, n, err))
+		return false;
+	keep_records(s, records, n);
+	return true;
+}
+
+void
+cl_state_routes(struct cl_state *s, struct buf *b)
+{
+	WITH_LOCK(&s->mu);
+
+	buf_add_str(b, buf_str(&s->routes));
+}
+
+static void
+swap(struct buf *a, struct buf *b)
+{
+	struct buf c = *a;
+
+	*a = *b;
+	*b = c;
+}
+
+bool
+cl_state_write_routes(struct cl_state *s, struct str routes, struct error *err)
+{
+	CLEANUP(buf_fini) struct buf other = BUF_INIT(LIMIT_STATE_FILE);
+	WITH_LOCK(&s->mu);
+
+	buf_add_str(&other, routes);
+	swap(&s->routes, &other);
+	if (write_all(s, s->records, s->n_records, err))
+		return true;
+	swap(&s->routes, &other);
+	return false;
 }

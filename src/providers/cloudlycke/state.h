@@ -4,7 +4,9 @@
  * changed; the content before is kept as FILE.bak. One process at a time has it: FILE.lock is held for the process's life.
  * A newer version than ours is read by nobody here: then there is no memory, and the file is left as it is.
  *
- * Threads: the caller's lock.
+ * Balancers and routes have a part each, and write the whole with what the other wrote last.
+ *
+ * Threads: any.
  */
 #ifndef CCMD_CLOUDLYCKE_STATE_H
 #define CCMD_CLOUDLYCKE_STATE_H
@@ -16,6 +18,10 @@ struct cl_state;
 
 /** path empty: a state that is only in memory. Copied. */
 struct cl_state *cl_state_new(struct str path, const struct cloud_host *host);
+/** The same, and looks whether the file can be used. is_alone: there is no other process that could have it, so the lock is
+ * taken now. ERR_CONFLICT, ERR_INVALID: as below. */
+NODISCARD bool cl_state_open(struct str path, bool is_alone, const struct cloud_host *host,
+                             struct cl_state **ret, struct error *err);
 /** Lets the lock go. NULL is fine. */
 void cl_state_free(struct cl_state *);
 DEFINE_CLEANUP(struct cl_state, cl_state_free)
@@ -28,6 +34,12 @@ NODISCARD bool cl_state_read(struct cl_state *, struct cl_record ***ret, size_t 
 /** Writes it: these records, sorted by their names here, and whatever else was in the file. Asks the fence. */
 NODISCARD bool cl_state_write(struct cl_state *, struct cl_record *records[], size_t n,
                               struct error *err);
+/** cl_state_lock() and cl_state_read(), for whoever needs no balancers. */
+NODISCARD bool cl_state_take(struct cl_state *, struct error *err);
+/** The part of the routes, as cl_state_read() found it or as it was written since: a JSON object, or nothing. Appended. */
+void cl_state_routes(struct cl_state *, struct buf *b);
+/** Another one. */
+NODISCARD bool cl_state_write_routes(struct cl_state *, struct str routes, struct error *err);
 /** Is there a file, and may it be written? */
 bool cl_state_is_kept(const struct cl_state *);
 

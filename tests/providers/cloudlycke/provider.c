@@ -106,18 +106,6 @@ says_what_is_wrong_with_the_file(void **state)
 }
 
 static void
-says_what_it_does_not_offer(void **state)
-{
-	struct lab *lab = *state;
-	CLEANUP(close_cloudp) struct cloud *cloud = NULL;
-
-	lab_write(lab, "machines: []\nroutes: {}\n");
-	cloud = lab_open(lab);
-	lab_wait_log(lab, "not offered by this version");
-	assert_false(ops.offers(cloud, ops.balancers));
-}
-
-static void
 offers_balancers_where_the_file_has_them(void **state)
 {
 	struct lab *lab = *state;
@@ -454,7 +442,6 @@ main(void)
 		TEST(does_not_wait_for_a_fifo),
 		TEST(does_not_read_a_huge_file),
 		TEST(says_what_is_wrong_with_the_file),
-		TEST(says_what_it_does_not_offer),
 		TEST(offers_balancers_where_the_file_has_them),
 		TEST(close_takes_null),
 		TEST(tells_all_about_a_machine),

@@ -1,0 +1,607 @@
+/* routes.c: see routes.h.
+ *
+ * All records are one JSON object by cluster, as the state file has it; in memory, a list of small blocks. Those of other
+ * clusters are kept.
+ */
+#include "providers/cloudlycke/routes.h"
+
+#include <stdlib.h>
+
+#include "base/array.h"
+#include "base/json.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/thread.h"
+#include "providers/cloudlycke/hook.h"
+#include "providers/cloudlycke/quote.h"
+
+/* One that was asked for. Never changed, but for is_pending under the lock. */
+struct recorded {
+	struct arena arena; /* of all texts */
+	struct str cluster, name, target_node, destination;
+	struct str machine;    /* its id; empty: an older record */
+	struct str *addresses; /* the machine's InternalIPs */
+	size_t n_addresses;
+	bool is_pending; /* its hook has not come to its end */
+};
+
+struct cl_routes_run {
+	struct str cluster;
+	struct arena arena;
+	struct cl_loader *loader;
+	struct cl_state *state;
+	struct cl_hook *hook; /* NULL: none */
+
+	pthread_mutex_t mu;
+	struct recorded **all; /* mu; sorted by name, then destination, when listed */
+	size_t n, cap;         /* mu */
+	bool is_read;          /* mu; the state file was */
+};
+
+/* ---- records ----------------------------------------------------------------------------------------- */
+
+static void
+recorded_free(struct recorded *r)
+{
+	struct arena arena;
+
+	if (!r)
+		return;
+	arena = r->arena;
+	arena_fini(&arena);
+	free(r);
+}
+
+DEFINE_CLEANUP(struct recorded, recorded_free)
+
+/* In text: what was asked for is given back as it was (framework.md E39). */
+static struct recorded *
+find(const struct cl_routes_run *run, struct str destination)
+{
+	for (size_t i = 0; i < run->n; i++) {
+		if (str_eq(run->all[i]->destination, destination) &&
+		    str_eq(run->all[i]->cluster, run->cluster))
+			return run->all[i];
+	}
+	return NULL;
+}
+
+static void
+add(struct cl_routes_run *run, struct recorded *r)
+{
+	ARRAY_PUSH(run->all, run->n, run->cap, r);
+}
+
+static void
+take_out(struct cl_routes_run *run, const struct recorded *r)
+{
+	size_t i = 0;
+
+	while (run->all[i] != r)
+		i++;
+	run->all[i] = run->all[--run->n];
+}
+
+static int
+by_name(const void *a, const void *b)
+{
+	const struct recorded *const *x = a, *const *y = b;
+	int order = str_cmp((*x)->cluster, (*y)->cluster);
+
+	if (order == 0)
+		order = str_cmp((*x)->name, (*y)->name);
+	return order != 0 ? order : str_cmp((*x)->destination, (*y)->destination);
+}
+
+static void
+sort(struct cl_routes_run *run)
+{
+	if (run->n > 0)
+		qsort(run->all, run->n, sizeof(run->all[0]), by_name);
+}
+
+/* ---- as JSON ----------------------------------------------------------------------------------------- */
+
+static void
+add_member(struct buf *b, const char *name, struct str value)
+{
+	buf_addf(b, "\"%s\":", name);
+	json_add_str(b, value);
+}
+
+/* The members, without braces: what hooks are told, too. */
+static void
+add_json(struct buf *b, const struct recorded *r)
+{
+	add_member(b, "name", r->name);
+	buf_add_char(b, ',');
+	add_member(b, "targetNode", r->target_node);
+	buf_add_char(b, ',');
+	add_member(b, "machine", r->machine);
+	buf_add_char(b, ',');
+	add_member(b, "destinationCIDR", r->destination);
+	buf_add_c(b, ",\"addresses\":[");
+	for (size_t i = 0; i < r->n_addresses; i++) {
+		buf_add_c(b, i > 0 ? "," : "");
+		json_add_str(b, r->addresses[i]);
+	}
+	buf_add_char(b, ']');
+}
+
+static void
+add_all(struct buf *b, const struct cl_routes_run *run)
+{
+	struct str cluster = STR_EMPTY;
+
+	buf_add_char(b, '{');
+	for (size_t i = 0; i < run->n; i++) {
+		const struct recorded *r = run->all[i];
+		bool is_first = i == 0 || !str_eq(r->cluster, cluster);
+
+		if (is_first) {
+			buf_add_c(b, i > 0 ? "]," : "");
+			json_add_str(b, r->cluster);
+			buf_add_c(b, ":[");
+		}
+		cluster = r->cluster;
+		buf_add_c(b, is_first ? "{" : ",{");
+		add_json(b, r);
+		buf_add_c(b, r->is_pending ? ",\"pending\":true}" : "}");
+	}
+	buf_add_c(b, run->n > 0 ? "]}" : "}");
+}
+
+static bool
+save(struct cl_routes_run *run, struct error *err)
+{
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(LIMIT_STATE_FILE);
+
+	sort(run);
+	add_all(&b, run);
+	if (!buf_ok(&b))
+		return err_set(err, ERR_INTERNAL, "too many routes for the state file");
+	return cl_state_write_routes(run->state, buf_str(&b), err);
+}
+
+static struct str
+read_text(struct recorded *r, yyjson_val *obj, const char *field)
+{
+	struct str text = STR_EMPTY;
+
+	(void)json_str(obj, field, &text);
+	return arena_str(&r->arena, text);
+}
+
+static void
+read_addresses(struct recorded *r, yyjson_val *obj)
+{
+	yyjson_val *list = NULL, *item;
+	yyjson_arr_iter iter;
+
+	if (json_array(obj, "addresses", &list) != JSON_FOUND)
+		return;
+	iter = yyjson_arr_iter_with(list);
+	r->addresses = arena_calloc(&r->arena, yyjson_arr_size(list), sizeof(*r->addresses));
+	while ((item = yyjson_arr_iter_next(&iter))) {
+		if (yyjson_is_str(item))
+			r->addresses[r->n_addresses++] = arena_str(&r->arena, json_text(item));
+	}
+}
+
+/* One without its main parts is none; whoever needs it asks for it again. */
+static void
+read_one(struct cl_routes_run *run, struct str cluster, yyjson_val *obj)
+{
+	CLEANUP(recorded_freep) struct recorded *r = xcalloc(1, sizeof(*r));
+
+	r->cluster = arena_str(&r->arena, cluster);
+	r->name = read_text(r, obj, "name");
+	r->target_node = read_text(r, obj, "targetNode");
+	r->machine = read_text(r, obj, "machine");
+	r->destination = read_text(r, obj, "destinationCIDR");
+	read_addresses(r, obj);
+	(void)json_bool(obj, "pending", &r->is_pending);
+	if (r->target_node.len > 0 && r->destination.len > 0)
+		add(run, TAKE(r));
+}
+
+static void
+read_cluster(struct cl_routes_run *run, struct str cluster, yyjson_val *list)
+{
+	yyjson_arr_iter iter = yyjson_arr_iter_with(list);
+	yyjson_val *item;
+
+	while ((item = yyjson_arr_iter_next(&iter)))
+		read_one(run, cluster, item);
+}
+
+static bool
+read_all(struct cl_routes_run *run, struct error *err)
+{
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(LIMIT_STATE_FILE);
+	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
+	yyjson_obj_iter iter;
+	yyjson_val *key;
+
+	cl_state_routes(run->state, &text);
+	if (text.len == 0)
+		return true;
+	if (!json_parse(buf_str(&text), &doc, err))
+		return err_wrap(err, "routes of the state file");
+	iter = yyjson_obj_iter_with(yyjson_doc_get_root(doc));
+	while ((key = yyjson_obj_iter_next(&iter)))
+		read_cluster(run, json_text(key), yyjson_obj_iter_get_val(key));
+	return true;
+}
+
+/* With the first question, since only who leads is asked. */
+static bool
+need_state(struct cl_routes_run *run, struct error *err)
+{
+	if (run->is_read)
+		return true;
+	if (!cl_state_take(run->state, err) || !read_all(run, err))
+		return false;
+	run->is_read = true;
+	return true;
+}
+
+/* ---- machines ---------------------------------------------------------------------------------------- */
+
+static const struct cl_machine *
+machine_by_name(const struct cl_inventory *inventory, struct str name)
+{
+	CLEANUP(buf_fini) struct buf ids = BUF_INIT(ERR_MSG_SIZE);
+	const struct cl_machine *machine = NULL;
+
+	return cl_inventory_by_name(inventory, name, &machine, &ids) ? machine : NULL;
+}
+
+static const struct cl_machine *
+machine_of(const struct cl_inventory *inventory, const struct node_ref *node)
+{
+	const struct str prefix = STR(CL_PROVIDER_ID_PREFIX);
+
+	if (node->provider_id.len == 0)
+		return machine_by_name(inventory, node->name);
+	return cl_inventory_by_id(inventory, str_starts(node->provider_id, prefix)
+	                                             ? str_skip(node->provider_id, prefix.len)
+	                                             : node->provider_id);
+}
+
+static bool
+is_there(const struct cl_machine *machine)
+{
+	return machine && machine->power != CL_POWER_TERMINATED;
+}
+
+/* ---- listing ----------------------------------------------------------------------------------------- */
+
+static void
+add_net(struct buf *b, const struct ip_net *net)
+{
+	ip_format(b, &net->ip);
+	buf_addf(b, "/%u", ip_family(&net->ip) == IP_V4 ? net->bits - 96 : net->bits);
+}
+
+static void
+list_static(const struct cl_inventory *inventory, struct arena *arena, struct route_list *ret)
+{
+	const struct cl_routes *routes = &inventory->schema.routes;
+
+	for (size_t i = 0; i < routes->n_fixed; i++) {
+		const struct cl_route *fixed = &routes->fixed[i];
+		CLEANUP(buf_fini) struct buf b = BUF_INIT(KIB(1));
+
+		add_net(&b, &fixed->destination);
+		ret->routes[ret->n++] = (struct route){
+			.name = arena_str(arena, fixed->name),
+			.target_node = arena_str(arena, fixed->target_node),
+			.destination_cidr = arena_str(arena, buf_str(&b)),
+			.is_blackhole = !is_there(machine_by_name(inventory, fixed->target_node)),
+			.is_fixed = true,
+		};
+	}
+}
+
+static bool
+is_blackhole(const struct cl_inventory *inventory, const struct recorded *r)
+{
+	return !is_there(r->machine.len > 0 ? cl_inventory_by_id(inventory, r->machine)
+	                                    : machine_by_name(inventory, r->target_node));
+}
+
+static void
+list_recorded(const struct cl_routes_run *run, const struct cl_inventory *inventory,
+              struct arena *arena, struct route_list *ret)
+{
+	for (size_t i = 0; i < run->n; i++) {
+		const struct recorded *r = run->all[i];
+
+		if (r->is_pending || !str_eq(r->cluster, run->cluster))
+			continue;
+		ret->routes[ret->n++] = (struct route){
+			.name = arena_str(arena, r->name),
+			.target_node = arena_str(arena, r->target_node),
+			.destination_cidr = arena_str(arena, r->destination),
+			.is_blackhole = is_blackhole(inventory, r),
+		};
+	}
+}
+
+bool
+cl_routes_list(struct cl_routes_run *run, struct call *call, struct route_list *ret,
+               struct error *err)
+{
+	CLEANUP(cl_inventory_unrefp) struct cl_inventory *inventory = NULL;
+	struct route_list list = { .n = 0 };
+	bool is_current;
+	WITH_LOCK(&run->mu);
+
+	if (!need_state(run, err))
+		return false;
+	inventory = cl_loader_inventory(run->loader, &is_current);
+	sort(run);
+	list.routes = arena_calloc(call->arena, inventory->schema.routes.n_fixed + run->n,
+	                           sizeof(list.routes[0]));
+	list_static(inventory, call->arena, &list);
+	list_recorded(run, inventory, call->arena, &list);
+	*ret = list;
+	return true;
+}
+
+/* ---- hook -------------------------------------------------------------------------------------------- */
+
+/* What it is told, made before anybody else has the record. */
+static struct str
+hook_input(struct arena *arena, const char *action, const struct recorded *r)
+{
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(LIMIT_STATE_FILE);
+
+	buf_addf(&b, "{\"action\":\"%s\",", action);
+	add_member(&b, "cluster", r->cluster);
+	buf_add_char(&b, ',');
+	add_json(&b, r);
+	buf_add_c(&b, "}\n");
+	return arena_str(arena, buf_str(&b));
+}
+
+static bool
+run_hook(struct cl_routes_run *run, struct call *call, const char *action, struct str input,
+         struct error *err)
+{
+	return !run->hook || cl_hook_run_with(run->hook, call, action, input, err);
+}
+
+/* ---- creating ---------------------------------------------------------------------------------------- */
+
+static void
+keep_addresses(struct recorded *r, const struct cl_machine *machine)
+{
+	r->addresses = arena_calloc(&r->arena, machine->n_addresses, sizeof(*r->addresses));
+	for (uint32_t i = 0; i < machine->n_addresses; i++) {
+		if (str_eq_c(machine->addresses[i].type, "InternalIP"))
+			r->addresses[r->n_addresses++] = arena_str(&r->arena,
+			                                           machine->addresses[i].address);
+	}
+}
+
+static struct recorded *
+recorded_new(const struct cl_routes_run *run, const struct node_ref *node,
+             const struct cl_machine *machine, struct str hint, struct str destination)
+{
+	struct recorded *r = xcalloc(1, sizeof(*r));
+
+	r->cluster = arena_str(&r->arena, run->cluster);
+	r->name = arena_printf(&r->arena, "%" STR_FMT "-%" STR_FMT, STR_ARG(run->cluster),
+	                       STR_ARG(hint));
+	r->target_node = arena_str(&r->arena, node->name);
+	r->machine = arena_str(&r->arena, cl_machine_id(machine));
+	r->destination = arena_str(&r->arena, destination);
+	r->is_pending = run->hook != NULL;
+	keep_addresses(r, machine);
+	return r;
+}
+
+static bool
+is_taken(struct arena *arena, struct str destination, struct str by, struct error *err)
+{
+	return err_set(err, ERR_EXISTS, "destination %s is already routed to %s",
+	               cl_q(arena, destination), cl_q(arena, by));
+}
+
+/* False when a static route is in the way. *ret_is_done: it is what is asked for. */
+static bool
+check_static(const struct cl_inventory *inventory, const struct node_ref *node,
+             struct str destination, struct arena *arena, bool *ret_is_done, struct error *err)
+{
+	const struct cl_routes *routes = &inventory->schema.routes;
+	struct route_list list = { .routes = arena_calloc(arena, routes->n_fixed,
+		                                          sizeof(struct route)) };
+
+	list_static(inventory, arena, &list);
+	for (size_t i = 0; i < list.n; i++) {
+		if (!str_eq(list.routes[i].destination_cidr, destination))
+			continue;
+		*ret_is_done = str_eq(list.routes[i].target_node, node->name);
+		return *ret_is_done ||
+		       is_taken(arena, destination, list.routes[i].target_node, err);
+	}
+	return true;
+}
+
+/* Writes it down and takes it over, unless it is there: then *ret_is_done. */
+static bool
+record(struct cl_routes_run *run, struct arena *arena, struct recorded *wanted, bool *ret_is_done,
+       struct error *err)
+{
+	CLEANUP(recorded_freep) struct recorded *surplus = wanted;
+	struct recorded *there;
+	WITH_LOCK(&run->mu);
+
+	if (!need_state(run, err))
+		return false;
+	there = find(run, wanted->destination);
+	if (there && !str_eq(there->target_node, wanted->target_node))
+		return is_taken(arena, wanted->destination, there->target_node, err);
+	*ret_is_done = there && !there->is_pending;
+	if (there) /* or one whose hook has to run again */
+		return true;
+	add(run, wanted);
+	if (!save(run, err)) {
+		take_out(run, wanted);
+		return false;
+	}
+	surplus = NULL;
+	return true;
+}
+
+/* The hook has come to its end: the route counts, or is gone again. */
+static bool
+conclude(struct cl_routes_run *run, struct str destination, bool is_good, struct error *err)
+{
+	CLEANUP(recorded_freep) struct recorded *gone = NULL;
+	struct recorded *r;
+	WITH_LOCK(&run->mu);
+
+	r = find(run, destination);
+	if (!r)
+		return true;
+	r->is_pending = !is_good;
+	if (!is_good) {
+		take_out(run, r);
+		gone = r;
+	}
+	if (save(run, err))
+		return true;
+	r->is_pending = true; /* not listed, and so asked for again */
+	return false;
+}
+
+static bool
+finish(struct cl_routes_run *run, struct call *call, struct str destination, struct str input,
+       struct error *err)
+{
+	struct error ignored;
+
+	if (run_hook(run, call, "route-ensure", input, err))
+		return !run->hook || conclude(run, destination, /*is_good=*/true, err);
+	if (err->code != ERR_CANCELLED && !conclude(run, destination, /*is_good=*/false, &ignored))
+		log_debug("a route's failure is not written down, ignoring", LOG_ERR(&ignored));
+	return false;
+}
+
+bool
+cl_routes_create(struct cl_routes_run *run, struct call *call, const struct node_ref *node,
+                 struct str hint, struct str destination, struct error *err)
+{
+	CLEANUP(cl_inventory_unrefp) struct cl_inventory *inventory = NULL;
+	const struct cl_machine *machine;
+	bool is_current, is_done = false;
+	struct recorded *wanted;
+	struct str input;
+
+	inventory = cl_loader_inventory(run->loader, &is_current);
+	machine = machine_of(inventory, node);
+	if (!is_there(machine))
+		return err_set(err, ERR_INVALID, "target node %s is not a machine",
+		               cl_q(call->arena, node->name));
+	if (!check_static(inventory, node, destination, call->arena, &is_done, err))
+		return false;
+	if (is_done)
+		return true;
+	wanted = recorded_new(run, node, machine, hint, destination);
+	input = hook_input(call->arena, "route-ensure", wanted);
+	if (!record(run, call->arena, wanted, &is_done, err))
+		return false;
+	return is_done || finish(run, call, destination, input, err);
+}
+
+/* ---- removing ---------------------------------------------------------------------------------------- */
+
+/* False: there is none, or it is another's. */
+static bool
+has_record(struct cl_routes_run *run, struct arena *arena, const struct route *route,
+           struct str *ret_input)
+{
+	const struct recorded *r;
+	WITH_LOCK(&run->mu);
+
+	r = find(run, route->destination_cidr);
+	if (!r || !str_eq(r->target_node, route->target_node))
+		return false;
+	*ret_input = hook_input(arena, "route-delete", r);
+	return true;
+}
+
+static bool
+forget(struct cl_routes_run *run, struct str destination, struct error *err)
+{
+	struct recorded *r;
+	WITH_LOCK(&run->mu);
+
+	r = find(run, destination);
+	if (!r)
+		return true;
+	take_out(run, r);
+	if (!save(run, err)) {
+		add(run, r);
+		return false;
+	}
+	recorded_free(r);
+	return true;
+}
+
+bool
+cl_routes_remove(struct cl_routes_run *run, struct call *call, const struct route *route,
+                 struct error *err)
+{
+	struct str input;
+
+	if (route->is_fixed)
+		return err_set(err, ERR_INVALID, "route %s is static",
+		               cl_q(call->arena, route->name));
+	if (!has_record(run, call->arena, route, &input))
+		return true;
+	return run_hook(run, call, "route-delete", input, err) &&
+	       forget(run, route->destination_cidr, err);
+}
+
+/* ---- life cycle -------------------------------------------------------------------------------------- */
+
+struct cl_routes_run *
+cl_routes_open(const struct cloud_config *config, const struct cloud_host *host,
+               struct cl_loader *loader, struct cl_state *state)
+{
+	CLEANUP(cl_inventory_unrefp) struct cl_inventory *inventory = NULL;
+	const struct cl_routes *routes;
+	struct cl_routes_run *run;
+	bool is_current;
+
+	inventory = cl_loader_inventory(loader, &is_current);
+	routes = &inventory->schema.routes;
+	if (!routes->is_present)
+		return NULL;
+	run = xcalloc(1, sizeof(*run));
+	run->cluster = arena_str(&run->arena, str_c(config->cluster_name));
+	run->loader = loader;
+	run->state = state;
+	if (routes->hook.len > 0)
+		run->hook = cl_hook_new(routes->hook, routes->hook_timeout_ns, "route", host);
+	PTHREAD_OK(pthread_mutex_init(&run->mu, NULL));
+	return run;
+}
+
+void
+cl_routes_close(struct cl_routes_run *run)
+{
+	if (!run)
+		return;
+	cl_hook_free(run->hook);
+	for (size_t i = 0; i < run->n; i++)
+		recorded_free(run->all[i]);
+	free(run->all);
+	arena_fini(&run->arena);
+	PTHREAD_OK(pthread_mutex_destroy(&run->mu));
+	free(run);
+}

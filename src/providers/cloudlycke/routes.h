@@ -1,0 +1,35 @@
+/* routes.h: routes to the pods of machines: the inventory's static ones, and those that the controller asked for (B.10).
+ *
+ * What is asked for is written down, then told to a hook; a route whose hook did not come to its end is not listed, so that
+ * it is asked for again. Without a hook the list is for people, and for whatever reads the state file.
+ *
+ * Threads: as cloud/route.h says.
+ */
+#ifndef CCMD_CLOUDLYCKE_ROUTES_H
+#define CCMD_CLOUDLYCKE_ROUTES_H
+
+#include "cloud/host.h"
+#include "cloud/route.h"
+#include "providers/cloudlycke/loader.h"
+#include "providers/cloudlycke/state.h"
+
+struct cl_routes_run;
+
+/** The loader, the state and host outlive it. NULL when the inventory has no routes. */
+struct cl_routes_run *cl_routes_open(const struct cloud_config *config,
+                                     const struct cloud_host *host, struct cl_loader *loader,
+                                     struct cl_state *state);
+void cl_routes_close(struct cl_routes_run *); /* NULL is fine */
+
+/* As in struct route_ops. */
+NODISCARD bool cl_routes_list(struct cl_routes_run *, struct call *call, struct route_list *ret,
+                              struct error *err);
+/** ERR_INVALID: the node is no machine; ERR_EXISTS: the network is another's. */
+NODISCARD bool cl_routes_create(struct cl_routes_run *, struct call *call,
+                                const struct node_ref *node, struct str hint,
+                                struct str destination, struct error *err);
+/** ERR_INVALID: it is static. */
+NODISCARD bool cl_routes_remove(struct cl_routes_run *, struct call *call,
+                                const struct route *route, struct error *err);
+
+#endif
