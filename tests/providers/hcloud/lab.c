@@ -40,13 +40,24 @@ hurry(struct clock *c, pthread_cond_t *cond, pthread_mutex_t *mutex, int64_t dea
 
 /* ---- the cloud --------------------------------------------------------------------------------------- */
 
+/* A star at the end stands for whatever follows. */
+static bool
+is_for(const struct lab_answer *answer, struct str target)
+{
+	struct str pattern = str_c(answer->target);
+
+	if (str_ends(pattern, STR("*")))
+		return str_starts(target, str_head(pattern, pattern.len - 1));
+	return str_eq(target, pattern);
+}
+
 static struct lab_answer *
 answer_for(struct lab *lab, struct str target)
 {
 	struct lab_answer *last = NULL;
 
 	for (size_t i = 0; i < lab->n_answers; i++) {
-		if (!str_eq_c(target, lab->answers[i].target))
+		if (!is_for(&lab->answers[i], target))
 			continue;
 		last = &lab->answers[i];
 		if (!last->is_used)

@@ -1,6 +1,6 @@
 /* lab.h: a Hetzner Cloud that answers from a script, a host that remembers what it was told, and a clock in a hurry.
  *
- * Answers belong to a target ("/servers/1"): each is given once, in the order they were added, the last one again and again. A
+ * Answers belong to a target ("/servers/1", or "/servers/" and a star for all that begin so): each is given once, in the order they were added, the last one again and again. A
  * target without one fails the test. Whoever waits on the clock finds the time passed at once.
  */
 #ifndef CCMD_TESTS_HCLOUD_LAB_H

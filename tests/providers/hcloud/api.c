@@ -1,0 +1,209 @@
+#include "providers/hcloud/api.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/metrics.h"
+#include "providers/hcloud/dump.h"
+#include "providers/hcloud/lab.h"
+
+static int
+setup(void **state)
+{
+	int result = lab_setup(state);
+
+	lab_open(*state, &hz_official, 0);
+	return result;
+}
+
+/* GET /x, or a POST; true when it went well. */
+static bool
+ask(struct lab *lab, enum http_method method, bool is_patient, struct error *err)
+{
+	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
+	CLEANUP(hz_answer_fini) struct hz_answer answer = HZ_ANSWER_INIT;
+	struct call call = lab_call(lab, &arena);
+	struct hz_request request = { .method = method,
+		                      .target = STR("/x"),
+		                      .endpoint = "/x",
+		                      .body = STR_EMPTY,
+		                      .is_patient = is_patient };
+
+	return hz_api_do(lab->api, &call, &request, &answer, err);
+}
+
+static void
+check(struct lab *lab, enum http_method method, int status, const char *body, unsigned n_asked,
+      enum err_code code)
+{
+	struct error err;
+
+	lab->n_answers = 0;
+	lab->n_asked = 0;
+	lab_answer(lab, "/x", status, body);
+	assert_false(ask(lab, method, false, &err));
+	assert_int_equal(err.code, code);
+	assert_int_equal(lab->n_asked, n_asked);
+}
+
+/* hcloud.md 5.4 */
+static void
+retries_what_may_heal(void **state)
+{
+	check(*state, HTTP_GET, 409, LAB_ERROR("conflict"), 3, ERR_CONFLICT);
+	check(*state, HTTP_GET, 502, LAB_ERROR("bad_gateway"), 3, ERR_UNAVAILABLE);
+	check(*state, HTTP_GET, 504, LAB_ERROR("timeout"), 3, ERR_TIMEOUT);
+	check(*state, HTTP_GET, 502, "<html>", 3, ERR_UNAVAILABLE);
+	check(*state, HTTP_GET, 504, "", 3, ERR_TIMEOUT);
+}
+
+static void
+retries_nothing_else(void **state)
+{
+	check(*state, HTTP_GET, 423, LAB_ERROR("locked"), 1, ERR_CONFLICT);
+	check(*state, HTTP_GET, 500, LAB_ERROR("server_error"), 1, ERR_UNAVAILABLE);
+	check(*state, HTTP_GET, 503, LAB_ERROR("unavailable"), 1, ERR_UNAVAILABLE);
+	check(*state, HTTP_GET, 401, LAB_ERROR("unauthorized"), 1, ERR_UNAUTHORIZED);
+	check(*state, HTTP_GET, 403, LAB_ERROR("token_readonly"), 1, ERR_FORBIDDEN);
+	check(*state, HTTP_GET, 409, LAB_ERROR("uniqueness_error"), 1, ERR_EXISTS);
+	check(*state, HTTP_GET, 422, LAB_ERROR("invalid_input"), 1, ERR_INVALID);
+	check(*state, HTTP_GET, 409, "", 1, ERR_INVALID);
+	check(*state, HTTP_GET, 404, LAB_NOT_FOUND, 1, ERR_NOT_FOUND);
+	check(*state, HTTP_GET, 404, "no JSON", 1, ERR_INVALID);
+	check(*state, HTTP_GET, 200, "no JSON", 1, ERR_UNAVAILABLE);
+}
+
+/* It may have been done, and would be done twice. */
+static void
+a_change_is_not_sent_twice(void **state)
+{
+	check(*state, HTTP_POST, 504, LAB_ERROR("timeout"), 1, ERR_TIMEOUT);
+	check(*state, HTTP_POST, 502, "", 1, ERR_UNAVAILABLE);
+	check(*state, HTTP_POST, 409, LAB_ERROR("conflict"), 3, ERR_CONFLICT);
+}
+
+static void
+over_the_limit_nobody_is_held(void **state)
+{
+	struct lab *lab = *state;
+	int64_t begun_ns = lab->now_ns;
+	struct error err;
+
+	lab_answer(lab, "/x", 429, LAB_ERROR("rate_limit_exceeded"));
+	assert_false(ask(lab, HTTP_GET, false, &err));
+	assert_int_equal(err.code, ERR_THROTTLED);
+	assert_int_equal(lab->n_asked, 1);
+	assert_int_equal(lab->now_ns, begun_ns);
+	assert_in_range(err.retry_after_ms, 180000, 182000); /* the reserve, and one */
+	assert_false(hz_api_admit(lab->api, HZ_URGENT, 1, &err));
+}
+
+static void
+at_start_it_is_patient(void **state)
+{
+	struct lab *lab = *state;
+	int64_t begun_ns = lab->now_ns;
+	struct error err;
+
+	for (int i = 0; i < 5; i++)
+		lab_answer(lab, "/x", 429, LAB_ERROR("rate_limit_exceeded"));
+	lab_answer(lab, "/x", 200, "{}");
+	assert_true(ask(lab, HTTP_GET, true, &err));
+	assert_int_equal(lab->n_asked, 6);
+	/* 1, 1-2, 1-4, 1-8 and 1-16 s */
+	assert_in_range(lab->now_ns - begun_ns, 5 * NS_PER_SEC, 31 * NS_PER_SEC);
+}
+
+static void
+errors_are_in_the_apis_words(void **state)
+{
+	struct lab *lab = *state;
+	struct error err;
+
+	lab_answer(lab, "/x", 401,
+	           "{\"error\":{\"code\":\"unauthorized\",\"message\":\"unable to "
+	           "authenticate\\nmore\"}}");
+	assert_false(ask(lab, HTTP_GET, false, &err));
+	assert_string_equal(err.msg, "GET /x: 401 unable to authenticate more (unauthorized)");
+	lab->n_answers = 0;
+	lab_answer(lab, "/x", 418, "I am a teapot");
+	assert_false(ask(lab, HTTP_GET, false, &err));
+	assert_string_equal(err.msg, "GET /x: hcloud: server responded with status code 418");
+}
+
+static void
+each_attempt_is_counted(void **state)
+{
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(1000000);
+
+	check(*state, HTTP_GET, 521, "", 1, ERR_UNAVAILABLE);
+	metrics_write(&text);
+	assert_non_null(strstr(text.ptr, "hcloud_api_requests_total{code=\"521\",method=\"get\","
+	                                 "api_endpoint=\"/x\"} 1\n"));
+	assert_non_null(strstr(text.ptr, "hcloud_api_in_flight_requests 0\n"));
+}
+
+/* ---- the dump ---------------------------------------------------------------------------------------- */
+
+static void
+check_body(const char *body, const char *shown)
+{
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(10000);
+
+	hz_dump_body(&b, str_c(body));
+	assert_string_equal(b.ptr, shown);
+}
+
+static void
+secrets_are_blackened(void **state)
+{
+	(void)state;
+	check_body("{\"a\":\"b\"}", "{\"a\":\"b\"}");
+	check_body("{\"private_key\":\"---\\\"x\\\\\",\"a\":1}",
+	           "{\"private_key\":\"REDACTED\",\"a\":1}");
+	check_body("{\"root_password\" : \n \"x\"}", "{\"root_password\" : \n \"REDACTED\"}");
+	check_body("{\"root_password\":null}", "{\"root_password\":null}");
+	check_body("{\"password\":\"cut", "{\"password\":\"REDACTED");
+	check_body("{\"password\":\"cut\\", "{\"password\":\"REDACTED");
+	check_body("\"password\"", "\"password\"");
+}
+
+static void
+a_request_is_shown_without_its_token(void **state)
+{
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(10000);
+	struct http_request request = { .method = HTTP_POST,
+		                        .target = STR("/x"),
+		                        .content_type = "application/json",
+		                        .body = STR("{}") };
+
+	(void)state;
+	hz_dump_request(&b, STR("https://api/v1"), &request);
+	assert_string_equal(b.ptr, "--- Request:\nPOST https://api/v1/x HTTP/1.1\nAccept: "
+	                           "application/json\nAuthorization: REDACTED\nContent-Type: "
+	                           "application/json\n\n{}\n\n\n");
+}
+
+#define IN_LAB(test) cmocka_unit_test_setup_teardown(test, setup, lab_teardown)
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		IN_LAB(retries_what_may_heal),
+		IN_LAB(retries_nothing_else),
+		IN_LAB(a_change_is_not_sent_twice),
+		IN_LAB(over_the_limit_nobody_is_held),
+		IN_LAB(at_start_it_is_patient),
+		IN_LAB(errors_are_in_the_apis_words),
+		IN_LAB(each_attempt_is_counted),
+		cmocka_unit_test(secrets_are_blackened),
+		cmocka_unit_test(a_request_is_shown_without_its_token),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
