@@ -1,0 +1,37 @@
+/* A provider ID that is read is written in a form that reads the same; metadata text never trips the reader. */
+#include <assert.h>
+
+#include "providers/hcloud/metadata.h"
+#include "providers/hcloud/provider_id.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void
+check(const struct hz_dialect *dialect, struct str text)
+{
+	char memory[64] = "";
+	struct buf b = BUF_FIXED(memory);
+	struct hz_id id, again;
+	struct error err;
+
+	if (!hz_id_parse(dialect, text, &id, &err)) {
+		assert(err.code == ERR_UNSUPPORTED || err.code == ERR_INVALID);
+		return;
+	}
+	assert(id.number > 0);
+	hz_id_format(&b, dialect, id);
+	assert(buf_ok(&b) && hz_id_parse(dialect, buf_str(&b), &again, &err));
+	assert(again.kind == id.kind && again.number == id.number);
+}
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct str text = str_n((const char *)data, size);
+
+	check(&hz_official, text);
+	check(&hz_tutorial, text);
+	check(&hz_tutorial_text, text);
+	(void)hz_metadata_names_network(text, 4711);
+	return 0;
+}
