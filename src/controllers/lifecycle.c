@@ -221,7 +221,9 @@ run(void *arg)
 		return NULL;
 	do {
 		pulse_promise(clock_deadline(clock_mono(c->env->clock), PULSE_WORK_NS));
+		c->is_working = true;
 		due = make_round(c, &arena, is_woken);
+		c->is_working = false;
 		arena_reset(&arena);
 		pulse_promise(CLOCK_FOREVER);
 		if (!cancel_sleep(c->env->cancel, c->env->clock, coalesce_ns, &err))
@@ -260,6 +262,12 @@ void
 lifecycle_controller_wake(struct lifecycle_controller *c)
 {
 	wake(c, true);
+}
+
+bool
+lifecycle_controller_is_working(const struct lifecycle_controller *c)
+{
+	return c->is_working;
 }
 
 void

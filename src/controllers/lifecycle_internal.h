@@ -42,9 +42,10 @@ struct lifecycle_controller {
 	pthread_t thread;
 	pthread_mutex_t mu;
 	pthread_cond_t changed;
-	bool is_dirty;       /* mu; a node changed */
-	bool is_woken;       /* mu; everything is due */
-	struct map patients; /* the thread's own, as is all below */
+	_Atomic bool is_working; /* a round is under way */
+	bool is_dirty;           /* mu; a node changed */
+	bool is_woken;           /* mu; everything is due */
+	struct map patients;     /* the thread's own, as is all below */
 	uint64_t n_rounds;
 	int64_t *deletions_boot_ns; /* of unannounced nodes, within the breaker's window */
 	size_t n_deletions, deletions_cap;

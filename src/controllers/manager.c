@@ -165,6 +165,14 @@ let_finish(struct manager *m, int64_t grace_ns)
 	return is_done;
 }
 
+/* Those without a queue have no last item to wait for: what they had under way is cut off, and may come through yet. */
+static bool
+is_cut_off(struct manager *m)
+{
+	return (m->lifecycle && lifecycle_controller_is_working(m->lifecycle)) ||
+	       (m->route && route_controller_is_working(m->route));
+}
+
 bool
 manager_stop(struct manager *m, int64_t grace_ns)
 {
@@ -175,6 +183,7 @@ manager_stop(struct manager *m, int64_t grace_ns)
 	host_set_waker(m->config.host, NULL, NULL);
 	is_done = let_finish(m, grace_ns);
 	cancel_fire(m->cancel);
+	is_done = is_done && !is_cut_off(m);
 	reflector_free(TAKE(m->node_reflector));
 	reflector_free(TAKE(m->service_reflector));
 	node_controller_free(TAKE(m->node));

@@ -50,7 +50,8 @@ struct route_controller {
 
 	pthread_mutex_t mu;
 	pthread_cond_t woken;
-	bool is_woken; /* mu */
+	_Atomic bool is_working; /* a run is under way */
+	bool is_woken;           /* mu */
 
 	unsigned n_failures; /* the thread's: runs in a row */
 };
@@ -449,7 +450,9 @@ loop(struct route_controller *c, struct arena *arena)
 		if (!gather(c, begun_ns + run_pause_ns))
 			return;
 		begun_ns = clock_mono(c->env->clock); /* the period counts from start to start */
+		c->is_working = true;
 		is_clean = run_once(c, arena, &asked_ns);
+		c->is_working = false;
 		arena_fini(arena);
 	} while (rest(c, clock_deadline(begun_ns, next_delay_ns(c, is_clean, asked_ns))));
 }
@@ -542,6 +545,12 @@ route_controller_new(struct controller_env *env, const struct route_controller_c
 	store_add_handler(env->nodes, (struct store_handler){ on_node, c });
 	thread_start(&c->thread, "routes", run_thread, c);
 	return c;
+}
+
+bool
+route_controller_is_working(const struct route_controller *c)
+{
+	return c->is_working;
 }
 
 void
