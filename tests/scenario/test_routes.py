@@ -1,0 +1,216 @@
+"""Routes of the cloudlycke provider: what nodes, hooks and the state file say, and packets that take them."""
+import json
+import os
+import shutil
+import subprocess
+import textwrap
+
+import pytest
+
+from lib.api import NODES
+from lib.ccmd import machine
+from lib.process import REPOSITORY
+from lib.wait import holds_for, wait_for
+
+pytestmark = pytest.mark.one_version
+
+FLAGS = dict(cluster_cidr="10.244.0.0/16,fd00:10::/32", route_reconciliation_period="500ms")
+
+
+@pytest.fixture
+def lab(inventory, tmp_path):
+    """lab(hook=…, static=…): an inventory of n1 and n2 with routes; .state() is the state file's part."""
+
+    def change(**routes):
+        inventory.remove_quietly("n1", "n2")
+        inventory.add(machine("n1", "10.0.0.1", id="m-1"), machine("n2", "10.0.0.2", id="m-2"))
+        inventory.content["state"] = {"file": str(tmp_path / "state.json")}
+        inventory.content["routes"] = routes
+        return inventory.write()
+
+    def state():
+        path = tmp_path / "state.json"
+        return json.loads(path.read_text())["routes"].get("kubernetes", []) if path.exists() else []
+
+    change()
+    change.state = state
+    return change
+
+
+@pytest.fixture
+def node(api, kubelet):
+    """node(name, cidr, …): one that is initialised and has these pod CIDRs."""
+
+    def register(name, *cidrs):
+        kubelet(name, initialized=True, provider_id=f"cloudlycke://m-{name[1:]}")
+        if cidrs:
+            api.patch(f"{NODES}/{name}", {"spec": {"podCIDR": cidrs[0], "podCIDRs": list(cidrs)}})
+
+    return register
+
+
+def condition(node):
+    for one in node["status"].get("conditions", []):
+        if one["type"] == "NetworkUnavailable":
+            return one["status"], one["reason"]
+    return None
+
+
+def is_routed(node):
+    return condition(node) == ("False", "RouteCreated")
+
+
+def is_missing(node):
+    return condition(node) == ("True", "NoRouteCreated")
+
+
+def has_routes(lab, *wanted):
+    """wanted: (node, cidr), …"""
+    wait_for(lambda: sorted((one["targetNode"], one["destinationCIDR"]) for one in lab.state()) == sorted(wanted),
+             what=f"the routes {wanted}", seen=lambda: lab.state())
+
+
+def test_the_life_of_a_route(api, lab, node, ccmd):
+    node("n1", "10.244.1.0/24", "fd00:10:1::/64")
+    node("n2")
+    ccmd(**FLAGS)
+    told = api.wait_node("n1", is_routed)
+    assert [one["message"] for one in told["status"]["conditions"] if one["type"] == "NetworkUnavailable"] == \
+        ["RouteController created a route"]
+    has_routes(lab, ("n1", "10.244.1.0/24"), ("n1", "fd00:10:1::/64"))
+    assert lab.state()[0]["name"] == f"kubernetes-{told['metadata']['uid']}"
+    api.patch(f"{NODES}/n2", {"spec": {"podCIDR": "10.244.2.0/24", "podCIDRs": ["10.244.2.0/24"]}})
+    api.wait_node("n2", is_routed)
+    api.delete(f"{NODES}/n1")
+    has_routes(lab, ("n2", "10.244.2.0/24"))
+
+
+def test_nodes_without_pod_cidrs_are_left_alone(api, lab, node, ccmd, settled):
+    node("n1")
+    ccmd(**FLAGS)
+    settled()
+    holds_for(lambda: condition(api.node("n1")) is None, 1.5, "no condition")
+
+
+def test_nothing_is_written_at_rest_and_after_a_restart(api, lab, node, ccmd):
+    node("n1", "10.244.1.0/24")
+    one = ccmd(**FLAGS)
+    before = api.wait_node("n1", is_routed)["metadata"]["resourceVersion"]
+    holds_for(lambda: api.node("n1")["metadata"]["resourceVersion"] == before, 1.5, "no write")
+    one.stop()
+    other = ccmd(**FLAGS)
+    other.wait_log("route_controller|ccmd")
+    holds_for(lambda: api.node("n1")["metadata"]["resourceVersion"] == before, 1.5, "no write")
+    assert "route created" not in other.text
+
+
+def test_a_hook_that_fails_is_seen_and_tried_again(api, lab, node, ccmd, tmp_path):
+    hook = tmp_path / "hook"
+    hook.write_text(f"#!/bin/sh\ncat >>{tmp_path}/told\ntest -e {tmp_path}/well || {{ echo no carrier >&2; exit 3; }}\n")
+    hook.chmod(0o755)
+    lab(hook=str(hook))
+    node("n1", "10.244.1.0/24")
+    ccmd(**FLAGS)
+    event = api.wait_event("n1", "FailedToCreateRoute")
+    assert "10.244.1.0/24 for node n1" in event["message"]
+    assert event["message"].endswith("route hook failed: no carrier")
+    assert event["source"]["component"] == "route_controller"
+    api.wait_node("n1", is_missing)
+    assert lab.state() == []
+    (tmp_path / "well").touch()
+    api.wait_node("n1", is_routed, timeout=20)
+    assert json.loads((tmp_path / "told").read_text().splitlines()[-1])["addresses"] == ["10.0.0.1"]
+
+
+def test_static_routes_stay_and_a_taken_network_is_said(api, lab, node, ccmd):
+    lab(static=[{"name": "core", "targetNode": "n2", "destinationCIDR": "10.244.1.0/24"}])
+    node("n1", "10.244.1.0/24")
+    ccmd(**FLAGS)
+    assert 'destination "10.244.1.0/24" is already routed to "n2"' in api.wait_event("n1", "FailedToCreateRoute")["message"]
+    api.wait_node("n1", is_missing)
+
+
+def test_a_machine_that_is_gone_has_its_route_removed(api, lab, node, ccmd, inventory):
+    node("n1", "10.244.1.0/24")
+    node("n2", "10.244.2.0/24")
+    ccmd("--controllers=*,-cloud-node-lifecycle-controller", **FLAGS)
+    has_routes(lab, ("n1", "10.244.1.0/24"), ("n2", "10.244.2.0/24"))
+    inventory.power("n1", "terminated")
+    has_routes(lab, ("n2", "10.244.2.0/24"))
+    api.wait_node("n1", is_missing)
+
+
+# --- packets -----------------------------------------------------------------------------------------------------------
+
+
+def ip(*arguments, check=True):
+    return subprocess.run(["ip", *arguments], check=check, capture_output=True, text=True).stdout
+
+
+@pytest.fixture
+def wires():
+    """A router and a machine, each a network namespace, and a cable between them. The machine has a pod, 10.244.1.5."""
+    if os.geteuid() != 0 or not shutil.which("ip") or subprocess.run(["unshare", "-n", "true"]).returncode != 0:
+        pytest.skip("network namespaces need root")
+    router, host = f"ccmd-router-{os.getpid()}", f"ccmd-n1-{os.getpid()}"
+    try:
+        for one in (router, host):
+            ip("netns", "add", one)
+            ip("-n", one, "link", "set", "lo", "up")
+        ip("-n", router, "link", "add", "eth0", "type", "veth", "peer", "name", "eth0", "netns", host)
+        for one, address, address6 in ((router, "10.0.0.254/24", "fd00::fe/64"), (host, "10.0.0.1/24", "fd00::1/64")):
+            ip("-n", one, "address", "add", address, "dev", "eth0")
+            ip("-n", one, "address", "add", address6, "dev", "eth0", "nodad")
+            ip("-n", one, "link", "set", "eth0", "up")
+        ip("-n", host, "address", "add", "10.244.1.5/32", "dev", "lo")
+        ip("-n", host, "address", "add", "fd00:10:1::5/128", "dev", "lo")
+        yield router, host
+    finally:
+        for one in (router, host):
+            ip("netns", "delete", one, check=False)
+
+
+def answers(router, host, address):
+    """Does a packet sent by the router to a pod of the machine arrive, and its answer come back?"""
+    echo = f"import socket; s = socket.socket(socket.AF_INET{'6' if ':' in address else ''}, socket.SOCK_DGRAM); "
+    server = subprocess.Popen(
+        ["ip", "netns", "exec", host, "python3", "-c",
+         echo + f"s.bind(({address!r}, 7007)); print(flush=True); d, a = s.recvfrom(99); s.sendto(d, a)"],
+        stdout=subprocess.PIPE)
+    server.stdout.readline()
+    client = textwrap.dedent(f"""
+        s.settimeout(1)
+        try:
+            s.sendto(b"ping", ({address!r}, 7007))
+            print(s.recv(99) == b"ping")
+        except OSError:
+            print(False)
+    """)
+    try:
+        done = subprocess.run(["ip", "netns", "exec", router, "python3", "-c", echo.rstrip("; ") + client],
+                              capture_output=True, text=True, check=True)
+        return done.stdout.strip() == "True"
+    finally:
+        server.kill()
+        server.wait()
+
+
+def test_packets_find_pods_by_the_sample_hook(api, lab, node, ccmd, wires, tmp_path, inventory):
+    router, host = wires
+    hook = tmp_path / "hook"
+    hook.write_text(f'#!/bin/sh\nIP="ip -n {router}" exec {REPOSITORY}/examples/cloudlycke/hooks/ip-route\n')
+    hook.chmod(0o755)
+    lab(hook=str(hook))
+    inventory.set_addresses("n1", "10.0.0.1", "fd00::1")
+    inventory.write()
+    assert not answers(router, host, "10.244.1.5")
+    node("n1", "10.244.1.0/24", "fd00:10:1::/64")
+    ccmd(**FLAGS)
+    api.wait_node("n1", is_routed)
+    assert answers(router, host, "10.244.1.5")
+    assert answers(router, host, "fd00:10:1::5")
+    assert "via 10.0.0.1 dev eth0 proto 210" in ip("-n", router, "route")
+    api.delete(f"{NODES}/n1")
+    wait_for(lambda: "10.244" not in ip("-n", router, "route"), what="the route to be gone")
+    has_routes(lab)
+    assert not answers(router, host, "10.244.1.5")
