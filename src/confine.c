@@ -19,7 +19,8 @@ enum {
 struct needs {
 	struct str *files;
 	size_t n, cap;
-	struct str folder; /* of --cert-dir, which is written to; empty: none */
+	struct str writes[CLOUD_WRITES_MAX + 1]; /* the folder of --cert-dir, and what the cloud writes */
+	size_t n_writes;
 	bool has_plugin;
 };
 
@@ -91,9 +92,15 @@ add_serving(struct needs *needs, const struct options *o)
 static void
 add_cert_folder(struct needs *needs, const char *folder)
 {
-	needs->folder = STR_EMPTY;
 	if (folder[0] && (mkdir(folder, 0755) == 0 || errno == EEXIST))
-		needs->folder = str_c(folder);
+		needs->writes[needs->n_writes++] = str_c(folder);
+}
+
+static void
+add_cloud(struct needs *needs, const struct cloud_needs *cloud)
+{
+	for (size_t i = 0; i < cloud->n_writes; i++)
+		needs->writes[needs->n_writes++] = cloud->writes[i];
 }
 
 static void
@@ -111,8 +118,8 @@ enter(const struct needs *needs)
 	CLEANUP(buf_fini) struct buf notes = BUF_INIT(KIB(16));
 	const struct sandbox_config config = { .read_paths = needs->files,
 		                               .n_read_paths = needs->n,
-		                               .write_paths = &needs->folder,
-		                               .n_write_paths = 1 };
+		                               .write_paths = needs->writes,
+		                               .n_write_paths = needs->n_writes };
 	unsigned result = sandbox_enter(&config, &notes);
 
 	log_notes(buf_str(&notes));
@@ -128,7 +135,8 @@ confine_secrets(const struct options *o)
 }
 
 void
-confine(const struct options *o, const struct kube_connection *connection)
+confine(const struct options *o, const struct kube_connection *connection,
+        const struct cloud_needs *cloud)
 {
 	CLEANUP(needs_fini) struct needs needs = { 0 };
 	CLEANUP(kube_connection_closep) struct kube_connection *authn = NULL, *authz = NULL;
@@ -141,10 +149,13 @@ confine(const struct options *o, const struct kube_connection *connection)
 	add_connection(&needs, connection);
 	add_serving(&needs, o);
 	add_cert_folder(&needs, o->serving.cert_folder);
+	add_cloud(&needs, cloud);
 	add_kubeconfig(&needs, o->authentication.kubeconfig, o->kubeconfig, &authn);
 	add_kubeconfig(&needs, o->authorization.kubeconfig, o->kubeconfig, &authz);
 	if (needs.has_plugin)
 		log_info("no sandbox, since a credential plugin is configured");
+	else if (cloud->runs_programs)
+		log_info("no sandbox, since the cloud's configuration names programs to run");
 	else
 		enter(&needs);
 }

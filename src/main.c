@@ -85,6 +85,30 @@ choose_numbers(struct options *o)
 		o->n_service_workers = AUTO_SERVICE_WORKERS;
 }
 
+static struct cloud_config
+cloud_config_of(const struct options *o)
+{
+	return (struct cloud_config){
+		.path = o->cloud_config[0] ? o->cloud_config : NULL,
+		.cluster_name = o->cluster_name,
+		.has_election = o->election.is_enabled,
+	};
+}
+
+/* Before the first thread: what is given up then, threads do not get back. */
+static void
+give_up_powers(struct program *p)
+{
+	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
+	const struct cloud_ops *ops = cloud_find(str_c(p->options.cloud_provider));
+	struct cloud_config config = cloud_config_of(&p->options);
+	struct cloud_needs needs = { 0 };
+
+	if (ops->needs)
+		ops->needs(&config, &arena, &needs);
+	confine(&p->options, p->connection, &needs);
+}
+
 static bool
 connect_api_server(struct program *p, struct error *err)
 {
@@ -99,7 +123,7 @@ connect_api_server(struct program *p, struct error *err)
 
 	if (!kube_connection_open(&source, &clock_real, &p->connection, err))
 		return false;
-	confine(&p->options, p->connection);
+	give_up_powers(p);
 	return kube_connection_client(p->connection, &options, &p->kube, err);
 }
 
@@ -107,11 +131,7 @@ static bool
 open_cloud(struct program *p, struct error *err)
 {
 	const struct cloud_ops *ops = cloud_find(str_c(p->options.cloud_provider));
-	struct cloud_config config = {
-		.path = p->options.cloud_config[0] ? p->options.cloud_config : NULL,
-		.cluster_name = p->options.cluster_name,
-		.has_election = p->options.election.is_enabled,
-	};
+	struct cloud_config config = cloud_config_of(&p->options);
 
 	if (ops->node_annotations)
 		node_keep_annotations(ops->node_annotations);

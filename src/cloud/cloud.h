@@ -95,6 +95,17 @@ struct cloud_config {
 	bool has_election;        /* --leader-elect: there may be others, of which one leads */
 };
 
+enum {
+	CLOUD_WRITES_MAX = 4,
+};
+
+/** What a provider will do to the system it runs on. */
+struct cloud_needs {
+	bool runs_programs; /* hooks: what we give up, they would have to do without as well */
+	struct str writes[CLOUD_WRITES_MAX]; /* files that it makes and replaces */
+	size_t n_writes;
+};
+
 struct balancer_ops; /* cloud/balancer.h */
 struct route_ops;    /* cloud/route.h */
 
@@ -111,6 +122,10 @@ struct cloud_ops {
 	 * none. The texts live as long as the process. */
 	size_t (*files)(struct str ret[], size_t max);
 
+	/** What its configuration will make it do, asked before open() and before the first thread. What cannot be read needs
+	 * nothing: open() will say why. NULL: nothing. */
+	void (*needs)(const struct cloud_config *config, struct arena *arena,
+	              struct cloud_needs *ret);
 	/** Reads its configuration and reaches for its cloud. host lives as long as the cloud. ERR_INVALID and everything
 	 * else is fatal at start; the message goes to a person. */
 	bool (*open)(const struct cloud_config *config, const struct cloud_host *host,

@@ -109,14 +109,24 @@ add_address(struct buf *b, const struct ip *ip, int32_t port)
 	buf_addf(b, is_v6 ? "]:%d" : ":%d", (int)port);
 }
 
-/* One line each, since HAProxy bounds the words of a line. */
+/* Those of the frontend's family only: to HAProxy ::/0 has every IPv4 client in it. One line each, since it bounds the words
+ * of a line. */
 static void
-add_ranges(struct buf *b, const struct cl_record *r)
+add_ranges(struct buf *b, const struct part *p)
 {
-	for (size_t i = 0; i < r->n_source_ranges; i++)
+	const struct cl_record *r = p->record;
+	bool has_any = false;
+	struct ip_net net;
+
+	for (size_t i = 0; i < r->n_source_ranges; i++) {
+		if (!ip_net_parse(r->source_ranges[i], &net) || ip_family(&net.ip) != ip_family(p->ip))
+			continue;
 		buf_addf(b, "\tacl is_allowed src %" STR_FMT "\n", STR_ARG(r->source_ranges[i]));
+		has_any = true;
+	}
 	if (r->n_source_ranges > 0)
-		buf_add_c(b, "\ttcp-request connection reject unless is_allowed\n");
+		buf_addf(b, "\ttcp-request connection reject%s\n",
+		         has_any ? " unless is_allowed" : "");
 }
 
 static void
@@ -134,7 +144,7 @@ add_frontend(struct buf *b, const struct part *p)
 	buf_add_c(b, "\n\tbind ");
 	add_address(b, p->ip, p->port->port);
 	buf_add_c(b, ip_family(p->ip) == IP_V6 ? " v6only transparent\n" : " transparent\n");
-	add_ranges(b, p->record);
+	add_ranges(b, p);
 	buf_add_c(b, "\tdefault_backend ");
 	add_part_name(b, p);
 	buf_add_char(b, '\n');

@@ -3,7 +3,11 @@
  * The provider to copy for a cloud of your own (docs/adding-a-cloud.md): open() reads the configuration, look()
  * answers for nodes, and the table is last.
  */
+#include <sys/stat.h>
+
 #include "base/alloc.h"
+#include "base/file.h"
+#include "base/limits.h"
 #include "cloud/host.h"
 #include "providers/cloudlycke/balancers.h"
 #include "providers/cloudlycke/quote.h"
@@ -28,6 +32,48 @@ static struct cloudlycke *
 cloudlycke_of(struct cloud *cloud)
 {
 	return CONTAINER_OF(cloud, struct cloudlycke, cloud);
+}
+
+/* ---- what it will do to the system ------------------------------------------------------------------- */
+
+static void
+add_write(struct cloud_needs *needs, struct arena *arena, struct str file)
+{
+	if (file.len > 0)
+		needs->writes[needs->n_writes++] = arena_str(arena, file);
+}
+
+static void
+needs_of(const struct cl_schema *schema, struct arena *arena, struct cloud_needs *ret)
+{
+	ret->runs_programs = schema->balancers.hook.len > 0 || schema->balancers.haproxy.is_present ||
+	                     schema->routes.hook.len > 0;
+	add_write(ret, arena, schema->state.file);
+}
+
+/* Most inventories are thousands of machines and nothing of that: they are read once, by open(). */
+static bool
+is_worth_reading(struct str text)
+{
+	return str_contains(text, STR("hook")) || str_contains(text, STR("haproxy")) ||
+	       str_contains(text, STR("state"));
+}
+
+static void
+needs(const struct cloud_config *config, struct arena *arena, struct cloud_needs *ret)
+{
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(LIMIT_INVENTORY_FILE);
+	CLEANUP(cl_problems_fini) struct cl_problems problems = CL_PROBLEMS_INIT(config->path);
+	CLEANUP(cl_inventory_unrefp) struct cl_inventory *inventory = NULL;
+	struct error ignored;
+	struct stat st;
+
+	if (!config->path || stat(config->path, &st) != 0 || !S_ISREG(st.st_mode) ||
+	    !file_read(config->path, &text, &ignored) || !is_worth_reading(buf_str(&text)))
+		return;
+	inventory = cl_inventory_parse(buf_str(&text), &problems);
+	if (inventory)
+		needs_of(&inventory->schema, arena, ret);
 }
 
 /* ---- life cycle -------------------------------------------------------------------------------------- */
@@ -378,6 +424,7 @@ offers(struct cloud *cloud, const void *ops)
 
 const struct cloud_ops cloudlycke_cloud = {
 	.name = "cloudlycke",
+	.needs = needs,
 	.open = open_cloud,
 	.close = close_cloud,
 	.look = look,

@@ -1,0 +1,164 @@
+"""A real HAProxy, as its systemd unit runs it, and the programs behind it."""
+import http.client
+import shutil
+import socket
+import struct
+import subprocess
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+from .process import Process
+from .wait import wait_for
+
+PROGRAM = shutil.which("haproxy") or shutil.which("haproxy", path="/usr/sbin:/sbin")
+
+EMPTY = """global
+defaults
+    mode tcp
+    timeout connect 1s
+    timeout client 1s
+    timeout server 1s
+frontend nothing
+    bind abns@ccmd-test-nothing-{name}
+    tcp-request connection reject
+"""
+
+
+class Haproxy:
+    """Master and worker; its configuration is for ccmd to write. reload is the command that loads it anew."""
+
+    def __init__(self, folder):
+        self.folder = Path(folder)
+        self.folder.mkdir()
+        self.file = self.folder / "haproxy.cfg"
+        self.socket = self.folder / "stats.sock"
+        self.file.write_text(EMPTY.format(name=time.monotonic_ns()))
+        self.process = Process("haproxy", [PROGRAM, "-W", "-f", self.file], self.folder / "haproxy.log")
+        self.count = self.folder / "reloads"
+        self.script = self.folder / "reload"
+
+    def start(self):
+        self.process.start()
+        self.script.write_text(f"#!/bin/sh\necho reload >>{self.count}\nkill -USR2 {self.process.pid}\n")
+        self.script.chmod(0o755)
+        wait_for(lambda: "Loading success" in self.process.log_text(), 10, "HAProxy to start", seen=self.process.log_text)
+        return self
+
+    def stop(self):
+        self.process.stop()
+
+    @property
+    def settings(self):
+        """For loadBalancers.haproxy of an inventory."""
+        return {"file": str(self.file), "statsSocket": str(self.socket), "check": [PROGRAM, "-c", "-f"],
+                "reload": [str(self.script)]}
+
+    def reloads(self):
+        return len(self.count.read_text().splitlines()) if self.count.exists() else 0
+
+    def text(self):
+        return self.file.read_text()
+
+    def is_valid(self):
+        return subprocess.run([PROGRAM, "-c", "-f", self.file], capture_output=True).returncode == 0
+
+
+class Backend:
+    """An HTTP server on a node's address and node port: it answers with its name. /slow takes its time."""
+
+    def __init__(self, name, address, port, family=socket.AF_INET, proxied=False):
+        backend = self
+        self.name = name
+        self.count = 0
+        self.seen = []  # addresses of clients, as the PROXY protocol tells them
+
+        class Handler(BaseHTTPRequestHandler):
+            def setup(self):
+                if proxied:
+                    backend.seen.append(read_proxy_header(self.request))
+                super().setup()
+
+            def do_GET(self):
+                backend.count += 1
+                if self.path == "/slow":
+                    time.sleep(3)
+                body = backend.name.encode()
+                self.send_response(200)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_):
+                pass
+
+        class Server(ThreadingHTTPServer):
+            address_family = family
+            request_queue_size = 128
+            daemon_threads = True
+
+            def handle_error(self, *_):
+                """Health checks end in the middle of nothing."""
+
+        self.server = Server((address, port), Handler)
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def stop(self):
+        self.server.shutdown()
+        self.server.server_close()
+
+
+def read_proxy_header(connection):
+    """The source address of a PROXY header, version 1 or 2; None for a health check's."""
+    start = connection.recv(12, socket.MSG_WAITALL)
+    if start == b"\r\n\r\n\0\r\nQUIT\n":
+        command, family, length = struct.unpack("!BBH", connection.recv(4, socket.MSG_WAITALL))
+        rest = connection.recv(length, socket.MSG_WAITALL)
+        return socket.inet_ntoa(rest[:4]) if command & 15 == 1 and family >> 4 == 1 else None
+    line = start
+    while not line.endswith(b"\r\n"):
+        one = connection.recv(1)
+        if not one:
+            return None
+        line += one
+    words = line.decode().split()
+    return words[2] if words[1] == "TCP4" else None
+
+
+def fetch(address, port, path="/", timeout=10, source=None):
+    """One request on a connection of its own; the name of who answered."""
+    connection = http.client.HTTPConnection(address, port, timeout=timeout, source_address=source and (source, 0))
+    try:
+        connection.request("GET", path)
+        return connection.getresponse().read().decode()
+    finally:
+        connection.close()
+
+
+class Stream:
+    """Requests without a pause, from a few threads; each failure is kept."""
+
+    def __init__(self, address, port, threads=3):
+        self.address, self.port = address, port
+        self.answers = []
+        self.failures = []
+        self._end = threading.Event()
+        self._threads = [threading.Thread(target=self._run, daemon=True) for _ in range(threads)]
+
+    def _run(self):
+        while not self._end.is_set():
+            try:
+                self.answers.append(fetch(self.address, self.port, timeout=20))
+            except (OSError, http.client.HTTPException) as problem:
+                self.failures.append(repr(problem))
+
+    def __enter__(self):
+        for one in self._threads:
+            one.start()
+        return self
+
+    def __exit__(self, *_):
+        self._end.set()
+        for one in self._threads:
+            one.join(30)

@@ -1,0 +1,283 @@
+"""Load balancers by a real HAProxy: real requests to stand-ins for nodes, on addresses of the loopback network."""
+import threading
+import time
+
+import pytest
+
+from lib.ccmd import machine
+from lib.haproxy import PROGRAM, Backend, Haproxy, Stream, fetch
+from lib.services import PREFIX, Services
+from lib.wait import holds_for, wait_for
+
+pytestmark = [pytest.mark.one_version, pytest.mark.skipif(PROGRAM is None, reason="no haproxy here")]
+
+PORT = 18080
+POOL = {"name": "lab", "addresses": ["127.80.0.10-127.80.0.20"]}
+
+
+@pytest.fixture
+def services(api):
+    one = Services(api)
+    one.clear()
+    yield one
+    one.clear()
+
+
+@pytest.fixture
+def haproxy(tmp_path, inventory):
+    one = Haproxy(tmp_path / "haproxy")
+    inventory.content["addressPools"] = [POOL]
+    inventory.content["loadBalancers"] = {"haproxy": one.settings}
+    inventory.content["state"] = {"file": str(tmp_path / "state.json")}
+    inventory.write()
+    one.start()
+    yield one
+    one.stop()
+
+
+@pytest.fixture
+def backends():
+    """backends(service, name, address): a program behind each node port of a Service on one node."""
+    started = []
+
+    def start(service, name, address, **more):
+        for port in service["spec"]["ports"]:
+            started.append(Backend(name, address, port["nodePort"], **more))
+        return started[-1]
+
+    yield start
+    for one in started:
+        one.stop()
+
+
+@pytest.fixture
+def node(kubelet, inventory):
+    """node("n1", "127.0.1.1"): a machine and its node."""
+
+    def register(name, address):
+        inventory.add(machine(name, address))
+        return kubelet(name, ip=address)
+
+    return register
+
+
+def answered(address, port=PORT, **more):
+    """Who answers, or None."""
+    try:
+        return fetch(address, port, timeout=5, **more)
+    except OSError:
+        return None
+
+
+def names(address, count=12, **more):
+    return {answered(address, **more) for _ in range(count)}
+
+
+def test_requests_reach_the_nodes(services, haproxy, backends, node, ccmd):
+    node("n1", "127.0.1.1"), node("n2", "127.0.1.2")
+    ccmd()
+    web = services.create("web", PORT)
+    backends(web, "n1", "127.0.1.1"), backends(web, "n2", "127.0.1.2")
+    address, = services.wait_ips("web")
+    wait_for(lambda: names(address) == {"n1", "n2"}, 10, "both nodes to answer")
+    services.delete("web")
+    services.wait_gone("web")
+    wait_for(lambda: answered(address) is None, 5, "nobody to answer any more")
+    assert haproxy.is_valid()
+
+
+def test_nodes_come_and_go_under_a_steady_stream(services, haproxy, backends, node, inventory, ccmd, api):
+    """Changes of n3 do not concern requests that n1 and n2 answer, nor one that has been running since before."""
+    node("n1", "127.0.1.1"), node("n2", "127.0.1.2")
+    ccmd()
+    web = services.create("web", PORT)
+    for number in (1, 2, 3):
+        backends(web, f"n{number}", f"127.0.1.{number}")
+    address, = services.wait_ips("web")
+    wait_for(lambda: names(address) == {"n1", "n2"}, 10, "both nodes to answer")
+    slow = []
+    with Stream(address, PORT) as stream:
+        for _ in range(4):
+            one = threading.Thread(target=lambda: slow.append(fetch(address, PORT, "/slow", timeout=20)))
+            one.start()
+            n3 = node("n3", "127.0.1.3")
+            wait_for(lambda: "n3" in stream.answers[-30:], 10, "the third node to answer")
+            n3.delete()
+            wait_for(lambda: "n3" not in stream.answers[-60:], 10, "the third node to answer no more")
+            inventory.remove("n3")
+            one.join(20)
+    assert stream.failures == []
+    assert len(stream.answers) > 500
+    assert len(slow) == 4
+    assert haproxy.reloads() >= 8
+
+
+def test_many_services_need_few_reloads(services, haproxy, node, ccmd, inventory):
+    inventory.content["addressPools"] = [{"name": "lab", "addresses": ["127.80.0.0/24"]}]
+    inventory.write()
+    node("n1", "127.0.1.1")
+    for number in range(60):
+        services.create(f"s{number}", PORT)
+    ccmd()
+    begun = time.monotonic()
+    for number in range(60):
+        services.wait_ips(f"s{number}", timeout=30)
+    assert haproxy.reloads() <= 5
+    assert time.monotonic() - begun < 20
+    assert len(set(one for number in range(60) for one in services.wait_ips(f"s{number}"))) == 60
+
+
+def test_a_restart_disturbs_nobody(services, haproxy, backends, node, ccmd, tmp_path):
+    """Also without the state file: what other Services have stays in HAProxy's file from the first rendering on."""
+    node("n1", "127.0.1.1")
+    one = ccmd()
+    made = [services.create(f"s{number}", PORT) for number in range(5)]
+    for service in made:
+        backends(service, service["metadata"]["name"], "127.0.1.1")
+    addresses = {f"s{number}": services.wait_ips(f"s{number}")[0] for number in range(5)}
+    for with_state in (True, False):
+        one.stop()
+        if not with_state:
+            (tmp_path / "state.json").unlink()
+        before = {name: services.get(name)["metadata"]["resourceVersion"] for name in addresses}
+        reloads = haproxy.reloads()
+        with Stream(addresses["s3"], PORT) as stream:
+            one = ccmd()
+            wait_for(lambda: haproxy.reloads() > reloads, 10, "HAProxy to be told")
+            holds_for(lambda: all(answered(address) == name for name, address in addresses.items()), 2)
+        assert stream.failures == []
+        assert {name: services.get(name)["metadata"]["resourceVersion"] for name in addresses} == before
+        assert haproxy.reloads() == reloads + 1
+
+
+def test_other_protocols_are_refused(services, haproxy, node, ccmd):
+    node("n1", "127.0.1.1")
+    ccmd()
+    services.create("dns", (53, "UDP"))
+    services.wait_event("dns", "SyncLoadBalancerFailed", "port 53/UDP: HAProxy balances TCP only")
+    services.create("web", PORT)
+    services.wait_ips("web")
+    assert services.get("dns").get("status", {}).get("loadBalancer") == {}
+
+
+def test_proxy_protocol_tells_the_client(services, haproxy, backends, node, ccmd):
+    node("n1", "127.0.1.1")
+    ccmd()
+    for version in ("v1", "v2"):
+        web = services.create(f"web-{version}", PORT, annotations={"proxy-protocol": version})
+        backend = backends(web, "n1", "127.0.1.1", proxied=True)
+        address, = services.wait_ips(f"web-{version}")
+        wait_for(lambda: answered(address, source="127.9.9.9") == "n1", 10, "an answer")
+        assert "127.9.9.9" in backend.seen
+    services.create("odd", PORT, annotations={"proxy-protocol": "v3"})
+    services.wait_event("odd", "SyncLoadBalancerFailed", '"v3" is not one of v1, v2')
+
+
+def test_source_ranges_are_kept(services, haproxy, backends, node, ccmd):
+    node("n1", "127.0.1.1")
+    ccmd()
+    web = services.create("web", PORT, loadBalancerSourceRanges=["127.7.0.0/16", "::/0"])
+    backends(web, "n1", "127.0.1.1")
+    address, = services.wait_ips("web")
+    wait_for(lambda: answered(address, source="127.7.1.1") == "n1", 10, "an answer")
+    assert answered(address, source="127.8.1.1") is None
+    services.patch("web", {"spec": {"loadBalancerSourceRanges": ["127.8.0.0/16"]}})
+    wait_for(lambda: answered(address, source="127.8.1.1") == "n1", 10, "an answer")
+    assert answered(address, source="127.7.1.1") is None
+
+
+def test_clients_stay_with_their_node(services, haproxy, backends, node, ccmd):
+    for number in (1, 2, 3):
+        node(f"n{number}", f"127.0.1.{number}")
+    ccmd()
+    web = services.create("web", PORT, sessionAffinity="ClientIP")
+    for number in (1, 2, 3):
+        backends(web, f"n{number}", f"127.0.1.{number}")
+    address, = services.wait_ips("web")
+    wait_for(lambda: answered(address), 10, "an answer")
+    by_client = {}
+    for client in range(1, 20):
+        found = names(address, 5, source=f"127.5.0.{client}")
+        assert len(found) == 1, f"client {client} was led to {found}"
+        by_client[client] = found
+    assert len(set.union(*by_client.values())) > 1
+    services.create("other", PORT)  # a reload
+    services.wait_ips("other")
+    for client, found in by_client.items():
+        assert names(address, 2, source=f"127.5.0.{client}") == found
+
+
+def test_local_traffic_goes_where_the_pods_are(services, haproxy, backends, node, ccmd):
+    """Which node has one, the health check's node port tells; it is remembered over a reload."""
+    for number in (1, 2, 3):
+        node(f"n{number}", f"127.0.1.{number}")
+    ccmd()
+    web = services.create("web", PORT, externalTrafficPolicy="Local")
+    for number in (1, 2, 3):
+        backends(web, f"n{number}", f"127.0.1.{number}")
+    health = Backend("healthy", "127.0.1.2", web["spec"]["healthCheckNodePort"])
+    try:
+        address, = services.wait_ips("web")
+        wait_for(lambda: haproxy.text().count("server n") == 3, 10, "all nodes to be there")
+        wait_for(lambda: names(address) == {"n2"}, 10, "only the node with the pod to answer")
+        with Stream(address, PORT) as stream:
+            services.create("other", PORT)
+            services.wait_ips("other")
+            count = len(stream.answers)
+            wait_for(lambda: len(stream.answers) > count + 300, 10, "more answers")
+        assert set(stream.answers) == {"n2"} and stream.failures == []
+    finally:
+        health.stop()
+
+
+def test_a_file_that_haproxy_refuses_is_never_in_use(services, haproxy, backends, node, inventory, tmp_path, ccmd):
+    """A check that fails, and a reload that fails: the Service is told, the file stays good, and it heals."""
+    broken = tmp_path / "broken"
+    for step in ("check", "reload"):
+        script = tmp_path / step
+        real = " ".join(haproxy.settings[step])
+        script.write_text(f"#!/bin/sh\nif [ -e {broken} ]; then echo '[ALERT] broken {step}' >&2; exit 7; fi\n{real} \"$@\"\n")
+        script.chmod(0o755)
+    inventory.content["loadBalancers"]["haproxy"] = {
+        **haproxy.settings, "check": [str(tmp_path / "check")], "reload": [str(tmp_path / "reload")]}
+    inventory.write()
+    node("n1", "127.0.1.1")
+    ccmd()
+    web = services.create("web", PORT)
+    backends(web, "n1", "127.0.1.1")
+    address, = services.wait_ips("web")
+    wait_for(lambda: answered(address) == "n1", 10, "an answer")
+    good = haproxy.text()
+    broken.write_text("")
+    services.create("db", PORT)
+    services.wait_event("db", "SyncLoadBalancerFailed", "[ALERT] broken check")
+    assert haproxy.text() == good and haproxy.is_valid()
+    assert answered(address) == "n1"
+    broken.unlink()
+    services.wait_ips("db", timeout=30)
+
+
+def test_names_cannot_break_the_file(services, haproxy, backends, node, ccmd):
+    """Port names and Service names as odd as Kubernetes allows them."""
+    node("n1.rack-1.example", "127.0.1.1")
+    ccmd()
+    services.create("global" + "-x" * 25, PORT)
+    services.create("end", PORT, PORT + 1, PORT + 2)
+    services.wait_ips("end")
+    services.wait_ips("global" + "-x" * 25)
+    assert haproxy.is_valid()
+
+
+def test_with_an_election_it_has_to_be_meant(services, haproxy, node, inventory, ccmd, cluster, tmp_path):
+    from lib.ccmd import run_ccmd
+
+    done = run_ccmd("--cloud-provider=cloudlycke", f"--cloud-config={inventory.path}",
+                    f"--kubeconfig={cluster.ccmd_kubeconfig}", "--leader-elect=true")
+    assert done.returncode == 1
+    assert "loadBalancers.localOnly" in done.stderr
+    inventory.content["loadBalancers"]["localOnly"] = True
+    inventory.write()
+    node("n1", "127.0.1.1")
+    ccmd(leader_elect=True)
+    services.create("web", PORT)
+    services.wait_ips("web", timeout=30)
