@@ -43,6 +43,14 @@ remember_event(const struct cloud_host *host, const struct node_ref *ref, enum h
 }
 
 static void
+remember_service_event(const struct cloud_host *host, const struct lb_spec *spec,
+                       enum host_event type, const char *reason, struct str message)
+{
+	(void)spec;
+	remember_event(host, NULL, type, reason, message);
+}
+
+static void
 remember_wake(const struct cloud_host *host, enum host_wake what, struct str key)
 {
 	struct lab *lab = lab_of(host);
@@ -78,6 +86,7 @@ lab_setup(void **state)
 	lab->host = (struct cloud_host){
 		.clock = &clock_real,
 		.event = remember_event,
+		.service_event = remember_service_event,
 		.wake = remember_wake,
 		.nodes = no_nodes,
 	};

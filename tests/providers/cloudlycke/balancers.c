@@ -1,0 +1,629 @@
+/* Load balancers through the provider's table: addresses, the state file, hooks. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/file.h"
+#include "base/limits.h"
+#include "cloud/balancer.h"
+#include "providers/cloudlycke/lab.h"
+
+#define lb (cloudlycke_cloud.balancers)
+#define POOL "addressPools: [{name: p, addresses: [10.0.0.1-10.0.0.3]}]\n"
+
+/* A Service, and one provider process after the other. */
+struct world {
+	struct lab *lab;
+	struct arena arena;
+	struct cloud *cloud;
+	struct lb_port port;
+	struct node_ref nodes[2];
+	struct address address;
+	char state[128], hook[128];
+	char answer[1200]; /* "10.0.0.1 10.0.0.2", or "error: …" */
+	enum err_code code;
+};
+
+static const enum ip_family families[] = { IP_V4 };
+
+static void
+world_fini(struct world *w)
+{
+	cloudlycke_cloud.close(w->cloud);
+	arena_fini(&w->arena);
+}
+
+/* The inventory has the pool, a state file, and what else `balancers` says: "{hook: …}". */
+static void
+write_inventory(struct world *w, const char *pool, const char *balancers)
+{
+	lab_write(w->lab,
+	          arena_printf(&w->arena, "machines: []\n%sstate: {file: %s}\nloadBalancers: %s\n",
+	                       pool, w->state, balancers)
+	                  .ptr);
+}
+
+static void
+world_init(struct world *w, void **state, const char *balancers)
+{
+	*w = (struct world){ .lab = *state };
+	w->port = (struct lb_port){ .name = STR("http"),
+		                    .protocol_text = STR("TCP"),
+		                    .app_protocol = STR_EMPTY,
+		                    .port = 80,
+		                    .node_port = 31000 };
+	w->address = (struct address){ STR("InternalIP"), STR("10.9.0.1") };
+	w->nodes[0] = (struct node_ref){ .name = STR("n1"),
+		                         .provider_id = STR("cloudlycke://m1"),
+		                         .addresses = &w->address,
+		                         .n_addresses = 1 };
+	w->nodes[1] = (struct node_ref){ .name = STR("n2"), .provider_id = STR_EMPTY };
+	(void)snprintf(w->state, sizeof(w->state), "%s/state.json", w->lab->folder);
+	(void)snprintf(w->hook, sizeof(w->hook), "%s/hook", w->lab->folder);
+	write_inventory(w, POOL, balancers);
+}
+
+static void
+open_again(struct world *w)
+{
+	cloudlycke_cloud.close(w->cloud);
+	w->cloud = NULL;
+	w->cloud = lab_open(w->lab);
+}
+
+static struct lb_spec
+spec_of(struct world *w, const char *name, const char *status)
+{
+	struct lb_ingress *ingress = arena_calloc(&w->arena, 1, sizeof(*ingress));
+	struct lb_spec spec = {
+		.cluster = STR("kubernetes"),
+		.namespace = STR("default"),
+		.service = str_c(name),
+		.uid = str_c(name),
+		.name = arena_printf(&w->arena, "a%s", name),
+		.ports = &w->port,
+		.n_ports = 1,
+		.families = families,
+		.n_families = 1,
+		.wanted_ip = STR_EMPTY,
+		.nodes = w->nodes,
+		.n_nodes = 2,
+	};
+
+	*ingress = (struct lb_ingress){ str_c(status), STR_EMPTY, LB_IP_MODE_VIP };
+	spec.status = (struct lb_status){ ingress, status ? 1 : 0 };
+	return spec;
+}
+
+static struct call
+call_of(struct world *w)
+{
+	return (struct call){ &clock_real, NULL, clock_mono(&clock_real) + 60 * NS_PER_SEC,
+		              &w->arena };
+}
+
+static const char *
+note(struct world *w, bool is_done, const struct error *err)
+{
+	w->code = is_done ? ERR_NONE : err->code;
+	if (!is_done)
+		(void)snprintf(w->answer, sizeof(w->answer), "error: %s", err->msg);
+	return w->answer;
+}
+
+static const char *
+ensure_spec(struct world *w, const struct lb_spec *spec)
+{
+	struct buf text = BUF_FIXED(w->answer);
+	struct call call = call_of(w);
+	struct lb_status status = { 0 };
+	enum lb_outcome outcome;
+	struct error err;
+	bool is_done;
+
+	w->answer[0] = '\0';
+	is_done = lb->ensure(w->cloud, &call, spec, &outcome, &status, &err);
+	for (size_t i = 0; is_done && i < status.n_ingress; i++)
+		buf_addf(&text, "%s%" STR_FMT, i > 0 ? " " : "", STR_ARG(status.ingress[i].ip));
+	return note(w, is_done, &err);
+}
+
+static const char *
+ensure(struct world *w, const char *name)
+{
+	struct lb_spec spec = spec_of(w, name, NULL);
+
+	return ensure_spec(w, &spec);
+}
+
+static const char *
+remove_one(struct world *w, const char *name)
+{
+	struct lb_spec spec = spec_of(w, name, NULL);
+	struct call call = call_of(w);
+	struct error err;
+	bool was_there = false, is_done;
+
+	is_done = lb->remove(w->cloud, &call, &spec, &was_there, &err);
+	(void)snprintf(w->answer, sizeof(w->answer), was_there ? "removed" : "nothing");
+	return note(w, is_done, &err);
+}
+
+/* Services as they are after a restart, "name address name address", in that order. */
+static bool
+adopt(struct world *w, const char *const pairs[], size_t n)
+{
+	const struct lb_spec **specs = arena_calloc(&w->arena, n + 1, sizeof(*specs));
+	struct call call = call_of(w);
+	struct error err;
+	bool is_done;
+
+	for (size_t i = 0; i < n; i++) {
+		struct lb_spec *spec = ARENA_NEW(&w->arena, struct lb_spec);
+
+		*spec = spec_of(w, pairs[2 * i], pairs[2 * i + 1]);
+		specs[i] = spec;
+	}
+	is_done = lb->adopt(w->cloud, &call, specs, n, &err);
+	note(w, is_done, &err);
+	return is_done;
+}
+
+#define ADOPT(w, ...)                                              \
+	assert_true(adopt(w, (const char *const[]){ __VA_ARGS__ }, \
+	                  ARRAY_LEN(((const char *const[]){ __VA_ARGS__ })) / 2))
+
+static const char *
+text_of(struct world *w, const char *path)
+{
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(MIB(1));
+	struct error err;
+
+	if (!file_read(path, &text, &err))
+		return "";
+	return arena_strz(&w->arena, buf_str(&text));
+}
+
+static void
+assert_state_has(struct world *w, const char *text)
+{
+	if (!strstr(text_of(w, w->state), text))
+		fail_msg("no \"%s\" in %s", text, text_of(w, w->state));
+}
+
+static void
+put_state(struct world *w, const char *text)
+{
+	lab_put(w->lab, "state.json", text);
+}
+
+/* A script that writes down what it is run for, and ends as the file "fate" says. */
+static void
+write_hook(struct world *w)
+{
+	lab_put(w->lab, "hook",
+	        arena_printf(&w->arena,
+	                     "#!/bin/sh\ncd %s\necho $CLOUDLYCKE_ACTION >>runs\ncat >>input\n"
+	                     "test ! -e fate || . ./fate\n",
+	                     w->lab->folder)
+	                .ptr);
+	assert_int_equal(chmod(w->hook, 0755), 0);
+}
+
+static const char *
+in_folder(struct world *w, const char *name)
+{
+	return text_of(w, arena_printf(&w->arena, "%s/%s", w->lab->folder, name).ptr);
+}
+
+/* ---- addresses --------------------------------------------------------------------------------------- */
+
+static void
+a_second_run_changes_nothing(void **state)
+{
+	CLEANUP(world_fini) struct world w;
+	const char *before;
+
+	world_init(&w, state, "{}");
+	open_again(&w);
+	ADOPT(&w, "none", NULL);
+	assert_string_equal(ensure(&w, "web"), "10.0.0.1");
+	before = text_of(&w, w.state);
+	assert_string_equal(ensure(&w, "web"), "10.0.0.1");
+	assert_string_equal(text_of(&w, w.state), before);
+	assert_state_has(
+		&w, "\"nodes\":[{\"name\":\"n1\",\"id\":\"m1\",\"addresses\":[\"10.9.0.1\"]}]");
+	assert_state_has(&w, "\"addresses\":[\"10.0.0.1\"]");
+	w.port.port = 81;
+	assert_string_equal(ensure(&w, "web"), "10.0.0.1");
+	assert_state_has(&w, "\"generation\":2,\"hook\"");
+}
+
+static void
+what_goes_frees_its_address(void **state)
+{
+	CLEANUP(world_fini) struct world w;
+
+	world_init(&w, state, "{}");
+	open_again(&w);
+	ensure(&w, "a");
+	ensure(&w, "b");
+	ensure(&w, "c");
+	assert_string_equal(ensure(&w, "d"),
+	                    "error: address pool \"p\" has no free IPv4 address (3 of 3 in use)");
+	assert_int_equal(w.code, ERR_INVALID);
+	assert_int_equal(lab_count_wakes(w.lab), 0);
+	assert_string_equal(remove_one(&w, "b"), "removed");
+	assert_int_equal(lab_count_wakes(w.lab), 1); /* d is told to try again */
+	assert_string_equal(remove_one(&w, "b"), "nothing");
+	assert_string_equal(ensure(&w, "d"), "10.0.0.2");
+}
+
+static void
+an_update_needs_a_balancer(void **state)
+{
+	CLEANUP(world_fini) struct world w;
+	struct lb_spec spec;
+	struct call call;
+	struct error err;
+
+	world_init(&w, state, "{}");
+	open_again(&w);
+	spec = spec_of(&w, "web", NULL);
+	call = call_of(&w);
+	assert_false(lb->update_nodes(w.cloud, &call, &spec, &err));
+	assert_int_equal(err.code, ERR_NOT_FOUND);
+	assert_string_equal(err.msg,
+	                    "load balancer \"aweb\" not found: there is no load balancer yet");
+	ensure(&w, "web");
+	w.nodes[1].provider_id = STR("cloudlycke://m2");
+	assert_true(lb->update_nodes(w.cloud, &call, &spec, &err));
+	assert_state_has(&w, "{\"name\":\"n2\",\"id\":\"m2\",\"addresses\":[]}");
+}
+
+static void
+a_pool_that_moves_moves_its_services(void **state)
+{
+	CLEANUP(world_fini) struct world w;
+	unsigned n_wakes;
+
+	world_init(&w, state, "{}");
+	open_again(&w);
+	ensure(&w, "web");
+	n_wakes = lab_count_wakes(w.lab);
+	write_inventory(&w, "addressPools: [{name: p, addresses: [10.1.0.1]}]\n", "{}");
+	lab_wait_wakes(w.lab, n_wakes + 2); /* nodes, and Services */
+	assert_string_equal(ensure(&w, "web"), "10.1.0.1");
+	lab_wait_log(w.lab,
+	             "load balancer \"aweb\": address 10.0.0.1 left pool \"p\"; reallocating");
+	write_inventory(&w, "", "{}");
+	lab_wait_wakes(w.lab, n_wakes + 4);
+	assert_string_equal(ensure(&w, "web"),
+	                    "error: no address pool: set one as default or use annotation "
+	                    "\"service.beta.kubernetes.io/cloudlycke-load-balancer-pool\"");
+	assert_string_equal(remove_one(&w, "web"), "removed");
+}
+
+/* ---- after a restart --------------------------------------------------------------------------------- */
+
+static void
+services_keep_what_their_status_says(void **state)
+{
+	CLEANUP(world_fini) struct world w;
+
+	world_init(&w, state, "{}");
+	open_again(&w);
+	ADOPT(&w, "a", "10.0.0.3", "b", NULL, "c", "10.0.0.1");
+	assert_string_equal(ensure(&w, "b"), "10.0.0.2");
+	assert_string_equal(ensure(&w, "a"), "10.0.0.3");
+	assert_string_equal(ensure(&w, "c"), "10.0.0.1");
+}
+
+static void
+of_two_with_one_address_the_lower_uid_keeps_it(void **state)
+{
+	CLEANUP(world_fini) struct world w;
+
+	world_init(&w, state, "{}");
+	open_again(&w);
+	ADOPT(&w, "b", "10.0.0.2", "a", "10.0.0.2");
+	lab_wait_event(
+		w.lab, 1, "AddressConflict",
+		"address 10.0.0.2 is in the status of default/a as well, which keeps it: another "
+		"one is given here");
+	assert_string_equal(ensure(&w, "b"), "10.0.0.1");
+	assert_string_equal(ensure(&w, "a"), "10.0.0.2");
+}
+
+/* It was written down, and then the program ended before the Service was told. */
+static void
+an_untold_address_is_not_given_to_another(void **state)
+{
+	CLEANUP(world_fini) struct world w;
+
+	world_init(&w, state, "{}");
+	open_again(&w);
+	assert_string_equal(ensure(&w, "a"), "10.0.0.1");
+	open_again(&w);
+	ADOPT(&w, "a", NULL, "b", NULL);
+	assert_string_equal(ensure(&w, "b"), "10.0.0.2");
+	assert_string_equal(ensure(&w, "a"), "10.0.0.1");
+	open_again(&w);
+	ADOPT(&w, "b", "10.0.0.2");
+	lab_wait_log(w.lab, "belongs to no service: leaving it alone");
+	assert_string_equal(ensure(&w, "c"), "10.0.0.3");
+}
+
+/* ---- the state file ---------------------------------------------------------------------------------- */
+
+static void
+check_not_opened(struct world *w, const char *text, const char *why)
+{
+	struct cloud_config config = { .path = w->lab->path };
+	struct cloud *cloud;
+	struct error err;
+
+	put_state(w, text);
+	assert_false(cloudlycke_cloud.open(&config, &w->lab->host, &cloud, &err));
+	assert_int_equal(err.code, ERR_INVALID);
+	assert_string_equal(err.msg,
+	                    arena_printf(&w->arena, "cloudlycke: state file \"%s\" is damaged: %s",
+	                                 w->state, why)
+	                            .ptr);
+	assert_string_equal(text_of(w, w->state), text);
+}
+
+#define RECORD(fields) "{\"version\":1,\"loadBalancers\":{\"a\":{\"uid\":\"u\"," fields "}}}"
+
+static void
+damage_is_told_and_left_as_it_is(void **state)
+{
+	CLEANUP(world_fini) struct world w;
+
+	world_init(&w, state, "{}");
+	check_not_opened(&w, "", "invalid JSON: empty");
+	check_not_opened(&w, "[]", "unknown version");
+	check_not_opened(&w, "{}", "unknown version");
+	check_not_opened(&w, "{\"version\":0}", "unknown version");
+	check_not_opened(&w, "{\"version\":\"1\"}", "unknown version");
+	check_not_opened(&w, "{\"version\":1,\"loadBalancers\":[]}", "loadBalancers");
+	check_not_opened(&w, "{\"version\":1,\"loadBalancers\":{\"a\":{}}}", "uid");
+	check_not_opened(&w, RECORD("\"addresses\":[\"x\"]"), "addresses");
+	check_not_opened(&w, RECORD("\"addresses\":[\"::1\",\"::2\",\"::3\"]"), "addresses");
+	check_not_opened(&w, RECORD("\"ports\":[{\"port\":65536}]"), "port");
+	check_not_opened(&w, RECORD("\"ports\":[{\"protocol\":\"tcp\"}]"), "protocol");
+	check_not_opened(&w, RECORD("\"nodes\":{}"), "nodes");
+	check_not_opened(&w, RECORD("\"nodeSet\":\"x\""), "nodeSet");
+	check_not_opened(&w, RECORD("\"generation\":-1"), "generation");
+	check_not_opened(&w, RECORD("\"hook\":{\"error\":1}"), "hook.error");
+	check_not_opened(&w, RECORD("\"deleting\":1"), "deleting");
+	check_not_opened(&w, RECORD("\"sourceRanges\":[\"x\\n\"]"), "sourceRanges");
+}
+
+static void
+a_newer_file_is_left_alone(void **state)
+{
+	static const char newer[] = "{\"version\":2,\"loadBalancers\":\"another form\"}";
+	CLEANUP(world_fini) struct world w;
+
+	world_init(&w, state, "{}");
+	put_state(&w, newer);
+	open_again(&w);
+	lab_wait_log(w.lab, "is of version 2, newer than this program");
+	ADOPT(&w, "a", "10.0.0.2");
+	assert_string_equal(ensure(&w, "a"), "10.0.0.2");
+	assert_string_equal(ensure(&w, "b"), "10.0.0.1");
+	assert_string_equal(text_of(&w, w.state), newer);
+}
+
+static void
+what_others_keep_in_the_file_stays(void **state)
+{
+	CLEANUP(world_fini) struct world w;
+	struct stat st;
+
+	world_init(&w, state, "{}");
+	put_state(&w, "{\"version\":1,\"routes\":{\"kubernetes\":[{\"name\":\"x\"}]}}");
+	open_again(&w);
+	ensure(&w, "a");
+	assert_state_has(&w, "\"routes\":{\"kubernetes\":[{\"name\":\"x\"}]}}");
+	assert_string_equal(in_folder(&w, "state.json.bak"),
+	                    "{\"version\":1,\"routes\":{\"kubernetes\":[{\"name\":\"x\"}]}}");
+	assert_int_equal(stat(w.state, &st), 0);
+	assert_int_equal(st.st_mode & 0777, 0600);
+}
+
+static void
+one_process_has_the_file(void **state)
+{
+	CLEANUP(world_fini) struct world w;
+	struct cloud_config config = { .path = NULL };
+	struct cloud *cloud;
+	struct error err;
+
+	world_init(&w, state, "{}");
+	open_again(&w);
+	config.path = w.lab->path;
+	assert_false(cloudlycke_cloud.open(&config, &w.lab->host, &cloud, &err));
+	assert_non_null(strstr(err.msg, "is locked by another process"));
+	config.has_election = true; /* a standby waits for its turn instead */
+	assert_true(cloudlycke_cloud.open(&config, &w.lab->host, &cloud, &err));
+	cloudlycke_cloud.close(w.cloud);
+	w.cloud = cloud;
+	ADOPT(&w, "a", NULL);
+}
+
+/* Memory and file say the same, also when the file cannot be written. */
+static void
+what_cannot_be_written_did_not_happen(void **state)
+{
+	CLEANUP(world_fini) struct world w;
+	char folder[128], moved[128];
+
+	world_init(&w, state, "{}");
+	(void)snprintf(folder, sizeof(folder), "%s/sub", w.lab->folder);
+	(void)snprintf(moved, sizeof(moved), "%s/moved", w.lab->folder);
+	(void)snprintf(w.state, sizeof(w.state), "%s/sub/state.json", w.lab->folder);
+	assert_int_equal(mkdir(folder, 0755), 0);
+	write_inventory(&w, POOL, "{}");
+	open_again(&w);
+	assert_string_equal(ensure(&w, "a"), "10.0.0.1");
+	assert_int_equal(rename(folder, moved), 0);
+	ensure(&w, "b");
+	assert_non_null(strstr(w.answer, "error: cannot write state file "));
+	assert_non_null(strstr(w.answer, "No such file or directory"));
+	remove_one(&w, "a");
+	assert_non_null(strstr(w.answer, "error: cannot write state file "));
+	assert_int_equal(rename(moved, folder), 0);
+	assert_string_equal(ensure(&w, "c"), "10.0.0.2");
+	assert_string_equal(ensure(&w, "a"), "10.0.0.1");
+	assert_string_equal(ensure(&w, "b"), "10.0.0.3");
+}
+
+/* ---- hooks ------------------------------------------------------------------------------------------- */
+
+static void
+a_hook_runs_once_a_change(void **state)
+{
+	CLEANUP(world_fini) struct world w;
+
+	world_init(&w, state, "{}");
+	write_hook(&w);
+	write_inventory(&w, POOL, arena_printf(&w.arena, "{hook: %s}", w.hook).ptr);
+	open_again(&w);
+	assert_string_equal(ensure(&w, "web"), "10.0.0.1");
+	ensure(&w, "web");
+	assert_string_equal(in_folder(&w, "runs"), "ensure\n");
+	assert_non_null(strstr(
+		in_folder(&w, "input"),
+		"{\"action\":\"ensure\",\"loadBalancer\":\"aweb\",\"cluster\":\"kubernetes\","
+		"\"namespace\":\"default\",\"name\":\"web\",\"uid\":\"web\",\"pool\":\"p\","
+		"\"addresses\":[\"10.0.0.1\"]"));
+	open_again(&w);
+	ADOPT(&w, "web", "10.0.0.1");
+	ensure(&w, "web");
+	assert_string_equal(in_folder(&w, "runs"), "ensure\n");
+	w.port.port = 81;
+	ensure(&w, "web");
+	assert_string_equal(in_folder(&w, "runs"), "ensure\nensure\n");
+	assert_string_equal(remove_one(&w, "web"), "removed");
+	assert_string_equal(in_folder(&w, "runs"), "ensure\nensure\ndelete\n");
+}
+
+static void
+a_hook_that_fails_is_run_again(void **state)
+{
+	CLEANUP(world_fini) struct world w;
+
+	world_init(&w, state, "{}");
+	write_hook(&w);
+	write_inventory(&w, POOL,
+	                arena_printf(&w.arena, "{hook: %s, hookTimeout: 500ms}", w.hook).ptr);
+	open_again(&w);
+	lab_put(w.lab, "fate", "echo first >&2; echo 'the last word' >&2; echo >&2; exit 3\n");
+	assert_string_equal(ensure(&w, "web"), "error: load balancer hook failed: the last word");
+	assert_int_equal(w.code, ERR_UNAVAILABLE);
+	assert_state_has(&w, "\"error\":\"load balancer hook failed: the last word\"");
+	assert_state_has(&w, "\"addresses\":[\"10.0.0.1\"]"); /* the address is kept */
+	lab_put(w.lab, "fate", "exit 4\n");
+	assert_string_equal(ensure(&w, "web"), "error: load balancer hook failed: exit 4");
+	lab_put(w.lab, "fate", "kill -9 $$\n");
+	assert_string_equal(ensure(&w, "web"), "error: load balancer hook failed: signal 9");
+	lab_put(w.lab, "fate", "exec sleep 100\n");
+	assert_string_equal(ensure(&w, "web"), "error: load balancer hook failed: timed out");
+	lab_put(w.lab, "fate", "exit 0\n");
+	assert_string_equal(ensure(&w, "web"), "10.0.0.1");
+	assert_state_has(&w, "\"hook\":{\"generation\":1,\"error\":\"\"}");
+	lab_put(w.lab, "fate", "exit 5\n");
+	assert_string_equal(remove_one(&w, "web"), "error: load balancer hook failed: exit 5");
+	assert_state_has(&w, "\"deleting\":true");
+	lab_put(w.lab, "fate", "exit 0\n");
+	assert_string_equal(remove_one(&w, "web"), "removed");
+}
+
+static void
+a_missing_hook_is_told(void **state)
+{
+	CLEANUP(world_fini) struct world w;
+
+	world_init(&w, state, "{hook: /nonexistent/hook}");
+	open_again(&w);
+	assert_string_equal(
+		ensure(&w, "web"),
+		"error: load balancer hook failed: /nonexistent/hook: cannot be started: No "
+		"such file or directory");
+}
+
+/* A fence that is down: neither files nor hooks. */
+static void
+who_does_not_lead_writes_nothing(void **state)
+{
+	static struct fence fence = { 0 };
+	CLEANUP(world_fini) struct world w;
+
+	world_init(&w, state, "{}");
+	w.lab->host.fence = &fence;
+	open_again(&w);
+	ensure(&w, "web");
+	assert_int_equal(w.code, ERR_CANCELLED);
+	assert_string_equal(text_of(&w, w.state), "");
+	w.lab->host.fence = NULL;
+}
+
+/* ---- what it needs ----------------------------------------------------------------------------------- */
+
+static void
+programs_and_files_are_announced(void **state)
+{
+	CLEANUP(world_fini) struct world w;
+	struct cloud_config config;
+	struct cloud_needs needs = { 0 };
+
+	world_init(&w, state, "{}");
+	config = (struct cloud_config){ .path = w.lab->path };
+	cloudlycke_cloud.needs(&config, &w.arena, &needs);
+	assert_false(needs.runs_programs);
+	assert_int_equal(needs.n_writes, 1);
+	assert_true(str_eq_c(needs.writes[0], w.state));
+	write_inventory(&w, "", "{hook: /h}");
+	needs = (struct cloud_needs){ 0 };
+	cloudlycke_cloud.needs(&config, &w.arena, &needs);
+	assert_true(needs.runs_programs);
+	lab_put(w.lab, "inventory.yaml", "hook: [");
+	needs = (struct cloud_needs){ 0 };
+	cloudlycke_cloud.needs(&config, &w.arena, &needs);
+	assert_false(needs.runs_programs);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, lab_setup, lab_teardown)
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(a_second_run_changes_nothing),
+		TEST(what_goes_frees_its_address),
+		TEST(an_update_needs_a_balancer),
+		TEST(a_pool_that_moves_moves_its_services),
+		TEST(services_keep_what_their_status_says),
+		TEST(of_two_with_one_address_the_lower_uid_keeps_it),
+		TEST(an_untold_address_is_not_given_to_another),
+		TEST(damage_is_told_and_left_as_it_is),
+		TEST(a_newer_file_is_left_alone),
+		TEST(what_others_keep_in_the_file_stays),
+		TEST(one_process_has_the_file),
+		TEST(what_cannot_be_written_did_not_happen),
+		TEST(a_hook_runs_once_a_change),
+		TEST(a_hook_that_fails_is_run_again),
+		TEST(a_missing_hook_is_told),
+		TEST(who_does_not_lead_writes_nothing),
+		TEST(programs_and_files_are_announced),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,249 @@
+#include "providers/cloudlycke/haproxy_file.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/child.h"
+#include "base/file.h"
+#include "base/limits.h"
+#include "providers/cloudlycke/lab.h"
+
+struct world {
+	struct cl_record draft;
+	struct lb_port ports[2];
+	struct str ranges[4];
+	struct buf text;
+	struct str socket;
+};
+
+static void
+world_fini(struct world *w)
+{
+	cl_targets_unref(w->draft.targets);
+	buf_fini(&w->text);
+}
+
+static struct ip
+ip(const char *text)
+{
+	struct ip ip;
+
+	assert_true(ip_parse(str_c(text), &ip));
+	return ip;
+}
+
+/* One Service with one port, an address and two nodes. */
+static void
+world_init(struct world *w)
+{
+	const struct ip first[] = { ip("10.0.0.1"), ip("fd00::1") }, second[] = { ip("10.0.0.2") };
+	const struct cl_target targets[] = { { STR("n1"), STR("m1"), first, 2 },
+		                             { STR("n2"), STR("m2"), second, 1 } };
+
+	*w = (struct world){ .text = BUF_INIT(LIMIT_HAPROXY_FILE), .socket = STR_EMPTY };
+	w->ports[0] = (struct lb_port){
+		.name = STR("http"), .protocol_text = STR("TCP"), .port = 80, .node_port = 31000
+	};
+	w->ports[1] = (struct lb_port){
+		.name = STR_EMPTY, .protocol_text = STR("TCP"), .port = 443, .node_port = 31001
+	};
+	w->draft = (struct cl_record){
+		.holding = { .namespace = STR("default"),
+		             .service = STR("web"),
+		             .uid = STR("u"),
+		             .n_ports = 1,
+		             .n_addresses = 1 },
+		.name = STR("a1"),
+		.targets = cl_targets_copy(targets, ARRAY_LEN(targets)),
+	};
+	w->draft.holding.ports = w->ports;
+	w->draft.holding.addresses[0] = ip("192.0.2.1");
+	w->draft.source_ranges = w->ranges;
+}
+
+static const char *
+render(struct world *w)
+{
+	struct cl_record *records[] = { cl_record_new(&w->draft) };
+
+	buf_reset(&w->text);
+	cl_haproxy_file(&w->text, records, 1, w->socket);
+	cl_record_unref(records[0]);
+	return w->text.ptr;
+}
+
+/* HAProxy itself finds nothing wrong with it, where there is one. */
+static void
+assert_valid(struct world *w)
+{
+	char path[] = "/tmp/ccmd-haproxy-XXXXXX";
+	const char *argv[] = { "haproxy", "-c", "-f", path, NULL };
+	const char *env[] = { "PATH=/usr/sbin:/sbin:/usr/bin:/bin", NULL };
+	struct child_spec spec = { .argv = argv, .env = env, .take_stderr = true };
+	CLEANUP(child_result_fini) struct child_result result = CHILD_RESULT_INIT;
+	struct call call = { .clock = &clock_real, .deadline_mono_ns = CLOCK_FOREVER };
+	struct error err;
+
+	render(w);
+	if (access("/usr/sbin/haproxy", X_OK) != 0)
+		return;
+	close(mkstemp(path));
+	assert_true(file_replace(path, buf_str(&w->text), 0600, &err));
+	assert_true(child_run(&call, &spec, &result, &err));
+	unlink(path);
+	if (result.exit_code != 0)
+		fail_msg("%s\n%s", result.err.ptr, w->text.ptr);
+}
+
+static void
+assert_has(struct world *w, const char *text)
+{
+	if (!strstr(render(w), text))
+		fail_msg("no \"%s\" in:\n%s", text, w->text.ptr);
+}
+
+static void
+assert_has_not(struct world *w, const char *text)
+{
+	if (strstr(render(w), text))
+		fail_msg("\"%s\" in:\n%s", text, w->text.ptr);
+}
+
+static void
+a_port_has_a_frontend_and_its_nodes(void **state UNUSED)
+{
+	CLEANUP(world_fini) struct world w;
+
+	world_init(&w);
+	assert_has(&w, "# default/web, port http\n"
+	               "frontend a1-80-v4\n"
+	               "\tbind ipv4@192.0.2.1:80 transparent\n"
+	               "\tdefault_backend a1-80-v4\n"
+	               "\n"
+	               "backend a1-80-v4\n"
+	               "\tbalance roundrobin\n"
+	               "\tserver n1 ipv4@10.0.0.1:31000\n"
+	               "\tserver n2 ipv4@10.0.0.2:31000\n");
+	assert_has_not(&w, "ccmd-idle");
+	assert_valid(&w);
+	w.draft.holding.n_ports = 2;
+	assert_has(&w, "frontend a1-443-v4\n");
+	assert_valid(&w);
+}
+
+static void
+ipv6_is_kept_apart(void **state UNUSED)
+{
+	CLEANUP(world_fini) struct world w;
+
+	world_init(&w);
+	w.draft.holding.addresses[1] = ip("2001:db8::1");
+	w.draft.holding.n_addresses = 2;
+	assert_has(&w, "\tbind ipv6@[2001:db8::1]:80 v6only transparent\n");
+	assert_has(&w, "backend a1-80-v6\n\tbalance roundrobin\n"
+	               "\tserver n1 ipv6@[fd00::1]:31000\n");
+	assert_has_not(&w, "ipv6@[fd00::2]");
+	assert_valid(&w);
+}
+
+static void
+ranges_are_of_the_frontends_family(void **state UNUSED)
+{
+	CLEANUP(world_fini) struct world w;
+
+	world_init(&w);
+	w.draft.holding.addresses[1] = ip("2001:db8::1");
+	w.draft.holding.n_addresses = 2;
+	w.ranges[0] = STR("10.0.0.0/8");
+	w.ranges[1] = STR("::/0");
+	w.draft.n_source_ranges = 2;
+	assert_has(&w, "192.0.2.1:80 transparent\n\tacl is_allowed src 10.0.0.0/8\n"
+	               "\ttcp-request connection reject unless is_allowed\n");
+	assert_has(&w, "v6only transparent\n\tacl is_allowed src ::/0\n"
+	               "\ttcp-request connection reject unless is_allowed\n");
+	assert_valid(&w);
+	w.draft.n_source_ranges = 1;
+	assert_has(&w, "v6only transparent\n\ttcp-request connection reject\n");
+	assert_valid(&w);
+	w.draft.n_source_ranges = 0;
+	assert_has_not(&w, "reject");
+}
+
+static void
+what_a_service_asks_for_is_there(void **state UNUSED)
+{
+	CLEANUP(world_fini) struct world w;
+
+	world_init(&w);
+	w.draft.has_client_ip_affinity = true;
+	w.draft.affinity_timeout_s = 60;
+	assert_has(&w, "\tbalance source\n\thash-type consistent\n"
+	               "\tstick-table type ipv6 size 100k expire 60s\n\tstick on src\n");
+	w.draft.proxy = CL_PROXY_V1;
+	assert_has(&w, ":31000 send-proxy\n");
+	w.draft.proxy = CL_PROXY_V2;
+	assert_has(&w, ":31000 send-proxy-v2\n");
+	w.draft.health_check_node_port = 32000;
+	assert_has_not(&w, "healthz");
+	w.draft.traffic = LB_TRAFFIC_LOCAL;
+	assert_has(&w, "\toption httpchk GET /healthz\n\thttp-check expect status 200\n");
+	assert_has(&w, "server n1 ipv4@10.0.0.1:31000 port 32000 send-proxy-v2\n");
+	w.socket = STR("/tmp/ccmd-test.sock");
+	assert_has(&w, "\tserver-state-file /tmp/ccmd-test.sock.state\n");
+	assert_valid(&w);
+}
+
+static void
+nothing_to_do_is_a_file_too(void **state UNUSED)
+{
+	CLEANUP(world_fini) struct world w;
+
+	world_init(&w);
+	w.draft.is_deleting = true;
+	assert_has_not(&w, "a1-80");
+	assert_has(&w, "frontend ccmd-idle\n");
+	assert_valid(&w);
+}
+
+/* What the API server would never let through must not hurt either. */
+static void
+foreign_text_stays_in_its_place(void **state UNUSED)
+{
+	const struct ip address[] = { ip("10.0.0.1") };
+	const struct cl_target target = { STR("n1\n\tbind :1"), STR("m"), address, 1 };
+	CLEANUP(world_fini) struct world w;
+
+	world_init(&w);
+	cl_targets_unref(w.draft.targets);
+	w.draft.targets = cl_targets_copy(&target, 1);
+	w.draft.name = STR("a b\n");
+	w.draft.holding.namespace = STR("x\nglobal");
+	w.draft.holding.service = STR("\"${HOME}\"");
+	w.ports[0].name = STR("\\\nlisten y");
+	assert_has(&w, "# x?global/???HOME??, port ??listen?y\nfrontend x");
+	assert_has_not(&w, "bind :1");
+	assert_valid(&w);
+	w.draft.name = STR("");
+	assert_valid(&w);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_port_has_a_frontend_and_its_nodes),
+		cmocka_unit_test(ipv6_is_kept_apart),
+		cmocka_unit_test(ranges_are_of_the_frontends_family),
+		cmocka_unit_test(what_a_service_asks_for_is_there),
+		cmocka_unit_test(nothing_to_do_is_a_file_too),
+		cmocka_unit_test(foreign_text_stays_in_its_place),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
