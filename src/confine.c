@@ -19,7 +19,8 @@ enum {
 struct needs {
 	struct str *files;
 	size_t n, cap;
-	struct str writes[CLOUD_WRITES_MAX + 1]; /* the folder of --cert-dir, and what the cloud writes */
+	struct str writes[CLOUD_WRITES_MAX +
+	                  1]; /* the folder of --cert-dir, and what the cloud writes */
 	size_t n_writes;
 	bool has_plugin;
 };
@@ -97,7 +98,7 @@ add_cert_folder(struct needs *needs, const char *folder)
 }
 
 static void
-add_cloud(struct needs *needs, const struct cloud_needs *cloud)
+add_writes(struct needs *needs, const struct cloud_needs *cloud)
 {
 	for (size_t i = 0; i < cloud->n_writes; i++)
 		needs->writes[needs->n_writes++] = cloud->writes[i];
@@ -149,7 +150,7 @@ confine(const struct options *o, const struct kube_connection *connection,
 	add_connection(&needs, connection);
 	add_serving(&needs, o);
 	add_cert_folder(&needs, o->serving.cert_folder);
-	add_cloud(&needs, cloud);
+	add_writes(&needs, cloud);
 	add_kubeconfig(&needs, o->authentication.kubeconfig, o->kubeconfig, &authn);
 	add_kubeconfig(&needs, o->authorization.kubeconfig, o->kubeconfig, &authz);
 	if (needs.has_plugin)

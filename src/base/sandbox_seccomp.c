@@ -66,8 +66,8 @@ static const char *const calls[] = {
 	"eventfd2", "pipe", "pipe2", "poll", "ppoll", "pselect6", "select",
 
 	/* files to be read, or replaced by rename; Landlock says which */
-	"access", "faccessat", "faccessat2", "fchmod", "fdatasync", "fstat", "fsync", "getcwd", "getdents",
-	"getdents64", "inotify_add_watch", "inotify_init", "inotify_init1", "inotify_rm_watch", "lstat", "mkdir",
+	"access", "faccessat", "faccessat2", "fchmod", "fdatasync", "flock", "fstat", "fsync", "getcwd", "getdents",
+	"getdents64", "inotify_add_watch", "inotify_init", "inotify_init1", "inotify_rm_watch", "link", "linkat", "lstat", "mkdir",
 	"mkdirat", "newfstatat", "open", "openat", "openat2", "readlink", "readlinkat", "rename", "renameat",
 	"renameat2", "stat", "statx", "unlink", "unlinkat",
 

@@ -113,7 +113,7 @@ bool
 cl_state_lock(struct cl_state *s, struct error *err)
 {
 	CLEANUP(arena_fini) struct arena scratch = ARENA_INIT;
-	int fd;
+	int fd, problem;
 	WITH_LOCK(&s->mu);
 
 	if (!s->path || s->lock_fd >= 0)
@@ -126,7 +126,11 @@ cl_state_lock(struct cl_state *s, struct error *err)
 		s->lock_fd = fd;
 		return true;
 	}
+	problem = errno;
 	close(fd);
+	if (problem != EWOULDBLOCK)
+		return err_errno(err, problem, "cannot lock state file %s",
+		                 cl_q(&scratch, str_c(s->path)));
 	return err_set(err, ERR_CONFLICT, "state file %s is locked by another process",
 	               cl_q(&scratch, str_c(s->path)));
 }
