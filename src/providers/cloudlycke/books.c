@@ -4,11 +4,16 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "base/event_kind.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/map.h"
 #include "base/thread.h"
 #include "providers/cloudlycke/quote.h"
+
+EVENT_KIND(
+	conflict_event, "cloud-controller-manager", "AddressConflict", true, "Service",
+	"cloudlycke: another Service has the address in its status as well, and keeps it; this one is given another.");
 
 struct cl_books {
 	const struct cloud_host *host;
@@ -355,7 +360,7 @@ tell_conflict(struct cl_books *books, const struct lb_spec *spec, const struct i
 	         STR_ARG(holder->namespace), STR_ARG(holder->service));
 	log_warn("two services have one address", LOG_STR("service", spec->service),
 	         LOG_STR("namespace", spec->namespace), LOG_STR("why", buf_str(&text)));
-	books->host->service_event(books->host, spec, HOST_EVENT_WARNING, "AddressConflict",
+	books->host->service_event(books->host, spec, HOST_EVENT_WARNING, conflict_event.reason,
 	                           buf_str(&text));
 }
 

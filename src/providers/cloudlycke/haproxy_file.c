@@ -119,7 +119,8 @@ add_ranges(struct buf *b, const struct part *p)
 	struct ip_net net;
 
 	for (size_t i = 0; i < r->n_source_ranges; i++) {
-		if (!ip_net_parse(r->source_ranges[i], &net) || ip_family(&net.ip) != ip_family(p->ip))
+		if (!ip_net_parse(r->source_ranges[i], &net) ||
+		    ip_family(&net.ip) != ip_family(p->ip))
 			continue;
 		buf_addf(b, "\tacl is_allowed src %" STR_FMT "\n", STR_ARG(r->source_ranges[i]));
 		has_any = true;

@@ -46,8 +46,8 @@ add_write(struct cloud_needs *needs, struct arena *arena, struct str file)
 static void
 needs_of(const struct cl_schema *schema, struct arena *arena, struct cloud_needs *ret)
 {
-	ret->runs_programs = schema->balancers.hook.len > 0 || schema->balancers.haproxy.is_present ||
-	                     schema->routes.hook.len > 0;
+	ret->runs_programs = schema->balancers.hook.len > 0 ||
+	                     schema->balancers.haproxy.is_present || schema->routes.hook.len > 0;
 	add_write(ret, arena, schema->state.file);
 }
 

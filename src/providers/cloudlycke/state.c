@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/event_kind.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "base/limits.h"
@@ -20,6 +21,11 @@
 #include "base/map.h"
 #include "base/thread.h"
 #include "providers/cloudlycke/quote.h"
+
+EVENT_KIND(
+	newer_event, "cloud-controller-manager", "StateFileIsNewer", true,
+	"Pod or Namespace kube-system",
+	"cloudlycke: the state file was written by a newer version; it is left as it is, and hooks are run for everything anew.");
 
 enum {
 	VERSION = 1,
@@ -462,7 +468,7 @@ leave_alone(struct cl_state *s, int64_t version)
 		"taken from the Services",
 		(long long)version);
 	log_warn(text.ptr);
-	s->host->event(s->host, /*ref=*/NULL, HOST_EVENT_WARNING, "StateFileIsNewer",
+	s->host->event(s->host, /*ref=*/NULL, HOST_EVENT_WARNING, newer_event.reason,
 	               buf_str(&text));
 }
 
