@@ -147,6 +147,22 @@ def ccmd(request, cluster, inventory, tmp_path):
 
 
 @pytest.fixture
+def hetzner(ccmd, cloud):
+    """Starts ccmds in the simulated Hetzner Cloud: hetzner("--flag", env={"ROBOT_ENABLED": "true"}, option=value).
+
+    A variable that env says is None is not set.
+    """
+
+    def start(*flags, env=None, provider="hcloud", **options):
+        environment = {"HCLOUD_ENDPOINT": cloud.url, "HCLOUD_TOKEN": cloud.token, "HCLOUD_METRICS_ENABLED": "false",
+                       **(env or {})}
+        return ccmd(f"--cloud-provider={provider}", "--allow-untagged-cloud", *flags, inventory=None,
+                    env={name: value for name, value in environment.items() if value is not None}, **options)
+
+    return start
+
+
+@pytest.fixture
 def kubelet(api):
     """Registers nodes: kubelet("n1", ip="10.0.0.1"), see lib.nodes.node_object."""
 

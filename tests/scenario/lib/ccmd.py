@@ -48,7 +48,8 @@ def run_ccmd(*arguments, timeout=10, env=None):
 class Ccmd:
     """One running ccmd. flags are appended to the usual ones; keyword arguments become --name=value flags.
 
-    Without election and without a server, unless leader_elect=True and a secure_port are given.
+    Without election and without a server, unless leader_elect=True and a secure_port are given. Its cloud is the inventory;
+    with None the flags say which it is.
 
         Ccmd(folder, cluster.ccmd_kubeconfig, inventory, "-v=4", node_monitor_period="1s").start()
     """
@@ -56,13 +57,10 @@ class Ccmd:
     may_be_refused = False  # set where a test takes rights away
 
     def __init__(self, folder, kubeconfig, inventory, *flags, env=None, name="ccmd", **options):
-        argv = [
-            binary(),
-            "--cloud-provider=cloudlycke",
-            f"--cloud-config={getattr(inventory, 'path', inventory)}",
-            f"--kubeconfig={kubeconfig}",
-            *flags,
-        ]
+        cloud = []
+        if inventory is not None:
+            cloud = ["--cloud-provider=cloudlycke", f"--cloud-config={getattr(inventory, 'path', inventory)}"]
+        argv = [binary(), *cloud, f"--kubeconfig={kubeconfig}", *flags]
         options.setdefault("leader_elect", False)
         options.setdefault("secure_port", 0)
         for option, value in options.items():
