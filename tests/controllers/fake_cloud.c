@@ -63,6 +63,7 @@ describe(struct look *look, struct instance *instance, const struct fake_machine
 {
 	instance->presence = m->presence;
 	instance->power = m->power;
+	instance->realm = m->realm;
 	instance->error = STR_EMPTY;
 	instance->error_code = ERR_NONE;
 	instance->provider_id = m->provider_id ? str_c(m->provider_id)

@@ -12,6 +12,7 @@ struct fake_machine {
 	enum presence presence;
 	enum power power;
 	enum err_code error_code;         /* UNKNOWN and FOREIGN */
+	unsigned realm;                   /* struct instance */
 	const char *provider_id;          /* NULL: "fake://NAME" */
 	const char *type, *zone, *region; /* NULL: not said */
 	const struct address *addresses;

@@ -439,6 +439,40 @@ an_anchor_is_not_enough_where_another_node_should_be(void **state UNUSED)
 	assert_int_equal(deletions(), 0);
 }
 
+/* Machines that are looked for elsewhere, with another credential, say nothing about ours. */
+static void
+a_machine_of_another_realm_is_no_witness(void **state UNUSED)
+{
+	struct fake_machine elsewhere = MACHINE_ON, gone_elsewhere = MACHINE_GONE;
+
+	elsewhere.realm = gone_elsewhere.realm = 1;
+	fake_cloud_anchors(rig->cloud, 1);
+	fake_cloud_set(rig->cloud, "w", elsewhere);
+	put("w", "True");
+	put("a", "Unknown");
+	rig_sync(rig);
+	rig_run(rig, 1200);
+	assert_int_equal(deletions(), 0);
+	/* but for one that was looked for there */
+	fake_cloud_set(rig->cloud, "a", gone_elsewhere);
+	rig_run(rig, 65 + 13);
+	assert_in_range(deletions_of("a"), 1, 20);
+}
+
+static void
+an_anchor_is_of_the_first_realm(void **state UNUSED)
+{
+	struct fake_machine gone_elsewhere = MACHINE_GONE;
+
+	gone_elsewhere.realm = 1;
+	fake_cloud_anchors(rig->cloud, 1);
+	fake_cloud_set(rig->cloud, "a", gone_elsewhere);
+	put("a", "Unknown");
+	rig_sync(rig);
+	rig_run(rig, 1200);
+	assert_int_equal(deletions(), 0);
+}
+
 /* A few are asked at a time; some time those of our cloud are among them. */
 static void
 a_witness_is_found_among_many_foreign_nodes(void **state UNUSED)
@@ -874,6 +908,8 @@ main(void)
 		TEST(a_node_that_is_not_ready_either_is_a_witness),
 		TEST(an_anchor_serves_where_no_other_node_is),
 		TEST(an_anchor_is_not_enough_where_another_node_should_be),
+		TEST(a_machine_of_another_realm_is_no_witness),
+		TEST(an_anchor_is_of_the_first_realm),
 		TEST(a_witness_is_found_among_many_foreign_nodes),
 		TEST(witnesses_can_be_waived),
 		TEST(without_the_guard_the_first_look_deletes),

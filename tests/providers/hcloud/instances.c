@@ -207,6 +207,8 @@ static void
 pages_that_shift_are_not_complete(void **state)
 {
 	static const char *const seconds[] = {
+		/* as many as the last page says, but not as the first did */
+		LAB_LIST(LAB_SERVER(2, "n2") "," LAB_SERVER(3, "n3"), "null", "3"),
 		LAB_LIST(LAB_SERVER(2, "n2"), "null",
 		         "3"), /* another total, though there are as many */
 		LAB_LIST(LAB_SERVER(1, "n1"), "null", "2"), /* one seen twice */
