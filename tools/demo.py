@@ -1,7 +1,8 @@
 """./dev demo: the main job, as it happens, on a real API server.
 
 Starts etcd and kube-apiserver in a temporary folder, describes three machines in an inventory file, registers their
-nodes as kubelets do, starts ccmd, and shows what becomes of them. Every step is read back through the API; the demo
+nodes as kubelets do, starts ccmd, and shows what becomes of them, and of a Service that wants a load balancer: a real HAProxy
+serves it where that is installed. Every step is read back through the API; the demo
 ends with 0 only if each was seen.
 
     ./dev demo           about a minute once everything is built
@@ -9,8 +10,10 @@ ends with 0 only if each was seen.
     ./dev demo --keep    leaves it running, and says how to look around
 """
 import argparse
+import json
 import os
 import re
+import subprocess
 import sys
 import tempfile
 import time
@@ -21,7 +24,10 @@ sys.path.insert(0, str(REPOSITORY / "tests" / "scenario"))
 
 from lib.ccmd import Ccmd, Inventory, machine  # noqa: E402
 from lib.cluster import Cluster  # noqa: E402
+from lib.haproxy import PROGRAM as HAPROXY  # noqa: E402
+from lib.haproxy import Backend, Haproxy  # noqa: E402
 from lib.nodes import SHUTDOWN, Kubelet, addresses, is_initialized, taint_keys  # noqa: E402
+from lib.services import FINALIZER, Services, finalizers  # noqa: E402
 from lib.wait import Timeout, wait_for  # noqa: E402
 
 MACHINES = ("control-1", "worker-1", "worker-2")
@@ -30,6 +36,9 @@ LABELS = ("node.kubernetes.io/instance-type", "topology.kubernetes.io/region", "
 
 # The defaults are 12 s, 60 s: a demo should not take that long, and a person who reads along should see the same rules.
 GUARD = {"node_delete_confirm_interval": "4s", "node_delete_min_age": "10s"}
+
+
+NETWORK = {"cluster_cidr": "10.244.0.0/16"}
 
 
 class Stage:
@@ -71,21 +80,34 @@ class Demo:
         self.api = cluster.api()
         cloud = folder / "cloud"
         cloud.mkdir()
+        self.haproxy = Haproxy(folder / "haproxy").start() if HAPROXY else None
+        self.services = Services(self.api)
+        self.backends = []
         # one barrier less than usual, so that the last step can show the one behind it
         self.inventory = Inventory(
             cloud / "inventory.yaml",
             [self.machine(name, number) for number, name in enumerate(MACHINES, 10)],
             cloud={"region": "lab", "zone": "rack-room-1"},
             reload={"debounce": "50ms", "maxRemoval": "100%"},
+            addressPools=[{"name": "lab", "addresses": ["127.30.0.1-127.30.0.9"]}],
+            loadBalancers={"haproxy": self.haproxy.settings} if self.haproxy else {},
+            routes={},
+            state={"file": str(cloud / "state.json")},
         )
-        self.kubelets = {name: Kubelet(self.api, name, ip=f"192.168.20.{number}") for number, name in enumerate(MACHINES, 10)}
-        self.ccmd = Ccmd(folder, cluster.ccmd_kubeconfig, self.inventory, **GUARD)
+        self.state = cloud / "state.json"
+        self.kubelets = {name: Kubelet(self.api, name, ip=self.address(number)) for number, name in enumerate(MACHINES, 10)}
+        self.ccmd = Ccmd(folder, cluster.ccmd_kubeconfig, self.inventory, **GUARD, **NETWORK)
+
+    @staticmethod
+    def address(number):
+        """On the loopback network, so that HAProxy really gets there."""
+        return f"127.20.0.{number}"
 
     @staticmethod
     def machine(name, number):
         return machine(
             name,
-            ("InternalIP", f"192.168.20.{number}"),
+            ("InternalIP", Demo.address(number)),
             ("ExternalIP", f"203.0.113.{number}"),
             type="bare.metal.8cpu" if name.startswith("worker") else "bare.metal.4cpu",
             labels={"example.com/rack": f"r{number - 9}"},
@@ -123,6 +145,53 @@ class Demo:
             self.stage.say(f"{'':19}labels      {labels}")
         self.stage.step("the event says so", lambda: self.event("worker-1", "Synced"))
 
+    def route(self):
+        self.stage.title("Its pods get a network: a route to each node's, and the node says that it is there")
+        for number, name in enumerate(MACHINES, 1):
+            cidr = f"10.244.{number}.0/24"
+            self.api.patch(f"/api/v1/nodes/{name}", {"spec": {"podCIDR": cidr, "podCIDRs": [cidr]}})
+            self.stage.step(f"{name}: {cidr}, NetworkUnavailable=False (RouteCreated)", lambda name=name: self.is_routed(name))
+        routes = json.loads(self.state.read_text())["routes"]["kubernetes"]
+        self.stage.say(f"{'':19}the cloud's table: " + ", ".join(f"{one['destinationCIDR']} -> {one['targetNode']}" for one in routes))
+
+    def is_routed(self, name):
+        conditions = {one["type"]: one for one in self.node(name)["status"]["conditions"]}
+        found = conditions.get("NetworkUnavailable")
+        return found and (found["status"], found["reason"]) == ("False", "RouteCreated")
+
+    def serve(self):
+        self.stage.title("A Service of type LoadBalancer gets an address" + (", and HAProxy serves it" if self.haproxy else ""))
+        web = self.services.create("web", 18080)
+        port = web["spec"]["ports"][0]["nodePort"]
+        if self.haproxy:
+            self.backends = [Backend(name, self.address(number), port) for number, name in enumerate(MACHINES, 10)]
+        self.stage.step("web: an address in its status", lambda: self.services.wait_ips("web", timeout=0.1))
+        self.kubectl("get", "service", "web")
+        if not self.haproxy:
+            self.stage.say("(no haproxy here: the address is allocated, and nobody serves it)")
+            return
+        self.stage.step("curl reaches all three machines by it", lambda: {self.curl() for _ in range(6)} >= set(MACHINES))
+        self.stage.shell(f"$ curl http://{self.services.wait_ips('web')[0]}:18080/\n{self.curl()}")
+
+    def curl(self):
+        address = self.services.wait_ips("web")[0]
+        done = subprocess.run(["curl", "-sS", "--max-time", "5", f"http://{address}:18080/"], capture_output=True, text=True)
+        return done.stdout if done.returncode == 0 else None
+
+    def still_served(self):
+        if self.haproxy:
+            self.stage.step("web: worker-2 gets no more requests, the others answer",
+                            lambda: {self.curl() for _ in range(8)} == {"control-1", "worker-1"})
+
+    def unserve(self):
+        self.stage.title("The Service is deleted")
+        self.stage.say(f"{'':19}held by its finalizer {FINALIZER} until its load balancer is gone")
+        assert FINALIZER in finalizers(self.services.get("web"))
+        self.services.delete("web")
+        self.stage.step("web: gone", lambda: self.services.get("web") is None)
+        if self.haproxy:
+            self.stage.step("nobody listens on its address any more", lambda: "18080" not in self.haproxy.text())
+
     def switch_off(self):
         self.stage.title("worker-1 is switched off; its kubelet falls silent")
         self.inventory.power("worker-1", "off")
@@ -146,6 +215,7 @@ class Demo:
         )
         event = self.stage.step("the event says why", lambda: self.event("worker-2", "DeletingNode"))
         self.stage.say(f"{'':19}{event['message']}")
+        self.still_served()
 
     def empty(self):
         self.stage.title("Somebody empties the inventory by mistake, while worker-1 is not ready")
@@ -169,9 +239,12 @@ class Demo:
     def run(self, keep):
         self.join()
         self.initialise()
+        self.route()
+        self.serve()
         self.switch_off()
         self.switch_on()
         self.destroy()
+        self.unserve()
         self.empty()
         if keep:
             self.keep()
@@ -182,6 +255,10 @@ class Demo:
 
     def finish(self):
         self.ccmd.finish(check=False)
+        for one in self.backends:
+            one.stop()
+        if self.haproxy:
+            self.haproxy.stop()
 
     def keep(self):
         self.stage.title("It goes on running: look around from another terminal")
@@ -230,7 +307,7 @@ class Failover:
 
     def join(self, name):
         number = 10 + MACHINES.index(name)
-        Kubelet(self.api, name, ip=f"192.168.20.{number}").register(lease=True)
+        Kubelet(self.api, name, ip=Demo.address(number)).register(lease=True)
         self.stage.step(f"{name}: initialised", lambda: is_initialized(self.api.node(name)))
 
     def start(self):
