@@ -600,6 +600,29 @@ a_finalizer_that_was_taken_off_is_put_back(void **state UNUSED)
 	assert_int_equal(n_patches(), 1);
 }
 
+/* Done, but nobody is told. */
+static int
+answer_lost(void *services, const struct api_request *request, struct buf *body)
+{
+	return fake_services_answer(services, request, body) == 200 ? 500 : 0;
+}
+
+static void
+a_release_whose_answer_was_lost_may_have_happened(void **state UNUSED)
+{
+	begin_settled();
+	fake_services_put(rig->services, &plain);
+	fake_services_put(rig->services, &web);
+	fake_api_answer_with(rig->api, answer_lost, rig->services);
+	fake_services_deliver(rig->services, rig->env.services, 1);
+	rig_settle(rig);
+	fake_api_answer_with(rig->api, fake_services_answer, rig->services);
+	assert_false(service().is_claimed);
+	fake_services_deliver(rig->services, rig->env.services, 1); /* web, still with finalizer */
+	rig_settle(rig);
+	assert_balanced("web-1", "a=fake://a,");
+}
+
 /* What the store shows is from before we let go of it. */
 static void
 a_service_that_wants_its_balancer_back_is_claimed_again(void **state UNUSED)
@@ -914,6 +937,7 @@ main(void)
 		TEST(a_conflict_is_tried_again_without_a_warning),
 		TEST(a_status_is_not_written_to_anothers_name),
 		TEST(a_finalizer_that_was_taken_off_is_put_back),
+		TEST(a_release_whose_answer_was_lost_may_have_happened),
 		TEST(a_service_that_wants_its_balancer_back_is_claimed_again),
 		TEST(new_nodes_are_told_at_once),
 		TEST(only_another_set_of_nodes_is_told),
