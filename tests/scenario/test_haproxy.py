@@ -1,4 +1,5 @@
 """Load balancers by a real HAProxy: real requests to stand-ins for nodes, on addresses of the loopback network."""
+import os
 import threading
 import time
 
@@ -12,7 +13,8 @@ from lib.wait import holds_for, wait_for
 pytestmark = [pytest.mark.one_version, pytest.mark.skipif(PROGRAM is None, reason="no haproxy here")]
 
 PORT = 18080
-POOL = {"name": "lab", "addresses": ["127.80.0.10-127.80.0.20"]}
+NET = f"127.{100 + os.getpid() % 100}"  # several sessions at once do not get into each other's addresses
+POOL = {"name": "lab", "addresses": [f"{NET}.0.10-{NET}.0.20"]}
 
 
 @pytest.fixture
@@ -52,7 +54,7 @@ def backends():
 
 @pytest.fixture
 def node(kubelet, inventory):
-    """node("n1", "127.0.1.1"): a machine and its node."""
+    """node("n1", f"{NET}.1.1"): a machine and its node."""
 
     def register(name, address):
         inventory.add(machine(name, address))
@@ -74,10 +76,10 @@ def names(address, count=12, **more):
 
 
 def test_requests_reach_the_nodes(services, haproxy, backends, node, ccmd):
-    node("n1", "127.0.1.1"), node("n2", "127.0.1.2")
+    node("n1", f"{NET}.1.1"), node("n2", f"{NET}.1.2")
     ccmd()
     web = services.create("web", PORT)
-    backends(web, "n1", "127.0.1.1"), backends(web, "n2", "127.0.1.2")
+    backends(web, "n1", f"{NET}.1.1"), backends(web, "n2", f"{NET}.1.2")
     address, = services.wait_ips("web")
     wait_for(lambda: names(address) == {"n1", "n2"}, 10, "both nodes to answer")
     services.delete("web")
@@ -88,11 +90,11 @@ def test_requests_reach_the_nodes(services, haproxy, backends, node, ccmd):
 
 def test_nodes_come_and_go_under_a_steady_stream(services, haproxy, backends, node, inventory, ccmd, api):
     """Changes of n3 do not concern requests that n1 and n2 answer, nor one that has been running since before."""
-    node("n1", "127.0.1.1"), node("n2", "127.0.1.2")
+    node("n1", f"{NET}.1.1"), node("n2", f"{NET}.1.2")
     ccmd()
     web = services.create("web", PORT)
     for number in (1, 2, 3):
-        backends(web, f"n{number}", f"127.0.1.{number}")
+        backends(web, f"n{number}", f"{NET}.1.{number}")
     address, = services.wait_ips("web")
     wait_for(lambda: names(address) == {"n1", "n2"}, 10, "both nodes to answer")
     slow = []
@@ -100,7 +102,7 @@ def test_nodes_come_and_go_under_a_steady_stream(services, haproxy, backends, no
         for _ in range(4):
             one = threading.Thread(target=lambda: slow.append(fetch(address, PORT, "/slow", timeout=20)))
             one.start()
-            n3 = node("n3", "127.0.1.3")
+            n3 = node("n3", f"{NET}.1.3")
             wait_for(lambda: "n3" in stream.answers[-30:], 10, "the third node to answer")
             n3.delete()
             wait_for(lambda: "n3" not in stream.answers[-60:], 10, "the third node to answer no more")
@@ -113,9 +115,9 @@ def test_nodes_come_and_go_under_a_steady_stream(services, haproxy, backends, no
 
 
 def test_many_services_need_few_reloads(services, haproxy, node, ccmd, inventory):
-    inventory.content["addressPools"] = [{"name": "lab", "addresses": ["127.80.0.0/24"]}]
+    inventory.content["addressPools"] = [{"name": "lab", "addresses": [f"{NET}.0.0/24"]}]
     inventory.write()
-    node("n1", "127.0.1.1")
+    node("n1", f"{NET}.1.1")
     for number in range(60):
         services.create(f"s{number}", PORT)
     ccmd()
@@ -129,11 +131,11 @@ def test_many_services_need_few_reloads(services, haproxy, node, ccmd, inventory
 
 def test_a_restart_disturbs_nobody(services, haproxy, backends, node, ccmd, tmp_path):
     """Also without the state file: what other Services have stays in HAProxy's file from the first rendering on."""
-    node("n1", "127.0.1.1")
+    node("n1", f"{NET}.1.1")
     one = ccmd()
     made = [services.create(f"s{number}", PORT) for number in range(5)]
     for service in made:
-        backends(service, service["metadata"]["name"], "127.0.1.1")
+        backends(service, service["metadata"]["name"], f"{NET}.1.1")
     addresses = {f"s{number}": services.wait_ips(f"s{number}")[0] for number in range(5)}
     for with_state in (True, False):
         one.stop()
@@ -151,7 +153,7 @@ def test_a_restart_disturbs_nobody(services, haproxy, backends, node, ccmd, tmp_
 
 
 def test_other_protocols_are_refused(services, haproxy, node, ccmd):
-    node("n1", "127.0.1.1")
+    node("n1", f"{NET}.1.1")
     ccmd()
     services.create("dns", (53, "UDP"))
     services.wait_event("dns", "SyncLoadBalancerFailed", "port 53/UDP: HAProxy balances TCP only")
@@ -161,11 +163,11 @@ def test_other_protocols_are_refused(services, haproxy, node, ccmd):
 
 
 def test_proxy_protocol_tells_the_client(services, haproxy, backends, node, ccmd):
-    node("n1", "127.0.1.1")
+    node("n1", f"{NET}.1.1")
     ccmd()
     for version in ("v1", "v2"):
         web = services.create(f"web-{version}", PORT, annotations={"proxy-protocol": version})
-        backend = backends(web, "n1", "127.0.1.1", proxied=True)
+        backend = backends(web, "n1", f"{NET}.1.1", proxied=True)
         address, = services.wait_ips(f"web-{version}")
         wait_for(lambda: answered(address, source="127.9.9.9") == "n1", 10, "an answer")
         assert "127.9.9.9" in backend.seen
@@ -174,10 +176,10 @@ def test_proxy_protocol_tells_the_client(services, haproxy, backends, node, ccmd
 
 
 def test_source_ranges_are_kept(services, haproxy, backends, node, ccmd):
-    node("n1", "127.0.1.1")
+    node("n1", f"{NET}.1.1")
     ccmd()
     web = services.create("web", PORT, loadBalancerSourceRanges=["127.7.0.0/16", "::/0"])
-    backends(web, "n1", "127.0.1.1")
+    backends(web, "n1", f"{NET}.1.1")
     address, = services.wait_ips("web")
     wait_for(lambda: answered(address, source="127.7.1.1") == "n1", 10, "an answer")
     assert answered(address, source="127.8.1.1") is None
@@ -188,11 +190,11 @@ def test_source_ranges_are_kept(services, haproxy, backends, node, ccmd):
 
 def test_clients_stay_with_their_node(services, haproxy, backends, node, ccmd):
     for number in (1, 2, 3):
-        node(f"n{number}", f"127.0.1.{number}")
+        node(f"n{number}", f"{NET}.1.{number}")
     ccmd()
     web = services.create("web", PORT, sessionAffinity="ClientIP")
     for number in (1, 2, 3):
-        backends(web, f"n{number}", f"127.0.1.{number}")
+        backends(web, f"n{number}", f"{NET}.1.{number}")
     address, = services.wait_ips("web")
     wait_for(lambda: answered(address), 10, "an answer")
     by_client = {}
@@ -210,12 +212,12 @@ def test_clients_stay_with_their_node(services, haproxy, backends, node, ccmd):
 def test_local_traffic_goes_where_the_pods_are(services, haproxy, backends, node, ccmd):
     """Which node has one, the health check's node port tells; it is remembered over a reload."""
     for number in (1, 2, 3):
-        node(f"n{number}", f"127.0.1.{number}")
+        node(f"n{number}", f"{NET}.1.{number}")
     ccmd()
     web = services.create("web", PORT, externalTrafficPolicy="Local")
     for number in (1, 2, 3):
-        backends(web, f"n{number}", f"127.0.1.{number}")
-    health = Backend("healthy", "127.0.1.2", web["spec"]["healthCheckNodePort"])
+        backends(web, f"n{number}", f"{NET}.1.{number}")
+    health = Backend("healthy", f"{NET}.1.2", web["spec"]["healthCheckNodePort"])
     try:
         address, = services.wait_ips("web")
         wait_for(lambda: haproxy.text().count("server n") == 3, 10, "all nodes to be there")
@@ -241,10 +243,10 @@ def test_a_file_that_haproxy_refuses_is_never_in_use(services, haproxy, backends
     inventory.content["loadBalancers"]["haproxy"] = {
         **haproxy.settings, "check": [str(tmp_path / "check")], "reload": [str(tmp_path / "reload")]}
     inventory.write()
-    node("n1", "127.0.1.1")
+    node("n1", f"{NET}.1.1")
     ccmd()
     web = services.create("web", PORT)
-    backends(web, "n1", "127.0.1.1")
+    backends(web, "n1", f"{NET}.1.1")
     address, = services.wait_ips("web")
     wait_for(lambda: answered(address) == "n1", 10, "an answer")
     good = haproxy.text()
@@ -259,7 +261,7 @@ def test_a_file_that_haproxy_refuses_is_never_in_use(services, haproxy, backends
 
 def test_names_cannot_break_the_file(services, haproxy, backends, node, ccmd):
     """Port names and Service names as odd as Kubernetes allows them."""
-    node("n1.rack-1.example", "127.0.1.1")
+    node("n1.rack-1.example", f"{NET}.1.1")
     ccmd()
     services.create("global" + "-x" * 25, PORT)
     services.create("end", PORT, PORT + 1, PORT + 2)
@@ -277,7 +279,7 @@ def test_with_an_election_it_has_to_be_meant(services, haproxy, node, inventory,
     assert "loadBalancers.localOnly" in done.stderr
     inventory.content["loadBalancers"]["localOnly"] = True
     inventory.write()
-    node("n1", "127.0.1.1")
+    node("n1", f"{NET}.1.1")
     ccmd(leader_elect=True)
     services.create("web", PORT)
     services.wait_ips("web", timeout=30)
