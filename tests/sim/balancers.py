@@ -60,7 +60,7 @@ class Balancer(Resource):
         return [one["network"] for one in self.private_net]
 
     def has_server(self, server_id):
-        return any(one.get("server") == {"id": server_id} for one in self.targets)
+        return {"id": server_id} in [one.get("server") for one in self.targets]
 
     def service(self, listen_port):
         return next((one for one in self.services if one["listen_port"] == listen_port), None)
@@ -196,7 +196,7 @@ def _merged_check(service, asked):
 
 @serves("GET", "/load_balancers")
 def index(project, call):
-    return lists.page_of(call, "load_balancers", [one.json() for one in project.load_balancers.values()])
+    return lists.page_of(call, "load_balancers", project.load_balancers.values(), Balancer.json)
 
 
 @serves("POST", "/load_balancers")

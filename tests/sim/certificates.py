@@ -63,7 +63,7 @@ class Certificate(Resource):
 
 @serves("GET", "/certificates")
 def index(project, call):
-    return lists.page_of(call, "certificates", [one.json() for one in project.certificates.values()])
+    return lists.page_of(call, "certificates", project.certificates.values(), Certificate.json)
 
 
 @serves("POST", "/certificates")

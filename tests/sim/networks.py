@@ -157,7 +157,7 @@ def parsed_ip(text, field):
 
 @serves("GET", "/networks")
 def index(project, call):
-    return lists.page_of(call, "networks", [one.json() for one in project.networks.values()])
+    return lists.page_of(call, "networks", project.networks.values(), Network.json)
 
 
 @serves("POST", "/networks")

@@ -48,14 +48,14 @@ def _rows(project, call, kind=None, of=None):
     """Those asked for by id, of which unknown ones are left out; else all of that kind, or of that one resource."""
     asked = call.every("id")
     found = [project.actions[int(one)] for one in dict.fromkeys(asked) if int(one) in project.actions]
-    return [call.render(one) for one in (found if asked else project.actions.values()) if _about(one, kind, of)]
+    return [one for one in (found if asked else project.actions.values()) if _about(one, kind, of)]
 
 
 @serves("GET", "/actions")
 def actions(project, call):
     if not call.every("id"):
         raise ApiError("deprecated_api_endpoint", "listing actions needs the parameter id")
-    return lists.page_of(call, "actions", _rows(project, call))
+    return lists.page_of(call, "actions", _rows(project, call), call.render)
 
 
 @serves("GET", "/actions/{id}")
@@ -66,7 +66,7 @@ def action(project, call):
 def _actions_of(plural, kind):
     @serves("GET", f"/{plural}/actions")
     def of_all(project, call):
-        return lists.page_of(call, "actions", _rows(project, call, kind))
+        return lists.page_of(call, "actions", _rows(project, call, kind), call.render)
 
     @serves("GET", f"/{plural}/actions/{{id}}")
     def one_of_all(project, call):
@@ -75,7 +75,7 @@ def _actions_of(plural, kind):
     @serves("GET", f"/{plural}/{{id}}/actions")
     def of_one(project, call):
         resource = project.get(plural, call.id)
-        return lists.page_of(call, "actions", _rows(project, call, kind, resource.id))
+        return lists.page_of(call, "actions", _rows(project, call, kind, resource.id), call.render)
 
     @serves("GET", f"/{plural}/{{id}}/actions/{{action_id}}")
     def one_of_one(project, call):

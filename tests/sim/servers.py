@@ -72,13 +72,7 @@ class Server(Resource):
 
 @serves("GET", "/servers")
 def index(project, call):
-    return lists.page_of(call, "servers", [one.json() for one in index_candidates(project, call)])
-
-
-def index_candidates(project, call):
-    """All, or just the named one: rendering thousands costs."""
-    name = call.one("name")
-    return [one for one in project.servers.values() if name is None or one.name == name]
+    return lists.page_of(call, "servers", project.servers.values(), Server.json)
 
 
 @serves("POST", "/servers")
