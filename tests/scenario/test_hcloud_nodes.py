@@ -95,6 +95,25 @@ def test_a_dedicated_server(api, cloud, robot, kubelet, hetzner):
     assert addresses(node) == [("Hostname", "bm1"), ("ExternalIP", "203.0.113.9"), ("InternalIP", "192.168.1.2")]
 
 
+@pytest.mark.parametrize("provider, down", [("hcloud-from-scratch", "stopping"), ("ccm-from-scratch", "off")])
+def test_the_tutorials_dialect(api, cloud, kubelet, hetzner, metadata, provider, down):
+    """As in its repository, where all but running is shut down, and as in its text."""
+    network = cloud.add_network("net")
+    server = cloud.add_server("n1", ip="198.18.0.7", ipv6="2001:db8:1234::/64", networks=[network], private_ip="10.0.0.9")
+    n1 = kubelet("n1", ip="10.0.0.9")
+    hetzner(provider=provider, env={"HCLOUD_NETWORK": str(network.id), "HCLOUD_METADATA_ENDPOINT": metadata(server).url}, **FAST)
+    node = initialised(api, "n1")
+    labels = node["metadata"]["labels"]
+    assert node["spec"]["providerID"] == f"{provider}://{server.id}"
+    assert (labels["topology.kubernetes.io/region"], labels["topology.kubernetes.io/zone"]) == ("eu-central", "fsn1")
+    assert "instance.hetzner.cloud/provided-by" not in labels
+    assert sorted(addresses(node)) == [
+        ("ExternalIP", "198.18.0.7"), ("ExternalIP", "2001:db8:1234::"), ("Hostname", "n1"), ("InternalIP", "10.0.0.9")]
+    cloud.power("n1", down)
+    n1.silent()
+    api.wait_node("n1", lambda node: SHUTDOWN in taint_keys(node))
+
+
 # --- off -------------------------------------------------------------------------------------------------------------------
 
 
