@@ -58,7 +58,7 @@ hz_budget_empty(struct hz_budget *b, int64_t now_ns)
 {
 	if (!b->is_known) {
 		b->limit = DEFAULT_LIMIT;
-		b->rate = DEFAULT_LIMIT / WINDOW_S;
+		b->rate = b->limit / WINDOW_S;
 	}
 	b->is_known = true;
 	b->left = 0;

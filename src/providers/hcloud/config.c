@@ -361,13 +361,24 @@ check_all(struct reader *r)
 }
 
 static void
+warn_token(size_t len)
+{
+	char text[100] = "";
+	struct buf b = BUF_FIXED(text);
+
+	buf_addf(&b,
+	         "unrecognized token format, expected 64 characters, got %zu, proceeding anyway",
+	         len);
+	log_warn(text);
+}
+
+static void
 log_oddities(const struct hz_config *c)
 {
 	size_t len = secret_expose(&c->token.value).len;
 
 	if (len != TOKEN_LEN)
-		log_warn("unrecognized token format, expected 64 characters, proceeding anyway",
-		         LOG_I64("got", (int64_t)len));
+		warn_token(len);
 	if (getenv("HCLOUD_SERVER_CACHE_MODE") || getenv("HCLOUD_SERVER_CACHE_MAX_AGE"))
 		log_warn(
 			"HCLOUD_SERVER_CACHE_MODE and HCLOUD_SERVER_CACHE_MAX_AGE are experimental");

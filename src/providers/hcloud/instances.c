@@ -402,7 +402,8 @@ refuse_both(struct asking *ask, size_t i)
 	answer_error(ask, i, PRESENCE_UNKNOWN, &err);
 }
 
-/* The cloud has answered for a node without a provider ID; Robot may have one of that name, too. */
+/* The cloud has answered for a node without a provider ID; Robot may have one of that name, too. While it does not answer, its
+ * last list will do for that: its troubles are no reason to let servers of the cloud wait. */
 static void
 ask_robot_by_name(struct asking *ask, size_t i)
 {
@@ -413,7 +414,7 @@ ask_robot_by_name(struct asking *ask, size_t i)
 	if (in_cloud == PRESENCE_UNKNOWN)
 		return;
 	if (hz_robot_find_name(ask->in->config.robot, ask->call, &ask->arena, ask->refs[i].name,
-	                       &server, &err)) {
+	                       in_cloud == PRESENCE_PRESENT, &server, &err)) {
 		if (in_cloud == PRESENCE_PRESENT)
 			refuse_both(ask, i);
 		else

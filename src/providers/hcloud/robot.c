@@ -298,20 +298,34 @@ hz_robot_find(struct hz_robot *r, struct call *call, struct arena *arena, int64_
 	return err_set(err, ERR_NOT_FOUND, "Robot server %" PRId64 " is not in the list", number);
 }
 
+static const struct hz_robot_server *
+with_name(const struct hz_robot *r, struct str name)
+{
+	for (size_t i = r->n; i-- > 0;) {
+		if (str_eq(r->servers[i].name, name))
+			return &r->servers[i];
+	}
+	return NULL;
+}
+
 bool
 hz_robot_find_name(struct hz_robot *r, struct call *call, struct arena *arena, struct str name,
-                   struct hz_robot_server *ret, struct error *err)
+                   bool may_be_old, struct hz_robot_server *ret, struct error *err)
 {
+	const struct hz_robot_server *found;
+	bool is_fresh;
 	WITH_LOCK(&r->mu);
 
-	if (!refresh(r, call, err))
+	is_fresh = refresh(r, call, err);
+	if (!is_fresh && r->listed_boot_ns < 0)
 		return false;
-	for (size_t i = r->n; i-- > 0;) {
-		if (str_eq(r->servers[i].name, name)) {
-			*ret = copy(arena, &r->servers[i]);
-			return true;
-		}
+	found = with_name(r, name);
+	if (found) {
+		*ret = copy(arena, found);
+		return true;
 	}
+	if (!is_fresh && !may_be_old)
+		return false;
 	return err_set(err, ERR_NOT_FOUND, "no Robot server has the name \"%" STR_FMT "\"",
 	               STR_ARG(name));
 }

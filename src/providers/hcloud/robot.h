@@ -37,9 +37,10 @@ DEFINE_CLEANUP(struct hz_robot, hz_robot_free)
  * arena. */
 NODISCARD bool hz_robot_find(struct hz_robot *, struct call *, struct arena *, int64_t number,
                              struct hz_robot_server *ret, struct error *err);
-/** By name; of several the last. */
+/** By name; of several the last. Where no fresh list can be had, an older one serves to find it; that it is not there, an older
+ * one says only where may_be_old. */
 NODISCARD bool hz_robot_find_name(struct hz_robot *, struct call *, struct arena *, struct str name,
-                                  struct hz_robot_server *ret, struct error *err);
+                                  bool may_be_old, struct hz_robot_server *ret, struct error *err);
 /** Asks for that one. ERR_NOT_FOUND: the service says that there is none. */
 NODISCARD bool hz_robot_get(struct hz_robot *, struct call *, struct arena *, int64_t number,
                             struct hz_robot_server *ret, struct error *err);

@@ -601,6 +601,30 @@ robots_rate_limit_is_guarded(void **state)
 	check_one(lab, ref, PRESENCE_PRESENT, "");
 }
 
+/* An hour without Robot: servers of the cloud are initialised, dedicated ones found; nothing is said to be gone. */
+static void
+robots_last_list_serves_while_it_is_away(void **state)
+{
+	struct lab *lab = *state;
+
+	lab_answer(lab, "/servers?name=n1", 200, "{\"servers\":[" LAB_SERVER(1, "n1") "]}");
+	lab_answer(lab, "/servers?name=n2", 200, "{\"servers\":[]}");
+	lab_answer(lab, "/servers?name=robot1", 200, "{\"servers\":[]}");
+	lab_answer(lab, "/server", 500, "oops");
+	check_one(lab, by_name("n1"), PRESENCE_UNKNOWN,
+	          "failed to get robot server \"n1\": list of Robot servers: GET /server: 500 "
+	          "server responded with status code 500");
+	lab_answer(lab, "/server", 200, ROBOT_LIST);
+	check_one(lab, by_name("n1"), PRESENCE_PRESENT, "");
+	lab_answer(lab, "/server", 500, "oops");
+	lab->now_ns += 3600 * NS_PER_SEC;
+	check_one(lab, by_name("n1"), PRESENCE_PRESENT, "");
+	check_one(lab, by_name("robot1"), PRESENCE_PRESENT, "");
+	check_one(lab, by_name("n2"), PRESENCE_UNKNOWN,
+	          "failed to get robot server \"n2\": list of Robot servers: GET /server: 500 "
+	          "server responded with status code 500");
+}
+
 /* Repeated bad logins block our address. */
 static void
 a_bad_login_is_not_repeated(void **state)
@@ -669,6 +693,7 @@ main(void)
 		WITH_ROBOT(names_are_looked_for_on_both_sides),
 		WITH_ROBOT(power_is_asked_of_the_reset_service),
 		WITH_ROBOT(robots_rate_limit_is_guarded),
+		WITH_ROBOT(robots_last_list_serves_while_it_is_away),
 		WITH_ROBOT(a_bad_login_is_not_repeated),
 		WITH_ROBOT(each_side_fails_for_itself),
 	};
