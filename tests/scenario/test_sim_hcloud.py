@@ -1,10 +1,14 @@
 """The simulated Hetzner Cloud itself: that it is as strict, and as honest, as scenarios need."""
 import http.client
+import re
+import signal
+import subprocess
 import threading
 import time
 
 import pytest
 
+from lib.process import REPOSITORY, spawn
 from lib.rest import Rest
 from lib.wait import wait_for
 from sim import faults, routing, selector, tables
@@ -698,3 +702,18 @@ def test_it_serves_hundreds_of_requests_a_second(cloud):
         one.join()
     assert cloud.calls("GET", "/servers") == 200
     print(f"{200 / (time.monotonic() - begun):.0f} requests a second")
+
+
+def test_it_runs_by_hand():
+    child = spawn([REPOSITORY / "tools" / "hcloud-sim", "--servers=2", "--latency=0"], stdout=subprocess.PIPE, text=True)
+    try:
+        said = re.fullmatch(r"export HCLOUD_ENDPOINT=http://127.0.0.1:(\d+)/v1 HCLOUD_TOKEN=(\w{64}) HCLOUD_NETWORK=net\n",
+                            child.stdout.readline())
+        connection = http.client.HTTPConnection("127.0.0.1", int(said[1]), timeout=10)
+        connection.request("GET", "/v1/servers?name=n2", headers={"Authorization": f"Bearer {said[2]}"})
+        assert connection.getresponse().status == 200
+        assert child.stdout.readline() == "200 GET /v1/servers?name=n2 \n"
+        child.send_signal(signal.SIGINT)
+        assert child.wait(10) == 0
+    finally:
+        child.kill()
