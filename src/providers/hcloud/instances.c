@@ -251,15 +251,26 @@ confirm_missing(struct asking *ask, struct error *err)
 	return true;
 }
 
+/* More pages than questions are not worth it, as long as all questions can be asked singly. */
+static size_t
+worthwhile_pages(const struct asking *ask)
+{
+	size_t n = count_cloud_questions(ask);
+
+	return n > CONFIRMED_AT_ONCE ? SIZE_MAX : n;
+}
+
 static bool
 ask_list(struct asking *ask, struct error *err)
 {
 	CLEANUP(hz_servers_fini) struct hz_servers servers = HZ_SERVERS_INIT;
 
 	count_lookup(ask, "miss");
-	if (!hz_servers_read(ask->in->config.api, ask->call, &servers, err))
+	if (!hz_servers_read(ask->in->config.api, ask->call, worthwhile_pages(ask), &servers, err))
 		return err_wrap(err, "failed to list hcloud servers");
-	atomic_store(&ask->in->n_listed, (int64_t)servers.by_id.count);
+	atomic_store(&ask->in->n_listed, servers.total > (int64_t)servers.by_id.count
+	                                         ? servers.total
+	                                         : (int64_t)servers.by_id.count);
 	ask->look->is_complete = servers.is_complete;
 	answer_from(ask, &servers);
 	return confirm_missing(ask, err);

@@ -47,8 +47,18 @@ add_page(struct hz_servers *s, const struct hz_page *page)
 	}
 }
 
+/* The first page has been read. */
+static bool
+is_too_long(const struct hz_servers *s, size_t most_pages)
+{
+	int64_t n_following = s->total > 0 ? (s->total - 1) / HZ_PAGE : 0;
+
+	return (uint64_t)n_following > most_pages;
+}
+
 bool
-hz_servers_read(struct hz_api *api, struct call *call, struct hz_servers *ret, struct error *err)
+hz_servers_read(struct hz_api *api, struct call *call, size_t most_pages, struct hz_servers *ret,
+                struct error *err)
 {
 	bool is_steady = true;
 	int64_t number = 1;
@@ -62,6 +72,8 @@ hz_servers_read(struct hz_api *api, struct call *call, struct hz_servers *ret, s
 		add_page(ret, &page);
 		if (page.next == 0)
 			break;
+		if (number == 1 && is_too_long(ret, most_pages))
+			return true;
 		if (page.next != number + 1 || page.next > PAGES_MAX)
 			return err_set(err, ERR_UNAVAILABLE,
 			               "the Hetzner Cloud API's list of servers has no end");

@@ -23,9 +23,11 @@ struct hz_servers {
 /** For CLEANUP(hz_servers_fini). */
 void hz_servers_fini(struct hz_servers *);
 
-/** Reads all pages. ret: HZ_SERVERS_INIT; to be freed on failure as well. */
-NODISCARD bool hz_servers_read(struct hz_api *, struct call *, struct hz_servers *ret,
-                               struct error *err);
+/** Reads all pages, or, where the first tells that more than most_pages follow, only that one; it is not complete then.
+ *
+ * @param ret  HZ_SERVERS_INIT; to be freed on failure as well */
+NODISCARD bool hz_servers_read(struct hz_api *, struct call *, size_t most_pages,
+                               struct hz_servers *ret, struct error *err);
 
 /** NULL: not listed. */
 const struct hz_server *hz_servers_by_id(const struct hz_servers *, int64_t id);

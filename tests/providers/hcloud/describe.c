@@ -213,7 +213,7 @@ no_addresses_where_there_are_none(void **state)
 static void
 an_annotation_overrides_ipv6(void **state)
 {
-	struct label annotation = { STR(HZ_ANNOTATION_IPV6), STR("2001:DB8:1234:0::5") };
+	static struct label annotation = { STR(HZ_ANNOTATION_IPV6), STR("2001:DB8:1234:0::5") };
 
 	(void)state;
 	bench->config.families = HZ_IPV6;

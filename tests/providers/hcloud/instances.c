@@ -276,6 +276,26 @@ few_of_many_are_asked_for_singly(void **state)
 	lab_check_asked(lab, LAB_PAGE_1 "\n/servers/1\n/servers/2\n");
 }
 
+/* How many there are, the first page tells. */
+static void
+a_long_list_is_not_read_for_a_few(void **state)
+{
+	struct node_ref refs[] = { by_id("hcloud://1"), by_id("hcloud://2") };
+	struct lab *lab = *state;
+	CLEANUP(look_unrefp) struct look *first = NULL, *second = NULL;
+
+	lab_open(lab, &hz_official, 0);
+	lab_answer(lab, LAB_PAGE_1, 200, LAB_LIST(LAB_SERVER(1, "n1"), "2", "10000"));
+	lab_answer(lab, "/servers/1", 200, LAB_ONE(1, "n1"));
+	lab_answer(lab, "/servers/2", 200, LAB_ONE(2, "n2"));
+	first = look_at(lab, refs, 2);
+	lab_check_asked(lab, LAB_PAGE_1 "\n/servers/2\n");
+	assert_false(first->is_complete);
+	assert_int_equal(first->instances[1].presence, PRESENCE_PRESENT);
+	second = look_at(lab, refs, 2);
+	lab_check_asked(lab, "/servers/1\n/servers/2\n");
+}
+
 static void
 without_the_cache_each_is_asked_for(void **state)
 {
@@ -680,6 +700,7 @@ main(void)
 		IN_LAB(a_list_without_end_is_given_up),
 		IN_LAB(half_a_list_says_nothing),
 		IN_LAB(few_of_many_are_asked_for_singly),
+		IN_LAB(a_long_list_is_not_read_for_a_few),
 		IN_LAB(without_the_cache_each_is_asked_for),
 		IN_LAB(one_failure_stops_the_rest),
 		IN_LAB(confirmations_are_bounded_and_go_round),
