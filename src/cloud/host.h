@@ -31,8 +31,8 @@ struct cloud_host {
 	void (*event)(const struct cloud_host *, const struct node_ref *ref, enum host_event type,
 	              const char *reason, struct str message);
 	/** An Event on a Service (its namespace, name and UID are used). */
-	void (*service_event)(const struct cloud_host *, const struct lb_spec *spec, enum host_event type,
-	                      const char *reason, struct str message);
+	void (*service_event)(const struct cloud_host *, const struct lb_spec *spec,
+	                      enum host_event type, const char *reason, struct str message);
 	/** Something changed in the cloud: looks that are not due yet are made now. */
 	void (*wake)(const struct cloud_host *, enum host_wake what, struct str key);
 	/** All nodes known now, in the arena. */

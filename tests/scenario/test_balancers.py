@@ -1,14 +1,11 @@
 """Load balancers of the cloudlycke provider: addresses, hooks, the state file. What a user of `kubectl` sees."""
 import json
-import os
-import shutil
-import subprocess
 import time
 
 import pytest
 
-from lib.ccmd import machine, run_ccmd
-from lib.services import FINALIZER, Services, finalizers, ingress, ips
+from lib.ccmd import run_ccmd
+from lib.services import FINALIZER, Services, finalizers, ingress
 from lib.wait import holds_for, wait_for
 
 pytestmark = pytest.mark.one_version
@@ -70,12 +67,18 @@ def node(kubelet):
     return kubelet("n1", initialized=True, provider_id="cloudlycke://m-n1")
 
 
-def by_kubectl(cluster, *arguments):
-    kubectl = shutil.which("kubectl", path=str(cluster.kubectl.parent)) if hasattr(cluster, "kubectl") else None
-    return kubectl and subprocess.run([kubectl, *arguments], capture_output=True, text=True).stdout
-
-
 # --- addresses ---------------------------------------------------------------------------------------------------------
+
+
+def test_kubectl_describe_tells_the_story(cluster, services, lab, node, ccmd):
+    ccmd()
+    services.create("web")
+    address, = services.wait_ips("web")
+    services.wait_event("web", "EnsuredLoadBalancer")
+    text = cluster.kubectl("describe", "service", "web")
+    assert f"LoadBalancer Ingress:     {address} (VIP)" in text
+    assert text.index("Ensuring load balancer") < text.index("Ensured load balancer")
+    assert "service-controller" in text
 
 
 def test_a_service_gets_an_address_and_gives_it_back(services, lab, node, ccmd):

@@ -7,7 +7,7 @@ import pytest
 
 from lib.ccmd import machine
 from lib.haproxy import PROGRAM, Backend, Haproxy, Stream, fetch
-from lib.services import PREFIX, Services
+from lib.services import Services
 from lib.wait import holds_for, wait_for
 
 pytestmark = [pytest.mark.one_version, pytest.mark.skipif(PROGRAM is None, reason="no haproxy here")]
