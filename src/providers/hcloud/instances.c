@@ -251,13 +251,23 @@ confirm_missing(struct asking *ask, struct error *err)
 	return true;
 }
 
-/* More pages than questions are not worth it, as long as all questions can be asked singly. */
-static size_t
-worthwhile_pages(const struct asking *ask)
+/* As long as questions are open, and their number does not make single requests cheaper, if all can be asked singly. */
+static bool
+wants_page(const struct asking *ask, const struct hz_servers *servers)
 {
 	size_t n = count_cloud_questions(ask);
 
-	return n > CONFIRMED_AT_ONCE ? SIZE_MAX : n;
+	if (servers->next == 0 || n == 0)
+		return false;
+	return servers->next == 1 || n > CONFIRMED_AT_ONCE || hz_servers_pages_left(servers) <= n;
+}
+
+static void
+note_size(struct hz_instances *in, const struct hz_servers *servers)
+{
+	int64_t n = (int64_t)servers->by_id.count;
+
+	atomic_store(&in->n_listed, servers->total > n ? servers->total : n);
 }
 
 static bool
@@ -266,13 +276,13 @@ ask_list(struct asking *ask, struct error *err)
 	CLEANUP(hz_servers_fini) struct hz_servers servers = HZ_SERVERS_INIT;
 
 	count_lookup(ask, "miss");
-	if (!hz_servers_read(ask->in->config.api, ask->call, worthwhile_pages(ask), &servers, err))
-		return err_wrap(err, "failed to list hcloud servers");
-	atomic_store(&ask->in->n_listed, servers.total > (int64_t)servers.by_id.count
-	                                         ? servers.total
-	                                         : (int64_t)servers.by_id.count);
+	while (wants_page(ask, &servers)) {
+		if (!hz_servers_read_page(ask->in->config.api, ask->call, &servers, err))
+			return err_wrap(err, "failed to list hcloud servers");
+		answer_from(ask, &servers);
+	}
+	note_size(ask->in, &servers);
 	ask->look->is_complete = servers.is_complete;
-	answer_from(ask, &servers);
 	return confirm_missing(ask, err);
 }
 

@@ -47,38 +47,35 @@ add_page(struct hz_servers *s, const struct hz_page *page)
 	}
 }
 
-/* The first page has been read. */
 static bool
-is_too_long(const struct hz_servers *s, size_t most_pages)
+check_next(int64_t number, int64_t next, struct error *err)
 {
-	int64_t n_following = s->total > 0 ? (s->total - 1) / HZ_PAGE : 0;
-
-	return (uint64_t)n_following > most_pages;
+	if (next == 0 || (next == number + 1 && next <= PAGES_MAX))
+		return true;
+	return err_set(err, ERR_UNAVAILABLE, "the Hetzner Cloud API's list of servers has no end");
 }
 
 bool
-hz_servers_read(struct hz_api *api, struct call *call, size_t most_pages, struct hz_servers *ret,
-                struct error *err)
+hz_servers_read_page(struct hz_api *api, struct call *call, struct hz_servers *s, struct error *err)
 {
-	bool is_steady = true;
-	int64_t number = 1;
+	int64_t number = s->next;
 	struct hz_page page;
 
-	for (;;) {
-		if (!hz_list_servers(api, call, &ret->arena, number, &page, err))
-			return false;
-		is_steady &= page.total >= 0 && (number == 1 || page.total == ret->total);
-		ret->total = page.total;
-		add_page(ret, &page);
-		if (page.next == 0)
-			break;
-		if (number == 1 && is_too_long(ret, most_pages))
-			return true;
-		if (page.next != number + 1 || page.next > PAGES_MAX)
-			return err_set(err, ERR_UNAVAILABLE,
-			               "the Hetzner Cloud API's list of servers has no end");
-		number = page.next;
-	}
-	ret->is_complete = is_steady && (int64_t)ret->by_id.count == ret->total;
+	if (!hz_list_servers(api, call, &s->arena, number, &page, err) ||
+	    !check_next(number, page.next, err))
+		return false;
+	s->is_shaky |= page.total < 0 || (number > 1 && page.total != s->total);
+	s->total = page.total;
+	s->next = page.next;
+	add_page(s, &page);
+	s->is_complete = s->next == 0 && !s->is_shaky && (int64_t)s->by_id.count == s->total;
 	return true;
+}
+
+uint64_t
+hz_servers_pages_left(const struct hz_servers *s)
+{
+	int64_t n_pages = s->total > 0 ? (s->total - 1) / HZ_PAGE + 1 : 0;
+
+	return s->next > 0 && n_pages >= s->next ? (uint64_t)(n_pages - s->next + 1) : 0;
 }

@@ -17,17 +17,21 @@ struct hz_servers {
 	struct map by_name; /* names are unique in a project */
 	bool is_complete;
 	int64_t total; /* as the last page told it; -1: not said */
+	int64_t next;  /* the page to read; 0: all have been */
+	bool is_shaky; /* totals differed, or were not said */
 };
 
-#define HZ_SERVERS_INIT ((struct hz_servers){ .total = -1 })
+#define HZ_SERVERS_INIT ((struct hz_servers){ .total = -1, .next = 1 })
 /** For CLEANUP(hz_servers_fini). */
 void hz_servers_fini(struct hz_servers *);
 
-/** Reads all pages, or, where the first tells that more than most_pages follow, only that one; it is not complete then.
+/** Reads the next page; s->next is 0 when it was the last, and only then is_complete tells anything.
  *
- * @param ret  HZ_SERVERS_INIT; to be freed on failure as well */
-NODISCARD bool hz_servers_read(struct hz_api *, struct call *, size_t most_pages,
-                               struct hz_servers *ret, struct error *err);
+ * @param s  HZ_SERVERS_INIT before the first; to be freed on failure as well */
+NODISCARD bool hz_servers_read_page(struct hz_api *, struct call *, struct hz_servers *s,
+                                    struct error *err);
+/** How many pages follow, by the total of the last one. */
+uint64_t hz_servers_pages_left(const struct hz_servers *);
 
 /** NULL: not listed. */
 const struct hz_server *hz_servers_by_id(const struct hz_servers *, int64_t id);

@@ -214,7 +214,7 @@ pages_that_shift_are_not_complete(void **state)
 		LAB_LIST(LAB_SERVER(1, "n1"), "null", "2"), /* one seen twice */
 		"{\"servers\":[" LAB_SERVER(2, "n2") "]}",  /* no total */
 	};
-	struct node_ref refs[] = { by_id("hcloud://1"), by_id("hcloud://1") };
+	struct node_ref refs[] = { by_id("hcloud://1"), by_id("hcloud://9") };
 	struct lab *lab = *state;
 
 	for (size_t i = 0; i < ARRAY_LEN(seconds); i++) {
@@ -223,6 +223,7 @@ pages_that_shift_are_not_complete(void **state)
 		lab->n_answers = 0;
 		lab_answer(lab, LAB_PAGE_1, 200, LAB_LIST(LAB_SERVER(1, "n1"), "2", "2"));
 		lab_answer(lab, LAB_PAGE_2, 200, seconds[i]);
+		lab_answer(lab, "/servers/9", 404, LAB_NOT_FOUND);
 		lab_open(lab, &hz_official, 0);
 		look = look_at(lab, refs, 2);
 		assert_false(look->is_complete);
@@ -243,15 +244,20 @@ a_list_without_end_is_given_up(void **state)
 }
 
 static void
-half_a_list_says_nothing(void **state)
+half_a_list_says_nothing_of_the_rest(void **state)
 {
 	struct node_ref refs[] = { by_id("hcloud://1"), by_id("hcloud://2") };
 	struct lab *lab = *state;
+	CLEANUP(look_unrefp) struct look *look = NULL;
 
 	lab_open(lab, &hz_official, 0);
 	lab_answer(lab, LAB_PAGE_1, 200, LAB_LIST(LAB_SERVER(1, "n1"), "2", "2"));
 	lab_answer(lab, LAB_PAGE_2, 500, LAB_ERROR("server_error"));
-	check_failure(lab, refs, 2, ERR_UNAVAILABLE);
+	look = look_at(lab, refs, 2);
+	assert_false(look->is_complete);
+	assert_int_equal(look->instances[0].presence, PRESENCE_PRESENT);
+	assert_int_equal(look->instances[1].presence, PRESENCE_UNKNOWN);
+	assert_int_equal(look->instances[1].error_code, ERR_UNAVAILABLE);
 }
 
 /* Once the project is known to have many servers, a few of ours are asked for one by one. */
@@ -274,6 +280,21 @@ few_of_many_are_asked_for_singly(void **state)
 	first = look_at(lab, refs, 2);
 	second = look_at(lab, refs, 2);
 	lab_check_asked(lab, LAB_PAGE_1 "\n/servers/1\n/servers/2\n");
+}
+
+static void
+pages_are_read_until_all_are_found(void **state)
+{
+	struct node_ref refs[] = { by_id("hcloud://1"), by_id("hcloud://2") };
+	struct lab *lab = *state;
+	CLEANUP(look_unrefp) struct look *look = NULL;
+
+	lab_open(lab, &hz_official, 0);
+	lab_answer(lab, LAB_PAGE_1, 200,
+	           LAB_LIST(LAB_SERVER(1, "n1") "," LAB_SERVER(2, "n2"), "2", "60"));
+	look = look_at(lab, refs, 2);
+	lab_check_asked(lab, LAB_PAGE_1 "\n");
+	assert_false(look->is_complete);
 }
 
 /* How many there are, the first page tells. */
@@ -698,8 +719,9 @@ main(void)
 		IN_LAB(what_is_missing_is_asked_for),
 		IN_LAB(pages_that_shift_are_not_complete),
 		IN_LAB(a_list_without_end_is_given_up),
-		IN_LAB(half_a_list_says_nothing),
+		IN_LAB(half_a_list_says_nothing_of_the_rest),
 		IN_LAB(few_of_many_are_asked_for_singly),
+		IN_LAB(pages_are_read_until_all_are_found),
 		IN_LAB(a_long_list_is_not_read_for_a_few),
 		IN_LAB(without_the_cache_each_is_asked_for),
 		IN_LAB(one_failure_stops_the_rest),
