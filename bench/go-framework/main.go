@@ -1,5 +1,8 @@
 // The Go framework's controllers with the smallest cloud there can be: machines known by name, without an API. What it
 // needs and asks for is therefore the framework's own. --cloud-config names a file of lines "NAME IP".
+//
+// It has load balancers (balancers.go) where MEMORY_BALANCERS says on which address, as 127.0.0.1:8000, it tells over HTTP
+// how often it was called. MEMORY_LATENCY, as 5ms, is what each of these calls takes; nothing by default.
 package main
 
 import (
@@ -23,20 +26,27 @@ import (
 
 const provider = "memory"
 
-// addresses of machines, by name
-type cloud map[string]string
+type cloud struct {
+	machines  map[string]string // addresses, by name
+	balancers *balancers        // nil: none are offered
+}
 
 func read(file io.Reader) (cloudprovider.Interface, error) {
-	c := cloud{}
+	c := cloud{machines: map[string]string{}}
 	lines := bufio.NewScanner(file)
 	for lines.Scan() {
 		var name, ip string
 		if _, err := fmt.Sscan(lines.Text(), &name, &ip); err != nil {
 			return nil, err
 		}
-		c[name] = ip
+		c.machines[name] = ip
 	}
-	return c, lines.Err()
+	if err := lines.Err(); err != nil {
+		return nil, err
+	}
+	var err error
+	c.balancers, err = openBalancers(os.Getenv("MEMORY_BALANCERS"), os.Getenv("MEMORY_LATENCY"))
+	return c, err
 }
 
 func (c cloud) Initialize(cloudprovider.ControllerClientBuilder, <-chan struct{}) {}
@@ -44,13 +54,15 @@ func (c cloud) ProviderName() string                                            
 func (c cloud) HasClusterID() bool                                                { return true }
 func (c cloud) InstancesV2() (cloudprovider.InstancesV2, bool)                    { return c, true }
 func (c cloud) Instances() (cloudprovider.Instances, bool)                        { return nil, false }
-func (c cloud) LoadBalancer() (cloudprovider.LoadBalancer, bool)                  { return nil, false }
-func (c cloud) Zones() (cloudprovider.Zones, bool)                                { return nil, false }
-func (c cloud) Clusters() (cloudprovider.Clusters, bool)                          { return nil, false }
-func (c cloud) Routes() (cloudprovider.Routes, bool)                              { return nil, false }
+func (c cloud) LoadBalancer() (cloudprovider.LoadBalancer, bool) {
+	return c.balancers, c.balancers != nil
+}
+func (c cloud) Zones() (cloudprovider.Zones, bool)       { return nil, false }
+func (c cloud) Clusters() (cloudprovider.Clusters, bool) { return nil, false }
+func (c cloud) Routes() (cloudprovider.Routes, bool)     { return nil, false }
 
 func (c cloud) InstanceExists(_ context.Context, node *v1.Node) (bool, error) {
-	_, exists := c[node.Name]
+	_, exists := c.machines[node.Name]
 	return exists, nil
 }
 
@@ -59,7 +71,7 @@ func (c cloud) InstanceShutdown(context.Context, *v1.Node) (bool, error) {
 }
 
 func (c cloud) InstanceMetadata(_ context.Context, node *v1.Node) (*cloudprovider.InstanceMetadata, error) {
-	ip, exists := c[node.Name]
+	ip, exists := c.machines[node.Name]
 	if !exists {
 		return nil, cloudprovider.InstanceNotFound
 	}
