@@ -1,0 +1,36 @@
+"""Services with a load balancer, on every version of the API server that `--all` knows."""
+import pytest
+
+from lib.ccmd import machine
+from lib.services import Services
+
+POOL = {"name": "lab", "addresses": ["192.0.2.10-192.0.2.12"]}
+
+
+@pytest.fixture
+def services(api):
+    one = Services(api)
+    one.clear()
+    yield one
+    one.clear()
+
+
+def test_a_status_is_written_once(services, inventory, kubelet, settled, ccmd):
+    """1.28 has no ipMode and drops it: what it does not say must not be written again, at no sync and no restart."""
+    inventory.content["addressPools"] = [POOL]
+    inventory.content["loadBalancers"] = {}
+    inventory.add(machine("n1", "10.0.0.1"))
+    one = ccmd()
+    services.create("web")
+    services.wait_ips("web")
+    services.wait_event("web", "EnsuredLoadBalancer")
+    written = services.get("web")["metadata"]["resourceVersion"]
+    kubelet("n1", ip="10.0.0.1")
+    services.wait_event("web", "UpdatedLoadBalancer")
+    settled()
+    one.stop()
+    two = ccmd()
+    two.wait_log("objects listed kind=Service")
+    settled()
+    two.stop()
+    assert services.get("web")["metadata"]["resourceVersion"] == written
