@@ -187,12 +187,13 @@ no_balancer_is_made_before_the_finalizer_is_on(void **state UNUSED)
 {
 	fake_api_rule(rig->api, (struct api_rule){ .method = HTTP_PATCH,
 	                                           .part = "/services/",
-	                                           .times = 1,
 	                                           .status = 500 });
 	begin_with(&web);
 	assert_int_equal(calls("ensure"), 0);
-	assert_int_equal(events("SyncLoadBalancerFailed"), 1);
-	run(5);
+	assert_true(events("SyncLoadBalancerFailed") >=
+	            1); /* the first pass over the nodes may come second */
+	fake_api_forget_rules(rig->api);
+	run(30);
 	assert_balanced("web-1", "a=fake://a,");
 }
 

@@ -35,6 +35,8 @@ class Replica:
         kubeconfig = cluster.kubeconfig(self.user, url=self.proxy.url, pair=pair)
         names = ("lease_duration", "renew_deadline", "retry_period")
         flags = {f"leader_elect_{key}": f"{round(value * 1000)}ms" for key, value in zip(names, timings)}
+        if env:
+            flags["sandbox"] = "off"  # what is preloaded reads files that the sandbox does not know
         self.ccmd = Ccmd(folder, kubeconfig, inventory, name=f"ccmd-{name}", leader_elect=True, env=env, **flags)
 
     def __getattr__(self, name):
