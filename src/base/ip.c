@@ -10,23 +10,13 @@
 static const uint8_t mapped_prefix[12] = { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff };
 
 static bool
-is_digits(struct str s)
-{
-	for (size_t i = 0; i < s.len; i++) {
-		if (s.ptr[i] < '0' || s.ptr[i] > '9')
-			return false;
-	}
-	return s.len > 0;
-}
-
-static bool
 parse_octets(struct str text, uint8_t ret[4])
 {
 	int64_t octet;
 	size_t n = 0;
 
 	for (struct str part, rest = text; str_split(&rest, '.', &part); n++) {
-		if (n == 4 || !is_digits(part) || !str_to_i64(part, 0, 255, &octet))
+		if (n == 4 || !str_is_digits(part) || !str_to_i64(part, 0, 255, &octet))
 			return false;
 		ret[n] = (uint8_t)octet;
 	}
@@ -79,7 +69,8 @@ ip_net_parse(struct str text, struct ip_net *ret)
 	bool is_v4;
 	int64_t bits;
 
-	if (!str_cut(text, '/', &addr, &digits) || !ip_parse(addr, &net.ip) || !is_digits(digits))
+	if (!str_cut(text, '/', &addr, &digits) || !ip_parse(addr, &net.ip) ||
+	    !str_is_digits(digits))
 		return false;
 	is_v4 = str_index(addr, ':') < 0;
 	if (!str_to_i64(digits, 0, is_v4 ? 32 : 128, &bits))

@@ -286,6 +286,52 @@ str_to_duration_ns(struct str s, int64_t *ret)
 	return true;
 }
 
+/* ---- characters, and words ----------------------------------------------------------------------------- */
+
+bool
+str_to_bool(struct str s, bool *ret)
+{
+	static const char *const yes[] = { "1", "t", "T", "TRUE", "true", "True" };
+	static const char *const no[] = { "0", "f", "F", "FALSE", "false", "False" };
+
+	for (size_t i = 0; i < ARRAY_LEN(yes); i++) {
+		if (str_eq_c(s, yes[i]) || str_eq_c(s, no[i])) {
+			*ret = str_eq_c(s, yes[i]);
+			return true;
+		}
+	}
+	return false;
+}
+
+bool
+str_is_digits(struct str s)
+{
+	for (size_t i = 0; i < s.len; i++) {
+		if (s.ptr[i] < '0' || s.ptr[i] > '9')
+			return false;
+	}
+	return s.len > 0;
+}
+
+bool
+str_is_visible(struct str s)
+{
+	for (size_t i = 0; i < s.len; i++) {
+		if (s.ptr[i] <= ' ' || s.ptr[i] > '~')
+			return false;
+	}
+	return true;
+}
+
+int
+str_hex_digit(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	c = (char)(c | 0x20);
+	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
 uint64_t
 str_hash(struct str s)
 {

@@ -64,6 +64,17 @@ NODISCARD bool str_to_i64(struct str s, int64_t min, int64_t max, int64_t *ret);
  * False with *ret untouched when malformed or beyond int64. */
 NODISCARD bool str_to_duration_ns(struct str s, int64_t *ret);
 
+/** As Go's strconv.ParseBool: exactly 1 t T TRUE true True 0 f F FALSE false False.
+ * False with *ret untouched otherwise. */
+NODISCARD bool str_to_bool(struct str s, bool *ret);
+
+/** Nothing but '0' to '9', and at least one of them. */
+bool str_is_digits(struct str s);
+/** Nothing but visible ASCII, so that it ends no line or word: what may stand in a header. */
+bool str_is_visible(struct str s);
+/** What a hexadecimal digit is worth; -1 when it is none. */
+int str_hex_digit(char c);
+
 /** FNV-1a; for tables, not for secrets. */
 uint64_t str_hash(struct str s);
 

@@ -25,25 +25,14 @@ struct targets {
 
 /* ---- which nodes ---- */
 
-/* As Go's strconv.ParseBool reads it: what it cannot read excludes. */
-static bool
-says_no(struct str value)
-{
-	static const char *const no[] = { "0", "f", "F", "false", "FALSE", "False" };
-
-	for (size_t i = 0; i < ARRAY_LEN(no); i++) {
-		if (str_eq_c(value, no[i]))
-			return true;
-	}
-	return false;
-}
-
+/* What cannot be read excludes (framework.md 5.8). */
 static bool
 is_included(const struct node *node)
 {
 	const struct str *value = node_label(node, STR(LABEL_EXCLUDE));
+	bool is_excluded = true;
 
-	return !value || says_no(*value);
+	return !value || (str_to_bool(*value, &is_excluded) && !is_excluded);
 }
 
 bool

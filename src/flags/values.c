@@ -18,21 +18,6 @@ union scratch {
 	double rate;
 };
 
-static bool
-parse_bool(struct str text, bool *ret)
-{
-	static const char *const yes[] = { "1", "t", "T", "true", "TRUE", "True" };
-	static const char *const no[] = { "0", "f", "F", "false", "FALSE", "False" };
-
-	for (size_t i = 0; i < ARRAY_LEN(yes); i++) {
-		if (str_eq_c(text, yes[i]) || str_eq_c(text, no[i])) {
-			*ret = str_eq_c(text, yes[i]);
-			return true;
-		}
-	}
-	return false;
-}
-
 /* A decimal number above 0, with a fraction; what Go prints for a rate. */
 static bool
 parse_rate(struct str text, double *ret)
@@ -139,7 +124,7 @@ set_field(struct options *o, const struct flag *flag, void *field, const char *v
 		*(const char **)field = value;
 		return true;
 	case FLAG_BOOL:
-		return parse_bool(text, field);
+		return str_to_bool(text, field);
 	case FLAG_COUNT:
 		return str_to_i64(text, 1, MAX_COUNT, field);
 	case FLAG_PERCENT:

@@ -56,15 +56,6 @@ add_groups(struct access_draft *d, const struct access_headers *h, struct access
 	}
 }
 
-static int
-hex_digit(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	c = (char)(c | 0x20);
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 /* Undoes percent-encoding; false when it is malformed. */
 static bool
 unescape(struct str s, struct buf *ret)
@@ -78,8 +69,8 @@ unescape(struct str s, struct buf *ret)
 		}
 		if (s.len - i < 3)
 			return false;
-		high = hex_digit(s.ptr[i + 1]);
-		low = hex_digit(s.ptr[i + 2]);
+		high = str_hex_digit(s.ptr[i + 1]);
+		low = str_hex_digit(s.ptr[i + 2]);
 		if (high < 0 || low < 0)
 			return false;
 		buf_add_char(ret, (char)(high << 4 | low));

@@ -33,17 +33,6 @@ struct credentials {
 
 /* --- the token file -------------------------------------------------------------------------------- */
 
-/* What can stand in a header: nothing that ends a line or a word. */
-static bool
-is_header_safe(struct str token)
-{
-	for (size_t i = 0; i < token.len; i++) {
-		if (token.ptr[i] <= ' ' || token.ptr[i] > '~')
-			return false;
-	}
-	return true;
-}
-
 static bool
 read_token(const struct credentials *c, struct secret *ret, struct error *err)
 {
@@ -56,7 +45,7 @@ read_token(const struct credentials *c, struct secret *ret, struct error *err)
 	token = str_trim(buf_str(&text));
 	if (token.len == 0)
 		return err_set(err, ERR_INVALID, "token file %s is empty", path);
-	if (!is_header_safe(token))
+	if (!str_is_visible(token))
 		return err_set(err, ERR_INVALID, "token file %s holds characters that no token has",
 		               path);
 	secret_set(ret, token);
@@ -154,7 +143,7 @@ first_token(struct credentials *c, struct str fixed, struct error *err)
 		c->next_read_ns = clock_boot(c->clock) + READ_EVERY_NS;
 		return read_token(c, &c->token, err);
 	}
-	if (!is_header_safe(fixed))
+	if (!str_is_visible(fixed))
 		return err_set(err, ERR_INVALID, "the token holds characters that no token has");
 	if (fixed.len)
 		secret_set(&c->token, fixed);

@@ -80,17 +80,6 @@ exec_credential_fini(struct exec_credential *c)
 	secret_fini(&c->key_pem);
 }
 
-/* What can stand in a header: nothing that ends a line or a word. */
-static bool
-is_header_safe(struct str token)
-{
-	for (size_t i = 0; i < token.len; i++) {
-		if (token.ptr[i] <= ' ' || token.ptr[i] > '~')
-			return false;
-	}
-	return true;
-}
-
 /* Copies a text of the document, and wipes it there. */
 static bool
 take_secret(yyjson_val *root, const char *path, struct secret *ret, struct error *err)
@@ -150,7 +139,7 @@ check_credential(const struct exec_credential *c, struct error *err)
 			"it has only one of status.clientCertificateData and status.clientKeyData");
 	if (!secret_is_set(&c->token) && !secret_is_set(&c->cert_pem))
 		return err_set(err, ERR_INVALID, "it has neither a token nor a client certificate");
-	if (!is_header_safe(secret_expose(&c->token)))
+	if (!str_is_visible(secret_expose(&c->token)))
 		return err_set(err, ERR_INVALID, "status.token holds characters that no token has");
 	return true;
 }

@@ -152,16 +152,6 @@ lists(const struct head *h, struct str name, struct str word)
 	return false;
 }
 
-static bool
-is_digits(struct str s)
-{
-	for (size_t i = 0; i < s.len; i++) {
-		if (s.ptr[i] < '0' || s.ptr[i] > '9')
-			return false;
-	}
-	return s.len > 0;
-}
-
 /* Chunks are not for the few small bodies that we take: RFC 9112 6.3 allows to ask for a length. */
 static int
 parse_length(struct head *h)
@@ -173,7 +163,7 @@ parse_length(struct head *h)
 		return LENGTH_REQUIRED;
 	if (!head_field(h, STR("Content-Length"), 0, &value))
 		return HEAD_WHOLE;
-	if (head_field(h, STR("Content-Length"), 1, &other) || !is_digits(value))
+	if (head_field(h, STR("Content-Length"), 1, &other) || !str_is_digits(value))
 		return BAD_REQUEST;
 	if (!str_to_i64(value, 0, (int64_t)LIMIT_SERVER_BODY, &len))
 		return CONTENT_TOO_LARGE;
@@ -245,21 +235,12 @@ head_field(const struct head *h, struct str name, size_t n, struct str *ret)
 	return false;
 }
 
-static int
-hex_digit(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	c = (char)(c | 0x20);
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 /* The byte behind a '%', or -1. */
 static int
 escaped_byte(struct str digits)
 {
-	int high = digits.len >= 2 ? hex_digit(digits.ptr[0]) : -1;
-	int low = high >= 0 ? hex_digit(digits.ptr[1]) : -1;
+	int high = digits.len >= 2 ? str_hex_digit(digits.ptr[0]) : -1;
+	int low = high >= 0 ? str_hex_digit(digits.ptr[1]) : -1;
 
 	return low < 0 || high + low == 0 ? -1 : high * 16 + low;
 }

@@ -302,6 +302,53 @@ refuses_other_durations(void **state UNUSED)
 }
 
 /* From the authors' own list. */
+/* ---- characters, and words ---- */
+
+static void
+reads_booleans_as_go_does(void **state UNUSED)
+{
+	static const char *const yes[] = { "1", "t", "T", "TRUE", "true", "True" };
+	static const char *const no[] = { "0", "f", "F", "FALSE", "false", "False" };
+	static const char *const others[] = { "", "yes", "tRUE", "true ", "2", "on" };
+	bool value = false;
+
+	for (size_t i = 0; i < ARRAY_LEN(yes); i++) {
+		assert_true(str_to_bool(str_c(yes[i]), &value) && value);
+		assert_true(str_to_bool(str_c(no[i]), &value) && !value);
+		assert_false(str_to_bool(str_c(others[i]), &value));
+		assert_false(value);
+	}
+}
+
+static void
+tells_characters_apart(void **state UNUSED)
+{
+	assert_true(str_is_digits(STR("0189")));
+	assert_false(str_is_digits(STR("")));
+	assert_false(str_is_digits(STR("1/")));
+	assert_false(str_is_digits(STR("1:")));
+	assert_true(str_is_visible(STR("!a~")));
+	assert_true(str_is_visible(STR("")));
+	assert_false(str_is_visible(STR("a b")));
+	assert_false(str_is_visible(STR("a\r\nb")));
+	assert_false(str_is_visible(STR("a\x7f")));
+	assert_false(str_is_visible(STR("\xc3\xa4")));
+}
+
+static void
+reads_hexadecimal_digits(void **state UNUSED)
+{
+	assert_int_equal(str_hex_digit('0'), 0);
+	assert_int_equal(str_hex_digit('9'), 9);
+	assert_int_equal(str_hex_digit('a'), 10);
+	assert_int_equal(str_hex_digit('F'), 15);
+	assert_int_equal(str_hex_digit('g'), -1);
+	assert_int_equal(str_hex_digit('@'), -1);
+	assert_int_equal(str_hex_digit('/'), -1);
+	assert_int_equal(str_hex_digit(':'), -1);
+	assert_int_equal(str_hex_digit('\x10'), -1);
+}
+
 static void
 hashes_as_fnv1a(void **state UNUSED)
 {
@@ -379,6 +426,9 @@ main(void)
 		cmocka_unit_test(reads_durations),
 		cmocka_unit_test(reads_durations_to_the_last_bit),
 		cmocka_unit_test(refuses_other_durations),
+		cmocka_unit_test(reads_booleans_as_go_does),
+		cmocka_unit_test(tells_characters_apart),
+		cmocka_unit_test(reads_hexadecimal_digits),
 		cmocka_unit_test(hashes_as_fnv1a),
 		cmocka_unit_test(measures_utf8),
 		cmocka_unit_test(heads_keep_characters_whole),

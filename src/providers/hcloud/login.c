@@ -46,23 +46,12 @@ hz_login_generation(struct hz_login *l)
 
 /* ---- the header -------------------------------------------------------------------------------------- */
 
-/* What can stand in a header: nothing that ends a line or a word. */
-static bool
-is_header_safe(struct str text)
-{
-	for (size_t i = 0; i < text.len; i++) {
-		if (text.ptr[i] <= ' ' || text.ptr[i] > '~')
-			return false;
-	}
-	return true;
-}
-
 static bool
 add_bearer(const struct hz_login *l, struct buf *ret, struct error *err)
 {
 	struct str token = secret_expose(&l->secret.value);
 
-	if (!is_header_safe(token))
+	if (!str_is_visible(token))
 		return err_set(err, ERR_UNAUTHORIZED,
 		               "authorization token contains invalid characters");
 	buf_add_c(ret, "Bearer ");

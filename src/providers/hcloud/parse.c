@@ -23,18 +23,12 @@ is_one_of(struct str text, const char *const words[], size_t n)
 bool
 hz_parse_bool(struct str text, bool *ret, struct buf *why)
 {
-	static const char *const yes[] = { "1", "t", "T", "TRUE", "true", "True" };
-	static const char *const no[] = { "0", "f", "F", "FALSE", "false", "False" };
-	bool is_yes = is_one_of(text, yes, ARRAY_LEN(yes));
-
-	if (!is_yes && !is_one_of(text, no, ARRAY_LEN(no))) {
-		buf_add_c(why, "strconv.ParseBool: parsing ");
-		quote_add(why, text);
-		buf_add_c(why, ": invalid syntax");
-		return false;
-	}
-	*ret = is_yes;
-	return true;
+	if (str_to_bool(text, ret))
+		return true;
+	buf_add_c(why, "strconv.ParseBool: parsing ");
+	quote_add(why, text);
+	buf_add_c(why, ": invalid syntax");
+	return false;
 }
 
 /* ---- durations --------------------------------------------------------------------------------------- */
