@@ -58,13 +58,14 @@ record_free(struct service_record *r)
 	free(r);
 }
 
-/* Drops it unless something came up meanwhile. */
+/* Drops it unless something came up meanwhile. One that knows of a balancer stays: a Service is gone from the store a moment
+ * before on_vanished() says so, and that finds only what has a record. */
 static void
 record_drop(struct service_controller *c, struct service_record *r)
 {
 	WITH_LOCK(&c->mu);
 
-	if (r->reasons != 0 || r->vanished)
+	if (r->reasons != 0 || r->vanished || r->balanced)
 		return;
 	map_remove(&c->records, str_c(r->key));
 	record_free(r);

@@ -522,5 +522,6 @@ service_sync_vanished(struct service_run *run, const struct service *last, struc
 		return remove_former(run, err);
 	log_warn("a service vanished with our finalizer on it, leaving its load balancer alone",
 	         LOG_STR("service", last->object.key), LOG_STR("uid", last->object.uid));
+	forget_balancer(run->record);
 	return true;
 }

@@ -195,9 +195,19 @@ rig_start_lifecycle(struct rig *r, const struct guard_config *guard)
 }
 
 static void
+on_service(void *arg, const struct object *old UNUSED, const struct object *new)
+{
+	const struct rig *r = arg;
+
+	if (!new && r->on_removal)
+		r->on_removal();
+}
+
+static void
 start_services(struct rig *r, unsigned n_workers)
 {
 	r->env.services = store_new(&service_kind, r->clock);
+	store_add_handler(r->env.services, (struct store_handler){ on_service, r });
 	store_begin_list(r->env.services, /*is_newest=*/false);
 	r->balancing = service_controller_new(&r->env, &(struct service_controller_config){
 							       .n_workers = n_workers,

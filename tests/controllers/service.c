@@ -504,6 +504,27 @@ a_service_that_vanishes_without_it_loses_its_balancer(void **state UNUSED)
 }
 
 static void
+retry_becomes_due(void)
+{
+	rig_run(rig, 10);
+}
+
+/* A worker looks for the Service just when it goes: the store is without it, and has not told so yet. */
+static void
+a_service_that_vanishes_under_a_worker_loses_its_balancer(void **state UNUSED)
+{
+	begin_settled();
+	fault((struct fake_fault){ .call = "update", .code = ERR_UNAVAILABLE, .times = 1 });
+	rig_put(rig, &node_b);
+	rig_settle(rig);
+	fake_services_strip(rig->services, "web", "service.kubernetes.io/load-balancer-cleanup");
+	fake_services_delete(rig->services, "web");
+	rig->on_removal = retry_becomes_due;
+	rig_deliver(rig);
+	assert_int_equal(fake_balancers_count(rig->balancers), 0);
+}
+
+static void
 a_service_of_the_same_name_waits_for_the_former_ones_balancer(void **state UNUSED)
 {
 	begin_settled();
@@ -932,6 +953,7 @@ main(void)
 		TEST(other_finalizers_stay),
 		TEST(a_service_that_vanishes_with_our_finalizer_keeps_its_balancer),
 		TEST(a_service_that_vanishes_without_it_loses_its_balancer),
+		TEST(a_service_that_vanishes_under_a_worker_loses_its_balancer),
 		TEST(a_service_of_the_same_name_waits_for_the_former_ones_balancer),
 		TEST(two_that_vanish_one_after_the_other_leave_nothing),
 		TEST(a_service_gone_before_it_was_claimed_gets_nothing),
