@@ -18,12 +18,14 @@
 
 /* After a look or a write that failed. */
 #define LIFECYCLE_RETRY_NS (5 * NS_PER_SEC)
+#define LIFECYCLE_RETRY_MAX_NS (65 * NS_PER_SEC) /* as often as a node that is there is looked at */
 
 struct patient {
 	char *uid;           /* owned: the map's key */
 	uint64_t round;      /* the last in which its node was there and not Ready */
 	int64_t due_mono_ns; /* the next look */
 	unsigned n_looks;
+	unsigned n_failures; /* looks that failed, in a row */
 	enum presence presence; /* by the last look */
 	bool is_deleted;        /* its deletion was sent; the store has not heard yet */
 	bool is_unfinished;     /* a write after the last look failed: look again soon */

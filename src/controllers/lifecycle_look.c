@@ -129,12 +129,26 @@ observe(struct round *r, const struct visit *v, const struct instance *found, bo
 	guard_observe(&v->patient->track, &r->c->config.guard, &seen);
 }
 
-static void
-postpone(struct round *r, const struct visit *visits, size_t n)
+/* A cloud that is away, or has enough of us, is not helped by more questions. */
+static int64_t
+retry_delay_ns(unsigned n_failures, const struct error *err)
 {
-	for (size_t i = 0; i < n; i++)
-		visits[i].patient->due_mono_ns = clock_deadline(clock_mono(r->c->env->clock),
-		                                                LIFECYCLE_RETRY_NS);
+	int64_t delay_ns = LIFECYCLE_RETRY_NS << (n_failures < 4 ? n_failures : 4);
+
+	if (err->retry_after_ms * NS_PER_MS > delay_ns)
+		delay_ns = err->retry_after_ms * NS_PER_MS;
+	return delay_ns < LIFECYCLE_RETRY_MAX_NS ? delay_ns : LIFECYCLE_RETRY_MAX_NS;
+}
+
+static void
+postpone(struct round *r, const struct visit *visits, size_t n, const struct error *err)
+{
+	for (size_t i = 0; i < n; i++) {
+		struct patient *p = visits[i].patient;
+
+		p->due_mono_ns = clock_deadline(clock_mono(r->c->env->clock),
+		                                retry_delay_ns(p->n_failures++, err));
+	}
 }
 
 /* One question for n visits. Without witnesses an ABSENT does not count: those are moved to the front of `visits`, and
@@ -156,7 +170,7 @@ look_at(struct round *r, struct visit *visits, size_t n, bool with_witnesses)
 		if (err.code != ERR_CANCELLED)
 			log_warn("the cloud cannot be asked about nodes that are not ready",
 			         LOG_I64("nodes", (int64_t)n), LOG_ERR(&err));
-		postpone(r, visits, n);
+		postpone(r, visits, n, &err);
 		return 0;
 	}
 	for (size_t i = 0; i < n; i++) {
@@ -169,6 +183,7 @@ look_at(struct round *r, struct visit *visits, size_t n, bool with_witnesses)
 			continue;
 		}
 		v.patient->n_looks++;
+		v.patient->n_failures = 0;
 		is_witnessed = has_witness(r, &answer, nodes, n_nodes, i);
 		n_witnessed += is_witnessed;
 		observe(r, &v, found, is_witnessed, answer.look->started_boot_ns);

@@ -322,6 +322,13 @@ reconcile(struct node_controller *c, struct call *call, struct str name, struct 
 	                              : maintain(c, call, node, err);
 }
 
+static bool
+is_for_people(enum err_code code)
+{
+	return code == ERR_INVALID || code == ERR_UNSUPPORTED || code == ERR_NOT_FOUND ||
+	       code == ERR_UNAUTHORIZED || code == ERR_FORBIDDEN;
+}
+
 /* A failure that somebody must mend is told on the node itself. */
 static void
 tell_failure(struct node_controller *c, struct str name, const struct error *err)
@@ -330,7 +337,7 @@ tell_failure(struct node_controller *c, struct str name, const struct error *err
 
 	if (!object || !is_uninitialised(node_of(object)))
 		return;
-	if (err->code == ERR_INVALID || err->code == ERR_UNSUPPORTED || err->code == ERR_NOT_FOUND)
+	if (is_for_people(err->code))
 		notices_warn(c->env->notices, COMPONENT, node_of(object), failed_event.reason,
 		             str_c(err->msg));
 }
