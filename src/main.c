@@ -91,6 +91,7 @@ cloud_config_of(const struct options *o)
 	return (struct cloud_config){
 		.path = o->cloud_config[0] ? o->cloud_config : NULL,
 		.cluster_name = o->cluster_name,
+		.reserve_percent = o->cloud_reserve_percent,
 		.has_election = o->election.is_enabled,
 	};
 }
@@ -137,7 +138,8 @@ open_cloud(struct program *p, struct error *err)
 		node_keep_annotations(ops->node_annotations);
 	p->recorder = recorder_new(p->kube, &clock_real);
 	p->nodes = store_new(&node_kind, &clock_real);
-	p->host = host_new(&(struct host_config){ &clock_real, &p->fence, p->nodes, p->recorder });
+	p->host = host_new(&(struct host_config){ &clock_real, &p->fence, p->nodes, p->recorder,
+	                                          ops->event_component });
 	if (!ops->open(&config, host_cloud_host(p->host), &p->cloud, err))
 		return err_wrap(err, "Cloud provider could not be initialized");
 	return true;

@@ -30,6 +30,7 @@ struct node_ref {
 	const struct address *addresses;
 	size_t n_addresses;
 	bool is_ready; /* the kubelet says so */
+	bool is_new;   /* not initialised: pods, and people, wait for it */
 };
 
 /** Does the machine of a node exist? Only ABSENT can lead to a deletion. */
@@ -92,7 +93,9 @@ void look_set_error(struct look *, size_t i, enum presence presence, enum err_co
 struct cloud_config {
 	const char *path;         /* --cloud-config; NULL: none */
 	const char *cluster_name; /* --cluster-name */
-	bool has_election;        /* --leader-elect: there may be others, of which one leads */
+	unsigned
+		reserve_percent; /* --cloud-rate-limit-reserve: of its requests, left to other tools */
+	bool has_election;       /* --leader-elect: there may be others, of which one leads */
 };
 
 enum {
@@ -115,6 +118,8 @@ struct cloud {
 
 struct cloud_ops {
 	const char *name; /* "hcloud", as in --cloud-provider */
+	const char
+		*event_component; /* the source of its Events; NULL: "cloud-controller-manager" */
 	const char *const
 		*node_annotations; /* keys a node_ref carries; NULL-terminated; NULL: none */
 

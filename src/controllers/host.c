@@ -6,7 +6,7 @@
 #include "cloud/balancer.h"
 #include "kube/node.h"
 
-#define COMPONENT "cloud-controller-manager"
+#define DEFAULT_COMPONENT "cloud-controller-manager"
 
 struct host {
 	struct cloud_host cloud_host;
@@ -43,7 +43,7 @@ host_event(const struct cloud_host *h, const struct node_ref *ref, enum host_eve
 
 	if (ref)
 		object = (struct event_object){ "v1", "Node", STR_EMPTY, ref->name, ref->uid };
-	recorder_event(host_of(h)->config.recorder, COMPONENT, &object,
+	recorder_event(host_of(h)->config.recorder, host_of(h)->config.component, &object,
 	               type == HOST_EVENT_WARNING ? EVENT_WARNING : EVENT_NORMAL, reason, message);
 }
 
@@ -53,7 +53,7 @@ host_service_event(const struct cloud_host *h, const struct lb_spec *spec, enum 
 {
 	struct event_object object = { "v1", "Service", spec->namespace, spec->service, spec->uid };
 
-	recorder_event(host_of(h)->config.recorder, COMPONENT, &object,
+	recorder_event(host_of(h)->config.recorder, host_of(h)->config.component, &object,
 	               type == HOST_EVENT_WARNING ? EVENT_WARNING : EVENT_NORMAL, reason, message);
 }
 
@@ -122,6 +122,7 @@ copy_ref(struct arena *arena, struct node_ref *ref, const struct node *node)
 		.addresses = copy_addresses(arena, node->addresses, node->n_addresses),
 		.n_addresses = node->n_addresses,
 		.is_ready = node->ready == NODE_READY_TRUE,
+		.is_new = node_taint(node, STR(NODE_TAINT_UNINITIALIZED)) != NULL,
 	};
 }
 
@@ -143,6 +144,8 @@ host_new(const struct host_config *config)
 	struct host *h = xcalloc(1, sizeof(*h));
 
 	h->config = *config;
+	if (!h->config.component)
+		h->config.component = DEFAULT_COMPONENT;
 	h->cloud_host = (struct cloud_host){
 		.clock = config->clock,
 		.fence = config->fence,

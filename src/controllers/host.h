@@ -15,6 +15,7 @@ struct host_config {
 	struct fence *fence;
 	struct store *nodes;
 	struct recorder *recorder;
+	const char *component; /* of the events; NULL: "cloud-controller-manager"; lives as long as the process */
 };
 
 struct host *host_new(const struct host_config *config);

@@ -79,6 +79,7 @@ node_ref_of(const struct node *node)
 		.addresses = node->addresses,
 		.n_addresses = node->n_addresses,
 		.is_ready = node->ready == NODE_READY_TRUE,
+		.is_new = node_taint(node, STR(NODE_TAINT_UNINITIALIZED)) != NULL,
 	};
 }
 

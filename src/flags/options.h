@@ -106,6 +106,7 @@ struct options {
 	const char *cloud_provider;
 	const char *cloud_config;
 	const char *cluster_name;
+	unsigned cloud_reserve_percent;
 	/* API server */
 	const char *kubeconfig;
 	const char *master;

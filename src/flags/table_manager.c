@@ -11,6 +11,9 @@ static const struct flag generic[] = {
 	{ "cloud-config", FLAG_TEXT, AT(cloud_config), "", "The provider's configuration file." },
 	{ "cluster-name", FLAG_TEXT, AT(cluster_name), "kubernetes",
 	  "Name of the cluster, for what is made in the cloud." },
+	{ "cloud-rate-limit-reserve", FLAG_PERCENT, AT(cloud_reserve_percent), "5",
+	  "Percent of the cloud's rate limit that is left to other tools of the project, 0 to 50, for clouds that "
+	  "tell theirs. What runs in the background leaves twice that." },
 	{ "external-cloud-volume-plugin", FLAG_TEXT, AT(shown.external_cloud_volume_plugin), "",
 	  "The volume plugin of an external cloud.", FLAG_NO_EFFECT,
 	  "volumes are not a cloud controller manager's work" },

@@ -7,6 +7,10 @@
 
 #include "base/limits.h"
 
+enum {
+	RESERVE_MAX = 50, /* background work keeps off twice that */
+};
+
 static void
 check_cloud(const struct options *o, struct buf *problems)
 {
@@ -18,6 +22,9 @@ check_cloud(const struct options *o, struct buf *problems)
 	else if (!cloud_find(str_c(o->cloud_provider)))
 		buf_addf(problems, "unknown cloud provider \"%s\" (one of: %s)\n",
 		         o->cloud_provider, names.ptr);
+	if (o->cloud_reserve_percent > RESERVE_MAX)
+		buf_addf(problems, "--cloud-rate-limit-reserve: %u is more than %d percent\n",
+		         o->cloud_reserve_percent, RESERVE_MAX);
 }
 
 /* ---- routes: framework.md 6.1 ---- */

@@ -49,6 +49,15 @@ parse_unsigned(struct str text, int64_t max, unsigned *ret)
 	return true;
 }
 
+/* "5" and "5%". */
+static bool
+parse_percent(struct str text, unsigned *ret)
+{
+	if (str_ends(text, STR("%")))
+		text = str_head(text, text.len - 1);
+	return parse_unsigned(text, 100, ret);
+}
+
 static bool
 parse_duration(struct str text, int64_t min, int64_t *ret)
 {
@@ -128,7 +137,7 @@ set_field(struct options *o, const struct flag *flag, void *field, const char *v
 	case FLAG_COUNT:
 		return str_to_i64(text, 1, MAX_COUNT, field);
 	case FLAG_PERCENT:
-		return parse_unsigned(text, 100, field);
+		return parse_percent(text, field);
 	case FLAG_NUMBER:
 		return parse_unsigned(text, 1000000, field);
 	case FLAG_PORT:

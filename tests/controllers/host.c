@@ -15,7 +15,7 @@ set_up(void **state UNUSED)
 {
 	rig = rig_new();
 	host = host_new(&(struct host_config){ rig->clock, &fence, rig->env.nodes,
-	                                       rig->env.recorder });
+	                                       rig->env.recorder, /*component=*/NULL });
 	given = host_cloud_host(host);
 	return 0;
 }

@@ -95,8 +95,14 @@ static const struct {
 
 /* Those that upstream does not have, or has no more. */
 static const char *const ours[] = {
-	"address", "port", "sandbox", "shutdown-grace-period", "metrics-bind-address",
-	"version", "help",
+	"address",
+	"port",
+	"sandbox",
+	"shutdown-grace-period",
+	"metrics-bind-address",
+	"version",
+	"help",
+	"cloud-rate-limit-reserve",
 };
 
 static void

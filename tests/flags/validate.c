@@ -54,6 +54,18 @@ pod_networks_are_one_or_one_of_each_family(void **state)
 }
 
 static void
+half_of_the_clouds_limit_is_the_largest_reserve(void **state)
+{
+	(void)state;
+	assert_int_equal(PARSE("--cloud-rate-limit-reserve=50%"), FLAGS_RUN);
+	assert_int_equal(line_options.cloud_reserve_percent, 50);
+	assert_int_equal(PARSE("--cloud-rate-limit-reserve=0"), FLAGS_RUN);
+	assert_int_equal(line_options.cloud_reserve_percent, 0);
+	EXPECT_PROBLEMS("--cloud-rate-limit-reserve: 51 is more than 50 percent",
+	                "--cloud-rate-limit-reserve=51%");
+}
+
+static void
 headers_and_paths_can_be_used(void **state)
 {
 	(void)state;
@@ -75,6 +87,7 @@ main(void)
 		cmocka_unit_test(lease_times_fit_each_other),
 		cmocka_unit_test(the_lock_is_a_lease_with_a_name),
 		cmocka_unit_test(pod_networks_are_one_or_one_of_each_family),
+		cmocka_unit_test(half_of_the_clouds_limit_is_the_largest_reserve),
 		cmocka_unit_test(headers_and_paths_can_be_used),
 	};
 

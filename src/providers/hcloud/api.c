@@ -12,7 +12,9 @@
 #include "base/metrics.h"
 #include "base/rand.h"
 #include "base/thread.h"
+#include "providers/hcloud/dialect.h"
 #include "providers/hcloud/dump.h"
+#include "providers/hcloud/outage.h"
 
 enum {
 	ATTEMPT_MS = 15000,
@@ -23,9 +25,17 @@ enum {
 	THROTTLED_MS = 1000, /* where nothing is known */
 };
 
-EVENT_KIND(throttled_event, "cloud-controller-manager", "HetznerRateLimit", true,
-           "Pod or Namespace kube-system",
+EVENT_KIND(throttled_event, HZ_COMPONENT, "HetznerRateLimit", true, "Pod or Namespace kube-system",
            "hcloud: the project's requests are nearly used up; periodic looks wait, then all do.");
+
+EVENT_KIND(
+	refused_event, HZ_COMPONENT, "HetznerTokenRefused", true, "Pod or Namespace kube-system",
+	"hcloud: the Hetzner Cloud API does not take the token: nodes and load balancers stay as they are until there is another.");
+EVENT_KIND(
+	away_event, HZ_COMPONENT, "HetznerUnavailable", true, "Pod or Namespace kube-system",
+	"hcloud: the Hetzner Cloud API has not answered for a minute: nodes and load balancers stay as they are meanwhile.");
+EVENT_KIND(back_event, HZ_COMPONENT, "HetznerAnswers", false, "Pod or Namespace kube-system",
+           "hcloud: the Hetzner Cloud API answers again, after one of the two before.");
 
 static const double duration_buckets[] = { .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10 };
 
@@ -49,6 +59,7 @@ struct hz_api {
 	pthread_mutex_t mu;
 	struct hz_budget budget; /* mu */
 	bool is_in_drought;      /* mu; it has been told */
+	struct hz_outage outage; /* mu */
 };
 
 /* ---- what an answer means ---------------------------------------------------------------------------- */
@@ -99,6 +110,12 @@ hz_code_of(struct str code, int status)
 			return known[i].err;
 	}
 	return status >= 500 ? ERR_UNAVAILABLE : ERR_INVALID;
+}
+
+static bool
+is_code(const struct hz_answer *answer, const char *code)
+{
+	return str_eq_c(str_c(answer->code), code);
 }
 
 /* Of an answer that says nothing in the API's words, and so need not be the API's. */
@@ -208,6 +225,12 @@ ask_budget(struct hz_api *a, enum hz_urgency urgency, size_t n, bool *ret_is_new
 }
 
 static void
+tell(struct hz_api *a, enum host_event type, const struct event_kind *kind, struct str text)
+{
+	a->config.host->event(a->config.host, /*ref=*/NULL, type, kind->reason, text);
+}
+
+static void
 tell_drought(struct hz_api *a, int64_t wait_ns)
 {
 	char text[300] = "";
@@ -219,8 +242,7 @@ tell_drought(struct hz_api *a, int64_t wait_ns)
 		"slow down, and all wait while less than the reserve is left; the next goes in ");
 	clock_format_duration(&b, wait_ns / NS_PER_SEC * NS_PER_SEC);
 	log_warn(text);
-	a->config.host->event(a->config.host, /*ref=*/NULL, HOST_EVENT_WARNING,
-	                      throttled_event.reason, buf_str(&b));
+	tell(a, HOST_EVENT_WARNING, &throttled_event, buf_str(&b));
 }
 
 bool
@@ -253,6 +275,86 @@ add_retry_after(struct hz_api *a, struct error *err)
 	wait_ms = hz_budget_wait_ns(&a->budget, HZ_URGENT, 1, clock_boot(a->config.host->clock)) /
 	          NS_PER_MS;
 	err->retry_after_ms = wait_ms > THROTTLED_MS ? wait_ms : THROTTLED_MS;
+}
+
+/* ---- a cloud that refuses, or is away ---------------------------------------------------------------- */
+
+static void
+tell_refused(struct hz_api *a, const struct error *why)
+{
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(KIB(4));
+
+	buf_addf(
+		&b,
+		"The Hetzner Cloud API refuses the token, so nodes and load balancers stay as they are. "
+		"Put a valid one into HCLOUD_TOKEN, or into the file HCLOUD_TOKEN_FILE, which is read "
+		"without a restart. It says: %s",
+		why->msg);
+	log_error("the Hetzner Cloud API refuses the token", LOG_ERR(why));
+	tell(a, HOST_EVENT_WARNING, &refused_event, buf_str(&b));
+}
+
+static void
+tell_away(struct hz_api *a, const struct error *why)
+{
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(KIB(4));
+
+	buf_addf(
+		&b,
+		"The Hetzner Cloud API has not answered for a minute, so nodes and load balancers stay as they "
+		"are, and it is asked again. The last failure: %s",
+		why->msg);
+	log_error("the Hetzner Cloud API does not answer", LOG_ERR(why));
+	tell(a, HOST_EVENT_WARNING, &away_event, buf_str(&b));
+}
+
+static void
+tell_back(struct hz_api *a)
+{
+	log_info("the Hetzner Cloud API answers again");
+	tell(a, HOST_EVENT_NORMAL, &back_event, STR("The Hetzner Cloud API answers again"));
+}
+
+/* An error that the API described is an answer, unless it is about the token or about the API itself. */
+static enum hz_reception
+reception_of(const struct hz_answer *answer, const struct error *err)
+{
+	bool is_described = answer->code[0] != '\0';
+
+	if (err->code == ERR_UNAUTHORIZED || is_code(answer, "forbidden") ||
+	    (err->code == ERR_FORBIDDEN && !is_described))
+		return HZ_REFUSED;
+	if (err->code == ERR_THROTTLED || (is_described && err->code != ERR_UNAVAILABLE))
+		return HZ_ANSWERED;
+	return HZ_UNANSWERED;
+}
+
+static bool
+note_reception(struct hz_api *a, enum hz_reception reception)
+{
+	WITH_LOCK(&a->mu);
+
+	return hz_outage_note(&a->outage, reception, clock_boot(a->config.host->clock));
+}
+
+static void
+follow_outage(struct hz_api *a, bool ok, const struct hz_answer *answer, const struct error *err)
+{
+	enum hz_reception reception = ok ? HZ_ANSWERED : reception_of(answer, err);
+
+	if ((!ok && err->code == ERR_CANCELLED) || !note_reception(a, reception))
+		return;
+	switch (reception) {
+	case HZ_ANSWERED:
+		tell_back(a);
+		break;
+	case HZ_REFUSED:
+		tell_refused(a, err);
+		break;
+	case HZ_UNANSWERED:
+		tell_away(a, err);
+		break;
+	}
 }
 
 /* ---- one attempt ------------------------------------------------------------------------------------- */
@@ -336,12 +438,6 @@ attempt(struct hz_api *a, struct call *call, const struct hz_request *request,
 
 /* ---- again ------------------------------------------------------------------------------------------- */
 
-static bool
-is_code(const struct hz_answer *answer, const char *code)
-{
-	return str_eq_c(str_c(answer->code), code);
-}
-
 /* hcloud.md 5.4. What may have been done is not done again by a POST: its caller looks first. */
 static bool
 is_worth_a_retry(const struct hz_request *request, const struct hz_answer *answer,
@@ -390,11 +486,14 @@ hz_api_do(struct hz_api *a, struct call *call, const struct hz_request *request,
           struct hz_answer *ret, struct error *err)
 {
 	unsigned most = request->is_patient ? PATIENT_RETRIES : USUAL_RETRIES;
+	bool ok;
 
 	for (unsigned n = 0;; n++) {
 		hz_answer_fini(ret);
 		ret->code[0] = '\0';
-		if (attempt(a, call, request, ret, err))
+		ok = attempt(a, call, request, ret, err);
+		follow_outage(a, ok, ret, err);
+		if (ok)
 			return true;
 		if (n == most || !is_worth_a_retry(request, ret, err) ||
 		    !wait_to_retry(call, n, err))

@@ -390,7 +390,7 @@ log_oddities(const struct hz_config *c)
 /* ---- all of it --------------------------------------------------------------------------------------- */
 
 static void
-set_defaults(struct reader *r)
+set_defaults(struct reader *r, unsigned reserve_percent)
 {
 	struct hz_config *c = r->config;
 	bool is_official = !c->dialect->is_tutorial;
@@ -412,7 +412,7 @@ set_defaults(struct reader *r)
 		.families = c->dialect->has_all_families ? STR("dualstack") : STR("ipv4"),
 		.cache_mode = STR("all"),
 		.metrics_address = STR(DEFAULT_METRICS_ADDRESS),
-		.reserve = 5,
+		.reserve = reserve_percent,
 	};
 }
 
@@ -429,14 +429,15 @@ fail(struct buf *problems, struct error *err)
 }
 
 bool
-hz_config_load(const struct hz_dialect *dialect, struct hz_config **ret, struct error *err)
+hz_config_load(const struct hz_dialect *dialect, unsigned reserve_percent, struct hz_config **ret,
+               struct error *err)
 {
 	CLEANUP(hz_config_freep) struct hz_config *config = xcalloc(1, sizeof(*config));
 	CLEANUP(buf_fini) struct buf problems = BUF_INIT(ERR_MSG_SIZE * ARRAY_LEN(variables));
 	struct reader r = { .config = config, .problems = &problems };
 
 	config->dialect = dialect;
-	set_defaults(&r);
+	set_defaults(&r, reserve_percent);
 	read_all(&r);
 	if (problems.len > 0)
 		return fail(&problems, err);

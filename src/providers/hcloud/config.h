@@ -60,9 +60,12 @@ struct hz_config {
 	int64_t robot_cache_ns, robot_pause_ns;
 };
 
-/** Reads the environment. ERR_INVALID with all problems, a line each; first of those values that cannot be read, and when
+/** Reads the environment. reserve_percent: of --cloud-rate-limit-reserve, for where HCLOUD_RATE_LIMIT_RESERVE is not set.
+ *
+ * @return  On false ERR_INVALID with all problems, a line each; first of those values that cannot be read, and when
  * there are none, of those that make no sense. */
-NODISCARD bool hz_config_load(const struct hz_dialect *, struct hz_config **ret, struct error *err);
+NODISCARD bool hz_config_load(const struct hz_dialect *, unsigned reserve_percent,
+                              struct hz_config **ret, struct error *err);
 void hz_config_free(struct hz_config *); /* NULL is fine */
 DEFINE_CLEANUP(struct hz_config, hz_config_free)
 

@@ -6,7 +6,7 @@
 #include "providers/hcloud/provider_id.h"
 
 EVENT_KIND(
-	internal_ip_event, "cloud-controller-manager", "MisconfiguredInternalIP", true, "Node",
+	internal_ip_event, HZ_COMPONENT, "MisconfiguredInternalIP", true, "Node",
 	"hcloud: an InternalIP that the kubelet of a dedicated server reports is not handed on, since its family is not configured or the address is an ExternalIP already.");
 
 enum {

@@ -9,6 +9,8 @@
 
 #include <stdbool.h>
 
+#define HZ_COMPONENT "hcloud-cloud-controller-manager" /* the source of our Events (hcloud.md 1.1) */
+
 struct hz_dialect {
 	const char *name;              /* of the provider */
 	const char *id_prefix;         /* of the provider IDs that are written */

@@ -16,10 +16,10 @@ enum {
 };
 
 EVENT_KIND(
-	lookup_event, "cloud-controller-manager", "InstanceLookupFailed", true, "Node",
+	lookup_event, HZ_COMPONENT, "InstanceLookupFailed", true, "Node",
 	"hcloud: a Cloud server and a Robot server both have the node's name; it is not initialised until one is renamed.");
 EVENT_KIND(
-	mismatch_event, "cloud-controller-manager", "PossibleNodeDeletion", true, "Node",
+	mismatch_event, HZ_COMPONENT, "PossibleNodeDeletion", true, "Node",
 	"hcloud: the Robot server with the node's provider ID has another name, and so counts as not being there.");
 
 METRIC_FAMILY(cache, METRIC_COUNTER, "cloud_controller_manager_server_cache_requests_total",
@@ -296,12 +296,12 @@ count_pages(const struct hz_instances *in)
 	return n_listed <= 0 ? 1 : ((size_t)n_listed + HZ_PAGE - 1) / HZ_PAGE;
 }
 
-/* A node that is not initialised has somebody waiting for it. */
+/* A new node has somebody waiting for it; all else is looked at again and again. */
 static enum hz_urgency
 urgency_of(const struct asking *ask)
 {
 	for (size_t i = 0; i < ask->n; i++) {
-		if (!ask->questions[i].has_id)
+		if (is_cloud_question(&ask->questions[i]) && ask->refs[i].is_new)
 			return HZ_URGENT;
 	}
 	return HZ_BACKGROUND;

@@ -194,7 +194,8 @@ reach(struct hcloud *hz, struct error *err)
 
 static bool
 open_dialect(const struct cloud_ops *ops, const struct hz_dialect *dialect,
-             const struct cloud_host *host, struct cloud **ret, struct error *err)
+             const struct cloud_config *cloud_config, const struct cloud_host *host,
+             struct cloud **ret, struct error *err)
 {
 	CLEANUP(close_cloudp) struct cloud *cloud = NULL;
 	struct hcloud *hz = xcalloc(1, sizeof(*hz));
@@ -203,7 +204,7 @@ open_dialect(const struct cloud_ops *ops, const struct hz_dialect *dialect,
 	cloud->ops = ops;
 	hz->host = host;
 	hz_count_operations("hcloud/newCloud", 1);
-	if (!hz_config_load(dialect, &hz->config, err))
+	if (!hz_config_load(dialect, cloud_config->reserve_percent, &hz->config, err))
 		return false;
 	if (!reach(hz, err))
 		return err_wrap(err, "hcloud/newCloud");
@@ -253,30 +254,31 @@ metrics_listener(struct cloud *cloud, struct str *ret_host, int *ret_port)
 extern const struct cloud_ops hcloud_cloud, hcloud_from_scratch_cloud, ccm_from_scratch_cloud;
 
 static bool
-open_official(UNUSED const struct cloud_config *config, const struct cloud_host *host,
-              struct cloud **ret, struct error *err)
+open_official(const struct cloud_config *config, const struct cloud_host *host, struct cloud **ret,
+              struct error *err)
 {
-	return open_dialect(&hcloud_cloud, &hz_official, host, ret, err);
+	return open_dialect(&hcloud_cloud, &hz_official, config, host, ret, err);
 }
 
 static bool
-open_tutorial(UNUSED const struct cloud_config *config, const struct cloud_host *host,
-              struct cloud **ret, struct error *err)
+open_tutorial(const struct cloud_config *config, const struct cloud_host *host, struct cloud **ret,
+              struct error *err)
 {
-	return open_dialect(&hcloud_from_scratch_cloud, &hz_tutorial, host, ret, err);
+	return open_dialect(&hcloud_from_scratch_cloud, &hz_tutorial, config, host, ret, err);
 }
 
 static bool
-open_tutorial_text(UNUSED const struct cloud_config *config, const struct cloud_host *host,
+open_tutorial_text(const struct cloud_config *config, const struct cloud_host *host,
                    struct cloud **ret, struct error *err)
 {
-	return open_dialect(&ccm_from_scratch_cloud, &hz_tutorial_text, host, ret, err);
+	return open_dialect(&ccm_from_scratch_cloud, &hz_tutorial_text, config, host, ret, err);
 }
 
 static const char *const node_annotations[] = { HZ_ANNOTATION_IPV6, NULL };
 
 const struct cloud_ops hcloud_cloud = {
 	.name = "hcloud",
+	.event_component = HZ_COMPONENT,
 	.node_annotations = node_annotations,
 	.files = files,
 	.open = open_official,
@@ -287,6 +289,7 @@ const struct cloud_ops hcloud_cloud = {
 
 const struct cloud_ops hcloud_from_scratch_cloud = {
 	.name = "hcloud-from-scratch",
+	.event_component = HZ_COMPONENT,
 	.files = files,
 	.open = open_tutorial,
 	.close = close_cloud,
@@ -295,6 +298,7 @@ const struct cloud_ops hcloud_from_scratch_cloud = {
 
 const struct cloud_ops ccm_from_scratch_cloud = {
 	.name = "ccm-from-scratch",
+	.event_component = HZ_COMPONENT,
 	.files = files,
 	.open = open_tutorial_text,
 	.close = close_cloud,

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/metrics.h"
 #include "base/thread.h"
+#include "providers/hcloud/dialect.h"
 
 #define LEAST_PAUSE_NS (60 * NS_PER_SEC)
 #define LOGIN_PAUSE_NS (600 * NS_PER_SEC) /* repeated bad logins block our address */
@@ -19,8 +20,7 @@ enum {
 };
 
 EVENT_KIND(
-	limit_event, "cloud-controller-manager", "RobotRateLimitExceeded", true,
-	"Pod or Namespace kube-system",
+	limit_event, HZ_COMPONENT, "RobotRateLimitExceeded", true, "Pod or Namespace kube-system",
 	"hcloud: the Robot web service refuses further requests; dedicated servers are not looked at for a while.");
 
 METRIC_FAMILY(requests, METRIC_COUNTER, "hrobot_api_requests_total",

@@ -135,6 +135,68 @@ errors_are_in_the_apis_words(void **state)
 	assert_string_equal(err.msg, "GET /x: hcloud: server responded with status code 418");
 }
 
+/* ---- trouble is told --------------------------------------------------------------------------------- */
+
+static void
+a_wrong_token_is_told_once(void **state)
+{
+	struct lab *lab = *state;
+	struct error err;
+
+	lab_answer(lab, "/x", 401, LAB_ERROR("unauthorized"));
+	for (int i = 0; i < 20; i++)
+		assert_false(ask(lab, HTTP_GET, false, &err));
+	assert_string_equal(
+		lab->events.ptr,
+		"- HetznerTokenRefused: The Hetzner Cloud API refuses the token, so nodes and load balancers stay as "
+		"they are. Put a valid one into HCLOUD_TOKEN, or into the file HCLOUD_TOKEN_FILE, which is read without "
+		"a restart. It says: GET /x: 401 no (unauthorized)\n");
+	buf_reset(&lab->events);
+	lab->n_answers = 0;
+	lab_answer(lab, "/x", 404, LAB_NOT_FOUND);
+	assert_false(ask(lab, HTTP_GET, false, &err));
+	assert_string_equal(lab->events.ptr,
+	                    "- Normal HetznerAnswers: The Hetzner Cloud API answers again\n");
+}
+
+static void
+silence_is_told_after_a_minute(void **state)
+{
+	struct lab *lab = *state;
+	struct error err;
+
+	lab_answer(lab, "/x", 503, "<html>");
+	for (int i = 0; i < 6; i++) {
+		assert_false(ask(lab, HTTP_GET, false, &err));
+		assert_string_equal(lab->events.ptr, "");
+		lab->now_ns += 10 * NS_PER_SEC;
+	}
+	assert_false(ask(lab, HTTP_GET, false, &err));
+	assert_non_null(strstr(lab->events.ptr, "- HetznerUnavailable: "));
+	assert_non_null(strstr(lab->events.ptr,
+	                       "GET /x: hcloud: server responded with status code 503\n"));
+}
+
+/* That it says no is an answer; and a token for reading only is told where it matters. */
+static void
+an_answer_is_no_trouble(void **state)
+{
+	static const char *const bodies[] = { LAB_ERROR("rate_limit_exceeded"), LAB_ERROR("locked"),
+		                              LAB_ERROR("protected"), LAB_ERROR("token_readonly"),
+		                              LAB_ERROR("invalid_input") };
+	struct lab *lab = *state;
+	struct error err;
+
+	for (size_t i = 0; i < 10 * ARRAY_LEN(bodies); i++) {
+		lab->n_answers = 0;
+		lab_answer(lab, "/x", i % ARRAY_LEN(bodies) ? 422 : 429,
+		           bodies[i % ARRAY_LEN(bodies)]);
+		assert_false(ask(lab, HTTP_GET, false, &err));
+		lab->now_ns += 30 * NS_PER_SEC;
+	}
+	assert_string_equal(lab->events.ptr, "");
+}
+
 static void
 each_attempt_is_counted(void **state)
 {
@@ -200,6 +262,9 @@ main(void)
 		IN_LAB(over_the_limit_nobody_is_held),
 		IN_LAB(at_start_it_is_patient),
 		IN_LAB(errors_are_in_the_apis_words),
+		IN_LAB(a_wrong_token_is_told_once),
+		IN_LAB(silence_is_told_after_a_minute),
+		IN_LAB(an_answer_is_no_trouble),
 		IN_LAB(each_attempt_is_counted),
 		cmocka_unit_test(secrets_are_blackened),
 		cmocka_unit_test(a_request_is_shown_without_its_token),

@@ -29,7 +29,7 @@ load(const struct hz_dialect *dialect)
 	struct hz_config *config = NULL;
 	struct error err;
 
-	if (!hz_config_load(dialect, &config, &err))
+	if (!hz_config_load(dialect, /*reserve_percent=*/5, &config, &err))
 		fail_msg("%s", err.msg);
 	return config;
 }
@@ -40,7 +40,7 @@ check_problems(const struct hz_dialect *dialect, const char *problems)
 	struct hz_config *config = NULL;
 	struct error err;
 
-	assert_false(hz_config_load(dialect, &config, &err));
+	assert_false(hz_config_load(dialect, /*reserve_percent=*/5, &config, &err));
 	assert_int_equal(err.code, ERR_INVALID);
 	assert_string_equal(err.msg, problems);
 }
@@ -263,6 +263,21 @@ values_must_make_sense(void **state)
 		"invalid value for \"HCLOUD_RATE_LIMIT_RESERVE\", expect a percentage from 0 to 50");
 }
 
+/* The variable is for this cloud, the flag for any. */
+static void
+the_reserve_is_the_flags_unless_the_variable_is_set(void **state)
+{
+	CLEANUP(hz_config_freep) struct hz_config *flag = NULL, *variable = NULL;
+	struct error err;
+
+	(void)state;
+	assert_true(hz_config_load(&hz_official, 12, &flag, &err));
+	assert_int_equal(flag->reserve_percent, 12);
+	setenv("HCLOUD_RATE_LIMIT_RESERVE", "3", 1);
+	assert_true(hz_config_load(&hz_official, 12, &variable, &err));
+	assert_int_equal(variable->reserve_percent, 3);
+}
+
 static void
 values_that_exclude_each_other(void **state)
 {
@@ -372,6 +387,7 @@ main(void)
 		cmocka_unit_test_setup(missing_files_are_told_together, clean),
 		cmocka_unit_test_setup(values_are_read_as_go_does, clean),
 		cmocka_unit_test_setup(values_must_make_sense, clean),
+		cmocka_unit_test_setup(the_reserve_is_the_flags_unless_the_variable_is_set, clean),
 		cmocka_unit_test_setup(values_that_exclude_each_other, clean),
 		cmocka_unit_test_setup(first_what_cannot_be_read_then_the_rest, clean),
 		cmocka_unit_test_setup(a_file_is_read_again, clean),

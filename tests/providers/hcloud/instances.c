@@ -469,10 +469,11 @@ a_spent_budget_is_not_overdrawn(void **state)
 static void
 who_is_waited_for_goes_first(void **state)
 {
+	struct node_ref new = by_name("n1"), nameless = by_name("n1"), known = by_id("hcloud://1");
 	struct lab *lab = *state;
-	struct node_ref ref = by_id("hcloud://1");
 	struct error err;
 
+	new.is_new = true;
 	lab_open(lab, &hz_official, 0);
 	lab_add(lab, (struct lab_answer){ .target = "/servers?name=n1",
 	                                  .status = 200,
@@ -480,9 +481,52 @@ who_is_waited_for_goes_first(void **state)
 	                                  .limit = 3600,
 	                                  .remaining = 300,
 	                                  .reset_s = 1800000000 + 3300 });
-	check_one(lab, by_name("n1"), PRESENCE_PRESENT, "");
-	assert_null(lab_look(lab, &ref, 1, &err));
-	check_one(lab, by_name("n1"), PRESENCE_PRESENT, "");
+	check_one(lab, new, PRESENCE_PRESENT, "");
+	assert_null(lab_look(lab, &known, 1, &err));
+	assert_null(lab_look(lab, &nameless, 1, &err));
+	check_one(lab, new, PRESENCE_PRESENT, "");
+	/* one with an ID is waited for, too, until it is initialised */
+	known.is_new = true;
+	lab_answer(lab, "/servers/1", 200, LAB_ONE(1, "n1"));
+	check_one(lab, known, PRESENCE_PRESENT, "");
+}
+
+/* Whoever waits may take all but the reserve; while the cloud refuses, what runs in the background keeps off until twice that
+ * has flowed in. */
+static void
+after_a_refusal_the_background_keeps_off(void **state)
+{
+	struct node_ref new = by_id("hcloud://1"), known = by_id("hcloud://1");
+	struct lab *lab = *state;
+	struct error err;
+
+	new.is_new = true;
+	lab_open(lab, &hz_official, 0);
+	lab_answer(lab, "/servers/1", 429, LAB_ERROR("rate_limit_exceeded"));
+	lab_answer(lab, "/servers/1", 200, LAB_ONE(1, "n1"));
+	assert_null(lab_look(lab, &known, 1, &err));
+	lab_check_asked(lab, "/servers/1\n");
+	lab->now_ns += 182 * NS_PER_SEC;
+	assert_null(lab_look(lab, &known, 1, &err));
+	assert_in_range(err.retry_after_ms, 178000, 180000);
+	check_one(lab, new, PRESENCE_PRESENT, "");
+	lab->now_ns += 182 * NS_PER_SEC;
+	check_one(lab, known, PRESENCE_PRESENT, "");
+	lab_check_asked(lab, "/servers/1\n/servers/1\n");
+}
+
+/* The variable is checked, and held by answers that are never older than the question. */
+static void
+no_answer_is_older_than_its_question(void **state)
+{
+	struct lab *lab = *state;
+
+	setenv("HCLOUD_SERVER_CACHE_MAX_AGE", "1h", 1);
+	lab_open(lab, &hz_official, 0);
+	lab_answer(lab, "/servers/1", 200, LAB_ONE(1, "n1"));
+	lab_answer(lab, "/servers/1", 404, LAB_NOT_FOUND);
+	check_one(lab, by_id("hcloud://1"), PRESENCE_PRESENT, "");
+	check_one(lab, by_id("hcloud://1"), PRESENCE_ABSENT, "");
 }
 
 /* ---- Robot ------------------------------------------------------------------------------------------- */
@@ -730,6 +774,8 @@ main(void)
 		IN_LAB(an_anchor_is_asked_for_only_in_need),
 		IN_LAB(a_spent_budget_is_not_overdrawn),
 		IN_LAB(who_is_waited_for_goes_first),
+		IN_LAB(after_a_refusal_the_background_keeps_off),
+		IN_LAB(no_answer_is_older_than_its_question),
 		WITH_ROBOT(one_list_answers_for_all_dedicated_servers),
 		WITH_ROBOT(an_absent_dedicated_server_is_asked_for),
 		WITH_ROBOT(another_name_is_another_machine),

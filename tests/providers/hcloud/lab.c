@@ -130,9 +130,8 @@ remember_event(const struct cloud_host *host, const struct node_ref *ref, enum h
 	struct lab *lab = CONTAINER_OF((struct cloud_host *)(uintptr_t)host, struct lab, host);
 	struct str name = ref ? ref->name : STR("-");
 
-	assert_int_equal(type, HOST_EVENT_WARNING);
-	buf_addf(&lab->events, "%" STR_FMT " %s: %" STR_FMT "\n", STR_ARG(name), reason,
-	         STR_ARG(message));
+	buf_addf(&lab->events, "%" STR_FMT " %s%s: %" STR_FMT "\n", STR_ARG(name),
+	         type == HOST_EVENT_WARNING ? "" : "Normal ", reason, STR_ARG(message));
 }
 
 /* ---- life cycle -------------------------------------------------------------------------------------- */
@@ -195,7 +194,7 @@ lab_open(struct lab *lab, const struct hz_dialect *dialect, int64_t network)
 	struct error err;
 
 	lab_close(lab);
-	if (!hz_config_load(dialect, &lab->config, &err))
+	if (!hz_config_load(dialect, /*reserve_percent=*/5, &lab->config, &err))
 		fail_msg("%s", err.msg);
 	lab->api = hz_api_new(&(struct hz_api_config){ .http = &lab->http,
 	                                               .base_url = STR("https://lab/v1"),

@@ -31,7 +31,7 @@ struct lab {
 	struct lab_answer answers[LAB_ANSWERS];
 	size_t n_answers;
 	struct buf asked;  /* the targets, each with a new line */
-	struct buf events; /* "node reason: message", likewise */
+	struct buf events; /* "node reason: message", likewise; with "Normal " before the reason of one that is no Warning */
 	unsigned n_asked;
 	struct hz_config *config;
 	struct hz_api *api;
