@@ -40,6 +40,7 @@
 #define LIMIT_INTERN_BYTES  317        /* the longest of them: a label key with its prefix */
 #define LIMIT_POD_CIDRS     16         /* of one node; the API server lets two through */
 #define LIMIT_TAINTS_JSON   MIB(2)     /* the raw taints of one node */
+#define LIMIT_SELECTOR      KIB(16)    /* a label selector's text */
 #define LIMIT_EVENT_QUEUE   1000       /* events waiting to be written; further ones are dropped and counted */
 #define LIMIT_EVENT_CACHE   4096       /* event groups remembered for aggregation */
 #define LIMIT_EVENT_MESSAGE 1024       /* bytes of an event's message */
