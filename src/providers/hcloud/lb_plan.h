@@ -1,0 +1,43 @@
+/* lb_plan.h: what must be done so that a balancer is as it is wanted: nothing where it is so already (hcloud.md 3.7 to 3.9).
+ *
+ * What nobody asks for is left as it is, also where it was asked for once: an annotation that goes away switches nothing off, as
+ * with the official controller. Its users set such members by hand, and nothing tells theirs from what an annotation left
+ * behind. Owned at any time are the label, the set of services with their ports and protocol, the health check's protocol and
+ * port, all targets but selectors, and the networks.
+ *
+ * Threads: pure.
+ */
+#ifndef CCMD_HCLOUD_LB_PLAN_H
+#define CCMD_HCLOUD_LB_PLAN_H
+
+#include "providers/hcloud/lb_wish.h"
+
+/** One request. */
+struct hz_step {
+	const char *verb; /* "add_service", a constant; NULL: the PUT of name and labels */
+	struct str body;  /* JSON; empty: none */
+	/* What it is about, for messages and for what a refusal means. */
+	int64_t listen_port;               /* of steps about services */
+	const struct hz_lb_target *target; /* of steps about targets */
+};
+
+struct hz_steps {
+	struct hz_step *steps;
+	size_t n;
+};
+
+/** Name, labels, rDNS, algorithm, type, networks, public interface: hcloud.md 3.7, in that order. rDNS waits for addresses.
+ * @param type  the wanted one, as the cloud lists it */
+void hz_plan_shape(const struct hz_lb_wish *, const struct hz_lb_type *type, const struct hz_lb *,
+                   struct arena *, struct hz_steps *ret);
+
+/** Services to add and to change, in the Service's order, then those to remove: 3.8. Certificates must have been put in. */
+void hz_plan_services(const struct hz_lb_wish *, const struct hz_lb *, struct arena *,
+                      struct hz_steps *ret);
+
+/** Targets to remove, in the balancer's order, then those to add, in the order given, each once: 3.9. What the balancer's type
+ * has room for is the caller's to count. The steps point into both lists. */
+void hz_plan_targets(const struct hz_lb_target wanted[], size_t n, const struct hz_lb *,
+                     struct arena *, struct hz_steps *ret);
+
+#endif
