@@ -140,6 +140,17 @@ ip_net_has_host_bits(const struct ip_net *net)
 	return false;
 }
 
+void
+ip_net_span(const struct ip_net *net, struct ip *ret_first, struct ip *ret_last)
+{
+	for (unsigned i = 0; i < 16; i++) {
+		uint8_t mask = prefix_mask(net->bits, i);
+
+		ret_first->bytes[i] = net->ip.bytes[i] & mask;
+		ret_last->bytes[i] = (uint8_t)(net->ip.bytes[i] | ~mask);
+	}
+}
+
 static unsigned
 group(const struct ip *ip, unsigned i)
 {

@@ -128,28 +128,6 @@ plan_creations(struct planner *p, struct route_plan *plan)
 	}
 }
 
-/* The last address of a network: its host bits set. */
-static struct ip
-last_address(const struct ip_net *net)
-{
-	struct ip last = net->ip;
-
-	for (unsigned bit = net->bits; bit < 128; bit++)
-		last.bytes[bit / 8] |= (uint8_t)(0x80u >> bit % 8);
-	return last;
-}
-
-/* The first: without them. */
-static struct ip
-first_address(const struct ip_net *net)
-{
-	struct ip first = net->ip;
-
-	for (unsigned bit = net->bits; bit < 128; bit++)
-		first.bytes[bit / 8] &= (uint8_t)~(0x80u >> bit % 8);
-	return first;
-}
-
 static bool
 is_ours(const struct route *route, const struct ip_net *cidrs, size_t n)
 {
@@ -158,8 +136,7 @@ is_ours(const struct route *route, const struct ip_net *cidrs, size_t n)
 
 	if (route->is_fixed || !ip_net_parse(route->destination_cidr, &net))
 		return false;
-	first = first_address(&net);
-	last = last_address(&net);
+	ip_net_span(&net, &first, &last);
 	for (size_t i = 0; i < n; i++) {
 		if (ip_net_contains(&cidrs[i], &first) || ip_net_contains(&cidrs[i], &last))
 			return true;

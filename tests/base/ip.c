@@ -211,6 +211,33 @@ knows_host_bits(void **state UNUSED)
 	assert_false(ip_net_has_host_bits(&all));
 }
 
+static void
+check_span(const char *net, const char *first, const char *last)
+{
+	char text[128] = "";
+	struct buf b = BUF_FIXED(text);
+	struct ip_net parsed = parse_net(net);
+	struct ip ends[2];
+
+	ip_net_span(&parsed, &ends[0], &ends[1]);
+	ip_format(&b, &ends[0]);
+	assert_string_equal(text, first);
+	buf_reset(&b);
+	ip_format(&b, &ends[1]);
+	assert_string_equal(text, last);
+}
+
+static void
+networks_have_ends(void **state UNUSED)
+{
+	check_span("10.1.2.3/16", "10.1.0.0", "10.1.255.255");
+	check_span("10.1.192.0/17", "10.1.128.0", "10.1.255.255");
+	check_span("10.0.0.7/32", "10.0.0.7", "10.0.0.7");
+	check_span("0.0.0.0/0", "0.0.0.0", "255.255.255.255");
+	check_span("fd00::1/64", "fd00::", "fd00::ffff:ffff:ffff:ffff");
+	check_span("::/0", "::", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff");
+}
+
 int
 main(void)
 {
@@ -223,6 +250,7 @@ main(void)
 		cmocka_unit_test(reads_networks),
 		cmocka_unit_test(networks_contain),
 		cmocka_unit_test(knows_host_bits),
+		cmocka_unit_test(networks_have_ends),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -12,20 +12,6 @@ enum {
 
 /* ---- reading a block --------------------------------------------------------------------------------- */
 
-/* The network's first and last address. */
-static void
-span_of(const struct ip_net *net, struct cl_block *ret)
-{
-	for (unsigned i = 0; i < 128; i++) {
-		uint8_t bit = (uint8_t)(0x80 >> i % 8);
-
-		if (i < net->bits)
-			continue;
-		ret->first.bytes[i / 8] &= (uint8_t)~bit;
-		ret->last.bytes[i / 8] |= bit;
-	}
-}
-
 static bool
 parse_network(struct str text, struct cl_block *ret)
 {
@@ -33,8 +19,8 @@ parse_network(struct str text, struct cl_block *ret)
 
 	if (!ip_net_parse(text, &net))
 		return false;
-	*ret = (struct cl_block){ .first = net.ip, .last = net.ip };
-	span_of(&net, ret);
+	*ret = (struct cl_block){ 0 };
+	ip_net_span(&net, &ret->first, &ret->last);
 	ret->has_edges = ip_family(&net.ip) == IP_V4 && net.bits < 127;
 	return true;
 }
