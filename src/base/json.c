@@ -275,3 +275,12 @@ json_add_str(struct buf *b, struct str s)
 	}
 	buf_add_char(b, '"');
 }
+
+void
+json_add_member(struct buf *b, const char *name, struct str value)
+{
+	if (!str_ends(buf_str(b), STR("{")))
+		buf_add_char(b, ',');
+	buf_addf(b, "\"%s\":", name);
+	json_add_str(b, value);
+}

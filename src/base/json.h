@@ -46,5 +46,8 @@ struct str json_text(yyjson_val *val);
 void json_add_value(struct buf *b, yyjson_val *val);
 /** Appends s as a JSON string with its quotes; bytes that are not UTF-8 become U+FFFD. */
 void json_add_str(struct buf *b, struct str s);
+/** Appends "name":"value", with a comma before it unless it is the first of its object. name is ours: nothing in it needs
+ * escaping. */
+void json_add_member(struct buf *b, const char *name, struct str value);
 
 #endif

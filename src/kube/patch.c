@@ -5,14 +5,6 @@
 #include "net/url.h"
 
 static void
-add_member(struct buf *b, const char *name, struct str value)
-{
-	json_add_str(b, str_c(name));
-	buf_add_char(b, ':');
-	json_add_str(b, value);
-}
-
-static void
 add_labels(struct buf *b, const struct node_patch *p)
 {
 	buf_add_c(b, ",\"labels\":{");
@@ -31,11 +23,9 @@ static void
 add_origin(struct buf *b, const struct node_patch *p)
 {
 	buf_add_c(b, "{\"metadata\":{");
-	add_member(b, "uid", p->uid);
-	if (p->resource_version.len > 0) {
-		buf_add_char(b, ',');
-		add_member(b, "resourceVersion", p->resource_version);
-	}
+	json_add_member(b, "uid", p->uid);
+	if (p->resource_version.len > 0)
+		json_add_member(b, "resourceVersion", p->resource_version);
 }
 
 static void
@@ -63,7 +53,7 @@ add_spec(struct buf *b, const struct node_patch *p)
 		return;
 	buf_add_c(b, ",\"spec\":{");
 	if (has_id)
-		add_member(b, "providerID", p->provider_id);
+		json_add_member(b, "providerID", p->provider_id);
 	if (has_id && p->has_taints)
 		buf_add_char(b, ',');
 	if (p->has_taints)
@@ -89,9 +79,8 @@ patch_node_status(struct buf *b, const struct node_patch *p)
 	buf_add_c(b, "},\"status\":{\"addresses\":[");
 	for (size_t i = 0; i < p->n_addresses; i++) {
 		buf_add_c(b, i > 0 ? ",{" : "{");
-		add_member(b, "type", p->addresses[i].type);
-		buf_add_char(b, ',');
-		add_member(b, "address", p->addresses[i].address);
+		json_add_member(b, "type", p->addresses[i].type);
+		json_add_member(b, "address", p->addresses[i].address);
 		buf_add_char(b, '}');
 	}
 	buf_add_c(b, "]}}");
@@ -103,7 +92,7 @@ patch_node_network(struct buf *b, struct str uid, enum node_network network, int
 	bool is_routed = network == NODE_NETWORK_ROUTED;
 
 	buf_add_c(b, "{\"metadata\":{");
-	add_member(b, "uid", uid);
+	json_add_member(b, "uid", uid);
 	buf_addf(
 		b,
 		"},\"status\":{\"conditions\":[{\"type\":\"NetworkUnavailable\",\"status\":\"%s\",\"reason\":\"%s\","

@@ -112,16 +112,6 @@ event_namespace(const struct event *e)
 	return e->namespace.len ? e->namespace : STR("default");
 }
 
-/* Appends "name":"value", with a comma unless it is the first of its object. */
-static void
-add_field(struct buf *b, const char *name, struct str value)
-{
-	if (!str_ends(buf_str(b), STR("{")))
-		buf_add_char(b, ',');
-	buf_addf(b, "\"%s\":", name);
-	json_add_str(b, value);
-}
-
 static void
 add_time(struct buf *b, const char *name, int64_t wall_ns)
 {
@@ -134,13 +124,13 @@ static void
 add_involved(struct buf *b, const struct event *e)
 {
 	buf_add_c(b, ",\"involvedObject\":{");
-	add_field(b, "kind", e->kind);
+	json_add_member(b, "kind", e->kind);
 	if (e->namespace.len)
-		add_field(b, "namespace", e->namespace);
-	add_field(b, "name", e->name);
+		json_add_member(b, "namespace", e->namespace);
+	json_add_member(b, "name", e->name);
 	if (e->uid.len)
-		add_field(b, "uid", e->uid);
-	add_field(b, "apiVersion", e->api_version);
+		json_add_member(b, "uid", e->uid);
+	json_add_member(b, "apiVersion", e->api_version);
 	buf_add_char(b, '}');
 }
 
@@ -151,22 +141,22 @@ add_event(struct buf *b, const struct sighting *s, struct str name)
 	const struct event *e = s->event;
 
 	buf_add_c(b, "{\"apiVersion\":\"v1\",\"kind\":\"Event\",\"metadata\":{");
-	add_field(b, "name", name);
-	add_field(b, "namespace", event_namespace(e));
+	json_add_member(b, "name", name);
+	json_add_member(b, "namespace", event_namespace(e));
 	buf_add_char(b, '}');
 	add_involved(b, e);
-	add_field(b, "reason", str_c(e->reason));
-	add_field(b, "message", s->message);
+	json_add_member(b, "reason", str_c(e->reason));
+	json_add_member(b, "message", s->message);
 	buf_add_c(b, ",\"source\":{");
-	add_field(b, "component", str_c(e->component));
+	json_add_member(b, "component", str_c(e->component));
 	buf_add_char(b, '}');
 	add_time(b, "firstTimestamp", s->first_ns);
 	add_time(b, "lastTimestamp", e->wall_ns);
 	buf_addf(b, ",\"count\":%lld", (long long)s->count);
-	add_field(b, "type", e->type == EVENT_WARNING ? STR("Warning") : STR("Normal"));
+	json_add_member(b, "type", e->type == EVENT_WARNING ? STR("Warning") : STR("Normal"));
 	buf_add_c(b, ",\"eventTime\":null");
-	add_field(b, "reportingComponent", s->is_combined ? STR_EMPTY : str_c(e->component));
-	add_field(b, "reportingInstance", STR_EMPTY);
+	json_add_member(b, "reportingComponent", s->is_combined ? STR_EMPTY : str_c(e->component));
+	json_add_member(b, "reportingInstance", STR_EMPTY);
 	buf_add_char(b, '}');
 }
 
@@ -175,7 +165,7 @@ add_patch(struct buf *b, const struct sighting *s)
 {
 	buf_addf(b, "{\"count\":%lld", (long long)s->count);
 	add_time(b, "lastTimestamp", s->event->wall_ns);
-	add_field(b, "message", s->message);
+	json_add_member(b, "message", s->message);
 	buf_add_char(b, '}');
 }
 

@@ -3,14 +3,6 @@
 
 #include "net/url.h"
 
-static void
-add_member(struct buf *b, const char *name, struct str value)
-{
-	json_add_str(b, str_c(name));
-	buf_add_char(b, ':');
-	json_add_str(b, value);
-}
-
 /* All finalizers but ours, as an array, with ours behind them when it is wanted: the order that the server keeps. */
 static void
 add_order(struct buf *b, const struct service *s, bool wanted)
@@ -34,7 +26,7 @@ static void
 begin(struct buf *b, const struct service *s)
 {
 	buf_add_c(b, "{\"metadata\":{");
-	add_member(b, "uid", s->object.uid);
+	json_add_member(b, "uid", s->object.uid);
 }
 
 void
@@ -64,24 +56,19 @@ service_patch_release(struct buf *b, const struct service *s, bool is_stale)
 }
 
 static void
+add_if_any(struct buf *b, const char *name, struct str value)
+{
+	if (value.len > 0)
+		json_add_member(b, name, value);
+}
+
+static void
 add_ingress(struct buf *b, const struct service_ingress *ingress)
 {
-	const char *comma = "";
-
 	buf_add_char(b, '{');
-	if (ingress->ip.len > 0) {
-		add_member(b, "ip", ingress->ip);
-		comma = ",";
-	}
-	if (ingress->ip_mode.len > 0) {
-		buf_add_c(b, comma);
-		add_member(b, "ipMode", ingress->ip_mode);
-		comma = ",";
-	}
-	if (ingress->hostname.len > 0) {
-		buf_add_c(b, comma);
-		add_member(b, "hostname", ingress->hostname);
-	}
+	add_if_any(b, "ip", ingress->ip);
+	add_if_any(b, "ipMode", ingress->ip_mode);
+	add_if_any(b, "hostname", ingress->hostname);
 	buf_add_char(b, '}');
 }
 

@@ -222,6 +222,21 @@ replaces_broken_utf8(void **state UNUSED)
 	check_string(STR("\xc3\""), "\"" BAD "\\\"\"");
 }
 
+static void
+writes_members(void **state UNUSED)
+{
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(100);
+
+	buf_add_char(&b, '{');
+	json_add_member(&b, "name", STR("{"));
+	json_add_member(&b, "namespace", STR_EMPTY);
+	buf_add_c(&b, ",\"inner\":{");
+	json_add_member(&b, "say", STR("\"no\""));
+	buf_add_c(&b, "}}");
+	assert_string_equal(b.ptr, "{\"name\":\"{\",\"namespace\":\"\","
+	                           "\"inner\":{\"say\":\"\\\"no\\\"\"}}");
+}
+
 int
 main(void)
 {
@@ -236,6 +251,7 @@ main(void)
 		cmocka_unit_test(carries_what_it_does_not_understand),
 		cmocka_unit_test(writes_strings),
 		cmocka_unit_test(replaces_broken_utf8),
+		cmocka_unit_test(writes_members),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

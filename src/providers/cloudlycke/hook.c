@@ -103,9 +103,9 @@ end(struct cl_hook *hook)
 static void
 write_input(struct buf *b, const char *action, const struct cl_record *record)
 {
-	buf_addf(b, "{\"action\":\"%s\",\"loadBalancer\":", action);
-	json_add_str(b, record->name);
-	buf_add_char(b, ',');
+	buf_add_char(b, '{');
+	json_add_member(b, "action", str_c(action));
+	json_add_member(b, "loadBalancer", record->name);
 	cl_record_json(b, record);
 	buf_add_c(b, ",\"nodes\":");
 	cl_targets_json(b, record->targets);

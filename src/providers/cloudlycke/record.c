@@ -304,13 +304,6 @@ cl_record_needs_hook(const struct cl_record *r)
 /* ---- JSON -------------------------------------------------------------------------------------------- */
 
 static void
-add_text(struct buf *b, const char *key, struct str text)
-{
-	buf_addf(b, ",\"%s\":", key);
-	json_add_str(b, text);
-}
-
-static void
 add_ips(struct buf *b, const struct ip *ips, size_t n)
 {
 	buf_add_c(b, ",\"addresses\":[");
@@ -327,9 +320,9 @@ add_ports(struct buf *b, const struct cl_holding *h)
 {
 	buf_add_c(b, ",\"ports\":[");
 	for (size_t i = 0; i < h->n_ports; i++) {
-		buf_add_c(b, i > 0 ? ",{\"name\":" : "{\"name\":");
-		json_add_str(b, h->ports[i].name);
-		add_text(b, "protocol", h->ports[i].protocol_text);
+		buf_add_c(b, i > 0 ? ",{" : "{");
+		json_add_member(b, "name", h->ports[i].name);
+		json_add_member(b, "protocol", h->ports[i].protocol_text);
 		buf_addf(b, ",\"port\":%d,\"nodePort\":%d}", (int)h->ports[i].port,
 		         (int)h->ports[i].node_port);
 	}
@@ -341,9 +334,9 @@ cl_targets_json(struct buf *b, const struct cl_targets *t)
 {
 	buf_add_char(b, '[');
 	for (size_t i = 0; i < t->n; i++) {
-		buf_add_c(b, i > 0 ? ",{\"name\":" : "{\"name\":");
-		json_add_str(b, t->items[i].name);
-		add_text(b, "id", t->items[i].id);
+		buf_add_c(b, i > 0 ? ",{" : "{");
+		json_add_member(b, "name", t->items[i].name);
+		json_add_member(b, "id", t->items[i].id);
 		add_ips(b, t->items[i].addresses, t->items[i].n_addresses);
 		buf_add_char(b, '}');
 	}
@@ -378,20 +371,19 @@ add_policies(struct buf *b, const struct cl_record *r)
 void
 cl_record_json(struct buf *b, const struct cl_record *r)
 {
-	buf_add_c(b, "\"cluster\":");
-	json_add_str(b, r->cluster);
-	add_text(b, "namespace", r->holding.namespace);
-	add_text(b, "name", r->holding.service);
-	add_text(b, "uid", r->holding.uid);
-	add_text(b, "pool", r->pool);
+	json_add_member(b, "cluster", r->cluster);
+	json_add_member(b, "namespace", r->holding.namespace);
+	json_add_member(b, "name", r->holding.service);
+	json_add_member(b, "uid", r->holding.uid);
+	json_add_member(b, "pool", r->pool);
 	add_ips(b, r->holding.addresses, r->holding.n_addresses);
-	add_text(b, "hostname", r->hostname);
-	add_text(b, "shareKey", r->holding.share_key);
+	json_add_member(b, "hostname", r->hostname);
+	json_add_member(b, "shareKey", r->holding.share_key);
 	add_ports(b, &r->holding);
 	add_policies(b, r);
 	add_ranges(b, r);
 	buf_addf(b, ",\"generation\":%lld,\"hook\":{\"generation\":%lld", (long long)r->generation,
 	         (long long)r->hook_generation);
-	add_text(b, "error", r->hook_error);
+	json_add_member(b, "error", r->hook_error);
 	buf_addf(b, "},\"deleting\":%s", r->is_deleting ? "true" : "false");
 }

@@ -102,24 +102,14 @@ sort(struct cl_routes_run *run)
 
 /* ---- as JSON ----------------------------------------------------------------------------------------- */
 
-static void
-add_member(struct buf *b, const char *name, struct str value)
-{
-	buf_addf(b, "\"%s\":", name);
-	json_add_str(b, value);
-}
-
 /* The members, without braces: what hooks are told, too. */
 static void
 add_json(struct buf *b, const struct recorded *r)
 {
-	add_member(b, "name", r->name);
-	buf_add_char(b, ',');
-	add_member(b, "targetNode", r->target_node);
-	buf_add_char(b, ',');
-	add_member(b, "machine", r->machine);
-	buf_add_char(b, ',');
-	add_member(b, "destinationCIDR", r->destination);
+	json_add_member(b, "name", r->name);
+	json_add_member(b, "targetNode", r->target_node);
+	json_add_member(b, "machine", r->machine);
+	json_add_member(b, "destinationCIDR", r->destination);
 	buf_add_c(b, ",\"addresses\":[");
 	for (size_t i = 0; i < r->n_addresses; i++) {
 		buf_add_c(b, i > 0 ? "," : "");
@@ -358,9 +348,9 @@ hook_input(struct arena *arena, const char *action, const struct recorded *r)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(LIMIT_STATE_FILE);
 
-	buf_addf(&b, "{\"action\":\"%s\",", action);
-	add_member(&b, "cluster", r->cluster);
-	buf_add_char(&b, ',');
+	buf_add_char(&b, '{');
+	json_add_member(&b, "action", str_c(action));
+	json_add_member(&b, "cluster", r->cluster);
 	add_json(&b, r);
 	buf_add_c(&b, "}\n");
 	return arena_str(arena, buf_str(&b));
