@@ -483,31 +483,6 @@ route_controller_wake(struct route_controller *c)
 	PTHREAD_OK(pthread_cond_signal(&c->woken));
 }
 
-static bool
-are_addresses_equal(const struct node *a, const struct node *b)
-{
-	if (a->n_addresses != b->n_addresses)
-		return false;
-	for (uint32_t i = 0; i < a->n_addresses; i++) {
-		if (!str_eq(a->addresses[i].type, b->addresses[i].type) ||
-		    !str_eq(a->addresses[i].address, b->addresses[i].address))
-			return false;
-	}
-	return true;
-}
-
-static bool
-are_cidrs_equal(const struct node *a, const struct node *b)
-{
-	if (a->n_pod_cidrs != b->n_pod_cidrs)
-		return false;
-	for (uint32_t i = 0; i < a->n_pod_cidrs; i++) {
-		if (!str_eq(a->pod_cidrs[i], b->pod_cidrs[i]))
-			return false;
-	}
-	return true;
-}
-
 /* A condition that somebody else wrote over is ours to write again; our own writes are no news. */
 static bool
 has_lost_condition(const struct node *old, const struct node *new)
@@ -523,7 +498,7 @@ on_node(void *arg, const struct object *object_old, const struct object *object_
 			  *new = (const struct node *)object_new;
 
 	if (!old || !new || !str_eq(object_old->uid, object_new->uid) ||
-	    !are_cidrs_equal(old, new) || !are_addresses_equal(old, new) ||
+	    !node_pod_cidrs_equal(old, new) || !node_addresses_equal(old, new) ||
 	    has_lost_condition(old, new) || !str_eq(old->provider_id, new->provider_id))
 		route_controller_wake(c);
 }

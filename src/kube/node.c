@@ -515,11 +515,14 @@ are_annotations_equal(const struct node *a, const struct node *b)
 	return true;
 }
 
-static bool
-are_addresses_equal(const struct address *a, const struct address *b, size_t n)
+bool
+node_addresses_equal(const struct node *a, const struct node *b)
 {
-	for (size_t i = 0; i < n; i++) {
-		if (!str_eq(a[i].type, b[i].type) || !str_eq(a[i].address, b[i].address))
+	if (a->n_addresses != b->n_addresses)
+		return false;
+	for (size_t i = 0; i < a->n_addresses; i++) {
+		if (!str_eq(a->addresses[i].type, b->addresses[i].type) ||
+		    !str_eq(a->addresses[i].address, b->addresses[i].address))
 			return false;
 	}
 	return true;
@@ -535,11 +538,13 @@ are_taints_equal(const struct node_taint *a, const struct node_taint *b, size_t 
 	return true;
 }
 
-static bool
-are_cidrs_equal(const struct str *a, const struct str *b, size_t n)
+bool
+node_pod_cidrs_equal(const struct node *a, const struct node *b)
 {
-	for (size_t i = 0; i < n; i++) {
-		if (!str_eq(a[i], b[i]))
+	if (a->n_pod_cidrs != b->n_pod_cidrs)
+		return false;
+	for (size_t i = 0; i < a->n_pod_cidrs; i++) {
+		if (!str_eq(a->pod_cidrs[i], b->pod_cidrs[i]))
 			return false;
 	}
 	return true;
@@ -549,8 +554,7 @@ static bool
 are_counts_equal(const struct node *a, const struct node *b)
 {
 	return a->n_labels == b->n_labels && a->n_annotations == b->n_annotations &&
-	       a->n_addresses == b->n_addresses && a->n_taints == b->n_taints &&
-	       a->n_pod_cidrs == b->n_pod_cidrs;
+	       a->n_taints == b->n_taints;
 }
 
 /* While a node is Ready its heartbeat says nothing new. */
@@ -570,10 +574,8 @@ node_differs(const struct object *object_a, const struct object *object_b)
 	         str_eq(a->provider_id, b->provider_id) &&
 	         a->created_wall_ns == b->created_wall_ns && a->is_deleting == b->is_deleting &&
 	         are_conditions_equal(a, b) && are_labels_equal(a, b) &&
-	         are_annotations_equal(a, b) &&
-	         are_addresses_equal(a->addresses, b->addresses, a->n_addresses) &&
-	         are_taints_equal(a->taints, b->taints, a->n_taints) &&
-	         are_cidrs_equal(a->pod_cidrs, b->pod_cidrs, a->n_pod_cidrs));
+	         are_annotations_equal(a, b) && node_addresses_equal(a, b) &&
+	         node_pod_cidrs_equal(a, b) && are_taints_equal(a->taints, b->taints, a->n_taints));
 }
 
 /* ---- looking up ---- */

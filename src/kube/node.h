@@ -66,6 +66,9 @@ const struct str *node_label(const struct node *, struct str key);
 const struct str *node_annotation(const struct node *, struct str key);
 /** The first taint with that key, whatever its effect; NULL. */
 const struct node_taint *node_taint(const struct node *, struct str key);
+/** In order, by type and text. */
+bool node_addresses_equal(const struct node *a, const struct node *b);
+bool node_pod_cidrs_equal(const struct node *a, const struct node *b);
 
 /** Names further annotation keys to keep (a provider's); before the first node is parsed. keys: NULL-terminated, for
  * ever. alpha.kubernetes.io/provided-node-ip is always kept. */
