@@ -147,6 +147,8 @@ func (b *balancers) direct(one *balancer, nodes []*v1.Node) {
 	}
 }
 
+// The mode is said, since the API server fills in what is left out, and then every sync would find a difference.
 func (one *balancer) status() *v1.LoadBalancerStatus {
-	return &v1.LoadBalancerStatus{Ingress: []v1.LoadBalancerIngress{{IP: one.address}}}
+	mode := v1.LoadBalancerIPModeVIP
+	return &v1.LoadBalancerStatus{Ingress: []v1.LoadBalancerIngress{{IP: one.address, IPMode: &mode}}}
 }
