@@ -115,6 +115,15 @@ json_str(yyjson_val *val, const char *path, struct str *ret)
 	return JSON_FOUND;
 }
 
+struct str
+json_text_at(struct arena *arena, yyjson_val *val, const char *path)
+{
+	struct str text = STR_EMPTY;
+
+	json_str(val, path, &text);
+	return text.len > 0 ? arena_str(arena, text) : STR_EMPTY;
+}
+
 enum json_found
 json_i64(yyjson_val *val, const char *path, int64_t *ret)
 {

@@ -10,6 +10,7 @@
 
 #include <yyjson.h>
 
+#include "base/arena.h"
 #include "base/buf.h"
 #include "base/error.h"
 
@@ -31,6 +32,8 @@ yyjson_val *json_key(yyjson_val *obj, struct str key);
 
 /** The view lives as long as the document. May hold NUL bytes. */
 enum json_found json_str(yyjson_val *val, const char *path, struct str *ret);
+/** A copy in the arena; empty where there is no text. */
+struct str json_text_at(struct arena *arena, yyjson_val *val, const char *path);
 /** Integers only: 1.0 is mistyped; numbers beyond int64 too. */
 enum json_found json_i64(yyjson_val *val, const char *path, int64_t *ret);
 enum json_found json_bool(yyjson_val *val, const char *path, bool *ret);

@@ -143,6 +143,21 @@ tells_absent_from_mistyped(void **state UNUSED)
 }
 
 static void
+a_text_is_copied_or_empty(void **state UNUSED)
+{
+	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
+	WITH_JSON(root, "{\"s\":\"x\",\"b\":true,\"empty\":\"\"}");
+	struct str found = STR_EMPTY;
+
+	assert_int_equal(json_str(root, "s", &found), JSON_FOUND);
+	assert_string_equal(json_text_at(&arena, root, "s").ptr, "x");
+	assert_ptr_not_equal(json_text_at(&arena, root, "s").ptr, found.ptr);
+	assert_string_equal(json_text_at(&arena, root, "b").ptr, "");
+	assert_string_equal(json_text_at(&arena, root, "empty").ptr, "");
+	assert_string_equal(json_text_at(&arena, NULL, "s").ptr, "");
+}
+
+static void
 integers_never_pass_through_doubles(void **state UNUSED)
 {
 	WITH_JSON(root,
@@ -247,6 +262,7 @@ main(void)
 		cmocka_unit_test(walks_dots),
 		cmocka_unit_test(the_last_duplicate_wins),
 		cmocka_unit_test(tells_absent_from_mistyped),
+		cmocka_unit_test(a_text_is_copied_or_empty),
 		cmocka_unit_test(integers_never_pass_through_doubles),
 		cmocka_unit_test(carries_what_it_does_not_understand),
 		cmocka_unit_test(writes_strings),

@@ -8,16 +8,6 @@
 
 /* ---- reading ----------------------------------------------------------------------------------------- */
 
-/* A text in the arena; empty where there is none. */
-static struct str
-text_at(struct arena *arena, yyjson_val *val, const char *path)
-{
-	struct str text = STR_EMPTY;
-
-	json_str(val, path, &text);
-	return text.len > 0 ? arena_str(arena, text) : STR_EMPTY;
-}
-
 static void
 read_private_nets(struct arena *arena, yyjson_val *val, struct hz_server *ret)
 {
@@ -29,7 +19,7 @@ read_private_nets(struct arena *arena, yyjson_val *val, struct hz_server *ret)
 	ret->private_nets = arena_calloc(arena, yyjson_arr_size(list), sizeof(*ret->private_nets));
 	yyjson_arr_foreach(list, i, n, one)
 	{
-		struct hz_private_net net = { .ip = text_at(arena, one, "ip") };
+		struct hz_private_net net = { .ip = json_text_at(arena, one, "ip") };
 
 		if (json_i64(one, "network", &net.network) == JSON_FOUND && net.ip.len > 0)
 			ret->private_nets[ret->n_private_nets++] = net;
@@ -41,16 +31,16 @@ read_server(struct arena *arena, yyjson_val *val, struct hz_server *ret, struct 
 {
 	struct hz_server s = { 0 };
 
-	s.name = text_at(arena, val, "name");
+	s.name = json_text_at(arena, val, "name");
 	if (json_i64(val, "id", &s.id) != JSON_FOUND || s.id <= 0 || s.name.len == 0)
 		return err_set(err, ERR_UNAVAILABLE,
 		               "the Hetzner Cloud API gave a server without id or name");
-	s.status = text_at(arena, val, "status");
-	s.type = text_at(arena, val, "server_type.name");
-	s.location = text_at(arena, val, "location.name");
-	s.network_zone = text_at(arena, val, "location.network_zone");
-	s.ipv4 = text_at(arena, val, "public_net.ipv4.ip");
-	s.ipv6 = text_at(arena, val, "public_net.ipv6.ip");
+	s.status = json_text_at(arena, val, "status");
+	s.type = json_text_at(arena, val, "server_type.name");
+	s.location = json_text_at(arena, val, "location.name");
+	s.network_zone = json_text_at(arena, val, "location.network_zone");
+	s.ipv4 = json_text_at(arena, val, "public_net.ipv4.ip");
+	s.ipv6 = json_text_at(arena, val, "public_net.ipv6.ip");
 	read_private_nets(arena, val, &s);
 	*ret = s;
 	return true;
@@ -187,7 +177,7 @@ hz_list_servers(struct hz_api *api, struct call *call, struct arena *arena, int6
 static bool
 read_network(struct arena *arena, yyjson_val *val, struct hz_network *ret, struct error *err)
 {
-	struct hz_network network = { .name = text_at(arena, val, "name") };
+	struct hz_network network = { .name = json_text_at(arena, val, "name") };
 
 	if (json_i64(val, "id", &network.id) != JSON_FOUND || network.id <= 0)
 		return err_set(err, ERR_UNAVAILABLE,

@@ -1,9 +1,8 @@
 /* login.c: see login.h. */
 #include "providers/hcloud/login.h"
 
-#include <openssl/evp.h>
-
 #include "base/alloc.h"
+#include "base/base64.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/thread.h"
@@ -60,19 +59,6 @@ add_bearer(const struct hz_login *l, struct buf *ret, struct error *err)
 }
 
 static bool
-add_base64(struct buf *ret, const struct buf *plain)
-{
-	size_t size = (plain->len + 2) / 3 * 4;
-
-	if (!buf_reserve(ret, size + 1))
-		return false;
-	EVP_EncodeBlock((unsigned char *)ret->ptr + ret->len, (const unsigned char *)plain->ptr,
-	                (int)plain->len);
-	buf_grown(ret, size);
-	return true;
-}
-
-static bool
 add_basic(const struct hz_login *l, struct buf *ret, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf plain = BUF_SECRET(LIMIT_CREDENTIAL);
@@ -81,7 +67,8 @@ add_basic(const struct hz_login *l, struct buf *ret, struct error *err)
 	buf_add_char(&plain, ':');
 	buf_add_str(&plain, secret_expose(&l->secret.value));
 	buf_add_c(ret, "Basic ");
-	if (!buf_ok(&plain) || !add_base64(ret, &plain))
+	base64_add(ret, buf_str(&plain));
+	if (!buf_ok(&plain) || !buf_ok(ret))
 		return err_set(err, ERR_UNAUTHORIZED, "user name and password are too long");
 	return true;
 }

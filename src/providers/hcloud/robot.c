@@ -186,15 +186,6 @@ ask(struct hz_robot *r, struct call *call, struct str target, const char *endpoi
 
 /* ---- reading ----------------------------------------------------------------------------------------- */
 
-static struct str
-text_at(struct arena *arena, yyjson_val *val, const char *path)
-{
-	struct str text = STR_EMPTY;
-
-	json_str(val, path, &text);
-	return text.len > 0 ? arena_str(arena, text) : STR_EMPTY;
-}
-
 static bool
 read_server(struct arena *arena, yyjson_val *val, struct hz_robot_server *ret, struct error *err)
 {
@@ -202,11 +193,11 @@ read_server(struct arena *arena, yyjson_val *val, struct hz_robot_server *ret, s
 
 	if (json_i64(val, "server.server_number", &s.number) != JSON_FOUND || s.number <= 0)
 		return err_set(err, ERR_UNAVAILABLE, "Robot gave a server without number");
-	s.name = text_at(arena, val, "server.server_name");
-	s.product = text_at(arena, val, "server.product");
-	s.dc = text_at(arena, val, "server.dc");
-	s.ipv4 = text_at(arena, val, "server.server_ip");
-	s.ipv6_net = text_at(arena, val, "server.server_ipv6_net");
+	s.name = json_text_at(arena, val, "server.server_name");
+	s.product = json_text_at(arena, val, "server.product");
+	s.dc = json_text_at(arena, val, "server.dc");
+	s.ipv4 = json_text_at(arena, val, "server.server_ip");
+	s.ipv6_net = json_text_at(arena, val, "server.server_ipv6_net");
 	*ret = s;
 	return true;
 }
