@@ -98,12 +98,16 @@ struct http_request {
 	bool can_replay; /* as if it were a GET: may be sent twice after a connection was lost */
 };
 
+#define HTTP_CORRELATION_MAX 65
+
 struct http_response {
 	int status;
 	int64_t retry_after_ms; /* 0: none; at most LIMIT_RETRY_AFTER_S; only whole seconds are read */
 	int64_t ratelimit_limit, ratelimit_remaining, ratelimit_reset; /* RateLimit-*; -1: absent */
-	struct buf body;                                               /* of any status */
-	bool is_reused;    /* the connection was not new */
+	char correlation_id
+		[HTTP_CORRELATION_MAX]; /* X-Correlation-Id, for support; "": absent or odd */
+	struct buf body;                /* of any status */
+	bool is_reused;                 /* the connection was not new */
 	bool is_untrusted; /* there is no answer, since the server's certificate does not verify */
 	int64_t waited_ns; /* for its turn, at the gate */
 };

@@ -95,6 +95,21 @@ header_i64(struct str line, struct str name, int64_t *ret)
 	return str_to_i64(str_trim(str_skip(line, name.len + 1)), 0, INT64_MAX, ret);
 }
 
+/* It will stand in messages. */
+static void
+read_correlation(struct http_response *response, struct str line)
+{
+	struct str name = STR("X-Correlation-Id");
+	struct str value;
+
+	if (!is_header(line, name))
+		return;
+	value = str_trim(str_skip(line, name.len + 1));
+	if (value.len < HTTP_CORRELATION_MAX && str_is_visible(value))
+		snprintf(response->correlation_id, HTTP_CORRELATION_MAX, "%" STR_FMT,
+		         STR_ARG(value));
+}
+
 static void
 read_header(struct http_response *response, struct str line)
 {
@@ -110,6 +125,8 @@ read_header(struct http_response *response, struct str line)
 		response->ratelimit_remaining = seconds;
 	else if (header_i64(line, STR("RateLimit-Reset"), &seconds))
 		response->ratelimit_reset = seconds;
+	else
+		read_correlation(response, line);
 }
 
 /* "Warning: 299 - \"text\"": what the server has to say to people. */

@@ -100,7 +100,8 @@ many_headers(struct visit *v)
 {
 	return visit_reply(v, "503 Service Unavailable",
 	                   "retry-after: 7\r\nRateLimit-Limit: 3600\r\nRateLimit-Remaining:3599\r\n"
-	                   "RateLimit-Reset: 1700000000\r\nRateLimit: x\r\n",
+	                   "RateLimit-Reset: 1700000000\r\nRateLimit: x\r\n"
+	                   "x-correlation-id: 4d17a7\r\n",
 	                   "later");
 }
 
@@ -116,6 +117,7 @@ reads_headers(void **state UNUSED)
 	assert_int_equal(w.response.ratelimit_limit, 3600);
 	assert_int_equal(w.response.ratelimit_remaining, 3599);
 	assert_int_equal(w.response.ratelimit_reset, 1700000000);
+	assert_string_equal(w.response.correlation_id, "4d17a7");
 	assert_string_equal(w.response.body.ptr, "later");
 }
 
@@ -171,7 +173,8 @@ odd_headers(struct visit *v)
 {
 	visit_writes(v, "HTTP/1.1 103 Early Hints\r\nRateLimit-Limit: 1\r\n\r\n");
 	return visit_reply(v, "200 OK",
-	                   "Retry-After: Wed, 21 Oct 2026 07:28:00 GMT\r\nRateLimit-Reset: -1\r\n",
+	                   "Retry-After: Wed, 21 Oct 2026 07:28:00 GMT\r\nRateLimit-Reset: -1\r\n"
+	                   "X-Correlation-Id: two words\r\n",
 	                   "");
 }
 
@@ -186,6 +189,7 @@ takes_odd_headers(void **state UNUSED)
 	assert_int_equal(w.response.retry_after_ms, 0);
 	assert_int_equal(w.response.ratelimit_remaining, -1);
 	assert_int_equal(w.response.ratelimit_reset, -1);
+	assert_string_equal(w.response.correlation_id, "");
 	assert_int_equal(w.response.body.len, 0);
 }
 
