@@ -136,16 +136,58 @@ code_of_status(int status)
 	}
 }
 
+static void
+add_messages(struct buf *b, yyjson_val *field)
+{
+	yyjson_val *messages, *one;
+	size_t i, n;
+
+	if (json_array(field, "messages", &messages) != JSON_FOUND)
+		return;
+	buf_add_c(b, " (");
+	yyjson_arr_foreach(messages, i, n, one)
+	{
+		struct str message = STR_EMPTY;
+
+		json_str(one, "", &message);
+		buf_addf(b, "%s%" STR_FMT, i > 0 ? ", " : "", STR_ARG(str_utf8_head(message, 200)));
+	}
+	buf_add_char(b, ')');
+}
+
+/* Of invalid_input: which fields, and what is wrong with each. */
+static void
+add_fields(struct buf *b, yyjson_val *root)
+{
+	yyjson_val *fields, *one;
+	size_t i, n;
+
+	if (json_array(root, "error.details.fields", &fields) != JSON_FOUND)
+		return;
+	yyjson_arr_foreach(fields, i, n, one)
+	{
+		struct str name = STR_EMPTY;
+
+		json_str(one, "name", &name);
+		buf_addf(b, "%s%" STR_FMT,
+		         i > 0 ? ", " : ": invalid fields: ", STR_ARG(str_utf8_head(name, 100)));
+		add_messages(b, one);
+	}
+}
+
 /* "message (code)", as users know it from other tools. Foreign, so it is cut and cleaned. */
 static bool
 set_described(const struct http_request *request, const struct http_response *response,
-              struct str code, struct str message, struct error *err)
+              yyjson_val *root, struct str code, struct str message, struct error *err)
 {
-	char text[400] = "";
+	char text[600] = "";
 	struct buf b = BUF_FIXED(text);
+	const char *id = response->correlation_id;
 
-	buf_addf(&b, "%" STR_FMT " (%" STR_FMT ")", STR_ARG(str_utf8_head(message, 300)),
-	         STR_ARG(str_utf8_head(code, HZ_CODE_MAX)));
+	buf_addf(&b, "%" STR_FMT " (%" STR_FMT "%s%s)", STR_ARG(str_utf8_head(message, 300)),
+	         STR_ARG(str_utf8_head(code, HZ_CODE_MAX)), id[0] ? ", " : "", id);
+	if (str_eq_c(code, "invalid_input"))
+		add_fields(&b, root);
 	http_status_error(err, request, response->status, response->retry_after_ms, buf_str(&b));
 	err->code = hz_code_of(code, response->status);
 	return false;
@@ -162,7 +204,7 @@ fail(const struct http_request *request, const struct http_response *response,
 	json_str(root, "error.message", &message);
 	snprintf(answer->code, sizeof(answer->code), "%" STR_FMT, STR_ARG(code));
 	if (code.len > 0)
-		return set_described(request, response, code, message, err);
+		return set_described(request, response, root, code, message, err);
 	err_set(err, code_of_status(response->status),
 	        "%s %" STR_FMT ": hcloud: server responded with status code %d",
 	        http_method_name(request->method), STR_ARG(str_head(request->target, 200)),
@@ -486,11 +528,14 @@ hz_api_do(struct hz_api *a, struct call *call, const struct hz_request *request,
           struct hz_answer *ret, struct error *err)
 {
 	unsigned most = request->is_patient ? PATIENT_RETRIES : USUAL_RETRIES;
+	bool asks_budget = request->is_urgent || request->method != HTTP_GET;
 	bool ok;
 
 	for (unsigned n = 0;; n++) {
 		hz_answer_fini(ret);
 		ret->code[0] = '\0';
+		if (asks_budget && !hz_api_admit(a, HZ_URGENT, 1, err))
+			return false;
 		ok = attempt(a, call, request, ret, err);
 		follow_outage(a, ok, ret, err);
 		if (ok)

@@ -1,6 +1,6 @@
 /* api.h: requests to the Hetzner Cloud API: errors, retries, the request budget, metrics, the debug dump (hcloud.md 5, 6).
  *
- * One request at a time per caller; typed calls are in client.h. What is retried in place is what cannot have been done, and
+ * One request at a time per caller; typed calls are in client.h and lb_client.h. What is retried in place is what cannot have been done, and
  * GETs: `conflict`, `bad_gateway`, `timeout`, 502, 504 and time-outs of the network. Over a limit it does not wait, unlike the
  * official controller: ERR_THROTTLED tells the caller when to come back, so that no worker is held.
  *
@@ -34,6 +34,7 @@ struct hz_request {
 	const char *endpoint; /* for metrics: the path with ids as '-', "/servers/-" */
 	struct str body;      /* JSON; empty: none */
 	bool is_patient;      /* at start: five more attempts, over a limit too; else two */
+	bool is_urgent; /* asks the budget, as all do that change something; else the caller has, for all its requests */
 };
 
 #define HZ_CODE_MAX 64

@@ -135,6 +135,62 @@ errors_are_in_the_apis_words(void **state)
 	assert_string_equal(err.msg, "GET /x: hcloud: server responded with status code 418");
 }
 
+#define FIELDS(fields)                                                                       \
+	"{\"error\":{\"code\":\"invalid_input\",\"message\":\"invalid input\",\"details\":{" \
+	"\"fields\":" fields "}}}"
+
+static void
+check_message(struct lab *lab, const char *body, const char *correlation_id, const char *message)
+{
+	struct error err;
+
+	lab->n_answers = 0;
+	lab->correlation_id = correlation_id;
+	lab_answer(lab, "/x", 422, body);
+	assert_false(ask(lab, HTTP_POST, false, &err));
+	assert_string_equal(err.msg, message);
+}
+
+/* hcloud.md 3.8 and 3.10 */
+static void
+invalid_fields_and_the_correlation_id_are_named(void **state)
+{
+	check_message(*state,
+	              FIELDS("[{\"name\":\"name\",\"messages\":[\"is taken\",\"is odd\"]},"
+	                     "{\"name\":\"type\",\"messages\":[]},{\"name\":7},7]"),
+	              NULL,
+	              "POST /x: 422 invalid input (invalid_input): invalid fields: name (is taken, "
+	              "is odd), type (), ,");
+	check_message(*state, FIELDS("[]"), "4d17a7",
+	              "POST /x: 422 invalid input (invalid_input, 4d17a7)");
+	check_message(*state, FIELDS("7"), "", "POST /x: 422 invalid input (invalid_input)");
+	check_message(*state, LAB_ERROR("ip_not_owned"), "4d17a7",
+	              "POST /x: 422 no (ip_not_owned, 4d17a7)");
+}
+
+static void
+changes_leave_the_reserve_to_others(void **state)
+{
+	struct lab *lab = *state;
+	struct error err;
+
+	lab_add(lab, (struct lab_answer){ .target = "/x",
+	                                  .status = 200,
+	                                  .body = "{}",
+	                                  .limit = 3600,
+	                                  .remaining = 181,
+	                                  .reset_s = 1800003419 });
+	assert_true(ask(lab, HTTP_POST, false, &err));
+	assert_true(ask(lab, HTTP_DELETE, false, &err));
+	lab->answers[0].remaining = 180;
+	assert_true(ask(lab, HTTP_PUT, false, &err));
+	assert_false(ask(lab, HTTP_POST, false, &err));
+	assert_int_equal(err.code, ERR_THROTTLED);
+	assert_in_range(err.retry_after_ms, 1, 2000);
+	assert_int_equal(lab->n_asked, 3);
+	assert_true(ask(lab, HTTP_GET, false, &err)); /* it has been admitted */
+}
+
 /* ---- trouble is told --------------------------------------------------------------------------------- */
 
 static void
@@ -262,6 +318,8 @@ main(void)
 		IN_LAB(over_the_limit_nobody_is_held),
 		IN_LAB(at_start_it_is_patient),
 		IN_LAB(errors_are_in_the_apis_words),
+		IN_LAB(invalid_fields_and_the_correlation_id_are_named),
+		IN_LAB(changes_leave_the_reserve_to_others),
 		IN_LAB(a_wrong_token_is_told_once),
 		IN_LAB(silence_is_told_after_a_minute),
 		IN_LAB(an_answer_is_no_trouble),

@@ -3,6 +3,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include <cmocka.h>
@@ -42,29 +43,33 @@ hurry(struct clock *c, pthread_cond_t *cond, pthread_mutex_t *mutex, int64_t dea
 
 /* A star at the end stands for whatever follows. */
 static bool
-is_for(const struct lab_answer *answer, struct str target)
+is_for(const struct lab_answer *answer, const struct http_request *request)
 {
-	struct str pattern = str_c(answer->target);
+	struct str pattern = str_c(answer->target), target = request->target, method;
 
+	if (str_cut(pattern, ' ', &method, &pattern) &&
+	    !str_eq_c(method, http_method_name(request->method)))
+		return false;
 	if (str_ends(pattern, STR("*")))
 		return str_starts(target, str_head(pattern, pattern.len - 1));
 	return str_eq(target, pattern);
 }
 
 static struct lab_answer *
-answer_for(struct lab *lab, struct str target)
+answer_for(struct lab *lab, const struct http_request *request)
 {
 	struct lab_answer *last = NULL;
 
 	for (size_t i = 0; i < lab->n_answers; i++) {
-		if (!is_for(&lab->answers[i], target))
+		if (!is_for(&lab->answers[i], request))
 			continue;
 		last = &lab->answers[i];
 		if (!last->is_used)
 			break;
 	}
 	if (!last) {
-		fail_msg("unexpected request: %" STR_FMT, STR_ARG(target));
+		fail_msg("unexpected request: %s %" STR_FMT, http_method_name(request->method),
+		         STR_ARG(request->target));
 		abort();
 	}
 	last->is_used = true;
@@ -84,19 +89,32 @@ fill(struct http_response *response, const struct lab_answer *answer)
 	buf_add_c(&response->body, answer->body ? answer->body : "");
 }
 
+static void
+note(struct lab *lab, const struct http_request *request)
+{
+	lab->n_asked++;
+	if (request->method != HTTP_GET)
+		buf_addf(&lab->asked, "%s ", http_method_name(request->method));
+	buf_add_str(&lab->asked, request->target);
+	if (request->body.len > 0)
+		buf_addf(&lab->asked, " %" STR_FMT, STR_ARG(request->body));
+	buf_add_char(&lab->asked, '\n');
+}
+
 static bool
 do_request(struct http_client *client, struct call *call, const struct http_request *request,
            struct http_response *response, struct error *err)
 {
 	struct lab *lab = CONTAINER_OF(client, struct lab, http);
-	const struct lab_answer *answer = answer_for(lab, request->target);
+	const struct lab_answer *answer = answer_for(lab, request);
 
 	(void)call;
-	lab->n_asked++;
-	buf_addf(&lab->asked, "%" STR_FMT "\n", STR_ARG(request->target));
+	note(lab, request);
 	if (answer->status == 0)
 		return err_set(err, answer->code, "scripted failure");
 	fill(response, answer);
+	if (lab->correlation_id)
+		snprintf(response->correlation_id, HTTP_CORRELATION_MAX, "%s", lab->correlation_id);
 	return true;
 }
 
