@@ -98,6 +98,7 @@ hz_code_of(struct str code, int status)
 		{ "server_error", ERR_UNAVAILABLE },
 		{ "service_error", ERR_UNAVAILABLE },
 		{ "robot_unavailable", ERR_UNAVAILABLE },
+		{ "action_failed", ERR_UNAVAILABLE }, /* of actions: it may go better next time */
 		{ "unsupported_error", ERR_UNSUPPORTED },
 		{ "deprecated_api_endpoint", ERR_UNSUPPORTED },
 	};
