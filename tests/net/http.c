@@ -320,12 +320,13 @@ obeys_the_calls_deadline(void **state UNUSED)
 	WORLD(w);
 
 	start(&w, silent, NULL);
-	w.call.deadline_mono_ns = now_ns() +
-	                          500 * MS; /* long enough for a busy machine to connect */
-	must_fail(&w, HTTP_GET, ERR_TIMEOUT, "no answer in time");
+	w.call.deadline_mono_ns = now_ns() + 100 * MS;
+	must_fail(&w, HTTP_GET, ERR_TIMEOUT, "");
+	assert_true(now_ns() >= w.call.deadline_mono_ns);
 	must_fail(&w, HTTP_GET, ERR_TIMEOUT,
 	          "timed out while waiting for its turn"); /* it is past */
-	assert_int_equal(loopback_requests(w.server), 1);
+	/* none, where connecting took that long */
+	assert_in_range(loopback_requests(w.server), 0, 1);
 }
 
 static void
@@ -333,7 +334,7 @@ is_cancelled(void **state UNUSED)
 {
 	pthread_t thread;
 	WORLD(w);
-	struct later later = { .cancel = w.cancel, .after_ns = 30 * MS };
+	struct later later = { .w = &w, .n_requests = 1 };
 
 	start(&w, silent, NULL);
 	thread_start(&thread, "later", fire_later, &later);

@@ -427,7 +427,7 @@ a_crowd_in_handshakes_keeps_nobody_out(void **state UNUSED)
 	}
 	start = clock_mono(&clock_real);
 	assert_served_by(&w, NULL, "localhost");
-	assert_true(clock_mono(&clock_real) - start < NS_PER_SEC);
+	assert_true(clock_mono(&clock_real) - start < SOON_MS * NS_PER_MS);
 	for (size_t i = 0; i < ARRAY_LEN(clients); i++)
 		client_close(&clients[i]);
 }

@@ -29,6 +29,8 @@ struct server_world {
 
 enum {
 	BIG_BYTES = 8 << 20,
+	SOON_MS =
+		4000, /* a slow machine's; by the server's own deadlines a place becomes free after 5 s */
 };
 
 /** Plain on 127.0.0.1, with the real limits. */
@@ -41,6 +43,8 @@ void server_world_fini(struct server_world *w);
 
 /** Opens the server as w->config and w->limits say, and runs it. */
 void server_world_start(struct server_world *w);
+/** Waits until so many connections are open. */
+void server_world_wait_connections(struct server_world *w, size_t n);
 /** Ends the loop and its thread; the server stays. */
 void server_world_stop(struct server_world *w);
 /** Runs it again. */
@@ -65,7 +69,7 @@ void client_send(struct client *c, const char *text);
 int client_answer(struct client *c, struct buf *answer);
 /** Waits until the server closes, at most for so long. */
 bool client_is_closed(struct client *c, int64_t within_ms);
-/** A connection of its own; fails the test unless "/" is answered within a second. */
+/** A connection of its own; fails the test unless "/" is answered soon. */
 void assert_is_served(const struct server_world *w);
 /** Sends the text on a connection of its own, and asserts the status. */
 void assert_status(const struct server_world *w, const char *text, int status);

@@ -123,16 +123,25 @@ must_fail(struct world *w, enum http_method method, enum err_code code, const ch
 		fail_msg("%s: %s", err_code_name(w->err.code), w->err.msg);
 }
 
-void
-wait_for(struct loopback *server, int (*count)(struct loopback *), int n)
+/* False when it takes too long. */
+static bool
+becomes(struct loopback *server, int (*count)(struct loopback *), int n)
 {
-	int64_t deadline_ns = now_ns() + 10 * NS_PER_SEC;
+	int64_t deadline_ns = now_ns() + 20 * NS_PER_SEC;
 
 	while (count(server) != n) {
 		if (now_ns() > deadline_ns)
-			fail_msg("%d instead of %d", count(server), n);
+			return false;
 		usleep(1000);
 	}
+	return true;
+}
+
+void
+wait_for(struct loopback *server, int (*count)(struct loopback *), int n)
+{
+	if (!becomes(server, count, n))
+		fail_msg("%d instead of %d", count(server), n);
 }
 
 bool
@@ -174,9 +183,10 @@ fire_later(void *arg)
 {
 	struct later *later = arg;
 
-	usleep((useconds_t)(later->after_ns / 1000));
+	(void)becomes(later->w->server, loopback_requests, later->n_requests);
+	usleep(10000); /* for its client to wait */
 	later->fired_ns = now_ns();
-	cancel_fire(later->cancel);
+	cancel_fire(later->w->cancel);
 	return NULL;
 }
 

@@ -49,10 +49,11 @@ int64_t now_ns(void);
 /** Waits until count(server) is n, which another thread brings about. */
 void wait_for(struct loopback *server, int (*count)(struct loopback *), int n);
 
-/** Fires a token after a while, on a thread of its own: thread_start(…, fire_later, &later). */
+/** Fires the token when the server has so many requests, and a moment later; on a thread of its own:
+ * thread_start(…, fire_later, &later). */
 struct later {
-	struct cancel *cancel;
-	int64_t after_ns;
+	struct world *w;
+	int n_requests;
 	int64_t fired_ns; /* to be read after thread_join() */
 };
 void *fire_later(void *arg);
