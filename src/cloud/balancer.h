@@ -89,10 +89,11 @@ struct lb_spec {
 /** The value of an annotation, or NULL. */
 const struct str *lb_annotation(const struct lb_spec *, const char *key);
 
-/** Why a balancer is left alone: `ensure` returns true with it. */
+/** How far `ensure` came when it returns true. */
 enum lb_outcome {
 	LB_DONE,
 	LB_ELSEWHERE, /* another controller handles this Service: no status is written (framework.md 2.5) */
+	LB_PARTIAL, /* it serves, and its status is written; what is missing is in *err, as after a failure, and tried again */
 };
 
 struct balancer_ops {

@@ -302,9 +302,14 @@ call_ensure(struct service_run *run, enum lb_outcome *outcome, struct lb_status 
 	tell_empty(run, targets.n);
 	remember(run);
 	remember_targets(run, targets.hash);
-	if (!run->c->ops->ensure(run->c->env->cloud, run->call, &spec, outcome, status, err))
-		return err_wrap(err, "failed to ensure load balancer");
-	return true;
+	return run->c->ops->ensure(run->c->env->cloud, run->call, &spec, outcome, status, err);
+}
+
+static bool
+fail(struct error *err, const struct error *why)
+{
+	*err = *why;
+	return err_wrap(err, "failed to ensure load balancer");
 }
 
 static bool
@@ -313,6 +318,7 @@ ensure(struct service_run *run, struct error *err)
 	enum lb_outcome outcome = LB_DONE;
 	struct lb_status status = { 0 };
 	bool is_gone, was_stale = is_stale(run); /* before what we write now */
+	struct error why;
 
 	if (!looks_settled(run))
 		announce(run, ensuring_event.reason, "Ensuring load balancer");
@@ -320,13 +326,15 @@ ensure(struct service_run *run, struct error *err)
 		return false;
 	if (is_gone)
 		return true; /* the store will hear of it */
-	if (!call_ensure(run, &outcome, &status, err))
-		return false;
+	if (!call_ensure(run, &outcome, &status, &why))
+		return fail(err, &why);
 	run->record->is_elsewhere = outcome == LB_ELSEWHERE;
 	if (run->record->is_elsewhere)
 		return true;
 	if (!write_lb_status(run, was_stale, &status, err))
 		return false;
+	if (outcome == LB_PARTIAL)
+		return fail(err, &why);
 	if (run->record->announced)
 		tell_end(run, ensured_event.reason, "Ensured load balancer");
 	return true;

@@ -308,6 +308,10 @@ ensure(struct cloud *cloud, struct call *call, const struct lb_spec *spec, enum 
 	*ret = is_elsewhere ? LB_ELSEWHERE : LB_DONE;
 	if (is_elsewhere)
 		return true;
+	if (lb_annotation(spec, "partial")) {
+		*ret = LB_PARTIAL;
+		err_set(err, ERR_INVALID, "a node is missing");
+	}
 	b = fake_balancers_get(fake_cloud_balancers(cloud), arena_strz(call->arena, spec->uid));
 	ingress = ARENA_NEW(call->arena, struct lb_ingress);
 	ingress->ip = arena_str(call->arena, str_c(b.address));

@@ -1,7 +1,8 @@
 /* tests/controllers/fake_balancers.h: the balancers of the fake cloud: what exists, what was asked, what goes wrong.
  *
  * A balancer is known by its Service's UID. Ensuring it twice makes one. A Service with the annotation "elsewhere" is
- * another controller's; one with "pool":"P" takes only nodes whose label "pool" is P, where the cloud selects at all.
+ * another controller's; one with "partial" is never quite done; one with "pool":"P" takes only nodes whose label "pool" is P,
+ * where the cloud selects at all.
  * The program ends when two calls for one Service overlap.
  *
  * Threads: any.

@@ -849,6 +849,23 @@ what_is_handled_elsewhere_gets_no_status(void **state UNUSED)
 	assert_int_equal(events("EnsuredLoadBalancer"), 1);
 }
 
+static void
+what_is_partial_has_its_status_and_is_tried_again(void **state UNUSED)
+{
+	begin_with(&(struct fake_service){ .name = "web", .annotations = "\"partial\":\"\"" });
+	assert_int_equal(calls("ensure"), 1);
+	assert_non_null(strstr(service().ingress, "192.0.2.1"));
+	assert_int_equal(events("SyncLoadBalancerFailed"), 1);
+	assert_int_equal(events("EnsuredLoadBalancer"), 0);
+	run(5);
+	assert_int_equal(calls("ensure"), 2);
+	put(&web);
+	assert_int_equal(events("EnsuredLoadBalancer"), 1);
+	forget_calls();
+	run(600);
+	assert_int_equal(calls("ensure"), 0);
+}
+
 /* ---- many at once ---- */
 
 static int
@@ -972,6 +989,7 @@ main(void)
 		cmocka_unit_test_setup_teardown(labels_matter_where_the_cloud_selects,
 		                                set_up_selecting, tear_down),
 		TEST(what_is_handled_elsewhere_gets_no_status),
+		TEST(what_is_partial_has_its_status_and_is_tried_again),
 		cmocka_unit_test_setup_teardown(a_slow_service_delays_no_other, set_up_many,
 		                                tear_down),
 		TEST(existing_ones_are_adopted_before_all_else),
