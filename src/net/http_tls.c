@@ -5,12 +5,11 @@
  */
 #include <dirent.h>
 #include <openssl/err.h>
-#include <openssl/pem.h>
-#include <openssl/x509.h>
 #include <time.h>
 
 #include "base/alloc.h"
 #include "net/http_internal.h"
+#include "net/pem.h"
 
 /* Where distributions keep all certificates in one file; as Go's crypto/x509 looks for them. */
 static const char *const bundles[] = {
@@ -21,93 +20,6 @@ static const char *const bundles[] = {
 	"/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
 	"/etc/ssl/cert.pem",
 };
-
-/* OpenSSL's own words for the last failure; they name no content. */
-static const char *
-reason(void)
-{
-	const char *text = ERR_reason_error_string(ERR_peek_last_error());
-
-	ERR_clear_error();
-	return text ? text : "unknown reason";
-}
-
-static BIO *
-open_pem(struct str pem)
-{
-	BIO *bio = BIO_new_mem_buf(pem.ptr, (int)pem.len);
-
-	if (!bio)
-		alloc_fail(1, pem.len);
-	return bio;
-}
-
-/* Keeps OpenSSL from asking for a pass phrase on the terminal. */
-static int
-no_passphrase(char *buf UNUSED, int size UNUSED, int is_writing UNUSED, void *arg UNUSED)
-{
-	return -1;
-}
-
-/* The next certificate, or NULL with *ret_is_end: none is left, or one cannot be read. */
-static X509 *
-next_certificate(BIO *bio, bool *ret_is_end)
-{
-	X509 *cert = PEM_read_bio_X509(bio, NULL, no_passphrase, NULL);
-	unsigned long code = ERR_peek_last_error();
-
-	*ret_is_end = !cert && ERR_GET_LIB(code) == ERR_LIB_PEM &&
-	              ERR_GET_REASON(code) == PEM_R_NO_START_LINE;
-	if (*ret_is_end)
-		ERR_clear_error();
-	return cert;
-}
-
-/* Hands each certificate to add(), which takes a reference of its own. */
-static bool
-each_certificate(struct str pem, const char *what, int (*add)(struct tls *, X509 *),
-                 struct tls *tls, struct error *err)
-{
-	BIO *bio = open_pem(pem);
-	bool is_end = false, is_ok = true;
-	size_t n = 0;
-
-	while (is_ok) {
-		X509 *cert = next_certificate(bio, &is_end);
-
-		if (!cert)
-			break;
-		is_ok = add(tls, cert) == 1;
-		X509_free(cert);
-		n++;
-	}
-	BIO_free(bio);
-	if (!is_end)
-		return err_set(err, ERR_INVALID, "certificate %zu of %s: %s", is_ok ? n + 1 : n,
-		               what, reason());
-	if (n == 0)
-		return err_set(err, ERR_INVALID, "no certificate found in %s", what);
-	return true;
-}
-
-static int
-add_anchor(struct tls *tls, X509 *cert)
-{
-	return X509_STORE_add_cert(tls->store, cert);
-}
-
-/* The first certificate is ours, the others lead to the one who signed it. */
-static int
-add_own(struct tls *tls, X509 *cert)
-{
-	if (!tls->cert) {
-		tls->cert = cert;
-		return X509_up_ref(cert);
-	}
-	if (!tls->chain)
-		tls->chain = sk_X509_new_null();
-	return tls->chain && X509_add_cert(tls->chain, cert, X509_ADD_FLAG_UP_REF);
-}
 
 /* Has this folder the links named by hash that OpenSSL finds certificates by? */
 static bool
@@ -146,6 +58,21 @@ add_system_anchors(X509_STORE *store)
 	ERR_clear_error();
 }
 
+static bool
+add_anchors(struct tls *tls, struct str pem, struct error *err)
+{
+	CLEANUP(x509_stackp) STACK_OF(X509) *anchors = NULL;
+
+	if (!pem_certificates(pem, "the CA data", &anchors, err))
+		return false;
+	for (int i = 0; i < sk_X509_num(anchors); i++) {
+		if (X509_STORE_add_cert(tls->store, sk_X509_value(anchors, i)) != 1)
+			return err_set(err, ERR_INVALID, "certificate %d of the CA data: %s", i + 1,
+			               openssl_reason());
+	}
+	return true;
+}
+
 /* Where nothing is found, connections fail to verify and say so: that is no reason not to start. */
 static bool
 load_anchors(struct tls *tls, const struct tls_config *config, struct error *err)
@@ -158,26 +85,23 @@ load_anchors(struct tls *tls, const struct tls_config *config, struct error *err
 	if (config->is_insecure || config->trusts_nothing)
 		return true;
 	if (config->ca_pem.len > 0)
-		return each_certificate(config->ca_pem, "the CA data", add_anchor, tls, err);
+		return add_anchors(tls, config->ca_pem, err);
 	add_system_anchors(tls->store);
 	return true;
 }
 
+/* The first certificate is ours, the others lead to the one who signed it. */
 static bool
-load_key(struct tls *tls, const struct secret *pem, struct error *err)
+load_pair(struct tls *tls, const struct tls_config *config, struct error *err)
 {
-	BIO *bio = open_pem(secret_expose(pem));
-
-	tls->key = PEM_read_bio_PrivateKey(bio, NULL, no_passphrase, NULL);
-	BIO_free(bio);
-	if (!tls->key)
-		return err_set(err, ERR_INVALID, "the private key: %s", reason());
-	if (X509_check_private_key(tls->cert, tls->key) != 1) {
-		ERR_clear_error();
-		return err_set(err, ERR_INVALID,
-		               "the private key does not match the client certificate");
-	}
-	return true;
+	if (!pem_certificates(config->cert_pem, "the client certificate", &tls->chain, err) ||
+	    !pem_key(secret_expose(config->key_pem), "the client key", &tls->key, err))
+		return false;
+	tls->cert = sk_X509_shift(tls->chain);
+	if (X509_check_private_key(tls->cert, tls->key) == 1)
+		return true;
+	ERR_clear_error();
+	return err_set(err, ERR_INVALID, "the private key does not match the client certificate");
 }
 
 static bool
@@ -191,24 +115,13 @@ load_own(struct tls *tls, const struct tls_config *config, struct error *err)
 		return err_set(err, ERR_INVALID, "a private key without a client certificate");
 	if (!has_key)
 		return err_set(err, ERR_INVALID, "a client certificate without its private key");
-	return each_certificate(config->cert_pem, "the client certificate", add_own, tls, err) &&
-	       load_key(tls, config->key_pem, err);
-}
-
-static bool
-is_too_large(const struct tls_config *config)
-{
-	return config->ca_pem.len > LIMIT_CREDENTIAL || config->cert_pem.len > LIMIT_CREDENTIAL ||
-	       (config->key_pem && secret_expose(config->key_pem).len > LIMIT_CREDENTIAL);
+	return load_pair(tls, config, err);
 }
 
 bool
 tls_init(struct tls *tls, const struct tls_config *config, struct error *err)
 {
 	*tls = (struct tls){ 0 };
-	if (is_too_large(config))
-		return err_set(err, ERR_INVALID, "a certificate or key larger than %zu bytes",
-		               LIMIT_CREDENTIAL);
 	if (load_anchors(tls, config, err) && load_own(tls, config, err))
 		return true;
 	tls_fini(tls);
@@ -261,12 +174,9 @@ to_wall_ns(const ASN1_TIME *time, int64_t *ret_wall_ns)
 bool
 http_certificate_begins(struct str pem, int64_t *ret_wall_ns)
 {
-	BIO *bio = open_pem(pem);
-	X509 *cert = PEM_read_bio_X509(bio, NULL, no_passphrase, NULL);
-	bool is_ok = cert && to_wall_ns(X509_get0_notBefore(cert), ret_wall_ns);
+	CLEANUP(x509_stackp) STACK_OF(X509) *certs = NULL;
+	struct error err;
 
-	X509_free(cert);
-	BIO_free(bio);
-	ERR_clear_error();
-	return is_ok;
+	return pem_certificates(pem, "the certificate", &certs, &err) &&
+	       to_wall_ns(X509_get0_notBefore(sk_X509_value(certs, 0)), ret_wall_ns);
 }

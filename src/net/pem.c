@@ -91,7 +91,7 @@ pem_key(struct str pem, const char *what, EVP_PKEY **ret, struct error *err)
 	key = PEM_read_bio_PrivateKey(bio, NULL, no_passphrase, NULL);
 	BIO_free(bio);
 	if (!key)
-		return err_set(err, ERR_INVALID, "the private key of %s: %s", what,
+		return err_set(err, ERR_INVALID, "no private key in %s: %s", what,
 		               openssl_reason());
 	*ret = key;
 	return true;

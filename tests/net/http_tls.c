@@ -155,7 +155,7 @@ refuses_bad_certificates(void **state UNUSED)
 	check_tls(STR_EMPTY, STR("x"), &identity.key_pem,
 	          "no certificate found in the client certificate");
 	secret_set(&bad, STR("-----BEGIN PRIVATE KEY-----\nMIIx\n-----END PRIVATE KEY-----\n"));
-	check_tls(STR_EMPTY, cert, &bad, "the private key: ");
+	check_tls(STR_EMPTY, cert, &bad, "no private key in the client key: ");
 	secret_fini(&bad);
 	identity_fini(&other);
 }
