@@ -553,7 +553,9 @@ run_watch(struct reflector *r, struct watch *w, struct error *err)
 	CLEANUP(buf_fini) struct buf target = BUF_INIT(LIMIT_HTTP_URL);
 	int64_t timeout_s = rand_between(r->watch_min_s, 2 * r->watch_min_s + 1);
 	struct call call = call_of(r);
-	struct http_request request = { .method = HTTP_GET, .timeout_ms = HEADERS_TIMEOUT_MS };
+	struct http_request request = { .method = HTTP_GET,
+		                        .timeout_ms = HEADERS_TIMEOUT_MS,
+		                        .is_endless = true };
 
 	buf_addf(&target, "%s?watch=true&allowWatchBookmarks=true&timeoutSeconds=%lld",
 	         r->kind->path, (long long)timeout_s);

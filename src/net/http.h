@@ -6,9 +6,9 @@
  * them back only then. Several clients are isolated from each other: a huge list on one cannot delay a renewal on
  * another.
  *
- * HTTP/1.1 only: one connection per stream, a pool for requests (design: libcurl 7.88 stalls HTTP/2 sessions when
- * one stream is paused, and the API server ends watches that share a session with writes). No redirects are
- * followed, nothing is compressed, plain http only where the base URL says so.
+ * HTTP/1.1 only: a pool of connections for requests and for streams that end by themselves, and one for each that does
+ * not (design: libcurl 7.88 stalls HTTP/2 sessions when one stream is paused, and the API server ends watches that share
+ * a session with writes). No redirects are followed, nothing is compressed, plain http only where the base URL says so.
  *
  * A GET that fails on a *reused* connection before any response is sent once more on a fresh one. libcurl by itself
  * would do so for every method; we do not let it, so nothing else is ever sent twice unless can_replay says so
@@ -81,8 +81,8 @@ enum http_method {
 /** Who goes first. */
 enum http_class {
 	HTTP_WORK, /* somebody waits for it */
-	HTTP_BACKGROUND, /* events: starts only while no HTTP_WORK request waits or runs, so that telling never
-	                  * delays doing; exempt from the fence, since events change nothing that is reconciled */
+	HTTP_BACKGROUND, /* events: starts only while no HTTP_WORK request waits or runs and no stream is being
+	                  * opened, so that telling never delays doing; exempt from the fence, since events change nothing that is reconciled */
 };
 
 struct http_request {
@@ -96,6 +96,7 @@ struct http_request {
 	                          * call's deadline and the fence cut it short */
 	size_t max_body; /* 0: LIMIT_HTTP_BODY; for a stream: no bound, since only little of it waits */
 	bool can_replay; /* as if it were a GET: may be sent twice after a connection was lost */
+	bool is_endless; /* a stream that somebody has to end, as a watch: on a connection of its own */
 };
 
 #define HTTP_CORRELATION_MAX 65

@@ -349,8 +349,8 @@ transfer_prepare(struct transfer *transfer, struct job *job, bool wants_fresh)
 	SET(easy, CURLOPT_CUSTOMREQUEST, http_method_name(job->method));
 	SET(easy, CURLOPT_REQUEST_TARGET, job->path.ptr);
 	SET(easy, CURLOPT_HTTPHEADER, &job->headers[0]);
-	SET(easy, CURLOPT_FRESH_CONNECT, wants_fresh || job->stream ? 1L : 0L);
-	SET(easy, CURLOPT_FORBID_REUSE, job->stream ? 1L : 0L);
+	SET(easy, CURLOPT_FRESH_CONNECT, wants_fresh || job->is_endless ? 1L : 0L);
+	SET(easy, CURLOPT_FORBID_REUSE, job->is_endless ? 1L : 0L);
 	SET(easy, CURLOPT_MAXAGE_CONN,
 	    job->client->is_retiring ? (long)SWEEP_IDLE_S : (long)KEEP_IDLE_S);
 }

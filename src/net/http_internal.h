@@ -126,6 +126,7 @@ struct job {
 	enum http_method method;
 	enum http_class class;
 	bool can_replay;
+	bool is_endless;
 	struct str body;
 	bool has_body;
 	size_t max_body;         /* 0: no bound */

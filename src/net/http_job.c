@@ -40,6 +40,7 @@ job_init(struct job *job, struct curl_client *c, const struct http_request *requ
 		.method = request->method,
 		.class = request->class,
 		.can_replay = request->can_replay,
+		.is_endless = request->is_endless,
 		.body = request->content_type ? request->body : STR_EMPTY,
 		.has_body = request->content_type != NULL,
 		.max_body = request->max_body,

@@ -165,14 +165,21 @@ retry_after_ns(const struct job *job, bool is_ok)
 static void
 leave_gate(struct curl_client *c, struct job *job, bool is_ok)
 {
-	int64_t now_ns = clock_mono(&clock_real);
-
 	if (job->class == HTTP_WORK) {
-		gate_leave(&c->gate, outcome_of(job, is_ok), retry_after_ns(job, is_ok), now_ns);
+		gate_leave(&c->gate, outcome_of(job, is_ok), retry_after_ns(job, is_ok),
+		           clock_mono(&clock_real));
 		c->n_running_work--;
 	} else {
 		c->is_telling = false;
 	}
+}
+
+/* A handle and a connection may be left behind. */
+static void
+plan_rest(struct curl_client *c)
+{
+	int64_t now_ns = clock_mono(&clock_real);
+
 	c->rest_ns = now_ns + REST_NS;
 	c->sweep_ns = now_ns + SWEEP_NS;
 }
@@ -185,6 +192,8 @@ end_running(struct curl_client *c, struct job *job, bool is_ok)
 	list_remove_job(&c->running, job);
 	if (!job->stream)
 		leave_gate(c, job, is_ok);
+	if (!job->is_endless)
+		plan_rest(c);
 	give_transfer(c, job);
 	hand_back(job, is_ok);
 }
@@ -222,14 +231,26 @@ enter(struct curl_client *c, const struct job *job)
 	return false;
 }
 
+/* Does somebody wait for the beginning of a stream? Until then it has a deadline. */
+static bool
+is_opening(const struct curl_client *c)
+{
+	for (const struct job *job = c->running.head; job; job = job->next) {
+		if (job->stream && job->deadline_ns != CLOCK_FOREVER)
+			return true;
+	}
+	return false;
+}
+
 /* NULL: nobody waits, or only those who tell while others do. */
 static struct job_list *
 next_in_turn(struct curl_client *c)
 {
 	if (c->work.head)
 		return &c->work;
-	return c->background.head && c->n_running_work == 0 && !c->is_telling ? &c->background
-	                                                                      : NULL;
+	if (!c->background.head || c->n_running_work > 0 || c->is_telling || is_opening(c))
+		return NULL;
+	return &c->background;
 }
 
 static void
@@ -256,7 +277,7 @@ start_waiting(struct curl_client *c)
 static bool
 may_replay(const struct job *job)
 {
-	return !job->is_replayed && !job->stream && (job->method == HTTP_GET || job->can_replay);
+	return !job->is_replayed && (job->method == HTTP_GET || job->can_replay);
 }
 
 static void

@@ -627,6 +627,42 @@ send_work(void *arg)
 	return http_do(w->client, &w->call, &request, &response, &err) ? w : NULL;
 }
 
+static void *
+open_stream(void *arg)
+{
+	struct world *w = arg;
+	const struct http_request list = { .target = STR("/list"), .timeout_ms = 5000 };
+	struct http_stream *stream;
+	struct error err;
+
+	if (!http_stream_open(w->client, &w->call, &list, &stream, &err))
+		return NULL;
+	http_stream_close(stream);
+	return w;
+}
+
+/* Who opens a stream is waited for as well. */
+static void
+telling_does_not_delay_a_list(void **state UNUSED)
+{
+	pthread_t list, event;
+	void *result;
+	WORLD(w);
+
+	sem_init(&answers, 0, 0);
+	start(&w, answers_when_told, NULL);
+	thread_start(&list, "list", open_stream, &w);
+	wait_for(w.server, loopback_requests, 1);
+	thread_start(&event, "event", send_event, &w);
+	usleep(20000);
+	assert_int_equal(loopback_requests(w.server), 1);
+	sem_post(&answers);
+	pthread_join(list, &result);
+	assert_ptr_equal(result, &w);
+	pthread_join(event, &result);
+	assert_ptr_equal(result, &w);
+}
+
 static void
 telling_never_delays_doing(void **state UNUSED)
 {
@@ -772,6 +808,7 @@ main(void)
 		cmocka_unit_test(many_callers_share_few_connections),
 		cmocka_unit_test(a_throttled_client_waits),
 		cmocka_unit_test(telling_never_delays_doing),
+		cmocka_unit_test(telling_does_not_delay_a_list),
 		cmocka_unit_test(a_server_that_takes_no_events_delays_no_work),
 		cmocka_unit_test(idle_connections_are_closed),
 		cmocka_unit_test(statuses_become_errors),

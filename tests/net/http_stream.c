@@ -14,7 +14,9 @@
 static struct http_stream *
 must_open(struct world *w)
 {
-	const struct http_request request = { .target = STR("/watch?watch=1"), .timeout_ms = 5000 };
+	const struct http_request request = { .target = STR("/watch?watch=1"),
+		                              .timeout_ms = 5000,
+		                              .is_endless = true };
 	struct http_stream *stream = NULL;
 
 	if (!http_stream_open(w->client, &w->call, &request, &stream, &w->err))
@@ -77,6 +79,78 @@ reads_lines(void **state UNUSED)
 	assert_null(must_next(&w, stream).ptr);
 	assert_null(must_next(&w, stream).ptr);
 	http_stream_close(TAKE(stream));
+}
+
+static bool
+a_list_or_a_watch(struct visit *v)
+{
+	if (!str_starts(v->head, STR("GET /watch ")))
+		return visit_reply(v, "200 OK", "", "one\n");
+	visit_writes(v, "HTTP/1.1 200 OK\r\n\r\none\n");
+	visit_wait_gone(v);
+	return false;
+}
+
+static struct http_stream *
+must_open_for(struct world *w, const char *target, bool is_endless)
+{
+	const struct http_request request = { .target = str_c(target),
+		                              .timeout_ms = 5000,
+		                              .is_endless = is_endless };
+	struct http_stream *stream = NULL;
+
+	if (!http_stream_open(w->client, &w->call, &request, &stream, &w->err))
+		fail_msg("%s", w->err.msg);
+	return stream;
+}
+
+static void
+must_list(struct world *w)
+{
+	struct http_stream *stream = must_open_for(w, "/list", /*is_endless=*/false);
+
+	assert_true(str_eq_c(must_next(w, stream), "one"));
+	assert_null(must_next(w, stream).ptr);
+	http_stream_close(stream);
+}
+
+static void
+what_ends_by_itself_shares_a_connection(void **state UNUSED)
+{
+	struct http_stream *stream;
+	WORLD(w);
+
+	start(&w, a_list_or_a_watch, NULL);
+	must_get(&w);
+	must_list(&w);
+	stream = must_open_for(&w, "/watch", /*is_endless=*/true);
+	must_next(&w, stream);
+	must_get(&w);
+	assert_true(w.response.is_reused);
+	must_list(&w);
+	assert_int_equal(loopback_connections(w.server), 2);
+	http_stream_close(stream);
+	wait_for(w.server, loopback_open, 1);
+	http_client_close_idle(w.client);
+	wait_for(w.server, loopback_open, 0);
+}
+
+static bool
+dies_at_the_second(struct visit *v)
+{
+	return v->connection == 1 && v->request == 2 ? false
+	                                             : visit_reply(v, "200 OK", "", "one\n");
+}
+
+static void
+a_connection_that_was_dead_already_is_replaced(void **state UNUSED)
+{
+	WORLD(w);
+
+	start(&w, dies_at_the_second, NULL);
+	must_get(&w);
+	must_list(&w);
+	assert_int_equal(loopback_requests(w.server), 3);
 }
 
 static bool
@@ -325,6 +399,8 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_newer_credential_is_tried),
 		cmocka_unit_test(reads_lines),
+		cmocka_unit_test(what_ends_by_itself_shares_a_connection),
+		cmocka_unit_test(a_connection_that_was_dead_already_is_replaced),
 		cmocka_unit_test(bounds_lines),
 		cmocka_unit_test(a_stream_that_breaks_says_so),
 		cmocka_unit_test(waits_for_as_long_as_was_said),
