@@ -24,16 +24,6 @@ METRIC_FAMILY(ccmd_build_info, METRIC_GAUGE, "ccmd_build_info",
 #define COMPILER "gcc " __VERSION__
 #endif
 
-#if defined(__x86_64__)
-#define ARCHITECTURE "amd64"
-#elif defined(__aarch64__)
-#define ARCHITECTURE "arm64"
-#elif defined(__riscv)
-#define ARCHITECTURE "riscv64"
-#else
-#define ARCHITECTURE "unknown"
-#endif
-
 enum {
 	MAX_NUMBER = 16,
 	MAX_COMMIT = 64,
@@ -79,7 +69,7 @@ build_info(void)
 		.date = "1970-01-01T00:00:00Z",
 		.go_version = "",
 		.compiler = COMPILER,
-		.platform = "linux/" ARCHITECTURE,
+		.platform = version_platform().ptr,
 	};
 
 	read_version(&info);
@@ -92,6 +82,7 @@ build_info_setup(void)
 {
 	struct build_info i = build_info();
 
+	version_set_commit(str_c(i.commit));
 	metric_set(metric_of(&kubernetes_build_info, i.major, i.minor, i.version, i.commit,
 	                     i.tree_state, i.date, i.go_version, i.compiler, i.platform),
 	           1);

@@ -5,7 +5,7 @@
 
 #include "base/buf.h"
 
-/** Sets both gauges; once, at the start, after version_set(). */
+/** Sets both gauges, and what version_commit() says; once, at the start, after version_set(). */
 void build_info_setup(void);
 
 /** Appends what a Kubernetes component answers under /version, and `kubectl get --raw /version` shows. */

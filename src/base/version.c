@@ -3,7 +3,20 @@
 
 #include <string.h>
 
+#if defined(__x86_64__)
+#define ARCHITECTURE "amd64"
+#elif defined(__aarch64__)
+#define ARCHITECTURE "arm64"
+#elif defined(__arm__)
+#define ARCHITECTURE "arm"
+#elif defined(__riscv)
+#define ARCHITECTURE "riscv64"
+#else
+#define ARCHITECTURE "unknown"
+#endif
+
 static char version[VERSION_MAX + 1] = "v" CCMD_VERSION;
+static char commit[VERSION_COMMIT_MAX + 1];
 
 void
 version_set(struct str text)
@@ -27,4 +40,25 @@ version_numbers(void)
 
 	(void)str_cut(numbers, '-', &numbers, &suffix);
 	return numbers;
+}
+
+void
+version_set_commit(struct str text)
+{
+	size_t len = str_head(text, VERSION_COMMIT_MAX).len;
+
+	memcpy(commit, text.ptr, len);
+	commit[len] = '\0';
+}
+
+struct str
+version_commit(void)
+{
+	return commit[0] ? str_c(commit) : STR("unknown");
+}
+
+struct str
+version_platform(void)
+{
+	return STR("linux/" ARCHITECTURE);
 }

@@ -106,6 +106,7 @@ reflect(struct manager *m, struct store *store)
 {
 	return reflector_new(&(struct reflector_config){ .http = m->config.shared->http,
 	                                                 .host = m->config.shared->host,
+	                                                 .user_agent = m->config.shared->user_agent,
 	                                                 .store = store,
 	                                                 .clock = m->config.clock,
 	                                                 .cancel = m->cancel });

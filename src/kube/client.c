@@ -227,8 +227,11 @@ static bool
 attempt(struct kube_client *c, struct call *call, const struct http_request *request,
         struct http_response *response, struct error *err)
 {
-	bool is_answered = http_do(c->http, call, request, response, err);
+	struct http_request named = *request;
+	bool is_answered;
 
+	named.user_agent = c->user_agent;
+	is_answered = http_do(c->http, call, &named, response, err);
 	kube_count_request(c->host, request->method, is_answered ? response->status : 0);
 	if (is_answered)
 		observe_attempt(c, request, response);

@@ -15,7 +15,8 @@
 struct kube_client {
 	struct http_client *http; /* borrowed */
 	struct clock *clock;
-	const char *host; /* "host:port", a label of the metrics; borrowed; NULL: "" */
+	const char *host;       /* "host:port", a label of the metrics; borrowed; NULL: "" */
+	const char *user_agent; /* borrowed; NULL: that of http */
 };
 
 /** How a PATCH body is read by the server. */

@@ -15,18 +15,6 @@
 #include "kube/service_account.h"
 #include "net/url.h"
 
-#if defined(__x86_64__)
-#define ARCH "amd64"
-#elif defined(__aarch64__)
-#define ARCH "arm64"
-#elif defined(__arm__)
-#define ARCH "arm"
-#elif defined(__riscv)
-#define ARCH "riscv64"
-#else
-#define ARCH "unknown"
-#endif
-
 #define FOLLOW_NS (60 * NS_PER_SEC)
 #define URGENT_NS NS_PER_SEC /* after a 401 or a failure of TLS */
 #define WARN_NS (300 * NS_PER_SEC)
@@ -485,14 +473,22 @@ kube_connection_uses_plugin(const struct kube_connection *c)
 /* kube-client.md 1.10, framework.md 7.13. The API server takes the name of a field manager from what stands before the first '/'; and for
  * an agent that starts with "curl" it would indent its JSON. */
 static void
-add_user_agent(struct buf *b, const struct kube_client_options *options)
+add_user_agent(struct buf *b, const char *prefix, const char *agent)
 {
-	buf_addf(b, "ccmd/%" STR_FMT " (linux/" ARCH ") kubernetes/unknown",
-	         STR_ARG(version_numbers()));
+	buf_addf(b, "ccmd/%" STR_FMT " (%" STR_FMT ") kubernetes/%" STR_FMT,
+	         STR_ARG(version_numbers()), STR_ARG(version_platform()),
+	         STR_ARG(version_commit()));
+	if (agent)
+		buf_addf(b, "/%s%s", prefix, agent);
+}
+
+static void
+add_agent_of(struct buf *b, const struct kube_client_options *options)
+{
 	if (options->service_account)
-		buf_addf(b, "/system:serviceaccount:kube-system:%s", options->service_account);
-	else if (options->agent)
-		buf_addf(b, "/%s", options->agent);
+		add_user_agent(b, "system:serviceaccount:kube-system:", options->service_account);
+	else
+		add_user_agent(b, "", options->agent);
 }
 
 static struct http_config
@@ -566,7 +562,7 @@ fill_client(struct kube_connection *c, struct client *client,
 
 	if (options->service_account && !set_account(c, client, options->service_account, err))
 		return false;
-	add_user_agent(&agent, options);
+	add_agent_of(&agent, options);
 	config = http_config_of(c, client, options);
 	config.user_agent = buf_str(&agent);
 	return start(c, client, &config, err);
@@ -584,4 +580,16 @@ kube_connection_client(struct kube_connection *c, const struct kube_client_optio
 	}
 	*ret = &client->kube;
 	return true;
+}
+
+struct kube_client
+kube_connection_named(struct kube_connection *c, const struct kube_client *client,
+                      const char *agent)
+{
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(KIB(1));
+	struct kube_client named = *client;
+
+	add_user_agent(&text, "", agent);
+	named.user_agent = arena_strz(&c->config->arena, buf_str(&text));
+	return named;
 }

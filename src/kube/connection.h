@@ -44,6 +44,11 @@ NODISCARD bool kube_connection_client(struct kube_connection *,
                                       const struct kube_client_options *options,
                                       struct kube_client **ret, struct error *err);
 
+/** The same client under another name, which ends the User-Agent of what is sent by it: the API server's logs tell then
+ * who it was. To be asked for while no other thread uses the connection; lives as long as that. */
+struct kube_client kube_connection_named(struct kube_connection *, const struct kube_client *,
+                                         const char *agent);
+
 /** The files that are followed, but for the kubeconfig itself; valid until the first client is made. Returns how many. */
 size_t kube_connection_files(const struct kube_connection *, struct str ret[KUBE_CONNECTION_FILES]);
 struct str kube_connection_server(const struct kube_connection *);    /* for messages */

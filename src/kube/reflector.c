@@ -54,7 +54,7 @@ struct reflector {
 	const struct kind *kind;
 	struct clock *clock;
 	struct cancel *cancel;
-	const char *host;
+	const char *host, *user_agent;
 	int64_t watch_min_s;
 	pthread_t thread;
 
@@ -291,8 +291,11 @@ static bool
 open_stream(struct reflector *r, struct call *call, const struct http_request *request,
             struct http_stream **ret, struct error *err)
 {
-	bool is_open = http_stream_open(r->http, call, request, ret, err);
+	struct http_request named = *request;
+	bool is_open;
 
+	named.user_agent = r->user_agent;
+	is_open = http_stream_open(r->http, call, &named, ret, err);
 	kube_count_request(r->host, HTTP_GET, is_open ? 200 : err->http_status);
 	return is_open;
 }
@@ -678,6 +681,7 @@ reflector_new(const struct reflector_config *config)
 	r->clock = config->clock;
 	r->cancel = config->cancel;
 	r->host = config->host;
+	r->user_agent = config->user_agent;
 	r->watch_min_s = config->watch_min_s > 0 ? config->watch_min_s : WATCH_MIN_S;
 	r->last_rv = BUF_INIT(LIMIT_NAME);
 	r->backoff_ns = BACKOFF_FIRST_NS;

@@ -19,9 +19,10 @@ struct reflector_config {
 	struct http_client *http;
 	struct store *store;
 	struct clock *clock;
-	struct cancel *cancel; /* ends the thread */
-	const char *host;      /* label for metrics, as kube_client.host; borrowed */
-	int64_t watch_min_s;   /* 0: 300; the time-out of a watch is uniform in [min, 2 min] */
+	struct cancel *cancel;  /* ends the thread */
+	const char *host;       /* label for metrics, as kube_client.host; borrowed */
+	const char *user_agent; /* as kube_client.user_agent */
+	int64_t watch_min_s;    /* 0: 300; the time-out of a watch is uniform in [min, 2 min] */
 };
 
 /** Starts the thread. config is copied. */

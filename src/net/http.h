@@ -89,6 +89,7 @@ struct http_request {
 	enum http_method method;
 	enum http_class class;
 	struct str target;        /* path and query, behind the base URL: "/api/v1/nodes?limit=1" */
+	const char *user_agent;   /* NULL: the client's */
 	const char *accept;       /* NULL: application/json */
 	const char *content_type; /* NULL: no body */
 	struct str body;

@@ -162,6 +162,8 @@ build_headers(struct job *job, struct cancel *cancel, const struct http_request 
 	/* without a value libcurl leaves them out: a form's type, and a round trip before a large body */
 	add_header(job, "Content-Type: ", request->content_type ? request->content_type : "");
 	add_header(job, "Expect: ", "");
+	if (request->user_agent)
+		add_header(job, "User-Agent: ", request->user_agent);
 	if (job->client->host_header)
 		add_header(job, "Host: ", job->client->host_header);
 	if (!add_credential(job, cancel, ret_generation, err))

@@ -26,11 +26,24 @@ is_our_own_until_another_is_set(void **state UNUSED)
 	check("v1.36.3-rc.1+build", "1.36.3");
 }
 
+static void
+commits_are_shortened(void **state UNUSED)
+{
+	assert_true(str_eq_c(version_commit(), "unknown"));
+	version_set_commit(STR("0123456789ab"));
+	assert_true(str_eq_c(version_commit(), "0123456"));
+	version_set_commit(STR("0123"));
+	assert_true(str_eq_c(version_commit(), "0123"));
+	version_set_commit(STR_EMPTY);
+	assert_true(str_eq_c(version_commit(), "unknown"));
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(is_our_own_until_another_is_set),
+		cmocka_unit_test(commits_are_shortened),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

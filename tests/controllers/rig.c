@@ -123,7 +123,9 @@ rig_new(void)
 	clock = r->clock = &r->watch->clock;
 	r->api = fake_api_new();
 	r->cloud = fake_cloud_new(clock);
-	r->kube = (struct kube_client){ fake_api_client(r->api), clock, "api:6443" };
+	r->kube = (struct kube_client){ .http = fake_api_client(r->api),
+		                        .clock = clock,
+		                        .host = "api:6443" };
 	r->cancel = cancel_new();
 	r->call = (struct call){ clock, r->cancel, CLOCK_FOREVER, &r->arena };
 	r->env = (struct controller_env){

@@ -45,8 +45,8 @@ set_up(void **state)
 
 	f->clock = fake_clock_new(NS_PER_SEC);
 	f->http = fake_http_new();
-	f->client = (struct kube_client){ fake_http_client(f->http), fake_clock_clock(f->clock),
-		                          NULL };
+	f->client = (struct kube_client){ .http = fake_http_client(f->http),
+		                          .clock = fake_clock_clock(f->clock) };
 	f->config = (struct access_config){ .authentication = &f->client,
 		                            .authorization = &f->client,
 		                            .clock = fake_clock_clock(f->clock),

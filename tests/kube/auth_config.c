@@ -33,7 +33,8 @@ set_up(void **state UNUSED)
 	clock_ = fake_clock_new(NS_PER_SEC);
 	http = fake_http_new();
 	arena = ARENA_INIT;
-	client = (struct kube_client){ fake_http_client(http), fake_clock_clock(clock_), NULL };
+	client = (struct kube_client){ .http = fake_http_client(http),
+		                       .clock = fake_clock_clock(clock_) };
 	call = (struct call){ fake_clock_clock(clock_), NULL, CLOCK_FOREVER, &arena };
 	config = (struct auth_source_config){ .client = &client,
 		                              .clock = fake_clock_clock(clock_),

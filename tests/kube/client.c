@@ -43,7 +43,9 @@ set_up(void **state UNUSED)
 	now_ns = NS_PER_SEC;
 	http = fake_http_new();
 	arena = ARENA_INIT;
-	client = (struct kube_client){ fake_http_client(http), &jumping_clock, "api:6443" };
+	client = (struct kube_client){ .http = fake_http_client(http),
+		                       .clock = &jumping_clock,
+		                       .host = "api:6443" };
 	call = (struct call){ &jumping_clock, /*cancel=*/NULL, CLOCK_FOREVER, &arena };
 	return 0;
 }

@@ -246,6 +246,24 @@ each_client_has_its_name(void **state UNUSED)
 }
 
 static void
+a_client_may_have_several_names(void **state UNUSED)
+{
+	CLEANUP(world_freep) struct world *w = world_new(tell);
+	struct kube_client *client, named, other;
+
+	open_world(w, BY_FILES, "token: abc");
+	client = w->client;
+	named = kube_connection_named(w->connection, client, "node-controller");
+	other = kube_connection_named(w->connection, &named, "route-controller");
+	w->client = &named;
+	must_get(w, ") kubernetes/unknown/node-controller\\r\\n");
+	w->client = &other;
+	must_get(w, ") kubernetes/unknown/route-controller\\r\\n");
+	w->client = client;
+	must_get(w, ") kubernetes/unknown\\r\\n");
+}
+
+static void
 impersonation_is_in_every_request(void **state UNUSED)
 {
 	CLEANUP(world_freep) struct world *w = world_new(tell);
@@ -618,6 +636,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_client_has_its_name),
+		cmocka_unit_test(a_client_may_have_several_names),
 		cmocka_unit_test(impersonation_is_in_every_request),
 		cmocka_unit_test(a_warning_is_logged_once),
 		cmocka_unit_test(a_token_is_read_again_when_refused),

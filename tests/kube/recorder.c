@@ -28,7 +28,9 @@ set_up(void **state UNUSED)
 {
 	http = fake_http_new();
 	fake = fake_clock_new(WALL_NS);
-	client = (struct kube_client){ fake_http_client(http), fake_clock_clock(fake), "api:6443" };
+	client = (struct kube_client){ .http = fake_http_client(http),
+		                       .clock = fake_clock_clock(fake),
+		                       .host = "api:6443" };
 	recorder = recorder_new(&client, fake_clock_clock(fake));
 	return 0;
 }

@@ -99,7 +99,7 @@ set_up(void **state)
 	cond_init(&f->changed);
 	f->clock = fake_clock_new(NS_PER_SEC);
 	f->http = fake_http_new();
-	f->client = (struct kube_client){ &f->gate, fake_clock_clock(f->clock), NULL };
+	f->client = (struct kube_client){ .http = &f->gate, .clock = fake_clock_clock(f->clock) };
 	f->upkeep_every_ns = CLOCK_FOREVER;
 	f->r = reviewer_new(&(struct reviewer_config){ .tokens = &f->client,
 	                                               .rights = &f->client,
