@@ -3,7 +3,6 @@
 
 #include <assert.h>
 #include <event2/event.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <sys/signalfd.h>
@@ -13,6 +12,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/thread.h"
+#include "signals.h"
 
 enum {
 	MAX_TIMERS = 8,
@@ -87,19 +87,6 @@ on_timer(evutil_socket_t fd, short what, void *arg)
 
 /* ---- life ---- */
 
-static int
-open_signals(void)
-{
-	sigset_t wanted;
-
-	sigemptyset(&wanted);
-	sigaddset(&wanted, SIGTERM);
-	sigaddset(&wanted, SIGINT);
-	sigaddset(&wanted, SIGHUP);
-	PTHREAD_OK(pthread_sigmask(SIG_BLOCK, &wanted, NULL));
-	return signalfd(-1, &wanted, SFD_CLOEXEC | SFD_NONBLOCK);
-}
-
 /* The kernel refuses a descriptor only when we have leaked thousands. */
 static int
 must_open(int fd)
@@ -124,7 +111,7 @@ loop_new(const struct loop_handlers *handlers)
 
 	loop->handlers = *handlers;
 	loop->base = event_base_new();
-	loop->signal_fd = must_open(open_signals());
+	loop->signal_fd = signals_open(/*with_reload=*/true);
 	loop->tell_fd = must_open(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
 	loop->expiry_fd = must_open(timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK));
 	loop->signal_event = watch(loop, loop->signal_fd, on_signal);

@@ -1,7 +1,7 @@
 /* main.c: flags, wiring, signals: the one file that knows every part.
  *
- * Order of start: flags, configuration, clients (no connection yet), the cloud, then the API server; the election begins
- * on its own thread while the server is opened; controllers start when we lead. Order of the end: no new work, a second
+ * Order of start: flags, configuration, clients (no connection yet), the cloud, then the API server, while the election
+ * begins on its own thread; the server is opened; controllers start when we lead. Order of the end: no new work, a second
  * of grace for what runs, then everything that blocks is cancelled and threads are joined; the lease is given back if all
  * work had ended by itself; events are flushed. A lost lease knows no order: the process ends at once.
  */
@@ -27,6 +27,7 @@
 #include "kube/node.h"
 #include "loop.h"
 #include "serving.h"
+#include "stopper.h"
 
 enum {
 	AUTO_NODE_WORKERS = 8,     /* as many as the gate lets through */
@@ -35,6 +36,7 @@ enum {
 	EVENT_FLUSH_MS = 500,
 	RELEASE_MS = 400,
 	EXIT_BAD = 1,
+	N_CONTROLLERS = 4,
 };
 
 #define NO_OPS SIZE_MAX
@@ -49,13 +51,15 @@ struct program {
 	struct cancel *cancel;
 	struct fence fence;
 	struct kube_connection *connection;
-	struct kube_client *kube; /* the connection's */
-	const char *account;      /* with an account for each controller: the last one's */
+	struct kube_client *kube; /* the connection's; under its names: */
+	struct kube_client root, informers, of_controllers[N_CONTROLLERS];
+	const char *account; /* with an account for each controller: the last one's */
 	struct kube_client *account_client; /* and its client */
 	struct recorder *recorder;
 	struct store *nodes;
 	struct host *host;
 	struct cloud *cloud;
+	struct stopper *stopper; /* until the loop runs */
 	struct loop *loop;
 	struct health *health;
 	struct manager *manager;
@@ -125,7 +129,11 @@ connect_api_server(struct program *p, struct error *err)
 	if (!kube_connection_open(&source, &clock_real, &p->connection, err))
 		return false;
 	give_up_powers(p);
-	return kube_connection_client(p->connection, &options, &p->kube, err);
+	if (!kube_connection_client(p->connection, &options, &p->kube, err))
+		return false;
+	p->root = kube_connection_named(p->connection, p->kube, "cloud-controller-manager");
+	p->informers = kube_connection_named(p->connection, p->kube, "shared-informers");
+	return true;
 }
 
 static bool
@@ -136,7 +144,7 @@ open_cloud(struct program *p, struct error *err)
 
 	if (ops->node_annotations)
 		node_keep_annotations(ops->node_annotations);
-	p->recorder = recorder_new(p->kube, &clock_real);
+	p->recorder = recorder_new(&p->root, &clock_real);
 	p->nodes = store_new(&node_kind, &clock_real);
 	p->host = host_new(&(struct host_config){ &clock_real, &p->fence, p->nodes, p->recorder,
 	                                          ops->event_component });
@@ -154,7 +162,7 @@ static const struct part {
 	const char *account; /* also of its client's thread */
 	size_t ops; /* of struct cloud_ops: what the cloud must offer; NO_OPS: nothing but looks */
 	size_t client; /* of struct manager_config */
-} parts[] = {
+} parts[N_CONTROLLERS] = {
 	{ "cloud-node-controller", "node-controller", NO_OPS,
 	  offsetof(struct manager_config, node_client) },
 	{ "cloud-node-lifecycle-controller", "node-controller", NO_OPS,
@@ -192,6 +200,16 @@ is_running(struct program *p, const struct part *part)
 	return is_wanted(p, part) && is_offered(p, part);
 }
 
+/* The one client there is, under the controller's name. */
+static struct kube_client *
+named_client(struct program *p, const struct part *part)
+{
+	struct kube_client *named = &p->of_controllers[part - parts];
+
+	*named = kube_connection_named(p->connection, p->kube, part->account);
+	return named;
+}
+
 /* Controllers of one account share a client. */
 static bool
 open_account(struct program *p, const struct part *part, struct kube_client **ret,
@@ -207,7 +225,7 @@ open_account(struct program *p, const struct part *part, struct kube_client **re
 	};
 
 	if (!p->options.use_service_account_credentials) {
-		*ret = p->kube;
+		*ret = named_client(p, part);
 		return true;
 	}
 	if (p->account_client && strcmp(p->account, part->account) == 0) {
@@ -241,7 +259,7 @@ make_manager(struct program *p, struct error *err)
 	const struct options *o = &p->options;
 	struct manager_config config = {
 		.clock = &clock_real,
-		.shared = p->kube,
+		.shared = &p->informers,
 		.recorder = p->recorder,
 		.nodes = p->nodes,
 		.host = p->host,
@@ -273,7 +291,7 @@ wait_for_api_server(struct program *p, struct error *err)
 	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
 	struct call call = { &clock_real, p->cancel, CLOCK_FOREVER, &arena };
 
-	if (!kube_wait_healthy(p->kube, &call, API_SERVER_WAIT_MS, err))
+	if (!kube_wait_healthy(&p->root, &call, API_SERVER_WAIT_MS, err))
 		return err_wrap(err, "the API server at %" STR_FMT " cannot be used",
 		                STR_ARG(kube_connection_server(p->connection)));
 	return true;
@@ -441,18 +459,26 @@ start_timers(struct program *p)
 		loop_every(p->loop, notify_watchdog_ns(), feed_watchdog, p);
 }
 
+/* The election goes on while the API server is waited for: that is two round trips less until work begins. Should there
+ * be none after all, the lease is given back. */
 static bool
-start(struct program *p, struct error *err)
+start_parts(struct program *p, struct error *err)
 {
-	if (!connect_api_server(p, err) || !open_cloud(p, err) || !wait_for_api_server(p, err) ||
-	    !make_manager(p, err))
-		return false;
 	p->loop = loop_new(&(struct loop_handlers){
 		.signalled = on_signal, .told = on_told, .expired = on_expired, .arg = p });
 	add_health_checks(p);
 	if (p->options.election.is_enabled && !start_election(p, err))
 		return false;
-	if (!start_serving(p, err))
+	return wait_for_api_server(p, err) && start_serving(p, err);
+}
+
+static bool
+start(struct program *p, struct error *err)
+{
+	if (!connect_api_server(p, err))
+		return false;
+	p->stopper = stopper_new(p->cancel);
+	if (!open_cloud(p, err) || !make_manager(p, err) || !start_parts(p, err))
 		return false;
 	start_timers(p);
 	notify_send(p->elector ? "READY=1\nSTATUS=standing by" : "READY=1");
@@ -524,16 +550,18 @@ run(struct program *p)
 {
 	struct error err;
 
+	bool is_started, is_stopped;
+
 	log_info("ccmd starts", LOG_STR("version", str_skip(version_get(), 1)),
 	         LOG_CSTR("cloud", p->options.cloud_provider));
-	if (!start(p, &err)) {
+	is_started = start(p, &err);
+	is_stopped = stopper_free(p->stopper);
+	if (is_started && !is_stopped)
+		loop_run(p->loop);
+	if (!is_started && !is_stopped)
 		log_error("cannot start", LOG_ERR(&err));
-		stop(p);
-		return EXIT_BAD;
-	}
-	loop_run(p->loop);
 	stop(p);
-	return 0;
+	return is_started || is_stopped ? 0 : EXIT_BAD;
 }
 
 /* What a careless parent may have left: standard descriptors that are closed, so that the log would go into the first

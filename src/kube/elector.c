@@ -29,8 +29,10 @@ EVENT_KIND(election_event, COMPONENT, "LeaderElection", false, "Lease",
 #define FENCE_MARGIN_NS NS_PER_SEC         /* the fence closes that long before the lease ends */
 #define HEALTH_MARGIN_NS (20 * NS_PER_SEC) /* framework.md 7.5 */
 #define RELEASE_PAUSE_NS (50 * NS_PER_MS)
+#define START_PAUSE_NS NS_PER_SEC
 
 enum {
+	START_TRIES = 10,
 	RELEASED_DURATION_S = 1, /* nobody waits for it; the API refuses 0 */
 	MAX_IDENTITY = 512,
 };
@@ -65,6 +67,8 @@ struct elector {
 	int64_t seen_boot_ns;     /* when its spec was first seen */
 	int64_t deadline_boot_ns; /* leading: when it is too late to renew */
 	int64_t n_failures;       /* in a row */
+	bool is_answered;         /* ever */
+	unsigned n_unanswered;    /* attempts till then */
 	const char *why_lost;
 };
 
@@ -323,10 +327,28 @@ try_once(struct elector *e, struct error *err)
 	return look_and_claim(e, err);
 }
 
+/* The API server may not be there yet when we start: whoever starts us waits for it as well, for 10 s, and tells. */
+static bool
+is_expecting(const struct elector *e)
+{
+	return !e->is_answered && e->n_unanswered <= START_TRIES;
+}
+
+static void
+note_answer(struct elector *e, enum outcome outcome, const struct error *err)
+{
+	if (outcome != FAILED || err->http_status != 0)
+		e->is_answered = true;
+	else if (!e->is_answered)
+		e->n_unanswered++;
+}
+
 /* An outage is told once, when it begins, and once when it is over. */
 static void
 log_outcome(struct elector *e, enum outcome outcome, const struct error *err)
 {
+	if (is_expecting(e))
+		return;
 	if (outcome != FAILED) {
 		if (e->n_failures > 1)
 			log_info("the Lease can be used again", LOG_CSTR("lease", e->config.name));
@@ -343,6 +365,7 @@ attempt(struct elector *e)
 	struct error err = { .msg = "too late" };
 	enum outcome outcome = try_once(e, &err);
 
+	note_answer(e, outcome, &err);
 	log_outcome(e, outcome, &err);
 	return outcome;
 }
@@ -367,6 +390,8 @@ acquire_pause_ns(const struct elector *e)
 	int64_t pause_ns = rand_between(period_ns, period_ns + period_ns / 5 * 6);
 	int64_t left_ns = seen_until_ns(e) - now_boot(e);
 
+	if (is_expecting(e) && START_PAUSE_NS < pause_ns)
+		return START_PAUSE_NS;
 	return is_held_by_other(e) && left_ns < pause_ns ? left_ns : pause_ns;
 }
 
@@ -392,7 +417,6 @@ tell(struct elector *e, const char *what)
 		                            e->seen.uid };
 
 	buf_addf(&message, "%" STR_FMT " %s", STR_ARG(e->config.identity), what);
-	log_info(what, LOG_CSTR("lease", e->config.name), LOG_STR("identity", e->config.identity));
 	if (e->config.recorder)
 		recorder_event(e->config.recorder, COMPONENT, &lease, EVENT_NORMAL,
 		               election_event.reason, buf_str(&message));
@@ -467,17 +491,29 @@ end_lost(struct elector *e)
 		e->config.lost(e->config.arg, e->why_lost);
 }
 
-/* Returns when we were stopped or the lease was lost. */
+static void
+log_turn(const struct elector *e, const char *what)
+{
+	log_info(what, LOG_CSTR("lease", e->config.name), LOG_STR("identity", e->config.identity));
+}
+
+/* Returns when we were stopped or the lease was lost. The event comes a period late: written at once, it would take the
+ * connection from those who begin to work now. */
 static void
 lead(struct elector *e)
 {
 	enum outcome outcome = WON;
+	bool goes_on;
 
 	set_leader(e, true);
-	tell(e, "became leader");
+	log_turn(e, "became leader");
 	e->config.started(e->config.arg);
-	while (outcome == WON && wait_for(e, e->config.retry_period_ns))
+	goes_on = wait_for(e, e->config.retry_period_ns);
+	tell(e, "became leader");
+	while (goes_on) {
 		outcome = renew(e);
+		goes_on = outcome == WON && wait_for(e, e->config.retry_period_ns);
+	}
 	if (outcome == LOST)
 		end_lost(e);
 }
@@ -524,6 +560,7 @@ release(struct elector *e, int64_t until_ns)
 		if (!cancel_sleep(NULL, e->config.clock, RELEASE_PAUSE_NS, &err))
 			return;
 	}
+	log_turn(e, "stopped leading");
 	tell(e, "stopped leading");
 }
 

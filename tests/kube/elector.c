@@ -365,7 +365,9 @@ start_with(unsigned number, struct recorder *recorder)
 	r->ended = cancel_new();
 	r->fast.clock = (struct clock){ fast_mono, fast_boot, fast_wall, fast_wait };
 	r->fast.percent = percents_faster[number];
-	r->kube = (struct kube_client){ &r->transport, &r->fast.clock, "api:6443" };
+	r->kube = (struct kube_client){ .http = &r->transport,
+		                        .clock = &r->fast.clock,
+		                        .host = "api:6443" };
 	buf_addf(&identity, "me-%u", number);
 	if (number >= n_replicas)
 		n_replicas = number + 1;
@@ -633,6 +635,31 @@ identities_differ(void **state UNUSED)
 }
 
 /* ---- acquiring -------------------------------------------------------------------------------------- */
+
+/* The API server may come up with us. Later it is asked at the usual pace. */
+static void
+who_starts_before_the_server_asks_every_second(void **state UNUSED)
+{
+	set_outage(0, REFUSED);
+	start(0);
+	pass(SECONDS(5));
+	assert_string_equal(methods_since(0), "GGGGGG");
+	pass(SECONDS(45));
+	assert_in_range(count_sent(), 11 + 40 * 10 / 44 - 2, 11 + 40 / 2);
+	set_outage(0, NONE);
+	pass(SECONDS(5));
+	check_leads(me());
+}
+
+static void
+who_is_refused_at_once_does_not_hurry(void **state UNUSED)
+{
+	set_outage(0, BROKEN);
+	replicas[0].reads = BROKEN;
+	start(0);
+	pass(SECONDS(10));
+	assert_in_range(count_sent(), 3, 6);
+}
 
 static void
 the_first_makes_the_lease(void **state UNUSED)
@@ -1282,12 +1309,14 @@ static void
 events_tell_of_the_beginning_and_the_end(void **state UNUSED)
 {
 	struct fake_http *events = fake_http_new();
-	struct kube_client client = { fake_http_client(events), fake_clock_clock(fake), "" };
+	struct kube_client client = { .http = fake_http_client(events),
+		                      .clock = fake_clock_clock(fake) };
 	struct recorder *recorder = recorder_new(&client, fake_clock_clock(fake));
 
 	start_with(0, recorder);
-	fake_http_wait(events, 1);
-	stop(me(), /*release=*/true);
+	while (me()->n_started == 0)
+		usleep(1000);
+	stop(me(), /*release=*/true); /* sooner than the first is written otherwise */
 	fake_http_wait(events, 2);
 	check_event(events, 0, "\"message\":\"me-0 became leader\"");
 	check_event(events, 1, "\"message\":\"me-0 stopped leading\"");
@@ -1435,6 +1464,8 @@ main(void)
 		cmocka_unit_test(timings_are_validated),
 		cmocka_unit_test(all_problems_are_told),
 		cmocka_unit_test(identities_differ),
+		ON_SERVER(who_starts_before_the_server_asks_every_second),
+		ON_SERVER(who_is_refused_at_once_does_not_hurry),
 		ON_SERVER(the_first_makes_the_lease),
 		ON_SERVER(a_leader_renews_by_one_request_each_period),
 		ON_SERVER(what_is_nobodys_is_taken_at_once),

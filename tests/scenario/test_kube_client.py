@@ -1,6 +1,7 @@
 """What API servers and networks do to a watching client, and that nothing is lost and nothing grows."""
 import json
 import random
+import re
 import time
 
 import pytest
@@ -47,7 +48,20 @@ def test_a_watch_is_made_as_it_should(n1, proxy, ccmd):
     assert listed.query["resourceVersion"] == "0" and "limit" not in listed.query
     assert first.query["allowWatchBookmarks"] == "true" and 300 <= int(first.query["timeoutSeconds"]) <= 600
     assert int(first.query["resourceVersion"]) > 0
-    assert first.headers["user-agent"].startswith("ccmd/") and "gzip" not in first.headers.get("accept-encoding", "")
+    assert "gzip" not in first.headers.get("accept-encoding", "")
+
+
+def test_who_it_is_stands_in_the_user_agent(api, n1, proxy, ccmd):
+    """As with the Go programs: the audit log tells which controller it was."""
+    ccmd()
+    n1()
+    proxy.wait_watching()
+    api.wait_event("n1", "Synced")
+    agents = {request.headers["user-agent"] for request in proxy.requests()}
+    parts = [re.fullmatch(r"ccmd/[0-9.]+ \(linux/[a-z0-9]+\) kubernetes/([0-9a-f]{7}|unknown)/([a-z-]+)", one) for one in agents]
+    assert all(parts), agents
+    assert {one[2] for one in parts} == {"cloud-controller-manager", "shared-informers", "node-controller"}
+    assert len({one[1] for one in parts}) == 1
 
 
 @pytest.mark.parametrize("orderly", [False, True], ids=["reset", "closed"])

@@ -12,9 +12,10 @@ import pytest
 from lib.api import NODES
 from lib.ccmd import binary, machine, run_ccmd, sanitized
 from lib.certs import Authority
-from lib.faultproxy import NODES_PATH, STATUS_PATH, delay, silence, stall
+from lib.faultproxy import NODES_PATH, STATUS_PATH, delay, meanwhile, silence, stall
 from lib.nodes import is_initialized
 from lib.process import free_ports
+from lib.replicas import LEASE
 from lib.wait import holds_for, wait_for
 
 pytestmark = [pytest.mark.needs_binary, pytest.mark.one_version]
@@ -107,6 +108,34 @@ def test_a_server_that_cannot_be_used_is_said(cluster, usual, proxy, tmp_path):
     assert proxy.requests() == []
 
 
+@pytest.mark.parametrize("elects", [False, True], ids=["alone", "with election"])
+@pytest.mark.parametrize("silent", [False, True], ids=["refused", "no answer"])
+def test_it_can_be_told_to_end_while_it_waits_for_the_server(cluster, api, proxy, ccmd, elects, silent):
+    if silent:
+        proxy.on(None, None, silence(), times=None)
+    else:
+        proxy.refuse()
+    one = ccmd(leader_elect=elects)
+    one.wait_log("ccmd starts")
+    if silent:
+        proxy.wait_request(lambda request: request.path == "/healthz")
+    one.stop()
+    assert "info  stopping signal=TERM" in one.text
+    assert "cannot start" not in one.text and "error" not in one.text
+    assert not api.get_or_none(LEASE)
+
+
+def test_told_to_end_while_it_looks_up_whom_to_trust(cluster, api, proxy, ccmd):
+    rule = proxy.on("GET", "extension-apiserver-authentication", silence())
+    kubeconfig = cluster.kubeconfig("through-proxy", url=proxy.url)
+    one = ccmd(kubeconfig=kubeconfig, authentication_kubeconfig=kubeconfig, leader_elect=True, secure_port=free_ports(1)[0])
+    rule.wait_hit()
+    wait_for(lambda: api.get_or_none(LEASE), what="the lease to be taken meanwhile")
+    one.stop()
+    assert "info  stopping signal=TERM" in one.text and "cannot start" not in one.text
+    assert api.get(LEASE)["spec"]["holderIdentity"] == "", "given back"
+
+
 def test_a_server_that_comes_a_little_later_is_waited_for(cluster, api, proxy, kubelet, inventory, ccmd):
     inventory.add(machine("n1", "10.0.0.1"))
     kubelet("n1")
@@ -115,6 +144,25 @@ def test_a_server_that_comes_a_little_later_is_waited_for(cluster, api, proxy, k
     time.sleep(1.5)  # the length of the outage, not a wait for anything
     proxy.accept_again()
     api.wait_node("n1", is_initialized)
+
+
+@pytest.mark.parametrize("elects", [False, True], ids=["alone", "with election"])
+def test_from_start_to_the_first_node_there_are_few_round_trips(api, proxy, kubelet, inventory, ccmd, elects):
+    """One TLS connection for all but the election, which goes on while the health check is under way."""
+    inventory.add(machine("n1", "10.0.0.2"))
+    kubelet("n1", ip="10.0.0.1")
+    health = proxy.on("GET", "^/healthz$", meanwhile(lambda: elects and proxy.wait_request(is_election, what="the lease")))
+    ccmd(leader_elect=elects)
+    api.wait_node("n1", is_initialized)
+    assert health.hits == 1
+    sent = [one for one in proxy.requests() if not is_election(one) and not one.is_watch]
+    assert [(one.method, one.path) for one in sent if not one.is_event] == [
+        ("GET", "/healthz"), ("GET", NODES), ("PATCH", f"{NODES}/n1/status"), ("PATCH", f"{NODES}/n1")]
+    assert len({one.connection for one in sent}) == 1, sent
+
+
+def is_election(request):
+    return request.path.startswith("/apis/coordination.k8s.io/")
 
 
 def test_an_inventory_with_mistakes_is_refused_with_its_lines(usual, tmp_path):

@@ -1,0 +1,88 @@
+/* stopper.c: see stopper.h. */
+#include "stopper.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/cancel.h"
+#include "base/log.h"
+#include "base/notify.h"
+#include "base/thread.h"
+#include "signals.h"
+
+enum {
+	LONGEST_STOP_MS = 2000,
+};
+
+struct stopper {
+	struct cancel *cancel;
+	int signal_fd, end_fd;
+	bool is_stopped; /* the thread's, until that is joined */
+	pthread_t thread;
+};
+
+static void
+stop(struct stopper *s)
+{
+	struct signalfd_siginfo info;
+
+	if (read(s->signal_fd, &info, sizeof(info)) != (ssize_t)sizeof(info))
+		return;
+	log_info("stopping", LOG_CSTR("signal", sigabbrev_np((int)info.ssi_signo)));
+	notify_send("STOPPING=1");
+	s->is_stopped = true;
+	cancel_fire(s->cancel);
+}
+
+static void *
+run(void *arg)
+{
+	struct stopper *s = arg;
+	struct pollfd fds[] = { { .fd = s->end_fd, .events = POLLIN },
+		                { .fd = s->signal_fd, .events = POLLIN } };
+
+	while (poll(fds, 2, /*timeout=*/-1) < 0)
+		;
+	if (fds[0].revents)
+		return NULL;
+	stop(s);
+	if (poll(fds, 1, LONGEST_STOP_MS) == 0)
+		_exit(0);
+	return NULL;
+}
+
+struct stopper *
+stopper_new(struct cancel *cancel)
+{
+	struct stopper *s = xcalloc(1, sizeof(*s));
+
+	s->cancel = cancel;
+	s->signal_fd = signals_open(/*with_reload=*/false);
+	s->end_fd = eventfd(0, EFD_CLOEXEC);
+	PTHREAD_OK(s->end_fd < 0 ? -1 : 0);
+	thread_start(&s->thread, "stopper", run, s);
+	return s;
+}
+
+bool
+stopper_free(struct stopper *s)
+{
+	uint64_t one = 1;
+	bool is_stopped;
+
+	if (!s)
+		return false;
+	PTHREAD_OK(write(s->end_fd, &one, sizeof(one)) == (ssize_t)sizeof(one) ? 0 : -1);
+	thread_join(s->thread);
+	is_stopped = s->is_stopped;
+	close(s->signal_fd);
+	close(s->end_fd);
+	free(s);
+	return is_stopped;
+}
