@@ -7,8 +7,8 @@
 #include "base/event_kind.h"
 #include "base/limits.h"
 #include "base/log.h"
-#include "base/map.h"
 #include "base/thread.h"
+#include "providers/cloudlycke/ledger.h"
 #include "providers/cloudlycke/quote.h"
 
 EVENT_KIND(
@@ -17,11 +17,9 @@ EVENT_KIND(
 
 struct cl_books {
 	const struct cloud_host *host;
-	struct cl_state *state;
-	pthread_mutex_t mu;
-	struct map by_uid; /* mu: to struct cl_record, one reference each */
-	uint64_t version;  /* mu */
-	bool has_waiting;  /* mu: a Service got no address because others have them */
+	struct cl_ledger ledger; /* with the lock of all that follows */
+	bool has_waiting;        /* a Service got no address because others have them */
+	uint64_t n_freed_seen;   /* of the ledger's, when those who wait were woken last */
 };
 
 /* ---- life cycle -------------------------------------------------------------------------------------- */
@@ -32,21 +30,8 @@ cl_books_new(struct cl_state *state, const struct cloud_host *host)
 	struct cl_books *books = xcalloc(1, sizeof(*books));
 
 	books->host = host;
-	books->state = state;
-	PTHREAD_OK(pthread_mutex_init(&books->mu, NULL));
+	cl_ledger_init(&books->ledger, state, host->clock);
 	return books;
-}
-
-static void
-forget_all(struct cl_books *books)
-{
-	struct str key;
-	void *record;
-
-	for (size_t pos = 0; map_next(&books->by_uid, &pos, &key, &record);)
-		cl_record_unref(record);
-	map_fini(&books->by_uid);
-	books->by_uid = MAP_INIT;
 }
 
 void
@@ -54,100 +39,51 @@ cl_books_free(struct cl_books *books)
 {
 	if (!books)
 		return;
-	forget_all(books);
-	PTHREAD_OK(pthread_mutex_destroy(&books->mu));
+	cl_ledger_fini(&books->ledger);
 	free(books);
 }
 
 /* ---- with the lock held: changes --------------------------------------------------------------------- */
 
-static struct cl_record **
-list(struct cl_books *books, size_t *ret_n)
-{
-	struct cl_record **all = xcalloc(books->by_uid.count + 1, sizeof(struct cl_record *));
-	struct str key;
-	void *record;
-	size_t n = 0;
-
-	for (size_t pos = 0; map_next(&books->by_uid, &pos, &key, &record);)
-		all[n++] = record;
-	*ret_n = n;
-	return all;
-}
-
-static bool
-save(struct cl_books *books, struct error *err)
-{
-	struct cl_record **all;
-	bool is_done;
-	size_t n;
-
-	if (!cl_state_is_kept(books->state))
-		return true;
-	all = list(books, &n);
-	is_done = cl_state_write(books->state, all, n, err);
-	free(all);
-	return is_done;
-}
-
-static struct cl_record *
-put(struct cl_books *books, struct str uid, struct cl_record *record)
-{
-	return record ? map_put(&books->by_uid, record->holding.uid, record)
-	              : map_remove(&books->by_uid, uid);
-}
-
-static bool
-loses_address(const struct cl_record *before, const struct cl_record *after)
-{
-	for (size_t i = 0; before && i < before->holding.n_addresses; i++) {
-		if (!after || !cl_holding_has(&after->holding, &before->holding.addresses[i]))
-			return true;
-	}
-	return false;
-}
-
 /* Services that were refused an address may have it now. */
 static void
-wake_waiting(struct cl_books *books, const struct cl_record *before, const struct cl_record *after)
+wake_waiting(struct cl_books *books)
 {
-	if (!books->has_waiting || !loses_address(before, after))
+	bool is_freed = books->ledger.n_freed != books->n_freed_seen;
+
+	books->n_freed_seen = books->ledger.n_freed;
+	if (!books->has_waiting || !is_freed)
 		return;
 	books->has_waiting = false;
 	books->host->wake(books->host, HOST_WAKE_SERVICE, STR_EMPTY);
 }
 
-/* Puts the record (NULL: none) in the place of what is there for that UID, here and in the file, or nowhere. */
 static bool
-replace(struct cl_books *books, struct str uid, struct cl_record *record, struct error *err)
+change(struct cl_books *books, struct str uid, struct cl_record *record, bool is_visible,
+       struct error *err)
 {
-	struct cl_record *before = put(books, uid, record);
+	bool is_done = cl_ledger_change(&books->ledger, uid, record, is_visible, err);
 
-	if (!save(books, err)) {
-		put(books, uid, before);
-		cl_record_unref(record);
-		return false;
-	}
-	wake_waiting(books, before, record);
-	cl_record_unref(before);
-	return true;
+	wake_waiting(books);
+	return is_done;
 }
 
 /* The same nodes are kept in memory once. */
 static struct cl_targets *
 intern(struct cl_books *books, struct cl_targets *targets)
 {
-	struct str key;
-	void *value;
+	const struct cl_record **all;
+	size_t n;
 
-	for (size_t pos = 0; map_next(&books->by_uid, &pos, &key, &value);) {
-		struct cl_record *record = value;
-
-		if (record->targets != targets && cl_targets_eq(record->targets, targets)) {
+	all = cl_ledger_all(&books->ledger, &n);
+	for (size_t i = 0; i < n; i++) {
+		if (cl_targets_eq(all[i]->targets, targets)) {
 			cl_targets_unref(targets);
-			return cl_targets_ref(record->targets);
+			targets = cl_targets_ref(all[i]->targets);
+			break;
 		}
 	}
+	free(all);
 	return targets;
 }
 
@@ -156,7 +92,7 @@ static bool
 commit(struct cl_books *books, struct cl_record *draft, struct cl_record *before,
        struct cl_record **ret, struct error *err)
 {
-	struct cl_record *record;
+	CLEANUP(cl_record_unrefp) struct cl_record *record = NULL;
 
 	draft->generation = before ? before->generation : 0;
 	draft->hook_generation = before ? before->hook_generation : 0;
@@ -167,10 +103,9 @@ commit(struct cl_books *books, struct cl_record *draft, struct cl_record *before
 	}
 	draft->generation++;
 	record = cl_record_new(draft);
-	if (!replace(books, record->holding.uid, record, err))
+	if (!change(books, record->holding.uid, cl_record_ref(record), /*is_visible=*/true, err))
 		return false;
-	books->version++;
-	*ret = cl_record_ref(record);
+	*ret = TAKE(record);
 	return true;
 }
 
@@ -179,16 +114,13 @@ commit(struct cl_books *books, struct cl_record *draft, struct cl_record *before
 static const struct cl_holding **
 holdings(struct cl_books *books, struct arena *arena, size_t *ret_n)
 {
-	const struct cl_holding **all = arena_calloc(arena, books->by_uid.count + 1,
-	                                             sizeof(const struct cl_holding *));
-	struct str key;
-	void *record;
-	size_t n = 0;
+	const struct cl_record **all = cl_ledger_all(&books->ledger, ret_n);
+	const struct cl_holding **held = arena_calloc(arena, *ret_n + 1, sizeof(*held));
 
-	for (size_t pos = 0; map_next(&books->by_uid, &pos, &key, &record);)
-		all[n++] = &((struct cl_record *)record)->holding;
-	*ret_n = n;
-	return all;
+	for (size_t i = 0; i < *ret_n; i++)
+		held[i] = &all[i]->holding;
+	free(all);
+	return held;
 }
 
 static void
@@ -254,9 +186,9 @@ cl_books_ensure(struct cl_books *books, const struct cl_request *request,
 {
 	CLEANUP(cl_targets_unrefp) struct cl_targets *targets = cl_targets_new(nodes, n_nodes);
 	struct cl_record draft = request->draft, *before;
-	WITH_LOCK(&books->mu);
+	WITH_LOCK(&books->ledger.mu);
 
-	before = map_get(&books->by_uid, draft.holding.uid);
+	before = cl_ledger_get(&books->ledger, draft.holding.uid);
 	if (!allocate(books, request, before, arena, &draft, err))
 		return false;
 	targets = intern(books, targets);
@@ -272,9 +204,9 @@ cl_books_retarget(struct cl_books *books, struct str uid, const struct node_ref 
 {
 	CLEANUP(cl_targets_unrefp) struct cl_targets *targets = cl_targets_new(nodes, n_nodes);
 	struct cl_record draft, *before;
-	WITH_LOCK(&books->mu);
+	WITH_LOCK(&books->ledger.mu);
 
-	before = map_get(&books->by_uid, uid);
+	before = cl_ledger_get(&books->ledger, uid);
 	if (!before || before->is_deleting)
 		return err_set(err, ERR_NOT_FOUND, "there is no load balancer yet");
 	targets = intern(books, targets);
@@ -289,9 +221,9 @@ bool
 cl_books_condemn(struct cl_books *books, struct str uid, struct cl_record **ret, struct error *err)
 {
 	struct cl_record draft, *before;
-	WITH_LOCK(&books->mu);
+	WITH_LOCK(&books->ledger.mu);
 
-	before = map_get(&books->by_uid, uid);
+	before = cl_ledger_get(&books->ledger, uid);
 	if (!before) {
 		*ret = NULL;
 		return true;
@@ -304,12 +236,11 @@ cl_books_condemn(struct cl_books *books, struct str uid, struct cl_record **ret,
 bool
 cl_books_drop(struct cl_books *books, struct str uid, struct error *err)
 {
-	WITH_LOCK(&books->mu);
+	WITH_LOCK(&books->ledger.mu);
 
-	if (!map_get(&books->by_uid, uid))
+	if (!cl_ledger_get(&books->ledger, uid))
 		return true;
-	books->version++;
-	return replace(books, uid, NULL, err);
+	return change(books, uid, NULL, /*is_visible=*/true, err);
 }
 
 /* Only a later run could have changed the record meanwhile, and there is none while this one goes on. */
@@ -318,11 +249,11 @@ cl_books_note_hook(struct cl_books *books, const struct cl_record *record, struc
                    struct error *err)
 {
 	struct cl_record draft = cl_record_draft(record);
-	WITH_LOCK(&books->mu);
+	WITH_LOCK(&books->ledger.mu);
 
 	draft.hook_generation = record->generation;
 	draft.hook_error = error;
-	return replace(books, record->holding.uid, cl_record_new(&draft), err);
+	return change(books, record->holding.uid, cl_record_new(&draft), /*is_visible=*/false, err);
 }
 
 /* ---- after a start ----------------------------------------------------------------------------------- */
@@ -364,20 +295,25 @@ tell_conflict(struct cl_books *books, const struct lb_spec *spec, const struct i
 	                           buf_str(&text));
 }
 
+static bool
+claims(const struct cl_holding *other, const struct cl_holding *self, const struct ip *ip)
+{
+	return !str_eq(other->uid, self->uid) && cl_holding_has(other, ip) &&
+	       !cl_may_share(self, other, NULL);
+}
+
 static const struct cl_holding *
 holder_of(const struct cl_books *books, const struct cl_holding *self, const struct ip *ip)
 {
-	struct str key;
-	void *value;
+	const struct cl_holding *found = NULL;
+	const struct cl_record **all;
+	size_t n;
 
-	for (size_t pos = 0; map_next(&books->by_uid, &pos, &key, &value);) {
-		const struct cl_holding *other = &((const struct cl_record *)value)->holding;
-
-		if (!str_eq(other->uid, self->uid) && cl_holding_has(other, ip) &&
-		    !cl_may_share(self, other, NULL))
-			return other;
-	}
-	return NULL;
+	all = cl_ledger_all(&books->ledger, &n);
+	for (size_t i = 0; i < n && !found; i++)
+		found = claims(&all[i]->holding, self, ip) ? &all[i]->holding : NULL;
+	free(all);
+	return found;
 }
 
 /* Leaves what nobody else has. spec NULL: nobody is to be told. */
@@ -435,7 +371,7 @@ adopt_one(struct cl_books *books, const struct lb_spec *spec, const struct cl_re
 	if (memory)
 		recall_memory(memory, &draft);
 	if (draft.holding.n_addresses > 0)
-		cl_record_unref(put(books, draft.holding.uid, cl_record_new(&draft)));
+		cl_ledger_set(&books->ledger, cl_record_new(&draft));
 }
 
 /* A Service without an address in its status may have been given one that was not told any more. */
@@ -444,12 +380,12 @@ adopt_untold(struct cl_books *books, const struct cl_record *memory)
 {
 	struct cl_record draft = cl_record_draft(memory);
 
-	if (map_get(&books->by_uid, memory->holding.uid))
+	if (cl_ledger_get(&books->ledger, memory->holding.uid))
 		return;
 	keep_unclaimed(books, /*spec=*/NULL, &draft.holding);
 	if (!addresses_eq(&draft.holding, &memory->holding))
 		draft.generation++;
-	cl_record_unref(put(books, draft.holding.uid, cl_record_new(&draft)));
+	cl_ledger_set(&books->ledger, cl_record_new(&draft));
 }
 
 static struct cl_targets *
@@ -509,12 +445,12 @@ cl_books_adopt(struct cl_books *books, const struct lb_spec *const specs[], size
 	const struct lb_spec **all = sorted(specs, n, arena);
 	struct cl_record **memories;
 	size_t n_memories;
-	WITH_LOCK(&books->mu);
+	WITH_LOCK(&books->ledger.mu);
 
-	if (!cl_state_lock(books->state, err) ||
-	    !cl_state_read(books->state, &memories, &n_memories, err))
+	if (!cl_state_lock(books->ledger.state, err) ||
+	    !cl_state_read(books->ledger.state, &memories, &n_memories, err))
 		return false;
-	forget_all(books);
+	cl_ledger_clear(&books->ledger);
 	targets = all_nodes(books, arena);
 	for (size_t i = 0; i < n; i++)
 		if (all[i]->status.n_ingress > 0)
@@ -524,8 +460,8 @@ cl_books_adopt(struct cl_books *books, const struct lb_spec *const specs[], size
 		adopt_untold(books, memories[i]);
 	log_orphans(memories, n_memories, specs, n);
 	free_records(memories, n_memories);
-	books->version++;
-	return save(books, err);
+	books->ledger.version++;
+	return cl_ledger_save(&books->ledger, err);
 }
 
 /* ---- for those who look at all ----------------------------------------------------------------------- */
@@ -542,20 +478,19 @@ struct cl_record **
 cl_books_list(struct cl_books *books, size_t *ret_n, uint64_t *ret_version)
 {
 	struct cl_record **all;
-	WITH_LOCK(&books->mu);
+	WITH_LOCK(&books->ledger.mu);
 
-	all = list(books, ret_n);
-	for (size_t i = 0; i < *ret_n; i++)
-		cl_record_ref(all[i]);
+	all = cl_ledger_list(&books->ledger, ret_n);
 	qsort(all, *ret_n, sizeof(struct cl_record *), by_name);
-	*ret_version = books->version;
+	*ret_version = books->ledger.version;
 	return all;
 }
 
 uint64_t
-cl_books_version(struct cl_books *books)
+cl_books_version(struct cl_books *books, bool *ret_is_busy)
 {
-	WITH_LOCK(&books->mu);
+	WITH_LOCK(&books->ledger.mu);
 
-	return books->version;
+	*ret_is_busy = cl_ledger_is_busy(&books->ledger);
+	return books->ledger.version;
 }

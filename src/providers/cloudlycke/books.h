@@ -1,7 +1,7 @@
 /* books.h: all load balancers there are, and who has which address.
  *
  * One record a Service, by UID. A change is made in memory and in the state file, or not at all; an address that a Service
- * leaves is free only once its new one is written. After a start everything comes from the Services' own status
+ * leaves is free only once its new one is written, and what is not written yet nobody sees. After a start everything comes from the Services' own status
  * (cl_books_adopt()), so that a new leader on another machine gives the same addresses; the state file adds what hooks were
  * told.
  *
@@ -45,7 +45,7 @@ NODISCARD bool cl_books_note_hook(struct cl_books *, const struct cl_record *rec
 /** All records, sorted by name; unref each and free() the array. *ret_version changes with every change of what balancers
  * do. */
 struct cl_record **cl_books_list(struct cl_books *, size_t *ret_n, uint64_t *ret_version);
-/** The version that has all changes made so far. */
-uint64_t cl_books_version(struct cl_books *);
+/** The version that has all changes made so far. *ret_is_busy: more are being written. */
+uint64_t cl_books_version(struct cl_books *, bool *ret_is_busy);
 
 #endif

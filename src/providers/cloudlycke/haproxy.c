@@ -16,10 +16,12 @@
 
 enum {
 	BUSY_MS = 100, /* when to come back while another is at it */
+	QUIET_MS = 20,
 	LINE_MAX_BYTES = 500,
 };
 
 #define PAUSE_NS NS_PER_SEC
+#define GATHER_NS (500 * NS_PER_MS)
 
 struct cl_haproxy {
 	const struct cloud_host *host;
@@ -163,6 +165,25 @@ run(struct cl_haproxy *h, struct call *call, const char *const *argv, struct err
 
 /* ---- one round --------------------------------------------------------------------------------------- */
 
+/* A node that comes or goes changes all balancers, one after the other: they are told to HAProxy together. Until nothing
+ * was changed for a moment, or it takes too long. */
+static bool
+gather(struct cl_haproxy *h, struct call *call, struct error *err)
+{
+	int64_t end_ns = clock_mono(call->clock) + GATHER_NS;
+	uint64_t seen, version;
+	bool is_busy;
+
+	version = cl_books_version(h->books, &is_busy);
+	do {
+		seen = version;
+		if (!cancel_sleep(call->cancel, call->clock, QUIET_MS * NS_PER_MS, err))
+			return false;
+		version = cl_books_version(h->books, &is_busy);
+	} while ((is_busy || version != seen) && clock_mono(call->clock) < end_ns);
+	return true;
+}
+
 static void
 render(struct cl_haproxy *h, struct buf *text, uint64_t *ret_version)
 {
@@ -211,6 +232,8 @@ work(struct cl_haproxy *h, struct call *call, uint64_t *ret_version, bool *ret_i
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(LIMIT_HAPROXY_FILE);
 	uint64_t hash;
 
+	if (!gather(h, call, err))
+		return false;
 	render(h, &text, ret_version);
 	if (!buf_ok(&text))
 		return err_set(err, ERR_INTERNAL,
@@ -272,10 +295,10 @@ end(struct cl_haproxy *h, struct call *call, bool is_done, bool is_loaded, uint6
 bool
 cl_haproxy_apply(struct cl_haproxy *h, struct call *call, struct error *err)
 {
-	bool is_ours, is_done, is_loaded = false;
+	bool is_ours, is_done, is_busy, is_loaded = false;
 	uint64_t version = 0;
 
-	if (!begin(h, call, cl_books_version(h->books), &is_ours, err))
+	if (!begin(h, call, cl_books_version(h->books, &is_busy), &is_ours, err))
 		return false;
 	if (!is_ours)
 		return true;

@@ -1,0 +1,337 @@
+/* Changes of several Services at a time: what shares a write, what others see meanwhile, and what a failure undoes.
+ *
+ * The state file asks the fence before each write, and the fence asks the clock: so the clock is where writes are held up.
+ */
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "base/thread.h"
+#include "providers/cloudlycke/lab.h"
+#include "providers/cloudlycke/ledger.h"
+
+#define PATIENCE_NS (10 * NS_PER_SEC)
+
+enum {
+	CHANGERS_MAX = 40,
+};
+
+/* One Service's record, given to the ledger by a thread of its own. */
+struct changer {
+	struct world *world;
+	pthread_t thread;
+	char uid[16];
+	char address[16]; /* empty: the record goes */
+	bool is_done;
+	struct error err;
+};
+
+struct world {
+	struct clock clock; /* first: see held_boot() */
+	struct fence fence;
+	struct cl_state *state;
+	struct cl_ledger ledger;
+	struct cl_targets *targets;
+	struct changer changers[CHANGERS_MAX];
+	size_t n_changers;
+	pthread_mutex_t mu;
+	pthread_cond_t changed;
+	bool is_held;      /* mu: writes have to wait */
+	bool is_refused;   /* mu: writes fail */
+	unsigned n_writes; /* mu: begun */
+	char text[200];    /* of written() */
+};
+
+/* ---- the clock that writes ask ----------------------------------------------------------------------- */
+
+static int64_t
+held_boot(struct clock *clock)
+{
+	struct world *w = CONTAINER_OF(clock, struct world, clock);
+	WITH_LOCK(&w->mu);
+
+	w->n_writes++;
+	PTHREAD_OK(pthread_cond_broadcast(&w->changed));
+	while (w->is_held)
+		clock_wait(&clock_real, &w->changed, &w->mu, CLOCK_FOREVER);
+	return w->is_refused ? CLOCK_FOREVER : 0;
+}
+
+static int64_t
+real_mono(struct clock *clock UNUSED)
+{
+	return clock_mono(&clock_real);
+}
+
+static bool
+real_wait(struct clock *clock UNUSED, pthread_cond_t *cond, pthread_mutex_t *mutex,
+          int64_t deadline_ns)
+{
+	return clock_wait(&clock_real, cond, mutex, deadline_ns);
+}
+
+static void
+hold(struct world *w, bool is_held)
+{
+	WITH_LOCK(&w->mu);
+
+	w->is_held = is_held;
+	PTHREAD_OK(pthread_cond_broadcast(&w->changed));
+}
+
+static void
+wait_writes(struct world *w, unsigned n)
+{
+	int64_t deadline_ns = clock_mono(&clock_real) + PATIENCE_NS;
+	WITH_LOCK(&w->mu);
+
+	while (w->n_writes < n)
+		assert_true(clock_wait(&clock_real, &w->changed, &w->mu, deadline_ns));
+}
+
+/* ---- life -------------------------------------------------------------------------------------------- */
+
+static void
+world_init(struct world *w, void **state)
+{
+	struct lab *lab = *state;
+	CLEANUP(buf_fini) struct buf path = BUF_INIT(200);
+
+	*w = (struct world){ .clock = { real_mono, held_boot, NULL, real_wait } };
+	PTHREAD_OK(pthread_mutex_init(&w->mu, NULL));
+	cond_init(&w->changed);
+	w->fence.deadline_boot_ns = CLOCK_FOREVER - 1;
+	lab->host.clock = &w->clock;
+	lab->host.fence = &w->fence;
+	buf_addf(&path, "%s/state.json", lab->folder);
+	w->state = cl_state_new(buf_str(&path), &lab->host);
+	w->targets = cl_targets_new(NULL, 0);
+	cl_ledger_init(&w->ledger, w->state, &w->clock);
+}
+
+static void
+world_fini(struct world *w)
+{
+	cl_ledger_fini(&w->ledger);
+	cl_targets_unref(w->targets);
+	cl_state_free(w->state);
+	PTHREAD_OK(pthread_cond_destroy(&w->changed));
+	PTHREAD_OK(pthread_mutex_destroy(&w->mu));
+}
+
+/* ---- changes ----------------------------------------------------------------------------------------- */
+
+static struct cl_record *
+record_of(const struct changer *c)
+{
+	struct cl_record draft = { .name = str_c(c->uid), .targets = c->world->targets };
+
+	if (!c->address[0])
+		return NULL;
+	draft.holding.uid = str_c(c->uid);
+	if (!ip_parse(str_c(c->address), &draft.holding.addresses[draft.holding.n_addresses++]))
+		abort();
+	return cl_record_new(&draft);
+}
+
+static void *
+run_change(void *arg)
+{
+	struct changer *c = arg;
+	WITH_LOCK(&c->world->ledger.mu);
+
+	c->is_done = cl_ledger_change(&c->world->ledger, str_c(c->uid), record_of(c),
+	                              /*is_visible=*/true, &c->err);
+	return NULL;
+}
+
+static size_t
+count_waiting(struct world *w)
+{
+	const struct cl_record **all;
+	size_t n;
+	WITH_LOCK(&w->ledger.mu);
+
+	all = cl_ledger_all(&w->ledger, &n);
+	free(all);
+	return n;
+}
+
+static struct changer *
+start(struct world *w, const char *uid, const char *address)
+{
+	struct changer *c = &w->changers[w->n_changers++];
+
+	c->world = w;
+	(void)snprintf(c->uid, sizeof(c->uid), "%s", uid);
+	(void)snprintf(c->address, sizeof(c->address), "%s", address);
+	thread_start(&c->thread, "changer", run_change, c);
+	return c;
+}
+
+/* One more that waits for the write after the one that is held. */
+static void
+start_waiting(struct world *w, const char *uid, const char *address)
+{
+	size_t n = count_waiting(w);
+
+	start(w, uid, address);
+	while (count_waiting(w) == n)
+		sched_yield();
+}
+
+static void
+join(struct world *w)
+{
+	while (w->n_changers > 0)
+		thread_join(w->changers[--w->n_changers].thread);
+}
+
+/* "a=10.0.0.1 b=10.0.0.2": what is written, sorted by name. */
+static const char *
+written(struct world *w)
+{
+	struct buf b = BUF_FIXED(w->text);
+	struct cl_record **all;
+	size_t n;
+	WITH_LOCK(&w->ledger.mu);
+
+	w->text[0] = '\0';
+	all = cl_ledger_list(&w->ledger, &n);
+	for (char uid = 'a'; uid <= 'z'; uid++) {
+		for (size_t i = 0; i < n; i++) {
+			if (all[i]->name.ptr[0] != uid)
+				continue;
+			buf_addf(&b, "%s%c=", b.len > 0 ? " " : "", uid);
+			ip_format(&b, &all[i]->holding.addresses[0]);
+		}
+	}
+	for (size_t i = 0; i < n; i++)
+		cl_record_unref(all[i]);
+	free(all);
+	return w->text;
+}
+
+/* ---- tests ------------------------------------------------------------------------------------------- */
+
+static void
+who_comes_during_a_write_shares_the_next(void **state)
+{
+	CLEANUP(world_fini) struct world w;
+
+	world_init(&w, state);
+	hold(&w, true);
+	start(&w, "a", "10.0.0.1");
+	wait_writes(&w, 1);
+	start_waiting(&w, "b", "10.0.0.2");
+	start_waiting(&w, "c", "10.0.0.3");
+	start_waiting(&w, "d", "10.0.0.4");
+	assert_string_equal(written(&w), "");
+	assert_int_equal(w.ledger.version, 0);
+	hold(&w, false);
+	join(&w);
+	assert_string_equal(written(&w), "a=10.0.0.1 b=10.0.0.2 c=10.0.0.3 d=10.0.0.4");
+	assert_int_equal(w.n_writes, 2);
+	assert_int_equal(w.ledger.version, 4);
+	for (size_t i = 0; i < 4; i++)
+		assert_true(w.changers[i].is_done);
+	assert_false(cl_ledger_is_busy(&w.ledger));
+}
+
+static void
+both_addresses_are_taken_until_it_is_written(void **state)
+{
+	CLEANUP(world_fini) struct world w;
+
+	world_init(&w, state);
+	start(&w, "a", "10.0.0.1");
+	join(&w);
+	hold(&w, true);
+	start_waiting(&w, "a", "10.0.0.2");
+	assert_int_equal(count_waiting(&w), 2);
+	assert_string_equal(written(&w), "a=10.0.0.1");
+	assert_int_equal(w.ledger.n_freed, 0);
+	hold(&w, false);
+	join(&w);
+	assert_int_equal(count_waiting(&w), 1);
+	assert_string_equal(written(&w), "a=10.0.0.2");
+	assert_int_equal(w.ledger.n_freed, 1);
+	start(&w, "a", "");
+	join(&w);
+	assert_string_equal(written(&w), "");
+	assert_int_equal(w.ledger.n_freed, 2);
+}
+
+static void
+a_write_that_fails_is_undone_for_all_who_shared_it(void **state)
+{
+	CLEANUP(world_fini) struct world w;
+
+	world_init(&w, state);
+	start(&w, "a", "10.0.0.1");
+	join(&w);
+	hold(&w, true);
+	start(&w, "b", "10.0.0.2");
+	wait_writes(&w, 2);
+	start_waiting(&w, "a", "10.0.0.3");
+	start_waiting(&w, "c", "10.0.0.4");
+	w.is_refused = true;
+	hold(&w, false);
+	join(&w);
+	assert_string_equal(written(&w), "a=10.0.0.1");
+	assert_int_equal(w.n_writes, 3);
+	assert_int_equal(w.ledger.n_freed, 3); /* what was not to be is free for others */
+	for (size_t i = 0; i < 3; i++) {
+		assert_false(w.changers[i].is_done);
+		assert_int_equal(w.changers[i].err.code, ERR_CANCELLED);
+	}
+	w.is_refused = false;
+	start(&w, "c", "10.0.0.4");
+	join(&w);
+	assert_string_equal(written(&w), "a=10.0.0.1 c=10.0.0.4");
+}
+
+/* Whatever their order, each ends with its own, and the file has them all. */
+static void
+many_at_once(void **state)
+{
+	CLEANUP(world_fini) struct world w;
+	struct cl_record **records;
+	struct error err;
+	char text[2][16];
+	size_t n;
+
+	world_init(&w, state);
+	for (unsigned i = 0; i < CHANGERS_MAX; i++) {
+		(void)snprintf(text[0], sizeof(text[0]), "u%u", i);
+		(void)snprintf(text[1], sizeof(text[1]), "10.0.0.%u", i + 1);
+		start(&w, text[0], text[1]);
+	}
+	join(&w);
+	assert_int_equal(w.ledger.version, CHANGERS_MAX);
+	assert_true(w.n_writes <= CHANGERS_MAX);
+	assert_true(cl_state_read(w.state, &records, &n, &err));
+	assert_int_equal(n, CHANGERS_MAX);
+	for (size_t i = 0; i < n; i++)
+		cl_record_unref(records[i]);
+	free(records);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, lab_setup, lab_teardown)
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(who_comes_during_a_write_shares_the_next),
+		TEST(both_addresses_are_taken_until_it_is_written),
+		TEST(a_write_that_fails_is_undone_for_all_who_shared_it),
+		TEST(many_at_once),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
