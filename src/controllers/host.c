@@ -22,9 +22,8 @@ host_of(const struct cloud_host *h)
 	return CONTAINER_OF((struct cloud_host *)(uintptr_t)h, struct host, cloud_host);
 }
 
-/* Events about ourselves: on our Pod where we are told which (the downward API), else on the namespace. */
-static struct event_object
-ourselves(void)
+struct event_object
+host_ourselves(void)
 {
 	const char *pod = getenv("POD_NAME"), *namespace = getenv("POD_NAMESPACE"),
 		   *uid = getenv("POD_UID");
@@ -39,7 +38,7 @@ static void
 host_event(const struct cloud_host *h, const struct node_ref *ref, enum host_event type,
            const char *reason, struct str message)
 {
-	struct event_object object = ourselves();
+	struct event_object object = host_ourselves();
 
 	if (ref)
 		object = (struct event_object){ "v1", "Node", STR_EMPTY, ref->name, ref->uid };

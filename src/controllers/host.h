@@ -15,13 +15,18 @@ struct host_config {
 	struct fence *fence;
 	struct store *nodes;
 	struct recorder *recorder;
-	const char *component; /* of the events; NULL: "cloud-controller-manager"; lives as long as the process */
+	const char *
+		component; /* of the events; NULL: "cloud-controller-manager"; lives as long as the process */
 };
 
 struct host *host_new(const struct host_config *config);
 void host_free(struct host *); /* NULL is fine; the cloud is closed by then */
 
 const struct cloud_host *host_cloud_host(struct host *);
+
+/** Whom an event about ourselves is about: our Pod where we are told which (the downward API), else the namespace
+ * kube-system. */
+struct event_object host_ourselves(void);
 
 /** Whom a wake-up reaches. A provider may ask for one before anybody is there to be woken: it is dropped then, since
  * controllers begin by looking at everything. NULL for nobody again. */

@@ -7,7 +7,6 @@
 #include "base/alloc.h"
 #include "base/limits.h"
 #include "base/log.h"
-#include "base/rand.h"
 #include "controllers/running.h"
 #include "controllers/service_internal.h"
 
@@ -21,7 +20,6 @@ static const int64_t failure_max_ns = 300 * NS_PER_SEC;
 /* Clean-ups come back at least so often (framework.md 5.3, E20). */
 static const int64_t cleanup_max_ns = 30 * NS_PER_SEC;
 static const int64_t pass_pause_ns = NS_PER_SEC;
-static const int64_t adopt_pause_ns = 5 * NS_PER_SEC;
 
 /* A key that no Service can have. */
 #define KEY_PASS STR("nodes")
@@ -388,84 +386,6 @@ work_on(struct service_controller *c, struct arena *arena, struct str key)
 	else if (!reconcile(c, &call, key, &err))
 		handle_failure(c, key, &err);
 	arena_reset(arena);
-}
-
-/* ---- before the first: what a provider has to know of all ---- */
-
-static size_t
-collect_specs(struct service_controller *c, const struct store_list *all, struct arena *arena,
-              const struct lb_spec ***ret)
-{
-	const struct lb_spec **specs = arena_calloc(arena, all->n, sizeof(*specs));
-	size_t n = 0;
-
-	for (size_t i = 0; i < all->n; i++) {
-		const struct service *s = service_of(all->objects[i]);
-		struct lb_spec *spec;
-
-		if (!service_wants_balancer(s) && !s->has_finalizer)
-			continue;
-		spec = ARENA_NEW(arena, struct lb_spec);
-		*spec = service_spec(s, c->config.cluster_name, arena);
-		specs[n++] = spec;
-	}
-	*ret = specs;
-	return n;
-}
-
-static bool
-adopt_once(struct service_controller *c, struct call *call, struct error *err)
-{
-	CLEANUP(store_list_free) struct store_list all = store_list(c->env->services);
-	const struct lb_spec **specs;
-	size_t n = collect_specs(c, &all, call->arena, &specs);
-
-	return c->ops->adopt(c->env->cloud, call, specs, n, err);
-}
-
-/* Tries until it works: without it the provider might hand out an address that is in use. */
-static bool
-adopt(struct service_controller *c, struct call *call, struct error *err)
-{
-	while (c->ops->adopt && !adopt_once(c, call, err)) {
-		if (err->code != ERR_CANCELLED)
-			log_error("load balancers that exist cannot be taken over, will retry",
-			          LOG_ERR(err), LOG_DURATION("in", adopt_pause_ns));
-		if (!cancel_sleep(call->cancel, call->clock, rand_jitter(adopt_pause_ns), err))
-			return false;
-		arena_reset(call->arena);
-	}
-	return true;
-}
-
-static void
-end_adoption(struct service_controller *c)
-{
-	WITH_LOCK(&c->mu);
-
-	c->adoption = ADOPT_DONE;
-	PTHREAD_OK(pthread_cond_broadcast(&c->adopted));
-}
-
-/* The first worker does it, the others wait; when it is cancelled, so are they. */
-void
-service_begin(struct service_controller *c, struct call *call)
-{
-	struct error err;
-	bool is_first;
-
-	mutex_lock(&c->mu);
-	is_first = c->adoption == ADOPT_WANTED;
-	if (is_first)
-		c->adoption = ADOPT_RUNNING;
-	while (!is_first && c->adoption != ADOPT_DONE)
-		clock_wait(c->env->clock, &c->adopted, &c->mu, CLOCK_FOREVER);
-	mutex_unlock(&c->mu);
-	if (!is_first)
-		return;
-	if (!adopt(c, call, &err))
-		queue_shut_down(c->queue);
-	end_adoption(c);
 }
 
 bool

@@ -1,8 +1,10 @@
 /* controllers/service_internal.h: what the files behind controllers/service.h share.
  *
- *	service.c       triggers, the queue, workers, records
- *	service_sync.c  one Service: ensure, update targets, clean up
- *	service_spec.c  a Service as a provider sees it
+ *	service.c         triggers, the queue, workers, records
+ *	service_adopt.c   what a provider has to know before the first Service
+ *	service_sync.c    one Service: ensure, update targets, clean up
+ *	service_events.c  what people are told of it
+ *	service_spec.c    a Service as a provider sees it
  */
 #ifndef CCMD_CONTROLLERS_SERVICE_INTERNAL_H
 #define CCMD_CONTROLLERS_SERVICE_INTERNAL_H
@@ -20,6 +22,17 @@ enum service_reason {
 	REASON_RETRY = 4, /* the last run did not come to its end: FULL, but not before its time */
 };
 
+/* What service_events.c says of work that begins, ends or fails. */
+enum service_saying {
+	SERVICE_NOTHING,
+	SERVICE_ENSURING,
+	SERVICE_ENSURED,
+	SERVICE_DELETING,
+	SERVICE_DELETED,
+	SERVICE_SYNC_FAILED,
+	SERVICE_DELETE_FAILED,
+};
+
 /** What we know of one Service beside what the store knows. Made when a Service first concerns us, dropped when it does not
  * any more. */
 struct service_record {
@@ -33,15 +46,16 @@ struct service_record {
 	bool has_targets;  /* targets_hash is what the provider was told last */
 	bool has_failed;   /* the last ensure or update did */
 	bool is_elsewhere; /* another controller's, said the provider: its nodes are not ours to tell */
-	bool is_told_empty; /* "no available nodes" was said */
-	const char
-		*announced; /* the reason of an event that says what begins, its end not said yet */
-	char *written_version; /* what our own last write made of the Service; NULL: none */
-	bool is_unsure;        /* whether that came through: there was no good answer */
+	bool is_told_empty;            /* "no available nodes" was said */
+	enum service_saying announced; /* what began, its end not said yet */
+	char *written_version;         /* what our own last write made of the Service; NULL: none */
+	bool is_unsure;                /* whether that came through: there was no good answer */
+	bool has_news;                 /* its targets were changed, and that was not told yet */
 	uint64_t targets_hash;
-	int64_t next_update_ns; /* mono: targets are not touched again before */
-	int64_t retry_ns;       /* mono: when REASON_RETRY is due */
-	bool is_retry_fixed;    /* the cloud named that time: other nodes do not change it */
+	int64_t next_news_ns, news_pause_ns; /* mono: such news are not told again before */
+	int64_t next_update_ns;              /* mono: targets are not touched again before */
+	int64_t retry_ns;                    /* mono: when REASON_RETRY is due */
+	bool is_retry_fixed; /* the cloud named that time: other nodes do not change it */
 };
 
 struct service_controller {
@@ -89,7 +103,21 @@ bool service_work_once(struct service_controller *c, struct arena *arena, int64_
 /** All views are of the Service or in the arena; no nodes. */
 struct lb_spec service_spec(const struct service *, const char *cluster_name, struct arena *arena);
 
-void service_event(struct service_controller *, const struct service *, enum event_type type,
-                   const char *reason, struct str message);
+/* ---- service_events.c ---- */
+
+#define SERVICE_COMPONENT "service-controller"
+
+/** Once for a work that takes several tries: its beginning is news, its repetition is not. */
+void service_announce(struct service_run *, enum service_saying saying);
+void service_tell_end(struct service_run *, enum service_saying saying);
+/** Waiting for a cloud, or for its rate limit, is none. */
+bool service_is_failure(const struct error *);
+/** A Warning, if it is a failure. */
+void service_warn(struct service_run *, enum service_saying saying, const struct error *);
+void service_warn_of_update(struct service_run *, const struct target_list *, const struct error *);
+/** That there are no targets: once. */
+void service_tell_empty(struct service_run *, size_t n_targets);
+/** That targets were changed, now or later, if they were. */
+void service_tell_news(struct service_run *);
 
 #endif

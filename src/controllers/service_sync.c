@@ -4,35 +4,13 @@
  * it; on the way out the balancer first, then status and finalizer in one.
  */
 #include "base/alloc.h"
-#include "base/event_kind.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/metrics.h"
 #include "controllers/service_internal.h"
 #include "kube/service_patch.h"
 
-#define COMPONENT "service-controller"
-
-EVENT_KIND(ensuring_event, COMPONENT, "EnsuringLoadBalancer", false, "Service",
-           "Work on a load balancer begins.");
-EVENT_KIND(ensured_event, COMPONENT, "EnsuredLoadBalancer", false, "Service",
-           "The load balancer is as the Service wants it.");
-EVENT_KIND(deleting_event, COMPONENT, "DeletingLoadBalancer", false, "Service",
-           "The Service no longer wants its load balancer.");
-EVENT_KIND(deleted_event, COMPONENT, "DeletedLoadBalancer", false, "Service",
-           "The load balancer is gone.");
-EVENT_KIND(updated_event, COMPONENT, "UpdatedLoadBalancer", false, "Service",
-           "The load balancer has new targets, since nodes changed.");
-EVENT_KIND(unavailable_event, COMPONENT, "UnAvailableLoadBalancer", true, "Service",
-           "No node may be a target of the load balancer.");
-EVENT_KIND(sync_failed_event, COMPONENT, "SyncLoadBalancerFailed", true, "Service",
-           "The load balancer could not be made as the Service wants it; it is tried again.");
-EVENT_KIND(delete_failed_event, COMPONENT, "DeleteLoadBalancerFailed", true, "Service",
-           "The load balancer could not be deleted; it is tried again.");
-EVENT_KIND(update_failed_event, COMPONENT, "UpdateLoadBalancerFailed", true, "Service",
-           "The targets of the load balancer could not be changed; it is tried again.");
-
-/* Changes of targets are told at once, then at most so often. */
+/* Providers are told of changed targets at once, then at most so often. */
 static const int64_t update_pause_ns = NS_PER_SEC;
 /* When somebody else wrote to the Service at the same time. */
 static const int64_t overtaken_pause_ms = 1000;
@@ -48,67 +26,6 @@ METRIC_FAMILY(update_seconds, METRIC_HISTOGRAM,
               "service_controller_update_loadbalancer_host_latency_seconds",
               "[ALPHA] How long it took to change the targets of one load balancer.",
               METRIC_BUCKETS(latency_buckets));
-
-/* ---- events ---- */
-
-void
-service_event(struct service_controller *c, const struct service *s, enum event_type type,
-              const char *reason, struct str message)
-{
-	struct event_object object = { "v1", "Service", s->namespace, s->name, s->object.uid };
-
-	recorder_event(c->env->recorder, COMPONENT, &object, type, reason, message);
-}
-
-static void
-tell(struct service_run *run, const char *reason, const char *message)
-{
-	service_event(run->c, run->service, EVENT_NORMAL, reason, str_c(message));
-}
-
-/* Once for a work that takes several tries: its beginning is news, its repetition is not. */
-static void
-announce(struct service_run *run, const char *reason, const char *message)
-{
-	if (run->record->announced == reason)
-		return;
-	run->record->announced = reason;
-	tell(run, reason, message);
-}
-
-static void
-tell_end(struct service_run *run, const char *reason, const char *message)
-{
-	run->record->announced = NULL;
-	tell(run, reason, message);
-}
-
-/* Waiting for a cloud, or for its rate limit, is none. */
-static bool
-is_failure(const struct error *err)
-{
-	return err->code != ERR_PENDING && err->code != ERR_THROTTLED && err->code != ERR_CANCELLED;
-}
-
-static void
-warn(struct service_run *run, const char *reason, const char *what, const struct error *err)
-{
-	CLEANUP(buf_fini) struct buf message = BUF_INIT(LIMIT_EVENT_MESSAGE);
-
-	if (!is_failure(err))
-		return;
-	buf_addf(&message, "%s: %s", what, err->msg);
-	service_event(run->c, run->service, EVENT_WARNING, reason, buf_str(&message));
-}
-
-static void
-tell_empty(struct service_run *run, size_t n_targets)
-{
-	if (n_targets == 0 && !run->record->is_told_empty)
-		service_event(run->c, run->service, EVENT_WARNING, unavailable_event.reason,
-		              STR("There are no available nodes for LoadBalancer"));
-	run->record->is_told_empty = n_targets == 0;
-}
 
 /* ---- writes ---- */
 
@@ -299,7 +216,7 @@ call_ensure(struct service_run *run, enum lb_outcome *outcome, struct lb_status 
 
 	spec.nodes = targets.refs;
 	spec.n_nodes = targets.n;
-	tell_empty(run, targets.n);
+	service_tell_empty(run, targets.n);
 	remember(run);
 	remember_targets(run, targets.hash);
 	return run->c->ops->ensure(run->c->env->cloud, run->call, &spec, outcome, status, err);
@@ -321,7 +238,7 @@ ensure(struct service_run *run, struct error *err)
 	struct error why;
 
 	if (!looks_settled(run))
-		announce(run, ensuring_event.reason, "Ensuring load balancer");
+		service_announce(run, SERVICE_ENSURING);
 	if (!claim(run, &is_gone, err))
 		return false;
 	if (is_gone)
@@ -336,30 +253,13 @@ ensure(struct service_run *run, struct error *err)
 	if (outcome == LB_PARTIAL)
 		return fail(err, &why);
 	if (run->record->announced)
-		tell_end(run, ensured_event.reason, "Ensured load balancer");
+		service_tell_end(run, SERVICE_ENSURED);
+	else
+		service_tell_news(run);
 	return true;
 }
 
 /* ---- only its targets ---- */
-
-static void
-warn_of_update(struct service_run *run, const struct target_list *targets, const struct error *err)
-{
-	CLEANUP(buf_fini) struct buf text = BUF_INIT(LIMIT_EVENT_MESSAGE);
-	size_t n_shown = targets->n < 20 ? targets->n : 20;
-
-	buf_add_c(&text, "Error updating load balancer with new hosts [");
-	for (size_t i = 0; i < n_shown; i++) {
-		buf_add_c(&text, i > 0 ? " " : "");
-		buf_add_str(&text, targets->refs[i].name);
-	}
-	if (targets->n > n_shown)
-		buf_addf(&text, " <%zu more>", targets->n - n_shown);
-	buf_addf(&text, "] [node names limited, total number of nodes: %zu], error: %s", targets->n,
-	         err->msg);
-	service_event(run->c, run->service, EVENT_WARNING, update_failed_event.reason,
-	              buf_str(&text));
-}
 
 static bool
 call_update(struct service_run *run, const struct lb_spec *spec, struct error *err)
@@ -383,25 +283,27 @@ update(struct service_run *run, bool *ret_is_missing, struct error *err)
 	struct target_list targets = targets_select(run->c->targets, run->c->env->cloud, &spec,
 	                                            run->call->arena);
 
-	if (targets.hash == run->record->targets_hash || run->record->is_elsewhere)
+	if (targets.hash == run->record->targets_hash || run->record->is_elsewhere) {
+		service_tell_news(run);
 		return true;
+	}
 	spec.nodes = targets.refs;
 	spec.n_nodes = targets.n;
 	remember(run);
 	remember_targets(run, targets.hash);
+	run->record->has_news = targets.n > 0;
 	if (call_update(run, &spec, err)) {
-		tell_empty(run, targets.n);
-		if (targets.n > 0)
-			tell(run, updated_event.reason, "Updated load balancer with new hosts");
+		service_tell_empty(run, targets.n);
+		service_tell_news(run);
 		return true;
 	}
 	*ret_is_missing = err->code == ERR_NOT_FOUND;
 	if (*ret_is_missing)
 		return true;
 	run->record->has_targets = false; /* whatever comes next ensures */
-	if (is_failure(err)) {
+	if (service_is_failure(err)) {
 		metric_inc(metric_of(&update_errors_total));
-		warn_of_update(run, &targets, err);
+		service_warn_of_update(run, &targets, err);
 	}
 	return false;
 }
@@ -429,9 +331,9 @@ balance(struct service_run *run, struct error *err)
 		is_done = update(run, &wants_ensure, err);
 	if (is_done && wants_ensure)
 		is_done = ensure(run, err);
-	run->record->has_failed = !is_done && is_failure(err);
+	run->record->has_failed = !is_done && service_is_failure(err);
 	if (!is_done && (!was_update || wants_ensure))
-		warn(run, sync_failed_event.reason, "Error syncing load balancer", err);
+		service_warn(run, SERVICE_SYNC_FAILED, err);
 	return is_done;
 }
 
@@ -442,7 +344,7 @@ static void
 forget_balancer(struct service_record *r)
 {
 	object_unref(TAKE(r->balanced));
-	r->has_targets = r->has_failed = r->is_elsewhere = r->is_told_empty = false;
+	r->has_targets = r->has_failed = r->is_elsewhere = r->is_told_empty = r->has_news = false;
 }
 
 /* Whatever the Service says now: only its UID and names matter (framework.md 5.6, 3). */
@@ -452,7 +354,7 @@ call_remove(struct service_run *run, struct error *err)
 	struct lb_spec spec = spec_of(run);
 	bool was_there = false;
 
-	announce(run, deleting_event.reason, "Deleting load balancer");
+	service_announce(run, SERVICE_DELETING);
 	if (!run->c->ops->remove(run->c->env->cloud, run->call, &spec, &was_there, err))
 		return false;
 	forget_balancer(run->record);
@@ -468,9 +370,9 @@ clean_up(struct service_run *run, struct error *err)
 	                                     : err_wrap(err, "failed to delete load balancer");
 
 	if (is_done)
-		tell_end(run, deleted_event.reason, "Deleted load balancer");
+		service_tell_end(run, SERVICE_DELETED);
 	else
-		warn(run, sync_failed_event.reason, "Error syncing load balancer", err);
+		service_warn(run, SERVICE_SYNC_FAILED, err);
 	return is_done;
 }
 
@@ -485,9 +387,9 @@ remove_former(struct service_run *run, struct error *err)
 	run->service = service_of(former);
 	is_done = call_remove(run, err);
 	if (is_done)
-		tell_end(run, deleted_event.reason, "Deleted load balancer");
+		service_tell_end(run, SERVICE_DELETED);
 	else
-		warn(run, delete_failed_event.reason, "Error deleting load balancer", err);
+		service_warn(run, SERVICE_DELETE_FAILED, err);
 	run->service = current;
 	return is_done;
 }

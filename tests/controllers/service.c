@@ -765,6 +765,58 @@ churn_of_nodes_is_told_once_a_second(void **state UNUSED)
 }
 
 static void
+flap(unsigned seconds)
+{
+	struct rig_node flapping = node_b;
+	static unsigned turn = 100;
+	char version[16];
+
+	for (unsigned i = 0; i < seconds; i++, turn++) {
+		(void)snprintf(version, sizeof(version), "%u", turn);
+		flapping.version = version;
+		if (turn % 2 == 0)
+			rig_put(rig, &flapping);
+		else
+			rig_remove(rig, "b");
+		rig_run(rig, 1);
+	}
+}
+
+/* Else a node that flaps would use up the 25 events that an object may have, and its deletion would not be told. */
+static void
+flapping_is_told_more_and_more_seldom(void **state UNUSED)
+{
+	begin_settled();
+	flap(50);
+	assert_in_range(calls("update"), 45, 51);
+	assert_int_equal(events("UpdatedLoadBalancer"), 1);
+	assert_int_equal(n_event_writes(), 1);
+	run(30);
+	assert_int_equal(n_event_writes(), 2); /* the last change is told too */
+	flap(600);
+	assert_in_range(n_event_writes(), 4, 5);
+	run(900);
+	forget_calls();
+	flap(2);
+	assert_int_equal(n_event_writes(), 1);
+}
+
+static void
+targets_that_take_the_cloud_a_while_are_told(void **state UNUSED)
+{
+	begin_settled();
+	fault((struct fake_fault){
+		.call = "update", .code = ERR_PENDING, .retry_after_ms = 500, .times = 1 });
+	rig_put(rig, &node_b);
+	rig_settle(rig);
+	assert_int_equal(events("UpdatedLoadBalancer"), 0);
+	run(2);
+	assert_balanced("web-1", "a=fake://a,b=fake://b,");
+	assert_int_equal(events("UpdatedLoadBalancer"), 1);
+	assert_int_equal(n_event_writes(), 1);
+}
+
+static void
 a_balancer_that_is_missing_is_made_again(void **state UNUSED)
 {
 	begin_settled();
@@ -904,8 +956,41 @@ existing_ones_are_adopted_before_all_else(void **state UNUSED)
 	begin_with(&(struct fake_service){ .name = "none", .type = "ClusterIP" });
 	assert_string_equal(fake_balancers_last(rig->balancers), "adopt - web-1, ");
 	assert_int_equal(calls(NULL), 1);
-	run(20);
+	run(40);
 	assert_int_equal(calls("adopt"), 3);
+	assert_balanced("web-1", "a=fake://a,");
+}
+
+static void
+what_keeps_from_adopting_is_told_once_in_a_while(void **state UNUSED)
+{
+	fault((struct fake_fault){ .call = "adopt", .code = ERR_UNAVAILABLE });
+	begin_with(&web);
+	run(240);
+	assert_in_range(calls("adopt"), 5, 12); /* more and more seldom */
+	assert_int_equal(fake_api_events(rig->api, "AdoptLoadBalancersFailed", "kube-system"), 1);
+	assert_non_null(strstr(fake_api_last_event(rig->api, "AdoptLoadBalancersFailed"),
+	                       "Load balancers that exist cannot be taken over: the fake cloud"));
+	assert_int_equal(n_event_writes(), 1);
+	run(300);
+	assert_int_equal(n_event_writes(), 2);
+	fake_balancers_forget_faults(rig->balancers);
+	run(120);
+	assert_balanced("web-1", "a=fake://a,");
+}
+
+/* Waiting for a rate limit is no trouble, and as long as the cloud says. */
+static void
+adopting_waits_as_long_as_it_is_told(void **state UNUSED)
+{
+	fault((struct fake_fault){
+		.call = "adopt", .code = ERR_THROTTLED, .retry_after_ms = 20000, .times = 1 });
+	begin_with(&web);
+	run(18);
+	assert_int_equal(calls("adopt"), 1);
+	run(4);
+	assert_int_equal(calls("adopt"), 2);
+	assert_int_equal(fake_api_events(rig->api, "AdoptLoadBalancersFailed", "kube-system"), 0);
 	assert_balanced("web-1", "a=fake://a,");
 }
 
@@ -983,6 +1068,8 @@ main(void)
 		TEST(only_another_set_of_nodes_is_told),
 		TEST(excluded_nodes_are_no_targets),
 		TEST(churn_of_nodes_is_told_once_a_second),
+		TEST(flapping_is_told_more_and_more_seldom),
+		TEST(targets_that_take_the_cloud_a_while_are_told),
 		TEST(a_balancer_that_is_missing_is_made_again),
 		TEST(an_update_that_fails_leads_to_a_full_sync),
 		TEST(no_nodes_are_said_once),
@@ -993,6 +1080,8 @@ main(void)
 		cmocka_unit_test_setup_teardown(a_slow_service_delays_no_other, set_up_many,
 		                                tear_down),
 		TEST(existing_ones_are_adopted_before_all_else),
+		TEST(what_keeps_from_adopting_is_told_once_in_a_while),
+		TEST(adopting_waits_as_long_as_it_is_told),
 		TEST(stopping_lets_what_runs_finish),
 		TEST(what_does_not_finish_is_cancelled),
 		TEST(stopping_while_adopting_ends_all_workers),
