@@ -7,6 +7,7 @@ import pytest
 
 from lib.ccmd import machine
 from lib.haproxy import PROGRAM, Backend, Haproxy, Stream, fetch
+from lib.nodes import is_initialized
 from lib.services import Services
 from lib.wait import holds_for, wait_for
 
@@ -61,6 +62,16 @@ def node(kubelet, inventory):
         return kubelet(name, ip=address)
 
     return register
+
+
+@pytest.fixture
+def three_nodes(node, ccmd, api):
+    """n1, n2 and n3, known to a running ccmd."""
+    for number in (1, 2, 3):
+        node(f"n{number}", f"{NET}.1.{number}")
+    ccmd()
+    for number in (1, 2, 3):
+        api.wait_node(f"n{number}", is_initialized, 10, "the node to be initialised")
 
 
 def answered(address, port=PORT, **more):
@@ -188,15 +199,13 @@ def test_source_ranges_are_kept(services, haproxy, backends, node, ccmd):
     assert answered(address, source="127.7.1.1") is None
 
 
-def test_clients_stay_with_their_node(services, haproxy, backends, node, ccmd):
-    for number in (1, 2, 3):
-        node(f"n{number}", f"{NET}.1.{number}")
-    ccmd()
+def test_clients_stay_with_their_node(services, haproxy, backends, three_nodes):
     web = services.create("web", PORT, sessionAffinity="ClientIP")
     for number in (1, 2, 3):
         backends(web, f"n{number}", f"{NET}.1.{number}")
     address, = services.wait_ips("web")
-    wait_for(lambda: answered(address), 10, "an answer")
+    strangers = (f"127.6.{number // 250}.{number % 250}" for number in range(10000))
+    wait_for(lambda: len({answered(address, source=next(strangers)) for _ in range(30)} - {None}) == 3, 10, "all to answer")
     by_client = {}
     for client in range(1, 20):
         found = names(address, 5, source=f"127.5.0.{client}")
@@ -209,11 +218,8 @@ def test_clients_stay_with_their_node(services, haproxy, backends, node, ccmd):
         assert names(address, 2, source=f"127.5.0.{client}") == found
 
 
-def test_local_traffic_goes_where_the_pods_are(services, haproxy, backends, node, ccmd):
+def test_local_traffic_goes_where_the_pods_are(services, haproxy, backends, three_nodes):
     """Which node has one, the health check's node port tells; it is remembered over a reload."""
-    for number in (1, 2, 3):
-        node(f"n{number}", f"{NET}.1.{number}")
-    ccmd()
     web = services.create("web", PORT, externalTrafficPolicy="Local")
     for number in (1, 2, 3):
         backends(web, f"n{number}", f"{NET}.1.{number}")
