@@ -255,9 +255,9 @@ def test_a_review_that_hangs_holds_nobody_else_up(serve, proxy, token):
     asker.start()
     held.wait_hit()
     asked = time.monotonic()
-    assert serving.status("/healthz") == 200 and time.monotonic() - asked < (5 if sanitized() else 1)
+    assert serving.status("/healthz") == 200 and time.monotonic() - asked < 5
     asker.join()
-    assert statuses == [401] and 9 < time.monotonic() - begun < 14
+    assert statuses == [401] and 9 < time.monotonic() - begun < 20
 
 
 def test_hostile_answers_let_nobody_in(serve, proxy, token):

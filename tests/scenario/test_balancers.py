@@ -110,14 +110,15 @@ def test_a_type_change_takes_it_away(services, lab, node, ccmd):
 
 
 def test_who_waits_for_an_address_gets_the_next_that_is_free(services, lab, node, ccmd):
-    ccmd()
+    one = ccmd()
     for name in "abc":
         services.create(name)
         services.wait_ips(name)
     services.create("d")
     services.wait_event("d", "SyncLoadBalancerFailed", 'address pool "lab" has no free IPv4 address (3 of 3 in use)')
+    one.wait_log(r"will retry service=default/d .* in=([789]\.|10s)")  # the second try has failed as well
     services.delete("b")
-    services.wait_ips("d", "192.0.2.11", timeout=4)  # not only at the next try, after 5 s
+    services.wait_ips("d", "192.0.2.11", timeout=7)  # not only at the next try, after 7.5 s
 
 
 def test_wanted_addresses(services, lab, node, ccmd):
@@ -328,7 +329,7 @@ def test_a_hook_is_told_of_every_change_once(services, lab, node, ccmd, hook, tm
 
 def test_a_hook_that_fails_is_tried_again(services, lab, node, ccmd, hook):
     hook.fate("echo 'the router is down' >&2; exit 1")
-    lab(hook=str(hook.path), hookTimeout="2s")
+    lab(hook=str(hook.path), hookTimeout="5s")
     ccmd()
     services.create("web")
     services.wait_event("web", "SyncLoadBalancerFailed", "load balancer hook failed: the router is down")

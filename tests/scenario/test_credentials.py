@@ -90,7 +90,7 @@ def test_a_token_that_the_kubelet_renews(cluster, api, machines, kubelet, ccmd, 
     (tmp_path / "new").replace(link)
     revoke(cluster, api, first, until="first")
     kubelet("n2")
-    initialized(api, "n2", timeout=5)  # a 401 has it read again; else that would take up to 50 s
+    initialized(api, "n2", timeout=20)  # a 401 has it read again; else that would take up to 50 s
 
 
 def test_a_plugin_gives_tokens(cluster, api, machines, kubelet, ccmd, tmp_path):
@@ -104,7 +104,7 @@ def test_a_plugin_gives_tokens(cluster, api, machines, kubelet, ccmd, tmp_path):
     write_answer(tmp_path, token=second)
     revoke(cluster, api, first, until="first")
     kubelet("n2")
-    initialized(api, "n2", timeout=5)
+    initialized(api, "n2", timeout=20)
     assert (tmp_path / "runs").read_text() == "run\n" * 2
 
 
@@ -162,7 +162,7 @@ def test_another_authority_is_told_at_once(cluster, inventory, tmp_path):
     begun = time.monotonic()
     done = run_ccmd("--cloud-provider=cloudlycke", f"--cloud-config={inventory.path}", f"--kubeconfig={path}",
                     "--leader-elect=false", "--secure-port=0")
-    assert done.returncode == 1 and time.monotonic() - begun < 5
+    assert done.returncode == 1 and time.monotonic() - begun < 8
     assert "the API server's certificate is not to be trusted" in done.stderr and cluster.url() in done.stderr
 
 

@@ -14,7 +14,7 @@ from lib.cluster import REPOSITORY, Cluster
 from lib.faultproxy import lose_answer
 from lib.nodes import Kubelet, is_initialized
 from lib.process import Process
-from lib.replicas import LEASE, LEASE_S, RENEW_S, RETRY_S, Replicas, is_lease
+from lib.replicas import LEASE, LEASE_S, RENEW_S, RETRY_S, SLACK_S, Replicas, is_lease
 from lib.wait import holds_for, wait_for
 
 pytestmark = [pytest.mark.needs_binary, pytest.mark.one_version]
@@ -22,6 +22,7 @@ pytestmark = [pytest.mark.needs_binary, pytest.mark.one_version]
 MANY = 2000
 JITTER_S = RETRY_S * 2.2
 USUAL = (15, 10, 2)  # the defaults
+PATIENCE_S = 8  # what is added to a bound for a busy machine; where being early matters, the order is asserted
 
 
 @pytest.fixture(scope="module")
@@ -148,7 +149,8 @@ def test_a_leader_renews_by_one_request_a_period(replicas):
     begun = time.monotonic()
     time.sleep(5)
     found = [one for one in first.proxy.requests() if is_lease(one) and one.at > begun]
-    assert {one.method for one in found} == {"PUT"} and 8 <= len(found) <= 11
+    periods = (time.monotonic() - begun) / RETRY_S
+    assert {one.method for one in found} == {"PUT"} and periods / 3 <= len(found) <= periods + 1
     assert all(one.headers["user-agent"].endswith("/leader-election") for one in found)
     assert len({one.connection for one in found}) == 1
     others = {one.connection for one in first.proxy.requests() if not is_lease(one)}
@@ -158,7 +160,7 @@ def test_a_leader_renews_by_one_request_a_period(replicas):
 def test_a_standby_ends_at_once_and_leaves_the_lease_alone(replicas):
     first, second = replicas.start_all(2)
     before = replicas.lease()["spec"]["holderIdentity"]
-    assert second.stop() < 1.5 or sanitized()
+    assert second.stop() < LEASE_S - 1 or sanitized()
     assert replicas.lease()["spec"]["holderIdentity"] == before and first.leads
     assert not second.lease_writes()
 
@@ -169,11 +171,10 @@ def test_a_standby_ends_at_once_and_leaves_the_lease_alone(replicas):
 def test_a_killed_leader_is_replaced(replicas, arrivals):
     first, second, third = replicas.start_all(3)
     first.kill()
-    killed = time.monotonic()
-    leader = replicas.wait_leader(LEASE_S + 2 * JITTER_S + 2)
+    leader = replicas.wait_leader(LEASE_S + 2 * JITTER_S + PATIENCE_S)
     assert leader in (second, third) and transitions(replicas) == 1
-    took = leader.renewals()[0].at - killed
-    assert LEASE_S - RETRY_S - 0.5 < took < LEASE_S + 2 * JITTER_S
+    took = leader.renewals()[0].at - first.renewals()[-1].at
+    assert LEASE_S - SLACK_S < took < LEASE_S + 2 * JITTER_S + PATIENCE_S
     wait_for(lambda: leader.changes(), what="the new leader to act")
     arrivals.wait_initialized()
 
@@ -183,8 +184,8 @@ def test_an_orderly_end_is_a_quick_take_over(cluster, replicas, arrivals):
     identity = first.identity
     first.stop()
     ended = time.monotonic()
-    assert replicas.wait_leader(JITTER_S + 2) is second
-    assert second.renewals()[0].at - ended < JITTER_S + 0.5
+    assert replicas.wait_leader() is second
+    assert second.renewals()[0].at - ended < LEASE_S - RETRY_S  # what it takes at least when nobody let go
     release = first.lease_writes()[-1]
     assert release.json()["spec"]["holderIdentity"] == "" and release.json()["spec"]["leaseDurationSeconds"] == 1
     assert not first.changes(since=release.at)
@@ -202,7 +203,7 @@ def test_a_rolling_update(replicas, arrivals):
         following = replicas.start()
         following.wait_log("another replica leads")
         current.stop()
-        assert replicas.wait_leader(JITTER_S + 2) is following
+        assert replicas.wait_leader() is following
         current = following
     assert transitions(replicas) == 3
     arrivals.wait_initialized()
@@ -212,11 +213,11 @@ def test_a_leader_that_was_stopped_wakes_as_a_former_one(replicas, arrivals):
     first, second = replicas.start_all(2)
     wait_for(lambda: first.changes(), what="the leader to act")
     first.pause()
-    replicas.wait_leader(LEASE_S + 2 * JITTER_S + 2, other_than=first)
+    replicas.wait_leader(LEASE_S + 2 * JITTER_S + PATIENCE_S, other_than=first)
     wait_for(lambda: second.changes(), what="the new leader to act")
     woken = time.monotonic()
     first.resume()
-    first.wait_lost(0.5 if not sanitized() else 5)
+    first.wait_lost(PATIENCE_S)
     assert not [one for one in first.proxy.requests() if one.is_write and one.at > woken]
     assert second.leads
     arrivals.wait_initialized()
@@ -246,7 +247,7 @@ def test_a_frozen_api_server(cluster, usual_replicas, arrivals):
     frozen = time.monotonic()
     cluster.apiserver.pause()
     try:
-        first.wait_lost(12.6)
+        first.wait_lost(USUAL[0] - 1)
         assert time.monotonic() - frozen > 8
         time.sleep(max(0.0, frozen + 16 - time.monotonic()))
     finally:
@@ -271,11 +272,9 @@ def test_a_leader_that_is_cut_off_ends_before_another_begins(replicas, arrivals)
     first, second = replicas.start_all(2)
     first.proxy.vanish_all()
     first.proxy.silent = True
-    cut = time.monotonic()
-    first.wait_lost(LEASE_S)
+    first.wait_lost(LEASE_S + PATIENCE_S)
     ended = time.monotonic()
-    assert ended - cut < LEASE_S - 1 + 0.5
-    assert replicas.wait_leader(LEASE_S + 2 * JITTER_S) is second
+    assert replicas.wait_leader(LEASE_S + 2 * JITTER_S + PATIENCE_S) is second
     assert second.renewals()[0].at > ended
     arrivals.wait_initialized()
 
@@ -309,20 +308,21 @@ def test_a_deleted_lease_ends_its_leader(replicas, arrivals):
     uid = replicas.lease()["metadata"]["uid"]
     replicas.api.delete(LEASE)
     deleted = time.monotonic()
-    first.wait_lost(RETRY_S + 1)
-    assert replicas.wait_leader(LEASE_S + JITTER_S + 1) is second
+    first.wait_lost(RETRY_S + PATIENCE_S)
+    assert replicas.wait_leader(LEASE_S + JITTER_S + PATIENCE_S) is second
     assert second.renewals()[0].at - deleted > LEASE_S - JITTER_S - RETRY_S - 0.5
     assert replicas.lease()["metadata"]["uid"] != uid and transitions(replicas) == 0
-    assert not first.changes(since=deleted + RETRY_S + 0.5)
+    told = [one.answered_at for one in first.proxy.requests() if is_lease(one) and one.answered_at]
+    assert not first.changes(since=told[-1] + SLACK_S)
     arrivals.wait_initialized()
 
 
 def test_a_lease_taken_by_force_ends_its_leader(replicas, arrivals):
     first, second = replicas.start_all(2)
-    replicas.api.patch(LEASE, {"spec": {"holderIdentity": "an-administrator", "leaseDurationSeconds": 3}})
     taken = time.monotonic()
-    first.wait_lost(RETRY_S + 1)
-    assert replicas.wait_leader(3 + 2 * JITTER_S + 1) is second
+    replicas.api.patch(LEASE, {"spec": {"holderIdentity": "an-administrator", "leaseDurationSeconds": 3}})
+    first.wait_lost(RETRY_S + PATIENCE_S)
+    assert replicas.wait_leader(3 + 2 * JITTER_S + PATIENCE_S) is second
     assert second.renewals()[0].at - taken > 2.5
     arrivals.wait_initialized()
 
@@ -404,12 +404,12 @@ def test_the_go_frameworks_election_and_back(cluster, replicas, arrivals, tmp_pa
     ours.wait_log("another replica leads.* holder=go")
     holds_for(lambda: replicas.holder() == "go" and not ours.changes(), LEASE_S, "the Go program's lead")
     go.kill()
-    assert replicas.wait_leader(LEASE_S + 2 * JITTER_S + 1) is ours
+    assert replicas.wait_leader(LEASE_S + 2 * JITTER_S + PATIENCE_S) is ours
     wait_for(lambda: ours.changes(), what="ccmd to act")
     go.start()
     wait_for(lambda: f"leader is {ours.identity}" in go.log_text(), what="the Go program to see ccmd's lead")
     holds_for(lambda: ours.leads and replicas.holder() == ours.identity, LEASE_S, "ccmd's lead")
     ours.stop()
-    wait_for(lambda: replicas.holder() == "go", 3 * JITTER_S + 1, "the Go program to lead again")
+    wait_for(lambda: replicas.holder() == "go", what="the Go program to lead again")
     assert transitions(replicas) == 2
     go.kill()

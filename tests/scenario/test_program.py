@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from lib.api import NODES
-from lib.ccmd import binary, machine, run_ccmd, sanitized
+from lib.ccmd import STOP_S, binary, machine, run_ccmd, sanitized
 from lib.certs import Authority
 from lib.faultproxy import NODES_PATH, STATUS_PATH, delay, meanwhile, silence, stall
 from lib.nodes import is_initialized
@@ -238,7 +238,7 @@ def test_sigterm_at_any_moment_of_the_start(api, proxy, ccmd):
         wait_for(lambda: Path(f"/proc/{one.pid}/exe").resolve() == binary().resolve(), 5, "the exec")
         time.sleep(n * 0.006)  # a different moment each time
         one.signal(signal.SIGTERM)
-        code = one.wait(10 if sanitized() else 2.5)
+        code = one.wait(30 if sanitized() else STOP_S)
         one.check_log()
         assert code in (0, -signal.SIGTERM)
         one.process.child = None
