@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from lib.api import Api
-from lib.ccmd import run_ccmd, sanitized
+from lib.ccmd import run_ccmd
 from lib.certs import Authority
 from lib.faultproxy import answer, delay, silence
 from lib.process import free_ports

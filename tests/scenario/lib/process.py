@@ -1,6 +1,9 @@
 """A child process that never outlives us, with its output in a file."""
 import ctypes
+import functools
+import itertools
 import os
+import random
 import shutil
 import signal
 import socket
@@ -29,16 +32,51 @@ def spawn(argv, **options):
     return subprocess.Popen([str(word) for word in argv], preexec_fn=_die_with_parent, **options)
 
 
+class _Ports:
+    """A block of ports that no other process of ours takes from, as long as we live.
+
+    Those that the kernel gives to who asks for port 0 are no good for a server that starts later, and again later: until
+    then they may become the local end of somebody's connection. So these are from below that range, and below NodePorts.
+    An abstract socket, which is gone when we are, says that a block is taken.
+    """
+
+    FIRST, SIZE, BLOCKS = 20000, 250, 40
+
+    def __init__(self):
+        self.claim, first = next(filter(None, map(self._claim, random.sample(range(self.BLOCKS), self.BLOCKS))))
+        self.ports = itertools.cycle(range(first, first + self.SIZE))
+
+    def _claim(self, number):
+        claim = socket.socket(socket.AF_UNIX)
+        try:
+            claim.bind(f"\0ccmd-test-ports-{number}")
+        except OSError:
+            claim.close()
+            return None
+        return claim, self.FIRST + number * self.SIZE
+
+    def take(self):
+        return next(port for port in self.ports if _is_free(port))
+
+
+def _is_free(port):
+    with socket.socket() as one:
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            one.bind(("", port))
+        except OSError:
+            return False
+        return True
+
+
+@functools.cache
+def _ports():
+    return _Ports()
+
+
 def free_ports(count):
-    """Ports the kernel says are free, all different."""
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
-    finally:
-        for one in sockets:
-            one.close()
+    """Ports on which nobody listens, all different, and kept from others."""
+    return [_ports().take() for _ in range(count)]
 
 
 class Process:
