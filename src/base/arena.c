@@ -143,6 +143,18 @@ arena_str(struct arena *a, struct str s)
 }
 
 struct str
+arena_lower(struct arena *a, struct str s)
+{
+	char *copy = arena_strz(a, s);
+
+	for (size_t i = 0; i < s.len; i++) {
+		if (copy[i] >= 'A' && copy[i] <= 'Z')
+			copy[i] = (char)(copy[i] - 'A' + 'a');
+	}
+	return str_n(copy, s.len);
+}
+
+struct str
 arena_printf(struct arena *a, const char *fmt, ...)
 {
 	va_list args;

@@ -36,6 +36,8 @@ NODISCARD void *arena_calloc(struct arena *a, size_t n, size_t size);
 /** A copy, terminated behind its end, so that ptr can serve as a C string. */
 struct str arena_str(struct arena *a, struct str s);
 char *arena_strz(struct arena *a, struct str s);
+/** The same with its ASCII letters in lower case. */
+struct str arena_lower(struct arena *a, struct str s);
 struct str arena_printf(struct arena *a, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
 #define ARENA_NEW(arena, type) ((type *)arena_alloc((arena), sizeof(type)))

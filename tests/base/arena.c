@@ -97,6 +97,16 @@ copies_are_terminated(void **state UNUSED)
 }
 
 static void
+lowers_ascii_only(void **state UNUSED)
+{
+	CLEANUP(arena_fini) struct arena a = ARENA_INIT;
+	struct str text = arena_lower(&a, STR("AZ az-@[\xc3\x84"));
+
+	assert_true(str_eq_c(text, "az az-@[\xc3\x84"));
+	assert_string_equal(text.ptr, "az az-@[\xc3\x84");
+}
+
+static void
 prints(void **state UNUSED)
 {
 	CLEANUP(arena_fini) struct arena a = ARENA_INIT;
@@ -130,6 +140,7 @@ main(void)
 		cmocka_unit_test(large_pieces_fit),
 		cmocka_unit_test(a_reset_keeps_little),
 		cmocka_unit_test(copies_are_terminated),
+		cmocka_unit_test(lowers_ascii_only),
 		cmocka_unit_test(prints),
 		cmocka_unit_test(makes_arrays_and_structs),
 	};

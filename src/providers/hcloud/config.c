@@ -257,16 +257,6 @@ is_algorithm(struct str text)
 }
 
 static void
-add_lower(struct buf *b, struct str text)
-{
-	for (size_t i = 0; i < text.len; i++) {
-		char c = text.ptr[i];
-
-		buf_add_char(b, c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c);
-	}
-}
-
-static void
 check_balancers(struct reader *r)
 {
 	const struct hz_lb_config *lb = &r->config->lb;
@@ -282,13 +272,11 @@ check_balancers(struct reader *r)
 		         "invalid value for \"HCLOUD_LOAD_BALANCERS_PRIVATE_SUBNET_IP_RANGE\": "
 		         "must be a valid CIDR: invalid CIDR address: %" STR_FMT "\n",
 		         STR_ARG(lb->private_subnet));
-	if (!is_algorithm(lb->algorithm)) {
-		buf_add_c(r->problems,
-		          "invalid value for \"HCLOUD_LOAD_BALANCERS_ALGORITHM_TYPE\": "
-		          "unsupported value \"");
-		add_lower(r->problems, str_trim(lb->algorithm));
-		buf_add_c(r->problems, "\"\n");
-	}
+	if (!is_algorithm(lb->algorithm))
+		buf_addf(r->problems,
+		         "invalid value for \"HCLOUD_LOAD_BALANCERS_ALGORITHM_TYPE\": "
+		         "unsupported value \"%" STR_FMT "\"\n",
+		         STR_ARG(arena_lower(&r->config->arena, str_trim(lb->algorithm))));
 }
 
 bool

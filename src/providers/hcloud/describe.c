@@ -191,18 +191,6 @@ hz_describe_cloud(const struct hz_describer *d, struct arena *arena, const struc
 
 /* ---- dedicated servers ------------------------------------------------------------------------------- */
 
-static struct str
-lower(struct arena *arena, struct str text)
-{
-	char *copy = arena_strz(arena, text);
-
-	for (size_t i = 0; i < text.len; i++) {
-		if (copy[i] >= 'A' && copy[i] <= 'Z')
-			copy[i] = (char)(copy[i] - 'A' + 'a');
-	}
-	return str_n(copy, text.len);
-}
-
 static bool
 is_label_char(char c)
 {
@@ -307,7 +295,7 @@ hz_describe_robot(const struct hz_describer *d, struct arena *arena, const struc
 		.error = STR_EMPTY,
 		.provider_id = id_text(d, arena, (struct hz_id){ HZ_ROBOT, server->number }),
 		.type = type_of(arena, server->product),
-		.zone = lower(arena, server->dc),
+		.zone = arena_lower(arena, server->dc),
 	};
 	if (!str_cut(ret->zone, '-', &ret->region, &rest))
 		ret->region = ret->zone;
