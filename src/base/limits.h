@@ -78,6 +78,8 @@
 #define LIMIT_MACHINES 100000          /* machines in an inventory */
 #define LIMIT_STATE_FILE MIB(64)       /* what a provider writes down for its next start */
 #define LIMIT_HAPROXY_FILE MIB(256)    /* a configuration that we write */
+#define LIMIT_BALANCER_PORTS 200       /* of one Service, whose balancer the cloud gives at most some dozens */
+#define LIMIT_BALANCER_TEXT KIB(16)    /* of one annotation about it */
 #define LIMIT_PROBLEMS 20              /* problems of one file that are shown */
 
 /* clang-format on */

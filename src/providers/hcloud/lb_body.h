@@ -25,6 +25,11 @@ void hz_body_target_name(struct buf *b, const struct hz_lb_target *);
 /** PUT /load_balancers/{id}: the labels the balancer has, and ours. name empty, is_relabelled false: not named. */
 void hz_body_put(struct buf *b, const struct hz_lb *, struct str name, bool is_relabelled,
                  struct str uid);
+/** Of requests that name one thing: {"listen_port":443}, {"type":"round_robin"}. */
+void hz_body_number(struct buf *b, const char *key, int64_t number);
+void hz_body_text(struct buf *b, const char *key, struct str text);
+/** POST change_dns_ptr. */
+void hz_body_rdns(struct buf *b, struct str ip, struct str dns_ptr);
 /** POST attach_to_network. */
 void hz_body_attach(struct buf *b, const struct hz_lb_wish *);
 /** POST /certificates of a managed one. */

@@ -14,10 +14,7 @@
 #define CCMD_HCLOUD_LB_WISH_H
 
 #include "base/selector.h"
-#include "cloud/balancer.h"
-#include "providers/hcloud/lb_model.h"
-
-#define HZ_LB_PREFIX "load-balancer.hetzner.cloud/"
+#include "providers/hcloud/annotation.h"
 
 /** An element of http-certificates. */
 struct hz_certificate_ref {
