@@ -1,0 +1,290 @@
+/* lb_plan.c: see lb_plan.h. */
+#include "providers/hcloud/lb_plan.h"
+
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "base/ip.h"
+#include "base/limits.h"
+#include "providers/hcloud/lb_body.h"
+#include "providers/hcloud/lb_compare.h"
+
+enum {
+	SHAPE_STEPS = 7, /* and one for each network that is left */
+};
+
+/* A step's body is written first, then the step is added. */
+struct planner {
+	struct arena *arena;
+	struct buf body;
+	struct hz_steps *steps;
+};
+
+static struct planner
+planner_of(struct arena *arena, size_t max_steps, struct hz_steps *steps)
+{
+	*steps = (struct hz_steps){ .steps = arena_calloc(arena, max_steps,
+		                                          sizeof(struct hz_step)) };
+	return (struct planner){ arena, BUF_INIT(LIMIT_HTTP_REQUEST), steps };
+}
+
+static void
+planner_fini(struct planner *p)
+{
+	buf_fini(&p->body);
+}
+
+static struct hz_step *
+add_step(struct planner *p, const char *verb)
+{
+	struct hz_step *step = &p->steps->steps[p->steps->n++];
+
+	*step = (struct hz_step){
+		.verb = verb,
+		.body = arena_str(p->arena, buf_str(&p->body)),
+	};
+	buf_reset(&p->body);
+	return step;
+}
+
+/* ---- shape ------------------------------------------------------------------------------------------- */
+
+static void
+plan_put(struct planner *p, const struct hz_lb_wish *wish, const struct hz_lb *lb)
+{
+	bool is_renamed = wish->is_named && !str_eq(wish->name, lb->name);
+	bool is_relabelled = !str_eq(wish->uid, lb->uid);
+
+	if (!is_renamed && !is_relabelled)
+		return;
+	hz_body_put(&p->body, lb, is_renamed ? wish->name : STR_EMPTY, is_relabelled, wish->uid);
+	add_step(p, NULL);
+}
+
+/* The DNS knows no case. */
+static void
+plan_rdns(struct planner *p, const struct hz_opt_str *wanted, const struct hz_lb_end *end)
+{
+	if (!wanted->is_set || end->ip.len == 0 || str_eq_nocase(wanted->value, end->dns_ptr))
+		return;
+	hz_body_rdns(&p->body, end->ip, wanted->value);
+	add_step(p, "change_dns_ptr");
+}
+
+static void
+plan_algorithm(struct planner *p, struct str wanted, struct str actual)
+{
+	if (wanted.len == 0 || str_eq(wanted, actual))
+		return;
+	hz_body_text(&p->body, "type", wanted);
+	add_step(p, "change_algorithm");
+}
+
+/* Never back to the default one: that could be less than somebody chose by hand. */
+static void
+plan_type(struct planner *p, const struct hz_lb_wish *wish, const struct hz_lb_type *type,
+          const struct hz_lb *lb)
+{
+	if (!wish->is_type_chosen || str_eq(type->name, lb->type.name))
+		return;
+	hz_body_number(&p->body, "load_balancer_type", type->id);
+	add_step(p, "change_type");
+}
+
+static bool
+is_same_ip(struct str a, struct str b)
+{
+	struct ip left, right;
+
+	return ip_parse(a, &left) && ip_parse(b, &right) && ip_eq(&left, &right);
+}
+
+static bool
+is_wanted_net(const struct hz_lb_wish *wish, const struct hz_lb_net *net)
+{
+	return net->network == wish->network &&
+	       (!wish->private_ip.is_set || is_same_ip(wish->private_ip.value, net->ip));
+}
+
+/* All but the wanted one are left, also where none is configured. */
+static void
+plan_networks(struct planner *p, const struct hz_lb_wish *wish, const struct hz_lb *lb)
+{
+	bool is_attached = false;
+
+	for (size_t i = 0; i < lb->n_nets; i++) {
+		if (is_wanted_net(wish, &lb->nets[i])) {
+			is_attached = true;
+			continue;
+		}
+		hz_body_number(&p->body, "network", lb->nets[i].network);
+		add_step(p, "detach_from_network");
+	}
+	if (wish->network == 0 || is_attached)
+		return;
+	hz_body_attach(&p->body, wish);
+	add_step(p, "attach_to_network");
+}
+
+static void
+plan_public(struct planner *p, enum hz_tri wanted, bool is_public)
+{
+	if (wanted == HZ_UNSET || (wanted == HZ_YES) == is_public)
+		return;
+	add_step(p, is_public ? "disable_public_interface" : "enable_public_interface");
+}
+
+void
+hz_plan_shape(const struct hz_lb_wish *wish, const struct hz_lb_type *type, const struct hz_lb *lb,
+              struct arena *arena, struct hz_steps *ret)
+{
+	CLEANUP(planner_fini)
+	struct planner p = planner_of(arena, SHAPE_STEPS + lb->n_nets, ret);
+
+	plan_put(&p, wish, lb);
+	plan_rdns(&p, &wish->ipv4_rdns, &lb->ipv4);
+	plan_rdns(&p, &wish->ipv6_rdns, &lb->ipv6);
+	plan_algorithm(&p, wish->algorithm, lb->algorithm);
+	plan_type(&p, wish, type, lb);
+	plan_networks(&p, wish, lb);
+	plan_public(&p, wish->is_public, lb->is_public);
+}
+
+/* ---- services ---------------------------------------------------------------------------------------- */
+
+static const struct hz_lb_service *
+find_service(const struct hz_lb_service services[], size_t n, int64_t listen_port)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (services[i].listen_port == listen_port)
+			return &services[i];
+	}
+	return NULL;
+}
+
+static void
+plan_service(struct planner *p, const struct hz_lb_service *wanted,
+             const struct hz_lb_service *actual)
+{
+	if (actual && hz_lb_service_is_so(wanted, actual))
+		return;
+	hz_body_service(&p->body, wanted);
+	add_step(p, actual ? "update_service" : "add_service")->listen_port = wanted->listen_port;
+}
+
+static void
+plan_removal(struct planner *p, const struct hz_lb_service *actual)
+{
+	hz_body_number(&p->body, "listen_port", actual->listen_port);
+	add_step(p, "delete_service")->listen_port = actual->listen_port;
+}
+
+void
+hz_plan_services(const struct hz_lb_wish *wish, const struct hz_lb *lb, struct arena *arena,
+                 struct hz_steps *ret)
+{
+	CLEANUP(planner_fini)
+	struct planner p = planner_of(arena, wish->n_services + lb->n_services, ret);
+
+	for (size_t i = 0; i < wish->n_services; i++)
+		plan_service(&p, &wish->services[i],
+		             find_service(lb->services, lb->n_services,
+		                          wish->services[i].listen_port));
+	for (size_t i = 0; i < lb->n_services; i++) {
+		if (!find_service(wish->services, wish->n_services, lb->services[i].listen_port))
+			plan_removal(&p, &lb->services[i]);
+	}
+}
+
+/* ---- targets ----------------------------------------------------------------------------------------- */
+
+/* Targets in order, each once: of equal ones the first that was given. */
+struct target_set {
+	const struct hz_lb_target **targets;
+	size_t n;
+};
+
+static int
+by_target(const void *a, const void *b)
+{
+	const struct hz_lb_target *left = *(const struct hz_lb_target *const *)a;
+	const struct hz_lb_target *right = *(const struct hz_lb_target *const *)b;
+	int order = hz_lb_target_cmp(left, right);
+
+	return order != 0 ? order : (left > right) - (left < right);
+}
+
+static void
+drop_repeated(struct target_set *set)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < set->n; i++) {
+		if (n == 0 || hz_lb_target_cmp(set->targets[n - 1], set->targets[i]) != 0)
+			set->targets[n++] = set->targets[i];
+	}
+	set->n = n;
+}
+
+static struct target_set
+target_set_of(const struct hz_lb_target targets[], size_t n, struct arena *arena)
+{
+	struct target_set set = { arena_calloc(arena, n, sizeof(struct hz_lb_target *)), n };
+
+	for (size_t i = 0; i < n; i++)
+		set.targets[i] = &targets[i];
+	if (n > 0)
+		qsort(set.targets, n, sizeof(set.targets[0]), by_target);
+	drop_repeated(&set);
+	return set;
+}
+
+static int
+find_target(const void *key, const void *element)
+{
+	return hz_lb_target_cmp(key, *(const struct hz_lb_target *const *)element);
+}
+
+/* The one that stands for it, or NULL. */
+static const struct hz_lb_target *
+target_set_get(const struct target_set *set, const struct hz_lb_target *target)
+{
+	const struct hz_lb_target **found = NULL;
+
+	if (set->n > 0)
+		found = bsearch(target, set->targets, set->n, sizeof(set->targets[0]), find_target);
+	return found ? *found : NULL;
+}
+
+static void
+plan_target_removals(struct planner *p, const struct hz_lb *lb, const struct target_set *wanted)
+{
+	for (size_t i = 0; i < lb->n_targets; i++) {
+		const struct hz_lb_target *target = &lb->targets[i];
+
+		if (target->type == HZ_TARGET_SELECTOR || target_set_get(wanted, target))
+			continue;
+		hz_body_target_name(&p->body, target);
+		add_step(p, "remove_target")->target = target;
+	}
+}
+
+void
+hz_plan_targets(const struct hz_lb_target targets[], size_t n, const struct hz_lb *lb,
+                struct arena *arena, struct hz_steps *ret)
+{
+	CLEANUP(planner_fini)
+	struct planner p = planner_of(arena, n + lb->n_targets, ret);
+	struct target_set wanted = target_set_of(targets, n, arena);
+	struct target_set actual = target_set_of(lb->targets, lb->n_targets, arena);
+
+	plan_target_removals(&p, lb, &wanted);
+	for (size_t i = 0; i < n; i++) {
+		const struct hz_lb_target *target = &targets[i];
+
+		if (target_set_get(&wanted, target) != target || target_set_get(&actual, target))
+			continue;
+		hz_body_target(&p.body, target);
+		add_step(&p, "add_target")->target = target;
+	}
+}
