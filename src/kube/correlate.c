@@ -4,8 +4,8 @@
  */
 #include "kube/correlate.h"
 
-#include "base/alloc.h"
 #include "base/limits.h"
+#include "base/pool.h"
 
 #define WINDOW_NS (600 * NS_PER_SEC)
 #define REFILL_NS (300 * NS_PER_SEC) /* one more event of an object */
@@ -39,6 +39,9 @@ struct record {
 
 _Static_assert(sizeof(struct record) <= 88, "there may be thousands");
 
+/* They come while much else does, which goes again: by themselves they keep no page of that. */
+static struct pool records = POOL_INIT;
+
 /* --- caches ---------------------------------------------------------------------------------------- */
 
 static struct str
@@ -70,7 +73,7 @@ cache_drop_oldest(struct cache *c)
 
 	cache_unlink(c, record);
 	(void)map_remove(&c->map, record_key(record));
-	free(record);
+	pool_free(&records, record);
 	if (c->map.count == 0)
 		map_fini(&c->map);
 }
@@ -97,9 +100,9 @@ cache_use(struct cache *c, const uint64_t id[2], int64_t now_ns)
 	}
 	if (c->map.count >= LIMIT_EVENT_CACHE)
 		cache_drop_oldest(c);
-	record = xcalloc(1, sizeof(*record));
+	record = pool_alloc(&records, sizeof(*record));
+	*record = (struct record){ .used_ns = now_ns };
 	memcpy(record->id, id, sizeof(record->id));
-	record->used_ns = now_ns;
 	(void)map_put(&c->map, record_key(record), record);
 	cache_link_newest(c, record);
 	return record;

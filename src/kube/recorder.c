@@ -8,6 +8,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/metrics.h"
+#include "base/pool.h"
 #include "base/pulse.h"
 #include "base/rand.h"
 #include "base/thread.h"
@@ -22,6 +23,9 @@ enum {
 	MAX_BODY = 16 * 1024,
 	HEX_SIZE = 17, /* of 64 bits, with the dot before it */
 };
+
+/* A thousand may wait, in between whatever else a burst allocates. */
+static struct pool events = POOL_INIT;
 
 struct recorder {
 	struct kube_client *client;
@@ -337,7 +341,7 @@ run(void *arg)
 	while (take_event(r, next_cleaning_ns(r), &e)) {
 		if (e)
 			handle_event(r, e);
-		free(e);
+		pool_free(&events, e);
 	}
 	mutex_lock(&r->mu);
 	r->is_done = true;
@@ -364,8 +368,9 @@ event_new(const char *component, const struct event_object *o, enum event_type t
 {
 	struct str api_version = str_c(o->api_version), kind = str_c(o->kind);
 	struct str text = str_utf8_head(message, LIMIT_EVENT_MESSAGE);
-	struct event *e = xmalloc(sizeof(*e) + api_version.len + kind.len + o->namespace.len +
-	                          o->name.len + o->uid.len + text.len);
+	struct event *e = pool_alloc(&events, sizeof(*e) + api_version.len + kind.len +
+	                                              o->namespace.len + o->name.len + o->uid.len +
+	                                              text.len);
 	char *at = e->bytes;
 
 	*e = (struct event){ .component = component, .reason = reason, .type = type };
@@ -435,7 +440,7 @@ recorder_event(struct recorder *r, const char *component, const struct event_obj
 	if (!refused)
 		return;
 	count_dropped(refused);
-	free(e);
+	pool_free(&events, e);
 }
 
 struct recorder *

@@ -263,7 +263,7 @@ a_token_is_sent_and_its_answer_read(void **state UNUSED)
 	CLEANUP(review_answer_unrefp) struct review_answer *a = NULL;
 	CLEANUP(secret_fini) struct secret token = SECRET_NONE;
 	struct fake_http *http = fake_http_new();
-	struct kube_client client = { fake_http_client(http), &clock_real, NULL };
+	struct kube_client client = { .http = fake_http_client(http), .clock = &clock_real };
 	struct call call = { &clock_real, NULL, CLOCK_FOREVER, &arena };
 	struct error err;
 
