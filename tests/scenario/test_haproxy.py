@@ -5,6 +5,7 @@ import time
 
 import pytest
 
+from lib import netns
 from lib.ccmd import machine
 from lib.haproxy import PROGRAM, Backend, Haproxy, Stream, fetch
 from lib.nodes import is_initialized
@@ -289,3 +290,109 @@ def test_with_an_election_it_has_to_be_meant(services, haproxy, node, inventory,
     ccmd(leader_elect=True)
     services.create("web", PORT)
     services.wait_ips("web", timeout=30)
+
+
+# --- IPv6 --------------------------------------------------------------------------------------------------------------
+
+V6 = "fd00:cc::"
+
+
+@pytest.fixture
+def network(tmp_path, inventory):
+    """A namespace in which every address of 127/8 and fd00:cc::/64 is local, with HAProxy inside; ccmd is outside."""
+    reason = netns.available()
+    if reason:
+        pytest.skip(reason)
+    with netns.Namespace("haproxy") as network:
+        network.ip("-6", "route", "add", "local", f"{V6}/64", "dev", "lo")
+        network.sysctl("net.ipv6.ip_nonlocal_bind=1")  # stand-ins and clients bind them too
+        one = Haproxy(tmp_path / "haproxy", namespace=network)
+        pool = {"name": "lab", "addresses": [*POOL["addresses"], f"{V6}10-{V6}20"]}
+        inventory.content.update(addressPools=[pool], loadBalancers={"haproxy": one.settings})
+        inventory.write()
+        one.start()
+        network.haproxy = one
+        yield network
+        one.stop()
+
+
+@pytest.fixture
+def dual_nodes(network, kubelet, inventory, api, ccmd):
+    """n1 and n2, each with an address of both families, known to a running ccmd."""
+    for number in (1, 2):
+        inventory.add(machine(f"n{number}", f"{NET}.1.{number}", f"{V6}1:{number}"))
+        kubelet(f"n{number}", ip=f"{NET}.1.{number}")
+    ccmd()
+    for number in (1, 2):
+        api.wait_node(f"n{number}", is_initialized, 10, "the node to be initialised")
+
+
+@pytest.fixture
+def dual_backends(network, backends):
+    """Behind each address of both nodes: "n1 v4", "n1 v6", …"""
+
+    def start(service, **more):
+        with network.inside():
+            return [backends(service, f"n{number} {kind}", address, **more) for number in (1, 2)
+                    for kind, address in (("v4", f"{NET}.1.{number}"), ("v6", f"{V6}1:{number}"))]
+
+    return start
+
+
+def inside(network, function, *arguments, **more):
+    with network.inside():
+        return function(*arguments, **more)
+
+
+def test_ipv6_clients_are_led_to_ipv6_addresses(services, network, dual_nodes, dual_backends, inventory, kubelet):
+    """And a node that comes and goes disturbs none of them."""
+    web = services.create("web", PORT, ipFamilies=["IPv6"], ipFamilyPolicy="SingleStack")
+    dual_backends(web)
+    address, = services.wait_ips("web")
+    assert address == f"{V6}10"
+    wait_for(lambda: inside(network, names, address) == {"n1 v6", "n2 v6"}, 10, "both nodes to answer")
+    with network.inside():
+        stream = Stream(address, PORT)
+        stream.__enter__()
+    try:
+        inventory.add(machine("n3", f"{V6}1:3"))
+        n3 = kubelet("n3", ip=f"{V6}1:3")
+        with network.inside():
+            third = Backend("n3 v6", f"{V6}1:3", web["spec"]["ports"][0]["nodePort"])
+        wait_for(lambda: "n3 v6" in stream.answers[-30:], 10, "the third node to answer")
+        n3.delete()
+        inventory.remove_quietly("n3")
+        wait_for(lambda: "n3 v6" not in stream.answers[-60:], 10, "the third node to answer no more")
+    finally:
+        stream.__exit__()
+    third.stop()
+    assert stream.failures == []
+
+
+def test_dual_stack(services, network, dual_nodes, dual_backends):
+    """Each family leads to nodes' addresses of its own, in the order that the Service names them."""
+    web = services.create("web", PORT, ipFamilies=["IPv6", "IPv4"], ipFamilyPolicy="RequireDualStack")
+    dual_backends(web)
+    v6, v4 = services.wait_ips("web")
+    assert (v6, v4) == (f"{V6}10", f"{NET}.0.10")
+    wait_for(lambda: inside(network, names, v6) == {"n1 v6", "n2 v6"}, 10, "both nodes to answer by IPv6")
+    wait_for(lambda: inside(network, names, v4) == {"n1 v4", "n2 v4"}, 10, "both nodes to answer by IPv4")
+    services.patch("web", {"spec": {"ipFamilyPolicy": "SingleStack", "ipFamilies": ["IPv6"]}})
+    services.wait_ips("web", v6)
+    wait_for(lambda: inside(network, answered, v4) is None, 10, "nobody to answer by IPv4")
+    assert inside(network, answered, v6).endswith("v6")
+
+
+def test_ipv6_source_ranges_and_proxy_protocol(services, network, dual_nodes, dual_backends):
+    """A range is about its own family; where there is none of a family, none of it gets in."""
+    web = services.create("web", PORT, ipFamilyPolicy="RequireDualStack", annotations={"proxy-protocol": "v2"},
+                          loadBalancerSourceRanges=[f"{V6}7:0/112"])
+    seen = dual_backends(web, proxied=True)
+    v4, v6 = services.wait_ips("web")
+    wait_for(lambda: inside(network, answered, v6, source=f"{V6}7:1"), 10, "an answer")
+    assert any(f"{V6}7:1" in one.seen for one in seen)
+    assert inside(network, answered, v6, source=f"{V6}8:1") is None
+    assert inside(network, answered, v4, source="127.7.1.1") is None
+    services.patch("web", {"spec": {"loadBalancerSourceRanges": ["::/0"]}})
+    wait_for(lambda: inside(network, answered, v6, source=f"{V6}8:1"), 10, "an answer")
+    assert inside(network, answered, v4, source="127.7.1.1") is None

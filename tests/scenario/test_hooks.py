@@ -1,12 +1,17 @@
 """The hooks that come with ccmd: what they tell HAProxy and nftables, run as ccmd runs them."""
+import contextlib
 import json
 import os
 import shutil
+import socket
+import socketserver
 import subprocess
+import threading
 
 import pytest
 
-from lib.haproxy import PROGRAM
+from lib import netns
+from lib.haproxy import PROGRAM, Backend, fetch
 from lib.process import REPOSITORY
 
 HOOKS = REPOSITORY / "examples" / "cloudlycke" / "hooks"
@@ -134,3 +139,122 @@ def test_a_failure_is_told(tmp_path):
     assert done.returncode != 0 and "missing" in done.stderr
     done = run("nftables-dnat", {"action": "ensure"})
     assert done.returncode != 0 and "loadBalancer" in done.stderr
+
+
+CLIENT, GATE = "192.0.2.200", "192.0.2.1"
+
+
+@pytest.fixture
+def wires():
+    """(client, gate, n1, n2): namespaces. The gate, where the hook runs, has the balancer's addresses and forwards."""
+    reason = netns.available()
+    if reason:
+        pytest.skip(reason)
+    with contextlib.ExitStack() as stack:
+        client, gate, n1, n2 = (stack.enter_context(netns.Namespace(name)) for name in ("client", "gate", "n1", "n2"))
+        gate.connect(client, "outside", "eth0", f"{GATE}/24", "2001:db8::1/64",
+                     their_addresses=[f"{CLIENT}/24", "2001:db8::c8/64", "198.51.100.7/32"])
+        for number, one in ((1, n1), (2, n2)):
+            gate.connect(one, f"inside{number}", "eth0", f"10.0.0.25{number}/32", f"fd00::fe{number}/128",
+                         their_addresses=[f"10.0.0.{number}/32", f"fd00::{number}/128"])
+            for away, device, address in ((one, "eth0", "25"), (gate, f"inside{number}", "")):
+                away.ip("route", "add", f"10.0.0.{address}{number}", "dev", device)
+                away.ip("route", "add", f"fd00::{'fe' if address else ''}{number}", "dev", device)
+        gate.ip("route", "add", "198.51.100.7", "dev", "outside")
+        gate.sysctl("net.ipv4.ip_forward=1", "net.ipv6.conf.all.forwarding=1")
+        yield client, gate, n1, n2
+
+
+@pytest.fixture
+def lead(wires):
+    """lead(document): runs the hook on the gate."""
+
+    def run_there(document):
+        command = wires[1].command(HOOKS / "nftables-dnat")
+        done = subprocess.run(command, input=json.dumps(document), text=True, capture_output=True, env={**os.environ, "NFT": NFT})
+        assert done.returncode == 0, done.stderr
+
+    return run_there
+
+
+@pytest.fixture
+def nodes(wires):
+    """What is behind node port 31000 of each node, TCP and UDP, by both families: it answers with the node's name."""
+    started = []
+    for number, one in ((1, wires[2]), (2, wires[3])):
+        with one.inside():
+            for address in (f"10.0.0.{number}", f"fd00::{number}"):
+                started += [Backend(f"n{number}", address, 31000), UdpBackend(f"n{number}", address, 31000)]
+    yield started
+    for one in started:
+        one.stop()
+
+
+class UdpBackend:
+    def __init__(self, name, address, port):
+        class Handler(socketserver.BaseRequestHandler):
+            def handle(self):
+                self.request[1].sendto(name.encode(), self.client_address)
+
+        class Server(socketserver.ThreadingUDPServer):
+            address_family = socket.AF_INET6 if ":" in address else socket.AF_INET
+
+        self.server = Server((address, port), Handler)
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def stop(self):
+        self.server.shutdown()
+        self.server.server_close()
+
+
+def ask(client, address, port=80, source=None, udp=False):
+    """Who answers, or None."""
+    with client.inside():
+        try:
+            return ask_udp(address, port) if udp else fetch(address, port, timeout=2, source=source)
+        except OSError:
+            return None
+
+
+def ask_udp(address, port):
+    with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_DGRAM) as one:
+        one.settimeout(2)
+        one.sendto(b"?", (address, port))
+        return one.recv(99).decode()
+
+
+def who(client, address, count=8, **more):
+    return {ask(client, address, **more) for _ in range(count)}
+
+
+@pytest.mark.skipif(NFT is None, reason="no nft here")
+@pytest.mark.parametrize("address", [GATE, "2001:db8::1"], ids=["IPv4", "IPv6"])
+def test_real_packets_by_nftables(wires, lead, nodes, address):
+    client = wires[0]
+    kind = "v6" if ":" in address else "v4"
+    targets = [{"name": f"n{number}", "id": f"m{number}", "addresses": [f"10.0.0.{number}", f"fd00::{number}"]}
+               for number in (1, 2)]
+    ports = [{"name": "http", "protocol": "TCP", "port": 80, "nodePort": 31000},
+             {"name": "dns", "protocol": "UDP", "port": 53, "nodePort": 31000}]
+    wish = dict(addresses=[address], ports=ports)
+    assert ask(client, address) is None
+    lead(balancer(**wish, nodes=targets))
+    assert who(client, address) == {"n1", "n2"}
+    assert who(client, address, port=53, udp=True) == {"n1", "n2"}
+    assert ask(client, address, port=81) is None
+    lead(balancer(**wish, nodes=targets, sessionAffinity="ClientIP"))
+    assert len(who(client, address)) == 1, "a client stays with its node"
+    lead(balancer(**wish, nodes=targets[1:]))
+    assert who(client, address) == {"n2"}
+    lead(balancer(**wish, nodes=targets, sourceRanges=["192.0.2.128/25", "2001:db8::c0/124"]))
+    assert who(client, address) == {"n1", "n2"}
+    if kind == "v4":
+        assert ask(client, address, source="198.51.100.7") is None
+    lead(balancer(**wish, nodes=targets, sourceRanges=["203.0.113.0/24"]))
+    assert ask(client, address) is None
+    lead(balancer(**wish, nodes=targets))
+    assert who(client, address) == {"n1", "n2"}
+    lead(balancer(**wish, nodes=[]))
+    assert ask(client, address) is None
+    lead(balancer(**wish, action="delete"))
+    assert ask(client, address) is None

@@ -311,7 +311,7 @@ class Cluster:
             "--disable-admission-plugins=ServiceAccount",  # no controller manager makes the default accounts
             "--enable-bootstrap-token-auth=true",
             "--allow-privileged=true",
-            "--service-cluster-ip-range=10.96.0.0/12",
+            "--service-cluster-ip-range=10.96.0.0/12,fd00:10:96::/112",
             "--profiling=false",
             *log_flags,
             *self._apiserver_flags,

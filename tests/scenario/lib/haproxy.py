@@ -27,15 +27,19 @@ frontend nothing
 
 
 class Haproxy:
-    """Master and worker; its configuration is for ccmd to write. reload is the command that loads it anew."""
+    """Master and worker; its configuration is for ccmd to write. reload is the command that loads it anew.
 
-    def __init__(self, folder):
+    namespace is a lib.netns.Namespace to run in.
+    """
+
+    def __init__(self, folder, namespace=None):
         self.folder = Path(folder)
         self.folder.mkdir()
         self.file = self.folder / "haproxy.cfg"
         self.socket = self.folder / "stats.sock"
         self.file.write_text(EMPTY.format(name=time.monotonic_ns()))
-        self.process = Process("haproxy", [PROGRAM, "-W", "-f", self.file], self.folder / "haproxy.log")
+        argv = [PROGRAM, "-W", "-f", self.file]
+        self.process = Process("haproxy", namespace.command(*argv) if namespace else argv, self.folder / "haproxy.log")
         self.count = self.folder / "reloads"
         self.script = self.folder / "reload"
 
@@ -68,7 +72,7 @@ class Haproxy:
 class Backend:
     """An HTTP server on a node's address and node port: it answers with its name. /slow takes its time."""
 
-    def __init__(self, name, address, port, family=socket.AF_INET, proxied=False):
+    def __init__(self, name, address, port, proxied=False):
         backend = self
         self.name = name
         self.count = 0
@@ -94,7 +98,7 @@ class Backend:
                 pass
 
         class Server(ThreadingHTTPServer):
-            address_family = family
+            address_family = socket.AF_INET6 if ":" in address else socket.AF_INET
             request_queue_size = 128
             daemon_threads = True
 
@@ -115,7 +119,9 @@ def read_proxy_header(connection):
     if start == b"\r\n\r\n\0\r\nQUIT\n":
         command, family, length = struct.unpack("!BBH", connection.recv(4, socket.MSG_WAITALL))
         rest = connection.recv(length, socket.MSG_WAITALL)
-        return socket.inet_ntoa(rest[:4]) if command & 15 == 1 and family >> 4 == 1 else None
+        if command & 15 != 1 or family >> 4 not in (1, 2):
+            return None
+        return socket.inet_ntop(*((socket.AF_INET, rest[:4]) if family >> 4 == 1 else (socket.AF_INET6, rest[:16])))
     line = start
     while not line.endswith(b"\r\n"):
         one = connection.recv(1)
@@ -123,7 +129,7 @@ def read_proxy_header(connection):
             return None
         line += one
     words = line.decode().split()
-    return words[2] if words[1] == "TCP4" else None
+    return words[2] if words[1] in ("TCP4", "TCP6") else None
 
 
 def fetch(address, port, path="/", timeout=10, source=None):
