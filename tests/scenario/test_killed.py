@@ -1,0 +1,240 @@
+"""kill -9 at each write, one after the other: what is started again ends where it would have ended, with nothing twice.
+
+Writes are what ccmd asks the API server for (killed before the server hears of it, or before the answer comes), each step of
+the state file and of HAProxy's, each program that is started, and the middle of a hook's run.
+"""
+import json
+import shutil
+import subprocess
+
+import pytest
+
+from lib.ccmd import binary, sanitized
+from lib.faultproxy import Hangup
+from lib.haproxy import PROGRAM
+from lib.process import REPOSITORY
+from lib.services import FINALIZER, Services, finalizers, ips
+from lib.wait import wait_for
+
+pytestmark = [pytest.mark.one_version, pytest.mark.slow]
+
+PATIENCE_S = 60
+MOST_WRITES = 60  # of one change: it has far fewer
+EXCLUDED = "node.kubernetes.io/exclude-from-external-load-balancers"
+SERVICE_PATH = r"^/api/v1/namespaces/default/services/"
+
+
+@pytest.fixture
+def services(api):
+    one = Services(api)
+    one.clear()
+    yield one
+    one.clear()
+
+
+class World:
+    """What the hook, the state file and HAProxy were told: all three have to say the same as the Services."""
+
+    def __init__(self, folder, inventory):
+        self.told = folder / "told"
+        self.told.mkdir()
+        self.state = folder / "state.json"
+        self.haproxy = folder / "haproxy.cfg"
+        self.loaded = folder / "loaded.cfg"
+        self.half = folder / "half"  # how many runs of the hook until one kills ccmd in its middle
+        hook = script(folder / "hook", f"""
+            read -r document
+            test ! -s {self.half} || {{ n=$(($(cat {self.half}) - 1)); echo $n >{self.half}; test $n != 0 || kill -9 $PPID; }}
+            name=$(echo "$document" | sed 's/.*"uid":"\\([^"]*\\)".*/\\1/')
+            if [ $CLOUDLYCKE_ACTION = delete ]; then rm -f {self.told}/$name
+            else echo "$document" >{self.told}/.new.$name && mv {self.told}/.new.$name {self.told}/$name; fi""")
+        reload = script(folder / "reload", f"cp {self.haproxy} {self.loaded}")
+        inventory.content.update(
+            addressPools=[{"name": "lab", "addresses": ["192.0.2.10-192.0.2.30"]}], state={"file": str(self.state)},
+            loadBalancers={"hook": str(hook), "haproxy": {"file": str(self.haproxy), "reload": [str(reload)],
+                                                          "check": [PROGRAM, "-c", "-f"] if PROGRAM else ["true"]}})
+        inventory.write()
+
+    def records(self):
+        return {one["name"]: one for one in json.loads(self.state.read_text())["loadBalancers"].values()}
+
+    def hooked(self):
+        return {one["name"]: one for one in (json.loads(path.read_text()) for path in self.told.glob("[!.]*"))}
+
+    def check(self, wanted, nodes):
+        """wanted: {name: address}, nodes: their names."""
+        for said in (self.records(), self.hooked()):
+            assert {name: one["addresses"] for name, one in said.items()} == {name: [ip] for name, ip in wanted.items()}
+            assert all([node["name"] for node in one["nodes"]] == nodes for one in said.values())
+        text = self.loaded.read_text()
+        assert text == self.haproxy.read_text()
+        assert sorted(line.split()[1] for line in text.splitlines() if line.startswith("\tbind ipv4@")) == \
+            sorted(f"ipv4@{address}:80" for address in wanted.values())
+        assert text.count("\tserver ") == len(nodes) * len(wanted)
+
+
+def script(path, text):
+    path.write_text("#!/bin/sh\n" + "\n".join(line.strip() for line in text.strip().splitlines()) + "\n")
+    path.chmod(0o755)
+    return path
+
+
+# --- who kills ---------------------------------------------------------------------------------------------------------
+
+
+class ByApi:
+    """At the n-th write to a Service: before the server hears of it, or before we hear of what it did."""
+
+    def __init__(self, proxy, is_done):
+        self.proxy = proxy
+        self.is_done = is_done
+        self.environment = {}
+
+    def arm(self, n, one):
+        def act(connection, request):
+            if self.is_done:
+                status, headers = connection.ask(request)
+                list(connection.answer_body(request, status, headers))
+            one.process.child.kill()
+            raise Hangup
+
+        self.proxy.on("PATCH", SERVICE_PATH, act, skip=n - 1)
+
+    def disarm(self):
+        self.proxy.clear()
+
+
+class ByFile:
+    """Before the n-th step of a file, or start of a program."""
+
+    def __init__(self, folder):
+        if subprocess.run(["ldd", str(binary())], capture_output=True).returncode != 0:
+            pytest.skip("a static program takes no shim")
+        library = folder / "deadly.so"
+        source = REPOSITORY / "tests" / "scenario" / "lib" / "deadly.c"
+        if not shutil.which("cc") or subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", library, source, "-ldl"]).returncode:
+            pytest.skip("no C compiler")
+        self.file = folder / "deadly"
+        self.disarm()
+        self.environment = {"LD_PRELOAD": str(library), "DEADLY_FILE": str(self.file)}
+        if sanitized():
+            self.environment["ASAN_OPTIONS"] = "verify_asan_link_order=0"
+
+    def arm(self, n, _):
+        self.file.write_text(f"{n:<8}\n")
+
+    def disarm(self):
+        self.file.write_text("0       \n")
+
+
+class ByHook:
+    """In the middle of the n-th run of the hook."""
+
+    environment = {}
+
+    def __init__(self, world):
+        self.world = world
+
+    def arm(self, n, _):
+        self.world.half.write_text(str(n))
+
+    def disarm(self):
+        self.world.half.write_text("")
+
+
+# --- the story ---------------------------------------------------------------------------------------------------------
+
+
+class Story:
+    """A Service comes, loses a node, gets it back, and goes, beside one that stays. Each step again and again, killed at
+    its first write, its second, … until nobody is killed any more."""
+
+    def __init__(self, start, services, world, killer):
+        self.start, self.services, self.world, self.killer = start, services, world, killer
+        self.one = None
+        self.n_kills = 0
+        self.wanted = {"stays": "192.0.2.10"}
+        self.nodes = ["n1", "n2"]
+
+    def run(self):
+        self.begin()
+        steps = [self.create, self.exclude, self.include, self.delete]
+        done = {step: False for step in steps}
+        for n in range(1, MOST_WRITES):
+            for step in steps:
+                done[step] = not self.killed_at(n, step) if not done[step] else self.quietly(step)
+            if all(done.values()):
+                return
+        raise AssertionError(f"killed {self.n_kills} times, and no end")
+
+    def begin(self):
+        self.one = self.start(env=self.killer.environment)
+        self.services.create("stays")
+        self.settle()
+
+    def quietly(self, step):
+        step()
+        self.settle()
+        return True
+
+    def killed_at(self, n, step):
+        """Was it?"""
+        self.killer.arm(n, self.one)
+        step()
+        wait_for(lambda: not self.one.running or self.is_settled(), PATIENCE_S, "an end, of this or that kind")
+        self.killer.disarm()
+        if self.one.running:
+            return False
+        self.n_kills += 1
+        self.one.kill()  # noted as meant
+        self.one = self.start(env=self.killer.environment)
+        self.settle()
+        return True
+
+    def settle(self):
+        wait_for(self.is_settled, PATIENCE_S, f"all to be as wanted: {self.wanted}, {self.nodes}",
+                 seen=lambda: (self.services.get("web"), self.world.records()))
+
+    def is_settled(self):
+        for name in ("stays", "web"):
+            one = self.services.get(name)
+            if name in self.wanted:
+                assert one and ips(one) == [self.wanted[name]] and FINALIZER in finalizers(one)
+            else:
+                assert one is None
+        self.world.check(self.wanted, self.nodes)
+        return True
+
+    def create(self):
+        """It gets the lowest address that is left, each time."""
+        self.wanted["web"] = "192.0.2.11"
+        self.services.create("web")
+
+    def delete(self):
+        del self.wanted["web"]
+        self.services.delete("web")
+
+    def exclude(self):
+        self.nodes = ["n1"]
+        self.services.api.patch("/api/v1/nodes/n2", {"metadata": {"labels": {EXCLUDED: "true"}}})
+
+    def include(self):
+        self.nodes = ["n1", "n2"]
+        self.services.api.patch("/api/v1/nodes/n2", {"metadata": {"labels": {EXCLUDED: None}}})
+
+
+@pytest.mark.parametrize("moment", ["before the API server hears", "before its answer comes", "at a file or program",
+                                    "in a hook"])
+def test_killed_at_each_write(services, inventory, kubelet, ccmd, proxy, tmp_path, moment):
+    world = World(tmp_path, inventory)
+    for number in (1, 2):
+        kubelet(f"n{number}", ip=f"10.0.0.{number}", initialized=True, provider_id=f"cloudlycke://m-n{number}")
+    killer = {"before the API server hears": lambda: ByApi(proxy, is_done=False),
+              "before its answer comes": lambda: ByApi(proxy, is_done=True),
+              "at a file or program": lambda: ByFile(tmp_path),
+              "in a hook": lambda: ByHook(world)}[moment]()
+    killer.disarm()
+    story = Story(ccmd, services, world, killer)
+    story.run()
+    assert story.n_kills >= 2, f"{story.n_kills} kills"
+    print(f"{moment}: {story.n_kills} kills")
