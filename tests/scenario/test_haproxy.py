@@ -96,7 +96,7 @@ def test_requests_reach_the_nodes(services, haproxy, backends, node, ccmd):
     wait_for(lambda: names(address) == {"n1", "n2"}, 10, "both nodes to answer")
     services.delete("web")
     services.wait_gone("web")
-    wait_for(lambda: answered(address) is None, 5, "nobody to answer any more")
+    wait_for(lambda: answered(address) is None, 20, "nobody to answer any more")
     assert haproxy.is_valid()
 
 

@@ -1,11 +1,11 @@
 """The Hetzner provider's start: what it says when something is wrong, what it shows, and the tutorial's dialect."""
-import socket
 import urllib.request
 
 import pytest
 
 from lib.ccmd import run_ccmd
 from lib.nodes import addresses, is_initialized
+from lib.process import free_ports
 from lib.wait import wait_for
 
 pytestmark = pytest.mark.one_version
@@ -37,12 +37,6 @@ def start(ccmd, cloud):
     return start
 
 
-def free_port():
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
-
-
 # --- what is wrong ---------------------------------------------------------------------------------------------------------
 
 
@@ -65,7 +59,7 @@ def test_a_wrong_token_is_told_and_not_shown(refused):
 
 
 def test_a_cloud_that_cannot_be_reached(refused):
-    said = refused(HCLOUD_ENDPOINT=f"http://127.0.0.1:{free_port()}/v1")
+    said = refused(HCLOUD_ENDPOINT=f"http://127.0.0.1:{free_ports(1)[0]}/v1")
     assert "hcloud/newCloud: GET /locations: " in said
 
 
@@ -80,7 +74,7 @@ def test_a_network_that_we_are_not_in(refused, cloud, metadata):
     here = metadata(cloud.add_server("here"))
     said = refused(HCLOUD_NETWORK="net", HCLOUD_METADATA_ENDPOINT=here.url)
     assert "hcloud/newCloud: This node is not attached to Network net" in said
-    said = refused(HCLOUD_NETWORK="net", HCLOUD_METADATA_ENDPOINT=f"http://127.0.0.1:{free_port()}")
+    said = refused(HCLOUD_NETWORK="net", HCLOUD_METADATA_ENDPOINT=f"http://127.0.0.1:{free_ports(1)[0]}")
     assert "checking if server is in Network not possible: serverIsAttachedToNetwork: " in said
 
 
@@ -88,10 +82,10 @@ def test_a_network_that_we_are_not_in(refused, cloud, metadata):
 
 
 def test_metrics_are_where_users_look_for_them(start, cloud):
-    port = free_port()
+    port = free_ports(1)[0]
     variables = {"HCLOUD_METRICS_ENABLED": "true", "HCLOUD_METRICS_ADDRESS": f"127.0.0.1:{port}"}
     start(env=variables).wait_log("serving the cloud's metrics")
-    text = wait_for(lambda: urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5).read().decode(), 5, "metrics")
+    text = wait_for(lambda: urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5).read().decode(), 20, "metrics")
     assert 'hcloud_api_requests_total{code="200",method="get",api_endpoint="/locations"} 1' in text
     assert 'cloud_controller_manager_operations_total{op="hcloud/newCloud"} 1' in text
     other = start(env=variables)

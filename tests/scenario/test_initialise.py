@@ -147,7 +147,7 @@ def test_pods_cannot_land_before_addresses_exist(api, kubelet, inventory, ccmd):
 
     watcher = threading.Thread(target=watch)
     watcher.start()
-    wait_for(lambda: states, 5, "the watch")
+    wait_for(lambda: states, 20, "the watch")
     ccmd()
     watcher.join()
     assert states[-1] == (True, True, True)
@@ -509,7 +509,7 @@ def test_whatever_request_fails_the_node_is_initialised(api, kubelet, inventory,
         rule = proxy.fail_nth(n, FAULTS[fault]())
         program = ccmd()
         node = initialized(api, name, timeout=20)
-        wait_for(lambda: api.events(name, "Synced") or rule.hits, 5, "the event")
+        wait_for(lambda: api.events(name, "Synced") or rule.hits, 20, "the event")
         program.stop()
         assert addresses(node) == [("InternalIP", "10.0.0.1"), ("InternalIP", "fd00::1"), ("ExternalIP", "198.51.100.1"),
                                    ("Hostname", name)]

@@ -235,7 +235,7 @@ def test_sigterm_at_any_moment_of_the_start(api, proxy, ccmd):
     """Before it has begun anything, the signal itself may end it."""
     for n in range(12):
         one = ccmd()
-        wait_for(lambda: Path(f"/proc/{one.pid}/exe").resolve() == binary().resolve(), 5, "the exec")
+        wait_for(lambda: Path(f"/proc/{one.pid}/exe").resolve() == binary().resolve(), 20, "the exec")
         time.sleep(n * 0.006)  # a different moment each time
         one.signal(signal.SIGTERM)
         code = one.wait(30 if sanitized() else STOP_S)

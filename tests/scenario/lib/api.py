@@ -10,7 +10,7 @@ import threading
 import time
 from urllib.parse import urlencode, urlsplit
 
-from .wait import wait_for
+from .wait import PATIENCE_S, wait_for
 
 MERGE = "application/merge-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
@@ -201,7 +201,7 @@ class Api:
     def node(self, name):
         return self.get(f"{NODES}/{name}")
 
-    def wait_node(self, name, predicate, timeout=10.0, what=None):
+    def wait_node(self, name, predicate, timeout=PATIENCE_S, what=None):
         """Polls the node until it exists and predicate(node) is true or passes as assertions; returns the node."""
         last = [None]
 
@@ -214,7 +214,7 @@ class Api:
 
         return wait_for(check, timeout, what or f"node {name}", seen=lambda: brief(last[0]))
 
-    def wait_gone(self, name, timeout=10.0):
+    def wait_gone(self, name, timeout=PATIENCE_S):
         wait_for(lambda: self.get_or_none(f"{NODES}/{name}") is None, timeout, f"node {name} to be deleted")
 
     def events(self, name=None, reason=None, uid=None):
@@ -230,7 +230,7 @@ class Api:
                 found.append(event)
         return sorted(found, key=lambda event: int(event["metadata"]["resourceVersion"]))
 
-    def wait_event(self, name, reason, timeout=10.0):
+    def wait_event(self, name, reason, timeout=PATIENCE_S):
         """The first event of that reason about that node."""
         seen = lambda: [(e["reason"], e["message"]) for e in self.events(name)]
         found = wait_for(lambda: self.events(name, reason), timeout, f"event {reason} about {name}", seen=seen)

@@ -9,7 +9,7 @@ import yaml
 
 from . import role
 from .process import REPOSITORY, Process
-from .wait import wait_for
+from .wait import PATIENCE_S, wait_for
 
 STOP_S = 6  # it promises 2 s; the rest is for a busy machine
 SANITIZER_REPORT = re.compile(
@@ -35,7 +35,7 @@ def environment():
     return kept
 
 
-def run_ccmd(*arguments, timeout=10, env=None):
+def run_ccmd(*arguments, timeout=30, env=None):
     """Runs it until it ends by itself: for start-up errors, --help, --version. Returns subprocess.CompletedProcess."""
     done = subprocess.run(
         [str(binary()), *map(str, arguments)], capture_output=True, text=True, timeout=timeout, stdin=subprocess.DEVNULL,
@@ -90,7 +90,7 @@ class Ccmd:
     def text(self):
         return self.process.log_text()
 
-    def wait_log(self, pattern, timeout=10.0):
+    def wait_log(self, pattern, timeout=PATIENCE_S):
         """Waits for a line that matches; returns the match."""
         compiled = re.compile(pattern, re.MULTILINE)
 

@@ -26,7 +26,7 @@ import time
 from urllib.parse import parse_qs, urlsplit
 
 from .api import tls_context
-from .wait import wait_for
+from .wait import PATIENCE_S, wait_for
 
 NODES_PATH = r"^/api/v1/nodes$"
 NODE_PATH = r"^/api/v1/nodes/[^/]+$"
@@ -124,7 +124,7 @@ class Rule:
         self.hits += 1
         return True
 
-    def wait_hit(self, timeout=10.0, hits=1):
+    def wait_hit(self, timeout=PATIENCE_S, hits=1):
         wait_for(lambda: self.hits >= hits, timeout, f"the proxy to have hit {hits} request(s)")
 
 
@@ -191,7 +191,7 @@ class FaultProxy:
             found = [one for one in found if re.match(rf"/api/v1/nodes/{re.escape(node)}(/|$)", one.path)]
         return found
 
-    def wait_request(self, predicate, timeout=10.0, what="a request", since=0):
+    def wait_request(self, predicate, timeout=PATIENCE_S, what="a request", since=0):
         def check():
             with self._lock:
                 found = self._requests[since:]
@@ -199,7 +199,7 @@ class FaultProxy:
 
         return wait_for(check, timeout, what, seen=lambda: self.requests(since=since)[-5:])
 
-    def wait_watching(self, timeout=10.0, since=0, path=NODES_PATH):
+    def wait_watching(self, timeout=PATIENCE_S, since=0, path=NODES_PATH):
         """Returns the first watch that the API server accepted."""
         accepted = lambda one: one.is_watch and one.status == 200 and re.search(path, one.path)
         return self.wait_request(accepted, timeout, "a watch", since)

@@ -12,7 +12,7 @@ import re
 from .ccmd import Ccmd
 from .cluster import REPLICAS
 from .faultproxy import FaultProxy
-from .wait import wait_for
+from .wait import PATIENCE_S, wait_for
 
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/cloud-controller-manager"
 SLACK_S = 0.05  # the proxy notes a request a moment after it was sent
@@ -119,7 +119,7 @@ class Replicas:
         lease = self.api.get_or_none(LEASE)
         return lease and lease["spec"].get("holderIdentity", "")
 
-    def wait_leader(self, timeout=10.0, other_than=None):
+    def wait_leader(self, timeout=PATIENCE_S, other_than=None):
         """The replica that holds the lease."""
 
         def check():

@@ -1,7 +1,7 @@
 """Services of type LoadBalancer, and what becomes of them."""
 import time
 
-from .wait import wait_for
+from .wait import PATIENCE_S, wait_for
 
 SERVICES = "/api/v1/namespaces/default/services"
 ALL_SERVICES = "/api/v1/services"
@@ -61,7 +61,7 @@ class Services:
     def delete(self, name, namespace="default"):
         return self.api.delete(path(name, namespace))
 
-    def wait(self, name, predicate, timeout=10.0, what=None, namespace="default"):
+    def wait(self, name, predicate, timeout=PATIENCE_S, what=None, namespace="default"):
         def check():
             one = self.get(name, namespace)
             return one if one and predicate(one) else None
@@ -72,13 +72,13 @@ class Services:
 
         return wait_for(check, timeout, what or f"service {name}", seen=seen)
 
-    def wait_ips(self, name, *wanted, timeout=10.0, namespace="default"):
+    def wait_ips(self, name, *wanted, timeout=PATIENCE_S, namespace="default"):
         """Waits until its addresses are those; without any, until it has some. Returns them."""
         one = self.wait(name, lambda one: ips(one) == list(wanted) if wanted else ips(one), timeout,
                         f"service {name} to have {wanted or 'an address'}", namespace)
         return ips(one)
 
-    def wait_gone(self, name, timeout=10.0, namespace="default"):
+    def wait_gone(self, name, timeout=PATIENCE_S, namespace="default"):
         wait_for(lambda: self.get(name, namespace) is None, timeout, f"service {name} to be deleted")
 
     def events(self, name, reason=None, namespace="default"):
@@ -89,7 +89,7 @@ class Services:
                 found.append((event["reason"], event["message"]))
         return found
 
-    def wait_event(self, name, reason, text="", timeout=10.0, namespace="default"):
+    def wait_event(self, name, reason, text="", timeout=PATIENCE_S, namespace="default"):
         """The message of an event of that reason that has that text."""
         def check():
             return next((message for _, message in self.events(name, reason, namespace) if text in message), None)

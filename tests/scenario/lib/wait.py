@@ -2,13 +2,14 @@
 import time
 
 POLL_S = 0.02
+PATIENCE_S = 20.0  # until something is taken for missing: far more than a busy machine takes
 
 
 class Timeout(AssertionError):
     """What was waited for did not come. An AssertionError, so that pytest reports it as a failed test."""
 
 
-def wait_for(predicate, timeout=10.0, what="it", poll=POLL_S, seen=None):
+def wait_for(predicate, timeout=PATIENCE_S, what="it", poll=POLL_S, seen=None):
     """Calls predicate() until it returns something true, and returns that.
 
     An AssertionError or LookupError inside the predicate counts as "not yet", so predicates can be written as
