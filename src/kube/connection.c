@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/metrics.h"
 #include "base/thread.h"
 #include "base/version.h"
 #include "kube/credentials.h"
@@ -58,6 +59,32 @@ struct kube_connection {
 	uint64_t warnings[MAX_WARNINGS]; /* warn_mu: hashes of what the API server warned of */
 	size_t n_warnings;               /* warn_mu */
 };
+
+/* ---- metrics --------------------------------------------------------------------------------------- */
+
+static const double lookup_buckets[] = { .005, .025, .1, .25, .5, 1, 2, 4, 8, 15, 30 };
+
+METRIC_FAMILY(lookup_seconds, METRIC_HISTOGRAM, "rest_client_dns_resolution_duration_seconds",
+              "[ALPHA] Time it took to look up the API server's name, or its proxy's, for a new "
+              "connection; where an address is configured, nothing is looked up.",
+              .labels = { "host" }, METRIC_BUCKETS(lookup_buckets));
+METRIC_FAMILY(transports, METRIC_GAUGE, "rest_client_transport_cache_entries",
+              "[ALPHA] HTTP clients there are, each with connections of its own.");
+METRIC_FAMILY(
+	transports_total, METRIC_COUNTER, "rest_client_transport_create_calls_total",
+	"[ALPHA] Clients that were asked for: hit shares the connections of another, miss has "
+	"its own.",
+	.labels = { "result" });
+
+static void
+resolved(void *connection UNUSED, struct str name, int64_t took_ns)
+{
+	char host[LIMIT_NAME + 1] = "";
+	struct buf text = BUF_FIXED(host);
+
+	buf_add_str(&text, str_head(name, LIMIT_NAME));
+	metric_observe(metric_of(&lookup_seconds, host), (double)took_ns / (double)NS_PER_SEC);
+}
 
 /* ---- what the API server warns of ------------------------------------------------------------------ */
 
@@ -412,6 +439,7 @@ free_clients(struct kube_connection *c)
 	while (c->clients) {
 		struct client *next = c->clients->next;
 
+		metric_add(metric_of(&transports), -1);
 		client_free(c->clients);
 		c->clients = next;
 	}
@@ -504,7 +532,8 @@ http_config_of(struct kube_connection *c, struct client *client,
 		.auth = &client->auth,
 		.headers = client->account ? NULL : config->headers,
 		.warned = warned,
-		.warned_arg = c,
+		.resolved = resolved,
+		.told_arg = c,
 		.clock = c->clock,
 		.fence = options->fence,
 		.qps = options->qps,
@@ -525,6 +554,8 @@ start(struct kube_connection *c, struct client *client, struct http_config *conf
 		return false;
 	client->next = c->clients;
 	c->clients = client;
+	metric_inc(metric_of(&transports_total, "miss"));
+	metric_add(metric_of(&transports), 1);
 	return true;
 }
 
@@ -590,6 +621,7 @@ kube_connection_named(struct kube_connection *c, const struct kube_client *clien
 	struct kube_client named = *client;
 
 	add_user_agent(&text, "", agent);
+	metric_inc(metric_of(&transports_total, "hit"));
 	named.user_agent = arena_strz(&c->config->arena, buf_str(&text));
 	return named;
 }

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "base/ip.h"
 #include "net/url.h"
 
 enum {
@@ -158,6 +159,20 @@ set_proxy(struct curl_client *c, const struct http_config *config, const struct 
 	return true;
 }
 
+static void
+set_looked_up(struct curl_client *c, const struct url *server)
+{
+	struct str name = server->host;
+	struct error ignored;
+	struct url proxy;
+	struct ip ip;
+
+	if (c->proxy[0])
+		name = url_parse(str_c(c->proxy), &proxy, &ignored) ? proxy.host : STR_EMPTY;
+	if (name.len > 0 && !ip_parse(name, &ip))
+		c->looked_up = xstrndup(name.ptr, name.len);
+}
+
 /* A proxy that is asked for plain http is told the whole URL; one for sockets is not. */
 static bool
 is_seen_by_proxy(const struct curl_client *c)
@@ -186,7 +201,8 @@ configure(struct curl_client *c, const struct http_config *config, struct error 
 	c->clock = config->clock;
 	c->fence = config->fence;
 	c->warned = config->warned;
-	c->warned_arg = config->warned_arg;
+	c->resolved = config->resolved;
+	c->told_arg = config->told_arg;
 	c->user_agent = xstrndup(config->user_agent.ptr ? config->user_agent.ptr : "",
 	                         config->user_agent.len);
 	for (const char *const *h = config->headers; h && *h; h++)
@@ -196,6 +212,7 @@ configure(struct curl_client *c, const struct http_config *config, struct error 
 	                                                       : DEFAULT_CONNECT_MS;
 	if (!set_url(c, config, &url, err) || !set_proxy(c, config, &url, err))
 		return false;
+	set_looked_up(c, &url);
 	c->prefix = is_seen_by_proxy(c) ? xstrdup(c->shown_url)
 	                                : xstrndup(url.path.ptr, url.path.len);
 	return tls_init(&c->tls, &config->tls, err);
@@ -212,6 +229,7 @@ forget(struct curl_client *c)
 	free(c->shown_url);
 	free(c->prefix);
 	free(c->host_header);
+	free(c->looked_up);
 	free(c->user_agent);
 	free_text(c->proxy);
 	free(c);

@@ -71,8 +71,10 @@ struct curl_client {
 	char *proxy;                   /* "": none */
 	struct curl_slist *connect_to; /* NULL: the URL's host */
 	struct curl_slist *headers;    /* further ones; NULL: none */
+	char *looked_up;               /* the name that connections look up; NULL: they need none */
 	void (*warned)(void *arg, struct str value);
-	void *warned_arg;
+	void (*resolved)(void *arg, struct str name, int64_t took_ns);
+	void *told_arg;
 	bool is_insecure;
 	int64_t connect_timeout_ms;
 

@@ -161,11 +161,43 @@ warnings_are_told(void **state UNUSED)
 	WORLD(w);
 
 	w.config.warned = keep_warning;
-	w.config.warned_arg = &all;
+	w.config.told_arg = &all;
 	start(&w, three_warnings, NULL);
 	must_get(&w);
 	http_client_free(TAKE(w.client)); /* its thread has written what is read now */
 	assert_string_equal(all.ptr, "299 - \"old\"|299 - \"older\"|");
+}
+
+static void
+keep_name(void *arg, struct str name, int64_t took_ns)
+{
+	buf_addf(arg, "%" STR_FMT "%s|", STR_ARG(name), took_ns < 0 ? " in the past" : "");
+}
+
+/* Of two names, one is not there; an address is none. */
+static void
+lookups_are_told(void **state UNUSED)
+{
+	CLEANUP(buf_fini) struct buf all = BUF_INIT(1000);
+	WORLD(w);
+	char url[64];
+
+	w.config.resolved = keep_name;
+	w.config.told_arg = &all;
+	start(&w, echo, NULL);
+	must_get(&w);
+	http_client_free(TAKE(w.client));
+	snprintf(url, sizeof(url), "http://localhost:%d", loopback_port(w.server));
+	w.config.base_url = str_c(url);
+	start_client(&w);
+	must_get(&w);
+	must_get(&w); /* by the same connection */
+	http_client_free(TAKE(w.client));
+	w.config.base_url = STR("http://nobody.invalid");
+	start_client(&w);
+	must_fail(&w, HTTP_GET, ERR_UNAVAILABLE, "nobody.invalid");
+	http_client_free(TAKE(w.client));
+	assert_string_equal(all.ptr, "localhost|nobody.invalid|");
 }
 
 static bool
@@ -787,6 +819,7 @@ main(void)
 		cmocka_unit_test(reads_headers),
 		cmocka_unit_test(sends_further_headers),
 		cmocka_unit_test(warnings_are_told),
+		cmocka_unit_test(lookups_are_told),
 		cmocka_unit_test(takes_odd_headers),
 		cmocka_unit_test(follows_no_redirect),
 		cmocka_unit_test(refuses_broken_answers),

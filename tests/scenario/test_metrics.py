@@ -137,6 +137,29 @@ def test_they_tell_what_was_done(api, inventory, kubelet, scraped):
     assert value("ccmd_client_request_limit") >= 4
 
 
+def test_connections_and_look_ups_are_counted(api, cluster, scraped):
+    """Buckets, too, are those of the Go programs."""
+    _, scrape, _ = scraped(kubeconfig=cluster.kubeconfig("by-name", url=f"https://localhost:{cluster.port}"))
+    wait_for(lambda: scrape().value("ccmd_reflector_synced", kind="Node") == 1, what="the list")
+    wait_for(lambda: scrape().value("ccmd_reflector_watch_age_seconds", kind="Node"), what="the watch")
+    metrics = scrape()
+    name = "rest_client_dns_resolution_duration_seconds"
+    assert metrics.value(f"{name}_count", host="localhost") >= 2, "the health check's connection, and the watch's"
+    bounds = [float(one.labels["le"]) for one in metrics.samples(f"{name}_bucket")]
+    assert bounds == [.005, .025, .1, .25, .5, 1, 2, 4, 8, 15, 30, math.inf]
+    assert metrics.value("rest_client_transport_cache_entries") == 1
+    assert metrics.value("rest_client_transport_create_calls_total", result="miss") == 1
+    assert metrics.value("rest_client_transport_create_calls_total", result="hit") >= 3
+
+
+def test_where_nothing_is_looked_up_nothing_is_counted(api, kubelet, inventory, scraped):
+    inventory.add(machine("n1", "10.0.0.1"))
+    kubelet("n1")
+    _, scrape, _ = scraped()
+    api.wait_node("n1", is_initialized)
+    assert "rest_client_dns_resolution" not in scrape().text
+
+
 def test_trouble_can_be_seen(api, inventory, kubelet, proxy, scraped):
     inventory.add(machine("n1", "10.0.0.1"))
     proxy.on("POST", EVENTS_PATH, answer(403))
