@@ -124,34 +124,54 @@ count_deletion(struct round *r, const struct visit *v)
 	           clock_boot(c->env->clock));
 }
 
+/* Once; a deletion that is sent again is no news. */
 static void
-delete_node(struct round *r, const struct visit *v)
+tell_deleting(struct round *r, const struct visit *v)
 {
-	struct lifecycle_controller *c = r->c;
-	CLEANUP(buf_fini) struct buf path = BUF_INIT(LIMIT_HTTP_URL);
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(KIB(4));
-	struct error err;
 
+	if (v->patient->n_deletes > 0)
+		return;
 	buf_addf(&text,
 	         "Deleting node %" STR_FMT " because it does not exist in the cloud provider",
 	         STR_ARG(node_name(v->node)));
-	node_event(c->env->recorder, LIFECYCLE_COMPONENT, v->node, EVENT_NORMAL,
+	node_event(r->c->env->recorder, LIFECYCLE_COMPONENT, v->node, EVENT_NORMAL,
 	           deleting_event.reason, buf_str(&text));
+}
+
+static void
+tell_deleting_failed(struct round *r, const struct visit *v, const struct error *err)
+{
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(KIB(4));
+
+	buf_addf(&text, "Failed deleting node %" STR_FMT ": %s", STR_ARG(node_name(v->node)),
+	         err->msg);
+	notices_warn(r->c->env->notices, LIFECYCLE_COMPONENT, v->node, deleting_failed_event.reason,
+	             buf_str(&text));
+	log_error("node cannot be deleted, will retry", LOG_STR("node", node_name(v->node)),
+	          LOG_ERR(err));
+}
+
+/* What finalizers hold stays until they are gone; it is marked for deletion, and more cannot be asked for. */
+static void
+delete_node(struct round *r, const struct visit *v)
+{
+	CLEANUP(buf_fini) struct buf path = BUF_INIT(LIMIT_HTTP_URL);
+	struct error err;
+
+	if (v->node->is_deleting)
+		return;
+	tell_deleting(r, v);
+	v->patient->n_deletes++;
 	patch_node_path(&path, node_name(v->node), NULL);
-	if (kube_delete(c->env->kube, r->call, buf_str(&path), v->node->object.uid, &err) ||
-	    err.code == ERR_NOT_FOUND || err.code == ERR_CONFLICT) {
-		log_info("node deleted, its machine is gone", LOG_STR("node", node_name(v->node)),
-		         LOG_STR("provider_id", v->node->provider_id));
-		count_deletion(r, v);
+	if (!kube_delete(r->c->env->kube, r->call, buf_str(&path), v->node->object.uid, &err) &&
+	    err.code != ERR_NOT_FOUND && err.code != ERR_CONFLICT) {
+		tell_deleting_failed(r, v, &err);
 		return;
 	}
-	buf_reset(&text);
-	buf_addf(&text, "Failed deleting node %" STR_FMT ": %s", STR_ARG(node_name(v->node)),
-	         err.msg);
-	node_event(c->env->recorder, LIFECYCLE_COMPONENT, v->node, EVENT_WARNING,
-	           deleting_failed_event.reason, buf_str(&text));
-	log_error("node cannot be deleted, will retry", LOG_STR("node", node_name(v->node)),
-	          LOG_ERR(&err));
+	log_info("node deleted, its machine is gone", LOG_STR("node", node_name(v->node)),
+	         LOG_STR("provider_id", v->node->provider_id));
+	count_deletion(r, v);
 }
 
 /* Why a node whose machine seems gone stays; NULL: nobody needs to know. */
@@ -200,6 +220,21 @@ tell_foreign(struct round *r, const struct visit *v)
 	             buf_str(&text));
 }
 
+/* From this look to the next. */
+static int64_t
+pause_ns(const struct round *r, const struct visit *v, const struct guard_facts *facts,
+         enum guard_outcome outcome)
+{
+	const struct lifecycle_config *config = &r->c->config;
+	const struct patient *p = v->patient;
+	int64_t delay_ns = guard_next_look_ns(&config->guard, facts, p->n_looks, config->period_ns);
+	int64_t retry_ns = delay_ns < LIFECYCLE_RETRY_NS ? delay_ns : LIFECYCLE_RETRY_NS;
+
+	if (outcome == GUARD_DELETE && !v->node->is_deleting)
+		return lifecycle_back_off_ns(retry_ns, p->n_deletes);
+	return p->is_unfinished ? retry_ns : delay_ns;
+}
+
 void
 lifecycle_decide(struct round *r, const struct visit *v)
 {
@@ -207,13 +242,10 @@ lifecycle_decide(struct round *r, const struct visit *v)
 	struct guard_facts facts = facts_of(r, v);
 	enum guard_outcome outcome = guard_decide(&c->config.guard, &facts);
 	const char *because = held_because(outcome);
-	int64_t delay_ns = guard_next_look_ns(&c->config.guard, &facts, v->patient->n_looks,
-	                                      c->config.period_ns);
 
-	if ((outcome == GUARD_DELETE || v->patient->is_unfinished) && delay_ns > LIFECYCLE_RETRY_NS)
-		delay_ns = LIFECYCLE_RETRY_NS;
+	v->patient->due_mono_ns = clock_deadline(clock_mono(c->env->clock),
+	                                         pause_ns(r, v, &facts, outcome));
 	v->patient->is_unfinished = false;
-	v->patient->due_mono_ns = clock_deadline(clock_mono(c->env->clock), delay_ns);
 	metric_inc(metric_of(&outcomes, guard_outcome_name(outcome)));
 	if (because)
 		tell_held(r, v, because);
@@ -223,4 +255,6 @@ lifecycle_decide(struct round *r, const struct visit *v)
 		tell_foreign(r, v);
 	else if (outcome == GUARD_DELETE)
 		delete_node(r, v);
+	else
+		v->patient->n_deletes = 0;
 }

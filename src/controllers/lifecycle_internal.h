@@ -25,7 +25,8 @@ struct patient {
 	uint64_t round;      /* the last in which its node was there and not Ready */
 	int64_t due_mono_ns; /* the next look */
 	unsigned n_looks;
-	unsigned n_failures; /* looks that failed, in a row */
+	unsigned n_failures;    /* looks that failed, in a row */
+	unsigned n_deletes;     /* sent since the proof was complete */
 	enum presence presence; /* by the last look */
 	bool is_deleted;        /* its deletion was sent; the store has not heard yet */
 	bool is_unfinished;     /* a write after the last look failed: look again soon */
@@ -65,6 +66,9 @@ struct round {
 	unsigned n_proven;
 	bool must_retry; /* a write failed: come back soon, whatever else is due */
 };
+
+/** How long to wait after so many attempts in a row: first_ns, doubled up to LIFECYCLE_RETRY_MAX_NS. */
+int64_t lifecycle_back_off_ns(int64_t first_ns, unsigned n_attempts);
 
 /** Looks at the visits that are due, and has their patients' tracks say what was seen. Visits whose look failed are
  * postponed. */

@@ -129,11 +129,21 @@ observe(struct round *r, const struct visit *v, const struct instance *found, bo
 	guard_observe(&v->patient->track, &r->c->config.guard, &seen);
 }
 
+int64_t
+lifecycle_back_off_ns(int64_t first_ns, unsigned n_attempts)
+{
+	int64_t delay_ns = first_ns;
+
+	for (unsigned i = 0; i < n_attempts && delay_ns < LIFECYCLE_RETRY_MAX_NS; i++)
+		delay_ns *= 2;
+	return delay_ns < LIFECYCLE_RETRY_MAX_NS ? delay_ns : LIFECYCLE_RETRY_MAX_NS;
+}
+
 /* A cloud that is away, or has enough of us, is not helped by more questions. */
 static int64_t
 retry_delay_ns(unsigned n_failures, const struct error *err)
 {
-	int64_t delay_ns = LIFECYCLE_RETRY_NS << (n_failures < 4 ? n_failures : 4);
+	int64_t delay_ns = lifecycle_back_off_ns(LIFECYCLE_RETRY_NS, n_failures);
 
 	if (err->retry_after_ms * NS_PER_MS > delay_ns)
 		delay_ns = err->retry_after_ms * NS_PER_MS;

@@ -772,8 +772,40 @@ announced_nodes_neither_count_nor_wait(void **state UNUSED)
 	put_witness("w");
 	rig_sync(rig);
 	rig_run(rig, 13);
-	assert_int_equal(deletions(), 13);
+	assert_int_equal(deletions(), 9); /* the four that are marked already go by themselves */
 	assert_int_equal(deletions_of("single"), 1);
+}
+
+/* A finalizer holds it: it is marked, and that is all there is to do. */
+static void
+a_node_that_is_held_is_deleted_once(void **state UNUSED)
+{
+	struct rig_node node = node_of_name("a", "Unknown");
+
+	begin_with_a_gone();
+	rig_run(rig, 13);
+	assert_int_equal(deletions(), 1);
+	node.is_deleting = true;
+	node.version = "9";
+	rig_put(rig, &node);
+	rig_run(rig, 3600);
+	assert_int_equal(deletions(), 1);
+	assert_int_equal(events("DeletingNode"), 1);
+	assert_int_equal(fake_api_count(rig->api, HTTP_PATCH, "/events/"), 0);
+	assert_in_range(looks(), 50, 60);
+}
+
+/* The store does not hear of it. */
+static void
+a_deletion_is_sent_again_at_longer_and_longer_intervals(void **state UNUSED)
+{
+	begin_with_a_gone();
+	rig_run(rig, 13);
+	rig_run(rig, 5 + 10 + 20 + 40 + 1);
+	assert_int_equal(deletions(), 5);
+	rig_run(rig, 650);
+	assert_int_equal(deletions(), 15);
+	assert_int_equal(events("DeletingNode"), 1);
 }
 
 /* ---- when things go wrong ---- */
@@ -787,8 +819,10 @@ a_deletion_that_fails_is_told_and_tried_again(void **state UNUSED)
 	rig_run(rig, 13);
 	assert_int_equal(deletions(), 1);
 	assert_int_equal(fake_api_events(rig->api, "DeletingNodeFailed", "a"), 1);
-	rig_run(rig, 10);
+	rig_run(rig, 15);
 	assert_int_equal(deletions(), 3);
+	assert_int_equal(events("DeletingNode"), 1);
+	assert_int_equal(events("DeletingNodeFailed"), 1);
 }
 
 /* The server refuses: another node has the name. The store hears of it, and what was learnt of the old one is void. */
@@ -927,6 +961,8 @@ main(void)
 		TEST(deletions_count_for_ten_minutes),
 		TEST(announced_nodes_neither_count_nor_wait),
 		TEST(a_deletion_that_fails_is_told_and_tried_again),
+		TEST(a_node_that_is_held_is_deleted_once),
+		TEST(a_deletion_is_sent_again_at_longer_and_longer_intervals),
 		TEST(another_node_of_that_name_is_not_deleted),
 		TEST(a_foreign_node_is_never_deleted),
 		TEST(an_unknown_node_is_never_deleted),

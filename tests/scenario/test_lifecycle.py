@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from lib.api import NODES
+from lib.api import MERGE, NODES
 from lib.ccmd import machine
 from lib.faultproxy import NODE_PATH, answer, meanwhile
 from lib.nodes import SHUTDOWN, UNINITIALIZED, taint_keys
@@ -402,6 +402,24 @@ def test_a_deletion_that_is_refused_is_told_and_tried_again(api, fleet, inventor
     assert event["type"] == "Warning" and event["message"].startswith("Failed deleting node n1: ")
     assert "not today" in event["message"]
     api.wait_gone("n1", timeout=20)
+
+
+def test_a_node_that_a_finalizer_holds_is_deleted_once(api, fleet, inventory, proxy, ccmd):
+    n1, _ = fleet("n1", "n2")
+    finalizers = lambda *names: api.patch(f"{NODES}/n1", {"metadata": {"finalizers": list(names) or None}}, MERGE)
+    finalizers("example.com/hold")
+    ccmd(**FAST)
+    inventory.remove("n1")
+    n1.silent()
+    wait_for(lambda: "deletionTimestamp" in api.node("n1")["metadata"], what="the node to be marked")
+    api.wait_event("n1", "DeletingNode")
+    stays(api, "n1")
+    marked = [one for one in proxy.requests("DELETE") if one.status]
+    assert len(marked) <= 2, "more than one only if the watch was slower than a look"
+    (event,) = api.events("n1", "DeletingNode")
+    assert event["count"] == 1
+    finalizers()
+    api.wait_gone("n1")
 
 
 def test_a_node_re_created_before_the_deletion_stays(api, fleet, kubelet, inventory, proxy, ccmd):
