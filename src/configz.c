@@ -3,6 +3,8 @@
 
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/limits.h"
+#include "controllers/guard.h"
 
 enum {
 	MAX_DURATION = 64, /* bytes, as printed */
@@ -100,6 +102,24 @@ add_list(struct writer *w, const char *key, const struct text_list *list)
 
 /* ---- the parts, in their order ---- */
 
+/* What is left to us has no value in the flags: here stands what comes closest. No limit is a negative rate, as in
+ * client-go, and then as many at once as the gate lets through. */
+static void
+add_rates(struct writer *w, const struct options *o)
+{
+	int64_t burst = o->kube_api_qps > 0 ? 1 : LIMIT_GATE_MAX;
+
+	add_rate(w, "qps", o->kube_api_qps > 0 ? o->kube_api_qps : -1);
+	add_int(w, "burst", o->kube_api_burst > 0 ? (int64_t)o->kube_api_burst : burst);
+}
+
+static int64_t
+monitor_period_ns(const struct options *o)
+{
+	return o->node_monitor_period_ns > 0 ? o->node_monitor_period_ns
+	                                     : GUARD_LOOK_S * NS_PER_SEC;
+}
+
 static void
 add_client(struct writer *w, const struct options *o)
 {
@@ -107,8 +127,7 @@ add_client(struct writer *w, const struct options *o)
 	add_text(w, "kubeconfig", o->kubeconfig);
 	add_text(w, "acceptContentTypes", "");
 	add_text(w, "contentType", o->shown.content_type);
-	add_rate(w, "qps", o->kube_api_qps);
-	add_int(w, "burst", (int64_t)o->kube_api_burst);
+	add_rates(w, o);
 	close_object(w);
 }
 
@@ -186,7 +205,7 @@ add_shared(struct writer *w, const struct options *o)
 	add_bool(w, "UseServiceAccountCredentials", o->use_service_account_credentials);
 	add_bool(w, "AllowUntaggedCloud", o->shown.allow_untagged_cloud);
 	add_duration(w, "RouteReconciliationPeriod", o->routes.period_ns);
-	add_duration(w, "NodeMonitorPeriod", o->node_monitor_period_ns);
+	add_duration(w, "NodeMonitorPeriod", monitor_period_ns(o));
 	add_text(w, "ClusterName", o->cluster_name);
 	add_text(w, "ClusterCIDR", o->routes.cluster_cidr);
 	add_bool(w, "AllocateNodeCIDRs", o->routes.allocate_node_cidrs);

@@ -100,7 +100,8 @@ defaults_are_shown(void **state)
 	expect("{\"kind\":\"CloudControllerManagerConfiguration\",\"apiVersion\":"
 	       "\"cloudcontrollermanager.config.k8s.io/v1alpha1\",\"Generic\":{\"Port\":0,"
 	       "\"Address\":\"0.0.0.0\",\"MinResyncPeriod\":\"12h0m0s\",");
-	expect("\"contentType\":\"application/vnd.kubernetes.protobuf\",\"qps\":0,\"burst\":0}");
+	expect("\"contentType\":\"application/vnd.kubernetes.protobuf\",\"qps\":-1,\"burst\":8}");
+	expect("\"NodeMonitorPeriod\":\"1m5s\"");
 	expect("{\"leaderElect\":true,\"leaseDuration\":\"15s\",\"renewDeadline\":\"10s\","
 	       "\"retryPeriod\":\"2s\",\"resourceLock\":\"leases\",\"resourceName\":"
 	       "\"cloud-controller-manager\",\"resourceNamespace\":\"kube-system\"}");
@@ -116,13 +117,15 @@ what_was_given_is_shown(void **state)
 {
 	(void)state;
 	assert_int_equal(PARSE("--kube-api-qps=12.5", "--kube-api-burst=30",
-	                       "--concurrent-node-syncs=3", "--concurrent-service-syncs=4",
-	                       "--controllers=service,-route", "--cluster-name=a\"b\xff",
-	                       "--enable-leader-migration", "--webhooks=a,b",
-	                       "--cloud-config=/etc/cloud.yaml", "--profiling=false"),
+	                       "--node-monitor-period=7s", "--concurrent-node-syncs=3",
+	                       "--concurrent-service-syncs=4", "--controllers=service,-route",
+	                       "--cluster-name=a\"b\xff", "--enable-leader-migration",
+	                       "--webhooks=a,b", "--cloud-config=/etc/cloud.yaml",
+	                       "--profiling=false"),
 	                 FLAGS_RUN);
 	yyjson_doc_free(show());
 	expect("\"qps\":12.5,\"burst\":30}");
+	expect("\"NodeMonitorPeriod\":\"7s\"");
 	expect("\"Controllers\":[\"service-lb-controller\",\"-node-route-controller\"]");
 	expect("\"ClusterName\":\"a\\\"b\xef\xbf\xbd\"");
 	expect("\"LeaderMigrationEnabled\":true,\"LeaderMigration\":{\"leaderName\":"
@@ -133,6 +136,15 @@ what_was_given_is_shown(void **state)
 	       "\"ServiceController\":{\"ConcurrentServiceSyncs\":4}");
 	expect("\"Webhooks\":[\"a\",\"b\"]");
 	expect("\"enableProfiling\":false");
+}
+
+static void
+a_rate_alone_lets_one_through_at_once(void **state)
+{
+	(void)state;
+	assert_int_equal(PARSE("--kube-api-qps=5"), FLAGS_RUN);
+	yyjson_doc_free(show());
+	expect("\"qps\":5,\"burst\":1}");
 }
 
 static int
@@ -149,6 +161,7 @@ main(void)
 		cmocka_unit_test(the_keys_are_those_of_the_go_framework_in_its_order),
 		cmocka_unit_test(defaults_are_shown),
 		cmocka_unit_test(what_was_given_is_shown),
+		cmocka_unit_test(a_rate_alone_lets_one_through_at_once),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, fini);

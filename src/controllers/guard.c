@@ -134,7 +134,7 @@ guard_next_look_ns(const struct guard_config *config, const struct guard_facts *
 
 	if (regular == 0)
 		regular = (n_looks >= 1 && n_looks <= ARRAY_LEN(steps_s) ? steps_s[n_looks - 1]
-		                                                         : 65) *
+		                                                         : GUARD_LOOK_S) *
 		          NS_PER_SEC;
 	switch (guard_decide(config, f)) {
 	case GUARD_UNCONFIRMED:

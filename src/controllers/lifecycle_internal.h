@@ -18,7 +18,7 @@
 
 /* After a look or a write that failed. */
 #define LIFECYCLE_RETRY_NS (5 * NS_PER_SEC)
-#define LIFECYCLE_RETRY_MAX_NS (65 * NS_PER_SEC) /* as often as a node that is there is looked at */
+#define LIFECYCLE_RETRY_MAX_NS (GUARD_LOOK_S * NS_PER_SEC)
 
 struct patient {
 	char *uid;           /* owned: the map's key */
