@@ -223,6 +223,24 @@ def test_a_leader_that_was_stopped_wakes_as_a_former_one(replicas, arrivals):
     arrivals.wait_initialized()
 
 
+def test_an_elector_that_is_stuck_ends_with_the_lease(replicas, arrivals, tmp_path):
+    """The loop's timer stands behind its thread: nobody acts after the fence, and the process ends before others begin."""
+    stall = tmp_path / "stall"
+    first = replicas.start(env={**preload(tmp_path, "stall"), "STALL_THREAD": "elector", "STALL_FILE": str(stall)})
+    replicas.wait_leader()
+    second = replicas.start()
+    second.wait_log("another replica leads")
+    wait_for(lambda: first.changes(), what="the leader to act")
+    stall.touch()
+    first.wait_lost(LEASE_S + RETRY_S + 1)
+    ended = time.monotonic()
+    assert "not renewed in time, and not noticed" in first.text
+    fence = first.renewals()[-1].at + LEASE_S - 1
+    assert -SLACK_S < ended - fence < (0.5 if not sanitized() else 5)
+    assert replicas.wait_leader(LEASE_S + 2 * JITTER_S + 1) is second
+    arrivals.wait_initialized()
+
+
 def test_a_short_stop_is_survived(replicas, arrivals):
     first, second = replicas.start_all(2)
     first.pause()
@@ -361,20 +379,22 @@ def clock_shim(tmp_path):
     yield shim
 
 
+def preload(folder, name):
+    """The environment in which lib/NAME.c is put before the C library."""
+    if subprocess.run(["ldd", str(binary())], capture_output=True).returncode != 0:
+        pytest.skip("a static program takes no shim")
+    source, library = REPOSITORY / "tests" / "scenario" / "lib" / f"{name}.c", folder / f"{name}.so"
+    done = subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", library, source, "-ldl"], capture_output=True)
+    if done.returncode != 0:
+        pytest.skip("no C compiler")
+    return {"LD_PRELOAD": str(library), **({"ASAN_OPTIONS": "verify_asan_link_order=0"} if sanitized() else {})}
+
+
 class ClockShim:
     def __init__(self, folder):
-        if subprocess.run(["ldd", str(binary())], capture_output=True).returncode != 0:
-            pytest.skip("a static program takes no shim")
-        source = REPOSITORY / "tests" / "scenario" / "lib" / "skew.c"
-        library = folder / "skew.so"
-        done = subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", library, source, "-ldl"], capture_output=True)
-        if done.returncode != 0:
-            pytest.skip("no C compiler")
         self.file = folder / "skew"
         self.set(0)
-        self.environment = {"LD_PRELOAD": str(library), "CLOCK_SKEW_FILE": str(self.file)}
-        if sanitized():
-            self.environment["ASAN_OPTIONS"] = "verify_asan_link_order=0"
+        self.environment = {**preload(folder, "skew"), "CLOCK_SKEW_FILE": str(self.file)}
 
     def set(self, seconds):
         """By rename: nobody reads half of it."""
