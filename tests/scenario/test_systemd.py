@@ -1,13 +1,16 @@
 """What systemd is told: a socket of ours stands for its own, as sd_notify(3) describes it."""
 import contextlib
+import shutil
 import signal
 import socket
+import subprocess
 import time
 
 import pytest
 
-from lib.ccmd import machine
+from lib.ccmd import binary, machine
 from lib.nodes import is_initialized
+from lib.process import REPOSITORY
 
 pytestmark = [pytest.mark.needs_binary, pytest.mark.one_version]
 
@@ -112,3 +115,31 @@ def test_the_watchdog_of_another_is_not_fed(ccmd, systemd, settled):
     ccmd(env={**systemd.environment, "WATCHDOG_USEC": "200000", "WATCHDOG_PID": "1"})
     settled()
     assert not [line for line in systemd.drain() if line.startswith("WATCHDOG")]
+
+
+# --- the unit ------------------------------------------------------------------------------------------------------------
+
+
+UNIT = REPOSITORY / "deploy" / "ccmd.service"
+
+
+def analyze(*arguments):
+    if not shutil.which("systemd-analyze"):
+        pytest.skip("no systemd-analyze")
+    return subprocess.run(["systemd-analyze", "--no-pager", *map(str, arguments)], capture_output=True, text=True)
+
+
+def test_systemd_finds_nothing_wrong_with_the_unit(tmp_path):
+    """But that the program and its man page are not installed here."""
+    unit = tmp_path / "ccmd.service"
+    unit.write_text(UNIT.read_text().replace("ExecStart=/usr/bin/ccmd ", f"ExecStart={binary()} "))
+    done = analyze("verify", "--man=no", unit)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_the_unit_gives_up_what_it_can(tmp_path):
+    """What is left of 10.0: the network, which it is there for, and the kinds of restrictions that would break it."""
+    done = analyze("security", "--offline=true", "--threshold=14", UNIT)
+    if "unrecognized option" in done.stderr:
+        pytest.skip("this systemd-analyze cannot look at files")
+    assert done.returncode == 0, done.stdout + done.stderr
