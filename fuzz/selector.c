@@ -3,6 +3,7 @@
 
 #include <assert.h>
 
+#include "base/buf.h"
 #include "base/limits.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

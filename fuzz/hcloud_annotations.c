@@ -1,0 +1,117 @@
+/* Whatever annotations say, bodies are JSON, and a balancer that is as it is wanted needs nothing. */
+#include <assert.h>
+
+#include "base/json.h"
+#include "base/limits.h"
+#include "providers/hcloud/lb_body.h"
+#include "providers/hcloud/lb_plan.h"
+#include "providers/hcloud/lb_status.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+enum {
+	NOTES_MAX = 64,
+	NETWORK = 4711,
+};
+
+static const struct hz_lb_type lb11 = { .id = 1, .name = STR("lb11"), .max_targets = 25 };
+static const struct lb_port ports[] = {
+	{ .protocol = LB_TCP, .port = 80, .node_port = 30080 },
+	{ .protocol = LB_UDP, .port = 53, .node_port = 30053 },
+};
+
+/* Lines "key=value", keys without their prefix. */
+static size_t
+read_notes(struct str text, struct arena *arena, struct label notes[NOTES_MAX])
+{
+	struct str key, value;
+	size_t n = 0;
+
+	for (struct str line, rest = text; n < NOTES_MAX && str_split(&rest, '\n', &line);) {
+		if (!str_cut(line, '=', &key, &value))
+			continue;
+		key = arena_printf(arena, HZ_LB_PREFIX "%" STR_FMT, STR_ARG(key));
+		notes[n++] = (struct label){ key, value };
+	}
+	return n;
+}
+
+static void
+check_json(struct buf *b)
+{
+	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
+	struct error err;
+
+	assert(buf_ok(b) && json_parse(buf_str(b), &doc, &err));
+	buf_reset(b);
+}
+
+static void
+check_bodies(const struct hz_lb_wish *wish)
+{
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(LIMIT_HTTP_REQUEST);
+
+	hz_body_create(&b, wish, &lb11, NULL, 0, false);
+	check_json(&b);
+	hz_body_attach(&b, wish);
+	check_json(&b);
+	if (wish->is_managed) {
+		hz_body_certificate(&b, wish);
+		check_json(&b);
+	}
+}
+
+static void
+check_settled(const struct hz_lb_wish *wish, const struct lb_spec *spec,
+              const struct hz_config *config, struct arena *arena)
+{
+	struct hz_lb_net net = { NETWORK, wish->private_ip.is_set ? wish->private_ip.value
+		                                                  : STR("10.0.0.5") };
+	struct hz_lb lb = {
+		.name = wish->name,
+		.uid = wish->uid,
+		.type = { .name = wish->type },
+		.algorithm = wish->algorithm,
+		.is_public = wish->is_public != HZ_NO,
+		.nets = &net,
+		.n_nets = 1,
+		.services = wish->services,
+		.n_services = wish->n_services,
+	};
+	struct hz_lb_type type = { .name = wish->type };
+	struct lb_status status;
+	struct hz_steps steps;
+
+	hz_plan_shape(wish, &type, &lb, arena, &steps);
+	assert(steps.n == 0);
+	hz_plan_services(wish, &lb, arena, &steps);
+	assert(steps.n == 0);
+	hz_lb_status(config, spec, &lb, arena, &status);
+	assert(status.n_ingress <= 1);
+}
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
+	struct hz_config config = { .lb = { .location = STR("fsn1") } };
+	struct label notes[NOTES_MAX];
+	struct lb_spec spec = {
+		.uid = STR("0a1b2c3d-1111-2222-3333-444455556666"),
+		.name = STR("a0a1b2c3d11112222333344445555666"),
+		.annotations = notes,
+		.ports = ports,
+		.n_ports = ARRAY_LEN(ports),
+	};
+	struct hz_lb_wish wish;
+	struct error err;
+
+	spec.n_annotations = read_notes(str_n((const char *)data, size), &arena, notes);
+	if (!hz_lb_wish_read(&config, NETWORK, &spec, &arena, &wish, &err)) {
+		assert(err.code == ERR_INVALID && err.msg[0] != '\0');
+		return 0;
+	}
+	check_bodies(&wish);
+	check_settled(&wish, &spec, &config, &arena);
+	return 0;
+}
