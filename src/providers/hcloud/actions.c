@@ -134,21 +134,14 @@ fetch(struct hz_actions *a, struct call *call, const struct asked *asked, struct
       yyjson_val **ret_list, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf target = BUF_INIT(LIMIT_HTTP_URL);
-	struct hz_request request = {
-		.method = HTTP_GET, .endpoint = "/actions", .body = STR_EMPTY, .is_urgent = true
-	};
+	struct hz_request how = { .endpoint = "/actions", .is_urgent = true };
 
 	buf_add_c(&target, "/actions?");
 	for (size_t i = 0; i < asked->n; i++)
 		buf_addf(&target, "id=%" PRId64 "&", asked->ids[i]);
 	buf_add_c(&target, "page=1&sort=status&sort=id");
-	request.target = buf_str(&target);
-	if (!hz_api_do(a->api, call, &request, ret, err))
-		return false;
-	if (json_array(hz_answer_root(ret), "actions", ret_list) != JSON_FOUND)
-		return err_set(err, ERR_UNAVAILABLE,
-		               "the Hetzner Cloud API gave no list of actions");
-	return true;
+	return hz_api_get(a->api, call, &target, how, ret, err) &&
+	       hz_answer_list(ret, "actions", ret_list, err);
 }
 
 /* ---- what came of it: with mu held ------------------------------------------------------------------- */

@@ -76,6 +76,24 @@ hz_answer_root(const struct hz_answer *a)
 	return a->doc ? yyjson_doc_get_root(a->doc) : NULL;
 }
 
+bool
+hz_answer_list(const struct hz_answer *answer, const char *name, yyjson_val **ret,
+               struct error *err)
+{
+	if (json_array(hz_answer_root(answer), name, ret) == JSON_FOUND)
+		return true;
+	return err_set(err, ERR_UNAVAILABLE, "the Hetzner Cloud API gave no list of %s", name);
+}
+
+bool
+hz_answer_object(const struct hz_answer *answer, const char *name, yyjson_val **ret,
+                 struct error *err)
+{
+	if (json_object(hz_answer_root(answer), name, ret) == JSON_FOUND)
+		return true;
+	return err_set(err, ERR_UNAVAILABLE, "the Hetzner Cloud API gave no %s", name);
+}
+
 enum err_code
 hz_code_of(struct str code, int status)
 {
@@ -545,6 +563,17 @@ hz_api_do(struct hz_api *a, struct call *call, const struct hz_request *request,
 		    !wait_to_retry(call, n, err))
 			return false;
 	}
+}
+
+bool
+hz_api_get(struct hz_api *a, struct call *call, const struct buf *target, struct hz_request how,
+           struct hz_answer *ret, struct error *err)
+{
+	if (!buf_ok(target))
+		return err_set(err, ERR_INVALID, "a name that is too long to ask for");
+	how.method = HTTP_GET;
+	how.target = buf_str(target);
+	return hz_api_do(a, call, &how, ret, err);
 }
 
 /* ---- life cycle -------------------------------------------------------------------------------------- */

@@ -49,6 +49,11 @@ struct hz_answer {
 void hz_answer_fini(struct hz_answer *);
 /** NULL where there is none, which json_at() and the like take. */
 yyjson_val *hz_answer_root(const struct hz_answer *);
+/** The list, or the object, under that name; ERR_UNAVAILABLE: a 2xx without it is no answer. */
+NODISCARD bool hz_answer_list(const struct hz_answer *, const char *name, yyjson_val **ret,
+                              struct error *err);
+NODISCARD bool hz_answer_object(const struct hz_answer *, const char *name, yyjson_val **ret,
+                                struct error *err);
 
 /** Sends, and sends again where that helps. ret, HZ_ANSWER_INIT before, is filled on failure as well.
  *
@@ -57,6 +62,10 @@ yyjson_val *hz_answer_root(const struct hz_answer *);
  *          ERR_THROTTLED with retry_after_ms. */
 NODISCARD bool hz_api_do(struct hz_api *, struct call *, const struct hz_request *request,
                          struct hz_answer *ret, struct error *err);
+
+/** A GET of what was written to target, otherwise as `how` says. ERR_INVALID: it was too long. */
+NODISCARD bool hz_api_get(struct hz_api *, struct call *, const struct buf *target,
+                          struct hz_request how, struct hz_answer *ret, struct error *err);
 
 /** May n requests go? ERR_THROTTLED with retry_after_ms when not; an Event and a metric say so, once a drought. */
 NODISCARD bool hz_api_admit(struct hz_api *, enum hz_urgency, size_t n, struct error *err);

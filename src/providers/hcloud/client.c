@@ -52,33 +52,9 @@ static bool
 get(struct hz_api *api, struct call *call, const struct buf *target, const char *endpoint,
     bool is_patient, struct hz_answer *ret, struct error *err)
 {
-	struct hz_request request = {
-		.method = HTTP_GET,
-		.target = buf_str(target),
-		.endpoint = endpoint,
-		.is_patient = is_patient,
-	};
+	struct hz_request how = { .endpoint = endpoint, .is_patient = is_patient };
 
-	if (!buf_ok(target))
-		return err_set(err, ERR_INVALID, "a name that is too long to ask for");
-	return hz_api_do(api, call, &request, ret, err);
-}
-
-/* The list under that name; a 2xx without it is no answer. */
-static bool
-list_at(const struct hz_answer *answer, const char *name, yyjson_val **ret, struct error *err)
-{
-	if (json_array(hz_answer_root(answer), name, ret) == JSON_FOUND)
-		return true;
-	return err_set(err, ERR_UNAVAILABLE, "the Hetzner Cloud API gave no list of %s", name);
-}
-
-static bool
-object_at(const struct hz_answer *answer, const char *name, yyjson_val **ret, struct error *err)
-{
-	if (json_object(hz_answer_root(answer), name, ret) == JSON_FOUND)
-		return true;
-	return err_set(err, ERR_UNAVAILABLE, "the Hetzner Cloud API gave no %s", name);
+	return hz_api_get(api, call, target, how, ret, err);
 }
 
 /* ---- servers ----------------------------------------------------------------------------------------- */
@@ -94,7 +70,8 @@ hz_get_server(struct hz_api *api, struct call *call, struct arena *arena, int64_
 
 	buf_addf(&target, "/servers/%" PRId64, id);
 	if (!get(api, call, &target, "/servers/-", false, &answer, err) ||
-	    !object_at(&answer, "server", &val, err) || !read_server(arena, val, &server, err))
+	    !hz_answer_object(&answer, "server", &val, err) ||
+	    !read_server(arena, val, &server, err))
 		return false;
 	if (server.id != id)
 		return err_set(err, ERR_UNAVAILABLE, "asked for server %" PRId64 ", got %" PRId64,
@@ -134,7 +111,8 @@ hz_find_server(struct hz_api *api, struct call *call, struct arena *arena, struc
 	buf_add_c(&target, "/servers");
 	url_add_query(&target, "name", name);
 	return get(api, call, &target, "/servers", false, &answer, err) &&
-	       list_at(&answer, "servers", &list, err) && pick_server(arena, list, name, ret, err);
+	       hz_answer_list(&answer, "servers", &list, err) &&
+	       pick_server(arena, list, name, ret, err);
 }
 
 static bool
@@ -163,7 +141,8 @@ hz_list_servers(struct hz_api *api, struct call *call, struct arena *arena, int6
 
 	buf_addf(&target, "/servers?page=%" PRId64 "&per_page=%d&sort=id%%3Aasc", page, HZ_PAGE);
 	if (!get(api, call, &target, "/servers", false, &answer, err) ||
-	    !list_at(&answer, "servers", &list, err) || !read_servers(arena, list, &read, err))
+	    !hz_answer_list(&answer, "servers", &list, err) ||
+	    !read_servers(arena, list, &read, err))
 		return err_wrap(err, "page %" PRId64 " of the servers", page);
 	root = hz_answer_root(&answer);
 	json_i64(root, "meta.pagination.total_entries", &read.total);
@@ -196,7 +175,8 @@ hz_get_network(struct hz_api *api, struct call *call, struct arena *arena, int64
 
 	buf_addf(&target, "/networks/%" PRId64, id);
 	return get(api, call, &target, "/networks/-", is_patient, &answer, err) &&
-	       object_at(&answer, "network", &val, err) && read_network(arena, val, ret, err);
+	       hz_answer_object(&answer, "network", &val, err) &&
+	       read_network(arena, val, ret, err);
 }
 
 bool
@@ -210,7 +190,7 @@ hz_find_network(struct hz_api *api, struct call *call, struct arena *arena, stru
 	buf_add_c(&target, "/networks");
 	url_add_query(&target, "name", name);
 	if (!get(api, call, &target, "/networks", is_patient, &answer, err) ||
-	    !list_at(&answer, "networks", &list, err))
+	    !hz_answer_list(&answer, "networks", &list, err))
 		return false;
 	if (yyjson_arr_size(list) == 0)
 		return err_set(err, ERR_NOT_FOUND, "no network has the name \"%" STR_FMT "\"",
@@ -229,5 +209,5 @@ hz_probe(struct hz_api *api, struct call *call, struct error *err)
 
 	buf_add_c(&target, "/locations");
 	return get(api, call, &target, "/locations", true, &answer, err) &&
-	       list_at(&answer, "locations", &list, err);
+	       hz_answer_list(&answer, "locations", &list, err);
 }
