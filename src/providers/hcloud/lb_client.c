@@ -1,0 +1,423 @@
+/* lb_client.c: see lb_client.h. */
+#include "providers/hcloud/lb_client.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "base/limits.h"
+#include "base/map.h"
+#include "net/url.h"
+#include "providers/hcloud/client.h"
+
+enum {
+	PAGES_MAX = LIMIT_CLOUD_BALANCERS / HZ_PAGE,
+	LIST_ATTEMPTS = 3,
+	ENDPOINT_MAX = 100,
+};
+
+static bool
+get(struct hz_api *api, struct call *call, const struct buf *target, const char *endpoint,
+    struct hz_answer *ret, struct error *err)
+{
+	struct hz_request how = { .endpoint = endpoint, .is_urgent = true };
+
+	return hz_api_get(api, call, target, how, ret, err);
+}
+
+/* ---- lists: all pages -------------------------------------------------------------------------------- */
+
+/* One that moved from page to page while we read is taken once. */
+struct listing {
+	const char *path, *name; /* "/load_balancers", "load_balancers" */
+	struct str selector;     /* empty: none */
+	bool (*take)(struct listing *, yyjson_val *, struct error *);
+	struct arena *arena;
+	struct map seen; /* the bytes of the id */
+	int64_t total;   /* as the last page told it; -1: not said */
+	int64_t next;    /* the page to read; 0: all have been */
+	void *items;     /* in memory of our own, until it is known how many */
+	size_t n, cap;
+};
+
+static void
+listing_fini(struct listing *list)
+{
+	map_fini(&list->seen);
+	free(list->items);
+}
+
+static bool
+take_once(struct listing *list, yyjson_val *one, struct error *err)
+{
+	int64_t *id = ARENA_NEW(list->arena, int64_t);
+	struct str key = str_n((const char *)id, sizeof(*id));
+
+	if (json_i64(one, "id", id) == JSON_FOUND && map_put(&list->seen, key, list))
+		return true;
+	return list->take(list, one, err);
+}
+
+static bool
+take_page(struct listing *list, const struct hz_answer *answer, struct error *err)
+{
+	yyjson_val *root = hz_answer_root(answer), *page, *one;
+	int64_t number = list->next;
+	size_t i, n;
+
+	if (!hz_answer_list(answer, list->name, &page, err))
+		return false;
+	yyjson_arr_foreach(page, i, n, one)
+	{
+		if (!take_once(list, one, err))
+			return false;
+	}
+	list->total = -1;
+	list->next = 0;
+	json_i64(root, "meta.pagination.total_entries", &list->total);
+	json_i64(root, "meta.pagination.next_page", &list->next);
+	if (list->next != 0 && (list->next != number + 1 || list->next > PAGES_MAX))
+		return err_set(err, ERR_UNAVAILABLE,
+		               "the Hetzner Cloud API's list of %s has no end", list->name);
+	return true;
+}
+
+static bool
+read_page(struct hz_api *api, struct call *call, struct listing *list, struct error *err)
+{
+	CLEANUP(hz_answer_fini) struct hz_answer answer = HZ_ANSWER_INIT;
+	CLEANUP(buf_fini) struct buf target = BUF_INIT(LIMIT_HTTP_URL);
+
+	buf_add_c(&target, list->path);
+	if (list->selector.len > 0)
+		url_add_query(&target, "label_selector", list->selector);
+	buf_addf(&target, "%cpage=%" PRId64 "&per_page=%d&sort=id%%3Aasc",
+	         list->selector.len > 0 ? '&' : '?', list->next, HZ_PAGE);
+	return get(api, call, &target, list->path, &answer, err) && take_page(list, &answer, err);
+}
+
+static bool
+read_pages(struct hz_api *api, struct call *call, struct listing *list, struct error *err)
+{
+	for (list->next = 1; list->next > 0;) {
+		int64_t number = list->next;
+
+		if (!read_page(api, call, list, err))
+			return err_wrap(err, "page %" PRId64 " of %s", number, list->name);
+	}
+	return true;
+}
+
+static bool
+is_whole(const struct listing *list)
+{
+	return list->total < 0 || list->total == (int64_t)list->seen.count;
+}
+
+static void *
+take_items(struct listing *list, size_t size)
+{
+	void *items = arena_calloc(list->arena, list->n, size);
+
+	if (list->n > 0)
+		memcpy(items, list->items, list->n * size);
+	return items;
+}
+
+/* ---- balancers --------------------------------------------------------------------------------------- */
+
+static bool
+take_lb(struct listing *list, yyjson_val *one, struct error *err)
+{
+	struct hz_lb lb, *lbs = list->items;
+
+	if (!hz_lb_read(one, list->arena, &lb, err))
+		return false;
+	ARRAY_PUSH(lbs, list->n, list->cap, lb);
+	list->items = lbs;
+	return true;
+}
+
+static bool
+list_lbs_once(struct hz_api *api, struct call *call, struct arena *arena, struct str selector,
+              struct hz_lb_list *ret, struct error *err)
+{
+	CLEANUP(listing_fini)
+	struct listing list = { .path = "/load_balancers",
+		                .name = "load_balancers",
+		                .selector = selector,
+		                .take = take_lb,
+		                .arena = arena };
+
+	if (!read_pages(api, call, &list, err))
+		return false;
+	if (!is_whole(&list))
+		return err_set(err, ERR_CONFLICT,
+		               "the list of load balancers changed while it was read");
+	*ret = (struct hz_lb_list){ .lbs = take_items(&list, sizeof(*ret->lbs)), .n = list.n };
+	return true;
+}
+
+/* One that is missing would be made once more. */
+bool
+hz_list_lbs(struct hz_api *api, struct call *call, struct arena *arena, struct str uid,
+            struct hz_lb_list *ret, struct error *err)
+{
+	struct str selector = uid.len > 0
+	                              ? arena_printf(arena, HZ_LABEL_UID "=%" STR_FMT, STR_ARG(uid))
+	                              : STR(HZ_LABEL_UID);
+
+	for (int n = 1;; n++) {
+		if (list_lbs_once(api, call, arena, selector, ret, err))
+			return true;
+		if (err->code != ERR_CONFLICT || n == LIST_ATTEMPTS)
+			return false;
+	}
+}
+
+bool
+hz_get_lb(struct hz_api *api, struct call *call, struct arena *arena, int64_t id, struct hz_lb *ret,
+          struct error *err)
+{
+	CLEANUP(hz_answer_fini) struct hz_answer answer = HZ_ANSWER_INIT;
+	CLEANUP(buf_fini) struct buf target = BUF_INIT(LIMIT_HTTP_URL);
+	struct hz_lb lb;
+	yyjson_val *val;
+
+	buf_addf(&target, "/load_balancers/%" PRId64, id);
+	if (!get(api, call, &target, "/load_balancers/-", &answer, err) ||
+	    !hz_answer_object(&answer, "load_balancer", &val, err) ||
+	    !hz_lb_read(val, arena, &lb, err))
+		return false;
+	if (lb.id != id)
+		return err_set(err, ERR_UNAVAILABLE,
+		               "asked for load balancer %" PRId64 ", got %" PRId64, id, lb.id);
+	*ret = lb;
+	return true;
+}
+
+/* The filter is theirs, the comparison ours. NULL: none has that name. */
+static yyjson_val *
+with_name(yyjson_val *list, struct str name)
+{
+	yyjson_val *one;
+	size_t i, n;
+
+	yyjson_arr_foreach(list, i, n, one)
+	{
+		struct str its_name = STR_EMPTY;
+
+		if (json_str(one, "name", &its_name) == JSON_FOUND && str_eq(its_name, name))
+			return one;
+	}
+	return NULL;
+}
+
+/* *ret belongs to the answer. */
+static bool
+find_named(struct hz_api *api, struct call *call, const char *path, struct str name,
+           struct hz_answer *answer, yyjson_val **ret, struct error *err)
+{
+	CLEANUP(buf_fini) struct buf target = BUF_INIT(LIMIT_HTTP_URL);
+	yyjson_val *list;
+
+	buf_add_c(&target, path);
+	url_add_query(&target, "name", name);
+	if (!get(api, call, &target, path, answer, err) ||
+	    !hz_answer_list(answer, path + 1, &list, err))
+		return false;
+	*ret = with_name(list, name);
+	return *ret || err_set(err, ERR_NOT_FOUND, "none of %s has the name \"%" STR_FMT "\"",
+	                       path + 1, STR_ARG(str_utf8_head(name, 200)));
+}
+
+bool
+hz_find_lb(struct hz_api *api, struct call *call, struct arena *arena, struct str name,
+           struct hz_lb *ret, struct error *err)
+{
+	CLEANUP(hz_answer_fini) struct hz_answer answer = HZ_ANSWER_INIT;
+	yyjson_val *val;
+
+	return find_named(api, call, "/load_balancers", name, &answer, &val, err) &&
+	       hz_lb_read(val, arena, ret, err);
+}
+
+/* ---- changes ----------------------------------------------------------------------------------------- */
+
+static void
+set_code(struct hz_done *done, struct str code)
+{
+	snprintf(done->code, sizeof(done->code), "%" STR_FMT, STR_ARG(code));
+}
+
+static bool
+change(struct hz_api *api, struct call *call, const struct hz_request *request,
+       struct hz_answer *answer, struct hz_done *ret, struct error *err)
+{
+	struct str code = STR_EMPTY;
+
+	*ret = (struct hz_done){ .action = { .is_over = true } };
+	if (!hz_api_do(api, call, request, answer, err)) {
+		set_code(ret, str_c(answer->code));
+		return false;
+	}
+	if (hz_action_read(hz_answer_root(answer), &ret->action, err))
+		return true;
+	json_str(hz_answer_root(answer), "action.error.code", &code);
+	set_code(ret, code);
+	return false;
+}
+
+bool
+hz_create_lb(struct hz_api *api, struct call *call, struct arena *arena, struct str body,
+             struct hz_lb *ret, struct hz_done *ret_done, struct error *err)
+{
+	CLEANUP(hz_answer_fini) struct hz_answer answer = HZ_ANSWER_INIT;
+	struct hz_request request = { .method = HTTP_POST,
+		                      .target = STR("/load_balancers"),
+		                      .endpoint = "/load_balancers",
+		                      .body = body };
+	yyjson_val *val;
+
+	return change(api, call, &request, &answer, ret_done, err) &&
+	       hz_answer_object(&answer, "load_balancer", &val, err) &&
+	       hz_lb_read(val, arena, ret, err);
+}
+
+static bool
+change_lb(struct hz_api *api, struct call *call, enum http_method method, int64_t id,
+          struct str body, struct hz_done *ret, struct error *err)
+{
+	CLEANUP(hz_answer_fini) struct hz_answer answer = HZ_ANSWER_INIT;
+	char target[ENDPOINT_MAX];
+	struct hz_request request = { .method = method,
+		                      .endpoint = "/load_balancers/-",
+		                      .body = body };
+
+	snprintf(target, sizeof(target), "/load_balancers/%" PRId64, id);
+	request.target = str_c(target);
+	return change(api, call, &request, &answer, ret, err);
+}
+
+bool
+hz_put_lb(struct hz_api *api, struct call *call, int64_t id, struct str body,
+          struct hz_done *ret_done, struct error *err)
+{
+	return change_lb(api, call, HTTP_PUT, id, body, ret_done, err);
+}
+
+bool
+hz_delete_lb(struct hz_api *api, struct call *call, int64_t id, struct hz_done *ret_done,
+             struct error *err)
+{
+	return change_lb(api, call, HTTP_DELETE, id, STR_EMPTY, ret_done, err);
+}
+
+bool
+hz_act_on_lb(struct hz_api *api, struct call *call, int64_t id, const char *verb, struct str body,
+             struct hz_done *ret_done, struct error *err)
+{
+	CLEANUP(hz_answer_fini) struct hz_answer answer = HZ_ANSWER_INIT;
+	char target[ENDPOINT_MAX], endpoint[ENDPOINT_MAX];
+	struct hz_request request = { .method = HTTP_POST, .endpoint = endpoint, .body = body };
+
+	snprintf(target, sizeof(target), "/load_balancers/%" PRId64 "/actions/%s", id, verb);
+	snprintf(endpoint, sizeof(endpoint), "/load_balancers/-/actions/%s", verb);
+	request.target = str_c(target);
+	return change(api, call, &request, &answer, ret_done, err);
+}
+
+/* ---- types ------------------------------------------------------------------------------------------- */
+
+static bool
+take_type(struct listing *list, yyjson_val *one, struct error *err)
+{
+	struct hz_lb_type type, *types = list->items;
+
+	if (!hz_lb_type_read(one, list->arena, &type, err))
+		return false;
+	ARRAY_PUSH(types, list->n, list->cap, type);
+	list->items = types;
+	return true;
+}
+
+bool
+hz_list_lb_types(struct hz_api *api, struct call *call, struct arena *arena,
+                 struct hz_lb_type **ret, size_t *ret_n, struct error *err)
+{
+	CLEANUP(listing_fini)
+	struct listing list = { .path = "/load_balancer_types",
+		                .name = "load_balancer_types",
+		                .selector = STR_EMPTY,
+		                .take = take_type,
+		                .arena = arena };
+
+	if (!read_pages(api, call, &list, err))
+		return false;
+	*ret = take_items(&list, sizeof(**ret));
+	*ret_n = list.n;
+	return true;
+}
+
+/* ---- certificates ------------------------------------------------------------------------------------ */
+
+bool
+hz_find_certificate(struct hz_api *api, struct call *call, struct arena *arena, struct str name,
+                    struct hz_certificate *ret, struct error *err)
+{
+	CLEANUP(hz_answer_fini) struct hz_answer answer = HZ_ANSWER_INIT;
+	yyjson_val *val;
+
+	return find_named(api, call, "/certificates", name, &answer, &val, err) &&
+	       hz_certificate_read(val, arena, ret, err);
+}
+
+static bool
+take_certificate(struct listing *list, yyjson_val *one, struct error *err)
+{
+	struct hz_certificate certificate, *certificates = list->items;
+
+	if (!hz_certificate_read(one, list->arena, &certificate, err))
+		return false;
+	ARRAY_PUSH(certificates, list->n, list->cap, certificate);
+	list->items = certificates;
+	return true;
+}
+
+bool
+hz_find_certificate_of(struct hz_api *api, struct call *call, struct arena *arena, struct str uid,
+                       struct hz_certificate *ret, struct error *err)
+{
+	CLEANUP(listing_fini)
+	struct listing list = { .path = "/certificates",
+		                .name = "certificates",
+		                .take = take_certificate,
+		                .arena = arena };
+
+	list.selector = arena_printf(arena, HZ_LABEL_UID "=%" STR_FMT, STR_ARG(uid));
+	if (!read_pages(api, call, &list, err))
+		return false;
+	if (list.n == 0)
+		return err_set(err, ERR_NOT_FOUND, "not found");
+	if (list.n > 1)
+		return err_set(err, ERR_CONFLICT, "non-unique result");
+	*ret = *(struct hz_certificate *)list.items;
+	return true;
+}
+
+bool
+hz_order_certificate(struct hz_api *api, struct call *call, struct arena *arena, struct str body,
+                     struct hz_certificate *ret, struct hz_done *ret_done, struct error *err)
+{
+	CLEANUP(hz_answer_fini) struct hz_answer answer = HZ_ANSWER_INIT;
+	struct hz_request request = { .method = HTTP_POST,
+		                      .target = STR("/certificates"),
+		                      .endpoint = "/certificates",
+		                      .body = body };
+	yyjson_val *val;
+
+	return change(api, call, &request, &answer, ret_done, err) &&
+	       hz_answer_object(&answer, "certificate", &val, err) &&
+	       hz_certificate_read(val, arena, ret, err);
+}

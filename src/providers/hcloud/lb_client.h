@@ -1,0 +1,67 @@
+/* lb_client.h: the calls about load balancers, their types and certificates, typed in and out (hcloud.md 3, 5.2).
+ *
+ * What is read is as lb_read.h says. A list is cut at no page: all pages or a failure. Calls that change something give the
+ * action that does it, to be waited for (actions.h); id 0: it is done already. All ask the budget as urgent work. Texts are in
+ * the arena given.
+ *
+ * Threads: any.
+ */
+#ifndef CCMD_HCLOUD_LB_CLIENT_H
+#define CCMD_HCLOUD_LB_CLIENT_H
+
+#include "providers/hcloud/actions.h"
+#include "providers/hcloud/lb_read.h"
+
+struct hz_lb_list {
+	struct hz_lb *lbs; /* each once */
+	size_t n;
+};
+
+/** All balancers that carry HZ_LABEL_UID, or it with that value. uid empty: any. ERR_CONFLICT: the list changed each time
+ * that it was read. */
+NODISCARD bool hz_list_lbs(struct hz_api *, struct call *, struct arena *, struct str uid,
+                           struct hz_lb_list *ret, struct error *err);
+/** ERR_NOT_FOUND: the API says that there is none. */
+NODISCARD bool hz_get_lb(struct hz_api *, struct call *, struct arena *, int64_t id,
+                         struct hz_lb *ret, struct error *err);
+/** By its exact name. ERR_NOT_FOUND. */
+NODISCARD bool hz_find_lb(struct hz_api *, struct call *, struct arena *, struct str name,
+                          struct hz_lb *ret, struct error *err);
+
+/** What a call did, or why it did not; filled on failure as well. */
+struct hz_done {
+	struct hz_action action;
+	char code
+		[HZ_CODE_MAX]; /* the API's own, of a refusal or of an action that failed at once; else "" */
+};
+
+/** POST /load_balancers. ERR_EXISTS: the name is taken. *ret may lack addresses until the action is over. */
+NODISCARD bool hz_create_lb(struct hz_api *, struct call *, struct arena *, struct str body,
+                            struct hz_lb *ret, struct hz_done *ret_done, struct error *err);
+/** PUT /load_balancers/{id}: name and labels. */
+NODISCARD bool hz_put_lb(struct hz_api *, struct call *, int64_t id, struct str body,
+                         struct hz_done *ret_done, struct error *err);
+/** DELETE; 204, and 201 with an action, are success; ERR_NOT_FOUND: gone already. */
+NODISCARD bool hz_delete_lb(struct hz_api *, struct call *, int64_t id, struct hz_done *ret_done,
+                            struct error *err);
+/** POST /load_balancers/{id}/actions/{verb}. body may be empty.
+ * @param verb  one of a fixed set: metrics name it */
+NODISCARD bool hz_act_on_lb(struct hz_api *, struct call *, int64_t id, const char *verb,
+                            struct str body, struct hz_done *ret_done, struct error *err);
+
+/** All types. */
+NODISCARD bool hz_list_lb_types(struct hz_api *, struct call *, struct arena *,
+                                struct hz_lb_type **ret, size_t *ret_n, struct error *err);
+
+/** By exact name, or by the Service's UID (ERR_CONFLICT when several carry it). ERR_NOT_FOUND. */
+NODISCARD bool hz_find_certificate(struct hz_api *, struct call *, struct arena *, struct str name,
+                                   struct hz_certificate *ret, struct error *err);
+NODISCARD bool hz_find_certificate_of(struct hz_api *, struct call *, struct arena *,
+                                      struct str uid, struct hz_certificate *ret,
+                                      struct error *err);
+/** POST /certificates, for a managed one. ERR_EXISTS: the name is taken. */
+NODISCARD bool hz_order_certificate(struct hz_api *, struct call *, struct arena *, struct str body,
+                                    struct hz_certificate *ret, struct hz_done *ret_done,
+                                    struct error *err);
+
+#endif

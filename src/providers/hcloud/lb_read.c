@@ -1,0 +1,309 @@
+/* lb_read.c: see lb_read.h. */
+#include "providers/hcloud/lb_read.h"
+
+#include "base/clock.h"
+
+/* ---- members that may be missing --------------------------------------------------------------------- */
+
+static enum hz_tri
+tri_at(yyjson_val *val, const char *path)
+{
+	bool is_true;
+
+	if (json_bool(val, path, &is_true) != JSON_FOUND)
+		return HZ_UNSET;
+	return is_true ? HZ_YES : HZ_NO;
+}
+
+static struct hz_opt_i64
+number_at(yyjson_val *val, const char *path)
+{
+	struct hz_opt_i64 number = { 0 };
+
+	number.is_set = json_i64(val, path, &number.value) == JSON_FOUND;
+	return number;
+}
+
+static struct hz_opt_str
+text_at(struct arena *arena, yyjson_val *val, const char *path)
+{
+	struct hz_opt_str text = { .value = STR_EMPTY };
+
+	text.is_set = json_str(val, path, &text.value) == JSON_FOUND;
+	text.value = arena_str(arena, text.value);
+	return text;
+}
+
+/* NULL: there is none. */
+static yyjson_val *
+list_at(yyjson_val *val, const char *path)
+{
+	yyjson_val *list = NULL;
+
+	json_array(val, path, &list);
+	return list;
+}
+
+static bool
+read_id(yyjson_val *val, const char *what, int64_t *ret, struct error *err)
+{
+	if (json_i64(val, "id", ret) == JSON_FOUND && *ret > 0)
+		return true;
+	return err_set(err, ERR_UNAVAILABLE, "the Hetzner Cloud API gave a %s without id", what);
+}
+
+static struct str
+label_at(struct arena *arena, yyjson_val *val, struct str key)
+{
+	yyjson_val *value = json_key(json_at(val, "labels"), key);
+
+	return json_text_at(arena, value, "");
+}
+
+/* ---- services ---------------------------------------------------------------------------------------- */
+
+static void
+read_certificates(struct arena *arena, yyjson_val *list, struct hz_lb_http *ret)
+{
+	yyjson_val *one;
+	size_t i, n;
+
+	ret->has_certificates = list != NULL;
+	ret->certificates = arena_calloc(arena, yyjson_arr_size(list), sizeof(int64_t));
+	yyjson_arr_foreach(list, i, n, one)
+	{
+		if (json_i64(one, "", &ret->certificates[ret->n_certificates]) == JSON_FOUND)
+			ret->n_certificates++;
+	}
+}
+
+static void
+read_http(struct arena *arena, yyjson_val *val, struct hz_lb_http *ret)
+{
+	ret->cookie_name = text_at(arena, val, "cookie_name");
+	ret->cookie_lifetime_s = number_at(val, "cookie_lifetime");
+	ret->timeout_idle_s = number_at(val, "timeout_idle");
+	ret->redirects = tri_at(val, "redirect_http");
+	ret->is_sticky = tri_at(val, "sticky_sessions");
+	read_certificates(arena, list_at(val, "certificates"), ret);
+}
+
+static void
+read_status_codes(struct arena *arena, yyjson_val *list, struct hz_lb_check *ret)
+{
+	yyjson_val *one;
+	size_t i, n;
+
+	ret->has_status_codes = list != NULL;
+	ret->status_codes = arena_calloc(arena, yyjson_arr_size(list), sizeof(struct str));
+	yyjson_arr_foreach(list, i, n, one)
+	{
+		ret->status_codes[ret->n_status_codes++] = json_text_at(arena, one, "");
+	}
+}
+
+static void
+read_check(struct arena *arena, yyjson_val *val, struct hz_lb_check *ret)
+{
+	ret->protocol = json_text_at(arena, val, "protocol");
+	json_i64(val, "port", &ret->port);
+	ret->interval_s = number_at(val, "interval");
+	ret->timeout_s = number_at(val, "timeout");
+	ret->retries = number_at(val, "retries");
+	ret->domain = text_at(arena, val, "http.domain");
+	ret->path = text_at(arena, val, "http.path");
+	ret->is_tls = tri_at(val, "http.tls");
+	read_status_codes(arena, list_at(val, "http.status_codes"), ret);
+}
+
+static bool
+read_service(struct arena *arena, yyjson_val *val, struct hz_lb_service *ret)
+{
+	yyjson_val *http;
+
+	if (json_i64(val, "listen_port", &ret->listen_port) != JSON_FOUND)
+		return false;
+	json_i64(val, "destination_port", &ret->destination_port);
+	ret->protocol = json_text_at(arena, val, "protocol");
+	ret->proxy_protocol = tri_at(val, "proxyprotocol");
+	ret->has_http = json_object(val, "http", &http) == JSON_FOUND;
+	if (ret->has_http)
+		read_http(arena, http, &ret->http);
+	read_check(arena, json_at(val, "health_check"), &ret->check);
+	return true;
+}
+
+static void
+read_services(struct arena *arena, yyjson_val *list, struct hz_lb *ret)
+{
+	yyjson_val *one;
+	size_t i, n;
+
+	ret->services = arena_calloc(arena, yyjson_arr_size(list), sizeof(*ret->services));
+	yyjson_arr_foreach(list, i, n, one)
+	{
+		ret->n_services += read_service(arena, one, &ret->services[ret->n_services]);
+	}
+}
+
+/* ---- targets ----------------------------------------------------------------------------------------- */
+
+static struct hz_lb_target
+read_target(struct arena *arena, yyjson_val *val)
+{
+	struct hz_lb_target target = { .type = HZ_TARGET_SELECTOR, .ip = STR_EMPTY };
+	struct str type = STR_EMPTY;
+
+	json_str(val, "type", &type);
+	if (str_eq_c(type, "server") && json_i64(val, "server.id", &target.server) == JSON_FOUND)
+		target.type = HZ_TARGET_SERVER;
+	if (str_eq_c(type, "ip")) {
+		target.ip = json_text_at(arena, val, "ip.ip");
+		target.type = HZ_TARGET_IP;
+	}
+	json_bool(val, "use_private_ip", &target.uses_private_ip);
+	return target;
+}
+
+static void
+read_targets(struct arena *arena, yyjson_val *list, struct hz_lb *ret)
+{
+	yyjson_val *one;
+	size_t i, n;
+
+	ret->targets = arena_calloc(arena, yyjson_arr_size(list), sizeof(*ret->targets));
+	yyjson_arr_foreach(list, i, n, one)
+	{
+		ret->targets[ret->n_targets++] = read_target(arena, one);
+	}
+}
+
+/* ---- its type ---------------------------------------------------------------------------------------- */
+
+/* An end that cannot be read is one that nobody has set. */
+static int64_t
+read_end_of_sale(yyjson_val *deprecation)
+{
+	struct str text = STR_EMPTY;
+	int64_t wall_ns;
+
+	json_str(deprecation, "unavailable_after", &text);
+	return clock_parse_rfc3339(text, &wall_ns) ? wall_ns / NS_PER_SEC : INT64_MAX;
+}
+
+static struct hz_lb_type
+read_type(struct arena *arena, yyjson_val *val)
+{
+	struct hz_lb_type type = { .name = json_text_at(arena, val, "name") };
+	yyjson_val *deprecation;
+
+	json_i64(val, "id", &type.id);
+	json_i64(val, "max_targets", &type.max_targets);
+	type.is_deprecated = json_object(val, "deprecation", &deprecation) == JSON_FOUND;
+	if (type.is_deprecated)
+		type.unavailable_wall_s = read_end_of_sale(deprecation);
+	return type;
+}
+
+/* ---- a balancer -------------------------------------------------------------------------------------- */
+
+static void
+read_labels(struct arena *arena, yyjson_val *val, struct hz_lb *ret)
+{
+	yyjson_val *map, *key, *value;
+	size_t i, n;
+
+	if (json_object(val, "labels", &map) != JSON_FOUND)
+		return;
+	ret->labels = arena_calloc(arena, yyjson_obj_size(map), sizeof(*ret->labels));
+	yyjson_obj_foreach(map, i, n, key, value)
+	{
+		ret->labels[ret->n_labels++] = (struct label){
+			.key = arena_str(arena, json_text(key)),
+			.value = json_text_at(arena, value, ""),
+		};
+	}
+}
+
+static void
+read_nets(struct arena *arena, yyjson_val *list, struct hz_lb *ret)
+{
+	yyjson_val *one;
+	size_t i, n;
+
+	ret->nets = arena_calloc(arena, yyjson_arr_size(list), sizeof(*ret->nets));
+	yyjson_arr_foreach(list, i, n, one)
+	{
+		struct hz_lb_net net = { .ip = json_text_at(arena, one, "ip") };
+
+		if (json_i64(one, "network", &net.network) == JSON_FOUND)
+			ret->nets[ret->n_nets++] = net;
+	}
+}
+
+static struct hz_lb_end
+read_end(struct arena *arena, yyjson_val *val)
+{
+	return (struct hz_lb_end){ .ip = json_text_at(arena, val, "ip"),
+		                   .dns_ptr = json_text_at(arena, val, "dns_ptr") };
+}
+
+static void
+read_parts(struct arena *arena, yyjson_val *val, struct hz_lb *ret)
+{
+	ret->is_public = tri_at(val, "public_net.enabled") != HZ_NO;
+	ret->ipv4 = read_end(arena, json_at(val, "public_net.ipv4"));
+	ret->ipv6 = read_end(arena, json_at(val, "public_net.ipv6"));
+	read_labels(arena, val, ret);
+	read_nets(arena, list_at(val, "private_net"), ret);
+	read_services(arena, list_at(val, "services"), ret);
+	read_targets(arena, list_at(val, "targets"), ret);
+}
+
+bool
+hz_lb_read(yyjson_val *val, struct arena *arena, struct hz_lb *ret, struct error *err)
+{
+	struct hz_lb lb = { 0 };
+
+	if (!read_id(val, "load balancer", &lb.id, err))
+		return false;
+	lb.type = read_type(arena, json_at(val, "load_balancer_type"));
+	lb.name = json_text_at(arena, val, "name");
+	lb.uid = label_at(arena, val, STR(HZ_LABEL_UID));
+	lb.algorithm = json_text_at(arena, val, "algorithm.type");
+	lb.is_protected = tri_at(val, "protection.delete") == HZ_YES;
+	read_parts(arena, val, &lb);
+	*ret = lb;
+	return true;
+}
+
+/* ---- types and certificates -------------------------------------------------------------------------- */
+
+bool
+hz_lb_type_read(yyjson_val *val, struct arena *arena, struct hz_lb_type *ret, struct error *err)
+{
+	int64_t id;
+
+	if (!read_id(val, "load balancer type", &id, err))
+		return false;
+	*ret = read_type(arena, val);
+	return true;
+}
+
+bool
+hz_certificate_read(yyjson_val *val, struct arena *arena, struct hz_certificate *ret,
+                    struct error *err)
+{
+	struct hz_certificate read = { .name = json_text_at(arena, val, "name") };
+	struct str type = STR_EMPTY, issuance = STR_EMPTY;
+
+	if (!read_id(val, "certificate", &read.id, err))
+		return false;
+	json_str(val, "type", &type);
+	json_str(val, "status.issuance", &issuance);
+	read.uid = label_at(arena, val, STR(HZ_LABEL_UID));
+	read.is_managed = str_eq_c(type, "managed");
+	read.is_failed = str_eq_c(issuance, "failed");
+	*ret = read;
+	return true;
+}

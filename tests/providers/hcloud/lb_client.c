@@ -1,0 +1,340 @@
+#include "providers/hcloud/lb_client.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "providers/hcloud/lab.h"
+
+static struct arena arena;
+
+static int
+setup(void **state)
+{
+	int result = lab_setup(state);
+
+	lab_open(*state, &hz_official, 0);
+	return result;
+}
+
+static int
+teardown(void **state)
+{
+	arena_fini(&arena);
+	return lab_teardown(state);
+}
+
+#define PAGE(n, query) \
+	"/load_balancers?label_selector=" query "&page=" #n "&per_page=50&sort=id%3Aasc"
+#define OURS "hcloud-ccm%2Fservice-uid"
+#define LB(id, name) "{\"id\":" #id ",\"name\":\"" name "\"}"
+#define LIST(name, items, next, total)                                            \
+	"{\"" name "\":[" items "],\"meta\":{\"pagination\":{\"next_page\":" next \
+	",\"total_entries\":" total "}}}"
+#define LBS(items, next, total) LIST("load_balancers", items, next, total)
+#define ACTION "{\"action\":{\"id\":70,\"status\":\"running\"}}"
+
+/* ---- reading ----------------------------------------------------------------------------------------- */
+
+static bool
+list(struct lab *lab, struct str uid, struct hz_lb_list *ret, struct error *err)
+{
+	struct call call = lab_call(lab, &arena);
+
+	return hz_list_lbs(lab->api, &call, &arena, uid, ret, err);
+}
+
+static void
+lists_all_pages(void **state)
+{
+	struct lab *lab = *state;
+	struct hz_lb_list found;
+	struct error err;
+
+	lab_answer(lab, PAGE(1, OURS), 200, LBS(LB(1, "a") "," LB(2, "b"), "2", "3"));
+	lab_answer(lab, PAGE(2, OURS), 200, LBS(LB(2, "b") "," LB(5, "c"), "null", "3"));
+	assert_true(list(lab, STR_EMPTY, &found, &err));
+	assert_int_equal(found.n, 3);
+	assert_int_equal(found.lbs[0].id, 1);
+	assert_int_equal(found.lbs[2].id, 5);
+	assert_string_equal(found.lbs[2].name.ptr, "c");
+	lab_check_asked(lab, PAGE(1, OURS) "\n" PAGE(2, OURS) "\n");
+}
+
+static void
+lists_those_of_one_service(void **state)
+{
+	struct lab *lab = *state;
+	struct hz_lb_list found;
+	struct error err;
+
+	lab_answer(lab, PAGE(1, OURS "%3Du-1"), 200, LBS("", "null", "0"));
+	assert_true(list(lab, STR("u-1"), &found, &err));
+	assert_int_equal(found.n, 0);
+	lab_check_asked(lab, PAGE(1, OURS "%3Du-1") "\n");
+}
+
+static void
+check_unlisted(struct lab *lab, const char *body, enum err_code code, unsigned n_asked)
+{
+	struct hz_lb_list found = { .n = 7 };
+	struct error err;
+
+	lab->n_answers = 0;
+	lab->n_asked = 0;
+	lab_answer(lab, "/load_balancers*", 200, body);
+	assert_false(list(lab, STR_EMPTY, &found, &err));
+	assert_int_equal(err.code, code);
+	assert_int_equal(lab->n_asked, n_asked);
+	assert_int_equal(found.n, 7);
+}
+
+static void
+a_list_is_whole_or_none(void **state)
+{
+	check_unlisted(*state, LBS(LB(1, "a"), "null", "2"), ERR_CONFLICT, 3);
+	check_unlisted(*state, LBS(LB(1, "a"), "1", "2"), ERR_UNAVAILABLE, 1);
+	check_unlisted(*state, LBS(LB(1, "a"), "3", "2"), ERR_UNAVAILABLE, 1);
+	check_unlisted(*state, LBS(LB(1, "a"), "-1", "2"), ERR_UNAVAILABLE, 1);
+	check_unlisted(*state, LBS(LB(1, "a") ",{\"name\":\"b\"}", "null", "2"), ERR_UNAVAILABLE,
+	               1);
+	check_unlisted(*state, "{\"load_balancers\":null}", ERR_UNAVAILABLE, 1);
+}
+
+static void
+a_list_that_changed_is_read_again(void **state)
+{
+	struct lab *lab = *state;
+	struct hz_lb_list found;
+	struct error err;
+
+	lab_answer(lab, PAGE(1, OURS), 200, LBS(LB(1, "a"), "2", "3"));
+	lab_answer(lab, PAGE(2, OURS), 200, LBS(LB(5, "c"), "null", "3"));
+	lab_answer(lab, PAGE(1, OURS), 200, LBS(LB(1, "a") "," LB(5, "c"), "null", "2"));
+	assert_true(list(lab, STR_EMPTY, &found, &err));
+	assert_int_equal(found.n, 2);
+	assert_int_equal(lab->n_asked, 3);
+}
+
+static void
+gets_one_by_id(void **state)
+{
+	struct lab *lab = *state;
+	struct call call = lab_call(lab, &arena);
+	struct hz_lb lb;
+	struct error err;
+
+	lab_answer(lab, "/load_balancers/5", 200, "{\"load_balancer\":" LB(5, "c") "}");
+	lab_answer(lab, "/load_balancers/6", 200, "{\"load_balancer\":" LB(5, "c") "}");
+	lab_answer(lab, "/load_balancers/7", 404, LAB_NOT_FOUND);
+	assert_true(hz_get_lb(lab->api, &call, &arena, 5, &lb, &err));
+	assert_string_equal(lb.name.ptr, "c");
+	assert_false(hz_get_lb(lab->api, &call, &arena, 6, &lb, &err));
+	assert_int_equal(err.code, ERR_UNAVAILABLE);
+	assert_false(hz_get_lb(lab->api, &call, &arena, 7, &lb, &err));
+	assert_int_equal(err.code, ERR_NOT_FOUND);
+}
+
+static void
+finds_one_by_its_exact_name(void **state)
+{
+	struct lab *lab = *state;
+	struct call call = lab_call(lab, &arena);
+	struct hz_lb lb;
+	struct error err;
+
+	lab_answer(lab, "/load_balancers?name=a%20b", 200,
+	           LBS(LB(4, "A b") ",7," LB(5, "a b"), "null", "3"));
+	assert_true(hz_find_lb(lab->api, &call, &arena, STR("a b"), &lb, &err));
+	assert_int_equal(lb.id, 5);
+	lab_answer(lab, "/load_balancers?name=c", 200, LBS(LB(4, "C"), "null", "1"));
+	assert_false(hz_find_lb(lab->api, &call, &arena, STR("c"), &lb, &err));
+	assert_int_equal(err.code, ERR_NOT_FOUND);
+	assert_string_equal(err.msg, "none of load_balancers has the name \"c\"");
+}
+
+/* ---- changes ----------------------------------------------------------------------------------------- */
+
+static void
+creates_one(void **state)
+{
+	struct lab *lab = *state;
+	struct call call = lab_call(lab, &arena);
+	struct hz_done done;
+	struct hz_lb lb;
+	struct error err;
+
+	lab_answer(lab, "POST /load_balancers", 201,
+	           "{\"load_balancer\":" LB(5, "c") ",\"action\":{\"id\":70,\"status\":"
+	                                            "\"running\"}}");
+	assert_true(hz_create_lb(lab->api, &call, &arena, STR("{\"name\":\"c\"}"), &lb, &done,
+	                         &err));
+	assert_int_equal(lb.id, 5);
+	assert_int_equal(done.action.id, 70);
+	assert_false(done.action.is_over);
+	lab_check_asked(lab, "POST /load_balancers {\"name\":\"c\"}\n");
+}
+
+static void
+a_refusal_has_a_code(void **state)
+{
+	struct lab *lab = *state;
+	struct call call = lab_call(lab, &arena);
+	struct hz_done done;
+	struct hz_lb lb;
+	struct error err;
+
+	lab_answer(lab, "POST /load_balancers", 409, LAB_ERROR("uniqueness_error"));
+	assert_false(hz_create_lb(lab->api, &call, &arena, STR("{}"), &lb, &done, &err));
+	assert_int_equal(err.code, ERR_EXISTS);
+	assert_string_equal(done.code, "uniqueness_error");
+	assert_true(done.action.is_over);
+	lab_answer(lab, "/load_balancers/5/actions/add_target", 201,
+	           "{\"action\":{\"id\":71,\"status\":\"error\",\"error\":{\"code\":\"locked\","
+	           "\"message\":\"busy\"}}}");
+	assert_false(hz_act_on_lb(lab->api, &call, 5, "add_target", STR("{}"), &done, &err));
+	assert_string_equal(done.code, "locked");
+	assert_string_equal(err.msg, "busy (locked, 71)");
+}
+
+static void
+acts_with_and_without_a_body(void **state)
+{
+	struct lab *lab = *state;
+	struct call call = lab_call(lab, &arena);
+	struct hz_done done;
+	struct error err;
+
+	lab_answer(lab, "POST /load_balancers/5/actions/*", 201, ACTION);
+	assert_true(hz_act_on_lb(lab->api, &call, 5, "change_type", STR("{\"a\":1}"), &done, &err));
+	assert_int_equal(done.action.id, 70);
+	assert_string_equal(done.code, "");
+	assert_true(hz_act_on_lb(lab->api, &call, 5, "enable_public_interface", STR_EMPTY, &done,
+	                         &err));
+	lab_check_asked(lab, "POST /load_balancers/5/actions/change_type {\"a\":1}\n"
+	                     "POST /load_balancers/5/actions/enable_public_interface\n");
+}
+
+static void
+renames_one(void **state)
+{
+	struct lab *lab = *state;
+	struct call call = lab_call(lab, &arena);
+	struct hz_done done;
+	struct error err;
+
+	lab_answer(lab, "PUT /load_balancers/5", 200, "{\"load_balancer\":" LB(5, "d") "}");
+	assert_true(hz_put_lb(lab->api, &call, 5, STR("{\"name\":\"d\"}"), &done, &err));
+	assert_true(done.action.is_over);
+	lab_check_asked(lab, "PUT /load_balancers/5 {\"name\":\"d\"}\n");
+}
+
+/* Since October 2026 there is an action; before there was nothing. */
+static void
+deletes_one(void **state)
+{
+	struct lab *lab = *state;
+	struct call call = lab_call(lab, &arena);
+	struct hz_done done;
+	struct error err;
+
+	lab_answer(lab, "DELETE /load_balancers/5", 204, "");
+	lab_answer(lab, "DELETE /load_balancers/5", 201, ACTION);
+	lab_answer(lab, "DELETE /load_balancers/5", 404, LAB_NOT_FOUND);
+	lab_answer(lab, "DELETE /load_balancers/5", 423, LAB_ERROR("protected"));
+	assert_true(hz_delete_lb(lab->api, &call, 5, &done, &err));
+	assert_true(done.action.is_over);
+	assert_true(hz_delete_lb(lab->api, &call, 5, &done, &err));
+	assert_int_equal(done.action.id, 70);
+	assert_false(hz_delete_lb(lab->api, &call, 5, &done, &err));
+	assert_int_equal(err.code, ERR_NOT_FOUND);
+	assert_false(hz_delete_lb(lab->api, &call, 5, &done, &err));
+	assert_string_equal(done.code, "protected");
+}
+
+/* ---- types and certificates -------------------------------------------------------------------------- */
+
+static void
+lists_types(void **state)
+{
+	struct lab *lab = *state;
+	struct call call = lab_call(lab, &arena);
+	struct hz_lb_type *types;
+	size_t n;
+	struct error err;
+
+	lab_answer(lab, "/load_balancer_types?page=1&per_page=50&sort=id%3Aasc", 200,
+	           LIST("load_balancer_types", LB(1, "lb11") "," LB(2, "lb21"), "null", "2"));
+	assert_true(hz_list_lb_types(lab->api, &call, &arena, &types, &n, &err));
+	assert_int_equal(n, 2);
+	assert_string_equal(types[1].name.ptr, "lb21");
+}
+
+#define CERTIFICATES(items) LIST("certificates", items, "null", "1")
+#define OF_UID "/certificates?label_selector=" OURS "%3Du-1&page=1&per_page=50&sort=id%3Aasc"
+
+static void
+finds_certificates(void **state)
+{
+	struct lab *lab = *state;
+	struct call call = lab_call(lab, &arena);
+	struct hz_certificate found;
+	struct error err;
+
+	lab_answer(lab, "/certificates?name=c", 200, CERTIFICATES(LB(9, "c")));
+	assert_true(hz_find_certificate(lab->api, &call, &arena, STR("c"), &found, &err));
+	assert_int_equal(found.id, 9);
+	lab_answer(lab, OF_UID, 200, CERTIFICATES(LB(9, "c")));
+	lab_answer(lab, OF_UID, 200, CERTIFICATES(""));
+	lab_answer(lab, OF_UID, 200, CERTIFICATES(LB(9, "c") "," LB(10, "d")));
+	assert_true(hz_find_certificate_of(lab->api, &call, &arena, STR("u-1"), &found, &err));
+	assert_int_equal(found.id, 9);
+	assert_false(hz_find_certificate_of(lab->api, &call, &arena, STR("u-1"), &found, &err));
+	assert_int_equal(err.code, ERR_NOT_FOUND);
+	assert_false(hz_find_certificate_of(lab->api, &call, &arena, STR("u-1"), &found, &err));
+	assert_int_equal(err.code, ERR_CONFLICT);
+}
+
+static void
+orders_certificates(void **state)
+{
+	struct lab *lab = *state;
+	struct call call = lab_call(lab, &arena);
+	struct hz_certificate made;
+	struct hz_done done;
+	struct error err;
+
+	lab_answer(lab, "POST /certificates", 201,
+	           "{\"certificate\":" LB(9, "c") ",\"action\":null}");
+	assert_true(hz_order_certificate(lab->api, &call, &arena, STR("{}"), &made, &done, &err));
+	assert_int_equal(made.id, 9);
+	assert_true(done.action.is_over);
+	lab_check_asked(lab, "POST /certificates {}\n");
+}
+
+#define IN_LAB(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		IN_LAB(lists_all_pages),
+		IN_LAB(lists_those_of_one_service),
+		IN_LAB(a_list_is_whole_or_none),
+		IN_LAB(a_list_that_changed_is_read_again),
+		IN_LAB(gets_one_by_id),
+		IN_LAB(finds_one_by_its_exact_name),
+		IN_LAB(creates_one),
+		IN_LAB(a_refusal_has_a_code),
+		IN_LAB(acts_with_and_without_a_body),
+		IN_LAB(renames_one),
+		IN_LAB(deletes_one),
+		IN_LAB(lists_types),
+		IN_LAB(finds_certificates),
+		IN_LAB(orders_certificates),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
