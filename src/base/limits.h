@@ -83,6 +83,7 @@
 #define LIMIT_BALANCER_PORTS 200       /* of one Service, whose balancer the cloud gives at most some dozens */
 #define LIMIT_BALANCER_TEXT KIB(16)    /* of one annotation about it */
 #define LIMIT_PROBLEMS 20              /* problems of one file that are shown */
+#define LIMIT_CERTIFICATES 1000        /* certificates of load balancers whose ids are remembered */
 
 /* clang-format on */
 

@@ -480,19 +480,37 @@ wants_anchor(const struct asking *ask)
 	return has_absent;
 }
 
-/* A token of another project does not see our network. */
-static void
-find_anchors(struct asking *ask)
+static bool
+sees_network(struct asking *ask)
 {
 	const struct hz_instances_config *config = &ask->in->config;
 	struct hz_network network;
 	struct error err;
 
-	if (!config->is_network_ours || !wants_anchor(ask))
+	return config->is_network_ours &&
+	       hz_get_network(config->api, ask->call, &ask->arena, config->network, false, &network,
+	                      &err) &&
+	       network.id == config->network;
+}
+
+/* Those labelled for a Service of this cluster. */
+static unsigned
+count_balancers(struct asking *ask)
+{
+	struct hz_books *books = ask->in->config.books;
+	struct error err;
+	unsigned n;
+
+	return books && hz_books_count_ours(books, ask->call, &n, &err) ? n : 0;
+}
+
+/* A token of another project sees neither our network nor our balancers. */
+static void
+find_anchors(struct asking *ask)
+{
+	if (!wants_anchor(ask))
 		return;
-	if (hz_get_network(config->api, ask->call, &ask->arena, config->network, false, &network,
-	                   &err))
-		ask->look->n_anchors = network.id == config->network;
+	ask->look->n_anchors = sees_network(ask) ? 1 : count_balancers(ask);
 }
 
 /* ---- a look ------------------------------------------------------------------------------------------ */

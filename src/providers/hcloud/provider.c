@@ -1,13 +1,14 @@
 /* provider.c: Hetzner Cloud and Robot, a drop-in for the official controller (hcloud.md).
  *
  * What is here is the start: configuration, clients, the network, the probes, in the official controller's order and with its
- * messages. Nodes are in instances.c. The tables are last: one for each dialect.
+ * messages. Nodes are in instances.c, load balancers in balancers.c. The tables are last: one for each dialect.
  */
 #include <inttypes.h>
 
 #include "base/alloc.h"
 #include "base/log.h"
 #include "base/version.h"
+#include "providers/hcloud/balancers.h"
 #include "providers/hcloud/instances.h"
 #include "providers/hcloud/metadata.h"
 #include "providers/hcloud/operations.h"
@@ -24,6 +25,8 @@ struct hcloud {
 	struct http_client *http, *robot_http;
 	struct hz_api *api;
 	struct hz_robot *robot; /* NULL: not to be asked */
+	struct hz_books *books;
+	struct hz_balancers *balancers; /* NULL: not wanted */
 	struct hz_instances *instances;
 	int64_t network; /* its id; 0: none */
 	bool is_network_ours;
@@ -45,7 +48,9 @@ close_cloud(struct cloud *cloud)
 	if (!cloud)
 		return;
 	hz = hcloud_of(cloud);
+	hz_balancers_free(hz->balancers);
 	hz_instances_free(hz->instances);
+	hz_books_free(hz->books);
 	hz_robot_free(hz->robot);
 	hz_api_free(hz->api);
 	http_client_free(hz->http);
@@ -192,6 +197,31 @@ reach(struct hcloud *hz, struct error *err)
 	return hz_probe(hz->api, &call, err);
 }
 
+static void
+open_parts(struct hcloud *hz)
+{
+	if (!hz->config->lb.is_disabled)
+		hz->books = hz_books_new(hz->api, hz->host->clock);
+	hz->instances = hz_instances_new(&(struct hz_instances_config){
+		.config = hz->config,
+		.host = hz->host,
+		.api = hz->api,
+		.robot = hz->robot,
+		.books = hz->books,
+		.network = hz->network,
+		.is_network_ours = hz->is_network_ours,
+	});
+	if (hz->books)
+		hz->balancers = hz_balancers_new(&(struct hz_balancers_config){
+			.config = hz->config,
+			.host = hz->host,
+			.api = hz->api,
+			.books = hz->books,
+			.robot = hz->robot,
+			.network = hz->network,
+		});
+}
+
 static bool
 open_dialect(const struct cloud_ops *ops, const struct hz_dialect *dialect,
              const struct cloud_config *cloud_config, const struct cloud_host *host,
@@ -208,14 +238,7 @@ open_dialect(const struct cloud_ops *ops, const struct hz_dialect *dialect,
 		return false;
 	if (!reach(hz, err))
 		return err_wrap(err, "hcloud/newCloud");
-	hz->instances = hz_instances_new(&(struct hz_instances_config){
-		.config = hz->config,
-		.host = host,
-		.api = hz->api,
-		.robot = hz->robot,
-		.network = hz->network,
-		.is_network_ours = hz->is_network_ours,
-	});
+	open_parts(hz);
 	log_info("Hetzner Cloud k8s cloud controller started", LOG_STR("version", version_get()));
 	*ret = TAKE(cloud);
 	return true;
@@ -228,6 +251,53 @@ look(struct cloud *cloud, struct call *call, const struct node_ref refs[], size_
      UNUSED int64_t not_before_boot_ns, struct look **ret, struct error *err)
 {
 	return hz_instances_look(hcloud_of(cloud)->instances, call, refs, n, ret, err);
+}
+
+static bool
+selects(struct cloud *cloud, const struct lb_spec *spec, const struct node_ref *node)
+{
+	return hz_balancers_select(hcloud_of(cloud)->balancers, spec, node);
+}
+
+static bool
+adopt(struct cloud *cloud, struct call *call, const struct lb_spec *const specs[], size_t n,
+      struct error *err)
+{
+	return hz_books_adopt(hcloud_of(cloud)->books, call, specs, n, err);
+}
+
+static bool
+ensure(struct cloud *cloud, struct call *call, const struct lb_spec *spec, enum lb_outcome *ret,
+       struct lb_status *ret_status, struct error *err)
+{
+	return hz_balancers_ensure(hcloud_of(cloud)->balancers, call, spec, ret, ret_status, err);
+}
+
+static bool
+update_nodes(struct cloud *cloud, struct call *call, const struct lb_spec *spec, struct error *err)
+{
+	return hz_balancers_update(hcloud_of(cloud)->balancers, call, spec, err);
+}
+
+static bool
+remove_balancer(struct cloud *cloud, struct call *call, const struct lb_spec *spec, bool *ret_found,
+                struct error *err)
+{
+	return hz_balancers_remove(hcloud_of(cloud)->balancers, call, spec, ret_found, err);
+}
+
+static const struct balancer_ops balancers = {
+	.selects = selects,
+	.ensure = ensure,
+	.update_nodes = update_nodes,
+	.remove = remove_balancer,
+	.adopt = adopt,
+};
+
+static bool
+offers(struct cloud *cloud, const void *ops)
+{
+	return ops != &balancers || hcloud_of(cloud)->balancers != NULL;
 }
 
 static size_t
@@ -285,6 +355,8 @@ const struct cloud_ops hcloud_cloud = {
 	.close = close_cloud,
 	.look = look,
 	.metrics_listener = metrics_listener,
+	.balancers = &balancers,
+	.offers = offers,
 };
 
 const struct cloud_ops hcloud_from_scratch_cloud = {
@@ -294,6 +366,8 @@ const struct cloud_ops hcloud_from_scratch_cloud = {
 	.open = open_tutorial,
 	.close = close_cloud,
 	.look = look,
+	.balancers = &balancers,
+	.offers = offers,
 };
 
 const struct cloud_ops ccm_from_scratch_cloud = {
@@ -303,4 +377,6 @@ const struct cloud_ops ccm_from_scratch_cloud = {
 	.open = open_tutorial_text,
 	.close = close_cloud,
 	.look = look,
+	.balancers = &balancers,
+	.offers = offers,
 };

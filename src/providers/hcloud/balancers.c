@@ -1,0 +1,550 @@
+/* balancers.c: see balancers.h.
+ *
+ * The label is in the request that makes a balancer, so there is never one of ours without it. Names are unique in a project:
+ * whoever comes second, be it a second process or our own request whose answer was lost, is refused, and looks again.
+ */
+#include "providers/hcloud/balancers.h"
+
+#include <inttypes.h>
+
+#include "base/alloc.h"
+#include "base/event_kind.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "providers/hcloud/lb_body.h"
+#include "providers/hcloud/lb_converge.h"
+#include "providers/hcloud/lb_status.h"
+#include "providers/hcloud/operations.h"
+
+/* Longer than this we do not wait for the cloud without saying so. */
+#define PATIENCE_NS (300 * NS_PER_SEC)
+
+enum {
+	LEAST_WAIT_MS = 1000,
+	MOST_WAIT_MS = 15000,
+};
+
+EVENT_KIND(
+	adopted_event, HZ_COMPONENT, "LoadBalancerAdopted", false, "Service",
+	"hcloud: a load balancer with the name asked for, which belonged to no Service, is the Service's from now on.");
+EVENT_KIND(
+	taken_event, HZ_COMPONENT, "LoadBalancerNameTaken", true, "Service",
+	"hcloud: a load balancer with the name asked for belongs to another Service, and is left alone.");
+EVENT_KIND(
+	protected_event, HZ_COMPONENT, "LoadBalancerProtected", true, "Service",
+	"hcloud: the load balancer is protected against deletion, and stays when the Service goes.");
+EVENT_KIND(
+	unconfigured_event, HZ_COMPONENT, "LoadBalancerTypeUnconfigured", true, "Service",
+	"hcloud: neither the annotation nor HCLOUD_LOAD_BALANCERS_TYPE says what type the load balancer is to have.");
+EVENT_KIND(protocol_event, HZ_COMPONENT, "UnsupportedProtocolConfigured", true, "Service",
+           "hcloud: a port of the Service is not TCP, and is left out.");
+
+struct hz_balancers {
+	struct hz_lb_tools tools;
+};
+
+/* ---- events ------------------------------------------------------------------------------------------ */
+
+static void
+tell(const struct hz_lb_run *run, const struct event_kind *kind, const struct buf *text)
+{
+	const struct cloud_host *host = run->tools->host;
+
+	host->service_event(host, run->spec,
+	                    kind->is_warning ? HOST_EVENT_WARNING : HOST_EVENT_NORMAL, kind->reason,
+	                    buf_str(text));
+}
+
+static void
+tell_unsupported(const struct hz_lb_run *run)
+{
+	for (size_t i = 0; i < run->wish.n_unsupported; i++) {
+		CLEANUP(buf_fini) struct buf b = BUF_INIT(ERR_MSG_SIZE);
+
+		buf_addf(&b,
+		         "configured unsupported Hetzner Cloud load balancer protocol %" STR_FMT
+		         " for service with name %" STR_FMT,
+		         STR_ARG(run->wish.unsupported[i]->protocol_text),
+		         STR_ARG(run->spec->service));
+		tell(run, &protocol_event, &b);
+	}
+}
+
+static bool
+is_tutorial(const struct hz_lb_run *run)
+{
+	return run->tools->config->dialect->is_tutorial;
+}
+
+static void
+tell_unconfigured(const struct hz_lb_run *run)
+{
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(ERR_MSG_SIZE);
+
+	if (run->wish.is_type_chosen || is_tutorial(run) ||
+	    !hz_books_is_news(run->tools->books, run->spec->uid))
+		return;
+	buf_add_c(
+		&b,
+		"Load Balancer Type unconfigured: this will be required in the future, set it with the "
+		"annotation \"load-balancer.hetzner.cloud/type\" or cluster-wide with the environment "
+		"variable \"HCLOUD_LOAD_BALANCERS_TYPE\"");
+	tell(run, &unconfigured_event, &b);
+}
+
+/* ---- what is wanted ---------------------------------------------------------------------------------- */
+
+/* The tutorial knows no annotations (hcloud.md 10). */
+static bool
+read_tutorial(struct hz_lb_run *run, struct error *err)
+{
+	struct lb_spec bare = *run->spec;
+
+	bare.n_annotations = 0;
+	if (!hz_lb_wish_read(run->tools->config, run->tools->network, &bare, run->call->arena,
+	                     &run->wish, err))
+		return false;
+	run->wish.name = arena_printf(run->call->arena, "%" STR_FMT "-%" STR_FMT "-%" STR_FMT,
+	                              STR_ARG(bare.cluster), STR_ARG(bare.namespace),
+	                              STR_ARG(bare.service));
+	run->wish.is_named = true;
+	run->wish.location = STR("fsn1");
+	run->wish.uses_private_ip = true;
+	return true;
+}
+
+static bool
+read_wish(struct hz_lb_run *run, struct error *err)
+{
+	if (is_tutorial(run))
+		return read_tutorial(run, err);
+	return hz_lb_wish_read(run->tools->config, run->tools->network, run->spec, run->call->arena,
+	                       &run->wish, err);
+}
+
+/* A certificate that is missing holds up the services and nothing else. */
+static bool
+resolve_certificates(struct hz_lb_run *run, struct error *err)
+{
+	run->has_services = hz_certificates_resolve(run->tools->certificates, run->call, &run->wish,
+	                                            &run->issuing, err);
+	if (run->has_services)
+		return true;
+	if (hz_lb_is_refusal(err))
+		hz_lb_note_refusal(run, err);
+	return run->is_refused;
+}
+
+/* ---- adopting ---------------------------------------------------------------------------------------- */
+
+static bool
+refuse_to_adopt(const struct hz_lb_run *run, const struct hz_lb *lb, struct error *err)
+{
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(ERR_MSG_SIZE);
+
+	err_set(err, ERR_INVALID,
+	        "the load balancer named \"%" STR_FMT "\" (%" PRId64
+	        ") belongs to the Service with UID %" STR_FMT,
+	        STR_ARG(str_head(lb->name, 200)), lb->id, STR_ARG(str_head(lb->uid, 64)));
+	buf_add_c(&b, err->msg);
+	tell(run, &taken_event, &b);
+	return false;
+}
+
+static void
+tell_adopted(const struct hz_lb_run *run, const struct hz_lb *lb)
+{
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(ERR_MSG_SIZE);
+
+	buf_addf(&b, "Adopted the load balancer named \"%" STR_FMT "\" (%" PRId64 ")",
+	         STR_ARG(str_head(lb->name, 200)), lb->id);
+	if (lb->uid.len > 0)
+		buf_addf(&b,
+		         ", which was labelled for the Service with UID %" STR_FMT
+		         " that is not there any more",
+		         STR_ARG(str_head(lb->uid, 64)));
+	tell(run, &adopted_event, &b);
+	log_info("load balancer adopted", LOG_STR("name", lb->name), LOG_I64("id", lb->id));
+}
+
+/* By its name. ERR_NOT_FOUND: nobody has it. */
+static bool
+adopt(struct hz_lb_run *run, struct error *err)
+{
+	const struct hz_lb_tools *t = run->tools;
+	struct hz_lb *lb = ARENA_NEW(run->call->arena, struct hz_lb);
+
+	if (!hz_find_lb(t->api, run->call, run->call->arena, run->wish.name, lb, err))
+		return false;
+	if (lb->uid.len > 0 && !str_eq(lb->uid, run->spec->uid) &&
+	    hz_books_lives(t->books, lb->uid))
+		return refuse_to_adopt(run, lb, err);
+	if (!str_eq(lb->uid, run->spec->uid))
+		tell_adopted(run, lb);
+	hz_books_note_change(t->books, run->spec->uid, lb->id);
+	run->lb = lb;
+	return true;
+}
+
+/* ---- creating ---------------------------------------------------------------------------------------- */
+
+static bool
+post(struct hz_lb_run *run, const struct hz_lb_wish *wish, const struct hz_lb_type *type,
+     bool is_bare, struct hz_done *done, struct error *err)
+{
+	const struct hz_lb_tools *t = run->tools;
+	CLEANUP(buf_fini) struct buf body = BUF_INIT(LIMIT_HTTP_REQUEST);
+	struct hz_lb lb = { 0 };
+	bool ok;
+
+	*done = (struct hz_done){ 0 };
+	hz_body_create(&body, wish, type, run->targets.targets, run->targets.n, is_bare);
+	if (!buf_ok(&body))
+		return err_set(err, ERR_INVALID, "it is more than a request can hold");
+	hz_books_note_change(t->books, run->spec->uid, 0);
+	ok = hz_create_lb(t->api, run->call, run->call->arena, buf_str(&body), &lb, done, err);
+	hz_books_note_change(t->books, run->spec->uid, lb.id);
+	if (!ok)
+		return hz_lb_soften(done->code, err);
+	log_info("load balancer created", LOG_STR("name", wish->name), LOG_I64("id", lb.id));
+	return true;
+}
+
+/* The whole at once; and where the API does not take it because of a service, a target or the network, without them: what is
+ * wrong comes up when they are added, one by one, and stops nothing else. */
+static bool
+post_whole_or_bare(struct hz_lb_run *run, const struct hz_lb_type *type, struct hz_done *done,
+                   struct error *err)
+{
+	struct hz_lb_wish wish = run->wish;
+
+	if (!run->has_services || (run->issuing.id > 0 && !run->issuing.is_over))
+		wish.n_services = 0;
+	if (post(run, &wish, type, /*is_bare=*/false, done, err))
+		return true;
+	if (!hz_lb_is_refusal(err) || err->code == ERR_EXISTS ||
+	    (wish.n_services == 0 && run->targets.n == 0 && wish.network == 0))
+		return false;
+	log_debug("a load balancer is made without its parts", LOG_ERR(err));
+	return post(run, &wish, type, /*is_bare=*/true, done, err);
+}
+
+static bool
+create(struct hz_lb_run *run, struct error *err)
+{
+	struct hz_aim aim = { run->tools->config, run->tools->host, run->tools->robot };
+	struct hz_lb_type type;
+	struct hz_done done;
+
+	hz_count_operations("hcops/LoadBalancerOps.Create", 1);
+	if (!hz_lb_find_type(run, &type, err) || !hz_lb_wish_has_place(&run->wish, err))
+		return false;
+	hz_targets_read(&aim, run->call, run->spec, &run->wish, NULL, &run->targets);
+	return post_whole_or_bare(run, &type, &done, err) && hz_lb_wait(run, done.action, err) &&
+	       hz_lb_refresh(run, err);
+}
+
+/* ---- finding ----------------------------------------------------------------------------------------- */
+
+/* By label, then by the name that was asked for, else it is made. */
+static bool
+find_or_make(struct hz_lb_run *run, struct error *err)
+{
+	if (hz_lb_refresh(run, err))
+		return true;
+	if (err->code != ERR_NOT_FOUND)
+		return false;
+	if (run->wish.is_named && adopt(run, err))
+		return true;
+	if (err->code != ERR_NOT_FOUND)
+		return false;
+	if (create(run, err))
+		return true;
+	err_wrap(err, "hcops/LoadBalancerOps.Create");
+	if (err->code != ERR_EXISTS)
+		return false;
+	/* somebody was faster, and that may have been us */
+	if (hz_lb_refresh(run, err))
+		return true;
+	return err->code == ERR_NOT_FOUND && adopt(run, err);
+}
+
+/* It has its addresses a moment later than it is there. */
+static bool
+check_addresses(const struct hz_lb_run *run, struct error *err)
+{
+	const struct hz_lb *lb = run->lb;
+
+	if (!lb->is_public || lb->ipv4.ip.len > 0 || lb->ipv6.ip.len > 0)
+		return true;
+	err_set(err, ERR_PENDING, "load balancer %" PRId64 " has no addresses yet", lb->id);
+	err->retry_after_ms = LEAST_WAIT_MS;
+	return false;
+}
+
+/* ---- patience ---------------------------------------------------------------------------------------- */
+
+/* More and more seldom; and a wait without end is a failure. */
+static bool
+wait_or_fail(struct hz_lb_run *run, struct error *err)
+{
+	struct hz_books *books = run->tools->books;
+	int64_t waited_ns, pause_ms;
+
+	if (err->code != ERR_PENDING)
+		return false;
+	waited_ns = hz_books_wait_ns(books, run->spec->uid);
+	pause_ms = waited_ns / NS_PER_MS / 4;
+	err->retry_after_ms = pause_ms < LEAST_WAIT_MS  ? LEAST_WAIT_MS
+	                      : pause_ms > MOST_WAIT_MS ? MOST_WAIT_MS
+	                                                : pause_ms;
+	if (waited_ns < PATIENCE_NS)
+		return false;
+	hz_books_set_action(books, run->spec->uid, (struct hz_action){ 0 });
+	hz_books_end_wait(books, run->spec->uid);
+	err->code = ERR_TIMEOUT;
+	err->retry_after_ms = 0;
+	return err_wrap(err, "for more than 5 minutes");
+}
+
+/* *err tells something also of what is partial. */
+static bool
+end_run(struct hz_lb_run *run, bool ok, const char *operation, struct error *err)
+{
+	hz_found_fini(&run->found);
+	if (ok && !run->is_partial) {
+		hz_books_end_wait(run->tools->books, run->spec->uid);
+		return true;
+	}
+	if (ok)
+		*err = run->missing;
+	err_wrap(err, "%s", operation);
+	wait_or_fail(run, err);
+	return ok;
+}
+
+/* ---- ensure and update ------------------------------------------------------------------------------- */
+
+static bool
+begin(struct hz_balancers *b, struct hz_lb_run *run, struct error *err)
+{
+	hz_books_enlist(b->tools.books, run->spec->uid);
+	return read_wish(run, err) &&
+	       hz_lb_wait(run, hz_books_action(b->tools.books, run->spec->uid), err) &&
+	       resolve_certificates(run, err);
+}
+
+/* What was refused is told when all the rest is done. */
+static bool
+finish(struct hz_lb_run *run, struct error *err)
+{
+	if (!hz_lb_converge(run, err))
+		return false;
+	if (!run->is_partial && run->targets.is_partial)
+		run->missing = run->targets.reason;
+	run->is_partial |= run->targets.is_partial;
+	if (run->is_refused)
+		*err = run->refusal;
+	return !run->is_refused;
+}
+
+/* Each address with its name, as the tutorial has it. */
+static void
+tutorial_status(const struct hz_lb_run *run, struct lb_status *ret)
+{
+	const struct hz_lb_end *ends[] = { &run->lb->ipv4, &run->lb->ipv6 };
+
+	ret->ingress = arena_calloc(run->call->arena, ARRAY_LEN(ends), sizeof(ret->ingress[0]));
+	ret->n_ingress = 0;
+	for (size_t i = 0; i < ARRAY_LEN(ends); i++) {
+		if (ends[i]->ip.len > 0)
+			ret->ingress[ret->n_ingress++] = (struct lb_ingress){
+				.ip = ends[i]->ip,
+				.hostname = ends[i]->dns_ptr,
+				.ip_mode = LB_IP_MODE_VIP,
+			};
+	}
+}
+
+/* What was read goes before the controller has written the status. */
+static void
+copy_texts(const struct hz_lb_run *run, struct lb_status *status)
+{
+	for (size_t i = 0; i < status->n_ingress; i++) {
+		struct lb_ingress *one = &status->ingress[i];
+
+		one->ip = arena_str(run->call->arena, one->ip);
+		one->hostname = arena_str(run->call->arena, one->hostname);
+	}
+}
+
+static void
+describe(const struct hz_lb_run *run, enum lb_outcome *ret_outcome, struct lb_status *ret)
+{
+	if (is_tutorial(run))
+		tutorial_status(run, ret);
+	else
+		hz_lb_status(run->tools->config, run->spec, run->lb, run->call->arena, ret);
+	copy_texts(run, ret);
+	*ret_outcome = run->is_partial ? LB_PARTIAL : LB_DONE;
+}
+
+bool
+hz_balancers_ensure(struct hz_balancers *b, struct call *call, const struct lb_spec *spec,
+                    enum lb_outcome *ret_outcome, struct lb_status *ret, struct error *err)
+{
+	struct hz_lb_run run = { .tools = &b->tools, .call = call, .spec = spec };
+	bool ok = false;
+
+	hz_count_operations("hcloud/loadBalancers.EnsureLoadBalancer", 1);
+	if (begin(b, &run, err)) {
+		tell_unsupported(&run);
+		tell_unconfigured(&run);
+		ok = find_or_make(&run, err) && check_addresses(&run, err) && finish(&run, err) &&
+		     (is_tutorial(&run) || hz_lb_status_check(spec, err));
+		if (ok)
+			describe(&run, ret_outcome, ret);
+	}
+	return end_run(&run, ok, "hcloud/loadBalancers.EnsureLoadBalancer", err);
+}
+
+bool
+hz_balancers_update(struct hz_balancers *b, struct call *call, const struct lb_spec *spec,
+                    struct error *err)
+{
+	struct hz_lb_run run = { .tools = &b->tools, .call = call, .spec = spec };
+	bool ok;
+
+	hz_count_operations("hcloud/loadBalancers.UpdateLoadBalancer", 1);
+	ok = begin(b, &run, err) && hz_lb_refresh(&run, err) && finish(&run, err);
+	ok = end_run(&run, ok, "hcloud/loadBalancers.UpdateLoadBalancer", err);
+	return ok && !run.is_partial;
+}
+
+/* ---- remove ------------------------------------------------------------------------------------------ */
+
+static void
+tell_protected(const struct hz_lb_run *run, const struct hz_lb *lb)
+{
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(ERR_MSG_SIZE);
+
+	buf_addf(
+		&b,
+		"The load balancer named \"%" STR_FMT "\" (%" PRId64
+		") is protected against deletion: it stays, and is paid for, until somebody deletes it",
+		STR_ARG(str_head(lb->name, 200)), lb->id);
+	tell(run, &protected_event, &b);
+	log_warn("a load balancer is protected against deletion, leaving it",
+	         LOG_STR("name", lb->name), LOG_I64("id", lb->id));
+}
+
+static bool
+delete_lb(struct hz_lb_run *run, const struct hz_lb *lb, struct error *err)
+{
+	const struct hz_lb_tools *t = run->tools;
+	struct hz_done done = { 0 };
+
+	if (lb->is_protected) {
+		tell_protected(run, lb);
+		return true;
+	}
+	hz_books_note_change(t->books, run->spec->uid, lb->id);
+	if (hz_delete_lb(t->api, run->call, lb->id, &done, err))
+		return hz_lb_wait(run, done.action, err);
+	if (err->code == ERR_NOT_FOUND)
+		return true;
+	if (!str_eq_c(str_c(done.code), "protected"))
+		return hz_lb_soften(done.code, err);
+	tell_protected(run, lb);
+	return true;
+}
+
+/* The tutorial's have no label, only a name. */
+static bool
+find_tutorial(struct hz_lb_run *run, bool *ret_found, struct error *err)
+{
+	*ret_found = false;
+	if (!read_tutorial(run, err))
+		return false;
+	if (adopt(run, err)) {
+		*ret_found = true;
+		return true;
+	}
+	return err->code == ERR_NOT_FOUND;
+}
+
+/* Several with our label are all ours: one of them by somebody's mistake. */
+static bool
+delete_all(struct hz_lb_run *run, bool *ret_found, struct error *err)
+{
+	if (!hz_books_find(run->tools->books, run->call, run->spec->uid, HZ_FRESH, &run->found,
+	                   err))
+		return false;
+	*ret_found = run->found.n > 0;
+	for (size_t i = 0; i < run->found.n; i++) {
+		if (!delete_lb(run, run->found.lbs[i], err))
+			return false;
+	}
+	if (*ret_found || !is_tutorial(run))
+		return true;
+	return find_tutorial(run, ret_found, err) && (!*ret_found || delete_lb(run, run->lb, err));
+}
+
+bool
+hz_balancers_remove(struct hz_balancers *b, struct call *call, const struct lb_spec *spec,
+                    bool *ret_found, struct error *err)
+{
+	struct hz_lb_run run = { .tools = &b->tools, .call = call, .spec = spec };
+	bool found = false, ok;
+
+	hz_count_operations("hcloud/loadBalancers.EnsureLoadBalancerDeleted", 1);
+	ok = delete_all(&run, &found, err);
+	if (!end_run(&run, ok, "hcloud/loadBalancers.EnsureLoadBalancerDeleted", err))
+		return false;
+	hz_books_strike(b->tools.books, spec->uid);
+	*ret_found = found;
+	return true;
+}
+
+/* ---- the rest ---------------------------------------------------------------------------------------- */
+
+/* Who is not initialised is no target yet: it comes when it has its provider ID. */
+bool
+hz_balancers_select(const struct hz_balancers *b, const struct lb_spec *spec,
+                    const struct node_ref *node)
+{
+	if (node->provider_id.len == 0)
+		return false;
+	return b->tools.config->dialect->is_tutorial || hz_lb_selects(spec, node);
+}
+
+struct hz_balancers *
+hz_balancers_new(const struct hz_balancers_config *config)
+{
+	struct hz_balancers *b = xcalloc(1, sizeof(*b));
+	struct clock *clock = config->host->clock;
+
+	b->tools = (struct hz_lb_tools){
+		.config = config->config,
+		.host = config->host,
+		.api = config->api,
+		.robot = config->robot,
+		.network = config->network,
+		.actions = hz_actions_new(config->api, clock),
+		.books = config->books,
+		.types = hz_types_new(config->api, clock),
+		.certificates = hz_certificates_new(config->api, clock),
+	};
+	return b;
+}
+
+void
+hz_balancers_free(struct hz_balancers *b)
+{
+	if (!b)
+		return;
+	hz_actions_free(b->tools.actions);
+	hz_types_free(b->tools.types);
+	hz_certificates_free(b->tools.certificates);
+	free(b);
+}

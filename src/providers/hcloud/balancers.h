@@ -1,0 +1,43 @@
+/* balancers.h: load balancers of the Hetzner Cloud, one for each Service (hcloud.md 3).
+ *
+ * Ours is the one labelled with the Service's UID; one that bears the annotated name and is no live Service's is adopted. One
+ * request makes a balancer with all that belongs to it; afterwards only what differs is changed, and a settled one costs nothing.
+ *
+ * Threads: as cloud/balancer.h says.
+ */
+#ifndef CCMD_HCLOUD_BALANCERS_H
+#define CCMD_HCLOUD_BALANCERS_H
+
+#include "cloud/balancer.h"
+#include "cloud/host.h"
+#include "providers/hcloud/config.h"
+#include "providers/hcloud/lb_books.h"
+#include "providers/hcloud/robot.h"
+
+struct hz_balancers;
+
+struct hz_balancers_config {
+	const struct hz_config *config;
+	const struct cloud_host *host;
+	struct hz_api *api;
+	struct hz_books *books;
+	struct hz_robot *robot; /* NULL: none to ask */
+	int64_t network;        /* 0: none */
+};
+
+struct hz_balancers *hz_balancers_new(const struct hz_balancers_config *config);
+void hz_balancers_free(struct hz_balancers *); /* NULL is fine */
+DEFINE_CLEANUP(struct hz_balancers, hz_balancers_free)
+
+/* As in struct balancer_ops. */
+bool hz_balancers_select(const struct hz_balancers *, const struct lb_spec *spec,
+                         const struct node_ref *node);
+NODISCARD bool hz_balancers_ensure(struct hz_balancers *, struct call *call,
+                                   const struct lb_spec *spec, enum lb_outcome *ret_outcome,
+                                   struct lb_status *ret, struct error *err);
+NODISCARD bool hz_balancers_update(struct hz_balancers *, struct call *call,
+                                   const struct lb_spec *spec, struct error *err);
+NODISCARD bool hz_balancers_remove(struct hz_balancers *, struct call *call,
+                                   const struct lb_spec *spec, bool *ret_found, struct error *err);
+
+#endif

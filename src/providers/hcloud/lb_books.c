@@ -1,0 +1,538 @@
+/* lb_books.c: see lb_books.h.
+ *
+ * A reading is a list of balancers with the moment it began. As with looks (controllers/looker.c), at most one is gathering
+ * askers and one is in the air; the asker that finds the air free does the request for all who gathered.
+ */
+#include "providers/hcloud/lb_books.h"
+
+#include <assert.h>
+
+#include "base/alloc.h"
+#include "base/map.h"
+#include "base/pulse.h"
+#include "base/thread.h"
+
+/* What we did not change ourselves changes seldom. */
+#define RECENT_NS (10 * NS_PER_SEC)
+/* At start all Services are looked at; this is how long that may take. */
+#define ADOPTED_NS (60 * NS_PER_SEC)
+
+enum reading_state {
+	READING_GATHERING,
+	READING_FLYING,
+	READING_LANDED,
+};
+
+/* Whom a reading can tell of: the balancer with that id, those with that UID, all. */
+enum reading_scope {
+	SCOPE_ONE,
+	SCOPE_UID,
+	SCOPE_ALL,
+};
+
+struct hz_reading {
+	unsigned n_refs;          /* mu of the books */
+	enum reading_state state; /* mu */
+	enum reading_scope scope; /* mu while gathering; then fixed, as is all that follows */
+	bool is_adoption;
+	struct arena arena;
+	struct str uid; /* of the only asker */
+	int64_t id;     /* the balancer it is known to have; 0: none is known */
+	int64_t began_ns;
+	bool is_good;
+	struct hz_lb_list list; /* is_good */
+	struct error error;     /* else */
+};
+
+/* A Service. */
+struct entry {
+	char *uid;
+	bool is_live, is_told;
+	int64_t id;         /* of its balancer, as far as we know; 0: none */
+	int64_t changed_ns; /* when we changed it last */
+	struct hz_action action;
+	int64_t wait_began_ns;      /* 0: it does not wait */
+	struct hz_reading *reading; /* the last that was of this Service alone; NULL: none */
+};
+
+struct hz_books {
+	struct hz_api *api;
+	struct clock *clock;
+	pthread_mutex_t mu;
+	pthread_cond_t changed;
+	struct map entries;                    /* mu; by UID */
+	struct hz_reading *gathering, *flying; /* mu; each holds a reference */
+	struct hz_reading *all;                /* mu; the last list of all; NULL: none */
+};
+
+/* ---- readings: with the lock held ---------------------------------------------------------------------- */
+
+static struct hz_reading *
+reading_ref(struct hz_reading *r)
+{
+	r->n_refs++;
+	return r;
+}
+
+static void
+reading_unref(struct hz_reading *r)
+{
+	if (!r || --r->n_refs > 0)
+		return;
+	arena_fini(&r->arena);
+	free(r);
+}
+
+static void
+reading_replace(struct hz_reading **place, struct hz_reading *r)
+{
+	struct hz_reading *old = *place;
+
+	*place = reading_ref(r);
+	reading_unref(old);
+}
+
+/* ---- entries: with the lock held ----------------------------------------------------------------------- */
+
+static struct entry *
+entry_make(struct hz_books *b, struct str uid)
+{
+	struct entry *e = map_get(&b->entries, uid);
+
+	if (!e) {
+		e = xcalloc(1, sizeof(*e));
+		e->uid = xstrndup(uid.ptr, uid.len);
+		map_put(&b->entries, str_n(e->uid, uid.len), e);
+	}
+	return e;
+}
+
+static void
+entry_free(struct entry *e)
+{
+	reading_unref(e->reading);
+	free(e->uid);
+	free(e);
+}
+
+/* ---- what readings tell -------------------------------------------------------------------------------- */
+
+static size_t
+count_of(const struct hz_reading *r, struct str uid)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < r->list.n; i++)
+		n += str_eq(r->list.lbs[i].uid, uid);
+	return n;
+}
+
+/* Does it show all balancers of that Service? That of an id does only where it has the label: another may have got it. */
+static bool
+is_about(const struct hz_reading *r, struct str uid)
+{
+	if (r->scope == SCOPE_ALL)
+		return true;
+	return str_eq(r->uid, uid) && (r->scope == SCOPE_UID || count_of(r, uid) > 0);
+}
+
+/* May it answer? That there is no balancer must be fresh, since one is made then. */
+static bool
+answers(const struct hz_books *b, const struct hz_reading *r, const struct entry *e, struct str uid,
+        enum hz_age age, int64_t asked_ns)
+{
+	int64_t changed_ns = e ? e->changed_ns : 0;
+	int64_t most_ns = r && r->is_adoption ? ADOPTED_NS : RECENT_NS;
+
+	if (!r || r->began_ns < changed_ns || !is_about(r, uid))
+		return false;
+	if (r->began_ns >= asked_ns)
+		return true;
+	return age == HZ_RECENT && count_of(r, uid) > 0 &&
+	       clock_mono(b->clock) - r->began_ns <= most_ns;
+}
+
+/* The younger first. */
+static struct hz_reading *
+find_answer(const struct hz_books *b, struct str uid, enum hz_age age, int64_t asked_ns)
+{
+	const struct entry *e = map_get(&b->entries, uid);
+	struct hz_reading *own = e ? e->reading : NULL;
+	bool is_own_younger = own && (!b->all || own->began_ns > b->all->began_ns);
+	struct hz_reading *first = is_own_younger ? own : b->all;
+	struct hz_reading *second = is_own_younger ? b->all : own;
+
+	if (answers(b, first, e, uid, age, asked_ns))
+		return first;
+	return answers(b, second, e, uid, age, asked_ns) ? second : NULL;
+}
+
+/* ---- flights ------------------------------------------------------------------------------------------- */
+
+static bool
+read_one(struct hz_books *b, struct call *call, struct hz_reading *r, struct error *err)
+{
+	r->list.lbs = arena_calloc(&r->arena, 1, sizeof(r->list.lbs[0]));
+	if (hz_get_lb(b->api, call, &r->arena, r->id, &r->list.lbs[0], err))
+		r->list.n = 1;
+	else if (err->code != ERR_NOT_FOUND)
+		return false;
+	return true;
+}
+
+/* On the thread of one asker, without the lock: nobody else touches a reading in the air. */
+static void
+fly(struct hz_books *b, struct call *call, struct hz_reading *r)
+{
+	struct str uid = r->scope == SCOPE_ALL ? STR_EMPTY : r->uid;
+
+	r->is_good = r->scope == SCOPE_ONE
+	                     ? read_one(b, call, r, &r->error)
+	                     : hz_list_lbs(b->api, call, &r->arena, uid, &r->list, &r->error);
+}
+
+static void
+file_reading(struct hz_books *b, struct hz_reading *r)
+{
+	if (!r->is_good)
+		return;
+	if (r->scope == SCOPE_ALL)
+		reading_replace(&b->all, r);
+	else
+		reading_replace(&entry_make(b, r->uid)->reading, r);
+}
+
+/* With the lock held, and nothing in the air: reads what was gathered. */
+static void
+take_off(struct hz_books *b, struct call *call)
+{
+	struct hz_reading *r = b->flying = TAKE(b->gathering);
+
+	r->state = READING_FLYING;
+	r->began_ns = clock_mono(b->clock);
+	mutex_unlock(&b->mu);
+	fly(b, call, r);
+	mutex_lock(&b->mu);
+	r->state = READING_LANDED;
+	b->flying = NULL;
+	file_reading(b, r);
+	PTHREAD_OK(pthread_cond_broadcast(&b->changed));
+	reading_unref(r);
+}
+
+/* Joins those who gather; a reference. uid empty: wants to know of all. */
+static struct hz_reading *
+board(struct hz_books *b, struct str uid, int64_t id)
+{
+	struct hz_reading *r = b->gathering;
+
+	if (!r) {
+		r = b->gathering = xcalloc(1, sizeof(*r));
+		r->n_refs = 1;
+		r->uid = arena_str(&r->arena, uid);
+		r->id = id;
+		r->scope = uid.len == 0 ? SCOPE_ALL : id > 0 ? SCOPE_ONE : SCOPE_UID;
+	} else if (!str_eq(r->uid, uid)) {
+		r->scope = SCOPE_ALL;
+	} else if (id == 0 && r->scope == SCOPE_ONE) {
+		r->scope = SCOPE_UID;
+	}
+	return reading_ref(r);
+}
+
+static bool
+wait_landed(struct hz_books *b, struct call *call, struct hz_reading *r, struct error *err)
+{
+	while (r->state != READING_LANDED) {
+		if (cancel_is_fired(call->cancel))
+			return err_set(err, ERR_CANCELLED,
+			               "cancelled while waiting for the load balancers");
+		pulse_extend(call->deadline_mono_ns);
+		if (r->state == READING_GATHERING && !b->flying)
+			take_off(b, call);
+		else if (!clock_wait(b->clock, &b->changed, &b->mu, call->deadline_mono_ns))
+			return err_set(err, ERR_TIMEOUT,
+			               "timed out waiting for the load balancers");
+	}
+	if (!r->is_good)
+		*err = r->error;
+	return r->is_good;
+}
+
+static void
+wake_all(void *books)
+{
+	struct hz_books *b = books;
+
+	mutex_lock(&b->mu);
+	PTHREAD_OK(pthread_cond_broadcast(&b->changed));
+	mutex_unlock(&b->mu);
+}
+
+/* ---- asking -------------------------------------------------------------------------------------------- */
+
+static void
+fill_found(struct hz_reading *r, struct str uid, struct arena *arena, struct hz_found *ret)
+{
+	ret->reading = reading_ref(r);
+	ret->lbs = arena_calloc(arena, count_of(r, uid), sizeof(const struct hz_lb *));
+	ret->n = 0;
+	for (size_t i = 0; i < r->list.n; i++) {
+		if (str_eq(r->list.lbs[i].uid, uid))
+			ret->lbs[ret->n++] = &r->list.lbs[i];
+	}
+}
+
+/* What is known by its id is asked for by it once; where that does not show it, by its label. */
+static bool
+find_locked(struct hz_books *b, struct call *call, struct str uid, enum hz_age age,
+            struct hz_reading **ret, struct error *err)
+{
+	int64_t asked_ns = clock_mono(b->clock);
+	const struct entry *e = map_get(&b->entries, uid);
+	int64_t id = e && age == HZ_RECENT ? e->id : 0;
+	struct hz_reading *r;
+
+	while (!(r = find_answer(b, uid, age, asked_ns))) {
+		bool is_read;
+
+		r = board(b, uid, id);
+		id = 0;
+		is_read = wait_landed(b, call, r, err);
+		reading_unref(r);
+		if (!is_read)
+			return false;
+	}
+	*ret = r;
+	return true;
+}
+
+static void
+note_found(struct hz_books *b, struct str uid, const struct hz_found *found)
+{
+	struct entry *e = map_get(&b->entries, uid);
+
+	if (e)
+		e->id = found->n > 0 ? found->lbs[0]->id : 0;
+}
+
+bool
+hz_books_find(struct hz_books *b, struct call *call, struct str uid, enum hz_age age,
+              struct hz_found *ret, struct error *err)
+{
+	struct hz_reading *r;
+	bool ok;
+
+	if (call->cancel)
+		cancel_hook(call->cancel, wake_all, b);
+	mutex_lock(&b->mu);
+	ok = find_locked(b, call, uid, age, &r, err);
+	if (ok) {
+		fill_found(r, uid, call->arena, ret);
+		note_found(b, uid, ret);
+		ret->books = b;
+	}
+	mutex_unlock(&b->mu);
+	if (call->cancel)
+		cancel_unhook(call->cancel, wake_all, b);
+	return ok;
+}
+
+void
+hz_found_fini(struct hz_found *found)
+{
+	if (!found->reading)
+		return;
+	WITH_LOCK(&found->books->mu);
+	reading_unref(TAKE(found->reading));
+}
+
+/* A reading of all that begins now. */
+static bool
+read_all(struct hz_books *b, struct call *call, bool is_adoption, struct hz_reading **ret,
+         struct error *err)
+{
+	struct hz_reading *r;
+	bool ok;
+
+	if (call->cancel)
+		cancel_hook(call->cancel, wake_all, b);
+	mutex_lock(&b->mu);
+	r = board(b, STR_EMPTY, 0);
+	r->is_adoption |= is_adoption;
+	ok = wait_landed(b, call, r, err);
+	if (ok)
+		*ret = r;
+	else
+		reading_unref(r);
+	mutex_unlock(&b->mu);
+	if (call->cancel)
+		cancel_unhook(call->cancel, wake_all, b);
+	return ok;
+}
+
+bool
+hz_books_count_ours(struct hz_books *b, struct call *call, unsigned *ret, struct error *err)
+{
+	struct hz_reading *r;
+	unsigned n = 0;
+
+	if (!read_all(b, call, false, &r, err))
+		return false;
+	WITH_LOCK(&b->mu);
+	for (size_t i = 0; i < r->list.n; i++) {
+		const struct entry *e = map_get(&b->entries, r->list.lbs[i].uid);
+
+		n += e && e->is_live;
+	}
+	reading_unref(r);
+	*ret = n;
+	return true;
+}
+
+/* ---- Services ------------------------------------------------------------------------------------------ */
+
+bool
+hz_books_adopt(struct hz_books *b, struct call *call, const struct lb_spec *const specs[], size_t n,
+               struct error *err)
+{
+	struct hz_reading *r;
+
+	for (size_t i = 0; i < n; i++)
+		hz_books_enlist(b, specs[i]->uid);
+	if (n == 0)
+		return true;
+	if (!read_all(b, call, true, &r, err))
+		return false;
+	WITH_LOCK(&b->mu);
+	reading_unref(r);
+	return true;
+}
+
+void
+hz_books_enlist(struct hz_books *b, struct str uid)
+{
+	WITH_LOCK(&b->mu);
+
+	entry_make(b, uid)->is_live = true;
+}
+
+void
+hz_books_strike(struct hz_books *b, struct str uid)
+{
+	struct entry *e;
+	WITH_LOCK(&b->mu);
+
+	e = map_remove(&b->entries, uid);
+	if (e)
+		entry_free(e);
+}
+
+bool
+hz_books_lives(struct hz_books *b, struct str uid)
+{
+	const struct entry *e;
+	WITH_LOCK(&b->mu);
+
+	e = map_get(&b->entries, uid);
+	return e && e->is_live;
+}
+
+void
+hz_books_note_change(struct hz_books *b, struct str uid, int64_t id)
+{
+	struct entry *e;
+	WITH_LOCK(&b->mu);
+
+	e = entry_make(b, uid);
+	e->changed_ns = clock_mono(b->clock);
+	if (id > 0)
+		e->id = id;
+}
+
+void
+hz_books_set_action(struct hz_books *b, struct str uid, struct hz_action action)
+{
+	WITH_LOCK(&b->mu);
+
+	entry_make(b, uid)->action = action;
+}
+
+struct hz_action
+hz_books_action(struct hz_books *b, struct str uid)
+{
+	const struct entry *e;
+	WITH_LOCK(&b->mu);
+
+	e = map_get(&b->entries, uid);
+	return e ? e->action : (struct hz_action){ 0 };
+}
+
+int64_t
+hz_books_wait_ns(struct hz_books *b, struct str uid)
+{
+	int64_t now_ns = clock_mono(b->clock);
+	struct entry *e;
+	WITH_LOCK(&b->mu);
+
+	e = entry_make(b, uid);
+	if (e->wait_began_ns == 0)
+		e->wait_began_ns = now_ns;
+	return now_ns - e->wait_began_ns;
+}
+
+void
+hz_books_end_wait(struct hz_books *b, struct str uid)
+{
+	struct entry *e;
+	WITH_LOCK(&b->mu);
+
+	e = map_get(&b->entries, uid);
+	if (e)
+		e->wait_began_ns = 0;
+}
+
+bool
+hz_books_is_news(struct hz_books *b, struct str uid)
+{
+	struct entry *e;
+	bool was_told;
+	WITH_LOCK(&b->mu);
+
+	e = entry_make(b, uid);
+	was_told = e->is_told;
+	e->is_told = true;
+	return !was_told;
+}
+
+/* ---- life cycle ---------------------------------------------------------------------------------------- */
+
+struct hz_books *
+hz_books_new(struct hz_api *api, struct clock *clock)
+{
+	struct hz_books *b = xcalloc(1, sizeof(*b));
+
+	b->api = api;
+	b->clock = clock;
+	PTHREAD_OK(pthread_mutex_init(&b->mu, NULL));
+	cond_init(&b->changed);
+	return b;
+}
+
+void
+hz_books_free(struct hz_books *b)
+{
+	struct str uid;
+	void *e;
+
+	if (!b)
+		return;
+	for (size_t pos = 0; map_next(&b->entries, &pos, &uid, &e);)
+		entry_free(e);
+	map_fini(&b->entries);
+	reading_unref(b->gathering);
+	reading_unref(b->all);
+	PTHREAD_OK(pthread_cond_destroy(&b->changed));
+	PTHREAD_OK(pthread_mutex_destroy(&b->mu));
+	free(b);
+}

@@ -1,0 +1,27 @@
+/* lb_certificates.h: the certificates that a balancer's services name (hcloud.md 3.8).
+ *
+ * Uploaded ones are named by id, which is not checked, or by name. A managed one is the Service's own, known by its label, and
+ * ordered where there is none; that takes minutes, and others go on meanwhile. What was found serves for a while, so that
+ * settled Services cost no call: a certificate in use cannot be deleted.
+ *
+ * Threads: any.
+ */
+#ifndef CCMD_HCLOUD_LB_CERTIFICATES_H
+#define CCMD_HCLOUD_LB_CERTIFICATES_H
+
+#include "providers/hcloud/lb_client.h"
+#include "providers/hcloud/lb_wish.h"
+
+struct hz_certificates;
+
+struct hz_certificates *hz_certificates_new(struct hz_api *api, struct clock *clock);
+void hz_certificates_free(struct hz_certificates *); /* NULL is fine */
+DEFINE_CLEANUP(struct hz_certificates, hz_certificates_free)
+
+/** Puts the ids into the wish's services. *ret_action: the certificate is being issued, and no service may name it before. */
+NODISCARD bool hz_certificates_resolve(struct hz_certificates *, struct call *, struct hz_lb_wish *,
+                                       struct hz_action *ret_action, struct error *err);
+/** The Service's own certificate was issued, or could not be: it is looked up anew. */
+void hz_certificates_forget(struct hz_certificates *, struct str uid);
+
+#endif

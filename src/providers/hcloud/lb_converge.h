@@ -1,0 +1,64 @@
+/* lb_converge.h: makes one balancer as its Service wants it, step by step (hcloud.md 3.7 to 3.9).
+ *
+ * Only what differs is changed. What the API refuses for a reason of its own stops nothing else: the first refusal is told when
+ * all the rest is done. A refused target is told to its node.
+ *
+ * Threads: one run belongs to one thread.
+ */
+#ifndef CCMD_HCLOUD_LB_CONVERGE_H
+#define CCMD_HCLOUD_LB_CONVERGE_H
+
+#include "providers/hcloud/lb_books.h"
+#include "providers/hcloud/lb_certificates.h"
+#include "providers/hcloud/lb_plan.h"
+#include "providers/hcloud/lb_targets.h"
+#include "providers/hcloud/lb_types.h"
+
+/** What all runs share. */
+struct hz_lb_tools {
+	const struct hz_config *config;
+	const struct cloud_host *host;
+	struct hz_api *api;
+	struct hz_robot *robot; /* NULL: none to ask */
+	int64_t network;        /* 0: none */
+	struct hz_actions *actions;
+	struct hz_books *books;
+	struct hz_types *types;
+	struct hz_certificates *certificates;
+};
+
+/** The work on one Service's balancer. */
+struct hz_lb_run {
+	const struct hz_lb_tools *tools;
+	struct call *call;
+	const struct lb_spec *spec;
+	struct hz_lb_wish wish;
+	bool has_services; /* the wish's services are complete: else they are left as they are */
+	struct hz_action issuing; /* their certificate, which they cannot name before; id 0: none */
+	struct hz_found found;
+	const struct hz_lb *lb; /* as it was read last */
+	struct hz_targets targets;
+	bool is_partial;      /* something has to wait, or may go another time */
+	struct error missing; /* is_partial: what */
+	bool is_refused;      /* something was */
+	struct error refusal; /* is_refused: the first time */
+};
+
+/** Brings run->lb to where it should be, and leaves it as it is then, but for services and targets. */
+NODISCARD bool hz_lb_converge(struct hz_lb_run *run, struct error *err);
+
+/** The type that the wish names, told about on the Service where it is deprecated.
+ * ERR_INVALID: there is none, or it cannot be had any more. */
+NODISCARD bool hz_lb_find_type(struct hz_lb_run *run, struct hz_lb_type *ret, struct error *err);
+/** Reads the balancer anew where it was changed. */
+NODISCARD bool hz_lb_refresh(struct hz_lb_run *run, struct error *err);
+/** Waits in place for a few seconds, then ERR_PENDING; the books know of it, and who comes next waits for it first. */
+NODISCARD bool hz_lb_wait(struct hz_lb_run *run, struct hz_action action, struct error *err);
+/** What was asked for cannot be done now, since something else is being done: ERR_PENDING. All else stays as it is. Returns false. */
+bool hz_lb_soften(const char *code, struct error *err);
+/** Is that error the API's judgement about what was asked, which says nothing about what else may be? */
+bool hz_lb_is_refusal(const struct error *err);
+/** Remembers the first. */
+void hz_lb_note_refusal(struct hz_lb_run *run, const struct error *err);
+
+#endif

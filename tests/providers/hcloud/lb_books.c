@@ -1,0 +1,252 @@
+#include "providers/hcloud/lb_books.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "providers/hcloud/lab.h"
+
+#define QUERY(query) "/load_balancers?label_selector=" query "&page=1&per_page=50&sort=id%3Aasc"
+#define ALL QUERY("hcloud-ccm%2Fservice-uid")
+#define OF(uid) QUERY("hcloud-ccm%2Fservice-uid%3D" uid)
+#define LB(id, uid) \
+	"{\"id\":" #id ",\"name\":\"lb\",\"labels\":{\"hcloud-ccm/service-uid\":\"" uid "\"}}"
+#define LBS(items, total)             \
+	"{\"load_balancers\":[" items \
+	"],\"meta\":{\"pagination\":{\"next_page\":null,\"total_entries\":" total "}}}"
+#define ONE(id, uid) "{\"load_balancer\":" LB(id, uid) "}"
+
+struct story {
+	struct lab *lab;
+	struct arena arena;
+	struct hz_books *books;
+};
+
+static struct story story;
+
+static int
+setup(void **state)
+{
+	int result = lab_setup(state);
+
+	story.lab = *state;
+	lab_open(story.lab, &hz_official, 0);
+	story.books = hz_books_new(story.lab->api, &story.lab->clock);
+	return result;
+}
+
+static int
+teardown(void **state)
+{
+	hz_books_free(story.books);
+	arena_fini(&story.arena);
+	return lab_teardown(state);
+}
+
+static void
+pass(int64_t seconds)
+{
+	story.lab->now_ns += seconds * NS_PER_SEC;
+}
+
+/* The id of the only balancer found, 0 where there is none, -1 where there are several, and what was asked for it. */
+static void
+check_found(const char *uid, enum hz_age age, int64_t wanted, const char *asked)
+{
+	CLEANUP(hz_found_fini) struct hz_found found = HZ_FOUND_INIT;
+	struct call call = lab_call(story.lab, &story.arena);
+	struct error err;
+
+	if (!hz_books_find(story.books, &call, str_c(uid), age, &found, &err))
+		fail_msg("%s", err.msg);
+	assert_int_equal(found.n > 1 ? -1 : found.n == 1 ? found.lbs[0]->id : 0, wanted);
+	lab_check_asked(story.lab, asked);
+}
+
+static void
+adopt(const char *const uids[], size_t n)
+{
+	struct call call = lab_call(story.lab, &story.arena);
+	struct lb_spec specs[4] = { 0 };
+	const struct lb_spec *pointers[4];
+	struct error err;
+
+	for (size_t i = 0; i < n; i++) {
+		specs[i].uid = str_c(uids[i]);
+		pointers[i] = &specs[i];
+	}
+	if (!hz_books_adopt(story.books, &call, pointers, n, &err))
+		fail_msg("%s", err.msg);
+}
+
+static void
+one_list_answers_for_all_after_a_start(void **state)
+{
+	(void)state;
+	lab_answer(story.lab, ALL, 200, LBS(LB(1, "a") "," LB(2, "b"), "2"));
+	adopt((const char *const[]){ "a", "b" }, 2);
+	lab_check_asked(story.lab, ALL "\n");
+	pass(50);
+	check_found("a", HZ_RECENT, 1, "");
+	check_found("b", HZ_RECENT, 2, "");
+	assert_true(hz_books_lives(story.books, STR("a")));
+	assert_false(hz_books_lives(story.books, STR("c")));
+}
+
+static void
+nothing_is_asked_where_no_service_is(void **state)
+{
+	(void)state;
+	adopt(NULL, 0);
+	lab_check_asked(story.lab, "");
+}
+
+static void
+that_there_is_none_is_always_news(void **state)
+{
+	(void)state;
+	lab_answer(story.lab, ALL, 200, LBS(LB(1, "a"), "1"));
+	lab_answer(story.lab, OF("b"), 200, LBS("", "0"));
+	adopt((const char *const[]){ "a", "b" }, 2);
+	lab_check_asked(story.lab, ALL "\n");
+	pass(1);
+	check_found("b", HZ_RECENT, 0, OF("b") "\n");
+	pass(1);
+	check_found("b", HZ_RECENT, 0, OF("b") "\n");
+}
+
+static void
+what_is_old_is_read_anew_by_its_id(void **state)
+{
+	(void)state;
+	lab_answer(story.lab, OF("a"), 200, LBS(LB(1, "a"), "1"));
+	lab_answer(story.lab, "/load_balancers/1", 200, ONE(1, "a"));
+	hz_books_enlist(story.books, STR("a"));
+	check_found("a", HZ_RECENT, 1, OF("a") "\n");
+	pass(9);
+	check_found("a", HZ_RECENT, 1, "");
+	pass(2);
+	check_found("a", HZ_RECENT, 1, "/load_balancers/1\n");
+	pass(1);
+	check_found("a", HZ_FRESH, 1, OF("a") "\n");
+}
+
+static void
+what_we_changed_is_read_anew(void **state)
+{
+	(void)state;
+	lab_answer(story.lab, OF("a"), 200, LBS(LB(1, "a"), "1"));
+	lab_answer(story.lab, "/load_balancers/1", 200, ONE(1, "a"));
+	hz_books_enlist(story.books, STR("a"));
+	check_found("a", HZ_RECENT, 1, OF("a") "\n");
+	pass(1);
+	hz_books_note_change(story.books, STR("a"), 0);
+	check_found("a", HZ_RECENT, 1, "/load_balancers/1\n");
+}
+
+/* What was made just now is known by its id. */
+static void
+what_we_made_is_asked_for_by_its_id(void **state)
+{
+	(void)state;
+	lab_answer(story.lab, "/load_balancers/7", 200, ONE(7, "a"));
+	hz_books_note_change(story.books, STR("a"), 7);
+	check_found("a", HZ_RECENT, 7, "/load_balancers/7\n");
+}
+
+/* By its id it is found no more, or is another Service's by now: then the label decides. */
+static void
+an_id_that_misleads(void **state)
+{
+	(void)state;
+	lab_answer(story.lab, "/load_balancers/7", 404, LAB_NOT_FOUND);
+	lab_answer(story.lab, "/load_balancers/8", 200, ONE(8, "b"));
+	lab_answer(story.lab, OF("a"), 200, LBS(LB(9, "a"), "1"));
+	hz_books_note_change(story.books, STR("a"), 7);
+	check_found("a", HZ_RECENT, 9, "/load_balancers/7\n" OF("a") "\n");
+	pass(1);
+	hz_books_note_change(story.books, STR("a"), 8);
+	check_found("a", HZ_RECENT, 9, "/load_balancers/8\n" OF("a") "\n");
+}
+
+static void
+several_with_one_label(void **state)
+{
+	(void)state;
+	lab_answer(story.lab, OF("a"), 200, LBS(LB(1, "a") "," LB(2, "a"), "2"));
+	check_found("a", HZ_RECENT, -1, OF("a") "\n");
+}
+
+static void
+a_failure_is_told_and_the_next_asks_again(void **state)
+{
+	CLEANUP(hz_found_fini) struct hz_found found = HZ_FOUND_INIT;
+	struct call call = lab_call(story.lab, &story.arena);
+	struct error err;
+
+	(void)state;
+	lab_answer(story.lab, OF("a"), 503, LAB_ERROR("unavailable"));
+	assert_false(hz_books_find(story.books, &call, STR("a"), HZ_RECENT, &found, &err));
+	assert_int_equal(err.code, ERR_UNAVAILABLE);
+	buf_reset(&story.lab->asked);
+	lab_answer(story.lab, OF("a"), 200, LBS(LB(1, "a"), "1"));
+	check_found("a", HZ_RECENT, 1, OF("a") "\n");
+}
+
+/* Balancers of Services that are not ours prove nothing about the project. */
+static void
+those_of_live_services_are_counted(void **state)
+{
+	struct call call = lab_call(story.lab, &story.arena);
+	struct error err;
+	unsigned n;
+
+	(void)state;
+	lab_answer(story.lab, ALL, 200, LBS(LB(1, "a") "," LB(2, "b") "," LB(3, "c"), "3"));
+	adopt((const char *const[]){ "a", "b" }, 2);
+	assert_true(hz_books_count_ours(story.books, &call, &n, &err));
+	assert_int_equal(n, 2);
+	hz_books_strike(story.books, STR("b"));
+	assert_true(hz_books_count_ours(story.books, &call, &n, &err));
+	assert_int_equal(n, 1);
+	lab_check_asked(story.lab, ALL "\n" ALL "\n" ALL "\n");
+}
+
+static void
+a_wait_is_measured_from_its_beginning(void **state)
+{
+	(void)state;
+	assert_int_equal(hz_books_wait_ns(story.books, STR("a")), 0);
+	pass(7);
+	assert_int_equal(hz_books_wait_ns(story.books, STR("a")), 7 * NS_PER_SEC);
+	hz_books_end_wait(story.books, STR("a"));
+	assert_int_equal(hz_books_wait_ns(story.books, STR("a")), 0);
+	assert_true(hz_books_is_news(story.books, STR("a")));
+	assert_false(hz_books_is_news(story.books, STR("a")));
+	hz_books_strike(story.books, STR("a"));
+	assert_true(hz_books_is_news(story.books, STR("a")));
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(one_list_answers_for_all_after_a_start),
+		TEST(nothing_is_asked_where_no_service_is),
+		TEST(that_there_is_none_is_always_news),
+		TEST(what_is_old_is_read_anew_by_its_id),
+		TEST(what_we_changed_is_read_anew),
+		TEST(what_we_made_is_asked_for_by_its_id),
+		TEST(an_id_that_misleads),
+		TEST(several_with_one_label),
+		TEST(a_failure_is_told_and_the_next_asks_again),
+		TEST(those_of_live_services_are_counted),
+		TEST(a_wait_is_measured_from_its_beginning),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
