@@ -1,0 +1,1151 @@
+"""Load balancers in the Hetzner Cloud: each Service gets one, with all that belongs to it, by few requests.
+
+What is in the simulated cloud in the end is compared field by field. The requests that led there are counted.
+"""
+import pytest
+
+from lib.api import NODES
+from lib.nodes import is_initialized
+from lib.services import FINALIZER, Services, finalizers, ingress, ips
+from lib.wait import holds_for, wait_for
+from sim import faults
+
+pytestmark = pytest.mark.one_version
+
+PREFIX = "load-balancer.hetzner.cloud/"
+LABEL = "hcloud-ccm/service-uid"
+HERE = {"HCLOUD_LOAD_BALANCERS_LOCATION": "fsn1"}
+LISTS = "/load_balancers"
+RETRY_S = 15  # a failure is tried again after 5 s and more
+QUIET_S = 1.0
+VOLATILE = ("id", "created", "included_traffic", "outgoing_traffic", "ingoing_traffic")
+
+
+def wish(**annotations):
+    """wish(use_private_ip="true"): annotations of the provider."""
+    return {PREFIX + key.replace("_", "-"): value for key, value in annotations.items()}
+
+
+@pytest.fixture
+def services(api):
+    one = Services(api)
+    one.clear()
+    yield one
+    one.clear()
+
+
+@pytest.fixture
+def start(hetzner):
+    """start(HCLOUD_NETWORK="net"): a ccmd whose balancers are in fsn1."""
+    return lambda *flags, **env: hetzner(*flags, env={**HERE, **env})
+
+
+@pytest.fixture
+def fleet(cloud, kubelet):
+    """fleet("n1", "n2"): servers, and initialised nodes with their provider IDs. Returns the servers."""
+
+    def build(*names, provider="hcloud", **server):
+        made = [cloud.add_server(name, **server) for name in names]
+        for one in made:
+            kubelet(one.name, ip="10.0.0.1", initialized=True, provider_id=f"{provider}://{one.id}")
+        return made
+
+    return build
+
+
+@pytest.fixture
+def private(cloud, metadata):
+    """private(): a network, and what tells a ccmd that it runs on a server of it: (network, env)."""
+
+    def build(**options):
+        network = cloud.add_network("net", **options)
+        server = cloud.add_server("control-plane", networks=[network])
+        return network, {"HCLOUD_NETWORK": "net", "HCLOUD_METADATA_ENDPOINT": metadata(server).url,
+                         "HCLOUD_NETWORK_ROUTES_ENABLED": "false"}
+
+    return build
+
+
+# --- looking ---------------------------------------------------------------------------------------------------------------
+
+
+def brief(body):
+    """What a balancer is, without what time makes of it."""
+    kept = {key: value for key, value in body.items() if key not in VOLATILE}
+    kept["location"], kept["load_balancer_type"] = body["location"]["name"], body["load_balancer_type"]["name"]
+    kept["targets"] = [{key: value for key, value in one.items() if key != "health_status"} for one in body["targets"]]
+    return kept
+
+
+def balancers(cloud):
+    return [brief(one) for one in cloud.state()["load_balancers"].values()]
+
+
+def the_balancer(cloud):
+    found = balancers(cloud)
+    assert len(found) == 1, found
+    return found[0]
+
+
+def server_target(server, private=False):
+    return {"type": "server", "server": {"id": server.id}, "use_private_ip": private}
+
+
+def ip_target(ip):
+    return {"type": "ip", "ip": {"ip": ip}}
+
+
+def tcp_service(port, node_port, **more):
+    return {"protocol": "tcp", "listen_port": port, "destination_port": node_port, "proxyprotocol": False,
+            "health_check": {"protocol": "tcp", "port": node_port, "interval": 15, "timeout": 10, "retries": 3}, **more}
+
+
+def node_port(service, port):
+    return next(one["nodePort"] for one in service["spec"]["ports"] if one["port"] == port)
+
+
+def default_name(service):
+    return ("a" + service["metadata"]["uid"].replace("-", ""))[:32]
+
+
+def targets(cloud):
+    """The servers' names, and the addresses, of the only balancer's targets."""
+    names = {one.id: one.name for one in cloud.project.servers.values()}
+    return [names.get(one["server"]["id"], "gone") if one["type"] == "server" else one["ip"]["ip"]
+            for one in the_balancer(cloud)["targets"] if one["type"] != "label_selector"]
+
+
+def wait_targets(cloud, *wanted, timeout=10):
+    wait_for(lambda: sorted(targets(cloud)) == sorted(wanted), timeout, f"targets {wanted}", seen=lambda: targets(cloud))
+
+
+def quiet(cloud, mark, seconds=QUIET_S):
+    """Nothing is changed for a while."""
+    holds_for(lambda: not cloud.writes(mark), seconds, f"a cloud left alone: {cloud.writes(mark)}", poll=0.1)
+
+
+def poke(services, name, value):
+    """An annotation of somebody else's: the Service is looked at, and nothing differs."""
+    services.patch(name, {"metadata": {"annotations": {"example.com/poke": value}}})
+
+
+# --- made ------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_service_gets_a_balancer_with_all_that_belongs_to_it(services, cloud, fleet, start):
+    cloud.action_s = 0.1
+    n1, n2 = fleet("n1", "n2")
+    start()
+    services.create("web", 80, 443)
+    v4, v6 = services.wait_ips("web")
+    web = services.get("web")
+    assert the_balancer(cloud) == {
+        "name": default_name(web), "labels": {LABEL: web["metadata"]["uid"]}, "location": "fsn1", "load_balancer_type": "lb11",
+        "algorithm": {"type": "round_robin"}, "protection": {"delete": False},
+        "public_net": {"enabled": True, "ipv4": {"ip": v4, "dns_ptr": None}, "ipv6": {"ip": v6, "dns_ptr": None}},
+        "private_net": [], "services": [tcp_service(80, node_port(web, 80)), tcp_service(443, node_port(web, 443))],
+        "targets": [server_target(n1), server_target(n2)]}
+    assert [one["ipMode"] for one in ingress(web)] == ["VIP", "VIP"]
+    assert FINALIZER in finalizers(web)
+    services.wait_event("web", "EnsuredLoadBalancer")
+    assert [(one.method, one.path) for one in cloud.writes()] == [("POST", LISTS)]
+    assert cloud.calls() <= 10, cloud.tally()
+
+
+def test_what_belongs_to_it_is_in_the_request_that_makes_it(services, cloud, fleet, private, start):
+    network, env = private()
+    n1, = fleet("n1", networks=[network])
+    start(**env)
+    services.create("web", annotations=wish(
+        name="web-lb", location="hel1", type="lb21", algorithm_type="least_connections", use_private_ip="true",
+        disable_public_network="true", uses_proxyprotocol="true", health_check_interval="7s", health_check_timeout="3s",
+        health_check_retries="5"))
+    address, = services.wait_ips("web")
+    port = node_port(services.get("web"), 80)
+    body = the_balancer(cloud)
+    assert (body["name"], body["location"], body["load_balancer_type"]) == ("web-lb", "hel1", "lb21")
+    assert body["algorithm"] == {"type": "least_connections"} and not body["public_net"]["enabled"]
+    assert body["private_net"] == [{"network": network.id, "ip": address}]
+    assert body["targets"] == [server_target(n1, private=True)]
+    check = {"protocol": "tcp", "port": port, "interval": 7, "timeout": 3, "retries": 5}
+    assert body["services"] == [{**tcp_service(80, port), "proxyprotocol": True, "health_check": check}]
+    assert [one["ipMode"] for one in ingress(services.get("web"))] == ["Proxy"]
+    assert [one.path for one in cloud.writes()] == [LISTS]
+
+
+def test_http_in_all_its_parts(services, cloud, fleet, start):
+    fleet("n1")
+    start()
+    services.create("web", 80, annotations=wish(
+        protocol="http", http_cookie_name="CHOC", http_cookie_lifetime="10m", http_sticky_sessions="true",
+        health_check_protocol="http", health_check_port="8080", health_check_http_domain="example.com",
+        health_check_http_path="/up", http_status_codes="200,3??", health_check_http_validate_certificate="false"))
+    services.wait_ips("web")
+    service, = the_balancer(cloud)["services"]
+    assert service["protocol"] == "http"
+    assert service["http"] == {"cookie_name": "CHOC", "cookie_lifetime": 600, "certificates": [], "redirect_http": False,
+                               "sticky_sessions": True, "timeout_idle": 60}
+    assert service["health_check"] == {
+        "protocol": "http", "port": 8080, "interval": 15, "timeout": 10, "retries": 3,
+        "http": {"domain": "example.com", "path": "/up", "response": "", "status_codes": ["200", "3??"], "tls": False}}
+
+
+def test_a_port_that_is_not_tcp_is_left_out_and_told(services, cloud, fleet, start):
+    fleet("n1")
+    start()
+    services.create("dns", (53, "UDP"), (53, "TCP"))
+    services.wait_ips("dns")
+    assert [one["listen_port"] for one in the_balancer(cloud)["services"]] == [53]
+    services.wait_event("dns", "UnsupportedProtocolConfigured",
+                        "configured unsupported Hetzner Cloud load balancer protocol UDP for service with name dns")
+
+
+def test_no_nodes_yet(services, cloud, fleet, start):
+    start()
+    services.create("web")
+    services.wait_ips("web")
+    assert targets(cloud) == []
+    fleet("n1")
+    wait_targets(cloud, "n1")
+
+
+@pytest.mark.parametrize("annotations, text", [
+    ({"use-private-ip": "maybe"}, "strconv.ParseBool: parsing \"maybe\": invalid syntax"),
+    ({"use-private-ip": ""}, "strconv.ParseBool: parsing \"\": invalid syntax"),
+    ({"use-private-ip": "true"}, "use private ip: missing network id"),
+    ({"protocol": "quic"}, "invalid: quic"),
+    ({"algorithm-type": "random"}, "invalid: random"),
+    ({"health-check-interval": "soon"}, "time: invalid duration \"soon\""),
+    ({"health-check-retries": "x"}, "strconv.Atoi: parsing \"x\": invalid syntax"),
+    ({"node-selector": "a=b=c"}, "unable to parse the node-selector annotation"),
+    ({"type": "lb99"}, "load balancer type not found: lb99"),
+    ({"location": ""}, "neither load-balancer.hetzner.cloud/location nor load-balancer.hetzner.cloud/network-zone set"),
+], ids=lambda value: next(iter(value.items())) if isinstance(value, dict) else "")
+def test_what_cannot_be_is_told_and_nothing_is_touched(services, cloud, fleet, start, annotations, text):
+    fleet("n1")
+    start()
+    services.create("web", annotations=wish(**annotations))
+    services.wait_event("web", "SyncLoadBalancerFailed", text)
+    assert not cloud.writes() and not balancers(cloud)
+
+
+def test_a_wish_that_cannot_be_read_changes_nothing_of_what_is_there(services, cloud, fleet, start):
+    fleet("n1")
+    start()
+    services.create("web")
+    services.wait_ips("web")
+    before, mark = the_balancer(cloud), cloud.mark()
+    services.patch("web", {"metadata": {"annotations": wish(type="lb21", uses_proxyprotocol="perhaps")}})
+    services.wait_event("web", "SyncLoadBalancerFailed", "perhaps")
+    assert the_balancer(cloud) == before and not cloud.writes(mark)
+    services.delete("web")
+    services.wait_gone("web")
+    assert not balancers(cloud), "what cannot be read does not keep a Service from going"
+
+
+# --- its status ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("env, annotations, wanted", [
+    ({}, {}, ["v4", "v6", "private"]),
+    ({}, {"ipv6-disabled": "true"}, ["v4", "private"]),
+    ({"HCLOUD_LOAD_BALANCERS_DISABLE_IPV6": "true"}, {"ipv6-disabled": "false"}, ["v4", "v6", "private"]),
+    ({}, {"disable-private-ingress": "true"}, ["v4", "v6"]),
+    ({"HCLOUD_LOAD_BALANCERS_DISABLE_PRIVATE_INGRESS": "true"}, {}, ["v4", "v6"]),
+], ids=["all", "no IPv6", "IPv6 after all", "no private", "no private by default"])
+def test_status(services, cloud, fleet, private, start, env, annotations, wanted):
+    network, more = private()
+    fleet("n1", networks=[network])
+    start(**more, **env)
+    services.create("web", annotations=wish(**annotations))
+    got = services.wait_ips("web")
+    body = the_balancer(cloud)
+    all_ips = {"v4": body["public_net"]["ipv4"]["ip"], "v6": body["public_net"]["ipv6"]["ip"],
+               "private": body["private_net"][0]["ip"]}
+    assert got == [all_ips[one] for one in wanted]
+
+
+def test_a_hostname_stands_for_all_addresses(services, cloud, fleet, start):
+    fleet("n1")
+    start()
+    services.create("web", annotations=wish(hostname="lb.example.com"))
+    one = services.wait("web", ingress)
+    assert ingress(one) == [{"hostname": "lb.example.com"}]
+
+
+# --- nothing to do -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_settled_service_costs_no_request(services, cloud, fleet, start):
+    cloud.action_s = 0.05
+    fleet("n1", "n2")
+    start()
+    services.create("web")
+    services.wait_event("web", "EnsuredLoadBalancer")
+    mark = cloud.mark()
+    poke(services, "web", "1")
+    wait_for(lambda: len(services.events("web", "EnsuringLoadBalancer")) >= 1, 5, "the next look")
+    quiet(cloud, mark)
+    assert cloud.calls(since=mark) <= 1, cloud.tally(since=mark)
+
+
+def test_an_update_changes_only_what_differs(services, cloud, fleet, start):
+    fleet("n1")
+    start()
+    services.create("web", 80, 81)
+    services.wait_ips("web")
+    mark = cloud.mark()
+    ports = services.get("web")["spec"]["ports"]
+    kept = next(one for one in ports if one["port"] == 80)
+    services.patch("web", {"spec": {"ports": [kept, {"name": "new", "port": 82, "protocol": "TCP"}]}})
+    wait_for(lambda: [one["listen_port"] for one in the_balancer(cloud)["services"]] == [80, 82], 10, "the ports")
+    web = services.get("web")
+    assert the_balancer(cloud)["services"] == [tcp_service(80, node_port(web, 80)), tcp_service(82, node_port(web, 82))]
+    assert sorted(one.path.rsplit("/")[-1] for one in cloud.writes(mark)) == ["add_service", "delete_service"]
+    mark = cloud.mark()
+    services.patch("web", {"metadata": {"annotations": wish(health_check_interval="5s")}})
+    wait_for(lambda: all(one["health_check"]["interval"] == 5 for one in the_balancer(cloud)["services"]), 10, "the interval")
+    assert [one.path.rsplit("/")[-1] for one in cloud.writes(mark)] == ["update_service"] * 2
+
+
+# --- changed -------------------------------------------------------------------------------------------------------------------
+
+
+def test_shape_follows_its_annotations(services, cloud, fleet, start):
+    cloud.action_s = 0.05
+    fleet("n1")
+    start()
+    services.create("web")
+    v4, v6 = services.wait_ips("web")
+    mark = cloud.mark()
+    services.patch("web", {"metadata": {"annotations": wish(
+        name="renamed", type="lb21", algorithm_type="least_connections", ipv4_rdns="a.example.com", ipv6_rdns="b.example.com")}})
+
+    def is_done():
+        body = the_balancer(cloud)
+        return (body["name"], body["load_balancer_type"], body["algorithm"]["type"], body["public_net"]["ipv4"]["dns_ptr"],
+                body["public_net"]["ipv6"]["dns_ptr"]) == ("renamed", "lb21", "least_connections", "a.example.com", "b.example.com")
+
+    wait_for(is_done, 10, "the new shape", seen=lambda: the_balancer(cloud))
+    assert the_balancer(cloud)["labels"] == {LABEL: services.get("web")["metadata"]["uid"]}
+    assert len(cloud.writes(mark)) == 5, cloud.tally(since=mark)
+    services.patch("web", {"metadata": {"annotations": {PREFIX + "type": None, PREFIX + "name": None}}})
+    mark = cloud.mark()
+    quiet(cloud, mark)
+    assert the_balancer(cloud)["load_balancer_type"] == "lb21", "nobody asks for another"
+
+
+def test_the_type_has_to_be_said_one_day(services, cloud, fleet, start):
+    fleet("n1")
+    start()
+    services.create("web")
+    services.wait_event("web", "LoadBalancerTypeUnconfigured", "HCLOUD_LOAD_BALANCERS_TYPE")
+
+
+def test_a_type_on_its_way_out(services, cloud, fleet, start):
+    fleet("n1")
+    cloud.load_balancer_types[1]["deprecation"] = {"announced": "2025-01-01T00:00:00+00:00",
+                                                   "unavailable_after": "2199-03-04T00:00:00+00:00"}
+    cloud.load_balancer_types[2]["deprecation"] = {"announced": "2020-01-01T00:00:00+00:00",
+                                                   "unavailable_after": "2021-01-01T00:00:00+00:00"}
+    start()
+    services.create("old", annotations=wish(type="lb21"))
+    services.wait_event("old", "LoadBalancerTypeDeprecated",
+                        'Load Balancer Type "lb21" is deprecated and will no longer be available for order as of 2199-03-04')
+    services.wait_ips("old")
+    services.create("gone", annotations=wish(type="lb31"))
+    services.wait_event("gone", "SyncLoadBalancerFailed", 'Load Balancer Type "lb31" is unavailable and can no longer be ordered')
+
+
+# --- private networks ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_private_address_that_is_asked_for(services, cloud, fleet, private, start):
+    network, env = private()
+    fleet("n1", networks=[network])
+    start(**env)
+    services.create("web", annotations=wish(private_ipv4="10.0.7.7"))
+    assert "10.0.7.7" in services.wait_ips("web")
+    services.patch("web", {"metadata": {"annotations": wish(private_ipv4="10.0.8.8")}})
+    services.wait("web", lambda one: "10.0.8.8" in ips(one) and "10.0.7.7" not in ips(one))
+    assert the_balancer(cloud)["private_net"] == [{"network": network.id, "ip": "10.0.8.8"}]
+
+
+def test_an_address_of_the_subnet_that_is_asked_for(services, cloud, fleet, private, start):
+    network, env = private(subnet="10.0.0.0/24")
+    network.subnets.append(network.new_subnet({"type": "cloud", "ip_range": "10.0.1.0/24", "network_zone": "eu-central"}))
+    fleet("n1", networks=[network])
+    start(**env, HCLOUD_LOAD_BALANCERS_PRIVATE_SUBNET_IP_RANGE="10.0.1.0/24")
+    services.create("web")
+    services.wait_ips("web")
+    assert the_balancer(cloud)["private_net"][0]["ip"].startswith("10.0.1.")
+
+
+def test_without_a_network_it_leaves_those_it_is_in(services, cloud, fleet, start):
+    fleet("n1")
+    one = start()
+    services.create("web")
+    services.wait_ips("web")
+    one.stop()
+    network = cloud.add_network("other")
+    cloud.load_balancer(default_name(services.get("web"))).private_net.append({"network": network.id, "ip": "10.0.0.9"})
+    start()
+    wait_for(lambda: not the_balancer(cloud)["private_net"], 10, "the network to be left")
+
+
+def test_private_targets_and_no_public_interface_in_one_step(services, cloud, fleet, private, start):
+    """The public interface cannot go while targets need it, and they change only afterwards: no reason to be stuck."""
+    cloud.action_s = 0.05
+    network, env = private()
+    n1, n2 = fleet("n1", "n2", networks=[network])
+    start(**env)
+    services.create("web")
+    services.wait_ips("web")
+    services.patch("web", {"metadata": {"annotations": wish(use_private_ip="true", disable_public_network="true")}})
+    one = services.wait("web", lambda one: len(ips(one)) == 1, 15)
+    body = the_balancer(cloud)
+    assert not body["public_net"]["enabled"] and ips(one) == [body["private_net"][0]["ip"]]
+    assert body["targets"] == [server_target(n1, private=True), server_target(n2, private=True)]
+    services.patch("web", {"metadata": {"annotations": wish(use_private_ip="false", disable_public_network="false")}})
+    services.wait("web", lambda one: len(ips(one)) == 3, 15)
+    assert the_balancer(cloud)["targets"] == [server_target(n1), server_target(n2)]
+    assert not services.events("web", "SyncLoadBalancerFailed")
+
+
+# --- targets -------------------------------------------------------------------------------------------------------------------
+
+
+def test_targets_follow_the_nodes(api, services, cloud, fleet, start):
+    fleet("n1", "n2")
+    start()
+    services.create("web")
+    services.wait_ips("web")
+    fleet("n3")
+    wait_targets(cloud, "n1", "n2", "n3")
+    api.delete(f"{NODES}/n1")
+    wait_targets(cloud, "n2", "n3")
+    api.patch(f"{NODES}/n2", {"metadata": {"labels": {"node.kubernetes.io/exclude-from-external-load-balancers": "true"}}})
+    wait_targets(cloud, "n3")
+    services.wait_event("web", "UpdatedLoadBalancer")
+
+
+def test_targets_follow_the_node_selector(api, services, cloud, fleet, start):
+    fleet("n1", "n2", "n3")
+    label = lambda name, value: api.patch(f"{NODES}/{name}", {"metadata": {"labels": {"pool": value}}})
+    label("n1", "edge")
+    start()
+    services.create("web", annotations=wish(node_selector="pool in (edge, border),!drained"))
+    services.wait_ips("web")
+    assert targets(cloud) == ["n1"]
+    label("n2", "border")
+    wait_targets(cloud, "n1", "n2")
+    label("n1", "inner")
+    wait_targets(cloud, "n2")
+    services.patch("web", {"metadata": {"annotations": wish(node_selector="")}})
+    wait_targets(cloud, "n1", "n2", "n3")
+
+
+def test_a_node_without_a_machine_of_ours_is_no_target(services, api, cloud, fleet, kubelet, start):
+    fleet("n1")
+    kubelet("other", initialized=True, provider_id="aws:///i-1")
+    kubelet("odd", initialized=True, provider_id="hcloud://12x")
+    kubelet("young")
+    start()
+    services.create("web")
+    services.wait_ips("web")
+    for name in ("other", "odd"):
+        event = api.wait_event(name, "UnknownProviderIDPrefix")
+        assert "Node could not be added to Load Balancer for service web because the provider ID does not match" in event["message"]
+    assert targets(cloud) == ["n1"]
+    assert not api.events("young", "UnknownProviderIDPrefix"), "it is not initialised yet"
+
+
+def test_one_broken_target_does_not_stop_the_others(services, api, cloud, fleet, start):
+    fleet("n1")
+    fleet("n2", public_ipv4=False)
+    fleet("n3")
+    start()
+    services.create("web")
+    services.wait_ips("web")
+    assert sorted(targets(cloud)) == ["n1", "n3"]
+    event = api.wait_event("n2", "LoadBalancerTargetRefused")
+    assert "Node could not be added to Load Balancer for service web" in event["message"] and "missing_ipv4" in event["message"]
+    services.wait_event("web", "SyncLoadBalancerFailed", "target n2")
+    cloud.server("n2").ipv4 = "198.18.9.9"
+    wait_targets(cloud, "n1", "n2", "n3", timeout=RETRY_S)
+
+
+def test_a_server_outside_the_network_does_not_stop_the_others(services, api, cloud, fleet, private, start):
+    network, env = private()
+    fleet("n1", networks=[network])
+    fleet("n2")
+    start(**env, HCLOUD_LOAD_BALANCERS_USE_PRIVATE_IP="true")
+    services.create("web")
+    services.wait_ips("web")
+    assert targets(cloud) == ["n1"]
+    assert "server_not_attached_to_network" in api.wait_event("n2", "LoadBalancerTargetRefused")["message"]
+
+
+def test_a_server_that_is_gone_does_not_stop_the_others(services, api, cloud, fleet, start):
+    fleet("n1", "n2")
+    start()
+    services.create("web")
+    services.wait_ips("web")
+    cloud.targets_outlive_servers = True
+    cloud.delete_server("n1")
+    api.delete(f"{NODES}/n1")
+    fleet("n3")
+    wait_targets(cloud, "gone", "n2", "n3")
+    assert not services.events("web", "UpdateLoadBalancerFailed") and not services.events("web", "SyncLoadBalancerFailed")
+    cloud.drop_dead_targets()
+    assert sorted(targets(cloud)) == ["n2", "n3"]
+
+
+def test_more_nodes_than_the_type_has_targets(services, api, cloud, fleet, start):
+    cloud.load_balancer_types[0]["max_targets"] = 2
+    fleet("n1", "n2", "n3")
+    start()
+    services.create("web")
+    services.wait_ips("web")
+    assert targets(cloud) == ["n1", "n2"]
+    event = api.wait_event("n3", "MaxTargetsReached")
+    assert event["message"] == ("Node could not be added to Load Balancer for service web "
+                                "because the max number of targets has been reached")
+    assert not services.events("web", "SyncLoadBalancerFailed")
+    services.patch("web", {"metadata": {"annotations": wish(type="lb21")}})
+    wait_targets(cloud, "n1", "n2", "n3")
+    api.delete(f"{NODES}/n1")
+    wait_targets(cloud, "n2", "n3")
+
+
+def test_what_others_added(services, cloud, fleet, start):
+    """Targets by label are left alone; services that the Service does not name go, as with the official controller."""
+    n1, = fleet("n1")
+    one = start()
+    services.create("web")
+    services.wait_ips("web")
+    one.stop()
+    body = cloud.load_balancer(default_name(services.get("web")))
+    by_label = {"type": "label_selector", "label_selector": {"selector": "role=web"}}
+    body.targets.append(body.new_target(by_label, body.targets, [], True))
+    body.services.append(body.new_service({"protocol": "tcp", "listen_port": 99, "destination_port": 99}, body.services))
+    start()
+    wait_for(lambda: [each["listen_port"] for each in the_balancer(cloud)["services"]] == [80], 10, "the service to go")
+    assert [each["type"] for each in the_balancer(cloud)["targets"]] == ["server", "label_selector"]
+
+
+# --- dedicated servers -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def dedicated(cloud, robot, kubelet):
+    """dedicated(321, "bm1", "203.0.113.9"): a server at Robot, and its initialised node; and what tells ccmd of Robot."""
+
+    def build(number, name, public_ip, ip="10.1.0.1"):
+        robot.add_server(number, name, ip=public_ip)
+        cloud.robot_ips.update({public_ip, ip})
+        return kubelet(name, initialized=True, provider_id=f"hrobot://{number}", ip=ip)
+
+    build.env = {"ROBOT_ENABLED": "true", "ROBOT_ENDPOINT": robot.url, "ROBOT_USER": robot.user,
+                 "ROBOT_PASSWORD": robot.password}
+    return build
+
+
+def test_dedicated_servers_are_targets_by_address(services, api, cloud, fleet, dedicated, kubelet, start):
+    fleet("n1")
+    dedicated(321, "bm1", "203.0.113.9")
+    kubelet("bm2", initialized=True, provider_id="hrobot://322")
+    start(**dedicated.env)
+    services.create("web")
+    services.wait_ips("web")
+    assert sorted(targets(cloud)) == ["203.0.113.9", "n1"]
+    assert api.wait_event("bm2", "ServerNotFound")["message"] == "No server with id 322 was found in Robot"
+    api.delete(f"{NODES}/bm1")
+    wait_targets(cloud, "n1")
+
+
+def test_a_robot_that_does_not_answer_takes_no_target_away(services, cloud, robot, fleet, dedicated, start):
+    dedicated(321, "bm1", "203.0.113.9")
+    one = start(**dedicated.env)
+    services.create("web")
+    services.wait_ips("web")
+    one.stop()
+    robot.fault(None, None, faults.error("unavailable"), times=None)
+    start(**dedicated.env)
+    fleet("n1")
+    wait_targets(cloud, "203.0.113.9", "n1")
+
+
+def test_with_robot_off_no_target_is_an_address(services, cloud, dedicated, start):
+    dedicated(321, "bm1", "203.0.113.9")
+    one = start(**dedicated.env)
+    services.create("web")
+    services.wait_ips("web")
+    assert targets(cloud) == ["203.0.113.9"]
+    one.stop()
+    start()
+    wait_targets(cloud)
+
+
+@pytest.mark.parametrize("has_login", [True, False])
+def test_dedicated_servers_by_their_private_address(services, cloud, private, dedicated, start, has_login):
+    _, env = private()
+    dedicated(321, "bm1", "203.0.113.9", ip="10.1.0.2")
+    bm2 = dedicated(322, "bm2", "203.0.113.10")
+    bm2.set_addresses(("Hostname", "bm2"))
+    login = {} if has_login else {"ROBOT_USER": "", "ROBOT_PASSWORD": ""}
+    start(**env, **{**dedicated.env, **login}, HCLOUD_LOAD_BALANCERS_USE_PRIVATE_IP="true")
+    services.create("web")
+    services.wait_ips("web")
+    assert sorted(targets(cloud)) == (["10.1.0.2", "203.0.113.10"] if has_login else ["10.1.0.2"])
+    services.wait_event("web", "InternalIPNotConfigured", "Continuing with ExternalIP" if has_login else
+                        "no InternalIP found for Robot node bm2 (id=322), cannot add as LB target without Robot credentials")
+
+
+# --- gone ----------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("deletion_acts", [True, False], ids=["an action", "204"])
+def test_it_goes_with_its_service(services, cloud, fleet, start, deletion_acts):
+    cloud.action_s = 0.1
+    cloud.deletion_acts = deletion_acts
+    fleet("n1")
+    start()
+    services.create("web")
+    services.wait_event("web", "EnsuredLoadBalancer")
+    mark = cloud.mark()
+    services.delete("web")
+    services.wait_gone("web")
+    assert not balancers(cloud)
+    assert cloud.calls(since=mark) <= 4, cloud.tally(since=mark)
+
+
+def test_it_goes_with_its_type(services, cloud, fleet, start):
+    fleet("n1")
+    start()
+    services.create("web")
+    services.wait_ips("web")
+    services.patch("web", {"spec": {"type": "ClusterIP"}})
+    services.wait("web", lambda one: not ingress(one) and FINALIZER not in finalizers(one))
+    assert not balancers(cloud)
+
+
+def test_one_that_is_gone_already(services, cloud, fleet, start):
+    fleet("n1")
+    start()
+    services.create("web")
+    services.wait_event("web", "EnsuredLoadBalancer")
+    cloud.load_balancers.clear()
+    services.delete("web")
+    services.wait_gone("web")
+
+
+def test_a_protected_balancer_outlives_its_service(services, cloud, fleet, start):
+    fleet("n1")
+    start()
+    services.create("web")
+    services.wait_event("web", "EnsuredLoadBalancer")
+    cloud.load_balancer(default_name(services.get("web"))).protection["delete"] = True
+    services.delete("web")
+    services.wait_gone("web")
+    services.wait_event("web", "LoadBalancerProtected", "protected against deletion")
+    assert the_balancer(cloud)["protection"] == {"delete": True}
+
+
+def test_another_services_balancer_is_not_deleted(services, cloud, fleet, start):
+    """Somebody gave it to another Service by its label."""
+    fleet("n1")
+    start()
+    services.create("web")
+    services.wait_event("web", "EnsuredLoadBalancer")
+    cloud.load_balancer(default_name(services.get("web"))).labels[LABEL] = "somebody-elses"
+    services.delete("web")
+    services.wait_gone("web")
+    assert the_balancer(cloud)["labels"] == {LABEL: "somebody-elses"}
+
+
+# --- adopted -------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("labels", [{}, {LABEL: "0b7cbd41-0000-0000-0000-000000000000"}, {"team": "a"}],
+                         ids=["without label", "of a Service that is no more", "with labels of its own"])
+def test_a_balancer_of_that_name_is_adopted(services, cloud, fleet, start, labels):
+    n1, = fleet("n1")
+    made = cloud.add_load_balancer("web-lb", labels=labels)
+    start()
+    services.create("web", annotations=wish(name="web-lb"))
+    assert services.wait_ips("web") == [made.ipv4, made.ipv6]
+    web = services.get("web")
+    assert the_balancer(cloud)["labels"] == {**labels, LABEL: web["metadata"]["uid"]}
+    assert the_balancer(cloud)["targets"] == [server_target(n1)]
+    services.wait_event("web", "LoadBalancerAdopted", "web-lb")
+
+
+def test_a_balancer_of_a_live_service_is_refused(services, cloud, fleet, start):
+    fleet("n1")
+    start()
+    services.create("first", annotations=wish(name="shared"))
+    services.wait_event("first", "EnsuredLoadBalancer")
+    before, mark = the_balancer(cloud), cloud.mark()
+    services.create("second", 81, annotations=wish(name="shared"))
+    text = 'the load balancer named "shared"'
+    services.wait_event("second", "LoadBalancerNameTaken", text)
+    services.wait_event("second", "SyncLoadBalancerFailed", services.get("first")["metadata"]["uid"])
+    assert the_balancer(cloud) == before and not cloud.writes(mark)
+    services.delete("second")
+    services.wait_gone("second")
+    assert the_balancer(cloud) == before
+
+
+def test_one_whose_label_was_taken_off_is_found_by_its_name(services, cloud, fleet, start):
+    fleet("n1")
+    one = start()
+    services.create("web")
+    services.wait_event("web", "EnsuredLoadBalancer")
+    one.stop()
+    name = default_name(services.get("web"))
+    cloud.load_balancer(name).labels.clear()
+    before = cloud.load_balancer(name).id
+    start()
+    wait_for(lambda: the_balancer(cloud)["labels"], 10, "the label")
+    assert [each.id for each in cloud.load_balancers.values()] == [before]
+
+
+def test_a_name_that_another_has_is_no_reason_to_let_targets_wait(services, cloud, fleet, start):
+    fleet("n1")
+    cloud.add_load_balancer("taken")
+    start()
+    services.create("web")
+    services.wait_event("web", "EnsuredLoadBalancer")
+    services.patch("web", {"metadata": {"annotations": wish(name="taken")}})
+    services.wait_event("web", "SyncLoadBalancerFailed", "uniqueness_error")
+    name = default_name(services.get("web"))
+    fleet("n2")
+    wait_for(lambda: len(cloud.load_balancer(name).targets) == 2, RETRY_S, "the new target")
+
+
+# --- certificates ----------------------------------------------------------------------------------------------------------------
+
+SECURE = {"protocol": "https", "health-check-protocol": "tcp"}
+
+
+def add_certificate(cloud, name):
+    from sim.certificates import Certificate
+
+    with cloud.lock:
+        one = Certificate(cloud.project, name, "uploaded", ["example.com"])
+        cloud.certificates[one.id] = one
+        return one
+
+
+def certificates(cloud):
+    return the_balancer(cloud)["services"][0].get("http", {}).get("certificates")
+
+
+def test_uploaded_certificates_by_name_and_by_id(services, cloud, fleet, start):
+    fleet("n1")
+    a, b = add_certificate(cloud, "a"), add_certificate(cloud, "b")
+    start()
+    services.create("web", 443, annotations=wish(**SECURE, http_certificates=f"a,{b.id}", http_redirect_http="true"))
+    services.wait_ips("web")
+    assert certificates(cloud) == [a.id, b.id]
+    assert [one.path for one in cloud.writes()] == [LISTS]
+    services.create("other", 443, annotations=wish(**SECURE, http_certificates="missing"))
+    services.wait_event("other", "SyncLoadBalancerFailed", "not found")
+
+
+def test_a_managed_certificate_is_ordered_once(services, cloud, fleet, start):
+    fleet("n1")
+    one = start()
+    more = wish(**SECURE, certificate_type="managed", http_managed_certificate_domains="example.com,www.example.com")
+    services.create("web", 443, annotations=more)
+    services.wait_ips("web")
+    uid = services.get("web")["metadata"]["uid"]
+    made, = cloud.certificates.values()
+    assert (made.name, made.labels, made.domain_names) == (
+        f"ccm-managed-certificate-{uid}", {LABEL: uid}, ["example.com", "www.example.com"])
+    assert certificates(cloud) == [made.id]
+    for value in "12":
+        poke(services, "web", value)
+    one.stop()
+    mark = cloud.mark()
+    start()
+    wait_for(lambda: cloud.calls("GET", "/certificates", since=mark), 10, "the look-up")
+    quiet(cloud, mark)
+    assert cloud.calls("POST", "/certificates") == 1
+
+
+def test_while_a_certificate_is_issued_all_else_goes_on(services, cloud, fleet, start):
+    fleet("n1")
+    cloud.fault("POST", "/certificates", faults.action_hangs())
+    start()
+    services.create("web", 80, 443, annotations=wish(**SECURE, certificate_type="managed",
+                                                     http_managed_certificate_domains="example.com"))
+    services.wait_ips("web", timeout=15)
+    assert targets(cloud) == ["n1"] and not the_balancer(cloud)["services"]
+    fleet("n2")
+    wait_targets(cloud, "n1", "n2")
+    cloud.release()
+    wait_for(lambda: len(the_balancer(cloud)["services"]) == 2, 20, "the services")
+    assert cloud.calls("POST", "/certificates") == 1
+    assert not services.events("web", "SyncLoadBalancerFailed")
+
+
+def test_a_certificate_that_is_refused_is_told(services, cloud, fleet, start):
+    fleet("n1")
+    cloud.fault("POST", "/certificates", faults.error("resource_limit_exceeded", "cannot create more than 20 managed "
+                                                      "certificates per hour"), times=None)
+    start()
+    services.create("web", 443, annotations=wish(**SECURE, certificate_type="managed",
+                                                 http_managed_certificate_domains="example.com"))
+    services.wait_event("web", "SyncLoadBalancerFailed", "cannot create more than 20 managed certificates per hour")
+    assert targets(cloud) == ["n1"]
+
+
+# --- a cloud that is busy, slow, or fails --------------------------------------------------------------------------------------------
+
+
+def test_a_locked_balancer_is_waited_for(services, cloud, fleet, start):
+    fleet("n1")
+    start()
+    services.create("web")
+    services.wait_event("web", "EnsuredLoadBalancer")
+    rule = cloud.fault("POST", "/load_balancers/{id}/actions/add_target", faults.locked(), times=3)
+    fleet("n2")
+    wait_targets(cloud, "n1", "n2", timeout=15)
+    assert rule.hits == 3
+    assert not services.events("web", "UpdateLoadBalancerFailed") and not services.events("web", "SyncLoadBalancerFailed")
+
+
+def test_a_locked_balancer_is_waited_for_before_it_is_deleted(services, cloud, fleet, start):
+    fleet("n1")
+    start()
+    services.create("web")
+    services.wait_event("web", "EnsuredLoadBalancer")
+    cloud.fault("DELETE", "/load_balancers/{id}", faults.locked(), times=2)
+    services.delete("web")
+    services.wait_gone("web", timeout=15)
+    assert not balancers(cloud) and not services.events("web", "SyncLoadBalancerFailed")
+
+
+@pytest.mark.parametrize("fault", [faults.conflict(), faults.error("unavailable"), faults.plain(502), faults.reset()],
+                         ids=["conflict", "503", "502", "reset"])
+def test_a_change_that_fails_is_made_again(services, cloud, fleet, start, fault):
+    fleet("n1")
+    start()
+    services.create("web")
+    services.wait_event("web", "EnsuredLoadBalancer")
+    cloud.fault("POST", "/load_balancers/{id}/actions/add_target", fault)
+    fleet("n2")
+    wait_targets(cloud, "n1", "n2", timeout=RETRY_S)
+
+
+def test_an_action_that_fails_is_told_and_tried_again(services, cloud, fleet, start):
+    fleet("n1")
+    start()
+    services.create("web")
+    services.wait_event("web", "EnsuredLoadBalancer")
+    cloud.fault("POST", "/load_balancers/{id}/actions/change_algorithm", faults.action_error("server_error", "no luck"))
+    services.patch("web", {"metadata": {"annotations": wish(algorithm_type="least_connections")}})
+    services.wait_event("web", "SyncLoadBalancerFailed", "no luck (server_error")
+    wait_for(lambda: the_balancer(cloud)["algorithm"]["type"] == "least_connections", RETRY_S, "the algorithm")
+
+
+def test_an_action_that_hangs_holds_up_nobody_else(services, cloud, fleet, start):
+    fleet("n1")
+    start("--concurrent-service-syncs=1")
+    cloud.fault("POST", LISTS, faults.action_hangs())
+    services.create("slow")
+    wait_for(lambda: balancers(cloud), 10, "the balancer")
+    services.create("quick")
+    services.wait_ips("quick", timeout=15)
+    assert not ips(services.get("slow"))
+    cloud.release()
+    services.wait_ips("slow", timeout=20)
+    assert len(balancers(cloud)) == 2
+    assert not services.events("slow", "SyncLoadBalancerFailed")
+
+
+@pytest.mark.parametrize("effects", ["start", "end"])
+def test_addresses_that_come_late(services, cloud, fleet, start, effects):
+    cloud.action_s = 1.5
+    cloud.effects = effects
+    fleet("n1")
+    start()
+    services.create("web")
+    services.wait_ips("web", timeout=15)
+    assert cloud.calls("POST") == 1
+
+
+def test_a_service_that_the_api_refuses_does_not_stop_the_others(services, cloud, fleet, start):
+    fleet("n1")
+    refused = lambda request: b'"listen_port":81' in request.body
+    cloud.fault("POST", None, faults.error("invalid_input", "no 81 here"), times=None, when=refused)
+    start()
+    services.create("web", 80, 81, 82)
+    services.wait_event("web", "SyncLoadBalancerFailed", "no 81 here (invalid_input")
+    assert [one["listen_port"] for one in the_balancer(cloud)["services"]] == [80, 82]
+    assert targets(cloud) == ["n1"]
+
+
+# --- never two -------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("annotations", [{}, {"name": "web-lb"}], ids=["default name", "named"])
+def test_a_lost_answer_makes_no_second_balancer(services, cloud, fleet, start, annotations):
+    fleet("n1")
+    cloud.fault("POST", LISTS, faults.lose_answer())
+    start()
+    services.create("web", annotations=wish(**annotations))
+    services.wait_ips("web", timeout=RETRY_S)
+    assert the_balancer(cloud)["labels"] == {LABEL: services.get("web")["metadata"]["uid"]}
+    assert cloud.calls("POST", LISTS) == 1
+
+
+def test_a_name_that_changes_after_a_lost_answer_makes_no_second_balancer(services, cloud, fleet, start):
+    fleet("n1")
+    cloud.fault("POST", LISTS, faults.lose_answer())
+    start()
+    services.create("web", annotations=wish(name="first"))
+    wait_for(lambda: balancers(cloud), 10, "the balancer")
+    services.patch("web", {"metadata": {"annotations": wish(name="second")}})
+    services.wait_ips("web", timeout=RETRY_S)
+    wait_for(lambda: the_balancer(cloud)["name"] == "second", RETRY_S, "the name")
+
+
+def test_two_active_processes_make_no_second_balancer(services, cloud, fleet, start):
+    """A rolling update without election."""
+    cloud.latency_s = 0.02
+    cloud.action_s = 0.1
+    fleet("n1", "n2")
+    start(), start()
+    names = [f"s{number}" for number in range(8)]
+    for name in names:
+        services.create(name, annotations=wish(name=f"lb-{name}") if name < "s4" else None)
+    for name in names:
+        services.wait_ips(name, timeout=30)
+    owners = sorted(one["labels"][LABEL] for one in balancers(cloud))
+    assert owners == sorted(services.get(name)["metadata"]["uid"] for name in names)
+    assert all(len(one["targets"]) == 2 and len(one["services"]) == 1 for one in balancers(cloud))
+    for name in names:
+        services.delete(name)
+    for name in names:
+        services.wait_gone(name, timeout=30)
+    assert not balancers(cloud)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("nth", range(6))
+def test_a_kill_at_each_write_leaves_nothing_behind(services, cloud, fleet, private, start, nth):
+    """Adoption, a private address, a new port and a target: several requests. The process dies after the nth took effect."""
+    network, env = private()
+    n1, n2 = fleet("n1", "n2", networks=[network])
+    cloud.add_load_balancer("web-lb", targets=[{"type": "server", "server": {"id": n1.id}}])
+    one = start(**env)
+    cloud.fault(None, None, faults.afterwards(one.kill), skip=nth, when=lambda request: request.is_write)
+    more = wish(name="web-lb", private_ipv4="10.0.7.7", use_private_ip="true", algorithm_type="least_connections")
+    services.create("web", 80, annotations=more)
+    wait_for(lambda: not one.running or ips(services.get("web")), 15, "the end")
+    if one.running:
+        assert nth >= 5, "it took fewer requests than that"
+        return
+    start(**env)
+    services.wait_ips("web", timeout=RETRY_S)
+    body, web = the_balancer(cloud), services.get("web")
+    assert body["labels"] == {LABEL: web["metadata"]["uid"]} and body["private_net"] == [{"network": network.id, "ip": "10.0.7.7"}]
+    assert body["services"] == [tcp_service(80, node_port(web, 80))] and body["algorithm"]["type"] == "least_connections"
+    assert body["targets"] == [server_target(n1, private=True), server_target(n2, private=True)]
+
+
+@pytest.mark.parametrize("method, path", [("POST", LISTS), ("DELETE", "/load_balancers/{id}")])
+def test_a_kill_at_the_first_and_the_last_write(services, cloud, fleet, start, method, path):
+    fleet("n1")
+    one = start()
+    cloud.fault(method, path, faults.afterwards(one.kill))
+    services.create("web")
+    if method == "DELETE":
+        services.wait_event("web", "EnsuredLoadBalancer")
+        services.delete("web")
+    wait_for(lambda: not one.running, 10, "the end")
+    start()
+    if method == "DELETE":
+        services.wait_gone("web")
+        assert not balancers(cloud)
+        return
+    services.wait_ips("web")
+    assert the_balancer(cloud)["labels"] == {LABEL: services.get("web")["metadata"]["uid"]}
+
+
+# --- how much it asks --------------------------------------------------------------------------------------------------------------
+
+
+def many(services, count):
+    names = [f"s{number}" for number in range(count)]
+    for name in names:
+        services.create(name)
+    for name in names:
+        services.wait_event(name, "EnsuredLoadBalancer", timeout=30)
+    return names
+
+
+def test_twenty_services_their_restart_and_one_node_more(services, cloud, fleet, start):
+    cloud.latency_s = 0.02
+    cloud.action_s = 0.1
+    fleet(*(f"n{number:02}" for number in range(10)))
+    one = start()
+    names = many(services, 20)
+    assert cloud.calls() <= 100, cloud.tally()
+    one.stop()
+    before, mark = balancers(cloud), cloud.mark()
+    one = start()
+    wait_for(lambda: cloud.calls("GET", LISTS, since=mark), 10, "the list")
+    quiet(cloud, mark, 2)
+    assert cloud.calls(since=mark) <= 4, cloud.tally(since=mark)
+    assert balancers(cloud) == before
+    mark = cloud.mark()
+    fleet("n99")
+    wait_for(lambda: all(len(each["targets"]) == 11 for each in balancers(cloud)), 15, "the new target everywhere")
+    assert cloud.calls(since=mark) <= 2 * 20 + 3, cloud.tally(since=mark)
+    mark = cloud.mark()
+    for name in names:
+        services.delete(name)
+    for name in names:
+        services.wait_gone(name, timeout=30)
+    assert not balancers(cloud)
+    assert cloud.calls(since=mark) <= 2 * 20 + 10, cloud.tally(since=mark)
+
+
+def test_a_cloud_that_has_enough_is_left_alone(services, cloud, fleet, start):
+    fleet("n1")
+    start()
+    services.create("web")
+    services.wait_event("web", "EnsuredLoadBalancer")
+    cloud.fault(None, None, faults.too_many(reset_in_s=3600), times=None)
+    fleet("n2")
+    refused = lambda: [one for one in cloud.requests() if one.status == 429]
+    wait_for(refused, 10, "a refusal")
+    mark = cloud.mark()
+    holds_for(lambda: cloud.calls(since=mark) <= 2, 2, "a cloud left alone", poll=0.1)
+    assert not services.events("web", "UpdateLoadBalancerFailed"), "waiting is no failure"
+
+
+# --- moving over -----------------------------------------------------------------------------------------------------------------
+
+
+def test_moving_over_from_the_official_controller_changes_nothing(services, cloud, fleet, private, start):
+    """The state as the official controller leaves it: one balancer as simple as can be, and one with a network and http."""
+    network, env = private()
+    n1, n2 = fleet("n1", "n2", networks=[network])
+    plain = services.create("plain", 80)
+    rich = services.create("rich", 80, annotations=wish(
+        name="rich-lb", type="lb21", location="hel1", use_private_ip="true", protocol="http", http_sticky_sessions="true",
+        health_check_protocol="http", health_check_http_path="/up", algorithm_type="least_connections",
+        disable_public_network="false", uses_proxyprotocol="false"))
+    left = []
+    for service, name, private_ip, more in (
+        (plain, default_name(plain), False, {}),
+        (rich, "rich-lb", True, {"protocol": "http", "http": {"sticky_sessions": True},
+                                 "health_check": {"protocol": "http", "http": {"path": "/up"}}}),
+    ):
+        port = node_port(service, 80)
+        body = {"protocol": "tcp", "listen_port": 80, "destination_port": port, "health_check": {"protocol": "tcp"}, **more}
+        body["health_check"]["port"] = port
+        lb = cloud.add_load_balancer(
+            name, type="lb21" if private_ip else "lb11", location="hel1" if private_ip else "fsn1", network=network,
+            labels={LABEL: service["metadata"]["uid"]}, services=[body],
+            targets=[{"type": "server", "server": {"id": one.id}, "use_private_ip": private_ip} for one in (n2, n1)])
+        lb.algorithm = "least_connections" if private_ip else "round_robin"
+        addresses = [lb.ipv4, lb.ipv6, lb.private_net[0]["ip"]]
+        left.append((service["metadata"]["name"], addresses))
+        services.patch(service["metadata"]["name"], {"metadata": {"finalizers": [FINALIZER]}})
+        services.api.patch(f"/api/v1/namespaces/default/services/{service['metadata']['name']}/status", {"status": {
+            "loadBalancer": {"ingress": [{"ip": ip, "ipMode": "VIP"} for ip in addresses]}}})
+    before = balancers(cloud)
+    versions = [services.get(name)["metadata"]["resourceVersion"] for name, _ in left]
+    mark = cloud.mark()
+    start(**env)
+    wait_for(lambda: cloud.calls("GET", LISTS, since=mark), 10, "the list")
+    quiet(cloud, mark, 2)
+    assert balancers(cloud) == before
+    assert [services.get(name)["metadata"]["resourceVersion"] for name, _ in left] == versions
+    assert cloud.calls(since=mark) <= 4, cloud.tally(since=mark)
+
+
+# --- the last machine --------------------------------------------------------------------------------------------------------------
+
+FAST = dict(node_monitor_period="100ms", node_delete_confirm_interval="500ms", node_delete_min_age="0s",
+            node_delete_breaker_window="10s", node_delete_breaker_agree="3s")
+
+
+def test_a_balancer_of_ours_stands_in_for_a_witness(api, services, cloud, kubelet, hetzner):
+    """The only node of a cluster may go, since the token still sees the cluster's balancer."""
+    server = cloud.add_server("n1")
+    n1 = kubelet("n1", initialized=True, provider_id=f"hcloud://{server.id}")
+    hetzner(env=HERE, **FAST)
+    services.create("web")
+    services.wait_event("web", "EnsuredLoadBalancer")
+    cloud.delete_server("n1")
+    n1.silent()
+    api.wait_gone("n1")
+
+
+def test_a_balancer_of_another_cluster_is_no_witness(api, services, cloud, kubelet, hetzner):
+    server = cloud.add_server("n1")
+    n1 = kubelet("n1", initialized=True, provider_id=f"hcloud://{server.id}")
+    cloud.add_load_balancer("theirs", labels={LABEL: "0b7cbd41-0000-0000-0000-000000000000"})
+    hetzner(env=HERE, **FAST)
+    cloud.delete_server("n1")
+    n1.silent()
+    api.wait_event("n1", "NodeDeletionHeld")
+    holds_for(lambda: api.get_or_none(f"{NODES}/n1"), 2, "the node", poll=0.1)
+
+
+# --- the tutorial --------------------------------------------------------------------------------------------------------------------
+
+
+def test_the_tutorials_dialect(services, cloud, fleet, private, hetzner):
+    network, env = private()
+    n1, = fleet("n1", provider="hcloud-from-scratch", networks=[network])
+    env["HCLOUD_NETWORK"] = str(network.id)
+    hetzner("--cluster-name=lab", env=env, provider="hcloud-from-scratch")
+    services.create("web", 80, annotations=wish(name="not-read", type="lb31"))
+    services.wait_ips("web")
+    web, body = services.get("web"), the_balancer(cloud)
+    assert (body["name"], body["location"], body["load_balancer_type"]) == ("lab-default-web", "fsn1", "lb11")
+    assert body["services"] == [tcp_service(80, node_port(web, 80))]
+    assert body["targets"] == [server_target(n1, private=True)]
+    assert body["private_net"][0]["network"] == network.id
+    assert ips(web) == [body["public_net"][family]["ip"] for family in ("ipv4", "ipv6")]
+    services.delete("web")
+    services.wait_gone("web")
+    assert not balancers(cloud)
+
+
+def test_a_balancer_that_the_tutorial_left(services, cloud, fleet, private, hetzner):
+    """It knows its balancers by name only."""
+    network, env = private()
+    fleet("n1", provider="hcloud-from-scratch", networks=[network])
+    env["HCLOUD_NETWORK"] = str(network.id)
+    made = cloud.add_load_balancer("kubernetes-default-web", network=network)
+    gone = cloud.add_load_balancer("kubernetes-default-gone", network=network)
+    services.create("gone")
+    services.patch("gone", {"metadata": {"finalizers": [FINALIZER]}})
+    services.delete("gone")
+    hetzner(env=env, provider="hcloud-from-scratch")
+    services.wait_gone("gone")
+    assert gone.id not in cloud.load_balancers
+    services.create("web")
+    assert services.wait_ips("web") == [made.ipv4, made.ipv6]
+    services.delete("web")
+    services.wait_gone("web")
+    assert not balancers(cloud)
+
+
+def test_balancers_that_are_switched_off(api, services, cloud, kubelet, start):
+    start(HCLOUD_LOAD_BALANCERS_ENABLED="false")
+    services.create("web")
+    cloud.add_server("n1")
+    kubelet("n1")
+    api.wait_node("n1", is_initialized)
+    quiet(cloud, 0)
+    assert not finalizers(services.get("web")) and not cloud.calls("GET", LISTS)
