@@ -6,6 +6,7 @@
     ./dev bench --bare              without election and server, as the figures of versions that had neither
     ./dev bench --takeover          only this: how long nobody leads after the leader's end, about 5 minutes
     ./dev bench --balancers         only this: 200 Services in a cluster of 500 nodes, beside the Go framework, about 8 minutes
+    ./dev bench --hcloud            only this: 20 Services in a simulated Hetzner Cloud, about 2 minutes
     ./dev bench --idle              only this: what an idle cluster costs, beside the Go framework, about 11 minutes
 
 Times are wall seconds of this machine and this moment: compare within one run. The limit is the same two PATCHes a node,
@@ -21,7 +22,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(REPOSITORY / "tests" / "scenario"))
+sys.path[:0] = [str(REPOSITORY / "tests" / "scenario"), str(REPOSITORY / "tests")]
 
 from lib.api import EVENTS, NODES  # noqa: E402
 from lib.ccmd import Ccmd, Inventory, machine  # noqa: E402
@@ -32,6 +33,7 @@ from lib.serving import Serving  # noqa: E402
 from lib.replicas import LEASE  # noqa: E402
 from lib.wait import wait_for  # noqa: E402
 from balancing import TUNED, Balancing  # noqa: E402
+from hetzner import Hetzner  # noqa: E402
 from idle import Idle  # noqa: E402
 from takeover import TakeOver  # noqa: E402
 
@@ -202,6 +204,7 @@ def main():
     parser.add_argument("--takeover", type=int, nargs="?", const=5, metavar="ROUNDS", help="only the take-over times")
     parser.add_argument("--idle", type=int, nargs="?", const=5, metavar="MINUTES", help="only the requests of an idle cluster")
     parser.add_argument("--balancers", action="store_true", help="only the figures of Services")
+    parser.add_argument("--hcloud", action="store_true", help="only the figures of load balancers in the Hetzner Cloud")
     parser.add_argument("--bare", action="store_true", help="without election and server")
     options = parser.parse_args()
     IDLE_S = 0 if options.skip_idle else IDLE_S
@@ -216,7 +219,10 @@ def main():
                 TakeOver(cluster, Path(folder), table, options.takeover).run()
             if options.idle:
                 Idle(cluster, Path(folder), table, options.idle).run()
-    if options.takeover or options.idle or options.balancers:
+    if options.hcloud:
+        with tempfile.TemporaryDirectory(prefix="ccmd-bench-") as folder, Cluster() as cluster:
+            Hetzner(cluster, Path(folder), table).run()
+    if options.takeover or options.idle or options.balancers or options.hcloud:
         table.print()
         return
     with tempfile.TemporaryDirectory(prefix="ccmd-bench-") as folder, Cluster() as cluster:
