@@ -401,8 +401,11 @@ def test_private_targets_and_no_public_interface_in_one_step(services, cloud, fl
     start(**env)
     services.create("web")
     services.wait_ips("web")
+    mark = cloud.mark()
     services.patch("web", {"metadata": {"annotations": wish(use_private_ip="true", disable_public_network="true")}})
     one = services.wait("web", lambda one: len(ips(one)) == 1, 15)
+    done = [one.path.rsplit("/")[-1] for one in cloud.writes(mark) if one.status == 201]
+    assert done == ["remove_target", "add_target"] * 2 + ["disable_public_interface"], "one target after the other"
     body = the_balancer(cloud)
     assert not body["public_net"]["enabled"] and ips(one) == [body["private_net"][0]["ip"]]
     assert body["targets"] == [server_target(n1, private=True), server_target(n2, private=True)]
@@ -662,6 +665,18 @@ def test_another_services_balancer_is_not_deleted(services, cloud, fleet, start)
     services.delete("web")
     services.wait_gone("web")
     assert the_balancer(cloud)["labels"] == {LABEL: "somebody-elses"}
+
+
+def test_one_that_somebody_deleted_is_made_again(services, cloud, fleet, start):
+    fleet("n1")
+    start()
+    services.create("web")
+    services.wait_event("web", "EnsuredLoadBalancer")
+    old = services.wait_ips("web")
+    cloud.load_balancers.clear()
+    fleet("n2")
+    services.wait("web", lambda one: ips(one) and ips(one) != old, RETRY_S)
+    assert sorted(targets(cloud)) == ["n1", "n2"]
 
 
 # --- adopted -------------------------------------------------------------------------------------------------------------------
