@@ -36,9 +36,10 @@ struct hz_reading {
 	enum reading_scope scope; /* mu while gathering; then fixed, as is all that follows */
 	bool is_adoption;
 	struct arena arena;
-	struct str uid; /* of the only asker */
-	int64_t id;     /* the balancer it is known to have; 0: none is known */
-	int64_t began_ns;
+	struct str uid;   /* of the only asker */
+	int64_t id;       /* the balancer it is known to have; 0: none is known */
+	uint64_t began;   /* its place in the order of things */
+	int64_t began_ns; /* for its age */
 	bool is_good;
 	struct hz_lb_list list; /* is_good */
 	struct error error;     /* else */
@@ -48,8 +49,8 @@ struct hz_reading {
 struct entry {
 	char *uid;
 	bool is_live, is_told;
-	int64_t id;         /* of its balancer, as far as we know; 0: none */
-	int64_t changed_ns; /* when we changed it last */
+	int64_t id;       /* of its balancer, as far as we know; 0: none */
+	uint64_t changed; /* when we changed it last, in the order of things */
 	struct hz_action action;
 	int64_t wait_began_ns;      /* 0: it does not wait */
 	struct hz_reading *reading; /* the last that was of this Service alone; NULL: none */
@@ -60,6 +61,7 @@ struct hz_books {
 	struct clock *clock;
 	pthread_mutex_t mu;
 	pthread_cond_t changed;
+	uint64_t now; /* mu; counts questions, readings and changes: no clock is fine enough */
 	struct map entries;                    /* mu; by UID */
 	struct hz_reading *gathering, *flying; /* mu; each holds a reference */
 	struct hz_reading *all;                /* mu; the last list of all; NULL: none */
@@ -139,14 +141,14 @@ is_about(const struct hz_reading *r, struct str uid)
 /* May it answer? That there is no balancer must be fresh, since one is made then. */
 static bool
 answers(const struct hz_books *b, const struct hz_reading *r, const struct entry *e, struct str uid,
-        enum hz_age age, int64_t asked_ns)
+        enum hz_age age, uint64_t asked)
 {
-	int64_t changed_ns = e ? e->changed_ns : 0;
+	uint64_t changed = e ? e->changed : 0;
 	int64_t most_ns = r && r->is_adoption ? ADOPTED_NS : RECENT_NS;
 
-	if (!r || r->began_ns < changed_ns || !is_about(r, uid))
+	if (!r || r->began < changed || !is_about(r, uid))
 		return false;
-	if (r->began_ns >= asked_ns)
+	if (r->began > asked)
 		return true;
 	return age == HZ_RECENT && count_of(r, uid) > 0 &&
 	       clock_mono(b->clock) - r->began_ns <= most_ns;
@@ -154,17 +156,17 @@ answers(const struct hz_books *b, const struct hz_reading *r, const struct entry
 
 /* The younger first. */
 static struct hz_reading *
-find_answer(const struct hz_books *b, struct str uid, enum hz_age age, int64_t asked_ns)
+find_answer(const struct hz_books *b, struct str uid, enum hz_age age, uint64_t asked)
 {
 	const struct entry *e = map_get(&b->entries, uid);
 	struct hz_reading *own = e ? e->reading : NULL;
-	bool is_own_younger = own && (!b->all || own->began_ns > b->all->began_ns);
+	bool is_own_younger = own && (!b->all || own->began > b->all->began);
 	struct hz_reading *first = is_own_younger ? own : b->all;
 	struct hz_reading *second = is_own_younger ? b->all : own;
 
-	if (answers(b, first, e, uid, age, asked_ns))
+	if (answers(b, first, e, uid, age, asked))
 		return first;
-	return answers(b, second, e, uid, age, asked_ns) ? second : NULL;
+	return answers(b, second, e, uid, age, asked) ? second : NULL;
 }
 
 /* ---- flights ------------------------------------------------------------------------------------------- */
@@ -209,6 +211,7 @@ take_off(struct hz_books *b, struct call *call)
 	struct hz_reading *r = b->flying = TAKE(b->gathering);
 
 	r->state = READING_FLYING;
+	r->began = ++b->now;
 	r->began_ns = clock_mono(b->clock);
 	mutex_unlock(&b->mu);
 	fly(b, call, r);
@@ -288,12 +291,12 @@ static bool
 find_locked(struct hz_books *b, struct call *call, struct str uid, enum hz_age age,
             struct hz_reading **ret, struct error *err)
 {
-	int64_t asked_ns = clock_mono(b->clock);
+	uint64_t asked = ++b->now;
 	const struct entry *e = map_get(&b->entries, uid);
 	int64_t id = e && age == HZ_RECENT ? e->id : 0;
 	struct hz_reading *r;
 
-	while (!(r = find_answer(b, uid, age, asked_ns))) {
+	while (!(r = find_answer(b, uid, age, asked))) {
 		bool is_read;
 
 		r = board(b, uid, id);
@@ -445,7 +448,7 @@ hz_books_note_change(struct hz_books *b, struct str uid, int64_t id)
 	WITH_LOCK(&b->mu);
 
 	e = entry_make(b, uid);
-	e->changed_ns = clock_mono(b->clock);
+	e->changed = ++b->now;
 	if (id > 0)
 		e->id = id;
 }

@@ -1,0 +1,314 @@
+#include "providers/hcloud/balancers.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "providers/hcloud/lab.h"
+
+#define OF_U \
+	"/load_balancers?label_selector=hcloud-ccm%2Fservice-uid%3Du-1&page=1&per_page=50&sort=id%3Aasc"
+#define NONE \
+	"{\"load_balancers\":[],\"meta\":{\"pagination\":{\"next_page\":null,\"total_entries\":0}}}"
+#define LISTED(lb)                                                                           \
+	"{\"load_balancers\":[" lb "],\"meta\":{\"pagination\":{\"next_page\":null,\"total_" \
+	"entries\":1}}}"
+#define LB_WITH(ipv4, algorithm)                                                             \
+	"{\"id\":7,\"name\":\"au1\",\"labels\":{\"hcloud-ccm/service-uid\":\"u-1\"},"        \
+	"\"public_net\":{\"enabled\":true,\"ipv4\":{\"ip\":" ipv4                            \
+	",\"dns_ptr\":null},\"ipv6\":{\"ip\":null,\"dns_ptr\":null}},\"private_net\":[],"    \
+	"\"load_balancer_type\":{\"id\":1,\"name\":\"lb11\",\"max_targets\":25},"            \
+	"\"algorithm\":{\"type\":\"" algorithm "\"},\"protection\":{\"delete\":false},"      \
+	"\"services\":[{\"protocol\":\"tcp\",\"listen_port\":80,\"destination_port\":30080," \
+	"\"proxyprotocol\":false,\"health_check\":{\"protocol\":\"tcp\",\"port\":30080,"     \
+	"\"interval\":15,\"timeout\":10,\"retries\":3}}],\"targets\":[]}"
+#define LB LB_WITH("\"203.0.113.1\"", "round_robin")
+#define TYPES                                                                         \
+	"{\"load_balancer_types\":[{\"id\":1,\"name\":\"lb11\",\"max_targets\":25}]," \
+	"\"meta\":{\"pagination\":{\"next_page\":null,\"total_entries\":1}}}"
+#define RUNNING "{\"action\":{\"id\":70,\"status\":\"running\"}}"
+#define STILL "{\"actions\":[{\"id\":70,\"status\":\"running\"}]}"
+#define OVER "{\"actions\":[{\"id\":70,\"status\":\"success\"}]}"
+
+static struct {
+	struct lab *lab;
+	struct arena arena;
+	struct hz_books *books;
+	struct hz_balancers *balancers;
+	struct lb_spec spec;
+	enum lb_outcome outcome;
+	struct lb_status status;
+	struct error err;
+} story;
+
+static const struct lb_port port = { .name = { "p", 1 },
+	                             .protocol_text = { "TCP", 3 },
+	                             .protocol = LB_TCP,
+	                             .port = 80,
+	                             .node_port = 30080 };
+static const struct label wishes[] = { { { "load-balancer.hetzner.cloud/algorithm-type", 42 },
+	                                 { "least_connections", 17 } } };
+
+static void
+remember(const struct cloud_host *host, const struct lb_spec *spec, enum host_event type,
+         const char *reason, struct str message)
+{
+	struct lab *lab = CONTAINER_OF((struct cloud_host *)(uintptr_t)host, struct lab, host);
+
+	(void)type;
+	buf_addf(&lab->events, "%" STR_FMT " %s: %" STR_FMT "\n", STR_ARG(spec->service), reason,
+	         STR_ARG(message));
+}
+
+static int
+setup(void **state)
+{
+	int result = lab_setup(state);
+
+	story.lab = *state;
+	story.lab->host.service_event = remember;
+	setenv("HCLOUD_LOAD_BALANCERS_LOCATION", "fsn1", 1);
+	setenv("HCLOUD_LOAD_BALANCERS_TYPE", "lb11", 1);
+	lab_open(story.lab, &hz_official, 0);
+	story.books = hz_books_new(story.lab->api, &story.lab->clock);
+	story.balancers = hz_balancers_new(&(struct hz_balancers_config){
+		.config = story.lab->config,
+		.host = &story.lab->host,
+		.api = story.lab->api,
+		.books = story.books,
+	});
+	story.spec = (struct lb_spec){ .service = STR("web"),
+		                       .uid = STR("u-1"),
+		                       .name = STR("au1"),
+		                       .ports = &port,
+		                       .n_ports = 1 };
+	return result;
+}
+
+static int
+teardown(void **state)
+{
+	hz_balancers_free(story.balancers);
+	hz_books_free(story.books);
+	arena_fini(&story.arena);
+	return lab_teardown(state);
+}
+
+static void
+answer(const char *target, int status, const char *body)
+{
+	lab_answer(story.lab, target, status, body);
+}
+
+static unsigned
+n_asked(void)
+{
+	unsigned n = story.lab->n_asked;
+
+	story.lab->n_asked = 0;
+	buf_reset(&story.lab->asked);
+	return n;
+}
+
+static bool
+ensure(void)
+{
+	struct call call = lab_call(story.lab, &story.arena);
+
+	return hz_balancers_ensure(story.balancers, &call, &story.spec, &story.outcome,
+	                           &story.status, &story.err);
+}
+
+static bool
+remove_it(bool *ret_found)
+{
+	struct call call = lab_call(story.lab, &story.arena);
+
+	return hz_balancers_remove(story.balancers, &call, &story.spec, ret_found, &story.err);
+}
+
+static void
+check_failure(enum err_code code, const char *text)
+{
+	assert_false(ensure());
+	assert_int_equal(story.err.code, code);
+	if (!strstr(story.err.msg, text))
+		fail_msg("\"%s\" does not say \"%s\"", story.err.msg, text);
+}
+
+/* ---- settled ----------------------------------------------------------------------------------------- */
+
+static void
+what_is_settled_costs_nothing(void **state)
+{
+	(void)state;
+	answer(OF_U, 200, LISTED(LB));
+	assert_true(ensure());
+	assert_int_equal(story.outcome, LB_DONE);
+	assert_int_equal(story.status.n_ingress, 1);
+	assert_true(str_eq_c(story.status.ingress[0].ip, "203.0.113.1"));
+	assert_int_equal(n_asked(), 1);
+	assert_true(ensure());
+	assert_int_equal(n_asked(), 0);
+}
+
+static void
+several_with_its_label_are_left_to_a_person(void **state)
+{
+	(void)state;
+	answer(OF_U, 200,
+	       "{\"load_balancers\":[" LB
+	       ",{\"id\":8,\"labels\":{\"hcloud-ccm/service-uid\":\"u-1\"}}],"
+	       "\"meta\":{\"pagination\":{\"next_page\":null,\"total_entries\":2}}}");
+	check_failure(ERR_INVALID, "non-unique result");
+	assert_int_equal(n_asked(), 1);
+}
+
+/* ---- made -------------------------------------------------------------------------------------------- */
+
+static void
+a_lost_answer_is_followed_by_a_look(void **state)
+{
+	(void)state;
+	answer(OF_U, 200, NONE);
+	answer("/load_balancer_types*", 200, TYPES);
+	lab_add(story.lab, (struct lab_answer){ .target = "/load_balancers", .code = ERR_TIMEOUT });
+	check_failure(ERR_TIMEOUT, "hcops/LoadBalancerOps.Create");
+	n_asked();
+	answer(OF_U, 200, LISTED(LB));
+	if (!ensure())
+		fail_msg("%s", story.err.msg);
+	lab_check_asked(story.lab, OF_U "\n");
+}
+
+static void
+one_without_addresses_is_waited_for(void **state)
+{
+	(void)state;
+	answer(OF_U, 200, LISTED(LB_WITH("null", "round_robin")));
+	answer("/load_balancers/7", 200, "{\"load_balancer\":" LB "}");
+	check_failure(ERR_PENDING, "has no addresses yet");
+	story.lab->now_ns += 11 * NS_PER_SEC;
+	assert_true(ensure());
+}
+
+/* ---- waiting ----------------------------------------------------------------------------------------- */
+
+static void
+begin_waiting(void)
+{
+	story.spec.annotations = wishes;
+	story.spec.n_annotations = 1;
+	answer(OF_U, 200, LISTED(LB));
+	answer("POST /load_balancers/7/actions/change_algorithm", 201, RUNNING);
+	answer("/actions*", 200, STILL);
+	check_failure(ERR_PENDING, "action 70 is still under way");
+	assert_int_equal(story.err.retry_after_ms, 1000);
+}
+
+static void
+an_action_is_waited_for_before_all_else(void **state)
+{
+	(void)state;
+	begin_waiting();
+	n_asked();
+	check_failure(ERR_PENDING, "action 70 is still under way");
+	assert_null(strstr(story.lab->asked.ptr, "/load_balancers"));
+	answer("/actions*", 200, OVER);
+	answer("/load_balancers/7", 200,
+	       "{\"load_balancer\":" LB_WITH("\"203.0.113.1\"", "least_connections") "}");
+	assert_true(ensure());
+}
+
+/* More and more seldom, and then with a word about it; after which it begins anew. */
+static void
+an_action_without_end_is_told(void **state)
+{
+	int64_t begun_ns, last_ms = 0;
+	unsigned n = 0;
+
+	(void)state;
+	begin_waiting();
+	begun_ns = story.lab->now_ns;
+	for (; !ensure() && story.err.code == ERR_PENDING; n++) {
+		assert_true(story.err.retry_after_ms >= last_ms);
+		last_ms = story.err.retry_after_ms;
+		story.lab->now_ns += last_ms * NS_PER_MS;
+	}
+	assert_int_equal(last_ms, 15000);
+	assert_true(n < 40);
+	assert_int_equal(story.err.code, ERR_TIMEOUT);
+	assert_non_null(strstr(story.err.msg, "for more than 5 minutes"));
+	assert_in_range((story.lab->now_ns - begun_ns) / NS_PER_SEC, 290, 330);
+	n_asked();
+	answer("/load_balancers/7", 200, "{\"load_balancer\":" LB "}");
+	answer("POST /load_balancers/7/actions/change_algorithm", 423, LAB_ERROR("locked"));
+	check_failure(ERR_PENDING, "locked");
+}
+
+/* ---- removed ----------------------------------------------------------------------------------------- */
+
+static void
+what_is_gone_is_gone(void **state)
+{
+	bool was_there = true;
+
+	(void)state;
+	answer(OF_U, 200, NONE);
+	assert_true(remove_it(&was_there));
+	assert_false(was_there);
+	lab_check_asked(story.lab, OF_U "\n");
+}
+
+static void
+all_that_carry_its_label_go(void **state)
+{
+	bool was_there = false;
+
+	(void)state;
+	answer(OF_U, 200,
+	       "{\"load_balancers\":[" LB
+	       ",{\"id\":8,\"labels\":{\"hcloud-ccm/service-uid\":\"u-1\"}}],"
+	       "\"meta\":{\"pagination\":{\"next_page\":null,\"total_entries\":2}}}");
+	answer("DELETE /load_balancers/7", 204, NULL);
+	answer("DELETE /load_balancers/8", 404, LAB_NOT_FOUND);
+	assert_true(remove_it(&was_there));
+	assert_true(was_there);
+	assert_int_equal(n_asked(), 3);
+}
+
+static void
+what_became_protected_meanwhile_stays(void **state)
+{
+	bool was_there = false;
+
+	(void)state;
+	answer(OF_U, 200, LISTED(LB));
+	answer("DELETE /load_balancers/7", 423, LAB_ERROR("protected"));
+	assert_true(remove_it(&was_there));
+	assert_non_null(strstr(story.lab->events.ptr, "web LoadBalancerProtected: "));
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(what_is_settled_costs_nothing),
+		TEST(several_with_its_label_are_left_to_a_person),
+		TEST(a_lost_answer_is_followed_by_a_look),
+		TEST(one_without_addresses_is_waited_for),
+		TEST(an_action_is_waited_for_before_all_else),
+		TEST(an_action_without_end_is_told),
+		TEST(what_is_gone_is_gone),
+		TEST(all_that_carry_its_label_go),
+		TEST(what_became_protected_meanwhile_stays),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
