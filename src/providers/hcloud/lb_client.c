@@ -32,6 +32,7 @@ get(struct hz_api *api, struct call *call, const struct buf *target, const char 
 struct listing {
 	const char *path, *name; /* "/load_balancers", "load_balancers" */
 	struct str selector;     /* empty: none */
+	bool is_unsorted;        /* the API takes no order */
 	bool (*take)(struct listing *, yyjson_val *, struct error *);
 	struct arena *arena;
 	struct map seen; /* the bytes of the id */
@@ -92,8 +93,8 @@ read_page(struct hz_api *api, struct call *call, struct listing *list, struct er
 	buf_add_c(&target, list->path);
 	if (list->selector.len > 0)
 		url_add_query(&target, "label_selector", list->selector);
-	buf_addf(&target, "%cpage=%" PRId64 "&per_page=%d&sort=id%%3Aasc",
-	         list->selector.len > 0 ? '&' : '?', list->next, HZ_PAGE);
+	buf_addf(&target, "%cpage=%" PRId64 "&per_page=%d%s", list->selector.len > 0 ? '&' : '?',
+	         list->next, HZ_PAGE, list->is_unsorted ? "" : "&sort=id%3Aasc");
 	return get(api, call, &target, list->path, &answer, err) && take_page(list, &answer, err);
 }
 
@@ -350,6 +351,7 @@ hz_list_lb_types(struct hz_api *api, struct call *call, struct arena *arena,
 	struct listing list = { .path = "/load_balancer_types",
 		                .name = "load_balancer_types",
 		                .selector = STR_EMPTY,
+		                .is_unsorted = true,
 		                .take = take_type,
 		                .arena = arena };
 
