@@ -97,6 +97,8 @@ enum lb_outcome {
 };
 
 struct balancer_ops {
+	/** Its balancers lead to nodes' addresses: another address is another target. Else only names and provider IDs count. */
+	bool uses_addresses;
 	/** Is that node a target of that Service? Pure and cheap; NULL: every node that the framework's own rules admit. */
 	bool (*selects)(struct cloud *, const struct lb_spec *, const struct node_ref *node);
 	/** Makes it so: creates, changes, or finds it as it should be. */

@@ -157,7 +157,7 @@ on_node(void *arg, const struct object *object_old, const struct object *object_
 			  *new = (const struct node *)object_new;
 
 	targets_invalidate(c->targets);
-	if (target_change_matters(old, new, c->ops->selects != NULL))
+	if (target_change_matters(old, new, c->ops))
 		queue_add(c->queue, KEY_PASS);
 }
 

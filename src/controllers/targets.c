@@ -56,13 +56,15 @@ are_labels_equal(const struct node *a, const struct node *b)
 }
 
 bool
-target_change_matters(const struct node *old, const struct node *new, bool with_labels)
+target_change_matters(const struct node *old, const struct node *new,
+                      const struct balancer_ops *ops)
 {
 	if (!old || !new)
 		return true;
 	return is_included(old) != is_included(new) ||
 	       !str_eq(old->provider_id, new->provider_id) ||
-	       (with_labels && !are_labels_equal(old, new));
+	       (ops->selects && !are_labels_equal(old, new)) ||
+	       (ops->uses_addresses && !node_addresses_equal(old, new));
 }
 
 struct node_ref
@@ -185,10 +187,13 @@ target_list_fini(struct target_list *list)
 }
 
 static void
-add_target(struct target_list *list, struct node_ref ref)
+add_target(struct target_list *list, struct node_ref ref, bool uses_addresses)
 {
 	list->refs[list->n++] = ref;
 	list->hash = add_to_hash(list->hash, ref.name, ref.provider_id);
+	for (size_t i = 0; uses_addresses && i < ref.n_addresses; i++)
+		list->hash = add_to_hash(list->hash, ref.addresses[i].type,
+		                         ref.addresses[i].address);
 }
 
 struct target_list
@@ -203,7 +208,7 @@ targets_select(struct targets *t, struct cloud *cloud, const struct lb_spec *spe
 		struct node_ref ref = node_ref_of(node_of(list.set->nodes[i]));
 
 		if (!ops->selects || ops->selects(cloud, spec, &ref))
-			add_target(&list, ref);
+			add_target(&list, ref, ops->uses_addresses);
 	}
 	return list;
 }

@@ -23,16 +23,18 @@ void targets_invalidate(struct targets *);
 
 /** May that node be a target of any balancer? */
 bool target_is_eligible(const struct node *node);
-/** Do balancers have to be asked whether their targets changed? NULL: there was, or is, no such node. with_labels: some
- * provider selects nodes by label. framework.md 5.9. */
-bool target_change_matters(const struct node *old, const struct node *new, bool with_labels);
+/** Do balancers have to be asked whether their targets changed? NULL: there was, or is, no such node. framework.md 5.9; and
+ * labels where the provider selects nodes by them, addresses where it uses them. */
+bool target_change_matters(const struct node *old, const struct node *new,
+                           const struct balancer_ops *ops);
 
 /** The eligible nodes, sorted by name, as one Service gets them. For CLEANUP(target_list_fini). */
 struct target_list {
 	struct target_set *set; /* keeps the snapshots */
 	struct node_ref *refs;  /* in the arena */
 	size_t n;
-	uint64_t hash; /* of names and provider IDs: equal as long as the balancer's targets are */
+	uint64_t
+		hash; /* of names and provider IDs, and addresses: equal as long as the targets are */
 };
 
 void target_list_fini(struct target_list *);

@@ -362,8 +362,15 @@ selects(struct cloud *cloud UNUSED, const struct lb_spec *spec, const struct nod
 const struct balancer_ops *
 fake_balancers_ops(bool with_selection)
 {
-	static const struct balancer_ops all = { NULL, ensure, update_nodes, remove_it, adopt };
-	static const struct balancer_ops some = { selects, ensure, update_nodes, remove_it, adopt };
+	static const struct balancer_ops all = {
+		.ensure = ensure, .update_nodes = update_nodes, .remove = remove_it, .adopt = adopt
+	};
+	static const struct balancer_ops some = { .uses_addresses = true,
+		                                  .selects = selects,
+		                                  .ensure = ensure,
+		                                  .update_nodes = update_nodes,
+		                                  .remove = remove_it,
+		                                  .adopt = adopt };
 
 	return with_selection ? &some : &all;
 }

@@ -16,7 +16,7 @@ struct fake_balancers;
 
 struct fake_balancers *fake_balancers_new(struct clock *clock);
 void fake_balancers_free(struct fake_balancers *); /* NULL is fine */
-/** selects: nodes by label. */
+/** selects: nodes by label, and another address is another target. */
 const struct balancer_ops *fake_balancers_ops(bool selects);
 
 struct fake_fault {

@@ -863,6 +863,37 @@ no_nodes_are_said_once(void **state UNUSED)
 }
 
 static void
+addresses_matter_where_the_cloud_uses_them(void **state UNUSED)
+{
+	struct rig_node moved = node_a;
+
+	begin_settled();
+	moved.version = "8";
+	moved.addresses = "{\"type\":\"InternalIP\",\"address\":\"10.0.0.9\"}";
+	rig_put(rig, &moved);
+	run(2);
+	assert_int_equal(calls("update web web-1 a,"), 1);
+	moved.version = "9";
+	moved.ready = "False";
+	rig_put(rig, &moved);
+	run(2);
+	assert_int_equal(calls(NULL), 1);
+}
+
+static void
+addresses_are_nothing_to_other_clouds(void **state UNUSED)
+{
+	struct rig_node moved = node_a;
+
+	begin_settled();
+	moved.version = "8";
+	moved.addresses = "{\"type\":\"InternalIP\",\"address\":\"10.0.0.9\"}";
+	rig_put(rig, &moved);
+	run(2);
+	assert_int_equal(calls(NULL), 0);
+}
+
+static void
 labels_matter_where_the_cloud_selects(void **state UNUSED)
 {
 	begin_with(&(struct fake_service){ .name = "web", .annotations = "\"pool\":\"x\"" });
@@ -1073,6 +1104,9 @@ main(void)
 		TEST(a_balancer_that_is_missing_is_made_again),
 		TEST(an_update_that_fails_leads_to_a_full_sync),
 		TEST(no_nodes_are_said_once),
+		TEST(addresses_are_nothing_to_other_clouds),
+		cmocka_unit_test_setup_teardown(addresses_matter_where_the_cloud_uses_them,
+		                                set_up_selecting, tear_down),
 		cmocka_unit_test_setup_teardown(labels_matter_where_the_cloud_selects,
 		                                set_up_selecting, tear_down),
 		TEST(what_is_handled_elsewhere_gets_no_status),

@@ -126,6 +126,17 @@ def test_nodes_come_and_go_under_a_steady_stream(services, haproxy, backends, no
     assert haproxy.reloads() >= 8
 
 
+def test_a_machine_that_gets_another_address_is_followed(services, haproxy, backends, node, inventory, ccmd):
+    node("n1", f"{NET}.1.1"), node("n2", f"{NET}.1.2")
+    ccmd(node_status_update_frequency="500ms")
+    web = services.create("web", PORT)
+    backends(web, "n1", f"{NET}.1.1"), backends(web, "n2 before", f"{NET}.1.2"), backends(web, "n2 after", f"{NET}.1.9")
+    address, = services.wait_ips("web")
+    wait_for(lambda: names(address) == {"n1", "n2 before"}, 10, "both nodes to answer")
+    inventory.set_addresses("n2", f"{NET}.1.9")
+    wait_for(lambda: names(address) == {"n1", "n2 after"}, 10, "the second to answer at its new address")
+
+
 def test_many_services_need_few_reloads(services, haproxy, node, ccmd, inventory):
     inventory.content["addressPools"] = [{"name": "lab", "addresses": [f"{NET}.0.0/24"]}]
     inventory.write()

@@ -374,6 +374,7 @@ remove_balancer(struct cloud *cloud, struct call *call, const struct lb_spec *sp
 
 /* Nodes without a provider ID are taken out where they are written down: selects() would only be asked more often. */
 static const struct balancer_ops balancers = {
+	.uses_addresses = true,
 	.ensure = ensure,
 	.update_nodes = update_nodes,
 	.remove = remove_balancer,
