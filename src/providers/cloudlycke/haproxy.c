@@ -15,7 +15,7 @@
 #include "providers/cloudlycke/haproxy_stats.h"
 
 enum {
-	BUSY_MS = 100, /* when to come back while another is at it */
+	BUSY_MS = 100, /* when to come back while another is at it, at the earliest */
 	QUIET_MS = 20,
 	LINE_MAX_BYTES = 500,
 };
@@ -34,6 +34,8 @@ struct cl_haproxy {
 	bool is_busy;         /* mu */
 	uint64_t version;     /* mu: of the books, as HAProxy was told last */
 	int64_t next_mono_ns; /* mu: not loaded again before */
+	int64_t begun_ns;     /* mu: mono; of the last who was, or is, busy */
+	int64_t took_ns;      /* mu: the one before */
 	uint64_t loaded;      /* of who is busy: a hash of what HAProxy has loaded; 0: not known */
 };
 
@@ -257,8 +259,22 @@ static bool
 come_back(struct error *err, int64_t after_ms)
 {
 	err_set(err, ERR_PENDING, "waiting for HAProxy's next reload");
-	err->retry_after_ms = after_ms > 0 ? after_ms : 1;
+	err->retry_after_ms = after_ms;
 	return false;
+}
+
+/* With the lock held: how long to stay away. HAProxy needs seconds to check tens of thousands of servers, and who asks all
+ * the while only makes it slower. */
+static int64_t
+wait_ms(const struct cl_haproxy *h, int64_t now_ns)
+{
+	int64_t wait_ns = h->next_mono_ns - now_ns;
+
+	if (h->is_busy)
+		wait_ns = h->begun_ns + h->took_ns - now_ns;
+	if (h->is_busy && wait_ns < BUSY_MS * NS_PER_MS)
+		return BUSY_MS;
+	return wait_ns > 0 ? wait_ns / NS_PER_MS + 1 : 0;
 }
 
 /* *ret_is_ours: nobody else is at it, and it is time. */
@@ -266,16 +282,17 @@ static bool
 begin(struct cl_haproxy *h, struct call *call, uint64_t wanted, bool *ret_is_ours,
       struct error *err)
 {
-	int64_t wait_ns;
+	int64_t now_ns = clock_mono(call->clock), after_ms;
 	WITH_LOCK(&h->mu);
 
 	*ret_is_ours = false;
 	if (h->version >= wanted)
 		return true;
-	wait_ns = h->next_mono_ns - clock_mono(call->clock);
-	if (h->is_busy || wait_ns > 0)
-		return come_back(err, wait_ns > 0 ? wait_ns / NS_PER_MS + 1 : BUSY_MS);
+	after_ms = wait_ms(h, now_ns);
+	if (after_ms > 0)
+		return come_back(err, after_ms);
 	h->is_busy = true;
+	h->begun_ns = now_ns;
 	*ret_is_ours = true;
 	return true;
 }
@@ -283,13 +300,15 @@ begin(struct cl_haproxy *h, struct call *call, uint64_t wanted, bool *ret_is_our
 static void
 end(struct cl_haproxy *h, struct call *call, bool is_done, bool is_loaded, uint64_t version)
 {
+	int64_t now_ns = clock_mono(call->clock);
 	WITH_LOCK(&h->mu);
 
 	h->is_busy = false;
+	h->took_ns = now_ns - h->begun_ns;
 	if (is_done)
 		h->version = version;
 	if (is_loaded)
-		h->next_mono_ns = clock_mono(call->clock) + PAUSE_NS;
+		h->next_mono_ns = now_ns + PAUSE_NS;
 }
 
 bool
