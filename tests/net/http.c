@@ -641,7 +641,7 @@ send_event(void *arg)
 		.method = HTTP_POST,
 		.class = HTTP_BACKGROUND,
 		.target = STR("/events"),
-		.timeout_ms = 5000,
+		.timeout_ms = PATIENCE_MS,
 	};
 	struct error err;
 
@@ -653,7 +653,7 @@ send_work(void *arg)
 {
 	struct world *w = arg;
 	CLEANUP(http_response_fini) struct http_response response = HTTP_RESPONSE_INIT;
-	const struct http_request request = { .target = STR("/"), .timeout_ms = 5000 };
+	const struct http_request request = { .target = STR("/"), .timeout_ms = PATIENCE_MS };
 	struct error err;
 
 	return http_do(w->client, &w->call, &request, &response, &err) ? w : NULL;
@@ -663,7 +663,7 @@ static void *
 open_stream(void *arg)
 {
 	struct world *w = arg;
-	const struct http_request list = { .target = STR("/list"), .timeout_ms = 5000 };
+	const struct http_request list = { .target = STR("/list"), .timeout_ms = PATIENCE_MS };
 	struct http_stream *stream;
 	struct error err;
 

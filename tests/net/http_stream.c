@@ -15,7 +15,7 @@ static struct http_stream *
 must_open(struct world *w)
 {
 	const struct http_request request = { .target = STR("/watch?watch=1"),
-		                              .timeout_ms = 5000,
+		                              .timeout_ms = PATIENCE_MS,
 		                              .is_endless = true };
 	struct http_stream *stream = NULL;
 
@@ -29,7 +29,7 @@ must_next(struct world *w, struct http_stream *stream)
 {
 	struct str line;
 
-	if (!http_stream_next(stream, now_ns() + 5 * NS_PER_SEC, 1000, &line, &w->err))
+	if (!http_stream_next(stream, now_ns() + PATIENCE_MS * MS, 1000, &line, &w->err))
 		fail_msg("%s", w->err.msg);
 	return line;
 }
@@ -95,7 +95,7 @@ static struct http_stream *
 must_open_for(struct world *w, const char *target, bool is_endless)
 {
 	const struct http_request request = { .target = str_c(target),
-		                              .timeout_ms = 5000,
+		                              .timeout_ms = PATIENCE_MS,
 		                              .is_endless = is_endless };
 	struct http_stream *stream = NULL;
 
@@ -181,7 +181,7 @@ bounds_lines(void **state UNUSED)
 	loopback_free(TAKE(w.server));
 	start(&w, long_line, "x\n");
 	stream = must_open(&w);
-	next_fails(&w, stream, now_ns() + 5 * NS_PER_SEC, ERR_INVALID);
+	next_fails(&w, stream, now_ns() + PATIENCE_MS * MS, ERR_INVALID);
 	http_stream_close(stream);
 }
 

@@ -309,7 +309,7 @@ open_stream(struct world *w)
 	struct str line;
 
 	if (!http_stream_open(w->client, &w->call, &request, &stream, &w->err) ||
-	    !http_stream_next(stream, now_ns() + 5 * NS_PER_SEC, 100, &line, &w->err))
+	    !http_stream_next(stream, now_ns() + PATIENCE_MS * MS, 100, &line, &w->err))
 		fail_msg("%s", w->err.msg);
 	assert_true(str_eq(line, STR("line")));
 	return stream;
@@ -329,7 +329,7 @@ streams_end_with_their_identity_only(void **state UNUSED)
 	assert_false(http_stream_next(stream, now_ns() + 100 * MS, 100, &line, &w.err));
 	assert_int_equal(w.err.code, ERR_TIMEOUT);
 	assert_true(http_client_set_tls(w.client, &w.config.tls, /*ends_streams=*/true, &w.err));
-	assert_false(http_stream_next(stream, now_ns() + 5 * NS_PER_SEC, 100, &line, &w.err));
+	assert_false(http_stream_next(stream, now_ns() + PATIENCE_MS * MS, 100, &line, &w.err));
 	assert_int_equal(w.err.code, ERR_UNAVAILABLE);
 	assert_non_null(strstr(w.err.msg, "our certificates were replaced"));
 	http_stream_close(TAKE(stream)); /* before its client */

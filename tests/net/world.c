@@ -102,7 +102,7 @@ send_request(struct world *w, enum http_method method, const char *body, bool ca
 		.content_type = body ? "application/json" : NULL,
 		.body = str_c(body),
 		.can_replay = can_replay,
-		.timeout_ms = 5000,
+		.timeout_ms = PATIENCE_MS,
 	};
 
 	return http_do(w->client, &w->call, &request, &w->response, &w->err);
@@ -127,7 +127,7 @@ must_fail(struct world *w, enum http_method method, enum err_code code, const ch
 static bool
 becomes(struct loopback *server, int (*count)(struct loopback *), int n)
 {
-	int64_t deadline_ns = now_ns() + 20 * NS_PER_SEC;
+	int64_t deadline_ns = now_ns() + PATIENCE_MS * MS;
 
 	while (count(server) != n) {
 		if (now_ns() > deadline_ns)

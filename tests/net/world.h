@@ -7,6 +7,7 @@
 #include "net/loopback.h"
 
 #define MS NS_PER_MS
+#define PATIENCE_MS 20000 /* far more than a busy machine takes */
 
 struct world {
 	struct loopback *server;
