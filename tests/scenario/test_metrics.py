@@ -99,6 +99,13 @@ def test_prometheus_can_read_them_all(api, inventory, kubelet, scraped):
         sample.name for family in metrics.families.values() for sample in family.samples}
 
 
+def test_nothing_is_compressed_even_for_who_would_take_it(api, scraped):
+    """As Prometheus asks. docs/performance.md says why not."""
+    _, _, server = scraped()
+    response = server.get("/metrics", **{"Accept-Encoding": "gzip"})
+    assert "Content-Encoding" not in response.headers and "# TYPE" in response.text
+
+
 def test_every_family_is_on_the_reference_page(api, inventory, kubelet, scraped):
     inventory.add(machine("n1", "10.0.0.1"))
     kubelet("n1")
