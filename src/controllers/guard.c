@@ -125,17 +125,24 @@ guard_outcome_name(enum guard_outcome outcome)
 	return names[outcome];
 }
 
+/* Without a witness a person must do something first; until then each look is for nothing, and costs a request for every
+ * node. */
+static int64_t
+regular_ns(const struct guard_facts *f, unsigned n_looks)
+{
+	static const int64_t steps_s[] = { 12, 18, 30 };
+
+	if (n_looks >= 1 && n_looks <= ARRAY_LEN(steps_s))
+		return steps_s[n_looks - 1] * NS_PER_SEC;
+	return (f->track.lacks_witness ? GUARD_LOST_LOOK_S : GUARD_LOOK_S) * NS_PER_SEC;
+}
+
 int64_t
 guard_next_look_ns(const struct guard_config *config, const struct guard_facts *f, unsigned n_looks,
                    int64_t period_ns)
 {
-	static const int64_t steps_s[] = { 12, 18, 30 };
-	int64_t regular = period_ns;
+	int64_t regular = period_ns != 0 ? period_ns : regular_ns(f, n_looks);
 
-	if (regular == 0)
-		regular = (n_looks >= 1 && n_looks <= ARRAY_LEN(steps_s) ? steps_s[n_looks - 1]
-		                                                         : GUARD_LOOK_S) *
-		          NS_PER_SEC;
 	switch (guard_decide(config, f)) {
 	case GUARD_UNCONFIRMED:
 	case GUARD_KUBELET_ALIVE:

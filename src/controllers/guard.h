@@ -24,7 +24,8 @@ struct guard_config {
 };
 
 enum {
-	GUARD_LOOK_S = 65, /* from one look to the next in the long run */
+	GUARD_LOOK_S = 65,       /* from one look to the next in the long run */
+	GUARD_LOST_LOOK_S = 300, /* the same where no look has a witness */
 };
 
 extern const struct guard_config guard_defaults;
@@ -87,8 +88,9 @@ enum guard_outcome guard_decide(const struct guard_config *config, const struct 
 const char *guard_outcome_name(enum guard_outcome);
 
 /** When to look next at a node that is not Ready, as a delay from the look just made: 12 s after an ABSENT that was
- * the first; else 12, 18 and 30 s (that is 12, 30 and 60 s after it became NotReady), then every GUARD_LOOK_S. n_looks
- * counts those made. period_ns, when not 0, replaces the steps. */
+ * the first; else 12, 18 and 30 s (that is 12, 30 and 60 s after it became NotReady), then every GUARD_LOOK_S, or
+ * GUARD_LOST_LOOK_S while there is no witness. n_looks counts those made. period_ns, when not 0, replaces
+ * the steps. */
 int64_t guard_next_look_ns(const struct guard_config *config, const struct guard_facts *facts,
                            unsigned n_looks, int64_t period_ns);
 

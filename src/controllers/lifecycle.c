@@ -23,6 +23,20 @@ static const int64_t quiet_ns = 2 * NS_PER_SEC;
 
 /* ---- patients ---- */
 
+/* One that is too young to be deleted is not looked at before two looks can prove anything: nodes join by hundreds, all of
+ * them not ready at first. Another machine's clock says how old it is, so no longer than that age. */
+static int64_t
+first_look_ns(const struct lifecycle_controller *c, const struct node *node)
+{
+	const struct guard_config *guard = &c->config.guard;
+	int64_t min_ns = guard->is_enabled ? guard->min_age_ns - guard->confirm_ns : 0;
+	int64_t left_ns = min_ns - (clock_wall(c->env->clock) - node->created_wall_ns);
+
+	if (left_ns <= 0)
+		return 0;
+	return clock_deadline(clock_mono(c->env->clock), left_ns < min_ns ? left_ns : min_ns);
+}
+
 static struct patient *
 admit(struct lifecycle_controller *c, const struct node *node)
 {
@@ -31,6 +45,7 @@ admit(struct lifecycle_controller *c, const struct node *node)
 	if (!p) {
 		p = xcalloc(1, sizeof(*p));
 		p->uid = xstrndup(node->object.uid.ptr, node->object.uid.len);
+		p->due_mono_ns = first_look_ns(c, node);
 		map_put(&c->patients, str_c(p->uid), p);
 	}
 	p->round = c->n_rounds;

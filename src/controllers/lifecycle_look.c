@@ -150,14 +150,35 @@ retry_delay_ns(unsigned n_failures, const struct error *err)
 	return delay_ns < LIFECYCLE_RETRY_MAX_NS ? delay_ns : LIFECYCLE_RETRY_MAX_NS;
 }
 
-static void
-postpone(struct round *r, const struct visit *visits, size_t n, const struct error *err)
+/* Notes the failure. Returns when the last of all that failed is to be asked for again. */
+static int64_t
+note_failure(struct round *r, const struct visit *visits, size_t n, const struct error *err)
 {
+	int64_t now_ns = clock_mono(r->c->env->clock), last_ns = 0;
+
 	for (size_t i = 0; i < n; i++) {
 		struct patient *p = visits[i].patient;
 
-		p->due_mono_ns = clock_deadline(clock_mono(r->c->env->clock),
-		                                retry_delay_ns(p->n_failures++, err));
+		p->due_mono_ns = clock_deadline(now_ns, retry_delay_ns(p->n_failures++, err));
+	}
+	for (size_t i = 0; i < r->n_visits; i++) {
+		const struct patient *p = r->visits[i].patient;
+
+		if (p->n_failures > 0 && p->due_mono_ns > last_ns)
+			last_ns = p->due_mono_ns;
+	}
+	return last_ns;
+}
+
+/* All that failed, now or before, ask again together, with one question. */
+static void
+postpone(struct round *r, const struct visit *visits, size_t n, const struct error *err)
+{
+	int64_t due_ns = note_failure(r, visits, n, err);
+
+	for (size_t i = 0; i < r->n_visits; i++) {
+		if (r->visits[i].patient->n_failures > 0)
+			r->visits[i].patient->due_mono_ns = due_ns;
 	}
 }
 

@@ -142,7 +142,7 @@ no_node_is_ever_deleted(void **state UNUSED)
 		if (deletions() > 0)
 			fail_msg("seed %d: DELETE %s", (int)seed,
 			         fake_api_nth(rig->api, HTTP_DELETE, NULL, 0)->target);
-		assert_in_range(fake_cloud_looks(rig->cloud), 20, HOUR_S);
+		assert_in_range(fake_cloud_looks(rig->cloud), 10, HOUR_S);
 		tear_down(NULL);
 	}
 }

@@ -278,7 +278,7 @@ ask_budget(struct hz_api *a, enum hz_urgency urgency, size_t n, bool *ret_is_new
 	*ret_is_news = wait_ns > 0 && !a->is_in_drought;
 	if (wait_ns > 0)
 		a->is_in_drought = true;
-	else if (hz_budget_left(&a->budget, now_ns) > a->budget.limit / 2)
+	else if (hz_budget_is_eased(&a->budget, now_ns))
 		a->is_in_drought = false;
 	if (wait_ns == 0 && a->budget.is_known)
 		hz_budget_take(&a->budget, urgency, (double)n, now_ns);

@@ -10,6 +10,9 @@
 #define PACE_MAX_S \
 	600.0 /* longest pause between two pieces of background work while there is more than the reserve */
 #define SLOW_BELOW 0.5 /* of the limit */
+#define LEARNT_AFTER_S 10.0
+/* A part of the rate is what we count on even where others take it all: somebody stops. */
+#define LEAST_SHARE 5
 
 static double
 clamp(double v, double lo, double hi)
@@ -40,17 +43,45 @@ rate_of(double limit, double left, int64_t seconds_to_full)
 	return clamp((limit - left) / (double)seconds_to_full, usual / 10, usual * 10);
 }
 
+/* The bucket holds less than it should when others drink from it. Over too short a time that cannot be seen. */
+static void
+learn_flow(struct hz_budget *b, double left, int64_t now_ns)
+{
+	double passed_s = seconds(now_ns - b->noted_ns);
+	double expected = b->noted - b->taken + b->rate * passed_s;
+
+	if (passed_s < LEARNT_AFTER_S)
+		return;
+	expected = clamp(expected, 0, b->limit);
+	b->flow = clamp(b->rate - (expected - left) / passed_s, b->rate / LEAST_SHARE, b->rate);
+}
+
+static void
+remember(struct hz_budget *b, int64_t now_ns)
+{
+	b->noted = b->left;
+	b->noted_ns = now_ns;
+	b->taken = 0;
+}
+
 void
 hz_budget_note(struct hz_budget *b, int64_t limit, int64_t remaining, int64_t reset_s,
                int64_t wall_s, int64_t now_ns)
 {
 	if (limit <= 0 || remaining < 0)
 		return;
-	b->is_known = true;
 	b->limit = clamp((double)limit, 1, LIMIT_MAX);
 	b->left = clamp((double)remaining, 0, b->limit);
 	b->rate = rate_of(b->limit, b->left, reset_s > wall_s ? reset_s - wall_s : 0);
 	b->seen_ns = now_ns;
+	if (b->is_known)
+		learn_flow(b, b->left, now_ns);
+	else
+		b->flow = b->rate;
+	b->flow = clamp(b->flow, b->rate / LEAST_SHARE, b->rate);
+	if (!b->is_known || seconds(now_ns - b->noted_ns) >= LEARNT_AFTER_S)
+		remember(b, now_ns);
+	b->is_known = true;
 }
 
 void
@@ -58,24 +89,37 @@ hz_budget_empty(struct hz_budget *b, int64_t now_ns)
 {
 	if (!b->is_known) {
 		b->limit = DEFAULT_LIMIT;
-		b->rate = b->limit / WINDOW_S;
+		b->rate = b->flow = b->limit / WINDOW_S;
+		remember(b, now_ns);
 	}
 	b->is_known = true;
 	b->left = 0;
 	b->seen_ns = now_ns;
 }
 
+static double
+left_at(const struct hz_budget *b, double flow, int64_t now_ns)
+{
+	return clamp(b->left + flow * seconds(now_ns - b->seen_ns), 0, b->limit);
+}
+
 double
 hz_budget_left(const struct hz_budget *b, int64_t now_ns)
 {
-	return clamp(b->left + b->rate * seconds(now_ns - b->seen_ns), 0, b->limit);
+	return left_at(b, b->rate, now_ns);
+}
+
+bool
+hz_budget_is_eased(const struct hz_budget *b, int64_t now_ns)
+{
+	return left_at(b, b->flow, now_ns) > SLOW_BELOW * b->limit;
 }
 
 /* More than a bucket can hold goes when it is full: the cloud then says itself what it thinks of that. */
 static double
-refill_s(const struct hz_budget *b, double left, double wanted)
+refill_s(const struct hz_budget *b, double left, double wanted, double flow)
 {
-	return (clamp(wanted, 0, b->limit) - left) / b->rate;
+	return (clamp(wanted, 0, b->limit) - left) / flow;
 }
 
 static double
@@ -85,20 +129,20 @@ pace_s(const struct hz_budget *b, double left, double floor, double n)
 
 	if (span <= 0 || room >= 1)
 		return 0;
-	return clamp(n / b->rate * (1 / clamp(room, 0.01, 1) - 1), 0, PACE_MAX_S);
+	return clamp(n / b->flow * (1 / clamp(room, 0.01, 1) - 1), 0, PACE_MAX_S);
 }
 
 int64_t
 hz_budget_wait_ns(const struct hz_budget *b, enum hz_urgency urgency, double n, int64_t now_ns)
 {
-	double left = hz_budget_left(b, now_ns);
+	double flow = urgency == HZ_URGENT ? b->rate : b->flow, left = left_at(b, flow, now_ns);
 	double reserve = b->limit * b->reserve_percent / 100;
 	double floor = urgency == HZ_URGENT ? reserve : 2 * reserve;
 
 	if (!b->is_known)
 		return 0;
 	if (left < clamp(floor + n, 0, b->limit))
-		return wait_of(refill_s(b, left, floor + n));
+		return wait_of(refill_s(b, left, floor + n, flow));
 	if (urgency == HZ_URGENT)
 		return 0;
 	return wait_of(pace_s(b, left, floor, n) - seconds(now_ns - b->background_ns));
@@ -109,6 +153,7 @@ hz_budget_take(struct hz_budget *b, enum hz_urgency urgency, double n, int64_t n
 {
 	b->left = clamp(hz_budget_left(b, now_ns) - n, 0, b->limit);
 	b->seen_ns = now_ns;
+	b->taken += n;
 	if (urgency == HZ_BACKGROUND)
 		b->background_ns = now_ns;
 }

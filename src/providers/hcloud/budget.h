@@ -3,7 +3,8 @@
  * A project has a bucket of requests (3,600) that refills steadily (one a second); each answer says how full it is. It is
  * shared with all tools of the project, so a reserve is left to them. Work that somebody waits for may take all but the
  * reserve. What runs in the background keeps off twice that, and slows down below half: at three quarters of the way down
- * it runs at a third of what flows in, and so on, smoothly.
+ * it runs at a third of what flows in, and so on, smoothly. What flows in is what the cloud tells, less what other tools were
+ * seen to take: where they take it all, the background asks for next to nothing.
  *
  * Pure: plain values, no clock. Times are CLOCK_BOOTTIME nanoseconds unless they are named otherwise.
  */
@@ -25,6 +26,9 @@ struct hz_budget {
 	double rate;   /* requests that flow in a second */
 	double left;   /* at seen_ns */
 	int64_t seen_ns;
+	double flow;         /* what of `rate` is left to us, others taking the rest; a second */
+	double noted, taken; /* `left` when the cloud said it last, and what we took since */
+	int64_t noted_ns;
 	int64_t background_ns; /* when background work last went */
 };
 
@@ -42,5 +46,7 @@ void hz_budget_take(struct hz_budget *, enum hz_urgency, double n, int64_t now_n
 
 /** What is there now, between 0 and the limit. */
 double hz_budget_left(const struct hz_budget *, int64_t now_ns);
+/** Nothing is slowed down for want of requests. */
+bool hz_budget_is_eased(const struct hz_budget *, int64_t now_ns);
 
 #endif

@@ -99,6 +99,48 @@ a_refusal_empties_it(void **state)
 	assert_float_equal(wait_s(&b, HZ_URGENT, 1, HOUR_NS), 181, 0.01);
 }
 
+/* At 300 of 3,600 for a quarter of an hour, though one a second flows in: others take it. */
+static void
+learns_what_others_take(void **state)
+{
+	struct hz_budget b = budget(300);
+	int64_t now_ns = HOUR_NS;
+
+	(void)state;
+	assert_float_equal(wait_s(&b, HZ_BACKGROUND, 1, now_ns), 61, 0.1);
+	for (int i = 0; i < 15; i++) {
+		now_ns += 60 * NS_PER_SEC;
+		hz_budget_take(&b, HZ_URGENT, 1, now_ns);
+		hz_budget_note(&b, 3600, 300, WALL_S + 3300, WALL_S, now_ns);
+	}
+	assert_float_equal(wait_s(&b, HZ_BACKGROUND, 1, now_ns), 61 * 5, 1);
+	/* who is waited for counts on the best */
+	assert_float_equal(wait_s(&b, HZ_URGENT, 130, now_ns), 10, 0.1);
+	/* and when they stop, all is as before */
+	now_ns += 60 * NS_PER_SEC;
+	hz_budget_note(&b, 3600, 360, WALL_S + 3240, WALL_S, now_ns);
+	assert_float_equal(wait_s(&b, HZ_BACKGROUND, 11, now_ns), 11, 0.1);
+}
+
+/* What we take ourselves is not held against others, nor a bucket that is full. */
+static void
+our_own_requests_are_not_others(void **state)
+{
+	struct hz_budget b = budget(2000);
+	int64_t now_ns = HOUR_NS;
+
+	(void)state;
+	for (int64_t left = 2000; left > 1000; left -= 40) {
+		hz_budget_take(&b, HZ_URGENT, 100, now_ns);
+		now_ns += 60 * NS_PER_SEC;
+		hz_budget_note(&b, 3600, left - 40, WALL_S + 3600 - left + 40, WALL_S, now_ns);
+	}
+	assert_float_equal(b.flow, b.rate, 0.01);
+	hz_budget_note(&b, 3600, 3600, WALL_S, WALL_S, now_ns + HOUR_NS);
+	hz_budget_note(&b, 3600, 3600, WALL_S, WALL_S, now_ns + 2 * HOUR_NS);
+	assert_float_equal(b.flow, b.rate, 0.01);
+}
+
 /* More than there will ever be: goes when the bucket is full. */
 static void
 never_waits_for_ever(void **state)
@@ -140,6 +182,8 @@ main(void)
 		cmocka_unit_test(slows_the_background_down),
 		cmocka_unit_test(counts_what_it_gave),
 		cmocka_unit_test(a_refusal_empties_it),
+		cmocka_unit_test(learns_what_others_take),
+		cmocka_unit_test(our_own_requests_are_not_others),
 		cmocka_unit_test(never_waits_for_ever),
 		cmocka_unit_test(takes_no_nonsense),
 	};
