@@ -528,11 +528,12 @@ static void
 five_hundred_join_with_a_few_lists(void **state UNUSED)
 {
 	begin(500);
-	rig_sync(world->rig);
 	for (unsigned i = 0; i < 500; i++)
 		rig_put(world->rig, &(struct rig_node){ .name = name_of(i),
 		                                        .ready = "False",
+		                                        .age_s = 1,
 		                                        .taints = RIG_UNINITIALIZED });
+	rig_sync(world->rig);
 	rig_run(world->rig, 2);
 	print_message("500 nodes join: %u requests\n", asked());
 	assert_int_equal(fake_api_count(world->rig->api, HTTP_PATCH, "/api/v1/nodes/"), 1000);
