@@ -352,7 +352,9 @@ endless_writers_left_behind_do_not_hold_us(void **state UNUSED)
 	CLEANUP(world_fini) struct world w = world_new();
 	struct child_spec spec = { .timeout_ms = 50000, .take_stderr = true };
 	const char *script = arena_printf(&w.arena,
-	                                  "(exec yes) >&2 & echo $! >%s/writer; sleep 0.1",
+	                                  "yes | head -c 100000 >&2; (exec yes) >&2 & "
+	                                  "echo $! >%s/writer; "
+	                                  "until grep -qx yes /proc/$!/comm; do sleep 0.01; done",
 	                                  w.folder)
 	                             .ptr;
 
