@@ -652,6 +652,7 @@ def test_a_protected_balancer_outlives_its_service(services, cloud, fleet, start
     services.delete("web")
     services.wait_gone("web")
     services.wait_event("web", "LoadBalancerProtected", "protected against deletion")
+    assert not cloud.calls("DELETE")
     assert the_balancer(cloud)["protection"] == {"delete": True}
 
 

@@ -220,6 +220,7 @@ take_off(struct hz_books *b, struct call *call)
 	b->flying = NULL;
 	file_reading(b, r);
 	PTHREAD_OK(pthread_cond_broadcast(&b->changed));
+	assert(r->n_refs > 1); /* the asker on whose thread this is has one */
 	reading_unref(r);
 }
 
