@@ -6,8 +6,6 @@
  */
 #include "base/selector.h"
 
-#include <string.h>
-
 #include "base/limits.h"
 #include "base/quote.h"
 
@@ -78,7 +76,7 @@ is_blank(char c)
 static bool
 is_special(char c)
 {
-	return c != '\0' && strchr("=!(),<>", c);
+	return c == '=' || c == '!' || c == '(' || c == ')' || c == ',' || c == '<' || c == '>';
 }
 
 static size_t
@@ -256,10 +254,20 @@ check_name(struct str name, struct buf *why)
 }
 
 static bool
+set_bad_key(struct parser *p, struct str key, const struct buf *why)
+{
+	char memory[WHY_MAX] = "";
+	struct buf quoted = BUF_FIXED(memory);
+
+	quote_add(&quoted, key);
+	return err_set(p->err, ERR_INVALID, "<nil>: Invalid value: %s: %s", quoted.ptr, why->ptr);
+}
+
+static bool
 check_key(struct parser *p, struct str key)
 {
-	char memory[WHY_MAX] = "", quoted[WHY_MAX] = "";
-	struct buf why = BUF_FIXED(memory), text = BUF_FIXED(quoted);
+	char memory[WHY_MAX] = "";
+	struct buf why = BUF_FIXED(memory);
 	struct str prefix, name = key;
 
 	if (str_cut(key, '/', &prefix, &name))
@@ -272,9 +280,7 @@ check_key(struct parser *p, struct str key)
 		        NAME_RULE " with an optional DNS subdomain prefix and '/' "
 		                  "(e.g. 'example.com/MyName')");
 	}
-	quote_add(&text, key);
-	return why.len == 0 ||
-	       err_set(p->err, ERR_INVALID, "<nil>: Invalid value: %s: %s", text.ptr, why.ptr);
+	return why.len == 0 || set_bad_key(p, key, &why);
 }
 
 static bool

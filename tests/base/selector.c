@@ -119,10 +119,12 @@ passes_over_where_one_does_not_hold(void **state UNUSED)
 static void
 nul_ends_tokens_and_the_text(void **state UNUSED)
 {
-	static const char ended[] = "pool\0\0,missing", cut[] = "pool\0=\0web\0,gpu";
+	static const char ended[] = "pool\0\0,missing", cut[] = "pool\0=\0web\0,gpu",
+			  other[] = "pool\0=\0db";
 
 	assert_true(select_n(ended, sizeof(ended) - 1));
 	assert_true(select_n(cut, sizeof(cut) - 1));
+	assert_false(select_n(other, sizeof(other) - 1));
 }
 
 static void

@@ -62,7 +62,7 @@ NODISCARD bool hz_lb_wish_read(const struct hz_config *, int64_t network, const 
 NODISCARD bool hz_lb_wish_has_place(const struct hz_lb_wish *, struct error *err);
 
 /** Is the node one that node-selector lets in? A selector that cannot be read lets none in, and hz_lb_wish_read() fails for
- * it. Cost: called for each node and Service; below a microsecond for usual selectors. */
+ * it. Cost: called for each node and Service; about a microsecond for usual selectors. */
 bool hz_lb_selects(const struct lb_spec *, const struct node_ref *);
 
 #endif
