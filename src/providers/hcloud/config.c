@@ -367,9 +367,11 @@ log_oddities(const struct hz_config *c)
 
 	if (len != TOKEN_LEN)
 		warn_token(len);
-	if (getenv("HCLOUD_SERVER_CACHE_MODE") || getenv("HCLOUD_SERVER_CACHE_MAX_AGE"))
-		log_warn(
-			"HCLOUD_SERVER_CACHE_MODE and HCLOUD_SERVER_CACHE_MAX_AGE are experimental");
+	if (getenv("HCLOUD_SERVER_CACHE_MODE"))
+		log_warn("HCLOUD_SERVER_CACHE_MODE is experimental");
+	if (getenv("HCLOUD_SERVER_CACHE_MAX_AGE"))
+		log_info(
+			"HCLOUD_SERVER_CACHE_MAX_AGE has no effect: no answer is older than its question");
 	if (c->has_robot && !hz_config_has_robot_login(c))
 		log_info(
 			"Robot support enabled without credentials. Some features might not work as expected.");

@@ -50,7 +50,7 @@ struct hz_config {
 	bool skips_attached_check, has_routes, has_zone_label;
 	enum hz_families families;
 	enum hz_cache_mode cache_mode;
-	int64_t cache_max_age_ns;
+	int64_t cache_max_age_ns; /* checked, and held by all answers, which are never older than their question */
 	bool has_metrics;
 	struct str metrics_host; /* empty: all addresses */
 	int metrics_port;

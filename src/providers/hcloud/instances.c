@@ -251,15 +251,17 @@ confirm_missing(struct asking *ask, struct error *err)
 	return true;
 }
 
-/* As long as questions are open, and their number does not make single requests cheaper, if all can be asked singly. */
+/* As long as questions are open, and their number does not make single requests cheaper, if all can be asked singly. A page
+ * that answers several is cheaper, and the next one is likely to be like the last. */
 static bool
-wants_page(const struct asking *ask, const struct hz_servers *servers)
+wants_page(const struct asking *ask, const struct hz_servers *servers, size_t n_answered_last)
 {
 	size_t n = count_cloud_questions(ask);
 
 	if (servers->next == 0 || n == 0)
 		return false;
-	return servers->next == 1 || n > CONFIRMED_AT_ONCE || hz_servers_pages_left(servers) <= n;
+	return servers->next == 1 || n > CONFIRMED_AT_ONCE || n_answered_last > 1 ||
+	       hz_servers_pages_left(servers) <= n;
 }
 
 static void
@@ -274,12 +276,16 @@ static bool
 ask_list(struct asking *ask, struct error *err)
 {
 	CLEANUP(hz_servers_fini) struct hz_servers servers = HZ_SERVERS_INIT;
+	size_t n_answered = 0;
 
 	count_lookup(ask, "miss");
-	while (wants_page(ask, &servers)) {
+	while (wants_page(ask, &servers, n_answered)) {
+		size_t n_open = count_cloud_questions(ask);
+
 		if (!hz_servers_read_page(ask->in->config.api, ask->call, &servers, err))
 			return err_wrap(err, "failed to list hcloud servers");
 		answer_from(ask, &servers);
+		n_answered = n_open - count_cloud_questions(ask);
 	}
 	note_size(ask->in, &servers);
 	ask->look->is_complete = servers.is_complete;

@@ -23,6 +23,10 @@ EVENT_KIND(
 	limit_event, HZ_COMPONENT, "RobotRateLimitExceeded", true, "Pod or Namespace kube-system",
 	"hcloud: the Robot web service refuses further requests; dedicated servers are not looked at for a while.");
 
+EVENT_KIND(
+	login_event, HZ_COMPONENT, "RobotLoginRefused", true, "Pod or Namespace kube-system",
+	"hcloud: the Robot web service refuses ROBOT_USER or ROBOT_PASSWORD; it is asked again after 10 minutes, or with others.");
+
 METRIC_FAMILY(requests, METRIC_COUNTER, "hrobot_api_requests_total",
               "[ALPHA] Requests to the Robot web service.", .labels = { "code", "api_endpoint" });
 
@@ -66,6 +70,20 @@ hit_limit(struct hz_robot *r)
 	log_warn(text);
 	r->config.host->event(r->config.host, /*ref=*/NULL, HOST_EVENT_WARNING, limit_event.reason,
 	                      buf_str(&b));
+}
+
+static void
+refuse_login(struct hz_robot *r)
+{
+	static const char text[] =
+		"The Robot web service refuses ROBOT_USER or ROBOT_PASSWORD. Dedicated servers are not looked at, "
+		"and their nodes stay as they are, for 10 minutes or until the files named by ROBOT_USER_FILE and "
+		"ROBOT_PASSWORD_FILE hold others: repeated refusals block this address";
+
+	close_until(r, LOGIN_PAUSE_NS);
+	log_error("the Robot web service refuses user name or password");
+	r->config.host->event(r->config.host, /*ref=*/NULL, HOST_EVENT_WARNING, login_event.reason,
+	                      str_c(text));
 }
 
 /* With other credentials nothing of before is true. */
@@ -142,7 +160,7 @@ fail(struct hz_robot *r, const struct http_request *request, const struct http_r
 	if (err->code == ERR_THROTTLED)
 		hit_limit(r);
 	else if (r->is_login_bad)
-		close_until(r, LOGIN_PAUSE_NS);
+		refuse_login(r);
 	return false;
 }
 

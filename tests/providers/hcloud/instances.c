@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -315,6 +316,23 @@ a_long_list_is_not_read_for_a_few(void **state)
 	assert_int_equal(first->instances[1].presence, PRESENCE_PRESENT);
 	second = look_at(lab, refs, 2);
 	lab_check_asked(lab, "/servers/1\n/servers/2\n");
+}
+
+/* Where machines of nodes lie close together in a long list, the list goes on being read. */
+static void
+a_page_that_answers_several_is_followed_by_the_next(void **state)
+{
+	struct node_ref refs[] = { by_id("hcloud://1"), by_id("hcloud://2"), by_id("hcloud://3") };
+	struct lab *lab = *state;
+	CLEANUP(look_unrefp) struct look *look = NULL;
+
+	lab_open(lab, &hz_official, 0);
+	lab_answer(lab, LAB_PAGE_1, 200,
+	           LAB_LIST(LAB_SERVER(1, "n1") "," LAB_SERVER(2, "n2"), "2", "10000"));
+	lab_answer(lab, LAB_PAGE_2, 200, LAB_LIST(LAB_SERVER(3, "n3"), "3", "10000"));
+	look = look_at(lab, refs, 3);
+	lab_check_asked(lab, LAB_PAGE_1 "\n" LAB_PAGE_2 "\n");
+	assert_int_equal(look->instances[2].presence, PRESENCE_PRESENT);
 }
 
 static void
@@ -724,6 +742,9 @@ a_bad_login_is_not_repeated(void **state)
 	lab_check_asked(lab, "/server\n");
 	assert_int_equal(second->instances[0].presence, PRESENCE_UNKNOWN);
 	assert_int_equal(second->instances[0].error_code, ERR_UNAUTHORIZED);
+	assert_non_null(strstr(lab->events.ptr,
+	                       "- RobotLoginRefused: The Robot web service refuses "
+	                       "ROBOT_USER or ROBOT_PASSWORD."));
 }
 
 /* What fails at Robot does not touch the cloud's, and the other way round. */
@@ -767,6 +788,7 @@ main(void)
 		IN_LAB(few_of_many_are_asked_for_singly),
 		IN_LAB(pages_are_read_until_all_are_found),
 		IN_LAB(a_long_list_is_not_read_for_a_few),
+		IN_LAB(a_page_that_answers_several_is_followed_by_the_next),
 		IN_LAB(without_the_cache_each_is_asked_for),
 		IN_LAB(one_failure_stops_the_rest),
 		IN_LAB(confirmations_are_bounded_and_go_round),
