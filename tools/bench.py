@@ -7,6 +7,7 @@
     ./dev bench --takeover          only this: how long nobody leads after the leader's end, about 5 minutes
     ./dev bench --balancers         only this: 200 Services in a cluster of 500 nodes, beside the Go framework, about 8 minutes
     ./dev bench --hcloud            only this: 20 Services in a simulated Hetzner Cloud, about 2 minutes
+    ./dev bench --hcloud-nodes      only this: what nodes in the Hetzner Cloud cost in requests, and a long list, about 3 minutes
     ./dev bench --idle              only this: what an idle cluster costs, beside the Go framework, about 11 minutes
 
 Times are wall seconds of this machine and this moment: compare within one run. The limit is the same two PATCHes a node,
@@ -33,6 +34,7 @@ from lib.serving import Serving  # noqa: E402
 from lib.replicas import LEASE  # noqa: E402
 from lib.wait import wait_for  # noqa: E402
 from balancing import TUNED, Balancing  # noqa: E402
+from hcloud_nodes import HCloudNodes  # noqa: E402
 from hetzner import Hetzner  # noqa: E402
 from idle import Idle  # noqa: E402
 from takeover import TakeOver  # noqa: E402
@@ -204,6 +206,7 @@ def main():
     parser.add_argument("--takeover", type=int, nargs="?", const=5, metavar="ROUNDS", help="only the take-over times")
     parser.add_argument("--idle", type=int, nargs="?", const=5, metavar="MINUTES", help="only the requests of an idle cluster")
     parser.add_argument("--balancers", action="store_true", help="only the figures of Services")
+    parser.add_argument("--hcloud-nodes", action="store_true", help="only the figures of nodes in the Hetzner Cloud")
     parser.add_argument("--hcloud", action="store_true", help="only the figures of load balancers in the Hetzner Cloud")
     parser.add_argument("--bare", action="store_true", help="without election and server")
     options = parser.parse_args()
@@ -222,7 +225,10 @@ def main():
     if options.hcloud:
         with tempfile.TemporaryDirectory(prefix="ccmd-bench-") as folder, Cluster() as cluster:
             Hetzner(cluster, Path(folder), table).run()
-    if options.takeover or options.idle or options.balancers or options.hcloud:
+    if options.hcloud_nodes:
+        with tempfile.TemporaryDirectory(prefix="ccmd-bench-") as folder, Cluster() as cluster:
+            HCloudNodes(cluster, Path(folder), table).run()
+    if options.takeover or options.idle or options.balancers or options.hcloud or options.hcloud_nodes:
         table.print()
         return
     with tempfile.TemporaryDirectory(prefix="ccmd-bench-") as folder, Cluster() as cluster:
