@@ -173,6 +173,51 @@ def test_a_server_without_ipv4(api, cloud, kubelet, hetzner, metadata, family, w
     assert sorted(addresses(node)) == sorted([("Hostname", "n1"), *wanted, ("InternalIP", "10.0.0.9")])
 
 
+# --- moving here ------------------------------------------------------------------------------------------------------------------
+
+OFFICIAL_ROLE = """
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: official}
+rules:
+  - {apiGroups: [""], resources: [configmaps], verbs: [get, list, watch]}
+  - {apiGroups: [""], resources: [events], verbs: [create, patch, update]}
+  - {apiGroups: [""], resources: [nodes], verbs: ["*"]}
+  - {apiGroups: [""], resources: [nodes/status], verbs: [patch]}
+  - {apiGroups: [""], resources: [services], verbs: [list, watch]}
+  - {apiGroups: [""], resources: [services/status], verbs: [patch, update]}
+  - {apiGroups: [""], resources: [serviceaccounts], verbs: [create]}
+  - {apiGroups: [coordination.k8s.io], resources: [leases], verbs: [create, get, list, watch, update]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: official}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: official}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: official}]
+"""
+
+
+def test_the_rights_of_the_official_controller_are_enough(cluster, api, cloud, kubelet, hetzner):
+    """Who replaces the image has the role of its chart, and no other: nodes come and go, and so does a Service."""
+    cluster.kubectl("apply", "-f", "-", input=OFFICIAL_ROLE)
+    servers = [cloud.add_server(name) for name in ("n1", "n2")]
+    n1, n2 = (kubelet(one.name) for one in servers)
+    services = Services(api)
+    services.clear()
+    hetzner(env={"HCLOUD_LOAD_BALANCERS_LOCATION": "fsn1"}, leader_elect=True,
+            kubeconfig=cluster.kubeconfig("official", pair=cluster.authority.client("official", "official")), **FAST)
+    for one in servers:
+        assert api.wait_node(one.name, is_initialized)["spec"]["providerID"] == f"hcloud://{one.id}"
+    services.create("web")
+    services.wait_ips("web")
+    services.delete("web")
+    services.wait_gone("web")
+    n2.ready()
+    cloud.delete_server("n1")
+    n1.silent()
+    api.wait_gone("n1")
+
+
 # --- the tutorial ----------------------------------------------------------------------------------------------------------------
 
 
