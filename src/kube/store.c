@@ -332,10 +332,23 @@ store_begin_list(struct store *s, bool is_newest)
 	s->list_boot_ns = clock_boot(s->clock);
 }
 
-static struct store_list
-take_unlisted(struct store *s)
+static bool
+is_unlisted(const struct store *s, const struct object *o)
 {
-	struct store_list gone = { 0 };
+	return o->epoch != s->epoch;
+}
+
+static bool
+is_added(const struct store *s, const struct object *o)
+{
+	return o->epoch == s->epoch && o->seen_boot_ns >= s->list_boot_ns;
+}
+
+/* Takes out all those that are so. */
+static struct store_list
+take_those(struct store *s, bool (*are_so)(const struct store *s, const struct object *o))
+{
+	struct store_list those = { 0 };
 	size_t cap = 0;
 	struct str key;
 	void *value;
@@ -344,12 +357,12 @@ take_unlisted(struct store *s)
 	for (size_t pos = 0; map_next(&s->objects, &pos, &key, &value);) {
 		struct object *o = value;
 
-		if (o->epoch != s->epoch)
-			ARRAY_PUSH(gone.objects, gone.n, cap, o);
+		if (are_so(s, o))
+			ARRAY_PUSH(those.objects, those.n, cap, o);
 	}
-	for (size_t i = 0; i < gone.n; i++)
-		take_out(s, gone.objects[i]);
-	return gone;
+	for (size_t i = 0; i < those.n; i++)
+		take_out(s, those.objects[i]);
+	return those;
 }
 
 static void
@@ -363,7 +376,7 @@ set_synced(struct store *s)
 void
 store_end_list(struct store *s)
 {
-	CLEANUP(store_list_free) struct store_list gone = take_unlisted(s);
+	CLEANUP(store_list_free) struct store_list gone = take_those(s, is_unlisted);
 
 	s->is_newest_list = false;
 	for (size_t i = 0; i < gone.n; i++)
@@ -377,30 +390,10 @@ store_abort_list(struct store *s)
 	s->is_newest_list = false;
 }
 
-static struct store_list
-take_added(struct store *s)
-{
-	struct store_list added = { 0 };
-	size_t cap = 0;
-	struct str key;
-	void *value;
-
-	WITH_LOCK(&s->mu);
-	for (size_t pos = 0; map_next(&s->objects, &pos, &key, &value);) {
-		struct object *o = value;
-
-		if (o->epoch == s->epoch && o->seen_boot_ns >= s->list_boot_ns)
-			ARRAY_PUSH(added.objects, added.n, cap, o);
-	}
-	for (size_t i = 0; i < added.n; i++)
-		take_out(s, added.objects[i]);
-	return added;
-}
-
 void
 store_reject_list(struct store *s)
 {
-	CLEANUP(store_list_free) struct store_list added = take_added(s);
+	CLEANUP(store_list_free) struct store_list added = take_those(s, is_added);
 
 	store_abort_list(s);
 	for (size_t i = 0; i < added.n; i++)
