@@ -91,7 +91,8 @@ write_addresses(struct controller_env *env, struct call *call, const struct node
 					 .addresses = list.items,
 					 .n_addresses = list.n,
 				 });
-	if (!send_node_patch(env, call, node, "status", buf_str(&body), ret_version, err))
+	if (!send_node_patch(env, call, node, "status", KUBE_PATCH_MERGE, buf_str(&body),
+	                     ret_version, err))
 		return err_wrap(err, "write addresses");
 	log_debug("node addresses written", LOG_STR("node", node_name(node)),
 	          LOG_I64("addresses", (int64_t)list.n));
@@ -118,7 +119,7 @@ write_rest(struct controller_env *env, struct call *call, const struct node *nod
 				  .n_taints = taints_without(node, STR(NODE_TAINT_UNINITIALIZED),
 	                                                     STR_EMPTY, taints),
 			  });
-	if (!send_node_patch(env, call, node, NULL, buf_str(&body), NULL, err))
+	if (!send_node_patch(env, call, node, NULL, KUBE_PATCH_MERGE, buf_str(&body), NULL, err))
 		return err_wrap(err, "write provider ID, labels and taints");
 	return true;
 }
@@ -224,7 +225,7 @@ write_labels(struct controller_env *env, struct call *call, const struct node *n
 	patch_node(&body, &(struct node_patch){ .uid = node->object.uid,
 	                                        .labels = labels.items,
 	                                        .n_labels = labels.n });
-	if (!send_node_patch(env, call, node, NULL, buf_str(&body), NULL, err))
+	if (!send_node_patch(env, call, node, NULL, KUBE_PATCH_MERGE, buf_str(&body), NULL, err))
 		return err_wrap(err, "failed update labels for node %" STR_FMT,
 		                STR_ARG(node_name(node)));
 	log_info("node labels follow the beta labels", LOG_STR("node", node_name(node)),

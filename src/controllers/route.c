@@ -14,6 +14,7 @@
 #include "base/rand.h"
 #include "base/thread.h"
 #include "controllers/notices.h"
+#include "controllers/own_writes.h"
 #include "controllers/route_plan.h"
 #include "controllers/running.h"
 #include "controllers/targets.h"
@@ -278,12 +279,10 @@ static bool
 write_condition(struct run *r, struct call *call, const struct condition *c, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf body = BUF_INIT(LIMIT_HTTP_REQUEST);
-	CLEANUP(buf_fini) struct buf path = BUF_INIT(LIMIT_HTTP_URL);
 
 	patch_node_network(&body, c->node->object.uid, c->wanted, clock_wall(call->clock));
-	patch_node_path(&path, node_name(c->node), "status");
-	return kube_patch(r->c->env->kube, call, buf_str(&path), KUBE_PATCH_STRATEGIC,
-	                  buf_str(&body), KUBE_ANSWER_META, NULL, err) ||
+	return send_node_patch(r->c->env, call, c->node, "status", KUBE_PATCH_STRATEGIC,
+	                       buf_str(&body), NULL, err) ||
 	       err->code == ERR_NOT_FOUND;
 }
 
@@ -301,9 +300,20 @@ do_condition(struct run *r, struct call *call, size_t i)
 		          LOG_STR("node", node_name(c->node)), LOG_ERR(&err));
 }
 
+/* What the store shows may be what was there before our own last write: whether another is due is found out later. */
+static bool
+differs(struct run *r, const struct node *node, enum node_network wanted)
+{
+	if (node->network != wanted)
+		return true;
+	if (own_writes_are_ahead(r->c->env->own_writes, node))
+		note_failure(r, NO_NODE, &(struct error){ .code = ERR_PENDING });
+	return false;
+}
+
 /* Whether a node whose pod CIDRs are all somebody else's to route can be reached is not ours to say. */
 static bool
-wants_condition(const struct run *r, size_t i, enum node_network *ret)
+wants_condition(struct run *r, size_t i, enum node_network *ret)
 {
 	const struct node *node = node_of(r->all.objects[i]);
 
@@ -313,7 +323,7 @@ wants_condition(const struct run *r, size_t i, enum node_network *ret)
 	*ret = r->plan.conditions[i] == ROUTE_CONDITION_NOT_CREATED || r->has_failed[i]
 	               ? NODE_NETWORK_MISSING
 	               : NODE_NETWORK_ROUTED;
-	return node->network != *ret;
+	return differs(r, node, *ret);
 }
 
 static void
@@ -497,6 +507,8 @@ on_node(void *arg, const struct object *object_old, const struct object *object_
 	const struct node *old = (const struct node *)object_old,
 			  *new = (const struct node *)object_new;
 
+	if (!new)
+		own_writes_forget(c->env->own_writes, node_name(old));
 	if (!old || !new || !str_eq(object_old->uid, object_new->uid) ||
 	    !node_pod_cidrs_equal(old, new) || !node_addresses_equal(old, new) ||
 	    has_lost_condition(old, new) || !str_eq(old->provider_id, new->provider_id))

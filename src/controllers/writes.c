@@ -9,16 +9,16 @@
 
 bool
 send_node_patch(struct controller_env *env, struct call *call, const struct node *node,
-                const char *subresource, struct str body, struct str *ret_version,
-                struct error *err)
+                const char *subresource, enum kube_patch kind, struct str body,
+                struct str *ret_version, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf path = BUF_INIT(LIMIT_HTTP_URL);
 	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
 	struct str answer, version;
 
 	patch_node_path(&path, node_name(node), subresource);
-	if (!kube_patch(env->kube, call, buf_str(&path), KUBE_PATCH_MERGE, body, KUBE_ANSWER_META,
-	                &answer, err))
+	if (!kube_patch(env->kube, call, buf_str(&path), kind, body, KUBE_ANSWER_META, &answer,
+	                err))
 		return false;
 	if (!json_parse(answer, &doc, err))
 		return err_wrap(err, "answer to PATCH %" STR_FMT, STR_ARG(buf_str(&path)));
@@ -156,7 +156,7 @@ write_taint(struct controller_env *env, struct call *call, const struct node *no
 			return true;
 	}
 	patch_node(&body, &patch);
-	if (!send_node_patch(env, call, node, NULL, buf_str(&body), NULL, err))
+	if (!send_node_patch(env, call, node, NULL, KUBE_PATCH_MERGE, buf_str(&body), NULL, err))
 		return false;
 	log_info(wanted ? "shutdown taint added" : "shutdown taint removed",
 	         LOG_STR("node", node_name(node)));

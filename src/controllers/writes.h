@@ -32,7 +32,7 @@ size_t taints_without(const struct node *node, struct str key, struct str effect
 
 /** Sends a patch to the node or its status; *ret_version (may be NULL) is its new resource version, in the arena. */
 NODISCARD bool send_node_patch(struct controller_env *, struct call *, const struct node *node,
-                               const char *subresource, struct str body, struct str *ret_version,
-                               struct error *err);
+                               const char *subresource, enum kube_patch kind, struct str body,
+                               struct str *ret_version, struct error *err);
 
 #endif

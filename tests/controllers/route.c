@@ -339,6 +339,29 @@ a_condition_that_could_not_be_written_is_written_later(void **state UNUSED)
 	assert_int_equal(n_patches(), 2);
 }
 
+/* The watch is behind: the store shows what was there before our write, which says nothing about what is. */
+static void
+a_condition_is_put_right_however_late_the_store_hears(void **state UNUSED)
+{
+	start(&idle);
+	put_routed(node_a, "7");
+	fake_routes_fault(rig->routes, (struct fake_fault){ .call = "create a",
+	                                                    .code = ERR_UNAVAILABLE,
+	                                                    .times = 1 });
+	begin();
+	assert_non_null(strstr(patch(0), "NoRouteCreated"));
+	rig_run(rig, PERIOD_S);
+	assert_true(fake_routes_has(rig->routes, "a", CIDR_A));
+	assert_int_equal(n_patches(), 1);
+	put_version((struct rig_node){ .name = "a",
+	                               .pod_cidrs = "\"" CIDR_A "\"",
+	                               .network = MISSING },
+	            "1001"); /* now it does */
+	rig_run(rig, 2 * PERIOD_S);
+	assert_int_equal(n_patches(), 2);
+	assert_non_null(strstr(patch(1), "\"reason\":\"RouteCreated\""));
+}
+
 /* ---- conditions (framework.md 6.7) ---- */
 
 static void
@@ -434,6 +457,7 @@ main(void)
 		TEST(a_list_that_fails_changes_nothing),
 		TEST(the_cloud_says_when_to_come_back),
 		TEST(a_condition_that_could_not_be_written_is_written_later),
+		TEST(a_condition_is_put_right_however_late_the_store_hears),
 		TEST(conditions_of_others_are_written_over),
 		TEST(a_node_without_pod_cidrs_that_has_a_route_has_none),
 		TEST(families_that_are_not_offered_stay_out),

@@ -80,7 +80,8 @@ write_version(struct controller_env *env, struct call *call, const struct node *
               struct error *err)
 {
 	(*(int *)arg)++;
-	return send_node_patch(env, call, seen, NULL, seen->object.resource_version, NULL, err);
+	return send_node_patch(env, call, seen, NULL, KUBE_PATCH_MERGE,
+	                       seen->object.resource_version, NULL, err);
 }
 
 static bool
@@ -223,7 +224,8 @@ nothing_is_sent_after_a_cancellation(void **state UNUSED)
 static bool
 send_patch(struct str *ret_version, struct error *err)
 {
-	return send_node_patch(&rig->env, &rig->call, node, "status", STR("{}"), ret_version, err);
+	return send_node_patch(&rig->env, &rig->call, node, "status", KUBE_PATCH_MERGE, STR("{}"),
+	                       ret_version, err);
 }
 
 static void
