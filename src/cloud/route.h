@@ -9,10 +9,11 @@
 #include "cloud/cloud.h"
 
 struct route {
-	struct str name;                        /* the provider's; not compared */
-	struct str target_node;                 /* empty: the target is none of our nodes */
-	struct str destination_cidr;            /* exactly as it was asked for: compared as text */
-	bool is_blackhole;                      /* its target is gone */
+	struct str name;             /* the provider's; not compared */
+	struct str target_node;      /* empty: the target is none of our nodes */
+	struct str destination_cidr; /* exactly as it was asked for: compared as text */
+	bool is_blackhole;           /* its target is gone */
+	bool is_unfinished; /* asked for, but create() never came to its end: whether it works is not known */
 	bool is_fixed;                          /* not ours to remove */
 	const struct address *target_addresses; /* where route_ops.compares_addresses */
 	size_t n_target_addresses;

@@ -2,7 +2,7 @@
  *
  * Two tables make it linear: routes by "node CIDR", nodes by name. A blackhole counts as no route: it is removed, and
  * what it stood for is made anew in the same run, once it is gone. (Upstream finds that out one period later; our next
- * run may be an hour away.)
+ * run may be an hour away.) An unfinished route is no route either, but stays where it is wanted, and is asked for again.
  */
 #include "controllers/route_plan.h"
 
@@ -27,7 +27,7 @@ struct planner {
 	const struct route *routes;
 	size_t n_routes;
 	bool compares_addresses;
-	struct map by_target; /* "node CIDR" -> the first such route that is no blackhole */
+	struct map by_target; /* "node CIDR" -> the first such route that works */
 	struct map targets;   /* node names that any route has -> the route */
 	struct map entries;   /* "node CIDR" -> struct entry */
 	struct map needed;    /* CIDRs that a route is to be made for -> struct entry */
@@ -59,7 +59,7 @@ index_routes(struct planner *p)
 		if (route->target_node.len == 0)
 			continue;
 		map_put(&p->targets, route->target_node, (void *)(uintptr_t)route);
-		if (!route->is_blackhole && !map_get(&p->by_target, key))
+		if (!route->is_blackhole && !route->is_unfinished && !map_get(&p->by_target, key))
 			map_put(&p->by_target, key, (void *)(uintptr_t)route);
 	}
 }
@@ -144,6 +144,16 @@ is_ours(const struct route *route, const struct ip_net *cidrs, size_t n)
 	return false;
 }
 
+/* The one that it should be, or will be once it is asked for again. */
+static bool
+stays(const struct route *route, const struct entry *entry)
+{
+	if (!entry || route->is_blackhole)
+		return false;
+	return entry->action == ACTION_KEEP ||
+	       (entry->action == ACTION_ADD && route->is_unfinished);
+}
+
 static void
 plan_removals(struct planner *p, const struct ip_net *cidrs, size_t n_cidrs,
               struct route_plan *plan)
@@ -155,9 +165,7 @@ plan_removals(struct planner *p, const struct ip_net *cidrs, size_t n_cidrs,
 		const struct entry *entry = map_get(&p->entries, pair(p, route->target_node,
 		                                                      route->destination_cidr));
 
-		if (!is_ours(route, cidrs, n_cidrs))
-			continue;
-		if (entry && entry->action == ACTION_KEEP && !route->is_blackhole)
+		if (!is_ours(route, cidrs, n_cidrs) || stays(route, entry))
 			continue;
 		plan->remove[plan->n_remove++] = i;
 		if (map_get(&p->needed, route->destination_cidr))

@@ -124,6 +124,26 @@ a_blackhole_is_replaced_in_one_run(void **state UNUSED)
 	assert_true(p.removes_first);
 }
 
+/* Whoever made it was killed: it is asked for again where it is wanted, and removed where it is not. */
+static void
+an_unfinished_route_is_finished_or_removed(void **state UNUSED)
+{
+	const struct route routes[] = {
+		{ .target_node = STR("a"),
+		  .destination_cidr = STR("10.244.1.0/24"),
+		  .is_unfinished = true },
+		{ .target_node = STR("gone"),
+		  .destination_cidr = STR("10.244.2.0/24"),
+		  .is_unfinished = true },
+	};
+	struct route_plan p = plan(routes, 2, false);
+
+	assert_int_equal(p.n_create, 3);
+	assert_int_equal(p.n_remove, 1);
+	assert_int_equal(p.remove[0], 1);
+	assert_true(p.removes_first); /* for b */
+}
+
 /* framework.md E38: a cloud that has one route per CIDR would refuse the new one while the old one is there. */
 static void
 a_cidr_that_moved_is_removed_before_it_is_made(void **state UNUSED)
@@ -213,6 +233,7 @@ main(void)
 		cmocka_unit_test(a_settled_table_needs_nothing),
 		cmocka_unit_test(only_what_lies_in_the_cluster_is_removed),
 		cmocka_unit_test(a_blackhole_is_replaced_in_one_run),
+		cmocka_unit_test(an_unfinished_route_is_finished_or_removed),
 		cmocka_unit_test(a_cidr_that_moved_is_removed_before_it_is_made),
 		cmocka_unit_test(changed_addresses_make_a_route_anew),
 		cmocka_unit_test(a_node_without_cidrs_that_is_a_target_is_told),

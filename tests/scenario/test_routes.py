@@ -8,7 +8,7 @@ import textwrap
 import pytest
 
 from lib.api import NODES
-from lib.ccmd import machine
+from lib.ccmd import machine, run_ccmd
 from lib.process import REPOSITORY
 from lib.wait import holds_for, wait_for
 
@@ -138,6 +138,41 @@ def test_a_machine_that_is_gone_has_its_route_removed(api, lab, node, ccmd, inve
     inventory.power("n1", "terminated")
     has_routes(lab, ("n2", "10.244.2.0/24"))
     api.wait_node("n1", is_missing)
+
+
+def test_a_route_left_half_made_goes_with_its_node(api, lab, node, ccmd, tmp_path):
+    """ccmd is killed in the middle of the hook, and the node is deleted before another begins."""
+    hook = tmp_path / "hook"
+    hook.write_text(f"#!/bin/sh\necho $CLOUDLYCKE_ACTION >>{tmp_path}/told\ntest -e {tmp_path}/well || kill -9 $PPID\n")
+    hook.chmod(0o755)
+    lab(hook=str(hook))
+    node("n1", "10.244.1.0/24")
+    one = ccmd(**FLAGS)
+    one.process.child.wait(timeout=30)
+    one.kill()  # noted as meant
+    assert lab.state()[0]["pending"]
+    (tmp_path / "well").touch()
+    api.delete(f"{NODES}/n1")
+    node("n2", "10.244.1.0/24")
+    ccmd(**FLAGS)
+    api.wait_node("n2", is_routed)
+    has_routes(lab, ("n2", "10.244.1.0/24"))
+    assert (tmp_path / "told").read_text().split() == ["route-ensure", "route-delete", "route-ensure"]
+
+
+def test_routes_are_not_made_where_they_are_not_wanted(api, lab, node, ccmd):
+    node("n1", "10.244.1.0/24")
+    one = ccmd(configure_cloud_routes="false", route_reconciliation_period="200ms")
+    one.wait_log("controller is disabled.*route")
+    holds_for(lambda: condition(api.node("n1")) is None, 1.5, "no condition")
+    assert lab.state() == []
+
+
+def test_routes_need_to_know_the_networks_of_pods(lab, cluster, inventory):
+    done = run_ccmd("--cloud-provider=cloudlycke", f"--cloud-config={inventory.path}",
+                    "--leader-elect=false", f"--kubeconfig={cluster.ccmd_kubeconfig}", "--secure-port=0")
+    assert done.returncode == 1
+    assert "--cluster-cidr is empty, but routes are wanted" in done.stderr
 
 
 # --- packets -----------------------------------------------------------------------------------------------------------

@@ -308,13 +308,14 @@ list_recorded(const struct cl_routes_run *run, const struct cl_inventory *invent
 	for (size_t i = 0; i < run->n; i++) {
 		const struct recorded *r = run->all[i];
 
-		if (r->is_pending || !str_eq(r->cluster, run->cluster))
+		if (!str_eq(r->cluster, run->cluster))
 			continue;
 		ret->routes[ret->n++] = (struct route){
 			.name = arena_str(arena, r->name),
 			.target_node = arena_str(arena, r->target_node),
 			.destination_cidr = arena_str(arena, r->destination),
 			.is_blackhole = is_blackhole(inventory, r),
+			.is_unfinished = r->is_pending,
 		};
 	}
 }
@@ -464,7 +465,7 @@ conclude(struct cl_routes_run *run, struct str destination, bool is_good, struct
 	}
 	if (save(run, err))
 		return true;
-	r->is_pending = true; /* not listed, and so asked for again */
+	r->is_pending = true; /* and so asked for again */
 	return false;
 }
 

@@ -109,7 +109,7 @@ remove_route(const char *name, const char *cidr, bool is_fixed)
 	return ops.routes->remove(cloud, &c, &route, &err);
 }
 
-/* "name target cidr [blackhole] [fixed];" for each. */
+/* "name target cidr [blackhole] [unfinished] [fixed];" for each. */
 static const char *
 listed(void)
 {
@@ -120,10 +120,11 @@ listed(void)
 	if (!ops.routes->list(cloud, &c, &list, &err))
 		return "";
 	for (size_t i = 0; i < list.n; i++)
-		buf_addf(&b, "%" STR_FMT " %" STR_FMT " %" STR_FMT "%s%s;",
+		buf_addf(&b, "%" STR_FMT " %" STR_FMT " %" STR_FMT "%s%s%s;",
 		         STR_ARG(list.routes[i].name), STR_ARG(list.routes[i].target_node),
 		         STR_ARG(list.routes[i].destination_cidr),
 		         list.routes[i].is_blackhole ? " blackhole" : "",
+		         list.routes[i].is_unfinished ? " unfinished" : "",
 		         list.routes[i].is_fixed ? " fixed" : "");
 	return arena_strz(&arena, buf_str(&b));
 }
@@ -268,12 +269,28 @@ a_route_whose_hook_did_not_end_is_asked_for_again(void **state UNUSED)
 	        "\"other\":[{\"name\":\"x\",\"targetNode\":\"n1\","
 	        "\"destinationCIDR\":\"10.244.1.0/24\"}]}}");
 	open_with_hook();
-	assert_string_equal(listed(), "");
+	assert_string_equal(listed(), "kubernetes-uid n1 10.244.1.0/24 unfinished;");
 	assert_true(create("n1", "", "10.244.1.0/24"));
 	assert_non_null(strstr(content("told"), "route-ensure"));
 	assert_string_equal(listed(), "kubernetes-uid n1 10.244.1.0/24;");
 	assert_null(strstr(content("state.json"), "pending"));
 	assert_non_null(strstr(content("state.json"), "\"other\":[{\"name\":\"x\"")); /* not ours */
+}
+
+/* What its hook may have done is undone, and the network is free for another node. */
+static void
+a_route_whose_hook_did_not_end_can_be_removed(void **state UNUSED)
+{
+	lab_put(lab, "state.json",
+	        "{\"version\":1,\"generation\":1,\"loadBalancers\":{},\"routes\":{"
+	        "\"kubernetes\":[{\"name\":\"kubernetes-uid\",\"targetNode\":\"n1\","
+	        "\"machine\":\"m-1\",\"destinationCIDR\":\"10.244.1.0/24\",\"pending\":true}]}}");
+	open_with_hook();
+	assert_string_equal(listed(), "kubernetes-uid n1 10.244.1.0/24 unfinished;");
+	assert_true(remove_route("n1", "10.244.1.0/24", false));
+	assert_non_null(strstr(content("told"), "route-delete"));
+	assert_true(create("n2", "", "10.244.1.0/24"));
+	assert_string_equal(listed(), "kubernetes-uid n2 10.244.1.0/24;");
 }
 
 static void
@@ -301,6 +318,7 @@ main(void)
 		TEST(a_route_whose_hook_fails_is_none),
 		TEST(a_route_whose_hook_fails_to_remove_it_stays),
 		TEST(a_route_whose_hook_did_not_end_is_asked_for_again),
+		TEST(a_route_whose_hook_did_not_end_can_be_removed),
 		TEST(a_state_that_cannot_be_written_changes_nothing),
 	};
 
