@@ -89,9 +89,13 @@ class ByApi:
         self.proxy = proxy
         self.is_done = is_done
         self.environment = {}
+        self.strikes = False  # it is under way: all may look settled before ccmd is dead
 
     def arm(self, n, one):
+        self.strikes = False
+
         def act(connection, request):
+            self.strikes = True
             if self.is_done:
                 status, headers = connection.ask(request)
                 list(connection.answer_body(request, status, headers))
@@ -106,6 +110,8 @@ class ByApi:
 
 class ByFile:
     """Before the n-th step of a file, or start of a program."""
+
+    strikes = False  # at once
 
     def __init__(self, folder):
         if subprocess.run(["ldd", str(binary())], capture_output=True).returncode != 0:
@@ -131,6 +137,7 @@ class ByHook:
     """In the middle of the n-th run of the hook."""
 
     environment = {}
+    strikes = False  # at once
 
     def __init__(self, world):
         self.world = world
@@ -183,6 +190,8 @@ class Story:
         step()
         wait_for(lambda: not self.one.running or self.is_settled(), PATIENCE_S, "an end, of this or that kind")
         self.killer.disarm()
+        if self.killer.strikes:
+            wait_for(lambda: not self.one.running, PATIENCE_S, "the kill that is under way")
         if self.one.running:
             return False
         self.n_kills += 1
