@@ -23,13 +23,14 @@ static const int64_t quiet_ns = 2 * NS_PER_SEC;
 
 /* ---- patients ---- */
 
-/* One that is too young to be deleted is not looked at before two looks can prove anything: nodes join by hundreds, all of
- * them not ready at first. Another machine's clock says how old it is, so no longer than that age. */
+/* A new one that is too young to be deleted is not looked at before two looks can prove anything: nodes join by hundreds, all
+ * of them not ready at first. Another machine's clock says how old it is, so no longer than that age. */
 static int64_t
 first_look_ns(const struct lifecycle_controller *c, const struct node *node)
 {
 	const struct guard_config *guard = &c->config.guard;
-	int64_t min_ns = guard->is_enabled ? guard->min_age_ns - guard->confirm_ns : 0;
+	bool is_new = node_taint(node, STR(NODE_TAINT_UNINITIALIZED)) != NULL;
+	int64_t min_ns = guard->is_enabled && is_new ? guard->min_age_ns - guard->confirm_ns : 0;
 	int64_t left_ns = min_ns - (clock_wall(c->env->clock) - node->created_wall_ns);
 
 	if (left_ns <= 0)

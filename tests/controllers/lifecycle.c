@@ -630,6 +630,23 @@ a_young_node_waits(void **state UNUSED)
 	assert_int_equal(deletions(), 1);
 }
 
+/* Hundreds join, and none of them is ready at first: until two looks can prove anything the cloud is left alone. */
+static void
+a_new_node_is_not_looked_at_before_it_could_go(void **state UNUSED)
+{
+	struct rig_node node = node_of_name("a", "Unknown");
+
+	node.age_s = 1;
+	node.taints = RIG_UNINITIALIZED;
+	put_witness("w");
+	rig_put(rig, &node);
+	rig_sync(rig);
+	rig_run(rig, 46);
+	assert_int_equal(looks(), 0);
+	rig_run(rig, 12 + 2);
+	assert_in_range(deletions(), 1, 2);
+}
+
 static void
 a_node_from_the_future_is_young(void **state UNUSED)
 {
@@ -951,6 +968,7 @@ main(void)
 		TEST(a_look_does_not_count_when_the_lease_cannot_be_read),
 		TEST(a_lease_that_is_nonsense_does_not_count_either),
 		TEST(a_young_node_waits),
+		TEST(a_new_node_is_not_looked_at_before_it_could_go),
 		TEST(a_node_from_the_future_is_young),
 		TEST(jumps_of_the_wall_clock_hurry_nothing),
 		TEST(a_wall_clock_that_is_behind_makes_nodes_young),
