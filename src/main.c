@@ -96,6 +96,8 @@ cloud_config_of(const struct options *o)
 		.path = o->cloud_config[0] ? o->cloud_config : NULL,
 		.cluster_name = o->cluster_name,
 		.reserve_percent = o->cloud_reserve_percent,
+		.cluster_cidrs = o->routes.cidrs,
+		.n_cluster_cidrs = o->routes.n_cidrs,
 		.has_election = o->election.is_enabled,
 	};
 }

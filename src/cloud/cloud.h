@@ -14,6 +14,7 @@
 
 #include "base/call.h"
 #include "base/error.h"
+#include "base/ip.h"
 #include "base/label.h"
 
 struct cloud_host;
@@ -95,7 +96,9 @@ struct cloud_config {
 	const char *cluster_name; /* --cluster-name */
 	unsigned
 		reserve_percent; /* --cloud-rate-limit-reserve: of its requests, left to other tools */
-	bool has_election;       /* --leader-elect: there may be others, of which one leads */
+	const struct ip_net *cluster_cidrs; /* --cluster-cidr */
+	size_t n_cluster_cidrs;
+	bool has_election; /* --leader-elect: there may be others, of which one leads */
 };
 
 enum {

@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <pthread.h>
+#include <stdio.h>
 
 #include "base/alloc.h"
 #include "base/limits.h"
@@ -79,6 +80,32 @@ hz_action_read(yyjson_val *answer, struct hz_action *ret, struct error *err)
 		return read_action(action, ret, err);
 	*ret = (struct hz_action){ .is_over = true };
 	return true;
+}
+
+/* ---- starting ---------------------------------------------------------------------------------------- */
+
+static void
+set_code(struct hz_done *done, struct str code)
+{
+	snprintf(done->code, sizeof(done->code), "%" STR_FMT, STR_ARG(code));
+}
+
+bool
+hz_change(struct hz_api *api, struct call *call, const struct hz_request *request,
+          struct hz_answer *ret_answer, struct hz_done *ret_done, struct error *err)
+{
+	struct str code = STR_EMPTY;
+
+	*ret_done = (struct hz_done){ .action = { .is_over = true } };
+	if (!hz_api_do(api, call, request, ret_answer, err)) {
+		set_code(ret_done, str_c(ret_answer->code));
+		return false;
+	}
+	if (hz_action_read(hz_answer_root(ret_answer), &ret_done->action, err))
+		return true;
+	json_str(hz_answer_root(ret_answer), "action.error.code", &code);
+	set_code(ret_done, code);
+	return false;
 }
 
 /* ---- asking ------------------------------------------------------------------------------------------ */

@@ -17,6 +17,12 @@ struct hz_action {
 	bool is_over;
 };
 
+/** What a call did, or why it did not. */
+struct hz_done {
+	struct hz_action action;
+	char code[HZ_CODE_MAX]; /* the API's, of what was refused or failed at once; else "" */
+};
+
 struct hz_actions;
 
 /** Both are borrowed. */
@@ -27,6 +33,10 @@ DEFINE_CLEANUP(struct hz_actions, hz_actions_free)
 
 /** Reads "action" of an answer; absent or null is none. One that has failed already fails as in hz_actions_wait(). */
 NODISCARD bool hz_action_read(yyjson_val *answer, struct hz_action *ret, struct error *err);
+
+/** Sends a request that changes something, and reads what that started. *ret_done is filled on failure as well. */
+NODISCARD bool hz_change(struct hz_api *, struct call *, const struct hz_request *request,
+                         struct hz_answer *ret_answer, struct hz_done *ret_done, struct error *err);
 
 /** Waits until it is over; nothing is asked for one that is.
  *

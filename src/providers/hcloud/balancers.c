@@ -530,7 +530,7 @@ hz_balancers_new(const struct hz_balancers_config *config)
 		.api = config->api,
 		.robot = config->robot,
 		.network = config->network,
-		.actions = hz_actions_new(config->api, clock),
+		.actions = config->actions,
 		.books = config->books,
 		.types = hz_types_new(config->api, clock),
 		.certificates = hz_certificates_new(config->api, clock),
@@ -543,7 +543,6 @@ hz_balancers_free(struct hz_balancers *b)
 {
 	if (!b)
 		return;
-	hz_actions_free(b->tools.actions);
 	hz_types_free(b->tools.types);
 	hz_certificates_free(b->tools.certificates);
 	free(b);

@@ -20,6 +20,7 @@ struct hz_balancers_config {
 	const struct hz_config *config;
 	const struct cloud_host *host;
 	struct hz_api *api;
+	struct hz_actions *actions;
 	struct hz_books *books;
 	struct hz_robot *robot; /* NULL: none to ask */
 	int64_t network;        /* 0: none */

@@ -2,9 +2,14 @@
 #include "providers/hcloud/client.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 
 #include "base/limits.h"
 #include "net/url.h"
+
+enum {
+	ENDPOINT_MAX = 100,
+};
 
 /* ---- reading ----------------------------------------------------------------------------------------- */
 
@@ -153,6 +158,40 @@ hz_list_servers(struct hz_api *api, struct call *call, struct arena *arena, int6
 
 /* ---- networks ---------------------------------------------------------------------------------------- */
 
+static void
+read_routes(struct arena *arena, yyjson_val *val, struct hz_network *ret)
+{
+	yyjson_val *list, *one;
+	size_t i, n;
+
+	if (json_array(val, "routes", &list) != JSON_FOUND)
+		return;
+	ret->routes = arena_calloc(arena, yyjson_arr_size(list), sizeof(*ret->routes));
+	yyjson_arr_foreach(list, i, n, one)
+	{
+		ret->routes[ret->n_routes++] = (struct hz_route){
+			.destination = json_text_at(arena, one, "destination"),
+			.gateway = json_text_at(arena, one, "gateway"),
+		};
+	}
+}
+
+static void
+read_members(struct arena *arena, yyjson_val *val, struct hz_network *ret)
+{
+	yyjson_val *list, *one;
+	size_t i, n;
+
+	if (json_array(val, "servers", &list) != JSON_FOUND)
+		return;
+	ret->servers = arena_calloc(arena, yyjson_arr_size(list), sizeof(*ret->servers));
+	yyjson_arr_foreach(list, i, n, one)
+	{
+		if (json_i64(one, "", &ret->servers[ret->n_servers]) == JSON_FOUND)
+			ret->n_servers++;
+	}
+}
+
 static bool
 read_network(struct arena *arena, yyjson_val *val, struct hz_network *ret, struct error *err)
 {
@@ -161,6 +200,8 @@ read_network(struct arena *arena, yyjson_val *val, struct hz_network *ret, struc
 	if (json_i64(val, "id", &network.id) != JSON_FOUND || network.id <= 0)
 		return err_set(err, ERR_UNAVAILABLE,
 		               "the Hetzner Cloud API gave a network without id");
+	read_routes(arena, val, &network);
+	read_members(arena, val, &network);
 	*ret = network;
 	return true;
 }
@@ -196,6 +237,26 @@ hz_find_network(struct hz_api *api, struct call *call, struct arena *arena, stru
 		return err_set(err, ERR_NOT_FOUND, "no network has the name \"%" STR_FMT "\"",
 		               STR_ARG(name));
 	return read_network(arena, yyjson_arr_get_first(list), ret, err);
+}
+
+bool
+hz_change_route(struct hz_api *api, struct call *call, int64_t network, const char *verb,
+                const struct hz_route *route, struct hz_done *ret_done, struct error *err)
+{
+	CLEANUP(hz_answer_fini) struct hz_answer answer = HZ_ANSWER_INIT;
+	CLEANUP(buf_fini) struct buf body = BUF_INIT(LIMIT_HTTP_REQUEST);
+	char target[ENDPOINT_MAX], endpoint[ENDPOINT_MAX];
+	struct hz_request request = { .method = HTTP_POST, .endpoint = endpoint };
+
+	snprintf(target, sizeof(target), "/networks/%" PRId64 "/actions/%s", network, verb);
+	snprintf(endpoint, sizeof(endpoint), "/networks/-/actions/%s", verb);
+	buf_add_char(&body, '{');
+	json_add_member(&body, "destination", route->destination);
+	json_add_member(&body, "gateway", route->gateway);
+	buf_add_char(&body, '}');
+	request.target = str_c(target);
+	request.body = buf_str(&body);
+	return hz_change(api, call, &request, &answer, ret_done, err);
 }
 
 /* ---- the probe --------------------------------------------------------------------------------------- */

@@ -8,7 +8,7 @@
 #ifndef CCMD_HCLOUD_CLIENT_H
 #define CCMD_HCLOUD_CLIENT_H
 
-#include "providers/hcloud/api.h"
+#include "providers/hcloud/actions.h"
 
 #define HZ_PAGE 50 /* the most the API gives at once */
 
@@ -35,9 +35,17 @@ struct hz_page {
 	int64_t next;  /* 0: this is the last */
 };
 
+struct hz_route {
+	struct str destination, gateway;
+};
+
 struct hz_network {
 	int64_t id;
 	struct str name;
+	struct hz_route *routes;
+	size_t n_routes;
+	int64_t *servers; /* ids of those that are attached */
+	size_t n_servers;
 };
 
 /** ERR_NOT_FOUND: the API says that there is no such server. */
@@ -55,6 +63,12 @@ NODISCARD bool hz_get_network(struct hz_api *, struct call *, struct arena *, in
                               bool is_patient, struct hz_network *ret, struct error *err);
 NODISCARD bool hz_find_network(struct hz_api *, struct call *, struct arena *, struct str name,
                                bool is_patient, struct hz_network *ret, struct error *err);
+
+/** POST /networks/{id}/actions/{verb}, with a route for a body. A network takes one change at a time (`conflict`).
+ * @param verb  "add_route" or "delete_route" */
+NODISCARD bool hz_change_route(struct hz_api *, struct call *, int64_t network, const char *verb,
+                               const struct hz_route *route, struct hz_done *ret_done,
+                               struct error *err);
 
 /** Does the API answer, and take the token? */
 NODISCARD bool hz_probe(struct hz_api *, struct call *, struct error *err);

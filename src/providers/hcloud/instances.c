@@ -5,7 +5,6 @@
 
 #include "base/alloc.h"
 #include "base/event_kind.h"
-#include "base/metrics.h"
 #include "providers/hcloud/operations.h"
 #include "providers/hcloud/provider_id.h"
 #include "providers/hcloud/servers.h"
@@ -21,10 +20,6 @@ EVENT_KIND(
 EVENT_KIND(
 	mismatch_event, HZ_COMPONENT, "PossibleNodeDeletion", true, "Node",
 	"hcloud: the Robot server with the node's provider ID has another name, and so counts as not being there.");
-
-METRIC_FAMILY(cache, METRIC_COUNTER, "cloud_controller_manager_server_cache_requests_total",
-              "[ALPHA] Servers looked for, by whether an answer was at hand.",
-              .labels = { "subsystem", "mode", "result" });
 
 struct hz_instances {
 	struct hz_instances_config config;
@@ -139,22 +134,10 @@ read_id(struct asking *ask, size_t i)
 
 /* ---- the cloud, one by one --------------------------------------------------------------------------- */
 
-static const char *
-mode_name(const struct asking *ask)
-{
-	static const char *const names[] = {
-		[HZ_CACHE_ALL] = "all",
-		[HZ_CACHE_ONE] = "one",
-		[HZ_CACHE_OFF] = "off",
-	};
-
-	return names[ask->in->config.config->cache_mode];
-}
-
 static void
 count_lookup(const struct asking *ask, const char *result)
 {
-	metric_inc(metric_of(&cache, "instances_v2", mode_name(ask), result));
+	hz_count_lookup("instances_v2", ask->in->config.config->cache_mode, result);
 }
 
 static bool

@@ -246,30 +246,6 @@ hz_find_lb(struct hz_api *api, struct call *call, struct arena *arena, struct st
 
 /* ---- changes ----------------------------------------------------------------------------------------- */
 
-static void
-set_code(struct hz_done *done, struct str code)
-{
-	snprintf(done->code, sizeof(done->code), "%" STR_FMT, STR_ARG(code));
-}
-
-static bool
-change(struct hz_api *api, struct call *call, const struct hz_request *request,
-       struct hz_answer *answer, struct hz_done *ret, struct error *err)
-{
-	struct str code = STR_EMPTY;
-
-	*ret = (struct hz_done){ .action = { .is_over = true } };
-	if (!hz_api_do(api, call, request, answer, err)) {
-		set_code(ret, str_c(answer->code));
-		return false;
-	}
-	if (hz_action_read(hz_answer_root(answer), &ret->action, err))
-		return true;
-	json_str(hz_answer_root(answer), "action.error.code", &code);
-	set_code(ret, code);
-	return false;
-}
-
 bool
 hz_create_lb(struct hz_api *api, struct call *call, struct arena *arena, struct str body,
              struct hz_lb *ret, struct hz_done *ret_done, struct error *err)
@@ -281,7 +257,7 @@ hz_create_lb(struct hz_api *api, struct call *call, struct arena *arena, struct 
 		                      .body = body };
 	yyjson_val *val;
 
-	return change(api, call, &request, &answer, ret_done, err) &&
+	return hz_change(api, call, &request, &answer, ret_done, err) &&
 	       hz_answer_object(&answer, "load_balancer", &val, err) &&
 	       hz_lb_read(val, arena, ret, err);
 }
@@ -298,7 +274,7 @@ change_lb(struct hz_api *api, struct call *call, enum http_method method, int64_
 
 	snprintf(target, sizeof(target), "/load_balancers/%" PRId64, id);
 	request.target = str_c(target);
-	return change(api, call, &request, &answer, ret, err);
+	return hz_change(api, call, &request, &answer, ret, err);
 }
 
 bool
@@ -326,7 +302,7 @@ hz_act_on_lb(struct hz_api *api, struct call *call, int64_t id, const char *verb
 	snprintf(target, sizeof(target), "/load_balancers/%" PRId64 "/actions/%s", id, verb);
 	snprintf(endpoint, sizeof(endpoint), "/load_balancers/-/actions/%s", verb);
 	request.target = str_c(target);
-	return change(api, call, &request, &answer, ret_done, err);
+	return hz_change(api, call, &request, &answer, ret_done, err);
 }
 
 /* ---- types ------------------------------------------------------------------------------------------- */
@@ -419,7 +395,7 @@ hz_order_certificate(struct hz_api *api, struct call *call, struct arena *arena,
 		                      .body = body };
 	yyjson_val *val;
 
-	return change(api, call, &request, &answer, ret_done, err) &&
+	return hz_change(api, call, &request, &answer, ret_done, err) &&
 	       hz_answer_object(&answer, "certificate", &val, err) &&
 	       hz_certificate_read(val, arena, ret, err);
 }

@@ -28,13 +28,6 @@ NODISCARD bool hz_get_lb(struct hz_api *, struct call *, struct arena *, int64_t
 NODISCARD bool hz_find_lb(struct hz_api *, struct call *, struct arena *, struct str name,
                           struct hz_lb *ret, struct error *err);
 
-/** What a call did, or why it did not; filled on failure as well. */
-struct hz_done {
-	struct hz_action action;
-	char code
-		[HZ_CODE_MAX]; /* the API's own, of a refusal or of an action that failed at once; else "" */
-};
-
 /** POST /load_balancers. ERR_EXISTS: the name is taken. *ret may lack addresses until the action is over. */
 NODISCARD bool hz_create_lb(struct hz_api *, struct call *, struct arena *, struct str body,
                             struct hz_lb *ret, struct hz_done *ret_done, struct error *err);

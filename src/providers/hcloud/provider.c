@@ -24,6 +24,7 @@ struct hcloud {
 	struct hz_login *login, *robot_login;
 	struct http_client *http, *robot_http;
 	struct hz_api *api;
+	struct hz_actions *actions;
 	struct hz_robot *robot; /* NULL: not to be asked */
 	struct hz_books *books;
 	struct hz_balancers *balancers; /* NULL: not wanted */
@@ -52,6 +53,7 @@ close_cloud(struct cloud *cloud)
 	hz_instances_free(hz->instances);
 	hz_books_free(hz->books);
 	hz_robot_free(hz->robot);
+	hz_actions_free(hz->actions);
 	hz_api_free(hz->api);
 	http_client_free(hz->http);
 	http_client_free(hz->robot_http);
@@ -100,6 +102,7 @@ open_api(struct hcloud *hz, struct error *err)
 		.reserve_percent = hz->config->reserve_percent,
 		.is_dumping = hz->config->is_debug,
 	});
+	hz->actions = hz_actions_new(hz->api, hz->host->clock);
 	return true;
 }
 
@@ -216,6 +219,7 @@ open_parts(struct hcloud *hz)
 			.config = hz->config,
 			.host = hz->host,
 			.api = hz->api,
+			.actions = hz->actions,
 			.books = hz->books,
 			.robot = hz->robot,
 			.network = hz->network,

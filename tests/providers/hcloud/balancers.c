@@ -37,6 +37,7 @@
 static struct {
 	struct lab *lab;
 	struct arena arena;
+	struct hz_actions *actions;
 	struct hz_books *books;
 	struct hz_balancers *balancers;
 	struct lb_spec spec;
@@ -75,10 +76,12 @@ setup(void **state)
 	setenv("HCLOUD_LOAD_BALANCERS_TYPE", "lb11", 1);
 	lab_open(story.lab, &hz_official, 0);
 	story.books = hz_books_new(story.lab->api, &story.lab->clock);
+	story.actions = hz_actions_new(story.lab->api, &story.lab->clock);
 	story.balancers = hz_balancers_new(&(struct hz_balancers_config){
 		.config = story.lab->config,
 		.host = &story.lab->host,
 		.api = story.lab->api,
+		.actions = story.actions,
 		.books = story.books,
 	});
 	story.spec = (struct lb_spec){ .service = STR("web"),
@@ -93,6 +96,7 @@ static int
 teardown(void **state)
 {
 	hz_balancers_free(story.balancers);
+	hz_actions_free(story.actions);
 	hz_books_free(story.books);
 	arena_fini(&story.arena);
 	return lab_teardown(state);
