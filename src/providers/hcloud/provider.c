@@ -1,7 +1,7 @@
 /* provider.c: Hetzner Cloud and Robot, a drop-in for the official controller (hcloud.md).
  *
  * What is here is the start: configuration, clients, the network, the probes, in the official controller's order and with its
- * messages. Nodes are in instances.c, load balancers in balancers.c. The tables are last: one for each dialect.
+ * messages. Nodes are in instances.c, load balancers in balancers.c, routes in routes.c. The tables are last: one for each dialect.
  */
 #include <inttypes.h>
 
@@ -12,6 +12,7 @@
 #include "providers/hcloud/instances.h"
 #include "providers/hcloud/metadata.h"
 #include "providers/hcloud/operations.h"
+#include "providers/hcloud/routes.h"
 
 enum {
 	AGENT_MAX = 200,
@@ -28,6 +29,7 @@ struct hcloud {
 	struct hz_robot *robot; /* NULL: not to be asked */
 	struct hz_books *books;
 	struct hz_balancers *balancers; /* NULL: not wanted */
+	struct hz_routes *routes;       /* NULL: not wanted */
 	struct hz_instances *instances;
 	int64_t network; /* its id; 0: none */
 	bool is_network_ours;
@@ -49,6 +51,7 @@ close_cloud(struct cloud *cloud)
 	if (!cloud)
 		return;
 	hz = hcloud_of(cloud);
+	hz_routes_free(hz->routes);
 	hz_balancers_free(hz->balancers);
 	hz_instances_free(hz->instances);
 	hz_books_free(hz->books);
@@ -200,6 +203,38 @@ reach(struct hcloud *hz, struct error *err)
 	return hz_probe(hz->api, &call, err);
 }
 
+/* Networks of the cloud know IPv4 only. NULL: --cluster-cidr names none of it. */
+static const struct ip_net *
+routable_cidr(const struct cloud_config *config)
+{
+	for (size_t i = 0; i < config->n_cluster_cidrs; i++) {
+		if (ip_family(&config->cluster_cidrs[i].ip) == IP_V4)
+			return &config->cluster_cidrs[i];
+	}
+	return NULL;
+}
+
+static void
+open_routes(struct hcloud *hz, const struct cloud_config *config)
+{
+	const struct ip_net *cidr = routable_cidr(config);
+
+	if (!hz->config->has_routes)
+		return;
+	if (!cidr) {
+		log_info("no routes are made: --cluster-cidr names no network of IPv4");
+		return;
+	}
+	hz->routes = hz_routes_new(&(struct hz_routes_config){
+		.config = hz->config,
+		.host = hz->host,
+		.api = hz->api,
+		.actions = hz->actions,
+		.network = hz->network,
+		.cluster_cidr = *cidr,
+	});
+}
+
 static void
 open_parts(struct hcloud *hz)
 {
@@ -243,6 +278,7 @@ open_dialect(const struct cloud_ops *ops, const struct hz_dialect *dialect,
 	if (!reach(hz, err))
 		return err_wrap(err, "hcloud/newCloud");
 	open_parts(hz);
+	open_routes(hz, cloud_config);
 	log_info("Hetzner Cloud k8s cloud controller started", LOG_STR("version", version_get()));
 	*ret = TAKE(cloud);
 	return true;
@@ -298,10 +334,46 @@ static const struct balancer_ops balancers = {
 	.adopt = adopt,
 };
 
+static unsigned
+families(UNUSED struct cloud *cloud)
+{
+	return 1;
+}
+
+static bool
+list_routes(struct cloud *cloud, struct call *call, struct route_list *ret, struct error *err)
+{
+	return hz_routes_list(hcloud_of(cloud)->routes, call, ret, err);
+}
+
+static bool
+create_route(struct cloud *cloud, struct call *call, const struct node_ref *node,
+             UNUSED struct str hint, struct str destination_cidr, struct error *err)
+{
+	return hz_routes_create(hcloud_of(cloud)->routes, call, node, destination_cidr, err);
+}
+
+static bool
+remove_route(struct cloud *cloud, struct call *call, const struct route *route, struct error *err)
+{
+	return hz_routes_remove(hcloud_of(cloud)->routes, call, route, err);
+}
+
+/* Nobody but us and a person at the console changes routes: an hour costs two requests. */
+static const struct route_ops routes = {
+	.families = families,
+	.idle_period_ns = 3600 * NS_PER_SEC,
+	.list = list_routes,
+	.create = create_route,
+	.remove = remove_route,
+};
+
 static bool
 offers(struct cloud *cloud, const void *ops)
 {
-	return ops != &balancers || hcloud_of(cloud)->balancers != NULL;
+	const struct hcloud *hz = hcloud_of(cloud);
+
+	return ops == &balancers ? hz->balancers != NULL : hz->routes != NULL;
 }
 
 static size_t
@@ -360,6 +432,7 @@ const struct cloud_ops hcloud_cloud = {
 	.look = look,
 	.metrics_listener = metrics_listener,
 	.balancers = &balancers,
+	.routes = &routes,
 	.offers = offers,
 };
 
@@ -371,6 +444,7 @@ const struct cloud_ops hcloud_from_scratch_cloud = {
 	.close = close_cloud,
 	.look = look,
 	.balancers = &balancers,
+	.routes = &routes,
 	.offers = offers,
 };
 
@@ -382,5 +456,6 @@ const struct cloud_ops ccm_from_scratch_cloud = {
 	.close = close_cloud,
 	.look = look,
 	.balancers = &balancers,
+	.routes = &routes,
 	.offers = offers,
 };

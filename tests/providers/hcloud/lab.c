@@ -152,6 +152,16 @@ remember_event(const struct cloud_host *host, const struct node_ref *ref, enum h
 	         type == HOST_EVENT_WARNING ? "" : "Normal ", reason, STR_ARG(message));
 }
 
+static void
+give_nodes(const struct cloud_host *host, struct arena *arena, struct node_ref **ret, size_t *ret_n)
+{
+	struct lab *lab = CONTAINER_OF((struct cloud_host *)(uintptr_t)host, struct lab, host);
+
+	(void)arena;
+	*ret = lab->nodes;
+	*ret_n = lab->n_nodes;
+}
+
 /* ---- life cycle -------------------------------------------------------------------------------------- */
 
 int
@@ -167,7 +177,9 @@ lab_setup(void **state)
 	lab->http.ops = &ops;
 	lab->clock = (struct clock){ now, now, now, hurry };
 	lab->now_ns = 1800000000 * NS_PER_SEC;
-	lab->host = (struct cloud_host){ .clock = &lab->clock, .event = remember_event };
+	lab->host = (struct cloud_host){ .clock = &lab->clock,
+		                         .event = remember_event,
+		                         .nodes = give_nodes };
 	lab->asked = BUF_INIT(100000);
 	lab->events = BUF_INIT(100000);
 	*state = lab;

@@ -37,6 +37,8 @@ struct lab {
 	struct buf
 		events; /* "node reason: message", likewise; with "Normal " before the reason of one that is no Warning */
 	unsigned n_asked;
+	struct node_ref *nodes; /* what the host knows; borrowed */
+	size_t n_nodes;
 	struct hz_config *config;
 	struct hz_api *api;
 	struct hz_robot *robot; /* made by lab_use_robot() */

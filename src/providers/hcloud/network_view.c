@@ -1,0 +1,201 @@
+/* network_view.c: see network_view.h. */
+#include "providers/hcloud/network_view.h"
+
+#include <inttypes.h>
+
+#include "base/array.h"
+#include "providers/hcloud/operations.h"
+#include "providers/hcloud/servers.h"
+
+enum {
+	ATTEMPTS = 2,
+};
+
+void
+hz_network_view_fini(struct hz_network_view *v)
+{
+	free(v->routes);
+	map_fini(&v->by_ip);
+	arena_fini(&v->arena);
+}
+
+/* ---- finding ----------------------------------------------------------------------------------------- */
+
+const struct hz_member *
+hz_member_by_id(const struct hz_network_view *v, int64_t id)
+{
+	for (size_t i = 0; i < v->n_members; i++) {
+		if (v->members[i].id == id)
+			return &v->members[i];
+	}
+	return NULL;
+}
+
+const struct hz_member *
+hz_member_by_name(const struct hz_network_view *v, struct str name)
+{
+	for (size_t i = 0; i < v->n_members; i++) {
+		if (str_eq(v->members[i].name, name))
+			return &v->members[i];
+	}
+	return NULL;
+}
+
+const struct hz_member *
+hz_member_by_ip(const struct hz_network_view *v, struct str ip)
+{
+	return map_get(&v->by_ip, ip);
+}
+
+struct str
+hz_address_in(const struct hz_server *server, int64_t network)
+{
+	for (size_t i = 0; i < server->n_private_nets; i++) {
+		if (server->private_nets[i].network == network)
+			return server->private_nets[i].ip;
+	}
+	return STR_EMPTY;
+}
+
+/* ---- routes ------------------------------------------------------------------------------------------ */
+
+const struct hz_route *
+hz_route_to(const struct hz_network_view *v, struct str destination)
+{
+	for (size_t i = 0; i < v->n_routes; i++) {
+		if (str_eq(v->routes[i].destination, destination))
+			return &v->routes[i];
+	}
+	return NULL;
+}
+
+void
+hz_route_added(struct hz_network_view *v, const struct hz_route *route)
+{
+	struct hz_route copy = { arena_str(&v->arena, route->destination),
+		                 arena_str(&v->arena, route->gateway) };
+
+	ARRAY_PUSH(v->routes, v->n_routes, v->cap, copy);
+}
+
+void
+hz_route_removed(struct hz_network_view *v, const struct hz_route *route)
+{
+	for (size_t i = 0; i < v->n_routes; i++) {
+		if (str_eq(v->routes[i].destination, route->destination) &&
+		    str_eq(v->routes[i].gateway, route->gateway)) {
+			v->routes[i] = v->routes[--v->n_routes];
+			return;
+		}
+	}
+}
+
+/* ---- reading ----------------------------------------------------------------------------------------- */
+
+static void
+add_member(struct hz_network_view *v, const struct hz_server *server, struct str ip)
+{
+	struct hz_member *member = &v->members[v->n_members++];
+
+	*member = (struct hz_member){ server->id, arena_str(&v->arena, server->name),
+		                      arena_str(&v->arena, ip) };
+	map_put(&v->by_ip, member->ip, member);
+}
+
+static void
+take_members(struct hz_network_view *v, const struct hz_servers *servers, int64_t network)
+{
+	size_t pos = 0;
+	struct str key;
+	void *server;
+
+	v->members = arena_calloc(&v->arena, servers->by_id.count, sizeof(*v->members));
+	while (map_next(&servers->by_id, &pos, &key, &server)) {
+		struct str ip = hz_address_in(server, network);
+
+		if (ip.len > 0)
+			add_member(v, server, ip);
+	}
+}
+
+/* Where there is nobody at all, it is rather we who do not see them. */
+static bool
+is_sure(const struct hz_network_view *v, const struct hz_servers *servers,
+        const struct hz_network *network)
+{
+	for (size_t i = 0; i < network->n_servers; i++) {
+		const struct hz_server *server = hz_servers_by_id(servers, network->servers[i]);
+
+		if (!server || hz_address_in(server, network->id).len == 0)
+			return false;
+	}
+	return servers->is_complete && v->n_members > 0;
+}
+
+static bool
+read_network(struct hz_api *api, struct call *call, struct arena *arena, int64_t id,
+             struct hz_network *ret, struct error *err)
+{
+	hz_count_operations("hcloud/reloadNetwork", 1);
+	if (hz_get_network(api, call, arena, id, /*is_patient=*/false, ret, err))
+		return true;
+	return err->code == ERR_NOT_FOUND ? err_wrap(err, "network not found: %" PRId64, id)
+	                                  : false;
+}
+
+static bool
+read_servers(struct hz_api *api, struct call *call, struct hz_servers *ret, size_t *ret_n_pages,
+             struct error *err)
+{
+	for (*ret_n_pages = 0; ret->next > 0; ++*ret_n_pages) {
+		if (!hz_servers_read_page(api, call, ret, err))
+			return err_wrap(err, "failed to list hcloud servers");
+	}
+	return true;
+}
+
+static bool
+read_once(struct hz_network_view *v, struct hz_api *api, struct call *call, int64_t id,
+          struct error *err)
+{
+	CLEANUP(hz_servers_fini) struct hz_servers servers = HZ_SERVERS_INIT;
+	struct hz_network network;
+
+	v->read_boot_ns = clock_boot(call->clock);
+	if (!read_network(api, call, &servers.arena, id, &network, err) ||
+	    !read_servers(api, call, &servers, &v->n_pages, err))
+		return false;
+	for (size_t i = 0; i < network.n_routes; i++)
+		hz_route_added(v, &network.routes[i]);
+	take_members(v, &servers, id);
+	v->is_sure = is_sure(v, &servers, &network);
+	return true;
+}
+
+static bool
+replace(struct hz_network_view *v, struct hz_api *api, struct call *call, int64_t network,
+        struct error *err)
+{
+	CLEANUP(hz_network_view_fini) struct hz_network_view fresh = HZ_NETWORK_VIEW_INIT;
+	struct hz_network_view old = *v;
+
+	if (!hz_api_admit(api, HZ_URGENT, 1 + v->n_pages, err) ||
+	    !read_once(&fresh, api, call, network, err))
+		return false;
+	*v = fresh;
+	fresh = old;
+	return true;
+}
+
+bool
+hz_network_view_read(struct hz_network_view *v, struct hz_api *api, struct call *call,
+                     int64_t network, struct error *err)
+{
+	for (int n = 0; n < ATTEMPTS; n++) {
+		if (!replace(v, api, call, network, err))
+			return false;
+		if (v->is_sure)
+			break;
+	}
+	return true;
+}

@@ -1,0 +1,472 @@
+/* routes.c: see routes.h. */
+#include "providers/hcloud/routes.h"
+
+#include <inttypes.h>
+
+#include "base/alloc.h"
+#include "base/event_kind.h"
+#include "base/thread.h"
+#include "providers/hcloud/network_view.h"
+#include "providers/hcloud/operations.h"
+#include "providers/hcloud/provider_id.h"
+
+enum {
+	MAX_DOUBLINGS = 8,
+};
+
+static const int64_t view_max_age_ns = 60 * NS_PER_SEC;
+static const int64_t in_place_ns = 30 * NS_PER_SEC; /* waiting for one change */
+static const int64_t busy_pause_ns = 2 * NS_PER_SEC;
+static const int64_t busy_max_ns = 300 * NS_PER_SEC;
+
+EVENT_KIND(
+	misconfigured_event, HZ_COMPONENT, "ClusterCIDRMisconfigured", true, "Node",
+	"hcloud: a node's pod CIDR is outside of --cluster-cidr; its route is made, but never removed.");
+
+struct hz_routes {
+	struct hz_routes_config config;
+	pthread_mutex_t mu; /* held through requests: the network takes one change at a time */
+	struct hz_network_view view; /* mu */
+	int64_t busy_boot_ns; /* mu; a change of it or of somebody else goes on; none is tried before */
+	unsigned n_busy;      /* mu; how often in a row */
+	bool is_full;         /* mu; and full says so, until the next look or removal */
+	struct error full; /* mu */
+};
+
+/* ---- what there is ----------------------------------------------------------------------------------- */
+
+/* Nodes by their servers. */
+struct nodes {
+	struct map by_id;   /* the bytes of the id */
+	struct map by_name; /* of those without a provider ID */
+};
+
+static void
+nodes_fini(struct nodes *nodes)
+{
+	map_fini(&nodes->by_id);
+	map_fini(&nodes->by_name);
+}
+
+static struct str
+key_of(const int64_t *id)
+{
+	return str_n((const char *)id, sizeof(*id));
+}
+
+static void
+add_node(const struct hz_routes *r, struct nodes *nodes, struct arena *arena, struct node_ref *node)
+{
+	struct hz_id *id = ARENA_NEW(arena, struct hz_id);
+	struct error ignored;
+
+	if (node->provider_id.len == 0)
+		map_put(&nodes->by_name, node->name, node);
+	else if (hz_id_parse(r->config.config->dialect, node->provider_id, id, &ignored) &&
+	         id->kind == HZ_CLOUD)
+		map_put(&nodes->by_id, key_of(&id->number), node);
+}
+
+static void
+read_nodes(const struct hz_routes *r, struct nodes *ret, struct arena *arena)
+{
+	const struct cloud_host *host = r->config.host;
+	struct node_ref *refs;
+	size_t n;
+
+	host->nodes(host, arena, &refs, &n);
+	for (size_t i = 0; i < n; i++)
+		add_node(r, ret, arena, &refs[i]);
+}
+
+/* Empty: it is none of our nodes'. */
+static struct str
+node_name_of(const struct nodes *nodes, const struct hz_member *member)
+{
+	const struct node_ref *node = map_get(&nodes->by_id, key_of(&member->id));
+
+	if (!node)
+		node = map_get(&nodes->by_name, member->name);
+	return node ? node->name : STR_EMPTY;
+}
+
+/* The two controllers of old write it the other way round. */
+static struct str
+name_of(const struct hz_routes *r, const struct hz_route *route, struct arena *arena)
+{
+	bool is_tutorial = r->config.config->dialect->is_tutorial;
+	struct str first = is_tutorial ? route->destination : route->gateway;
+	struct str second = is_tutorial ? route->gateway : route->destination;
+
+	return arena_printf(arena, "%" STR_FMT "-%" STR_FMT, STR_ARG(first), STR_ARG(second));
+}
+
+static struct route
+describe(const struct hz_routes *r, const struct nodes *nodes, const struct hz_route *route,
+         struct arena *arena)
+{
+	const struct hz_member *member = hz_member_by_ip(&r->view, route->gateway);
+
+	return (struct route){
+		.name = name_of(r, route, arena),
+		.target_node = member ? node_name_of(nodes, member) : STR_EMPTY,
+		.destination_cidr = arena_str(arena, route->destination),
+		.is_blackhole = !member && r->view.is_sure,
+		.is_fixed = !member && !r->view.is_sure,
+	};
+}
+
+bool
+hz_routes_list(struct hz_routes *r, struct call *call, struct route_list *ret, struct error *err)
+{
+	CLEANUP(nodes_fini) struct nodes nodes = { MAP_INIT, MAP_INIT };
+	struct route_list list = { .n = 0 };
+	WITH_LOCK(&r->mu);
+
+	hz_count_operations("hcloud/ListRoutes", 1);
+	if (!hz_network_view_read(&r->view, r->config.api, call, r->config.network, err))
+		return err_wrap(err, "hcloud/ListRoutes");
+	r->is_full = false;
+	read_nodes(r, &nodes, call->arena);
+	list.routes = arena_calloc(call->arena, r->view.n_routes, sizeof(list.routes[0]));
+	while (list.n < r->view.n_routes) {
+		list.routes[list.n] = describe(r, &nodes, &r->view.routes[list.n], call->arena);
+		list.n++;
+	}
+	*ret = list;
+	return true;
+}
+
+/* ---- changing it: with mu held ----------------------------------------------------------------------- */
+
+static bool
+check_idle(const struct hz_routes *r, struct error *err)
+{
+	int64_t left_ns = r->busy_boot_ns - clock_boot(r->config.host->clock);
+
+	if (left_ns <= 0)
+		return true;
+	err_set(err, ERR_PENDING, "network %" PRId64 " is busy with another change",
+	        r->config.network);
+	err->retry_after_ms = left_ns / NS_PER_MS + 1;
+	return false;
+}
+
+/* Less and less often, since it may be that it never ends. */
+static void
+note_busy(struct hz_routes *r, struct error *err)
+{
+	int64_t pause_ns = busy_pause_ns << (r->n_busy < MAX_DOUBLINGS ? r->n_busy : MAX_DOUBLINGS);
+
+	r->n_busy++;
+	if (pause_ns > busy_max_ns)
+		pause_ns = busy_max_ns;
+	r->busy_boot_ns = clock_boot(r->config.host->clock) + pause_ns;
+	err->code = ERR_PENDING;
+	err->retry_after_ms = pause_ns / NS_PER_MS;
+}
+
+static bool
+wait_in_place(struct hz_routes *r, struct call *call, struct hz_action action, struct error *err)
+{
+	struct call brief = *call;
+	int64_t most_ns = clock_deadline(clock_mono(call->clock), in_place_ns);
+
+	if (brief.deadline_mono_ns > most_ns)
+		brief.deadline_mono_ns = most_ns;
+	return hz_actions_wait(r->config.actions, &brief, action, err);
+}
+
+/* ERR_PENDING: the network is busy, with this change or another. */
+static bool
+change(struct hz_routes *r, struct call *call, const char *verb, const struct hz_route *route,
+       struct hz_done *done, struct error *err)
+{
+	*done = (struct hz_done){ .action = { .is_over = true } };
+	if (!check_idle(r, err))
+		return false;
+	if (hz_change_route(r->config.api, call, r->config.network, verb, route, done, err) &&
+	    wait_in_place(r, call, done->action, err)) {
+		r->n_busy = 0;
+		return true;
+	}
+	if (err->code == ERR_CONFLICT || err->code == ERR_PENDING)
+		note_busy(r, err);
+	return false;
+}
+
+static bool
+is_code(const struct hz_done *done, const char *code)
+{
+	return str_eq_c(str_c(done->code), code);
+}
+
+/* Is it there by now, though it was not when we looked, or the other way round? Then it cannot be added or removed, and need not
+ * be. */
+static bool
+has_become(struct hz_routes *r, struct call *call, const struct hz_route *route, bool is_there)
+{
+	const struct hz_route *found;
+	struct error ignored;
+
+	if (!hz_network_view_read(&r->view, r->config.api, call, r->config.network, &ignored))
+		return false;
+	found = hz_route_to(&r->view, route->destination);
+	return (found && str_eq(found->gateway, route->gateway)) == is_there;
+}
+
+static bool
+add(struct hz_routes *r, struct call *call, const struct hz_route *route, struct error *err)
+{
+	struct hz_done done;
+
+	if (r->is_full) {
+		*err = r->full;
+		return false;
+	}
+	if (change(r, call, "add_route", route, &done, err)) {
+		hz_route_added(&r->view, route);
+		return true;
+	}
+	if (is_code(&done, "invalid_input") && has_become(r, call, route, /*is_there=*/true))
+		return true;
+	err_wrap(err, "error adding route");
+	r->is_full = is_code(&done, "resource_limit_exceeded");
+	r->full = *err;
+	return false;
+}
+
+static bool
+take_away(struct hz_routes *r, struct call *call, const struct hz_route *route, struct error *err)
+{
+	struct hz_done done;
+
+	if (!change(r, call, "delete_route", route, &done, err) && err->code != ERR_NOT_FOUND &&
+	    !(is_code(&done, "invalid_input") && has_become(r, call, route, /*is_there=*/false)))
+		return err_wrap(err, "error deleting route");
+	hz_route_removed(&r->view, route);
+	r->is_full = false;
+	return true;
+}
+
+/* ---- creating: with mu held -------------------------------------------------------------------------- */
+
+/* number 0: it is to be found by the node's name. */
+static bool
+read_target(const struct hz_routes *r, const struct node_ref *node, int64_t *ret_number,
+            struct error *err)
+{
+	struct hz_id id = { .kind = HZ_CLOUD };
+
+	if (node->provider_id.len > 0 &&
+	    (!hz_id_parse(r->config.config->dialect, node->provider_id, &id, err) ||
+	     id.kind != HZ_CLOUD))
+		return err_set(err, ERR_UNSUPPORTED,
+		               "node %" STR_FMT " is not a cloud server, routes are only supported "
+		               "for cloud servers",
+		               STR_ARG(node->name));
+	*ret_number = id.number;
+	return true;
+}
+
+/* It was not in the network a moment ago: why? */
+static bool
+ask_for_server(struct hz_routes *r, struct call *call, const struct node_ref *node, int64_t number,
+               struct str *ret, struct error *err)
+{
+	struct hz_api *api = r->config.api;
+	struct hz_server server;
+
+	if (!hz_api_admit(api, HZ_URGENT, 1, err))
+		return false;
+	if (!(number > 0 ? hz_get_server(api, call, call->arena, number, &server, err)
+	                 : hz_find_server(api, call, call->arena, node->name, &server, err)))
+		return err->code != ERR_NOT_FOUND
+		               ? false
+		               : err_set(err, ERR_NOT_FOUND,
+		                         "hcloud server for node %" STR_FMT " not found",
+		                         STR_ARG(node->name));
+	*ret = hz_address_in(&server, r->config.network);
+	return ret->len > 0 || err_set(err, ERR_INVALID,
+	                               "server %" STR_FMT " (%" PRId64 "): network with id %" PRId64
+	                               " not attached to this server",
+	                               STR_ARG(server.name), server.id, r->config.network);
+}
+
+static bool
+find_gateway(struct hz_routes *r, struct call *call, const struct node_ref *node, struct str *ret,
+             struct error *err)
+{
+	const struct hz_member *member;
+	int64_t number = 0;
+
+	if (!read_target(r, node, &number, err))
+		return false;
+	member = number > 0 ? hz_member_by_id(&r->view, number)
+	                    : hz_member_by_name(&r->view, node->name);
+	hz_count_lookup("routes", r->config.config->cache_mode, member ? "hit" : "miss");
+	if (!member)
+		return ask_for_server(r, call, node, number, ret, err);
+	*ret = arena_str(call->arena, member->ip);
+	return true;
+}
+
+/* An address that the node is still to be given is waited for: it wakes us. */
+static bool
+check_address(const struct node_ref *node, struct str gateway, struct error *err)
+{
+	bool has_any = false;
+
+	for (size_t i = 0; i < node->n_addresses; i++) {
+		if (!str_eq_c(node->addresses[i].type, "InternalIP"))
+			continue;
+		if (str_eq(node->addresses[i].address, gateway))
+			return true;
+		has_any = true;
+	}
+	return err_set(err, has_any ? ERR_INVALID : ERR_PENDING,
+	               "IP %" STR_FMT " not part of routes target addresses", STR_ARG(gateway));
+}
+
+static bool
+is_within(const struct ip_net *inner, const struct ip_net *outer)
+{
+	return ip_net_contains(outer, &inner->ip) && inner->bits >= outer->bits;
+}
+
+static void
+warn_outside(const struct hz_routes *r, const struct node_ref *node, struct str destination)
+{
+	const struct cloud_host *host = r->config.host;
+	const struct ip_net *cidr = &r->config.cluster_cidr;
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(ERR_MSG_SIZE);
+
+	buf_addf(&b, "route CIDR %" STR_FMT " is not contained within cluster CIDR ",
+	         STR_ARG(destination));
+	ip_format(&b, &cidr->ip);
+	buf_addf(&b, "/%u", cidr->bits - 96);
+	host->event(host, node, HOST_EVENT_WARNING, misconfigured_event.reason, buf_str(&b));
+}
+
+static bool
+check_destination(const struct hz_routes *r, const struct node_ref *node, struct str destination,
+                  struct error *err)
+{
+	struct ip_net net;
+
+	if (!ip_net_parse(destination, &net) || ip_net_has_host_bits(&net))
+		return err_set(err, ERR_INVALID, "\"%" STR_FMT "\" is not a network",
+		               STR_ARG(str_utf8_head(destination, 100)));
+	if (ip_family(&net.ip) != IP_V4)
+		return err_set(err, ERR_UNSUPPORTED,
+		               "can't create route \"%" STR_FMT "\" via node \"%" STR_FMT
+		               "\": private networks do not support IPv6",
+		               STR_ARG(destination), STR_ARG(node->name));
+	if (!is_within(&net, &r->config.cluster_cidr))
+		warn_outside(r, node, destination);
+	return true;
+}
+
+static bool
+need_view(struct hz_routes *r, struct call *call, struct error *err)
+{
+	int64_t age_ns = clock_boot(call->clock) - r->view.read_boot_ns;
+
+	return (r->view.read_boot_ns >= 0 && age_ns < view_max_age_ns) ||
+	       hz_network_view_read(&r->view, r->config.api, call, r->config.network, err);
+}
+
+static bool
+upsert(struct hz_routes *r, struct call *call, const struct hz_route *route, struct error *err)
+{
+	const struct hz_route *known = hz_route_to(&r->view, route->destination);
+	struct hz_route old = { .destination = route->destination };
+
+	if (known && str_eq(known->gateway, route->gateway))
+		return true;
+	if (known) {
+		old.gateway = arena_str(call->arena, known->gateway);
+		if (!take_away(r, call, &old, err))
+			return false;
+	}
+	return add(r, call, route, err);
+}
+
+static bool
+create(struct hz_routes *r, struct call *call, const struct node_ref *node, struct str destination,
+       struct error *err)
+{
+	struct hz_route route = { .destination = destination };
+	WITH_LOCK(&r->mu);
+
+	if (!check_destination(r, node, destination, err) || !need_view(r, call, err) ||
+	    !find_gateway(r, call, node, &route.gateway, err) ||
+	    !check_address(node, route.gateway, err))
+		return false;
+	return upsert(r, call, &route, err) ||
+	       err_wrap(err, "error upserting route \"%" STR_FMT "\" via \"%" STR_FMT "\"",
+	                STR_ARG(destination), STR_ARG(route.gateway));
+}
+
+bool
+hz_routes_create(struct hz_routes *r, struct call *call, const struct node_ref *node,
+                 struct str destination, struct error *err)
+{
+	hz_count_operations("hcloud/CreateRoute", 1);
+	return create(r, call, node, destination, err) || err_wrap(err, "hcloud/CreateRoute");
+}
+
+/* ---- removing ---------------------------------------------------------------------------------------- */
+
+/* Either way round: only the destination has a '/'. */
+static bool
+parse_name(struct str name, struct hz_route *ret, struct error *err)
+{
+	struct str first, second;
+	bool is_gateway_first;
+
+	if (!str_cut(name, '-', &first, &second))
+		return err_set(err, ERR_INVALID, "\"%" STR_FMT "\" is no name of a route",
+		               STR_ARG(name));
+	is_gateway_first = str_index(second, '/') >= 0;
+	ret->gateway = is_gateway_first ? first : second;
+	ret->destination = is_gateway_first ? second : first;
+	return true;
+}
+
+bool
+hz_routes_remove(struct hz_routes *r, struct call *call, const struct route *route,
+                 struct error *err)
+{
+	struct hz_route named;
+	WITH_LOCK(&r->mu);
+
+	hz_count_operations("hcloud/DeleteRoute", 1);
+	if (parse_name(route->name, &named, err) && take_away(r, call, &named, err))
+		return true;
+	return err_wrap(err, "hcloud/DeleteRoute");
+}
+
+/* ---- life cycle -------------------------------------------------------------------------------------- */
+
+struct hz_routes *
+hz_routes_new(const struct hz_routes_config *config)
+{
+	struct hz_routes *r = xcalloc(1, sizeof(*r));
+
+	hz_count_operations("hcloud/newRoutes", 1);
+	r->config = *config;
+	r->view = HZ_NETWORK_VIEW_INIT;
+	PTHREAD_OK(pthread_mutex_init(&r->mu, NULL));
+	return r;
+}
+
+void
+hz_routes_free(struct hz_routes *r)
+{
+	if (!r)
+		return;
+	hz_network_view_fini(&r->view);
+	PTHREAD_OK(pthread_mutex_destroy(&r->mu));
+	free(r);
+}
