@@ -1,0 +1,373 @@
+"""Routes in the Hetzner Cloud: the private network knows the way to every node's pods, by few requests.
+
+The network's routes are compared field by field. The requests that led there are counted.
+"""
+import pytest
+
+from lib.api import NODES
+from lib.wait import holds_for, wait_for
+from sim import faults
+
+pytestmark = pytest.mark.one_version
+
+FLAGS = dict(cluster_cidr="10.244.0.0/16", route_reconciliation_period="500ms")
+NETWORK = "/networks/{id}"
+ADD = "/networks/{id}/actions/add_route"
+DELETE = "/networks/{id}/actions/delete_route"
+QUIET_S = 1.5  # several runs, if there were any
+
+
+@pytest.fixture
+def network(cloud):
+    """One network; .env is what tells a ccmd of it."""
+    one = cloud.add_network("net")
+    one.env = {"HCLOUD_NETWORK": "net", "HCLOUD_NETWORK_DISABLE_ATTACHED_CHECK": "true"}
+    return one
+
+
+@pytest.fixture
+def start(hetzner, network):
+    """start(HCLOUD_…=…, cluster_cidr=…): a ccmd that makes routes."""
+
+    def run(*flags, provider="hcloud", cluster_cidr=FLAGS["cluster_cidr"], **env):
+        options = {**FLAGS, "cluster_cidr": cluster_cidr} if cluster_cidr else {}
+        return hetzner(*flags, provider=provider, env={**network.env, **env}, **options)
+
+    return run
+
+
+@pytest.fixture
+def node(api, cloud, network, kubelet):
+    """node("n1", "10.244.1.0/24"): a server in the network, and its node with these pod CIDRs. Returns the server."""
+
+    def register(name, *cidrs, server=None, provider="hcloud", initialized=True):
+        made = cloud.add_server(server or name, networks=[network])
+        kubelet(name, ip=made.private_ip(network.id), initialized=initialized,
+                provider_id=f"{provider}://{made.id}" if initialized else None)
+        if cidrs:
+            pods(api, name, *cidrs)
+        return made
+
+    return register
+
+
+def pods(api, name, *cidrs):
+    api.patch(f"{NODES}/{name}", {"spec": {"podCIDR": cidrs[0], "podCIDRs": list(cidrs)}})
+
+
+def routes(cloud):
+    """{destination: gateway}, of the cloud's only network."""
+    (found,) = cloud.state()["networks"].values()
+    assert len({one["destination"] for one in found["routes"]}) == len(found["routes"])
+    return {one["destination"]: one["gateway"] for one in found["routes"]}
+
+
+def has_routes(cloud, wanted, timeout=20):
+    wait_for(lambda: routes(cloud) == wanted, timeout, f"the routes {wanted}", seen=lambda: routes(cloud))
+
+
+def keeps_routes(cloud, wanted, seconds=QUIET_S):
+    holds_for(lambda: routes(cloud) == wanted, seconds, f"the routes {wanted}")
+
+
+def add_route(network, destination, gateway):
+    """As by somebody at the console."""
+    with network.project.cloud.lock:
+        network.routes.append(network.new_route({"destination": destination, "gateway": gateway}))
+
+
+def condition(node):
+    for one in node["status"].get("conditions", []):
+        if one["type"] == "NetworkUnavailable":
+            return one["status"], one["reason"]
+    return None
+
+
+def is_routed(node):
+    return condition(node) == ("False", "RouteCreated")
+
+
+def is_missing(node):
+    return condition(node) == ("True", "NoRouteCreated")
+
+
+def wrote(cloud, since=0):
+    """[(what, destination, gateway)] of all changes of routes."""
+    return [(one.path.rsplit("/", 1)[1], one.json()["destination"], one.json()["gateway"])
+            for path in (ADD, DELETE) for one in cloud.requests("POST", path, since)]
+
+
+# --- made and removed ------------------------------------------------------------------------------------------------------
+
+
+def test_the_life_of_a_route(api, cloud, network, node, start):
+    n1 = node("n1", "10.244.1.0/24")
+    node("n2")
+    start()
+    api.wait_node("n1", is_routed)
+    first = {"10.244.1.0/24": n1.private_ip(network.id)}
+    assert routes(cloud) == first
+    assert condition(api.node("n2")) is None
+    pods(api, "n2", "10.244.2.0/24")
+    api.wait_node("n2", is_routed)
+    has_routes(cloud, {**first, "10.244.2.0/24": cloud.server("n2").private_ip(network.id)})
+    api.delete(f"{NODES}/n2")
+    has_routes(cloud, first)
+    assert len(wrote(cloud)) == 3
+
+
+def test_a_node_that_joins_is_routed_without_a_word(api, cloud, network, node, start):
+    """Its addresses come from us, a moment after its pod CIDR: that is no failure."""
+    start()
+    server = node("n1", "10.244.1.0/24", initialized=False)
+    api.wait_node("n1", is_routed)
+    assert routes(cloud) == {"10.244.1.0/24": server.private_ip(network.id)}
+    assert not [one for one in api.events("n1") if one["reason"] == "FailedToCreateRoute"]
+
+
+def test_many_nodes_at_once_cost_few_requests(api, cloud, network, node, start):
+    cloud.action_s = 0.1
+    wanted = {}
+    for number in range(1, 13):
+        server = node(f"n{number}", f"10.244.{number}.0/24")
+        wanted[f"10.244.{number}.0/24"] = server.private_ip(network.id)
+    start()
+    has_routes(cloud, wanted)
+    for number in range(1, 13):
+        api.wait_node(f"n{number}", is_routed)
+    assert len(wrote(cloud)) == 12
+    assert cloud.calls("GET", NETWORK) <= 2
+    assert cloud.calls("GET", "/actions") <= 4 * 12  # one at a time: the network takes no two
+    assert not [one for one in cloud.requests() if one.status in (409, 423)]
+
+
+def test_nothing_is_asked_at_rest_and_little_after_a_restart(api, cloud, network, node, start):
+    n1 = node("n1", "10.244.1.0/24")
+    one = start("--controllers=node-route-controller")
+    before = api.wait_node("n1", is_routed)["metadata"]["resourceVersion"]
+    mark = cloud.mark()
+    holds_for(lambda: cloud.mark() == mark, QUIET_S, "no request")
+    one.stop()
+    start("--controllers=node-route-controller")
+    wait_for(lambda: cloud.calls("GET", "/servers", mark) > 0, what="a look")
+    keeps_routes(cloud, {"10.244.1.0/24": n1.private_ip(network.id)})
+    assert (cloud.calls("GET", NETWORK, mark), cloud.calls("GET", "/servers", mark)) == (1, 1)
+    assert not cloud.writes(mark)
+    assert api.node("n1")["metadata"]["resourceVersion"] == before
+
+
+def test_what_is_not_the_clusters_stays(api, cloud, network, node, start):
+    """Routes outside of the pods' network are somebody else's, whoever answers there; inside they are ours."""
+    n1 = node("n1", "10.244.1.0/24")
+    stranger = cloud.add_server("stranger", networks=[network])
+    foreign = {"0.0.0.0/0": n1.private_ip(network.id), "192.168.7.0/24": "10.0.9.9",
+               "172.20.0.0/16": stranger.private_ip(network.id)}
+    for destination, gateway in foreign.items():
+        add_route(network, destination, gateway)
+    add_route(network, "10.244.8.0/24", "10.0.9.9")
+    add_route(network, "10.244.9.0/24", stranger.private_ip(network.id))
+    start()
+    has_routes(cloud, {**foreign, "10.244.1.0/24": n1.private_ip(network.id)})
+    keeps_routes(cloud, {**foreign, "10.244.1.0/24": n1.private_ip(network.id)})
+
+
+def test_a_server_of_another_name_keeps_its_route(api, cloud, network, node, start):
+    n1 = node("n1", "10.244.1.0/24", server="pool-a-17")
+    start()
+    api.wait_node("n1", is_routed)
+    mark = cloud.mark()
+    node("n2", "10.244.2.0/24")
+    api.wait_node("n2", is_routed)
+    assert routes(cloud)["10.244.1.0/24"] == n1.private_ip(network.id)
+    assert [what for what, destination, _ in wrote(cloud, mark) if destination == "10.244.1.0/24"] == []
+
+
+@pytest.mark.parametrize("cidr", ["10.244.1.0/24", "10.245.1.0/24"])
+def test_a_stale_gateway_is_replaced(api, cloud, network, node, start, cidr):
+    """Within the pods' network, and outside of it, where nothing is ever removed for its own sake."""
+    n1 = node("n1", cidr)
+    add_route(network, cidr, "10.0.9.9")
+    start()
+    has_routes(cloud, {cidr: n1.private_ip(network.id)})
+    api.wait_node("n1", is_routed)
+    assert sorted(wrote(cloud)) == [
+        ("add_route", cidr, n1.private_ip(network.id)), ("delete_route", cidr, "10.0.9.9")]
+
+
+def test_a_server_with_another_address_is_followed(api, cloud, network, node, start):
+    n1 = node("n1", "10.244.1.0/24")
+    start("--node-status-update-frequency=1s")
+    api.wait_node("n1", is_routed)
+    with cloud.lock:
+        n1.leave(network.id)
+        n1.join(network, network.ip_for("10.0.0.77", None))
+    has_routes(cloud, {"10.244.1.0/24": "10.0.0.77"})
+    api.wait_node("n1", is_routed)
+
+
+# --- what cannot be --------------------------------------------------------------------------------------------------------
+
+
+def test_ipv6_is_left_to_others(api, cloud, network, node, start):
+    n1 = node("n1", "10.244.1.0/24", "fd00:10:1::/64")
+    start(cluster_cidr="fd00:10::/32,10.244.0.0/16")
+    api.wait_node("n1", is_routed)
+    api.wait_event("n1", "PodCIDRNotRouted")
+    assert routes(cloud) == {"10.244.1.0/24": n1.private_ip(network.id)}
+
+
+def test_a_pod_cidr_outside_of_the_clusters_is_said(api, cloud, network, node, start):
+    n1 = node("n1", "10.250.1.0/24")
+    start()
+    event = api.wait_event("n1", "ClusterCIDRMisconfigured")
+    assert event["message"] == "route CIDR 10.250.1.0/24 is not contained within cluster CIDR 10.244.0.0/16"
+    assert event["source"]["component"] == "hcloud-cloud-controller-manager"
+    api.wait_node("n1", is_routed)
+    assert routes(cloud) == {"10.250.1.0/24": n1.private_ip(network.id)}
+
+
+def test_a_refusal_is_said_and_the_others_go_on(api, cloud, network, node, start):
+    node("n1", "10.0.128.0/24")  # lies in the network's own subnet
+    n2 = node("n2", "10.244.2.0/24")
+    start()
+    message = api.wait_event("n1", "FailedToCreateRoute")["message"]
+    gateway = cloud.server("n1").private_ip(network.id)
+    assert f'hcloud/CreateRoute: error upserting route "10.0.128.0/24" via "{gateway}": error adding route: ' in message
+    assert "(invalid_input): invalid fields: destination (10.0.128.0/24 overlaps with a subnet)" in message
+    api.wait_node("n1", is_missing)
+    api.wait_node("n2", is_routed)
+    assert routes(cloud) == {"10.244.2.0/24": n2.private_ip(network.id)}
+
+
+def test_a_full_network_is_said_and_asked_seldom(api, cloud, network, node, start):
+    for number in range(99):
+        add_route(network, f"192.168.{number}.0/24", "10.0.9.9")
+    for number in range(1, 6):
+        node(f"n{number}", f"10.244.{number}.0/24")
+    start()
+    wait_for(lambda: len(routes(cloud)) == 100, what="a full network")
+    wait_for(lambda: sum(is_missing(api.node(f"n{number}")) for number in range(1, 6)) == 4, what="four nodes without a route")
+    lost = next(number for number in range(1, 6) if is_missing(api.node(f"n{number}")))
+    assert "(resource_limit_exceeded)" in api.wait_event(f"n{lost}", "FailedToCreateRoute")["message"]
+    mark = cloud.mark()
+    holds_for(lambda: cloud.calls("POST", ADD, mark) <= cloud.calls("GET", NETWORK, mark), 3, "one attempt a look", poll=0.2)
+    with cloud.lock:
+        network.routes = [one for one in network.routes if str(one[0]).startswith("10.244.")]
+    for number in range(1, 6):
+        api.wait_node(f"n{number}", is_routed, timeout=30)
+
+
+def test_a_server_outside_of_the_network_is_said(api, cloud, network, kubelet, start):
+    server = cloud.add_server("n1")
+    kubelet("n1", ip="10.0.0.9", initialized=True, provider_id=f"hcloud://{server.id}")
+    pods(api, "n1", "10.244.1.0/24")
+    start("--controllers=node-route-controller")
+    assert f"server n1 ({server.id}): network with id {network.id} not attached to this server" in \
+        api.wait_event("n1", "FailedToCreateRoute")["message"]
+    api.wait_node("n1", is_missing)
+
+
+@pytest.mark.parametrize("cidr, off", [(None, None), ("fd00:10::/32", None), ("10.244.0.0/16", "false")])
+def test_where_routes_are_not_wanted_there_are_none(api, cloud, network, node, start, settled, cidr, off):
+    node("n1", "10.244.1.0/24")
+    start(cluster_cidr=cidr, HCLOUD_NETWORK_ROUTES_ENABLED=off)
+    cloud.add_server("sentinel", networks=[network], private_ip="10.0.200.1")
+    settled()
+    keeps_routes(cloud, {})
+    assert condition(api.node("n1")) is None
+
+
+# --- trouble ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("trouble", [faults.empty_list(), faults.short_page(2), faults.wrong_total(), faults.plain(502)])
+def test_a_bad_list_of_servers_costs_nobody_his_route(api, cloud, network, node, start, trouble):
+    for number in (1, 2):
+        node(f"n{number}", f"10.244.{number}.0/24")
+    start("--controllers=node-route-controller")
+    for number in (1, 2):
+        api.wait_node(f"n{number}", is_routed)
+    before = routes(cloud)
+    cloud.fault("GET", "/servers", trouble, times=None)
+    mark = cloud.mark()
+    n3 = node("n3", "10.244.3.0/24")
+    wait_for(lambda: cloud.calls("GET", "/servers", mark) > 0, what="a look")
+    holds_for(lambda: before.items() <= routes(cloud).items(), QUIET_S, f"the routes {before}")
+    cloud.clear_faults()
+    has_routes(cloud, {**before, "10.244.3.0/24": n3.private_ip(network.id)})
+    assert cloud.calls("POST", DELETE, mark) == 0
+
+
+def test_with_the_token_of_another_project_nothing_happens(api, cloud, network, node, start, tmp_path):
+    n1 = node("n1", "10.244.1.0/24")
+    token = tmp_path / "token"
+    token.write_text(cloud.token)
+    one = start("--controllers=node-route-controller", HCLOUD_TOKEN=None, HCLOUD_TOKEN_FILE=str(token))
+    api.wait_node("n1", is_routed)
+    _, other = cloud.add_project()
+    token.write_text(other)
+    mark = cloud.mark()
+    node("n2", "10.244.2.0/24")
+    one.wait_log(f"network not found: {network.id}")
+    assert not cloud.writes(mark)
+    assert routes(cloud) == {"10.244.1.0/24": n1.private_ip(network.id)}
+    token.write_text(cloud.token)
+    api.wait_node("n2", is_routed, timeout=30)
+
+
+def test_a_lost_answer_makes_no_second_route_and_no_failure_that_lasts(api, cloud, network, node, start):
+    cloud.fault("POST", ADD, faults.lose_answer())
+    n1 = node("n1", "10.244.1.0/24")
+    start()
+    api.wait_node("n1", is_routed)
+    assert routes(cloud) == {"10.244.1.0/24": n1.private_ip(network.id)}
+    assert cloud.calls("POST", ADD) == 1
+
+
+def test_a_busy_network_is_waited_for_without_a_word(api, cloud, network, node, start):
+    busy = cloud.fault("POST", ADD, faults.conflict(), times=3)
+    n1 = node("n1", "10.244.1.0/24")
+    n2 = node("n2", "10.244.2.0/24")
+    start()
+    has_routes(cloud, {"10.244.1.0/24": n1.private_ip(network.id), "10.244.2.0/24": n2.private_ip(network.id)}, timeout=40)
+    assert busy.hits == 3
+    for name in ("n1", "n2"):
+        api.wait_node(name, is_routed)
+        assert not [one for one in api.events(name) if one["reason"] == "FailedToCreateRoute"]
+
+
+def test_an_action_that_fails_is_said_and_tried_again(api, cloud, network, node, start):
+    cloud.fault("POST", ADD, faults.action_error())
+    node("n1", "10.244.1.0/24")
+    start()
+    assert "Action failed (action_failed, " in api.wait_event("n1", "FailedToCreateRoute")["message"]
+    api.wait_node("n1", is_routed)
+
+
+@pytest.mark.slow
+def test_a_change_that_never_ends_holds_up_the_network_and_nothing_else(api, cloud, network, node, start):
+    """The network refuses all other changes meanwhile: they are not even tried."""
+    cloud.fault("POST", ADD, faults.action_hangs())
+    node("n1", "10.244.1.0/24")
+    start()
+    wait_for(lambda: cloud.calls("POST", ADD) == 1, what="a route that is not made")
+    node("n2", "10.244.2.0/24", initialized=False)
+    api.wait_node("n2", lambda one: one["spec"].get("providerID"))
+    mark = cloud.mark()
+    holds_for(lambda: cloud.calls("GET", "/actions", mark) < 20 and cloud.calls("POST", ADD, mark) < 10, 40, "few requests", poll=1)
+    cloud.project.release()
+    for name in ("n1", "n2"):
+        api.wait_node(name, is_routed, timeout=60)
+
+
+# --- the tutorial's dialect ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("provider", ["hcloud-from-scratch", "ccm-from-scratch"])
+def test_the_tutorials_dialect(api, cloud, network, node, start, metadata, provider):
+    n1 = node("n1", "10.244.1.0/24", provider=provider)
+    start(provider=provider, HCLOUD_NETWORK=str(network.id), HCLOUD_METADATA_ENDPOINT=metadata(n1).url)
+    api.wait_node("n1", is_routed)
+    assert routes(cloud) == {"10.244.1.0/24": n1.private_ip(network.id)}
+    api.delete(f"{NODES}/n1")
+    has_routes(cloud, {})
