@@ -27,6 +27,7 @@
 #include "kube/node.h"
 #include "loop.h"
 #include "serving.h"
+#include "signals.h"
 #include "stopper.h"
 
 enum {
@@ -554,6 +555,7 @@ run(struct program *p)
 
 	bool is_started, is_stopped;
 
+	signals_block(); /* until the stopper takes them: it is a thread, and those come after the sandbox */
 	log_info("ccmd starts", LOG_STR("version", str_skip(version_get(), 1)),
 	         LOG_CSTR("cloud", p->options.cloud_provider));
 	is_started = start(p, &err);

@@ -6,19 +6,35 @@
 
 #include "base/thread.h"
 
+static sigset_t
+all_of(bool with_reload)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	if (with_reload)
+		sigaddset(&set, SIGHUP);
+	return set;
+}
+
+void
+signals_block(void)
+{
+	sigset_t blocked = all_of(/*with_reload=*/true);
+
+	PTHREAD_OK(pthread_sigmask(SIG_BLOCK, &blocked, NULL));
+}
+
 int
 signals_open(bool with_reload)
 {
-	sigset_t wanted, blocked;
+	sigset_t wanted = all_of(with_reload);
 	int fd;
 
-	sigemptyset(&wanted);
-	sigaddset(&wanted, SIGTERM);
-	sigaddset(&wanted, SIGINT);
-	blocked = wanted;
-	sigaddset(&blocked, SIGHUP);
-	PTHREAD_OK(pthread_sigmask(SIG_BLOCK, &blocked, NULL));
-	fd = signalfd(-1, with_reload ? &blocked : &wanted, SFD_CLOEXEC | SFD_NONBLOCK);
+	signals_block();
+	fd = signalfd(-1, &wanted, SFD_CLOEXEC | SFD_NONBLOCK);
 	PTHREAD_OK(fd < 0 ? -1 : 0); /* refused only when we have leaked thousands */
 	return fd;
 }

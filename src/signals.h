@@ -4,7 +4,9 @@
 
 #include <stdbool.h>
 
-/** Blocks SIGTERM, SIGINT and SIGHUP for the calling thread. Returns a signalfd for the first two, and with_reload for
+/** Blocks SIGTERM, SIGINT and SIGHUP for the calling thread: they wait for whoever reads them. */
+void signals_block(void);
+/** Blocks them as well. Returns a signalfd for the first two, and with_reload for
  * SIGHUP as well; to be closed. */
 int signals_open(bool with_reload);
 
