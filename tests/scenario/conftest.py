@@ -18,6 +18,7 @@ from lib.ccmd import Ccmd, Inventory, binary, machine  # noqa: E402
 from lib.cluster import Cluster  # noqa: E402
 from lib.faultproxy import FaultProxy  # noqa: E402
 from lib.nodes import Kubelet, is_initialized  # noqa: E402
+from lib.replicas import LEASE  # noqa: E402
 from sim.hcloud import HCloud  # noqa: E402
 from sim.metadata import Metadata  # noqa: E402
 from sim.robot import Robot  # noqa: E402
@@ -61,7 +62,7 @@ def cluster(request):
 
 @pytest.fixture
 def api(cluster):
-    """The administrator's client, of a cluster without nodes and events."""
+    """The administrator's client, of a cluster without nodes, events and leader."""
     if not cluster.apiserver.running:
         cluster.start_apiserver()
     client = cluster.api()
@@ -74,6 +75,7 @@ def clean(api):
     for path in (NODES, EVENTS, LEASES):
         if api.get(path, limit=1)["items"]:
             api.delete(path)
+    api.delete(LEASE)
 
 
 @pytest.fixture
