@@ -3,6 +3,7 @@ import http.client
 import json
 import os
 import signal
+import socket
 import ssl
 import subprocess
 import sys
@@ -305,6 +306,15 @@ def test_everything_present_vanishes(api, kubelet, proxy, through):
     kubelet("n2")
     assert list(events) == []
     assert len(through.list(NODES)) == 2, "on a new connection"
+
+
+def test_a_connection_vanishes_in_its_handshake(proxy):
+    with socket.create_connection(("127.0.0.1", proxy.port), timeout=1) as client:
+        wait_for(lambda: [one for one in proxy._present() if one.raw.fileno() < 0], what="the handshake to begin")
+        proxy.vanish_all()
+        client.sendall(b"no TLS")  # would be answered by an alert
+        with pytest.raises(TimeoutError):
+            client.recv(1)
 
 
 def test_raw_and_endless_answers(proxy, through):

@@ -294,6 +294,7 @@ class Connection:
     def __init__(self, proxy, client):
         self.proxy = proxy
         self.raw = client
+        self.wire = client.dup()  # raw loses its descriptor to the TLS handshake
         self.client = None
         self.upstream = None
         self.doom = None  # a Hangup, set from other threads
@@ -309,7 +310,7 @@ class Connection:
             if self.proxy.silent:
                 self._silent_raw()
             self.raw.settimeout(20)
-            self.client = self.proxy.handshake(self.raw)
+            self.client = self._handshake()
             while True:
                 request = self._read_request()
                 if request is None:
@@ -326,9 +327,18 @@ class Connection:
             self._close(reset)
             self.proxy._forget(self)
 
+    def _handshake(self):
+        try:
+            return self.proxy.handshake(self.raw)
+        except OSError:
+            if self.vanished:
+                self.wait_for_end()
+            raise
+
     def _close(self, reset):
         if self.upstream:
             self.upstream.close()
+        self.wire.close()
         sock = self.client or self.raw
         if reset:
             linger = struct.pack("ii", 1, 0)
@@ -475,12 +485,15 @@ class Connection:
         """The kernel throws away whatever the client sends from now on, without a word, and we send nothing.
 
         What was sent must have been acknowledged before: else our kernel would send it again and again, and the client
-        would take that for a sign of life.
+        would take that for a sign of life. A connection that ends meanwhile is gone as well.
         """
         self.vanished = True
-        sock = self.client or self.raw
-        wait_for(lambda: unacknowledged(sock) == 0, 5, "the client to acknowledge what was sent", poll=0.002)
-        drop_everything(sock)
+        try:
+            wait_for(lambda: unacknowledged(self.wire) == 0, 5, "the client to acknowledge what was sent", poll=0.002)
+            drop_everything(self.wire)
+        except (OSError, ValueError):
+            if self.wire.fileno() >= 0:
+                raise
 
     # --- the API server's side ---------------------------------------------------------------------------------------
 
