@@ -6,8 +6,7 @@
 
 /** Blocks SIGTERM, SIGINT and SIGHUP for the calling thread: they wait for whoever reads them. */
 void signals_block(void);
-/** Blocks them as well. Returns a signalfd for the first two, and with_reload for
- * SIGHUP as well; to be closed. */
+/** The same, and returns a signalfd for SIGTERM and SIGINT, with_reload for SIGHUP as well; to be closed. */
 int signals_open(bool with_reload);
 
 #endif

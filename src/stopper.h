@@ -12,7 +12,7 @@
 struct cancel;
 struct stopper;
 
-/** From here on SIGTERM, SIGINT and SIGHUP are blocked. */
+/** Takes those, too, that came since signals_block(). */
 struct stopper *stopper_new(struct cancel *cancel);
 /** Signals that come from now on wait, for the loop. Returns whether one came before. NULL is fine. */
 bool stopper_free(struct stopper *);

@@ -77,7 +77,6 @@
 /* providers */
 #define LIMIT_MACHINES 100000          /* machines in an inventory */
 #define LIMIT_CLOUD_BALANCERS 10000    /* load balancers, their types or certificates in a cloud's list */
-#define LIMIT_CLOUD_BALANCERS 10000    /* load balancers, their types or certificates in a cloud's list */
 #define LIMIT_STATE_FILE MIB(64)       /* what a provider writes down for its next start */
 #define LIMIT_HAPROXY_FILE MIB(256)    /* a configuration that we write */
 #define LIMIT_BALANCER_PORTS 200       /* of one Service, whose balancer the cloud gives at most some dozens */
