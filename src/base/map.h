@@ -21,6 +21,13 @@ struct map {
 
 #define MAP_INIT ((struct map){ 0 })
 
+/** A number as a key: its bytes, where they are. */
+static inline struct str
+map_key_i64(const int64_t *number)
+{
+	return str_n((const char *)number, sizeof(*number));
+}
+
 /** Frees the table, not the values. */
 void map_fini(struct map *m);
 

@@ -53,9 +53,8 @@ static bool
 take_once(struct listing *list, yyjson_val *one, struct error *err)
 {
 	int64_t *id = ARENA_NEW(list->arena, int64_t);
-	struct str key = str_n((const char *)id, sizeof(*id));
 
-	if (json_i64(one, "id", id) == JSON_FOUND && map_put(&list->seen, key, list))
+	if (json_i64(one, "id", id) == JSON_FOUND && map_put(&list->seen, map_key_i64(id), list))
 		return true;
 	return list->take(list, one, err);
 }

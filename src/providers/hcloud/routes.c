@@ -48,12 +48,6 @@ nodes_fini(struct nodes *nodes)
 	map_fini(&nodes->by_name);
 }
 
-static struct str
-key_of(const int64_t *id)
-{
-	return str_n((const char *)id, sizeof(*id));
-}
-
 static void
 add_node(const struct hz_routes *r, struct nodes *nodes, struct arena *arena, struct node_ref *node)
 {
@@ -64,7 +58,7 @@ add_node(const struct hz_routes *r, struct nodes *nodes, struct arena *arena, st
 		map_put(&nodes->by_name, node->name, node);
 	else if (hz_id_parse(r->config.config->dialect, node->provider_id, id, &ignored) &&
 	         id->kind == HZ_CLOUD)
-		map_put(&nodes->by_id, key_of(&id->number), node);
+		map_put(&nodes->by_id, map_key_i64(&id->number), node);
 }
 
 static void
@@ -83,7 +77,7 @@ read_nodes(const struct hz_routes *r, struct nodes *ret, struct arena *arena)
 static struct str
 node_name_of(const struct nodes *nodes, const struct hz_member *member)
 {
-	const struct node_ref *node = map_get(&nodes->by_id, key_of(&member->id));
+	const struct node_ref *node = map_get(&nodes->by_id, map_key_i64(&member->id));
 
 	if (!node)
 		node = map_get(&nodes->by_name, member->name);

@@ -7,12 +7,6 @@ enum {
 	PAGES_MAX = LIMIT_MACHINES / HZ_PAGE,
 };
 
-static struct str
-key_of(const int64_t *id)
-{
-	return str_n((const char *)id, sizeof(*id));
-}
-
 void
 hz_servers_fini(struct hz_servers *s)
 {
@@ -24,7 +18,7 @@ hz_servers_fini(struct hz_servers *s)
 const struct hz_server *
 hz_servers_by_id(const struct hz_servers *s, int64_t id)
 {
-	return map_get(&s->by_id, key_of(&id));
+	return map_get(&s->by_id, map_key_i64(&id));
 }
 
 const struct hz_server *
@@ -42,7 +36,7 @@ add_page(struct hz_servers *s, const struct hz_page *page)
 
 		if (hz_servers_by_id(s, server->id))
 			continue;
-		map_put(&s->by_id, key_of(&server->id), server);
+		map_put(&s->by_id, map_key_i64(&server->id), server);
 		map_put(&s->by_name, server->name, server);
 	}
 }
