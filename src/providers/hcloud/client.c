@@ -13,24 +13,6 @@ enum {
 
 /* ---- reading ----------------------------------------------------------------------------------------- */
 
-static void
-read_private_nets(struct arena *arena, yyjson_val *val, struct hz_server *ret)
-{
-	yyjson_val *list, *one;
-	size_t i, n;
-
-	if (json_array(val, "private_net", &list) != JSON_FOUND)
-		return;
-	ret->private_nets = arena_calloc(arena, yyjson_arr_size(list), sizeof(*ret->private_nets));
-	yyjson_arr_foreach(list, i, n, one)
-	{
-		struct hz_private_net net = { .ip = json_text_at(arena, one, "ip") };
-
-		if (json_i64(one, "network", &net.network) == JSON_FOUND && net.ip.len > 0)
-			ret->private_nets[ret->n_private_nets++] = net;
-	}
-}
-
 static bool
 read_server(struct arena *arena, yyjson_val *val, struct hz_server *ret, struct error *err)
 {
@@ -46,7 +28,7 @@ read_server(struct arena *arena, yyjson_val *val, struct hz_server *ret, struct 
 	s.network_zone = json_text_at(arena, val, "location.network_zone");
 	s.ipv4 = json_text_at(arena, val, "public_net.ipv4.ip");
 	s.ipv6 = json_text_at(arena, val, "public_net.ipv6.ip");
-	read_private_nets(arena, val, &s);
+	hz_private_nets_read(arena, val, &s.private_nets);
 	*ret = s;
 	return true;
 }

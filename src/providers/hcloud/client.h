@@ -9,13 +9,9 @@
 #define CCMD_HCLOUD_CLIENT_H
 
 #include "providers/hcloud/actions.h"
+#include "providers/hcloud/private_nets.h"
 
 #define HZ_PAGE 50 /* the most the API gives at once */
-
-struct hz_private_net {
-	int64_t network;
-	struct str ip;
-};
 
 struct hz_server {
 	int64_t id;
@@ -23,8 +19,7 @@ struct hz_server {
 	struct str location, network_zone;
 	struct str ipv4; /* empty: none */
 	struct str ipv6; /* its network, "2001:db8:1234::/64"; empty: none */
-	struct hz_private_net *private_nets;
-	size_t n_private_nets;
+	struct hz_private_nets private_nets;
 };
 
 /** One page of a list. */

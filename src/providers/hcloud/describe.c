@@ -11,6 +11,7 @@ EVENT_KIND(
 
 enum {
 	ID_MAX = 64,
+	ADDRESSES_MAX = 4, /* its name, IPv4, IPv6, a private one */
 };
 
 /* Addresses as they are collected. */
@@ -158,10 +159,7 @@ add_ipv6(const struct hz_describer *d, struct addresses *a, const struct node_re
 static void
 add_private(const struct hz_describer *d, struct addresses *a, const struct hz_server *server)
 {
-	for (size_t i = 0; i < server->n_private_nets; i++) {
-		if (d->network != 0 && server->private_nets[i].network == d->network)
-			add_address(a, STR("InternalIP"), server->private_nets[i].ip);
-	}
+	add_address(a, STR("InternalIP"), hz_address_in(&server->private_nets, d->network));
 }
 
 void
@@ -180,7 +178,7 @@ hz_describe_cloud(const struct hz_describer *d, struct arena *arena, const struc
 	};
 	set_place(d, arena, server, ret);
 	set_label(d, arena, STR("cloud"), ret);
-	a.items = arena_calloc(arena, 3 + server->n_private_nets, sizeof(*a.items));
+	a.items = arena_calloc(arena, ADDRESSES_MAX, sizeof(*a.items));
 	add_address(&a, STR("Hostname"), server->name);
 	add_ipv4(d, &a, server);
 	add_ipv6(d, &a, ref, server);

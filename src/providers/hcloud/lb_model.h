@@ -10,6 +10,7 @@
 
 #include "base/label.h"
 #include "providers/hcloud/config.h"
+#include "providers/hcloud/private_nets.h"
 
 /** The label that makes a balancer ours; its value is the Service's UID. */
 #define HZ_LABEL_UID "hcloud-ccm/service-uid"
@@ -71,11 +72,6 @@ struct hz_lb_end {          /* of the public interface */
 	struct str dns_ptr; /* empty: none */
 };
 
-struct hz_lb_net {
-	int64_t network;
-	struct str ip;
-};
-
 struct hz_lb_type {
 	int64_t id;
 	struct str name;
@@ -95,8 +91,7 @@ struct hz_lb {
 	struct str algorithm;
 	bool is_public, is_protected;
 	struct hz_lb_end ipv4, ipv6;
-	struct hz_lb_net *nets;
-	size_t n_nets;
+	struct hz_private_nets nets;
 	struct hz_lb_service *services;
 	size_t n_services;
 	struct hz_lb_target *targets;

@@ -100,7 +100,7 @@ is_same_ip(struct str a, struct str b)
 }
 
 static bool
-is_wanted_net(const struct hz_lb_wish *wish, const struct hz_lb_net *net)
+is_wanted_net(const struct hz_lb_wish *wish, const struct hz_private_net *net)
 {
 	return net->network == wish->network &&
 	       (!wish->private_ip.is_set || is_same_ip(wish->private_ip.value, net->ip));
@@ -112,12 +112,12 @@ plan_networks(struct planner *p, const struct hz_lb_wish *wish, const struct hz_
 {
 	bool is_attached = false;
 
-	for (size_t i = 0; i < lb->n_nets; i++) {
-		if (is_wanted_net(wish, &lb->nets[i])) {
+	for (size_t i = 0; i < lb->nets.n; i++) {
+		if (is_wanted_net(wish, &lb->nets.items[i])) {
 			is_attached = true;
 			continue;
 		}
-		hz_body_number(&p->body, "network", lb->nets[i].network);
+		hz_body_number(&p->body, "network", lb->nets.items[i].network);
 		add_step(p, "detach_from_network");
 	}
 	if (wish->network == 0 || is_attached)
@@ -139,7 +139,7 @@ hz_plan_shape(const struct hz_lb_wish *wish, const struct hz_lb_type *type, cons
               struct arena *arena, struct hz_steps *ret)
 {
 	CLEANUP(planner_fini)
-	struct planner p = planner_of(arena, SHAPE_STEPS + lb->n_nets, ret);
+	struct planner p = planner_of(arena, SHAPE_STEPS + lb->nets.n, ret);
 
 	plan_put(&p, wish, lb);
 	plan_rdns(&p, &wish->ipv4_rdns, &lb->ipv4);

@@ -225,22 +225,6 @@ read_labels(struct arena *arena, yyjson_val *val, struct hz_lb *ret)
 	}
 }
 
-static void
-read_nets(struct arena *arena, yyjson_val *list, struct hz_lb *ret)
-{
-	yyjson_val *one;
-	size_t i, n;
-
-	ret->nets = arena_calloc(arena, yyjson_arr_size(list), sizeof(*ret->nets));
-	yyjson_arr_foreach(list, i, n, one)
-	{
-		struct hz_lb_net net = { .ip = json_text_at(arena, one, "ip") };
-
-		if (json_i64(one, "network", &net.network) == JSON_FOUND)
-			ret->nets[ret->n_nets++] = net;
-	}
-}
-
 static struct hz_lb_end
 read_end(struct arena *arena, yyjson_val *val)
 {
@@ -255,7 +239,7 @@ read_parts(struct arena *arena, yyjson_val *val, struct hz_lb *ret)
 	ret->ipv4 = read_end(arena, json_at(val, "public_net.ipv4"));
 	ret->ipv6 = read_end(arena, json_at(val, "public_net.ipv6"));
 	read_labels(arena, val, ret);
-	read_nets(arena, list_at(val, "private_net"), ret);
+	hz_private_nets_read(arena, val, &ret->nets);
 	read_services(arena, list_at(val, "services"), ret);
 	read_targets(arena, list_at(val, "targets"), ret);
 }

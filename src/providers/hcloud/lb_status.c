@@ -58,8 +58,8 @@ set_addresses(const struct hz_lb_config *config, const struct lb_spec *spec, con
 		add(e, lb->ipv6.ip);
 	if (truth(spec, HZ_LB_PREFIX "disable-private-ingress", config->hides_private))
 		return;
-	for (size_t i = 0; i < lb->n_nets; i++)
-		add(e, lb->nets[i].ip);
+	for (size_t i = 0; i < lb->nets.n; i++)
+		add(e, lb->nets.items[i].ip);
 }
 
 void
@@ -76,7 +76,7 @@ hz_lb_status(const struct hz_config *config, const struct lb_spec *spec, const s
 		return;
 	}
 	*ret = (struct lb_status){
-		.ingress = arena_calloc(arena, PUBLIC_ENTRIES + lb->n_nets, sizeof(*ret->ingress)),
+		.ingress = arena_calloc(arena, PUBLIC_ENTRIES + lb->nets.n, sizeof(*ret->ingress)),
 	};
 	set_addresses(&config->lb, spec, lb, &e);
 }

@@ -47,16 +47,6 @@ hz_member_by_ip(const struct hz_network_view *v, struct str ip)
 	return map_get(&v->by_ip, ip);
 }
 
-struct str
-hz_address_in(const struct hz_server *server, int64_t network)
-{
-	for (size_t i = 0; i < server->n_private_nets; i++) {
-		if (server->private_nets[i].network == network)
-			return server->private_nets[i].ip;
-	}
-	return STR_EMPTY;
-}
-
 /* ---- routes ------------------------------------------------------------------------------------------ */
 
 const struct hz_route *
@@ -107,11 +97,12 @@ take_members(struct hz_network_view *v, const struct hz_servers *servers, int64_
 {
 	size_t pos = 0;
 	struct str key;
-	void *server;
+	void *value;
 
 	v->members = arena_calloc(&v->arena, servers->by_id.count, sizeof(*v->members));
-	while (map_next(&servers->by_id, &pos, &key, &server)) {
-		struct str ip = hz_address_in(server, network);
+	while (map_next(&servers->by_id, &pos, &key, &value)) {
+		const struct hz_server *server = value;
+		struct str ip = hz_address_in(&server->private_nets, network);
 
 		if (ip.len > 0)
 			add_member(v, server, ip);
@@ -126,7 +117,7 @@ is_sure(const struct hz_network_view *v, const struct hz_servers *servers,
 	for (size_t i = 0; i < network->n_servers; i++) {
 		const struct hz_server *server = hz_servers_by_id(servers, network->servers[i]);
 
-		if (!server || hz_address_in(server, network->id).len == 0)
+		if (!server || hz_address_in(&server->private_nets, network->id).len == 0)
 			return false;
 	}
 	return servers->is_complete && v->n_members > 0;

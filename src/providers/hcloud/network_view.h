@@ -43,8 +43,6 @@ NODISCARD bool hz_network_view_read(struct hz_network_view *, struct hz_api *, s
 const struct hz_member *hz_member_by_id(const struct hz_network_view *, int64_t id);
 const struct hz_member *hz_member_by_name(const struct hz_network_view *, struct str name);
 const struct hz_member *hz_member_by_ip(const struct hz_network_view *, struct str ip);
-/** The address that the server has in the network; empty: none. */
-struct str hz_address_in(const struct hz_server *, int64_t network);
 
 /** The route to that destination, of which there is one at most; NULL: none. */
 const struct hz_route *hz_route_to(const struct hz_network_view *, struct str destination);

@@ -280,7 +280,7 @@ ask_for_server(struct hz_routes *r, struct call *call, const struct node_ref *no
 		               : err_set(err, ERR_NOT_FOUND,
 		                         "hcloud server for node %" STR_FMT " not found",
 		                         STR_ARG(node->name));
-	*ret = hz_address_in(&server, r->config.network);
+	*ret = hz_address_in(&server.private_nets, r->config.network);
 	return ret->len > 0 || err_set(err, ERR_INVALID,
 	                               "server %" STR_FMT " (%" PRId64 "): network with id %" PRId64
 	                               " not attached to this server",

@@ -53,8 +53,7 @@ setup(void **state)
 		                           .network_zone = STR("eu-central"),
 		                           .ipv4 = STR("203.0.113.7"),
 		                           .ipv6 = STR("2001:db8:1234::/64"),
-		                           .private_nets = nets,
-		                           .n_private_nets = 2 };
+		                           .private_nets = { nets, 2 } };
 	fresh.robot = (struct hz_robot_server){ .number = 321,
 		                                .name = STR("robot1"),
 		                                .product = STR("Robot Server™ 1"),

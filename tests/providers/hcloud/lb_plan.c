@@ -17,7 +17,7 @@ enum {
 /* A balancer as the cloud answers for it, which is all that lb_case wants. */
 struct made {
 	struct label labels[3];
-	struct hz_lb_net nets[3];
+	struct hz_private_net nets[3];
 	struct hz_lb_service services[3];
 	struct hz_lb_target targets[8];
 	struct hz_lb lb;
@@ -59,7 +59,7 @@ made_init(struct made *m)
 		.is_public = true,
 		.ipv4 = { STR("203.0.113.7"), STR("old.example.com") },
 		.ipv6 = { STR("2001:db8::1"), STR_EMPTY },
-		.nets = m->nets,
+		.nets.items = m->nets,
 		.services = m->services,
 		.n_services = 1,
 		.targets = m->targets,
@@ -243,14 +243,14 @@ leaves_other_networks(void **state UNUSED)
 	CLEANUP(made_fini) struct made m;
 
 	made_init(&m);
-	m.nets[0] = (struct hz_lb_net){ 4712, STR("10.1.0.5") };
-	m.nets[1] = (struct hz_lb_net){ NETWORK, STR("10.0.0.5") };
-	m.lb.n_nets = 2;
+	m.nets[0] = (struct hz_private_net){ 4712, STR("10.1.0.5") };
+	m.nets[1] = (struct hz_private_net){ NETWORK, STR("10.0.0.5") };
+	m.lb.nets.n = 2;
 	check_shape(&m, NETWORK, "detach_from_network {\"network\":4712}\n");
 	check_shape(&m, 0,
 	            "detach_from_network {\"network\":4712}\n"
 	            "detach_from_network {\"network\":4711}\n");
-	m.lb.n_nets = 1;
+	m.lb.nets.n = 1;
 	check_shape(
 		&m, NETWORK,
 		"detach_from_network {\"network\":4712}\nattach_to_network {\"network\":4711}\n");
@@ -270,8 +270,8 @@ joins_its_network(void **state UNUSED)
 	check_shape(&m, NETWORK,
 	            "attach_to_network {\"network\":4711,\"ip\":\"10.0.0.5\","
 	            "\"ip_range\":\"10.0.0.0/24\"}\n");
-	m.nets[0] = (struct hz_lb_net){ NETWORK, STR("10.0.0.5") };
-	m.lb.n_nets = 1;
+	m.nets[0] = (struct hz_private_net){ NETWORK, STR("10.0.0.5") };
+	m.lb.nets.n = 1;
 	check_shape(&m, NETWORK, "");
 }
 
@@ -281,8 +281,8 @@ another_address_is_attached_anew(void **state UNUSED)
 	CLEANUP(made_fini) struct made m;
 
 	made_init(&m);
-	m.nets[0] = (struct hz_lb_net){ NETWORK, STR("10.0.0.5") };
-	m.lb.n_nets = 1;
+	m.nets[0] = (struct hz_private_net){ NETWORK, STR("10.0.0.5") };
+	m.lb.nets.n = 1;
 	lb_case_note(&m.c, "private-ipv4", "10.0.0.6");
 	check_shape(&m, NETWORK,
 	            "detach_from_network {\"network\":4711}\n"
@@ -295,8 +295,8 @@ another_subnet_is_not(void **state UNUSED)
 	CLEANUP(made_fini) struct made m;
 
 	made_init(&m);
-	m.nets[0] = (struct hz_lb_net){ NETWORK, STR("10.0.0.5") };
-	m.lb.n_nets = 1;
+	m.nets[0] = (struct hz_private_net){ NETWORK, STR("10.0.0.5") };
+	m.lb.nets.n = 1;
 	lb_case_note(&m.c, "private-subnet-ip-range", "10.0.9.0/24");
 	check_shape(&m, NETWORK, "");
 }
@@ -324,8 +324,8 @@ steps_have_the_official_order(void **state UNUSED)
 	m.lb.uid = STR_EMPTY;
 	m.lb.n_labels = 0;
 	m.type = (struct hz_lb_type){ .id = 2, .name = STR("lb21") };
-	m.nets[0] = (struct hz_lb_net){ 4712, STR("10.1.0.5") };
-	m.lb.n_nets = 1;
+	m.nets[0] = (struct hz_private_net){ 4712, STR("10.1.0.5") };
+	m.lb.nets.n = 1;
 	lb_case_note(&m.c, "ipv4-rdns", "web.example.com");
 	lb_case_note(&m.c, "ipv6-rdns", "web.example.com");
 	lb_case_note(&m.c, "algorithm-type", "least_connections");

@@ -77,9 +77,9 @@ reads_a_balancer(void **state UNUSED)
 	check_text(lb.ipv4.dns_ptr, "web.example");
 	check_text(lb.ipv6.ip, "2001:db8::1");
 	check_text(lb.ipv6.dns_ptr, "");
-	assert_int_equal(lb.n_nets, 1);
-	assert_int_equal(lb.nets[0].network, 4711);
-	check_text(lb.nets[0].ip, "10.0.0.5");
+	assert_int_equal(lb.nets.n, 1);
+	assert_int_equal(lb.nets.items[0].network, 4711);
+	check_text(lb.nets.items[0].ip, "10.0.0.5");
 }
 
 static void
@@ -155,7 +155,7 @@ what_is_missing_is_empty(void **state UNUSED)
 	check_text(lb.ipv4.ip, "");
 	assert_true(lb.is_public);
 	assert_false(lb.is_protected);
-	assert_int_equal(lb.n_labels + lb.n_nets + lb.n_services + lb.n_targets, 0);
+	assert_int_equal(lb.n_labels + lb.nets.n + lb.n_services + lb.n_targets, 0);
 }
 
 static void
@@ -168,7 +168,7 @@ what_is_mistyped_is_left_out(void **state UNUSED)
 
 	check_text(lb.name, "");
 	assert_int_equal(lb.n_labels, 0);
-	assert_int_equal(lb.n_nets, 0);
+	assert_int_equal(lb.nets.n, 0);
 	assert_int_equal(lb.n_services, 2);
 	assert_false(lb.services[0].has_http);
 	assert_int_equal(lb.services[1].http.n_certificates, 1);

@@ -10,13 +10,12 @@
 #include "lb_case.h"
 
 /* A balancer with all there is. */
-static struct hz_lb_net nets[] = { { 4711, STR("10.0.0.5") }, { 4712, STR("10.1.0.5") } };
+static struct hz_private_net nets[] = { { 4711, STR("10.0.0.5") }, { 4712, STR("10.1.0.5") } };
 static const struct hz_lb whole = {
 	.is_public = true,
 	.ipv4 = { STR("203.0.113.7"), STR_EMPTY },
 	.ipv6 = { STR("2001:db8::1"), STR_EMPTY },
-	.nets = nets,
-	.n_nets = ARRAY_LEN(nets),
+	.nets = { nets, ARRAY_LEN(nets) },
 };
 
 static const char *
@@ -75,7 +74,7 @@ names_what_there_is(void **state UNUSED)
 	CLEANUP(lb_case_fini) struct lb_case c;
 
 	lb_case_init(&c);
-	lb.n_nets = 0;
+	lb.nets.n = 0;
 	check(&c, &lb, V4 V6);
 	lb.ipv4.ip = STR_EMPTY;
 	check(&c, &lb, V6);
