@@ -9,6 +9,7 @@
 
 enum {
 	ENDPOINT_MAX = 100,
+	NAME_SHOWN = 200,
 };
 
 /* ---- reading ----------------------------------------------------------------------------------------- */
@@ -44,6 +45,41 @@ get(struct hz_api *api, struct call *call, const struct buf *target, const char 
 	return hz_api_get(api, call, target, how, ret, err);
 }
 
+/* NULL: none has that name. */
+static yyjson_val *
+with_name(yyjson_val *list, struct str name)
+{
+	yyjson_val *one;
+	size_t i, n;
+
+	yyjson_arr_foreach(list, i, n, one)
+	{
+		struct str its_name = STR_EMPTY;
+
+		if (json_str(one, "name", &its_name) == JSON_FOUND && str_eq(its_name, name))
+			return one;
+	}
+	return NULL;
+}
+
+bool
+hz_find_named(struct hz_api *api, struct call *call, const char *path, struct str name,
+              struct hz_request how, struct hz_answer *answer, yyjson_val **ret, struct error *err)
+{
+	CLEANUP(buf_fini) struct buf target = BUF_INIT(LIMIT_HTTP_URL);
+	yyjson_val *list;
+
+	how.endpoint = path;
+	buf_add_c(&target, path);
+	url_add_query(&target, "name", name);
+	if (!hz_api_get(api, call, &target, how, answer, err) ||
+	    !hz_answer_list(answer, path + 1, &list, err))
+		return false;
+	*ret = with_name(list, name);
+	return *ret || err_set(err, ERR_NOT_FOUND, "none of the %s has the name \"%" STR_FMT "\"",
+	                       path + 1, STR_ARG(str_utf8_head(name, NAME_SHOWN)));
+}
+
 /* ---- servers ----------------------------------------------------------------------------------------- */
 
 bool
@@ -67,39 +103,16 @@ hz_get_server(struct hz_api *api, struct call *call, struct arena *arena, int64_
 	return true;
 }
 
-/* The filter is theirs, the comparison ours. */
-static bool
-pick_server(struct arena *arena, yyjson_val *list, struct str name, struct hz_server *ret,
-            struct error *err)
-{
-	yyjson_val *one;
-	size_t i, n;
-
-	yyjson_arr_foreach(list, i, n, one)
-	{
-		struct str its_name = STR_EMPTY;
-
-		json_str(one, "name", &its_name);
-		if (str_eq(its_name, name))
-			return read_server(arena, one, ret, err);
-	}
-	return err_set(err, ERR_NOT_FOUND, "no server has the name \"%" STR_FMT "\"",
-	               STR_ARG(name));
-}
-
 bool
 hz_find_server(struct hz_api *api, struct call *call, struct arena *arena, struct str name,
                struct hz_server *ret, struct error *err)
 {
 	CLEANUP(hz_answer_fini) struct hz_answer answer = HZ_ANSWER_INIT;
-	CLEANUP(buf_fini) struct buf target = BUF_INIT(LIMIT_HTTP_URL);
-	yyjson_val *list;
+	struct hz_request how = { 0 };
+	yyjson_val *val;
 
-	buf_add_c(&target, "/servers");
-	url_add_query(&target, "name", name);
-	return get(api, call, &target, "/servers", false, &answer, err) &&
-	       hz_answer_list(&answer, "servers", &list, err) &&
-	       pick_server(arena, list, name, ret, err);
+	return hz_find_named(api, call, "/servers", name, how, &answer, &val, err) &&
+	       read_server(arena, val, ret, err);
 }
 
 static bool
@@ -207,18 +220,11 @@ hz_find_network(struct hz_api *api, struct call *call, struct arena *arena, stru
                 bool is_patient, struct hz_network *ret, struct error *err)
 {
 	CLEANUP(hz_answer_fini) struct hz_answer answer = HZ_ANSWER_INIT;
-	CLEANUP(buf_fini) struct buf target = BUF_INIT(LIMIT_HTTP_URL);
-	yyjson_val *list;
+	struct hz_request how = { .is_patient = is_patient };
+	yyjson_val *val;
 
-	buf_add_c(&target, "/networks");
-	url_add_query(&target, "name", name);
-	if (!get(api, call, &target, "/networks", is_patient, &answer, err) ||
-	    !hz_answer_list(&answer, "networks", &list, err))
-		return false;
-	if (yyjson_arr_size(list) == 0)
-		return err_set(err, ERR_NOT_FOUND, "no network has the name \"%" STR_FMT "\"",
-		               STR_ARG(name));
-	return read_network(arena, yyjson_arr_get_first(list), ret, err);
+	return hz_find_named(api, call, "/networks", name, how, &answer, &val, err) &&
+	       read_network(arena, val, ret, err);
 }
 
 bool

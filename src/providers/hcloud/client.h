@@ -43,6 +43,16 @@ struct hz_network {
 	size_t n_servers;
 };
 
+/** GET path?name=…, and of that list the one with exactly this name: the filter is theirs, the comparison ours.
+ *
+ * @param path  "/servers"; the list is under the same name
+ * @param how   for hz_api_get(); the endpoint is the path
+ * @param ret   belongs to the answer
+ * @return  On false, err->code may be ERR_NOT_FOUND. */
+NODISCARD bool hz_find_named(struct hz_api *, struct call *, const char *path, struct str name,
+                             struct hz_request how, struct hz_answer *answer, yyjson_val **ret,
+                             struct error *err);
+
 /** ERR_NOT_FOUND: the API says that there is no such server. */
 NODISCARD bool hz_get_server(struct hz_api *, struct call *, struct arena *, int64_t id,
                              struct hz_server *ret, struct error *err);
@@ -53,7 +63,7 @@ NODISCARD bool hz_find_server(struct hz_api *, struct call *, struct arena *, st
 NODISCARD bool hz_list_servers(struct hz_api *, struct call *, struct arena *, int64_t page,
                                struct hz_page *ret, struct error *err);
 
-/** ERR_NOT_FOUND. is_patient: at start, see api.h. */
+/** ERR_NOT_FOUND; hz_find_network() by its exact name. is_patient: at start, see api.h. */
 NODISCARD bool hz_get_network(struct hz_api *, struct call *, struct arena *, int64_t id,
                               bool is_patient, struct hz_network *ret, struct error *err);
 NODISCARD bool hz_find_network(struct hz_api *, struct call *, struct arena *, struct str name,

@@ -17,12 +17,15 @@ enum {
 	ENDPOINT_MAX = 100,
 };
 
+static const struct hz_request urgent = { .is_urgent = true };
+
 static bool
 get(struct hz_api *api, struct call *call, const struct buf *target, const char *endpoint,
     struct hz_answer *ret, struct error *err)
 {
-	struct hz_request how = { .endpoint = endpoint, .is_urgent = true };
+	struct hz_request how = urgent;
 
+	how.endpoint = endpoint;
 	return hz_api_get(api, call, target, how, ret, err);
 }
 
@@ -197,41 +200,6 @@ hz_get_lb(struct hz_api *api, struct call *call, struct arena *arena, int64_t id
 	return true;
 }
 
-/* The filter is theirs, the comparison ours. NULL: none has that name. */
-static yyjson_val *
-with_name(yyjson_val *list, struct str name)
-{
-	yyjson_val *one;
-	size_t i, n;
-
-	yyjson_arr_foreach(list, i, n, one)
-	{
-		struct str its_name = STR_EMPTY;
-
-		if (json_str(one, "name", &its_name) == JSON_FOUND && str_eq(its_name, name))
-			return one;
-	}
-	return NULL;
-}
-
-/* *ret belongs to the answer. */
-static bool
-find_named(struct hz_api *api, struct call *call, const char *path, struct str name,
-           struct hz_answer *answer, yyjson_val **ret, struct error *err)
-{
-	CLEANUP(buf_fini) struct buf target = BUF_INIT(LIMIT_HTTP_URL);
-	yyjson_val *list;
-
-	buf_add_c(&target, path);
-	url_add_query(&target, "name", name);
-	if (!get(api, call, &target, path, answer, err) ||
-	    !hz_answer_list(answer, path + 1, &list, err))
-		return false;
-	*ret = with_name(list, name);
-	return *ret || err_set(err, ERR_NOT_FOUND, "none of %s has the name \"%" STR_FMT "\"",
-	                       path + 1, STR_ARG(str_utf8_head(name, 200)));
-}
-
 bool
 hz_find_lb(struct hz_api *api, struct call *call, struct arena *arena, struct str name,
            struct hz_lb *ret, struct error *err)
@@ -239,7 +207,7 @@ hz_find_lb(struct hz_api *api, struct call *call, struct arena *arena, struct st
 	CLEANUP(hz_answer_fini) struct hz_answer answer = HZ_ANSWER_INIT;
 	yyjson_val *val;
 
-	return find_named(api, call, "/load_balancers", name, &answer, &val, err) &&
+	return hz_find_named(api, call, "/load_balancers", name, urgent, &answer, &val, err) &&
 	       hz_lb_read(val, arena, ret, err);
 }
 
@@ -346,7 +314,7 @@ hz_find_certificate(struct hz_api *api, struct call *call, struct arena *arena, 
 	CLEANUP(hz_answer_fini) struct hz_answer answer = HZ_ANSWER_INIT;
 	yyjson_val *val;
 
-	return find_named(api, call, "/certificates", name, &answer, &val, err) &&
+	return hz_find_named(api, call, "/certificates", name, urgent, &answer, &val, err) &&
 	       hz_certificate_read(val, arena, ret, err);
 }
 

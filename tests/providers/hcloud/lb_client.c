@@ -152,7 +152,7 @@ finds_one_by_its_exact_name(void **state)
 	lab_answer(lab, "/load_balancers?name=c", 200, LBS(LB(4, "C"), "null", "1"));
 	assert_false(hz_find_lb(lab->api, &call, &arena, STR("c"), &lb, &err));
 	assert_int_equal(err.code, ERR_NOT_FOUND);
-	assert_string_equal(err.msg, "none of load_balancers has the name \"c\"");
+	assert_string_equal(err.msg, "none of the load_balancers has the name \"c\"");
 }
 
 /* ---- changes ----------------------------------------------------------------------------------------- */
