@@ -1,4 +1,5 @@
 /* controllers/lifecycle_look.c: asking the cloud about nodes that are not Ready. */
+#include "base/backoff.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "controllers/lifecycle_internal.h"
@@ -132,11 +133,7 @@ observe(struct round *r, const struct visit *v, const struct instance *found, bo
 int64_t
 lifecycle_back_off_ns(int64_t first_ns, unsigned n_attempts)
 {
-	int64_t delay_ns = first_ns;
-
-	for (unsigned i = 0; i < n_attempts && delay_ns < LIFECYCLE_RETRY_MAX_NS; i++)
-		delay_ns *= 2;
-	return delay_ns < LIFECYCLE_RETRY_MAX_NS ? delay_ns : LIFECYCLE_RETRY_MAX_NS;
+	return backoff_ns(first_ns, n_attempts, LIFECYCLE_RETRY_MAX_NS);
 }
 
 /* A cloud that is away, or has enough of us, is not helped by more questions. */

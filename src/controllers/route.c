@@ -7,11 +7,11 @@
 #include "controllers/route.h"
 
 #include "base/alloc.h"
+#include "base/backoff.h"
 #include "base/event_kind.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/metrics.h"
-#include "base/rand.h"
 #include "base/thread.h"
 #include "controllers/notices.h"
 #include "controllers/own_writes.h"
@@ -26,7 +26,6 @@
 enum {
 	RUN_TIMEOUT_S = 300,
 	N_HELPERS = 8, /* pieces of work at the same time */
-	MAX_DOUBLINGS = 8,
 };
 
 /* Changes of nodes within this time are one run; runs begin at most so often. */
@@ -392,13 +391,7 @@ run_once(struct route_controller *c, struct arena *arena, int64_t *ret_delay_ns)
 static int64_t
 failure_delay_ns(struct route_controller *c)
 {
-	unsigned doublings = c->n_failures < MAX_DOUBLINGS ? c->n_failures : MAX_DOUBLINGS;
-	int64_t delay_ns = c->config.period_ns << doublings;
-
-	c->n_failures++;
-	if (delay_ns > failure_max_ns)
-		delay_ns = failure_max_ns;
-	return rand_between(delay_ns - delay_ns / 4, delay_ns);
+	return backoff_spread_ns(c->config.period_ns, c->n_failures++, failure_max_ns);
 }
 
 /* The time to the next run, unless somebody wakes us. */

@@ -3,6 +3,7 @@
  * Without it the provider might hand out an address that is in use, so it is tried until it works, and no Service is worked
  * on before. People are told once what is in the way, and again when that changes or lasts.
  */
+#include "base/backoff.h"
 #include "base/event_kind.h"
 #include "base/limits.h"
 #include "base/log.h"
@@ -21,7 +22,7 @@ static const int64_t remind_ns = 300 * NS_PER_SEC;
 
 /* A failure that lasts. */
 struct trouble {
-	int64_t pause_ns;
+	unsigned n_pauses;
 	uint64_t told;        /* a hash of the message that people know */
 	int64_t next_tell_ns; /* mono: though it is the same */
 };
@@ -87,18 +88,15 @@ tell(struct service_controller *c, struct trouble *t, const struct error *err)
 static int64_t
 next_delay_ns(struct trouble *t, const struct error *err)
 {
-	int64_t delay_ns = t->pause_ns;
-
 	if (err->retry_after_ms > 0)
 		return err->retry_after_ms * NS_PER_MS;
-	t->pause_ns = 2 * delay_ns < pause_max_ns ? 2 * delay_ns : pause_max_ns;
-	return rand_jitter(delay_ns);
+	return rand_jitter(backoff_ns(pause_ns, t->n_pauses++, pause_max_ns));
 }
 
 static bool
 adopt(struct service_controller *c, struct call *call, struct error *err)
 {
-	struct trouble t = { .pause_ns = pause_ns };
+	struct trouble t = { 0 };
 
 	while (c->ops->adopt && !adopt_once(c, call, err)) {
 		tell(c, &t, err);

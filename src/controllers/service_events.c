@@ -4,6 +4,7 @@
  * for what matters. So work that takes several tries begins once, and changed targets are told more and more seldom while
  * they go on changing.
  */
+#include "base/backoff.h"
 #include "base/event_kind.h"
 #include "base/limits.h"
 #include "controllers/service_internal.h"
@@ -133,7 +134,7 @@ next_pause(const struct service_record *r, int64_t now_ns)
 {
 	if (r->news_pause_ns == 0 || now_ns - r->next_news_ns > r->news_pause_ns)
 		return news_pause_ns;
-	return 2 * r->news_pause_ns < news_pause_max_ns ? 2 * r->news_pause_ns : news_pause_max_ns;
+	return backoff_ns(r->news_pause_ns, 1, news_pause_max_ns);
 }
 
 void

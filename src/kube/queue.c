@@ -12,9 +12,9 @@
 #include <assert.h>
 
 #include "base/array.h"
+#include "base/backoff.h"
 #include "base/map.h"
 #include "base/pulse.h"
-#include "base/rand.h"
 #include "base/thread.h"
 
 struct item {
@@ -357,19 +357,6 @@ queue_add_after(struct queue *q, struct str key, int64_t delay_ns)
 		add_after(q, item_of(q, key), delay_ns);
 }
 
-static int64_t
-delay_for(const struct queue *q, unsigned n_failures, int64_t max_ns)
-{
-	int64_t delay_ns = q->base_delay_ns;
-
-	while (n_failures-- > 0 && delay_ns < max_ns)
-		delay_ns *= 2;
-	if (delay_ns > max_ns)
-		delay_ns = max_ns;
-	/* those that failed together do not come back together; the maximum stays one */
-	return rand_between(delay_ns - delay_ns / 4, delay_ns);
-}
-
 int64_t
 queue_add_failed(struct queue *q, struct str key, int64_t max_delay_ns)
 {
@@ -382,7 +369,7 @@ queue_add_failed(struct queue *q, struct str key, int64_t max_delay_ns)
 	if (q->is_shut_down)
 		return 0;
 	item = item_of(q, key);
-	delay_ns = delay_for(q, item->n_failures, max_ns);
+	delay_ns = backoff_spread_ns(q->base_delay_ns, item->n_failures, max_ns);
 	item->n_failures++;
 	add_after(q, item, delay_ns);
 	return delay_ns;

@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "base/alloc.h"
+#include "base/backoff.h"
 #include "base/event_kind.h"
 #include "base/limits.h"
 #include "base/log.h"
@@ -20,10 +21,10 @@ enum {
 	ATTEMPT_MS = 15000,
 	PATIENT_RETRIES = 5,
 	USUAL_RETRIES = 2,
-	FIRST_DELAY_MS = 1000,
-	LAST_DELAY_MS = 60000,
 	THROTTLED_MS = 1000, /* where nothing is known */
 };
+
+static const int64_t first_delay_ns = NS_PER_SEC, last_delay_ns = 60 * NS_PER_SEC;
 
 EVENT_KIND(throttled_event, HZ_COMPONENT, "HetznerRateLimit", true, "Pod or Namespace kube-system",
            "hcloud: the project's requests are nearly used up; periodic looks wait, then all do.");
@@ -519,11 +520,7 @@ is_worth_a_retry(const struct hz_request *request, const struct hz_answer *answe
 static int64_t
 delay_ns(unsigned n)
 {
-	int64_t most_ms = FIRST_DELAY_MS << n;
-
-	if (most_ms > LAST_DELAY_MS)
-		most_ms = LAST_DELAY_MS;
-	return rand_between(FIRST_DELAY_MS, most_ms) * NS_PER_MS;
+	return rand_between(first_delay_ns, backoff_ns(first_delay_ns, n, last_delay_ns));
 }
 
 /* False, with the error left as it was, when the call has no time for it. */

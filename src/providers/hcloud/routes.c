@@ -4,15 +4,12 @@
 #include <inttypes.h>
 
 #include "base/alloc.h"
+#include "base/backoff.h"
 #include "base/event_kind.h"
 #include "base/thread.h"
 #include "providers/hcloud/network_view.h"
 #include "providers/hcloud/operations.h"
 #include "providers/hcloud/provider_id.h"
-
-enum {
-	MAX_DOUBLINGS = 8,
-};
 
 static const int64_t view_max_age_ns = 60 * NS_PER_SEC;
 static const int64_t in_place_ns = 30 * NS_PER_SEC; /* waiting for one change */
@@ -150,11 +147,8 @@ check_idle(const struct hz_routes *r, struct error *err)
 static void
 note_busy(struct hz_routes *r, struct error *err)
 {
-	int64_t pause_ns = busy_pause_ns << (r->n_busy < MAX_DOUBLINGS ? r->n_busy : MAX_DOUBLINGS);
+	int64_t pause_ns = backoff_ns(busy_pause_ns, r->n_busy++, busy_max_ns);
 
-	r->n_busy++;
-	if (pause_ns > busy_max_ns)
-		pause_ns = busy_max_ns;
 	r->busy_boot_ns = clock_boot(r->config.host->clock) + pause_ns;
 	err->code = ERR_PENDING;
 	err->retry_after_ms = pause_ns / NS_PER_MS;
