@@ -4,7 +4,7 @@
 #include "base/alloc.h"
 #include "base/thread.h"
 #include "cloud/balancer.h"
-#include "kube/node.h"
+#include "controllers/node_ref.h"
 
 #define DEFAULT_COMPONENT "cloud-controller-manager"
 
@@ -66,65 +66,6 @@ host_wake(const struct cloud_host *h, enum host_wake what, struct str key)
 		host->wake(host->wake_arg, what, key);
 }
 
-static struct label
-copy_label(struct arena *arena, const struct label *label)
-{
-	return (struct label){ arena_str(arena, label->key), arena_str(arena, label->value) };
-}
-
-static const struct label *const *
-copy_labels(struct arena *arena, const struct node *node)
-{
-	const struct label **copy = arena_calloc(arena, node->n_labels + 1, sizeof(copy[0]));
-
-	for (size_t i = 0; i < node->n_labels; i++) {
-		struct label *label = ARENA_NEW(arena, struct label);
-
-		*label = copy_label(arena, node->labels[i]);
-		copy[i] = label;
-	}
-	return copy;
-}
-
-static struct label *
-copy_annotations(struct arena *arena, const struct node *node)
-{
-	struct label *copy = arena_calloc(arena, node->n_annotations + 1, sizeof(*copy));
-
-	for (size_t i = 0; i < node->n_annotations; i++)
-		copy[i] = copy_label(arena, &node->annotations[i]);
-	return copy;
-}
-
-static struct address *
-copy_addresses(struct arena *arena, const struct address *addresses, size_t n)
-{
-	struct address *copy = arena_calloc(arena, n + 1, sizeof(*copy));
-
-	for (size_t i = 0; i < n; i++)
-		copy[i] = (struct address){ arena_str(arena, addresses[i].type),
-			                    arena_str(arena, addresses[i].address) };
-	return copy;
-}
-
-static void
-copy_ref(struct arena *arena, struct node_ref *ref, const struct node *node)
-{
-	*ref = (struct node_ref){
-		.name = arena_str(arena, node_name(node)),
-		.uid = arena_str(arena, node->object.uid),
-		.provider_id = arena_str(arena, node->provider_id),
-		.labels = copy_labels(arena, node),
-		.n_labels = node->n_labels,
-		.annotations = copy_annotations(arena, node),
-		.n_annotations = node->n_annotations,
-		.addresses = copy_addresses(arena, node->addresses, node->n_addresses),
-		.n_addresses = node->n_addresses,
-		.is_ready = node->ready == NODE_READY_TRUE,
-		.is_new = node_taint(node, STR(NODE_TAINT_UNINITIALIZED)) != NULL,
-	};
-}
-
 static void
 host_nodes(const struct cloud_host *h, struct arena *arena, struct node_ref **ret, size_t *ret_n)
 {
@@ -132,7 +73,7 @@ host_nodes(const struct cloud_host *h, struct arena *arena, struct node_ref **re
 	struct node_ref *refs = arena_calloc(arena, all.n + 1, sizeof(*refs));
 
 	for (size_t i = 0; i < all.n; i++)
-		copy_ref(arena, &refs[i], node_of(all.objects[i]));
+		refs[i] = node_ref_copy(arena, node_of(all.objects[i]));
 	*ret = refs;
 	*ret_n = all.n;
 }

@@ -29,8 +29,8 @@ static int64_t
 first_look_ns(const struct lifecycle_controller *c, const struct node *node)
 {
 	const struct guard_config *guard = &c->config.guard;
-	bool is_new = node_taint(node, STR(NODE_TAINT_UNINITIALIZED)) != NULL;
-	int64_t min_ns = guard->is_enabled && is_new ? guard->min_age_ns - guard->confirm_ns : 0;
+	bool is_waiting = guard->is_enabled && node_is_new(node);
+	int64_t min_ns = is_waiting ? guard->min_age_ns - guard->confirm_ns : 0;
 	int64_t left_ns = min_ns - (clock_wall(c->env->clock) - node->created_wall_ns);
 
 	if (left_ns <= 0)

@@ -13,7 +13,7 @@
 #include "base/map.h"
 #include "base/pulse.h"
 #include "base/thread.h"
-#include "controllers/targets.h"
+#include "controllers/node_ref.h"
 
 #define COMPONENT "cloud-node-controller"
 

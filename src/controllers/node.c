@@ -65,12 +65,6 @@ struct node_controller {
 
 /* ---- initialisation ---- */
 
-static bool
-is_uninitialised(const struct node *node)
-{
-	return node_taint(node, STR(NODE_TAINT_UNINITIALIZED)) != NULL;
-}
-
 /* Addresses first. *ret_version is the version that the second write names: a conflict there means that somebody wrote
  * after the state that its taints were computed from. */
 static bool
@@ -136,7 +130,7 @@ write_initial(struct controller_env *env, struct call *call, const struct node *
 	struct init *init = arg;
 	struct str version;
 
-	if (!is_uninitialised(node))
+	if (!node_is_new(node))
 		return true;
 	if (!write_addresses(env, call, node, init->instance, &version, err) ||
 	    !write_rest(env, call, node, init->instance, version, err))
@@ -319,8 +313,7 @@ reconcile(struct node_controller *c, struct call *call, struct str name, struct 
 		queue_add_after(c->queue, name, echo_ns);
 		return true;
 	}
-	return is_uninitialised(node) ? initialise(c, call, node, err)
-	                              : maintain(c, call, node, err);
+	return node_is_new(node) ? initialise(c, call, node, err) : maintain(c, call, node, err);
 }
 
 static bool
@@ -336,7 +329,7 @@ tell_failure(struct node_controller *c, struct str name, const struct error *err
 {
 	CLEANUP(object_unrefp) struct object *object = store_get(c->env->nodes, name);
 
-	if (!object || !is_uninitialised(node_of(object)))
+	if (!object || !node_is_new(node_of(object)))
 		return;
 	if (is_for_people(err->code))
 		notices_warn(c->env->notices, COMPONENT, node_of(object), failed_event.reason,
@@ -425,7 +418,7 @@ collect_initialised(const struct store_list *all, struct arena *arena, struct no
 	size_t n = 0;
 
 	for (size_t i = 0; i < all->n; i++) {
-		if (!is_uninitialised(node_of(all->objects[i])))
+		if (!node_is_new(node_of(all->objects[i])))
 			nodes[n++] = node_of(all->objects[i]);
 	}
 	*ret = nodes;
@@ -497,7 +490,7 @@ each_uninitialised(void *arg, looker_add_fn *add, void *to)
 	CLEANUP(store_list_free) struct store_list all = store_list(c->env->nodes);
 
 	for (size_t i = 0; i < all.n; i++) {
-		if (is_uninitialised(node_of(all.objects[i])))
+		if (node_is_new(node_of(all.objects[i])))
 			add(to, node_of(all.objects[i]));
 	}
 }
@@ -528,7 +521,7 @@ node_controller_wake(struct node_controller *c)
 	CLEANUP(store_list_free) struct store_list all = store_list(c->env->nodes);
 
 	for (size_t i = 0; i < all.n; i++) {
-		if (is_uninitialised(node_of(all.objects[i])))
+		if (node_is_new(node_of(all.objects[i])))
 			queue_add(c->queue, all.objects[i]->key);
 	}
 }

@@ -13,11 +13,11 @@
 #include "base/log.h"
 #include "base/metrics.h"
 #include "base/thread.h"
+#include "controllers/node_ref.h"
 #include "controllers/notices.h"
 #include "controllers/own_writes.h"
 #include "controllers/route_plan.h"
 #include "controllers/running.h"
-#include "controllers/targets.h"
 #include "controllers/writes.h"
 #include "kube/patch.h"
 

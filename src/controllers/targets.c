@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/thread.h"
+#include "controllers/node_ref.h"
 
 #define TAINT_AUTOSCALER "ToBeDeletedByClusterAutoscaler"
 #define LABEL_EXCLUDE "node.kubernetes.io/exclude-from-external-load-balancers"
@@ -65,24 +66,6 @@ target_change_matters(const struct node *old, const struct node *new,
 	       !str_eq(old->provider_id, new->provider_id) ||
 	       (ops->selects && !are_labels_equal(old, new)) ||
 	       (ops->uses_addresses && !node_addresses_equal(old, new));
-}
-
-struct node_ref
-node_ref_of(const struct node *node)
-{
-	return (struct node_ref){
-		.name = node_name(node),
-		.uid = node->object.uid,
-		.provider_id = node->provider_id,
-		.labels = node->labels,
-		.n_labels = node->n_labels,
-		.annotations = node->annotations,
-		.n_annotations = node->n_annotations,
-		.addresses = node->addresses,
-		.n_addresses = node->n_addresses,
-		.is_ready = node->ready == NODE_READY_TRUE,
-		.is_new = node_taint(node, STR(NODE_TAINT_UNINITIALIZED)) != NULL,
-	};
 }
 
 /* ---- the set ---- */

@@ -42,7 +42,4 @@ void target_list_fini(struct target_list *);
 struct target_list targets_select(struct targets *, struct cloud *cloud, const struct lb_spec *spec,
                                   struct arena *arena);
 
-/** A node as a provider sees it: views of the snapshot. */
-struct node_ref node_ref_of(const struct node *node);
-
 #endif

@@ -612,6 +612,12 @@ node_taint(const struct node *node, struct str key)
 	return NULL;
 }
 
+bool
+node_is_new(const struct node *node)
+{
+	return node_taint(node, STR(NODE_TAINT_UNINITIALIZED)) != NULL;
+}
+
 void
 node_keep_annotations(const char *const *keys)
 {

@@ -66,6 +66,8 @@ const struct str *node_label(const struct node *, struct str key);
 const struct str *node_annotation(const struct node *, struct str key);
 /** The first taint with that key, whatever its effect; NULL. */
 const struct node_taint *node_taint(const struct node *, struct str key);
+/** Has no cloud controller manager taken it in yet? Its taint says so. */
+bool node_is_new(const struct node *);
 /** In order, by type and text. */
 bool node_addresses_equal(const struct node *a, const struct node *b);
 bool node_pod_cidrs_equal(const struct node *a, const struct node *b);

@@ -1,0 +1,16 @@
+/* controllers/node_ref.h: a node as providers see it.
+ *
+ * Threads: any.
+ */
+#ifndef CCMD_CONTROLLERS_NODE_REF_H
+#define CCMD_CONTROLLERS_NODE_REF_H
+
+#include "cloud/cloud.h"
+#include "kube/node.h"
+
+/** Views of the snapshot. */
+struct node_ref node_ref_of(const struct node *node);
+/** The same with copies of all texts. */
+struct node_ref node_ref_copy(struct arena *arena, const struct node *node);
+
+#endif
