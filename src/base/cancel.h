@@ -27,6 +27,30 @@ void cancel_hook(struct cancel *, void (*fn)(void *), void *arg);
 /** After this returns the hook does not run any more. No effect when it is not there. */
 void cancel_unhook(struct cancel *, void (*fn)(void *), void *arg);
 
+struct cancel_hooked {
+	struct cancel *cancel;
+	void (*fn)(void *);
+	void *arg;
+};
+
+static inline struct cancel_hooked
+cancel_hook_scoped(struct cancel *cancel, void (*fn)(void *), void *arg)
+{
+	cancel_hook(cancel, fn, arg);
+	return (struct cancel_hooked){ cancel, fn, arg };
+}
+
+static inline void
+cancel_unhookp(struct cancel_hooked *h)
+{
+	cancel_unhook(h->cancel, h->fn, h->arg);
+}
+
+/** Hooks until the end of the scope. Comes before the WITH_LOCK() of what the hook locks. */
+#define WITH_HOOK(cancel, fn, arg) \
+	CLEANUP(cancel_unhookp)    \
+	UNUSED struct cancel_hooked hooked = cancel_hook_scoped(cancel, fn, arg)
+
 /** Sleeps for duration_ns. False with ERR_CANCELLED in *err when fired before it passed. */
 NODISCARD bool cancel_sleep(struct cancel *, struct clock *, int64_t duration_ns,
                             struct error *err);

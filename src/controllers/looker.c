@@ -341,16 +341,10 @@ bool
 looker_ask(struct looker *l, struct call *call, struct node *const nodes[], size_t n,
            int64_t not_before_boot_ns, struct look_answer *ret, struct error *err)
 {
-	bool ok;
+	WITH_HOOK(call->cancel, wake_all, l);
+	WITH_LOCK(&l->mu);
 
-	if (call->cancel)
-		cancel_hook(call->cancel, wake_all, l);
-	mutex_lock(&l->mu);
-	ok = ask_locked(l, call, nodes, n, not_before_boot_ns, ret, err);
-	mutex_unlock(&l->mu);
-	if (call->cancel)
-		cancel_unhook(call->cancel, wake_all, l);
-	return ok;
+	return ask_locked(l, call, nodes, n, not_before_boot_ns, ret, err);
 }
 
 /* ---- life cycle and the rest ---- */

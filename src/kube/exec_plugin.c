@@ -500,12 +500,9 @@ bool
 exec_plugin_token(struct exec_plugin *p, const struct call *call, struct buf *ret,
                   uint64_t *ret_generation, struct error *err)
 {
-	bool is_ok;
+	WITH_HOOK(call->cancel, wake, p);
 
-	cancel_hook(call->cancel, wake, p);
-	is_ok = get_token(p, call, ret, ret_generation, err);
-	cancel_unhook(call->cancel, wake, p);
-	return is_ok;
+	return get_token(p, call, ret, ret_generation, err);
 }
 
 bool

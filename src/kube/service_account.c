@@ -281,12 +281,9 @@ bool
 service_account_token(struct service_account *a, const struct call *call, struct buf *ret,
                       uint64_t *ret_generation, struct error *err)
 {
-	bool is_ok;
+	WITH_HOOK(call->cancel, wake, a);
 
-	cancel_hook(call->cancel, wake, a);
-	is_ok = get_token(a, call, ret, ret_generation, err);
-	cancel_unhook(call->cancel, wake, a);
-	return is_ok;
+	return get_token(a, call, ret, ret_generation, err);
 }
 
 bool

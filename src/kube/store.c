@@ -163,14 +163,9 @@ wait_locked(struct store *s, struct call *call, struct error *err)
 bool
 store_wait_synced(struct store *s, struct call *call, struct error *err)
 {
-	bool is_synced;
+	WITH_HOOK(call->cancel, wake, s);
 
-	if (call->cancel)
-		cancel_hook(call->cancel, wake, s);
-	is_synced = wait_locked(s, call, err);
-	if (call->cancel)
-		cancel_unhook(call->cancel, wake, s);
-	return is_synced || err_wrap(err, "list %s", s->kind->path);
+	return wait_locked(s, call, err) || err_wrap(err, "list %s", s->kind->path);
 }
 
 /* ---- changing; all under mu ---- */

@@ -239,10 +239,10 @@ job_wait(struct job *job)
 static bool
 run_job(struct job *job, struct cancel *cancel)
 {
-	cancel_hook(cancel, job_cancel, job);
+	WITH_HOOK(cancel, job_cancel, job);
+
 	loop_submit(job);
 	job_wait(job);
-	cancel_unhook(cancel, job_cancel, job);
 	return job->is_ok;
 }
 

@@ -230,12 +230,9 @@ run(struct cloud *cloud, struct call *call, const char *op, const struct lb_spec
     operation *operate, struct error *err)
 {
 	struct fake_balancers *fb = fake_cloud_balancers(cloud);
-	bool ok;
+	WITH_HOOK(call->cancel, wake, fb);
 
-	cancel_hook(call->cancel, wake, fb);
-	ok = run_locked(fb, call, op, spec, operate, err);
-	cancel_unhook(call->cancel, wake, fb);
-	return ok;
+	return run_locked(fb, call, op, spec, operate, err);
 }
 
 static bool

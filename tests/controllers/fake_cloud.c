@@ -140,12 +140,9 @@ look_now(struct cloud *cloud, struct call *call, const struct node_ref refs[], s
          int64_t not_before_boot_ns UNUSED, struct look **ret, struct error *err)
 {
 	struct fake_cloud *f = fake_of(cloud);
-	bool ok;
+	WITH_HOOK(call->cancel, wake, f);
 
-	cancel_hook(call->cancel, wake, f);
-	ok = look_locked(f, call, refs, n, ret, err);
-	cancel_unhook(call->cancel, wake, f);
-	return ok;
+	return look_locked(f, call, refs, n, ret, err);
 }
 
 /* ---- life cycle ---- */

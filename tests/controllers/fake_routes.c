@@ -151,12 +151,9 @@ static bool
 begin(struct fake_routes *fr, struct call *call, const char *op, struct str node, struct str cidr,
       struct error *err)
 {
-	bool ok;
+	WITH_HOOK(call->cancel, wake, fr);
 
-	cancel_hook(call->cancel, wake, fr);
-	ok = begin_locked(fr, call, op, node, cidr, err);
-	cancel_unhook(call->cancel, wake, fr);
-	return ok;
+	return begin_locked(fr, call, op, node, cidr, err);
 }
 
 static bool

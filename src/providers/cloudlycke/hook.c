@@ -81,12 +81,9 @@ wait_for_turn(struct cl_hook *hook, struct call *call, struct error *err)
 static bool
 begin(struct cl_hook *hook, struct call *call, struct error *err)
 {
-	bool is_ours;
+	WITH_HOOK(call->cancel, wake_waiting, hook);
 
-	cancel_hook(call->cancel, wake_waiting, hook);
-	is_ours = wait_for_turn(hook, call, err);
-	cancel_unhook(call->cancel, wake_waiting, hook);
-	return is_ours;
+	return wait_for_turn(hook, call, err);
 }
 
 static void

@@ -451,12 +451,7 @@ wait_for_read(struct cl_loader *l, struct call *call, int64_t deadline_mono_ns)
 bool
 cl_loader_wait(struct cl_loader *l, struct call *call, int64_t deadline_mono_ns)
 {
-	bool is_read;
+	WITH_HOOK(call->cancel, wake_waiters, l);
 
-	if (call->cancel)
-		cancel_hook(call->cancel, wake_waiters, l);
-	is_read = wait_for_read(l, call, deadline_mono_ns);
-	if (call->cancel)
-		cancel_unhook(call->cancel, wake_waiters, l);
-	return is_read;
+	return wait_for_read(l, call, deadline_mono_ns);
 }

@@ -371,15 +371,12 @@ hz_actions_wait(struct hz_actions *a, struct call *call, struct hz_action action
 		            .due_ns = now_ns + first_pause_ns,
 		            .end_ns = end_ns < call->deadline_mono_ns ? end_ns
 		                                                      : call->deadline_mono_ns };
-	bool ok;
+	WITH_HOOK(call->cancel, wake_all, a);
 
 	if (action.is_over || action.id == 0)
 		return true;
 	pulse_extend(w.end_ns);
-	cancel_hook(call->cancel, wake_all, a);
-	ok = wait_locked(a, call, &w, err);
-	cancel_unhook(call->cancel, wake_all, a);
-	return ok;
+	return wait_locked(a, call, &w, err);
 }
 
 /* ---- life cycle -------------------------------------------------------------------------------------- */

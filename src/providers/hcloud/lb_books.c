@@ -325,21 +325,15 @@ hz_books_find(struct hz_books *b, struct call *call, struct str uid, enum hz_age
               struct hz_found *ret, struct error *err)
 {
 	struct hz_reading *r;
-	bool ok;
+	WITH_HOOK(call->cancel, wake_all, b);
+	WITH_LOCK(&b->mu);
 
-	if (call->cancel)
-		cancel_hook(call->cancel, wake_all, b);
-	mutex_lock(&b->mu);
-	ok = find_locked(b, call, uid, age, &r, err);
-	if (ok) {
-		fill_found(r, uid, call->arena, ret);
-		note_found(b, uid, ret);
-		ret->books = b;
-	}
-	mutex_unlock(&b->mu);
-	if (call->cancel)
-		cancel_unhook(call->cancel, wake_all, b);
-	return ok;
+	if (!find_locked(b, call, uid, age, &r, err))
+		return false;
+	fill_found(r, uid, call->arena, ret);
+	note_found(b, uid, ret);
+	ret->books = b;
+	return true;
 }
 
 void
@@ -357,22 +351,17 @@ read_all(struct hz_books *b, struct call *call, bool is_adoption, struct hz_read
          struct error *err)
 {
 	struct hz_reading *r;
-	bool ok;
+	WITH_HOOK(call->cancel, wake_all, b);
+	WITH_LOCK(&b->mu);
 
-	if (call->cancel)
-		cancel_hook(call->cancel, wake_all, b);
-	mutex_lock(&b->mu);
 	r = board(b, STR_EMPTY, 0);
 	r->is_adoption |= is_adoption;
-	ok = wait_landed(b, call, r, err);
-	if (ok)
-		*ret = r;
-	else
+	if (!wait_landed(b, call, r, err)) {
 		reading_unref(r);
-	mutex_unlock(&b->mu);
-	if (call->cancel)
-		cancel_unhook(call->cancel, wake_all, b);
-	return ok;
+		return false;
+	}
+	*ret = r;
+	return true;
 }
 
 bool
