@@ -160,6 +160,8 @@ def test_a_restart_disturbs_nobody(services, haproxy, backends, node, ccmd, tmp_
     for service in made:
         backends(service, service["metadata"]["name"], f"{NET}.1.1")
     addresses = {f"s{number}": services.wait_ips(f"s{number}")[0] for number in range(5)}
+    all_answer = lambda: all(answered(address) == name for name, address in addresses.items())
+    wait_for(all_answer, what="every Service to answer")  # one that came before its node has no server at first
     for with_state in (True, False):
         one.stop()
         if not with_state:
@@ -169,7 +171,7 @@ def test_a_restart_disturbs_nobody(services, haproxy, backends, node, ccmd, tmp_
         with Stream(addresses["s3"], PORT) as stream:
             one = ccmd()
             wait_for(lambda: haproxy.reloads() > reloads, 10, "HAProxy to be told")
-            holds_for(lambda: all(answered(address) == name for name, address in addresses.items()), 2)
+            holds_for(all_answer, 2)
         assert stream.failures == []
         assert {name: services.get(name)["metadata"]["resourceVersion"] for name in addresses} == before
         assert haproxy.reloads() == reloads + 1
