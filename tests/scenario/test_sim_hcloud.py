@@ -705,7 +705,9 @@ def test_it_serves_hundreds_of_requests_a_second(cloud):
 
 
 def test_it_runs_by_hand():
-    child = spawn([REPOSITORY / "tools" / "hcloud-sim", "--servers=2", "--latency=0"], stdout=subprocess.PIPE, text=True)
+    listens_to_int = ["env", "--default-signal=INT"]  # which a shell takes from its background jobs
+    child = spawn([*listens_to_int, REPOSITORY / "tools" / "hcloud-sim", "--servers=2", "--latency=0"],
+                  stdout=subprocess.PIPE, text=True)
     try:
         said = re.fullmatch(r"export HCLOUD_ENDPOINT=http://127.0.0.1:(\d+)/v1 HCLOUD_TOKEN=(\w{64}) HCLOUD_NETWORK=net\n",
                             child.stdout.readline())
