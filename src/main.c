@@ -78,7 +78,7 @@ tune_malloc(void)
 	mallopt(M_TRIM_THRESHOLD, (int)KIB(256));
 }
 
-/* ---- start ---- */
+/* ---- connections and the cloud ---- */
 
 /* What was left to us; /configz shows what is in effect. */
 static void
@@ -197,12 +197,6 @@ is_wanted(struct program *p, const struct part *part)
 	       (strcmp(part->name, ROUTE_CONTROLLER) != 0 || p->options.routes.are_configured);
 }
 
-static bool
-is_running(struct program *p, const struct part *part)
-{
-	return is_wanted(p, part) && is_offered(p, part);
-}
-
 /* The one client there is, under the controller's name. */
 static struct kube_client *
 named_client(struct program *p, const struct part *part)
@@ -242,15 +236,25 @@ open_account(struct program *p, const struct part *part, struct kube_client **re
 	return true;
 }
 
+/* Why the controller does not run; NULL: it does. */
+static const char *
+why_not(struct program *p, const struct part *part)
+{
+	if (!is_wanted(p, part))
+		return "controller is disabled";
+	return is_offered(p, part) ? NULL : "controller is skipped: this cloud has nothing for it";
+}
+
 static bool
 choose_controllers(struct program *p, struct manager_config *config, struct error *err)
 {
 	for (size_t i = 0; i < ARRAY_LEN(parts); i++) {
 		struct kube_client **client = (void *)((char *)config + parts[i].client);
+		const char *reason = why_not(p, &parts[i]);
 
-		if (!is_wanted(p, &parts[i]))
-			log_warn("controller is disabled", LOG_CSTR("controller", parts[i].name));
-		else if (is_offered(p, &parts[i]) && !open_account(p, &parts[i], client, err))
+		if (reason)
+			log_warn(reason, LOG_CSTR("controller", parts[i].name));
+		else if (!open_account(p, &parts[i], client, err))
 			return err_wrap(err, "%s", parts[i].name);
 	}
 	return true;
@@ -337,7 +341,7 @@ on_told(void *program)
 		return;
 	manager_start(p->manager);
 	for (size_t i = 0; i < ARRAY_LEN(parts); i++) {
-		if (is_running(p, &parts[i]))
+		if (!why_not(p, &parts[i]))
 			health_add(p->health, parts[i].name, HEALTH_HEALTHZ, NULL, NULL);
 	}
 	notify_send("STATUS=leading");
@@ -552,7 +556,6 @@ static int
 run(struct program *p)
 {
 	struct error err;
-
 	bool is_started, is_stopped;
 
 	signals_block(); /* until the stopper takes them: it is a thread, and those come after the sandbox */

@@ -1,6 +1,7 @@
 """Routes of the cloudlycke provider: what nodes, hooks and the state file say, and packets that take them."""
 import json
 import os
+import re
 import shutil
 import subprocess
 import textwrap
@@ -166,6 +167,13 @@ def test_routes_are_not_made_where_they_are_not_wanted(api, lab, node, ccmd):
     one.wait_log("controller is disabled.*route")
     holds_for(lambda: condition(api.node("n1")) is None, 1.5, "no condition")
     assert lab.state() == []
+
+
+def test_routes_are_skipped_where_the_cloud_has_none(ccmd, settled):
+    """framework.md 6.1, 2."""
+    one = ccmd()
+    settled()
+    assert re.search(r"warn .*controller is skipped.*node-route-controller", one.text)
 
 
 def test_routes_need_to_know_the_networks_of_pods(lab, cluster, inventory):
