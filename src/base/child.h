@@ -1,9 +1,9 @@
 /* base/child.h: programs we start, bounded in time and output.
  *
  * An argument vector, never a shell. The child gets a session of its own, /dev/null as input unless given some, our
- * standard error, and none of our descriptors. It is killed with its whole group when the deadline passes (after a
- * SIGTERM and a grace period, where it is given one) or the call is cancelled, and always reaped here. Ended means that the program itself did: what it left behind goes on, and
- * what that writes later is nobody's.
+ * standard error, and none of our descriptors. It is killed with its whole group when the deadline passes (after a SIGTERM
+ * and a grace period, where it is given one) or the call is cancelled, and always reaped here. Ended means that the program
+ * itself did: what it left behind goes on, and what that writes later is nobody's.
  *
  * Threads: any; the caller waits.
  */

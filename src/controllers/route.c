@@ -1,8 +1,9 @@
 /* controllers/route.c: see route.h.
  *
  * One thread runs the loop; a run lists the cloud's routes, plans (route_plan.h), and lets a few threads of its own make
- * and remove what differs, since a cloud may take seconds for each, and then write conditions. What failed is tried again soon, a settled table is
- * looked at seldom: nobody but us and a person at the cloud's console changes it, and nodes wake us.
+ * and remove what differs, since a cloud may take seconds for each, and then write conditions. What failed is tried again
+ * soon, a settled table is looked at seldom: nobody but us and a person at the cloud's console changes it, and nodes wake
+ * us.
  */
 #include "controllers/route.h"
 

@@ -498,8 +498,8 @@ kube_connection_uses_plugin(const struct kube_connection *c)
 
 /* ---- clients -------------------------------------------------------------------------------------- */
 
-/* kube-client.md 1.10, framework.md 7.13. The API server takes the name of a field manager from what stands before the first '/'; and for
- * an agent that starts with "curl" it would indent its JSON. */
+/* kube-client.md 1.10, framework.md 7.13. The API server takes the name of a field manager from what stands before the first
+ * '/'; and for an agent that starts with "curl" it would indent its JSON. */
 static void
 add_user_agent(struct buf *b, const char *prefix, const char *agent)
 {

@@ -63,7 +63,8 @@ bool elector_is_leader(const struct elector *);
 /** The holder as last seen, appended; nothing when unknown. */
 void elector_holder(const struct elector *, struct buf *b);
 
-/** A health_check, with the elector as its argument: fails only if we believe to lead and have not renewed for lease duration + 20 s. */
+/** A health_check, with the elector as its argument: fails only if we believe to lead and have not renewed for the lease
+ * duration and 20 s. */
 health_check elector_health;
 
 #endif

@@ -12,7 +12,8 @@
 
 struct cl_balancers_run;
 
-/** The loader, the state and host outlive it. ERR_UNSUPPORTED: HAProxy on this host with several replicas. *ret is NULL when the inventory has no loadBalancers. */
+/** The loader, the state and host outlive it. ERR_UNSUPPORTED: HAProxy on this host with several
+ * replicas. *ret is NULL when the inventory has no loadBalancers. */
 NODISCARD bool cl_balancers_open(const struct cloud_config *config, const struct cloud_host *host,
                                  struct cl_loader *loader, struct cl_state *state,
                                  struct cl_balancers_run **ret, struct error *err);

@@ -1,9 +1,9 @@
 /* books.h: all load balancers there are, and who has which address.
  *
  * One record a Service, by UID. A change is made in memory and in the state file, or not at all; an address that a Service
- * leaves is free only once its new one is written, and what is not written yet nobody sees. After a start everything comes from the Services' own status
- * (cl_books_adopt()), so that a new leader on another machine gives the same addresses; the state file adds what hooks were
- * told.
+ * leaves is free only once its new one is written, and what is not written yet nobody sees. After a start everything comes
+ * from the Services' own status (cl_books_adopt()), so that a new leader on another machine gives the same addresses; the
+ * state file adds what hooks were told.
  *
  * Threads: any; for one Service, one call after the other.
  */

@@ -1,8 +1,9 @@
 /* api.h: requests to the Hetzner Cloud API: errors, retries, the request budget, metrics, the debug dump (hcloud.md 5, 6).
  *
- * One request at a time per caller; typed calls are in client.h and lb_client.h. What is retried in place is what cannot have been done, and
- * GETs: `conflict`, `bad_gateway`, `timeout`, 502, 504 and time-outs of the network. Over a limit it does not wait, unlike the
- * official controller: ERR_THROTTLED tells the caller when to come back, so that no worker is held.
+ * One request at a time per caller; typed calls are in client.h and lb_client.h. What is retried in place is what cannot
+ * have been done, and GETs: `conflict`, `bad_gateway`, `timeout`, 502, 504 and time-outs of the network. Over a limit it
+ * does not wait, unlike the official controller: ERR_THROTTLED tells the caller when to come back, so that no worker is
+ * held.
  *
  * Threads: any.
  */

@@ -54,7 +54,8 @@ NODISCARD bool hz_lb_find_type(struct hz_lb_run *run, struct hz_lb_type *ret, st
 NODISCARD bool hz_lb_refresh(struct hz_lb_run *run, struct error *err);
 /** Waits in place for a few seconds, then ERR_PENDING; the books know of it, and who comes next waits for it first. */
 NODISCARD bool hz_lb_wait(struct hz_lb_run *run, struct hz_action action, struct error *err);
-/** What was asked for cannot be done now, since something else is being done: ERR_PENDING. All else stays as it is. Returns false. */
+/** What was asked for cannot be done now, since something else is being done: ERR_PENDING. All else stays as it
+ * is. Returns false. */
 bool hz_lb_soften(const char *code, struct error *err);
 /** Is that error the API's judgement about what was asked, which says nothing about what else may be? */
 bool hz_lb_is_refusal(const struct error *err);

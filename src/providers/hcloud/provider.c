@@ -1,7 +1,8 @@
 /* provider.c: Hetzner Cloud and Robot, a drop-in for the official controller (hcloud.md).
  *
- * What is here is the start: configuration, clients, the network, the probes, in the official controller's order and with its
- * messages. Nodes are in instances.c, load balancers in balancers.c, routes in routes.c. The tables are last: one for each dialect.
+ * What is here is the start: configuration, clients, the network, the probes, in the official controller's order and with
+ * its messages. Nodes are in instances.c, load balancers in balancers.c, routes in routes.c. The tables are last: one for
+ * each dialect.
  */
 #include <inttypes.h>
 
