@@ -65,16 +65,15 @@ static void
 check_settled(const struct hz_lb_wish *wish, const struct lb_spec *spec,
               const struct hz_config *config, struct arena *arena)
 {
-	struct hz_lb_net net = { NETWORK, wish->private_ip.is_set ? wish->private_ip.value
-		                                                  : STR("10.0.0.5") };
+	struct hz_private_net net = { NETWORK, wish->private_ip.is_set ? wish->private_ip.value
+		                                                       : STR("10.0.0.5") };
 	struct hz_lb lb = {
 		.name = wish->name,
 		.uid = wish->uid,
 		.type = { .name = wish->type },
 		.algorithm = wish->algorithm,
 		.is_public = wish->is_public != HZ_NO,
-		.nets = &net,
-		.n_nets = 1,
+		.nets = { &net, 1 },
 		.services = wish->services,
 		.n_services = wish->n_services,
 	};

@@ -29,7 +29,7 @@ check_lb(yyjson_val *root, const struct hz_lb *lb)
 	assert(lb->id > 0 && lb->name.ptr && lb->uid.ptr && lb->type.name.ptr && lb->ipv4.ip.ptr);
 	assert(lb->n_services <= size_at(root, "services"));
 	assert(lb->n_targets == size_at(root, "targets"));
-	assert(lb->n_nets <= size_at(root, "private_net"));
+	assert(lb->nets.n <= size_at(root, "private_net"));
 	for (size_t i = 0; i < lb->n_labels; i++)
 		assert(lb->labels[i].key.ptr && lb->labels[i].value.ptr);
 	for (size_t i = 0; i < lb->n_services; i++)
