@@ -2,10 +2,14 @@
 
 What is in the simulated cloud in the end is compared field by field. The requests that led there are counted.
 """
+import re
+import urllib.request
+
 import pytest
 
 from lib.api import NODES
 from lib.nodes import is_initialized
+from lib.process import free_ports
 from lib.services import FINALIZER, Services, finalizers, ingress, ips
 from lib.wait import holds_for, wait_for
 from sim import faults
@@ -1165,3 +1169,39 @@ def test_balancers_that_are_switched_off(api, services, cloud, kubelet, start):
     api.wait_node("n1", is_initialized)
     quiet(cloud, 0)
     assert not finalizers(services.get("web")) and not cloud.calls("GET", LISTS)
+
+
+def operations(port):
+    """How often each was counted."""
+    text = urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5).read().decode()
+    counted = re.findall(r'^cloud_controller_manager_operations_total\{op="(.*)"\} (\d+)$', text, re.M)
+    return {name: int(number) for name, number in counted}
+
+
+def test_operations_are_counted_under_the_official_names(services, cloud, fleet, start):
+    fleet("n1")
+    add_certificate(cloud, "site")
+    port = free_ports(1)[0]
+    start(HCLOUD_METRICS_ENABLED="true", HCLOUD_METRICS_ADDRESS=f"127.0.0.1:{port}")
+    services.create("web", annotations=wish(protocol="https", http_certificates="site", algorithm_type="round_robin"))
+    services.wait_event("web", "EnsuredLoadBalancer")
+    counted = operations(port)
+    once = {"hcloud/loadBalancers.EnsureLoadBalancer", "hcops/LoadBalancerOps.Create",
+            "hcops/hclbServiceOptsBuilder.resolveCertsByNameOrID", "hcops/CertificateOps.GetCertificateByNameOrID",
+            "hcops/hclbServiceOptsBuilder.extract", "hcops/hclbServiceOptsBuilder.extractHealthCheck",
+            "hcloud/loadBalancers.getLoadBalancerStatusIngress", "annotation/validateAlgorithmType",
+            "annotation/Name.LBAlgorithmTypeFromService"}
+    assert {name: counted.get(name) for name in once} == dict.fromkeys(once, 1), counted
+    several = ("hcops/LoadBalancerOps.GetByK8SServiceUID", "annotation/Name.BoolFromService", "annotation/Name.IntFromService",
+               "annotation/Name.DurationFromService", "annotation/Name.LBSvcProtocolFromService")
+    assert all(counted[name] > 0 for name in several), counted
+    changed = wish(algorithm_type="least_connections", ipv4_rdns="web.example.com", name="web")
+    services.patch("web", {"metadata": {"annotations": changed}})
+    wait_for(lambda: the_balancer(cloud)["name"] == "web" and the_balancer(cloud)["algorithm"]["type"] == "least_connections",
+             what="the balancer to change")
+    for name in ("changeHCLBInfo", "changeIPv4RDNS", "changeAlgorithm"):
+        assert operations(port)["hcops/LoadBalancerOps." + name] == 1
+    services.delete("web")
+    services.wait_gone("web")
+    counted = operations(port)
+    assert counted["hcops/LoadBalancerOps.Delete"] == counted["hcloud/loadBalancers.EnsureLoadBalancerDeleted"] == 1

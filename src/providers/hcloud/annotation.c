@@ -1,41 +1,55 @@
 /* annotation.c: see annotation.h. */
 #include "providers/hcloud/annotation.h"
 
+#include "providers/hcloud/operations.h"
 #include "providers/hcloud/parse.h"
 
 enum {
 	WHY_MAX = 700,
 };
 
+/* As the official controller names and counts what it does. */
+#define BOOL "annotation/Name.BoolFromService"
+#define INT "annotation/Name.IntFromService"
+#define DURATION "annotation/Name.DurationFromService"
+#define PROTOCOL "annotation/Name.LBSvcProtocolFromService"
+#define ALGORITHM "annotation/Name.LBAlgorithmTypeFromService"
+#define STRINGS "annotation/Name.StringsFromService"
+
+static const struct str *
+look_up(const struct lb_spec *spec, const char *key, const char *operation)
+{
+	hz_count_operations(operation, 1);
+	return lb_annotation(spec, key);
+}
+
 /* ---- numbers and truths ------------------------------------------------------------------------------ */
 
 static bool
-set_unreadable(const char *accessor, const char *key, const struct buf *why, struct error *err)
+set_unreadable(const char *operation, const char *key, const struct buf *why, struct error *err)
 {
-	return err_set(err, ERR_INVALID, "annotation/Name.%s: %s: %s", accessor, key, why->ptr);
+	return err_set(err, ERR_INVALID, "%s: %s: %s", operation, key, why->ptr);
 }
 
 bool
 hz_annotation_bool(const struct lb_spec *spec, const char *key, bool *ret, struct error *err)
 {
-	const struct str *text = lb_annotation(spec, key);
+	const struct str *text = look_up(spec, key, BOOL);
 	char memory[WHY_MAX] = "";
 	struct buf why = BUF_FIXED(memory);
 
-	return !text || hz_parse_bool(*text, ret, &why) ||
-	       set_unreadable("BoolFromService", key, &why, err);
+	return !text || hz_parse_bool(*text, ret, &why) || set_unreadable(BOOL, key, &why, err);
 }
 
 bool
 hz_annotation_tri(const struct lb_spec *spec, const char *key, enum hz_tri *ret, struct error *err)
 {
-	bool is_yes;
+	bool is_yes = false;
 
-	if (!lb_annotation(spec, key))
-		return true;
 	if (!hz_annotation_bool(spec, key, &is_yes, err))
 		return false;
-	*ret = is_yes ? HZ_YES : HZ_NO;
+	if (lb_annotation(spec, key))
+		*ret = is_yes ? HZ_YES : HZ_NO;
 	return true;
 }
 
@@ -43,7 +57,7 @@ bool
 hz_annotation_int(const struct lb_spec *spec, const char *key, struct hz_opt_i64 *ret,
                   struct error *err)
 {
-	const struct str *text = lb_annotation(spec, key);
+	const struct str *text = look_up(spec, key, INT);
 	char memory[WHY_MAX] = "";
 	struct buf why = BUF_FIXED(memory);
 	int64_t value;
@@ -51,7 +65,7 @@ hz_annotation_int(const struct lb_spec *spec, const char *key, struct hz_opt_i64
 	if (!text)
 		return true;
 	if (!hz_parse_int(*text, &value, &why))
-		return set_unreadable("IntFromService", key, &why, err);
+		return set_unreadable(INT, key, &why, err);
 	*ret = (struct hz_opt_i64){ true, value };
 	return true;
 }
@@ -60,15 +74,14 @@ hz_annotation_int(const struct lb_spec *spec, const char *key, struct hz_opt_i64
 static bool
 set_no_duration(const char *key, const struct buf *why, struct error *err)
 {
-	return err_set(err, ERR_INVALID, "annotation/Name.DurationFromService: %s (%s)", why->ptr,
-	               key);
+	return err_set(err, ERR_INVALID, DURATION ": %s (%s)", why->ptr, key);
 }
 
 bool
 hz_annotation_seconds(const struct lb_spec *spec, const char *key, struct hz_opt_i64 *ret,
                       struct error *err)
 {
-	const struct str *text = lb_annotation(spec, key);
+	const struct str *text = look_up(spec, key, DURATION);
 	char memory[WHY_MAX] = "";
 	struct buf why = BUF_FIXED(memory);
 	int64_t value;
@@ -88,8 +101,9 @@ hz_annotation_seconds(const struct lb_spec *spec, const char *key, struct hz_opt
 
 /* One of those listed, which are lower case; NULL-terminated. */
 static bool
-read_word(struct str text, const char *const words[], struct hz_opt_str *ret)
+read_word(struct str text, const char *operation, const char *const words[], struct hz_opt_str *ret)
 {
+	hz_count_operations(operation, 1);
 	for (; *words; words++) {
 		if (str_eq_nocase(text, str_c(*words))) {
 			*ret = (struct hz_opt_str){ true, str_c(*words) };
@@ -106,8 +120,8 @@ set_unknown_word(const char *where, const char *key, struct str text, struct err
 	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
 
 	text = arena_lower(&arena, text);
-	return err_set(err, ERR_INVALID, "annotation/%s: invalid: %" STR_FMT " (%s)", where,
-	               STR_ARG(text), key);
+	return err_set(err, ERR_INVALID, "%s: invalid: %" STR_FMT " (%s)", where, STR_ARG(text),
+	               key);
 }
 
 bool
@@ -115,11 +129,10 @@ hz_annotation_protocol(const struct lb_spec *spec, const char *key, struct hz_op
                        struct error *err)
 {
 	static const char *const protocols[] = { "tcp", "http", "https", NULL };
-	const struct str *text = lb_annotation(spec, key);
+	const struct str *text = look_up(spec, key, PROTOCOL);
 
-	return !text || read_word(*text, protocols, ret) ||
-	       set_unknown_word("Name.LBSvcProtocolFromService: annotation/validateServiceProtocol",
-	                        key, *text, err);
+	return !text || read_word(*text, "annotation/validateServiceProtocol", protocols, ret) ||
+	       set_unknown_word(PROTOCOL ": annotation/validateServiceProtocol", key, *text, err);
 }
 
 bool
@@ -127,11 +140,10 @@ hz_annotation_algorithm(const struct lb_spec *spec, const char *key, struct hz_o
                         struct error *err)
 {
 	static const char *const algorithms[] = { "round_robin", "least_connections", NULL };
-	const struct str *text = lb_annotation(spec, key);
+	const struct str *text = look_up(spec, key, ALGORITHM);
 
-	return !text || read_word(*text, algorithms, ret) ||
-	       set_unknown_word("Name.LBAlgorithmTypeFromService: annotation/validateAlgorithmType",
-	                        key, *text, err);
+	return !text || read_word(*text, "annotation/validateAlgorithmType", algorithms, ret) ||
+	       set_unknown_word(ALGORITHM ": annotation/validateAlgorithmType", key, *text, err);
 }
 
 /* ---- texts ------------------------------------------------------------------------------------------- */
@@ -159,7 +171,7 @@ bool
 hz_annotation_list(const struct lb_spec *spec, const char *key, struct arena *arena,
                    struct str **ret, size_t *ret_n)
 {
-	const struct str *text = lb_annotation(spec, key);
+	const struct str *text = look_up(spec, key, STRINGS);
 	struct str *elements;
 	size_t n = 0;
 

@@ -3,7 +3,7 @@
  * Each returns false with ERR_INVALID when the annotation is there and is none of its kind. Where it is not there, *ret stays as
  * it was: its default. Views of the spec remain.
  *
- * Threads: pure.
+ * Threads: any. Nothing is changed but the count of operations (operations.h).
  */
 #ifndef CCMD_HCLOUD_ANNOTATION_H
 #define CCMD_HCLOUD_ANNOTATION_H

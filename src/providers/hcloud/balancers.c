@@ -174,6 +174,7 @@ adopt(struct hz_lb_run *run, struct error *err)
 	const struct hz_lb_tools *t = run->tools;
 	struct hz_lb *lb = ARENA_NEW(run->call->arena, struct hz_lb);
 
+	hz_count_operations("hcops/LoadBalancerOps.GetByName", 1);
 	if (!hz_find_lb(t->api, run->call, run->call->arena, run->wish.name, lb, err))
 		return false;
 	if (lb->uid.len > 0 && !str_eq(lb->uid, run->spec->uid) &&
@@ -444,6 +445,7 @@ delete_lb(struct hz_lb_run *run, const struct hz_lb *lb, struct error *err)
 	const struct hz_lb_tools *t = run->tools;
 	struct hz_done done = { 0 };
 
+	hz_count_operations("hcops/LoadBalancerOps.Delete", 1);
 	if (lb->is_protected) {
 		tell_protected(run, lb);
 		return true;

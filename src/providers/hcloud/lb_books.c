@@ -11,6 +11,7 @@
 #include "base/map.h"
 #include "base/pulse.h"
 #include "base/thread.h"
+#include "providers/hcloud/operations.h"
 
 /* What we did not change ourselves changes seldom. */
 #define RECENT_NS (10 * NS_PER_SEC)
@@ -328,6 +329,7 @@ hz_books_find(struct hz_books *b, struct call *call, struct str uid, enum hz_age
 	WITH_HOOK(call->cancel, wake_all, b);
 	WITH_LOCK(&b->mu);
 
+	hz_count_operations("hcops/LoadBalancerOps.GetByK8SServiceUID", 1);
 	if (!find_locked(b, call, uid, age, &r, err))
 		return false;
 	fill_found(r, uid, call->arena, ret);

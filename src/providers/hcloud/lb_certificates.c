@@ -6,8 +6,10 @@
 #include "base/map.h"
 #include "base/thread.h"
 #include "providers/hcloud/lb_body.h"
+#include "providers/hcloud/operations.h"
 
 #define MAX_AGE_NS (600 * NS_PER_SEC)
+#define CREATE "hcops/CertificateOps.CreateManagedCertificate"
 
 /* A certificate that was found: by its name, or by the UID of the Service that it was ordered for. */
 struct known {
@@ -92,6 +94,7 @@ find_uploaded(struct hz_certificates *c, struct call *call, struct str name, int
 
 	if (recall(c, name, ret, &none))
 		return true;
+	hz_count_operations("hcops/CertificateOps.GetCertificateByNameOrID", 1);
 	if (!hz_find_certificate(c->api, call, call->arena, name, &found, err)) {
 		/* a name that nobody has is the Service's mistake */
 		if (err->code == ERR_NOT_FOUND)
@@ -108,6 +111,7 @@ static bool
 resolve_uploaded(struct hz_certificates *c, struct call *call, const struct hz_lb_wish *wish,
                  int64_t ids[], struct error *err)
 {
+	hz_count_operations("hcops/hclbServiceOptsBuilder.resolveCertsByNameOrID", 1);
 	for (size_t i = 0; i < wish->n_certificates; i++) {
 		const struct hz_certificate_ref *one = &wish->certificates[i];
 
@@ -128,6 +132,7 @@ order(struct hz_certificates *c, struct call *call, const struct hz_lb_wish *wis
 	CLEANUP(buf_fini) struct buf body = BUF_INIT(LIMIT_HTTP_REQUEST);
 	struct hz_done done = { 0 };
 
+	hz_count_operations(CREATE, 1);
 	hz_body_certificate(&body, wish);
 	if (hz_order_certificate(c->api, call, call->arena, buf_str(&body), ret, &done, err)) {
 		*ret_action = done.action;
@@ -135,13 +140,14 @@ order(struct hz_certificates *c, struct call *call, const struct hz_lb_wish *wis
 	}
 	if (err->code == ERR_EXISTS)
 		err->code = ERR_INVALID;
-	return err_wrap(err, "hcops/CertificateOps.CreateManagedCertificate");
+	return err_wrap(err, CREATE);
 }
 
 static bool
 find_or_order(struct hz_certificates *c, struct call *call, const struct hz_lb_wish *wish,
               struct hz_certificate *ret, struct hz_action *ret_action, struct error *err)
 {
+	hz_count_operations("hcops/CertificateOps.GetCertificateByLabel", 1);
 	if (hz_find_certificate_of(c->api, call, call->arena, wish->uid, ret, err))
 		return true;
 	return err->code == ERR_NOT_FOUND && order(c, call, wish, ret, ret_action, err);
@@ -153,6 +159,7 @@ resolve_managed(struct hz_certificates *c, struct call *call, const struct hz_lb
 {
 	struct hz_certificate found;
 
+	hz_count_operations("hcops/LoadBalancerOps.reconcileManagedCertificate", 1);
 	if (recall(c, wish->uid, ret, ret_action))
 		return true;
 	if (!find_or_order(c, call, wish, &found, ret_action, err))

@@ -92,6 +92,8 @@ act(struct hz_lb_run *run, const struct hz_step *step, struct hz_done *done, str
 {
 	bool ok;
 
+	if (step->operation)
+		hz_count_operations(step->operation, 1);
 	hz_books_note_change(run->tools->books, run->spec->uid, run->lb->id);
 	ok = send_step(run, step, done, err) ? hz_lb_wait(run, done->action, err)
 	                                     : hz_lb_soften(done->code, err);

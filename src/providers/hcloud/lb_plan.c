@@ -9,6 +9,9 @@
 #include "providers/hcloud/lb_body.h"
 #include "providers/hcloud/lb_compare.h"
 
+#define OPS "hcops/LoadBalancerOps."
+#define BUILDER "hcops/hclbServiceOptsBuilder."
+
 enum {
 	SHAPE_STEPS = 7, /* and one for each network that is left */
 };
@@ -47,6 +50,12 @@ add_step(struct planner *p, const char *verb)
 	return step;
 }
 
+static void
+add_counted_step(struct planner *p, const char *verb, const char *operation)
+{
+	add_step(p, verb)->operation = operation;
+}
+
 /* ---- shape ------------------------------------------------------------------------------------------- */
 
 static void
@@ -58,17 +67,18 @@ plan_put(struct planner *p, const struct hz_lb_wish *wish, const struct hz_lb *l
 	if (!is_renamed && !is_relabelled)
 		return;
 	hz_body_put(&p->body, lb, is_renamed ? wish->name : STR_EMPTY, is_relabelled, wish->uid);
-	add_step(p, NULL);
+	add_counted_step(p, NULL, OPS "changeHCLBInfo");
 }
 
 /* The DNS knows no case. */
 static void
-plan_rdns(struct planner *p, const struct hz_opt_str *wanted, const struct hz_lb_end *end)
+plan_rdns(struct planner *p, const struct hz_opt_str *wanted, const struct hz_lb_end *end,
+          const char *operation)
 {
 	if (!wanted->is_set || end->ip.len == 0 || str_eq_nocase(wanted->value, end->dns_ptr))
 		return;
 	hz_body_rdns(&p->body, end->ip, wanted->value);
-	add_step(p, "change_dns_ptr");
+	add_counted_step(p, "change_dns_ptr", operation);
 }
 
 static void
@@ -77,7 +87,7 @@ plan_algorithm(struct planner *p, struct str wanted, struct str actual)
 	if (wanted.len == 0 || str_eq(wanted, actual))
 		return;
 	hz_body_text(&p->body, "type", wanted);
-	add_step(p, "change_algorithm");
+	add_counted_step(p, "change_algorithm", OPS "changeAlgorithm");
 }
 
 /* Never back to the default one: that could be less than somebody chose by hand. */
@@ -88,7 +98,7 @@ plan_type(struct planner *p, const struct hz_lb_wish *wish, const struct hz_lb_t
 	if (!wish->is_type_chosen || str_eq(type->name, lb->type.name))
 		return;
 	hz_body_number(&p->body, "load_balancer_type", type->id);
-	add_step(p, "change_type");
+	add_counted_step(p, "change_type", OPS "changeType");
 }
 
 static bool
@@ -118,12 +128,12 @@ plan_networks(struct planner *p, const struct hz_lb_wish *wish, const struct hz_
 			continue;
 		}
 		hz_body_number(&p->body, "network", lb->nets.items[i].network);
-		add_step(p, "detach_from_network");
+		add_counted_step(p, "detach_from_network", OPS "detachFromNetwork");
 	}
 	if (wish->network == 0 || is_attached)
 		return;
 	hz_body_attach(&p->body, wish);
-	add_step(p, "attach_to_network");
+	add_counted_step(p, "attach_to_network", OPS "attachToNetwork");
 }
 
 static void
@@ -131,7 +141,8 @@ plan_public(struct planner *p, enum hz_tri wanted, bool is_public)
 {
 	if (wanted == HZ_UNSET || (wanted == HZ_YES) == is_public)
 		return;
-	add_step(p, is_public ? "disable_public_interface" : "enable_public_interface");
+	add_counted_step(p, is_public ? "disable_public_interface" : "enable_public_interface",
+	                 OPS "togglePublicInterface");
 }
 
 void
@@ -142,8 +153,8 @@ hz_plan_shape(const struct hz_lb_wish *wish, const struct hz_lb_type *type, cons
 	struct planner p = planner_of(arena, SHAPE_STEPS + lb->nets.n, ret);
 
 	plan_put(&p, wish, lb);
-	plan_rdns(&p, &wish->ipv4_rdns, &lb->ipv4);
-	plan_rdns(&p, &wish->ipv6_rdns, &lb->ipv6);
+	plan_rdns(&p, &wish->ipv4_rdns, &lb->ipv4, OPS "changeIPv4RDNS");
+	plan_rdns(&p, &wish->ipv6_rdns, &lb->ipv6, OPS "changeIPv6RDNS");
 	plan_algorithm(&p, wish->algorithm, lb->algorithm);
 	plan_type(&p, wish, type, lb);
 	plan_networks(&p, wish, lb);
@@ -166,10 +177,14 @@ static void
 plan_service(struct planner *p, const struct hz_lb_service *wanted,
              const struct hz_lb_service *actual)
 {
+	struct hz_step *step;
+
 	if (actual && hz_lb_service_is_so(wanted, actual))
 		return;
 	hz_body_service(&p->body, wanted);
-	add_step(p, actual ? "update_service" : "add_service")->listen_port = wanted->listen_port;
+	step = add_step(p, actual ? "update_service" : "add_service");
+	step->listen_port = wanted->listen_port;
+	step->operation = actual ? BUILDER "buildUpdateServiceOpts" : BUILDER "buildAddServiceOpts";
 }
 
 static void

@@ -16,6 +16,8 @@
 struct hz_step {
 	const char *verb; /* "add_service", a constant; NULL: the PUT of name and labels */
 	struct str body;  /* JSON; empty: none */
+	const char *
+		operation; /* what the official controller's count calls it; NULL: it counts none */
 	/* What it is about, for messages and for what a refusal means. */
 	int64_t listen_port;               /* of steps about services */
 	const struct hz_lb_target *target; /* of steps about targets */

@@ -3,6 +3,7 @@
 
 #include "base/macros.h"
 #include "providers/hcloud/annotation.h"
+#include "providers/hcloud/operations.h"
 
 #define OPERATION "hcloud/loadBalancers.getLoadBalancerStatusIngress"
 
@@ -71,6 +72,7 @@ hz_lb_status(const struct hz_config *config, const struct lb_spec *spec, const s
 	                        config->lb.uses_proxy_protocol == HZ_YES);
 	struct entries e = { arena, ret, is_proxied ? LB_IP_MODE_PROXY : LB_IP_MODE_VIP };
 
+	hz_count_operations(OPERATION, 1);
 	if (hostname) {
 		set_hostname(*hostname, arena, ret);
 		return;

@@ -1,6 +1,6 @@
 /* lb_status.h: what a Service's status says of its load balancer (hcloud.md 3.9s).
  *
- * Threads: pure.
+ * Threads: any.
  */
 #ifndef CCMD_HCLOUD_LB_STATUS_H
 #define CCMD_HCLOUD_LB_STATUS_H

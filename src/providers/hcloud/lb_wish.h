@@ -8,7 +8,7 @@
  * over http with TLS, since the API knows no other; where the protocol is not asked for, and the Service's own is https, it is
  * plain http, since the balancer ends TLS and its targets speak http.
  *
- * Threads: pure.
+ * Threads: any.
  */
 #ifndef CCMD_HCLOUD_LB_WISH_H
 #define CCMD_HCLOUD_LB_WISH_H

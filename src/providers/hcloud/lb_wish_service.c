@@ -3,6 +3,7 @@
  * Annotations are read once and only where there is a port that a balancer can have: without, nobody minds their mistakes.
  */
 #include "providers/hcloud/lb_wish_internal.h"
+#include "providers/hcloud/operations.h"
 
 #define BUILDER "hcops/hclbServiceOptsBuilder."
 #define OPTIONS SERVICES ": " BUILDER "buildAddServiceOpts: " BUILDER "extract"
@@ -111,6 +112,7 @@ read_http(const struct reader *r, struct hz_lb_service *s)
 static bool
 read_options(const struct reader *r, struct hz_lb_service *s)
 {
+	hz_count_operations(BUILDER "extract", 1);
 	return (read_protocols(r, s) && read_http(r, s)) || err_wrap(r->err, OPTIONS);
 }
 
@@ -172,6 +174,7 @@ read_check(const struct reader *r, struct hz_lb_service *s, struct hz_opt_i64 *p
 {
 	struct hz_opt_str protocol = { .value = s->protocol };
 
+	hz_count_operations(BUILDER "extractHealthCheck", 1);
 	set_defaults(r, &s->check);
 	if (!hz_annotation_protocol(r->spec, HZ_LB_PREFIX "health-check-protocol", &protocol,
 	                            r->err) ||
