@@ -15,7 +15,7 @@
 #include "providers/cloudlycke/hook.h"
 #include "providers/cloudlycke/quote.h"
 
-/* One that was asked for. Never changed, but for is_pending under the lock. */
+/* One that was asked for. Never changed, but for is_pending and is_made under the lock. */
 struct recorded {
 	struct arena arena; /* of all texts */
 	struct str cluster, name, target_node, destination;
@@ -23,6 +23,7 @@ struct recorded {
 	struct str *addresses; /* the machine's InternalIPs */
 	size_t n_addresses;
 	bool is_pending; /* its hook has not come to its end */
+	bool is_made;    /* for all we know: it is, or was, with these or other addresses */
 };
 
 struct cl_routes_run {
@@ -191,6 +192,7 @@ read_one(struct cl_routes_run *run, struct str cluster, yyjson_val *obj)
 	r->destination = read_text(r, obj, "destinationCIDR");
 	read_addresses(r, obj);
 	(void)json_bool(obj, "pending", &r->is_pending);
+	r->is_made = !r->is_pending;
 	if (r->target_node.len > 0 && r->destination.len > 0)
 		add(run, TAKE(r));
 }
@@ -265,6 +267,36 @@ is_there(const struct cl_machine *machine)
 	return machine && machine->power != CL_POWER_TERMINATED;
 }
 
+static bool
+is_internal(const struct address *address)
+{
+	return str_eq_c(address->type, "InternalIP");
+}
+
+/* Does the record have the machine's addresses? */
+static bool
+has_addresses(const struct recorded *r, const struct cl_machine *machine)
+{
+	size_t n = 0;
+
+	for (uint32_t i = 0; i < machine->n_addresses; i++) {
+		if (!is_internal(&machine->addresses[i]))
+			continue;
+		if (n == r->n_addresses || !str_eq(r->addresses[n], machine->addresses[i].address))
+			return false;
+		n++;
+	}
+	return n == r->n_addresses;
+}
+
+/* Was the hook told of that machine, as it is now? What older records do not tell is taken for granted. */
+static bool
+is_up_to_date(const struct recorded *r, const struct cl_machine *machine)
+{
+	return r->machine.len == 0 ||
+	       (str_eq(r->machine, cl_machine_id(machine)) && has_addresses(r, machine));
+}
+
 /* ---- listing ----------------------------------------------------------------------------------------- */
 
 static void
@@ -294,11 +326,26 @@ list_static(const struct cl_inventory *inventory, struct arena *arena, struct ro
 	}
 }
 
-static bool
-is_blackhole(const struct cl_inventory *inventory, const struct recorded *r)
+static const struct cl_machine *
+recorded_machine(const struct cl_inventory *inventory, const struct recorded *r)
 {
-	return !is_there(r->machine.len > 0 ? cl_inventory_by_id(inventory, r->machine)
-	                                    : machine_by_name(inventory, r->target_node));
+	return r->machine.len > 0 ? cl_inventory_by_id(inventory, r->machine)
+	                          : machine_by_name(inventory, r->target_node);
+}
+
+/* One that was made for other addresses than the machine's is asked for again. */
+static struct route
+recorded_route(const struct cl_inventory *inventory, const struct recorded *r, struct arena *arena)
+{
+	const struct cl_machine *machine = recorded_machine(inventory, r);
+
+	return (struct route){
+		.name = arena_str(arena, r->name),
+		.target_node = arena_str(arena, r->target_node),
+		.destination_cidr = arena_str(arena, r->destination),
+		.is_blackhole = !is_there(machine),
+		.is_unfinished = r->is_pending || (is_there(machine) && !is_up_to_date(r, machine)),
+	};
 }
 
 static void
@@ -310,13 +357,7 @@ list_recorded(const struct cl_routes_run *run, const struct cl_inventory *invent
 
 		if (!str_eq(r->cluster, run->cluster))
 			continue;
-		ret->routes[ret->n++] = (struct route){
-			.name = arena_str(arena, r->name),
-			.target_node = arena_str(arena, r->target_node),
-			.destination_cidr = arena_str(arena, r->destination),
-			.is_blackhole = is_blackhole(inventory, r),
-			.is_unfinished = r->is_pending,
-		};
+		ret->routes[ret->n++] = recorded_route(inventory, r, arena);
 	}
 }
 
@@ -371,7 +412,7 @@ keep_addresses(struct recorded *r, const struct cl_machine *machine)
 {
 	r->addresses = arena_calloc(&r->arena, machine->n_addresses, sizeof(*r->addresses));
 	for (uint32_t i = 0; i < machine->n_addresses; i++) {
-		if (str_eq_c(machine->addresses[i].type, "InternalIP"))
+		if (is_internal(&machine->addresses[i]))
 			r->addresses[r->n_addresses++] = arena_str(&r->arena,
 			                                           machine->addresses[i].address);
 	}
@@ -421,10 +462,29 @@ check_static(const struct cl_inventory *inventory, const struct node_ref *node,
 	return true;
 }
 
-/* Writes it down and takes it over, unless it is there: then *ret_is_done. */
+/* Takes wanted over, and frees old (NULL: none), when it can be written down. */
 static bool
-record(struct cl_routes_run *run, struct arena *arena, struct recorded *wanted, bool *ret_is_done,
-       struct error *err)
+replace(struct cl_routes_run *run, struct recorded *old, struct recorded *wanted, struct error *err)
+{
+	if (old) {
+		wanted->is_made = old->is_made;
+		take_out(run, old);
+	}
+	add(run, wanted);
+	if (save(run, err)) {
+		recorded_free(old);
+		return true;
+	}
+	take_out(run, wanted);
+	if (old)
+		add(run, old);
+	return false;
+}
+
+/* Writes it down and takes it over, unless it is there: then *ret_is_done, or its hook has to run again. */
+static bool
+record(struct cl_routes_run *run, struct arena *arena, struct recorded *wanted,
+       const struct cl_machine *machine, bool *ret_is_done, struct error *err)
 {
 	CLEANUP(recorded_freep) struct recorded *surplus = wanted;
 	struct recorded *there;
@@ -435,19 +495,17 @@ record(struct cl_routes_run *run, struct arena *arena, struct recorded *wanted, 
 	there = find(run, wanted->destination);
 	if (there && !str_eq(there->target_node, wanted->target_node))
 		return is_taken(arena, wanted->destination, there->target_node, err);
-	*ret_is_done = there && !there->is_pending;
-	if (there) /* or one whose hook has to run again */
+	if (there && is_up_to_date(there, machine)) {
+		*ret_is_done = !there->is_pending;
 		return true;
-	add(run, wanted);
-	if (!save(run, err)) {
-		take_out(run, wanted);
-		return false;
 	}
+	if (!replace(run, there, wanted, err))
+		return false;
 	surplus = NULL;
 	return true;
 }
 
-/* The hook has come to its end: the route counts, or is gone again. */
+/* The hook has come to its end: the route counts; or is gone again, unless there was one before. */
 static bool
 conclude(struct cl_routes_run *run, struct str destination, bool is_good, struct error *err)
 {
@@ -459,7 +517,8 @@ conclude(struct cl_routes_run *run, struct str destination, bool is_good, struct
 	if (!r)
 		return true;
 	r->is_pending = !is_good;
-	if (!is_good) {
+	r->is_made |= is_good;
+	if (!r->is_made) {
 		take_out(run, r);
 		gone = r;
 	}
@@ -503,7 +562,7 @@ cl_routes_create(struct cl_routes_run *run, struct call *call, const struct node
 		return true;
 	wanted = recorded_new(run, node, machine, hint, destination);
 	input = hook_input(call->arena, "route-ensure", wanted);
-	if (!record(run, call->arena, wanted, &is_done, err))
+	if (!record(run, call->arena, wanted, machine, &is_done, err))
 		return false;
 	return is_done || finish(run, call, destination, input, err);
 }

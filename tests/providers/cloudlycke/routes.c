@@ -17,13 +17,15 @@
 
 #define ops cloudlycke_cloud
 
-#define MACHINES                                                                      \
+#define MACHINES_AT(ip)                                                               \
 	"machines:\n"                                                                 \
 	"- {name: n1, id: m-1, addresses: [{type: ExternalIP, address: 192.0.2.1}, "  \
-	"{type: InternalIP, address: 10.0.0.1}]}\n"                                   \
+	"{type: InternalIP, address: " ip "}]}\n"                                     \
 	"- {name: n2, id: m-2, addresses: [{type: InternalIP, address: 10.0.0.2}]}\n" \
 	"- {name: gone, id: m-3, power: terminated}\n"
+#define MACHINES MACHINES_AT("10.0.0.1")
 
+static const char *machines;
 static struct lab *lab;
 static struct fence fence;
 static struct cloud *cloud;
@@ -36,6 +38,7 @@ set_up(void **state)
 	if (lab_setup(state) != 0)
 		return 1;
 	lab = *state;
+	machines = MACHINES;
 	fence = FENCE_OPEN;
 	lab->host.fence = &fence;
 	lab->host.clock = &clock_real;
@@ -57,7 +60,7 @@ open_with(const char *routes)
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(KIB(64));
 
 	ops.close(cloud);
-	buf_addf(&text, "%sstate: {file: %s/state.json}\nroutes: %s\n", MACHINES, lab->folder,
+	buf_addf(&text, "%sstate: {file: %s/state.json}\nroutes: %s\n", machines, lab->folder,
 	         routes);
 	lab_write(lab, text.ptr);
 	cloud = lab_open(lab);
@@ -78,6 +81,15 @@ open_with_hook(void)
 	buf_reset(&text);
 	buf_addf(&text, "{hook: %s}", path.ptr);
 	open_with(text.ptr);
+}
+
+static void
+mend_hook(void)
+{
+	CLEANUP(buf_fini) struct buf path = BUF_INIT(KIB(1));
+
+	buf_addf(&path, "%s/broken", lab->folder);
+	assert_int_equal(unlink(path.ptr), 0);
 }
 
 static struct call
@@ -258,6 +270,31 @@ a_route_whose_hook_fails_to_remove_it_stays(void **state UNUSED)
 	assert_string_equal(listed(), "kubernetes-uid n1 10.244.1.0/24;");
 }
 
+/* It stays where it was, as far as the hook is concerned, until that has done its work. */
+static void
+a_machine_with_another_address_is_told_of_again(void **state UNUSED)
+{
+	open_with_hook();
+	assert_true(create("n1", "", "10.244.1.0/24"));
+	machines = MACHINES_AT("10.0.0.9");
+	open_with_hook();
+	assert_string_equal(listed(), "kubernetes-uid n1 10.244.1.0/24 unfinished;");
+	lab_put(lab, "broken", "");
+	assert_false(create("n1", "", "10.244.1.0/24"));
+	assert_string_equal(listed(), "kubernetes-uid n1 10.244.1.0/24 unfinished;");
+	mend_hook();
+	lab_put(lab, "told", "");
+	assert_true(create("n1", "", "10.244.1.0/24"));
+	assert_true(create("n1", "", "10.244.1.0/24")); /* nothing is left to tell */
+	assert_string_equal(
+		content("told"),
+		"{\"action\":\"route-ensure\",\"cluster\":\"kubernetes\",\"name\":\"kubernetes-uid\","
+		"\"targetNode\":\"n1\",\"machine\":\"m-1\",\"destinationCIDR\":\"10.244.1.0/24\","
+		"\"addresses\":[\"10.0.0.9\"]}\n");
+	assert_string_equal(listed(), "kubernetes-uid n1 10.244.1.0/24;");
+	assert_null(strstr(content("state.json"), "10.0.0.1\""));
+}
+
 /* The process ended between the two writes. */
 static void
 a_route_whose_hook_did_not_end_is_asked_for_again(void **state UNUSED)
@@ -317,6 +354,7 @@ main(void)
 		TEST(a_hook_is_told_of_both_ends),
 		TEST(a_route_whose_hook_fails_is_none),
 		TEST(a_route_whose_hook_fails_to_remove_it_stays),
+		TEST(a_machine_with_another_address_is_told_of_again),
 		TEST(a_route_whose_hook_did_not_end_is_asked_for_again),
 		TEST(a_route_whose_hook_did_not_end_can_be_removed),
 		TEST(a_state_that_cannot_be_written_changes_nothing),
