@@ -418,8 +418,8 @@ tell(struct elector *e, const char *what)
 
 	buf_addf(&message, "%" STR_FMT " %s", STR_ARG(e->config.identity), what);
 	if (e->config.recorder)
-		recorder_event(e->config.recorder, COMPONENT, &lease, EVENT_NORMAL,
-		               election_event.reason, buf_str(&message));
+		recorder_event_first(e->config.recorder, COMPONENT, &lease, EVENT_NORMAL,
+		                     election_event.reason, buf_str(&message));
 }
 
 static void

@@ -407,27 +407,47 @@ warn_full(struct recorder *r)
 	log_warn("too many events are waiting to be written, dropping some");
 }
 
+/* Called with mu held. */
+static void
+link_first(struct recorder *r, struct event *e)
+{
+	if (!r->first)
+		r->last = e;
+	e->next = r->first;
+	r->first = e;
+}
+
+/* Called with mu held. */
+static void
+link_last(struct recorder *r, struct event *e)
+{
+	*(r->first ? &r->last->next : &r->first) = e;
+	r->last = e;
+}
+
 /* NULL when it was queued, else why not. Called with mu held. */
 static const char *
-enqueue(struct recorder *r, struct event *e)
+enqueue(struct recorder *r, struct event *e, bool goes_first)
 {
 	if (r->is_closing)
 		return "shutdown";
-	if (r->n_queued >= LIMIT_EVENT_QUEUE) {
+	if (r->n_queued >= LIMIT_EVENT_QUEUE && !goes_first) {
 		warn_full(r);
 		return "queue_full";
 	}
 	e->wall_ns = distinct_wall_ns(r);
-	*(r->first ? &r->last->next : &r->first) = e;
-	r->last = e;
+	if (goes_first)
+		link_first(r, e);
+	else
+		link_last(r, e);
 	count_queued(r, r->n_queued + 1);
 	PTHREAD_OK(pthread_cond_signal(&r->changed));
 	return NULL;
 }
 
-void
-recorder_event(struct recorder *r, const char *component, const struct event_object *object,
-               enum event_type type, const char *reason, struct str message)
+static void
+record(struct recorder *r, const char *component, const struct event_object *object,
+       enum event_type type, const char *reason, struct str message, bool goes_first)
 {
 	struct event *e = event_new(component, object, type, reason, message);
 	const char *refused;
@@ -435,12 +455,26 @@ recorder_event(struct recorder *r, const char *component, const struct event_obj
 	log_debug("event", LOG_CSTR("kind", object->kind), LOG_STR("object", object->name),
 	          LOG_CSTR("reason", reason), LOG_STR("message", e->message));
 	mutex_lock(&r->mu);
-	refused = enqueue(r, e);
+	refused = enqueue(r, e, goes_first);
 	mutex_unlock(&r->mu);
 	if (!refused)
 		return;
 	count_dropped(refused);
 	pool_free(&events, e);
+}
+
+void
+recorder_event(struct recorder *r, const char *component, const struct event_object *object,
+               enum event_type type, const char *reason, struct str message)
+{
+	record(r, component, object, type, reason, message, /*goes_first=*/false);
+}
+
+void
+recorder_event_first(struct recorder *r, const char *component, const struct event_object *object,
+                     enum event_type type, const char *reason, struct str message)
+{
+	record(r, component, object, type, reason, message, /*goes_first=*/true);
 }
 
 struct recorder *

@@ -457,6 +457,25 @@ a_full_queue_drops_the_new(void **state UNUSED)
 	assert_true(counter("ccmd_events_dropped_total{reason=\"shutdown\"}") >= shutdown + 1);
 }
 
+/* Though the queue is full: at the end there may be no time for the rest. */
+static void
+what_goes_first_is_written_first(void **state UNUSED)
+{
+	double full = counter("ccmd_events_dropped_total{reason=\"queue_full\"}");
+
+	fake_http_add(http, (struct fake_answer){ .code = ERR_UNAVAILABLE });
+	fake_http_answer(http, 201, "{}");
+	tell("lost");
+	wait_for(1);
+	for (int i = 0; i < LIMIT_EVENT_QUEUE; i++)
+		tell_of("n");
+	recorder_event_first(recorder, "c", &node, EVENT_NORMAL, "R", STR("leads no more"));
+	assert_true(counter("ccmd_events_dropped_total{reason=\"queue_full\"}") == full);
+	flush();
+	check_message(1, "leads no more");
+	assert_true(fake_http_count(http) > 2);
+}
+
 static void
 retries_are_abandoned_at_the_end(void **state UNUSED)
 {
@@ -538,6 +557,7 @@ main(void)
 		SCRIPTED(after_twelve_tries_it_is_dropped),
 		SCRIPTED(what_the_server_says_is_final),
 		SCRIPTED(a_full_queue_drops_the_new),
+		SCRIPTED(what_goes_first_is_written_first),
 		SCRIPTED(retries_are_abandoned_at_the_end),
 		SCRIPTED(flushing_takes_no_longer_than_told),
 		SCRIPTED(many_threads_may_tell),
