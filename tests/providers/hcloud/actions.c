@@ -12,15 +12,6 @@
 #include "base/thread.h"
 #include "providers/hcloud/lab.h"
 
-static int
-setup(void **state)
-{
-	int result = lab_setup(state);
-
-	lab_open(*state, &hz_official, 0);
-	return result;
-}
-
 /* ---- reading ----------------------------------------------------------------------------------------- */
 
 static bool
@@ -364,7 +355,7 @@ crowd_setup(struct crowd *w, struct fake_clock *fake, void **state)
 	static const struct http_ops ops = { .do_request = take_its_time };
 
 	memset(w, 0, sizeof(*w));
-	setup((void **)&w->lab);
+	lab_setup_open((void **)&w->lab);
 	w->cloud.http.ops = &ops;
 	PTHREAD_OK(pthread_mutex_init(&w->cloud.mu, NULL));
 	cond_init(&w->cloud.changed);
@@ -676,7 +667,7 @@ threads_wait_together(void **state)
 	check_all_ok(w);
 }
 
-#define IN_LAB(test) cmocka_unit_test_setup_teardown(test, setup, lab_teardown)
+#define IN_LAB(test) cmocka_unit_test_setup_teardown(test, lab_setup_open, lab_teardown)
 #define IN_CROWD(test) cmocka_unit_test_setup_teardown(test, fake_setup, crowd_teardown)
 
 int

@@ -11,15 +11,6 @@
 #include "providers/hcloud/dump.h"
 #include "providers/hcloud/lab.h"
 
-static int
-setup(void **state)
-{
-	int result = lab_setup(state);
-
-	lab_open(*state, &hz_official, 0);
-	return result;
-}
-
 /* GET /x, or a POST; true when it went well. */
 static bool
 ask(struct lab *lab, enum http_method method, bool is_patient, struct error *err)
@@ -306,7 +297,7 @@ a_request_is_shown_without_its_token(void **state)
 	                           "application/json\n\n{}\n\n\n");
 }
 
-#define IN_LAB(test) cmocka_unit_test_setup_teardown(test, setup, lab_teardown)
+#define IN_LAB(test) cmocka_unit_test_setup_teardown(test, lab_setup_open, lab_teardown)
 
 int
 main(void)

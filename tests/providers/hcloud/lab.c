@@ -203,6 +203,7 @@ lab_teardown(void **state)
 	hz_robot_free(lab->robot);
 	buf_fini(&lab->asked);
 	buf_fini(&lab->events);
+	arena_fini(&lab->arena);
 	free(lab);
 	clearenv();
 	return 0;
@@ -238,6 +239,15 @@ lab_open(struct lab *lab, const struct hz_dialect *dialect, int64_t network)
 		.network = network,
 		.is_network_ours = network != 0,
 	});
+}
+
+int
+lab_setup_open(void **state)
+{
+	int result = lab_setup(state);
+
+	lab_open(*state, &hz_official, 0);
+	return result;
 }
 
 struct call

@@ -43,10 +43,13 @@ struct lab {
 	struct hz_api *api;
 	struct hz_robot *robot; /* made by lab_use_robot() */
 	struct hz_instances *instances;
+	struct arena arena; /* for what a test reads */
 };
 
 /** For setup and teardown: a clean environment with a token. */
 int lab_setup(void **state);
+/** The same, and lab_open() for the official dialect without a network. */
+int lab_setup_open(void **state);
 int lab_teardown(void **state);
 
 /** Reads the environment as it is now, and makes api and instances anew; network 0: none. */

@@ -8,24 +8,6 @@
 
 #include "providers/hcloud/lab.h"
 
-static struct arena arena;
-
-static int
-setup(void **state)
-{
-	int result = lab_setup(state);
-
-	lab_open(*state, &hz_official, 0);
-	return result;
-}
-
-static int
-teardown(void **state)
-{
-	arena_fini(&arena);
-	return lab_teardown(state);
-}
-
 #define PAGE(n, query) \
 	"/load_balancers?label_selector=" query "&page=" #n "&per_page=50&sort=id%3Aasc"
 #define OURS "hcloud-ccm%2Fservice-uid"
@@ -41,9 +23,9 @@ teardown(void **state)
 static bool
 list(struct lab *lab, struct str uid, struct hz_lb_list *ret, struct error *err)
 {
-	struct call call = lab_call(lab, &arena);
+	struct call call = lab_call(lab, &lab->arena);
 
-	return hz_list_lbs(lab->api, &call, &arena, uid, ret, err);
+	return hz_list_lbs(lab->api, &call, &lab->arena, uid, ret, err);
 }
 
 static void
@@ -122,18 +104,18 @@ static void
 gets_one_by_id(void **state)
 {
 	struct lab *lab = *state;
-	struct call call = lab_call(lab, &arena);
+	struct call call = lab_call(lab, &lab->arena);
 	struct hz_lb lb;
 	struct error err;
 
 	lab_answer(lab, "/load_balancers/5", 200, "{\"load_balancer\":" LB(5, "c") "}");
 	lab_answer(lab, "/load_balancers/6", 200, "{\"load_balancer\":" LB(5, "c") "}");
 	lab_answer(lab, "/load_balancers/7", 404, LAB_NOT_FOUND);
-	assert_true(hz_get_lb(lab->api, &call, &arena, 5, &lb, &err));
+	assert_true(hz_get_lb(lab->api, &call, &lab->arena, 5, &lb, &err));
 	assert_string_equal(lb.name.ptr, "c");
-	assert_false(hz_get_lb(lab->api, &call, &arena, 6, &lb, &err));
+	assert_false(hz_get_lb(lab->api, &call, &lab->arena, 6, &lb, &err));
 	assert_int_equal(err.code, ERR_UNAVAILABLE);
-	assert_false(hz_get_lb(lab->api, &call, &arena, 7, &lb, &err));
+	assert_false(hz_get_lb(lab->api, &call, &lab->arena, 7, &lb, &err));
 	assert_int_equal(err.code, ERR_NOT_FOUND);
 }
 
@@ -141,16 +123,16 @@ static void
 finds_one_by_its_exact_name(void **state)
 {
 	struct lab *lab = *state;
-	struct call call = lab_call(lab, &arena);
+	struct call call = lab_call(lab, &lab->arena);
 	struct hz_lb lb;
 	struct error err;
 
 	lab_answer(lab, "/load_balancers?name=a%20b", 200,
 	           LBS(LB(4, "A b") ",7," LB(5, "a b"), "null", "3"));
-	assert_true(hz_find_lb(lab->api, &call, &arena, STR("a b"), &lb, &err));
+	assert_true(hz_find_lb(lab->api, &call, &lab->arena, STR("a b"), &lb, &err));
 	assert_int_equal(lb.id, 5);
 	lab_answer(lab, "/load_balancers?name=c", 200, LBS(LB(4, "C"), "null", "1"));
-	assert_false(hz_find_lb(lab->api, &call, &arena, STR("c"), &lb, &err));
+	assert_false(hz_find_lb(lab->api, &call, &lab->arena, STR("c"), &lb, &err));
 	assert_int_equal(err.code, ERR_NOT_FOUND);
 	assert_string_equal(err.msg, "none of the load_balancers has the name \"c\"");
 }
@@ -161,7 +143,7 @@ static void
 creates_one(void **state)
 {
 	struct lab *lab = *state;
-	struct call call = lab_call(lab, &arena);
+	struct call call = lab_call(lab, &lab->arena);
 	struct hz_done done;
 	struct hz_lb lb;
 	struct error err;
@@ -169,7 +151,7 @@ creates_one(void **state)
 	lab_answer(lab, "POST /load_balancers", 201,
 	           "{\"load_balancer\":" LB(5, "c") ",\"action\":{\"id\":70,\"status\":"
 	                                            "\"running\"}}");
-	assert_true(hz_create_lb(lab->api, &call, &arena, STR("{\"name\":\"c\"}"), &lb, &done,
+	assert_true(hz_create_lb(lab->api, &call, &lab->arena, STR("{\"name\":\"c\"}"), &lb, &done,
 	                         &err));
 	assert_int_equal(lb.id, 5);
 	assert_int_equal(done.action.id, 70);
@@ -181,13 +163,13 @@ static void
 a_refusal_has_a_code(void **state)
 {
 	struct lab *lab = *state;
-	struct call call = lab_call(lab, &arena);
+	struct call call = lab_call(lab, &lab->arena);
 	struct hz_done done;
 	struct hz_lb lb;
 	struct error err;
 
 	lab_answer(lab, "POST /load_balancers", 409, LAB_ERROR("uniqueness_error"));
-	assert_false(hz_create_lb(lab->api, &call, &arena, STR("{}"), &lb, &done, &err));
+	assert_false(hz_create_lb(lab->api, &call, &lab->arena, STR("{}"), &lb, &done, &err));
 	assert_int_equal(err.code, ERR_EXISTS);
 	assert_string_equal(done.code, "uniqueness_error");
 	assert_true(done.action.is_over);
@@ -203,7 +185,7 @@ static void
 acts_with_and_without_a_body(void **state)
 {
 	struct lab *lab = *state;
-	struct call call = lab_call(lab, &arena);
+	struct call call = lab_call(lab, &lab->arena);
 	struct hz_done done;
 	struct error err;
 
@@ -221,7 +203,7 @@ static void
 renames_one(void **state)
 {
 	struct lab *lab = *state;
-	struct call call = lab_call(lab, &arena);
+	struct call call = lab_call(lab, &lab->arena);
 	struct hz_done done;
 	struct error err;
 
@@ -236,7 +218,7 @@ static void
 deletes_one(void **state)
 {
 	struct lab *lab = *state;
-	struct call call = lab_call(lab, &arena);
+	struct call call = lab_call(lab, &lab->arena);
 	struct hz_done done;
 	struct error err;
 
@@ -260,14 +242,14 @@ static void
 lists_types(void **state)
 {
 	struct lab *lab = *state;
-	struct call call = lab_call(lab, &arena);
+	struct call call = lab_call(lab, &lab->arena);
 	struct hz_lb_type *types;
 	size_t n;
 	struct error err;
 
 	lab_answer(lab, "/load_balancer_types?page=1&per_page=50", 200,
 	           LIST("load_balancer_types", LB(1, "lb11") "," LB(2, "lb21"), "null", "2"));
-	assert_true(hz_list_lb_types(lab->api, &call, &arena, &types, &n, &err));
+	assert_true(hz_list_lb_types(lab->api, &call, &lab->arena, &types, &n, &err));
 	assert_int_equal(n, 2);
 	assert_string_equal(types[1].name.ptr, "lb21");
 }
@@ -279,21 +261,23 @@ static void
 finds_certificates(void **state)
 {
 	struct lab *lab = *state;
-	struct call call = lab_call(lab, &arena);
+	struct call call = lab_call(lab, &lab->arena);
 	struct hz_certificate found;
 	struct error err;
 
 	lab_answer(lab, "/certificates?name=c", 200, CERTIFICATES(LB(9, "c")));
-	assert_true(hz_find_certificate(lab->api, &call, &arena, STR("c"), &found, &err));
+	assert_true(hz_find_certificate(lab->api, &call, &lab->arena, STR("c"), &found, &err));
 	assert_int_equal(found.id, 9);
 	lab_answer(lab, OF_UID, 200, CERTIFICATES(LB(9, "c")));
 	lab_answer(lab, OF_UID, 200, CERTIFICATES(""));
 	lab_answer(lab, OF_UID, 200, CERTIFICATES(LB(9, "c") "," LB(10, "d")));
-	assert_true(hz_find_certificate_of(lab->api, &call, &arena, STR("u-1"), &found, &err));
+	assert_true(hz_find_certificate_of(lab->api, &call, &lab->arena, STR("u-1"), &found, &err));
 	assert_int_equal(found.id, 9);
-	assert_false(hz_find_certificate_of(lab->api, &call, &arena, STR("u-1"), &found, &err));
+	assert_false(hz_find_certificate_of(lab->api, &call, &lab->arena, STR("u-1"), &found,
+	                                    &err));
 	assert_int_equal(err.code, ERR_NOT_FOUND);
-	assert_false(hz_find_certificate_of(lab->api, &call, &arena, STR("u-1"), &found, &err));
+	assert_false(hz_find_certificate_of(lab->api, &call, &lab->arena, STR("u-1"), &found,
+	                                    &err));
 	assert_int_equal(err.code, ERR_CONFLICT);
 }
 
@@ -301,20 +285,21 @@ static void
 orders_certificates(void **state)
 {
 	struct lab *lab = *state;
-	struct call call = lab_call(lab, &arena);
+	struct call call = lab_call(lab, &lab->arena);
 	struct hz_certificate made;
 	struct hz_done done;
 	struct error err;
 
 	lab_answer(lab, "POST /certificates", 201,
 	           "{\"certificate\":" LB(9, "c") ",\"action\":null}");
-	assert_true(hz_order_certificate(lab->api, &call, &arena, STR("{}"), &made, &done, &err));
+	assert_true(hz_order_certificate(lab->api, &call, &lab->arena, STR("{}"), &made, &done,
+	                                 &err));
 	assert_int_equal(made.id, 9);
 	assert_true(done.action.is_over);
 	lab_check_asked(lab, "POST /certificates {}\n");
 }
 
-#define IN_LAB(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+#define IN_LAB(test) cmocka_unit_test_setup_teardown(test, lab_setup_open, lab_teardown)
 
 int
 main(void)
