@@ -5,6 +5,7 @@ The network's routes are compared field by field. The requests that led there ar
 import pytest
 
 from lib.api import NODES
+from lib.nodes import has_no_route, is_routed, network_condition
 from lib.wait import holds_for, wait_for
 from sim import faults
 
@@ -76,21 +77,6 @@ def add_route(network, destination, gateway):
         network.routes.append(network.new_route({"destination": destination, "gateway": gateway}))
 
 
-def condition(node):
-    for one in node["status"].get("conditions", []):
-        if one["type"] == "NetworkUnavailable":
-            return one["status"], one["reason"]
-    return None
-
-
-def is_routed(node):
-    return condition(node) == ("False", "RouteCreated")
-
-
-def is_missing(node):
-    return condition(node) == ("True", "NoRouteCreated")
-
-
 def wrote(cloud, since=0):
     """[(what, destination, gateway)] of all changes of routes."""
     return [(one.path.rsplit("/", 1)[1], one.json()["destination"], one.json()["gateway"])
@@ -107,7 +93,7 @@ def test_the_life_of_a_route(api, cloud, network, node, start):
     api.wait_node("n1", is_routed)
     first = {"10.244.1.0/24": n1.private_ip(network.id)}
     assert routes(cloud) == first
-    assert condition(api.node("n2")) is None
+    assert network_condition(api.node("n2")) is None
     pods(api, "n2", "10.244.2.0/24")
     api.wait_node("n2", is_routed)
     has_routes(cloud, {**first, "10.244.2.0/24": cloud.server("n2").private_ip(network.id)})
@@ -234,7 +220,7 @@ def test_a_refusal_is_said_and_the_others_go_on(api, cloud, network, node, start
     gateway = cloud.server("n1").private_ip(network.id)
     assert f'hcloud/CreateRoute: error upserting route "10.0.128.0/24" via "{gateway}": error adding route: ' in message
     assert "(invalid_input): invalid fields: destination (10.0.128.0/24 overlaps with a subnet)" in message
-    api.wait_node("n1", is_missing)
+    api.wait_node("n1", has_no_route)
     api.wait_node("n2", is_routed)
     assert routes(cloud) == {"10.244.2.0/24": n2.private_ip(network.id)}
 
@@ -246,8 +232,8 @@ def test_a_full_network_is_said_and_asked_seldom(api, cloud, network, node, star
         node(f"n{number}", f"10.244.{number}.0/24")
     start()
     wait_for(lambda: len(routes(cloud)) == 100, what="a full network")
-    wait_for(lambda: sum(is_missing(api.node(f"n{number}")) for number in range(1, 6)) == 4, what="four nodes without a route")
-    lost = next(number for number in range(1, 6) if is_missing(api.node(f"n{number}")))
+    wait_for(lambda: sum(has_no_route(api.node(f"n{number}")) for number in range(1, 6)) == 4, what="four nodes without a route")
+    lost = next(number for number in range(1, 6) if has_no_route(api.node(f"n{number}")))
     assert "(resource_limit_exceeded)" in api.wait_event(f"n{lost}", "FailedToCreateRoute")["message"]
     mark = cloud.mark()
     holds_for(lambda: cloud.calls("POST", ADD, mark) <= cloud.calls("GET", NETWORK, mark) + 1, 3, "one attempt a look",
@@ -265,7 +251,7 @@ def test_a_server_outside_of_the_network_is_said(api, cloud, network, kubelet, s
     start("--controllers=node-route-controller")
     assert f"server n1 ({server.id}): network with id {network.id} not attached to this server" in \
         api.wait_event("n1", "FailedToCreateRoute")["message"]
-    api.wait_node("n1", is_missing)
+    api.wait_node("n1", has_no_route)
 
 
 @pytest.mark.parametrize("cidr, off", [(None, None), ("fd00:10::/32", None), ("10.244.0.0/16", "false")])
@@ -275,7 +261,7 @@ def test_where_routes_are_not_wanted_there_are_none(api, cloud, network, node, s
     cloud.add_server("sentinel", networks=[network], private_ip="10.0.200.1")
     settled()
     keeps_routes(cloud, {})
-    assert condition(api.node("n1")) is None
+    assert network_condition(api.node("n1")) is None
 
 
 # --- trouble ---------------------------------------------------------------------------------------------------------------

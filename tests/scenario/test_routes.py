@@ -10,6 +10,7 @@ import pytest
 
 from lib.api import NODES
 from lib.ccmd import machine, run_ccmd
+from lib.nodes import has_no_route, is_routed, network_condition
 from lib.process import REPOSITORY
 from lib.wait import holds_for, wait_for
 
@@ -50,21 +51,6 @@ def node(api, kubelet):
     return register
 
 
-def condition(node):
-    for one in node["status"].get("conditions", []):
-        if one["type"] == "NetworkUnavailable":
-            return one["status"], one["reason"]
-    return None
-
-
-def is_routed(node):
-    return condition(node) == ("False", "RouteCreated")
-
-
-def is_missing(node):
-    return condition(node) == ("True", "NoRouteCreated")
-
-
 def has_routes(lab, *wanted):
     """wanted: (node, cidr), …"""
     wait_for(lambda: sorted((one["targetNode"], one["destinationCIDR"]) for one in lab.state()) == sorted(wanted),
@@ -90,7 +76,7 @@ def test_nodes_without_pod_cidrs_are_left_alone(api, lab, node, ccmd, settled):
     node("n1")
     ccmd(**FLAGS)
     settled()
-    holds_for(lambda: condition(api.node("n1")) is None, 1.5, "no condition")
+    holds_for(lambda: network_condition(api.node("n1")) is None, 1.5, "no condition")
 
 
 def test_nothing_is_written_at_rest_and_after_a_restart(api, lab, node, ccmd):
@@ -116,7 +102,7 @@ def test_a_hook_that_fails_is_seen_and_tried_again(api, lab, node, ccmd, tmp_pat
     assert "10.244.1.0/24 for node n1" in event["message"]
     assert event["message"].endswith("route hook failed: no carrier")
     assert event["source"]["component"] == "route_controller"
-    api.wait_node("n1", is_missing)
+    api.wait_node("n1", has_no_route)
     assert lab.state() == []
     (tmp_path / "well").touch()
     api.wait_node("n1", is_routed, timeout=20)
@@ -128,7 +114,7 @@ def test_static_routes_stay_and_a_taken_network_is_said(api, lab, node, ccmd):
     node("n1", "10.244.1.0/24")
     ccmd(**FLAGS)
     assert 'destination "10.244.1.0/24" is already routed to "n2"' in api.wait_event("n1", "FailedToCreateRoute")["message"]
-    api.wait_node("n1", is_missing)
+    api.wait_node("n1", has_no_route)
 
 
 def test_a_machine_that_is_gone_has_its_route_removed(api, lab, node, ccmd, inventory):
@@ -138,7 +124,7 @@ def test_a_machine_that_is_gone_has_its_route_removed(api, lab, node, ccmd, inve
     has_routes(lab, ("n1", "10.244.1.0/24"), ("n2", "10.244.2.0/24"))
     inventory.power("n1", "terminated")
     has_routes(lab, ("n2", "10.244.2.0/24"))
-    api.wait_node("n1", is_missing)
+    api.wait_node("n1", has_no_route)
 
 
 def test_a_machine_with_another_address_keeps_its_route(api, lab, node, ccmd, inventory, tmp_path):
@@ -181,7 +167,7 @@ def test_routes_are_not_made_where_they_are_not_wanted(api, lab, node, ccmd):
     node("n1", "10.244.1.0/24")
     one = ccmd(configure_cloud_routes="false", route_reconciliation_period="200ms")
     one.wait_log("controller is disabled.*route")
-    holds_for(lambda: condition(api.node("n1")) is None, 1.5, "no condition")
+    holds_for(lambda: network_condition(api.node("n1")) is None, 1.5, "no condition")
     assert lab.state() == []
 
 

@@ -279,5 +279,21 @@ def addresses(node):
     return [(one["type"], one["address"]) for one in node["status"].get("addresses", [])]
 
 
+def network_condition(node):
+    """(status, reason) of NetworkUnavailable, or None."""
+    for one in node["status"].get("conditions", []):
+        if one["type"] == "NetworkUnavailable":
+            return one["status"], one["reason"]
+    return None
+
+
+def is_routed(node):
+    return network_condition(node) == ("False", "RouteCreated")
+
+
+def has_no_route(node):
+    return network_condition(node) == ("True", "NoRouteCreated")
+
+
 def is_initialized(node):
     return UNINITIALIZED not in taint_keys(node)
