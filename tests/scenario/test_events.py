@@ -49,7 +49,8 @@ def test_a_repeat_raises_the_count(api, cluster, inventory, ccmd):
     assert event["type"] == "Warning" and event["involvedObject"]["kind"] == "Namespace"
     assert event["source"]["component"] == "cloud-controller-manager" and "mistake" in event["message"]
     assert event["lastTimestamp"] >= event["firstTimestamp"]
-    shown = cluster.kubectl("get", "events", "-o", "custom-columns=REASON:.reason,COUNT:.count", "--no-headers")
+    shown = cluster.kubectl("get", "events", "--field-selector", "reason=InventoryReloadRejected", "--no-headers",
+                            "-o", "custom-columns=REASON:.reason,COUNT:.count")
     assert shown.split() == ["InventoryReloadRejected", "3"]
 
 

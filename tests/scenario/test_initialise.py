@@ -3,7 +3,7 @@ import threading
 
 import pytest
 
-from lib.api import EVENTS, MERGE, NODES
+from lib.api import MERGE, NODES
 from lib.ccmd import machine
 from lib.faultproxy import (
     EVENTS_PATH, NODE_PATH, STATUS_PATH, answer, cut_body, cut_headers, lose_answer, meanwhile, reset,
@@ -487,8 +487,8 @@ def test_many_nodes_at_once(api, inventory, proxy, ccmd):
     wait_for(lambda: all(is_initialized(node) for node in api.list(NODES)), 30, "300 nodes to be initialised", poll=0.2)
     writes = proxy.writes()
     assert len(writes) <= 2 * 300 + 10, "two writes a node, and a rare conflict"
-    wait_for(lambda: len(api.list(EVENTS)) >= 300, 20, "an event for each", poll=0.2)
-    assert {event["reason"] for event in api.list(EVENTS)} == {"Synced"}
+    wait_for(lambda: len(api.events(kind="Node")) >= 300, 20, "an event for each", poll=0.2)
+    assert {event["reason"] for event in api.events(kind="Node")} == {"Synced"}
 
 
 FAULTS = {

@@ -217,11 +217,13 @@ class Api:
     def wait_gone(self, name, timeout=PATIENCE_S):
         wait_for(lambda: self.get_or_none(f"{NODES}/{name}") is None, timeout, f"node {name} to be deleted")
 
-    def events(self, name=None, reason=None, uid=None):
-        """Events about nodes, oldest first."""
+    def events(self, name=None, reason=None, uid=None, kind=None):
+        """Events, oldest first. The API server writes some of its own, about its Services: ask for a kind or a reason."""
         found = []
         for event in self.list(EVENTS):
             about = event["involvedObject"]
+            if kind is not None and about.get("kind") != kind:
+                continue
             if name is not None and about.get("name") != name:
                 continue
             if uid is not None and about.get("uid") != uid:
