@@ -213,9 +213,10 @@ def test_source_ranges_are_kept(services, haproxy, backends, node, ccmd):
     assert answered(address, source="127.7.1.1") is None
 
 
-def test_clients_stay_with_their_node(services, haproxy, backends, three_nodes):
+def test_clients_stay_with_their_node(services, haproxy, backends, node, three_nodes):
+    """Also when there is a node more, to which a hash would lead one in four."""
     web = services.create("web", PORT, sessionAffinity="ClientIP")
-    for number in (1, 2, 3):
+    for number in (1, 2, 3, 4):
         backends(web, f"n{number}", f"{NET}.1.{number}")
     address, = services.wait_ips("web")
     strangers = (f"127.6.{number // 250}.{number % 250}" for number in range(10000))
@@ -226,8 +227,9 @@ def test_clients_stay_with_their_node(services, haproxy, backends, three_nodes):
         assert len(found) == 1, f"client {client} was led to {found}"
         by_client[client] = found
     assert len(set.union(*by_client.values())) > 1
-    services.create("other", PORT)  # a reload
-    services.wait_ips("other")
+    haproxy.wait_knows_clients()
+    node("n4", f"{NET}.1.4")
+    wait_for(lambda: "n4" in {answered(address, source=next(strangers)) for _ in range(30)}, 10, "n4 to answer")
     for client, found in by_client.items():
         assert names(address, 2, source=f"127.5.0.{client}") == found
 

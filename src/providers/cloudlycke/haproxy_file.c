@@ -11,6 +11,7 @@ struct part {
 	const struct cl_record *record;
 	const struct lb_port *port;
 	const struct ip *ip;
+	bool has_peers;
 };
 
 /* ---- foreign text ------------------------------------------------------------------------------------ */
@@ -62,7 +63,8 @@ add_head(struct buf *b, struct str stats_socket)
 	if (stats_socket.len > 0)
 		buf_addf(b,
 		         "\tstats socket %" STR_FMT " mode 600 level admin expose-fd listeners\n"
-		         "\tserver-state-file %" STR_FMT ".state\n",
+		         "\tserver-state-file %" STR_FMT ".state\n"
+		         "\tlocalpeer ccmd\n",
 		         STR_ARG(stats_socket), STR_ARG(stats_socket));
 	buf_add_c(b,
 	          "\ndefaults\n"
@@ -81,13 +83,27 @@ add_head(struct buf *b, struct str stats_socket)
 		buf_add_c(b, "\tload-server-state-from-file global\n");
 }
 
-/* HAProxy does not start with nothing to listen on. */
+/* At a reload the old worker teaches the new one who is whose client: it is its own peer. */
 static void
-add_idle(struct buf *b)
+add_peers(struct buf *b, struct str stats_socket)
 {
-	buf_add_c(b, "\nfrontend ccmd-idle\n"
-	             "\tbind abns@ccmd-idle\n"
-	             "\ttcp-request connection reject\n");
+	buf_addf(b,
+	         "\npeers ccmd\n"
+	         "\tbind unix@%" STR_FMT ".peers mode 600\n"
+	         "\tserver ccmd\n",
+	         STR_ARG(stats_socket));
+}
+
+/* HAProxy does not start with nothing to listen on. An abstract name is the host's: a second idle HAProxy cannot have it. */
+static void
+add_idle(struct buf *b, struct str stats_socket)
+{
+	buf_add_c(b, "\nfrontend ccmd-idle\n");
+	if (stats_socket.len > 0)
+		buf_addf(b, "\tbind unix@%" STR_FMT ".idle mode 600\n", STR_ARG(stats_socket));
+	else
+		buf_add_c(b, "\tbind abns@ccmd-idle\n");
+	buf_add_c(b, "\ttcp-request connection reject\n");
 }
 
 /* ---- one frontend ------------------------------------------------------------------------------------ */
@@ -159,17 +175,20 @@ has_health_port(const struct cl_record *r)
 	return r->traffic == LB_TRAFFIC_LOCAL && r->health_check_node_port > 0;
 }
 
-/* The table is lost at a reload; the hash then leads to the same server as long as there are the same ones. */
+/* Without a peer the table is lost at a reload; the hash then leads to the same server as long as there are the same ones. */
 static void
-add_affinity(struct buf *b, const struct cl_record *r)
+add_affinity(struct buf *b, const struct part *p)
 {
+	const struct cl_record *r = p->record;
+
 	if (!r->has_client_ip_affinity) {
 		buf_add_c(b, "\tbalance roundrobin\n");
 		return;
 	}
 	buf_add_c(b, "\tbalance source\n\thash-type consistent\n");
-	buf_addf(b, "\tstick-table type ipv6 size 100k expire %ds\n\tstick on src\n",
-	         (int)(r->affinity_timeout_s > 0 ? r->affinity_timeout_s : 10800));
+	buf_addf(b, "\tstick-table type ipv6 size 100k expire %ds%s\n\tstick on src\n",
+	         (int)(r->affinity_timeout_s > 0 ? r->affinity_timeout_s : 10800),
+	         p->has_peers ? " peers ccmd" : "");
 }
 
 static const struct ip *
@@ -205,7 +224,7 @@ add_backend(struct buf *b, const struct part *p)
 	buf_add_c(b, "\nbackend ");
 	add_part_name(b, p);
 	buf_add_char(b, '\n');
-	add_affinity(b, p->record);
+	add_affinity(b, p);
 	if (has_health_port(p->record))
 		buf_add_c(b, "\toption httpchk GET /healthz\n\thttp-check expect status 200\n");
 	for (size_t i = 0; i < p->record->targets->n; i++)
@@ -215,14 +234,14 @@ add_backend(struct buf *b, const struct part *p)
 /* ---- all of it --------------------------------------------------------------------------------------- */
 
 static size_t
-add_record(struct buf *b, const struct cl_record *r)
+add_record(struct buf *b, const struct cl_record *r, bool has_peers)
 {
 	const struct cl_holding *h = &r->holding;
 	size_t n = 0;
 
 	for (size_t i = 0; i < h->n_ports; i++) {
 		for (size_t k = 0; k < h->n_addresses; k++) {
-			struct part part = { r, &h->ports[i], &h->addresses[k] };
+			struct part part = { r, &h->ports[i], &h->addresses[k], has_peers };
 
 			if (part.port->protocol != LB_TCP || part.port->node_port == 0)
 				continue;
@@ -237,13 +256,16 @@ add_record(struct buf *b, const struct cl_record *r)
 void
 cl_haproxy_file(struct buf *b, struct cl_record *const records[], size_t n, struct str stats_socket)
 {
+	bool has_peers = stats_socket.len > 0;
 	size_t n_frontends = 0;
 
 	add_head(b, stats_socket);
+	if (has_peers)
+		add_peers(b, stats_socket);
 	for (size_t i = 0; i < n; i++) {
 		if (!records[i]->is_deleting)
-			n_frontends += add_record(b, records[i]);
+			n_frontends += add_record(b, records[i], has_peers);
 	}
 	if (n_frontends == 0)
-		add_idle(b);
+		add_idle(b, stats_socket);
 }

@@ -8,8 +8,8 @@
 
 #include "providers/cloudlycke/record.h"
 
-/** Appends the whole file. Records that are going are left out. stats_socket empty: none, and HAProxy's view of its servers
- * is not carried over a reload. */
+/** Appends the whole file. Records that are going are left out. stats_socket empty: none, and neither HAProxy's view of its
+ * servers nor whose client is whose is carried over a reload. Other sockets are named after it: SOCKET.peers, SOCKET.idle. */
 void cl_haproxy_file(struct buf *b, struct cl_record *const records[], size_t n,
                      struct str stats_socket);
 

@@ -196,6 +196,8 @@ what_a_service_asks_for_is_there(void **state UNUSED)
 	assert_has(&w, "server n1 ipv4@10.0.0.1:31000 port 32000 send-proxy-v2\n");
 	w.socket = STR("/tmp/ccmd-test.sock");
 	assert_has(&w, "\tserver-state-file /tmp/ccmd-test.sock.state\n");
+	assert_has(&w, "\npeers ccmd\n\tbind unix@/tmp/ccmd-test.sock.peers mode 600\n");
+	assert_has(&w, " expire 60s peers ccmd\n\tstick on src\n");
 	assert_valid(&w);
 }
 
@@ -207,7 +209,10 @@ nothing_to_do_is_a_file_too(void **state UNUSED)
 	world_init(&w);
 	w.draft.is_deleting = true;
 	assert_has_not(&w, "a1-80");
-	assert_has(&w, "frontend ccmd-idle\n");
+	assert_has(&w, "frontend ccmd-idle\n\tbind abns@ccmd-idle\n");
+	assert_valid(&w);
+	w.socket = STR("/tmp/ccmd-test.sock");
+	assert_has(&w, "frontend ccmd-idle\n\tbind unix@/tmp/ccmd-test.sock.idle mode 600\n");
 	assert_valid(&w);
 }
 

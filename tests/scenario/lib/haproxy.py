@@ -1,5 +1,6 @@
 """A real HAProxy, as its systemd unit runs it, and the programs behind it."""
 import http.client
+import re
 import shutil
 import socket
 import struct
@@ -58,6 +59,18 @@ class Haproxy:
         """For loadBalancers.haproxy of an inventory."""
         return {"file": str(self.file), "statsSocket": str(self.socket), "check": [PROGRAM, "-c", "-f"],
                 "reload": [str(self.script)]}
+
+    def ask(self, command):
+        """The answer of the worker that runs, on its stats socket."""
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.connect(str(self.socket))
+            connection.sendall(f"{command}\n".encode())
+            return b"".join(iter(lambda: connection.recv(65536), b"")).decode()
+
+    def wait_knows_clients(self):
+        """Until the worker has heard from the one before, or has waited for it in vain (5 s): only then does it teach the next."""
+        resync = lambda: int(re.search(r" flags=(0x\w+)", self.ask("show peers"))[1], 16) & 3
+        wait_for(lambda: resync() == 3, 20, "the worker to be ready to teach", seen=lambda: self.ask("show peers"))
 
     def reloads(self):
         return len(self.count.read_text().splitlines()) if self.count.exists() else 0
