@@ -16,12 +16,42 @@ enum {
 	MAP_KEPT = 64, /* not worth shrinking */
 };
 
-void
-map_fini(struct map *m)
+/* ---- one entry --------------------------------------------------------------------------------------- */
+
+static void *
+value_at(const struct map *m, size_t i)
 {
-	free(m->entries);
-	*m = MAP_INIT;
+	return m->key_at > 0 ? m->values[i] : m->entries[i].value;
 }
+
+static struct str
+key_in(const struct map *m, const void *value)
+{
+	return *(const struct str *)((const char *)value + m->key_at - 1);
+}
+
+static struct str
+key_at(const struct map *m, size_t i)
+{
+	return m->key_at > 0 ? key_in(m, m->values[i]) : m->entries[i].key;
+}
+
+static void
+set(struct map *m, size_t i, struct str key, void *value)
+{
+	if (m->key_at > 0)
+		m->values[i] = value;
+	else
+		m->entries[i] = (struct map_entry){ key, value };
+}
+
+static void *
+new_entries(const struct map *m, size_t cap)
+{
+	return xcalloc(cap, m->key_at > 0 ? sizeof(m->values[0]) : sizeof(m->entries[0]));
+}
+
+/* ---- where it is ------------------------------------------------------------------------------------- */
 
 static size_t
 home(const struct map *m, struct str key)
@@ -43,7 +73,7 @@ find(const struct map *m, struct str key)
 {
 	size_t i = home(m, key);
 
-	while (m->entries[i].key.ptr && !str_eq(m->entries[i].key, key))
+	while (value_at(m, i) && !str_eq(key_at(m, i), key))
 		i = after(m, i);
 	return i;
 }
@@ -51,7 +81,31 @@ find(const struct map *m, struct str key)
 void *
 map_get(const struct map *m, struct str key)
 {
-	return m->cap > 0 ? m->entries[find(m, key)].value : NULL;
+	return m->cap > 0 ? value_at(m, find(m, key)) : NULL;
+}
+
+bool
+map_next(const struct map *m, size_t *pos, struct str *ret_key, void **ret_value)
+{
+	while (*pos < m->cap) {
+		size_t i = (*pos)++;
+
+		*ret_value = value_at(m, i);
+		if (*ret_value) {
+			*ret_key = key_at(m, i);
+			return true;
+		}
+	}
+	return false;
+}
+
+/* ---- coming and going -------------------------------------------------------------------------------- */
+
+void
+map_fini(struct map *m)
+{
+	free(m->entries);
+	*m = (struct map){ .key_at = m->key_at };
 }
 
 static void
@@ -59,11 +113,14 @@ resize(struct map *m, size_t cap)
 {
 	struct map old = *m;
 
+	m->entries = new_entries(m, cap);
 	m->cap = cap;
-	m->entries = xcalloc(m->cap, sizeof(m->entries[0]));
 	for (size_t i = 0; i < old.cap; i++) {
-		if (old.entries[i].key.ptr)
-			m->entries[find(m, old.entries[i].key)] = old.entries[i];
+		if (value_at(&old, i)) {
+			struct str key = key_at(&old, i);
+
+			set(m, find(m, key), key, value_at(&old, i));
+		}
 	}
 	free(old.entries);
 }
@@ -71,19 +128,18 @@ resize(struct map *m, size_t cap)
 void *
 map_put(struct map *m, struct str key, void *value)
 {
-	struct map_entry *entry;
 	void *before;
+	size_t i;
 
 	assert(value);
-	if (!key.ptr)
-		key = STR_EMPTY;
+	assert(m->key_at == 0 || str_eq(key, key_in(m, value)));
 	if (m->count >= m->cap / 4 * 3)
 		resize(m, m->cap ? m->cap * 2 : MAP_FIRST);
-	entry = &m->entries[find(m, key)];
-	before = entry->value;
+	i = find(m, key);
+	before = value_at(m, i);
 	if (!before)
 		m->count++;
-	*entry = (struct map_entry){ key, value };
+	set(m, i, key, value);
 	return before;
 }
 
@@ -93,19 +149,19 @@ fits_gap(const struct map *m, size_t gap, size_t i)
 {
 	size_t mask = m->cap - 1;
 
-	return ((i - home(m, m->entries[i].key)) & mask) >= ((i - gap) & mask);
+	return ((i - home(m, key_at(m, i))) & mask) >= ((i - gap) & mask);
 }
 
 static void
 close_gap(struct map *m, size_t gap)
 {
-	for (size_t i = after(m, gap); m->entries[i].key.ptr; i = after(m, i)) {
+	for (size_t i = after(m, gap); value_at(m, i); i = after(m, i)) {
 		if (fits_gap(m, gap, i)) {
-			m->entries[gap] = m->entries[i];
+			set(m, gap, key_at(m, i), value_at(m, i));
 			gap = i;
 		}
 	}
-	m->entries[gap] = (struct map_entry){ 0 };
+	set(m, gap, STR_EMPTY, NULL);
 }
 
 void *
@@ -117,7 +173,7 @@ map_remove(struct map *m, struct str key)
 	if (m->cap == 0)
 		return NULL;
 	i = find(m, key);
-	value = m->entries[i].value;
+	value = value_at(m, i);
 	if (!value)
 		return NULL;
 	close_gap(m, i);
@@ -125,20 +181,4 @@ map_remove(struct map *m, struct str key)
 	if (m->cap > MAP_KEPT && m->count < m->cap / 16)
 		resize(m, m->cap / 4);
 	return value;
-}
-
-bool
-map_next(const struct map *m, size_t *pos, struct str *ret_key, void **ret_value)
-{
-	for (; *pos < m->cap; (*pos)++) {
-		const struct map_entry *entry = &m->entries[*pos];
-
-		if (entry->key.ptr) {
-			*ret_key = entry->key;
-			*ret_value = entry->value;
-			(*pos)++;
-			return true;
-		}
-	}
-	return false;
 }

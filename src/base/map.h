@@ -2,24 +2,35 @@
  *
  * Keys are views: they are NOT copied and must live as long as their entry; usually they point into the
  * value. Open addressing; no order; shrinks when nearly empty. Threads: the owner's lock.
+ *
+ * Where all values are of one type and have their key as a member, MAP_OF() makes a table that reads it there: 8 bytes an
+ * entry in place of 24, which counts where there are thousands.
  */
 #ifndef CCMD_BASE_MAP_H
 #define CCMD_BASE_MAP_H
 
+#include <stddef.h>
+
 #include "base/str.h"
 
 struct map_entry {
-	struct str key; /* key.ptr NULL: free */
-	void *value;
+	struct str key;
+	void *value; /* NULL: free */
 };
 
 struct map {
-	struct map_entry *entries;
+	union {
+		struct map_entry *entries; /* key_at 0 */
+		void **values;
+	};
 	size_t cap; /* a power of two, or 0 */
 	size_t count;
+	size_t key_at; /* 1 + where a value has its key */
 };
 
-#define MAP_INIT ((struct map){ 0 })
+#define MAP_INIT ((struct map){ .cap = 0 })
+/** member is a struct str of type; what is put has that as its key. */
+#define MAP_OF(type, member) ((struct map){ .key_at = 1 + offsetof(type, member) })
 
 /** A number as a key: its bytes, where they are. */
 static inline struct str
@@ -28,7 +39,7 @@ map_key_i64(const int64_t *number)
 	return str_n((const char *)number, sizeof(*number));
 }
 
-/** Frees the table, not the values. */
+/** Frees the table, not the values: it is empty then, and may be used again. */
 void map_fini(struct map *m);
 
 /** The value, or NULL. */

@@ -36,6 +36,8 @@ store_new(const struct kind *kind, struct clock *clock)
 
 	s->kind = kind;
 	s->clock = clock;
+	s->objects = MAP_OF(struct object, key);
+	s->index = MAP_OF(struct object, index_key);
 	PTHREAD_OK(pthread_mutex_init(&s->mu, NULL));
 	cond_init(&s->synced);
 	return s;

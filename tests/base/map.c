@@ -13,7 +13,8 @@ enum {
 
 static struct key {
 	char text[20];
-	bool is_in; /* the model that the map is compared with */
+	struct str name; /* the same */
+	bool is_in;      /* the model that the map is compared with */
 	int walked;
 } keys[N_KEYS];
 
@@ -23,14 +24,9 @@ make_keys(void **state UNUSED)
 	for (int i = 0; i < N_KEYS; i++) {
 		keys[i] = (struct key){ 0 };
 		(void)snprintf(keys[i].text, sizeof(keys[i].text), "node-%d", i);
+		keys[i].name = str_c(keys[i].text);
 	}
 	return 0;
-}
-
-static struct str
-text_of(const struct key *key)
-{
-	return str_c(key->text);
 }
 
 static void
@@ -91,7 +87,7 @@ check_like_model(const struct map *m)
 	for (size_t i = 0; i < N_KEYS; i++) {
 		keys[i].walked = 0;
 		n += keys[i].is_in;
-		assert_ptr_equal(map_get(m, text_of(&keys[i])), keys[i].is_in ? &keys[i] : NULL);
+		assert_ptr_equal(map_get(m, keys[i].name), keys[i].is_in ? &keys[i] : NULL);
 	}
 	assert_int_equal(m->count, n);
 	for (size_t pos = 0; map_next(m, &pos, &key, &value);)
@@ -110,16 +106,16 @@ next_number(void)
 }
 
 static void
-behaves_like_a_list(void **state UNUSED)
+check_many_changes(struct map of_kind)
 {
-	CLEANUP(map_fini) struct map m = MAP_INIT;
+	CLEANUP(map_fini) struct map m = of_kind;
 
+	(void)make_keys(NULL);
 	for (int step = 0; step < 20000; step++) {
 		struct key *key = &keys[next_number() % N_KEYS];
 		bool is_put = next_number() % 100 <
 		              (step / 5000 % 2 ? 20u : 80u); /* fills and drains */
-		void *before = is_put ? map_put(&m, text_of(key), key)
-		                      : map_remove(&m, text_of(key));
+		void *before = is_put ? map_put(&m, key->name, key) : map_remove(&m, key->name);
 
 		assert_ptr_equal(before, key->is_in ? key : NULL);
 		key->is_in = is_put;
@@ -131,21 +127,57 @@ behaves_like_a_list(void **state UNUSED)
 }
 
 static void
-gives_memory_back_when_it_empties(void **state UNUSED)
+behaves_like_a_list(void **state UNUSED)
 {
-	CLEANUP(map_fini) struct map m = MAP_INIT;
+	check_many_changes(MAP_INIT);
+	check_many_changes(MAP_OF(struct key, name));
+}
+
+static void
+check_emptying(struct map of_kind)
+{
+	CLEANUP(map_fini) struct map m = of_kind;
 
 	for (size_t i = 0; i < N_KEYS; i++)
-		(void)map_put(&m, text_of(&keys[i]), &keys[i]);
+		(void)map_put(&m, keys[i].name, &keys[i]);
 	assert_int_equal(m.cap, 1024);
 	for (size_t i = 0; i < N_KEYS; i++) {
-		assert_ptr_equal(map_remove(&m, text_of(&keys[i])), &keys[i]);
-		assert_null(map_get(&m, text_of(&keys[i])));
+		assert_ptr_equal(map_remove(&m, keys[i].name), &keys[i]);
+		assert_null(map_get(&m, keys[i].name));
 		for (size_t k = i + 1; k < N_KEYS; k++)
-			assert_ptr_equal(map_get(&m, text_of(&keys[k])), &keys[k]);
+			assert_ptr_equal(map_get(&m, keys[k].name), &keys[k]);
 	}
 	assert_int_equal(m.count, 0);
 	assert_true(m.cap <= 64);
+}
+
+static void
+gives_memory_back_when_it_empties(void **state UNUSED)
+{
+	check_emptying(MAP_INIT);
+	check_emptying(MAP_OF(struct key, name));
+}
+
+/* The key of what was replaced may go; after map_fini() it is a map of the same kind. */
+static void
+values_may_bring_their_key(void **state UNUSED)
+{
+	CLEANUP(map_fini) struct map m = MAP_OF(struct key, name);
+	struct key other = { .name = STR("node-1") };
+	struct str key;
+	void *value;
+	size_t pos = 0;
+
+	assert_null(map_get(&m, STR("node-1")));
+	assert_null(map_put(&m, keys[1].name, &keys[1]));
+	assert_ptr_equal(map_put(&m, other.name, &other), &keys[1]);
+	assert_true(map_next(&m, &pos, &key, &value));
+	assert_ptr_equal(key.ptr, other.name.ptr);
+	assert_ptr_equal(value, &other);
+	assert_false(map_next(&m, &pos, &key, &value));
+	map_fini(&m);
+	assert_null(map_put(&m, keys[2].name, &keys[2]));
+	assert_ptr_equal(map_get(&m, STR("node-2")), &keys[2]);
 }
 
 int
@@ -157,6 +189,7 @@ main(void)
 		cmocka_unit_test(the_empty_key_is_one),
 		cmocka_unit_test(behaves_like_a_list),
 		cmocka_unit_test(gives_memory_back_when_it_empties),
+		cmocka_unit_test(values_may_bring_their_key),
 	};
 
 	return cmocka_run_group_tests(tests, make_keys, NULL);
