@@ -25,8 +25,11 @@ cl_file_of(struct cl_reader *r)
 	return CONTAINER_OF(r, struct cl_file, r);
 }
 
-/** Adds a name that must be unique in its list, an array of items of `size` bytes that starts at `first` and that
- * the file calls `list`. */
+/** Is a name that must be unique in its list in use by item `before`, which is not NULL then? The list is an array of items
+ * of `size` bytes that starts at `first` and that the file calls `list`. Complains. */
+bool cl_is_taken(struct cl_reader *r, const struct yaml_node *node, struct str name,
+                 const void *before, const char *list, const void *first, size_t size);
+/** Adds such a name. */
 void cl_claim(struct cl_reader *r, const struct yaml_node *node, struct map *names, struct str name,
               void *item, const char *list, const void *first, size_t size);
 

@@ -54,7 +54,7 @@ cl_compare(const struct cl_inventory *before, const struct cl_inventory *after,
 	*ret = (struct cl_changes){ 0 };
 	for (size_t i = 0; i < before->schema.n_machines; i++) {
 		const struct cl_machine *old = &before->schema.machines[i];
-		const struct cl_machine *new = cl_inventory_by_id(after, cl_machine_id(old));
+		const struct cl_machine *new = cl_inventory_by_id(after, old->id);
 
 		ret->n_before += is_there(old);
 		if (is_there(old) && !is_there(new))
@@ -65,8 +65,7 @@ cl_compare(const struct cl_inventory *before, const struct cl_inventory *after,
 	for (size_t i = 0; i < after->schema.n_machines; i++) {
 		const struct cl_machine *new = &after->schema.machines[i];
 
-		ret->n_added += is_there(new) &&
-		                !is_there(cl_inventory_by_id(before, cl_machine_id(new)));
+		ret->n_added += is_there(new) && !is_there(cl_inventory_by_id(before, new->id));
 	}
 }
 

@@ -9,7 +9,7 @@ static const struct cl_machine several;
 static void
 index_host(struct cl_inventory *inventory, struct cl_machine *machine, struct str host)
 {
-	if (map_get(&inventory->names.by_name, host))
+	if (cl_names_find(&inventory->names, host))
 		return;
 	if (map_put(&inventory->by_host, host, machine))
 		map_put(&inventory->by_host, host, (void *)(uintptr_t)&several);
@@ -73,6 +73,7 @@ cl_inventory_unref(struct cl_inventory *inventory)
 	    atomic_fetch_sub_explicit(&inventory->n_refs, 1, memory_order_acq_rel) > 1)
 		return;
 	map_fini(&inventory->names.by_name);
+	map_fini(&inventory->names.by_alias);
 	map_fini(&inventory->names.by_id);
 	map_fini(&inventory->by_host);
 	arena_fini(&inventory->arena);
@@ -103,7 +104,7 @@ list_ids(const struct cl_inventory *inventory, struct str host, struct buf *ids)
 
 		if (has_host(machine, host))
 			buf_addf(ids, "%s%" STR_FMT, ids->len > 0 ? ", " : "",
-			         STR_ARG(cl_machine_id(machine)));
+			         STR_ARG(machine->id));
 	}
 }
 
@@ -111,7 +112,7 @@ bool
 cl_inventory_by_name(const struct cl_inventory *inventory, struct str name,
                      const struct cl_machine **ret, struct buf *ids)
 {
-	const struct cl_machine *machine = map_get(&inventory->names.by_name, name);
+	const struct cl_machine *machine = cl_names_find(&inventory->names, name);
 
 	if (!machine)
 		machine = map_get(&inventory->by_host, name);

@@ -52,14 +52,14 @@ cl_read_types(struct cl_reader *r, const struct cl_field *field, const struct ya
 /* ---- machines ---------------------------------------------------------------------------------------- */
 
 static void
-claim_machine(struct cl_reader *r, const struct yaml_node *node, struct str name,
+claim_machine(struct cl_reader *r, const struct yaml_node *node, struct map *names, struct str name,
               struct cl_machine *machine)
 {
 	struct cl_file *f = cl_file_of(r);
 
-	if (name.len > 0)
-		cl_claim(r, node, &f->names->by_name, name, machine, "machines",
-		         f->schema->machines, sizeof(*machine));
+	if (name.len > 0 && !cl_is_taken(r, node, name, cl_names_find(f->names, name), "machines",
+	                                 f->schema->machines, sizeof(*machine)))
+		map_put(names, name, machine);
 }
 
 static void
@@ -69,15 +69,14 @@ read_machine_name(struct cl_reader *r, const struct cl_field *field, const struc
 	struct cl_machine *machine = CONTAINER_OF((struct str *)into, struct cl_machine, name);
 
 	cl_read_string(r, field, node, into);
-	claim_machine(r, node, machine->name, machine);
+	claim_machine(r, node, &cl_file_of(r)->names->by_name, machine->name, machine);
 }
 
 static void
 read_machine_id(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,
                 void *into)
 {
-	struct cl_machine *machine = CONTAINER_OF((struct str *)into, struct cl_machine,
-	                                          provider_id),
+	struct cl_machine *machine = CONTAINER_OF((struct str *)into, struct cl_machine, id),
 			  *before;
 	struct cl_file *f = cl_file_of(r);
 	struct str id;
@@ -88,14 +87,15 @@ read_machine_id(struct cl_reader *r, const struct cl_field *field, const struct 
 		cl_complain_of(r, node, id, field->rule->complaint);
 		return;
 	}
-	machine->provider_id = arena_printf(r->keep, CL_PROVIDER_ID_PREFIX "%" STR_FMT,
-	                                    STR_ARG(id));
+	machine->id = str_skip(arena_printf(r->keep, CL_PROVIDER_ID_PREFIX "%" STR_FMT,
+	                                    STR_ARG(id)),
+	                       sizeof(CL_PROVIDER_ID_PREFIX) - 1);
 	before = map_get(&f->names->by_id, id);
 	if (before)
 		cl_complain(r, node, "id %s already used by machines[%zu]", cl_q(&r->scratch, id),
 		            (size_t)(before - f->schema->machines));
 	else
-		map_put(&f->names->by_id, cl_machine_id(machine), machine);
+		map_put(&f->names->by_id, machine->id, machine);
 }
 
 static void
@@ -109,7 +109,8 @@ read_aliases(struct cl_reader *r, const struct cl_field *field, const struct yam
 	for (size_t i = 0; i < machine->aliases.n; i++) {
 		size_t len = cl_enter_item(r, i);
 
-		claim_machine(r, &node->items[i], machine->aliases.items[i], machine);
+		claim_machine(r, &node->items[i], &cl_file_of(r)->names->by_alias,
+		              machine->aliases.items[i], machine);
 		cl_leave(r, len);
 	}
 }
@@ -176,7 +177,7 @@ read_addresses(struct cl_reader *r, const struct cl_field *field, const struct y
 static const struct cl_field machine_fields[] = {
 	{ "name", read_machine_name, IN(cl_machine, name), .rule = &cl_rule_node_name,
 	  .is_required = true },
-	{ "id", read_machine_id, IN(cl_machine, provider_id), .rule = &cl_rule_machine_id,
+	{ "id", read_machine_id, IN(cl_machine, id), .rule = &cl_rule_machine_id,
 	  .is_required = true },
 	{ "aliases", read_aliases, IN(cl_machine, aliases), .rule = &cl_rule_node_name },
 	{ "type", read_machine_type, IN(cl_machine, type), .rule = &cl_rule_label_value },

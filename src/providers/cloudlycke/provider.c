@@ -206,7 +206,7 @@ answer_present(struct asking *ask, size_t i, const struct cl_machine *machine)
 		.presence = PRESENCE_PRESENT,
 		.power = machine->power == CL_POWER_ON ? POWER_ON : POWER_OFF,
 		.error = STR_EMPTY,
-		.provider_id = machine->provider_id,
+		.provider_id = cl_machine_provider_id(machine),
 		.type = machine->type,
 		.zone = machine->zone,
 		.region = machine->region,
@@ -223,10 +223,10 @@ answer(struct asking *ask, size_t i, const struct cl_machine *machine)
 	if (machine->fault.len > 0)
 		answer_error(ask, i, ERR_UNAVAILABLE, machine->fault);
 	else if (machine->power == CL_POWER_UNKNOWN)
-		answer_about(ask, i, ERR_UNAVAILABLE, "machine", cl_machine_id(machine),
+		answer_about(ask, i, ERR_UNAVAILABLE, "machine", machine->id,
 		             ": power state unknown");
 	else if (machine->power == CL_POWER_TERMINATED)
-		answer_absent(ask, i, cl_machine_id(machine));
+		answer_absent(ask, i, machine->id);
 	else
 		answer_present(ask, i, machine);
 }

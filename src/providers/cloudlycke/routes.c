@@ -294,7 +294,7 @@ static bool
 is_up_to_date(const struct recorded *r, const struct cl_machine *machine)
 {
 	return r->machine.len == 0 ||
-	       (str_eq(r->machine, cl_machine_id(machine)) && has_addresses(r, machine));
+	       (str_eq(r->machine, machine->id) && has_addresses(r, machine));
 }
 
 /* ---- listing ----------------------------------------------------------------------------------------- */
@@ -428,7 +428,7 @@ recorded_new(const struct cl_routes_run *run, const struct node_ref *node,
 	r->name = arena_printf(&r->arena, "%" STR_FMT "-%" STR_FMT, STR_ARG(run->cluster),
 	                       STR_ARG(hint));
 	r->target_node = arena_str(&r->arena, node->name);
-	r->machine = arena_str(&r->arena, cl_machine_id(machine));
+	r->machine = arena_str(&r->arena, machine->id);
 	r->destination = arena_str(&r->arena, destination);
 	r->is_pending = run->hook != NULL;
 	keep_addresses(r, machine);

@@ -25,7 +25,7 @@ struct cl_strings {
 
 struct cl_machine {
 	struct str name;
-	struct str provider_id; /* "cloudlycke://<id>" */
+	struct str id; /* in memory right behind "cloudlycke://": see cl_machine_provider_id() */
 	struct str type;
 	struct str zone, region; /* with the file's defaults applied */
 	struct str fault;        /* not empty: every look-up fails with this text */
@@ -39,9 +39,11 @@ struct cl_machine {
 #define CL_PROVIDER_ID_PREFIX "cloudlycke://"
 
 static inline struct str
-cl_machine_id(const struct cl_machine *machine)
+cl_machine_provider_id(const struct cl_machine *machine)
 {
-	return str_skip(machine->provider_id, sizeof(CL_PROVIDER_ID_PREFIX) - 1);
+	size_t before = sizeof(CL_PROVIDER_ID_PREFIX) - 1;
+
+	return str_n(machine->id.ptr - before, before + machine->id.len);
 }
 
 enum cl_unknown_machines {

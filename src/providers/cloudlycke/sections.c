@@ -8,16 +8,29 @@
 #include "providers/cloudlycke/quote.h"
 #include "providers/cloudlycke/validate.h"
 
+struct cl_machine *
+cl_names_find(const struct cl_names *names, struct str name_or_alias)
+{
+	struct cl_machine *machine = map_get(&names->by_name, name_or_alias);
+
+	return machine ? machine : map_get(&names->by_alias, name_or_alias);
+}
+
+bool
+cl_is_taken(struct cl_reader *r, const struct yaml_node *node, struct str name, const void *before,
+            const char *list, const void *first, size_t size)
+{
+	if (before)
+		cl_complain(r, node, "%s already used by %s[%zu]", cl_q(&r->scratch, name), list,
+		            (size_t)((const char *)before - (const char *)first) / size);
+	return before != NULL;
+}
+
 void
 cl_claim(struct cl_reader *r, const struct yaml_node *node, struct map *names, struct str name,
          void *item, const char *list, const void *first, size_t size)
 {
-	char *before = map_get(names, name);
-
-	if (before)
-		cl_complain(r, node, "%s already used by %s[%zu]", cl_q(&r->scratch, name), list,
-		            (size_t)(before - (const char *)first) / size);
-	else
+	if (!cl_is_taken(r, node, name, map_get(names, name), list, first, size))
 		map_put(names, name, item);
 }
 
@@ -133,7 +146,7 @@ check_self(struct cl_file *f, const struct yaml_node *root)
 	struct str self = f->schema->cloud.self;
 	size_t len;
 
-	if (self.len == 0 || map_get(&f->names->by_name, self))
+	if (self.len == 0 || cl_names_find(f->names, self))
 		return;
 	len = cl_enter(&f->r, "cloud.self");
 	cl_complain(&f->r, yaml_get(yaml_get(root, STR("cloud")), STR("self")),
@@ -176,6 +189,8 @@ cl_read_schema(struct str text, struct arena *keep, struct cl_problems *problems
 	int line = 0;
 
 	*ret = defaults;
+	*names = (struct cl_names){ .by_name = MAP_OF(struct cl_machine, name),
+		                    .by_id = MAP_OF(struct cl_machine, id) };
 	if (yaml_parse(text, &f.r.scratch, &root, &line, &err))
 		read_root(&f, &root);
 	else

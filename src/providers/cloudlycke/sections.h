@@ -9,9 +9,11 @@
 
 /** Where names lead: to a struct cl_machine of the schema, which also holds the keys. */
 struct cl_names {
-	struct map by_name; /* names and aliases */
-	struct map by_id;
+	struct map by_name, by_alias, by_id;
 };
+
+/** The machine with that name or alias, or NULL. */
+struct cl_machine *cl_names_find(const struct cl_names *names, struct str name_or_alias);
 
 /** Reads and checks a whole file into *ret and *names. What is kept goes to the arena. Whether it may be used
  * is for the problems to say. */

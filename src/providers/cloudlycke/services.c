@@ -138,7 +138,7 @@ read_target(struct cl_reader *r, UNUSED const struct cl_field *field, const stru
 
 	if (!cl_expect_string(r, node, &text))
 		return;
-	if (!map_get(&cl_file_of(r)->names->by_name, text))
+	if (!cl_names_find(cl_file_of(r)->names, text))
 		cl_complain(r, node, "target node %s is not a machine", cl_q(&r->scratch, text));
 	else
 		*(struct str *)into = cl_keep(r, text);

@@ -67,8 +67,8 @@ reads_every_field(void **state UNUSED)
 	CHECK_STR(s->state.file, "/var/lib/x.json");
 	assert_int_equal(s->n_machines, 2);
 	CHECK_STR(m->name, "n1");
-	CHECK_STR(cl_machine_id(m), "rack/1");
-	CHECK_STR(m->provider_id, "cloudlycke://rack/1");
+	CHECK_STR(m->id, "rack/1");
+	CHECK_STR(cl_machine_provider_id(m), "cloudlycke://rack/1");
 	CHECK_STR(m->type, "big");
 	CHECK_STR(m->zone, "z1");
 	CHECK_STR(m->region, "r1");
@@ -250,7 +250,7 @@ takes_the_example(void **state UNUSED)
 		fail_msg("%s", err.msg);
 	inventory = parse(buf_str(&text));
 	assert_int_equal(inventory->schema.n_machines, 2);
-	CHECK_STR(find(inventory, "node-c2-1")->provider_id, "cloudlycke://n-c2-1");
+	CHECK_STR(cl_machine_provider_id(find(inventory, "node-c2-1")), "cloudlycke://n-c2-1");
 	CHECK_STR(find(inventory, "node-c2-1")->type, "vbox.vm.1g.2cpu");
 	CHECK_STR(find(inventory, "node-c2-1")->zone, "virtualbox");
 	assert_int_equal(find(inventory, "master-c2-1")->n_addresses, 3);
