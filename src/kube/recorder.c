@@ -27,6 +27,10 @@ enum {
 /* A thousand may wait, in between whatever else a burst allocates. */
 static struct pool events = POOL_INIT;
 
+struct line {
+	struct event *first, *last;
+};
+
 struct recorder {
 	struct kube_client *client;
 	struct clock *clock;
@@ -36,8 +40,8 @@ struct recorder {
 	pthread_mutex_t mu;
 	pthread_cond_t changed;     /* mu: an event, or is_closing */
 	pthread_cond_t ended;       /* mu: is_done */
-	struct event *first, *last; /* mu */
-	size_t n_queued;            /* mu */
+	struct line urgent, others; /* mu */
+	size_t n_queued;            /* mu; in both */
 	int64_t last_wall_ns;       /* mu */
 	int64_t next_warn_ns;       /* mu; mono */
 	bool is_closing;            /* mu */
@@ -287,6 +291,27 @@ write_event(struct recorder *r, const struct sighting *s)
 	metric_inc(metric_of(&written_total));
 }
 
+/* --- the queue ------------------------------------------------------------------------------------- */
+
+/* Called with mu held. */
+static void
+line_add(struct line *line, struct event *e)
+{
+	e->next = NULL;
+	*(line->first ? &line->last->next : &line->first) = e;
+	line->last = e;
+}
+
+/* Not of an empty one. Called with mu held. */
+static struct event *
+line_take(struct line *line)
+{
+	struct event *e = line->first;
+
+	line->first = e->next;
+	return e;
+}
+
 /* --- the thread ------------------------------------------------------------------------------------ */
 
 /* Waits for an event. True with NULL when the deadline passed, false at the end. */
@@ -297,14 +322,13 @@ take_event(struct recorder *r, int64_t deadline_ns, struct event **ret)
 
 	*ret = NULL;
 	pulse_promise(CLOCK_FOREVER);
-	while (!r->first && !r->is_closing) {
+	while (r->n_queued == 0 && !r->is_closing) {
 		if (!clock_wait(r->clock, &r->changed, &r->mu, deadline_ns))
 			return true;
 	}
-	if (!r->first)
+	if (r->n_queued == 0)
 		return false;
-	*ret = r->first;
-	r->first = r->first->next;
+	*ret = line_take(r->urgent.first ? &r->urgent : &r->others);
 	count_queued(r, r->n_queued - 1);
 	return true;
 }
@@ -407,24 +431,6 @@ warn_full(struct recorder *r)
 	log_warn("too many events are waiting to be written, dropping some");
 }
 
-/* Called with mu held. */
-static void
-link_first(struct recorder *r, struct event *e)
-{
-	if (!r->first)
-		r->last = e;
-	e->next = r->first;
-	r->first = e;
-}
-
-/* Called with mu held. */
-static void
-link_last(struct recorder *r, struct event *e)
-{
-	*(r->first ? &r->last->next : &r->first) = e;
-	r->last = e;
-}
-
 /* NULL when it was queued, else why not. Called with mu held. */
 static const char *
 enqueue(struct recorder *r, struct event *e, bool goes_first)
@@ -436,10 +442,7 @@ enqueue(struct recorder *r, struct event *e, bool goes_first)
 		return "queue_full";
 	}
 	e->wall_ns = distinct_wall_ns(r);
-	if (goes_first)
-		link_first(r, e);
-	else
-		link_last(r, e);
+	line_add(goes_first ? &r->urgent : &r->others, e);
 	count_queued(r, r->n_queued + 1);
 	PTHREAD_OK(pthread_cond_signal(&r->changed));
 	return NULL;

@@ -457,7 +457,7 @@ a_full_queue_drops_the_new(void **state UNUSED)
 	assert_true(counter("ccmd_events_dropped_total{reason=\"shutdown\"}") >= shutdown + 1);
 }
 
-/* Though the queue is full: at the end there may be no time for the rest. */
+/* Though the queue is full: at the end there may be no time for the rest. In their order. */
 static void
 what_goes_first_is_written_first(void **state UNUSED)
 {
@@ -469,11 +469,13 @@ what_goes_first_is_written_first(void **state UNUSED)
 	wait_for(1);
 	for (int i = 0; i < LIMIT_EVENT_QUEUE; i++)
 		tell_of("n");
+	recorder_event_first(recorder, "c", &node, EVENT_NORMAL, "R", STR("leads"));
 	recorder_event_first(recorder, "c", &node, EVENT_NORMAL, "R", STR("leads no more"));
 	assert_true(counter("ccmd_events_dropped_total{reason=\"queue_full\"}") == full);
 	flush();
-	check_message(1, "leads no more");
-	assert_true(fake_http_count(http) > 2);
+	check_message(1, "leads");
+	check_message(2, "leads no more");
+	assert_true(fake_http_count(http) > 3);
 }
 
 static void
