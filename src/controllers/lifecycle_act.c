@@ -38,7 +38,7 @@ facts_of(struct round *r, const struct visit *v)
 	return (struct guard_facts){
 		.is_ready = v->node->ready == NODE_READY_TRUE,
 		.is_foreign = v->patient->presence == PRESENCE_FOREIGN,
-		.has_provider_id = v->node->provider_id.len > 0,
+		.has_provider_id = node_provider_id(v->node).len > 0,
 		.is_announced = is_announced(v->node),
 		.age_ns = clock_wall(r->c->env->clock) - v->node->created_wall_ns,
 		.track = v->patient->track,
@@ -86,7 +86,7 @@ static bool
 has_shutdown_taint(const struct node *node)
 {
 	for (size_t i = 0; i < node->n_taints; i++) {
-		if (taint_is_shutdown(&node->taints[i]))
+		if (taint_is_shutdown(node->taints[i]))
 			return true;
 	}
 	return false;
@@ -170,7 +170,7 @@ delete_node(struct round *r, const struct visit *v)
 		return;
 	}
 	log_info("node deleted, its machine is gone", LOG_STR("node", node_name(v->node)),
-	         LOG_STR("provider_id", v->node->provider_id));
+	         LOG_STR("provider_id", node_provider_id(v->node)));
 	count_deletion(r, v);
 }
 
@@ -215,7 +215,7 @@ tell_foreign(struct round *r, const struct visit *v)
 	buf_addf(&text,
 	         "Provider ID \"%" STR_FMT
 	         "\" does not belong to this cloud: the node is left alone",
-	         STR_ARG(v->node->provider_id));
+	         STR_ARG(node_provider_id(v->node)));
 	notices_warn(r->c->env->notices, LIFECYCLE_COMPONENT, v->node, foreign_event.reason,
 	             buf_str(&text));
 }

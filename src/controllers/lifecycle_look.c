@@ -69,13 +69,13 @@ add_witnesses(struct round *r, const struct visit *visits, size_t n, struct node
 	for (size_t i = 0; i < r->all.n && n_ready < WITNESSES_READY; i++) {
 		struct node *node = nth_candidate(r, i);
 
-		if (node->ready == NODE_READY_TRUE && node->provider_id.len > 0)
+		if (node->ready == NODE_READY_TRUE && node_provider_id(node).len > 0)
 			nodes[n + n_ready++] = node;
 	}
 	for (size_t i = 0; n_ready == 0 && i < r->all.n && n_other < WITNESSES_OTHER; i++) {
 		struct node *node = nth_candidate(r, i);
 
-		if (node->ready != NODE_READY_TRUE && node->provider_id.len > 0 &&
+		if (node->ready != NODE_READY_TRUE && node_provider_id(node).len > 0 &&
 		    !is_visited(visits, n, node))
 			nodes[n + n_other++] = node;
 	}
@@ -93,7 +93,7 @@ has_witness(struct round *r, const struct look_answer *answer, struct node *cons
 	for (size_t i = 0; i < n; i++) {
 		const struct instance *found = look_answer_at(answer, i);
 
-		if (i != me && nodes[i]->provider_id.len > 0 &&
+		if (i != me && node_provider_id(nodes[i]).len > 0 &&
 		    found->presence == PRESENCE_PRESENT && found->realm == realm)
 			return true;
 	}
@@ -101,7 +101,7 @@ has_witness(struct round *r, const struct look_answer *answer, struct node *cons
 		return false;
 	for (size_t i = 0; i < r->all.n; i++) {
 		if (node_of(r->all.objects[i]) != nodes[me] &&
-		    node_of(r->all.objects[i])->provider_id.len > 0)
+		    node_provider_id(node_of(r->all.objects[i])).len > 0)
 			return false;
 	}
 	return true;

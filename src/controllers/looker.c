@@ -105,7 +105,8 @@ batch_index(const struct batch *b, const struct node *node, size_t *ret)
 static void
 batch_refresh(struct batch *b, size_t place, struct node *node)
 {
-	if (node->provider_id.len == 0 || str_eq(b->nodes[place]->provider_id, node->provider_id))
+	if (node_provider_id(node).len == 0 ||
+	    str_eq(node_provider_id(b->nodes[place]), node_provider_id(node)))
 		return;
 	object_ref(&node->object);
 	map_put(&b->by_uid, node->object.uid,
@@ -138,7 +139,7 @@ batch_let_go(struct batch *b)
 
 	b->provider_ids = arena_calloc(&b->arena, b->n, sizeof(b->provider_ids[0]));
 	for (size_t i = 0; i < b->n; i++) {
-		b->provider_ids[i] = arena_str(&b->arena, b->nodes[i]->provider_id);
+		b->provider_ids[i] = arena_str(&b->arena, node_provider_id(b->nodes[i]));
 		map_put(&by_uid, arena_str(&b->arena, b->nodes[i]->object.uid),
 		        (void *)(uintptr_t)(i + 1));
 	}
@@ -159,7 +160,7 @@ batch_covers(const struct batch *b, struct node *const nodes[], size_t n,
 	for (size_t i = 0; i < n; i++) {
 		/* another snapshot of the same node serves unless what identifies the machine differs */
 		if (!batch_index(b, nodes[i], &place) ||
-		    !str_eq(b->provider_ids[place], nodes[i]->provider_id))
+		    !str_eq(b->provider_ids[place], node_provider_id(nodes[i])))
 			return false;
 	}
 	return true;
@@ -189,7 +190,7 @@ refuse_duplicate(struct looker *l, struct batch *b, size_t i)
 {
 	const struct instance *instance = &b->look->instances[i];
 	struct str id = instance->presence == PRESENCE_PRESENT ? instance->provider_id
-	                                                       : b->nodes[i]->provider_id;
+	                                                       : node_provider_id(b->nodes[i]);
 	CLEANUP(object_unrefp) struct object *rival = rival_of(l->config.nodes, b->nodes[i], id);
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(ERR_MSG_SIZE);
 

@@ -101,18 +101,19 @@ write_rest(struct controller_env *env, struct call *call, const struct node *nod
 	struct label_list labels = labels_plan(node, instance, call->arena);
 	struct str *taints = arena_calloc(call->arena, node->n_taints + 1, sizeof(*taints));
 
-	patch_node(&body, &(struct node_patch){
-				  .uid = node->object.uid,
-				  .resource_version = version,
-				  .labels = labels.items,
-				  .n_labels = labels.n,
-				  .provider_id = node->provider_id.len > 0 ? STR_EMPTY
-	                                                                   : instance->provider_id,
-				  .has_taints = true,
-				  .taints = taints,
-				  .n_taints = taints_without(node, STR(NODE_TAINT_UNINITIALIZED),
-	                                                     STR_EMPTY, taints),
-			  });
+	patch_node(&body,
+	           &(struct node_patch){
+			   .uid = node->object.uid,
+			   .resource_version = version,
+			   .labels = labels.items,
+			   .n_labels = labels.n,
+			   .provider_id = node_provider_id(node).len > 0 ? STR_EMPTY
+	                                                                 : instance->provider_id,
+			   .has_taints = true,
+			   .taints = taints,
+			   .n_taints = taints_without(node, STR(NODE_TAINT_UNINITIALIZED),
+	                                              STR_EMPTY, taints),
+		   });
 	if (!send_node_patch(env, call, node, NULL, KUBE_PATCH_MERGE, buf_str(&body), NULL, err))
 		return err_wrap(err, "write provider ID, labels and taints");
 	return true;
@@ -165,7 +166,7 @@ want_present(const struct node *node, const struct instance *instance, struct er
 	case PRESENCE_FOREIGN:
 		return err_set(err, instance->error_code, "%" STR_FMT, STR_ARG(instance->error));
 	}
-	if (instance->provider_id.len == 0 && node->provider_id.len == 0)
+	if (instance->provider_id.len == 0 && node_provider_id(node).len == 0)
 		return err_set(err, ERR_INVALID,
 		               "cloud provider does not set node provider ID for node %" STR_FMT,
 		               STR_ARG(node_name(node)));

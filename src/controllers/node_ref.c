@@ -7,7 +7,7 @@ node_ref_of(const struct node *node)
 	return (struct node_ref){
 		.name = node_name(node),
 		.uid = node->object.uid,
-		.provider_id = node->provider_id,
+		.provider_id = node_provider_id(node),
 		.labels = node->labels,
 		.n_labels = node->n_labels,
 		.annotations = node->annotations,

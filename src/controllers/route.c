@@ -505,7 +505,7 @@ on_node(void *arg, const struct object *object_old, const struct object *object_
 		own_writes_forget(c->env->own_writes, node_name(old));
 	if (!old || !new || !str_eq(object_old->uid, object_new->uid) ||
 	    !node_pod_cidrs_equal(old, new) || !node_addresses_equal(old, new) ||
-	    has_lost_condition(old, new) || !str_eq(old->provider_id, new->provider_id))
+	    has_lost_condition(old, new) || !str_eq(node_provider_id(old), node_provider_id(new)))
 		route_controller_wake(c);
 }
 

@@ -63,7 +63,7 @@ target_change_matters(const struct node *old, const struct node *new,
 	if (!old || !new)
 		return true;
 	return is_included(old) != is_included(new) ||
-	       !str_eq(old->provider_id, new->provider_id) ||
+	       !str_eq(node_provider_id(old), node_provider_id(new)) ||
 	       (ops->selects && !are_labels_equal(old, new)) ||
 	       (ops->uses_addresses && !node_addresses_equal(old, new));
 }

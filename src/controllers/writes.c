@@ -88,7 +88,7 @@ taints_without(const struct node *node, struct str key, struct str effect, struc
 	size_t n = 0;
 
 	for (size_t i = 0; i < node->n_taints; i++) {
-		const struct node_taint *t = &node->taints[i];
+		const struct node_taint *t = node->taints[i];
 
 		if (!str_eq(t->key, key) || (effect.len > 0 && !str_eq(t->effect, effect)))
 			ret[n++] = t->raw;
@@ -118,7 +118,7 @@ add_shutdown(const struct node *node, struct str *taints, size_t *ret_n)
 	bool is_there = false;
 
 	for (size_t i = 0; i < node->n_taints; i++) {
-		const struct node_taint *t = &node->taints[i];
+		const struct node_taint *t = node->taints[i];
 		bool is_same = taint_is_shutdown(t);
 
 		if (is_same && is_plain(t))

@@ -1,7 +1,7 @@
-/* kube/intern.c: a map from text to itself, and one from label to itself.
+/* kube/intern.c: a map from text to itself, and one from rows of texts to themselves.
  *
- * Equal texts have equal pointers here, so the bytes of a struct label whose parts are shared tell it from all others: they
- * are its key in the second map.
+ * Equal texts have equal pointers here, so the bytes of a row whose texts are shared tell it from all others: they are its
+ * key in the second map.
  */
 #include "kube/intern.h"
 
@@ -17,7 +17,7 @@ enum {
 
 static pthread_mutex_t mu = PTHREAD_MUTEX_INITIALIZER;
 static struct map texts;  /* mu; from text to its first byte */
-static struct map labels; /* mu; from struct label, as bytes, to itself */
+static struct map rows;   /* mu; from struct str[], as bytes, to itself */
 static char *chunk;       /* mu; what is left of the newest */
 static size_t chunk_left; /* mu */
 
@@ -37,11 +37,12 @@ copy(struct str s)
 	return place;
 }
 
-static bool
-intern_locked(struct str *s)
+bool
+intern(struct str *s)
 {
 	char *shared;
 
+	WITH_LOCK(&mu);
 	if (s->len == 0) {
 		*s = STR_EMPTY;
 		return true;
@@ -59,32 +60,18 @@ intern_locked(struct str *s)
 	return true;
 }
 
-bool
-intern(struct str *s)
+const void *
+intern_row(const struct str *row, size_t n)
 {
-	WITH_LOCK(&mu);
-	return intern_locked(s);
-}
-
-static struct str
-bytes_of(const struct label *label)
-{
-	return str_n((const char *)label, sizeof(*label));
-}
-
-const struct label *
-intern_label(struct label label)
-{
-	struct label *shared;
+	struct str key = str_n((const char *)row, n * sizeof(*row));
+	struct str *shared;
 
 	WITH_LOCK(&mu);
-	if (!intern_locked(&label.key) || !intern_locked(&label.value))
-		return NULL;
-	shared = map_get(&labels, bytes_of(&label));
-	if (!shared && labels.count < LIMIT_INTERN) {
-		shared = xmalloc(sizeof(*shared));
-		*shared = label;
-		(void)map_put(&labels, bytes_of(shared), shared);
+	shared = map_get(&rows, key);
+	if (!shared && rows.count < LIMIT_INTERN) {
+		shared = xcalloc(n, sizeof(*shared));
+		memcpy(shared, row, key.len);
+		(void)map_put(&rows, str_n((const char *)shared, key.len), shared);
 	}
 	return shared;
 }

@@ -1,6 +1,6 @@
-/* kube/intern.h: texts and labels that many objects share, kept once.
+/* kube/intern.h: texts, labels and the like that many objects share, kept once.
  *
- * Label keys, zones, instance types: thousands of nodes repeat the same few dozen. They are never freed, so their
+ * Label keys, zones, instance types, taints: thousands of nodes repeat the same few dozen. They are never freed, so their
  * number (LIMIT_INTERN of each) and length are bounded; what does not fit is for the object to keep itself.
  *
  * Threads: any.
@@ -14,9 +14,9 @@
  * room for it. Equal texts give equal pointers. */
 NODISCARD bool intern(struct str *s);
 
-/** The shared copy of a label whose key and value are shared, too; NULL when there is no room for it. Equal labels give
- * equal pointers. */
-const struct label *intern_label(struct label label);
+/** The shared copy of n texts in a row, such as a struct label, which are shared themselves; NULL when there is no room for
+ * it. row: as intern() left them. Equal ones give equal pointers. */
+const void *intern_row(const struct str *row, size_t n);
 
 /** How many texts are kept. */
 size_t intern_count(void);

@@ -37,6 +37,8 @@ struct draft {
 	struct node node;
 	struct label *own_labels; /* in order; where node.labels has NULL */
 	size_t n_own_labels;
+	struct node_taint *own_taints; /* likewise */
+	size_t n_own_taints;
 	struct str **own; /* in all of these: what is copied */
 	size_t n_own;
 	size_t own_bytes;
@@ -168,13 +170,13 @@ read_meta(struct draft *d, const struct source *s, struct error *err)
 	o->key = s->meta.name;
 	o->uid = s->meta.uid;
 	o->resource_version = s->meta.resource_version;
-	d->node.provider_id = s->provider_id;
+	o->index_key = s->provider_id;
 	d->node.is_deleting = s->meta.deleted.len > 0;
 	d->own_bytes = o->key.len; /* from here on it is shared by all who equal it */
 	own(d, &o->key);
 	own(d, &o->uid);
 	own(d, &o->resource_version);
-	own(d, &d->node.provider_id);
+	own(d, &o->index_key);
 	return read_time(s->meta.created, "creationTimestamp", &d->node.created_wall_ns, err) &&
 	       read_time(s->meta.deleted, "deletionTimestamp", &deleted, err);
 }
@@ -201,6 +203,14 @@ is_shared_label(struct label label)
 			return true;
 	}
 	return label.value.len == 0;
+}
+
+static const struct label *
+share_label(struct label label)
+{
+	return intern(&label.key) && intern(&label.value)
+	               ? intern_row((const struct str *)&label, 2)
+	               : NULL;
 }
 
 static void
@@ -230,7 +240,7 @@ read_labels(struct draft *d, yyjson_val *labels, struct error *err)
 		if (!read_pair(key, "metadata.labels", &label, err))
 			return false;
 		if (is_shared_label(label))
-			*shared = intern_label(label);
+			*shared = share_label(label);
 		if (!*shared)
 			own_label(d, label);
 	}
@@ -292,22 +302,38 @@ read_addresses(struct draft *d, yyjson_val *addresses, struct error *err)
 	return true;
 }
 
+/* The same on all nodes that were tainted for this reason. */
+static const struct node_taint *
+share_taint(struct node_taint taint)
+{
+	return intern(&taint.key) && intern(&taint.value) && intern(&taint.effect) &&
+	                       intern(&taint.raw)
+	               ? intern_row((const struct str *)&taint, 4)
+	               : NULL;
+}
+
+static void
+own_taint(struct draft *d, struct node_taint taint)
+{
+	struct node_taint *mine = &d->own_taints[d->n_own_taints++];
+
+	*mine = taint;
+	share(d, &mine->key);
+	share(d, &mine->effect);
+	own(d, &mine->value);
+	own(d, &mine->raw);
+}
+
 static bool
-read_taint(struct draft *d, yyjson_val *val, struct node_taint *taint, struct error *err)
+read_taint(struct draft *d, yyjson_val *val, struct node_taint *ret, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf raw = BUF_INIT(LIMIT_TAINTS_JSON);
 
-	if (!READ(val, "spec.taints[]", taint_fields, taint, err))
+	*ret = (struct node_taint){ STR_EMPTY, STR_EMPTY, STR_EMPTY, STR_EMPTY };
+	if (!READ(val, "spec.taints[]", taint_fields, ret, err))
 		return false;
 	json_add_value(&raw, val);
-	taint->raw = arena_str(&d->arena, buf_str(&raw));
-	share(d, &taint->key);
-	share(d, &taint->effect);
-	own(d, &taint->value);
-	if (json_at(val, "timeAdded"))
-		own(d, &taint->raw);
-	else
-		share(d, &taint->raw); /* the same on all nodes that were tainted for this reason */
+	ret->raw = arena_str(&d->arena, buf_str(&raw));
 	return true;
 }
 
@@ -316,19 +342,25 @@ read_taints(struct draft *d, yyjson_val *taints, struct error *err)
 {
 	yyjson_arr_iter iter = yyjson_arr_iter_with(taints);
 	struct node *node = &d->node;
-	size_t raw_bytes = 0;
+	size_t n = yyjson_arr_size(taints), raw_bytes = 0;
 	yyjson_val *val;
 
-	node->taints = arena_calloc(&d->arena, yyjson_arr_size(taints), sizeof(node->taints[0]));
+	node->taints = arena_calloc(&d->arena, n, sizeof(node->taints[0]));
+	d->own_taints = arena_calloc(&d->arena, n, sizeof(d->own_taints[0]));
 	while ((val = yyjson_arr_iter_next(&iter))) {
-		struct node_taint *taint = &node->taints[node->n_taints++];
+		const struct node_taint **shared = &node->taints[node->n_taints++];
+		struct node_taint taint;
 
-		if (!read_taint(d, val, taint, err))
+		if (!read_taint(d, val, &taint, err))
 			return false;
-		raw_bytes += taint->raw.len;
+		raw_bytes += taint.raw.len;
 		if (raw_bytes >= LIMIT_TAINTS_JSON) /* a single one was cut there */
 			return err_set(err, ERR_INVALID, "spec.taints: more than %zu bytes",
 			               LIMIT_TAINTS_JSON);
+		if (!json_at(val, "timeAdded"))
+			*shared = share_taint(taint);
+		if (!*shared)
+			own_taint(d, taint);
 	}
 	return true;
 }
@@ -442,6 +474,15 @@ link_labels(struct node *block, const struct label *own)
 	}
 }
 
+static void
+link_taints(struct node *block, const struct node_taint *own)
+{
+	for (size_t i = 0; i < block->n_taints; i++) {
+		if (!block->taints[i])
+			block->taints[i] = own++;
+	}
+}
+
 static struct node *
 pack(struct draft *d)
 {
@@ -449,14 +490,14 @@ pack(struct draft *d)
 	size_t arrays = n->n_labels * sizeof(n->labels[0]) +
 	                (d->n_own_labels + n->n_annotations) * sizeof(struct label) +
 	                n->n_addresses * sizeof(struct address) +
-	                n->n_taints * sizeof(struct node_taint) +
+	                n->n_taints * sizeof(n->taints[0]) +
+	                d->n_own_taints * sizeof(struct node_taint) +
 	                n->n_pod_cidrs * sizeof(struct str);
 	char *at;
 
 	block = pool_alloc(&blocks, sizeof(*block) + arrays + d->own_bytes);
 	at = (char *)(block + 1);
 	pack_texts(d, at + arrays);
-	n->object.index_key = n->provider_id;
 	*block = *n;
 	block->labels = pack_array(&at, n->labels, n->n_labels, sizeof(n->labels[0]));
 	link_labels(block,
@@ -465,6 +506,8 @@ pack(struct draft *d)
 	                                sizeof(n->annotations[0]));
 	block->addresses = pack_array(&at, n->addresses, n->n_addresses, sizeof(n->addresses[0]));
 	block->taints = pack_array(&at, n->taints, n->n_taints, sizeof(n->taints[0]));
+	link_taints(block,
+	            pack_array(&at, d->own_taints, d->n_own_taints, sizeof(d->own_taints[0])));
 	block->pod_cidrs = pack_array(&at, n->pod_cidrs, n->n_pod_cidrs, sizeof(n->pod_cidrs[0]));
 	return block;
 }
@@ -529,10 +572,10 @@ node_addresses_equal(const struct node *a, const struct node *b)
 }
 
 static bool
-are_taints_equal(const struct node_taint *a, const struct node_taint *b, size_t n)
+are_taints_equal(const struct node *a, const struct node *b)
 {
-	for (size_t i = 0; i < n; i++) {
-		if (!str_eq(a[i].raw, b[i].raw))
+	for (size_t i = 0; i < a->n_taints; i++) {
+		if (a->taints[i] != b->taints[i] && !str_eq(a->taints[i]->raw, b->taints[i]->raw))
 			return false;
 	}
 	return true;
@@ -571,11 +614,11 @@ node_differs(const struct object *object_a, const struct object *object_b)
 	const struct node *a = (const struct node *)object_a, *b = (const struct node *)object_b;
 
 	return !(are_counts_equal(a, b) && str_eq(a->object.uid, b->object.uid) &&
-	         str_eq(a->provider_id, b->provider_id) &&
+	         str_eq(node_provider_id(a), node_provider_id(b)) &&
 	         a->created_wall_ns == b->created_wall_ns && a->is_deleting == b->is_deleting &&
 	         are_conditions_equal(a, b) && are_labels_equal(a, b) &&
 	         are_annotations_equal(a, b) && node_addresses_equal(a, b) &&
-	         node_pod_cidrs_equal(a, b) && are_taints_equal(a->taints, b->taints, a->n_taints));
+	         node_pod_cidrs_equal(a, b) && are_taints_equal(a, b));
 }
 
 /* ---- looking up ---- */
@@ -606,8 +649,8 @@ const struct node_taint *
 node_taint(const struct node *node, struct str key)
 {
 	for (size_t i = 0; i < node->n_taints; i++) {
-		if (str_eq(node->taints[i].key, key))
-			return &node->taints[i];
+		if (str_eq(node->taints[i]->key, key))
+			return node->taints[i];
 	}
 	return NULL;
 }

@@ -1,7 +1,8 @@
 /* kube/node.h: the fields of a Node that we act on.
  *
  * A Node is 10 to 30 kB of JSON; this keeps a few hundred bytes in one allocation. Label keys, and labels whose values
- * repeat (zones, types), are interned. Taints keep their raw JSON, because they are sent back whole. Of the annotations only
+ * repeat (zones, types), are interned, as are taints but for those that say when they were added. Taints keep their raw
+ * JSON, because they are sent back whole. Of the annotations only
  * those named in node_keep_annotations() are kept. A test pins the size.
  */
 #ifndef CCMD_KUBE_NODE_H
@@ -10,6 +11,7 @@
 #include "base/label.h"
 #include "kube/object.h"
 
+/* Four texts and nothing else: see intern_row(). */
 struct node_taint {
 	struct str key, value, effect;
 	struct str raw; /* the element as JSON, with all its fields */
@@ -29,8 +31,7 @@ enum node_network {
 };
 
 struct node {
-	struct object object; /* key: the name; index_key: the provider ID */
-	struct str provider_id;
+	struct object object;    /* key: the name; index_key: the provider ID */
 	int64_t created_wall_ns; /* metadata.creationTimestamp; 0 when absent */
 	bool is_deleting;        /* deletionTimestamp is set */
 	enum node_ready ready : 8;
@@ -43,8 +44,8 @@ struct node {
 	const struct label **labels; /* shared, or in this block */
 	struct label *annotations;
 	struct address *addresses;
-	struct node_taint *taints;
-	struct str *pod_cidrs; /* with node_keep_routes() */
+	const struct node_taint **taints; /* shared, or in this block */
+	struct str *pod_cidrs;            /* with node_keep_routes() */
 };
 
 extern const struct kind node_kind;
@@ -59,6 +60,12 @@ static inline struct str
 node_name(const struct node *n)
 {
 	return n->object.key;
+}
+
+static inline struct str
+node_provider_id(const struct node *n)
+{
+	return n->object.index_key;
 }
 
 /** NULL when there is none. */
