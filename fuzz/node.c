@@ -30,7 +30,7 @@ touch_node(const struct node *n)
 {
 	unsigned sum = touch(n->object.key) + touch(n->object.uid) +
 	               touch(n->object.resource_version) + touch(n->object.index_key) +
-	               touch(n->provider_id);
+	               touch(node_provider_id(n));
 	size_t raw_bytes = 0;
 
 	for (size_t i = 0; i < n->n_labels; i++)
