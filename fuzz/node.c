@@ -29,8 +29,7 @@ static unsigned
 touch_node(const struct node *n)
 {
 	unsigned sum = touch(n->object.key) + touch(n->object.uid) +
-	               touch(n->object.resource_version) + touch(n->object.index_key) +
-	               touch(node_provider_id(n));
+	               touch(n->object.resource_version) + touch(node_provider_id(n));
 	size_t raw_bytes = 0;
 
 	for (size_t i = 0; i < n->n_labels; i++)
@@ -40,7 +39,7 @@ touch_node(const struct node *n)
 	for (size_t i = 0; i < n->n_addresses; i++)
 		sum += touch(n->addresses[i].type) + touch(n->addresses[i].address);
 	for (size_t i = 0; i < n->n_taints; i++) {
-		const struct node_taint *t = &n->taints[i];
+		const struct node_taint *t = n->taints[i];
 
 		sum += touch(t->key) + touch(t->value) + touch(t->effect) + touch(t->raw);
 		raw_bytes += t->raw.len;
