@@ -267,7 +267,22 @@ note_budget(struct hz_api *a, const struct http_response *response)
 		metric_set(metric_of(&left), a->budget.left);
 }
 
-/* How long to wait; what goes is taken. *ret_is_news: a drought begins. */
+/* How long n requests would have to wait. *ret_is_news: a drought begins. Called with mu held. */
+static int64_t
+look_for_drought(struct hz_api *a, enum hz_urgency urgency, size_t n, int64_t now_ns,
+                 bool *ret_is_news)
+{
+	int64_t wait_ns = hz_budget_wait_ns(&a->budget, urgency, (double)n, now_ns);
+
+	*ret_is_news = wait_ns > 0 && !a->is_in_drought;
+	if (wait_ns > 0)
+		a->is_in_drought = true;
+	else if (hz_budget_is_eased(&a->budget, now_ns))
+		a->is_in_drought = false;
+	return wait_ns;
+}
+
+/* How long to wait; what goes is taken. */
 static int64_t
 ask_budget(struct hz_api *a, enum hz_urgency urgency, size_t n, bool *ret_is_news)
 {
@@ -275,12 +290,7 @@ ask_budget(struct hz_api *a, enum hz_urgency urgency, size_t n, bool *ret_is_new
 	int64_t wait_ns;
 	WITH_LOCK(&a->mu);
 
-	wait_ns = hz_budget_wait_ns(&a->budget, urgency, (double)n, now_ns);
-	*ret_is_news = wait_ns > 0 && !a->is_in_drought;
-	if (wait_ns > 0)
-		a->is_in_drought = true;
-	else if (hz_budget_is_eased(&a->budget, now_ns))
-		a->is_in_drought = false;
+	wait_ns = look_for_drought(a, urgency, n, now_ns, ret_is_news);
 	if (wait_ns == 0 && a->budget.is_known)
 		hz_budget_take(&a->budget, urgency, (double)n, now_ns);
 	return wait_ns;
@@ -305,6 +315,21 @@ tell_drought(struct hz_api *a, int64_t wait_ns)
 	clock_format_duration(&b, wait_ns / NS_PER_SEC * NS_PER_SEC);
 	log_warn(text);
 	tell(a, HOST_EVENT_WARNING, &throttled_event, buf_str(&b));
+}
+
+/* Who was refused may not ask again for long: it is told now. */
+static void
+follow_refusal(struct hz_api *a)
+{
+	int64_t wait_ns;
+	bool is_news;
+
+	mutex_lock(&a->mu);
+	wait_ns = look_for_drought(a, HZ_BACKGROUND, 1, clock_boot(a->config.host->clock),
+	                           &is_news);
+	mutex_unlock(&a->mu);
+	if (is_news)
+		tell_drought(a, wait_ns);
 }
 
 bool
@@ -474,6 +499,8 @@ exchange(struct hz_api *a, struct call *call, const struct hz_request *request,
 		                STR_ARG(str_head(http->target, 200)));
 	dump(a, http, response);
 	note_budget(a, response);
+	if (response->status == 429)
+		follow_refusal(a);
 	return true;
 }
 
