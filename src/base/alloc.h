@@ -26,7 +26,8 @@ NODISCARD char *xstrdup(const char *text);
 /** Logs and aborts: for those who compute a size themselves and see it overflow. */
 __attribute__((noreturn)) void alloc_fail(size_t n, size_t size);
 
-/** Tells the kernel at the next opportunity that free memory may go. Call after a burst of work. */
+/** Gives free memory back to the system, also what is kept for the calling thread alone. For a thread that has done much and
+ * now has nothing to do: it takes about a millisecond. */
 void alloc_trim(void);
 
 #endif

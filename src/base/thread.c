@@ -45,22 +45,25 @@ begin(void *arg)
 	return start.run(start.arg);
 }
 
-static void
+static int
 create(pthread_t *ret, struct start *start)
 {
 	pthread_attr_t attr;
+	int result;
 
 	PTHREAD_OK(pthread_attr_init(&attr));
 	PTHREAD_OK(pthread_attr_setstacksize(&attr, STACK_SIZE));
-	PTHREAD_OK(pthread_create(ret, &attr, begin, start));
+	result = pthread_create(ret, &attr, begin, start);
 	PTHREAD_OK(pthread_attr_destroy(&attr));
+	return result;
 }
 
-void
-thread_start(pthread_t *ret, const char *name, void *(*run)(void *), void *arg)
+static int
+try_start(pthread_t *ret, const char *name, void *(*run)(void *), void *arg)
 {
 	struct start *start = xcalloc(1, sizeof(*start));
 	sigset_t all, before;
+	int result;
 
 	start->run = run;
 	start->arg = arg;
@@ -68,8 +71,23 @@ thread_start(pthread_t *ret, const char *name, void *(*run)(void *), void *arg)
 	/* the new thread inherits the mask: no signal reaches it even for a moment */
 	sigfillset(&all);
 	PTHREAD_OK(pthread_sigmask(SIG_SETMASK, &all, &before));
-	create(ret, start);
+	result = create(ret, start);
 	PTHREAD_OK(pthread_sigmask(SIG_SETMASK, &before, NULL));
+	if (result != 0)
+		free(start);
+	return result;
+}
+
+void
+thread_start(pthread_t *ret, const char *name, void *(*run)(void *), void *arg)
+{
+	PTHREAD_OK(try_start(ret, name, run, arg));
+}
+
+bool
+thread_try_start(pthread_t *ret, const char *name, void *(*run)(void *), void *arg)
+{
+	return try_start(ret, name, run, arg) == 0;
 }
 
 void

@@ -3,6 +3,7 @@
 #define CCMD_BASE_THREAD_H
 
 #include <pthread.h>
+#include <stdbool.h>
 
 #include "base/macros.h"
 
@@ -13,6 +14,8 @@ void thread_check(int result, const char *what, const char *file, int line);
 /** Starts a thread with a 256 KiB stack, all signals blocked and a name of at most 15 bytes that `ps -L`
  * and `top -H` show. Aborts when the system has no more threads. */
 void thread_start(pthread_t *ret, const char *name, void *(*run)(void *), void *arg);
+/** The same for a thread that may be done without: false when the system has no more. */
+NODISCARD bool thread_try_start(pthread_t *ret, const char *name, void *(*run)(void *), void *arg);
 void thread_join(pthread_t thread);
 
 static inline void

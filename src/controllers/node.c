@@ -381,12 +381,13 @@ run_worker(void *arg)
 	struct node_controller *c = arg;
 	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
 	struct call call = { c->env->clock, c->env->cancel, CLOCK_FOREVER, &arena };
+	unsigned n_busy = 0;
 	struct error err;
 	struct str name;
 
 	if (!store_wait_synced(c->env->nodes, &call, &err))
 		return NULL;
-	while (queue_get(c->queue, QUEUE_FOREVER, &name, &err)) {
+	while (queue_get_or_rest(c->queue, &n_busy, &name)) {
 		work_on(c, &arena, name);
 		queue_done(c->queue, name);
 	}

@@ -14,6 +14,7 @@
 #include "base/array.h"
 #include "base/backoff.h"
 #include "base/map.h"
+#include "base/pool.h"
 #include "base/pulse.h"
 #include "base/thread.h"
 
@@ -29,6 +30,15 @@ struct item {
 	size_t len;
 	char key[];
 };
+
+/* Thousands come at once with a list, between what stays: by themselves they leave no holes there. */
+static struct pool items = POOL_INIT;
+
+enum {
+	BURST = 100, /* keys */
+};
+
+#define REST_NS (2 * NS_PER_SEC)
 
 struct queue_metrics {
 	/* NULL: not counted */
@@ -124,8 +134,8 @@ item_of(struct queue *q, struct str key)
 
 	if (item)
 		return item;
-	item = xcalloc(1, sizeof(*item) + key.len);
-	item->len = key.len;
+	item = pool_alloc(&items, sizeof(*item) + key.len);
+	*item = (struct item){ .len = key.len };
 	if (key.len > 0)
 		memcpy(item->key, key.ptr, key.len);
 	(void)map_put(&q->items, item_key(item), item);
@@ -139,7 +149,7 @@ item_drop_idle(struct queue *q, struct item *item)
 	if (item->is_dirty || item->is_processing || item->heap_place > 0 || item->n_failures > 0)
 		return;
 	(void)map_remove(&q->items, item_key(item));
-	free(item);
+	pool_free(&items, item);
 }
 
 /* ---- the line ---- */
@@ -320,7 +330,7 @@ queue_free(struct queue *q)
 	assert(q->n_processing == 0);
 	metrics_off_scrape(set_ages, q);
 	for (size_t pos = 0; map_next(&q->items, &pos, &key, &item);)
-		free(item);
+		pool_free(&items, item);
 	map_fini(&q->items);
 	free(q->heap);
 	PTHREAD_OK(pthread_cond_destroy(&q->work));
@@ -457,6 +467,23 @@ queue_get(struct queue *q, int64_t deadline_ns, struct str *ret, struct error *e
 		pulse_promise(CLOCK_FOREVER);
 		(void)clock_wait(q->clock, &q->work, &q->mu, wake_time(q, deadline_ns));
 	}
+}
+
+bool
+queue_get_or_rest(struct queue *q, unsigned *n_busy, struct str *ret)
+{
+	struct error err;
+	int64_t deadline_ns = *n_busy < BURST ? QUEUE_FOREVER
+	                                      : clock_deadline(clock_mono(q->clock), REST_NS);
+
+	(*n_busy)++;
+	if (queue_get(q, deadline_ns, ret, &err))
+		return true;
+	if (err.code != ERR_TIMEOUT)
+		return false;
+	alloc_trim();
+	*n_busy = 1;
+	return queue_get(q, QUEUE_FOREVER, ret, &err);
 }
 
 void

@@ -50,6 +50,10 @@ unsigned queue_failures(struct queue *q, struct str key);
  * Cost: O(log n) under one lock; sleeps without spinning.
  */
 NODISCARD bool queue_get(struct queue *q, int64_t deadline_ns, struct str *ret, struct error *err);
+
+/** For the loop of a worker: waits for as long as it takes. When the thread has nothing to do after a burst, it gives back the
+ * memory that it left behind. *n_busy: 0 at first, then this function's. False when the queue was shut down. */
+NODISCARD bool queue_get_or_rest(struct queue *q, unsigned *n_busy, struct str *ret);
 /** Gives the key back; it is handed out again if it was added meanwhile. */
 void queue_done(struct queue *q, struct str key);
 

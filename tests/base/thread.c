@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "base/alloc.h"
 #include "base/log.h"
 
 struct facts {
@@ -120,6 +121,36 @@ conditions_use_the_monotonic_clock(void **state UNUSED)
 	PTHREAD_OK(pthread_cond_destroy(&cond));
 }
 
+#if !HAS_SANITIZER
+static void *
+stay(void *arg UNUSED)
+{
+	pause();
+	return NULL;
+}
+
+/* In a child: those that did start stay. */
+static void
+a_thread_too_many_is_told_where_it_may_be(void **state UNUSED)
+{
+	pid_t child = fork();
+	int status;
+
+	if (child == 0) {
+		pthread_t thread;
+		int n = 0;
+
+		setrlimit(RLIMIT_AS, &(struct rlimit){ 0, 0 });
+		while (n < 1000 && thread_try_start(&thread, "stays", stay, NULL))
+			n++;
+		alloc_trim(); /* does without */
+		_exit(n == 1000);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+}
+#endif
+
 static void
 misuse_aborts(void **state UNUSED)
 {
@@ -153,6 +184,9 @@ main(void)
 		cmocka_unit_test(threads_are_small_and_named),
 		cmocka_unit_test(a_scope_holds_the_lock),
 		cmocka_unit_test(conditions_use_the_monotonic_clock),
+#if !HAS_SANITIZER
+		cmocka_unit_test(a_thread_too_many_is_told_where_it_may_be),
+#endif
 		cmocka_unit_test(misuse_aborts),
 	};
 

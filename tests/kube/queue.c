@@ -3,6 +3,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include <cmocka.h>
 
@@ -315,6 +316,43 @@ wakes_workers_for_a_sooner_time(void **state)
 	assert_true(one.is_ok && two.is_ok);
 }
 
+static void *
+get_all(void *arg)
+{
+	struct fixture *f = arg;
+	unsigned n_busy = 0;
+	struct str key;
+
+	while (queue_get_or_rest(f->q, &n_busy, &key))
+		queue_done(f->q, key);
+	return NULL;
+}
+
+/* A worker that was busy wakes once to give memory back, sleeps again, and is there for the next key. */
+static void
+rests_after_a_burst(void **state)
+{
+	struct fixture *f = *state;
+	pthread_t thread;
+	char text[16];
+
+	for (int i = 0; i < 300; i++) {
+		(void)snprintf(text, sizeof(text), "%d", i);
+		queue_add(f->q, str_c(text));
+	}
+	thread_start(&thread, "worker", get_all, f);
+	fake_clock_settle(f->clock, 1);
+	assert_int_equal(queue_length(f->q), 0);
+	fake_clock_advance(f->clock, 10 * NS_PER_SEC);
+	fake_clock_settle(f->clock, 1);
+	fake_clock_advance(f->clock, 10 * NS_PER_SEC);
+	queue_add(f->q, STR("a"));
+	fake_clock_settle(f->clock, 1);
+	assert_int_equal(queue_length(f->q), 0);
+	queue_shut_down(f->q);
+	thread_join(thread);
+}
+
 static void
 gives_up_at_the_deadline(void **state)
 {
@@ -487,6 +525,7 @@ main(void)
 		TEST(does_not_bring_failures_back_together),
 		TEST(wakes_a_waiting_worker),
 		TEST(wakes_workers_for_a_sooner_time),
+		TEST(rests_after_a_burst),
 		TEST(gives_up_at_the_deadline),
 		TEST(shuts_down),
 		TEST(hands_nothing_out_after_shut_down),
