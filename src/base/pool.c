@@ -1,20 +1,22 @@
 /* base/pool.c: see pool.h.
  *
  * Before each block is a pointer to its chunk, NULL for one that malloc() gave. A free block holds the pointer to the next
- * free one of its chunk instead. Chunks that are full are on no list.
+ * free one of its chunk instead. What lies behind the first n_cut blocks was never used, so that a chunk for few has few
+ * pages. Chunks that are full are on no list.
  *
  * Under ASan each block is malloc()'s own, so that use after free is seen.
  */
 #include "base/pool.h"
 
 #include <malloc.h>
+#include <stdbool.h>
 #include <stdlib.h>
 
 #include "base/alloc.h"
 #include "base/limits.h"
 #include "base/thread.h"
 
-#define CHUNK_SIZE KIB(16)
+#define CHUNK_SIZE KIB(64)
 
 struct block {
 	union {
@@ -27,7 +29,7 @@ struct block {
 struct pool_chunk {
 	struct pool_chunk *next, **link; /* link: what points to it; NULL: on no list */
 	struct block *free;
-	unsigned n_used;
+	unsigned n_used, n_cut;
 	unsigned class;
 };
 
@@ -66,16 +68,36 @@ static struct pool_chunk *
 chunk_new(unsigned class)
 {
 	struct pool_chunk *chunk = xmalloc(CHUNK_SIZE);
-	char *at = (char *)(chunk + 1), *end = (char *)chunk + CHUNK_SIZE;
 
 	*chunk = (struct pool_chunk){ .class = class };
-	for (; end - at >= (ptrdiff_t)size_of(class); at += size_of(class)) {
-		struct block *block = (struct block *)at;
-
-		block->next = chunk->free;
-		chunk->free = block;
-	}
 	return chunk;
+}
+
+static bool
+is_full(const struct pool_chunk *chunk)
+{
+	return chunk->n_used == (CHUNK_SIZE - sizeof(*chunk)) / size_of(chunk->class);
+}
+
+static struct block *
+cut(struct pool_chunk *chunk)
+{
+	return (struct block *)((char *)(chunk + 1) + chunk->n_cut++ * size_of(chunk->class));
+}
+
+/* Not of a full one. */
+static struct block *
+take_from(struct pool_chunk *chunk)
+{
+	struct block *block = chunk->free;
+
+	if (block)
+		chunk->free = block->next;
+	else
+		block = cut(chunk);
+	chunk->n_used++;
+	block->chunk = chunk;
+	return block;
 }
 
 static struct block *
@@ -88,12 +110,9 @@ take(struct pool *p, unsigned class)
 	if (!p->open[class])
 		open_chunk(p, chunk_new(class));
 	chunk = p->open[class];
-	block = chunk->free;
-	chunk->free = block->next;
-	chunk->n_used++;
-	if (!chunk->free)
+	block = take_from(chunk);
+	if (is_full(chunk))
 		close_chunk(chunk);
-	block->chunk = chunk;
 	return block;
 }
 

@@ -2,7 +2,7 @@
  *
  * For objects stored by the thousand that grow as they are replaced: with malloc() old and new ones lie in between each
  * other, and the old ones leave holes that fit nothing and free no page. Here blocks whose sizes differ by less than 16
- * bytes share chunks of 16 kB; a chunk goes back as a whole, and the next one fits in its place whatever its blocks' size.
+ * bytes share chunks of 64 kB; a chunk goes back as a whole, and the next one fits in its place whatever its blocks' size.
  *
  * Threads: any.
  */
