@@ -373,6 +373,7 @@ work_on(struct node_controller *c, struct arena *arena, struct str name)
 	else
 		handle_failure(c, name, &err);
 	arena_reset(arena);
+	queue_done(c->queue, name);
 }
 
 static void *
@@ -387,10 +388,8 @@ run_worker(void *arg)
 
 	if (!store_wait_synced(c->env->nodes, &call, &err))
 		return NULL;
-	while (queue_get_or_rest(c->queue, &n_busy, &name)) {
+	while (queue_get_or_rest(c->queue, &n_busy, &name))
 		work_on(c, &arena, name);
-		queue_done(c->queue, name);
-	}
 	return NULL;
 }
 

@@ -369,8 +369,8 @@ handle_failure(struct service_controller *c, struct str key, const struct error 
 	log_failure(key, err, delay_ns);
 }
 
-static void
-work_on(struct service_controller *c, struct arena *arena, struct str key)
+void
+service_work_on(struct service_controller *c, struct arena *arena, struct str key)
 {
 	struct call call = {
 		.clock = c->env->clock,
@@ -386,19 +386,7 @@ work_on(struct service_controller *c, struct arena *arena, struct str key)
 	else if (!reconcile(c, &call, key, &err))
 		handle_failure(c, key, &err);
 	arena_reset(arena);
-}
-
-bool
-service_work_once(struct service_controller *c, struct arena *arena, int64_t deadline_ns)
-{
-	struct error err;
-	struct str key;
-
-	if (!queue_get(c->queue, deadline_ns, &key, &err))
-		return false;
-	work_on(c, arena, key);
 	queue_done(c->queue, key);
-	return true;
 }
 
 static void *
@@ -407,15 +395,17 @@ run_worker(void *arg)
 	struct service_controller *c = arg;
 	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
 	struct call call = { c->env->clock, c->env->cancel, CLOCK_FOREVER, &arena };
+	unsigned n_busy = 0;
 	struct error err;
+	struct str key;
 
 	if (!store_wait_synced(c->env->nodes, &call, &err) ||
 	    !store_wait_synced(c->env->services, &call, &err))
 		return NULL;
 	service_begin(c, &call);
 	arena_reset(&arena);
-	while (service_work_once(c, &arena, QUEUE_FOREVER))
-		;
+	while (queue_get_or_rest(c->queue, &n_busy, &key))
+		service_work_on(c, &arena, key);
 	return NULL;
 }
 

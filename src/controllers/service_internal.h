@@ -97,8 +97,8 @@ NODISCARD bool service_sync_vanished(struct service_run *run, const struct servi
 
 /** What a worker does once the stores have synced: adopts, or waits for the one who does. */
 void service_begin(struct service_controller *c, struct call *call);
-/** And then: waits for a key and works on it. False when none came until deadline_ns (mono), or all is over. */
-bool service_work_once(struct service_controller *c, struct arena *arena, int64_t deadline_ns);
+/** And then with each key that the queue hands out. The arena is empty afterwards. */
+void service_work_on(struct service_controller *c, struct arena *arena, struct str key);
 
 /** All views are of the Service or in the arena; no nodes. */
 struct lb_spec service_spec(const struct service *, const char *cluster_name, struct arena *arena);

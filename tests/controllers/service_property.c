@@ -327,9 +327,12 @@ restart(struct world *w)
 static size_t
 work(struct world *w, size_t max)
 {
+	struct error err;
+	struct str key;
 	size_t n = 0;
 
-	while (n < max && service_work_once(w->c, &w->arena, clock_mono(w->rig->clock))) {
+	while (n < max && queue_get(w->c->queue, clock_mono(w->rig->clock), &key, &err)) {
+		service_work_on(w->c, &w->arena, key);
 		n++;
 		if (w->is_crashing)
 			restart(w);
