@@ -19,25 +19,32 @@ enum {
 	MAX_KEY = 4 * 1024,
 };
 
-/* Something remembered. */
+/* Something remembered: the beginning of one of those below. */
 struct record {
 	struct record *newer, *older;
 	uint64_t id[2];
 	int64_t used_ns; /* boot */
-	union {
-		struct {
-			uint32_t messages[COMBINE_AT]; /* hashes, the oldest first */
-			uint32_t n_messages;
-		} group;
-		struct {
-			int64_t first_ns; /* wall_ns of the first, which names it */
-			int64_t count;
-		} series;
-		double spent; /* of BURST */
-	};
 };
 
-_Static_assert(sizeof(struct record) <= 88, "there may be thousands");
+struct group {
+	struct record record;
+	uint32_t messages[COMBINE_AT]; /* hashes, the oldest first */
+	uint32_t n_messages;
+};
+
+struct series {
+	struct record record;
+	int64_t first_ns; /* wall_ns of the first, which names it */
+	int64_t count;
+};
+
+struct bucket {
+	struct record record;
+	double spent; /* of BURST */
+};
+
+_Static_assert(sizeof(struct group) + sizeof(struct series) + sizeof(struct bucket) <= 192,
+               "there may be thousands");
 
 /* They come while much else does, which goes again: by themselves they keep no page of that. */
 static struct pool records = POOL_INIT;
@@ -100,8 +107,9 @@ cache_use(struct cache *c, const uint64_t id[2], int64_t now_ns)
 	}
 	if (c->map.count >= LIMIT_EVENT_CACHE)
 		cache_drop_oldest(c);
-	record = pool_alloc(&records, sizeof(*record));
-	*record = (struct record){ .used_ns = now_ns };
+	record = pool_alloc(&records, c->record_size);
+	memset(record, 0, c->record_size);
+	record->used_ns = now_ns;
 	memcpy(record->id, id, sizeof(record->id));
 	(void)map_put(&c->map, record_key(record), record);
 	cache_link_newest(c, record);
@@ -150,10 +158,10 @@ hash_key(const struct buf *key, uint64_t ret[2])
 /* --- correlation ----------------------------------------------------------------------------------- */
 
 static bool
-group_has(const struct record *group, uint32_t message)
+group_has(const struct group *group, uint32_t message)
 {
-	for (size_t i = 0; i < group->group.n_messages; i++) {
-		if (group->group.messages[i] == message)
+	for (size_t i = 0; i < group->n_messages; i++) {
+		if (group->messages[i] == message)
 			return true;
 	}
 	return false;
@@ -163,20 +171,20 @@ group_has(const struct record *group, uint32_t message)
 static bool
 aggregate(struct correlator *c, const struct buf *key, struct str message, int64_t now_ns)
 {
-	struct record *group;
+	struct group *group;
 	uint32_t hash = (uint32_t)str_hash(message);
 	uint64_t id[2];
 
 	hash_key(key, id);
-	group = cache_use(&c->groups, id, now_ns);
-	group->used_ns = now_ns;
+	group = (struct group *)cache_use(&c->groups, id, now_ns);
+	group->record.used_ns = now_ns;
 	if (!group_has(group, hash))
-		group->group.messages[group->group.n_messages++] = hash;
-	if (group->group.n_messages < COMBINE_AT)
+		group->messages[group->n_messages++] = hash;
+	if (group->n_messages < COMBINE_AT)
 		return false;
-	group->group.n_messages--;
-	memmove(group->group.messages, group->group.messages + 1,
-	        group->group.n_messages * sizeof(group->group.messages[0]));
+	group->n_messages--;
+	memmove(group->messages, group->messages + 1,
+	        group->n_messages * sizeof(group->messages[0]));
 	return true;
 }
 
@@ -184,16 +192,16 @@ aggregate(struct correlator *c, const struct buf *key, struct str message, int64
 static void
 number(struct correlator *c, const struct buf *key, int64_t now_ns, struct sighting *s)
 {
-	struct record *series;
+	struct series *series;
 	uint64_t id[2];
 
 	hash_key(key, id);
-	series = cache_use(&c->series, id, now_ns);
-	series->used_ns = now_ns;
-	if (series->series.count++ == 0)
-		series->series.first_ns = s->event->wall_ns;
-	s->first_ns = series->series.first_ns;
-	s->count = series->series.count;
+	series = (struct series *)cache_use(&c->series, id, now_ns);
+	series->record.used_ns = now_ns;
+	if (series->count++ == 0)
+		series->first_ns = s->event->wall_ns;
+	s->first_ns = series->first_ns;
+	s->count = series->count;
 }
 
 /* One object may not flood the API server. */
@@ -201,14 +209,14 @@ static bool
 may_pass(struct correlator *c, const struct event *e, int64_t now_ns)
 {
 	CLEANUP(buf_fini) struct buf key = BUF_INIT(MAX_KEY);
-	struct record *bucket;
+	struct bucket *bucket;
 	uint64_t id[2];
 
 	add_source(&key, e);
 	hash_key(&key, id);
-	bucket = cache_use(&c->buckets, id, now_ns);
-	bucket->spent -= (double)(now_ns - bucket->used_ns) / (double)REFILL_NS;
-	bucket->used_ns = now_ns;
+	bucket = (struct bucket *)cache_use(&c->buckets, id, now_ns);
+	bucket->spent -= (double)(now_ns - bucket->record.used_ns) / (double)REFILL_NS;
+	bucket->record.used_ns = now_ns;
 	if (bucket->spent < 0)
 		bucket->spent = 0;
 	if (bucket->spent > BURST - 1)
@@ -263,9 +271,10 @@ correlator_take(struct correlator *c, const struct event *e, int64_t now_ns, str
 void
 correlator_init(struct correlator *c)
 {
-	c->groups = (struct cache){ .map = MAP_INIT, .keep_ns = WINDOW_NS };
-	c->series = (struct cache){ .map = MAP_INIT, .keep_ns = TTL_NS };
-	c->buckets = (struct cache){ .map = MAP_INIT, .keep_ns = BURST * REFILL_NS };
+	c->groups = (struct cache){ .record_size = sizeof(struct group), .keep_ns = WINDOW_NS };
+	c->series = (struct cache){ .record_size = sizeof(struct series), .keep_ns = TTL_NS };
+	c->buckets = (struct cache){ .record_size = sizeof(struct bucket),
+		                     .keep_ns = BURST * REFILL_NS };
 }
 
 void

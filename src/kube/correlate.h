@@ -38,6 +38,7 @@ struct record;
 struct cache {
 	struct map map; /* id -> record */
 	struct record *newest, *oldest;
+	size_t record_size;
 	int64_t keep_ns;
 };
 
