@@ -10,6 +10,11 @@
 #include <string.h>
 
 #include "base/buf.h"
+
+/* for the analyzer only */
+#undef err_set
+#undef err_wrap
+#undef err_errno
 #include "base/str.h"
 
 /* One byte more than fits, so that keep() sees whether the cut would go through a character. */

@@ -58,6 +58,13 @@ bool err_wrap(struct error *err, const char *fmt, ...) PRINTF_LIKE(2, 3);
  * Returns false. */
 bool err_errno(struct error *err, int errnum, const char *fmt, ...) PRINTF_LIKE(3, 4);
 
+#ifdef __clang_analyzer__
+/* It sees one file at a time. */
+#define err_set(...) (err_set(__VA_ARGS__), false)
+#define err_wrap(...) (err_wrap(__VA_ARGS__), false)
+#define err_errno(...) (err_errno(__VA_ARGS__), false)
+#endif
+
 /** A short name in lower case ("not found"), for logs and metric labels; never NULL. */
 const char *err_code_name(enum err_code code);
 

@@ -451,7 +451,7 @@ step(struct world *w)
 	case 14:
 		change_weather(w);
 		break;
-	case 15:
+	default:
 		if (one_in(3))
 			restart(w);
 		else

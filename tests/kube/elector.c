@@ -446,8 +446,10 @@ script(unsigned number, enum fault fault)
 	struct replica *r = &replicas[number];
 	WITH_LOCK(&server.mu);
 
-	assert_true(r->n_faults < MAX_FAULTS);
-	r->faults[r->n_faults++] = fault;
+	if (r->n_faults < MAX_FAULTS)
+		r->faults[r->n_faults++] = fault;
+	else
+		fail();
 }
 
 static void
@@ -1370,7 +1372,7 @@ static uint64_t
 dice(uint64_t n)
 {
 	seed = seed * 6364136223846793005u + 1442695040888963407u;
-	return (seed >> 33) % n;
+	return n > 0 ? (seed >> 33) % n : 0;
 }
 
 static void

@@ -1,6 +1,7 @@
 /* actions.c: see actions.h. */
 #include "providers/hcloud/actions.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -282,8 +283,10 @@ leave(struct hz_actions *a, const struct waiter *w)
 {
 	struct waiter **at = &a->waiters;
 
-	while (*at != w)
+	while (*at != w) {
+		assert(*at);
 		at = &(*at)->next;
+	}
 	*at = w->next;
 	PTHREAD_OK(pthread_cond_broadcast(&a->changed));
 }

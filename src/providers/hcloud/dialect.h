@@ -9,7 +9,8 @@
 
 #include <stdbool.h>
 
-#define HZ_COMPONENT "hcloud-cloud-controller-manager" /* the source of our Events (hcloud.md 1.1) */
+#define HZ_COMPONENT \
+	"hcloud-cloud-controller-manager" /* the source of our Events (hcloud.md 1.1) */
 
 struct hz_dialect {
 	const char *name;              /* of the provider */

@@ -68,7 +68,9 @@ read_certificates(struct arena *arena, yyjson_val *list, struct hz_lb_http *ret)
 	yyjson_val *one;
 	size_t i, n;
 
-	ret->has_certificates = list != NULL;
+	if (!list)
+		return;
+	ret->has_certificates = true;
 	ret->certificates = arena_calloc(arena, yyjson_arr_size(list), sizeof(int64_t));
 	yyjson_arr_foreach(list, i, n, one)
 	{
@@ -94,7 +96,9 @@ read_status_codes(struct arena *arena, yyjson_val *list, struct hz_lb_check *ret
 	yyjson_val *one;
 	size_t i, n;
 
-	ret->has_status_codes = list != NULL;
+	if (!list)
+		return;
+	ret->has_status_codes = true;
 	ret->status_codes = arena_calloc(arena, yyjson_arr_size(list), sizeof(struct str));
 	yyjson_arr_foreach(list, i, n, one)
 	{

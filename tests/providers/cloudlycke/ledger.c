@@ -202,7 +202,7 @@ written(struct world *w)
 
 	w->text[0] = '\0';
 	all = cl_ledger_list(&w->ledger, &n);
-	for (char uid = 'a'; uid <= 'z'; uid++) {
+	for (int uid = 'a'; uid <= 'z'; uid++) {
 		for (size_t i = 0; i < n; i++) {
 			if (all[i]->name.ptr[0] != uid)
 				continue;

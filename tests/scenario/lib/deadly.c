@@ -81,12 +81,12 @@ link(const char *from, const char *to)
 	return real(from, to);
 }
 
-typedef int spawn_fn(pid_t *, const char *, const posix_spawn_file_actions_t *, const posix_spawnattr_t *, char *const[],
-                     char *const[]);
+typedef int spawn_fn(pid_t *, const char *, const posix_spawn_file_actions_t *,
+                     const posix_spawnattr_t *, char *const[], char *const[]);
 
 int
-posix_spawnp(pid_t *pid, const char *file, const posix_spawn_file_actions_t *actions, const posix_spawnattr_t *attr,
-             char *const argv[], char *const envp[])
+posix_spawnp(pid_t *pid, const char *file, const posix_spawn_file_actions_t *actions,
+             const posix_spawnattr_t *attr, char *const argv[], char *const envp[])
 {
 	static spawn_fn *real;
 

@@ -16,7 +16,8 @@ is_held(void)
 
 	if (!path || !thread || access(path, F_OK) != 0)
 		return 0;
-	return pthread_getname_np(pthread_self(), name, sizeof(name)) == 0 && strcmp(name, thread) == 0;
+	return pthread_getname_np(pthread_self(), name, sizeof(name)) == 0 &&
+	       strcmp(name, thread) == 0;
 }
 
 int
