@@ -3,7 +3,9 @@
 Writes are what ccmd asks the API server for (killed before the server hears of it, or before the answer comes), each step of
 the state file and of HAProxy's, each program that is started, and the middle of a hook's run.
 """
+import fcntl
 import json
+import os
 import shutil
 import subprocess
 
@@ -111,8 +113,6 @@ class ByApi:
 class ByFile:
     """Before the n-th step of a file, or start of a program."""
 
-    strikes = False  # at once
-
     def __init__(self, folder):
         if subprocess.run(["ldd", str(binary())], capture_output=True).returncode != 0:
             pytest.skip("a static program takes no shim")
@@ -127,10 +127,19 @@ class ByFile:
             self.environment["ASAN_OPTIONS"] = "verify_asan_link_order=0"
 
     def arm(self, n, _):
-        self.file.write_text(f"{n:<8}\n")
+        self.swap(n)
 
     def disarm(self):
-        self.file.write_text("0       \n")
+        self.strikes = self.swap(0) == "-1"  # it may have been the last moment
+
+    def swap(self, count):
+        """The count that was there: one that is just being counted is waited for."""
+        with open(os.open(self.file, os.O_RDWR | os.O_CREAT, 0o600), "r+") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            before = file.read().strip()
+            file.seek(0)
+            file.write(f"{count:<8}\n")
+        return before
 
 
 class ByHook:

@@ -1,5 +1,5 @@
 /* deadly.c: kills the program before one of its writes, by LD_PRELOAD: DEADLY_FILE holds how many writes it may still begin
- * (0 or less: any number), and may be set anew at any time. A write is a step that another process can see, or a power cut
+ * (0 or less: any number), and may be set anew at any time, under its lock; -1 says that it has killed. A write is a step that another process can see, or a power cut
  * can lose: fsync(), rename(), link(), and starting a program. Children are left alone. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 static int
@@ -26,7 +27,7 @@ open_count(void)
 	return path && is_meant() ? open(path, O_RDWR | O_CLOEXEC) : -1;
 }
 
-/* Writes come from several threads; one lost count only moves the moment. */
+/* Writes come from several threads, and whoever sets the count anew must not have it put back by one of them. */
 static void
 count_write(void)
 {
@@ -36,10 +37,13 @@ count_write(void)
 
 	if (fd < 0)
 		return;
+	flock(fd, LOCK_EX);
 	(void)!pread(fd, text, sizeof(text) - 1, 0);
 	left = atol(text);
-	if (left == 1)
+	if (left == 1) {
+		(void)!pwrite(fd, "-1      ", 8, 0);
 		kill(getpid(), SIGKILL);
+	}
 	if (left > 1) {
 		snprintf(text, sizeof(text), "%-8ld", left - 1);
 		(void)!pwrite(fd, text, strlen(text), 0);
