@@ -176,6 +176,7 @@ values_may_bring_their_key(void **state UNUSED)
 	assert_ptr_equal(value, &other);
 	assert_false(map_next(&m, &pos, &key, &value));
 	map_fini(&m);
+	assert_true(m.key_at > 0);
 	assert_null(map_put(&m, keys[2].name, &keys[2]));
 	assert_ptr_equal(map_get(&m, STR("node-2")), &keys[2]);
 }

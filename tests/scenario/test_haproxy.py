@@ -214,7 +214,7 @@ def test_source_ranges_are_kept(services, haproxy, backends, node, ccmd):
 
 
 def test_clients_stay_with_their_node(services, haproxy, backends, node, three_nodes):
-    """Also when there is a node more, to which a hash would lead one in four."""
+    """Also when there is a node more, to which a hash would lead one in four, and when another Service comes."""
     web = services.create("web", PORT, sessionAffinity="ClientIP")
     for number in (1, 2, 3, 4):
         backends(web, f"n{number}", f"{NET}.1.{number}")
@@ -230,6 +230,10 @@ def test_clients_stay_with_their_node(services, haproxy, backends, node, three_n
     haproxy.wait_knows_clients()
     node("n4", f"{NET}.1.4")
     wait_for(lambda: "n4" in {answered(address, source=next(strangers)) for _ in range(30)}, 10, "n4 to answer")
+    for client, found in by_client.items():
+        assert names(address, 2, source=f"127.5.0.{client}") == found
+    services.create("other", PORT)  # a reload
+    services.wait_ips("other")
     for client, found in by_client.items():
         assert names(address, 2, source=f"127.5.0.{client}") == found
 
