@@ -10,12 +10,12 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/str.h"
 
 /* for the analyzer only */
 #undef err_set
 #undef err_wrap
 #undef err_errno
-#include "base/str.h"
 
 /* One byte more than fits, so that keep() sees whether the cut would go through a character. */
 #define TEXT_SIZE (ERR_MSG_SIZE + 1)

@@ -8,7 +8,7 @@
 #ifndef CCMD_KUBE_INTERN_H
 #define CCMD_KUBE_INTERN_H
 
-#include "base/label.h"
+#include "base/str.h"
 
 /** Makes *s a view of the shared copy, which lives as long as the process. False, with *s as it was, when there is no
  * room for it. Equal texts give equal pointers. */

@@ -2,8 +2,8 @@
  *
  * A Node is 10 to 30 kB of JSON; this keeps a few hundred bytes in one allocation. Label keys, and labels whose values
  * repeat (zones, types), are interned, as are taints but for those that say when they were added. Taints keep their raw
- * JSON, because they are sent back whole. Of the annotations only
- * those named in node_keep_annotations() are kept. A test pins the size.
+ * JSON, because they are sent back whole. Of the annotations only those named in node_keep_annotations() are kept. A test
+ * pins the size.
  */
 #ifndef CCMD_KUBE_NODE_H
 #define CCMD_KUBE_NODE_H

@@ -1,6 +1,7 @@
 /* deadly.c: kills the program before one of its writes, by LD_PRELOAD: DEADLY_FILE holds how many writes it may still begin
- * (0 or less: any number), and may be set anew at any time, under its lock; -1 says that it has killed. A write is a step that another process can see, or a power cut
- * can lose: fsync(), rename(), link(), and starting a program. Children are left alone. */
+ * (0 or less: any number), and may be set anew at any time, under its lock; -1 says that it has killed. A write is a step
+ * that another process can see, or a power cut can lose: fsync(), rename(), link(), and starting a program. Children are left
+ * alone. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
