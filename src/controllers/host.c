@@ -2,9 +2,11 @@
 #include "controllers/host.h"
 
 #include "base/alloc.h"
+#include "base/ip.h"
 #include "base/thread.h"
 #include "cloud/balancer.h"
 #include "controllers/node_ref.h"
+#include "kube/service.h"
 
 #define DEFAULT_COMPONENT "cloud-controller-manager"
 
@@ -14,6 +16,7 @@ struct host {
 	pthread_mutex_t mu;
 	void (*wake)(void *arg, enum host_wake what, struct str key); /* mu */
 	void *wake_arg;                                               /* mu */
+	struct store *services; /* mu; NULL: no controller needs them */
 };
 
 static struct host *
@@ -78,6 +81,39 @@ host_nodes(const struct cloud_host *h, struct arena *arena, struct node_ref **re
 	*ret_n = all.n;
 }
 
+static bool
+has_ingress_ip(const struct service *s, const struct ip *wanted)
+{
+	struct ip ip;
+
+	if (!service_wants_balancer(s) || s->is_deleting)
+		return false;
+	for (uint32_t i = 0; i < s->n_ingress; i++) {
+		if (ip_parse(s->ingress[i].ip, &ip) && ip_eq(&ip, wanted))
+			return true;
+	}
+	return false;
+}
+
+/* Under the lock, so that host_set_services() returns only when nobody uses the former store any more. */
+static bool
+host_is_service_address(const struct cloud_host *h, struct str text)
+{
+	CLEANUP(store_list_free) struct store_list all = { 0 };
+	struct host *host = host_of(h);
+	struct ip ip;
+	WITH_LOCK(&host->mu);
+
+	if (!host->services || !ip_parse(text, &ip))
+		return false;
+	all = store_list(host->services);
+	for (size_t i = 0; i < all.n; i++) {
+		if (has_ingress_ip(service_of(all.objects[i]), &ip))
+			return true;
+	}
+	return false;
+}
+
 struct host *
 host_new(const struct host_config *config)
 {
@@ -93,6 +129,7 @@ host_new(const struct host_config *config)
 		.service_event = host_service_event,
 		.wake = host_wake,
 		.nodes = host_nodes,
+		.is_service_address = host_is_service_address,
 	};
 	PTHREAD_OK(pthread_mutex_init(&h->mu, NULL));
 	return h;
@@ -121,4 +158,12 @@ host_set_waker(struct host *h, void (*wake)(void *arg, enum host_wake what, stru
 
 	h->wake = wake;
 	h->wake_arg = arg;
+}
+
+void
+host_set_services(struct host *h, struct store *services)
+{
+	WITH_LOCK(&h->mu);
+
+	h->services = services;
 }

@@ -33,4 +33,7 @@ struct event_object host_ourselves(void);
 void host_set_waker(struct host *, void (*wake)(void *arg, enum host_wake what, struct str key),
                     void *arg);
 
+/** Where Services are looked up for is_service_address(); NULL for nowhere again, before the store is freed. */
+void host_set_services(struct host *, struct store *services);
+
 #endif

@@ -39,6 +39,7 @@ manager_new(const struct manager_config *config)
 		node_keep_routes();
 	if (config->service_client)
 		m->services = store_new(&service_kind, config->clock);
+	host_set_services(config->host, m->services);
 	return m;
 }
 
@@ -47,6 +48,7 @@ manager_free(struct manager *m)
 {
 	if (!m)
 		return;
+	host_set_services(m->config.host, NULL);
 	looker_free(m->looker);
 	own_writes_free(m->own_writes);
 	notices_free(m->notices);

@@ -3,7 +3,9 @@
 
 #include <stdlib.h>
 
+#include "base/limits.h"
 #include "controllers/host.h"
+#include "kube/service.h"
 
 static struct rig *rig;
 static struct host *host;
@@ -181,6 +183,62 @@ nodes_come_with_all_that_a_ref_has(void **state UNUSED)
 	assert_true(str_eq_c(refs[0].addresses[0].address, "10.0.0.1"));
 }
 
+/* ---- addresses of Services ---- */
+
+static bool
+is_service_address(const char *ip)
+{
+	return given->is_service_address(given, str_c(ip));
+}
+
+static void
+put_service(struct store *services, const char *name, const char *metadata, const char *spec,
+            const char *ingress)
+{
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(KIB(4));
+	struct object *service;
+	struct error err;
+
+	buf_addf(&text,
+	         "{\"metadata\":{\"name\":\"%s\",\"namespace\":\"default\",\"uid\":\"u-%s\","
+	         "\"resourceVersion\":\"7\"%s},\"spec\":{%s},"
+	         "\"status\":{\"loadBalancer\":{\"ingress\":[%s]}}}",
+	         name, name, metadata, spec, ingress);
+	assert_true(object_parse(&service_kind, buf_str(&text), &service, &err));
+	assert_true(store_put(services, service, &err));
+}
+
+/* Only a live Service of ours says that an address is ours, and only while Services are known. */
+static void
+an_address_is_ours_by_the_status_of_a_live_service(void **state UNUSED)
+{
+	CLEANUP(store_freep) struct store *services = store_new(&service_kind, rig->clock);
+
+	store_begin_list(services, /*is_newest=*/false);
+	put_service(
+		services, "web", "", "\"type\":\"LoadBalancer\"",
+		"{\"ip\":\"192.0.2.1\"},{\"ip\":\"2001:db8::1\"},{\"hostname\":\"web.example\"}");
+	put_service(services, "dying",
+	            ",\"deletionTimestamp\":\"2026-01-02T03:00:00Z\",\"finalizers\":[\"a/b\"]",
+	            "\"type\":\"LoadBalancer\"", "{\"ip\":\"192.0.2.2\"}");
+	put_service(services, "theirs", "",
+	            "\"type\":\"LoadBalancer\",\"loadBalancerClass\":\"example.com/lb\"",
+	            "{\"ip\":\"192.0.2.3\"}");
+	put_service(services, "inner", "", "\"type\":\"ClusterIP\"", "{\"ip\":\"192.0.2.4\"}");
+	assert_false(is_service_address("192.0.2.1"));
+	host_set_services(host, services);
+	assert_true(is_service_address("192.0.2.1"));
+	assert_true(is_service_address("2001:0db8:0::1"));
+	assert_false(is_service_address("192.0.2.2"));
+	assert_false(is_service_address("192.0.2.3"));
+	assert_false(is_service_address("192.0.2.4"));
+	assert_false(is_service_address("192.0.2.5"));
+	assert_false(is_service_address(""));
+	assert_false(is_service_address("web.example"));
+	host_set_services(host, NULL);
+	assert_false(is_service_address("192.0.2.1"));
+}
+
 static void
 nothing_made_is_freed(void **state UNUSED)
 {
@@ -200,6 +258,7 @@ main(void)
 		TEST(a_wake_up_reaches_whoever_is_there),
 		TEST(no_nodes_are_none),
 		TEST(nodes_come_with_all_that_a_ref_has),
+		TEST(an_address_is_ours_by_the_status_of_a_live_service),
 		TEST(nothing_made_is_freed),
 	};
 
