@@ -329,7 +329,7 @@ end_run(struct hz_lb_run *run, bool ok, const char *operation, struct error *err
 static bool
 begin(struct hz_balancers *b, struct hz_lb_run *run, struct error *err)
 {
-	hz_books_enlist(b->tools.books, run->spec->uid);
+	hz_books_enlist(b->tools.books, run->spec);
 	return read_wish(run, err) &&
 	       hz_lb_wait(run, hz_books_action(b->tools.books, run->spec->uid), err) &&
 	       resolve_certificates(run, err);

@@ -6,8 +6,10 @@
 #include "providers/hcloud/lb_books.h"
 
 #include <assert.h>
+#include <string.h>
 
 #include "base/alloc.h"
+#include "base/limits.h"
 #include "base/map.h"
 #include "base/pulse.h"
 #include "base/thread.h"
@@ -49,6 +51,7 @@ struct hz_reading {
 /* A Service. */
 struct entry {
 	char *uid;
+	char *key; /* "namespace/name"; NULL: not known, since it was never enlisted */
 	bool is_live, is_told;
 	int64_t id;       /* of its balancer, as far as we know; 0: none */
 	uint64_t changed; /* when we changed it last, in the order of things */
@@ -64,6 +67,7 @@ struct hz_books {
 	pthread_cond_t changed;
 	uint64_t now; /* mu; counts questions, readings and changes: no clock is fine enough */
 	struct map entries;                    /* mu; by UID */
+	struct map by_key; /* mu; of those entries the one that has the key now: its UID is the Service's */
 	struct hz_reading *gathering, *flying; /* mu; each holds a reference */
 	struct hz_reading *all;                /* mu; the last list of all; NULL: none */
 };
@@ -115,7 +119,18 @@ entry_free(struct entry *e)
 {
 	reading_unref(e->reading);
 	free(e->uid);
+	free(e->key);
 	free(e);
+}
+
+/* Names of Services are unique, so a Service that had the key before no longer exists. */
+static void
+entry_claim_key(struct hz_books *b, struct entry *e)
+{
+	struct entry *former = map_put(&b->by_key, str_c(e->key), e);
+
+	if (former && former != e)
+		former->is_live = false;
 }
 
 /* ---- what readings tell -------------------------------------------------------------------------------- */
@@ -394,7 +409,7 @@ hz_books_adopt(struct hz_books *b, struct call *call, const struct lb_spec *cons
 	struct hz_reading *r;
 
 	for (size_t i = 0; i < n; i++)
-		hz_books_enlist(b, specs[i]->uid);
+		hz_books_enlist(b, specs[i]);
 	if (n == 0)
 		return true;
 	if (!read_all(b, call, true, &r, err))
@@ -405,11 +420,18 @@ hz_books_adopt(struct hz_books *b, struct call *call, const struct lb_spec *cons
 }
 
 void
-hz_books_enlist(struct hz_books *b, struct str uid)
+hz_books_enlist(struct hz_books *b, const struct lb_spec *spec)
 {
+	CLEANUP(buf_fini) struct buf key = BUF_INIT(LIMIT_NAME * 2 + 2);
+	struct entry *e;
 	WITH_LOCK(&b->mu);
 
-	entry_make(b, uid)->is_live = true;
+	e = entry_make(b, spec->uid);
+	e->is_live = true;
+	buf_addf(&key, "%" STR_FMT "/%" STR_FMT, STR_ARG(spec->namespace), STR_ARG(spec->service));
+	if (!e->key)
+		e->key = buf_take(&key);
+	entry_claim_key(b, e);
 }
 
 void
@@ -419,8 +441,11 @@ hz_books_strike(struct hz_books *b, struct str uid)
 	WITH_LOCK(&b->mu);
 
 	e = map_remove(&b->entries, uid);
-	if (e)
-		entry_free(e);
+	if (!e)
+		return;
+	if (e->key && map_get(&b->by_key, str_c(e->key)) == e)
+		map_remove(&b->by_key, str_c(e->key));
+	entry_free(e);
 }
 
 bool
@@ -431,6 +456,43 @@ hz_books_lives(struct hz_books *b, struct str uid)
 
 	e = map_get(&b->entries, uid);
 	return e && e->is_live;
+}
+
+static bool
+has_same_text(const struct entry *e, struct str key)
+{
+	size_t n = strlen(e->key);
+
+	for (size_t i = 0; i < n && n == key.len; i++) {
+		char left = e->key[i] == '/' ? '-' : e->key[i];
+		char right = key.ptr[i] == '/' ? '-' : key.ptr[i];
+
+		if (left != right)
+			return false;
+	}
+	return n == key.len;
+}
+
+bool
+hz_books_find_namesake(struct hz_books *b, const struct lb_spec *spec, struct arena *arena,
+                       struct lb_spec *ret)
+{
+	struct str key = arena_printf(arena, "%" STR_FMT "/%" STR_FMT, STR_ARG(spec->namespace),
+	                              STR_ARG(spec->service));
+	struct str other;
+	void *value;
+	WITH_LOCK(&b->mu);
+
+	for (size_t pos = 0; map_next(&b->by_key, &pos, &other, &value);) {
+		const struct entry *e = value;
+
+		if (!e->is_live || str_eq(other, key) || !has_same_text(e, key))
+			continue;
+		*ret = (struct lb_spec){ .uid = arena_str(arena, str_c(e->uid)) };
+		str_cut(arena_str(arena, other), '/', &ret->namespace, &ret->service);
+		return true;
+	}
+	return false;
 }
 
 void
@@ -524,6 +586,7 @@ hz_books_free(struct hz_books *b)
 		return;
 	for (size_t pos = 0; map_next(&b->entries, &pos, &uid, &e);)
 		entry_free(e);
+	map_fini(&b->by_key);
 	map_fini(&b->entries);
 	reading_unref(b->gathering);
 	reading_unref(b->all);

@@ -36,11 +36,16 @@ void hz_found_fini(struct hz_found *);
 /** All Services that live, at start; reads the list of all balancers that are labelled, if there are any. */
 NODISCARD bool hz_books_adopt(struct hz_books *, struct call *, const struct lb_spec *const specs[],
                               size_t n, struct error *err);
-/** That Service lives: a balancer with its label is nobody else's. */
-void hz_books_enlist(struct hz_books *, struct str uid);
+/** That Service lives: a balancer with its label is nobody else's. A former one of the same namespace and name does not. */
+void hz_books_enlist(struct hz_books *, const struct lb_spec *);
 /** Its balancer is gone, and so is all that was known of it. */
 void hz_books_strike(struct hz_books *, struct str uid);
 bool hz_books_lives(struct hz_books *, struct str uid);
+/** Another live Service for which "NAMESPACE-SERVICE" is the same text: "a-b/c" and "a/b-c".
+ *
+ * @param ret  its namespace, name and UID and nothing else, in the arena */
+bool hz_books_find_namesake(struct hz_books *, const struct lb_spec *, struct arena *,
+                            struct lb_spec *ret);
 
 /* ---- readings ------------------------------------------------------------------------------------------- */
 

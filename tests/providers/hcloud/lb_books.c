@@ -66,6 +66,14 @@ check_found(const char *uid, enum hz_age age, int64_t wanted, const char *asked)
 }
 
 static void
+enlist(const char *namespace, const char *service, const char *uid)
+{
+	hz_books_enlist(story.books, &(struct lb_spec){ .namespace = str_c(namespace),
+	                                                .service = str_c(service),
+	                                                .uid = str_c(uid) });
+}
+
+static void
 adopt(const char *const uids[], size_t n)
 {
 	struct call call = lab_call(story.lab, &story.arena);
@@ -74,7 +82,8 @@ adopt(const char *const uids[], size_t n)
 	struct error err;
 
 	for (size_t i = 0; i < n; i++) {
-		specs[i].uid = str_c(uids[i]);
+		specs[i].uid = specs[i].service = str_c(uids[i]);
+		specs[i].namespace = STR("default");
 		pointers[i] = &specs[i];
 	}
 	if (!hz_books_adopt(story.books, &call, pointers, n, &err))
@@ -123,7 +132,7 @@ what_is_old_is_read_anew_by_its_id(void **state)
 	(void)state;
 	lab_answer(story.lab, OF("a"), 200, LBS(LB(1, "a"), "1"));
 	lab_answer(story.lab, "/load_balancers/1", 200, ONE(1, "a"));
-	hz_books_enlist(story.books, STR("a"));
+	enlist("default", "a", "a");
 	check_found("a", HZ_RECENT, 1, OF("a") "\n");
 	pass(9);
 	check_found("a", HZ_RECENT, 1, "");
@@ -139,7 +148,7 @@ what_we_changed_is_read_anew(void **state)
 	(void)state;
 	lab_answer(story.lab, OF("a"), 200, LBS(LB(1, "a"), "1"));
 	lab_answer(story.lab, "/load_balancers/1", 200, ONE(1, "a"));
-	hz_books_enlist(story.books, STR("a"));
+	enlist("default", "a", "a");
 	check_found("a", HZ_RECENT, 1, OF("a") "\n");
 	pass(1);
 	hz_books_note_change(story.books, STR("a"), 0);
@@ -215,6 +224,50 @@ those_of_live_services_are_counted(void **state)
 }
 
 static void
+a_service_that_came_back_under_another_uid_replaces_the_former(void **state)
+{
+	(void)state;
+	enlist("default", "web", "u-1");
+	enlist("other", "web", "u-2");
+	enlist("default", "web", "u-3");
+	assert_false(hz_books_lives(story.books, STR("u-1")));
+	assert_true(hz_books_lives(story.books, STR("u-2")));
+	assert_true(hz_books_lives(story.books, STR("u-3")));
+	hz_books_strike(story.books, STR("u-1"));
+	enlist("default", "web", "u-4");
+	assert_false(hz_books_lives(story.books, STR("u-3")));
+}
+
+static void
+check_namesake(const char *namespace, const char *service, const char *wanted)
+{
+	struct lb_spec spec = { .namespace = str_c(namespace), .service = str_c(service) };
+	CLEANUP(buf_fini) struct buf found = BUF_INIT(100);
+	struct lb_spec other;
+
+	if (hz_books_find_namesake(story.books, &spec, &story.arena, &other))
+		buf_addf(&found, "%" STR_FMT "/%" STR_FMT " %" STR_FMT, STR_ARG(other.namespace),
+		         STR_ARG(other.service), STR_ARG(other.uid));
+	assert_string_equal(found.ptr, wanted);
+}
+
+static void
+a_namesake_is_another_live_service_with_the_same_text(void **state)
+{
+	(void)state;
+	enlist("a-b", "c", "u-1");
+	enlist("x", "a-b-c", "u-2");
+	check_namesake("a-b", "c", "");
+	check_namesake("a", "b-c", "a-b/c u-1");
+	check_namesake("a", "b-d", "");
+	check_namesake("a", "b-c-d", "");
+	enlist("a", "b-c", "u-3");
+	check_namesake("a-b", "c", "a/b-c u-3");
+	hz_books_strike(story.books, STR("u-3"));
+	check_namesake("a-b", "c", "");
+}
+
+static void
 a_wait_is_measured_from_its_beginning(void **state)
 {
 	(void)state;
@@ -245,6 +298,8 @@ main(void)
 		TEST(several_with_one_label),
 		TEST(a_failure_is_told_and_the_next_asks_again),
 		TEST(those_of_live_services_are_counted),
+		TEST(a_service_that_came_back_under_another_uid_replaces_the_former),
+		TEST(a_namesake_is_another_live_service_with_the_same_text),
 		TEST(a_wait_is_measured_from_its_beginning),
 	};
 

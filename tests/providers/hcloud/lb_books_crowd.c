@@ -140,7 +140,9 @@ start(unsigned i, struct cancel *by)
 
 	*one = (struct asker){ .books = books, .cancel = by, .clock = fake_clock_clock(fake) };
 	(void)snprintf(one->uid, sizeof(one->uid), "u%u", i);
-	hz_books_enlist(books, str_c(one->uid));
+	hz_books_enlist(books, &(struct lb_spec){ .namespace = STR("default"),
+	                                          .service = str_c(one->uid),
+	                                          .uid = str_c(one->uid) });
 	thread_start(&one->thread, "asker", ask, one);
 }
 
