@@ -18,6 +18,7 @@ pytestmark = pytest.mark.one_version
 
 PREFIX = "load-balancer.hetzner.cloud/"
 LABEL = "hcloud-ccm/service-uid"
+CLUSTER = "ccmd.io/cluster"
 HERE = {"HCLOUD_LOAD_BALANCERS_LOCATION": "fsn1"}
 LISTS = "/load_balancers"
 RETRY_S = 15  # a failure is tried again after 5 s and more
@@ -112,6 +113,10 @@ def default_name(service):
     return ("a" + service["metadata"]["uid"].replace("-", ""))[:32]
 
 
+def own_labels(service, cluster="kubernetes"):
+    return {LABEL: service["metadata"]["uid"], CLUSTER: cluster}
+
+
 def targets(cloud):
     """The servers' names, and the addresses, of the only balancer's targets."""
     names = {one.id: one.name for one in cloud.project.servers.values()}
@@ -144,7 +149,7 @@ def test_a_service_gets_a_balancer_with_all_that_belongs_to_it(services, cloud, 
     v4, v6 = services.wait_ips("web")
     web = services.get("web")
     assert the_balancer(cloud) == {
-        "name": default_name(web), "labels": {LABEL: web["metadata"]["uid"]}, "location": "fsn1", "load_balancer_type": "lb11",
+        "name": default_name(web), "labels": own_labels(web), "location": "fsn1", "load_balancer_type": "lb11",
         "algorithm": {"type": "round_robin"}, "protection": {"delete": False},
         "public_net": {"enabled": True, "ipv4": {"ip": v4, "dns_ptr": None}, "ipv6": {"ip": v6, "dns_ptr": None}},
         "private_net": [], "services": [tcp_service(80, node_port(web, 80)), tcp_service(443, node_port(web, 443))],
@@ -331,7 +336,7 @@ def test_shape_follows_its_annotations(services, cloud, fleet, start):
                 body["public_net"]["ipv6"]["dns_ptr"]) == ("renamed", "lb21", "least_connections", "a.example.com", "b.example.com")
 
     wait_for(is_done, 10, "the new shape", seen=lambda: the_balancer(cloud))
-    assert the_balancer(cloud)["labels"] == {LABEL: services.get("web")["metadata"]["uid"]}
+    assert the_balancer(cloud)["labels"] == own_labels(services.get("web"))
     assert len(cloud.writes(mark)) == 5, cloud.tally(since=mark)
     services.patch("web", {"metadata": {"annotations": {PREFIX + "type": None, PREFIX + "name": None}}})
     mark = cloud.mark()
@@ -669,7 +674,7 @@ def test_another_services_balancer_is_not_deleted(services, cloud, fleet, start)
     cloud.load_balancer(default_name(services.get("web"))).labels[LABEL] = "somebody-elses"
     services.delete("web")
     services.wait_gone("web")
-    assert the_balancer(cloud)["labels"] == {LABEL: "somebody-elses"}
+    assert the_balancer(cloud)["labels"][LABEL] == "somebody-elses"
 
 
 def test_one_that_somebody_deleted_is_made_again(services, cloud, fleet, start):
@@ -696,7 +701,7 @@ def test_a_balancer_of_that_name_is_adopted(services, cloud, fleet, start, label
     services.create("web", annotations=wish(name="web-lb"))
     assert services.wait_ips("web") == [made.ipv4, made.ipv6]
     web = services.get("web")
-    assert the_balancer(cloud)["labels"] == {**labels, LABEL: web["metadata"]["uid"]}
+    assert the_balancer(cloud)["labels"] == {**labels, **own_labels(web)}
     assert the_balancer(cloud)["targets"] == [server_target(n1)]
     services.wait_event("web", "LoadBalancerAdopted", "web-lb")
 
@@ -715,6 +720,20 @@ def test_a_balancer_of_a_live_service_is_refused(services, cloud, fleet, start):
     services.delete("second")
     services.wait_gone("second")
     assert the_balancer(cloud) == before
+
+
+def test_a_tenant_gets_no_balancer_that_was_not_released_for_adoption(services, cloud, fleet, start):
+    fleet("n1")
+    made = cloud.add_load_balancer("kubeapi", labels={"team": "platform"})
+    start("--cluster-name=blue", HCLOUD_LOAD_BALANCERS_ADOPTION="labelled")
+    services.create("web", annotations=wish(name="kubeapi"))
+    services.wait_event("web", "LoadBalancerNameTaken", "requires the label ccmd.io/adopt=blue")
+    assert not cloud.writes()
+    with cloud.lock:
+        made.labels["ccmd.io/adopt"] = "blue"
+    assert services.wait_ips("web", timeout=RETRY_S) == [made.ipv4, made.ipv6]
+    wanted = {"team": "platform", "ccmd.io/adopt": "blue", **own_labels(services.get("web"), "blue")}
+    assert the_balancer(cloud)["labels"] == wanted
 
 
 def test_one_whose_label_was_taken_off_is_found_by_its_name(services, cloud, fleet, start):
@@ -918,7 +937,7 @@ def test_a_lost_answer_makes_no_second_balancer(services, cloud, fleet, start, a
     start()
     services.create("web", annotations=wish(**annotations))
     services.wait_ips("web", timeout=RETRY_S)
-    assert the_balancer(cloud)["labels"] == {LABEL: services.get("web")["metadata"]["uid"]}
+    assert the_balancer(cloud)["labels"] == own_labels(services.get("web"))
     assert cloud.calls("POST", LISTS) == 1
 
 
@@ -972,7 +991,7 @@ def test_a_kill_at_each_write_leaves_nothing_behind(services, cloud, fleet, priv
     start(**env)
     services.wait_ips("web", timeout=RETRY_S)
     body, web = the_balancer(cloud), services.get("web")
-    assert body["labels"] == {LABEL: web["metadata"]["uid"]} and body["private_net"] == [{"network": network.id, "ip": "10.0.7.7"}]
+    assert body["labels"] == own_labels(web) and body["private_net"] == [{"network": network.id, "ip": "10.0.7.7"}]
     assert body["services"] == [tcp_service(80, node_port(web, 80))] and body["algorithm"]["type"] == "least_connections"
     assert body["targets"] == [server_target(n1, private=True), server_target(n2, private=True)]
 
@@ -993,7 +1012,7 @@ def test_a_kill_at_the_first_and_the_last_write(services, cloud, fleet, start, m
         assert not balancers(cloud)
         return
     services.wait_ips("web")
-    assert the_balancer(cloud)["labels"] == {LABEL: services.get("web")["metadata"]["uid"]}
+    assert the_balancer(cloud)["labels"] == own_labels(services.get("web"))
 
 
 # --- how much it asks --------------------------------------------------------------------------------------------------------------

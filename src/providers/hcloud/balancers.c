@@ -16,6 +16,10 @@
 #include "providers/hcloud/lb_status.h"
 #include "providers/hcloud/operations.h"
 
+#define ADOPTION "HCLOUD_LOAD_BALANCERS_ADOPTION"
+/* That of --cluster-name. */
+#define DEFAULT_CLUSTER "kubernetes"
+
 /* Longer than this we do not wait for the cloud without saying so. */
 #define PATIENCE_NS (300 * NS_PER_SEC)
 
@@ -29,7 +33,7 @@ EVENT_KIND(
 	"hcloud: a load balancer with the name asked for, which belonged to no Service, is the Service's from now on.");
 EVENT_KIND(
 	taken_event, HZ_COMPONENT, "LoadBalancerNameTaken", true, "Service",
-	"hcloud: a load balancer with the name asked for belongs to another Service, and is left alone.");
+	"hcloud: a load balancer with the name asked for belongs to another Service or cluster, or must not be adopted; it is left alone.");
 EVENT_KIND(
 	protected_event, HZ_COMPONENT, "LoadBalancerProtected", true, "Service",
 	"hcloud: the load balancer is protected against deletion, and stays when the Service goes.");
@@ -137,15 +141,75 @@ resolve_certificates(struct hz_lb_run *run, struct error *err)
 
 /* ---- adopting ---------------------------------------------------------------------------------------- */
 
+static struct str
+label_of(const struct hz_lb *lb, const char *key)
+{
+	for (size_t i = 0; i < lb->n_labels; i++) {
+		if (str_eq_c(lb->labels[i].key, key))
+			return lb->labels[i].value;
+	}
+	return STR_EMPTY;
+}
+
+/* The default name says nothing: every cluster has it whose operator chose none. */
 static bool
-refuse_to_adopt(const struct hz_lb_run *run, const struct hz_lb *lb, struct error *err)
+is_of_another_cluster(struct str theirs, struct str ours)
+{
+	return theirs.len > 0 && !str_eq(theirs, ours) && !str_eq_c(theirs, DEFAULT_CLUSTER) &&
+	       !str_eq_c(ours, DEFAULT_CLUSTER);
+}
+
+/* Does HCLOUD_LOAD_BALANCERS_ADOPTION permit it? Appends to *why what forbids it. */
+static bool
+is_adoption_permitted(const struct hz_lb_run *run, const struct hz_lb *lb, struct buf *why)
+{
+	struct str theirs = label_of(lb, HZ_LABEL_CLUSTER), ours = run->spec->cluster;
+
+	switch (run->tools->config->lb.adoption) {
+	case HZ_ADOPT_BY_NAME:
+		if (is_of_another_cluster(theirs, ours))
+			buf_addf(why,
+			         "belongs to the cluster \"%" STR_FMT
+			         "\" by its label " HZ_LABEL_CLUSTER
+			         ": remove that label if the balancer is to be adopted",
+			         STR_ARG(str_head(theirs, 64)));
+		break;
+	case HZ_ADOPT_LABELLED:
+		if (ours.len == 0 || !str_eq(label_of(lb, HZ_LABEL_ADOPT), ours))
+			buf_addf(why,
+			         "is not adopted: " ADOPTION
+			         "=labelled requires the label " HZ_LABEL_ADOPT "=%" STR_FMT,
+			         STR_ARG(str_head(ours, 64)));
+		break;
+	case HZ_ADOPT_NEVER:
+		buf_add_c(why, "is not adopted: " ADOPTION "=never");
+		break;
+	}
+	return why->len == 0;
+}
+
+/* A name that the Service did not choose contains its UID, so only its own balancer has it. */
+static bool
+may_adopt(const struct hz_lb_run *run, const struct hz_lb *lb, struct buf *why)
+{
+	if (str_eq(lb->uid, run->spec->uid))
+		return true;
+	if (lb->uid.len > 0 && hz_books_lives(run->tools->books, lb->uid)) {
+		buf_addf(why, "belongs to the Service with UID %" STR_FMT,
+		         STR_ARG(str_head(lb->uid, 64)));
+		return false;
+	}
+	return !run->wish.is_named || is_adoption_permitted(run, lb, why);
+}
+
+static bool
+refuse_to_adopt(const struct hz_lb_run *run, const struct hz_lb *lb, const struct buf *why,
+                struct error *err)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(ERR_MSG_SIZE);
 
-	err_set(err, ERR_INVALID,
-	        "the load balancer named \"%" STR_FMT "\" (%" PRId64
-	        ") belongs to the Service with UID %" STR_FMT,
-	        STR_ARG(str_head(lb->name, 200)), lb->id, STR_ARG(str_head(lb->uid, 64)));
+	err_set(err, ERR_INVALID, "the load balancer named \"%" STR_FMT "\" (%" PRId64 ") %s",
+	        STR_ARG(str_head(lb->name, 200)), lb->id, why->ptr);
 	buf_add_c(&b, err->msg);
 	tell(run, &taken_event, &b);
 	return false;
@@ -173,13 +237,13 @@ adopt(struct hz_lb_run *run, struct error *err)
 {
 	const struct hz_lb_tools *t = run->tools;
 	struct hz_lb *lb = ARENA_NEW(run->call->arena, struct hz_lb);
+	CLEANUP(buf_fini) struct buf why = BUF_INIT(ERR_MSG_SIZE);
 
 	hz_count_operations("hcops/LoadBalancerOps.GetByName", 1);
 	if (!hz_find_lb(t->api, run->call, run->call->arena, run->wish.name, lb, err))
 		return false;
-	if (lb->uid.len > 0 && !str_eq(lb->uid, run->spec->uid) &&
-	    hz_books_lives(t->books, lb->uid))
-		return refuse_to_adopt(run, lb, err);
+	if (!may_adopt(run, lb, &why))
+		return refuse_to_adopt(run, lb, &why, err);
 	if (!str_eq(lb->uid, run->spec->uid))
 		tell_adopted(run, lb);
 	hz_books_note_change(t->books, run->spec->uid, lb->id);

@@ -33,7 +33,7 @@ enum variable_type {
 /* What is read before it is given a meaning. */
 struct raw {
 	bool has_lbs, are_routes_wanted;
-	struct str families, cache_mode, metrics_address;
+	struct str families, cache_mode, metrics_address, adoption;
 	int64_t reserve;
 };
 
@@ -66,6 +66,7 @@ static const struct variable {
 	{ "HCLOUD_METRICS_ENABLED", BOOL, CONFIG(has_metrics) },
 	{ "HCLOUD_METRICS_ADDRESS", TEXT, RAW(metrics_address) },
 	{ "HCLOUD_LOAD_BALANCERS_ENABLED", BOOL, RAW(has_lbs) },
+	{ "HCLOUD_LOAD_BALANCERS_ADOPTION", TEXT, RAW(adoption) },
 	{ "HCLOUD_LOAD_BALANCERS_LOCATION", TEXT, CONFIG(lb.location) },
 	{ "HCLOUD_LOAD_BALANCERS_NETWORK_ZONE", TEXT, CONFIG(lb.network_zone) },
 	{ "HCLOUD_LOAD_BALANCERS_TYPE", TEXT, CONFIG(lb.type) },
@@ -256,6 +257,20 @@ is_algorithm(struct str text)
 	       str_eq_nocase(text, STR("least_connections"));
 }
 
+static bool
+resolve_adoption(struct str text, enum hz_adoption *ret)
+{
+	if (str_eq_c(text, "by-name"))
+		*ret = HZ_ADOPT_BY_NAME;
+	else if (str_eq_c(text, "labelled"))
+		*ret = HZ_ADOPT_LABELLED;
+	else if (str_eq_c(text, "never"))
+		*ret = HZ_ADOPT_NEVER;
+	else
+		return false;
+	return true;
+}
+
 static void
 check_balancers(struct reader *r)
 {
@@ -263,6 +278,9 @@ check_balancers(struct reader *r)
 	struct ip_net net;
 
 	r->config->lb.is_disabled = !r->raw.has_lbs;
+	if (!resolve_adoption(r->raw.adoption, &r->config->lb.adoption))
+		buf_add_c(r->problems, "invalid value for \"HCLOUD_LOAD_BALANCERS_ADOPTION\", "
+		                       "expect one of: by-name,labelled,never\n");
 	if (lb->location.len > 0 && lb->network_zone.len > 0)
 		buf_add_c(r->problems,
 		          "invalid value for \"HCLOUD_LOAD_BALANCERS_LOCATION\"/"
@@ -402,6 +420,7 @@ set_defaults(struct reader *r, unsigned reserve_percent)
 		.families = c->dialect->has_all_families ? STR("dualstack") : STR("ipv4"),
 		.cache_mode = STR("all"),
 		.metrics_address = STR(DEFAULT_METRICS_ADDRESS),
+		.adoption = STR("by-name"),
 		.reserve = reserve_percent,
 	};
 }

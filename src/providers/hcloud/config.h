@@ -1,7 +1,8 @@
 /* config.h: the environment variables of the Hetzner Cloud provider (hcloud.md 1.2 to 1.4).
  *
- * Names, parsing and messages are those of the official controller, whose users change the image only. Four variables are
- * ours: ROBOT_ENDPOINT, HCLOUD_METADATA_ENDPOINT, HCLOUD_RATE_LIMIT_RESERVE, and any secret's X_FILE is read again.
+ * Names, parsing and messages are those of the official controller, whose users change the image only. Ours are
+ * ROBOT_ENDPOINT, HCLOUD_METADATA_ENDPOINT, HCLOUD_RATE_LIMIT_RESERVE and HCLOUD_LOAD_BALANCERS_ADOPTION, and any secret's
+ * X_FILE is read again.
  *
  * Threads: read once at start, constant afterwards.
  */
@@ -31,7 +32,15 @@ enum hz_tri {
 	HZ_YES,
 };
 
+/** Which balancers a Service may adopt by the name in its annotation. */
+enum hz_adoption {
+	HZ_ADOPT_BY_NAME,  /* unless they belong to another live Service or to another cluster */
+	HZ_ADOPT_LABELLED, /* those labelled HZ_LABEL_ADOPT with this cluster's name */
+	HZ_ADOPT_NEVER,
+};
+
 struct hz_lb_config {
+	enum hz_adoption adoption;
 	struct str location, network_zone, type;
 	struct str algorithm; /* as written; valid when lower-cased */
 	bool is_disabled, hides_ipv6, hides_private, uses_private_ip;

@@ -218,12 +218,11 @@ add_label(struct buf *b, struct str key, struct str value)
 }
 
 static void
-add_own_label(struct buf *b, const struct hz_lb_wish *wish)
+add_own_labels(struct buf *b, const struct hz_lb_wish *wish)
 {
-	start_member(b, "labels");
-	buf_add_char(b, '{');
 	add_label(b, STR(HZ_LABEL_UID), wish->uid);
-	buf_add_char(b, '}');
+	if (wish->cluster.len > 0)
+		add_label(b, STR(HZ_LABEL_CLUSTER), wish->cluster);
 }
 
 static void
@@ -246,7 +245,10 @@ add_head(struct buf *b, const struct hz_lb_wish *wish, const struct hz_lb_type *
 		add_text(b, "location", wish->location);
 	if (wish->network_zone.len > 0)
 		add_text(b, "network_zone", wish->network_zone);
-	add_own_label(b, wish);
+	start_member(b, "labels");
+	buf_add_char(b, '{');
+	add_own_labels(b, wish);
+	buf_add_char(b, '}');
 	add_tri(b, "public_interface", wish->is_public);
 }
 
@@ -318,28 +320,34 @@ hz_body_rdns(struct buf *b, struct str ip, struct str dns_ptr)
 	buf_add_char(b, '}');
 }
 
+static bool
+is_own_label(struct str key)
+{
+	return str_eq_c(key, HZ_LABEL_UID) || str_eq_c(key, HZ_LABEL_CLUSTER);
+}
+
 static void
-add_labels(struct buf *b, const struct hz_lb *lb, struct str uid)
+add_all_labels(struct buf *b, const struct hz_lb *lb, const struct hz_lb_wish *wish)
 {
 	start_member(b, "labels");
 	buf_add_char(b, '{');
 	for (size_t i = 0; i < lb->n_labels; i++) {
-		if (!str_eq_c(lb->labels[i].key, HZ_LABEL_UID))
+		if (!is_own_label(lb->labels[i].key))
 			add_label(b, lb->labels[i].key, lb->labels[i].value);
 	}
-	add_label(b, STR(HZ_LABEL_UID), uid);
+	add_own_labels(b, wish);
 	buf_add_char(b, '}');
 }
 
 void
 hz_body_put(struct buf *b, const struct hz_lb *lb, struct str name, bool is_relabelled,
-            struct str uid)
+            const struct hz_lb_wish *wish)
 {
 	buf_add_char(b, '{');
 	if (name.len > 0)
 		add_text(b, "name", name);
 	if (is_relabelled)
-		add_labels(b, lb, uid);
+		add_all_labels(b, lb, wish);
 	buf_add_char(b, '}');
 }
 

@@ -24,7 +24,7 @@ void hz_body_target(struct buf *b, const struct hz_lb_target *);
 void hz_body_target_name(struct buf *b, const struct hz_lb_target *);
 /** PUT /load_balancers/{id}: the labels the balancer has, and ours. name empty, is_relabelled false: not named. */
 void hz_body_put(struct buf *b, const struct hz_lb *, struct str name, bool is_relabelled,
-                 struct str uid);
+                 const struct hz_lb_wish *);
 /** Of requests that name one thing: {"listen_port":443}, {"type":"round_robin"}. */
 void hz_body_number(struct buf *b, const char *key, int64_t number);
 void hz_body_text(struct buf *b, const char *key, struct str text);

@@ -66,8 +66,9 @@ struct hz_books {
 	pthread_mutex_t mu;
 	pthread_cond_t changed;
 	uint64_t now; /* mu; counts questions, readings and changes: no clock is fine enough */
-	struct map entries;                    /* mu; by UID */
-	struct map by_key; /* mu; of those entries the one that has the key now: its UID is the Service's */
+	struct map entries; /* mu; by UID */
+	struct map
+		by_key; /* mu; of those entries the one that has the key now: its UID is the Service's */
 	struct hz_reading *gathering, *flying; /* mu; each holds a reference */
 	struct hz_reading *all;                /* mu; the last list of all; NULL: none */
 };

@@ -14,6 +14,10 @@
 
 /** The label that makes a balancer ours; its value is the Service's UID. */
 #define HZ_LABEL_UID "hcloud-ccm/service-uid"
+/** The cluster (--cluster-name) that created or adopted a balancer. */
+#define HZ_LABEL_CLUSTER "ccmd.io/cluster"
+/** Set by an operator: the cluster with that name may adopt the balancer. */
+#define HZ_LABEL_ADOPT "ccmd.io/adopt"
 
 struct hz_opt_str {
 	bool is_set;

@@ -66,7 +66,7 @@ plan_put(struct planner *p, const struct hz_lb_wish *wish, const struct hz_lb *l
 
 	if (!is_renamed && !is_relabelled)
 		return;
-	hz_body_put(&p->body, lb, is_renamed ? wish->name : STR_EMPTY, is_relabelled, wish->uid);
+	hz_body_put(&p->body, lb, is_renamed ? wish->name : STR_EMPTY, is_relabelled, wish);
 	add_counted_step(p, NULL, OPS "changeHCLBInfo");
 }
 

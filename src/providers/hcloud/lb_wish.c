@@ -11,6 +11,10 @@
 #define SHAPE "hcops/LoadBalancerOps.ReconcileHCLB: hcops/LoadBalancerOps."
 #define TARGETS "hcops/LoadBalancerOps.ReconcileHCLBTargets"
 
+enum {
+	LABEL_VALUE_MAX = 63,
+};
+
 /* ---- bounds ------------------------------------------------------------------------------------------ */
 
 static bool
@@ -63,6 +67,31 @@ check_selector(const struct reader *r)
 	const struct selector *selector;
 
 	return read_selector(r->spec, &arena, &selector, r->err);
+}
+
+/* ---- its labels -------------------------------------------------------------------------------------- */
+
+static bool
+is_alnum(char c)
+{
+	return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+/* --cluster-name may be any text. The API takes as a label's value what Kubernetes does and refuses the whole request
+ * otherwise, so a name that is no such value is left out. */
+static struct str
+cluster_label(struct str name)
+{
+	if (name.len > LABEL_VALUE_MAX)
+		return STR_EMPTY;
+	for (size_t i = 0; i < name.len; i++) {
+		bool is_inside = i > 0 && i + 1 < name.len;
+		char c = name.ptr[i];
+
+		if (!is_alnum(c) && !(is_inside && (c == '-' || c == '_' || c == '.')))
+			return STR_EMPTY;
+	}
+	return name;
 }
 
 /* ---- its name, place and kind ------------------------------------------------------------------------ */
@@ -308,7 +337,11 @@ bool
 hz_lb_wish_read(const struct hz_config *config, int64_t network, const struct lb_spec *spec,
                 struct arena *arena, struct hz_lb_wish *ret, struct error *err)
 {
-	struct hz_lb_wish wish = { .uid = spec->uid, .network = network };
+	struct hz_lb_wish wish = {
+		.uid = spec->uid,
+		.cluster = cluster_label(spec->cluster),
+		.network = network,
+	};
 	struct reader r = {
 		.lb = &config->lb,
 		.spec = spec,

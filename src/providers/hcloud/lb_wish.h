@@ -24,6 +24,8 @@ struct hz_certificate_ref {
 
 struct hz_lb_wish {
 	struct str uid;
+	struct str
+		cluster; /* the value of HZ_LABEL_CLUSTER; empty: the name cannot be a label's value */
 	struct str name;                   /* the annotation, or the default */
 	bool is_named;                     /* the annotation: an existing one is renamed */
 	struct str location, network_zone; /* not both */

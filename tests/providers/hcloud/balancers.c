@@ -17,16 +17,19 @@
 #define LISTED(lb)                                                                           \
 	"{\"load_balancers\":[" lb "],\"meta\":{\"pagination\":{\"next_page\":null,\"total_" \
 	"entries\":1}}}"
-#define LB_WITH(ipv4, algorithm)                                                             \
-	"{\"id\":7,\"name\":\"au1\",\"labels\":{\"hcloud-ccm/service-uid\":\"u-1\"},"        \
-	"\"public_net\":{\"enabled\":true,\"ipv4\":{\"ip\":" ipv4                            \
-	",\"dns_ptr\":null},\"ipv6\":{\"ip\":null,\"dns_ptr\":null}},\"private_net\":[],"    \
-	"\"load_balancer_type\":{\"id\":1,\"name\":\"lb11\",\"max_targets\":25},"            \
-	"\"algorithm\":{\"type\":\"" algorithm "\"},\"protection\":{\"delete\":false},"      \
-	"\"services\":[{\"protocol\":\"tcp\",\"listen_port\":80,\"destination_port\":30080," \
-	"\"proxyprotocol\":false,\"health_check\":{\"protocol\":\"tcp\",\"port\":30080,"     \
+#define OWN_LABEL "\"hcloud-ccm/service-uid\":\"u-1\""
+#define LB_OF(name, labels, nets, ipv4, algorithm)                                                \
+	"{\"id\":7,\"name\":\"" name "\",\"labels\":{" labels "},"                                \
+	"\"public_net\":{\"enabled\":true,\"ipv4\":{\"ip\":" ipv4                                 \
+	",\"dns_ptr\":null},\"ipv6\":{\"ip\":null,\"dns_ptr\":null}},\"private_net\":[" nets "]," \
+	"\"load_balancer_type\":{\"id\":1,\"name\":\"lb11\",\"max_targets\":25},"                 \
+	"\"algorithm\":{\"type\":\"" algorithm "\"},\"protection\":{\"delete\":false},"           \
+	"\"services\":[{\"protocol\":\"tcp\",\"listen_port\":80,\"destination_port\":30080,"      \
+	"\"proxyprotocol\":false,\"health_check\":{\"protocol\":\"tcp\",\"port\":30080,"          \
 	"\"interval\":15,\"timeout\":10,\"retries\":3}}],\"targets\":[]}"
+#define LB_WITH(ipv4, algorithm) LB_OF("au1", OWN_LABEL, "", ipv4, algorithm)
 #define LB LB_WITH("\"203.0.113.1\"", "round_robin")
+#define LB_LABELLED(name, labels) LB_OF(name, labels, "", "\"203.0.113.1\"", "round_robin")
 #define TYPES                                                                         \
 	"{\"load_balancer_types\":[{\"id\":1,\"name\":\"lb11\",\"max_targets\":25}]," \
 	"\"meta\":{\"pagination\":{\"next_page\":null,\"total_entries\":1}}}"
@@ -65,6 +68,38 @@ remember(const struct cloud_host *host, const struct lb_spec *spec, enum host_ev
 	         STR_ARG(message));
 }
 
+static void
+close_all(void)
+{
+	hz_balancers_free(TAKE(story.balancers));
+	hz_actions_free(TAKE(story.actions));
+	hz_books_free(TAKE(story.books));
+}
+
+static void
+open_dialect(const struct hz_dialect *dialect, int64_t network)
+{
+	close_all();
+	lab_open(story.lab, dialect, network);
+	story.books = hz_books_new(story.lab->api, &story.lab->clock);
+	story.actions = hz_actions_new(story.lab->api, &story.lab->clock);
+	story.balancers = hz_balancers_new(&(struct hz_balancers_config){
+		.config = story.lab->config,
+		.host = &story.lab->host,
+		.api = story.lab->api,
+		.actions = story.actions,
+		.books = story.books,
+		.network = network,
+	});
+}
+
+/* With the environment as it is now. */
+static void
+reopen(void)
+{
+	open_dialect(&hz_official, 0);
+}
+
 static int
 setup(void **state)
 {
@@ -74,17 +109,10 @@ setup(void **state)
 	story.lab->host.service_event = remember;
 	setenv("HCLOUD_LOAD_BALANCERS_LOCATION", "fsn1", 1);
 	setenv("HCLOUD_LOAD_BALANCERS_TYPE", "lb11", 1);
-	lab_open(story.lab, &hz_official, 0);
-	story.books = hz_books_new(story.lab->api, &story.lab->clock);
-	story.actions = hz_actions_new(story.lab->api, &story.lab->clock);
-	story.balancers = hz_balancers_new(&(struct hz_balancers_config){
-		.config = story.lab->config,
-		.host = &story.lab->host,
-		.api = story.lab->api,
-		.actions = story.actions,
-		.books = story.books,
-	});
-	story.spec = (struct lb_spec){ .service = STR("web"),
+	reopen();
+	story.spec = (struct lb_spec){ .cluster = STR("kubernetes"),
+		                       .namespace = STR("default"),
+		                       .service = STR("web"),
 		                       .uid = STR("u-1"),
 		                       .name = STR("au1"),
 		                       .ports = &port,
@@ -95,9 +123,7 @@ setup(void **state)
 static int
 teardown(void **state)
 {
-	hz_balancers_free(story.balancers);
-	hz_actions_free(story.actions);
-	hz_books_free(story.books);
+	close_all();
 	arena_fini(&story.arena);
 	return lab_teardown(state);
 }
@@ -106,6 +132,14 @@ static void
 answer(const char *target, int status, const char *body)
 {
 	lab_answer(story.lab, target, status, body);
+}
+
+static void
+enlist(const char *namespace, const char *service, const char *uid)
+{
+	hz_books_enlist(story.books, &(struct lb_spec){ .namespace = str_c(namespace),
+	                                                .service = str_c(service),
+	                                                .uid = str_c(uid) });
 }
 
 static unsigned
@@ -198,6 +232,154 @@ one_without_addresses_is_waited_for(void **state)
 	check_failure(ERR_PENDING, "has no addresses yet");
 	story.lab->now_ns += 11 * NS_PER_SEC;
 	assert_true(ensure());
+}
+
+/* ---- adopted ----------------------------------------------------------------------------------------- */
+
+static const struct label named[] = {
+	{ { "load-balancer.hetzner.cloud/name", 32 }, { "web-lb", 6 } },
+};
+
+/* With HCLOUD_LOAD_BALANCERS_ADOPTION=mode (NULL: unset), in the cluster "blue", by its name. */
+static void
+ask_for(const char *mode, const char *body)
+{
+	if (mode)
+		setenv("HCLOUD_LOAD_BALANCERS_ADOPTION", mode, 1);
+	reopen();
+	story.spec.cluster = STR("blue");
+	story.spec.annotations = named;
+	story.spec.n_annotations = 1;
+	answer(OF_U, 200, NONE);
+	answer("/load_balancers?name=web-lb*", 200, body);
+}
+
+static void
+check_adopted(const char *put)
+{
+	answer("PUT /load_balancers/7", 200, "{\"load_balancer\":" LB "}");
+	answer("/load_balancers/7", 200,
+	       "{\"load_balancer\":" LB_LABELLED("web-lb", OWN_LABEL) "}");
+	if (!ensure())
+		fail_msg("%s", story.err.msg);
+	assert_non_null(strstr(story.lab->events.ptr, "web LoadBalancerAdopted: "));
+	if (!strstr(story.lab->asked.ptr, put))
+		fail_msg("%s is not in:\n%s", put, story.lab->asked.ptr);
+}
+
+static void
+check_left_alone(const char *text)
+{
+	check_failure(ERR_INVALID, text);
+	assert_non_null(strstr(story.lab->events.ptr, "web LoadBalancerNameTaken: "));
+	assert_null(strstr(story.lab->asked.ptr, "PUT"));
+}
+
+#define PUT_BLUE(others) \
+	"PUT /load_balancers/7 {\"labels\":{" others OWN_LABEL ",\"ccmd.io/cluster\":\"blue\"}}\n"
+
+static void
+a_balancer_without_labels_is_adopted_by_name(void **state)
+{
+	(void)state;
+	ask_for(NULL, LISTED(LB_LABELLED("web-lb", "\"team\":\"a\"")));
+	check_adopted(PUT_BLUE("\"team\":\"a\","));
+}
+
+static void
+a_balancer_of_a_cluster_without_a_name_of_its_own_is_adopted_by_name(void **state)
+{
+	(void)state;
+	ask_for("by-name", LISTED(LB_LABELLED("web-lb", "\"ccmd.io/cluster\":\"kubernetes\"")));
+	check_adopted(PUT_BLUE(""));
+}
+
+static void
+a_cluster_without_a_name_of_its_own_adopts_by_name(void **state)
+{
+	(void)state;
+	ask_for("by-name", LISTED(LB_LABELLED("web-lb", "\"ccmd.io/cluster\":\"green\"")));
+	story.spec.cluster = STR("kubernetes");
+	check_adopted("\"ccmd.io/cluster\":\"kubernetes\"}}\n");
+}
+
+static void
+a_balancer_of_another_cluster_is_left_alone(void **state)
+{
+	(void)state;
+	ask_for("by-name", LISTED(LB_LABELLED("web-lb", "\"ccmd.io/cluster\":\"green\"")));
+	check_left_alone("belongs to the cluster \"green\" by its label ccmd.io/cluster");
+}
+
+static void
+labelled_requires_the_label_with_the_name_of_the_cluster(void **state)
+{
+	(void)state;
+	ask_for("labelled", LISTED(LB_LABELLED("web-lb", "\"ccmd.io/adopt\":\"green\"")));
+	check_left_alone("HCLOUD_LOAD_BALANCERS_ADOPTION=labelled requires the label "
+	                 "ccmd.io/adopt=blue");
+}
+
+static void
+labelled_adopts_nothing_for_a_cluster_with_an_empty_name(void **state)
+{
+	(void)state;
+	ask_for("labelled", LISTED(LB_LABELLED("web-lb", "")));
+	story.spec.cluster = STR_EMPTY;
+	check_left_alone("requires the label");
+}
+
+static void
+labelled_adopts_with_the_label_whichever_cluster_had_it(void **state)
+{
+	(void)state;
+	ask_for("labelled", LISTED(LB_LABELLED("web-lb", "\"ccmd.io/adopt\":\"blue\","
+	                                                 "\"ccmd.io/cluster\":\"green\"")));
+	check_adopted(PUT_BLUE("\"ccmd.io/adopt\":\"blue\","));
+}
+
+static void
+the_label_gives_away_no_balancer_of_a_live_service(void **state)
+{
+	(void)state;
+	ask_for("labelled", LISTED(LB_LABELLED("web-lb", "\"ccmd.io/adopt\":\"blue\","
+	                                                 "\"hcloud-ccm/service-uid\":\"u-2\"")));
+	enlist("default", "other", "u-2");
+	check_left_alone("belongs to the Service with UID u-2");
+}
+
+static void
+never_adopts_nothing_by_an_annotated_name(void **state)
+{
+	(void)state;
+	ask_for("never", LISTED(LB_LABELLED("web-lb", "\"ccmd.io/adopt\":\"blue\"")));
+	check_left_alone("is not adopted: HCLOUD_LOAD_BALANCERS_ADOPTION=never");
+}
+
+/* An annotated name is taken: its own balancer, made by a request whose answer was lost. */
+static void
+its_own_balancer_is_found_in_all_modes(void **state)
+{
+	(void)state;
+	ask_for("never", LISTED(LB_LABELLED("web-lb", OWN_LABEL)));
+	if (!ensure())
+		fail_msg("%s", story.err.msg);
+	assert_null(strstr(story.lab->asked.ptr, "PUT"));
+	assert_int_equal(story.lab->events.len, 0);
+}
+
+/* Somebody took the label off. The default name has the UID in it, and no Service can choose that. */
+static void
+a_balancer_with_the_default_name_is_taken_back_in_all_modes(void **state)
+{
+	(void)state;
+	ask_for("never", NONE);
+	story.spec.n_annotations = 0;
+	answer("/load_balancer_types*", 200, TYPES);
+	answer("POST /load_balancers", 409, LAB_ERROR("uniqueness_error"));
+	answer("/load_balancers?name=au1*", 200,
+	       LISTED(LB_LABELLED("au1", "\"ccmd.io/cluster\":\"green\"")));
+	check_adopted(PUT_BLUE(""));
 }
 
 /* ---- waiting ----------------------------------------------------------------------------------------- */
@@ -307,6 +489,17 @@ main(void)
 		TEST(several_with_its_label_are_left_to_a_person),
 		TEST(a_lost_answer_is_followed_by_a_look),
 		TEST(one_without_addresses_is_waited_for),
+		TEST(a_balancer_without_labels_is_adopted_by_name),
+		TEST(a_balancer_of_a_cluster_without_a_name_of_its_own_is_adopted_by_name),
+		TEST(a_cluster_without_a_name_of_its_own_adopts_by_name),
+		TEST(a_balancer_of_another_cluster_is_left_alone),
+		TEST(labelled_requires_the_label_with_the_name_of_the_cluster),
+		TEST(labelled_adopts_nothing_for_a_cluster_with_an_empty_name),
+		TEST(labelled_adopts_with_the_label_whichever_cluster_had_it),
+		TEST(the_label_gives_away_no_balancer_of_a_live_service),
+		TEST(never_adopts_nothing_by_an_annotated_name),
+		TEST(its_own_balancer_is_found_in_all_modes),
+		TEST(a_balancer_with_the_default_name_is_taken_back_in_all_modes),
 		TEST(an_action_is_waited_for_before_all_else),
 		TEST(an_action_without_end_is_told),
 		TEST(what_is_gone_is_gone),

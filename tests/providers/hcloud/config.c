@@ -85,6 +85,7 @@ a_token_is_enough(void **state)
 	assert_int_equal(c->robot_pause_ns, 0);
 	assert_int_equal(c->reserve_percent, 5);
 	assert_false(c->lb.is_disabled);
+	assert_int_equal(c->lb.adoption, HZ_ADOPT_BY_NAME);
 	assert_int_equal(c->lb.hides_public, HZ_UNSET);
 	assert_int_equal(c->lb.uses_proxy_protocol, HZ_UNSET);
 	assert_int_equal(c->lb.health_interval_ns, 0);
@@ -103,6 +104,7 @@ reads_everything(void **state)
 		{ "HCLOUD_SERVER_CACHE_MAX_AGE", "1m30s" },
 		{ "HCLOUD_METRICS_ADDRESS", "[::1]:9000" },
 		{ "HCLOUD_LOAD_BALANCERS_ENABLED", "0" },
+		{ "HCLOUD_LOAD_BALANCERS_ADOPTION", "labelled" },
 		{ "HCLOUD_LOAD_BALANCERS_LOCATION", "hel1" },
 		{ "HCLOUD_LOAD_BALANCERS_ALGORITHM_TYPE", " Round_Robin" },
 		{ "HCLOUD_LOAD_BALANCERS_DISABLE_PUBLIC_NETWORK", "false" },
@@ -129,6 +131,7 @@ reads_everything(void **state)
 	assert_int_equal(c->cache_max_age_ns, 90 * NS_PER_SEC);
 	assert_text(c->metrics_host, "::1");
 	assert_int_equal(c->metrics_port, 9000);
+	assert_int_equal(c->lb.adoption, HZ_ADOPT_LABELLED);
 	assert_text(c->lb.location, "hel1");
 	assert_text(c->lb.algorithm, " Round_Robin");
 	assert_int_equal(c->lb.hides_public, HZ_NO);
@@ -252,6 +255,12 @@ values_must_make_sense(void **state)
 	          "ipv4,ipv6,dualstack");
 	check_bad("HCLOUD_SERVER_CACHE_MODE", "",
 	          "invalid value for \"HCLOUD_SERVER_CACHE_MODE\", expect one of: all,one,off");
+	check_bad("HCLOUD_LOAD_BALANCERS_ADOPTION", "none",
+	          "invalid value for \"HCLOUD_LOAD_BALANCERS_ADOPTION\", expect one of: "
+	          "by-name,labelled,never");
+	check_bad("HCLOUD_LOAD_BALANCERS_ADOPTION", "",
+	          "invalid value for \"HCLOUD_LOAD_BALANCERS_ADOPTION\", expect one of: "
+	          "by-name,labelled,never");
 	check_bad("HCLOUD_LOAD_BALANCERS_PRIVATE_SUBNET_IP_RANGE", "10.0.0.0/33",
 	          "invalid value for \"HCLOUD_LOAD_BALANCERS_PRIVATE_SUBNET_IP_RANGE\": must be a "
 	          "valid CIDR: invalid CIDR address: 10.0.0.0/33");

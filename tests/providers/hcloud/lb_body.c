@@ -64,6 +64,38 @@ a_new_balancer_comes_with_its_parts(void **state UNUSED)
 }
 
 static void
+check_cluster(const char *cluster, const char *label)
+{
+	CLEANUP(lb_case_fini) struct lb_case c;
+	CLEANUP(buf_fini) struct buf wanted = BUF_INIT(1000);
+
+	lb_case_init(&c);
+	c.spec.cluster = str_c(cluster);
+	buf_addf(&wanted,
+	         "{\"name\":\"" CASE_NAME "\",\"load_balancer_type\":1,\"location\":\"fsn1\","
+	         "\"labels\":{\"hcloud-ccm/service-uid\":\"" CASE_UID "\"%s}}",
+	         label);
+	check_create(&c, 0, 0, true, wanted.ptr);
+}
+
+/* The API refuses the request for any other value. */
+static void
+a_new_balancer_names_its_cluster_where_a_label_can(void **state UNUSED)
+{
+	check_cluster("kubernetes", ",\"ccmd.io/cluster\":\"kubernetes\"");
+	check_cluster("a.b_c-1", ",\"ccmd.io/cluster\":\"a.b_c-1\"");
+	check_cluster("a23456789012345678901234567890123456789012345678901234567890123",
+	              ",\"ccmd.io/cluster\":"
+	              "\"a23456789012345678901234567890123456789012345678901234567890123\"");
+	check_cluster("", "");
+	check_cluster("a23456789012345678901234567890123456789012345678901234567890123x", "");
+	check_cluster("prod/eu", "");
+	check_cluster("-prod", "");
+	check_cluster("prod.", "");
+	check_cluster("h\xc3\xb6he", "");
+}
+
+static void
 more_ports_are_more_services(void **state UNUSED)
 {
 	CLEANUP(lb_case_fini) struct lb_case c;
@@ -193,6 +225,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_new_balancer_comes_with_its_parts),
+		cmocka_unit_test(a_new_balancer_names_its_cluster_where_a_label_can),
 		cmocka_unit_test(more_ports_are_more_services),
 		cmocka_unit_test(as_many_targets_as_the_type_has_room_for),
 		cmocka_unit_test(a_new_balancer_has_all_that_is_asked_for),

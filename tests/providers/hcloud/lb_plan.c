@@ -179,6 +179,27 @@ our_label_joins_the_others(void **state UNUSED)
 	check_shape(&m, 0, "PUT {\"labels\":{\"hcloud-ccm/service-uid\":\"" CASE_UID "\"}}\n");
 }
 
+/* Else the first start of a version that writes it would change every balancer. */
+static void
+the_cluster_is_written_with_another_label_and_never_alone(void **state UNUSED)
+{
+	CLEANUP(made_fini) struct made m;
+
+	made_init(&m);
+	m.c.spec.cluster = STR("blue");
+	check_shape(&m, 0, "");
+	m.labels[1] = (struct label){ STR(HZ_LABEL_CLUSTER), STR("green") };
+	m.lb.n_labels = 2;
+	check_shape(&m, 0, "");
+	lb_case_note(&m.c, "name", "web");
+	check_shape(&m, 0, "PUT {\"name\":\"web\"}\n");
+	m.lb.name = STR("web");
+	m.lb.uid = STR("stale");
+	check_shape(&m, 0,
+	            "PUT {\"labels\":{\"hcloud-ccm/service-uid\":\"" CASE_UID
+	            "\",\"ccmd.io/cluster\":\"blue\"}}\n");
+}
+
 static void
 an_annotated_name_renames(void **state UNUSED)
 {
@@ -677,6 +698,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_settled_balancer_has_no_step),
 		cmocka_unit_test(our_label_joins_the_others),
+		cmocka_unit_test(the_cluster_is_written_with_another_label_and_never_alone),
 		cmocka_unit_test(an_annotated_name_renames),
 		cmocka_unit_test(rdns_is_set_where_there_is_an_address),
 		cmocka_unit_test(changes_the_algorithm),
