@@ -98,6 +98,14 @@ tell_unconfigured(const struct hz_lb_run *run)
 
 /* ---- what is wanted ---------------------------------------------------------------------------------- */
 
+static struct str
+tutorial_name(const struct hz_lb_run *run)
+{
+	return arena_printf(run->call->arena, "%" STR_FMT "-%" STR_FMT "-%" STR_FMT,
+	                    STR_ARG(run->spec->cluster), STR_ARG(run->spec->namespace),
+	                    STR_ARG(run->spec->service));
+}
+
 /* The tutorial knows no annotations (hcloud.md 10). */
 static bool
 read_tutorial(struct hz_lb_run *run, struct error *err)
@@ -108,9 +116,7 @@ read_tutorial(struct hz_lb_run *run, struct error *err)
 	if (!hz_lb_wish_read(run->tools->config, run->tools->network, &bare, run->call->arena,
 	                     &run->wish, err))
 		return false;
-	run->wish.name = arena_printf(run->call->arena, "%" STR_FMT "-%" STR_FMT "-%" STR_FMT,
-	                              STR_ARG(bare.cluster), STR_ARG(bare.namespace),
-	                              STR_ARG(bare.service));
+	run->wish.name = tutorial_name(run);
 	run->wish.is_named = true;
 	run->wish.location = STR("fsn1");
 	run->wish.uses_private_ip = true;
@@ -231,6 +237,36 @@ tell_adopted(const struct hz_lb_run *run, const struct hz_lb *lb)
 	log_info("load balancer adopted", LOG_STR("name", lb->name), LOG_I64("id", lb->id));
 }
 
+/* The tutorial's names are ambiguous: "a-b/c" and "a/b-c" both have CLUSTER-a-b-c. Whichever Service had the balancer, the
+ * other one would take it over, so a name that two live Services share is nobody's. */
+static bool
+refuse_shared_name(const struct hz_lb_run *run, const struct lb_spec *other, struct error *err)
+{
+	const struct cloud_host *host = run->tools->host;
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(ERR_MSG_SIZE);
+
+	err_set(err, ERR_INVALID,
+	        "the load balancer name \"%" STR_FMT "\" is that of two Services, %" STR_FMT
+	        "/%" STR_FMT " and %" STR_FMT "/%" STR_FMT ": rename one of them",
+	        STR_ARG(run->wish.name), STR_ARG(run->spec->namespace), STR_ARG(run->spec->service),
+	        STR_ARG(other->namespace), STR_ARG(other->service));
+	buf_add_c(&b, err->msg);
+	tell(run, &taken_event, &b);
+	host->service_event(host, other, HOST_EVENT_WARNING, taken_event.reason, buf_str(&b));
+	return false;
+}
+
+static bool
+check_name_is_its_own(const struct hz_lb_run *run, struct error *err)
+{
+	struct lb_spec other;
+
+	if (!is_tutorial(run) ||
+	    !hz_books_find_namesake(run->tools->books, run->spec, run->call->arena, &other))
+		return true;
+	return refuse_shared_name(run, &other, err);
+}
+
 /* By its name. ERR_NOT_FOUND: nobody has it. */
 static bool
 adopt(struct hz_lb_run *run, struct error *err)
@@ -317,7 +353,7 @@ find_or_make(struct hz_lb_run *run, struct error *err)
 {
 	if (hz_lb_refresh(run, err))
 		return true;
-	if (err->code != ERR_NOT_FOUND)
+	if (err->code != ERR_NOT_FOUND || !check_name_is_its_own(run, err))
 		return false;
 	if (run->wish.is_named && adopt(run, err))
 		return true;
@@ -525,18 +561,25 @@ delete_lb(struct hz_lb_run *run, const struct hz_lb *lb, struct error *err)
 	return true;
 }
 
-/* The tutorial's have no label, only a name. */
+/* The tutorial's own controller gives its balancers a name and no label. One that has a label is another Service's; of a name
+ * that two live Services share, the balancer is left to the one that remains. */
 static bool
-find_tutorial(struct hz_lb_run *run, bool *ret_found, struct error *err)
+delete_unlabelled(struct hz_lb_run *run, bool *ret_found, struct error *err)
 {
-	*ret_found = false;
-	if (!read_tutorial(run, err))
-		return false;
-	if (adopt(run, err)) {
-		*ret_found = true;
+	const struct hz_lb_tools *t = run->tools;
+	struct arena *arena = run->call->arena;
+	struct lb_spec other;
+	struct hz_lb lb;
+
+	if (hz_books_find_namesake(t->books, run->spec, arena, &other))
 		return true;
-	}
-	return err->code == ERR_NOT_FOUND;
+	hz_count_operations("hcops/LoadBalancerOps.GetByName", 1);
+	if (!hz_find_lb(t->api, run->call, arena, tutorial_name(run), &lb, err))
+		return err->code == ERR_NOT_FOUND;
+	if (lb.uid.len > 0 && !str_eq(lb.uid, run->spec->uid))
+		return true;
+	*ret_found = true;
+	return delete_lb(run, &lb, err);
 }
 
 /* Several with our label are all ours: one of them by somebody's mistake. */
@@ -551,9 +594,7 @@ delete_all(struct hz_lb_run *run, bool *ret_found, struct error *err)
 		if (!delete_lb(run, run->found.lbs[i], err))
 			return false;
 	}
-	if (*ret_found || !is_tutorial(run))
-		return true;
-	return find_tutorial(run, ret_found, err) && (!*ret_found || delete_lb(run, run->lb, err));
+	return *ret_found || !is_tutorial(run) || delete_unlabelled(run, ret_found, err);
 }
 
 bool

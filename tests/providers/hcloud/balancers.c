@@ -30,6 +30,9 @@
 #define LB_WITH(ipv4, algorithm) LB_OF("au1", OWN_LABEL, "", ipv4, algorithm)
 #define LB LB_WITH("\"203.0.113.1\"", "round_robin")
 #define LB_LABELLED(name, labels) LB_OF(name, labels, "", "\"203.0.113.1\"", "round_robin")
+#define LB_IN_NETWORK                                                                            \
+	LB_OF("lab-a-b-c", OWN_LABEL, "{\"network\":4711,\"ip\":\"10.0.0.3\",\"alias_ips\":[]}", \
+	      "\"203.0.113.1\"", "round_robin")
 #define TYPES                                                                         \
 	"{\"load_balancer_types\":[{\"id\":1,\"name\":\"lb11\",\"max_targets\":25}]," \
 	"\"meta\":{\"pagination\":{\"next_page\":null,\"total_entries\":1}}}"
@@ -479,6 +482,86 @@ what_became_protected_meanwhile_stays(void **state)
 	assert_non_null(strstr(story.lab->events.ptr, "web LoadBalancerProtected: "));
 }
 
+/* ---- the tutorial's dialect -------------------------------------------------------------------------- */
+
+/* The Service "a-b/c" in the cluster "lab". */
+static void
+open_tutorial(const char *balancers_with_its_label)
+{
+	setenv("HCLOUD_NETWORK", "4711", 1);
+	open_dialect(&hz_tutorial, 4711);
+	story.spec.cluster = STR("lab");
+	story.spec.namespace = STR("a-b");
+	story.spec.service = STR("c");
+	answer(OF_U, 200, balancers_with_its_label);
+}
+
+static void
+a_name_that_two_live_services_share_is_refused(void **state)
+{
+	(void)state;
+	open_tutorial(NONE);
+	enlist("a", "b-c", "u-2");
+	check_failure(ERR_INVALID, "the load balancer name \"lab-a-b-c\" is that of two Services, "
+	                           "a-b/c and a/b-c: rename one of them");
+	assert_non_null(strstr(story.lab->events.ptr, "\nb-c LoadBalancerNameTaken: "));
+	assert_true(strstr(story.lab->events.ptr, "c LoadBalancerNameTaken: ") ==
+	            story.lab->events.ptr);
+	lab_check_asked(story.lab, OF_U "\n");
+}
+
+static void
+who_has_its_balancer_keeps_it_beside_a_namesake(void **state)
+{
+	(void)state;
+	open_tutorial(LISTED(LB_IN_NETWORK));
+	enlist("a", "b-c", "u-2");
+	assert_true(ensure());
+	assert_int_equal(story.lab->events.len, 0);
+}
+
+/* Once it failed for ever, since the balancer by that name is the other one's. */
+static void
+a_service_goes_without_the_balancer_of_its_namesake(void **state)
+{
+	bool was_there = true;
+
+	(void)state;
+	open_tutorial(NONE);
+	answer("/load_balancers?name=lab-a-b-c*", 200,
+	       LISTED(LB_LABELLED("lab-a-b-c", "\"hcloud-ccm/service-uid\":\"u-2\"")));
+	assert_true(remove_it(&was_there));
+	assert_false(was_there);
+	assert_null(strstr(story.lab->asked.ptr, "DELETE"));
+}
+
+static void
+an_unlabelled_balancer_is_left_to_the_namesake_that_remains(void **state)
+{
+	bool was_there = true;
+
+	(void)state;
+	open_tutorial(NONE);
+	enlist("a", "b-c", "u-2");
+	assert_true(remove_it(&was_there));
+	assert_false(was_there);
+	lab_check_asked(story.lab, OF_U "\n");
+}
+
+static void
+an_unlabelled_balancer_goes_with_its_service(void **state)
+{
+	bool was_there = false;
+
+	(void)state;
+	open_tutorial(NONE);
+	story.spec.n_ports = 100000; /* nothing of the spec but its names matters */
+	answer("/load_balancers?name=lab-a-b-c*", 200, LISTED(LB_LABELLED("lab-a-b-c", "")));
+	answer("DELETE /load_balancers/7", 204, NULL);
+	assert_true(remove_it(&was_there));
+	assert_true(was_there);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int
@@ -505,6 +588,11 @@ main(void)
 		TEST(what_is_gone_is_gone),
 		TEST(all_that_carry_its_label_go),
 		TEST(what_became_protected_meanwhile_stays),
+		TEST(a_name_that_two_live_services_share_is_refused),
+		TEST(who_has_its_balancer_keeps_it_beside_a_namesake),
+		TEST(a_service_goes_without_the_balancer_of_its_namesake),
+		TEST(an_unlabelled_balancer_is_left_to_the_namesake_that_remains),
+		TEST(an_unlabelled_balancer_goes_with_its_service),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
