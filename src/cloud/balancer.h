@@ -81,6 +81,7 @@ struct lb_spec {
 	bool has_client_ip_affinity;
 	int32_t affinity_timeout_s;
 	struct lb_status status; /* what the Service says now */
+	bool is_leaving;         /* the Service is being deleted or wants no balancer any more */
 	const struct node_ref
 		*nodes; /* those that selects() named, sorted by name; empty for deletion */
 	size_t n_nodes;
@@ -110,8 +111,10 @@ struct balancer_ops {
 	 * only uid, name, namespace, service and cluster are to be trusted to be there. *ret_found: there was something. */
 	bool (*remove)(struct cloud *, struct call *, const struct lb_spec *, bool *ret_found,
 	               struct error *);
-	/** All Services that carry our finalizer or want a balancer, once after each start, before any other call: a provider
-	 * that keeps no books of its own rebuilds them from statuses. NULL: not needed. */
+	/** All Services that want a balancer of this controller or still carry its finalizer, once after each start, before any
+	 * other call: a provider that stores no addresses itself rebuilds them from statuses. A status is no proof: whoever may
+	 * patch it can write any address there. Services of another class are not among them, nor are those that are being
+	 * deleted without our finalizer. NULL: not needed. */
 	bool (*adopt)(struct cloud *, struct call *, const struct lb_spec *const specs[], size_t n,
 	              struct error *);
 };

@@ -27,6 +27,16 @@ struct trouble {
 	int64_t next_tell_ns; /* mono: though it is the same */
 };
 
+/* The status of a Service of another class is written by another controller, and one that is being deleted without our
+ * finalizer has nothing of ours any more, though its status may still show the address that another Service has by now. */
+static bool
+is_adoptable(const struct service *s)
+{
+	if (s->has_class)
+		return false;
+	return s->has_finalizer || (service_wants_balancer(s) && !s->is_deleting);
+}
+
 static size_t
 collect_specs(struct service_controller *c, const struct store_list *all, struct arena *arena,
               const struct lb_spec ***ret)
@@ -38,7 +48,7 @@ collect_specs(struct service_controller *c, const struct store_list *all, struct
 		const struct service *s = service_of(all->objects[i]);
 		struct lb_spec *spec;
 
-		if (!service_wants_balancer(s) && !s->has_finalizer)
+		if (!is_adoptable(s))
 			continue;
 		spec = ARENA_NEW(arena, struct lb_spec);
 		*spec = service_spec(s, c->config.cluster_name, arena);

@@ -121,6 +121,7 @@ service_spec(const struct service *s, const char *cluster_name, struct arena *ar
 		.health_check_node_port = s->health_check_node_port,
 		.has_client_ip_affinity = str_eq_c(s->session_affinity, "ClientIP"),
 		.affinity_timeout_s = s->affinity_timeout_s,
+		.is_leaving = s->is_deleting || !service_wants_balancer(s),
 	};
 
 	add_ports(&spec, s, arena);

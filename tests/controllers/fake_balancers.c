@@ -339,7 +339,8 @@ adopt(struct cloud *cloud, struct call *call, const struct lb_spec *const specs[
 	struct lb_spec all = { .service = STR("-") };
 
 	for (size_t i = 0; i < n; i++)
-		buf_addf(&uids, "%" STR_FMT ",", STR_ARG(specs[i]->uid));
+		buf_addf(&uids, "%s%" STR_FMT ",", specs[i]->is_leaving ? "leaving:" : "",
+		         STR_ARG(specs[i]->uid));
 	all.uid = buf_str(&uids);
 	return run(cloud, call, "adopt", &all, operate_nothing, err);
 }

@@ -997,6 +997,33 @@ existing_ones_are_adopted_before_all_else(void **state UNUSED)
 	assert_balanced("web-1", "a=fake://a,");
 }
 
+/* The status of the others says nothing of ours: it is another controller's, or of a balancer that is gone. */
+static void
+only_services_of_this_controller_are_adopted(void **state UNUSED)
+{
+	static const char ours[] = "service.kubernetes.io/load-balancer-cleanup";
+	const char *last;
+
+	fake_services_put(rig->services, &web);
+	fake_services_put(rig->services,
+	                  &(struct fake_service){ "theirs", .class = "x", .finalizers = ours });
+	fake_services_put(rig->services,
+	                  &(struct fake_service){ "dying", .finalizers = "example.com/hold" });
+	fake_services_put(rig->services, &(struct fake_service){ "going", .finalizers = ours });
+	fake_services_put(rig->services,
+	                  &(struct fake_service){ "was", .type = "ClusterIP", .finalizers = ours });
+	fake_services_delete(rig->services, "dying");
+	fake_services_delete(rig->services, "going");
+	fault((struct fake_fault){ .call = "adopt", .hangs = true });
+	begin_with(NULL);
+	last = fake_balancers_last(rig->balancers); /* in any order */
+	assert_int_equal(strlen(last), strlen("adopt - web-1,leaving:going-4,leaving:was-5, "));
+	assert_non_null(strstr(last, "web-1,"));
+	assert_non_null(strstr(last, "leaving:going-4,"));
+	assert_non_null(strstr(last, "leaving:was-5,"));
+	fake_balancers_forget_faults(rig->balancers);
+}
+
 static void
 what_keeps_from_adopting_is_told_once_in_a_while(void **state UNUSED)
 {
@@ -1119,6 +1146,7 @@ main(void)
 		cmocka_unit_test_setup_teardown(a_slow_service_delays_no_other, set_up_many,
 		                                tear_down),
 		TEST(existing_ones_are_adopted_before_all_else),
+		TEST(only_services_of_this_controller_are_adopted),
 		TEST(what_keeps_from_adopting_is_told_once_in_a_while),
 		TEST(adopting_waits_as_long_as_it_is_told),
 		TEST(stopping_lets_what_runs_finish),

@@ -112,7 +112,11 @@ bool
 cl_balancers_adopt(struct cl_balancers_run *run, struct call *call,
                    const struct lb_spec *const specs[], size_t n, struct error *err)
 {
-	return cl_books_adopt(run->books, specs, n, call->arena, err);
+	CLEANUP(cl_inventory_unrefp) struct cl_inventory *inventory = NULL;
+	bool is_current;
+
+	inventory = cl_loader_inventory(run->loader, &is_current);
+	return cl_books_adopt(run->books, &inventory->schema, specs, n, call->arena, err);
 }
 
 static struct str

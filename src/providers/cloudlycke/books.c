@@ -15,6 +15,10 @@ EVENT_KIND(
 	conflict_event, "cloud-controller-manager", "AddressConflict", true, "Service",
 	"cloudlycke: another Service has the address in its status as well, and keeps it; this one is given another.");
 
+EVENT_KIND(
+	no_pool_event, "cloud-controller-manager", "AddressNotInPool", true, "Service",
+	"cloudlycke: an address of the Service is in no pool that it may use. One that ccmd allocated is replaced; any other is not served, and stays in the status until an address is allocated.");
+
 struct cl_books {
 	const struct cloud_host *host;
 	struct cl_ledger ledger; /* with the lock of all that follows */
@@ -124,11 +128,15 @@ holdings(struct cl_books *books, struct arena *arena, size_t *ret_n)
 }
 
 static void
-log_left(const struct cl_record *before, const struct ip *ip, struct str pool, bool is_listed,
-         struct arena *arena)
+report_left(struct cl_books *books, const struct cl_record *before, const struct ip *ip,
+            struct str pool, bool is_listed, struct arena *arena)
 {
 	char memory[64] = "";
-	struct buf text = BUF_FIXED(memory), line = BUF_INIT(KIB(2));
+	struct buf text = BUF_FIXED(memory);
+	CLEANUP(buf_fini) struct buf line = BUF_INIT(LIMIT_EVENT_MESSAGE);
+	const struct lb_spec about = { .namespace = before->holding.namespace,
+		                       .service = before->holding.service,
+		                       .uid = before->holding.uid };
 
 	ip_format(&text, ip);
 	buf_add_c(&line, "load balancer ");
@@ -137,20 +145,22 @@ log_left(const struct cl_record *before, const struct ip *ip, struct str pool, b
 	         is_listed ? "is reserved in" : "left", cl_q(arena, pool));
 	log_info(line.ptr, LOG_STR("service", before->holding.service),
 	         LOG_STR("namespace", before->holding.namespace));
-	buf_fini(&line);
+	books->host->service_event(books->host, &about, HOST_EVENT_WARNING, no_pool_event.reason,
+	                           buf_str(&line));
 }
 
 static void
-log_moves(const struct cl_record *before, const struct cl_record *draft, const struct cl_pool *pool,
-          struct arena *arena)
+report_moves(struct cl_books *books, const struct cl_record *before, const struct cl_record *after,
+             const struct cl_pool *pool, struct arena *arena)
 {
 	for (size_t i = 0; i < before->holding.n_addresses; i++) {
 		const struct ip *ip = &before->holding.addresses[i];
 		bool is_avoided;
 
-		if (!cl_holding_has(&draft->holding, ip) && !cl_pool_has(pool, ip, &is_avoided))
-			log_left(before, ip, before->pool.len > 0 ? before->pool : pool->name,
-			         is_avoided, arena);
+		if (!cl_holding_has(&after->holding, ip) && !cl_pool_has(pool, ip, &is_avoided))
+			report_left(books, before, ip,
+			            before->pool.len > 0 ? before->pool : pool->name, is_avoided,
+			            arena);
 	}
 }
 
@@ -185,17 +195,22 @@ cl_books_ensure(struct cl_books *books, const struct cl_request *request,
                 struct cl_record **ret, struct error *err)
 {
 	CLEANUP(cl_targets_unrefp) struct cl_targets *targets = cl_targets_new(nodes, n_nodes);
-	struct cl_record draft = request->draft, *before;
+	CLEANUP(cl_record_unrefp) struct cl_record *before = NULL;
+	struct cl_record draft = request->draft;
 	WITH_LOCK(&books->ledger.mu);
 
 	before = cl_ledger_get(&books->ledger, draft.holding.uid);
+	before = before ? cl_record_ref(before)
+	                : NULL; /* it is compared with what takes its place */
 	if (!allocate(books, request, before, arena, &draft, err))
 		return false;
 	targets = intern(books, targets);
 	draft.targets = targets;
+	if (!commit(books, &draft, before, ret, err))
+		return false;
 	if (before)
-		log_moves(before, &draft, request->wish.pool, arena);
-	return commit(books, &draft, before, ret, err);
+		report_moves(books, before, *ret, request->wish.pool, arena);
+	return true;
 }
 
 bool
@@ -258,23 +273,123 @@ cl_books_note_hook(struct cl_books *books, const struct cl_record *record, struc
 
 /* ---- after a start ----------------------------------------------------------------------------------- */
 
-static int
-by_uid(const void *a, const void *b)
-{
-	const struct lb_spec *const *x = a, *const *y = b;
+/* Who comes first keeps an address that several claim. */
+enum claim_rank {
+	CLAIM_KNOWN,  /* the state file has an address of the status for this Service */
+	CLAIM_STATUS, /* the status says so */
+	CLAIM_LEAVING, /* its balancer is on the way out: the address may have been given to another already */
+};
 
-	return str_cmp((*x)->uid, (*y)->uid);
+/* What one Service's status says, against what is known. */
+struct claim {
+	const struct lb_spec *spec;
+	const struct cl_record *memory; /* the state file's; NULL: none */
+	enum claim_rank rank;
+};
+
+static bool
+is_remembered(const struct claim *c, const struct ip *ip)
+{
+	return c->memory && cl_holding_has(&c->memory->holding, ip);
 }
 
-static const struct lb_spec **
-sorted(const struct lb_spec *const specs[], size_t n, struct arena *arena)
+static enum claim_rank
+rank_of(const struct claim *c)
 {
-	const struct lb_spec **all = arena_calloc(arena, n + 1, sizeof(*all));
+	struct ip ip;
 
-	for (size_t i = 0; i < n; i++)
-		all[i] = specs[i];
-	qsort(all, n, sizeof(all[0]), by_uid);
+	if (c->spec->is_leaving)
+		return CLAIM_LEAVING;
+	for (size_t i = 0; i < c->spec->status.n_ingress; i++) {
+		if (ip_parse(c->spec->status.ingress[i].ip, &ip) && is_remembered(c, &ip))
+			return CLAIM_KNOWN;
+	}
+	return CLAIM_STATUS;
+}
+
+static int
+by_rank(const void *a, const void *b)
+{
+	const struct claim *x = a, *y = b;
+
+	if (x->rank != y->rank)
+		return x->rank < y->rank ? -1 : 1;
+	return str_cmp(x->spec->uid, y->spec->uid);
+}
+
+static const struct cl_record *
+memory_of(struct cl_record *const records[], size_t n, struct str uid)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (str_eq(records[i]->holding.uid, uid))
+			return records[i];
+	}
+	return NULL;
+}
+
+static struct claim *
+collect_claims(const struct lb_spec *const specs[], size_t n, struct cl_record *const memories[],
+               size_t n_memories, struct arena *arena)
+{
+	struct claim *all = arena_calloc(arena, n + 1, sizeof(*all));
+
+	for (size_t i = 0; i < n; i++) {
+		all[i].spec = specs[i];
+		all[i].memory = memory_of(memories, n_memories, specs[i]->uid);
+		all[i].rank = rank_of(&all[i]);
+	}
+	qsort(all, n, sizeof(all[0]), by_rank);
 	return all;
+}
+
+/* Once for a Service, however many addresses its status has: whoever may write one there may write thousands. */
+static void
+report_no_pool(struct cl_books *books, const struct cl_schema *schema, const struct lb_spec *spec,
+               const struct ip *ip, struct arena *arena)
+{
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(LIMIT_EVENT_MESSAGE);
+	const struct cl_pool *pool;
+	struct error err;
+
+	buf_add_c(&text, "address ");
+	ip_format(&text, ip);
+	buf_add_c(&text, " in the status is in no pool that this Service may use: it is not "
+	                 "served, and stays there until an address ");
+	if (cl_request_pool(schema, spec, arena, &pool, &err))
+		buf_addf(&text, "of pool %s is allocated", cl_q(arena, pool->name));
+	else
+		buf_addf(&text, "is allocated: %s", err.msg);
+	log_warn("an address in the status of a service is in no pool",
+	         LOG_STR("service", spec->service), LOG_STR("namespace", spec->namespace),
+	         LOG_STR("why", buf_str(&text)));
+	books->host->service_event(books->host, spec, HOST_EVENT_WARNING, no_pool_event.reason,
+	                           buf_str(&text));
+}
+
+/* Whoever may patch a status could have any address served, the host's own one too. So only those are taken over that a pool
+ * could have given to the Service, and those that the state file has for it: they left their pool while ccmd was stopped. */
+static struct lb_status
+trusted_status(struct cl_books *books, const struct cl_schema *schema, const struct claim *c,
+               struct arena *arena)
+{
+	const struct lb_status *status = &c->spec->status;
+	struct lb_status trusted = { .n_ingress = 0 };
+	bool is_reported = c->spec->is_leaving; /* it will not be given another */
+	struct ip ip;
+
+	trusted.ingress = arena_calloc(arena, status->n_ingress, sizeof(trusted.ingress[0]));
+	for (size_t i = 0; i < status->n_ingress; i++) {
+		if (!ip_parse(status->ingress[i].ip, &ip))
+			continue;
+		if (cl_request_could_have(schema, c->spec->namespace, &ip) ||
+		    is_remembered(c, &ip)) {
+			trusted.ingress[trusted.n_ingress++] = status->ingress[i];
+		} else if (!is_reported) {
+			report_no_pool(books, schema, c->spec, &ip, arena);
+			is_reported = true;
+		}
+	}
+	return trusted;
 }
 
 static void
@@ -359,17 +474,19 @@ recall_memory(const struct cl_record *memory, struct cl_record *draft)
 }
 
 static void
-adopt_one(struct cl_books *books, const struct lb_spec *spec, const struct cl_record *memory,
+adopt_one(struct cl_books *books, const struct cl_schema *schema, const struct claim *c,
           struct cl_targets *targets, struct arena *arena)
 {
+	struct lb_spec spec = *c->spec;
 	struct cl_record draft;
 
-	cl_request_recall(spec, arena, &draft);
-	keep_unclaimed(books, spec, &draft.holding);
+	spec.status = trusted_status(books, schema, c, arena);
+	cl_request_recall(&spec, arena, &draft);
+	keep_unclaimed(books, spec.is_leaving ? NULL : &spec, &draft.holding);
 	draft.targets = targets;
 	draft.generation = 1;
-	if (memory)
-		recall_memory(memory, &draft);
+	if (c->memory)
+		recall_memory(c->memory, &draft);
 	if (draft.holding.n_addresses > 0)
 		cl_ledger_set(&books->ledger, cl_record_new(&draft));
 }
@@ -396,16 +513,6 @@ all_nodes(struct cl_books *books, struct arena *arena)
 
 	books->host->nodes(books->host, arena, &nodes, &n);
 	return cl_targets_new(nodes, n);
-}
-
-static const struct cl_record *
-memory_of(struct cl_record *const records[], size_t n, struct str uid)
-{
-	for (size_t i = 0; i < n; i++) {
-		if (str_eq(records[i]->holding.uid, uid))
-			return records[i];
-	}
-	return NULL;
 }
 
 /* Whose Service is gone though its finalizer should have kept it: the API server's data may have been lost, so what is there
@@ -438,12 +545,13 @@ free_records(struct cl_record **records, size_t n)
 }
 
 bool
-cl_books_adopt(struct cl_books *books, const struct lb_spec *const specs[], size_t n,
-               struct arena *arena, struct error *err)
+cl_books_adopt(struct cl_books *books, const struct cl_schema *schema,
+               const struct lb_spec *const specs[], size_t n, struct arena *arena,
+               struct error *err)
 {
 	CLEANUP(cl_targets_unrefp) struct cl_targets *targets = NULL;
-	const struct lb_spec **all = sorted(specs, n, arena);
 	struct cl_record **memories;
+	const struct claim *all;
 	size_t n_memories;
 	WITH_LOCK(&books->ledger.mu);
 
@@ -452,10 +560,9 @@ cl_books_adopt(struct cl_books *books, const struct lb_spec *const specs[], size
 		return false;
 	cl_ledger_clear(&books->ledger);
 	targets = all_nodes(books, arena);
+	all = collect_claims(specs, n, memories, n_memories, arena);
 	for (size_t i = 0; i < n; i++)
-		if (all[i]->status.n_ingress > 0)
-			adopt_one(books, all[i], memory_of(memories, n_memories, all[i]->uid),
-			          targets, arena);
+		adopt_one(books, schema, &all[i], targets, arena);
 	for (size_t i = 0; i < n_memories; i++)
 		adopt_untold(books, memories[i]);
 	log_orphans(memories, n_memories, specs, n);

@@ -1,9 +1,9 @@
 /* books.h: all load balancers there are, and who has which address.
  *
  * One record a Service, by UID. A change is made in memory and in the state file, or not at all; an address that a Service
- * leaves is free only once its new one is written, and what is not written yet nobody sees. After a start everything comes
+ * leaves is free only once its new one is written, and what is not written yet nobody sees. After a start addresses come
  * from the Services' own status (cl_books_adopt()), so that a new leader on another machine gives the same addresses; the
- * state file adds what hooks were told.
+ * state file adds what hooks were told, and which addresses were allocated that no pool has any more.
  *
  * Threads: any; for one Service, one call after the other.
  */
@@ -20,11 +20,14 @@ struct cl_books *cl_books_new(struct cl_state *state, const struct cloud_host *h
 void cl_books_free(struct cl_books *); /* NULL is fine */
 DEFINE_CLEANUP(struct cl_books, cl_books_free)
 
-/** From the Services that there are, and the state file. Where two Services claim one address, the one with the lower UID
- * keeps it; the other is told by an event and gets another when it is ensured. ERR_CONFLICT: another process has the state
- * file; ERR_INVALID: it is damaged. */
-NODISCARD bool cl_books_adopt(struct cl_books *, const struct lb_spec *const specs[], size_t n,
-                              struct arena *arena, struct error *err);
+/** From the Services that there are, and the state file. A status alone does not make an address ours: one that no pool could
+ * have given to the Service is not taken over, unless the state file has it for that Service. It stays in the status until
+ * another is allocated, and an event names it. Where two Services claim one address, the one for which the state file has it
+ * keeps it, else the one with the lower UID; a Service that is leaving comes last. The other one gets an event, and another
+ * address when it is ensured. ERR_CONFLICT: another process has the state file; ERR_INVALID: it is damaged. */
+NODISCARD bool cl_books_adopt(struct cl_books *, const struct cl_schema *schema,
+                              const struct lb_spec *const specs[], size_t n, struct arena *arena,
+                              struct error *err);
 
 /** Gives it addresses and writes down what is wanted. *ret is yours. ERR_INVALID: what is wanted cannot be had. */
 NODISCARD bool cl_books_ensure(struct cl_books *, const struct cl_request *request,

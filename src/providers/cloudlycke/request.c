@@ -37,9 +37,9 @@ is_open_to(const struct cl_pool *pool, struct str namespace)
 	return pool->namespaces.n == 0;
 }
 
-static bool
-choose_pool(const struct cl_schema *schema, const struct lb_spec *spec, struct arena *arena,
-            const struct cl_pool **ret, struct error *err)
+bool
+cl_request_pool(const struct cl_schema *schema, const struct lb_spec *spec, struct arena *arena,
+                const struct cl_pool **ret, struct error *err)
 {
 	const struct str *name = lb_annotation(spec, CL_ANNOTATION("pool"));
 	const struct cl_pool *pool = name ? pool_named(schema, str_trim(*name))
@@ -57,6 +57,19 @@ choose_pool(const struct cl_schema *schema, const struct lb_spec *spec, struct a
 		               cl_q(arena, pool->name), cl_q(arena, spec->namespace));
 	*ret = pool;
 	return true;
+}
+
+bool
+cl_request_could_have(const struct cl_schema *schema, struct str namespace, const struct ip *ip)
+{
+	for (size_t i = 0; i < schema->n_pools; i++) {
+		bool is_avoided;
+
+		if (is_open_to(&schema->pools[i], namespace) &&
+		    cl_pool_has(&schema->pools[i], ip, &is_avoided))
+			return true;
+	}
+	return false;
 }
 
 /* ---- wanted addresses -------------------------------------------------------------------------------- */
@@ -260,7 +273,7 @@ cl_request_read(const struct cl_schema *schema, const struct lb_spec *spec, stru
 	r.wish = (struct cl_wish){ .families = spec->families,
 		                   .n_families = spec->n_families,
 		                   .may_lack = spec->family_policy == LB_PREFER_DUAL_STACK };
-	if (!choose_pool(schema, spec, arena, &r.wish.pool, err) ||
+	if (!cl_request_pool(schema, spec, arena, &r.wish.pool, err) ||
 	    !read_wanted(spec, &r.wish, arena, err) ||
 	    !read_hostname(r.wish.pool, spec, arena, &r.draft.hostname, err) ||
 	    !read_proxy(spec, arena, &r.draft.proxy, err))

@@ -154,14 +154,23 @@ remove_one(struct world *w, const char *name)
 	return note(w, is_done, &err);
 }
 
+static bool
+adopt_specs(struct world *w, const struct lb_spec *const specs[], size_t n)
+{
+	struct call call = call_of(w);
+	struct error err;
+	bool is_done;
+
+	is_done = lb->adopt(w->cloud, &call, specs, n, &err);
+	note(w, is_done, &err);
+	return is_done;
+}
+
 /* Services as they are after a restart, "name address name address", in that order. */
 static bool
 adopt(struct world *w, const char *const pairs[], size_t n)
 {
 	const struct lb_spec **specs = arena_calloc(&w->arena, n + 1, sizeof(*specs));
-	struct call call = call_of(w);
-	struct error err;
-	bool is_done;
 
 	for (size_t i = 0; i < n; i++) {
 		struct lb_spec *spec = ARENA_NEW(&w->arena, struct lb_spec);
@@ -169,10 +178,12 @@ adopt(struct world *w, const char *const pairs[], size_t n)
 		*spec = spec_of(w, pairs[2 * i], pairs[2 * i + 1]);
 		specs[i] = spec;
 	}
-	is_done = lb->adopt(w->cloud, &call, specs, n, &err);
-	note(w, is_done, &err);
-	return is_done;
+	return adopt_specs(w, specs, n);
 }
+
+#define ADOPT_SPEC(w, ...)                                                         \
+	assert_true(adopt_specs(w, (const struct lb_spec *const[]){ __VA_ARGS__ }, \
+	                        ARRAY_LEN(((const struct lb_spec *const[]){ __VA_ARGS__ }))))
 
 #define ADOPT(w, ...)                                              \
 	assert_true(adopt(w, (const char *const[]){ __VA_ARGS__ }, \
@@ -338,6 +349,149 @@ of_two_with_one_address_the_lower_uid_keeps_it(void **state)
 		"one is given here");
 	assert_string_equal(ensure(&w, "b"), "10.0.0.1");
 	assert_string_equal(ensure(&w, "a"), "10.0.0.2");
+}
+
+/* Whoever may patch a status could have this host's own address served, and with it what else listens there. */
+static void
+an_address_of_no_pool_is_not_taken_from_a_status(void **state)
+{
+	CLEANUP(world_fini) struct world w;
+	struct lb_spec spec;
+
+	world_init(&w, state, "{}");
+	write_inventory(&w,
+	                "addressPools:\n"
+	                "- {name: p, default: true, addresses: [10.0.0.0/29], avoid: [10.0.0.4]}\n"
+	                "- {name: closed, addresses: [10.1.0.1], namespaces: [kube-system]}\n",
+	                "{}");
+	open_again(&w);
+	ADOPT(&w, "a", "192.0.2.77");
+	lab_wait_event(w.lab, 1, "AddressNotInPool",
+	               "address 192.0.2.77 in the status is in no pool that this Service may use: "
+	               "it is not served, and stays there until an address of pool \"p\" is "
+	               "allocated");
+	assert_null(strstr(text_of(&w, w.state), "192.0.2.77"));
+	ADOPT(&w, "a", "10.0.0.4"); /* never given */
+	ADOPT(&w, "a", "10.1.0.1"); /* not to this namespace */
+	assert_null(strstr(text_of(&w, w.state), "\"10."));
+	assert_string_equal(ensure(&w, "a"), "10.0.0.1");
+
+	open_again(&w);
+	spec = spec_of(&w, "b", "192.0.2.77");
+	spec.annotations = &(struct label){
+		STR("service.beta.kubernetes.io/cloudlycke-load-balancer-pool"), STR("none")
+	};
+	spec.n_annotations = 1;
+	ADOPT_SPEC(&w, &spec);
+	lab_wait_event(w.lab, 4, "AddressNotInPool",
+	               "address 192.0.2.77 in the status is in no pool that this Service may use: "
+	               "it is not served, and stays there until an address is allocated: address "
+	               "pool \"none\" does not exist");
+}
+
+/* What stands before it in the status, written by somebody else, does not take its place. */
+static void
+an_address_of_a_pool_is_found_behind_others(void **state)
+{
+	CLEANUP(world_fini) struct world w;
+	struct lb_ingress ingress[] = { { STR("192.0.2.77"), STR_EMPTY, LB_IP_MODE_VIP },
+		                        { STR("192.0.2.78"), STR_EMPTY, LB_IP_MODE_VIP },
+		                        { STR("10.0.0.3"), STR_EMPTY, LB_IP_MODE_VIP } };
+	struct lb_spec spec;
+
+	world_init(&w, state, "{}");
+	open_again(&w);
+	spec = spec_of(&w, "a", NULL);
+	spec.status = (struct lb_status){ ingress, ARRAY_LEN(ingress) };
+	ADOPT_SPEC(&w, &spec);
+	lab_wait_event(w.lab, 1, "AddressNotInPool",
+	               "address 192.0.2.77 in the status is in no pool that this Service may use: "
+	               "it is not served, and stays there until an address of pool \"p\" is "
+	               "allocated"); /* and not a second event for the second address */
+	assert_int_equal(w.lab->n_events, 1);
+	assert_string_equal(ensure(&w, "a"), "10.0.0.3");
+}
+
+/* Pools were edited while ccmd was stopped: what it gave is served until there is another address. */
+static void
+an_address_that_left_its_pool_is_kept_until_there_is_another(void **state)
+{
+	CLEANUP(world_fini) struct world w;
+
+	world_init(&w, state, "{}");
+	open_again(&w);
+	assert_string_equal(ensure(&w, "a"), "10.0.0.1");
+	write_inventory(&w, "addressPools: [{name: p, addresses: [10.1.0.1]}]\n", "{}");
+	open_again(&w);
+	ADOPT(&w, "a", "10.0.0.1", "b", "10.1.0.1");
+	assert_int_equal(w.lab->n_events, 0);
+	assert_string_equal(ensure(&w, "a"),
+	                    "error: address pool \"p\" has no free IPv4 address (1 of 1 in use)");
+	assert_state_has(&w, "\"addresses\":[\"10.0.0.1\"]");
+	assert_string_equal(remove_one(&w, "b"), "removed");
+	assert_string_equal(ensure(&w, "a"), "10.1.0.1");
+	lab_wait_event(w.lab, 1, "AddressNotInPool",
+	               "load balancer \"aa\": address 10.0.0.1 left pool \"p\"; reallocating");
+	assert_null(strstr(text_of(&w, w.state), "10.0.0.1"));
+}
+
+/* Whoever may patch a status takes no address from the Service that was given it. */
+static void
+the_one_that_was_given_an_address_keeps_it(void **state)
+{
+	CLEANUP(world_fini) struct world w;
+
+	world_init(&w, state, "{}");
+	open_again(&w);
+	assert_string_equal(ensure(&w, "b"), "10.0.0.1");
+	open_again(&w);
+	ADOPT(&w, "a", "10.0.0.1", "b", "10.0.0.1");
+	lab_wait_event(
+		w.lab, 1, "AddressConflict",
+		"address 10.0.0.1 is in the status of default/b as well, which keeps it: another "
+		"one is given here");
+	assert_string_equal(ensure(&w, "b"), "10.0.0.1");
+	assert_string_equal(ensure(&w, "a"), "10.0.0.2");
+}
+
+/* It was killed when the balancer was gone and the status was not cleared yet; meanwhile another had been given the
+ * address. */
+static void
+a_leaving_service_takes_no_address_back(void **state)
+{
+	CLEANUP(world_fini) struct world w;
+	struct lb_spec leaving, staying;
+
+	world_init(&w, state, "{}");
+	open_again(&w);
+	leaving = spec_of(&w, "a", "10.0.0.1");
+	leaving.is_leaving = true;
+	staying = spec_of(&w, "b", "10.0.0.1");
+	ADOPT_SPEC(&w, &leaving, &staying);
+	assert_int_equal(w.lab->n_events, 0);
+	assert_string_equal(remove_one(&w, "a"), "nothing");
+	assert_string_equal(ensure(&w, "b"), "10.0.0.1");
+	open_again(&w);
+	leaving.status.ingress[0].ip = STR("192.0.2.77");
+	ADOPT_SPEC(&w, &leaving, &staying);
+	assert_int_equal(w.lab->n_events, 0); /* none that says that it will be given another */
+}
+
+/* Its address is not free while its balancer may still be there. */
+static void
+a_leaving_service_has_its_address_until_its_balancer_is_removed(void **state)
+{
+	CLEANUP(world_fini) struct world w;
+	struct lb_spec leaving;
+
+	world_init(&w, state, "{}");
+	open_again(&w);
+	leaving = spec_of(&w, "a", "10.0.0.1");
+	leaving.is_leaving = true;
+	ADOPT_SPEC(&w, &leaving);
+	assert_string_equal(ensure(&w, "b"), "10.0.0.2");
+	assert_string_equal(remove_one(&w, "a"), "removed");
+	assert_string_equal(ensure(&w, "c"), "10.0.0.1");
 }
 
 /* It was written down, and then the program ended before the Service was told. */
@@ -623,6 +777,12 @@ main(void)
 		TEST(a_pool_that_moves_moves_its_services),
 		TEST(services_keep_what_their_status_says),
 		TEST(of_two_with_one_address_the_lower_uid_keeps_it),
+		TEST(an_address_of_no_pool_is_not_taken_from_a_status),
+		TEST(an_address_of_a_pool_is_found_behind_others),
+		TEST(an_address_that_left_its_pool_is_kept_until_there_is_another),
+		TEST(the_one_that_was_given_an_address_keeps_it),
+		TEST(a_leaving_service_takes_no_address_back),
+		TEST(a_leaving_service_has_its_address_until_its_balancer_is_removed),
 		TEST(an_untold_address_is_not_given_to_another),
 		TEST(damage_is_told_and_left_as_it_is),
 		TEST(a_newer_file_is_left_alone),
