@@ -40,7 +40,7 @@ service_patch_claim(struct buf *b, const struct service *s)
 bool
 service_patch_release(struct buf *b, const struct service *s, bool is_stale)
 {
-	bool has_status = (is_stale || s->n_ingress > 0) && !s->is_deleting;
+	bool has_status = is_stale || s->n_ingress > 0;
 	bool has_finalizer = is_stale || s->has_finalizer;
 
 	if (!has_finalizer && !has_status)

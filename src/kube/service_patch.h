@@ -11,10 +11,11 @@
 /** Appends the patch that adds our finalizer. */
 void service_patch_claim(struct buf *b, const struct service *);
 
-/** Appends the patch that lets go of a Service whose balancer is gone: removes our finalizer and, unless the Service is
- * being deleted, clears status.loadBalancer. In one write, so that nobody sees one without the other. False, with nothing
- * appended, when neither is there. is_stale: what the Service says may be older than what we wrote to it: does both in
- * any case. */
+/** Appends the patch that lets go of a Service whose balancer is gone: removes our finalizer and clears
+ * status.loadBalancer, also of a Service that is being deleted: another finalizer may hold it for long, while its address
+ * is another Service's already. In one write, so that nobody sees one without the other: the API server changes finalizers
+ * by /status, too, and deletes a Service that loses its last one so. False, with nothing appended, when neither is there.
+ * is_stale: the Service as we know it may be older than our own last write to it: does both in any case. */
 bool service_patch_release(struct buf *b, const struct service *, bool is_stale);
 
 /** Appends the patch of status.loadBalancer; none: cleared. */

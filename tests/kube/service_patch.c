@@ -63,9 +63,10 @@ a_finalizer_is_removed_by_name_and_the_status_with_it(void **state UNUSED)
 	check_release(&s, "{\"metadata\":{\"uid\":\"u\",\"$setElementOrder/finalizers\":[],"
 	                  "\"$deleteFromPrimitiveList/finalizers\":[" OURS "]},"
 	                  "\"status\":{\"loadBalancer\":{\"ingress\":null}}}");
-	s.is_deleting = true; /* what it says does not matter any more */
+	s.is_deleting = true; /* another finalizer may hold it */
 	check_release(&s, "{\"metadata\":{\"uid\":\"u\",\"$setElementOrder/finalizers\":[],"
-	                  "\"$deleteFromPrimitiveList/finalizers\":[" OURS "]}}");
+	                  "\"$deleteFromPrimitiveList/finalizers\":[" OURS "]},"
+	                  "\"status\":{\"loadBalancer\":{\"ingress\":null}}}");
 	s.has_finalizer = s.is_deleting = false;
 	check_release(&s, "{\"metadata\":{\"uid\":\"u\"},"
 	                  "\"status\":{\"loadBalancer\":{\"ingress\":null}}}");

@@ -1,12 +1,14 @@
 """Load balancers of the cloudlycke provider: addresses, hooks, the state file. What a user of `kubectl` sees."""
 import json
+import threading
 import time
 
 import pytest
 
 from lib.ccmd import run_ccmd
-from lib.services import FINALIZER, Services, finalizers, ingress
-from lib.wait import holds_for, wait_for
+from lib.faultproxy import Hangup
+from lib.services import FINALIZER, Services, finalizers, ingress, ips
+from lib.wait import PATIENCE_S, holds_for, wait_for
 
 pytestmark = pytest.mark.one_version
 
@@ -65,6 +67,47 @@ def hook(tmp_path):
 @pytest.fixture
 def node(kubelet):
     return kubelet("n1", initialized=True, provider_id="cloudlycke://m-n1")
+
+
+HOLD = "example.com/hold"
+
+
+@pytest.mark.parametrize("is_done", [False, True], ids=["before the API server hears", "before its answer comes"])
+def test_a_service_that_is_held_while_it_goes_takes_no_address_back(services, lab, node, proxy, ccmd, is_done):
+    """Killed when its balancer is gone, its address is another Service's, and it is about to be released."""
+    lab({"name": "lab", "addresses": ["192.0.2.10"]})
+    reached, strike = threading.Event(), threading.Event()
+    made = [services.create(name, kind="ClusterIP") for name in ("a", "b")]
+    going, stays = [one["metadata"]["name"] for one in sorted(made, key=lambda one: one["metadata"]["uid"])]
+    one = ccmd()
+    services.patch(going, {"spec": {"type": "LoadBalancer"}})
+    services.wait_ips(going, "192.0.2.10")
+    services.patch(going, {"metadata": {"finalizers": [FINALIZER, HOLD]}})
+    services.patch(stays, {"spec": {"type": "LoadBalancer"}})
+    services.wait_event(stays, "SyncLoadBalancerFailed", "has no free IPv4 address")
+
+    def kill(connection, request):
+        reached.set()
+        strike.wait(PATIENCE_S)
+        if is_done:
+            status, headers = connection.ask(request)
+            list(connection.answer_body(request, status, headers))
+        one.process.child.kill()
+        raise Hangup
+
+    proxy.on("PATCH", rf"/services/{going}/status$", kill, when=lambda request: b"$deleteFromPrimitiveList" in request.body)
+    services.delete(going)
+    assert reached.wait(PATIENCE_S)
+    services.wait_ips(stays, "192.0.2.10")
+    strike.set()
+    wait_for(lambda: not one.running, PATIENCE_S, "the end")
+    one.kill()
+    ccmd()
+    services.wait(going, lambda now: finalizers(now) == [HOLD] and not ingress(now))
+    services.annotate(stays, hostname="stays.example")  # it is worked on after the start
+    services.wait(stays, lambda now: [one.get("hostname") for one in ingress(now)] == ["stays.example"])
+    assert ips(services.get(stays)) == ["192.0.2.10"] and not ingress(services.get(going))
+    assert not services.events(stays, "AddressConflict") + services.events(going, "AddressConflict")
 
 
 # --- addresses ---------------------------------------------------------------------------------------------------------
