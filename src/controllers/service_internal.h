@@ -41,10 +41,11 @@ struct service_record {
 	struct object *vanished; /* mu: its last state, when it went from the store; NULL */
 
 	/* of the worker that has the key */
-	struct object
-		*balanced; /* the Service whose balancer we made or tried to make; NULL: none */
-	bool has_targets;  /* targets_hash is what the provider was told last */
-	bool has_failed;   /* the last ensure or update did */
+	struct object *
+		balanced; /* the Service whose balancer we made, tried to make or found; NULL: none */
+	uint64_t foreign_hash; /* of the UID of a Service of another class for which we had none */
+	bool has_targets;      /* targets_hash is what the provider was told last */
+	bool has_failed;       /* the last ensure or update did */
 	bool is_elsewhere; /* another controller's, said the provider: its nodes are not ours to tell */
 	bool is_told_empty;            /* "no available nodes" was said */
 	enum service_saying announced; /* what began, its end not said yet */

@@ -347,33 +347,66 @@ forget_balancer(struct service_record *r)
 	r->has_targets = r->has_failed = r->is_elsewhere = r->is_told_empty = r->has_news = false;
 }
 
+/* Every controller made with k8s.io/cloud-provider uses the finalizer that we use. On a Service of another class it is ours
+ * only where we had a balancer for the Service: released for another controller, that one's balancer would be left behind. */
+static bool
+may_release(const struct service_run *run)
+{
+	return !run->service->has_class || run->record->balanced;
+}
+
 /* Whatever the Service says now: only its UID and names matter (framework.md 5.6, 3). */
 static bool
-call_remove(struct service_run *run, struct error *err)
+call_remove(struct service_run *run, bool *ret_found, struct error *err)
 {
 	struct lb_spec spec = spec_of(run);
-	bool was_there = false;
 
-	service_announce(run, SERVICE_DELETING);
-	if (!run->c->ops->remove(run->c->env->cloud, run->call, &spec, &was_there, err))
+	*ret_found = false;
+	if (may_release(run))
+		service_announce(run, SERVICE_DELETING);
+	if (!run->c->ops->remove(run->c->env->cloud, run->call, &spec, ret_found, err))
 		return false;
-	forget_balancer(run->record);
-	if (was_there)
+	if (*ret_found)
 		log_info("load balancer deleted", LOG_STR("service", run->service->object.key));
 	return true;
 }
 
+/* What was found is remembered until the Service is released: another try finds nothing any more. */
 static bool
-clean_up(struct service_run *run, struct error *err)
+remove_and_release(struct service_run *run, bool *ret_is_ours, struct error *err)
 {
-	bool is_done = call_remove(run, err) ? release(run, err)
-	                                     : err_wrap(err, "failed to delete load balancer");
+	bool was_found;
 
-	if (is_done)
+	*ret_is_ours = true;
+	if (!call_remove(run, &was_found, err))
+		return err_wrap(err, "failed to delete load balancer");
+	if (was_found)
+		remember(run);
+	*ret_is_ours = may_release(run);
+	if (*ret_is_ours && !release(run, err))
+		return false;
+	forget_balancer(run->record);
+	return true;
+}
+
+/* The cloud is asked once about a Service of another class, however often others change it while it is being deleted. */
+static bool
+clean_up(struct service_run *run, bool *ret_is_done, struct error *err)
+{
+	uint64_t hash = str_hash(run->service->object.uid);
+	bool is_known = run->record->foreign_hash == hash && !run->record->balanced;
+	bool is_ours = false;
+
+	if (!is_known && !remove_and_release(run, &is_ours, err)) {
+		service_warn(run, SERVICE_SYNC_FAILED, err);
+		return false;
+	}
+	if (is_ours)
 		service_tell_end(run, SERVICE_DELETED);
 	else
-		service_warn(run, SERVICE_SYNC_FAILED, err);
-	return is_done;
+		run->record->foreign_hash = hash;
+	*ret_is_done = is_ours; /* else the record remembers it until the Service is gone */
+	return true;
 }
 
 /* The balancer of a Service that is no more, though its name may be another's by now. */
@@ -382,13 +415,14 @@ remove_former(struct service_run *run, struct error *err)
 {
 	CLEANUP(object_unrefp) struct object *former = object_ref(run->record->balanced);
 	const struct service *current = run->service;
-	bool is_done;
+	bool is_done, was_found;
 
 	run->service = service_of(former);
-	is_done = call_remove(run, err);
-	if (is_done)
+	is_done = call_remove(run, &was_found, err);
+	if (is_done) {
+		forget_balancer(run->record);
 		service_tell_end(run, SERVICE_DELETED);
-	else
+	} else
 		service_warn(run, SERVICE_DELETE_FAILED, err);
 	run->service = current;
 	return is_done;
@@ -412,7 +446,7 @@ service_sync(struct service_run *run, bool *ret_is_done, struct error *err)
 	if (!*ret_is_done)
 		return balance(run, err);
 	/* being deleted without our finalizer: it was taken off already, and none can be added any more */
-	return s->has_finalizer || run->record->balanced ? clean_up(run, err) : true;
+	return s->has_finalizer || run->record->balanced ? clean_up(run, ret_is_done, err) : true;
 }
 
 /* Our finalizer keeps a Service until its balancer is gone. One that goes with the finalizer on it was not deleted: the

@@ -60,7 +60,8 @@ const struct str *service_annotation(const struct service *, struct str key);
 
 /** Type LoadBalancer, without a class (framework.md 5.2). */
 bool service_wants_balancer(const struct service *);
-/** Our finalizer is on it, and it is being deleted or is of another type. */
+/** Our finalizer is on it, and it is being deleted or is of another type. Other controllers use the same finalizer: on a Service
+ * of another class it is ours only if we had a balancer for that Service. */
 bool service_needs_cleanup(const struct service *);
 /** Must the balancer be looked at again? framework.md 5.4, in its order. */
 bool service_needs_update(const struct service *old, const struct service *new);

@@ -327,7 +327,9 @@ static bool
 remove_it(struct cloud *cloud, struct call *call, const struct lb_spec *spec, bool *ret_found,
           struct error *err)
 {
-	*ret_found = true;
+	struct fake_balancers *fb = fake_cloud_balancers(cloud);
+
+	*ret_found = fake_balancers_get(fb, arena_strz(call->arena, spec->uid)).exists;
 	return run(cloud, call, "remove", spec, operate_remove, err);
 }
 

@@ -211,17 +211,15 @@ services_that_want_none_are_left_alone(void **state UNUSED)
 	assert_int_equal(n_patches(), 0);
 }
 
-/* framework.md 5.2: it may be another controller's finalizer of the same name. */
-static void
-a_class_with_our_finalizer_is_cleaned_up_when_deleted(void **state UNUSED)
-{
-	const struct fake_service classy = {
-		.name = "web",
-		.class = "x",
-		.finalizers = "service.kubernetes.io/load-balancer-cleanup"
-	};
+#define OURS "service.kubernetes.io/load-balancer-cleanup"
 
-	begin_with(&classy);
+/* All controllers made with k8s.io/cloud-provider use one finalizer: taken off by us, the other's balancer would be left. */
+static void
+the_finalizer_of_another_class_is_left_to_its_controller(void **state UNUSED)
+{
+	struct fake_service theirs = { .name = "web", .class = "x", .finalizers = OURS };
+
+	begin_with(&theirs);
 	run(60);
 	service_controller_wake(rig->balancing, STR_EMPTY);
 	service_controller_wake(rig->balancing, STR("default/web"));
@@ -230,7 +228,64 @@ a_class_with_our_finalizer_is_cleaned_up_when_deleted(void **state UNUSED)
 	fake_services_delete(rig->services, "web");
 	rig_deliver(rig);
 	assert_int_equal(calls("remove web web-1"), 1);
+	theirs.annotations = "\"k\":\"v\""; /* whatever others write meanwhile */
+	put(&theirs);
+	fake_services_set_status(rig->services, "web", "[{\"ip\":\"192.0.2.99\"}]");
+	rig_deliver(rig);
+	service_controller_wake(rig->balancing, STR_EMPTY);
+	run(600);
+	assert_int_equal(calls(NULL), 2);
+	assert_true(service().is_claimed);
+	assert_int_equal(n_patches(), 0);
+	assert_int_equal(n_event_writes(), 0);
+	fake_services_strip(rig->services, "web", OURS);
+	rig_deliver(rig);
 	assert_false(service().exists);
+
+	theirs.finalizers = NULL; /* the next one of that name is looked at anew */
+	theirs.class = NULL;
+	put(&theirs);
+	assert_balanced("web-2", "a=fake://a,");
+}
+
+/* It was ours before its type was changed to and fro, and the balancer that the cloud has says so. */
+static void
+a_service_of_another_class_is_released_where_it_had_our_balancer(void **state UNUSED)
+{
+	begin_settled();
+	rig_restart_services(rig, 2);
+	fake_services_put(rig->services, &(struct fake_service){ .name = "web", .class = "x" });
+	fake_services_delete(rig->services, "web");
+	fake_api_rule(rig->api, (struct api_rule){ .method = HTTP_PATCH,
+	                                           .part = "/services/",
+	                                           .status = 500 });
+	begin_with(NULL);
+	fake_api_forget_rules(rig->api);
+	assert_true(service().is_claimed);
+	run(60);
+	assert_int_equal(calls("remove web web-1"), 2); /* and the second finds nothing any more */
+	assert_false(balancer("web-1").exists);
+	assert_false(service().exists);
+}
+
+/* Its address may be another Service's by now, whatever holds it. */
+static void
+a_service_held_by_another_finalizer_loses_its_status(void **state UNUSED)
+{
+	begin_with(&(struct fake_service){ .name = "web", .finalizers = "example.com/hold" });
+	run(2);
+	assert_balanced("web-1", "a=fake://a,");
+	fake_services_delete(rig->services, "web");
+	rig_deliver(rig);
+	assert_false(balancer("web-1").exists);
+	assert_true(service().exists && service().is_deleting);
+	assert_false(service().is_claimed);
+	assert_string_equal(service().ingress, "");
+	forget_calls();
+	crash();
+	run(60);
+	assert_int_equal(calls(NULL), 1); /* adopt, of none */
+	assert_string_equal(fake_balancers_last(rig->balancers), "adopt -  ");
 }
 
 /* framework.md 5.4 */
@@ -1001,17 +1056,16 @@ existing_ones_are_adopted_before_all_else(void **state UNUSED)
 static void
 only_services_of_this_controller_are_adopted(void **state UNUSED)
 {
-	static const char ours[] = "service.kubernetes.io/load-balancer-cleanup";
 	const char *last;
 
 	fake_services_put(rig->services, &web);
 	fake_services_put(rig->services,
-	                  &(struct fake_service){ "theirs", .class = "x", .finalizers = ours });
+	                  &(struct fake_service){ "theirs", .class = "x", .finalizers = OURS });
 	fake_services_put(rig->services,
 	                  &(struct fake_service){ "dying", .finalizers = "example.com/hold" });
-	fake_services_put(rig->services, &(struct fake_service){ "going", .finalizers = ours });
+	fake_services_put(rig->services, &(struct fake_service){ "going", .finalizers = OURS });
 	fake_services_put(rig->services,
-	                  &(struct fake_service){ "was", .type = "ClusterIP", .finalizers = ours });
+	                  &(struct fake_service){ "was", .type = "ClusterIP", .finalizers = OURS });
 	fake_services_delete(rig->services, "dying");
 	fake_services_delete(rig->services, "going");
 	fault((struct fake_fault){ .call = "adopt", .hangs = true });
@@ -1100,7 +1154,9 @@ main(void)
 		TEST(a_service_gets_a_finalizer_a_balancer_and_a_status_in_this_order),
 		TEST(no_balancer_is_made_before_the_finalizer_is_on),
 		TEST(services_that_want_none_are_left_alone),
-		TEST(a_class_with_our_finalizer_is_cleaned_up_when_deleted),
+		TEST(the_finalizer_of_another_class_is_left_to_its_controller),
+		TEST(a_service_of_another_class_is_released_where_it_had_our_balancer),
+		TEST(a_service_held_by_another_finalizer_loses_its_status),
 		TEST(what_concerns_the_balancer_leads_to_a_sync),
 		TEST(nothing_is_written_when_all_is_right),
 		TEST(a_restart_changes_and_tells_nothing),
