@@ -54,7 +54,7 @@ struct instance {
 	enum power power;         /* PRESENT only */
 	enum err_code error_code; /* UNKNOWN and FOREIGN: why, for people */
 	/* Who answered, where a provider asks several clouds with credentials of their own: machines of different realms
-	 * are no witnesses for each other, and anchors are those of realm 0. */
+	 * are no witnesses for each other, and anchors are those of realm 0. Less than CLOUD_REALMS_MAX. */
 	unsigned realm;
 	struct str error;
 	struct str provider_id; /* PRESENT: complete, "cloudlycke://m-1" */
@@ -64,6 +64,10 @@ struct instance {
 	size_t n_addresses;
 	const struct label *labels; /* additional labels, for initialisation */
 	size_t n_labels;
+};
+
+enum {
+	CLOUD_REALMS_MAX = 2,
 };
 
 /** An immutable, counted answer: one instance per ref, in the order asked. */
@@ -144,6 +148,11 @@ struct cloud_ops {
 	 * to ask. False means that everything is unknown. An ABSENT must be the cloud's own word for that machine. */
 	bool (*look)(struct cloud *, struct call *call, const struct node_ref refs[], size_t n,
 	             int64_t not_before_boot_ns, struct look **ret, struct error *err);
+
+	/** Can look() find a machine by that provider ID, and in which realm? False: the ID is another cloud's, one without
+	 * credentials, or malformed, so look() answers FOREIGN or UNKNOWN. Makes no request: nodes that can be witnesses are
+	 * chosen by it before the cloud is asked. NULL: by every ID, in realm 0. */
+	bool (*can_find)(struct cloud *, struct str provider_id, unsigned *ret_realm);
 
 	/** Reads its configuration again, on SIGHUP; NULL: nothing to read. Logs what came of it. */
 	void (*reload)(struct cloud *);

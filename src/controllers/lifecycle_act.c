@@ -176,12 +176,15 @@ delete_node(struct round *r, const struct visit *v)
 
 /* Why a node whose machine seems gone stays; NULL: nobody needs to know. */
 static const char *
-held_because(enum guard_outcome outcome)
+held_because(const struct visit *v, enum guard_outcome outcome)
 {
 	switch (outcome) {
 	case GUARD_NO_WITNESS:
-		return "no machine of any other node was found either, so the answer may come from a wrong token, project or "
-		       "inventory";
+		return v->patient->asked.n_asked == 0
+		               ? "no other node has a provider ID by which its machine could be found too, so the answer may come "
+		                 "from a wrong token, project or inventory"
+		               : "no machine of the other nodes that were asked for was found either, so the answer may come from a "
+		                 "wrong token, project or inventory";
 	case GUARD_KUBELET_ALIVE:
 		return "its kubelet still renews its lease or its heartbeat";
 	case GUARD_NAMELESS:
@@ -194,17 +197,28 @@ held_because(enum guard_outcome outcome)
 }
 
 static void
-tell_held(struct round *r, const struct visit *v, const char *because)
+add_asked(struct buf *b, const struct asked_witnesses *asked)
+{
+	if (asked->n_asked > 0)
+		buf_addf(b, " (asked for: %u, absent: %u, unknown: %u)", asked->n_asked,
+		         asked->n_absent, asked->n_asked - asked->n_absent);
+}
+
+/* Numbers that change from look to look are no reason for another event. */
+static void
+tell_held(struct round *r, const struct visit *v, enum guard_outcome outcome, const char *because)
 {
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(KIB(4));
+	struct str name = node_name(v->node);
 
-	buf_addf(
-		&text,
-		"Not deleting node %" STR_FMT
-		": the cloud says that its machine is gone, but %s. If it is really gone: kubectl delete node %" STR_FMT,
-		STR_ARG(node_name(v->node)), because, STR_ARG(node_name(v->node)));
-	notices_warn(r->c->env->notices, LIFECYCLE_COMPONENT, v->node, held_event.reason,
-	             buf_str(&text));
+	buf_addf(&text,
+	         "Not deleting node %" STR_FMT ": the cloud says that its machine is gone, but %s",
+	         STR_ARG(name), because);
+	if (outcome == GUARD_NO_WITNESS)
+		add_asked(&text, &v->patient->asked);
+	buf_addf(&text, ". If it is really gone: kubectl delete node %" STR_FMT, STR_ARG(name));
+	notices_warn_as(r->c->env->notices, LIFECYCLE_COMPONENT, v->node, held_event.reason,
+	                str_c(because), buf_str(&text));
 }
 
 static void
@@ -241,14 +255,14 @@ lifecycle_decide(struct round *r, const struct visit *v)
 	struct lifecycle_controller *c = r->c;
 	struct guard_facts facts = facts_of(r, v);
 	enum guard_outcome outcome = guard_decide(&c->config.guard, &facts);
-	const char *because = held_because(outcome);
+	const char *because = held_because(v, outcome);
 
 	v->patient->due_mono_ns = clock_deadline(clock_mono(c->env->clock),
 	                                         pause_ns(r, v, &facts, outcome));
 	v->patient->is_unfinished = false;
 	metric_inc(metric_of(&outcomes, guard_outcome_name(outcome)));
 	if (because)
-		tell_held(r, v, because);
+		tell_held(r, v, outcome, because);
 	else
 		notices_clear(c->env->notices, v->node, held_event.reason);
 	if (outcome == GUARD_FOREIGN)

@@ -20,6 +20,12 @@
 #define LIFECYCLE_RETRY_NS (5 * NS_PER_SEC)
 #define LIFECYCLE_RETRY_MAX_NS (GUARD_LOOK_S * NS_PER_SEC)
 
+/* What a look without a witness found of the machines that could have been one. */
+struct asked_witnesses {
+	unsigned n_asked;
+	unsigned n_absent; /* of them; of the others it is unknown whether they exist */
+};
+
 struct patient {
 	char *uid;           /* owned: the map's key */
 	uint64_t round;      /* the last in which its node was there and not Ready */
@@ -31,6 +37,7 @@ struct patient {
 	bool is_deleted;        /* its deletion was sent; the store has not heard yet */
 	bool is_unfinished;     /* a write after the last look failed: look again soon */
 	struct guard_track track;
+	struct asked_witnesses asked; /* track.lacks_witness: by the last look */
 };
 
 /* A node of this round that is not Ready. */

@@ -1,4 +1,6 @@
 /* controllers/lifecycle_look.c: asking the cloud about nodes that are not Ready. */
+#include <assert.h>
+
 #include "base/backoff.h"
 #include "base/limits.h"
 #include "base/log.h"
@@ -7,8 +9,9 @@
 #include "net/url.h"
 
 enum {
-	WITNESSES_READY = 3,  /* Ready nodes taken along; any of them found is enough */
-	WITNESSES_OTHER = 10, /* where none is Ready */
+	WITNESSES_READY =
+		3, /* Ready nodes taken along, of each realm; any of them found is enough */
+	WITNESSES_MAX = 10, /* where fewer are Ready: together with others */
 };
 
 /* ---- the kubelet's pulse ---- */
@@ -60,51 +63,111 @@ nth_candidate(struct round *r, size_t i)
 	return node_of(r->all.objects[(r->c->first_witness + i) % r->all.n]);
 }
 
-/* Others of the cluster that have a provider ID: Ready ones, and where none is, any. */
+/* In which realm can the cloud find the node's machine by its provider ID? False: in none. */
+static bool
+find_realm(const struct round *r, const struct node *node, unsigned *ret)
+{
+	struct cloud *cloud = r->c->env->cloud;
+	struct str id = node_provider_id(node);
+
+	*ret = 0;
+	if (id.len == 0 || (cloud->ops->can_find && !cloud->ops->can_find(cloud, id, ret)))
+		return false;
+	assert(*ret < CLOUD_REALMS_MAX);
+	return true;
+}
+
+/* Can the node's machine be a witness for one that was looked for in that realm? */
+static bool
+can_witness(const struct round *r, const struct node *node, unsigned realm)
+{
+	unsigned own;
+
+	return find_realm(r, node, &own) && own == realm;
+}
+
+/* Appends candidates of one realm, up to max of them: Ready ones, or those that are neither Ready nor asked for anyway. */
+static size_t
+add_candidates(struct round *r, const struct visit *visits, size_t n, unsigned realm, bool is_ready,
+               size_t max, struct node **ret)
+{
+	size_t n_added = 0;
+
+	for (size_t i = 0; i < r->all.n && n_added < max; i++) {
+		struct node *node = nth_candidate(r, i);
+
+		if ((node->ready == NODE_READY_TRUE) == is_ready && can_witness(r, node, realm) &&
+		    (is_ready || !is_visited(visits, n, node)))
+			ret[n_added++] = node;
+	}
+	return n_added;
+}
+
+/* A node that the cloud cannot find anyway takes no place from one that it can: another cloud's, or one of another realm. */
 static size_t
 add_witnesses(struct round *r, const struct visit *visits, size_t n, struct node **nodes)
 {
-	size_t n_ready = 0, n_other = 0;
-
-	for (size_t i = 0; i < r->all.n && n_ready < WITNESSES_READY; i++) {
-		struct node *node = nth_candidate(r, i);
-
-		if (node->ready == NODE_READY_TRUE && node_provider_id(node).len > 0)
-			nodes[n + n_ready++] = node;
-	}
-	for (size_t i = 0; n_ready == 0 && i < r->all.n && n_other < WITNESSES_OTHER; i++) {
-		struct node *node = nth_candidate(r, i);
-
-		if (node->ready != NODE_READY_TRUE && node_provider_id(node).len > 0 &&
-		    !is_visited(visits, n, node))
-			nodes[n + n_other++] = node;
-	}
-	return n + n_ready + n_other;
-}
-
-/* Did the look find the machine of another node, by provider ID, where this one was looked for? Where no other node has one,
- * an anchor serves. */
-static bool
-has_witness(struct round *r, const struct look_answer *answer, struct node *const nodes[], size_t n,
-            size_t me)
-{
-	unsigned realm = look_answer_at(answer, me)->realm;
+	bool is_wanted[CLOUD_REALMS_MAX] = { false };
+	size_t n_nodes = n;
 
 	for (size_t i = 0; i < n; i++) {
-		const struct instance *found = look_answer_at(answer, i);
+		unsigned realm;
 
-		if (i != me && node_provider_id(nodes[i]).len > 0 &&
-		    found->presence == PRESENCE_PRESENT && found->realm == realm)
-			return true;
+		/* without a provider ID it is absent in realm 0 */
+		if (find_realm(r, visits[i].node, &realm) ||
+		    node_provider_id(visits[i].node).len == 0)
+			is_wanted[realm] = true;
 	}
-	if (answer->look->n_anchors == 0 || realm != 0)
-		return false;
+	for (unsigned realm = 0; realm < CLOUD_REALMS_MAX; realm++) {
+		size_t n_ready;
+
+		if (!is_wanted[realm])
+			continue;
+		n_ready = add_candidates(r, visits, n, realm, /*is_ready=*/true, WITNESSES_READY,
+		                         nodes + n_nodes);
+		n_nodes += n_ready;
+		if (n_ready < WITNESSES_READY)
+			n_nodes += add_candidates(r, visits, n, realm, /*is_ready=*/false,
+			                          WITNESSES_MAX - n_ready, nodes + n_nodes);
+	}
+	return n_nodes;
+}
+
+/* Is there nobody who could be a witness if asked? */
+static bool
+is_only_findable(const struct round *r, const struct node *me)
+{
+	unsigned realm;
+
 	for (size_t i = 0; i < r->all.n; i++) {
-		if (node_of(r->all.objects[i]) != nodes[me] &&
-		    node_provider_id(node_of(r->all.objects[i])).len > 0)
+		const struct node *node = node_of(r->all.objects[i]);
+
+		if (node != me && find_realm(r, node, &realm))
 			return false;
 	}
 	return true;
+}
+
+/* Did the look find the machine of another node, by provider ID, where this one was looked for? Where no other node can be
+ * found by its provider ID, an anchor serves. */
+static bool
+find_witness(struct round *r, const struct look_answer *answer, struct node *const nodes[],
+             size_t n, size_t me, struct asked_witnesses *ret)
+{
+	unsigned realm = look_answer_at(answer, me)->realm;
+
+	*ret = (struct asked_witnesses){ 0 };
+	for (size_t i = 0; i < n; i++) {
+		const struct instance *found = look_answer_at(answer, i);
+
+		if (i == me || !can_witness(r, nodes[i], realm))
+			continue;
+		if (found->presence == PRESENCE_PRESENT && found->realm == realm)
+			return true;
+		ret->n_asked++;
+		ret->n_absent += found->presence == PRESENCE_ABSENT;
+	}
+	return answer->look->n_anchors > 0 && realm == 0 && is_only_findable(r, nodes[me]);
 }
 
 static void
@@ -185,9 +248,11 @@ static size_t
 look_at(struct round *r, struct visit *visits, size_t n, bool with_witnesses)
 {
 	CLEANUP(look_answer_fini) struct look_answer answer = LOOK_ANSWER_INIT;
-	struct node **nodes = arena_calloc(r->call->arena, n + WITNESSES_OTHER, sizeof(*nodes));
+	struct node **nodes = arena_calloc(r->call->arena, n + CLOUD_REALMS_MAX * WITNESSES_MAX,
+	                                   sizeof(*nodes));
 	int64_t now = clock_boot(r->c->env->clock);
-	size_t n_nodes = n, n_absent = 0, n_witnessed = 0;
+	size_t n_nodes = n, n_absent = 0;
+	bool lacks_witness = false;
 	struct error err;
 
 	for (size_t i = 0; i < n; i++)
@@ -212,13 +277,13 @@ look_at(struct round *r, struct visit *visits, size_t n, bool with_witnesses)
 		}
 		v.patient->n_looks++;
 		v.patient->n_failures = 0;
-		is_witnessed = has_witness(r, &answer, nodes, n_nodes, i);
-		n_witnessed += is_witnessed;
+		is_witnessed = find_witness(r, &answer, nodes, n_nodes, i, &v.patient->asked);
+		lacks_witness |= found->presence == PRESENCE_ABSENT && !is_witnessed;
 		observe(r, &v, found, is_witnessed, answer.look->started_boot_ns);
 		lifecycle_mend_power(r, &v, found);
 	}
-	/* they may all be another cloud's: others next time */
-	if (with_witnesses && n_witnessed == 0)
+	/* the machines of those asked for may be gone as well: others next time */
+	if (lacks_witness)
 		r->c->first_witness += WITNESSES_READY;
 	return n_absent;
 }

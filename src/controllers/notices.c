@@ -82,18 +82,25 @@ is_news(struct notices *ns, struct str key, struct str message)
 }
 
 void
-notices_warn(struct notices *ns, const char *component, const struct node *node, const char *reason,
-             struct str message)
+notices_warn_as(struct notices *ns, const char *component, const struct node *node,
+                const char *reason, struct str state, struct str message)
 {
 	CLEANUP(buf_fini) struct buf key = BUF_INIT(KIB(1));
 	bool is_new;
 
 	make_key(&key, node, reason);
 	mutex_lock(&ns->mu);
-	is_new = is_news(ns, buf_str(&key), message);
+	is_new = is_news(ns, buf_str(&key), state);
 	mutex_unlock(&ns->mu);
 	if (is_new)
 		node_event(ns->recorder, component, node, EVENT_WARNING, reason, message);
+}
+
+void
+notices_warn(struct notices *ns, const char *component, const struct node *node, const char *reason,
+             struct str message)
+{
+	notices_warn_as(ns, component, node, reason, message, message);
 }
 
 void

@@ -18,6 +18,9 @@ void notices_free(struct notices *); /* NULL is fine */
  * literals. */
 void notices_warn(struct notices *, const char *component, const struct node *node,
                   const char *reason, struct str message);
+/** The same, where the message has details that change while the state stays: state is compared instead. */
+void notices_warn_as(struct notices *, const char *component, const struct node *node,
+                     const char *reason, struct str state, struct str message);
 /** The state has passed: the next notices_warn() for (node, reason) is heard again. */
 void notices_clear(struct notices *, const struct node *node, const char *reason);
 

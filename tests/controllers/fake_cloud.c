@@ -145,6 +145,22 @@ look_now(struct cloud *cloud, struct call *call, const struct node_ref refs[], s
 	return look_locked(f, call, refs, n, ret, err);
 }
 
+/* As a look would answer. */
+static bool
+can_find(struct cloud *cloud, struct str provider_id, unsigned *ret_realm)
+{
+	struct fake_cloud *f = fake_of(cloud);
+	struct str prefix = STR("fake://");
+	const struct named_machine *named;
+	WITH_LOCK(&f->mu);
+
+	if (!str_starts(provider_id, prefix))
+		return false;
+	named = map_get(&f->machines, str_skip(provider_id, prefix.len));
+	*ret_realm = named ? named->machine.realm : 0;
+	return !named || named->machine.presence != PRESENCE_FOREIGN;
+}
+
 /* ---- life cycle ---- */
 
 struct fake_cloud *
@@ -152,7 +168,7 @@ fake_cloud_new(struct clock *clock)
 {
 	struct fake_cloud *f = xcalloc(1, sizeof(*f));
 
-	f->ops = (struct cloud_ops){ .name = "fake", .look = look_now };
+	f->ops = (struct cloud_ops){ .name = "fake", .look = look_now, .can_find = can_find };
 	f->cloud.ops = &f->ops;
 	f->clock = clock;
 	PTHREAD_OK(pthread_mutex_init(&f->mu, NULL));

@@ -473,21 +473,138 @@ an_anchor_is_of_the_first_realm(void **state UNUSED)
 	assert_int_equal(deletions(), 0);
 }
 
-/* A few are asked at a time; some time those of our cloud are among them. */
 static void
-a_witness_is_found_among_many_foreign_nodes(void **state UNUSED)
+put_foreign(const char *name)
 {
-	for (int i = 0; i < 12; i++) {
-		const char *name = arena_printf(&rig->arena, "foreign-%d", i).ptr;
+	fake_cloud_set(rig->cloud, name,
+	               (struct fake_machine){ .presence = PRESENCE_FOREIGN,
+	                                      .error_code = ERR_INVALID });
+	put(name, "True");
+}
 
-		fake_cloud_set(rig->cloud, name,
-		               (struct fake_machine){ .presence = PRESENCE_FOREIGN,
-		                                      .error_code = ERR_INVALID });
+static void
+foreign_nodes_take_no_place_of_a_witness(void **state UNUSED)
+{
+	for (int i = 0; i < 12; i++)
+		put_foreign(arena_printf(&rig->arena, "foreign-%d", i).ptr);
+	begin_with_a_gone();
+	rig_run(rig, 13);
+	assert_int_equal(deletions_of("a"), 1);
+	assert_int_equal(fake_cloud_asked(rig->cloud, 1), 2);
+}
+
+static void
+where_the_only_ready_node_is_foreign_others_are_witnesses(void **state UNUSED)
+{
+	put_foreign("foreign");
+	fake_cloud_set(rig->cloud, "b", MACHINE_ON);
+	put("a", "Unknown");
+	put("b", "Unknown");
+	rig_sync(rig);
+	rig_run(rig, 13);
+	assert_int_equal(deletions_of("a"), 1);
+	assert_int_equal(deletions(), 1);
+}
+
+static void
+where_all_other_nodes_are_foreign_an_anchor_serves(void **state UNUSED)
+{
+	fake_cloud_anchors(rig->cloud, 1);
+	put_foreign("foreign");
+	put("a", "Unknown");
+	rig_sync(rig);
+	rig_run(rig, 13);
+	assert_int_equal(deletions_of("a"), 1);
+}
+
+/* Its kubelet is still heard, but its machine is gone as well: it does not keep others from being asked for. */
+static void
+a_ready_node_without_a_machine_is_not_the_only_one_asked(void **state UNUSED)
+{
+	put("gone", "True");
+	fake_cloud_set(rig->cloud, "b", MACHINE_ON);
+	put("a", "Unknown");
+	put("b", "Unknown");
+	rig_sync(rig);
+	rig_run(rig, 13);
+	assert_int_equal(deletions_of("a"), 1);
+	assert_int_equal(deletions(), 1);
+}
+
+static void
+nodes_of_another_realm_take_no_place_of_a_witness(void **state UNUSED)
+{
+	struct fake_machine elsewhere = MACHINE_ON;
+
+	elsewhere.realm = 1;
+	for (int i = 0; i < 12; i++) {
+		const char *name = arena_printf(&rig->arena, "elsewhere-%d", i).ptr;
+
+		fake_cloud_set(rig->cloud, name, elsewhere);
 		put(name, "True");
 	}
 	begin_with_a_gone();
+	rig_run(rig, 13);
+	assert_int_equal(deletions_of("a"), 1);
+	assert_int_equal(fake_cloud_asked(rig->cloud, 1), 2);
+}
+
+/* Each realm has its own witnesses, and those of one do not end the search for those of the other. */
+static void
+machines_of_two_realms_that_go_together_have_a_witness_each(void **state UNUSED)
+{
+	struct fake_machine elsewhere = MACHINE_ON, gone_elsewhere = MACHINE_GONE;
+
+	elsewhere.realm = gone_elsewhere.realm = 1;
+	fake_cloud_set(rig->cloud, "e", elsewhere);
+	put("e", "True");
+	fake_cloud_set(rig->cloud, "gone-e", gone_elsewhere);
+	put("gone-e", "Unknown");
+	for (int i = 0; i < 5; i++)
+		put_witness(arena_printf(&rig->arena, "w%d", i).ptr);
+	begin_with_a_gone();
+	rig_run(rig, 13);
+	assert_int_equal(deletions_of("a"), 1);
+	assert_int_equal(deletions_of("gone-e"), 1);
+}
+
+/* Where many could be asked and those that were are gone as well, others are asked next time. */
+static void
+other_witnesses_are_asked_when_those_found_nothing(void **state UNUSED)
+{
+	for (int i = 0; i < 12; i++)
+		put(arena_printf(&rig->arena, "gone-%d", i).ptr, "True");
+	begin_with_a_gone();
+	assert_int_equal(fake_cloud_asked(rig->cloud, 1), 1 + 3);
 	rig_run(rig, 3600);
 	assert_in_range(deletions_of("a"), 1, 10000);
+}
+
+static void
+the_event_says_how_many_were_asked_and_what_was_found(void **state UNUSED)
+{
+	put_foreign("foreign");
+	fake_cloud_set(rig->cloud, "b",
+	               (struct fake_machine){ .presence = PRESENCE_UNKNOWN,
+	                                      .error_code = ERR_TIMEOUT });
+	put("a", "Unknown");
+	put("b", "True");
+	put("c", "True");
+	rig_sync(rig);
+	assert_told("NodeDeletionHeld", "(asked for: 2, absent: 1, unknown: 1)");
+	assert_told("NodeDeletionHeld", "wrong token");
+	fake_cloud_set(rig->cloud, "b", MACHINE_GONE); /* no reason for another event */
+	rig_run(rig, 3600);
+	assert_int_equal(events("NodeDeletionHeld"), 1);
+}
+
+static void
+the_event_says_that_nobody_could_be_asked(void **state UNUSED)
+{
+	put_foreign("foreign");
+	put("a", "Unknown");
+	rig_sync(rig);
+	assert_told("NodeDeletionHeld", "no other node has a provider ID by which");
 }
 
 static void
@@ -958,7 +1075,15 @@ main(void)
 		TEST(an_anchor_is_not_enough_where_another_node_should_be),
 		TEST(a_machine_of_another_realm_is_no_witness),
 		TEST(an_anchor_is_of_the_first_realm),
-		TEST(a_witness_is_found_among_many_foreign_nodes),
+		TEST(foreign_nodes_take_no_place_of_a_witness),
+		TEST(where_the_only_ready_node_is_foreign_others_are_witnesses),
+		TEST(where_all_other_nodes_are_foreign_an_anchor_serves),
+		TEST(a_ready_node_without_a_machine_is_not_the_only_one_asked),
+		TEST(nodes_of_another_realm_take_no_place_of_a_witness),
+		TEST(machines_of_two_realms_that_go_together_have_a_witness_each),
+		TEST(other_witnesses_are_asked_when_those_found_nothing),
+		TEST(the_event_says_how_many_were_asked_and_what_was_found),
+		TEST(the_event_says_that_nobody_could_be_asked),
 		TEST(witnesses_can_be_waived),
 		TEST(without_the_guard_the_first_look_deletes),
 		TEST(a_lease_that_stands_still_lets_it_go),

@@ -231,16 +231,34 @@ answer(struct asking *ask, size_t i, const struct cl_machine *machine)
 		answer_present(ask, i, machine);
 }
 
-/* A kubelet may have been given a bare id, without "cloudlycke://". */
-static void
-look_by_id(struct asking *ask, size_t i, struct str provider_id)
+/* A kubelet may have been given a bare id, without "cloudlycke://". False: another cloud's. */
+static bool
+parse_provider_id(struct str provider_id, struct str *ret)
 {
 	const struct str prefix = STR(CL_PROVIDER_ID_PREFIX);
 	bool has_prefix = str_starts(provider_id, prefix);
-	struct str id = has_prefix ? str_skip(provider_id, prefix.len) : provider_id;
-	const struct cl_machine *machine;
 
-	if (!has_prefix && str_contains(provider_id, STR("://"))) {
+	*ret = has_prefix ? str_skip(provider_id, prefix.len) : provider_id;
+	return has_prefix || !str_contains(provider_id, STR("://"));
+}
+
+static bool
+can_find(struct cloud *cloud, struct str provider_id, unsigned *ret_realm)
+{
+	struct str id;
+
+	(void)cloud;
+	*ret_realm = 0;
+	return parse_provider_id(provider_id, &id) && id.len > 0;
+}
+
+static void
+look_by_id(struct asking *ask, size_t i, struct str provider_id)
+{
+	const struct cl_machine *machine;
+	struct str id;
+
+	if (!parse_provider_id(provider_id, &id)) {
 		look_set_error(ask->look, i, PRESENCE_FOREIGN, ERR_INVALID,
 		               arena_printf(&ask->scratch,
 		                            "providerID %s is not a cloudlycke:// id",
@@ -429,6 +447,7 @@ const struct cloud_ops cloudlycke_cloud = {
 	.open = open_cloud,
 	.close = close_cloud,
 	.look = look,
+	.can_find = can_find,
 	.reload = reload,
 	.balancers = &balancers,
 	.routes = &routes,

@@ -111,6 +111,20 @@ give_up_cloud(struct asking *ask, const struct error *err)
 
 /* ---- reading the provider IDs ------------------------------------------------------------------------ */
 
+/* ERR_UNSUPPORTED: nobody whom we may ask knows it. */
+static bool
+parse_id(const struct hz_instances *in, struct str provider_id, struct hz_id *ret,
+         struct error *err)
+{
+	if (!hz_id_parse(in->config.config->dialect, provider_id, ret, err))
+		return err_wrap(err, "failed to convert provider id to server id");
+	if (ret->kind == HZ_ROBOT && !in->config.robot)
+		return err_set(
+			err, ERR_UNSUPPORTED,
+			"no robot client configured, make sure to enable Robot support in the configuration");
+	return true;
+}
+
 static void
 read_id(struct asking *ask, size_t i)
 {
@@ -118,18 +132,22 @@ read_id(struct asking *ask, size_t i)
 	struct error err;
 
 	q->has_id = ask->refs[i].provider_id.len > 0;
-	if (!q->has_id)
-		return;
-	if (!hz_id_parse(ask->in->config.config->dialect, ask->refs[i].provider_id, &q->id, &err)) {
-		bool is_foreign = err.code == ERR_UNSUPPORTED;
+	if (q->has_id && !parse_id(ask->in, ask->refs[i].provider_id, &q->id, &err))
+		answer_error(ask, i,
+		             err.code == ERR_UNSUPPORTED ? PRESENCE_FOREIGN : PRESENCE_UNKNOWN,
+		             &err);
+}
 
-		err_wrap(&err, "failed to convert provider id to server id");
-		answer_error(ask, i, is_foreign ? PRESENCE_FOREIGN : PRESENCE_UNKNOWN, &err);
-	} else if (q->id.kind == HZ_ROBOT && !ask->in->config.robot) {
-		err_set(&err, ERR_UNSUPPORTED,
-		        "no robot client configured, make sure to enable Robot support in the configuration");
-		answer_error(ask, i, PRESENCE_FOREIGN, &err);
-	}
+bool
+hz_instances_can_find(const struct hz_instances *in, struct str provider_id, unsigned *ret_realm)
+{
+	struct error ignored;
+	struct hz_id id;
+
+	if (!parse_id(in, provider_id, &id, &ignored))
+		return false;
+	*ret_realm = id.kind == HZ_ROBOT ? HZ_REALM_ROBOT : HZ_REALM_CLOUD;
+	return true;
 }
 
 /* ---- the cloud, one by one --------------------------------------------------------------------------- */

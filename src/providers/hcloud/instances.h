@@ -28,6 +28,9 @@ struct hz_instances *hz_instances_new(const struct hz_instances_config *config);
 void hz_instances_free(struct hz_instances *); /* NULL is fine */
 DEFINE_CLEANUP(struct hz_instances, hz_instances_free)
 
+/** cloud_ops.can_find. */
+bool hz_instances_can_find(const struct hz_instances *, struct str provider_id,
+                           unsigned *ret_realm);
 /** cloud_ops.look. */
 NODISCARD bool hz_instances_look(struct hz_instances *, struct call *, const struct node_ref refs[],
                                  size_t n, struct look **ret, struct error *err);

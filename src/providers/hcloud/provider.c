@@ -295,6 +295,12 @@ look(struct cloud *cloud, struct call *call, const struct node_ref refs[], size_
 }
 
 static bool
+can_find(struct cloud *cloud, struct str provider_id, unsigned *ret_realm)
+{
+	return hz_instances_can_find(hcloud_of(cloud)->instances, provider_id, ret_realm);
+}
+
+static bool
 selects(struct cloud *cloud, const struct lb_spec *spec, const struct node_ref *node)
 {
 	return hz_balancers_select(hcloud_of(cloud)->balancers, spec, node);
@@ -431,6 +437,7 @@ const struct cloud_ops hcloud_cloud = {
 	.open = open_official,
 	.close = close_cloud,
 	.look = look,
+	.can_find = can_find,
 	.metrics_listener = metrics_listener,
 	.balancers = &balancers,
 	.routes = &routes,
@@ -444,6 +451,7 @@ const struct cloud_ops hcloud_from_scratch_cloud = {
 	.open = open_tutorial,
 	.close = close_cloud,
 	.look = look,
+	.can_find = can_find,
 	.balancers = &balancers,
 	.routes = &routes,
 	.offers = offers,
@@ -456,6 +464,7 @@ const struct cloud_ops ccm_from_scratch_cloud = {
 	.open = open_tutorial_text,
 	.close = close_cloud,
 	.look = look,
+	.can_find = can_find,
 	.balancers = &balancers,
 	.routes = &routes,
 	.offers = offers,

@@ -204,6 +204,35 @@ tells_all_about_a_machine(void **state)
 }
 
 static void
+only_its_own_provider_ids_can_be_found(void **state)
+{
+	static const struct {
+		struct str provider_id;
+		bool is_ours;
+	} cases[] = {
+		{ STR("cloudlycke://m-1"), true },
+		{ STR("cloudlycke://m-9"), true },
+		{ STR("m-1"), true },
+		{ STR("hcloud://1"), false },
+		{ STR("cloudlycke://"), false },
+		{ STR(""), false },
+	};
+	struct lab *lab = *state;
+	CLEANUP(close_cloudp) struct cloud *cloud = NULL;
+
+	lab_write(lab, FINDING);
+	cloud = lab_open(lab);
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		unsigned realm = 7;
+
+		assert_int_equal(ops.can_find(cloud, cases[i].provider_id, &realm),
+		                 cases[i].is_ours);
+		if (cases[i].is_ours)
+			assert_int_equal(realm, 0);
+	}
+}
+
+static void
 finds_by_provider_id(void **state)
 {
 	struct lab *lab = *state;
@@ -446,6 +475,7 @@ main(void)
 		TEST(close_takes_null),
 		TEST(tells_all_about_a_machine),
 		TEST(finds_by_provider_id),
+		TEST(only_its_own_provider_ids_can_be_found),
 		TEST(finds_by_name),
 		TEST(knows_power_and_faults),
 		TEST(says_nothing_of_machines_not_listed_when_told_so),

@@ -415,6 +415,35 @@ confirmations_are_bounded_and_go_round(void **state)
 	assert_int_equal(n_either, 150);
 }
 
+/* ---- which provider IDs can be found ----------------------------------------------------------------- */
+
+static void
+check_can_find(struct lab *lab, const char *provider_id, bool wanted, unsigned wanted_realm)
+{
+	unsigned realm = 7;
+
+	assert_int_equal(hz_instances_can_find(lab->instances, str_c(provider_id), &realm), wanted);
+	if (wanted)
+		assert_int_equal(realm, wanted_realm);
+}
+
+/* Without a request. */
+static void
+only_ids_of_those_we_may_ask_can_be_found(void **state)
+{
+	struct lab *lab = *state;
+
+	lab_open(lab, &hz_official, 0);
+	check_can_find(lab, "hcloud://1", true, HZ_REALM_CLOUD);
+	check_can_find(lab, "hcloud://abc", false, 0);
+	check_can_find(lab, "aws:///eu/i-1", false, 0);
+	check_can_find(lab, "hrobot://5", false, 0);
+	lab_use_robot(lab);
+	lab_open(lab, &hz_official, 0);
+	check_can_find(lab, "hrobot://5", true, HZ_REALM_ROBOT);
+	check_can_find(lab, "hcloud://bm-5", true, HZ_REALM_ROBOT);
+}
+
 /* ---- anchors ----------------------------------------------------------------------------------------- */
 
 static void
@@ -792,6 +821,7 @@ main(void)
 		IN_LAB(without_the_cache_each_is_asked_for),
 		IN_LAB(one_failure_stops_the_rest),
 		IN_LAB(confirmations_are_bounded_and_go_round),
+		IN_LAB(only_ids_of_those_we_may_ask_can_be_found),
 		IN_LAB(our_network_is_an_anchor),
 		IN_LAB(an_anchor_is_asked_for_only_in_need),
 		IN_LAB(a_spent_budget_is_not_overdrawn),
