@@ -81,8 +81,8 @@ struct look {
 	size_t n;
 	bool is_complete; /* every machine of the project was seen */
 	unsigned
-		n_anchors; /* things found that only our project has (Hetzner: its network); a witness where no
-	                          * node can be one */
+		n_anchors; /* things found that only our project has (Hetzner: its network by the id, a balancer
+	                          * that serves one of our Services); a witness where no node can be one */
 	int64_t started_boot_ns; /* before the first request was sent */
 };
 

@@ -500,18 +500,20 @@ sees_network(struct asking *ask)
 	       network.id == config->network;
 }
 
-/* Those labelled for a Service of this cluster. */
 static unsigned
 count_balancers(struct asking *ask)
 {
-	struct hz_books *books = ask->in->config.books;
+	const struct hz_instances_config *config = &ask->in->config;
 	struct error err;
 	unsigned n;
 
-	return books && hz_books_count_ours(books, ask->call, &n, &err) ? n : 0;
+	return config->books && hz_books_count_serving(config->books, ask->call, config->host, &n,
+	                                               &err)
+	               ? n
+	               : 0;
 }
 
-/* A token of another project sees neither our network nor our balancers. */
+/* A token of another project sees neither our network, by its id, nor the balancers that our Services have. */
 static void
 find_anchors(struct asking *ask)
 {

@@ -13,6 +13,7 @@
 #include "base/map.h"
 #include "base/pulse.h"
 #include "base/thread.h"
+#include "cloud/host.h"
 #include "providers/hcloud/operations.h"
 
 /* What we did not change ourselves changes seldom. */
@@ -382,22 +383,27 @@ read_all(struct hz_books *b, struct call *call, bool is_adoption, struct hz_read
 	return true;
 }
 
+static bool
+is_serving(const struct hz_lb *lb, const struct cloud_host *host)
+{
+	return lb->is_public && (host->is_service_address(host, lb->ipv4.ip) ||
+	                         host->is_service_address(host, lb->ipv6.ip));
+}
+
 bool
-hz_books_count_ours(struct hz_books *b, struct call *call, unsigned *ret, struct error *err)
+hz_books_count_serving(struct hz_books *b, struct call *call, const struct cloud_host *host,
+                       unsigned *ret, struct error *err)
 {
 	struct hz_reading *r;
 	unsigned n = 0;
 
 	if (!read_all(b, call, false, &r, err))
 		return false;
-	WITH_LOCK(&b->mu);
-	for (size_t i = 0; i < r->list.n; i++) {
-		const struct entry *e = map_get(&b->entries, r->list.lbs[i].uid);
-
-		n += e && e->is_live;
-	}
-	reading_unref(r);
+	for (size_t i = 0; i < r->list.n; i++)
+		n += is_serving(&r->list.lbs[i], host);
 	*ret = n;
+	WITH_LOCK(&b->mu);
+	reading_unref(r);
 	return true;
 }
 

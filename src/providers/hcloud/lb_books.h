@@ -59,9 +59,10 @@ enum hz_age {
  * @param ret  HZ_FOUND_INIT */
 NODISCARD bool hz_books_find(struct hz_books *, struct call *, struct str uid, enum hz_age age,
                              struct hz_found *ret, struct error *err);
-/** Reads the list of all, and counts those that are labelled for a Service that lives: no other project has one. */
-NODISCARD bool hz_books_count_ours(struct hz_books *, struct call *, unsigned *ret,
-                                   struct error *err);
+/** Reads the list of all, and counts those with a public address that a live Service has in its status: no other project has
+ * one. Names, labels and private addresses prove nothing: another project may have the same. */
+NODISCARD bool hz_books_count_serving(struct hz_books *, struct call *, const struct cloud_host *,
+                                      unsigned *ret, struct error *err);
 
 /* ---- what we do to them --------------------------------------------------------------------------------- */
 

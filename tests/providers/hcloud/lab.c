@@ -162,6 +162,14 @@ give_nodes(const struct cloud_host *host, struct arena *arena, struct node_ref *
 	*ret_n = lab->n_nodes;
 }
 
+static bool
+is_service_address(const struct cloud_host *host, struct str ip)
+{
+	struct lab *lab = CONTAINER_OF((struct cloud_host *)(uintptr_t)host, struct lab, host);
+
+	return lab->service_address && str_eq_c(ip, lab->service_address);
+}
+
 /* ---- life cycle -------------------------------------------------------------------------------------- */
 
 int
@@ -179,7 +187,8 @@ lab_setup(void **state)
 	lab->now_ns = 1800000000 * NS_PER_SEC;
 	lab->host = (struct cloud_host){ .clock = &lab->clock,
 		                         .event = remember_event,
-		                         .nodes = give_nodes };
+		                         .nodes = give_nodes,
+		                         .is_service_address = is_service_address };
 	lab->asked = BUF_INIT(100000);
 	lab->events = BUF_INIT(100000);
 	*state = lab;

@@ -39,6 +39,7 @@ struct lab {
 	unsigned n_asked;
 	struct node_ref *nodes; /* what the host knows; borrowed */
 	size_t n_nodes;
+	const char *service_address; /* that a live Service has in its status; NULL: none */
 	struct hz_config *config;
 	struct hz_api *api;
 	struct hz_robot *robot; /* made by lab_use_robot() */

@@ -204,23 +204,41 @@ a_failure_is_told_and_the_next_asks_again(void **state)
 	check_found("a", HZ_RECENT, 1, OF("a") "\n");
 }
 
-/* Balancers of Services that are not ours prove nothing about the project. */
+#define LB_AT(id, uid, is_public, ipv4, ipv6, private)                                         \
+	"{\"id\":" #id ",\"name\":\"lb\",\"labels\":{\"hcloud-ccm/service-uid\":\"" uid "\"}," \
+	"\"public_net\":{\"enabled\":" is_public ",\"ipv4\":{\"ip\":\"" ipv4                   \
+	"\"},\"ipv6\":{\"ip\":\"" ipv6                                                         \
+	"\"}},\"private_net\":[{\"network\":4711,\"ip\":\"" private "\"}]}"
+
 static void
-those_of_live_services_are_counted(void **state)
+check_serving(const char *service_address, unsigned wanted)
 {
 	struct call call = lab_call(story.lab, &story.arena);
 	struct error err;
-	unsigned n;
+	unsigned n = 7;
 
+	story.lab->service_address = service_address;
+	assert_true(hz_books_count_serving(story.books, &call, &story.lab->host, &n, &err));
+	assert_int_equal(n, wanted);
+}
+
+/* What another project may have too proves nothing: name, label, private address. */
+static void
+only_public_addresses_of_live_services_prove_the_project(void **state)
+{
 	(void)state;
-	lab_answer(story.lab, ALL, 200, LBS(LB(1, "a") "," LB(2, "b") "," LB(3, "c"), "3"));
+	lab_answer(story.lab, ALL, 200,
+	           LBS(LB_AT(1, "a", "true", "192.0.2.1", "2001:db8::1",
+	                     "10.0.0.5") "," LB_AT(2, "b", "false", "192.0.2.2", "2001:db8::2",
+	                                           "10.0.0.6"),
+	               "2"));
 	adopt((const char *const[]){ "a", "b" }, 2);
-	assert_true(hz_books_count_ours(story.books, &call, &n, &err));
-	assert_int_equal(n, 2);
-	hz_books_strike(story.books, STR("b"));
-	assert_true(hz_books_count_ours(story.books, &call, &n, &err));
-	assert_int_equal(n, 1);
-	lab_check_asked(story.lab, ALL "\n" ALL "\n" ALL "\n");
+	check_serving(NULL, 0);
+	check_serving("192.0.2.1", 1);
+	check_serving("2001:db8::1", 1);
+	check_serving("10.0.0.5", 0);
+	check_serving("192.0.2.2", 0); /* its public interface is off */
+	check_serving("192.0.2.3", 0);
 }
 
 static void
@@ -297,7 +315,7 @@ main(void)
 		TEST(an_id_that_misleads),
 		TEST(several_with_one_label),
 		TEST(a_failure_is_told_and_the_next_asks_again),
-		TEST(those_of_live_services_are_counted),
+		TEST(only_public_addresses_of_live_services_prove_the_project),
 		TEST(a_service_that_came_back_under_another_uid_replaces_the_former),
 		TEST(a_namesake_is_another_live_service_with_the_same_text),
 		TEST(a_wait_is_measured_from_its_beginning),
