@@ -117,6 +117,9 @@ struct balancer_ops {
 	 * deleted without our finalizer. NULL: not needed. */
 	bool (*adopt)(struct cloud *, struct call *, const struct lb_spec *const specs[], size_t n,
 	              struct error *);
+	/** The Service with that UID no longer exists, and its balancer is kept. A provider that remembers which Services are
+	 * live drops this one; it touches nothing in the cloud. NULL: not needed. */
+	void (*forget)(struct cloud *, struct str uid);
 };
 
 #endif

@@ -86,20 +86,33 @@ concerns_us(const struct service *s)
 	return service_wants_balancer(s) || service_needs_cleanup(s);
 }
 
+static bool
+is_same_service(const struct object *a, const struct object *b)
+{
+	return a && b && str_eq(a->uid, b->uid);
+}
+
+/* With the lock held. Several Services of one name may vanish before a worker gets to the key. The last state of the one
+ * that has the balancer decides what becomes of it. While a worker is still making that balancer, it is the first. */
+static void
+note_vanished(struct service_record *r, const struct object *old)
+{
+	if (r->vanished && !is_same_service(r->balanced, old))
+		return;
+	object_unref(r->vanished);
+	r->vanished = object_ref((struct object *)(uintptr_t)old);
+}
+
 static void
 on_vanished(struct service_controller *c, const struct object *old)
 {
 	struct service_record *r;
-	struct object *former = NULL;
 
 	mutex_lock(&c->mu);
 	r = map_get(&c->records, old->key);
-	if (r) {
-		former = r->vanished;
-		r->vanished = object_ref((struct object *)(uintptr_t)old);
-	}
+	if (r)
+		note_vanished(r, old);
 	mutex_unlock(&c->mu);
-	object_unref(former);
 	if (r)
 		queue_add(c->queue, old->key);
 }
@@ -141,9 +154,11 @@ on_service(void *arg, const struct object *object_old, const struct object *obje
 	const struct service *old = (const struct service *)object_old,
 			     *new = (const struct service *)object_new;
 
-	if (!new)
+	if (old && !is_same_service(object_old, object_new))
 		on_vanished(c, object_old);
-	else if (needs_sync(old, new))
+	if (!new)
+		return;
+	if (needs_sync(old, new))
 		give_reason(c, object_new->key, REASON_FULL);
 	else if (!concerns_us(new))
 		on_released(c, object_new->key);
@@ -229,8 +244,8 @@ put_back(struct service_controller *c, struct service_record *r, unsigned reason
 	WITH_LOCK(&c->mu);
 
 	r->reasons |= reasons;
-	if (vanished && !r->vanished)
-		r->vanished = object_ref(vanished);
+	if (vanished)
+		note_vanished(r, vanished);
 }
 
 /* Only nodes changed, and they were dealt with a moment ago. */
@@ -251,7 +266,7 @@ is_backing_off(struct service_run *run)
 /* A run that comes before its time is put off. (The queue need not have the key for then: of several times it keeps the
  * earliest.) */
 static bool
-is_too_soon(struct service_run *run)
+is_too_soon(struct service_run *run, struct object *vanished)
 {
 	int64_t now_ns = clock_mono(run->call->clock), due_ns = now_ns;
 
@@ -261,18 +276,35 @@ is_too_soon(struct service_run *run)
 		due_ns = run->record->retry_ns;
 	if (due_ns == now_ns)
 		return false;
-	put_back(run->c, run->record, run->reasons, NULL);
+	put_back(run->c, run->record, run->reasons, vanished);
 	queue_add_after(run->c->queue, str_c(run->record->key), due_ns - now_ns);
 	return true;
 }
 
+/* The store replaces a Service a moment before on_vanished() hears of it, and only that knows the last state of the former
+ * one. It queues the key again. */
 static bool
-sync_present(struct service_run *run, struct object *object, struct error *err)
+is_unheard(struct service_run *run, struct object *vanished)
 {
+	const struct object *balanced = run->record->balanced;
+
+	if (vanished || !balanced || is_same_service(balanced, &run->service->object))
+		return false;
+	put_back(run->c, run->record, run->reasons, NULL);
+	return true;
+}
+
+static bool
+sync_present(struct service_run *run, struct object *object, struct object *vanished,
+             struct error *err)
+{
+	const struct object *balanced = run->record->balanced;
 	bool is_done = false;
 
-	if (!service_sync(run, &is_done, err)) {
-		put_back(run->c, run->record, REASON_RETRY, NULL);
+	if ((balanced && !is_same_service(balanced, object) &&
+	     !service_sync_former(run, service_of(vanished), err)) ||
+	    !service_sync(run, &is_done, err)) {
+		put_back(run->c, run->record, REASON_RETRY, vanished);
 		return false;
 	}
 	queue_forget(run->c->queue, object->key);
@@ -284,7 +316,7 @@ sync_present(struct service_run *run, struct object *object, struct error *err)
 static bool
 sync_absent(struct service_run *run, struct object *vanished, struct error *err)
 {
-	if (vanished && !service_sync_vanished(run, service_of(vanished), err)) {
+	if (vanished && !service_sync_former(run, service_of(vanished), err)) {
 		put_back(run->c, run->record, REASON_RETRY, vanished);
 		return false;
 	}
@@ -311,7 +343,8 @@ reconcile(struct service_controller *c, struct call *call, struct str key, struc
 	if (!object)
 		return sync_absent(&run, vanished, err);
 	run.service = service_of(object);
-	return is_too_soon(&run) || sync_present(&run, object, err);
+	return is_unheard(&run, vanished) || is_too_soon(&run, vanished) ||
+	       sync_present(&run, object, vanished, err);
 }
 
 /* ---- workers ---- */

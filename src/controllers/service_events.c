@@ -28,6 +28,10 @@ EVENT_KIND(delete_failed_event, SERVICE_COMPONENT, "DeleteLoadBalancerFailed", t
 EVENT_KIND(update_failed_event, SERVICE_COMPONENT, "UpdateLoadBalancerFailed", true, "Service",
            "The targets of the load balancer could not be changed; it is tried again.");
 
+EVENT_KIND(
+	kept_event, SERVICE_COMPONENT, "LoadBalancerKept", true, "Service",
+	"The Service of that name was replaced or lost without being deleted; the former one's load balancer is kept.");
+
 static const int64_t news_pause_ns = 60 * NS_PER_SEC;
 static const int64_t news_pause_max_ns = 300 *
                                          NS_PER_SEC; /* as fast as the filter lets more through */
@@ -96,6 +100,40 @@ service_warn(struct service_run *run, enum service_saying saying, const struct e
 		return;
 	buf_addf(&message, "%s: %s", sayings[saying].text, err->msg);
 	tell(run, EVENT_WARNING, sayings[saying].kind->reason, buf_str(&message));
+}
+
+static void
+add_addresses(struct buf *text, const struct service *s)
+{
+	const char *before = ", addresses ";
+
+	for (uint32_t i = 0; i < s->n_ingress; i++) {
+		const struct service_ingress *ingress = &s->ingress[i];
+
+		buf_add_c(text, before);
+		buf_add_str(text, ingress->ip.len > 0 ? ingress->ip : ingress->hostname);
+		before = " ";
+	}
+}
+
+/* On the Service that has the name now, where its users look; where there is none, on the former one. */
+void
+service_warn_of_kept(struct service_run *run, const struct service *former)
+{
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(LIMIT_EVENT_MESSAGE);
+	const struct service *current = run->service;
+
+	buf_addf(&text, "The load balancer of the former Service with UID %" STR_FMT,
+	         STR_ARG(former->object.uid));
+	add_addresses(&text, former);
+	buf_add_c(
+		&text,
+		" is kept: that Service was not deleted, it vanished with the finalizer " SERVICE_FINALIZER
+		" on it, as after a restore of the API server's data. If nothing needs the load balancer, "
+		"delete it by hand.");
+	run->service = current ? current : former;
+	tell(run, EVENT_WARNING, kept_event.reason, buf_str(&text));
+	run->service = current;
 }
 
 void

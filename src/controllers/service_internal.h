@@ -39,10 +39,11 @@ struct service_record {
 	char *key;
 	unsigned reasons;        /* mu: to be dealt with; enum service_reason */
 	struct object *vanished; /* mu: its last state, when it went from the store; NULL */
+	/* The Service whose balancer we made, tried to make or found; NULL: none. Only the worker that has the key changes it, with
+	 * mu held; others read it with mu held. */
+	struct object *balanced;
 
 	/* of the worker that has the key */
-	struct object *
-		balanced; /* the Service whose balancer we made, tried to make or found; NULL: none */
 	uint64_t foreign_hash; /* of the UID of a Service of another class for which we had none */
 	bool has_targets;      /* targets_hash is what the provider was told last */
 	bool has_failed;       /* the last ensure or update did */
@@ -92,9 +93,10 @@ bool service_is_stale(const struct service_record *record, const struct service 
 NODISCARD bool service_sync(struct service_run *run, bool *ret_is_done, struct error *err);
 /** Are its targets others than the provider was told last? */
 bool service_sync_has_new_targets(struct service_run *run);
-/** Its Service, last seen like that, is gone from the store: so goes its balancer, unless that cannot be right. */
-NODISCARD bool service_sync_vanished(struct service_run *run, const struct service *last,
-                                     struct error *err);
+/** The Service whose balancer we have is gone from the store, or another has its name. last: the state of a Service of that
+ * name when it vanished. The balancer is removed if that Service was deleted, else kept and reported. */
+NODISCARD bool service_sync_former(struct service_run *run, const struct service *last,
+                                   struct error *err);
 
 /** What a worker does once the stores have synced: adopts, or waits for the one who does. */
 void service_begin(struct service_controller *c, struct call *call);
@@ -115,6 +117,8 @@ void service_tell_end(struct service_run *, enum service_saying saying);
 bool service_is_failure(const struct error *);
 /** A Warning, if it is a failure. */
 void service_warn(struct service_run *, enum service_saying saying, const struct error *);
+/** A Warning that the balancer of that Service is kept though the Service is gone. */
+void service_warn_of_kept(struct service_run *, const struct service *former);
 void service_warn_of_update(struct service_run *, const struct target_list *, const struct error *);
 /** That there are no targets: once. */
 void service_tell_empty(struct service_run *, size_t n_targets);

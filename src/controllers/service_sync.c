@@ -179,14 +179,23 @@ spec_of(struct service_run *run)
 	return service_spec(run->service, run->c->config.cluster_name, run->call->arena);
 }
 
+/* Takes the reference over. */
+static void
+set_balanced(struct service_run *run, struct object *service)
+{
+	struct object *old = run->record->balanced;
+
+	mutex_lock(&run->c->mu);
+	run->record->balanced = service;
+	mutex_unlock(&run->c->mu);
+	object_unref(old);
+}
+
 /* Before the provider is called: what was handed over once must be taken back one day. */
 static void
 remember(struct service_run *run)
 {
-	struct object *old = run->record->balanced;
-
-	run->record->balanced = object_ref((struct object *)(uintptr_t)&run->service->object);
-	object_unref(old);
+	set_balanced(run, object_ref((struct object *)(uintptr_t)&run->service->object));
 }
 
 static void
@@ -341,9 +350,11 @@ balance(struct service_run *run, struct error *err)
 
 /* The next Service of that name begins afresh. */
 static void
-forget_balancer(struct service_record *r)
+forget_balancer(struct service_run *run)
 {
-	object_unref(TAKE(r->balanced));
+	struct service_record *r = run->record;
+
+	set_balanced(run, NULL);
 	r->has_targets = r->has_failed = r->is_elsewhere = r->is_told_empty = r->has_news = false;
 }
 
@@ -385,7 +396,7 @@ remove_and_release(struct service_run *run, bool *ret_is_ours, struct error *err
 	*ret_is_ours = may_release(run);
 	if (*ret_is_ours && !release(run, err))
 		return false;
-	forget_balancer(run->record);
+	forget_balancer(run);
 	return true;
 }
 
@@ -420,7 +431,7 @@ remove_former(struct service_run *run, struct error *err)
 	run->service = service_of(former);
 	is_done = call_remove(run, &was_found, err);
 	if (is_done) {
-		forget_balancer(run->record);
+		forget_balancer(run);
 		service_tell_end(run, SERVICE_DELETED);
 	} else
 		service_warn(run, SERVICE_DELETE_FAILED, err);
@@ -428,19 +439,11 @@ remove_former(struct service_run *run, struct error *err)
 	return is_done;
 }
 
-static bool
-is_balanced(const struct service_run *run, const struct service *s)
-{
-	return run->record->balanced && str_eq(run->record->balanced->uid, s->object.uid);
-}
-
 bool
 service_sync(struct service_run *run, bool *ret_is_done, struct error *err)
 {
 	const struct service *s = run->service;
 
-	if (run->record->balanced && !is_balanced(run, s) && !remove_former(run, err))
-		return false;
 	*ret_is_done = !service_wants_balancer(s) || service_needs_cleanup(s) ||
 	               (s->is_deleting && !s->has_finalizer);
 	if (!*ret_is_done)
@@ -452,20 +455,46 @@ service_sync(struct service_run *run, bool *ret_is_done, struct error *err)
 /* Our finalizer keeps a Service until its balancer is gone. One that goes with the finalizer on it was not deleted: the
  * API server's data was lost, or is that of another cluster. */
 static bool
-cannot_be_right(const struct service *last)
+was_deleted(const struct service *last)
 {
-	return last->has_finalizer && !last->is_deleting;
+	return !last->has_finalizer || last->is_deleting;
+}
+
+/* Whoever rebuilt the cluster may still need the balancer or its address. */
+static void
+keep_former(struct service_run *run, const struct service *former)
+{
+	log_warn("a service vanished with our finalizer on it, leaving its load balancer alone",
+	         LOG_STR("service", former->object.key), LOG_STR("uid", former->object.uid));
+	service_warn_of_kept(run, former);
+	if (run->c->ops->forget)
+		run->c->ops->forget(run->c->env->cloud, former->object.uid);
+	run->record->announced = SERVICE_NOTHING;
+	forget_balancer(run);
+}
+
+/* What we wrote to a Service says nothing of the next one with its name. */
+static void
+forget_writes(struct service_record *r)
+{
+	free(TAKE(r->written_version));
+	r->is_unsure = false;
 }
 
 bool
-service_sync_vanished(struct service_run *run, const struct service *last, struct error *err)
+service_sync_former(struct service_run *run, const struct service *last, struct error *err)
 {
+	CLEANUP(object_unrefp) struct object *former = NULL;
+	bool is_last_known;
+
 	if (!run->record->balanced)
 		return true;
-	if (!is_balanced(run, last) || !cannot_be_right(last))
-		return remove_former(run, err);
-	log_warn("a service vanished with our finalizer on it, leaving its load balancer alone",
-	         LOG_STR("service", last->object.key), LOG_STR("uid", last->object.uid));
-	forget_balancer(run->record);
+	former = object_ref(run->record->balanced);
+	is_last_known = str_eq(former->uid, last->object.uid);
+	if (!is_last_known || !was_deleted(last))
+		keep_former(run, is_last_known ? last : service_of(former));
+	else if (!remove_former(run, err))
+		return false;
+	forget_writes(run->record);
 	return true;
 }

@@ -347,6 +347,16 @@ adopt(struct cloud *cloud, struct call *call, const struct lb_spec *const specs[
 	return run(cloud, call, "adopt", &all, operate_nothing, err);
 }
 
+static void
+forget(struct cloud *cloud, struct str uid)
+{
+	struct fake_balancers *fb = fake_cloud_balancers(cloud);
+	struct lb_spec spec = { .service = STR("-"), .uid = uid };
+	WITH_LOCK(&fb->mu);
+
+	note(fb, "forget", &spec);
+}
+
 static bool
 selects(struct cloud *cloud UNUSED, const struct lb_spec *spec, const struct node_ref *node)
 {
@@ -362,15 +372,18 @@ selects(struct cloud *cloud UNUSED, const struct lb_spec *spec, const struct nod
 const struct balancer_ops *
 fake_balancers_ops(bool with_selection)
 {
-	static const struct balancer_ops all = {
-		.ensure = ensure, .update_nodes = update_nodes, .remove = remove_it, .adopt = adopt
-	};
+	static const struct balancer_ops all = { .ensure = ensure,
+		                                 .update_nodes = update_nodes,
+		                                 .remove = remove_it,
+		                                 .adopt = adopt,
+		                                 .forget = forget };
 	static const struct balancer_ops some = { .uses_addresses = true,
 		                                  .selects = selects,
 		                                  .ensure = ensure,
 		                                  .update_nodes = update_nodes,
 		                                  .remove = remove_it,
-		                                  .adopt = adopt };
+		                                  .adopt = adopt,
+		                                  .forget = forget };
 
 	return with_selection ? &some : &all;
 }

@@ -330,13 +330,11 @@ entry_new(struct fake_services *fs, const struct fake_service *s)
 	return e;
 }
 
-void
-fake_services_put(struct fake_services *fs, const struct fake_service *s)
+static void
+put_entry(struct fake_services *fs, const struct fake_service *s)
 {
-	struct entry *e;
-	WITH_LOCK(&fs->mu);
+	struct entry *e = map_get(&fs->entries, str_c(s->name));
 
-	e = map_get(&fs->entries, str_c(s->name));
 	if (!e)
 		e = entry_new(fs, s);
 	set_text(&e->type, s->type ? s->type : "LoadBalancer");
@@ -346,6 +344,26 @@ fake_services_put(struct fake_services *fs, const struct fake_service *s)
 	                           : "\"ports\":[{\"port\":80,\"nodePort\":30080,"
 	                             "\"protocol\":\"TCP\",\"targetPort\":80}]");
 	publish(fs, e, /*is_removal=*/false);
+}
+
+void
+fake_services_put(struct fake_services *fs, const struct fake_service *s)
+{
+	WITH_LOCK(&fs->mu);
+
+	put_entry(fs, s);
+}
+
+void
+fake_services_replace(struct fake_services *fs, const struct fake_service *s)
+{
+	struct entry *former;
+	WITH_LOCK(&fs->mu);
+
+	former = map_remove(&fs->entries, str_c(s->name));
+	put_entry(fs, s);
+	if (former)
+		entry_free(former);
 }
 
 void

@@ -32,6 +32,8 @@ fake_api_answer_fn fake_services_answer;
 
 /** Creates it, or changes all but what others own: UID, finalizers, status. */
 void fake_services_put(struct fake_services *, const struct fake_service *service);
+/** The API server's data is replaced: a Service of that name has another UID, and no deletion of the former is reported. */
+void fake_services_replace(struct fake_services *, const struct fake_service *service);
 /** As `kubectl delete`: marks it when it has finalizers. No effect where there is none. */
 void fake_services_delete(struct fake_services *, const char *name);
 /** As `kubectl patch` that takes a finalizer off by hand. */

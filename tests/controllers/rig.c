@@ -197,11 +197,12 @@ rig_start_lifecycle(struct rig *r, const struct guard_config *guard)
 }
 
 static void
-on_service(void *arg, const struct object *old UNUSED, const struct object *new)
+on_service(void *arg, const struct object *old, const struct object *new)
 {
 	const struct rig *r = arg;
+	bool is_gone = old && (!new || !str_eq(old->uid, new->uid));
 
-	if (!new && r->on_removal)
+	if (is_gone && r->on_removal)
 		r->on_removal();
 }
 

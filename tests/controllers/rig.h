@@ -42,7 +42,7 @@ struct rig {
 	struct fake_services *services;       /* NULL until the controller of services is started */
 	struct fake_balancers *balancers;     /* likewise */
 	struct service_controller *balancing; /* likewise */
-	void (*on_removal)(void);             /* a Service left the store, which tells it next */
+	void (*on_removal)(void);             /* a Service left the store, which reports it next */
 	struct fake_routes *routes;           /* NULL until that of routes is */
 	struct route_controller *routing;     /* likewise */
 	struct ip_net cluster[2];

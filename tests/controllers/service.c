@@ -1,6 +1,8 @@
 /* Which Services get a balancer, in what order things are written, and what happens when something goes wrong. */
 #include "controllers/rig.h"
 
+#include "base/limits.h"
+
 static struct rig *rig;
 
 static const struct fake_service web = { .name = "web" };
@@ -532,6 +534,24 @@ other_finalizers_stay(void **state UNUSED)
 	assert_quiet();
 }
 
+/* Its balancer is there, nobody tried to remove it, the provider was notified, and one Warning names it. */
+static void
+assert_kept(const char *uid)
+{
+	CLEANUP(buf_fini) struct buf call = BUF_INIT(KIB(1));
+	const char *message = fake_api_last_event(rig->api, "LoadBalancerKept");
+
+	assert_int_equal(events("LoadBalancerKept"), 1);
+	assert_non_null(strstr(message, uid));
+	assert_non_null(strstr(message, balancer(uid).address));
+	assert_true(balancer(uid).exists);
+	buf_addf(&call, "remove web %s", uid);
+	assert_int_equal(calls(call.ptr), 0);
+	buf_reset(&call);
+	buf_addf(&call, "forget - %s", uid);
+	assert_int_equal(calls(call.ptr), 1);
+}
+
 static void
 a_service_that_vanishes_with_our_finalizer_keeps_its_balancer(void **state UNUSED)
 {
@@ -539,8 +559,63 @@ a_service_that_vanishes_with_our_finalizer_keeps_its_balancer(void **state UNUSE
 	store_begin_list(rig->env.services, /*is_newest=*/true); /* of an empty etcd */
 	store_end_list(rig->env.services);
 	run(600);
-	assert_int_equal(calls(NULL), 0);
-	assert_true(balancer("web-1").exists);
+	assert_int_equal(calls(NULL), 1);
+	assert_kept("web-1");
+}
+
+/* The API server is that of a rebuilt or cloned cluster: the Services have the same names and other UIDs. */
+static void
+a_service_that_returns_under_another_uid_keeps_the_former_balancer(void **state UNUSED)
+{
+	begin_settled();
+	fake_services_replace(rig->services, &web);
+	rig_deliver(rig);
+	run(600);
+	assert_string_equal(service().uid, "web-2");
+	assert_true(balancer("web-2").exists);
+	assert_non_null(strstr(service().ingress, balancer("web-2").address));
+	assert_kept("web-1");
+	assert_int_equal(events("EnsuringLoadBalancer"), 1);
+	fake_services_delete(rig->services, "web");
+	rig_deliver(rig);
+	assert_false(service().exists);
+	assert_kept("web-1");
+}
+
+static void
+a_service_that_returns_without_wanting_a_balancer_keeps_the_former_one(void **state UNUSED)
+{
+	begin_settled();
+	fake_services_replace(rig->services, &plain);
+	rig_deliver(rig);
+	run(600);
+	assert_kept("web-1");
+	assert_int_equal(calls(NULL), 1);
+}
+
+/* A watch reports the two one after the other, and a worker gets to it after both. */
+static void
+a_service_that_vanishes_and_returns_at_the_same_moment_keeps_the_former_balancer(void **state
+                                                                                         UNUSED)
+{
+	CLEANUP(object_unrefp) struct object *former = NULL;
+
+	begin_settled();
+	fault((struct fake_fault){ .call = "update", .code = ERR_UNAVAILABLE, .hangs = true });
+	rig_put(rig, &node_b);
+	rig_settle(rig);
+	former = store_get(rig->env.services, STR("default/web"));
+	store_remove(rig->env.services, former);
+	fake_services_replace(rig->services, &web);
+	fake_services_deliver(rig->services, rig->env.services, 1);
+	fake_services_replace(rig->services, &web); /* web-2 was never seen by a worker */
+	fake_services_deliver(rig->services, rig->env.services, 1);
+	fake_balancers_forget_faults(rig->balancers);
+	rig_deliver(rig);
+	run(60);
+	assert_string_equal(service().uid, "web-3");
+	assert_kept("web-1");
+	assert_int_equal(fake_balancers_count(rig->balancers), 2);
 }
 
 static void
@@ -562,6 +637,36 @@ static void
 retry_becomes_due(void)
 {
 	rig_run(rig, 10);
+}
+
+/* A worker looks for the Service just when it is replaced: the store has the new one, and has not reported it yet. */
+static void
+a_service_that_returns_under_a_worker_keeps_the_former_balancer(void **state UNUSED)
+{
+	begin_settled();
+	fault((struct fake_fault){ .call = "update", .code = ERR_UNAVAILABLE, .times = 1 });
+	rig_put(rig, &node_b);
+	rig_settle(rig);
+	rig->on_removal = retry_becomes_due;
+	fake_services_replace(rig->services, &web);
+	rig_deliver(rig);
+	run(60);
+	assert_kept("web-1");
+}
+
+static void
+a_service_that_returns_under_a_worker_after_its_deletion_loses_its_balancer(void **state UNUSED)
+{
+	begin_settled();
+	fake_services_strip(rig->services, "web", "service.kubernetes.io/load-balancer-cleanup");
+	fake_services_replace(rig->services, &web);
+	fake_services_deliver(rig->services, rig->env.services, 1);
+	rig_settle(rig);
+	rig->on_removal = retry_becomes_due;
+	rig_deliver(rig);
+	run(60);
+	assert_false(balancer("web-1").exists);
+	assert_balanced("web-2", "a=fake://a,");
 }
 
 /* A worker looks for the Service just when it goes: the store is without it, and has not told so yet. */
@@ -1173,6 +1278,11 @@ main(void)
 		TEST(another_type_while_we_were_away_is_cleaned_up),
 		TEST(other_finalizers_stay),
 		TEST(a_service_that_vanishes_with_our_finalizer_keeps_its_balancer),
+		TEST(a_service_that_returns_under_another_uid_keeps_the_former_balancer),
+		TEST(a_service_that_returns_without_wanting_a_balancer_keeps_the_former_one),
+		TEST(a_service_that_vanishes_and_returns_at_the_same_moment_keeps_the_former_balancer),
+		TEST(a_service_that_returns_under_a_worker_keeps_the_former_balancer),
+		TEST(a_service_that_returns_under_a_worker_after_its_deletion_loses_its_balancer),
 		TEST(a_service_that_vanishes_without_it_loses_its_balancer),
 		TEST(a_service_that_vanishes_under_a_worker_loses_its_balancer),
 		TEST(a_service_of_the_same_name_waits_for_the_former_ones_balancer),

@@ -333,12 +333,19 @@ remove_balancer(struct cloud *cloud, struct call *call, const struct lb_spec *sp
 	return hz_balancers_remove(hcloud_of(cloud)->balancers, call, spec, ret_found, err);
 }
 
+static void
+forget(struct cloud *cloud, struct str uid)
+{
+	hz_books_strike(hcloud_of(cloud)->books, uid);
+}
+
 static const struct balancer_ops balancers = {
 	.selects = selects,
 	.ensure = ensure,
 	.update_nodes = update_nodes,
 	.remove = remove_balancer,
 	.adopt = adopt,
+	.forget = forget,
 };
 
 static unsigned
