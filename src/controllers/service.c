@@ -308,6 +308,7 @@ sync_present(struct service_run *run, struct object *object, struct object *vani
 		return false;
 	}
 	queue_forget(run->c->queue, object->key);
+	run->record->n_conflicts = 0;
 	if (is_done && !service_is_stale(run->record, run->service))
 		record_drop(run->c, run->record);
 	return true;

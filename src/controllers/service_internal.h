@@ -52,7 +52,8 @@ struct service_record {
 	enum service_saying announced; /* what began, its end not said yet */
 	char *written_version;         /* what our own last write made of the Service; NULL: none */
 	bool is_unsure;                /* whether that came through: there was no good answer */
-	bool has_news;                 /* its targets were changed, and that was not told yet */
+	unsigned n_conflicts; /* that were taken for expected since a run came to its end */
+	bool has_news;        /* its targets were changed, and that was not told yet */
 	uint64_t targets_hash;
 	int64_t next_news_ns, news_pause_ns; /* mono: such news are not told again before */
 	int64_t next_update_ns;              /* mono: targets are not touched again before */

@@ -12,8 +12,12 @@
 
 /* Providers are told of changed targets at once, then at most so often. */
 static const int64_t update_pause_ns = NS_PER_SEC;
-/* When somebody else wrote to the Service at the same time. */
+/* When somebody else wrote to the Service at the same time: that long, that often in a row. A conflict that lasts has
+ * another cause: an admission webhook that answers 409, or a watch that lags. */
 static const int64_t overtaken_pause_ms = 1000;
+enum {
+	CONFLICTS_EXPECTED = 2,
+};
 
 static const double latency_buckets[] = { 1,   2,   4,    8,    16,   32,   64,   128,
 	                                  256, 512, 1024, 2048, 4096, 8192, 16384 };
@@ -75,6 +79,9 @@ overtaken(struct service_run *run, bool *ret_is_gone, struct error *err)
 	*ret_is_gone = !is_current(run);
 	if (*ret_is_gone)
 		return true;
+	if (run->record->n_conflicts >= CONFLICTS_EXPECTED)
+		return false;
+	run->record->n_conflicts++;
 	err->code = ERR_PENDING;
 	err->retry_after_ms = overtaken_pause_ms;
 	return false;
@@ -479,6 +486,7 @@ forget_writes(struct service_record *r)
 {
 	free(TAKE(r->written_version));
 	r->is_unsure = false;
+	r->n_conflicts = 0;
 }
 
 bool

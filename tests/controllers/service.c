@@ -749,6 +749,80 @@ a_conflict_is_tried_again_without_a_warning(void **state UNUSED)
 	assert_int_equal(events("SyncLoadBalancerFailed"), 0);
 }
 
+/* An admission webhook that answers 409: the first two are taken for what they are between writers. */
+static void
+a_conflict_that_lasts_is_a_failure_like_others(void **state UNUSED)
+{
+	fake_api_rule(rig->api, (struct api_rule){ .method = HTTP_PATCH,
+	                                           .part = "/services/",
+	                                           .status = 409 });
+	begin_with(&web);
+	run(1);
+	assert_int_equal(n_patches(), 2);
+	assert_int_equal(events("SyncLoadBalancerFailed"), 0);
+	run(1);
+	assert_int_equal(n_patches(), 3);
+	assert_int_equal(events("SyncLoadBalancerFailed"), 1);
+	assert_non_null(strstr(fake_api_last_event(rig->api, "SyncLoadBalancerFailed"), "409"));
+	run(1200);
+	forget_calls();
+	run(1800);
+	assert_in_range(n_patches(), 5, 8); /* every five minutes */
+	fake_api_forget_rules(rig->api);
+	run(400);
+	assert_balanced("web-1", "a=fake://a,");
+}
+
+/* The claim comes through, so that a write succeeds in each run. */
+static int
+refuse_status(void *services, const struct api_request *request, struct buf *body)
+{
+	return strstr(request->body, "\"ingress\"") ? 409
+	                                            : fake_services_answer(services, request, body);
+}
+
+static void
+a_conflict_about_the_status_alone_is_a_failure_when_it_lasts(void **state UNUSED)
+{
+	fake_api_answer_with(rig->api, refuse_status, rig->services);
+	begin_with(&web);
+	run(2);
+	assert_int_equal(events("SyncLoadBalancerFailed"), 1);
+	run(1200);
+	forget_calls();
+	run(1800);
+	assert_in_range(calls("ensure"), 5, 8);
+	fake_api_answer_with(rig->api, fake_services_answer, rig->services);
+	run(400);
+	assert_balanced("web-1", "a=fake://a,");
+	forget_calls();
+	fake_api_rule(rig->api, (struct api_rule){ .method = HTTP_PATCH,
+	                                           .part = "/services/",
+	                                           .times = 2,
+	                                           .status = 409 });
+	put(&plain);
+	run(2); /* the count begins afresh */
+	assert_false(service().is_claimed);
+	assert_int_equal(events("SyncLoadBalancerFailed"), 0);
+}
+
+/* The watch of Services lags: another has the name, and the store still shows the former. */
+static void
+a_watch_that_lags_for_long_is_reported(void **state UNUSED)
+{
+	begin_settled();
+	fake_services_set_status(rig->services, "web", "[{\"ip\":\"192.0.2.99\"}]");
+	rig_deliver(rig);
+	fake_services_replace(rig->services, &web);
+	service_controller_wake(rig->balancing, STR("default/web"));
+	rig_run(rig, 3);
+	assert_int_equal(events("SyncLoadBalancerFailed"), 1);
+	rig_run(rig, 600);
+	assert_in_range(n_patches(), 6, 12);
+	run(10);
+	assert_true(balancer("web-2").exists);
+}
+
 /* The store lags: what it shows has been replaced by another of the same name. */
 static void
 a_status_is_not_written_to_anothers_name(void **state UNUSED)
@@ -1289,6 +1363,9 @@ main(void)
 		TEST(two_that_vanish_one_after_the_other_leave_nothing),
 		TEST(a_service_gone_before_it_was_claimed_gets_nothing),
 		TEST(a_conflict_is_tried_again_without_a_warning),
+		TEST(a_conflict_that_lasts_is_a_failure_like_others),
+		TEST(a_conflict_about_the_status_alone_is_a_failure_when_it_lasts),
+		TEST(a_watch_that_lags_for_long_is_reported),
 		TEST(a_status_is_not_written_to_anothers_name),
 		TEST(a_finalizer_that_was_taken_off_is_put_back),
 		TEST(a_release_whose_answer_was_lost_may_have_happened),
