@@ -17,6 +17,9 @@ int64_t
 backoff_spread_ns(int64_t first_ns, unsigned n_times, int64_t most_ns)
 {
 	int64_t delay_ns = backoff_ns(first_ns, n_times, most_ns);
+	int64_t spread_ns = delay_ns / 5 * 2;
+	int64_t latest_ns = spread_ns < most_ns - delay_ns ? delay_ns + spread_ns : most_ns;
 
-	return rand_between(delay_ns - delay_ns / 4, delay_ns);
+	/* two sevenths of the sum are two fifths of the delay */
+	return rand_between(latest_ns - latest_ns / 7 * 2, latest_ns);
 }

@@ -7,7 +7,6 @@
 #include "base/event_kind.h"
 #include "base/limits.h"
 #include "base/log.h"
-#include "base/rand.h"
 #include "controllers/host.h"
 #include "controllers/service_internal.h"
 
@@ -100,7 +99,7 @@ next_delay_ns(struct trouble *t, const struct error *err)
 {
 	if (err->retry_after_ms > 0)
 		return err->retry_after_ms * NS_PER_MS;
-	return rand_jitter(backoff_ns(pause_ns, t->n_pauses++, pause_max_ns));
+	return backoff_spread_ns(pause_ns, t->n_pauses++, pause_max_ns);
 }
 
 static bool

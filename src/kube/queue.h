@@ -1,7 +1,8 @@
 /* kube/queue.h: keys waiting to be reconciled, each at most once.
  *
  * A key added while being worked on is remembered and handed out again after queue_done(), so one key is never worked
- * on twice at the same time. Failures come back later: base delay doubling up to a maximum, with jitter.
+ * on twice at the same time. Failures come back later: base delay doubling up to a maximum, each with up to
+ * two fifths more by chance (base/backoff.h).
  *
  * Threads: every function may be called from any thread.
  */

@@ -350,9 +350,9 @@ a_server_that_fails_is_tried_again(void **state UNUSED)
 			      .method = HTTP_PATCH, .part = PATH, .times = 2, .status = 500 });
 	begin_with(&fresh);
 	assert_int_equal(n_patches(), 1);
-	rig_advance_ms(rig, 100);
+	rig_advance_ms(rig, 140); /* 100 ms and up to two fifths */
 	assert_int_equal(n_patches(), 2);
-	rig_advance_ms(rig, 200);
+	rig_advance_ms(rig, 280);
 	assert_int_equal(n_patches(), 4);
 	assert_patch(3, PATH, REST_OF("1001", PROVIDER_ID ",\"taints\":null"));
 	assert_int_equal(events("FailedToInitializeNode"), 0);
@@ -424,7 +424,7 @@ a_look_that_fails_is_made_again(void **state UNUSED)
 	assert_in_range(fake_cloud_looks(rig->cloud), 6, 12);
 	assert_int_equal(events("FailedToInitializeNode"), 1); /* a token is for people to mend */
 	fake_cloud_fail(rig->cloud, ERR_NONE);
-	rig_run(rig, 60);
+	rig_run(rig, 150); /* 102.4 s and up to two fifths */
 	assert_int_equal(n_patches(), 2);
 }
 
@@ -435,7 +435,7 @@ a_machine_that_appears_is_found_at_the_next_retry(void **state UNUSED)
 	fake_cloud_set(rig->cloud, "a", machine);
 	rig_settle(rig);
 	assert_no_patch();
-	rig_run(rig, 60);
+	rig_run(rig, 150);
 	assert_int_equal(n_patches(), 2);
 	assert_int_equal(events("Synced"), 1);
 }

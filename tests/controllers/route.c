@@ -11,6 +11,7 @@
 
 enum {
 	PERIOD_S = 10,
+	RETRY_S = 14, /* the period and up to two fifths, after a failure */
 	IDLE_S = 3600,
 };
 
@@ -325,7 +326,7 @@ a_list_that_fails_changes_nothing(void **state UNUSED)
 	begin();
 	assert_int_equal(calls(NULL), 1);
 	assert_int_equal(n_patches(), 0);
-	rig_run(rig, PERIOD_S);
+	rig_run(rig, RETRY_S);
 	assert_true(fake_routes_has(rig->routes, "a", CIDR_A));
 }
 
@@ -357,7 +358,7 @@ a_condition_that_could_not_be_written_is_written_later(void **state UNUSED)
 	                                           .status = 500 });
 	begin();
 	assert_int_equal(n_patches(), 1);
-	rig_run(rig, PERIOD_S);
+	rig_run(rig, RETRY_S);
 	assert_int_equal(n_patches(), 2);
 }
 
@@ -372,14 +373,14 @@ a_condition_is_put_right_however_late_the_store_hears(void **state UNUSED)
 	                                                    .times = 1 });
 	begin();
 	assert_non_null(strstr(patch(0), "NoRouteCreated"));
-	rig_run(rig, PERIOD_S);
+	rig_run(rig, RETRY_S);
 	assert_true(fake_routes_has(rig->routes, "a", CIDR_A));
 	assert_int_equal(n_patches(), 1);
 	put_version((struct rig_node){ .name = "a",
 	                               .pod_cidrs = "\"" CIDR_A "\"",
 	                               .network = MISSING },
 	            "1001"); /* now it does */
-	rig_run(rig, 2 * PERIOD_S);
+	rig_run(rig, 2 * RETRY_S);
 	assert_int_equal(n_patches(), 2);
 	assert_non_null(strstr(patch(1), "\"reason\":\"RouteCreated\""));
 }

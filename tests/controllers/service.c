@@ -131,6 +131,11 @@ begin_with(const struct fake_service *s)
 	rig_deliver(rig);
 }
 
+/* A failure is tried again after 5 s and up to two fifths. */
+enum {
+	RETRY_S = 7,
+};
+
 /* A settled Service, and nothing remembered of how it came. */
 static void
 begin_settled(void)
@@ -412,6 +417,19 @@ a_rate_limit_is_waited_for_without_a_warning(void **state UNUSED)
 	assert_int_equal(events("SyncLoadBalancerFailed"), 0);
 }
 
+/* As the Go controllers do, and no sooner: what failed may need a moment. */
+static void
+a_failure_is_tried_again_after_five_to_seven_seconds(void **state UNUSED)
+{
+	fault((struct fake_fault){ .call = "ensure", .code = ERR_UNAVAILABLE, .times = 1 });
+	begin_with(&web);
+	rig_advance_ms(rig, 4990);
+	assert_int_equal(calls("ensure"), 1);
+	rig_run(rig, 2);
+	rig_advance_ms(rig, 10);
+	assert_int_equal(calls("ensure"), 2);
+}
+
 static void
 what_cannot_be_is_said_and_tried_every_five_minutes(void **state UNUSED)
 {
@@ -453,7 +471,7 @@ a_deleted_service_loses_its_balancer_before_its_finalizer(void **state UNUSED)
 	rig_deliver(rig);
 	assert_true(service().is_claimed);
 	assert_int_equal(events("SyncLoadBalancerFailed"), 1);
-	run(5);
+	run(RETRY_S);
 	assert_false(service().exists);
 	assert_int_equal(fake_balancers_count(rig->balancers), 0);
 	assert_int_equal(n_patches(), 1);
@@ -1076,7 +1094,7 @@ an_update_that_fails_leads_to_a_full_sync(void **state UNUSED)
 		strstr(fake_api_last_event(rig->api, "UpdateLoadBalancerFailed"),
 	               "Error updating load balancer with new hosts [a b] [node names limited, "
 	               "total number of nodes: 2], error: the fake cloud fails"));
-	run(5);
+	run(RETRY_S);
 	assert_balanced("web-1", "a=fake://a,b=fake://b,");
 	assert_int_equal(calls("ensure"), 1);
 }
@@ -1179,7 +1197,7 @@ what_is_partial_has_its_status_and_is_tried_again(void **state UNUSED)
 	assert_non_null(strstr(service().ingress, "192.0.2.1"));
 	assert_int_equal(events("SyncLoadBalancerFailed"), 1);
 	assert_int_equal(events("EnsuredLoadBalancer"), 0);
-	run(5);
+	run(RETRY_S);
 	assert_int_equal(calls("ensure"), 2);
 	put(&web);
 	assert_int_equal(events("EnsuredLoadBalancer"), 1);
@@ -1343,6 +1361,7 @@ main(void)
 		TEST(a_status_is_never_emptied_by_a_failure),
 		TEST(a_cloud_that_is_still_at_it_is_asked_again_in_time),
 		TEST(a_rate_limit_is_waited_for_without_a_warning),
+		TEST(a_failure_is_tried_again_after_five_to_seven_seconds),
 		TEST(what_cannot_be_is_said_and_tried_every_five_minutes),
 		TEST(another_node_may_be_what_a_failure_waited_for),
 		TEST(a_deleted_service_loses_its_balancer_before_its_finalizer),
