@@ -513,6 +513,45 @@ an_untold_address_is_not_given_to_another(void **state)
 	assert_string_equal(ensure(&w, "c"), "10.0.0.3");
 }
 
+/* The Service returned under another UID: what is kept of the former one is nobody's until somebody releases it. */
+static void
+a_kept_address_stays_reserved_until_it_is_released(void **state)
+{
+	CLEANUP(world_fini) struct world w;
+	struct lb_spec former, present;
+
+	world_init(&w, state, "{}");
+	open_again(&w);
+	former = spec_of(&w, "web", NULL);
+	former.uid = STR("former");
+	former.name = STR("aformer");
+	assert_string_equal(ensure_spec(&w, &former), "10.0.0.1");
+	for (unsigned i = 0; i < 2; i++) { /* each start reads what the one before has written */
+		open_again(&w);
+		present = spec_of(&w, "web", i > 0 ? "10.0.0.2" : NULL);
+		ADOPT_SPEC(&w, &present);
+		lab_wait_log(w.lab,
+		             "belongs to no service: leaving it alone; to free its addresses, "
+		             "remove it from the file while ccmd is stopped load_balancer=aformer");
+		assert_string_equal(ensure_spec(&w, &present), "10.0.0.2");
+	}
+	assert_string_equal(ensure(&w, "c"), "10.0.0.3");
+	assert_string_equal(ensure(&w, "d"),
+	                    "error: address pool \"p\" has no free IPv4 address (3 of 3 in use)");
+
+	open_again(&w); /* it was lost for a while only */
+	former.status = (struct lb_status){ &(struct lb_ingress){ STR("10.0.0.1"), STR_EMPTY,
+		                                                  LB_IP_MODE_VIP },
+		                            1 };
+	ADOPT_SPEC(&w, &former);
+	assert_string_equal(ensure_spec(&w, &former), "10.0.0.1");
+
+	put_state(&w, "{\"version\":1,\"loadBalancers\":{}}");
+	open_again(&w);
+	ADOPT(&w, "web", "10.0.0.2", "c", "10.0.0.3", "d", NULL);
+	assert_string_equal(ensure(&w, "d"), "10.0.0.1");
+}
+
 /* ---- the state file ---------------------------------------------------------------------------------- */
 
 static void
@@ -784,6 +823,7 @@ main(void)
 		TEST(a_leaving_service_takes_no_address_back),
 		TEST(a_leaving_service_has_its_address_until_its_balancer_is_removed),
 		TEST(an_untold_address_is_not_given_to_another),
+		TEST(a_kept_address_stays_reserved_until_it_is_released),
 		TEST(damage_is_told_and_left_as_it_is),
 		TEST(a_newer_file_is_left_alone),
 		TEST(what_others_keep_in_the_file_stays),
