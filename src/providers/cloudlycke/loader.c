@@ -24,9 +24,13 @@ EVENT_KIND(
 	"cloudlycke: the changed inventory file would remove too many machines at once; the one loaded before stays in effect.");
 
 enum {
-	READ_STEP = 65536,
 	MESSAGE_MAX = 32768, /* LIMIT_PROBLEMS problems */
 };
+
+/* Before the first load nothing says when a file was changed last but its own time. One that is younger may still be
+ * written to: what it has so far is often valid YAML, with fewer machines. */
+static const int64_t first_quiet_ns = 50 * NS_PER_MS;
+static const int64_t first_patience_ns = 5 * NS_PER_SEC;
 
 struct cl_loader {
 	char *path;
@@ -113,11 +117,11 @@ read_all(int fd, struct buf *text)
 	ssize_t n = 1;
 
 	while (n != 0) {
-		if (!buf_reserve(text, READ_STEP)) {
+		if (!buf_reserve(text, CL_LOADER_READ_STEP)) {
 			errno = EFBIG;
 			return false;
 		}
-		n = read(fd, text->ptr + text->len, READ_STEP);
+		n = read(fd, text->ptr + text->len, CL_LOADER_READ_STEP);
 		if (n > 0)
 			buf_grown(text, (size_t)n);
 		else if (n < 0 && errno != EINTR)
@@ -140,6 +144,53 @@ read_file(const char *path, struct buf *text, struct cl_stamp *ret_stamp, bool *
 	after = cl_stamp_of(path);
 	*ret_is_busy = !cl_stamp_eq(ret_stamp, &after);
 	return true;
+}
+
+static void
+sleep_for(struct clock *clock, int64_t duration_ns)
+{
+	struct error ignored;
+
+	(void)!cancel_sleep(/*cancel=*/NULL, clock, duration_ns, &ignored);
+}
+
+/* Has nobody written to it for a while? A time in the future says nothing: one pause decides. */
+static bool
+is_quiet(const char *path, const struct cl_stamp *stamp, struct clock *clock)
+{
+	int64_t age_ns = clock_wall(clock) - stamp->mtime_ns;
+	struct cl_stamp now;
+
+	if (age_ns >= first_quiet_ns)
+		return true;
+	sleep_for(clock, age_ns > 0 ? first_quiet_ns - age_ns : first_quiet_ns);
+	now = cl_stamp_of(path);
+	return cl_stamp_eq(stamp, &now);
+}
+
+bool
+cl_loader_read(const char *path, struct clock *clock, struct buf *text, struct cl_stamp *ret_stamp,
+               struct error *err)
+{
+	CLEANUP(arena_fini) struct arena scratch = ARENA_INIT;
+	int64_t deadline_ns = clock_deadline(clock_mono(clock), first_patience_ns);
+	bool is_busy;
+
+	for (;;) {
+		buf_reset(text);
+		if (!read_file(path, text, ret_stamp, &is_busy))
+			return err_errno(err, errno, "cloudlycke: cannot read inventory %s",
+			                 cl_q(&scratch, str_c(path)));
+		if (!is_busy && is_quiet(path, ret_stamp, clock))
+			return true;
+		if (clock_mono(clock) >= deadline_ns)
+			return err_set(err, ERR_UNAVAILABLE,
+			               "cloudlycke: inventory %s is still being written after %d s",
+			               cl_q(&scratch, str_c(path)),
+			               (int)(first_patience_ns / NS_PER_SEC));
+		if (is_busy)
+			sleep_for(clock, first_quiet_ns);
+	}
 }
 
 /* ---- life cycle -------------------------------------------------------------------------------------- */
@@ -214,16 +265,13 @@ fail_with(const struct cl_problems *problems, struct error *err)
 static bool
 open_file(struct cl_loader *l, struct error *err)
 {
-	CLEANUP(buf_fini) struct buf text = BUF_INIT(LIMIT_INVENTORY_FILE + READ_STEP);
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(CL_LOADER_TEXT_MAX);
 	CLEANUP(cl_problems_fini) struct cl_problems problems = CL_PROBLEMS_INIT(l->path);
-	CLEANUP(arena_fini) struct arena scratch = ARENA_INIT;
 	struct cl_inventory *inventory;
 	struct cl_stamp stamp;
-	bool is_busy;
 
-	if (!read_file(l->path, &text, &stamp, &is_busy))
-		return err_errno(err, errno, "cloudlycke: cannot read inventory %s",
-		                 cl_q(&scratch, str_c(l->path)));
+	if (!cl_loader_read(l->path, l->host->clock, &text, &stamp, err))
+		return false;
 	inventory = cl_inventory_parse(buf_str(&text), &problems);
 	if (!inventory)
 		return fail_with(&problems, err);
@@ -380,7 +428,7 @@ keep_unreadable(struct cl_loader *l, bool is_forced, int errnum)
 static enum cl_outcome
 reload(struct cl_loader *l, bool is_forced)
 {
-	CLEANUP(buf_fini) struct buf text = BUF_INIT(LIMIT_INVENTORY_FILE + READ_STEP);
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(CL_LOADER_TEXT_MAX);
 	struct cl_stamp stamp;
 	bool is_busy;
 

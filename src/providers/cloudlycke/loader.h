@@ -10,6 +10,7 @@
 #define CCMD_CLOUDLYCKE_LOADER_H
 
 #include "base/call.h"
+#include "base/limits.h"
 #include "cloud/host.h"
 #include "providers/cloudlycke/inventory.h"
 
@@ -32,6 +33,16 @@ enum cl_outcome {
 	CL_UNREADABLE,
 	CL_BUSY, /* it changed while it was read: try again */
 };
+
+enum {
+	CL_LOADER_READ_STEP = 65536,
+	CL_LOADER_TEXT_MAX = LIMIT_INVENTORY_FILE +
+	                     CL_LOADER_READ_STEP, /* of a buffer to read into */
+};
+
+/** Reads the file for the first load: again while it is being written, for 5 s at most. ERR_UNAVAILABLE: it was still being written then. */
+NODISCARD bool cl_loader_read(const char *path, struct clock *clock, struct buf *text,
+                              struct cl_stamp *ret_stamp, struct error *err);
 
 struct cl_loader;
 

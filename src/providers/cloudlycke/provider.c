@@ -3,10 +3,7 @@
  * The provider to copy for a cloud of your own (docs/adding-a-cloud.md): open() reads the configuration, look()
  * answers for nodes, and the table is last.
  */
-#include <sys/stat.h>
-
 #include "base/alloc.h"
-#include "base/file.h"
 #include "base/limits.h"
 #include "cloud/host.h"
 #include "providers/cloudlycke/balancers.h"
@@ -62,14 +59,14 @@ is_worth_reading(struct str text)
 static void
 needs(const struct cloud_config *config, struct arena *arena, struct cloud_needs *ret)
 {
-	CLEANUP(buf_fini) struct buf text = BUF_INIT(LIMIT_INVENTORY_FILE);
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(CL_LOADER_TEXT_MAX);
 	CLEANUP(cl_problems_fini) struct cl_problems problems = CL_PROBLEMS_INIT(config->path);
 	CLEANUP(cl_inventory_unrefp) struct cl_inventory *inventory = NULL;
+	struct cl_stamp stamp;
 	struct error ignored;
-	struct stat st;
 
-	if (!config->path || stat(config->path, &st) != 0 || !S_ISREG(st.st_mode) ||
-	    !file_read(config->path, &text, &ignored) || !is_worth_reading(buf_str(&text)))
+	if (!config->path || !cl_loader_read(config->path, &clock_real, &text, &stamp, &ignored) ||
+	    !is_worth_reading(buf_str(&text)))
 		return;
 	inventory = cl_inventory_parse(buf_str(&text), &problems);
 	if (inventory)

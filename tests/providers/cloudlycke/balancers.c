@@ -540,9 +540,9 @@ a_kept_address_stays_reserved_until_it_is_released(void **state)
 	                    "error: address pool \"p\" has no free IPv4 address (3 of 3 in use)");
 
 	open_again(&w); /* it was lost for a while only */
-	former.status = (struct lb_status){ &(struct lb_ingress){ STR("10.0.0.1"), STR_EMPTY,
-		                                                  LB_IP_MODE_VIP },
-		                            1 };
+	former.status = (struct lb_status){
+		&(struct lb_ingress){ STR("10.0.0.1"), STR_EMPTY, LB_IP_MODE_VIP }, 1
+	};
 	ADOPT_SPEC(&w, &former);
 	assert_string_equal(ensure_spec(&w, &former), "10.0.0.1");
 

@@ -147,9 +147,13 @@ lab_put(struct lab *lab, const char *name, const char *text)
 {
 	char path[128], other[128];
 
+	const int64_t old_ns = clock_wall(&clock_real) - NS_PER_SEC;
+	const struct timespec old = { old_ns / NS_PER_SEC, old_ns % NS_PER_SEC };
+
 	path_of(lab, name, path);
 	path_of(lab, ".new", other);
 	write_file(other, text);
+	assert_int_equal(utimensat(AT_FDCWD, other, (struct timespec[]){ old, old }, 0), 0);
 	assert_int_equal(rename(other, path), 0);
 }
 

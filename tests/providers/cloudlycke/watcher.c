@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "providers/cloudlycke/lab.h"
+#include "providers/cloudlycke/loader.h"
 
 #define RELOADS "cloudlycke_inventory_reloads_total"
 #define GENERATION "cloudlycke_inventory_generation"
@@ -27,6 +28,110 @@ static void
 check_presence(struct cloud *cloud, const char *id, enum presence presence)
 {
 	assert_int_equal(lab_look(cloud, "", id).presence, presence);
+}
+
+/* ---- the first load ---------------------------------------------------------------------------------- */
+
+/* A clock for a start: every wait is over at once, and before that, the file is written, as others do meanwhile. The wall
+ * clock is long before the file's time, which therefore never counts as long ago. */
+struct start {
+	struct clock clock;
+	struct lab *lab;
+	int64_t now_ns;
+	const char *const
+		*texts; /* one a wait; the last one stays. NULL: the file must not be waited for */
+	unsigned n_waits;
+};
+
+static int64_t
+start_now(struct clock *clock)
+{
+	return CONTAINER_OF(clock, struct start, clock)->now_ns;
+}
+
+static int64_t
+start_wall(struct clock *clock)
+{
+	(void)clock;
+	return 0;
+}
+
+static bool
+start_wait(struct clock *clock, pthread_cond_t *cond, pthread_mutex_t *mutex, int64_t deadline_ns)
+{
+	struct start *s = CONTAINER_OF(clock, struct start, clock);
+
+	(void)cond;
+	(void)mutex;
+	assert_non_null(s->texts);
+	if (s->texts[s->n_waits])
+		lab_overwrite(s->lab, "inventory.yaml", s->texts[s->n_waits++]);
+	s->now_ns = deadline_ns;
+	return false;
+}
+
+static struct start
+start_with(struct lab *lab, const char *const *texts)
+{
+	return (struct start){ { start_now, start_now, start_wall, start_wait }, lab, 0, texts, 0 };
+}
+
+#define HALF LAB_HEAD "machines:\n- {name: a, id: m0}\n"
+#define WHOLE HALF "- {name: b, id: m1}\n"
+
+static void
+a_file_that_is_being_written_is_not_the_first_inventory(void **state)
+{
+	static const char *const texts[] = { "", HALF, WHOLE, NULL };
+	CLEANUP(cl_inventory_unrefp) struct cl_inventory *inventory = NULL;
+	CLEANUP(cl_loader_freep) struct cl_loader *loader = NULL;
+	struct lab *lab = *state;
+	struct start s = start_with(lab, texts);
+	struct error err;
+	bool is_current;
+
+	lab_overwrite(lab, "inventory.yaml", HALF); /* valid so far */
+	lab->host.clock = &s.clock;
+	loader = cl_loader_new(lab->path, &lab->host);
+	assert_true(cl_loader_open(loader, &err));
+	inventory = cl_loader_inventory(loader, &is_current);
+	assert_int_equal(inventory->schema.n_machines, 2);
+	assert_in_range(s.now_ns, 1, NS_PER_SEC);
+}
+
+static void
+a_file_that_is_written_for_ever_ends_the_start(void **state)
+{
+	static const char *texts[1000];
+	CLEANUP(cl_loader_freep) struct cl_loader *loader = NULL;
+	struct lab *lab = *state;
+	struct start s = start_with(lab, texts);
+	struct error err;
+
+	for (unsigned i = 0; i + 1 < ARRAY_LEN(texts); i++)
+		texts[i] = i % 2 ? HALF : WHOLE;
+	lab_overwrite(lab, "inventory.yaml", HALF);
+	lab->host.clock = &s.clock;
+	loader = cl_loader_new(lab->path, &lab->host);
+	assert_false(cl_loader_open(loader, &err));
+	assert_int_equal(err.code, ERR_UNAVAILABLE);
+	assert_non_null(strstr(err.msg, "inventory.yaml\" is still being written after 5 s"));
+	assert_in_range(s.now_ns, 5 * NS_PER_SEC, 6 * NS_PER_SEC);
+}
+
+static void
+a_file_that_was_written_long_ago_is_read_at_once(void **state)
+{
+	CLEANUP(cl_loader_freep) struct cl_loader *loader = NULL;
+	struct lab *lab = *state;
+	struct start s = start_with(lab, NULL);
+	struct error err;
+
+	s.clock.wall_ns = clock_real.wall_ns;
+	lab_write(lab, "machines: []\n");
+	lab->host.clock = &s.clock;
+	loader = cl_loader_new(lab->path, &lab->host);
+	assert_true(cl_loader_open(loader, &err));
 }
 
 /* ---- ways in which files change ---------------------------------------------------------------------- */
@@ -393,6 +498,9 @@ main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, lab_setup, lab_teardown)
 	const struct CMUnitTest tests[] = {
+		TEST(a_file_that_is_being_written_is_not_the_first_inventory),
+		TEST(a_file_that_is_written_for_ever_ends_the_start),
+		TEST(a_file_that_was_written_long_ago_is_read_at_once),
 		TEST(sees_another_file_renamed_over_it),
 		TEST(sees_it_written_in_place),
 		TEST(sees_changes_that_nobody_tells_of),
