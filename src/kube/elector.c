@@ -20,6 +20,7 @@
 #include "base/rand.h"
 #include "base/thread.h"
 #include "kube/lease.h"
+#include "kube/object.h"
 
 #define COMPONENT "cloud-controller-manager"
 
@@ -44,6 +45,10 @@ enum outcome {
 	LOST,   /* it was ours */
 };
 
+static const char restored[] =
+	"the data of the API server was restored from a backup: the Lease is older than when it was last "
+	"read, so everything else we know of the cluster may be too new; starting afresh";
+
 struct elector {
 	struct elector_config config;
 	int64_t duration_s;
@@ -54,6 +59,7 @@ struct elector {
 	pthread_mutex_t mu;
 	pthread_cond_t ended;     /* mu: is_done */
 	struct buf holder;        /* mu; as last seen */
+	struct buf version;       /* mu; of the Lease as it was when we became the leader */
 	bool is_leader;           /* mu; written by the thread alone, which may read it without */
 	int64_t renewed_boot_ns;  /* mu; the start of the last good renewal */
 	bool is_stopped;          /* mu */
@@ -67,8 +73,9 @@ struct elector {
 	int64_t seen_boot_ns;     /* when its spec was first seen */
 	int64_t deadline_boot_ns; /* leading: when it is too late to renew */
 	int64_t n_failures;       /* in a row */
-	bool is_answered;         /* ever */
-	unsigned n_unanswered;    /* attempts till then */
+	bool is_unordered;     /* its versions are no numbers: which of two is older is unknown */
+	bool is_answered;      /* ever */
+	unsigned n_unanswered; /* attempts till then */
 	const char *why_lost;
 };
 
@@ -126,7 +133,7 @@ tell_holder(struct elector *e)
 		         LOG_STR("holder", buf_str(&e->holder)));
 }
 
-/* Takes over fresh. */
+/* Takes fresh over and leaves it empty. */
 static void
 see(struct elector *e, struct lease *fresh)
 {
@@ -134,6 +141,7 @@ see(struct elector *e, struct lease *fresh)
 		e->seen_boot_ns = now_boot(e);
 	lease_fini(&e->seen);
 	e->seen = *fresh;
+	*fresh = LEASE_INIT;
 	tell_holder(e);
 }
 
@@ -147,6 +155,34 @@ see_answer(struct elector *e, struct str body, struct error *err)
 		return false;
 	see(e, &fresh);
 	return true;
+}
+
+/* ---- data that went back ---------------------------------------------------------------------------- */
+
+static bool
+has_order(struct elector *e, const struct lease *fresh)
+{
+	bool is_decimal = object_version_is_decimal(e->seen.version) &&
+	                  object_version_is_decimal(fresh->version);
+
+	if (!is_decimal && !e->is_unordered) {
+		e->is_unordered = true;
+		log_info(
+			"resource versions are no numbers here: a restore of the API server's data "
+			"will not be noticed by the lease",
+			LOG_CSTR("lease", e->config.name), LOG_STR("version", fresh->version));
+	}
+	return !e->is_unordered;
+}
+
+/* Is fresh an older state of the Lease than the one seen last? The API server reads a single object from etcd and not from
+ * its cache, and versions are etcd's revisions, which only grow: so its data was restored, or this answer comes from
+ * another etcd. A Lease of another UID is another Lease. */
+static bool
+is_older_than_seen(struct elector *e, const struct lease *fresh)
+{
+	return e->seen.doc && str_eq(e->seen.uid, fresh->uid) && has_order(e, fresh) &&
+	       object_version_is_older(fresh->version, e->seen.version);
 }
 
 /* ---- requests --------------------------------------------------------------------------------------- */
@@ -172,17 +208,35 @@ begin_call(struct elector *e)
 	return (struct call){ e->config.clock, e->cancel, request_deadline_ns(e), &e->arena };
 }
 
+/* ret: LEASE_INIT. */
 static bool
-get_lease(struct elector *e, struct call *call, struct error *err)
+get_lease(struct elector *e, struct call *call, struct lease *ret, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf path = BUF_INIT(LIMIT_HTTP_URL);
 	struct str body = STR_EMPTY;
 
 	lease_add_path(&path, str_c(e->config.namespace), str_c(e->config.name));
 	return kube_get(e->config.kube, call, buf_str(&path), &body, err) &&
-	       see_answer(e, body, err);
+	       lease_parse(body, ret, err);
 }
 
+/* Reads the Lease. An answer that is older than what was seen is believed only when a second one is, too: one server of
+ * several may be out of step, and the price of belief is the leader. */
+static bool
+read_lease(struct elector *e, struct lease *ret, struct error *err)
+{
+	struct call call = begin_call(e);
+
+	if (!get_lease(e, &call, ret, err))
+		return false;
+	if (!is_older_than_seen(e, ret))
+		return true;
+	lease_fini(ret);
+	call = begin_call(e);
+	return get_lease(e, &call, ret, err);
+}
+
+/* Its answer is not compared with what was seen: the server took the PUT because the Lease had that very version. */
 static bool
 put_lease(struct elector *e, struct call *call, enum lease_change change,
           const struct lease_claim *claim, struct error *err)
@@ -292,17 +346,10 @@ lose(struct elector *e, const char *why)
 	return LOST;
 }
 
-/* Looks first. kube-client.md 6.4, from 2 on. */
+/* The Lease was read, and what was read is the newest state. kube-client.md 6.4, from 2 on. */
 static enum outcome
-look_and_claim(struct elector *e, struct error *err)
+claim_read(struct elector *e, struct error *err)
 {
-	struct call call = begin_call(e);
-
-	if (!get_lease(e, &call, err)) {
-		if (err->code != ERR_NOT_FOUND)
-			return FAILED;
-		return e->is_leader ? lose(e, "the Lease was deleted") : claim_absent(e, err);
-	}
 	if (is_ours(e)) {
 		if (e->is_leader)
 			metric_inc(e->slow_renewals);
@@ -312,6 +359,44 @@ look_and_claim(struct elector *e, struct error *err)
 		return lose(e, e->seen.holder.len > 0 ? "another took the Lease"
 		                                      : "the Lease was released by somebody else");
 	return is_held_by_other(e) ? HELD : claim_seen(e, LEASE_TAKE, err);
+}
+
+/* The Lease that was read is older than the one seen before. A leader ends: its stores are filled from watches that wait for
+ * versions which may never come. A replica that stands by knows nothing but the Lease and goes on with the older one, but not
+ * before the holder it has seen would have ended: that one may act until it learns of the restore, as after a deletion of
+ * the Lease. */
+static enum outcome
+claim_restored(struct elector *e, struct lease *fresh, struct error *err)
+{
+	if (!e->is_leader && is_held_by_other(e))
+		return HELD;
+	log_warn("the data of the API server was restored", LOG_CSTR("lease", e->config.name),
+	         LOG_STR("version", fresh->version), LOG_STR("seen_before", e->seen.version));
+	if (e->is_leader)
+		return lose(e, restored);
+	see(e, fresh);
+	return claim_read(e, err);
+}
+
+/* Looks first. */
+static enum outcome
+look_and_claim(struct elector *e, struct error *err)
+{
+	struct lease fresh = LEASE_INIT;
+	enum outcome outcome;
+
+	if (!read_lease(e, &fresh, err)) {
+		if (err->code != ERR_NOT_FOUND)
+			return FAILED;
+		return e->is_leader ? lose(e, "the Lease was deleted") : claim_absent(e, err);
+	}
+	if (is_older_than_seen(e, &fresh)) {
+		outcome = claim_restored(e, &fresh, err);
+		lease_fini(&fresh);
+		return outcome;
+	}
+	see(e, &fresh);
+	return claim_read(e, err);
 }
 
 /* A leader knows what it wrote last, and needs to look only when that is no longer so. */
@@ -497,6 +582,15 @@ log_turn(const struct elector *e, const char *what)
 	log_info(what, LOG_CSTR("lease", e->config.name), LOG_STR("identity", e->config.identity));
 }
 
+static void
+keep_version(struct elector *e)
+{
+	WITH_LOCK(&e->mu);
+
+	buf_reset(&e->version);
+	buf_add_str(&e->version, e->seen.version);
+}
+
 /* Returns when we were stopped or the lease was lost. The event comes a period late: written at once, it would take the
  * connection from those who begin to work now. */
 static void
@@ -505,6 +599,7 @@ lead(struct elector *e)
 	enum outcome outcome = WON;
 	bool goes_on;
 
+	keep_version(e);
 	set_leader(e, true);
 	log_turn(e, "became leader");
 	e->config.started(e->config.arg);
@@ -534,9 +629,11 @@ static bool
 release_once(struct elector *e, struct call *call, struct error *err)
 {
 	struct lease_claim claim = { STR_EMPTY, RELEASED_DURATION_S, clock_wall(e->config.clock) };
+	struct lease fresh = LEASE_INIT;
 
-	if (!get_lease(e, call, err))
+	if (!get_lease(e, call, &fresh, err))
 		return err->code == ERR_NOT_FOUND;
+	see(e, &fresh);
 	return !is_ours(e) || put_lease(e, call, LEASE_RELEASE, &claim, err);
 }
 
@@ -637,6 +734,7 @@ elector_new(const struct elector_config *config)
 	PTHREAD_OK(pthread_mutex_init(&e->mu, NULL));
 	cond_init(&e->ended);
 	e->holder = BUF_INIT(MAX_IDENTITY);
+	e->version = BUF_INIT(LIMIT_NAME);
 	e->arena = ARENA_INIT;
 	e->seen = LEASE_INIT;
 	thread_start(&e->thread, "elector", run, e);
@@ -680,6 +778,7 @@ elector_free(struct elector *e)
 	lease_fini(&e->seen);
 	arena_fini(&e->arena);
 	buf_fini(&e->holder);
+	buf_fini(&e->version);
 	PTHREAD_OK(pthread_cond_destroy(&e->ended));
 	PTHREAD_OK(pthread_mutex_destroy(&e->mu));
 	cancel_free(e->cancel);
@@ -701,6 +800,14 @@ elector_holder(const struct elector *e, struct buf *b)
 	WITH_LOCK((pthread_mutex_t *)(uintptr_t)&e->mu);
 
 	buf_add_str(b, buf_str(&e->holder));
+}
+
+void
+elector_version(const struct elector *e, struct buf *b)
+{
+	WITH_LOCK((pthread_mutex_t *)(uintptr_t)&e->mu);
+
+	buf_add_str(b, buf_str(&e->version));
 }
 
 bool

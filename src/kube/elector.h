@@ -9,7 +9,9 @@
  * main arms a CLOCK_BOOTTIME timer with what `renewed` tells it, for the case that this thread does not get to run.
  *
  * What loses a lease: no good renewal within the renew deadline, or before the fence's; another holder, or none; a Lease
- * that was deleted. Client-go makes a deleted one anew and goes on; we do not, since somebody may have led in between.
+ * that was deleted; a Lease that went back in time, since the API server's data was restored from a backup then, and a leader
+ * that goes on would wait for events that never come. Client-go makes a deleted one anew and goes on; we do not, since
+ * somebody may have led in between.
  * And a deleted Lease does not void what it promised: who has seen its holder waits until it would have ended.
  */
 #ifndef CCMD_KUBE_ELECTOR_H
@@ -62,6 +64,10 @@ void elector_free(struct elector *);
 bool elector_is_leader(const struct elector *);
 /** The holder as last seen, appended; nothing when unknown. */
 void elector_holder(const struct elector *, struct buf *b);
+
+/** The resourceVersion of the Lease as it was when we became the leader, appended; nothing before that. What the leader before
+ * us wrote to the same etcd has a lower one. */
+void elector_version(const struct elector *, struct buf *b);
 
 /** A health_check, with the elector as its argument: fails only if we believe to lead and have not renewed for the lease
  * duration and 20 s. */

@@ -65,6 +65,7 @@ read_lease(yyjson_val *root, struct lease *l, struct error *err)
 	if (!object_read_meta(root, &meta, err))
 		return false;
 	l->uid = meta.uid;
+	l->version = meta.resource_version;
 	return read_spec(root, l, err);
 }
 

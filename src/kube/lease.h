@@ -17,6 +17,7 @@ struct lease {
 	struct str holder;   /* empty: nobody's */
 	struct str acquired; /* as it was sent; empty: absent */
 	struct str uid;
+	struct str version;  /* metadata.resourceVersion */
 	int64_t duration_s;  /* for which its holder wants it respected; 0: not told */
 	int64_t transitions; /* how often it went from one holder to another */
 };

@@ -23,20 +23,21 @@ object_unref(struct object *o)
 		o->kind->free(o);
 }
 
-static bool
-is_number(struct str s)
+/* A leading zero would make the length say nothing about the size. */
+bool
+object_version_is_decimal(struct str version)
 {
-	for (size_t i = 0; i < s.len; i++) {
-		if (s.ptr[i] < '0' || s.ptr[i] > '9')
+	for (size_t i = 0; i < version.len; i++) {
+		if (version.ptr[i] < '0' || version.ptr[i] > '9')
 			return false;
 	}
-	return s.len > 0;
+	return version.len > 0 && version.ptr[0] != '0';
 }
 
 bool
 object_version_is_older(struct str a, struct str b)
 {
-	if (!is_number(a) || !is_number(b))
+	if (!object_version_is_decimal(a) || !object_version_is_decimal(b))
 		return false;
 	return a.len != b.len ? a.len < b.len : memcmp(a.ptr, b.ptr, a.len) < 0;
 }

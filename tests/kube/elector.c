@@ -54,6 +54,8 @@ static struct {
 	bool exists;                /* mu */
 	int uid;                    /* mu */
 	int version;                /* mu */
+	unsigned n_old_reads;       /* mu: so many answers to GETs come from another, older etcd */
+	bool is_opaque;             /* mu: versions are no numbers */
 	struct buf labels;          /* mu */
 	struct buf spec;            /* mu */
 	struct sent sent[MAX_SENT]; /* mu */
@@ -77,10 +79,11 @@ struct replica {
 	enum fault faults[MAX_FAULTS]; /* server.mu; of the next writes */
 	size_t n_faults, next_fault;   /* server.mu */
 	enum fault reads;              /* server.mu; of all reads */
+	unsigned next_read_fails;      /* server.mu; the n-th read from now on breaks; 0: none */
 	enum fault outage;             /* server.mu; of what has no other fault */
 	_Atomic int n_started, n_lost;
 	_Atomic int64_t renewed_ns, lost_boot_ns;
-	char why[64];
+	char why[256];
 	bool is_over;         /* it was told to end */
 	struct cancel *ended; /* where a real one would end the process */
 };
@@ -134,9 +137,10 @@ answer_lease(struct http_response *response, int status)
 	buf_addf(
 		&response->body,
 		"{\"kind\":\"Lease\",\"apiVersion\":\"coordination.k8s.io/v1\",\"metadata\":{\"name\":\"ccm\","
-		"\"namespace\":\"kube-system\",\"uid\":\"u-%d\",\"resourceVersion\":\"%d\",\"labels\":{%s}},"
+		"\"namespace\":\"kube-system\",\"uid\":\"u-%d\",\"resourceVersion\":\"%s%d\",\"labels\":{%s}},"
 		"\"spec\":%s}",
-		server.uid, server.version, server.labels.ptr, server.spec.ptr);
+		server.uid, server.is_opaque ? "v" : "", server.version, server.labels.ptr,
+		server.spec.ptr);
 }
 
 static void
@@ -166,7 +170,7 @@ names_what_is_there(yyjson_val *root)
 	struct str sent_uid = STR_EMPTY, sent_version = STR_EMPTY;
 
 	buf_addf(&uid, "u-%d", server.uid);
-	buf_addf(&version, "%d", server.version);
+	buf_addf(&version, "%s%d", server.is_opaque ? "v" : "", server.version);
 	(void)json_str(root, "metadata.uid", &sent_uid);
 	(void)json_str(root, "metadata.resourceVersion", &sent_version);
 	return server.exists && str_eq(sent_uid, buf_str(&uid)) &&
@@ -182,6 +186,11 @@ serve(const struct http_request *request, struct http_response *response)
 
 	if (request->method == HTTP_GET && !server.exists) {
 		answer_status(response, 404, STATUS("NotFound", 404));
+	} else if (request->method == HTTP_GET && server.n_old_reads > 0) {
+		server.n_old_reads--;
+		server.version -= 50;
+		answer_lease(response, 200);
+		server.version += 50;
 	} else if (request->method == HTTP_GET) {
 		answer_lease(response, 200);
 	} else if (!json_parse(request->body, &doc, &err)) {
@@ -206,6 +215,8 @@ take_request(struct replica *r, const struct http_request *request)
 	assert_true(server.n_sent < MAX_SENT);
 	server.sent[server.n_sent++] = (struct sent){ r->number, request->method,
 		                                      clock_boot(fake_clock_clock(fake)) };
+	if (request->method == HTTP_GET && r->next_read_fails > 0 && --r->next_read_fails == 0)
+		return BROKEN;
 	if (request->method == HTTP_GET)
 		return r->reads != NONE ? r->reads : r->outage;
 	return r->next_fault < r->n_faults ? r->faults[r->next_fault++] : r->outage;
@@ -290,6 +301,27 @@ someone_labels(void)
 	buf_reset(&server.labels);
 	buf_addf(&server.labels, "\"n\":\"%d\"", server.version);
 	server.version++;
+}
+
+static void
+someone_restores(int version, const char *spec)
+{
+	WITH_LOCK(&server.mu);
+
+	server.exists = true;
+	server.version = version;
+	if (!spec)
+		return;
+	buf_reset(&server.spec);
+	buf_add_c(&server.spec, spec);
+}
+
+static void
+read_old_state(unsigned n)
+{
+	WITH_LOCK(&server.mu);
+
+	server.n_old_reads = n;
 }
 
 static struct lease
@@ -501,6 +533,8 @@ set_up(void **state UNUSED)
 	server.exists = false;
 	server.uid = 0;
 	server.version = 100;
+	server.n_old_reads = 0;
+	server.is_opaque = false;
 	server.n_sent = 0;
 	server.labels = BUF_INIT(KIB(64));
 	server.spec = BUF_INIT(KIB(64));
@@ -1015,6 +1049,149 @@ what_is_done_to_the_lease_is_noticed_at_once(void **state UNUSED)
 	check_lost(me(), "the Lease was released by somebody else");
 }
 
+/* ---- data that was restored ------------------------------------------------------------------------- */
+
+#define RESTORED                                                                               \
+	"the data of the API server was restored from a backup: the Lease is older than when " \
+	"it was last read, so everything else we know of the cluster may be too new; starting afresh"
+
+static void
+a_leader_ends_when_the_data_was_restored(void **state UNUSED)
+{
+	size_t n;
+
+	start_leading();
+	pass(SECONDS(60));
+	n = count_sent();
+	someone_restores(99, NULL);
+	pass(SECONDS(2));
+	check_lost(me(), RESTORED);
+	assert_string_equal(methods_since(n), "UGG"); /* the second GET confirms the first */
+	assert_int_equal(server.version, 99);
+
+	begin_anew();
+	start_leading();
+	someone_restores(99, HELD_BY("", 1, "1"));
+	pass(SECONDS(2));
+	check_lost(me(), RESTORED);
+}
+
+static void
+one_answer_of_the_past_ends_nobody(void **state UNUSED)
+{
+	size_t n;
+
+	start_leading();
+	pass(SECONDS(10));
+	n = count_sent();
+	script(0, CONFLICT);
+	read_old_state(1);
+	pass(SECONDS(2));
+	assert_string_equal(methods_since(n), "UGGU");
+	pass(SECONDS(20));
+	check_leads(me());
+}
+
+static void
+a_restore_that_cannot_be_confirmed_is_looked_at_again(void **state UNUSED)
+{
+	start_leading();
+	pass(SECONDS(10));
+	mutex_lock(&server.mu);
+	me()->next_read_fails = 2;
+	mutex_unlock(&server.mu);
+	someone_restores(99, NULL);
+	pass(SECONDS(2));
+	check_leads(me());
+	pass(SECONDS(2));
+	check_lost(me(), RESTORED);
+}
+
+/* Made again in the data of another cluster, say: its versions have nothing to do with those of the former. */
+static void
+versions_of_another_lease_are_not_compared(void **state UNUSED)
+{
+	start_leading();
+	pass(SECONDS(10));
+	mutex_lock(&server.mu);
+	server.uid++;
+	server.version = 7;
+	mutex_unlock(&server.mu);
+	pass(SECONDS(20));
+	check_leads(me());
+}
+
+static void
+versions_that_are_no_numbers_are_not_compared(void **state UNUSED)
+{
+	FILE *log = tmpfile();
+	char text[65536] = "";
+	const char *at;
+
+	assert_non_null(log);
+	log_set_fd(fileno(log));
+	mutex_lock(&server.mu);
+	server.is_opaque = true;
+	mutex_unlock(&server.mu);
+	start_leading();
+	pass(SECONDS(10));
+	someone_restores(50, NULL);
+	pass(SECONDS(20));
+	check_leads(me());
+	someone_restores(50, NULL);
+	pass(SECONDS(20));
+	check_leads(me());
+	assert_true(pread(fileno(log), text, sizeof(text) - 1, 0) > 0);
+	log_set_fd(open("/dev/null", O_WRONLY | O_CLOEXEC));
+	at = strstr(text, "resource versions are no numbers");
+	assert_non_null(at);
+	assert_null(strstr(at + 1, "resource versions are no numbers"));
+	assert_int_equal(fclose(log), 0);
+}
+
+/* The holder that was seen does not know of the restore yet, and acts. */
+static void
+a_holder_from_before_the_restore_is_respected(void **state UNUSED)
+{
+	someone_writes(HELD_BY("you", 15, "1"));
+	start(0);
+	someone_restores(99, HELD_BY("", 1, "0"));
+	pass(SECONDS(15) - STEP_NS);
+	check_stands_by(me());
+	pass(2 * STEP_NS);
+	check_leads(me());
+	pass(SECONDS(30));
+	check_leads(me());
+	assert_true(server.version < 150);
+}
+
+static void
+a_holder_in_the_restored_data_is_respected(void **state UNUSED)
+{
+	someone_writes(HELD_BY("you", 15, "1"));
+	start(0);
+	someone_restores(99, HELD_BY("him", 20, "0"));
+	pass(SECONDS(34));
+	check_stands_by(me());
+	pass(SECONDS(10));
+	check_leads(me());
+}
+
+static void
+the_version_of_the_lease_that_was_taken_is_known(void **state UNUSED)
+{
+	CLEANUP(buf_fini) struct buf version = BUF_INIT(64);
+
+	someone_writes(HELD_BY("you", 15, "1"));
+	start(0);
+	elector_version(me()->elector, &version);
+	assert_int_equal(version.len, 0);
+	pass(SECONDS(16));
+	check_leads(me());
+	elector_version(me()->elector, &version);
+	assert_string_equal(version.ptr, "102");
+}
+
 static void
 short_outages_are_survived(void **state UNUSED)
 {
@@ -1481,6 +1658,14 @@ main(void)
 		ON_SERVER(a_change_by_others_costs_a_look),
 		ON_SERVER(a_lost_answer_to_a_renewal_does_not_confuse),
 		ON_SERVER(what_is_done_to_the_lease_is_noticed_at_once),
+		ON_SERVER(a_leader_ends_when_the_data_was_restored),
+		ON_SERVER(one_answer_of_the_past_ends_nobody),
+		ON_SERVER(a_restore_that_cannot_be_confirmed_is_looked_at_again),
+		ON_SERVER(versions_of_another_lease_are_not_compared),
+		ON_SERVER(versions_that_are_no_numbers_are_not_compared),
+		ON_SERVER(a_holder_from_before_the_restore_is_respected),
+		ON_SERVER(a_holder_in_the_restored_data_is_respected),
+		ON_SERVER(the_version_of_the_lease_that_was_taken_is_known),
 		ON_SERVER(short_outages_are_survived),
 		ON_SERVER(one_request_that_hangs_is_survived),
 		ON_SERVER(long_outages_are_not),

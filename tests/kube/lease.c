@@ -43,6 +43,7 @@ all_fields_are_read(void **state UNUSED)
 	assert_str(l.holder, "a");
 	assert_str(l.acquired, "A");
 	assert_str(l.uid, "u-1");
+	assert_str(l.version, "7");
 	assert_int_equal(l.duration_s, 15);
 	assert_int_equal(l.transitions, 3);
 }
