@@ -8,6 +8,9 @@
  *	410 Gone                           list; at once if the last list is not just behind us
  *	anything else                      wait, list
  *
+ * A watch cannot tell whether the API server knows the version it begins from: from a version of the future, as after etcd was
+ * restored from a backup, it is opened and stays silent. So silence of more than SILENCE_NS is probed (probe()).
+ *
  * Removal is the dangerous part: only a complete list of the right kind removes objects, and a deletion that cannot be
  * read leads to a list.
  */
@@ -36,6 +39,10 @@
 #define PROVEN_WATCH_NS (10 * NS_PER_SEC) /* with events: all is well */
 #define LONG_WATCH_NS (120 * NS_PER_SEC)
 #define JUST_LISTED_NS (30 * NS_PER_SEC)
+/* Silence on a watch that is probed. kube-apiserver sends a bookmark every 60 to 75 s (apiserver, storage/cacher,
+ * bookmarkFrequency and its jitter) where the version has moved on; the rest is a margin for a busy one. */
+#define SILENCE_NS (120 * NS_PER_SEC)
+#define PROBE_TIMEOUT_MS (10 * MS_PER_SEC) /* it says 504 after 3 s */
 
 enum {
 	WATCH_MIN_S = 300,
@@ -59,11 +66,14 @@ struct reflector {
 	pthread_t thread;
 
 	/* the thread's own */
-	struct arena arena;      /* one list's or one watch's */
-	struct buf last_rv;      /* empty: nothing listed yet */
-	int64_t backoff_ns;      /* the next wait, before jitter */
-	int64_t listed_ns;       /* mono: end of the last good list */
-	unsigned n_failures;     /* in a row */
+	struct arena arena; /* one list's or one watch's */
+	struct buf
+		last_rv; /* the last version seen; before the first list, the oldest that will do */
+	int64_t backoff_ns;  /* the next wait, before jitter */
+	int64_t listed_ns;   /* mono: end of the last good list */
+	int64_t probe_ns;    /* mono: when silence will have lasted for so long that it is probed */
+	bool wants_newest;   /* last_rv is unknown to the API server */
+	unsigned n_failures; /* in a row */
 	enum err_code last_code; /* of the last failure */
 	unsigned n_skipped;      /* objects that could not be read */
 	const char *list_reason; /* why the next list is made */
@@ -81,11 +91,16 @@ METRIC_FAMILY(lists, METRIC_COUNTER, "ccmd_reflector_lists_total",
 METRIC_FAMILY(
 	relists, METRIC_COUNTER, "ccmd_reflector_relists_total",
 	"[ALPHA] Lists of a kind that were begun, by why: start, gone (the version to watch from is "
-	"no longer known), failed (the list or watch before could not be used).",
+	"no longer known, or not known yet), failed (the list or watch before could not be used).",
 	.labels = { "kind", "reason" });
 METRIC_FAMILY(watches, METRIC_COUNTER, "ccmd_reflector_watches_total",
               "[ALPHA] Watches of a kind that ended, by how; ok is the regular end.",
               .labels = { "kind", "result" });
+METRIC_FAMILY(
+	probes, METRIC_COUNTER, "ccmd_reflector_probes_total",
+	"[ALPHA] Questions whether the API server knows the last version that was seen, since a "
+	"watch was silent for long: known, unknown (a list follows), failed.",
+	.labels = { "kind", "result" });
 METRIC_FAMILY(watch_age, METRIC_GAUGE, "ccmd_reflector_watch_age_seconds",
               "[ALPHA] How long the present watch of a kind has been open; 0: none is.",
               .labels = { "kind" });
@@ -172,6 +187,13 @@ count_version(struct reflector *r)
 		rv = str_skip(rv, rv.len - SHOWN_DIGITS);
 	if (str_to_i64(rv, 0, INT64_MAX, &version))
 		metric_set(r->metrics.store_version, (double)version);
+}
+
+/* The API server has shown that it goes on from the last version. */
+static void
+put_off_probe(struct reflector *r)
+{
+	r->probe_ns = clock_deadline(clock_mono(r->clock), SILENCE_NS);
 }
 
 static void
@@ -393,7 +415,9 @@ receive_list(struct reflector *r, struct http_stream *stream, bool is_newest, st
 	return false;
 }
 
-/* rv: "0" any state, a version: that or newer; empty: the newest there is. */
+#define ANY_VERSION STR("0")
+
+/* rv: ANY_VERSION any state, a version: that or newer; empty: the newest there is. */
 static bool
 list_at(struct reflector *r, struct str rv, struct error *err)
 {
@@ -405,6 +429,8 @@ list_at(struct reflector *r, struct str rv, struct error *err)
 	buf_add_c(&target, r->kind->path);
 	if (rv.len > 0)
 		url_add_query(&target, "resourceVersion", rv);
+	if (rv.len > 0 && !str_eq(rv, ANY_VERSION))
+		url_add_query(&target, "resourceVersionMatch", STR("NotOlderThan"));
 	request.target = buf_str(&target);
 	return open_stream(r, &call, &request, &stream, err) &&
 	       receive_list(r, stream, /*is_newest=*/rv.len == 0, err);
@@ -417,13 +443,23 @@ is_version_unknown(const struct error *err)
 	return err->code == ERR_GONE || err->http_status == 504;
 }
 
+/* At least as new as what was seen. The first list of a leader is at least as new as its Lease, and with that as the last
+ * writes of the leader before. But the version of the Lease says nothing where Leases are kept in an etcd of their own
+ * (kube-apiserver --etcd-servers-overrides): a lower one does no harm, and a higher one is answered by 504 after 3 s. */
 static bool
 try_list(struct reflector *r, struct error *err)
 {
-	if (r->last_rv.len == 0)
-		return list_at(r, STR("0"), err);
-	return list_at(r, buf_str(&r->last_rv), err) ||
-	       (is_version_unknown(err) && list_at(r, STR_EMPTY, err));
+	struct str rv = r->last_rv.len > 0 ? buf_str(&r->last_rv) : ANY_VERSION;
+
+	if (!r->wants_newest && list_at(r, rv, err))
+		return true;
+	if (!r->wants_newest && !is_version_unknown(err))
+		return false;
+	r->wants_newest = true;
+	if (!list_at(r, STR_EMPTY, err))
+		return false;
+	r->wants_newest = false;
+	return true;
 }
 
 static bool
@@ -441,6 +477,7 @@ list(struct reflector *r, struct error *err)
 	if (!is_ok)
 		return err_wrap(err, "list %s", r->kind->path);
 	r->listed_ns = clock_mono(r->clock);
+	put_off_probe(r);
 	count_arrival(r);
 	metric_set(r->metrics.synced, 1);
 	if (is_first)
@@ -448,6 +485,55 @@ list(struct reflector *r, struct error *err)
 		         LOG_I64("count", (int64_t)store_count(r->store)),
 		         LOG_DURATION("took", r->listed_ns - start_ns));
 	return true;
+}
+
+/* ---- silence ---- */
+
+static bool
+ask_for_last_version(struct reflector *r, struct error *err)
+{
+	CLEANUP(buf_fini) struct buf target = BUF_INIT(LIMIT_HTTP_URL);
+	CLEANUP(http_stream_closep) struct http_stream *stream = NULL;
+	struct call call = call_of(r);
+	struct http_request request = { .method = HTTP_GET, .timeout_ms = PROBE_TIMEOUT_MS };
+
+	buf_addf(&target, "%s?limit=1", r->kind->path);
+	url_add_query(&target, "resourceVersion", buf_str(&r->last_rv));
+	url_add_query(&target, "resourceVersionMatch", STR("NotOlderThan"));
+	request.target = buf_str(&target);
+	return open_stream(r, &call, &request, &stream, err);
+}
+
+/* Asks whether the API server knows the last version that was seen, by a list of one object that must not be older: one small
+ * request in SILENCE_NS at most. False when it does not, with ERR_GONE: everything has to be listed. Whatever else goes
+ * wrong says nothing about the version, and the watch goes on. */
+static bool
+probe(struct reflector *r, struct error *err)
+{
+	struct error why;
+	bool is_known = ask_for_last_version(r, &why);
+	bool is_unknown = !is_known && is_version_unknown(&why);
+
+	put_off_probe(r);
+	metric_inc(metric_of(&probes, r->kind->name,
+	                     is_known     ? "known"
+	                     : is_unknown ? "unknown"
+	                                  : "failed"));
+	if (!is_unknown) {
+		if (!is_known)
+			log_debug("a silent watch cannot be probed",
+			          LOG_CSTR("kind", r->kind->name), LOG_ERR(&why));
+		return true;
+	}
+	log_warn(
+		"the API server does not know the version that was seen last, listing everything: its "
+		"data was restored from a backup, or it is far behind",
+		LOG_CSTR("kind", r->kind->name), LOG_STR("version", buf_str(&r->last_rv)),
+		LOG_ERR(&why));
+	r->wants_newest = true;
+	*err = why;
+	err->code = ERR_GONE;
+	return false;
 }
 
 /* ---- the watch ---- */
@@ -515,6 +601,7 @@ handle_line(struct reflector *r, struct str line, struct error *err)
 	bool is_ok;
 
 	pulse_promise(clock_deadline(start_ns, PULSE_WORK_NS));
+	put_off_probe(r);
 	count_arrival(r);
 	is_ok = apply_line(r, line, err);
 	metric_observe(r->metrics.latency,
@@ -529,6 +616,24 @@ struct watch {
 	bool is_open; /* the server has taken it up */
 };
 
+/* The next line. While none comes, the watch stays open and is probed. */
+static bool
+next_line(struct reflector *r, const struct watch *w, struct http_stream *stream, struct str *ret,
+          struct error *err)
+{
+	for (;;) {
+		int64_t until_ns = r->probe_ns < w->deadline_ns ? r->probe_ns : w->deadline_ns;
+
+		if (http_stream_next(stream, until_ns, LIMIT_WATCH_LINE, ret, err))
+			return true;
+		if (err->code != ERR_TIMEOUT || until_ns == w->deadline_ns ||
+		    clock_mono(r->clock) < until_ns)
+			return false;
+		if (!probe(r, err))
+			return false;
+	}
+}
+
 /* Until the watch ends regularly (true), or otherwise. */
 static bool
 consume(struct reflector *r, struct watch *w, struct http_stream *stream, struct error *err)
@@ -536,7 +641,7 @@ consume(struct reflector *r, struct watch *w, struct http_stream *stream, struct
 	struct str line;
 
 	for (;;) {
-		if (!http_stream_next(stream, w->deadline_ns, LIMIT_WATCH_LINE, &line, err))
+		if (!next_line(r, w, stream, &line, err))
 			return false;
 		if (!line.ptr)
 			return true;
@@ -560,6 +665,9 @@ run_watch(struct reflector *r, struct watch *w, struct error *err)
 		                        .timeout_ms = HEADERS_TIMEOUT_MS,
 		                        .is_endless = true };
 
+	/* silent watches may have been cut off by a proxy again and again */
+	if (clock_mono(r->clock) >= r->probe_ns && !probe(r, err))
+		return false;
 	buf_addf(&target, "%s?watch=true&allowWatchBookmarks=true&timeoutSeconds=%lld",
 	         r->kind->path, (long long)timeout_s);
 	url_add_query(&target, "resourceVersion", buf_str(&r->last_rv));
@@ -684,6 +792,7 @@ reflector_new(const struct reflector_config *config)
 	r->user_agent = config->user_agent;
 	r->watch_min_s = config->watch_min_s > 0 ? config->watch_min_s : WATCH_MIN_S;
 	r->last_rv = BUF_INIT(LIMIT_NAME);
+	buf_add_str(&r->last_rv, str_head(config->min_version, LIMIT_NAME));
 	r->backoff_ns = BACKOFF_FIRST_NS;
 	r->list_reason = "start";
 	r->metrics = metrics_of(r->kind);

@@ -1,9 +1,10 @@
 /* kube/reflector.h: keeps a store like the API server's collection, by list and watch.
  *
- * One thread. Lists with resourceVersion=0, unpaged, cut into objects as they arrive; then watches with bookmarks from
+ * One thread. Lists from the API server's cache, unpaged, cut into objects as they arrive; then watches with bookmarks from
  * the list's version. A watch that ends regularly is resumed where it was; 410 Gone leads to a new list; anything else
  * backs off 0.8 s doubling to 30 s with jitter and resumes or lists again (kube-client.md 3). A connection that falls
- * silent is given up at the watch's own time-out + 30 s; dead peers sooner, by TCP (net/http.c).
+ * silent is given up at the watch's own time-out + 30 s; dead peers sooner, by TCP (net/http.c). Where neither event nor
+ * bookmark came for 120 s, the API server is asked whether it knows the last version at all; if not, everything is listed.
  *
  * Memory: one object at a time, whatever the server sends (base/split.h, LIMIT_WATCH_LINE).
  */
@@ -22,7 +23,9 @@ struct reflector_config {
 	struct cancel *cancel;  /* ends the thread */
 	const char *host;       /* label for metrics, as kube_client.host; borrowed */
 	const char *user_agent; /* as kube_client.user_agent */
-	int64_t watch_min_s;    /* 0: 300; the time-out of a watch is uniform in [min, 2 min] */
+	struct str
+		min_version; /* the first list is no older than that; empty: any will do. Copied */
+	int64_t watch_min_s; /* 0: 300; the time-out of a watch is uniform in [min, 2 min] */
 };
 
 /** Starts the thread. config is copied. */

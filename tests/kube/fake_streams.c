@@ -33,6 +33,7 @@ struct fake_stream {
 	struct cancel *cancel;
 	const struct answer *answer;
 	size_t next_step;
+	int64_t since_ns; /* when the last step was made; the next one is timed from there */
 };
 
 static bool
@@ -42,15 +43,17 @@ stream_read(struct http_stream *stream, int64_t deadline_ns, struct str *ret, st
 	const struct step *step = s->next_step < s->answer->n_steps
 	                                  ? &s->answer->steps[s->next_step]
 	                                  : NULL;
-	int64_t left_ns = deadline_ns - clock_mono(s->clock);
+	int64_t now_ns = clock_mono(s->clock);
+	int64_t due_ns = step ? clock_deadline(s->since_ns, step->after_ns) : CLOCK_FOREVER;
 
-	if (!step || step->after_ns > left_ns) {
-		if (!cancel_sleep(s->cancel, s->clock, left_ns, err))
+	if (due_ns > deadline_ns) {
+		if (!cancel_sleep(s->cancel, s->clock, deadline_ns - now_ns, err))
 			return false;
 		return err_set(err, ERR_TIMEOUT, "silent");
 	}
-	if (!cancel_sleep(s->cancel, s->clock, step->after_ns, err))
+	if (!cancel_sleep(s->cancel, s->clock, due_ns > now_ns ? due_ns - now_ns : 0, err))
 		return false;
+	s->since_ns = due_ns;
 	s->next_step++;
 	if (step->breaks)
 		return err_set(err, ERR_UNAVAILABLE, "broken");
@@ -95,6 +98,7 @@ stream_open(struct http_client *client, struct call *call, const struct http_req
 	s->clock = call->clock;
 	s->cancel = call->cancel;
 	s->answer = &f->answers[place];
+	s->since_ns = clock_mono(call->clock);
 	*ret = &s->stream;
 	return true;
 }

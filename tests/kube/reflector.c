@@ -15,6 +15,8 @@
 #include "kube/samples.h"
 
 #define LIST_0 "/api/v1/nodes?resourceVersion=0"
+#define NOT_OLDER "&resourceVersionMatch=NotOlderThan"
+#define PROBE(version) "/api/v1/nodes?limit=1&resourceVersion=" version NOT_OLDER
 #define WATCH "/api/v1/nodes?watch=true&allowWatchBookmarks=true&timeoutSeconds="
 #define MINUTE (60 * NS_PER_SEC)
 #define BROKEN_A \
@@ -27,6 +29,7 @@ struct fixture {
 	struct store *store;
 	struct fake_streams *http;
 	struct reflector *reflector;
+	const char *min_version; /* NULL: none */
 	struct buf text;
 	int log_fd; /* what was logged */
 };
@@ -154,7 +157,8 @@ start(struct fixture *f)
 		.http = fake_streams_client(f->http),
 		.store = f->store,
 		.clock = fake_clock_clock(f->clock),
-		.cancel = f->cancel });
+		.cancel = f->cancel,
+		.min_version = f->min_version ? str_c(f->min_version) : STR_EMPTY });
 	settle(f);
 }
 
@@ -215,6 +219,28 @@ count_logged(struct fixture *f, const char *text)
 	for (const char *at = log; (at = strstr(at, text)); at++)
 		n++;
 	return n;
+}
+
+static size_t
+count_asked(struct fixture *f, const char *part)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < fake_streams_count(f->http); i++)
+		n += strstr(fake_streams_target(f->http, i), part) != NULL;
+	return n;
+}
+
+static size_t
+count_watches(struct fixture *f)
+{
+	return count_asked(f, "watch=true");
+}
+
+static size_t
+count_lists(struct fixture *f)
+{
+	return fake_streams_count(f->http) - count_watches(f) - count_asked(f, "limit=1");
 }
 
 static void
@@ -361,22 +387,207 @@ resumes_where_a_connection_broke(void **state)
 	check_watch(f, 2, "11");
 }
 
+/* Each 2 min of silence are probed, and the last of these probes comes at 10 min. */
 static void
 gives_up_a_silent_watch(void **state)
 {
 	struct fixture *f = *state;
 
 	LIST(f, "10", NODE(.name = "a"));
+	for (unsigned i = 0; i < 8; i++)
+		fake_streams_open(f->http);
+	start(f);
+	pass(f, 5 * MINUTE);
+	check_count(f, 4);
+	pass(f, 5 * MINUTE + 31 * NS_PER_SEC);
+	assert_in_range(fake_streams_count(f->http), 5, 9);
+	assert_int_equal(count_watches(f), 2);
+	assert_int_equal(count_lists(f), 1);
+	assert_int_equal(count_logged(f, "warn"), 0);
+}
+
+/* ---- silence ---- */
+
+#define SILENCE (2 * MINUTE)
+
+static void
+a_watch_with_bookmarks_is_never_probed(void **state)
+{
+	struct fixture *f = *state;
+
+	LIST(f, "10", NODE(.name = "a"));
 	fake_streams_open(f->http);
+	for (unsigned i = 0; i < 4; i++)
+		send_bookmark(f, 75 * NS_PER_SEC, "10");
+	start(f);
+	pass(f, 300 * NS_PER_SEC);
+	check_count(f, 2);
+}
+
+static void
+a_silent_watch_is_probed_and_goes_on(void **state)
+{
+	struct fixture *f = *state;
+
+	LIST(f, "10", NODE(.name = "a", .version = "3"));
+	fake_streams_open(f->http);
+	EVENT(f, SILENCE + MINUTE, "MODIFIED", .name = "a", .version = "11");
+	answer_text(f, "{}");
+	answer_text(f, "{}");
+	start(f);
+	pass(f, SILENCE - NS_PER_SEC);
+	check_count(f, 2);
+	pass(f, 2 * NS_PER_SEC);
+	check_count(f, 3);
+	check_asked(f, 2, PROBE("10"));
+	pass(f, MINUTE); /* the event comes, on the watch that was open all the time */
+	check_version(f, "a", "11");
+	pass(f, SILENCE - 2 * NS_PER_SEC);
+	check_count(f, 3);
+	pass(f, 2 * NS_PER_SEC);
+	check_count(f, 4);
+	check_asked(f, 3, PROBE("11"));
+	check_metric("ccmd_reflector_probes_total{kind=\"Node\",result=\"known\"}");
+}
+
+/* etcd was restored from a backup: "a" is older than before, and "b" was not made yet */
+static void
+check_silence_leads_to_a_list(struct fixture *f, enum err_code code, int status)
+{
+	LIST(f, "10", NODE(.name = "a", .version = "9"), NODE(.name = "b", .version = "8"));
+	fake_streams_open(f->http);
+	fake_streams_refuse(f->http, code, status, 1000);
+	LIST(f, "6", NODE(.name = "a", .version = "5"));
 	fake_streams_open(f->http);
 	start(f);
-	fake_clock_advance(f->clock, 5 * MINUTE);
-	settle(f);
-	check_count(f, 2);
-	fake_clock_advance(f->clock, 5 * MINUTE + 30 * NS_PER_SEC);
-	settle(f);
+	pass(f, SILENCE);
+	check_count(f, 5);
+	check_asked(f, 2, PROBE("10"));
+	check_asked(f, 3, "/api/v1/nodes");
+	check_watch(f, 4, "6");
+	check_version(f, "a", "5");
+	check_version(f, "b", NULL);
+	assert_int_equal(count_logged(f, "restored from a backup"), 1);
+	assert_int_equal(count_logged(f, "warn"), 1);
+}
+
+static void
+silence_before_a_version_of_the_future_leads_to_a_list(void **state)
+{
+	check_silence_leads_to_a_list(*state, ERR_TIMEOUT, 504);
+}
+
+static void
+silence_before_a_version_that_is_gone_leads_to_a_list(void **state)
+{
+	check_silence_leads_to_a_list(*state, ERR_GONE, 410);
+}
+
+static void
+a_list_after_a_restore_that_fails_is_tried_again(void **state)
+{
+	struct fixture *f = *state;
+
+	LIST(f, "10", NODE(.name = "a", .version = "9"));
+	fake_streams_open(f->http);
+	fake_streams_refuse(f->http, ERR_TIMEOUT, 504, 1000);
+	fake_streams_refuse(f->http, ERR_UNAVAILABLE, 503, 0);
+	LIST(f, "6", NODE(.name = "a", .version = "5"));
+	fake_streams_open(f->http);
+	start(f);
+	pass(f, SILENCE + FIRST_BACKOFF);
+	check_count(f, 6);
+	check_asked(f, 3, "/api/v1/nodes");
+	check_asked(f, 4, "/api/v1/nodes");
+	check_watch(f, 5, "6");
+	check_version(f, "a", "5");
+}
+
+/* No answer, or another one, says nothing about the version. */
+static void
+a_probe_that_fails_changes_nothing(void **state)
+{
+	static const struct {
+		enum err_code code;
+		int status;
+	} failures[] = {
+		{ ERR_UNAVAILABLE, 0 }, { ERR_TIMEOUT, 0 },     { ERR_UNAVAILABLE, 500 },
+		{ ERR_THROTTLED, 429 }, { ERR_FORBIDDEN, 403 }, { ERR_INVALID, 400 },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(failures); i++) {
+		struct fixture *f;
+
+		(void)tear_down(state);
+		(void)set_up(state);
+		f = *state;
+		LIST(f, "10", NODE(.name = "a", .version = "3"));
+		fake_streams_open(f->http);
+		EVENT(f, 2 * SILENCE + MINUTE, "MODIFIED", .name = "a", .version = "11");
+		fake_streams_refuse(f->http, failures[i].code, failures[i].status, 0);
+		fake_streams_refuse(f->http, failures[i].code, failures[i].status, 0);
+		start(f);
+		pass(f, 2 * SILENCE - NS_PER_SEC);
+		check_count(f, 3);
+		pass(f, 2 * NS_PER_SEC);
+		check_count(f, 4); /* one in 2 min, no more */
+		check_asked(f, 3, PROBE("10"));
+		pass(f, MINUTE);
+		check_version(f, "a", "11");
+		assert_int_equal(count_logged(f, "warn"), 0);
+	}
+}
+
+/* A proxy ends each watch that is silent for a minute: the silence lasts all the same. */
+static void
+silence_is_counted_across_watches(void **state)
+{
+	struct fixture *f = *state;
+
+	LIST(f, "10", NODE(.name = "a", .version = "9"));
+	for (unsigned i = 0; i < 2; i++) {
+		fake_streams_open(f->http);
+		fake_streams_end(f->http, MINUTE);
+	}
+	fake_streams_refuse(f->http, ERR_TIMEOUT, 504, 1000);
+	LIST(f, "6", NODE(.name = "a", .version = "5"));
+	start(f);
+	pass(f, 2 * MINUTE);
+	check_asked(f, 3, PROBE("10"));
+	check_asked(f, 4, "/api/v1/nodes");
+	check_version(f, "a", "5");
+}
+
+/* ---- the first list ---- */
+
+static void
+the_first_list_is_no_older_than_wanted(void **state)
+{
+	struct fixture *f = *state;
+
+	f->min_version = "70";
+	LIST(f, "72", NODE(.name = "a"));
+	fake_streams_open(f->http);
+	start(f);
+	check_asked(f, 0, "/api/v1/nodes?resourceVersion=70" NOT_OLDER);
+	check_watch(f, 1, "72");
+}
+
+/* Leases are in an etcd of their own, whose versions are higher. */
+static void
+a_version_that_cannot_be_waited_for_is_let_go(void **state)
+{
+	struct fixture *f = *state;
+
+	f->min_version = "70";
+	fake_streams_refuse(f->http, ERR_TIMEOUT, 504, 1000);
+	LIST(f, "10", NODE(.name = "a"));
+	fake_streams_open(f->http);
+	start(f);
 	check_count(f, 3);
+	check_asked(f, 1, "/api/v1/nodes");
 	check_watch(f, 2, "10");
+	assert_int_equal(count_logged(f, "warn"), 0);
 }
 
 /* kube-client.md 3.9 */
@@ -418,7 +629,7 @@ lists_again_when_the_version_is_gone(void **state)
 	fake_clock_advance(f->clock, MINUTE);
 	settle(f);
 	check_count(f, 4); /* at once */
-	check_asked(f, 2, "/api/v1/nodes?resourceVersion=10");
+	check_asked(f, 2, "/api/v1/nodes?resourceVersion=10" NOT_OLDER);
 	check_watch(f, 3, "30");
 	check_version(f, "a", NULL);
 	check_version(f, "b", "25");
@@ -454,7 +665,7 @@ check_lists_the_newest(struct fixture *f, enum err_code code, int status)
 	fake_clock_advance(f->clock, MINUTE);
 	settle(f);
 	check_count(f, 5);
-	check_asked(f, 2, "/api/v1/nodes?resourceVersion=10");
+	check_asked(f, 2, "/api/v1/nodes?resourceVersion=10" NOT_OLDER);
 	check_asked(f, 3, "/api/v1/nodes");
 	check_watch(f, 4, "6");
 	check_version(f, "a", "5");
@@ -538,9 +749,9 @@ lists_again_after_other_failures(void **state)
 	LIST(f, "12", NODE(.name = "a"));
 	start(f);
 	pass(f, FIRST_BACKOFF);
-	check_asked(f, 2, "/api/v1/nodes?resourceVersion=10");
+	check_asked(f, 2, "/api/v1/nodes?resourceVersion=10" NOT_OLDER);
 	pass(f, 2 * FIRST_BACKOFF);
-	check_asked(f, 4, "/api/v1/nodes?resourceVersion=11");
+	check_asked(f, 4, "/api/v1/nodes?resourceVersion=11" NOT_OLDER);
 }
 
 static void
@@ -615,7 +826,7 @@ check_removes_nothing(struct fixture *f)
 	check_version(f, "b", "5");
 	assert_int_equal(count_logged(f, "cannot follow"), 1);
 	pass(f, FIRST_BACKOFF);
-	check_asked(f, 3, "/api/v1/nodes?resourceVersion=10");
+	check_asked(f, 3, "/api/v1/nodes?resourceVersion=10" NOT_OLDER);
 	assert_int_equal(store_count(f->store), 1);
 }
 
@@ -782,7 +993,7 @@ check_lists_after(struct fixture *f, const char *line)
 	check_count(f, 2);
 	check_version(f, "a", "3");
 	pass(f, FIRST_BACKOFF);
-	check_asked(f, 2, "/api/v1/nodes?resourceVersion=10");
+	check_asked(f, 2, "/api/v1/nodes?resourceVersion=10" NOT_OLDER);
 	check_version(f, "a", NULL);
 	assert_int_equal(count_logged(f, "cannot follow"), 1);
 }
@@ -860,6 +1071,15 @@ main(void)
 		TEST(resumes_where_a_watch_ended),
 		TEST(resumes_where_a_connection_broke),
 		TEST(gives_up_a_silent_watch),
+		TEST(a_watch_with_bookmarks_is_never_probed),
+		TEST(a_silent_watch_is_probed_and_goes_on),
+		TEST(silence_before_a_version_of_the_future_leads_to_a_list),
+		TEST(silence_before_a_version_that_is_gone_leads_to_a_list),
+		TEST(a_list_after_a_restore_that_fails_is_tried_again),
+		TEST(a_probe_that_fails_changes_nothing),
+		TEST(silence_is_counted_across_watches),
+		TEST(the_first_list_is_no_older_than_wanted),
+		TEST(a_version_that_cannot_be_waited_for_is_let_go),
 		TEST(skips_what_is_no_news),
 		TEST(lists_again_when_the_version_is_gone),
 		TEST(backs_off_when_the_version_is_gone_at_once),
