@@ -335,11 +335,14 @@ on_signal(void *program, int signal)
 static void
 on_told(void *program)
 {
+	CLEANUP(buf_fini) struct buf version = BUF_INIT(LIMIT_NAME);
 	struct program *p = program;
 
 	if (manager_is_started(p->manager))
 		return;
-	manager_start(p->manager);
+	if (p->elector)
+		elector_version(p->elector, &version);
+	manager_start(p->manager, buf_str(&version));
 	for (size_t i = 0; i < ARRAY_LEN(parts); i++) {
 		if (!why_not(p, &parts[i]))
 			health_add(p->health, parts[i].name, HEALTH_HEALTHZ, NULL, NULL);

@@ -104,12 +104,13 @@ wake(void *manager, enum host_wake what, struct str key)
 }
 
 static struct reflector *
-reflect(struct manager *m, struct store *store)
+reflect(struct manager *m, struct store *store, struct str min_version)
 {
 	return reflector_new(&(struct reflector_config){ .http = m->config.shared->http,
 	                                                 .host = m->config.shared->host,
 	                                                 .user_agent = m->config.shared->user_agent,
 	                                                 .store = store,
+	                                                 .min_version = min_version,
 	                                                 .clock = m->config.clock,
 	                                                 .cancel = m->cancel });
 }
@@ -129,7 +130,7 @@ start_route(struct manager *m)
 }
 
 void
-manager_start(struct manager *m)
+manager_start(struct manager *m, struct str min_version)
 {
 	const struct manager_config *config = &m->config;
 
@@ -144,9 +145,9 @@ manager_start(struct manager *m)
 	if (config->route_client)
 		start_route(m);
 	host_set_waker(config->host, wake, m);
-	m->node_reflector = reflect(m, config->nodes);
+	m->node_reflector = reflect(m, config->nodes, min_version);
 	if (m->services)
-		m->service_reflector = reflect(m, m->services);
+		m->service_reflector = reflect(m, m->services, min_version);
 	m->is_started = true;
 }
 

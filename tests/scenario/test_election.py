@@ -9,9 +9,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from lib.ccmd import binary, machine, sanitized
+from lib.ccmd import machine, preload, sanitized
 from lib.cluster import REPOSITORY, Cluster
-from lib.faultproxy import lose_answer
+from lib.faultproxy import NODES_PATH, lose_answer
 from lib.nodes import Kubelet, is_initialized
 from lib.process import Process
 from lib.replicas import LEASE, LEASE_S, RENEW_S, RETRY_S, SLACK_S, Replicas, is_lease
@@ -136,6 +136,10 @@ def test_one_leads_and_the_others_wait(cluster, replicas, arrivals):
     assert first.leads and not second.leads and not third.leads
     arrivals.wait_initialized()
     assert first.changes() and not second.changes() and not third.changes()
+    # what it begins with is at least as new as its Lease: it has all that a leader before it wrote
+    taken = first.renewals()[1].json()["metadata"]["resourceVersion"]  # a renewal names what the one before was answered
+    listed = first.proxy.requests("GET", NODES_PATH, watch=False)[0]
+    assert listed.query == {"resourceVersion": taken, "resourceVersionMatch": "NotOlderThan"}
     shown = cluster.kubectl("get", "lease", "-n", "kube-system", "cloud-controller-manager")
     assert first.identity in shown and transitions(replicas) == 0
     described = cluster.kubectl("describe", "lease", "-n", "kube-system", "cloud-controller-manager")
@@ -378,17 +382,6 @@ def clock_shim(tmp_path):
     """Moves the wall clock of processes while they run."""
     shim = ClockShim(tmp_path)
     yield shim
-
-
-def preload(folder, name):
-    """The environment in which lib/NAME.c is put before the C library."""
-    if subprocess.run(["ldd", str(binary())], capture_output=True).returncode != 0:
-        pytest.skip("a static program takes no shim")
-    source, library = REPOSITORY / "tests" / "scenario" / "lib" / f"{name}.c", folder / f"{name}.so"
-    done = subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", library, source, "-ldl"], capture_output=True)
-    if done.returncode != 0:
-        pytest.skip("no C compiler")
-    return {"LD_PRELOAD": str(library), **({"ASAN_OPTIONS": "verify_asan_link_order=0"} if sanitized() else {})}
 
 
 class ClockShim:

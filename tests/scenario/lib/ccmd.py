@@ -26,6 +26,19 @@ def sanitized(path=None):
     return b"__asan_init" in Path(path or binary()).read_bytes() or b"__tsan_init" in Path(path or binary()).read_bytes()
 
 
+def preload(folder, name):
+    """The environment in which lib/NAME.c is put before the C library, for one test."""
+    import pytest
+
+    if subprocess.run(["ldd", str(binary())], capture_output=True).returncode != 0:
+        pytest.skip("a static program takes no shim")
+    source, library = Path(__file__).with_name(f"{name}.c"), folder / f"{name}.so"
+    done = subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", library, source, "-ldl"], capture_output=True)
+    if done.returncode != 0:
+        pytest.skip("no C compiler")
+    return {"LD_PRELOAD": str(library), **({"ASAN_OPTIONS": "verify_asan_link_order=0"} if sanitized() else {})}
+
+
 def environment():
     """Nothing of the caller's proxies, clouds or sanitizer settings gets through."""
     kept = {key: value for key, value in os.environ.items() if key in ("PATH", "HOME", "TMPDIR", "LANG", "LD_LIBRARY_PATH")}

@@ -7,7 +7,9 @@
 There is no kubelet and no controller manager. Everything is started from the main thread, dies with it, and leaves
 nothing behind.
 """
+import base64
 import copy
+import http.client
 import json
 import shutil
 import subprocess
@@ -15,6 +17,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import yaml
 
@@ -153,6 +156,37 @@ class Cluster:
         self.etcd.kill()
         self.etcd.start()
         self.wait_ready()
+
+    def backup(self):
+        """Copies etcd's data as they are at this moment."""
+        self.etcd.pause()
+        try:
+            shutil.copytree(self.folder / "etcd", self.folder / "etcd.backup")
+        finally:
+            self.etcd.resume()
+
+    def restore(self):
+        """Puts what backup() copied in the place of etcd's data. Returns once ccmd may use the API server."""
+        self.apiserver.kill()
+        self.etcd.kill()
+        shutil.rmtree(self.folder / "etcd")
+        (self.folder / "etcd.backup").rename(self.folder / "etcd")
+        self.etcd.start()
+        self.apiserver.start()
+        self.wait_ready()
+        with Api(self.url(), self.ca, self.ccmd_pair) as api:
+            wait_for(lambda: api.request("GET", "/api/v1/nodes?limit=1").status == 200, 20, "the roles to be in force")
+
+    def advance(self, count):
+        """Raises etcd's revision by that much, by keys that are none of the API server's."""
+        connection = http.client.HTTPConnection(urlsplit(self._etcd_url).netloc, timeout=10)
+        for number in range(count):
+            key = base64.b64encode(b"/advance").decode()
+            connection.request("POST", "/v3/kv/put", json.dumps({"key": key, "value": key}))
+            answer = connection.getresponse()
+            answer.read()
+            assert answer.status == 200, answer.status
+        connection.close()
 
     def second_apiserver(self):
         """Starts another API server on the same etcd and returns its port."""
