@@ -196,20 +196,25 @@ fixed_difference(const struct kube_config *a, const struct kube_config *b)
 	return NULL;
 }
 
-/* All of it or nothing: credentials for another server are not for this one. */
+/* All of it or nothing: credentials for another server are not for this one, nor is a new token for old certificates. What can
+ * fail comes before the first change; material_update() changes nothing when it fails. */
 static bool
 adopt_config(struct kube_connection *c, const struct kube_config *config, unsigned *ret_changes,
              struct error *err)
 {
+	CLEANUP(credentials_freep) struct credentials *fresh = NULL;
 	const char *key = fixed_difference(c->config, config);
 
 	if (key)
 		return err_set(err, ERR_UNSUPPORTED,
 		               "%s: `%s` is another, which takes a restart of ccmd", c->kubeconfig,
 		               key);
+	if (!credentials_new(config, c->clock, &fresh, err) ||
+	    !material_update(&c->material, config, ret_changes, err))
+		return false;
+	credentials_adopt(c->credentials, fresh);
 	c->plugin_certificate = 0; /* what it gave last is to be put in again */
-	return credentials_update(c->credentials, config, err) &&
-	       material_update(&c->material, config, ret_changes, err);
+	return true;
 }
 
 static bool
@@ -379,6 +384,12 @@ tls_failed(struct http_auth *auth)
 
 /* ---- the connection ------------------------------------------------------------------------------- */
 
+static bool
+is_https(const struct kube_config *config)
+{
+	return str_starts(config->server, STR("https://"));
+}
+
 static const char *
 host_of(struct kube_config *config)
 {
@@ -493,7 +504,7 @@ kube_connection_namespace(const struct kube_connection *c)
 bool
 kube_connection_uses_plugin(const struct kube_connection *c)
 {
-	return c->config->exec && str_starts(c->config->server, STR("https://"));
+	return c->config->exec && is_https(c->config);
 }
 
 /* ---- clients -------------------------------------------------------------------------------------- */
@@ -511,9 +522,9 @@ add_user_agent(struct buf *b, const char *prefix, const char *agent)
 }
 
 static void
-add_agent_of(struct buf *b, const struct kube_client_options *options)
+add_agent_of(struct buf *b, const struct client *client, const struct kube_client_options *options)
 {
-	if (options->service_account)
+	if (client->account)
 		add_user_agent(b, "system:serviceaccount:kube-system:", options->service_account);
 	else
 		add_user_agent(b, "", options->agent);
@@ -570,6 +581,19 @@ client_new(struct kube_connection *c)
 	return client;
 }
 
+/* Over plain http no credential is sent, and a token of an account is one. */
+static bool
+has_account(const struct kube_connection *c, const struct kube_client_options *options)
+{
+	if (!options->service_account || is_https(c->config))
+		return options->service_account != NULL;
+	log_warn("the API server is reached over plain http, so no token of the service account is "
+	         "asked for or sent",
+	         LOG_CSTR("account", options->service_account),
+	         LOG_STR("server", c->config->server));
+	return false;
+}
+
 /* The client that asks for tokens is made with the first that needs one; it changes nothing that a fence would guard. */
 static bool
 set_account(struct kube_connection *c, struct client *client, const char *name, struct error *err)
@@ -591,9 +615,9 @@ fill_client(struct kube_connection *c, struct client *client,
 	CLEANUP(buf_fini) struct buf agent = BUF_INIT(KIB(1));
 	struct http_config config;
 
-	if (options->service_account && !set_account(c, client, options->service_account, err))
+	if (has_account(c, options) && !set_account(c, client, options->service_account, err))
 		return false;
-	add_agent_of(&agent, options);
+	add_agent_of(&agent, client, options);
 	config = http_config_of(c, client, options);
 	config.user_agent = buf_str(&agent);
 	return start(c, client, &config, err);

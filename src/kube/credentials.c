@@ -159,29 +159,29 @@ copy_fixed(struct credentials *c, const struct kube_config *config)
 		secret_set(&c->password, secret_expose(&config->password));
 }
 
+/* Called with mu held. */
 static bool
-is_other(struct credentials *c, const struct credentials *fresh)
+is_other(const struct credentials *c, const struct credentials *fresh)
 {
-	WITH_LOCK(&c->mu);
-
 	return strcmp(c->token_file, fresh->token_file) != 0 ||
 	       strcmp(c->username, fresh->username) != 0 ||
 	       !secret_eq(&c->password, &fresh->password) || !secret_eq(&c->token, &fresh->token);
 }
 
-/* What was c's goes with fresh. */
-static void
-exchange(struct credentials *c, struct credentials *fresh)
+void
+credentials_adopt(struct credentials *c, struct credentials *fresh)
 {
 	struct credentials old;
 	WITH_LOCK(&c->mu);
 
+	if (!is_other(c, fresh))
+		return;
 	old = *c;
 	c->token_file = fresh->token_file;
 	c->username = fresh->username;
 	c->password = fresh->password;
 	c->token = fresh->token;
-	c->generation = fresh->generation;
+	c->generation++;
 	c->next_read_ns = fresh->next_read_ns;
 	fresh->token_file = old.token_file;
 	fresh->username = old.username;
@@ -214,20 +214,6 @@ credentials_new(const struct kube_config *config, struct clock *clock, struct cr
 	if (!c->is_plain && !first_token(c, secret_expose(&config->token), err))
 		return false;
 	*ret = TAKE(c);
-	return true;
-}
-
-bool
-credentials_update(struct credentials *c, const struct kube_config *config, struct error *err)
-{
-	CLEANUP(credentials_freep) struct credentials *fresh = NULL;
-
-	if (!credentials_new(config, c->clock, &fresh, err))
-		return false;
-	if (!is_other(c, fresh))
-		return true;
-	fresh->generation = c->generation + 1;
-	exchange(c, fresh);
 	return true;
 }
 

@@ -15,9 +15,8 @@ struct credentials;
  * no credential is ever sent: a warning is logged, and authorize() adds nothing. */
 NODISCARD bool credentials_new(const struct kube_config *config, struct clock *clock,
                                struct credentials **ret, struct error *err);
-/** As of another configuration, when it loads: the old ones stay otherwise, with the errors of credentials_new(). */
-NODISCARD bool credentials_update(struct credentials *, const struct kube_config *config,
-                                  struct error *err);
+/** From now on as fresh, which was made of another configuration; what was there before is left in fresh. */
+void credentials_adopt(struct credentials *, struct credentials *fresh);
 void credentials_free(struct credentials *);
 DEFINE_CLEANUP(struct credentials, credentials_free)
 

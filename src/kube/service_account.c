@@ -109,6 +109,9 @@ read_answer(struct str json, struct secret *ret, int64_t *ret_life_ns, struct er
 	if (json_str(root, "status.token", &token) != JSON_FOUND || token.len == 0 ||
 	    token.len > LIMIT_CREDENTIAL)
 		return err_set(err, ERR_INTERNAL, "the answer has no token");
+	if (!str_is_visible(token))
+		return err_set(err, ERR_INVALID,
+		               "the answer's token holds characters that no token has");
 	secret_set(ret, token);
 	explicit_bzero((char *)(uintptr_t)token.ptr, token.len);
 	(void)json_i64(root, "spec.expirationSeconds", &life_s);

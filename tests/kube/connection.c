@@ -34,9 +34,10 @@ struct world {
 	struct error err;
 	struct str answer;
 	/* of handlers */
-	const char *welcome; /* the Authorization header that is welcome; NULL: any */
-	int n_tokens;        /* asked for */
-	bool has_account;    /* kube-system/node-controller */
+	const char *welcome;   /* the Authorization header that is welcome; NULL: any */
+	const char *token_end; /* is put behind each token, in JSON; NULL: nothing */
+	int n_tokens;          /* asked for */
+	bool has_account;      /* kube-system/node-controller */
 };
 
 /* ---- the server ------------------------------------------------------------------------------------ */
@@ -45,7 +46,7 @@ struct world {
 static char
 peer_of(struct visit *v)
 {
-	X509 *peer = SSL_get0_peer_certificate(v->ssl);
+	X509 *peer = v->ssl ? SSL_get0_peer_certificate(v->ssl) : NULL;
 	BIO *bio = BIO_new(BIO_s_mem());
 	char *ptr;
 	char found = '-';
@@ -99,8 +100,8 @@ give_tokens(struct visit *v)
 	                             "node-controller/token HTTP")) ||
 	    !str_contains(v->body, STR("\"expirationSeconds\":3600")))
 		return visit_reply(v, "404 Not Found", "", "{}");
-	buf_addf(&b, "{\"spec\":{\"expirationSeconds\":3600},\"status\":{\"token\":\"t%d\"}}",
-	         ++w->n_tokens);
+	buf_addf(&b, "{\"spec\":{\"expirationSeconds\":3600},\"status\":{\"token\":\"t%d%s\"}}",
+	         ++w->n_tokens, w->token_end ? w->token_end : "");
 	return visit_reply(v, "201 Created", "", b.ptr);
 }
 
@@ -127,7 +128,7 @@ write_pair(struct world *w, const struct identity *id)
 }
 
 static struct world *
-world_new(loopback_fn handle)
+world_of(loopback_fn handle, const struct identity *server)
 {
 	struct world *w = xcalloc(1, sizeof(*w));
 
@@ -137,10 +138,16 @@ world_new(loopback_fn handle)
 		.call = { &clock_real, NULL, CLOCK_FOREVER, &w->arena },
 	};
 	assert_non_null(mkdtemp(w->folder));
-	w->server = loopback_new(handle, w, &ours);
+	w->server = loopback_new(handle, w, server);
 	write_file(w, "ca", buf_str(&ours.cert_pem));
 	write_pair(w, &ours);
 	return w;
+}
+
+static struct world *
+world_new(loopback_fn handle)
+{
+	return world_of(handle, &ours);
 }
 
 static void
@@ -159,16 +166,22 @@ world_free(struct world *w)
 DEFINE_CLEANUP(struct world, world_free)
 
 static void
-write_config(struct world *w, const char *cluster, const char *user)
+write_config_of(struct world *w, const char *scheme, const char *cluster, const char *user)
 {
 	write_file(w, "config",
 	           arena_printf(&w->arena,
 	                        "current-context: c\n"
 	                        "contexts: [{name: c, context: {cluster: k, user: u}}]\n"
 	                        "clusters:\n- name: k\n  cluster:\n"
-	                        "    server: https://127.0.0.1:%d\n    %s\n"
+	                        "    server: %s://127.0.0.1:%d\n    %s\n"
 	                        "users:\n- name: u\n  user:\n    %s\n",
-	                        loopback_port(w->server), cluster, user));
+	                        scheme, loopback_port(w->server), cluster, user));
+}
+
+static void
+write_config(struct world *w, const char *cluster, const char *user)
+{
+	write_config_of(w, "https", cluster, user);
 }
 
 static void
@@ -460,6 +473,31 @@ the_kubeconfig_is_followed(void **state UNUSED)
 	assert_false(str_contains(w->answer, STR("Authorization")));
 }
 
+static void
+a_kubeconfig_is_followed_as_a_whole(void **state UNUSED)
+{
+	static const char *const unusable[] = {
+		"token: def\n    client-certificate: cert\n    client-key: other-key",
+		"token: def\n    client-certificate: nonsense\n    client-key: key",
+	};
+	CLEANUP(world_freep) struct world *w = world_new(tell);
+
+	write_file(w, "other-key", secret_expose(&others.key_pem));
+	write_file(w, "nonsense",
+	           STR("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"));
+	open_world(w, BY_FILES, "token: abc");
+	must_get(w, "Bearer abc");
+	for (size_t i = 0; i < ARRAY_LEN(unusable); i++) {
+		write_config(w, BY_FILES, unusable[i]);
+		pass(w, 60);
+		must_get(w, "Bearer abc");
+	}
+	write_config(w, BY_FILES, "token: def\n    client-certificate: cert\n    client-key: key");
+	pass(w, 60);
+	must_get(w, "Bearer def");
+	assert_true(str_contains(w->answer, STR("\"peer\":\"o\"")));
+}
+
 /* ---- plugins --------------------------------------------------------------------------------------- */
 
 #define V1 "client.authentication.k8s.io/v1"
@@ -561,6 +599,35 @@ a_service_account_is_made_and_used(void **state UNUSED)
 	assert_int_equal(w->n_tokens, 3);
 }
 
+/* A proxy on the same machine, say, which has credentials of its own. */
+static void
+no_token_of_an_account_goes_over_plain_http(void **state UNUSED)
+{
+	CLEANUP(world_freep) struct world *w = world_of(tell, /*server=*/NULL);
+
+	write_config_of(w, "http", "insecure-skip-tls-verify: false", "token: abc");
+	open_client(w, &(struct kube_client_options){ .name = "http",
+	                                              .agent = "node-controller",
+	                                              .service_account = "node-controller" });
+	must_get(w, "/node-controller");
+	assert_false(str_contains(w->answer, STR("Authorization")));
+	assert_false(str_contains(w->answer, STR("serviceaccount")));
+	assert_int_equal(loopback_requests(w->server), 1);
+}
+
+/* Line ends in it would begin headers of the API server's choice. */
+static void
+a_token_of_an_account_cannot_end_the_header(void **state UNUSED)
+{
+	CLEANUP(world_freep) struct world *w = world_new(give_tokens);
+
+	w->token_end = "\\r\\nImpersonate-User: root";
+	write_config(w, BY_FILES, CERT_FILES);
+	open_client(w, &(struct kube_client_options){ .name = "http",
+	                                              .service_account = "node-controller" });
+	must_fail(w, ERR_UNAUTHORIZED, "characters that no token has");
+}
+
 static bool
 forbids(struct visit *v)
 {
@@ -644,9 +711,12 @@ main(void)
 		cmocka_unit_test(a_refused_certificate_is_read_again_at_once),
 		cmocka_unit_test(authorities_are_followed),
 		cmocka_unit_test(the_kubeconfig_is_followed),
+		cmocka_unit_test(a_kubeconfig_is_followed_as_a_whole),
 		cmocka_unit_test(a_plugin_gives_tokens),
 		cmocka_unit_test(a_plugin_gives_certificates),
 		cmocka_unit_test(a_service_account_is_made_and_used),
+		cmocka_unit_test(no_token_of_an_account_goes_over_plain_http),
+		cmocka_unit_test(a_token_of_an_account_cannot_end_the_header),
 		cmocka_unit_test(who_may_not_ask_for_tokens_hears_of_it),
 		cmocka_unit_test(a_failing_renewal_is_no_harm),
 		cmocka_unit_test(a_wrong_authority_ends_the_start),

@@ -274,6 +274,39 @@ a_token_is_not_logged(void **state UNUSED)
 	close(pipe_fds[1]);
 }
 
+/* --- another configuration ------------------------------------------------------------------------- */
+
+static void
+adopt(const char *token)
+{
+	CLEANUP(credentials_freep) struct credentials *fresh = NULL;
+	struct kube_config other = config;
+	struct error err;
+
+	other.token_file = STR_EMPTY;
+	other.token = SECRET_NONE;
+	secret_set(&other.token, str_c(token));
+	assert_true(credentials_new(&other, fake_clock_clock(time_now), &fresh, &err));
+	credentials_adopt(credentials, fresh);
+	secret_fini(&other.token);
+}
+
+static void
+another_configuration_is_another_generation(void **state UNUSED)
+{
+	uint64_t first, second;
+
+	start_with_file("one");
+	first = check_header("Bearer one");
+	adopt("two");
+	second = check_header("Bearer two");
+	assert_true(second > first);
+	adopt("two");
+	assert_true(check_header("Bearer two") == second);
+	assert_true(rejected(first));
+	assert_false(rejected(second));
+}
+
 /* --- threads --------------------------------------------------------------------------------------- */
 
 static void *
@@ -293,6 +326,22 @@ ask_often(void *arg UNUSED)
 	}
 	buf_fini(&header);
 	return NULL;
+}
+
+static void
+many_threads_may_ask_while_the_configuration_changes(void **state UNUSED)
+{
+	pthread_t threads[4];
+
+	start_with_file("one");
+	for (size_t i = 0; i < ARRAY_LEN(threads); i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, ask_often, NULL), 0);
+	write_token("odd"); /* they find it, and raise the generation */
+	for (int i = 0; i < 50; i++)
+		adopt(i % 2 ? "odd" : "even");
+	for (size_t i = 0; i < ARRAY_LEN(threads); i++)
+		assert_int_equal(pthread_join(threads[i], NULL), 0);
+	check_header("Bearer odd");
 }
 
 static void
@@ -331,7 +380,9 @@ main(void)
 		WITH_CLOCK(a_rejected_token_is_read_again_at_once),
 		WITH_CLOCK(a_token_that_was_replaced_meanwhile_counts_as_newer),
 		WITH_CLOCK(a_token_is_not_logged),
+		WITH_CLOCK(another_configuration_is_another_generation),
 		WITH_CLOCK(many_threads_may_ask),
+		WITH_CLOCK(many_threads_may_ask_while_the_configuration_changes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
