@@ -84,8 +84,8 @@ enum http_method {
 /** Who goes first. */
 enum http_class {
 	HTTP_WORK, /* somebody waits for it */
-	/* Events: starts only while no HTTP_WORK request waits or runs and no stream is being opened, so that telling never
-	 * delays doing; exempt from the fence, since events change nothing that is reconciled. */
+	/* Events: starts only while no HTTP_WORK request waits or runs and no stream has been opening for less than a second, so
+	 * that telling never delays doing; exempt from the fence, since events change nothing that is reconciled. */
 	HTTP_BACKGROUND,
 };
 

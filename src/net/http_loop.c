@@ -33,6 +33,7 @@ METRIC_FAMILY(waiting, METRIC_GAUGE, "ccmd_client_requests_waiting",
               "[ALPHA] Requests that wait for their turn, by class: work, or background (events).",
               .labels = { "client", "class" });
 
+#define OPENING_NS NS_PER_SEC /* most lists have begun to come by then */
 #define SWEEP_NS (30 * NS_PER_SEC)
 #define REST_NS (3 * NS_PER_SEC)         /* more than the pause between two renewals of a lease */
 #define SWEEP_SOON_NS (2100 * NS_PER_MS) /* the sweeper sees whole seconds */
@@ -231,15 +232,32 @@ enter(struct curl_client *c, const struct job *job)
 	return false;
 }
 
-/* Does somebody wait for the beginning of a stream? Until then it has a deadline. */
-static bool
-is_opening(const struct curl_client *c)
+/* Until when background requests wait for the beginning of streams; 0: they need not. A stream has a deadline until its
+ * headers are there. Only the first OPENING_NS count: some proxies hold the headers of a watch back until its first event. */
+static int64_t
+opening_until_ns(const struct curl_client *c)
 {
+	int64_t until_ns = 0;
+
 	for (const struct job *job = c->running.head; job; job = job->next) {
-		if (job->stream && job->deadline_ns != CLOCK_FOREVER)
-			return true;
+		int64_t end_ns = job->submitted_ns + OPENING_NS;
+
+		if (job->stream && job->deadline_ns != CLOCK_FOREVER && end_ns > until_ns)
+			until_ns = end_ns;
 	}
-	return false;
+	return until_ns;
+}
+
+/* Asked again when the streams that are being opened now need no more consideration. */
+static bool
+is_opening(struct curl_client *c)
+{
+	int64_t until_ns = opening_until_ns(c);
+
+	if (until_ns <= clock_mono(&clock_real))
+		return false;
+	c->gate_ns = until_ns;
+	return true;
 }
 
 /* NULL: nobody waits, or only those who tell while others do. */

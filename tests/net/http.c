@@ -695,6 +695,41 @@ telling_does_not_delay_a_list(void **state UNUSED)
 	assert_ptr_equal(result, &w);
 }
 
+static bool
+answers_events_alone(struct visit *v)
+{
+	if (str_contains(v->head, STR("/events")))
+		return visit_reply(v, "201 Created", "", "{}");
+	visit_wait_gone(v);
+	return false;
+}
+
+/* Some proxies hold the headers of a watch back until its first event. */
+static void
+telling_does_not_wait_long_for_a_stream(void **state UNUSED)
+{
+	struct cancel *gone = cancel_new();
+	pthread_t watch, event;
+	int64_t begun_ns;
+	void *result;
+	WORLD(w);
+
+	w.call.cancel = gone;
+	start(&w, answers_events_alone, NULL);
+	begun_ns = now_ns();
+	thread_start(&watch, "watch", open_stream, &w);
+	wait_for(w.server, loopback_requests, 1);
+	thread_start(&event, "event", send_event, &w);
+	pthread_join(event, &result);
+	assert_ptr_equal(result, &w);
+	assert_in_range(now_ns() - begun_ns, 900 * MS, PATIENCE_MS * MS / 2);
+	cancel_fire(gone);
+	pthread_join(watch, &result);
+	assert_null(result);
+	w.call.cancel = NULL;
+	cancel_free(gone);
+}
+
 static void
 telling_never_delays_doing(void **state UNUSED)
 {
@@ -843,6 +878,7 @@ main(void)
 		cmocka_unit_test(a_throttled_client_waits),
 		cmocka_unit_test(telling_never_delays_doing),
 		cmocka_unit_test(telling_does_not_delay_a_list),
+		cmocka_unit_test(telling_does_not_wait_long_for_a_stream),
 		cmocka_unit_test(a_server_that_takes_no_events_delays_no_work),
 		cmocka_unit_test(idle_connections_are_closed),
 		cmocka_unit_test(statuses_become_errors),
