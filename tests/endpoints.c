@@ -217,8 +217,12 @@ metrics_come_in_the_format_asked_for(void **state UNUSED)
 	build_info_setup();
 	endpoints_handle(&config, &r);
 	assert_string_equal(r.type, "text/plain; version=0.0.4; charset=utf-8");
-	assert_non_null(strstr(r.answer.ptr, "\nkubernetes_build_info{major=\"0\",minor=\"1\","
-	                                     "git_version=\"v" CCMD_VERSION "\","));
+	assert_non_null(strstr(r.answer.ptr,
+	                       "\nkubernetes_build_info{build_date=\"1970-01-01T00:00:00Z\","
+	                       "compiler=\""));
+	assert_non_null(strstr(r.answer.ptr, ",git_version=\"v" CCMD_VERSION
+	                                     "\",go_version=\"\",major=\"0\",minor=\"1\","
+	                                     "platform=\"linux/"));
 	assert_null(strstr(r.answer.ptr, "kubernetes_healthcheck"));
 	buf_fini(&r.answer);
 	r.accept = "application/openmetrics-text;version=1.0.0,text/plain;q=0.5";

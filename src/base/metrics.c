@@ -17,6 +17,7 @@ struct metric {
 	double value;      /* mu; counter, gauge; a histogram's sum */
 	uint64_t count;    /* mu; a histogram's observations */
 	uint64_t *buckets; /* mu; observations up to each bound, not cumulated */
+	bool is_hidden;    /* mu; reset, and not counted since */
 	char *labels[];    /* values, as many as the family has */
 };
 
@@ -39,9 +40,25 @@ static size_t n_hooks, cap_hooks;                            /* hooks_mu */
 extern struct metric_family *__start_metric_families[] __attribute__((weak));
 extern struct metric_family *__stop_metric_families[] __attribute__((weak));
 
+/* Prometheus' libraries write labels by name. Ours are defined in the order that reads best where they are counted. */
+static void
+sort_labels(struct metric_family *family)
+{
+	for (size_t i = 0; family->labels[i]; i++) {
+		size_t at = i;
+
+		for (;
+		     at > 0 && strcmp(family->labels[family->order[at - 1]], family->labels[i]) > 0;
+		     at--)
+			family->order[at] = family->order[at - 1];
+		family->order[at] = (unsigned char)i;
+	}
+}
+
 static void
 append_family(struct metric_family *family)
 {
+	sort_labels(family);
 	*families_tail = family;
 	families_tail = &family->next;
 }
@@ -101,15 +118,6 @@ series_new(struct metric_family *family, const char *const *labels)
 		m->buckets = xcalloc(family->n_buckets, sizeof(m->buckets[0]));
 	ARRAY_PUSH(family->series, family->n_series, family->cap_series, m);
 	return m;
-}
-
-static void
-series_free(struct metric *m)
-{
-	for (size_t i = 0; m->family->labels[i]; i++)
-		free(m->labels[i]);
-	free(m->buckets);
-	free(m);
 }
 
 struct metric_family *
@@ -201,6 +209,7 @@ metric_add(struct metric *m, double v)
 {
 	WITH_LOCK(&m->family->mu);
 	m->value += v;
+	m->is_hidden = false;
 }
 
 void
@@ -208,6 +217,7 @@ metric_set(struct metric *m, double v)
 {
 	WITH_LOCK(&m->family->mu);
 	m->value = v;
+	m->is_hidden = false;
 }
 
 void
@@ -223,6 +233,7 @@ metric_observe(struct metric *m, double v)
 		m->buckets[i]++;
 	m->count++;
 	m->value += v;
+	m->is_hidden = false;
 }
 
 double
@@ -311,8 +322,11 @@ add_series_name(struct buf *b, const struct metric *m, const char *suffix, const
 
 	buf_add_c(b, family->name);
 	buf_add_c(b, suffix);
-	for (size_t i = 0; family->labels[i]; i++)
-		add_label(b, family->labels[i], m->labels[i], i == 0);
+	for (size_t n = 0; family->labels[n]; n++) {
+		size_t i = family->order[n];
+
+		add_label(b, family->labels[i], m->labels[i], n == 0);
+	}
 	if (le)
 		add_label(b, "le", le, !family->labels[0]);
 	buf_add_c(b, has_labels ? "} " : " ");
@@ -386,20 +400,36 @@ add_head(struct buf *b, const struct metric_family *family, enum metric_format f
 	buf_addf(b, "\n# TYPE %" STR_FMT " %s\n", STR_ARG(name), types[family->type]);
 }
 
+/* The first series at or after *at that is shown; NULL at the end. Called with the family's mu held. */
+static const struct metric *
+next_shown(const struct metric_family *family, size_t *at)
+{
+	while (*at < family->n_series) {
+		const struct metric *m = family->series[(*at)++];
+
+		if (!m->is_hidden)
+			return m;
+	}
+	return NULL;
+}
+
 static void
 add_family(struct buf *b, struct metric_family *family, enum metric_format format)
 {
+	const struct metric *m;
+	size_t at = 0;
+
 	WITH_LOCK(&family->mu);
 	if (!family->labels[0] && family->n_series == 0)
 		series_new(family, NULL);
-	if (family->n_series == 0)
-		return;
-	add_head(b, family, format);
-	for (size_t i = 0; i < family->n_series; i++) {
+	m = next_shown(family, &at);
+	if (m)
+		add_head(b, family, format);
+	for (; m; m = next_shown(family, &at)) {
 		if (family->type == METRIC_HISTOGRAM)
-			add_histogram(b, family->series[i], format);
+			add_histogram(b, m, format);
 		else
-			add_line(b, family->series[i], "", family->series[i]->value);
+			add_line(b, m, "", m->value);
 	}
 }
 
@@ -449,13 +479,22 @@ metrics_write(struct buf *b)
 	metrics_write_page(b, METRICS_MAIN, METRICS_TEXT);
 }
 
+/* In place: another thread may be about to count in a series that it has looked up. A family without labels always shows
+ * its one series. */
 static void
 reset_family(struct metric_family *family)
 {
 	WITH_LOCK(&family->mu);
 
-	while (family->n_series > 0)
-		series_free(family->series[--family->n_series]);
+	for (size_t i = 0; i < family->n_series; i++) {
+		struct metric *m = family->series[i];
+
+		m->value = 0;
+		m->count = 0;
+		if (family->n_buckets > 0)
+			memset(m->buckets, 0, family->n_buckets * sizeof(m->buckets[0]));
+		m->is_hidden = family->labels[0];
+	}
 }
 
 void

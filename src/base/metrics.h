@@ -51,10 +51,11 @@ struct metric_family {
 
 	/* private */
 	pthread_mutex_t mu;
-	struct metric **series;     /* mu */
-	size_t n_series;            /* mu */
-	size_t cap_series;          /* mu */
-	struct metric_family *next; /* set once */
+	unsigned char order[METRIC_MAX_LABELS]; /* set once: labels[order[0]] is written first */
+	struct metric **series;                 /* mu */
+	size_t n_series;                        /* mu */
+	size_t cap_series;                      /* mu */
+	struct metric_family *next;             /* set once */
 };
 
 /** Defines a family for this file:
@@ -96,11 +97,12 @@ void metrics_on_scrape(void (*fn)(void *arg), void *arg);
 /** When it returns, the hook is not running and will not. */
 void metrics_off_scrape(void (*fn)(void *arg), void *arg);
 
-/** Appends all families of a page that have a series, by name; those defined at run time come last. */
+/** Appends all families of a page that have a series, by name; those defined at run time come last. Labels are written in
+ * alphabetical order. */
 void metrics_write_page(struct buf *b, enum metric_page page, enum metric_format format);
 /** /metrics in the text format. */
 void metrics_write(struct buf *b);
-/** Forgets all series of a page: for DELETE /metrics/slis. Pointers from metric_of() must not be kept for that page. */
+/** Sets all series of a page to zero, and shows none of those with labels until it is counted again: for DELETE /metrics/slis. */
 void metrics_reset(enum metric_page page);
 
 /** All families, one after the other, in the order they are written in; NULL gives the first, and ends. */

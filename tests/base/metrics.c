@@ -12,6 +12,10 @@
 
 METRIC_FAMILY(static_b, METRIC_COUNTER, "static_b_total", "[ALPHA] B.", .labels = { "kind" });
 METRIC_FAMILY(static_a, METRIC_GAUGE, "static_a", "[ALPHA] A.");
+METRIC_FAMILY(static_c, METRIC_HISTOGRAM, "static_c_seconds", "[ALPHA] C.",
+              .labels = { "verb", "code", "mode" });
+METRIC_FAMILY(apart_by_kind, METRIC_COUNTER, "apart_by_kind_total", "[ALPHA] On the other page.",
+              .page = METRICS_SLIS, .labels = { "kind" });
 METRIC_FAMILY(apart, METRIC_GAUGE, "apart", "[ALPHA] On the other page.", .page = METRICS_SLIS);
 
 /* Families stay for ever, so each test makes its own and looks at what was written since the last. */
@@ -238,6 +242,34 @@ a_page_is_shown_and_reset_by_itself(void **state UNUSED)
 	check_has_line("static_b_total{kind=\"x\"} 1\n");
 }
 
+/* Whoever looked a series up just before the reset counts in it just after. */
+static void
+a_series_outlives_a_reset_and_is_shown_when_it_is_counted_again(void **state UNUSED)
+{
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(KIB(4));
+	struct metric *kept = metric_of(&apart_by_kind, "x");
+
+	metric_add(kept, 5);
+	metrics_reset(METRICS_SLIS);
+	metrics_write_page(&b, METRICS_SLIS, METRICS_TEXT);
+	assert_false(str_contains(buf_str(&b), STR("apart_by_kind")));
+	metric_inc(kept);
+	assert_ptr_equal(metric_of(&apart_by_kind, "x"), kept);
+	buf_reset(&b);
+	metrics_write_page(&b, METRICS_SLIS, METRICS_TEXT);
+	assert_non_null(strstr(b.ptr, "\napart_by_kind_total{kind=\"x\"} 1\n"));
+}
+
+/* As Prometheus' own libraries write them, whatever the order of the definition; "le" is the last always. */
+static void
+labels_are_written_in_alphabetical_order(void **state UNUSED)
+{
+	metric_observe(metric_of(&static_c, "GET", "200", "fast"), 1);
+	check_has_line(
+		"static_c_seconds_bucket{code=\"200\",mode=\"fast\",verb=\"GET\",le=\"+Inf\"} 1\n"
+		"static_c_seconds_sum{code=\"200\",mode=\"fast\",verb=\"GET\"} 1\n");
+}
+
 static void
 set_seven(void *arg)
 {
@@ -288,6 +320,8 @@ main(void)
 		cmocka_unit_test(threads_count_together),
 		cmocka_unit_test(families_of_a_file_are_listed_by_name_with_nothing_to_call),
 		cmocka_unit_test(a_page_is_shown_and_reset_by_itself),
+		cmocka_unit_test(a_series_outlives_a_reset_and_is_shown_when_it_is_counted_again),
+		cmocka_unit_test(labels_are_written_in_alphabetical_order),
 		cmocka_unit_test(hooks_compute_what_nobody_counts),
 		cmocka_unit_test(speaks_openmetrics),
 	};

@@ -393,17 +393,17 @@ requests_are_counted(void **state UNUSED)
 	metrics_write(&text);
 	assert_non_null(strstr(
 		text.ptr,
-		"rest_client_requests_total{code=\"200\",method=\"GET\",host=\"counted:6443\"} 1\n"));
+		"rest_client_requests_total{code=\"200\",host=\"counted:6443\",method=\"GET\"} 1\n"));
 	assert_non_null(strstr(
 		text.ptr,
-		"rest_client_requests_total{code=\"<error>\",method=\"GET\",host=\"counted:6443\"} 1\n"));
+		"rest_client_requests_total{code=\"<error>\",host=\"counted:6443\",method=\"GET\"} 1\n"));
 	assert_non_null(strstr(
 		text.ptr,
-		"rest_client_request_retries_total{code=\"429\",verb=\"GET\",host=\"counted:6443\"} 1\n"));
-	assert_non_null(strstr(text.ptr, "rest_client_request_duration_seconds_bucket{verb=\"GET\","
-	                                 "host=\"counted:6443\",le=\"1\"} 1\n"));
-	assert_non_null(strstr(text.ptr, "rest_client_request_duration_seconds_bucket{verb=\"GET\","
-	                                 "host=\"counted:6443\",le=\"4\"} 2\n"));
+		"rest_client_request_retries_total{code=\"429\",host=\"counted:6443\",verb=\"GET\"} 1\n"));
+	assert_non_null(strstr(text.ptr, "rest_client_request_duration_seconds_bucket{host=\"counted:6443\","
+	                                 "verb=\"GET\",le=\"1\"} 1\n"));
+	assert_non_null(strstr(text.ptr, "rest_client_request_duration_seconds_bucket{host=\"counted:6443\","
+	                                 "verb=\"GET\",le=\"4\"} 2\n"));
 }
 
 #define SCRIPTED(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)

@@ -395,8 +395,8 @@ n_reloads(const char *result, const char *reason)
 	struct str number, rest;
 	int64_t n = 0;
 
-	buf_addf(&name, "rest_client_transport_ca_reload_total{result=\"%s\",reason=\"%s\"} ",
-	         result, reason);
+	buf_addf(&name, "rest_client_transport_ca_reload_total{reason=\"%s\",result=\"%s\"} ",
+	         reason, result);
 	metrics_write(&page);
 	found = strstr(page.ptr, name.ptr);
 	if (found && str_cut(str_c(found + name.len), '\n', &number, &rest))

@@ -450,12 +450,12 @@ runs_are_counted(void **state UNUSED)
 	         "{\"token\":\"abc\",\"expirationTimestamp\":\"2026-01-02T03:10:00Z\"}}'");
 	must_give(w, "abc");
 	metrics_write(&page);
-	assert_non_null(strstr(page.ptr, "rest_client_exec_plugin_call_total{code=\"0\","
-	                                 "call_status=\"no_error\"}"));
-	assert_non_null(strstr(page.ptr, "rest_client_exec_plugin_call_total{code=\"3\","
-	                                 "call_status=\"plugin_execution_error\"}"));
-	assert_non_null(strstr(page.ptr, "rest_client_exec_plugin_call_total{code=\"1\","
-	                                 "call_status=\"plugin_not_found_error\"}"));
+	assert_non_null(strstr(page.ptr, "rest_client_exec_plugin_call_total{call_status=\"no_error\","
+	                                 "code=\"0\"}"));
+	assert_non_null(strstr(page.ptr, "rest_client_exec_plugin_call_total{call_status=\"plugin_execution_error\","
+	                                 "code=\"3\"}"));
+	assert_non_null(strstr(page.ptr, "rest_client_exec_plugin_call_total{call_status=\"plugin_not_found_error\","
+	                                 "code=\"1\"}"));
 	assert_non_null(strstr(page.ptr, "rest_client_exec_plugin_ttl_seconds 600\n"));
 }
 

@@ -75,8 +75,8 @@ def test_it_says_it_is_another_version(proxy, served):
     version = admin.get("/version").json
     assert (version["gitVersion"], version["major"], version["minor"]) == ("v9.8.7-rc.1", "9", "8")
     metrics = admin.get("/metrics").text
-    assert 'kubernetes_build_info{major="9",minor="8",git_version="v9.8.7-rc.1",' in metrics
-    assert 'ccmd_build_info{version="9.8.7-rc.1",' in metrics
+    assert ',git_version="v9.8.7-rc.1",go_version="",major="9",minor="8",platform="linux/' in metrics
+    assert ',version="9.8.7-rc.1"} 1' in metrics
     assert "version=9.8.7-rc.1" in one.text.split("ccmd starts")[1].splitlines()[0]
     assert all(request.headers["user-agent"].startswith("ccmd/9.8.7 (") for request in proxy.requests()), "no suffix"
 

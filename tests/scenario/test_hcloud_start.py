@@ -86,7 +86,7 @@ def test_metrics_are_where_users_look_for_them(start, cloud):
     variables = {"HCLOUD_METRICS_ENABLED": "true", "HCLOUD_METRICS_ADDRESS": f"127.0.0.1:{port}"}
     start(env=variables).wait_log("serving the cloud's metrics")
     text = wait_for(lambda: urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5).read().decode(), 20, "metrics")
-    assert 'hcloud_api_requests_total{code="200",method="get",api_endpoint="/locations"} 1' in text
+    assert 'hcloud_api_requests_total{api_endpoint="/locations",code="200",method="get"} 1' in text
     assert 'cloud_controller_manager_operations_total{op="hcloud/newCloud"} 1' in text
     other = start(env=variables)
     other.wait_log("the cloud's metrics are not served")

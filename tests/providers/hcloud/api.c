@@ -252,8 +252,8 @@ each_attempt_is_counted(void **state)
 
 	check(*state, HTTP_GET, 521, "", 1, ERR_UNAVAILABLE);
 	metrics_write(&text);
-	assert_non_null(strstr(text.ptr, "hcloud_api_requests_total{code=\"521\",method=\"get\","
-	                                 "api_endpoint=\"/x\"} 1\n"));
+	assert_non_null(strstr(text.ptr, "hcloud_api_requests_total{api_endpoint=\"/x\","
+	                                 "code=\"521\",method=\"get\"} 1\n"));
 	assert_non_null(strstr(text.ptr, "hcloud_api_in_flight_requests 0\n"));
 }
 
