@@ -323,6 +323,12 @@ str_is_visible(struct str s)
 	return true;
 }
 
+bool
+char_is_in(char c, const char *set)
+{
+	return c != '\0' && strchr(set, c);
+}
+
 int
 str_hex_digit(char c)
 {

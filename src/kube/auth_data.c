@@ -11,7 +11,7 @@ static bool
 is_token_char(char c)
 {
 	return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') ||
-	       (c && strchr("!#$%&'*+-.^_`|~", c));
+	       char_is_in(c, "!#$%&'*+-.^_`|~");
 }
 
 static bool

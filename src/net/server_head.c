@@ -25,8 +25,7 @@ is_token(struct str s)
 		char c = s.ptr[i];
 		bool is_letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 
-		if (!is_letter && !(c >= '0' && c <= '9') &&
-		    (c == '\0' || !strchr("!#$%&'*+-.^_`|~", c)))
+		if (!is_letter && !(c >= '0' && c <= '9') && !char_is_in(c, "!#$%&'*+-.^_`|~"))
 			return false;
 	}
 	return s.len > 0;
@@ -48,9 +47,9 @@ is_text(struct str s)
 static struct str
 trim_blanks(struct str s)
 {
-	while (s.len > 0 && strchr(" \t", s.ptr[0]))
+	while (s.len > 0 && char_is_in(s.ptr[0], " \t"))
 		s = str_skip(s, 1);
-	while (s.len > 0 && strchr(" \t", s.ptr[s.len - 1]))
+	while (s.len > 0 && char_is_in(s.ptr[s.len - 1], " \t"))
 		s.len--;
 	return s;
 }

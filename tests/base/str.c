@@ -350,6 +350,15 @@ reads_hexadecimal_digits(void **state UNUSED)
 }
 
 static void
+nul_is_in_no_set_of_characters(void **state UNUSED)
+{
+	assert_true(char_is_in('a', "ba"));
+	assert_false(char_is_in('c', "ba"));
+	assert_false(char_is_in('\0', "ba"));
+	assert_false(char_is_in('\0', ""));
+}
+
+static void
 hashes_as_fnv1a(void **state UNUSED)
 {
 	assert_true(str_hash(STR("")) == UINT64_C(0xcbf29ce484222325));
@@ -429,6 +438,7 @@ main(void)
 		cmocka_unit_test(reads_booleans_as_go_does),
 		cmocka_unit_test(tells_characters_apart),
 		cmocka_unit_test(reads_hexadecimal_digits),
+		cmocka_unit_test(nul_is_in_no_set_of_characters),
 		cmocka_unit_test(hashes_as_fnv1a),
 		cmocka_unit_test(measures_utf8),
 		cmocka_unit_test(heads_keep_characters_whole),

@@ -69,6 +69,11 @@ refuses_what_can_be_read_in_two_ways(void **state UNUSED)
 	assert_int_equal(parse("GET / HTTP/1.1\r\nHost: x\r\nnothing\r\n\r\n"), 400);
 	assert_int_equal(head_parse(STR("GET / HTTP/1.0\r\nA: b\0c\r\n\r\n"), &(struct head){ 0 }),
 	                 400);
+	assert_int_equal(head_parse(STR("GET / HTTP/1.0\r\nA: \0b\r\n\r\n"), &(struct head){ 0 }),
+	                 400);
+	assert_int_equal(head_parse(STR("GET / HTTP/1.0\r\nA: b \0\0\r\n\r\n"),
+	                            &(struct head){ 0 }),
+	                 400);
 	assert_int_equal(parse("PUT / HTTP/1.0\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\n"),
 	                 400);
 	assert_int_equal(
