@@ -9,7 +9,15 @@
 #define ARCHITECTURE "arm64"
 #elif defined(__arm__)
 #define ARCHITECTURE "arm"
-#elif defined(__riscv)
+#elif defined(__i386__)
+#define ARCHITECTURE "386"
+#elif defined(__powerpc64__) && defined(__LITTLE_ENDIAN__)
+#define ARCHITECTURE "ppc64le"
+#elif defined(__s390x__)
+#define ARCHITECTURE "s390x"
+#elif defined(__loongarch64)
+#define ARCHITECTURE "loong64"
+#elif defined(__riscv) && __riscv_xlen == 64
 #define ARCHITECTURE "riscv64"
 #else
 #define ARCHITECTURE "unknown"

@@ -42,7 +42,7 @@ is_version(struct str text)
 
 		if (c == '.')
 			n_dots++;
-		if (!is_digit && (n_dots < 2 ? c != '.' : !is_letter && !strchr(others, c)))
+		if (!is_digit && (n_dots < 2 ? c != '.' : !is_letter && !char_is_in(c, others)))
 			return false;
 	}
 	return n_dots >= 2;
@@ -76,7 +76,7 @@ print_raw_version(struct str version, struct buf *out)
 	buf_addf(out, "version.Info{Major:\"%" STR_FMT "\", Minor:\"%" STR_FMT "\", ",
 	         STR_ARG(major), STR_ARG(minor));
 	buf_addf(out, "GitVersion:\"%" STR_FMT "\", Compiler:\"%s\", Platform:\"%s\"}\n",
-	         STR_ARG(version), __VERSION__, "linux/amd64");
+	         STR_ARG(version), __VERSION__, version_platform().ptr);
 }
 
 static void

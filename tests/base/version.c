@@ -3,6 +3,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
+#include <sys/utsname.h>
 
 #include <cmocka.h>
 
@@ -38,12 +39,34 @@ commits_are_shortened(void **state UNUSED)
 	assert_true(str_eq_c(version_commit(), "unknown"));
 }
 
+/* As Go names them. */
+static void
+the_platform_is_the_one_it_was_built_for(void **state UNUSED)
+{
+	static const struct {
+		const char *machine, *platform;
+	} known[] = {
+		{ "x86_64", "linux/amd64" },    { "aarch64", "linux/arm64" },
+		{ "ppc64le", "linux/ppc64le" }, { "s390x", "linux/s390x" },
+		{ "riscv64", "linux/riscv64" }, { "loongarch64", "linux/loong64" },
+	};
+	struct utsname own;
+
+	assert_int_equal(uname(&own), 0);
+	for (size_t i = 0; i < ARRAY_LEN(known); i++) {
+		/* a program of 32 bits runs on the kernel of its larger sibling */
+		if (sizeof(void *) == 8 && strcmp(own.machine, known[i].machine) == 0)
+			assert_string_equal(version_platform().ptr, known[i].platform);
+	}
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(is_our_own_until_another_is_set),
 		cmocka_unit_test(commits_are_shortened),
+		cmocka_unit_test(the_platform_is_the_one_it_was_built_for),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,5 @@
 /* tests/flags/parse.c: the command line, as people type it. */
+#include "base/version.h"
 #include "line.h"
 
 static void
@@ -194,7 +195,10 @@ deprecated_flags_are_warned_of(void **state)
 static void
 help_and_version_end_it(void **state)
 {
+	char platform[64];
+
 	(void)state;
+	snprintf(platform, sizeof(platform), ", Platform:\"%s\"}\n", version_platform().ptr);
 	assert_int_equal(PARSE("--help"), FLAGS_DONE);
 	assert_int_equal(PARSE("-h", "--frobnicate"), FLAGS_DONE);
 	assert_int_equal(PARSE("--version"), FLAGS_DONE);
@@ -203,6 +207,7 @@ help_and_version_end_it(void **state)
 	assert_true(str_starts(
 		buf_str(&line_out),
 		STR("version.Info{Major:\"1\", Minor:\"36\", GitVersion:\"v1.36.3-rc.1+b\", ")));
+	assert_non_null(strstr(line_out.ptr, platform));
 	assert_int_equal(PARSE("--version", "--frobnicate"), FLAGS_BAD);
 }
 
