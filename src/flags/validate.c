@@ -67,8 +67,7 @@ check_election(const struct election_options *e, struct buf *problems)
 	if (!e->is_enabled)
 		return;
 	if (strcmp(e->resource_lock, "leases") != 0)
-		buf_addf(problems, "--leader-elect-resource-lock: want leases, got \"%s\"\n",
-		         e->resource_lock);
+		buf_add_c(problems, "resourceLock value must be \"leases\"\n");
 	if (e->resource_name[0] == '\0')
 		buf_add_c(problems, "--leader-elect-resource-name cannot be empty\n");
 	if (e->resource_namespace[0] == '\0')

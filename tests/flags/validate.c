@@ -26,7 +26,7 @@ static void
 the_lock_is_a_lease_with_a_name(void **state)
 {
 	(void)state;
-	EXPECT_PROBLEMS("--leader-elect-resource-lock: want leases, got \"configmaps\"\n"
+	EXPECT_PROBLEMS("resourceLock value must be \"leases\"\n"
 	                "--leader-elect-resource-name cannot be empty\n"
 	                "--leader-elect-resource-namespace cannot be empty",
 	                "--leader-elect-resource-lock=configmaps",
