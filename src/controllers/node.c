@@ -351,7 +351,7 @@ handle_failure(struct node_controller *c, struct str name, const struct error *e
 		delay_ns = queue_add_failed(c->queue, name, failure_max_ns);
 	if (err->code == ERR_PENDING)
 		return;
-	log_error("error syncing node, will retry", LOG_STR("node", name), LOG_ERR(err),
+	log_error("syncing node failed, will retry", LOG_STR("node", name), LOG_ERR(err),
 	          LOG_DURATION("in", delay_ns));
 	tell_failure(c, name, err);
 }

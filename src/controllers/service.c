@@ -380,7 +380,7 @@ log_failure(struct str key, const struct error *err, int64_t delay_ns)
 		log_warn("service has to wait for the cloud's rate limit", LOG_STR("service", key),
 		         LOG_ERR(err), LOG_DURATION("in", delay_ns));
 	else
-		log_error("error processing service, will retry", LOG_STR("service", key),
+		log_error("processing service failed, will retry", LOG_STR("service", key),
 		          LOG_ERR(err), LOG_DURATION("in", delay_ns));
 }
 
