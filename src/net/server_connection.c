@@ -115,7 +115,7 @@ static void
 become_idle(struct connection *c)
 {
 	buf_fini(&c->out);
-	c->n_sent = c->wanted = 0;
+	c->n_sent = c->wanted = c->n_searched = 0;
 	if (c->in.len > 0) {
 		enter(c, CONNECTION_HEAD);
 		set_deadline(c, c->server->limits.headers_ms);
@@ -234,8 +234,9 @@ static enum io
 look_at_head(struct connection *c)
 {
 	struct head head;
-	int status = head_parse(buf_str(&c->in), &head);
+	int status = head_parse_on(buf_str(&c->in), c->n_searched, &head);
 
+	c->n_searched = c->in.len;
 	if (status > 0)
 		refuse(c, status);
 	return status == HEAD_WHOLE ? begin_body(c, &head) : IO_DONE;

@@ -201,11 +201,24 @@ skip_empty_lines(struct str bytes)
 	return bytes;
 }
 
+/* The two line ends that finish the head; NULL when they have not arrived. Three of their four bytes may be among those that
+ * were searched before. */
+static const char *
+find_end(struct str bytes, struct str rest, size_t n_searched)
+{
+	size_t n_skipped = (size_t)(rest.ptr - bytes.ptr);
+	size_t from = n_searched > 3 ? n_searched - 3 : 0;
+
+	if (from > n_skipped)
+		rest = str_skip(rest, from - n_skipped);
+	return memmem(rest.ptr, rest.len, "\r\n\r\n", 4);
+}
+
 int
-head_parse(struct str bytes, struct head *ret)
+head_parse_on(struct str bytes, size_t n_searched, struct head *ret)
 {
 	struct str rest = skip_empty_lines(bytes), line;
-	const char *end = memmem(rest.ptr, rest.len, "\r\n\r\n", 4);
+	const char *end = find_end(bytes, rest, n_searched);
 	bool is_11;
 	int status;
 
@@ -220,6 +233,12 @@ head_parse(struct str bytes, struct head *ret)
 		return BAD_REQUEST;
 	status = parse_request_line(line, ret, &is_11);
 	return status == HEAD_WHOLE ? parse_fields(rest, ret, is_11) : status;
+}
+
+int
+head_parse(struct str bytes, struct head *ret)
+{
+	return head_parse_on(bytes, 0, ret);
 }
 
 bool

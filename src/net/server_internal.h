@@ -76,6 +76,7 @@ struct connection {
 	struct event ready, timer;
 	struct buf in, out;
 	size_t n_sent;                  /* of out */
+	size_t n_searched;              /* of in: no head ends there */
 	size_t wanted;                  /* bytes of the whole request; 0: not known yet */
 	struct server_request *request; /* PENDING */
 	enum connection_state state;

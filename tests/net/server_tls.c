@@ -4,6 +4,7 @@
 #include <openssl/x509v3.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -40,6 +41,22 @@ teardown(void **state UNUSED)
 {
 	SSL_CTX_free(client_ctx);
 	return nftw(folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+}
+
+static atomic_size_t n_searched; /* bytes that memmem() was asked to look at */
+
+/* In front of the C library's, to count. */
+void *
+memmem(const void *bytes, size_t len, const void *part, size_t part_len)
+{
+	const char *at = bytes;
+
+	atomic_fetch_add(&n_searched, len);
+	for (; len >= part_len; at++, len--) {
+		if (memcmp(at, part, part_len) == 0)
+			return (void *)(uintptr_t)at;
+	}
+	return NULL;
 }
 
 static void
@@ -448,6 +465,29 @@ large_answers_go_through_tls(void **state UNUSED)
 	client_close(&c);
 }
 
+/* A record of TLS is what one read gives at most: a client that sends one byte in each makes us look after each byte. */
+static void
+a_head_in_many_pieces_is_searched_once(void **state UNUSED)
+{
+	static const char text[] = "GET / HTTP/1.1\r\nHost: x\r\nA: ";
+	SERVER_WORLD(w);
+	struct client c;
+	size_t n_before;
+
+	w.config.tls.is_plain = false;
+	server_world_start(&w);
+	assert_true(client_open_tls(w.port, client_ctx, NULL, &c));
+	n_before = n_searched;
+	for (size_t i = 0; i < sizeof(text) - 1; i++)
+		client_send(&c, (char[]){ text[i], '\0' });
+	for (size_t i = 0; i < 2000; i++)
+		client_send(&c, "a");
+	client_send(&c, "\r\n\r\n");
+	assert_int_equal(client_answer(&c, NULL), 200);
+	assert_in_range(n_searched - n_before, 2000, 16 * 2000);
+	client_close(&c);
+}
+
 int
 main(void)
 {
@@ -465,6 +505,7 @@ main(void)
 		cmocka_unit_test(rude_handshakes_are_ended),
 		cmocka_unit_test(a_crowd_in_handshakes_keeps_nobody_out),
 		cmocka_unit_test(large_answers_go_through_tls),
+		cmocka_unit_test(a_head_in_many_pieces_is_searched_once),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);
