@@ -56,14 +56,25 @@ reply_whole(struct server_request *request, int status, const char *type, const 
 static void
 reply_status(struct server_request *request, int code, const char *reason, struct str message)
 {
+	static const char *const soon[] = { "Retry-After", "1", NULL };
 	CLEANUP(buf_fini) struct buf body = BUF_INIT(LIMIT_SERVER_BODY);
 
 	buf_add_c(&body, "{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},"
 	                 "\"status\":\"Failure\",\"message\":");
 	json_add_str(&body, message);
 	buf_addf(&body, ",\"reason\":\"%s\"%s,\"code\":%d}\n", reason,
-	         code == 403 ? ",\"details\":{}" : "", code);
-	reply_whole(request, code, JSON_TYPE, &body);
+	         code == 403   ? ",\"details\":{}"
+	         : code == 429 ? ",\"details\":{\"retryAfterSeconds\":1}"
+	                       : "",
+	         code);
+	if (!buf_ok(&body)) {
+		reply_line(request, 500, "the answer is too large");
+		return;
+	}
+	server_reply(request, &(struct server_response){ .status = code,
+	                                                 .content_type = JSON_TYPE,
+	                                                 .headers = code == 429 ? soon : NULL,
+	                                                 .body = buf_str(&body) });
 }
 
 /* ---- health ---- */
@@ -311,6 +322,9 @@ on_checked(void *config, struct server_request *request, enum access_outcome out
 		return;
 	case ACCESS_FORBIDDEN:
 		reply_status(request, 403, "Forbidden", message);
+		return;
+	case ACCESS_TOO_MANY:
+		reply_status(request, 429, "TooManyRequests", message);
 		return;
 	case ACCESS_BUSY:
 		reply_status(request, 503, "ServiceUnavailable", message);

@@ -25,7 +25,7 @@ struct server_request {
 	unsigned n_replies;
 	int status;
 	char type[100];
-	const char *allow;
+	const char *allow, *retry_after;
 	struct buf answer;
 };
 
@@ -83,9 +83,11 @@ server_reply(struct server_request *r, const struct server_response *response)
 	r->status = response->status;
 	snprintf(r->type, sizeof(r->type), "%s",
 	         response->content_type ? response->content_type : "text");
-	if (response->headers) {
-		assert_string_equal(response->headers[0], "Allow");
-		r->allow = response->headers[1];
+	for (size_t i = 0; response->headers && response->headers[i]; i += 2) {
+		bool is_allow = strcmp(response->headers[i], "Allow") == 0;
+
+		assert_true(is_allow || strcmp(response->headers[i], "Retry-After") == 0);
+		*(is_allow ? &r->allow : &r->retry_after) = response->headers[i + 1];
 	}
 	r->answer = BUF_INIT(MIB(4));
 	buf_add_str(&r->answer, response->body);
@@ -328,6 +330,22 @@ who_may_not_is_told_as_a_status(void **state UNUSED)
 }
 
 static void
+a_caller_with_too_many_requests_is_told_when_to_come_back(void **state UNUSED)
+{
+	struct server_request r = { .path = STR("/metrics") };
+
+	access_of_all = (struct access){ .outcome = ACCESS_TOO_MANY, .message = "too many" };
+	endpoints_handle(&config, &r);
+	assert_int_equal(r.status, 429);
+	assert_string_equal(r.retry_after, "1");
+	assert_string_equal(r.answer.ptr,
+	                    "{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},"
+	                    "\"status\":\"Failure\",\"message\":\"too many\",\"reason\":\"TooManyRequests\","
+	                    "\"details\":{\"retryAfterSeconds\":1},\"code\":429}\n");
+	buf_fini(&r.answer);
+}
+
+static void
 a_plain_listener_has_metrics_alone(void **state UNUSED)
 {
 	config.access = NULL;
@@ -341,6 +359,8 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(a_caller_with_too_many_requests_is_told_when_to_come_back,
+		                                set_up, tear_down),
 		cmocka_unit_test_setup_teardown(health_is_told_as_kubernetes_does, set_up,
 		                                tear_down),
 		cmocka_unit_test_setup_teardown(one_check_has_a_path, set_up, tear_down),

@@ -66,7 +66,10 @@
 #define LIMIT_SERVER_WRITE_MS    30000 /* an answer that its client does not take */
 #define LIMIT_SERVER_IDLE_MS     90000 /* between two requests */
 #define LIMIT_SERVER_LINGER_MS   2000  /* after our last word, until the client closes */
-#define LIMIT_SERVER_PENDING     64    /* reviews waiting; further requests are refused with 503 */
+#define LIMIT_SERVER_PENDING     48    /* requests waiting for a review; fewer than connections, so that some are left */
+#define LIMIT_SERVER_STRANGERS   40    /* of these, requests of callers that the API server does not know yet */
+#define LIMIT_SERVER_SHARE       8     /* of these, requests of one caller's address, or user; 429 beyond */
+#define LIMIT_SERVER_KNOWN       64    /* tokens remembered as good, beyond the time that the answers are used */
 #define LIMIT_ACCESS_CACHE       4096  /* answers of TokenReview and SubjectAccessReview, each */
 #define LIMIT_ACCESS_CACHE_BYTES MIB(1) /* all of them together, each */
 #define LIMIT_REVIEW_BYTES       10000 /* of one SubjectAccessReview's attributes; larger ones are not kept */

@@ -5,6 +5,7 @@
  */
 #include "kube/access.h"
 
+#include <netinet/in.h>
 #include <stdlib.h>
 
 #include "base/alloc.h"
@@ -36,6 +37,7 @@ struct asker {
 	access_done *done;
 	void *arg;
 	struct access_user *user; /* once it is known */
+	char peer[INET6_ADDRSTRLEN];
 	struct str verb, path;
 	char path_bytes[];
 };
@@ -115,6 +117,7 @@ asker_new(struct access *a, struct server_request *request, access_done *done, v
 	k->done = done;
 	k->arg = arg;
 	k->verb = verb_of(request);
+	snprintf(k->peer, sizeof(k->peer), "%" STR_FMT, STR_ARG(server_request_peer(request)));
 	memcpy(k->path_bytes, path.ptr, path.len);
 	k->path = str_n(k->path_bytes, path.len);
 	return k;
@@ -166,7 +169,11 @@ go_on(enum reviewer_start start, struct review_answer *answer, reviewer_done *ne
 		review_answer_unref(answer);
 		return;
 	case REVIEWER_BUSY:
-		finish(k, ACCESS_BUSY, STR("too many requests wait for the API server's word"));
+		finish(k, ACCESS_BUSY, STR("too many requests wait for an answer of the API server"));
+		return;
+	case REVIEWER_SHARE:
+		finish(k, ACCESS_TOO_MANY,
+		       STR("too many requests of this caller wait for an answer of the API server"));
 		return;
 	case REVIEWER_ASKS:
 		return;
@@ -177,7 +184,7 @@ static void
 ask_rights(struct asker *k)
 {
 	struct review_answer *answer = NULL;
-	enum reviewer_start start = reviewer_rights(k->access->reviewer, k->user, k->verb, k->path,
+	enum reviewer_start start = reviewer_rights(k->access->reviewer, str_c(k->peer), k->user, k->verb, k->path,
 	                                            &answer, on_rights, k);
 
 	go_on(start, answer, on_rights, k);
@@ -211,7 +218,7 @@ static void
 ask_token(struct asker *k, struct str token)
 {
 	struct review_answer *answer = NULL;
-	enum reviewer_start start = reviewer_token(k->access->reviewer, token, &answer, on_token,
+	enum reviewer_start start = reviewer_token(k->access->reviewer, str_c(k->peer), token, &answer, on_token,
 	                                           k);
 
 	go_on(start, answer, on_token, k);

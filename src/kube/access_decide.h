@@ -14,7 +14,8 @@ enum access_outcome {
 	ACCESS_ALLOWED,
 	ACCESS_UNAUTHORIZED, /* 401 */
 	ACCESS_FORBIDDEN,    /* 403 */
-	ACCESS_BUSY,         /* 503: too many wait for an answer of the API server */
+	ACCESS_BUSY,         /* 503: too many requests wait for an answer of the API server */
+	ACCESS_TOO_MANY,     /* 429: too many of this caller do */
 };
 
 /** Texts that end with a NUL. */

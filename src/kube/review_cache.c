@@ -7,7 +7,8 @@
 struct review_entry {
 	struct digest key;
 	struct review_answer *answer;
-	int64_t until_ns;
+	int64_t until_ns;  /* stale from then on */
+	int64_t forget_ns; /* of no use from then on */
 	size_t bytes;
 	struct review_entry *newer, *older;
 };
@@ -47,18 +48,20 @@ review_cache_fini(struct review_cache *c)
 }
 
 struct review_answer *
-review_cache_get(struct review_cache *c, const struct digest *key, int64_t now_ns)
+review_cache_get(struct review_cache *c, const struct digest *key, int64_t now_ns,
+                 bool *ret_is_stale)
 {
 	struct review_entry *e = map_get(&c->entries, digest_str(key));
 
 	if (!e)
 		return NULL;
-	if (now_ns >= e->until_ns) {
+	if (now_ns >= e->forget_ns) {
 		drop(c, e);
 		return NULL;
 	}
 	unlink_entry(c, e);
 	link_first(c, e);
+	*ret_is_stale = now_ns >= e->until_ns;
 	return review_answer_ref(e->answer);
 }
 
@@ -74,7 +77,7 @@ static void
 make_room(struct review_cache *c, int64_t now_ns)
 {
 	while (c->last && (c->entries.count > LIMIT_ACCESS_CACHE ||
-	                   c->bytes > LIMIT_ACCESS_CACHE_BYTES || c->last->until_ns <= now_ns))
+	                   c->bytes > LIMIT_ACCESS_CACHE_BYTES || c->last->forget_ns <= now_ns))
 		drop(c, c->last);
 }
 
@@ -92,6 +95,8 @@ review_cache_put(struct review_cache *c, const struct digest *key, struct review
 	e->key = *key;
 	e->answer = review_answer_ref(answer);
 	e->until_ns = until_ns;
+	e->forget_ns = answer->verdict == REVIEW_YES ? clock_deadline(until_ns, until_ns - now_ns)
+	                                             : until_ns;
 	e->bytes = size_of(answer);
 	c->bytes += e->bytes;
 	(void)map_put(&c->entries, digest_str(&e->key), e);

@@ -1,6 +1,8 @@
 /* kube/review_cache.h: answers, kept for a while under a digest of the question.
  *
- * At most LIMIT_ACCESS_CACHE of them and LIMIT_ACCESS_CACHE_BYTES in all; the one not asked for for longest goes first.
+ * At most LIMIT_ACCESS_CACHE of them and LIMIT_ACCESS_CACHE_BYTES in all; the one not asked for for longest goes first. When
+ * its time is over, a yes is stale for as long again: it may be used while it is renewed. Anything else is forgotten.
+ *
  * Threads: the owner's lock.
  */
 #ifndef CCMD_KUBE_REVIEW_CACHE_H
@@ -22,8 +24,8 @@ struct review_cache {
 
 void review_cache_fini(struct review_cache *);
 /** A reference of yours, or NULL: not there, or no longer good. */
-struct review_answer *review_cache_get(struct review_cache *, const struct digest *,
-                                       int64_t now_ns);
+struct review_answer *review_cache_get(struct review_cache *, const struct digest *, int64_t now_ns,
+                                       bool *ret_is_stale);
 /** Keeps a reference of its own until then; of no effect if that is not after now. */
 void review_cache_put(struct review_cache *, const struct digest *, struct review_answer *,
                       int64_t now_ns, int64_t until_ns);

@@ -1,13 +1,19 @@
 /* kube/reviewer.c: see reviewer.h.
  *
- * A list of questions, each with those who wait for it. The thread takes the first one that is due; it stays in the
- * list while it is asked, so that others can join, and while it waits to be asked again.
+ * A list of questions, each with the requests that wait for it; none where a stale answer is renewed. The thread takes a
+ * question that is due; it stays in the list while it is asked, so that other requests can join, and while it waits to be
+ * asked again.
+ *
+ * Turns are what makes it fair: a question's turn is the present one, or one more than that of the last question of the same
+ * source. The lowest turn goes first. So a source with one question waits for one question of each other source at most,
+ * however many these have.
  *
  * Answers are good for a time that goes on while the machine is suspended: a token may have been revoked meanwhile.
  */
 #include "kube/reviewer.h"
 
 #include "base/alloc.h"
+#include "base/ip.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/pulse.h"
@@ -18,6 +24,7 @@
 #define REVIEW_NS (10 * NS_PER_SEC) /* in all */
 #define RETRY_NS (500 * NS_PER_MS)
 #define WARN_EVERY_NS (60 * NS_PER_SEC)
+#define KNOWN_NS (600 * NS_PER_SEC) /* several scrapes */
 
 enum {
 	MAX_TRIES = 5,
@@ -32,6 +39,7 @@ enum subject {
 
 struct waiter {
 	struct waiter *next;
+	struct digest source;
 	reviewer_done *done;
 	void *arg;
 };
@@ -40,12 +48,21 @@ struct question {
 	struct question *next;
 	enum subject subject;
 	struct digest key;
-	struct secret token; /* of a token */
-	struct buf body;     /* of rights */
-	bool is_kept;        /* its answer may go to the cache */
+	struct digest source; /* of the first request that asks */
+	bool is_stranger;     /* the source is an address */
+	uint64_t turn;        /* mu */
+	struct secret token;  /* of a token */
+	struct buf body;      /* of rights */
+	bool is_kept;         /* its answer may go to the cache */
 	int n_tries;
 	int64_t due_ns, deadline_ns; /* mono */
 	struct waiter *waiters;
+};
+
+/* A token that was good. */
+struct known {
+	struct digest key;
+	int64_t until_ns; /* boot; 0: none */
 };
 
 struct reviewer {
@@ -58,7 +75,9 @@ struct reviewer {
 	pthread_mutex_t mu;
 	pthread_cond_t changed;                 /* mu */
 	struct question *questions;             /* mu; the oldest first */
-	size_t n_waiters;                       /* mu */
+	size_t n_questions, n_waiters;          /* mu */
+	uint64_t turn;                          /* mu; of the question that was taken last */
+	struct known known[LIMIT_SERVER_KNOWN]; /* mu */
 	struct review_cache caches[N_SUBJECTS]; /* mu */
 	int64_t upkeep_ns;                      /* mu; mono */
 	bool is_closing;                        /* mu */
@@ -78,6 +97,18 @@ question_free(struct question *q)
 	free(q);
 }
 DEFINE_CLEANUP(struct question, question_free)
+
+/* The source that an address stands for. */
+static struct digest
+source_of_peer(struct reviewer *r, struct str peer)
+{
+	struct ip ip = { 0 };
+	size_t len = sizeof(ip.bytes);
+
+	if (ip_parse(peer, &ip) && ip_family(&ip) == IP_V6)
+		len /= 2;
+	return digest_of(&r->key, str_n((const char *)ip.bytes, len));
+}
 
 static struct question *
 question_new(struct reviewer *r, enum subject subject, struct str text)
@@ -108,14 +139,13 @@ place_of(struct reviewer *r, const struct question *like)
 
 /* Called with mu held. */
 static void
-join(struct reviewer *r, struct question *q, reviewer_done *done, void *arg)
+join(struct reviewer *r, struct question *q, struct digest source, reviewer_done *done, void *arg)
 {
 	struct waiter *w = xcalloc(1, sizeof(*w));
 
-	*w = (struct waiter){ q->waiters, done, arg };
+	*w = (struct waiter){ q->waiters, source, done, arg };
 	q->waiters = w;
 	r->n_waiters++;
-	PTHREAD_OK(pthread_cond_signal(&r->changed));
 }
 
 static struct review_answer *
@@ -124,13 +154,106 @@ failed(void)
 	return review_answer_new(REVIEW_FAILED, NULL, STR_EMPTY);
 }
 
-/* What is known at once; NULL: it has to be asked. Called with mu held. */
-static struct review_answer *
-recall(struct reviewer *r, const struct question *q)
+/* Called with mu held. */
+static bool
+is_source(const struct digest *a, const struct digest *b)
 {
+	return str_eq(digest_str(a), digest_str(b));
+}
+
+/* At the end of the list, in its turn. Called with mu held. */
+static void
+link_question(struct reviewer *r, struct question *q)
+{
+	struct question **at = &r->questions;
+
+	q->turn = r->turn;
+	for (; *at; at = &(*at)->next) {
+		if (is_source(&(*at)->source, &q->source) && (*at)->turn >= q->turn)
+			q->turn = (*at)->turn + 1;
+	}
+	*at = q;
+	r->n_questions++;
+	PTHREAD_OK(pthread_cond_signal(&r->changed));
+}
+
+/* Called with mu held. */
+static size_t
+count_waiters(const struct reviewer *r, const struct digest *source)
+{
+	size_t n = 0;
+
+	for (const struct question *q = r->questions; q; q = q->next) {
+		for (const struct waiter *w = q->waiters; w; w = w->next)
+			n += is_source(&w->source, source);
+	}
+	return n;
+}
+
+/* The token's place, or the one that is missed least. Called with mu held. */
+static struct known *
+find_known(struct reviewer *r, const struct digest *token)
+{
+	struct known *oldest = &r->known[0];
+
+	for (size_t i = 0; i < ARRAY_LEN(r->known); i++) {
+		if (is_source(&r->known[i].key, token))
+			return &r->known[i];
+		if (r->known[i].until_ns < oldest->until_ns)
+			oldest = &r->known[i];
+	}
+	return oldest;
+}
+
+/* Called with mu held. */
+static bool
+is_known(struct reviewer *r, const struct digest *token)
+{
+	const struct known *k = find_known(r, token);
+
+	return is_source(&k->key, token) && clock_boot(r->config.clock) < k->until_ns;
+}
+
+/* A token that was good a while ago is a source of its own. Called with mu held. */
+static void
+recognise(struct reviewer *r, struct question *q)
+{
+	if (q->subject != OF_TOKEN || !is_known(r, &q->key))
+		return;
+	q->source = q->key;
+	q->is_stranger = false;
+}
+
+/* What is known already; NULL: it has to be asked. Called with mu held. */
+static struct review_answer *
+recall(struct reviewer *r, const struct question *q, bool *ret_is_stale)
+{
+	*ret_is_stale = false;
 	if (r->is_closing)
 		return failed();
-	return review_cache_get(&r->caches[q->subject], &q->key, clock_boot(r->config.clock));
+	return review_cache_get(&r->caches[q->subject], &q->key, clock_boot(r->config.clock),
+	                        ret_is_stale);
+}
+
+/* Asks again what has a stale answer, for the next request. Called with mu held. */
+static void
+renew(struct reviewer *r, struct question **q)
+{
+	if (*place_of(r, *q) || r->n_questions >= 2 * LIMIT_SERVER_PENDING)
+		return;
+	(*q)->source = (*q)->key;
+	link_question(r, TAKE(*q));
+}
+
+/* Called with mu held. */
+static enum reviewer_start
+check_room(const struct reviewer *r, const struct question *q)
+{
+	if (count_waiters(r, &q->source) >= LIMIT_SERVER_SHARE)
+		return REVIEWER_SHARE;
+	if (r->n_waiters >= (q->is_stranger ? LIMIT_SERVER_STRANGERS : LIMIT_SERVER_PENDING))
+		return REVIEWER_BUSY;
+	return REVIEWER_ASKS;
 }
 
 /* Takes q over. */
@@ -139,37 +262,45 @@ ask(struct reviewer *r, struct question *question, struct review_answer **ret, r
     void *arg)
 {
 	CLEANUP(question_freep) struct question *q = question;
-	struct review_answer *answer;
+	struct digest source;
 	struct question **at;
+	enum reviewer_start start;
+	bool is_stale;
 	WITH_LOCK(&r->mu);
 
-	answer = recall(r, q);
-	if (answer) {
-		*ret = answer;
+	*ret = recall(r, q, &is_stale);
+	if (is_stale)
+		renew(r, &q);
+	if (*ret)
 		return REVIEWER_KNOWS;
-	}
-	if (r->n_waiters >= LIMIT_SERVER_PENDING)
-		return REVIEWER_BUSY;
+	recognise(r, q);
+	start = check_room(r, q);
+	if (start != REVIEWER_ASKS)
+		return start;
+	source = q->source;
 	at = place_of(r, q);
 	if (!*at)
-		*at = TAKE(q);
-	join(r, *at, done, arg);
+		link_question(r, TAKE(q));
+	join(r, *at, source, done, arg);
 	return REVIEWER_ASKS;
 }
 
 enum reviewer_start
-reviewer_token(struct reviewer *r, struct str token, struct review_answer **ret,
+reviewer_token(struct reviewer *r, struct str peer, struct str token, struct review_answer **ret,
                reviewer_done *done, void *arg)
 {
 	struct question *q = question_new(r, OF_TOKEN, token);
 
+	q->source = source_of_peer(r, peer);
+	q->is_stranger = true;
 	secret_set(&q->token, token);
 	return ask(r, q, ret, done, arg);
 }
 
 enum reviewer_start
-reviewer_rights(struct reviewer *r, const struct access_user *user, struct str verb,
-                struct str path, struct review_answer **ret, reviewer_done *done, void *arg)
+reviewer_rights(struct reviewer *r, struct str peer, const struct access_user *user,
+                struct str verb, struct str path, struct review_answer **ret, reviewer_done *done,
+                void *arg)
 {
 	CLEANUP(buf_fini) struct buf body = BUF_INIT(MAX_BODY);
 	struct question *q;
@@ -181,6 +312,8 @@ reviewer_rights(struct reviewer *r, const struct access_user *user, struct str v
 	}
 	q = question_new(r, OF_RIGHTS, buf_str(&body));
 	q->is_kept = body.len <= LIMIT_REVIEW_BYTES;
+	q->is_stranger = access_user_is_in(user, ACCESS_UNAUTHENTICATED);
+	q->source = q->is_stranger ? source_of_peer(r, peer) : digest_of(&r->key, user->name);
 	q->body = body;
 	body = BUF_INIT(0);
 	return ask(r, q, ret, done, arg);
@@ -259,12 +392,27 @@ ttl_ns(const struct reviewer *r, enum subject subject, const struct review_answe
 	                                     : r->config.unauthorized_ttl_ns;
 }
 
+/* The answer about a token decides whether it is a source of its own for the next while. Called with mu held. */
+static void
+note_token(struct reviewer *r, const struct question *q, const struct review_answer *answer,
+           int64_t now_ns)
+{
+	struct known *k = find_known(r, &q->key);
+
+	if (answer->verdict == REVIEW_YES)
+		*k = (struct known){ q->key, clock_deadline(now_ns, KNOWN_NS) };
+	else if (answer->verdict == REVIEW_NO && is_source(&k->key, &q->key))
+		*k = (struct known){ .until_ns = 0 };
+}
+
 /* Called with mu held. */
 static void
 remember(struct reviewer *r, const struct question *q, struct review_answer *answer)
 {
 	int64_t now_ns = clock_boot(r->config.clock);
 
+	if (q->subject == OF_TOKEN)
+		note_token(r, q, answer, now_ns);
 	if (q->is_kept && answer->verdict != REVIEW_FAILED)
 		review_cache_put(&r->caches[q->subject], &q->key, answer, now_ns,
 		                 clock_deadline(now_ns, ttl_ns(r, q->subject, answer)));
@@ -278,6 +426,7 @@ close_question(struct reviewer *r, struct question *q, struct review_answer *ans
 
 	remember(r, q, answer);
 	*place_of(r, q) = q->next;
+	r->n_questions--;
 	for (struct waiter *w = q->waiters; w; w = w->next)
 		r->n_waiters--;
 	return TAKE(q->waiters);
@@ -322,20 +471,23 @@ work_on(struct reviewer *r, struct question *q)
 
 /* --- the thread ------------------------------------------------------------------------------------ */
 
-/* The first that is due, or NULL with the time when one will be. Called with mu held. */
+/* The one that is due and has the lowest turn, or NULL with the time when one will be due. Called with mu held. */
 static struct question *
 due_question(struct reviewer *r, int64_t *ret_next_ns)
 {
 	int64_t now_ns = clock_mono(r->config.clock);
+	struct question *first = NULL;
 
 	*ret_next_ns = CLOCK_FOREVER;
 	for (struct question *q = r->questions; q; q = q->next) {
-		if (q->due_ns <= now_ns)
-			return q;
+		if (q->due_ns <= now_ns && (!first || q->turn < first->turn))
+			first = q;
 		if (q->due_ns < *ret_next_ns)
 			*ret_next_ns = q->due_ns;
 	}
-	return NULL;
+	if (first && first->turn > r->turn)
+		r->turn = first->turn;
+	return first;
 }
 
 static bool

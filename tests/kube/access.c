@@ -258,6 +258,8 @@ without_an_api_server_it_closes_when_answers_grow_old(void **state)
 	assert_int_equal(check(f, get_with_token("/metrics")), ACCESS_ALLOWED);
 	fake_clock_advance(f->clock, TTL_NS - 1);
 	assert_int_equal(check(f, get_with_token("/metrics")), ACCESS_ALLOWED);
+	fake_clock_advance(f->clock, TTL_NS);
+	assert_int_equal(check(f, get_with_token("/metrics")), ACCESS_ALLOWED);
 	fake_clock_advance(f->clock, 1);
 	assert_int_equal(check(f, get_with_token("/metrics")), ACCESS_UNAUTHORIZED);
 	assert_int_equal(check(f, get("/metrics")), ACCESS_FORBIDDEN);

@@ -38,6 +38,12 @@ server_request_path(const struct server_request *r)
 	return str_c(r->path);
 }
 
+struct str
+server_request_peer(const struct server_request *r)
+{
+	return str_c(r->peer ? r->peer : "192.0.2.1");
+}
+
 bool
 server_request_header(const struct server_request *r, const char *name, size_t n, struct str *ret)
 {

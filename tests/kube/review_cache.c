@@ -27,14 +27,20 @@ put(struct review_cache *c, size_t n, enum review_verdict verdict, int64_t now_n
 	review_cache_put(c, &key, a, now_ns, until_ns);
 }
 
-/* The verdict, or -1. */
+enum {
+	STALE = 100,
+};
+
+/* The verdict, STALE, or -1. */
 static int
 get(struct review_cache *c, size_t n, int64_t now_ns)
 {
 	struct digest key = digest_number(n);
-	CLEANUP(review_answer_unrefp) struct review_answer *a = review_cache_get(c, &key, now_ns);
+	bool is_stale = false;
+	CLEANUP(review_answer_unrefp)
+	struct review_answer *a = review_cache_get(c, &key, now_ns, &is_stale);
 
-	return a ? (int)a->verdict : -1;
+	return !a ? -1 : is_stale ? STALE : (int)a->verdict;
 }
 
 static void
@@ -48,9 +54,36 @@ gives_what_was_put_until_it_is_old(void **state UNUSED)
 	assert_int_equal(get(&c, 1, 9), REVIEW_YES);
 	assert_int_equal(get(&c, 2, 4), REVIEW_NO);
 	assert_int_equal(get(&c, 2, 5), -1);
-	assert_int_equal(get(&c, 1, 10), -1);
+	assert_int_equal(get(&c, 1, 20), -1);
 	assert_int_equal(c.entries.count, 0);
 	assert_int_equal(c.bytes, 0);
+}
+
+static void
+a_yes_is_stale_for_as_long_as_it_was_good(void **state UNUSED)
+{
+	CLEANUP(review_cache_fini) struct review_cache c = REVIEW_CACHE_INIT;
+
+	put(&c, 1, REVIEW_YES, 10, 15);
+	put(&c, 2, REVIEW_NO, 10, 15);
+	put(&c, 3, REVIEW_YES, 10, CLOCK_FOREVER - 1);
+	assert_int_equal(get(&c, 1, 14), REVIEW_YES);
+	assert_int_equal(get(&c, 1, 15), STALE);
+	assert_int_equal(get(&c, 2, 15), -1);
+	assert_int_equal(get(&c, 1, 19), STALE);
+	assert_int_equal(get(&c, 1, 20), -1);
+	assert_int_equal(get(&c, 3, 20), REVIEW_YES);
+}
+
+static void
+a_no_replaces_a_stale_yes(void **state UNUSED)
+{
+	CLEANUP(review_cache_fini) struct review_cache c = REVIEW_CACHE_INIT;
+
+	put(&c, 1, REVIEW_YES, 10, 15);
+	put(&c, 1, REVIEW_NO, 16, 21);
+	assert_int_equal(get(&c, 1, 17), REVIEW_NO);
+	assert_int_equal(get(&c, 1, 21), -1);
 }
 
 static void
@@ -131,8 +164,8 @@ the_old_go_when_others_come(void **state UNUSED)
 	CLEANUP(review_cache_fini) struct review_cache c = REVIEW_CACHE_INIT;
 
 	for (size_t i = 0; i < 100; i++)
-		put(&c, i, REVIEW_YES, 0, 10);
-	put(&c, 100, REVIEW_YES, 10, 20);
+		put(&c, i, i % 2 ? REVIEW_YES : REVIEW_NO, 0, 10);
+	put(&c, 100, REVIEW_YES, 20, 30);
 	assert_int_equal(c.entries.count, 1);
 }
 
@@ -141,6 +174,8 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(gives_what_was_put_until_it_is_old),
+		cmocka_unit_test(a_yes_is_stale_for_as_long_as_it_was_good),
+		cmocka_unit_test(a_no_replaces_a_stale_yes),
 		cmocka_unit_test(a_time_to_live_of_nothing_keeps_nothing),
 		cmocka_unit_test(a_new_answer_replaces_the_old),
 		cmocka_unit_test(the_one_not_used_for_longest_goes),

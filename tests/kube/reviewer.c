@@ -118,6 +118,7 @@ tear_down(void **state)
 {
 	struct fixture *f = *state;
 
+	let_go(f); /* a test that failed may hold it */
 	if (f->r) {
 		reviewer_stop(f->r);
 		reviewer_free(f->r);
@@ -147,10 +148,11 @@ on_done(void *arg, const struct review_answer *answer)
 
 /* Asks, counting an answer that is known at once too. */
 static enum reviewer_start
-ask_token(struct fixture *f, const char *token)
+ask_token_from(struct fixture *f, const char *peer, const char *token)
 {
 	CLEANUP(review_answer_unrefp) struct review_answer *answer = NULL;
-	enum reviewer_start start = reviewer_token(f->r, str_c(token), &answer, on_done, f);
+	enum reviewer_start start = reviewer_token(f->r, str_c(peer), str_c(token), &answer,
+	                                           on_done, f);
 
 	if (start == REVIEWER_KNOWS)
 		count(f, answer);
@@ -158,12 +160,18 @@ ask_token(struct fixture *f, const char *token)
 }
 
 static enum reviewer_start
+ask_token(struct fixture *f, const char *token)
+{
+	return ask_token_from(f, "192.0.2.1", token);
+}
+
+static enum reviewer_start
 ask_rights(struct fixture *f, const char *path)
 {
 	CLEANUP(access_user_unrefp) struct access_user *user = access_user_anonymous();
 	CLEANUP(review_answer_unrefp) struct review_answer *answer = NULL;
-	enum reviewer_start start = reviewer_rights(f->r, user, STR("get"), str_c(path), &answer,
-	                                            on_done, f);
+	enum reviewer_start start = reviewer_rights(f->r, STR("192.0.2.1"), user, STR("get"),
+	                                            str_c(path), &answer, on_done, f);
 
 	if (start == REVIEWER_KNOWS)
 		count(f, answer);
@@ -191,7 +199,7 @@ answers_are_kept_for_a_while(void **state)
 	assert_int_equal(f->n_yes, 2);
 	assert_int_equal(ask_token(f, "b"), REVIEWER_ASKS);
 	settle(f);
-	fake_clock_advance(f->clock, 1);
+	fake_clock_advance(f->clock, TTL_NS + 1);
 	assert_int_equal(ask_token(f, "a"), REVIEWER_ASKS);
 	settle(f);
 	assert_int_equal(fake_http_count(f->http), 3);
@@ -228,7 +236,7 @@ rights_have_two_times_to_live(void **state)
 	settle(f);
 	fake_clock_advance(f->clock, TTL_NS);
 	assert_int_equal(ask_rights(f, "/yes"), REVIEWER_KNOWS);
-	fake_clock_advance(f->clock, TTL_NS);
+	fake_clock_advance(f->clock, 3 * TTL_NS);
 	assert_int_equal(ask_rights(f, "/yes"), REVIEWER_ASKS);
 	settle(f);
 }
@@ -256,14 +264,14 @@ askers_of_one_token_share_a_call(void **state)
 
 	fake_http_answer(f->http, 201, YES_TOKEN);
 	hold(f);
-	for (int i = 0; i < 5; i++)
+	for (int i = 0; i < 4; i++)
 		assert_int_equal(ask_token(f, "a"), REVIEWER_ASKS);
 	wait_held(f);
-	for (int i = 0; i < 5; i++)
+	for (int i = 0; i < 4; i++)
 		assert_int_equal(ask_token(f, "a"), REVIEWER_ASKS);
 	let_go(f);
 	settle(f);
-	assert_int_equal(f->n_yes, 10);
+	assert_int_equal(f->n_yes, 8);
 	assert_int_equal(fake_http_count(f->http), 1);
 }
 
@@ -357,24 +365,177 @@ others_have_their_turn_meanwhile(void **state)
 	assert_int_equal(f->n_yes, 1);
 }
 
+/* Fills the share of an address with tokens that nobody knows. */
 static void
-the_queue_is_bounded(void **state)
+fill_share(struct fixture *f, const char *peer)
+{
+	char token[64];
+
+	for (int i = 0; i < LIMIT_SERVER_SHARE; i++) {
+		snprintf(token, sizeof(token), "%s/%d", peer, i);
+		assert_int_equal(ask_token_from(f, peer, token), REVIEWER_ASKS);
+	}
+	assert_int_equal(ask_token_from(f, peer, "one more"), REVIEWER_SHARE);
+	assert_int_equal(ask_token_from(f, peer, token), REVIEWER_SHARE);
+}
+
+static void
+an_address_has_a_share(void **state)
 {
 	struct fixture *f = *state;
-	char token[8] = "a";
 
-	fake_http_answer(f->http, 201, YES_TOKEN);
+	fake_http_answer(f->http, 201, NO_TOKEN);
 	hold(f);
-	for (int i = 0; i < LIMIT_SERVER_PENDING; i++) {
-		token[0] = (char)('0' + i);
-		assert_int_equal(ask_token(f, token), REVIEWER_ASKS);
-	}
-	assert_int_equal(ask_token(f, "0"), REVIEWER_BUSY);
-	assert_int_equal(ask_token(f, "another"), REVIEWER_BUSY);
+	fill_share(f, "192.0.2.1");
+	assert_int_equal(ask_token_from(f, "::ffff:192.0.2.1", "mapped"), REVIEWER_SHARE);
+	assert_int_equal(ask_rights(f, "/anonymous"), REVIEWER_SHARE);
+	fill_share(f, "2001:db8::1");
+	assert_int_equal(ask_token_from(f, "2001:db8::2", "same network"), REVIEWER_SHARE);
+	assert_int_equal(ask_token_from(f, "2001:db8:0:1::2", "another network"), REVIEWER_ASKS);
 	let_go(f);
 	settle(f);
-	assert_int_equal(f->n_yes, LIMIT_SERVER_PENDING);
-	assert_int_equal(ask_token(f, "another"), REVIEWER_ASKS);
+	assert_int_equal(f->n_no, 2 * LIMIT_SERVER_SHARE + 1);
+	assert_int_equal(ask_token_from(f, "192.0.2.1", "one more"), REVIEWER_ASKS);
+}
+
+/* A caller with one request waits for one of each other address, not for all of them. */
+static void
+addresses_take_turns(void **state)
+{
+	struct fixture *f = *state;
+	size_t n_served;
+
+	fake_http_answer(f->http, 201, NO_TOKEN);
+	hold(f);
+	fill_share(f, "192.0.2.1");
+	wait_held(f);
+	fill_share(f, "192.0.2.2");
+	assert_int_equal(ask_token_from(f, "192.0.2.3", "honest"), REVIEWER_ASKS);
+	let_go(f);
+	settle(f);
+	for (n_served = 0; !strstr(fake_http_request(f->http, n_served)->body, "\"honest\"");)
+		n_served++;
+	assert_in_range(n_served, 1, 3);
+}
+
+/* Where the attacker is behind the same address. */
+static void
+a_good_token_is_answered_while_it_is_renewed(void **state)
+{
+	struct fixture *f = *state;
+
+	fake_http_answer(f->http, 201, YES_TOKEN);
+	fake_http_answer(f->http, 201, NO_TOKEN);
+	assert_int_equal(ask_token(f, "good"), REVIEWER_ASKS);
+	settle(f);
+	fake_clock_advance(f->clock, TTL_NS);
+	hold(f);
+	fill_share(f, "192.0.2.1");
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(ask_token(f, "good"), REVIEWER_KNOWS);
+	assert_int_equal(f->n_yes, 4);
+	let_go(f);
+	settle(f);
+	assert_int_equal(fake_http_count(f->http), 1 + LIMIT_SERVER_SHARE + 1);
+	assert_non_null(strstr(fake_http_request(f->http, 2)->body, "\"good\""));
+	assert_int_equal(ask_token(f, "good"), REVIEWER_KNOWS); /* the API server says no now */
+	assert_int_equal(f->n_yes, 4);
+}
+
+static void
+a_stale_answer_ends_when_it_cannot_be_renewed(void **state)
+{
+	struct fixture *f = *state;
+
+	fake_http_answer(f->http, 201, YES_TOKEN);
+	fake_http_answer(f->http, 403, "");
+	assert_int_equal(ask_token(f, "good"), REVIEWER_ASKS);
+	settle(f);
+	fake_clock_advance(f->clock, 2 * TTL_NS - 1);
+	assert_int_equal(ask_token(f, "good"), REVIEWER_KNOWS);
+	settle(f);
+	assert_int_equal(f->n_yes, 2);
+	fake_clock_advance(f->clock, 1);
+	assert_int_equal(ask_token(f, "good"), REVIEWER_ASKS);
+	settle(f);
+	assert_int_equal(f->n_failed, 1);
+}
+
+/* As when Prometheus comes each minute from behind the attacker's address. */
+static void
+a_token_that_was_good_has_a_share_of_its_own(void **state)
+{
+	struct fixture *f = *state;
+
+	fake_http_answer(f->http, 201, YES_TOKEN);
+	fake_http_answer(f->http, 201, NO_TOKEN);
+	assert_int_equal(ask_token(f, "good"), REVIEWER_ASKS);
+	settle(f);
+	fake_clock_advance(f->clock, 60 * NS_PER_SEC);
+	hold(f);
+	fill_share(f, "192.0.2.1");
+	assert_int_equal(ask_token(f, "good"), REVIEWER_ASKS);
+	let_go(f);
+	settle(f);
+	fake_clock_advance(f->clock, 60 * NS_PER_SEC); /* now it has been refused */
+	hold(f);
+	fill_share(f, "192.0.2.1");
+	assert_int_equal(ask_token(f, "good"), REVIEWER_SHARE);
+	let_go(f);
+}
+
+static void
+many_addresses_leave_room_for_those_that_are_known(void **state)
+{
+	struct fixture *f = *state;
+	char peer[32];
+
+	fake_http_answer(f->http, 201, YES_TOKEN);
+	fake_http_answer(f->http, 201, NO_TOKEN);
+	assert_int_equal(ask_token(f, "good"), REVIEWER_ASKS);
+	settle(f);
+	fake_clock_advance(f->clock, 60 * NS_PER_SEC);
+	hold(f);
+	for (int i = 0; i < LIMIT_SERVER_STRANGERS / LIMIT_SERVER_SHARE; i++) {
+		snprintf(peer, sizeof(peer), "198.51.100.%d", i);
+		fill_share(f, peer);
+	}
+	assert_int_equal(ask_token(f, "stranger"), REVIEWER_BUSY);
+	assert_int_equal(ask_token(f, "good"), REVIEWER_ASKS);
+	for (int i = LIMIT_SERVER_STRANGERS + 1; i < LIMIT_SERVER_PENDING; i++)
+		assert_int_equal(ask_token(f, "good"), REVIEWER_ASKS);
+	assert_int_equal(ask_token(f, "good"), REVIEWER_SHARE);
+	let_go(f);
+	settle(f);
+	assert_int_equal(ask_token(f, "stranger"), REVIEWER_ASKS);
+}
+
+/* The rights of a user are asked for on the user's own account, whatever the address. */
+static void
+a_user_has_a_share_of_their_own(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
+	CLEANUP(access_user_unrefp) struct access_user *user = NULL;
+	struct access_draft d = ACCESS_DRAFT_INIT(&arena);
+	struct review_answer *answer;
+	struct error err;
+	char path[8] = "/a";
+
+	access_draft_name(&d, STR("jane"));
+	assert_true(access_user_new(&d, &user, &err));
+	fake_http_answer(f->http, 201, NO_TOKEN);
+	hold(f);
+	fill_share(f, "192.0.2.1");
+	for (int i = 0; i < LIMIT_SERVER_SHARE; i++, path[1]++)
+		assert_int_equal(reviewer_rights(f->r, STR("192.0.2.1"), user, STR("get"),
+		                                 str_c(path), &answer, on_done, f),
+		                 REVIEWER_ASKS);
+	assert_int_equal(reviewer_rights(f->r, STR("192.0.2.9"), user, STR("get"), str_c(path),
+	                                 &answer, on_done, f),
+	                 REVIEWER_SHARE);
+	let_go(f);
+	settle(f);
 }
 
 static void
@@ -425,7 +586,7 @@ ask_often(void *arg)
 
 	for (int i = 0; i < N_ROUNDS; i++) {
 		token[0] = (char)('a' + i % 7);
-		while (ask_token(f, token) == REVIEWER_BUSY)
+		while (ask_token(f, token) >= REVIEWER_BUSY)
 			sched_yield();
 	}
 	return NULL;
@@ -463,7 +624,13 @@ main(void)
 		TEST(a_passing_failure_is_not_noticed),
 		TEST(a_refusal_is_final),
 		TEST(others_have_their_turn_meanwhile),
-		TEST(the_queue_is_bounded),
+		TEST(an_address_has_a_share),
+		TEST(addresses_take_turns),
+		TEST(a_good_token_is_answered_while_it_is_renewed),
+		TEST(a_stale_answer_ends_when_it_cannot_be_renewed),
+		TEST(a_token_that_was_good_has_a_share_of_its_own),
+		TEST(many_addresses_leave_room_for_those_that_are_known),
+		TEST(a_user_has_a_share_of_their_own),
 		TEST(stopping_answers_all_who_wait),
 		TEST(upkeep_happens_when_it_is_due),
 		TEST(nobody_is_forgotten),
