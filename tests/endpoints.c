@@ -338,10 +338,11 @@ a_caller_with_too_many_requests_is_told_when_to_come_back(void **state UNUSED)
 	endpoints_handle(&config, &r);
 	assert_int_equal(r.status, 429);
 	assert_string_equal(r.retry_after, "1");
-	assert_string_equal(r.answer.ptr,
-	                    "{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},"
-	                    "\"status\":\"Failure\",\"message\":\"too many\",\"reason\":\"TooManyRequests\","
-	                    "\"details\":{\"retryAfterSeconds\":1},\"code\":429}\n");
+	assert_string_equal(
+		r.answer.ptr,
+		"{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},"
+		"\"status\":\"Failure\",\"message\":\"too many\",\"reason\":\"TooManyRequests\","
+		"\"details\":{\"retryAfterSeconds\":1},\"code\":429}\n");
 	buf_fini(&r.answer);
 }
 
@@ -359,8 +360,9 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(a_caller_with_too_many_requests_is_told_when_to_come_back,
-		                                set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			a_caller_with_too_many_requests_is_told_when_to_come_back, set_up,
+			tear_down),
 		cmocka_unit_test_setup_teardown(health_is_told_as_kubernetes_does, set_up,
 		                                tear_down),
 		cmocka_unit_test_setup_teardown(one_check_has_a_path, set_up, tear_down),

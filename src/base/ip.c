@@ -86,6 +86,16 @@ ip_family(const struct ip *ip)
 	return memcmp(ip->bytes, mapped_prefix, sizeof(mapped_prefix)) == 0 ? IP_V4 : IP_V6;
 }
 
+struct ip
+ip_source(const struct ip *ip)
+{
+	struct ip source = *ip;
+
+	if (ip_family(ip) == IP_V6)
+		memset(source.bytes + sizeof(source.bytes) / 2, 0, sizeof(source.bytes) / 2);
+	return source;
+}
+
 bool
 ip_eq(const struct ip *a, const struct ip *b)
 {

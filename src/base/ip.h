@@ -27,6 +27,8 @@ NODISCARD bool ip_parse(struct str text, struct ip *ret);
 NODISCARD bool ip_net_parse(struct str text, struct ip_net *ret);
 
 enum ip_family ip_family(const struct ip *ip);
+/** What a caller is counted by: the address, of IPv6 only the network of 64 bits, since one machine can have all of it. */
+struct ip ip_source(const struct ip *ip);
 bool ip_eq(const struct ip *a, const struct ip *b);
 int ip_cmp(const struct ip *a, const struct ip *b);
 bool ip_is_unspecified(const struct ip *ip);

@@ -169,7 +169,8 @@ go_on(enum reviewer_start start, struct review_answer *answer, reviewer_done *ne
 		review_answer_unref(answer);
 		return;
 	case REVIEWER_BUSY:
-		finish(k, ACCESS_BUSY, STR("too many requests wait for an answer of the API server"));
+		finish(k, ACCESS_BUSY,
+		       STR("too many requests wait for an answer of the API server"));
 		return;
 	case REVIEWER_SHARE:
 		finish(k, ACCESS_TOO_MANY,
@@ -184,8 +185,8 @@ static void
 ask_rights(struct asker *k)
 {
 	struct review_answer *answer = NULL;
-	enum reviewer_start start = reviewer_rights(k->access->reviewer, str_c(k->peer), k->user, k->verb, k->path,
-	                                            &answer, on_rights, k);
+	enum reviewer_start start = reviewer_rights(k->access->reviewer, str_c(k->peer), k->user,
+	                                            k->verb, k->path, &answer, on_rights, k);
 
 	go_on(start, answer, on_rights, k);
 }
@@ -218,8 +219,8 @@ static void
 ask_token(struct asker *k, struct str token)
 {
 	struct review_answer *answer = NULL;
-	enum reviewer_start start = reviewer_token(k->access->reviewer, str_c(k->peer), token, &answer, on_token,
-	                                           k);
+	enum reviewer_start start = reviewer_token(k->access->reviewer, str_c(k->peer), token,
+	                                           &answer, on_token, k);
 
 	go_on(start, answer, on_token, k);
 }

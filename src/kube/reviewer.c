@@ -26,6 +26,9 @@
 #define WARN_EVERY_NS (60 * NS_PER_SEC)
 #define KNOWN_NS (600 * NS_PER_SEC) /* several scrapes */
 
+/* What waits for a review keeps its connection: some must be left for those who are answered at once. */
+_Static_assert(LIMIT_SERVER_PENDING < LIMIT_SERVER_CONNECTIONS, "no connection left for probes");
+
 enum {
 	MAX_TRIES = 5,
 	MAX_BODY = 2 * 1024 * 1024,
@@ -103,11 +106,10 @@ static struct digest
 source_of_peer(struct reviewer *r, struct str peer)
 {
 	struct ip ip = { 0 };
-	size_t len = sizeof(ip.bytes);
 
-	if (ip_parse(peer, &ip) && ip_family(&ip) == IP_V6)
-		len /= 2;
-	return digest_of(&r->key, str_n((const char *)ip.bytes, len));
+	if (ip_parse(peer, &ip))
+		ip = ip_source(&ip);
+	return digest_of(&r->key, str_n((const char *)ip.bytes, sizeof(ip.bytes)));
 }
 
 static struct question *

@@ -141,9 +141,11 @@ welcome(struct server *s, int fd, const struct sockaddr_storage *peer)
 {
 	const int on = 1;
 
+	if (s->n_connections >= s->limits.n_connections && !connection_evict(s)) {
+		close(fd);
+		return;
+	}
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-	if (s->n_connections >= s->limits.n_connections)
-		(void)connection_evict(s);
 	connection_new(s, fd, peer);
 }
 
@@ -353,8 +355,10 @@ server_free(struct server *s)
 	free_event(s->accepting);
 	free_event(s->resuming);
 	free_event(s->answering);
-	while (connection_evict(s))
-		;
+	for (size_t i = 0; i < N_RANKS; i++) {
+		while (!TAILQ_EMPTY(&s->lists[i]))
+			connection_free(TAILQ_FIRST(&s->lists[i]));
+	}
 	outbox_close(s->outbox);
 	if (s->fd >= 0)
 		close(s->fd);

@@ -5,8 +5,10 @@
  *
  * Whatever clients do, the rest of the program does not notice: at most LIMIT_SERVER_CONNECTIONS at once, handshake and
  * headers within LIMIT_SERVER_HEADERS_MS, an answer taken within LIMIT_SERVER_WRITE_MS, headers and bodies of bounded size, all
- * counted before they are kept. One connection more closes another: the one that has been idle for longest; if none is, the one
- * we have been waiting for the longest; last, the one that waits longest for a handler. So abuse never keeps a probe out.
+ * counted before they are kept. One connection more closes another one, of the address that has the most: the one that has
+ * been idle for longest, or the one we have been waiting for the longest. Requests that wait for a handler are not closed; if
+ * all connections have one, the new connection is refused. So handlers should keep fewer than that (LIMIT_SERVER_PENDING), and
+ * then abuse does not keep a probe out.
  * A client's certificate is asked for, not required; who it is, kube/access.h finds out.
  *
  * Bodies need a Content-Length: chunks are refused with 411, as RFC 9112 6.3 allows. No HTTP/2, no compression.

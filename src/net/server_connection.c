@@ -380,6 +380,14 @@ name_peer(struct connection *c, const struct sockaddr_storage *peer)
 		inet_ntop(AF_INET6, &v6->sin6_addr, c->peer, sizeof(c->peer));
 }
 
+static struct ip
+source_of(const char *peer)
+{
+	struct ip ip = { 0 };
+
+	return ip_parse(str_c(peer), &ip) ? ip_source(&ip) : ip;
+}
+
 static void
 count_in(struct server *s)
 {
@@ -399,6 +407,7 @@ connection_new(struct server *s, int fd, const struct sockaddr_storage *peer)
 	c->in = BUF_INIT(LIMIT_SERVER_HEADERS + LIMIT_SERVER_BODY + READ_BYTES);
 	c->out = BUF_INIT(SIZE_MAX / 2);
 	name_peer(c, peer);
+	c->source = source_of(c->peer);
 	event_assign(&c->ready, s->loop, fd, EV_READ, on_ready, c);
 	event_assign(&c->timer, s->loop, -1, 0, on_deadline, c);
 	c->list = &s->lists[RANK_WAITING];
@@ -437,14 +446,39 @@ connection_free(struct connection *c)
 	count_out(s);
 }
 
+static size_t
+count_source(const struct server *s, const struct ip *source)
+{
+	const struct connection *c;
+	size_t n = 0;
+
+	for (size_t i = 0; i < N_RANKS; i++) {
+		TAILQ_FOREACH(c, &s->lists[i], link)
+		n += ip_eq(&c->source, source);
+	}
+	return n;
+}
+
+/* The address with the most connections gives one up, so that one machine cannot take the places of all others. Requests that
+ * wait for a handler are left alone: to close them for whoever comes would serve those who come most often. */
 bool
 connection_evict(struct server *s)
 {
-	for (size_t i = 0; i < N_RANKS; i++) {
-		if (!TAILQ_EMPTY(&s->lists[i])) {
-			connection_free(TAILQ_FIRST(&s->lists[i]));
-			return true;
+	struct connection *c, *victim = NULL;
+	size_t most = 0;
+
+	for (size_t i = 0; i < RANK_PENDING; i++) {
+		TAILQ_FOREACH(c, &s->lists[i], link)
+		{
+			size_t n = count_source(s, &c->source);
+
+			if (n > most) {
+				victim = c;
+				most = n;
+			}
 		}
 	}
-	return false;
+	if (victim)
+		connection_free(victim);
+	return victim;
 }

@@ -23,6 +23,7 @@
 #include <openssl/ssl.h>
 #include <sys/queue.h>
 
+#include "base/ip.h"
 #include "base/thread.h"
 #include "net/server_head.h"
 #include "net/server_tls.h"
@@ -83,13 +84,14 @@ struct connection {
 	int fd;
 	bool closes; /* after the answer */
 	char peer[INET6_ADDRSTRLEN];
+	struct ip source; /* of the peer */
 };
 
-/* Who goes first when there are too many; in each, the longest waiting first. */
+/* Which connections are closed first when there are too many; in each, the longest waiting first. */
 enum connection_rank {
 	RANK_IDLE,    /* wants nothing now */
 	RANK_WAITING, /* we wait for its bytes, or for it to take ours */
-	RANK_PENDING, /* it waits for us */
+	RANK_PENDING, /* it waits for us, and is not closed for another one */
 	N_RANKS,
 };
 
@@ -113,7 +115,7 @@ struct server {
 /** Takes the descriptor. */
 void connection_new(struct server *s, int fd, const struct sockaddr_storage *peer);
 void connection_free(struct connection *c);
-/** Closes the one that can be missed best; false when there is none. */
+/** Closes the one that can be missed best; false when all that there are wait for us. */
 bool connection_evict(struct server *s);
 /** Sends c->out, the answer to the request it waited for, and goes on as c->closes says. May free it. */
 void connection_answer(struct connection *c);

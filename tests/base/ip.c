@@ -124,6 +124,18 @@ compares_whatever_the_spelling(void **state UNUSED)
 }
 
 static void
+a_machine_has_a_network_of_64_bits(void **state UNUSED)
+{
+	struct ip a = parse("2001:db8::1"), b = parse("2001:db8::ffff:0:2"), v4 = parse("10.0.0.1");
+	struct ip network = parse("2001:db8::"), source = ip_source(&a), source4 = ip_source(&v4);
+
+	assert_true(ip_eq(&source, &network));
+	source = ip_source(&b);
+	assert_true(ip_eq(&source, &network));
+	assert_true(ip_eq(&source4, &v4));
+}
+
+static void
 knows_families(void **state UNUSED)
 {
 	struct ip v4 = parse("10.0.0.1"), mapped = parse("::ffff:1.2.3.4"), v6 = parse("fd00::1");
@@ -246,6 +258,7 @@ main(void)
 		cmocka_unit_test(reads_ipv6),
 		cmocka_unit_test(writes_rfc5952),
 		cmocka_unit_test(compares_whatever_the_spelling),
+		cmocka_unit_test(a_machine_has_a_network_of_64_bits),
 		cmocka_unit_test(knows_families),
 		cmocka_unit_test(reads_networks),
 		cmocka_unit_test(networks_contain),

@@ -17,7 +17,7 @@ struct fake_header {
 struct server_request {
 	enum server_method method;
 	const char *path;
-	const char *peer; /* NULL: 192.0.2.1 */
+	const char *peer;                         /* NULL: 192.0.2.1 */
 	struct fake_header headers[FAKE_HEADERS]; /* name NULL: none */
 	const char *issuer;                       /* NULL: no certificate */
 	const char *common_name, *organization;   /* NULL: none */

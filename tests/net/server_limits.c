@@ -84,22 +84,69 @@ the_longest_idle_goes_first(void **state UNUSED)
 	close_all(clients, FEW - 1);
 }
 
-/* As when the API server does not answer reviews, while the kubelet's probe wants in. */
+/* As when the API server does not answer reviews, while the kubelet's probe wants in: access.c holds fewer requests than there
+ * may be connections. */
 static void
 requests_that_wait_for_us_keep_nobody_out(void **state UNUSED)
 {
 	SERVER_WORLD(w);
-	struct client clients[FEW];
+	struct client clients[FEW - 1];
+
+	w.limits.n_connections = FEW;
+	server_world_start(&w);
+	open_all(&w, clients, FEW - 1);
+	send_all(clients, FEW - 1, GET("/hold"));
+	server_world_wait_held(&w, FEW - 1);
+	for (int i = 0; i < FEW; i++)
+		assert_is_served(&w);
+	server_world_release(&w);
+	for (size_t i = 0; i < FEW - 1; i++)
+		assert_int_equal(client_answer(&clients[i], NULL), 200);
+	close_all(clients, FEW - 1);
+}
+
+static void
+a_new_connection_is_refused_before_a_waiting_request_is_dropped(void **state UNUSED)
+{
+	SERVER_WORLD(w);
+	struct client clients[FEW], more;
 
 	w.limits.n_connections = FEW;
 	server_world_start(&w);
 	open_all(&w, clients, FEW);
 	send_all(clients, FEW, GET("/hold"));
 	server_world_wait_held(&w, FEW);
-	assert_is_served(&w);
+	for (int i = 0; i < FEW; i++) {
+		more = client_open(w.port);
+		client_send(&more, GET("/"));
+		assert_int_equal(client_answer(&more, NULL), 0);
+		client_close(&more);
+	}
 	server_world_release(&w);
+	for (size_t i = 0; i < FEW; i++)
+		assert_int_equal(client_answer(&clients[i], NULL), 200);
 	close_all(clients, FEW);
 	assert_is_served(&w);
+}
+
+/* However long it has been idle, and however often another address connects. */
+static void
+the_address_with_most_connections_gives_one_up(void **state UNUSED)
+{
+	SERVER_WORLD(w);
+	struct client idle, clients[3 * FEW];
+
+	w.limits.n_connections = FEW;
+	server_world_start(&w);
+	idle = client_open_from("127.0.0.2", w.port);
+	client_send(&idle, GET("/"));
+	assert_int_equal(client_answer(&idle, NULL), 200);
+	open_all(&w, clients, ARRAY_LEN(clients));
+	assert_is_served(&w);
+	client_send(&idle, GET("/"));
+	assert_int_equal(client_answer(&idle, NULL), 200);
+	client_close(&idle);
+	close_all(clients, ARRAY_LEN(clients));
 }
 
 static void
@@ -327,6 +374,8 @@ main(void)
 		cmocka_unit_test(silent_clients_keep_nobody_out),
 		cmocka_unit_test(the_longest_idle_goes_first),
 		cmocka_unit_test(requests_that_wait_for_us_keep_nobody_out),
+		cmocka_unit_test(a_new_connection_is_refused_before_a_waiting_request_is_dropped),
+		cmocka_unit_test(the_address_with_most_connections_gives_one_up),
 		cmocka_unit_test(handlers_hold_so_many_requests),
 		cmocka_unit_test(dripping_moves_no_deadline),
 		cmocka_unit_test(idle_connections_end),

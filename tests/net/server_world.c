@@ -231,11 +231,21 @@ server_world_release(struct server_world *w)
 struct client
 client_open(int port)
 {
+	return client_open_from("127.0.0.1", port);
+}
+
+struct client
+client_open_from(const char *address, int port)
+{
+	struct sockaddr_in from = { .sin_family = AF_INET };
 	struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = htons((uint16_t)port) };
 	struct client c = { .fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0) };
 	struct timeval timeout = { .tv_sec = READ_TIMEOUT_S };
 
 	to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	assert_int_equal(inet_pton(AF_INET, address, &from.sin_addr), 1);
+	setsockopt(c.fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &(int){ 1 }, sizeof(int));
+	assert_int_equal(bind(c.fd, (struct sockaddr *)&from, sizeof(from)), 0);
 	setsockopt(c.fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout));
 	assert_int_equal(connect(c.fd, (struct sockaddr *)&to, sizeof(to)), 0);
 	return c;

@@ -61,6 +61,8 @@ struct client {
 
 /** Connects; reads that take longer than 15 s fail. */
 struct client client_open(int port);
+/** From another address of 127.0.0.0/8. */
+struct client client_open_from(const char *address, int port);
 /** With a handshake: name is for SNI; cert and key may be NULL. False, with *c closed, when it fails. */
 bool client_open_tls(int port, SSL_CTX *ctx, const char *name, struct client *ret);
 void client_close(struct client *c);
