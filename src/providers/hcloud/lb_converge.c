@@ -353,44 +353,6 @@ target_step(struct hz_lb_run *run, const struct hz_step *step, size_t *n_targets
 	return true;
 }
 
-/* The step that adds what the i-th removes, in another way; i itself when there is none. */
-static size_t
-find_return(const struct hz_steps *steps, size_t i)
-{
-	const struct hz_lb_target *gone = steps->steps[i].target;
-
-	if (is_adding(&steps->steps[i]) || gone->type != HZ_TARGET_SERVER)
-		return i;
-	for (size_t j = i + 1; j < steps->n; j++) {
-		const struct hz_lb_target *other = steps->steps[j].target;
-
-		if (is_adding(&steps->steps[j]) && other->type == HZ_TARGET_SERVER &&
-		    other->server == gone->server)
-			return j;
-	}
-	return i;
-}
-
-/* Whoever changes from its public to its private address comes back before the next one goes: the others serve meanwhile. */
-static void
-pair_up(struct hz_steps *steps, struct arena *arena)
-{
-	struct hz_step *paired = arena_calloc(arena, steps->n, sizeof(*paired));
-	bool *is_placed = arena_calloc(arena, steps->n, sizeof(*is_placed));
-	size_t n = 0;
-
-	for (size_t i = 0; i < steps->n; i++) {
-		size_t j = find_return(steps, i);
-
-		if (!is_placed[i])
-			paired[n++] = steps->steps[i];
-		if (j != i)
-			paired[n++] = steps->steps[j];
-		is_placed[j] = true;
-	}
-	steps->steps = paired;
-}
-
 static bool
 targets(struct hz_lb_run *run, struct error *err)
 {
@@ -401,7 +363,6 @@ targets(struct hz_lb_run *run, struct error *err)
 	hz_count_operations("hcops/LoadBalancerOps.ReconcileHCLBTargets", 1);
 	hz_targets_read(&aim, run->call, run->spec, &run->wish, run->lb, &run->targets);
 	hz_plan_targets(run->targets.targets, run->targets.n, run->lb, run->call->arena, &steps);
-	pair_up(&steps, run->call->arena);
 	for (size_t i = 0; i < steps.n; i++) {
 		if (!target_step(run, &steps.steps[i], &n_targets, err))
 			return false;

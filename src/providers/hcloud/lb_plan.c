@@ -272,16 +272,32 @@ target_set_get(const struct target_set *set, const struct hz_lb_target *target)
 }
 
 static void
-plan_target_removals(struct planner *p, const struct hz_lb *lb, const struct target_set *wanted)
+plan_target_addition(struct planner *p, const struct hz_lb_target *target)
 {
-	for (size_t i = 0; i < lb->n_targets; i++) {
-		const struct hz_lb_target *target = &lb->targets[i];
+	hz_body_target(&p->body, target);
+	add_step(p, "add_target")->target = target;
+}
 
-		if (target->type == HZ_TARGET_SELECTOR || target_set_get(wanted, target))
-			continue;
-		hz_body_target_name(&p->body, target);
-		add_step(p, "remove_target")->target = target;
-	}
+/* The wanted target for the same server by its other address, if it is still to be added; or NULL. */
+static const struct hz_lb_target *
+find_other_address(const struct hz_lb_target *target, const struct target_set *wanted,
+                   const struct target_set *actual)
+{
+	struct hz_lb_target other = *target;
+
+	if (target->type != HZ_TARGET_SERVER)
+		return NULL;
+	other.uses_private_ip = !target->uses_private_ip;
+	return target_set_get(actual, &other) ? NULL : target_set_get(wanted, &other);
+}
+
+/* Only these targets are removed: selectors are never ours, repetitions of a target are one target. */
+static bool
+is_removed(const struct hz_lb_target *target, const struct target_set *wanted,
+           const struct target_set *actual)
+{
+	return target->type != HZ_TARGET_SELECTOR && !target_set_get(wanted, target) &&
+	       target_set_get(actual, target) == target;
 }
 
 void
@@ -292,14 +308,26 @@ hz_plan_targets(const struct hz_lb_target targets[], size_t n, const struct hz_l
 	struct planner p = planner_of(arena, n + lb->n_targets, ret);
 	struct target_set wanted = target_set_of(targets, n, arena);
 	struct target_set actual = target_set_of(lb->targets, lb->n_targets, arena);
+	bool *is_added = arena_calloc(arena, n, sizeof(*is_added));
 
-	plan_target_removals(&p, lb, &wanted);
+	for (size_t i = 0; i < lb->n_targets; i++) {
+		const struct hz_lb_target *target = &lb->targets[i], *other;
+
+		if (!is_removed(target, &wanted, &actual))
+			continue;
+		hz_body_target_name(&p.body, target);
+		add_step(&p, "remove_target")->target = target;
+		other = find_other_address(target, &wanted, &actual);
+		if (!other)
+			continue;
+		plan_target_addition(&p, other);
+		is_added[other - targets] = true;
+	}
 	for (size_t i = 0; i < n; i++) {
 		const struct hz_lb_target *target = &targets[i];
 
-		if (target_set_get(&wanted, target) != target || target_set_get(&actual, target))
-			continue;
-		hz_body_target(&p.body, target);
-		add_step(&p, "add_target")->target = target;
+		if (!is_added[i] && target_set_get(&wanted, target) == target &&
+		    !target_set_get(&actual, target))
+			plan_target_addition(&p, target);
 	}
 }

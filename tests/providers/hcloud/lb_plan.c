@@ -653,6 +653,32 @@ another_way_there_is_another_target(void **state UNUSED)
 	check_targets(wanted, 1, actual, 1, REMOVE_SERVER("5") ADD_SERVER("5", "true"));
 }
 
+/* The public address can only be given up before the private one is added, so the pairs go one by one. */
+static void
+a_server_that_changes_its_address_is_back_before_the_next_one_goes(void **state UNUSED)
+{
+	const struct hz_lb_target wanted[] = { server(7, false), server(5, true), server(6, true) };
+	struct hz_lb_target actual[] = { server(6, false), server(9, false), server(5, false) };
+
+	check_targets(wanted, 3, actual, 3,
+	              REMOVE_SERVER("6") ADD_SERVER("6", "true") REMOVE_SERVER("9")
+	                      REMOVE_SERVER("5") ADD_SERVER("5", "true") ADD_SERVER("7", "false"));
+}
+
+/* A hostile or broken API may repeat a target as often as an answer has room for. */
+static void
+a_target_that_the_cloud_repeats_is_removed_once(void **state UNUSED)
+{
+	static struct hz_lb_target actual[3000];
+	const struct hz_lb_target wanted[] = { server(5, true) };
+
+	for (size_t i = 0; i < ARRAY_LEN(actual); i++)
+		actual[i] = server(5, false);
+	check_targets(wanted, 1, actual, ARRAY_LEN(actual),
+	              REMOVE_SERVER("5") ADD_SERVER("5", "true"));
+	check_targets(NULL, 0, actual, ARRAY_LEN(actual), REMOVE_SERVER("5"));
+}
+
 /* A server's id may be the number of a dedicated one. */
 static void
 selectors_are_left_alone(void **state UNUSED)
@@ -718,6 +744,8 @@ main(void)
 		cmocka_unit_test(the_same_targets_need_nothing),
 		cmocka_unit_test(targets_are_removed_before_others_are_added),
 		cmocka_unit_test(another_way_there_is_another_target),
+		cmocka_unit_test(a_server_that_changes_its_address_is_back_before_the_next_one_goes),
+		cmocka_unit_test(a_target_that_the_cloud_repeats_is_removed_once),
 		cmocka_unit_test(selectors_are_left_alone),
 		cmocka_unit_test(one_target_is_added_once),
 		cmocka_unit_test(steps_name_their_target),
