@@ -79,7 +79,7 @@ struct hz_lb_end {          /* of the public interface */
 struct hz_lb_type {
 	int64_t id;
 	struct str name;
-	int64_t max_targets; /* 0: not said */
+	int64_t max_targets, max_services; /* 0: the API gives no limit */
 	bool is_deprecated;
 	int64_t unavailable_wall_s; /* of a deprecated one; Unix time */
 };

@@ -194,21 +194,42 @@ plan_removal(struct planner *p, const struct hz_lb_service *actual)
 	add_step(p, "delete_service")->listen_port = actual->listen_port;
 }
 
+static void
+plan_service_removals(struct planner *p, const struct hz_lb_wish *wish, const struct hz_lb *lb)
+{
+	for (size_t i = 0; i < lb->n_services; i++) {
+		if (!find_service(wish->services, wish->n_services, lb->services[i].listen_port))
+			plan_removal(p, &lb->services[i]);
+	}
+}
+
+/* Would the type's limit be exceeded if services were added before others are removed? */
+static bool
+exceeds_limit(const struct hz_lb_wish *wish, const struct hz_lb *lb)
+{
+	size_t n = lb->n_services;
+
+	for (size_t i = 0; i < wish->n_services; i++)
+		n += !find_service(lb->services, lb->n_services, wish->services[i].listen_port);
+	return lb->type.max_services > 0 && n > (size_t)lb->type.max_services;
+}
+
 void
 hz_plan_services(const struct hz_lb_wish *wish, const struct hz_lb *lb, struct arena *arena,
                  struct hz_steps *ret)
 {
 	CLEANUP(planner_fini)
 	struct planner p = planner_of(arena, wish->n_services + lb->n_services, ret);
+	bool removes_first = exceeds_limit(wish, lb);
 
+	if (removes_first)
+		plan_service_removals(&p, wish, lb);
 	for (size_t i = 0; i < wish->n_services; i++)
 		plan_service(&p, &wish->services[i],
 		             find_service(lb->services, lb->n_services,
 		                          wish->services[i].listen_port));
-	for (size_t i = 0; i < lb->n_services; i++) {
-		if (!find_service(wish->services, wish->n_services, lb->services[i].listen_port))
-			plan_removal(&p, &lb->services[i]);
-	}
+	if (!removes_first)
+		plan_service_removals(&p, wish, lb);
 }
 
 /* ---- targets ----------------------------------------------------------------------------------------- */

@@ -33,7 +33,8 @@ struct hz_steps {
 void hz_plan_shape(const struct hz_lb_wish *, const struct hz_lb_type *type, const struct hz_lb *,
                    struct arena *, struct hz_steps *ret);
 
-/** Services to add and to change, in the Service's order, then those to remove: 3.8. Certificates must have been put in. */
+/** Services to add and to change, in the Service's order, then those to remove: 3.8. Where both together would exceed the limit of
+ * the balancer's type, the removals come first. Certificates must have been put in. */
 void hz_plan_services(const struct hz_lb_wish *, const struct hz_lb *, struct arena *,
                       struct hz_steps *ret);
 

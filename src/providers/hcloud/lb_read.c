@@ -203,6 +203,7 @@ read_type(struct arena *arena, yyjson_val *val)
 
 	json_i64(val, "id", &type.id);
 	json_i64(val, "max_targets", &type.max_targets);
+	json_i64(val, "max_services", &type.max_services);
 	type.is_deprecated = json_object(val, "deprecation", &deprecation) == JSON_FOUND;
 	if (type.is_deprecated)
 		type.unavailable_wall_s = read_end_of_sale(deprecation);

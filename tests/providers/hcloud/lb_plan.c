@@ -391,6 +391,28 @@ services_come_and_go(void **state UNUSED)
 	assert_int_equal(steps.steps[3].listen_port, 53);
 }
 
+/* The API refuses a service beyond the limit of the type, also if another one is about to go. */
+static void
+services_are_removed_first_where_the_type_has_no_room(void **state UNUSED)
+{
+	CLEANUP(made_fini) struct made m;
+
+	made_init(&m);
+	m.services[0] = service_of(8080, 30080);
+	m.services[1] = service_of(8443, 30443);
+	m.lb.n_services = 2;
+	lb_case_port(&m.c, LB_TCP, 443, 30443);
+	m.lb.type.max_services = 3;
+	check_services(&m, "delete_service {\"listen_port\":8080}\n"
+	                   "delete_service {\"listen_port\":8443}\n"
+	                   "add_service " TCP_BODY("80", "30080") "add_service " TCP_BODY("443",
+	                                                                                  "30443"));
+	m.lb.type.max_services = 4;
+	check_services(&m, "add_service " TCP_BODY("80", "30080") "add_service " TCP_BODY(
+				   "443", "30443") "delete_service {\"listen_port\":8080}\n"
+	                                           "delete_service {\"listen_port\":8443}\n");
+}
+
 /* Something of the balancer's one service is changed by hand, and comes back. */
 static void
 check_corrected(void (*change)(struct hz_lb_service *))
@@ -736,6 +758,7 @@ main(void)
 		cmocka_unit_test(switches_the_public_interface),
 		cmocka_unit_test(steps_have_the_official_order),
 		cmocka_unit_test(services_come_and_go),
+		cmocka_unit_test(services_are_removed_first_where_the_type_has_no_room),
 		cmocka_unit_test(what_is_always_owned_is_corrected),
 		cmocka_unit_test(what_nobody_asks_for_is_left),
 		cmocka_unit_test(every_member_that_is_asked_for_counts),
@@ -744,7 +767,8 @@ main(void)
 		cmocka_unit_test(the_same_targets_need_nothing),
 		cmocka_unit_test(targets_are_removed_before_others_are_added),
 		cmocka_unit_test(another_way_there_is_another_target),
-		cmocka_unit_test(a_server_that_changes_its_address_is_back_before_the_next_one_goes),
+		cmocka_unit_test(
+			a_server_that_changes_its_address_is_back_before_the_next_one_goes),
 		cmocka_unit_test(a_target_that_the_cloud_repeats_is_removed_once),
 		cmocka_unit_test(selectors_are_left_alone),
 		cmocka_unit_test(one_target_is_added_once),
