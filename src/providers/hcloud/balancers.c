@@ -140,9 +140,10 @@ resolve_certificates(struct hz_lb_run *run, struct error *err)
 	                                            &run->issuing, err);
 	if (run->has_services)
 		return true;
-	if (hz_lb_is_refusal(err))
-		hz_lb_note_refusal(run, err);
-	return run->is_refused;
+	if (!hz_lb_is_refusal(err))
+		return false;
+	hz_lb_note_refusal(run, err);
+	return true;
 }
 
 /* ---- adopting ---------------------------------------------------------------------------------------- */

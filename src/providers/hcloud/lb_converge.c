@@ -212,35 +212,42 @@ shape(struct hz_lb_run *run, bool *ret_has_changed, const struct hz_step **ret_l
 
 /* ---- services ------------------------------------------------------------------------------------------ */
 
-/* Minutes may pass until a certificate is issued: everything else goes on. */
+/* Waits for the managed certificate that the services name. It may take minutes until one is issued, or it may be refused:
+ * both are noted in the run, and stop nothing but the services. *ret_is_issued: the services may name it. */
 static bool
-await_certificate(struct hz_lb_run *run, struct error *err)
+await_certificate(struct hz_lb_run *run, bool *ret_is_issued, struct error *err)
 {
-	if (run->issuing.id == 0 || run->issuing.is_over)
+	bool is_waiting = run->issuing.id != 0 && !run->issuing.is_over;
+
+	*ret_is_issued = !is_waiting || wait_in_place(run, run->issuing, err);
+	if (!is_waiting)
 		return true;
-	run->has_services = wait_in_place(run, run->issuing, err);
-	if (!run->has_services && err->code == ERR_PENDING) {
+	if (!*ret_is_issued && err->code == ERR_PENDING) {
 		run->is_partial = true;
 		run->missing = *err;
 		return true;
 	}
 	hz_certificates_forget(run->tools->certificates, run->wish.uid);
-	if (run->has_services)
+	if (*ret_is_issued)
 		return true;
 	err_wrap(err, "hcops/LoadBalancerOps.ReconcileHCLBServices: managed certificate");
-	if (hz_lb_is_refusal(err))
-		hz_lb_note_refusal(run, err);
-	return hz_lb_is_refusal(err);
+	if (!hz_lb_is_refusal(err))
+		return false;
+	hz_lb_note_refusal(run, err);
+	return true;
 }
 
 static bool
 services(struct hz_lb_run *run, struct error *err)
 {
 	struct hz_steps steps;
+	bool is_issued;
 
-	if (!run->has_services || !await_certificate(run, err))
-		return !run->has_services;
 	if (!run->has_services)
+		return true;
+	if (!await_certificate(run, &is_issued, err))
+		return false;
+	if (!is_issued)
 		return true;
 	hz_count_operations("hcops/LoadBalancerOps.ReconcileHCLBServices", 1);
 	hz_plan_services(&run->wish, run->lb, run->call->arena, &steps);

@@ -439,6 +439,65 @@ an_action_without_end_is_told(void **state)
 	check_failure(ERR_PENDING, "locked");
 }
 
+/* ---- certificates ------------------------------------------------------------------------------------ */
+
+#define CERTIFICATES_OF_U \
+	"/certificates?label_selector=hcloud-ccm%2Fservice-uid%3Du-1&page=1&per_page=50&sort=id%3Aasc"
+
+static const struct label secure[] = {
+	{ { "load-balancer.hetzner.cloud/protocol", 36 }, { "https", 5 } },
+	{ { "load-balancer.hetzner.cloud/certificate-type", 44 }, { "managed", 7 } },
+	{ { "load-balancer.hetzner.cloud/http-managed-certificate-domains", 60 },
+	  { "example.com", 11 } },
+};
+
+static void
+order_a_certificate(const char *actions)
+{
+	story.spec.annotations = secure;
+	story.spec.n_annotations = ARRAY_LEN(secure);
+	answer(OF_U, 200, LISTED(LB));
+	answer(CERTIFICATES_OF_U, 200,
+	       "{\"certificates\":[],\"meta\":{\"pagination\":{\"next_page\":null,"
+	       "\"total_entries\":0}}}");
+	answer("POST /certificates", 201,
+	       "{\"certificate\":{\"id\":9,\"name\":\"c\",\"type\":\"managed\"},"
+	       "\"action\":{\"id\":70,\"status\":\"running\"}}");
+	answer("/actions*", 200, actions);
+}
+
+#define FAILED(code)                                                                      \
+	"{\"actions\":[{\"id\":70,\"status\":\"error\",\"error\":{\"code\":\"" code "\"," \
+	"\"message\":\"the reason\"}}]}"
+
+/* Success would leave the Service without its ports, and nobody would try again. */
+static void
+a_certificate_that_fails_to_be_issued_is_a_failure(void **state)
+{
+	(void)state;
+	order_a_certificate(FAILED("action_failed"));
+	check_failure(ERR_UNAVAILABLE, "managed certificate");
+	assert_non_null(strstr(story.err.msg, "the reason"));
+}
+
+static void
+a_certificate_that_is_refused_is_a_failure(void **state)
+{
+	(void)state;
+	order_a_certificate(FAILED("invalid_input"));
+	check_failure(ERR_INVALID, "managed certificate");
+}
+
+static void
+a_certificate_that_is_still_issued_leaves_the_rest_in_place(void **state)
+{
+	(void)state;
+	order_a_certificate(STILL);
+	assert_true(ensure());
+	assert_int_equal(story.outcome, LB_PARTIAL);
+	assert_int_equal(story.err.code, ERR_PENDING);
+}
+
 /* ---- removed ----------------------------------------------------------------------------------------- */
 
 static void
@@ -585,6 +644,9 @@ main(void)
 		TEST(a_balancer_with_the_default_name_is_taken_back_in_all_modes),
 		TEST(an_action_is_waited_for_before_all_else),
 		TEST(an_action_without_end_is_told),
+		TEST(a_certificate_that_fails_to_be_issued_is_a_failure),
+		TEST(a_certificate_that_is_refused_is_a_failure),
+		TEST(a_certificate_that_is_still_issued_leaves_the_rest_in_place),
 		TEST(what_is_gone_is_gone),
 		TEST(all_that_carry_its_label_go),
 		TEST(what_became_protected_meanwhile_stays),
