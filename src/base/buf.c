@@ -6,6 +6,7 @@
 #include "base/buf.h"
 
 #include <assert.h>
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -126,6 +127,22 @@ void
 buf_add_char(struct buf *b, char c)
 {
 	buf_add(b, &c, 1);
+}
+
+void
+buf_add_clean(struct buf *b, struct str text)
+{
+	while (text.len > 0) {
+		size_t n = str_utf8_len(text);
+
+		if (n == 1 && iscntrl((unsigned char)text.ptr[0]))
+			buf_add_char(b, ' ');
+		else if (n > 0)
+			buf_add(b, text.ptr, n);
+		else
+			buf_add_char(b, '?');
+		text = str_skip(text, n > 0 ? n : 1);
+	}
 }
 
 void

@@ -5,7 +5,6 @@
 #include "net/http_internal.h"
 
 #include <assert.h>
-#include <ctype.h>
 #include <stdlib.h>
 
 #include "base/alloc.h"
@@ -386,24 +385,6 @@ code_of_status(int status)
 	}
 }
 
-/* Foreign text on one line; what is not UTF-8 becomes '?'. */
-static void
-add_clean(struct buf *b, struct str text)
-{
-	text = str_trim(str_utf8_head(text, TEXT_SHOWN));
-	while (text.len > 0) {
-		size_t n = str_utf8_len(text);
-
-		if (n == 1 && iscntrl((unsigned char)text.ptr[0]))
-			buf_add_char(b, ' ');
-		else if (n > 0)
-			buf_add(b, text.ptr, n);
-		else
-			buf_add_char(b, '?');
-		text = str_skip(text, n > 0 ? n : 1);
-	}
-}
-
 bool
 http_status_error(struct error *err, const struct http_request *request, int status,
                   int64_t retry_after_ms, struct str text)
@@ -411,7 +392,7 @@ http_status_error(struct error *err, const struct http_request *request, int sta
 	char memory[TEXT_SHOWN + 1] = "";
 	struct buf clean = BUF_FIXED(memory);
 
-	add_clean(&clean, text);
+	buf_add_clean(&clean, str_trim(str_utf8_head(text, TEXT_SHOWN)));
 	err_set(err, code_of_status(status), "%s %" STR_FMT ": %d%s%s",
 	        http_method_name(request->method), STR_ARG(str_head(request->target, 200)), status,
 	        clean.len > 0 ? " " : "", clean.ptr);

@@ -48,6 +48,15 @@ all_ways_to_add(void **state UNUSED)
 }
 
 static void
+foreign_text_stays_on_one_line(void **state UNUSED)
+{
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(1000);
+
+	buf_add_clean(&b, STR("a\nb\x1b[0m\xff \xc3\xa9 \xc3"));
+	check(&b, "a b [0m? \xc3\xa9 ?");
+}
+
+static void
 grows_to_its_bound(void **state UNUSED)
 {
 	for (size_t max = 0; max < 300; max++) {
@@ -178,6 +187,7 @@ main(void)
 		cmocka_unit_test(keeps_the_front_of_what_is_too_long),
 		cmocka_unit_test(can_be_written_in_place),
 		cmocka_unit_test(can_be_shortened),
+		cmocka_unit_test(foreign_text_stays_on_one_line),
 		cmocka_unit_test(hands_its_memory_over),
 		cmocka_unit_test(can_live_in_an_array),
 		cmocka_unit_test(survives_its_end),

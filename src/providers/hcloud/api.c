@@ -195,22 +195,36 @@ add_fields(struct buf *b, yyjson_val *root)
 	}
 }
 
+/* The official client's text comes first, so that alerts that match "hcloud/newCloud: unable to authenticate" still do. What
+ * was asked comes behind it. */
+static bool
+set_failed(const struct http_request *request, const struct http_response *response,
+           enum err_code code, struct str text, struct error *err)
+{
+	err_set(err, code, "%" STR_FMT " [%s %" STR_FMT ", status %d]", STR_ARG(text),
+	        http_method_name(request->method), STR_ARG(str_head(request->target, 200)),
+	        response->status);
+	err->http_status = response->status;
+	err->retry_after_ms = response->retry_after_ms;
+	return false;
+}
+
 /* "message (code)", as users know it from other tools. Foreign, so it is cut and cleaned. */
 static bool
 set_described(const struct http_request *request, const struct http_response *response,
               yyjson_val *root, struct str code, struct str message, struct error *err)
 {
-	char text[600] = "";
-	struct buf b = BUF_FIXED(text);
+	char text[600] = "", clean[600] = "";
+	struct buf b = BUF_FIXED(text), cleaned = BUF_FIXED(clean);
 	const char *id = response->correlation_id;
 
 	buf_addf(&b, "%" STR_FMT " (%" STR_FMT "%s%s)", STR_ARG(str_utf8_head(message, 300)),
 	         STR_ARG(str_utf8_head(code, HZ_CODE_MAX)), id[0] ? ", " : "", id);
 	if (str_eq_c(code, "invalid_input"))
 		add_fields(&b, root);
-	http_status_error(err, request, response->status, response->retry_after_ms, buf_str(&b));
-	err->code = hz_code_of(code, response->status);
-	return false;
+	buf_add_clean(&cleaned, str_trim(buf_str(&b)));
+	return set_failed(request, response, hz_code_of(code, response->status), buf_str(&cleaned),
+	                  err);
 }
 
 static bool
@@ -219,19 +233,16 @@ fail(const struct http_request *request, const struct http_response *response,
 {
 	struct str code = STR_EMPTY, message = STR_EMPTY;
 	yyjson_val *root = hz_answer_root(answer);
+	char text[100] = "";
+	struct buf b = BUF_FIXED(text);
 
 	json_str(root, "error.code", &code);
 	json_str(root, "error.message", &message);
 	snprintf(answer->code, sizeof(answer->code), "%" STR_FMT, STR_ARG(code));
 	if (code.len > 0)
 		return set_described(request, response, root, code, message, err);
-	err_set(err, code_of_status(response->status),
-	        "%s %" STR_FMT ": hcloud: server responded with status code %d",
-	        http_method_name(request->method), STR_ARG(str_head(request->target, 200)),
-	        response->status);
-	err->http_status = response->status;
-	err->retry_after_ms = response->retry_after_ms;
-	return false;
+	buf_addf(&b, "hcloud: server responded with status code %d", response->status);
+	return set_failed(request, response, code_of_status(response->status), buf_str(&b), err);
 }
 
 static bool

@@ -187,9 +187,9 @@ says_why_it_failed(void **state)
 		ERR_INVALID, "taken (ip_not_available, 7)");
 	check_failure(lab, 200, "{\"actions\":[]}", ERR_UNAVAILABLE, "actions not found: [7]");
 	check_failure(lab, 401, LAB_ERROR("unauthorized"), ERR_UNAUTHORIZED,
-	              "GET " TARGET ": 401 no (unauthorized)");
+	              "no (unauthorized) [GET " TARGET ", status 401]");
 	check_failure(lab, 429, LAB_ERROR("rate_limit_exceeded"), ERR_THROTTLED,
-	              "GET " TARGET ": 429 no (rate_limit_exceeded)");
+	              "no (rate_limit_exceeded) [GET " TARGET ", status 429]");
 	assert_int_equal(lab->n_asked, 4);
 }
 
@@ -210,8 +210,8 @@ a_bad_moment_of_the_cloud_passes(void **state)
 	lab_answer(lab, TARGET, 503, LAB_ERROR("unavailable"));
 	assert_false(wait_for_7(lab, 1000, &err));
 	assert_int_equal(err.code, ERR_PENDING);
-	assert_string_equal(err.msg,
-	                    "action 7 is still under way: GET " TARGET ": 503 no (unavailable)");
+	assert_string_equal(err.msg, "action 7 is still under way: no (unavailable) [GET " TARGET
+	                             ", status 503]");
 }
 
 /* A client that shuts down fails its requests so, whoever's call it is. */

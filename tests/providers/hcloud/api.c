@@ -119,11 +119,13 @@ errors_are_in_the_apis_words(void **state)
 	           "{\"error\":{\"code\":\"unauthorized\",\"message\":\"unable to "
 	           "authenticate\\nmore\"}}");
 	assert_false(ask(lab, HTTP_GET, false, &err));
-	assert_string_equal(err.msg, "GET /x: 401 unable to authenticate more (unauthorized)");
+	assert_string_equal(err.msg,
+	                    "unable to authenticate more (unauthorized) [GET /x, status 401]");
 	lab->n_answers = 0;
 	lab_answer(lab, "/x", 418, "I am a teapot");
 	assert_false(ask(lab, HTTP_GET, false, &err));
-	assert_string_equal(err.msg, "GET /x: hcloud: server responded with status code 418");
+	assert_string_equal(err.msg,
+	                    "hcloud: server responded with status code 418 [GET /x, status 418]");
 }
 
 #define FIELDS(fields)                                                                       \
@@ -150,13 +152,14 @@ invalid_fields_and_the_correlation_id_are_named(void **state)
 	              FIELDS("[{\"name\":\"name\",\"messages\":[\"is taken\",\"is odd\"]},"
 	                     "{\"name\":\"type\",\"messages\":[]},{\"name\":7},7]"),
 	              NULL,
-	              "POST /x: 422 invalid input (invalid_input): invalid fields: name (is taken, "
-	              "is odd), type (), ,");
+	              "invalid input (invalid_input): invalid fields: name (is taken, is odd), "
+	              "type (), , [POST /x, status 422]");
 	check_message(*state, FIELDS("[]"), "4d17a7",
-	              "POST /x: 422 invalid input (invalid_input, 4d17a7)");
-	check_message(*state, FIELDS("7"), "", "POST /x: 422 invalid input (invalid_input)");
+	              "invalid input (invalid_input, 4d17a7) [POST /x, status 422]");
+	check_message(*state, FIELDS("7"), "",
+	              "invalid input (invalid_input) [POST /x, status 422]");
 	check_message(*state, LAB_ERROR("ip_not_owned"), "4d17a7",
-	              "POST /x: 422 no (ip_not_owned, 4d17a7)");
+	              "no (ip_not_owned, 4d17a7) [POST /x, status 422]");
 }
 
 static void
@@ -197,7 +200,7 @@ a_wrong_token_is_told_once(void **state)
 		lab->events.ptr,
 		"- HetznerTokenRefused: The Hetzner Cloud API refuses the token, so nodes and load balancers stay as "
 		"they are. Put a valid one into HCLOUD_TOKEN, or into the file HCLOUD_TOKEN_FILE, which is read without "
-		"a restart. It says: GET /x: 401 no (unauthorized)\n");
+		"a restart. It says: no (unauthorized) [GET /x, status 401]\n");
 	buf_reset(&lab->events);
 	lab->n_answers = 0;
 	lab_answer(lab, "/x", 404, LAB_NOT_FOUND);
@@ -220,8 +223,9 @@ silence_is_told_after_a_minute(void **state)
 	}
 	assert_false(ask(lab, HTTP_GET, false, &err));
 	assert_non_null(strstr(lab->events.ptr, "- HetznerUnavailable: "));
-	assert_non_null(strstr(lab->events.ptr,
-	                       "GET /x: hcloud: server responded with status code 503\n"));
+	assert_non_null(
+		strstr(lab->events.ptr,
+	               "hcloud: server responded with status code 503 [GET /x, status 503]\n"));
 }
 
 /* That it says no is an answer; and a token for reading only is told where it matters. Who is over the limit is told so. */

@@ -135,8 +135,8 @@ a_failure_leaves_what_was_known(void **state)
 	lab_answer(lab, "/networks/4711", 404, LAB_NOT_FOUND);
 	assert_false(read_view(lab, &err));
 	assert_int_equal(err.code, ERR_NOT_FOUND);
-	assert_string_equal(err.msg, "network not found: 4711: GET /networks/4711: 404 server not "
-	                             "found (not_found)");
+	assert_string_equal(err.msg, "network not found: 4711: server not found (not_found) "
+	                             "[GET /networks/4711, status 404]");
 	lab->n_answers = 0;
 	lab_answer(lab, "/networks/4711", 200, NETWORK("", "1,2"));
 	lab_answer(lab, LAB_PAGE_1, 503, LAB_ERROR("unavailable"));

@@ -228,8 +228,8 @@ no_list_without_the_network(void **state UNUSED)
 
 	answer("/networks/4711", 404, LAB_NOT_FOUND);
 	assert_false(list(&found));
-	assert_string_equal(story.err.msg, "hcloud/ListRoutes: network not found: 4711: GET "
-	                                   "/networks/4711: 404 server not found (not_found)");
+	assert_string_equal(story.err.msg, "hcloud/ListRoutes: network not found: 4711: server not "
+	                                   "found (not_found) [GET /networks/4711, status 404]");
 }
 
 /* ---- creating ---------------------------------------------------------------------------------------- */
@@ -386,8 +386,8 @@ a_refusal_names_the_fields(void **state UNUSED)
 	       "{\"name\":\"destination\",\"messages\":[\"overlaps\"]}]}}}");
 	check_refused(0, "10.244.1.0/24", ERR_INVALID,
 	              UPSERTING
-	              "error adding route: POST " ADD
-	              ": 422 bad (invalid_input): invalid fields: destination (overlaps)");
+	              "error adding route: bad (invalid_input): invalid fields: destination "
+	              "(overlaps) [POST " ADD ", status 422]");
 }
 
 /* By a request whose answer was lost, or by another process. */
@@ -410,8 +410,8 @@ a_full_table_is_asked_once_a_run(void **state UNUSED)
 	assert_false(create(0, "10.244.1.0/24"));
 	check_refused(1, "10.244.2.0/24", ERR_INVALID,
 	              "hcloud/CreateRoute: error upserting route \"10.244.2.0/24\" via "
-	              "\"10.0.0.2\": error adding route: POST " ADD
-	              ": 403 no (resource_limit_exceeded)");
+	              "\"10.0.0.2\": error adding route: no (resource_limit_exceeded) [POST " ADD
+	              ", status 403]");
 	check_asked("POST " ADD " {\"destination\":\"10.244.1.0/24\",\"gateway\":\"10.0.0.1\"}\n");
 	look_at(NETWORK(""));
 	assert_false(create(1, "10.244.2.0/24"));
