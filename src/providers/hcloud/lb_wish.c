@@ -54,9 +54,8 @@ hz_lb_selects(const struct lb_spec *spec, const struct node_ref *node)
 	const struct selector *selector;
 	struct error err;
 
-	if (!lb_annotation(spec, HZ_LB_PREFIX "node-selector"))
-		return true;
-	return read_selector(spec, &arena, &selector, &err) &&
+	return !lb_annotation(spec, HZ_LB_PREFIX "node-selector") ||
+	       !read_selector(spec, &arena, &selector, &err) ||
 	       selector_matches(selector, node->labels, node->n_labels);
 }
 

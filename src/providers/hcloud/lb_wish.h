@@ -63,8 +63,9 @@ NODISCARD bool hz_lb_wish_read(const struct hz_config *, int64_t network, const 
 /** Does it say where a balancer is to be made? An existing one needs no place. ERR_INVALID. */
 NODISCARD bool hz_lb_wish_has_place(const struct hz_lb_wish *, struct error *err);
 
-/** Is the node one that node-selector lets in? A selector that cannot be read lets none in, and hz_lb_wish_read() fails for
- * it. Cost: called for each node and Service; about a microsecond for usual selectors. */
+/** Does node-selector let the node in? One that cannot be read lets all in: hz_lb_wish_read() fails for it before anything is
+ * touched, and "no available nodes" beside that error would mislead. Cost: called for each node and Service; about a microsecond
+ * for usual selectors. */
 bool hz_lb_selects(const struct lb_spec *, const struct node_ref *);
 
 #endif
