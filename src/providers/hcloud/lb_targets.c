@@ -10,6 +10,9 @@ EVENT_KIND(
 	prefix_event, HZ_COMPONENT, "UnknownProviderIDPrefix", true, "Node",
 	"hcloud: the node has a provider ID that is none of ours, and so is no target of a load balancer.");
 EVENT_KIND(
+	id_event, HZ_COMPONENT, "InvalidProviderID", true, "Node",
+	"hcloud: the number in the node's provider ID cannot be read, and so it is no target of a load balancer.");
+EVENT_KIND(
 	robot_event, HZ_COMPONENT, "ServerNotFound", true, "Node",
 	"hcloud: Robot has no address for the node's provider ID, and so it is no target of a load balancer.");
 EVENT_KIND(internal_event, HZ_COMPONENT, "InternalIPNotConfigured", true, "Service",
@@ -50,6 +53,16 @@ warn_prefix(const struct aiming *a, const struct node_ref *node)
 	         " because the provider ID does not match any known format",
 	         STR_ARG(a->spec->service));
 	warn_node(a->aim, node, &prefix_event, &b);
+}
+
+static void
+warn_id(const struct aiming *a, const struct node_ref *node, const struct error *why)
+{
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(ERR_MSG_SIZE);
+
+	buf_addf(&b, "Node could not be added to Load Balancer for service %" STR_FMT ": %s",
+	         STR_ARG(a->spec->service), why->msg);
+	warn_node(a->aim, node, &id_event, &b);
 }
 
 static void
@@ -253,8 +266,8 @@ static void
 add_dedicated(struct aiming *a, const struct node_ref *node, int64_t number)
 {
 	if (!a->aim->config->has_robot)
-		return;
-	if (a->aim->robot)
+		warn_no_server(a, node, number);
+	else if (a->aim->robot)
 		add_from_robot(a, node, number);
 	else
 		add_without_robot(a, node, number);
@@ -277,12 +290,16 @@ add_node(struct aiming *a, const struct node_ref *node)
 	struct hz_id id;
 	struct error err;
 
-	if (!hz_id_parse(a->aim->config->dialect, node->provider_id, &id, &err))
-		warn_prefix(a, node);
-	else if (id.kind == HZ_CLOUD)
+	if (!hz_id_parse(a->aim->config->dialect, node->provider_id, &id, &err)) {
+		if (err.code == ERR_UNSUPPORTED)
+			warn_prefix(a, node);
+		else
+			warn_id(a, node, &err);
+	} else if (id.kind == HZ_CLOUD) {
 		add_server(a, node, id.number);
-	else
+	} else {
 		add_dedicated(a, node, id.number);
+	}
 }
 
 void

@@ -117,8 +117,8 @@ test_ids_that_are_none_of_ours(void **state)
 		s.lab->events.ptr,
 		"a UnknownProviderIDPrefix: Node could not be added to Load Balancer for service web "
 		"because the provider ID does not match any known format\n"
-		"b UnknownProviderIDPrefix: Node could not be added to Load Balancer for service web "
-		"because the provider ID does not match any known format\n");
+		"b InvalidProviderID: Node could not be added to Load Balancer for service web: "
+		"unable to parse server id: hcloud://x\n");
 	assert_false(s.targets.is_partial);
 	end(&s);
 }
@@ -154,7 +154,9 @@ test_dedicated_servers_while_robot_is_off(void **state)
 
 	begin(&s, state, false);
 	assert_string_equal(read_targets(&s, nodes, 2, &lb), "5");
-	assert_string_equal(s.lab->events.ptr, "");
+	assert_string_equal(s.lab->events.ptr,
+	                    "bm1 ServerNotFound: No server with id 321 was found in Robot\n");
+	assert_false(s.targets.is_partial);
 	end(&s);
 }
 
