@@ -85,7 +85,7 @@ tell_unconfigured(const struct hz_lb_run *run)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(ERR_MSG_SIZE);
 
-	if (run->wish.is_type_chosen || is_tutorial(run) ||
+	if (is_tutorial(run) || hz_lb_has_type(run->tools->config, run->spec) ||
 	    !hz_books_is_news(run->tools->books, run->spec->uid))
 		return;
 	buf_add_c(
@@ -499,9 +499,9 @@ hz_balancers_ensure(struct hz_balancers *b, struct call *call, const struct lb_s
 	bool ok = false;
 
 	hz_count_operations("hcloud/loadBalancers.EnsureLoadBalancer", 1);
+	tell_unconfigured(&run); /* also where another annotation cannot be read */
 	if (begin(b, &run, err)) {
 		tell_unsupported(&run);
-		tell_unconfigured(&run);
 		ok = find_or_make(&run, err) && check_addresses(&run, err) && finish(&run, err) &&
 		     (is_tutorial(&run) || hz_lb_status_check(spec, err));
 		if (ok)

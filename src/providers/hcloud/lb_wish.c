@@ -143,6 +143,14 @@ read_type(const struct reader *r)
 	r->wish->type = r->wish->is_type_chosen ? type : STR(DEFAULT_TYPE);
 }
 
+bool
+hz_lb_has_type(const struct hz_config *config, const struct lb_spec *spec)
+{
+	struct reader r = { .lb = &config->lb, .spec = spec };
+
+	return text_or(&r, HZ_LB_PREFIX "type", r.lb->type).len > 0;
+}
+
 static void
 read_rdns(const struct reader *r, const char *key, struct hz_opt_str *ret)
 {

@@ -60,6 +60,9 @@ struct hz_lb_wish {
 NODISCARD bool hz_lb_wish_read(const struct hz_config *, int64_t network, const struct lb_spec *,
                                struct arena *, struct hz_lb_wish *ret, struct error *err);
 
+/** Is a type chosen for it, by annotation or configuration? Else it is the default one. */
+bool hz_lb_has_type(const struct hz_config *, const struct lb_spec *);
+
 /** Does it say where a balancer is to be made? An existing one needs no place. ERR_INVALID. */
 NODISCARD bool hz_lb_wish_has_place(const struct hz_lb_wish *, struct error *err);
 

@@ -385,6 +385,24 @@ a_balancer_with_the_default_name_is_taken_back_in_all_modes(void **state)
 	check_adopted(PUT_BLUE(""));
 }
 
+/* ---- events ------------------------------------------------------------------------------------------ */
+
+static void
+a_type_that_is_not_chosen_is_reported_beside_another_mistake(void **state)
+{
+	static const struct label wrong[] = {
+		{ { "load-balancer.hetzner.cloud/use-private-ip", 42 }, { "maybe", 5 } },
+	};
+
+	(void)state;
+	unsetenv("HCLOUD_LOAD_BALANCERS_TYPE");
+	reopen();
+	story.spec.annotations = wrong;
+	story.spec.n_annotations = 1;
+	check_failure(ERR_INVALID, "maybe");
+	assert_non_null(strstr(story.lab->events.ptr, "web LoadBalancerTypeUnconfigured: "));
+}
+
 /* ---- waiting ----------------------------------------------------------------------------------------- */
 
 static void
@@ -642,6 +660,7 @@ main(void)
 		TEST(never_adopts_nothing_by_an_annotated_name),
 		TEST(its_own_balancer_is_found_in_all_modes),
 		TEST(a_balancer_with_the_default_name_is_taken_back_in_all_modes),
+		TEST(a_type_that_is_not_chosen_is_reported_beside_another_mistake),
 		TEST(an_action_is_waited_for_before_all_else),
 		TEST(an_action_without_end_is_told),
 		TEST(a_certificate_that_fails_to_be_issued_is_a_failure),
