@@ -55,6 +55,7 @@ void guard_observe(struct guard_track *track, const struct guard_config *config,
 /** Everything the decision depends on. */
 struct guard_facts {
 	bool is_ready;
+	bool is_heard;   /* the kubelet's heartbeat moved since the pulse was taken */
 	bool is_foreign; /* the last look said FOREIGN */
 	bool has_provider_id;
 	bool is_announced; /* somebody said that it goes: deletionTimestamp, or an autoscaler's taint */

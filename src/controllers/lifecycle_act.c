@@ -9,6 +9,11 @@
 #include "controllers/writes.h"
 #include "kube/patch.h"
 
+enum {
+	CONFLICTS_TOLD =
+		3, /* from that many in a row on, a conflict is reported like any failure */
+};
+
 EVENT_KIND(deleting_event, LIFECYCLE_COMPONENT, "DeletingNode", false, "Node",
            "The machine of a node is gone, by proof, and the node is being deleted.");
 EVENT_KIND(deleting_failed_event, LIFECYCLE_COMPONENT, "DeletingNodeFailed", true, "Node",
@@ -32,11 +37,13 @@ is_announced(const struct node *node)
 	       node_taint(node, STR("karpenter.sh/disrupted"));
 }
 
+/* now: the node as it is known by now; v->node is as old as the round, which may have waited for the cloud for long. */
 static struct guard_facts
-facts_of(struct round *r, const struct visit *v)
+facts_of(struct round *r, const struct visit *v, const struct node *now)
 {
 	return (struct guard_facts){
-		.is_ready = v->node->ready == NODE_READY_TRUE,
+		.is_ready = now->ready == NODE_READY_TRUE,
+		.is_heard = now->heartbeat != v->node->heartbeat,
 		.is_foreign = v->patient->presence == PRESENCE_FOREIGN,
 		.has_provider_id = node_provider_id(v->node).len > 0,
 		.is_announced = is_announced(v->node),
@@ -54,7 +61,7 @@ lifecycle_count_proven(struct round *r)
 	r->n_proven = 0;
 	r->group_first_boot_ns = 0;
 	for (size_t i = 0; i < r->n_visits; i++) {
-		struct guard_facts facts = facts_of(r, &r->visits[i]);
+		struct guard_facts facts = facts_of(r, &r->visits[i], r->visits[i].node);
 
 		if (r->visits[i].patient->is_deleted || facts.is_announced ||
 		    guard_prove(&r->c->config.guard, &facts) != GUARD_DELETE)
@@ -130,8 +137,9 @@ tell_deleting(struct round *r, const struct visit *v)
 {
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(KIB(4));
 
-	if (v->patient->n_deletes > 0)
+	if (v->patient->is_deletion_told)
 		return;
+	v->patient->is_deletion_told = true;
 	buf_addf(&text,
 	         "Deleting node %" STR_FMT " because it does not exist in the cloud provider",
 	         STR_ARG(node_name(v->node)));
@@ -152,23 +160,45 @@ tell_deleting_failed(struct round *r, const struct visit *v, const struct error 
 	          LOG_ERR(err));
 }
 
-/* What finalizers hold stays until they are gone; it is marked for deletion, and more cannot be asked for. */
+/* Somebody wrote the node and our watch has not brought it yet: it is looked at again, with the new state. That is no
+ * failure, unless it happens again and again. */
+static bool
+is_harmless_conflict(struct patient *p, const struct error *err)
+{
+	p->n_conflicts = err->code == ERR_CONFLICT ? p->n_conflicts + 1 : 0;
+	return p->n_conflicts > 0 && p->n_conflicts < CONFLICTS_TOLD;
+}
+
+/* What finalizers hold stays until they are gone; it is marked for deletion, and more cannot be asked for.
+ *
+ * The resource version that was decided by is a precondition. A kubelet that came back writes its status, which changes the
+ * version, and the API server knows that before our watch brings it; the Lease does not help where it is missing or
+ * forbidden. Others who write the node (a CNI, an autoscaler) cannot keep a silent node for ever: for a conflict one has to
+ * write in the moment between the watch event of the last write and our DELETE, and each try is made with the version
+ * that is known by then. Who is that fast each time is reported. */
 static void
-delete_node(struct round *r, const struct visit *v)
+delete_node(struct round *r, const struct visit *v, const struct node *now)
 {
 	CLEANUP(buf_fini) struct buf path = BUF_INIT(LIMIT_HTTP_URL);
 	struct error err;
 
-	if (v->node->is_deleting)
+	bool is_done;
+
+	if (now->is_deleting)
+		return;
+	v->patient->n_deletes++;
+	patch_node_path(&path, node_name(now), NULL);
+	is_done = kube_delete(r->c->env->kube, r->call, buf_str(&path), now->object.uid,
+	                      now->object.resource_version, &err) ||
+	          err.code == ERR_NOT_FOUND;
+	if (!is_done && is_harmless_conflict(v->patient, &err))
 		return;
 	tell_deleting(r, v);
-	v->patient->n_deletes++;
-	patch_node_path(&path, node_name(v->node), NULL);
-	if (!kube_delete(r->c->env->kube, r->call, buf_str(&path), v->node->object.uid, &err) &&
-	    err.code != ERR_NOT_FOUND && err.code != ERR_CONFLICT) {
+	if (!is_done) {
 		tell_deleting_failed(r, v, &err);
 		return;
 	}
+	v->patient->n_conflicts = 0;
 	log_info("node deleted, its machine is gone", LOG_STR("node", node_name(v->node)),
 	         LOG_STR("provider_id", node_provider_id(v->node)));
 	count_deletion(r, v);
@@ -249,14 +279,27 @@ pause_ns(const struct round *r, const struct visit *v, const struct guard_facts 
 	return p->is_unfinished ? retry_ns : delay_ns;
 }
 
+static void
+forget_attempts(struct patient *p)
+{
+	p->n_deletes = p->n_conflicts = 0;
+	p->is_deletion_told = false;
+}
+
 void
 lifecycle_decide(struct round *r, const struct visit *v)
 {
 	struct lifecycle_controller *c = r->c;
-	struct guard_facts facts = facts_of(r, v);
-	enum guard_outcome outcome = guard_decide(&c->config.guard, &facts);
-	const char *because = held_because(v, outcome);
+	CLEANUP(object_unrefp) struct object *object = store_get(c->env->nodes, node_name(v->node));
+	struct guard_facts facts;
+	enum guard_outcome outcome;
+	const char *because;
 
+	if (!object || !str_eq(object->uid, v->node->object.uid))
+		return; /* gone: the next round forgets it */
+	facts = facts_of(r, v, node_of(object));
+	outcome = guard_decide(&c->config.guard, &facts);
+	because = held_because(v, outcome);
 	v->patient->due_mono_ns = clock_deadline(clock_mono(c->env->clock),
 	                                         pause_ns(r, v, &facts, outcome));
 	v->patient->is_unfinished = false;
@@ -268,7 +311,7 @@ lifecycle_decide(struct round *r, const struct visit *v)
 	if (outcome == GUARD_FOREIGN)
 		tell_foreign(r, v);
 	else if (outcome == GUARD_DELETE)
-		delete_node(r, v);
+		delete_node(r, v, node_of(object));
 	else
-		v->patient->n_deletes = 0;
+		forget_attempts(v->patient);
 }

@@ -33,7 +33,9 @@ struct patient {
 	unsigned n_looks;
 	unsigned n_failures;    /* looks that failed, in a row */
 	unsigned n_deletes;     /* sent since the proof was complete */
+	unsigned n_conflicts;   /* of them, in a row: the node had changed */
 	enum presence presence; /* by the last look */
+	bool is_deletion_told;  /* by an event */
 	bool is_deleted;        /* its deletion was sent; the store has not heard yet */
 	bool is_unfinished;     /* a write after the last look failed: look again soon */
 	struct guard_track track;

@@ -428,10 +428,10 @@ kube_patch_background(struct kube_client *c, struct call *call, struct str path,
 	return answer(c, call, &request, /*ret_body=*/NULL, err);
 }
 
-/* With the UID named, the worst a second one can do is to find nothing. */
+/* With UID and version named, the worst a second one can do is to find nothing, or a conflict with the first. */
 bool
 kube_delete(struct kube_client *c, struct call *call, struct str path, struct str uid,
-            struct error *err)
+            struct str version, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf body = BUF_INIT(MAX_DELETE_BODY);
 	struct http_request request = {
@@ -442,13 +442,16 @@ kube_delete(struct kube_client *c, struct call *call, struct str path, struct st
 		.can_replay = true,
 	};
 
-	assert(uid.len > 0);
+	assert(uid.len > 0 && version.len > 0);
 	buf_add_c(&body,
 	          "{\"kind\":\"DeleteOptions\",\"apiVersion\":\"v1\",\"preconditions\":{\"uid\":");
 	json_add_str(&body, uid);
+	buf_add_c(&body, ",\"resourceVersion\":");
+	json_add_str(&body, version);
 	buf_add_c(&body, "}}");
 	if (!buf_ok(&body))
-		return err_set(err, ERR_INVALID, "DELETE %" STR_FMT ": the UID is too long",
+		return err_set(err, ERR_INVALID,
+		               "DELETE %" STR_FMT ": the UID or the resource version is too long",
 		               STR_ARG(path));
 	request.body = buf_str(&body);
 	return answer(c, call, &request, /*ret_body=*/NULL, err);

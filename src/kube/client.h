@@ -58,10 +58,10 @@ NODISCARD bool kube_post_secret(struct kube_client *, struct call *, struct str 
 NODISCARD bool kube_patch_background(struct kube_client *, struct call *, struct str path,
                                      struct str body, struct error *err);
 
-/** DELETE, only if the object still has that UID. ERR_NOT_FOUND: already gone; ERR_CONFLICT: another object has the
- * name now. */
+/** DELETE, only if the object still has that UID and that resource version. ERR_NOT_FOUND: already gone; ERR_CONFLICT: it
+ * has changed, or another object has the name now. */
 NODISCARD bool kube_delete(struct kube_client *, struct call *, struct str path, struct str uid,
-                           struct error *err);
+                           struct str version, struct error *err);
 
 /** Waits until GET /healthz answers 200: asks every second for up to timeout_ms. A server whose certificate does not
  * verify ends it at once: at start, that is a wrong configuration. */

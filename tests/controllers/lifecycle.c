@@ -282,7 +282,8 @@ a_node_goes_after_two_absences_12_s_apart(void **state UNUSED)
 	assert_int_equal(deletions(), 1);
 	r = fake_api_nth(rig->api, HTTP_DELETE, NULL, 0);
 	assert_string_equal(r->target, "/api/v1/nodes/a");
-	assert_non_null(strstr(r->body, "\"preconditions\":{\"uid\":\"u-a\"}"));
+	assert_non_null(strstr(r->body,
+	                       "\"preconditions\":{\"uid\":\"u-a\",\"resourceVersion\":\"7\"}"));
 	assert_int_equal(fake_api_events(rig->api, "DeletingNode", "a"), 1);
 	rig_remove(rig, "a");
 	rig_run(rig, 3600);
@@ -818,6 +819,121 @@ a_nameless_node_waits_for_15_minutes(void **state UNUSED)
 	assert_in_range(deletions(), 1, 20);
 }
 
+/* ---- what changes while the cloud is asked ---- */
+
+/* The look that would complete the proof against node a is under way. */
+static void
+begin_the_last_look(void)
+{
+	begin_with_a_gone();
+	fake_cloud_hold(rig->cloud);
+	rig_run(rig, 13);
+	assert_int_equal(looks(), 3);
+}
+
+static void
+end_the_look(void)
+{
+	fake_cloud_let_go(rig->cloud);
+	rig_settle(rig);
+}
+
+static void
+a_node_that_becomes_ready_during_the_look_is_kept(void **state UNUSED)
+{
+	struct rig_node node = node_of_name("a", "True");
+
+	begin_the_last_look();
+	node.version = "8";
+	rig_put(rig, &node);
+	end_the_look();
+	assert_int_equal(deletions(), 0);
+	rig_run(rig, 3600);
+	assert_int_equal(deletions(), 0);
+}
+
+static void
+a_heartbeat_during_the_look_keeps_it(void **state UNUSED)
+{
+	struct rig_node node = node_of_name("a", "Unknown");
+
+	begin_the_last_look();
+	node.version = "8";
+	node.heartbeat = "2026-01-02T03:00:05Z";
+	rig_put(rig, &node);
+	end_the_look();
+	assert_int_equal(deletions(), 0);
+	rig_run(rig, 12 + 12 + 2); /* silent from then on */
+	assert_int_equal(deletions(), 1);
+}
+
+static void
+a_node_that_goes_during_the_look_is_not_deleted(void **state UNUSED)
+{
+	begin_the_last_look();
+	rig_remove(rig, "a");
+	end_the_look();
+	assert_int_equal(deletions(), 0);
+}
+
+static void
+a_node_re_created_during_the_look_is_not_deleted(void **state UNUSED)
+{
+	struct rig_node node = node_of_name("a", "Unknown");
+
+	begin_the_last_look();
+	node.provider_id = id_of("other"); /* or both would claim one machine */
+	node.uid = "u-new";
+	node.version = "8";
+	rig_remove(rig, "a");
+	rig_put(rig, &node);
+	end_the_look();
+	assert_int_equal(deletions(), 0);
+}
+
+/* What the API server knows and we do not, such as a kubelet that came back, refuses the DELETE. */
+static void
+a_deletion_names_the_version_that_it_was_decided_by(void **state UNUSED)
+{
+	struct rig_node node = node_of_name("a", "Unknown");
+
+	begin_the_last_look();
+	node.version = "8";
+	node.labels = "\"changed\":\"yes\"";
+	rig_put(rig, &node);
+	end_the_look();
+	assert_int_equal(deletions(), 1);
+	assert_non_null(strstr(fake_api_nth(rig->api, HTTP_DELETE, NULL, 0)->body,
+	                       "\"preconditions\":{\"uid\":\"u-a\",\"resourceVersion\":\"8\"}"));
+}
+
+static void
+a_node_that_changed_meanwhile_is_looked_at_again(void **state UNUSED)
+{
+	fake_api_rule(rig->api,
+	              (struct api_rule){ .method = HTTP_DELETE, .times = 2, .status = 409 });
+	begin_with_a_gone();
+	rig_run(rig, 12 + 5 + 10 + 1);
+	assert_int_equal(deletions(), 3);
+	assert_int_equal(looks(), 3 + 2);
+	assert_int_equal(events("DeletingNode"), 1);
+	assert_int_equal(events("DeletingNodeFailed"), 0);
+}
+
+/* Somebody writes it faster than we hear of it. */
+static void
+a_node_that_changes_all_the_time_is_told(void **state UNUSED)
+{
+	fake_api_rule(rig->api, (struct api_rule){ .method = HTTP_DELETE, .status = 409 });
+	begin_with_a_gone();
+	rig_run(rig, 12 + 5 + 1);
+	assert_int_equal(deletions(), 2);
+	assert_int_equal(events("DeletingNode") + events("DeletingNodeFailed"), 0);
+	rig_run(rig, 3600);
+	assert_in_range(deletions(), 50, 62);
+	assert_int_equal(events("DeletingNodeFailed"), 1);
+}
+
 /* ---- the breaker ---- */
 
 static const char *
@@ -1098,6 +1214,13 @@ main(void)
 		TEST(jumps_of_the_wall_clock_hurry_nothing),
 		TEST(a_wall_clock_that_is_behind_makes_nodes_young),
 		TEST(a_nameless_node_waits_for_15_minutes),
+		TEST(a_node_that_becomes_ready_during_the_look_is_kept),
+		TEST(a_heartbeat_during_the_look_keeps_it),
+		TEST(a_node_that_goes_during_the_look_is_not_deleted),
+		TEST(a_node_re_created_during_the_look_is_not_deleted),
+		TEST(a_deletion_names_the_version_that_it_was_decided_by),
+		TEST(a_node_that_changed_meanwhile_is_looked_at_again),
+		TEST(a_node_that_changes_all_the_time_is_told),
 		TEST(three_go_at_once),
 		TEST(five_of_ten_go_after_five_minutes_together),
 		TEST(five_of_thirty_go_at_once),

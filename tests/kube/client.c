@@ -179,22 +179,24 @@ background_patch_is_strategic(void **state UNUSED)
 }
 
 static void
-delete_names_the_uid(void **state UNUSED)
+delete_names_uid_and_version(void **state UNUSED)
 {
 	const struct fake_request *r;
 	struct error err;
 
 	fake_http_answer(http, 200, "{\"kind\":\"Status\",\"status\":\"Success\"}");
-	assert_true(kube_delete(&client, &call, STR("/api/v1/nodes/a"), STR("u-1"), &err));
+	assert_true(kube_delete(&client, &call, STR("/api/v1/nodes/a"), STR("u-1"), STR("7"),
+	                        &err));
 	r = fake_http_request(http, 0);
 	assert_int_equal(r->method, HTTP_DELETE);
 	assert_string_equal(r->content_type, "application/json");
 	assert_string_equal(
 		r->body,
-		"{\"kind\":\"DeleteOptions\",\"apiVersion\":\"v1\",\"preconditions\":{\"uid\":\"u-1\"}}");
+		"{\"kind\":\"DeleteOptions\",\"apiVersion\":\"v1\",\"preconditions\":{\"uid\":\"u-1\",\"resourceVersion\":\"7\"}}");
 
 	fake_http_answer(http, 409, STATUS("Conflict", 409));
-	assert_false(kube_delete(&client, &call, STR("/api/v1/nodes/a"), STR("u-1"), &err));
+	assert_false(kube_delete(&client, &call, STR("/api/v1/nodes/a"), STR("u-1"), STR("7"),
+	                         &err));
 	assert_int_equal(err.code, ERR_CONFLICT);
 }
 
@@ -416,7 +418,7 @@ main(void)
 		SCRIPTED(patch_names_its_kind_and_what_it_wants),
 		SCRIPTED(post_may_be_replayed_only_in_the_background),
 		SCRIPTED(background_patch_is_strategic),
-		SCRIPTED(delete_names_the_uid),
+		SCRIPTED(delete_names_uid_and_version),
 		SCRIPTED(the_reason_decides),
 		SCRIPTED(a_failure_may_hide_behind_200),
 		SCRIPTED(an_object_is_never_empty),
