@@ -19,7 +19,7 @@ EVENT_KIND(
 	"hcloud: a Cloud server and a Robot server both have the node's name; it is not initialised until one is renamed.");
 EVENT_KIND(
 	mismatch_event, HZ_COMPONENT, "PossibleNodeDeletion", true, "Node",
-	"hcloud: the Robot server with the node's provider ID has another name, and so counts as not being there.");
+	"hcloud: the Robot server with the node's provider ID has another name; the node is neither changed nor deleted until one of them is renamed or the node is removed by hand.");
 
 struct hz_instances {
 	struct hz_instances_config config;
@@ -337,19 +337,28 @@ has_its_name(const struct node_ref *ref, const struct hz_robot_server *server)
 	return str_eq(ref->name, server->name);
 }
 
-/* Machines are given to other clusters under other names; so upstream takes another name for another machine. The kubelet
- * must be silent as well before the guard believes it. */
+/* Somebody renamed the server, or gave it to another cluster under another name: nothing that Robot says tells these apart.
+ * Upstream takes the machine for gone. */
 static void
-warn_mismatch(struct asking *ask, size_t i, const struct hz_robot_server *server)
+answer_renamed(struct asking *ask, size_t i, const struct hz_robot_server *server)
 {
 	const struct cloud_host *host = ask->in->config.host;
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(ERR_MSG_SIZE);
+	struct str name = ask->refs[i].name;
+	struct error err;
 
-	buf_addf(&b,
-	         "Might be deleted by node-lifecycle-manager due to name mismatch; "
-	         "Node name \"%" STR_FMT "\" differs from Robot name \"%" STR_FMT "\"",
-	         STR_ARG(ask->refs[i].name), STR_ARG(server->name));
+	err_set(&err, ERR_INVALID,
+	        "Node name \"%" STR_FMT "\" differs from Robot name \"%" STR_FMT
+	        "\" of server %" PRId64,
+	        STR_ARG(name), STR_ARG(server->name), server->number);
+	buf_addf(
+		&b,
+		"%s, so it is unknown whether the machine of the node still exists, and the node is neither changed nor "
+		"deleted. Rename the server to \"%" STR_FMT
+		"\" in Robot; if it has another use now: kubectl delete node %" STR_FMT,
+		err.msg, STR_ARG(name), STR_ARG(name));
 	host->event(host, &ask->refs[i], HOST_EVENT_WARNING, mismatch_event.reason, buf_str(&b));
+	answer_error(ask, i, PRESENCE_UNKNOWN, &err);
 }
 
 /* The reset service is asked only where it matters. That it does not answer, or has none for this server, says nothing. */
@@ -397,12 +406,10 @@ ask_robot_by_id(struct asking *ask, size_t i)
 	struct error err;
 
 	if (fetch_robot(ask, i, &server, &err)) {
-		if (has_its_name(&ask->refs[i], &server)) {
+		if (has_its_name(&ask->refs[i], &server))
 			answer_robot(ask, i, &server);
-			return;
-		}
-		warn_mismatch(ask, i, &server);
-		answer_absent(ask, i, HZ_REALM_ROBOT);
+		else
+			answer_renamed(ask, i, &server);
 	} else if (err.code == ERR_NOT_FOUND) {
 		answer_absent(ask, i, HZ_REALM_ROBOT);
 	} else {

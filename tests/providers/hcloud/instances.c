@@ -644,18 +644,20 @@ an_absent_dedicated_server_is_asked_for(void **state)
 }
 
 static void
-another_name_is_another_machine(void **state)
+a_server_under_another_name_is_unknown(void **state)
 {
 	struct lab *lab = *state;
 
 	lab_answer(lab, "/server", 200, ROBOT_LIST);
 	lab_answer(lab, "/server/321", 200, ROBOT_SERVER(321, "robot1"));
-	check_one(lab, robot_ref("other", "hrobot://321"), PRESENCE_ABSENT, "");
+	check_one(lab, robot_ref("other", "hrobot://321"), PRESENCE_UNKNOWN,
+	          "Node name \"other\" differs from Robot name \"robot1\" of server 321");
 	assert_string_equal(
 		lab->events.ptr,
-		"other PossibleNodeDeletion: Might be deleted by node-lifecycle-manager "
-		"due to name mismatch; Node name \"other\" differs from Robot name "
-		"\"robot1\"\n");
+		"other PossibleNodeDeletion: Node name \"other\" differs from Robot name \"robot1\" of server "
+		"321, so it is unknown whether the machine of the node still exists, and the node is neither "
+		"changed nor deleted. Rename the server to \"other\" in Robot; if it has another use now: "
+		"kubectl delete node other\n");
 	lab_check_asked(lab, "/server\n/server/321\n");
 }
 
@@ -830,7 +832,7 @@ main(void)
 		IN_LAB(no_answer_is_older_than_its_question),
 		WITH_ROBOT(one_list_answers_for_all_dedicated_servers),
 		WITH_ROBOT(an_absent_dedicated_server_is_asked_for),
-		WITH_ROBOT(another_name_is_another_machine),
+		WITH_ROBOT(a_server_under_another_name_is_unknown),
 		WITH_ROBOT(names_are_looked_for_on_both_sides),
 		WITH_ROBOT(power_is_asked_of_the_reset_service),
 		WITH_ROBOT(robots_rate_limit_is_guarded),
