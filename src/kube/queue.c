@@ -6,6 +6,7 @@
  *	dirty && !processing   in the line, to be handed out
  *	dirty && processing    added while worked on: back in the line at queue_done()
  *	heap_place > 0         due later; a plain add does not change that
+ *	is_parked              due later, or at the next queue_release()
  */
 #include "kube/queue.h"
 
@@ -16,6 +17,7 @@
 #include "base/map.h"
 #include "base/pool.h"
 #include "base/pulse.h"
+#include "base/rand.h"
 #include "base/thread.h"
 
 struct item {
@@ -25,8 +27,10 @@ struct item {
 	int64_t started_ns; /* mono; while processing */
 	size_t heap_place;  /* 0: not in the heap */
 	unsigned n_failures;
+	unsigned n_releases; /* of the queue, when it was handed out */
 	bool is_dirty;
 	bool is_processing;
+	bool is_parked; /* in the heap */
 	size_t len;
 	char key[];
 };
@@ -39,6 +43,7 @@ enum {
 };
 
 #define REST_NS (2 * NS_PER_SEC)
+#define RELEASE_SPREAD_NS (2 * NS_PER_SEC)
 
 struct queue_metrics {
 	/* NULL: not counted */
@@ -60,6 +65,7 @@ struct queue {
 	size_t n_heap, cap_heap;         /* mu; n_heap counts the unused place 0 */
 	struct item *processing;         /* mu; the one begun last first */
 	size_t n_processing;             /* mu */
+	unsigned n_releases;             /* mu */
 	bool is_shut_down;               /* mu */
 };
 
@@ -244,6 +250,7 @@ heap_pop(struct queue *q)
 	struct item *top = q->heap[1], *last = q->heap[--q->n_heap];
 
 	top->heap_place = 0;
+	top->is_parked = false;
 	if (last == top)
 		return;
 	heap_set(q, 1, last);
@@ -385,6 +392,41 @@ queue_add_failed(struct queue *q, struct str key, int64_t max_delay_ns)
 	return delay_ns;
 }
 
+/* A release while the key was worked on ends a wait that begins only now: what failed was asked for before. */
+void
+queue_park(struct queue *q, struct str key, int64_t delay_ns)
+{
+	struct item *item;
+
+	WITH_LOCK(&q->mu);
+	if (q->is_shut_down)
+		return;
+	item = item_of(q, key);
+	if (item->is_processing && item->n_releases != q->n_releases)
+		delay_ns = rand_between(1, RELEASE_SPREAD_NS);
+	add_after(q, item, delay_ns);
+	if (item->heap_place > 0)
+		item->is_parked = true;
+}
+
+/* From the top: an item whose time gets sooner moves up, and only items that were looked at already move down. */
+void
+queue_release(struct queue *q)
+{
+	int64_t now_ns = clock_mono(q->clock);
+
+	WITH_LOCK(&q->mu);
+	q->n_releases++;
+	for (size_t place = 1; place < q->n_heap; place++) {
+		struct item *item = q->heap[place];
+
+		if (!item->is_parked)
+			continue;
+		item->is_parked = false;
+		heap_put(q, item, now_ns + rand_between(0, RELEASE_SPREAD_NS));
+	}
+}
+
 void
 queue_forget(struct queue *q, struct str key)
 {
@@ -417,6 +459,7 @@ hand_out(struct queue *q, int64_t now_ns)
 
 	item->is_dirty = false;
 	item->is_processing = true;
+	item->n_releases = q->n_releases;
 	item->started_ns = now_ns;
 	item->next = q->processing;
 	q->processing = item;

@@ -36,6 +36,11 @@ void queue_add_after(struct queue *q, struct str key, int64_t delay_ns);
 /** Adds it after the delay its failures have earned, which this call counts. Returns that delay. */
 int64_t queue_add_failed(struct queue *q, struct str key,
                          int64_t max_delay_ns /* 0: the queue's */);
+/** Adds it after a while, or soon after the next queue_release(): for what waits with many others for the end of an outage. No
+ * failure is counted. When a release came while the key was worked on, it is added soon. */
+void queue_park(struct queue *q, struct str key, int64_t delay_ns);
+/** Adds all parked keys within two seconds, spread by chance. Times that were set in other ways stay. */
+void queue_release(struct queue *q);
 /** Forgets the failures of a key: call after success. */
 void queue_forget(struct queue *q, struct str key);
 unsigned queue_failures(struct queue *q, struct str key);

@@ -289,6 +289,111 @@ start(struct worker *w, struct fixture *f, unsigned n_waiting)
 	fake_clock_settle(f->clock, n_waiting);
 }
 
+/* ---- parked keys ---- */
+
+static int64_t
+ms_until(struct fixture *f, const char *key, int64_t most_ms)
+{
+	for (int64_t ms = 0; ms <= most_ms; ms++) {
+		struct str got;
+		struct error err;
+
+		if (queue_get(f->q, /*deadline_ns=*/0, &got, &err)) {
+			assert_true(str_eq_c(got, key));
+			queue_done(f->q, got);
+			return ms;
+		}
+		fake_clock_advance(f->clock, NS_PER_MS);
+	}
+	return -1;
+}
+
+static void
+a_parked_key_comes_back_by_itself(void **state)
+{
+	struct fixture *f = *state;
+
+	queue_park(f->q, STR("a"), 5000 * NS_PER_MS);
+	assert_int_equal(ms_until(f, "a", 6000), 5000);
+	assert_int_equal(queue_failures(f->q, STR("a")), 0);
+	check_empty(f);
+}
+
+static void
+a_release_brings_parked_keys_within_two_seconds(void **state)
+{
+	enum { N = 200 };
+	struct fixture *f = *state;
+	size_t n_first = 0;
+	char key[8];
+
+	for (unsigned i = 0; i < N; i++) {
+		(void)snprintf(key, sizeof(key), "%u", i);
+		queue_park(f->q, str_c(key), (300 + i * 7 % N) * NS_PER_SEC);
+	}
+	queue_release(f->q);
+	fake_clock_advance(f->clock, NS_PER_SEC);
+	for (struct str got; queue_get(f->q, 0, &got, &(struct error){ 0 }); n_first++)
+		queue_done(f->q, got);
+	assert_in_range(n_first, N / 4, 3 * N / 4); /* spread */
+	fake_clock_advance(f->clock, NS_PER_SEC);
+	for (struct str got; queue_get(f->q, 0, &got, &(struct error){ 0 }); n_first++)
+		queue_done(f->q, got);
+	assert_int_equal(n_first, N);
+}
+
+/* Neither those that failed for a reason of their own, nor those for which somebody else named a time. */
+static void
+a_release_leaves_other_times_alone(void **state)
+{
+	struct fixture *f = *state;
+
+	queue_add_after(f->q, STR("a"), 5000 * NS_PER_MS);
+	queue_release(f->q);
+	assert_int_equal(ms_until(f, "a", 6000), 5000);
+	for (int i = 0; i < 20; i++) {
+		queue_add_failed(f->q, STR("b"), 0);
+		(void)ms_until(f, "b", 2000);
+	}
+	queue_add_failed(f->q, STR("b"), 0);
+	queue_release(f->q);
+	assert_in_range(ms_until(f, "b", 2000), 700, 1000);
+}
+
+static void
+a_released_key_is_parked_no_more(void **state)
+{
+	struct fixture *f = *state;
+
+	queue_add_failed(f->q, STR("a"), 0); /* so that it stays known in between */
+	(void)ms_until(f, "a", 2000);
+	queue_park(f->q, STR("a"), 5000 * NS_PER_MS);
+	assert_int_equal(ms_until(f, "a", 6000), 5000);
+	queue_add_after(f->q, STR("a"), 5000 * NS_PER_MS);
+	queue_release(f->q);
+	assert_int_equal(ms_until(f, "a", 6000), 5000);
+}
+
+/* What it failed for was over when it was parked. */
+static void
+a_release_while_a_key_is_worked_on_is_not_lost(void **state)
+{
+	struct fixture *f = *state;
+	struct str key;
+
+	queue_add(f->q, STR("a"));
+	key = get(f);
+	queue_release(f->q);
+	queue_park(f->q, key, 300 * NS_PER_SEC);
+	queue_done(f->q, key);
+	assert_in_range(ms_until(f, "a", 2001), 1, 2001);
+	queue_add(f->q, STR("a"));
+	key = get(f);
+	queue_park(f->q, key, 300 * NS_PER_SEC);
+	queue_done(f->q, key);
+	assert_int_equal(ms_until(f, "a", 10000), -1);
+}
+
 static void
 wakes_a_waiting_worker(void **state)
 {
@@ -527,6 +632,11 @@ main(void)
 		TEST(sorts_many_times),
 		TEST(waits_longer_after_each_failure),
 		TEST(does_not_bring_failures_back_together),
+		TEST(a_parked_key_comes_back_by_itself),
+		TEST(a_release_brings_parked_keys_within_two_seconds),
+		TEST(a_release_leaves_other_times_alone),
+		TEST(a_released_key_is_parked_no_more),
+		TEST(a_release_while_a_key_is_worked_on_is_not_lost),
 		TEST(wakes_a_waiting_worker),
 		TEST(wakes_workers_for_a_sooner_time),
 		TEST(rests_after_a_burst),
