@@ -35,6 +35,7 @@ start(struct error *err, enum err_code code)
 	err->code = code;
 	err->http_status = 0;
 	err->retry_after_ms = 0;
+	err->is_outage = false;
 }
 
 bool

@@ -51,7 +51,8 @@ enum power {
 /** What a look found of one node_ref; all views live as long as the look. */
 struct instance {
 	enum presence presence;
-	enum power power;         /* PRESENT only */
+	enum power power : 8;     /* PRESENT only */
+	bool is_outage;           /* UNKNOWN: as in struct error */
 	enum err_code error_code; /* UNKNOWN and FOREIGN: why, for people */
 	/* Who answered, where a provider asks several clouds with credentials of their own: machines of different realms
 	 * are no witnesses for each other, and anchors are those of realm 0. Less than CLOUD_REALMS_MAX. */

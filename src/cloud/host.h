@@ -19,6 +19,7 @@ enum host_wake {
 	HOST_WAKE_NODE,    /* key: a node's name; empty: all nodes */
 	HOST_WAKE_SERVICE, /* key: "namespace/name"; empty: all Services */
 	HOST_WAKE_ROUTES,  /* no key */
+	HOST_WAKE_RECOVERED, /* no key: an API is available again (cloud/endpoint.h); what waits for one is due */
 };
 
 struct lb_spec;

@@ -1,0 +1,242 @@
+/* cloud/endpoint.c: see endpoint.h. */
+#include "cloud/endpoint.h"
+
+#include "base/alloc.h"
+#include "base/backoff.h"
+#include "base/log.h"
+#include "base/thread.h"
+
+enum {
+	FAILURES_MIN = 2, /* in a row, until the endpoint is down */
+};
+
+static const int64_t first_pause_ns = NS_PER_SEC;
+static const int64_t last_pause_ns = 30 * NS_PER_SEC;
+/* The place of a refused caller among all that wait for the next probe; and the longest it waits for a place. */
+static const int64_t place_ns = NS_PER_SEC;
+static const int64_t last_place_ns = 300 * NS_PER_SEC;
+
+struct endpoint {
+	struct endpoint_config config;
+	pthread_mutex_t mu;
+	uint64_t n_answers;      /* mu */
+	unsigned n_failures;     /* mu; in a row */
+	int64_t failed_wall_ns;  /* mu; the first of them */
+	bool is_down;            /* mu */
+	bool is_probing;         /* mu; a probe is under way */
+	unsigned n_probes;       /* mu; that failed in this outage */
+	int64_t next_probe_ns;   /* mu; boot */
+	unsigned n_refused;      /* mu; since the last probe began */
+	int64_t down_ns;         /* mu; boot: when this outage began */
+	int64_t past_outages_ns; /* mu; their length, without this one */
+	struct error error;      /* mu; of this outage, as callers get it, but for retry_after_ms */
+};
+
+/* ---- all under mu ------------------------------------------------------------------------------------ */
+
+static int64_t
+now_boot(const struct endpoint *e)
+{
+	return clock_boot(e->config.host->clock);
+}
+
+static int64_t
+pause_ns(const struct endpoint *e)
+{
+	return backoff_ns(first_pause_ns, e->n_probes, last_pause_ns);
+}
+
+static int64_t
+until_next_probe_ns(const struct endpoint *e)
+{
+	int64_t left_ns = e->is_probing ? pause_ns(e) : e->next_probe_ns - now_boot(e);
+
+	return left_ns > 0 ? left_ns : 0;
+}
+
+static void
+set_outage(const struct endpoint *e, int64_t place, struct error *err)
+{
+	int64_t behind_ns = place * place_ns;
+
+	if (behind_ns > last_place_ns)
+		behind_ns = last_place_ns;
+	*err = e->error;
+	err->retry_after_ms = (until_next_probe_ns(e) + behind_ns) / NS_PER_MS + 1;
+}
+
+static bool
+may_go(const struct endpoint *e)
+{
+	return !e->is_down || (!e->is_probing && now_boot(e) >= e->next_probe_ns);
+}
+
+/* The text changes only with the cause: callers compare it with what they reported last. */
+static void
+keep_error(struct endpoint *e, const struct error *why)
+{
+	char memory[40] = "";
+	struct buf since = BUF_FIXED(memory);
+
+	if (e->error.is_outage && e->error.code == why->code &&
+	    e->error.http_status == why->http_status)
+		return;
+	e->error = *why;
+	clock_format_rfc3339(&since, e->failed_wall_ns, /*micros=*/false);
+	err_wrap(&e->error, "%s has been unavailable since %s", e->config.name, memory);
+	e->error.is_outage = true;
+}
+
+static void
+begin_outage(struct endpoint *e)
+{
+	e->is_down = true;
+	e->n_probes = 0;
+	e->n_refused = 0;
+	e->down_ns = now_boot(e);
+	e->next_probe_ns = e->down_ns + pause_ns(e);
+	e->error.is_outage = false;
+}
+
+static void
+end_outage(struct endpoint *e)
+{
+	e->is_down = false;
+	e->past_outages_ns += now_boot(e) - e->down_ns;
+}
+
+/* Returns true when this failure begins an outage. */
+static bool
+note_failure(struct endpoint *e, const struct endpoint_pass *pass, struct error *err)
+{
+	bool was_down = e->is_down;
+
+	if (pass->n_answers != e->n_answers)
+		return false;
+	if (e->n_failures++ == 0)
+		e->failed_wall_ns = clock_wall(e->config.host->clock);
+	if (e->n_failures < FAILURES_MIN)
+		return false;
+	if (!was_down) {
+		begin_outage(e);
+	} else if (pass->is_probe) {
+		e->n_probes++;
+		e->next_probe_ns = now_boot(e) + pause_ns(e);
+	}
+	keep_error(e, err);
+	set_outage(e, pass->is_probe || !was_down ? 1 : e->n_refused++, err);
+	return !was_down;
+}
+
+/* Returns true when this answer ends an outage. */
+static bool
+note_answer(struct endpoint *e)
+{
+	bool was_down = e->is_down;
+
+	e->n_answers++;
+	e->n_failures = 0;
+	if (was_down)
+		end_outage(e);
+	return was_down;
+}
+
+/* Returns true when the endpoint went down or came up. */
+static bool
+note_outcome(struct endpoint *e, const struct endpoint_pass *pass, enum endpoint_outcome outcome,
+             struct error *err)
+{
+	WITH_LOCK(&e->mu);
+
+	if (pass->is_probe)
+		e->is_probing = false;
+	switch (outcome) {
+	case ENDPOINT_ANSWERED:
+		return note_answer(e);
+	case ENDPOINT_FAILED:
+		return note_failure(e, pass, err);
+	case ENDPOINT_UNKNOWN:
+		break;
+	}
+	return false;
+}
+
+/* ---- requests ---------------------------------------------------------------------------------------- */
+
+bool
+endpoint_check(struct endpoint *e, bool *ret_is_down, struct error *err)
+{
+	WITH_LOCK(&e->mu);
+
+	*ret_is_down = e->is_down;
+	if (may_go(e))
+		return true;
+	set_outage(e, e->n_refused++, err);
+	return false;
+}
+
+bool
+endpoint_enter(struct endpoint *e, struct endpoint_pass *ret, struct error *err)
+{
+	WITH_LOCK(&e->mu);
+
+	if (!may_go(e)) {
+		set_outage(e, e->n_refused++, err);
+		return false;
+	}
+	*ret = (struct endpoint_pass){ .n_answers = e->n_answers, .is_probe = e->is_down };
+	if (ret->is_probe) {
+		e->is_probing = true;
+		e->n_refused = 0;
+	}
+	return true;
+}
+
+void
+endpoint_leave(struct endpoint *e, const struct endpoint_pass *pass, enum endpoint_outcome outcome,
+               struct error *err)
+{
+	const struct cloud_host *host = e->config.host;
+
+	if (!note_outcome(e, pass, outcome, err))
+		return;
+	if (outcome == ENDPOINT_FAILED) {
+		log_warn("a cloud API is unavailable, what needs it waits for it",
+		         LOG_CSTR("api", e->config.name), LOG_ERR(err));
+		return;
+	}
+	log_info("a cloud API is available again, what waited for it goes on",
+	         LOG_CSTR("api", e->config.name));
+	host->wake(host, HOST_WAKE_RECOVERED, STR_EMPTY);
+}
+
+int64_t
+endpoint_uptime_ns(struct endpoint *e)
+{
+	int64_t now_ns;
+	WITH_LOCK(&e->mu);
+
+	now_ns = e->is_down ? e->down_ns : now_boot(e);
+	return now_ns - e->past_outages_ns;
+}
+
+/* ---- life cycle -------------------------------------------------------------------------------------- */
+
+struct endpoint *
+endpoint_new(const struct endpoint_config *config)
+{
+	struct endpoint *e = xcalloc(1, sizeof(*e));
+
+	e->config = *config;
+	PTHREAD_OK(pthread_mutex_init(&e->mu, NULL));
+	return e;
+}
+
+void
+endpoint_free(struct endpoint *e)
+{
+	if (!e)
+		return;
+	PTHREAD_OK(pthread_mutex_destroy(&e->mu));
+	free(e);
+}
