@@ -97,7 +97,7 @@ forget_old_deletions(struct lifecycle_controller *c)
 }
 
 static void
-collect(struct round *r, bool is_woken)
+collect(struct round *r, enum lifecycle_due due)
 {
 	r->visits = arena_calloc(r->call->arena, r->all.n + 1, sizeof(*r->visits));
 	for (size_t i = 0; i < r->all.n; i++) {
@@ -108,7 +108,8 @@ collect(struct round *r, bool is_woken)
 			continue;
 		}
 		r->visits[r->n_visits] = (struct visit){ node, admit(r->c, node) };
-		if (is_woken)
+		if (due == LIFECYCLE_ALL_DUE ||
+		    (due == LIFECYCLE_FAILED_DUE && r->visits[r->n_visits].patient->n_failures > 0))
 			r->visits[r->n_visits].patient->due_mono_ns = 0;
 		r->n_visits++;
 	}
@@ -157,7 +158,7 @@ next_due(const struct round *r)
 }
 
 static int64_t
-make_round(struct lifecycle_controller *c, struct arena *arena, bool is_woken)
+make_round(struct lifecycle_controller *c, struct arena *arena, enum lifecycle_due due)
 {
 	CLEANUP(store_list_free) struct store_list all = store_list(c->env->nodes);
 	struct call call = {
@@ -171,7 +172,7 @@ make_round(struct lifecycle_controller *c, struct arena *arena, bool is_woken)
 
 	c->n_rounds++;
 	forget_old_deletions(c);
-	collect(&r, is_woken);
+	collect(&r, due);
 	visit_due(&r);
 	return next_due(&r);
 }
@@ -181,13 +182,13 @@ make_round(struct lifecycle_controller *c, struct arena *arena, bool is_woken)
 /* Sleeps until the next look is due or a node changes; after a quiet while memory of the last burst is given back.
  * Returns false when cancelled. */
 static bool
-wait_for_work(struct lifecycle_controller *c, int64_t due_ns, bool *ret_is_woken)
+wait_for_work(struct lifecycle_controller *c, int64_t due_ns, enum lifecycle_due *ret)
 {
 	int64_t quiet_at = clock_deadline(clock_mono(c->env->clock), quiet_ns);
 	bool is_quiet = false;
 
 	mutex_lock(&c->mu);
-	while (!c->is_dirty && !c->is_woken && !cancel_is_fired(c->env->cancel) &&
+	while (!c->is_dirty && !cancel_is_fired(c->env->cancel) &&
 	       clock_mono(c->env->clock) < due_ns) {
 		bool is_late = !clock_wait(c->env->clock, &c->changed, &c->mu,
 		                           is_quiet || due_ns < quiet_at ? due_ns : quiet_at);
@@ -200,27 +201,28 @@ wait_for_work(struct lifecycle_controller *c, int64_t due_ns, bool *ret_is_woken
 			mutex_lock(&c->mu);
 		}
 	}
-	*ret_is_woken = c->is_woken;
-	c->is_woken = false;
+	*ret = c->due;
+	c->due = LIFECYCLE_NONE_DUE;
 	c->is_dirty = false;
 	mutex_unlock(&c->mu);
 	return !cancel_is_fired(c->env->cancel);
 }
 
 static void
-wake(struct lifecycle_controller *c, bool everything)
+wake(struct lifecycle_controller *c, enum lifecycle_due due)
 {
 	WITH_LOCK(&c->mu);
 
 	c->is_dirty = true;
-	c->is_woken = c->is_woken || everything;
+	if (due > c->due)
+		c->due = due;
 	PTHREAD_OK(pthread_cond_signal(&c->changed));
 }
 
 static void
 on_cancel(void *c)
 {
-	wake(c, false);
+	wake(c, LIFECYCLE_NONE_DUE);
 }
 
 static void *
@@ -229,22 +231,22 @@ run(void *arg)
 	struct lifecycle_controller *c = arg;
 	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
 	struct call call = { c->env->clock, c->env->cancel, CLOCK_FOREVER, &arena };
-	bool is_woken = false;
+	enum lifecycle_due due = LIFECYCLE_NONE_DUE;
 	struct error err;
-	int64_t due;
+	int64_t next_ns;
 
 	if (!store_wait_synced(c->env->nodes, &call, &err))
 		return NULL;
 	do {
 		pulse_promise(clock_deadline(clock_mono(c->env->clock), PULSE_WORK_NS));
 		c->is_working = true;
-		due = make_round(c, &arena, is_woken);
+		next_ns = make_round(c, &arena, due);
 		c->is_working = false;
 		arena_reset(&arena);
 		pulse_promise(CLOCK_FOREVER);
 		if (!cancel_sleep(c->env->cancel, c->env->clock, coalesce_ns, &err))
 			break;
-	} while (wait_for_work(c, due, &is_woken));
+	} while (wait_for_work(c, next_ns, &due));
 	return NULL;
 }
 
@@ -255,7 +257,7 @@ on_change(void *arg, const struct object *old, const struct object *new)
 {
 	(void)old;
 	(void)new;
-	wake(arg, false);
+	wake(arg, LIFECYCLE_NONE_DUE);
 }
 
 struct lifecycle_controller *
@@ -277,7 +279,13 @@ lifecycle_controller_new(struct controller_env *env, const struct lifecycle_conf
 void
 lifecycle_controller_wake(struct lifecycle_controller *c)
 {
-	wake(c, true);
+	wake(c, LIFECYCLE_ALL_DUE);
+}
+
+void
+lifecycle_controller_release(struct lifecycle_controller *c)
+{
+	wake(c, LIFECYCLE_FAILED_DUE);
 }
 
 bool

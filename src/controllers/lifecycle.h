@@ -23,6 +23,8 @@ struct lifecycle_controller *lifecycle_controller_new(struct controller_env *env
                                                       const struct lifecycle_config *config);
 /** Looks at all nodes that are not Ready now: something changed in the cloud. */
 void lifecycle_controller_wake(struct lifecycle_controller *);
+/** An API of the cloud is available again: what waits for the end of an outage is due. */
+void lifecycle_controller_release(struct lifecycle_controller *);
 /** Once the token is fired: was it at work, so that a request of its may still come through? */
 bool lifecycle_controller_is_working(const struct lifecycle_controller *);
 /** Joins the thread, after the token. NULL is fine. */

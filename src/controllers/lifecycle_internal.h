@@ -48,6 +48,12 @@ struct visit {
 	struct patient *patient;
 };
 
+enum lifecycle_due {
+	LIFECYCLE_NONE_DUE,
+	LIFECYCLE_FAILED_DUE, /* whose last look failed */
+	LIFECYCLE_ALL_DUE,
+};
+
 struct lifecycle_controller {
 	struct controller_env *env;
 	struct lifecycle_config config;
@@ -55,8 +61,8 @@ struct lifecycle_controller {
 	pthread_mutex_t mu;
 	pthread_cond_t changed;
 	_Atomic bool is_working; /* a round is under way */
-	bool is_dirty;           /* mu; a node changed */
-	bool is_woken;           /* mu; everything is due */
+	bool is_dirty;           /* mu; a node changed, or some are due */
+	enum lifecycle_due due;  /* mu; in the next round, whatever their time */
 	struct map patients;     /* the thread's own, as is all below */
 	uint64_t n_rounds;
 	int64_t *deletions_boot_ns; /* of unannounced nodes, within the breaker's window */

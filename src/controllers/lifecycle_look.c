@@ -4,6 +4,7 @@
 #include "base/backoff.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "controllers/failure.h"
 #include "controllers/lifecycle_internal.h"
 #include "controllers/looker.h"
 #include "net/url.h"
@@ -186,7 +187,7 @@ observe(struct round *r, const struct visit *v, const struct instance *found, bo
 		         LOG_STR("node", node_name(v->node)), LOG_ERR(&err));
 		seen.presence = PRESENCE_UNKNOWN;
 	}
-	if (found->presence == PRESENCE_UNKNOWN)
+	if (found->presence == PRESENCE_UNKNOWN && !found->is_outage)
 		log_warn("it cannot be found out whether the machine of a node exists",
 		         LOG_STR("node", node_name(v->node)), LOG_STR("err", found->error));
 	v->patient->presence = seen.presence;
@@ -203,7 +204,8 @@ lifecycle_back_off_ns(int64_t first_ns, unsigned n_attempts)
 static int64_t
 retry_delay_ns(unsigned n_failures, const struct error *err)
 {
-	int64_t delay_ns = lifecycle_back_off_ns(LIFECYCLE_RETRY_NS, n_failures);
+	int64_t delay_ns = err->is_outage ? failure_outage_ns(err)
+	                                  : lifecycle_back_off_ns(LIFECYCLE_RETRY_NS, n_failures);
 
 	if (err->retry_after_ms * NS_PER_MS > delay_ns)
 		delay_ns = err->retry_after_ms * NS_PER_MS;
@@ -260,7 +262,7 @@ look_at(struct round *r, struct visit *visits, size_t n, bool with_witnesses)
 	if (with_witnesses)
 		n_nodes = add_witnesses(r, visits, n, nodes);
 	if (!looker_ask(r->c->env->looker, r->call, nodes, n_nodes, now, &answer, &err)) {
-		if (err.code != ERR_CANCELLED)
+		if (err.code != ERR_CANCELLED && !err.is_outage)
 			log_warn("the cloud cannot be asked about nodes that are not ready",
 			         LOG_I64("nodes", (int64_t)n), LOG_ERR(&err));
 		postpone(r, visits, n, &err);

@@ -84,6 +84,19 @@ wake_nodes(struct manager *m)
 }
 
 static void
+release_all(struct manager *m)
+{
+	if (m->node)
+		node_controller_release(m->node);
+	if (m->lifecycle)
+		lifecycle_controller_release(m->lifecycle);
+	if (m->service)
+		service_controller_release(m->service);
+	if (m->route)
+		route_controller_release(m->route);
+}
+
+static void
 wake(void *manager, enum host_wake what, struct str key)
 {
 	struct manager *m = manager;
@@ -99,6 +112,9 @@ wake(void *manager, enum host_wake what, struct str key)
 	case HOST_WAKE_ROUTES:
 		if (m->route)
 			route_controller_wake(m->route);
+		break;
+	case HOST_WAKE_RECOVERED:
+		release_all(m);
 		break;
 	}
 }

@@ -15,6 +15,7 @@
 #include "base/pulse.h"
 #include "base/thread.h"
 #include "controllers/addresses.h"
+#include "controllers/failure.h"
 #include "controllers/labels.h"
 #include "controllers/looker.h"
 #include "controllers/own_writes.h"
@@ -38,7 +39,6 @@ enum {
 };
 
 static const int64_t failure_base_ns = 100 * NS_PER_MS;
-static const int64_t failure_max_ns = 300 * NS_PER_SEC; /* the cloud heals without telling us */
 static const int64_t echo_ns = 5 * NS_PER_SEC; /* by then the store has heard of our own write */
 
 static const double delays[] = { 1, 4, 16, 64, 256, 1024 };
@@ -57,6 +57,7 @@ struct node_controller {
 	struct queue *queue;
 	pthread_t *workers;
 	pthread_t refresher;
+	struct failure_pause refresh_pause;
 	pthread_mutex_t mu;
 	struct map
 		stale; /* mu; names whose addresses are to be compared; keys are the values, owned */
@@ -164,7 +165,9 @@ want_present(const struct node *node, const struct instance *instance, struct er
 		return err_set(err, ERR_NOT_FOUND, "no machine of the cloud is this node");
 	case PRESENCE_UNKNOWN:
 	case PRESENCE_FOREIGN:
-		return err_set(err, instance->error_code, "%" STR_FMT, STR_ARG(instance->error));
+		err_set(err, instance->error_code, "%" STR_FMT, STR_ARG(instance->error));
+		err->is_outage = instance->is_outage;
+		return false;
 	}
 	if (instance->provider_id.len == 0 && node_provider_id(node).len == 0)
 		return err_set(err, ERR_INVALID,
@@ -345,10 +348,15 @@ handle_failure(struct node_controller *c, struct str name, const struct error *e
 
 	if (err->code == ERR_CANCELLED)
 		return;
+	if (err->is_outage) {
+		queue_park(c->queue, name, failure_outage_ns(err));
+		tell_failure(c, name, err);
+		return;
+	}
 	if ((err->code == ERR_PENDING || err->code == ERR_THROTTLED) && delay_ns > 0)
 		queue_add_after(c->queue, name, delay_ns);
 	else
-		delay_ns = queue_add_failed(c->queue, name, failure_max_ns);
+		delay_ns = queue_add_failed(c->queue, name, failure_max_ns(err->code));
 	if (err->code == ERR_PENDING)
 		return;
 	log_error("syncing node failed, will retry", LOG_STR("node", name), LOG_ERR(err),
@@ -457,18 +465,26 @@ run_refresher(void *arg)
 	struct node_controller *c = arg;
 	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
 	struct call call = { c->env->clock, c->env->cancel, CLOCK_FOREVER, &arena };
+	bool ok, is_waiting = false;
+	unsigned n_seen;
 	struct error err;
 
 	if (!store_wait_synced(c->env->nodes, &call, &err))
 		return NULL;
 	do {
+		n_seen = failure_pause_count(&c->refresh_pause);
 		pulse_promise(clock_deadline(clock_mono(c->env->clock), PULSE_WORK_NS));
-		if (!refresh_once(c, &call, &err) && err.code != ERR_CANCELLED)
+		ok = refresh_once(c, &call, &err);
+		is_waiting = !ok && err.is_outage;
+		if (!ok && err.code != ERR_CANCELLED && !is_waiting)
 			log_error("addresses cannot be refreshed, will retry", LOG_ERR(&err),
 			          LOG_DURATION("in", c->config.refresh_period_ns));
 		arena_fini(&arena);
 		pulse_promise(CLOCK_FOREVER);
-	} while (cancel_sleep(c->env->cancel, c->env->clock, c->config.refresh_period_ns, &err));
+	} while (is_waiting ? failure_pause_sleep(&c->refresh_pause, &call, n_seen,
+	                                          c->config.refresh_period_ns, &err)
+	                    : cancel_sleep(c->env->cancel, c->env->clock,
+	                                   c->config.refresh_period_ns, &err));
 	return NULL;
 }
 
@@ -503,9 +519,10 @@ node_controller_new(struct controller_env *env, const struct node_controller_con
 
 	c->env = env;
 	c->config = *config;
-	c->queue = queue_new(&(struct queue_config){ "Nodes", failure_base_ns, failure_max_ns,
+	c->queue = queue_new(&(struct queue_config){ "Nodes", failure_base_ns, FAILURE_MAX_NS,
 	                                             env->clock });
 	PTHREAD_OK(pthread_mutex_init(&c->mu, NULL));
+	failure_pause_init(&c->refresh_pause);
 	metric_set(running_metric("cloud-node"), 1);
 	looker_set_crowd(env->looker, each_uninitialised, c);
 	store_add_handler(env->nodes, (struct store_handler){ on_change, c });
@@ -525,6 +542,13 @@ node_controller_wake(struct node_controller *c)
 		if (node_is_new(node_of(all.objects[i])))
 			queue_add(c->queue, all.objects[i]->key);
 	}
+}
+
+void
+node_controller_release(struct node_controller *c)
+{
+	queue_release(c->queue);
+	failure_pause_release(&c->refresh_pause);
 }
 
 void
@@ -560,6 +584,7 @@ node_controller_free(struct node_controller *c)
 	thread_join(c->refresher);
 	queue_free(c->queue);
 	free_stale(c);
+	failure_pause_fini(&c->refresh_pause);
 	PTHREAD_OK(pthread_mutex_destroy(&c->mu));
 	free(c->workers);
 	free(c);

@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "base/metrics.h"
 #include "base/thread.h"
+#include "controllers/failure.h"
 #include "controllers/node_ref.h"
 #include "controllers/notices.h"
 #include "controllers/own_writes.h"
@@ -32,7 +33,6 @@ enum {
 /* Changes of nodes within this time are one run; runs begin at most so often. */
 static const int64_t coalesce_ns = 200 * NS_PER_MS;
 static const int64_t run_pause_ns = NS_PER_SEC;
-static const int64_t failure_max_ns = 300 * NS_PER_SEC;
 
 METRIC_FAMILY(syncs_total, METRIC_COUNTER, "route_controller_route_sync_total",
               "[ALPHA] Runs of the route controller.");
@@ -53,8 +53,10 @@ struct route_controller {
 	pthread_cond_t woken;
 	_Atomic bool is_working; /* a run is under way */
 	bool is_woken;           /* mu */
+	bool is_settled;         /* mu; the last run left nothing to be tried again */
 
-	unsigned n_failures; /* the thread's: runs in a row */
+	unsigned n_failures;    /* the thread's: runs in a row */
+	int64_t failure_max_ns; /* likewise: the longest pause after the last of them */
 };
 
 /* One run. */
@@ -72,6 +74,7 @@ struct run {
 	bool *has_failed;       /* mu; of each node: a creation did */
 	bool is_clean;          /* mu: nothing failed */
 	int64_t retry_after_ns; /* mu: the longest that the cloud asked to wait; 0: it did not say */
+	int64_t failure_max_ns; /* mu: the least of all failures' longest pauses */
 };
 
 struct condition {
@@ -138,6 +141,8 @@ note_failure(struct run *r, size_t node, const struct error *err)
 	r->is_clean = false;
 	if (err->retry_after_ms * NS_PER_MS > r->retry_after_ns)
 		r->retry_after_ns = err->retry_after_ms * NS_PER_MS;
+	if (failure_max_ns(err->code) < r->failure_max_ns)
+		r->failure_max_ns = failure_max_ns(err->code);
 	if (node != NO_NODE)
 		r->has_failed[node] = true;
 }
@@ -162,6 +167,8 @@ tell_failure(struct run *r, const struct node *node, struct str cidr, int64_t to
 	buf_addf(&message, ": %s", err->msg);
 	node_event(r->c->env->recorder, COMPONENT, node, EVENT_WARNING, failed_event.reason,
 	           buf_str(&message));
+	if (err->is_outage)
+		return;
 	log_error("route not created, will retry", LOG_STR("node", node_name(node)),
 	          LOG_STR("cidr", cidr), LOG_ERR(err));
 }
@@ -195,7 +202,7 @@ remove_route(struct run *r, struct call *call, const struct route *route)
 		return;
 	}
 	note_failure(r, NO_NODE, &err);
-	if (is_worth_telling(&err))
+	if (is_worth_telling(&err) && !err.is_outage)
 		log_error("route not removed, will retry", LOG_STR("node", route->target_node),
 		          LOG_STR("cidr", route->destination_cidr), LOG_ERR(&err));
 }
@@ -374,17 +381,22 @@ run_once(struct route_controller *c, struct arena *arena, int64_t *ret_delay_ns)
 		                                   RUN_TIMEOUT_S * NS_PER_SEC),
 		.arena = arena,
 	};
-	struct run r = { .c = c, .call = &call, .all = all, .is_clean = true };
+	struct run r = { .c = c,
+		         .call = &call,
+		         .all = all,
+		         .is_clean = true,
+		         .failure_max_ns = FAILURE_MAX_NS };
 	struct error err;
 
 	PTHREAD_OK(pthread_mutex_init(&r.mu, NULL));
 	if (!plan_and_apply(&r, &err)) {
 		note_failure(&r, NO_NODE, &err);
-		if (is_worth_telling(&err))
+		if (is_worth_telling(&err) && !err.is_outage)
 			log_error("routes not reconciled, will retry", LOG_ERR(&err));
 	}
 	PTHREAD_OK(pthread_mutex_destroy(&r.mu));
 	*ret_delay_ns = r.retry_after_ns;
+	c->failure_max_ns = r.failure_max_ns;
 	return r.is_clean;
 }
 
@@ -392,7 +404,7 @@ run_once(struct route_controller *c, struct arena *arena, int64_t *ret_delay_ns)
 static int64_t
 failure_delay_ns(struct route_controller *c)
 {
-	return backoff_spread_ns(c->config.period_ns, c->n_failures++, failure_max_ns);
+	return backoff_spread_ns(c->config.period_ns, c->n_failures++, c->failure_max_ns);
 }
 
 /* The time to the next run, unless somebody wakes us. */
@@ -440,8 +452,17 @@ gather(struct route_controller *c, int64_t not_before_ns)
 		return false;
 	mutex_lock(&c->mu);
 	c->is_woken = false;
+	c->is_settled = false;
 	mutex_unlock(&c->mu);
 	return true;
+}
+
+static void
+note_run(struct route_controller *c, bool is_clean)
+{
+	WITH_LOCK(&c->mu);
+
+	c->is_settled = is_clean;
 }
 
 static void
@@ -457,6 +478,7 @@ loop(struct route_controller *c, struct arena *arena)
 		c->is_working = true;
 		is_clean = run_once(c, arena, &asked_ns);
 		c->is_working = false;
+		note_run(c, is_clean);
 		arena_fini(arena);
 	} while (rest(c, clock_deadline(begun_ns, next_delay_ns(c, is_clean, asked_ns))));
 }
@@ -483,6 +505,18 @@ route_controller_wake(struct route_controller *c)
 {
 	WITH_LOCK(&c->mu);
 
+	c->is_woken = true;
+	PTHREAD_OK(pthread_cond_signal(&c->woken));
+}
+
+/* A run under way may fail yet, with what was asked before: another follows it. */
+void
+route_controller_release(struct route_controller *c)
+{
+	WITH_LOCK(&c->mu);
+
+	if (c->is_settled)
+		return;
 	c->is_woken = true;
 	PTHREAD_OK(pthread_cond_signal(&c->woken));
 }

@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "controllers/failure.h"
 #include "controllers/running.h"
 #include "controllers/service_internal.h"
 
@@ -16,7 +17,6 @@ enum {
 
 /* framework.md 5.1 */
 static const int64_t failure_base_ns = 5 * NS_PER_SEC;
-static const int64_t failure_max_ns = 300 * NS_PER_SEC;
 /* Clean-ups come back at least so often (framework.md 5.3, E20). */
 static const int64_t cleanup_max_ns = 30 * NS_PER_SEC;
 static const int64_t pass_pause_ns = NS_PER_SEC;
@@ -393,12 +393,17 @@ handle_failure(struct service_controller *c, struct str key, const struct error 
 
 	if (err->code == ERR_CANCELLED)
 		return;
+	if (err->is_outage) { /* other reasons to work on it need not wait: a refusal costs nothing */
+		set_retry(c, key, 0, false);
+		queue_park(c->queue, key, failure_outage_ns(err));
+		return;
+	}
 	if (is_fixed)
 		queue_add_after(c->queue, key, delay_ns);
 	else
 		delay_ns = queue_add_failed(c->queue, key,
 		                            is_cleaning_up(c, key) ? cleanup_max_ns
-		                                                   : failure_max_ns);
+		                                                   : failure_max_ns(err->code));
 	set_retry(c, key, delay_ns, is_fixed);
 	log_failure(key, err, delay_ns);
 }
@@ -453,11 +458,12 @@ service_controller_new(struct controller_env *env, const struct service_controll
 	c->env = env;
 	c->config = *config;
 	c->ops = env->cloud->ops->balancers;
-	c->queue = queue_new(&(struct queue_config){ "service", failure_base_ns, failure_max_ns,
+	c->queue = queue_new(&(struct queue_config){ "service", failure_base_ns, FAILURE_MAX_NS,
 	                                             env->clock });
 	c->targets = targets_new(env->nodes);
 	PTHREAD_OK(pthread_mutex_init(&c->mu, NULL));
 	cond_init(&c->adopted);
+	failure_pause_init(&c->adopt_pause);
 	metric_set(running_metric("service"), 1);
 	store_add_handler(env->services, (struct store_handler){ on_service, c });
 	store_add_handler(env->nodes, (struct store_handler){ on_node, c });
@@ -477,6 +483,13 @@ service_controller_wake(struct service_controller *c, struct str key)
 		give_reason(c, key, REASON_FULL);
 	else if (key.len == 0)
 		queue_all(c, concerns_us, REASON_FULL);
+}
+
+void
+service_controller_release(struct service_controller *c)
+{
+	queue_release(c->queue);
+	failure_pause_release(&c->adopt_pause);
 }
 
 void
@@ -512,6 +525,7 @@ service_controller_free(struct service_controller *c)
 	queue_free(c->queue);
 	free_records(c);
 	targets_free(c->targets);
+	failure_pause_fini(&c->adopt_pause);
 	PTHREAD_OK(pthread_mutex_destroy(&c->mu));
 	PTHREAD_OK(pthread_cond_destroy(&c->adopted));
 	free(c->workers);

@@ -86,7 +86,8 @@ tell(struct service_controller *c, struct trouble *t, const struct error *err)
 	int64_t now_ns = clock_mono(c->env->clock);
 	uint64_t hash = str_hash(str_c(err->msg));
 
-	if (!service_is_failure(err) || (hash == t->told && now_ns < t->next_tell_ns))
+	if (!service_is_failure(err) ||
+	    (hash == t->told && (err->is_outage || now_ns < t->next_tell_ns)))
 		return;
 	t->told = hash;
 	t->next_tell_ns = clock_deadline(now_ns, remind_ns);
@@ -105,12 +106,15 @@ next_delay_ns(struct trouble *t, const struct error *err)
 static bool
 adopt(struct service_controller *c, struct call *call, struct error *err)
 {
+	unsigned n_seen = failure_pause_count(&c->adopt_pause);
 	struct trouble t = { 0 };
 
 	while (c->ops->adopt && !adopt_once(c, call, err)) {
 		tell(c, &t, err);
-		if (!cancel_sleep(call->cancel, call->clock, next_delay_ns(&t, err), err))
+		if (!failure_pause_sleep(&c->adopt_pause, call, n_seen, next_delay_ns(&t, err),
+		                         err))
 			return false;
+		n_seen = failure_pause_count(&c->adopt_pause);
 		arena_reset(call->arena);
 	}
 	return true;

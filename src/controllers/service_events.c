@@ -91,6 +91,17 @@ service_is_failure(const struct error *err)
 	return err->code != ERR_PENDING && err->code != ERR_THROTTLED && err->code != ERR_CANCELLED;
 }
 
+/* In an outage each attempt fails with the same text, for hours: written once, it leaves the Service's share of events to what
+ * comes next. */
+static bool
+is_repeated(struct service_record *r, struct str message, const struct error *err)
+{
+	uint64_t last = r->warned_outage;
+
+	r->warned_outage = err->is_outage ? str_hash(message) : 0;
+	return err->is_outage && r->warned_outage == last;
+}
+
 void
 service_warn(struct service_run *run, enum service_saying saying, const struct error *err)
 {
@@ -99,6 +110,8 @@ service_warn(struct service_run *run, enum service_saying saying, const struct e
 	if (!service_is_failure(err))
 		return;
 	buf_addf(&message, "%s: %s", sayings[saying].text, err->msg);
+	if (is_repeated(run->record, buf_str(&message), err))
+		return;
 	tell(run, EVENT_WARNING, sayings[saying].kind->reason, buf_str(&message));
 }
 

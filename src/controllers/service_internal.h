@@ -11,6 +11,7 @@
 
 #include "base/map.h"
 #include "base/thread.h"
+#include "controllers/failure.h"
 #include "controllers/service.h"
 #include "controllers/targets.h"
 #include "kube/queue.h"
@@ -47,6 +48,7 @@ struct service_record {
 	uint64_t foreign_hash; /* of the UID of a Service of another class for which we had none */
 	bool has_targets;      /* targets_hash is what the provider was told last */
 	bool has_failed;       /* the last ensure or update did */
+	uint64_t warned_outage; /* a hash of the last Warning, if an outage was its cause; else 0 */
 	bool is_elsewhere; /* another controller's, said the provider: its nodes are not ours to tell */
 	bool is_told_empty;            /* "no available nodes" was said */
 	enum service_saying announced; /* what began, its end not said yet */
@@ -68,6 +70,7 @@ struct service_controller {
 	struct queue *queue;
 	struct targets *targets;
 	pthread_t *workers;
+	struct failure_pause adopt_pause;
 
 	pthread_mutex_t mu;
 	pthread_cond_t adopted;

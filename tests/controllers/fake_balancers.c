@@ -23,6 +23,8 @@ struct fake_balancers {
 	unsigned most_at_once, next_address; /* mu */
 	fake_balancers_mood_fn *mood;        /* mu */
 	void *mood_arg;                      /* mu */
+	fake_reach_fn *reach;                /* mu */
+	void *reach_arg;                     /* mu */
 	char made[64];                       /* mu; that nobody was told of */
 	void (*on_make)(void *, const char *);
 	void *on_make_arg;
@@ -206,7 +208,9 @@ run_locked(struct fake_balancers *fb, struct call *call, const char *op, const s
 	enter(fb, spec);
 	note(fb, op, spec);
 	fault = choose(fb, fb->calls[fb->n_calls - 1]);
-	if (fault.hangs)
+	if (fb->reach)
+		ok = fb->reach(fb->reach_arg, err);
+	if (ok && fault.hangs)
 		ok = hang(fb, call, err);
 	if (ok && (fault.code == ERR_NONE || fault.is_late))
 		ok = operate(fb, spec, err);
@@ -440,6 +444,15 @@ fake_balancers_forget_faults(struct fake_balancers *fb)
 
 	fb->n_faults = 0;
 	PTHREAD_OK(pthread_cond_broadcast(&fb->changed));
+}
+
+void
+fake_balancers_reach(struct fake_balancers *fb, fake_reach_fn *reach, void *arg)
+{
+	WITH_LOCK(&fb->mu);
+
+	fb->reach = reach;
+	fb->reach_arg = arg;
 }
 
 void

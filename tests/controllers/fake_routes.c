@@ -25,6 +25,8 @@ struct fake_routes {
 	char **calls;                     /* mu */
 	size_t n_calls, cap_calls;        /* mu */
 	unsigned n_running, most_at_once; /* mu */
+	fake_reach_fn *reach;             /* mu */
+	void *reach_arg;                  /* mu */
 };
 
 /* ---- what there is; all under mu ---- */
@@ -128,7 +130,9 @@ begin_locked(struct fake_routes *fr, struct call *call, const char *op, struct s
 	if (++fr->n_running > fr->most_at_once)
 		fr->most_at_once = fr->n_running;
 	fault = choose(fr, note(fr, op, node, cidr));
-	if (fault.hangs)
+	if (fr->reach && !fr->reach(fr->reach_arg, err))
+		ok = false;
+	else if (fault.hangs)
 		ok = hang(fr, call, err);
 	fr->n_running--;
 	if (!ok || fault.code == ERR_NONE)
@@ -280,6 +284,15 @@ fake_routes_fault(struct fake_routes *fr, struct fake_fault fault)
 	WITH_LOCK(&fr->mu);
 
 	ARRAY_PUSH(fr->faults, fr->n_faults, fr->cap_faults, fault);
+}
+
+void
+fake_routes_reach(struct fake_routes *fr, fake_reach_fn *reach, void *arg)
+{
+	WITH_LOCK(&fr->mu);
+
+	fr->reach = reach;
+	fr->reach_arg = arg;
 }
 
 void

@@ -29,6 +29,7 @@ size_t fake_routes_count(struct fake_routes *);
 
 /** Calls are "list", "create NODE CIDR", "remove NODE CIDR". Faults as of balancers. */
 void fake_routes_fault(struct fake_routes *, struct fake_fault fault);
+void fake_routes_reach(struct fake_routes *, fake_reach_fn *reach, void *arg);
 void fake_routes_forget_faults(struct fake_routes *);
 size_t fake_routes_calls(struct fake_routes *, const char *begin);
 /** The i-th call; ends the program when there were fewer. */

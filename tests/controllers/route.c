@@ -293,7 +293,7 @@ a_failure_is_told_and_tried_more_and_more_seldom(void **state UNUSED)
 	rig_put(rig, &node_a);
 	put_routed(node_b, "7");
 	fake_routes_fault(rig->routes,
-	                  (struct fake_fault){ .call = "create a", .code = ERR_UNAVAILABLE });
+	                  (struct fake_fault){ .call = "create a", .code = ERR_INVALID });
 	begin();
 	assert_true(fake_routes_has(rig->routes, "b", CIDR_B)); /* it is nobody else's trouble */
 	assert_int_equal(fake_api_events(rig->api, "FailedToCreateRoute", "a"), 1);
