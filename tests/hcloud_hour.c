@@ -320,6 +320,18 @@ count_event(const struct cloud_host *host, const struct node_ref *ref UNUSED,
 	snprintf(w->last_event, sizeof(w->last_event), "%s", reason);
 }
 
+static void
+release(const struct cloud_host *host, enum host_wake what, struct str key UNUSED)
+{
+	struct world *w = CONTAINER_OF((struct cloud_host *)(uintptr_t)host, struct world, host);
+
+	assert_int_equal(what, HOST_WAKE_RECOVERED);
+	if (w->rig->nodes)
+		node_controller_release(w->rig->nodes);
+	if (w->rig->lifecycle)
+		lifecycle_controller_release(w->rig->lifecycle);
+}
+
 static bool
 look(struct cloud *cloud, struct call *call, const struct node_ref refs[], size_t n,
      int64_t not_before_boot_ns UNUSED, struct look **ret, struct error *err)
@@ -365,7 +377,9 @@ begin_with(enum trouble trouble, unsigned n_servers, int64_t network)
 	world->http.ops = &http;
 	world->cloud.ops = &ops;
 	world->rig = rig;
-	world->host = (struct cloud_host){ .clock = rig->clock, .event = count_event };
+	world->host = (struct cloud_host){ .clock = rig->clock,
+		                           .event = count_event,
+		                           .wake = release };
 	world->trouble = trouble;
 	world->n_servers = n_servers;
 	world->left = LIMIT;
@@ -567,17 +581,17 @@ static const struct {
 } troubles[] = {
 	{ OTHER_PROJECT, "the token of an empty project", 7000, NULL },
 	{ OTHER_PROJECT_WITH_OUR_NAMES, "the token of another project", 7000, NULL },
-	{ UNAUTHORIZED, "401", 80, "HetznerTokenRefused" },
+	{ UNAUTHORIZED, "401", 125, "HetznerTokenRefused" },
 	{ FORBIDDEN, "403", 80, "HetznerTokenRefused" },
 	{ TOO_MANY, "429", 15, "HetznerRateLimit" },
-	{ BROKEN, "500", 80, "HetznerUnavailable" },
-	{ AWAY, "503", 80, "HetznerUnavailable" },
-	{ GATEWAY, "502 without JSON", 240, "HetznerUnavailable" },
+	{ BROKEN, "500", 125, "HetznerUnavailable" },
+	{ AWAY, "503", 125, "HetznerUnavailable" },
+	{ GATEWAY, "502 without JSON", 125, "HetznerUnavailable" },
 	{ LOCKED, "423", 80, NULL },
-	{ NOT_FOUND_BY_A_PROXY, "404 without JSON", 80, "HetznerUnavailable" },
-	{ SILENT, "no answer", 240, "HetznerUnavailable" },
-	{ CUT_OFF, "connections cut off", 80, "HetznerUnavailable" },
-	{ NO_JSON, "half an answer", 80, "HetznerUnavailable" },
+	{ NOT_FOUND_BY_A_PROXY, "404 without JSON", 125, "HetznerUnavailable" },
+	{ SILENT, "no answer", 125, "HetznerUnavailable" },
+	{ CUT_OFF, "connections cut off", 125, "HetznerUnavailable" },
+	{ NO_JSON, "half an answer", 125, "HetznerUnavailable" },
 	{ OTHER_JSON, "another answer", 80, NULL },
 	{ EMPTY_LIST, "an empty list", 7000, NULL },
 	{ SHORT_PAGES, "pages that lack some", 3000, NULL },

@@ -196,7 +196,7 @@ take_news(struct waiter *w, yyjson_val *list)
 	yyjson_val *found = find_action(list, w->id);
 	struct hz_action action;
 
-	w->err.code = ERR_NONE;
+	w->err = (struct error){ .code = ERR_NONE };
 	if (!found)
 		err_set(&w->err, ERR_UNAVAILABLE, "actions not found: [%" PRId64 "]", w->id);
 	else if (read_action(found, &action, &w->err))
@@ -215,7 +215,7 @@ static void
 take_failure(struct waiter *w, const struct error *err)
 {
 	w->err = *err;
-	w->is_over = !is_passing(err->code);
+	w->is_over = !err->is_outage && !is_passing(err->code);
 }
 
 static void
@@ -226,6 +226,8 @@ plan_next(struct waiter *w, int64_t now_ns)
 	if (pause_ns < first_pause_ns)
 		pause_ns = first_pause_ns;
 	w->due_ns = now_ns + (pause_ns < last_pause_ns ? pause_ns : last_pause_ns);
+	if (w->err.is_outage)
+		w->due_ns = now_ns + w->err.retry_after_ms * NS_PER_MS;
 }
 
 /* list NULL: there was no answer, because of err. */
@@ -308,6 +310,10 @@ set_pending(const struct waiter *w, int64_t now_ns, struct error *err)
 {
 	bool has_trouble = w->err.code != ERR_NONE;
 
+	if (has_trouble && w->err.is_outage) {
+		*err = w->err;
+		return err_wrap(err, "action %" PRId64 " is still under way", w->id);
+	}
 	err_set(err, ERR_PENDING, "action %" PRId64 " is still under way%s%s", w->id,
 	        has_trouble ? ": " : "", has_trouble ? w->err.msg : "");
 	err->retry_after_ms = w->due_ns > now_ns ? (w->due_ns - now_ns) / NS_PER_MS + 1

@@ -13,6 +13,7 @@
 #include "base/metrics.h"
 #include "base/rand.h"
 #include "base/thread.h"
+#include "cloud/endpoint.h"
 #include "providers/hcloud/dialect.h"
 #include "providers/hcloud/dump.h"
 #include "providers/hcloud/outage.h"
@@ -61,6 +62,7 @@ struct hz_api {
 	struct hz_budget budget; /* mu */
 	bool is_in_drought;      /* mu; it has been told */
 	struct hz_outage outage; /* mu */
+	struct endpoint *endpoint;
 };
 
 /* ---- what an answer means ---------------------------------------------------------------------------- */
@@ -343,8 +345,8 @@ follow_refusal(struct hz_api *a)
 		tell_drought(a, wait_ns);
 }
 
-bool
-hz_api_admit(struct hz_api *a, enum hz_urgency urgency, size_t n, struct error *err)
+static bool
+admit(struct hz_api *a, enum hz_urgency urgency, size_t n, struct error *err)
 {
 	bool is_news;
 	int64_t wait_ns = ask_budget(a, urgency, n, &is_news);
@@ -359,6 +361,17 @@ hz_api_admit(struct hz_api *a, enum hz_urgency urgency, size_t n, struct error *
 	        wait_ns / NS_PER_SEC + 1);
 	err->retry_after_ms = wait_ns / NS_PER_MS + 1;
 	return false;
+}
+
+bool
+hz_api_admit(struct hz_api *a, enum hz_urgency urgency, size_t n, struct error *err)
+{
+	bool is_down;
+
+	if (!endpoint_check(a->endpoint, &is_down, err))
+		return false;
+	/* whatever was planned, only a probe is sent */
+	return is_down || admit(a, urgency, n, err);
 }
 
 /* An answer over the limit says when to come back only sometimes. */
@@ -433,6 +446,24 @@ note_reception(struct hz_api *a, enum hz_reception reception)
 	WITH_LOCK(&a->mu);
 
 	return hz_outage_note(&a->outage, reception, clock_boot(a->config.host->clock));
+}
+
+/* Failures of the API as a whole. A 403 of the API may be about this one request, one of a proxy is not; and a call that ends
+ * before the attempt's own time is over has not given the API the time to answer. */
+static enum endpoint_outcome
+outcome_of(const struct call *call, bool ok, const struct hz_answer *answer,
+           const struct error *err)
+{
+	if (ok)
+		return ENDPOINT_ANSWERED;
+	if (err->code == ERR_CANCELLED || (err->code == ERR_TIMEOUT && err->http_status == 0 &&
+	                                   clock_mono(call->clock) >= call->deadline_mono_ns))
+		return ENDPOINT_UNKNOWN;
+	if (err->code == ERR_UNAUTHORIZED || err->http_status >= 500 ||
+	    (err->code == ERR_FORBIDDEN && !answer->code[0]) ||
+	    reception_of(answer, err) == HZ_UNANSWERED)
+		return ENDPOINT_FAILED;
+	return ENDPOINT_ANSWERED;
 }
 
 static void
@@ -577,27 +608,66 @@ wait_to_retry(struct call *call, unsigned n, struct error *err)
 	return false;
 }
 
+/* All attempts. *ret_outcome: what the last of them says about the API. */
+static bool
+send(struct hz_api *a, struct call *call, const struct hz_request *request, unsigned n_retries,
+     bool asks_budget, struct hz_answer *ret, enum endpoint_outcome *ret_outcome, struct error *err)
+{
+	*ret_outcome = ENDPOINT_UNKNOWN;
+	for (unsigned n = 0;; n++) {
+		bool ok;
+
+		hz_answer_fini(ret);
+		ret->code[0] = '\0';
+		if (asks_budget && !admit(a, HZ_URGENT, 1, err))
+			return false;
+		ok = attempt(a, call, request, ret, err);
+		follow_outage(a, ok, ret, err);
+		*ret_outcome = outcome_of(call, ok, ret, err);
+		if (ok)
+			return true;
+		if (n == n_retries || !is_worth_a_retry(request, ret, err) ||
+		    !wait_to_retry(call, n, err))
+			return false;
+	}
+}
+
+/* A probe is one attempt, and goes whatever the budget says: it is one request each 30 s. */
+static bool
+send_if_available(struct hz_api *a, struct call *call, const struct hz_request *request,
+                  struct hz_answer *ret, struct error *err)
+{
+	bool asks_budget = request->is_urgent || request->method != HTTP_GET;
+	enum endpoint_outcome outcome;
+	struct endpoint_pass pass;
+	bool ok;
+
+	if (!endpoint_enter(a->endpoint, &pass, err))
+		return false;
+	ok = send(a, call, request, pass.is_probe ? 0 : USUAL_RETRIES,
+	          asks_budget && !pass.is_probe, ret, &outcome, err);
+	if (!ok && err->code == ERR_CANCELLED)
+		outcome = ENDPOINT_UNKNOWN;
+	endpoint_leave(a->endpoint, &pass, outcome, err);
+	return ok;
+}
+
 bool
 hz_api_do(struct hz_api *a, struct call *call, const struct hz_request *request,
           struct hz_answer *ret, struct error *err)
 {
-	unsigned most = request->is_patient ? PATIENT_RETRIES : USUAL_RETRIES;
-	bool asks_budget = request->is_urgent || request->method != HTTP_GET;
-	bool ok;
+	enum endpoint_outcome ignored;
 
-	for (unsigned n = 0;; n++) {
-		hz_answer_fini(ret);
-		ret->code[0] = '\0';
-		if (asks_budget && !hz_api_admit(a, HZ_URGENT, 1, err))
-			return false;
-		ok = attempt(a, call, request, ret, err);
-		follow_outage(a, ok, ret, err);
-		if (ok)
-			return true;
-		if (n == most || !is_worth_a_retry(request, ret, err) ||
-		    !wait_to_retry(call, n, err))
-			return false;
-	}
+	if (request->is_patient) /* at start nobody waits for the end of an outage */
+		return send(a, call, request, PATIENT_RETRIES, request->method != HTTP_GET, ret,
+		            &ignored, err);
+	return send_if_available(a, call, request, ret, err);
+}
+
+int64_t
+hz_api_uptime_ns(struct hz_api *a)
+{
+	return endpoint_uptime_ns(a->endpoint);
 }
 
 bool
@@ -621,6 +691,8 @@ hz_api_new(const struct hz_api_config *config)
 	a->config = *config;
 	a->base_url = xstrndup(config->base_url.ptr, config->base_url.len);
 	a->budget.reserve_percent = config->reserve_percent;
+	a->endpoint = endpoint_new(&(struct endpoint_config){ "the Hetzner Cloud API",
+	                                                      config->host });
 	PTHREAD_OK(pthread_mutex_init(&a->mu, NULL));
 	return a;
 }
@@ -630,6 +702,7 @@ hz_api_free(struct hz_api *a)
 {
 	if (!a)
 		return;
+	endpoint_free(a->endpoint);
 	PTHREAD_OK(pthread_mutex_destroy(&a->mu));
 	free(a->base_url);
 	free(a);

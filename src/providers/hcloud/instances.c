@@ -57,6 +57,7 @@ static void
 answer_error(struct asking *ask, size_t i, enum presence presence, const struct error *err)
 {
 	look_set_error(ask->look, i, presence, err->code, str_c(err->msg));
+	ask->look->instances[i].is_outage = err->is_outage;
 	ask->questions[i].state = ANSWERED;
 }
 

@@ -57,7 +57,7 @@ struct entry {
 	int64_t id;       /* of its balancer, as far as we know; 0: none */
 	uint64_t changed; /* when we changed it last, in the order of things */
 	struct hz_action action;
-	int64_t wait_began_ns;      /* 0: it does not wait */
+	int64_t wait_began_ns;      /* as hz_api_uptime_ns() counts; 0: it does not wait */
 	struct hz_reading *reading; /* the last that was of this Service alone; NULL: none */
 };
 
@@ -535,7 +535,7 @@ hz_books_action(struct hz_books *b, struct str uid)
 int64_t
 hz_books_wait_ns(struct hz_books *b, struct str uid)
 {
-	int64_t now_ns = clock_mono(b->clock);
+	int64_t now_ns = hz_api_uptime_ns(b->api);
 	struct entry *e;
 	WITH_LOCK(&b->mu);
 

@@ -71,7 +71,7 @@ void hz_books_note_change(struct hz_books *, struct str uid, int64_t id);
 /** An action that is not over: whoever comes next waits for it first. id 0: none. */
 void hz_books_set_action(struct hz_books *, struct str uid, struct hz_action action);
 struct hz_action hz_books_action(struct hz_books *, struct str uid);
-/** How long that Service has been waiting for the cloud, from the first such call on. */
+/** How long that Service has been waiting for the cloud, from the first such call on. Outages of the API do not count. */
 int64_t hz_books_wait_ns(struct hz_books *, struct str uid);
 void hz_books_end_wait(struct hz_books *, struct str uid);
 /** True at the first call for that Service: for what is told once. */

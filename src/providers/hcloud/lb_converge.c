@@ -65,13 +65,13 @@ bool
 hz_lb_wait(struct hz_lb_run *run, struct hz_action action, struct error *err)
 {
 	struct hz_books *books = run->tools->books;
-	bool ok;
+	bool ok, runs_on;
 
 	if (action.id == 0 || action.is_over)
 		return true;
 	ok = wait_in_place(run, action, err);
-	hz_books_set_action(books, run->spec->uid,
-	                    !ok && err->code == ERR_PENDING ? action : (struct hz_action){ 0 });
+	runs_on = !ok && (err->code == ERR_PENDING || err->is_outage);
+	hz_books_set_action(books, run->spec->uid, runs_on ? action : (struct hz_action){ 0 });
 	return ok;
 }
 

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/metrics.h"
 #include "base/thread.h"
+#include "cloud/endpoint.h"
 #include "providers/hcloud/dialect.h"
 
 #define LEAST_PAUSE_NS (60 * NS_PER_SEC)
@@ -17,6 +18,7 @@
 
 enum {
 	ATTEMPT_MS = 15000,
+	LOGIN_RETRY_MS = 30000,
 };
 
 EVENT_KIND(
@@ -40,6 +42,7 @@ struct hz_robot {
 	int64_t closed_boot_ns;          /* mu; nothing is asked before */
 	bool is_login_bad;               /* mu; that is why */
 	uint64_t generation;             /* mu; of the login that all this belongs to */
+	struct endpoint *endpoint;
 };
 
 /* ---- the guard --------------------------------------------------------------------------------------- */
@@ -99,6 +102,17 @@ follow_login(struct hz_robot *r)
 	r->closed_boot_ns = 0;
 }
 
+/* Nothing is sent, so callers may come back soon: other credentials are noticed then. */
+static bool
+refuse_until(struct error *err, const char *time)
+{
+	err_set(err, ERR_UNAUTHORIZED, "Robot refused user name or password, next try at \"%s\"",
+	        time);
+	err->is_outage = true;
+	err->retry_after_ms = LOGIN_RETRY_MS;
+	return false;
+}
+
 /* hcloud.md 2.7's words, with the time as RFC 3339. */
 static bool
 check_open(struct hz_robot *r, struct error *err)
@@ -111,8 +125,7 @@ check_open(struct hz_robot *r, struct error *err)
 		return true;
 	clock_format_rfc3339(&b, clock_wall(r->config.host->clock) + left_ns, false);
 	if (r->is_login_bad)
-		return err_set(err, ERR_UNAUTHORIZED,
-		               "Robot refused user name or password, next try at \"%s\"", time);
+		return refuse_until(err, time);
 	err_set(err, ERR_THROTTLED, "rate limit exceeded, next try at \"%s\"", time);
 	err->retry_after_ms = left_ns / NS_PER_MS + 1;
 	return false;
@@ -174,8 +187,8 @@ count(int status, const char *endpoint)
 }
 
 static bool
-ask(struct hz_robot *r, struct call *call, struct str target, const char *endpoint,
-    yyjson_doc **ret, struct error *err)
+exchange(struct hz_robot *r, struct call *call, struct str target, const char *endpoint,
+         yyjson_doc **ret, struct error *err)
 {
 	CLEANUP(http_response_fini) struct http_response response = HTTP_RESPONSE_INIT;
 	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
@@ -185,8 +198,6 @@ ask(struct hz_robot *r, struct call *call, struct str target, const char *endpoi
 	struct error why;
 	bool is_json;
 
-	if (!check_open(r, err))
-		return false;
 	if (!http_do(r->config.http, call, &request, &response, err)) {
 		count(0, endpoint);
 		return err_wrap(err, "GET %" STR_FMT, STR_ARG(target));
@@ -200,6 +211,33 @@ ask(struct hz_robot *r, struct call *call, struct str target, const char *endpoi
 		               STR_ARG(target), why.msg);
 	*ret = TAKE(doc);
 	return true;
+}
+
+/* A refused login is an answer here, unlike elsewhere: it has a pause of its own, since repeated refusals block our address. */
+static enum endpoint_outcome
+outcome_of(const struct call *call, bool ok, const struct error *err)
+{
+	if (ok)
+		return ENDPOINT_ANSWERED;
+	if (err->code == ERR_CANCELLED ||
+	    (err->code == ERR_TIMEOUT && clock_mono(call->clock) >= call->deadline_mono_ns))
+		return ENDPOINT_UNKNOWN;
+	return err->code == ERR_UNAVAILABLE || err->code == ERR_TIMEOUT ? ENDPOINT_FAILED
+	                                                                : ENDPOINT_ANSWERED;
+}
+
+static bool
+ask(struct hz_robot *r, struct call *call, struct str target, const char *endpoint,
+    yyjson_doc **ret, struct error *err)
+{
+	struct endpoint_pass pass;
+	bool ok;
+
+	if (!check_open(r, err) || !endpoint_enter(r->endpoint, &pass, err))
+		return false;
+	ok = exchange(r, call, target, endpoint, ret, err);
+	endpoint_leave(r->endpoint, &pass, outcome_of(call, ok, err), err);
+	return ok;
 }
 
 /* ---- reading ----------------------------------------------------------------------------------------- */
@@ -387,6 +425,8 @@ hz_robot_new(const struct hz_robot_config *config)
 
 	r->config = *config;
 	r->listed_boot_ns = -1;
+	r->endpoint = endpoint_new(&(struct endpoint_config){ "the Robot web service",
+	                                                      config->host });
 	PTHREAD_OK(pthread_mutex_init(&r->mu, NULL));
 	return r;
 }
@@ -397,6 +437,7 @@ hz_robot_free(struct hz_robot *r)
 	if (!r)
 		return;
 	arena_fini(&r->arena);
+	endpoint_free(r->endpoint);
 	PTHREAD_OK(pthread_mutex_destroy(&r->mu));
 	free(r);
 }

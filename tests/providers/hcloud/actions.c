@@ -208,10 +208,32 @@ a_bad_moment_of_the_cloud_passes(void **state)
 	assert_int_equal(lab->n_asked, 5);
 	lab->n_answers = 0;
 	lab_answer(lab, TARGET, 503, LAB_ERROR("unavailable"));
-	assert_false(wait_for_7(lab, 1000, &err));
+	assert_false(wait_for_7(lab, 150, &err));
 	assert_int_equal(err.code, ERR_PENDING);
 	assert_string_equal(err.msg, "action 7 is still under way: no (unavailable) [GET " TARGET
 	                             ", status 503]");
+}
+
+/* Its end is what to wait for then, not the next time to ask. */
+static void
+an_outage_is_not_taken_for_a_long_action(void **state)
+{
+	struct lab *lab = *state;
+	int64_t begun_ns = lab->now_ns;
+	struct error err;
+
+	lab_answer(lab, TARGET, 503, LAB_ERROR("unavailable"));
+	assert_false(wait_for_7(lab, 3000, &err));
+	assert_int_equal(err.code, ERR_UNAVAILABLE);
+	assert_true(err.is_outage);
+	assert_true(str_starts(str_c(err.msg),
+	                       STR("action 7 is still under way: the Hetzner Cloud API has been "
+	                           "unavailable since ")));
+	assert_true(lab->now_ns - begun_ns < 3 * NS_PER_SEC);
+	assert_int_equal(lab->n_asked, 3); /* two, and a probe after a second */
+	lab->n_answers = 0;
+	lab_answer(lab, TARGET, 200, SUCCESS);
+	assert_true(wait_for_7(lab, 10000, &err));
 }
 
 /* A client that shuts down fails its requests so, whoever's call it is. */
@@ -682,6 +704,7 @@ main(void)
 		IN_LAB(nobody_is_held_for_ever),
 		IN_LAB(says_why_it_failed),
 		IN_LAB(a_bad_moment_of_the_cloud_passes),
+		IN_LAB(an_outage_is_not_taken_for_a_long_action),
 		IN_LAB(a_cancelled_request_ends_the_wait),
 		IN_LAB(the_reserve_is_not_for_waiting),
 		IN_CROWD(one_asks_for_all),

@@ -754,9 +754,11 @@ robots_last_list_serves_while_it_is_away(void **state)
 	lab->now_ns += 3600 * NS_PER_SEC;
 	check_one(lab, by_name("n1"), PRESENCE_PRESENT, "");
 	check_one(lab, by_name("robot1"), PRESENCE_PRESENT, "");
-	check_one(lab, by_name("n2"), PRESENCE_UNKNOWN,
-	          "failed to get robot server \"n2\": list of Robot servers: GET /server: 500 "
-	          "server responded with status code 500");
+	check_one(
+		lab, by_name("n2"), PRESENCE_UNKNOWN,
+		"failed to get robot server \"n2\": list of Robot servers: the Robot web service has "
+		"been unavailable since 2027-01-15T09:00:00Z: GET /server: 500 server responded with "
+		"status code 500");
 }
 
 /* Repeated bad logins block our address. */

@@ -37,6 +37,7 @@ struct lab {
 	struct buf
 		events; /* "node reason: message", likewise; with "Normal " before the reason of one that is no Warning */
 	unsigned n_asked;
+	unsigned n_recovered;   /* how often controllers were woken after an outage */
 	struct node_ref *nodes; /* what the host knows; borrowed */
 	size_t n_nodes;
 	const char *service_address; /* that a live Service has in its status; NULL: none */
