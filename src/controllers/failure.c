@@ -14,6 +14,7 @@ failure_max_ns(enum err_code code)
 	case ERR_UNSUPPORTED:
 	case ERR_NOT_FOUND:
 	case ERR_EXISTS:
+	case ERR_CONFLICT:
 	case ERR_FORBIDDEN:
 		return FAILURE_MAX_NS;
 	default:
