@@ -90,6 +90,35 @@ struct lb_spec {
 /** The value of an annotation, or NULL. */
 const struct str *lb_annotation(const struct lb_spec *, const char *key);
 
+/* ---- a balancer that is not found ----------------------------------------------------------------------
+ *
+ * Credentials of another project show no balancer of ours, as if all of them had been deleted. If a provider believed that, it
+ * would make a second balancer for each Service in that project, and release Services whose balancers run on and are paid
+ * for. So where a Service has a status and no balancer of its UID is found, a provider looks for evidence that its credentials
+ * are those of the cluster's project. Without any it holds the Service: it neither makes or adopts a balancer nor reports it as
+ * removed, returns ERR_PENDING, and sends a Warning event with the text of lb_check_evidence(). */
+
+/** An annotation by which an operator confirms with "true" that the Service's balancer no longer exists. */
+#define LB_ANNOTATION_GONE "ccmd.io/load-balancer-is-gone"
+/** The reason of that event, and when it is sent. */
+#define LB_HELD_REASON "LoadBalancerHeld"
+#define LB_HELD_WHEN                                                                            \
+	"the Service's load balancer is not found, and nothing shows that the credentials are " \
+	"those of the cluster's project; nothing is made or released."
+
+/** What was found that only the cluster's own project has, in requests that began after the one that found no balancer. */
+struct lb_evidence {
+	unsigned n_machines;  /* of our nodes, by provider ID */
+	unsigned n_balancers; /* with the UID of a live Service of this cluster */
+	unsigned
+		n_networks; /* by the configured id; a name proves nothing, since other projects may have it too */
+};
+
+/** Must there be evidence before it is believed that this Service has no balancer? Not without a status: it never had one. */
+bool lb_needs_evidence(const struct lb_spec *);
+/** Any evidence will do. ERR_PENDING: there is none; the message is for the event and says what to do. */
+NODISCARD bool lb_check_evidence(const struct lb_evidence *, struct error *err);
+
 /** How far `ensure` came when it returns true. */
 enum lb_outcome {
 	LB_DONE,

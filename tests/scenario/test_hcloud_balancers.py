@@ -1015,6 +1015,32 @@ def test_a_kill_at_the_first_and_the_last_write(services, cloud, fleet, start, m
     assert the_balancer(cloud)["labels"] == own_labels(services.get("web"))
 
 
+def test_a_token_of_another_project_makes_no_second_balancer_and_releases_no_service(services, cloud, fleet, start, tmp_path):
+    other, wrong = cloud.add_project()
+    token = tmp_path / "token"
+    token.write_text(cloud.token)
+    fleet("n1")
+    start(HCLOUD_TOKEN_FILE=str(token), HCLOUD_TOKEN=None)
+    for name in ("web", "old", "lost"):
+        services.create(name)
+        services.wait_event(name, "EnsuredLoadBalancer")
+    before = balancers(cloud)
+    token.write_text(wrong)
+    services.patch("web", {"metadata": {"annotations": wish(algorithm_type="least_connections")}})
+    services.delete("old")
+    services.delete("lost")
+    for name in ("web", "old", "lost"):
+        services.wait_event(name, "LoadBalancerHeld", "the credentials may be those of another project")
+    services.patch("lost", {"metadata": {"annotations": {"ccmd.io/load-balancer-is-gone": "true"}}})
+    services.wait_gone("lost")
+    assert FINALIZER in finalizers(services.get("old"))
+    assert not other.load_balancers and balancers(cloud) == before
+    token.write_text(cloud.token)
+    services.wait_gone("old", timeout=RETRY_S)
+    wait_for(lambda: sorted(one["algorithm"]["type"] for one in balancers(cloud)) == ["least_connections", "round_robin"],
+             RETRY_S, "the changed balancer, and the one that was given up")
+
+
 # --- how much it asks --------------------------------------------------------------------------------------------------------------
 
 

@@ -26,6 +26,8 @@
 enum {
 	LEAST_WAIT_MS = 1000,
 	MOST_WAIT_MS = 15000,
+	LEAST_HOLD_MS = 5000,
+	MOST_HOLD_MS = 300000,
 };
 
 EVENT_KIND(
@@ -42,6 +44,8 @@ EVENT_KIND(
 	"hcloud: neither the annotation nor HCLOUD_LOAD_BALANCERS_TYPE says what type the load balancer is to have.");
 EVENT_KIND(protocol_event, HZ_COMPONENT, "UnsupportedProtocolConfigured", true, "Service",
            "hcloud: a port of the Service is not TCP, and is left out.");
+
+EVENT_KIND(held_event, HZ_COMPONENT, LB_HELD_REASON, true, "Service", "hcloud: " LB_HELD_WHEN);
 
 struct hz_balancers {
 	struct hz_lb_tools tools;
@@ -288,6 +292,41 @@ adopt(struct hz_lb_run *run, struct error *err)
 	return true;
 }
 
+/* ---- a balancer that is not found -------------------------------------------------------------------- */
+
+static void
+report_hold(const struct hz_lb_run *run, const struct error *why)
+{
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(ERR_MSG_SIZE);
+
+	if (!hz_books_should_report_hold(run->tools->books, run->spec->uid))
+		return;
+	buf_add_c(&b, why->msg);
+	tell(run, &held_event, &b);
+	log_warn(
+		"a service is held: neither its load balancer nor anything else of this cluster is "
+		"found in the project of the token",
+		LOG_STR("namespace", run->spec->namespace), LOG_STR("service", run->spec->service));
+}
+
+/* No balancer has the Service's label. May that be believed? By its name none is looked for before, since another project may
+ * well have a balancer of that name. */
+static bool
+check_project(struct hz_lb_run *run, struct error *err)
+{
+	struct lb_evidence found;
+
+	if (!lb_needs_evidence(run->spec))
+		return true;
+	if (!hz_evidence_look(run->tools->evidence, run->call, &found, err))
+		return err_wrap(err, "check that the token opens the project of this cluster");
+	if (lb_check_evidence(&found, err))
+		return true;
+	run->is_held = true;
+	report_hold(run, err);
+	return false;
+}
+
 /* ---- creating ---------------------------------------------------------------------------------------- */
 
 static bool
@@ -348,17 +387,21 @@ create(struct hz_lb_run *run, struct error *err)
 
 /* ---- finding ----------------------------------------------------------------------------------------- */
 
-/* By label, then by the name that was asked for, else it is made. */
+/* By its label. True with run->lb NULL: it has none, and this is the project of the cluster. */
 static bool
-find_or_make(struct hz_lb_run *run, struct error *err)
+find_labelled(struct hz_lb_run *run, struct error *err)
 {
-	if (hz_lb_refresh(run, err))
-		return true;
-	if (err->code != ERR_NOT_FOUND || !check_name_is_its_own(run, err))
-		return false;
+	return hz_lb_refresh(run, err) || (err->code == ERR_NOT_FOUND && check_project(run, err) &&
+	                                   check_name_is_its_own(run, err));
+}
+
+/* By the name that was asked for, else it is made. */
+static bool
+adopt_or_make(struct hz_lb_run *run, struct error *err)
+{
 	if (run->wish.is_named && adopt(run, err))
 		return true;
-	if (err->code != ERR_NOT_FOUND)
+	if (run->wish.is_named && err->code != ERR_NOT_FOUND)
 		return false;
 	if (create(run, err))
 		return true;
@@ -369,6 +412,14 @@ find_or_make(struct hz_lb_run *run, struct error *err)
 	if (hz_lb_refresh(run, err))
 		return true;
 	return err->code == ERR_NOT_FOUND && adopt(run, err);
+}
+
+/* A certificate is ordered in the project as well, so the balancer is looked for first. */
+static bool
+find_or_make(struct hz_lb_run *run, struct error *err)
+{
+	return find_labelled(run, err) && resolve_certificates(run, err) &&
+	       (run->lb || adopt_or_make(run, err));
 }
 
 /* It has its addresses a moment later than it is there. */
@@ -386,7 +437,13 @@ check_addresses(const struct hz_lb_run *run, struct error *err)
 
 /* ---- patience ---------------------------------------------------------------------------------------- */
 
-/* More and more seldom; and a wait without end is a failure. */
+static int64_t
+clamp(int64_t value, int64_t min, int64_t max)
+{
+	return value < min ? min : value > max ? max : value;
+}
+
+/* More and more seldom; and a wait without end is a failure, unless an operator has to end it. */
 static bool
 wait_or_fail(struct hz_lb_run *run, struct error *err)
 {
@@ -396,10 +453,13 @@ wait_or_fail(struct hz_lb_run *run, struct error *err)
 	if (err->code != ERR_PENDING)
 		return false;
 	waited_ns = hz_books_wait_ns(books, run->spec->uid);
+	if (run->is_held) {
+		pause_ms = waited_ns / NS_PER_MS / 2;
+		err->retry_after_ms = clamp(pause_ms, LEAST_HOLD_MS, MOST_HOLD_MS);
+		return false;
+	}
 	pause_ms = waited_ns / NS_PER_MS / 4;
-	err->retry_after_ms = pause_ms < LEAST_WAIT_MS  ? LEAST_WAIT_MS
-	                      : pause_ms > MOST_WAIT_MS ? MOST_WAIT_MS
-	                                                : pause_ms;
+	err->retry_after_ms = clamp(pause_ms, LEAST_WAIT_MS, MOST_WAIT_MS);
 	if (waited_ns < PATIENCE_NS)
 		return false;
 	hz_books_set_action(books, run->spec->uid, (struct hz_action){ 0 });
@@ -432,8 +492,7 @@ begin(struct hz_balancers *b, struct hz_lb_run *run, struct error *err)
 {
 	hz_books_enlist(b->tools.books, run->spec);
 	return read_wish(run, err) &&
-	       hz_lb_wait(run, hz_books_action(b->tools.books, run->spec->uid), err) &&
-	       resolve_certificates(run, err);
+	       hz_lb_wait(run, hz_books_action(b->tools.books, run->spec->uid), err);
 }
 
 /* What was refused is told when all the rest is done. */
@@ -518,7 +577,8 @@ hz_balancers_update(struct hz_balancers *b, struct call *call, const struct lb_s
 	bool ok;
 
 	hz_count_operations("hcloud/loadBalancers.UpdateLoadBalancer", 1);
-	ok = begin(b, &run, err) && hz_lb_refresh(&run, err) && finish(&run, err);
+	ok = begin(b, &run, err) && hz_lb_refresh(&run, err) && resolve_certificates(&run, err) &&
+	     finish(&run, err);
 	ok = end_run(&run, ok, "hcloud/loadBalancers.UpdateLoadBalancer", err);
 	return ok && !run.is_partial;
 }
@@ -595,7 +655,11 @@ delete_all(struct hz_lb_run *run, bool *ret_found, struct error *err)
 		if (!delete_lb(run, run->found.lbs[i], err))
 			return false;
 	}
-	return *ret_found || !is_tutorial(run) || delete_unlabelled(run, ret_found, err);
+	if (*ret_found)
+		return true;
+	if (!check_project(run, err))
+		return false;
+	return !is_tutorial(run) || delete_unlabelled(run, ret_found, err);
 }
 
 bool
@@ -640,6 +704,13 @@ hz_balancers_new(const struct hz_balancers_config *config)
 		.network = config->network,
 		.actions = config->actions,
 		.books = config->books,
+		.evidence = hz_evidence_new(&(struct hz_evidence_config){
+			.config = config->config,
+			.host = config->host,
+			.api = config->api,
+			.books = config->books,
+			.network = config->is_network_ours ? config->network : 0,
+		}),
 		.types = hz_types_new(config->api, clock),
 		.certificates = hz_certificates_new(config->api, clock),
 	};
@@ -651,6 +722,7 @@ hz_balancers_free(struct hz_balancers *b)
 {
 	if (!b)
 		return;
+	hz_evidence_free(b->tools.evidence);
 	hz_types_free(b->tools.types);
 	hz_certificates_free(b->tools.certificates);
 	free(b);

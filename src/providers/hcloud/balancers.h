@@ -24,6 +24,7 @@ struct hz_balancers_config {
 	struct hz_books *books;
 	struct hz_robot *robot; /* NULL: none to ask */
 	int64_t network;        /* 0: none */
+	bool is_network_ours;   /* as in struct hz_instances_config */
 };
 
 struct hz_balancers *hz_balancers_new(const struct hz_balancers_config *config);

@@ -20,6 +20,8 @@
 #define RECENT_NS (10 * NS_PER_SEC)
 /* At start all Services are looked at; this is how long that may take. */
 #define ADOPTED_NS (60 * NS_PER_SEC)
+/* As often as the API server's limits let events of one object through. */
+#define REPORT_HOLD_NS (300 * NS_PER_SEC)
 
 enum reading_state {
 	READING_GATHERING,
@@ -58,6 +60,7 @@ struct entry {
 	uint64_t changed; /* when we changed it last, in the order of things */
 	struct hz_action action;
 	int64_t wait_began_ns;      /* as hz_api_uptime_ns() counts; 0: it does not wait */
+	int64_t report_hold_ns;     /* when to report again that it is held; 0: at once */
 	struct hz_reading *reading; /* the last that was of this Service alone; NULL: none */
 };
 
@@ -383,6 +386,25 @@ read_all(struct hz_books *b, struct call *call, bool is_adoption, struct hz_read
 	return true;
 }
 
+bool
+hz_books_count_ours(struct hz_books *b, struct call *call, unsigned *ret, struct error *err)
+{
+	struct hz_reading *r;
+	unsigned n = 0;
+
+	if (!read_all(b, call, false, &r, err))
+		return false;
+	WITH_LOCK(&b->mu);
+	for (size_t i = 0; i < r->list.n; i++) {
+		const struct entry *e = map_get(&b->entries, r->list.lbs[i].uid);
+
+		n += e && e->is_live;
+	}
+	reading_unref(r);
+	*ret = n;
+	return true;
+}
+
 static bool
 is_serving(const struct hz_lb *lb, const struct cloud_host *host)
 {
@@ -553,7 +575,21 @@ hz_books_end_wait(struct hz_books *b, struct str uid)
 
 	e = map_get(&b->entries, uid);
 	if (e)
-		e->wait_began_ns = 0;
+		e->wait_began_ns = e->report_hold_ns = 0;
+}
+
+bool
+hz_books_should_report_hold(struct hz_books *b, struct str uid)
+{
+	int64_t now_ns = clock_mono(b->clock);
+	struct entry *e;
+	WITH_LOCK(&b->mu);
+
+	e = entry_make(b, uid);
+	if (now_ns < e->report_hold_ns)
+		return false;
+	e->report_hold_ns = now_ns + REPORT_HOLD_NS;
+	return true;
 }
 
 bool

@@ -59,6 +59,9 @@ enum hz_age {
  * @param ret  HZ_FOUND_INIT */
 NODISCARD bool hz_books_find(struct hz_books *, struct call *, struct str uid, enum hz_age age,
                              struct hz_found *ret, struct error *err);
+/** Reads the list of all, and counts those that carry the UID of a live Service. */
+NODISCARD bool hz_books_count_ours(struct hz_books *, struct call *, unsigned *ret,
+                                   struct error *err);
 /** Reads the list of all, and counts those with a public address that a live Service has in its status: no other project has
  * one. Names, labels and private addresses prove nothing: another project may have the same. */
 NODISCARD bool hz_books_count_serving(struct hz_books *, struct call *, const struct cloud_host *,
@@ -74,6 +77,8 @@ struct hz_action hz_books_action(struct hz_books *, struct str uid);
 /** How long that Service has been waiting for the cloud, from the first such call on. Outages of the API do not count. */
 int64_t hz_books_wait_ns(struct hz_books *, struct str uid);
 void hz_books_end_wait(struct hz_books *, struct str uid);
+/** Is it time to report that the Service is held? At the first call since its last wait ended, then every 5 minutes. */
+bool hz_books_should_report_hold(struct hz_books *, struct str uid);
 /** True at the first call for that Service: for what is told once. */
 bool hz_books_is_news(struct hz_books *, struct str uid);
 

@@ -10,6 +10,7 @@
 
 #include "providers/hcloud/lb_books.h"
 #include "providers/hcloud/lb_certificates.h"
+#include "providers/hcloud/lb_evidence.h"
 #include "providers/hcloud/lb_plan.h"
 #include "providers/hcloud/lb_targets.h"
 #include "providers/hcloud/lb_types.h"
@@ -23,6 +24,7 @@ struct hz_lb_tools {
 	int64_t network;        /* 0: none */
 	struct hz_actions *actions;
 	struct hz_books *books;
+	struct hz_evidence *evidence;
 	struct hz_types *types;
 	struct hz_certificates *certificates;
 };
@@ -40,6 +42,7 @@ struct hz_lb_run {
 	struct hz_targets targets;
 	bool is_partial;      /* something has to wait, or may go another time */
 	struct error missing; /* is_partial: what */
+	bool is_held; /* its balancer is not found, nor anything else of this cluster: nothing is done */
 	bool is_refused;      /* something was */
 	struct error refusal; /* is_refused: the first time */
 };

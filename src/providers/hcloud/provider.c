@@ -259,6 +259,7 @@ open_parts(struct hcloud *hz)
 			.books = hz->books,
 			.robot = hz->robot,
 			.network = hz->network,
+			.is_network_ours = hz->is_network_ours,
 		});
 }
 

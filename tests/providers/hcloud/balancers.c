@@ -93,6 +93,7 @@ open_dialect(const struct hz_dialect *dialect, int64_t network)
 		.actions = story.actions,
 		.books = story.books,
 		.network = network,
+		.is_network_ours = network != 0,
 	});
 }
 
@@ -559,6 +560,256 @@ what_became_protected_meanwhile_stays(void **state)
 	assert_non_null(strstr(story.lab->events.ptr, "web LoadBalancerProtected: "));
 }
 
+/* ---- not found, perhaps because the token is another project's ---------------------------------------- */
+
+#define ALL \
+	"/load_balancers?label_selector=hcloud-ccm%2Fservice-uid&page=1&per_page=50&sort=id%3Aasc"
+#define NETWORK "{\"network\":{\"id\":4711,\"name\":\"net\"}}"
+
+static struct lb_ingress ingress = { .ip = { "203.0.113.1", 11 } };
+static struct node_ref machines[] = {
+	{ .name = STR("foreign"), .provider_id = STR("aws:///i-1"), .is_ready = true },
+	{ .name = STR("robot"), .provider_id = STR("hrobot://9"), .is_ready = true },
+	{ .name = STR("new"), .provider_id = STR_EMPTY, .is_ready = true },
+	{ .name = STR("n1"), .provider_id = STR("hcloud://1") },
+	{ .name = STR("n2"), .provider_id = STR("hcloud://2"), .is_ready = true },
+	{ .name = STR("n3"), .provider_id = STR("hcloud://3") },
+	{ .name = STR("n4"), .provider_id = STR("hcloud://4") },
+};
+
+/* A Service that has a status, and nothing that carries its label. */
+static void
+lose_balancer(int64_t network)
+{
+	open_dialect(&hz_official, network);
+	story.spec.status = (struct lb_status){ &ingress, 1 };
+	story.lab->nodes = machines;
+	story.lab->n_nodes = ARRAY_LEN(machines);
+	answer(OF_U, 200, NONE);
+}
+
+static void
+see_another_project(void)
+{
+	answer("/servers/*", 404, LAB_NOT_FOUND);
+	answer("/networks/*", 404, LAB_NOT_FOUND);
+	answer(ALL, 200, NONE);
+}
+
+/* It is told by this error that a request was made to create one. */
+static void
+check_made(const char *asked)
+{
+	answer("/load_balancer_types*", 200, TYPES);
+	lab_add(story.lab, (struct lab_answer){ .target = "/load_balancers", .code = ERR_TIMEOUT });
+	check_failure(ERR_TIMEOUT, "hcops/LoadBalancerOps.Create");
+	if (!str_starts(buf_str(&story.lab->asked), str_c(asked)))
+		fail_msg("asked:\n%s", story.lab->asked.ptr);
+	assert_int_equal(story.lab->events.len, 0);
+}
+
+#define TYPES_PAGE "/load_balancer_types"
+
+static void
+in_another_project_no_second_balancer_is_made(void **state)
+{
+	(void)state;
+	lose_balancer(4711);
+	see_another_project();
+	story.spec.annotations = named;
+	story.spec.n_annotations = 1;
+	check_failure(ERR_PENDING, LB_ANNOTATION_GONE);
+	assert_int_equal(story.err.retry_after_ms, 5000);
+	assert_non_null(strstr(story.lab->events.ptr, "web LoadBalancerHeld: "));
+	lab_check_asked(story.lab,
+	                OF_U "\n/networks/4711\n/servers/2\n/servers/1\n/servers/3\n" ALL "\n");
+}
+
+static const struct label managed[] = {
+	{ { "load-balancer.hetzner.cloud/certificate-type", 44 }, { "managed", 7 } },
+	{ { "load-balancer.hetzner.cloud/http-managed-certificate-domains", 60 },
+	  { "a.example", 9 } },
+	{ { "load-balancer.hetzner.cloud/protocol", 36 }, { "https", 5 } },
+};
+
+static void
+in_another_project_no_certificate_is_ordered(void **state)
+{
+	(void)state;
+	lose_balancer(0);
+	see_another_project();
+	story.spec.annotations = managed;
+	story.spec.n_annotations = ARRAY_LEN(managed);
+	check_failure(ERR_PENDING, LB_ANNOTATION_GONE);
+	assert_null(strstr(story.lab->asked.ptr, "/certificates"));
+}
+
+static void
+in_another_project_no_service_is_released(void **state)
+{
+	bool was_there = false;
+
+	(void)state;
+	lose_balancer(0);
+	see_another_project();
+	assert_false(remove_it(&was_there));
+	assert_int_equal(story.err.code, ERR_PENDING);
+	assert_non_null(strstr(story.lab->events.ptr, "web LoadBalancerHeld: "));
+}
+
+/* Of many Services that are held, each asks for its own balancer, and one a minute for the rest. */
+static void
+what_is_missing_is_not_asked_for_again_and_again(void **state)
+{
+	(void)state;
+	lose_balancer(0);
+	see_another_project();
+	check_failure(ERR_PENDING, "");
+	n_asked();
+	story.lab->now_ns += 59 * NS_PER_SEC;
+	check_failure(ERR_PENDING, "");
+	lab_check_asked(story.lab, OF_U "\n");
+	story.lab->now_ns += NS_PER_SEC;
+	check_failure(ERR_PENDING, "");
+	assert_int_equal(n_asked(), 6);
+}
+
+/* Unlike other waits it has no end but an operator's. */
+static void
+a_hold_is_looked_at_and_reported_more_and_more_seldom(void **state)
+{
+	int64_t begun_ns, now_ns;
+	unsigned n_looks = 0, n_events = 0;
+
+	(void)state;
+	lose_balancer(0);
+	see_another_project();
+	begun_ns = now_ns = story.lab->now_ns;
+	for (; now_ns < begun_ns + 3600 * NS_PER_SEC; n_looks++) {
+		check_failure(ERR_PENDING, "");
+		assert_in_range(story.err.retry_after_ms, 5000, 300000);
+		now_ns = story.lab->now_ns += story.err.retry_after_ms * NS_PER_MS;
+	}
+	for (const char *at = story.lab->events.ptr; (at = strstr(at, "LoadBalancerHeld")); at++)
+		n_events++;
+	assert_in_range(n_looks, 15, 30);
+	assert_in_range(n_events, 6, 13);
+}
+
+static void
+the_right_token_ends_a_hold(void **state)
+{
+	(void)state;
+	lose_balancer(0);
+	see_another_project();
+	check_failure(ERR_PENDING, "");
+	n_asked();
+	answer(OF_U, 200, LISTED(LB));
+	assert_true(ensure());
+	lab_check_asked(story.lab, OF_U "\n");
+	buf_reset(&story.lab->events);
+	story.lab->now_ns += 11 * NS_PER_SEC;
+	answer("/load_balancers/7", 404, LAB_NOT_FOUND);
+	answer(OF_U, 200, NONE);
+	check_failure(ERR_PENDING, "");
+	assert_non_null(strstr(story.lab->events.ptr, "LoadBalancerHeld")); /* another hold */
+}
+
+static void
+a_machine_of_a_node_is_evidence(void **state)
+{
+	(void)state;
+	lose_balancer(0);
+	answer("/servers/2", 404, LAB_NOT_FOUND);
+	answer("/servers/1", 200, LAB_ONE(1, "n1"));
+	check_made(OF_U "\n/servers/2\n/servers/1\n" TYPES_PAGE);
+}
+
+static void
+the_network_by_its_id_is_evidence(void **state)
+{
+	(void)state;
+	lose_balancer(4711);
+	answer("/networks/4711", 200, NETWORK);
+	check_made(OF_U "\n/networks/4711\n" TYPES_PAGE);
+}
+
+static void
+a_balancer_of_another_live_service_is_evidence(void **state)
+{
+	(void)state;
+	lose_balancer(0);
+	story.lab->n_nodes = 0;
+	enlist("default", "other", "u-2");
+	answer(ALL, 200, LISTED(LB_LABELLED("other", "\"hcloud-ccm/service-uid\":\"u-2\"")));
+	check_made(OF_U "\n" ALL "\n" TYPES_PAGE);
+}
+
+static void
+a_balancer_of_another_cluster_is_no_evidence(void **state)
+{
+	(void)state;
+	lose_balancer(0);
+	story.lab->n_nodes = 0;
+	answer(ALL, 200, LISTED(LB_LABELLED("other", "\"hcloud-ccm/service-uid\":\"u-2\"")));
+	check_failure(ERR_PENDING, LB_ANNOTATION_GONE);
+}
+
+static void
+what_cannot_be_found_out_is_neither(void **state)
+{
+	(void)state;
+	lose_balancer(0);
+	answer("/servers/2", 500, LAB_ERROR("service_error"));
+	check_failure(ERR_UNAVAILABLE, "check that the token opens the project of this cluster");
+	assert_int_equal(story.lab->events.len, 0);
+}
+
+static const struct label gone[] = { { STR(LB_ANNOTATION_GONE), { "true", 4 } } };
+
+static void
+an_annotation_releases_a_service_that_is_held(void **state)
+{
+	bool was_there = true;
+
+	(void)state;
+	lose_balancer(0);
+	story.spec.annotations = gone;
+	story.spec.n_annotations = 1;
+	check_made(OF_U "\n" TYPES_PAGE);
+	buf_reset(&story.lab->asked);
+	assert_true(remove_it(&was_there));
+	assert_false(was_there);
+	lab_check_asked(story.lab, OF_U "\n");
+}
+
+static void
+a_service_without_a_status_is_not_held(void **state)
+{
+	bool was_there = true;
+
+	(void)state;
+	lose_balancer(0);
+	story.spec.status.n_ingress = 0;
+	check_made(OF_U "\n" TYPES_PAGE);
+	buf_reset(&story.lab->asked);
+	assert_true(remove_it(&was_there));
+	lab_check_asked(story.lab, OF_U "\n");
+}
+
+static void
+what_is_gone_in_the_right_project_is_gone(void **state)
+{
+	bool was_there = true;
+
+	(void)state;
+	lose_balancer(0);
+	answer("/servers/2", 200, LAB_ONE(2, "n2"));
+	assert_true(remove_it(&was_there));
+	assert_false(was_there);
+	lab_check_asked(story.lab, OF_U "\n/servers/2\n");
+}
+
 /* ---- the tutorial's dialect -------------------------------------------------------------------------- */
 
 /* The Service "a-b/c" in the cluster "lab". */
@@ -669,6 +920,20 @@ main(void)
 		TEST(what_is_gone_is_gone),
 		TEST(all_that_carry_its_label_go),
 		TEST(what_became_protected_meanwhile_stays),
+		TEST(in_another_project_no_second_balancer_is_made),
+		TEST(in_another_project_no_certificate_is_ordered),
+		TEST(in_another_project_no_service_is_released),
+		TEST(what_is_missing_is_not_asked_for_again_and_again),
+		TEST(a_hold_is_looked_at_and_reported_more_and_more_seldom),
+		TEST(the_right_token_ends_a_hold),
+		TEST(a_machine_of_a_node_is_evidence),
+		TEST(the_network_by_its_id_is_evidence),
+		TEST(a_balancer_of_another_live_service_is_evidence),
+		TEST(a_balancer_of_another_cluster_is_no_evidence),
+		TEST(what_cannot_be_found_out_is_neither),
+		TEST(an_annotation_releases_a_service_that_is_held),
+		TEST(a_service_without_a_status_is_not_held),
+		TEST(what_is_gone_in_the_right_project_is_gone),
 		TEST(a_name_that_two_live_services_share_is_refused),
 		TEST(who_has_its_balancer_keeps_it_beside_a_namesake),
 		TEST(a_service_goes_without_the_balancer_of_its_namesake),
