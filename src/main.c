@@ -90,6 +90,20 @@ choose_numbers(struct options *o)
 		o->n_service_workers = AUTO_SERVICE_WORKERS;
 }
 
+/* --configure-cloud-routes=false is another way to say --controllers=-node-route-controller. */
+static bool
+are_routes_wanted(const struct options *o)
+{
+	return o->routes.are_configured && controllers_enabled(o, ROUTE_CONTROLLER);
+}
+
+/* Why the route controller cannot work, if it is to; NULL: it can, or it is switched off. */
+static const char *
+cluster_cidr_problem(const struct options *o)
+{
+	return are_routes_wanted(o) && o->routes.cidr_problem[0] ? o->routes.cidr_problem : NULL;
+}
+
 static struct cloud_config
 cloud_config_of(const struct options *o)
 {
@@ -99,6 +113,7 @@ cloud_config_of(const struct options *o)
 		.reserve_percent = o->cloud_reserve_percent,
 		.cluster_cidrs = o->routes.cidrs,
 		.n_cluster_cidrs = o->routes.n_cidrs,
+		.cluster_cidr_problem = cluster_cidr_problem(o),
 		.has_election = o->election.is_enabled,
 	};
 }
@@ -189,12 +204,12 @@ is_offered(struct program *p, const struct part *part)
 	return wanted && (!ops->offers || ops->offers(p->cloud, wanted));
 }
 
-/* --configure-cloud-routes=false is another way to say --controllers=-node-route-controller. */
 static bool
 is_wanted(struct program *p, const struct part *part)
 {
-	return controllers_enabled(&p->options, part->name) &&
-	       (strcmp(part->name, ROUTE_CONTROLLER) != 0 || p->options.routes.are_configured);
+	return strcmp(part->name, ROUTE_CONTROLLER) == 0
+	               ? are_routes_wanted(&p->options)
+	               : controllers_enabled(&p->options, part->name);
 }
 
 /* The one client there is, under the controller's name. */
@@ -260,6 +275,28 @@ choose_controllers(struct program *p, struct manager_config *config, struct erro
 	return true;
 }
 
+/* Where no routes run nothing reads --cluster-cidr, and the rest goes on. */
+static bool
+check_cluster_cidr(const struct options *o, const struct manager_config *config, struct error *err)
+{
+	const char *problem = o->routes.cidr_problem;
+
+	if (!config->route_client) {
+		if (problem[0])
+			log_warn("--cluster-cidr cannot be used, but no routes run, ignoring",
+			         LOG_CSTR("problem", problem));
+		return true;
+	}
+	if (problem[0])
+		return err_set(err, ERR_INVALID, "%s", problem);
+	if (o->routes.n_cidrs == 0)
+		return err_set(
+			err, ERR_INVALID,
+			"--cluster-cidr is empty, but routes are wanted: name the networks of the pods, or "
+			"give --configure-cloud-routes=false");
+	return true;
+}
+
 static bool
 make_manager(struct program *p, struct error *err)
 {
@@ -281,13 +318,8 @@ make_manager(struct program *p, struct error *err)
 		           .n_cluster_cidrs = o->routes.n_cidrs },
 	};
 
-	if (!choose_controllers(p, &config, err))
+	if (!choose_controllers(p, &config, err) || !check_cluster_cidr(o, &config, err))
 		return false;
-	if (config.route_client && o->routes.n_cidrs == 0)
-		return err_set(
-			err, ERR_INVALID,
-			"--cluster-cidr is empty, but routes are wanted: name the networks of the pods, or "
-			"give --configure-cloud-routes=false");
 	p->manager = manager_new(&config);
 	return true;
 }

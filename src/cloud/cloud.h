@@ -103,6 +103,9 @@ struct cloud_config {
 		reserve_percent; /* --cloud-rate-limit-reserve: of its requests, left to other tools */
 	const struct ip_net *cluster_cidrs; /* --cluster-cidr */
 	size_t n_cluster_cidrs;
+	/* Why --cluster-cidr cannot be used: open() fails with it where routes would be offered. NULL: it can be used, or the route
+	 * controller is switched off. */
+	const char *cluster_cidr_problem;
 	bool has_election; /* --leader-elect: there may be others, of which one leads */
 };
 

@@ -24,6 +24,7 @@ struct route_options {
 	const char *cluster_cidr; /* as typed */
 	struct ip_net cidrs[2];   /* one, or one of each family */
 	size_t n_cidrs;
+	char cidr_problem[ERR_MSG_SIZE]; /* why cluster_cidr cannot be used; empty: it can */
 };
 
 struct election_options {

@@ -3,6 +3,7 @@
 #include "flags/table.h"
 #include "kube/elector.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/limits.h"
@@ -29,34 +30,47 @@ check_cloud(const struct options *o, struct buf *problems)
 
 /* ---- routes: framework.md 6.1 ---- */
 
-static void
-add_cidr(struct route_options *routes, struct str text, struct buf *problems)
+/* An element is not trimmed: a blank behind the comma is an error, as upstream (cloud-provider, app/core.go,
+ * processCIDRs). */
+static bool
+parse_cidrs(struct route_options *routes, struct str text, struct error *err)
 {
-	struct ip_net net;
+	struct str part, rest = text;
 
-	if (!ip_net_parse(text, &net))
-		buf_addf(problems,
-		         "--cluster-cidr: \"%" STR_FMT "\" is no network such as 10.244.0.0/16\n",
-		         STR_ARG(text));
-	else if (routes->n_cidrs == ARRAY_LEN(routes->cidrs))
-		buf_addf(problems, "--cluster-cidr: want at most one network of each IP family\n");
-	else
-		routes->cidrs[routes->n_cidrs++] = net;
-}
-
-static void
-check_cidrs(struct route_options *routes, struct buf *problems)
-{
-	struct str part, rest = str_trim(str_c(routes->cluster_cidr));
-
-	if (rest.len == 0)
-		return;
-	while (str_split(&rest, ',', &part))
-		add_cidr(routes, part, problems);
+	while (str_split(&rest, ',', &part)) {
+		if (routes->n_cidrs == ARRAY_LEN(routes->cidrs))
+			return err_set(err, ERR_INVALID,
+			               "cluster CIDR \"%" STR_FMT
+			               "\" has more than one CIDR of each IP family",
+			               STR_ARG(str_utf8_head(text, 100)));
+		if (!ip_net_parse(part, &routes->cidrs[routes->n_cidrs++]))
+			return err_set(
+				err, ERR_INVALID,
+				"cluster CIDR \"%" STR_FMT "\" is not a CIDR, e.g. 10.244.0.0/16",
+				STR_ARG(str_utf8_head(part, 100)));
+	}
 	if (routes->n_cidrs == 2 &&
 	    ip_family(&routes->cidrs[0].ip) == ip_family(&routes->cidrs[1].ip))
-		buf_add_c(problems,
-		          "--cluster-cidr: two networks must be of different IP families\n");
+		return err_set(err, ERR_INVALID,
+		               "cluster CIDR \"%" STR_FMT
+		               "\" has two CIDRs of one IP family, e.g. 10.244.0.0/16,fd00:10::/48 is "
+		               "right",
+		               STR_ARG(str_utf8_head(text, 100)));
+	return true;
+}
+
+/* Whether routes run depends on the cloud, too, and where they do not, nothing reads the value: who starts the route
+ * controller decides whether this problem is an error. */
+static void
+check_cidrs(struct route_options *routes)
+{
+	struct str text = str_trim(str_c(routes->cluster_cidr));
+	struct error err;
+
+	if (text.len == 0 || parse_cidrs(routes, text, &err))
+		return;
+	routes->n_cidrs = 0;
+	(void)snprintf(routes->cidr_problem, sizeof(routes->cidr_problem), "%s", err.msg);
 }
 
 /* ---- leader election: framework.md 7.5, 7.1.11 ---- */
@@ -125,7 +139,7 @@ options_validate(struct options *o, struct buf *problems, struct buf *warnings)
 	check_cloud(o, problems);
 	controllers_resolve(o, problems);
 	gates_resolve(o, problems, warnings);
-	check_cidrs(&o->routes, problems);
+	check_cidrs(&o->routes);
 	check_election(&o->election, problems);
 	serving_resolve(o, problems, warnings);
 	check_authentication(o, problems);

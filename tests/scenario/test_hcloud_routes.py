@@ -264,6 +264,13 @@ def test_where_routes_are_not_wanted_there_are_none(api, cloud, network, node, s
     assert network_condition(api.node("n1")) is None
 
 
+def test_a_bad_cluster_cidr_ends_the_start_where_there_is_a_network(network, hetzner):
+    one = hetzner(env=network.env, cluster_cidr="10.244.0.0")
+    one.process.child.wait(timeout=30)
+    one.kill()  # noted as meant
+    assert 'cluster CIDR "10.244.0.0" is not a CIDR, e.g. 10.244.0.0/16' in one.text
+
+
 # --- trouble ---------------------------------------------------------------------------------------------------------------
 
 

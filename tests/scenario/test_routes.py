@@ -185,6 +185,20 @@ def test_routes_need_to_know_the_networks_of_pods(lab, cluster, inventory):
     assert "--cluster-cidr is empty, but routes are wanted" in done.stderr
 
 
+@pytest.mark.parametrize("cidr, said", [
+    ("10.244.0.0", 'cluster CIDR "10.244.0.0" is not a CIDR, e.g. 10.244.0.0/16'),
+    ("10.244.0.0/16, fd00:10::/32", 'cluster CIDR " fd00:10::/32" is not a CIDR, e.g. 10.244.0.0/16'),
+    ("10.244.0.0/16,10.245.0.0/16", 'cluster CIDR "10.244.0.0/16,10.245.0.0/16" has two CIDRs of one IP family')])
+def test_a_bad_cluster_cidr_ends_the_start_only_where_routes_run(lab, cluster, inventory, ccmd, settled, cidr, said):
+    done = run_ccmd("--cloud-provider=cloudlycke", f"--cloud-config={inventory.path}", f"--cluster-cidr={cidr}",
+                    "--leader-elect=false", f"--kubeconfig={cluster.ccmd_kubeconfig}", "--secure-port=0")
+    assert done.returncode == 1
+    assert said in done.stderr
+    one = ccmd(configure_cloud_routes="false", cluster_cidr=cidr)
+    settled()
+    assert re.search(r"warn .*--cluster-cidr cannot be used", one.text)
+
+
 # --- packets -----------------------------------------------------------------------------------------------------------
 
 

@@ -215,16 +215,18 @@ routable_cidr(const struct cloud_config *config)
 	return NULL;
 }
 
-static void
-open_routes(struct hcloud *hz, const struct cloud_config *config)
+static bool
+open_routes(struct hcloud *hz, const struct cloud_config *config, struct error *err)
 {
 	const struct ip_net *cidr = routable_cidr(config);
 
 	if (!hz->config->has_routes)
-		return;
+		return true;
+	if (config->cluster_cidr_problem)
+		return err_set(err, ERR_INVALID, "%s", config->cluster_cidr_problem);
 	if (!cidr) {
 		log_info("no routes are made: --cluster-cidr names no network of IPv4");
-		return;
+		return true;
 	}
 	hz->routes = hz_routes_new(&(struct hz_routes_config){
 		.config = hz->config,
@@ -234,6 +236,7 @@ open_routes(struct hcloud *hz, const struct cloud_config *config)
 		.network = hz->network,
 		.cluster_cidr = *cidr,
 	});
+	return true;
 }
 
 static void
@@ -280,7 +283,8 @@ open_dialect(const struct cloud_ops *ops, const struct hz_dialect *dialect,
 	if (!reach(hz, err))
 		return err_wrap(err, "hcloud/newCloud");
 	open_parts(hz);
-	open_routes(hz, cloud_config);
+	if (!open_routes(hz, cloud_config, err))
+		return false;
 	log_info("Hetzner Cloud k8s cloud controller started", LOG_STR("version", version_get()));
 	*ret = TAKE(cloud);
 	return true;
