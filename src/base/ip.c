@@ -141,6 +141,22 @@ ip_net_contains(const struct ip_net *net, const struct ip *ip)
 }
 
 bool
+ip_net_is_within(const struct ip_net *inner, const struct ip_net *outer)
+{
+	return ip_net_contains(outer, &inner->ip) && inner->bits >= outer->bits;
+}
+
+bool
+ip_net_is_within_any(const struct ip_net *inner, const struct ip_net outer[], size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (ip_net_is_within(inner, &outer[i]))
+			return true;
+	}
+	return false;
+}
+
+bool
 ip_net_has_host_bits(const struct ip_net *net)
 {
 	for (unsigned i = 0; i < 16; i++) {
@@ -205,4 +221,11 @@ ip_format(struct buf *b, const struct ip *ip)
 			buf_add_char(b, ':');
 		buf_addf(b, "%x", group(ip, i));
 	}
+}
+
+void
+ip_net_format(struct buf *b, const struct ip_net *net)
+{
+	ip_format(b, &net->ip);
+	buf_addf(b, "/%u", ip_family(&net->ip) == IP_V4 ? net->bits - 96 : net->bits);
 }

@@ -34,11 +34,16 @@ int ip_cmp(const struct ip *a, const struct ip *b);
 bool ip_is_unspecified(const struct ip *ip);
 /** Only addresses of the network's own family: ::/0 does not contain 10.0.0.1. */
 bool ip_net_contains(const struct ip_net *net, const struct ip *ip);
+/** Is inner a part of outer, or the same network? */
+bool ip_net_is_within(const struct ip_net *inner, const struct ip_net *outer);
+bool ip_net_is_within_any(const struct ip_net *inner, const struct ip_net outer[], size_t n);
 bool ip_net_has_host_bits(const struct ip_net *net);
 /** Its first and its last address: host bits 0, and 1. */
 void ip_net_span(const struct ip_net *net, struct ip *ret_first, struct ip *ret_last);
 
 /** Appends the canonical spelling (RFC 5952; IPv4 for mapped). */
 void ip_format(struct buf *b, const struct ip *ip);
+/** The same with the length of its prefix, as it is written. */
+void ip_net_format(struct buf *b, const struct ip_net *net);
 
 #endif

@@ -224,6 +224,37 @@ knows_host_bits(void **state UNUSED)
 }
 
 static void
+a_network_is_within_a_wider_one_of_its_family(void **state UNUSED)
+{
+	struct ip_net wide = parse_net("10.244.0.0/16"), part = parse_net("10.244.1.7/24");
+	struct ip_net wider = parse_net("10.244.0.0/15"), all6 = parse_net("::/0");
+	const struct ip_net both[] = { all6, wide };
+
+	assert_true(ip_net_is_within(&part, &wide));
+	assert_true(ip_net_is_within(&wide, &wide));
+	assert_false(ip_net_is_within(&wide, &part));
+	assert_false(ip_net_is_within(&wider, &wide)); /* though it begins there */
+	assert_false(ip_net_is_within(&part, &all6));
+	assert_true(ip_net_is_within_any(&part, both, 2));
+	assert_false(ip_net_is_within_any(&wider, both, 2));
+	assert_false(ip_net_is_within_any(&part, both, 0));
+}
+
+static void
+a_network_is_written_with_its_own_prefix(void **state UNUSED)
+{
+	static const char *const nets[] = { "10.244.0.0/16", "0.0.0.0/0", "fd00::/64", "::/0" };
+
+	for (size_t i = 0; i < ARRAY_LEN(nets); i++) {
+		CLEANUP(buf_fini) struct buf b = BUF_INIT(100);
+		struct ip_net net = parse_net(nets[i]);
+
+		ip_net_format(&b, &net);
+		assert_string_equal(b.ptr, nets[i]);
+	}
+}
+
+static void
 check_span(const char *net, const char *first, const char *last)
 {
 	char text[128] = "";
@@ -264,6 +295,8 @@ main(void)
 		cmocka_unit_test(networks_contain),
 		cmocka_unit_test(knows_host_bits),
 		cmocka_unit_test(networks_have_ends),
+		cmocka_unit_test(a_network_is_within_a_wider_one_of_its_family),
+		cmocka_unit_test(a_network_is_written_with_its_own_prefix),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

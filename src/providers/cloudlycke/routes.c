@@ -31,7 +31,9 @@ struct cl_routes_run {
 	struct arena arena;
 	struct cl_loader *loader;
 	struct cl_state *state;
-	struct cl_hook *hook; /* NULL: none */
+	struct cl_hook *hook;               /* NULL: none */
+	const struct ip_net *cluster_cidrs; /* in the arena */
+	size_t n_cluster_cidrs;
 
 	pthread_mutex_t mu;
 	struct recorded **all; /* mu; sorted by name, then destination, when listed */
@@ -300,13 +302,6 @@ is_up_to_date(const struct recorded *r, const struct cl_machine *machine)
 /* ---- listing ----------------------------------------------------------------------------------------- */
 
 static void
-add_net(struct buf *b, const struct ip_net *net)
-{
-	ip_format(b, &net->ip);
-	buf_addf(b, "/%u", ip_family(&net->ip) == IP_V4 ? net->bits - 96 : net->bits);
-}
-
-static void
 list_static(const struct cl_inventory *inventory, struct arena *arena, struct route_list *ret)
 {
 	const struct cl_routes *routes = &inventory->schema.routes;
@@ -315,7 +310,7 @@ list_static(const struct cl_inventory *inventory, struct arena *arena, struct ro
 		const struct cl_route *fixed = &routes->fixed[i];
 		CLEANUP(buf_fini) struct buf b = BUF_INIT(KIB(1));
 
-		add_net(&b, &fixed->destination);
+		ip_net_format(&b, &fixed->destination);
 		ret->routes[ret->n++] = (struct route){
 			.name = arena_str(arena, fixed->name),
 			.target_node = arena_str(arena, fixed->target_node),
@@ -442,6 +437,34 @@ is_taken(struct arena *arena, struct str destination, struct str by, struct erro
 	               cl_q(arena, destination), cl_q(arena, by));
 }
 
+static bool
+overlaps(const struct ip_net *net, struct str other)
+{
+	struct ip_net parsed;
+
+	return ip_net_parse(other, &parsed) &&
+	       (ip_net_is_within(net, &parsed) || ip_net_is_within(&parsed, net));
+}
+
+/* The route controller asks for no other, but a hook may do anything to the host's routes: it is given no destination that nobody
+ * has checked. */
+static bool
+check_destination(const struct cl_routes_run *run, struct arena *arena, struct str destination,
+                  struct error *err)
+{
+	struct ip_net net;
+
+	if (!ip_net_parse(destination, &net))
+		return err_set(err, ERR_INVALID, "destination %s is not a CIDR",
+		               cl_q(arena, destination));
+	if (ip_net_has_host_bits(&net))
+		return err_set(err, ERR_INVALID, "destination %s has host bits set",
+		               cl_q(arena, destination));
+	return ip_net_is_within_any(&net, run->cluster_cidrs, run->n_cluster_cidrs) ||
+	       err_set(err, ERR_INVALID, "destination %s is not contained within the cluster CIDR",
+	               cl_q(arena, destination));
+}
+
 /* False when a static route is in the way. *ret_is_done: it is what is asked for. */
 static bool
 check_static(const struct cl_inventory *inventory, const struct node_ref *node,
@@ -460,6 +483,24 @@ check_static(const struct cl_inventory *inventory, const struct node_ref *node,
 		       is_taken(arena, destination, list.routes[i].target_node, err);
 	}
 	return true;
+}
+
+/* Another node's route to the same destination, or to a part of it. NULL: none. */
+static const struct recorded *
+find_rival(const struct cl_routes_run *run, const struct recorded *wanted)
+{
+	struct ip_net net;
+
+	if (!ip_net_parse(wanted->destination, &net))
+		return NULL;
+	for (size_t i = 0; i < run->n; i++) {
+		const struct recorded *r = run->all[i];
+
+		if (str_eq(r->cluster, run->cluster) &&
+		    !str_eq(r->target_node, wanted->target_node) && overlaps(&net, r->destination))
+			return r;
+	}
+	return NULL;
 }
 
 /* Takes wanted over, and frees old (NULL: none), when it can be written down. */
@@ -487,14 +528,16 @@ record(struct cl_routes_run *run, struct arena *arena, struct recorded *wanted,
        const struct cl_machine *machine, bool *ret_is_done, struct error *err)
 {
 	CLEANUP(recorded_freep) struct recorded *surplus = wanted;
+	const struct recorded *rival;
 	struct recorded *there;
 	WITH_LOCK(&run->mu);
 
 	if (!need_state(run, err))
 		return false;
+	rival = find_rival(run, wanted);
+	if (rival)
+		return is_taken(arena, wanted->destination, rival->target_node, err);
 	there = find(run, wanted->destination);
-	if (there && !str_eq(there->target_node, wanted->target_node))
-		return is_taken(arena, wanted->destination, there->target_node, err);
 	if (there && is_up_to_date(there, machine)) {
 		*ret_is_done = !there->is_pending;
 		return true;
@@ -560,6 +603,8 @@ cl_routes_create(struct cl_routes_run *run, struct call *call, const struct node
 		return false;
 	if (is_done)
 		return true;
+	if (!check_destination(run, call->arena, destination, err))
+		return false;
 	wanted = recorded_new(run, node, machine, hint, destination);
 	input = hook_input(call->arena, "route-ensure", wanted);
 	if (!record(run, call->arena, wanted, machine, &is_done, err))
@@ -619,6 +664,16 @@ cl_routes_remove(struct cl_routes_run *run, struct call *call, const struct rout
 
 /* ---- life cycle -------------------------------------------------------------------------------------- */
 
+static struct ip_net *
+copy_cidrs(struct arena *arena, const struct cloud_config *config)
+{
+	struct ip_net *copy = arena_calloc(arena, config->n_cluster_cidrs + 1, sizeof(*copy));
+
+	for (size_t i = 0; i < config->n_cluster_cidrs; i++)
+		copy[i] = config->cluster_cidrs[i];
+	return copy;
+}
+
 struct cl_routes_run *
 cl_routes_open(const struct cloud_config *config, const struct cloud_host *host,
                struct cl_loader *loader, struct cl_state *state)
@@ -634,6 +689,8 @@ cl_routes_open(const struct cloud_config *config, const struct cloud_host *host,
 		return NULL;
 	run = xcalloc(1, sizeof(*run));
 	run->cluster = arena_str(&run->arena, str_c(config->cluster_name));
+	run->cluster_cidrs = copy_cidrs(&run->arena, config);
+	run->n_cluster_cidrs = config->n_cluster_cidrs;
 	run->loader = loader;
 	run->state = state;
 	if (routes->hook.len > 0)

@@ -284,9 +284,16 @@ lab_metric(const char *series)
 struct cloud *
 lab_open(struct lab *lab)
 {
-	struct cloud_config config = { .path = lab->path, .cluster_name = "kubernetes" };
+	struct ip_net cidrs[2];
+	struct cloud_config config = { .path = lab->path,
+		                       .cluster_name = "kubernetes",
+		                       .cluster_cidrs = cidrs,
+		                       .n_cluster_cidrs = 2 };
 	struct cloud *cloud = NULL;
 	struct error err;
+
+	assert_true(ip_net_parse(STR("10.244.0.0/16"), &cidrs[0]));
+	assert_true(ip_net_parse(STR("fd00::/16"), &cidrs[1]));
 
 	if (!cloudlycke_cloud.open(&config, &lab->host, &cloud, &err))
 		fail_msg("%s", err.msg);

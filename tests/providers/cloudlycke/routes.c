@@ -207,6 +207,45 @@ what_cannot_be_is_refused(void **state UNUSED)
 	assert_string_equal(listed(), "r n2 10.9.0.0/16 fixed;kubernetes-uid n1 10.244.1.0/24;");
 }
 
+/* Whatever a kubelet wrote into its Node: the hook works on the routes of its host. */
+static void
+no_hook_is_told_of_what_is_not_the_clusters(void **state UNUSED)
+{
+	static const struct {
+		const char *cidr, *message;
+	} cases[] = {
+		{ "0.0.0.0/0",
+		  "destination \"0.0.0.0/0\" is not contained within the cluster CIDR" },
+		{ "::/0", "destination \"::/0\" is not contained within the cluster CIDR" },
+		{ "10.244.0.0/15",
+		  "destination \"10.244.0.0/15\" is not contained within the cluster CIDR" },
+		{ "10.244.1.7/24", "destination \"10.244.1.7/24\" has host bits set" },
+		{ "10.244.1.0", "destination \"10.244.1.0\" is not a CIDR" },
+	};
+
+	open_with_hook();
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		assert_false(create("n1", "", cases[i].cidr));
+		assert_int_equal(err.code, ERR_INVALID);
+		assert_string_equal(err.msg, cases[i].message);
+	}
+	assert_string_equal(content("told"), "");
+	assert_string_equal(listed(), "");
+}
+
+static void
+a_part_of_another_nodes_network_is_taken(void **state UNUSED)
+{
+	open_with_hook();
+	assert_true(create("n1", "", "10.244.1.0/24"));
+	assert_false(create("n2", "", "10.244.1.128/25"));
+	assert_int_equal(err.code, ERR_EXISTS);
+	assert_string_equal(err.msg, "destination \"10.244.1.128/25\" is already routed to \"n1\"");
+	assert_false(create("n2", "", "10.244.0.0/16"));
+	assert_int_equal(err.code, ERR_EXISTS);
+	assert_null(strstr(content("told"), "\"n2\""));
+}
+
 static void
 a_machine_that_is_gone_leaves_a_blackhole(void **state UNUSED)
 {
@@ -350,6 +389,8 @@ main(void)
 		TEST(they_are_offered_where_the_file_has_them),
 		TEST(what_was_asked_for_is_listed_after_the_static_ones_and_kept),
 		TEST(what_cannot_be_is_refused),
+		TEST(no_hook_is_told_of_what_is_not_the_clusters),
+		TEST(a_part_of_another_nodes_network_is_taken),
 		TEST(a_machine_that_is_gone_leaves_a_blackhole),
 		TEST(a_hook_is_told_of_both_ends),
 		TEST(a_route_whose_hook_fails_is_none),
