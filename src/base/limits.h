@@ -44,6 +44,7 @@
 #define LIMIT_EVENT_QUEUE   1000       /* events waiting to be written; further ones are dropped and counted */
 #define LIMIT_EVENT_CACHE   4096       /* event groups remembered for aggregation */
 #define LIMIT_EVENT_MESSAGE 1024       /* bytes of an event's message */
+#define LIMIT_PACES         20000      /* (object, reaction) pairs whose number is remembered, so as to bound it */
 #define LIMIT_NOTICES       10000      /* (node, reason) pairs remembered, so as not to repeat an event */
 
 /* metrics */

@@ -30,6 +30,9 @@ struct node_ref {
 	size_t n_annotations;
 	const struct address *addresses;
 	size_t n_addresses;
+	const struct str
+		*pod_cidrs; /* as the Node has them, where routes run: nobody has checked them */
+	size_t n_pod_cidrs;
 	bool is_ready; /* the kubelet says so */
 	bool is_new;   /* not initialised: pods, and people, wait for it */
 };

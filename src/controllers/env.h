@@ -10,6 +10,7 @@
 struct looker;
 struct notices;
 struct own_writes;
+struct paces;
 
 struct controller_env {
 	struct clock *clock;
@@ -22,6 +23,7 @@ struct controller_env {
 	struct looker *looker;
 	struct notices *notices;
 	struct own_writes *own_writes;
+	struct paces *paces;
 };
 
 #endif

@@ -30,13 +30,6 @@ METRIC_FAMILY(outcomes, METRIC_COUNTER, "ccmd_node_deletion_decisions_total",
 
 /* ---- facts ---- */
 
-static bool
-is_announced(const struct node *node)
-{
-	return node->is_deleting || node_taint(node, STR("ToBeDeletedByClusterAutoscaler")) ||
-	       node_taint(node, STR("karpenter.sh/disrupted"));
-}
-
 /* now: the node as it is known by now; v->node is as old as the round, which may have waited for the cloud for long. */
 static struct guard_facts
 facts_of(struct round *r, const struct visit *v, const struct node *now)
@@ -46,7 +39,7 @@ facts_of(struct round *r, const struct visit *v, const struct node *now)
 		.is_heard = now->heartbeat != v->node->heartbeat,
 		.is_foreign = v->patient->presence == PRESENCE_FOREIGN,
 		.has_provider_id = node_provider_id(v->node).len > 0,
-		.is_announced = is_announced(v->node),
+		.is_announced = node_is_leaving(v->node),
 		.age_ns = clock_wall(r->c->env->clock) - v->node->created_wall_ns,
 		.track = v->patient->track,
 		.n_nodes = (unsigned)r->all.n,
@@ -123,7 +116,7 @@ count_deletion(struct round *r, const struct visit *v)
 {
 	struct lifecycle_controller *c = r->c;
 
-	if (v->patient->is_deleted || is_announced(v->node))
+	if (v->patient->is_deleted || node_is_leaving(v->node))
 		return;
 	v->patient->is_deleted = true;
 	r->n_proven--;

@@ -5,6 +5,7 @@
 #include "base/cancel.h"
 #include "controllers/looker.h"
 #include "controllers/own_writes.h"
+#include "controllers/pace.h"
 #include "kube/reflector.h"
 #include "kube/service.h"
 
@@ -13,6 +14,7 @@ struct manager {
 	struct cancel *cancel;
 	struct notices *notices;
 	struct own_writes *own_writes;
+	struct paces *paces;
 	struct looker *looker;
 	struct controller_env node_env, lifecycle_env, service_env, route_env;
 	struct store *services; /* NULL: nobody wants them */
@@ -33,6 +35,7 @@ manager_new(const struct manager_config *config)
 	m->cancel = cancel_new();
 	m->notices = notices_new(config->recorder);
 	m->own_writes = own_writes_new();
+	m->paces = paces_new(config->clock);
 	m->looker = looker_new(&(struct looker_config){ config->cloud, config->nodes, m->notices,
 	                                                config->clock });
 	if (config->route_client)
@@ -51,6 +54,7 @@ manager_free(struct manager *m)
 	host_set_services(m->config.host, NULL);
 	looker_free(m->looker);
 	own_writes_free(m->own_writes);
+	paces_free(m->paces);
 	notices_free(m->notices);
 	store_free(m->services);
 	cancel_free(m->cancel);
@@ -71,6 +75,7 @@ env_of(struct manager *m, struct kube_client *client)
 		.looker = m->looker,
 		.notices = m->notices,
 		.own_writes = m->own_writes,
+		.paces = m->paces,
 	};
 }
 

@@ -14,6 +14,8 @@ node_ref_of(const struct node *node)
 		.n_annotations = node->n_annotations,
 		.addresses = node->addresses,
 		.n_addresses = node->n_addresses,
+		.pod_cidrs = node->pod_cidrs,
+		.n_pod_cidrs = node->n_pod_cidrs,
 		.is_ready = node->ready == NODE_READY_TRUE,
 		.is_new = node_is_new(node),
 	};
@@ -60,6 +62,16 @@ copy_addresses(struct arena *arena, const struct address *addresses, size_t n)
 	return copy;
 }
 
+static struct str *
+copy_pod_cidrs(struct arena *arena, const struct node *node)
+{
+	struct str *copy = arena_calloc(arena, node->n_pod_cidrs + 1, sizeof(*copy));
+
+	for (uint32_t i = 0; i < node->n_pod_cidrs; i++)
+		copy[i] = arena_str(arena, node->pod_cidrs[i]);
+	return copy;
+}
+
 struct node_ref
 node_ref_copy(struct arena *arena, const struct node *node)
 {
@@ -71,5 +83,6 @@ node_ref_copy(struct arena *arena, const struct node *node)
 	ref.labels = copy_labels(arena, node);
 	ref.annotations = copy_annotations(arena, node);
 	ref.addresses = copy_addresses(arena, node->addresses, node->n_addresses);
+	ref.pod_cidrs = copy_pod_cidrs(arena, node);
 	return ref;
 }

@@ -30,7 +30,8 @@ struct planner {
 	struct map by_target; /* "node CIDR" -> the first such route that works */
 	struct map targets;   /* node names that any route has -> the route */
 	struct map entries;   /* "node CIDR" -> struct entry */
-	struct map needed;    /* CIDRs that a route is to be made for -> struct entry */
+	struct map live;      /* CIDRs that a node has -> struct entry */
+	struct map needed;    /* those of them that a route is to be made for */
 };
 
 static void
@@ -39,6 +40,7 @@ planner_fini(struct planner *p)
 	map_fini(&p->by_target);
 	map_fini(&p->targets);
 	map_fini(&p->entries);
+	map_fini(&p->live);
 	map_fini(&p->needed);
 }
 
@@ -108,6 +110,7 @@ plan_one(struct planner *p, size_t node, struct str cidr, struct route_plan *pla
 
 	entry->action = decide(p, &p->nodes[node], key);
 	entry->need = (struct route_need){ node, cidr };
+	map_put(&p->live, cidr, entry);
 	if (map_put(&p->entries, key, entry) || entry->action == ACTION_KEEP)
 		return;
 	map_put(&p->needed, cidr, entry);
@@ -132,16 +135,9 @@ static bool
 is_ours(const struct route *route, const struct ip_net *cidrs, size_t n)
 {
 	struct ip_net net;
-	struct ip first, last;
 
-	if (route->is_fixed || !ip_net_parse(route->destination_cidr, &net))
-		return false;
-	ip_net_span(&net, &first, &last);
-	for (size_t i = 0; i < n; i++) {
-		if (ip_net_contains(&cidrs[i], &first) || ip_net_contains(&cidrs[i], &last))
-			return true;
-	}
-	return false;
+	return !route->is_fixed && ip_net_parse(route->destination_cidr, &net) &&
+	       ip_net_is_within_any(&net, cidrs, n);
 }
 
 /* The one that it should be, or will be once it is asked for again. */
@@ -159,14 +155,20 @@ plan_removals(struct planner *p, const struct ip_net *cidrs, size_t n_cidrs,
               struct route_plan *plan)
 {
 	plan->remove = arena_calloc(p->arena, p->n_routes, sizeof(plan->remove[0]));
+	plan->is_expected = arena_calloc(p->arena, p->n_routes, sizeof(plan->is_expected[0]));
 	plan->removes_first = p->compares_addresses;
 	for (size_t i = 0; i < p->n_routes; i++) {
 		const struct route *route = &p->routes[i];
 		const struct entry *entry = map_get(&p->entries, pair(p, route->target_node,
 		                                                      route->destination_cidr));
 
-		if (!is_ours(route, cidrs, n_cidrs) || stays(route, entry))
+		if (!is_ours(route, cidrs, n_cidrs))
 			continue;
+		plan->n_ours++;
+		if (stays(route, entry))
+			continue;
+		plan->is_expected[plan->n_remove] = map_get(&p->live, route->destination_cidr) !=
+		                                    NULL;
 		plan->remove[plan->n_remove++] = i;
 		if (map_get(&p->needed, route->destination_cidr))
 			plan->removes_first = true;

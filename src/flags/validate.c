@@ -44,18 +44,19 @@ parse_cidrs(struct route_options *routes, struct str text, struct error *err)
 			               "\" has more than one CIDR of each IP family",
 			               STR_ARG(str_utf8_head(text, 100)));
 		if (!ip_net_parse(part, &routes->cidrs[routes->n_cidrs++]))
-			return err_set(
-				err, ERR_INVALID,
-				"cluster CIDR \"%" STR_FMT "\" is not a CIDR, e.g. 10.244.0.0/16",
-				STR_ARG(str_utf8_head(part, 100)));
+			return err_set(err, ERR_INVALID,
+			               "cluster CIDR \"%" STR_FMT
+			               "\" is not a CIDR, e.g. 10.244.0.0/16",
+			               STR_ARG(str_utf8_head(part, 100)));
 	}
 	if (routes->n_cidrs == 2 &&
 	    ip_family(&routes->cidrs[0].ip) == ip_family(&routes->cidrs[1].ip))
-		return err_set(err, ERR_INVALID,
-		               "cluster CIDR \"%" STR_FMT
-		               "\" has two CIDRs of one IP family, e.g. 10.244.0.0/16,fd00:10::/48 is "
-		               "right",
-		               STR_ARG(str_utf8_head(text, 100)));
+		return err_set(
+			err, ERR_INVALID,
+			"cluster CIDR \"%" STR_FMT
+			"\" has two CIDRs of one IP family, e.g. 10.244.0.0/16,fd00:10::/48 is "
+			"right",
+			STR_ARG(str_utf8_head(text, 100)));
 	return true;
 }
 

@@ -399,7 +399,7 @@ ready_of(struct str status)
 static enum node_network
 network_of(const struct condition *condition)
 {
-	if (str_eq_c(condition->status, "False") && str_eq_c(condition->reason, "RouteCreated"))
+	if (str_eq_c(condition->status, "False"))
 		return NODE_NETWORK_ROUTED;
 	if (str_eq_c(condition->status, "True") && str_eq_c(condition->reason, "NoRouteCreated"))
 		return NODE_NETWORK_MISSING;
@@ -556,6 +556,13 @@ are_annotations_equal(const struct node *a, const struct node *b)
 			return false;
 	}
 	return true;
+}
+
+bool
+node_is_leaving(const struct node *n)
+{
+	return n->is_deleting || node_taint(n, STR("ToBeDeletedByClusterAutoscaler")) ||
+	       node_taint(n, STR("karpenter.sh/disrupted"));
 }
 
 bool

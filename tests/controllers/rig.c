@@ -5,6 +5,7 @@
 #include "base/limits.h"
 #include "base/thread.h"
 #include "controllers/own_writes.h"
+#include "controllers/pace.h"
 #include "kube/service.h"
 
 enum {
@@ -136,6 +137,7 @@ rig_new(void)
 		.recorder = recorder_new(&r->kube, clock),
 		.cloud = fake_cloud_cloud(r->cloud),
 		.own_writes = own_writes_new(),
+		.paces = paces_new(clock),
 	};
 	r->env.notices = notices_new(r->env.recorder);
 	r->env.looker = looker_new(&(struct looker_config){ r->env.cloud, r->env.nodes,
@@ -161,6 +163,7 @@ rig_free(struct rig *r)
 	route_controller_free(r->routing);
 	looker_free(r->env.looker);
 	own_writes_free(r->env.own_writes);
+	paces_free(r->env.paces);
 	notices_free(r->env.notices);
 	recorder_free(r->env.recorder, /*flush_ms=*/0);
 	store_free(r->env.nodes);

@@ -1,12 +1,14 @@
 /* When routes are made and removed, how often the cloud is asked, and what nodes are told. */
 #include "base/limits.h"
 #include "base/metrics.h"
+#include "controllers/pace.h"
 #include "controllers/rig.h"
 
 #define CIDR_A "10.244.1.0/24"
 #define CIDR_B "10.244.2.0/24"
 #define CIDR_V6 "fd00:10:1::/64"
 #define ROUTED "\"status\":\"False\",\"reason\":\"RouteCreated\""
+#define CNI_IS_UP "\"status\":\"False\",\"reason\":\"CiliumIsUp\""
 #define MISSING "\"status\":\"True\",\"reason\":\"NoRouteCreated\""
 
 enum {
@@ -144,6 +146,7 @@ static void
 routes_of_others_are_left_alone(void **state UNUSED)
 {
 	start(&both);
+	rig_put(rig, &(struct rig_node){ .name = "bare" });
 	add_route("gone", "10.244.9.0/24"); /* ours */
 	add_route("", "10.244.8.0/24");     /* ours */
 	add_route("gone", "192.168.0.0/24");
@@ -387,25 +390,131 @@ a_condition_is_put_right_however_late_the_store_hears(void **state UNUSED)
 
 /* ---- conditions (framework.md 6.7) ---- */
 
+/* A CNI that writes its own reason says what we would say. */
 static void
-conditions_of_others_are_written_over(void **state UNUSED)
+any_false_is_left_alone_where_all_routes_exist(void **state UNUSED)
 {
 	start(&idle);
-	rig_put(rig,
-	        &(struct rig_node){ .name = "a",
-	                            .pod_cidrs = "\"" CIDR_A "\"",
-	                            .network = "\"status\":\"False\",\"reason\":\"CalicoIsUp\"" });
+	rig_put(rig, &(struct rig_node){
+			     .name = "a", .pod_cidrs = "\"" CIDR_A "\"", .network = CNI_IS_UP });
 	begin();
-	assert_int_equal(n_patches(), 1);
-	put_routed(node_a, "8");
-	rig_run(rig, 5);
-	assert_int_equal(n_patches(), 1); /* our own write is no news */
+	assert_true(fake_routes_has(rig->routes, "a", CIDR_A));
+	rig_run(rig, 60);
+	assert_int_equal(n_patches(), 0);
 	put_version((struct rig_node){ .name = "a",
 	                               .pod_cidrs = "\"" CIDR_A "\"",
-	                               .network = "\"status\":\"False\",\"reason\":\"X\"" },
+	                               .network = "\"status\":\"True\",\"reason\":\"CNIIsDown\"" },
 	            "9");
 	rig_run(rig, 5);
-	assert_int_equal(n_patches(), 2);
+	assert_int_equal(n_patches(), 1);
+	assert_non_null(strstr(patch(0), "\"reason\":\"RouteCreated\""));
+}
+
+/* For an hour: every 5 s, the node is shown with each of these conditions. */
+static void
+fight(const char *cidr, const char *ours, const char *theirs)
+{
+	struct rig_node node = { .name = "a", .pod_cidrs = cidr };
+	char version[16];
+
+	for (int i = 0; i < 720; i++) {
+		(void)snprintf(version, sizeof(version), "%d", 100000 + 2 * i);
+		node.network = ours;
+		put_version(node, version);
+		rig_run(rig, 2);
+		(void)snprintf(version, sizeof(version), "%d", 100001 + 2 * i);
+		node.network = theirs;
+		put_version(node, version);
+		rig_run(rig, 3);
+	}
+}
+
+static void
+a_rival_writer_costs_nothing_where_all_routes_exist(void **state UNUSED)
+{
+	start(&idle);
+	put_routed(node_a, "7");
+	add_route("a", CIDR_A);
+	begin();
+	fake_routes_forget_calls(rig->routes);
+	fight("\"" CIDR_A "\"", ROUTED, CNI_IS_UP);
+	assert_int_equal(n_patches(), 0);
+	assert_in_range(calls(NULL), 0, 1); /* the hour is over */
+}
+
+static void
+a_rival_writer_is_answered_less_and_less_often(void **state UNUSED)
+{
+	size_t alone;
+
+	start(&idle);
+	fake_routes_fault(rig->routes,
+	                  (struct fake_fault){ .call = "create a", .code = ERR_INVALID });
+	put_version((struct rig_node){ .name = "a",
+	                               .pod_cidrs = "\"" CIDR_A "\"",
+	                               .network = MISSING },
+	            "7");
+	begin();
+	rig_run(rig, 3600);
+	alone = calls("list");
+	assert_int_equal(n_patches(), 0);
+	rig_free(rig);
+	start(&idle);
+	fake_routes_fault(rig->routes,
+	                  (struct fake_fault){ .call = "create a", .code = ERR_INVALID });
+	put_version((struct rig_node){ .name = "a",
+	                               .pod_cidrs = "\"" CIDR_A "\"",
+	                               .network = MISSING },
+	            "7");
+	begin();
+	fight("\"" CIDR_A "\"", MISSING, CNI_IS_UP);
+	assert_in_range(n_patches(), 10, PACE_HOUR);
+	assert_in_range(calls("list"), 1, alone + 3); /* by chance a bit sooner; not by the rival */
+	assert_int_equal(fake_api_events(rig->api, "NetworkConditionContested", "a"), 1);
+}
+
+static void
+a_condition_that_cannot_be_written_costs_no_look(void **state UNUSED)
+{
+	start(&idle);
+	rig_put(rig, &node_a);
+	fake_api_rule(rig->api, (struct api_rule){ .method = HTTP_PATCH,
+	                                           .part = "/nodes/a/status",
+	                                           .status = 500 });
+	begin();
+	rig_run(rig, 3000);
+	assert_int_equal(calls("list"), 1);
+	assert_in_range(n_patches(), 10, PACE_HOUR);
+	assert_int_equal(fake_api_events(rig->api, "NetworkConditionContested", "a"), 0);
+}
+
+static void
+a_node_that_changes_back_and_forth_costs_few_looks(void **state UNUSED)
+{
+	static const char *const addresses[] = {
+		"{\"type\":\"InternalIP\",\"address\":\"10.0.0.1\"}",
+		"{\"type\":\"InternalIP\",\"address\":\"10.0.0.2\"}",
+	};
+
+	start(&idle);
+	put_routed(node_a, "7");
+	add_route("a", CIDR_A);
+	begin();
+	fake_routes_forget_calls(rig->routes);
+	for (int i = 0; i < 1800; i++) {
+		char version[16];
+
+		(void)snprintf(version, sizeof(version), "%d", 10 + i);
+		put_routed((struct rig_node){ .name = "a",
+		                              .pod_cidrs = "\"" CIDR_A "\"",
+		                              .addresses = addresses[i % 2] },
+		           version);
+		rig_run(rig, 2);
+	}
+	assert_in_range(calls("list"), 10, PACE_HOUR + 1);
+	rig_put(rig, &node_b); /* another node need not wait */
+	rig_run(rig, 2);
+	assert_true(fake_routes_has(rig->routes, "b", CIDR_B));
 }
 
 static void
@@ -438,6 +547,251 @@ families_that_are_not_offered_stay_out(void **state UNUSED)
 	assert_int_equal(fake_api_events(rig->api, "PodCIDRNotRouted", "a"), 1);
 	assert_int_equal(fake_api_events(rig->api, "PodCIDRNotRouted", "six"), 1);
 	assert_int_equal(fake_api_count(rig->api, HTTP_PATCH, "/events/"), 0); /* once each */
+}
+
+/* ---- whose pod CIDR it is ---- */
+
+static void
+pod_cidrs_outside_of_the_cluster_are_never_routed(void **state UNUSED)
+{
+	start(&both);
+	add_route("", "0.0.0.0/0");
+	add_route("", "10.244.0.0/15");
+	rig_put(rig, &(struct rig_node){ .name = "evil", .pod_cidrs = "\"0.0.0.0/0\",\"::/0\"" });
+	rig_put(rig, &(struct rig_node){ .name = "wide", .pod_cidrs = "\"10.244.0.0/15\"" });
+	rig_put(rig, &node_a);
+	begin();
+	rig_run(rig, 60);
+	assert_int_equal(calls("create"), 1);
+	assert_true(fake_routes_has(rig->routes, "a", CIDR_A));
+	assert_int_equal(calls("remove"), 0);
+	assert_int_equal(fake_api_count(rig->api, HTTP_PATCH, "/nodes/evil"), 0);
+	assert_int_equal(fake_api_events(rig->api, "ClusterCIDRMisconfigured", "evil"), 1);
+	assert_int_equal(fake_api_events(rig->api, "ClusterCIDRMisconfigured", "wide"), 1);
+	assert_int_equal(fake_api_events(rig->api, "PodCIDRNotRouted", NULL), 0);
+	assert_int_equal(fake_api_count(rig->api, HTTP_PATCH, "/events/"), 0); /* once each */
+}
+
+static void
+an_older_node_keeps_its_pod_cidr(void **state UNUSED)
+{
+	start(&both);
+	rig_put(rig,
+	        &(struct rig_node){ .name = "evil", .pod_cidrs = "\"" CIDR_A "\"", .age_s = 10 });
+	rig_put(rig,
+	        &(struct rig_node){ .name = "wide", .pod_cidrs = "\"10.244.0.0/16\"", .age_s = 5 });
+	rig_put(rig, &node_a);
+	begin();
+	rig_run(rig, 60);
+	assert_int_equal(calls("create"), 1);
+	assert_true(fake_routes_has(rig->routes, "a", CIDR_A));
+	assert_int_equal(fake_api_events(rig->api, "PodCIDRNotRouted", "evil"), 1);
+	assert_non_null(strstr(fake_api_last_event(rig->api, "PodCIDRNotRouted"),
+	                       "is not routed to this node: it overlaps with " CIDR_A
+	                       " of node a, which is older"));
+	assert_int_equal(fake_api_events(rig->api, "PodCIDRNotRouted", "wide"), 1);
+	assert_int_equal(fake_api_count(rig->api, HTTP_PATCH, "/events/"), 0);
+	assert_int_equal(n_patches(), 3); /* the others have no route */
+	rig_remove(rig, "a");
+	rig_remove(rig, "wide");
+	rig_run(rig, 2);
+	assert_true(fake_routes_has(rig->routes, "evil", CIDR_A)); /* nobody else has it now */
+	assert_false(fake_routes_has(rig->routes, "a", CIDR_A));
+}
+
+/* Not even an older node takes it: one that had no pod CIDR, and whose kubelet was stolen, could ask for any. */
+static void
+a_live_node_keeps_the_route_that_it_has(void **state UNUSED)
+{
+	start(&both);
+	put_routed(node_b, "7");
+	add_route("b", CIDR_B);
+	rig_put(rig,
+	        &(struct rig_node){ .name = "evil", .pod_cidrs = "\"" CIDR_B "\"", .age_s = 7200 });
+	begin();
+	rig_run(rig, 60);
+	assert_int_equal(calls("remove") + calls("create"), 0);
+	assert_true(fake_routes_has(rig->routes, "b", CIDR_B));
+	assert_non_null(strstr(fake_api_last_event(rig->api, "PodCIDRNotRouted"),
+	                       "of node b, which has its route"));
+	assert_int_equal(fake_api_events(rig->api, "PodCIDRNotRouted", "b"), 0);
+	assert_int_equal(fake_api_count(rig->api, HTTP_PATCH, "/nodes/b"), 0);
+}
+
+/* ---- removals that look like a mistake ---- */
+
+#define LEAVING "{\"key\":\"ToBeDeletedByClusterAutoscaler\",\"effect\":\"NoSchedule\"}"
+
+enum {
+	N_FLEET = 10,
+};
+
+/* Nodes n0 to n9, each with its route. */
+static void
+start_fleet(const char *taints)
+{
+	static char names[N_FLEET][8], cidrs[N_FLEET][24];
+
+	start(&idle);
+	for (int i = 0; i < N_FLEET; i++) {
+		(void)snprintf(names[i], sizeof(names[i]), "n%d", i);
+		(void)snprintf(cidrs[i], sizeof(cidrs[i]), "\"10.244.%d.0/24\"", i);
+		put_routed((struct rig_node){ .name = names[i],
+		                              .pod_cidrs = cidrs[i],
+		                              .taints = taints },
+		           "7");
+		fake_routes_add(rig->routes,
+		                (struct route){ .target_node = str_c(names[i]),
+		                                .destination_cidr = str_n(cidrs[i] + 1,
+		                                                          strlen(cidrs[i]) - 2) });
+	}
+	begin();
+	assert_int_equal(calls(NULL), 1);
+}
+
+static void
+remove_nodes(int from, int to)
+{
+	for (int i = from; i < to; i++) {
+		char name[8];
+
+		(void)snprintf(name, sizeof(name), "n%d", i);
+		rig_remove(rig, name);
+	}
+}
+
+static void
+a_few_routes_are_removed_at_once(void **state UNUSED)
+{
+	start_fleet(NULL);
+	remove_nodes(0, 3);
+	rig_run(rig, 1);
+	assert_int_equal(calls("remove"), 3);
+	assert_int_equal(fake_api_events(rig->api, "RouteRemovalsHeld", NULL), 0);
+}
+
+/* The run that removes them is nobody else's: the next regular one is an hour away. */
+static void
+many_removals_wait_for_five_minutes(void **state UNUSED)
+{
+	start_fleet(NULL);
+	remove_nodes(0, 4);
+	rig_run(rig, 299);
+	assert_int_equal(calls("remove"), 0);
+	assert_int_equal(calls("list"), 2);
+	assert_int_equal(fake_api_events(rig->api, "RouteRemovalsHeld", NULL), 1);
+	assert_non_null(strstr(
+		fake_api_last_event(rig->api, "RouteRemovalsHeld"),
+		"4 of 10 routes lead to no node, but are not removed: more than 3 and 20 % of them"));
+	rig_run(rig, 4);
+	assert_int_equal(calls("remove"), 4);
+	assert_int_equal(calls("list"), 3);
+	assert_int_equal(fake_routes_count(rig->routes), 6);
+	rig_run(rig, 600);
+	assert_int_equal(calls("list"), 3);
+}
+
+static void
+removals_of_the_last_minutes_count(void **state UNUSED)
+{
+	start_fleet(NULL);
+	remove_nodes(0, 3);
+	rig_run(rig, 120);
+	assert_int_equal(calls("remove"), 3);
+	remove_nodes(3, 4);
+	rig_run(rig, 120);
+	assert_int_equal(calls("remove"), 3);
+	rig_run(rig, 400);
+	assert_int_equal(calls("remove"), 4);
+}
+
+static void
+nodes_that_come_back_keep_their_routes(void **state UNUSED)
+{
+	start_fleet(NULL);
+	remove_nodes(0, 4);
+	rig_run(rig, 200);
+	for (int i = 0; i < 4; i++) {
+		char name[8], cidr[24];
+
+		(void)snprintf(name, sizeof(name), "n%d", i);
+		(void)snprintf(cidr, sizeof(cidr), "\"10.244.%d.0/24\"", i);
+		put_routed((struct rig_node){ .name = name, .uid = name, .pod_cidrs = cidr }, "9");
+	}
+	rig_run(rig, 50);
+	remove_nodes(0, 4);
+	rig_run(rig, 200); /* they have been away for 200 s twice, and never for 300 */
+	assert_int_equal(calls("remove") + calls("create"), 0);
+	rig_run(rig, 103);
+	assert_int_equal(calls("remove"), 4);
+	assert_int_equal(fake_api_events(rig->api, "RouteRemovalsHeld", NULL), 1);
+	assert_int_equal(fake_api_count(rig->api, HTTP_PATCH, "/events/"),
+	                 1); /* the same once more */
+}
+
+static void
+routes_of_nodes_that_were_announced_do_not_wait(void **state UNUSED)
+{
+	start_fleet(LEAVING);
+	remove_nodes(0, 5);
+	rig_run(rig, 1);
+	assert_int_equal(calls("remove"), 5);
+	put_routed((struct rig_node){ .name = "n5", .pod_cidrs = "\"10.244.5.0/24\"" }, "8");
+	put_routed((struct rig_node){ .name = "n6", .pod_cidrs = "\"10.244.6.0/24\"" }, "8");
+	put_routed((struct rig_node){ .name = "n7", .pod_cidrs = "\"10.244.7.0/24\"" }, "8");
+	remove_nodes(5, 8);
+	rig_run(rig, 1);
+	assert_int_equal(calls("remove"), 8); /* the five do not count */
+}
+
+static void
+routes_that_a_live_node_needs_do_not_wait(void **state UNUSED)
+{
+	start(&idle);
+	for (int i = 0; i < N_FLEET; i++) {
+		static char cidrs[N_FLEET][24];
+		char name[8], cidr[32];
+
+		(void)snprintf(name, sizeof(name), "n%d", i);
+		(void)snprintf(cidrs[i], sizeof(cidrs[i]), "10.244.%d.0/24", i);
+		(void)snprintf(cidr, sizeof(cidr), "\"10.244.%d.0/24\"", i);
+		rig_put(rig, &(struct rig_node){ .name = name, .pod_cidrs = cidr });
+		add_route("gone", cidrs[i]);
+	}
+	begin();
+	assert_int_equal(calls("remove"), N_FLEET);
+	assert_int_equal(calls("create"), N_FLEET);
+}
+
+static void
+without_nodes_nothing_is_removed(void **state UNUSED)
+{
+	start(&idle);
+	add_route("x", CIDR_A);
+	begin();
+	rig_run(rig, 2 * IDLE_S);
+	assert_int_equal(calls("remove"), 0);
+	assert_int_equal(fake_api_events(rig->api, "RouteRemovalsHeld", NULL), 1);
+	assert_non_null(strstr(fake_api_last_event(rig->api, "RouteRemovalsHeld"),
+	                       "the cluster shows no nodes at all"));
+	rig_put(rig, &node_b);
+	rig_run(rig, 1);
+	assert_int_equal(calls("remove"), 1);
+	assert_true(fake_routes_has(rig->routes, "b", CIDR_B));
+}
+
+static void
+a_table_that_held_removals_fill_is_said(void **state UNUSED)
+{
+	start_fleet(NULL);
+	fake_routes_fault(rig->routes,
+	                  (struct fake_fault){ .call = "create", .code = ERR_INVALID });
+	remove_nodes(0, 5);
+	rig_put(rig, &(struct rig_node){ .name = "late", .pod_cidrs = "\"10.244.99.0/24\"" });
+	rig_run(rig, 60);
+	assert_int_equal(fake_api_events(rig->api, "RouteRemovalsHeld", NULL), 2);
+	assert_non_null(strstr(fake_api_last_event(rig->api, "RouteRemovalsHeld"),
+	                       "A route could not be made while 5 routes"));
 }
 
 /* ---- the end ---- */
@@ -481,9 +835,24 @@ main(void)
 		TEST(the_cloud_says_when_to_come_back),
 		TEST(a_condition_that_could_not_be_written_is_written_later),
 		TEST(a_condition_is_put_right_however_late_the_store_hears),
-		TEST(conditions_of_others_are_written_over),
+		TEST(any_false_is_left_alone_where_all_routes_exist),
+		TEST(a_rival_writer_costs_nothing_where_all_routes_exist),
+		TEST(a_rival_writer_is_answered_less_and_less_often),
+		TEST(a_condition_that_cannot_be_written_costs_no_look),
+		TEST(a_node_that_changes_back_and_forth_costs_few_looks),
 		TEST(a_node_without_pod_cidrs_that_has_a_route_has_none),
 		TEST(families_that_are_not_offered_stay_out),
+		TEST(pod_cidrs_outside_of_the_cluster_are_never_routed),
+		TEST(an_older_node_keeps_its_pod_cidr),
+		TEST(a_live_node_keeps_the_route_that_it_has),
+		TEST(a_few_routes_are_removed_at_once),
+		TEST(many_removals_wait_for_five_minutes),
+		TEST(removals_of_the_last_minutes_count),
+		TEST(nodes_that_come_back_keep_their_routes),
+		TEST(routes_of_nodes_that_were_announced_do_not_wait),
+		TEST(routes_that_a_live_node_needs_do_not_wait),
+		TEST(without_nodes_nothing_is_removed),
+		TEST(a_table_that_held_removals_fill_is_said),
 		TEST(it_ends_during_a_run),
 	};
 

@@ -85,7 +85,7 @@ only_what_lies_in_the_cluster_is_removed(void **state UNUSED)
 		{ .target_node = STR("gone"),
 		  .destination_cidr = STR("10.0.0.0/8") }, /* wider than the cluster */
 		{ .target_node = STR("gone"),
-		  .destination_cidr = STR("10.244.0.0/15") }, /* its last address is ours */
+		  .destination_cidr = STR("10.244.0.0/15") }, /* wider, though it begins there */
 		{ .target_node = STR("gone"), .destination_cidr = STR("nonsense") },
 		{ .target_node = STR_EMPTY,
 		  .destination_cidr = STR("10.244.8.0/24") }, /* removed */
@@ -100,12 +100,12 @@ only_what_lies_in_the_cluster_is_removed(void **state UNUSED)
 	};
 	struct route_plan p = plan(routes, ARRAY_LEN(routes), false);
 
-	assert_int_equal(p.n_remove, 5);
+	assert_int_equal(p.n_ours, 4);
+	assert_int_equal(p.n_remove, 4);
 	assert_int_equal(p.remove[0], 0);
-	assert_int_equal(p.remove[1], 3);
-	assert_int_equal(p.remove[2], 5);
-	assert_int_equal(p.remove[3], 7);
-	assert_int_equal(p.remove[4], 8);
+	assert_int_equal(p.remove[1], 5);
+	assert_int_equal(p.remove[2], 7);
+	assert_int_equal(p.remove[3], 8);
 	assert_false(p.removes_first);
 }
 
@@ -156,6 +156,23 @@ a_cidr_that_moved_is_removed_before_it_is_made(void **state UNUSED)
 	assert_int_equal(p.n_remove, 1);
 	assert_int_equal(p.n_create, 3);
 	assert_true(p.removes_first);
+}
+
+static void
+removals_that_a_live_node_needs_are_expected(void **state UNUSED)
+{
+	const struct route routes[] = {
+		{ .target_node = STR("gone"), .destination_cidr = STR("10.244.1.0/24") },
+		{ .target_node = STR("a"), .destination_cidr = STR("10.244.1.0/24") },
+		{ .target_node = STR("gone"), .destination_cidr = STR("10.244.9.0/24") },
+		{ .target_node = STR("gone"), .destination_cidr = STR("10.244.2.0/24") },
+	};
+	struct route_plan p = plan(routes, 4, false);
+
+	assert_int_equal(p.n_remove, 3);
+	assert_true(p.is_expected[0]); /* though a's own route is there */
+	assert_false(p.is_expected[1]);
+	assert_true(p.is_expected[2]); /* for b, which has none */
 }
 
 static void
@@ -235,6 +252,7 @@ main(void)
 		cmocka_unit_test(a_blackhole_is_replaced_in_one_run),
 		cmocka_unit_test(an_unfinished_route_is_finished_or_removed),
 		cmocka_unit_test(a_cidr_that_moved_is_removed_before_it_is_made),
+		cmocka_unit_test(removals_that_a_live_node_needs_are_expected),
 		cmocka_unit_test(changed_addresses_make_a_route_anew),
 		cmocka_unit_test(a_node_without_cidrs_that_is_a_target_is_told),
 		cmocka_unit_test(applying_a_plan_settles),

@@ -64,7 +64,8 @@ a_bad_cluster_cidr_is_no_problem_of_the_command_line(void **state UNUSED)
 		{ "--cluster-cidr=10.0.0.0/8,fd00::/56,11.0.0.0/8",
 		  "cluster CIDR \"10.0.0.0/8,fd00::/56,11.0.0.0/8\" has more than one CIDR of each IP "
 		  "family" },
-		{ "--cluster-cidr=,10.0.0.0/8", "cluster CIDR \"\" is not a CIDR, e.g. 10.244.0.0/16" },
+		{ "--cluster-cidr=,10.0.0.0/8",
+		  "cluster CIDR \"\" is not a CIDR, e.g. 10.244.0.0/16" },
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {

@@ -4,8 +4,8 @@ The network's routes are compared field by field. The requests that led there ar
 """
 import pytest
 
-from lib.api import NODES
-from lib.nodes import has_no_route, is_routed, network_condition
+from lib.api import NODES, STRATEGIC
+from lib.nodes import has_no_route, is_routed, network_condition, node_object
 from lib.wait import holds_for, wait_for
 from sim import faults
 
@@ -168,16 +168,14 @@ def test_a_server_of_another_name_keeps_its_route(api, cloud, network, node, sta
     assert [what for what, destination, _ in wrote(cloud, mark) if destination == "10.244.1.0/24"] == []
 
 
-@pytest.mark.parametrize("cidr", ["10.244.1.0/24", "10.245.1.0/24"])
-def test_a_stale_gateway_is_replaced(api, cloud, network, node, start, cidr):
-    """Within the pods' network, and outside of it, where nothing is ever removed for its own sake."""
-    n1 = node("n1", cidr)
-    add_route(network, cidr, "10.0.9.9")
+def test_a_stale_gateway_is_replaced(api, cloud, network, node, start):
+    n1 = node("n1", "10.244.1.0/24")
+    add_route(network, "10.244.1.0/24", "10.0.9.9")
     start()
-    has_routes(cloud, {cidr: n1.private_ip(network.id)})
+    has_routes(cloud, {"10.244.1.0/24": n1.private_ip(network.id)})
     api.wait_node("n1", is_routed)
     assert sorted(wrote(cloud)) == [
-        ("add_route", cidr, n1.private_ip(network.id)), ("delete_route", cidr, "10.0.9.9")]
+        ("add_route", "10.244.1.0/24", n1.private_ip(network.id)), ("delete_route", "10.244.1.0/24", "10.0.9.9")]
 
 
 def test_a_server_with_another_address_is_followed(api, cloud, network, node, start):
@@ -203,19 +201,62 @@ def test_ipv6_is_left_to_others(api, cloud, network, node, start):
 
 
 def test_a_pod_cidr_outside_of_the_clusters_is_said(api, cloud, network, node, start):
-    n1 = node("n1", "10.250.1.0/24")
+    node("n1", "10.250.1.0/24")
+    n2 = node("n2", "10.244.2.0/24")
     start()
     event = api.wait_event("n1", "ClusterCIDRMisconfigured")
     assert event["message"] == "route CIDR 10.250.1.0/24 is not contained within cluster CIDR 10.244.0.0/16"
-    assert event["source"]["component"] == "hcloud-cloud-controller-manager"
+    assert event["source"]["component"] == "route_controller"
+    api.wait_node("n2", is_routed)
+    assert routes(cloud) == {"10.244.2.0/24": n2.private_ip(network.id)}
+    assert network_condition(api.node("n1")) is None
+
+
+@pytest.fixture
+def stolen(cluster, cloud, network):
+    """stolen("n3", "0.0.0.0/0"): whoever has that kubelet's certificate registers its node with these pod CIDRs, or, where
+    there is a node, gives it these."""
+
+    def take(name, *cidrs):
+        client = cluster.api(pair=cluster.authority.client(name, f"system:node:{name}", ["system:nodes"]))
+        spec = {"podCIDR": cidrs[0], "podCIDRs": list(cidrs)} if cidrs else {}
+        if client.get_or_none(f"{NODES}/{name}"):
+            return client.patch(f"{NODES}/{name}", {"spec": spec})
+        server = cloud.add_server(name, networks=[network])
+        wanted = node_object(name, ip=server.private_ip(network.id), initialized=True, provider_id=f"hcloud://{server.id}")
+        wanted["spec"].update(spec)
+        return client.post(NODES, wanted)
+
+    return take
+
+
+def test_a_stolen_kubelet_gets_nobodys_packets(api, cloud, network, node, start, stolen):
+    """NodeRestriction lets a kubelet write any pod CIDR into its Node, as long as it has none."""
+    stolen("old")  # older than its victims
+    n1 = node("n1", "10.244.1.0/24")
+    add_route(network, "0.0.0.0/0", "10.0.9.254")  # the network's way out
+    start()
     api.wait_node("n1", is_routed)
-    assert routes(cloud) == {"10.250.1.0/24": n1.private_ip(network.id)}
+    before = {"0.0.0.0/0": "10.0.9.254", "10.244.1.0/24": n1.private_ip(network.id)}
+    assert routes(cloud) == before
+    mark = cloud.mark()
+    stolen("old", "10.244.1.0/24")
+    stolen("all", "0.0.0.0/0")
+    stolen("young", "10.244.1.0/24")
+    stolen("wide", "10.244.0.0/16")
+    assert "of node n1, which has its route" in api.wait_event("old", "PodCIDRNotRouted")["message"]
+    api.wait_event("all", "ClusterCIDRMisconfigured")
+    for name in ("young", "wide"):
+        assert "overlaps with 10.244.1.0/24 of node n1, which is older" in api.wait_event(name, "PodCIDRNotRouted")["message"]
+    keeps_routes(cloud, before)
+    assert not wrote(cloud, mark)
+    assert is_routed(api.node("n1"))
 
 
 def test_a_refusal_is_said_and_the_others_go_on(api, cloud, network, node, start):
     node("n1", "10.0.128.0/24")  # lies in the network's own subnet
     n2 = node("n2", "10.244.2.0/24")
-    start()
+    start(cluster_cidr="10.0.0.0/8")
     message = api.wait_event("n1", "FailedToCreateRoute")["message"]
     gateway = cloud.server("n1").private_ip(network.id)
     assert f'hcloud/CreateRoute: error upserting route "10.0.128.0/24" via "{gateway}": error adding route: ' in message
@@ -268,7 +309,7 @@ def test_a_bad_cluster_cidr_ends_the_start_where_there_is_a_network(network, het
     one = hetzner(env=network.env, cluster_cidr="10.244.0.0")
     one.process.child.wait(timeout=30)
     one.kill()  # noted as meant
-    assert 'cluster CIDR "10.244.0.0" is not a CIDR, e.g. 10.244.0.0/16' in one.text
+    assert 'cluster CIDR "10.244.0.0" is not a CIDR, e.g. 10.244.0.0/16' in one.text.replace("\\", "")
 
 
 # --- trouble ---------------------------------------------------------------------------------------------------------------
@@ -354,12 +395,50 @@ def test_a_change_that_never_ends_holds_up_the_network_and_nothing_else(api, clo
         api.wait_node(name, is_routed, timeout=60)
 
 
+def cni(api, names, seconds):
+    """A CNI that, for so long, writes its own reason whenever there is another. Returns how often it had to, by node."""
+    ours = ("False", "CiliumIsUp")
+    written = dict.fromkeys(names, 0)
+
+    def correct():
+        for name in names:
+            if network_condition(api.node(name)) == ours:
+                continue
+            written[name] += 1
+            api.patch(f"{NODES}/{name}/status", {"status": {"conditions": [
+                {"type": "NetworkUnavailable", "status": ours[0], "reason": ours[1], "message": "Cilium is running on this node"}]}},
+                STRATEGIC)
+        return True
+
+    holds_for(correct, seconds, poll=0.1)
+    return written
+
+
+@pytest.mark.parametrize("seconds", [5, pytest.param(30, marks=pytest.mark.slow)])
+def test_a_cni_beside_us_costs_next_to_nothing(api, cloud, network, node, hetzner, seconds):
+    """n1 and n2 have their routes, n3's cannot be made."""
+    for name, cidr in (("n1", "10.1.1.0/24"), ("n2", "10.1.2.0/24"), ("n3", "10.0.128.0/24")):
+        node(name, cidr)
+    hetzner("--controllers=node-route-controller", env=network.env, cluster_cidr="10.0.0.0/8", route_reconciliation_period="1h")
+    for name in ("n1", "n2"):
+        api.wait_node(name, is_routed)
+    api.wait_node("n3", has_no_route)
+    mark = cloud.mark()
+    written = cni(api, ("n1", "n2", "n3"), seconds)
+    assert cloud.mark() == mark  # nothing was asked
+    assert (written["n1"], written["n2"]) == (1, 1)
+    assert 2 <= written["n3"] <= 7  # five at once, then after 10 and 20 s
+    if seconds > 10:
+        assert "a route of this node is missing" in api.wait_event("n3", "NetworkConditionContested")["message"]
+
+
 # --- the tutorial's dialect ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("provider", ["hcloud-from-scratch", "ccm-from-scratch"])
 def test_the_tutorials_dialect(api, cloud, network, node, start, metadata, provider):
     n1 = node("n1", "10.244.1.0/24", provider=provider)
+    node("n2", provider=provider)  # without any node nothing is removed
     start(provider=provider, HCLOUD_NETWORK=str(network.id), HCLOUD_METADATA_ENDPOINT=metadata(n1).url)
     api.wait_node("n1", is_routed)
     assert routes(cloud) == {"10.244.1.0/24": n1.private_ip(network.id)}

@@ -5,7 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/backoff.h"
-#include "base/event_kind.h"
+#include "base/limits.h"
 #include "base/thread.h"
 #include "providers/hcloud/network_view.h"
 #include "providers/hcloud/operations.h"
@@ -15,10 +15,6 @@ static const int64_t view_max_age_ns = 60 * NS_PER_SEC;
 static const int64_t in_place_ns = 30 * NS_PER_SEC; /* waiting for one change */
 static const int64_t busy_pause_ns = 2 * NS_PER_SEC;
 static const int64_t busy_max_ns = 300 * NS_PER_SEC;
-
-EVENT_KIND(
-	misconfigured_event, HZ_COMPONENT, "ClusterCIDRMisconfigured", true, "Node",
-	"hcloud: a node's pod CIDR is outside of --cluster-cidr; its route is made, but never removed.");
 
 struct hz_routes {
 	struct hz_routes_config config;
@@ -70,15 +66,13 @@ read_nodes(const struct hz_routes *r, struct nodes *ret, struct arena *arena)
 		add_node(r, ret, arena, &refs[i]);
 }
 
-/* Empty: it is none of our nodes'. */
-static struct str
-node_name_of(const struct nodes *nodes, const struct hz_member *member)
+/* NULL: it is none of our nodes'. */
+static const struct node_ref *
+node_of(const struct nodes *nodes, const struct hz_member *member)
 {
 	const struct node_ref *node = map_get(&nodes->by_id, map_key_i64(&member->id));
 
-	if (!node)
-		node = map_get(&nodes->by_name, member->name);
-	return node ? node->name : STR_EMPTY;
+	return node ? node : map_get(&nodes->by_name, member->name);
 }
 
 /* The two controllers of old write it the other way round. */
@@ -97,10 +91,11 @@ describe(const struct hz_routes *r, const struct nodes *nodes, const struct hz_r
          struct arena *arena)
 {
 	const struct hz_member *member = hz_member_by_ip(&r->view, route->gateway);
+	const struct node_ref *node = member ? node_of(nodes, member) : NULL;
 
 	return (struct route){
 		.name = name_of(r, route, arena),
-		.target_node = member ? node_name_of(nodes, member) : STR_EMPTY,
+		.target_node = node ? node->name : STR_EMPTY,
 		.destination_cidr = arena_str(arena, route->destination),
 		.is_blackhole = !member && r->view.is_sure,
 		.is_fixed = !member && !r->view.is_sure,
@@ -316,24 +311,19 @@ check_address(const struct node_ref *node, struct str gateway, struct error *err
 	               "IP %" STR_FMT " not part of routes target addresses", STR_ARG(gateway));
 }
 
+/* The route controller asks for no other, but what is outside is never touched, whoever asks. */
 static bool
-is_within(const struct ip_net *inner, const struct ip_net *outer)
+check_is_inside(const struct hz_routes *r, struct str destination, const struct ip_net *net,
+                struct error *err)
 {
-	return ip_net_contains(outer, &inner->ip) && inner->bits >= outer->bits;
-}
+	CLEANUP(buf_fini) struct buf cluster = BUF_INIT(KIB(1));
 
-static void
-warn_outside(const struct hz_routes *r, const struct node_ref *node, struct str destination)
-{
-	const struct cloud_host *host = r->config.host;
-	const struct ip_net *cidr = &r->config.cluster_cidr;
-	CLEANUP(buf_fini) struct buf b = BUF_INIT(ERR_MSG_SIZE);
-
-	buf_addf(&b, "route CIDR %" STR_FMT " is not contained within cluster CIDR ",
-	         STR_ARG(destination));
-	ip_format(&b, &cidr->ip);
-	buf_addf(&b, "/%u", cidr->bits - 96);
-	host->event(host, node, HOST_EVENT_WARNING, misconfigured_event.reason, buf_str(&b));
+	if (ip_net_is_within(net, &r->config.cluster_cidr))
+		return true;
+	ip_net_format(&cluster, &r->config.cluster_cidr);
+	return err_set(err, ERR_INVALID,
+	               "route CIDR %" STR_FMT " is not contained within cluster CIDR %s",
+	               STR_ARG(destination), cluster.ptr);
 }
 
 static bool
@@ -350,9 +340,7 @@ check_destination(const struct hz_routes *r, const struct node_ref *node, struct
 		               "can't create route \"%" STR_FMT "\" via node \"%" STR_FMT
 		               "\": private networks do not support IPv6",
 		               STR_ARG(destination), STR_ARG(node->name));
-	if (!is_within(&net, &r->config.cluster_cidr))
-		warn_outside(r, node, destination);
-	return true;
+	return check_is_inside(r, destination, &net, err);
 }
 
 static bool
@@ -365,6 +353,43 @@ need_view(struct hz_routes *r, struct call *call, struct error *err)
 }
 
 static bool
+has_pod_cidr(const struct node_ref *node, struct str cidr)
+{
+	for (size_t i = 0; i < node->n_pod_cidrs; i++) {
+		if (str_eq(node->pod_cidrs[i], cidr))
+			return true;
+	}
+	return false;
+}
+
+/* A route to a live node that has this pod CIDR stays. The route controller does not ask for another then, but it decided
+ * by a look that may be older than ours. */
+static bool
+check_is_replaceable(const struct hz_routes *r, struct call *call, const struct hz_route *known,
+                     struct error *err)
+{
+	CLEANUP(nodes_fini) struct nodes nodes = { MAP_INIT, MAP_INIT };
+	const struct hz_member *member = hz_member_by_ip(&r->view, known->gateway);
+	const struct node_ref *node;
+
+	if (!member && !r->view.is_sure)
+		return err_set(err, ERR_PENDING,
+		               "it is not known whether gateway %" STR_FMT
+		               " is a server: the list of servers is not complete",
+		               STR_ARG(known->gateway));
+	if (!member)
+		return true;
+	read_nodes(r, &nodes, call->arena);
+	node = node_of(&nodes, member);
+	if (!node || !has_pod_cidr(node, known->destination))
+		return true;
+	return err_set(err, ERR_EXISTS,
+	               "it leads to node %" STR_FMT " via \"%" STR_FMT
+	               "\", which has that pod CIDR, too",
+	               STR_ARG(node->name), STR_ARG(known->gateway));
+}
+
+static bool
 upsert(struct hz_routes *r, struct call *call, const struct hz_route *route, struct error *err)
 {
 	const struct hz_route *known = hz_route_to(&r->view, route->destination);
@@ -374,7 +399,7 @@ upsert(struct hz_routes *r, struct call *call, const struct hz_route *route, str
 		return true;
 	if (known) {
 		old.gateway = arena_str(call->arena, known->gateway);
-		if (!take_away(r, call, &old, err))
+		if (!check_is_replaceable(r, call, known, err) || !take_away(r, call, &old, err))
 			return false;
 	}
 	return add(r, call, route, err);

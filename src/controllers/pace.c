@@ -1,0 +1,130 @@
+/* controllers/pace.c: see pace.h. */
+#include "controllers/pace.h"
+
+#include "base/alloc.h"
+#include "base/backoff.h"
+#include "base/limits.h"
+#include "base/map.h"
+#include "base/thread.h"
+
+static const int64_t base_ns = 10 * NS_PER_SEC;
+static const int64_t max_ns = 300 * NS_PER_SEC;
+static const int64_t quiet_ns = 600 * NS_PER_SEC;
+
+int64_t
+pace_take(struct pace *p, int64_t now_mono_ns)
+{
+	int64_t due_ns = now_mono_ns;
+
+	if (p->n > 0 && now_mono_ns - p->last_mono_ns > quiet_ns)
+		p->n = 0;
+	if (p->n >= PACE_FREE)
+		due_ns = p->last_mono_ns + backoff_ns(base_ns, p->n - PACE_FREE, max_ns);
+	if (due_ns > now_mono_ns)
+		return due_ns - now_mono_ns;
+	p->last_mono_ns = now_mono_ns;
+	p->n++;
+	return 0;
+}
+
+struct paces {
+	struct clock *clock;
+	pthread_mutex_t mu;
+	struct map all;        /* mu; struct entry by its key */
+	int64_t swept_mono_ns; /* mu */
+};
+
+struct entry {
+	struct str key; /* "reaction/uid", in text */
+	struct pace pace;
+	char text[];
+};
+
+struct paces *
+paces_new(struct clock *clock)
+{
+	struct paces *ps = xcalloc(1, sizeof(*ps));
+
+	ps->clock = clock;
+	ps->all = MAP_OF(struct entry, key);
+	PTHREAD_OK(pthread_mutex_init(&ps->mu, NULL));
+	return ps;
+}
+
+/* Those whose last reaction was before then. */
+static void
+forget_before(struct paces *ps, int64_t mono_ns)
+{
+	struct map kept = MAP_OF(struct entry, key);
+	struct str key;
+	void *value;
+
+	for (size_t pos = 0; map_next(&ps->all, &pos, &key, &value);) {
+		struct entry *entry = value;
+
+		if (entry->pace.last_mono_ns < mono_ns)
+			free(entry);
+		else
+			map_put(&kept, entry->key, entry);
+	}
+	map_fini(&ps->all);
+	ps->all = kept;
+}
+
+void
+paces_free(struct paces *ps)
+{
+	if (!ps)
+		return;
+	forget_before(ps, INT64_MAX);
+	map_fini(&ps->all);
+	PTHREAD_OK(pthread_mutex_destroy(&ps->mu));
+	free(ps);
+}
+
+static void
+make_room(struct paces *ps, int64_t now_ns)
+{
+	if (now_ns - ps->swept_mono_ns > quiet_ns || ps->all.count >= LIMIT_PACES) {
+		forget_before(ps, now_ns - quiet_ns);
+		ps->swept_mono_ns = now_ns;
+	}
+	if (ps->all.count >= LIMIT_PACES)
+		forget_before(ps, INT64_MAX);
+}
+
+static struct entry *
+entry_new(struct str key)
+{
+	struct entry *entry = xcalloc(1, sizeof(*entry) + key.len);
+
+	memcpy(entry->text, key.ptr, key.len);
+	entry->key = str_n(entry->text, key.len);
+	return entry;
+}
+
+int64_t
+paces_take(struct paces *ps, struct str uid, const char *reaction)
+{
+	CLEANUP(buf_fini) struct buf key = BUF_INIT(KIB(1));
+	int64_t now_ns = clock_mono(ps->clock);
+	struct entry *entry;
+	WITH_LOCK(&ps->mu);
+
+	buf_addf(&key, "%s/%" STR_FMT, reaction, STR_ARG(uid));
+	entry = map_get(&ps->all, buf_str(&key));
+	if (!entry) {
+		make_room(ps, now_ns);
+		entry = entry_new(buf_str(&key));
+		map_put(&ps->all, entry->key, entry);
+	}
+	return pace_take(&entry->pace, now_ns);
+}
+
+size_t
+paces_count(struct paces *ps)
+{
+	WITH_LOCK(&ps->mu);
+
+	return ps->all.count;
+}
