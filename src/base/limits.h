@@ -67,6 +67,7 @@
 #define LIMIT_SERVER_WRITE_MS    30000 /* an answer that its client does not take */
 #define LIMIT_SERVER_IDLE_MS     90000 /* between two requests */
 #define LIMIT_SERVER_LINGER_MS   2000  /* after our last word, until the client closes */
+#define LIMIT_SERVER_LOOKUP_MS   3000  /* for the name of an address to listen on */
 #define LIMIT_SERVER_PENDING     48    /* requests waiting for a review; fewer than connections, so that some are left */
 #define LIMIT_SERVER_STRANGERS   40    /* of these, requests of callers that the API server does not know yet */
 #define LIMIT_SERVER_SHARE       8     /* of these, requests of one caller's address, or user; 429 beyond */

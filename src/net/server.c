@@ -1,6 +1,7 @@
 /* net/server.c: see server.h and server_internal.h.
  */
 #include <errno.h>
+#include <netdb.h>
 #include <netinet/tcp.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -21,6 +22,7 @@ const struct server_limits server_limits = {
 	.write_ms = LIMIT_SERVER_WRITE_MS,
 	.idle_ms = LIMIT_SERVER_IDLE_MS,
 	.linger_ms = LIMIT_SERVER_LINGER_MS,
+	.lookup_ms = LIMIT_SERVER_LOOKUP_MS,
 };
 
 /* ---- answers that come back from handlers --------------------------------------------------------------- */
@@ -189,23 +191,123 @@ on_accept(evutil_socket_t fd, short what UNUSED, void *arg)
 		relieve(arg);
 }
 
-static bool
-make_address(struct str text, int port, struct sockaddr_storage *ret, struct error *err)
+/* getaddrinfo() has no deadline, and a silent name server holds it for half a minute. So it runs on a thread of its own, which
+ * is left behind when it takes too long. */
+struct lookup {
+	pthread_mutex_t mu;
+	pthread_cond_t done; /* mu */
+	unsigned n_refs;     /* mu; the thread, and who waits for it */
+	bool is_done;        /* mu */
+	int result;          /* mu; of getaddrinfo() */
+	struct ip ip;        /* mu */
+	char name[];
+};
+
+static void
+lookup_unref(struct lookup *l)
 {
+	bool is_last;
+
+	mutex_lock(&l->mu);
+	is_last = --l->n_refs == 0;
+	mutex_unlock(&l->mu);
+	if (!is_last)
+		return;
+	PTHREAD_OK(pthread_cond_destroy(&l->done));
+	PTHREAD_OK(pthread_mutex_destroy(&l->mu));
+	free(l);
+}
+DEFINE_CLEANUP(struct lookup, lookup_unref)
+
+/* The first one of IPv4, as Go chooses; without one the first. False when there is none. */
+static bool
+choose_address(const struct addrinfo *all, struct ip *ret)
+{
+	const struct addrinfo *chosen = all;
+	char text[INET6_ADDRSTRLEN] = "";
+
+	while (chosen && chosen->ai_family != AF_INET)
+		chosen = chosen->ai_next;
+	if (chosen)
+		inet_ntop(AF_INET, &((struct sockaddr_in *)chosen->ai_addr)->sin_addr, text,
+		          sizeof(text));
+	else if (all && all->ai_family == AF_INET6)
+		inet_ntop(AF_INET6, &((struct sockaddr_in6 *)all->ai_addr)->sin6_addr, text,
+		          sizeof(text));
+	return ip_parse(str_c(text), ret);
+}
+
+static void *
+look_up(void *arg)
+{
+	CLEANUP(lookup_unrefp) struct lookup *l = arg;
+	const struct addrinfo hints = { .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM };
+	struct addrinfo *all = NULL;
+	int result = getaddrinfo(l->name, NULL, &hints, &all);
+	WITH_LOCK(&l->mu);
+
+	l->result = result == 0 && !choose_address(all, &l->ip) ? EAI_NONAME : result;
+	l->is_done = true;
+	if (result == 0)
+		freeaddrinfo(all);
+	PTHREAD_OK(pthread_cond_signal(&l->done));
+	return NULL;
+}
+
+static bool
+wait_for_lookup(struct lookup *l, int64_t timeout_ms, struct ip *ret, struct error *err)
+{
+	int64_t deadline_ns = clock_mono(&clock_real) + timeout_ms * NS_PER_MS;
+	WITH_LOCK(&l->mu);
+
+	while (!l->is_done && clock_wait(&clock_real, &l->done, &l->mu, deadline_ns))
+		;
+	if (!l->is_done)
+		return err_set(err, ERR_TIMEOUT, "%s: the name was not resolved within %lld ms",
+		               l->name, (long long)timeout_ms);
+	if (l->result != 0)
+		return err_set(err, ERR_INVALID, "%s: %s", l->name, gai_strerror(l->result));
+	*ret = l->ip;
+	return true;
+}
+
+static bool
+resolve(struct str name, int64_t timeout_ms, struct ip *ret, struct error *err)
+{
+	CLEANUP(lookup_unrefp) struct lookup *l = xcalloc(1, sizeof(*l) + name.len + 1);
+	pthread_t thread;
+
+	PTHREAD_OK(pthread_mutex_init(&l->mu, NULL));
+	cond_init(&l->done);
+	memcpy(l->name, name.ptr, name.len);
+	l->n_refs = 2;
+	if (!thread_try_start(&thread, "resolver", look_up, l)) {
+		l->n_refs = 1;
+		return err_set(err, ERR_UNAVAILABLE, "no thread to resolve %s", l->name);
+	}
+	PTHREAD_OK(pthread_detach(thread));
+	return wait_for_lookup(l, timeout_ms, ret, err);
+}
+
+static bool
+make_address(const struct server_config *config, int64_t lookup_ms, struct sockaddr_storage *ret,
+             struct error *err)
+{
+	uint16_t port = htons((uint16_t)config->port);
 	struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)ret;
 	struct sockaddr_in *v4 = (struct sockaddr_in *)ret;
 	struct ip ip;
 
-	if (!ip_parse(text, &ip))
-		return err_set(err, ERR_INVALID, "no IP address: %" STR_FMT, STR_ARG(text));
+	if (!ip_parse(config->address, &ip) && !resolve(config->address, lookup_ms, &ip, err))
+		return err_wrap(err, "address to listen on");
 	*ret = (struct sockaddr_storage){ 0 };
 	if (ip_family(&ip) == IP_V4) {
 		v4->sin_family = AF_INET;
-		v4->sin_port = htons((uint16_t)port);
+		v4->sin_port = port;
 		memcpy(&v4->sin_addr, ip.bytes + 12, 4);
 	} else {
 		v6->sin6_family = AF_INET6;
-		v6->sin6_port = htons((uint16_t)port);
+		v6->sin6_port = port;
 		memcpy(&v6->sin6_addr, ip.bytes, 16);
 	}
 	return true;
@@ -257,7 +359,7 @@ open_listener(struct server *s, const struct server_config *config, struct error
 	struct sockaddr_storage own;
 	bool is_v6;
 
-	if (!make_address(config->address, config->port, &own, err))
+	if (!make_address(config, s->limits.lookup_ms, &own, err))
 		return false;
 	is_v6 = own.ss_family == AF_INET6;
 	s->fd = socket(own.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);

@@ -50,9 +50,10 @@ struct server_tls {
 };
 
 struct server_config {
-	struct str address; /* "0.0.0.0", "127.0.0.1", "::1", "::" (takes IPv4 as well) */
-	int port;           /* 0: the kernel picks one, see server_port() */
-	bool share_port;    /* SO_REUSEPORT; SO_REUSEADDR is always set, as Go does */
+	struct str
+		address; /* "0.0.0.0", "127.0.0.1", "::1", "::" (takes IPv4 as well), or a name: its IPv4 address, if it has one */
+	int port;        /* 0: the kernel picks one, see server_port() */
+	bool share_port; /* SO_REUSEPORT; SO_REUSEADDR is always set, as Go does */
 	struct server_tls tls;
 	struct event_base *loop;
 	struct clock *clock;
@@ -62,7 +63,7 @@ struct server_config {
 };
 
 /** Binds and listens. Copies what it needs. ERR_EXISTS the address is taken; ERR_INVALID certificates, ciphers or the
- * address cannot be used; ERR_FORBIDDEN. */
+ * address cannot be used; ERR_TIMEOUT a name was not resolved within LIMIT_SERVER_LOOKUP_MS; ERR_FORBIDDEN. */
 NODISCARD bool server_new(const struct server_config *config, struct server **ret,
                           struct error *err);
 /** Closes all connections; requests not answered yet are dropped once server_reply() was called for them. NULL is fine. */

@@ -35,6 +35,7 @@ struct server_limits {
 	int64_t write_ms;    /* an answer until it is taken */
 	int64_t idle_ms;     /* between requests */
 	int64_t linger_ms;   /* until the client closes, after our last word */
+	int64_t lookup_ms;   /* for the name of the address to listen on */
 };
 
 extern const struct server_limits server_limits; /* those of base/limits.h */

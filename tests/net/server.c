@@ -1,4 +1,6 @@
+#include <netdb.h>
 #include <poll.h>
+#include <semaphore.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <sys/socket.h>
@@ -9,6 +11,35 @@
 #include "net/server_world.h"
 
 #define GET(path) "GET " path " HTTP/1.1\r\nHost: x\r\n\r\n"
+
+static sem_t silence; /* what the name server of "silent.test" waits for */
+
+/* In front of the C library's: what is in the machine's own configuration is not asked. */
+int
+getaddrinfo(const char *name, const char *service UNUSED, const struct addrinfo *hints UNUSED,
+            struct addrinfo **ret)
+{
+	static struct sockaddr_in6 v6 = { .sin6_family = AF_INET6 };
+	static struct sockaddr_in v4 = { .sin_family = AF_INET };
+	static struct addrinfo second = { .ai_family = AF_INET, .ai_addr = (void *)&v4 };
+	static struct addrinfo first = { .ai_family = AF_INET6,
+		                         .ai_addr = (void *)&v6,
+		                         .ai_next = &second };
+
+	if (strcmp(name, "silent.test") == 0)
+		sem_wait(&silence);
+	else if (strcmp(name, "here.test") != 0)
+		return EAI_NONAME;
+	v4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	v6.sin6_addr = in6addr_loopback;
+	*ret = &first;
+	return 0;
+}
+
+void
+freeaddrinfo(struct addrinfo *all UNUSED)
+{
+}
 
 static void
 assert_has(const struct buf *answer, const char *text)
@@ -191,6 +222,31 @@ late_answers_find_nobody(void **state UNUSED)
 	client_close(&waiting);
 }
 
+/* The IPv4 address, though it comes second. */
+static void
+listens_where_a_name_says(void **state UNUSED)
+{
+	SERVER_WORLD(w);
+
+	w.config.address = STR("here.test");
+	server_world_start(&w);
+	assert_is_served(&w);
+}
+
+static void
+a_silent_name_server_is_waited_for_in_bounds(void **state UNUSED)
+{
+	SERVER_WORLD(w);
+
+	sem_init(&silence, 0, 0);
+	w.config.address = STR("silent.test");
+	w.limits.lookup_ms = 50;
+	assert_false(server_new_limited(&w.config, &w.limits, &w.server, &w.err));
+	assert_int_equal(w.err.code, ERR_TIMEOUT);
+	assert_non_null(strstr(w.err.msg, "silent.test: the name was not resolved"));
+	sem_post(&silence); /* the thread ends by itself */
+}
+
 static void
 says_why_it_cannot_listen(void **state UNUSED)
 {
@@ -205,7 +261,7 @@ says_why_it_cannot_listen(void **state UNUSED)
 	w.config.address = STR("192.0.2.1");
 	assert_false(server_new(&w.config, &other, &w.err));
 	assert_int_equal(w.err.code, ERR_INVALID);
-	w.config.address = STR("localhost");
+	w.config.address = STR("nowhere.test");
 	assert_false(server_new(&w.config, &other, &w.err));
 	assert_int_equal(w.err.code, ERR_INVALID);
 }
@@ -258,6 +314,8 @@ main(void)
 		cmocka_unit_test(refuses_what_it_does_not_take),
 		cmocka_unit_test(many_threads_answer),
 		cmocka_unit_test(late_answers_find_nobody),
+		cmocka_unit_test(listens_where_a_name_says),
+		cmocka_unit_test(a_silent_name_server_is_waited_for_in_bounds),
 		cmocka_unit_test(says_why_it_cannot_listen),
 		cmocka_unit_test(shares_a_port_when_asked),
 		cmocka_unit_test(listens_on_both_families),

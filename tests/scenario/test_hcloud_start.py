@@ -83,7 +83,7 @@ def test_a_network_that_we_are_not_in(refused, cloud, metadata):
 
 def test_metrics_are_where_users_look_for_them(start, cloud):
     port = free_ports(1)[0]
-    variables = {"HCLOUD_METRICS_ENABLED": "true", "HCLOUD_METRICS_ADDRESS": f"127.0.0.1:{port}"}
+    variables = {"HCLOUD_METRICS_ENABLED": "true", "HCLOUD_METRICS_ADDRESS": f"localhost:{port}"}
     start(env=variables).wait_log("serving the cloud's metrics")
     text = wait_for(lambda: urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5).read().decode(), 20, "metrics")
     assert 'hcloud_api_requests_total{api_endpoint="/locations",code="200",method="get"} 1' in text

@@ -186,6 +186,30 @@ no_listener_where_the_address_is_none(void **state)
 	assert_false(c->has_metrics);
 }
 
+static void
+a_listener_may_be_a_name(void **state)
+{
+	CLEANUP(hz_config_freep) struct hz_config *c = NULL;
+
+	(void)state;
+	setenv("HCLOUD_METRICS_ADDRESS", "localhost:8233", 1);
+	c = load(&hz_official);
+	assert_true(c->has_metrics);
+	assert_true(str_eq_c(c->metrics_host, "localhost"));
+	assert_int_equal(c->metrics_port, 8233);
+}
+
+static void
+no_listener_where_the_port_is_part_of_the_address(void **state)
+{
+	CLEANUP(hz_config_freep) struct hz_config *c = NULL;
+
+	(void)state;
+	setenv("HCLOUD_METRICS_ADDRESS", "a:b:8233", 1);
+	c = load(&hz_official);
+	assert_false(c->has_metrics);
+}
+
 /* ---- what is wrong: hcloud.md 1.4 --------------------------------------------------------------------- */
 
 static void
@@ -392,6 +416,8 @@ main(void)
 		cmocka_unit_test_setup(routes_need_a_network, clean),
 		cmocka_unit_test_setup(robot_may_lack_credentials, clean),
 		cmocka_unit_test_setup(no_listener_where_the_address_is_none, clean),
+		cmocka_unit_test_setup(a_listener_may_be_a_name, clean),
+		cmocka_unit_test_setup(no_listener_where_the_port_is_part_of_the_address, clean),
 		cmocka_unit_test_setup(a_token_is_required, clean),
 		cmocka_unit_test_setup(missing_files_are_told_together, clean),
 		cmocka_unit_test_setup(values_are_read_as_go_does, clean),
