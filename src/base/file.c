@@ -8,8 +8,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "base/clock.h"
+#include "base/limits.h"
+#include "base/log.h"
 
 static void
 fd_close(int *fd)
@@ -19,14 +24,28 @@ fd_close(int *fd)
 	*fd = -1;
 }
 
+/* False at the end of the time, with errno as it was. */
+static bool
+wait_readable(int fd, int64_t deadline_ns)
+{
+	int64_t left_ns = deadline_ns - clock_mono(&clock_real);
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	int n = left_ns > 0 ? poll(&p, 1, (int)(left_ns / NS_PER_MS) + 1) : 0;
+
+	return n > 0 || (n < 0 && errno == EINTR);
+}
+
+/* What has a size is read without waiting. A pipe or terminal (/dev/stdin, /dev/fd/63 of a shell's <(command)) is waited for while
+ * somebody may still write to it, but not for ever: a FIFO in the place of a credential file must not stop the thread that looks
+ * at it. A FIFO that nobody has opened for writing counts as empty. */
 static ssize_t
-read_retrying(int fd, void *bytes, size_t len)
+read_retrying(int fd, void *bytes, size_t len, int64_t deadline_ns)
 {
 	ssize_t n;
 
 	do
 		n = read(fd, bytes, len);
-	while (n < 0 && errno == EINTR);
+	while (n < 0 && (errno == EINTR || (errno == EAGAIN && wait_readable(fd, deadline_ns))));
 	return n;
 }
 
@@ -57,13 +76,17 @@ read_start(int fd, struct buf *b, struct error *err)
 static bool
 read_chunks(int fd, char *bytes, size_t size, struct buf *b, struct error *err)
 {
+	int64_t deadline_ns = clock_mono(&clock_real) + LIMIT_FILE_WAIT_MS * NS_PER_MS;
 	ssize_t n;
 
-	while ((n = read_retrying(fd, bytes, size)) > 0) {
+	while ((n = read_retrying(fd, bytes, size, deadline_ns)) > 0) {
 		if ((size_t)n > b->max - b->len)
 			return too_large(b, err);
 		buf_add(b, bytes, (size_t)n);
 	}
+	if (n < 0 && errno == EAGAIN)
+		return err_set(err, ERR_TIMEOUT, "is a pipe whose writer did not end within %d s",
+		               LIMIT_FILE_WAIT_MS / 1000);
 	return n == 0 || err_errno(err, errno, "read");
 }
 
@@ -81,7 +104,7 @@ read_all(int fd, struct buf *b, struct error *err)
 bool
 file_read(const char *path, struct buf *b, struct error *err)
 {
-	CLEANUP(fd_close) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+	CLEANUP(fd_close) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 	size_t len = b->len;
 
 	if (fd < 0)
@@ -120,17 +143,20 @@ write_temporary(int fd, struct str content, unsigned mode, struct error *err)
 	return true;
 }
 
-/* Makes the rename last. Some network file systems cannot sync a folder and say EINVAL, ignoring. */
-static bool
-sync_folder(const char *folder, struct error *err)
+/* Makes the rename last. Some network file systems cannot sync a folder and say EINVAL, ignoring. A failure is no reason to say
+ * that the file was not replaced: whoever reads it finds the new content, and a caller that goes on with the old one would
+ * contradict it. */
+static void
+sync_folder(const char *folder, const char *path)
 {
 	CLEANUP(fd_close) int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct error err;
 
-	if (fd < 0)
-		return err_errno(err, errno, "open %s", folder);
-	if (fsync(fd) < 0 && errno != EINVAL)
-		return err_errno(err, errno, "fsync %s", folder);
-	return true;
+	if (fd >= 0 && (fsync(fd) == 0 || errno == EINVAL))
+		return;
+	err_errno(&err, errno, "sync %s", folder);
+	log_warn("a file was replaced, but a power failure may bring its old content back",
+	         LOG_CSTR("file", path), LOG_ERR(&err));
 }
 
 static bool
@@ -150,7 +176,8 @@ replace_in(const char *folder, const char *path, char *temporary, struct str con
 		unlink(temporary);
 		return false;
 	}
-	return sync_folder(folder, err);
+	sync_folder(folder, path);
+	return true;
 }
 
 bool

@@ -4,6 +4,8 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -12,6 +14,8 @@
 #include <unistd.h>
 
 #include <cmocka.h>
+
+#include "base/log.h"
 
 static int fail_at; /* counts down to the call that fails; 0: none does */
 static int fail_errno;
@@ -174,20 +178,35 @@ keeps_the_old_content_when_a_step_fails(void **state UNUSED)
 	}
 }
 
-/* The new name is there, but may not outlast a crash: the caller hears of it. */
-static void
-tells_when_the_folder_was_not_synced(void **state UNUSED)
+/* Replaces "f" while the fifth step fails; what is logged then. */
+static const char *
+replace_without_sync(int errnum)
 {
+	static char logged[1024];
 	struct error err;
+	int ends[2];
 
+	memset(logged, 0, sizeof(logged));
+	assert_int_equal(pipe2(ends, O_NONBLOCK), 0);
+	log_set_fd(ends[1]);
 	fail_at = 5;
-	fail_errno = EIO;
-	assert_false(file_replace(in_folder("f"), STR("new"), 0600, &err));
-	assert_int_equal(err.code, ERR_INTERNAL);
-	fail_at = 5;
-	fail_errno = EINVAL;
+	fail_errno = errnum;
 	assert_true(file_replace(in_folder("f"), STR("new"), 0600, &err));
 	assert_int_equal(fail_at, 0);
+	(void)!read(ends[0], logged, sizeof(logged) - 1);
+	log_set_fd(STDERR_FILENO);
+	close(ends[0]);
+	close(ends[1]);
+	return logged;
+}
+
+/* The file is replaced: a caller that was told otherwise would go on with what it no longer holds. */
+static void
+warns_when_the_folder_was_not_synced(void **state UNUSED)
+{
+	assert_non_null(strstr(replace_without_sync(EIO), "warn  a file was replaced, but "));
+	check_content("new");
+	assert_string_equal(replace_without_sync(EINVAL), "");
 	assert_int_equal(count_files(), 1);
 }
 
@@ -280,6 +299,65 @@ reads_a_pipe(void **state UNUSED)
 	assert_string_equal(b.ptr, "hello");
 }
 
+static bool is_time_over; /* poll() finds that all of the time has passed */
+
+int
+poll(struct pollfd *fds, nfds_t n, int timeout_ms)
+{
+	struct timespec left = { .tv_sec = timeout_ms / 1000 };
+
+	if (is_time_over)
+		return 0;
+	return (int)syscall(SYS_ppoll, fds, n, &left, NULL, 0);
+}
+
+static void *
+write_late(void *arg)
+{
+	usleep(20 * 1000);
+	(void)!write(*(int *)arg, "late", 4);
+	close(*(int *)arg);
+	return NULL;
+}
+
+/* As of a shell's <(command), which takes a moment. */
+static void
+waits_for_the_writer_of_a_pipe(void **state UNUSED)
+{
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(5000);
+	struct error err;
+	pthread_t thread;
+	char path[40];
+	int ends[2];
+
+	assert_int_equal(pipe(ends), 0);
+	snprintf(path, sizeof(path), "/dev/fd/%d", ends[0]);
+	assert_int_equal(pthread_create(&thread, NULL, write_late, &ends[1]), 0);
+	assert_true(file_read(path, &b, &err));
+	assert_string_equal(b.ptr, "late");
+	pthread_join(thread, NULL);
+	close(ends[0]);
+}
+
+static void
+a_pipe_is_not_waited_for_without_end(void **state UNUSED)
+{
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(5000);
+	struct error err;
+	int fd;
+
+	assert_int_equal(mkfifo(in_folder("f"), 0600), 0);
+	assert_true(file_read(in_folder("f"), &b, &err)); /* nobody writes */
+	assert_int_equal(b.len, 0);
+	fd = open(in_folder("f"), O_RDWR | O_NONBLOCK);
+	is_time_over = true;
+	assert_false(file_read(in_folder("f"), &b, &err)); /* somebody may, and does not */
+	is_time_over = false;
+	assert_int_equal(err.code, ERR_TIMEOUT);
+	assert_non_null(strstr(err.msg, "/f: is a pipe whose writer did not end within 10 s"));
+	close(fd);
+}
+
 static void
 check_join(struct str base, struct str path, const char *expected)
 {
@@ -313,12 +391,14 @@ main(void)
 		IN_FOLDER(the_mode_does_not_depend_on_the_umask),
 		IN_FOLDER(short_and_interrupted_writes_go_on),
 		IN_FOLDER(keeps_the_old_content_when_a_step_fails),
-		IN_FOLDER(tells_when_the_folder_was_not_synced),
+		IN_FOLDER(warns_when_the_folder_was_not_synced),
 		IN_FOLDER(does_not_replace_a_folder),
 		IN_FOLDER(reading_appends_within_the_bound),
 		IN_FOLDER(reading_says_what_is_wrong),
 		cmocka_unit_test(reads_files_without_a_size),
 		cmocka_unit_test(reads_a_pipe),
+		cmocka_unit_test(waits_for_the_writer_of_a_pipe),
+		IN_FOLDER(a_pipe_is_not_waited_for_without_end),
 		cmocka_unit_test(joins_and_cuts_paths),
 	};
 
