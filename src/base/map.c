@@ -8,8 +8,11 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/alloc.h"
+#include "base/rand.h"
+#include "base/thread.h"
 
 enum {
 	MAP_FIRST = 8,
@@ -53,12 +56,74 @@ new_entries(const struct map *m, size_t cap)
 
 /* ---- where it is ------------------------------------------------------------------------------------- */
 
+/* Many keys are names that somebody else chooses (objects, annotations). Under a hash that is the same everywhere, a list of names
+ * that all collide can be made beforehand, and each look-up would walk through all of them. SipHash-1-3 (Aumasson and Bernstein)
+ * is made for this, with a key of this process. Nothing stores or compares these hashes: str_hash() is for that. */
+static uint64_t seed[2];
+
+static void
+make_seed(void)
+{
+	seed[0] = rand_u64();
+	seed[1] = rand_u64();
+}
+
+static uint64_t
+rotate(uint64_t x, unsigned bits)
+{
+	return x << bits | x >> (64 - bits);
+}
+
+static void
+mix(uint64_t v[4])
+{
+	v[0] += v[1];
+	v[2] += v[3];
+	v[1] = rotate(v[1], 13) ^ v[0];
+	v[3] = rotate(v[3], 16) ^ v[2];
+	v[0] = rotate(v[0], 32) + v[3];
+	v[2] += v[1];
+	v[1] = rotate(v[1], 17) ^ v[2];
+	v[3] = rotate(v[3], 21) ^ v[0];
+	v[2] = rotate(v[2], 32);
+}
+
+static void
+absorb(uint64_t v[4], uint64_t word)
+{
+	v[3] ^= word;
+	mix(v);
+	v[0] ^= word;
+}
+
+static uint64_t
+hash_of(struct str key)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	uint64_t v[4], word, last = (uint64_t)key.len << 56;
+
+	PTHREAD_OK(pthread_once(&once, make_seed));
+	v[0] = seed[0] ^ UINT64_C(0x736f6d6570736575);
+	v[1] = seed[1] ^ UINT64_C(0x646f72616e646f6d);
+	v[2] = seed[0] ^ UINT64_C(0x6c7967656e657261);
+	v[3] = seed[1] ^ UINT64_C(0x7465646279746573);
+	for (; key.len >= sizeof(word); key = str_skip(key, sizeof(word))) {
+		memcpy(&word, key.ptr, sizeof(word));
+		absorb(v, word);
+	}
+	for (size_t i = 0; i < key.len; i++)
+		last |= (uint64_t)(unsigned char)key.ptr[i] << (8 * i);
+	absorb(v, last);
+	v[2] ^= 0xff;
+	for (int i = 0; i < 3; i++)
+		mix(v);
+	return v[0] ^ v[1] ^ v[2] ^ v[3];
+}
+
 static size_t
 home(const struct map *m, struct str key)
 {
-	uint64_t hash = str_hash(key);
-
-	return (size_t)(hash ^ (hash >> 32)) & (m->cap - 1);
+	return (size_t)hash_of(key) & (m->cap - 1);
 }
 
 static size_t

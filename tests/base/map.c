@@ -5,6 +5,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include <unistd.h>
+
 #include <cmocka.h>
 
 enum {
@@ -181,9 +183,54 @@ values_may_bring_their_key(void **state UNUSED)
 	assert_ptr_equal(map_get(&m, STR("node-2")), &keys[2]);
 }
 
-int
-main(void)
+static void
+print_order(void)
 {
+	CLEANUP(map_fini) struct map m = MAP_INIT;
+	struct str key;
+	void *value;
+
+	for (size_t i = 0; i < 100; i++)
+		(void)map_put(&m, keys[i].name, &keys[i]);
+	for (size_t pos = 0; map_next(&m, &pos, &key, &value);)
+		printf("%" STR_FMT " ", STR_ARG(key));
+}
+
+static void
+read_order(char text[4000])
+{
+	char command[64];
+	FILE *child;
+
+	snprintf(command, sizeof(command), "/proc/%d/exe order", (int)getpid());
+	child = popen(command, "r");
+	assert_non_null(child);
+	text[fread(text, 1, 3999, child)] = '\0';
+	assert_int_equal(pclose(child), 0);
+}
+
+/* So names that collide cannot be chosen beforehand. */
+static void
+the_order_is_another_one_in_each_process(void **state UNUSED)
+{
+	char one[4000], two[4000];
+
+	read_order(one);
+	read_order(two);
+	assert_true(strlen(one) > 100);
+	assert_int_equal(strlen(one), strlen(two));
+	assert_string_not_equal(one, two);
+}
+
+int
+main(int argc, char **argv UNUSED)
+{
+	if (argc > 1) {
+		(void)make_keys(NULL);
+		print_order();
+		return 0;
+	}
+
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(an_empty_one_has_nothing),
 		cmocka_unit_test(putting_replaces_key_and_value),
@@ -191,6 +238,7 @@ main(void)
 		cmocka_unit_test(behaves_like_a_list),
 		cmocka_unit_test(gives_memory_back_when_it_empties),
 		cmocka_unit_test(values_may_bring_their_key),
+		cmocka_unit_test(the_order_is_another_one_in_each_process),
 	};
 
 	return cmocka_run_group_tests(tests, make_keys, NULL);
