@@ -28,7 +28,10 @@
 
 enum {
 	DEFAULT_TIMEOUT_MS = 60000,
-	READ_SIZE = 4096, /* at a time; no more than LIMIT_CHILD_STDERR */
+	KILL_MS =
+		2000, /* from SIGKILL to its end; a process that waits in the kernel takes longer */
+	MAX_LINGERING = 16, /* of these, how many are reaped later */
+	READ_SIZE = 4096,   /* at a time; no more than LIMIT_CHILD_STDERR */
 };
 
 struct child {
@@ -220,17 +223,59 @@ kill_group(const struct child *c, int signal)
 	(void)kill(-c->pid, signal);
 }
 
+/* Processes that were killed and did not end: in the kernel, for a file server that does not answer. They are reaped when another
+ * program is run after their end. Where there are more than places for them, the last ones stay zombies. */
+static pthread_mutex_t lingering_mu = PTHREAD_MUTEX_INITIALIZER;
+static pid_t lingering[MAX_LINGERING]; /* lingering_mu; 0: none */
+
+static void
+leave_behind(pid_t pid)
+{
+	WITH_LOCK(&lingering_mu);
+
+	for (size_t i = 0; i < ARRAY_LEN(lingering); i++) {
+		if (lingering[i] == 0) {
+			lingering[i] = pid;
+			return;
+		}
+	}
+}
+
+static void
+reap_lingering(void)
+{
+	WITH_LOCK(&lingering_mu);
+
+	for (size_t i = 0; i < ARRAY_LEN(lingering); i++) {
+		siginfo_t info = { 0 };
+
+		if (lingering[i] != 0 &&
+		    (waitid(P_PID, (id_t)lingering[i], &info, WEXITED | WNOHANG) != 0 ||
+		     info.si_pid))
+			lingering[i] = 0;
+	}
+}
+
+/* Whoever calls has seen it end, or has killed it. */
 static bool
 reap(struct child *c, struct error *err)
 {
+	int64_t left_ns, deadline_ns = clock_mono(&clock_real) + KILL_MS * NS_PER_MS;
 	siginfo_t info = { 0 };
-	int result;
 
-	do
-		result = waitid(P_PID, (id_t)c->pid, &info, WEXITED);
-	while (result < 0 && errno == EINTR);
-	if (result < 0)
-		return err_errno(err, errno, "its end is not known");
+	while (!info.si_pid) {
+		struct pollfd end = { .fd = c->exited, .events = POLLIN };
+
+		if (waitid(P_PID, (id_t)c->pid, &info, WEXITED | WNOHANG) != 0 && errno != EINTR)
+			return err_errno(err, errno, "its end is not known");
+		left_ns = deadline_ns - clock_mono(&clock_real);
+		if (!info.si_pid && left_ns <= 0) {
+			leave_behind(c->pid);
+			return err_set(err, ERR_TIMEOUT, "was killed and does not end");
+		}
+		if (!info.si_pid)
+			(void)poll(&end, 1, c->exited >= 0 ? (int)(left_ns / NS_PER_MS) + 1 : 1);
+	}
 	c->result.exit_code = info.si_code == CLD_EXITED ? info.si_status : -1;
 	c->result.signal = info.si_code == CLD_EXITED ? 0 : info.si_status;
 	return true;
@@ -464,6 +509,7 @@ run(struct child *c, struct call *call, struct error *err)
 {
 	if (cancel_is_fired(call->cancel))
 		return err_set(err, ERR_CANCELLED, "cancelled");
+	reap_lingering();
 	return open_all(c, err) && start(c, err) && attend(c, call, err);
 }
 

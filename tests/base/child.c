@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -17,6 +18,20 @@
 #include "base/file.h"
 #include "base/limits.h"
 #include "base/thread.h"
+
+static pid_t cannot_be_killed; /* the group that was to be killed, where the test wants that */
+static bool is_in_kernel;
+
+/* In front of the C library's: with is_in_kernel, signals are not heard. */
+int
+kill(pid_t pid, int signal)
+{
+	if (is_in_kernel) {
+		cannot_be_killed = -pid;
+		return 0;
+	}
+	return (int)syscall(SYS_kill, pid, signal);
+}
 
 struct world {
 	char folder[32];
@@ -320,6 +335,23 @@ who_does_not_listen_is_killed(void **state UNUSED)
 	assert_true(clock_mono(&clock_real) - jump.jumped_ns >= 200 * NS_PER_MS);
 }
 
+/* As one that waits for a file server that is gone. */
+static void
+a_child_that_cannot_be_killed_is_left_and_reaped_later(void **state UNUSED)
+{
+	CLEANUP(world_fini) struct world w = world_new();
+	siginfo_t info;
+
+	is_in_kernel = true;
+	assert_false(run_script(&w, "exec sleep 100", (struct child_spec){ .timeout_ms = 50 }));
+	is_in_kernel = false;
+	assert_int_equal(w.err.code, ERR_TIMEOUT);
+	assert_true(cannot_be_killed > 0);
+	assert_int_equal(kill(cannot_be_killed, SIGKILL), 0);
+	assert_int_equal(waitid(P_PID, (id_t)cannot_be_killed, &info, WEXITED | WNOWAIT), 0);
+	/* the next call reaps it, as world_fini() finds out */
+}
+
 static void
 the_calls_deadline_cuts_it_short(void **state UNUSED)
 {
@@ -522,6 +554,7 @@ main(void)
 		cmocka_unit_test(who_hangs_is_killed_with_its_group),
 		cmocka_unit_test(who_is_asked_to_end_may_clean_up),
 		cmocka_unit_test(who_does_not_listen_is_killed),
+		cmocka_unit_test(a_child_that_cannot_be_killed_is_left_and_reaped_later),
 		cmocka_unit_test(the_calls_deadline_cuts_it_short),
 		cmocka_unit_test(grandchildren_may_keep_the_pipe),
 		cmocka_unit_test(endless_writers_left_behind_do_not_hold_us),
