@@ -34,8 +34,8 @@ manager_new(const struct manager_config *config)
 	m->config = *config;
 	m->cancel = cancel_new();
 	m->notices = notices_new(config->recorder);
-	m->own_writes = own_writes_new();
 	m->paces = paces_new(config->clock);
+	m->own_writes = own_writes_new(config->clock);
 	m->looker = looker_new(&(struct looker_config){ config->cloud, config->nodes, m->notices,
 	                                                config->clock });
 	if (config->route_client)

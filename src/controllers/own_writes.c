@@ -5,21 +5,27 @@
 #include "base/map.h"
 #include "base/thread.h"
 
+/* An event that has not come by then does not come: watches lag for seconds, a minute is an outage. */
+#define ECHO_MAX_NS (60 * NS_PER_SEC)
+
 struct own_writes {
+	struct clock *clock;
 	pthread_mutex_t mu;
 	struct map entries; /* mu; name -> struct entry */
 };
 
 struct entry {
+	int64_t noted_ns; /* mono */
 	struct str name, uid, version; /* in text */
 	char text[];
 };
 
 struct own_writes *
-own_writes_new(void)
+own_writes_new(struct clock *clock)
 {
 	struct own_writes *w = xcalloc(1, sizeof(*w));
 
+	w->clock = clock;
 	PTHREAD_OK(pthread_mutex_init(&w->mu, NULL));
 	return w;
 }
@@ -68,6 +74,7 @@ own_writes_note(struct own_writes *w, const struct node *node, struct str versio
 	struct entry *e = entry_new(node, version);
 	WITH_LOCK(&w->mu);
 
+	e->noted_ns = clock_mono(w->clock);
 	free(map_put(&w->entries, e->name, e));
 }
 
@@ -80,6 +87,7 @@ own_writes_are_ahead(struct own_writes *w, const struct node *node)
 	if (!e)
 		return false;
 	if (str_eq(e->uid, node->object.uid) &&
+	    clock_mono(w->clock) - e->noted_ns < ECHO_MAX_NS &&
 	    object_version_is_older(node->object.resource_version, e->version))
 		return true;
 	map_remove(&w->entries, e->name);

@@ -136,8 +136,8 @@ rig_new(void)
 		.nodes = store_new(&node_kind, clock),
 		.recorder = recorder_new(&r->kube, clock),
 		.cloud = fake_cloud_cloud(r->cloud),
-		.own_writes = own_writes_new(),
 		.paces = paces_new(clock),
+		.own_writes = own_writes_new(clock),
 	};
 	r->env.notices = notices_new(r->env.recorder);
 	r->env.looker = looker_new(&(struct looker_config){ r->env.cloud, r->env.nodes,
