@@ -277,17 +277,24 @@ a_token_is_not_logged(void **state UNUSED)
 /* --- another configuration ------------------------------------------------------------------------- */
 
 static void
-adopt(const char *token)
+adopt(const struct kube_config *other)
 {
 	CLEANUP(credentials_freep) struct credentials *fresh = NULL;
-	struct kube_config other = config;
 	struct error err;
+
+	assert_true(credentials_new(other, fake_clock_clock(time_now), &fresh, &err));
+	credentials_adopt(credentials, fresh);
+}
+
+static void
+adopt_token(const char *token)
+{
+	struct kube_config other = config;
 
 	other.token_file = STR_EMPTY;
 	other.token = SECRET_NONE;
 	secret_set(&other.token, str_c(token));
-	assert_true(credentials_new(&other, fake_clock_clock(time_now), &fresh, &err));
-	credentials_adopt(credentials, fresh);
+	adopt(&other);
 	secret_fini(&other.token);
 }
 
@@ -298,10 +305,10 @@ another_configuration_is_another_generation(void **state UNUSED)
 
 	start_with_file("one");
 	first = check_header("Bearer one");
-	adopt("two");
+	adopt_token("two");
 	second = check_header("Bearer two");
 	assert_true(second > first);
-	adopt("two");
+	adopt_token("two");
 	assert_true(check_header("Bearer two") == second);
 	assert_true(rejected(first));
 	assert_false(rejected(second));
@@ -336,9 +343,10 @@ many_threads_may_ask_while_the_configuration_changes(void **state UNUSED)
 	start_with_file("one");
 	for (size_t i = 0; i < ARRAY_LEN(threads); i++)
 		assert_int_equal(pthread_create(&threads[i], NULL, ask_often, NULL), 0);
-	write_token("odd"); /* they find it, and raise the generation */
-	for (int i = 0; i < 50; i++)
-		adopt(i % 2 ? "odd" : "even");
+	for (int i = 0; i < 50; i++) { /* they find each token, too */
+		write_token(i % 2 ? "odd" : "even");
+		adopt(&config);
+	}
 	for (size_t i = 0; i < ARRAY_LEN(threads); i++)
 		assert_int_equal(pthread_join(threads[i], NULL), 0);
 	check_header("Bearer odd");
