@@ -369,12 +369,14 @@ on_told(void *program)
 {
 	CLEANUP(buf_fini) struct buf version = BUF_INIT(LIMIT_NAME);
 	struct program *p = program;
+	bool follows_unknown = p->elector && !elector_was_handed_over(p->elector);
 
 	if (manager_is_started(p->manager))
 		return;
 	if (p->elector)
 		elector_version(p->elector, &version);
-	manager_start(p->manager, buf_str(&version));
+	/* without election a restart by the operator and a crash look the same: it is taken for the former (docs/deletion.md) */
+	manager_start(p->manager, buf_str(&version), follows_unknown);
 	for (size_t i = 0; i < ARRAY_LEN(parts); i++) {
 		if (!why_not(p, &parts[i]))
 			health_add(p->health, parts[i].name, HEALTH_HEALTHZ, NULL, NULL);

@@ -63,7 +63,8 @@ struct guard_facts {
 	struct guard_track track;
 	unsigned n_nodes; /* of the cluster */
 	unsigned
-		n_going; /* unannounced: deleted within the window, or proven absent now, this one included */
+		n_going; /* unannounced: deleted within the window, by us or perhaps by the leader before, or
+		          * proven absent now, this one included */
 	int64_t group_first_boot_ns; /* the latest first_boot_ns of those proven absent now */
 };
 

@@ -96,6 +96,18 @@ forget_old_deletions(struct lifecycle_controller *c)
 	c->n_deletions = n;
 }
 
+/* What the leader before deleted is not recorded anywhere. Were it taken for nothing, a leader that changes every minute could
+ * delete breaker_min nodes each time. */
+static unsigned
+assumed_deletions(const struct lifecycle_controller *c)
+{
+	int64_t age_ns = clock_boot(c->env->clock) - c->began_boot_ns;
+
+	return c->config.follows_unknown && age_ns <= c->config.guard.breaker_window_ns
+	               ? c->config.guard.breaker_min
+	               : 0;
+}
+
 static void
 collect(struct round *r, enum lifecycle_due due)
 {
@@ -168,7 +180,7 @@ make_round(struct lifecycle_controller *c, struct arena *arena, enum lifecycle_d
 		                                   ROUND_TIMEOUT_S * NS_PER_SEC),
 		.arena = arena,
 	};
-	struct round r = { .c = c, .call = &call, .all = all };
+	struct round r = { .c = c, .call = &call, .all = all, .n_assumed = assumed_deletions(c) };
 
 	c->n_rounds++;
 	forget_old_deletions(c);
@@ -267,6 +279,7 @@ lifecycle_controller_new(struct controller_env *env, const struct lifecycle_conf
 
 	c->env = env;
 	c->config = *config;
+	c->began_boot_ns = clock_boot(env->clock);
 	PTHREAD_OK(pthread_mutex_init(&c->mu, NULL));
 	cond_init(&c->changed);
 	metric_set(running_metric("cloud-node-lifecycle"), 1);

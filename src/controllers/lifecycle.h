@@ -16,6 +16,8 @@ struct lifecycle_controller;
 struct lifecycle_config {
 	struct guard_config guard;
 	int64_t period_ns; /* --node-monitor-period: look so often; 0: the steps above */
+	/* Another may have deleted nodes until a moment ago: begin as if breaker_min nodes had just been deleted. */
+	bool follows_unknown;
 };
 
 /** Subscribes to the store and starts the thread, which waits for it to sync. Before the reflector starts. */

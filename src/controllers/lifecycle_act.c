@@ -43,7 +43,7 @@ facts_of(struct round *r, const struct visit *v, const struct node *now)
 		.age_ns = clock_wall(r->c->env->clock) - v->node->created_wall_ns,
 		.track = v->patient->track,
 		.n_nodes = (unsigned)r->all.n,
-		.n_going = (unsigned)r->c->n_deletions + r->n_proven,
+		.n_going = (unsigned)r->c->n_deletions + r->n_assumed + r->n_proven,
 		.group_first_boot_ns = r->group_first_boot_ns,
 	};
 }
@@ -199,7 +199,7 @@ delete_node(struct round *r, const struct visit *v, const struct node *now)
 
 /* Why a node whose machine seems gone stays; NULL: nobody needs to know. */
 static const char *
-held_because(const struct visit *v, enum guard_outcome outcome)
+held_because(const struct round *r, const struct visit *v, enum guard_outcome outcome)
 {
 	switch (outcome) {
 	case GUARD_NO_WITNESS:
@@ -213,7 +213,10 @@ held_because(const struct visit *v, enum guard_outcome outcome)
 	case GUARD_NAMELESS:
 		return "it has no provider ID, so a wrong node name would look the same; it is deleted when it stays absent";
 	case GUARD_BREAKER:
-		return "too many nodes would go at once; they are deleted when looks go on to agree";
+		return r->n_assumed > 0
+		               ? "the leader before this one ended without giving its Lease back, so it is unknown how many nodes it "
+		                 "deleted, and this may be one too many; it is deleted when looks go on to agree"
+		               : "too many nodes would go at once; they are deleted when looks go on to agree";
 	default:
 		return NULL;
 	}
@@ -292,7 +295,7 @@ lifecycle_decide(struct round *r, const struct visit *v)
 		return; /* gone: the next round forgets it */
 	facts = facts_of(r, v, node_of(object));
 	outcome = guard_decide(&c->config.guard, &facts);
-	because = held_because(v, outcome);
+	because = held_because(r, v, outcome);
 	v->patient->due_mono_ns = clock_deadline(clock_mono(c->env->clock),
 	                                         pause_ns(r, v, &facts, outcome));
 	v->patient->is_unfinished = false;

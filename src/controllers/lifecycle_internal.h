@@ -67,6 +67,7 @@ struct lifecycle_controller {
 	uint64_t n_rounds;
 	int64_t *deletions_boot_ns; /* of unannounced nodes, within the breaker's window */
 	size_t n_deletions, deletions_cap;
+	int64_t began_boot_ns;
 	size_t first_witness; /* where in a list of all nodes the search for some begins */
 };
 
@@ -79,6 +80,8 @@ struct round {
 	size_t n_visits;
 	int64_t group_first_boot_ns; /* guard_facts */
 	unsigned n_proven;
+	unsigned
+		n_assumed; /* deletions within the breaker's window that the leader before may have made */
 	bool must_retry; /* a write failed: come back soon, whatever else is due */
 };
 

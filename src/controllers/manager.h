@@ -42,8 +42,8 @@ struct manager *manager_new(const struct manager_config *config);
 void manager_free(struct manager *);
 
 /** Starts the controllers and reflectors. min_version: a resource version that what they begin with must not be older than;
- * empty: there is none. */
-void manager_start(struct manager *, struct str min_version);
+ * empty: there is none. follows_unknown: another process may have deleted nodes until a moment ago. */
+void manager_start(struct manager *, struct str min_version, bool follows_unknown);
 /** Hands out no more work, waits for what runs until grace_ns have passed, cancels the rest, joins. Returns true when
  * all work had ended by itself: only then may the lease be given back. */
 bool manager_stop(struct manager *, int64_t grace_ns);

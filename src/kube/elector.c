@@ -62,6 +62,7 @@ struct elector {
 	struct buf version;       /* mu; of the Lease as it was when we became the leader */
 	bool is_leader;           /* mu; written by the thread alone, which may read it without */
 	int64_t renewed_boot_ns;  /* mu; the start of the last good renewal */
+	bool was_handed_over;     /* mu; the Lease that we took, or tried to take last */
 	bool is_stopped;          /* mu */
 	bool wants_release;       /* mu */
 	int64_t release_until_ns; /* mu; mono */
@@ -320,6 +321,15 @@ claim_seen(struct elector *e, enum lease_change change, struct error *err)
 	return FAILED;
 }
 
+/* Before the Lease is taken: a PUT whose answer is lost may have been good. */
+static void
+note_former_holder(struct elector *e)
+{
+	WITH_LOCK(&e->mu);
+
+	e->was_handed_over = !e->seen.doc || e->seen.holder.len == 0;
+}
+
 /* There is no Lease. Whoever was seen to hold one may not know that yet. */
 static enum outcome
 claim_absent(struct elector *e, struct error *err)
@@ -330,6 +340,7 @@ claim_absent(struct elector *e, struct error *err)
 
 	if (is_held_by_other(e))
 		return HELD;
+	note_former_holder(e);
 	call = begin_call(e);
 	if (!post_lease(e, &call, &claim, err))
 		return refused(err);
@@ -358,7 +369,10 @@ claim_read(struct elector *e, struct error *err)
 	if (e->is_leader)
 		return lose(e, e->seen.holder.len > 0 ? "another took the Lease"
 		                                      : "the Lease was released by somebody else");
-	return is_held_by_other(e) ? HELD : claim_seen(e, LEASE_TAKE, err);
+	if (is_held_by_other(e))
+		return HELD;
+	note_former_holder(e);
+	return claim_seen(e, LEASE_TAKE, err);
 }
 
 /* The Lease that was read is older than the one seen before. A leader ends: its stores are filled from watches that wait for
@@ -808,6 +822,14 @@ elector_version(const struct elector *e, struct buf *b)
 	WITH_LOCK((pthread_mutex_t *)(uintptr_t)&e->mu);
 
 	buf_add_str(b, buf_str(&e->version));
+}
+
+bool
+elector_was_handed_over(const struct elector *e)
+{
+	WITH_LOCK((pthread_mutex_t *)(uintptr_t)&e->mu);
+
+	return e->is_leader && e->was_handed_over;
 }
 
 bool

@@ -69,6 +69,10 @@ void elector_holder(const struct elector *, struct buf *b);
  * us wrote to the same etcd has a lower one. */
 void elector_version(const struct elector *, struct buf *b);
 
+/** Of the Lease that we took: had its last holder given it back, after all of its work had ended, or was there no Lease? False
+ * where we waited for another's to run out, and before we lead. */
+bool elector_was_handed_over(const struct elector *);
+
 /** A health_check, with the elector as its argument: fails only if we believe to lead and have not renewed for the lease
  * duration and 20 s. */
 health_check elector_health;

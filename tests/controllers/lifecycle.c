@@ -1001,6 +1001,51 @@ deletions_count_for_ten_minutes(void **state UNUSED)
 	assert_in_range(deletions_of("n3"), 1, 30);
 }
 
+static void
+follow_a_crash(void)
+{
+	rig_free(rig);
+	rig = rig_new();
+	rig_start_lifecycle_after_crash(rig, &guard_defaults);
+}
+
+/* A leader that changes every minute does not delete a few nodes each time: with what the one before may have deleted, one of ten
+ * is four of ten. */
+static void
+after_a_crash_a_node_waits_for_five_minutes(void **state UNUSED)
+{
+	follow_a_crash();
+	put_gone_and_well(1, 9);
+	rig_run(rig, 299);
+	assert_int_equal(deletions(), 0);
+	assert_int_equal(events("NodeDeletionHeld"), 1);
+	assert_told("NodeDeletionHeld", "the leader before this one");
+	rig_run(rig, 66);
+	assert_int_equal(deletions_of("n0"), deletions());
+	assert_in_range(deletions(), 1, 20);
+}
+
+static void
+after_a_crash_one_of_many_goes_at_once(void **state UNUSED)
+{
+	follow_a_crash();
+	put_gone_and_well(1, 29);
+	rig_run(rig, 13);
+	assert_int_equal(deletions(), 1);
+}
+
+static void
+ten_minutes_after_a_crash_it_is_forgotten(void **state UNUSED)
+{
+	follow_a_crash();
+	put_gone_and_well(0, 5);
+	rig_run(rig, 601);
+	fake_cloud_set(rig->cloud, "n0", MACHINE_GONE);
+	put("n0", "Unknown");
+	rig_run(rig, 13);
+	assert_int_equal(deletions(), 1);
+}
+
 /* Four in each way: if one way were not known, the breaker would hold those, and the single one with them. */
 static void
 announced_nodes_neither_count_nor_wait(void **state UNUSED)
@@ -1225,6 +1270,9 @@ main(void)
 		TEST(five_of_ten_go_after_five_minutes_together),
 		TEST(five_of_thirty_go_at_once),
 		TEST(deletions_count_for_ten_minutes),
+		TEST(after_a_crash_a_node_waits_for_five_minutes),
+		TEST(after_a_crash_one_of_many_goes_at_once),
+		TEST(ten_minutes_after_a_crash_it_is_forgotten),
 		TEST(announced_nodes_neither_count_nor_wait),
 		TEST(a_deletion_that_fails_is_told_and_tried_again),
 		TEST(a_node_that_is_held_is_deleted_once),

@@ -191,12 +191,25 @@ rig_start_nodes(struct rig *r, unsigned n_workers)
 	r->n_threads += n_workers + 1; /* and the refresher */
 }
 
+static void
+start_lifecycle(struct rig *r, const struct guard_config *guard, bool follows_unknown)
+{
+	struct lifecycle_config config = { .guard = *guard, .follows_unknown = follows_unknown };
+
+	r->lifecycle = lifecycle_controller_new(&r->env, &config);
+	r->n_threads++;
+}
+
 void
 rig_start_lifecycle(struct rig *r, const struct guard_config *guard)
 {
-	r->lifecycle = lifecycle_controller_new(&r->env,
-	                                        &(struct lifecycle_config){ .guard = *guard });
-	r->n_threads++;
+	start_lifecycle(r, guard, /*follows_unknown=*/false);
+}
+
+void
+rig_start_lifecycle_after_crash(struct rig *r, const struct guard_config *guard)
+{
+	start_lifecycle(r, guard, /*follows_unknown=*/true);
 }
 
 static void

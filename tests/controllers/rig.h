@@ -59,6 +59,8 @@ void rig_free(struct rig *);
 /** Before the store is synced. */
 void rig_start_nodes(struct rig *, unsigned n_workers);
 void rig_start_lifecycle(struct rig *, const struct guard_config *guard);
+/** As a leader begins whose predecessor did not give its Lease back. */
+void rig_start_lifecycle_after_crash(struct rig *, const struct guard_config *guard);
 
 /** selects: the cloud takes nodes by label. */
 void rig_start_services(struct rig *, unsigned n_workers, bool selects);

@@ -705,6 +705,7 @@ the_first_makes_the_lease(void **state UNUSED)
 	start(0);
 	check_leads(me());
 	assert_string_equal(methods_since(0), "GO");
+	assert_true(elector_was_handed_over(me()->elector));
 	assert_true(left_ns(me()) == SECONDS(14));
 	assert_true(me()->renewed_ns == start_ns + SECONDS(14));
 	check_stored("me-0", 15, 0);
@@ -758,6 +759,7 @@ another_is_waited_for_as_long_as_it_asked(void **state UNUSED)
 		check_stands_by(me());
 		pass(2 * STEP_NS);
 		check_leads(me());
+		assert_false(elector_was_handed_over(me()->elector));
 	}
 }
 
@@ -812,6 +814,7 @@ a_deleted_lease_is_respected_by_who_has_seen_it(void **state UNUSED)
 	check_stands_by(me());
 	pass(2 * STEP_NS);
 	check_leads(me());
+	assert_false(elector_was_handed_over(me()->elector));
 	check_stored("me-0", 15, 0);
 }
 
@@ -823,8 +826,10 @@ a_lost_answer_is_found_again(void **state UNUSED)
 	start(0);
 	check_stands_by(me());
 	check_stored("me-0", 15, 4);
+	assert_false(elector_was_handed_over(me()->elector));
 	pass(SECONDS(5));
 	check_leads(me());
+	assert_true(elector_was_handed_over(me()->elector));
 	check_stored("me-0", 15, 4);
 }
 
@@ -1350,6 +1355,7 @@ a_release_lets_the_next_begin(void **state UNUSED)
 	assert_int_equal(me()->n_lost, 0);
 	pass(4500 * NS_PER_MS);
 	check_leads(&replicas[1]);
+	assert_true(elector_was_handed_over(replicas[1].elector));
 	check_stored("me-1", 15, 1);
 }
 
@@ -1454,6 +1460,7 @@ without_a_release_the_lease_runs_out(void **state UNUSED)
 	check_stands_by(&replicas[1]);
 	pass(SECONDS(6));
 	check_leads(&replicas[1]);
+	assert_false(elector_was_handed_over(replicas[1].elector));
 }
 
 static void
