@@ -27,8 +27,10 @@
 #define COMPONENT "cloud-node-controller"
 
 EVENT_KIND(synced_event, COMPONENT, "Synced", false, "Node", "A node was initialised, once.");
-EVENT_KIND(failed_event, COMPONENT, "FailedToInitializeNode", true, "Node",
-           "A node cannot be initialised until somebody mends what the message says.");
+EVENT_KIND(
+	failed_event, COMPONENT, "FailedToInitializeNode", true, "Node",
+	"A node cannot be initialised until somebody mends what the message says. That there is no machine is reported from 30 s "
+	"after the node's creation on.");
 
 enum {
 	INIT_ATTEMPTS = 20,
@@ -39,6 +41,8 @@ enum {
 };
 
 static const int64_t failure_base_ns = 100 * NS_PER_MS;
+static const int64_t machine_delay_ns =
+	30 * NS_PER_SEC;                       /* a new node's machine may be listed that late */
 static const int64_t echo_ns = 5 * NS_PER_SEC; /* by then the store has heard of our own write */
 
 static const double delays[] = { 1, 4, 16, 64, 256, 1024 };
@@ -327,6 +331,20 @@ is_for_people(enum err_code code)
 	       code == ERR_UNAUTHORIZED || code == ERR_FORBIDDEN;
 }
 
+/* A cloud may list a machine a moment after its kubelet has made the node. The age is by two clocks: where they differ by more than
+ * that moment it says nothing. */
+static bool
+is_machine_awaited(struct node_controller *c, struct str name, const struct error *err)
+{
+	CLEANUP(object_unrefp) struct object *object = store_get(c->env->nodes, name);
+	int64_t age_ns;
+
+	if (err->code != ERR_NOT_FOUND || !object || !node_is_new(node_of(object)))
+		return false;
+	age_ns = clock_wall(c->env->clock) - node_of(object)->created_wall_ns;
+	return age_ns > -machine_delay_ns && age_ns < machine_delay_ns;
+}
+
 /* A failure that somebody must mend is told on the node itself. */
 static void
 tell_failure(struct node_controller *c, struct str name, const struct error *err)
@@ -359,6 +377,11 @@ handle_failure(struct node_controller *c, struct str name, const struct error *e
 		delay_ns = queue_add_failed(c->queue, name, failure_max_ns(err->code));
 	if (err->code == ERR_PENDING)
 		return;
+	if (is_machine_awaited(c, name, err)) {
+		log_debug("the machine of a new node is not there yet, will retry",
+		          LOG_STR("node", name), LOG_ERR(err), LOG_DURATION("in", delay_ns));
+		return;
+	}
 	log_error("syncing node failed, will retry", LOG_STR("node", name), LOG_ERR(err),
 	          LOG_DURATION("in", delay_ns));
 	tell_failure(c, name, err);

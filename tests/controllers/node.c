@@ -379,6 +379,61 @@ an_absent_machine_is_waited_for(void **state UNUSED)
 	assert_int_equal(fake_api_count(rig->api, HTTP_PATCH, "/events/"), 0);
 }
 
+/* A cloud may list a machine a moment after its kubelet came. */
+static void
+a_machine_that_comes_a_moment_late_makes_no_event(void **state UNUSED)
+{
+	struct rig_node node = fresh;
+
+	node.age_s = 1;
+	fake_cloud_set(rig->cloud, "a", MACHINE_GONE);
+	begin_with(&node);
+	rig_run(rig, 20);
+	fake_cloud_set(rig->cloud, "a", MACHINE_ON);
+	rig_run(rig, 30);
+	assert_in_range(fake_api_count(rig->api, HTTP_PATCH, PATH), 1, 10);
+	assert_int_equal(events("FailedToInitializeNode"), 0);
+}
+
+static void
+a_machine_that_does_not_come_makes_one_event(void **state UNUSED)
+{
+	struct rig_node node = fresh;
+
+	node.age_s = 1;
+	fake_cloud_set(rig->cloud, "a", MACHINE_GONE);
+	begin_with(&node);
+	rig_run(rig, 28);
+	assert_int_equal(events("FailedToInitializeNode"), 0);
+	rig_run(rig, 60);
+	assert_int_equal(events("FailedToInitializeNode"), 1);
+}
+
+/* By another machine's clock; when it is far off, its node's age says nothing. */
+static void
+a_node_from_the_future_is_not_young_for_long(void **state UNUSED)
+{
+	struct rig_node node = fresh;
+
+	node.age_s = -3600;
+	fake_cloud_set(rig->cloud, "a", MACHINE_GONE);
+	begin_with(&node);
+	assert_int_equal(events("FailedToInitializeNode"), 1);
+}
+
+static void
+what_people_must_fix_is_told_of_a_young_node_as_well(void **state UNUSED)
+{
+	struct rig_node node = fresh;
+
+	fake_cloud_set(rig->cloud, "a",
+	               (struct fake_machine){ .presence = PRESENCE_UNKNOWN,
+	                                      .error_code = ERR_INVALID });
+	node.age_s = 1;
+	begin_with(&node);
+	assert_int_equal(events("FailedToInitializeNode"), 1);
+}
+
 static void
 a_foreign_machine_is_never_written(void **state UNUSED)
 {
@@ -657,6 +712,10 @@ main(void)
 		TEST(a_node_that_goes_meanwhile_is_no_failure),
 		TEST(a_server_that_fails_is_tried_again),
 		TEST(an_absent_machine_is_waited_for),
+		TEST(a_machine_that_comes_a_moment_late_makes_no_event),
+		TEST(a_machine_that_does_not_come_makes_one_event),
+		TEST(a_node_from_the_future_is_not_young_for_long),
+		TEST(what_people_must_fix_is_told_of_a_young_node_as_well),
 		TEST(a_foreign_machine_is_never_written),
 		TEST(an_unknown_machine_is_asked_for_again_in_silence),
 		TEST(pending_and_throttled_machines_do_not_spin),
