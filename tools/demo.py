@@ -10,9 +10,11 @@ ends with 0 only if each was seen.
     ./dev demo --keep    leaves it running, and says how to look around
 """
 import argparse
+import contextlib
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -71,6 +73,37 @@ class Stage:
         took = time.monotonic() - begun
         print(f"  {self.paint('32', 'seen')} after {took:5.2f} s  {text}", flush=True)
         return seen
+
+
+class Signalled(SystemExit):
+    """A signal ended the demo: nothing failed, and what it made is removed."""
+
+
+def end_on_signals():
+    """Without this SIGTERM and SIGHUP end Python immediately, and the folders stay. A second signal does not interrupt
+    the removal."""
+    numbers = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
+
+    def end(number, _frame):
+        for one in numbers:
+            signal.signal(one, signal.SIG_IGN)
+        raise KeyboardInterrupt if number == signal.SIGINT else Signalled(128 + number)
+
+    for one in numbers:
+        signal.signal(one, end)
+
+
+@contextlib.contextmanager
+def temporary_folder():
+    """Removed when no child is left that could write to it: a signal may come between the start of a program and the
+    moment from which its Process knows it."""
+    with tempfile.TemporaryDirectory(prefix="ccmd-demo-") as folder:
+        try:
+            yield Path(folder)
+        finally:
+            for child in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split():
+                os.kill(int(child), signal.SIGKILL)
+                os.waitpid(int(child), 0)
 
 
 class Demo:
@@ -361,14 +394,17 @@ def main():
     options = parser.parse_args()
     stage = Stage()
     stage.title("A real etcd and kube-apiserver start")
-    with tempfile.TemporaryDirectory(prefix="ccmd-demo-") as folder, Cluster() as cluster:
+    end_on_signals()
+    with temporary_folder() as folder, Cluster(folder=folder / "cluster") as cluster:
         stage.say(f"ready after {cluster.started_in_s:.1f} s")
-        demo = (Failover if options.ha else Demo)(stage, Path(folder), cluster)
+        demo = (Failover if options.ha else Demo)(stage, folder, cluster)
         try:
             if options.ha:
-                demo.run(Path(folder))
+                demo.run(folder)
             else:
                 demo.run(options.keep)
+        except Signalled:
+            raise
         except BaseException:
             print(re.sub(r"^", "    ", demo.logs(), flags=re.M), file=sys.stderr)
             raise

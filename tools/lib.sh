@@ -39,8 +39,9 @@ configure() {
 	if [ "${CI:-}" = true ]; then
 		set -- --werror "$@"
 	fi
-	# a folder whose configuration was cut short has no build.ninja; one with other options is configured anew
-	wanted="CC=${CC:-} $*"
+	# A folder whose configuration was cut short has no build.ninja. One with other options is configured again, and so is one
+	# that was copied together with the tree: Meson remembers absolute paths and would build the tree it was copied from.
+	wanted="$ROOT CC=${CC:-} $*"
 	if [ -e "$folder/build.ninja" ] && [ "$(cat "$folder/options" 2>/dev/null)" = "$wanted" ]; then
 		return
 	fi

@@ -1,0 +1,110 @@
+"""The tools behind ./dev: a tree of their own in a temporary folder, with stubs in place of what takes minutes."""
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from lib.wait import wait_for
+
+ROOT = Path(__file__).parents[2]
+
+# Each call of a stub is a line in $CALLS.
+STUBS = {
+    "meson": 'echo "meson $*" >>"$CALLS"; mkdir -p "$2"; pwd >"$2/build.ninja"',
+    "ninja": ":",
+    "python3": 'echo "python3 $*" >>"$CALLS"',
+}
+
+
+class Tree:
+    def __init__(self, folder):
+        self.folder = folder
+        self.calls = folder.parent / "calls"
+        self.cache = folder.parent / "cache"
+        self.programs = folder.parent / "programs"
+
+    def script(self, path, text):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"#!/bin/sh\n{text}\n")
+        path.chmod(0o755)
+
+    def make(self):
+        (self.folder / "tools").mkdir(parents=True)
+        for name in ("lib.sh", "test", "build", "requirements.txt", "requirements-lint.txt"):
+            shutil.copy(ROOT / "tools" / name, self.folder / "tools" / name)
+        shutil.copy(ROOT / "dev", self.folder / "dev")
+        for name in ("setup", "kube-parts", "count-tests"):
+            self.script(self.folder / "tools" / name, ":")
+        for name in ("test_one.py", "test_two.py"):
+            self.script(self.folder / "tests" / "scenario" / name, ":")
+        for name in ("meson", "ninja"):
+            self.script(self.programs / name, STUBS[name])
+        self.script(Path(self.run("sh", "-c", '. tools/lib.sh; echo "$PYTHON"').strip()), STUBS["python3"])
+        return self
+
+    def run(self, *command):
+        """From its root; what it printed."""
+        environment = os.environ | {
+            "CALLS": str(self.calls), "CCMD_CACHE": str(self.cache), "PATH": f"{self.programs}:{os.environ['PATH']}",
+        }
+        if command[0] == "sh":  # lib.sh finds the root by the name of the script
+            command = ("sh", "-c", command[2], str(self.folder / "tools" / "x"))
+        done = subprocess.run(command, cwd=self.folder, env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    def take_calls(self, program):
+        lines = self.calls.read_text().splitlines() if self.calls.exists() else []
+        self.calls.unlink(missing_ok=True)
+        return [line.removeprefix(f"{program} ") for line in lines if line.startswith(f"{program} ")]
+
+
+@pytest.fixture
+def tree(tmp_path):
+    return Tree(tmp_path / "tree").make()
+
+
+def test_a_copied_tree_builds_itself(tree):
+    tree.run("./dev", "build")
+    assert tree.take_calls("meson") == ["setup build"]
+    tree.run("./dev", "build")
+    assert tree.take_calls("meson") == []  # configured once
+    copy = Tree(tree.folder.parent / "copy")
+    shutil.copytree(tree.folder, copy.folder)
+    copy.run("./dev", "build")
+    assert copy.take_calls("meson") == ["setup build"]
+    assert (copy.folder / "build" / "build.ninja").read_text().strip() == str(copy.folder)
+
+
+@pytest.mark.parametrize("arguments, runs_all", [
+    ([], True),
+    (["-k", "taint"], True),
+    (["-k", "tests/scenario/none.py"], True),
+    (["tests/scenario/test_one.py"], False),
+    (["tests/scenario/test_one.py::test_x", "-k", "taint"], False),
+    (["-k", "taint", "tests/scenario/test_one.py", "tests/scenario/test_two.py"], False),
+])
+def test_named_scenarios_run_alone(tree, arguments, runs_all):
+    tree.run("./dev", "test", "scenario", *arguments)
+    (call,) = tree.take_calls("python3")
+    assert ("tests/scenario" in call.split()) == runs_all
+    assert call.endswith(" ".join(arguments))
+
+
+@pytest.mark.parametrize("options", [[], ["--keep"]])
+def test_a_demo_ended_by_a_signal_leaves_no_folders(tmp_path, options):
+    folder = tmp_path / "tmp"
+    folder.mkdir()
+    with subprocess.Popen(
+        [sys.executable, str(ROOT / "tools" / "demo.py"), *options],
+        env=os.environ | {"TMPDIR": str(folder)}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    ) as demo:
+        wait_for(lambda: list(folder.glob("**/etcd.log")), 60, "a control plane that starts")
+        demo.send_signal(signal.SIGTERM)
+        printed, _ = demo.communicate(timeout=60)
+    assert demo.returncode == 128 + signal.SIGTERM, printed
+    assert list(folder.iterdir()) == []
