@@ -9,6 +9,7 @@
 #include <assert.h>
 #include <pthread.h>
 
+#include "base/backoff.h"
 #include "base/limits.h"
 #include "base/metrics.h"
 #include "base/rand.h"
@@ -258,6 +259,9 @@ static bool
 exchange(struct kube_client *c, struct call *call, const struct http_request *request,
          struct http_response *response, struct error *err)
 {
+	struct attempts attempts = { .begun_ns = clock_mono(c->clock) };
+	struct error refusal;
+
 	for (int n_retries = 0; attempt(c, call, request, response, err); n_retries++) {
 		int64_t wait_ns = retry_wait_ns(response);
 
@@ -265,13 +269,17 @@ exchange(struct kube_client *c, struct call *call, const struct http_request *re
 			return true;
 		if (clock_deadline(clock_mono(c->clock), wait_ns) >= call->deadline_mono_ns)
 			return true;
+		kube_status_error(&refusal, request, response->status, response->retry_after_ms,
+		                  buf_str(&response->body));
+		attempts_note(&attempts, &refusal);
 		if (!cancel_sleep(call->cancel, call->clock, wait_ns, err))
 			return false;
 		count(&retries_total, host_label(c), request->method, response->status);
 		http_response_fini(response);
 		*response = (struct http_response){ .body = response->body };
 	}
-	return false;
+	attempts_note(&attempts, err);
+	return attempts_end(&attempts, clock_mono(c->clock), err);
 }
 
 static bool
@@ -479,11 +487,12 @@ is_healthy(struct kube_client *c, struct call *call, bool *ret_is_final, struct 
 }
 
 static bool
-give_up(int64_t timeout_ms, struct error *err)
+give_up(const struct attempts *attempts, int64_t now_ns, int64_t timeout_ms, struct error *err)
 {
 	char memory[32] = "";
 	struct buf duration = BUF_FIXED(memory);
 
+	(void)attempts_end(attempts, now_ns, err);
 	clock_format_duration(&duration, timeout_ms * NS_PER_MS);
 	return err_wrap(err, "the API server was not healthy for %s", memory);
 }
@@ -492,6 +501,7 @@ bool
 kube_wait_healthy(struct kube_client *c, struct call *call, int64_t timeout_ms, struct error *err)
 {
 	int64_t end_ns = clock_deadline(clock_mono(c->clock), timeout_ms * NS_PER_MS);
+	struct attempts attempts = { .begun_ns = clock_mono(c->clock) };
 	struct call part = *call;
 	bool is_final;
 
@@ -500,8 +510,9 @@ kube_wait_healthy(struct kube_client *c, struct call *call, int64_t timeout_ms, 
 	while (!is_healthy(c, &part, &is_final, err)) {
 		if (is_final)
 			return err_wrap(err, "the API server's certificate is not to be trusted");
+		attempts_note(&attempts, err);
 		if (clock_deadline(clock_mono(c->clock), HEALTH_EVERY_NS) >= part.deadline_mono_ns)
-			return give_up(timeout_ms, err);
+			return give_up(&attempts, clock_mono(c->clock), timeout_ms, err);
 		if (!cancel_sleep(call->cancel, call->clock, HEALTH_EVERY_NS, err))
 			return false;
 	}

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/backoff.h"
 #include "base/event_kind.h"
 #include "base/limits.h"
 #include "base/log.h"
@@ -77,7 +78,8 @@ struct elector {
 	bool is_unordered;     /* its versions are no numbers: which of two is older is unknown */
 	bool is_answered;      /* ever */
 	unsigned n_unanswered; /* attempts till then */
-	const char *why_lost;
+	struct attempts attempts; /* leading: since the last renewal */
+	char why_lost[ERR_MSG_SIZE];
 };
 
 /* ---- metrics ---------------------------------------------------------------------------------------- */
@@ -353,8 +355,23 @@ claim_absent(struct elector *e, struct error *err)
 static enum outcome
 lose(struct elector *e, const char *why)
 {
-	e->why_lost = why;
+	struct str text = str_utf8_head(str_c(why), sizeof(e->why_lost) - 1);
+
+	memcpy(e->why_lost, text.ptr, text.len);
+	e->why_lost[text.len] = '\0';
 	return LOST;
+}
+
+static enum outcome
+lose_late(struct elector *e)
+{
+	struct error err = e->attempts.why;
+
+	if (e->attempts.n == 0)
+		return lose(e, "not renewed in time");
+	(void)attempts_end(&e->attempts, clock_mono(e->config.clock), &err);
+	err_wrap(&err, "not renewed in time");
+	return lose(e, err.msg);
 }
 
 /* The Lease was read, and what was read is the newest state. kube-client.md 6.4, from 2 on. */
@@ -461,10 +478,12 @@ log_outcome(struct elector *e, enum outcome outcome, const struct error *err)
 static enum outcome
 attempt(struct elector *e)
 {
-	struct error err = { .msg = "too late" };
+	struct error err = { .code = ERR_TIMEOUT, .msg = "too late" };
 	enum outcome outcome = try_once(e, &err);
 
 	note_answer(e, outcome, &err);
+	if (outcome == FAILED)
+		attempts_note(&e->attempts, &err);
 	log_outcome(e, outcome, &err);
 	return outcome;
 }
@@ -560,6 +579,7 @@ static enum outcome
 renew(struct elector *e)
 {
 	set_deadline(e);
+	e->attempts = (struct attempts){ .begun_ns = clock_mono(e->config.clock) };
 	while (now_boot(e) < e->deadline_boot_ns) {
 		enum outcome outcome = attempt(e);
 
@@ -568,7 +588,7 @@ renew(struct elector *e)
 		if (!wait_for(e, renew_pause_ns(e)))
 			return HELD;
 	}
-	return lose(e, "not renewed in time");
+	return lose_late(e);
 }
 
 /* A stop that comes first wins: whoever stopped us is at the end of it all. */

@@ -447,8 +447,10 @@ wait_for_run(struct exec_plugin *p, const struct call *call, struct error *err)
 			return err_set(err, ERR_CANCELLED, "cancelled");
 		if (!clock_wait(call->clock, &p->ended, &p->mu, call->deadline_mono_ns) &&
 		    p->n_runs == n_before)
-			return err_set(err, ERR_TIMEOUT, "exec plugin: %s has not ended in time",
-			               p->config->exec->argv[0]);
+			return err_set(err, ERR_TIMEOUT,
+			               "exec plugin: %s has not ended in time%s%s",
+			               p->config->exec->argv[0], p->has_failed ? "; before: " : "",
+			               p->has_failed ? p->failure.msg : "");
 	}
 	return true;
 }

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "base/backoff.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/thread.h"
@@ -156,12 +157,16 @@ static bool
 try_often(struct service_account *a, struct call *call, struct secret *ret, int64_t *ret_life_ns,
           struct error *err)
 {
+	struct attempts attempts = { .begun_ns = clock_mono(call->clock) };
 	int64_t wait_ns = FIRST_WAIT_MS * NS_PER_MS;
 
-	for (int n = 1; !request_token(a, call, ret, ret_life_ns, err); n++) {
-		if (n == TRIES || is_final(err) ||
-		    clock_deadline(clock_mono(call->clock), wait_ns) >= call->deadline_mono_ns)
+	while (!request_token(a, call, ret, ret_life_ns, err)) {
+		attempts_note(&attempts, err);
+		if (attempts.n == TRIES || is_final(err) ||
+		    clock_deadline(clock_mono(call->clock), wait_ns) >= call->deadline_mono_ns) {
+			(void)attempts_end(&attempts, clock_mono(call->clock), err);
 			return refused(a, err);
+		}
 		if (!cancel_sleep(call->cancel, call->clock, wait_ns, err))
 			return false;
 		wait_ns *= 2;

@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "base/clock.h"
 #include "base/macros.h"
 
 static void
@@ -75,6 +76,58 @@ spreads_below_the_longest_delay(void **state UNUSED)
 	                INT64_MAX);
 }
 
+/* ---- several attempts ---- */
+
+static void
+fail_with(struct attempts *a, enum err_code code, const char *msg, struct error *err)
+{
+	err_set(err, code, "%s", msg);
+	attempts_note(a, err);
+}
+
+static void
+a_late_timeout_hides_no_other_error(void **state UNUSED)
+{
+	struct attempts a = { .begun_ns = NS_PER_SEC };
+	struct error err;
+
+	fail_with(&a, ERR_TIMEOUT, "no answer in time", &err);
+	fail_with(&a, ERR_UNAVAILABLE, "connection reset", &err);
+	fail_with(&a, ERR_UNAVAILABLE, "connection refused", &err);
+	fail_with(&a, ERR_TIMEOUT, "timed out while waiting for its turn", &err);
+	err.retry_after_ms = 7;
+	assert_false(attempts_end(&a, NS_PER_SEC + 9834 * NS_PER_MS, &err));
+	assert_string_equal(err.msg, "connection refused (4 attempts in 9.8s)");
+	assert_int_equal(err.code, ERR_TIMEOUT); /* the last may have had an effect */
+	assert_int_equal(err.retry_after_ms, 7);
+}
+
+static void
+the_first_of_timeouts_says_most(void **state UNUSED)
+{
+	struct attempts a = { 0 };
+	struct error err;
+
+	fail_with(&a, ERR_TIMEOUT, "no answer in time", &err);
+	fail_with(&a, ERR_TIMEOUT, "timed out while waiting for its turn", &err);
+	assert_false(attempts_end(&a, 2 * NS_PER_SEC, &err));
+	assert_string_equal(err.msg, "no answer in time (2 attempts in 2s)");
+}
+
+static void
+one_attempt_and_a_cancelled_one_stay_as_they_are(void **state UNUSED)
+{
+	struct attempts a = { 0 };
+	struct error err;
+
+	fail_with(&a, ERR_UNAVAILABLE, "connection refused", &err);
+	assert_false(attempts_end(&a, NS_PER_SEC, &err));
+	assert_string_equal(err.msg, "connection refused");
+	fail_with(&a, ERR_CANCELLED, "cancelled", &err);
+	assert_false(attempts_end(&a, NS_PER_SEC, &err));
+	assert_string_equal(err.msg, "cancelled");
+}
+
 int
 main(void)
 {
@@ -82,6 +135,9 @@ main(void)
 		cmocka_unit_test(doubles_up_to_the_most),
 		cmocka_unit_test(never_comes_back_before_the_delay),
 		cmocka_unit_test(spreads_below_the_longest_delay),
+		cmocka_unit_test(a_late_timeout_hides_no_other_error),
+		cmocka_unit_test(the_first_of_timeouts_says_most),
+		cmocka_unit_test(one_attempt_and_a_cancelled_one_stay_as_they_are),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

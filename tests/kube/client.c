@@ -327,6 +327,18 @@ a_wait_beyond_the_deadline_is_not_begun(void **state UNUSED)
 }
 
 static void
+a_retry_without_time_does_not_hide_the_refusal(void **state UNUSED)
+{
+	struct error err;
+
+	fake_http_add(http, (struct fake_answer){
+				    .status = 503, .body = "overloaded", .retry_after_ms = 2000 });
+	fake_http_add(http, (struct fake_answer){ .code = ERR_TIMEOUT });
+	err = get_fails(ERR_TIMEOUT);
+	assert_non_null(strstr(err.msg, "503 overloaded (2 attempts in 2."));
+}
+
+static void
 a_wait_ends_when_cancelled(void **state UNUSED)
 {
 	CLEANUP(cancel_freep) struct cancel *cancel = cancel_new();
@@ -363,7 +375,20 @@ does_not_wait_for_ever(void **state UNUSED)
 	assert_int_equal(err.code, ERR_UNAVAILABLE);
 	assert_non_null(strstr(err.msg,
 	                       "the API server was not healthy for 10s: GET /healthz: 500"));
+	assert_non_null(strstr(err.msg, " (10 attempts in 9s)"));
 	assert_int_equal(fake_http_count(http), 10);
+}
+
+static void
+a_last_attempt_without_time_does_not_hide_why(void **state UNUSED)
+{
+	struct error err;
+
+	fake_http_add(http, (struct fake_answer){ .code = ERR_TIMEOUT });
+	fake_http_answer(http, 500, "[-]etcd failed");
+	fake_http_add(http, (struct fake_answer){ .code = ERR_TIMEOUT });
+	assert_false(kube_wait_healthy(&client, &call, 10000, &err));
+	assert_non_null(strstr(err.msg, "[-]etcd failed (10 attempts in 9s)"));
 }
 
 static void
@@ -425,12 +450,14 @@ main(void)
 		SCRIPTED(other_2xx_and_redirects_fail),
 		SCRIPTED(the_status_may_tell_when_to_come_back),
 		SCRIPTED(a_retry_after_is_obeyed),
+		SCRIPTED(a_retry_without_time_does_not_hide_the_refusal),
 		SCRIPTED(without_retry_after_there_is_no_retry),
 		SCRIPTED(ten_retries_are_enough),
 		SCRIPTED(a_wait_beyond_the_deadline_is_not_begun),
 		SCRIPTED(a_wait_ends_when_cancelled),
 		SCRIPTED(waits_until_healthy),
 		SCRIPTED(does_not_wait_for_ever),
+		SCRIPTED(a_last_attempt_without_time_does_not_hide_why),
 		SCRIPTED(stops_waiting_when_cancelled),
 		SCRIPTED(requests_are_counted),
 	};

@@ -596,7 +596,8 @@ check_lost(const struct replica *r, const char *why)
 	assert_int_equal(r->n_lost, 1);
 	assert_false(elector_is_leader(r->elector));
 	assert_true(left_ns(r) == 0);
-	assert_string_equal(r->why, why);
+	if (strncmp(r->why, why, strlen(why)) != 0)
+		assert_string_equal(r->why, why);
 }
 
 static void
@@ -1232,6 +1233,8 @@ static void
 long_outages_are_not(void **state UNUSED)
 {
 	static const enum fault outages[] = { REFUSED, BROKEN, HANGS };
+	static const char *const whys[] = { "connection refused (5 attempts in 10s)", "GET /apis/",
+		                            "no answer in time" };
 
 	for (size_t i = 0; i < ARRAY_LEN(outages); i++) {
 		start_leading();
@@ -1239,7 +1242,8 @@ long_outages_are_not(void **state UNUSED)
 		pass(SECONDS(12) - STEP_NS);
 		check_leads(me());
 		pass(2 * STEP_NS);
-		check_lost(me(), "not renewed in time");
+		check_lost(me(), "not renewed in time: ");
+		assert_non_null(strstr(me()->why, whys[i]));
 		assert_true(me()->lost_boot_ns < me()->renewed_ns);
 		begin_anew();
 	}

@@ -404,6 +404,19 @@ all_wait_for_one_run(void **state UNUSED)
 	assert_int_equal(n_runs(w), 1);
 }
 
+static void
+a_run_without_time_does_not_hide_why_the_former_failed(void **state UNUSED)
+{
+	CLEANUP(world_freep) struct world *w = world_new();
+
+	start(w, "test -e again && sleep 1000; touch again; exit 7");
+	must_fail(w, ERR_UNAUTHORIZED, "exit code 7");
+	pass(w, 1);
+	w->call.deadline_mono_ns = clock_mono(&clock_real) + 100 * NS_PER_MS;
+	must_fail(w, ERR_TIMEOUT, "has not ended in time; before: ");
+	assert_non_null(strstr(w->err.msg, "exit code 7"));
+}
+
 /* Who has no time goes; the run goes on for the others. */
 static void
 each_waits_as_long_as_it_may(void **state UNUSED)
@@ -475,6 +488,7 @@ main(void)
 		cmocka_unit_test(without_being_asked_it_is_told_little),
 		cmocka_unit_test(certificates_are_handed_out_once),
 		cmocka_unit_test(all_wait_for_one_run),
+		cmocka_unit_test(a_run_without_time_does_not_hide_why_the_former_failed),
 		cmocka_unit_test(each_waits_as_long_as_it_may),
 		cmocka_unit_test(freeing_kills_it),
 		cmocka_unit_test(runs_are_counted),

@@ -613,6 +613,8 @@ static bool
 send(struct hz_api *a, struct call *call, const struct hz_request *request, unsigned n_retries,
      bool asks_budget, struct hz_answer *ret, enum endpoint_outcome *ret_outcome, struct error *err)
 {
+	struct attempts attempts = { .begun_ns = clock_mono(call->clock) };
+
 	*ret_outcome = ENDPOINT_UNKNOWN;
 	for (unsigned n = 0;; n++) {
 		bool ok;
@@ -626,9 +628,10 @@ send(struct hz_api *a, struct call *call, const struct hz_request *request, unsi
 		*ret_outcome = outcome_of(call, ok, ret, err);
 		if (ok)
 			return true;
+		attempts_note(&attempts, err);
 		if (n == n_retries || !is_worth_a_retry(request, ret, err) ||
 		    !wait_to_retry(call, n, err))
-			return false;
+			return attempts_end(&attempts, clock_mono(call->clock), err);
 	}
 }
 

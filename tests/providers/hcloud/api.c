@@ -54,6 +54,21 @@ retries_what_may_heal(void **state)
 }
 
 static void
+several_attempts_are_told_behind_the_error(void **state)
+{
+	struct lab *lab = *state;
+	struct error err;
+
+	lab_answer(lab, "/x", 502, "<html>");
+	assert_false(ask(lab, HTTP_GET, false, &err));
+	assert_non_null(strstr(err.msg, " (3 attempts in "));
+	lab->n_answers = 0;
+	lab_answer(lab, "/x", 503, LAB_ERROR("unavailable"));
+	assert_false(ask(lab, HTTP_GET, false, &err));
+	assert_null(strstr(err.msg, "attempts"));
+}
+
+static void
 retries_nothing_else(void **state)
 {
 	check(*state, HTTP_GET, 423, LAB_ERROR("locked"), 1, ERR_CONFLICT);
@@ -313,6 +328,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		IN_LAB(retries_what_may_heal),
+		IN_LAB(several_attempts_are_told_behind_the_error),
 		IN_LAB(retries_nothing_else),
 		IN_LAB(a_change_is_not_sent_twice),
 		IN_LAB(over_the_limit_nobody_is_held),
