@@ -227,6 +227,8 @@ await_certificate(struct hz_lb_run *run, bool *ret_is_issued, struct error *err)
 		run->missing = *err;
 		return true;
 	}
+	if (!*ret_is_issued && err->is_outage) /* the order goes on meanwhile */
+		return false;
 	hz_certificates_forget(run->tools->certificates, run->wish.uid);
 	if (*ret_is_issued)
 		return true;
