@@ -45,9 +45,9 @@ struct service_record {
 	struct object *balanced;
 
 	/* of the worker that has the key */
-	uint64_t foreign_hash; /* of the UID of a Service of another class for which we had none */
-	bool has_targets;      /* targets_hash is what the provider was told last */
-	bool has_failed;       /* the last ensure or update did */
+	uint64_t foreign_hash;  /* of the UID of a Service of another class for which we had none */
+	bool has_targets;       /* targets_hash is what the provider was told last */
+	bool has_failed;        /* the last ensure or update did */
 	uint64_t warned_outage; /* a hash of the last Warning, if an outage was its cause; else 0 */
 	bool is_elsewhere; /* another controller's, said the provider: its nodes are not ours to tell */
 	bool is_told_empty;            /* "no available nodes" was said */
