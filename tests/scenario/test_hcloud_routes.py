@@ -5,7 +5,8 @@ The network's routes are compared field by field. The requests that led there ar
 import pytest
 
 from lib.api import NODES, STRATEGIC
-from lib.nodes import has_no_route, is_routed, network_condition, node_object
+from lib.nodes import has_no_route, is_initialized, is_routed, network_condition, node_object
+from lib.services import Services
 from lib.wait import holds_for, wait_for
 from sim import faults
 
@@ -430,6 +431,32 @@ def test_a_cni_beside_us_costs_next_to_nothing(api, cloud, network, node, hetzne
     assert 2 <= written["n3"] <= 7  # five at once, then after 10 and 20 s
     if seconds > 10:
         assert "a route of this node is missing" in api.wait_event("n3", "NetworkConditionContested")["message"]
+
+
+# --- an API that is unavailable ---------------------------------------------------------------------------------------------
+
+
+def test_after_an_outage_everything_is_done_together(api, cloud, network, node, kubelet, start):
+    """Meanwhile few requests are sent, whatever waits: nodes, Services and routes."""
+    services = Services(api)
+    n1 = node("n1", "10.244.1.0/24")
+    one = start(HCLOUD_LOAD_BALANCERS_LOCATION="fsn1")
+    has_routes(cloud, {"10.244.1.0/24": n1.private_ip(network.id)})
+    outage = cloud.fault(None, None, faults.error("unavailable"), times=None)
+    n2 = node("n2", "10.244.2.0/24")
+    cloud.add_server("n3")
+    kubelet("n3")
+    services.create("web", 80)
+    one.wait_log("a cloud API is unavailable", timeout=30)
+    hits = outage.hits
+    services.wait_event("web", "SyncLoadBalancerFailed", "has been unavailable since", timeout=30)
+    holds_for(lambda: outage.hits <= hits + 3, 4, "probes after 1, 2, 4 s")
+    cloud.clear_faults()
+    one.wait_log("a cloud API is available again", timeout=40)
+    has_routes(cloud, {"10.244.1.0/24": n1.private_ip(network.id), "10.244.2.0/24": n2.private_ip(network.id)}, timeout=10)
+    api.wait_node("n3", is_initialized, 10)
+    services.wait_ips("web", timeout=10)
+    services.clear()
 
 
 # --- the tutorial's dialect ------------------------------------------------------------------------------------------------

@@ -323,6 +323,108 @@ a_request_is_shown_without_its_token(void **state)
 
 #define IN_LAB(test) cmocka_unit_test_setup_teardown(test, lab_setup_open, lab_teardown)
 
+/* ---- outages ------------------------------------------------------------------------------------------- */
+
+/* As fast as callers can come, for half an hour; GETs that are retried and changes alike. */
+static void
+an_outage_is_probed_now_and_then(void **state)
+{
+	struct lab *lab = *state;
+	struct error err;
+
+	lab_answer(lab, "/x", 502, "<html>");
+	for (int i = 0; i < 18000; i++) {
+		assert_false(ask(lab, i % 2 ? HTTP_GET : HTTP_POST, false, &err));
+		lab->now_ns += 100 * NS_PER_MS;
+	}
+	assert_true(err.is_outage);
+	assert_in_range(lab->n_asked, 60, 70);
+	assert_int_equal(lab->n_recovered, 0);
+	lab->n_answers = 0;
+	lab_answer(lab, "/x", 200, "{}");
+	lab->now_ns += 30 * NS_PER_SEC;
+	assert_true(ask(lab, HTTP_GET, false, &err));
+	assert_int_equal(lab->n_recovered, 1);
+}
+
+/* Requests that were never answered were not taken from the bucket either: nobody waits for it to fill afterwards. */
+static void
+an_outage_costs_no_budget(void **state)
+{
+	struct lab *lab = *state;
+	struct error err;
+
+	lab_add(lab, (struct lab_answer){ .target = "/x",
+	                                  .status = 200,
+	                                  .body = "{}",
+	                                  .limit = 3600,
+	                                  .remaining = 2000,
+	                                  .reset_s = lab->now_ns / NS_PER_SEC + 1600 });
+	lab_add(lab, (struct lab_answer){ .target = "/x", .code = ERR_UNAVAILABLE });
+	assert_true(ask(lab, HTTP_GET, false, &err));
+	for (int i = 0; i < 1800; i++) {
+		/* a list of 5,000 servers */
+		if (hz_api_admit(lab->api, HZ_URGENT, 100, &err))
+			assert_false(ask(lab, HTTP_GET, false, &err));
+		assert_int_equal(err.code, ERR_UNAVAILABLE);
+		lab->now_ns += NS_PER_SEC;
+	}
+	lab->n_answers = 0;
+	lab_answer(lab, "/x", 200, "{}");
+	lab->now_ns += 30 * NS_PER_SEC;
+	assert_true(ask(lab, HTTP_GET, false, &err));
+	assert_true(hz_api_admit(lab->api, HZ_URGENT, 2000, &err));
+}
+
+static void
+answers_about_one_thing_are_no_outage(void **state)
+{
+	static const struct {
+		int status;
+		const char *body;
+	} answers[] = {
+		{ 404, LAB_NOT_FOUND },
+		{ 403, LAB_ERROR("forbidden") },
+		{ 409, LAB_ERROR("uniqueness_error") },
+		{ 422, LAB_ERROR("invalid_input") },
+		{ 423, LAB_ERROR("locked") },
+		{ 429, LAB_ERROR("rate_limit_exceeded") },
+	};
+	struct lab *lab = *state;
+	struct error err;
+
+	for (size_t i = 0; i < ARRAY_LEN(answers); i++) {
+		lab->n_answers = 0;
+		lab->n_asked = 0;
+		lab_answer(lab, "/x", answers[i].status, answers[i].body);
+		for (int n = 0; n < 5; n++) {
+			assert_false(ask(lab, HTTP_GET, false, &err));
+			assert_false(err.is_outage);
+		}
+		assert_int_equal(lab->n_asked, 5);
+	}
+}
+
+/* Who waits for a busy API with little time left learns nothing of it. */
+static void
+the_end_of_a_callers_time_is_no_outage(void **state)
+{
+	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
+	struct lab *lab = *state;
+	struct call call = lab_call(lab, &arena);
+	struct hz_request request = { .target = STR("/x"), .endpoint = "/x", .body = STR_EMPTY };
+
+	call.deadline_mono_ns = lab->now_ns;
+	lab_add(lab, (struct lab_answer){ .target = "/x", .code = ERR_TIMEOUT });
+	for (int n = 0; n < 5; n++) {
+		CLEANUP(hz_answer_fini) struct hz_answer answer = HZ_ANSWER_INIT;
+		struct error err;
+
+		assert_false(hz_api_do(lab->api, &call, &request, &answer, &err));
+		assert_false(err.is_outage);
+	}
+}
+
 int
 main(void)
 {
@@ -340,6 +442,10 @@ main(void)
 		IN_LAB(silence_is_told_after_a_minute),
 		IN_LAB(an_answer_is_no_trouble),
 		IN_LAB(each_attempt_is_counted),
+		IN_LAB(an_outage_is_probed_now_and_then),
+		IN_LAB(an_outage_costs_no_budget),
+		IN_LAB(answers_about_one_thing_are_no_outage),
+		IN_LAB(the_end_of_a_callers_time_is_no_outage),
 		cmocka_unit_test(secrets_are_blackened),
 		cmocka_unit_test(a_request_is_shown_without_its_token),
 	};

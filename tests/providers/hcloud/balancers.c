@@ -458,6 +458,30 @@ an_action_without_end_is_told(void **state)
 	check_failure(ERR_PENDING, "locked");
 }
 
+/* Ten minutes in which nothing could be found out about the action. */
+static void
+patience_with_an_action_outlasts_an_outage(void **state)
+{
+	(void)state;
+	begin_waiting();
+	assert_false(ensure());
+	assert_int_equal(story.err.code, ERR_PENDING);
+	answer("/actions*", 503, LAB_ERROR("unavailable"));
+	for (int i = 0; i < 60; i++) {
+		story.lab->now_ns += 10 * NS_PER_SEC;
+		assert_false(ensure());
+	}
+	assert_true(story.err.is_outage);
+	answer("/actions*", 200, STILL);
+	story.lab->now_ns += 30 * NS_PER_SEC;
+	check_failure(ERR_PENDING, "action 70 is still under way");
+	answer("/actions*", 200, OVER);
+	answer("/load_balancers/7", 200,
+	       "{\"load_balancer\":" LB_WITH("\"203.0.113.1\"", "least_connections") "}");
+	story.lab->now_ns += 5 * NS_PER_SEC;
+	assert_true(ensure());
+}
+
 /* ---- certificates ------------------------------------------------------------------------------------ */
 
 #define CERTIFICATES_OF_U \
@@ -914,6 +938,7 @@ main(void)
 		TEST(a_type_that_is_not_chosen_is_reported_beside_another_mistake),
 		TEST(an_action_is_waited_for_before_all_else),
 		TEST(an_action_without_end_is_told),
+		TEST(patience_with_an_action_outlasts_an_outage),
 		TEST(a_certificate_that_fails_to_be_issued_is_a_failure),
 		TEST(a_certificate_that_is_refused_is_a_failure),
 		TEST(a_certificate_that_is_still_issued_leaves_the_rest_in_place),

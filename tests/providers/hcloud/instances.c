@@ -803,6 +803,34 @@ each_side_fails_for_itself(void **state)
 #define IN_LAB(test) cmocka_unit_test_setup_teardown(test, lab_setup, lab_teardown)
 #define WITH_ROBOT(test) cmocka_unit_test_setup_teardown(test, robot_setup, lab_teardown)
 
+static void
+an_outage_of_robot_leaves_cloud_servers_alone(void **state)
+{
+	struct node_ref refs[] = { by_id("hcloud://1"), robot_ref("robot1", "hrobot://321") };
+	struct lab *lab = *state;
+	unsigned n_robot;
+
+	lab_answer(lab, "/servers/1", 200, LAB_ONE(1, "n1"));
+	lab_answer(lab, "/server", 500, "oops");
+	for (int i = 0; i < 1800; i++) {
+		CLEANUP(look_unrefp) struct look *look = look_at(lab, refs, 2);
+
+		assert_int_equal(look->instances[0].presence, PRESENCE_PRESENT);
+		assert_int_equal(look->instances[1].presence, PRESENCE_UNKNOWN);
+		assert_int_equal(look->instances[1].is_outage, i > 0);
+		lab->now_ns += NS_PER_SEC;
+	}
+	n_robot = lab->n_asked - 1800;
+	assert_in_range(n_robot, 60, 70);
+	assert_int_equal(lab->n_recovered, 0);
+	lab->n_answers = 0;
+	lab_answer(lab, "/servers/1", 200, LAB_ONE(1, "n1"));
+	lab_answer(lab, "/server", 200, ROBOT_LIST);
+	lab->now_ns += 30 * NS_PER_SEC;
+	check_one(lab, refs[1], PRESENCE_PRESENT, "");
+	assert_int_equal(lab->n_recovered, 1);
+}
+
 int
 main(void)
 {
@@ -841,6 +869,7 @@ main(void)
 		WITH_ROBOT(robots_last_list_serves_while_it_is_away),
 		WITH_ROBOT(a_bad_login_is_not_repeated),
 		WITH_ROBOT(each_side_fails_for_itself),
+		WITH_ROBOT(an_outage_of_robot_leaves_cloud_servers_alone),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
