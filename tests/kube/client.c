@@ -427,10 +427,12 @@ requests_are_counted(void **state UNUSED)
 	assert_non_null(strstr(
 		text.ptr,
 		"rest_client_request_retries_total{code=\"429\",host=\"counted:6443\",verb=\"GET\"} 1\n"));
-	assert_non_null(strstr(text.ptr, "rest_client_request_duration_seconds_bucket{host=\"counted:6443\","
-	                                 "verb=\"GET\",le=\"1\"} 1\n"));
-	assert_non_null(strstr(text.ptr, "rest_client_request_duration_seconds_bucket{host=\"counted:6443\","
-	                                 "verb=\"GET\",le=\"4\"} 2\n"));
+	assert_non_null(strstr(text.ptr,
+	                       "rest_client_request_duration_seconds_bucket{host=\"counted:6443\","
+	                       "verb=\"GET\",le=\"1\"} 1\n"));
+	assert_non_null(strstr(text.ptr,
+	                       "rest_client_request_duration_seconds_bucket{host=\"counted:6443\","
+	                       "verb=\"GET\",le=\"4\"} 2\n"));
 }
 
 #define SCRIPTED(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)

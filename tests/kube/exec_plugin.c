@@ -463,12 +463,17 @@ runs_are_counted(void **state UNUSED)
 	         "{\"token\":\"abc\",\"expirationTimestamp\":\"2026-01-02T03:10:00Z\"}}'");
 	must_give(w, "abc");
 	metrics_write(&page);
-	assert_non_null(strstr(page.ptr, "rest_client_exec_plugin_call_total{call_status=\"no_error\","
-	                                 "code=\"0\"}"));
-	assert_non_null(strstr(page.ptr, "rest_client_exec_plugin_call_total{call_status=\"plugin_execution_error\","
-	                                 "code=\"3\"}"));
-	assert_non_null(strstr(page.ptr, "rest_client_exec_plugin_call_total{call_status=\"plugin_not_found_error\","
-	                                 "code=\"1\"}"));
+	assert_non_null(strstr(page.ptr,
+	                       "rest_client_exec_plugin_call_total{call_status=\"no_error\","
+	                       "code=\"0\"}"));
+	assert_non_null(
+		strstr(page.ptr,
+	               "rest_client_exec_plugin_call_total{call_status=\"plugin_execution_error\","
+	               "code=\"3\"}"));
+	assert_non_null(
+		strstr(page.ptr,
+	               "rest_client_exec_plugin_call_total{call_status=\"plugin_not_found_error\","
+	               "code=\"1\"}"));
 	assert_non_null(strstr(page.ptr, "rest_client_exec_plugin_ttl_seconds 600\n"));
 }
 
