@@ -15,7 +15,7 @@ struct own_writes {
 };
 
 struct entry {
-	int64_t noted_ns; /* mono */
+	int64_t noted_ns;              /* mono */
 	struct str name, uid, version; /* in text */
 	char text[];
 };
@@ -86,8 +86,7 @@ own_writes_are_ahead(struct own_writes *w, const struct node *node)
 
 	if (!e)
 		return false;
-	if (str_eq(e->uid, node->object.uid) &&
-	    clock_mono(w->clock) - e->noted_ns < ECHO_MAX_NS &&
+	if (str_eq(e->uid, node->object.uid) && clock_mono(w->clock) - e->noted_ns < ECHO_MAX_NS &&
 	    object_version_is_older(node->object.resource_version, e->version))
 		return true;
 	map_remove(&w->entries, e->name);
