@@ -10,6 +10,7 @@
 #include "base/thread.h"
 #include "controllers/lifecycle_internal.h"
 #include "controllers/looker.h"
+#include "controllers/pace.h"
 #include "controllers/running.h"
 
 enum {
@@ -38,6 +39,19 @@ first_look_ns(const struct lifecycle_controller *c, const struct node *node)
 	return clock_deadline(clock_mono(c->env->clock), left_ns < min_ns ? left_ns : min_ns);
 }
 
+/* A node that is Ready and not Ready in turn is looked at as often as one that stays so, and no more often. */
+static int64_t
+admission_ns(const struct lifecycle_controller *c, const struct node *node)
+{
+	int64_t wait_ns = paces_take(c->env->paces, node->object.uid, "not ready");
+	int64_t first_ns = first_look_ns(c, node), due_ns;
+
+	if (wait_ns > GUARD_LOOK_S * NS_PER_SEC)
+		wait_ns = GUARD_LOOK_S * NS_PER_SEC;
+	due_ns = wait_ns > 0 ? clock_deadline(clock_mono(c->env->clock), wait_ns) : 0;
+	return due_ns > first_ns ? due_ns : first_ns;
+}
+
 static struct patient *
 admit(struct lifecycle_controller *c, const struct node *node)
 {
@@ -46,7 +60,7 @@ admit(struct lifecycle_controller *c, const struct node *node)
 	if (!p) {
 		p = xcalloc(1, sizeof(*p));
 		p->uid = xstrndup(node->object.uid.ptr, node->object.uid.len);
-		p->due_mono_ns = first_look_ns(c, node);
+		p->due_mono_ns = admission_ns(c, node);
 		map_put(&c->patients, str_c(p->uid), p);
 	}
 	p->round = c->n_rounds;

@@ -6,6 +6,7 @@
 #include "controllers/lifecycle_internal.h"
 #include "controllers/notices.h"
 #include "controllers/own_writes.h"
+#include "controllers/pace.h"
 #include "controllers/writes.h"
 #include "kube/patch.h"
 
@@ -103,8 +104,14 @@ lifecycle_welcome_back(struct round *r, const struct node *node)
 		r->must_retry = true;
 		return;
 	}
-	if (write_shutdown_taint(r->c->env, r->call, node, false, &err))
+	if (paces_look(r->c->env->paces, node->object.uid, "shutdown taint") > 0) {
+		r->must_retry = true; /* somebody keeps putting it back; a round costs no request */
 		return;
+	}
+	if (write_shutdown_taint(r->c->env, r->call, node, false, &err)) {
+		(void)paces_take(r->c->env->paces, node->object.uid, "shutdown taint");
+		return;
+	}
 	r->must_retry = true;
 	log_error("shutdown taint cannot be removed, will retry", LOG_STR("node", node_name(node)),
 	          LOG_ERR(&err));

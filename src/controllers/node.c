@@ -19,6 +19,7 @@
 #include "controllers/labels.h"
 #include "controllers/looker.h"
 #include "controllers/own_writes.h"
+#include "controllers/pace.h"
 #include "controllers/running.h"
 #include "controllers/writes.h"
 #include "kube/patch.h"
@@ -192,6 +193,17 @@ find_machine(struct node_controller *c, struct call *call, struct node *node,
 	       want_present(node, look_answer_at(answer, 0), err);
 }
 
+/* Somebody keeps undoing what we wrote: the node comes back later. */
+static bool
+must_wait(struct node_controller *c, const struct node *node, const char *reaction)
+{
+	int64_t wait_ns = paces_look(c->env->paces, node->object.uid, reaction);
+
+	if (wait_ns > 0)
+		queue_add_after(c->queue, node_name(node), wait_ns);
+	return wait_ns > 0;
+}
+
 static bool
 initialise(struct node_controller *c, struct call *call, struct node *node, struct error *err)
 {
@@ -206,8 +218,10 @@ initialise(struct node_controller *c, struct call *call, struct node *node, stru
 	                err))
 		return err_wrap(err, "failed to initialize node %" STR_FMT,
 		                STR_ARG(node_name(node)));
-	if (init.has_written)
+	if (init.has_written) {
+		(void)paces_take(c->env->paces, node->object.uid, "initialise");
 		announce(c, node);
+	}
 	notices_clear(c->env->notices, node, failed_event.reason);
 	return true;
 }
@@ -291,10 +305,14 @@ static bool
 maintain(struct node_controller *c, struct call *call, struct node *node, struct error *err)
 {
 	int64_t since_ns;
+	bool has_labels = labels_reconcile(node, call->arena).n > 0;
 
-	if (!write_node(c->env, call, node, LABEL_ATTEMPTS, LABEL_PAUSE_MS, write_labels, NULL,
-	                err))
-		return false;
+	if (has_labels && !must_wait(c, node, "labels")) {
+		if (!write_node(c->env, call, node, LABEL_ATTEMPTS, LABEL_PAUSE_MS, write_labels,
+		                NULL, err))
+			return false;
+		(void)paces_take(c->env->paces, node->object.uid, "labels");
+	}
 	if (!is_stale(c, node_name(node), &since_ns))
 		return true;
 	if (!refresh_addresses(c, call, node, since_ns, err))
@@ -321,6 +339,8 @@ reconcile(struct node_controller *c, struct call *call, struct str name, struct 
 		queue_add_after(c->queue, name, echo_ns);
 		return true;
 	}
+	if (node_is_new(node) && must_wait(c, node, "initialise"))
+		return true;
 	return node_is_new(node) ? initialise(c, call, node, err) : maintain(c, call, node, err);
 }
 

@@ -103,22 +103,60 @@ entry_new(struct str key)
 	return entry;
 }
 
-int64_t
-paces_take(struct paces *ps, struct str uid, const char *reaction)
+/* With the lock held. */
+static struct pace *
+pace_of(struct paces *ps, struct str uid, const char *reaction)
 {
 	CLEANUP(buf_fini) struct buf key = BUF_INIT(KIB(1));
-	int64_t now_ns = clock_mono(ps->clock);
 	struct entry *entry;
-	WITH_LOCK(&ps->mu);
 
 	buf_addf(&key, "%s/%" STR_FMT, reaction, STR_ARG(uid));
 	entry = map_get(&ps->all, buf_str(&key));
 	if (!entry) {
-		make_room(ps, now_ns);
+		make_room(ps, clock_mono(ps->clock));
 		entry = entry_new(buf_str(&key));
 		map_put(&ps->all, entry->key, entry);
 	}
-	return pace_take(&entry->pace, now_ns);
+	return &entry->pace;
+}
+
+int64_t
+paces_take(struct paces *ps, struct str uid, const char *reaction)
+{
+	WITH_LOCK(&ps->mu);
+
+	return pace_take(pace_of(ps, uid, reaction), clock_mono(ps->clock));
+}
+
+int64_t
+paces_reserve(struct paces *ps, struct str uid, const char *reaction)
+{
+	int64_t now_ns = clock_mono(ps->clock), wait_ns;
+	struct pace *pace;
+	WITH_LOCK(&ps->mu);
+
+	pace = pace_of(ps, uid, reaction);
+	if (pace->last_mono_ns > now_ns)
+		return pace->last_mono_ns - now_ns;
+	wait_ns = pace_take(pace, now_ns);
+	if (wait_ns > 0)
+		(void)pace_take(pace, now_ns + wait_ns);
+	return wait_ns;
+}
+
+int64_t
+paces_look(struct paces *ps, struct str uid, const char *reaction)
+{
+	CLEANUP(buf_fini) struct buf key = BUF_INIT(KIB(1));
+	const struct entry *entry;
+	struct pace pace = { 0 };
+	WITH_LOCK(&ps->mu);
+
+	buf_addf(&key, "%s/%" STR_FMT, reaction, STR_ARG(uid));
+	entry = map_get(&ps->all, buf_str(&key));
+	if (entry)
+		pace = entry->pace;
+	return pace_take(&pace, clock_mono(ps->clock));
 }
 
 size_t

@@ -34,6 +34,10 @@ struct paces *paces_new(struct clock *clock);
 void paces_free(struct paces *); /* NULL is fine */
 /** The same, for the object with that UID. reaction is a literal. */
 int64_t paces_take(struct paces *, struct str uid, const char *reaction);
+/** Counts one that comes after the time returned, without asking again; until then further ones are part of it. */
+int64_t paces_reserve(struct paces *, struct str uid, const char *reaction);
+/** The same as paces_take() without counting, for reactions that are counted by paces_take() once they have succeeded. */
+int64_t paces_look(struct paces *, struct str uid, const char *reaction);
 /** How many are remembered. */
 size_t paces_count(struct paces *);
 

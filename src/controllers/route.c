@@ -719,7 +719,7 @@ look_at_conditions(struct route_controller *c)
 static void
 wake_at_its_pace(struct route_controller *c, const struct node *node)
 {
-	int64_t wait_ns = paces_take(c->env->paces, node->object.uid, "route");
+	int64_t wait_ns = paces_reserve(c->env->paces, node->object.uid, "route");
 	int64_t due_ns = clock_deadline(clock_mono(c->env->clock), wait_ns);
 	WITH_LOCK(&c->mu);
 

@@ -8,6 +8,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "controllers/failure.h"
+#include "controllers/pace.h"
 #include "controllers/running.h"
 #include "controllers/service_internal.h"
 
@@ -70,12 +71,21 @@ record_drop(struct service_controller *c, struct service_record *r)
 }
 
 static void
-give_reason(struct service_controller *c, struct str key, unsigned reasons)
+give_reason_after(struct service_controller *c, struct str key, unsigned reasons, int64_t delay_ns)
 {
 	mutex_lock(&c->mu);
 	record_make(c, key)->reasons |= reasons;
 	mutex_unlock(&c->mu);
-	queue_add(c->queue, key);
+	if (delay_ns > 0)
+		queue_add_after(c->queue, key, delay_ns);
+	else
+		queue_add(c->queue, key);
+}
+
+static void
+give_reason(struct service_controller *c, struct str key, unsigned reasons)
+{
+	give_reason_after(c, key, reasons, 0);
 }
 
 /* ---- what leads to work ---- */
@@ -147,6 +157,16 @@ needs_sync(const struct service *old, const struct service *new)
 	       has_lost_finalizer(old, new);
 }
 
+/* Whoever takes our finalizer off again and again costs the cloud no request each time. */
+static int64_t
+finalizer_pause_ns(struct service_controller *c, const struct service *old,
+                   const struct service *new)
+{
+	if (!old || service_needs_update(old, new) || service_needs_cleanup(new))
+		return 0;
+	return paces_reserve(c->env->paces, new->object.uid, "finalizer");
+}
+
 static void
 on_service(void *arg, const struct object *object_old, const struct object *object_new)
 {
@@ -159,7 +179,7 @@ on_service(void *arg, const struct object *object_old, const struct object *obje
 	if (!new)
 		return;
 	if (needs_sync(old, new))
-		give_reason(c, object_new->key, REASON_FULL);
+		give_reason_after(c, object_new->key, REASON_FULL, finalizer_pause_ns(c, old, new));
 	else if (!concerns_us(new))
 		on_released(c, object_new->key);
 }
@@ -171,8 +191,17 @@ on_node(void *arg, const struct object *object_old, const struct object *object_
 	const struct node *old = (const struct node *)object_old,
 			  *new = (const struct node *)object_new;
 
+	int64_t wait_ns = 0;
+
 	targets_invalidate(c->targets);
-	if (target_change_matters(old, new, c->ops))
+	if (!target_change_matters(old, new, c->ops))
+		return;
+	if (old &&
+	    new) /* one node that changes back and forth must not move all balancers' targets each second */
+		wait_ns = paces_reserve(c->env->paces, object_new->uid, "targets");
+	if (wait_ns > 0)
+		queue_add_after(c->queue, KEY_PASS, wait_ns);
+	else
 		queue_add(c->queue, KEY_PASS);
 }
 

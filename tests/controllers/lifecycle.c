@@ -1,4 +1,5 @@
 /* Nodes whose machine is off or gone: when the cloud is asked, and when a node is deleted. */
+#include "controllers/pace.h"
 #include "controllers/rig.h"
 
 static struct rig *rig;
@@ -234,6 +235,44 @@ the_taint_stays_while_not_ready_and_goes_with_ready(void **state UNUSED)
 	assert_string_equal(
 		fake_api_nth(rig->api, HTTP_PATCH, "/nodes/", 0)->body,
 		"{\"metadata\":{\"uid\":\"u-a\",\"resourceVersion\":\"8\"},\"spec\":{\"taints\":null}}");
+}
+
+/* Somebody puts the taint back each second, for an hour. */
+static void
+a_taint_that_comes_back_is_removed_less_and_less_often(void **state UNUSED)
+{
+	struct rig_node node = node_of_name("a", "True");
+	char version[16];
+
+	rig_put(rig, &node);
+	rig_sync(rig);
+	for (int i = 0; i < 3600; i++) {
+		(void)snprintf(version, sizeof(version), "%d", 100000 + i);
+		node.version = version;
+		node.taints = i % 2 ? NULL : RIG_SHUTDOWN;
+		rig_put(rig, &node);
+		rig_run(rig, 1);
+	}
+	assert_in_range(patches(), 5, PACE_HOUR);
+}
+
+static void
+a_node_that_is_ready_in_turn_is_looked_at_no_more_often(void **state UNUSED)
+{
+	struct rig_node node = node_of_name("a", "True");
+	char version[16];
+
+	fake_cloud_set(rig->cloud, "a", MACHINE_ON);
+	rig_put(rig, &node);
+	rig_sync(rig);
+	for (int i = 0; i < 3600; i++) {
+		(void)snprintf(version, sizeof(version), "%d", 100000 + i);
+		node.version = version;
+		node.ready = i % 2 ? "True" : "Unknown";
+		rig_put(rig, &node);
+		rig_run(rig, 1);
+	}
+	assert_in_range(fake_cloud_looks(rig->cloud), 5, 60);
 }
 
 static void
@@ -1220,6 +1259,8 @@ main(void)
 		TEST(a_wake_up_looks_at_once),
 		TEST(a_machine_that_is_off_gets_the_taint),
 		TEST(the_taint_stays_while_not_ready_and_goes_with_ready),
+		TEST(a_taint_that_comes_back_is_removed_less_and_less_often),
+		TEST(a_node_that_is_ready_in_turn_is_looked_at_no_more_often),
 		TEST(a_taint_that_cannot_be_written_is_tried_again),
 		TEST(a_taint_that_cannot_be_removed_is_tried_again),
 		TEST(a_node_goes_after_two_absences_12_s_apart),

@@ -1,4 +1,5 @@
 /* What is written to a new node, in which order, and what is kept right afterwards. */
+#include "controllers/pace.h"
 #include "controllers/rig.h"
 
 #define PATH "/api/v1/nodes/a"
@@ -689,6 +690,46 @@ a_look_ends_with_the_token(void **state UNUSED)
 	assert_no_patch();
 }
 
+/* For an hour, the node each second: as we leave it, and as somebody else does. */
+static void
+fight(const struct rig_node *other)
+{
+	char version[16];
+
+	for (int i = 0; i < 3600; i++) {
+		struct rig_node node = i % 2 ? *other : done;
+
+		(void)snprintf(version, sizeof(version), "%d", 100000 + i);
+		node.version = version;
+		rig_put(rig, &node);
+		rig_run(rig, 1);
+	}
+}
+
+static void
+a_cloud_taint_that_comes_back_is_removed_less_and_less_often(void **state UNUSED)
+{
+	struct rig_node node = done;
+
+	node.taints = RIG_UNINITIALIZED;
+	rig_sync(rig);
+	fight(&node);
+	assert_in_range(fake_api_count(rig->api, HTTP_PATCH, PATH), 5, 2 * PACE_HOUR);
+	assert_in_range(fake_cloud_looks(rig->cloud), 1, PACE_HOUR + 3600 / RIG_REFRESH_S + 1);
+}
+
+static void
+a_label_that_is_changed_back_is_written_less_and_less_often(void **state UNUSED)
+{
+	struct rig_node node = done;
+
+	node.labels =
+		"\"failure-domain.beta.kubernetes.io/zone\":\"z1\",\"topology.kubernetes.io/zone\":\"z2\"";
+	rig_sync(rig);
+	fight(&node);
+	assert_in_range(fake_api_count(rig->api, HTTP_PATCH, PATH), 5, PACE_HOUR);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int
@@ -735,6 +776,8 @@ main(void)
 		TEST(nothing_is_begun_after_a_stop),
 		TEST(what_runs_may_go_on_until_it_is_cancelled),
 		TEST(a_look_ends_with_the_token),
+		TEST(a_cloud_taint_that_comes_back_is_removed_less_and_less_often),
+		TEST(a_label_that_is_changed_back_is_written_less_and_less_often),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

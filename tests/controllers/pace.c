@@ -80,6 +80,26 @@ objects_and_reactions_are_counted_apart(void **state UNUSED)
 	fake_clock_free(fake);
 }
 
+/* One that is already under way answers all that comes before it. */
+static void
+a_reserved_reaction_is_counted_once(void **state UNUSED)
+{
+	struct fake_clock *fake = fake_clock_new(0);
+	struct paces *ps = paces_new(fake_clock_clock(fake));
+
+	fake_clock_advance(fake, NS_PER_SEC);
+	for (int i = 0; i < PACE_FREE; i++)
+		assert_int_equal(paces_reserve(ps, STR("u"), "run"), 0);
+	assert_int_equal(paces_look(ps, STR("u"), "run"), 10 * NS_PER_SEC);
+	assert_int_equal(paces_reserve(ps, STR("u"), "run"), 10 * NS_PER_SEC);
+	fake_clock_advance(fake, 4 * NS_PER_SEC);
+	assert_int_equal(paces_reserve(ps, STR("u"), "run"), 6 * NS_PER_SEC);
+	fake_clock_advance(fake, 6 * NS_PER_SEC);
+	assert_int_equal(paces_reserve(ps, STR("u"), "run"), 20 * NS_PER_SEC);
+	paces_free(ps);
+	fake_clock_free(fake);
+}
+
 /* More objects than are remembered cost memory for as many, and no more. */
 static void
 memory_is_bounded(void **state UNUSED)
@@ -109,6 +129,7 @@ main(void)
 		cmocka_unit_test(an_hour_of_fighting_is_bounded_however_fast),
 		cmocka_unit_test(after_a_quiet_while_it_begins_afresh),
 		cmocka_unit_test(objects_and_reactions_are_counted_apart),
+		cmocka_unit_test(a_reserved_reaction_is_counted_once),
 		cmocka_unit_test(memory_is_bounded),
 	};
 

@@ -1,4 +1,5 @@
 /* Which Services get a balancer, in what order things are written, and what happens when something goes wrong. */
+#include "controllers/pace.h"
 #include "controllers/rig.h"
 
 #include "base/limits.h"
@@ -874,6 +875,42 @@ a_finalizer_that_was_taken_off_is_put_back(void **state UNUSED)
 	assert_int_equal(n_patches(), 1);
 }
 
+static void
+a_finalizer_that_is_taken_off_for_an_hour_costs_little(void **state UNUSED)
+{
+	begin_settled();
+	for (int i = 0; i < 1800; i++) {
+		fake_services_strip(rig->services, "web",
+		                    "service.kubernetes.io/load-balancer-cleanup");
+		rig_deliver(rig);
+		run(2);
+	}
+	assert_in_range(fake_balancers_calls(rig->balancers, "ensure"), 5, PACE_HOUR);
+	assert_in_range(n_patches(), 5, PACE_HOUR);
+}
+
+/* Somebody labels a node and takes the label off again, each second. */
+static void
+a_node_that_is_a_target_in_turn_costs_little(void **state UNUSED)
+{
+	begin_settled();
+	for (int i = 0; i < 1800; i++) {
+		char version[16];
+
+		(void)snprintf(version, sizeof(version), "%d", 100000 + i);
+		rig_put(rig,
+		        &(struct rig_node){
+				.name = "a",
+				.version = version,
+				.provider_id = "fake://a",
+				.labels =
+					i % 2 ? NULL
+					      : "\"node.kubernetes.io/exclude-from-external-load-balancers\":\"\"" });
+		run(2);
+	}
+	assert_in_range(fake_balancers_calls(rig->balancers, "update"), 5, PACE_HOUR);
+}
+
 /* Done, but nobody is told. */
 static int
 answer_lost(void *services, const struct api_request *request, struct buf *body)
@@ -1387,6 +1424,8 @@ main(void)
 		TEST(a_watch_that_lags_for_long_is_reported),
 		TEST(a_status_is_not_written_to_anothers_name),
 		TEST(a_finalizer_that_was_taken_off_is_put_back),
+		TEST(a_finalizer_that_is_taken_off_for_an_hour_costs_little),
+		TEST(a_node_that_is_a_target_in_turn_costs_little),
 		TEST(a_release_whose_answer_was_lost_may_have_happened),
 		TEST(a_service_that_wants_its_balancer_back_is_claimed_again),
 		TEST(new_nodes_are_told_at_once),
