@@ -327,6 +327,9 @@ start_reviewer(struct access *a, const struct access_config *config)
 static void
 tell_what_is_missing(const struct access_config *config)
 {
+	if (config->authentication && config->authentication->is_plain)
+		log_warn("the API server that knows callers is reached over plain http: their "
+		         "tokens are not sent there, and so ignored");
 	if (!config->authentication)
 		log_warn("no API server to ask who callers are: tokens are ignored, and client "
 		         "certificates count only with --client-ca-file");
@@ -342,7 +345,7 @@ access_new(const struct access_config *config, struct access **ret, struct error
 
 	a->arena = ARENA_INIT;
 	a->allow_paths = copy_list(&a->arena, config->allow_paths, config->n_allow_paths);
-	a->can_review_tokens = config->authentication;
+	a->can_review_tokens = config->authentication && !config->authentication->is_plain;
 	a->can_review_rights = config->authorization;
 	if (!access_paths_check(a->allow_paths, err) || !open_source(a, config, err))
 		return false;

@@ -577,7 +577,9 @@ client_new(struct kube_connection *c)
 
 	client->auth = (struct http_auth){ authorize, rejected, tls_failed };
 	client->connection = c;
-	client->kube = (struct kube_client){ .clock = c->clock, .host = c->host };
+	client->kube = (struct kube_client){ .clock = c->clock,
+		                             .host = c->host,
+		                             .is_plain = !is_https(c->config) };
 	return client;
 }
 

@@ -189,6 +189,19 @@ outside_of_a_cluster_tokens_mean_nothing(void **state)
 	assert_int_equal(fake_http_count(f->http), 0);
 }
 
+/* The token is a credential of the caller, and whoever can read the connection could use it. */
+static void
+a_token_is_not_sent_over_plain_http(void **state)
+{
+	struct fixture *f = *state;
+
+	f->client.is_plain = true;
+	open_access(f);
+	assert_int_equal(fake_http_count(f->http), 1); /* the ConfigMap */
+	assert_int_equal(check(f, get_with_token("/healthz")), ACCESS_ALLOWED);
+	assert_int_equal(fake_http_count(f->http), 1);
+}
+
 static void
 masters_by_certificate(void **state)
 {
@@ -329,6 +342,7 @@ main(void)
 		TEST(a_token_is_reviewed_then_rights),
 		TEST(a_bad_token_is_refused_even_where_all_may_go),
 		TEST(outside_of_a_cluster_tokens_mean_nothing),
+		TEST(a_token_is_not_sent_over_plain_http),
 		TEST(masters_by_certificate),
 		TEST(a_proxy_must_be_one),
 		TEST(a_changed_authority_is_noticed_when_it_is_missed),

@@ -609,6 +609,7 @@ no_token_of_an_account_goes_over_plain_http(void **state UNUSED)
 	open_client(w, &(struct kube_client_options){ .name = "http",
 	                                              .agent = "node-controller",
 	                                              .service_account = "node-controller" });
+	assert_true(w->client->is_plain);
 	must_get(w, "/node-controller");
 	assert_false(str_contains(w->answer, STR("Authorization")));
 	assert_false(str_contains(w->answer, STR("serviceaccount")));
