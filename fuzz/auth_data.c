@@ -1,5 +1,5 @@
 /* Whatever the ConfigMap says, it comes out whole or not at all, and what comes out are header names. */
-#include "kube/auth_config.h"
+#include "serve/auth_config.h"
 
 #include <assert.h>
 #include <string.h>

@@ -6,7 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "net/server_internal.h"
+#include "serve/internal.h"
 
 enum {
 	LONGEST = 128 << 10,

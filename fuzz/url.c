@@ -1,5 +1,5 @@
 /* A URL's parts lie within its text, and its host is nothing that must be escaped; any list of NO_PROXY can be read. */
-#include "net/url.h"
+#include "http/url.h"
 
 #include <assert.h>
 

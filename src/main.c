@@ -17,7 +17,7 @@
 #include "base/pulse.h"
 #include "base/thread.h"
 #include "base/version.h"
-#include "build_info.h"
+#include "serve/build_info.h"
 #include "cloud/cloud.h"
 #include "confine.h"
 #include "controllers/manager.h"

@@ -5,9 +5,9 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "cloud/cloud.h"
-#include "configz.h"
-#include "endpoints.h"
-#include "net/server.h"
+#include "flags/configz.h"
+#include "serve/endpoints.h"
+#include "serve/server.h"
 
 struct serving {
 	struct serving_config config;

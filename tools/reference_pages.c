@@ -3,7 +3,7 @@
 
 #include "base/event_kind.h"
 #include "base/metrics.h"
-#include "endpoints.h"
+#include "serve/endpoints.h"
 
 /* A cell of a table ends at '|', and '<' would begin HTML. */
 static void

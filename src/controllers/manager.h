@@ -11,10 +11,10 @@
 
 #include "base/health.h"
 #include "controllers/host.h"
-#include "controllers/lifecycle.h"
-#include "controllers/node.h"
-#include "controllers/route.h"
-#include "controllers/service.h"
+#include "controllers/lifecycle/lifecycle.h"
+#include "controllers/node/node.h"
+#include "controllers/route/route.h"
+#include "controllers/service/service.h"
 
 struct manager;
 

@@ -9,8 +9,8 @@
 #include "base/arena.h"
 #include "base/ip.h"
 #include "base/log.h"
-#include "controllers/guard.h"
-#include "net/server.h"
+#include "controllers/lifecycle/guard.h"
+#include "serve/server.h"
 
 struct text_list {
 	struct str *items;

@@ -10,7 +10,7 @@
 #define CCMD_KUBE_CLIENT_H
 
 #include "base/json.h"
-#include "net/http.h"
+#include "http/http.h"
 
 struct kube_client {
 	struct http_client *http; /* borrowed */

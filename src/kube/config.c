@@ -12,7 +12,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "kube/config_user.h"
-#include "net/url.h"
+#include "http/url.h"
 
 #define POD_FOLDER "/var/run/secrets/kubernetes.io/serviceaccount"
 

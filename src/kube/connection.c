@@ -14,7 +14,7 @@
 #include "kube/exec_plugin.h"
 #include "kube/material.h"
 #include "kube/service_account.h"
-#include "net/url.h"
+#include "http/url.h"
 
 #define FOLLOW_NS (60 * NS_PER_SEC)
 #define URGENT_NS NS_PER_SEC /* after a 401 or a failure of TLS */

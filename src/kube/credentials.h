@@ -7,7 +7,7 @@
 #define CCMD_KUBE_CREDENTIALS_H
 
 #include "kube/config.h"
-#include "net/http.h"
+#include "http/http.h"
 
 struct credentials;
 

@@ -18,7 +18,7 @@
 #include "base/log.h"
 #include "base/metrics.h"
 #include "base/thread.h"
-#include "net/http.h"
+#include "http/http.h"
 
 #define EARLY_NS (10 * NS_PER_SEC)
 #define RUN_DISTANCE_NS NS_PER_SEC

@@ -5,7 +5,7 @@
 #include "kube/lease.h"
 
 #include "kube/object.h"
-#include "net/url.h"
+#include "http/url.h"
 
 #define API_VERSION "coordination.k8s.io/v1"
 

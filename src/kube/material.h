@@ -7,7 +7,7 @@
 #define CCMD_KUBE_MATERIAL_H
 
 #include "kube/config.h"
-#include "net/http.h"
+#include "http/http.h"
 
 struct material {
 	char *ca_file, *cert_file, *key_file; /* "": inline, or none */

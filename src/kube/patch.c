@@ -2,7 +2,7 @@
 #include "kube/patch.h"
 
 #include "base/clock.h"
-#include "net/url.h"
+#include "http/url.h"
 
 static void
 add_labels(struct buf *b, const struct node_patch *p)

@@ -13,7 +13,7 @@
 #include "base/rand.h"
 #include "base/thread.h"
 #include "kube/correlate.h"
-#include "net/url.h"
+#include "http/url.h"
 
 #define RETRY_NS (10 * NS_PER_SEC)
 #define WARN_EVERY_NS (60 * NS_PER_SEC)

@@ -26,7 +26,7 @@
 #include "base/thread.h"
 #include "kube/client.h"
 #include "kube/watch.h"
-#include "net/url.h"
+#include "http/url.h"
 
 #define BACKOFF_FIRST_NS (800 * NS_PER_MS)
 #define BACKOFF_MAX_NS (30 * NS_PER_SEC)

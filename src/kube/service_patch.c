@@ -1,7 +1,7 @@
 /* kube/service_patch.c: see service_patch.h. */
 #include "kube/service_patch.h"
 
-#include "net/url.h"
+#include "http/url.h"
 
 /* All finalizers but ours, as an array, with ours behind them when it is wanted: the order that the server keeps. */
 static void

@@ -9,7 +9,7 @@
 #ifndef CCMD_TESTS_CONTROLLERS_FAKE_API_H
 #define CCMD_TESTS_CONTROLLERS_FAKE_API_H
 
-#include "net/http.h"
+#include "http/http.h"
 
 struct api_rule {
 	enum http_method method;

@@ -18,12 +18,12 @@
 #include "controllers/fake_cloud.h"
 #include "controllers/fake_routes.h"
 #include "controllers/fake_services.h"
-#include "controllers/lifecycle.h"
+#include "controllers/lifecycle/lifecycle.h"
 #include "controllers/looker.h"
-#include "controllers/node.h"
+#include "controllers/node/node.h"
 #include "controllers/notices.h"
-#include "controllers/route.h"
-#include "controllers/service.h"
+#include "controllers/route/route.h"
+#include "controllers/service/service.h"
 
 #define RIG_WALL_NS \
 	(INT64_C(1767322800) * NS_PER_SEC) /* 2026-01-02T03:00:00Z, when the rig is made */

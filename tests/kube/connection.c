@@ -17,7 +17,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/metrics.h"
-#include "net/loopback.h"
+#include "http/loopback.h"
 
 #define WALL_NS (INT64_C(1767322800) * NS_PER_SEC)
 

@@ -6,7 +6,7 @@
 #ifndef CCMD_TESTS_FAKE_HTTP_H
 #define CCMD_TESTS_FAKE_HTTP_H
 
-#include "net/http.h"
+#include "http/http.h"
 
 struct fake_answer {
 	int status;       /* 0: none comes, for the reason `code` */

@@ -7,7 +7,7 @@
 #ifndef CCMD_TESTS_KUBE_FAKE_STREAMS_H
 #define CCMD_TESTS_KUBE_FAKE_STREAMS_H
 
-#include "net/http.h"
+#include "http/http.h"
 
 struct fake_streams;
 

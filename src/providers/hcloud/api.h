@@ -12,7 +12,7 @@
 
 #include "base/json.h"
 #include "cloud/host.h"
-#include "net/http.h"
+#include "http/http.h"
 #include "providers/hcloud/budget.h"
 
 struct hz_api;

@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "base/limits.h"
-#include "net/url.h"
+#include "http/url.h"
 
 enum {
 	ENDPOINT_MAX = 100,

@@ -7,7 +7,7 @@
 #ifndef CCMD_HCLOUD_DUMP_H
 #define CCMD_HCLOUD_DUMP_H
 
-#include "net/http.h"
+#include "http/http.h"
 
 /** Appends "--- Request:" and what was asked. base_url: in front of the target. */
 void hz_dump_request(struct buf *b, struct str base_url, const struct http_request *request);

@@ -8,7 +8,7 @@
 #include "base/array.h"
 #include "base/limits.h"
 #include "base/map.h"
-#include "net/url.h"
+#include "http/url.h"
 #include "providers/hcloud/client.h"
 
 enum {

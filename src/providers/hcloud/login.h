@@ -8,7 +8,7 @@
 #ifndef CCMD_HCLOUD_LOGIN_H
 #define CCMD_HCLOUD_LOGIN_H
 
-#include "net/http.h"
+#include "http/http.h"
 #include "providers/hcloud/source.h"
 
 struct hz_login;

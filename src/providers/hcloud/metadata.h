@@ -5,7 +5,7 @@
 #ifndef CCMD_HCLOUD_METADATA_H
 #define CCMD_HCLOUD_METADATA_H
 
-#include "net/http.h"
+#include "http/http.h"
 
 /** Does the text of private-networks name this network? Lines of YAML, of which we read `network_id: N`. */
 bool hz_metadata_names_network(struct str text, int64_t network);

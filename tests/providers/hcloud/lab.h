@@ -8,7 +8,7 @@
 #define CCMD_TESTS_HCLOUD_LAB_H
 
 #include "cloud/host.h"
-#include "net/http.h"
+#include "http/http.h"
 #include "providers/hcloud/instances.h"
 
 enum {

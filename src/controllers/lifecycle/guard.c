@@ -1,0 +1,156 @@
+/* controllers/lifecycle/guard.c: see guard.h.
+ *
+ * Why so careful: a wrong token, another project's credentials, an empty answer or a truncated list look exactly like
+ * machines that are gone, and deleting a Node evicts every pod on it. Waiting a little costs nothing.
+ */
+#include "controllers/lifecycle/guard.h"
+
+const struct guard_config guard_defaults = {
+	.is_enabled = true,
+	.require_witness = true,
+	.confirm_ns = 12 * NS_PER_SEC,
+	.min_age_ns = 60 * NS_PER_SEC,
+	.nameless_ns = 15 * 60 * NS_PER_SEC,
+	.breaker_min = 3,
+	.breaker_percent = 20,
+	.breaker_window_ns = 10 * 60 * NS_PER_SEC,
+	.breaker_agree_ns = 5 * 60 * NS_PER_SEC,
+};
+
+static void
+observe_absent(struct guard_track *t, const struct guard_config *config,
+               const struct guard_observation *seen)
+{
+	t->lacks_witness = config->is_enabled && config->require_witness && !seen->has_witness;
+	if (t->lacks_witness)
+		return;
+	t->has_pulse = t->n_absent > 0 && seen->pulse != t->pulse;
+	if (t->n_absent == 0 || t->has_pulse) {
+		t->n_absent = 0;
+		t->first_boot_ns = seen->started_boot_ns;
+		t->pulse = seen->pulse;
+	}
+	t->n_absent++;
+	t->last_boot_ns = seen->started_boot_ns;
+}
+
+void
+guard_observe(struct guard_track *t, const struct guard_config *config,
+              const struct guard_observation *seen)
+{
+	switch (seen->presence) {
+	case PRESENCE_ABSENT:
+		observe_absent(t, config, seen);
+		break;
+	case PRESENCE_UNKNOWN: /* neither counts nor resets */
+		break;
+	case PRESENCE_PRESENT:
+	case PRESENCE_FOREIGN:
+		*t = (struct guard_track){ 0 };
+		break;
+	}
+}
+
+/* "Twice", without the guard, is once. */
+static bool
+is_confirmed(const struct guard_config *config, const struct guard_track *t)
+{
+	if (!config->is_enabled)
+		return t->n_absent > 0;
+	return t->n_absent > 1 && t->last_boot_ns - t->first_boot_ns >= config->confirm_ns;
+}
+
+enum guard_outcome
+guard_prove(const struct guard_config *config, const struct guard_facts *f)
+{
+	const struct guard_track *t = &f->track;
+
+	if (f->is_ready)
+		return GUARD_KEEP;
+	if (f->is_foreign)
+		return GUARD_FOREIGN;
+	if (t->lacks_witness)
+		return GUARD_NO_WITNESS;
+	if (t->n_absent == 0)
+		return GUARD_KEEP;
+	if (t->has_pulse || (config->is_enabled && f->is_heard))
+		return GUARD_KUBELET_ALIVE;
+	if (!is_confirmed(config, t))
+		return GUARD_UNCONFIRMED;
+	if (!config->is_enabled)
+		return GUARD_DELETE;
+	if (f->age_ns < config->min_age_ns)
+		return GUARD_YOUNG;
+	if (!f->has_provider_id && t->last_boot_ns - t->first_boot_ns < config->nameless_ns)
+		return GUARD_NAMELESS;
+	return GUARD_DELETE;
+}
+
+static bool
+is_too_many(const struct guard_config *config, const struct guard_facts *f)
+{
+	if (f->n_going <= config->breaker_min)
+		return false;
+	return (uint64_t)f->n_going * 100 > (uint64_t)f->n_nodes * config->breaker_percent;
+}
+
+enum guard_outcome
+guard_decide(const struct guard_config *config, const struct guard_facts *f)
+{
+	enum guard_outcome outcome = guard_prove(config, f);
+
+	if (outcome != GUARD_DELETE || !config->is_enabled || f->is_announced)
+		return outcome;
+	if (is_too_many(config, f) &&
+	    f->track.last_boot_ns - f->group_first_boot_ns < config->breaker_agree_ns)
+		return GUARD_BREAKER;
+	return GUARD_DELETE;
+}
+
+const char *
+guard_outcome_name(enum guard_outcome outcome)
+{
+	static const char *const names[GUARD_N_OUTCOMES] = {
+		[GUARD_KEEP] = "keep",
+		[GUARD_DELETE] = "delete",
+		[GUARD_FOREIGN] = "foreign",
+		[GUARD_UNCONFIRMED] = "unconfirmed",
+		[GUARD_NO_WITNESS] = "no_witness",
+		[GUARD_KUBELET_ALIVE] = "kubelet_alive",
+		[GUARD_YOUNG] = "young",
+		[GUARD_NAMELESS] = "nameless",
+		[GUARD_BREAKER] = "breaker",
+	};
+
+	return names[outcome];
+}
+
+/* Without a witness a person must do something first; until then each look is for nothing, and costs a request for every
+ * node. */
+static int64_t
+regular_ns(const struct guard_facts *f, unsigned n_looks)
+{
+	static const int64_t steps_s[] = { 12, 18, 30 };
+
+	if (n_looks >= 1 && n_looks <= ARRAY_LEN(steps_s))
+		return steps_s[n_looks - 1] * NS_PER_SEC;
+	return (f->track.lacks_witness ? GUARD_LOST_LOOK_S : GUARD_LOOK_S) * NS_PER_SEC;
+}
+
+int64_t
+guard_next_look_ns(const struct guard_config *config, const struct guard_facts *f, unsigned n_looks,
+                   int64_t period_ns)
+{
+	int64_t regular = period_ns != 0 ? period_ns : regular_ns(f, n_looks);
+
+	switch (guard_decide(config, f)) {
+	case GUARD_UNCONFIRMED:
+	case GUARD_KUBELET_ALIVE:
+		return config->confirm_ns < regular ? config->confirm_ns : regular;
+	case GUARD_YOUNG:
+		return config->min_age_ns - f->age_ns < regular ? config->min_age_ns - f->age_ns
+		                                                : regular;
+	default:
+		return regular;
+	}
+}

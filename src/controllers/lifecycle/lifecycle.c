@@ -1,0 +1,345 @@
+/* controllers/lifecycle/lifecycle.c: see lifecycle.h.
+ *
+ * One thread, in rounds. A round goes over the store, keeps a patient for each node that is not Ready, looks at those
+ * that are due with one question to the cloud, and acts. Between rounds it sleeps until the next is due or a node
+ * changed. Patients are known by UID: a node re-created under its name starts anew.
+ */
+#include "base/alloc.h"
+#include "base/log.h"
+#include "base/pulse.h"
+#include "base/thread.h"
+#include "controllers/lifecycle/lifecycle_internal.h"
+#include "controllers/looker.h"
+#include "controllers/pace.h"
+#include "controllers/running.h"
+
+enum {
+	ROUND_TIMEOUT_S = 120,
+};
+
+/* Changes within this time are one round: 5,000 nodes that join are a few dozen rounds, not 15,000. */
+static const int64_t coalesce_ns = 250 * NS_PER_MS;
+/* Nothing happened for so long: memory of the burst goes back. */
+static const int64_t quiet_ns = 2 * NS_PER_SEC;
+
+/* ---- patients ---- */
+
+/* A new one that is too young to be deleted is not looked at before two looks can prove anything: nodes join by hundreds, all
+ * of them not ready at first. Another machine's clock says how old it is, so no longer than that age. */
+static int64_t
+first_look_ns(const struct lifecycle_controller *c, const struct node *node)
+{
+	const struct guard_config *guard = &c->config.guard;
+	bool is_waiting = guard->is_enabled && node_is_new(node);
+	int64_t min_ns = is_waiting ? guard->min_age_ns - guard->confirm_ns : 0;
+	int64_t left_ns = min_ns - (clock_wall(c->env->clock) - node->created_wall_ns);
+
+	if (left_ns <= 0)
+		return 0;
+	return clock_deadline(clock_mono(c->env->clock), left_ns < min_ns ? left_ns : min_ns);
+}
+
+/* A node that is Ready and not Ready in turn is looked at as often as one that stays so, and no more often. */
+static int64_t
+admission_ns(const struct lifecycle_controller *c, const struct node *node)
+{
+	int64_t wait_ns = paces_take(c->env->paces, node->object.uid, "not ready");
+	int64_t first_ns = first_look_ns(c, node), due_ns;
+
+	if (wait_ns > GUARD_LOOK_S * NS_PER_SEC)
+		wait_ns = GUARD_LOOK_S * NS_PER_SEC;
+	due_ns = wait_ns > 0 ? clock_deadline(clock_mono(c->env->clock), wait_ns) : 0;
+	return due_ns > first_ns ? due_ns : first_ns;
+}
+
+static struct patient *
+admit(struct lifecycle_controller *c, const struct node *node)
+{
+	struct patient *p = map_get(&c->patients, node->object.uid);
+
+	if (!p) {
+		p = xcalloc(1, sizeof(*p));
+		p->uid = xstrndup(node->object.uid.ptr, node->object.uid.len);
+		p->due_mono_ns = admission_ns(c, node);
+		map_put(&c->patients, str_c(p->uid), p);
+	}
+	p->round = c->n_rounds;
+	return p;
+}
+
+static void
+discharge(struct lifecycle_controller *c, struct patient *p)
+{
+	map_remove(&c->patients, str_c(p->uid));
+	free(p->uid);
+	free(p);
+}
+
+/* Those whose node is gone, or Ready. */
+static void
+discharge_absent(struct lifecycle_controller *c, struct arena *arena)
+{
+	struct patient **gone = arena_calloc(arena, c->patients.count + 1,
+	                                     sizeof(struct patient *));
+	struct str uid;
+	void *value;
+	size_t n = 0;
+
+	for (size_t pos = 0; map_next(&c->patients, &pos, &uid, &value);) {
+		struct patient *p = value;
+
+		if (p->round != c->n_rounds)
+			gone[n++] = p;
+	}
+	for (size_t i = 0; i < n; i++)
+		discharge(c, gone[i]);
+}
+
+/* ---- rounds ---- */
+
+static void
+forget_old_deletions(struct lifecycle_controller *c)
+{
+	int64_t since = clock_boot(c->env->clock) - c->config.guard.breaker_window_ns;
+	size_t n = 0;
+
+	for (size_t i = 0; i < c->n_deletions; i++) {
+		if (c->deletions_boot_ns[i] >= since)
+			c->deletions_boot_ns[n++] = c->deletions_boot_ns[i];
+	}
+	c->n_deletions = n;
+}
+
+/* What the leader before deleted is not recorded anywhere. Were it taken for nothing, a leader that changes every minute could
+ * delete breaker_min nodes each time. */
+static unsigned
+assumed_deletions(const struct lifecycle_controller *c)
+{
+	int64_t age_ns = clock_boot(c->env->clock) - c->began_boot_ns;
+
+	return c->config.follows_unknown && age_ns <= c->config.guard.breaker_window_ns
+	               ? c->config.guard.breaker_min
+	               : 0;
+}
+
+static void
+collect(struct round *r, enum lifecycle_due due)
+{
+	r->visits = arena_calloc(r->call->arena, r->all.n + 1, sizeof(*r->visits));
+	for (size_t i = 0; i < r->all.n; i++) {
+		struct node *node = node_of(r->all.objects[i]);
+
+		if (node->ready == NODE_READY_TRUE) {
+			lifecycle_welcome_back(r, node);
+			continue;
+		}
+		r->visits[r->n_visits] = (struct visit){ node, admit(r->c, node) };
+		if (due == LIFECYCLE_ALL_DUE ||
+		    (due == LIFECYCLE_FAILED_DUE && r->visits[r->n_visits].patient->n_failures > 0))
+			r->visits[r->n_visits].patient->due_mono_ns = 0;
+		r->n_visits++;
+	}
+	discharge_absent(r->c, r->call->arena);
+}
+
+static bool
+is_due(struct round *r, const struct visit *v)
+{
+	return v->patient->due_mono_ns <= clock_mono(r->c->env->clock);
+}
+
+static void
+visit_due(struct round *r)
+{
+	struct visit *due = arena_calloc(r->call->arena, r->n_visits + 1, sizeof(*due));
+	size_t n = 0;
+
+	for (size_t i = 0; i < r->n_visits; i++) {
+		if (is_due(r, &r->visits[i]))
+			due[n++] = r->visits[i];
+	}
+	if (n == 0)
+		return;
+	lifecycle_examine(r, due, n);
+	lifecycle_count_proven(r);
+	for (size_t i = 0; i < n; i++) {
+		if (is_due(r, &due[i])) /* not postponed */
+			lifecycle_decide(r, &due[i]);
+	}
+}
+
+/* Returns when the next patient is due (mono). */
+static int64_t
+next_due(const struct round *r)
+{
+	int64_t due = r->must_retry
+	                      ? clock_deadline(clock_mono(r->c->env->clock), LIFECYCLE_RETRY_NS)
+	                      : CLOCK_FOREVER;
+
+	for (size_t i = 0; i < r->n_visits; i++) {
+		if (r->visits[i].patient->due_mono_ns < due)
+			due = r->visits[i].patient->due_mono_ns;
+	}
+	return due;
+}
+
+static int64_t
+make_round(struct lifecycle_controller *c, struct arena *arena, enum lifecycle_due due)
+{
+	CLEANUP(store_list_free) struct store_list all = store_list(c->env->nodes);
+	struct call call = {
+		.clock = c->env->clock,
+		.cancel = c->env->cancel,
+		.deadline_mono_ns = clock_deadline(clock_mono(c->env->clock),
+		                                   ROUND_TIMEOUT_S * NS_PER_SEC),
+		.arena = arena,
+	};
+	struct round r = { .c = c, .call = &call, .all = all, .n_assumed = assumed_deletions(c) };
+
+	c->n_rounds++;
+	forget_old_deletions(c);
+	collect(&r, due);
+	visit_due(&r);
+	return next_due(&r);
+}
+
+/* ---- the thread ---- */
+
+/* Sleeps until the next look is due or a node changes; after a quiet while memory of the last burst is given back.
+ * Returns false when cancelled. */
+static bool
+wait_for_work(struct lifecycle_controller *c, int64_t due_ns, enum lifecycle_due *ret)
+{
+	int64_t quiet_at = clock_deadline(clock_mono(c->env->clock), quiet_ns);
+	bool is_quiet = false;
+
+	mutex_lock(&c->mu);
+	while (!c->is_dirty && !cancel_is_fired(c->env->cancel) &&
+	       clock_mono(c->env->clock) < due_ns) {
+		bool is_late = !clock_wait(c->env->clock, &c->changed, &c->mu,
+		                           is_quiet || due_ns < quiet_at ? due_ns : quiet_at);
+
+		if (is_late && !is_quiet) {
+			is_quiet = true;
+			mutex_unlock(&c->mu);
+			looker_forget(c->env->looker);
+			alloc_trim();
+			mutex_lock(&c->mu);
+		}
+	}
+	*ret = c->due;
+	c->due = LIFECYCLE_NONE_DUE;
+	c->is_dirty = false;
+	mutex_unlock(&c->mu);
+	return !cancel_is_fired(c->env->cancel);
+}
+
+static void
+wake(struct lifecycle_controller *c, enum lifecycle_due due)
+{
+	WITH_LOCK(&c->mu);
+
+	c->is_dirty = true;
+	if (due > c->due)
+		c->due = due;
+	PTHREAD_OK(pthread_cond_signal(&c->changed));
+}
+
+static void
+on_cancel(void *c)
+{
+	wake(c, LIFECYCLE_NONE_DUE);
+}
+
+static void *
+run(void *arg)
+{
+	struct lifecycle_controller *c = arg;
+	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
+	struct call call = { c->env->clock, c->env->cancel, CLOCK_FOREVER, &arena };
+	enum lifecycle_due due = LIFECYCLE_NONE_DUE;
+	struct error err;
+	int64_t next_ns;
+
+	if (!store_wait_synced(c->env->nodes, &call, &err))
+		return NULL;
+	do {
+		pulse_promise(clock_deadline(clock_mono(c->env->clock), PULSE_WORK_NS));
+		c->is_working = true;
+		next_ns = make_round(c, &arena, due);
+		c->is_working = false;
+		arena_reset(&arena);
+		pulse_promise(CLOCK_FOREVER);
+		if (!cancel_sleep(c->env->cancel, c->env->clock, coalesce_ns, &err))
+			break;
+	} while (wait_for_work(c, next_ns, &due));
+	return NULL;
+}
+
+/* ---- wiring ---- */
+
+static void
+on_change(void *arg, const struct object *old, const struct object *new)
+{
+	(void)old;
+	(void)new;
+	wake(arg, LIFECYCLE_NONE_DUE);
+}
+
+struct lifecycle_controller *
+lifecycle_controller_new(struct controller_env *env, const struct lifecycle_config *config)
+{
+	struct lifecycle_controller *c = xcalloc(1, sizeof(*c));
+
+	c->env = env;
+	c->config = *config;
+	c->began_boot_ns = clock_boot(env->clock);
+	PTHREAD_OK(pthread_mutex_init(&c->mu, NULL));
+	cond_init(&c->changed);
+	metric_set(running_metric("cloud-node-lifecycle"), 1);
+	cancel_hook(env->cancel, on_cancel, c);
+	store_add_handler(env->nodes, (struct store_handler){ on_change, c });
+	thread_start(&c->thread, "lifecycle", run, c);
+	return c;
+}
+
+void
+lifecycle_controller_wake(struct lifecycle_controller *c)
+{
+	wake(c, LIFECYCLE_ALL_DUE);
+}
+
+void
+lifecycle_controller_release(struct lifecycle_controller *c)
+{
+	wake(c, LIFECYCLE_FAILED_DUE);
+}
+
+bool
+lifecycle_controller_is_working(const struct lifecycle_controller *c)
+{
+	return c->is_working;
+}
+
+void
+lifecycle_controller_free(struct lifecycle_controller *c)
+{
+	struct str uid;
+	void *value;
+
+	if (!c)
+		return;
+	thread_join(c->thread);
+	cancel_unhook(c->env->cancel, on_cancel, c);
+	for (size_t pos = 0; map_next(&c->patients, &pos, &uid, &value);) {
+		struct patient *p = value;
+
+		free(p->uid);
+		free(p);
+	}
+	map_fini(&c->patients);
+	free(c->deletions_boot_ns);
+	PTHREAD_OK(pthread_cond_destroy(&c->changed));
+	PTHREAD_OK(pthread_mutex_destroy(&c->mu));
+	free(c);
+}

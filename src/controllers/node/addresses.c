@@ -1,0 +1,170 @@
+/* controllers/node/addresses.c: see addresses.h. */
+#include "controllers/node/addresses.h"
+
+#include "base/ip.h"
+
+static const struct str type_hostname = STR("Hostname");
+
+/* kubelet's --node-ip: one IP, or one of each family */
+struct provided_ips {
+	struct ip ips[2];
+	struct str texts[2];
+	size_t n;
+};
+
+static bool
+parse_one_provided(struct str text, struct provided_ips *p, struct error *err)
+{
+	struct ip ip;
+
+	if (!ip_parse(text, &ip))
+		return err_set(err, ERR_INVALID, "could not parse \"%" STR_FMT "\"", STR_ARG(text));
+	if (p->n == 2 || (p->n == 1 && ip_family(&p->ips[0]) == ip_family(&ip)))
+		return err_set(err, ERR_INVALID,
+		               "must contain either a single IP or a dual-stack pair of IPs");
+	p->texts[p->n] = text;
+	p->ips[p->n++] = ip;
+	return true;
+}
+
+/* Strict, as the kubelet's own parser: elements are not trimmed, so "a, b" is refused. */
+static bool
+parse_provided(struct str annotation, struct provided_ips *ret, struct error *err)
+{
+	for (struct str part, rest = annotation; str_split(&rest, ',', &part);) {
+		if (!parse_one_provided(part, ret, err))
+			return err_wrap(err, "failed to parse node IP \"%" STR_FMT "\"",
+			                STR_ARG(annotation));
+	}
+	if (ret->n == 2 && (ip_is_unspecified(&ret->ips[0]) || ip_is_unspecified(&ret->ips[1])))
+		return err_set(err, ERR_INVALID,
+		               "failed to parse node IP \"%" STR_FMT
+		               "\": dual-stack node IP cannot include '0.0.0.0' or '::'",
+		               STR_ARG(annotation));
+	return true;
+}
+
+static bool
+has_type(const struct address *items, size_t n, struct str type)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (str_eq(items[i].type, type))
+			return true;
+	}
+	return false;
+}
+
+/* Appends those whose text is that IP, in whatever spelling; how many. */
+static size_t
+add_matching(struct address_list *to, const struct address *from, size_t n, const struct ip *wanted)
+{
+	size_t before = to->n;
+
+	for (size_t i = 0; i < n; i++) {
+		struct ip ip;
+
+		if (ip_parse(from[i].address, &ip) && ip_eq(&ip, wanted))
+			to->items[to->n++] = from[i];
+	}
+	return to->n - before;
+}
+
+/* Those matching the provided IPs come first, with the cloud's spelling; other entries of their types vanish. */
+static bool
+filter_provided(const struct address *all, size_t n, struct str annotation, struct arena *arena,
+                struct address_list *ret, struct error *err)
+{
+	struct provided_ips provided = { 0 };
+	struct address_list out = { 0 };
+	size_t n_enforced;
+
+	if (!parse_provided(annotation, &provided, err))
+		return false;
+	out.items = arena_calloc(arena, n * 3 + 1, sizeof(*out.items));
+	for (size_t i = 0; i < provided.n; i++) {
+		if (add_matching(&out, all, n, &provided.ips[i]) == 0)
+			return err_set(
+				err, ERR_INVALID,
+				"failed to get node address from cloud provider that matches ip: %" STR_FMT,
+				STR_ARG(provided.texts[i]));
+	}
+	n_enforced = out.n;
+	for (size_t i = 0; i < n; i++) {
+		if (!has_type(out.items, n_enforced, all[i].type))
+			out.items[out.n++] = all[i];
+	}
+	*ret = out;
+	return true;
+}
+
+/* The kubelet's hostname survives where the cloud names none. */
+static struct address_list
+with_hostnames(const struct node *node, const struct instance *instance, struct arena *arena)
+{
+	struct address_list all = { arena_calloc(arena,
+		                                 instance->n_addresses + node->n_addresses + 1,
+		                                 sizeof(struct address)),
+		                    0 };
+
+	for (size_t i = 0; i < instance->n_addresses; i++)
+		all.items[all.n++] = instance->addresses[i];
+	if (has_type(all.items, all.n, type_hostname))
+		return all;
+	for (size_t i = 0; i < node->n_addresses; i++) {
+		if (str_eq(node->addresses[i].type, type_hostname))
+			all.items[all.n++] = node->addresses[i];
+	}
+	return all;
+}
+
+bool
+addresses_plan(const struct node *node, const struct instance *instance, struct arena *arena,
+               struct address_list *ret, struct error *err)
+{
+	const struct str *provided = node_annotation(node, STR(NODE_ANNOTATION_PROVIDED_IP));
+	struct address_list all;
+
+	/* checked against the cloud's list alone first: a Hostname of the node must not satisfy it */
+	if (provided && !filter_provided(instance->addresses, instance->n_addresses, *provided,
+	                                 arena, &all, err))
+		return err_wrap(err, "provided node ip for node \"%" STR_FMT "\" is not valid",
+		                STR_ARG(node_name(node)));
+	if (instance->n_addresses == 0) {
+		*ret = (struct address_list){ 0 };
+		return true;
+	}
+	all = with_hostnames(node, instance, arena);
+	if (provided && !filter_provided(all.items, all.n, *provided, arena, &all, err))
+		return false;
+	*ret = all;
+	return true;
+}
+
+/* the i-th entry of a type, or NULL */
+static const struct address *
+nth_of_type(const struct address *items, size_t n, struct str type, size_t nth)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (str_eq(items[i].type, type) && nth-- == 0)
+			return &items[i];
+	}
+	return NULL;
+}
+
+bool
+addresses_equal(const struct address *a, size_t n_a, const struct address *b, size_t n_b)
+{
+	if (n_a != n_b)
+		return false;
+	for (size_t i = 0; i < n_a; i++) {
+		size_t nth = 0;
+		const struct address *other;
+
+		for (size_t k = 0; k < i; k++)
+			nth += str_eq(a[k].type, a[i].type);
+		other = nth_of_type(b, n_b, a[i].type, nth);
+		if (!other || !str_eq(other->address, a[i].address))
+			return false;
+	}
+	return true;
+}

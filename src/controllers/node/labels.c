@@ -1,0 +1,87 @@
+/* controllers/node/labels.c: see labels.h. */
+#include "controllers/node/labels.h"
+
+#include "base/log.h"
+
+/* beta is the source of truth, as the Go controllers have it (framework.md 10 E12) */
+static const struct {
+	struct str beta, ga;
+} label_pairs[] = {
+	{ STR("failure-domain.beta.kubernetes.io/zone"), STR("topology.kubernetes.io/zone") },
+	{ STR("failure-domain.beta.kubernetes.io/region"), STR("topology.kubernetes.io/region") },
+	{ STR("beta.kubernetes.io/instance-type"), STR("node.kubernetes.io/instance-type") },
+};
+
+bool
+labels_is_reserved(struct str key)
+{
+	ptrdiff_t slash = str_index(key, '/');
+	struct str domain;
+
+	if (slash < 0)
+		return false;
+	domain = str_head(key, (size_t)slash);
+	return str_eq_c(domain, "kubernetes.io") || str_eq_c(domain, "k8s.io") ||
+	       str_ends(domain, STR(".kubernetes.io")) || str_ends(domain, STR(".k8s.io"));
+}
+
+static void
+set_label(const struct node *node, struct label_list *list, struct str key, struct str value)
+{
+	const struct str *now = node_label(node, key);
+
+	if (!now || !str_eq(*now, value))
+		list->items[list->n++] = (struct label){ key, value };
+}
+
+static void
+plan_additional(const struct node *node, const struct label *label, struct label_list *list)
+{
+	const struct str *now = node_label(node, label->key);
+
+	if (labels_is_reserved(label->key))
+		log_warn("label from the cloud is Kubernetes' own, ignoring",
+		         LOG_STR("node", node_name(node)), LOG_STR("label", label->key));
+	else if (now && !str_eq(*now, label->value))
+		log_warn("label from the cloud differs from the node's, ignoring",
+		         LOG_STR("node", node_name(node)), LOG_STR("label", label->key));
+	else
+		set_label(node, list, label->key, label->value);
+}
+
+struct label_list
+labels_plan(const struct node *node, const struct instance *instance, struct arena *arena)
+{
+	const struct str values[] = { instance->zone, instance->region, instance->type };
+	struct label_list list = { arena_calloc(arena,
+		                                instance->n_labels + 2 * ARRAY_LEN(label_pairs),
+		                                sizeof(struct label)),
+		                   0 };
+
+	_Static_assert(ARRAY_LEN(values) == ARRAY_LEN(label_pairs), "one value a pair");
+	for (size_t i = 0; i < ARRAY_LEN(label_pairs); i++) {
+		if (values[i].len == 0)
+			continue;
+		set_label(node, &list, label_pairs[i].beta, values[i]);
+		set_label(node, &list, label_pairs[i].ga, values[i]);
+	}
+	for (size_t i = 0; i < instance->n_labels; i++)
+		plan_additional(node, &instance->labels[i], &list);
+	return list;
+}
+
+struct label_list
+labels_reconcile(const struct node *node, struct arena *arena)
+{
+	struct label_list list = {
+		arena_calloc(arena, ARRAY_LEN(label_pairs), sizeof(struct label)), 0
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(label_pairs); i++) {
+		const struct str *beta = node_label(node, label_pairs[i].beta);
+
+		if (beta)
+			set_label(node, &list, label_pairs[i].ga, *beta);
+	}
+	return list;
+}

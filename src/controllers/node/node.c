@@ -1,0 +1,634 @@
+/* controllers/node/node.c: see node.h.
+ *
+ * One queue of node names. What a worker does with a name depends on the node alone, so a key may come at any time and
+ * for any reason: uninitialised nodes are initialised, others get their labels reconciled and, when the refresh has
+ * marked them, their addresses.
+ */
+#include "controllers/node/node.h"
+
+#include "base/alloc.h"
+#include "base/event_kind.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/map.h"
+#include "base/metrics.h"
+#include "base/pulse.h"
+#include "base/thread.h"
+#include "controllers/node/addresses.h"
+#include "controllers/failure.h"
+#include "controllers/node/labels.h"
+#include "controllers/looker.h"
+#include "controllers/own_writes.h"
+#include "controllers/pace.h"
+#include "controllers/running.h"
+#include "controllers/writes.h"
+#include "kube/patch.h"
+#include "kube/queue.h"
+
+#define COMPONENT "cloud-node-controller"
+
+EVENT_KIND(synced_event, COMPONENT, "Synced", false, "Node", "A node was initialised, once.");
+EVENT_KIND(
+	failed_event, COMPONENT, "FailedToInitializeNode", true, "Node",
+	"A node cannot be initialised until somebody mends what the message says. That there is no machine is reported from 30 s "
+	"after the node's creation on.");
+
+enum {
+	INIT_ATTEMPTS = 20,
+	INIT_PAUSE_MS = 50,
+	LABEL_ATTEMPTS = 5,
+	LABEL_PAUSE_MS = 100,
+	WORK_TIMEOUT_S = 120,
+};
+
+static const int64_t failure_base_ns = 100 * NS_PER_MS;
+static const int64_t machine_delay_ns =
+	30 * NS_PER_SEC;                       /* a new node's machine may be listed that late */
+static const int64_t echo_ns = 5 * NS_PER_SEC; /* by then the store has heard of our own write */
+
+static const double delays[] = { 1, 4, 16, 64, 256, 1024 };
+
+METRIC_FAMILY(taint_removal_delay, METRIC_HISTOGRAM,
+              "node_controller_cloud_provider_taint_removal_delay_seconds",
+              "[ALPHA] How old a node was when the taint of an uninitialised one was removed.",
+              METRIC_BUCKETS(delays));
+METRIC_FAMILY(initial_sync_delay, METRIC_HISTOGRAM,
+              "node_controller_initial_node_sync_delay_seconds",
+              "[ALPHA] How old a node was when it was initialised.", METRIC_BUCKETS(delays));
+
+struct node_controller {
+	struct controller_env *env;
+	struct node_controller_config config;
+	struct queue *queue;
+	pthread_t *workers;
+	pthread_t refresher;
+	struct failure_pause refresh_pause;
+	pthread_mutex_t mu;
+	struct map
+		stale; /* mu; names whose addresses are to be compared; keys are the values, owned */
+	int64_t refreshed_boot_ns; /* mu; when the last refresh began */
+};
+
+/* ---- initialisation ---- */
+
+/* Addresses first. *ret_version is the version that the second write names: a conflict there means that somebody wrote
+ * after the state that its taints were computed from. */
+static bool
+write_addresses(struct controller_env *env, struct call *call, const struct node *node,
+                const struct instance *instance, struct str *ret_version, struct error *err)
+{
+	CLEANUP(buf_fini) struct buf body = BUF_INIT(LIMIT_HTTP_REQUEST);
+	struct address_list list;
+
+	*ret_version = node->object.resource_version;
+	if (!addresses_plan(node, instance, call->arena, &list, err))
+		return false;
+	if (list.n == 0 || addresses_equal(list.items, list.n, node->addresses, node->n_addresses))
+		return true;
+	patch_node_status(&body, &(struct node_patch){
+					 .uid = node->object.uid,
+					 .resource_version = node->object.resource_version,
+					 .addresses = list.items,
+					 .n_addresses = list.n,
+				 });
+	if (!send_node_patch(env, call, node, "status", KUBE_PATCH_MERGE, buf_str(&body),
+	                     ret_version, err))
+		return err_wrap(err, "write addresses");
+	log_debug("node addresses written", LOG_STR("node", node_name(node)),
+	          LOG_I64("addresses", (int64_t)list.n));
+	return true;
+}
+
+static bool
+write_rest(struct controller_env *env, struct call *call, const struct node *node,
+           const struct instance *instance, struct str version, struct error *err)
+{
+	CLEANUP(buf_fini) struct buf body = BUF_INIT(LIMIT_HTTP_REQUEST);
+	struct label_list labels = labels_plan(node, instance, call->arena);
+	struct str *taints = arena_calloc(call->arena, node->n_taints + 1, sizeof(*taints));
+
+	patch_node(&body,
+	           &(struct node_patch){
+			   .uid = node->object.uid,
+			   .resource_version = version,
+			   .labels = labels.items,
+			   .n_labels = labels.n,
+			   .provider_id = node_provider_id(node).len > 0 ? STR_EMPTY
+	                                                                 : instance->provider_id,
+			   .has_taints = true,
+			   .taints = taints,
+			   .n_taints = taints_without(node, STR(NODE_TAINT_UNINITIALIZED),
+	                                              STR_EMPTY, taints),
+		   });
+	if (!send_node_patch(env, call, node, NULL, KUBE_PATCH_MERGE, buf_str(&body), NULL, err))
+		return err_wrap(err, "write provider ID, labels and taints");
+	return true;
+}
+
+struct init {
+	const struct instance *instance;
+	bool has_written;
+};
+
+static bool
+write_initial(struct controller_env *env, struct call *call, const struct node *node, void *arg,
+              struct error *err)
+{
+	struct init *init = arg;
+	struct str version;
+
+	if (!node_is_new(node))
+		return true;
+	if (!write_addresses(env, call, node, init->instance, &version, err) ||
+	    !write_rest(env, call, node, init->instance, version, err))
+		return false;
+	init->has_written = true;
+	return true;
+}
+
+static void
+announce(struct node_controller *c, const struct node *node)
+{
+	double age_s = (double)(clock_wall(c->env->clock) - node->created_wall_ns) /
+	               (double)NS_PER_SEC;
+
+	metric_observe(metric_of(&taint_removal_delay), age_s);
+	metric_observe(metric_of(&initial_sync_delay), age_s);
+	node_event(c->env->recorder, COMPONENT, node, EVENT_NORMAL, synced_event.reason,
+	           STR("Node synced successfully"));
+	log_info("node initialised", LOG_STR("node", node_name(node)));
+}
+
+/* Turns what a look said into an error, unless the machine is there. */
+static bool
+want_present(const struct node *node, const struct instance *instance, struct error *err)
+{
+	switch (instance->presence) {
+	case PRESENCE_PRESENT:
+		break;
+	case PRESENCE_ABSENT:
+		return err_set(err, ERR_NOT_FOUND, "no machine of the cloud is this node");
+	case PRESENCE_UNKNOWN:
+	case PRESENCE_FOREIGN:
+		err_set(err, instance->error_code, "%" STR_FMT, STR_ARG(instance->error));
+		err->is_outage = instance->is_outage;
+		return false;
+	}
+	if (instance->provider_id.len == 0 && node_provider_id(node).len == 0)
+		return err_set(err, ERR_INVALID,
+		               "cloud provider does not set node provider ID for node %" STR_FMT,
+		               STR_ARG(node_name(node)));
+	return true;
+}
+
+/* Finds the machine. A first attempt takes any look since the node was seen; a retry wants a new one. */
+static bool
+find_machine(struct node_controller *c, struct call *call, struct node *node,
+             struct look_answer *answer, struct error *err)
+{
+	bool is_retry = queue_failures(c->queue, node_name(node)) > 0;
+	int64_t not_before = is_retry ? clock_boot(c->env->clock) : node->object.seen_boot_ns;
+
+	return looker_ask(c->env->looker, call, &node, 1, not_before, answer, err) &&
+	       want_present(node, look_answer_at(answer, 0), err);
+}
+
+/* Somebody keeps undoing what we wrote: the node comes back later. */
+static bool
+must_wait(struct node_controller *c, const struct node *node, const char *reaction)
+{
+	int64_t wait_ns = paces_look(c->env->paces, node->object.uid, reaction);
+
+	if (wait_ns > 0)
+		queue_add_after(c->queue, node_name(node), wait_ns);
+	return wait_ns > 0;
+}
+
+static bool
+initialise(struct node_controller *c, struct call *call, struct node *node, struct error *err)
+{
+	CLEANUP(look_answer_fini) struct look_answer answer = LOOK_ANSWER_INIT;
+	struct init init = { 0 };
+
+	if (!find_machine(c, call, node, &answer, err))
+		return err_wrap(err, "failed to get instance metadata for node %" STR_FMT,
+		                STR_ARG(node_name(node)));
+	init.instance = look_answer_at(&answer, 0);
+	if (!write_node(c->env, call, node, INIT_ATTEMPTS, INIT_PAUSE_MS, write_initial, &init,
+	                err))
+		return err_wrap(err, "failed to initialize node %" STR_FMT,
+		                STR_ARG(node_name(node)));
+	if (init.has_written) {
+		(void)paces_take(c->env->paces, node->object.uid, "initialise");
+		announce(c, node);
+	}
+	notices_clear(c->env->notices, node, failed_event.reason);
+	return true;
+}
+
+/* ---- nodes that are initialised ---- */
+
+static bool
+write_labels(struct controller_env *env, struct call *call, const struct node *node, void *arg,
+             struct error *err)
+{
+	struct label_list labels = labels_reconcile(node, call->arena);
+	CLEANUP(buf_fini) struct buf body = BUF_INIT(LIMIT_HTTP_REQUEST);
+
+	(void)arg;
+	if (labels.n == 0)
+		return true;
+	patch_node(&body, &(struct node_patch){ .uid = node->object.uid,
+	                                        .labels = labels.items,
+	                                        .n_labels = labels.n });
+	if (!send_node_patch(env, call, node, NULL, KUBE_PATCH_MERGE, buf_str(&body), NULL, err))
+		return err_wrap(err, "failed update labels for node %" STR_FMT,
+		                STR_ARG(node_name(node)));
+	log_info("node labels follow the beta labels", LOG_STR("node", node_name(node)),
+	         LOG_I64("labels", (int64_t)labels.n));
+	return true;
+}
+
+static bool
+write_new_addresses(struct controller_env *env, struct call *call, const struct node *node,
+                    void *arg, struct error *err)
+{
+	struct str version;
+
+	return write_addresses(env, call, node, arg, &version, err);
+}
+
+static bool
+refresh_addresses(struct node_controller *c, struct call *call, struct node *node,
+                  int64_t not_before_ns, struct error *err)
+{
+	CLEANUP(look_answer_fini) struct look_answer answer = LOOK_ANSWER_INIT;
+	void *instance;
+
+	if (!looker_ask(c->env->looker, call, &node, 1, not_before_ns, &answer, err))
+		return err_wrap(err, "refresh addresses of node %" STR_FMT,
+		                STR_ARG(node_name(node)));
+	instance = &answer.look->instances[answer.index[0]];
+	if (look_answer_at(&answer, 0)->presence != PRESENCE_PRESENT)
+		return true; /* the lifecycle controller's business */
+	if (!write_node(c->env, call, node, LABEL_ATTEMPTS, LABEL_PAUSE_MS, write_new_addresses,
+	                instance, err))
+		return err_wrap(err, "refresh addresses of node %" STR_FMT,
+		                STR_ARG(node_name(node)));
+	return true;
+}
+
+static bool
+is_stale(struct node_controller *c, struct str name, int64_t *ret_since_ns)
+{
+	WITH_LOCK(&c->mu);
+
+	*ret_since_ns = c->refreshed_boot_ns;
+	return map_get(&c->stale, name) != NULL;
+}
+
+static void
+set_stale(struct node_controller *c, struct str name, bool is_stale)
+{
+	WITH_LOCK(&c->mu);
+
+	if (!is_stale) {
+		free(map_remove(&c->stale, name));
+	} else if (!map_get(&c->stale, name)) {
+		char *copy = xstrndup(name.ptr, name.len);
+
+		map_put(&c->stale, str_n(copy, name.len), copy);
+	}
+}
+
+static bool
+maintain(struct node_controller *c, struct call *call, struct node *node, struct error *err)
+{
+	int64_t since_ns;
+	bool has_labels = labels_reconcile(node, call->arena).n > 0;
+
+	if (has_labels && !must_wait(c, node, "labels")) {
+		if (!write_node(c->env, call, node, LABEL_ATTEMPTS, LABEL_PAUSE_MS, write_labels,
+		                NULL, err))
+			return false;
+		(void)paces_take(c->env->paces, node->object.uid, "labels");
+	}
+	if (!is_stale(c, node_name(node), &since_ns))
+		return true;
+	if (!refresh_addresses(c, call, node, since_ns, err))
+		return false;
+	set_stale(c, node_name(node), false);
+	return true;
+}
+
+/* ---- workers ---- */
+
+static bool
+reconcile(struct node_controller *c, struct call *call, struct str name, struct error *err)
+{
+	CLEANUP(object_unrefp) struct object *object = store_get(c->env->nodes, name);
+	struct node *node = object ? node_of(object) : NULL;
+
+	if (!node) {
+		set_stale(c, name, false);
+		own_writes_forget(c->env->own_writes, name);
+		return true;
+	}
+	if (own_writes_are_ahead(c->env->own_writes, node)) {
+		/* the event of our write adds the name again; the delay is for the case that it was undone meanwhile */
+		queue_add_after(c->queue, name, echo_ns);
+		return true;
+	}
+	if (node_is_new(node) && must_wait(c, node, "initialise"))
+		return true;
+	return node_is_new(node) ? initialise(c, call, node, err) : maintain(c, call, node, err);
+}
+
+static bool
+is_for_people(enum err_code code)
+{
+	return code == ERR_INVALID || code == ERR_UNSUPPORTED || code == ERR_NOT_FOUND ||
+	       code == ERR_UNAUTHORIZED || code == ERR_FORBIDDEN;
+}
+
+/* A cloud may list a machine a moment after its kubelet has made the node. The age is by two clocks: where they differ by more than
+ * that moment it says nothing. */
+static bool
+is_machine_awaited(struct node_controller *c, struct str name, const struct error *err)
+{
+	CLEANUP(object_unrefp) struct object *object = store_get(c->env->nodes, name);
+	int64_t age_ns;
+
+	if (err->code != ERR_NOT_FOUND || !object || !node_is_new(node_of(object)))
+		return false;
+	age_ns = clock_wall(c->env->clock) - node_of(object)->created_wall_ns;
+	return age_ns > -machine_delay_ns && age_ns < machine_delay_ns;
+}
+
+/* A failure that somebody must mend is told on the node itself. */
+static void
+tell_failure(struct node_controller *c, struct str name, const struct error *err)
+{
+	CLEANUP(object_unrefp) struct object *object = store_get(c->env->nodes, name);
+
+	if (!object || !node_is_new(node_of(object)))
+		return;
+	if (is_for_people(err->code))
+		notices_warn(c->env->notices, COMPONENT, node_of(object), failed_event.reason,
+		             str_c(err->msg));
+}
+
+/* The one place that turns an error code into behaviour. */
+static void
+handle_failure(struct node_controller *c, struct str name, const struct error *err)
+{
+	int64_t delay_ns = err->retry_after_ms * NS_PER_MS;
+
+	if (err->code == ERR_CANCELLED)
+		return;
+	if (err->is_outage) {
+		queue_park(c->queue, name, failure_outage_ns(err));
+		tell_failure(c, name, err);
+		return;
+	}
+	if ((err->code == ERR_PENDING || err->code == ERR_THROTTLED) && delay_ns > 0)
+		queue_add_after(c->queue, name, delay_ns);
+	else
+		delay_ns = queue_add_failed(c->queue, name, failure_max_ns(err->code));
+	if (err->code == ERR_PENDING)
+		return;
+	if (is_machine_awaited(c, name, err)) {
+		log_debug("the machine of a new node is not there yet, will retry",
+		          LOG_STR("node", name), LOG_ERR(err), LOG_DURATION("in", delay_ns));
+		return;
+	}
+	log_error("syncing node failed, will retry", LOG_STR("node", name), LOG_ERR(err),
+	          LOG_DURATION("in", delay_ns));
+	tell_failure(c, name, err);
+}
+
+static void
+work_on(struct node_controller *c, struct arena *arena, struct str name)
+{
+	struct call call = {
+		.clock = c->env->clock,
+		.cancel = c->env->cancel,
+		.deadline_mono_ns = clock_deadline(clock_mono(c->env->clock),
+		                                   WORK_TIMEOUT_S * NS_PER_SEC),
+		.arena = arena,
+	};
+	struct error err;
+
+	if (reconcile(c, &call, name, &err))
+		queue_forget(c->queue, name);
+	else
+		handle_failure(c, name, &err);
+	arena_reset(arena);
+	queue_done(c->queue, name);
+}
+
+static void *
+run_worker(void *arg)
+{
+	struct node_controller *c = arg;
+	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
+	struct call call = { c->env->clock, c->env->cancel, CLOCK_FOREVER, &arena };
+	unsigned n_busy = 0;
+	struct error err;
+	struct str name;
+
+	if (!store_wait_synced(c->env->nodes, &call, &err))
+		return NULL;
+	while (queue_get_or_rest(c->queue, &n_busy, &name))
+		work_on(c, &arena, name);
+	return NULL;
+}
+
+/* ---- the periodic comparison of addresses ---- */
+
+static bool
+needs_addresses(const struct node *node, const struct instance *instance, struct arena *arena)
+{
+	struct address_list list;
+	struct error err;
+
+	if (instance->presence != PRESENCE_PRESENT)
+		return false;
+	if (!addresses_plan(node, instance, arena, &list, &err)) {
+		log_warn("addresses cannot be refreshed, keeping those there are",
+		         LOG_STR("node", node_name(node)), LOG_ERR(&err));
+		return false;
+	}
+	return list.n > 0 &&
+	       !addresses_equal(list.items, list.n, node->addresses, node->n_addresses);
+}
+
+static size_t
+collect_initialised(const struct store_list *all, struct arena *arena, struct node ***ret)
+{
+	struct node **nodes = arena_calloc(arena, all->n, sizeof(struct node *));
+	size_t n = 0;
+
+	for (size_t i = 0; i < all->n; i++) {
+		if (!node_is_new(node_of(all->objects[i])))
+			nodes[n++] = node_of(all->objects[i]);
+	}
+	*ret = nodes;
+	return n;
+}
+
+static bool
+refresh_once(struct node_controller *c, struct call *call, struct error *err)
+{
+	CLEANUP(store_list_free) struct store_list all = store_list(c->env->nodes);
+	CLEANUP(look_answer_fini) struct look_answer answer = LOOK_ANSWER_INIT;
+	int64_t since_ns = clock_boot(c->env->clock);
+	struct node **nodes;
+	size_t n = collect_initialised(&all, call->arena, &nodes);
+
+	if (n == 0)
+		return true;
+	if (!looker_ask(c->env->looker, call, nodes, n, since_ns, &answer, err))
+		return false;
+	mutex_lock(&c->mu);
+	c->refreshed_boot_ns = since_ns;
+	mutex_unlock(&c->mu);
+	for (size_t i = 0; i < n; i++) {
+		if (!needs_addresses(nodes[i], look_answer_at(&answer, i), call->arena))
+			continue;
+		set_stale(c, node_name(nodes[i]), true);
+		queue_add(c->queue, node_name(nodes[i]));
+	}
+	return true;
+}
+
+static void *
+run_refresher(void *arg)
+{
+	struct node_controller *c = arg;
+	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
+	struct call call = { c->env->clock, c->env->cancel, CLOCK_FOREVER, &arena };
+	bool ok, is_waiting = false;
+	unsigned n_seen;
+	struct error err;
+
+	if (!store_wait_synced(c->env->nodes, &call, &err))
+		return NULL;
+	do {
+		n_seen = failure_pause_count(&c->refresh_pause);
+		pulse_promise(clock_deadline(clock_mono(c->env->clock), PULSE_WORK_NS));
+		ok = refresh_once(c, &call, &err);
+		is_waiting = !ok && err.is_outage;
+		if (!ok && err.code != ERR_CANCELLED && !is_waiting)
+			log_error("addresses cannot be refreshed, will retry", LOG_ERR(&err),
+			          LOG_DURATION("in", c->config.refresh_period_ns));
+		arena_fini(&arena);
+		pulse_promise(CLOCK_FOREVER);
+	} while (is_waiting ? failure_pause_sleep(&c->refresh_pause, &call, n_seen,
+	                                          c->config.refresh_period_ns, &err)
+	                    : cancel_sleep(c->env->cancel, c->env->clock,
+	                                   c->config.refresh_period_ns, &err));
+	return NULL;
+}
+
+/* ---- wiring ---- */
+
+static void
+on_change(void *arg, const struct object *old, const struct object *new)
+{
+	struct node_controller *c = arg;
+
+	(void)old;
+	if (new)
+		queue_add(c->queue, new->key);
+}
+
+static void
+each_uninitialised(void *arg, looker_add_fn *add, void *to)
+{
+	struct node_controller *c = arg;
+	CLEANUP(store_list_free) struct store_list all = store_list(c->env->nodes);
+
+	for (size_t i = 0; i < all.n; i++) {
+		if (node_is_new(node_of(all.objects[i])))
+			add(to, node_of(all.objects[i]));
+	}
+}
+
+struct node_controller *
+node_controller_new(struct controller_env *env, const struct node_controller_config *config)
+{
+	struct node_controller *c = xcalloc(1, sizeof(*c));
+
+	c->env = env;
+	c->config = *config;
+	c->queue = queue_new(&(struct queue_config){ "Nodes", failure_base_ns, FAILURE_MAX_NS,
+	                                             env->clock });
+	PTHREAD_OK(pthread_mutex_init(&c->mu, NULL));
+	failure_pause_init(&c->refresh_pause);
+	metric_set(running_metric("cloud-node"), 1);
+	looker_set_crowd(env->looker, each_uninitialised, c);
+	store_add_handler(env->nodes, (struct store_handler){ on_change, c });
+	c->workers = xcalloc(config->n_workers, sizeof(*c->workers));
+	for (unsigned i = 0; i < config->n_workers; i++)
+		thread_start(&c->workers[i], "node", run_worker, c);
+	thread_start(&c->refresher, "addresses", run_refresher, c);
+	return c;
+}
+
+void
+node_controller_wake(struct node_controller *c)
+{
+	CLEANUP(store_list_free) struct store_list all = store_list(c->env->nodes);
+
+	for (size_t i = 0; i < all.n; i++) {
+		if (node_is_new(node_of(all.objects[i])))
+			queue_add(c->queue, all.objects[i]->key);
+	}
+}
+
+void
+node_controller_release(struct node_controller *c)
+{
+	queue_release(c->queue);
+	failure_pause_release(&c->refresh_pause);
+}
+
+void
+node_controller_stop(struct node_controller *c)
+{
+	queue_shut_down(c->queue);
+}
+
+bool
+node_controller_wait_idle(struct node_controller *c, int64_t deadline_ns)
+{
+	return queue_wait_idle(c->queue, deadline_ns);
+}
+
+static void
+free_stale(struct node_controller *c)
+{
+	struct str key;
+	void *name;
+
+	for (size_t pos = 0; map_next(&c->stale, &pos, &key, &name);)
+		free(name);
+	map_fini(&c->stale);
+}
+
+void
+node_controller_free(struct node_controller *c)
+{
+	if (!c)
+		return;
+	for (unsigned i = 0; i < c->config.n_workers; i++)
+		thread_join(c->workers[i]);
+	thread_join(c->refresher);
+	queue_free(c->queue);
+	free_stale(c);
+	failure_pause_fini(&c->refresh_pause);
+	PTHREAD_OK(pthread_mutex_destroy(&c->mu));
+	free(c->workers);
+	free(c);
+}

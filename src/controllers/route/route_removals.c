@@ -1,0 +1,235 @@
+/* controllers/route/route_removals.c: see route_removals.h. */
+#include "controllers/route/route_removals.h"
+
+#include "base/alloc.h"
+#include "base/array.h"
+#include "base/map.h"
+#include "base/thread.h"
+
+struct route_removals {
+	struct clock *clock;
+	struct map wanted; /* struct track by "destination name" */
+	uint64_t n_runs;
+
+	pthread_mutex_t mu;
+	struct map expected;   /* mu; destinations, owned: the values are the keys */
+	int64_t *done_boot_ns; /* mu; of removals that count, within the window */
+	size_t n_done, done_cap;
+};
+
+/* A removal that was wanted in the last run. */
+struct track {
+	struct str key; /* in text */
+	uint64_t run;
+	int64_t since_boot_ns;
+	char text[];
+};
+
+struct route_removals *
+route_removals_new(struct clock *clock)
+{
+	struct route_removals *rr = xcalloc(1, sizeof(*rr));
+
+	rr->clock = clock;
+	rr->wanted = MAP_OF(struct track, key);
+	PTHREAD_OK(pthread_mutex_init(&rr->mu, NULL));
+	return rr;
+}
+
+static void
+free_values(struct map *map)
+{
+	struct str key;
+	void *value;
+
+	for (size_t pos = 0; map_next(map, &pos, &key, &value);)
+		free(value);
+	map_fini(map);
+}
+
+void
+route_removals_free(struct route_removals *rr)
+{
+	if (!rr)
+		return;
+	free_values(&rr->wanted);
+	free_values(&rr->expected);
+	free(rr->done_boot_ns);
+	PTHREAD_OK(pthread_mutex_destroy(&rr->mu));
+	free(rr);
+}
+
+/* ---- what is expected ---- */
+
+void
+route_removals_expect(struct route_removals *rr, const struct node *node)
+{
+	WITH_LOCK(&rr->mu);
+
+	for (uint32_t i = 0; i < node->n_pod_cidrs && node_is_leaving(node); i++) {
+		struct str cidr = node->pod_cidrs[i];
+
+		if (!map_get(&rr->expected, cidr)) {
+			char *copy = xstrndup(cidr.ptr, cidr.len);
+
+			map_put(&rr->expected, str_n(copy, cidr.len), copy);
+		}
+	}
+}
+
+static bool
+is_expected(struct route_removals *rr, struct str destination)
+{
+	WITH_LOCK(&rr->mu);
+
+	return map_get(&rr->expected, destination) != NULL;
+}
+
+/* What there is no route to needs not be remembered. */
+static void
+forget_expected(struct route_removals *rr, const struct route *routes, size_t n_routes)
+{
+	struct map kept = MAP_INIT;
+	WITH_LOCK(&rr->mu);
+
+	for (size_t i = 0; i < n_routes && rr->expected.count > 0; i++) {
+		struct str destination = routes[i].destination_cidr;
+		char *copy = map_remove(&rr->expected, destination);
+
+		if (copy)
+			map_put(&kept, str_n(copy, destination.len), copy);
+	}
+	free_values(&rr->expected);
+	rr->expected = kept;
+}
+
+/* ---- how long, how many ---- */
+
+/* Since when this removal is wanted. */
+static int64_t
+track(struct route_removals *rr, struct arena *arena, const struct route *route, int64_t now_ns)
+{
+	struct str key = arena_printf(arena, "%" STR_FMT " %" STR_FMT,
+	                              STR_ARG(route->destination_cidr), STR_ARG(route->name));
+	struct track *t = map_get(&rr->wanted, key);
+
+	if (!t) {
+		t = xcalloc(1, sizeof(*t) + key.len);
+		memcpy(t->text, key.ptr, key.len);
+		t->key = str_n(t->text, key.len);
+		t->since_boot_ns = now_ns;
+		map_put(&rr->wanted, t->key, t);
+	}
+	t->run = rr->n_runs;
+	return t->since_boot_ns;
+}
+
+/* Those that this run did not want are wanted no more. */
+static void
+forget_tracks(struct route_removals *rr)
+{
+	struct map kept = MAP_OF(struct track, key);
+	struct str key;
+	void *value;
+
+	for (size_t pos = 0; map_next(&rr->wanted, &pos, &key, &value);) {
+		struct track *t = value;
+
+		if (t->run == rr->n_runs)
+			map_put(&kept, t->key, t);
+		else
+			free(t);
+	}
+	map_fini(&rr->wanted);
+	rr->wanted = kept;
+}
+
+static size_t
+count_done(struct route_removals *rr, int64_t now_ns)
+{
+	size_t n = 0;
+	WITH_LOCK(&rr->mu);
+
+	for (size_t i = 0; i < rr->n_done; i++) {
+		if (now_ns - rr->done_boot_ns[i] < ROUTE_BREAKER_WINDOW_S * NS_PER_SEC)
+			rr->done_boot_ns[n++] = rr->done_boot_ns[i];
+	}
+	rr->n_done = n;
+	return n;
+}
+
+void
+route_removals_note(struct route_removals *rr, const struct route_plan *plan, size_t i)
+{
+	WITH_LOCK(&rr->mu);
+
+	if (!plan->is_expected[i])
+		ARRAY_PUSH(rr->done_boot_ns, rr->n_done, rr->done_cap, clock_boot(rr->clock));
+}
+
+/* ---- the decision ---- */
+
+static void
+note_held(struct route_hold *hold, enum route_removal why, int64_t wait_ns, int64_t now_mono_ns)
+{
+	int64_t due_ns = why == ROUTE_REMOVAL_TOO_MANY ? clock_deadline(now_mono_ns, wait_ns)
+	                                               : CLOCK_FOREVER;
+
+	hold->n++;
+	hold->why = why;
+	if (due_ns < hold->due_mono_ns)
+		hold->due_mono_ns = due_ns;
+}
+
+/* The removals that stay in the plan move to its front. */
+static struct route_hold
+decide_all(struct route_removals *rr, struct arena *arena, const struct route *routes,
+           struct route_plan *plan, struct route_removal_facts facts)
+{
+	struct route_hold hold = { .due_mono_ns = CLOCK_FOREVER };
+	int64_t now_ns = clock_boot(rr->clock);
+	size_t n = 0;
+
+	for (size_t i = 0; i < plan->n_remove; i++) {
+		const struct route *route = &routes[plan->remove[i]];
+		enum route_removal result;
+
+		facts.is_expected = plan->is_expected[i];
+		facts.agreed_ns = now_ns - track(rr, arena, route, now_ns);
+		result = route_removal_decide(&facts);
+		if (result != ROUTE_REMOVAL_DONE) {
+			note_held(&hold, result,
+			          ROUTE_BREAKER_AGREEMENT_S * NS_PER_SEC - facts.agreed_ns,
+			          clock_mono(rr->clock));
+			continue;
+		}
+		plan->is_expected[n] = plan->is_expected[i];
+		plan->remove[n++] = plan->remove[i];
+	}
+	plan->n_remove = n;
+	return hold;
+}
+
+struct route_hold
+route_removals_hold(struct route_removals *rr, struct arena *arena, const struct route *routes,
+                    size_t n_routes, struct route_plan *plan, size_t n_nodes)
+{
+	size_t n_done = count_done(rr, clock_boot(rr->clock));
+	struct route_removal_facts facts = { .n_nodes = n_nodes,
+		                             .n_table = plan->n_ours + n_done,
+		                             .n_going = n_done };
+	struct route_hold hold;
+
+	rr->n_runs++;
+	for (size_t i = 0; i < plan->n_remove; i++) {
+		const struct route *route = &routes[plan->remove[i]];
+
+		plan->is_expected[i] = plan->is_expected[i] ||
+		                       is_expected(rr, route->destination_cidr);
+		facts.n_going += !plan->is_expected[i];
+	}
+	hold = decide_all(rr, arena, routes, plan, facts);
+	forget_tracks(rr);
+	forget_expected(rr, routes, n_routes);
+	return hold;
+}

@@ -1,0 +1,562 @@
+/* controllers/service/service.c: see service.h.
+ *
+ * Handlers of the stores put reasons into a Service's record and its key into the queue; the worker that gets the key takes
+ * all its reasons at once. Nodes are thousands and Services hundreds, so a change of a node only queues one pass, which
+ * gives every Service a reason to compare its targets.
+ */
+#include "base/alloc.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "controllers/failure.h"
+#include "controllers/pace.h"
+#include "controllers/running.h"
+#include "controllers/service/service_internal.h"
+
+enum {
+	WORK_TIMEOUT_S = 120,
+};
+
+/* framework.md 5.1 */
+static const int64_t failure_base_ns = 5 * NS_PER_SEC;
+/* Clean-ups come back at least so often (framework.md 5.3, E20). */
+static const int64_t cleanup_max_ns = 30 * NS_PER_SEC;
+static const int64_t pass_pause_ns = NS_PER_SEC;
+
+/* A key that no Service can have. */
+#define KEY_PASS STR("nodes")
+
+METRIC_FAMILY(pass_seconds, METRIC_HISTOGRAM, "service_controller_nodesync_latency_seconds",
+              "[ALPHA] How long it took to give all Services notice of changed nodes.",
+              .buckets = (const double[]){ 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096,
+                                           8192, 16384 },
+              .n_buckets = 15);
+
+/* ---- records ---- */
+
+/* With the lock held. */
+static struct service_record *
+record_make(struct service_controller *c, struct str key)
+{
+	struct service_record *r = map_get(&c->records, key);
+
+	if (!r) {
+		r = xcalloc(1, sizeof(*r));
+		r->key = xstrndup(key.ptr, key.len);
+		map_put(&c->records, str_n(r->key, key.len), r);
+	}
+	return r;
+}
+
+static void
+record_free(struct service_record *r)
+{
+	object_unref(r->vanished);
+	object_unref(r->balanced);
+	free(r->written_version);
+	free(r->key);
+	free(r);
+}
+
+/* Drops it unless something came up meanwhile. One that knows of a balancer stays: a Service is gone from the store a moment
+ * before on_vanished() says so, and that finds only what has a record. */
+static void
+record_drop(struct service_controller *c, struct service_record *r)
+{
+	WITH_LOCK(&c->mu);
+
+	if (r->reasons != 0 || r->vanished || r->balanced)
+		return;
+	map_remove(&c->records, str_c(r->key));
+	record_free(r);
+}
+
+static void
+give_reason_after(struct service_controller *c, struct str key, unsigned reasons, int64_t delay_ns)
+{
+	mutex_lock(&c->mu);
+	record_make(c, key)->reasons |= reasons;
+	mutex_unlock(&c->mu);
+	if (delay_ns > 0)
+		queue_add_after(c->queue, key, delay_ns);
+	else
+		queue_add(c->queue, key);
+}
+
+static void
+give_reason(struct service_controller *c, struct str key, unsigned reasons)
+{
+	give_reason_after(c, key, reasons, 0);
+}
+
+/* ---- what leads to work ---- */
+
+static bool
+concerns_us(const struct service *s)
+{
+	return service_wants_balancer(s) || service_needs_cleanup(s);
+}
+
+static bool
+is_same_service(const struct object *a, const struct object *b)
+{
+	return a && b && str_eq(a->uid, b->uid);
+}
+
+/* With the lock held. Several Services of one name may vanish before a worker gets to the key. The last state of the one
+ * that has the balancer decides what becomes of it. While a worker is still making that balancer, it is the first. */
+static void
+note_vanished(struct service_record *r, const struct object *old)
+{
+	if (r->vanished && !is_same_service(r->balanced, old))
+		return;
+	object_unref(r->vanished);
+	r->vanished = object_ref((struct object *)(uintptr_t)old);
+}
+
+static void
+on_vanished(struct service_controller *c, const struct object *old)
+{
+	struct service_record *r;
+
+	mutex_lock(&c->mu);
+	r = map_get(&c->records, old->key);
+	if (r)
+		note_vanished(r, old);
+	mutex_unlock(&c->mu);
+	if (r)
+		queue_add(c->queue, old->key);
+}
+
+/* What we have let go of has arrived: the record is not needed any more. */
+static void
+on_released(struct service_controller *c, struct str key)
+{
+	bool is_known;
+
+	mutex_lock(&c->mu);
+	is_known = map_get(&c->records, key) != NULL;
+	mutex_unlock(&c->mu);
+	if (is_known)
+		queue_add(c->queue, key);
+}
+
+/* Our finalizer is put back when somebody else has taken it off: without it the balancer would be left one day. */
+static bool
+has_lost_finalizer(const struct service *old, const struct service *new)
+{
+	return old->has_finalizer && !new->has_finalizer &&
+	       !new->is_deleting &&service_wants_balancer(new);
+}
+
+static bool
+needs_sync(const struct service *old, const struct service *new)
+{
+	if (!old)
+		return concerns_us(new);
+	return service_needs_update(old, new) || service_needs_cleanup(new) ||
+	       has_lost_finalizer(old, new);
+}
+
+/* Whoever takes our finalizer off again and again costs the cloud no request each time. */
+static int64_t
+finalizer_pause_ns(struct service_controller *c, const struct service *old,
+                   const struct service *new)
+{
+	if (!old || service_needs_update(old, new) || service_needs_cleanup(new))
+		return 0;
+	return paces_reserve(c->env->paces, new->object.uid, "finalizer");
+}
+
+static void
+on_service(void *arg, const struct object *object_old, const struct object *object_new)
+{
+	struct service_controller *c = arg;
+	const struct service *old = (const struct service *)object_old,
+			     *new = (const struct service *)object_new;
+
+	if (old && !is_same_service(object_old, object_new))
+		on_vanished(c, object_old);
+	if (!new)
+		return;
+	if (needs_sync(old, new))
+		give_reason_after(c, object_new->key, REASON_FULL, finalizer_pause_ns(c, old, new));
+	else if (!concerns_us(new))
+		on_released(c, object_new->key);
+}
+
+static void
+on_node(void *arg, const struct object *object_old, const struct object *object_new)
+{
+	struct service_controller *c = arg;
+	const struct node *old = (const struct node *)object_old,
+			  *new = (const struct node *)object_new;
+
+	int64_t wait_ns = 0;
+
+	targets_invalidate(c->targets);
+	if (!target_change_matters(old, new, c->ops))
+		return;
+	if (old &&
+	    new) /* one node that changes back and forth must not move all balancers' targets each second */
+		wait_ns = paces_reserve(c->env->paces, object_new->uid, "targets");
+	if (wait_ns > 0)
+		queue_add_after(c->queue, KEY_PASS, wait_ns);
+	else
+		queue_add(c->queue, KEY_PASS);
+}
+
+/* ---- nodes changed ---- */
+
+static bool
+has_targets(const struct service *s)
+{
+	return service_wants_balancer(s) && !s->is_deleting;
+}
+
+static void
+queue_all(struct service_controller *c, bool (*is_meant)(const struct service *), unsigned reason)
+{
+	CLEANUP(store_list_free) struct store_list all = store_list(c->env->services);
+
+	for (size_t i = 0; i < all.n; i++) {
+		if (is_meant(service_of(all.objects[i])))
+			give_reason(c, all.objects[i]->key, reason);
+	}
+}
+
+/* At once, then at most once a second: returns how long it has to wait. */
+static int64_t
+take_turn(struct service_controller *c)
+{
+	int64_t now_ns = clock_mono(c->env->clock), wait_ns;
+	WITH_LOCK(&c->mu);
+
+	wait_ns = c->next_pass_ns - now_ns;
+	if (wait_ns <= 0)
+		c->next_pass_ns = now_ns + pass_pause_ns;
+	return wait_ns;
+}
+
+static void
+pass_nodes(struct service_controller *c)
+{
+	int64_t begun_ns = clock_mono(c->env->clock), wait_ns = take_turn(c);
+
+	if (wait_ns > 0) {
+		queue_add_after(c->queue, KEY_PASS, wait_ns);
+		return;
+	}
+	queue_all(c, has_targets, REASON_NODES);
+	metric_observe(metric_of(&pass_seconds),
+	               (double)(clock_mono(c->env->clock) - begun_ns) / (double)NS_PER_SEC);
+}
+
+/* ---- one Service ---- */
+
+static unsigned
+take_reasons(struct service_controller *c, struct service_record *r, struct object **ret_vanished)
+{
+	unsigned reasons;
+	WITH_LOCK(&c->mu);
+
+	reasons = r->reasons;
+	r->reasons = 0;
+	*ret_vanished = TAKE(r->vanished);
+	return reasons;
+}
+
+/* It did not come to its end: the next run finds all that this one had. */
+static void
+put_back(struct service_controller *c, struct service_record *r, unsigned reasons,
+         struct object *vanished)
+{
+	WITH_LOCK(&c->mu);
+
+	r->reasons |= reasons;
+	if (vanished)
+		note_vanished(r, vanished);
+}
+
+/* Only nodes changed, and they were dealt with a moment ago. */
+static bool
+is_throttled(const struct service_run *run)
+{
+	return run->reasons == REASON_NODES;
+}
+
+/* It failed, and all that came up since leaves its targets as they were: another try has to earn its time. */
+static bool
+is_backing_off(struct service_run *run)
+{
+	return (run->reasons & REASON_RETRY) && !(run->reasons & REASON_FULL) &&
+	       (run->record->is_retry_fixed || !service_sync_has_new_targets(run));
+}
+
+/* A run that comes before its time is put off. (The queue need not have the key for then: of several times it keeps the
+ * earliest.) */
+static bool
+is_too_soon(struct service_run *run, struct object *vanished)
+{
+	int64_t now_ns = clock_mono(run->call->clock), due_ns = now_ns;
+
+	if (run->record->next_update_ns > now_ns && is_throttled(run))
+		due_ns = run->record->next_update_ns;
+	else if (run->record->retry_ns > now_ns && is_backing_off(run))
+		due_ns = run->record->retry_ns;
+	if (due_ns == now_ns)
+		return false;
+	put_back(run->c, run->record, run->reasons, vanished);
+	queue_add_after(run->c->queue, str_c(run->record->key), due_ns - now_ns);
+	return true;
+}
+
+/* The store replaces a Service a moment before on_vanished() hears of it, and only that knows the last state of the former
+ * one. It queues the key again. */
+static bool
+is_unheard(struct service_run *run, struct object *vanished)
+{
+	const struct object *balanced = run->record->balanced;
+
+	if (vanished || !balanced || is_same_service(balanced, &run->service->object))
+		return false;
+	put_back(run->c, run->record, run->reasons, NULL);
+	return true;
+}
+
+static bool
+sync_present(struct service_run *run, struct object *object, struct object *vanished,
+             struct error *err)
+{
+	const struct object *balanced = run->record->balanced;
+	bool is_done = false;
+
+	if ((balanced && !is_same_service(balanced, object) &&
+	     !service_sync_former(run, service_of(vanished), err)) ||
+	    !service_sync(run, &is_done, err)) {
+		put_back(run->c, run->record, REASON_RETRY, vanished);
+		return false;
+	}
+	queue_forget(run->c->queue, object->key);
+	run->record->n_conflicts = 0;
+	if (is_done && !service_is_stale(run->record, run->service))
+		record_drop(run->c, run->record);
+	return true;
+}
+
+static bool
+sync_absent(struct service_run *run, struct object *vanished, struct error *err)
+{
+	if (vanished && !service_sync_former(run, service_of(vanished), err)) {
+		put_back(run->c, run->record, REASON_RETRY, vanished);
+		return false;
+	}
+	queue_forget(run->c->queue, str_c(run->record->key));
+	record_drop(run->c, run->record);
+	return true;
+}
+
+/* The reasons first, the Service then: what changes in between is a reason for the next run. */
+static bool
+reconcile(struct service_controller *c, struct call *call, struct str key, struct error *err)
+{
+	CLEANUP(object_unrefp) struct object *object = NULL;
+	CLEANUP(object_unrefp) struct object *vanished = NULL;
+	struct service_run run = { .c = c, .call = call };
+
+	mutex_lock(&c->mu);
+	run.record = map_get(&c->records, key);
+	mutex_unlock(&c->mu);
+	if (!run.record)
+		return true; /* a late retry of what has been settled */
+	run.reasons = take_reasons(c, run.record, &vanished);
+	object = store_get(c->env->services, key);
+	if (!object)
+		return sync_absent(&run, vanished, err);
+	run.service = service_of(object);
+	return is_unheard(&run, vanished) || is_too_soon(&run, vanished) ||
+	       sync_present(&run, object, vanished, err);
+}
+
+/* ---- workers ---- */
+
+static bool
+is_cleaning_up(struct service_controller *c, struct str key)
+{
+	CLEANUP(object_unrefp) struct object *object = store_get(c->env->services, key);
+
+	return !object || service_needs_cleanup(service_of(object));
+}
+
+static void
+set_retry(struct service_controller *c, struct str key, int64_t delay_ns, bool is_fixed)
+{
+	struct service_record *r;
+	WITH_LOCK(&c->mu);
+
+	r = map_get(&c->records, key);
+	if (!r)
+		return;
+	r->retry_ns = clock_deadline(clock_mono(c->env->clock), delay_ns);
+	r->is_retry_fixed = is_fixed;
+}
+
+static void
+log_failure(struct str key, const struct error *err, int64_t delay_ns)
+{
+	if (err->code == ERR_PENDING)
+		return;
+	if (err->code == ERR_THROTTLED)
+		log_warn("service has to wait for the cloud's rate limit", LOG_STR("service", key),
+		         LOG_ERR(err), LOG_DURATION("in", delay_ns));
+	else
+		log_error("processing service failed, will retry", LOG_STR("service", key),
+		          LOG_ERR(err), LOG_DURATION("in", delay_ns));
+}
+
+/* The one place that turns an error code into behaviour. */
+static void
+handle_failure(struct service_controller *c, struct str key, const struct error *err)
+{
+	int64_t delay_ns = err->retry_after_ms * NS_PER_MS;
+	bool is_fixed = (err->code == ERR_PENDING || err->code == ERR_THROTTLED) && delay_ns > 0;
+
+	if (err->code == ERR_CANCELLED)
+		return;
+	if (err->is_outage) { /* other reasons to work on it need not wait: a refusal costs nothing */
+		set_retry(c, key, 0, false);
+		queue_park(c->queue, key, failure_outage_ns(err));
+		return;
+	}
+	if (is_fixed)
+		queue_add_after(c->queue, key, delay_ns);
+	else
+		delay_ns = queue_add_failed(c->queue, key,
+		                            is_cleaning_up(c, key) ? cleanup_max_ns
+		                                                   : failure_max_ns(err->code));
+	set_retry(c, key, delay_ns, is_fixed);
+	log_failure(key, err, delay_ns);
+}
+
+void
+service_work_on(struct service_controller *c, struct arena *arena, struct str key)
+{
+	struct call call = {
+		.clock = c->env->clock,
+		.cancel = c->env->cancel,
+		.deadline_mono_ns = clock_deadline(clock_mono(c->env->clock),
+		                                   WORK_TIMEOUT_S * NS_PER_SEC),
+		.arena = arena,
+	};
+	struct error err;
+
+	if (str_eq(key, KEY_PASS))
+		pass_nodes(c);
+	else if (!reconcile(c, &call, key, &err))
+		handle_failure(c, key, &err);
+	arena_reset(arena);
+	queue_done(c->queue, key);
+}
+
+static void *
+run_worker(void *arg)
+{
+	struct service_controller *c = arg;
+	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
+	struct call call = { c->env->clock, c->env->cancel, CLOCK_FOREVER, &arena };
+	unsigned n_busy = 0;
+	struct error err;
+	struct str key;
+
+	if (!store_wait_synced(c->env->nodes, &call, &err) ||
+	    !store_wait_synced(c->env->services, &call, &err))
+		return NULL;
+	service_begin(c, &call);
+	arena_reset(&arena);
+	while (queue_get_or_rest(c->queue, &n_busy, &key))
+		service_work_on(c, &arena, key);
+	return NULL;
+}
+
+/* ---- life ---- */
+
+struct service_controller *
+service_controller_new(struct controller_env *env, const struct service_controller_config *config)
+{
+	struct service_controller *c = xcalloc(1, sizeof(*c));
+
+	c->env = env;
+	c->config = *config;
+	c->ops = env->cloud->ops->balancers;
+	c->queue = queue_new(&(struct queue_config){ "service", failure_base_ns, FAILURE_MAX_NS,
+	                                             env->clock });
+	c->targets = targets_new(env->nodes);
+	PTHREAD_OK(pthread_mutex_init(&c->mu, NULL));
+	cond_init(&c->adopted);
+	failure_pause_init(&c->adopt_pause);
+	metric_set(running_metric("service"), 1);
+	store_add_handler(env->services, (struct store_handler){ on_service, c });
+	store_add_handler(env->nodes, (struct store_handler){ on_node, c });
+	c->workers = xcalloc(config->n_workers, sizeof(*c->workers));
+	for (unsigned i = 0; i < config->n_workers; i++)
+		thread_start(&c->workers[i], "service", run_worker, c);
+	return c;
+}
+
+void
+service_controller_wake(struct service_controller *c, struct str key)
+{
+	CLEANUP(object_unrefp)
+	struct object *object = key.len > 0 ? store_get(c->env->services, key) : NULL;
+
+	if (object && concerns_us(service_of(object)))
+		give_reason(c, key, REASON_FULL);
+	else if (key.len == 0)
+		queue_all(c, concerns_us, REASON_FULL);
+}
+
+void
+service_controller_release(struct service_controller *c)
+{
+	queue_release(c->queue);
+	failure_pause_release(&c->adopt_pause);
+}
+
+void
+service_controller_stop(struct service_controller *c)
+{
+	queue_shut_down(c->queue);
+}
+
+bool
+service_controller_wait_idle(struct service_controller *c, int64_t deadline_ns)
+{
+	return queue_wait_idle(c->queue, deadline_ns);
+}
+
+static void
+free_records(struct service_controller *c)
+{
+	struct str key;
+	void *record;
+
+	for (size_t pos = 0; map_next(&c->records, &pos, &key, &record);)
+		record_free(record);
+	map_fini(&c->records);
+}
+
+void
+service_controller_free(struct service_controller *c)
+{
+	if (!c)
+		return;
+	for (unsigned i = 0; i < c->config.n_workers; i++)
+		thread_join(c->workers[i]);
+	queue_free(c->queue);
+	free_records(c);
+	targets_free(c->targets);
+	failure_pause_fini(&c->adopt_pause);
+	PTHREAD_OK(pthread_mutex_destroy(&c->mu));
+	PTHREAD_OK(pthread_cond_destroy(&c->adopted));
+	free(c->workers);
+	free(c);
+}

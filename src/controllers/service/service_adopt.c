@@ -1,0 +1,153 @@
+/* controllers/service/service_adopt.c: what a provider has to know of all Services before it is asked for the first.
+ *
+ * Without it the provider might hand out an address that is in use, so it is tried until it works, and no Service is worked
+ * on before. People are told once what is in the way, and again when that changes or lasts.
+ */
+#include "base/backoff.h"
+#include "base/event_kind.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "controllers/host.h"
+#include "controllers/service/service_internal.h"
+
+EVENT_KIND(
+	failed_event, SERVICE_COMPONENT, "AdoptLoadBalancersFailed", true,
+	"Pod or Namespace kube-system",
+	"The load balancers that exist could not be read, so no Service is worked on; it is tried again.");
+
+static const int64_t pause_ns = 5 * NS_PER_SEC;
+static const int64_t pause_max_ns = 60 * NS_PER_SEC;
+static const int64_t remind_ns = 300 * NS_PER_SEC;
+
+/* A failure that lasts. */
+struct trouble {
+	unsigned n_pauses;
+	uint64_t told;        /* a hash of the message that people know */
+	int64_t next_tell_ns; /* mono: though it is the same */
+};
+
+/* The status of a Service of another class is written by another controller, and one that is being deleted without our
+ * finalizer has nothing of ours any more, though its status may still show the address that another Service has by now. */
+static bool
+is_adoptable(const struct service *s)
+{
+	if (s->has_class)
+		return false;
+	return s->has_finalizer || (service_wants_balancer(s) && !s->is_deleting);
+}
+
+static size_t
+collect_specs(struct service_controller *c, const struct store_list *all, struct arena *arena,
+              const struct lb_spec ***ret)
+{
+	const struct lb_spec **specs = arena_calloc(arena, all->n, sizeof(*specs));
+	size_t n = 0;
+
+	for (size_t i = 0; i < all->n; i++) {
+		const struct service *s = service_of(all->objects[i]);
+		struct lb_spec *spec;
+
+		if (!is_adoptable(s))
+			continue;
+		spec = ARENA_NEW(arena, struct lb_spec);
+		*spec = service_spec(s, c->config.cluster_name, arena);
+		specs[n++] = spec;
+	}
+	*ret = specs;
+	return n;
+}
+
+static bool
+adopt_once(struct service_controller *c, struct call *call, struct error *err)
+{
+	CLEANUP(store_list_free) struct store_list all = store_list(c->env->services);
+	const struct lb_spec **specs;
+	size_t n = collect_specs(c, &all, call->arena, &specs);
+
+	return c->ops->adopt(c->env->cloud, call, specs, n, err);
+}
+
+/* ---- when it fails ---- */
+
+static void
+send_event(struct service_controller *c, const struct error *err)
+{
+	CLEANUP(buf_fini) struct buf message = BUF_INIT(LIMIT_EVENT_MESSAGE);
+	struct event_object object = host_ourselves();
+
+	buf_addf(&message, "Load balancers that exist cannot be taken over: %s", err->msg);
+	recorder_event(c->env->recorder, SERVICE_COMPONENT, &object, EVENT_WARNING,
+	               failed_event.reason, buf_str(&message));
+}
+
+static void
+tell(struct service_controller *c, struct trouble *t, const struct error *err)
+{
+	int64_t now_ns = clock_mono(c->env->clock);
+	uint64_t hash = str_hash(str_c(err->msg));
+
+	if (!service_is_failure(err) ||
+	    (hash == t->told && (err->is_outage || now_ns < t->next_tell_ns)))
+		return;
+	t->told = hash;
+	t->next_tell_ns = clock_deadline(now_ns, remind_ns);
+	log_error("load balancers that exist cannot be taken over, will retry", LOG_ERR(err));
+	send_event(c, err);
+}
+
+static int64_t
+next_delay_ns(struct trouble *t, const struct error *err)
+{
+	if (err->retry_after_ms > 0)
+		return err->retry_after_ms * NS_PER_MS;
+	return backoff_spread_ns(pause_ns, t->n_pauses++, pause_max_ns);
+}
+
+static bool
+adopt(struct service_controller *c, struct call *call, struct error *err)
+{
+	unsigned n_seen = failure_pause_count(&c->adopt_pause);
+	struct trouble t = { 0 };
+
+	while (c->ops->adopt && !adopt_once(c, call, err)) {
+		tell(c, &t, err);
+		if (!failure_pause_sleep(&c->adopt_pause, call, n_seen, next_delay_ns(&t, err),
+		                         err))
+			return false;
+		n_seen = failure_pause_count(&c->adopt_pause);
+		arena_reset(call->arena);
+	}
+	return true;
+}
+
+/* ---- the first worker does it ---- */
+
+static void
+end_adoption(struct service_controller *c)
+{
+	WITH_LOCK(&c->mu);
+
+	c->adoption = ADOPT_DONE;
+	PTHREAD_OK(pthread_cond_broadcast(&c->adopted));
+}
+
+/* The others wait; when it is cancelled, so are they. */
+void
+service_begin(struct service_controller *c, struct call *call)
+{
+	struct error err;
+	bool is_first;
+
+	mutex_lock(&c->mu);
+	is_first = c->adoption == ADOPT_WANTED;
+	if (is_first)
+		c->adoption = ADOPT_RUNNING;
+	while (!is_first && c->adoption != ADOPT_DONE)
+		clock_wait(c->env->clock, &c->adopted, &c->mu, CLOCK_FOREVER);
+	mutex_unlock(&c->mu);
+	if (!is_first)
+		return;
+	if (!adopt(c, call, &err))
+		queue_shut_down(c->queue);
+	end_adoption(c);
+}

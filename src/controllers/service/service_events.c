@@ -1,0 +1,207 @@
+/* controllers/service/service_events.c: what people are told of a Service's load balancer (framework.md 5.11).
+ *
+ * The API server takes 25 events of an object and one more per 5 min (kube-client.md 7.3), and what is repeated uses them up
+ * for what matters. So work that takes several tries begins once, and changed targets are told more and more seldom while
+ * they go on changing.
+ */
+#include "base/backoff.h"
+#include "base/event_kind.h"
+#include "base/limits.h"
+#include "controllers/service/service_internal.h"
+
+EVENT_KIND(ensuring_event, SERVICE_COMPONENT, "EnsuringLoadBalancer", false, "Service",
+           "Work on a load balancer begins.");
+EVENT_KIND(ensured_event, SERVICE_COMPONENT, "EnsuredLoadBalancer", false, "Service",
+           "The load balancer is as the Service wants it.");
+EVENT_KIND(deleting_event, SERVICE_COMPONENT, "DeletingLoadBalancer", false, "Service",
+           "The Service no longer wants its load balancer.");
+EVENT_KIND(deleted_event, SERVICE_COMPONENT, "DeletedLoadBalancer", false, "Service",
+           "The load balancer is gone.");
+EVENT_KIND(updated_event, SERVICE_COMPONENT, "UpdatedLoadBalancer", false, "Service",
+           "The load balancer has new targets, since nodes changed.");
+EVENT_KIND(unavailable_event, SERVICE_COMPONENT, "UnAvailableLoadBalancer", true, "Service",
+           "No node may be a target of the load balancer.");
+EVENT_KIND(sync_failed_event, SERVICE_COMPONENT, "SyncLoadBalancerFailed", true, "Service",
+           "The load balancer could not be made as the Service wants it; it is tried again.");
+EVENT_KIND(delete_failed_event, SERVICE_COMPONENT, "DeleteLoadBalancerFailed", true, "Service",
+           "The load balancer could not be deleted; it is tried again.");
+EVENT_KIND(update_failed_event, SERVICE_COMPONENT, "UpdateLoadBalancerFailed", true, "Service",
+           "The targets of the load balancer could not be changed; it is tried again.");
+
+EVENT_KIND(
+	kept_event, SERVICE_COMPONENT, "LoadBalancerKept", true, "Service",
+	"The Service of that name was replaced or lost without being deleted; the former one's load balancer is kept.");
+
+static const int64_t news_pause_ns = 60 * NS_PER_SEC;
+static const int64_t news_pause_max_ns = 300 *
+                                         NS_PER_SEC; /* as fast as the filter lets more through */
+
+/* What can be said, by enum service_saying. */
+static const struct {
+	const struct event_kind *kind;
+	const char *text; /* of a failure: what comes before its message */
+} sayings[] = {
+	[SERVICE_ENSURING] = { &ensuring_event, "Ensuring load balancer" },
+	[SERVICE_ENSURED] = { &ensured_event, "Ensured load balancer" },
+	[SERVICE_DELETING] = { &deleting_event, "Deleting load balancer" },
+	[SERVICE_DELETED] = { &deleted_event, "Deleted load balancer" },
+	[SERVICE_SYNC_FAILED] = { &sync_failed_event, "Error syncing load balancer" },
+	[SERVICE_DELETE_FAILED] = { &delete_failed_event, "Error deleting load balancer" },
+};
+
+static void
+tell(struct service_run *run, enum event_type type, const char *reason, struct str message)
+{
+	const struct service *s = run->service;
+	struct event_object object = { "v1", "Service", s->namespace, s->name, s->object.uid };
+
+	recorder_event(run->c->env->recorder, SERVICE_COMPONENT, &object, type, reason, message);
+}
+
+static void
+say(struct service_run *run, enum service_saying saying)
+{
+	tell(run, EVENT_NORMAL, sayings[saying].kind->reason, str_c(sayings[saying].text));
+}
+
+/* ---- beginnings and ends ---- */
+
+void
+service_announce(struct service_run *run, enum service_saying saying)
+{
+	if (run->record->announced == saying)
+		return;
+	run->record->announced = saying;
+	say(run, saying);
+}
+
+void
+service_tell_end(struct service_run *run, enum service_saying saying)
+{
+	run->record->announced = SERVICE_NOTHING;
+	run->record->has_news = false;
+	say(run, saying);
+}
+
+/* ---- failures ---- */
+
+bool
+service_is_failure(const struct error *err)
+{
+	return err->code != ERR_PENDING && err->code != ERR_THROTTLED && err->code != ERR_CANCELLED;
+}
+
+/* In an outage each attempt fails with the same text, for hours: written once, it leaves the Service's share of events to what
+ * comes next. */
+static bool
+is_repeated(struct service_record *r, struct str message, const struct error *err)
+{
+	uint64_t last = r->warned_outage;
+
+	r->warned_outage = err->is_outage ? str_hash(message) : 0;
+	return err->is_outage && r->warned_outage == last;
+}
+
+void
+service_warn(struct service_run *run, enum service_saying saying, const struct error *err)
+{
+	CLEANUP(buf_fini) struct buf message = BUF_INIT(LIMIT_EVENT_MESSAGE);
+
+	if (!service_is_failure(err))
+		return;
+	buf_addf(&message, "%s: %s", sayings[saying].text, err->msg);
+	if (is_repeated(run->record, buf_str(&message), err))
+		return;
+	tell(run, EVENT_WARNING, sayings[saying].kind->reason, buf_str(&message));
+}
+
+static void
+add_addresses(struct buf *text, const struct service *s)
+{
+	const char *before = ", addresses ";
+
+	for (uint32_t i = 0; i < s->n_ingress; i++) {
+		const struct service_ingress *ingress = &s->ingress[i];
+
+		buf_add_c(text, before);
+		buf_add_str(text, ingress->ip.len > 0 ? ingress->ip : ingress->hostname);
+		before = " ";
+	}
+}
+
+/* On the Service that has the name now, where its users look; where there is none, on the former one. */
+void
+service_warn_of_kept(struct service_run *run, const struct service *former)
+{
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(LIMIT_EVENT_MESSAGE);
+	const struct service *current = run->service;
+
+	buf_addf(&text, "The load balancer of the former Service with UID %" STR_FMT,
+	         STR_ARG(former->object.uid));
+	add_addresses(&text, former);
+	buf_add_c(
+		&text,
+		" is kept: that Service was not deleted, it vanished with the finalizer " SERVICE_FINALIZER
+		" on it, as after a restore of the API server's data. If nothing needs the load balancer, "
+		"delete it by hand.");
+	run->service = current ? current : former;
+	tell(run, EVENT_WARNING, kept_event.reason, buf_str(&text));
+	run->service = current;
+}
+
+void
+service_warn_of_update(struct service_run *run, const struct target_list *targets,
+                       const struct error *err)
+{
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(LIMIT_EVENT_MESSAGE);
+	size_t n_shown = targets->n < 20 ? targets->n : 20;
+
+	buf_add_c(&text, "Error updating load balancer with new hosts [");
+	for (size_t i = 0; i < n_shown; i++) {
+		buf_add_c(&text, i > 0 ? " " : "");
+		buf_add_str(&text, targets->refs[i].name);
+	}
+	if (targets->n > n_shown)
+		buf_addf(&text, " <%zu more>", targets->n - n_shown);
+	buf_addf(&text, "] [node names limited, total number of nodes: %zu], error: %s", targets->n,
+	         err->msg);
+	tell(run, EVENT_WARNING, update_failed_event.reason, buf_str(&text));
+}
+
+/* ---- targets ---- */
+
+void
+service_tell_empty(struct service_run *run, size_t n_targets)
+{
+	if (n_targets == 0 && !run->record->is_told_empty)
+		tell(run, EVENT_WARNING, unavailable_event.reason,
+		     STR("There are no available nodes for LoadBalancer"));
+	run->record->is_told_empty = n_targets == 0;
+}
+
+/* Longer each time, unless there was peace for as long. */
+static int64_t
+next_pause(const struct service_record *r, int64_t now_ns)
+{
+	if (r->news_pause_ns == 0 || now_ns - r->next_news_ns > r->news_pause_ns)
+		return news_pause_ns;
+	return backoff_ns(r->news_pause_ns, 1, news_pause_max_ns);
+}
+
+void
+service_tell_news(struct service_run *run)
+{
+	struct service_record *r = run->record;
+	int64_t now_ns = clock_mono(run->call->clock);
+
+	if (!r->has_news)
+		return;
+	if (now_ns < r->next_news_ns) {
+		queue_add_after(run->c->queue, str_c(r->key), r->next_news_ns - now_ns);
+		return;
+	}
+	r->news_pause_ns = next_pause(r, now_ns);
+	r->next_news_ns = clock_deadline(now_ns, r->news_pause_ns);
+	r->has_news = false;
+	tell(run, EVENT_NORMAL, updated_event.reason, STR("Updated load balancer with new hosts"));
+}

@@ -1,0 +1,132 @@
+/* controllers/service/service_internal.h: what the files behind controllers/service/service.h share.
+ *
+ *	service.c         triggers, the queue, workers, records
+ *	service_adopt.c   what a provider has to know before the first Service
+ *	service_sync.c    one Service: ensure, update targets, clean up
+ *	service_events.c  what people are told of it
+ *	service_spec.c    a Service as a provider sees it
+ */
+#ifndef CCMD_CONTROLLERS_SERVICE_SERVICE_INTERNAL_H
+#define CCMD_CONTROLLERS_SERVICE_SERVICE_INTERNAL_H
+
+#include "base/map.h"
+#include "base/thread.h"
+#include "controllers/failure.h"
+#include "controllers/service/service.h"
+#include "controllers/service/targets.h"
+#include "kube/queue.h"
+#include "kube/service.h"
+
+enum service_reason {
+	REASON_NODES = 1, /* its targets may have changed */
+	REASON_FULL = 2,  /* anything may have */
+	REASON_RETRY = 4, /* the last run did not come to its end: FULL, but not before its time */
+};
+
+/* What service_events.c says of work that begins, ends or fails. */
+enum service_saying {
+	SERVICE_NOTHING,
+	SERVICE_ENSURING,
+	SERVICE_ENSURED,
+	SERVICE_DELETING,
+	SERVICE_DELETED,
+	SERVICE_SYNC_FAILED,
+	SERVICE_DELETE_FAILED,
+};
+
+/** What we know of one Service beside what the store knows. Made when a Service first concerns us, dropped when it does not
+ * any more. */
+struct service_record {
+	char *key;
+	unsigned reasons;        /* mu: to be dealt with; enum service_reason */
+	struct object *vanished; /* mu: its last state, when it went from the store; NULL */
+	/* The Service whose balancer we made, tried to make or found; NULL: none. Only the worker that has the key changes it, with
+	 * mu held; others read it with mu held. */
+	struct object *balanced;
+
+	/* of the worker that has the key */
+	uint64_t foreign_hash;  /* of the UID of a Service of another class for which we had none */
+	bool has_targets;       /* targets_hash is what the provider was told last */
+	bool has_failed;        /* the last ensure or update did */
+	uint64_t warned_outage; /* a hash of the last Warning, if an outage was its cause; else 0 */
+	bool is_elsewhere; /* another controller's, said the provider: its nodes are not ours to tell */
+	bool is_told_empty;            /* "no available nodes" was said */
+	enum service_saying announced; /* what began, its end not said yet */
+	char *written_version;         /* what our own last write made of the Service; NULL: none */
+	bool is_unsure;                /* whether that came through: there was no good answer */
+	unsigned n_conflicts; /* that were taken for expected since a run came to its end */
+	bool has_news;        /* its targets were changed, and that was not told yet */
+	uint64_t targets_hash;
+	int64_t next_news_ns, news_pause_ns; /* mono: such news are not told again before */
+	int64_t next_update_ns;              /* mono: targets are not touched again before */
+	int64_t retry_ns;                    /* mono: when REASON_RETRY is due */
+	bool is_retry_fixed; /* the cloud named that time: other nodes do not change it */
+};
+
+struct service_controller {
+	struct controller_env *env;
+	struct service_controller_config config;
+	const struct balancer_ops *ops;
+	struct queue *queue;
+	struct targets *targets;
+	pthread_t *workers;
+	struct failure_pause adopt_pause;
+
+	pthread_mutex_t mu;
+	pthread_cond_t adopted;
+	struct map records;                                        /* mu */
+	enum { ADOPT_WANTED, ADOPT_RUNNING, ADOPT_DONE } adoption; /* mu */
+	int64_t next_pass_ns; /* mu: mono; nodes are not looked through again before */
+};
+
+/** One run of one Service. */
+struct service_run {
+	struct service_controller *c;
+	struct call *call;
+	struct service_record *record;
+	const struct service *service;
+	unsigned reasons;
+};
+
+/** Is that state of the Service older than our own last write to it? Then neither its finalizers nor its status are to be
+ * relied on: acting on them has left Services with a balancer and without a finalizer. */
+bool service_is_stale(const struct service_record *record, const struct service *service);
+
+/** Brings one Service to where it should be. *ret_is_done: the record may be dropped. ERR_PENDING and ERR_THROTTLED with
+ * retry_after_ms; everything else backs off. */
+NODISCARD bool service_sync(struct service_run *run, bool *ret_is_done, struct error *err);
+/** Are its targets others than the provider was told last? */
+bool service_sync_has_new_targets(struct service_run *run);
+/** The Service whose balancer we have is gone from the store, or another has its name. last: the state of a Service of that
+ * name when it vanished. The balancer is removed if that Service was deleted, else kept and reported. */
+NODISCARD bool service_sync_former(struct service_run *run, const struct service *last,
+                                   struct error *err);
+
+/** What a worker does once the stores have synced: adopts, or waits for the one who does. */
+void service_begin(struct service_controller *c, struct call *call);
+/** And then with each key that the queue hands out. The arena is empty afterwards. */
+void service_work_on(struct service_controller *c, struct arena *arena, struct str key);
+
+/** All views are of the Service or in the arena; no nodes. */
+struct lb_spec service_spec(const struct service *, const char *cluster_name, struct arena *arena);
+
+/* ---- service_events.c ---- */
+
+#define SERVICE_COMPONENT "service-controller"
+
+/** Once for a work that takes several tries: its beginning is news, its repetition is not. */
+void service_announce(struct service_run *, enum service_saying saying);
+void service_tell_end(struct service_run *, enum service_saying saying);
+/** Waiting for a cloud, or for its rate limit, is none. */
+bool service_is_failure(const struct error *);
+/** A Warning, if it is a failure. */
+void service_warn(struct service_run *, enum service_saying saying, const struct error *);
+/** A Warning that the balancer of that Service is kept though the Service is gone. */
+void service_warn_of_kept(struct service_run *, const struct service *former);
+void service_warn_of_update(struct service_run *, const struct target_list *, const struct error *);
+/** That there are no targets: once. */
+void service_tell_empty(struct service_run *, size_t n_targets);
+/** That targets were changed, now or later, if they were. */
+void service_tell_news(struct service_run *);
+
+#endif

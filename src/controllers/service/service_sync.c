@@ -1,0 +1,508 @@
+/* controllers/service/service_sync.c: one run of one Service (framework.md 5.6 to 5.9).
+ *
+ * The order of writes is what makes a crash at any point harmless: the finalizer before the balancer, the status after
+ * it; on the way out the balancer first, then status and finalizer in one.
+ */
+#include "base/alloc.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/metrics.h"
+#include "controllers/service/service_internal.h"
+#include "kube/service_patch.h"
+
+/* Providers are told of changed targets at once, then at most so often. */
+static const int64_t update_pause_ns = NS_PER_SEC;
+/* When somebody else wrote to the Service at the same time: that long, that often in a row. A conflict that lasts has
+ * another cause: an admission webhook that answers 409, or a watch that lags. */
+static const int64_t overtaken_pause_ms = 1000;
+enum {
+	CONFLICTS_EXPECTED = 2,
+};
+
+static const double latency_buckets[] = { 1,   2,   4,    8,    16,   32,   64,   128,
+	                                  256, 512, 1024, 2048, 4096, 8192, 16384 };
+
+METRIC_FAMILY(updates_total, METRIC_COUNTER, "service_controller_loadbalancer_sync_total",
+              "[ALPHA] Load balancers whose targets were changed because nodes changed.");
+METRIC_FAMILY(update_errors_total, METRIC_COUNTER, "service_controller_nodesync_error_total",
+              "[ALPHA] Changes of a load balancer's targets that failed.");
+METRIC_FAMILY(update_seconds, METRIC_HISTOGRAM,
+              "service_controller_update_loadbalancer_host_latency_seconds",
+              "[ALPHA] How long it took to change the targets of one load balancer.",
+              METRIC_BUCKETS(latency_buckets));
+
+/* ---- writes ---- */
+
+bool
+service_is_stale(const struct service_record *record, const struct service *service)
+{
+	return record->is_unsure ||
+	       (record->written_version && object_version_is_older(service->object.resource_version,
+	                                                           str_c(record->written_version)));
+}
+
+static bool
+is_stale(const struct service_run *run)
+{
+	return service_is_stale(run->record, run->service);
+}
+
+static void
+note_written(struct service_run *run, struct str answer)
+{
+	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
+	struct str version;
+	struct error err;
+
+	if (!json_parse(answer, &doc, &err) ||
+	    json_str(yyjson_doc_get_root(doc), "metadata.resourceVersion", &version) != JSON_FOUND)
+		return;
+	run->record->is_unsure = false;
+	free(run->record->written_version);
+	run->record->written_version = xstrndup(version.ptr, version.len);
+}
+
+static bool
+is_current(struct service_run *run)
+{
+	const struct object *ours = &run->service->object;
+	CLEANUP(object_unrefp) struct object *now = store_get(run->c->env->services, ours->key);
+
+	return now && str_eq(now->uid, ours->uid);
+}
+
+/* A conflict: another Service has the name by now, which the store may have heard of or will in a moment. (Or others
+ * wrote to it so often that the server gave up: which of the two, it does not say.) */
+static bool
+overtaken(struct service_run *run, bool *ret_is_gone, struct error *err)
+{
+	*ret_is_gone = !is_current(run);
+	if (*ret_is_gone)
+		return true;
+	if (run->record->n_conflicts >= CONFLICTS_EXPECTED)
+		return false;
+	run->record->n_conflicts++;
+	err->code = ERR_PENDING;
+	err->retry_after_ms = overtaken_pause_ms;
+	return false;
+}
+
+/* *ret_is_gone: there is no such Service any more, or another has its name now. That is success: nothing is left to be
+ * written. */
+static bool
+patch_service(struct service_run *run, struct str body, bool *ret_is_gone, struct error *err)
+{
+	CLEANUP(buf_fini) struct buf path = BUF_INIT(LIMIT_HTTP_URL);
+	struct str answer;
+
+	service_patch_path(&path, run->service);
+	*ret_is_gone = false;
+	run->record->is_unsure = true;
+	if (kube_patch(run->c->env->kube, run->call, buf_str(&path), KUBE_PATCH_STRATEGIC, body,
+	               KUBE_ANSWER_META, &answer, err)) {
+		note_written(run, answer);
+		return true;
+	}
+	if (err->code == ERR_CONFLICT)
+		return overtaken(run, ret_is_gone, err);
+	*ret_is_gone = err->code == ERR_NOT_FOUND;
+	return *ret_is_gone;
+}
+
+static bool
+claim(struct service_run *run, bool *ret_is_gone, struct error *err)
+{
+	CLEANUP(buf_fini) struct buf body = BUF_INIT(LIMIT_HTTP_REQUEST);
+
+	*ret_is_gone = false;
+	if (run->service->has_finalizer && !is_stale(run))
+		return true;
+	service_patch_claim(&body, run->service);
+	if (!patch_service(run, buf_str(&body), ret_is_gone, err))
+		return err_wrap(err, "failed to add load balancer cleanup finalizer");
+	return true;
+}
+
+static bool
+release(struct service_run *run, struct error *err)
+{
+	CLEANUP(buf_fini) struct buf body = BUF_INIT(LIMIT_HTTP_REQUEST);
+	bool is_gone;
+
+	if (!service_patch_release(&body, run->service, is_stale(run)))
+		return true;
+	if (!patch_service(run, buf_str(&body), &is_gone, err))
+		return err_wrap(err, "failed to remove load balancer cleanup finalizer");
+	return true;
+}
+
+static bool
+write_status(struct service_run *run, bool was_stale, const struct service_ingress *ingress,
+             size_t n, struct error *err)
+{
+	CLEANUP(buf_fini) struct buf body = BUF_INIT(LIMIT_HTTP_REQUEST);
+	bool is_gone;
+
+	if (!was_stale && service_status_equals(run->service, ingress, n))
+		return true;
+	service_patch_status(&body, run->service, ingress, n);
+	if (!patch_service(run, buf_str(&body), &is_gone, err))
+		return err_wrap(err, "failed to update load balancer status");
+	log_info("service status written", LOG_STR("service", run->service->object.key),
+	         LOG_I64("addresses", (int64_t)n));
+	return true;
+}
+
+/* Said always where there is an address: the server fills in what is left out, and that would differ for ever from what
+ * we want (framework.md E22). */
+static struct str
+mode_text(const struct lb_ingress *ingress)
+{
+	if (ingress->ip.len == 0)
+		return STR_EMPTY;
+	return ingress->ip_mode == LB_IP_MODE_PROXY ? STR("Proxy") : STR("VIP");
+}
+
+static bool
+write_lb_status(struct service_run *run, bool was_stale, const struct lb_status *status,
+                struct error *err)
+{
+	struct service_ingress *ingress = arena_calloc(run->call->arena, status->n_ingress,
+	                                               sizeof(*ingress));
+
+	for (size_t i = 0; i < status->n_ingress; i++)
+		ingress[i] = (struct service_ingress){ .ip = status->ingress[i].ip,
+			                               .hostname = status->ingress[i].hostname,
+			                               .ip_mode = mode_text(&status->ingress[i]),
+			                               .ports = STR_EMPTY };
+	return write_status(run, was_stale, ingress, status->n_ingress, err);
+}
+
+/* ---- a balancer that is wanted ---- */
+
+static struct lb_spec
+spec_of(struct service_run *run)
+{
+	return service_spec(run->service, run->c->config.cluster_name, run->call->arena);
+}
+
+/* Takes the reference over. */
+static void
+set_balanced(struct service_run *run, struct object *service)
+{
+	struct object *old = run->record->balanced;
+
+	mutex_lock(&run->c->mu);
+	run->record->balanced = service;
+	mutex_unlock(&run->c->mu);
+	object_unref(old);
+}
+
+/* Before the provider is called: what was handed over once must be taken back one day. */
+static void
+remember(struct service_run *run)
+{
+	set_balanced(run, object_ref((struct object *)(uintptr_t)&run->service->object));
+}
+
+static void
+remember_targets(struct service_run *run, uint64_t hash)
+{
+	run->record->targets_hash = hash;
+	run->record->has_targets = true;
+	run->record->next_update_ns = clock_deadline(clock_mono(run->call->clock), update_pause_ns);
+}
+
+/* After a restart a Service that has its finalizer and addresses is looked at once more; that is no news. */
+static bool
+looks_settled(const struct service_run *run)
+{
+	return run->service->has_finalizer && run->service->n_ingress > 0 &&
+	       !run->record->has_targets && !run->record->has_failed;
+}
+
+static bool
+call_ensure(struct service_run *run, enum lb_outcome *outcome, struct lb_status *status,
+            struct error *err)
+{
+	struct lb_spec spec = spec_of(run);
+	CLEANUP(target_list_fini)
+	struct target_list targets = targets_select(run->c->targets, run->c->env->cloud, &spec,
+	                                            run->call->arena);
+
+	spec.nodes = targets.refs;
+	spec.n_nodes = targets.n;
+	service_tell_empty(run, targets.n);
+	remember(run);
+	remember_targets(run, targets.hash);
+	return run->c->ops->ensure(run->c->env->cloud, run->call, &spec, outcome, status, err);
+}
+
+static bool
+fail(struct error *err, const struct error *why)
+{
+	*err = *why;
+	return err_wrap(err, "failed to ensure load balancer");
+}
+
+static bool
+ensure(struct service_run *run, struct error *err)
+{
+	enum lb_outcome outcome = LB_DONE;
+	struct lb_status status = { 0 };
+	bool is_gone, was_stale = is_stale(run); /* before what we write now */
+	struct error why;
+
+	if (!looks_settled(run))
+		service_announce(run, SERVICE_ENSURING);
+	if (!claim(run, &is_gone, err))
+		return false;
+	if (is_gone)
+		return true; /* the store will hear of it */
+	if (!call_ensure(run, &outcome, &status, &why))
+		return fail(err, &why);
+	run->record->is_elsewhere = outcome == LB_ELSEWHERE;
+	if (run->record->is_elsewhere)
+		return true;
+	if (!write_lb_status(run, was_stale, &status, err))
+		return false;
+	if (outcome == LB_PARTIAL)
+		return fail(err, &why);
+	if (run->record->announced)
+		service_tell_end(run, SERVICE_ENSURED);
+	else
+		service_tell_news(run);
+	return true;
+}
+
+/* ---- only its targets ---- */
+
+static bool
+call_update(struct service_run *run, const struct lb_spec *spec, struct error *err)
+{
+	int64_t begun_ns = clock_mono(run->call->clock);
+	bool is_done;
+
+	metric_inc(metric_of(&updates_total));
+	is_done = run->c->ops->update_nodes(run->c->env->cloud, run->call, spec, err);
+	metric_observe(metric_of(&update_seconds),
+	               (double)(clock_mono(run->call->clock) - begun_ns) / (double)NS_PER_SEC);
+	return is_done;
+}
+
+/* *ret_is_missing: there is no such balancer, so it has to be ensured. */
+static bool
+update(struct service_run *run, bool *ret_is_missing, struct error *err)
+{
+	struct lb_spec spec = spec_of(run);
+	CLEANUP(target_list_fini)
+	struct target_list targets = targets_select(run->c->targets, run->c->env->cloud, &spec,
+	                                            run->call->arena);
+
+	if (targets.hash == run->record->targets_hash || run->record->is_elsewhere) {
+		service_tell_news(run);
+		return true;
+	}
+	spec.nodes = targets.refs;
+	spec.n_nodes = targets.n;
+	remember(run);
+	remember_targets(run, targets.hash);
+	run->record->has_news = targets.n > 0;
+	if (call_update(run, &spec, err)) {
+		service_tell_empty(run, targets.n);
+		service_tell_news(run);
+		return true;
+	}
+	*ret_is_missing = err->code == ERR_NOT_FOUND;
+	if (*ret_is_missing)
+		return true;
+	run->record->has_targets = false; /* whatever comes next ensures */
+	if (service_is_failure(err)) {
+		metric_inc(metric_of(&update_errors_total));
+		service_warn_of_update(run, &targets, err);
+	}
+	return false;
+}
+
+bool
+service_sync_has_new_targets(struct service_run *run)
+{
+	struct lb_spec spec = spec_of(run);
+	CLEANUP(target_list_fini)
+	struct target_list targets = targets_select(run->c->targets, run->c->env->cloud, &spec,
+	                                            run->call->arena);
+
+	return targets.hash != run->record->targets_hash;
+}
+
+static bool
+balance(struct service_run *run, struct error *err)
+{
+	bool wants_ensure = (run->reasons & (REASON_FULL | REASON_RETRY)) ||
+	                    !run->record->has_targets;
+	bool was_update = !wants_ensure;
+	bool is_done = true;
+
+	if (!wants_ensure)
+		is_done = update(run, &wants_ensure, err);
+	if (is_done && wants_ensure)
+		is_done = ensure(run, err);
+	run->record->has_failed = !is_done && service_is_failure(err);
+	if (!is_done && (!was_update || wants_ensure))
+		service_warn(run, SERVICE_SYNC_FAILED, err);
+	return is_done;
+}
+
+/* ---- a balancer that has to go ---- */
+
+/* The next Service of that name begins afresh. */
+static void
+forget_balancer(struct service_run *run)
+{
+	struct service_record *r = run->record;
+
+	set_balanced(run, NULL);
+	r->has_targets = r->has_failed = r->is_elsewhere = r->is_told_empty = r->has_news = false;
+}
+
+/* Every controller made with k8s.io/cloud-provider uses the finalizer that we use. On a Service of another class it is ours
+ * only where we had a balancer for the Service: released for another controller, that one's balancer would be left behind. */
+static bool
+may_release(const struct service_run *run)
+{
+	return !run->service->has_class || run->record->balanced;
+}
+
+/* Whatever the Service says now: only its UID and names matter (framework.md 5.6, 3). */
+static bool
+call_remove(struct service_run *run, bool *ret_found, struct error *err)
+{
+	struct lb_spec spec = spec_of(run);
+
+	*ret_found = false;
+	if (may_release(run))
+		service_announce(run, SERVICE_DELETING);
+	if (!run->c->ops->remove(run->c->env->cloud, run->call, &spec, ret_found, err))
+		return false;
+	if (*ret_found)
+		log_info("load balancer deleted", LOG_STR("service", run->service->object.key));
+	return true;
+}
+
+/* What was found is remembered until the Service is released: another try finds nothing any more. */
+static bool
+remove_and_release(struct service_run *run, bool *ret_is_ours, struct error *err)
+{
+	bool was_found;
+
+	*ret_is_ours = true;
+	if (!call_remove(run, &was_found, err))
+		return err_wrap(err, "failed to delete load balancer");
+	if (was_found)
+		remember(run);
+	*ret_is_ours = may_release(run);
+	if (*ret_is_ours && !release(run, err))
+		return false;
+	forget_balancer(run);
+	return true;
+}
+
+/* The cloud is asked once about a Service of another class, however often others change it while it is being deleted. */
+static bool
+clean_up(struct service_run *run, bool *ret_is_done, struct error *err)
+{
+	uint64_t hash = str_hash(run->service->object.uid);
+	bool is_known = run->record->foreign_hash == hash && !run->record->balanced;
+	bool is_ours = false;
+
+	if (!is_known && !remove_and_release(run, &is_ours, err)) {
+		service_warn(run, SERVICE_SYNC_FAILED, err);
+		return false;
+	}
+	if (is_ours)
+		service_tell_end(run, SERVICE_DELETED);
+	else
+		run->record->foreign_hash = hash;
+	*ret_is_done = is_ours; /* else the record remembers it until the Service is gone */
+	return true;
+}
+
+/* The balancer of a Service that is no more, though its name may be another's by now. */
+static bool
+remove_former(struct service_run *run, struct error *err)
+{
+	CLEANUP(object_unrefp) struct object *former = object_ref(run->record->balanced);
+	const struct service *current = run->service;
+	bool is_done, was_found;
+
+	run->service = service_of(former);
+	is_done = call_remove(run, &was_found, err);
+	if (is_done) {
+		forget_balancer(run);
+		service_tell_end(run, SERVICE_DELETED);
+	} else
+		service_warn(run, SERVICE_DELETE_FAILED, err);
+	run->service = current;
+	return is_done;
+}
+
+bool
+service_sync(struct service_run *run, bool *ret_is_done, struct error *err)
+{
+	const struct service *s = run->service;
+
+	*ret_is_done = !service_wants_balancer(s) || service_needs_cleanup(s) ||
+	               (s->is_deleting && !s->has_finalizer);
+	if (!*ret_is_done)
+		return balance(run, err);
+	/* being deleted without our finalizer: it was taken off already, and none can be added any more */
+	return s->has_finalizer || run->record->balanced ? clean_up(run, ret_is_done, err) : true;
+}
+
+/* Our finalizer keeps a Service until its balancer is gone. One that goes with the finalizer on it was not deleted: the
+ * API server's data was lost, or is that of another cluster. */
+static bool
+was_deleted(const struct service *last)
+{
+	return !last->has_finalizer || last->is_deleting;
+}
+
+/* Whoever rebuilt the cluster may still need the balancer or its address. */
+static void
+keep_former(struct service_run *run, const struct service *former)
+{
+	log_warn("a service vanished with our finalizer on it, leaving its load balancer alone",
+	         LOG_STR("service", former->object.key), LOG_STR("uid", former->object.uid));
+	service_warn_of_kept(run, former);
+	if (run->c->ops->forget)
+		run->c->ops->forget(run->c->env->cloud, former->object.uid);
+	run->record->announced = SERVICE_NOTHING;
+	forget_balancer(run);
+}
+
+/* What we wrote to a Service says nothing of the next one with its name. */
+static void
+forget_writes(struct service_record *r)
+{
+	free(TAKE(r->written_version));
+	r->is_unsure = false;
+	r->n_conflicts = 0;
+}
+
+bool
+service_sync_former(struct service_run *run, const struct service *last, struct error *err)
+{
+	CLEANUP(object_unrefp) struct object *former = NULL;
+	bool is_last_known;
+
+	if (!run->record->balanced)
+		return true;
+	former = object_ref(run->record->balanced);
+	is_last_known = str_eq(former->uid, last->object.uid);
+	if (!is_last_known || !was_deleted(last))
+		keep_former(run, is_last_known ? last : service_of(former));
+	else if (!remove_former(run, err))
+		return false;
+	forget_writes(run->record);
+	return true;
+}

@@ -1,0 +1,219 @@
+/* controllers/service/targets.c: see targets.h. */
+#include "controllers/service/targets.h"
+
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "base/thread.h"
+#include "controllers/node_ref.h"
+
+#define TAINT_AUTOSCALER "ToBeDeletedByClusterAutoscaler"
+#define LABEL_EXCLUDE "node.kubernetes.io/exclude-from-external-load-balancers"
+
+/* All eligible nodes at one moment; immutable, counted. */
+struct target_set {
+	_Atomic unsigned n_refs;
+	size_t n;
+	struct object *nodes[];
+};
+
+struct targets {
+	struct store *nodes;
+	pthread_mutex_t mu;
+	struct target_set *current; /* mu; NULL: to be made */
+	uint64_t generation;        /* mu: counts changes */
+};
+
+/* ---- which nodes ---- */
+
+/* What cannot be read excludes (framework.md 5.8). */
+static bool
+is_included(const struct node *node)
+{
+	const struct str *value = node_label(node, STR(LABEL_EXCLUDE));
+	bool is_excluded = true;
+
+	return !value || (str_to_bool(*value, &is_excluded) && !is_excluded);
+}
+
+bool
+target_is_eligible(const struct node *node)
+{
+	return !node->is_deleting && is_included(node) && !node_taint(node, STR(TAINT_AUTOSCALER));
+}
+
+static bool
+are_labels_equal(const struct node *a, const struct node *b)
+{
+	if (a->n_labels != b->n_labels)
+		return false;
+	for (uint32_t i = 0; i < a->n_labels; i++) {
+		const struct str *value = node_label(b, a->labels[i]->key);
+
+		if (!value || !str_eq(*value, a->labels[i]->value))
+			return false;
+	}
+	return true;
+}
+
+bool
+target_change_matters(const struct node *old, const struct node *new,
+                      const struct balancer_ops *ops)
+{
+	if (!old || !new)
+		return true;
+	return is_included(old) != is_included(new) ||
+	       !str_eq(node_provider_id(old), node_provider_id(new)) ||
+	       (ops->selects && !are_labels_equal(old, new)) ||
+	       (ops->uses_addresses && !node_addresses_equal(old, new));
+}
+
+/* ---- the set ---- */
+
+static void
+set_unref(struct target_set *set)
+{
+	if (!set || atomic_fetch_sub(&set->n_refs, 1) > 1)
+		return;
+	for (size_t i = 0; i < set->n; i++)
+		object_unref(set->nodes[i]);
+	free(set);
+}
+
+static uint64_t
+add_to_hash(uint64_t hash, struct str name, struct str provider_id)
+{
+	/* an odd factor each, so that neither order nor a text that moves over the border is lost */
+	hash = hash * UINT64_C(0x9e3779b97f4a7c15) + str_hash(name);
+	return hash * UINT64_C(0xc2b2ae3d27d4eb4f) + str_hash(provider_id) + 1;
+}
+
+static int
+compare_names(const void *a, const void *b)
+{
+	struct object *const *x = a, *const *y = b;
+
+	return str_cmp((*x)->key, (*y)->key);
+}
+
+static struct target_set *
+make_set(struct store *nodes)
+{
+	CLEANUP(store_list_free) struct store_list all = store_list(nodes);
+	struct target_set *set = xmalloc(sizeof(*set) + all.n * sizeof(set->nodes[0]));
+
+	set->n = 0;
+	set->n_refs = 1;
+	for (size_t i = 0; i < all.n; i++) {
+		if (target_is_eligible(node_of(all.objects[i])))
+			set->nodes[set->n++] = object_ref(all.objects[i]);
+	}
+	qsort(set->nodes, set->n, sizeof(set->nodes[0]), compare_names);
+	return set;
+}
+
+/* The current set, or NULL, and the generation it would have to belong to. */
+static struct target_set *
+peek(struct targets *t, uint64_t *ret_generation)
+{
+	WITH_LOCK(&t->mu);
+
+	*ret_generation = t->generation;
+	if (t->current)
+		atomic_fetch_add(&t->current->n_refs, 1);
+	return t->current;
+}
+
+/* Keeps a set for others, unless a node changed while it was made. */
+static void
+publish(struct targets *t, struct target_set *set, uint64_t generation)
+{
+	WITH_LOCK(&t->mu);
+
+	if (t->current || t->generation != generation)
+		return;
+	atomic_fetch_add(&set->n_refs, 1);
+	t->current = set;
+}
+
+static struct target_set *
+take_set(struct targets *t)
+{
+	uint64_t generation;
+	struct target_set *set = peek(t, &generation);
+
+	if (!set) {
+		set = make_set(t->nodes);
+		publish(t, set, generation);
+	}
+	return set;
+}
+
+void
+targets_invalidate(struct targets *t)
+{
+	struct target_set *old;
+
+	mutex_lock(&t->mu);
+	old = TAKE(t->current);
+	t->generation++;
+	mutex_unlock(&t->mu);
+	set_unref(old);
+}
+
+/* ---- what one Service gets ---- */
+
+void
+target_list_fini(struct target_list *list)
+{
+	set_unref(list->set);
+}
+
+static void
+add_target(struct target_list *list, struct node_ref ref, bool uses_addresses)
+{
+	list->refs[list->n++] = ref;
+	list->hash = add_to_hash(list->hash, ref.name, ref.provider_id);
+	for (size_t i = 0; uses_addresses && i < ref.n_addresses; i++)
+		list->hash = add_to_hash(list->hash, ref.addresses[i].type,
+		                         ref.addresses[i].address);
+}
+
+struct target_list
+targets_select(struct targets *t, struct cloud *cloud, const struct lb_spec *spec,
+               struct arena *arena)
+{
+	const struct balancer_ops *ops = cloud->ops->balancers;
+	struct target_list list = { .set = take_set(t) };
+
+	list.refs = arena_calloc(arena, list.set->n, sizeof(list.refs[0]));
+	for (size_t i = 0; i < list.set->n; i++) {
+		struct node_ref ref = node_ref_of(node_of(list.set->nodes[i]));
+
+		if (!ops->selects || ops->selects(cloud, spec, &ref))
+			add_target(&list, ref, ops->uses_addresses);
+	}
+	return list;
+}
+
+/* ---- life ---- */
+
+struct targets *
+targets_new(struct store *nodes)
+{
+	struct targets *t = xcalloc(1, sizeof(*t));
+
+	t->nodes = nodes;
+	PTHREAD_OK(pthread_mutex_init(&t->mu, NULL));
+	return t;
+}
+
+void
+targets_free(struct targets *t)
+{
+	if (!t)
+		return;
+	set_unref(t->current);
+	PTHREAD_OK(pthread_mutex_destroy(&t->mu));
+	free(t);
+}

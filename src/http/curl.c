@@ -1,0 +1,508 @@
+/* http/curl.c: one transfer of libcurl: its settings, its callbacks, its errors.
+ *
+ * Sent twice: when a connection that was kept breaks before any byte of the answer, libcurl (7.88 to 8.x,
+ * Curl_retry_request) sends the request again on another one, up to five times and whatever its method: a POST that
+ * the server carried out just before it died is carried out again. on_send() is called each time before that and
+ * forbids it; what may be repeated is repeated by http_loop.c, once and on a fresh connection.
+ *
+ * CURLOPT_REQUEST_TARGET: libcurl takes a URL apart byte by byte, for each request; a tenth of its time. The URL is
+ * just the origin, and what comes behind is sent as it is.
+ *
+ * server_name: TLS checks the URL's host, so that is set to the server's name and CURLOPT_CONNECT_TO leads to the
+ * address; the Host header stays that of the address, as with Go's tls-server-name.
+ */
+#include <assert.h>
+#include <ctype.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "base/alloc.h"
+#include "http/internal.h"
+
+enum {
+	RECEIVE_BUFFER = 16 << 10, /* a TLS record: OpenSSL gives no more at once */
+	UPLOAD_BUFFER =
+		16 << 10, /* libcurl allocates it for any request over TLS; the default is 64 kB */
+	KEEP_IDLE_S = 30, /* a kept connection is closed when it was idle for this long */
+	SWEEP_IDLE_S = 1,
+	FIRST_BODY = 256 << 10,
+	ERROR_BODY = 64 << 10, /* what is kept of the answer to a stream that is refused */
+};
+
+/* A setting that fails is our mistake: all of them exist since 7.85. */
+#define SET(easy, option, value)                                       \
+	do {                                                           \
+		CURLcode set_ = curl_easy_setopt(easy, option, value); \
+		assert(set_ == CURLE_OK);                              \
+		(void)set_;                                            \
+	} while (0)
+
+/* ---- callbacks, on the I/O thread ------------------------------------------------------------------ */
+
+/* The peer that is gone is noticed within 45 s, whether we wait for it or have sent something. */
+static curl_socket_t
+on_socket(void *arg UNUSED, curlsocktype purpose UNUSED, struct curl_sockaddr *addr)
+{
+	static const struct {
+		int level, name, value;
+	} options[] = {
+		{ SOL_SOCKET, SO_KEEPALIVE, 1 },          { IPPROTO_TCP, TCP_KEEPIDLE, 15 },
+		{ IPPROTO_TCP, TCP_KEEPINTVL, 10 },       { IPPROTO_TCP, TCP_KEEPCNT, 3 },
+		{ IPPROTO_TCP, TCP_USER_TIMEOUT, 45000 },
+	};
+	int fd = socket(addr->family, addr->socktype | SOCK_CLOEXEC, addr->protocol);
+
+	if (fd < 0)
+		return CURL_SOCKET_BAD;
+	for (size_t i = 0; i < ARRAY_LEN(options); i++)
+		(void)setsockopt(fd, options[i].level, options[i].name, &options[i].value,
+		                 sizeof(int));
+	return fd;
+}
+
+static CURLcode
+on_ssl_ctx(CURL *easy UNUSED, void *ctx, void *client)
+{
+	struct curl_client *c = client;
+	WITH_LOCK(&c->mu);
+
+	return tls_apply(&c->tls, ctx) ? CURLE_OK : CURLE_SSL_CERTPROBLEM;
+}
+
+static long
+info(const struct transfer *transfer, CURLINFO what)
+{
+	long value = 0;
+
+	(void)curl_easy_getinfo(transfer->easy, what, &value);
+	return value;
+}
+
+/* in_us: what libcurl knows of how long it took. */
+static void
+tell_lookup(const struct transfer *transfer, CURLINFO in_us)
+{
+	const struct curl_client *client = transfer->job->client;
+	curl_off_t took_us = 0;
+
+	if (!client->resolved || !client->looked_up)
+		return;
+	(void)curl_easy_getinfo(transfer->easy, in_us, &took_us);
+	client->resolved(client->told_arg, str_c(client->looked_up), took_us * 1000);
+}
+
+static int
+on_send(void *arg, char *primary_ip UNUSED, char *local_ip UNUSED, int primary_port UNUSED,
+        int local_port UNUSED)
+{
+	struct transfer *transfer = arg;
+
+	if (++transfer->n_sends > 1)
+		return CURL_PREREQFUNC_ABORT;
+	if (info(transfer, CURLINFO_NUM_CONNECTS) > 0)
+		tell_lookup(transfer, CURLINFO_NAMELOOKUP_TIME_T);
+	return CURL_PREREQFUNC_OK;
+}
+
+static bool
+is_header(struct str line, struct str name)
+{
+	return line.len > name.len && line.ptr[name.len] == ':' &&
+	       str_eq_nocase(str_head(line, name.len), name);
+}
+
+static bool
+header_i64(struct str line, struct str name, int64_t *ret)
+{
+	if (!is_header(line, name))
+		return false;
+	return str_to_i64(str_trim(str_skip(line, name.len + 1)), 0, INT64_MAX, ret);
+}
+
+/* It will stand in messages. */
+static void
+read_correlation(struct http_response *response, struct str line)
+{
+	struct str name = STR("X-Correlation-Id");
+	struct str value;
+
+	if (!is_header(line, name))
+		return;
+	value = str_trim(str_skip(line, name.len + 1));
+	if (value.len < HTTP_CORRELATION_MAX && str_is_visible(value))
+		snprintf(response->correlation_id, HTTP_CORRELATION_MAX, "%" STR_FMT,
+		         STR_ARG(value));
+}
+
+static void
+read_header(struct http_response *response, struct str line)
+{
+	int64_t seconds;
+
+	if (header_i64(line, STR("Retry-After"), &seconds))
+		response->retry_after_ms = (seconds < LIMIT_RETRY_AFTER_S ? seconds
+		                                                          : LIMIT_RETRY_AFTER_S) *
+		                           MS_PER_SEC;
+	else if (header_i64(line, STR("RateLimit-Limit"), &seconds))
+		response->ratelimit_limit = seconds;
+	else if (header_i64(line, STR("RateLimit-Remaining"), &seconds))
+		response->ratelimit_remaining = seconds;
+	else if (header_i64(line, STR("RateLimit-Reset"), &seconds))
+		response->ratelimit_reset = seconds;
+	else
+		read_correlation(response, line);
+}
+
+/* "Warning: 299 - \"text\"": what the server has to say to people. */
+static void
+read_warning(const struct curl_client *client, struct str line)
+{
+	struct str name = STR("Warning");
+	struct str value;
+
+	if (!client->warned || !is_header(line, name))
+		return;
+	value = str_trim(str_skip(line, name.len + 1));
+	if (str_starts(value, STR("299 ")))
+		client->warned(client->told_arg, value);
+}
+
+/* "HTTP/1.1 200 OK"; an interim 100 may come before it. */
+static void
+read_status(struct http_response *response, struct str line)
+{
+	struct str version, rest;
+	int64_t status;
+
+	if (str_cut(line, ' ', &version, &rest) && str_to_i64(str_head(rest, 3), 100, 999, &status))
+		response->status = (int)status;
+}
+
+/* One large allocation instead of many that double; a length that is announced is not yet believed. */
+static bool
+expect_body(struct job *job, int64_t length)
+{
+	if (job->max_body > 0 && length > (int64_t)job->max_body) {
+		job->refused = "the answer is larger than allowed";
+		return false;
+	}
+	if (!job->stream)
+		(void)!buf_reserve(&job->response->body,
+		                   length < FIRST_BODY ? (size_t)length : FIRST_BODY);
+	return true;
+}
+
+static bool
+is_success(int status)
+{
+	return status >= 200 && status < 300;
+}
+
+static bool
+take_header(struct job *job, struct str line)
+{
+	int64_t length;
+
+	job->n_header_bytes += line.len;
+	if (job->n_header_bytes > LIMIT_HTTP_HEADERS) {
+		job->refused = "the headers of the answer are larger than allowed";
+		return false;
+	}
+	line = str_trim(line);
+	if (str_starts(line, STR("HTTP/"))) {
+		read_status(job->response, line);
+	} else if (header_i64(line, STR("Content-Length"), &length)) {
+		return expect_body(job, length);
+	} else if (line.len > 0) {
+		read_header(job->response, line);
+		read_warning(job->client, line);
+	} else if (job->stream && is_success(job->response->status)) {
+		job->deadline_ns = CLOCK_FOREVER;
+		job_wipe(job);
+		stream_opened(job->stream);
+	}
+	return true;
+}
+
+static size_t
+on_header(char *bytes, size_t size, size_t n, void *arg)
+{
+	struct transfer *transfer = arg;
+
+	return take_header(transfer->job, str_n(bytes, size * n)) ? size * n : 0;
+}
+
+/* The text of a refusal is for people: its beginning is enough. */
+static void
+keep_refusal(struct buf *body, struct str bytes)
+{
+	buf_add_str(body, str_head(bytes, ERROR_BODY - body->len));
+}
+
+static size_t
+on_body(char *bytes, size_t size, size_t n, void *arg)
+{
+	struct job *job = ((struct transfer *)arg)->job;
+	struct str part = str_n(bytes, size * n);
+	bool is_stream = job->stream && is_success(job->response->status);
+
+	if (job->max_body > 0 && part.len > job->max_body - job->n_body_bytes)
+		job->refused = "the answer is larger than allowed";
+	if (job->refused)
+		return 0;
+	if (is_stream && !stream_take(job->stream, part))
+		return CURL_WRITEFUNC_PAUSE;
+	job->n_body_bytes += part.len;
+	if (job->stream && !is_stream)
+		keep_refusal(&job->response->body, part);
+	if (!job->stream)
+		buf_add_str(&job->response->body, part);
+	return part.len;
+}
+
+/* ---- settings -------------------------------------------------------------------------------------- */
+
+static void
+set_transport(CURL *easy, const struct curl_client *client)
+{
+	SET(easy, CURLOPT_NOSIGNAL, 1L);
+	SET(easy, CURLOPT_QUICK_EXIT,
+	    1L); /* else a silent name server holds the loop for seconds */
+	SET(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+	SET(easy, CURLOPT_PROTOCOLS_STR, client->scheme);
+	SET(easy, CURLOPT_URL, client->origin);
+	SET(easy, CURLOPT_FOLLOWLOCATION, 0L);
+	SET(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)client->connect_timeout_ms);
+	SET(easy, CURLOPT_TCP_NODELAY, 1L);
+	SET(easy, CURLOPT_OPENSOCKETFUNCTION, on_socket);
+	SET(easy, CURLOPT_USERAGENT, client->user_agent);
+	SET(easy, CURLOPT_CONNECT_TO, client->connect_to);
+	SET(easy, CURLOPT_UPLOAD_BUFFERSIZE, (long)UPLOAD_BUFFER);
+}
+
+/* Ours are the only rules: an empty text keeps libcurl from asking the environment. */
+static void
+set_proxy(CURL *easy, const struct curl_client *client)
+{
+	SET(easy, CURLOPT_PROXY, client->proxy);
+	SET(easy, CURLOPT_NOPROXY, "");
+	SET(easy, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
+}
+
+static void
+set_tls(CURL *easy, struct curl_client *client)
+{
+	SET(easy, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
+	SET(easy, CURLOPT_SSL_VERIFYPEER, client->is_insecure ? 0L : 1L);
+	SET(easy, CURLOPT_SSL_VERIFYHOST, client->is_insecure ? 0L : 2L);
+	SET(easy, CURLOPT_CAINFO, NULL); /* anchors are in tls.store; the bundle must not be read */
+	SET(easy, CURLOPT_CAPATH, NULL);
+	SET(easy, CURLOPT_CA_CACHE_TIMEOUT, 0L); /* nor our store be kept by libcurl */
+	/* a session that is resumed is that of the old certificates, on both sides */
+	SET(easy, CURLOPT_SSL_SESSIONID_CACHE, 0L);
+	SET(easy, CURLOPT_SSL_CTX_FUNCTION, on_ssl_ctx);
+	SET(easy, CURLOPT_SSL_CTX_DATA, client);
+}
+
+static void
+set_callbacks(struct transfer *transfer)
+{
+	CURL *easy = transfer->easy;
+
+	SET(easy, CURLOPT_PRIVATE, transfer);
+	SET(easy, CURLOPT_ERRORBUFFER, transfer->error);
+	SET(easy, CURLOPT_WRITEFUNCTION, on_body);
+	SET(easy, CURLOPT_WRITEDATA, transfer);
+	SET(easy, CURLOPT_HEADERFUNCTION, on_header);
+	SET(easy, CURLOPT_HEADERDATA, transfer);
+	SET(easy, CURLOPT_PREREQFUNCTION, on_send);
+	SET(easy, CURLOPT_PREREQDATA, transfer);
+}
+
+struct transfer *
+transfer_new(struct curl_client *client)
+{
+	struct transfer *transfer = xcalloc(1, sizeof(*transfer));
+	CURL *easy = curl_easy_init();
+
+	if (!easy)
+		alloc_fail(1, sizeof(easy));
+	transfer->easy = easy;
+	set_transport(easy, client);
+	set_proxy(easy, client);
+	set_tls(easy, client);
+	set_callbacks(transfer);
+	SET(easy, CURLOPT_BUFFERSIZE, (long)RECEIVE_BUFFER);
+	return transfer;
+}
+
+void
+transfer_free(struct transfer *transfer)
+{
+	curl_easy_cleanup(transfer->easy);
+	free(transfer);
+}
+
+/* libcurl only looks at it. */
+static void
+set_body(CURL *easy, const struct job *job)
+{
+	bool has_body = job->has_body || job->method == HTTP_POST || job->method == HTTP_PUT ||
+	                job->method == HTTP_PATCH;
+
+	if (!has_body) {
+		SET(easy, CURLOPT_HTTPGET, 1L);
+		return;
+	}
+	SET(easy, CURLOPT_POSTFIELDS, job->body.len > 0 ? job->body.ptr : "");
+	SET(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)job->body.len);
+}
+
+void
+transfer_prepare(struct transfer *transfer, struct job *job, bool wants_fresh)
+{
+	CURL *easy = transfer->easy;
+
+	transfer->job = job;
+	transfer->n_sends = 0;
+	transfer->error[0] = '\0';
+	job->transfer = transfer;
+	job->n_header_bytes = 0;
+	job->n_body_bytes = 0;
+	set_body(easy, job);
+	SET(easy, CURLOPT_CUSTOMREQUEST, http_method_name(job->method));
+	SET(easy, CURLOPT_REQUEST_TARGET, job->path.ptr);
+	SET(easy, CURLOPT_HTTPHEADER, &job->headers[0]);
+	SET(easy, CURLOPT_FRESH_CONNECT, wants_fresh || job->is_endless ? 1L : 0L);
+	SET(easy, CURLOPT_FORBID_REUSE, job->is_endless ? 1L : 0L);
+	SET(easy, CURLOPT_MAXAGE_CONN,
+	    job->client->is_retiring ? (long)SWEEP_IDLE_S : (long)KEEP_IDLE_S);
+}
+
+void
+transfer_forbid_reuse(struct transfer *transfer)
+{
+	SET(transfer->easy, CURLOPT_FORBID_REUSE, 1L);
+}
+
+/* ---- the sweeper ----------------------------------------------------------------------------------- */
+
+static curl_socket_t
+no_socket(void *arg UNUSED, curlsocktype purpose UNUSED, struct curl_sockaddr *addr UNUSED)
+{
+	return CURL_SOCKET_BAD;
+}
+
+/* Up to 8.x, idle connections are closed only when another transfer looks for one. This one looks, with a short
+ * MAXAGE_CONN, and then gets no socket: nothing is resolved, connected to or sent. */
+CURL *
+sweeper_new(void)
+{
+	CURL *easy = curl_easy_init();
+
+	if (!easy)
+		alloc_fail(1, sizeof(easy));
+	SET(easy, CURLOPT_URL, "http://127.0.0.1:9/");
+	SET(easy, CURLOPT_NOSIGNAL, 1L);
+	SET(easy, CURLOPT_PROXY, "");
+	SET(easy, CURLOPT_MAXAGE_CONN, (long)SWEEP_IDLE_S);
+	SET(easy, CURLOPT_OPENSOCKETFUNCTION, no_socket);
+	return easy;
+}
+
+/* ---- outcomes -------------------------------------------------------------------------------------- */
+
+void
+transfer_done(struct transfer *transfer)
+{
+	transfer->job->response->is_reused = info(transfer, CURLINFO_NUM_CONNECTS) == 0;
+}
+
+bool
+transfer_broke_on_reuse(struct transfer *transfer, CURLcode code)
+{
+	if (transfer->n_sends >
+	    1) /* on_send() stopped it: libcurl tries again for that reason only */
+		return true;
+	if (transfer->job->n_header_bytes > 0 || info(transfer, CURLINFO_NUM_CONNECTS) > 0)
+		return false;
+	return code == CURLE_SEND_ERROR || code == CURLE_RECV_ERROR || code == CURLE_GOT_NOTHING;
+}
+
+static enum err_code
+code_of(struct transfer *transfer, CURLcode code)
+{
+	if (transfer->job->refused)
+		return ERR_INVALID;
+	switch (code) {
+	case CURLE_OPERATION_TIMEDOUT: /* connecting; all other deadlines are ours */
+		return ERR_TIMEOUT;
+	case CURLE_UNSUPPORTED_PROTOCOL: /* an answer without a status line */
+	case CURLE_WEIRD_SERVER_REPLY:
+	case CURLE_BAD_CONTENT_ENCODING:
+	case CURLE_URL_MALFORMAT:
+		return ERR_INVALID;
+	default:
+		return ERR_UNAVAILABLE;
+	}
+}
+
+/* The kernel's reason where there is one: "connection refused". */
+static const char *
+reason_of(struct transfer *transfer, CURLcode code, char *memory, size_t size)
+{
+	struct buf text = { .ptr = memory, .cap = size, .max = size - 1 };
+	const char *system = strerrordesc_np((int)info(transfer, CURLINFO_OS_ERRNO));
+
+	if (transfer->job->refused)
+		return transfer->job->refused;
+	if (transfer->n_sends > 1 || code == CURLE_GOT_NOTHING)
+		return "the server closed the connection without an answer";
+	if (code == CURLE_PARTIAL_FILE)
+		return "the connection ended in the middle of the answer";
+	if (code != CURLE_COULDNT_CONNECT || !system || info(transfer, CURLINFO_OS_ERRNO) == 0)
+		return transfer->error[0] ? transfer->error : curl_easy_strerror(code);
+	buf_add_c(&text, system);
+	text.ptr[0] = (char)tolower((unsigned char)text.ptr[0]);
+	return text.ptr;
+}
+
+/* An alert may come with the first bytes that are read: with TLS 1.3 the server looks at our certificate when we
+ * think that everything is done. */
+static bool
+is_tls_failure(const struct transfer *transfer, CURLcode code)
+{
+	switch (code) {
+	case CURLE_SSL_CONNECT_ERROR:
+	case CURLE_SSL_CERTPROBLEM:
+	case CURLE_PEER_FAILED_VERIFICATION:
+	case CURLE_SSL_ISSUER_ERROR:
+		return true;
+	case CURLE_RECV_ERROR:
+	case CURLE_SEND_ERROR:
+		return str_contains(str_c(transfer->error), STR("alert"));
+	default:
+		return false;
+	}
+}
+
+void
+transfer_error(struct transfer *transfer, CURLcode code)
+{
+	struct job *job = transfer->job;
+	struct str path = job->target;
+	char memory[80] = "";
+	ptrdiff_t query = str_index(path, '?');
+
+	if (code == CURLE_COULDNT_RESOLVE_HOST || code == CURLE_COULDNT_RESOLVE_PROXY)
+		tell_lookup(transfer, CURLINFO_TOTAL_TIME_T);
+	job->is_tls_failure = is_tls_failure(transfer, code);
+	job->response->is_untrusted = code == CURLE_PEER_FAILED_VERIFICATION;
+	if (query >= 0)
+		path = str_head(path, (size_t)query);
+	err_set(job->err, code_of(transfer, code), "%s %s%" STR_FMT ": %s",
+	        http_method_name(job->method), job->client->shown_url, STR_ARG(path),
+	        reason_of(transfer, code, memory, sizeof(memory)));
+}

@@ -1,0 +1,134 @@
+/* http/events.c: what libcurl waits for, on one epoll descriptor.
+ *
+ * curl_multi_perform() polls every transfer at every turn: with a watch and eight requests under way, nine system calls, most
+ * of them for nothing. With curl_multi_socket_action() only those are looked at whose socket is ready or whose timer is due.
+ */
+#include <errno.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "http/internal.h"
+
+enum {
+	READY_AT_ONCE = 16,
+};
+
+static uint32_t
+events_of(int what)
+{
+	return ((what & CURL_POLL_IN) ? (uint32_t)EPOLLIN : 0) |
+	       ((what & CURL_POLL_OUT) ? (uint32_t)EPOLLOUT : 0);
+}
+
+/* libcurl wants to hear of this socket, of other events on it, or no more. known: what is assigned to it here, so that a
+ * new one is told from the others; libcurl forgets it with the socket. */
+static int
+on_socket(CURL *easy UNUSED, curl_socket_t fd, int what, void *client, void *known)
+{
+	struct curl_client *c = client;
+	struct epoll_event event = { .events = events_of(what), .data.fd = fd };
+
+	if (what == CURL_POLL_REMOVE) {
+		epoll_ctl(c->epoll_fd, EPOLL_CTL_DEL, fd,
+		          NULL); /* it may be closed already, and so gone */
+		return 0;
+	}
+	curl_multi_assign(c->multi, fd, c);
+	if (known && epoll_ctl(c->epoll_fd, EPOLL_CTL_MOD, fd, &event) == 0)
+		return 0;
+	return epoll_ctl(c->epoll_fd, EPOLL_CTL_ADD, fd, &event);
+}
+
+static int
+on_timer(CURLM *multi UNUSED, long timeout_ms, void *client)
+{
+	struct curl_client *c = client;
+
+	c->timer_ns = timeout_ms < 0 ? CLOCK_FOREVER
+	                             : clock_mono(&clock_real) + timeout_ms * NS_PER_MS;
+	return 0;
+}
+
+void
+events_start(struct curl_client *c)
+{
+	struct epoll_event event = { .events = EPOLLIN };
+
+	c->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	c->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	event.data.fd = c->wake_fd;
+	if (c->epoll_fd < 0 || c->wake_fd < 0 ||
+	    epoll_ctl(c->epoll_fd, EPOLL_CTL_ADD, c->wake_fd, &event) != 0)
+		alloc_fail(1, sizeof(event)); /* no descriptor or memory left */
+	c->timer_ns = CLOCK_FOREVER;
+	curl_multi_setopt(c->multi, CURLMOPT_SOCKETFUNCTION, on_socket);
+	curl_multi_setopt(c->multi, CURLMOPT_SOCKETDATA, c);
+	curl_multi_setopt(c->multi, CURLMOPT_TIMERFUNCTION, on_timer);
+	curl_multi_setopt(c->multi, CURLMOPT_TIMERDATA, c);
+}
+
+void
+events_stop(struct curl_client *c)
+{
+	close(c->wake_fd);
+	close(c->epoll_fd);
+}
+
+void
+events_wake(struct curl_client *c)
+{
+	uint64_t one = 1;
+
+	while (write(c->wake_fd, &one, sizeof(one)) < 0 && errno == EINTR)
+		;
+}
+
+static void
+take_wake(struct curl_client *c)
+{
+	uint64_t count;
+
+	while (read(c->wake_fd, &count, sizeof(count)) < 0 && errno == EINTR)
+		;
+}
+
+static void
+handle_ready(struct curl_client *c, const struct epoll_event *event)
+{
+	int what = 0, n_running;
+
+	if (event->data.fd == c->wake_fd) {
+		take_wake(c);
+		return;
+	}
+	if (event->events & (EPOLLIN | EPOLLHUP))
+		what |= CURL_CSELECT_IN;
+	if (event->events & EPOLLOUT)
+		what |= CURL_CSELECT_OUT;
+	if (event->events & EPOLLERR)
+		what |= CURL_CSELECT_ERR;
+	curl_multi_socket_action(c->multi, event->data.fd, what, &n_running);
+}
+
+void
+events_run_timer(struct curl_client *c)
+{
+	int n_running;
+
+	if (c->timer_ns > clock_mono(&clock_real))
+		return;
+	c->timer_ns = CLOCK_FOREVER;
+	curl_multi_socket_action(c->multi, CURL_SOCKET_TIMEOUT, 0, &n_running);
+}
+
+void
+events_wait(struct curl_client *c, int timeout_ms)
+{
+	struct epoll_event ready[READY_AT_ONCE];
+	int n = epoll_wait(c->epoll_fd, ready, READY_AT_ONCE, timeout_ms);
+
+	for (int i = 0; i < n; i++)
+		handle_ready(c, &ready[i]);
+}

@@ -1,0 +1,125 @@
+/* http/gate.c: see gate.h.
+ *
+ * The limit moves as TCP's window does: up by one step while all goes well, down by half at a sign of overload.
+ * Halving at most once a second keeps one burst of refusals, all of them answers to the same overload, from
+ * counting several times.
+ */
+#include "http/gate.h"
+
+#include "base/clock.h"
+#include "base/limits.h"
+#include "base/macros.h"
+
+enum {
+	GATE_START = 4,
+	GATE_STEP = 100, /* successes for one more */
+};
+
+void
+gate_init(struct gate *g, double qps, double burst, int64_t now_ns)
+{
+	if (burst < 1)
+		burst = 1;
+	*g = (struct gate){
+		.limit = GATE_START,
+		.max = LIMIT_GATE_MAX,
+		.halved_ns = now_ns - NS_PER_SEC,
+		.qps = qps > 0 ? qps : 0,
+		.burst = burst,
+		.tokens = burst,
+		.tokens_ns = now_ns,
+	};
+}
+
+static void
+refill(struct gate *g, int64_t now_ns)
+{
+	double passed_s = (double)(now_ns - g->tokens_ns) / (double)NS_PER_SEC;
+
+	if (passed_s <= 0)
+		return;
+	g->tokens += passed_s * g->qps;
+	if (g->tokens > g->burst)
+		g->tokens = g->burst;
+	g->tokens_ns = now_ns;
+}
+
+/* When a token is there: now, or the moment it will be. */
+static int64_t
+token_at(struct gate *g, int64_t now_ns)
+{
+	double missing_ns;
+
+	if (g->qps <= 0)
+		return now_ns;
+	refill(g, now_ns);
+	if (g->tokens >= 1)
+		return now_ns;
+	missing_ns = (1 - g->tokens) / g->qps * (double)NS_PER_SEC;
+	/* rounded up, so that asking at that moment succeeds; capped, since a tiny rate is beyond int64 */
+	return now_ns + (missing_ns < 1e15 ? (int64_t)missing_ns + 1 : (int64_t)1e15);
+}
+
+bool
+gate_enter(struct gate *g, int64_t now_ns, int64_t *ret_at_ns)
+{
+	int64_t at_ns;
+
+	if (g->n_running >= g->limit) {
+		*ret_at_ns = CLOCK_FOREVER;
+		return false;
+	}
+	at_ns = token_at(g, now_ns);
+	if (at_ns < g->closed_until_ns)
+		at_ns = g->closed_until_ns;
+	if (at_ns > now_ns) {
+		*ret_at_ns = at_ns;
+		return false;
+	}
+	if (g->qps > 0)
+		g->tokens -= 1;
+	g->n_running++;
+	return true;
+}
+
+static void
+succeed(struct gate *g)
+{
+	if (++g->n_successes < GATE_STEP)
+		return;
+	g->n_successes = 0;
+	if (g->limit < g->max)
+		g->limit++;
+}
+
+static void
+halve(struct gate *g, int64_t now_ns)
+{
+	g->n_successes = 0;
+	if (now_ns - g->halved_ns < NS_PER_SEC)
+		return;
+	g->halved_ns = now_ns;
+	g->limit = g->limit > 1 ? g->limit / 2 : 1;
+}
+
+static void
+close_for(struct gate *g, int64_t duration_ns, int64_t now_ns)
+{
+	int64_t most_ns = LIMIT_RETRY_AFTER_S * NS_PER_SEC;
+	int64_t until_ns = now_ns + (duration_ns < most_ns ? duration_ns : most_ns);
+
+	if (until_ns > g->closed_until_ns)
+		g->closed_until_ns = until_ns;
+}
+
+void
+gate_leave(struct gate *g, enum gate_outcome outcome, int64_t retry_after_ns, int64_t now_ns)
+{
+	g->n_running--;
+	if (outcome == GATE_SUCCESS)
+		succeed(g);
+	if (outcome == GATE_THROTTLED)
+		halve(g, now_ns);
+	if (retry_after_ns > 0)
+		close_for(g, retry_after_ns, now_ns);
+}

@@ -1,0 +1,402 @@
+/* http/http.c: see http.h. Clients are made, configured and freed here, and statuses turned into errors.
+ *
+ * What a client does: http_job.c and http_stream.c for those who wait, http_loop.c for the thread that works.
+ */
+#include "http/internal.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "base/ip.h"
+#include "http/url.h"
+
+enum {
+	DEFAULT_CONNECT_MS = 10000,
+	TEXT_SHOWN = 512, /* bytes of foreign text in a message */
+};
+
+static const struct http_ops curl_ops;
+
+struct curl_client *
+curl_client(struct http_client *client)
+{
+	assert(client->ops == &curl_ops);
+	return CONTAINER_OF(client, struct curl_client, base);
+}
+
+/* ---- the client ------------------------------------------------------------------------------------- */
+
+static void
+add_host(struct buf *b, struct str host)
+{
+	bool is_v6 = str_index(host, ':') >= 0;
+
+	buf_addf(b, "%s%" STR_FMT "%s", is_v6 ? "[" : "", STR_ARG(host), is_v6 ? "]" : "");
+}
+
+static char *
+url_text(const struct url *url, struct str host, struct str path)
+{
+	struct buf b = BUF_INIT(LIMIT_HTTP_URL);
+
+	buf_addf(&b, "%" STR_FMT "://", STR_ARG(url->scheme));
+	add_host(&b, host);
+	buf_addf(&b, ":%d%" STR_FMT, url->port, STR_ARG(path));
+	return buf_take(&b);
+}
+
+/* Frees what may hold a password. */
+static void
+free_text(char *text)
+{
+	if (text)
+		explicit_bzero(text, strlen(text));
+	free(text);
+}
+
+/* "name:port:host:port": a connection to the name goes to the host. */
+static struct curl_slist *
+connect_to(const struct url *url, struct str name)
+{
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(LIMIT_HTTP_URL);
+	struct curl_slist *list;
+
+	add_host(&b, name);
+	buf_addf(&b, ":%d:", url->port);
+	add_host(&b, url->host);
+	buf_addf(&b, ":%d", url->port);
+	list = curl_slist_append(NULL, b.ptr);
+	if (!list)
+		alloc_fail(1, b.len);
+	return list;
+}
+
+static char *
+host_header(const struct url *url)
+{
+	struct buf b = BUF_INIT(LIMIT_HTTP_URL);
+
+	add_host(&b, url->host);
+	if (url->port != 443)
+		buf_addf(&b, ":%d", url->port);
+	return buf_take(&b);
+}
+
+static bool
+set_server_name(struct curl_client *c, const struct url *url, struct str name, struct error *err)
+{
+	char *text = url_text(url, name, STR_EMPTY);
+	struct url checked;
+
+	free(c->origin);
+	c->origin = text;
+	if (!url_parse(str_c(text), &checked, err))
+		return err_set(err, ERR_INVALID, "TLS server name: not a name or an address");
+	c->connect_to = connect_to(url, name);
+	c->host_header = host_header(url);
+	return true;
+}
+
+static bool
+set_url(struct curl_client *c, const struct http_config *config, struct url *ret, struct error *err)
+{
+	struct url url;
+	bool is_https;
+
+	if (!url_parse(config->base_url, &url, err))
+		return false;
+	is_https = str_eq(url.scheme, STR("https"));
+	if (!is_https && !str_eq(url.scheme, STR("http")))
+		return err_set(err, ERR_INVALID, "a server's URL starts with https:// or http://");
+	if (url.has_userinfo)
+		return err_set(err, ERR_INVALID,
+		               "a server's URL with a user name or password in it");
+	if (config->base_url.len > LIMIT_HTTP_URL / 2)
+		return err_set(err, ERR_INVALID, "a server's URL of %zu bytes",
+		               config->base_url.len);
+	*ret = url;
+	c->scheme = xstrndup(url.scheme.ptr, url.scheme.len);
+	c->origin = url_text(&url, url.host, STR_EMPTY);
+	c->shown_url = url_text(&url, url.host, url.path);
+	if (is_https && config->tls.server_name.len > 0)
+		return set_server_name(c, &url, config->tls.server_name, err);
+	return true;
+}
+
+/* With "socks5" libcurl would look names up here; others leave that to the proxy, which may be the only one who knows
+ * them. */
+static void
+resolve_behind(char **proxy)
+{
+	struct str url = str_c(*proxy), scheme = STR("socks5://");
+	struct buf b = BUF_INIT(LIMIT_HTTP_URL);
+
+	if (url.len < scheme.len || !str_eq_nocase(str_head(url, scheme.len), scheme))
+		return;
+	buf_add_c(&b, "socks5h://");
+	buf_add_str(&b, str_skip(url, scheme.len));
+	free_text(*proxy);
+	*proxy = buf_take(&b);
+}
+
+static bool
+set_proxy(struct curl_client *c, const struct http_config *config, const struct url *url,
+          struct error *err)
+{
+	struct url ignored;
+
+	if (config->proxy_url.len == 0)
+		c->proxy = xstrdup(str_c(proxy_from_environment(url)).ptr);
+	else if (str_eq(config->proxy_url, STR("-")))
+		c->proxy = xstrdup("");
+	else if (!url_parse(config->proxy_url, &ignored, err))
+		return err_wrap(err, "proxy");
+	else
+		c->proxy = xstrndup(config->proxy_url.ptr, config->proxy_url.len);
+	resolve_behind(&c->proxy);
+	return true;
+}
+
+static void
+set_looked_up(struct curl_client *c, const struct url *server)
+{
+	struct str name = server->host;
+	struct error ignored;
+	struct url proxy;
+	struct ip ip;
+
+	if (c->proxy[0])
+		name = url_parse(str_c(c->proxy), &proxy, &ignored) ? proxy.host : STR_EMPTY;
+	if (name.len > 0 && !ip_parse(name, &ip))
+		c->looked_up = xstrndup(name.ptr, name.len);
+}
+
+/* A proxy that is asked for plain http is told the whole URL; one for sockets is not. */
+static bool
+is_seen_by_proxy(const struct curl_client *c)
+{
+	return c->proxy[0] && str_eq_c(STR("http"), c->scheme) &&
+	       !str_starts(str_c(c->proxy), STR("socks"));
+}
+
+static void
+add_header(struct curl_slist **list, const char *line)
+{
+	struct curl_slist *longer = curl_slist_append(*list, line);
+
+	if (!longer)
+		alloc_fail(1, strlen(line));
+	*list = longer;
+}
+
+static bool
+configure(struct curl_client *c, const struct http_config *config, struct error *err)
+{
+	struct url url;
+
+	c->base.ops = &curl_ops;
+	c->auth = config->auth;
+	c->clock = config->clock;
+	c->fence = config->fence;
+	c->warned = config->warned;
+	c->resolved = config->resolved;
+	c->told_arg = config->told_arg;
+	c->user_agent = xstrndup(config->user_agent.ptr ? config->user_agent.ptr : "",
+	                         config->user_agent.len);
+	for (const char *const *h = config->headers; h && *h; h++)
+		add_header(&c->headers, *h);
+	c->is_insecure = config->tls.is_insecure;
+	c->connect_timeout_ms = config->connect_timeout_ms > 0 ? config->connect_timeout_ms
+	                                                       : DEFAULT_CONNECT_MS;
+	if (!set_url(c, config, &url, err) || !set_proxy(c, config, &url, err))
+		return false;
+	set_looked_up(c, &url);
+	c->prefix = is_seen_by_proxy(c) ? xstrdup(c->shown_url)
+	                                : xstrndup(url.path.ptr, url.path.len);
+	return tls_init(&c->tls, &config->tls, err);
+}
+
+static void
+forget(struct curl_client *c)
+{
+	curl_slist_free_all(c->connect_to);
+	curl_slist_free_all(c->headers);
+	tls_fini(&c->tls);
+	free(c->scheme);
+	free(c->origin);
+	free(c->shown_url);
+	free(c->prefix);
+	free(c->host_header);
+	free(c->looked_up);
+	free(c->user_agent);
+	free_text(c->proxy);
+	free(c);
+}
+
+static void
+client_free(struct http_client *client)
+{
+	struct curl_client *c = curl_client(client);
+
+	loop_stop(c);
+	forget(c);
+}
+
+static const struct http_ops curl_ops = {
+	.do_request = request_do,
+	.stream_open = stream_open,
+	.free = client_free,
+};
+
+static void
+init_library(void)
+{
+	CURLcode code = curl_global_init(CURL_GLOBAL_DEFAULT);
+
+	assert(code == CURLE_OK);
+	(void)code;
+}
+
+bool
+http_client_new(const struct http_config *config, struct http_client **ret, struct error *err)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	struct curl_client *c = xcalloc(1, sizeof(*c));
+
+	PTHREAD_OK(pthread_once(&once, init_library));
+	if (!configure(c, config, err)) {
+		forget(c);
+		return false;
+	}
+	loop_start(c, config->name, config->qps, config->burst);
+	*ret = &c->base;
+	return true;
+}
+
+bool
+http_client_set_tls(struct http_client *client, const struct tls_config *config, bool ends_streams,
+                    struct error *err)
+{
+	struct curl_client *c;
+	struct tls old, fresh;
+
+	if (client->ops != &curl_ops)
+		return true;
+	c = curl_client(client);
+	if (!tls_init(&fresh, config, err))
+		return false;
+	mutex_lock(&c->mu);
+	old = c->tls;
+	c->tls = fresh;
+	c->wants_retire = true;
+	c->ends_streams |= ends_streams;
+	mutex_unlock(&c->mu);
+	tls_fini(&old); /* connections keep what they use */
+	loop_poke(c);
+	return true;
+}
+
+void
+http_client_free(struct http_client *client)
+{
+	if (client)
+		client->ops->free(client);
+}
+
+bool
+http_do(struct http_client *client, struct call *call, const struct http_request *request,
+        struct http_response *response, struct error *err)
+{
+	return client->ops->do_request(client, call, request, response, err);
+}
+
+bool
+http_stream_open(struct http_client *client, struct call *call, const struct http_request *request,
+                 struct http_stream **ret, struct error *err)
+{
+	return client->ops->stream_open(client, call, request, ret, err);
+}
+
+void
+http_response_fini(struct http_response *response)
+{
+	buf_fini(&response->body);
+}
+
+int64_t
+http_client_last_turn_ns(struct http_client *client)
+{
+	if (client->ops != &curl_ops)
+		return CLOCK_FOREVER; /* a scripted one has no thread that could be stuck */
+	return atomic_load(&curl_client(client)->last_turn_ns);
+}
+
+void
+http_client_close_idle(struct http_client *client)
+{
+	struct curl_client *c;
+
+	if (client->ops != &curl_ops)
+		return;
+	c = curl_client(client);
+	mutex_lock(&c->mu);
+	c->wants_sweep = true;
+	mutex_unlock(&c->mu);
+	loop_poke(c);
+}
+
+/* ---- names and statuses ------------------------------------------------------------------------------ */
+
+const char *
+http_method_name(enum http_method method)
+{
+	static const char *const names[] = {
+		[HTTP_GET] = "GET",     [HTTP_POST] = "POST",     [HTTP_PUT] = "PUT",
+		[HTTP_PATCH] = "PATCH", [HTTP_DELETE] = "DELETE",
+	};
+
+	return names[method];
+}
+
+static enum err_code
+code_of_status(int status)
+{
+	switch (status) {
+	case 401:
+		return ERR_UNAUTHORIZED;
+	case 403:
+		return ERR_FORBIDDEN;
+	case 404:
+		return ERR_NOT_FOUND;
+	case 408:
+	case 504:
+		return ERR_TIMEOUT;
+	case 409:
+		return ERR_CONFLICT;
+	case 410:
+		return ERR_GONE;
+	case 429:
+		return ERR_THROTTLED;
+	case 501:
+		return ERR_UNSUPPORTED;
+	default:
+		return status >= 500 ? ERR_UNAVAILABLE : ERR_INVALID;
+	}
+}
+
+bool
+http_status_error(struct error *err, const struct http_request *request, int status,
+                  int64_t retry_after_ms, struct str text)
+{
+	char memory[TEXT_SHOWN + 1] = "";
+	struct buf clean = BUF_FIXED(memory);
+
+	buf_add_clean(&clean, str_trim(str_utf8_head(text, TEXT_SHOWN)));
+	err_set(err, code_of_status(status), "%s %" STR_FMT ": %d%s%s",
+	        http_method_name(request->method), STR_ARG(str_head(request->target, 200)), status,
+	        clean.len > 0 ? " " : "", clean.ptr);
+	err->http_status = status;
+	err->retry_after_ms = retry_after_ms;
+	return false;
+}

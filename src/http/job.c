@@ -1,0 +1,305 @@
+/* http/job.c: a request from its caller's side.
+ *
+ * http_do() puts a job on its own stack, hands it to the I/O thread and sleeps until it comes back.
+ */
+#include "base/pulse.h"
+#include "http/internal.h"
+
+#include <assert.h>
+
+#include "base/log.h"
+
+enum {
+	DEFAULT_TIMEOUT_MS = 30000,
+	HEADER_ROOM = 4 << 10, /* a service account's token has about 1 kB */
+};
+
+/* ---- what every job needs --------------------------------------------------------------------------- */
+
+int64_t
+job_deadline(const struct call *call, const struct http_request *request)
+{
+	int64_t timeout_ms = request->timeout_ms > 0 ? request->timeout_ms : DEFAULT_TIMEOUT_MS;
+	int64_t left_ns = timeout_ms * NS_PER_MS;
+
+	if (call->deadline_mono_ns != CLOCK_FOREVER) {
+		int64_t call_ns = call->deadline_mono_ns - clock_mono(call->clock);
+
+		if (call_ns < left_ns)
+			left_ns = call_ns;
+	}
+	return clock_deadline(clock_mono(&clock_real), left_ns);
+}
+
+void
+job_init(struct job *job, struct curl_client *c, const struct http_request *request,
+         int64_t deadline_ns)
+{
+	*job = (struct job){
+		.client = c,
+		.method = request->method,
+		.class = request->class,
+		.can_replay = request->can_replay,
+		.is_endless = request->is_endless,
+		.body = request->content_type ? request->body : STR_EMPTY,
+		.has_body = request->content_type != NULL,
+		.max_body = request->max_body,
+		.path = BUF_INIT(LIMIT_HTTP_URL),
+		.header_lines = BUF_SECRET(LIMIT_HTTP_HEADERS),
+		.deadline_ns = deadline_ns,
+	};
+	PTHREAD_OK(pthread_mutex_init(&job->mu, NULL));
+	cond_init(&job->cond);
+}
+
+void
+job_fini(struct job *job)
+{
+	buf_fini(&job->path);
+	buf_fini(&job->header_lines);
+	PTHREAD_OK(pthread_cond_destroy(&job->cond));
+	PTHREAD_OK(pthread_mutex_destroy(&job->mu));
+}
+
+void
+job_wipe(struct job *job)
+{
+	explicit_bzero(job->header_lines.ptr + job->secret_at,
+	               job->header_lines.len - job->secret_at);
+}
+
+static bool
+is_target(struct str s)
+{
+	for (size_t i = 0; i < s.len; i++) {
+		if ((unsigned char)s.ptr[i] <= ' ' || s.ptr[i] == 0x7f)
+			return false;
+	}
+	return s.len == 0 || s.ptr[0] == '/';
+}
+
+static bool
+build_path(struct job *job, struct str target, struct error *err)
+{
+	size_t prefix_len = strlen(job->client->prefix);
+
+	if (!is_target(target))
+		return err_set(err, ERR_INVALID, "not the path of a URL: %" STR_FMT,
+		               STR_ARG(str_head(target, 200)));
+	buf_add(&job->path, job->client->prefix, prefix_len);
+	buf_add_str(&job->path, target);
+	if (!buf_ok(&job->path))
+		return err_set(err, ERR_INVALID, "a URL is longer than %zu bytes", LIMIT_HTTP_URL);
+	job->target = str_skip(buf_str(&job->path), prefix_len);
+	return true;
+}
+
+static void
+add_header(struct job *job, const char *name, const char *value)
+{
+	buf_add_c(&job->header_lines, name);
+	buf_add_c(&job->header_lines, value);
+	buf_add_char(&job->header_lines, '\0');
+}
+
+/* Last, so that the bytes are never left behind in memory that the buffer grew out of. */
+static bool
+add_credential(struct job *job, struct cancel *cancel, uint64_t *ret_generation, struct error *err)
+{
+	struct call call = { &clock_real, cancel, job->deadline_ns, /*arena=*/NULL };
+	struct http_auth *auth = job->client->auth;
+	struct buf *lines = &job->header_lines;
+	size_t start = lines->len;
+
+	job->secret_at = start;
+	*ret_generation = 0;
+	if (!auth)
+		return true;
+	buf_add_c(lines, "Authorization: ");
+	job->secret_at = lines->len;
+	if (!auth->authorize(auth, &call, lines, ret_generation, err))
+		return false;
+	for (size_t i = job->secret_at; i < lines->len; i++) {
+		if ((unsigned char)lines->ptr[i] < ' ')
+			return err_set(err, ERR_UNAUTHORIZED,
+			               "the credential has a line break or control character");
+	}
+	if (lines->len > job->secret_at) {
+		buf_add_char(lines, '\0');
+		return true;
+	}
+	buf_truncate(lines, start);
+	job->secret_at = start;
+	return true;
+}
+
+/* libcurl takes a list of lines; it is cheaper to lay one out than to have it copy each. */
+static void
+link_headers(struct job *job)
+{
+	struct str rest = buf_str(&job->header_lines);
+	size_t n = 0;
+
+	while (rest.len > 0 && n < JOB_HEADERS) {
+		char *line = job->header_lines.ptr + (job->header_lines.len - rest.len);
+
+		if (n > 0)
+			job->headers[n - 1].next = &job->headers[n];
+		job->headers[n++] = (struct curl_slist){ .data = line };
+		rest = str_skip(rest, strlen(line) + 1);
+	}
+	assert(rest.len == 0);
+	job->headers[n - 1].next = job->client->headers; /* those are the same for all */
+}
+
+static bool
+build_headers(struct job *job, struct cancel *cancel, const struct http_request *request,
+              uint64_t *ret_generation, struct error *err)
+{
+	if (!buf_reserve(&job->header_lines, HEADER_ROOM))
+		return err_set(err, ERR_INTERNAL, "no room for headers");
+	add_header(job, "Accept: ", request->accept ? request->accept : "application/json");
+	/* without a value libcurl leaves them out: a form's type, and a round trip before a large body */
+	add_header(job, "Content-Type: ", request->content_type ? request->content_type : "");
+	add_header(job, "Expect: ", "");
+	if (request->user_agent)
+		add_header(job, "User-Agent: ", request->user_agent);
+	if (job->client->host_header)
+		add_header(job, "Host: ", job->client->host_header);
+	if (!add_credential(job, cancel, ret_generation, err))
+		return false;
+	if (!buf_ok(&job->header_lines))
+		return err_set(err, ERR_INVALID, "the headers are longer than %zu bytes",
+		               LIMIT_HTTP_HEADERS);
+	link_headers(job);
+	return true;
+}
+
+bool
+job_build(struct job *job, struct cancel *cancel, const struct http_request *request,
+          uint64_t *ret_generation, struct error *err)
+{
+	if (request->body.len > LIMIT_HTTP_REQUEST)
+		return err_set(err, ERR_INVALID, "a request of %zu bytes is larger than allowed",
+		               request->body.len);
+	return build_path(job, request->target, err) &&
+	       build_headers(job, cancel, request, ret_generation, err);
+}
+
+void
+job_cancel(void *arg)
+{
+	struct job *job = arg;
+
+	atomic_store(&job->is_cancelled, true);
+	loop_poke(job->client);
+}
+
+void
+response_init(struct http_response *response, size_t max_body)
+{
+	buf_fini(&response->body);
+	response->body.max = max_body;
+	*response = (struct http_response){
+		.ratelimit_limit = -1,
+		.ratelimit_remaining = -1,
+		.ratelimit_reset = -1,
+		.body = response->body,
+	};
+}
+
+void
+job_tell_failure(const struct job *job)
+{
+	struct http_auth *auth = job->client->auth;
+
+	if (job->is_tls_failure && auth && auth->tls_failed)
+		auth->tls_failed(auth);
+}
+
+bool
+job_is_replaced(struct curl_client *c, int status, uint64_t generation)
+{
+	return status == 401 && c->auth && c->auth->rejected &&
+	       c->auth->rejected(c->auth, generation);
+}
+
+/* ---- requests --------------------------------------------------------------------------------------- */
+
+/* Not the caller's clock: the I/O thread ends what is late, on the real one. */
+void
+job_wait(struct job *job)
+{
+	WITH_LOCK(&job->mu);
+
+	while (!job->is_done)
+		(void)clock_wait(&clock_real, &job->cond, &job->mu, CLOCK_FOREVER);
+}
+
+static bool
+run_job(struct job *job, struct cancel *cancel)
+{
+	WITH_HOOK(cancel, job_cancel, job);
+
+	loop_submit(job);
+	job_wait(job);
+	return job->is_ok;
+}
+
+static bool
+send_once(struct job *job, struct call *call, const struct http_request *request,
+          struct http_response *response, uint64_t *ret_generation, struct error *err)
+{
+	if (!job_build(job, call->cancel, request, ret_generation, err))
+		return false;
+	if (job->max_body == 0)
+		job->max_body = LIMIT_HTTP_BODY;
+	response_init(response, job->max_body);
+	job->response = response;
+	job->err = err;
+	return run_job(job, call->cancel);
+}
+
+static void
+tell(const struct job *job, const struct http_response *response, int64_t started_ns)
+{
+	log_debug("http", LOG_CSTR("method", http_method_name(job->method)),
+	          LOG_STR("target", job->target), LOG_I64("status", response->status),
+	          LOG_DURATION("took", clock_mono(&clock_real) - started_ns));
+}
+
+/* What came of an answer is nothing to the caller. */
+static void
+forget_answer(const struct job *job, struct http_response *response)
+{
+	bool is_untrusted = response->is_untrusted;
+
+	response_init(response, 0);
+	response->is_untrusted = is_untrusted;
+	job_tell_failure(job);
+}
+
+bool
+request_do(struct http_client *client, struct call *call, const struct http_request *request,
+           struct http_response *response, struct error *err)
+{
+	struct curl_client *c = curl_client(client);
+	int64_t started_ns = clock_mono(&clock_real), deadline_ns = job_deadline(call, request);
+	uint64_t generation = 0;
+
+	pulse_extend(deadline_ns);
+	for (bool is_first = true;; is_first = false) {
+		struct job job;
+		bool is_ok;
+
+		job_init(&job, c, request, deadline_ns);
+		is_ok = send_once(&job, call, request, response, &generation, err);
+		if (is_ok)
+			tell(&job, response, started_ns);
+		else
+			forget_answer(&job, response);
+		job_fini(&job);
+		if (!is_ok || !job_is_replaced(c, response->status, generation) || !is_first)
+			return is_ok;
+	}
+}

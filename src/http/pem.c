@@ -1,0 +1,98 @@
+#include "http/pem.h"
+
+#include <openssl/err.h>
+#include <openssl/pem.h>
+
+#include "base/alloc.h"
+#include "base/limits.h"
+
+const char *
+openssl_reason(void)
+{
+	const char *text = ERR_reason_error_string(ERR_peek_last_error());
+
+	ERR_clear_error();
+	return text ? text : "unknown reason";
+}
+
+static BIO *
+open_pem(struct str pem)
+{
+	BIO *bio = BIO_new_mem_buf(pem.ptr, (int)pem.len);
+
+	ERR_clear_error();
+	if (!bio)
+		alloc_fail(1, pem.len);
+	return bio;
+}
+
+static bool
+is_bounded(struct str pem, const char *what, struct error *err)
+{
+	if (pem.len <= LIMIT_CREDENTIAL)
+		return true;
+	return err_set(err, ERR_INVALID, "%s: larger than %zu bytes", what, LIMIT_CREDENTIAL);
+}
+
+/* Keeps OpenSSL from asking for a pass phrase on the terminal. */
+static int
+no_passphrase(char *buf UNUSED, int size UNUSED, int is_writing UNUSED, void *arg UNUSED)
+{
+	return -1;
+}
+
+/* True when the last certificate was read, and what follows is none. */
+static bool
+read_certificates(BIO *bio, STACK_OF(X509) * stack)
+{
+	unsigned long code;
+
+	for (X509 *cert; (cert = PEM_read_bio_X509(bio, NULL, no_passphrase, NULL));) {
+		if (!sk_X509_push(stack, cert))
+			alloc_fail(1, sizeof(cert));
+	}
+	code = ERR_peek_last_error();
+	return ERR_GET_LIB(code) == ERR_LIB_PEM && ERR_GET_REASON(code) == PEM_R_NO_START_LINE;
+}
+
+bool
+pem_certificates(struct str pem, const char *what, STACK_OF(X509) * *ret, struct error *err)
+{
+	CLEANUP(x509_stackp) STACK_OF(X509) *stack = sk_X509_new_null();
+	bool is_end;
+	BIO *bio;
+
+	if (!stack)
+		alloc_fail(1, sizeof(X509 *));
+	if (!is_bounded(pem, what, err))
+		return false;
+	bio = open_pem(pem);
+	is_end = read_certificates(bio, stack);
+	BIO_free(bio);
+	if (!is_end)
+		return err_set(err, ERR_INVALID, "certificate %d of %s: %s", sk_X509_num(stack) + 1,
+		               what, openssl_reason());
+	ERR_clear_error();
+	if (sk_X509_num(stack) == 0)
+		return err_set(err, ERR_INVALID, "no certificate found in %s", what);
+	*ret = TAKE(stack);
+	return true;
+}
+
+bool
+pem_key(struct str pem, const char *what, EVP_PKEY **ret, struct error *err)
+{
+	EVP_PKEY *key;
+	BIO *bio;
+
+	if (!is_bounded(pem, what, err))
+		return false;
+	bio = open_pem(pem);
+	key = PEM_read_bio_PrivateKey(bio, NULL, no_passphrase, NULL);
+	BIO_free(bio);
+	if (!key)
+		return err_set(err, ERR_INVALID, "no private key in %s: %s", what,
+		               openssl_reason());
+	*ret = key;
+	return true;
+}

@@ -1,0 +1,379 @@
+/* http/stream.c: a stream from its reader's side.
+ *
+ * A stream is a job on the heap with two buffers: the I/O thread fills one while the reader looks at the other, and
+ * they change places when the reader comes back, so that bytes are copied once and the lock is held for a moment.
+ */
+#include "base/pulse.h"
+#include "http/internal.h"
+
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "base/json.h"
+
+enum {
+	LINE_KEPT = 64 << 10,   /* memory of a line that is kept for the next one */
+	STREAM_KEPT = 32 << 10, /* memory that a stream keeps while nothing comes */
+};
+
+#define CALM_NS (200 * NS_PER_MS) /* silence after which a stream's memory goes back */
+
+struct curl_stream {
+	struct http_stream base;
+	struct job job;
+	struct http_response response;
+	struct error err;      /* the job's */
+	struct cancel *cancel; /* may be NULL */
+	struct buf lent;       /* the reader's */
+	struct buf fill;       /* job.mu: the I/O thread's */
+	bool is_paused;        /* job.mu: fill was full */
+	bool is_unheard;       /* the I/O thread's: bytes came, and the reader was not woken yet */
+	bool has_headers;      /* job.mu */
+};
+
+static struct curl_stream *
+curl_stream(struct http_stream *stream)
+{
+	return CONTAINER_OF(stream, struct curl_stream, base);
+}
+
+/* ---- the I/O thread's side ------------------------------------------------------------------ */
+
+bool
+stream_take(struct http_stream *stream, struct str bytes)
+{
+	struct curl_stream *s = curl_stream(stream);
+	WITH_LOCK(&s->job.mu);
+
+	if (!buf_reserve(&s->fill, bytes.len)) {
+		s->is_paused = true;
+		return false;
+	}
+	buf_add_str(&s->fill, bytes);
+	s->is_unheard = true;
+	return true;
+}
+
+/* Without the lock: a reader that wakes would only wait for it. */
+void
+stream_tell(struct http_stream *stream)
+{
+	struct curl_stream *s = curl_stream(stream);
+
+	if (!s->is_unheard)
+		return;
+	s->is_unheard = false;
+	PTHREAD_OK(pthread_cond_signal(&s->job.cond));
+}
+
+void
+stream_opened(struct http_stream *stream)
+{
+	struct curl_stream *s = curl_stream(stream);
+	WITH_LOCK(&s->job.mu);
+
+	s->has_headers = true;
+	PTHREAD_OK(pthread_cond_signal(&s->job.cond));
+}
+
+/* ---- the reader's side ---------------------------------------------------------------------- */
+
+static bool
+has_news(const struct curl_stream *s)
+{
+	return s->fill.len > 0 || s->job.is_done || s->job.is_cancelled;
+}
+
+static bool
+is_large(const struct curl_stream *s)
+{
+	return s->fill.cap > STREAM_KEPT || s->lent.cap > STREAM_KEPT;
+}
+
+/* Called with job.mu. False when the deadline passed. When it becomes calm after much has come, the memory goes
+ * back: a watch may be calm for hours. */
+static bool
+wait_for_news(struct curl_stream *s, int64_t deadline_ns)
+{
+	struct clock *clock = s->job.client->clock;
+
+	while (!has_news(s)) {
+		int64_t calm_ns = is_large(s) ? clock_mono(clock) + CALM_NS : CLOCK_FOREVER;
+		int64_t until_ns = calm_ns < deadline_ns ? calm_ns : deadline_ns;
+
+		if (clock_wait(clock, &s->job.cond, &s->job.mu, until_ns) || has_news(s))
+			continue;
+		if (until_ns == deadline_ns)
+			return false;
+		buf_fini(&s->fill);
+		buf_fini(&s->lent);
+	}
+	return true;
+}
+
+/* Called with job.mu. True when the I/O thread must be told that there is room again. */
+static bool
+swap_buffers(struct curl_stream *s)
+{
+	struct buf filled = s->fill;
+	bool was_paused = s->is_paused;
+
+	buf_reset(&s->lent);
+	s->fill = s->lent;
+	s->lent = filled;
+	s->is_paused = false;
+	return was_paused;
+}
+
+static bool
+read_failed(const struct curl_stream *s, enum err_code code, const char *why, struct error *err)
+{
+	const struct job *job = &s->job;
+
+	return err_set(err, code, "%s %s%" STR_FMT ": %s", http_method_name(job->method),
+	               job->client->shown_url, STR_ARG(job->target), why);
+}
+
+/* Nothing is left to read. */
+static bool
+stream_ended(const struct curl_stream *s, struct str *ret, struct error *err)
+{
+	if (!s->job.is_ok) {
+		*err = s->err;
+		return false;
+	}
+	*ret = STR_EMPTY;
+	return true;
+}
+
+/* Called with job.mu. */
+static bool
+take_bytes(struct curl_stream *s, int64_t deadline_ns, struct str *ret, bool *ret_must_resume,
+           struct error *err)
+{
+	if (!wait_for_news(s, deadline_ns))
+		return read_failed(s, ERR_TIMEOUT, "nothing came in time", err);
+	if (s->job.is_cancelled)
+		return read_failed(s, ERR_CANCELLED, "cancelled", err);
+	if (s->fill.len == 0)
+		return stream_ended(s, ret, err);
+	*ret_must_resume = swap_buffers(s);
+	*ret = buf_str(&s->lent);
+	return true;
+}
+
+static bool
+stream_read(struct http_stream *stream, int64_t deadline_ns, struct str *ret, struct error *err)
+{
+	struct curl_stream *s = curl_stream(stream);
+	bool must_resume = false, is_ok;
+
+	mutex_lock(&s->job.mu);
+	pulse_extend(deadline_ns);
+	is_ok = take_bytes(s, deadline_ns, ret, &must_resume, err);
+	mutex_unlock(&s->job.mu);
+	if (must_resume) {
+		atomic_store(&s->job.wants_resume, true);
+		loop_poke(s->job.client);
+	}
+	return is_ok;
+}
+
+static void
+stream_free(struct curl_stream *s)
+{
+	job_fini(&s->job);
+	buf_fini(&s->fill);
+	buf_fini(&s->lent);
+	http_response_fini(&s->response);
+	free(s);
+}
+
+static void
+stream_close(struct http_stream *stream)
+{
+	struct curl_stream *s = curl_stream(stream);
+
+	atomic_store(&s->job.wants_close, true);
+	loop_poke(s->job.client);
+	job_wait(&s->job);
+	cancel_unhook(s->cancel, job_cancel, &s->job);
+	stream_free(s);
+}
+
+static const struct http_stream_ops curl_stream_ops = {
+	.read = stream_read,
+	.close = stream_close,
+};
+
+static struct curl_stream *
+stream_new(struct curl_client *c, struct call *call, const struct http_request *request,
+           int64_t deadline_ns)
+{
+	struct curl_stream *s = xcalloc(1, sizeof(*s));
+
+	s->base.ops = &curl_stream_ops;
+	s->cancel = call->cancel;
+	s->fill = s->lent = BUF_INIT(LIMIT_STREAM_BUFFER);
+	s->response = HTTP_RESPONSE_INIT;
+	response_init(&s->response, LIMIT_STREAM_BUFFER);
+	job_init(&s->job, c, request, deadline_ns);
+	s->job.stream = &s->base;
+	s->job.response = &s->response;
+	s->job.err = &s->err;
+	return s;
+}
+
+/* True when it is a stream now; else the job is done. */
+static bool
+wait_until_open(struct curl_stream *s)
+{
+	WITH_LOCK(&s->job.mu);
+
+	while (!s->job.is_done && !s->has_headers)
+		(void)clock_wait(&clock_real, &s->job.cond, &s->job.mu, CLOCK_FOREVER);
+	return s->has_headers;
+}
+
+/* What a JSON answer says in its "message", as those of Kubernetes do; else the answer itself. */
+static bool
+refused(const struct http_request *request, const struct http_response *response, struct error *err)
+{
+	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
+	struct str text = buf_str(&response->body);
+	struct error ignored;
+
+	if (json_parse(text, &doc, &ignored))
+		(void)json_str(yyjson_doc_get_root(doc), "message", &text);
+	return http_status_error(err, request, response->status, response->retry_after_ms, text);
+}
+
+/* One attempt. *ret_status is that of an answer which is no stream, 0 when none came. */
+static bool
+open_once(struct curl_stream *s, const struct http_request *request, uint64_t *ret_generation,
+          int *ret_status, struct error *err)
+{
+	*ret_status = 0;
+	if (!job_build(&s->job, s->cancel, request, ret_generation, err))
+		return false;
+	cancel_hook(s->cancel, job_cancel, &s->job);
+	loop_submit(&s->job);
+	if (wait_until_open(s))
+		return true;
+	cancel_unhook(s->cancel, job_cancel, &s->job);
+	if (!s->job.is_ok) {
+		job_tell_failure(&s->job);
+		*err = s->err;
+		return false;
+	}
+	*ret_status = s->response.status;
+	return refused(request, &s->response, err);
+}
+
+bool
+stream_open(struct http_client *client, struct call *call, const struct http_request *request,
+            struct http_stream **ret, struct error *err)
+{
+	struct curl_client *c = curl_client(client);
+	int64_t deadline_ns = job_deadline(call, request);
+	uint64_t generation = 0;
+	int status;
+
+	pulse_extend(deadline_ns);
+	for (bool is_first = true;; is_first = false) {
+		struct curl_stream *s = stream_new(c, call, request, deadline_ns);
+
+		if (open_once(s, request, &generation, &status, err)) {
+			*ret = &s->base;
+			return true;
+		}
+		stream_free(s);
+		if (!job_is_replaced(c, status, generation) || !is_first)
+			return false;
+	}
+}
+
+/* ---- lines ------------------------------------------------------------------------------------------ */
+
+/* Makes room after a line was lent, and after a scripted transport zeroed the struct. */
+static void
+prepare_line(struct http_stream *s, size_t max_line)
+{
+	s->line.max = max_line;
+	if (s->line.cap == 0)
+		s->line.ptr = buf_empty;
+	if (!s->is_line_lent)
+		return;
+	s->is_line_lent = false;
+	if (s->line.cap > LINE_KEPT)
+		buf_fini(&s->line);
+	else
+		buf_reset(&s->line);
+}
+
+/* Moves the first n pending bytes to the line, which may get no longer than max_line. */
+static bool
+keep_piece(struct http_stream *s, size_t n, size_t max_line, struct error *err)
+{
+	if (n > max_line - s->line.len)
+		return err_set(err, ERR_INVALID, "a line is longer than %zu bytes", max_line);
+	buf_add(&s->line, s->pending.ptr, n);
+	s->pending = str_skip(s->pending, n);
+	return true;
+}
+
+/* The pending bytes start with the n last bytes of a line, and its end. Usually that is all of it: no copy. */
+static bool
+lend_line(struct http_stream *s, size_t n, size_t max_line, struct str *ret, struct error *err)
+{
+	if (s->line.len == 0 && n <= max_line) {
+		*ret = str_head(s->pending, n);
+	} else {
+		if (!keep_piece(s, n, max_line, err))
+			return false;
+		s->is_line_lent = true;
+		*ret = buf_str(&s->line);
+		n = 0;
+	}
+	s->pending = str_skip(s->pending, n + 1);
+	return true;
+}
+
+bool
+http_stream_next(struct http_stream *s, int64_t deadline_mono_ns, size_t max_line, struct str *ret,
+                 struct error *err)
+{
+	prepare_line(s, max_line);
+	for (;;) {
+		ptrdiff_t end = s->pending.len > 0 ? str_index(s->pending, '\n') : -1;
+
+		if (end >= 0)
+			return lend_line(s, (size_t)end, max_line, ret, err);
+		if (s->pending.len > 0 && !keep_piece(s, s->pending.len, max_line, err))
+			return false;
+		s->pending = STR_EMPTY;
+		if (!http_stream_read(s, deadline_mono_ns, &s->pending, err))
+			return false;
+		if (s->pending.len == 0) {
+			*ret = (struct str){ 0 };
+			return true;
+		}
+	}
+}
+
+bool
+http_stream_read(struct http_stream *s, int64_t deadline_mono_ns, struct str *ret,
+                 struct error *err)
+{
+	return s->ops->read(s, deadline_mono_ns, ret, err);
+}
+
+void
+http_stream_close(struct http_stream *s)
+{
+	if (!s)
+		return;
+	if (s->line.cap > 0)
+		buf_fini(&s->line);
+	s->ops->close(s);
+}

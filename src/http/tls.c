@@ -1,0 +1,182 @@
+/* http/tls.c: certificates and keys, parsed once per client.
+ *
+ * libcurl would read PEM again for every connection, and its default trust store is a bundle of 140 certificates:
+ * a megabyte for each. OpenSSL's objects are counted, so each connection's context just refers to ours.
+ */
+#include <dirent.h>
+#include <openssl/err.h>
+#include <time.h>
+
+#include "base/alloc.h"
+#include "http/internal.h"
+#include "http/pem.h"
+
+/* Where distributions keep all certificates in one file; as Go's crypto/x509 looks for them. */
+static const char *const bundles[] = {
+	"/etc/ssl/certs/ca-certificates.crt",
+	"/etc/pki/tls/certs/ca-bundle.crt",
+	"/etc/ssl/ca-bundle.pem",
+	"/etc/pki/tls/cacert.pem",
+	"/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
+	"/etc/ssl/cert.pem",
+};
+
+/* Has this folder the links named by hash that OpenSSL finds certificates by? */
+static bool
+is_hashed(const char *folder)
+{
+	DIR *dir = opendir(folder);
+	bool found = false;
+
+	if (!dir)
+		return false;
+	for (struct dirent *entry; !found && (entry = readdir(dir));)
+		found = strspn(entry->d_name, "0123456789abcdef") == 8 && entry->d_name[8] == '.';
+	closedir(dir);
+	return found;
+}
+
+/* A hashed folder costs nothing until a certificate of it is needed, and then only that one. Images that hold
+ * nothing but a bundle have no such folder. */
+static void
+add_system_anchors(X509_STORE *store)
+{
+	const char *const folders[] = { X509_get_default_cert_dir(), "/etc/ssl/certs" };
+
+	if (getenv(X509_get_default_cert_file_env()) || getenv(X509_get_default_cert_dir_env())) {
+		(void)X509_STORE_set_default_paths(store);
+		return;
+	}
+	for (size_t i = 0; i < ARRAY_LEN(folders); i++) {
+		if (is_hashed(folders[i]) && X509_STORE_load_path(store, folders[i]) == 1)
+			return;
+	}
+	for (size_t i = 0; i < ARRAY_LEN(bundles); i++) {
+		if (X509_STORE_load_file(store, bundles[i]) == 1)
+			break;
+	}
+	ERR_clear_error();
+}
+
+static bool
+add_anchors(struct tls *tls, struct str pem, struct error *err)
+{
+	CLEANUP(x509_stackp) STACK_OF(X509) *anchors = NULL;
+
+	if (!pem_certificates(pem, "the CA data", &anchors, err))
+		return false;
+	for (int i = 0; i < sk_X509_num(anchors); i++) {
+		if (X509_STORE_add_cert(tls->store, sk_X509_value(anchors, i)) != 1)
+			return err_set(err, ERR_INVALID, "certificate %d of the CA data: %s", i + 1,
+			               openssl_reason());
+	}
+	return true;
+}
+
+/* Where nothing is found, connections fail to verify and say so: that is no reason not to start. */
+static bool
+load_anchors(struct tls *tls, const struct tls_config *config, struct error *err)
+{
+	tls->store = X509_STORE_new();
+	if (!tls->store)
+		alloc_fail(1, sizeof(tls->store));
+	/* any certificate we were given is an anchor, be it self-signed or not; as Go does */
+	X509_STORE_set_flags(tls->store, X509_V_FLAG_PARTIAL_CHAIN | X509_V_FLAG_TRUSTED_FIRST);
+	if (config->is_insecure || config->trusts_nothing)
+		return true;
+	if (config->ca_pem.len > 0)
+		return add_anchors(tls, config->ca_pem, err);
+	add_system_anchors(tls->store);
+	return true;
+}
+
+/* The first certificate is ours, the others lead to the one who signed it. */
+static bool
+load_pair(struct tls *tls, const struct tls_config *config, struct error *err)
+{
+	if (!pem_certificates(config->cert_pem, "the client certificate", &tls->chain, err) ||
+	    !pem_key(secret_expose(config->key_pem), "the client key", &tls->key, err))
+		return false;
+	tls->cert = sk_X509_shift(tls->chain);
+	if (X509_check_private_key(tls->cert, tls->key) == 1)
+		return true;
+	ERR_clear_error();
+	return err_set(err, ERR_INVALID, "the private key does not match the client certificate");
+}
+
+static bool
+load_own(struct tls *tls, const struct tls_config *config, struct error *err)
+{
+	bool has_key = config->key_pem && secret_is_set(config->key_pem);
+
+	if (config->cert_pem.len == 0 && !has_key)
+		return true;
+	if (config->cert_pem.len == 0)
+		return err_set(err, ERR_INVALID, "a private key without a client certificate");
+	if (!has_key)
+		return err_set(err, ERR_INVALID, "a client certificate without its private key");
+	return load_pair(tls, config, err);
+}
+
+bool
+tls_init(struct tls *tls, const struct tls_config *config, struct error *err)
+{
+	*tls = (struct tls){ 0 };
+	if (load_anchors(tls, config, err) && load_own(tls, config, err))
+		return true;
+	tls_fini(tls);
+	return false;
+}
+
+void
+tls_fini(struct tls *tls)
+{
+	X509_STORE_free(tls->store);
+	X509_free(tls->cert);
+	sk_X509_pop_free(tls->chain, X509_free);
+	EVP_PKEY_free(tls->key);
+	*tls = (struct tls){ 0 };
+}
+
+bool
+tls_apply(const struct tls *tls, SSL_CTX *ctx)
+{
+	/* 34 kB less for a connection that waits */
+	SSL_CTX_set_mode(ctx, SSL_MODE_RELEASE_BUFFERS);
+	SSL_CTX_set1_cert_store(ctx, tls->store);
+	if (!tls->cert)
+		return true;
+	return SSL_CTX_use_certificate(ctx, tls->cert) == 1 &&
+	       SSL_CTX_use_PrivateKey(ctx, tls->key) == 1 &&
+	       (!tls->chain || SSL_CTX_set1_chain(ctx, tls->chain) == 1);
+}
+
+bool
+http_tls_check(const struct tls_config *config, struct error *err)
+{
+	struct tls tls;
+
+	if (!tls_init(&tls, config, err))
+		return false;
+	tls_fini(&tls);
+	return true;
+}
+
+static bool
+to_wall_ns(const ASN1_TIME *time, int64_t *ret_wall_ns)
+{
+	struct tm tm;
+
+	return ASN1_TIME_to_tm(time, &tm) == 1 &&
+	       !__builtin_mul_overflow((int64_t)timegm(&tm), NS_PER_SEC, ret_wall_ns);
+}
+
+bool
+http_certificate_begins(struct str pem, int64_t *ret_wall_ns)
+{
+	CLEANUP(x509_stackp) STACK_OF(X509) *certs = NULL;
+	struct error err;
+
+	return pem_certificates(pem, "the certificate", &certs, &err) &&
+	       to_wall_ns(X509_get0_notBefore(sk_X509_value(certs, 0)), ret_wall_ns);
+}

@@ -1,0 +1,290 @@
+/* http/url.c: see url.h.
+ *
+ * Only what we need of RFC 3986, and strict where it matters: a host is a name or an address and nothing that a
+ * later reader could take for something else.
+ */
+#include "http/url.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+
+#include "base/ip.h"
+
+static const struct {
+	struct str name;
+	int port;
+} schemes[] = {
+	{ { "https", 5 }, 443 },
+	{ { "http", 4 }, 80 },
+	{ { "socks5", 6 }, 1080 },
+};
+
+static bool
+has_space_or_control(struct str s)
+{
+	for (size_t i = 0; i < s.len; i++) {
+		unsigned char c = (unsigned char)s.ptr[i];
+
+		if (c <= ' ' || c == 0x7f)
+			return true;
+	}
+	return false;
+}
+
+/* Takes "https://" off *rest. The view is of our own table: in lower case, however it was written. */
+static bool
+take_scheme(struct str *rest, struct url *url)
+{
+	for (size_t i = 0; i < ARRAY_LEN(schemes); i++) {
+		struct str name = schemes[i].name;
+
+		if (str_eq_nocase(str_head(*rest, name.len), name) &&
+		    str_starts(str_skip(*rest, name.len), STR("://"))) {
+			url->scheme = name;
+			url->port = schemes[i].port;
+			*rest = str_skip(*rest, name.len + 3);
+			return true;
+		}
+	}
+	return false;
+}
+
+/* The length of s up to the first of any of these bytes. */
+static size_t
+length_before(struct str s, const char *any)
+{
+	size_t n = 0;
+
+	while (n < s.len && (s.ptr[n] == '\0' || !strchr(any, s.ptr[n])))
+		n++;
+	return n;
+}
+
+static bool
+is_name(struct str host)
+{
+	for (size_t i = 0; i < host.len; i++) {
+		unsigned char c = (unsigned char)host.ptr[i];
+
+		if (c >= 0x80 || (!isalnum(c) && c != '-' && c != '.' && c != '_'))
+			return false;
+	}
+	return host.len > 0 && host.len <= 253;
+}
+
+/* Takes a name or an address in brackets off *rest. */
+static bool
+take_host(struct str *rest, struct str *ret)
+{
+	ptrdiff_t end;
+	struct ip ip;
+
+	if (!str_starts(*rest, STR("["))) {
+		*ret = str_head(*rest, length_before(*rest, ":"));
+		*rest = str_skip(*rest, ret->len);
+		return is_name(*ret);
+	}
+	end = str_index(*rest, ']');
+	if (end < 0)
+		return false;
+	*ret = str_n(rest->ptr + 1, (size_t)end - 1);
+	*rest = str_skip(*rest, (size_t)end + 1);
+	return str_index(*ret, ':') >= 0 && ip_parse(*ret, &ip);
+}
+
+static bool
+take_port(struct str text, int *port)
+{
+	int64_t value;
+
+	if (text.len == 0 || str_eq(text, STR(":")))
+		return true; /* as with Go and curl, "host:" has the scheme's own port */
+	if (!str_starts(text, STR(":")) || !str_to_i64(str_skip(text, 1), 1, 65535, &value))
+		return false;
+	*port = (int)value;
+	return true;
+}
+
+/* The last '@' ends the user's name and password: it may be in them unescaped. */
+static struct str
+skip_userinfo(struct str authority, bool *ret_found)
+{
+	*ret_found = false;
+	for (size_t i = authority.len; i > 0; i--) {
+		if (authority.ptr[i - 1] == '@') {
+			*ret_found = true;
+			return str_skip(authority, i);
+		}
+	}
+	return authority;
+}
+
+static struct str
+path_of(struct str rest)
+{
+	struct str path = str_head(rest, length_before(rest, "?#"));
+
+	while (str_ends(path, STR("/")))
+		path = str_head(path, path.len - 1);
+	return path;
+}
+
+/* The text may hold a password: no message repeats it. */
+bool
+url_parse(struct str text, struct url *ret, struct error *err)
+{
+	struct str rest = text, authority;
+	struct url url = { 0 };
+
+	if (has_space_or_control(text))
+		return err_set(err, ERR_INVALID, "a URL has no spaces or control characters");
+	if (!take_scheme(&rest, &url))
+		return err_set(err, ERR_INVALID,
+		               "a URL starts with https://, http:// or socks5://");
+	authority = str_head(rest, length_before(rest, "/?#"));
+	url.path = path_of(str_skip(rest, authority.len));
+	authority = skip_userinfo(authority, &url.has_userinfo);
+	if (!take_host(&authority, &url.host))
+		return err_set(err, ERR_INVALID, "the URL's host is not a name or an address");
+	if (!take_port(authority, &url.port))
+		return err_set(err, ERR_INVALID, "the URL's port is not a number from 1 to 65535");
+	*ret = url;
+	return true;
+}
+
+void
+url_add_escaped(struct buf *b, struct str s)
+{
+	static const char hex[] = "0123456789ABCDEF";
+
+	for (size_t i = 0; i < s.len; i++) {
+		unsigned char c = (unsigned char)s.ptr[i];
+
+		if (c < 0x80 && (isalnum(c) || c == '-' || c == '.' || c == '_' || c == '~'))
+			buf_add_char(b, (char)c);
+		else
+			buf_add(b, (char[]){ '%', hex[c >> 4], hex[c & 15] }, 3);
+	}
+}
+
+void
+url_add_query(struct buf *b, const char *name, struct str value)
+{
+	buf_add_char(b, str_index(buf_str(b), '?') < 0 ? '?' : '&');
+	buf_add_c(b, name);
+	buf_add_char(b, '=');
+	url_add_escaped(b, value);
+}
+
+static const char *
+environment(const char *lower, const char *upper)
+{
+	const char *value = getenv(lower);
+
+	if (!value || !*value)
+		value = getenv(upper);
+	return value && *value ? value : NULL;
+}
+
+static bool
+is_loopback(struct str host)
+{
+	static const struct ip_net loopback_v4 = { { { [10] = 0xff, 0xff, 127 } }, 104 };
+	static const struct ip loopback_v6 = { { [15] = 1 } };
+	struct ip ip;
+
+	if (str_eq_nocase(host, STR("localhost")))
+		return true;
+	return ip_parse(host, &ip) &&
+	       (ip_net_contains(&loopback_v4, &ip) || ip_eq(&ip, &loopback_v6));
+}
+
+const char *
+proxy_from_environment(const struct url *url)
+{
+	const char *proxy = NULL;
+
+	if (is_loopback(url->host))
+		return NULL;
+	if (str_eq(url->scheme, STR("https")))
+		proxy = environment("https_proxy", "HTTPS_PROXY");
+	else if (str_eq(url->scheme, STR("http")))
+		proxy = environment("http_proxy", "HTTP_PROXY");
+	if (proxy &&
+	    proxy_is_excluded(str_c(environment("no_proxy", "NO_PROXY")), url->host, url->port))
+		return NULL;
+	return proxy;
+}
+
+/* Cuts "host:port" and "[address]:port"; *ret_port is 0 where none is written. Text that is neither, such as an
+ * address with colons and no brackets, is a host as a whole. */
+static void
+cut_port(struct str entry, struct str *ret_host, int *ret_port)
+{
+	bool is_bracketed = str_starts(entry, STR("["));
+	size_t end = length_before(entry, is_bracketed ? "]" : ":");
+	struct str host = str_head(entry, end), rest = str_skip(entry, end);
+	int64_t port = 0;
+
+	if (is_bracketed) {
+		host = str_skip(host, 1);
+		rest = str_skip(rest, 1);
+	}
+	*ret_host = entry;
+	*ret_port = 0;
+	if (rest.len == 0 ||
+	    (str_starts(rest, STR(":")) && str_to_i64(str_skip(rest, 1), 1, 65535, &port))) {
+		*ret_host = host;
+		*ret_port = (int)port;
+	}
+}
+
+/* "a.b" covers a.b and all below it, ".a.b" and "*.a.b" only what is below. */
+static bool
+covers_name(struct str pattern, struct str host)
+{
+	struct str end;
+
+	if (str_starts(pattern, STR("*.")))
+		pattern = str_skip(pattern, 1);
+	if (pattern.len == 0 || host.len < pattern.len)
+		return false;
+	end = str_skip(host, host.len - pattern.len);
+	if (!str_eq_nocase(end, pattern))
+		return false;
+	if (pattern.ptr[0] == '.')
+		return host.len > pattern.len;
+	return host.len == pattern.len || host.ptr[host.len - pattern.len - 1] == '.';
+}
+
+static bool
+entry_covers(struct str entry, struct str host, int port)
+{
+	struct ip_net net;
+	struct ip ip, entry_ip;
+	struct str entry_host;
+	int entry_port;
+
+	if (ip_net_parse(entry, &net))
+		return ip_parse(host, &ip) && ip_net_contains(&net, &ip);
+	cut_port(entry, &entry_host, &entry_port);
+	if (entry_port != 0 && entry_port != port)
+		return false;
+	if (ip_parse(entry_host, &entry_ip))
+		return ip_parse(host, &ip) && ip_eq(&ip, &entry_ip);
+	return covers_name(entry_host, host);
+}
+
+bool
+proxy_is_excluded(struct str no_proxy, struct str host, int port)
+{
+	for (struct str part, rest = no_proxy; str_split(&rest, ',', &part);) {
+		struct str entry = str_trim(part);
+
+		if (str_eq(entry, STR("*")))
+			return true;
+		if (entry.len > 0 && entry_covers(entry, host, port))
+			return true;
+	}
+	return false;
+}

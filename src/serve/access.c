@@ -1,0 +1,370 @@
+/* serve/access.c: see access.h.
+ *
+ * A request that has to wait becomes an asker: what is needed of it later is copied, since a request may only be looked
+ * at on the server's thread. The same steps serve answers that are known and those that come later.
+ */
+#include "serve/access.h"
+
+#include <netinet/in.h>
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "serve/auth_config.h"
+#include "serve/reviewer.h"
+
+#define START_NS (30 * NS_PER_SEC) /* for the first look at the ConfigMap, retries included */
+
+enum {
+	MAX_MESSAGE = 4096,
+};
+
+struct access {
+	struct arena arena; /* of the texts below */
+	struct access_list allow_paths;
+	bool can_review_tokens, can_review_rights;
+	struct auth_source *source;
+	struct reviewer *reviewer;
+};
+
+typedef void access_done(void *arg, struct server_request *, enum access_outcome,
+                         struct str message);
+
+struct asker {
+	struct access *access;
+	struct server_request *request;
+	access_done *done;
+	void *arg;
+	struct access_user *user; /* once it is known */
+	char peer[INET6_ADDRSTRLEN];
+	struct str verb, path;
+	char path_bytes[];
+};
+
+/* --- what a request shows -------------------------------------------------------------------------- */
+
+static bool
+get_header(void *arg, const char *name, size_t n, struct str *ret)
+{
+	return server_request_header(arg, name, n, ret);
+}
+
+static bool
+next_header(void *arg, const char *prefix, size_t *iterator, struct str *ret_name,
+            struct str *ret_value)
+{
+	return server_request_next_header(arg, prefix, iterator, ret_name, ret_value);
+}
+
+/* Anything else has no endpoint here; nobody is allowed to do it but by a rule for all verbs. */
+static struct str
+verb_of(const struct server_request *request)
+{
+	switch (server_request_method(request)) {
+	case SERVER_GET:
+		return STR("get");
+	case SERVER_HEAD:
+		return STR("head");
+	case SERVER_POST:
+		return STR("post");
+	case SERVER_PUT:
+		return STR("put");
+	case SERVER_DELETE:
+		return STR("delete");
+	case SERVER_OTHER:
+		break;
+	}
+	return STR("other");
+}
+
+static struct access_proof
+prove(const struct server_request *request, const struct trust *trust, struct arena *arena)
+{
+	struct access_proof proof = { .verdict = ACCESS_PROOF_NONE };
+	struct error err;
+
+	if (!trust || !server_request_has_certificate(request))
+		return proof;
+	proof.verdict = ACCESS_PROOF_GOOD;
+	if (!server_request_verify(request, trust, arena, &proof.peer, &err)) {
+		log_debug("certificate is not trusted", LOG_ERR(&err));
+		proof.verdict = ACCESS_PROOF_BAD;
+	}
+	return proof;
+}
+
+static struct access_view
+view_of(struct server_request *request, const struct auth_config *config, struct arena *arena)
+{
+	return (struct access_view){
+		.verb = verb_of(request),
+		.path = server_request_path(request),
+		.front = prove(request, config->front, arena),
+		.client = prove(request, config->client, arena),
+		.headers = { request, get_header, next_header },
+	};
+}
+
+static struct asker *
+asker_new(struct access *a, struct server_request *request, access_done *done, void *arg)
+{
+	struct str path = server_request_path(request);
+	struct asker *k = xcalloc(1, sizeof(*k) + path.len);
+
+	k->access = a;
+	k->request = request;
+	k->done = done;
+	k->arg = arg;
+	k->verb = verb_of(request);
+	snprintf(k->peer, sizeof(k->peer), "%" STR_FMT, STR_ARG(server_request_peer(request)));
+	memcpy(k->path_bytes, path.ptr, path.len);
+	k->path = str_n(k->path_bytes, path.len);
+	return k;
+}
+
+/* --- step by step ---------------------------------------------------------------------------------- */
+
+static void
+finish(struct asker *k, enum access_outcome outcome, struct str message)
+{
+	k->done(k->arg, k->request, outcome, message);
+	access_user_unref(k->user);
+	free(k);
+}
+
+static void
+forbid(struct asker *k, struct str reason)
+{
+	CLEANUP(buf_fini) struct buf message = BUF_INIT(MAX_MESSAGE);
+
+	access_add_refusal(&message, k->user, k->verb, k->path, reason);
+	finish(k, ACCESS_FORBIDDEN, str_utf8_head(buf_str(&message), MAX_MESSAGE));
+}
+
+static void
+refuse(struct asker *k)
+{
+	finish(k, ACCESS_UNAUTHORIZED, STR("Unauthorized"));
+}
+
+static void
+on_rights(void *arg, const struct review_answer *answer)
+{
+	struct asker *k = arg;
+
+	if (answer->verdict == REVIEW_YES)
+		finish(k, ACCESS_ALLOWED, STR_EMPTY);
+	else
+		forbid(k, str_c(answer->reason));
+}
+
+/* The second half, of a start that may have an answer at once. Whoever waits may be gone already. */
+static void
+go_on(enum reviewer_start start, struct review_answer *answer, reviewer_done *next, struct asker *k)
+{
+	switch (start) {
+	case REVIEWER_KNOWS:
+		next(k, answer);
+		review_answer_unref(answer);
+		return;
+	case REVIEWER_BUSY:
+		finish(k, ACCESS_BUSY,
+		       STR("too many requests wait for an answer of the API server"));
+		return;
+	case REVIEWER_SHARE:
+		finish(k, ACCESS_TOO_MANY,
+		       STR("too many requests of this caller wait for an answer of the API server"));
+		return;
+	case REVIEWER_ASKS:
+		return;
+	}
+}
+
+static void
+ask_rights(struct asker *k)
+{
+	struct review_answer *answer = NULL;
+	enum reviewer_start start = reviewer_rights(k->access->reviewer, str_c(k->peer), k->user,
+	                                            k->verb, k->path, &answer, on_rights, k);
+
+	go_on(start, answer, on_rights, k);
+}
+
+/* Takes over the reference to user. */
+static void
+authorize(struct asker *k, struct access_user *user)
+{
+	k->user = user;
+	if (access_is_free(user, k->path, k->access->allow_paths))
+		finish(k, ACCESS_ALLOWED, STR_EMPTY);
+	else if (k->access->can_review_rights)
+		ask_rights(k);
+	else
+		forbid(k, STR_EMPTY);
+}
+
+static void
+on_token(void *arg, const struct review_answer *answer)
+{
+	struct asker *k = arg;
+
+	if (answer->verdict == REVIEW_YES)
+		authorize(k, access_user_ref(answer->user));
+	else
+		refuse(k);
+}
+
+static void
+ask_token(struct asker *k, struct str token)
+{
+	struct review_answer *answer = NULL;
+	enum reviewer_start start = reviewer_token(k->access->reviewer, str_c(k->peer), token,
+	                                           &answer, on_token, k);
+
+	go_on(start, answer, on_token, k);
+}
+
+/* Perhaps the authorities were changed: those who come next will know. */
+static void
+doubt(struct access *a)
+{
+	reviewer_upkeep_by(a->reviewer, auth_source_doubt(a->source));
+}
+
+void
+access_check(struct access *a, struct server_request *request, access_done *done, void *arg)
+{
+	CLEANUP(auth_config_unrefp) struct auth_config *config = auth_source_get(a->source);
+	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
+	struct access_view view = view_of(request, config, &arena);
+	struct asker *k = asker_new(a, request, done, arg);
+	struct access_user *user;
+	struct str token;
+
+	switch (access_identify(&view, &config->names, a->can_review_tokens, &user, &token)) {
+	case ACCESS_KNOWN:
+		authorize(k, user);
+		return;
+	case ACCESS_HAS_TOKEN:
+		ask_token(k, token);
+		return;
+	case ACCESS_REFUSED:
+		doubt(a);
+		refuse(k);
+		return;
+	}
+}
+
+/* --- life cycle ------------------------------------------------------------------------------------ */
+
+static int64_t
+upkeep(void *arg, struct call *call)
+{
+	struct access *a = arg;
+
+	return auth_source_refresh(a->source, call);
+}
+
+static struct access_list
+copy_list(struct arena *arena, const struct str *items, size_t n)
+{
+	struct str *copy = arena_calloc(arena, n + 1, sizeof(copy[0]));
+
+	for (size_t i = 0; i < n; i++)
+		copy[i] = arena_str(arena, items[i]);
+	return (struct access_list){ copy, n };
+}
+
+static struct access_names
+names_of(struct arena *arena, const struct access_config *c)
+{
+	return (struct access_names){
+		.proxies = copy_list(arena, c->requestheader_names, c->n_requestheader_names),
+		.username_headers = copy_list(arena, c->username_headers, c->n_username_headers),
+		.uid_headers = copy_list(arena, c->uid_headers, c->n_uid_headers),
+		.group_headers = copy_list(arena, c->group_headers, c->n_group_headers),
+		.extra_prefixes = copy_list(arena, c->extra_prefixes, c->n_extra_prefixes),
+	};
+}
+
+static bool
+open_source(struct access *a, const struct access_config *config, struct error *err)
+{
+	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
+	int64_t deadline_ns = clock_deadline(clock_mono(config->clock), START_NS);
+	struct call call = { config->clock, config->cancel, deadline_ns, &arena };
+	struct auth_source_config source = {
+		.client = config->authentication,
+		.clock = config->clock,
+		.skip_lookup = config->skip_lookup,
+		.tolerate_lookup_failure = config->tolerate_lookup_failure,
+		.client_ca_file = arena_str(&a->arena, config->client_ca_file),
+		.front_ca_file = arena_str(&a->arena, config->requestheader_ca_file),
+		.names = names_of(&a->arena, config),
+	};
+
+	return auth_source_new(&source, &call, &a->source, err);
+}
+
+static struct reviewer *
+start_reviewer(struct access *a, const struct access_config *config)
+{
+	struct reviewer_config reviewer = {
+		.tokens = config->authentication,
+		.rights = config->authorization,
+		.clock = config->clock,
+		.token_ttl_ns = config->token_ttl_ns,
+		.authorized_ttl_ns = config->authorized_ttl_ns,
+		.unauthorized_ttl_ns = config->unauthorized_ttl_ns,
+		.upkeep = upkeep,
+		.arg = a,
+	};
+
+	return reviewer_new(&reviewer);
+}
+
+static void
+tell_what_is_missing(const struct access_config *config)
+{
+	if (config->authentication && config->authentication->is_plain)
+		log_warn("the API server that knows callers is reached over plain http: their "
+		         "tokens are not sent there, and so ignored");
+	if (!config->authentication)
+		log_warn("no API server to ask who callers are: tokens are ignored, and client "
+		         "certificates count only with --client-ca-file");
+	if (!config->authorization)
+		log_warn("no API server to ask what callers may do: only members of "
+		         "system:masters may, and paths that are always allowed");
+}
+
+bool
+access_new(const struct access_config *config, struct access **ret, struct error *err)
+{
+	CLEANUP(access_freep) struct access *a = xcalloc(1, sizeof(*a));
+
+	a->arena = ARENA_INIT;
+	a->allow_paths = copy_list(&a->arena, config->allow_paths, config->n_allow_paths);
+	a->can_review_tokens = config->authentication && !config->authentication->is_plain;
+	a->can_review_rights = config->authorization;
+	if (!access_paths_check(a->allow_paths, err) || !open_source(a, config, err))
+		return false;
+	tell_what_is_missing(config);
+	a->reviewer = start_reviewer(a, config);
+	*ret = TAKE(a);
+	return true;
+}
+
+void
+access_free(struct access *a)
+{
+	if (!a)
+		return;
+	if (a->reviewer) {
+		reviewer_stop(a->reviewer);
+		reviewer_free(a->reviewer);
+	}
+	auth_source_free(a->source);
+	arena_fini(&a->arena);
+	free(a);
+}

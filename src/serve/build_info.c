@@ -1,0 +1,119 @@
+/* build_info.c: see build_info.h. */
+#include "serve/build_info.h"
+
+#include <curl/curl.h>
+#include <event2/event.h>
+#include <openssl/crypto.h>
+
+#include "base/json.h"
+#include "base/metrics.h"
+#include "base/version.h"
+#include "commit.h"
+
+METRIC_FAMILY(kubernetes_build_info, METRIC_GAUGE, "kubernetes_build_info",
+              "[ALPHA] Always 1; the labels name the program's version and where it comes from.",
+              .labels = { "major", "minor", "git_version", "git_commit", "git_tree_state",
+                          "build_date", "go_version", "compiler", "platform" });
+METRIC_FAMILY(ccmd_build_info, METRIC_GAUGE, "ccmd_build_info",
+              "[ALPHA] Always 1; the labels name the versions of the program and of its libraries.",
+              .labels = { "version", "curl", "openssl", "libevent" });
+
+#ifdef __clang__
+#define COMPILER "clang " __clang_version__
+#else
+#define COMPILER "gcc " __VERSION__
+#endif
+
+enum {
+	MAX_NUMBER = 16,
+	MAX_COMMIT = 64,
+};
+
+/* In the order of kubernetes_build_info's labels. Builds are reproducible: no date, as with Kubernetes' own builds
+ * that are given none. */
+struct build_info {
+	char major[MAX_NUMBER], minor[MAX_NUMBER];
+	const char *version;
+	char commit[MAX_COMMIT];
+	const char *tree_state, *date, *go_version, *compiler, *platform;
+};
+
+static void
+read_version(struct build_info *info)
+{
+	struct str major, minor, rest = version_numbers();
+
+	(void)str_split(&rest, '.', &major);
+	(void)str_split(&rest, '.', &minor);
+	snprintf(info->major, sizeof(info->major), "%" STR_FMT, STR_ARG(major));
+	snprintf(info->minor, sizeof(info->minor), "%" STR_FMT, STR_ARG(minor));
+}
+
+/* "0123abcd", with a '+' behind it when files differed from it; empty outside of a repository. */
+static void
+read_commit(struct build_info *info)
+{
+	struct str commit = STR(CCMD_COMMIT);
+	bool is_dirty = str_ends(commit, STR("+"));
+
+	commit.len -= is_dirty;
+	snprintf(info->commit, sizeof(info->commit), "%" STR_FMT, STR_ARG(commit));
+	info->tree_state = commit.len == 0 ? "" : is_dirty ? "dirty" : "clean";
+}
+
+static struct build_info
+build_info(void)
+{
+	struct build_info info = {
+		.version = version_get().ptr,
+		.date = "1970-01-01T00:00:00Z",
+		.go_version = "",
+		.compiler = COMPILER,
+		.platform = version_platform().ptr,
+	};
+
+	read_version(&info);
+	read_commit(&info);
+	return info;
+}
+
+void
+build_info_setup(void)
+{
+	struct build_info i = build_info();
+
+	version_set_commit(str_c(i.commit));
+	metric_set(metric_of(&kubernetes_build_info, i.major, i.minor, i.version, i.commit,
+	                     i.tree_state, i.date, i.go_version, i.compiler, i.platform),
+	           1);
+	metric_set(metric_of(&ccmd_build_info, i.version + 1,
+	                     curl_version_info(CURLVERSION_NOW)->version,
+	                     OpenSSL_version(OPENSSL_VERSION_STRING), event_get_version()),
+	           1);
+}
+
+static void
+add_member(struct buf *b, const char *name, const char *value, bool is_last)
+{
+	buf_addf(b, "  \"%s\": ", name);
+	json_add_str(b, str_c(value));
+	buf_add_c(b, is_last ? "\n" : ",\n");
+}
+
+void
+build_info_add_json(struct buf *b)
+{
+	struct build_info i = build_info();
+
+	buf_add_c(b, "{\n");
+	add_member(b, "major", i.major, false);
+	add_member(b, "minor", i.minor, false);
+	add_member(b, "gitVersion", i.version, false);
+	add_member(b, "gitCommit", i.commit, false);
+	add_member(b, "gitTreeState", i.tree_state, false);
+	add_member(b, "buildDate", i.date, false);
+	add_member(b, "goVersion", i.go_version, false);
+	add_member(b, "compiler", i.compiler, false);
+	add_member(b, "platform", i.platform, true);
+	buf_add_char(b, '}');
+}

@@ -1,0 +1,484 @@
+/* serve/connection.c: one client, from accept to close.
+ *
+ * A state, one deadline for it, and what the socket must become for it to go on. Deadlines are set where a state begins and
+ * never moved by bytes that trickle in. Nothing is read while a handler has the request, so what a client sends ahead stays
+ * in the kernel. Each turn of the loop serves a connection one request at most.
+ */
+#include <errno.h>
+#include <openssl/err.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "serve/internal.h"
+
+enum {
+	READ_BYTES = 4096,
+	MAX_DISCARDS = 16, /* reads a turn, of what nobody wants */
+	CROWD = 16,
+};
+
+enum io {
+	IO_DONE,
+	IO_WANTS_READ,
+	IO_WANTS_WRITE,
+	IO_ENDED, /* closed, broken, or not TLS */
+};
+
+/* ---- bytes -------------------------------------------------------------------------------------------- */
+
+static enum io
+tls_outcome(struct connection *c, int result)
+{
+	if (result > 0)
+		return IO_DONE;
+	switch (SSL_get_error(c->ssl, result)) {
+	case SSL_ERROR_WANT_READ:
+		return IO_WANTS_READ;
+	case SSL_ERROR_WANT_WRITE:
+		return IO_WANTS_WRITE;
+	default:
+		return IO_ENDED;
+	}
+}
+
+static enum io
+plain_outcome(ssize_t result, enum io wants)
+{
+	if (result > 0)
+		return IO_DONE;
+	return result < 0 && (errno == EAGAIN || errno == EINTR) ? wants : IO_ENDED;
+}
+
+static enum io
+read_some(struct connection *c)
+{
+	size_t n = 0;
+	enum io io;
+
+	if (!buf_reserve(&c->in, READ_BYTES))
+		return IO_ENDED;
+	if (c->ssl) {
+		ERR_clear_error();
+		io = tls_outcome(c, SSL_read_ex(c->ssl, c->in.ptr + c->in.len, READ_BYTES, &n));
+	} else {
+		ssize_t got = recv(c->fd, c->in.ptr + c->in.len, READ_BYTES, 0);
+
+		io = plain_outcome(got, IO_WANTS_READ);
+		n = got > 0 ? (size_t)got : 0;
+	}
+	buf_grown(&c->in, n);
+	return io;
+}
+
+static enum io
+write_bytes(struct connection *c, const char *bytes, size_t len, size_t *ret_n)
+{
+	ssize_t put;
+
+	if (c->ssl) {
+		ERR_clear_error();
+		return tls_outcome(c, SSL_write_ex(c->ssl, bytes, len, ret_n));
+	}
+	put = send(c->fd, bytes, len, MSG_NOSIGNAL);
+	*ret_n = put > 0 ? (size_t)put : 0;
+	return plain_outcome(put, IO_WANTS_WRITE);
+}
+
+/* ---- states ------------------------------------------------------------------------------------------- */
+
+static const enum connection_rank ranks[] = {
+	[CONNECTION_HANDSHAKE] = RANK_WAITING, [CONNECTION_IDLE] = RANK_IDLE,
+	[CONNECTION_HEAD] = RANK_WAITING,      [CONNECTION_BODY] = RANK_WAITING,
+	[CONNECTION_PENDING] = RANK_PENDING,   [CONNECTION_WRITING] = RANK_WAITING,
+	[CONNECTION_CLOSING] = RANK_IDLE,
+};
+
+static void
+enter(struct connection *c, enum connection_state state)
+{
+	TAILQ_REMOVE(c->list, c, link);
+	c->state = state;
+	c->list = &c->server->lists[ranks[state]];
+	TAILQ_INSERT_TAIL(c->list, c, link);
+}
+
+static void
+set_deadline(struct connection *c, int64_t ms)
+{
+	struct timeval tv = { .tv_sec = ms / MS_PER_SEC, .tv_usec = ms % MS_PER_SEC * 1000 };
+
+	event_add(&c->timer, &tv);
+}
+
+static void
+become_idle(struct connection *c)
+{
+	buf_fini(&c->out);
+	c->n_sent = c->wanted = c->n_searched = 0;
+	if (c->in.len > 0) {
+		enter(c, CONNECTION_HEAD);
+		set_deadline(c, c->server->limits.headers_ms);
+		return;
+	}
+	buf_fini(&c->in);
+	enter(c, CONNECTION_IDLE);
+	set_deadline(c, c->server->limits.idle_ms);
+}
+
+/* Not closed outright: what the client still sends would be answered with a reset, and that may overtake the answer. */
+static void
+begin_close(struct connection *c)
+{
+	ERR_clear_error();
+	if (c->ssl && SSL_is_init_finished(c->ssl))
+		(void)SSL_shutdown(c->ssl);
+	(void)shutdown(c->fd, SHUT_WR);
+	buf_fini(&c->in);
+	buf_fini(&c->out);
+	enter(c, CONNECTION_CLOSING);
+	set_deadline(c, c->server->limits.linger_ms);
+}
+
+/* ---- steps: each does what it can, and says what it waits for ------------------------------------------- */
+
+static const char plain_refusal[] =
+	"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n";
+
+/* Go's courtesy, which saves people time. */
+static bool
+is_plain_http(void)
+{
+	unsigned long code = ERR_peek_error();
+
+	return ERR_GET_LIB(code) == ERR_LIB_SSL && ERR_GET_REASON(code) == SSL_R_HTTP_REQUEST;
+}
+
+static enum io
+shake_hands(struct connection *c)
+{
+	enum io io = IO_DONE;
+
+	if (c->ssl) {
+		ERR_clear_error();
+		io = tls_outcome(c, SSL_do_handshake(c->ssl));
+	}
+	if (io == IO_DONE)
+		enter(c, CONNECTION_HEAD);
+	if (io != IO_ENDED || !is_plain_http())
+		return io;
+	(void)send(c->fd, plain_refusal, sizeof(plain_refusal) - 1, MSG_NOSIGNAL);
+	begin_close(c);
+	return IO_DONE;
+}
+
+static void
+begin_answer(struct connection *c)
+{
+	enter(c, CONNECTION_WRITING);
+	set_deadline(c, c->server->limits.write_ms);
+}
+
+static void
+refuse(struct connection *c, int status)
+{
+	answer_refuse(&c->out, status, clock_wall(c->server->clock));
+	c->closes = true;
+	begin_answer(c);
+}
+
+/* Gives the whole request away; what was sent behind it stays for later. */
+static void
+hand_over(struct connection *c)
+{
+	struct server *s = c->server;
+	struct server_request *r;
+	int status = s->n_requests < s->limits.n_requests ? request_new(c, &r) : 503;
+
+	if (status != 0) {
+		refuse(c, status);
+		return;
+	}
+	buf_consume(&c->in, c->wanted);
+	c->closes = !r->head.keeps_alive;
+	c->request = r;
+	s->n_requests++;
+	event_del(&c->timer);
+	enter(c, CONNECTION_PENDING);
+	s->handle(s->arg, r);
+}
+
+static enum io
+invite_body(struct connection *c)
+{
+	static const char text[] = "HTTP/1.1 100 Continue\r\n\r\n";
+	size_t n = 0;
+
+	(void)write_bytes(c, text, sizeof(text) - 1, &n);
+	return n == sizeof(text) - 1 ? IO_DONE : IO_ENDED;
+}
+
+/* The head is whole: now its body, for which the clock starts again. */
+static enum io
+begin_body(struct connection *c, const struct head *head)
+{
+	c->wanted = head->len + head->body_len;
+	if (c->in.len >= c->wanted)
+		return IO_DONE;
+	enter(c, CONNECTION_BODY);
+	set_deadline(c, c->server->limits.headers_ms);
+	return head->expects_continue ? invite_body(c) : IO_DONE;
+}
+
+static enum io
+look_at_head(struct connection *c)
+{
+	struct head head;
+	int status = head_parse_on(buf_str(&c->in), c->n_searched, &head);
+
+	c->n_searched = c->in.len;
+	if (status > 0)
+		refuse(c, status);
+	return status == HEAD_WHOLE ? begin_body(c, &head) : IO_DONE;
+}
+
+/* The first bytes of another request. */
+static void
+wake(struct connection *c)
+{
+	if (c->state != CONNECTION_IDLE || c->in.len == 0)
+		return;
+	enter(c, CONNECTION_HEAD);
+	set_deadline(c, c->server->limits.headers_ms);
+}
+
+static bool
+is_reading(const struct connection *c)
+{
+	return c->state == CONNECTION_IDLE || c->state == CONNECTION_HEAD ||
+	       c->state == CONNECTION_BODY;
+}
+
+/* What came with the request before is looked at first: for that no socket becomes readable. */
+static enum io
+read_request(struct connection *c)
+{
+	enum io io = IO_DONE;
+
+	if (c->state == CONNECTION_HEAD && c->wanted == 0 && c->in.len > 0)
+		io = look_at_head(c);
+	if (io != IO_DONE || !is_reading(c))
+		return io;
+	if (c->wanted > 0 && c->in.len >= c->wanted) {
+		hand_over(c);
+		return IO_DONE;
+	}
+	io = read_some(c);
+	if (c->in.len == 0 && io != IO_DONE)
+		buf_fini(&c->in);
+	wake(c);
+	return io;
+}
+
+static enum io
+write_answer(struct connection *c)
+{
+	size_t n = 0;
+	enum io io = write_bytes(c, c->out.ptr + c->n_sent, c->out.len - c->n_sent, &n);
+
+	c->n_sent += n;
+	if (io != IO_DONE || c->n_sent < c->out.len)
+		return io;
+	if (c->closes)
+		begin_close(c);
+	else
+		become_idle(c);
+	return IO_DONE;
+}
+
+static enum io
+discard(struct connection *c)
+{
+	char bytes[READ_BYTES];
+	enum io io = IO_DONE;
+
+	for (int i = 0; i < MAX_DISCARDS && io == IO_DONE; i++)
+		io = plain_outcome(recv(c->fd, bytes, sizeof(bytes), 0), IO_WANTS_READ);
+	return io == IO_DONE ? IO_WANTS_READ : io;
+}
+
+static enum io
+step(struct connection *c)
+{
+	switch (c->state) {
+	case CONNECTION_HANDSHAKE:
+		return shake_hands(c);
+	case CONNECTION_WRITING:
+		return write_answer(c);
+	case CONNECTION_CLOSING:
+		return discard(c);
+	default:
+		return read_request(c);
+	}
+}
+
+/* ---- turns of the loop ---------------------------------------------------------------------------------- */
+
+static void on_ready(evutil_socket_t fd UNUSED, short what UNUSED, void *arg);
+
+static void
+wait_for(struct connection *c, short what)
+{
+	event_assign(&c->ready, c->server->loop, c->fd, what, on_ready, c);
+	event_add(&c->ready, NULL);
+}
+
+static void
+run(struct connection *c)
+{
+	enum io io = IO_DONE;
+
+	while (io == IO_DONE && c->state != CONNECTION_PENDING)
+		io = step(c);
+	if (io == IO_ENDED)
+		connection_free(c);
+	else if (io != IO_DONE)
+		wait_for(c, io == IO_WANTS_READ ? EV_READ : EV_WRITE);
+}
+
+static void
+on_ready(evutil_socket_t fd UNUSED, short what UNUSED, void *arg)
+{
+	run(arg);
+}
+
+static void
+on_deadline(evutil_socket_t fd UNUSED, short what UNUSED, void *arg)
+{
+	connection_free(arg);
+}
+
+void
+connection_answer(struct connection *c)
+{
+	c->request = NULL;
+	begin_answer(c);
+	run(c);
+}
+
+/* ---- life ------------------------------------------------------------------------------------------------ */
+
+static void
+name_peer(struct connection *c, const struct sockaddr_storage *peer)
+{
+	const struct sockaddr_in *v4 = (const struct sockaddr_in *)peer;
+	const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)peer;
+
+	if (peer->ss_family == AF_INET)
+		inet_ntop(AF_INET, &v4->sin_addr, c->peer, sizeof(c->peer));
+	else if (peer->ss_family == AF_INET6)
+		inet_ntop(AF_INET6, &v6->sin6_addr, c->peer, sizeof(c->peer));
+}
+
+static struct ip
+source_of(const char *peer)
+{
+	struct ip ip = { 0 };
+
+	return ip_parse(str_c(peer), &ip) ? ip_source(&ip) : ip;
+}
+
+static void
+count_in(struct server *s)
+{
+	s->n_connections++;
+	if (s->n_connections > s->n_peak)
+		s->n_peak = s->n_connections;
+}
+
+void
+connection_new(struct server *s, int fd, const struct sockaddr_storage *peer)
+{
+	struct connection *c = xcalloc(1, sizeof(*c));
+
+	c->server = s;
+	c->fd = fd;
+	c->ssl = s->tls ? tls_server_accept(s->tls, fd) : NULL;
+	c->in = BUF_INIT(LIMIT_SERVER_HEADERS + LIMIT_SERVER_BODY + READ_BYTES);
+	c->out = BUF_INIT(SIZE_MAX / 2);
+	name_peer(c, peer);
+	c->source = source_of(c->peer);
+	event_assign(&c->ready, s->loop, fd, EV_READ, on_ready, c);
+	event_assign(&c->timer, s->loop, -1, 0, on_deadline, c);
+	c->list = &s->lists[RANK_WAITING];
+	TAILQ_INSERT_TAIL(c->list, c, link);
+	count_in(s);
+	set_deadline(c, s->limits.headers_ms);
+	run(c);
+}
+
+/* A crowd leaves some 60 kB behind for each of its handshakes; a probe now and then is no crowd. */
+static void
+count_out(struct server *s)
+{
+	s->n_connections--;
+	if (s->n_peak < CROWD || s->n_connections > CROWD / 4)
+		return;
+	s->n_peak = s->n_connections;
+	alloc_trim();
+}
+
+void
+connection_free(struct connection *c)
+{
+	struct server *s = c->server;
+
+	if (c->request)
+		c->request->connection = NULL;
+	TAILQ_REMOVE(c->list, c, link);
+	event_del(&c->ready);
+	event_del(&c->timer);
+	SSL_free(c->ssl);
+	close(c->fd);
+	buf_fini(&c->in);
+	buf_fini(&c->out);
+	free(c);
+	count_out(s);
+}
+
+static size_t
+count_source(const struct server *s, const struct ip *source)
+{
+	const struct connection *c;
+	size_t n = 0;
+
+	for (size_t i = 0; i < N_RANKS; i++) {
+		TAILQ_FOREACH(c, &s->lists[i], link)
+		n += ip_eq(&c->source, source);
+	}
+	return n;
+}
+
+/* The address with the most connections gives one up, so that one machine cannot take the places of all others. Requests that
+ * wait for a handler are left alone: to close them for whoever comes would serve those who come most often. */
+bool
+connection_evict(struct server *s)
+{
+	struct connection *c, *victim = NULL;
+	size_t most = 0;
+
+	for (size_t i = 0; i < RANK_PENDING; i++) {
+		TAILQ_FOREACH(c, &s->lists[i], link)
+		{
+			size_t n = count_source(s, &c->source);
+
+			if (n > most) {
+				victim = c;
+				most = n;
+			}
+		}
+	}
+	if (victim)
+		connection_free(victim);
+	return victim;
+}

@@ -1,0 +1,32 @@
+/* serve/digest.h: keyed hashes: to recognise a secret without keeping it.
+ *
+ * HMAC-SHA256 under a key of this process: whoever reads a core file finds nothing that could be tried elsewhere, and
+ * nobody can make two texts collide. Threads: any.
+ */
+#ifndef CCMD_SERVE_DIGEST_H
+#define CCMD_SERVE_DIGEST_H
+
+#include "base/str.h"
+
+enum {
+	DIGEST_SIZE = 32,
+};
+
+struct digest_key {
+	unsigned char bytes[DIGEST_SIZE];
+};
+
+struct digest {
+	unsigned char bytes[DIGEST_SIZE];
+};
+
+/** A random key. */
+void digest_key_init(struct digest_key *);
+/** Wipes it. */
+void digest_key_fini(struct digest_key *);
+
+struct digest digest_of(const struct digest_key *, struct str text);
+/** Its bytes, as the key of a struct map; lives as long as *d. */
+struct str digest_str(const struct digest *d);
+
+#endif

@@ -1,0 +1,353 @@
+/* endpoints.c: see endpoints.h. */
+#include "serve/endpoints.h"
+
+#include "base/json.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/metrics.h"
+#include "serve/build_info.h"
+
+#define JSON_TYPE "application/json"
+#define METRICS_TYPE "text/plain; version=0.0.4; charset=utf-8"
+#define OPENMETRICS_TYPE "application/openmetrics-text; version=1.0.0; charset=utf-8"
+
+enum {
+	MAX_EXCLUDES = 32,
+	MAX_VERBOSITY = 100,
+};
+
+#define BIT(method) (1u << (method))
+#define GET BIT(SERVER_GET)
+
+/* ---- answers ---- */
+
+static void
+reply(struct server_request *request, int status, const char *type, const struct buf *body)
+{
+	server_reply(request, &(struct server_response){
+				      .status = status,
+				      .content_type = type,
+				      .body = buf_str(body),
+			      });
+}
+
+/* A line, with its end, as Go's http.Error() gives it. */
+static void
+reply_line(struct server_request *request, int status, const char *line)
+{
+	char memory[256] = "";
+	struct buf body = BUF_FIXED(memory);
+
+	buf_addf(&body, "%s\n", line);
+	reply(request, status, NULL, &body);
+}
+
+/* A text that does not fit is none: half an answer would be taken for a whole one. */
+static void
+reply_whole(struct server_request *request, int status, const char *type, const struct buf *body)
+{
+	if (buf_ok(body))
+		reply(request, status, type, body);
+	else
+		reply_line(request, 500, "the answer is too large");
+}
+
+/* kube-client.md 9.8 */
+static void
+reply_status(struct server_request *request, int code, const char *reason, struct str message)
+{
+	static const char *const soon[] = { "Retry-After", "1", NULL };
+	CLEANUP(buf_fini) struct buf body = BUF_INIT(LIMIT_SERVER_BODY);
+
+	buf_add_c(&body, "{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},"
+	                 "\"status\":\"Failure\",\"message\":");
+	json_add_str(&body, message);
+	buf_addf(&body, ",\"reason\":\"%s\"%s,\"code\":%d}\n", reason,
+	         code == 403   ? ",\"details\":{}"
+	         : code == 429 ? ",\"details\":{\"retryAfterSeconds\":1}"
+	                       : "",
+	         code);
+	if (!buf_ok(&body)) {
+		reply_line(request, 500, "the answer is too large");
+		return;
+	}
+	server_reply(request, &(struct server_response){ .status = code,
+	                                                 .content_type = JSON_TYPE,
+	                                                 .headers = code == 429 ? soon : NULL,
+	                                                 .body = buf_str(&body) });
+}
+
+/* ---- health ---- */
+
+static enum health_kind
+kind_of(const struct server_request *request)
+{
+	struct str path = server_request_path(request);
+
+	return str_starts(path, STR("/healthz")) ? HEALTH_HEALTHZ
+	       : str_starts(path, STR("/livez")) ? HEALTH_LIVEZ
+	                                         : HEALTH_READYZ;
+}
+
+static bool
+has_parameter(const struct server_request *request, const char *name, struct arena *arena)
+{
+	struct str ignored;
+
+	return server_request_parameter(request, name, 0, arena, &ignored);
+}
+
+static void
+answer_health(const struct endpoints_config *config, struct server_request *request)
+{
+	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(LIMIT_HEALTH_TEXT);
+	struct str exclude[MAX_EXCLUDES];
+	size_t n = 0;
+	bool is_well;
+
+	while (n < MAX_EXCLUDES &&
+	       server_request_parameter(request, "exclude", n, &arena, &exclude[n]))
+		n++;
+	is_well = health_run(config->health, kind_of(request), exclude, n,
+	                     has_parameter(request, "verbose", &arena), &text);
+	reply_whole(request, is_well ? 200 : 500, NULL, &text);
+}
+
+static struct str
+last_part(struct str path)
+{
+	while (str_index(path, '/') >= 0)
+		path = str_skip(path, (size_t)str_index(path, '/') + 1);
+	return path;
+}
+
+/* Who may ask for one check by its name (the paths are not among those that are always allowed) may know why it
+ * fails, as with the API server. */
+static void
+answer_check(const struct endpoints_config *config, struct server_request *request)
+{
+	CLEANUP(buf_fini) struct buf reason = BUF_INIT(LIMIT_HEALTH_TEXT);
+
+	buf_add_c(&reason, "internal server error: ");
+	switch (health_run_one(config->health, kind_of(request),
+	                       last_part(server_request_path(request)), &reason)) {
+	case HEALTH_UNKNOWN:
+		reply_line(request, 404, "404 page not found");
+		return;
+	case HEALTH_WELL:
+		buf_reset(&reason);
+		buf_add_c(&reason, "ok");
+		reply_whole(request, 200, NULL, &reason);
+		return;
+	case HEALTH_FAILED:
+		buf_add_char(&reason, '\n');
+		reply_whole(request, 500, NULL, &reason);
+		return;
+	}
+}
+
+/* ---- metrics ---- */
+
+static enum metric_format
+wanted_format(const struct server_request *request)
+{
+	struct str accept;
+
+	for (size_t i = 0; server_request_header(request, "Accept", i, &accept); i++) {
+		if (str_contains(accept, STR("application/openmetrics-text")))
+			return METRICS_OPENMETRICS;
+	}
+	return METRICS_TEXT;
+}
+
+static void
+reply_metrics(struct server_request *request, enum metric_page page)
+{
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(LIMIT_METRICS_TEXT);
+	enum metric_format format = wanted_format(request);
+
+	metrics_write_page(&text, page, format);
+	reply_whole(request, 200, format == METRICS_TEXT ? METRICS_TYPE : OPENMETRICS_TYPE, &text);
+}
+
+static void
+answer_metrics(const struct endpoints_config *config UNUSED, struct server_request *request)
+{
+	reply_metrics(request, METRICS_MAIN);
+}
+
+static void
+answer_slis(const struct endpoints_config *config UNUSED, struct server_request *request)
+{
+	if (server_request_method(request) != SERVER_DELETE) {
+		reply_metrics(request, METRICS_SLIS);
+		return;
+	}
+	metrics_reset(METRICS_SLIS);
+	reply_line(request, 200, "metrics reset");
+}
+
+/* ---- what we are ---- */
+
+static void
+answer_configz(const struct endpoints_config *config, struct server_request *request)
+{
+	CLEANUP(buf_fini) struct buf json = BUF_INIT(MIB(1));
+
+	buf_add_c(&json, "{\"cloudcontrollermanager.config.k8s.io\":");
+	config->configz(config->arg, &json);
+	buf_add_char(&json, '}');
+	reply_whole(request, 200, JSON_TYPE, &json);
+}
+
+static void
+answer_version(const struct endpoints_config *config UNUSED, struct server_request *request)
+{
+	CLEANUP(buf_fini) struct buf json = BUF_INIT(KIB(4));
+
+	build_info_add_json(&json);
+	reply_whole(request, 200, JSON_TYPE, &json);
+}
+
+/* Like klog's flag, changed while running: `kubectl … PUT` has no command, curl -X PUT -d 4 does it. */
+static void
+answer_verbosity(const struct endpoints_config *config UNUSED, struct server_request *request)
+{
+	char memory[128] = "";
+	struct buf text = BUF_FIXED(memory);
+	int64_t level;
+
+	if (!str_to_i64(str_trim(server_request_body(request)), 0, MAX_VERBOSITY, &level)) {
+		reply_line(request, 400, "the body is not a level from 0 to 100");
+		return;
+	}
+	log_set_verbosity((int)level);
+	log_info("log level set", LOG_I64("v", level), LOG_STR("by", server_request_peer(request)));
+	buf_addf(&text, "successfully set klog.logging.verbosity to %d", (int)level);
+	reply(request, 200, NULL, &text);
+}
+
+/* ---- the way to them ---- */
+
+const struct endpoint endpoints[] = {
+	{ "/healthz", GET, false, "Is the program healthy? 200 `ok`, or 500 and one line a check.",
+	  answer_health },
+	{ "/healthz/", GET, false, "One check by its name; 500 says why it fails.", answer_check },
+	{ "/livez", GET, false,
+	  "Should the program go on? Fails only for a thread that is stuck or a lease that was not renewed, never because "
+	  "the API server or a cloud cannot be reached. Point liveness probes here.",
+	  answer_health },
+	{ "/livez/", GET, false, "One check by its name.", answer_check },
+	{ "/readyz", GET, false,
+	  "Are the objects known that decisions are made from? A standby is ready.",
+	  answer_health },
+	{ "/readyz/", GET, false, "One check by its name.", answer_check },
+	{ "/metrics", GET, false,
+	  "Metrics, in the Prometheus text format or, if asked for, OpenMetrics.", answer_metrics },
+	{ "/metrics/slis", GET | BIT(SERVER_DELETE), false,
+	  "Results of the health checks as metrics. DELETE forgets them.", answer_slis },
+	{ "/configz", GET, false, "The configuration in effect, as JSON, without secrets.",
+	  answer_configz },
+	{ "/version", GET, false, "The program's version, as JSON like that of Kubernetes.",
+	  answer_version },
+	{ "/debug/flags/v", BIT(SERVER_PUT), true,
+	  "Sets the log's verbosity to the number in the body.", answer_verbosity },
+};
+const size_t n_endpoints = ARRAY_LEN(endpoints);
+
+static bool
+is_at(const struct endpoint *e, struct str path)
+{
+	struct str own = str_c(e->path);
+
+	return str_ends(own, STR("/")) ? str_starts(path, own) && path.len > own.len
+	                               : str_eq(path, own);
+}
+
+static const struct endpoint *
+find(const struct endpoints_config *config, struct str path)
+{
+	for (size_t i = 0; i < n_endpoints; i++) {
+		if (is_at(&endpoints[i], path))
+			return config->is_profiling || !endpoints[i].needs_profiling ? &endpoints[i]
+			                                                             : NULL;
+	}
+	return NULL;
+}
+
+static bool
+is_method_allowed(const struct endpoint *e, enum server_method method)
+{
+	return e->methods & BIT(method == SERVER_HEAD ? SERVER_GET : method);
+}
+
+static void
+reply_method_not_allowed(const struct endpoint *e, struct server_request *request)
+{
+	const char *headers[] = { "Allow", "GET, HEAD", NULL };
+
+	if (!(e->methods & GET))
+		headers[1] = "PUT";
+	else if (e->methods & BIT(SERVER_DELETE))
+		headers[1] = "GET, HEAD, DELETE";
+	server_reply(request, &(struct server_response){ .status = 405,
+	                                                 .headers = headers,
+	                                                 .body = STR("Method Not Allowed\n") });
+}
+
+static void
+answer(const struct endpoints_config *config, struct server_request *request)
+{
+	const struct endpoint *e = find(config, server_request_path(request));
+
+	if (!e)
+		reply_line(request, 404, "404 page not found");
+	else if (!is_method_allowed(e, server_request_method(request)))
+		reply_method_not_allowed(e, request);
+	else
+		e->answer(config, request);
+}
+
+static void
+on_checked(void *config, struct server_request *request, enum access_outcome outcome,
+           struct str message)
+{
+	switch (outcome) {
+	case ACCESS_ALLOWED:
+		answer(config, request);
+		return;
+	case ACCESS_UNAUTHORIZED:
+		reply_status(request, 401, "Unauthorized", message);
+		return;
+	case ACCESS_FORBIDDEN:
+		reply_status(request, 403, "Forbidden", message);
+		return;
+	case ACCESS_TOO_MANY:
+		reply_status(request, 429, "TooManyRequests", message);
+		return;
+	case ACCESS_BUSY:
+		reply_status(request, 503, "ServiceUnavailable", message);
+		return;
+	}
+}
+
+static void
+answer_plain(const struct endpoints_config *config, struct server_request *request)
+{
+	if (str_eq_c(server_request_path(request), "/metrics"))
+		answer(config, request);
+	else
+		reply_line(request, 404, "404 page not found");
+}
+
+void
+endpoints_handle(void *arg, struct server_request *request)
+{
+	const struct endpoints_config *config = arg;
+
+	if (config->access)
+		access_check(config->access, request, on_checked, arg);
+	else
+		answer_plain(config, request);
+}

@@ -1,0 +1,286 @@
+#include "serve/head.h"
+
+enum {
+	MAX_EMPTY_LINES = 4, /* before a request line: what a careless client sent behind a body */
+	BAD_REQUEST = 400,
+	LENGTH_REQUIRED = 411,
+	CONTENT_TOO_LARGE = 413,
+	FIELDS_TOO_LARGE = 431,
+	VERSION_NOT_SUPPORTED = 505,
+};
+
+static const struct {
+	struct str name;
+	enum server_method method;
+} methods[] = {
+	{ { "GET", 3 }, SERVER_GET },       { { "HEAD", 4 }, SERVER_HEAD },
+	{ { "POST", 4 }, SERVER_POST },     { { "PUT", 3 }, SERVER_PUT },
+	{ { "DELETE", 6 }, SERVER_DELETE },
+};
+
+static bool
+is_token(struct str s)
+{
+	for (size_t i = 0; i < s.len; i++) {
+		char c = s.ptr[i];
+		bool is_letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+
+		if (!is_letter && !(c >= '0' && c <= '9') && !char_is_in(c, "!#$%&'*+-.^_`|~"))
+			return false;
+	}
+	return s.len > 0;
+}
+
+/* No control character but the tab. */
+static bool
+is_text(struct str s)
+{
+	for (size_t i = 0; i < s.len; i++) {
+		unsigned char c = (unsigned char)s.ptr[i];
+
+		if ((c < 0x20 && c != '\t') || c == 0x7f)
+			return false;
+	}
+	return true;
+}
+
+static struct str
+trim_blanks(struct str s)
+{
+	while (s.len > 0 && char_is_in(s.ptr[0], " \t"))
+		s = str_skip(s, 1);
+	while (s.len > 0 && char_is_in(s.ptr[s.len - 1], " \t"))
+		s.len--;
+	return s;
+}
+
+/* A line without its end; false at the end of the bytes. A line feed alone ends no line. */
+static bool
+next_line(struct str *rest, struct str *ret)
+{
+	const char *end = memmem(rest->ptr, rest->len, "\r\n", 2);
+
+	if (!end)
+		return false;
+	*ret = str_n(rest->ptr, (size_t)(end - rest->ptr));
+	*rest = str_skip(*rest, ret->len + 2);
+	return true;
+}
+
+static enum server_method
+method_of(struct str name)
+{
+	for (size_t i = 0; i < ARRAY_LEN(methods); i++) {
+		if (str_eq(name, methods[i].name))
+			return methods[i].method;
+	}
+	return SERVER_OTHER;
+}
+
+/* "/path?query", "http://host/path?query", or "*", which no handler knows. */
+static bool
+parse_target(struct str target, struct head *h)
+{
+	const char *authority = memmem(target.ptr, target.len, "://", 3);
+	ptrdiff_t query;
+
+	if (target.len == 0 || !is_text(target) || str_index(target, '\t') >= 0)
+		return false;
+	if (target.ptr[0] != '/' && authority) {
+		target = str_skip(target, (size_t)(authority - target.ptr) + 3);
+		target = str_skip(target,
+		                  (size_t)(str_index(target, '/') >= 0 ? str_index(target, '/')
+		                                                       : (ptrdiff_t)target.len));
+	}
+	query = str_index(target, '?');
+	h->path = query < 0 ? target : str_head(target, (size_t)query);
+	h->query = query < 0 ? STR_EMPTY : str_skip(target, (size_t)query + 1);
+	if (h->path.len == 0)
+		h->path = STR("/");
+	return h->path.ptr[0] == '/' || str_eq(h->path, STR("*"));
+}
+
+static int
+parse_request_line(struct str line, struct head *h, bool *ret_is_11)
+{
+	struct str method, target, version, more, rest = line;
+
+	if (!str_split(&rest, ' ', &method) || !str_split(&rest, ' ', &target) ||
+	    !str_split(&rest, ' ', &version) || str_split(&rest, ' ', &more))
+		return BAD_REQUEST;
+	if (!is_token(method) || version.len != 8 || !str_starts(version, STR("HTTP/")) ||
+	    !parse_target(target, h))
+		return BAD_REQUEST;
+	*ret_is_11 = str_eq(version, STR("HTTP/1.1"));
+	if (!*ret_is_11 && !str_eq(version, STR("HTTP/1.0")))
+		return VERSION_NOT_SUPPORTED;
+	h->method = method_of(method);
+	return HEAD_WHOLE;
+}
+
+static int
+parse_field(struct str line, struct head *h)
+{
+	ptrdiff_t colon = str_index(line, ':');
+	struct head_field field;
+
+	if (colon < 0)
+		return BAD_REQUEST;
+	field.name = str_head(line, (size_t)colon);
+	field.value = trim_blanks(str_skip(line, (size_t)colon + 1));
+	if (!is_token(field.name) || !is_text(field.value))
+		return BAD_REQUEST;
+	if (h->n_fields == ARRAY_LEN(h->fields))
+		return FIELDS_TOO_LARGE;
+	h->fields[h->n_fields++] = field;
+	return HEAD_WHOLE;
+}
+
+/* Has one of the fields this word in its list? */
+static bool
+lists(const struct head *h, struct str name, struct str word)
+{
+	struct str value;
+
+	for (size_t n = 0; head_field(h, name, n, &value); n++) {
+		for (struct str part; str_split(&value, ',', &part);) {
+			if (str_eq_nocase(trim_blanks(part), word))
+				return true;
+		}
+	}
+	return false;
+}
+
+/* Chunks are not for the few small bodies that we take: RFC 9112 6.3 allows to ask for a length. */
+static int
+parse_length(struct head *h)
+{
+	struct str value, other;
+	int64_t len;
+
+	if (head_field(h, STR("Transfer-Encoding"), 0, &value))
+		return LENGTH_REQUIRED;
+	if (!head_field(h, STR("Content-Length"), 0, &value))
+		return HEAD_WHOLE;
+	if (head_field(h, STR("Content-Length"), 1, &other) || !str_is_digits(value))
+		return BAD_REQUEST;
+	if (!str_to_i64(value, 0, (int64_t)LIMIT_SERVER_BODY, &len))
+		return CONTENT_TOO_LARGE;
+	h->body_len = (size_t)len;
+	return HEAD_WHOLE;
+}
+
+static int
+check_fields(struct head *h, bool is_11)
+{
+	struct str host;
+	bool has_host = head_field(h, STR("Host"), 0, &host);
+
+	if ((is_11 && !has_host) || head_field(h, STR("Host"), 1, &host))
+		return BAD_REQUEST;
+	h->keeps_alive = is_11 && !lists(h, STR("Connection"), STR("close"));
+	h->expects_continue = is_11 && lists(h, STR("Expect"), STR("100-continue"));
+	return parse_length(h);
+}
+
+static int
+parse_fields(struct str rest, struct head *h, bool is_11)
+{
+	int status = HEAD_WHOLE;
+
+	for (struct str line; status == HEAD_WHOLE && next_line(&rest, &line) && line.len > 0;)
+		status = parse_field(line, h);
+	return status == HEAD_WHOLE ? check_fields(h, is_11) : status;
+}
+
+static struct str
+skip_empty_lines(struct str bytes)
+{
+	for (int i = 0; i < MAX_EMPTY_LINES && str_starts(bytes, STR("\r\n")); i++)
+		bytes = str_skip(bytes, 2);
+	return bytes;
+}
+
+/* The two line ends that finish the head; NULL when they have not arrived. Three of their four bytes may be among those that
+ * were searched before. */
+static const char *
+find_end(struct str bytes, struct str rest, size_t n_searched)
+{
+	size_t n_skipped = (size_t)(rest.ptr - bytes.ptr);
+	size_t from = n_searched > 3 ? n_searched - 3 : 0;
+
+	if (from > n_skipped)
+		rest = str_skip(rest, from - n_skipped);
+	return memmem(rest.ptr, rest.len, "\r\n\r\n", 4);
+}
+
+int
+head_parse_on(struct str bytes, size_t n_searched, struct head *ret)
+{
+	struct str rest = skip_empty_lines(bytes), line;
+	const char *end = find_end(bytes, rest, n_searched);
+	bool is_11;
+	int status;
+
+	ret->n_fields = ret->body_len = 0;
+	ret->len = end ? (size_t)(end - bytes.ptr) + 4 : bytes.len;
+	if (ret->len > LIMIT_SERVER_HEADERS)
+		return FIELDS_TOO_LARGE;
+	if (!end)
+		return HEAD_MORE;
+	rest = str_n(rest.ptr, (size_t)(end - rest.ptr) + 4);
+	if (!next_line(&rest, &line))
+		return BAD_REQUEST;
+	status = parse_request_line(line, ret, &is_11);
+	return status == HEAD_WHOLE ? parse_fields(rest, ret, is_11) : status;
+}
+
+int
+head_parse(struct str bytes, struct head *ret)
+{
+	return head_parse_on(bytes, 0, ret);
+}
+
+bool
+head_field(const struct head *h, struct str name, size_t n, struct str *ret)
+{
+	for (size_t i = 0; i < h->n_fields; i++) {
+		if (str_eq_nocase(h->fields[i].name, name) && n-- == 0) {
+			*ret = h->fields[i].value;
+			return true;
+		}
+	}
+	return false;
+}
+
+/* The byte behind a '%', or -1. */
+static int
+escaped_byte(struct str digits)
+{
+	int high = digits.len >= 2 ? str_hex_digit(digits.ptr[0]) : -1;
+	int low = high >= 0 ? str_hex_digit(digits.ptr[1]) : -1;
+
+	return low < 0 || high + low == 0 ? -1 : high * 16 + low;
+}
+
+bool
+percent_decode(struct str in, bool is_form, char *room, size_t *ret_len)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < in.len; i++) {
+		int byte = (unsigned char)in.ptr[i];
+
+		if (byte == '%') {
+			byte = escaped_byte(str_skip(in, i + 1));
+			i += 2;
+		} else if (byte == '+' && is_form) {
+			byte = ' ';
+		}
+		if (byte < 0)
+			return false;
+		room[n++] = (char)byte;
+	}
+	*ret_len = n;
+	return true;
+}

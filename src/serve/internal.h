@@ -1,0 +1,149 @@
+/* serve/internal.h: what the files of the server share.
+ *
+ *	server.c             life, the listener, answers that come back from handlers
+ *	server_connection.c  one connection: its states, its deadlines, who goes when there are too many
+ *	server_request.c     what a handler sees and says
+ *	server_head.c        the head of a request, a pure function
+ *	server_tls.c         the TLS context, certificates and which one a name gets
+ *	server_self_signed.c a certificate for those who have none
+ *	trust.c              who a client's certificate says it is
+ *
+ * Why not libevent's evhttp: in 2.1 a connection cannot be reached before its first request is whole, nor its end seen, so
+ * neither the bound on their number nor one deadline for handshake and head can be kept without going behind its back; its
+ * time-outs start anew with each byte, a NUL cuts a header's value, and its own refusals are HTML that no handler sees. What is
+ * needed of HTTP here (heads of bounded size, lengths, no chunks) is one pure function; libevent's loop and timers remain.
+ */
+#ifndef CCMD_SERVE_INTERNAL_H
+#define CCMD_SERVE_INTERNAL_H
+
+#include <arpa/inet.h>
+#include <event2/event.h>
+#include <event2/event_struct.h>
+#include <netinet/in.h>
+#include <openssl/ssl.h>
+#include <sys/queue.h>
+
+#include "base/ip.h"
+#include "base/thread.h"
+#include "serve/head.h"
+#include "serve/tls.h"
+
+struct server_limits {
+	unsigned n_connections;
+	unsigned n_requests; /* that handlers hold */
+	int64_t headers_ms;  /* accept to the last header; then again for the body */
+	int64_t write_ms;    /* an answer until it is taken */
+	int64_t idle_ms;     /* between requests */
+	int64_t linger_ms;   /* until the client closes, after our last word */
+	int64_t lookup_ms;   /* for the name of the address to listen on */
+};
+
+extern const struct server_limits server_limits; /* those of base/limits.h */
+
+/** server_new() with other limits, for tests in milliseconds. */
+NODISCARD bool server_new_limited(const struct server_config *config,
+                                  const struct server_limits *limits, struct server **ret,
+                                  struct error *err);
+
+/* Where answers wait for the loop. Lives until the last request is answered, so that a late answer of another thread finds it
+ * also when the server is gone. */
+struct outbox {
+	pthread_mutex_t mu;
+	STAILQ_HEAD(, server_request) answered; /* mu */
+	unsigned n_refs;                        /* mu; the server and each request */
+	int fd;                                 /* mu; an eventfd; -1: the server is gone */
+};
+
+/** Takes the request; from any thread. */
+void outbox_put(struct outbox *o, struct server_request *r);
+void outbox_unref(struct outbox *o);
+
+enum connection_state {
+	CONNECTION_HANDSHAKE,
+	CONNECTION_IDLE, /* between requests */
+	CONNECTION_HEAD,
+	CONNECTION_BODY,
+	CONNECTION_PENDING, /* a handler has the request */
+	CONNECTION_WRITING,
+	CONNECTION_CLOSING, /* all said, waiting for the client to close */
+};
+
+TAILQ_HEAD(connections, connection);
+
+struct connection {
+	TAILQ_ENTRY(connection) link;
+	struct connections *list; /* of server->lists */
+	struct server *server;
+	SSL *ssl; /* NULL: plain */
+	struct event ready, timer;
+	struct buf in, out;
+	size_t n_sent;                  /* of out */
+	size_t n_searched;              /* of in: no head ends there */
+	size_t wanted;                  /* bytes of the whole request; 0: not known yet */
+	struct server_request *request; /* PENDING */
+	enum connection_state state;
+	int fd;
+	bool closes; /* after the answer */
+	char peer[INET6_ADDRSTRLEN];
+	struct ip source; /* of the peer */
+};
+
+/* Which connections are closed first when there are too many; in each, the longest waiting first. */
+enum connection_rank {
+	RANK_IDLE,    /* wants nothing now */
+	RANK_WAITING, /* we wait for its bytes, or for it to take ours */
+	RANK_PENDING, /* it waits for us, and is not closed for another one */
+	N_RANKS,
+};
+
+struct server {
+	struct server_limits limits;
+	struct event_base *loop;
+	struct clock *clock;
+	void (*handle)(void *arg, struct server_request *);
+	void *arg;
+	struct tls_server *tls; /* NULL: plain */
+	struct outbox *outbox;
+	struct event *accepting, *resuming, *answering;
+	struct connections lists[N_RANKS];
+	unsigned n_connections;
+	unsigned n_peak;     /* of them, since memory was last given back */
+	unsigned n_requests; /* that handlers hold, of connections that are gone too */
+	int fd;
+	int port;
+};
+
+/** Takes the descriptor. */
+void connection_new(struct server *s, int fd, const struct sockaddr_storage *peer);
+void connection_free(struct connection *c);
+/** Closes the one that can be missed best; false when all that there are wait for us. */
+bool connection_evict(struct server *s);
+/** Sends c->out, the answer to the request it waited for, and goes on as c->closes says. May free it. */
+void connection_answer(struct connection *c);
+
+/** A request that is whole at the start of c->in, which it copies. Status 0, or one to refuse it with. */
+int request_new(struct connection *c, struct server_request **ret);
+void request_free(struct server_request *r);
+
+/** Appends an answer; NULL headers are none. */
+void answer_write(struct buf *b, const struct server_response *response, int64_t wall_ns,
+                  bool is_head, bool closes);
+/** A refusal in our own words: "400 Bad Request". */
+void answer_refuse(struct buf *b, int status, int64_t wall_ns);
+
+struct server_request {
+	STAILQ_ENTRY(server_request) link; /* outbox->mu */
+	struct server *server;
+	struct outbox *outbox;
+	struct clock *clock;
+	struct connection *connection; /* the loop's; NULL once it is gone */
+	char *bytes;                   /* head and body; the path is decoded in place */
+	struct head head;
+	struct str path, body;
+	X509 *certificate; /* NULL: none shown */
+	STACK_OF(X509) * chain;
+	struct buf answer; /* whole, once it was given */
+	char peer[INET6_ADDRSTRLEN];
+};
+
+#endif

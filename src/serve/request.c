@@ -1,0 +1,277 @@
+/* serve/request.c: what a handler sees of a request, and the bytes of its answer.
+ *
+ * A request owns a copy of all it shows, certificates included: it can be read on any thread, and outlives its connection.
+ */
+#include "base/alloc.h"
+#include "http/pem.h"
+#include "serve/internal.h"
+
+enum {
+	FIELDS_BYTES = 4096, /* the head of an answer; ours are shorter */
+};
+
+/* ---- life --------------------------------------------------------------------------------------------- */
+
+static void
+take_certificates(struct server_request *r, SSL *ssl)
+{
+	STACK_OF(X509) *chain = ssl ? SSL_get_peer_cert_chain(ssl) : NULL;
+
+	r->certificate = ssl ? SSL_get1_peer_certificate(ssl) : NULL;
+	r->chain = chain ? X509_chain_up_ref(chain) : NULL;
+}
+
+static int
+decode_path(struct server_request *r)
+{
+	char *room = r->bytes + (r->head.path.ptr - r->bytes);
+	bool is_in = r->head.path.ptr >= r->bytes && r->head.path.ptr < r->bytes + r->head.len;
+
+	r->path = r->head.path;
+	if (!is_in)
+		return 0;
+	return percent_decode(r->path, /*is_form=*/false, room, &r->path.len) ? 0 : 400;
+}
+
+static struct outbox *
+outbox_ref(struct outbox *o)
+{
+	WITH_LOCK(&o->mu);
+	o->n_refs++;
+	return o;
+}
+
+int
+request_new(struct connection *c, struct server_request **ret)
+{
+	struct server_request *r = xcalloc(1, sizeof(*r));
+	int status;
+
+	r->server = c->server;
+	r->outbox = outbox_ref(c->server->outbox);
+	r->clock = c->server->clock;
+	r->connection = c;
+	r->answer = BUF_INIT(SIZE_MAX / 2);
+	r->bytes = xstrndup(c->in.ptr, c->wanted);
+	memcpy(r->peer, c->peer, sizeof(r->peer));
+	take_certificates(r, c->ssl);
+	status = head_parse(str_n(r->bytes, c->wanted), &r->head);
+	if (status == HEAD_WHOLE)
+		status = decode_path(r);
+	r->body = str_skip(str_n(r->bytes, c->wanted), r->head.len);
+	if (status != 0)
+		request_free(r);
+	else
+		*ret = r;
+	return status;
+}
+
+void
+request_free(struct server_request *r)
+{
+	outbox_unref(r->outbox);
+	X509_free(r->certificate);
+	sk_X509_pop_free(r->chain, X509_free);
+	buf_fini(&r->answer);
+	free(r->bytes);
+	free(r);
+}
+
+/* ---- what a handler sees ------------------------------------------------------------------------------ */
+
+enum server_method
+server_request_method(const struct server_request *r)
+{
+	return r->head.method;
+}
+
+struct str
+server_request_path(const struct server_request *r)
+{
+	return r->path;
+}
+
+struct str
+server_request_query(const struct server_request *r)
+{
+	return r->head.query;
+}
+
+static bool
+decode_form(struct str text, struct arena *arena, struct str *ret)
+{
+	char *room = arena_alloc(arena, text.len + 1);
+
+	ret->ptr = room;
+	return percent_decode(text, /*is_form=*/true, room, &ret->len);
+}
+
+bool
+server_request_parameter(const struct server_request *r, const char *name, size_t n,
+                         struct arena *arena, struct str *ret)
+{
+	for (struct str part, rest = r->head.query; str_split(&rest, '&', &part);) {
+		ptrdiff_t equals = str_index(part, '=');
+		size_t name_len = equals < 0 ? part.len : (size_t)equals;
+		struct str raw = equals < 0 ? STR_EMPTY : str_skip(part, name_len + 1);
+		struct str key, value;
+
+		if (!decode_form(str_head(part, name_len), arena, &key) || !str_eq_c(key, name) ||
+		    !decode_form(raw, arena, &value))
+			continue;
+		if (n-- == 0) {
+			*ret = value;
+			return true;
+		}
+	}
+	return false;
+}
+
+bool
+server_request_header(const struct server_request *r, const char *name, size_t n, struct str *ret)
+{
+	return head_field(&r->head, str_c(name), n, ret);
+}
+
+bool
+server_request_next_header(const struct server_request *r, const char *prefix, size_t *iterator,
+                           struct str *ret_name, struct str *ret_value)
+{
+	struct str start = str_c(prefix);
+
+	while (*iterator < r->head.n_fields) {
+		const struct head_field *field = &r->head.fields[(*iterator)++];
+
+		if (field->name.len >= start.len &&
+		    str_eq_nocase(str_head(field->name, start.len), start)) {
+			*ret_name = field->name;
+			*ret_value = field->value;
+			return true;
+		}
+	}
+	return false;
+}
+
+struct str
+server_request_body(const struct server_request *r)
+{
+	return r->body;
+}
+
+struct str
+server_request_peer(const struct server_request *r)
+{
+	return str_c(r->peer);
+}
+
+struct server *
+server_request_server(const struct server_request *r)
+{
+	return r->server;
+}
+
+bool
+server_request_has_certificate(const struct server_request *r)
+{
+	return r->certificate;
+}
+
+/* ---- answers ------------------------------------------------------------------------------------------ */
+
+static const struct {
+	int status;
+	const char *text;
+} phrases[] = {
+	{ 200, "OK" },
+	{ 204, "No Content" },
+	{ 400, "Bad Request" },
+	{ 401, "Unauthorized" },
+	{ 403, "Forbidden" },
+	{ 404, "Not Found" },
+	{ 405, "Method Not Allowed" },
+	{ 406, "Not Acceptable" },
+	{ 411, "Length Required" },
+	{ 413, "Content Too Large" },
+	{ 415, "Unsupported Media Type" },
+	{ 429, "Too Many Requests" },
+	{ 431, "Request Header Fields Too Large" },
+	{ 500, "Internal Server Error" },
+	{ 503, "Service Unavailable" },
+	{ 505, "HTTP Version Not Supported" },
+};
+
+static const char *
+phrase_of(int status)
+{
+	for (size_t i = 0; i < ARRAY_LEN(phrases); i++) {
+		if (phrases[i].status == status)
+			return phrases[i].text;
+	}
+	return "Status";
+}
+
+static void
+add_date(struct buf *b, int64_t wall_ns)
+{
+	time_t now = (time_t)(wall_ns / NS_PER_SEC);
+	char text[64];
+	struct tm tm;
+
+	/* the locale is C: the program sets none */
+	if (gmtime_r(&now, &tm) &&
+	    strftime(text, sizeof(text), "%a, %d %b %Y %H:%M:%S GMT", &tm) > 0)
+		buf_addf(b, "Date: %s\r\n", text);
+}
+
+/* What a handler took from outside ends no line of ours. */
+static void
+add_field(struct buf *b, const char *name, const char *value)
+{
+	buf_addf(b, "%s: ", name);
+	for (; *value; value++)
+		buf_add_char(b, (unsigned char)*value < 0x20 ? ' ' : *value);
+	buf_add_c(b, "\r\n");
+}
+
+static void
+add_head(struct buf *b, const struct server_response *response, int64_t wall_ns, bool closes)
+{
+	buf_addf(b, "HTTP/1.1 %d %s\r\n", response->status, phrase_of(response->status));
+	add_date(b, wall_ns);
+	add_field(b, "Content-Type",
+	          response->content_type ? response->content_type : "text/plain; charset=utf-8");
+	buf_addf(b, "Content-Length: %zu\r\n", response->body.len);
+	buf_add_c(b, "Cache-Control: no-cache, private\r\nX-Content-Type-Options: nosniff\r\n");
+	for (const char *const *h = response->headers; h && h[0] && h[1]; h += 2)
+		add_field(b, h[0], h[1]);
+	buf_add_c(b, closes ? "Connection: close\r\n\r\n" : "\r\n");
+}
+
+void
+answer_write(struct buf *b, const struct server_response *response, int64_t wall_ns, bool is_head,
+             bool closes)
+{
+	if (!buf_reserve(b, FIELDS_BYTES + response->body.len))
+		alloc_fail(1, response->body.len);
+	add_head(b, response, wall_ns, closes);
+	if (!is_head)
+		buf_add_str(b, response->body);
+}
+
+void
+answer_refuse(struct buf *b, int status, int64_t wall_ns)
+{
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(FIELDS_BYTES);
+
+	buf_addf(&text, "%d %s\n", status, phrase_of(status));
+	answer_write(b, &(struct server_response){ .status = status, .body = buf_str(&text) },
+	             wall_ns, /*is_head=*/false, /*closes=*/true);
+}
+
+void
+server_reply(struct server_request *r, const struct server_response *response)
+{
+	answer_write(&r->answer, response, clock_wall(r->clock), r->head.method == SERVER_HEAD,
+	             !r->head.keeps_alive);
+	outbox_put(r->outbox, r);
+}

@@ -1,0 +1,309 @@
+/* serve/review.c: see review.h.
+ *
+ * Answers are read strictly: whatever is not exactly as Kubernetes says it is an error, and an error lets nobody in.
+ * A field that is absent is false, since Kubernetes leaves those out.
+ */
+#include "serve/review.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/limits.h"
+
+#define TOKEN_PATH "/apis/authentication.k8s.io/v1/tokenreviews"
+#define RIGHTS_PATH "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+
+enum {
+	MAX_BODY = 2 * 1024 * 1024, /* six bytes for each of a user's, at worst */
+};
+
+/* --- answers --------------------------------------------------------------------------------------- */
+
+struct review_answer *
+review_answer_new(enum review_verdict verdict, struct access_user *user, struct str reason)
+{
+	struct review_answer *a = xcalloc(1, sizeof(*a));
+	struct str head = str_utf8_head(reason, sizeof(a->reason) - 1);
+
+	atomic_init(&a->refs, 1);
+	a->verdict = verdict;
+	a->user = user;
+	memcpy(a->reason, head.ptr, head.len);
+	return a;
+}
+
+struct review_answer *
+review_answer_ref(struct review_answer *a)
+{
+	atomic_fetch_add_explicit(&a->refs, 1, memory_order_relaxed);
+	return a;
+}
+
+void
+review_answer_unref(struct review_answer *a)
+{
+	if (!a || atomic_fetch_sub_explicit(&a->refs, 1, memory_order_acq_rel) != 1)
+		return;
+	access_user_unref(a->user);
+	free(a);
+}
+
+/* --- what is asked --------------------------------------------------------------------------------- */
+
+void
+review_add_token(struct buf *b, struct str token)
+{
+	buf_add_c(b, "{\"apiVersion\":\"authentication.k8s.io/v1\",\"kind\":\"TokenReview\","
+	             "\"spec\":{\"token\":");
+	json_add_str(b, token);
+	buf_add_c(b, "}}");
+}
+
+static void
+add_groups(struct buf *b, const struct access_user *user)
+{
+	buf_add_c(b, ",\"groups\":[");
+	for (size_t i = 0; i < user->n_groups; i++) {
+		if (i > 0)
+			buf_add_char(b, ',');
+		json_add_str(b, user->groups[i]);
+	}
+	buf_add_char(b, ']');
+}
+
+static bool
+continues(const struct access_user *user, size_t i)
+{
+	return i > 0 && str_eq(user->extras[i - 1].key, user->extras[i].key);
+}
+
+/* {"key":["value","value"],…} */
+static void
+add_extras(struct buf *b, const struct access_user *user)
+{
+	buf_add_c(b, ",\"extra\":{");
+	for (size_t i = 0; i < user->n_extras; i++) {
+		if (continues(user, i)) {
+			buf_add_char(b, ',');
+		} else {
+			buf_add_c(b, i > 0 ? "]," : "");
+			json_add_str(b, user->extras[i].key);
+			buf_add_c(b, ":[");
+		}
+		json_add_str(b, user->extras[i].value);
+	}
+	buf_add_c(b, user->n_extras ? "]}" : "}");
+}
+
+void
+review_add_rights(struct buf *b, const struct access_user *user, struct str verb, struct str path)
+{
+	buf_add_c(b, "{\"apiVersion\":\"authorization.k8s.io/v1\",\"kind\":\"SubjectAccessReview\","
+	             "\"spec\":{\"user\":");
+	json_add_str(b, user->name);
+	if (user->uid.len) {
+		buf_add_c(b, ",\"uid\":");
+		json_add_str(b, user->uid);
+	}
+	add_groups(b, user);
+	if (user->n_extras)
+		add_extras(b, user);
+	buf_add_c(b, ",\"nonResourceAttributes\":{\"path\":");
+	json_add_str(b, path);
+	buf_add_c(b, ",\"verb\":");
+	json_add_str(b, verb);
+	buf_add_c(b, "}}}");
+}
+
+/* --- what is answered ------------------------------------------------------------------------------ */
+
+/* The status of an answer that is what we asked for. */
+static bool
+find_status(yyjson_val *root, const char *kind, yyjson_val **ret, struct error *err)
+{
+	struct str found = STR_EMPTY;
+
+	if (json_str(root, "kind", &found) != JSON_FOUND || !str_eq_c(found, kind))
+		return err_set(err, ERR_INVALID, "the answer is no %s", kind);
+	if (json_object(root, "status", ret) != JSON_FOUND)
+		return err_set(err, ERR_INVALID, "%s without a status", kind);
+	return true;
+}
+
+static bool
+mistyped(const char *field, struct error *err)
+{
+	return err_set(err, ERR_INVALID, "status.%s is not of its type", field);
+}
+
+static bool
+read_bool(yyjson_val *status, const char *field, bool *ret, struct error *err)
+{
+	bool value = false;
+
+	if (json_bool(status, field, &value) == JSON_MISTYPED)
+		return mistyped(field, err);
+	*ret = value;
+	return true;
+}
+
+static bool
+read_text(yyjson_val *status, const char *field, struct str *ret, struct error *err)
+{
+	struct str text = STR_EMPTY;
+
+	if (json_str(status, field, &text) == JSON_MISTYPED)
+		return mistyped(field, err);
+	*ret = text;
+	return true;
+}
+
+static bool
+read_groups(yyjson_val *status, struct access_draft *d, struct error *err)
+{
+	yyjson_val *groups = NULL, *group;
+	yyjson_arr_iter iter;
+
+	if (json_array(status, "user.groups", &groups) == JSON_MISTYPED)
+		return mistyped("user.groups", err);
+	for (iter = yyjson_arr_iter_with(groups); (group = yyjson_arr_iter_next(&iter));) {
+		if (!yyjson_is_str(group))
+			return mistyped("user.groups", err);
+		access_draft_group(d, json_text(group));
+	}
+	return true;
+}
+
+static bool
+read_extra(struct str key, yyjson_val *values, struct access_draft *d, struct error *err)
+{
+	yyjson_arr_iter iter;
+	yyjson_val *value;
+
+	if (yyjson_is_null(values))
+		return true;
+	if (!yyjson_is_arr(values))
+		return mistyped("user.extra", err);
+	for (iter = yyjson_arr_iter_with(values); (value = yyjson_arr_iter_next(&iter));) {
+		if (!yyjson_is_str(value))
+			return mistyped("user.extra", err);
+		access_draft_extra(d, key, json_text(value));
+	}
+	return true;
+}
+
+static bool
+read_extras(yyjson_val *status, struct access_draft *d, struct error *err)
+{
+	yyjson_val *extras = NULL, *key;
+	yyjson_obj_iter iter;
+
+	if (json_object(status, "user.extra", &extras) == JSON_MISTYPED)
+		return mistyped("user.extra", err);
+	for (iter = yyjson_obj_iter_with(extras);
+	     !d->is_over && (key = yyjson_obj_iter_next(&iter));) {
+		if (!read_extra(json_text(key), yyjson_obj_iter_get_val(key), d, err))
+			return false;
+	}
+	return true;
+}
+
+static bool
+read_user(yyjson_val *status, struct access_user **ret, struct error *err)
+{
+	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
+	struct access_draft d = ACCESS_DRAFT_INIT(&arena);
+	struct str name, uid;
+
+	if (!read_text(status, "user.username", &name, err) ||
+	    !read_text(status, "user.uid", &uid, err))
+		return false;
+	access_draft_name(&d, name);
+	access_draft_uid(&d, uid);
+	return read_groups(status, &d, err) && read_extras(status, &d, err) &&
+	       access_user_new(&d, ret, err);
+}
+
+/* The whole text that was parsed lies there: in the answer to a TokenReview, the token too. */
+static void
+wipe_document(yyjson_doc **doc)
+{
+	if (*doc && (*doc)->str_pool)
+		explicit_bzero((*doc)->str_pool, (*doc)->dat_read);
+	yyjson_doc_free(*doc);
+}
+
+static bool
+read_token(yyjson_val *root, struct review_answer **ret, struct error *err)
+{
+	struct access_user *user = NULL;
+	bool is_authenticated = false;
+	yyjson_val *status;
+	struct str reason;
+
+	if (!find_status(root, "TokenReview", &status, err) ||
+	    !read_bool(status, "authenticated", &is_authenticated, err) ||
+	    !read_text(status, "error", &reason, err))
+		return false;
+	if (is_authenticated && !read_user(status, &user, err))
+		return false;
+	*ret = review_answer_new(is_authenticated ? REVIEW_YES : REVIEW_NO, user, reason);
+	return true;
+}
+
+bool
+review_read_token(struct str body, struct review_answer **ret, struct error *err)
+{
+	CLEANUP(wipe_document) yyjson_doc *doc = NULL;
+
+	return json_parse(body, &doc, err) && read_token(yyjson_doc_get_root(doc), ret, err);
+}
+
+static bool
+read_rights(yyjson_val *root, struct review_answer **ret, struct error *err)
+{
+	bool is_allowed = false, is_denied = false;
+	yyjson_val *status;
+	struct str reason;
+
+	if (!find_status(root, "SubjectAccessReview", &status, err) ||
+	    !read_bool(status, "allowed", &is_allowed, err) ||
+	    !read_bool(status, "denied", &is_denied, err) ||
+	    !read_text(status, "reason", &reason, err))
+		return false;
+	*ret = review_answer_new(is_allowed && !is_denied ? REVIEW_YES : REVIEW_NO, NULL, reason);
+	return true;
+}
+
+bool
+review_read_rights(struct str body, struct review_answer **ret, struct error *err)
+{
+	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
+
+	return json_parse(body, &doc, err) && read_rights(yyjson_doc_get_root(doc), ret, err);
+}
+
+/* --- asking ---------------------------------------------------------------------------------------- */
+
+bool
+review_token(struct kube_client *client, struct call *call, const struct secret *token,
+             struct review_answer **ret, struct error *err)
+{
+	CLEANUP(buf_fini) struct buf body = BUF_SECRET(MAX_BODY), answer = BUF_SECRET(0);
+
+	review_add_token(&body, secret_expose(token));
+	if (!buf_ok(&body))
+		return err_set(err, ERR_INVALID, "the token is too long");
+	return kube_post_secret(client, call, STR(TOKEN_PATH), buf_str(&body), &answer, err) &&
+	       review_read_token(buf_str(&answer), ret, err);
+}
+
+bool
+review_rights(struct kube_client *client, struct call *call, struct str body,
+              struct review_answer **ret, struct error *err)
+{
+	struct str answer;
+
+	return kube_post(client, call, STR(RIGHTS_PATH), HTTP_WORK, body, &answer, err) &&
+	       review_read_rights(answer, ret, err);
+}

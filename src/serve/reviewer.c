@@ -1,0 +1,615 @@
+/* serve/reviewer.c: see reviewer.h.
+ *
+ * A list of questions, each with the requests that wait for it; none where a stale answer is renewed. The thread takes a
+ * question that is due; it stays in the list while it is asked, so that other requests can join, and while it waits to be
+ * asked again.
+ *
+ * Turns are what makes it fair: a question's turn is the present one, or one more than that of the last question of the same
+ * source. The lowest turn goes first. So a source with one question waits for one question of each other source at most,
+ * however many these have.
+ *
+ * Answers are good for a time that goes on while the machine is suspended: a token may have been revoked meanwhile.
+ */
+#include "serve/reviewer.h"
+
+#include "base/alloc.h"
+#include "base/ip.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/pulse.h"
+#include "base/rand.h"
+#include "base/thread.h"
+#include "serve/review_cache.h"
+
+#define REVIEW_NS (10 * NS_PER_SEC) /* in all */
+#define RETRY_NS (500 * NS_PER_MS)
+#define WARN_EVERY_NS (60 * NS_PER_SEC)
+#define KNOWN_NS (600 * NS_PER_SEC) /* several scrapes */
+
+/* What waits for a review keeps its connection: some must be left for those who are answered at once. */
+_Static_assert(LIMIT_SERVER_PENDING < LIMIT_SERVER_CONNECTIONS, "no connection left for probes");
+
+enum {
+	MAX_TRIES = 5,
+	MAX_BODY = 2 * 1024 * 1024,
+};
+
+enum subject {
+	OF_TOKEN,
+	OF_RIGHTS,
+	N_SUBJECTS,
+};
+
+struct waiter {
+	struct waiter *next;
+	struct digest source;
+	reviewer_done *done;
+	void *arg;
+};
+
+struct question {
+	struct question *next;
+	enum subject subject;
+	struct digest key;
+	struct digest source; /* of the first request that asks */
+	bool is_stranger;     /* the source is an address */
+	uint64_t turn;        /* mu */
+	struct secret token;  /* of a token */
+	struct buf body;      /* of rights */
+	bool is_kept;         /* its answer may go to the cache */
+	int n_tries;
+	int64_t due_ns, deadline_ns; /* mono */
+	struct waiter *waiters;
+};
+
+/* A token that was good. */
+struct known {
+	struct digest key;
+	int64_t until_ns; /* boot; 0: none */
+};
+
+struct reviewer {
+	struct reviewer_config config;
+	struct digest_key key;
+	struct cancel *cancel;
+	struct pulse *pulse;
+	pthread_t thread;
+
+	pthread_mutex_t mu;
+	pthread_cond_t changed;                 /* mu */
+	struct question *questions;             /* mu; the oldest first */
+	size_t n_questions, n_waiters;          /* mu */
+	uint64_t turn;                          /* mu; of the question that was taken last */
+	struct known known[LIMIT_SERVER_KNOWN]; /* mu */
+	struct review_cache caches[N_SUBJECTS]; /* mu */
+	int64_t upkeep_ns;                      /* mu; mono */
+	bool is_closing;                        /* mu */
+
+	/* the thread's own */
+	struct arena arena;
+	int64_t next_warn_ns[N_SUBJECTS]; /* boot */
+};
+
+/* --- questions ------------------------------------------------------------------------------------- */
+
+static void
+question_free(struct question *q)
+{
+	secret_fini(&q->token);
+	buf_fini(&q->body);
+	free(q);
+}
+DEFINE_CLEANUP(struct question, question_free)
+
+/* The source that an address stands for. */
+static struct digest
+source_of_peer(struct reviewer *r, struct str peer)
+{
+	struct ip ip = { 0 };
+
+	if (ip_parse(peer, &ip))
+		ip = ip_source(&ip);
+	return digest_of(&r->key, str_n((const char *)ip.bytes, sizeof(ip.bytes)));
+}
+
+static struct question *
+question_new(struct reviewer *r, enum subject subject, struct str text)
+{
+	int64_t now_ns = clock_mono(r->config.clock);
+	struct question *q = xcalloc(1, sizeof(*q));
+
+	q->subject = subject;
+	q->key = digest_of(&r->key, text);
+	q->body = BUF_INIT(MAX_BODY);
+	q->is_kept = true;
+	q->due_ns = now_ns;
+	q->deadline_ns = clock_deadline(now_ns, REVIEW_NS);
+	return q;
+}
+
+/* Where it is linked, or would be: the end. Called with mu held. */
+static struct question **
+place_of(struct reviewer *r, const struct question *like)
+{
+	struct question **at = &r->questions;
+
+	while (*at && ((*at)->subject != like->subject ||
+	               !str_eq(digest_str(&(*at)->key), digest_str(&like->key))))
+		at = &(*at)->next;
+	return at;
+}
+
+/* Called with mu held. */
+static void
+join(struct reviewer *r, struct question *q, struct digest source, reviewer_done *done, void *arg)
+{
+	struct waiter *w = xcalloc(1, sizeof(*w));
+
+	*w = (struct waiter){ q->waiters, source, done, arg };
+	q->waiters = w;
+	r->n_waiters++;
+}
+
+static struct review_answer *
+failed(void)
+{
+	return review_answer_new(REVIEW_FAILED, NULL, STR_EMPTY);
+}
+
+/* Called with mu held. */
+static bool
+is_source(const struct digest *a, const struct digest *b)
+{
+	return str_eq(digest_str(a), digest_str(b));
+}
+
+/* At the end of the list, in its turn. Called with mu held. */
+static void
+link_question(struct reviewer *r, struct question *q)
+{
+	struct question **at = &r->questions;
+
+	q->turn = r->turn;
+	for (; *at; at = &(*at)->next) {
+		if (is_source(&(*at)->source, &q->source) && (*at)->turn >= q->turn)
+			q->turn = (*at)->turn + 1;
+	}
+	*at = q;
+	r->n_questions++;
+	PTHREAD_OK(pthread_cond_signal(&r->changed));
+}
+
+/* Called with mu held. */
+static size_t
+count_waiters(const struct reviewer *r, const struct digest *source)
+{
+	size_t n = 0;
+
+	for (const struct question *q = r->questions; q; q = q->next) {
+		for (const struct waiter *w = q->waiters; w; w = w->next)
+			n += is_source(&w->source, source);
+	}
+	return n;
+}
+
+/* The token's place, or the one that is missed least. Called with mu held. */
+static struct known *
+find_known(struct reviewer *r, const struct digest *token)
+{
+	struct known *oldest = &r->known[0];
+
+	for (size_t i = 0; i < ARRAY_LEN(r->known); i++) {
+		if (is_source(&r->known[i].key, token))
+			return &r->known[i];
+		if (r->known[i].until_ns < oldest->until_ns)
+			oldest = &r->known[i];
+	}
+	return oldest;
+}
+
+/* Called with mu held. */
+static bool
+is_known(struct reviewer *r, const struct digest *token)
+{
+	const struct known *k = find_known(r, token);
+
+	return is_source(&k->key, token) && clock_boot(r->config.clock) < k->until_ns;
+}
+
+/* A token that was good a while ago is a source of its own. Called with mu held. */
+static void
+recognise(struct reviewer *r, struct question *q)
+{
+	if (q->subject != OF_TOKEN || !is_known(r, &q->key))
+		return;
+	q->source = q->key;
+	q->is_stranger = false;
+}
+
+/* What is known already; NULL: it has to be asked. Called with mu held. */
+static struct review_answer *
+recall(struct reviewer *r, const struct question *q, bool *ret_is_stale)
+{
+	*ret_is_stale = false;
+	if (r->is_closing)
+		return failed();
+	return review_cache_get(&r->caches[q->subject], &q->key, clock_boot(r->config.clock),
+	                        ret_is_stale);
+}
+
+/* Asks again what has a stale answer, for the next request. Called with mu held. */
+static void
+renew(struct reviewer *r, struct question **q)
+{
+	if (*place_of(r, *q) || r->n_questions >= 2 * LIMIT_SERVER_PENDING)
+		return;
+	(*q)->source = (*q)->key;
+	link_question(r, TAKE(*q));
+}
+
+/* Called with mu held. */
+static enum reviewer_start
+check_room(const struct reviewer *r, const struct question *q)
+{
+	if (count_waiters(r, &q->source) >= LIMIT_SERVER_SHARE)
+		return REVIEWER_SHARE;
+	if (r->n_waiters >= (q->is_stranger ? LIMIT_SERVER_STRANGERS : LIMIT_SERVER_PENDING))
+		return REVIEWER_BUSY;
+	return REVIEWER_ASKS;
+}
+
+/* Takes q over. */
+static enum reviewer_start
+ask(struct reviewer *r, struct question *question, struct review_answer **ret, reviewer_done *done,
+    void *arg)
+{
+	CLEANUP(question_freep) struct question *q = question;
+	struct digest source;
+	struct question **at;
+	enum reviewer_start start;
+	bool is_stale;
+	WITH_LOCK(&r->mu);
+
+	*ret = recall(r, q, &is_stale);
+	if (is_stale)
+		renew(r, &q);
+	if (*ret)
+		return REVIEWER_KNOWS;
+	recognise(r, q);
+	start = check_room(r, q);
+	if (start != REVIEWER_ASKS)
+		return start;
+	source = q->source;
+	at = place_of(r, q);
+	if (!*at)
+		link_question(r, TAKE(q));
+	join(r, *at, source, done, arg);
+	return REVIEWER_ASKS;
+}
+
+enum reviewer_start
+reviewer_token(struct reviewer *r, struct str peer, struct str token, struct review_answer **ret,
+               reviewer_done *done, void *arg)
+{
+	struct question *q = question_new(r, OF_TOKEN, token);
+
+	q->source = source_of_peer(r, peer);
+	q->is_stranger = true;
+	secret_set(&q->token, token);
+	return ask(r, q, ret, done, arg);
+}
+
+enum reviewer_start
+reviewer_rights(struct reviewer *r, struct str peer, const struct access_user *user,
+                struct str verb, struct str path, struct review_answer **ret, reviewer_done *done,
+                void *arg)
+{
+	CLEANUP(buf_fini) struct buf body = BUF_INIT(MAX_BODY);
+	struct question *q;
+
+	review_add_rights(&body, user, verb, path);
+	if (!buf_ok(&body)) {
+		*ret = failed();
+		return REVIEWER_KNOWS;
+	}
+	q = question_new(r, OF_RIGHTS, buf_str(&body));
+	q->is_kept = body.len <= LIMIT_REVIEW_BYTES;
+	q->is_stranger = access_user_is_in(user, ACCESS_UNAUTHENTICATED);
+	q->source = q->is_stranger ? source_of_peer(r, peer) : digest_of(&r->key, user->name);
+	q->body = body;
+	body = BUF_INIT(0);
+	return ask(r, q, ret, done, arg);
+}
+
+/* --- asking ---------------------------------------------------------------------------------------- */
+
+static bool
+try_once(struct reviewer *r, const struct question *q, struct review_answer **ret,
+         struct error *err)
+{
+	struct call call = { r->config.clock, r->cancel, q->deadline_ns, &r->arena };
+
+	return q->subject == OF_TOKEN
+	               ? review_token(r->config.tokens, &call, &q->token, ret, err)
+	               : review_rights(r->config.rights, &call, buf_str(&q->body), ret, err);
+}
+
+/* No answer came, or one that asks to come again. */
+static bool
+may_pass(const struct error *err)
+{
+	return err->code == ERR_UNAVAILABLE || err->code == ERR_TIMEOUT ||
+	       err->code == ERR_THROTTLED;
+}
+
+/* 500 ms, 750 ms, 1.1 s, 1.7 s, each up to a fifth longer. */
+static int64_t
+pause_ns(int n_tries)
+{
+	int64_t pause = RETRY_NS;
+
+	for (int i = 1; i < n_tries; i++)
+		pause += pause / 2;
+	return pause + rand_between(0, pause / 5);
+}
+
+/* Puts it off, if another try makes sense. */
+static bool
+put_off(struct reviewer *r, struct question *q, const struct error *err)
+{
+	int64_t due_ns = clock_deadline(clock_mono(r->config.clock), pause_ns(q->n_tries));
+	WITH_LOCK(&r->mu);
+
+	if (r->is_closing || !may_pass(err) || q->n_tries == MAX_TRIES || due_ns >= q->deadline_ns)
+		return false;
+	q->due_ns = due_ns;
+	return true;
+}
+
+/* Without the right to ask, nobody will ever get in: somebody has to grant it. */
+static void
+complain(struct reviewer *r, enum subject subject, const struct error *err)
+{
+	int64_t now_ns = clock_boot(r->config.clock);
+	const char *what = subject == OF_TOKEN
+	                           ? "a caller's token cannot be reviewed, refusing it"
+	                           : "a caller's rights cannot be reviewed, refusing them";
+
+	if (err->code == ERR_CANCELLED || now_ns < r->next_warn_ns[subject])
+		return;
+	r->next_warn_ns[subject] = now_ns + WARN_EVERY_NS;
+	if (err->code == ERR_FORBIDDEN)
+		log_error(what, LOG_ERR(err),
+		          LOG_CSTR("hint", "bind ClusterRole system:auth-delegator to this user"));
+	else
+		log_warn(what, LOG_ERR(err));
+}
+
+static int64_t
+ttl_ns(const struct reviewer *r, enum subject subject, const struct review_answer *answer)
+{
+	if (subject == OF_TOKEN)
+		return r->config.token_ttl_ns;
+	return answer->verdict == REVIEW_YES ? r->config.authorized_ttl_ns
+	                                     : r->config.unauthorized_ttl_ns;
+}
+
+/* The answer about a token decides whether it is a source of its own for the next while. Called with mu held. */
+static void
+note_token(struct reviewer *r, const struct question *q, const struct review_answer *answer,
+           int64_t now_ns)
+{
+	struct known *k = find_known(r, &q->key);
+
+	if (answer->verdict == REVIEW_YES)
+		*k = (struct known){ q->key, clock_deadline(now_ns, KNOWN_NS) };
+	else if (answer->verdict == REVIEW_NO && is_source(&k->key, &q->key))
+		*k = (struct known){ .until_ns = 0 };
+}
+
+/* Called with mu held. */
+static void
+remember(struct reviewer *r, const struct question *q, struct review_answer *answer)
+{
+	int64_t now_ns = clock_boot(r->config.clock);
+
+	if (q->subject == OF_TOKEN)
+		note_token(r, q, answer, now_ns);
+	if (q->is_kept && answer->verdict != REVIEW_FAILED)
+		review_cache_put(&r->caches[q->subject], &q->key, answer, now_ns,
+		                 clock_deadline(now_ns, ttl_ns(r, q->subject, answer)));
+}
+
+/* The end of a question: nobody can join any more. Returns those who did. */
+static struct waiter *
+close_question(struct reviewer *r, struct question *q, struct review_answer *answer)
+{
+	WITH_LOCK(&r->mu);
+
+	remember(r, q, answer);
+	*place_of(r, q) = q->next;
+	r->n_questions--;
+	for (struct waiter *w = q->waiters; w; w = w->next)
+		r->n_waiters--;
+	return TAKE(q->waiters);
+}
+
+static void
+tell(struct waiter *waiters, const struct review_answer *answer)
+{
+	while (waiters) {
+		struct waiter *w = waiters;
+
+		waiters = w->next;
+		w->done(w->arg, answer);
+		free(w);
+	}
+}
+
+static void
+settle(struct reviewer *r, struct question *q, struct review_answer *answer)
+{
+	tell(close_question(r, q, answer), answer);
+	question_free(q);
+}
+
+static void
+work_on(struct reviewer *r, struct question *q)
+{
+	CLEANUP(review_answer_unrefp) struct review_answer *answer = NULL;
+	struct error err;
+
+	q->n_tries++;
+	if (!try_once(r, q, &answer, &err)) {
+		arena_reset(&r->arena);
+		if (put_off(r, q, &err))
+			return;
+		complain(r, q->subject, &err);
+		answer = failed();
+	}
+	arena_reset(&r->arena);
+	settle(r, q, answer);
+}
+
+/* --- the thread ------------------------------------------------------------------------------------ */
+
+/* The one that is due and has the lowest turn, or NULL with the time when one will be due. Called with mu held. */
+static struct question *
+due_question(struct reviewer *r, int64_t *ret_next_ns)
+{
+	int64_t now_ns = clock_mono(r->config.clock);
+	struct question *first = NULL;
+
+	*ret_next_ns = CLOCK_FOREVER;
+	for (struct question *q = r->questions; q; q = q->next) {
+		if (q->due_ns <= now_ns && (!first || q->turn < first->turn))
+			first = q;
+		if (q->due_ns < *ret_next_ns)
+			*ret_next_ns = q->due_ns;
+	}
+	if (first && first->turn > r->turn)
+		r->turn = first->turn;
+	return first;
+}
+
+static bool
+is_upkeep_due(const struct reviewer *r)
+{
+	return r->config.upkeep && clock_mono(r->config.clock) >= r->upkeep_ns;
+}
+
+/* Waits for something to do: a question, or with NULL upkeep. False at the end. */
+static bool
+take(struct reviewer *r, struct question **ret)
+{
+	WITH_LOCK(&r->mu);
+
+	while (!r->is_closing) {
+		int64_t next_ns;
+
+		*ret = due_question(r, &next_ns);
+		if (*ret || is_upkeep_due(r))
+			return true;
+		if (r->config.upkeep && r->upkeep_ns < next_ns)
+			next_ns = r->upkeep_ns;
+		(void)clock_wait(r->config.clock, &r->changed, &r->mu, next_ns);
+	}
+	return false;
+}
+
+/* Somebody may want it again while it runs: they are heard. */
+static void
+keep_up(struct reviewer *r)
+{
+	int64_t deadline_ns = clock_deadline(clock_mono(r->config.clock), REVIEW_NS);
+	struct call call = { r->config.clock, r->cancel, deadline_ns, &r->arena };
+
+	mutex_lock(&r->mu);
+	r->upkeep_ns = CLOCK_FOREVER;
+	mutex_unlock(&r->mu);
+	reviewer_upkeep_by(r, r->config.upkeep(r->config.arg, &call));
+	arena_reset(&r->arena);
+}
+
+static void *
+run(void *arg)
+{
+	struct reviewer *r = arg;
+	struct question *q;
+
+	while (take(r, &q)) {
+		pulse_until(r->pulse, clock_deadline(clock_mono(r->config.clock), REVIEW_NS));
+		if (q)
+			work_on(r, q);
+		else
+			keep_up(r);
+		pulse_until(r->pulse, CLOCK_FOREVER);
+	}
+	return NULL;
+}
+
+void
+reviewer_upkeep_by(struct reviewer *r, int64_t mono_ns)
+{
+	WITH_LOCK(&r->mu);
+
+	if (mono_ns >= r->upkeep_ns)
+		return;
+	r->upkeep_ns = mono_ns;
+	PTHREAD_OK(pthread_cond_signal(&r->changed));
+}
+
+/* --- life cycle ------------------------------------------------------------------------------------ */
+
+struct reviewer *
+reviewer_new(const struct reviewer_config *config)
+{
+	struct reviewer *r = xcalloc(1, sizeof(*r));
+
+	r->config = *config;
+	digest_key_init(&r->key);
+	r->cancel = cancel_new();
+	PTHREAD_OK(pthread_mutex_init(&r->mu, NULL));
+	cond_init(&r->changed);
+	for (size_t i = 0; i < N_SUBJECTS; i++)
+		r->caches[i] = REVIEW_CACHE_INIT;
+	r->arena = ARENA_INIT;
+	r->pulse = pulse_new("review");
+	thread_start(&r->thread, "review", run, r);
+	return r;
+}
+
+static void
+end_thread(struct reviewer *r)
+{
+	mutex_lock(&r->mu);
+	r->is_closing = true;
+	PTHREAD_OK(pthread_cond_signal(&r->changed));
+	mutex_unlock(&r->mu);
+	cancel_fire(r->cancel);
+	thread_join(r->thread);
+}
+
+void
+reviewer_stop(struct reviewer *r)
+{
+	CLEANUP(review_answer_unrefp) struct review_answer *answer = failed();
+
+	end_thread(r);
+	while (r->questions)
+		settle(r, r->questions, answer);
+}
+
+void
+reviewer_free(struct reviewer *r)
+{
+	for (size_t i = 0; i < N_SUBJECTS; i++)
+		review_cache_fini(&r->caches[i]);
+	arena_fini(&r->arena);
+	pulse_free(r->pulse);
+	PTHREAD_OK(pthread_cond_destroy(&r->changed));
+	PTHREAD_OK(pthread_mutex_destroy(&r->mu));
+	cancel_free(r->cancel);
+	digest_key_fini(&r->key);
+	free(r);
+}

@@ -1,0 +1,482 @@
+/* serve/server.c: see server.h and server_internal.h.
+ */
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/tcp.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/ip.h"
+#include "serve/internal.h"
+
+enum {
+	BACKLOG = 128,
+};
+
+const struct server_limits server_limits = {
+	.n_connections = LIMIT_SERVER_CONNECTIONS,
+	.n_requests = LIMIT_SERVER_REQUESTS,
+	.headers_ms = LIMIT_SERVER_HEADERS_MS,
+	.write_ms = LIMIT_SERVER_WRITE_MS,
+	.idle_ms = LIMIT_SERVER_IDLE_MS,
+	.linger_ms = LIMIT_SERVER_LINGER_MS,
+	.lookup_ms = LIMIT_SERVER_LOOKUP_MS,
+};
+
+/* ---- answers that come back from handlers --------------------------------------------------------------- */
+
+static struct outbox *
+outbox_new(void)
+{
+	struct outbox *o = xcalloc(1, sizeof(*o));
+
+	PTHREAD_OK(pthread_mutex_init(&o->mu, NULL));
+	STAILQ_INIT(&o->answered);
+	o->n_refs = 1;
+	o->fd = -1;
+	return o;
+}
+
+void
+outbox_unref(struct outbox *o)
+{
+	bool is_last;
+
+	mutex_lock(&o->mu);
+	is_last = --o->n_refs == 0;
+	mutex_unlock(&o->mu);
+	if (!is_last)
+		return;
+	PTHREAD_OK(pthread_mutex_destroy(&o->mu));
+	free(o);
+}
+
+static bool
+outbox_try_put(struct outbox *o, struct server_request *r)
+{
+	const uint64_t one = 1;
+
+	WITH_LOCK(&o->mu);
+	if (o->fd < 0)
+		return false;
+	if (STAILQ_EMPTY(&o->answered) && write(o->fd, &one, sizeof(one)) < 0)
+		thread_check(errno, "write to an eventfd", __FILE__, __LINE__);
+	STAILQ_INSERT_TAIL(&o->answered, r, link);
+	return true;
+}
+
+void
+outbox_put(struct outbox *o, struct server_request *r)
+{
+	if (!outbox_try_put(o, r))
+		request_free(r);
+}
+
+static struct server_request *
+outbox_get(struct outbox *o)
+{
+	struct server_request *r;
+
+	WITH_LOCK(&o->mu);
+	r = STAILQ_FIRST(&o->answered);
+	if (r)
+		STAILQ_REMOVE_HEAD(&o->answered, link);
+	return r;
+}
+
+static void
+outbox_close(struct outbox *o)
+{
+	mutex_lock(&o->mu);
+	if (o->fd >= 0)
+		close(o->fd);
+	o->fd = -1;
+	mutex_unlock(&o->mu);
+	for (struct server_request *r; (r = outbox_get(o));)
+		request_free(r);
+	outbox_unref(o);
+}
+
+/* An answer to a connection that is gone is dropped. */
+static void
+deliver(struct server *s, struct server_request *r)
+{
+	struct connection *c = r->connection;
+
+	s->n_requests--;
+	if (c) {
+		c->out = r->answer;
+		r->answer = BUF_INIT(0);
+	}
+	request_free(r);
+	if (c)
+		connection_answer(c);
+}
+
+/* Answers that handlers give meanwhile are for the next turn: the eventfd was read before. */
+static void
+on_answers(evutil_socket_t fd, short what UNUSED, void *arg)
+{
+	struct server *s = arg;
+	STAILQ_HEAD(, server_request) answered = STAILQ_HEAD_INITIALIZER(answered);
+	uint64_t count;
+
+	if (read(fd, &count, sizeof(count)) < 0)
+		return;
+	mutex_lock(&s->outbox->mu);
+	STAILQ_CONCAT(&answered, &s->outbox->answered);
+	mutex_unlock(&s->outbox->mu);
+	while (!STAILQ_EMPTY(&answered)) {
+		struct server_request *r = STAILQ_FIRST(&answered);
+
+		STAILQ_REMOVE_HEAD(&answered, link);
+		deliver(s, r);
+	}
+}
+
+/* ---- the listener ----------------------------------------------------------------------------------------- */
+
+static void
+welcome(struct server *s, int fd, const struct sockaddr_storage *peer)
+{
+	const int on = 1;
+
+	if (s->n_connections >= s->limits.n_connections && !connection_evict(s)) {
+		close(fd);
+		return;
+	}
+	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+	connection_new(s, fd, peer);
+}
+
+/* Out of descriptors or memory: one connection less helps; else the listener rests for a moment instead of spinning. */
+static void
+relieve(struct server *s)
+{
+	const struct timeval second = { .tv_sec = 1 };
+
+	if (connection_evict(s))
+		return;
+	event_del(s->accepting);
+	event_add(s->resuming, &second);
+}
+
+static void
+on_resume(evutil_socket_t fd UNUSED, short what UNUSED, void *arg)
+{
+	struct server *s = arg;
+
+	event_add(s->accepting, NULL);
+}
+
+static bool
+is_shortage(int errnum)
+{
+	return errnum == EMFILE || errnum == ENFILE || errnum == ENOBUFS || errnum == ENOMEM;
+}
+
+/* One a turn: with no descriptor left, accept() fails also when nobody waits. */
+static void
+on_accept(evutil_socket_t fd, short what UNUSED, void *arg)
+{
+	struct sockaddr_storage peer;
+	socklen_t len = sizeof(peer);
+	int client = accept4(fd, (struct sockaddr *)&peer, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
+
+	if (client >= 0)
+		welcome(arg, client, &peer);
+	else if (is_shortage(errno))
+		relieve(arg);
+}
+
+/* getaddrinfo() has no deadline, and a silent name server holds it for half a minute. So it runs on a thread of its own, which
+ * is left behind when it takes too long. */
+struct lookup {
+	pthread_mutex_t mu;
+	pthread_cond_t done; /* mu */
+	unsigned n_refs;     /* mu; the thread, and who waits for it */
+	bool is_done;        /* mu */
+	int result;          /* mu; of getaddrinfo() */
+	struct ip ip;        /* mu */
+	char name[];
+};
+
+static void
+lookup_unref(struct lookup *l)
+{
+	bool is_last;
+
+	mutex_lock(&l->mu);
+	is_last = --l->n_refs == 0;
+	mutex_unlock(&l->mu);
+	if (!is_last)
+		return;
+	PTHREAD_OK(pthread_cond_destroy(&l->done));
+	PTHREAD_OK(pthread_mutex_destroy(&l->mu));
+	free(l);
+}
+DEFINE_CLEANUP(struct lookup, lookup_unref)
+
+/* The first one of IPv4, as Go chooses; without one the first. False when there is none. */
+static bool
+choose_address(const struct addrinfo *all, struct ip *ret)
+{
+	const struct addrinfo *chosen = all;
+	char text[INET6_ADDRSTRLEN] = "";
+
+	while (chosen && chosen->ai_family != AF_INET)
+		chosen = chosen->ai_next;
+	if (chosen)
+		inet_ntop(AF_INET, &((struct sockaddr_in *)chosen->ai_addr)->sin_addr, text,
+		          sizeof(text));
+	else if (all && all->ai_family == AF_INET6)
+		inet_ntop(AF_INET6, &((struct sockaddr_in6 *)all->ai_addr)->sin6_addr, text,
+		          sizeof(text));
+	return ip_parse(str_c(text), ret);
+}
+
+static void *
+look_up(void *arg)
+{
+	CLEANUP(lookup_unrefp) struct lookup *l = arg;
+	const struct addrinfo hints = { .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM };
+	struct addrinfo *all = NULL;
+	int result = getaddrinfo(l->name, NULL, &hints, &all);
+	WITH_LOCK(&l->mu);
+
+	l->result = result == 0 && !choose_address(all, &l->ip) ? EAI_NONAME : result;
+	l->is_done = true;
+	if (result == 0)
+		freeaddrinfo(all);
+	PTHREAD_OK(pthread_cond_signal(&l->done));
+	return NULL;
+}
+
+static bool
+wait_for_lookup(struct lookup *l, int64_t timeout_ms, struct ip *ret, struct error *err)
+{
+	int64_t deadline_ns = clock_mono(&clock_real) + timeout_ms * NS_PER_MS;
+	WITH_LOCK(&l->mu);
+
+	while (!l->is_done && clock_wait(&clock_real, &l->done, &l->mu, deadline_ns))
+		;
+	if (!l->is_done)
+		return err_set(err, ERR_TIMEOUT, "%s: the name was not resolved within %lld ms",
+		               l->name, (long long)timeout_ms);
+	if (l->result != 0)
+		return err_set(err, ERR_INVALID, "%s: %s", l->name, gai_strerror(l->result));
+	*ret = l->ip;
+	return true;
+}
+
+static bool
+resolve(struct str name, int64_t timeout_ms, struct ip *ret, struct error *err)
+{
+	CLEANUP(lookup_unrefp) struct lookup *l = xcalloc(1, sizeof(*l) + name.len + 1);
+	pthread_t thread;
+
+	PTHREAD_OK(pthread_mutex_init(&l->mu, NULL));
+	cond_init(&l->done);
+	memcpy(l->name, name.ptr, name.len);
+	l->n_refs = 2;
+	if (!thread_try_start(&thread, "resolver", look_up, l)) {
+		l->n_refs = 1;
+		return err_set(err, ERR_UNAVAILABLE, "no thread to resolve %s", l->name);
+	}
+	PTHREAD_OK(pthread_detach(thread));
+	return wait_for_lookup(l, timeout_ms, ret, err);
+}
+
+static bool
+make_address(const struct server_config *config, int64_t lookup_ms, struct sockaddr_storage *ret,
+             struct error *err)
+{
+	uint16_t port = htons((uint16_t)config->port);
+	struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)ret;
+	struct sockaddr_in *v4 = (struct sockaddr_in *)ret;
+	struct ip ip;
+
+	if (!ip_parse(config->address, &ip) && !resolve(config->address, lookup_ms, &ip, err))
+		return err_wrap(err, "address to listen on");
+	*ret = (struct sockaddr_storage){ 0 };
+	if (ip_family(&ip) == IP_V4) {
+		v4->sin_family = AF_INET;
+		v4->sin_port = port;
+		memcpy(&v4->sin_addr, ip.bytes + 12, 4);
+	} else {
+		v6->sin6_family = AF_INET6;
+		v6->sin6_port = port;
+		memcpy(&v6->sin6_addr, ip.bytes, 16);
+	}
+	return true;
+}
+
+/* As Go does: an address in TIME_WAIT can be had again, and "::" takes IPv4 as well, whatever net.ipv6.bindv6only says. */
+static void
+set_options(int fd, bool is_v6, bool share_port)
+{
+	const int on = 1, off = 0;
+
+	(void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+	if (is_v6)
+		(void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
+	if (share_port)
+		(void)setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on));
+}
+
+static bool
+bind_failed(const struct server_config *config, struct error *err)
+{
+	enum err_code code = errno == EADDRINUSE ? ERR_EXISTS : ERR_INVALID;
+
+	if (errno == EADDRINUSE)
+		return err_set(err, code, "port %d at %" STR_FMT " is taken", config->port,
+		               STR_ARG(config->address));
+	err_errno(err, errno, "listen on port %d at %" STR_FMT, config->port,
+	          STR_ARG(config->address));
+	if (err->code != ERR_FORBIDDEN)
+		err->code = code;
+	return false;
+}
+
+static int
+port_of(int fd)
+{
+	struct sockaddr_storage own;
+	socklen_t len = sizeof(own);
+
+	if (getsockname(fd, (struct sockaddr *)&own, &len) != 0)
+		return 0;
+	return ntohs(own.ss_family == AF_INET ? ((struct sockaddr_in *)&own)->sin_port
+	                                      : ((struct sockaddr_in6 *)&own)->sin6_port);
+}
+
+static bool
+open_listener(struct server *s, const struct server_config *config, struct error *err)
+{
+	struct sockaddr_storage own;
+	bool is_v6;
+
+	if (!make_address(config, s->limits.lookup_ms, &own, err))
+		return false;
+	is_v6 = own.ss_family == AF_INET6;
+	s->fd = socket(own.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (s->fd < 0)
+		return bind_failed(config, err);
+	set_options(s->fd, is_v6, config->share_port);
+	if (bind(s->fd, (struct sockaddr *)&own,
+	         is_v6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in)) != 0 ||
+	    listen(s->fd, BACKLOG) != 0)
+		return bind_failed(config, err);
+	s->port = port_of(s->fd);
+	return true;
+}
+
+/* ---- life ------------------------------------------------------------------------------------------------- */
+
+static struct event *
+new_event(struct server *s, int fd, short what, event_callback_fn fn)
+{
+	struct event *event = event_new(s->loop, fd, what, fn, s);
+
+	if (!event)
+		alloc_fail(1, sizeof(struct event *));
+	return event;
+}
+
+static bool
+open_outbox(struct server *s, struct error *err)
+{
+	s->outbox->fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	return s->outbox->fd >= 0 || err_errno(err, errno, "eventfd");
+}
+
+static void
+start(struct server *s)
+{
+	s->accepting = new_event(s, s->fd, EV_READ | EV_PERSIST, on_accept);
+	s->resuming = new_event(s, -1, 0, on_resume);
+	s->answering = new_event(s, s->outbox->fd, EV_READ | EV_PERSIST, on_answers);
+	event_add(s->accepting, NULL);
+	event_add(s->answering, NULL);
+}
+
+static struct server *
+prepare(const struct server_config *config, const struct server_limits *limits)
+{
+	struct server *s = xcalloc(1, sizeof(*s));
+
+	s->limits = *limits;
+	s->loop = config->loop;
+	s->clock = config->clock;
+	s->handle = config->handle;
+	s->arg = config->arg;
+	s->fd = -1;
+	s->outbox = outbox_new();
+	for (size_t i = 0; i < N_RANKS; i++)
+		TAILQ_INIT(&s->lists[i]);
+	return s;
+}
+
+bool
+server_new_limited(const struct server_config *config, const struct server_limits *limits,
+                   struct server **ret, struct error *err)
+{
+	struct server *s = prepare(config, limits);
+
+	if ((config->tls.is_plain || tls_server_new(&config->tls, config->clock, &s->tls, err)) &&
+	    open_outbox(s, err) && open_listener(s, config, err)) {
+		start(s);
+		*ret = s;
+		return true;
+	}
+	server_free(s);
+	return false;
+}
+
+bool
+server_new(const struct server_config *config, struct server **ret, struct error *err)
+{
+	return server_new_limited(config, &server_limits, ret, err);
+}
+
+static void
+free_event(struct event *event)
+{
+	if (event)
+		event_free(event);
+}
+
+void
+server_free(struct server *s)
+{
+	if (!s)
+		return;
+	free_event(s->accepting);
+	free_event(s->resuming);
+	free_event(s->answering);
+	for (size_t i = 0; i < N_RANKS; i++) {
+		while (!TAILQ_EMPTY(&s->lists[i]))
+			connection_free(TAILQ_FIRST(&s->lists[i]));
+	}
+	outbox_close(s->outbox);
+	if (s->fd >= 0)
+		close(s->fd);
+	tls_server_free(s->tls);
+	free(s);
+}
+
+int
+server_port(const struct server *s)
+{
+	return s->port;
+}
+
+void
+server_reload(struct server *s)
+{
+	if (s->tls)
+		tls_server_reload(s->tls);
+}

@@ -1,0 +1,139 @@
+/* serve/server.h: the HTTPS server behind --secure-port, and a plain one for metrics.
+ *
+ * HTTP/1.1 with keep-alive on OpenSSL (TLS 1.2 and newer), on the event base of the caller: one thread, main's. Handlers run
+ * there and answer at once, or keep the request and answer later from any thread. SIGPIPE must be ignored.
+ *
+ * Whatever clients do, the rest of the program does not notice: at most LIMIT_SERVER_CONNECTIONS at once, handshake and
+ * headers within LIMIT_SERVER_HEADERS_MS, an answer taken within LIMIT_SERVER_WRITE_MS, headers and bodies of bounded size, all
+ * counted before they are kept. One connection more closes another one, of the address that has the most: the one that has
+ * been idle for longest, or the one we have been waiting for the longest. Requests that wait for a handler are not closed; if
+ * all connections have one, the new connection is refused. So handlers should keep fewer than that (LIMIT_SERVER_PENDING), and
+ * then abuse does not keep a probe out.
+ * A client's certificate is asked for, not required; who it is, serve/access.h finds out.
+ *
+ * Bodies need a Content-Length: chunks are refused with 411, as RFC 9112 6.3 allows. No HTTP/2, no compression.
+ *
+ * Threads: everything on the loop's thread, except server_reply() and reading a request one holds.
+ */
+#ifndef CCMD_SERVE_SERVER_H
+#define CCMD_SERVE_SERVER_H
+
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/error.h"
+
+struct event_base;
+struct server;
+struct server_request;
+
+/** One certificate for the names in it, or for those given ("*.example.com,example.com"): --tls-sni-cert-key. */
+struct server_certificate {
+	struct str cert_file, key_file;
+	struct str names; /* empty: the certificate's own */
+};
+
+struct server_tls {
+	bool is_plain; /* no TLS at all: the metrics listener */
+	struct server_certificate
+		main; /* no cert_file: self-signed, P-256, renewed at 80 % of its life */
+	const struct server_certificate *sni; /* in the order given */
+	size_t n_sni;
+	const char *const *self_signed_names; /* host names and addresses; NULL at the end */
+	struct str
+		cert_folder; /* --cert-dir: the self-signed pair is kept there, named after pair_name */
+	const char *pair_name;   /* "cloud-controller-manager" */
+	struct str ciphers;      /* of TLS 1.2, OpenSSL's names; empty: our list */
+	struct str ciphersuites; /* of TLS 1.3; empty: all */
+	struct str groups;       /* --tls-curve-preferences, OpenSSL's names; empty: OpenSSL's */
+	int min_version;         /* TLS1_2_VERSION or TLS1_3_VERSION; 0: 1.2 */
+};
+
+struct server_config {
+	struct str
+		address; /* "0.0.0.0", "127.0.0.1", "::1", "::" (takes IPv4 as well), or a name: its IPv4 address, if it has one */
+	int port;        /* 0: the kernel picks one, see server_port() */
+	bool share_port; /* SO_REUSEPORT; SO_REUSEADDR is always set, as Go does */
+	struct server_tls tls;
+	struct event_base *loop;
+	struct clock *clock;
+	/** Called for each request; must lead to exactly one server_reply(). */
+	void (*handle)(void *arg, struct server_request *);
+	void *arg;
+};
+
+/** Binds and listens. Copies what it needs. ERR_EXISTS the address is taken; ERR_INVALID certificates, ciphers or the
+ * address cannot be used; ERR_TIMEOUT a name was not resolved within LIMIT_SERVER_LOOKUP_MS; ERR_FORBIDDEN. */
+NODISCARD bool server_new(const struct server_config *config, struct server **ret,
+                          struct error *err);
+/** Closes all connections; requests not answered yet are dropped once server_reply() was called for them. NULL is fine. */
+void server_free(struct server *);
+int server_port(const struct server *);
+/** Reads certificate files again if they changed; called every minute, and on SIGHUP. A pair that cannot be used is
+ * logged, and the last good one stays. */
+void server_reload(struct server *);
+
+/* ---- a request: valid until server_reply() ------------------------------------------------------------------- */
+
+enum server_method {
+	SERVER_GET,
+	SERVER_HEAD,
+	SERVER_POST,
+	SERVER_PUT,
+	SERVER_DELETE,
+	SERVER_OTHER
+};
+
+enum server_method server_request_method(const struct server_request *);
+struct str
+server_request_path(const struct server_request *); /* decoded once, "/healthz"; no NUL in it */
+struct str
+server_request_query(const struct server_request *); /* as sent, without '?'; empty: none */
+/** The n-th value of a query parameter, decoded into the arena; false when there is none. Parameters with a broken escape or %00
+ * do not count. */
+bool server_request_parameter(const struct server_request *, const char *name, size_t n,
+                              struct arena *, struct str *ret);
+/** The n-th header of that name, in any case; false when there is none. */
+bool server_request_header(const struct server_request *, const char *name, size_t n,
+                           struct str *ret);
+/** All headers whose names begin with prefix, one after the other: start with *iterator = 0. */
+bool server_request_next_header(const struct server_request *, const char *prefix, size_t *iterator,
+                                struct str *ret_name, struct str *ret_value);
+struct str server_request_body(const struct server_request *);
+struct str server_request_peer(const struct server_request *); /* the client's address, for logs */
+struct server *server_request_server(const struct server_request *);
+
+struct server_response {
+	int status;
+	const char *content_type; /* NULL: text/plain; charset=utf-8 */
+	const char *const *
+		headers; /* name, value, name, value…, NULL; beside Cache-Control and nosniff, which all have */
+	struct str body; /* copied */
+};
+
+/** Answers, and lets go of the request. From any thread, exactly once; fine also when the client or the server is gone. To HEAD
+ * the body is not sent. */
+void server_reply(struct server_request *, const struct server_response *);
+
+/* ---- who asks ------------------------------------------------------------------------------------------------ */
+
+/** Certificate authorities that clients are checked against. Immutable. */
+struct trust;
+/** ERR_INVALID: no certificate in it. */
+NODISCARD bool trust_new(struct str ca_pem, struct trust **ret, struct error *err);
+void trust_free(struct trust *);
+
+struct peer_name {
+	struct str common_name;
+	struct str *organizations;
+	size_t n_organizations;
+};
+
+/** Did the client show a certificate at all? */
+bool server_request_has_certificate(const struct server_request *);
+/** Is it valid now, for client authentication, under these authorities? Names are in the arena. ERR_UNAUTHORIZED with the
+ * reason, for the log. */
+NODISCARD bool server_request_verify(const struct server_request *, const struct trust *,
+                                     struct arena *, struct peer_name *ret, struct error *err);
+
+#endif

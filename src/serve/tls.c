@@ -1,0 +1,502 @@
+/* serve/tls.c: one SSL_CTX with all settings; the certificate is chosen in each handshake.
+ *
+ * So a certificate can be replaced while connections live: sessions hold references to what they were given. Clients'
+ * certificates are taken as they come, and checked when a request needs to know (trust.c): a handshake cannot say why it
+ * refuses, and which authorities count may change meanwhile. No sessions are resumed: that would be memory for each client,
+ * for the sake of a few probes and scrapes a minute.
+ */
+#include "serve/tls.h"
+
+#include <errno.h>
+#include <openssl/evp.h>
+#include <openssl/x509v3.h>
+#include <sys/stat.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "http/pem.h"
+#include "serve/self_signed.h"
+
+/* Go's of TLS 1.2: forward secrecy and authenticated encryption only (kube-client.md 10.1). */
+#define DEFAULT_CIPHERS                                              \
+	"ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-RSA-AES128-GCM-SHA256:" \
+	"ECDHE-ECDSA-AES256-GCM-SHA384:ECDHE-RSA-AES256-GCM-SHA384:" \
+	"ECDHE-ECDSA-CHACHA20-POLY1305:ECDHE-RSA-CHACHA20-POLY1305"
+
+enum {
+	MAX_CLIENT_CHAIN = 32 << 10, /* bytes of certificates that a client may show */
+	MAX_RECORD = 4 << 10, /* its buffer: 12 KiB less for each connection in a handshake */
+	FOLDER_MODE = 0755,
+	CERT_MODE = 0644,
+	KEY_MODE = 0600,
+};
+
+/* A certificate, its key, and where they come from. */
+struct pair {
+	char *cert_file, *key_file; /* NULL: in memory only */
+	char *names;                /* "*.example.com,example.com"; "": the certificate's own */
+	X509 *cert;
+	STACK_OF(X509) * chain;
+	EVP_PKEY *key;
+	unsigned char digest[EVP_MAX_MD_SIZE]; /* of the files' content when last read */
+};
+
+struct tls_server {
+	SSL_CTX *ctx;
+	struct clock *clock;
+	char **self_signed_names; /* NULL at the end */
+	bool may_renew;           /* the first pair, if it is of our making */
+	struct pair *pairs;       /* the first is for those who name none of the others */
+	size_t n_pairs;
+};
+
+/* ---- a pair ------------------------------------------------------------------------------------------- */
+
+static void
+pair_drop(struct pair *p)
+{
+	X509_free(p->cert);
+	sk_X509_pop_free(p->chain, X509_free);
+	EVP_PKEY_free(p->key);
+	p->cert = NULL;
+	p->chain = NULL;
+	p->key = NULL;
+}
+
+static void
+pair_fini(struct pair *p)
+{
+	pair_drop(p);
+	free(p->cert_file);
+	free(p->key_file);
+	free(p->names);
+}
+
+/* Takes the certificates and the key; what went before lives on in its sessions. */
+static bool
+pair_set(struct pair *p, STACK_OF(X509) * certs, EVP_PKEY *key, struct error *err)
+{
+	if (X509_check_private_key(sk_X509_value(certs, 0), key) != 1) {
+		sk_X509_pop_free(certs, X509_free);
+		EVP_PKEY_free(key);
+		return err_set(err, ERR_INVALID, "%s is not the key of the certificate in %s: %s",
+		               p->key_file, p->cert_file, openssl_reason());
+	}
+	pair_drop(p);
+	p->cert = sk_X509_shift(certs);
+	p->chain = certs;
+	p->key = key;
+	return true;
+}
+
+static bool
+pair_parse(struct pair *p, struct str cert, struct str key, struct error *err)
+{
+	STACK_OF(X509) * certs;
+	EVP_PKEY *private_key;
+
+	if (!pem_certificates(cert, p->cert_file, &certs, err))
+		return false;
+	if (!pem_key(key, p->key_file, &private_key, err)) {
+		sk_X509_pop_free(certs, X509_free);
+		return false;
+	}
+	return pair_set(p, certs, private_key, err);
+}
+
+/* Is this other content than last time, be it good or bad? */
+static bool
+pair_changed(struct pair *p, struct str cert, struct str key)
+{
+	unsigned char digest[EVP_MAX_MD_SIZE] = { 0 };
+	EVP_MD_CTX *md = EVP_MD_CTX_new();
+	bool changed = true;
+
+	if (md && EVP_DigestInit_ex(md, EVP_sha256(), NULL) &&
+	    EVP_DigestUpdate(md, cert.ptr, cert.len) && EVP_DigestUpdate(md, key.ptr, key.len) &&
+	    EVP_DigestFinal_ex(md, digest, NULL)) {
+		changed = memcmp(digest, p->digest, sizeof(digest)) != 0;
+		memcpy(p->digest, digest, sizeof(digest));
+	}
+	EVP_MD_CTX_free(md);
+	return changed;
+}
+
+/* *ret_changed is written also when the new content cannot be used. */
+static bool
+pair_load(struct pair *p, bool *ret_changed, struct error *err)
+{
+	CLEANUP(buf_fini) struct buf cert = BUF_INIT(LIMIT_CREDENTIAL);
+	CLEANUP(buf_fini) struct buf key = BUF_SECRET(LIMIT_CREDENTIAL);
+
+	*ret_changed = true;
+	if (!file_read(p->cert_file, &cert, err) || !file_read(p->key_file, &key, err))
+		return false;
+	*ret_changed = pair_changed(p, buf_str(&cert), buf_str(&key));
+	return !*ret_changed || pair_parse(p, buf_str(&cert), buf_str(&key), err);
+}
+
+/* ---- our own certificate ------------------------------------------------------------------------------ */
+
+static bool
+write_pair(struct pair *p, X509 *cert, EVP_PKEY *key, struct error *err)
+{
+	CLEANUP(buf_fini) struct buf cert_pem = BUF_INIT(LIMIT_CREDENTIAL);
+	CLEANUP(secret_fini) struct secret key_pem = SECRET_NONE;
+
+	self_signed_write(cert, key, &cert_pem, &key_pem);
+	(void)pair_changed(p, buf_str(&cert_pem), secret_expose(&key_pem));
+	return file_replace(p->key_file, secret_expose(&key_pem), KEY_MODE, err) &&
+	       file_replace(p->cert_file, buf_str(&cert_pem), CERT_MODE, err);
+}
+
+static bool
+make_pair(struct tls_server *t, struct error *err)
+{
+	struct pair *p = &t->pairs[0];
+	STACK_OF(X509) * certs;
+	EVP_PKEY *key;
+	X509 *cert;
+
+	if (!self_signed_new((const char *const *)t->self_signed_names, clock_wall(t->clock), &cert,
+	                     &key, err))
+		return err_wrap(err, "self-signed certificate");
+	certs = sk_X509_new_null();
+	if (!certs || !sk_X509_push(certs, cert))
+		alloc_fail(1, sizeof(cert));
+	if (p->cert_file && !write_pair(p, cert, key, err)) {
+		sk_X509_pop_free(certs, X509_free);
+		EVP_PKEY_free(key);
+		return false;
+	}
+	return pair_set(p, certs, key, err);
+}
+
+static bool
+exists(const char *path)
+{
+	struct stat st;
+
+	return stat(path, &st) == 0 || errno != ENOENT;
+}
+
+/* --cert-dir: a pair that is there is used, whoever wrote it; half a pair is a mistake. */
+static bool
+open_folder(struct tls_server *t, struct error *err)
+{
+	const struct pair *p = &t->pairs[0];
+	bool changed;
+
+	if (!exists(p->cert_file) && !exists(p->key_file))
+		return make_pair(t, err);
+	return pair_load(&t->pairs[0], &changed, err);
+}
+
+static bool
+is_due(const struct tls_server *t)
+{
+	const X509 *cert = t->pairs[0].cert;
+
+	return t->may_renew && self_signed_is_ours(cert) &&
+	       self_signed_is_old(cert, clock_wall(t->clock));
+}
+
+static void
+renew(struct tls_server *t)
+{
+	struct error err;
+
+	if (!is_due(t))
+		return;
+	if (make_pair(t, &err))
+		log_info("self-signed certificate renewed");
+	else
+		log_warn("self-signed certificate cannot be renewed", LOG_ERR(&err));
+}
+
+/* ---- choosing ----------------------------------------------------------------------------------------- */
+
+/* "*.example.com" stands for one label, as in certificates. */
+static bool
+matches(struct str pattern, struct str host, bool is_wild)
+{
+	ptrdiff_t dot = str_index(host, '.');
+
+	if (!is_wild)
+		return str_eq_nocase(pattern, host);
+	return dot > 0 && str_starts(pattern, STR("*.")) &&
+	       str_eq_nocase(str_skip(pattern, 1), str_skip(host, (size_t)dot));
+}
+
+static bool
+pair_has(const struct pair *p, const char *host, bool is_wild)
+{
+	if (p->names[0] == '\0')
+		return X509_check_host(p->cert, host, 0,
+		                       is_wild ? X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS
+		                               : X509_CHECK_FLAG_NO_WILDCARDS,
+		                       NULL) == 1;
+	for (struct str name, rest = str_c(p->names); str_split(&rest, ',', &name);) {
+		if (matches(str_trim(name), str_c(host), is_wild))
+			return true;
+	}
+	return false;
+}
+
+/* Exact names win over wildcards, then the order of the flags. */
+static const struct pair *
+pick(const struct tls_server *t, const char *host)
+{
+	for (int is_wild = 0; host && is_wild < 2; is_wild++) {
+		for (size_t i = 1; i < t->n_pairs; i++) {
+			if (pair_has(&t->pairs[i], host, is_wild))
+				return &t->pairs[i];
+		}
+	}
+	return &t->pairs[0];
+}
+
+static int
+choose(SSL *ssl, void *arg)
+{
+	const struct pair *p = pick(arg, SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name));
+
+	return SSL_use_certificate(ssl, p->cert) == 1 && SSL_use_PrivateKey(ssl, p->key) == 1 &&
+	       SSL_set1_chain(ssl, p->chain) == 1;
+}
+
+static int
+take_any(X509_STORE_CTX *ctx UNUSED, void *arg UNUSED)
+{
+	return 1;
+}
+
+/* Clients of Go offer "h2" first. */
+static int
+choose_protocol(SSL *ssl UNUSED, const unsigned char **ret, unsigned char *ret_len,
+                const unsigned char *offered, unsigned n_offered, void *arg UNUSED)
+{
+	static const unsigned char ours[] = "\x08http/1.1";
+	unsigned char *chosen;
+
+	if (SSL_select_next_proto(&chosen, ret_len, ours, sizeof(ours) - 1, offered, n_offered) !=
+	    OPENSSL_NPN_NEGOTIATED)
+		return SSL_TLSEXT_ERR_ALERT_FATAL;
+	*ret = chosen;
+	return SSL_TLSEXT_ERR_OK;
+}
+
+/* ---- the context -------------------------------------------------------------------------------------- */
+
+static bool
+set_list(SSL_CTX *ctx, int (*set)(SSL_CTX *, const char *), struct str list, const char *what,
+         struct error *err)
+{
+	char *text;
+	bool is_ok;
+
+	if (list.len == 0)
+		return true;
+	text = xstrndup(list.ptr, list.len);
+	is_ok = set(ctx, text) == 1 ||
+	        err_set(err, ERR_INVALID, "%s %s: %s", what, text, openssl_reason());
+	free(text);
+	return is_ok;
+}
+
+static int
+set_groups(SSL_CTX *ctx, const char *list)
+{
+	return (int)SSL_CTX_set1_groups_list(ctx, list);
+}
+
+static bool
+set_lists(SSL_CTX *ctx, const struct server_tls *config, struct error *err)
+{
+	struct str ciphers = config->ciphers.len > 0 ? config->ciphers : STR(DEFAULT_CIPHERS);
+
+	if (SSL_CTX_set_min_proto_version(ctx, config->min_version ? config->min_version
+	                                                           : TLS1_2_VERSION) != 1)
+		return err_set(err, ERR_INVALID, "minimum version of TLS: %s", openssl_reason());
+	return set_list(ctx, SSL_CTX_set_cipher_list, ciphers, "cipher suites", err) &&
+	       set_list(ctx, SSL_CTX_set_ciphersuites, config->ciphersuites, "cipher suites",
+	                err) &&
+	       set_list(ctx, set_groups, config->groups, "curves", err);
+}
+
+static void
+set_memory(SSL_CTX *ctx)
+{
+	SSL_CTX_set_mode(ctx, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE |
+	                              SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_NO_AUTO_CHAIN);
+	SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
+	SSL_CTX_set_num_tickets(ctx, 0);
+	SSL_CTX_set_max_cert_list(ctx, MAX_CLIENT_CHAIN);
+	SSL_CTX_set_max_send_fragment(ctx, MAX_RECORD);
+}
+
+static bool
+make_context(struct tls_server *t, const struct server_tls *config, struct error *err)
+{
+	t->ctx = SSL_CTX_new(TLS_server_method());
+	if (!t->ctx)
+		return err_set(err, ERR_INTERNAL, "TLS: %s", openssl_reason());
+	set_memory(t->ctx);
+	SSL_CTX_set_options(t->ctx, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION |
+	                                    SSL_OP_NO_TICKET | SSL_OP_CIPHER_SERVER_PREFERENCE);
+	SSL_CTX_set_verify(t->ctx, SSL_VERIFY_PEER, NULL);
+	SSL_CTX_set_cert_verify_callback(t->ctx, take_any, NULL);
+	SSL_CTX_set_cert_cb(t->ctx, choose, t);
+	SSL_CTX_set_alpn_select_cb(t->ctx, choose_protocol, NULL);
+	return set_lists(t->ctx, config, err);
+}
+
+/* ---- life --------------------------------------------------------------------------------------------- */
+
+static void
+set_files(struct pair *p, const struct server_certificate *from)
+{
+	p->cert_file = xstrndup(from->cert_file.ptr, from->cert_file.len);
+	p->key_file = xstrndup(from->key_file.ptr, from->key_file.len);
+	p->names = xstrndup(from->names.ptr ? from->names.ptr : "", from->names.len);
+}
+
+static char *
+file_in(struct str folder, const char *name, const char *ending)
+{
+	struct buf path = BUF_INIT(folder.len + strlen(name) + strlen(ending) + 2);
+	struct buf file = BUF_INIT(path.max);
+
+	buf_addf(&file, "%s%s", name, ending);
+	file_join(&path, folder, buf_str(&file));
+	buf_fini(&file);
+	return buf_take(&path);
+}
+
+static bool
+set_folder(struct pair *p, const struct server_tls *config, struct error *err)
+{
+	char *folder = xstrndup(config->cert_folder.ptr, config->cert_folder.len);
+	bool is_ok = mkdir(folder, FOLDER_MODE) == 0 || errno == EEXIST ||
+	             err_errno(err, errno, "%s", folder);
+
+	free(folder);
+	p->cert_file = file_in(config->cert_folder, config->pair_name, ".crt");
+	p->key_file = file_in(config->cert_folder, config->pair_name, ".key");
+	return is_ok;
+}
+
+static bool
+open_main(struct tls_server *t, const struct server_tls *config, struct error *err)
+{
+	struct pair *p = &t->pairs[0];
+	bool changed;
+
+	if (config->main.cert_file.len > 0) {
+		set_files(p, &config->main);
+		return pair_load(p, &changed, err);
+	}
+	t->may_renew = true;
+	p->names = xstrdup("");
+	if (config->cert_folder.len == 0)
+		return make_pair(t, err);
+	return set_folder(p, config, err) && open_folder(t, err);
+}
+
+static bool
+open_pairs(struct tls_server *t, const struct server_tls *config, struct error *err)
+{
+	bool changed;
+
+	t->pairs = xcalloc(config->n_sni + 1, sizeof(t->pairs[0]));
+	t->n_pairs = config->n_sni + 1;
+	for (size_t i = 0; i < config->n_sni; i++) {
+		set_files(&t->pairs[i + 1], &config->sni[i]);
+		if (!pair_load(&t->pairs[i + 1], &changed, err))
+			return false;
+	}
+	return open_main(t, config, err);
+}
+
+static void
+copy_names(struct tls_server *t, const char *const *names)
+{
+	static const char *const fallback[] = { "localhost", "127.0.0.1", "::1", NULL };
+	size_t n = 0;
+
+	names = names && names[0] ? names : fallback;
+	while (names[n])
+		n++;
+	t->self_signed_names = xcalloc(n + 1, sizeof(char *));
+	for (size_t i = 0; i < n; i++)
+		t->self_signed_names[i] = xstrdup(names[i]);
+}
+
+bool
+tls_server_new(const struct server_tls *config, struct clock *clock, struct tls_server **ret,
+               struct error *err)
+{
+	struct tls_server *t = xcalloc(1, sizeof(*t));
+
+	t->clock = clock;
+	copy_names(t, config->self_signed_names);
+	if (!make_context(t, config, err) || !open_pairs(t, config, err)) {
+		tls_server_free(t);
+		return false;
+	}
+	renew(t);
+	*ret = t;
+	return true;
+}
+
+void
+tls_server_free(struct tls_server *t)
+{
+	if (!t)
+		return;
+	SSL_CTX_free(t->ctx);
+	for (size_t i = 0; i < t->n_pairs; i++)
+		pair_fini(&t->pairs[i]);
+	for (size_t i = 0; t->self_signed_names[i]; i++)
+		free(t->self_signed_names[i]);
+	free(t->self_signed_names);
+	free(t->pairs);
+	free(t);
+}
+
+static void
+reload(struct pair *p)
+{
+	bool changed;
+	struct error err;
+
+	if (!pair_load(p, &changed, &err)) {
+		log_warn("certificate cannot be used, the last good one stays", LOG_ERR(&err));
+		return;
+	}
+	if (changed)
+		log_info("certificate read again", LOG_CSTR("file", p->cert_file));
+}
+
+void
+tls_server_reload(struct tls_server *t)
+{
+	for (size_t i = 0; i < t->n_pairs; i++) {
+		if (t->pairs[i].cert_file)
+			reload(&t->pairs[i]);
+	}
+	renew(t);
+}
+
+SSL *
+tls_server_accept(struct tls_server *t, int fd)
+{
+	SSL *ssl = SSL_new(t->ctx);
+
+	if (!ssl || SSL_set_fd(ssl, fd) != 1)
+		alloc_fail(1, sizeof(t));
+	SSL_set_accept_state(ssl);
+	return ssl;
+}

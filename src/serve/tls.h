@@ -1,0 +1,23 @@
+/* serve/tls.h: the TLS side of serve/server.h: one context, and the certificates it shows.
+ *
+ * Threads: the loop's.
+ */
+#ifndef CCMD_SERVE_TLS_H
+#define CCMD_SERVE_TLS_H
+
+#include <openssl/ssl.h>
+
+#include "serve/server.h"
+
+struct tls_server;
+
+/** Copies what it needs. ERR_INVALID, ERR_NOT_FOUND and ERR_FORBIDDEN name the file or the list. */
+NODISCARD bool tls_server_new(const struct server_tls *config, struct clock *clock,
+                              struct tls_server **ret, struct error *err);
+void tls_server_free(struct tls_server *t);
+/** Reads changed files again, and renews what is ours and old. */
+void tls_server_reload(struct tls_server *t);
+/** A session for an accepted socket. */
+SSL *tls_server_accept(struct tls_server *t, int fd);
+
+#endif

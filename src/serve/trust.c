@@ -1,0 +1,136 @@
+/* serve/trust.c: who a client's certificate says it is, if an authority of ours vouches for it.
+ *
+ * As Go's crypto/x509 checks client certificates: any certificate of the bundle is an anchor, the time is now, and a
+ * certificate that names purposes must name client authentication. What kind of client, serve/access.c decides.
+ */
+#include <openssl/err.h>
+#include <openssl/x509_vfy.h>
+#include <openssl/x509v3.h>
+
+#include "base/alloc.h"
+#include "http/pem.h"
+#include "serve/internal.h"
+
+enum {
+	MAX_DEPTH = 8,
+	SECURITY_BITS_112 = 2, /* OpenSSL's level: no SHA-1, no RSA below 2048 bits */
+};
+
+struct trust {
+	X509_STORE *store;
+};
+
+bool
+trust_new(struct str ca_pem, struct trust **ret, struct error *err)
+{
+	CLEANUP(x509_stackp) STACK_OF(X509) *anchors = NULL;
+	struct trust *trust;
+
+	if (!pem_certificates(ca_pem, "the CA bundle for clients", &anchors, err))
+		return false;
+	trust = xcalloc(1, sizeof(*trust));
+	trust->store = X509_STORE_new();
+	if (!trust->store)
+		alloc_fail(1, sizeof(trust->store));
+	X509_STORE_set_flags(trust->store, X509_V_FLAG_PARTIAL_CHAIN | X509_V_FLAG_TRUSTED_FIRST);
+	for (int i = 0; i < sk_X509_num(anchors); i++)
+		X509_STORE_add_cert(trust->store, sk_X509_value(anchors, i));
+	*ret = trust;
+	return true;
+}
+
+void
+trust_free(struct trust *trust)
+{
+	if (!trust)
+		return;
+	X509_STORE_free(trust->store);
+	free(trust);
+}
+
+static bool
+run_check(X509_STORE_CTX *ctx, const struct server_request *r, const struct trust *trust,
+          struct error *err)
+{
+	X509_VERIFY_PARAM *how;
+
+	if (!ctx || X509_STORE_CTX_init(ctx, trust->store, r->certificate, r->chain) != 1 ||
+	    X509_STORE_CTX_set_purpose(ctx, X509_PURPOSE_SSL_CLIENT) != 1)
+		return err_set(err, ERR_INTERNAL, "check the client certificate: %s",
+		               openssl_reason());
+	how = X509_STORE_CTX_get0_param(ctx);
+	X509_VERIFY_PARAM_set_time(how, (time_t)(clock_wall(r->clock) / NS_PER_SEC));
+	X509_VERIFY_PARAM_set_depth(how, MAX_DEPTH);
+	X509_VERIFY_PARAM_set_auth_level(how, SECURITY_BITS_112);
+	if (X509_verify_cert(ctx) == 1)
+		return true;
+	return err_set(err, ERR_UNAUTHORIZED, "client certificate: %s",
+	               X509_verify_cert_error_string(X509_STORE_CTX_get_error(ctx)));
+}
+
+static bool
+check(const struct server_request *r, const struct trust *trust, struct error *err)
+{
+	X509_STORE_CTX *ctx = X509_STORE_CTX_new();
+	bool is_good = run_check(ctx, r, trust, err);
+
+	X509_STORE_CTX_free(ctx);
+	ERR_clear_error();
+	return is_good;
+}
+
+/* A name with a NUL in it would be another one for whoever prints it. */
+static bool
+read_entry(const X509_NAME_ENTRY *entry, struct arena *arena, struct str *ret)
+{
+	unsigned char *text;
+	int len = ASN1_STRING_to_UTF8(&text, X509_NAME_ENTRY_get_data(entry));
+	bool is_good;
+
+	if (len < 0)
+		return false;
+	*ret = arena_str(arena, str_n((const char *)text, (size_t)len));
+	OPENSSL_free(text);
+	is_good = str_index(*ret, '\0') < 0;
+	return is_good;
+}
+
+static bool
+add_entry(const X509_NAME_ENTRY *entry, struct arena *arena, struct peer_name *name)
+{
+	switch (OBJ_obj2nid(X509_NAME_ENTRY_get_object(entry))) {
+	case NID_commonName:
+		return read_entry(entry, arena, &name->common_name);
+	case NID_organizationName:
+		return read_entry(entry, arena, &name->organizations[name->n_organizations++]);
+	default:
+		return true;
+	}
+}
+
+/* The last CN, as in Go, and every O. */
+static bool
+read_name(const X509_NAME *subject, struct arena *arena, struct peer_name *ret, struct error *err)
+{
+	int n = X509_NAME_entry_count(subject);
+	struct peer_name name = { .common_name = STR_EMPTY };
+
+	name.organizations = arena_calloc(arena, (size_t)n + 1, sizeof(struct str));
+	for (int i = 0; i < n; i++) {
+		if (!add_entry(X509_NAME_get_entry(subject, i), arena, &name))
+			return err_set(err, ERR_UNAUTHORIZED,
+			               "client certificate: its subject is no readable text");
+	}
+	*ret = name;
+	return true;
+}
+
+bool
+server_request_verify(const struct server_request *r, const struct trust *trust,
+                      struct arena *arena, struct peer_name *ret, struct error *err)
+{
+	if (!r->certificate)
+		return err_set(err, ERR_UNAUTHORIZED, "no client certificate");
+	return check(r, trust, err) &&
+	       read_name(X509_get_subject_name(r->certificate), arena, ret, err);
+}

@@ -1,0 +1,262 @@
+/* tests/controllers/route/route_plan.c: framework.md 6.4 to 6.7, as a table, and then at random against a naive model. */
+#include "controllers/route/route_plan.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+static struct ip_net cluster[2];
+
+static const struct str cidr_a[] = { STR("10.244.1.0/24") };
+static const struct str cidr_b[] = { STR("10.244.2.0/24"), STR("fd00:2::/64") };
+static const struct address address_a[] = { { STR("InternalIP"), STR("10.0.0.1") },
+	                                    { STR("Hostname"), STR("a") } };
+static const struct address address_a_turned[] = { { STR("Hostname"), STR("a") },
+	                                           { STR("InternalIP"), STR("10.0.0.1") } };
+
+static const struct route_node nodes[] = {
+	{ STR("a"), STR("u-a"), cidr_a, 1, address_a, 2 },
+	{ STR("b"), STR("u-b"), cidr_b, 2, NULL, 0 },
+	{ STR("bare"), STR("u-c"), NULL, 0, NULL, 0 },
+};
+
+static struct arena arena;
+
+static int
+set_up(void **state UNUSED)
+{
+	assert_true(ip_net_parse(STR("10.244.0.0/16"), &cluster[0]));
+	assert_true(ip_net_parse(STR("fd00::/16"), &cluster[1]));
+	return 0;
+}
+
+static int
+tear_down(void **state UNUSED)
+{
+	arena_fini(&arena);
+	return 0;
+}
+
+static struct route_plan
+plan(const struct route *routes, size_t n, bool compares)
+{
+	return route_plan(&arena, nodes, ARRAY_LEN(nodes), routes, n, cluster, ARRAY_LEN(cluster),
+	                  compares);
+}
+
+static void
+missing_routes_are_made(void **state UNUSED)
+{
+	struct route_plan p = plan(NULL, 0, false);
+
+	assert_int_equal(p.n_create, 3);
+	assert_int_equal(p.create[0].node, 0);
+	assert_true(str_eq_c(p.create[2].cidr, "fd00:2::/64"));
+	assert_int_equal(p.n_remove, 0);
+	assert_false(p.removes_first);
+	assert_int_equal(p.conditions[0], ROUTE_CONDITION_BY_RESULT);
+	assert_int_equal(p.conditions[2], ROUTE_CONDITION_UNTOUCHED);
+}
+
+static void
+a_settled_table_needs_nothing(void **state UNUSED)
+{
+	const struct route routes[] = {
+		{ .target_node = STR("a"), .destination_cidr = STR("10.244.1.0/24") },
+		{ .target_node = STR("b"), .destination_cidr = STR("10.244.2.0/24") },
+		{ .target_node = STR("b"), .destination_cidr = STR("fd00:2::/64") }
+	};
+	struct route_plan p = plan(routes, 3, false);
+
+	assert_int_equal(p.n_create + p.n_remove, 0);
+}
+
+static void
+only_what_lies_in_the_cluster_is_removed(void **state UNUSED)
+{
+	const struct route routes[] = {
+		{ .target_node = STR("gone"),
+		  .destination_cidr = STR("10.244.9.0/24") }, /* removed */
+		{ .target_node = STR("gone"),
+		  .destination_cidr = STR("192.168.0.0/24") }, /* elsewhere */
+		{ .target_node = STR("gone"),
+		  .destination_cidr = STR("10.0.0.0/8") }, /* wider than the cluster */
+		{ .target_node = STR("gone"),
+		  .destination_cidr = STR("10.244.0.0/15") }, /* wider, though it begins there */
+		{ .target_node = STR("gone"), .destination_cidr = STR("nonsense") },
+		{ .target_node = STR_EMPTY,
+		  .destination_cidr = STR("10.244.8.0/24") }, /* removed */
+		{ .target_node = STR("gone"),
+		  .destination_cidr = STR("10.244.7.0/24"),
+		  .is_fixed = true },
+		{ .target_node = STR("a"),
+		  .destination_cidr = STR("10.244.6.0/24") }, /* removed: not its CIDR */
+		{ .target_node = STR("gone"),
+		  .destination_cidr = STR("fd00:9::/64") }, /* removed */
+		{ .target_node = STR("gone"), .destination_cidr = STR("10.245.255.0/24") },
+	};
+	struct route_plan p = plan(routes, ARRAY_LEN(routes), false);
+
+	assert_int_equal(p.n_ours, 4);
+	assert_int_equal(p.n_remove, 4);
+	assert_int_equal(p.remove[0], 0);
+	assert_int_equal(p.remove[1], 5);
+	assert_int_equal(p.remove[2], 7);
+	assert_int_equal(p.remove[3], 8);
+	assert_false(p.removes_first);
+}
+
+static void
+a_blackhole_is_replaced_in_one_run(void **state UNUSED)
+{
+	const struct route routes[] = {
+		{ .target_node = STR("a"),
+		  .destination_cidr = STR("10.244.1.0/24"),
+		  .is_blackhole = true },
+	};
+	struct route_plan p = plan(routes, 1, false);
+
+	assert_int_equal(p.n_remove, 1);
+	assert_int_equal(p.n_create, 3);
+	assert_true(p.removes_first);
+}
+
+/* Whoever made it was killed: it is asked for again where it is wanted, and removed where it is not. */
+static void
+an_unfinished_route_is_finished_or_removed(void **state UNUSED)
+{
+	const struct route routes[] = {
+		{ .target_node = STR("a"),
+		  .destination_cidr = STR("10.244.1.0/24"),
+		  .is_unfinished = true },
+		{ .target_node = STR("gone"),
+		  .destination_cidr = STR("10.244.2.0/24"),
+		  .is_unfinished = true },
+	};
+	struct route_plan p = plan(routes, 2, false);
+
+	assert_int_equal(p.n_create, 3);
+	assert_int_equal(p.n_remove, 1);
+	assert_int_equal(p.remove[0], 1);
+	assert_true(p.removes_first); /* for b */
+}
+
+/* framework.md E38: a cloud that has one route per CIDR would refuse the new one while the old one is there. */
+static void
+a_cidr_that_moved_is_removed_before_it_is_made(void **state UNUSED)
+{
+	const struct route routes[] = {
+		{ .target_node = STR("b"), .destination_cidr = STR("10.244.1.0/24") },
+	};
+	struct route_plan p = plan(routes, 1, false);
+
+	assert_int_equal(p.n_remove, 1);
+	assert_int_equal(p.n_create, 3);
+	assert_true(p.removes_first);
+}
+
+static void
+removals_that_a_live_node_needs_are_expected(void **state UNUSED)
+{
+	const struct route routes[] = {
+		{ .target_node = STR("gone"), .destination_cidr = STR("10.244.1.0/24") },
+		{ .target_node = STR("a"), .destination_cidr = STR("10.244.1.0/24") },
+		{ .target_node = STR("gone"), .destination_cidr = STR("10.244.9.0/24") },
+		{ .target_node = STR("gone"), .destination_cidr = STR("10.244.2.0/24") },
+	};
+	struct route_plan p = plan(routes, 4, false);
+
+	assert_int_equal(p.n_remove, 3);
+	assert_true(p.is_expected[0]); /* though a's own route is there */
+	assert_false(p.is_expected[1]);
+	assert_true(p.is_expected[2]); /* for b, which has none */
+}
+
+static void
+changed_addresses_make_a_route_anew(void **state UNUSED)
+{
+	struct route route = { .target_node = STR("a"),
+		               .destination_cidr = STR("10.244.1.0/24"),
+		               .target_addresses = address_a_turned,
+		               .n_target_addresses = 2 };
+
+	assert_int_equal(plan(&route, 1, true).n_remove, 0);
+	route.n_target_addresses = 1;
+	assert_int_equal(plan(&route, 1, false).n_remove, 0);
+	assert_int_equal(plan(&route, 1, true).n_remove, 1);
+	assert_int_equal(plan(&route, 1, true).n_create, 3);
+	assert_true(plan(&route, 1, true).removes_first);
+}
+
+static void
+a_node_without_cidrs_that_is_a_target_is_told(void **state UNUSED)
+{
+	const struct route route = { .target_node = STR("bare"),
+		                     .destination_cidr = STR("10.244.5.0/24") };
+	struct route_plan p = plan(&route, 1, false);
+
+	assert_int_equal(p.conditions[2], ROUTE_CONDITION_NOT_CREATED);
+	assert_int_equal(p.n_remove, 1);
+}
+
+/* Applying a plan to any table leads to one that needs nothing: no blackholes, each CIDR once at least, no strangers. */
+static void
+applying_a_plan_settles(void **state UNUSED)
+{
+	static const struct str names[] = { STR("a"), STR("b"), STR("bare"), STR("gone"),
+		                            STR_EMPTY };
+	static const struct str cidrs[] = { STR("10.244.1.0/24"), STR("10.244.2.0/24"),
+		                            STR("fd00:2::/64"), STR("10.244.9.0/24"),
+		                            STR("172.16.0.0/24") };
+
+	srand(7);
+	for (int round = 0; round < 5000; round++) {
+		struct route table[16], next[32];
+		size_t n = (size_t)rand() % 9, n_next = 0;
+		struct route_plan p, again;
+
+		for (size_t i = 0; i < n; i++)
+			table[i] = (struct route){ .target_node = names[rand() % 5],
+				                   .destination_cidr = cidrs[rand() % 5],
+				                   .is_blackhole = rand() % 4 == 0 };
+		p = plan(table, n, false);
+		for (size_t i = 0; i < n; i++) {
+			bool is_removed = false;
+
+			for (size_t j = 0; j < p.n_remove; j++)
+				is_removed = is_removed || p.remove[j] == i;
+			if (!is_removed)
+				next[n_next++] = table[i];
+		}
+		for (size_t i = 0; i < p.n_create; i++)
+			next[n_next++] = (struct route){
+				.target_node = nodes[p.create[i].node].name,
+				.destination_cidr = p.create[i].cidr
+			};
+		again = plan(next, n_next, false);
+		assert_int_equal(again.n_create + again.n_remove, 0);
+		arena_reset(&arena);
+	}
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(missing_routes_are_made),
+		cmocka_unit_test(a_settled_table_needs_nothing),
+		cmocka_unit_test(only_what_lies_in_the_cluster_is_removed),
+		cmocka_unit_test(a_blackhole_is_replaced_in_one_run),
+		cmocka_unit_test(an_unfinished_route_is_finished_or_removed),
+		cmocka_unit_test(a_cidr_that_moved_is_removed_before_it_is_made),
+		cmocka_unit_test(removals_that_a_live_node_needs_are_expected),
+		cmocka_unit_test(changed_addresses_make_a_route_anew),
+		cmocka_unit_test(a_node_without_cidrs_that_is_a_target_is_told),
+		cmocka_unit_test(applying_a_plan_settles),
+	};
+
+	return cmocka_run_group_tests(tests, set_up, tear_down);
+}

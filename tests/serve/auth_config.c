@@ -1,0 +1,354 @@
+/* The server's side is fake: authorities are texts that start with "CA ". */
+#include "serve/auth_config.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/file.h"
+#include "base/limits.h"
+#include "kube/fake_http.h"
+#include "serve/fake_server.h"
+
+#define MAP(client, front)                                               \
+	"{\"kind\":\"ConfigMap\",\"data\":{\"client-ca-file\":\"" client \
+	"\",\"requestheader-client-ca-file\":"                           \
+	"\"" front "\",\"requestheader-username-headers\":\"[\\\"X-Map-User\\\"]\"}}"
+
+static struct fake_clock *clock_;
+static struct fake_http *http;
+static struct kube_client client;
+static struct arena arena;
+static struct call call;
+static struct auth_source_config config;
+static struct auth_source *source;
+static char folder[64];
+
+static int
+set_up(void **state UNUSED)
+{
+	clock_ = fake_clock_new(NS_PER_SEC);
+	http = fake_http_new();
+	arena = ARENA_INIT;
+	client = (struct kube_client){ .http = fake_http_client(http),
+		                       .clock = fake_clock_clock(clock_) };
+	call = (struct call){ fake_clock_clock(clock_), NULL, CLOCK_FOREVER, &arena };
+	config = (struct auth_source_config){ .client = &client,
+		                              .clock = fake_clock_clock(clock_),
+		                              .client_ca_file = STR_EMPTY,
+		                              .front_ca_file = STR_EMPTY };
+	source = NULL;
+	memcpy(folder, "/tmp/ccmd-auth-XXXXXX", sizeof("/tmp/ccmd-auth-XXXXXX"));
+	assert_non_null(mkdtemp(folder));
+	return 0;
+}
+
+static struct str
+path_of(const char *name)
+{
+	return arena_printf(&arena, "%s/%s", folder, name);
+}
+
+static int
+tear_down(void **state UNUSED)
+{
+	auth_source_free(source);
+	(void)unlink(path_of("client").ptr);
+	(void)unlink(path_of("front").ptr);
+	assert_int_equal(rmdir(folder), 0);
+	arena_fini(&arena);
+	fake_http_free(http);
+	fake_clock_free(clock_);
+	return 0;
+}
+
+static struct str
+write_file(const char *name, const char *content)
+{
+	struct error err;
+
+	if (!file_replace(path_of(name).ptr, str_c(content), 0600, &err))
+		fail_msg("%s", err.msg);
+	return path_of(name);
+}
+
+static void
+open_source(void)
+{
+	struct error err;
+
+	if (!auth_source_new(&config, &call, &source, &err))
+		fail_msg("%s", err.msg);
+}
+
+static struct error
+open_fails(enum err_code code)
+{
+	struct error err = { .msg = "" };
+
+	assert_false(auth_source_new(&config, &call, &source, &err));
+	assert_int_equal(err.code, code);
+	assert_null(source);
+	return err;
+}
+
+static bool
+trusts(const struct trust *trust, const char *issuer)
+{
+	struct server_request request = { .issuer = issuer };
+	struct peer_name peer;
+	struct error err;
+
+	return trust && server_request_verify(&request, trust, &arena, &peer, &err);
+}
+
+static bool
+trusts_client(const char *issuer)
+{
+	CLEANUP(auth_config_unrefp) struct auth_config *c = auth_source_get(source);
+
+	return trusts(c->client, issuer);
+}
+
+static bool
+trusts_front(const char *issuer)
+{
+	CLEANUP(auth_config_unrefp) struct auth_config *c = auth_source_get(source);
+
+	return trusts(c->front, issuer);
+}
+
+static int64_t
+now_ns(void)
+{
+	return clock_mono(fake_clock_clock(clock_));
+}
+
+static int64_t
+advance_and_refresh(int64_t seconds)
+{
+	fake_clock_advance(clock_, seconds * NS_PER_SEC);
+	return (auth_source_refresh(source, &call) - now_ns()) / NS_PER_SEC;
+}
+
+static void
+all_comes_from_the_map(void **state UNUSED)
+{
+	CLEANUP(auth_config_unrefp) struct auth_config *c = NULL;
+
+	fake_http_answer(http, 200, MAP("CA one", "CA two"));
+	open_source();
+	assert_string_equal(
+		fake_http_request(http, 0)->target,
+		"/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication");
+	assert_true(trusts_client("one") && !trusts_client("two"));
+	assert_true(trusts_front("two") && !trusts_front("one"));
+	c = auth_source_get(source);
+	assert_true(str_eq_c(c->names.username_headers.items[0], "X-Map-User"));
+}
+
+static void
+files_win_over_the_map(void **state UNUSED)
+{
+	struct str flag_header = STR("X-Flag-User");
+	CLEANUP(auth_config_unrefp) struct auth_config *c = NULL;
+
+	config.client_ca_file = write_file("client", "CA file");
+	config.names.username_headers = (struct access_list){ &flag_header, 1 };
+	fake_http_answer(http, 200, MAP("CA one", "CA two"));
+	open_source();
+	assert_true(trusts_client("file") && !trusts_client("one"));
+	assert_true(trusts_front("two"));
+	c = auth_source_get(source);
+	assert_true(str_eq_c(c->names.username_headers.items[0], "X-Map-User"));
+}
+
+static void
+names_go_with_their_authorities(void **state UNUSED)
+{
+	struct str flag_header = STR("X-Flag-User");
+	CLEANUP(auth_config_unrefp) struct auth_config *c = NULL;
+
+	config.front_ca_file = write_file("front", "CA file");
+	config.names.username_headers = (struct access_list){ &flag_header, 1 };
+	fake_http_answer(http, 200, MAP("CA one", "CA two"));
+	open_source();
+	assert_true(trusts_front("file") && !trusts_front("two"));
+	assert_true(trusts_client("one"));
+	c = auth_source_get(source);
+	assert_true(str_eq_c(c->names.username_headers.items[0], "X-Flag-User"));
+}
+
+static void
+no_map_is_read_for_nothing(void **state UNUSED)
+{
+	config.client_ca_file = write_file("client", "CA file");
+	config.front_ca_file = write_file("front", "CA front");
+	open_source();
+	assert_int_equal(fake_http_count(http), 0);
+	assert_int_equal(advance_and_refresh(400), 60);
+	assert_int_equal(fake_http_count(http), 0);
+}
+
+static void
+nothing_to_follow_is_never_due(void **state UNUSED)
+{
+	config.skip_lookup = true;
+	open_source();
+	assert_false(trusts_client("one"));
+	assert_int_equal(auth_source_refresh(source, &call), CLOCK_FOREVER);
+	assert_int_equal(auth_source_doubt(source), CLOCK_FOREVER);
+	assert_int_equal(fake_http_count(http), 0);
+}
+
+static void
+a_map_that_is_not_there_is_a_warning(void **state UNUSED)
+{
+	fake_http_answer(http, 404, "{\"kind\":\"Status\",\"reason\":\"NotFound\"}");
+	fake_http_answer(http, 200, MAP("CA one", ""));
+	open_source();
+	assert_false(trusts_client("one"));
+	(void)advance_and_refresh(300);
+	assert_true(trusts_client("one"));
+}
+
+static void
+a_map_that_must_not_be_read_is_fatal(void **state UNUSED)
+{
+	struct error err;
+
+	fake_http_answer(http, 403, "{\"kind\":\"Status\",\"reason\":\"Forbidden\"}");
+	err = open_fails(ERR_FORBIDDEN);
+	assert_non_null(strstr(err.msg, "extension-apiserver-authentication-reader"));
+	config.tolerate_lookup_failure = true;
+	open_source();
+	assert_false(trusts_client("one"));
+}
+
+static void
+other_failures_are_fatal_unless_tolerated(void **state UNUSED)
+{
+	fake_http_add(http, (struct fake_answer){ .code = ERR_UNAVAILABLE });
+	open_fails(ERR_UNAVAILABLE);
+	config.tolerate_lookup_failure = true;
+	open_source();
+	fake_http_answer(http, 200, MAP("CA one", ""));
+	(void)advance_and_refresh(300);
+	(void)advance_and_refresh(300);
+	assert_true(trusts_client("one"));
+}
+
+static void
+a_map_of_nonsense_is_fatal_unless_tolerated(void **state UNUSED)
+{
+	fake_http_answer(http, 200, MAP("CA one", "nonsense"));
+	open_fails(ERR_INVALID);
+	config.tolerate_lookup_failure = true;
+	open_source();
+	assert_false(trusts_client("one"));
+}
+
+static void
+bad_files_are_fatal_always(void **state UNUSED)
+{
+	config.tolerate_lookup_failure = true;
+	fake_http_answer(http, 200, MAP("", ""));
+	config.client_ca_file = path_of("client");
+	open_fails(ERR_NOT_FOUND);
+	(void)write_file("client", "");
+	open_fails(ERR_INVALID);
+	(void)write_file("client", "nonsense");
+	open_fails(ERR_INVALID);
+}
+
+static void
+the_map_is_read_every_five_minutes(void **state UNUSED)
+{
+	fake_http_answer(http, 200, MAP("CA one", ""));
+	fake_http_answer(http, 200, MAP("CA two", ""));
+	open_source();
+	assert_int_equal(advance_and_refresh(299), 1);
+	assert_int_equal(fake_http_count(http), 1);
+	assert_int_equal(advance_and_refresh(1), 300);
+	assert_true(trusts_client("two") && !trusts_client("one"));
+}
+
+static void
+files_are_read_every_minute(void **state UNUSED)
+{
+	config.skip_lookup = true;
+	config.client_ca_file = write_file("client", "CA one");
+	open_source();
+	(void)write_file("client", "CA two");
+	assert_int_equal(advance_and_refresh(59), 1);
+	assert_true(trusts_client("one"));
+	assert_int_equal(advance_and_refresh(1), 60);
+	assert_true(trusts_client("two") && !trusts_client("one"));
+}
+
+static void
+the_last_good_stays(void **state UNUSED)
+{
+	config.client_ca_file = write_file("client", "CA file");
+	fake_http_answer(http, 200, MAP("", "CA front"));
+	fake_http_answer(http, 403, "");
+	fake_http_answer(http, 200, "nonsense");
+	fake_http_answer(http, 200, MAP("", "CA new"));
+	open_source();
+	for (int i = 0; i < 2; i++) {
+		(void)advance_and_refresh(300);
+		assert_true(trusts_client("file") && trusts_front("front"));
+	}
+	(void)write_file("client", "nonsense");
+	(void)advance_and_refresh(60);
+	assert_true(trusts_client("file") && trusts_front("front"));
+	(void)write_file("client", "CA other");
+	(void)advance_and_refresh(300);
+	assert_true(trusts_client("other") && trusts_front("new"));
+}
+
+static void
+a_doubt_reads_again_but_not_often(void **state UNUSED)
+{
+	fake_http_answer(http, 200, MAP("CA one", ""));
+	fake_http_answer(http, 200, MAP("CA two", ""));
+	open_source();
+	fake_clock_advance(clock_, NS_PER_SEC);
+	assert_int_equal(auth_source_doubt(source), now_ns());
+	assert_int_equal(auth_source_refresh(source, &call), now_ns() + 300 * NS_PER_SEC);
+	assert_true(trusts_client("two"));
+	assert_int_equal(auth_source_doubt(source), now_ns() + 10 * NS_PER_SEC);
+	assert_int_equal(auth_source_doubt(source), now_ns() + 10 * NS_PER_SEC);
+	assert_int_equal(advance_and_refresh(9), 1);
+	assert_int_equal(fake_http_count(http), 2);
+	assert_int_equal(advance_and_refresh(1), 300);
+	assert_int_equal(fake_http_count(http), 3);
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(all_comes_from_the_map),
+		TEST(files_win_over_the_map),
+		TEST(names_go_with_their_authorities),
+		TEST(no_map_is_read_for_nothing),
+		TEST(nothing_to_follow_is_never_due),
+		TEST(a_map_that_is_not_there_is_a_warning),
+		TEST(a_map_that_must_not_be_read_is_fatal),
+		TEST(other_failures_are_fatal_unless_tolerated),
+		TEST(a_map_of_nonsense_is_fatal_unless_tolerated),
+		TEST(bad_files_are_fatal_always),
+		TEST(the_map_is_read_every_five_minutes),
+		TEST(files_are_read_every_minute),
+		TEST(the_last_good_stays),
+		TEST(a_doubt_reads_again_but_not_often),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

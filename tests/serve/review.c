@@ -1,0 +1,301 @@
+#include "serve/review.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/limits.h"
+#include "kube/fake_http.h"
+
+#define TOKEN_REVIEW(status) "{\"kind\":\"TokenReview\",\"status\":" status "}"
+#define RIGHTS(status) "{\"kind\":\"SubjectAccessReview\",\"status\":" status "}"
+
+static void
+assert_str(struct str s, const char *expected)
+{
+	if (!str_eq_c(s, expected))
+		fail_msg("\"%.*s\" instead of \"%s\"", STR_ARG(s), expected);
+}
+
+static struct access_user *
+user_with_everything(void)
+{
+	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
+	struct access_draft d = ACCESS_DRAFT_INIT(&arena);
+	struct access_user *user;
+	struct error err;
+
+	access_draft_name(&d, STR("ja\"ne"));
+	access_draft_uid(&d, STR("u-1"));
+	access_draft_group(&d, STR("dev"));
+	access_draft_extra(&d, STR("a"), STR("1"));
+	access_draft_extra(&d, STR("b"), STR("2"));
+	access_draft_extra(&d, STR("a"), STR("3"));
+	assert_true(access_user_new(&d, &user, &err));
+	return user;
+}
+
+/* --- what is asked --------------------------------------------------------------------------------- */
+
+static void
+a_token_is_one_string(void **state UNUSED)
+{
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(1000);
+
+	review_add_token(&b, STR("a\"b"));
+	assert_str(buf_str(&b), "{\"apiVersion\":\"authentication.k8s.io/v1\","
+	                        "\"kind\":\"TokenReview\",\"spec\":{\"token\":\"a\\\"b\"}}");
+}
+
+static void
+rights_name_all_of_the_user(void **state UNUSED)
+{
+	CLEANUP(access_user_unrefp) struct access_user *user = user_with_everything();
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(1000);
+
+	review_add_rights(&b, user, STR("get"), STR("/metrics"));
+	assert_str(buf_str(&b),
+	           "{\"apiVersion\":\"authorization.k8s.io/v1\",\"kind\":\"SubjectAccessReview\","
+	           "\"spec\":{\"user\":\"ja\\\"ne\",\"uid\":\"u-1\","
+	           "\"groups\":[\"dev\",\"system:authenticated\"],"
+	           "\"extra\":{\"a\":[\"1\",\"3\"],\"b\":[\"2\"]},"
+	           "\"nonResourceAttributes\":{\"path\":\"/metrics\",\"verb\":\"get\"}}}");
+}
+
+static void
+rights_of_somebody_simple(void **state UNUSED)
+{
+	CLEANUP(access_user_unrefp) struct access_user *user = access_user_anonymous();
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(1000);
+
+	review_add_rights(&b, user, STR("get"), STR("/"));
+	assert_str(
+		buf_str(&b),
+		"{\"apiVersion\":\"authorization.k8s.io/v1\",\"kind\":\"SubjectAccessReview\","
+		"\"spec\":{\"user\":\"system:anonymous\",\"groups\":[\"system:unauthenticated\"],"
+		"\"nonResourceAttributes\":{\"path\":\"/\",\"verb\":\"get\"}}}");
+}
+
+/* --- what is answered ------------------------------------------------------------------------------ */
+
+static struct review_answer *
+token_answer(const char *body)
+{
+	struct review_answer *answer;
+	struct error err;
+
+	if (!review_read_token(str_c(body), &answer, &err))
+		fail_msg("%s", err.msg);
+	return answer;
+}
+
+static void
+a_user_is_read(void **state UNUSED)
+{
+	CLEANUP(review_answer_unrefp)
+	struct review_answer *a = token_answer(TOKEN_REVIEW(
+		"{\"authenticated\":true,\"user\":{\"username\":\"jane\",\"uid\":\"u\","
+		"\"groups\":[\"dev\",\"system:authenticated\"],"
+		"\"extra\":{\"k\":[\"1\",\"2\"],\"none\":null,\"empty\":[]}}}"));
+
+	assert_int_equal(a->verdict, REVIEW_YES);
+	assert_str(a->user->name, "jane");
+	assert_str(a->user->uid, "u");
+	assert_int_equal(a->user->n_groups, 2);
+	assert_int_equal(a->user->n_extras, 2);
+	assert_str(a->user->extras[1].value, "2");
+}
+
+static void
+nobody_is_read(void **state UNUSED)
+{
+	static const char *const bodies[] = {
+		TOKEN_REVIEW("{}"),
+		TOKEN_REVIEW("{\"user\":{}}"),
+		TOKEN_REVIEW("{\"authenticated\":null}"),
+		TOKEN_REVIEW("{\"authenticated\":false,\"user\":{\"username\":\"jane\"}}"),
+		TOKEN_REVIEW("{\"user\":{\"username\":7},\"error\":\"invalid bearer token\"}"),
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(bodies); i++) {
+		CLEANUP(review_answer_unrefp) struct review_answer *a = token_answer(bodies[i]);
+
+		assert_int_equal(a->verdict, REVIEW_NO);
+		assert_null(a->user);
+	}
+}
+
+static void
+hostile_token_answers_are_errors(void **state UNUSED)
+{
+	static const char *const bodies[] = {
+		"",
+		"x",
+		"[]",
+		"null",
+		"{}",
+		"{\"status\":{\"authenticated\":true,\"user\":{\"username\":\"a\"}}}",
+		"{\"kind\":\"Pod\",\"status\":{\"authenticated\":true,\"user\":{\"username\":\"a\"}}}",
+		"{\"kind\":\"TokenReview\"}",
+		TOKEN_REVIEW("null"),
+		TOKEN_REVIEW("[]"),
+		TOKEN_REVIEW("true"),
+		TOKEN_REVIEW("{\"authenticated\":\"true\"}"),
+		TOKEN_REVIEW("{\"authenticated\":1,\"user\":{\"username\":\"a\"}}"),
+		TOKEN_REVIEW("{\"authenticated\":true}"),
+		TOKEN_REVIEW("{\"authenticated\":true,\"user\":{}}"),
+		TOKEN_REVIEW("{\"authenticated\":true,\"user\":\"jane\"}"),
+		TOKEN_REVIEW("{\"authenticated\":true,\"user\":{\"username\":\"\"}}"),
+		TOKEN_REVIEW("{\"authenticated\":true,\"user\":{\"username\":[\"a\"]}}"),
+		TOKEN_REVIEW("{\"authenticated\":true,\"user\":{\"username\":\"a\",\"uid\":1}}"),
+		TOKEN_REVIEW(
+			"{\"authenticated\":true,\"user\":{\"username\":\"a\",\"groups\":\"b\"}}"),
+		TOKEN_REVIEW(
+			"{\"authenticated\":true,\"user\":{\"username\":\"a\",\"groups\":[1]}}"),
+		TOKEN_REVIEW(
+			"{\"authenticated\":true,\"user\":{\"username\":\"a\",\"groups\":[null]}}"),
+		TOKEN_REVIEW("{\"authenticated\":true,\"user\":{\"username\":\"a\",\"extra\":[]}}"),
+		TOKEN_REVIEW(
+			"{\"authenticated\":true,\"user\":{\"username\":\"a\",\"extra\":{\"k\":\"v\"}}}"),
+		TOKEN_REVIEW(
+			"{\"authenticated\":true,\"user\":{\"username\":\"a\",\"extra\":{\"k\":[{}]}}}"),
+		TOKEN_REVIEW("{\"error\":{}}"),
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(bodies); i++) {
+		struct review_answer *a = NULL;
+		struct error err = { .code = ERR_NONE };
+
+		assert_false(review_read_token(str_c(bodies[i]), &a, &err));
+		assert_int_equal(err.code, ERR_INVALID);
+		assert_null(a);
+	}
+}
+
+static void
+huge_groups_are_an_error(void **state UNUSED)
+{
+	CLEANUP(buf_fini) struct buf body = BUF_INIT(MIB(4));
+	struct review_answer *a = NULL;
+	struct error err;
+
+	buf_add_c(&body, "{\"kind\":\"TokenReview\",\"status\":{\"authenticated\":true,"
+	                 "\"user\":{\"username\":\"a\",\"groups\":[\"\"");
+	for (size_t i = 0; i < LIMIT_USER_BYTES / sizeof(struct label); i++)
+		buf_add_c(&body, ",\"\"");
+	buf_add_c(&body, "]}}}");
+	assert_false(review_read_token(buf_str(&body), &a, &err));
+	assert_int_equal(err.code, ERR_INVALID);
+	assert_non_null(strstr(err.msg, "too many groups"));
+}
+
+static void
+rights_are_allowed_and_not_denied(void **state UNUSED)
+{
+	static const struct {
+		const char *body;
+		int verdict;
+	} cases[] = {
+		{ RIGHTS("{\"allowed\":true}"), REVIEW_YES },
+		{ RIGHTS("{\"allowed\":true,\"denied\":false}"), REVIEW_YES },
+		{ RIGHTS("{\"allowed\":true,\"denied\":true}"), REVIEW_NO },
+		{ RIGHTS("{\"allowed\":false}"), REVIEW_NO },
+		{ RIGHTS("{\"denied\":true}"), REVIEW_NO },
+		{ RIGHTS("{}"), REVIEW_NO },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		CLEANUP(review_answer_unrefp) struct review_answer *a = NULL;
+		struct error err;
+
+		assert_true(review_read_rights(str_c(cases[i].body), &a, &err));
+		assert_int_equal(a->verdict, cases[i].verdict);
+	}
+}
+
+static void
+hostile_rights_are_errors(void **state UNUSED)
+{
+	static const char *const bodies[] = {
+		"{\"status\":{\"allowed\":true}}",
+		TOKEN_REVIEW("{\"allowed\":true}"),
+		RIGHTS("null"),
+		RIGHTS("{\"allowed\":\"yes\"}"),
+		RIGHTS("{\"allowed\":1}"),
+		RIGHTS("{\"allowed\":true,\"denied\":\"no\"}"),
+		RIGHTS("{\"allowed\":true,\"denied\":0}"),
+		RIGHTS("{\"allowed\":true,\"reason\":[]}"),
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(bodies); i++) {
+		struct review_answer *a = NULL;
+		struct error err;
+
+		assert_false(review_read_rights(str_c(bodies[i]), &a, &err));
+		assert_int_equal(err.code, ERR_INVALID);
+		assert_null(a);
+	}
+}
+
+static void
+a_long_reason_is_cut(void **state UNUSED)
+{
+	CLEANUP(buf_fini) struct buf body = BUF_INIT(KIB(2));
+	CLEANUP(review_answer_unrefp) struct review_answer *a = NULL;
+	struct error err;
+
+	buf_add_c(&body, "{\"kind\":\"SubjectAccessReview\",\"status\":{\"reason\":\"");
+	for (int i = 0; i < 300; i++)
+		buf_add_c(&body, "ä");
+	buf_add_c(&body, "\"}}");
+	assert_true(review_read_rights(buf_str(&body), &a, &err));
+	assert_int_equal(strlen(a->reason), 198);
+}
+
+/* --- asking ---------------------------------------------------------------------------------------- */
+
+static void
+a_token_is_sent_and_its_answer_read(void **state UNUSED)
+{
+	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
+	CLEANUP(review_answer_unrefp) struct review_answer *a = NULL;
+	CLEANUP(secret_fini) struct secret token = SECRET_NONE;
+	struct fake_http *http = fake_http_new();
+	struct kube_client client = { .http = fake_http_client(http), .clock = &clock_real };
+	struct call call = { &clock_real, NULL, CLOCK_FOREVER, &arena };
+	struct error err;
+
+	secret_set(&token, STR("abc"));
+	fake_http_answer(http, 201,
+	                 TOKEN_REVIEW("{\"authenticated\":true,\"user\":{\"username\":\"a\"}}"));
+	assert_true(review_token(&client, &call, &token, &a, &err));
+	assert_int_equal(a->verdict, REVIEW_YES);
+	assert_string_equal(fake_http_request(http, 0)->target,
+	                    "/apis/authentication.k8s.io/v1/tokenreviews");
+	assert_non_null(strstr(fake_http_request(http, 0)->body, "{\"token\":\"abc\"}"));
+	assert_false(fake_http_request(http, 0)->can_replay);
+	assert_int_equal(arena.total, 0);
+	fake_http_free(http);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_token_is_one_string),
+		cmocka_unit_test(rights_name_all_of_the_user),
+		cmocka_unit_test(rights_of_somebody_simple),
+		cmocka_unit_test(a_user_is_read),
+		cmocka_unit_test(nobody_is_read),
+		cmocka_unit_test(hostile_token_answers_are_errors),
+		cmocka_unit_test(huge_groups_are_an_error),
+		cmocka_unit_test(rights_are_allowed_and_not_denied),
+		cmocka_unit_test(hostile_rights_are_errors),
+		cmocka_unit_test(a_long_reason_is_cut),
+		cmocka_unit_test(a_token_is_sent_and_its_answer_read),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
