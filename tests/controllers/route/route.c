@@ -630,7 +630,7 @@ enum {
 static void
 start_fleet(const char *taints)
 {
-	static char names[N_FLEET][8], cidrs[N_FLEET][24];
+	static char names[N_FLEET][16], cidrs[N_FLEET][40];
 
 	start(&idle);
 	for (int i = 0; i < N_FLEET; i++) {
@@ -653,7 +653,7 @@ static void
 remove_nodes(int from, int to)
 {
 	for (int i = from; i < to; i++) {
-		char name[8];
+		char name[16];
 
 		(void)snprintf(name, sizeof(name), "n%d", i);
 		rig_remove(rig, name);
@@ -712,7 +712,7 @@ nodes_that_come_back_keep_their_routes(void **state UNUSED)
 	remove_nodes(0, 4);
 	rig_run(rig, 200);
 	for (int i = 0; i < 4; i++) {
-		char name[8], cidr[24];
+		char name[16], cidr[40];
 
 		(void)snprintf(name, sizeof(name), "n%d", i);
 		(void)snprintf(cidr, sizeof(cidr), "\"10.244.%d.0/24\"", i);
@@ -749,8 +749,8 @@ routes_that_a_live_node_needs_do_not_wait(void **state UNUSED)
 {
 	start(&idle);
 	for (int i = 0; i < N_FLEET; i++) {
-		static char cidrs[N_FLEET][24];
-		char name[8], cidr[32];
+		static char cidrs[N_FLEET][40];
+		char name[16], cidr[40];
 
 		(void)snprintf(name, sizeof(name), "n%d", i);
 		(void)snprintf(cidrs[i], sizeof(cidrs[i]), "10.244.%d.0/24", i);
