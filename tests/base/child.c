@@ -22,7 +22,7 @@
 static pid_t cannot_be_killed; /* the group that was to be killed, where the test wants that */
 static bool is_in_kernel;
 
-/* In front of the C library's: with is_in_kernel, signals are not heard. */
+/* Replaces the C library's: with is_in_kernel, signals have no effect. */
 int
 kill(pid_t pid, int signal)
 {
@@ -335,7 +335,7 @@ who_does_not_listen_is_killed(void **state UNUSED)
 	assert_true(clock_mono(&clock_real) - jump.jumped_ns >= 200 * NS_PER_MS);
 }
 
-/* As one that waits for a file server that is gone. */
+/* Like a process that waits in the kernel for a file server that is gone. */
 static void
 a_child_that_cannot_be_killed_is_left_and_reaped_later(void **state UNUSED)
 {
@@ -349,7 +349,7 @@ a_child_that_cannot_be_killed_is_left_and_reaped_later(void **state UNUSED)
 	assert_true(cannot_be_killed > 0);
 	assert_int_equal(kill(cannot_be_killed, SIGKILL), 0);
 	assert_int_equal(waitid(P_PID, (id_t)cannot_be_killed, &info, WEXITED | WNOWAIT), 0);
-	/* the next call reaps it, as world_fini() finds out */
+	/* the next call reaps it, which world_fini() checks */
 }
 
 static void

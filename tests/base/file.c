@@ -178,7 +178,7 @@ keeps_the_old_content_when_a_step_fails(void **state UNUSED)
 	}
 }
 
-/* Replaces "f" while the fifth step fails; what is logged then. */
+/* Replaces "f" while the fifth step fails. Returns what is logged. */
 static const char *
 replace_without_sync(int errnum)
 {
@@ -200,7 +200,7 @@ replace_without_sync(int errnum)
 	return logged;
 }
 
-/* The file is replaced: a caller that was told otherwise would go on with what it no longer holds. */
+/* The file is replaced all the same: after an error, the caller would go on with the old content. */
 static void
 warns_when_the_folder_was_not_synced(void **state UNUSED)
 {
@@ -320,7 +320,7 @@ write_late(void *arg)
 	return NULL;
 }
 
-/* As of a shell's <(command), which takes a moment. */
+/* Like that of a shell's <(command), which takes a moment. */
 static void
 waits_for_the_writer_of_a_pipe(void **state UNUSED)
 {
@@ -347,11 +347,11 @@ a_pipe_is_not_waited_for_without_end(void **state UNUSED)
 	int fd;
 
 	assert_int_equal(mkfifo(in_folder("f"), 0600), 0);
-	assert_true(file_read(in_folder("f"), &b, &err)); /* nobody writes */
+	assert_true(file_read(in_folder("f"), &b, &err)); /* nobody has it open for writing */
 	assert_int_equal(b.len, 0);
 	fd = open(in_folder("f"), O_RDWR | O_NONBLOCK);
 	is_time_over = true;
-	assert_false(file_read(in_folder("f"), &b, &err)); /* somebody may, and does not */
+	assert_false(file_read(in_folder("f"), &b, &err)); /* somebody has, and writes nothing */
 	is_time_over = false;
 	assert_int_equal(err.code, ERR_TIMEOUT);
 	assert_non_null(strstr(err.msg, "/f: is a pipe whose writer did not end within 10 s"));

@@ -209,7 +209,7 @@ read_order(char text[4000])
 	assert_int_equal(pclose(child), 0);
 }
 
-/* So names that collide cannot be chosen beforehand. */
+/* So an attacker cannot choose names that collide. */
 static void
 the_order_is_another_one_in_each_process(void **state UNUSED)
 {

@@ -242,7 +242,7 @@ a_page_is_shown_and_reset_by_itself(void **state UNUSED)
 	check_has_line("static_b_total{kind=\"x\"} 1\n");
 }
 
-/* Whoever looked a series up just before the reset counts in it just after. */
+/* A thread that looked a series up just before the reset counts in it just after. */
 static void
 a_series_outlives_a_reset_and_is_shown_when_it_is_counted_again(void **state UNUSED)
 {
@@ -260,7 +260,7 @@ a_series_outlives_a_reset_and_is_shown_when_it_is_counted_again(void **state UNU
 	assert_non_null(strstr(b.ptr, "\napart_by_kind_total{kind=\"x\"} 1\n"));
 }
 
-/* As Prometheus' own libraries write them, whatever the order of the definition; "le" is the last always. */
+/* As Prometheus' own libraries write them, whatever the order of the definition; "le" is always the last. */
 static void
 labels_are_written_in_alphabetical_order(void **state UNUSED)
 {

@@ -39,7 +39,7 @@ commits_are_shortened(void **state UNUSED)
 	assert_true(str_eq_c(version_commit(), "unknown"));
 }
 
-/* As Go names them. */
+/* The names are those of Go. */
 static void
 the_platform_is_the_one_it_was_built_for(void **state UNUSED)
 {
