@@ -599,7 +599,7 @@ a_service_account_is_made_and_used(void **state UNUSED)
 	assert_int_equal(w->n_tokens, 3);
 }
 
-/* A proxy on the same machine, say, which has credentials of its own. */
+/* For example a proxy on the same machine that has credentials of its own. */
 static void
 no_token_of_an_account_goes_over_plain_http(void **state UNUSED)
 {
@@ -616,7 +616,7 @@ no_token_of_an_account_goes_over_plain_http(void **state UNUSED)
 	assert_int_equal(loopback_requests(w->server), 1);
 }
 
-/* Line ends in it would begin headers of the API server's choice. */
+/* With line ends in a token, the API server could add headers to our requests. */
 static void
 a_token_of_an_account_cannot_end_the_header(void **state UNUSED)
 {

@@ -343,7 +343,7 @@ many_threads_may_ask_while_the_configuration_changes(void **state UNUSED)
 	start_with_file("one");
 	for (size_t i = 0; i < ARRAY_LEN(threads); i++)
 		assert_int_equal(pthread_create(&threads[i], NULL, ask_often, NULL), 0);
-	for (int i = 0; i < 50; i++) { /* they find each token, too */
+	for (int i = 0; i < 50; i++) { /* the threads read each token from the file as well */
 		write_token(i % 2 ? "odd" : "even");
 		adopt(&config);
 	}

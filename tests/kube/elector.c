@@ -1083,7 +1083,7 @@ a_leader_ends_when_the_data_was_restored(void **state UNUSED)
 }
 
 static void
-one_answer_of_the_past_ends_nobody(void **state UNUSED)
+one_old_answer_ends_no_leader(void **state UNUSED)
 {
 	size_t n;
 
@@ -1113,7 +1113,7 @@ a_restore_that_cannot_be_confirmed_is_looked_at_again(void **state UNUSED)
 	check_lost(me(), RESTORED);
 }
 
-/* Made again in the data of another cluster, say: its versions have nothing to do with those of the former. */
+/* For example one that was created again in the data of another cluster: its versions cannot be compared with the former ones. */
 static void
 versions_of_another_lease_are_not_compared(void **state UNUSED)
 {
@@ -1155,7 +1155,7 @@ versions_that_are_no_numbers_are_not_compared(void **state UNUSED)
 	assert_int_equal(fclose(log), 0);
 }
 
-/* The holder that was seen does not know of the restore yet, and acts. */
+/* The holder that was seen does not know of the restore yet, and may act. */
 static void
 a_holder_from_before_the_restore_is_respected(void **state UNUSED)
 {
@@ -1670,7 +1670,7 @@ main(void)
 		ON_SERVER(a_lost_answer_to_a_renewal_does_not_confuse),
 		ON_SERVER(what_is_done_to_the_lease_is_noticed_at_once),
 		ON_SERVER(a_leader_ends_when_the_data_was_restored),
-		ON_SERVER(one_answer_of_the_past_ends_nobody),
+		ON_SERVER(one_old_answer_ends_no_leader),
 		ON_SERVER(a_restore_that_cannot_be_confirmed_is_looked_at_again),
 		ON_SERVER(versions_of_another_lease_are_not_compared),
 		ON_SERVER(versions_that_are_no_numbers_are_not_compared),

@@ -342,7 +342,7 @@ a_release_brings_parked_keys_within_two_seconds(void **state)
 	assert_int_equal(n_first, N);
 }
 
-/* Neither those that failed for a reason of their own, nor those for which somebody else named a time. */
+/* Neither keys that failed for a reason of their own, nor keys for which the cloud named a time. */
 static void
 a_release_leaves_other_times_alone(void **state)
 {
@@ -374,7 +374,7 @@ a_released_key_is_parked_no_more(void **state)
 	assert_int_equal(ms_until(f, "a", 6000), 5000);
 }
 
-/* What it failed for was over when it was parked. */
+/* The cause of its failure was over when it was parked. */
 static void
 a_release_while_a_key_is_worked_on_is_not_lost(void **state)
 {

@@ -387,7 +387,7 @@ resumes_where_a_connection_broke(void **state)
 	check_watch(f, 2, "11");
 }
 
-/* Each 2 min of silence are probed, and the last of these probes comes at 10 min. */
+/* There is a probe after each 2 min of silence, the last one at 10 min. */
 static void
 gives_up_a_silent_watch(void **state)
 {
@@ -503,7 +503,7 @@ a_list_after_a_restore_that_fails_is_tried_again(void **state)
 	check_version(f, "a", "5");
 }
 
-/* No answer, or another one, says nothing about the version. */
+/* No answer, or an answer of another kind, says nothing about the version. */
 static void
 a_probe_that_fails_changes_nothing(void **state)
 {
@@ -538,7 +538,7 @@ a_probe_that_fails_changes_nothing(void **state)
 	}
 }
 
-/* A proxy ends each watch that is silent for a minute: the silence lasts all the same. */
+/* A proxy ends each watch that is silent for a minute, which does not end the silence. */
 static void
 silence_is_counted_across_watches(void **state)
 {
@@ -575,7 +575,7 @@ the_first_list_is_no_older_than_wanted(void **state)
 
 /* Leases are in an etcd of their own, whose versions are higher. */
 static void
-a_version_that_cannot_be_waited_for_is_let_go(void **state)
+a_version_that_cannot_be_waited_for_is_given_up(void **state)
 {
 	struct fixture *f = *state;
 
@@ -1079,7 +1079,7 @@ main(void)
 		TEST(a_probe_that_fails_changes_nothing),
 		TEST(silence_is_counted_across_watches),
 		TEST(the_first_list_is_no_older_than_wanted),
-		TEST(a_version_that_cannot_be_waited_for_is_let_go),
+		TEST(a_version_that_cannot_be_waited_for_is_given_up),
 		TEST(skips_what_is_no_news),
 		TEST(lists_again_when_the_version_is_gone),
 		TEST(backs_off_when_the_version_is_gone_at_once),
