@@ -706,7 +706,7 @@ answers_events_alone(struct visit *v)
 
 /* Some proxies hold the headers of a watch back until its first event. */
 static void
-telling_does_not_wait_long_for_a_stream(void **state UNUSED)
+events_do_not_wait_long_for_a_stream(void **state UNUSED)
 {
 	struct cancel *gone = cancel_new();
 	pthread_t watch, event;
@@ -878,7 +878,7 @@ main(void)
 		cmocka_unit_test(a_throttled_client_waits),
 		cmocka_unit_test(telling_never_delays_doing),
 		cmocka_unit_test(telling_does_not_delay_a_list),
-		cmocka_unit_test(telling_does_not_wait_long_for_a_stream),
+		cmocka_unit_test(events_do_not_wait_long_for_a_stream),
 		cmocka_unit_test(a_server_that_takes_no_events_delays_no_work),
 		cmocka_unit_test(idle_connections_are_closed),
 		cmocka_unit_test(statuses_become_errors),
