@@ -189,7 +189,7 @@ outside_of_a_cluster_tokens_mean_nothing(void **state)
 	assert_int_equal(fake_http_count(f->http), 0);
 }
 
-/* The token is a credential of the caller, and whoever can read the connection could use it. */
+/* The token is a credential of the caller, and anyone who can read the connection could use it. */
 static void
 a_token_is_not_sent_over_plain_http(void **state)
 {

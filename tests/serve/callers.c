@@ -1,6 +1,6 @@
-/* Callers with good tokens among many with random ones: real sockets, and an API server that takes its time.
+/* Callers with good tokens among many callers with random ones: real sockets, and a slow API server.
  *
- * What is asserted is how many reviews are done meanwhile, and no time, since a busy machine is slow with all of it.
+ * The tests count the reviews that are done meanwhile and measure no time, since a busy machine slows everything down.
  */
 #include <fcntl.h>
 #include <setjmp.h>
@@ -114,7 +114,7 @@ run_attack(void *arg)
 	return NULL;
 }
 
-/* Returns when there is no room for another one of their requests. */
+/* Returns when there is no room for another request of the attackers. */
 static void
 begin_attack(struct fixture *f)
 {
@@ -198,7 +198,7 @@ get(struct fixture *f, const char *from, const char *path, const char *token)
 	return status;
 }
 
-/* Served, and before the API server has done so many reviews. */
+/* The request must be served before the API server has done so many reviews. */
 static void
 assert_served_within(struct fixture *f, int n_reviews, const char *from, const char *path,
                      const char *token)
@@ -225,7 +225,7 @@ a_good_token_from_another_address_is_served(void **state)
 		assert_served_within(f, A_SECOND, "127.0.0.2", "/metrics", token);
 }
 
-/* As behind the same NAT, each 11 s: its answers have just run out. */
+/* Like a scraper behind the same NAT, every 11 s: the answers about it have just expired. */
 static void
 a_good_token_from_the_same_address_is_served(void **state)
 {
@@ -236,7 +236,7 @@ a_good_token_from_the_same_address_is_served(void **state)
 	for (int i = 0; i < 5; i++) {
 		fake_clock_advance(f->clock, TTL_NS + TTL_NS / 10);
 		assert_served_within(f, A_SECOND, "127.0.0.1", "/metrics", "good");
-		/* its answers are renewed meanwhile, which takes two reviews and those of the attackers between */
+		/* the answers about it are renewed meanwhile: two reviews, and the attackers' between them */
 		for (int n = atomic_load(&f->n_reviews); atomic_load(&f->n_reviews) < n + 8;)
 			usleep(1000);
 	}

@@ -330,7 +330,7 @@ who_may_not_is_told_as_a_status(void **state UNUSED)
 }
 
 static void
-a_caller_with_too_many_requests_is_told_when_to_come_back(void **state UNUSED)
+a_caller_with_too_many_requests_gets_a_time_to_retry(void **state UNUSED)
 {
 	struct server_request r = { .path = STR("/metrics") };
 
@@ -361,8 +361,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(
-			a_caller_with_too_many_requests_is_told_when_to_come_back, set_up,
-			tear_down),
+			a_caller_with_too_many_requests_gets_a_time_to_retry, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(health_is_told_as_kubernetes_does, set_up,
 		                                tear_down),
 		cmocka_unit_test_setup_teardown(one_check_has_a_path, set_up, tear_down),

@@ -365,7 +365,7 @@ others_have_their_turn_meanwhile(void **state)
 	assert_int_equal(f->n_yes, 1);
 }
 
-/* Fills the share of an address with tokens that nobody knows. */
+/* Fills the share of an address with unknown tokens. */
 static void
 fill_share(struct fixture *f, const char *peer)
 {
@@ -418,7 +418,7 @@ addresses_take_turns(void **state)
 	assert_in_range(n_served, 1, 3);
 }
 
-/* Where the attacker is behind the same address. */
+/* Even if the attacker is behind the same address. */
 static void
 a_good_token_is_answered_while_it_is_renewed(void **state)
 {
@@ -461,7 +461,7 @@ a_stale_answer_ends_when_it_cannot_be_renewed(void **state)
 	assert_int_equal(f->n_failed, 1);
 }
 
-/* As when Prometheus comes each minute from behind the attacker's address. */
+/* Like Prometheus, which scrapes every minute, behind the attacker's address. */
 static void
 a_token_that_was_good_has_a_share_of_its_own(void **state)
 {
@@ -485,7 +485,7 @@ a_token_that_was_good_has_a_share_of_its_own(void **state)
 }
 
 static void
-many_addresses_leave_room_for_those_that_are_known(void **state)
+many_addresses_leave_room_for_known_callers(void **state)
 {
 	struct fixture *f = *state;
 	char peer[32];
@@ -510,7 +510,7 @@ many_addresses_leave_room_for_those_that_are_known(void **state)
 	assert_int_equal(ask_token(f, "stranger"), REVIEWER_ASKS);
 }
 
-/* The rights of a user are asked for on the user's own account, whatever the address. */
+/* Requests for a user's rights count for that user, whatever the address. */
 static void
 a_user_has_a_share_of_their_own(void **state)
 {
@@ -629,7 +629,7 @@ main(void)
 		TEST(a_good_token_is_answered_while_it_is_renewed),
 		TEST(a_stale_answer_ends_when_it_cannot_be_renewed),
 		TEST(a_token_that_was_good_has_a_share_of_its_own),
-		TEST(many_addresses_leave_room_for_those_that_are_known),
+		TEST(many_addresses_leave_room_for_known_callers),
 		TEST(a_user_has_a_share_of_their_own),
 		TEST(stopping_answers_all_who_wait),
 		TEST(upkeep_happens_when_it_is_due),

@@ -14,7 +14,7 @@
 
 static sem_t silence; /* what the name server of "silent.test" waits for */
 
-/* In front of the C library's: what is in the machine's own configuration is not asked. */
+/* Replaces the C library's: the machine's own configuration is not used. */
 int
 getaddrinfo(const char *name, const char *service UNUSED, const struct addrinfo *hints UNUSED,
             struct addrinfo **ret)
@@ -222,7 +222,7 @@ late_answers_find_nobody(void **state UNUSED)
 	client_close(&waiting);
 }
 
-/* The IPv4 address, though it comes second. */
+/* On the IPv4 address, although it comes second. */
 static void
 listens_where_a_name_says(void **state UNUSED)
 {

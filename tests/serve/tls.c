@@ -45,7 +45,7 @@ teardown(void **state UNUSED)
 
 static atomic_size_t n_searched; /* bytes that memmem() was asked to look at */
 
-/* In front of the C library's, to count. */
+/* Replaces the C library's, to count. */
 void *
 memmem(const void *bytes, size_t len, const void *part, size_t part_len)
 {
@@ -465,7 +465,7 @@ large_answers_go_through_tls(void **state UNUSED)
 	client_close(&c);
 }
 
-/* A record of TLS is what one read gives at most: a client that sends one byte in each makes us look after each byte. */
+/* One read gives at most one TLS record, so a client that sends one byte in each record causes a search after each byte. */
 static void
 a_head_in_many_pieces_is_searched_once(void **state UNUSED)
 {
