@@ -1,4 +1,4 @@
-/* When an endpoint is down, which requests are sent then, and what those are told that are not. */
+/* When an endpoint is down, which requests are sent then, and with which error the others fail. */
 #include "cloud/endpoint.h"
 
 #include <setjmp.h>
@@ -182,7 +182,7 @@ an_answer_ends_an_outage_and_wakes_the_host(void **state UNUSED)
 	assert_int_equal(story->n_woken, 1);
 }
 
-/* It need not be the probe's: one that was under way when the endpoint went down proves as much. */
+/* The answer to a request that was under way when the endpoint went down proves as much as the answer to a probe. */
 static void
 any_answer_ends_an_outage(void **state UNUSED)
 {
@@ -195,7 +195,7 @@ any_answer_ends_an_outage(void **state UNUSED)
 }
 
 static void
-a_cancelled_probe_says_nothing(void **state UNUSED)
+a_cancelled_probe_proves_nothing(void **state UNUSED)
 {
 	struct endpoint_pass probe;
 
@@ -226,7 +226,7 @@ there_is_one_probe_at_a_time(void **state UNUSED)
 	refused();
 }
 
-/* With callers that ask each 100 ms: 1, 2, 4, 8, 16 s, and then each 30 s. */
+/* With a caller every 100 ms, there are probes after 1, 2, 4, 8, 16 s, and then every 30 s. */
 static void
 an_outage_of_half_an_hour_costs_two_requests_a_minute(void **state UNUSED)
 {
@@ -250,7 +250,7 @@ an_outage_of_half_an_hour_costs_two_requests_a_minute(void **state UNUSED)
 	assert_in_range(n_rest, 57, 59);
 }
 
-/* Whoever comes back when it was told to finds a probe due, and few others. */
+/* A caller that comes back at the time in its error finds a probe due, and few other callers. */
 static void
 refused_callers_come_back_one_after_the_other(void **state UNUSED)
 {
@@ -262,9 +262,9 @@ refused_callers_come_back_one_after_the_other(void **state UNUSED)
 	assert_int_equal(refused().retry_after_ms, 301001);
 }
 
-/* Else an object whose requests always fail would be the probe each time. */
+/* Otherwise an object whose requests always fail would send the probe each time. */
 static void
-who_failed_comes_back_after_one_that_was_refused(void **state UNUSED)
+a_failed_caller_comes_back_after_a_refused_one(void **state UNUSED)
 {
 	struct endpoint_pass probe;
 	int64_t probe_ms;
@@ -294,7 +294,7 @@ a_new_outage_begins_with_short_pauses(void **state UNUSED)
 /* ---- errors ------------------------------------------------------------------------------------------ */
 
 static void
-a_refused_token_stays_what_it_is(void **state UNUSED)
+a_refused_token_stays_unauthorized(void **state UNUSED)
 {
 	struct error err;
 
@@ -325,7 +325,7 @@ the_text_changes_only_with_the_cause(void **state UNUSED)
 }
 
 static void
-what_another_outage_was_about_is_forgotten(void **state UNUSED)
+the_cause_of_another_outage_is_forgotten(void **state UNUSED)
 {
 	go_down();
 	pass_time(1000);
@@ -338,7 +338,7 @@ what_another_outage_was_about_is_forgotten(void **state UNUSED)
 }
 
 static void
-patience_does_not_count_outages(void **state UNUSED)
+limits_of_waiting_do_not_count_outages(void **state UNUSED)
 {
 	int64_t begun_ns = endpoint_uptime_ns(story->endpoint);
 
@@ -366,7 +366,7 @@ note_probing(void)
 		n_most_probing = n;
 }
 
-/* Every other minute the lab answers. */
+/* The lab answers every other minute. */
 static enum endpoint_outcome
 outcome_now(void)
 {
@@ -422,16 +422,16 @@ main(void)
 		TEST(a_failure_from_before_an_answer_does_not_count),
 		TEST(an_answer_ends_an_outage_and_wakes_the_host),
 		TEST(any_answer_ends_an_outage),
-		TEST(a_cancelled_probe_says_nothing),
+		TEST(a_cancelled_probe_proves_nothing),
 		TEST(there_is_one_probe_at_a_time),
 		TEST(an_outage_of_half_an_hour_costs_two_requests_a_minute),
 		TEST(refused_callers_come_back_one_after_the_other),
-		TEST(who_failed_comes_back_after_one_that_was_refused),
+		TEST(a_failed_caller_comes_back_after_a_refused_one),
 		TEST(a_new_outage_begins_with_short_pauses),
-		TEST(a_refused_token_stays_what_it_is),
+		TEST(a_refused_token_stays_unauthorized),
 		TEST(the_text_changes_only_with_the_cause),
-		TEST(what_another_outage_was_about_is_forgotten),
-		TEST(patience_does_not_count_outages),
+		TEST(the_cause_of_another_outage_is_forgotten),
+		TEST(limits_of_waiting_do_not_count_outages),
 		TEST(many_threads_share_it),
 	};
 
