@@ -35,7 +35,7 @@ void fake_balancers_forget_faults(struct fake_balancers *);
 typedef enum err_code fake_balancers_mood_fn(void *arg, const char *call, bool *ret_is_late,
                                              int64_t *ret_retry_after_ms);
 void fake_balancers_mood(struct fake_balancers *, fake_balancers_mood_fn *mood, void *arg);
-/** What each call goes through first: false with *err, and the call fails so. NULL: nothing. */
+/** Called first by each call, which fails with *err if it returns false. NULL: not called. */
 typedef bool fake_reach_fn(void *arg, struct error *err);
 void fake_balancers_reach(struct fake_balancers *, fake_reach_fn *reach, void *arg);
 /** Called after one was made, with its UID. */

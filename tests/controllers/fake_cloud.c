@@ -145,7 +145,7 @@ look_now(struct cloud *cloud, struct call *call, const struct node_ref refs[], s
 	return look_locked(f, call, refs, n, ret, err);
 }
 
-/* As a look would answer. */
+/* Consistent with what a look would answer. */
 static bool
 can_find(struct cloud *cloud, struct str provider_id, unsigned *ret_realm)
 {

@@ -1,5 +1,5 @@
-/* Half an hour without the cloud, with all controllers: how often it is asked meanwhile, what people read, and how soon everything
- * is done once it answers again. */
+/* Half an hour without the cloud, with all controllers: how many requests are sent meanwhile, which events are written, and how
+ * soon everything is done once the cloud answers again. */
 #include "controllers/rig.h"
 
 #include <sys/mman.h>
@@ -79,7 +79,7 @@ reach_for_look(void *arg, struct look *look UNUSED, struct error *err)
 	return reach(arg, err);
 }
 
-/* As manager.c does it. */
+/* As in manager.c. */
 static void
 release(const struct cloud_host *host UNUSED, enum host_wake what, struct str key UNUSED)
 {
@@ -153,7 +153,7 @@ begin(void)
 	fake_routes_reach(rig->routes, reach, NULL);
 }
 
-/* A list of nothing. */
+/* An empty list. */
 static void
 begin_empty(void)
 {
@@ -180,7 +180,7 @@ tear_down(void **state UNUSED)
 	return 0;
 }
 
-/* The store hears of what was written to Services. */
+/* The store gets what was written to Services. */
 static void
 run(int64_t seconds)
 {
@@ -231,7 +231,7 @@ log_size(void)
 	return lseek(api.log, 0, SEEK_END);
 }
 
-/* From when the first request was answered. */
+/* How soon everything is done, counted from the first answer. */
 static void
 check_recovery(unsigned n_services)
 {
@@ -265,7 +265,7 @@ live_through(int64_t outage_s, enum err_code code, int status, const char *why)
 	run(BEGINNING_S);
 	size = log_size();
 	run(outage_s - BEGINNING_S);
-	assert_int_equal(log_size(), size); /* it was said */
+	assert_int_equal(log_size(), size); /* it was logged before */
 	log_set_fd(-1);
 	close(api.log);
 	check_probes(outage_s);
@@ -292,7 +292,7 @@ all_is_503(void **state UNUSED)
 	live_through(SHORT_S, ERR_UNAVAILABLE, 503, "503");
 }
 
-/* People read what it is, once a node, and once a Service and attempt that was different. */
+/* The events say what it is: one for each node, and one for each attempt of a Service that failed in another way. */
 static void
 the_token_is_refused(void **state UNUSED)
 {
@@ -305,9 +305,9 @@ the_token_is_refused(void **state UNUSED)
 	                2 * SERVICES);
 }
 
-/* The list of balancers cannot be read either, which comes before all Services. */
+/* The list of balancers, which is read before any Service is worked on, cannot be read either. */
 static void
-who_starts_in_an_outage_catches_up_as_soon(void **state UNUSED)
+a_start_during_an_outage_catches_up_as_soon(void **state UNUSED)
 {
 	set_trouble(ERR_UNAVAILABLE, 0, "connection refused");
 	begin();
@@ -320,7 +320,7 @@ who_starts_in_an_outage_catches_up_as_soon(void **state UNUSED)
 	check_recovery(SERVICES + MORE_SERVICES);
 }
 
-/* A settled cluster goes through an outage, and something is to be done afterwards. */
+/* A settled cluster goes through an outage, and there is work afterwards. */
 static void
 a_short_outage_costs_little_more_than_its_length(void **state UNUSED)
 {
@@ -349,7 +349,7 @@ main(void)
 		TEST(nothing_answers),
 		TEST(all_is_503),
 		TEST(the_token_is_refused),
-		TEST(who_starts_in_an_outage_catches_up_as_soon),
+		TEST(a_start_during_an_outage_catches_up_as_soon),
 		TEST(a_short_outage_costs_little_more_than_its_length),
 	};
 

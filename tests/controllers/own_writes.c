@@ -1,4 +1,4 @@
-/* What we wrote is waited for, but not for ever. */
+/* After a write, its result is waited for, but not for ever. */
 #include "controllers/own_writes.h"
 
 #include <setjmp.h>
@@ -79,7 +79,7 @@ another_node_of_that_name_is_acted_on(void **state UNUSED)
 
 /* The API server's data was restored: version 100 is gone, and the node is at 50. */
 static void
-a_write_that_is_not_heard_of_is_forgotten(void **state UNUSED)
+a_write_that_never_appears_is_forgotten(void **state UNUSED)
 {
 	note("u", "100");
 	fake_clock_advance(fake, 59 * NS_PER_SEC);
@@ -96,7 +96,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(an_older_state_is_not_acted_on),
 		TEST(another_node_of_that_name_is_acted_on),
-		TEST(a_write_that_is_not_heard_of_is_forgotten),
+		TEST(a_write_that_never_appears_is_forgotten),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -38,7 +38,7 @@ the_first_ones_are_immediate(void **state UNUSED)
 }
 
 static void
-an_hour_of_fighting_is_bounded_however_fast(void **state UNUSED)
+reactions_in_an_hour_are_bounded_however_fast_the_changes(void **state UNUSED)
 {
 	static const int64_t intervals_ms[] = { 100, 1000, 5000, 30000, 240000 };
 
@@ -80,7 +80,7 @@ objects_and_reactions_are_counted_apart(void **state UNUSED)
 	fake_clock_free(fake);
 }
 
-/* One that is already under way answers all that comes before it. */
+/* A reaction that is reserved covers all changes before it. */
 static void
 a_reserved_reaction_is_counted_once(void **state UNUSED)
 {
@@ -100,7 +100,7 @@ a_reserved_reaction_is_counted_once(void **state UNUSED)
 	fake_clock_free(fake);
 }
 
-/* More objects than are remembered cost memory for as many, and no more. */
+/* However many objects there are, memory is used for a bounded number of them. */
 static void
 memory_is_bounded(void **state UNUSED)
 {
@@ -126,7 +126,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_first_ones_are_immediate),
-		cmocka_unit_test(an_hour_of_fighting_is_bounded_however_fast),
+		cmocka_unit_test(reactions_in_an_hour_are_bounded_however_fast_the_changes),
 		cmocka_unit_test(after_a_quiet_while_it_begins_afresh),
 		cmocka_unit_test(objects_and_reactions_are_counted_apart),
 		cmocka_unit_test(a_reserved_reaction_is_counted_once),

@@ -59,7 +59,7 @@ void rig_free(struct rig *);
 /** Before the store is synced. */
 void rig_start_nodes(struct rig *, unsigned n_workers);
 void rig_start_lifecycle(struct rig *, const struct guard_config *guard);
-/** As a leader begins whose predecessor did not give its Lease back. */
+/** Starts like a leader whose predecessor did not give its Lease back. */
 void rig_start_lifecycle_after_crash(struct rig *, const struct guard_config *guard);
 
 /** selects: the cloud takes nodes by label. */

@@ -237,7 +237,7 @@ the_taint_stays_while_not_ready_and_goes_with_ready(void **state UNUSED)
 		"{\"metadata\":{\"uid\":\"u-a\",\"resourceVersion\":\"8\"},\"spec\":{\"taints\":null}}");
 }
 
-/* Somebody puts the taint back each second, for an hour. */
+/* Another client adds the taint again every second, for an hour. */
 static void
 a_taint_that_comes_back_is_removed_less_and_less_often(void **state UNUSED)
 {
@@ -257,7 +257,7 @@ a_taint_that_comes_back_is_removed_less_and_less_often(void **state UNUSED)
 }
 
 static void
-a_node_that_is_ready_in_turn_is_looked_at_no_more_often(void **state UNUSED)
+a_node_whose_readiness_alternates_is_looked_at_no_more_often(void **state UNUSED)
 {
 	struct rig_node node = node_of_name("a", "True");
 	char version[16];
@@ -557,7 +557,7 @@ where_all_other_nodes_are_foreign_an_anchor_serves(void **state UNUSED)
 	assert_int_equal(deletions_of("a"), 1);
 }
 
-/* Its kubelet is still heard, but its machine is gone as well: it does not keep others from being asked for. */
+/* Its kubelet still sends heartbeats, but its machine is gone as well: other nodes are asked for all the same. */
 static void
 a_ready_node_without_a_machine_is_not_the_only_one_asked(void **state UNUSED)
 {
@@ -589,7 +589,7 @@ nodes_of_another_realm_take_no_place_of_a_witness(void **state UNUSED)
 	assert_int_equal(fake_cloud_asked(rig->cloud, 1), 2);
 }
 
-/* Each realm has its own witnesses, and those of one do not end the search for those of the other. */
+/* Each realm has its own witnesses. A witness of one realm does not end the search in the other. */
 static void
 machines_of_two_realms_that_go_together_have_a_witness_each(void **state UNUSED)
 {
@@ -608,9 +608,9 @@ machines_of_two_realms_that_go_together_have_a_witness_each(void **state UNUSED)
 	assert_int_equal(deletions_of("gone-e"), 1);
 }
 
-/* Where many could be asked and those that were are gone as well, others are asked next time. */
+/* If the nodes that were asked for are gone as well, the next look asks for others. */
 static void
-other_witnesses_are_asked_when_those_found_nothing(void **state UNUSED)
+other_nodes_are_asked_for_when_no_witness_was_found(void **state UNUSED)
 {
 	for (int i = 0; i < 12; i++)
 		put(arena_printf(&rig->arena, "gone-%d", i).ptr, "True");
@@ -639,7 +639,7 @@ the_event_says_how_many_were_asked_and_what_was_found(void **state UNUSED)
 }
 
 static void
-the_event_says_that_nobody_could_be_asked(void **state UNUSED)
+the_event_says_that_no_node_could_be_asked_for(void **state UNUSED)
 {
 	put_foreign("foreign");
 	put("a", "Unknown");
@@ -930,7 +930,7 @@ a_node_re_created_during_the_look_is_not_deleted(void **state UNUSED)
 	assert_int_equal(deletions(), 0);
 }
 
-/* What the API server knows and we do not, such as a kubelet that came back, refuses the DELETE. */
+/* The API server refuses the DELETE if it knows of a change that we do not know yet, such as a kubelet that came back. */
 static void
 a_deletion_names_the_version_that_it_was_decided_by(void **state UNUSED)
 {
@@ -959,9 +959,9 @@ a_node_that_changed_meanwhile_is_looked_at_again(void **state UNUSED)
 	assert_int_equal(events("DeletingNodeFailed"), 0);
 }
 
-/* Somebody writes it faster than we hear of it. */
+/* Another client writes the node faster than the watch reports it. */
 static void
-a_node_that_changes_all_the_time_is_told(void **state UNUSED)
+a_node_that_changes_all_the_time_is_reported(void **state UNUSED)
 {
 	fake_api_rule(rig->api, (struct api_rule){ .method = HTTP_DELETE, .status = 409 });
 	begin_with_a_gone();
@@ -1048,8 +1048,8 @@ follow_a_crash(void)
 	rig_start_lifecycle_after_crash(rig, &guard_defaults);
 }
 
-/* A leader that changes every minute does not delete a few nodes each time: with what the one before may have deleted, one of ten
- * is four of ten. */
+/* Leaders that change every minute do not delete a few nodes each: one node of ten, with those that the former leader may have
+ * deleted, counts as four of ten. */
 static void
 after_a_crash_a_node_waits_for_five_minutes(void **state UNUSED)
 {
@@ -1065,7 +1065,7 @@ after_a_crash_a_node_waits_for_five_minutes(void **state UNUSED)
 }
 
 static void
-after_a_crash_one_of_many_goes_at_once(void **state UNUSED)
+after_a_crash_one_of_many_is_deleted_immediately(void **state UNUSED)
 {
 	follow_a_crash();
 	put_gone_and_well(1, 29);
@@ -1260,7 +1260,7 @@ main(void)
 		TEST(a_machine_that_is_off_gets_the_taint),
 		TEST(the_taint_stays_while_not_ready_and_goes_with_ready),
 		TEST(a_taint_that_comes_back_is_removed_less_and_less_often),
-		TEST(a_node_that_is_ready_in_turn_is_looked_at_no_more_often),
+		TEST(a_node_whose_readiness_alternates_is_looked_at_no_more_often),
 		TEST(a_taint_that_cannot_be_written_is_tried_again),
 		TEST(a_taint_that_cannot_be_removed_is_tried_again),
 		TEST(a_node_goes_after_two_absences_12_s_apart),
@@ -1283,9 +1283,9 @@ main(void)
 		TEST(a_ready_node_without_a_machine_is_not_the_only_one_asked),
 		TEST(nodes_of_another_realm_take_no_place_of_a_witness),
 		TEST(machines_of_two_realms_that_go_together_have_a_witness_each),
-		TEST(other_witnesses_are_asked_when_those_found_nothing),
+		TEST(other_nodes_are_asked_for_when_no_witness_was_found),
 		TEST(the_event_says_how_many_were_asked_and_what_was_found),
-		TEST(the_event_says_that_nobody_could_be_asked),
+		TEST(the_event_says_that_no_node_could_be_asked_for),
 		TEST(witnesses_can_be_waived),
 		TEST(without_the_guard_the_first_look_deletes),
 		TEST(a_lease_that_stands_still_lets_it_go),
@@ -1306,13 +1306,13 @@ main(void)
 		TEST(a_node_re_created_during_the_look_is_not_deleted),
 		TEST(a_deletion_names_the_version_that_it_was_decided_by),
 		TEST(a_node_that_changed_meanwhile_is_looked_at_again),
-		TEST(a_node_that_changes_all_the_time_is_told),
+		TEST(a_node_that_changes_all_the_time_is_reported),
 		TEST(three_go_at_once),
 		TEST(five_of_ten_go_after_five_minutes_together),
 		TEST(five_of_thirty_go_at_once),
 		TEST(deletions_count_for_ten_minutes),
 		TEST(after_a_crash_a_node_waits_for_five_minutes),
-		TEST(after_a_crash_one_of_many_goes_at_once),
+		TEST(after_a_crash_one_of_many_is_deleted_immediately),
 		TEST(ten_minutes_after_a_crash_it_is_forgotten),
 		TEST(announced_nodes_neither_count_nor_wait),
 		TEST(a_deletion_that_fails_is_told_and_tried_again),

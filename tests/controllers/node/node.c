@@ -380,7 +380,7 @@ an_absent_machine_is_waited_for(void **state UNUSED)
 	assert_int_equal(fake_api_count(rig->api, HTTP_PATCH, "/events/"), 0);
 }
 
-/* A cloud may list a machine a moment after its kubelet came. */
+/* A cloud may list a machine a moment after its kubelet has registered. */
 static void
 a_machine_that_comes_a_moment_late_makes_no_event(void **state UNUSED)
 {
@@ -410,7 +410,7 @@ a_machine_that_does_not_come_makes_one_event(void **state UNUSED)
 	assert_int_equal(events("FailedToInitializeNode"), 1);
 }
 
-/* By another machine's clock; when it is far off, its node's age says nothing. */
+/* The creation time is from another machine's clock. If that is far off, the node's age says nothing. */
 static void
 a_node_from_the_future_is_not_young_for_long(void **state UNUSED)
 {
@@ -423,7 +423,7 @@ a_node_from_the_future_is_not_young_for_long(void **state UNUSED)
 }
 
 static void
-what_people_must_fix_is_told_of_a_young_node_as_well(void **state UNUSED)
+what_people_must_fix_is_reported_on_a_young_node_too(void **state UNUSED)
 {
 	struct rig_node node = fresh;
 
@@ -690,7 +690,7 @@ a_look_ends_with_the_token(void **state UNUSED)
 	assert_no_patch();
 }
 
-/* For an hour, the node each second: as we leave it, and as somebody else does. */
+/* For an hour, the node is shown every second as we leave it and as another client changes it. */
 static void
 fight(const struct rig_node *other)
 {
@@ -756,7 +756,7 @@ main(void)
 		TEST(a_machine_that_comes_a_moment_late_makes_no_event),
 		TEST(a_machine_that_does_not_come_makes_one_event),
 		TEST(a_node_from_the_future_is_not_young_for_long),
-		TEST(what_people_must_fix_is_told_of_a_young_node_as_well),
+		TEST(what_people_must_fix_is_reported_on_a_young_node_too),
 		TEST(a_foreign_machine_is_never_written),
 		TEST(an_unknown_machine_is_asked_for_again_in_silence),
 		TEST(pending_and_throttled_machines_do_not_spin),

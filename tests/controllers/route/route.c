@@ -390,7 +390,7 @@ a_condition_is_put_right_however_late_the_store_hears(void **state UNUSED)
 
 /* ---- conditions (framework.md 6.7) ---- */
 
-/* A CNI that writes its own reason says what we would say. */
+/* A CNI that writes False with a reason of its own means the same as we do. */
 static void
 any_false_is_left_alone_where_all_routes_exist(void **state UNUSED)
 {
@@ -430,7 +430,7 @@ fight(const char *cidr, const char *ours, const char *theirs)
 }
 
 static void
-a_rival_writer_costs_nothing_where_all_routes_exist(void **state UNUSED)
+another_writer_costs_nothing_where_all_routes_exist(void **state UNUSED)
 {
 	start(&idle);
 	put_routed(node_a, "7");
@@ -439,11 +439,11 @@ a_rival_writer_costs_nothing_where_all_routes_exist(void **state UNUSED)
 	fake_routes_forget_calls(rig->routes);
 	fight("\"" CIDR_A "\"", ROUTED, CNI_IS_UP);
 	assert_int_equal(n_patches(), 0);
-	assert_in_range(calls(NULL), 0, 1); /* the hour is over */
+	assert_in_range(calls(NULL), 0, 1); /* the regular run of that hour */
 }
 
 static void
-a_rival_writer_is_answered_less_and_less_often(void **state UNUSED)
+another_writer_is_corrected_less_and_less_often(void **state UNUSED)
 {
 	size_t alone;
 
@@ -469,7 +469,8 @@ a_rival_writer_is_answered_less_and_less_often(void **state UNUSED)
 	begin();
 	fight("\"" CIDR_A "\"", MISSING, CNI_IS_UP);
 	assert_in_range(n_patches(), 10, PACE_HOUR);
-	assert_in_range(calls("list"), 1, alone + 3); /* by chance a bit sooner; not by the rival */
+	assert_in_range(calls("list"), 1,
+	                alone + 3); /* random pauses may add a few, the other writer adds none */
 	assert_int_equal(fake_api_events(rig->api, "NetworkConditionContested", "a"), 1);
 }
 
@@ -595,11 +596,11 @@ an_older_node_keeps_its_pod_cidr(void **state UNUSED)
 	rig_remove(rig, "a");
 	rig_remove(rig, "wide");
 	rig_run(rig, 2);
-	assert_true(fake_routes_has(rig->routes, "evil", CIDR_A)); /* nobody else has it now */
+	assert_true(fake_routes_has(rig->routes, "evil", CIDR_A)); /* no other node has it now */
 	assert_false(fake_routes_has(rig->routes, "a", CIDR_A));
 }
 
-/* Not even an older node takes it: one that had no pod CIDR, and whose kubelet was stolen, could ask for any. */
+/* Not even an older node gets it: with the stolen kubelet of one that had no pod CIDR, an attacker could ask for any. */
 static void
 a_live_node_keeps_the_route_that_it_has(void **state UNUSED)
 {
@@ -661,7 +662,7 @@ remove_nodes(int from, int to)
 }
 
 static void
-a_few_routes_are_removed_at_once(void **state UNUSED)
+a_few_routes_are_removed_immediately(void **state UNUSED)
 {
 	start_fleet(NULL);
 	remove_nodes(0, 3);
@@ -670,7 +671,7 @@ a_few_routes_are_removed_at_once(void **state UNUSED)
 	assert_int_equal(fake_api_events(rig->api, "RouteRemovalsHeld", NULL), 0);
 }
 
-/* The run that removes them is nobody else's: the next regular one is an hour away. */
+/* A run is made for these removals: the next regular one is an hour away. */
 static void
 many_removals_wait_for_five_minutes(void **state UNUSED)
 {
@@ -781,7 +782,7 @@ without_nodes_nothing_is_removed(void **state UNUSED)
 }
 
 static void
-a_table_that_held_removals_fill_is_said(void **state UNUSED)
+a_table_that_held_removals_fill_is_reported(void **state UNUSED)
 {
 	start_fleet(NULL);
 	fake_routes_fault(rig->routes,
@@ -836,8 +837,8 @@ main(void)
 		TEST(a_condition_that_could_not_be_written_is_written_later),
 		TEST(a_condition_is_put_right_however_late_the_store_hears),
 		TEST(any_false_is_left_alone_where_all_routes_exist),
-		TEST(a_rival_writer_costs_nothing_where_all_routes_exist),
-		TEST(a_rival_writer_is_answered_less_and_less_often),
+		TEST(another_writer_costs_nothing_where_all_routes_exist),
+		TEST(another_writer_is_corrected_less_and_less_often),
 		TEST(a_condition_that_cannot_be_written_costs_no_look),
 		TEST(a_node_that_changes_back_and_forth_costs_few_looks),
 		TEST(a_node_without_pod_cidrs_that_has_a_route_has_none),
@@ -845,14 +846,14 @@ main(void)
 		TEST(pod_cidrs_outside_of_the_cluster_are_never_routed),
 		TEST(an_older_node_keeps_its_pod_cidr),
 		TEST(a_live_node_keeps_the_route_that_it_has),
-		TEST(a_few_routes_are_removed_at_once),
+		TEST(a_few_routes_are_removed_immediately),
 		TEST(many_removals_wait_for_five_minutes),
 		TEST(removals_of_the_last_minutes_count),
 		TEST(nodes_that_come_back_keep_their_routes),
 		TEST(routes_of_nodes_that_were_announced_do_not_wait),
 		TEST(routes_that_a_live_node_needs_do_not_wait),
 		TEST(without_nodes_nothing_is_removed),
-		TEST(a_table_that_held_removals_fill_is_said),
+		TEST(a_table_that_held_removals_fill_is_reported),
 		TEST(it_ends_during_a_run),
 	};
 

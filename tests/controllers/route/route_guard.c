@@ -1,4 +1,4 @@
-/* tests/controllers/route/route_guard.c: who may have a pod CIDR, against a naive model; and the breaker, all of it. */
+/* tests/controllers/route/route_guard.c: which node may have a pod CIDR, against a naive model; and the decisions of the breaker. */
 #include "controllers/route/route_guard.h"
 
 #include <setjmp.h>
@@ -70,13 +70,13 @@ an_overlap_counts_in_both_directions(void **state UNUSED)
 	assert_true(claims[0].is_granted);
 	assert_ptr_equal(claims[1].lost_to, &claims[0]);
 	assert_ptr_equal(claims[2].lost_to, &claims[0]);
-	assert_ptr_equal(claims[3].lost_to, &claims[0]); /* host bits say nothing */
+	assert_ptr_equal(claims[3].lost_to, &claims[0]); /* host bits do not matter */
 	assert_true(claims[4].is_granted);
 }
 
-/* Else a node could shut out all that come after it by asking for everything. */
+/* Otherwise a node could shut out all later ones by asking for everything. */
 static void
-a_claim_that_lost_stands_in_nobodys_way(void **state UNUSED)
+a_claim_that_lost_blocks_no_other(void **state UNUSED)
 {
 	struct route_claim claims[] = { claim(0, "10.244.1.0/24", 10, "a"),
 		                        claim(1, "10.244.0.0/16", 20, "b"),
@@ -116,7 +116,7 @@ goes_before(const struct route_claim *a, const struct route_claim *b)
 	       (a->created_wall_ns == b->created_wall_ns && str_cmp(a->uid, b->uid) < 0);
 }
 
-/* Granted are those that no granted one which goes before them overlaps with: said once more, claim by claim. */
+/* The rule once more, claim by claim: a claim is granted if it overlaps with no granted claim that goes before it. */
 static void
 check(const struct route_claim *claims, size_t n)
 {
@@ -136,7 +136,7 @@ check(const struct route_claim *claims, size_t n)
 }
 
 static void
-claims_are_decided_as_said_whatever_they_are(void **state UNUSED)
+any_claims_are_decided_by_the_rule(void **state UNUSED)
 {
 	static const char *const cidrs[] = {
 		"0.0.0.0/0",      "10.244.0.0/16", "10.244.0.0/17",   "10.244.1.0/24",
@@ -175,7 +175,7 @@ wanted(const struct route_removal_facts *f)
 }
 
 static void
-all_removals_are_decided_as_said(void **state UNUSED)
+all_removals_are_decided_by_the_rule(void **state UNUSED)
 {
 	static const int64_t agreed_ns[] = { 0, 1, 300 * NS_PER_SEC - 1, 300 * NS_PER_SEC,
 		                             INT64_MAX };
@@ -224,10 +224,10 @@ main(void)
 		TEST(the_older_node_keeps_its_pod_cidr),
 		TEST(of_nodes_of_one_age_the_lower_uid_goes_first),
 		TEST(an_overlap_counts_in_both_directions),
-		TEST(a_claim_that_lost_stands_in_nobodys_way),
+		TEST(a_claim_that_lost_blocks_no_other),
 		TEST(a_node_that_has_its_route_keeps_it),
-		TEST(claims_are_decided_as_said_whatever_they_are),
-		TEST(all_removals_are_decided_as_said),
+		TEST(any_claims_are_decided_by_the_rule),
+		TEST(all_removals_are_decided_by_the_rule),
 		TEST(a_share_of_the_table_is_never_too_many),
 	};
 

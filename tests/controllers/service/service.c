@@ -221,7 +221,7 @@ services_that_want_none_are_left_alone(void **state UNUSED)
 
 #define OURS "service.kubernetes.io/load-balancer-cleanup"
 
-/* All controllers made with k8s.io/cloud-provider use one finalizer: taken off by us, the other's balancer would be left. */
+/* All controllers made with k8s.io/cloud-provider use the same finalizer. If we removed it, the other's balancer would be left. */
 static void
 the_finalizer_of_another_class_is_left_to_its_controller(void **state UNUSED)
 {
@@ -250,13 +250,13 @@ the_finalizer_of_another_class_is_left_to_its_controller(void **state UNUSED)
 	rig_deliver(rig);
 	assert_false(service().exists);
 
-	theirs.finalizers = NULL; /* the next one of that name is looked at anew */
+	theirs.finalizers = NULL; /* the next one of that name is looked at again */
 	theirs.class = NULL;
 	put(&theirs);
 	assert_balanced("web-2", "a=fake://a,");
 }
 
-/* It was ours before its type was changed to and fro, and the balancer that the cloud has says so. */
+/* It was ours before its type was changed and changed back, as the balancer in the cloud shows. */
 static void
 a_service_of_another_class_is_released_where_it_had_our_balancer(void **state UNUSED)
 {
@@ -271,12 +271,12 @@ a_service_of_another_class_is_released_where_it_had_our_balancer(void **state UN
 	fake_api_forget_rules(rig->api);
 	assert_true(service().is_claimed);
 	run(60);
-	assert_int_equal(calls("remove web web-1"), 2); /* and the second finds nothing any more */
+	assert_int_equal(calls("remove web web-1"), 2); /* the second one finds nothing */
 	assert_false(balancer("web-1").exists);
 	assert_false(service().exists);
 }
 
-/* Its address may be another Service's by now, whatever holds it. */
+/* Its address may be another Service's by now, whichever finalizer holds it. */
 static void
 a_service_held_by_another_finalizer_loses_its_status(void **state UNUSED)
 {
@@ -418,7 +418,7 @@ a_rate_limit_is_waited_for_without_a_warning(void **state UNUSED)
 	assert_int_equal(events("SyncLoadBalancerFailed"), 0);
 }
 
-/* As the Go controllers do, and no sooner: what failed may need a moment. */
+/* As in the Go controllers, and no sooner: the cause of a failure may need a moment to pass. */
 static void
 a_failure_is_tried_again_after_five_to_seven_seconds(void **state UNUSED)
 {
@@ -612,7 +612,7 @@ a_service_that_returns_without_wanting_a_balancer_keeps_the_former_one(void **st
 	assert_int_equal(calls(NULL), 1);
 }
 
-/* A watch reports the two one after the other, and a worker gets to it after both. */
+/* The watch reports both changes, one after the other, before a worker gets to the Service. */
 static void
 a_service_that_vanishes_and_returns_at_the_same_moment_keeps_the_former_balancer(void **state
                                                                                          UNUSED)
@@ -658,7 +658,7 @@ retry_becomes_due(void)
 	rig_run(rig, 10);
 }
 
-/* A worker looks for the Service just when it is replaced: the store has the new one, and has not reported it yet. */
+/* The Service is replaced while a worker looks for it: the store has the new one and has not reported it yet. */
 static void
 a_service_that_returns_under_a_worker_keeps_the_former_balancer(void **state UNUSED)
 {
@@ -768,7 +768,7 @@ a_conflict_is_tried_again_without_a_warning(void **state UNUSED)
 	assert_int_equal(events("SyncLoadBalancerFailed"), 0);
 }
 
-/* An admission webhook that answers 409: the first two are taken for what they are between writers. */
+/* An admission webhook answers 409. The first two answers are treated like conflicts between writers. */
 static void
 a_conflict_that_lasts_is_a_failure_like_others(void **state UNUSED)
 {
@@ -792,7 +792,7 @@ a_conflict_that_lasts_is_a_failure_like_others(void **state UNUSED)
 	assert_balanced("web-1", "a=fake://a,");
 }
 
-/* The claim comes through, so that a write succeeds in each run. */
+/* The finalizer can be written, so one write succeeds in each run. */
 static int
 refuse_status(void *services, const struct api_request *request, struct buf *body)
 {
@@ -820,12 +820,12 @@ a_conflict_about_the_status_alone_is_a_failure_when_it_lasts(void **state UNUSED
 	                                           .times = 2,
 	                                           .status = 409 });
 	put(&plain);
-	run(2); /* the count begins afresh */
+	run(2); /* the count begins again */
 	assert_false(service().is_claimed);
 	assert_int_equal(events("SyncLoadBalancerFailed"), 0);
 }
 
-/* The watch of Services lags: another has the name, and the store still shows the former. */
+/* The watch of Services lags: a new Service has the name, and the store still shows the former one. */
 static void
 a_watch_that_lags_for_long_is_reported(void **state UNUSED)
 {
@@ -889,9 +889,9 @@ a_finalizer_that_is_taken_off_for_an_hour_costs_little(void **state UNUSED)
 	assert_in_range(n_patches(), 5, PACE_HOUR);
 }
 
-/* Somebody labels a node and takes the label off again, each second. */
+/* Another client labels a node and removes the label again, every second. */
 static void
-a_node_that_is_a_target_in_turn_costs_little(void **state UNUSED)
+a_node_that_alternates_as_a_target_costs_little(void **state UNUSED)
 {
 	begin_settled();
 	for (int i = 0; i < 1800; i++) {
@@ -1286,7 +1286,7 @@ existing_ones_are_adopted_before_all_else(void **state UNUSED)
 	assert_balanced("web-1", "a=fake://a,");
 }
 
-/* The status of the others says nothing of ours: it is another controller's, or of a balancer that is gone. */
+/* The status of the others is not about our balancers: it is another controller's, or about a balancer that is gone. */
 static void
 only_services_of_this_controller_are_adopted(void **state UNUSED)
 {
@@ -1425,7 +1425,7 @@ main(void)
 		TEST(a_status_is_not_written_to_anothers_name),
 		TEST(a_finalizer_that_was_taken_off_is_put_back),
 		TEST(a_finalizer_that_is_taken_off_for_an_hour_costs_little),
-		TEST(a_node_that_is_a_target_in_turn_costs_little),
+		TEST(a_node_that_alternates_as_a_target_costs_little),
 		TEST(a_release_whose_answer_was_lost_may_have_happened),
 		TEST(a_service_that_wants_its_balancer_back_is_claimed_again),
 		TEST(new_nodes_are_told_at_once),

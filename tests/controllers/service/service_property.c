@@ -226,7 +226,8 @@ check_service(void *arg, const struct fake_service_state *s)
 
 	if (s->is_deleting || !is_wanted) {
 		assert_false(has_balancer);
-		assert_false(s->is_claimed && s->class[0] == '\0'); /* may be another's */
+		assert_false(s->is_claimed &&
+		             s->class[0] == '\0'); /* may be another controller's */
 		assert_true(s->ingress[0] == '\0' || s->class[0] != '\0');
 	} else if (s->class[0] != '\0') {
 		assert_true(s->is_claimed || !has_balancer); /* left alone (5.2) */
