@@ -351,7 +351,7 @@ of_two_with_one_address_the_lower_uid_keeps_it(void **state)
 	assert_string_equal(ensure(&w, "a"), "10.0.0.2");
 }
 
-/* Whoever may patch a status could have this host's own address served, and with it what else listens there. */
+/* Otherwise a user who may patch a status could have this host's own address served, with everything that listens there. */
 static void
 an_address_of_no_pool_is_not_taken_from_a_status(void **state)
 {
@@ -389,7 +389,7 @@ an_address_of_no_pool_is_not_taken_from_a_status(void **state)
 	               "pool \"none\" does not exist");
 }
 
-/* What stands before it in the status, written by somebody else, does not take its place. */
+/* Addresses that another client wrote before it into the status do not take its place. */
 static void
 an_address_of_a_pool_is_found_behind_others(void **state)
 {
@@ -412,7 +412,7 @@ an_address_of_a_pool_is_found_behind_others(void **state)
 	assert_string_equal(ensure(&w, "a"), "10.0.0.3");
 }
 
-/* Pools were edited while ccmd was stopped: what it gave is served until there is another address. */
+/* Pools were edited while ccmd was stopped: the address that it gave is served until there is another one. */
 static void
 an_address_that_left_its_pool_is_kept_until_there_is_another(void **state)
 {
@@ -435,7 +435,7 @@ an_address_that_left_its_pool_is_kept_until_there_is_another(void **state)
 	assert_null(strstr(text_of(&w, w.state), "10.0.0.1"));
 }
 
-/* Whoever may patch a status takes no address from the Service that was given it. */
+/* A user who may patch a status cannot take an address from the Service that has it. */
 static void
 the_one_that_was_given_an_address_keeps_it(void **state)
 {
@@ -454,7 +454,7 @@ the_one_that_was_given_an_address_keeps_it(void **state)
 	assert_string_equal(ensure(&w, "a"), "10.0.0.2");
 }
 
-/* It was killed when the balancer was gone and the status was not cleared yet; meanwhile another had been given the
+/* ccmd was killed when the balancer was gone and the status was not cleared yet; meanwhile another Service had been given the
  * address. */
 static void
 a_leaving_service_takes_no_address_back(void **state)
@@ -474,7 +474,7 @@ a_leaving_service_takes_no_address_back(void **state)
 	open_again(&w);
 	leaving.status.ingress[0].ip = STR("192.0.2.77");
 	ADOPT_SPEC(&w, &leaving, &staying);
-	assert_int_equal(w.lab->n_events, 0); /* none that says that it will be given another */
+	assert_int_equal(w.lab->n_events, 0); /* no event says that it will be given another */
 }
 
 /* Its address is not free while its balancer may still be there. */
@@ -513,7 +513,7 @@ an_untold_address_is_not_given_to_another(void **state)
 	assert_string_equal(ensure(&w, "c"), "10.0.0.3");
 }
 
-/* The Service returned under another UID: what is kept of the former one is nobody's until somebody releases it. */
+/* The Service returned under another UID: the address that is kept is no other Service's until an operator releases it. */
 static void
 a_kept_address_stays_reserved_until_it_is_released(void **state)
 {

@@ -33,8 +33,8 @@ extern const struct cloud_ops cloudlycke_cloud;
 int lab_setup(void **state);
 int lab_teardown(void **state);
 
-/** Replaces a file of the folder by renaming another over it, a second old: nobody has to find out whether it is still being
- * written to. */
+/** Replaces a file of the folder by renaming another over it. The new one is a second old, so that a reader does not wait to see
+ * whether it is still being written. */
 void lab_put(struct lab *lab, const char *name, const char *text);
 /** Truncates it and writes it anew; text NULL: only truncates. */
 void lab_overwrite(struct lab *lab, const char *name, const char *text);

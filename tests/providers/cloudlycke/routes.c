@@ -207,9 +207,9 @@ what_cannot_be_is_refused(void **state UNUSED)
 	assert_string_equal(listed(), "r n2 10.9.0.0/16 fixed;kubernetes-uid n1 10.244.1.0/24;");
 }
 
-/* Whatever a kubelet wrote into its Node: the hook works on the routes of its host. */
+/* A kubelet may write any pod CIDR into its Node, and the hook changes the routes of its host. */
 static void
-no_hook_is_told_of_what_is_not_the_clusters(void **state UNUSED)
+no_hook_gets_a_destination_outside_of_the_cluster(void **state UNUSED)
 {
 	static const struct {
 		const char *cidr, *message;
@@ -389,7 +389,7 @@ main(void)
 		TEST(they_are_offered_where_the_file_has_them),
 		TEST(what_was_asked_for_is_listed_after_the_static_ones_and_kept),
 		TEST(what_cannot_be_is_refused),
-		TEST(no_hook_is_told_of_what_is_not_the_clusters),
+		TEST(no_hook_gets_a_destination_outside_of_the_cluster),
 		TEST(a_part_of_another_nodes_network_is_taken),
 		TEST(a_machine_that_is_gone_leaves_a_blackhole),
 		TEST(a_hook_is_told_of_both_ends),

@@ -32,14 +32,14 @@ check_presence(struct cloud *cloud, const char *id, enum presence presence)
 
 /* ---- the first load ---------------------------------------------------------------------------------- */
 
-/* A clock for a start: every wait is over at once, and before that, the file is written, as others do meanwhile. The wall
- * clock is long before the file's time, which therefore never counts as long ago. */
+/* A clock for a start: every wait ends immediately, and the file is written during it, as another process would do. The wall
+ * clock is long before the file's time, so the file always counts as just written. */
 struct start {
 	struct clock clock;
 	struct lab *lab;
 	int64_t now_ns;
 	const char *const
-		*texts; /* one a wait; the last one stays. NULL: the file must not be waited for */
+		*texts; /* one for each wait; the last one stays. NULL: there must be no wait */
 	unsigned n_waits;
 };
 
@@ -120,7 +120,7 @@ a_file_that_is_written_for_ever_ends_the_start(void **state)
 }
 
 static void
-a_file_that_was_written_long_ago_is_read_at_once(void **state)
+a_file_that_was_written_long_ago_is_read_immediately(void **state)
 {
 	CLEANUP(cl_loader_freep) struct cl_loader *loader = NULL;
 	struct lab *lab = *state;
@@ -500,7 +500,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(a_file_that_is_being_written_is_not_the_first_inventory),
 		TEST(a_file_that_is_written_for_ever_ends_the_start),
-		TEST(a_file_that_was_written_long_ago_is_read_at_once),
+		TEST(a_file_that_was_written_long_ago_is_read_immediately),
 		TEST(sees_another_file_renamed_over_it),
 		TEST(sees_it_written_in_place),
 		TEST(sees_changes_that_nobody_tells_of),

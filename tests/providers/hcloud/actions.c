@@ -214,7 +214,7 @@ a_bad_moment_of_the_cloud_passes(void **state)
 	                             ", status 503]");
 }
 
-/* Its end is what to wait for then, not the next time to ask. */
+/* The end of the outage is waited for then, not the next time to ask. */
 static void
 an_outage_is_not_taken_for_a_long_action(void **state)
 {

@@ -54,7 +54,7 @@ retries_what_may_heal(void **state)
 }
 
 static void
-several_attempts_are_told_behind_the_error(void **state)
+several_attempts_are_reported_behind_the_error(void **state)
 {
 	struct lab *lab = *state;
 	struct error err;
@@ -325,7 +325,7 @@ a_request_is_shown_without_its_token(void **state)
 
 /* ---- outages ------------------------------------------------------------------------------------------- */
 
-/* As fast as callers can come, for half an hour; GETs that are retried and changes alike. */
+/* Callers come as fast as they can, for half an hour, with GETs, which are retried, and with changes. */
 static void
 an_outage_is_probed_now_and_then(void **state)
 {
@@ -347,7 +347,7 @@ an_outage_is_probed_now_and_then(void **state)
 	assert_int_equal(lab->n_recovered, 1);
 }
 
-/* Requests that were never answered were not taken from the bucket either: nobody waits for it to fill afterwards. */
+/* Requests that were never answered are not taken from the budget, so no caller waits for it to recover afterwards. */
 static void
 an_outage_costs_no_budget(void **state)
 {
@@ -405,7 +405,7 @@ answers_about_one_thing_are_no_outage(void **state)
 	}
 }
 
-/* Who waits for a busy API with little time left learns nothing of it. */
+/* A caller with little time left that waits for a busy API learns nothing about it. */
 static void
 the_end_of_a_callers_time_is_no_outage(void **state)
 {
@@ -430,7 +430,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		IN_LAB(retries_what_may_heal),
-		IN_LAB(several_attempts_are_told_behind_the_error),
+		IN_LAB(several_attempts_are_reported_behind_the_error),
 		IN_LAB(retries_nothing_else),
 		IN_LAB(a_change_is_not_sent_twice),
 		IN_LAB(over_the_limit_nobody_is_held),

@@ -97,7 +97,7 @@ open_dialect(const struct hz_dialect *dialect, int64_t network)
 	});
 }
 
-/* With the environment as it is now. */
+/* Opens the provider again, with the present environment. */
 static void
 reopen(void)
 {
@@ -360,7 +360,7 @@ never_adopts_nothing_by_an_annotated_name(void **state)
 	check_left_alone("is not adopted: HCLOUD_LOAD_BALANCERS_ADOPTION=never");
 }
 
-/* An annotated name is taken: its own balancer, made by a request whose answer was lost. */
+/* The annotated name is in use by the Service's own balancer, made by a request whose answer was lost. */
 static void
 its_own_balancer_is_found_in_all_modes(void **state)
 {
@@ -372,7 +372,7 @@ its_own_balancer_is_found_in_all_modes(void **state)
 	assert_int_equal(story.lab->events.len, 0);
 }
 
-/* Somebody took the label off. The default name has the UID in it, and no Service can choose that. */
+/* Somebody removed the label. The default name contains the UID, and no Service can choose that. */
 static void
 a_balancer_with_the_default_name_is_taken_back_in_all_modes(void **state)
 {
@@ -458,7 +458,7 @@ an_action_without_end_is_told(void **state)
 	check_failure(ERR_PENDING, "locked");
 }
 
-/* Ten minutes in which nothing could be found out about the action. */
+/* For ten minutes nothing can be found out about the action. */
 static void
 patience_with_an_action_outlasts_an_outage(void **state)
 {
@@ -513,7 +513,7 @@ order_a_certificate(const char *actions)
 	"{\"actions\":[{\"id\":70,\"status\":\"error\",\"error\":{\"code\":\"" code "\"," \
 	"\"message\":\"the reason\"}}]}"
 
-/* Success would leave the Service without its ports, and nobody would try again. */
+/* Success would leave the Service without its ports, and it would not be tried again. */
 static void
 a_certificate_that_fails_to_be_issued_is_a_failure(void **state)
 {
@@ -620,7 +620,7 @@ see_another_project(void)
 	answer(ALL, 200, NONE);
 }
 
-/* It is told by this error that a request was made to create one. */
+/* This error shows that a request to create a balancer was made. */
 static void
 check_made(const char *asked)
 {
@@ -681,9 +681,9 @@ in_another_project_no_service_is_released(void **state)
 	assert_non_null(strstr(story.lab->events.ptr, "web LoadBalancerHeld: "));
 }
 
-/* Of many Services that are held, each asks for its own balancer, and one a minute for the rest. */
+/* Of many Services that are held, each asks for its own balancer, and one of them asks for the evidence, once a minute. */
 static void
-what_is_missing_is_not_asked_for_again_and_again(void **state)
+missing_evidence_is_not_asked_for_again_and_again(void **state)
 {
 	(void)state;
 	lose_balancer(0);
@@ -698,9 +698,9 @@ what_is_missing_is_not_asked_for_again_and_again(void **state)
 	assert_int_equal(n_asked(), 6);
 }
 
-/* Unlike other waits it has no end but an operator's. */
+/* Unlike other waits, it lasts until an operator acts. */
 static void
-a_hold_is_looked_at_and_reported_more_and_more_seldom(void **state)
+a_hold_is_looked_at_and_reported_less_and_less_often(void **state)
 {
 	int64_t begun_ns, now_ns;
 	unsigned n_looks = 0, n_events = 0;
@@ -780,7 +780,7 @@ a_balancer_of_another_cluster_is_no_evidence(void **state)
 }
 
 static void
-what_cannot_be_found_out_is_neither(void **state)
+a_failed_look_is_neither_evidence_nor_its_absence(void **state)
 {
 	(void)state;
 	lose_balancer(0);
@@ -822,7 +822,7 @@ a_service_without_a_status_is_not_held(void **state)
 }
 
 static void
-what_is_gone_in_the_right_project_is_gone(void **state)
+a_balancer_that_the_right_project_lacks_is_gone(void **state)
 {
 	bool was_there = true;
 
@@ -863,7 +863,7 @@ a_name_that_two_live_services_share_is_refused(void **state)
 }
 
 static void
-who_has_its_balancer_keeps_it_beside_a_namesake(void **state)
+a_service_that_has_its_balancer_keeps_it_beside_a_namesake(void **state)
 {
 	(void)state;
 	open_tutorial(LISTED(LB_IN_NETWORK));
@@ -872,7 +872,7 @@ who_has_its_balancer_keeps_it_beside_a_namesake(void **state)
 	assert_int_equal(story.lab->events.len, 0);
 }
 
-/* Once it failed for ever, since the balancer by that name is the other one's. */
+/* This once failed for ever, since the balancer of that name is the other Service's. */
 static void
 a_service_goes_without_the_balancer_of_its_namesake(void **state)
 {
@@ -948,19 +948,19 @@ main(void)
 		TEST(in_another_project_no_second_balancer_is_made),
 		TEST(in_another_project_no_certificate_is_ordered),
 		TEST(in_another_project_no_service_is_released),
-		TEST(what_is_missing_is_not_asked_for_again_and_again),
-		TEST(a_hold_is_looked_at_and_reported_more_and_more_seldom),
+		TEST(missing_evidence_is_not_asked_for_again_and_again),
+		TEST(a_hold_is_looked_at_and_reported_less_and_less_often),
 		TEST(the_right_token_ends_a_hold),
 		TEST(a_machine_of_a_node_is_evidence),
 		TEST(the_network_by_its_id_is_evidence),
 		TEST(a_balancer_of_another_live_service_is_evidence),
 		TEST(a_balancer_of_another_cluster_is_no_evidence),
-		TEST(what_cannot_be_found_out_is_neither),
+		TEST(a_failed_look_is_neither_evidence_nor_its_absence),
 		TEST(an_annotation_releases_a_service_that_is_held),
 		TEST(a_service_without_a_status_is_not_held),
-		TEST(what_is_gone_in_the_right_project_is_gone),
+		TEST(a_balancer_that_the_right_project_lacks_is_gone),
 		TEST(a_name_that_two_live_services_share_is_refused),
-		TEST(who_has_its_balancer_keeps_it_beside_a_namesake),
+		TEST(a_service_that_has_its_balancer_keeps_it_beside_a_namesake),
 		TEST(a_service_goes_without_the_balancer_of_its_namesake),
 		TEST(an_unlabelled_balancer_is_left_to_the_namesake_that_remains),
 		TEST(an_unlabelled_balancer_goes_with_its_service),

@@ -429,7 +429,7 @@ check_can_find(struct lab *lab, const char *provider_id, bool wanted, unsigned w
 
 /* Without a request. */
 static void
-only_ids_of_those_we_may_ask_can_be_found(void **state)
+only_ids_that_may_be_asked_for_can_be_found(void **state)
 {
 	struct lab *lab = *state;
 
@@ -853,7 +853,7 @@ main(void)
 		IN_LAB(without_the_cache_each_is_asked_for),
 		IN_LAB(one_failure_stops_the_rest),
 		IN_LAB(confirmations_are_bounded_and_go_round),
-		IN_LAB(only_ids_of_those_we_may_ask_can_be_found),
+		IN_LAB(only_ids_that_may_be_asked_for_can_be_found),
 		IN_LAB(our_network_is_an_anchor),
 		IN_LAB(an_anchor_is_asked_for_only_in_need),
 		IN_LAB(a_spent_budget_is_not_overdrawn),

@@ -179,7 +179,7 @@ our_label_joins_the_others(void **state UNUSED)
 	check_shape(&m, 0, "PUT {\"labels\":{\"hcloud-ccm/service-uid\":\"" CASE_UID "\"}}\n");
 }
 
-/* Else the first start of a version that writes it would change every balancer. */
+/* Otherwise the first start of a version that writes it would change every balancer. */
 static void
 the_cluster_is_written_with_another_label_and_never_alone(void **state UNUSED)
 {

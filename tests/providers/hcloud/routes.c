@@ -352,7 +352,7 @@ the_node_must_have_the_address(void **state UNUSED)
 	check_asked("");
 }
 
-/* Not even where a route to it exists: it is somebody else's. */
+/* Even if a route to it exists: that one is not ours. */
 static void
 a_pod_cidr_outside_of_the_clusters_is_refused(void **state UNUSED)
 {
@@ -389,9 +389,9 @@ a_live_nodes_route_is_not_taken_away(void **state UNUSED)
 	assert_true(create(0, "10.244.1.0/24"));
 }
 
-/* Whose gateway it is may be known with the next look. */
+/* The next look may show which server has the gateway. */
 static void
-a_route_of_nobody_knows_whom_is_not_taken_away(void **state UNUSED)
+a_route_with_an_unknown_gateway_is_not_taken_away(void **state UNUSED)
 {
 	look(NETWORK(ROUTE("10.244.1.0/24", "10.0.0.2")),
 	     LAB_LIST(SERVER(1, "n1", "10.0.0.1"), "null", "1"));
@@ -605,7 +605,7 @@ main(void)
 		IN_LAB(the_node_must_have_the_address),
 		IN_LAB(a_pod_cidr_outside_of_the_clusters_is_refused),
 		IN_LAB(a_live_nodes_route_is_not_taken_away),
-		IN_LAB(a_route_of_nobody_knows_whom_is_not_taken_away),
+		IN_LAB(a_route_with_an_unknown_gateway_is_not_taken_away),
 		IN_LAB(a_refusal_names_the_fields),
 		IN_LAB(a_route_that_came_meanwhile_is_success),
 		IN_LAB(a_full_table_is_asked_once_a_run),
