@@ -74,7 +74,7 @@ HOLD = "example.com/hold"
 
 @pytest.mark.parametrize("is_done", [False, True], ids=["before the API server hears", "before its answer comes"])
 def test_a_service_that_is_held_while_it_goes_takes_no_address_back(services, lab, node, proxy, ccmd, is_done):
-    """Killed when its balancer is gone, its address is another Service's, and it is about to be released."""
+    """ccmd is killed when the balancer is gone, the address is another Service's, and the Service is about to be released."""
     lab({"name": "lab", "addresses": ["192.0.2.10"]})
     reached, strike = threading.Event(), threading.Event()
     made = [services.create(name, kind="ClusterIP") for name in ("a", "b")]

@@ -136,7 +136,7 @@ def test_one_leads_and_the_others_wait(cluster, replicas, arrivals):
     assert first.leads and not second.leads and not third.leads
     arrivals.wait_initialized()
     assert first.changes() and not second.changes() and not third.changes()
-    # what it begins with is at least as new as its Lease: it has all that a leader before it wrote
+    # its first lists are at least as new as its Lease, so they have all that a leader before it wrote
     taken = first.renewals()[1].json()["metadata"]["resourceVersion"]  # a renewal names what the one before was answered
     listed = first.proxy.requests("GET", NODES_PATH, watch=False)[0]
     assert listed.query == {"resourceVersion": taken, "resourceVersionMatch": "NotOlderThan"}

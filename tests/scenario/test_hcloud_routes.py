@@ -215,8 +215,8 @@ def test_a_pod_cidr_outside_of_the_clusters_is_said(api, cloud, network, node, s
 
 @pytest.fixture
 def stolen(cluster, cloud, network):
-    """stolen("n3", "0.0.0.0/0"): whoever has that kubelet's certificate registers its node with these pod CIDRs, or, where
-    there is a node, gives it these."""
+    """stolen("n3", "0.0.0.0/0"): with that kubelet's certificate, an attacker registers its node with these pod CIDRs, or writes
+    them into the node if there is one."""
 
     def take(name, *cidrs):
         client = cluster.api(pair=cluster.authority.client(name, f"system:node:{name}", ["system:nodes"]))
@@ -231,7 +231,7 @@ def stolen(cluster, cloud, network):
     return take
 
 
-def test_a_stolen_kubelet_gets_nobodys_packets(api, cloud, network, node, start, stolen):
+def test_a_stolen_kubelet_gets_no_packets_of_other_nodes(api, cloud, network, node, start, stolen):
     """NodeRestriction lets a kubelet write any pod CIDR into its Node, as long as it has none."""
     stolen("old")  # older than its victims
     n1 = node("n1", "10.244.1.0/24")
@@ -396,7 +396,7 @@ def test_a_change_that_never_ends_holds_up_the_network_and_nothing_else(api, clo
 
 
 def cni(api, names, seconds):
-    """A CNI that, for so long, writes its own reason whenever there is another. Returns how often it had to, by node."""
+    """A CNI that writes its own reason whenever there is another one, for so many seconds. Returns how often it did, by node."""
     ours = ("False", "CiliumIsUp")
     written = dict.fromkeys(names, 0)
 
@@ -415,7 +415,7 @@ def cni(api, names, seconds):
 
 
 @pytest.mark.parametrize("seconds", [5, pytest.param(30, marks=pytest.mark.slow)])
-def test_a_cni_beside_us_costs_next_to_nothing(api, cloud, network, node, hetzner, seconds):
+def test_a_cni_that_writes_the_condition_costs_few_requests(api, cloud, network, node, hetzner, seconds):
     """n1 and n2 have their routes, n3's cannot be made."""
     for name, cidr in (("n1", "10.1.1.0/24"), ("n2", "10.1.2.0/24"), ("n3", "10.0.128.0/24")):
         node(name, cidr)
@@ -436,7 +436,7 @@ def test_a_cni_beside_us_costs_next_to_nothing(api, cloud, network, node, hetzne
 
 
 def test_after_an_outage_everything_is_done_together(api, cloud, network, node, kubelet, start):
-    """Meanwhile few requests are sent, whatever waits: nodes, Services and routes."""
+    """Few requests are sent meanwhile, although nodes, Services and routes wait."""
     services = Services(api)
     n1 = node("n1", "10.244.1.0/24")
     one = start(HCLOUD_LOAD_BALANCERS_LOCATION="fsn1")

@@ -1,6 +1,6 @@
 """The API server's data is restored from a backup while ccmd runs: etcd is killed, and an older copy of its folder takes the
 place of its data. What was written since is gone, and versions that were seen come again with another content. A watch from
-such a version is accepted and stays silent, so whoever goes on as before is blind."""
+such a version is accepted and stays silent, so a client that goes on as before sees no changes."""
 import struct
 
 import pytest
@@ -20,7 +20,7 @@ SHORT = (4, 3, RETRY_S)
 
 @pytest.fixture(scope="module")
 def cluster(request):
-    """One of our own: nothing of it is of use afterwards."""
+    """A cluster of its own, which no other test can use afterwards."""
     with Cluster(request.param) as cluster:
         yield cluster
 
@@ -55,7 +55,7 @@ def test_a_leader_ends_when_the_data_was_restored(cluster, api, replicas):
 
 
 def test_a_standby_leads_with_the_restored_data(cluster, api, replicas):
-    """The lease it stands by for is another's, who is not heard of again."""
+    """The lease is held by another replica, which never renews it again."""
     api.delete(LEASE)
     api.post(LEASE.rsplit("/", 1)[0], lease("a"))
     standby = replicas(SHORT)

@@ -277,7 +277,7 @@ def test_packets_find_pods_by_the_sample_hook(api, lab, node, ccmd, wires, tmp_p
 
 
 def hook(router, action, network):
-    """What the sample hook says, run as ccmd runs it: empty when all is well."""
+    """Runs the sample hook as ccmd does. Returns its messages: none if all is well."""
     route = {"action": action, "targetNode": "n1", "destinationCIDR": network, "addresses": ["10.0.0.1", "fd00::1"]}
     done = subprocess.run([f"{REPOSITORY}/examples/cloudlycke/hooks/ip-route"], input=json.dumps(route), text=True,
                           capture_output=True, env={**os.environ, "IP": f"ip -n {router}"})

@@ -178,7 +178,7 @@ class Cluster:
             wait_for(lambda: api.request("GET", "/api/v1/nodes?limit=1").status == 200, 20, "the roles to be in force")
 
     def advance(self, count):
-        """Raises etcd's revision by that much, by keys that are none of the API server's."""
+        """Raises etcd's revision by that much, with keys that the API server does not use."""
         connection = http.client.HTTPConnection(urlsplit(self._etcd_url).netloc, timeout=10)
         for number in range(count):
             key = base64.b64encode(b"/advance").decode()

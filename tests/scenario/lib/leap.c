@@ -1,5 +1,5 @@
-/* leap.c: moves the monotonic clock of one process by so many seconds as the file CLOCK_LEAP_FILE says in 8 bytes, by
- * LD_PRELOAD. A wait that began before takes as long as it would have without. */
+/* leap.c: moves the monotonic clock of one process forward, by LD_PRELOAD. The file CLOCK_LEAP_FILE contains the number of seconds
+ * in 8 bytes. A wait that began before a leap takes as long as without it. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
