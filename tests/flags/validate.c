@@ -47,7 +47,7 @@ pod_networks_are_one_or_one_of_each_family(void **state)
 	assert_int_equal(line_options.routes.n_cidrs, 0);
 }
 
-/* Where no routes run nobody reads it, and only the start of the route controller fails. */
+/* Only the route controller reads it, so only the start of that controller fails. */
 static void
 a_bad_cluster_cidr_is_no_problem_of_the_command_line(void **state UNUSED)
 {
