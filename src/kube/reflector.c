@@ -98,8 +98,7 @@ METRIC_FAMILY(watches, METRIC_COUNTER, "ccmd_reflector_watches_total",
               .labels = { "kind", "result" });
 METRIC_FAMILY(
 	probes, METRIC_COUNTER, "ccmd_reflector_probes_total",
-	"[ALPHA] Questions whether the API server knows the last version that was seen, since a "
-	"watch was silent for long: known, unknown (a list follows), failed.",
+	"[ALPHA] Requests that ask whether the API server knows the last version seen, after a watch was silent for long, by result: known, unknown (a list follows), failed.",
 	.labels = { "kind", "result" });
 METRIC_FAMILY(watch_age, METRIC_GAUGE, "ccmd_reflector_watch_age_seconds",
               "[ALPHA] How long the present watch of a kind has been open; 0: none is.",

@@ -30,8 +30,7 @@
 EVENT_KIND(synced_event, COMPONENT, "Synced", false, "Node", "A node was initialised, once.");
 EVENT_KIND(
 	failed_event, COMPONENT, "FailedToInitializeNode", true, "Node",
-	"A node cannot be initialised until somebody mends what the message says. That there is no machine is reported from 30 s "
-	"after the node's creation on.");
+	"A node cannot be initialised until somebody fixes what the message says. A machine that is not found is reported from 30 s after the node's creation on.");
 
 enum {
 	INIT_ATTEMPTS = 20,

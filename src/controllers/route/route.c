@@ -46,15 +46,13 @@ EVENT_KIND(failed_event, COMPONENT, "FailedToCreateRoute", true, "Node",
            "The route to a node's pods could not be made; it is tried again.");
 EVENT_KIND(
 	not_routed_event, COMPONENT, "PodCIDRNotRouted", true, "Node",
-	"One of the node's pod CIDRs gets no route: the cloud has none of that IP family, or an older node has "
-	"a pod CIDR that overlaps with it.");
+	"One of the node's pod CIDRs gets no route: the cloud has none of that IP family, or another node has a pod CIDR that overlaps with it and goes first.");
 EVENT_KIND(
 	outside_event, COMPONENT, "ClusterCIDRMisconfigured", true, "Node",
-	"One of the node's pod CIDRs is not within --cluster-cidr: it gets no route, and none to it is touched.");
+	"One of the node's pod CIDRs is not within --cluster-cidr: it gets no route, and routes to it are not changed.");
 EVENT_KIND(
 	held_event, COMPONENT, "RouteRemovalsHeld", true, "Pod, or Namespace kube-system",
-	"Routes that no node seems to need are not removed yet: too many would go at once, or the cluster shows no "
-	"nodes. Another one says that a route could not be made meanwhile, since they may fill the table.");
+	"Routes that lead to no node are not removed yet: too many would be removed together, or the cluster shows no nodes. A second event says that a route could not be made meanwhile, since the held ones may fill the table.");
 
 struct route_controller {
 	struct controller_env *env;

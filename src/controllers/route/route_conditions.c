@@ -18,8 +18,7 @@
 
 EVENT_KIND(
 	contested_event, COMPONENT, "NetworkConditionContested", true, "Node",
-	"Somebody keeps changing the condition NetworkUnavailable that the route controller writes, "
-	"although the node's routes say otherwise; it is written again less and less often.");
+	"Another component keeps changing the condition NetworkUnavailable, although the node's routes say otherwise; ccmd writes it again less and less often.");
 
 /* Our own last write is on its way to the store: what the store shows says nothing yet. */
 static const int64_t echo_ns = 10 * NS_PER_SEC;

@@ -30,7 +30,7 @@ EVENT_KIND(update_failed_event, SERVICE_COMPONENT, "UpdateLoadBalancerFailed", t
 
 EVENT_KIND(
 	kept_event, SERVICE_COMPONENT, "LoadBalancerKept", true, "Service",
-	"The Service of that name was replaced or lost without being deleted; the former one's load balancer is kept.");
+	"The Service of that name was replaced, or vanished without being deleted; the load balancer of the former one is kept.");
 
 static const int64_t news_pause_ns = 60 * NS_PER_SEC;
 static const int64_t news_pause_max_ns = 300 *

@@ -17,7 +17,7 @@ EVENT_KIND(
 
 EVENT_KIND(
 	no_pool_event, "cloud-controller-manager", "AddressNotInPool", true, "Service",
-	"cloudlycke: an address of the Service is in no pool that it may use. One that ccmd allocated is replaced; any other is not served, and stays in the status until an address is allocated.");
+	"cloudlycke: an address of the Service is in no pool that it may use. An address that ccmd allocated is replaced; any other is not served, and stays in the status until another one is allocated.");
 
 struct cl_books {
 	const struct cloud_host *host;

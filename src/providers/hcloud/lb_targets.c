@@ -11,7 +11,7 @@ EVENT_KIND(
 	"hcloud: the node has a provider ID that is none of ours, and so is no target of a load balancer.");
 EVENT_KIND(
 	id_event, HZ_COMPONENT, "InvalidProviderID", true, "Node",
-	"hcloud: the number in the node's provider ID cannot be read, and so it is no target of a load balancer.");
+	"hcloud: the number in the node's provider ID cannot be read, so the node is not a target of a load balancer.");
 EVENT_KIND(
 	robot_event, HZ_COMPONENT, "ServerNotFound", true, "Node",
 	"hcloud: Robot has no address for the node's provider ID, and so it is no target of a load balancer.");
