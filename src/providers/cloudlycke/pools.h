@@ -7,6 +7,7 @@
 #define CCMD_CLOUDLYCKE_POOLS_H
 
 #include "providers/cloudlycke/reader.h"
+#include "providers/cloudlycke/schema.h"
 
 /* For cl_field.read: "192.168.20.240-192.168.20.250", "198.51.100.0/29", "fd00::1"; into struct cl_blocks. */
 void cl_read_blocks(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,

@@ -1,9 +1,9 @@
-/* reader.h: reading a YAML tree into structs by tables of fields.
+/* reader.h: reading a YAML tree into structs by tables of fields, and the list of what is wrong with it.
  *
  * A table names the fields of a map, how each is read, where its value goes and what a value must look like.
  * Everything that goes wrong becomes a problem with line and path, and reading goes on: unknown, duplicate and
- * missing fields and wrong types are found here, the rules for single values in validate.h, and what concerns
- * several parts of the file in sections.c. Fields are read in the order of the table, whatever their order in
+ * missing fields and wrong types are found here, the rules for single values in check.h, and what concerns
+ * several parts of the file in inventory.c. Fields are read in the order of the table, whatever their order in
  * the file, so a field may rely on those before it.
  *
  * A field that is null counts as left out.
@@ -12,10 +12,47 @@
 #define CCMD_CLOUDLYCKE_READER_H
 
 #include "base/arena.h"
+#include "base/buf.h"
+#include "base/limits.h"
 #include "base/map.h"
 #include "base/yaml.h"
-#include "providers/cloudlycke/problems.h"
-#include "providers/cloudlycke/schema.h"
+
+/* ---- problems ---------------------------------------------------------------------------------------- */
+
+/** Reads `inventory.yaml:14: machines[0].id: required`. All problems are counted, the first LIMIT_PROBLEMS by line are kept:
+ * an operator who fixes a file needs the whole list, not one line per attempt. */
+struct cl_problem {
+	int line;
+	char *text; /* "<file>:<line>: <path>: <message>" */
+};
+
+struct cl_problems {
+	const char *file; /* as it is to be shown */
+	size_t n;         /* found */
+	size_t n_kept;
+	struct cl_problem kept[LIMIT_PROBLEMS];
+};
+
+#define CL_PROBLEMS_INIT(name) ((struct cl_problems){ .file = (name) })
+
+/** For CLEANUP(cl_problems_fini). */
+void cl_problems_fini(struct cl_problems *p);
+
+/** line 0: unknown. path empty: the file as a whole. Foreign text in the message has gone through cl_q(). */
+void cl_problems_add(struct cl_problems *p, int line, struct str path, const char *fmt, ...)
+	PRINTF_LIKE(4, 5);
+void cl_problems_addv(struct cl_problems *p, int line, struct str path, const char *fmt,
+                      va_list args) PRINTF_LIKE(4, 0);
+
+/** Appends the first `most` problems, with "; " between them, and " (and N more)" for those left out. */
+void cl_problems_text(const struct cl_problems *p, size_t most, struct buf *b);
+
+/* ---- reading ----------------------------------------------------------------------------------------- */
+
+struct cl_strings {
+	struct str *items;
+	size_t n;
+};
 
 struct cl_reader {
 	struct cl_problems *problems;

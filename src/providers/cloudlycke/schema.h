@@ -8,6 +8,7 @@
 
 #include "base/ip.h"
 #include "base/label.h"
+#include "providers/cloudlycke/reader.h"
 
 /* In the order of the words in validate.c. */
 enum cl_power {
@@ -16,11 +17,6 @@ enum cl_power {
 	CL_POWER_SUSPENDED,
 	CL_POWER_TERMINATED,
 	CL_POWER_UNKNOWN,
-};
-
-struct cl_strings {
-	struct str *items;
-	size_t n;
 };
 
 struct cl_machine {

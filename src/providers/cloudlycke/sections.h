@@ -4,7 +4,7 @@
 
 #include "base/arena.h"
 #include "base/map.h"
-#include "providers/cloudlycke/problems.h"
+#include "providers/cloudlycke/reader.h"
 #include "providers/cloudlycke/schema.h"
 
 /** Where names lead: to a struct cl_machine of the schema, which also holds the keys. */

@@ -7,6 +7,7 @@
 #define CCMD_CLOUDLYCKE_VALIDATE_H
 
 #include "providers/cloudlycke/reader.h"
+#include "providers/cloudlycke/schema.h"
 
 extern const struct cl_rule cl_rule_node_name;
 extern const struct cl_rule cl_rule_machine_id;
