@@ -1,7 +1,7 @@
 /* machines.c: the sections `instanceTypes` and `machines` of an inventory. */
+#include "providers/cloudlycke/check.h"
 #include "providers/cloudlycke/file.h"
 #include "providers/cloudlycke/quote.h"
-#include "providers/cloudlycke/validate.h"
 
 enum {
 	ADDRESSES_MAX = 64, /* of a machine */

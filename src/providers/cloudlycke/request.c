@@ -2,8 +2,8 @@
 #include "providers/cloudlycke/request.h"
 
 #include "base/limits.h"
+#include "providers/cloudlycke/check.h"
 #include "providers/cloudlycke/quote.h"
-#include "providers/cloudlycke/validate.h"
 
 /* ---- the pool ---------------------------------------------------------------------------------------- */
 

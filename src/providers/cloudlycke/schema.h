@@ -10,7 +10,7 @@
 #include "base/label.h"
 #include "providers/cloudlycke/reader.h"
 
-/* In the order of the words in validate.c. */
+/* In the order of the words in check.c. */
 enum cl_power {
 	CL_POWER_ON,
 	CL_POWER_OFF,

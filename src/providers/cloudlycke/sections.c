@@ -4,9 +4,9 @@
  */
 #include "providers/cloudlycke/sections.h"
 
+#include "providers/cloudlycke/check.h"
 #include "providers/cloudlycke/file.h"
 #include "providers/cloudlycke/quote.h"
-#include "providers/cloudlycke/validate.h"
 
 struct cl_machine *
 cl_names_find(const struct cl_names *names, struct str name_or_alias)

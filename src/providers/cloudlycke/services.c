@@ -3,10 +3,9 @@
  * They are read and checked so that a file is either right or wrong as a whole. The changes of hooks, of HAProxy's part and
  * of the presence of a section take effect at the next start (guard.c); pools are followed.
  */
+#include "providers/cloudlycke/check.h"
 #include "providers/cloudlycke/file.h"
-#include "providers/cloudlycke/pools.h"
 #include "providers/cloudlycke/quote.h"
-#include "providers/cloudlycke/validate.h"
 
 enum {
 	POOLS_MAX = 1000,

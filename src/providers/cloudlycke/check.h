@@ -1,10 +1,13 @@
-/* validate.h: what single values of an inventory must look like, and how we say that one does not.
+/* check.h: what the values of an inventory must look like, and what must not be in two places at once.
  *
  * The rules are Kubernetes' own where the value ends up there: a name or label that the API server would refuse
  * must not get past this file.
+ *
+ * Address pools can be written by the thousand and hold a million addresses: they are checked by sorting and sweeping,
+ * nothing counts addresses one by one.
  */
-#ifndef CCMD_CLOUDLYCKE_VALIDATE_H
-#define CCMD_CLOUDLYCKE_VALIDATE_H
+#ifndef CCMD_CLOUDLYCKE_CHECK_H
+#define CCMD_CLOUDLYCKE_CHECK_H
 
 #include "providers/cloudlycke/reader.h"
 #include "providers/cloudlycke/schema.h"
@@ -46,5 +49,13 @@ void cl_read_command(struct cl_reader *r, const struct cl_field *field,
                      const struct yaml_node *node, void *into);
 void cl_read_labels(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,
                     void *into);
+
+/** "192.168.20.240-192.168.20.250", "198.51.100.0/29", "fd00::1"; into struct cl_blocks. */
+void cl_read_blocks(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,
+                    void *into);
+
+/** No pool too large, none overlapping another, none with the address of a machine: node is the list of pools. */
+void cl_check_pools(struct cl_reader *r, const struct yaml_node *node,
+                    const struct cl_schema *schema);
 
 #endif
