@@ -10,7 +10,7 @@
 
 #include "base/arena.h"
 #include "cloud/balancer.h"
-#include "providers/cloudlycke/schema.h"
+#include "providers/cloudlycke/inventory.h"
 
 enum {
 	CL_FAMILIES = 2, /* at most one address of each */

@@ -9,8 +9,8 @@
 #ifndef CCMD_CLOUDLYCKE_CHECK_H
 #define CCMD_CLOUDLYCKE_CHECK_H
 
+#include "providers/cloudlycke/inventory.h"
 #include "providers/cloudlycke/reader.h"
-#include "providers/cloudlycke/schema.h"
 
 extern const struct cl_rule cl_rule_node_name;
 extern const struct cl_rule cl_rule_machine_id;

@@ -1,13 +1,165 @@
-/* inventory.h: one state of the file, checked, indexed and never changed.
+/* inventory.h: what an inventory file says, as plain structs, and one state of the file: checked, indexed, never changed.
  *
- * Counted, so that a look can go on using the one it began with while a newer one takes its place.
+ * docs/cloudlycke.md describes every field. The views live in the arena of struct cl_inventory; a field that the file leaves
+ * out has its default here.
+ *
+ * An inventory is reference-counted, so that a lookup can go on using the one it began with while a newer one takes its
+ * place.
  */
 #ifndef CCMD_CLOUDLYCKE_INVENTORY_H
 #define CCMD_CLOUDLYCKE_INVENTORY_H
 
 #include <stdatomic.h>
 
-#include "providers/cloudlycke/sections.h"
+#include "base/ip.h"
+#include "base/label.h"
+#include "providers/cloudlycke/reader.h"
+
+/* ---- the file ---------------------------------------------------------------------------------------- */
+
+/* In the order of the words in check.c. */
+enum cl_power {
+	CL_POWER_ON,
+	CL_POWER_OFF,
+	CL_POWER_SUSPENDED,
+	CL_POWER_TERMINATED,
+	CL_POWER_UNKNOWN,
+};
+
+struct cl_machine {
+	struct str name;
+	struct str id; /* in memory right behind "cloudlycke://": see cl_machine_provider_id() */
+	struct str type;
+	struct str zone, region; /* with the file's defaults applied */
+	struct str fault;        /* not empty: every look-up fails with this text */
+	struct cl_strings aliases;
+	struct address *addresses; /* IP addresses in their canonical spelling */
+	struct label *labels;
+	uint32_t n_addresses, n_labels;
+	int power; /* enum cl_power */
+};
+
+#define CL_PROVIDER_ID_PREFIX "cloudlycke://"
+
+static inline struct str
+cl_machine_provider_id(const struct cl_machine *machine)
+{
+	size_t before = sizeof(CL_PROVIDER_ID_PREFIX) - 1;
+
+	return str_n(machine->id.ptr - before, before + machine->id.len);
+}
+
+enum cl_unknown_machines {
+	CL_UNKNOWN_ABSENT,
+	CL_UNKNOWN_ERROR,
+};
+
+struct cl_cloud {
+	struct str region, zone;
+	struct str self;
+	struct str cluster_id;
+	bool requires_cluster_id;
+	int unknown_machines; /* enum cl_unknown_machines */
+};
+
+struct cl_reload {
+	bool is_enabled;
+	int64_t debounce_ns;
+	int64_t poll_ns; /* 0: never */
+	int64_t max_removal_percent;
+};
+
+struct cl_state_config {
+	struct str file;
+};
+
+struct cl_instance_type {
+	struct str name;
+};
+
+/** An address, a range or a network: the addresses from first to last. */
+struct cl_block {
+	struct ip first, last;
+	bool has_edges; /* an IPv4 network with a network and a broadcast address */
+};
+
+struct cl_blocks {
+	struct cl_block *items;
+	size_t n;
+};
+
+struct cl_pool {
+	struct str name;
+	struct cl_blocks addresses;
+	struct cl_blocks avoid;
+	bool avoids_edges;
+	bool is_default;
+	struct cl_strings namespaces; /* none: all */
+	struct str hostname_template;
+	int ip_mode; /* enum cl_ip_mode */
+};
+
+enum cl_ip_mode {
+	CL_IP_MODE_VIP,
+	CL_IP_MODE_PROXY,
+};
+
+struct cl_haproxy_config {
+	bool is_present;
+	struct str file;
+	struct str stats_socket; /* empty: none */
+	struct cl_strings check; /* the file to be checked is added */
+	struct cl_strings reload;
+};
+
+struct cl_balancers {
+	bool is_present;
+	struct str hook;
+	int64_t hook_timeout_ns;
+	struct str class_name;
+	bool is_local_only; /* with an election: what is done on this host is meant to be done by the leader's only */
+	struct cl_haproxy_config haproxy;
+};
+
+struct cl_route {
+	struct str name;
+	struct str target_node;
+	struct ip_net destination;
+};
+
+struct cl_routes {
+	bool is_present;
+	struct cl_route *fixed;
+	size_t n_fixed;
+	struct str hook;
+	int64_t hook_timeout_ns;
+};
+
+/** The file. */
+struct cl_schema {
+	struct cl_cloud cloud;
+	struct cl_reload reload;
+	struct cl_state_config state;
+	struct cl_instance_type *types;
+	size_t n_types;
+	bool has_types;
+	struct cl_machine *machines;
+	size_t n_machines;
+	struct cl_pool *pools;
+	size_t n_pools;
+	struct cl_balancers balancers;
+	struct cl_routes routes;
+};
+
+/* ---- a state of it ----------------------------------------------------------------------------------- */
+
+/** Where names lead: to a struct cl_machine of the schema, which also holds the keys. */
+struct cl_names {
+	struct map by_name, by_alias, by_id;
+};
+
+/** The machine with that name or alias, or NULL. */
+struct cl_machine *cl_names_find(const struct cl_names *names, struct str name_or_alias);
 
 struct cl_inventory {
 	_Atomic unsigned n_refs;

@@ -6,7 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/json.h"
-#include "providers/cloudlycke/sections.h"
+#include "providers/cloudlycke/inventory.h"
 
 /* ---- targets ----------------------------------------------------------------------------------------- */
 
