@@ -76,12 +76,12 @@ class Stage:
 
 
 class Signalled(SystemExit):
-    """A signal ended the demo: nothing failed, and what it made is removed."""
+    """A signal ended the demo. That is not a failure, and what the demo made is removed."""
 
 
 def end_on_signals():
-    """Without this SIGTERM and SIGHUP end Python immediately, and the folders stay. A second signal does not interrupt
-    the removal."""
+    """Without this, SIGTERM and SIGHUP end Python immediately and the folders are left behind. A second signal does not
+    interrupt the removal."""
     numbers = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
 
     def end(number, _frame):
@@ -95,8 +95,8 @@ def end_on_signals():
 
 @contextlib.contextmanager
 def temporary_folder():
-    """Removed when no child is left that could write to it: a signal may come between the start of a program and the
-    moment from which its Process knows it."""
+    """Removed when no child is left that could write to it: a signal may come after a program was started and before its
+    Process is recorded."""
     with tempfile.TemporaryDirectory(prefix="ccmd-demo-") as folder:
         try:
             yield Path(folder)
