@@ -108,3 +108,20 @@ def test_a_demo_ended_by_a_signal_leaves_no_folders(tmp_path, options):
         printed, _ = demo.communicate(timeout=60)
     assert demo.returncode == 128 + signal.SIGTERM, printed
     assert list(folder.iterdir()) == []
+
+
+def test_comments_cite_documents_that_are_there(tmp_path):
+    for name, text in {
+        "docs/spec/x.md": "# X\n\n## Here\n",
+        "src/a.c": '/* docs/spec/x.md,\n * "Here" and "Gone"; docs/spec/y.md. */\n',
+        "tools/b": '# docs/spec/x.md, "Here"\n',
+    }.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    shutil.copy(ROOT / "tools" / "check-docs", tmp_path / "tools" / "check-docs")
+    done = subprocess.run([tmp_path / "tools" / "check-docs"], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stdout.splitlines() == [
+        'src/a.c: cites docs/spec/x.md, "Gone", which is not there',
+        "src/a.c: cites docs/spec/y.md, which is not there",
+    ]
