@@ -26,4 +26,12 @@ NODISCARD bool cl_haproxy_accepts(const struct cl_record *draft, struct error *e
  * went wrong, and the file in use is as it was. Asks the fence. */
 NODISCARD bool cl_haproxy_apply(struct cl_haproxy *, struct call *call, struct error *err);
 
+/** Appends the whole configuration file. Pure: equal records give the same text. Names in it come from Kubernetes objects, so
+ * only letters, digits, "-", "_" and "." get there; addresses and numbers are written from their values.
+ *
+ * Records that are going are left out. stats_socket empty: none, and neither HAProxy's view of its
+ * servers nor whose client is whose is carried over a reload. Other sockets are named after it: SOCKET.peers, SOCKET.idle. */
+void cl_haproxy_file(struct buf *b, struct cl_record *const records[], size_t n,
+                     struct str stats_socket);
+
 #endif

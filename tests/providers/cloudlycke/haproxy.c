@@ -1,4 +1,4 @@
-#include "providers/cloudlycke/haproxy_file.h"
+#include "providers/cloudlycke/haproxy.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
