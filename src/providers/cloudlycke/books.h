@@ -10,7 +10,7 @@
 #ifndef CCMD_CLOUDLYCKE_BOOKS_H
 #define CCMD_CLOUDLYCKE_BOOKS_H
 
-#include "providers/cloudlycke/request.h"
+#include "providers/cloudlycke/allocate.h"
 #include "providers/cloudlycke/state.h"
 
 struct cl_books;

@@ -8,6 +8,18 @@
 #include "base/json.h"
 #include "providers/cloudlycke/inventory.h"
 
+/* ---- holdings ---------------------------------------------------------------------------------------- */
+
+bool
+cl_holding_has(const struct cl_holding *h, const struct ip *ip)
+{
+	for (size_t i = 0; i < h->n_addresses; i++) {
+		if (ip_eq(&h->addresses[i], ip))
+			return true;
+	}
+	return false;
+}
+
 /* ---- targets ----------------------------------------------------------------------------------------- */
 
 static struct cl_targets *

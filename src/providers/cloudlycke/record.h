@@ -9,7 +9,25 @@
 
 #include <stdatomic.h>
 
-#include "providers/cloudlycke/allocation.h"
+#include "base/arena.h"
+#include "cloud/balancer.h"
+#include "providers/cloudlycke/inventory.h"
+
+enum {
+	CL_FAMILIES = 2, /* at most one address of each */
+};
+
+/** What one Service holds. All views are borrowed. */
+struct cl_holding {
+	struct str namespace, service, uid;
+	struct str share_key; /* empty: shares with nobody */
+	const struct lb_port *ports;
+	size_t n_ports;
+	struct ip addresses[CL_FAMILIES];
+	size_t n_addresses;
+};
+
+bool cl_holding_has(const struct cl_holding *h, const struct ip *ip);
 
 struct cl_target {
 	struct str name, id; /* id: the machine's */

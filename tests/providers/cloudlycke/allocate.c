@@ -1,4 +1,4 @@
-#include "providers/cloudlycke/allocation.h"
+#include "providers/cloudlycke/allocate.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

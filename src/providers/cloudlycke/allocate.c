@@ -1,0 +1,699 @@
+/* allocate.c: see allocate.h. */
+#include "providers/cloudlycke/allocate.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/limits.h"
+#include "providers/cloudlycke/check.h"
+#include "providers/cloudlycke/quote.h"
+
+/* ---- addresses of a pool ----------------------------------------------------------------------------- */
+
+static bool
+block_has(const struct cl_block *block, const struct ip *ip)
+{
+	return ip_cmp(ip, &block->first) >= 0 && ip_cmp(ip, &block->last) <= 0;
+}
+
+static bool
+is_edge(const struct cl_pool *pool, const struct cl_block *block, const struct ip *ip)
+{
+	return pool->avoids_edges && block->has_edges &&
+	       (ip_eq(ip, &block->first) || ip_eq(ip, &block->last));
+}
+
+/* The block of `avoid` that holds it, or NULL. */
+static const struct cl_block *
+avoided_by(const struct cl_pool *pool, const struct ip *ip)
+{
+	for (size_t i = 0; i < pool->avoid.n; i++) {
+		if (block_has(&pool->avoid.items[i], ip))
+			return &pool->avoid.items[i];
+	}
+	return NULL;
+}
+
+/* An address can be the edge of one block and in the middle of another. */
+bool
+cl_pool_has(const struct cl_pool *pool, const struct ip *ip, bool *ret_is_avoided)
+{
+	bool is_listed = false, is_usable = false;
+
+	for (size_t i = 0; i < pool->addresses.n; i++) {
+		const struct cl_block *block = &pool->addresses.items[i];
+
+		if (!block_has(block, ip))
+			continue;
+		is_listed = true;
+		is_usable = is_usable || !is_edge(pool, block, ip);
+	}
+	*ret_is_avoided = is_listed && (!is_usable || avoided_by(pool, ip));
+	return is_listed && !*ret_is_avoided;
+}
+
+static bool
+is_usable(const struct cl_pool *pool, const struct ip *ip)
+{
+	bool is_avoided;
+
+	return cl_pool_has(pool, ip, &is_avoided);
+}
+
+/* False at the end of all addresses. */
+static bool
+increment(struct ip *ip)
+{
+	for (size_t i = sizeof(ip->bytes); i-- > 0;) {
+		if (++ip->bytes[i] != 0)
+			return true;
+	}
+	return false;
+}
+
+/* ---- the pool of a Service --------------------------------------------------------------------------- */
+
+static const struct cl_pool *
+pool_named(const struct cl_schema *schema, struct str name)
+{
+	for (size_t i = 0; i < schema->n_pools; i++) {
+		if (str_eq(schema->pools[i].name, name))
+			return &schema->pools[i];
+	}
+	return NULL;
+}
+
+static const struct cl_pool *
+default_pool(const struct cl_schema *schema)
+{
+	for (size_t i = 0; i < schema->n_pools; i++) {
+		if (schema->pools[i].is_default)
+			return &schema->pools[i];
+	}
+	return schema->n_pools == 1 ? &schema->pools[0] : NULL;
+}
+
+static bool
+is_open_to(const struct cl_pool *pool, struct str namespace)
+{
+	for (size_t i = 0; i < pool->namespaces.n; i++) {
+		if (str_eq(pool->namespaces.items[i], namespace))
+			return true;
+	}
+	return pool->namespaces.n == 0;
+}
+
+bool
+cl_request_pool(const struct cl_schema *schema, const struct lb_spec *spec, struct arena *arena,
+                const struct cl_pool **ret, struct error *err)
+{
+	const struct str *name = lb_annotation(spec, CL_ANNOTATION("pool"));
+	const struct cl_pool *pool = name ? pool_named(schema, str_trim(*name))
+	                                  : default_pool(schema);
+
+	if (!pool && !name)
+		return err_set(err, ERR_INVALID,
+		               "no address pool: set one as default or use annotation \"%s\"",
+		               CL_ANNOTATION("pool"));
+	if (!pool)
+		return err_set(err, ERR_INVALID, "address pool %s does not exist",
+		               cl_q(arena, *name));
+	if (!is_open_to(pool, spec->namespace))
+		return err_set(err, ERR_INVALID, "address pool %s is not available to namespace %s",
+		               cl_q(arena, pool->name), cl_q(arena, spec->namespace));
+	*ret = pool;
+	return true;
+}
+
+bool
+cl_request_could_have(const struct cl_schema *schema, struct str namespace, const struct ip *ip)
+{
+	for (size_t i = 0; i < schema->n_pools; i++) {
+		bool is_avoided;
+
+		if (is_open_to(&schema->pools[i], namespace) &&
+		    cl_pool_has(&schema->pools[i], ip, &is_avoided))
+			return true;
+	}
+	return false;
+}
+
+/* ---- wanted addresses -------------------------------------------------------------------------------- */
+
+static bool
+add_wanted(struct cl_wish *wish, struct str text, struct arena *arena, struct error *err)
+{
+	struct ip ip;
+
+	if (!ip_parse(text, &ip))
+		return err_set(err, ERR_INVALID, "%s is not an IP address", cl_q(arena, text));
+	for (size_t i = 0; i < wish->n_wanted; i++) {
+		if (ip_family(&wish->wanted[i]) == ip_family(&ip))
+			return err_set(
+				err, ERR_INVALID,
+				"more than one %s address is wanted; one of each family can be",
+				ip_family(&ip) == IP_V4 ? "IPv4" : "IPv6");
+	}
+	wish->wanted[wish->n_wanted++] = ip;
+	return true;
+}
+
+static bool
+read_wanted(const struct lb_spec *spec, struct cl_wish *wish, struct arena *arena,
+            struct error *err)
+{
+	const struct str *list = lb_annotation(spec, CL_ANNOTATION("addresses"));
+
+	if (list && spec->wanted_ip.len > 0)
+		return err_set(err, ERR_INVALID,
+		               "annotation \"%s\" and spec.loadBalancerIP are both set: keep one",
+		               CL_ANNOTATION("addresses"));
+	if (spec->wanted_ip.len > 0)
+		return add_wanted(wish, spec->wanted_ip, arena, err);
+	if (!list || str_trim(*list).len == 0)
+		return true;
+	for (struct str part, rest = *list; str_split(&rest, ',', &part);) {
+		if (!add_wanted(wish, str_trim(part), arena, err))
+			return false;
+	}
+	return true;
+}
+
+/* ---- source ranges ----------------------------------------------------------------------------------- */
+
+static struct ip_net
+masked(struct ip_net net)
+{
+	for (unsigned i = net.bits; i < 128; i++)
+		net.ip.bytes[i / 8] &= (uint8_t)~(0x80 >> i % 8);
+	return net;
+}
+
+static struct str
+net_text(const struct ip_net *net, struct arena *arena)
+{
+	char memory[80] = "";
+	struct buf b = BUF_FIXED(memory);
+
+	ip_format(&b, &net->ip);
+	buf_addf(&b, "/%u", net->bits - (ip_family(&net->ip) == IP_V4 && net->bits >= 96 ? 96 : 0));
+	return arena_str(arena, buf_str(&b));
+}
+
+static bool
+has_text(const struct str *texts, size_t n, struct str text)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (str_eq(texts[i], text))
+			return true;
+	}
+	return false;
+}
+
+/* framework.md 2.7: each must be a network; what is twice there counts once. The first that is none, or NULL. */
+static const struct str *
+read_ranges(const struct lb_spec *spec, struct arena *arena, struct cl_record *draft)
+{
+	struct str *ranges = arena_calloc(arena, spec->n_source_ranges + 1, sizeof(*ranges));
+	const struct str *bad = NULL;
+	size_t n = 0;
+
+	for (size_t i = 0; i < spec->n_source_ranges; i++) {
+		struct ip_net net;
+		struct str text;
+
+		if (!ip_net_parse(str_trim(spec->source_ranges[i]), &net)) {
+			bad = bad ? bad : &spec->source_ranges[i];
+			continue;
+		}
+		net = masked(net);
+		text = net_text(&net, arena);
+		if (!has_text(ranges, n, text))
+			ranges[n++] = text;
+	}
+	draft->source_ranges = ranges;
+	draft->n_source_ranges = n;
+	return bad;
+}
+
+/* ---- names and protocols ----------------------------------------------------------------------------- */
+
+static struct str
+fill_template(const struct cl_pool *pool, const struct lb_spec *spec, struct arena *arena)
+{
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(KIB(4));
+	struct str rest = pool->hostname_template, name = STR("{name}"), ns = STR("{namespace}");
+
+	while (rest.len > 0) {
+		size_t skip = 1;
+
+		if (str_starts(rest, name))
+			buf_add_str(&b, spec->service), skip = name.len;
+		else if (str_starts(rest, ns))
+			buf_add_str(&b, spec->namespace), skip = ns.len;
+		else
+			buf_add_char(&b, rest.ptr[0]);
+		rest = str_skip(rest, skip);
+	}
+	return arena_str(arena, buf_str(&b));
+}
+
+/* What the API server would not take in a status is refused here, with the reason. */
+static bool
+read_hostname(const struct cl_pool *pool, const struct lb_spec *spec, struct arena *arena,
+              struct str *ret, struct error *err)
+{
+	const struct str *given = lb_annotation(spec, CL_ANNOTATION("hostname"));
+	struct str hostname = given ? str_trim(*given) : fill_template(pool, spec, arena);
+	struct ip ip;
+
+	if (hostname.len > 0 && (!cl_rule_node_name.is_valid(hostname) || ip_parse(hostname, &ip)))
+		return err_set(err, ERR_INVALID, "hostname %s is not a DNS name",
+		               cl_q(arena, hostname));
+	*ret = hostname;
+	return true;
+}
+
+static struct str
+share_key(const struct lb_spec *spec)
+{
+	const struct str *key = lb_annotation(spec, CL_ANNOTATION("share"));
+
+	return key ? str_trim(*key) : STR_EMPTY;
+}
+
+static bool
+read_proxy(const struct lb_spec *spec, struct arena *arena, enum cl_proxy *ret, struct error *err)
+{
+	const struct str *text = lb_annotation(spec, CL_ANNOTATION("proxy-protocol"));
+
+	if (!text || text->len == 0)
+		return true;
+	if (str_eq_c(*text, "v1"))
+		*ret = CL_PROXY_V1;
+	else if (str_eq_c(*text, "v2"))
+		*ret = CL_PROXY_V2;
+	else
+		return err_set(err, ERR_INVALID, "annotation \"%s\": %s is not one of v1, v2",
+		               CL_ANNOTATION("proxy-protocol"), cl_q(arena, *text));
+	return true;
+}
+
+/* ---- a whole request --------------------------------------------------------------------------------- */
+
+static struct cl_holding
+holding_of(const struct lb_spec *spec)
+{
+	return (struct cl_holding){ .namespace = spec->namespace,
+		                    .service = spec->service,
+		                    .uid = spec->uid,
+		                    .share_key = share_key(spec),
+		                    .ports = spec->ports,
+		                    .n_ports = spec->n_ports };
+}
+
+static struct cl_record
+draft_of(const struct lb_spec *spec)
+{
+	return (struct cl_record){
+		.holding = holding_of(spec),
+		.cluster = spec->cluster,
+		.name = spec->name,
+		.pool = STR_EMPTY,
+		.hostname = STR_EMPTY,
+		.traffic = spec->traffic,
+		.health_check_node_port = spec->health_check_node_port,
+		.has_client_ip_affinity = spec->has_client_ip_affinity,
+		.affinity_timeout_s = spec->has_client_ip_affinity ? spec->affinity_timeout_s : 0,
+		.hook_error = STR_EMPTY,
+	};
+}
+
+bool
+cl_request_read(const struct cl_schema *schema, const struct lb_spec *spec, struct arena *arena,
+                struct cl_request *ret, struct error *err)
+{
+	struct cl_request r = { .draft = draft_of(spec) };
+	const struct str *bad;
+
+	r.wish = (struct cl_wish){ .families = spec->families,
+		                   .n_families = spec->n_families,
+		                   .may_lack = spec->family_policy == LB_PREFER_DUAL_STACK };
+	if (!cl_request_pool(schema, spec, arena, &r.wish.pool, err) ||
+	    !read_wanted(spec, &r.wish, arena, err) ||
+	    !read_hostname(r.wish.pool, spec, arena, &r.draft.hostname, err) ||
+	    !read_proxy(spec, arena, &r.draft.proxy, err))
+		return false;
+	bad = read_ranges(spec, arena, &r.draft);
+	if (bad)
+		return err_set(err, ERR_INVALID, "source range %s is not a CIDR",
+		               cl_q(arena, *bad));
+	r.draft.pool = r.wish.pool->name;
+	r.draft.ip_mode = r.wish.pool->ip_mode;
+	*ret = r;
+	return true;
+}
+
+static void
+recall_addresses(const struct lb_status *status, struct cl_holding *h)
+{
+	struct ip ip;
+
+	for (size_t i = 0; i < status->n_ingress && h->n_addresses < CL_FAMILIES; i++) {
+		if (ip_parse(status->ingress[i].ip, &ip) &&
+		    (h->n_addresses == 0 || ip_family(&ip) != ip_family(&h->addresses[0])))
+			h->addresses[h->n_addresses++] = ip;
+	}
+}
+
+void
+cl_request_recall(const struct lb_spec *spec, struct arena *arena, struct cl_record *ret_draft)
+{
+	static const struct str nobody = { "0.0.0.0/32", 10 };
+	struct error ignored;
+
+	*ret_draft = draft_of(spec);
+	recall_addresses(&spec->status, &ret_draft->holding);
+	(void)!read_proxy(spec, arena, &ret_draft->proxy, &ignored);
+	if (read_ranges(spec, arena, ret_draft) && ret_draft->n_source_ranges == 0) {
+		ret_draft->source_ranges =
+			&nobody; /* nothing that was closed is opened by a mistake */
+		ret_draft->n_source_ranges = 1;
+	}
+}
+
+/* ---- an address for one family ----------------------------------------------------------------------- */
+
+/* One family of one wish. */
+struct search {
+	const struct cl_wish *wish;
+	const struct cl_holding *const *others;
+	size_t n;
+	struct arena *arena;
+	enum ip_family family;
+	struct ip *taken; /* by others, sorted; NULL: not collected yet */
+	size_t n_taken;
+};
+
+/* ---- who has what ------------------------------------------------------------------------------------ */
+
+static const struct lb_port *
+common_port(const struct cl_holding *a, const struct cl_holding *b)
+{
+	for (size_t i = 0; i < a->n_ports; i++) {
+		for (size_t k = 0; k < b->n_ports; k++) {
+			if (a->ports[i].port == b->ports[k].port &&
+			    a->ports[i].protocol == b->ports[k].protocol)
+				return &a->ports[i];
+		}
+	}
+	return NULL;
+}
+
+bool
+cl_may_share(const struct cl_holding *a, const struct cl_holding *b,
+             const struct lb_port **ret_port)
+{
+	const struct lb_port *port = NULL;
+	bool are_friends = a->share_key.len > 0 && str_eq(a->share_key, b->share_key) &&
+	                   str_eq(a->namespace, b->namespace);
+
+	if (are_friends)
+		port = common_port(a, b);
+	if (ret_port)
+		*ret_port = port;
+	return are_friends && !port;
+}
+
+/* The first of the others that has the address and does not share it; NULL: none. */
+static const struct cl_holding *
+rival_for(const struct search *s, const struct ip *ip, const struct lb_port **ret_port)
+{
+	for (size_t i = 0; i < s->n; i++) {
+		const struct cl_holding *other = s->others[i];
+
+		if (!str_eq(other->uid, s->wish->self.uid) && cl_holding_has(other, ip) &&
+		    !cl_may_share(&s->wish->self, other, ret_port))
+			return other;
+	}
+	return NULL;
+}
+
+static bool
+is_free(const struct search *s, const struct ip *ip)
+{
+	return !rival_for(s, ip, NULL);
+}
+
+static int
+by_value(const void *a, const void *b)
+{
+	return ip_cmp(a, b);
+}
+
+static void
+collect_taken(struct search *s)
+{
+	s->taken = arena_calloc(s->arena, s->n * CL_FAMILIES + 1, sizeof(s->taken[0]));
+	for (size_t i = 0; i < s->n; i++) {
+		const struct cl_holding *other = s->others[i];
+
+		for (size_t k = 0; k < other->n_addresses; k++) {
+			if (!str_eq(other->uid, s->wish->self.uid) &&
+			    ip_family(&other->addresses[k]) == s->family)
+				s->taken[s->n_taken++] = other->addresses[k];
+		}
+	}
+	qsort(s->taken, s->n_taken, sizeof(s->taken[0]), by_value);
+}
+
+static bool
+is_taken(const struct search *s, const struct ip *ip)
+{
+	return bsearch(ip, s->taken, s->n_taken, sizeof(s->taken[0]), by_value) != NULL;
+}
+
+/* ---- what it has ------------------------------------------------------------------------------------- */
+
+static const struct ip *
+wanted_of(const struct search *s)
+{
+	for (size_t i = 0; i < s->wish->n_wanted; i++) {
+		if (ip_family(&s->wish->wanted[i]) == s->family)
+			return &s->wish->wanted[i];
+	}
+	return NULL;
+}
+
+static bool
+find_kept(const struct search *s, struct ip *ret)
+{
+	const struct cl_holding *self = &s->wish->self;
+
+	for (size_t i = 0; i < self->n_addresses; i++) {
+		const struct ip *ip = &self->addresses[i];
+
+		if (ip_family(ip) == s->family && is_usable(s->wish->pool, ip) && is_free(s, ip)) {
+			*ret = *ip;
+			return true;
+		}
+	}
+	return false;
+}
+
+/* ---- a wanted one ------------------------------------------------------------------------------------ */
+
+static const char *
+ip_text(const struct search *s, const struct ip *ip)
+{
+	char memory[64] = "";
+	struct buf b = BUF_FIXED(memory);
+
+	ip_format(&b, ip);
+	return arena_strz(s->arena, buf_str(&b));
+}
+
+static bool
+refuse_rival(const struct search *s, const struct ip *ip, const struct cl_holding *rival,
+             const struct lb_port *port, struct error *err)
+{
+	if (port)
+		return err_set(err, ERR_INVALID,
+		               "address \"%s\" cannot be shared: port %d/%" STR_FMT
+		               " is used by %" STR_FMT "/%" STR_FMT,
+		               ip_text(s, ip), (int)port->port, STR_ARG(port->protocol_text),
+		               STR_ARG(rival->namespace), STR_ARG(rival->service));
+	return err_set(err, ERR_INVALID, "address \"%s\" is already used by %" STR_FMT "/%" STR_FMT,
+	               ip_text(s, ip), STR_ARG(rival->namespace), STR_ARG(rival->service));
+}
+
+static bool
+check_wanted(const struct search *s, const struct ip *ip, bool *ret_is_full, struct error *err)
+{
+	const struct lb_port *port = NULL;
+	const struct cl_holding *rival;
+	bool is_avoided;
+
+	if (!cl_pool_has(s->wish->pool, ip, &is_avoided))
+		return err_set(err, ERR_INVALID, "address \"%s\" is %s pool %s", ip_text(s, ip),
+		               is_avoided ? "reserved in" : "not in",
+		               cl_q(s->arena, s->wish->pool->name));
+	rival = rival_for(s, ip, &port);
+	*ret_is_full = rival != NULL;
+	return !rival || refuse_rival(s, ip, rival, port, err);
+}
+
+/* ---- a new one --------------------------------------------------------------------------------------- */
+
+/* The lowest that a Service of the same sharing key has. */
+static bool
+find_shared(const struct search *s, struct ip *ret)
+{
+	bool is_found = false;
+
+	for (size_t i = 0; i < s->n; i++) {
+		const struct cl_holding *other = s->others[i];
+
+		if (str_eq(other->uid, s->wish->self.uid) ||
+		    !cl_may_share(&s->wish->self, other, NULL))
+			continue;
+		for (size_t k = 0; k < other->n_addresses; k++) {
+			const struct ip *ip = &other->addresses[k];
+
+			if (ip_family(ip) != s->family || (is_found && ip_cmp(ip, ret) >= 0) ||
+			    !is_usable(s->wish->pool, ip) || !is_free(s, ip))
+				continue;
+			*ret = *ip;
+			is_found = true;
+		}
+	}
+	return is_found;
+}
+
+/* Steps over what is avoided and what is taken, block by block: a pool may hold 2^64 addresses. */
+static bool
+find_free_in(const struct search *s, const struct cl_block *block, struct ip *ret)
+{
+	struct ip ip = block->first;
+
+	while (ip_cmp(&ip, &block->last) <= 0) {
+		const struct cl_block *avoid = avoided_by(s->wish->pool, &ip);
+
+		if (avoid) {
+			ip = avoid->last;
+		} else if (!is_edge(s->wish->pool, block, &ip) && !is_taken(s, &ip)) {
+			*ret = ip;
+			return true;
+		}
+		if (!increment(&ip))
+			return false;
+	}
+	return false;
+}
+
+static bool
+find_free(struct search *s, struct ip *ret)
+{
+	const struct cl_blocks *blocks = &s->wish->pool->addresses;
+
+	collect_taken(s);
+	for (size_t i = 0; i < blocks->n; i++) {
+		if (ip_family(&blocks->items[i].first) == s->family &&
+		    find_free_in(s, &blocks->items[i], ret))
+			return true;
+	}
+	return false;
+}
+
+/* When none is free, every usable one is in use. */
+static size_t
+count_used(const struct search *s)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < s->n_taken; i++) {
+		if ((i == 0 || !ip_eq(&s->taken[i], &s->taken[i - 1])) &&
+		    is_usable(s->wish->pool, &s->taken[i]))
+			n++;
+	}
+	return n;
+}
+
+/* ---- all families ------------------------------------------------------------------------------------ */
+
+static bool
+allocate_family(struct search *s, struct ip *ret, bool *ret_is_full, struct error *err)
+{
+	const struct ip *wanted = wanted_of(s);
+	size_t n_used;
+
+	if (wanted) {
+		*ret = *wanted;
+		return check_wanted(s, wanted, ret_is_full, err);
+	}
+	if (find_kept(s, ret) || (s->wish->self.share_key.len > 0 && find_shared(s, ret)) ||
+	    find_free(s, ret))
+		return true;
+	*ret_is_full = true;
+	n_used = count_used(s);
+	return err_set(err, ERR_INVALID,
+	               "address pool %s has no free %s address (%zu of %zu in use)",
+	               cl_q(s->arena, s->wish->pool->name), s->family == IP_V4 ? "IPv4" : "IPv6",
+	               n_used, n_used);
+}
+
+static bool
+has_family(const struct cl_wish *wish, enum ip_family family)
+{
+	for (size_t i = 0; i < wish->n_families; i++) {
+		if (wish->families[i] == family)
+			return true;
+	}
+	return false;
+}
+
+static bool
+check_families(const struct cl_wish *wish, struct arena *arena, struct error *err)
+{
+	struct search s = { .arena = arena };
+
+	for (size_t i = 0; i < wish->n_wanted; i++) {
+		if (!has_family(wish, ip_family(&wish->wanted[i])))
+			return err_set(err, ERR_INVALID,
+			               "address \"%s\" is of none of the Service's IP families",
+			               ip_text(&s, &wish->wanted[i]));
+	}
+	return true;
+}
+
+/* With PreferDualStack one family may have to do without; a wanted address may not. */
+static bool
+allocate_all(const struct cl_wish *wish, struct search *s, struct cl_grant *grant,
+             bool *ret_is_full, struct error *err)
+{
+	for (size_t i = 0; i < wish->n_families && i < CL_FAMILIES; i++) {
+		s->family = wish->families[i];
+		s->n_taken = 0;
+		if (allocate_family(s, &grant->addresses[grant->n_addresses], ret_is_full, err))
+			grant->n_addresses++;
+		else if (!wish->may_lack || wanted_of(s))
+			return false;
+	}
+	return grant->n_addresses > 0;
+}
+
+bool
+cl_allocate(const struct cl_wish *wish, const struct cl_holding *const others[], size_t n,
+            struct arena *arena, struct cl_grant *ret, bool *ret_is_full, struct error *err)
+{
+	struct search s = { .wish = wish, .others = others, .n = n, .arena = arena };
+	struct cl_grant grant = { .n_addresses = 0 };
+	bool is_full = false, is_done;
+
+	is_done = check_families(wish, arena, err) && allocate_all(wish, &s, &grant, &is_full, err);
+	if (ret_is_full)
+		*ret_is_full = is_full;
+	if (is_done)
+		*ret = grant;
+	return is_done;
+}

@@ -1,0 +1,65 @@
+/* allocate.h: from a Service to its addresses: what it asks for, and which addresses it gets.
+ *
+ * Pure: Services, the inventory and what other Services have go in; addresses or a reason come out.
+ *
+ * Rules for an address, in this order: one that the Service has and that still fits stays; a wanted one is given or refused
+ * with the reason; with a sharing key, one that a Service of the same key and namespace has, where no port is wanted twice;
+ * else the lowest that is free, first listed block first.
+ */
+#ifndef CCMD_CLOUDLYCKE_ALLOCATE_H
+#define CCMD_CLOUDLYCKE_ALLOCATE_H
+
+#include "providers/cloudlycke/record.h"
+
+struct cl_wish {
+	const struct cl_pool *pool;
+	const enum ip_family *families; /* in the order in which addresses are given */
+	size_t n_families;
+	bool may_lack; /* one family is enough (PreferDualStack) */
+	struct ip wanted[CL_FAMILIES];
+	size_t n_wanted;
+	struct cl_holding
+		self; /* what it has now; its own entry among the holdings is skipped, by UID */
+};
+
+struct cl_grant {
+	struct ip addresses[CL_FAMILIES];
+	size_t n_addresses;
+};
+
+#define CL_ANNOTATION(suffix) "service.beta.kubernetes.io/cloudlycke-load-balancer-" suffix
+
+struct cl_request {
+	struct cl_wish wish;
+	struct cl_record draft; /* without addresses, targets and generation */
+};
+
+/** Views are of the spec, the schema, or in the arena. ERR_INVALID names what is wrong. */
+NODISCARD bool cl_request_read(const struct cl_schema *schema, const struct lb_spec *spec,
+                               struct arena *arena, struct cl_request *ret, struct error *err);
+
+/** The pool that the Service names, or the default one. ERR_INVALID: there is no such pool, or not for its namespace. */
+NODISCARD bool cl_request_pool(const struct cl_schema *schema, const struct lb_spec *spec,
+                               struct arena *arena, const struct cl_pool **ret, struct error *err);
+/** Could a Service of that namespace have been given the address, by any of the pools? */
+bool cl_request_could_have(const struct cl_schema *schema, struct str namespace,
+                           const struct ip *ip);
+
+/** What can be told of a balancer from its Service alone, whatever is wrong with that: for those that exist already. Its
+ * addresses are those of the status. */
+void cl_request_recall(const struct lb_spec *spec, struct arena *arena,
+                       struct cl_record *ret_draft);
+
+/** Is the address in the pool, and not one of those never handed out? */
+bool cl_pool_has(const struct cl_pool *pool, const struct ip *ip, bool *ret_is_avoided);
+/** May both have the same address? *ret_port (may be NULL): the port that both want. */
+bool cl_may_share(const struct cl_holding *a, const struct cl_holding *b,
+                  const struct lb_port **ret_port);
+
+/** ERR_INVALID with what is to be done about it. *ret_is_full (may be NULL): true where another Service's going would
+ * help. The arena is for messages. Cost: O(n log n) where a new address is looked for. */
+NODISCARD bool cl_allocate(const struct cl_wish *wish, const struct cl_holding *const others[],
+                           size_t n, struct arena *arena, struct cl_grant *ret, bool *ret_is_full,
+                           struct error *err);
+
+#endif
