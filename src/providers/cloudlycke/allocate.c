@@ -141,25 +141,25 @@ cl_request_could_have(const struct cl_schema *schema, struct str namespace, cons
 /* ---- wanted addresses -------------------------------------------------------------------------------- */
 
 static bool
-add_wanted(struct cl_wish *wish, struct str text, struct arena *arena, struct error *err)
+add_wanted(struct cl_desired *desired, struct str text, struct arena *arena, struct error *err)
 {
 	struct ip ip;
 
 	if (!ip_parse(text, &ip))
 		return err_set(err, ERR_INVALID, "%s is not an IP address", cl_q(arena, text));
-	for (size_t i = 0; i < wish->n_wanted; i++) {
-		if (ip_family(&wish->wanted[i]) == ip_family(&ip))
+	for (size_t i = 0; i < desired->n_wanted; i++) {
+		if (ip_family(&desired->wanted[i]) == ip_family(&ip))
 			return err_set(
 				err, ERR_INVALID,
 				"more than one %s address is wanted; one of each family can be",
 				ip_family(&ip) == IP_V4 ? "IPv4" : "IPv6");
 	}
-	wish->wanted[wish->n_wanted++] = ip;
+	desired->wanted[desired->n_wanted++] = ip;
 	return true;
 }
 
 static bool
-read_wanted(const struct lb_spec *spec, struct cl_wish *wish, struct arena *arena,
+read_wanted(const struct lb_spec *spec, struct cl_desired *desired, struct arena *arena,
             struct error *err)
 {
 	const struct str *list = lb_annotation(spec, CL_ANNOTATION("addresses"));
@@ -169,11 +169,11 @@ read_wanted(const struct lb_spec *spec, struct cl_wish *wish, struct arena *aren
 		               "annotation \"%s\" and spec.loadBalancerIP are both set: keep one",
 		               CL_ANNOTATION("addresses"));
 	if (spec->wanted_ip.len > 0)
-		return add_wanted(wish, spec->wanted_ip, arena, err);
+		return add_wanted(desired, spec->wanted_ip, arena, err);
 	if (!list || str_trim(*list).len == 0)
 		return true;
 	for (struct str part, rest = *list; str_split(&rest, ',', &part);) {
-		if (!add_wanted(wish, str_trim(part), arena, err))
+		if (!add_wanted(desired, str_trim(part), arena, err))
 			return false;
 	}
 	return true;
@@ -336,20 +336,20 @@ cl_request_read(const struct cl_schema *schema, const struct lb_spec *spec, stru
 	struct cl_request r = { .draft = draft_of(spec) };
 	const struct str *bad;
 
-	r.wish = (struct cl_wish){ .families = spec->families,
-		                   .n_families = spec->n_families,
-		                   .may_lack = spec->family_policy == LB_PREFER_DUAL_STACK };
-	if (!cl_request_pool(schema, spec, arena, &r.wish.pool, err) ||
-	    !read_wanted(spec, &r.wish, arena, err) ||
-	    !read_hostname(r.wish.pool, spec, arena, &r.draft.hostname, err) ||
+	r.desired = (struct cl_desired){ .families = spec->families,
+		                         .n_families = spec->n_families,
+		                         .may_lack = spec->family_policy == LB_PREFER_DUAL_STACK };
+	if (!cl_request_pool(schema, spec, arena, &r.desired.pool, err) ||
+	    !read_wanted(spec, &r.desired, arena, err) ||
+	    !read_hostname(r.desired.pool, spec, arena, &r.draft.hostname, err) ||
 	    !read_proxy(spec, arena, &r.draft.proxy, err))
 		return false;
 	bad = read_ranges(spec, arena, &r.draft);
 	if (bad)
 		return err_set(err, ERR_INVALID, "source range %s is not a CIDR",
 		               cl_q(arena, *bad));
-	r.draft.pool = r.wish.pool->name;
-	r.draft.ip_mode = r.wish.pool->ip_mode;
+	r.draft.pool = r.desired.pool->name;
+	r.draft.ip_mode = r.desired.pool->ip_mode;
 	*ret = r;
 	return true;
 }
@@ -384,9 +384,9 @@ cl_request_recall(const struct lb_spec *spec, struct arena *arena, struct cl_rec
 
 /* ---- an address for one family ----------------------------------------------------------------------- */
 
-/* One family of one wish. */
+/* One family of one desired. */
 struct search {
-	const struct cl_wish *wish;
+	const struct cl_desired *desired;
 	const struct cl_holding *const *others;
 	size_t n;
 	struct arena *arena;
@@ -432,8 +432,8 @@ rival_for(const struct search *s, const struct ip *ip, const struct lb_port **re
 	for (size_t i = 0; i < s->n; i++) {
 		const struct cl_holding *other = s->others[i];
 
-		if (!str_eq(other->uid, s->wish->self.uid) && cl_holding_has(other, ip) &&
-		    !cl_may_share(&s->wish->self, other, ret_port))
+		if (!str_eq(other->uid, s->desired->self.uid) && cl_holding_has(other, ip) &&
+		    !cl_may_share(&s->desired->self, other, ret_port))
 			return other;
 	}
 	return NULL;
@@ -459,7 +459,7 @@ collect_taken(struct search *s)
 		const struct cl_holding *other = s->others[i];
 
 		for (size_t k = 0; k < other->n_addresses; k++) {
-			if (!str_eq(other->uid, s->wish->self.uid) &&
+			if (!str_eq(other->uid, s->desired->self.uid) &&
 			    ip_family(&other->addresses[k]) == s->family)
 				s->taken[s->n_taken++] = other->addresses[k];
 		}
@@ -478,9 +478,9 @@ is_taken(const struct search *s, const struct ip *ip)
 static const struct ip *
 wanted_of(const struct search *s)
 {
-	for (size_t i = 0; i < s->wish->n_wanted; i++) {
-		if (ip_family(&s->wish->wanted[i]) == s->family)
-			return &s->wish->wanted[i];
+	for (size_t i = 0; i < s->desired->n_wanted; i++) {
+		if (ip_family(&s->desired->wanted[i]) == s->family)
+			return &s->desired->wanted[i];
 	}
 	return NULL;
 }
@@ -488,12 +488,13 @@ wanted_of(const struct search *s)
 static bool
 find_kept(const struct search *s, struct ip *ret)
 {
-	const struct cl_holding *self = &s->wish->self;
+	const struct cl_holding *self = &s->desired->self;
 
 	for (size_t i = 0; i < self->n_addresses; i++) {
 		const struct ip *ip = &self->addresses[i];
 
-		if (ip_family(ip) == s->family && is_usable(s->wish->pool, ip) && is_free(s, ip)) {
+		if (ip_family(ip) == s->family && is_usable(s->desired->pool, ip) &&
+		    is_free(s, ip)) {
 			*ret = *ip;
 			return true;
 		}
@@ -534,10 +535,10 @@ check_wanted(const struct search *s, const struct ip *ip, bool *ret_is_full, str
 	const struct cl_holding *rival;
 	bool is_avoided;
 
-	if (!cl_pool_has(s->wish->pool, ip, &is_avoided))
+	if (!cl_pool_has(s->desired->pool, ip, &is_avoided))
 		return err_set(err, ERR_INVALID, "address \"%s\" is %s pool %s", ip_text(s, ip),
 		               is_avoided ? "reserved in" : "not in",
-		               cl_q(s->arena, s->wish->pool->name));
+		               cl_q(s->arena, s->desired->pool->name));
 	rival = rival_for(s, ip, &port);
 	*ret_is_full = rival != NULL;
 	return !rival || refuse_rival(s, ip, rival, port, err);
@@ -554,14 +555,14 @@ find_shared(const struct search *s, struct ip *ret)
 	for (size_t i = 0; i < s->n; i++) {
 		const struct cl_holding *other = s->others[i];
 
-		if (str_eq(other->uid, s->wish->self.uid) ||
-		    !cl_may_share(&s->wish->self, other, NULL))
+		if (str_eq(other->uid, s->desired->self.uid) ||
+		    !cl_may_share(&s->desired->self, other, NULL))
 			continue;
 		for (size_t k = 0; k < other->n_addresses; k++) {
 			const struct ip *ip = &other->addresses[k];
 
 			if (ip_family(ip) != s->family || (is_found && ip_cmp(ip, ret) >= 0) ||
-			    !is_usable(s->wish->pool, ip) || !is_free(s, ip))
+			    !is_usable(s->desired->pool, ip) || !is_free(s, ip))
 				continue;
 			*ret = *ip;
 			is_found = true;
@@ -577,11 +578,11 @@ find_free_in(const struct search *s, const struct cl_block *block, struct ip *re
 	struct ip ip = block->first;
 
 	while (ip_cmp(&ip, &block->last) <= 0) {
-		const struct cl_block *avoid = avoided_by(s->wish->pool, &ip);
+		const struct cl_block *avoid = avoided_by(s->desired->pool, &ip);
 
 		if (avoid) {
 			ip = avoid->last;
-		} else if (!is_edge(s->wish->pool, block, &ip) && !is_taken(s, &ip)) {
+		} else if (!is_edge(s->desired->pool, block, &ip) && !is_taken(s, &ip)) {
 			*ret = ip;
 			return true;
 		}
@@ -594,7 +595,7 @@ find_free_in(const struct search *s, const struct cl_block *block, struct ip *re
 static bool
 find_free(struct search *s, struct ip *ret)
 {
-	const struct cl_blocks *blocks = &s->wish->pool->addresses;
+	const struct cl_blocks *blocks = &s->desired->pool->addresses;
 
 	collect_taken(s);
 	for (size_t i = 0; i < blocks->n; i++) {
@@ -613,7 +614,7 @@ count_used(const struct search *s)
 
 	for (size_t i = 0; i < s->n_taken; i++) {
 		if ((i == 0 || !ip_eq(&s->taken[i], &s->taken[i - 1])) &&
-		    is_usable(s->wish->pool, &s->taken[i]))
+		    is_usable(s->desired->pool, &s->taken[i]))
 			n++;
 	}
 	return n;
@@ -631,66 +632,67 @@ allocate_family(struct search *s, struct ip *ret, bool *ret_is_full, struct erro
 		*ret = *wanted;
 		return check_wanted(s, wanted, ret_is_full, err);
 	}
-	if (find_kept(s, ret) || (s->wish->self.share_key.len > 0 && find_shared(s, ret)) ||
+	if (find_kept(s, ret) || (s->desired->self.share_key.len > 0 && find_shared(s, ret)) ||
 	    find_free(s, ret))
 		return true;
 	*ret_is_full = true;
 	n_used = count_used(s);
 	return err_set(err, ERR_INVALID,
 	               "address pool %s has no free %s address (%zu of %zu in use)",
-	               cl_q(s->arena, s->wish->pool->name), s->family == IP_V4 ? "IPv4" : "IPv6",
+	               cl_q(s->arena, s->desired->pool->name), s->family == IP_V4 ? "IPv4" : "IPv6",
 	               n_used, n_used);
 }
 
 static bool
-has_family(const struct cl_wish *wish, enum ip_family family)
+has_family(const struct cl_desired *desired, enum ip_family family)
 {
-	for (size_t i = 0; i < wish->n_families; i++) {
-		if (wish->families[i] == family)
+	for (size_t i = 0; i < desired->n_families; i++) {
+		if (desired->families[i] == family)
 			return true;
 	}
 	return false;
 }
 
 static bool
-check_families(const struct cl_wish *wish, struct arena *arena, struct error *err)
+check_families(const struct cl_desired *desired, struct arena *arena, struct error *err)
 {
 	struct search s = { .arena = arena };
 
-	for (size_t i = 0; i < wish->n_wanted; i++) {
-		if (!has_family(wish, ip_family(&wish->wanted[i])))
+	for (size_t i = 0; i < desired->n_wanted; i++) {
+		if (!has_family(desired, ip_family(&desired->wanted[i])))
 			return err_set(err, ERR_INVALID,
 			               "address \"%s\" is of none of the Service's IP families",
-			               ip_text(&s, &wish->wanted[i]));
+			               ip_text(&s, &desired->wanted[i]));
 	}
 	return true;
 }
 
 /* With PreferDualStack one family may have to do without; a wanted address may not. */
 static bool
-allocate_all(const struct cl_wish *wish, struct search *s, struct cl_grant *grant,
+allocate_all(const struct cl_desired *desired, struct search *s, struct cl_grant *grant,
              bool *ret_is_full, struct error *err)
 {
-	for (size_t i = 0; i < wish->n_families && i < CL_FAMILIES; i++) {
-		s->family = wish->families[i];
+	for (size_t i = 0; i < desired->n_families && i < CL_FAMILIES; i++) {
+		s->family = desired->families[i];
 		s->n_taken = 0;
 		if (allocate_family(s, &grant->addresses[grant->n_addresses], ret_is_full, err))
 			grant->n_addresses++;
-		else if (!wish->may_lack || wanted_of(s))
+		else if (!desired->may_lack || wanted_of(s))
 			return false;
 	}
 	return grant->n_addresses > 0;
 }
 
 bool
-cl_allocate(const struct cl_wish *wish, const struct cl_holding *const others[], size_t n,
+cl_allocate(const struct cl_desired *desired, const struct cl_holding *const others[], size_t n,
             struct arena *arena, struct cl_grant *ret, bool *ret_is_full, struct error *err)
 {
-	struct search s = { .wish = wish, .others = others, .n = n, .arena = arena };
+	struct search s = { .desired = desired, .others = others, .n = n, .arena = arena };
 	struct cl_grant grant = { .n_addresses = 0 };
 	bool is_full = false, is_done;
 
-	is_done = check_families(wish, arena, err) && allocate_all(wish, &s, &grant, &is_full, err);
+	is_done = check_families(desired, arena, err) &&
+	          allocate_all(desired, &s, &grant, &is_full, err);
 	if (ret_is_full)
 		*ret_is_full = is_full;
 	if (is_done)

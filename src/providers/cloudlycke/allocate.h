@@ -11,7 +11,7 @@
 
 #include "providers/cloudlycke/record.h"
 
-struct cl_wish {
+struct cl_desired {
 	const struct cl_pool *pool;
 	const enum ip_family *families; /* in the order in which addresses are given */
 	size_t n_families;
@@ -30,7 +30,7 @@ struct cl_grant {
 #define CL_ANNOTATION(suffix) "service.beta.kubernetes.io/cloudlycke-load-balancer-" suffix
 
 struct cl_request {
-	struct cl_wish wish;
+	struct cl_desired desired;
 	struct cl_record draft; /* without addresses, targets and generation */
 };
 
@@ -58,8 +58,8 @@ bool cl_may_share(const struct cl_holding *a, const struct cl_holding *b,
 
 /** ERR_INVALID with what is to be done about it. *ret_is_full (may be NULL): true where another Service's going would
  * help. The arena is for messages. Cost: O(n log n) where a new address is looked for. */
-NODISCARD bool cl_allocate(const struct cl_wish *wish, const struct cl_holding *const others[],
-                           size_t n, struct arena *arena, struct cl_grant *ret, bool *ret_is_full,
-                           struct error *err);
+NODISCARD bool cl_allocate(const struct cl_desired *desired,
+                           const struct cl_holding *const others[], size_t n, struct arena *arena,
+                           struct cl_grant *ret, bool *ret_is_full, struct error *err);
 
 #endif

@@ -8,7 +8,7 @@
 
 struct cl_balancers_run {
 	struct cl_loader *loader;
-	struct cl_books *books;
+	struct cl_allocations *allocations;
 	struct cl_hook *hook;       /* NULL: none */
 	struct cl_haproxy *haproxy; /* NULL: none */
 };
@@ -34,12 +34,12 @@ open_run(const struct cl_balancers *config, const struct cloud_config *cloud,
 {
 	if (!check_place(config, cloud, err))
 		return false;
-	run->books = cl_books_new(state, host);
+	run->allocations = cl_allocations_new(state, host);
 	if (config->hook.len > 0)
 		run->hook = cl_hook_new(config->hook, config->hook_timeout_ns, "load balancer",
 		                        host);
 	if (config->haproxy.is_present)
-		run->haproxy = cl_haproxy_new(config, run->books, host);
+		run->haproxy = cl_haproxy_new(config, run->allocations, host);
 	return true;
 }
 
@@ -73,7 +73,7 @@ cl_balancers_close(struct cl_balancers_run *run)
 		return;
 	cl_haproxy_free(run->haproxy);
 	cl_hook_free(run->hook);
-	cl_books_free(run->books);
+	cl_allocations_free(run->allocations);
 	free(run);
 }
 
@@ -91,9 +91,9 @@ run_hook(struct cl_balancers_run *run, struct call *call, const struct cl_record
 		return true;
 	is_done = cl_hook_run(run->hook, call, "ensure", record, err);
 	if (is_done)
-		return cl_books_note_hook(run->books, record, STR_EMPTY, err);
+		return cl_allocations_set_hook_result(run->allocations, record, STR_EMPTY, err);
 	if (err->code != ERR_CANCELLED &&
-	    !cl_books_note_hook(run->books, record, str_c(err->msg), &ignored))
+	    !cl_allocations_set_hook_result(run->allocations, record, str_c(err->msg), &ignored))
 		log_debug("the hook's failure is not written down, ignoring", LOG_ERR(&ignored));
 	return false;
 }
@@ -116,7 +116,8 @@ cl_balancers_adopt(struct cl_balancers_run *run, struct call *call,
 	bool is_current;
 
 	inventory = cl_loader_inventory(run->loader, &is_current);
-	return cl_books_adopt(run->books, &inventory->schema, specs, n, call->arena, err);
+	return cl_allocations_adopt(run->allocations, &inventory->schema, specs, n, call->arena,
+	                            err);
 }
 
 static struct str
@@ -157,8 +158,8 @@ cl_balancers_ensure(struct cl_balancers_run *run, struct call *call, const struc
 	inventory = cl_loader_inventory(run->loader, &is_current);
 	if (!cl_request_read(&inventory->schema, spec, call->arena, &request, err) ||
 	    (run->haproxy && !cl_haproxy_accepts(&request.draft, err)) ||
-	    !cl_books_ensure(run->books, &request, spec->nodes, spec->n_nodes, call->arena, &record,
-	                     err) ||
+	    !cl_allocations_ensure(run->allocations, &request, spec->nodes, spec->n_nodes,
+	                           call->arena, &record, err) ||
 	    !deliver(run, call, record, err))
 		return false;
 	describe(record, call->arena, ret);
@@ -171,7 +172,8 @@ cl_balancers_update(struct cl_balancers_run *run, struct call *call, const struc
 {
 	CLEANUP(cl_record_unrefp) struct cl_record *record = NULL;
 
-	if (!cl_books_retarget(run->books, spec->uid, spec->nodes, spec->n_nodes, &record, err))
+	if (!cl_allocations_retarget(run->allocations, spec->uid, spec->nodes, spec->n_nodes,
+	                             &record, err))
 		return err_wrap(err, "load balancer \"%" STR_FMT "\" not found",
 		                STR_ARG(spec->name));
 	return deliver(run, call, record, err);
@@ -184,12 +186,12 @@ cl_balancers_remove(struct cl_balancers_run *run, struct call *call, const struc
 {
 	CLEANUP(cl_record_unrefp) struct cl_record *record = NULL;
 
-	if (!cl_books_condemn(run->books, spec->uid, &record, err))
+	if (!cl_allocations_mark_deleting(run->allocations, spec->uid, &record, err))
 		return false;
 	*ret_found = record != NULL;
 	if (!record)
 		return true;
 	return (!run->haproxy || cl_haproxy_apply(run->haproxy, call, err)) &&
 	       (!run->hook || cl_hook_run(run->hook, call, "delete", record, err)) &&
-	       cl_books_drop(run->books, spec->uid, err);
+	       cl_allocations_remove(run->allocations, spec->uid, err);
 }

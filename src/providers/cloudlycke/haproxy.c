@@ -29,14 +29,14 @@ enum {
 
 struct cl_haproxy {
 	const struct cloud_host *host;
-	struct cl_books *books;
+	struct cl_allocations *allocations;
 	char *file, *draft;      /* the one in use; the one to be checked */
 	struct str stats_socket; /* empty: none */
 	const char **check, **reload;
 	int64_t timeout_ms;
 	pthread_mutex_t mu;
 	bool is_busy;         /* mu */
-	uint64_t version;     /* mu: of the books, as HAProxy was told last */
+	uint64_t version;     /* mu: of the allocations, as HAProxy was told last */
 	int64_t next_mono_ns; /* mu: not loaded again before */
 	int64_t begun_ns;     /* mu: mono; of the last who was, or is, busy */
 	int64_t took_ns;      /* mu: the one before */
@@ -75,14 +75,14 @@ beside(struct str file)
 }
 
 struct cl_haproxy *
-cl_haproxy_new(const struct cl_balancers *config, struct cl_books *books,
+cl_haproxy_new(const struct cl_balancers *config, struct cl_allocations *allocations,
                const struct cloud_host *host)
 {
 	struct cl_haproxy *h = xcalloc(1, sizeof(*h));
 	const struct cl_haproxy_config *c = &config->haproxy;
 
 	h->host = host;
-	h->books = books;
+	h->allocations = allocations;
 	h->file = xstrndup(c->file.ptr, c->file.len);
 	h->draft = beside(c->file);
 	h->stats_socket = str_c(xstrndup(c->stats_socket.ptr, c->stats_socket.len));
@@ -529,12 +529,12 @@ gather(struct cl_haproxy *h, struct call *call, struct error *err)
 	uint64_t seen, version;
 	bool is_busy;
 
-	version = cl_books_version(h->books, &is_busy);
+	version = cl_allocations_version(h->allocations, &is_busy);
 	do {
 		seen = version;
 		if (!cancel_sleep(call->cancel, call->clock, QUIET_MS * NS_PER_MS, err))
 			return false;
-		version = cl_books_version(h->books, &is_busy);
+		version = cl_allocations_version(h->allocations, &is_busy);
 	} while ((is_busy || version != seen) && clock_mono(call->clock) < end_ns);
 	return true;
 }
@@ -545,7 +545,7 @@ render(struct cl_haproxy *h, struct buf *text, uint64_t *ret_version)
 	struct cl_record **records;
 	size_t n;
 
-	records = cl_books_list(h->books, &n, ret_version);
+	records = cl_allocations_list(h->allocations, &n, ret_version);
 	cl_haproxy_file(text, records, n, h->stats_socket);
 	for (size_t i = 0; i < n; i++)
 		cl_record_unref(records[i]);
@@ -670,7 +670,7 @@ cl_haproxy_apply(struct cl_haproxy *h, struct call *call, struct error *err)
 	bool is_ours, is_done, is_busy, is_loaded = false;
 	uint64_t version = 0;
 
-	if (!begin(h, call, cl_books_version(h->books, &is_busy), &is_ours, err))
+	if (!begin(h, call, cl_allocations_version(h->allocations, &is_busy), &is_ours, err))
 		return false;
 	if (!is_ours)
 		return true;

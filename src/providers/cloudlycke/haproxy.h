@@ -9,12 +9,13 @@
 #ifndef CCMD_CLOUDLYCKE_HAPROXY_H
 #define CCMD_CLOUDLYCKE_HAPROXY_H
 
-#include "providers/cloudlycke/books.h"
+#include "providers/cloudlycke/allocations.h"
 
 struct cl_haproxy;
 
-/** What it is told is copied; books and host outlive it. */
-struct cl_haproxy *cl_haproxy_new(const struct cl_balancers *config, struct cl_books *books,
+/** What it is told is copied; allocations and host outlive it. */
+struct cl_haproxy *cl_haproxy_new(const struct cl_balancers *config,
+                                  struct cl_allocations *allocations,
                                   const struct cloud_host *host);
 void cl_haproxy_free(struct cl_haproxy *); /* NULL is fine */
 DEFINE_CLEANUP(struct cl_haproxy, cl_haproxy_free)
@@ -22,7 +23,7 @@ DEFINE_CLEANUP(struct cl_haproxy, cl_haproxy_free)
 /** Can HAProxy do what the Service asks for? ERR_INVALID. */
 NODISCARD bool cl_haproxy_accepts(const struct cl_record *draft, struct error *err);
 
-/** Returns true when HAProxy has been told of everything that is in the books now. ERR_PENDING with retry_after_ms; else what
+/** Returns true when HAProxy has been told of everything that is in the allocations now. ERR_PENDING with retry_after_ms; else what
  * went wrong, and the file in use is as it was. Asks the fence. */
 NODISCARD bool cl_haproxy_apply(struct cl_haproxy *, struct call *call, struct error *err);
 

@@ -1,4 +1,4 @@
-/* record.h: what is known of one load balancer: the books' unit, the state file's, and what hooks are told (B.8).
+/* record.h: what is known of one load balancer: the allocations' unit, the state file's, and what hooks are told (B.8).
  *
  * Never changed: a change is a new record in the place of the old one, so that a failed write is undone by putting the old
  * one back, and whoever renders or runs a hook has one that stays as it is. The nodes are shared by all records that have

@@ -99,31 +99,32 @@ hold(struct world *w, const char *name, const char *address)
 
 static const enum ip_family both[] = { IP_V4, IP_V6 };
 
-static struct cl_wish
+static struct cl_desired
 wish_of(struct world *w)
 {
-	struct cl_wish wish = { .pool = w->pool, .families = both, .n_families = 1 };
+	struct cl_desired desired = { .pool = w->pool, .families = both, .n_families = 1 };
 
-	wish.self = (struct cl_holding){ .namespace = STR("ns"),
-		                         .service = STR("me"),
-		                         .uid = STR("me"),
-		                         .share_key = STR_EMPTY };
-	set_ports(w, &wish.self, PORTS("80/TCP"));
-	return wish;
+	desired.self = (struct cl_holding){ .namespace = STR("ns"),
+		                            .service = STR("me"),
+		                            .uid = STR("me"),
+		                            .share_key = STR_EMPTY };
+	set_ports(w, &desired.self, PORTS("80/TCP"));
+	return desired;
 }
 
 static bool
-allocate(struct world *w, const struct cl_wish *wish)
+allocate(struct world *w, const struct cl_desired *desired)
 {
-	return cl_allocate(wish, w->others, w->n, &w->arena, &w->grant, &w->is_full, &w->err);
+	return cl_allocate(desired, w->others, w->n, &w->arena, &w->grant, &w->is_full, &w->err);
 }
 
 static void
-assert_gets(struct world *w, const struct cl_wish *wish, const char *first, const char *second)
+assert_gets(struct world *w, const struct cl_desired *desired, const char *first,
+            const char *second)
 {
 	struct ip want = ip(first);
 
-	if (!allocate(w, wish))
+	if (!allocate(w, desired))
 		fail_msg("%s", w->err.msg);
 	assert_int_equal(w->grant.n_addresses, second ? 2 : 1);
 	assert_true(ip_eq(&w->grant.addresses[0], &want));
@@ -134,9 +135,9 @@ assert_gets(struct world *w, const struct cl_wish *wish, const char *first, cons
 }
 
 static void
-assert_refused(struct world *w, const struct cl_wish *wish, const char *message)
+assert_refused(struct world *w, const struct cl_desired *desired, const char *message)
 {
-	assert_false(allocate(w, wish));
+	assert_false(allocate(w, desired));
 	assert_int_equal(w->err.code, ERR_INVALID);
 	assert_string_equal(w->err.msg, message);
 }
@@ -147,14 +148,14 @@ static void
 the_lowest_free_one_is_given(void **state UNUSED)
 {
 	CLEANUP(world_fini) struct world w = world_of("addresses: [10.0.0.1-10.0.0.4]");
-	struct cl_wish wish = wish_of(&w);
+	struct cl_desired desired = wish_of(&w);
 
-	assert_gets(&w, &wish, "10.0.0.1", NULL);
+	assert_gets(&w, &desired, "10.0.0.1", NULL);
 	hold(&w, "ns/a", "10.0.0.1");
 	hold(&w, "ns/b", "10.0.0.3");
-	assert_gets(&w, &wish, "10.0.0.2", NULL);
+	assert_gets(&w, &desired, "10.0.0.2", NULL);
 	hold(&w, "ns/c", "10.0.0.2");
-	assert_gets(&w, &wish, "10.0.0.4", NULL);
+	assert_gets(&w, &desired, "10.0.0.4", NULL);
 }
 
 static void
@@ -162,14 +163,14 @@ the_first_block_comes_first(void **state UNUSED)
 {
 	CLEANUP(world_fini)
 	struct world w = world_of("addresses: [10.9.0.7, 10.0.0.1-10.0.0.2, 10.1.0.1]");
-	struct cl_wish wish = wish_of(&w);
+	struct cl_desired desired = wish_of(&w);
 
-	assert_gets(&w, &wish, "10.9.0.7", NULL);
+	assert_gets(&w, &desired, "10.9.0.7", NULL);
 	hold(&w, "ns/a", "10.9.0.7");
-	assert_gets(&w, &wish, "10.0.0.1", NULL);
+	assert_gets(&w, &desired, "10.0.0.1", NULL);
 	hold(&w, "ns/b", "10.0.0.1");
 	hold(&w, "ns/c", "10.0.0.2");
-	assert_gets(&w, &wish, "10.1.0.1", NULL);
+	assert_gets(&w, &desired, "10.1.0.1", NULL);
 }
 
 static void
@@ -181,21 +182,21 @@ edges_and_avoided_ones_are_left_out(void **state UNUSED)
 	struct world edges = world_of("addresses: [10.0.0.0/30], avoidEdges: false");
 	CLEANUP(world_fini) struct world range = world_of("addresses: [10.0.0.0-10.0.0.3]");
 	CLEANUP(world_fini) struct world small = world_of("addresses: [10.0.0.0/31]");
-	struct cl_wish wish = wish_of(&w);
+	struct cl_desired desired = wish_of(&w);
 
-	assert_gets(&w, &wish, "10.0.0.3", NULL);
+	assert_gets(&w, &desired, "10.0.0.3", NULL);
 	hold(&w, "ns/a", "10.0.0.3");
-	assert_gets(&w, &wish, "10.0.0.5", NULL);
+	assert_gets(&w, &desired, "10.0.0.5", NULL);
 	hold(&w, "ns/b", "10.0.0.5");
 	hold(&w, "ns/c", "10.0.0.6");
-	assert_refused(&w, &wish, "address pool \"p\" has no free IPv4 address (3 of 3 in use)");
+	assert_refused(&w, &desired, "address pool \"p\" has no free IPv4 address (3 of 3 in use)");
 	assert_true(w.is_full);
-	wish = wish_of(&edges);
-	assert_gets(&edges, &wish, "10.0.0.0", NULL);
-	wish = wish_of(&range);
-	assert_gets(&range, &wish, "10.0.0.0", NULL);
-	wish = wish_of(&small);
-	assert_gets(&small, &wish, "10.0.0.0", NULL);
+	desired = wish_of(&edges);
+	assert_gets(&edges, &desired, "10.0.0.0", NULL);
+	desired = wish_of(&range);
+	assert_gets(&range, &desired, "10.0.0.0", NULL);
+	desired = wish_of(&small);
+	assert_gets(&small, &desired, "10.0.0.0", NULL);
 }
 
 static void
@@ -203,11 +204,11 @@ an_edge_in_another_block_is_no_edge(void **state UNUSED)
 {
 	CLEANUP(world_fini)
 	struct world w = world_of("addresses: [10.0.0.0/30, 10.0.0.3-10.0.0.4]");
-	struct cl_wish wish = wish_of(&w);
+	struct cl_desired desired = wish_of(&w);
 
 	hold(&w, "ns/a", "10.0.0.1");
 	hold(&w, "ns/b", "10.0.0.2");
-	assert_gets(&w, &wish, "10.0.0.3", NULL);
+	assert_gets(&w, &desired, "10.0.0.3", NULL);
 }
 
 static void
@@ -218,12 +219,13 @@ huge_blocks_cost_nothing(void **state UNUSED)
 	CLEANUP(world_fini)
 	struct world end = world_of("addresses: ['ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff'], "
 	                            "avoid: ['ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff']");
-	struct cl_wish wish = wish_of(&w);
+	struct cl_desired desired = wish_of(&w);
 
-	wish.families = &both[1];
-	assert_gets(&w, &wish, "fd00::1:0", NULL);
-	wish.pool = end.pool;
-	assert_refused(&end, &wish, "address pool \"p\" has no free IPv6 address (0 of 0 in use)");
+	desired.families = &both[1];
+	assert_gets(&w, &desired, "fd00::1:0", NULL);
+	desired.pool = end.pool;
+	assert_refused(&end, &desired,
+	               "address pool \"p\" has no free IPv6 address (0 of 0 in use)");
 }
 
 /* ---- what it has ------------------------------------------------------------------------------------- */
@@ -233,36 +235,36 @@ what_fits_is_kept(void **state UNUSED)
 {
 	CLEANUP(world_fini)
 	struct world w = world_of("addresses: [10.0.0.1-10.0.0.9], avoid: [10.0.0.5]");
-	struct cl_wish wish = wish_of(&w);
+	struct cl_desired desired = wish_of(&w);
 
-	wish.self.n_addresses = 1;
-	wish.self.addresses[0] = ip("10.0.0.7");
-	assert_gets(&w, &wish, "10.0.0.7", NULL);
-	wish.self.addresses[0] = ip("10.0.0.5"); /* avoided since */
-	assert_gets(&w, &wish, "10.0.0.1", NULL);
-	wish.self.addresses[0] = ip("10.1.0.7"); /* the pool moved */
-	assert_gets(&w, &wish, "10.0.0.1", NULL);
-	wish.self.addresses[0] = ip("10.0.0.7");
+	desired.self.n_addresses = 1;
+	desired.self.addresses[0] = ip("10.0.0.7");
+	assert_gets(&w, &desired, "10.0.0.7", NULL);
+	desired.self.addresses[0] = ip("10.0.0.5"); /* avoided since */
+	assert_gets(&w, &desired, "10.0.0.1", NULL);
+	desired.self.addresses[0] = ip("10.1.0.7"); /* the pool moved */
+	assert_gets(&w, &desired, "10.0.0.1", NULL);
+	desired.self.addresses[0] = ip("10.0.0.7");
 	hold(&w, "ns/a", "10.0.0.7");
-	assert_gets(&w, &wish, "10.0.0.1", NULL);
-	wish.self.addresses[0] = ip("10.0.0.8");
-	wish.n_wanted = 1;
-	wish.wanted[0] = ip("10.0.0.2");
-	assert_gets(&w, &wish, "10.0.0.2", NULL);
+	assert_gets(&w, &desired, "10.0.0.1", NULL);
+	desired.self.addresses[0] = ip("10.0.0.8");
+	desired.n_wanted = 1;
+	desired.wanted[0] = ip("10.0.0.2");
+	assert_gets(&w, &desired, "10.0.0.2", NULL);
 }
 
 static void
 its_own_entry_is_no_rival(void **state UNUSED)
 {
 	CLEANUP(world_fini) struct world w = world_of("addresses: [10.0.0.1]");
-	struct cl_wish wish = wish_of(&w);
+	struct cl_desired desired = wish_of(&w);
 
 	hold(&w, "ns/me", "10.0.0.1")->uid = STR("me");
-	wish.self.n_addresses = 1;
-	wish.self.addresses[0] = ip("10.0.0.1");
-	assert_gets(&w, &wish, "10.0.0.1", NULL);
-	wish.self.n_addresses = 0;
-	assert_gets(&w, &wish, "10.0.0.1", NULL);
+	desired.self.n_addresses = 1;
+	desired.self.addresses[0] = ip("10.0.0.1");
+	assert_gets(&w, &desired, "10.0.0.1", NULL);
+	desired.self.n_addresses = 0;
+	assert_gets(&w, &desired, "10.0.0.1", NULL);
 }
 
 /* ---- wanted ones ------------------------------------------------------------------------------------- */
@@ -272,24 +274,24 @@ a_wanted_one_is_given_or_refused_with_the_reason(void **state UNUSED)
 {
 	CLEANUP(world_fini)
 	struct world w = world_of("addresses: [10.0.0.0/29], avoid: [10.0.0.2]");
-	struct cl_wish wish = wish_of(&w);
+	struct cl_desired desired = wish_of(&w);
 
-	wish.n_wanted = 1;
-	wish.wanted[0] = ip("10.0.0.5");
-	assert_gets(&w, &wish, "10.0.0.5", NULL);
-	wish.wanted[0] = ip("10.1.0.5");
-	assert_refused(&w, &wish, "address \"10.1.0.5\" is not in pool \"p\"");
+	desired.n_wanted = 1;
+	desired.wanted[0] = ip("10.0.0.5");
+	assert_gets(&w, &desired, "10.0.0.5", NULL);
+	desired.wanted[0] = ip("10.1.0.5");
+	assert_refused(&w, &desired, "address \"10.1.0.5\" is not in pool \"p\"");
 	assert_false(w.is_full);
-	wish.wanted[0] = ip("10.0.0.2");
-	assert_refused(&w, &wish, "address \"10.0.0.2\" is reserved in pool \"p\"");
-	wish.wanted[0] = ip("10.0.0.7");
-	assert_refused(&w, &wish, "address \"10.0.0.7\" is reserved in pool \"p\"");
+	desired.wanted[0] = ip("10.0.0.2");
+	assert_refused(&w, &desired, "address \"10.0.0.2\" is reserved in pool \"p\"");
+	desired.wanted[0] = ip("10.0.0.7");
+	assert_refused(&w, &desired, "address \"10.0.0.7\" is reserved in pool \"p\"");
 	hold(&w, "other/web", "10.0.0.5");
-	wish.wanted[0] = ip("10.0.0.5");
-	assert_refused(&w, &wish, "address \"10.0.0.5\" is already used by other/web");
+	desired.wanted[0] = ip("10.0.0.5");
+	assert_refused(&w, &desired, "address \"10.0.0.5\" is already used by other/web");
 	assert_true(w.is_full);
-	wish.wanted[0] = ip("fd00::1");
-	assert_refused(&w, &wish, "address \"fd00::1\" is of none of the Service's IP families");
+	desired.wanted[0] = ip("fd00::1");
+	assert_refused(&w, &desired, "address \"fd00::1\" is of none of the Service's IP families");
 }
 
 /* ---- families ---------------------------------------------------------------------------------------- */
@@ -301,41 +303,41 @@ each_family_gets_one_in_its_order(void **state UNUSED)
 {
 	static const enum ip_family reversed[] = { IP_V6, IP_V4 };
 	CLEANUP(world_fini) struct world w = world_of(DUAL);
-	struct cl_wish wish = wish_of(&w);
+	struct cl_desired desired = wish_of(&w);
 
-	wish.n_families = 2;
-	assert_gets(&w, &wish, "10.0.0.1", "fd00::1");
-	wish.families = reversed;
-	assert_gets(&w, &wish, "fd00::1", "10.0.0.1");
+	desired.n_families = 2;
+	assert_gets(&w, &desired, "10.0.0.1", "fd00::1");
+	desired.families = reversed;
+	assert_gets(&w, &desired, "fd00::1", "10.0.0.1");
 }
 
 static void
 who_prefers_both_takes_what_there_is(void **state UNUSED)
 {
 	CLEANUP(world_fini) struct world w = world_of(DUAL);
-	struct cl_wish wish = wish_of(&w);
+	struct cl_desired desired = wish_of(&w);
 
-	wish.n_families = 2;
+	desired.n_families = 2;
 	hold(&w, "ns/a", "10.0.0.1");
-	assert_refused(&w, &wish, "address pool \"p\" has no free IPv4 address (1 of 1 in use)");
-	wish.may_lack = true;
-	assert_gets(&w, &wish, "fd00::1", NULL);
+	assert_refused(&w, &desired, "address pool \"p\" has no free IPv4 address (1 of 1 in use)");
+	desired.may_lack = true;
+	assert_gets(&w, &desired, "fd00::1", NULL);
 	hold(&w, "ns/b", "fd00::1");
-	assert_refused(&w, &wish, "address pool \"p\" has no free IPv6 address (1 of 1 in use)");
+	assert_refused(&w, &desired, "address pool \"p\" has no free IPv6 address (1 of 1 in use)");
 }
 
 static void
 a_wanted_one_is_not_done_without(void **state UNUSED)
 {
 	CLEANUP(world_fini) struct world w = world_of(DUAL);
-	struct cl_wish wish = wish_of(&w);
+	struct cl_desired desired = wish_of(&w);
 
-	wish.n_families = 2;
-	wish.may_lack = true;
-	wish.n_wanted = 1;
-	wish.wanted[0] = ip("fd00::1");
+	desired.n_families = 2;
+	desired.may_lack = true;
+	desired.n_wanted = 1;
+	desired.wanted[0] = ip("fd00::1");
 	hold(&w, "ns/a", "fd00::1");
-	assert_refused(&w, &wish, "address \"fd00::1\" is already used by ns/a");
+	assert_refused(&w, &desired, "address \"fd00::1\" is already used by ns/a");
 }
 
 /* ---- sharing ----------------------------------------------------------------------------------------- */
@@ -344,20 +346,20 @@ static void
 friends_share_where_their_ports_differ(void **state UNUSED)
 {
 	CLEANUP(world_fini) struct world w = world_of("addresses: [10.0.0.1-10.0.0.2]");
-	struct cl_wish wish = wish_of(&w);
+	struct cl_desired desired = wish_of(&w);
 	struct cl_holding *other = hold(&w, "ns/dns", "10.0.0.1");
 
-	wish.self.share_key = STR("k");
+	desired.self.share_key = STR("k");
 	other->share_key = STR("k");
 	other->n_ports = 0;
 	set_ports(&w, other, PORTS("80/UDP", "81/TCP"));
-	assert_gets(&w, &wish, "10.0.0.1", NULL);
+	assert_gets(&w, &desired, "10.0.0.1", NULL);
 	other->n_ports = 0;
 	set_ports(&w, other, PORTS("81/TCP", "80/TCP"));
-	assert_gets(&w, &wish, "10.0.0.2", NULL);
-	wish.n_wanted = 1;
-	wish.wanted[0] = ip("10.0.0.1");
-	assert_refused(&w, &wish,
+	assert_gets(&w, &desired, "10.0.0.2", NULL);
+	desired.n_wanted = 1;
+	desired.wanted[0] = ip("10.0.0.1");
+	assert_refused(&w, &desired,
 	               "address \"10.0.0.1\" cannot be shared: port 80/TCP is used by ns/dns");
 }
 
@@ -365,23 +367,23 @@ static void
 only_friends_share(void **state UNUSED)
 {
 	CLEANUP(world_fini) struct world w = world_of("addresses: [10.0.0.1]");
-	struct cl_wish wish = wish_of(&w);
+	struct cl_desired desired = wish_of(&w);
 	struct cl_holding *other = hold(&w, "ns/dns", "10.0.0.1");
 
 	other->n_ports = 0;
 	set_ports(&w, other, PORTS("53/UDP"));
-	wish.n_wanted = 1;
-	wish.wanted[0] = ip("10.0.0.1");
-	assert_refused(&w, &wish, "address \"10.0.0.1\" is already used by ns/dns");
-	wish.self.share_key = STR("k");
-	assert_refused(&w, &wish, "address \"10.0.0.1\" is already used by ns/dns");
+	desired.n_wanted = 1;
+	desired.wanted[0] = ip("10.0.0.1");
+	assert_refused(&w, &desired, "address \"10.0.0.1\" is already used by ns/dns");
+	desired.self.share_key = STR("k");
+	assert_refused(&w, &desired, "address \"10.0.0.1\" is already used by ns/dns");
 	other->share_key = STR("other");
-	assert_refused(&w, &wish, "address \"10.0.0.1\" is already used by ns/dns");
+	assert_refused(&w, &desired, "address \"10.0.0.1\" is already used by ns/dns");
 	other->share_key = STR("k");
 	other->namespace = STR("elsewhere");
-	assert_refused(&w, &wish, "address \"10.0.0.1\" is already used by elsewhere/dns");
+	assert_refused(&w, &desired, "address \"10.0.0.1\" is already used by elsewhere/dns");
 	other->namespace = STR("ns");
-	assert_gets(&w, &wish, "10.0.0.1", NULL);
+	assert_gets(&w, &desired, "10.0.0.1", NULL);
 }
 
 /* ---- whatever happens -------------------------------------------------------------------------------- */
@@ -408,19 +410,19 @@ static const char *const pools[] = {
 
 /* One Service changes in one way. */
 static void
-change(struct cl_holding *h, struct cl_wish *wish, struct ip *wanted)
+change(struct cl_holding *h, struct cl_desired *desired, struct ip *wanted)
 {
 	static const struct str keys[] = { { "", 0 }, { "k", 1 }, { "l", 1 } };
 
-	wish->families = both;
-	wish->n_families = 1 + (size_t)(rand() % 2);
-	wish->may_lack = rand() % 2;
+	desired->families = both;
+	desired->n_families = 1 + (size_t)(rand() % 2);
+	desired->may_lack = rand() % 2;
 	h->share_key = keys[rand() % 3];
 	h->ports++;
 	h->n_ports = 1 + (size_t)(rand() % 2);
 	h->ports -= rand() % 2;
 	wanted->bytes[15] = (uint8_t)(rand() % 12);
-	wish->n_wanted = rand() % 4 == 0;
+	desired->n_wanted = rand() % 4 == 0;
 }
 
 static void
@@ -440,29 +442,29 @@ no_order_of_events_gives_an_address_twice(void **state UNUSED)
 		w->n = 0;
 		for (int step = 0; step < 200; step++) {
 			size_t i = (size_t)(rand() % 24);
-			struct cl_wish wish = { .pool = all[rand() % 3] };
+			struct cl_desired desired = { .pool = all[rand() % 3] };
 			struct ip wanted = ip("10.0.0.0");
 			size_t at = 0;
 
 			(void)snprintf(names[i], sizeof(names[i]), "%zu", i);
 			while (at < w->n && !str_eq_c(w->holdings[at].uid, names[i]))
 				at++;
-			wish.self = at < w->n ? w->holdings[at]
-			                      : (struct cl_holding){ .namespace = STR("ns"),
-				                                     .service = str_c(names[i]),
-				                                     .uid = str_c(names[i]) };
-			wish.self.ports = &ports[rand() % 60];
-			change(&wish.self, &wish, &wanted);
-			wish.wanted[0] = wanted;
+			desired.self = at < w->n ? w->holdings[at]
+			                         : (struct cl_holding){ .namespace = STR("ns"),
+				                                        .service = str_c(names[i]),
+				                                        .uid = str_c(names[i]) };
+			desired.self.ports = &ports[rand() % 60];
+			change(&desired.self, &desired, &wanted);
+			desired.wanted[0] = wanted;
 			if (at < w->n && rand() % 5 == 0) { /* it goes */
 				w->holdings[at] = w->holdings[--w->n];
-			} else if (cl_allocate(&wish, w->others, w->n, &w->arena, &w->grant, NULL,
-			                       &w->err)) {
-				memcpy(wish.self.addresses, w->grant.addresses,
-				       sizeof(wish.self.addresses));
-				wish.self.n_addresses = w->grant.n_addresses;
+			} else if (cl_allocate(&desired, w->others, w->n, &w->arena, &w->grant,
+			                       NULL, &w->err)) {
+				memcpy(desired.self.addresses, w->grant.addresses,
+				       sizeof(desired.self.addresses));
+				desired.self.n_addresses = w->grant.n_addresses;
 				w->others[at] = &w->holdings[at];
-				w->holdings[at] = wish.self;
+				w->holdings[at] = desired.self;
 				w->n += at == w->n;
 			}
 			assert_nobody_is_robbed(w);

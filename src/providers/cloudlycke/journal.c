@@ -1,9 +1,9 @@
-/* ledger.c: see ledger.h.
+/* journal.c: see journal.h.
  *
  * With 200 Services a node that comes or goes changes 200 records. Each with a write and an fsync of its own took up to
  * three seconds; shared they are two dozen.
  */
-#include "providers/cloudlycke/ledger.h"
+#include "providers/cloudlycke/journal.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -31,11 +31,11 @@ struct cl_change {
 /* ---- life cycle -------------------------------------------------------------------------------------- */
 
 void
-cl_ledger_init(struct cl_ledger *l, struct cl_state *state, struct clock *clock)
+cl_journal_init(struct cl_journal *j, struct cl_state *state, struct clock *clock)
 {
-	*l = (struct cl_ledger){ .state = state, .clock = clock };
-	PTHREAD_OK(pthread_mutex_init(&l->mu, NULL));
-	cond_init(&l->written);
+	*j = (struct cl_journal){ .state = state, .clock = clock };
+	PTHREAD_OK(pthread_mutex_init(&j->mu, NULL));
+	cond_init(&j->written);
 }
 
 static void
@@ -47,44 +47,44 @@ entry_free(struct entry *e)
 }
 
 void
-cl_ledger_clear(struct cl_ledger *l)
+cl_journal_clear(struct cl_journal *j)
 {
 	struct str key;
 	void *entry;
 
-	for (size_t pos = 0; map_next(&l->entries, &pos, &key, &entry);)
+	for (size_t pos = 0; map_next(&j->entries, &pos, &key, &entry);)
 		entry_free(entry);
-	map_fini(&l->entries);
-	l->entries = MAP_INIT;
+	map_fini(&j->entries);
+	j->entries = MAP_INIT;
 }
 
 void
-cl_ledger_fini(struct cl_ledger *l)
+cl_journal_fini(struct cl_journal *j)
 {
-	cl_ledger_clear(l);
-	PTHREAD_OK(pthread_cond_destroy(&l->written));
-	PTHREAD_OK(pthread_mutex_destroy(&l->mu));
+	cl_journal_clear(j);
+	PTHREAD_OK(pthread_cond_destroy(&j->written));
+	PTHREAD_OK(pthread_mutex_destroy(&j->mu));
 }
 
 /* ---- looking ----------------------------------------------------------------------------------------- */
 
 struct cl_record *
-cl_ledger_get(const struct cl_ledger *l, struct str uid)
+cl_journal_get(const struct cl_journal *j, struct str uid)
 {
-	const struct entry *e = map_get(&l->entries, uid);
+	const struct entry *e = map_get(&j->entries, uid);
 
 	return e ? e->written : NULL;
 }
 
 const struct cl_record **
-cl_ledger_all(const struct cl_ledger *l, size_t *ret_n)
+cl_journal_all(const struct cl_journal *j, size_t *ret_n)
 {
-	const struct cl_record **all = xcalloc(2 * l->entries.count + 1, sizeof(*all));
+	const struct cl_record **all = xcalloc(2 * j->entries.count + 1, sizeof(*all));
 	struct str key;
 	void *value;
 	size_t n = 0;
 
-	for (size_t pos = 0; map_next(&l->entries, &pos, &key, &value);) {
+	for (size_t pos = 0; map_next(&j->entries, &pos, &key, &value);) {
 		const struct entry *e = value;
 
 		if (e->written)
@@ -110,14 +110,14 @@ next_of(const struct entry *e)
 }
 
 static struct cl_record **
-collect(const struct cl_ledger *l, struct cl_record *(*which)(const struct entry *), size_t *ret_n)
+collect(const struct cl_journal *j, struct cl_record *(*which)(const struct entry *), size_t *ret_n)
 {
-	struct cl_record **all = xcalloc(l->entries.count + 1, sizeof(*all));
+	struct cl_record **all = xcalloc(j->entries.count + 1, sizeof(*all));
 	struct str key;
 	void *value;
 	size_t n = 0;
 
-	for (size_t pos = 0; map_next(&l->entries, &pos, &key, &value);) {
+	for (size_t pos = 0; map_next(&j->entries, &pos, &key, &value);) {
 		struct cl_record *record = which(value);
 
 		if (record)
@@ -128,15 +128,15 @@ collect(const struct cl_ledger *l, struct cl_record *(*which)(const struct entry
 }
 
 struct cl_record **
-cl_ledger_list(const struct cl_ledger *l, size_t *ret_n)
+cl_journal_list(const struct cl_journal *j, size_t *ret_n)
 {
-	return collect(l, written_of, ret_n);
+	return collect(j, written_of, ret_n);
 }
 
 bool
-cl_ledger_is_busy(const struct cl_ledger *l)
+cl_journal_is_busy(const struct cl_journal *j)
 {
-	return l->is_writing || l->waiting;
+	return j->is_writing || j->waiting;
 }
 
 /* ---- writing ----------------------------------------------------------------------------------------- */
@@ -151,21 +151,21 @@ free_list(struct cl_record **records, size_t n)
 
 /* With the lock held, and let go meanwhile. */
 static bool
-write_file(struct cl_ledger *l, struct error *err)
+write_file(struct cl_journal *j, struct error *err)
 {
 	struct cl_record **all;
 	bool is_done;
 	size_t n;
 
-	if (!cl_state_is_kept(l->state))
+	if (!cl_state_is_kept(j->state))
 		return true;
-	all = collect(l, next_of, &n);
-	l->is_writing = true;
-	mutex_unlock(&l->mu);
-	is_done = cl_state_write(l->state, all, n, err);
+	all = collect(j, next_of, &n);
+	j->is_writing = true;
+	mutex_unlock(&j->mu);
+	is_done = cl_state_write(j->state, all, n, err);
 	free_list(all, n);
-	mutex_lock(&l->mu);
-	l->is_writing = false;
+	mutex_lock(&j->mu);
+	j->is_writing = false;
 	return is_done;
 }
 
@@ -180,90 +180,90 @@ frees_address(const struct cl_record *before, const struct cl_record *after)
 }
 
 static struct entry *
-entry_make(struct cl_ledger *l, struct str uid)
+entry_make(struct cl_journal *j, struct str uid)
 {
-	struct entry *e = map_get(&l->entries, uid);
+	struct entry *e = map_get(&j->entries, uid);
 
 	if (!e) {
 		e = xcalloc(1, sizeof(*e));
 		e->uid = xstrndup(uid.ptr, uid.len);
-		map_put(&l->entries, str_c(e->uid), e);
+		map_put(&j->entries, str_c(e->uid), e);
 	}
 	return e;
 }
 
 static void
-drop_if_empty(struct cl_ledger *l, struct entry *e)
+drop_if_empty(struct cl_journal *j, struct entry *e)
 {
 	if (e->written)
 		return;
-	map_remove(&l->entries, str_c(e->uid));
+	map_remove(&j->entries, str_c(e->uid));
 	entry_free(e);
 }
 
 static void
-settle(struct cl_ledger *l, const struct cl_change *c, bool is_done)
+settle(struct cl_journal *j, const struct cl_change *c, bool is_done)
 {
 	struct entry *e = c->entry;
 	struct cl_record *stays = is_done ? e->next : e->written,
 			 *goes = is_done ? e->written : e->next;
 
-	l->n_freed += frees_address(goes, stays);
-	l->version += is_done && c->is_visible;
+	j->n_freed += frees_address(goes, stays);
+	j->version += is_done && c->is_visible;
 	e->written = stays;
 	e->next = NULL;
 	e->is_changing = false;
 	cl_record_unref(goes);
-	drop_if_empty(l, e);
+	drop_if_empty(j, e);
 }
 
 /* For all who wait now. */
 static void
-write_all(struct cl_ledger *l)
+write_all(struct cl_journal *j)
 {
-	struct cl_change *batch = TAKE(l->waiting), *next;
+	struct cl_change *batch = TAKE(j->waiting), *next;
 	struct error err;
-	bool is_done = write_file(l, &err);
+	bool is_done = write_file(j, &err);
 
 	for (struct cl_change *c = batch; c; c = next) {
 		next = c->next;
-		settle(l, c, is_done);
+		settle(j, c, is_done);
 		if (!is_done)
 			c->err = err;
 		c->is_done = is_done;
 		c->is_over = true;
 	}
-	PTHREAD_OK(pthread_cond_broadcast(&l->written));
+	PTHREAD_OK(pthread_cond_broadcast(&j->written));
 }
 
 static struct cl_change *
-begin_change(struct cl_ledger *l, struct str uid, struct cl_record *record, bool is_visible)
+begin_change(struct cl_journal *j, struct str uid, struct cl_record *record, bool is_visible)
 {
 	struct cl_change *c = xcalloc(1, sizeof(*c));
-	struct entry *e = entry_make(l, uid);
+	struct entry *e = entry_make(j, uid);
 
 	assert(!e->is_changing);
 	e->next = record;
 	e->is_changing = true;
 	c->entry = e;
 	c->is_visible = is_visible;
-	c->next = l->waiting;
-	l->waiting = c;
+	c->next = j->waiting;
+	j->waiting = c;
 	return c;
 }
 
 bool
-cl_ledger_change(struct cl_ledger *l, struct str uid, struct cl_record *record, bool is_visible,
-                 struct error *err)
+cl_journal_change(struct cl_journal *j, struct str uid, struct cl_record *record, bool is_visible,
+                  struct error *err)
 {
-	struct cl_change *c = begin_change(l, uid, record, is_visible);
+	struct cl_change *c = begin_change(j, uid, record, is_visible);
 	bool is_done;
 
 	while (!c->is_over) {
-		if (l->is_writing)
-			clock_wait(l->clock, &l->written, &l->mu, CLOCK_FOREVER);
+		if (j->is_writing)
+			clock_wait(j->clock, &j->written, &j->mu, CLOCK_FOREVER);
 		else
-			write_all(l);
+			write_all(j);
 	}
 	is_done = c->is_done;
 	if (!is_done)
@@ -273,16 +273,16 @@ cl_ledger_change(struct cl_ledger *l, struct str uid, struct cl_record *record, 
 }
 
 void
-cl_ledger_set(struct cl_ledger *l, struct cl_record *record)
+cl_journal_set(struct cl_journal *j, struct cl_record *record)
 {
-	struct entry *e = entry_make(l, record->holding.uid);
+	struct entry *e = entry_make(j, record->holding.uid);
 
 	cl_record_unref(e->written);
 	e->written = record;
 }
 
 bool
-cl_ledger_save(struct cl_ledger *l, struct error *err)
+cl_journal_save(struct cl_journal *j, struct error *err)
 {
-	return write_file(l, err);
+	return write_file(j, err);
 }

@@ -11,8 +11,8 @@
 #include <cmocka.h>
 
 #include "base/thread.h"
+#include "providers/cloudlycke/journal.h"
 #include "providers/cloudlycke/lab.h"
-#include "providers/cloudlycke/ledger.h"
 
 #define PATIENCE_NS (10 * NS_PER_SEC)
 
@@ -20,7 +20,7 @@ enum {
 	CHANGERS_MAX = 40,
 };
 
-/* One Service's record, given to the ledger by a thread of its own. */
+/* One Service's record, given to the journal by a thread of its own. */
 struct changer {
 	struct world *world;
 	pthread_t thread;
@@ -34,7 +34,7 @@ struct world {
 	struct clock clock; /* first: see held_boot() */
 	struct fence fence;
 	struct cl_state *state;
-	struct cl_ledger ledger;
+	struct cl_journal journal;
 	struct cl_targets *targets;
 	struct changer changers[CHANGERS_MAX];
 	size_t n_changers;
@@ -110,13 +110,13 @@ world_init(struct world *w, void **state)
 	buf_addf(&path, "%s/state.json", lab->folder);
 	w->state = cl_state_new(buf_str(&path), &lab->host);
 	w->targets = cl_targets_new(NULL, 0);
-	cl_ledger_init(&w->ledger, w->state, &w->clock);
+	cl_journal_init(&w->journal, w->state, &w->clock);
 }
 
 static void
 world_fini(struct world *w)
 {
-	cl_ledger_fini(&w->ledger);
+	cl_journal_fini(&w->journal);
 	cl_targets_unref(w->targets);
 	cl_state_free(w->state);
 	PTHREAD_OK(pthread_cond_destroy(&w->changed));
@@ -142,10 +142,10 @@ static void *
 run_change(void *arg)
 {
 	struct changer *c = arg;
-	WITH_LOCK(&c->world->ledger.mu);
+	WITH_LOCK(&c->world->journal.mu);
 
-	c->is_done = cl_ledger_change(&c->world->ledger, str_c(c->uid), record_of(c),
-	                              /*is_visible=*/true, &c->err);
+	c->is_done = cl_journal_change(&c->world->journal, str_c(c->uid), record_of(c),
+	                               /*is_visible=*/true, &c->err);
 	return NULL;
 }
 
@@ -154,9 +154,9 @@ count_waiting(struct world *w)
 {
 	const struct cl_record **all;
 	size_t n;
-	WITH_LOCK(&w->ledger.mu);
+	WITH_LOCK(&w->journal.mu);
 
-	all = cl_ledger_all(&w->ledger, &n);
+	all = cl_journal_all(&w->journal, &n);
 	free(all);
 	return n;
 }
@@ -198,10 +198,10 @@ written(struct world *w)
 	struct buf b = BUF_FIXED(w->text);
 	struct cl_record **all;
 	size_t n;
-	WITH_LOCK(&w->ledger.mu);
+	WITH_LOCK(&w->journal.mu);
 
 	w->text[0] = '\0';
-	all = cl_ledger_list(&w->ledger, &n);
+	all = cl_journal_list(&w->journal, &n);
 	for (int uid = 'a'; uid <= 'z'; uid++) {
 		for (size_t i = 0; i < n; i++) {
 			if (all[i]->name.ptr[0] != uid)
@@ -231,15 +231,15 @@ who_comes_during_a_write_shares_the_next(void **state)
 	start_waiting(&w, "c", "10.0.0.3");
 	start_waiting(&w, "d", "10.0.0.4");
 	assert_string_equal(written(&w), "");
-	assert_int_equal(w.ledger.version, 0);
+	assert_int_equal(w.journal.version, 0);
 	hold(&w, false);
 	join(&w);
 	assert_string_equal(written(&w), "a=10.0.0.1 b=10.0.0.2 c=10.0.0.3 d=10.0.0.4");
 	assert_int_equal(w.n_writes, 2);
-	assert_int_equal(w.ledger.version, 4);
+	assert_int_equal(w.journal.version, 4);
 	for (size_t i = 0; i < 4; i++)
 		assert_true(w.changers[i].is_done);
-	assert_false(cl_ledger_is_busy(&w.ledger));
+	assert_false(cl_journal_is_busy(&w.journal));
 }
 
 static void
@@ -254,16 +254,16 @@ both_addresses_are_taken_until_it_is_written(void **state)
 	start_waiting(&w, "a", "10.0.0.2");
 	assert_int_equal(count_waiting(&w), 2);
 	assert_string_equal(written(&w), "a=10.0.0.1");
-	assert_int_equal(w.ledger.n_freed, 0);
+	assert_int_equal(w.journal.n_freed, 0);
 	hold(&w, false);
 	join(&w);
 	assert_int_equal(count_waiting(&w), 1);
 	assert_string_equal(written(&w), "a=10.0.0.2");
-	assert_int_equal(w.ledger.n_freed, 1);
+	assert_int_equal(w.journal.n_freed, 1);
 	start(&w, "a", "");
 	join(&w);
 	assert_string_equal(written(&w), "");
-	assert_int_equal(w.ledger.n_freed, 2);
+	assert_int_equal(w.journal.n_freed, 2);
 }
 
 static void
@@ -284,7 +284,7 @@ a_write_that_fails_is_undone_for_all_who_shared_it(void **state)
 	join(&w);
 	assert_string_equal(written(&w), "a=10.0.0.1");
 	assert_int_equal(w.n_writes, 3);
-	assert_int_equal(w.ledger.n_freed, 3); /* what was not to be is free for others */
+	assert_int_equal(w.journal.n_freed, 3); /* what was not to be is free for others */
 	for (size_t i = 0; i < 3; i++) {
 		assert_false(w.changers[i].is_done);
 		assert_int_equal(w.changers[i].err.code, ERR_CANCELLED);
@@ -312,7 +312,7 @@ many_at_once(void **state)
 		start(&w, text[0], text[1]);
 	}
 	join(&w);
-	assert_int_equal(w.ledger.version, CHANGERS_MAX);
+	assert_int_equal(w.journal.version, CHANGERS_MAX);
 	assert_true(w.n_writes <= CHANGERS_MAX);
 	assert_true(cl_state_read(w.state, &records, &n, &err));
 	assert_int_equal(n, CHANGERS_MAX);

@@ -1,13 +1,13 @@
-/* ledger.h: the records by UID, in memory and in the state file alike. Only for books.c.
+/* journal.h: the records by UID, in memory and in the state file alike. Only for allocations.c.
  *
  * A change is made in both, or in neither. Changes of several Services share a write: the first who comes writes for all
- * that have come until then, and who comes meanwhile waits for the next. Until a change is written the ledger has both, what
+ * that have come until then, and who comes meanwhile waits for the next. Until a change is written the journal has both, what
  * was and what is to be: others see what is written, and neither's addresses are free.
  *
- * Threads: the ledger's lock is the books'; all functions are called with it held. Of one UID, one change after the other.
+ * Threads: the journal's lock is the allocations'; all functions are called with it held. Of one UID, one change after the other.
  */
-#ifndef CCMD_CLOUDLYCKE_LEDGER_H
-#define CCMD_CLOUDLYCKE_LEDGER_H
+#ifndef CCMD_CLOUDLYCKE_JOURNAL_H
+#define CCMD_CLOUDLYCKE_JOURNAL_H
 
 #include <pthread.h>
 
@@ -16,7 +16,7 @@
 
 struct cl_change;
 
-struct cl_ledger {
+struct cl_journal {
 	struct cl_state *state;
 	struct clock *clock;
 	pthread_mutex_t mu;
@@ -28,28 +28,28 @@ struct cl_ledger {
 	uint64_t n_freed;          /* mu: counts changes that made an address free */
 };
 
-void cl_ledger_init(struct cl_ledger *, struct cl_state *state, struct clock *clock);
-void cl_ledger_fini(struct cl_ledger *);
+void cl_journal_init(struct cl_journal *, struct cl_state *state, struct clock *clock);
+void cl_journal_fini(struct cl_journal *);
 /** Forgets all; nothing may be under way. */
-void cl_ledger_clear(struct cl_ledger *);
+void cl_journal_clear(struct cl_journal *);
 
 /** What is written of that UID, or NULL. Borrowed until it is changed. */
-struct cl_record *cl_ledger_get(const struct cl_ledger *, struct str uid);
+struct cl_record *cl_journal_get(const struct cl_journal *, struct str uid);
 /** All that have addresses: what is written, and what is to be. Borrowed like that; free() the array. */
-const struct cl_record **cl_ledger_all(const struct cl_ledger *, size_t *ret_n);
+const struct cl_record **cl_journal_all(const struct cl_journal *, size_t *ret_n);
 /** What is written: one reference each; free() the array. */
-struct cl_record **cl_ledger_list(const struct cl_ledger *, size_t *ret_n);
+struct cl_record **cl_journal_list(const struct cl_journal *, size_t *ret_n);
 
 /** Puts it in the place of what is there, without writing. Takes the reference. */
-void cl_ledger_set(struct cl_ledger *, struct cl_record *record);
+void cl_journal_set(struct cl_journal *, struct cl_record *record);
 /** Puts the record (NULL: none) in the place of what is there for that UID, here and in the file, or nowhere. Takes the
  * reference. is_visible: it makes balancers do something else. Lets the lock go while it waits. */
-NODISCARD bool cl_ledger_change(struct cl_ledger *, struct str uid, struct cl_record *record,
-                                bool is_visible, struct error *err);
+NODISCARD bool cl_journal_change(struct cl_journal *, struct str uid, struct cl_record *record,
+                                 bool is_visible, struct error *err);
 /** Writes all that is there. */
-NODISCARD bool cl_ledger_save(struct cl_ledger *, struct error *err);
+NODISCARD bool cl_journal_save(struct cl_journal *, struct error *err);
 
 /** Is a change being written, or does one wait for that? */
-bool cl_ledger_is_busy(const struct cl_ledger *);
+bool cl_journal_is_busy(const struct cl_journal *);
 
 #endif

@@ -1,5 +1,5 @@
-/* books.c: see books.h. */
-#include "providers/cloudlycke/books.h"
+/* allocations.c: see allocations.h. */
+#include "providers/cloudlycke/allocations.h"
 
 #include <stdlib.h>
 
@@ -8,7 +8,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/thread.h"
-#include "providers/cloudlycke/ledger.h"
+#include "providers/cloudlycke/journal.h"
 #include "providers/cloudlycke/quote.h"
 
 EVENT_KIND(
@@ -19,67 +19,67 @@ EVENT_KIND(
 	no_pool_event, "cloud-controller-manager", "AddressNotInPool", true, "Service",
 	"cloudlycke: an address of the Service is in no pool that it may use. An address that ccmd allocated is replaced; any other is not served, and stays in the status until another one is allocated.");
 
-struct cl_books {
+struct cl_allocations {
 	const struct cloud_host *host;
-	struct cl_ledger ledger; /* with the lock of all that follows */
-	bool has_waiting;        /* a Service got no address because others have them */
-	uint64_t n_freed_seen;   /* of the ledger's, when those who wait were woken last */
+	struct cl_journal journal; /* with the lock of all that follows */
+	bool has_waiting;          /* a Service got no address because others have them */
+	uint64_t n_freed_seen;     /* of the journal's, when those who wait were woken last */
 };
 
 /* ---- life cycle -------------------------------------------------------------------------------------- */
 
-struct cl_books *
-cl_books_new(struct cl_state *state, const struct cloud_host *host)
+struct cl_allocations *
+cl_allocations_new(struct cl_state *state, const struct cloud_host *host)
 {
-	struct cl_books *books = xcalloc(1, sizeof(*books));
+	struct cl_allocations *allocations = xcalloc(1, sizeof(*allocations));
 
-	books->host = host;
-	cl_ledger_init(&books->ledger, state, host->clock);
-	return books;
+	allocations->host = host;
+	cl_journal_init(&allocations->journal, state, host->clock);
+	return allocations;
 }
 
 void
-cl_books_free(struct cl_books *books)
+cl_allocations_free(struct cl_allocations *allocations)
 {
-	if (!books)
+	if (!allocations)
 		return;
-	cl_ledger_fini(&books->ledger);
-	free(books);
+	cl_journal_fini(&allocations->journal);
+	free(allocations);
 }
 
 /* ---- with the lock held: changes --------------------------------------------------------------------- */
 
 /* Services that were refused an address may have it now. */
 static void
-wake_waiting(struct cl_books *books)
+wake_waiting(struct cl_allocations *allocations)
 {
-	bool is_freed = books->ledger.n_freed != books->n_freed_seen;
+	bool is_freed = allocations->journal.n_freed != allocations->n_freed_seen;
 
-	books->n_freed_seen = books->ledger.n_freed;
-	if (!books->has_waiting || !is_freed)
+	allocations->n_freed_seen = allocations->journal.n_freed;
+	if (!allocations->has_waiting || !is_freed)
 		return;
-	books->has_waiting = false;
-	books->host->wake(books->host, HOST_WAKE_SERVICE, STR_EMPTY);
+	allocations->has_waiting = false;
+	allocations->host->wake(allocations->host, HOST_WAKE_SERVICE, STR_EMPTY);
 }
 
 static bool
-change(struct cl_books *books, struct str uid, struct cl_record *record, bool is_visible,
-       struct error *err)
+change(struct cl_allocations *allocations, struct str uid, struct cl_record *record,
+       bool is_visible, struct error *err)
 {
-	bool is_done = cl_ledger_change(&books->ledger, uid, record, is_visible, err);
+	bool is_done = cl_journal_change(&allocations->journal, uid, record, is_visible, err);
 
-	wake_waiting(books);
+	wake_waiting(allocations);
 	return is_done;
 }
 
 /* The same nodes are kept in memory once. */
 static struct cl_targets *
-intern(struct cl_books *books, struct cl_targets *targets)
+share_targets(struct cl_allocations *allocations, struct cl_targets *targets)
 {
 	const struct cl_record **all;
 	size_t n;
 
-	all = cl_ledger_all(&books->ledger, &n);
+	all = cl_journal_all(&allocations->journal, &n);
 	for (size_t i = 0; i < n; i++) {
 		if (cl_targets_eq(all[i]->targets, targets)) {
 			cl_targets_unref(targets);
@@ -93,7 +93,7 @@ intern(struct cl_books *books, struct cl_targets *targets)
 
 /* Keeps generation and hook of what was before, if that is all there is to keep. */
 static bool
-commit(struct cl_books *books, struct cl_record *draft, struct cl_record *before,
+commit(struct cl_allocations *allocations, struct cl_record *draft, struct cl_record *before,
        struct cl_record **ret, struct error *err)
 {
 	CLEANUP(cl_record_unrefp) struct cl_record *record = NULL;
@@ -107,7 +107,8 @@ commit(struct cl_books *books, struct cl_record *draft, struct cl_record *before
 	}
 	draft->generation++;
 	record = cl_record_new(draft);
-	if (!change(books, record->holding.uid, cl_record_ref(record), /*is_visible=*/true, err))
+	if (!change(allocations, record->holding.uid, cl_record_ref(record), /*is_visible=*/true,
+	            err))
 		return false;
 	*ret = TAKE(record);
 	return true;
@@ -116,9 +117,9 @@ commit(struct cl_books *books, struct cl_record *draft, struct cl_record *before
 /* ---- ensuring ---------------------------------------------------------------------------------------- */
 
 static const struct cl_holding **
-holdings(struct cl_books *books, struct arena *arena, size_t *ret_n)
+holdings(struct cl_allocations *allocations, struct arena *arena, size_t *ret_n)
 {
-	const struct cl_record **all = cl_ledger_all(&books->ledger, ret_n);
+	const struct cl_record **all = cl_journal_all(&allocations->journal, ret_n);
 	const struct cl_holding **held = arena_calloc(arena, *ret_n + 1, sizeof(*held));
 
 	for (size_t i = 0; i < *ret_n; i++)
@@ -128,7 +129,7 @@ holdings(struct cl_books *books, struct arena *arena, size_t *ret_n)
 }
 
 static void
-report_left(struct cl_books *books, const struct cl_record *before, const struct ip *ip,
+report_left(struct cl_allocations *allocations, const struct cl_record *before, const struct ip *ip,
             struct str pool, bool is_listed, struct arena *arena)
 {
 	char memory[64] = "";
@@ -145,43 +146,45 @@ report_left(struct cl_books *books, const struct cl_record *before, const struct
 	         is_listed ? "is reserved in" : "left", cl_q(arena, pool));
 	log_info(line.ptr, LOG_STR("service", before->holding.service),
 	         LOG_STR("namespace", before->holding.namespace));
-	books->host->service_event(books->host, &about, HOST_EVENT_WARNING, no_pool_event.reason,
-	                           buf_str(&line));
+	allocations->host->service_event(allocations->host, &about, HOST_EVENT_WARNING,
+	                                 no_pool_event.reason, buf_str(&line));
 }
 
 static void
-report_moves(struct cl_books *books, const struct cl_record *before, const struct cl_record *after,
-             const struct cl_pool *pool, struct arena *arena)
+report_moves(struct cl_allocations *allocations, const struct cl_record *before,
+             const struct cl_record *after, const struct cl_pool *pool, struct arena *arena)
 {
 	for (size_t i = 0; i < before->holding.n_addresses; i++) {
 		const struct ip *ip = &before->holding.addresses[i];
 		bool is_avoided;
 
 		if (!cl_holding_has(&after->holding, ip) && !cl_pool_has(pool, ip, &is_avoided))
-			report_left(books, before, ip,
+			report_left(allocations, before, ip,
 			            before->pool.len > 0 ? before->pool : pool->name, is_avoided,
 			            arena);
 	}
 }
 
 static bool
-allocate(struct cl_books *books, const struct cl_request *request, const struct cl_record *before,
-         struct arena *arena, struct cl_record *draft, struct error *err)
+allocate(struct cl_allocations *allocations, const struct cl_request *request,
+         const struct cl_record *before, struct arena *arena, struct cl_record *draft,
+         struct error *err)
 {
-	struct cl_wish wish = request->wish;
+	struct cl_desired desired = request->desired;
 	const struct cl_holding **others;
 	struct cl_grant grant;
 	bool is_full;
 	size_t n;
 
-	wish.self = request->draft.holding;
+	desired.self = request->draft.holding;
 	if (before) {
-		memcpy(wish.self.addresses, before->holding.addresses, sizeof(wish.self.addresses));
-		wish.self.n_addresses = before->holding.n_addresses;
+		memcpy(desired.self.addresses, before->holding.addresses,
+		       sizeof(desired.self.addresses));
+		desired.self.n_addresses = before->holding.n_addresses;
 	}
-	others = holdings(books, arena, &n);
-	if (!cl_allocate(&wish, others, n, arena, &grant, &is_full, err)) {
-		books->has_waiting = books->has_waiting || is_full;
+	others = holdings(allocations, arena, &n);
+	if (!cl_allocate(&desired, others, n, arena, &grant, &is_full, err)) {
+		allocations->has_waiting = allocations->has_waiting || is_full;
 		return false;
 	}
 	memcpy(draft->holding.addresses, grant.addresses, sizeof(grant.addresses));
@@ -190,85 +193,88 @@ allocate(struct cl_books *books, const struct cl_request *request, const struct 
 }
 
 bool
-cl_books_ensure(struct cl_books *books, const struct cl_request *request,
-                const struct node_ref nodes[], size_t n_nodes, struct arena *arena,
-                struct cl_record **ret, struct error *err)
+cl_allocations_ensure(struct cl_allocations *allocations, const struct cl_request *request,
+                      const struct node_ref nodes[], size_t n_nodes, struct arena *arena,
+                      struct cl_record **ret, struct error *err)
 {
 	CLEANUP(cl_targets_unrefp) struct cl_targets *targets = cl_targets_new(nodes, n_nodes);
 	CLEANUP(cl_record_unrefp) struct cl_record *before = NULL;
 	struct cl_record draft = request->draft;
-	WITH_LOCK(&books->ledger.mu);
+	WITH_LOCK(&allocations->journal.mu);
 
-	before = cl_ledger_get(&books->ledger, draft.holding.uid);
+	before = cl_journal_get(&allocations->journal, draft.holding.uid);
 	before = before ? cl_record_ref(before)
 	                : NULL; /* it is compared with what takes its place */
-	if (!allocate(books, request, before, arena, &draft, err))
+	if (!allocate(allocations, request, before, arena, &draft, err))
 		return false;
-	targets = intern(books, targets);
+	targets = share_targets(allocations, targets);
 	draft.targets = targets;
-	if (!commit(books, &draft, before, ret, err))
+	if (!commit(allocations, &draft, before, ret, err))
 		return false;
 	if (before)
-		report_moves(books, before, *ret, request->wish.pool, arena);
+		report_moves(allocations, before, *ret, request->desired.pool, arena);
 	return true;
 }
 
 bool
-cl_books_retarget(struct cl_books *books, struct str uid, const struct node_ref nodes[],
-                  size_t n_nodes, struct cl_record **ret, struct error *err)
+cl_allocations_retarget(struct cl_allocations *allocations, struct str uid,
+                        const struct node_ref nodes[], size_t n_nodes, struct cl_record **ret,
+                        struct error *err)
 {
 	CLEANUP(cl_targets_unrefp) struct cl_targets *targets = cl_targets_new(nodes, n_nodes);
 	struct cl_record draft, *before;
-	WITH_LOCK(&books->ledger.mu);
+	WITH_LOCK(&allocations->journal.mu);
 
-	before = cl_ledger_get(&books->ledger, uid);
+	before = cl_journal_get(&allocations->journal, uid);
 	if (!before || before->is_deleting)
 		return err_set(err, ERR_NOT_FOUND, "there is no load balancer yet");
-	targets = intern(books, targets);
+	targets = share_targets(allocations, targets);
 	draft = cl_record_draft(before);
 	draft.targets = targets;
-	return commit(books, &draft, before, ret, err);
+	return commit(allocations, &draft, before, ret, err);
 }
 
 /* ---- its end ----------------------------------------------------------------------------------------- */
 
 bool
-cl_books_condemn(struct cl_books *books, struct str uid, struct cl_record **ret, struct error *err)
+cl_allocations_mark_deleting(struct cl_allocations *allocations, struct str uid,
+                             struct cl_record **ret, struct error *err)
 {
 	struct cl_record draft, *before;
-	WITH_LOCK(&books->ledger.mu);
+	WITH_LOCK(&allocations->journal.mu);
 
-	before = cl_ledger_get(&books->ledger, uid);
+	before = cl_journal_get(&allocations->journal, uid);
 	if (!before) {
 		*ret = NULL;
 		return true;
 	}
 	draft = cl_record_draft(before);
 	draft.is_deleting = true;
-	return commit(books, &draft, before, ret, err);
+	return commit(allocations, &draft, before, ret, err);
 }
 
 bool
-cl_books_drop(struct cl_books *books, struct str uid, struct error *err)
+cl_allocations_remove(struct cl_allocations *allocations, struct str uid, struct error *err)
 {
-	WITH_LOCK(&books->ledger.mu);
+	WITH_LOCK(&allocations->journal.mu);
 
-	if (!cl_ledger_get(&books->ledger, uid))
+	if (!cl_journal_get(&allocations->journal, uid))
 		return true;
-	return change(books, uid, NULL, /*is_visible=*/true, err);
+	return change(allocations, uid, NULL, /*is_visible=*/true, err);
 }
 
 /* Only a later run could have changed the record meanwhile, and there is none while this one goes on. */
 bool
-cl_books_note_hook(struct cl_books *books, const struct cl_record *record, struct str error,
-                   struct error *err)
+cl_allocations_set_hook_result(struct cl_allocations *allocations, const struct cl_record *record,
+                               struct str error, struct error *err)
 {
 	struct cl_record draft = cl_record_draft(record);
-	WITH_LOCK(&books->ledger.mu);
+	WITH_LOCK(&allocations->journal.mu);
 
 	draft.hook_generation = record->generation;
 	draft.hook_error = error;
-	return change(books, record->holding.uid, cl_record_new(&draft), /*is_visible=*/false, err);
+	return change(allocations, record->holding.uid, cl_record_new(&draft), /*is_visible=*/false,
+	              err);
 }
 
 /* ---- after a start ----------------------------------------------------------------------------------- */
@@ -344,8 +350,8 @@ collect_claims(const struct lb_spec *const specs[], size_t n, struct cl_record *
 
 /* Once for a Service, however many addresses its status has: whoever may write one there may write thousands. */
 static void
-report_no_pool(struct cl_books *books, const struct cl_schema *schema, const struct lb_spec *spec,
-               const struct ip *ip, struct arena *arena)
+report_no_pool(struct cl_allocations *allocations, const struct cl_schema *schema,
+               const struct lb_spec *spec, const struct ip *ip, struct arena *arena)
 {
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(LIMIT_EVENT_MESSAGE);
 	const struct cl_pool *pool;
@@ -362,15 +368,15 @@ report_no_pool(struct cl_books *books, const struct cl_schema *schema, const str
 	log_warn("an address in the status of a service is in no pool",
 	         LOG_STR("service", spec->service), LOG_STR("namespace", spec->namespace),
 	         LOG_STR("why", buf_str(&text)));
-	books->host->service_event(books->host, spec, HOST_EVENT_WARNING, no_pool_event.reason,
-	                           buf_str(&text));
+	allocations->host->service_event(allocations->host, spec, HOST_EVENT_WARNING,
+	                                 no_pool_event.reason, buf_str(&text));
 }
 
 /* Whoever may patch a status could have any address served, the host's own one too. So only those are taken over that a pool
  * could have given to the Service, and those that the state file has for it: they left their pool while ccmd was stopped. */
 static struct lb_status
-trusted_status(struct cl_books *books, const struct cl_schema *schema, const struct claim *c,
-               struct arena *arena)
+trusted_status(struct cl_allocations *allocations, const struct cl_schema *schema,
+               const struct claim *c, struct arena *arena)
 {
 	const struct lb_status *status = &c->spec->status;
 	struct lb_status trusted = { .n_ingress = 0 };
@@ -385,7 +391,7 @@ trusted_status(struct cl_books *books, const struct cl_schema *schema, const str
 		    is_remembered(c, &ip)) {
 			trusted.ingress[trusted.n_ingress++] = status->ingress[i];
 		} else if (!is_reported) {
-			report_no_pool(books, schema, c->spec, &ip, arena);
+			report_no_pool(allocations, schema, c->spec, &ip, arena);
 			is_reported = true;
 		}
 	}
@@ -393,8 +399,8 @@ trusted_status(struct cl_books *books, const struct cl_schema *schema, const str
 }
 
 static void
-tell_conflict(struct cl_books *books, const struct lb_spec *spec, const struct ip *ip,
-              const struct cl_holding *holder)
+report_conflict(struct cl_allocations *allocations, const struct lb_spec *spec, const struct ip *ip,
+                const struct cl_holding *holder)
 {
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(LIMIT_EVENT_MESSAGE);
 
@@ -406,8 +412,8 @@ tell_conflict(struct cl_books *books, const struct lb_spec *spec, const struct i
 	         STR_ARG(holder->namespace), STR_ARG(holder->service));
 	log_warn("two services have one address", LOG_STR("service", spec->service),
 	         LOG_STR("namespace", spec->namespace), LOG_STR("why", buf_str(&text)));
-	books->host->service_event(books->host, spec, HOST_EVENT_WARNING, conflict_event.reason,
-	                           buf_str(&text));
+	allocations->host->service_event(allocations->host, spec, HOST_EVENT_WARNING,
+	                                 conflict_event.reason, buf_str(&text));
 }
 
 static bool
@@ -418,13 +424,14 @@ claims(const struct cl_holding *other, const struct cl_holding *self, const stru
 }
 
 static const struct cl_holding *
-holder_of(const struct cl_books *books, const struct cl_holding *self, const struct ip *ip)
+holder_of(const struct cl_allocations *allocations, const struct cl_holding *self,
+          const struct ip *ip)
 {
 	const struct cl_holding *found = NULL;
 	const struct cl_record **all;
 	size_t n;
 
-	all = cl_ledger_all(&books->ledger, &n);
+	all = cl_journal_all(&allocations->journal, &n);
 	for (size_t i = 0; i < n && !found; i++)
 		found = claims(&all[i]->holding, self, ip) ? &all[i]->holding : NULL;
 	free(all);
@@ -433,18 +440,18 @@ holder_of(const struct cl_books *books, const struct cl_holding *self, const str
 
 /* Leaves what nobody else has. spec NULL: nobody is to be told. */
 static void
-keep_unclaimed(struct cl_books *books, const struct lb_spec *spec, struct cl_holding *h)
+keep_unclaimed(struct cl_allocations *allocations, const struct lb_spec *spec, struct cl_holding *h)
 {
 	size_t n = 0;
 
 	for (size_t i = 0; i < h->n_addresses; i++) {
 		const struct ip ip = h->addresses[i];
-		const struct cl_holding *holder = holder_of(books, h, &ip);
+		const struct cl_holding *holder = holder_of(allocations, h, &ip);
 
 		if (!holder)
 			h->addresses[n++] = ip;
 		else if (spec)
-			tell_conflict(books, spec, &ip, holder);
+			report_conflict(allocations, spec, &ip, holder);
 	}
 	h->n_addresses = n;
 }
@@ -474,44 +481,44 @@ recall_memory(const struct cl_record *memory, struct cl_record *draft)
 }
 
 static void
-adopt_one(struct cl_books *books, const struct cl_schema *schema, const struct claim *c,
+adopt_one(struct cl_allocations *allocations, const struct cl_schema *schema, const struct claim *c,
           struct cl_targets *targets, struct arena *arena)
 {
 	struct lb_spec spec = *c->spec;
 	struct cl_record draft;
 
-	spec.status = trusted_status(books, schema, c, arena);
+	spec.status = trusted_status(allocations, schema, c, arena);
 	cl_request_recall(&spec, arena, &draft);
-	keep_unclaimed(books, spec.is_leaving ? NULL : &spec, &draft.holding);
+	keep_unclaimed(allocations, spec.is_leaving ? NULL : &spec, &draft.holding);
 	draft.targets = targets;
 	draft.generation = 1;
 	if (c->memory)
 		recall_memory(c->memory, &draft);
 	if (draft.holding.n_addresses > 0)
-		cl_ledger_set(&books->ledger, cl_record_new(&draft));
+		cl_journal_set(&allocations->journal, cl_record_new(&draft));
 }
 
 /* A Service without an address in its status may have been given one that was not told any more. */
 static void
-adopt_untold(struct cl_books *books, const struct cl_record *memory)
+adopt_unpublished(struct cl_allocations *allocations, const struct cl_record *memory)
 {
 	struct cl_record draft = cl_record_draft(memory);
 
-	if (cl_ledger_get(&books->ledger, memory->holding.uid))
+	if (cl_journal_get(&allocations->journal, memory->holding.uid))
 		return;
-	keep_unclaimed(books, /*spec=*/NULL, &draft.holding);
+	keep_unclaimed(allocations, /*spec=*/NULL, &draft.holding);
 	if (!addresses_eq(&draft.holding, &memory->holding))
 		draft.generation++;
-	cl_ledger_set(&books->ledger, cl_record_new(&draft));
+	cl_journal_set(&allocations->journal, cl_record_new(&draft));
 }
 
 static struct cl_targets *
-all_nodes(struct cl_books *books, struct arena *arena)
+all_nodes(struct cl_allocations *allocations, struct arena *arena)
 {
 	struct node_ref *nodes = NULL;
 	size_t n = 0;
 
-	books->host->nodes(books->host, arena, &nodes, &n);
+	allocations->host->nodes(allocations->host, arena, &nodes, &n);
 	return cl_targets_new(nodes, n);
 }
 
@@ -545,30 +552,30 @@ free_records(struct cl_record **records, size_t n)
 }
 
 bool
-cl_books_adopt(struct cl_books *books, const struct cl_schema *schema,
-               const struct lb_spec *const specs[], size_t n, struct arena *arena,
-               struct error *err)
+cl_allocations_adopt(struct cl_allocations *allocations, const struct cl_schema *schema,
+                     const struct lb_spec *const specs[], size_t n, struct arena *arena,
+                     struct error *err)
 {
 	CLEANUP(cl_targets_unrefp) struct cl_targets *targets = NULL;
 	struct cl_record **memories;
 	const struct claim *all;
 	size_t n_memories;
-	WITH_LOCK(&books->ledger.mu);
+	WITH_LOCK(&allocations->journal.mu);
 
-	if (!cl_state_lock(books->ledger.state, err) ||
-	    !cl_state_read(books->ledger.state, &memories, &n_memories, err))
+	if (!cl_state_lock(allocations->journal.state, err) ||
+	    !cl_state_read(allocations->journal.state, &memories, &n_memories, err))
 		return false;
-	cl_ledger_clear(&books->ledger);
-	targets = all_nodes(books, arena);
+	cl_journal_clear(&allocations->journal);
+	targets = all_nodes(allocations, arena);
 	all = collect_claims(specs, n, memories, n_memories, arena);
 	for (size_t i = 0; i < n; i++)
-		adopt_one(books, schema, &all[i], targets, arena);
+		adopt_one(allocations, schema, &all[i], targets, arena);
 	for (size_t i = 0; i < n_memories; i++)
-		adopt_untold(books, memories[i]);
+		adopt_unpublished(allocations, memories[i]);
 	log_orphans(memories, n_memories, specs, n);
 	free_records(memories, n_memories);
-	books->ledger.version++;
-	return cl_ledger_save(&books->ledger, err);
+	allocations->journal.version++;
+	return cl_journal_save(&allocations->journal, err);
 }
 
 /* ---- for those who look at all ----------------------------------------------------------------------- */
@@ -582,22 +589,22 @@ by_name(const void *a, const void *b)
 }
 
 struct cl_record **
-cl_books_list(struct cl_books *books, size_t *ret_n, uint64_t *ret_version)
+cl_allocations_list(struct cl_allocations *allocations, size_t *ret_n, uint64_t *ret_version)
 {
 	struct cl_record **all;
-	WITH_LOCK(&books->ledger.mu);
+	WITH_LOCK(&allocations->journal.mu);
 
-	all = cl_ledger_list(&books->ledger, ret_n);
+	all = cl_journal_list(&allocations->journal, ret_n);
 	qsort(all, *ret_n, sizeof(struct cl_record *), by_name);
-	*ret_version = books->ledger.version;
+	*ret_version = allocations->journal.version;
 	return all;
 }
 
 uint64_t
-cl_books_version(struct cl_books *books, bool *ret_is_busy)
+cl_allocations_version(struct cl_allocations *allocations, bool *ret_is_busy)
 {
-	WITH_LOCK(&books->ledger.mu);
+	WITH_LOCK(&allocations->journal.mu);
 
-	*ret_is_busy = cl_ledger_is_busy(&books->ledger);
-	return books->ledger.version;
+	*ret_is_busy = cl_journal_is_busy(&allocations->journal);
+	return allocations->journal.version;
 }

@@ -1,0 +1,58 @@
+/* allocations.h: all load balancers there are, and who has which address.
+ *
+ * One record a Service, by UID. A change is made in memory and in the state file, or not at all; an address that a Service
+ * leaves is free only once its new one is written, and what is not written yet nobody sees. After a start addresses come
+ * from the Services' own status (cl_allocations_adopt()), so that a new leader on another machine gives the same addresses; the
+ * state file adds what hooks were told, and which addresses were allocated that no pool has any more.
+ *
+ * Threads: any; for one Service, one call after the other.
+ */
+#ifndef CCMD_CLOUDLYCKE_ALLOCATIONS_H
+#define CCMD_CLOUDLYCKE_ALLOCATIONS_H
+
+#include "providers/cloudlycke/allocate.h"
+#include "providers/cloudlycke/state.h"
+
+struct cl_allocations;
+
+/** The state and host outlive the allocations. */
+struct cl_allocations *cl_allocations_new(struct cl_state *state, const struct cloud_host *host);
+void cl_allocations_free(struct cl_allocations *); /* NULL is fine */
+DEFINE_CLEANUP(struct cl_allocations, cl_allocations_free)
+
+/** From the Services that there are, and the state file. A status alone does not make an address ours: one that no pool could
+ * have given to the Service is not taken over, unless the state file has it for that Service. It stays in the status until
+ * another is allocated, and an event names it. Where two Services claim one address, the one for which the state file has it
+ * keeps it, else the one with the lower UID; a Service that is leaving comes last. The other one gets an event, and another
+ * address when it is ensured. ERR_CONFLICT: another process has the state file; ERR_INVALID: it is damaged. */
+NODISCARD bool cl_allocations_adopt(struct cl_allocations *, const struct cl_schema *schema,
+                                    const struct lb_spec *const specs[], size_t n,
+                                    struct arena *arena, struct error *err);
+
+/** Gives it addresses and writes down what is wanted. *ret is yours. ERR_INVALID: what is wanted cannot be had. */
+NODISCARD bool cl_allocations_ensure(struct cl_allocations *, const struct cl_request *request,
+                                     const struct node_ref nodes[], size_t n_nodes,
+                                     struct arena *arena, struct cl_record **ret,
+                                     struct error *err);
+/** Other nodes. ERR_NOT_FOUND. */
+NODISCARD bool cl_allocations_retarget(struct cl_allocations *, struct str uid,
+                                       const struct node_ref nodes[], size_t n_nodes,
+                                       struct cl_record **ret, struct error *err);
+/** Marks it as going. *ret is NULL when there is none. */
+NODISCARD bool cl_allocations_mark_deleting(struct cl_allocations *, struct str uid,
+                                            struct cl_record **ret, struct error *err);
+/** Frees its addresses; Services that wait for one are woken. */
+NODISCARD bool cl_allocations_remove(struct cl_allocations *, struct str uid, struct error *err);
+/** What came of the hook that was run for this record; error empty: it went well. */
+NODISCARD bool cl_allocations_set_hook_result(struct cl_allocations *,
+                                              const struct cl_record *record, struct str error,
+                                              struct error *err);
+
+/** All records, sorted by name; unref each and free() the array. *ret_version changes with every change of what balancers
+ * do. */
+struct cl_record **cl_allocations_list(struct cl_allocations *, size_t *ret_n,
+                                       uint64_t *ret_version);
+/** The version that has all changes made so far. *ret_is_busy: more are being written. */
+uint64_t cl_allocations_version(struct cl_allocations *, bool *ret_is_busy);
+
+#endif
