@@ -364,7 +364,7 @@ open_provider(struct world *w, int64_t network)
 	});
 }
 
-/* The rig's looker asks the provider. */
+/* The rig's lookup asks the provider. */
 static void
 begin_with(enum trouble trouble, unsigned n_servers, int64_t network)
 {
@@ -385,9 +385,9 @@ begin_with(enum trouble trouble, unsigned n_servers, int64_t network)
 	world->left = LIMIT;
 	world->left_at_ns = clock_boot(rig->clock);
 	open_provider(world, network);
-	looker_free(rig->env.looker);
+	lookup_free(rig->env.lookup);
 	rig->env.cloud = &world->cloud;
-	rig->env.looker = looker_new(&(struct looker_config){ rig->env.cloud, rig->env.nodes,
+	rig->env.lookup = lookup_new(&(struct lookup_config){ rig->env.cloud, rig->env.nodes,
 	                                                      rig->env.notices, rig->clock });
 }
 

@@ -7,7 +7,7 @@
 #include "kube/recorder.h"
 #include "kube/store.h"
 
-struct looker;
+struct lookup;
 struct notices;
 struct own_writes;
 struct paces;
@@ -20,7 +20,7 @@ struct controller_env {
 	struct store *services; /* NULL where no controller needs them */
 	struct recorder *recorder;
 	struct cloud *cloud;
-	struct looker *looker;
+	struct lookup *lookup;
 	struct notices *notices;
 	struct own_writes *own_writes;
 	struct paces *paces;

@@ -3,7 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/cancel.h"
-#include "controllers/looker.h"
+#include "controllers/lookup.h"
 #include "controllers/own_writes.h"
 #include "controllers/pace.h"
 #include "kube/reflector.h"
@@ -15,7 +15,7 @@ struct manager {
 	struct notices *notices;
 	struct own_writes *own_writes;
 	struct paces *paces;
-	struct looker *looker;
+	struct lookup *lookup;
 	struct controller_env node_env, lifecycle_env, service_env, route_env;
 	struct store *services; /* NULL: nobody wants them */
 	struct node_controller *node;
@@ -36,7 +36,7 @@ manager_new(const struct manager_config *config)
 	m->notices = notices_new(config->recorder);
 	m->paces = paces_new(config->clock);
 	m->own_writes = own_writes_new(config->clock);
-	m->looker = looker_new(&(struct looker_config){ config->cloud, config->nodes, m->notices,
+	m->lookup = lookup_new(&(struct lookup_config){ config->cloud, config->nodes, m->notices,
 	                                                config->clock });
 	if (config->route_client)
 		node_keep_routes();
@@ -52,7 +52,7 @@ manager_free(struct manager *m)
 	if (!m)
 		return;
 	host_set_services(m->config.host, NULL);
-	looker_free(m->looker);
+	lookup_free(m->lookup);
 	own_writes_free(m->own_writes);
 	paces_free(m->paces);
 	notices_free(m->notices);
@@ -72,7 +72,7 @@ env_of(struct manager *m, struct kube_client *client)
 		.services = m->services,
 		.recorder = m->config.recorder,
 		.cloud = m->config.cloud,
-		.looker = m->looker,
+		.lookup = m->lookup,
 		.notices = m->notices,
 		.own_writes = m->own_writes,
 		.paces = m->paces,

@@ -140,7 +140,7 @@ rig_new(void)
 		.own_writes = own_writes_new(clock),
 	};
 	r->env.notices = notices_new(r->env.recorder);
-	r->env.looker = looker_new(&(struct looker_config){ r->env.cloud, r->env.nodes,
+	r->env.lookup = lookup_new(&(struct lookup_config){ r->env.cloud, r->env.nodes,
 	                                                    r->env.notices, clock });
 	r->n_threads = 1; /* the recorder's */
 	store_begin_list(r->env.nodes, /*is_newest=*/false);
@@ -161,7 +161,7 @@ rig_free(struct rig *r)
 	lifecycle_controller_free(r->lifecycle);
 	service_controller_free(r->balancing);
 	route_controller_free(r->routing);
-	looker_free(r->env.looker);
+	lookup_free(r->env.lookup);
 	own_writes_free(r->env.own_writes);
 	paces_free(r->env.paces);
 	notices_free(r->env.notices);

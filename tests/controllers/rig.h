@@ -19,7 +19,7 @@
 #include "controllers/fake_routes.h"
 #include "controllers/fake_services.h"
 #include "controllers/lifecycle/lifecycle.h"
-#include "controllers/looker.h"
+#include "controllers/lookup.h"
 #include "controllers/node/node.h"
 #include "controllers/notices.h"
 #include "controllers/route/route.h"

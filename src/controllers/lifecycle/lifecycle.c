@@ -9,7 +9,7 @@
 #include "base/pulse.h"
 #include "base/thread.h"
 #include "controllers/lifecycle/lifecycle_internal.h"
-#include "controllers/looker.h"
+#include "controllers/lookup.h"
 #include "controllers/pace.h"
 #include "controllers/running.h"
 
@@ -222,7 +222,7 @@ wait_for_work(struct lifecycle_controller *c, int64_t due_ns, enum lifecycle_due
 		if (is_late && !is_quiet) {
 			is_quiet = true;
 			mutex_unlock(&c->mu);
-			looker_forget(c->env->looker);
+			lookup_forget(c->env->lookup);
 			alloc_trim();
 			mutex_lock(&c->mu);
 		}

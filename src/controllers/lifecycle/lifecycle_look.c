@@ -6,7 +6,7 @@
 #include "base/log.h"
 #include "controllers/failure.h"
 #include "controllers/lifecycle/lifecycle_internal.h"
-#include "controllers/looker.h"
+#include "controllers/lookup.h"
 #include "http/url.h"
 
 enum {
@@ -261,7 +261,7 @@ look_at(struct round *r, struct visit *visits, size_t n, bool with_witnesses)
 		nodes[i] = visits[i].node;
 	if (with_witnesses)
 		n_nodes = add_witnesses(r, visits, n, nodes);
-	if (!looker_ask(r->c->env->looker, r->call, nodes, n_nodes, now, &answer, &err)) {
+	if (!lookup_ask(r->c->env->lookup, r->call, nodes, n_nodes, now, &answer, &err)) {
 		if (err.code != ERR_CANCELLED && !err.is_outage)
 			log_warn("the cloud cannot be asked about nodes that are not ready",
 			         LOG_I64("nodes", (int64_t)n), LOG_ERR(&err));

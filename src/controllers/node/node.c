@@ -17,7 +17,7 @@
 #include "controllers/node/addresses.h"
 #include "controllers/failure.h"
 #include "controllers/node/labels.h"
-#include "controllers/looker.h"
+#include "controllers/lookup.h"
 #include "controllers/own_writes.h"
 #include "controllers/pace.h"
 #include "controllers/running.h"
@@ -188,7 +188,7 @@ find_machine(struct node_controller *c, struct call *call, struct node *node,
 	bool is_retry = queue_failures(c->queue, node_name(node)) > 0;
 	int64_t not_before = is_retry ? clock_boot(c->env->clock) : node->object.seen_boot_ns;
 
-	return looker_ask(c->env->looker, call, &node, 1, not_before, answer, err) &&
+	return lookup_ask(c->env->lookup, call, &node, 1, not_before, answer, err) &&
 	       want_present(node, look_answer_at(answer, 0), err);
 }
 
@@ -264,7 +264,7 @@ refresh_addresses(struct node_controller *c, struct call *call, struct node *nod
 	CLEANUP(look_answer_fini) struct look_answer answer = LOOK_ANSWER_INIT;
 	void *instance;
 
-	if (!looker_ask(c->env->looker, call, &node, 1, not_before_ns, &answer, err))
+	if (!lookup_ask(c->env->lookup, call, &node, 1, not_before_ns, &answer, err))
 		return err_wrap(err, "refresh addresses of node %" STR_FMT,
 		                STR_ARG(node_name(node)));
 	instance = &answer.look->instances[answer.index[0]];
@@ -487,7 +487,7 @@ refresh_once(struct node_controller *c, struct call *call, struct error *err)
 
 	if (n == 0)
 		return true;
-	if (!looker_ask(c->env->looker, call, nodes, n, since_ns, &answer, err))
+	if (!lookup_ask(c->env->lookup, call, nodes, n, since_ns, &answer, err))
 		return false;
 	mutex_lock(&c->mu);
 	c->refreshed_boot_ns = since_ns;
@@ -543,7 +543,7 @@ on_change(void *arg, const struct object *old, const struct object *new)
 }
 
 static void
-each_uninitialised(void *arg, looker_add_fn *add, void *to)
+each_uninitialised(void *arg, lookup_add_fn *add, void *to)
 {
 	struct node_controller *c = arg;
 	CLEANUP(store_list_free) struct store_list all = store_list(c->env->nodes);
@@ -566,7 +566,7 @@ node_controller_new(struct controller_env *env, const struct node_controller_con
 	PTHREAD_OK(pthread_mutex_init(&c->mu, NULL));
 	failure_pause_init(&c->refresh_pause);
 	metric_set(running_metric("cloud-node"), 1);
-	looker_set_crowd(env->looker, each_uninitialised, c);
+	lookup_set_crowd(env->lookup, each_uninitialised, c);
 	store_add_handler(env->nodes, (struct store_handler){ on_change, c });
 	c->workers = xcalloc(config->n_workers, sizeof(*c->workers));
 	for (unsigned i = 0; i < config->n_workers; i++)

@@ -21,13 +21,13 @@ struct asker {
 };
 
 static struct rig *rig;
-static struct looker *looker;
+static struct lookup *lookup;
 
 static int
 set_up(void **state UNUSED)
 {
 	rig = rig_new();
-	looker = rig->env.looker;
+	lookup = rig->env.lookup;
 	fake_cloud_set(rig->cloud, "a", MACHINE_ON);
 	fake_cloud_set(rig->cloud, "b", MACHINE_ON);
 	return 0;
@@ -48,7 +48,7 @@ run(void *arg)
 	CLEANUP(look_answer_fini) struct look_answer answer = LOOK_ANSWER_INIT;
 	struct asker *a = arg;
 
-	a->ok = looker_ask(looker, &a->call, a->nodes, a->n, a->not_before_ns, &answer, &a->err);
+	a->ok = lookup_ask(lookup, &a->call, a->nodes, a->n, a->not_before_ns, &answer, &a->err);
 	for (size_t i = 0; a->ok && i < a->n; i++)
 		a->presences[i] = look_answer_at(&answer, i)->presence;
 	a->started_boot_ns = a->ok ? answer.look->started_boot_ns : 0;
@@ -309,8 +309,8 @@ what_is_forgotten_is_asked_again(void **state UNUSED)
 	int64_t before_ns = now_ns();
 
 	assert_true(ask("a", before_ns).ok);
-	looker_forget(looker);
-	looker_forget(looker);
+	lookup_forget(lookup);
+	lookup_forget(lookup);
 	assert_true(ask("a", before_ns).ok);
 	assert_int_equal(looks(), 2);
 }
@@ -323,8 +323,8 @@ an_answer_in_use_is_not_taken_away(void **state UNUSED)
 	struct node *node = rig_parse(rig, &(struct rig_node){ .name = "a" });
 	struct error err;
 
-	assert_true(looker_ask(looker, &rig->call, &node, 1, now_ns(), &answer, &err));
-	looker_forget(looker);
+	assert_true(lookup_ask(lookup, &rig->call, &node, 1, now_ns(), &answer, &err));
+	lookup_forget(lookup);
 	assert_true(ask("b", now_ns()).ok);
 	assert_true(str_eq_c(look_answer_at(&answer, 0)->provider_id, "fake://a"));
 	object_unref(&node->object);
@@ -335,7 +335,7 @@ an_answer_in_use_is_not_taken_away(void **state UNUSED)
 static struct node *crowd[2];
 
 static void
-add_crowd(void *arg UNUSED, looker_add_fn *add_node, void *to)
+add_crowd(void *arg UNUSED, lookup_add_fn *add_node, void *to)
 {
 	for (size_t i = 0; i < ARRAY_LEN(crowd); i++)
 		add_node(to, crowd[i]);
@@ -348,7 +348,7 @@ the_crowd_comes_along(void **state UNUSED)
 
 	crowd[0] = rig_parse(rig, &(struct rig_node){ .name = "a" });
 	crowd[1] = rig_parse(rig, &(struct rig_node){ .name = "b" });
-	looker_set_crowd(looker, add_crowd, NULL);
+	lookup_set_crowd(lookup, add_crowd, NULL);
 	assert_true(ask("a", before_ns).ok);
 	assert_int_equal(fake_cloud_asked(rig->cloud, 0), 2);
 	assert_true(ask("b", before_ns).ok);

@@ -1,4 +1,4 @@
-/* controllers/looker.h: joins everybody who asks the cloud about machines.
+/* controllers/lookup.h: joins everybody who asks the cloud about machines.
  *
  * One look is in flight at a time; those who ask meanwhile share the *next* one, and an answer that is young enough
  * for its asker is handed out again. So 5,000 nodes that join at once, eight workers and the lifecycle controller cost
@@ -8,24 +8,24 @@
  *
  * Threads: any.
  */
-#ifndef CCMD_CONTROLLERS_LOOKER_H
-#define CCMD_CONTROLLERS_LOOKER_H
+#ifndef CCMD_CONTROLLERS_LOOKUP_H
+#define CCMD_CONTROLLERS_LOOKUP_H
 
 #include "cloud/cloud.h"
 #include "controllers/notices.h"
 #include "kube/store.h"
 
-struct looker;
+struct lookup;
 
-struct looker_config {
+struct lookup_config {
 	struct cloud *cloud;
 	struct store *nodes;
 	struct notices *notices;
 	struct clock *clock;
 };
 
-struct looker *looker_new(const struct looker_config *config);
-void looker_free(struct looker *); /* NULL is fine */
+struct lookup *lookup_new(const struct lookup_config *config);
+void lookup_free(struct lookup *); /* NULL is fine */
 
 /** An answer: a reference to a look, and where in it the asker's nodes are. For CLEANUP(look_answer_fini). */
 struct look_answer {
@@ -44,16 +44,16 @@ const struct instance *look_answer_at(const struct look_answer *, size_t i);
  *
  * @param ret  LOOK_ANSWER_INIT
  * @return  false when the look failed as a whole, with the provider's error; ERR_CANCELLED, ERR_TIMEOUT. */
-NODISCARD bool looker_ask(struct looker *, struct call *, struct node *const nodes[], size_t n,
+NODISCARD bool lookup_ask(struct lookup *, struct call *, struct node *const nodes[], size_t n,
                           int64_t not_before_boot_ns, struct look_answer *ret, struct error *err);
 
 /** Whom to take along when a look starts, because they will be asked for next. Called on an asker's thread; adds
  * with add(to, node), which takes its own reference. */
-typedef void looker_add_fn(void *to, struct node *node);
-void looker_set_crowd(struct looker *, void (*crowd)(void *arg, looker_add_fn *add, void *to),
+typedef void lookup_add_fn(void *to, struct node *node);
+void lookup_set_crowd(struct lookup *, void (*crowd)(void *arg, lookup_add_fn *add, void *to),
                       void *arg);
 
 /** Drops the answer that is kept for later askers, and its memory. */
-void looker_forget(struct looker *);
+void lookup_forget(struct lookup *);
 
 #endif

@@ -1,10 +1,10 @@
-/* controllers/looker.c: see looker.h.
+/* controllers/lookup.c: see lookup.h.
  *
- * A batch is a set of nodes, by UID, that one look answers. At most three exist: `gathering` takes askers in until
- * nothing is in flight; `flying` is the one whose look runs, on the thread of the asker that found the air free;
- * `landed` is the last good one, kept for askers that its age suits.
+ * A batch is a set of nodes, by UID, that one look answers. At most three exist: `pending` takes askers in until
+ * nothing is in flight; `running` is the one whose look runs, on the thread of the asker that found the air free;
+ * `done` is the last good one, kept for askers that its age suits.
  */
-#include "controllers/looker.h"
+#include "controllers/lookup.h"
 
 #include <assert.h>
 
@@ -22,35 +22,35 @@ EVENT_KIND(
 	"Two nodes claim one machine: neither is changed or deleted until one of them is removed.");
 
 enum batch_state {
-	BATCH_GATHERING,
-	BATCH_FLYING,
-	BATCH_LANDED,
+	BATCH_PENDING,
+	BATCH_RUNNING,
+	BATCH_DONE,
 };
 
 struct batch {
-	unsigned n_refs;        /* mu of the looker */
+	unsigned n_refs;        /* mu of the lookup */
 	enum batch_state state; /* mu */
 	int64_t not_before_boot_ns;
-	struct node **nodes; /* references, until landed; position is the index in the look */
+	struct node **nodes; /* references, until done; position is the index in the look */
 	size_t n, cap;
-	struct arena arena;       /* landed: the keys of by_uid, and provider_ids */
-	struct str *provider_ids; /* landed: by position */
+	struct arena arena;       /* done: the keys of by_uid, and provider_ids */
+	struct str *provider_ids; /* done: by position */
 	struct map by_uid;        /* UID -> position + 1, as a pointer, since 0 is "none" */
 	bool is_good;
 	struct look *look;  /* is_good */
 	struct error error; /* else */
 };
 
-struct looker {
-	struct looker_config config;
+struct lookup {
+	struct lookup_config config;
 	pthread_mutex_t mu;
 	pthread_cond_t changed;
-	struct batch *gathering, *flying, *landed; /* mu; each holds a reference */
-	void (*crowd)(void *arg, looker_add_fn *add, void *to);
+	struct batch *pending, *running, *done; /* mu; each holds a reference */
+	void (*crowd)(void *arg, lookup_add_fn *add, void *to);
 	void *crowd_arg;
 };
 
-/* ---- batches: under the looker's lock, or owned by one thread ---- */
+/* ---- batches: under the lookup's lock, or owned by one thread ---- */
 
 static struct batch *
 batch_new(void)
@@ -133,7 +133,7 @@ batch_add(void *batch, struct node *node)
 /* Keeps of its nodes what later askers are compared with. The nodes themselves would be thousands of old snapshots, kept
  * alive while new ones are stored beside them, and holes all over the heap afterwards. */
 static void
-batch_let_go(struct batch *b)
+batch_drop_nodes(struct batch *b)
 {
 	struct map by_uid = MAP_INIT;
 
@@ -148,7 +148,7 @@ batch_let_go(struct batch *b)
 	unref_nodes(b);
 }
 
-/* b has landed. */
+/* b is done. */
 static bool
 batch_covers(const struct batch *b, struct node *const nodes[], size_t n,
              int64_t not_before_boot_ns)
@@ -186,7 +186,7 @@ rival_of(struct store *nodes, const struct node *node, struct str provider_id)
 }
 
 static void
-refuse_duplicate(struct looker *l, struct batch *b, size_t i)
+refuse_duplicate(struct lookup *l, struct batch *b, size_t i)
 {
 	const struct instance *instance = &b->look->instances[i];
 	struct str id = instance->presence == PRESENCE_PRESENT ? instance->provider_id
@@ -209,7 +209,7 @@ refuse_duplicate(struct looker *l, struct batch *b, size_t i)
 
 /* On the thread of one asker, without the lock: nobody else touches a batch in flight. */
 static void
-fly(struct looker *l, struct call *call, struct batch *b)
+lookup_run(struct lookup *l, struct call *call, struct batch *b)
 {
 	struct node_ref *refs = arena_calloc(call->arena, b->n, sizeof(*refs));
 
@@ -225,23 +225,23 @@ fly(struct looker *l, struct call *call, struct batch *b)
 
 /* With the lock held, and nothing in the air: flies what was gathered, and lands it. */
 static void
-take_off(struct looker *l, struct call *call)
+lookup_start(struct lookup *l, struct call *call)
 {
-	struct batch *b = l->flying = TAKE(l->gathering);
+	struct batch *b = l->running = TAKE(l->pending);
 
-	b->state = BATCH_FLYING;
+	b->state = BATCH_RUNNING;
 	b->not_before_boot_ns = clock_boot(l->config.clock);
 	mutex_unlock(&l->mu);
 	if (l->crowd)
 		l->crowd(l->crowd_arg, batch_add, b);
-	fly(l, call, b);
-	batch_let_go(b);
+	lookup_run(l, call, b);
+	batch_drop_nodes(b);
 	mutex_lock(&l->mu);
-	b->state = BATCH_LANDED;
-	l->flying = NULL;
+	b->state = BATCH_DONE;
+	l->running = NULL;
 	if (b->is_good) {
-		batch_unref(l->landed);
-		l->landed = batch_ref(b);
+		batch_unref(l->done);
+		l->done = batch_ref(b);
 	}
 	PTHREAD_OK(pthread_cond_broadcast(&l->changed));
 	batch_unref(b);
@@ -249,28 +249,28 @@ take_off(struct looker *l, struct call *call)
 
 /* The batch that will answer, with a reference. */
 static struct batch *
-board(struct looker *l, struct node *const nodes[], size_t n, int64_t not_before_boot_ns)
+lookup_join(struct lookup *l, struct node *const nodes[], size_t n, int64_t not_before_boot_ns)
 {
-	if (batch_covers(l->landed, nodes, n, not_before_boot_ns))
-		return batch_ref(l->landed);
+	if (batch_covers(l->done, nodes, n, not_before_boot_ns))
+		return batch_ref(l->done);
 	/* a batch in flight has its nodes fixed only after the crowd was added, on another thread: not looked into */
-	if (!l->gathering)
-		l->gathering = batch_new();
+	if (!l->pending)
+		l->pending = batch_new();
 	for (size_t i = 0; i < n; i++)
-		batch_add(l->gathering, nodes[i]);
-	return batch_ref(l->gathering);
+		batch_add(l->pending, nodes[i]);
+	return batch_ref(l->pending);
 }
 
 static bool
-wait_landed(struct looker *l, struct call *call, struct batch *b, struct error *err)
+wait_done(struct lookup *l, struct call *call, struct batch *b, struct error *err)
 {
-	while (b->state != BATCH_LANDED) {
+	while (b->state != BATCH_DONE) {
 		if (cancel_is_fired(call->cancel))
 			return err_set(err, ERR_CANCELLED,
 			               "cancelled while waiting for a look at the cloud");
 		pulse_extend(call->deadline_mono_ns);
-		if (b->state == BATCH_GATHERING && !l->flying)
-			take_off(l, call);
+		if (b->state == BATCH_PENDING && !l->running)
+			lookup_start(l, call);
 		else if (!clock_wait(l->config.clock, &l->changed, &l->mu, call->deadline_mono_ns))
 			return err_set(err, ERR_TIMEOUT,
 			               "timed out waiting for a look at the cloud");
@@ -293,9 +293,9 @@ fill_answer(const struct batch *b, struct node *const nodes[], size_t n, struct 
 }
 
 static void
-wake_all(void *looker)
+lookup_wake_all(void *lookup)
 {
-	struct looker *l = looker;
+	struct lookup *l = lookup;
 
 	mutex_lock(&l->mu);
 	PTHREAD_OK(pthread_cond_broadcast(&l->changed));
@@ -305,30 +305,30 @@ wake_all(void *looker)
 /* The flight under way may carry these nodes in its crowd: see what it brings before starting another. Only this one,
  * since there may always be a next. */
 static bool
-await_flight(struct looker *l, struct call *call, int64_t not_before_boot_ns, struct error *err)
+await_running(struct lookup *l, struct call *call, int64_t not_before_boot_ns, struct error *err)
 {
-	struct batch *b = l->flying;
+	struct batch *b = l->running;
 	bool ok;
 
 	if (!b || b->not_before_boot_ns < not_before_boot_ns)
 		return true;
 	batch_ref(b);
-	ok = wait_landed(l, call, b, err);
+	ok = wait_done(l, call, b, err);
 	batch_unref(b);
 	return ok;
 }
 
 static bool
-ask_locked(struct looker *l, struct call *call, struct node *const nodes[], size_t n,
-           int64_t not_before_boot_ns, struct look_answer *ret, struct error *err)
+lookup_ask_locked(struct lookup *l, struct call *call, struct node *const nodes[], size_t n,
+                  int64_t not_before_boot_ns, struct look_answer *ret, struct error *err)
 {
 	struct batch *b = NULL;
 	bool ok;
 
-	if (!await_flight(l, call, not_before_boot_ns, err))
+	if (!await_running(l, call, not_before_boot_ns, err))
 		return false;
-	b = board(l, nodes, n, not_before_boot_ns);
-	ok = wait_landed(l, call, b, err);
+	b = lookup_join(l, nodes, n, not_before_boot_ns);
+	ok = wait_done(l, call, b, err);
 	if (ok && b->is_good)
 		fill_answer(b, nodes, n, ret);
 	else if (ok)
@@ -339,21 +339,21 @@ ask_locked(struct looker *l, struct call *call, struct node *const nodes[], size
 }
 
 bool
-looker_ask(struct looker *l, struct call *call, struct node *const nodes[], size_t n,
+lookup_ask(struct lookup *l, struct call *call, struct node *const nodes[], size_t n,
            int64_t not_before_boot_ns, struct look_answer *ret, struct error *err)
 {
-	WITH_HOOK(call->cancel, wake_all, l);
+	WITH_HOOK(call->cancel, lookup_wake_all, l);
 	WITH_LOCK(&l->mu);
 
-	return ask_locked(l, call, nodes, n, not_before_boot_ns, ret, err);
+	return lookup_ask_locked(l, call, nodes, n, not_before_boot_ns, ret, err);
 }
 
 /* ---- life cycle and the rest ---- */
 
-struct looker *
-looker_new(const struct looker_config *config)
+struct lookup *
+lookup_new(const struct lookup_config *config)
 {
-	struct looker *l = xcalloc(1, sizeof(*l));
+	struct lookup *l = xcalloc(1, sizeof(*l));
 
 	l->config = *config;
 	PTHREAD_OK(pthread_mutex_init(&l->mu, NULL));
@@ -362,19 +362,19 @@ looker_new(const struct looker_config *config)
 }
 
 void
-looker_free(struct looker *l)
+lookup_free(struct lookup *l)
 {
 	if (!l)
 		return;
-	batch_unref(l->gathering);
-	batch_unref(l->landed);
+	batch_unref(l->pending);
+	batch_unref(l->done);
 	PTHREAD_OK(pthread_cond_destroy(&l->changed));
 	PTHREAD_OK(pthread_mutex_destroy(&l->mu));
 	free(l);
 }
 
 void
-looker_set_crowd(struct looker *l, void (*crowd)(void *arg, looker_add_fn *add, void *to),
+lookup_set_crowd(struct lookup *l, void (*crowd)(void *arg, lookup_add_fn *add, void *to),
                  void *arg)
 {
 	l->crowd = crowd;
@@ -382,11 +382,11 @@ looker_set_crowd(struct looker *l, void (*crowd)(void *arg, looker_add_fn *add, 
 }
 
 void
-looker_forget(struct looker *l)
+lookup_forget(struct lookup *l)
 {
 	WITH_LOCK(&l->mu);
-	batch_unref(l->landed);
-	l->landed = NULL;
+	batch_unref(l->done);
+	l->done = NULL;
 }
 
 void
