@@ -176,7 +176,7 @@ open_cloud(struct program *p, struct error *err)
 /* Which are there, under what name the API server knows them when each has an account of its own, and where
  * their client goes. */
 static const struct part {
-	const char *name;    /* framework.md 1 */
+	const char *name;    /* docs/spec/framework.md, "Controllers" */
 	const char *account; /* also of its client's thread */
 	size_t ops; /* of struct cloud_ops: what the cloud must offer; NO_OPS: nothing but looks */
 	size_t client; /* of struct manager_config */

@@ -20,8 +20,9 @@ struct serving {
 
 /* ---- whom to ask about callers ---- */
 
-/* A connection as this kubeconfig says, or as a pod of the cluster; NULL with true when there is neither: then only what
- * needs no question is answered (framework.md 7.8). *ret_own: to be closed. */
+/* A connection as this kubeconfig says, or as a pod of the cluster; NULL with true when there is
+ * neither: then only what needs no question is answered (docs/spec/framework.md,
+ * "Clients for reviews"). *ret_own: to be closed. */
 static bool
 connect_reviewer(struct serving *s, const char *kubeconfig, struct kube_connection **ret_own,
                  struct kube_connection **ret, struct error *err)

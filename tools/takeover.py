@@ -18,7 +18,8 @@ from lib.wait import wait_for
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 PATIENCE_S = 40
-# until another leads (kube-client.md 6.5, 6.6): lease and retry period; at best a try that comes every 2 to 4.4 s
+# until another leads (docs/spec/kube-client.md, "Claiming a Lease" and "Releasing a Lease"):
+# lease and retry period; at best a try that comes every 2 to 4.4 s
 GOALS = {"kill": 17, "stop": 4}
 
 

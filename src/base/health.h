@@ -31,9 +31,9 @@ void health_add(struct health *, const char *name, unsigned kinds, health_check 
 /** "healthz", "livez", "readyz". */
 const char *health_kind_name(enum health_kind);
 
-/** Runs the checks of one kind, without those whose names are in exclude. Appends the text that Kubernetes' endpoints
- * give (kube-client.md 10.5): "ok", or the verbose lines if wanted or if one failed. Without any check one named "ping"
- * passes. False when one failed. */
+/** Runs the checks of one kind, without those whose names are in exclude. Appends the text that
+ * Kubernetes' endpoints give (docs/spec/kube-client.md, "Health texts"): "ok", or the verbose lines
+ * if wanted or if one failed. Without any check one named "ping" passes. False when one failed. */
 bool health_run(struct health *, enum health_kind kind, const struct str exclude[],
                 size_t n_exclude, bool is_verbose, struct buf *text);
 

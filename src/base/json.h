@@ -1,9 +1,9 @@
 /* base/json.h: reading JSON by path and type together, and writing its strings.
  *
- * yyjson does the work; this adds paths ("metadata.name"), struct str, 64-bit integers that never pass
- * through a double, and one meaning for null: absent (kube-client.md 9.1). Absent and mistyped are distinct
- * outcomes. Of duplicate keys the last one counts. What was parsed is never deeper than LIMIT_JSON_DEPTH, so it
- * may be walked by recursion.
+ * yyjson does the work; this adds paths ("metadata.name"), struct str, 64-bit integers that never
+ * pass through a double, and one meaning for null: absent (docs/spec/kube-client.md,
+ * "JSON values"). Absent and mistyped are distinct outcomes. Of duplicate keys the last one counts.
+ * What was parsed is never deeper than LIMIT_JSON_DEPTH, so it may be walked by recursion.
  */
 #ifndef CCMD_BASE_JSON_H
 #define CCMD_BASE_JSON_H

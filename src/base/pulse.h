@@ -1,8 +1,9 @@
 /* base/pulse.h: threads that say when they will be heard of next.
  *
- * A thread that works says by when it will have come up for air; one that waits for work promises nothing. It counts
- * as stuck PULSE_TOLERANCE_NS past the moment it named itself. A cloud or an API server that cannot be reached makes
- * nobody stuck: requests have deadlines, and those are what is promised (design.md, Safe 6).
+ * A thread that works says by when it will have come up for air; one that waits for work promises
+ * nothing. It counts as stuck PULSE_TOLERANCE_NS past the moment it named itself. A cloud or an API
+ * server that cannot be reached makes nobody stuck: requests have deadlines, and those are what is
+ * promised.
  *
  * A process that was stopped (SIGSTOP, a frozen cgroup, a suspended machine) finds every promise broken when it wakes:
  * so pulse_late() judges a promise only if it was already due at the previous check, and checks are at least a second

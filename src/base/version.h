@@ -22,7 +22,7 @@ struct str version_numbers(void);
 
 /** The commit that was built: its first VERSION_COMMIT_MAX characters are copied. Empty: as if it was never set. */
 void version_set_commit(struct str commit);
-/** As it stands in User-Agents (kube-client.md 1.10): "0123abc", or "unknown". */
+/** As it stands in User-Agents (docs/spec/framework.md, "User agents"): "0123abc", or "unknown". */
 struct str version_commit(void);
 
 /** As Go names it: "linux/amd64". */

@@ -1,9 +1,9 @@
 /* cloud/balancer.h: load balancers, as a provider sees them.
  *
- * One Service of type LoadBalancer wants one balancer. The controller says what is wanted (struct lb_spec); the provider
- * compares that with its cloud and changes what differs. Everything may be run twice, and by two processes at once during
- * a rolling update: the second run changes nothing, a balancer is never made twice, and one that is not ours is never
- * touched (design.md, Safe 4).
+ * One Service of type LoadBalancer wants one balancer. The controller says what is wanted (struct
+ * lb_spec); the provider compares that with its cloud and changes what differs. Everything may be
+ * run twice, and by two processes at once during a rolling update: the second run changes nothing,
+ * a balancer is never made twice, and one that is not ours is never touched.
  *
  * Errors: ERR_PENDING with retry_after_ms: the cloud is still at it, come back then; no failure. ERR_THROTTLED likewise.
  * ERR_INVALID, ERR_UNSUPPORTED: the Service asks for what cannot be; its owner is told, and it is tried again more and
@@ -122,7 +122,7 @@ NODISCARD bool lb_check_evidence(const struct lb_evidence *, struct error *err);
 /** How far `ensure` came when it returns true. */
 enum lb_outcome {
 	LB_DONE,
-	LB_ELSEWHERE, /* another controller handles this Service: no status is written (framework.md 2.5) */
+	LB_ELSEWHERE, /* another controller handles this Service: no status is written */
 	LB_PARTIAL, /* it serves, and its status is written; what is missing is in *err, as after a failure, and tried again */
 };
 

@@ -1,5 +1,6 @@
-/* configz.h: the configuration in effect, as /configz shows it: an object CloudControllerManagerConfiguration with the
- * Go framework's keys in its order (framework.md 7.11).
+/* configz.h: the configuration in effect, as /configz shows it: an object
+ * CloudControllerManagerConfiguration with the Go framework's keys in its order
+ * (docs/spec/framework.md, "Configuration endpoint").
  *
  * What is automatic here is a number there: it is shown as 0, unless whoever made the choice put it into the options.
  * There are no secrets in it: the command line has none.

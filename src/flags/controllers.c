@@ -1,8 +1,8 @@
-/* flags/controllers.c: --controllers (framework.md 7.3). */
+/* flags/controllers.c: --controllers (docs/spec/framework.md, "Enabling controllers"). */
 #include "flags/flags.h"
 #include "flags/table.h"
 
-/* framework.md 1 */
+/* docs/spec/framework.md, "Controllers" */
 static const struct {
 	const char *canonical, *alias;
 } known[] = {

@@ -1,4 +1,5 @@
-/* flags/flags.h: the command line, as people type it for the Go programs (framework.md 7.1).
+/* flags/flags.h: the command line, as people type it for the Go programs (docs/spec/framework.md,
+ * "Flags").
  *
  * --flag=x, --flag x, -v=4, -v 4, bare booleans, 1h2m3s, lists with commas or repeated flags, '_' for '-'. One table
  * defines name, default, meaning and group of every flag: it parses, it prints --help, and docs/reference/flags.md is
@@ -26,11 +27,11 @@ enum flags_outcome flags_parse(int argc, char *const argv[], struct options *ret
                                struct buf *problems, struct buf *notes, struct buf *warnings);
 void options_fini(struct options *o);
 
-/** Is the controller with this canonical name ("service-lb-controller") wanted? The first entry of --controllers that
- * names it decides, else "*" does (framework.md 7.3). */
+/** Is the controller with this canonical name ("service-lb-controller") wanted? The first entry of
+ * --controllers that names it decides, else "*" does. */
 bool controllers_enabled(const struct options *o, const char *canonical);
 
-/** A debug line for each flag: FLAG: --name="value" (framework.md 7.4). */
+/** A debug line for each flag: FLAG: --name="value". */
 void flags_log(const struct options *o);
 
 #endif

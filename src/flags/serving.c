@@ -8,7 +8,7 @@
 
 /* ---- names ---- */
 
-/* framework.md 7.1.4. A name that OpenSSL has no more is NULL: accepted, never negotiated. */
+/* Names as Go has them. One that OpenSSL has no more is NULL: accepted, never negotiated. */
 struct suite {
 	const char *name, *openssl;
 	bool is_tls13;

@@ -1,5 +1,5 @@
-/* flags/table_manager.c: the flags of the manager and its controllers (framework.md 7.1.1 to 7.1.3, 7.1.8), and those of
- * ours for them. */
+/* flags/table_manager.c: the flags of the manager and its controllers (docs/spec/framework.md,
+ * "Flags"), and those of ours for them. */
 #include "flags/table.h"
 
 /* A row ends where it has nothing more to say. */

@@ -1,4 +1,5 @@
-/* flags/table_server.c: the flags of the server, of who may use it, and of the log (framework.md 7.1.4 to 7.1.7, 7.1.9). */
+/* flags/table_server.c: the flags of the server, of who may use it, and of the log
+ * (docs/spec/framework.md, "Flags"). */
 #include "flags/table.h"
 
 /* A row ends where it has nothing more to say. */

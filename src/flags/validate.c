@@ -28,7 +28,7 @@ check_cloud(const struct options *o, struct buf *problems)
 		         o->cloud_reserve_percent, RESERVE_MAX);
 }
 
-/* ---- routes: framework.md 6.1 ---- */
+/* ---- routes: docs/spec/framework.md, "Cluster CIDRs" ---- */
 
 /* An element is not trimmed: a blank behind the comma is an error, as upstream (cloud-provider, app/core.go,
  * processCIDRs). */
@@ -74,7 +74,7 @@ check_cidrs(struct route_options *routes)
 	(void)snprintf(routes->cidr_problem, sizeof(routes->cidr_problem), "%s", err.msg);
 }
 
-/* ---- leader election: framework.md 7.5, 7.1.11 ---- */
+/* ---- leader election ---- */
 
 static void
 check_election(const struct election_options *e, struct buf *problems)

@@ -1,8 +1,9 @@
 /* kube/client.h: requests to the API server, typed by what they are for.
  *
- * Thin: a path, a body, an answer's status turned into struct error by the Status object inside (kube-client.md 2.6).
- * Retries inside one request: 429 and 5xx with Retry-After, and a GET that lost its connection; at most 10, with
- * jitter, interruptible. Everything else is the caller's business: reconcile loops back off by themselves.
+ * Thin: a path, a body, an answer's status turned into struct error by the Status object inside
+ * (docs/spec/kube-client.md, "Errors of the API"). Retries inside one request: 429 and 5xx with
+ * Retry-After, and a GET that lost its connection; at most 10, with jitter, interruptible.
+ * Everything else is the caller's business: reconcile loops back off by themselves.
  *
  * Threads: any.
  */

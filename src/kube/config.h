@@ -1,8 +1,8 @@
 /* kube/config.h: how to reach the API server, and as whom.
  *
- * From --kubeconfig and --master, or from inside a pod. A CCM does not read $KUBECONFIG (kube-client.md 1.2).
- * All problems of a file are collected, so that one look fixes them all. Unknown keys are ignored, as every
- * Kubernetes client does.
+ * From --kubeconfig and --master, or from inside a pod. $KUBECONFIG is not read
+ * (docs/spec/kube-client.md, "Configuration sources"). All problems of a file are collected, so
+ * that one look fixes them all. Unknown keys are ignored, as every Kubernetes client does.
  */
 #ifndef CCMD_KUBE_CONFIG_H
 #define CCMD_KUBE_CONFIG_H
@@ -12,7 +12,8 @@
 #include "base/error.h"
 #include "base/secret.h"
 
-/** An exec credential plugin (kube-client.md 1.6); in the arena of its configuration. */
+/** An exec credential plugin (docs/spec/kube-client.md, "Exec plugins"); in the arena of its
+ * configuration. */
 struct kube_exec {
 	const char *const *argv;   /* NULL at the end */
 	const char *const *env;    /* "NAME=value"; NULL at the end */
@@ -29,8 +30,8 @@ struct kube_config {
 	struct str proxy_url;       /* http, https or socks5; empty: as the environment says */
 	bool is_insecure;           /* no verification of the server */
 	struct str ca_pem;          /* empty: the system's trust store */
-	bool trusts_nothing; /* … or none at all: the CA file has no byte (kube-client.md 1.8) */
-	struct str cert_pem; /* empty: none */
+	bool trusts_nothing;        /* … or none at all: the CA file has no byte */
+	struct str cert_pem;        /* empty: none */
 	struct secret key_pem;
 	struct secret token;   /* none when token_file is set */
 	struct str token_file; /* absolute or relative to the working folder; empty: none */

@@ -6,11 +6,12 @@
 
 #include "kube/config_entry.h"
 
-/** Reads `exec` into the configuration. cluster may be NULL. A plugin beside a fixed credential is never run, so it is
- * not looked at (kube-client.md 1.1). */
+/** Reads `exec` into the configuration. cluster may be NULL. A plugin beside a fixed credential is
+ * never run, so it is not looked at (docs/spec/kube-client.md, "Users in a kubeconfig"). */
 void load_plugin(const struct config_entry *user, const struct config_entry *cluster);
 
-/** Turns `as`, `as-uid`, `as-groups` and `as-user-extra` into headers (kube-client.md 1.9). */
+/** Turns `as`, `as-uid`, `as-groups` and `as-user-extra` into headers (docs/spec/kube-client.md,
+ * "Impersonation"). */
 void load_impersonation(const struct config_entry *user);
 
 #endif

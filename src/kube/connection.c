@@ -104,7 +104,7 @@ is_new_warning(struct kube_connection *c, struct str text)
 	return true;
 }
 
-/* kube-client.md 2.6: "299 - \"text\"". Each text once. */
+/* A Warning header of the API server: 299 - "text". Each text is logged once. */
 static void
 warned(void *connection, struct str value)
 {
@@ -509,8 +509,9 @@ kube_connection_uses_plugin(const struct kube_connection *c)
 
 /* ---- clients -------------------------------------------------------------------------------------- */
 
-/* kube-client.md 1.10, framework.md 7.13. The API server takes the name of a field manager from what stands before the first
- * '/'; and for an agent that starts with "curl" it would indent its JSON. */
+/* As docs/spec/framework.md, "User agents" has it. The API server takes the name of a field manager
+ * from what stands before the first '/'; and for an agent that starts with "curl" it would indent
+ * its JSON. */
 static void
 add_user_agent(struct buf *b, const char *prefix, const char *agent)
 {

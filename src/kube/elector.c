@@ -29,7 +29,7 @@ EVENT_KIND(election_event, COMPONENT, "LeaderElection", false, "Lease",
            "A replica became the leader, or stopped leading.");
 
 #define FENCE_MARGIN_NS NS_PER_SEC         /* the fence closes that long before the lease ends */
-#define HEALTH_MARGIN_NS (20 * NS_PER_SEC) /* framework.md 7.5 */
+#define HEALTH_MARGIN_NS (20 * NS_PER_SEC) /* past the lease duration, as in the Go framework */
 #define RELEASE_PAUSE_NS (50 * NS_PER_MS)
 #define START_PAUSE_NS NS_PER_SEC
 
@@ -105,8 +105,9 @@ is_ours(const struct elector *e)
 	return e->seen.doc && str_eq(e->seen.holder, e->config.identity);
 }
 
-/* When others may take what was last seen: after the duration that its holder published, or ours if it told none,
- * counted from when we first saw it, whatever the times in it say (kube-client.md 6.3). */
+/* When others may take what was last seen: after the duration that its holder published, or ours if
+ * it told none, counted from when we first saw it, whatever the times in it say
+ * (docs/spec/kube-client.md, "Lease validity"). */
 static int64_t
 seen_until_ns(const struct elector *e)
 {
@@ -374,7 +375,8 @@ lose_late(struct elector *e)
 	return lose(e, err.msg);
 }
 
-/* The Lease was read, and what was read is the newest state. kube-client.md 6.4, from 2 on. */
+/* The Lease was read, and what was read is the newest state. From there on as
+ * docs/spec/kube-client.md, "Claiming a Lease" has it. */
 static enum outcome
 claim_read(struct elector *e, struct error *err)
 {
@@ -671,7 +673,8 @@ release_once(struct elector *e, struct call *call, struct error *err)
 	return !is_ours(e) || put_lease(e, call, LEASE_RELEASE, &claim, err);
 }
 
-/* kube-client.md 6.6. The thread's token is fired by now; what bounds this is its deadline. */
+/* docs/spec/kube-client.md, "Releasing a Lease". The thread's token is fired by now; what bounds
+ * this is its deadline. */
 static void
 release(struct elector *e, int64_t until_ns)
 {

@@ -1,4 +1,5 @@
-/* kube/elector.h: one leader among the replicas, by a Lease (framework.md 7.5, kube-client.md 6).
+/* kube/elector.h: one leader among the replicas, by a Lease (docs/spec/kube-client.md,
+ * "Claiming a Lease").
  *
  * A thread with an HTTP client of its own, so that nothing else can delay a renewal. A good renewal moves the fence to
  * its *start* + lease duration - 1 s; what changes anything outside asks the fence (base/fence.h). Others' leases are

@@ -1,4 +1,4 @@
-/* kube/exec_plugin.h: credentials from a program (kube-client.md 1.6).
+/* kube/exec_plugin.h: credentials from a program (docs/spec/kube-client.md, "Exec plugins").
  *
  * The program runs on a thread of its own, one at a time, for at most a minute, when somebody needs a credential and the
  * last one ends within ten seconds or was refused; all who ask meanwhile wait for the same run, each as long as it has

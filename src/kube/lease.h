@@ -1,4 +1,4 @@
-/* kube/lease.h: the Lease that says who leads (kube-client.md 6.2).
+/* kube/lease.h: the Lease that says who leads (docs/spec/kube-client.md, "Lease").
  *
  * What the server sent is kept whole, and what is sent back differs from it in our five fields of the spec only: labels,
  * annotations and fields that we do not know survive. Pure: text in, text out. Times in it are told to people and never

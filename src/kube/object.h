@@ -41,8 +41,9 @@ DEFINE_CLEANUP(struct object, object_unref)
 
 /** Is this resource version a decimal number, as those of API servers with etcd are? Only such versions have an order. */
 bool object_version_is_decimal(struct str version);
-/** Is resource version a older than b? Comparable only when both are decimal, as the API server's are: then by length,
- * then by bytes (kube-client.md 3.1). False when they cannot be compared. */
+/** Is resource version a older than b? Comparable only when both are decimal, as the API server's
+ * are: then by length, then by bytes (docs/spec/kube-client.md, "Resource versions"). False when
+ * they cannot be compared. */
 bool object_version_is_older(struct str a, struct str b);
 
 /** Reads one object of that kind from JSON text. */

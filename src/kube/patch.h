@@ -1,9 +1,10 @@
 /* kube/patch.h: bodies of the writes we make to Nodes. Never a PUT.
  *
- * Each names what it was computed from: the UID always, so that a node re-created under the same name is not touched,
- * and the resourceVersion where a list is sent whole. The server answers 409 when either differs. JSON merge patches:
- * lists are replaced, nulls delete, anything unnamed stays; so two addresses of one type survive, which a strategic
- * patch would merge (kube-client.md 8.4).
+ * Each names what it was computed from: the UID always, so that a node re-created under the same
+ * name is not touched, and the resourceVersion where a list is sent whole. The server answers 409
+ * when either differs. JSON merge patches: lists are replaced, nulls delete, anything unnamed
+ * stays; so two addresses of one type survive, which a strategic patch would merge
+ * (docs/spec/kube-client.md, "Node addresses in patches").
  */
 #ifndef CCMD_KUBE_PATCH_H
 #define CCMD_KUBE_PATCH_H
@@ -29,8 +30,8 @@ struct node_patch {
 void patch_node(struct buf *b, const struct node_patch *patch);
 /** Appends the merge patch for /api/v1/nodes/NAME/status: addresses. */
 void patch_node_status(struct buf *b, const struct node_patch *patch);
-/** Appends the strategic merge patch for /api/v1/nodes/NAME/status that writes the NetworkUnavailable condition, ROUTED or
- * MISSING; other conditions stay (framework.md 11.6). */
+/** Appends the strategic merge patch for /api/v1/nodes/NAME/status that writes the
+ * NetworkUnavailable condition, ROUTED or MISSING; other conditions stay. */
 void patch_node_network(struct buf *b, struct str uid, enum node_network network,
                         int64_t now_wall_ns);
 /** Appends "/api/v1/nodes/NAME" and the sub-resource when not NULL, escaped. */

@@ -142,7 +142,8 @@ add_involved(struct buf *b, const struct event *e)
 	buf_add_char(b, '}');
 }
 
-/* kube-client.md 7.1. The reporting fields are not copied to a combined event, as in client-go. */
+/* docs/spec/kube-client.md, "Event objects". The reporting fields are not copied to a combined
+ * event, as in client-go. */
 static void
 add_event(struct buf *b, const struct sighting *s, struct str name)
 {

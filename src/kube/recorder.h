@@ -1,9 +1,9 @@
 /* kube/recorder.h: Events that `kubectl describe` shows.
  *
- * recorder_event() never blocks and never fails: it puts the event on a queue of LIMIT_EVENT_QUEUE; one thread writes
- * them in the background, only while no other request waits. What does not fit is dropped and counted. Repeats raise
- * the count of the first, floods are combined, and per object 25 events and one more per 5 min are let through
- * (kube-client.md 7.3).
+ * recorder_event() never blocks and never fails: it puts the event on a queue of LIMIT_EVENT_QUEUE;
+ * one thread writes them in the background, only while no other request waits. What does not fit is
+ * dropped and counted. Repeats raise the count of the first, floods are combined, and per object 25
+ * events and one more per 5 min are let through (docs/spec/kube-client.md, "Event limits").
  *
  * Threads: any.
  */

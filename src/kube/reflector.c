@@ -1,7 +1,8 @@
 /* kube/reflector.c: list, then watch from there, for ever.
  *
- * kube-client.md 3.5 with the simplifications it allows: no pages, no queue between the stream and the store, and one
- * back-off. How a watch ended decides what comes next (enum next):
+ * docs/spec/kube-client.md, "Reflector", has the rules. Simpler than client-go: no pages, no queue
+ * between the stream and the store, and one back-off. How a watch ended decides what comes next
+ * (enum next):
  *
  *	it ended, broke, fell silent       watch again from the last version seen
  *	refused, throttled                 wait, watch again: a new list would only add to the load

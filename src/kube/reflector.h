@@ -1,10 +1,12 @@
 /* kube/reflector.h: keeps a store like the API server's collection, by list and watch.
  *
- * One thread. Lists from the API server's cache, unpaged, cut into objects as they arrive; then watches with bookmarks from
- * the list's version. A watch that ends regularly is resumed where it was; 410 Gone leads to a new list; anything else
- * backs off 0.8 s doubling to 30 s with jitter and resumes or lists again (kube-client.md 3). A connection that falls
- * silent is given up at the watch's own time-out + 30 s; dead peers sooner, by TCP (http/http.c). Where neither event nor
- * bookmark came for 120 s, the API server is asked whether it knows the last version at all; if not, everything is listed.
+ * One thread. Lists from the API server's cache, unpaged, cut into objects as they arrive; then
+ * watches with bookmarks from the list's version. A watch that ends regularly is resumed where it
+ * was; 410 Gone leads to a new list; anything else backs off 0.8 s doubling to 30 s with jitter and
+ * resumes or lists again (docs/spec/kube-client.md, "Reflector"). A connection that falls silent is
+ * given up at the watch's own time-out + 30 s; dead peers sooner, by TCP (http/http.c). Where
+ * neither event nor bookmark came for 120 s, the API server is asked whether it knows the last
+ * version at all; if not, everything is listed.
  *
  * Memory: one object at a time, whatever the server sends (base/split.h, LIMIT_WATCH_LINE).
  */

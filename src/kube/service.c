@@ -454,7 +454,8 @@ are_statuses_equal(const struct service *a, const struct service *b)
 	return true;
 }
 
-/* What a balancer is made of, apart from type, class and UID (framework.md 5.4, 3 to 9 and 11 to 13). */
+/* What a balancer is made of, apart from type, class and UID (docs/spec/framework.md,
+ * "Service changes"). */
 static bool
 is_wish_equal(const struct service *a, const struct service *b)
 {

@@ -58,12 +58,12 @@ service_of(struct object *o)
 /** NULL when there is none. */
 const struct str *service_annotation(const struct service *, struct str key);
 
-/** Type LoadBalancer, without a class (framework.md 5.2). */
+/** Type LoadBalancer, without a class (docs/spec/framework.md, "Wanted balancers"). */
 bool service_wants_balancer(const struct service *);
 /** Our finalizer is on it, and it is being deleted or is of another type. Other controllers use the same finalizer: on a Service
  * of another class it is ours only if we had a balancer for that Service. */
 bool service_needs_cleanup(const struct service *);
-/** Must the balancer be looked at again? framework.md 5.4, in its order. */
+/** Must the balancer be looked at again? docs/spec/framework.md, "Service changes". */
 bool service_needs_update(const struct service *old, const struct service *new);
 
 #endif

@@ -1,4 +1,5 @@
-/* kube/service_account.h: tokens of a service account of kube-system (framework.md 7.9).
+/* kube/service_account.h: tokens of a service account of kube-system (docs/spec/framework.md,
+ * "Service accounts").
  *
  * Asked for by TokenRequest, for an hour, with the credentials of the client given; the account and its namespace are
  * made when missing. A token is renewed when a fifth of its life is left, by whoever comes first, while others go on

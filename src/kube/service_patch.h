@@ -1,4 +1,5 @@
-/* kube/service_patch.h: bodies of the writes we make to Services, all to their /status (framework.md 11.5).
+/* kube/service_patch.h: bodies of the writes we make to Services, all to their /status
+ * (docs/spec/framework.md, "Service patches").
  *
  * Strategic merge patches. The UID is named always, so that a Service re-created under the same name is not touched. The
  * finalizer is removed by name from the list, never by clearing it.
@@ -22,9 +23,10 @@ bool service_patch_release(struct buf *b, const struct service *, bool is_stale)
 void service_patch_status(struct buf *b, const struct service *,
                           const struct service_ingress *ingress, size_t n);
 
-/** Is what the Service says already that? In order; ports that others set do not count. An API server that drops ipMode,
- * as 1.28 does, must not make a difference for ever: a missing one equals any. (One that keeps it never leaves it out of
- * an ingress with an address: framework.md E22.) */
+/** Is what the Service says already that? In order; ports that others set do not count. An API
+ * server that drops ipMode, as 1.28 does, must not make a difference for ever: a missing one equals
+ * any. (One that keeps it never leaves it out of an ingress with an address:
+ * docs/spec/framework.md, "Status of a Service".) */
 bool service_status_equals(const struct service *, const struct service_ingress *ingress, size_t n);
 
 /** Appends "/api/v1/namespaces/NS/services/NAME/status". */

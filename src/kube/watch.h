@@ -1,4 +1,4 @@
-/* kube/watch.h: what one line of a watch says (kube-client.md 3.2).
+/* kube/watch.h: what one line of a watch says (docs/spec/kube-client.md, "Watch events").
  *
  * Only reads: what follows from it is the reflector's business. Threads: any.
  */

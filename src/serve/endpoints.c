@@ -52,7 +52,7 @@ reply_whole(struct server_request *request, int status, const char *type, const 
 		reply_line(request, 500, "the answer is too large");
 }
 
-/* kube-client.md 9.8 */
+/* docs/spec/kube-client.md, "Status objects" */
 static void
 reply_status(struct server_request *request, int code, const char *reason, struct str message)
 {

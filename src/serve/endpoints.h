@@ -1,4 +1,4 @@
-/* endpoints.h: which path of our server gives what (framework.md 7.7, kube-client.md 10.4-10.7).
+/* endpoints.h: which path of our server gives what (docs/spec/framework.md, "Endpoints").
  *
  * One table names path, methods and meaning; the reference page is made from it. Whoever asks is first checked by
  * serve/access.h, unknown paths included, so that nobody learns from a 404. Two things are unlike the Go program, which

@@ -1,7 +1,8 @@
 /* serve/review.h: what is asked of the API server about callers of ours, and what it answers.
  *
- * TokenReview: who is behind this token? SubjectAccessReview: may this user do that? (kube-client.md 9.6, 9.7). The
- * answer to the first one repeats the token: all memory of ours that held it is wiped.
+ * TokenReview: who is behind this token? SubjectAccessReview: may this user do that?
+ * (docs/spec/kube-client.md, "Reviews"). The answer to the first one repeats the token: all memory
+ * of ours that held it is wiped.
  */
 #ifndef CCMD_SERVE_REVIEW_H
 #define CCMD_SERVE_REVIEW_H

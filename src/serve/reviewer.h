@@ -1,8 +1,9 @@
 /* serve/reviewer.h: a thread that asks the API server about callers, and remembers the answers for a while.
  *
- * Whoever asks while the same question is under way shares its answer. A question that found no answer is repeated four
- * times, 500 ms apart and half as long again each time, 10 s in all; meanwhile others have their turn. What failed is
- * not remembered. Tokens are kept as keyed hashes only (kube-client.md 10.2, 10.3).
+ * Whoever asks while the same question is under way shares its answer. A question that found no
+ * answer is repeated four times, 500 ms apart and half as long again each time, 10 s in all;
+ * meanwhile others have their turn. What failed is not remembered. Tokens are kept as keyed hashes
+ * only.
  *
  * Requests with random tokens must not shut out those with good ones. So each source has a share: a source is the caller's
  * address (of IPv6 the network of 64 bits, since one machine has all of it), or the user once that is known, or a token that

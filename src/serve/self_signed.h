@@ -7,8 +7,9 @@
 #include "base/buf.h"
 #include "base/secret.h"
 
-/** A P-256 key and its certificate for these host names and addresses (NULL at the end), valid from an hour before wall_ns for
- * a year (framework.md 7.1.4). ERR_INVALID for a name that is none. */
+/** A P-256 key and its certificate for these host names and addresses (NULL at the end), valid from
+ * an hour before wall_ns for a year (docs/spec/framework.md, "Self-signed certificate").
+ * ERR_INVALID for a name that is none. */
 NODISCARD bool self_signed_new(const char *const *names, int64_t wall_ns, X509 **ret_cert,
                                EVP_PKEY **ret_key, struct error *err);
 /** Was it made by self_signed_new(), by any process of this program? */

@@ -19,7 +19,8 @@
 #include "http/pem.h"
 #include "serve/self_signed.h"
 
-/* Go's of TLS 1.2: forward secrecy and authenticated encryption only (kube-client.md 10.1). */
+/* Go's of TLS 1.2: forward secrecy and authenticated encryption only (docs/spec/kube-client.md,
+ * "Server"). */
 #define DEFAULT_CIPHERS                                              \
 	"ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-RSA-AES128-GCM-SHA256:" \
 	"ECDHE-ECDSA-AES256-GCM-SHA384:ECDHE-RSA-AES256-GCM-SHA384:" \

@@ -48,7 +48,7 @@ add_paths(yyjson_val *object, const char *prefix, struct buf *b)
 	}
 }
 
-/* framework.md 7.11 */
+/* docs/spec/framework.md, "Configuration endpoint" */
 static void
 the_keys_are_those_of_the_go_framework_in_its_order(void **state)
 {

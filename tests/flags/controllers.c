@@ -8,7 +8,7 @@ static const char *const canonical[] = {
 	"node-route-controller",
 };
 
-/* framework.md 7.3: one letter a controller, in the order above. */
+/* docs/spec/framework.md, "Enabling controllers": one letter a controller, in the order above. */
 static void
 the_first_hit_wins(void **state)
 {

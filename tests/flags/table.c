@@ -3,7 +3,8 @@
 
 #include "flags/table.h"
 
-/* framework.md 7.1, in its order. "auto" is ours: design, Concurrency, and Looks at a node. */
+/* The framework's flags in its order (docs/spec/framework.md, "Flags"). "auto" is ours:
+ * docs/migrating.md, "What differs, and matters". */
 static const struct {
 	const char *name, *fallback;
 } specified[] = {

@@ -126,7 +126,8 @@ reads_a_bare_node(void **state UNUSED)
 	assert_int_equal(n->ready, NODE_READY_UNKNOWN);
 }
 
-/* kube-client.md 9.1: null is absent, the last of several keys counts, NUL is a byte like others */
+/* docs/spec/kube-client.md, "JSON values": null is absent, the last of several keys counts, NUL is
+ * a byte like others */
 static void
 reads_odd_json_as_go_does(void **state UNUSED)
 {

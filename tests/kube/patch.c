@@ -78,7 +78,8 @@ writes_parts_alone(void **state UNUSED)
 	      "{\"metadata\":{\"uid\":\"u\"},\"spec\":{\"taints\":null}}");
 }
 
-/* kube-client.md 8.4: two addresses of one type must survive */
+/* Two addresses of one type must survive (docs/spec/kube-client.md,
+ * "Node addresses in patches"). */
 static void
 writes_addresses_as_they_are(void **state UNUSED)
 {

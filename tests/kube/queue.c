@@ -166,7 +166,7 @@ takes_the_earliest_of_several_times(void **state)
 	check_empty(f);
 }
 
-/* kube-client.md 5.2: a plain add does not remove the waiting one */
+/* As in client-go, a plain addition does not remove the delayed one. */
 static void
 keeps_a_later_time_beside_a_plain_add(void **state)
 {
@@ -581,7 +581,7 @@ never_works_on_a_key_twice_at_once(void **state UNUSED)
 	queue_free(c.q);
 }
 
-/* kube-client.md 5.5 */
+/* The metrics of client-go (docs/spec/kube-client.md, "Work queue"). */
 static void
 counts(void **state)
 {

@@ -282,7 +282,8 @@ lists_then_watches(void **state)
 	check_metric("ccmd_reflector_objects{kind=\"Node\"} 2\n");
 }
 
-/* kube-client.md 3.4: a watch lasts from 5 to 10 min, another time each */
+/* A watch lasts from 5 to 10 min, another time each, so that those of many clients do not end
+ * together. */
 static void
 asks_for_watches_of_different_length(void **state)
 {
@@ -590,7 +591,7 @@ a_version_that_cannot_be_waited_for_is_given_up(void **state)
 	assert_int_equal(count_logged(f, "warn"), 0);
 }
 
-/* kube-client.md 3.9 */
+/* docs/spec/kube-client.md, "Watch events" */
 static void
 skips_what_is_no_news(void **state)
 {
@@ -651,7 +652,7 @@ backs_off_when_the_version_is_gone_at_once(void **state)
 	check_count(f, 4);
 }
 
-/* kube-client.md 3.6: the version is too old, or, after etcd went back to a backup, not there yet */
+/* The version is too old, or, after etcd went back to a backup, not there yet */
 static void
 check_lists_the_newest(struct fixture *f, enum err_code code, int status)
 {

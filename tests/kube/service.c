@@ -163,7 +163,8 @@ what_wants_a_balancer(void **state UNUSED)
 	}
 }
 
-/* framework.md 5.4: each of these alone leads to a sync; those of the second list never do. */
+/* docs/spec/framework.md, "Service changes": each of these alone leads to a sync; those of the
+ * second list never do. */
 static void
 changes_that_matter_and_changes_that_do_not(void **state UNUSED)
 {

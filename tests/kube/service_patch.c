@@ -1,4 +1,5 @@
-/* tests/kube/service_patch.c: the bytes of framework.md 11.5, and when no byte need be sent. */
+/* tests/kube/service_patch.c: the bytes of docs/spec/framework.md, "Service patches", and when no
+ * byte need be sent. */
 #include "kube/service_patch.h"
 
 #include <setjmp.h>

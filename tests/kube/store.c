@@ -140,7 +140,7 @@ is_silent_when_only_the_version_differs(void **state)
 	check_version(f, "a", "10");
 }
 
-/* kube-client.md 3.11 */
+/* docs/spec/kube-client.md, "Own writes" */
 static void
 never_goes_back(void **state)
 {
@@ -169,7 +169,7 @@ takes_a_lower_version_of_another_object(void **state)
 	check_version(f, "a", "9");
 }
 
-/* etcd was restored from a backup: kube-client.md 3.1, RV unset */
+/* etcd was restored from a backup (docs/spec/kube-client.md, "Resource versions"). */
 static void
 goes_back_with_a_newest_list(void **state)
 {

@@ -172,7 +172,7 @@ def test_routes_are_not_made_where_they_are_not_wanted(api, lab, node, ccmd):
 
 
 def test_routes_are_skipped_where_the_cloud_has_none(ccmd, settled):
-    """framework.md 6.1, 2."""
+    """docs/spec/framework.md, "Controllers"."""
     one = ccmd()
     settled()
     assert re.search(r"warn .*controller is skipped.*node-route-controller", one.text)

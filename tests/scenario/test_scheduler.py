@@ -8,7 +8,7 @@ from lib.wait import wait_for
 
 PODS = "/api/v1/namespaces/default/pods"
 
-# spec cloudlycke B.12, which examples/cloudlycke/vagrant.yaml is made from
+# The same machines as in examples/cloudlycke/vagrant.yaml.
 VAGRANT = """\
 apiVersion: cloudlycke.io/v1alpha1
 kind: Inventory

@@ -5,5 +5,5 @@
     metadata.py  what a Hetzner server is told about itself
 
 Each is one endpoint.Endpoint: strict with what it is asked, honest about what it was asked, and able to fail on purpose.
-Facts are from shared/spec/hcloud.md, cited by section.
+What they do is what the public documents and the official controllers' code say of these APIs.
 """

@@ -1,4 +1,4 @@
-"""Load balancers (11.6)."""
+"""Load balancers."""
 import copy
 import ipaddress
 
@@ -335,7 +335,7 @@ def remove_target(project, call):
         kind = call.body["type"]
         if kind not in call.body:
             raise refused(kind, f"is required for targets of type {kind}")
-        # a server that is gone cannot be named any more, even where the balancer still lists it (3.9, issue 505)
+        # a server that is gone cannot be named any more, even where the balancer still lists it
         if kind == "server" and call.body["server"]["id"] not in project.servers:
             raise refused("server", f"server with ID {call.body['server']['id']} not found")
         if not any(one["type"] == kind and one[kind] == call.body[kind] for one in balancer.targets):

@@ -1,4 +1,4 @@
-"""What Hetzner sells and where, as far as providers look at it (11.3)."""
+"""What Hetzner sells and where, as far as providers look at it."""
 
 LOCATIONS = [
     {"id": number, "name": name, "description": description, "country": country, "city": city, "latitude": latitude,

@@ -1,4 +1,4 @@
-"""Certificates (11.7)."""
+"""Certificates."""
 from . import lists
 from .project import ApiError, Resource, invalid, refused, stamp
 from .routing import serves

@@ -7,7 +7,7 @@ import time
 
 from .endpoint import Reply
 
-# What the API says with which status (11.1); clients decide by the code.
+# What the API says with which status; clients decide by the code.
 STATUS = {
     "json_error": 400,
     "deprecated_api_endpoint": 410,

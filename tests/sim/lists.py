@@ -1,4 +1,4 @@
-"""Lists as the API gives them: filtered, sorted, in pages (11.1)."""
+"""Lists as the API gives them: filtered, sorted, in pages."""
 from operator import attrgetter, itemgetter
 from urllib.parse import urlencode
 

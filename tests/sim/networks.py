@@ -1,4 +1,4 @@
-"""Private networks: subnets, routes, who has which address (11.5)."""
+"""Private networks: subnets, routes, who has which address."""
 import ipaddress
 
 from . import lists
@@ -52,7 +52,7 @@ class Network(Resource):
         return found
 
     def ip_for(self, ip, ip_range, zone=None):
-        """The address asked for, or one of the subnet asked for, or of the newest one (11.6). zone limits the subnets."""
+        """The address asked for, or one of the subnet asked for, or of the newest one. zone limits the subnets."""
         subnets = [one for one in self.subnets if one[1] != "vswitch" and zone in (None, one[2])]
         if ip is not None:
             return self._asked_ip(ip, subnets)
@@ -105,7 +105,7 @@ class Network(Resource):
         raise ApiError("no_subnet_available", "no range is left for a subnet")
 
     def new_route(self, body):
-        """Checked as the API does (11.5), not yet added."""
+        """Checked as the API does, not yet added."""
         destination = parsed_net(body["destination"], "destination")
         gateway = parsed_ip(body["gateway"], "gateway")
         if len(self.routes) >= MAX_ROUTES:

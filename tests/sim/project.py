@@ -8,7 +8,7 @@ import ipaddress
 from . import faults
 from .catalog import find
 
-TRANSIENT = {"network": "conflict"}  # how a busy resource refuses, by type; all others are locked (11.2)
+TRANSIENT = {"network": "conflict"}  # how a busy resource refuses, by type; all others are locked
 
 
 class ApiError(Exception):
@@ -106,7 +106,7 @@ class Project:
         self.managed_at = []  # when managed certificates were ordered
         self._public = 0
         self._running = []
-        # the bucket of requests (11.1)
+        # the bucket of requests: docs/spec/hcloud.md, "Rate limit"
         self.tokens_left = float(cloud.rate_limit)
         self.filled_at = cloud.clock.now()
 

@@ -1,4 +1,4 @@
-"""The Robot web service on this machine: dedicated servers, as far as a cloud controller looks at them (11.10).
+"""The Robot web service on this machine: dedicated servers, as far as a cloud controller looks at them.
 
     with Robot() as robot:
         robot.add_server(321, "bm1", ip="203.0.113.9")

@@ -1,4 +1,4 @@
-"""Label selectors of the Hetzner Cloud API (11.1): k, !k, k=v, k==v, k!=v, k in (a,b), k notin (a,b), joined by commas."""
+"""Label selectors of the Hetzner Cloud API: k, !k, k=v, k==v, k!=v, k in (a,b), k notin (a,b), joined by commas."""
 import re
 
 KEY = r"(?:[A-Za-z0-9.-]+/)?[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?"

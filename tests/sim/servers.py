@@ -1,4 +1,4 @@
-"""Servers (11.4)."""
+"""Servers."""
 import ipaddress
 import secrets
 
