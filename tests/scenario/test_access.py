@@ -162,7 +162,7 @@ def test_one_question_for_many_callers(serve, proxy, token):
     serving = serve(authentication_token_webhook_cache_ttl="60s", authorization_webhook_cache_authorized_ttl="60s")
     bearer = token()
     proxy.on("POST", TOKEN_REVIEWS, delay(0.5))
-    with ThreadPoolExecutor(10) as pool:
+    with ThreadPoolExecutor(8) as pool:  # as many as one address may have waiting
         assert set(pool.map(lambda _: serving.status("/metrics", token=bearer), range(30))) == {200}
     assert len(proxy.requests("POST", TOKEN_REVIEWS)) == 1
     assert len(proxy.requests("POST", RIGHTS_REVIEWS)) == 1
@@ -229,9 +229,9 @@ def test_without_an_api_server_answers_last_a_while_then_it_closes(serve, proxy,
     assert serving.status("/metrics", token=bearer) == 200
     begun = time.monotonic()
     proxy.refuse()
-    assert serving.status("/metrics", token=bearer) == 200 or time.monotonic() - begun > 3
-    time.sleep(max(0, begun + 4.5 - time.monotonic()))
-    assert serving.is_unauthorized("/metrics", token=bearer)
+    # 4 s, and as long again while it cannot be renewed
+    wait_for(lambda: serving.is_unauthorized("/metrics", token=bearer), 20, "the last answer to be forgotten")
+    assert time.monotonic() - begun > 3
     assert serving.refusal("/metrics") == forbidden(ANONYMOUS)
     assert serving.status("/healthz") == 200
     proxy.accept_again()
@@ -287,7 +287,7 @@ def test_paths_that_are_always_allowed(serve, proxy):
 
 
 def test_no_path_is_always_allowed(serve, proxy):
-    serving = serve("--authorization-always-allow-paths=")
+    serving = serve("--authorization-always-allow-paths=", authorization_webhook_cache_authorized_ttl="2s")
     assert serving.status("/healthz") == 200
     proxy.on("POST", RIGHTS_REVIEWS, answer(403), times=None)
     wait_for(lambda: serving.status("/healthz") == 403, 15, "the cached right to be forgotten")

@@ -465,9 +465,10 @@ def test_a_node_without_a_machine_of_ours_is_no_target(services, api, cloud, fle
     start()
     services.create("web")
     services.wait_ips("web")
-    for name in ("other", "odd"):
-        event = api.wait_event(name, "UnknownProviderIDPrefix")
-        assert "Node could not be added to Load Balancer for service web because the provider ID does not match" in event["message"]
+    event = api.wait_event("other", "UnknownProviderIDPrefix")
+    assert "Node could not be added to Load Balancer for service web because the provider ID does not match" in event["message"]
+    event = api.wait_event("odd", "InvalidProviderID")
+    assert "Node could not be added to Load Balancer for service web: unable to parse server id: hcloud://12x" in event["message"]
     assert targets(cloud) == ["n1"]
     assert not api.events("young", "UnknownProviderIDPrefix"), "it is not initialised yet"
 

@@ -75,8 +75,8 @@ def test_addresses_of_both_families_and_the_network(api, cloud, kubelet, hetzner
 
 def test_a_node_whose_server_comes_later(api, cloud, kubelet, hetzner):
     kubelet("n1")
-    one = hetzner()
-    one.wait_log("n1")
+    hetzner()
+    wait_for(lambda: cloud.calls("GET", "/servers"), 20, "a look at the servers")
     assert not is_initialized(api.node("n1"))
     cloud.add_server("n1")
     initialised(api, "n1", timeout=30)
@@ -226,7 +226,7 @@ def test_a_cloud_that_does_not_answer_deletes_nothing(api, cloud, fleet, hetzner
     for kubelet in kubelets:
         kubelet.silent()
     wait_for(lambda: cloud.calls(since=mark), 10, "a request")
-    one.wait_log("the cloud cannot be asked about nodes that are not ready")
+    one.wait_log("the cloud cannot be asked about nodes that are not ready|a cloud API is unavailable")
     stay(api, *kubelets)
     cloud.clear_faults()
     api.wait_gone("n1", timeout=30)
