@@ -1,8 +1,8 @@
 /* controllers/lookup.c: see lookup.h.
  *
- * A batch is a set of nodes, by UID, that one look answers. At most three exist: `pending` takes askers in until
- * nothing is in flight; `running` is the one whose look runs, on the thread of the asker that found the air free;
- * `done` is the last good one, kept for askers that its age suits.
+ * A batch is a set of nodes, by UID, that one look answers. At most three exist: callers join `pending` as long as
+ * another look runs; `running` is the batch whose look runs, on the thread of the caller that found none running; `done` is
+ * the last successful one, kept for callers that its age suits.
  */
 #include "controllers/lookup.h"
 
@@ -46,8 +46,6 @@ struct lookup {
 	pthread_mutex_t mu;
 	pthread_cond_t changed;
 	struct batch *pending, *running, *done; /* mu; each holds a reference */
-	void (*crowd)(void *arg, lookup_add_fn *add, void *to);
-	void *crowd_arg;
 };
 
 /* ---- batches: under the lookup's lock, or owned by one thread ---- */
@@ -116,9 +114,8 @@ batch_refresh(struct batch *b, size_t place, struct node *node)
 }
 
 static void
-batch_add(void *batch, struct node *node)
+batch_add(struct batch *b, struct node *node)
 {
-	struct batch *b = batch;
 	size_t known;
 
 	if (batch_index(b, node, &known)) {
@@ -207,7 +204,7 @@ refuse_duplicate(struct lookup *l, struct batch *b, size_t i)
 	             buf_str(&text));
 }
 
-/* On the thread of one asker, without the lock: nobody else touches a batch in flight. */
+/* On the thread of one caller, without the lock: no other thread touches a running batch. */
 static void
 lookup_run(struct lookup *l, struct call *call, struct batch *b)
 {
@@ -221,9 +218,21 @@ lookup_run(struct lookup *l, struct call *call, struct batch *b)
 		refuse_duplicate(l, b, i);
 }
 
-/* ---- flight control ---- */
+/* ---- from pending to done ---- */
 
-/* With the lock held, and nothing in the air: flies what was gathered, and lands it. */
+/* The node controller will ask for uninitialised nodes next: one look answers for all of them. */
+static void
+add_new_nodes(struct batch *b, struct store *nodes)
+{
+	CLEANUP(store_list_free) struct store_list all = store_list(nodes);
+
+	for (size_t i = 0; i < all.n; i++) {
+		if (node_is_new(node_of(all.objects[i])))
+			batch_add(b, node_of(all.objects[i]));
+	}
+}
+
+/* With the lock held, and no batch running: runs the pending one. */
 static void
 lookup_start(struct lookup *l, struct call *call)
 {
@@ -232,8 +241,8 @@ lookup_start(struct lookup *l, struct call *call)
 	b->state = BATCH_RUNNING;
 	b->not_before_boot_ns = clock_boot(l->config.clock);
 	mutex_unlock(&l->mu);
-	if (l->crowd)
-		l->crowd(l->crowd_arg, batch_add, b);
+	if (l->config.adds_new_nodes)
+		add_new_nodes(b, l->config.nodes);
 	lookup_run(l, call, b);
 	batch_drop_nodes(b);
 	mutex_lock(&l->mu);
@@ -253,7 +262,7 @@ lookup_join(struct lookup *l, struct node *const nodes[], size_t n, int64_t not_
 {
 	if (batch_covers(l->done, nodes, n, not_before_boot_ns))
 		return batch_ref(l->done);
-	/* a batch in flight has its nodes fixed only after the crowd was added, on another thread: not looked into */
+	/* The running batch cannot be searched: its own thread may still add nodes to it. */
 	if (!l->pending)
 		l->pending = batch_new();
 	for (size_t i = 0; i < n; i++)
@@ -302,8 +311,8 @@ lookup_wake_all(void *lookup)
 	mutex_unlock(&l->mu);
 }
 
-/* The flight under way may carry these nodes in its crowd: see what it brings before starting another. Only this one,
- * since there may always be a next. */
+/* The running batch may hold these nodes, as new ones: waits for it before another is started. Only for this one, since
+ * the next may follow immediately. */
 static bool
 await_running(struct lookup *l, struct call *call, int64_t not_before_boot_ns, struct error *err)
 {
@@ -371,14 +380,6 @@ lookup_free(struct lookup *l)
 	PTHREAD_OK(pthread_cond_destroy(&l->changed));
 	PTHREAD_OK(pthread_mutex_destroy(&l->mu));
 	free(l);
-}
-
-void
-lookup_set_crowd(struct lookup *l, void (*crowd)(void *arg, lookup_add_fn *add, void *to),
-                 void *arg)
-{
-	l->crowd = crowd;
-	l->crowd_arg = arg;
 }
 
 void

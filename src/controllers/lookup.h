@@ -1,8 +1,9 @@
-/* controllers/lookup.h: joins everybody who asks the cloud about machines.
+/* controllers/lookup.h: questions to the cloud about machines, of all callers together.
  *
- * One look is in flight at a time; those who ask meanwhile share the *next* one, and an answer that is young enough
- * for its asker is handed out again. So 5,000 nodes that join at once, eight workers and the lifecycle controller cost
- * a handful of looks, and a provider with a list can answer each with one request.
+ * One look runs at a time. Callers that ask meanwhile share the *next* one, and an answer that is young enough for its
+ * caller is handed out again. Uninitialised nodes of the store are added to each look. So 5,000 nodes that join together,
+ * eight workers and the lifecycle controller cost a handful of looks, and a provider with a list can answer each with one
+ * request.
  *
  * Two nodes with one provider ID cannot both be right: both become UNKNOWN here, with a Warning event.
  *
@@ -22,12 +23,13 @@ struct lookup_config {
 	struct store *nodes;
 	struct notices *notices;
 	struct clock *clock;
+	bool adds_new_nodes; /* to each look: the node controller runs, and asks for uninitialised nodes next */
 };
 
 struct lookup *lookup_new(const struct lookup_config *config);
 void lookup_free(struct lookup *); /* NULL is fine */
 
-/** An answer: a reference to a look, and where in it the asker's nodes are. For CLEANUP(look_answer_fini). */
+/** An answer: a reference to a look, and where in it the caller's nodes are. For CLEANUP(look_answer_fini). */
 struct look_answer {
 	struct look *look;
 	struct arena arena; /* owns index */
@@ -46,12 +48,6 @@ const struct instance *look_answer_at(const struct look_answer *, size_t i);
  * @return  false when the look failed as a whole, with the provider's error; ERR_CANCELLED, ERR_TIMEOUT. */
 NODISCARD bool lookup_ask(struct lookup *, struct call *, struct node *const nodes[], size_t n,
                           int64_t not_before_boot_ns, struct look_answer *ret, struct error *err);
-
-/** Whom to take along when a look starts, because they will be asked for next. Called on an asker's thread; adds
- * with add(to, node), which takes its own reference. */
-typedef void lookup_add_fn(void *to, struct node *node);
-void lookup_set_crowd(struct lookup *, void (*crowd)(void *arg, lookup_add_fn *add, void *to),
-                      void *arg);
 
 /** Drops the answer that is kept for later askers, and its memory. */
 void lookup_forget(struct lookup *);

@@ -36,8 +36,13 @@ manager_new(const struct manager_config *config)
 	m->notices = notices_new(config->recorder);
 	m->paces = paces_new(config->clock);
 	m->own_writes = own_writes_new(config->clock);
-	m->lookup = lookup_new(&(struct lookup_config){ config->cloud, config->nodes, m->notices,
-	                                                config->clock });
+	m->lookup = lookup_new(&(struct lookup_config){
+		.cloud = config->cloud,
+		.nodes = config->nodes,
+		.notices = m->notices,
+		.clock = config->clock,
+		.adds_new_nodes = config->node_client != NULL,
+	});
 	if (config->route_client)
 		node_keep_routes();
 	if (config->service_client)

@@ -176,7 +176,7 @@ the_same_node_is_asked_for_once(void **state UNUSED)
 	assert_int_equal(fake_cloud_asked(rig->cloud, 1), 1);
 }
 
-/* Those whom the flight under way may serve wait for it, and then share one more, or two, if it does not. */
+/* Callers whom the running look may answer wait for it; if it does not, they share one or two more. */
 static void
 askers_of_the_same_age_need_two_more_at_most(void **state UNUSED)
 {
@@ -201,9 +201,9 @@ askers_of_the_same_age_need_two_more_at_most(void **state UNUSED)
 	assert_in_range(looks(), 2, 3);
 }
 
-/* One flight after another must not keep waiting who was served by the first. */
+/* Look after look must not keep a caller waiting whom the first one answered. */
 static void
-who_is_served_does_not_wait_for_the_next_flight(void **state UNUSED)
+a_caller_with_an_answer_does_not_wait_for_the_next_look(void **state UNUSED)
 {
 	struct asker first = { 0 }, same = { 0 }, later = { 0 };
 
@@ -330,33 +330,22 @@ an_answer_in_use_is_not_taken_away(void **state UNUSED)
 	object_unref(&node->object);
 }
 
-/* ---- the crowd ---- */
-
-static struct node *crowd[2];
+/* ---- new nodes ---- */
 
 static void
-add_crowd(void *arg UNUSED, lookup_add_fn *add_node, void *to)
-{
-	for (size_t i = 0; i < ARRAY_LEN(crowd); i++)
-		add_node(to, crowd[i]);
-}
-
-static void
-the_crowd_comes_along(void **state UNUSED)
+new_nodes_are_added(void **state UNUSED)
 {
 	int64_t before_ns = now_ns();
 
-	crowd[0] = rig_parse(rig, &(struct rig_node){ .name = "a" });
-	crowd[1] = rig_parse(rig, &(struct rig_node){ .name = "b" });
-	lookup_set_crowd(lookup, add_crowd, NULL);
+	rig_put(rig, &(struct rig_node){ .name = "a", .taints = RIG_UNINITIALIZED });
+	rig_put(rig, &(struct rig_node){ .name = "b", .taints = RIG_UNINITIALIZED });
+	rig_put(rig, &(struct rig_node){ .name = "old" });
 	assert_true(ask("a", before_ns).ok);
 	assert_int_equal(fake_cloud_asked(rig->cloud, 0), 2);
 	assert_true(ask("b", before_ns).ok);
 	assert_int_equal(looks(), 1);
 	assert_true(ask("c", before_ns).ok);
 	assert_int_equal(fake_cloud_asked(rig->cloud, 1), 3);
-	object_unref(&crowd[0]->object);
-	object_unref(&crowd[1]->object);
 }
 
 /* ---- failures ---- */
@@ -408,7 +397,7 @@ a_failure_is_not_kept_and_takes_nothing_away(void **state UNUSED)
 	assert_int_equal(looks(), 3);
 }
 
-/* The second waits for the flight to end, the third gathers: neither stays. */
+/* The second waits for the running look, the third for the pending one: both end. */
 static void
 cancelled_while_waiting(void **state UNUSED)
 {
@@ -434,7 +423,7 @@ cancelled_while_waiting(void **state UNUSED)
 }
 
 static void
-cancelled_in_flight(void **state UNUSED)
+cancelled_while_running(void **state UNUSED)
 {
 	struct asker a = { 0 };
 
@@ -567,18 +556,18 @@ main(void)
 		TEST(later_askers_share_the_next_look),
 		TEST(the_same_node_is_asked_for_once),
 		TEST(askers_of_the_same_age_need_two_more_at_most),
-		TEST(who_is_served_does_not_wait_for_the_next_flight),
+		TEST(a_caller_with_an_answer_does_not_wait_for_the_next_look),
 		TEST(a_young_answer_is_given_again),
 		TEST(an_answer_about_others_is_not_enough),
 		TEST(an_answer_is_for_a_uid_and_a_machine),
 		TEST(the_newer_snapshot_is_asked_for),
 		TEST(what_is_forgotten_is_asked_again),
 		TEST(an_answer_in_use_is_not_taken_away),
-		TEST(the_crowd_comes_along),
+		TEST(new_nodes_are_added),
 		TEST(a_failed_look_fails_for_all_who_share_it),
 		TEST(a_failure_is_not_kept_and_takes_nothing_away),
 		TEST(cancelled_while_waiting),
-		TEST(cancelled_in_flight),
+		TEST(cancelled_while_running),
 		TEST(timed_out_while_waiting),
 		TEST(two_nodes_with_one_provider_id_are_unknown),
 		TEST(twins_are_unknown_although_their_machine_is_gone),

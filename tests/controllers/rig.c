@@ -141,7 +141,7 @@ rig_new(void)
 	};
 	r->env.notices = notices_new(r->env.recorder);
 	r->env.lookup = lookup_new(&(struct lookup_config){ r->env.cloud, r->env.nodes,
-	                                                    r->env.notices, clock });
+	                                                    r->env.notices, clock, true });
 	r->n_threads = 1; /* the recorder's */
 	store_begin_list(r->env.nodes, /*is_newest=*/false);
 	return r;

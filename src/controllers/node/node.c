@@ -542,18 +542,6 @@ on_change(void *arg, const struct object *old, const struct object *new)
 		queue_add(c->queue, new->key);
 }
 
-static void
-each_uninitialised(void *arg, lookup_add_fn *add, void *to)
-{
-	struct node_controller *c = arg;
-	CLEANUP(store_list_free) struct store_list all = store_list(c->env->nodes);
-
-	for (size_t i = 0; i < all.n; i++) {
-		if (node_is_new(node_of(all.objects[i])))
-			add(to, node_of(all.objects[i]));
-	}
-}
-
 struct node_controller *
 node_controller_new(struct controller_env *env, const struct node_controller_config *config)
 {
@@ -566,7 +554,6 @@ node_controller_new(struct controller_env *env, const struct node_controller_con
 	PTHREAD_OK(pthread_mutex_init(&c->mu, NULL));
 	failure_pause_init(&c->refresh_pause);
 	metric_set(running_metric("cloud-node"), 1);
-	lookup_set_crowd(env->lookup, each_uninitialised, c);
 	store_add_handler(env->nodes, (struct store_handler){ on_change, c });
 	c->workers = xcalloc(config->n_workers, sizeof(*c->workers));
 	for (unsigned i = 0; i < config->n_workers; i++)
