@@ -24,11 +24,11 @@ observe_absent(struct guard_track *t, const struct guard_config *config,
 	t->lacks_witness = config->is_enabled && config->require_witness && !seen->has_witness;
 	if (t->lacks_witness)
 		return;
-	t->has_pulse = t->n_absent > 0 && seen->pulse != t->pulse;
-	if (t->n_absent == 0 || t->has_pulse) {
+	t->has_heartbeat = t->n_absent > 0 && seen->heartbeat != t->heartbeat;
+	if (t->n_absent == 0 || t->has_heartbeat) {
 		t->n_absent = 0;
 		t->first_boot_ns = seen->started_boot_ns;
-		t->pulse = seen->pulse;
+		t->heartbeat = seen->heartbeat;
 	}
 	t->n_absent++;
 	t->last_boot_ns = seen->started_boot_ns;
@@ -73,7 +73,7 @@ guard_prove(const struct guard_config *config, const struct guard_facts *f)
 		return GUARD_NO_WITNESS;
 	if (t->n_absent == 0)
 		return GUARD_KEEP;
-	if (t->has_pulse || (config->is_enabled && f->is_heard))
+	if (t->has_heartbeat || (config->is_enabled && f->is_heard))
 		return GUARD_KUBELET_ALIVE;
 	if (!is_confirmed(config, t))
 		return GUARD_UNCONFIRMED;

@@ -35,7 +35,7 @@ struct guard_observation {
 	enum presence presence;
 	bool has_witness; /* the same look found the machine of another node of ours, or an anchor */
 	uint64_t
-		pulse; /* of the kubelet: a hash of its last heartbeat and of its Lease's renewTime */
+		heartbeat; /* of the kubelet: a hash of its last heartbeat and of its Lease's renewTime */
 	int64_t started_boot_ns; /* the look */
 };
 
@@ -44,9 +44,9 @@ struct guard_track {
 	unsigned n_absent;     /* counted looks in a row that said ABSENT */
 	int64_t first_boot_ns; /* the first of them */
 	int64_t last_boot_ns;  /* the last */
-	uint64_t pulse;        /* at the first */
+	uint64_t heartbeat;    /* at the first */
 	bool lacks_witness;    /* the last ABSENT had none, and was not counted */
-	bool has_pulse;        /* the kubelet was heard between two of them; counting began anew */
+	bool has_heartbeat;    /* the kubelet was heard between two of them; counting began anew */
 };
 
 void guard_observe(struct guard_track *track, const struct guard_config *config,
@@ -55,7 +55,7 @@ void guard_observe(struct guard_track *track, const struct guard_config *config,
 /** Everything the decision depends on. */
 struct guard_facts {
 	bool is_ready;
-	bool is_heard;   /* the kubelet's heartbeat moved since the pulse was taken */
+	bool is_heard;   /* the kubelet's heartbeat moved since the heartbeat was read */
 	bool is_foreign; /* the last look said FOREIGN */
 	bool has_provider_id;
 	bool is_announced; /* somebody said that it goes: deletionTimestamp, or an autoscaler's taint */

@@ -1,14 +1,14 @@
 /* controllers/lifecycle/lifecycle.c: see lifecycle.h.
  *
- * One thread, in rounds. A round goes over the store, keeps a patient for each node that is not Ready, looks at those
+ * One thread, in rounds. A round goes over the store, keeps a candidate for each node that is not Ready, looks at those
  * that are due with one question to the cloud, and acts. Between rounds it sleeps until the next is due or a node
- * changed. Patients are known by UID: a node re-created under its name starts anew.
+ * changed. Candidates are known by UID: a node re-created under its name starts anew.
  */
 #include "base/alloc.h"
 #include "base/log.h"
 #include "base/pulse.h"
 #include "base/thread.h"
-#include "controllers/lifecycle/lifecycle_internal.h"
+#include "controllers/lifecycle/internal.h"
 #include "controllers/lookup.h"
 #include "controllers/pace.h"
 #include "controllers/running.h"
@@ -22,7 +22,7 @@ static const int64_t coalesce_ns = 250 * NS_PER_MS;
 /* Nothing happened for so long: memory of the burst goes back. */
 static const int64_t quiet_ns = 2 * NS_PER_SEC;
 
-/* ---- patients ---- */
+/* ---- candidates ---- */
 
 /* A new one that is too young to be deleted is not looked at before two looks can prove anything: nodes join by hundreds, all
  * of them not ready at first. Another machine's clock says how old it is, so no longer than that age. */
@@ -41,7 +41,7 @@ first_look_ns(const struct lifecycle_controller *c, const struct node *node)
 
 /* A node that is Ready and not Ready in turn is looked at as often as one that stays so, and no more often. */
 static int64_t
-admission_ns(const struct lifecycle_controller *c, const struct node *node)
+first_due_ns(const struct lifecycle_controller *c, const struct node *node)
 {
 	int64_t wait_ns = paces_take(c->env->paces, node->object.uid, "not ready");
 	int64_t first_ns = first_look_ns(c, node), due_ns;
@@ -52,47 +52,47 @@ admission_ns(const struct lifecycle_controller *c, const struct node *node)
 	return due_ns > first_ns ? due_ns : first_ns;
 }
 
-static struct patient *
-admit(struct lifecycle_controller *c, const struct node *node)
+static struct candidate *
+lifecycle_track(struct lifecycle_controller *c, const struct node *node)
 {
-	struct patient *p = map_get(&c->patients, node->object.uid);
+	struct candidate *candidate = map_get(&c->candidates, node->object.uid);
 
-	if (!p) {
-		p = xcalloc(1, sizeof(*p));
-		p->uid = xstrndup(node->object.uid.ptr, node->object.uid.len);
-		p->due_mono_ns = admission_ns(c, node);
-		map_put(&c->patients, str_c(p->uid), p);
+	if (!candidate) {
+		candidate = xcalloc(1, sizeof(*candidate));
+		candidate->uid = xstrndup(node->object.uid.ptr, node->object.uid.len);
+		candidate->due_mono_ns = first_due_ns(c, node);
+		map_put(&c->candidates, str_c(candidate->uid), candidate);
 	}
-	p->round = c->n_rounds;
-	return p;
+	candidate->round = c->n_rounds;
+	return candidate;
 }
 
 static void
-discharge(struct lifecycle_controller *c, struct patient *p)
+lifecycle_untrack(struct lifecycle_controller *c, struct candidate *candidate)
 {
-	map_remove(&c->patients, str_c(p->uid));
-	free(p->uid);
-	free(p);
+	map_remove(&c->candidates, str_c(candidate->uid));
+	free(candidate->uid);
+	free(candidate);
 }
 
 /* Those whose node is gone, or Ready. */
 static void
-discharge_absent(struct lifecycle_controller *c, struct arena *arena)
+untrack_absent(struct lifecycle_controller *c, struct arena *arena)
 {
-	struct patient **gone = arena_calloc(arena, c->patients.count + 1,
-	                                     sizeof(struct patient *));
+	struct candidate **gone = arena_calloc(arena, c->candidates.count + 1,
+	                                       sizeof(struct candidate *));
 	struct str uid;
 	void *value;
 	size_t n = 0;
 
-	for (size_t pos = 0; map_next(&c->patients, &pos, &uid, &value);) {
-		struct patient *p = value;
+	for (size_t pos = 0; map_next(&c->candidates, &pos, &uid, &value);) {
+		struct candidate *candidate = value;
 
-		if (p->round != c->n_rounds)
-			gone[n++] = p;
+		if (candidate->round != c->n_rounds)
+			gone[n++] = candidate;
 	}
 	for (size_t i = 0; i < n; i++)
-		discharge(c, gone[i]);
+		lifecycle_untrack(c, gone[i]);
 }
 
 /* ---- rounds ---- */
@@ -123,44 +123,44 @@ assumed_deletions(const struct lifecycle_controller *c)
 }
 
 static void
-collect(struct round *r, enum lifecycle_due due)
+collect_checks(struct round *r, enum lifecycle_due due)
 {
-	r->visits = arena_calloc(r->call->arena, r->all.n + 1, sizeof(*r->visits));
+	r->checks = arena_calloc(r->call->arena, r->all.n + 1, sizeof(*r->checks));
 	for (size_t i = 0; i < r->all.n; i++) {
 		struct node *node = node_of(r->all.objects[i]);
 
 		if (node->ready == NODE_READY_TRUE) {
-			lifecycle_welcome_back(r, node);
+			lifecycle_recovered(r, node);
 			continue;
 		}
-		r->visits[r->n_visits] = (struct visit){ node, admit(r->c, node) };
-		if (due == LIFECYCLE_ALL_DUE ||
-		    (due == LIFECYCLE_FAILED_DUE && r->visits[r->n_visits].patient->n_failures > 0))
-			r->visits[r->n_visits].patient->due_mono_ns = 0;
-		r->n_visits++;
+		r->checks[r->n_checks] = (struct check){ node, lifecycle_track(r->c, node) };
+		if (due == LIFECYCLE_ALL_DUE || (due == LIFECYCLE_FAILED_DUE &&
+		                                 r->checks[r->n_checks].candidate->n_failures > 0))
+			r->checks[r->n_checks].candidate->due_mono_ns = 0;
+		r->n_checks++;
 	}
-	discharge_absent(r->c, r->call->arena);
+	untrack_absent(r->c, r->call->arena);
 }
 
 static bool
-is_due(struct round *r, const struct visit *v)
+is_due(struct round *r, const struct check *check)
 {
-	return v->patient->due_mono_ns <= clock_mono(r->c->env->clock);
+	return check->candidate->due_mono_ns <= clock_mono(r->c->env->clock);
 }
 
 static void
-visit_due(struct round *r)
+check_due(struct round *r)
 {
-	struct visit *due = arena_calloc(r->call->arena, r->n_visits + 1, sizeof(*due));
+	struct check *due = arena_calloc(r->call->arena, r->n_checks + 1, sizeof(*due));
 	size_t n = 0;
 
-	for (size_t i = 0; i < r->n_visits; i++) {
-		if (is_due(r, &r->visits[i]))
-			due[n++] = r->visits[i];
+	for (size_t i = 0; i < r->n_checks; i++) {
+		if (is_due(r, &r->checks[i]))
+			due[n++] = r->checks[i];
 	}
 	if (n == 0)
 		return;
-	lifecycle_examine(r, due, n);
+	lifecycle_check_candidates(r, due, n);
 	lifecycle_count_proven(r);
 	for (size_t i = 0; i < n; i++) {
 		if (is_due(r, &due[i])) /* not postponed */
@@ -168,7 +168,7 @@ visit_due(struct round *r)
 	}
 }
 
-/* Returns when the next patient is due (mono). */
+/* Returns when the next candidate is due (mono). */
 static int64_t
 next_due(const struct round *r)
 {
@@ -176,9 +176,9 @@ next_due(const struct round *r)
 	                      ? clock_deadline(clock_mono(r->c->env->clock), LIFECYCLE_RETRY_NS)
 	                      : CLOCK_FOREVER;
 
-	for (size_t i = 0; i < r->n_visits; i++) {
-		if (r->visits[i].patient->due_mono_ns < due)
-			due = r->visits[i].patient->due_mono_ns;
+	for (size_t i = 0; i < r->n_checks; i++) {
+		if (r->checks[i].candidate->due_mono_ns < due)
+			due = r->checks[i].candidate->due_mono_ns;
 	}
 	return due;
 }
@@ -198,8 +198,8 @@ make_round(struct lifecycle_controller *c, struct arena *arena, enum lifecycle_d
 
 	c->n_rounds++;
 	forget_old_deletions(c);
-	collect(&r, due);
-	visit_due(&r);
+	collect_checks(&r, due);
+	check_due(&r);
 	return next_due(&r);
 }
 
@@ -235,7 +235,7 @@ wait_for_work(struct lifecycle_controller *c, int64_t due_ns, enum lifecycle_due
 }
 
 static void
-wake(struct lifecycle_controller *c, enum lifecycle_due due)
+lifecycle_wake(struct lifecycle_controller *c, enum lifecycle_due due)
 {
 	WITH_LOCK(&c->mu);
 
@@ -248,11 +248,11 @@ wake(struct lifecycle_controller *c, enum lifecycle_due due)
 static void
 on_cancel(void *c)
 {
-	wake(c, LIFECYCLE_NONE_DUE);
+	lifecycle_wake(c, LIFECYCLE_NONE_DUE);
 }
 
 static void *
-run(void *arg)
+lifecycle_thread(void *arg)
 {
 	struct lifecycle_controller *c = arg;
 	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
@@ -283,7 +283,7 @@ on_change(void *arg, const struct object *old, const struct object *new)
 {
 	(void)old;
 	(void)new;
-	wake(arg, LIFECYCLE_NONE_DUE);
+	lifecycle_wake(arg, LIFECYCLE_NONE_DUE);
 }
 
 struct lifecycle_controller *
@@ -299,20 +299,20 @@ lifecycle_controller_new(struct controller_env *env, const struct lifecycle_conf
 	metric_set(running_metric("cloud-node-lifecycle"), 1);
 	cancel_hook(env->cancel, on_cancel, c);
 	store_add_handler(env->nodes, (struct store_handler){ on_change, c });
-	thread_start(&c->thread, "lifecycle", run, c);
+	thread_start(&c->thread, "lifecycle", lifecycle_thread, c);
 	return c;
 }
 
 void
 lifecycle_controller_wake(struct lifecycle_controller *c)
 {
-	wake(c, LIFECYCLE_ALL_DUE);
+	lifecycle_wake(c, LIFECYCLE_ALL_DUE);
 }
 
 void
 lifecycle_controller_release(struct lifecycle_controller *c)
 {
-	wake(c, LIFECYCLE_FAILED_DUE);
+	lifecycle_wake(c, LIFECYCLE_FAILED_DUE);
 }
 
 bool
@@ -331,13 +331,13 @@ lifecycle_controller_free(struct lifecycle_controller *c)
 		return;
 	thread_join(c->thread);
 	cancel_unhook(c->env->cancel, on_cancel, c);
-	for (size_t pos = 0; map_next(&c->patients, &pos, &uid, &value);) {
-		struct patient *p = value;
+	for (size_t pos = 0; map_next(&c->candidates, &pos, &uid, &value);) {
+		struct candidate *candidate = value;
 
-		free(p->uid);
-		free(p);
+		free(candidate->uid);
+		free(candidate);
 	}
-	map_fini(&c->patients);
+	map_fini(&c->candidates);
 	free(c->deletions_boot_ns);
 	PTHREAD_OK(pthread_cond_destroy(&c->changed));
 	PTHREAD_OK(pthread_mutex_destroy(&c->mu));

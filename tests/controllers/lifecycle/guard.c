@@ -13,12 +13,12 @@
 static const struct guard_config *const defaults = &guard_defaults;
 
 static void
-see(struct guard_track *t, enum presence presence, int64_t at_s, uint64_t pulse)
+see(struct guard_track *t, enum presence presence, int64_t at_s, uint64_t heartbeat)
 {
 	guard_observe(t, defaults,
 	              &(struct guard_observation){ .presence = presence,
 	                                           .has_witness = true,
-	                                           .pulse = pulse,
+	                                           .heartbeat = heartbeat,
 	                                           .started_boot_ns = at_s * S });
 }
 
@@ -85,7 +85,7 @@ unknown_neither_counts_nor_resets(void **state)
 }
 
 static void
-a_pulse_between_starts_anew(void **state)
+a_heartbeat_between_starts_anew(void **state)
 {
 	struct guard_track t = { 0 };
 
@@ -104,7 +104,7 @@ a_look_without_a_witness_does_not_count(void **state)
 {
 	struct guard_track t = { 0 };
 	struct guard_observation lonely = { .presence = PRESENCE_ABSENT,
-		                            .pulse = 7,
+		                            .heartbeat = 7,
 		                            .started_boot_ns = 100 * S };
 
 	(void)state;
@@ -175,7 +175,7 @@ may_delete(const struct guard_config *c, const struct guard_facts *f)
 	               f->n_going * 100 > f->n_nodes * c->breaker_percent;
 
 	return !f->is_ready && !f->is_heard && !f->is_foreign && t->n_absent >= 2 &&
-	       agreed >= c->confirm_ns && !t->lacks_witness && !t->has_pulse &&
+	       agreed >= c->confirm_ns && !t->lacks_witness && !t->has_heartbeat &&
 	       f->age_ns >= c->min_age_ns && (f->has_provider_id || agreed >= c->nameless_ns) &&
 	       (f->is_announced || !is_over ||
 	        t->last_boot_ns - f->group_first_boot_ns >= c->breaker_agree_ns);
@@ -214,7 +214,7 @@ every_combination_is_as_designed(void **state)
 							                                     S
 							                           : 0,
 							           .lacks_witness = bits & 16,
-							           .has_pulse = bits & 32 },
+							           .has_heartbeat = bits & 32 },
 							.n_nodes = nodes[k % ARRAY_LEN(nodes)],
 							.n_going = goings[k / ARRAY_LEN(nodes)],
 							.group_first_boot_ns = 1000 * S,
@@ -260,7 +260,7 @@ main(void)
 		cmocka_unit_test(deletes_after_two_absences_12_s_apart),
 		cmocka_unit_test(one_presence_between_starts_anew),
 		cmocka_unit_test(unknown_neither_counts_nor_resets),
-		cmocka_unit_test(a_pulse_between_starts_anew),
+		cmocka_unit_test(a_heartbeat_between_starts_anew),
 		cmocka_unit_test(a_look_without_a_witness_does_not_count),
 		cmocka_unit_test(the_breaker_waits_for_five_minutes_of_agreement),
 		cmocka_unit_test(without_the_guard_one_absence_is_enough),

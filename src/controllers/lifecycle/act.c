@@ -1,9 +1,9 @@
-/* controllers/lifecycle/lifecycle_act.c: what follows from a look: taints, deletions, and telling why not. */
+/* controllers/lifecycle/act.c: what follows from a look: taints, deletions, and events that say why not. */
 #include "base/array.h"
 #include "base/event_kind.h"
 #include "base/limits.h"
 #include "base/log.h"
-#include "controllers/lifecycle/lifecycle_internal.h"
+#include "controllers/lifecycle/internal.h"
 #include "controllers/notices.h"
 #include "controllers/own_writes.h"
 #include "controllers/pace.h"
@@ -11,7 +11,7 @@
 #include "kube/patch.h"
 
 enum {
-	CONFLICTS_TOLD =
+	CONFLICTS_REPORTED =
 		3, /* from that many in a row on, a conflict is reported like any failure */
 };
 
@@ -31,18 +31,18 @@ METRIC_FAMILY(outcomes, METRIC_COUNTER, "ccmd_node_deletion_decisions_total",
 
 /* ---- facts ---- */
 
-/* now: the node as it is known by now; v->node is as old as the round, which may have waited for the cloud for long. */
+/* now: the node as it is known by now; check->node is as old as the round, which may have waited for the cloud for long. */
 static struct guard_facts
-facts_of(struct round *r, const struct visit *v, const struct node *now)
+facts_of(struct round *r, const struct check *check, const struct node *now)
 {
 	return (struct guard_facts){
 		.is_ready = now->ready == NODE_READY_TRUE,
-		.is_heard = now->heartbeat != v->node->heartbeat,
-		.is_foreign = v->patient->presence == PRESENCE_FOREIGN,
-		.has_provider_id = node_provider_id(v->node).len > 0,
-		.is_announced = node_is_leaving(v->node),
-		.age_ns = clock_wall(r->c->env->clock) - v->node->created_wall_ns,
-		.track = v->patient->track,
+		.is_heard = now->heartbeat != check->node->heartbeat,
+		.is_foreign = check->candidate->presence == PRESENCE_FOREIGN,
+		.has_provider_id = node_provider_id(check->node).len > 0,
+		.is_announced = node_is_leaving(check->node),
+		.age_ns = clock_wall(r->c->env->clock) - check->node->created_wall_ns,
+		.track = check->candidate->track,
 		.n_nodes = (unsigned)r->all.n,
 		.n_going = (unsigned)r->c->n_deletions + r->n_assumed + r->n_proven,
 		.group_first_boot_ns = r->group_first_boot_ns,
@@ -54,10 +54,10 @@ lifecycle_count_proven(struct round *r)
 {
 	r->n_proven = 0;
 	r->group_first_boot_ns = 0;
-	for (size_t i = 0; i < r->n_visits; i++) {
-		struct guard_facts facts = facts_of(r, &r->visits[i], r->visits[i].node);
+	for (size_t i = 0; i < r->n_checks; i++) {
+		struct guard_facts facts = facts_of(r, &r->checks[i], r->checks[i].node);
 
-		if (r->visits[i].patient->is_deleted || facts.is_announced ||
+		if (r->checks[i].candidate->is_deleted || facts.is_announced ||
 		    guard_prove(&r->c->config.guard, &facts) != GUARD_DELETE)
 			continue;
 		r->n_proven++;
@@ -69,18 +69,19 @@ lifecycle_count_proven(struct round *r)
 /* ---- power ---- */
 
 void
-lifecycle_mend_power(struct round *r, const struct visit *v, const struct instance *found)
+lifecycle_sync_shutdown_taint(struct round *r, const struct check *check,
+                              const struct instance *found)
 {
 	struct error err;
 
 	if (found->presence != PRESENCE_PRESENT || found->power != POWER_OFF)
 		return;
-	if (write_shutdown_taint(r->c->env, r->call, v->node, true, &err))
+	if (write_shutdown_taint(r->c->env, r->call, check->node, true, &err))
 		return;
 	r->must_retry = true;
-	v->patient->is_unfinished = true;
-	log_error("shutdown taint cannot be added, will retry", LOG_STR("node", node_name(v->node)),
-	          LOG_ERR(&err));
+	check->candidate->is_unfinished = true;
+	log_error("shutdown taint cannot be added, will retry",
+	          LOG_STR("node", node_name(check->node)), LOG_ERR(&err));
 }
 
 static bool
@@ -94,7 +95,7 @@ has_shutdown_taint(const struct node *node)
 }
 
 void
-lifecycle_welcome_back(struct round *r, const struct node *node)
+lifecycle_recovered(struct round *r, const struct node *node)
 {
 	struct error err;
 
@@ -119,13 +120,13 @@ lifecycle_welcome_back(struct round *r, const struct node *node)
 
 /* From the proven to the deleted: the breaker counts each once. */
 static void
-count_deletion(struct round *r, const struct visit *v)
+count_deletion(struct round *r, const struct check *check)
 {
 	struct lifecycle_controller *c = r->c;
 
-	if (v->patient->is_deleted || node_is_leaving(v->node))
+	if (check->candidate->is_deleted || node_is_leaving(check->node))
 		return;
-	v->patient->is_deleted = true;
+	check->candidate->is_deleted = true;
 	r->n_proven--;
 	ARRAY_PUSH(c->deletions_boot_ns, c->n_deletions, c->deletions_cap,
 	           clock_boot(c->env->clock));
@@ -133,40 +134,40 @@ count_deletion(struct round *r, const struct visit *v)
 
 /* Once; a deletion that is sent again is no news. */
 static void
-tell_deleting(struct round *r, const struct visit *v)
+report_deleting(struct round *r, const struct check *check)
 {
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(KIB(4));
 
-	if (v->patient->is_deletion_told)
+	if (check->candidate->is_deletion_reported)
 		return;
-	v->patient->is_deletion_told = true;
+	check->candidate->is_deletion_reported = true;
 	buf_addf(&text,
 	         "Deleting node %" STR_FMT " because it does not exist in the cloud provider",
-	         STR_ARG(node_name(v->node)));
-	node_event(r->c->env->recorder, LIFECYCLE_COMPONENT, v->node, EVENT_NORMAL,
+	         STR_ARG(node_name(check->node)));
+	node_event(r->c->env->recorder, LIFECYCLE_COMPONENT, check->node, EVENT_NORMAL,
 	           deleting_event.reason, buf_str(&text));
 }
 
 static void
-tell_deleting_failed(struct round *r, const struct visit *v, const struct error *err)
+report_deleting_failed(struct round *r, const struct check *check, const struct error *err)
 {
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(KIB(4));
 
-	buf_addf(&text, "Failed deleting node %" STR_FMT ": %s", STR_ARG(node_name(v->node)),
+	buf_addf(&text, "Failed deleting node %" STR_FMT ": %s", STR_ARG(node_name(check->node)),
 	         err->msg);
-	notices_warn(r->c->env->notices, LIFECYCLE_COMPONENT, v->node, deleting_failed_event.reason,
-	             buf_str(&text));
-	log_error("node cannot be deleted, will retry", LOG_STR("node", node_name(v->node)),
+	notices_warn(r->c->env->notices, LIFECYCLE_COMPONENT, check->node,
+	             deleting_failed_event.reason, buf_str(&text));
+	log_error("node cannot be deleted, will retry", LOG_STR("node", node_name(check->node)),
 	          LOG_ERR(err));
 }
 
 /* Somebody wrote the node and our watch has not brought it yet: it is looked at again, with the new state. That is no
  * failure, unless it happens again and again. */
 static bool
-is_harmless_conflict(struct patient *p, const struct error *err)
+is_harmless_conflict(struct candidate *candidate, const struct error *err)
 {
-	p->n_conflicts = err->code == ERR_CONFLICT ? p->n_conflicts + 1 : 0;
-	return p->n_conflicts > 0 && p->n_conflicts < CONFLICTS_TOLD;
+	candidate->n_conflicts = err->code == ERR_CONFLICT ? candidate->n_conflicts + 1 : 0;
+	return candidate->n_conflicts > 0 && candidate->n_conflicts < CONFLICTS_REPORTED;
 }
 
 /* What finalizers hold stays until they are gone; it is marked for deletion, and more cannot be asked for.
@@ -177,7 +178,7 @@ is_harmless_conflict(struct patient *p, const struct error *err)
  * write in the moment between the watch event of the last write and our DELETE, and each try is made with the version
  * that is known by then. Who is that fast each time is reported. */
 static void
-delete_node(struct round *r, const struct visit *v, const struct node *now)
+delete_node(struct round *r, const struct check *check, const struct node *now)
 {
 	CLEANUP(buf_fini) struct buf path = BUF_INIT(LIMIT_HTTP_URL);
 	struct error err;
@@ -186,31 +187,31 @@ delete_node(struct round *r, const struct visit *v, const struct node *now)
 
 	if (now->is_deleting)
 		return;
-	v->patient->n_deletes++;
+	check->candidate->n_deletes++;
 	patch_node_path(&path, node_name(now), NULL);
 	is_done = kube_delete(r->c->env->kube, r->call, buf_str(&path), now->object.uid,
 	                      now->object.resource_version, &err) ||
 	          err.code == ERR_NOT_FOUND;
-	if (!is_done && is_harmless_conflict(v->patient, &err))
+	if (!is_done && is_harmless_conflict(check->candidate, &err))
 		return;
-	tell_deleting(r, v);
+	report_deleting(r, check);
 	if (!is_done) {
-		tell_deleting_failed(r, v, &err);
+		report_deleting_failed(r, check, &err);
 		return;
 	}
-	v->patient->n_conflicts = 0;
-	log_info("node deleted, its machine is gone", LOG_STR("node", node_name(v->node)),
-	         LOG_STR("provider_id", node_provider_id(v->node)));
-	count_deletion(r, v);
+	check->candidate->n_conflicts = 0;
+	log_info("node deleted, its machine is gone", LOG_STR("node", node_name(check->node)),
+	         LOG_STR("provider_id", node_provider_id(check->node)));
+	count_deletion(r, check);
 }
 
 /* Why a node whose machine seems gone stays; NULL: nobody needs to know. */
 static const char *
-held_because(const struct round *r, const struct visit *v, enum guard_outcome outcome)
+held_because(const struct round *r, const struct check *check, enum guard_outcome outcome)
 {
 	switch (outcome) {
 	case GUARD_NO_WITNESS:
-		return v->patient->asked.n_asked == 0
+		return check->candidate->asked.n_asked == 0
 		               ? "no other node has a provider ID by which its machine could be found too, so the answer may come "
 		                 "from a wrong token, project or inventory"
 		               : "no machine of the other nodes that were asked for was found either, so the answer may come from a "
@@ -239,82 +240,85 @@ add_asked(struct buf *b, const struct asked_witnesses *asked)
 
 /* Numbers that change from look to look are no reason for another event. */
 static void
-tell_held(struct round *r, const struct visit *v, enum guard_outcome outcome, const char *because)
+report_held(struct round *r, const struct check *check, enum guard_outcome outcome,
+            const char *because)
 {
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(KIB(4));
-	struct str name = node_name(v->node);
+	struct str name = node_name(check->node);
 
 	buf_addf(&text,
 	         "Not deleting node %" STR_FMT ": the cloud says that its machine is gone, but %s",
 	         STR_ARG(name), because);
 	if (outcome == GUARD_NO_WITNESS)
-		add_asked(&text, &v->patient->asked);
+		add_asked(&text, &check->candidate->asked);
 	buf_addf(&text, ". If it is really gone: kubectl delete node %" STR_FMT, STR_ARG(name));
-	notices_warn_as(r->c->env->notices, LIFECYCLE_COMPONENT, v->node, held_event.reason,
+	notices_warn_as(r->c->env->notices, LIFECYCLE_COMPONENT, check->node, held_event.reason,
 	                str_c(because), buf_str(&text));
 }
 
 static void
-tell_foreign(struct round *r, const struct visit *v)
+report_foreign(struct round *r, const struct check *check)
 {
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(KIB(4));
 
 	buf_addf(&text,
 	         "Provider ID \"%" STR_FMT
 	         "\" does not belong to this cloud: the node is left alone",
-	         STR_ARG(node_provider_id(v->node)));
-	notices_warn(r->c->env->notices, LIFECYCLE_COMPONENT, v->node, foreign_event.reason,
+	         STR_ARG(node_provider_id(check->node)));
+	notices_warn(r->c->env->notices, LIFECYCLE_COMPONENT, check->node, foreign_event.reason,
 	             buf_str(&text));
 }
 
 /* From this look to the next. */
 static int64_t
-pause_ns(const struct round *r, const struct visit *v, const struct guard_facts *facts,
+pause_ns(const struct round *r, const struct check *check, const struct guard_facts *facts,
          enum guard_outcome outcome)
 {
 	const struct lifecycle_config *config = &r->c->config;
-	const struct patient *p = v->patient;
-	int64_t delay_ns = guard_next_look_ns(&config->guard, facts, p->n_looks, config->period_ns);
+	const struct candidate *candidate = check->candidate;
+	int64_t delay_ns = guard_next_look_ns(&config->guard, facts, candidate->n_looks,
+	                                      config->period_ns);
 	int64_t retry_ns = delay_ns < LIFECYCLE_RETRY_NS ? delay_ns : LIFECYCLE_RETRY_NS;
 
-	if (outcome == GUARD_DELETE && !v->node->is_deleting)
-		return lifecycle_back_off_ns(retry_ns, p->n_deletes);
-	return p->is_unfinished ? retry_ns : delay_ns;
+	if (outcome == GUARD_DELETE && !check->node->is_deleting)
+		return lifecycle_back_off_ns(retry_ns, candidate->n_deletes);
+	return candidate->is_unfinished ? retry_ns : delay_ns;
 }
 
 static void
-forget_attempts(struct patient *p)
+forget_attempts(struct candidate *candidate)
 {
-	p->n_deletes = p->n_conflicts = 0;
-	p->is_deletion_told = false;
+	candidate->n_deletes = candidate->n_conflicts = 0;
+	candidate->is_deletion_reported = false;
 }
 
 void
-lifecycle_decide(struct round *r, const struct visit *v)
+lifecycle_decide(struct round *r, const struct check *check)
 {
 	struct lifecycle_controller *c = r->c;
-	CLEANUP(object_unrefp) struct object *object = store_get(c->env->nodes, node_name(v->node));
+	CLEANUP(object_unrefp)
+	struct object *object = store_get(c->env->nodes, node_name(check->node));
 	struct guard_facts facts;
 	enum guard_outcome outcome;
 	const char *because;
 
-	if (!object || !str_eq(object->uid, v->node->object.uid))
+	if (!object || !str_eq(object->uid, check->node->object.uid))
 		return; /* gone: the next round forgets it */
-	facts = facts_of(r, v, node_of(object));
+	facts = facts_of(r, check, node_of(object));
 	outcome = guard_decide(&c->config.guard, &facts);
-	because = held_because(r, v, outcome);
-	v->patient->due_mono_ns = clock_deadline(clock_mono(c->env->clock),
-	                                         pause_ns(r, v, &facts, outcome));
-	v->patient->is_unfinished = false;
+	because = held_because(r, check, outcome);
+	check->candidate->due_mono_ns = clock_deadline(clock_mono(c->env->clock),
+	                                               pause_ns(r, check, &facts, outcome));
+	check->candidate->is_unfinished = false;
 	metric_inc(metric_of(&outcomes, guard_outcome_name(outcome)));
 	if (because)
-		tell_held(r, v, outcome, because);
+		report_held(r, check, outcome, because);
 	else
-		notices_clear(c->env->notices, v->node, held_event.reason);
+		notices_clear(c->env->notices, check->node, held_event.reason);
 	if (outcome == GUARD_FOREIGN)
-		tell_foreign(r, v);
+		report_foreign(r, check);
 	else if (outcome == GUARD_DELETE)
-		delete_node(r, v, node_of(object));
+		delete_node(r, check, node_of(object));
 	else
-		forget_attempts(v->patient);
+		forget_attempts(check->candidate);
 }

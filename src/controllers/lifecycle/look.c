@@ -1,11 +1,11 @@
-/* controllers/lifecycle/lifecycle_look.c: asking the cloud about nodes that are not Ready. */
+/* controllers/lifecycle/look.c: asking the cloud about nodes that are not Ready. */
 #include <assert.h>
 
 #include "base/backoff.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "controllers/failure.h"
-#include "controllers/lifecycle/lifecycle_internal.h"
+#include "controllers/lifecycle/internal.h"
 #include "controllers/lookup.h"
 #include "http/url.h"
 
@@ -15,12 +15,12 @@ enum {
 	WITNESSES_MAX = 10, /* where fewer are Ready: together with others */
 };
 
-/* ---- the kubelet's pulse ---- */
+/* ---- the heartbeat of the kubelet ---- */
 
 /* A hash of the last heartbeat and of the Lease's renewTime. A Lease that is not there, or not to be read, says
  * nothing; any other failure is an error, since silence was not observed then. */
 static bool
-take_pulse(struct round *r, const struct node *node, uint64_t *ret, struct error *err)
+read_heartbeat(struct round *r, const struct node *node, uint64_t *ret, struct error *err)
 {
 	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
 	CLEANUP(buf_fini) struct buf path = BUF_INIT(LIMIT_HTTP_URL);
@@ -43,23 +43,23 @@ take_pulse(struct round *r, const struct node *node, uint64_t *ret, struct error
 /* ---- looking ---- */
 
 static bool
-is_suspect(const struct visit *v)
+is_suspect(const struct check *check)
 {
-	return v->patient->track.n_absent > 0 || v->patient->track.lacks_witness;
+	return check->candidate->track.n_absent > 0 || check->candidate->track.lacks_witness;
 }
 
 static bool
-is_visited(const struct visit *visits, size_t n, const struct node *node)
+is_checked(const struct check *checks, size_t n, const struct node *node)
 {
 	for (size_t i = 0; i < n; i++) {
-		if (visits[i].node == node)
+		if (checks[i].node == node)
 			return true;
 	}
 	return false;
 }
 
 static struct node *
-nth_candidate(struct round *r, size_t i)
+nth_node(struct round *r, size_t i)
 {
 	return node_of(r->all.objects[(r->c->first_witness + i) % r->all.n]);
 }
@@ -87,18 +87,18 @@ can_witness(const struct round *r, const struct node *node, unsigned realm)
 	return find_realm(r, node, &own) && own == realm;
 }
 
-/* Appends candidates of one realm, up to max of them: Ready ones, or those that are neither Ready nor asked for anyway. */
+/* Appends witnesses of one realm, up to max of them: Ready ones, or those that are neither Ready nor asked for anyway. */
 static size_t
-add_candidates(struct round *r, const struct visit *visits, size_t n, unsigned realm, bool is_ready,
-               size_t max, struct node **ret)
+add_witnesses_of_realm(struct round *r, const struct check *checks, size_t n, unsigned realm,
+                       bool is_ready, size_t max, struct node **ret)
 {
 	size_t n_added = 0;
 
 	for (size_t i = 0; i < r->all.n && n_added < max; i++) {
-		struct node *node = nth_candidate(r, i);
+		struct node *node = nth_node(r, i);
 
 		if ((node->ready == NODE_READY_TRUE) == is_ready && can_witness(r, node, realm) &&
-		    (is_ready || !is_visited(visits, n, node)))
+		    (is_ready || !is_checked(checks, n, node)))
 			ret[n_added++] = node;
 	}
 	return n_added;
@@ -106,7 +106,7 @@ add_candidates(struct round *r, const struct visit *visits, size_t n, unsigned r
 
 /* A node that the cloud cannot find anyway takes no place from one that it can: another cloud's, or one of another realm. */
 static size_t
-add_witnesses(struct round *r, const struct visit *visits, size_t n, struct node **nodes)
+add_witnesses(struct round *r, const struct check *checks, size_t n, struct node **nodes)
 {
 	bool is_wanted[CLOUD_REALMS_MAX] = { false };
 	size_t n_nodes = n;
@@ -115,8 +115,8 @@ add_witnesses(struct round *r, const struct visit *visits, size_t n, struct node
 		unsigned realm;
 
 		/* without a provider ID it is absent in realm 0 */
-		if (find_realm(r, visits[i].node, &realm) ||
-		    node_provider_id(visits[i].node).len == 0)
+		if (find_realm(r, checks[i].node, &realm) ||
+		    node_provider_id(checks[i].node).len == 0)
 			is_wanted[realm] = true;
 	}
 	for (unsigned realm = 0; realm < CLOUD_REALMS_MAX; realm++) {
@@ -124,12 +124,12 @@ add_witnesses(struct round *r, const struct visit *visits, size_t n, struct node
 
 		if (!is_wanted[realm])
 			continue;
-		n_ready = add_candidates(r, visits, n, realm, /*is_ready=*/true, WITNESSES_READY,
-		                         nodes + n_nodes);
+		n_ready = add_witnesses_of_realm(r, checks, n, realm, /*is_ready=*/true,
+		                                 WITNESSES_READY, nodes + n_nodes);
 		n_nodes += n_ready;
 		if (n_ready < WITNESSES_READY)
-			n_nodes += add_candidates(r, visits, n, realm, /*is_ready=*/false,
-			                          WITNESSES_MAX - n_ready, nodes + n_nodes);
+			n_nodes += add_witnesses_of_realm(r, checks, n, realm, /*is_ready=*/false,
+			                                  WITNESSES_MAX - n_ready, nodes + n_nodes);
 	}
 	return n_nodes;
 }
@@ -172,7 +172,7 @@ find_witness(struct round *r, const struct look_answer *answer, struct node *con
 }
 
 static void
-observe(struct round *r, const struct visit *v, const struct instance *found, bool has_witness,
+observe(struct round *r, const struct check *check, const struct instance *found, bool has_witness,
         int64_t started_boot_ns)
 {
 	struct guard_observation seen = {
@@ -182,16 +182,17 @@ observe(struct round *r, const struct visit *v, const struct instance *found, bo
 	};
 	struct error err;
 
-	if (seen.presence == PRESENCE_ABSENT && !take_pulse(r, v->node, &seen.pulse, &err)) {
+	if (seen.presence == PRESENCE_ABSENT &&
+	    !read_heartbeat(r, check->node, &seen.heartbeat, &err)) {
 		log_warn("kubelet's signs of life cannot be read, this look does not count",
-		         LOG_STR("node", node_name(v->node)), LOG_ERR(&err));
+		         LOG_STR("node", node_name(check->node)), LOG_ERR(&err));
 		seen.presence = PRESENCE_UNKNOWN;
 	}
 	if (found->presence == PRESENCE_UNKNOWN && !found->is_outage)
 		log_warn("it cannot be found out whether the machine of a node exists",
-		         LOG_STR("node", node_name(v->node)), LOG_STR("err", found->error));
-	v->patient->presence = seen.presence;
-	guard_observe(&v->patient->track, &r->c->config.guard, &seen);
+		         LOG_STR("node", node_name(check->node)), LOG_STR("err", found->error));
+	check->candidate->presence = seen.presence;
+	guard_observe(&check->candidate->track, &r->c->config.guard, &seen);
 }
 
 int64_t
@@ -214,40 +215,42 @@ retry_delay_ns(unsigned n_failures, const struct error *err)
 
 /* Notes the failure. Returns when the last of all that failed is to be asked for again. */
 static int64_t
-note_failure(struct round *r, const struct visit *visits, size_t n, const struct error *err)
+note_failure(struct round *r, const struct check *checks, size_t n, const struct error *err)
 {
 	int64_t now_ns = clock_mono(r->c->env->clock), last_ns = 0;
 
 	for (size_t i = 0; i < n; i++) {
-		struct patient *p = visits[i].patient;
+		struct candidate *candidate = checks[i].candidate;
 
-		p->due_mono_ns = clock_deadline(now_ns, retry_delay_ns(p->n_failures++, err));
+		candidate->due_mono_ns = clock_deadline(now_ns,
+		                                        retry_delay_ns(candidate->n_failures++,
+		                                                       err));
 	}
-	for (size_t i = 0; i < r->n_visits; i++) {
-		const struct patient *p = r->visits[i].patient;
+	for (size_t i = 0; i < r->n_checks; i++) {
+		const struct candidate *candidate = r->checks[i].candidate;
 
-		if (p->n_failures > 0 && p->due_mono_ns > last_ns)
-			last_ns = p->due_mono_ns;
+		if (candidate->n_failures > 0 && candidate->due_mono_ns > last_ns)
+			last_ns = candidate->due_mono_ns;
 	}
 	return last_ns;
 }
 
 /* All that failed, now or before, ask again together, with one question. */
 static void
-postpone(struct round *r, const struct visit *visits, size_t n, const struct error *err)
+postpone(struct round *r, const struct check *checks, size_t n, const struct error *err)
 {
-	int64_t due_ns = note_failure(r, visits, n, err);
+	int64_t due_ns = note_failure(r, checks, n, err);
 
-	for (size_t i = 0; i < r->n_visits; i++) {
-		if (r->visits[i].patient->n_failures > 0)
-			r->visits[i].patient->due_mono_ns = due_ns;
+	for (size_t i = 0; i < r->n_checks; i++) {
+		if (r->checks[i].candidate->n_failures > 0)
+			r->checks[i].candidate->due_mono_ns = due_ns;
 	}
 }
 
-/* One question for n visits. Without witnesses an ABSENT does not count: those are moved to the front of `visits`, and
+/* One question for n checks. Without witnesses an ABSENT does not count: those are moved to the front of `checks`, and
  * their number is returned, to be asked for again. */
 static size_t
-look_at(struct round *r, struct visit *visits, size_t n, bool with_witnesses)
+look_at(struct round *r, struct check *checks, size_t n, bool with_witnesses)
 {
 	CLEANUP(look_answer_fini) struct look_answer answer = LOOK_ANSWER_INIT;
 	struct node **nodes = arena_calloc(r->call->arena, n + CLOUD_REALMS_MAX * WITNESSES_MAX,
@@ -258,31 +261,31 @@ look_at(struct round *r, struct visit *visits, size_t n, bool with_witnesses)
 	struct error err;
 
 	for (size_t i = 0; i < n; i++)
-		nodes[i] = visits[i].node;
+		nodes[i] = checks[i].node;
 	if (with_witnesses)
-		n_nodes = add_witnesses(r, visits, n, nodes);
+		n_nodes = add_witnesses(r, checks, n, nodes);
 	if (!lookup_ask(r->c->env->lookup, r->call, nodes, n_nodes, now, &answer, &err)) {
 		if (err.code != ERR_CANCELLED && !err.is_outage)
 			log_warn("the cloud cannot be asked about nodes that are not ready",
 			         LOG_I64("nodes", (int64_t)n), LOG_ERR(&err));
-		postpone(r, visits, n, &err);
+		postpone(r, checks, n, &err);
 		return 0;
 	}
 	for (size_t i = 0; i < n; i++) {
 		const struct instance *found = look_answer_at(&answer, i);
-		struct visit v = visits[i];
+		struct check check = checks[i];
 		bool is_witnessed;
 
 		if (found->presence == PRESENCE_ABSENT && !with_witnesses) {
-			visits[n_absent++] = v;
+			checks[n_absent++] = check;
 			continue;
 		}
-		v.patient->n_looks++;
-		v.patient->n_failures = 0;
-		is_witnessed = find_witness(r, &answer, nodes, n_nodes, i, &v.patient->asked);
+		check.candidate->n_looks++;
+		check.candidate->n_failures = 0;
+		is_witnessed = find_witness(r, &answer, nodes, n_nodes, i, &check.candidate->asked);
 		lacks_witness |= found->presence == PRESENCE_ABSENT && !is_witnessed;
-		observe(r, &v, found, is_witnessed, answer.look->started_boot_ns);
-		lifecycle_mend_power(r, &v, found);
+		observe(r, &check, found, is_witnessed, answer.look->started_boot_ns);
+		lifecycle_sync_shutdown_taint(r, &check, found);
 	}
 	/* the machines of those asked for may be gone as well: others next time */
 	if (lacks_witness)
@@ -292,10 +295,10 @@ look_at(struct round *r, struct visit *visits, size_t n, bool with_witnesses)
 
 /* First the plain question, then the one with witnesses for all that seem absent. */
 void
-lifecycle_examine(struct round *r, const struct visit *due, size_t n)
+lifecycle_check_candidates(struct round *r, const struct check *due, size_t n)
 {
-	struct visit *plain = arena_calloc(r->call->arena, n, sizeof(*plain));
-	struct visit *suspect = arena_calloc(r->call->arena, n, sizeof(*suspect));
+	struct check *plain = arena_calloc(r->call->arena, n, sizeof(*plain));
+	struct check *suspect = arena_calloc(r->call->arena, n, sizeof(*suspect));
 	size_t n_plain = 0, n_suspect = 0, n_absent;
 
 	for (size_t i = 0; i < n; i++) {
