@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/limits.h"
+#include "base/quote.h"
 #include "providers/cloudlycke/check.h"
-#include "providers/cloudlycke/quote.h"
 
 /* ---- addresses of a pool ----------------------------------------------------------------------------- */
 
@@ -117,10 +117,10 @@ cl_request_pool(const struct cl_schema *schema, const struct lb_spec *spec, stru
 		               CL_ANNOTATION("pool"));
 	if (!pool)
 		return err_set(err, ERR_INVALID, "address pool %s does not exist",
-		               cl_q(arena, *name));
+		               quote_z(arena, *name));
 	if (!is_open_to(pool, spec->namespace))
 		return err_set(err, ERR_INVALID, "address pool %s is not available to namespace %s",
-		               cl_q(arena, pool->name), cl_q(arena, spec->namespace));
+		               quote_z(arena, pool->name), quote_z(arena, spec->namespace));
 	*ret = pool;
 	return true;
 }
@@ -146,7 +146,7 @@ add_wanted(struct cl_desired *desired, struct str text, struct arena *arena, str
 	struct ip ip;
 
 	if (!ip_parse(text, &ip))
-		return err_set(err, ERR_INVALID, "%s is not an IP address", cl_q(arena, text));
+		return err_set(err, ERR_INVALID, "%s is not an IP address", quote_z(arena, text));
 	for (size_t i = 0; i < desired->n_wanted; i++) {
 		if (ip_family(&desired->wanted[i]) == ip_family(&ip))
 			return err_set(
@@ -269,7 +269,7 @@ read_hostname(const struct cl_pool *pool, const struct lb_spec *spec, struct are
 
 	if (hostname.len > 0 && (!cl_rule_node_name.is_valid(hostname) || ip_parse(hostname, &ip)))
 		return err_set(err, ERR_INVALID, "hostname %s is not a DNS name",
-		               cl_q(arena, hostname));
+		               quote_z(arena, hostname));
 	*ret = hostname;
 	return true;
 }
@@ -295,7 +295,7 @@ read_proxy(const struct lb_spec *spec, struct arena *arena, enum cl_proxy *ret, 
 		*ret = CL_PROXY_V2;
 	else
 		return err_set(err, ERR_INVALID, "annotation \"%s\": %s is not one of v1, v2",
-		               CL_ANNOTATION("proxy-protocol"), cl_q(arena, *text));
+		               CL_ANNOTATION("proxy-protocol"), quote_z(arena, *text));
 	return true;
 }
 
@@ -347,7 +347,7 @@ cl_request_read(const struct cl_schema *schema, const struct lb_spec *spec, stru
 	bad = read_ranges(spec, arena, &r.draft);
 	if (bad)
 		return err_set(err, ERR_INVALID, "source range %s is not a CIDR",
-		               cl_q(arena, *bad));
+		               quote_z(arena, *bad));
 	r.draft.pool = r.desired.pool->name;
 	r.draft.ip_mode = r.desired.pool->ip_mode;
 	*ret = r;
@@ -538,7 +538,7 @@ check_wanted(const struct search *s, const struct ip *ip, bool *ret_is_full, str
 	if (!cl_pool_has(s->desired->pool, ip, &is_avoided))
 		return err_set(err, ERR_INVALID, "address \"%s\" is %s pool %s", ip_text(s, ip),
 		               is_avoided ? "reserved in" : "not in",
-		               cl_q(s->arena, s->desired->pool->name));
+		               quote_z(s->arena, s->desired->pool->name));
 	rival = rival_for(s, ip, &port);
 	*ret_is_full = rival != NULL;
 	return !rival || refuse_rival(s, ip, rival, port, err);
@@ -639,8 +639,8 @@ allocate_family(struct search *s, struct ip *ret, bool *ret_is_full, struct erro
 	n_used = count_used(s);
 	return err_set(err, ERR_INVALID,
 	               "address pool %s has no free %s address (%zu of %zu in use)",
-	               cl_q(s->arena, s->desired->pool->name), s->family == IP_V4 ? "IPv4" : "IPv6",
-	               n_used, n_used);
+	               quote_z(s->arena, s->desired->pool->name),
+	               s->family == IP_V4 ? "IPv4" : "IPv6", n_used, n_used);
 }
 
 static bool

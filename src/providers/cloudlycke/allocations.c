@@ -7,9 +7,9 @@
 #include "base/event_kind.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/quote.h"
 #include "base/thread.h"
 #include "providers/cloudlycke/journal.h"
-#include "providers/cloudlycke/quote.h"
 
 EVENT_KIND(
 	conflict_event, "cloud-controller-manager", "AddressConflict", true, "Service",
@@ -141,9 +141,9 @@ report_left(struct cl_allocations *allocations, const struct cl_record *before, 
 
 	ip_format(&text, ip);
 	buf_add_c(&line, "load balancer ");
-	cl_quote(&line, before->name);
+	quote_add(&line, before->name);
 	buf_addf(&line, ": address %s %s pool %s; reallocating", text.ptr,
-	         is_listed ? "is reserved in" : "left", cl_q(arena, pool));
+	         is_listed ? "is reserved in" : "left", quote_z(arena, pool));
 	log_info(line.ptr, LOG_STR("service", before->holding.service),
 	         LOG_STR("namespace", before->holding.namespace));
 	allocations->host->service_event(allocations->host, &about, HOST_EVENT_WARNING,
@@ -362,7 +362,7 @@ report_no_pool(struct cl_allocations *allocations, const struct cl_schema *schem
 	buf_add_c(&text, " in the status is in no pool that this Service may use: it is not "
 	                 "served, and stays there until an address ");
 	if (cl_request_pool(schema, spec, arena, &pool, &err))
-		buf_addf(&text, "of pool %s is allocated", cl_q(arena, pool->name));
+		buf_addf(&text, "of pool %s is allocated", quote_z(arena, pool->name));
 	else
 		buf_addf(&text, "is allocated: %s", err.msg);
 	log_warn("an address in the status of a service is in no pool",

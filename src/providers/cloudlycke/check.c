@@ -2,7 +2,7 @@
 #include "providers/cloudlycke/check.h"
 
 #include "base/array.h"
-#include "providers/cloudlycke/quote.h"
+#include "base/quote.h"
 
 #define POOL_MAX_V4 INT64_C(1048576)
 
@@ -131,7 +131,7 @@ check_label(struct cl_reader *r, const struct yaml_node *at, struct str key)
 	if (!is_label_key(key))
 		cl_complain_of(r, at, key, "is not a valid label key");
 	else if (is_reserved_label(key))
-		cl_complain(r, at, "label %s is reserved", cl_q(&r->scratch, key));
+		cl_complain(r, at, "label %s is reserved", quote_z(&r->scratch, key));
 	else
 		return true;
 	return false;
@@ -159,7 +159,7 @@ read_label(struct cl_reader *r, const struct yaml_key *key, const struct yaml_no
 	if (!check_label(r, &at, key->text))
 		return;
 	if (has_label(machine, key->text)) {
-		cl_complain(r, &at, "duplicate field %s", cl_q(&r->scratch, key->text));
+		cl_complain(r, &at, "duplicate field %s", quote_z(&r->scratch, key->text));
 		return;
 	}
 	label->key = cl_keep(r, key->text);
@@ -316,7 +316,7 @@ cl_read_hook(struct cl_reader *r, UNUSED const struct cl_field *field, const str
 	if (!cl_expect_string(r, node, &text))
 		return;
 	if (!str_starts(text, STR("/")))
-		cl_complain(r, node, "hook %s is not an absolute path", cl_q(&r->scratch, text));
+		cl_complain(r, node, "hook %s is not an absolute path", quote_z(&r->scratch, text));
 	else
 		*(struct str *)into = cl_keep(r, text);
 }
@@ -498,9 +498,9 @@ read_block(struct cl_reader *r, UNUSED const struct cl_field *field, const struc
 	    !parse_range(text, &block))
 		cl_complain_of(r, node, text, "is not an address, range or CIDR");
 	else if (ip_family(&block.first) != ip_family(&block.last))
-		cl_complain(r, node, "range %s mixes address families", cl_q(&r->scratch, text));
+		cl_complain(r, node, "range %s mixes address families", quote_z(&r->scratch, text));
 	else if (ip_cmp(&block.first, &block.last) > 0)
-		cl_complain(r, node, "range %s is descending", cl_q(&r->scratch, text));
+		cl_complain(r, node, "range %s is descending", quote_z(&r->scratch, text));
 	else
 		*(struct cl_block *)item = block;
 }
@@ -617,7 +617,7 @@ check_size(struct check *c, size_t i)
 		return;
 	len = cl_enter_item(c->r, i);
 	cl_complain(c->r, &c->node->items[i], "pool %s holds more than %d IPv4 addresses",
-	            cl_q(&c->r->scratch, pool->name), (int)POOL_MAX_V4);
+	            quote_z(&c->r->scratch, pool->name), (int)POOL_MAX_V4);
 	cl_leave(c->r, len);
 }
 
@@ -628,8 +628,8 @@ complain_overlap(struct check *c, const struct placed *before, const struct plac
 	const struct yaml_node *node = enter_block(c, at, &len);
 
 	cl_complain(c->r, node, "pool %s overlaps pool %s at %s",
-	            cl_q(&c->r->scratch, c->schema->pools[at->pool].name),
-	            cl_q(&c->r->scratch, c->schema->pools[before->pool].name),
+	            quote_z(&c->r->scratch, c->schema->pools[at->pool].name),
+	            quote_z(&c->r->scratch, c->schema->pools[before->pool].name),
 	            ip_text(c, &at->block->first));
 	cl_leave(c->r, len);
 }
@@ -711,7 +711,7 @@ check_machines(struct check *c, const struct placed *at)
 			continue;
 		node = enter_block(c, at, &len);
 		cl_complain(c->r, node, "address %s belongs to machine %s", ip_text(c, &taken->ip),
-		            cl_q(&c->r->scratch, taken->machine->name));
+		            quote_z(&c->r->scratch, taken->machine->name));
 		cl_leave(c->r, len);
 	}
 }

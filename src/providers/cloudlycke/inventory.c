@@ -5,8 +5,8 @@
 #include "providers/cloudlycke/inventory.h"
 
 #include "base/alloc.h"
+#include "base/quote.h"
 #include "providers/cloudlycke/check.h"
-#include "providers/cloudlycke/quote.h"
 
 enum {
 	ADDRESSES_MAX = 64, /* of a machine */
@@ -51,7 +51,7 @@ is_name_taken(struct cl_reader *r, const struct yaml_node *node, struct str name
               const void *before, const char *list, const void *first, size_t size)
 {
 	if (before)
-		cl_complain(r, node, "%s already used by %s[%zu]", cl_q(&r->scratch, name), list,
+		cl_complain(r, node, "%s already used by %s[%zu]", quote_z(&r->scratch, name), list,
 		            (size_t)((const char *)before - (const char *)first) / size);
 	return before != NULL;
 }
@@ -77,7 +77,7 @@ read_exactly(struct cl_reader *r, const struct cl_field *field, const struct yam
 		return;
 	if (!str_eq_c(text, field->rule->complaint))
 		cl_complain(r, node, "unsupported %s %s (want \"%s\")", field->name,
-		            cl_q(&r->scratch, text), field->rule->complaint);
+		            quote_z(&r->scratch, text), field->rule->complaint);
 }
 
 /* ---- cloud, reload, state ---------------------------------------------------------------------------- */
@@ -208,8 +208,8 @@ read_machine_id(struct cl_reader *r, const struct cl_field *field, const struct 
 	                       sizeof(CL_PROVIDER_ID_PREFIX) - 1);
 	before = map_get(&f->names->by_id, id);
 	if (before)
-		cl_complain(r, node, "id %s already used by machines[%zu]", cl_q(&r->scratch, id),
-		            (size_t)(before - f->schema->machines));
+		cl_complain(r, node, "id %s already used by machines[%zu]",
+		            quote_z(&r->scratch, id), (size_t)(before - f->schema->machines));
 	else
 		map_put(&f->names->by_id, machine->id, machine);
 }
@@ -240,7 +240,8 @@ read_machine_type(struct cl_reader *r, const struct cl_field *field, const struc
 
 	cl_read_string(r, field, node, type);
 	if (f->schema->has_types && type->len > 0 && !map_get(&f->types, *type))
-		cl_complain(r, node, "instance type %s is not declared", cl_q(&r->scratch, *type));
+		cl_complain(r, node, "instance type %s is not declared",
+		            quote_z(&r->scratch, *type));
 }
 
 static const struct cl_field address_fields[] = {
@@ -285,7 +286,7 @@ read_addresses(struct cl_reader *r, const struct cl_field *field, const struct y
 
 		if (address->address.len > 0 && is_repeated(machine->addresses, i))
 			cl_complain(r, &node->items[i], "duplicate %" STR_FMT " %s",
-			            STR_ARG(address->type), cl_q(&r->scratch, address->address));
+			            STR_ARG(address->type), quote_z(&r->scratch, address->address));
 		cl_leave(r, len);
 	}
 }
@@ -352,7 +353,7 @@ read_pool_default(struct cl_reader *r, const struct cl_field *field, const struc
 	cl_read_bool(r, field, node, into);
 	if (pool->is_default && f->has_default_pool)
 		cl_complain(r, node, "pool %s: another pool is already the default",
-		            cl_q(&r->scratch, pool->name));
+		            quote_z(&r->scratch, pool->name));
 	f->has_default_pool = f->has_default_pool || pool->is_default;
 }
 
@@ -453,7 +454,7 @@ read_target(struct cl_reader *r, UNUSED const struct cl_field *field, const stru
 	if (!cl_expect_string(r, node, &text))
 		return;
 	if (!cl_names_find(file_of(r)->names, text))
-		cl_complain(r, node, "target node %s is not a machine", cl_q(&r->scratch, text));
+		cl_complain(r, node, "target node %s is not a machine", quote_z(&r->scratch, text));
 	else
 		*(struct str *)into = cl_keep(r, text);
 }
@@ -472,7 +473,7 @@ claim_network(struct cl_reader *r, const struct yaml_node *node, struct str text
 	before = map_get(&file_of(r)->networks, buf_str(&b));
 	if (before)
 		cl_complain(r, node, "destination %s is already routed to %s",
-		            cl_q(&r->scratch, text), cl_q(&r->scratch, before->target_node));
+		            quote_z(&r->scratch, text), quote_z(&r->scratch, before->target_node));
 	else
 		map_put(&file_of(r)->networks, arena_str(&r->scratch, buf_str(&b)), route);
 }
@@ -490,7 +491,8 @@ read_destination(struct cl_reader *r, UNUSED const struct cl_field *field,
 	if (!ip_net_parse(text, &net)) {
 		cl_complain_of(r, node, text, "is not a CIDR");
 	} else if (ip_net_has_host_bits(&net)) {
-		cl_complain(r, node, "destination %s has host bits set", cl_q(&r->scratch, text));
+		cl_complain(r, node, "destination %s has host bits set",
+		            quote_z(&r->scratch, text));
 	} else {
 		route->destination = net;
 		claim_network(r, node, text, route);
@@ -596,7 +598,7 @@ check_self(struct file_reader *f, const struct yaml_node *root)
 		return;
 	len = cl_enter(&f->r, "cloud.self");
 	cl_complain(&f->r, yaml_get(yaml_get(root, STR("cloud")), STR("self")),
-	            "self %s is not a machine", cl_q(&f->r.scratch, self));
+	            "self %s is not a machine", quote_z(&f->r.scratch, self));
 	cl_leave(&f->r, len);
 }
 

@@ -4,7 +4,7 @@
 #include <assert.h>
 
 #include "base/alloc.h"
-#include "providers/cloudlycke/quote.h"
+#include "base/quote.h"
 
 enum {
 	PROBLEM_MAX = 900, /* bytes of one problem: it fits a struct error */
@@ -109,7 +109,7 @@ void
 cl_complain_of(struct cl_reader *r, const struct yaml_node *at, struct str text,
                const char *complaint)
 {
-	cl_complain(r, at, "%s %s", cl_q(&r->scratch, text), complaint);
+	cl_complain(r, at, "%s %s", quote_z(&r->scratch, text), complaint);
 }
 
 size_t
@@ -203,9 +203,9 @@ check_keys(struct cl_reader *r, const struct yaml_node *map, const struct cl_fie
 		size_t found = find_field(fields, n, key);
 
 		if (found == n)
-			cl_complain(r, &at, "unknown field %s", cl_q(&r->scratch, key));
+			cl_complain(r, &at, "unknown field %s", quote_z(&r->scratch, key));
 		else if (seen >> found & 1)
-			cl_complain(r, &at, "duplicate field %s", cl_q(&r->scratch, key));
+			cl_complain(r, &at, "duplicate field %s", quote_z(&r->scratch, key));
 		seen |= UINT64_C(1) << found;
 	}
 }

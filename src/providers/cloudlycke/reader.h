@@ -38,7 +38,7 @@ struct cl_problems {
 /** For CLEANUP(cl_problems_fini). */
 void cl_problems_fini(struct cl_problems *p);
 
-/** line 0: unknown. path empty: the file as a whole. Foreign text in the message has gone through cl_q(). */
+/** line 0: unknown. path empty: the file as a whole. Foreign text in the message has gone through quote_z(). */
 void cl_problems_add(struct cl_problems *p, int line, struct str path, const char *fmt, ...)
 	PRINTF_LIKE(4, 5);
 void cl_problems_addv(struct cl_problems *p, int line, struct str path, const char *fmt,

@@ -11,9 +11,9 @@
 #include "base/json.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/quote.h"
 #include "base/thread.h"
 #include "providers/cloudlycke/hook.h"
-#include "providers/cloudlycke/quote.h"
 
 /* One that was asked for. Never changed, but for is_pending and is_made under the lock. */
 struct recorded {
@@ -434,7 +434,7 @@ static bool
 is_taken(struct arena *arena, struct str destination, struct str by, struct error *err)
 {
 	return err_set(err, ERR_EXISTS, "destination %s is already routed to %s",
-	               cl_q(arena, destination), cl_q(arena, by));
+	               quote_z(arena, destination), quote_z(arena, by));
 }
 
 static bool
@@ -456,13 +456,13 @@ check_destination(const struct cl_routes_run *run, struct arena *arena, struct s
 
 	if (!ip_net_parse(destination, &net))
 		return err_set(err, ERR_INVALID, "destination %s is not a CIDR",
-		               cl_q(arena, destination));
+		               quote_z(arena, destination));
 	if (ip_net_has_host_bits(&net))
 		return err_set(err, ERR_INVALID, "destination %s has host bits set",
-		               cl_q(arena, destination));
+		               quote_z(arena, destination));
 	return ip_net_is_within_any(&net, run->cluster_cidrs, run->n_cluster_cidrs) ||
 	       err_set(err, ERR_INVALID, "destination %s is not contained within the cluster CIDR",
-	               cl_q(arena, destination));
+	               quote_z(arena, destination));
 }
 
 /* False when a static route is in the way. *ret_is_done: it is what is asked for. */
@@ -598,7 +598,7 @@ cl_routes_create(struct cl_routes_run *run, struct call *call, const struct node
 	machine = machine_of(inventory, node);
 	if (!is_there(machine))
 		return err_set(err, ERR_INVALID, "target node %s is not a machine",
-		               cl_q(call->arena, node->name));
+		               quote_z(call->arena, node->name));
 	if (!check_static(inventory, node, destination, call->arena, &is_done, err))
 		return false;
 	if (is_done)
@@ -655,7 +655,7 @@ cl_routes_remove(struct cl_routes_run *run, struct call *call, const struct rout
 
 	if (route->is_fixed)
 		return err_set(err, ERR_INVALID, "route %s is static",
-		               cl_q(call->arena, route->name));
+		               quote_z(call->arena, route->name));
 	if (!has_record(run, call->arena, route, &input))
 		return true;
 	return run_hook(run, call, "route-delete", input, err) &&

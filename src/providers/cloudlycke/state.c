@@ -19,8 +19,8 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/map.h"
+#include "base/quote.h"
 #include "base/thread.h"
-#include "providers/cloudlycke/quote.h"
 
 EVENT_KIND(
 	newer_event, "cloud-controller-manager", "StateFileIsNewer", true,
@@ -127,7 +127,7 @@ cl_state_lock(struct cl_state *s, struct error *err)
 	fd = open(s->lock_path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd < 0)
 		return err_errno(err, errno, "cannot lock state file %s",
-		                 cl_q(&scratch, str_c(s->path)));
+		                 quote_z(&scratch, str_c(s->path)));
 	if (flock(fd, LOCK_EX | LOCK_NB) == 0) {
 		s->lock_fd = fd;
 		return true;
@@ -136,9 +136,9 @@ cl_state_lock(struct cl_state *s, struct error *err)
 	close(fd);
 	if (problem != EWOULDBLOCK)
 		return err_errno(err, problem, "cannot lock state file %s",
-		                 cl_q(&scratch, str_c(s->path)));
+		                 quote_z(&scratch, str_c(s->path)));
 	return err_set(err, ERR_CONFLICT, "state file %s is locked by another process",
-	               cl_q(&scratch, str_c(s->path)));
+	               quote_z(&scratch, str_c(s->path)));
 }
 
 /* ---- reading ----------------------------------------------------------------------------------------- */
@@ -450,7 +450,7 @@ damaged(const struct cl_state *s, const char *why, struct error *err)
 	CLEANUP(arena_fini) struct arena scratch = ARENA_INIT;
 
 	return err_set(err, ERR_INVALID, "state file %s is damaged: %s",
-	               cl_q(&scratch, str_c(s->path)), why);
+	               quote_z(&scratch, str_c(s->path)), why);
 }
 
 static void
@@ -461,7 +461,7 @@ leave_alone(struct cl_state *s, int64_t version)
 
 	s->is_newer = true;
 	buf_add_c(&text, "state file ");
-	cl_quote(&text, str_c(s->path));
+	quote_add(&text, str_c(s->path));
 	buf_addf(
 		&text,
 		" is of version %lld, newer than this program: it is left as it is, and addresses are "
@@ -685,7 +685,8 @@ write_all(struct cl_state *s, struct cl_record *const records[], size_t n, struc
 	if (!fence_check(s->host->fence, s->host->clock, err))
 		return false;
 	if (!write_file(s, records, n, err))
-		return err_wrap(err, "cannot write state file %s", cl_q(&scratch, str_c(s->path)));
+		return err_wrap(err, "cannot write state file %s",
+		                quote_z(&scratch, str_c(s->path)));
 	return true;
 }
 
