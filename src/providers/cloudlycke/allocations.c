@@ -63,8 +63,8 @@ wake_waiting(struct cl_allocations *allocations)
 }
 
 static bool
-change(struct cl_allocations *allocations, struct str uid, struct cl_record *record,
-       bool is_visible, struct error *err)
+change_record(struct cl_allocations *allocations, struct str uid, struct cl_record *record,
+              bool is_visible, struct error *err)
 {
 	bool is_done = cl_journal_change(&allocations->journal, uid, record, is_visible, err);
 
@@ -93,8 +93,8 @@ share_targets(struct cl_allocations *allocations, struct cl_targets *targets)
 
 /* Keeps generation and hook of what was before, if that is all there is to keep. */
 static bool
-commit(struct cl_allocations *allocations, struct cl_record *draft, struct cl_record *before,
-       struct cl_record **ret, struct error *err)
+commit_draft(struct cl_allocations *allocations, struct cl_record *draft, struct cl_record *before,
+             struct cl_record **ret, struct error *err)
 {
 	CLEANUP(cl_record_unrefp) struct cl_record *record = NULL;
 
@@ -107,8 +107,8 @@ commit(struct cl_allocations *allocations, struct cl_record *draft, struct cl_re
 	}
 	draft->generation++;
 	record = cl_record_new(draft);
-	if (!change(allocations, record->holding.uid, cl_record_ref(record), /*is_visible=*/true,
-	            err))
+	if (!change_record(allocations, record->holding.uid, cl_record_ref(record),
+	                   /*is_visible=*/true, err))
 		return false;
 	*ret = TAKE(record);
 	return true;
@@ -117,7 +117,7 @@ commit(struct cl_allocations *allocations, struct cl_record *draft, struct cl_re
 /* ---- ensuring ---------------------------------------------------------------------------------------- */
 
 static const struct cl_holding **
-holdings(struct cl_allocations *allocations, struct arena *arena, size_t *ret_n)
+all_holdings(struct cl_allocations *allocations, struct arena *arena, size_t *ret_n)
 {
 	const struct cl_record **all = cl_journal_all(&allocations->journal, ret_n);
 	const struct cl_holding **held = arena_calloc(arena, *ret_n + 1, sizeof(*held));
@@ -166,9 +166,9 @@ report_moves(struct cl_allocations *allocations, const struct cl_record *before,
 }
 
 static bool
-allocate(struct cl_allocations *allocations, const struct cl_request *request,
-         const struct cl_record *before, struct arena *arena, struct cl_record *draft,
-         struct error *err)
+allocate_addresses(struct cl_allocations *allocations, const struct cl_request *request,
+                   const struct cl_record *before, struct arena *arena, struct cl_record *draft,
+                   struct error *err)
 {
 	struct cl_desired desired = request->desired;
 	const struct cl_holding **others;
@@ -182,7 +182,7 @@ allocate(struct cl_allocations *allocations, const struct cl_request *request,
 		       sizeof(desired.self.addresses));
 		desired.self.n_addresses = before->holding.n_addresses;
 	}
-	others = holdings(allocations, arena, &n);
+	others = all_holdings(allocations, arena, &n);
 	if (!cl_allocate(&desired, others, n, arena, &grant, &is_full, err)) {
 		allocations->has_waiting = allocations->has_waiting || is_full;
 		return false;
@@ -205,11 +205,11 @@ cl_allocations_ensure(struct cl_allocations *allocations, const struct cl_reques
 	before = cl_journal_get(&allocations->journal, draft.holding.uid);
 	before = before ? cl_record_ref(before)
 	                : NULL; /* it is compared with what takes its place */
-	if (!allocate(allocations, request, before, arena, &draft, err))
+	if (!allocate_addresses(allocations, request, before, arena, &draft, err))
 		return false;
 	targets = share_targets(allocations, targets);
 	draft.targets = targets;
-	if (!commit(allocations, &draft, before, ret, err))
+	if (!commit_draft(allocations, &draft, before, ret, err))
 		return false;
 	if (before)
 		report_moves(allocations, before, *ret, request->desired.pool, arena);
@@ -231,7 +231,7 @@ cl_allocations_retarget(struct cl_allocations *allocations, struct str uid,
 	targets = share_targets(allocations, targets);
 	draft = cl_record_draft(before);
 	draft.targets = targets;
-	return commit(allocations, &draft, before, ret, err);
+	return commit_draft(allocations, &draft, before, ret, err);
 }
 
 /* ---- its end ----------------------------------------------------------------------------------------- */
@@ -250,7 +250,7 @@ cl_allocations_mark_deleting(struct cl_allocations *allocations, struct str uid,
 	}
 	draft = cl_record_draft(before);
 	draft.is_deleting = true;
-	return commit(allocations, &draft, before, ret, err);
+	return commit_draft(allocations, &draft, before, ret, err);
 }
 
 bool
@@ -260,7 +260,7 @@ cl_allocations_remove(struct cl_allocations *allocations, struct str uid, struct
 
 	if (!cl_journal_get(&allocations->journal, uid))
 		return true;
-	return change(allocations, uid, NULL, /*is_visible=*/true, err);
+	return change_record(allocations, uid, NULL, /*is_visible=*/true, err);
 }
 
 /* Only a later run could have changed the record meanwhile, and there is none while this one goes on. */
@@ -273,15 +273,15 @@ cl_allocations_set_hook_result(struct cl_allocations *allocations, const struct 
 
 	draft.hook_generation = record->generation;
 	draft.hook_error = error;
-	return change(allocations, record->holding.uid, cl_record_new(&draft), /*is_visible=*/false,
-	              err);
+	return change_record(allocations, record->holding.uid, cl_record_new(&draft),
+	                     /*is_visible=*/false, err);
 }
 
 /* ---- after a start ----------------------------------------------------------------------------------- */
 
 /* Who comes first keeps an address that several claim. */
 enum claim_rank {
-	CLAIM_KNOWN,  /* the state file has an address of the status for this Service */
+	CLAIM_SAVED,  /* the state file has an address of the status for this Service */
 	CLAIM_STATUS, /* the status says so */
 	CLAIM_LEAVING, /* its balancer is on the way out: the address may have been given to another already */
 };
@@ -289,14 +289,14 @@ enum claim_rank {
 /* What one Service's status says, against what is known. */
 struct claim {
 	const struct lb_spec *spec;
-	const struct cl_record *memory; /* the state file's; NULL: none */
+	const struct cl_record *saved; /* the state file's; NULL: none */
 	enum claim_rank rank;
 };
 
 static bool
-is_remembered(const struct claim *c, const struct ip *ip)
+is_saved(const struct claim *c, const struct ip *ip)
 {
-	return c->memory && cl_holding_has(&c->memory->holding, ip);
+	return c->saved && cl_holding_has(&c->saved->holding, ip);
 }
 
 static enum claim_rank
@@ -307,8 +307,8 @@ rank_of(const struct claim *c)
 	if (c->spec->is_leaving)
 		return CLAIM_LEAVING;
 	for (size_t i = 0; i < c->spec->status.n_ingress; i++) {
-		if (ip_parse(c->spec->status.ingress[i].ip, &ip) && is_remembered(c, &ip))
-			return CLAIM_KNOWN;
+		if (ip_parse(c->spec->status.ingress[i].ip, &ip) && is_saved(c, &ip))
+			return CLAIM_SAVED;
 	}
 	return CLAIM_STATUS;
 }
@@ -324,7 +324,7 @@ by_rank(const void *a, const void *b)
 }
 
 static const struct cl_record *
-memory_of(struct cl_record *const records[], size_t n, struct str uid)
+find_saved(struct cl_record *const records[], size_t n, struct str uid)
 {
 	for (size_t i = 0; i < n; i++) {
 		if (str_eq(records[i]->holding.uid, uid))
@@ -334,14 +334,14 @@ memory_of(struct cl_record *const records[], size_t n, struct str uid)
 }
 
 static struct claim *
-collect_claims(const struct lb_spec *const specs[], size_t n, struct cl_record *const memories[],
-               size_t n_memories, struct arena *arena)
+collect_claims(const struct lb_spec *const specs[], size_t n, struct cl_record *const saved[],
+               size_t n_saved, struct arena *arena)
 {
 	struct claim *all = arena_calloc(arena, n + 1, sizeof(*all));
 
 	for (size_t i = 0; i < n; i++) {
 		all[i].spec = specs[i];
-		all[i].memory = memory_of(memories, n_memories, specs[i]->uid);
+		all[i].saved = find_saved(saved, n_saved, specs[i]->uid);
 		all[i].rank = rank_of(&all[i]);
 	}
 	qsort(all, n, sizeof(all[0]), by_rank);
@@ -387,8 +387,7 @@ trusted_status(struct cl_allocations *allocations, const struct cl_schema *schem
 	for (size_t i = 0; i < status->n_ingress; i++) {
 		if (!ip_parse(status->ingress[i].ip, &ip))
 			continue;
-		if (cl_request_could_have(schema, c->spec->namespace, &ip) ||
-		    is_remembered(c, &ip)) {
+		if (cl_request_could_have(schema, c->spec->namespace, &ip) || is_saved(c, &ip)) {
 			trusted.ingress[trusted.n_ingress++] = status->ingress[i];
 		} else if (!is_reported) {
 			report_no_pool(allocations, schema, c->spec, &ip, arena);
@@ -417,7 +416,7 @@ report_conflict(struct cl_allocations *allocations, const struct lb_spec *spec, 
 }
 
 static bool
-claims(const struct cl_holding *other, const struct cl_holding *self, const struct ip *ip)
+excludes(const struct cl_holding *other, const struct cl_holding *self, const struct ip *ip)
 {
 	return !str_eq(other->uid, self->uid) && cl_holding_has(other, ip) &&
 	       !cl_may_share(self, other, NULL);
@@ -433,7 +432,7 @@ holder_of(const struct cl_allocations *allocations, const struct cl_holding *sel
 
 	all = cl_journal_all(&allocations->journal, &n);
 	for (size_t i = 0; i < n && !found; i++)
-		found = claims(&all[i]->holding, self, ip) ? &all[i]->holding : NULL;
+		found = excludes(&all[i]->holding, self, ip) ? &all[i]->holding : NULL;
 	free(all);
 	return found;
 }
@@ -468,12 +467,12 @@ addresses_eq(const struct cl_holding *a, const struct cl_holding *b)
 
 /* What hooks were told of it last, with the addresses that the Service has now. */
 static void
-recall_memory(const struct cl_record *memory, struct cl_record *draft)
+restore_saved(const struct cl_record *saved, struct cl_record *draft)
 {
 	struct cl_holding now = draft->holding;
 
-	*draft = cl_record_draft(memory);
-	if (addresses_eq(&memory->holding, &now))
+	*draft = cl_record_draft(saved);
+	if (addresses_eq(&saved->holding, &now))
 		return;
 	memcpy(draft->holding.addresses, now.addresses, sizeof(now.addresses));
 	draft->holding.n_addresses = now.n_addresses;
@@ -492,22 +491,22 @@ adopt_one(struct cl_allocations *allocations, const struct cl_schema *schema, co
 	keep_unclaimed(allocations, spec.is_leaving ? NULL : &spec, &draft.holding);
 	draft.targets = targets;
 	draft.generation = 1;
-	if (c->memory)
-		recall_memory(c->memory, &draft);
+	if (c->saved)
+		restore_saved(c->saved, &draft);
 	if (draft.holding.n_addresses > 0)
 		cl_journal_set(&allocations->journal, cl_record_new(&draft));
 }
 
 /* A Service without an address in its status may have been given one that was not told any more. */
 static void
-adopt_unpublished(struct cl_allocations *allocations, const struct cl_record *memory)
+adopt_unpublished(struct cl_allocations *allocations, const struct cl_record *saved)
 {
-	struct cl_record draft = cl_record_draft(memory);
+	struct cl_record draft = cl_record_draft(saved);
 
-	if (cl_journal_get(&allocations->journal, memory->holding.uid))
+	if (cl_journal_get(&allocations->journal, saved->holding.uid))
 		return;
 	keep_unclaimed(allocations, /*spec=*/NULL, &draft.holding);
-	if (!addresses_eq(&draft.holding, &memory->holding))
+	if (!addresses_eq(&draft.holding, &saved->holding))
 		draft.generation++;
 	cl_journal_set(&allocations->journal, cl_record_new(&draft));
 }
@@ -557,23 +556,23 @@ cl_allocations_adopt(struct cl_allocations *allocations, const struct cl_schema 
                      struct error *err)
 {
 	CLEANUP(cl_targets_unrefp) struct cl_targets *targets = NULL;
-	struct cl_record **memories;
+	struct cl_record **saved;
 	const struct claim *all;
-	size_t n_memories;
+	size_t n_saved;
 	WITH_LOCK(&allocations->journal.mu);
 
 	if (!cl_state_lock(allocations->journal.state, err) ||
-	    !cl_state_read(allocations->journal.state, &memories, &n_memories, err))
+	    !cl_state_read(allocations->journal.state, &saved, &n_saved, err))
 		return false;
 	cl_journal_clear(&allocations->journal);
 	targets = all_nodes(allocations, arena);
-	all = collect_claims(specs, n, memories, n_memories, arena);
+	all = collect_claims(specs, n, saved, n_saved, arena);
 	for (size_t i = 0; i < n; i++)
 		adopt_one(allocations, schema, &all[i], targets, arena);
-	for (size_t i = 0; i < n_memories; i++)
-		adopt_unpublished(allocations, memories[i]);
-	log_orphans(memories, n_memories, specs, n);
-	free_records(memories, n_memories);
+	for (size_t i = 0; i < n_saved; i++)
+		adopt_unpublished(allocations, saved[i]);
+	log_orphans(saved, n_saved, specs, n);
+	free_records(saved, n_saved);
 	allocations->journal.version++;
 	return cl_journal_save(&allocations->journal, err);
 }

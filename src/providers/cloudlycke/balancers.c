@@ -99,8 +99,8 @@ run_hook(struct cl_balancers_run *run, struct call *call, const struct cl_record
 }
 
 static bool
-deliver(struct cl_balancers_run *run, struct call *call, const struct cl_record *record,
-        struct error *err)
+apply_record(struct cl_balancers_run *run, struct call *call, const struct cl_record *record,
+             struct error *err)
 {
 	return run_hook(run, call, record, err) &&
 	       (!run->haproxy || cl_haproxy_apply(run->haproxy, call, err));
@@ -131,7 +131,7 @@ ip_text(const struct ip *ip, struct arena *arena)
 }
 
 static void
-describe(const struct cl_record *record, struct arena *arena, struct lb_status *ret)
+status_of(const struct cl_record *record, struct arena *arena, struct lb_status *ret)
 {
 	size_t n = record->holding.n_addresses;
 	struct lb_ingress *ingress = arena_calloc(arena, n, sizeof(*ingress));
@@ -160,9 +160,9 @@ cl_balancers_ensure(struct cl_balancers_run *run, struct call *call, const struc
 	    (run->haproxy && !cl_haproxy_accepts(&request.draft, err)) ||
 	    !cl_allocations_ensure(run->allocations, &request, spec->nodes, spec->n_nodes,
 	                           call->arena, &record, err) ||
-	    !deliver(run, call, record, err))
+	    !apply_record(run, call, record, err))
 		return false;
-	describe(record, call->arena, ret);
+	status_of(record, call->arena, ret);
 	return true;
 }
 
@@ -176,7 +176,7 @@ cl_balancers_update(struct cl_balancers_run *run, struct call *call, const struc
 	                             &record, err))
 		return err_wrap(err, "load balancer \"%" STR_FMT "\" not found",
 		                STR_ARG(spec->name));
-	return deliver(run, call, record, err);
+	return apply_record(run, call, record, err);
 }
 
 /* First nobody uses the addresses any more, then they are free. */

@@ -25,7 +25,7 @@ enum {
 };
 
 #define PAUSE_NS NS_PER_SEC
-#define GATHER_NS (500 * NS_PER_MS)
+#define QUIET_WAIT_NS (500 * NS_PER_MS)
 
 struct cl_haproxy {
 	const struct cloud_host *host;
@@ -65,7 +65,7 @@ free_words(const char **words)
 }
 
 static char *
-beside(struct str file)
+unchecked_path(struct str file)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(KIB(8));
 
@@ -84,7 +84,7 @@ cl_haproxy_new(const struct cl_balancers *config, struct cl_allocations *allocat
 	h->host = host;
 	h->allocations = allocations;
 	h->file = xstrndup(c->file.ptr, c->file.len);
-	h->draft = beside(c->file);
+	h->draft = unchecked_path(c->file);
 	h->stats_socket = str_c(xstrndup(c->stats_socket.ptr, c->stats_socket.len));
 	h->check = copy_words(&c->check, h->draft);
 	h->reload = copy_words(&c->reload, NULL);
@@ -149,7 +149,7 @@ main_line(const struct buf *text)
 }
 
 static bool
-run(struct cl_haproxy *h, struct call *call, const char *const *argv, struct error *err)
+run_program(struct cl_haproxy *h, struct call *call, const char *const *argv, struct error *err)
 {
 	CLEANUP(child_result_fini) struct child_result result = CHILD_RESULT_INIT;
 	struct child_spec spec = { .argv = argv,
@@ -218,7 +218,7 @@ read_answer(int fd, struct clock *clock, struct buf *answer)
 }
 
 static bool
-ask(struct str path, struct clock *clock, struct buf *answer)
+ask_server_states(struct str path, struct clock *clock, struct buf *answer)
 {
 	static const char question[] = "show servers state\n";
 	CLEANUP(close_fd) int fd = connect_to(path);
@@ -241,7 +241,7 @@ keep_server_state(struct str socket, struct clock *clock)
 		return;
 	buf_add_str(&path, socket);
 	buf_add_c(&path, ".state");
-	if (!ask(socket, clock, &answer))
+	if (!ask_server_states(socket, clock, &answer))
 		log_debug("HAProxy's view of its servers is not known, ignoring",
 		          LOG_STR("socket", socket));
 	else if (!file_replace(path.ptr, buf_str(&answer), 0600, &err))
@@ -523,9 +523,9 @@ cl_haproxy_file(struct buf *b, struct cl_record *const records[], size_t n, stru
 /* A node that comes or goes changes all balancers, one after the other: they are told to HAProxy together. Until nothing
  * was changed for a moment, or it takes too long. */
 static bool
-gather(struct cl_haproxy *h, struct call *call, struct error *err)
+wait_for_quiet(struct cl_haproxy *h, struct call *call, struct error *err)
 {
-	int64_t end_ns = clock_mono(call->clock) + GATHER_NS;
+	int64_t end_ns = clock_mono(call->clock) + QUIET_WAIT_NS;
 	uint64_t seen, version;
 	bool is_busy;
 
@@ -540,7 +540,7 @@ gather(struct cl_haproxy *h, struct call *call, struct error *err)
 }
 
 static void
-render(struct cl_haproxy *h, struct buf *text, uint64_t *ret_version)
+render_file(struct cl_haproxy *h, struct buf *text, uint64_t *ret_version)
 {
 	struct cl_record **records;
 	size_t n;
@@ -553,43 +553,43 @@ render(struct cl_haproxy *h, struct buf *text, uint64_t *ret_version)
 }
 
 static bool
-check(struct cl_haproxy *h, struct call *call, struct str text, struct error *err)
+check_file(struct cl_haproxy *h, struct call *call, struct str text, struct error *err)
 {
 	bool is_good;
 
 	if (!file_replace(h->draft, text, 0644, err))
 		return err_wrap(err, "HAProxy's configuration");
-	is_good = run(h, call, h->check, err) ||
+	is_good = run_program(h, call, h->check, err) ||
 	          err_wrap(err, "HAProxy's configuration was not accepted, the former stays");
 	(void)unlink(h->draft);
 	return is_good;
 }
 
 static bool
-install(struct cl_haproxy *h, struct call *call, struct str text, struct error *err)
+install_file(struct cl_haproxy *h, struct call *call, struct str text, struct error *err)
 {
-	if (!check(h, call, text, err) || !fence_check(h->host->fence, h->host->clock, err))
+	if (!check_file(h, call, text, err) || !fence_check(h->host->fence, h->host->clock, err))
 		return false;
 	h->loaded = 0;
 	if (!file_replace(h->file, text, 0644, err))
 		return err_wrap(err, "HAProxy's configuration");
 	keep_server_state(h->stats_socket, h->host->clock);
-	if (!run(h, call, h->reload, err))
+	if (!run_program(h, call, h->reload, err))
 		return err_wrap(err, "HAProxy was not reloaded");
 	return true;
 }
 
 /* *ret_is_loaded: HAProxy was reloaded. */
 static bool
-work(struct cl_haproxy *h, struct call *call, uint64_t *ret_version, bool *ret_is_loaded,
-     struct error *err)
+update_haproxy(struct cl_haproxy *h, struct call *call, uint64_t *ret_version, bool *ret_is_loaded,
+               struct error *err)
 {
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(LIMIT_HAPROXY_FILE);
 	uint64_t hash;
 
-	if (!gather(h, call, err))
+	if (!wait_for_quiet(h, call, err))
 		return false;
-	render(h, &text, ret_version);
+	render_file(h, &text, ret_version);
 	if (!buf_ok(&text))
 		return err_set(err, ERR_INTERNAL,
 		               "HAProxy's configuration would have more than %zu bytes",
@@ -599,7 +599,7 @@ work(struct cl_haproxy *h, struct call *call, uint64_t *ret_version, bool *ret_i
 	if (!*ret_is_loaded)
 		return true;
 	if (!fence_check(h->host->fence, h->host->clock, err) ||
-	    !install(h, call, buf_str(&text), err))
+	    !install_file(h, call, buf_str(&text), err))
 		return false;
 	h->loaded = hash;
 	log_info("HAProxy reloaded", LOG_I64("bytes", (int64_t)text.len));
@@ -609,7 +609,7 @@ work(struct cl_haproxy *h, struct call *call, uint64_t *ret_version, bool *ret_i
 /* ---- taking turns ------------------------------------------------------------------------------------ */
 
 static bool
-come_back(struct error *err, int64_t after_ms)
+retry_after(struct error *err, int64_t after_ms)
 {
 	err_set(err, ERR_PENDING, "waiting for HAProxy's next reload");
 	err->retry_after_ms = after_ms;
@@ -632,8 +632,8 @@ wait_ms(const struct cl_haproxy *h, int64_t now_ns)
 
 /* *ret_is_ours: nobody else is at it, and it is time. */
 static bool
-begin(struct cl_haproxy *h, struct call *call, uint64_t wanted, bool *ret_is_ours,
-      struct error *err)
+begin_turn(struct cl_haproxy *h, struct call *call, uint64_t wanted, bool *ret_is_ours,
+           struct error *err)
 {
 	int64_t now_ns = clock_mono(call->clock), after_ms;
 	WITH_LOCK(&h->mu);
@@ -643,7 +643,7 @@ begin(struct cl_haproxy *h, struct call *call, uint64_t wanted, bool *ret_is_our
 		return true;
 	after_ms = wait_ms(h, now_ns);
 	if (after_ms > 0)
-		return come_back(err, after_ms);
+		return retry_after(err, after_ms);
 	h->is_busy = true;
 	h->begun_ns = now_ns;
 	*ret_is_ours = true;
@@ -651,7 +651,7 @@ begin(struct cl_haproxy *h, struct call *call, uint64_t wanted, bool *ret_is_our
 }
 
 static void
-end(struct cl_haproxy *h, struct call *call, bool is_done, bool is_loaded, uint64_t version)
+end_turn(struct cl_haproxy *h, struct call *call, bool is_done, bool is_loaded, uint64_t version)
 {
 	int64_t now_ns = clock_mono(call->clock);
 	WITH_LOCK(&h->mu);
@@ -670,11 +670,11 @@ cl_haproxy_apply(struct cl_haproxy *h, struct call *call, struct error *err)
 	bool is_ours, is_done, is_busy, is_loaded = false;
 	uint64_t version = 0;
 
-	if (!begin(h, call, cl_allocations_version(h->allocations, &is_busy), &is_ours, err))
+	if (!begin_turn(h, call, cl_allocations_version(h->allocations, &is_busy), &is_ours, err))
 		return false;
 	if (!is_ours)
 		return true;
-	is_done = work(h, call, &version, &is_loaded, err);
-	end(h, call, is_done, is_loaded, version);
+	is_done = update_haproxy(h, call, &version, &is_loaded, err);
+	end_turn(h, call, is_done, is_loaded, version);
 	return is_done;
 }

@@ -79,7 +79,7 @@ wait_for_turn(struct cl_hook *hook, struct call *call, struct error *err)
 }
 
 static bool
-begin(struct cl_hook *hook, struct call *call, struct error *err)
+begin_turn(struct cl_hook *hook, struct call *call, struct error *err)
 {
 	WITH_HOOK(call->cancel, wake_waiting, hook);
 
@@ -87,7 +87,7 @@ begin(struct cl_hook *hook, struct call *call, struct error *err)
 }
 
 static void
-end(struct cl_hook *hook)
+end_turn(struct cl_hook *hook)
 {
 	WITH_LOCK(&hook->mu);
 
@@ -136,7 +136,7 @@ describe_end(const struct child_result *result, struct buf *b)
 }
 
 static bool
-judge(const struct cl_hook *hook, const struct child_result *result, struct error *err)
+check_result(const struct cl_hook *hook, const struct child_result *result, struct error *err)
 {
 	char memory[LAST_LINE_MAX + 100] = "";
 	struct buf text = BUF_FIXED(memory);
@@ -151,7 +151,7 @@ judge(const struct cl_hook *hook, const struct child_result *result, struct erro
 }
 
 static bool
-explain(const struct cl_hook *hook, struct error *err)
+wrap_failure(const struct cl_hook *hook, struct error *err)
 {
 	if (err->code == ERR_CANCELLED)
 		return false;
@@ -162,8 +162,8 @@ explain(const struct cl_hook *hook, struct error *err)
 }
 
 static bool
-run(struct cl_hook *hook, struct call *call, const char *action, struct str input,
-    struct error *err)
+run_program(struct cl_hook *hook, struct call *call, const char *action, struct str input,
+            struct error *err)
 {
 	CLEANUP(child_result_fini) struct child_result result = CHILD_RESULT_INIT;
 	const char *const argv[] = { hook->path, NULL };
@@ -178,8 +178,8 @@ run(struct cl_hook *hook, struct call *call, const char *action, struct str inpu
 
 	if (!fence_check(hook->host->fence, hook->host->clock, err))
 		return false;
-	return child_run(call, &spec, &result, err) ? judge(hook, &result, err)
-	                                            : explain(hook, err);
+	return child_run(call, &spec, &result, err) ? check_result(hook, &result, err)
+	                                            : wrap_failure(hook, err);
 }
 
 bool
@@ -188,10 +188,10 @@ cl_hook_run_with(struct cl_hook *hook, struct call *call, const char *action, st
 {
 	bool is_done;
 
-	if (!begin(hook, call, err))
+	if (!begin_turn(hook, call, err))
 		return false;
-	is_done = run(hook, call, action, input, err);
-	end(hook);
+	is_done = run_program(hook, call, action, input, err);
+	end_turn(hook);
 	return is_done;
 }
 

@@ -680,7 +680,7 @@ index_hosts(struct cl_inventory *inventory)
 }
 
 static void
-look_at_end(struct cl_inventory *inventory, struct str text)
+note_end(struct cl_inventory *inventory, struct str text)
 {
 	struct str end = str_trim(text);
 
@@ -699,7 +699,7 @@ cl_inventory_parse(struct str text, struct cl_problems *problems)
 	if (problems->n > 0)
 		return NULL;
 	index_hosts(inventory);
-	look_at_end(inventory, text);
+	note_end(inventory, text);
 	return TAKE(inventory);
 }
 

@@ -110,7 +110,8 @@ next_of(const struct entry *e)
 }
 
 static struct cl_record **
-collect(const struct cl_journal *j, struct cl_record *(*which)(const struct entry *), size_t *ret_n)
+collect_records(const struct cl_journal *j, struct cl_record *(*which)(const struct entry *),
+                size_t *ret_n)
 {
 	struct cl_record **all = xcalloc(j->entries.count + 1, sizeof(*all));
 	struct str key;
@@ -130,7 +131,7 @@ collect(const struct cl_journal *j, struct cl_record *(*which)(const struct entr
 struct cl_record **
 cl_journal_list(const struct cl_journal *j, size_t *ret_n)
 {
-	return collect(j, written_of, ret_n);
+	return collect_records(j, written_of, ret_n);
 }
 
 bool
@@ -159,7 +160,7 @@ write_file(struct cl_journal *j, struct error *err)
 
 	if (!cl_state_is_kept(j->state))
 		return true;
-	all = collect(j, next_of, &n);
+	all = collect_records(j, next_of, &n);
 	j->is_writing = true;
 	mutex_unlock(&j->mu);
 	is_done = cl_state_write(j->state, all, n, err);
@@ -202,7 +203,7 @@ drop_if_empty(struct cl_journal *j, struct entry *e)
 }
 
 static void
-settle(struct cl_journal *j, const struct cl_change *c, bool is_done)
+end_change(struct cl_journal *j, const struct cl_change *c, bool is_done)
 {
 	struct entry *e = c->entry;
 	struct cl_record *stays = is_done ? e->next : e->written,
@@ -227,7 +228,7 @@ write_all(struct cl_journal *j)
 
 	for (struct cl_change *c = batch; c; c = next) {
 		next = c->next;
-		settle(j, c, is_done);
+		end_change(j, c, is_done);
 		if (!is_done)
 			c->err = err;
 		c->is_done = is_done;

@@ -23,7 +23,7 @@ cl_problems_fini(struct cl_problems *p)
 
 /* Where a problem of that line belongs: behind those of the same line. */
 static size_t
-place_of(const struct cl_problems *p, int line)
+place_of_line(const struct cl_problems *p, int line)
 {
 	size_t i = p->n_kept;
 
@@ -33,7 +33,7 @@ place_of(const struct cl_problems *p, int line)
 }
 
 static void
-insert(struct cl_problems *p, size_t at, struct cl_problem problem)
+insert_problem(struct cl_problems *p, size_t at, struct cl_problem problem)
 {
 	if (p->n_kept == ARRAY_LEN(p->kept))
 		free(p->kept[--p->n_kept].text);
@@ -61,7 +61,7 @@ cl_problems_addv(struct cl_problems *p, int line, struct str path, const char *f
 	if (line < 1)
 		line = 1;
 	p->n++;
-	at = place_of(p, line);
+	at = place_of_line(p, line);
 	if (at == ARRAY_LEN(p->kept))
 		return;
 	buf_addf(&b, "%s:%d: ", p->file, line);
@@ -69,7 +69,7 @@ cl_problems_addv(struct cl_problems *p, int line, struct str path, const char *f
 		buf_addf(&b, "%" STR_FMT ": ", STR_ARG(path));
 	buf_addv(&b, fmt, args);
 	drop_controls(b.ptr);
-	insert(p, at, (struct cl_problem){ line, buf_take(&b) });
+	insert_problem(p, at, (struct cl_problem){ line, buf_take(&b) });
 }
 
 void

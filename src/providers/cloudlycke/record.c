@@ -33,7 +33,7 @@ targets_alloc(size_t n)
 }
 
 static void
-mix(uint64_t *hash, struct str text)
+hash_text(uint64_t *hash, struct str text)
 {
 	*hash = (*hash ^ str_hash(text)) * UINT64_C(0x100000001b3);
 }
@@ -48,9 +48,9 @@ add_target(struct cl_targets *t, const struct cl_target *from)
 		                  copy, from->n_addresses };
 	for (size_t i = 0; i < from->n_addresses; i++)
 		copy[i] = from->addresses[i];
-	mix(&t->hash, to->name);
-	mix(&t->hash, to->id);
-	mix(&t->hash, str_n((const char *)copy, from->n_addresses * sizeof(*copy)));
+	hash_text(&t->hash, to->name);
+	hash_text(&t->hash, to->id);
+	hash_text(&t->hash, str_n((const char *)copy, from->n_addresses * sizeof(*copy)));
 }
 
 static struct str

@@ -59,7 +59,7 @@ DEFINE_CLEANUP(struct recorded, recorded_free)
 
 /* In text: what was asked for is given back as it was (framework.md E39). */
 static struct recorded *
-find(const struct cl_routes_run *run, struct str destination)
+find_recorded(const struct cl_routes_run *run, struct str destination)
 {
 	for (size_t i = 0; i < run->n; i++) {
 		if (str_eq(run->all[i]->destination, destination) &&
@@ -70,13 +70,13 @@ find(const struct cl_routes_run *run, struct str destination)
 }
 
 static void
-add(struct cl_routes_run *run, struct recorded *r)
+add_recorded(struct cl_routes_run *run, struct recorded *r)
 {
 	ARRAY_PUSH(run->all, run->n, run->cap, r);
 }
 
 static void
-take_out(struct cl_routes_run *run, const struct recorded *r)
+take_recorded_out(struct cl_routes_run *run, const struct recorded *r)
 {
 	size_t i = 0;
 
@@ -97,7 +97,7 @@ by_name(const void *a, const void *b)
 }
 
 static void
-sort(struct cl_routes_run *run)
+sort_recorded(struct cl_routes_run *run)
 {
 	if (run->n > 0)
 		qsort(run->all, run->n, sizeof(run->all[0]), by_name);
@@ -145,11 +145,11 @@ add_all(struct buf *b, const struct cl_routes_run *run)
 }
 
 static bool
-save(struct cl_routes_run *run, struct error *err)
+save_recorded(struct cl_routes_run *run, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(LIMIT_STATE_FILE);
 
-	sort(run);
+	sort_recorded(run);
 	add_all(&b, run);
 	if (!buf_ok(&b))
 		return err_set(err, ERR_INTERNAL, "too many routes for the state file");
@@ -196,7 +196,7 @@ read_one(struct cl_routes_run *run, struct str cluster, yyjson_val *obj)
 	(void)json_bool(obj, "pending", &r->is_pending);
 	r->is_made = !r->is_pending;
 	if (r->target_node.len > 0 && r->destination.len > 0)
-		add(run, TAKE(r));
+		add_recorded(run, TAKE(r));
 }
 
 static void
@@ -368,7 +368,7 @@ cl_routes_list(struct cl_routes_run *run, struct call *call, struct route_list *
 	if (!need_state(run, err))
 		return false;
 	inventory = cl_loader_inventory(run->loader, &is_current);
-	sort(run);
+	sort_recorded(run);
 	list.routes = arena_calloc(call->arena, inventory->schema.routes.n_fixed + run->n,
 	                           sizeof(list.routes[0]));
 	list_static(inventory, call->arena, &list);
@@ -438,7 +438,7 @@ is_taken(struct arena *arena, struct str destination, struct str by, struct erro
 }
 
 static bool
-overlaps(const struct ip_net *net, struct str other)
+nets_overlap(const struct ip_net *net, struct str other)
 {
 	struct ip_net parsed;
 
@@ -497,7 +497,8 @@ find_rival(const struct cl_routes_run *run, const struct recorded *wanted)
 		const struct recorded *r = run->all[i];
 
 		if (str_eq(r->cluster, run->cluster) &&
-		    !str_eq(r->target_node, wanted->target_node) && overlaps(&net, r->destination))
+		    !str_eq(r->target_node, wanted->target_node) &&
+		    nets_overlap(&net, r->destination))
 			return r;
 	}
 	return NULL;
@@ -505,27 +506,28 @@ find_rival(const struct cl_routes_run *run, const struct recorded *wanted)
 
 /* Takes wanted over, and frees old (NULL: none), when it can be written down. */
 static bool
-replace(struct cl_routes_run *run, struct recorded *old, struct recorded *wanted, struct error *err)
+replace_recorded(struct cl_routes_run *run, struct recorded *old, struct recorded *wanted,
+                 struct error *err)
 {
 	if (old) {
 		wanted->is_made = old->is_made;
-		take_out(run, old);
+		take_recorded_out(run, old);
 	}
-	add(run, wanted);
-	if (save(run, err)) {
+	add_recorded(run, wanted);
+	if (save_recorded(run, err)) {
 		recorded_free(old);
 		return true;
 	}
-	take_out(run, wanted);
+	take_recorded_out(run, wanted);
 	if (old)
-		add(run, old);
+		add_recorded(run, old);
 	return false;
 }
 
 /* Writes it down and takes it over, unless it is there: then *ret_is_done, or its hook has to run again. */
 static bool
-record(struct cl_routes_run *run, struct arena *arena, struct recorded *wanted,
-       const struct cl_machine *machine, bool *ret_is_done, struct error *err)
+record_wanted(struct cl_routes_run *run, struct arena *arena, struct recorded *wanted,
+              const struct cl_machine *machine, bool *ret_is_done, struct error *err)
 {
 	CLEANUP(recorded_freep) struct recorded *surplus = wanted;
 	const struct recorded *rival;
@@ -537,12 +539,12 @@ record(struct cl_routes_run *run, struct arena *arena, struct recorded *wanted,
 	rival = find_rival(run, wanted);
 	if (rival)
 		return is_taken(arena, wanted->destination, rival->target_node, err);
-	there = find(run, wanted->destination);
+	there = find_recorded(run, wanted->destination);
 	if (there && is_up_to_date(there, machine)) {
 		*ret_is_done = !there->is_pending;
 		return true;
 	}
-	if (!replace(run, there, wanted, err))
+	if (!replace_recorded(run, there, wanted, err))
 		return false;
 	surplus = NULL;
 	return true;
@@ -550,36 +552,37 @@ record(struct cl_routes_run *run, struct arena *arena, struct recorded *wanted,
 
 /* The hook has come to its end: the route counts; or is gone again, unless there was one before. */
 static bool
-conclude(struct cl_routes_run *run, struct str destination, bool is_good, struct error *err)
+set_hook_result(struct cl_routes_run *run, struct str destination, bool is_good, struct error *err)
 {
 	CLEANUP(recorded_freep) struct recorded *gone = NULL;
 	struct recorded *r;
 	WITH_LOCK(&run->mu);
 
-	r = find(run, destination);
+	r = find_recorded(run, destination);
 	if (!r)
 		return true;
 	r->is_pending = !is_good;
 	r->is_made |= is_good;
 	if (!r->is_made) {
-		take_out(run, r);
+		take_recorded_out(run, r);
 		gone = r;
 	}
-	if (save(run, err))
+	if (save_recorded(run, err))
 		return true;
 	r->is_pending = true; /* and so asked for again */
 	return false;
 }
 
 static bool
-finish(struct cl_routes_run *run, struct call *call, struct str destination, struct str input,
-       struct error *err)
+run_ensure_hook(struct cl_routes_run *run, struct call *call, struct str destination,
+                struct str input, struct error *err)
 {
 	struct error ignored;
 
 	if (run_hook(run, call, "route-ensure", input, err))
-		return !run->hook || conclude(run, destination, /*is_good=*/true, err);
-	if (err->code != ERR_CANCELLED && !conclude(run, destination, /*is_good=*/false, &ignored))
+		return !run->hook || set_hook_result(run, destination, /*is_good=*/true, err);
+	if (err->code != ERR_CANCELLED &&
+	    !set_hook_result(run, destination, /*is_good=*/false, &ignored))
 		log_debug("a route's failure is not written down, ignoring", LOG_ERR(&ignored));
 	return false;
 }
@@ -607,9 +610,9 @@ cl_routes_create(struct cl_routes_run *run, struct call *call, const struct node
 		return false;
 	wanted = recorded_new(run, node, machine, hint, destination);
 	input = hook_input(call->arena, "route-ensure", wanted);
-	if (!record(run, call->arena, wanted, machine, &is_done, err))
+	if (!record_wanted(run, call->arena, wanted, machine, &is_done, err))
 		return false;
-	return is_done || finish(run, call, destination, input, err);
+	return is_done || run_ensure_hook(run, call, destination, input, err);
 }
 
 /* ---- removing ---------------------------------------------------------------------------------------- */
@@ -622,7 +625,7 @@ has_record(struct cl_routes_run *run, struct arena *arena, const struct route *r
 	const struct recorded *r;
 	WITH_LOCK(&run->mu);
 
-	r = find(run, route->destination_cidr);
+	r = find_recorded(run, route->destination_cidr);
 	if (!r || !str_eq(r->target_node, route->target_node))
 		return false;
 	*ret_input = hook_input(arena, "route-delete", r);
@@ -630,17 +633,17 @@ has_record(struct cl_routes_run *run, struct arena *arena, const struct route *r
 }
 
 static bool
-forget(struct cl_routes_run *run, struct str destination, struct error *err)
+delete_recorded(struct cl_routes_run *run, struct str destination, struct error *err)
 {
 	struct recorded *r;
 	WITH_LOCK(&run->mu);
 
-	r = find(run, destination);
+	r = find_recorded(run, destination);
 	if (!r)
 		return true;
-	take_out(run, r);
-	if (!save(run, err)) {
-		add(run, r);
+	take_recorded_out(run, r);
+	if (!save_recorded(run, err)) {
+		add_recorded(run, r);
 		return false;
 	}
 	recorded_free(r);
@@ -659,7 +662,7 @@ cl_routes_remove(struct cl_routes_run *run, struct call *call, const struct rout
 	if (!has_record(run, call->arena, route, &input))
 		return true;
 	return run_hook(run, call, "route-delete", input, err) &&
-	       forget(run, route->destination_cidr, err);
+	       delete_recorded(run, route->destination_cidr, err);
 }
 
 /* ---- life cycle -------------------------------------------------------------------------------------- */

@@ -169,7 +169,7 @@ reading_fini(struct reading *r)
 }
 
 static bool
-fail(struct reading *r, const char *field)
+fail_field(struct reading *r, const char *field)
 {
 	r->why = field;
 	return false;
@@ -179,7 +179,7 @@ static bool
 read_text(struct reading *r, yyjson_val *obj, const char *field, struct str *ret)
 {
 	*ret = STR_EMPTY;
-	return json_str(obj, field, ret) != JSON_MISTYPED || fail(r, field);
+	return json_str(obj, field, ret) != JSON_MISTYPED || fail_field(r, field);
 }
 
 static bool
@@ -187,7 +187,7 @@ read_number(struct reading *r, yyjson_val *obj, const char *field, int64_t max, 
 {
 	*ret = 0;
 	if (json_i64(obj, field, ret) == JSON_MISTYPED || *ret < 0 || *ret > max)
-		return fail(r, field);
+		return fail_field(r, field);
 	return true;
 }
 
@@ -210,14 +210,14 @@ read_word(struct reading *r, yyjson_val *obj, const char *field, const char *con
 	struct str text = str_c(words[0]);
 
 	if (json_str(obj, field, &text) == JSON_MISTYPED)
-		return fail(r, field);
+		return fail_field(r, field);
 	for (int i = 0; words[i]; i++) {
 		if (str_eq_c(text, words[i])) {
 			*ret = i;
 			return true;
 		}
 	}
-	return fail(r, field);
+	return fail_field(r, field);
 }
 
 static bool
@@ -228,11 +228,11 @@ read_ips(struct reading *r, yyjson_val *obj, struct ip ret[CL_FAMILIES], size_t 
 	size_t n = 0;
 
 	if (json_array(obj, "addresses", &list) == JSON_MISTYPED)
-		return fail(r, "addresses");
+		return fail_field(r, "addresses");
 	iter = yyjson_arr_iter_with(list);
 	while ((item = yyjson_arr_iter_next(&iter))) {
 		if (n == CL_FAMILIES || !yyjson_is_str(item) || !ip_parse(json_text(item), &ret[n]))
-			return fail(r, "addresses");
+			return fail_field(r, "addresses");
 		n++;
 	}
 	*ret_n = n;
@@ -264,7 +264,7 @@ read_ports(struct reading *r, yyjson_val *obj, struct cl_holding *h)
 	yyjson_arr_iter iter;
 
 	if (json_array(obj, "ports", &list) == JSON_MISTYPED)
-		return fail(r, "ports");
+		return fail_field(r, "ports");
 	ports = arena_calloc(&r->arena, yyjson_arr_size(list) + 1, sizeof(*ports));
 	iter = yyjson_arr_iter_with(list);
 	while ((item = yyjson_arr_iter_next(&iter))) {
@@ -284,12 +284,12 @@ read_ranges(struct reading *r, yyjson_val *obj, struct cl_record *draft)
 	yyjson_arr_iter iter;
 
 	if (json_array(obj, "sourceRanges", &list) == JSON_MISTYPED)
-		return fail(r, "sourceRanges");
+		return fail_field(r, "sourceRanges");
 	ranges = arena_calloc(&r->arena, yyjson_arr_size(list) + 1, sizeof(*ranges));
 	iter = yyjson_arr_iter_with(list);
 	while ((item = yyjson_arr_iter_next(&iter))) {
 		if (!yyjson_is_str(item) || !ip_net_parse(json_text(item), &net))
-			return fail(r, "sourceRanges");
+			return fail_field(r, "sourceRanges");
 		ranges[draft->n_source_ranges++] = json_text(item);
 	}
 	draft->source_ranges = ranges;
@@ -330,14 +330,14 @@ read_sets(struct reading *r)
 	yyjson_obj_iter iter;
 
 	if (json_object(r->root, "nodeSets", &sets) == JSON_MISTYPED)
-		return fail(r, "nodeSets");
+		return fail_field(r, "nodeSets");
 	iter = yyjson_obj_iter_with(sets);
 	while ((key = yyjson_obj_iter_next(&iter))) {
 		yyjson_val *list = yyjson_obj_iter_get_val(key);
 		struct cl_targets *set;
 
 		if (!yyjson_is_arr(list) || !read_list(r, list, &set))
-			return fail(r, "nodeSets");
+			return fail_field(r, "nodeSets");
 		cl_targets_unref(map_put(&r->sets, json_text(key), set));
 		arena_reset(&r->arena);
 	}
@@ -356,10 +356,10 @@ read_targets(struct reading *r, yyjson_val *obj, struct cl_targets **ret)
 	if (name.len > 0) {
 		set = map_get(&r->sets, name);
 		*ret = set ? cl_targets_ref(set) : NULL;
-		return set || fail(r, "nodeSet");
+		return set || fail_field(r, "nodeSet");
 	}
 	if (json_array(obj, "nodes", &list) == JSON_MISTYPED)
-		return fail(r, "nodes");
+		return fail_field(r, "nodes");
 	return read_list(r, list, ret);
 }
 
@@ -392,7 +392,7 @@ read_progress(struct reading *r, yyjson_val *obj, struct cl_record *draft)
 	       read_number(r, obj, "hook.generation", INT64_MAX, &draft->hook_generation) &&
 	       read_text(r, obj, "hook.error", &draft->hook_error) &&
 	       (json_bool(obj, "deleting", &draft->is_deleting) != JSON_MISTYPED ||
-	        fail(r, "deleting"));
+	        fail_field(r, "deleting"));
 }
 
 static bool
@@ -403,7 +403,8 @@ read_names(struct reading *r, yyjson_val *obj, struct cl_record *draft)
 	return read_text(r, obj, "cluster", &draft->cluster) &&
 	       read_text(r, obj, "namespace", &h->namespace) &&
 	       read_text(r, obj, "name", &h->service) && read_text(r, obj, "uid", &h->uid) &&
-	       (h->uid.len > 0 || fail(r, "uid")) && read_text(r, obj, "pool", &draft->pool) &&
+	       (h->uid.len > 0 || fail_field(r, "uid")) &&
+	       read_text(r, obj, "pool", &draft->pool) &&
 	       read_text(r, obj, "hostname", &draft->hostname) &&
 	       read_text(r, obj, "shareKey", &h->share_key);
 }
@@ -415,7 +416,7 @@ read_record(struct reading *r, struct str name, yyjson_val *obj)
 	struct cl_record draft = { .name = name };
 
 	if (!yyjson_is_obj(obj))
-		return fail(r, "loadBalancers");
+		return fail_field(r, "loadBalancers");
 	if (!read_names(r, obj, &draft) ||
 	    !read_ips(r, obj, draft.holding.addresses, &draft.holding.n_addresses) ||
 	    !read_ports(r, obj, &draft.holding) || !read_ranges(r, obj, &draft) ||
@@ -435,7 +436,7 @@ read_records(struct reading *r)
 	yyjson_obj_iter iter;
 
 	if (json_object(r->root, "loadBalancers", &all) == JSON_MISTYPED)
-		return fail(r, "loadBalancers");
+		return fail_field(r, "loadBalancers");
 	iter = yyjson_obj_iter_with(all);
 	while ((key = yyjson_obj_iter_next(&iter))) {
 		if (!read_record(r, json_text(key), yyjson_obj_iter_get_val(key)))
@@ -445,7 +446,7 @@ read_records(struct reading *r)
 }
 
 static bool
-damaged(const struct cl_state *s, const char *why, struct error *err)
+err_damaged(const struct cl_state *s, const char *why, struct error *err)
 {
 	CLEANUP(arena_fini) struct arena scratch = ARENA_INIT;
 
@@ -454,7 +455,7 @@ damaged(const struct cl_state *s, const char *why, struct error *err)
 }
 
 static void
-leave_alone(struct cl_state *s, int64_t version)
+report_newer(struct cl_state *s, int64_t version)
 {
 	char memory[600] = "";
 	struct buf text = BUF_FIXED(memory);
@@ -490,14 +491,14 @@ read_document(struct cl_state *s, struct reading *r, struct error *err)
 
 	if (!yyjson_is_obj(r->root) || json_i64(r->root, "version", &version) != JSON_FOUND ||
 	    version < VERSION)
-		return damaged(s, "unknown version", err);
+		return err_damaged(s, "unknown version", err);
 	if (version > VERSION) {
-		leave_alone(s, version);
+		report_newer(s, version);
 		return true;
 	}
 	if (!read_number(r, r->root, "generation", INT64_MAX, &s->generation) || !read_sets(r) ||
 	    !read_records(r))
-		return damaged(s, r->why, err);
+		return err_damaged(s, r->why, err);
 	keep_routes(s, r->root);
 	return true;
 }
@@ -510,9 +511,9 @@ read_file(struct cl_state *s, struct reading *r, struct error *err)
 	struct error problem;
 
 	if (!file_read(s->path, &text, &problem))
-		return problem.code == ERR_NOT_FOUND || damaged(s, problem.msg, err);
+		return problem.code == ERR_NOT_FOUND || err_damaged(s, problem.msg, err);
 	if (!json_parse(buf_str(&text), &doc, &problem))
-		return damaged(s, problem.msg, err);
+		return err_damaged(s, problem.msg, err);
 	r->root = yyjson_doc_get_root(doc);
 	s->has_file = true;
 	return read_document(s, r, err);
@@ -536,7 +537,7 @@ cl_state_read(struct cl_state *s, struct cl_record ***ret, size_t *ret_n, struct
 }
 
 static bool
-look(struct cl_state *s, struct error *err)
+read_and_drop(struct cl_state *s, struct error *err)
 {
 	struct cl_record **records;
 	size_t n;
@@ -552,7 +553,7 @@ look(struct cl_state *s, struct error *err)
 bool
 cl_state_take(struct cl_state *s, struct error *err)
 {
-	return cl_state_lock(s, err) && look(s, err);
+	return cl_state_lock(s, err) && read_and_drop(s, err);
 }
 
 bool
@@ -565,7 +566,7 @@ cl_state_open(struct str path, bool is_alone, const struct cloud_host *host, str
 		log_warn(
 			"cloudlycke: no state.file configured; routes, and what hooks were told, do not "
 			"survive a restart");
-	if (is_alone ? !cl_state_take(s, err) : !look(s, err))
+	if (is_alone ? !cl_state_take(s, err) : !read_and_drop(s, err))
 		return err_wrap(err, "cloudlycke");
 	*ret = TAKE(s);
 	return true;
@@ -712,7 +713,7 @@ cl_state_routes(struct cl_state *s, struct buf *b)
 }
 
 static void
-swap(struct buf *a, struct buf *b)
+swap_bufs(struct buf *a, struct buf *b)
 {
 	struct buf c = *a;
 
@@ -727,9 +728,9 @@ cl_state_write_routes(struct cl_state *s, struct str routes, struct error *err)
 	WITH_LOCK(&s->mu);
 
 	buf_add_str(&other, routes);
-	swap(&s->routes, &other);
+	swap_bufs(&s->routes, &other);
 	if (write_all(s, s->records, s->n_records, err))
 		return true;
-	swap(&s->routes, &other);
+	swap_bufs(&s->routes, &other);
 	return false;
 }

@@ -102,7 +102,7 @@ take_events(struct cl_watcher *w)
 /* ---- the loop ---------------------------------------------------------------------------------------- */
 
 static void
-be_due(struct cl_watcher *w, int64_t delay_ns)
+set_due(struct cl_watcher *w, int64_t delay_ns)
 {
 	w->due_ns = clock_deadline(clock_mono(&clock_real), delay_ns);
 }
@@ -116,16 +116,16 @@ note_changes(struct cl_watcher *w)
 	if (cl_stamp_eq(&now, &w->noted))
 		return;
 	w->noted = now;
-	be_due(w, w->debounce_ns);
+	set_due(w, w->debounce_ns);
 }
 
 static void
-load(struct cl_watcher *w, bool is_forced)
+load_file(struct cl_watcher *w, bool is_forced)
 {
 	w->due_ns = CLOCK_FOREVER;
 	w->noted = cl_stamp_of(w->path);
 	if (cl_loader_reload(w->loader, is_forced) == CL_BUSY)
-		be_due(w, w->debounce_ns > BUSY_PAUSE_NS ? w->debounce_ns : BUSY_PAUSE_NS);
+		set_due(w, w->debounce_ns > BUSY_PAUSE_NS ? w->debounce_ns : BUSY_PAUSE_NS);
 }
 
 static int64_t
@@ -169,25 +169,25 @@ wait_for_change(struct cl_watcher *w)
 	if (fds[0].revents)
 		(void)eventfd_read(w->event_fd, &count);
 	if (fds[1].revents && take_events(w))
-		be_due(w, w->debounce_ns);
+		set_due(w, w->debounce_ns);
 	return atomic_exchange(&w->asked, 0);
 }
 
 static void *
-run(void *arg)
+watcher_run(void *arg)
 {
 	struct cl_watcher *w = arg;
 	unsigned asked = 0;
 
 	while (!(asked & ASK_STOP)) {
 		if (asked & ASK_RELOAD)
-			load(w, /*is_forced=*/true);
+			load_file(w, /*is_forced=*/true);
 		if (w->is_enabled) {
 			watch_folder(w);
 			note_changes(w);
 		}
 		if (w->due_ns != CLOCK_FOREVER && clock_mono(&clock_real) >= w->due_ns)
-			load(w, /*is_forced=*/false);
+			load_file(w, /*is_forced=*/false);
 		asked = wait_for_change(w);
 	}
 	return NULL;
@@ -218,7 +218,7 @@ cl_watcher_new(struct cl_loader *loader)
 }
 
 static void
-ask(struct cl_watcher *w, unsigned what)
+watcher_ask(struct cl_watcher *w, unsigned what)
 {
 	atomic_fetch_or(&w->asked, what);
 	(void)eventfd_write(w->event_fd, 1);
@@ -230,7 +230,7 @@ cl_watcher_free(struct cl_watcher *w)
 	if (!w)
 		return;
 	if (w->is_started) {
-		ask(w, ASK_STOP);
+		watcher_ask(w, ASK_STOP);
 		thread_join(w->thread);
 	}
 	if (w->inotify_fd >= 0)
@@ -250,19 +250,19 @@ cl_watcher_start(struct cl_watcher *w, const struct cl_reload *reload)
 		log_warn("the inventory's folder cannot be watched, polling the file");
 	w->noted = cl_stamp_of(w->path);
 	if (w->is_enabled)
-		be_due(w, w->debounce_ns); /* it may have changed while it was loaded */
+		set_due(w, w->debounce_ns); /* it may have changed while it was loaded */
 	w->is_started = true;
-	thread_start(&w->thread, "inventory", run, w);
+	thread_start(&w->thread, "inventory", watcher_run, w);
 }
 
 void
 cl_watcher_reload(struct cl_watcher *w)
 {
-	ask(w, ASK_RELOAD);
+	watcher_ask(w, ASK_RELOAD);
 }
 
 void
 cl_watcher_check(struct cl_watcher *w)
 {
-	ask(w, ASK_CHECK);
+	watcher_ask(w, ASK_CHECK);
 }
