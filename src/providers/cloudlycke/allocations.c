@@ -455,16 +455,6 @@ keep_unclaimed(struct cl_allocations *allocations, const struct lb_spec *spec, s
 	h->n_addresses = n;
 }
 
-static bool
-addresses_eq(const struct cl_holding *a, const struct cl_holding *b)
-{
-	bool is_eq = a->n_addresses == b->n_addresses;
-
-	for (size_t i = 0; is_eq && i < a->n_addresses; i++)
-		is_eq = ip_eq(&a->addresses[i], &b->addresses[i]);
-	return is_eq;
-}
-
 /* What hooks were told of it last, with the addresses that the Service has now. */
 static void
 restore_saved(const struct cl_record *saved, struct cl_record *draft)
@@ -472,7 +462,7 @@ restore_saved(const struct cl_record *saved, struct cl_record *draft)
 	struct cl_holding now = draft->holding;
 
 	*draft = cl_record_draft(saved);
-	if (addresses_eq(&saved->holding, &now))
+	if (cl_holding_addresses_eq(&saved->holding, &now))
 		return;
 	memcpy(draft->holding.addresses, now.addresses, sizeof(now.addresses));
 	draft->holding.n_addresses = now.n_addresses;
@@ -506,7 +496,7 @@ adopt_unpublished(struct cl_allocations *allocations, const struct cl_record *sa
 	if (cl_journal_get(&allocations->journal, saved->holding.uid))
 		return;
 	keep_unclaimed(allocations, /*spec=*/NULL, &draft.holding);
-	if (!addresses_eq(&draft.holding, &saved->holding))
+	if (!cl_holding_addresses_eq(&draft.holding, &saved->holding))
 		draft.generation++;
 	cl_journal_set(&allocations->journal, cl_record_new(&draft));
 }
@@ -542,14 +532,6 @@ log_orphans(struct cl_record *const records[], size_t n, const struct lb_spec *c
 	}
 }
 
-static void
-free_records(struct cl_record **records, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		cl_record_unref(records[i]);
-	free(records);
-}
-
 bool
 cl_allocations_adopt(struct cl_allocations *allocations, const struct cl_schema *schema,
                      const struct lb_spec *const specs[], size_t n, struct arena *arena,
@@ -572,20 +554,12 @@ cl_allocations_adopt(struct cl_allocations *allocations, const struct cl_schema 
 	for (size_t i = 0; i < n_saved; i++)
 		adopt_unpublished(allocations, saved[i]);
 	log_orphans(saved, n_saved, specs, n);
-	free_records(saved, n_saved);
+	cl_records_free(saved, n_saved);
 	allocations->journal.version++;
 	return cl_journal_save(&allocations->journal, err);
 }
 
 /* ---- for those who look at all ----------------------------------------------------------------------- */
-
-static int
-by_name(const void *a, const void *b)
-{
-	const struct cl_record *const *x = a, *const *y = b;
-
-	return str_cmp((*x)->name, (*y)->name);
-}
 
 struct cl_record **
 cl_allocations_list(struct cl_allocations *allocations, size_t *ret_n, uint64_t *ret_version)
@@ -594,7 +568,7 @@ cl_allocations_list(struct cl_allocations *allocations, size_t *ret_n, uint64_t 
 	WITH_LOCK(&allocations->journal.mu);
 
 	all = cl_journal_list(&allocations->journal, ret_n);
-	qsort(all, *ret_n, sizeof(struct cl_record *), by_name);
+	cl_records_sort(all, *ret_n);
 	*ret_version = allocations->journal.version;
 	return all;
 }

@@ -2,12 +2,6 @@
 #include "providers/cloudlycke/guard.h"
 
 static bool
-is_there(const struct cl_machine *machine)
-{
-	return machine && machine->power != CL_POWER_TERMINATED;
-}
-
-static bool
 strings_eq(const struct cl_strings *a, const struct cl_strings *b)
 {
 	bool is_eq = a->n == b->n;
@@ -56,16 +50,17 @@ cl_compare(const struct cl_inventory *before, const struct cl_inventory *after,
 		const struct cl_machine *old = &before->schema.machines[i];
 		const struct cl_machine *new = cl_inventory_by_id(after, old->id);
 
-		ret->n_before += is_there(old);
-		if (is_there(old) && !is_there(new))
+		ret->n_before += cl_machine_is_there(old);
+		if (cl_machine_is_there(old) && !cl_machine_is_there(new))
 			ret->n_removed++;
-		else if (is_there(old) && !machine_eq(old, new))
+		else if (cl_machine_is_there(old) && !machine_eq(old, new))
 			ret->n_changed++;
 	}
 	for (size_t i = 0; i < after->schema.n_machines; i++) {
 		const struct cl_machine *new = &after->schema.machines[i];
 
-		ret->n_added += is_there(new) && !is_there(cl_inventory_by_id(before, new->id));
+		ret->n_added += cl_machine_is_there(new) &&
+		                !cl_machine_is_there(cl_inventory_by_id(before, new->id));
 	}
 }
 

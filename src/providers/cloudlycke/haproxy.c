@@ -547,9 +547,7 @@ render_file(struct cl_haproxy *h, struct buf *text, uint64_t *ret_version)
 
 	records = cl_allocations_list(h->allocations, &n, ret_version);
 	cl_haproxy_file(text, records, n, h->stats_socket);
-	for (size_t i = 0; i < n; i++)
-		cl_record_unref(records[i]);
-	free(records);
+	cl_records_free(records, n);
 }
 
 static bool

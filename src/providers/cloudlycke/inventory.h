@@ -49,6 +49,22 @@ cl_machine_provider_id(const struct cl_machine *machine)
 	return str_n(machine->id.ptr - before, before + machine->id.len);
 }
 
+/** False for NULL and for a terminated machine. */
+static inline bool
+cl_machine_is_there(const struct cl_machine *machine)
+{
+	return machine && machine->power != CL_POWER_TERMINATED;
+}
+
+/** A machine's ID of a node's provider ID; a provider ID of another form is returned as it is. */
+static inline struct str
+cl_machine_id(struct str provider_id)
+{
+	struct str prefix = STR(CL_PROVIDER_ID_PREFIX);
+
+	return str_starts(provider_id, prefix) ? str_skip(provider_id, prefix.len) : provider_id;
+}
+
 enum cl_unknown_machines {
 	CL_UNKNOWN_ABSENT,
 	CL_UNKNOWN_ERROR,

@@ -142,14 +142,6 @@ cl_journal_is_busy(const struct cl_journal *j)
 
 /* ---- writing ----------------------------------------------------------------------------------------- */
 
-static void
-free_list(struct cl_record **records, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		cl_record_unref(records[i]);
-	free(records);
-}
-
 /* With the lock held, and let go meanwhile. */
 static bool
 write_file(struct cl_journal *j, struct error *err)
@@ -164,7 +156,7 @@ write_file(struct cl_journal *j, struct error *err)
 	j->is_writing = true;
 	mutex_unlock(&j->mu);
 	is_done = cl_state_write(j->state, all, n, err);
-	free_list(all, n);
+	cl_records_free(all, n);
 	mutex_lock(&j->mu);
 	j->is_writing = false;
 	return is_done;

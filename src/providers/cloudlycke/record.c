@@ -4,6 +4,8 @@
  */
 #include "providers/cloudlycke/record.h"
 
+#include <stdlib.h>
+
 #include "base/alloc.h"
 #include "base/json.h"
 #include "providers/cloudlycke/inventory.h"
@@ -18,6 +20,16 @@ cl_holding_has(const struct cl_holding *h, const struct ip *ip)
 			return true;
 	}
 	return false;
+}
+
+bool
+cl_holding_addresses_eq(const struct cl_holding *a, const struct cl_holding *b)
+{
+	bool is_eq = a->n_addresses == b->n_addresses;
+
+	for (size_t i = 0; is_eq && i < a->n_addresses; i++)
+		is_eq = ip_eq(&a->addresses[i], &b->addresses[i]);
+	return is_eq;
 }
 
 /* ---- targets ----------------------------------------------------------------------------------------- */
@@ -53,14 +65,6 @@ add_target(struct cl_targets *t, const struct cl_target *from)
 	hash_text(&t->hash, str_n((const char *)copy, from->n_addresses * sizeof(*copy)));
 }
 
-static struct str
-machine_id(struct str provider_id)
-{
-	struct str prefix = STR(CL_PROVIDER_ID_PREFIX);
-
-	return str_starts(provider_id, prefix) ? str_skip(provider_id, prefix.len) : provider_id;
-}
-
 /* The first InternalIP of each family. */
 static size_t
 internal_ips(const struct node_ref *node, struct ip ret[CL_FAMILIES])
@@ -84,7 +88,7 @@ cl_targets_new(const struct node_ref nodes[], size_t n)
 	struct ip ips[CL_FAMILIES];
 
 	for (size_t i = 0; i < n; i++) {
-		struct cl_target target = { nodes[i].name, machine_id(nodes[i].provider_id), ips,
+		struct cl_target target = { nodes[i].name, cl_machine_id(nodes[i].provider_id), ips,
 			                    0 };
 
 		if (nodes[i].provider_id.len == 0)
@@ -254,6 +258,29 @@ cl_record_unref(struct cl_record *r)
 	free(r);
 }
 
+void
+cl_records_free(struct cl_record **records, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		cl_record_unref(records[i]);
+	free(records);
+}
+
+static int
+by_name(const void *a, const void *b)
+{
+	const struct cl_record *const *x = a, *const *y = b;
+
+	return str_cmp((*x)->name, (*y)->name);
+}
+
+void
+cl_records_sort(struct cl_record **records, size_t n)
+{
+	if (n > 0)
+		qsort(records, n, sizeof(struct cl_record *), by_name);
+}
+
 /* Without the count, which others change meanwhile. */
 struct cl_record
 cl_record_draft(const struct cl_record *r)
@@ -272,10 +299,8 @@ holdings_eq(const struct cl_holding *a, const struct cl_holding *b)
 {
 	bool is_eq = str_eq(a->namespace, b->namespace) && str_eq(a->service, b->service) &&
 	             str_eq(a->uid, b->uid) && str_eq(a->share_key, b->share_key) &&
-	             a->n_ports == b->n_ports && a->n_addresses == b->n_addresses;
+	             a->n_ports == b->n_ports && cl_holding_addresses_eq(a, b);
 
-	for (size_t i = 0; is_eq && i < a->n_addresses; i++)
-		is_eq = ip_eq(&a->addresses[i], &b->addresses[i]);
 	for (size_t i = 0; is_eq && i < a->n_ports; i++)
 		is_eq = str_eq(a->ports[i].name, b->ports[i].name) &&
 		        a->ports[i].protocol == b->ports[i].protocol &&

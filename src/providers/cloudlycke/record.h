@@ -28,6 +28,8 @@ struct cl_holding {
 };
 
 bool cl_holding_has(const struct cl_holding *h, const struct ip *ip);
+/** The same addresses in the same order? */
+bool cl_holding_addresses_eq(const struct cl_holding *a, const struct cl_holding *b);
 
 struct cl_target {
 	struct str name, id; /* id: the machine's */
@@ -88,6 +90,11 @@ struct cl_record *cl_record_new(const struct cl_record *draft);
 struct cl_record *cl_record_ref(struct cl_record *);
 void cl_record_unref(struct cl_record *); /* NULL is fine */
 DEFINE_CLEANUP(struct cl_record, cl_record_unref)
+
+/** Unrefs each record and frees the array. */
+void cl_records_free(struct cl_record **records, size_t n);
+/** By name. */
+void cl_records_sort(struct cl_record **records, size_t n);
 
 /** A draft that says what the record says: its views are borrowed. */
 struct cl_record cl_record_draft(const struct cl_record *);

@@ -254,19 +254,9 @@ machine_by_name(const struct cl_inventory *inventory, struct str name)
 static const struct cl_machine *
 machine_of(const struct cl_inventory *inventory, const struct node_ref *node)
 {
-	const struct str prefix = STR(CL_PROVIDER_ID_PREFIX);
-
 	if (node->provider_id.len == 0)
 		return machine_by_name(inventory, node->name);
-	return cl_inventory_by_id(inventory, str_starts(node->provider_id, prefix)
-	                                             ? str_skip(node->provider_id, prefix.len)
-	                                             : node->provider_id);
-}
-
-static bool
-is_there(const struct cl_machine *machine)
-{
-	return machine && machine->power != CL_POWER_TERMINATED;
+	return cl_inventory_by_id(inventory, cl_machine_id(node->provider_id));
 }
 
 static bool
@@ -315,7 +305,8 @@ list_static(const struct cl_inventory *inventory, struct arena *arena, struct ro
 			.name = arena_str(arena, fixed->name),
 			.target_node = arena_str(arena, fixed->target_node),
 			.destination_cidr = arena_str(arena, buf_str(&b)),
-			.is_blackhole = !is_there(machine_by_name(inventory, fixed->target_node)),
+			.is_blackhole = !cl_machine_is_there(machine_by_name(inventory,
+			                                                     fixed->target_node)),
 			.is_fixed = true,
 		};
 	}
@@ -338,8 +329,9 @@ recorded_route(const struct cl_inventory *inventory, const struct recorded *r, s
 		.name = arena_str(arena, r->name),
 		.target_node = arena_str(arena, r->target_node),
 		.destination_cidr = arena_str(arena, r->destination),
-		.is_blackhole = !is_there(machine),
-		.is_unfinished = r->is_pending || (is_there(machine) && !is_up_to_date(r, machine)),
+		.is_blackhole = !cl_machine_is_there(machine),
+		.is_unfinished = r->is_pending ||
+		                 (cl_machine_is_there(machine) && !is_up_to_date(r, machine)),
 	};
 }
 
@@ -599,7 +591,7 @@ cl_routes_create(struct cl_routes_run *run, struct call *call, const struct node
 
 	inventory = cl_loader_inventory(run->loader, &is_current);
 	machine = machine_of(inventory, node);
-	if (!is_there(machine))
+	if (!cl_machine_is_there(machine))
 		return err_set(err, ERR_INVALID, "target node %s is not a machine",
 		               quote_z(call->arena, node->name));
 	if (!check_static(inventory, node, destination, call->arena, &is_done, err))

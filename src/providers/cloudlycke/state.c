@@ -162,9 +162,7 @@ reading_fini(struct reading *r)
 	for (size_t pos = 0; map_next(&r->sets, &pos, &key, &targets);)
 		cl_targets_unref(targets);
 	map_fini(&r->sets);
-	for (size_t i = 0; i < r->n; i++)
-		cl_record_unref(r->records[i]);
-	free(r->records);
+	cl_records_free(r->records, r->n);
 	arena_fini(&r->arena);
 }
 
@@ -544,9 +542,7 @@ read_and_drop(struct cl_state *s, struct error *err)
 
 	if (!cl_state_read(s, &records, &n, err))
 		return false;
-	for (size_t i = 0; i < n; i++)
-		cl_record_unref(records[i]);
-	free(records);
+	cl_records_free(records, n);
 	return true;
 }
 
@@ -573,14 +569,6 @@ cl_state_open(struct str path, bool is_alone, const struct cloud_host *host, str
 }
 
 /* ---- writing ----------------------------------------------------------------------------------------- */
-
-static int
-by_name(const void *a, const void *b)
-{
-	const struct cl_record *const *x = a, *const *y = b;
-
-	return str_cmp((*x)->name, (*y)->name);
-}
 
 static void
 add_record(struct buf *b, const struct cl_record *r)
@@ -696,8 +684,7 @@ cl_state_write(struct cl_state *s, struct cl_record *records[], size_t n, struct
 {
 	WITH_LOCK(&s->mu);
 
-	if (n > 0)
-		qsort(records, n, sizeof(records[0]), by_name);
+	cl_records_sort(records, n);
 	if (!write_all(s, records, n, err))
 		return false;
 	keep_records(s, records, n);
