@@ -37,11 +37,28 @@ enum {
 	EVENT_FLUSH_MS = 500,
 	RELEASE_MS = 400,
 	EXIT_BAD = 1,
-	N_CONTROLLERS = 4,
 };
 
-#define NO_OPS SIZE_MAX
-#define ROUTE_CONTROLLER "node-route-controller"
+enum controller {
+	NODE,
+	LIFECYCLE,
+	SERVICE,
+	ROUTE,
+	N_CONTROLLERS,
+};
+
+/* The names are those of --controllers (docs/spec/framework.md, "Controllers"); the accounts those of
+ * --use-service-account-credentials, and the user agents. */
+static const struct {
+	const char *name;
+	const char *account; /* also of its client's thread */
+} controllers[N_CONTROLLERS] = {
+	[NODE] = { "cloud-node-controller", "node-controller" },
+	[LIFECYCLE] = { "cloud-node-lifecycle-controller", "node-controller" },
+	[SERVICE] = { "service-lb-controller", "service-controller" },
+	[ROUTE] = { "node-route-controller", "route-controller" },
+};
+
 #define SERVING_RELOAD_NS (60 * NS_PER_SEC)
 /* The elector's thread goes first: it knows why. */
 #define EXPIRY_MARGIN_NS (100 * NS_PER_MS)
@@ -94,7 +111,7 @@ choose_numbers(struct options *o)
 static bool
 are_routes_wanted(const struct options *o)
 {
-	return o->routes.are_configured && controllers_enabled(o, ROUTE_CONTROLLER);
+	return o->routes.are_configured && controllers_enabled(o, controllers[ROUTE].name);
 }
 
 /* Why the route controller cannot work, if it is to; NULL: it can, or it is switched off. */
@@ -173,115 +190,95 @@ open_cloud(struct program *p, struct error *err)
 
 /* ---- the controllers ---- */
 
-/* Which are there, under what name the API server knows them when each has an account of its own, and where
- * their client goes. */
-static const struct part {
-	const char *name;    /* docs/spec/framework.md, "Controllers" */
-	const char *account; /* also of its client's thread */
-	size_t ops; /* of struct cloud_ops: what the cloud must offer; NO_OPS: nothing but looks */
-	size_t client; /* of struct manager_config */
-} parts[N_CONTROLLERS] = {
-	{ "cloud-node-controller", "node-controller", NO_OPS,
-	  offsetof(struct manager_config, node_client) },
-	{ "cloud-node-lifecycle-controller", "node-controller", NO_OPS,
-	  offsetof(struct manager_config, lifecycle_client) },
-	{ "service-lb-controller", "service-controller", offsetof(struct cloud_ops, balancers),
-	  offsetof(struct manager_config, service_client) },
-	{ ROUTE_CONTROLLER, "route-controller", offsetof(struct cloud_ops, routes),
-	  offsetof(struct manager_config, route_client) },
-};
-
 /* Does the cloud have what this controller works with, as it is configured? */
 static bool
-is_offered(struct program *p, const struct part *part)
+is_offered(const struct program *p, enum controller which)
 {
-	const struct cloud_ops *ops = p->cloud->ops;
-	const void *wanted;
-
-	if (part->ops == NO_OPS)
-		return true;
-	wanted = *(const void *const *)((const char *)ops + part->ops);
-	return wanted && (!ops->offers || ops->offers(p->cloud, wanted));
+	if (which == SERVICE)
+		return p->cloud->balancers != NULL;
+	if (which == ROUTE)
+		return p->cloud->routes != NULL;
+	return true;
 }
 
 static bool
-is_wanted(struct program *p, const struct part *part)
+is_wanted(const struct program *p, enum controller which)
 {
-	return strcmp(part->name, ROUTE_CONTROLLER) == 0
-	               ? are_routes_wanted(&p->options)
-	               : controllers_enabled(&p->options, part->name);
+	return which == ROUTE ? are_routes_wanted(&p->options)
+	                      : controllers_enabled(&p->options, controllers[which].name);
 }
 
 /* The one client there is, under the controller's name. */
 static struct kube_client *
-named_client(struct program *p, const struct part *part)
+named_client(struct program *p, enum controller which)
 {
-	struct kube_client *named = &p->of_controllers[part - parts];
+	struct kube_client *named = &p->of_controllers[which];
 
-	*named = kube_connection_named(p->connection, p->kube, part->account);
+	*named = kube_connection_named(p->connection, p->kube, controllers[which].account);
 	return named;
 }
 
 /* Controllers of one account share a client. */
 static bool
-open_account(struct program *p, const struct part *part, struct kube_client **ret,
-             struct error *err)
+open_account(struct program *p, enum controller which, struct kube_client **ret, struct error *err)
 {
+	const char *account = controllers[which].account;
 	struct kube_client_options options = {
-		.name = part->account,
-		.agent = part->account,
+		.name = account,
+		.agent = account,
 		.fence = &p->fence,
 		.qps = p->options.kube_api_qps,
 		.burst = p->options.kube_api_burst,
-		.service_account = part->account,
+		.service_account = account,
 	};
 
 	if (!p->options.use_service_account_credentials) {
-		*ret = named_client(p, part);
+		*ret = named_client(p, which);
 		return true;
 	}
-	if (p->account_client && strcmp(p->account, part->account) == 0) {
+	if (p->account_client && strcmp(p->account, account) == 0) {
 		*ret = p->account_client;
 		return true;
 	}
 	if (!kube_connection_client(p->connection, &options, ret, err))
 		return false;
-	p->account = part->account;
+	p->account = account;
 	p->account_client = *ret;
 	return true;
 }
 
 /* Why the controller does not run; NULL: it does. */
 static const char *
-why_not(struct program *p, const struct part *part)
+why_not(struct program *p, enum controller which)
 {
-	if (!is_wanted(p, part))
+	if (!is_wanted(p, which))
 		return "controller is disabled";
-	return is_offered(p, part) ? NULL : "controller is skipped: this cloud has nothing for it";
+	return is_offered(p, which) ? NULL : "controller is skipped: this cloud has nothing for it";
 }
 
+/* Opens a client for each controller that runs; the others stay NULL. */
 static bool
-choose_controllers(struct program *p, struct manager_config *config, struct error *err)
+choose_controllers(struct program *p, struct kube_client *ret_clients[N_CONTROLLERS],
+                   struct error *err)
 {
-	for (size_t i = 0; i < ARRAY_LEN(parts); i++) {
-		struct kube_client **client = (void *)((char *)config + parts[i].client);
-		const char *reason = why_not(p, &parts[i]);
+	for (enum controller which = 0; which < N_CONTROLLERS; which++) {
+		const char *reason = why_not(p, which);
 
 		if (reason)
-			log_warn(reason, LOG_CSTR("controller", parts[i].name));
-		else if (!open_account(p, &parts[i], client, err))
-			return err_wrap(err, "%s", parts[i].name);
+			log_warn(reason, LOG_CSTR("controller", controllers[which].name));
+		else if (!open_account(p, which, &ret_clients[which], err))
+			return err_wrap(err, "%s", controllers[which].name);
 	}
 	return true;
 }
 
 /* Where no routes run nothing reads --cluster-cidr, and the rest goes on. */
 static bool
-check_cluster_cidr(const struct options *o, const struct manager_config *config, struct error *err)
+check_cluster_cidr(const struct options *o, bool has_routes, struct error *err)
 {
 	const char *problem = o->routes.cidr_problem;
 
-	if (!config->route_client) {
+	if (!has_routes) {
 		if (problem[0])
 			log_warn("--cluster-cidr cannot be used, but no routes run, ignoring",
 			         LOG_CSTR("problem", problem));
@@ -301,6 +298,7 @@ static bool
 make_manager(struct program *p, struct error *err)
 {
 	const struct options *o = &p->options;
+	struct kube_client *clients[N_CONTROLLERS] = { NULL };
 	struct manager_config config = {
 		.clock = &clock_real,
 		.shared = &p->informers,
@@ -318,8 +316,13 @@ make_manager(struct program *p, struct error *err)
 		           .n_cluster_cidrs = o->routes.n_cidrs },
 	};
 
-	if (!choose_controllers(p, &config, err) || !check_cluster_cidr(o, &config, err))
+	if (!choose_controllers(p, clients, err) ||
+	    !check_cluster_cidr(o, clients[ROUTE] != NULL, err))
 		return false;
+	config.node_client = clients[NODE];
+	config.lifecycle_client = clients[LIFECYCLE];
+	config.service_client = clients[SERVICE];
+	config.route_client = clients[ROUTE];
 	p->manager = manager_new(&config);
 	return true;
 }
@@ -377,9 +380,9 @@ on_told(void *program)
 		elector_version(p->elector, &version);
 	/* without election a restart by the operator and a crash look the same: it is taken for the former (docs/deletion.md) */
 	manager_start(p->manager, buf_str(&version), follows_unknown);
-	for (size_t i = 0; i < ARRAY_LEN(parts); i++) {
-		if (!why_not(p, &parts[i]))
-			health_add(p->health, parts[i].name, HEALTH_HEALTHZ, NULL, NULL);
+	for (enum controller which = 0; which < N_CONTROLLERS; which++) {
+		if (!why_not(p, which))
+			health_add(p->health, controllers[which].name, HEALTH_HEALTHZ, NULL, NULL);
 	}
 	notify_send("STATUS=leading");
 }

@@ -128,6 +128,9 @@ struct route_ops;    /* cloud/route.h */
 
 struct cloud {
 	const struct cloud_ops *ops;
+	/* Constant once open() has returned; NULL: not offered, as this cloud is configured. */
+	const struct balancer_ops *balancers;
+	const struct route_ops *routes;
 };
 
 struct cloud_ops {
@@ -167,11 +170,6 @@ struct cloud_ops {
 	/** A plain listener for /metrics that its users are used to: false without one. *ret_host empty: all addresses. NULL: none.
 	 * That it cannot listen is logged and no failure. */
 	bool (*metrics_listener)(struct cloud *, struct str *ret_host, int *ret_port);
-
-	const struct balancer_ops *balancers; /* NULL: not offered */
-	const struct route_ops *routes;       /* NULL: not offered */
-	/** Do balancers and routes work as this cloud is configured? NULL: whatever is offered does. */
-	bool (*offers)(struct cloud *, const void *ops);
 };
 
 /** The provider with that name, or NULL. */

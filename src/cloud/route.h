@@ -26,8 +26,7 @@ struct route_list {
 
 struct route_ops {
 	/** Which families of pod CIDRs can be routed: those of others stay out of plan and condition, with one event. */
-	unsigned (*families)(
-		struct cloud *); /* bits: 1 IPv4, 2 IPv6; 0: routes are not offered as configured */
+	unsigned (*families)(struct cloud *); /* bits: 1 IPv4, 2 IPv6 */
 	bool compares_addresses; /* target_addresses are filled, and a route whose node's addresses changed is made anew */
 	/** How old an answer of list() may be while nothing changes, so that an idle loop costs nothing; 0: the flag's period. */
 	int64_t idle_period_ns;

@@ -206,14 +206,14 @@ fake_cloud_cloud(struct fake_cloud *f)
 void
 fake_cloud_offer_balancers(struct fake_cloud *f, const struct balancer_ops *ops, void *state)
 {
-	f->ops.balancers = ops;
+	f->cloud.balancers = ops;
 	f->balancers = state;
 }
 
 void
 fake_cloud_offer_routes(struct fake_cloud *f, const struct route_ops *ops, void *state)
 {
-	f->ops.routes = ops;
+	f->cloud.routes = ops;
 	f->routes = state;
 }
 

@@ -763,7 +763,7 @@ route_controller_new(struct controller_env *env, const struct route_controller_c
 
 	c->env = env;
 	c->config = *config;
-	c->ops = env->cloud->ops->routes;
+	c->ops = env->cloud->routes;
 	c->families = c->ops->families(env->cloud);
 	c->paced_mono_ns = CLOCK_FOREVER;
 	c->removals = route_removals_new(env->clock);

@@ -486,7 +486,7 @@ service_controller_new(struct controller_env *env, const struct service_controll
 
 	c->env = env;
 	c->config = *config;
-	c->ops = env->cloud->ops->balancers;
+	c->ops = env->cloud->balancers;
 	c->queue = queue_new(&(struct queue_config){ "service", failure_base_ns, FAILURE_MAX_NS,
 	                                             env->clock });
 	c->targets = targets_new(env->nodes);

@@ -183,7 +183,7 @@ struct target_list
 targets_select(struct targets *t, struct cloud *cloud, const struct lb_spec *spec,
                struct arena *arena)
 {
-	const struct balancer_ops *ops = cloud->ops->balancers;
+	const struct balancer_ops *ops = cloud->balancers;
 	struct target_list list = { .set = take_set(t) };
 
 	list.refs = arena_calloc(arena, list.set->n, sizeof(list.refs[0]));

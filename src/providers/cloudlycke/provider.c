@@ -31,121 +31,6 @@ cloudlycke_of(struct cloud *cloud)
 	return CONTAINER_OF(cloud, struct cloudlycke, cloud);
 }
 
-/* ---- what it will do to the system ------------------------------------------------------------------- */
-
-static void
-add_write(struct cloud_needs *needs, struct arena *arena, struct str file)
-{
-	if (file.len > 0)
-		needs->writes[needs->n_writes++] = arena_str(arena, file);
-}
-
-static void
-needs_of(const struct cl_schema *schema, struct arena *arena, struct cloud_needs *ret)
-{
-	ret->runs_programs = schema->balancers.hook.len > 0 ||
-	                     schema->balancers.haproxy.is_present || schema->routes.hook.len > 0;
-	add_write(ret, arena, schema->state.file);
-}
-
-/* Most inventories are thousands of machines and nothing of that: they are read once, by open(). */
-static bool
-is_worth_reading(struct str text)
-{
-	return str_contains(text, STR("hook")) || str_contains(text, STR("haproxy")) ||
-	       str_contains(text, STR("state"));
-}
-
-static void
-needs(const struct cloud_config *config, struct arena *arena, struct cloud_needs *ret)
-{
-	CLEANUP(buf_fini) struct buf text = BUF_INIT(CL_LOADER_TEXT_MAX);
-	CLEANUP(cl_problems_fini) struct cl_problems problems = CL_PROBLEMS_INIT(config->path);
-	CLEANUP(cl_inventory_unrefp) struct cl_inventory *inventory = NULL;
-	struct cl_stamp stamp;
-	struct error ignored;
-
-	if (!config->path || !cl_loader_read(config->path, &clock_real, &text, &stamp, &ignored) ||
-	    !is_worth_reading(buf_str(&text)))
-		return;
-	inventory = cl_inventory_parse(buf_str(&text), &problems);
-	if (inventory)
-		needs_of(&inventory->schema, arena, ret);
-}
-
-/* ---- life cycle -------------------------------------------------------------------------------------- */
-
-static void
-close_cloud(struct cloud *cloud)
-{
-	struct cloudlycke *cl;
-
-	if (!cloud)
-		return;
-	cl = cloudlycke_of(cloud);
-	cl_watcher_free(cl->watcher);
-	cl_balancers_close(cl->balancers);
-	cl_routes_close(cl->routes);
-	cl_state_free(cl->state);
-	cl_loader_free(cl->loader);
-	free(cl);
-}
-
-DEFINE_CLEANUP(struct cloud, close_cloud)
-
-static void
-start_watcher(struct cloudlycke *cl)
-{
-	CLEANUP(cl_inventory_unrefp) struct cl_inventory *inventory = NULL;
-	bool is_current;
-
-	inventory = cl_loader_inventory(cl->loader, &is_current);
-	cl->is_watched = inventory->schema.reload.is_enabled;
-	cl_watcher_start(cl->watcher, &inventory->schema.reload);
-}
-
-/* With an election the state file is for the leader: it is taken with the first Services or routes. */
-static bool
-open_parts(struct cloudlycke *cl, const struct cloud_config *config, const struct cloud_host *host,
-           struct error *err)
-{
-	CLEANUP(cl_inventory_unrefp) struct cl_inventory *inventory = NULL;
-	bool is_current;
-
-	inventory = cl_loader_inventory(cl->loader, &is_current);
-	if (!inventory->schema.balancers.is_present && !inventory->schema.routes.is_present)
-		return true;
-	if (!cl_state_open(inventory->schema.state.file, /*is_alone=*/!config->has_election, host,
-	                   &cl->state, err) ||
-	    !cl_balancers_open(config, host, cl->loader, cl->state, &cl->balancers, err))
-		return false;
-	cl->routes = cl_routes_open(config, host, cl->loader, cl->state);
-	return true;
-}
-
-static bool
-open_cloud(const struct cloud_config *config, const struct cloud_host *host, struct cloud **ret,
-           struct error *err)
-{
-	CLEANUP(close_cloudp) struct cloud *cloud = NULL;
-	struct cloudlycke *cl;
-
-	if (!config->path || !config->path[0])
-		return err_set(
-			err, ERR_INVALID,
-			"cloudlycke: --cloud-config is required (an inventory file); see the example inventory");
-	cl = xcalloc(1, sizeof(*cl));
-	cloud = &cl->cloud;
-	cloud->ops = &cloudlycke_cloud;
-	cl->loader = cl_loader_new(config->path, host);
-	cl->watcher = cl_watcher_new(cl->loader);
-	if (!cl_loader_open(cl->loader, err) || !open_parts(cl, config, host, err))
-		return false;
-	start_watcher(cl);
-	*ret = TAKE(cloud);
-	return true;
-}
-
 /* ---- finding a machine ------------------------------------------------------------------------------- */
 
 /* One node's question and what is needed to answer it. */
@@ -430,12 +315,121 @@ static const struct route_ops routes = {
 	.remove = remove_route,
 };
 
-static bool
-offers(struct cloud *cloud, const void *ops)
-{
-	const struct cloudlycke *cl = cloudlycke_of(cloud);
+/* ---- what it will do to the system ------------------------------------------------------------------- */
 
-	return (ops == &balancers && cl->balancers) || (ops == &routes && cl->routes);
+static void
+add_write(struct cloud_needs *needs, struct arena *arena, struct str file)
+{
+	if (file.len > 0)
+		needs->writes[needs->n_writes++] = arena_str(arena, file);
+}
+
+static void
+needs_of(const struct cl_schema *schema, struct arena *arena, struct cloud_needs *ret)
+{
+	ret->runs_programs = schema->balancers.hook.len > 0 ||
+	                     schema->balancers.haproxy.is_present || schema->routes.hook.len > 0;
+	add_write(ret, arena, schema->state.file);
+}
+
+/* Most inventories are thousands of machines and nothing of that: they are read once, by open(). */
+static bool
+is_worth_reading(struct str text)
+{
+	return str_contains(text, STR("hook")) || str_contains(text, STR("haproxy")) ||
+	       str_contains(text, STR("state"));
+}
+
+static void
+needs(const struct cloud_config *config, struct arena *arena, struct cloud_needs *ret)
+{
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(CL_LOADER_TEXT_MAX);
+	CLEANUP(cl_problems_fini) struct cl_problems problems = CL_PROBLEMS_INIT(config->path);
+	CLEANUP(cl_inventory_unrefp) struct cl_inventory *inventory = NULL;
+	struct cl_stamp stamp;
+	struct error ignored;
+
+	if (!config->path || !cl_loader_read(config->path, &clock_real, &text, &stamp, &ignored) ||
+	    !is_worth_reading(buf_str(&text)))
+		return;
+	inventory = cl_inventory_parse(buf_str(&text), &problems);
+	if (inventory)
+		needs_of(&inventory->schema, arena, ret);
+}
+
+/* ---- life cycle -------------------------------------------------------------------------------------- */
+
+static void
+close_cloud(struct cloud *cloud)
+{
+	struct cloudlycke *cl;
+
+	if (!cloud)
+		return;
+	cl = cloudlycke_of(cloud);
+	cl_watcher_free(cl->watcher);
+	cl_balancers_close(cl->balancers);
+	cl_routes_close(cl->routes);
+	cl_state_free(cl->state);
+	cl_loader_free(cl->loader);
+	free(cl);
+}
+
+DEFINE_CLEANUP(struct cloud, close_cloud)
+
+static void
+start_watcher(struct cloudlycke *cl)
+{
+	CLEANUP(cl_inventory_unrefp) struct cl_inventory *inventory = NULL;
+	bool is_current;
+
+	inventory = cl_loader_inventory(cl->loader, &is_current);
+	cl->is_watched = inventory->schema.reload.is_enabled;
+	cl_watcher_start(cl->watcher, &inventory->schema.reload);
+}
+
+/* With an election the state file is for the leader: it is taken with the first Services or routes. */
+static bool
+open_parts(struct cloudlycke *cl, const struct cloud_config *config, const struct cloud_host *host,
+           struct error *err)
+{
+	CLEANUP(cl_inventory_unrefp) struct cl_inventory *inventory = NULL;
+	bool is_current;
+
+	inventory = cl_loader_inventory(cl->loader, &is_current);
+	if (!inventory->schema.balancers.is_present && !inventory->schema.routes.is_present)
+		return true;
+	if (!cl_state_open(inventory->schema.state.file, /*is_alone=*/!config->has_election, host,
+	                   &cl->state, err) ||
+	    !cl_balancers_open(config, host, cl->loader, cl->state, &cl->balancers, err))
+		return false;
+	cl->routes = cl_routes_open(config, host, cl->loader, cl->state);
+	cl->cloud.balancers = cl->balancers ? &balancers : NULL;
+	cl->cloud.routes = cl->routes ? &routes : NULL;
+	return true;
+}
+
+static bool
+open_cloud(const struct cloud_config *config, const struct cloud_host *host, struct cloud **ret,
+           struct error *err)
+{
+	CLEANUP(close_cloudp) struct cloud *cloud = NULL;
+	struct cloudlycke *cl;
+
+	if (!config->path || !config->path[0])
+		return err_set(
+			err, ERR_INVALID,
+			"cloudlycke: --cloud-config is required (an inventory file); see the example inventory");
+	cl = xcalloc(1, sizeof(*cl));
+	cloud = &cl->cloud;
+	cloud->ops = &cloudlycke_cloud;
+	cl->loader = cl_loader_new(config->path, host);
+	cl->watcher = cl_watcher_new(cl->loader);
+	if (!cl_loader_open(cl->loader, err) || !open_parts(cl, config, host, err))
+		return false;
+	start_watcher(cl);
+	*ret = TAKE(cloud);
+	return true;
 }
 
 const struct cloud_ops cloudlycke_cloud = {
@@ -446,7 +440,4 @@ const struct cloud_ops cloudlycke_cloud = {
 	.look = look,
 	.can_find = can_find,
 	.reload = reload,
-	.balancers = &balancers,
-	.routes = &routes,
-	.offers = offers,
 };

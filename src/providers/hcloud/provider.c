@@ -42,6 +42,103 @@ hcloud_of(struct cloud *cloud)
 	return CONTAINER_OF(cloud, struct hcloud, cloud);
 }
 
+/* ---- machines, load balancers, routes ------------------------------------------------------------------ */
+
+static bool
+look(struct cloud *cloud, struct call *call, const struct node_ref refs[], size_t n,
+     UNUSED int64_t not_before_boot_ns, struct look **ret, struct error *err)
+{
+	return hz_instances_look(hcloud_of(cloud)->instances, call, refs, n, ret, err);
+}
+
+static bool
+can_find(struct cloud *cloud, struct str provider_id, unsigned *ret_realm)
+{
+	return hz_instances_can_find(hcloud_of(cloud)->instances, provider_id, ret_realm);
+}
+
+static bool
+selects(struct cloud *cloud, const struct lb_spec *spec, const struct node_ref *node)
+{
+	return hz_balancers_select(hcloud_of(cloud)->balancers, spec, node);
+}
+
+static bool
+adopt(struct cloud *cloud, struct call *call, const struct lb_spec *const specs[], size_t n,
+      struct error *err)
+{
+	return hz_books_adopt(hcloud_of(cloud)->books, call, specs, n, err);
+}
+
+static bool
+ensure(struct cloud *cloud, struct call *call, const struct lb_spec *spec, enum lb_outcome *ret,
+       struct lb_status *ret_status, struct error *err)
+{
+	return hz_balancers_ensure(hcloud_of(cloud)->balancers, call, spec, ret, ret_status, err);
+}
+
+static bool
+update_nodes(struct cloud *cloud, struct call *call, const struct lb_spec *spec, struct error *err)
+{
+	return hz_balancers_update(hcloud_of(cloud)->balancers, call, spec, err);
+}
+
+static bool
+remove_balancer(struct cloud *cloud, struct call *call, const struct lb_spec *spec, bool *ret_found,
+                struct error *err)
+{
+	return hz_balancers_remove(hcloud_of(cloud)->balancers, call, spec, ret_found, err);
+}
+
+static void
+forget(struct cloud *cloud, struct str uid)
+{
+	hz_books_strike(hcloud_of(cloud)->books, uid);
+}
+
+static const struct balancer_ops balancers = {
+	.selects = selects,
+	.ensure = ensure,
+	.update_nodes = update_nodes,
+	.remove = remove_balancer,
+	.adopt = adopt,
+	.forget = forget,
+};
+
+static unsigned
+families(UNUSED struct cloud *cloud)
+{
+	return 1;
+}
+
+static bool
+list_routes(struct cloud *cloud, struct call *call, struct route_list *ret, struct error *err)
+{
+	return hz_routes_list(hcloud_of(cloud)->routes, call, ret, err);
+}
+
+static bool
+create_route(struct cloud *cloud, struct call *call, const struct node_ref *node,
+             UNUSED struct str hint, struct str destination_cidr, struct error *err)
+{
+	return hz_routes_create(hcloud_of(cloud)->routes, call, node, destination_cidr, err);
+}
+
+static bool
+remove_route(struct cloud *cloud, struct call *call, const struct route *route, struct error *err)
+{
+	return hz_routes_remove(hcloud_of(cloud)->routes, call, route, err);
+}
+
+/* Nobody but us and a person at the console changes routes: an hour costs two requests. */
+static const struct route_ops routes = {
+	.families = families,
+	.idle_period_ns = 3600 * NS_PER_SEC,
+	.list = list_routes,
+	.create = create_route,
+	.remove = remove_route,
+};
+
 /* ---- life cycle -------------------------------------------------------------------------------------- */
 
 static void
@@ -285,115 +382,14 @@ open_dialect(const struct cloud_ops *ops, const struct hz_dialect *dialect,
 	open_parts(hz);
 	if (!open_routes(hz, cloud_config, err))
 		return false;
+	cloud->balancers = hz->balancers ? &balancers : NULL;
+	cloud->routes = hz->routes ? &routes : NULL;
 	log_info("Hetzner Cloud k8s cloud controller started", LOG_STR("version", version_get()));
 	*ret = TAKE(cloud);
 	return true;
 }
 
-/* ---- for the tables ---------------------------------------------------------------------------------- */
-
-static bool
-look(struct cloud *cloud, struct call *call, const struct node_ref refs[], size_t n,
-     UNUSED int64_t not_before_boot_ns, struct look **ret, struct error *err)
-{
-	return hz_instances_look(hcloud_of(cloud)->instances, call, refs, n, ret, err);
-}
-
-static bool
-can_find(struct cloud *cloud, struct str provider_id, unsigned *ret_realm)
-{
-	return hz_instances_can_find(hcloud_of(cloud)->instances, provider_id, ret_realm);
-}
-
-static bool
-selects(struct cloud *cloud, const struct lb_spec *spec, const struct node_ref *node)
-{
-	return hz_balancers_select(hcloud_of(cloud)->balancers, spec, node);
-}
-
-static bool
-adopt(struct cloud *cloud, struct call *call, const struct lb_spec *const specs[], size_t n,
-      struct error *err)
-{
-	return hz_books_adopt(hcloud_of(cloud)->books, call, specs, n, err);
-}
-
-static bool
-ensure(struct cloud *cloud, struct call *call, const struct lb_spec *spec, enum lb_outcome *ret,
-       struct lb_status *ret_status, struct error *err)
-{
-	return hz_balancers_ensure(hcloud_of(cloud)->balancers, call, spec, ret, ret_status, err);
-}
-
-static bool
-update_nodes(struct cloud *cloud, struct call *call, const struct lb_spec *spec, struct error *err)
-{
-	return hz_balancers_update(hcloud_of(cloud)->balancers, call, spec, err);
-}
-
-static bool
-remove_balancer(struct cloud *cloud, struct call *call, const struct lb_spec *spec, bool *ret_found,
-                struct error *err)
-{
-	return hz_balancers_remove(hcloud_of(cloud)->balancers, call, spec, ret_found, err);
-}
-
-static void
-forget(struct cloud *cloud, struct str uid)
-{
-	hz_books_strike(hcloud_of(cloud)->books, uid);
-}
-
-static const struct balancer_ops balancers = {
-	.selects = selects,
-	.ensure = ensure,
-	.update_nodes = update_nodes,
-	.remove = remove_balancer,
-	.adopt = adopt,
-	.forget = forget,
-};
-
-static unsigned
-families(UNUSED struct cloud *cloud)
-{
-	return 1;
-}
-
-static bool
-list_routes(struct cloud *cloud, struct call *call, struct route_list *ret, struct error *err)
-{
-	return hz_routes_list(hcloud_of(cloud)->routes, call, ret, err);
-}
-
-static bool
-create_route(struct cloud *cloud, struct call *call, const struct node_ref *node,
-             UNUSED struct str hint, struct str destination_cidr, struct error *err)
-{
-	return hz_routes_create(hcloud_of(cloud)->routes, call, node, destination_cidr, err);
-}
-
-static bool
-remove_route(struct cloud *cloud, struct call *call, const struct route *route, struct error *err)
-{
-	return hz_routes_remove(hcloud_of(cloud)->routes, call, route, err);
-}
-
-/* Nobody but us and a person at the console changes routes: an hour costs two requests. */
-static const struct route_ops routes = {
-	.families = families,
-	.idle_period_ns = 3600 * NS_PER_SEC,
-	.list = list_routes,
-	.create = create_route,
-	.remove = remove_route,
-};
-
-static bool
-offers(struct cloud *cloud, const void *ops)
-{
-	const struct hcloud *hz = hcloud_of(cloud);
-
-	return ops == &balancers ? hz->balancers != NULL : hz->routes != NULL;
-}
+/* ---- for the tables ----------------------------------------------------------------------------------- */
 
 static size_t
 files(struct str ret[], size_t max)
@@ -451,9 +447,6 @@ const struct cloud_ops hcloud_cloud = {
 	.look = look,
 	.can_find = can_find,
 	.metrics_listener = metrics_listener,
-	.balancers = &balancers,
-	.routes = &routes,
-	.offers = offers,
 };
 
 const struct cloud_ops hcloud_from_scratch_cloud = {
@@ -464,9 +457,6 @@ const struct cloud_ops hcloud_from_scratch_cloud = {
 	.close = close_cloud,
 	.look = look,
 	.can_find = can_find,
-	.balancers = &balancers,
-	.routes = &routes,
-	.offers = offers,
 };
 
 const struct cloud_ops ccm_from_scratch_cloud = {
@@ -477,7 +467,4 @@ const struct cloud_ops ccm_from_scratch_cloud = {
 	.close = close_cloud,
 	.look = look,
 	.can_find = can_find,
-	.balancers = &balancers,
-	.routes = &routes,
-	.offers = offers,
 };

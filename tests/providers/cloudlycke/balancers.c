@@ -13,7 +13,6 @@
 #include "cloud/balancer.h"
 #include "providers/cloudlycke/lab.h"
 
-#define lb (cloudlycke_cloud.balancers)
 #define POOL "addressPools: [{name: p, addresses: [10.0.0.1-10.0.0.3]}]\n"
 
 /* A Service, and one provider process after the other. */
@@ -127,7 +126,7 @@ ensure_spec(struct world *w, const struct lb_spec *spec)
 	bool is_done;
 
 	w->answer[0] = '\0';
-	is_done = lb->ensure(w->cloud, &call, spec, &outcome, &status, &err);
+	is_done = w->cloud->balancers->ensure(w->cloud, &call, spec, &outcome, &status, &err);
 	for (size_t i = 0; is_done && i < status.n_ingress; i++)
 		buf_addf(&text, "%s%" STR_FMT, i > 0 ? " " : "", STR_ARG(status.ingress[i].ip));
 	return note(w, is_done, &err);
@@ -149,7 +148,7 @@ remove_one(struct world *w, const char *name)
 	struct error err;
 	bool was_there = false, is_done;
 
-	is_done = lb->remove(w->cloud, &call, &spec, &was_there, &err);
+	is_done = w->cloud->balancers->remove(w->cloud, &call, &spec, &was_there, &err);
 	(void)snprintf(w->answer, sizeof(w->answer), was_there ? "removed" : "nothing");
 	return note(w, is_done, &err);
 }
@@ -161,7 +160,7 @@ adopt_specs(struct world *w, const struct lb_spec *const specs[], size_t n)
 	struct error err;
 	bool is_done;
 
-	is_done = lb->adopt(w->cloud, &call, specs, n, &err);
+	is_done = w->cloud->balancers->adopt(w->cloud, &call, specs, n, &err);
 	note(w, is_done, &err);
 	return is_done;
 }
@@ -287,13 +286,13 @@ an_update_needs_a_balancer(void **state)
 	open_again(&w);
 	spec = spec_of(&w, "web", NULL);
 	call = call_of(&w);
-	assert_false(lb->update_nodes(w.cloud, &call, &spec, &err));
+	assert_false(w.cloud->balancers->update_nodes(w.cloud, &call, &spec, &err));
 	assert_int_equal(err.code, ERR_NOT_FOUND);
 	assert_string_equal(err.msg,
 	                    "load balancer \"aweb\" not found: there is no load balancer yet");
 	ensure(&w, "web");
 	w.nodes[1].provider_id = STR("cloudlycke://m2");
-	assert_true(lb->update_nodes(w.cloud, &call, &spec, &err));
+	assert_true(w.cloud->balancers->update_nodes(w.cloud, &call, &spec, &err));
 	assert_state_has(&w, "{\"name\":\"n2\",\"id\":\"m2\",\"addresses\":[]}");
 }
 

@@ -106,7 +106,7 @@ create(const char *name, const char *provider_id, const char *cidr)
 	struct node_ref node = { .name = str_c(name), .provider_id = str_c(provider_id) };
 	struct call c = call();
 
-	return ops.routes->create(cloud, &c, &node, STR("uid"), str_c(cidr), &err);
+	return cloud->routes->create(cloud, &c, &node, STR("uid"), str_c(cidr), &err);
 }
 
 static bool
@@ -118,7 +118,7 @@ remove_route(const char *name, const char *cidr, bool is_fixed)
 		               .is_fixed = is_fixed };
 	struct call c = call();
 
-	return ops.routes->remove(cloud, &c, &route, &err);
+	return cloud->routes->remove(cloud, &c, &route, &err);
 }
 
 /* "name target cidr [blackhole] [unfinished] [fixed];" for each. */
@@ -129,7 +129,7 @@ listed(void)
 	struct route_list list;
 	struct call c = call();
 
-	if (!ops.routes->list(cloud, &c, &list, &err))
+	if (!cloud->routes->list(cloud, &c, &list, &err))
 		return "";
 	for (size_t i = 0; i < list.n; i++)
 		buf_addf(&b, "%" STR_FMT " %" STR_FMT " %" STR_FMT "%s%s%s;",
@@ -159,10 +159,10 @@ they_are_offered_where_the_file_has_them(void **state UNUSED)
 {
 	lab_write(lab, MACHINES);
 	cloud = lab_open(lab);
-	assert_false(ops.offers(cloud, ops.routes));
+	assert_null(cloud->routes);
 	open_with("{}");
-	assert_true(ops.offers(cloud, ops.routes));
-	assert_false(ops.offers(cloud, ops.balancers));
+	assert_non_null(cloud->routes);
+	assert_null(cloud->balancers);
 }
 
 static void
