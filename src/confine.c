@@ -12,14 +12,10 @@
 #include "base/sandbox.h"
 #include "cloud/cloud.h"
 
-enum {
-	CLOUD_FILES = 16, /* that a cloud may name */
-};
-
 struct needs {
 	struct str *files;
 	size_t n, cap;
-	struct str writes[CLOUD_WRITES_MAX +
+	struct str writes[CLOUD_PATHS_MAX +
 	                  1]; /* the folder of --cert-dir, and what the cloud writes */
 	size_t n_writes;
 	bool has_plugin;
@@ -47,16 +43,6 @@ add_connection(struct needs *needs, const struct kube_connection *connection)
 	for (size_t i = 0; i < n; i++)
 		add(needs, files[i]);
 	needs->has_plugin |= kube_connection_uses_plugin(connection);
-}
-
-static void
-add_cloud(struct needs *needs, const struct cloud_ops *cloud)
-{
-	struct str files[CLOUD_FILES];
-	size_t n = cloud->files ? cloud->files(files, CLOUD_FILES) : 0;
-
-	for (size_t i = 0; i < n; i++)
-		add(needs, files[i]);
 }
 
 /* That of the reviews is opened later, and named here for its files only. Opening it fails then, and is told then. */
@@ -98,8 +84,10 @@ add_cert_folder(struct needs *needs, const char *folder)
 }
 
 static void
-add_writes(struct needs *needs, const struct cloud_needs *cloud)
+add_cloud(struct needs *needs, const struct cloud_needs *cloud)
 {
+	for (size_t i = 0; i < cloud->n_reads; i++)
+		add(needs, cloud->reads[i]);
 	for (size_t i = 0; i < cloud->n_writes; i++)
 		needs->writes[needs->n_writes++] = cloud->writes[i];
 }
@@ -145,12 +133,11 @@ confine(const struct options *o, const struct kube_connection *connection,
 	if (o->sandbox == SANDBOX_OFF)
 		return;
 	add(&needs, str_c(o->cloud_config));
-	add_cloud(&needs, cloud_find(str_c(o->cloud_provider)));
+	add_cloud(&needs, cloud);
 	add(&needs, str_c(o->kubeconfig));
 	add_connection(&needs, connection);
 	add_serving(&needs, o);
 	add_cert_folder(&needs, o->serving.cert_folder);
-	add_writes(&needs, cloud);
 	add_kubeconfig(&needs, o->authentication.kubeconfig, o->kubeconfig, &authn);
 	add_kubeconfig(&needs, o->authorization.kubeconfig, o->kubeconfig, &authz);
 	if (needs.has_plugin)

@@ -1,9 +1,10 @@
 /* main.c: flags, wiring, signals: the one file that knows every part.
  *
- * Order of start: flags, configuration, clients (no connection yet), the cloud, then the API server, while the election
- * begins on its own thread; the server is opened; controllers start when we lead. Order of the end: no new work, a second
- * of grace for what runs, then everything that blocks is cancelled and threads are joined; the lease is given back if all
- * work had ended by itself; events are flushed. A lost lease knows no order: the process ends at once.
+ * Order of start: flags, the configurations of the API server and of the cloud, the sandbox, clients (no connection yet), the
+ * cloud, then the API server, while the election begins on its own thread; the server is opened; controllers start when we
+ * lead. Order of the end: no new work, a second of grace for what runs, then everything that blocks is cancelled and threads
+ * are joined; the lease is given back if all work had ended by itself; events are flushed. A lost lease knows no order: the
+ * process ends at once.
  */
 #include <fcntl.h>
 #include <malloc.h>
@@ -59,6 +60,7 @@ static const struct {
 	[ROUTE] = { "node-route-controller", "route-controller" },
 };
 
+#define CLOUD_FAILED "Cloud provider could not be initialized"
 #define SERVING_RELOAD_NS (60 * NS_PER_SEC)
 /* The elector's thread goes first: it knows why. */
 #define EXPIRY_MARGIN_NS (100 * NS_PER_MS)
@@ -125,6 +127,7 @@ static struct cloud_config
 cloud_config_of(const struct options *o)
 {
 	return (struct cloud_config){
+		.clock = &clock_real,
 		.path = o->cloud_config[0] ? o->cloud_config : NULL,
 		.cluster_name = o->cluster_name,
 		.reserve_percent = o->cloud_reserve_percent,
@@ -135,25 +138,34 @@ cloud_config_of(const struct options *o)
 	};
 }
 
-/* Before the first thread: what is given up then, threads do not get back. */
-static void
-give_up_powers(struct program *p)
+static bool
+load_cloud(struct program *p, struct error *err)
 {
-	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
 	const struct cloud_ops *ops = cloud_find(str_c(p->options.cloud_provider));
 	struct cloud_config config = cloud_config_of(&p->options);
-	struct cloud_needs needs = { 0 };
 
-	if (ops->needs)
-		ops->needs(&config, &arena, &needs);
-	confine(&p->options, p->connection, &needs);
+	if (!ops->load(&config, &p->cloud, err))
+		return err_wrap(err, CLOUD_FAILED);
+	return true;
+}
+
+/* Everything that says what the program will need; then the rest is given up. Threads come later, since what is given up
+ * after they were started, they keep. */
+static bool
+configure(struct program *p, struct error *err)
+{
+	struct kube_config_source source = { .kubeconfig = p->options.kubeconfig,
+		                             .master = p->options.master };
+
+	if (!kube_connection_open(&source, &clock_real, &p->connection, err) || !load_cloud(p, err))
+		return false;
+	confine(&p->options, p->connection, &p->cloud->needs);
+	return true;
 }
 
 static bool
 connect_api_server(struct program *p, struct error *err)
 {
-	struct kube_config_source source = { .kubeconfig = p->options.kubeconfig,
-		                             .master = p->options.master };
 	struct kube_client_options options = {
 		.name = "http",
 		.fence = &p->fence,
@@ -161,9 +173,6 @@ connect_api_server(struct program *p, struct error *err)
 		.burst = p->options.kube_api_burst,
 	};
 
-	if (!kube_connection_open(&source, &clock_real, &p->connection, err))
-		return false;
-	give_up_powers(p);
 	if (!kube_connection_client(p->connection, &options, &p->kube, err))
 		return false;
 	p->root = kube_connection_named(p->connection, p->kube, "cloud-controller-manager");
@@ -172,10 +181,9 @@ connect_api_server(struct program *p, struct error *err)
 }
 
 static bool
-open_cloud(struct program *p, struct error *err)
+start_cloud(struct program *p, struct error *err)
 {
-	const struct cloud_ops *ops = cloud_find(str_c(p->options.cloud_provider));
-	struct cloud_config config = cloud_config_of(&p->options);
+	const struct cloud_ops *ops = p->cloud->ops;
 
 	if (ops->node_annotations)
 		node_keep_annotations(ops->node_annotations);
@@ -183,8 +191,8 @@ open_cloud(struct program *p, struct error *err)
 	p->nodes = store_new(&node_kind, &clock_real);
 	p->host = host_new(&(struct host_config){ &clock_real, &p->fence, p->nodes, p->recorder,
 	                                          ops->event_component });
-	if (!ops->open(&config, host_cloud_host(p->host), &p->cloud, err))
-		return err_wrap(err, "Cloud provider could not be initialized");
+	if (!ops->start(p->cloud, host_cloud_host(p->host), err))
+		return err_wrap(err, CLOUD_FAILED);
 	return true;
 }
 
@@ -522,10 +530,10 @@ start_parts(struct program *p, struct error *err)
 static bool
 start(struct program *p, struct error *err)
 {
-	if (!connect_api_server(p, err))
+	if (!configure(p, err) || !connect_api_server(p, err))
 		return false;
 	p->stopper = stopper_new(p->cancel);
-	if (!open_cloud(p, err) || !make_manager(p, err) || !start_parts(p, err))
+	if (!start_cloud(p, err) || !make_manager(p, err) || !start_parts(p, err))
 		return false;
 	start_timers(p);
 	notify_send(p->elector ? "READY=1\nSTATUS=standing by" : "READY=1");

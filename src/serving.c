@@ -187,15 +187,13 @@ open_at(struct serving *s, struct str address, int port, struct error *err)
 static void
 open_of_cloud(struct serving *s)
 {
-	const struct cloud_ops *ops = s->config.cloud->ops;
-	struct str address;
+	const struct cloud_listener *wanted = &s->config.cloud->metrics;
 	struct error err;
-	int port;
 
-	if (!ops->metrics_listener || !ops->metrics_listener(s->config.cloud, &address, &port))
+	if (!wanted->is_wanted)
 		return;
-	if (open_at(s, address.len > 0 ? address : STR("::"), port, &err) ||
-	    (address.len == 0 && open_at(s, STR("0.0.0.0"), port, &err)))
+	if (open_at(s, wanted->host.len > 0 ? wanted->host : STR("::"), wanted->port, &err) ||
+	    (wanted->host.len == 0 && open_at(s, STR("0.0.0.0"), wanted->port, &err)))
 		log_info("serving the cloud's metrics, to everybody",
 		         LOG_I64("port", server_port(s->of_cloud)));
 	else

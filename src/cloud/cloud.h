@@ -5,7 +5,10 @@
  * through cloud/host.h. Its functions run once, may fail, and are run again: they keep no state that a second run
  * would trip over.
  *
- * Threads: look() may be called from several threads at once; open() and close() from one.
+ * Life: load() reads the configuration, before the sandbox and before there is any other thread; start() reaches for the
+ * cloud, inside the sandbox; close() ends it, started or not. Nothing of the configuration is read twice.
+ *
+ * Threads: look() may be called from several threads at once; load(), start() and close() from one.
  */
 #ifndef CCMD_CLOUD_CLOUD_H
 #define CCMD_CLOUD_CLOUD_H
@@ -99,36 +102,55 @@ DEFINE_CLEANUP(struct look, look_unref)
 void look_set_error(struct look *, size_t i, enum presence presence, enum err_code code,
                     struct str text);
 
+/** What load() is given. What it points to lives as long as the cloud, so a copy of the struct may be kept for start(). */
 struct cloud_config {
+	struct clock *clock;
 	const char *path;         /* --cloud-config; NULL: none */
 	const char *cluster_name; /* --cluster-name */
 	unsigned
 		reserve_percent; /* --cloud-rate-limit-reserve: of its requests, left to other tools */
 	const struct ip_net *cluster_cidrs; /* --cluster-cidr */
 	size_t n_cluster_cidrs;
-	/* Why --cluster-cidr cannot be used: open() fails with it where routes would be offered. NULL: it can be used, or the route
+	/* Why --cluster-cidr cannot be used: start() fails with it where routes would be offered. NULL: it can be used, or the route
 	 * controller is switched off. */
 	const char *cluster_cidr_problem;
 	bool has_election; /* --leader-elect: there may be others, of which one leads */
 };
 
 enum {
-	CLOUD_WRITES_MAX = 4,
+	CLOUD_PATHS_MAX = 4,
 };
 
-/** What a provider will do to the system it runs on. */
+/** What a provider will do to the system it runs on: the sandbox allows that, and no more. Texts live as long as the cloud. */
 struct cloud_needs {
-	bool runs_programs; /* hooks: what we give up, they would have to do without as well */
-	struct str writes[CLOUD_WRITES_MAX]; /* files that it makes and replaces */
+	struct str reads
+		[CLOUD_PATHS_MAX]; /* files, or folders, that are read again after load(), beside --cloud-config */
+	size_t n_reads;
+	struct str writes[CLOUD_PATHS_MAX]; /* files that it makes and replaces */
 	size_t n_writes;
+	bool runs_programs; /* hooks: no sandbox then, since it would bind them as well */
+};
+
+/** A plain listener for /metrics that the users of the cloud's own controller are used to. That it cannot listen is logged and
+ * no failure. */
+struct cloud_listener {
+	bool is_wanted;
+	struct str host; /* empty: all addresses */
+	int port;
 };
 
 struct balancer_ops; /* cloud/balancer.h */
 struct route_ops;    /* cloud/route.h */
 
+/** A cloud as it is configured. A provider embeds it, and fills it in. */
 struct cloud {
 	const struct cloud_ops *ops;
-	/* Constant once open() has returned; NULL: not offered, as this cloud is configured. */
+
+	/* by load() */
+	struct cloud_needs needs;
+	struct cloud_listener metrics;
+
+	/* by load() or start(), constant afterwards; NULL: not offered */
 	const struct balancer_ops *balancers;
 	const struct route_ops *routes;
 };
@@ -140,18 +162,13 @@ struct cloud_ops {
 	const char *const
 		*node_annotations; /* keys a node_ref carries; NULL-terminated; NULL: none */
 
-	/** Names up to max files, or folders, that it will read beside --cloud-config, before open(): the sandbox lets it. NULL:
-	 * none. The texts live as long as the process. */
-	size_t (*files)(struct str ret[], size_t max);
-
-	/** What its configuration will make it do, asked before open() and before the first thread. What cannot be read needs
-	 * nothing: open() will say why. NULL: nothing. */
-	void (*needs)(const struct cloud_config *config, struct arena *arena,
-	              struct cloud_needs *ret);
-	/** Reads its configuration and reaches for its cloud. host lives as long as the cloud. ERR_INVALID and everything
-	 * else is fatal at start; the message goes to a person. */
-	bool (*open)(const struct cloud_config *config, const struct cloud_host *host,
-	             struct cloud **ret, struct error *err);
+	/** Reads and checks the configuration, and says in struct cloud what follows from it. It may wait for a file that is being
+	 * written, but starts no thread, changes nothing outside of the process and makes no request. ERR_INVALID and everything
+	 * else ends the program; the message goes to a person. */
+	bool (*load)(const struct cloud_config *config, struct cloud **ret, struct error *err);
+	/** Begins work: clients, threads, first requests. host lives as long as the cloud. An error ends the program, as one of
+	 * load() does; the caller closes the cloud then. */
+	bool (*start)(struct cloud *, const struct cloud_host *host, struct error *err);
 	void (*close)(struct cloud *); /* NULL is fine */
 
 	/** Looks for n machines. No answer may come from before not_before_boot_ns. The provider picks the cheapest way
@@ -166,10 +183,6 @@ struct cloud_ops {
 
 	/** Reads its configuration again, on SIGHUP; NULL: nothing to read. Logs what came of it. */
 	void (*reload)(struct cloud *);
-
-	/** A plain listener for /metrics that its users are used to: false without one. *ret_host empty: all addresses. NULL: none.
-	 * That it cannot listen is logged and no failure. */
-	bool (*metrics_listener)(struct cloud *, struct str *ret_host, int *ret_port);
 };
 
 /** The provider with that name, or NULL. */

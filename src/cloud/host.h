@@ -1,4 +1,4 @@
-/* cloud/host.h: what a provider is given at open().
+/* cloud/host.h: what a provider is given at start().
  *
  * Plain functions behind a table, so that a provider can be written and tested without a cluster. Threads: any.
  */

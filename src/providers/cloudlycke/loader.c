@@ -25,6 +25,8 @@ EVENT_KIND(
 
 enum {
 	MESSAGE_MAX = 32768, /* LIMIT_PROBLEMS problems */
+	READ_STEP = 65536,
+	TEXT_MAX = LIMIT_INVENTORY_FILE + READ_STEP,
 };
 
 /* Before the first load nothing says when a file was changed last but its own time. One that is younger may still be
@@ -34,7 +36,7 @@ static const int64_t first_patience_ns = 5 * NS_PER_SEC;
 
 struct cl_loader {
 	char *path;
-	const struct cloud_host *host;
+	const struct cloud_host *host; /* from the second load on */
 
 	pthread_mutex_t mu;
 	pthread_cond_t was_read;
@@ -117,11 +119,11 @@ read_all(int fd, struct buf *text)
 	ssize_t n = 1;
 
 	while (n != 0) {
-		if (!buf_reserve(text, CL_LOADER_READ_STEP)) {
+		if (!buf_reserve(text, READ_STEP)) {
 			errno = EFBIG;
 			return false;
 		}
-		n = read(fd, text->ptr + text->len, CL_LOADER_READ_STEP);
+		n = read(fd, text->ptr + text->len, READ_STEP);
 		if (n > 0)
 			buf_grown(text, (size_t)n);
 		else if (n < 0 && errno != EINTR)
@@ -168,9 +170,9 @@ is_quiet(const char *path, const struct cl_stamp *stamp, struct clock *clock)
 	return cl_stamp_eq(stamp, &now);
 }
 
-bool
-cl_loader_read(const char *path, struct clock *clock, struct buf *text, struct cl_stamp *ret_stamp,
-               struct error *err)
+static bool
+read_quiet_file(const char *path, struct clock *clock, struct buf *text, struct cl_stamp *ret_stamp,
+                struct error *err)
 {
 	CLEANUP(arena_fini) struct arena scratch = ARENA_INIT;
 	int64_t deadline_ns = clock_deadline(clock_mono(clock), first_patience_ns);
@@ -196,7 +198,7 @@ cl_loader_read(const char *path, struct clock *clock, struct buf *text, struct c
 /* ---- life cycle -------------------------------------------------------------------------------------- */
 
 struct cl_loader *
-cl_loader_new(const char *path, const struct cloud_host *host)
+cl_loader_new(const char *path)
 {
 	struct cl_loader *l = xcalloc(1, sizeof(*l));
 
@@ -205,7 +207,6 @@ cl_loader_new(const char *path, const struct cloud_host *host)
 	(void)metric_of(&reloads, "rejected");
 	(void)metric_of(&reloads, "refused");
 	l->path = xstrdup(path);
-	l->host = host;
 	PTHREAD_OK(pthread_mutex_init(&l->mu, NULL));
 	cond_init(&l->was_read);
 	return l;
@@ -262,15 +263,15 @@ fail_with(const struct cl_problems *problems, struct error *err)
 	return err_set(err, ERR_INVALID, "cloudlycke: %s", text.ptr);
 }
 
-static bool
-open_file(struct cl_loader *l, struct error *err)
+bool
+cl_loader_open(struct cl_loader *l, struct clock *clock, struct error *err)
 {
-	CLEANUP(buf_fini) struct buf text = BUF_INIT(CL_LOADER_TEXT_MAX);
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(TEXT_MAX);
 	CLEANUP(cl_problems_fini) struct cl_problems problems = CL_PROBLEMS_INIT(l->path);
 	struct cl_inventory *inventory;
 	struct cl_stamp stamp;
 
-	if (!cl_loader_read(l->path, l->host->clock, &text, &stamp, err))
+	if (!read_quiet_file(l->path, clock, &text, &stamp, err))
 		return false;
 	inventory = cl_inventory_parse(buf_str(&text), &problems);
 	if (!inventory)
@@ -281,13 +282,10 @@ open_file(struct cl_loader *l, struct error *err)
 	return true;
 }
 
-bool
-cl_loader_open(struct cl_loader *l, struct error *err)
+void
+cl_loader_set_host(struct cl_loader *l, const struct cloud_host *host)
 {
-	bool ok = open_file(l, err);
-
-	alloc_trim();
-	return ok;
+	l->host = host;
 }
 
 /* ---- later loads ------------------------------------------------------------------------------------- */
@@ -428,7 +426,7 @@ keep_unreadable(struct cl_loader *l, bool is_forced, int errnum)
 static enum cl_outcome
 reload(struct cl_loader *l, bool is_forced)
 {
-	CLEANUP(buf_fini) struct buf text = BUF_INIT(CL_LOADER_TEXT_MAX);
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(TEXT_MAX);
 	struct cl_stamp stamp;
 	bool is_busy;
 

@@ -34,25 +34,18 @@ enum cl_outcome {
 	CL_BUSY, /* it changed while it was read: try again */
 };
 
-enum {
-	CL_LOADER_READ_STEP = 65536,
-	CL_LOADER_TEXT_MAX = LIMIT_INVENTORY_FILE +
-	                     CL_LOADER_READ_STEP, /* of a buffer to read into */
-};
-
-/** Reads the file for the first load: again while it is being written, for 5 s at most. ERR_UNAVAILABLE: it was still being written then. */
-NODISCARD bool cl_loader_read(const char *path, struct clock *clock, struct buf *text,
-                              struct cl_stamp *ret_stamp, struct error *err);
-
 struct cl_loader;
 
-/** path is copied; host outlives the loader. */
-struct cl_loader *cl_loader_new(const char *path, const struct cloud_host *host);
+/** path is copied. */
+struct cl_loader *cl_loader_new(const char *path);
 void cl_loader_free(struct cl_loader *);
 DEFINE_CLEANUP(struct cl_loader, cl_loader_free)
 
-/** The first load; any problem is an error. ERR_INVALID: the file's content. */
-NODISCARD bool cl_loader_open(struct cl_loader *, struct error *err);
+/** The first load; any problem is an error. A file that is being written is read again, for 5 s at most. ERR_INVALID: the file's
+ * content. ERR_UNAVAILABLE: it was still being written then. */
+NODISCARD bool cl_loader_open(struct cl_loader *, struct clock *clock, struct error *err);
+/** To whom later loads are reported, before the first of them. host outlives the loader. */
+void cl_loader_set_host(struct cl_loader *, const struct cloud_host *host);
 
 /** Reads the file, and puts its inventory in the place of the present one, or says in log, event and metric why
  * not. is_forced: also when the text is that of the last time. */

@@ -1,7 +1,7 @@
 /* provider.c: machines without a cloud API, described in one inventory file.
  *
- * The provider to copy for a cloud of your own (docs/adding-a-cloud.md): open() reads the configuration, look()
- * answers for nodes, and the table is last.
+ * The provider to copy for a cloud of your own (docs/adding-a-cloud.md): load() reads the inventory, start()
+ * begins to watch it, look() answers for nodes, and the table is last.
  */
 #include "base/alloc.h"
 #include "base/limits.h"
@@ -15,6 +15,9 @@
 
 struct cloudlycke {
 	struct cloud cloud;
+	struct cloud_config config;
+	struct arena
+		arena; /* of the texts in cloud.needs: the inventory that they come from is replaced */
 	struct cl_loader *loader;
 	struct cl_watcher *watcher;
 	struct cl_state *state;             /* of the next two; NULL: neither is there */
@@ -315,48 +318,6 @@ static const struct route_ops routes = {
 	.remove = remove_route,
 };
 
-/* ---- what it will do to the system ------------------------------------------------------------------- */
-
-static void
-add_write(struct cloud_needs *needs, struct arena *arena, struct str file)
-{
-	if (file.len > 0)
-		needs->writes[needs->n_writes++] = arena_str(arena, file);
-}
-
-static void
-needs_of(const struct cl_schema *schema, struct arena *arena, struct cloud_needs *ret)
-{
-	ret->runs_programs = schema->balancers.hook.len > 0 ||
-	                     schema->balancers.haproxy.is_present || schema->routes.hook.len > 0;
-	add_write(ret, arena, schema->state.file);
-}
-
-/* Most inventories are thousands of machines and nothing of that: they are read once, by open(). */
-static bool
-is_worth_reading(struct str text)
-{
-	return str_contains(text, STR("hook")) || str_contains(text, STR("haproxy")) ||
-	       str_contains(text, STR("state"));
-}
-
-static void
-needs(const struct cloud_config *config, struct arena *arena, struct cloud_needs *ret)
-{
-	CLEANUP(buf_fini) struct buf text = BUF_INIT(CL_LOADER_TEXT_MAX);
-	CLEANUP(cl_problems_fini) struct cl_problems problems = CL_PROBLEMS_INIT(config->path);
-	CLEANUP(cl_inventory_unrefp) struct cl_inventory *inventory = NULL;
-	struct cl_stamp stamp;
-	struct error ignored;
-
-	if (!config->path || !cl_loader_read(config->path, &clock_real, &text, &stamp, &ignored) ||
-	    !is_worth_reading(buf_str(&text)))
-		return;
-	inventory = cl_inventory_parse(buf_str(&text), &problems);
-	if (inventory)
-		needs_of(&inventory->schema, arena, ret);
-}
-
 /* ---- life cycle -------------------------------------------------------------------------------------- */
 
 static void
@@ -372,46 +333,31 @@ close_cloud(struct cloud *cloud)
 	cl_routes_close(cl->routes);
 	cl_state_free(cl->state);
 	cl_loader_free(cl->loader);
+	arena_fini(&cl->arena);
 	free(cl);
 }
 
 DEFINE_CLEANUP(struct cloud, close_cloud)
 
 static void
-start_watcher(struct cloudlycke *cl)
+set_needs(struct cloudlycke *cl)
 {
 	CLEANUP(cl_inventory_unrefp) struct cl_inventory *inventory = NULL;
+	struct cloud_needs *needs = &cl->cloud.needs;
+	const struct cl_schema *schema;
 	bool is_current;
 
 	inventory = cl_loader_inventory(cl->loader, &is_current);
-	cl->is_watched = inventory->schema.reload.is_enabled;
-	cl_watcher_start(cl->watcher, &inventory->schema.reload);
+	schema = &inventory->schema;
+	needs->runs_programs = schema->balancers.hook.len > 0 ||
+	                       schema->balancers.haproxy.is_present || schema->routes.hook.len > 0;
+	if (schema->state.file.len > 0)
+		needs->writes[needs->n_writes++] = arena_str(&cl->arena, schema->state.file);
 }
 
-/* With an election the state file is for the leader: it is taken with the first Services or routes. */
+/* The folder is watched before the file is read, so that no change falls between. */
 static bool
-open_parts(struct cloudlycke *cl, const struct cloud_config *config, const struct cloud_host *host,
-           struct error *err)
-{
-	CLEANUP(cl_inventory_unrefp) struct cl_inventory *inventory = NULL;
-	bool is_current;
-
-	inventory = cl_loader_inventory(cl->loader, &is_current);
-	if (!inventory->schema.balancers.is_present && !inventory->schema.routes.is_present)
-		return true;
-	if (!cl_state_open(inventory->schema.state.file, /*is_alone=*/!config->has_election, host,
-	                   &cl->state, err) ||
-	    !cl_balancers_open(config, host, cl->loader, cl->state, &cl->balancers, err))
-		return false;
-	cl->routes = cl_routes_open(config, host, cl->loader, cl->state);
-	cl->cloud.balancers = cl->balancers ? &balancers : NULL;
-	cl->cloud.routes = cl->routes ? &routes : NULL;
-	return true;
-}
-
-static bool
-open_cloud(const struct cloud_config *config, const struct cloud_host *host, struct cloud **ret,
-           struct error *err)
+load(const struct cloud_config *config, struct cloud **ret, struct error *err)
 {
 	CLEANUP(close_cloudp) struct cloud *cloud = NULL;
 	struct cloudlycke *cl;
@@ -423,19 +369,54 @@ open_cloud(const struct cloud_config *config, const struct cloud_host *host, str
 	cl = xcalloc(1, sizeof(*cl));
 	cloud = &cl->cloud;
 	cloud->ops = &cloudlycke_cloud;
-	cl->loader = cl_loader_new(config->path, host);
+	cl->config = *config;
+	cl->loader = cl_loader_new(config->path);
 	cl->watcher = cl_watcher_new(cl->loader);
-	if (!cl_loader_open(cl->loader, err) || !open_parts(cl, config, host, err))
+	if (!cl_loader_open(cl->loader, config->clock, err))
 		return false;
-	start_watcher(cl);
+	set_needs(cl);
 	*ret = TAKE(cloud);
+	return true;
+}
+
+/* With an election the state file is for the leader: it is taken with the first Services or routes. */
+static bool
+open_parts(struct cloudlycke *cl, const struct cl_schema *schema, const struct cloud_host *host,
+           struct error *err)
+{
+	if (!schema->balancers.is_present && !schema->routes.is_present)
+		return true;
+	if (!cl_state_open(schema->state.file, /*is_alone=*/!cl->config.has_election, host,
+	                   &cl->state, err) ||
+	    !cl_balancers_open(&cl->config, host, cl->loader, cl->state, &cl->balancers, err))
+		return false;
+	cl->routes = cl_routes_open(&cl->config, host, cl->loader, cl->state);
+	cl->cloud.balancers = cl->balancers ? &balancers : NULL;
+	cl->cloud.routes = cl->routes ? &routes : NULL;
+	return true;
+}
+
+static bool
+start(struct cloud *cloud, const struct cloud_host *host, struct error *err)
+{
+	CLEANUP(cl_inventory_unrefp) struct cl_inventory *inventory = NULL;
+	struct cloudlycke *cl = cloudlycke_of(cloud);
+	bool is_current;
+
+	cl_loader_set_host(cl->loader, host);
+	inventory = cl_loader_inventory(cl->loader, &is_current);
+	if (!open_parts(cl, &inventory->schema, host, err))
+		return false;
+	cl->is_watched = inventory->schema.reload.is_enabled;
+	cl_watcher_start(cl->watcher, &inventory->schema.reload);
+	alloc_trim(); /* of what parsing the inventory took; not in load(), since it starts a thread */
 	return true;
 }
 
 const struct cloud_ops cloudlycke_cloud = {
 	.name = "cloudlycke",
-	.needs = needs,
-	.open = open_cloud,
+	.load = load,
+	.start = start,
 	.close = close_cloud,
 	.look = look,
 	.can_find = can_find,

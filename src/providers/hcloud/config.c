@@ -469,19 +469,3 @@ hz_config_free(struct hz_config *c)
 	arena_fini(&c->arena);
 	free(c);
 }
-
-size_t
-hz_config_files(struct str ret[HZ_CONFIG_FILES])
-{
-	static const char *const secrets[HZ_CONFIG_FILES] = { "HCLOUD_TOKEN", "ROBOT_USER",
-		                                              "ROBOT_PASSWORD" };
-	size_t n = 0;
-
-	for (size_t i = 0; i < HZ_CONFIG_FILES; i++) {
-		struct str path = hz_source_path(secrets[i]);
-
-		if (path.len > 0)
-			ret[n++] = path;
-	}
-	return n;
-}

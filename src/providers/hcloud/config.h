@@ -78,10 +78,6 @@ NODISCARD bool hz_config_load(const struct hz_dialect *, unsigned reserve_percen
 void hz_config_free(struct hz_config *); /* NULL is fine */
 DEFINE_CLEANUP(struct hz_config, hz_config_free)
 
-/** The files that will be read, before anything is; at most HZ_CONFIG_FILES. */
-#define HZ_CONFIG_FILES 3
-size_t hz_config_files(struct str ret[HZ_CONFIG_FILES]);
-
 /** Both user and password are there, and so there is a Robot to ask. */
 bool hz_config_has_robot_login(const struct hz_config *);
 

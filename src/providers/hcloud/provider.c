@@ -21,6 +21,7 @@ enum {
 
 struct hcloud {
 	struct cloud cloud;
+	struct cloud_config cloud_config;
 	const struct cloud_host *host;
 	struct hz_config *config;
 	struct hz_login *login, *robot_login;
@@ -283,7 +284,7 @@ check_attached(struct hcloud *hz, struct call *call, struct error *err)
 	return true;
 }
 
-/* ---- open -------------------------------------------------------------------------------------------- */
+/* ---- load and start -------------------------------------------------------------------------------------------- */
 
 static bool
 reach(struct hcloud *hz, struct error *err)
@@ -313,14 +314,14 @@ routable_cidr(const struct cloud_config *config)
 }
 
 static bool
-open_routes(struct hcloud *hz, const struct cloud_config *config, struct error *err)
+open_routes(struct hcloud *hz, struct error *err)
 {
-	const struct ip_net *cidr = routable_cidr(config);
+	const struct ip_net *cidr = routable_cidr(&hz->cloud_config);
 
 	if (!hz->config->has_routes)
 		return true;
-	if (config->cluster_cidr_problem)
-		return err_set(err, ERR_INVALID, "%s", config->cluster_cidr_problem);
+	if (hz->cloud_config.cluster_cidr_problem)
+		return err_set(err, ERR_INVALID, "%s", hz->cloud_config.cluster_cidr_problem);
 	if (!cidr) {
 		log_info("no routes are made: --cluster-cidr names no network of IPv4");
 		return true;
@@ -363,76 +364,73 @@ open_parts(struct hcloud *hz)
 		});
 }
 
+/* Files with secrets are read again, so that these can be replaced without a restart. */
+static void
+add_read(struct cloud_needs *needs, const struct hz_source *source)
+{
+	if (source->path)
+		needs->reads[needs->n_reads++] = str_c(source->path);
+}
+
 static bool
-open_dialect(const struct cloud_ops *ops, const struct hz_dialect *dialect,
-             const struct cloud_config *cloud_config, const struct cloud_host *host,
-             struct cloud **ret, struct error *err)
+load_dialect(const struct cloud_ops *ops, const struct hz_dialect *dialect,
+             const struct cloud_config *cloud_config, struct cloud **ret, struct error *err)
 {
 	CLEANUP(close_cloudp) struct cloud *cloud = NULL;
 	struct hcloud *hz = xcalloc(1, sizeof(*hz));
 
 	cloud = &hz->cloud;
 	cloud->ops = ops;
-	hz->host = host;
+	hz->cloud_config = *cloud_config;
 	hz_count_operations("hcloud/newCloud", 1);
 	if (!hz_config_load(dialect, cloud_config->reserve_percent, &hz->config, err))
 		return false;
-	if (!reach(hz, err))
-		return err_wrap(err, "hcloud/newCloud");
-	open_parts(hz);
-	if (!open_routes(hz, cloud_config, err))
-		return false;
-	cloud->balancers = hz->balancers ? &balancers : NULL;
-	cloud->routes = hz->routes ? &routes : NULL;
-	log_info("Hetzner Cloud k8s cloud controller started", LOG_STR("version", version_get()));
+	add_read(&cloud->needs, &hz->config->token);
+	add_read(&cloud->needs, &hz->config->robot_user);
+	add_read(&cloud->needs, &hz->config->robot_password);
+	cloud->metrics = (struct cloud_listener){ hz->config->has_metrics, hz->config->metrics_host,
+		                                  hz->config->metrics_port };
 	*ret = TAKE(cloud);
 	return true;
 }
 
-/* ---- for the tables ----------------------------------------------------------------------------------- */
-
-static size_t
-files(struct str ret[], size_t max)
-{
-	struct str named[HZ_CONFIG_FILES];
-	size_t n = hz_config_files(named);
-
-	for (size_t i = 0; i < n && i < max; i++)
-		ret[i] = named[i];
-	return n < max ? n : max;
-}
-
 static bool
-metrics_listener(struct cloud *cloud, struct str *ret_host, int *ret_port)
+start(struct cloud *cloud, const struct cloud_host *host, struct error *err)
 {
-	const struct hz_config *config = hcloud_of(cloud)->config;
+	struct hcloud *hz = hcloud_of(cloud);
 
-	*ret_host = config->metrics_host;
-	*ret_port = config->metrics_port;
-	return config->has_metrics;
+	hz->host = host;
+	if (!reach(hz, err))
+		return err_wrap(err, "hcloud/newCloud");
+	open_parts(hz);
+	if (!open_routes(hz, err))
+		return false;
+	cloud->balancers = hz->balancers ? &balancers : NULL;
+	cloud->routes = hz->routes ? &routes : NULL;
+	log_info("Hetzner Cloud k8s cloud controller started", LOG_STR("version", version_get()));
+	return true;
 }
+
+/* ---- the tables -------------------------------------------------------------------------------------- */
 
 extern const struct cloud_ops hcloud_cloud, hcloud_from_scratch_cloud, ccm_from_scratch_cloud;
 
 static bool
-open_official(const struct cloud_config *config, const struct cloud_host *host, struct cloud **ret,
-              struct error *err)
+load_official(const struct cloud_config *config, struct cloud **ret, struct error *err)
 {
-	return open_dialect(&hcloud_cloud, &hz_official, config, host, ret, err);
+	return load_dialect(&hcloud_cloud, &hz_official, config, ret, err);
 }
 
 static bool
-open_tutorial(const struct cloud_config *config, const struct cloud_host *host, struct cloud **ret,
-              struct error *err)
+load_tutorial(const struct cloud_config *config, struct cloud **ret, struct error *err)
 {
-	return open_dialect(&hcloud_from_scratch_cloud, &hz_tutorial, config, host, ret, err);
+	return load_dialect(&hcloud_from_scratch_cloud, &hz_tutorial, config, ret, err);
 }
 
 static bool
-open_tutorial_text(const struct cloud_config *config, const struct cloud_host *host,
-                   struct cloud **ret, struct error *err)
+load_tutorial_text(const struct cloud_config *config, struct cloud **ret, struct error *err)
 {
-	return open_dialect(&ccm_from_scratch_cloud, &hz_tutorial_text, config, host, ret, err);
+	return load_dialect(&ccm_from_scratch_cloud, &hz_tutorial_text, config, ret, err);
 }
 
 static const char *const node_annotations[] = { HZ_ANNOTATION_IPV6, NULL };
@@ -441,19 +439,18 @@ const struct cloud_ops hcloud_cloud = {
 	.name = "hcloud",
 	.event_component = HZ_COMPONENT,
 	.node_annotations = node_annotations,
-	.files = files,
-	.open = open_official,
+	.load = load_official,
+	.start = start,
 	.close = close_cloud,
 	.look = look,
 	.can_find = can_find,
-	.metrics_listener = metrics_listener,
 };
 
 const struct cloud_ops hcloud_from_scratch_cloud = {
 	.name = "hcloud-from-scratch",
 	.event_component = HZ_COMPONENT,
-	.files = files,
-	.open = open_tutorial,
+	.load = load_tutorial,
+	.start = start,
 	.close = close_cloud,
 	.look = look,
 	.can_find = can_find,
@@ -462,8 +459,8 @@ const struct cloud_ops hcloud_from_scratch_cloud = {
 const struct cloud_ops ccm_from_scratch_cloud = {
 	.name = "ccm-from-scratch",
 	.event_component = HZ_COMPONENT,
-	.files = files,
-	.open = open_tutorial_text,
+	.load = load_tutorial_text,
+	.start = start,
 	.close = close_cloud,
 	.look = look,
 	.can_find = can_find,

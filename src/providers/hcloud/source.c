@@ -11,26 +11,15 @@ enum {
 	NAME_MAX_LEN = 64, /* of a variable, with "_FILE" */
 };
 
-struct str
-hz_source_path(const char *variable)
-{
-	char memory[NAME_MAX_LEN] = "";
-	struct buf name = BUF_FIXED(memory);
-
-	if (getenv(variable))
-		return STR_EMPTY;
-	buf_addf(&name, "%s_FILE", variable);
-	return str_c(getenv(memory));
-}
-
-static bool
-is_file_named(const char *variable)
+/* The file that X_FILE names; NULL: none, or X comes first. */
+static const char *
+file_of(const char *variable)
 {
 	char memory[NAME_MAX_LEN] = "";
 	struct buf name = BUF_FIXED(memory);
 
 	buf_addf(&name, "%s_FILE", variable);
-	return !getenv(variable) && getenv(memory);
+	return getenv(variable) ? NULL : getenv(memory);
 }
 
 static bool
@@ -60,14 +49,15 @@ add_problem(struct buf *problems, const char *variable, const char *path, const 
 void
 hz_source_load(struct hz_source *s, const char *variable, struct buf *problems)
 {
+	const char *path = file_of(variable);
 	struct error err;
 
 	*s = (struct hz_source){ 0 };
-	if (!is_file_named(variable)) {
+	if (!path) {
 		secret_set(&s->value, str_c(getenv(variable)));
 		return;
 	}
-	s->path = xstrdup(hz_source_path(variable).ptr);
+	s->path = xstrdup(path);
 	if (!read_path(s->path, &s->value, &err))
 		add_problem(problems, variable, s->path, &err);
 }

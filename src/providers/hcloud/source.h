@@ -26,7 +26,4 @@ void hz_source_copy(struct hz_source *to, const struct hz_source *from);
  * being replaced. */
 bool hz_source_refresh(struct hz_source *);
 
-/** The file that X_FILE names, where X does not come first; empty: none. Owned by the environment. */
-struct str hz_source_path(const char *variable);
-
 #endif

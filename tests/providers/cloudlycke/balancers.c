@@ -556,12 +556,12 @@ a_kept_address_stays_reserved_until_it_is_released(void **state)
 static void
 check_not_opened(struct world *w, const char *text, const char *why)
 {
-	struct cloud_config config = { .path = w->lab->path };
+	struct cloud_config config = { .clock = &clock_real, .path = w->lab->path };
 	struct cloud *cloud;
 	struct error err;
 
 	put_state(w, text);
-	assert_false(cloudlycke_cloud.open(&config, &w->lab->host, &cloud, &err));
+	assert_false(lab_try_open(w->lab, &config, &cloud, &err));
 	assert_int_equal(err.code, ERR_INVALID);
 	assert_string_equal(err.msg,
 	                    arena_printf(&w->arena, "cloudlycke: state file \"%s\" is damaged: %s",
@@ -634,17 +634,17 @@ static void
 one_process_has_the_file(void **state)
 {
 	CLEANUP(world_fini) struct world w;
-	struct cloud_config config = { .path = NULL };
+	struct cloud_config config = { .clock = &clock_real };
 	struct cloud *cloud;
 	struct error err;
 
 	world_init(&w, state, "{}");
 	open_again(&w);
 	config.path = w.lab->path;
-	assert_false(cloudlycke_cloud.open(&config, &w.lab->host, &cloud, &err));
+	assert_false(lab_try_open(w.lab, &config, &cloud, &err));
 	assert_non_null(strstr(err.msg, "is locked by another process"));
 	config.has_election = true; /* a standby waits for its turn instead */
-	assert_true(cloudlycke_cloud.open(&config, &w.lab->host, &cloud, &err));
+	assert_true(lab_try_open(w.lab, &config, &cloud, &err));
 	cloudlycke_cloud.close(w.cloud);
 	w.cloud = cloud;
 	ADOPT(&w, "a", NULL);
@@ -785,22 +785,20 @@ programs_and_files_are_announced(void **state)
 {
 	CLEANUP(world_fini) struct world w;
 	struct cloud_config config;
-	struct cloud_needs needs = { 0 };
+	struct cloud *cloud;
+	struct error err;
 
 	world_init(&w, state, "{}");
-	config = (struct cloud_config){ .path = w.lab->path };
-	cloudlycke_cloud.needs(&config, &w.arena, &needs);
-	assert_false(needs.runs_programs);
-	assert_int_equal(needs.n_writes, 1);
-	assert_true(str_eq_c(needs.writes[0], w.state));
+	config = (struct cloud_config){ .clock = &clock_real, .path = w.lab->path };
+	assert_true(cloudlycke_cloud.load(&config, &cloud, &err));
+	assert_false(cloud->needs.runs_programs);
+	assert_int_equal(cloud->needs.n_writes, 1);
+	assert_true(str_eq_c(cloud->needs.writes[0], w.state));
+	cloudlycke_cloud.close(cloud);
 	write_inventory(&w, "", "{hook: /h}");
-	needs = (struct cloud_needs){ 0 };
-	cloudlycke_cloud.needs(&config, &w.arena, &needs);
-	assert_true(needs.runs_programs);
-	lab_put(w.lab, "inventory.yaml", "hook: [");
-	needs = (struct cloud_needs){ 0 };
-	cloudlycke_cloud.needs(&config, &w.arena, &needs);
-	assert_false(needs.runs_programs);
+	assert_true(cloudlycke_cloud.load(&config, &cloud, &err));
+	assert_true(cloud->needs.runs_programs);
+	cloudlycke_cloud.close(cloud);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, lab_setup, lab_teardown)

@@ -281,11 +281,28 @@ lab_metric(const char *series)
 
 /* ---- the provider ------------------------------------------------------------------------------------ */
 
+bool
+lab_try_open(struct lab *lab, const struct cloud_config *config, struct cloud **ret,
+             struct error *err)
+{
+	struct cloud *cloud;
+
+	if (!cloudlycke_cloud.load(config, &cloud, err))
+		return false;
+	if (!cloudlycke_cloud.start(cloud, &lab->host, err)) {
+		cloudlycke_cloud.close(cloud);
+		return false;
+	}
+	*ret = cloud;
+	return true;
+}
+
 struct cloud *
 lab_open(struct lab *lab)
 {
-	struct ip_net cidrs[2];
-	struct cloud_config config = { .path = lab->path,
+	static struct ip_net cidrs[2];
+	struct cloud_config config = { .clock = &clock_real,
+		                       .path = lab->path,
 		                       .cluster_name = "kubernetes",
 		                       .cluster_cidrs = cidrs,
 		                       .n_cluster_cidrs = 2 };
@@ -295,7 +312,7 @@ lab_open(struct lab *lab)
 	assert_true(ip_net_parse(STR("10.244.0.0/16"), &cidrs[0]));
 	assert_true(ip_net_parse(STR("fd00::/16"), &cidrs[1]));
 
-	if (!cloudlycke_cloud.open(&config, &lab->host, &cloud, &err))
+	if (!lab_try_open(lab, &config, &cloud, &err))
 		fail_msg("%s", err.msg);
 	return cloud;
 }

@@ -55,7 +55,10 @@ unsigned lab_count_wakes(struct lab *lab);
 /** The present value of a series, "name{label=\"x\"}". */
 double lab_metric(const char *series);
 
-/** Opens the provider on the lab's file; fails the test when it cannot. */
+/** Loads and starts the provider. */
+bool lab_try_open(struct lab *lab, const struct cloud_config *config, struct cloud **ret,
+                  struct error *err);
+/** The same on the lab's file; fails the test when it cannot. */
 struct cloud *lab_open(struct lab *lab);
 
 /** What a look says about one node. */

@@ -26,11 +26,11 @@ DEFINE_CLEANUP(struct cloud, close_cloud)
 static void
 check_not_opened(struct lab *lab, const char *path, enum err_code code, const char *msg)
 {
-	struct cloud_config config = { .path = path };
+	struct cloud_config config = { .clock = &clock_real, .path = path };
 	struct cloud *cloud = NULL;
 	struct error err = { 0 };
 
-	assert_false(ops.open(&config, &lab->host, &cloud, &err));
+	assert_false(lab_try_open(lab, &config, &cloud, &err));
 	assert_null(cloud);
 	assert_int_equal(err.code, code);
 	assert_string_equal(err.msg, msg);

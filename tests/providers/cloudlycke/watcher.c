@@ -91,9 +91,8 @@ a_file_that_is_being_written_is_not_the_first_inventory(void **state)
 	bool is_current;
 
 	lab_overwrite(lab, "inventory.yaml", HALF); /* valid so far */
-	lab->host.clock = &s.clock;
-	loader = cl_loader_new(lab->path, &lab->host);
-	assert_true(cl_loader_open(loader, &err));
+	loader = cl_loader_new(lab->path);
+	assert_true(cl_loader_open(loader, &s.clock, &err));
 	inventory = cl_loader_inventory(loader, &is_current);
 	assert_int_equal(inventory->schema.n_machines, 2);
 	assert_in_range(s.now_ns, 1, NS_PER_SEC);
@@ -111,9 +110,8 @@ a_file_that_is_written_for_ever_ends_the_start(void **state)
 	for (unsigned i = 0; i + 1 < ARRAY_LEN(texts); i++)
 		texts[i] = i % 2 ? HALF : WHOLE;
 	lab_overwrite(lab, "inventory.yaml", HALF);
-	lab->host.clock = &s.clock;
-	loader = cl_loader_new(lab->path, &lab->host);
-	assert_false(cl_loader_open(loader, &err));
+	loader = cl_loader_new(lab->path);
+	assert_false(cl_loader_open(loader, &s.clock, &err));
 	assert_int_equal(err.code, ERR_UNAVAILABLE);
 	assert_non_null(strstr(err.msg, "inventory.yaml\" is still being written after 5 s"));
 	assert_in_range(s.now_ns, 5 * NS_PER_SEC, 6 * NS_PER_SEC);
@@ -129,9 +127,8 @@ a_file_that_was_written_long_ago_is_read_immediately(void **state)
 
 	s.clock.wall_ns = clock_real.wall_ns;
 	lab_write(lab, "machines: []\n");
-	lab->host.clock = &s.clock;
-	loader = cl_loader_new(lab->path, &lab->host);
-	assert_true(cl_loader_open(loader, &err));
+	loader = cl_loader_new(lab->path);
+	assert_true(cl_loader_open(loader, &s.clock, &err));
 }
 
 /* ---- ways in which files change ---------------------------------------------------------------------- */
