@@ -72,7 +72,6 @@ add_serving(struct needs *needs, const struct options *o)
 		add(needs, s->sni[i].key_file);
 	}
 	add(needs, str_c(o->authentication.client_ca_file));
-	add(needs, str_c(o->authentication.requestheader_ca_file));
 }
 
 /* A rule needs the folder to be there. */

@@ -78,7 +78,6 @@
 #define LIMIT_REVIEW_BYTES       10000 /* of one SubjectAccessReview's attributes; larger ones are not kept */
 #define LIMIT_USER_BYTES         KIB(256) /* name, groups and extras of one caller */
 #define LIMIT_USER_EXTRAS        256   /* values of the extras */
-#define LIMIT_HEADER_NAMES       32    /* in one list of a front proxy's header names */
 
 /* providers */
 #define LIMIT_MACHINES 100000          /* machines in an inventory */

@@ -12,7 +12,6 @@ static const struct gate {
 } gates[] = {
 	{ "CloudControllerManagerWatchBasedRoutesReconciliation", "AllAlpha",
 	  AT(gates.watch_routes) },
-	{ "RemoteRequestHeaderUID", "AllAlpha", AT(gates.requestheader_uid) },
 };
 
 static const char *const groups[] = { "AllAlpha", "AllBeta" };

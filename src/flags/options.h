@@ -69,9 +69,7 @@ struct authentication_options {
 	const char *kubeconfig; /* empty: the cluster's */
 	bool skip_lookup, tolerate_lookup_failure;
 	int64_t token_ttl_ns;
-	const char *client_ca_file, *requestheader_ca_file;
-	struct text_list requestheader_names, username_headers, group_headers, extra_prefixes,
-		uid_headers;
+	const char *client_ca_file;
 };
 
 struct authorization_options {
@@ -82,8 +80,7 @@ struct authorization_options {
 
 /** --feature-gates, those that mean something here. */
 struct feature_gates {
-	bool watch_routes;      /* CloudControllerManagerWatchBasedRoutesReconciliation */
-	bool requestheader_uid; /* RemoteRequestHeaderUID */
+	bool watch_routes; /* CloudControllerManagerWatchBasedRoutesReconciliation */
 };
 
 /** What /configz shows, and nobody else reads. */

@@ -18,9 +18,8 @@ static const struct flag generic[] = {
 	  "The volume plugin of an external cloud.", FLAG_NO_EFFECT,
 	  "volumes are not a cloud controller manager's work" },
 	{ "feature-gates", FLAG_LIST, AT(gate_texts), "",
-	  "Pairs Name=bool. RemoteRequestHeaderUID is honoured; CloudControllerManagerWatchBasedRoutesReconciliation "
-	  "changes nothing, since routes always follow the nodes; AllAlpha and AllBeta speak for these two. Any other is "
-	  "ignored with a warning." },
+	  "Pairs Name=bool. CloudControllerManagerWatchBasedRoutesReconciliation, AllAlpha and AllBeta are accepted and "
+	  "change nothing, since routes always follow the nodes. Any other is ignored with a warning." },
 	{ "shutdown-grace-period", FLAG_DURATION, AT(grace_period_ns), "1s",
 	  "How long running work may go on after SIGTERM." },
 	{ "sandbox", FLAG_CHOICE, AT(sandbox), "auto",

@@ -42,6 +42,8 @@ static const struct flag serving[] = {
 
 const struct flag_group serving_flags = { "Secure serving", serving, ARRAY_LEN(serving) };
 
+static const char NO_PROXIES[] = "headers of front proxies identify no caller";
+
 static const struct flag authentication[] = {
 	{ "authentication-kubeconfig", FLAG_TEXT, AT(authentication.kubeconfig), "",
 	  "How to reach the API server that knows who asks (TokenReview). Without it: as a pod of the cluster; where that "
@@ -55,18 +57,18 @@ static const struct flag authentication[] = {
 	  "10s", "How long answers about tokens are kept." },
 	{ "client-ca-file", FLAG_TEXT, AT(authentication.client_ca_file), "",
 	  "Authorities of client certificates." },
-	{ "requestheader-client-ca-file", FLAG_TEXT, AT(authentication.requestheader_ca_file), "",
-	  "Authorities of front proxies, whose headers say who asks." },
-	{ "requestheader-allowed-names", FLAG_LIST, AT(authentication.requestheader_names), "",
-	  "Common names of front proxies. Empty: any that the authority signed." },
-	{ "requestheader-username-headers", FLAG_LIST, AT(authentication.username_headers),
-	  "x-remote-user", "Headers with the user's name." },
-	{ "requestheader-group-headers", FLAG_LIST, AT(authentication.group_headers),
-	  "x-remote-group", "Headers with the user's groups." },
-	{ "requestheader-extra-headers-prefix", FLAG_LIST, AT(authentication.extra_prefixes),
-	  "x-remote-extra-", "Prefixes of headers with more about the user." },
-	{ "requestheader-uid-headers", FLAG_LIST, AT(authentication.uid_headers), "",
-	  "Headers with the user's UID; needs the feature gate RemoteRequestHeaderUID." },
+	{ "requestheader-client-ca-file", FLAG_TEXT, FLAG_NOWHERE, "",
+	  "Authorities of front proxies.", FLAG_NO_EFFECT, NO_PROXIES },
+	{ "requestheader-allowed-names", FLAG_LIST, FLAG_NOWHERE, "",
+	  "Common names of front proxies.", FLAG_NO_EFFECT, NO_PROXIES },
+	{ "requestheader-username-headers", FLAG_LIST, FLAG_NOWHERE, "x-remote-user",
+	  "Headers with the user's name.", FLAG_NO_EFFECT, NO_PROXIES },
+	{ "requestheader-group-headers", FLAG_LIST, FLAG_NOWHERE, "x-remote-group",
+	  "Headers with the user's groups.", FLAG_NO_EFFECT, NO_PROXIES },
+	{ "requestheader-extra-headers-prefix", FLAG_LIST, FLAG_NOWHERE, "x-remote-extra-",
+	  "Prefixes of headers with more about the user.", FLAG_NO_EFFECT, NO_PROXIES },
+	{ "requestheader-uid-headers", FLAG_LIST, FLAG_NOWHERE, "", "Headers with the user's UID.",
+	  FLAG_NO_EFFECT, NO_PROXIES },
 };
 
 const struct flag_group authentication_flags = { "Authentication", authentication,

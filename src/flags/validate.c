@@ -91,32 +91,7 @@ check_election(const struct election_options *e, struct buf *problems)
 	                       problems);
 }
 
-/* ---- authentication and authorization ---- */
-
-static void
-check_words(const char *flag, const struct text_list *list, struct buf *problems)
-{
-	for (size_t i = 0; i < list->n; i++) {
-		if (str_trim(list->items[i]).len == 0)
-			buf_addf(problems, "%s: an entry is empty\n", flag);
-	}
-}
-
-static void
-check_authentication(const struct options *o, struct buf *problems)
-{
-	const struct authentication_options *a = &o->authentication;
-
-	check_words("--requestheader-allowed-names", &a->requestheader_names, problems);
-	check_words("--requestheader-username-headers", &a->username_headers, problems);
-	check_words("--requestheader-group-headers", &a->group_headers, problems);
-	check_words("--requestheader-extra-headers-prefix", &a->extra_prefixes, problems);
-	check_words("--requestheader-uid-headers", &a->uid_headers, problems);
-	if (a->uid_headers.n > 0 && !o->gates.requestheader_uid)
-		buf_add_c(
-			problems,
-			"--requestheader-uid-headers requires the \"RemoteRequestHeaderUID\" feature to be enabled\n");
-}
+/* ---- authorization ---- */
 
 static void
 check_paths(const struct text_list *paths, struct buf *problems)
@@ -143,6 +118,5 @@ options_validate(struct options *o, struct buf *problems, struct buf *warnings)
 	check_cidrs(&o->routes);
 	check_election(&o->election, problems);
 	serving_resolve(o, problems, warnings);
-	check_authentication(o, problems);
 	check_paths(&o->authorization.allow_paths, problems);
 }

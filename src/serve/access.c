@@ -44,19 +44,6 @@ struct asker {
 
 /* --- what a request shows -------------------------------------------------------------------------- */
 
-static bool
-get_header(void *arg, const char *name, size_t n, struct str *ret)
-{
-	return server_request_header(arg, name, n, ret);
-}
-
-static bool
-next_header(void *arg, const char *prefix, size_t *iterator, struct str *ret_name,
-            struct str *ret_value)
-{
-	return server_request_next_header(arg, prefix, iterator, ret_name, ret_value);
-}
-
 /* Anything else has no endpoint here; nobody is allowed to do it but by a rule for all verbs. */
 static struct str
 verb_of(const struct server_request *request)
@@ -92,18 +79,6 @@ prove(const struct server_request *request, const struct trust *trust, struct ar
 		proof.verdict = ACCESS_PROOF_BAD;
 	}
 	return proof;
-}
-
-static struct access_view
-view_of(struct server_request *request, const struct auth_config *config, struct arena *arena)
-{
-	return (struct access_view){
-		.verb = verb_of(request),
-		.path = server_request_path(request),
-		.front = prove(request, config->front, arena),
-		.client = prove(request, config->client, arena),
-		.headers = { request, get_header, next_header },
-	};
 }
 
 static struct asker *
@@ -237,12 +212,13 @@ access_check(struct access *a, struct server_request *request, access_done *done
 {
 	CLEANUP(auth_config_unrefp) struct auth_config *config = auth_source_get(a->source);
 	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
-	struct access_view view = view_of(request, config, &arena);
+	struct access_proof client = prove(request, config->client, &arena);
 	struct asker *k = asker_new(a, request, done, arg);
+	struct str token, authorization = STR_EMPTY;
 	struct access_user *user;
-	struct str token;
 
-	switch (access_identify(&view, &config->names, a->can_review_tokens, &user, &token)) {
+	(void)server_request_header(request, "Authorization", 0, &authorization);
+	switch (access_identify(&client, authorization, a->can_review_tokens, &user, &token)) {
 	case ACCESS_KNOWN:
 		authorize(k, user);
 		return;
@@ -276,18 +252,6 @@ copy_list(struct arena *arena, const struct str *items, size_t n)
 	return (struct access_list){ copy, n };
 }
 
-static struct access_names
-names_of(struct arena *arena, const struct access_config *c)
-{
-	return (struct access_names){
-		.proxies = copy_list(arena, c->requestheader_names, c->n_requestheader_names),
-		.username_headers = copy_list(arena, c->username_headers, c->n_username_headers),
-		.uid_headers = copy_list(arena, c->uid_headers, c->n_uid_headers),
-		.group_headers = copy_list(arena, c->group_headers, c->n_group_headers),
-		.extra_prefixes = copy_list(arena, c->extra_prefixes, c->n_extra_prefixes),
-	};
-}
-
 static bool
 open_source(struct access *a, const struct access_config *config, struct error *err)
 {
@@ -300,8 +264,6 @@ open_source(struct access *a, const struct access_config *config, struct error *
 		.skip_lookup = config->skip_lookup,
 		.tolerate_lookup_failure = config->tolerate_lookup_failure,
 		.client_ca_file = arena_str(&a->arena, config->client_ca_file),
-		.front_ca_file = arena_str(&a->arena, config->requestheader_ca_file),
-		.names = names_of(&a->arena, config),
 	};
 
 	return auth_source_new(&source, &call, &a->source, err);

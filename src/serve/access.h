@@ -1,7 +1,7 @@
 /* serve/access.h: who asks our server, and may they? Delegated to the API server (kube-client.md 10.2, 10.3).
  *
- * Authentication, the first that knows the caller: a front proxy's headers (only with its certificate), a client
- * certificate, a bearer token by TokenReview, else anonymous; a credential that is wrong is refused, not anonymous.
+ * Authentication, the first that knows the caller: a client certificate, a bearer token by TokenReview, else anonymous;
+ * a credential that is wrong is refused, not anonymous. Headers of front proxies are not looked at.
  * Authorization, the first that has an opinion: system:masters, the paths that are always allowed, SubjectAccessReview,
  * else no. Answers are kept for a while (flags), in caches of bounded size, tokens only as keyed hashes. When the API
  * server cannot be asked, the answer is no: closed is the safe side.
@@ -28,14 +28,7 @@ struct access_config {
 	bool skip_lookup;      /* --authentication-skip-lookup: the ConfigMap is not read */
 	bool tolerate_lookup_failure;
 	int64_t token_ttl_ns, authorized_ttl_ns, unauthorized_ttl_ns;
-	/* files from flags win over the ConfigMap's authorities; empty: not given. The names of headers and proxies
-	 * belong to requestheader_ca_file, and count only with it: else they are the ConfigMap's, like the authorities
-	 * that they go with */
-	struct str client_ca_file, requestheader_ca_file;
-	const struct str *requestheader_names, *username_headers, *group_headers, *extra_prefixes,
-		*uid_headers;
-	size_t n_requestheader_names, n_username_headers, n_group_headers, n_extra_prefixes,
-		n_uid_headers;
+	struct str client_ca_file;     /* wins over the ConfigMap's authorities; empty: not given */
 	const struct str *allow_paths; /* "/healthz"; with a star at the end, all that begin so */
 	size_t n_allow_paths;
 };

@@ -1,8 +1,7 @@
 /* serve/access_decide.h: the rules behind access.h, as pure functions of plain values.
  *
  * Who somebody is, by the first that knows them (kube-client.md 10.2), and what can be said about their rights without
- * asking the API server (10.3). What a certificate proves is given as a verdict, a request's headers by a table, so that
- * every combination can be tried.
+ * asking the API server (10.3). What a certificate proves is given as a verdict, so that every combination can be tried.
  */
 #ifndef CCMD_SERVE_ACCESS_DECIDE_H
 #define CCMD_SERVE_ACCESS_DECIDE_H
@@ -24,13 +23,7 @@ struct access_list {
 	size_t n;
 };
 
-/** How a front proxy says for whom it speaks. */
-struct access_names {
-	struct access_list proxies; /* common names it may have; empty: any */
-	struct access_list username_headers, uid_headers, group_headers, extra_prefixes;
-};
-
-/** What the client's certificate is worth under one bundle of authorities. */
+/** What the client's certificate is worth under the clients' authorities. */
 struct access_proof {
 	enum {
 		ACCESS_PROOF_NONE, /* no certificate, or no authorities to check it against */
@@ -38,23 +31,6 @@ struct access_proof {
 		ACCESS_PROOF_GOOD,
 	} verdict;
 	struct peer_name peer; /* if good */
-};
-
-struct access_headers {
-	void *arg;
-	/* as server_request_header() and server_request_next_header() */
-	bool (*get)(void *arg, const char *name, size_t n, struct str *ret);
-	bool (*next)(void *arg, const char *prefix, size_t *iterator, struct str *ret_name,
-	             struct str *ret_value);
-};
-
-/** A request as far as it matters here. */
-struct access_view {
-	struct str verb; /* "get" */
-	struct str path;
-	struct access_proof front,
-		client; /* under the front proxy's and the clients' authorities */
-	struct access_headers headers;
 };
 
 enum access_identity {
@@ -65,11 +41,12 @@ enum access_identity {
 
 /** Who is it?
  *
+ * @param authorization  the header Authorization; empty: none
  * @param can_review  there is somebody to ask about tokens; else they are ignored
  * @param ret_user    set when known; a reference of yours
- * @param ret_token   set when there is one; lives as long as the headers
+ * @param ret_token   set when there is one; lives as long as the header
  */
-enum access_identity access_identify(const struct access_view *, const struct access_names *,
+enum access_identity access_identify(const struct access_proof *client, struct str authorization,
                                      bool can_review, struct access_user **ret_user,
                                      struct str *ret_token);
 

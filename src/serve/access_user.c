@@ -135,7 +135,7 @@ copy_draft(const struct access_draft *d)
 	return u;
 }
 
-/* A front proxy may pass on somebody who is anonymous. */
+/* The API server may report that a token belongs to somebody who is anonymous. */
 bool
 access_user_new(struct access_draft *d, struct access_user **ret, struct error *err)
 {

@@ -1,6 +1,6 @@
 /* serve/access_user.h: who somebody is: a name, groups, extras. Immutable, counted, in one piece of memory.
  *
- * Collected in a draft, whose size is watched while it grows: what a front proxy or the API server tells us about a
+ * Collected in a draft, whose size is watched while it grows: what a certificate or the API server says about a
  * caller is foreign text. Threads: a user may be read and counted from any thread, a draft belongs to one.
  */
 #ifndef CCMD_SERVE_ACCESS_USER_H

@@ -1,6 +1,6 @@
 /* serve/auth_config.c: see auth_config.h.
  *
- * The source keeps the three texts it read last (two files, the ConfigMap), and makes a configuration of them whenever
+ * The source keeps the two texts it read last (the file, the ConfigMap), and makes a configuration of them whenever
  * one has changed. What is in use is swapped under a short lock, never changed.
  */
 #include "serve/auth_config.h"
@@ -18,7 +18,7 @@
 #define MAP_PATH "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication"
 #define MAP_ROLE "extension-apiserver-authentication-reader"
 
-#define FILES_EVERY_NS (60 * NS_PER_SEC)
+#define FILE_EVERY_NS (60 * NS_PER_SEC)
 #define MAP_EVERY_NS (300 * NS_PER_SEC)
 #define DOUBT_EVERY_NS (10 * NS_PER_SEC)
 #define WARN_EVERY_NS (600 * NS_PER_SEC)
@@ -27,9 +27,9 @@ struct auth_source {
 	struct auth_source_config config;
 
 	/* of whoever refreshes */
-	struct buf client_ca, front_ca, map; /* the texts as they were read last; empty: none */
-	int64_t next_files_ns, next_map_ns;  /* mono */
-	int64_t next_warn_ns;                /* mono */
+	struct buf client_ca, map;         /* the texts as they were read last; empty: none */
+	int64_t next_file_ns, next_map_ns; /* mono */
+	int64_t next_warn_ns;              /* mono */
 
 	pthread_mutex_t mu;
 	struct auth_config *current; /* mu */
@@ -39,58 +39,25 @@ struct auth_source {
 
 /* --- configurations -------------------------------------------------------------------------------- */
 
-static struct access_list
-copy_list(struct arena *arena, struct access_list list)
-{
-	struct str *items = arena_calloc(arena, list.n + 1, sizeof(items[0]));
-
-	for (size_t i = 0; i < list.n; i++)
-		items[i] = arena_str(arena, list.items[i]);
-	return (struct access_list){ items, list.n };
-}
-
-static struct access_names
-copy_names(struct arena *arena, const struct access_names *names)
-{
-	return (struct access_names){
-		.proxies = copy_list(arena, names->proxies),
-		.username_headers = copy_list(arena, names->username_headers),
-		.uid_headers = copy_list(arena, names->uid_headers),
-		.group_headers = copy_list(arena, names->group_headers),
-		.extra_prefixes = copy_list(arena, names->extra_prefixes),
-	};
-}
-
 void
 auth_config_unref(struct auth_config *c)
 {
 	if (!c || atomic_fetch_sub_explicit(&c->refs, 1, memory_order_acq_rel) != 1)
 		return;
 	trust_free(c->client);
-	trust_free(c->front);
-	arena_fini(&c->arena);
 	free(c);
 }
 
 static bool
-make_trust(struct str pem, const char *of, struct trust **ret, struct error *err)
-{
-	if (pem.len == 0)
-		return true;
-	return trust_new(pem, ret, err) || err_wrap(err, "authorities of %s", of);
-}
-
-static bool
-make_config(const struct auth_data *data, struct auth_config **ret, struct error *err)
+make_config(struct str client_ca_pem, struct auth_config **ret, struct error *err)
 {
 	CLEANUP(auth_config_unrefp) struct auth_config *c = xcalloc(1, sizeof(*c));
 
 	atomic_init(&c->refs, 1);
-	c->arena = ARENA_INIT;
-	c->names = copy_names(&c->arena, &data->names);
-	if (!make_trust(data->client_ca_pem, "clients", &c->client, err) ||
-	    !make_trust(data->front_ca_pem, "front proxies", &c->front, err))
+	if (client_ca_pem.len > 0 && !trust_new(client_ca_pem, &c->client, err)) {
+		(void)err_wrap(err, "authorities of clients");
 		return false;
+	}
 	*ret = TAKE(c);
 	return true;
 }
@@ -98,36 +65,27 @@ make_config(const struct auth_data *data, struct auth_config **ret, struct error
 /* --- from texts to a configuration ----------------------------------------------------------------- */
 
 static bool
-read_map(struct str body, struct arena *arena, struct auth_data *ret, struct error *err)
+read_map(struct str body, struct arena *arena, struct str *ret_client_ca_pem, struct error *err)
 {
-	*ret = (struct auth_data){ .client_ca_pem = STR_EMPTY };
+	*ret_client_ca_pem = STR_EMPTY;
 	if (body.len == 0)
 		return true;
-	return auth_data_read(body, arena, ret, err) || err_wrap(err, "ConfigMap " MAP_NAME);
+	return auth_data_read(body, arena, ret_client_ca_pem, err) ||
+	       err_wrap(err, "ConfigMap " MAP_NAME);
 }
 
-/* Flags win: the clients' part and the front proxy's, each as a whole. */
-static void
-override(const struct auth_source *s, struct auth_data *data)
-{
-	if (s->config.client_ca_file.len)
-		data->client_ca_pem = buf_str(&s->client_ca);
-	if (s->config.front_ca_file.len) {
-		data->front_ca_pem = buf_str(&s->front_ca);
-		data->names = s->config.names;
-	}
-}
-
+/* The flag wins over the ConfigMap. */
 static bool
 compose(const struct auth_source *s, struct auth_config **ret, struct error *err)
 {
 	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
-	struct auth_data data;
+	struct str client_ca_pem;
 
-	if (!read_map(buf_str(&s->map), &arena, &data, err))
+	if (!read_map(buf_str(&s->map), &arena, &client_ca_pem, err))
 		return false;
-	override(s, &data);
-	return make_config(&data, ret, err);
+	if (s->config.client_ca_file.len)
+		client_ca_pem = buf_str(&s->client_ca);
+	return make_config(client_ca_pem, ret, err);
 }
 
 static void
@@ -167,35 +125,33 @@ keep(struct buf *b, struct str text, bool *ret_changed)
 }
 
 static bool
-read_file(struct str path, struct buf *b, bool *ret_changed, struct error *err)
+read_file(struct auth_source *s, bool *ret_changed, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf name = BUF_INIT(LIMIT_HTTP_URL);
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(LIMIT_CREDENTIAL);
 
-	if (path.len == 0)
+	if (s->config.client_ca_file.len == 0)
 		return true;
-	buf_add_str(&name, path);
+	buf_add_str(&name, s->config.client_ca_file);
 	if (!file_read(name.ptr, &text, err))
 		return false;
 	if (text.len == 0)
 		return err_set(err, ERR_INVALID, "%s is empty", name.ptr);
-	keep(b, buf_str(&text), ret_changed);
+	keep(&s->client_ca, buf_str(&text), ret_changed);
 	return true;
 }
 
 static bool
-read_files(struct auth_source *s, bool *ret_changed, struct error *err)
+has_file(const struct auth_source *s)
 {
-	return read_file(s->config.client_ca_file, &s->client_ca, ret_changed, err) &&
-	       read_file(s->config.front_ca_file, &s->front_ca, ret_changed, err);
+	return s->config.client_ca_file.len > 0;
 }
 
 /* Is there anything that only the ConfigMap can tell? */
 static bool
 needs_map(const struct auth_source *s)
 {
-	return s->config.client && !s->config.skip_lookup &&
-	       !(s->config.client_ca_file.len && s->config.front_ca_file.len);
+	return s->config.client && !s->config.skip_lookup && !has_file(s);
 }
 
 static bool
@@ -213,16 +169,10 @@ fetch_map(struct auth_source *s, struct call *call, bool *ret_changed, struct er
 	return true;
 }
 
-static bool
-has_files(const struct auth_source *s)
-{
-	return s->config.client_ca_file.len || s->config.front_ca_file.len;
-}
-
 static void
-plan_files(struct auth_source *s, int64_t now_ns)
+plan_file(struct auth_source *s, int64_t now_ns)
 {
-	s->next_files_ns = has_files(s) ? clock_deadline(now_ns, FILES_EVERY_NS) : CLOCK_FOREVER;
+	s->next_file_ns = has_file(s) ? clock_deadline(now_ns, FILE_EVERY_NS) : CLOCK_FOREVER;
 }
 
 static void
@@ -248,7 +198,7 @@ auth_source_doubt(struct auth_source *s)
 	int64_t now_ns = clock_mono(s->config.clock);
 	WITH_LOCK(&s->mu);
 
-	if (s->doubt_ns == CLOCK_FOREVER && (has_files(s) || needs_map(s)))
+	if (s->doubt_ns == CLOCK_FOREVER && (has_file(s) || needs_map(s)))
 		s->doubt_ns = now_ns > s->doubted_ns ? now_ns : s->doubted_ns;
 	return s->doubt_ns;
 }
@@ -263,7 +213,7 @@ hear_doubts(struct auth_source *s, int64_t now_ns)
 		return;
 	s->doubt_ns = CLOCK_FOREVER;
 	s->doubted_ns = clock_deadline(now_ns, DOUBT_EVERY_NS);
-	s->next_files_ns = has_files(s) ? now_ns : CLOCK_FOREVER;
+	s->next_file_ns = has_file(s) ? now_ns : CLOCK_FOREVER;
 	s->next_map_ns = needs_map(s) ? now_ns : CLOCK_FOREVER;
 }
 
@@ -284,9 +234,9 @@ read_due(struct auth_source *s, struct call *call, int64_t now_ns)
 	bool is_changed = false;
 	struct error err;
 
-	if (now_ns >= s->next_files_ns) {
-		plan_files(s, now_ns);
-		if (!read_files(s, &is_changed, &err))
+	if (now_ns >= s->next_file_ns) {
+		plan_file(s, now_ns);
+		if (!read_file(s, &is_changed, &err))
 			complain(s, &err);
 	}
 	if (now_ns >= s->next_map_ns) {
@@ -300,7 +250,7 @@ read_due(struct auth_source *s, struct call *call, int64_t now_ns)
 static int64_t
 next_ns(struct auth_source *s)
 {
-	int64_t next = s->next_files_ns < s->next_map_ns ? s->next_files_ns : s->next_map_ns;
+	int64_t next = s->next_file_ns < s->next_map_ns ? s->next_file_ns : s->next_map_ns;
 	WITH_LOCK(&s->mu);
 
 	return s->doubt_ns < next ? s->doubt_ns : next;
@@ -330,8 +280,8 @@ tolerate(const struct auth_source *s, struct error *err)
 {
 	if (!s->config.tolerate_lookup_failure || err->code == ERR_CANCELLED)
 		return false;
-	log_warn("the API server's authorities are not known: client certificates and front "
-	         "proxies are refused until they are",
+	log_warn("the API server's authorities are not known: client certificates are refused "
+	         "until they are",
 	         LOG_ERR(err));
 	return true;
 }
@@ -345,9 +295,7 @@ first_map(struct auth_source *s, struct call *call, struct error *err)
 		return true;
 	if (err->code != ERR_NOT_FOUND)
 		return tolerate(s, err);
-	log_warn("no ConfigMap " MAP_NAME ": client certificates and front proxies are not "
-	         "trusted",
-	         LOG_ERR(err));
+	log_warn("no ConfigMap " MAP_NAME ": client certificates are not trusted", LOG_ERR(err));
 	return true;
 }
 
@@ -369,9 +317,9 @@ read_first(struct auth_source *s, struct call *call, struct error *err)
 	int64_t now_ns = clock_mono(s->config.clock);
 	bool is_changed = false;
 
-	plan_files(s, now_ns);
+	plan_file(s, now_ns);
 	plan_map(s, now_ns);
-	return read_files(s, &is_changed, err) && first_map(s, call, err) && first_config(s, err);
+	return read_file(s, &is_changed, err) && first_map(s, call, err) && first_config(s, err);
 }
 
 bool
@@ -382,7 +330,6 @@ auth_source_new(const struct auth_source_config *config, struct call *call,
 
 	s->config = *config;
 	s->client_ca = BUF_INIT(LIMIT_CREDENTIAL);
-	s->front_ca = BUF_INIT(LIMIT_CREDENTIAL);
 	s->map = BUF_INIT(LIMIT_HTTP_BODY);
 	s->doubt_ns = CLOCK_FOREVER;
 	PTHREAD_OK(pthread_mutex_init(&s->mu, NULL));
@@ -399,7 +346,6 @@ auth_source_free(struct auth_source *s)
 		return;
 	auth_config_unref(s->current);
 	buf_fini(&s->client_ca);
-	buf_fini(&s->front_ca);
 	buf_fini(&s->map);
 	PTHREAD_OK(pthread_mutex_destroy(&s->mu));
 	free(s);

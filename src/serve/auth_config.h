@@ -1,10 +1,9 @@
-/* serve/auth_config.h: which authorities and front proxies our server trusts, kept up to date.
+/* serve/auth_config.h: which authorities of client certificates our server trusts, kept up to date.
  *
- * From files that flags name, and for what they do not from the ConfigMap kube-system/extension-apiserver-authentication
- * (kube-client.md 9.7, 10.2). The front proxy's part is taken whole from one of the two: names from flags beside
- * authorities from elsewhere would let in whom nobody meant.
+ * From the file of --client-ca-file, or without that from the ConfigMap kube-system/extension-apiserver-authentication
+ * (kube-client.md 9.7, 10.2). What the ConfigMap says about front proxies is not read: their headers count for nothing.
  *
- * Followed by reading again: files each minute, the ConfigMap every 5 min, and all at once when a certificate was not
+ * Followed by reading again: the file each minute, the ConfigMap every 5 min, and all at once when a certificate was not
  * trusted (at most every 10 s). Not by a watch: that is a connection of 140 kB for an object that changes once a year,
  * and the moment when a change matters is a certificate that fails. What cannot be read or used is logged once, and the
  * last good stays.
@@ -17,23 +16,15 @@
 #include "serve/access_decide.h"
 #include "kube/client.h"
 
-/** What a configuration says, in texts: of the arena it was read into. */
-struct auth_data {
-	struct str client_ca_pem, front_ca_pem; /* empty: none */
-	struct access_names names;
-};
-
-/** Reads the ConfigMap's JSON. ERR_INVALID: a key is mistyped, or a list is no JSON list of header names; nothing of it
- * should be used then. */
-NODISCARD bool auth_data_read(struct str body, struct arena *arena, struct auth_data *ret,
+/** Reads the ConfigMap's JSON: the authorities of clients, in the arena; empty: none. ERR_INVALID: it is no ConfigMap, or
+ * the key is mistyped. */
+NODISCARD bool auth_data_read(struct str body, struct arena *arena, struct str *ret_client_ca_pem,
                               struct error *err);
 
 /** Immutable, counted. */
 struct auth_config {
 	atomic_uint refs;
-	struct arena arena;
-	struct access_names names;
-	struct trust *client, *front; /* NULL: none */
+	struct trust *client; /* NULL: none */
 };
 
 void auth_config_unref(struct auth_config *);
@@ -43,13 +34,12 @@ struct auth_source_config {
 	struct kube_client *client; /* NULL: the ConfigMap is not read */
 	struct clock *clock;
 	bool skip_lookup, tolerate_lookup_failure;
-	struct str client_ca_file, front_ca_file; /* empty: not given */
-	struct access_names names;                /* they belong to front_ca_file */
+	struct str client_ca_file; /* empty: not given */
 };
 
 struct auth_source;
 
-/** Reads everything. ERR_INVALID, ERR_NOT_FOUND, ERR_FORBIDDEN: a file cannot be used; and unless that is tolerated,
+/** Reads everything. ERR_INVALID, ERR_NOT_FOUND, ERR_FORBIDDEN: the file cannot be used; and unless that is tolerated,
  * the ConfigMap cannot be read: ERR_FORBIDDEN (the message names the role to bind), ERR_UNAVAILABLE… A ConfigMap that is
  * not there is a warning. The texts of config must outlive it. */
 NODISCARD bool auth_source_new(const struct auth_source_config *config, struct call *call,

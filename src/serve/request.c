@@ -133,25 +133,6 @@ server_request_header(const struct server_request *r, const char *name, size_t n
 	return head_field(&r->head, str_c(name), n, ret);
 }
 
-bool
-server_request_next_header(const struct server_request *r, const char *prefix, size_t *iterator,
-                           struct str *ret_name, struct str *ret_value)
-{
-	struct str start = str_c(prefix);
-
-	while (*iterator < r->head.n_fields) {
-		const struct head_field *field = &r->head.fields[(*iterator)++];
-
-		if (field->name.len >= start.len &&
-		    str_eq_nocase(str_head(field->name, start.len), start)) {
-			*ret_name = field->name;
-			*ret_value = field->value;
-			return true;
-		}
-	}
-	return false;
-}
-
 struct str
 server_request_body(const struct server_request *r)
 {

@@ -96,9 +96,6 @@ bool server_request_parameter(const struct server_request *, const char *name, s
 /** The n-th header of that name, in any case; false when there is none. */
 bool server_request_header(const struct server_request *, const char *name, size_t n,
                            struct str *ret);
-/** All headers whose names begin with prefix, one after the other: start with *iterator = 0. */
-bool server_request_next_header(const struct server_request *, const char *prefix, size_t *iterator,
-                                struct str *ret_name, struct str *ret_value);
 struct str server_request_body(const struct server_request *);
 struct str server_request_peer(const struct server_request *); /* the client's address, for logs */
 struct server *server_request_server(const struct server_request *);

@@ -60,22 +60,16 @@ expect_list(const struct text_list *list, const char *wanted)
 static void
 lists_grow_by_commas_and_by_repetition(void **state)
 {
-	const struct authentication_options *a = &line_options.authentication;
-
 	(void)state;
-	assert_int_equal(PARSE("--requestheader-allowed-names=a,b", "--requestheader-allowed-names",
-	                       "c", "--requestheader-username-headers=x-user"),
-	                 FLAGS_RUN);
-	expect_list(&a->requestheader_names, "a;b;c;");
-	expect_list(&a->username_headers, "x-user;"); /* the default is gone */
-	expect_list(&a->group_headers, "x-remote-group;");
+	assert_int_equal(PARSE("--webhooks=a,b", "--webhooks", "c"), FLAGS_RUN);
+	expect_list(&line_options.shown.webhooks, "a;b;c;");
 	expect_list(&line_options.authorization.allow_paths, "/healthz;/readyz;/livez;");
 	assert_int_equal(PARSE("--authorization-always-allow-paths="), FLAGS_RUN);
 	assert_int_equal(line_options.authorization.allow_paths.n, 0);
 	assert_int_equal(PARSE("--authorization-always-allow-paths=",
 	                       "--authorization-always-allow-paths=/a,/b*"),
 	                 FLAGS_RUN);
-	expect_list(&line_options.authorization.allow_paths, "/a;/b*;");
+	expect_list(&line_options.authorization.allow_paths, "/a;/b*;"); /* the default is gone */
 }
 
 static void
@@ -177,6 +171,21 @@ upstream_flags_without_a_counterpart_are_noted_once(void **state)
 }
 
 static void
+flags_of_front_proxies_are_noted_once(void **state)
+{
+	(void)state;
+	assert_int_equal(PARSE("--requestheader-allowed-names=a",
+	                       "--requestheader-client-ca-file=/nowhere",
+	                       "--requestheader-uid-headers=x-uid",
+	                       "--requestheader-allowed-names=b"),
+	                 FLAGS_RUN);
+	assert_string_equal(line_notes.ptr, "--requestheader-allowed-names\n"
+	                                    "--requestheader-client-ca-file\n"
+	                                    "--requestheader-uid-headers\n");
+	assert_string_equal(line_warnings.ptr, "");
+}
+
+static void
 deprecated_flags_are_warned_of(void **state)
 {
 	(void)state;
@@ -232,6 +241,7 @@ main(void)
 		cmocka_unit_test(what_a_value_should_be_is_said),
 		cmocka_unit_test(all_problems_are_reported_together),
 		cmocka_unit_test(upstream_flags_without_a_counterpart_are_noted_once),
+		cmocka_unit_test(flags_of_front_proxies_are_noted_once),
 		cmocka_unit_test(deprecated_flags_are_warned_of),
 		cmocka_unit_test(help_and_version_end_it),
 		cmocka_unit_test(the_reported_version_can_be_replaced),

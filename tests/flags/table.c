@@ -186,7 +186,6 @@ fields_hold_the_defaults(void **state)
 	assert_int_equal(o->serving.metrics_port, 0);
 	assert_int_equal(o->sandbox, SANDBOX_AUTO);
 	assert_true(o->shown.min_resync_ns == 12 * 3600 * NS_PER_SEC);
-	assert_int_equal(o->authentication.username_headers.n, 1);
 	assert_int_equal(o->authorization.allow_paths.n, 3);
 	assert_true(controllers_enabled(o, "service-lb-controller"));
 }

@@ -13,10 +13,7 @@
 #include "kube/fake_http.h"
 #include "serve/fake_server.h"
 
-#define MAP(client, front)                                               \
-	"{\"kind\":\"ConfigMap\",\"data\":{\"client-ca-file\":\"" client \
-	"\",\"requestheader-client-ca-file\":"                           \
-	"\"" front "\",\"requestheader-username-headers\":\"[\\\"X-Map-User\\\"]\"}}"
+#define MAP(client) "{\"kind\":\"ConfigMap\",\"data\":{\"client-ca-file\":\"" client "\"}}"
 
 static struct fake_clock *clock_;
 static struct fake_http *http;
@@ -38,8 +35,7 @@ set_up(void **state UNUSED)
 	call = (struct call){ fake_clock_clock(clock_), NULL, CLOCK_FOREVER, &arena };
 	config = (struct auth_source_config){ .client = &client,
 		                              .clock = fake_clock_clock(clock_),
-		                              .client_ca_file = STR_EMPTY,
-		                              .front_ca_file = STR_EMPTY };
+		                              .client_ca_file = STR_EMPTY };
 	source = NULL;
 	memcpy(folder, "/tmp/ccmd-auth-XXXXXX", sizeof("/tmp/ccmd-auth-XXXXXX"));
 	assert_non_null(mkdtemp(folder));
@@ -57,7 +53,6 @@ tear_down(void **state UNUSED)
 {
 	auth_source_free(source);
 	(void)unlink(path_of("client").ptr);
-	(void)unlink(path_of("front").ptr);
 	assert_int_equal(rmdir(folder), 0);
 	arena_fini(&arena);
 	fake_http_free(http);
@@ -96,29 +91,14 @@ open_fails(enum err_code code)
 }
 
 static bool
-trusts(const struct trust *trust, const char *issuer)
+trusts_client(const char *issuer)
 {
+	CLEANUP(auth_config_unrefp) struct auth_config *c = auth_source_get(source);
 	struct server_request request = { .issuer = issuer };
 	struct peer_name peer;
 	struct error err;
 
-	return trust && server_request_verify(&request, trust, &arena, &peer, &err);
-}
-
-static bool
-trusts_client(const char *issuer)
-{
-	CLEANUP(auth_config_unrefp) struct auth_config *c = auth_source_get(source);
-
-	return trusts(c->client, issuer);
-}
-
-static bool
-trusts_front(const char *issuer)
-{
-	CLEANUP(auth_config_unrefp) struct auth_config *c = auth_source_get(source);
-
-	return trusts(c->front, issuer);
+	return c->client && server_request_verify(&request, c->client, &arena, &peer, &err);
 }
 
 static int64_t
@@ -135,60 +115,22 @@ advance_and_refresh(int64_t seconds)
 }
 
 static void
-all_comes_from_the_map(void **state UNUSED)
+authorities_come_from_the_map(void **state UNUSED)
 {
-	CLEANUP(auth_config_unrefp) struct auth_config *c = NULL;
-
-	fake_http_answer(http, 200, MAP("CA one", "CA two"));
+	fake_http_answer(http, 200, MAP("CA one"));
 	open_source();
 	assert_string_equal(
 		fake_http_request(http, 0)->target,
 		"/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication");
 	assert_true(trusts_client("one") && !trusts_client("two"));
-	assert_true(trusts_front("two") && !trusts_front("one"));
-	c = auth_source_get(source);
-	assert_true(str_eq_c(c->names.username_headers.items[0], "X-Map-User"));
 }
 
 static void
-files_win_over_the_map(void **state UNUSED)
-{
-	struct str flag_header = STR("X-Flag-User");
-	CLEANUP(auth_config_unrefp) struct auth_config *c = NULL;
-
-	config.client_ca_file = write_file("client", "CA file");
-	config.names.username_headers = (struct access_list){ &flag_header, 1 };
-	fake_http_answer(http, 200, MAP("CA one", "CA two"));
-	open_source();
-	assert_true(trusts_client("file") && !trusts_client("one"));
-	assert_true(trusts_front("two"));
-	c = auth_source_get(source);
-	assert_true(str_eq_c(c->names.username_headers.items[0], "X-Map-User"));
-}
-
-static void
-names_go_with_their_authorities(void **state UNUSED)
-{
-	struct str flag_header = STR("X-Flag-User");
-	CLEANUP(auth_config_unrefp) struct auth_config *c = NULL;
-
-	config.front_ca_file = write_file("front", "CA file");
-	config.names.username_headers = (struct access_list){ &flag_header, 1 };
-	fake_http_answer(http, 200, MAP("CA one", "CA two"));
-	open_source();
-	assert_true(trusts_front("file") && !trusts_front("two"));
-	assert_true(trusts_client("one"));
-	c = auth_source_get(source);
-	assert_true(str_eq_c(c->names.username_headers.items[0], "X-Flag-User"));
-}
-
-static void
-no_map_is_read_for_nothing(void **state UNUSED)
+a_file_wins_over_the_map_which_is_not_read(void **state UNUSED)
 {
 	config.client_ca_file = write_file("client", "CA file");
-	config.front_ca_file = write_file("front", "CA front");
 	open_source();
-	assert_int_equal(fake_http_count(http), 0);
+	assert_true(trusts_client("file"));
 	assert_int_equal(advance_and_refresh(400), 60);
 	assert_int_equal(fake_http_count(http), 0);
 }
@@ -208,7 +150,7 @@ static void
 a_map_that_is_not_there_is_a_warning(void **state UNUSED)
 {
 	fake_http_answer(http, 404, "{\"kind\":\"Status\",\"reason\":\"NotFound\"}");
-	fake_http_answer(http, 200, MAP("CA one", ""));
+	fake_http_answer(http, 200, MAP("CA one"));
 	open_source();
 	assert_false(trusts_client("one"));
 	(void)advance_and_refresh(300);
@@ -235,7 +177,7 @@ other_failures_are_fatal_unless_tolerated(void **state UNUSED)
 	open_fails(ERR_UNAVAILABLE);
 	config.tolerate_lookup_failure = true;
 	open_source();
-	fake_http_answer(http, 200, MAP("CA one", ""));
+	fake_http_answer(http, 200, MAP("CA one"));
 	(void)advance_and_refresh(300);
 	(void)advance_and_refresh(300);
 	assert_true(trusts_client("one"));
@@ -244,7 +186,7 @@ other_failures_are_fatal_unless_tolerated(void **state UNUSED)
 static void
 a_map_of_nonsense_is_fatal_unless_tolerated(void **state UNUSED)
 {
-	fake_http_answer(http, 200, MAP("CA one", "nonsense"));
+	fake_http_answer(http, 200, MAP("nonsense"));
 	open_fails(ERR_INVALID);
 	config.tolerate_lookup_failure = true;
 	open_source();
@@ -252,10 +194,9 @@ a_map_of_nonsense_is_fatal_unless_tolerated(void **state UNUSED)
 }
 
 static void
-bad_files_are_fatal_always(void **state UNUSED)
+a_bad_file_is_fatal_always(void **state UNUSED)
 {
 	config.tolerate_lookup_failure = true;
-	fake_http_answer(http, 200, MAP("", ""));
 	config.client_ca_file = path_of("client");
 	open_fails(ERR_NOT_FOUND);
 	(void)write_file("client", "");
@@ -267,8 +208,8 @@ bad_files_are_fatal_always(void **state UNUSED)
 static void
 the_map_is_read_every_five_minutes(void **state UNUSED)
 {
-	fake_http_answer(http, 200, MAP("CA one", ""));
-	fake_http_answer(http, 200, MAP("CA two", ""));
+	fake_http_answer(http, 200, MAP("CA one"));
+	fake_http_answer(http, 200, MAP("CA two"));
 	open_source();
 	assert_int_equal(advance_and_refresh(299), 1);
 	assert_int_equal(fake_http_count(http), 1);
@@ -277,7 +218,7 @@ the_map_is_read_every_five_minutes(void **state UNUSED)
 }
 
 static void
-files_are_read_every_minute(void **state UNUSED)
+the_file_is_read_every_minute(void **state UNUSED)
 {
 	config.skip_lookup = true;
 	config.client_ca_file = write_file("client", "CA one");
@@ -290,31 +231,43 @@ files_are_read_every_minute(void **state UNUSED)
 }
 
 static void
-the_last_good_stays(void **state UNUSED)
+the_last_good_map_stays(void **state UNUSED)
 {
-	config.client_ca_file = write_file("client", "CA file");
-	fake_http_answer(http, 200, MAP("", "CA front"));
+	fake_http_answer(http, 200, MAP("CA one"));
 	fake_http_answer(http, 403, "");
 	fake_http_answer(http, 200, "nonsense");
-	fake_http_answer(http, 200, MAP("", "CA new"));
+	fake_http_answer(http, 200, MAP("nonsense"));
+	fake_http_answer(http, 200, MAP("CA new"));
 	open_source();
-	for (int i = 0; i < 2; i++) {
+	for (int i = 0; i < 3; i++) {
 		(void)advance_and_refresh(300);
-		assert_true(trusts_client("file") && trusts_front("front"));
+		assert_true(trusts_client("one"));
 	}
+	(void)advance_and_refresh(300);
+	assert_true(trusts_client("new") && !trusts_client("one"));
+}
+
+static void
+the_last_good_file_stays(void **state UNUSED)
+{
+	config.client_ca_file = write_file("client", "CA file");
+	open_source();
 	(void)write_file("client", "nonsense");
 	(void)advance_and_refresh(60);
-	assert_true(trusts_client("file") && trusts_front("front"));
+	assert_true(trusts_client("file"));
+	assert_int_equal(unlink(path_of("client").ptr), 0);
+	(void)advance_and_refresh(60);
+	assert_true(trusts_client("file"));
 	(void)write_file("client", "CA other");
-	(void)advance_and_refresh(300);
-	assert_true(trusts_client("other") && trusts_front("new"));
+	(void)advance_and_refresh(60);
+	assert_true(trusts_client("other") && !trusts_client("file"));
 }
 
 static void
 a_doubt_reads_again_but_not_often(void **state UNUSED)
 {
-	fake_http_answer(http, 200, MAP("CA one", ""));
-	fake_http_answer(http, 200, MAP("CA two", ""));
+	fake_http_answer(http, 200, MAP("CA one"));
+	fake_http_answer(http, 200, MAP("CA two"));
 	open_source();
 	fake_clock_advance(clock_, NS_PER_SEC);
 	assert_int_equal(auth_source_doubt(source), now_ns());
@@ -334,19 +287,18 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(all_comes_from_the_map),
-		TEST(files_win_over_the_map),
-		TEST(names_go_with_their_authorities),
-		TEST(no_map_is_read_for_nothing),
+		TEST(authorities_come_from_the_map),
+		TEST(a_file_wins_over_the_map_which_is_not_read),
 		TEST(nothing_to_follow_is_never_due),
 		TEST(a_map_that_is_not_there_is_a_warning),
 		TEST(a_map_that_must_not_be_read_is_fatal),
 		TEST(other_failures_are_fatal_unless_tolerated),
 		TEST(a_map_of_nonsense_is_fatal_unless_tolerated),
-		TEST(bad_files_are_fatal_always),
+		TEST(a_bad_file_is_fatal_always),
 		TEST(the_map_is_read_every_five_minutes),
-		TEST(files_are_read_every_minute),
-		TEST(the_last_good_stays),
+		TEST(the_file_is_read_every_minute),
+		TEST(the_last_good_map_stays),
+		TEST(the_last_good_file_stays),
 		TEST(a_doubt_reads_again_but_not_often),
 	};
 

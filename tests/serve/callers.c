@@ -151,7 +151,6 @@ set_up(void **state)
 	                                                .authorized_ttl_ns = TTL_NS,
 	                                                .unauthorized_ttl_ns = TTL_NS,
 	                                                .client_ca_file = STR_EMPTY,
-	                                                .requestheader_ca_file = STR_EMPTY,
 	                                                .allow_paths = allow_paths,
 	                                                .n_allow_paths = 1 },
 	                       &f->access, &err));

@@ -57,22 +57,6 @@ server_request_header(const struct server_request *r, const char *name, size_t n
 }
 
 bool
-server_request_next_header(const struct server_request *r, const char *prefix, size_t *iterator,
-                           struct str *ret_name, struct str *ret_value)
-{
-	while (*iterator < FAKE_HEADERS && r->headers[*iterator].name) {
-		const struct fake_header *h = &r->headers[(*iterator)++];
-
-		if (!str_eq_nocase(str_head(str_c(h->name), str_c(prefix).len), str_c(prefix)))
-			continue;
-		*ret_name = str_c(h->name);
-		*ret_value = str_c(h->value);
-		return true;
-	}
-	return false;
-}
-
-bool
 server_request_has_certificate(const struct server_request *r)
 {
 	return r->issuer;
