@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "providers/hcloud/actions.h"
-#include "providers/hcloud/lb_read.h"
+#include "providers/hcloud/lb_wire.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -9,7 +9,7 @@
 #define CCMD_HCLOUD_ANNOTATION_H
 
 #include "cloud/balancer.h"
-#include "providers/hcloud/lb_model.h"
+#include "providers/hcloud/lb_wire.h"
 
 #define HZ_LB_PREFIX "load-balancer.hetzner.cloud/"
 

@@ -5,7 +5,7 @@
 #include "base/limits.h"
 #include "base/map.h"
 #include "base/thread.h"
-#include "providers/hcloud/lb_body.h"
+#include "providers/hcloud/lb_wire.h"
 #include "providers/hcloud/operations.h"
 
 #define MAX_AGE_NS (600 * NS_PER_SEC)

@@ -1,6 +1,6 @@
 /* lb_client.h: the calls about load balancers, their types and certificates, typed in and out (hcloud.md 3, 5.2).
  *
- * What is read is as lb_read.h says. A list is cut at no page: all pages or a failure. Calls that change something give the
+ * What is read is as lb_wire.h says. A list is cut at no page: all pages or a failure. Calls that change something give the
  * action that does it, to be waited for (actions.h); id 0: it is done already. All ask the budget as urgent work. Texts are in
  * the arena given.
  *
@@ -10,7 +10,7 @@
 #define CCMD_HCLOUD_LB_CLIENT_H
 
 #include "providers/hcloud/actions.h"
-#include "providers/hcloud/lb_read.h"
+#include "providers/hcloud/lb_wire.h"
 
 struct hz_lb_list {
 	struct hz_lb *lbs; /* each once */

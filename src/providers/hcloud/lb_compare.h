@@ -5,7 +5,7 @@
 #ifndef CCMD_HCLOUD_LB_COMPARE_H
 #define CCMD_HCLOUD_LB_COMPARE_H
 
-#include "providers/hcloud/lb_model.h"
+#include "providers/hcloud/lb_wire.h"
 
 /** Lists are sets: the cloud may give them in an order of its own. */
 bool hz_lb_service_is_so(const struct hz_lb_service *wanted, const struct hz_lb_service *actual);

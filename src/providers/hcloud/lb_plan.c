@@ -6,8 +6,8 @@
 #include "base/alloc.h"
 #include "base/ip.h"
 #include "base/limits.h"
-#include "providers/hcloud/lb_body.h"
 #include "providers/hcloud/lb_compare.h"
+#include "providers/hcloud/lb_wire.h"
 
 #define OPS "hcops/LoadBalancerOps."
 #define BUILDER "hcops/hclbServiceOptsBuilder."

@@ -6,7 +6,7 @@
 #define CCMD_HCLOUD_LB_STATUS_H
 
 #include "cloud/balancer.h"
-#include "providers/hcloud/lb_model.h"
+#include "providers/hcloud/lb_wire.h"
 
 /** From the balancer as it is, in the arena. An annotation that cannot be read counts as not there. */
 void hz_lb_status(const struct hz_config *, const struct lb_spec *, const struct hz_lb *,

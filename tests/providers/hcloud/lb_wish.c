@@ -10,7 +10,7 @@
 
 #include "base/limits.h"
 #include "lb_case.h"
-#include "providers/hcloud/lb_body.h"
+#include "providers/hcloud/lb_wire.h"
 
 enum {
 	NETWORK = 4711,

@@ -1,0 +1,673 @@
+/* lb_wire.c: see lb_wire.h. */
+#include "providers/hcloud/lb_wire.h"
+
+#include <inttypes.h>
+
+#include "base/clock.h"
+#include "base/json.h"
+#include "providers/hcloud/lb_wish.h"
+
+/* ---- reading: members that may be missing ----------------------------------------------------------- */
+
+static enum hz_tri
+tri_at(yyjson_val *val, const char *path)
+{
+	bool is_true;
+
+	if (json_bool(val, path, &is_true) != JSON_FOUND)
+		return HZ_UNSET;
+	return is_true ? HZ_YES : HZ_NO;
+}
+
+static struct hz_opt_i64
+number_at(yyjson_val *val, const char *path)
+{
+	struct hz_opt_i64 number = { 0 };
+
+	number.is_set = json_i64(val, path, &number.value) == JSON_FOUND;
+	return number;
+}
+
+static struct hz_opt_str
+text_at(struct arena *arena, yyjson_val *val, const char *path)
+{
+	struct hz_opt_str text = { .value = STR_EMPTY };
+
+	text.is_set = json_str(val, path, &text.value) == JSON_FOUND;
+	text.value = arena_str(arena, text.value);
+	return text;
+}
+
+/* NULL: there is none. */
+static yyjson_val *
+list_at(yyjson_val *val, const char *path)
+{
+	yyjson_val *list = NULL;
+
+	json_array(val, path, &list);
+	return list;
+}
+
+static bool
+read_id(yyjson_val *val, const char *what, int64_t *ret, struct error *err)
+{
+	if (json_i64(val, "id", ret) == JSON_FOUND && *ret > 0)
+		return true;
+	return err_set(err, ERR_UNAVAILABLE, "the Hetzner Cloud API gave a %s without id", what);
+}
+
+static struct str
+label_at(struct arena *arena, yyjson_val *val, struct str key)
+{
+	yyjson_val *value = json_key(json_at(val, "labels"), key);
+
+	return json_text_at(arena, value, "");
+}
+
+/* ---- reading: services ------------------------------------------------------------------------------ */
+
+static void
+read_certificates(struct arena *arena, yyjson_val *list, struct hz_lb_http *ret)
+{
+	yyjson_val *one;
+	size_t i, n;
+
+	if (!list)
+		return;
+	ret->has_certificates = true;
+	ret->certificates = arena_calloc(arena, yyjson_arr_size(list), sizeof(int64_t));
+	yyjson_arr_foreach(list, i, n, one)
+	{
+		if (json_i64(one, "", &ret->certificates[ret->n_certificates]) == JSON_FOUND)
+			ret->n_certificates++;
+	}
+}
+
+static void
+read_http(struct arena *arena, yyjson_val *val, struct hz_lb_http *ret)
+{
+	ret->cookie_name = text_at(arena, val, "cookie_name");
+	ret->cookie_lifetime_s = number_at(val, "cookie_lifetime");
+	ret->timeout_idle_s = number_at(val, "timeout_idle");
+	ret->redirects = tri_at(val, "redirect_http");
+	ret->is_sticky = tri_at(val, "sticky_sessions");
+	read_certificates(arena, list_at(val, "certificates"), ret);
+}
+
+static void
+read_status_codes(struct arena *arena, yyjson_val *list, struct hz_lb_check *ret)
+{
+	yyjson_val *one;
+	size_t i, n;
+
+	if (!list)
+		return;
+	ret->has_status_codes = true;
+	ret->status_codes = arena_calloc(arena, yyjson_arr_size(list), sizeof(struct str));
+	yyjson_arr_foreach(list, i, n, one)
+	{
+		ret->status_codes[ret->n_status_codes++] = json_text_at(arena, one, "");
+	}
+}
+
+static void
+read_check(struct arena *arena, yyjson_val *val, struct hz_lb_check *ret)
+{
+	ret->protocol = json_text_at(arena, val, "protocol");
+	json_i64(val, "port", &ret->port);
+	ret->interval_s = number_at(val, "interval");
+	ret->timeout_s = number_at(val, "timeout");
+	ret->retries = number_at(val, "retries");
+	ret->domain = text_at(arena, val, "http.domain");
+	ret->path = text_at(arena, val, "http.path");
+	ret->is_tls = tri_at(val, "http.tls");
+	read_status_codes(arena, list_at(val, "http.status_codes"), ret);
+}
+
+static bool
+read_service(struct arena *arena, yyjson_val *val, struct hz_lb_service *ret)
+{
+	yyjson_val *http;
+
+	if (json_i64(val, "listen_port", &ret->listen_port) != JSON_FOUND)
+		return false;
+	json_i64(val, "destination_port", &ret->destination_port);
+	ret->protocol = json_text_at(arena, val, "protocol");
+	ret->proxy_protocol = tri_at(val, "proxyprotocol");
+	ret->has_http = json_object(val, "http", &http) == JSON_FOUND;
+	if (ret->has_http)
+		read_http(arena, http, &ret->http);
+	read_check(arena, json_at(val, "health_check"), &ret->check);
+	return true;
+}
+
+static void
+read_services(struct arena *arena, yyjson_val *list, struct hz_lb *ret)
+{
+	yyjson_val *one;
+	size_t i, n;
+
+	ret->services = arena_calloc(arena, yyjson_arr_size(list), sizeof(*ret->services));
+	yyjson_arr_foreach(list, i, n, one)
+	{
+		ret->n_services += read_service(arena, one, &ret->services[ret->n_services]);
+	}
+}
+
+/* ---- reading: targets ------------------------------------------------------------------------------- */
+
+static struct hz_lb_target
+read_target(struct arena *arena, yyjson_val *val)
+{
+	struct hz_lb_target target = { .type = HZ_TARGET_SELECTOR, .ip = STR_EMPTY };
+	struct str type = STR_EMPTY;
+
+	json_str(val, "type", &type);
+	if (str_eq_c(type, "server") && json_i64(val, "server.id", &target.server) == JSON_FOUND)
+		target.type = HZ_TARGET_SERVER;
+	if (str_eq_c(type, "ip")) {
+		target.ip = json_text_at(arena, val, "ip.ip");
+		target.type = HZ_TARGET_IP;
+	}
+	json_bool(val, "use_private_ip", &target.uses_private_ip);
+	return target;
+}
+
+static void
+read_targets(struct arena *arena, yyjson_val *list, struct hz_lb *ret)
+{
+	yyjson_val *one;
+	size_t i, n;
+
+	ret->targets = arena_calloc(arena, yyjson_arr_size(list), sizeof(*ret->targets));
+	yyjson_arr_foreach(list, i, n, one)
+	{
+		ret->targets[ret->n_targets++] = read_target(arena, one);
+	}
+}
+
+/* ---- reading: a type -------------------------------------------------------------------------------- */
+
+/* An end that cannot be read is one that nobody has set. */
+static int64_t
+read_end_of_sale(yyjson_val *deprecation)
+{
+	struct str text = STR_EMPTY;
+	int64_t wall_ns;
+
+	json_str(deprecation, "unavailable_after", &text);
+	return clock_parse_rfc3339(text, &wall_ns) ? wall_ns / NS_PER_SEC : INT64_MAX;
+}
+
+static struct hz_lb_type
+read_type(struct arena *arena, yyjson_val *val)
+{
+	struct hz_lb_type type = { .name = json_text_at(arena, val, "name") };
+	yyjson_val *deprecation;
+
+	json_i64(val, "id", &type.id);
+	json_i64(val, "max_targets", &type.max_targets);
+	json_i64(val, "max_services", &type.max_services);
+	type.is_deprecated = json_object(val, "deprecation", &deprecation) == JSON_FOUND;
+	if (type.is_deprecated)
+		type.unavailable_wall_s = read_end_of_sale(deprecation);
+	return type;
+}
+
+/* ---- reading: a balancer ---------------------------------------------------------------------------- */
+
+static void
+read_labels(struct arena *arena, yyjson_val *val, struct hz_lb *ret)
+{
+	yyjson_val *map, *key, *value;
+	size_t i, n;
+
+	if (json_object(val, "labels", &map) != JSON_FOUND)
+		return;
+	ret->labels = arena_calloc(arena, yyjson_obj_size(map), sizeof(*ret->labels));
+	yyjson_obj_foreach(map, i, n, key, value)
+	{
+		ret->labels[ret->n_labels++] = (struct label){
+			.key = arena_str(arena, json_text(key)),
+			.value = json_text_at(arena, value, ""),
+		};
+	}
+}
+
+static struct hz_lb_end
+read_end(struct arena *arena, yyjson_val *val)
+{
+	return (struct hz_lb_end){ .ip = json_text_at(arena, val, "ip"),
+		                   .dns_ptr = json_text_at(arena, val, "dns_ptr") };
+}
+
+static void
+read_parts(struct arena *arena, yyjson_val *val, struct hz_lb *ret)
+{
+	ret->is_public = tri_at(val, "public_net.enabled") != HZ_NO;
+	ret->ipv4 = read_end(arena, json_at(val, "public_net.ipv4"));
+	ret->ipv6 = read_end(arena, json_at(val, "public_net.ipv6"));
+	read_labels(arena, val, ret);
+	hz_private_nets_read(arena, val, &ret->nets);
+	read_services(arena, list_at(val, "services"), ret);
+	read_targets(arena, list_at(val, "targets"), ret);
+}
+
+bool
+hz_lb_read(yyjson_val *val, struct arena *arena, struct hz_lb *ret, struct error *err)
+{
+	struct hz_lb lb = { 0 };
+
+	if (!read_id(val, "load balancer", &lb.id, err))
+		return false;
+	lb.type = read_type(arena, json_at(val, "load_balancer_type"));
+	lb.name = json_text_at(arena, val, "name");
+	lb.uid = label_at(arena, val, STR(HZ_LABEL_UID));
+	lb.algorithm = json_text_at(arena, val, "algorithm.type");
+	lb.is_protected = tri_at(val, "protection.delete") == HZ_YES;
+	read_parts(arena, val, &lb);
+	*ret = lb;
+	return true;
+}
+
+/* ---- reading: types and certificates ---------------------------------------------------------------- */
+
+bool
+hz_lb_type_read(yyjson_val *val, struct arena *arena, struct hz_lb_type *ret, struct error *err)
+{
+	int64_t id;
+
+	if (!read_id(val, "load balancer type", &id, err))
+		return false;
+	*ret = read_type(arena, val);
+	return true;
+}
+
+bool
+hz_certificate_read(yyjson_val *val, struct arena *arena, struct hz_certificate *ret,
+                    struct error *err)
+{
+	struct hz_certificate read = { .name = json_text_at(arena, val, "name") };
+	struct str type = STR_EMPTY, issuance = STR_EMPTY;
+
+	if (!read_id(val, "certificate", &read.id, err))
+		return false;
+	json_str(val, "type", &type);
+	json_str(val, "status.issuance", &issuance);
+	read.uid = label_at(arena, val, STR(HZ_LABEL_UID));
+	read.is_managed = str_eq_c(type, "managed");
+	read.is_failed = str_eq_c(issuance, "failed");
+	*ret = read;
+	return true;
+}
+
+/* ---- writing: members ------------------------------------------------------------------------------- */
+
+/* Between an object's members, and between a list's elements. */
+static void
+separate(struct buf *b)
+{
+	if (b->len > 0 && b->ptr[b->len - 1] != '{' && b->ptr[b->len - 1] != '[')
+		buf_add_char(b, ',');
+}
+
+static void
+start_member(struct buf *b, const char *key)
+{
+	separate(b);
+	buf_addf(b, "\"%s\":", key);
+}
+
+static void
+add_text(struct buf *b, const char *key, struct str text)
+{
+	start_member(b, key);
+	json_add_str(b, text);
+}
+
+static void
+add_opt_text(struct buf *b, const char *key, const struct hz_opt_str *text)
+{
+	if (text->is_set)
+		add_text(b, key, text->value);
+}
+
+static void
+add_number(struct buf *b, const char *key, int64_t number)
+{
+	start_member(b, key);
+	buf_addf(b, "%" PRId64, number);
+}
+
+static void
+add_opt_number(struct buf *b, const char *key, const struct hz_opt_i64 *number)
+{
+	if (number->is_set)
+		add_number(b, key, number->value);
+}
+
+static void
+add_bool(struct buf *b, const char *key, bool is_so)
+{
+	start_member(b, key);
+	buf_add_c(b, is_so ? "true" : "false");
+}
+
+static void
+add_tri(struct buf *b, const char *key, enum hz_tri is_so)
+{
+	if (is_so != HZ_UNSET)
+		add_bool(b, key, is_so == HZ_YES);
+}
+
+static void
+add_texts(struct buf *b, const char *key, const struct str texts[], size_t n)
+{
+	start_member(b, key);
+	buf_add_char(b, '[');
+	for (size_t i = 0; i < n; i++) {
+		separate(b);
+		json_add_str(b, texts[i]);
+	}
+	buf_add_char(b, ']');
+}
+
+static void
+add_numbers(struct buf *b, const char *key, const int64_t numbers[], size_t n)
+{
+	start_member(b, key);
+	buf_add_char(b, '[');
+	for (size_t i = 0; i < n; i++) {
+		separate(b);
+		buf_addf(b, "%" PRId64, numbers[i]);
+	}
+	buf_add_char(b, ']');
+}
+
+/* ---- writing: services ------------------------------------------------------------------------------ */
+
+static void
+add_http(struct buf *b, const struct hz_lb_http *http)
+{
+	start_member(b, "http");
+	buf_add_char(b, '{');
+	add_opt_text(b, "cookie_name", &http->cookie_name);
+	add_opt_number(b, "cookie_lifetime", &http->cookie_lifetime_s);
+	if (http->has_certificates)
+		add_numbers(b, "certificates", http->certificates, http->n_certificates);
+	add_tri(b, "redirect_http", http->redirects);
+	add_tri(b, "sticky_sessions", http->is_sticky);
+	add_opt_number(b, "timeout_idle", &http->timeout_idle_s);
+	buf_add_char(b, '}');
+}
+
+static void
+add_http_check(struct buf *b, const struct hz_lb_check *check)
+{
+	start_member(b, "http");
+	buf_add_char(b, '{');
+	add_opt_text(b, "domain", &check->domain);
+	add_opt_text(b, "path", &check->path);
+	if (check->has_status_codes)
+		add_texts(b, "status_codes", check->status_codes, check->n_status_codes);
+	add_tri(b, "tls", check->is_tls);
+	buf_add_char(b, '}');
+}
+
+static void
+add_check(struct buf *b, const struct hz_lb_check *check)
+{
+	start_member(b, "health_check");
+	buf_add_char(b, '{');
+	add_text(b, "protocol", check->protocol);
+	add_number(b, "port", check->port);
+	add_opt_number(b, "interval", &check->interval_s);
+	add_opt_number(b, "timeout", &check->timeout_s);
+	add_opt_number(b, "retries", &check->retries);
+	if (!str_eq_c(check->protocol, "tcp"))
+		add_http_check(b, check);
+	buf_add_char(b, '}');
+}
+
+void
+hz_body_service(struct buf *b, const struct hz_lb_service *s)
+{
+	buf_add_char(b, '{');
+	add_text(b, "protocol", s->protocol);
+	add_number(b, "listen_port", s->listen_port);
+	add_number(b, "destination_port", s->destination_port);
+	add_tri(b, "proxyprotocol", s->proxy_protocol);
+	if (s->has_http)
+		add_http(b, &s->http);
+	add_check(b, &s->check);
+	buf_add_char(b, '}');
+}
+
+static void
+add_services(struct buf *b, const struct hz_lb_wish *wish)
+{
+	start_member(b, "services");
+	buf_add_char(b, '[');
+	for (size_t i = 0; i < wish->n_services; i++) {
+		separate(b);
+		hz_body_service(b, &wish->services[i]);
+	}
+	buf_add_char(b, ']');
+}
+
+/* ---- writing: targets ------------------------------------------------------------------------------- */
+
+static void
+add_target_name(struct buf *b, const struct hz_lb_target *target)
+{
+	bool is_ip = target->type == HZ_TARGET_IP;
+
+	add_text(b, "type", is_ip ? STR("ip") : STR("server"));
+	start_member(b, is_ip ? "ip" : "server");
+	buf_add_char(b, '{');
+	if (is_ip)
+		add_text(b, "ip", target->ip);
+	else
+		add_number(b, "id", target->server);
+	buf_add_char(b, '}');
+}
+
+void
+hz_body_target_name(struct buf *b, const struct hz_lb_target *target)
+{
+	buf_add_char(b, '{');
+	add_target_name(b, target);
+	buf_add_char(b, '}');
+}
+
+void
+hz_body_target(struct buf *b, const struct hz_lb_target *target)
+{
+	buf_add_char(b, '{');
+	add_target_name(b, target);
+	if (target->type == HZ_TARGET_SERVER)
+		add_bool(b, "use_private_ip", target->uses_private_ip);
+	buf_add_char(b, '}');
+}
+
+static void
+add_targets(struct buf *b, const struct hz_lb_target targets[], size_t n)
+{
+	start_member(b, "targets");
+	buf_add_char(b, '[');
+	for (size_t i = 0; i < n; i++) {
+		separate(b);
+		hz_body_target(b, &targets[i]);
+	}
+	buf_add_char(b, ']');
+}
+
+/* ---- writing: a new balancer ------------------------------------------------------------------------ */
+
+static void
+add_label(struct buf *b, struct str key, struct str value)
+{
+	separate(b);
+	json_add_str(b, key);
+	buf_add_char(b, ':');
+	json_add_str(b, value);
+}
+
+static void
+add_own_labels(struct buf *b, const struct hz_lb_wish *wish)
+{
+	add_label(b, STR(HZ_LABEL_UID), wish->uid);
+	if (wish->cluster.len > 0)
+		add_label(b, STR(HZ_LABEL_CLUSTER), wish->cluster);
+}
+
+static void
+add_algorithm(struct buf *b, struct str algorithm)
+{
+	start_member(b, "algorithm");
+	buf_add_char(b, '{');
+	add_text(b, "type", algorithm);
+	buf_add_char(b, '}');
+}
+
+static void
+add_head(struct buf *b, const struct hz_lb_wish *wish, const struct hz_lb_type *type)
+{
+	add_text(b, "name", wish->name);
+	add_number(b, "load_balancer_type", type->id);
+	if (wish->algorithm.len > 0)
+		add_algorithm(b, wish->algorithm);
+	if (wish->location.len > 0)
+		add_text(b, "location", wish->location);
+	if (wish->network_zone.len > 0)
+		add_text(b, "network_zone", wish->network_zone);
+	start_member(b, "labels");
+	buf_add_char(b, '{');
+	add_own_labels(b, wish);
+	buf_add_char(b, '}');
+	add_tri(b, "public_interface", wish->is_public);
+}
+
+/* An address or a subnet can only be asked for when it is attached later. */
+static bool
+names_network(const struct hz_lb_wish *wish)
+{
+	return wish->network != 0 && !wish->private_ip.is_set && !wish->subnet.is_set;
+}
+
+static size_t
+count_first_targets(const struct hz_lb_wish *wish, const struct hz_lb_type *type, size_t n)
+{
+	size_t max = type->max_targets > 0 ? (size_t)type->max_targets : n;
+	bool is_reachable = wish->uses_private_ip ? names_network(wish) : wish->is_public != HZ_NO;
+
+	if (!is_reachable)
+		return 0;
+	return n < max ? n : max;
+}
+
+static void
+add_parts(struct buf *b, const struct hz_lb_wish *wish, const struct hz_lb_target targets[],
+          size_t n_targets)
+{
+	if (names_network(wish))
+		add_number(b, "network", wish->network);
+	if (wish->n_services > 0)
+		add_services(b, wish);
+	if (n_targets > 0)
+		add_targets(b, targets, n_targets);
+}
+
+void
+hz_body_create(struct buf *b, const struct hz_lb_wish *wish, const struct hz_lb_type *type,
+               const struct hz_lb_target targets[], size_t n_targets, bool without_parts)
+{
+	buf_add_char(b, '{');
+	add_head(b, wish, type);
+	if (!without_parts)
+		add_parts(b, wish, targets, count_first_targets(wish, type, n_targets));
+	buf_add_char(b, '}');
+}
+
+/* ---- writing: other requests ------------------------------------------------------------------------ */
+
+void
+hz_body_number(struct buf *b, const char *key, int64_t number)
+{
+	buf_add_char(b, '{');
+	add_number(b, key, number);
+	buf_add_char(b, '}');
+}
+
+void
+hz_body_text(struct buf *b, const char *key, struct str text)
+{
+	buf_add_char(b, '{');
+	add_text(b, key, text);
+	buf_add_char(b, '}');
+}
+
+void
+hz_body_rdns(struct buf *b, struct str ip, struct str dns_ptr)
+{
+	buf_add_char(b, '{');
+	add_text(b, "ip", ip);
+	add_text(b, "dns_ptr", dns_ptr);
+	buf_add_char(b, '}');
+}
+
+static bool
+is_own_label(struct str key)
+{
+	return str_eq_c(key, HZ_LABEL_UID) || str_eq_c(key, HZ_LABEL_CLUSTER);
+}
+
+static void
+add_all_labels(struct buf *b, const struct hz_lb *lb, const struct hz_lb_wish *wish)
+{
+	start_member(b, "labels");
+	buf_add_char(b, '{');
+	for (size_t i = 0; i < lb->n_labels; i++) {
+		if (!is_own_label(lb->labels[i].key))
+			add_label(b, lb->labels[i].key, lb->labels[i].value);
+	}
+	add_own_labels(b, wish);
+	buf_add_char(b, '}');
+}
+
+void
+hz_body_put(struct buf *b, const struct hz_lb *lb, struct str name, bool is_relabelled,
+            const struct hz_lb_wish *wish)
+{
+	buf_add_char(b, '{');
+	if (name.len > 0)
+		add_text(b, "name", name);
+	if (is_relabelled)
+		add_all_labels(b, lb, wish);
+	buf_add_char(b, '}');
+}
+
+void
+hz_body_attach(struct buf *b, const struct hz_lb_wish *wish)
+{
+	buf_add_char(b, '{');
+	add_number(b, "network", wish->network);
+	add_opt_text(b, "ip", &wish->private_ip);
+	add_opt_text(b, "ip_range", &wish->subnet);
+	buf_add_char(b, '}');
+}
+
+void
+hz_body_certificate(struct buf *b, const struct hz_lb_wish *wish)
+{
+	buf_add_char(b, '{');
+	add_text(b, "name", wish->certificate_name);
+	add_text(b, "type", STR("managed"));
+	add_texts(b, "domain_names", wish->domains, wish->n_domains);
+	start_member(b, "labels");
+	buf_add_char(b, '{');
+	add_label(b, STR(HZ_LABEL_UID), wish->uid);
+	if (wish->is_staging)
+		add_label(b, STR("HC-Use-Staging-CA"), STR("true"));
+	buf_add_c(b, "}}");
+}

@@ -1,0 +1,157 @@
+/* lb_wire.h: load balancers, their types and certificates, and how the API writes them in JSON.
+ *
+ * One vocabulary serves for what the cloud has and for what a Service asks for (lb_wish.h): what the cloud has is complete, what a
+ * Service asks for leaves some members unset, and an unset member is never changed.
+ *
+ * Reading trusts nothing further than its type: an object without an id is an error; any other member may be missing and is then
+ * empty or unset. A target of a kind that we do not know is treated like a label selector, which is left alone; a service without
+ * a port is left out. Request bodies have their members in the order of the API's documents, and unset ones are left out.
+ *
+ * Threads: pure, plain values. All texts are in the arena of the caller.
+ */
+#ifndef CCMD_HCLOUD_LB_WIRE_H
+#define CCMD_HCLOUD_LB_WIRE_H
+
+#include "base/json.h"
+#include "base/label.h"
+#include "providers/hcloud/config.h"
+#include "providers/hcloud/private_nets.h"
+
+struct hz_lb_wish;
+
+/* ---- the model -------------------------------------------------------------------------------------- */
+
+/** The label that makes a balancer ours; its value is the Service's UID. */
+#define HZ_LABEL_UID "hcloud-ccm/service-uid"
+/** The cluster (--cluster-name) that created or adopted a balancer. */
+#define HZ_LABEL_CLUSTER "ccmd.io/cluster"
+/** Set by an operator: the cluster with that name may adopt the balancer. */
+#define HZ_LABEL_ADOPT "ccmd.io/adopt"
+
+struct hz_opt_str {
+	bool is_set;
+	struct str value;
+};
+
+struct hz_opt_i64 {
+	bool is_set;
+	int64_t value;
+};
+
+struct hz_lb_http {
+	struct hz_opt_str cookie_name;
+	struct hz_opt_i64 cookie_lifetime_s, timeout_idle_s;
+	enum hz_tri redirects, is_sticky;
+	bool has_certificates; /* the list counts, though it may be empty */
+	int64_t *certificates; /* ids */
+	size_t n_certificates;
+};
+
+struct hz_lb_check {
+	struct str protocol; /* "tcp" or "http" */
+	int64_t port;
+	struct hz_opt_i64 interval_s, timeout_s, retries;
+	struct hz_opt_str domain, path; /* of http only, as what follows */
+	bool has_status_codes;
+	struct str *status_codes;
+	size_t n_status_codes;
+	enum hz_tri is_tls;
+};
+
+struct hz_lb_service {
+	int64_t listen_port, destination_port;
+	struct str protocol; /* "tcp", "http", "https" */
+	enum hz_tri proxy_protocol;
+	bool has_http; /* "http" is there at all */
+	struct hz_lb_http http;
+	struct hz_lb_check check;
+};
+
+enum hz_target_type {
+	HZ_TARGET_SERVER,
+	HZ_TARGET_IP,
+	HZ_TARGET_SELECTOR, /* somebody else's: left alone, and counted */
+};
+
+struct hz_lb_target {
+	enum hz_target_type type;
+	int64_t server;
+	struct str ip;
+	bool uses_private_ip; /* servers */
+};
+
+struct hz_lb_end {          /* of the public interface */
+	struct str ip;      /* empty: none */
+	struct str dns_ptr; /* empty: none */
+};
+
+struct hz_lb_type {
+	int64_t id;
+	struct str name;
+	int64_t max_targets, max_services; /* 0: the API gives no limit */
+	bool is_deprecated;
+	int64_t unavailable_wall_s; /* of a deprecated one; Unix time */
+};
+
+/** A balancer as the cloud has it. */
+struct hz_lb {
+	int64_t id;
+	struct str name;
+	struct label *labels; /* all of them: a PUT replaces them as a whole */
+	size_t n_labels;
+	struct str uid; /* the value of HZ_LABEL_UID; empty: none */
+	struct hz_lb_type type;
+	struct str algorithm;
+	bool is_public, is_protected;
+	struct hz_lb_end ipv4, ipv6;
+	struct hz_private_nets nets;
+	struct hz_lb_service *services;
+	size_t n_services;
+	struct hz_lb_target *targets;
+	size_t n_targets;
+};
+
+/* ---- reading ---------------------------------------------------------------------------------------- */
+
+struct hz_certificate {
+	int64_t id;
+	struct str name, uid;       /* uid: of HZ_LABEL_UID; empty: none */
+	bool is_managed, is_failed; /* failed: it was ordered, and will not come */
+};
+
+/** ERR_UNAVAILABLE without an id, here and below. */
+NODISCARD bool hz_lb_read(yyjson_val *, struct arena *, struct hz_lb *ret, struct error *err);
+NODISCARD bool hz_lb_type_read(yyjson_val *, struct arena *, struct hz_lb_type *ret,
+                               struct error *err);
+NODISCARD bool hz_certificate_read(yyjson_val *, struct arena *, struct hz_certificate *ret,
+                                   struct error *err);
+
+/* ---- writing: each function appends one JSON value -------------------------------------------------- */
+
+/** POST /load_balancers, with all that it takes: label, services, the network (where neither address nor subnet is asked for)
+ * and the first of the targets, as many as the type has room for. Targets wait where they need a network that is not in the
+ * body, or a public interface that is not wanted. buf_ok() of *b is false when it is too long: then without_parts.
+ *
+ * @param without_parts  no services, targets and network: where the API does not like one of them */
+void hz_body_create(struct buf *b, const struct hz_lb_wish *, const struct hz_lb_type *type,
+                    const struct hz_lb_target targets[], size_t n_targets, bool without_parts);
+/** POST add_service and update_service, which mean the same members. */
+void hz_body_service(struct buf *b, const struct hz_lb_service *);
+/** POST add_target. */
+void hz_body_target(struct buf *b, const struct hz_lb_target *);
+/** POST remove_target, which names it and nothing else. */
+void hz_body_target_name(struct buf *b, const struct hz_lb_target *);
+/** PUT /load_balancers/{id}: the labels the balancer has, and ours. name empty, is_relabelled false: not named. */
+void hz_body_put(struct buf *b, const struct hz_lb *, struct str name, bool is_relabelled,
+                 const struct hz_lb_wish *);
+/** Of requests that name one thing: {"listen_port":443}, {"type":"round_robin"}. */
+void hz_body_number(struct buf *b, const char *key, int64_t number);
+void hz_body_text(struct buf *b, const char *key, struct str text);
+/** POST change_dns_ptr. */
+void hz_body_rdns(struct buf *b, struct str ip, struct str dns_ptr);
+/** POST attach_to_network. */
+void hz_body_attach(struct buf *b, const struct hz_lb_wish *);
+/** POST /certificates of a managed one. */
+void hz_body_certificate(struct buf *b, const struct hz_lb_wish *);
+
+#endif
