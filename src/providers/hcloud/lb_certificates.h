@@ -10,7 +10,7 @@
 #define CCMD_HCLOUD_LB_CERTIFICATES_H
 
 #include "providers/hcloud/lb_client.h"
-#include "providers/hcloud/lb_wish.h"
+#include "providers/hcloud/lb_desired.h"
 
 struct hz_certificates;
 

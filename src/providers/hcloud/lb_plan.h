@@ -10,7 +10,7 @@
 #ifndef CCMD_HCLOUD_LB_PLAN_H
 #define CCMD_HCLOUD_LB_PLAN_H
 
-#include "providers/hcloud/lb_wish.h"
+#include "providers/hcloud/lb_desired.h"
 
 /** One request. */
 struct hz_step {

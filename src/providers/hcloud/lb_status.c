@@ -2,7 +2,7 @@
 #include "providers/hcloud/lb_status.h"
 
 #include "base/macros.h"
-#include "providers/hcloud/annotation.h"
+#include "providers/hcloud/lb_desired.h"
 #include "providers/hcloud/operations.h"
 
 #define OPERATION "hcloud/loadBalancers.getLoadBalancerStatusIngress"

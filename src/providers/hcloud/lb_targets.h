@@ -8,7 +8,7 @@
 #define CCMD_HCLOUD_LB_TARGETS_H
 
 #include "cloud/host.h"
-#include "providers/hcloud/lb_wish.h"
+#include "providers/hcloud/lb_desired.h"
 #include "providers/hcloud/robot.h"
 
 struct hz_aim {

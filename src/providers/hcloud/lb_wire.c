@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 #include "base/json.h"
-#include "providers/hcloud/lb_wish.h"
+#include "providers/hcloud/lb_desired.h"
 
 /* ---- reading: members that may be missing ----------------------------------------------------------- */
 

@@ -1,6 +1,6 @@
 /* lb_wire.h: load balancers, their types and certificates, and how the API writes them in JSON.
  *
- * One vocabulary serves for what the cloud has and for what a Service asks for (lb_wish.h): what the cloud has is complete, what a
+ * One vocabulary serves for what the cloud has and for what a Service asks for (lb_desired.h): what the cloud has is complete, what a
  * Service asks for leaves some members unset, and an unset member is never changed.
  *
  * Reading trusts nothing further than its type: an object without an id is an error; any other member may be missing and is then

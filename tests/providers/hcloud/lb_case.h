@@ -2,7 +2,7 @@
 #ifndef CCMD_TESTS_HCLOUD_LB_CASE_H
 #define CCMD_TESTS_HCLOUD_LB_CASE_H
 
-#include "providers/hcloud/lb_wish.h"
+#include "providers/hcloud/lb_desired.h"
 
 #define CASE_UID "0a1b2c3d-1111-2222-3333-444455556666"
 #define CASE_NAME "a0a1b2c3d11112222333344445555666"

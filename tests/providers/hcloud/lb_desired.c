@@ -1,4 +1,4 @@
-#include "providers/hcloud/lb_wish.h"
+#include "providers/hcloud/lb_desired.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

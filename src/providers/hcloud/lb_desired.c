@@ -1,0 +1,795 @@
+/* lb_desired.c: see lb_desired.h. */
+#include "providers/hcloud/lb_desired.h"
+
+#include "base/ip.h"
+#include "base/limits.h"
+#include "providers/hcloud/operations.h"
+#include "providers/hcloud/parse.h"
+
+enum {
+	WHY_MAX = 700,
+};
+
+/* As the official controller names and counts what it does. */
+#define BOOL "annotation/Name.BoolFromService"
+#define INT "annotation/Name.IntFromService"
+#define DURATION "annotation/Name.DurationFromService"
+#define PROTOCOL "annotation/Name.LBSvcProtocolFromService"
+#define ALGORITHM "annotation/Name.LBAlgorithmTypeFromService"
+#define STRINGS "annotation/Name.StringsFromService"
+
+static const struct str *
+look_up(const struct lb_spec *spec, const char *key, const char *operation)
+{
+	hz_count_operations(operation, 1);
+	return lb_annotation(spec, key);
+}
+
+/* ---- annotations: numbers and truths ---------------------------------------------------------------- */
+
+static bool
+set_unreadable(const char *operation, const char *key, const struct buf *why, struct error *err)
+{
+	return err_set(err, ERR_INVALID, "%s: %s: %s", operation, key, why->ptr);
+}
+
+bool
+hz_annotation_bool(const struct lb_spec *spec, const char *key, bool *ret, struct error *err)
+{
+	const struct str *text = look_up(spec, key, BOOL);
+	char memory[WHY_MAX] = "";
+	struct buf why = BUF_FIXED(memory);
+
+	return !text || hz_parse_bool(*text, ret, &why) || set_unreadable(BOOL, key, &why, err);
+}
+
+bool
+hz_annotation_tri(const struct lb_spec *spec, const char *key, enum hz_tri *ret, struct error *err)
+{
+	bool is_yes = false;
+
+	if (!hz_annotation_bool(spec, key, &is_yes, err))
+		return false;
+	if (lb_annotation(spec, key))
+		*ret = is_yes ? HZ_YES : HZ_NO;
+	return true;
+}
+
+bool
+hz_annotation_int(const struct lb_spec *spec, const char *key, struct hz_opt_i64 *ret,
+                  struct error *err)
+{
+	const struct str *text = look_up(spec, key, INT);
+	char memory[WHY_MAX] = "";
+	struct buf why = BUF_FIXED(memory);
+	int64_t value;
+
+	if (!text)
+		return true;
+	if (!hz_parse_int(*text, &value, &why))
+		return set_unreadable(INT, key, &why, err);
+	*ret = (struct hz_opt_i64){ true, value };
+	return true;
+}
+
+/* The message ends with the annotation, which the official controller's does not name. */
+static bool
+set_no_duration(const char *key, const struct buf *why, struct error *err)
+{
+	return err_set(err, ERR_INVALID, DURATION ": %s (%s)", why->ptr, key);
+}
+
+bool
+hz_annotation_seconds(const struct lb_spec *spec, const char *key, struct hz_opt_i64 *ret,
+                      struct error *err)
+{
+	const struct str *text = look_up(spec, key, DURATION);
+	char memory[WHY_MAX] = "";
+	struct buf why = BUF_FIXED(memory);
+	int64_t value;
+
+	if (!text)
+		return true;
+	if (!str_to_i64(*text, INT64_MIN, INT64_MAX, &value)) {
+		if (!hz_parse_duration(*text, &value, &why))
+			return set_no_duration(key, &why, err);
+		value /= NS_PER_SEC;
+	}
+	*ret = (struct hz_opt_i64){ true, value };
+	return true;
+}
+
+/* ---- words ------------------------------------------------------------------------------------------ */
+
+/* One of those listed, which are lower case; NULL-terminated. */
+static bool
+read_word(struct str text, const char *operation, const char *const words[], struct hz_opt_str *ret)
+{
+	hz_count_operations(operation, 1);
+	for (; *words; words++) {
+		if (str_eq_nocase(text, str_c(*words))) {
+			*ret = (struct hz_opt_str){ true, str_c(*words) };
+			return true;
+		}
+	}
+	return false;
+}
+
+/* where: accessor and validator, as the official controller calls them. */
+static bool
+set_unknown_word(const char *where, const char *key, struct str text, struct error *err)
+{
+	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
+
+	text = arena_lower(&arena, text);
+	return err_set(err, ERR_INVALID, "%s: invalid: %" STR_FMT " (%s)", where, STR_ARG(text),
+	               key);
+}
+
+bool
+hz_annotation_protocol(const struct lb_spec *spec, const char *key, struct hz_opt_str *ret,
+                       struct error *err)
+{
+	static const char *const protocols[] = { "tcp", "http", "https", NULL };
+	const struct str *text = look_up(spec, key, PROTOCOL);
+
+	return !text || read_word(*text, "annotation/validateServiceProtocol", protocols, ret) ||
+	       set_unknown_word(PROTOCOL ": annotation/validateServiceProtocol", key, *text, err);
+}
+
+bool
+hz_annotation_algorithm(const struct lb_spec *spec, const char *key, struct hz_opt_str *ret,
+                        struct error *err)
+{
+	static const char *const algorithms[] = { "round_robin", "least_connections", NULL };
+	const struct str *text = look_up(spec, key, ALGORITHM);
+
+	return !text || read_word(*text, "annotation/validateAlgorithmType", algorithms, ret) ||
+	       set_unknown_word(ALGORITHM ": annotation/validateAlgorithmType", key, *text, err);
+}
+
+/* ---- texts ------------------------------------------------------------------------------------------ */
+
+void
+hz_annotation_text(const struct lb_spec *spec, const char *key, struct hz_opt_str *ret)
+{
+	const struct str *text = lb_annotation(spec, key);
+
+	if (text)
+		*ret = (struct hz_opt_str){ true, *text };
+}
+
+static size_t
+count_elements(struct str text)
+{
+	size_t n = 0;
+
+	for (struct str element; str_split(&text, ',', &element);)
+		n += str_trim(element).len > 0;
+	return n;
+}
+
+bool
+hz_annotation_list(const struct lb_spec *spec, const char *key, struct arena *arena,
+                   struct str **ret, size_t *ret_n)
+{
+	const struct str *text = look_up(spec, key, STRINGS);
+	struct str *elements;
+	size_t n = 0;
+
+	if (!text)
+		return false;
+	elements = arena_calloc(arena, count_elements(*text), sizeof(*elements));
+	for (struct str element, rest = *text; str_split(&rest, ',', &element);) {
+		element = str_trim(element);
+		if (element.len > 0)
+			elements[n++] = element;
+	}
+	*ret = elements;
+	*ret_n = n;
+	return true;
+}
+
+#define DEFAULT_TYPE "lb11"
+#define DEFAULT_CERTIFICATE "ccm-managed-certificate-"
+
+#define SERVICES "hcops/LoadBalancerOps.ReconcileHCLBServices"
+#define SHAPE "hcops/LoadBalancerOps.ReconcileHCLB: hcops/LoadBalancerOps."
+#define TARGETS "hcops/LoadBalancerOps.ReconcileHCLBTargets"
+
+enum {
+	LABEL_VALUE_MAX = 63,
+};
+
+struct reader {
+	const struct hz_lb_config *lb;
+	const struct lb_spec *spec;
+	struct arena *arena;
+	struct hz_lb_wish *wish;
+	struct error *err;
+};
+
+/* ---- bounds ----------------------------------------------------------------------------------------- */
+
+static bool
+check_bounds(const struct lb_spec *spec, struct error *err)
+{
+	if (spec->n_ports > LIMIT_BALANCER_PORTS)
+		return err_set(err, ERR_INVALID, "a Service with more than %d ports",
+		               LIMIT_BALANCER_PORTS);
+	for (size_t i = 0; i < spec->n_annotations; i++) {
+		const struct label *one = &spec->annotations[i];
+
+		if (one->value.len > LIMIT_BALANCER_TEXT && str_starts(one->key, STR(HZ_LB_PREFIX)))
+			return err_set(err, ERR_INVALID,
+			               "annotation %" STR_FMT " has more than %zu bytes",
+			               STR_ARG(one->key), LIMIT_BALANCER_TEXT);
+	}
+	return true;
+}
+
+/* ---- nodes ------------------------------------------------------------------------------------------ */
+
+static bool
+read_selector(const struct lb_spec *spec, struct arena *arena, const struct selector **ret,
+              struct error *err)
+{
+	struct hz_opt_str text = { .value = STR_EMPTY };
+
+	hz_annotation_text(spec, HZ_LB_PREFIX "node-selector", &text);
+	return selector_parse(text.value, arena, ret, err) ||
+	       err_wrap(err, "unable to parse the node-selector annotation");
+}
+
+bool
+hz_lb_selects(const struct lb_spec *spec, const struct node_ref *node)
+{
+	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
+	const struct selector *selector;
+	struct error err;
+
+	return !lb_annotation(spec, HZ_LB_PREFIX "node-selector") ||
+	       !read_selector(spec, &arena, &selector, &err) ||
+	       selector_matches(selector, node->labels, node->n_labels);
+}
+
+static bool
+check_selector(const struct reader *r)
+{
+	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
+	const struct selector *selector;
+
+	return read_selector(r->spec, &arena, &selector, r->err);
+}
+
+/* ---- its labels ------------------------------------------------------------------------------------- */
+
+static bool
+is_alnum(char c)
+{
+	return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+/* --cluster-name may be any text. The API takes as a label's value what Kubernetes does and refuses the whole request
+ * otherwise, so a name that is no such value is left out. */
+static struct str
+cluster_label(struct str name)
+{
+	if (name.len > LABEL_VALUE_MAX)
+		return STR_EMPTY;
+	for (size_t i = 0; i < name.len; i++) {
+		bool is_inside = i > 0 && i + 1 < name.len;
+		char c = name.ptr[i];
+
+		if (!is_alnum(c) && !(is_inside && (c == '-' || c == '_' || c == '.')))
+			return STR_EMPTY;
+	}
+	return name;
+}
+
+/* ---- its name, place and kind ----------------------------------------------------------------------- */
+
+/* The annotation, also where it is empty, before the configuration. */
+static struct str
+text_or(const struct reader *r, const char *key, struct str otherwise)
+{
+	struct hz_opt_str text = { .value = otherwise };
+
+	hz_annotation_text(r->spec, key, &text);
+	return text.value;
+}
+
+static void
+read_name(const struct reader *r)
+{
+	struct str name = text_or(r, HZ_LB_PREFIX "name", STR_EMPTY);
+
+	r->wish->is_named = name.len > 0;
+	r->wish->name = r->wish->is_named ? name : r->spec->name;
+}
+
+static void
+read_place(const struct reader *r)
+{
+	struct hz_lb_wish *wish = r->wish;
+
+	wish->location = text_or(r, HZ_LB_PREFIX "location", r->lb->location);
+	wish->network_zone = text_or(r, HZ_LB_PREFIX "network-zone", r->lb->network_zone);
+	if (wish->location.len > 0)
+		wish->network_zone = STR_EMPTY;
+}
+
+bool
+hz_lb_wish_has_place(const struct hz_lb_wish *wish, struct error *err)
+{
+	return wish->location.len > 0 || wish->network_zone.len > 0 ||
+	       err_set(err, ERR_INVALID,
+	               "hcops/LoadBalancerOps.Create: neither " HZ_LB_PREFIX
+	               "location nor " HZ_LB_PREFIX "network-zone set");
+}
+
+static void
+read_type(const struct reader *r)
+{
+	struct str type = text_or(r, HZ_LB_PREFIX "type", r->lb->type);
+
+	r->wish->is_type_chosen = type.len > 0;
+	r->wish->type = r->wish->is_type_chosen ? type : STR(DEFAULT_TYPE);
+}
+
+bool
+hz_lb_has_type(const struct hz_config *config, const struct lb_spec *spec)
+{
+	struct reader r = { .lb = &config->lb, .spec = spec };
+
+	return text_or(&r, HZ_LB_PREFIX "type", r.lb->type).len > 0;
+}
+
+static void
+read_rdns(const struct reader *r, const char *key, struct hz_opt_str *ret)
+{
+	hz_annotation_text(r->spec, key, ret);
+	ret->is_set = ret->value.len > 0;
+}
+
+/* That of the configuration is valid when trimmed and lower-cased; the official controller sends it as it is, for ever. */
+static bool
+read_algorithm(const struct reader *r)
+{
+	struct hz_opt_str algorithm = {
+		.value = arena_lower(r->arena, str_trim(r->lb->algorithm)),
+	};
+
+	if (!hz_annotation_algorithm(r->spec, HZ_LB_PREFIX "algorithm-type", &algorithm, r->err))
+		return err_wrap(r->err, SHAPE "changeAlgorithm");
+	r->wish->algorithm = algorithm.value;
+	return true;
+}
+
+/* ---- networks --------------------------------------------------------------------------------------- */
+
+static struct hz_opt_str
+canonical(struct arena *arena, const struct ip *ip, int bits)
+{
+	char memory[64] = "";
+	struct buf b = BUF_FIXED(memory);
+
+	ip_format(&b, ip);
+	if (bits >= 0)
+		buf_addf(&b, "/%d", bits);
+	return (struct hz_opt_str){ true, arena_str(arena, buf_str(&b)) };
+}
+
+static bool
+read_private_ip(const struct reader *r)
+{
+	struct hz_opt_str text = { 0 };
+	struct ip ip;
+
+	hz_annotation_text(r->spec, HZ_LB_PREFIX "private-ipv4", &text);
+	if (!text.is_set)
+		return true;
+	if (!ip_parse(text.value, &ip))
+		return err_set(r->err, ERR_INVALID,
+		               SHAPE "attachToNetwork: could not parse private IPv4 '%" STR_FMT "'",
+		               STR_ARG(text.value));
+	r->wish->private_ip = canonical(r->arena, &ip, -1);
+	return true;
+}
+
+/* "10.0.1.5/24" asks for 10.0.1.0/24. */
+static bool
+read_subnet(const struct reader *r)
+{
+	struct str text = text_or(r, HZ_LB_PREFIX "private-subnet-ip-range", r->lb->private_subnet);
+	struct ip first, last;
+	struct ip_net net;
+	bool is_v4;
+
+	if (text.len == 0)
+		return true;
+	if (!ip_net_parse(text, &net))
+		return err_set(r->err, ERR_INVALID,
+		               SHAPE "attachToNetwork: could not parse private subnet IP range "
+		                     "'%" STR_FMT "'",
+		               STR_ARG(text));
+	ip_net_span(&net, &first, &last);
+	is_v4 = str_index(text, ':') < 0;
+	r->wish->subnet = canonical(r->arena, &first, (int)net.bits - (is_v4 ? 96 : 0));
+	return true;
+}
+
+static bool
+read_public(const struct reader *r)
+{
+	enum hz_tri is_hidden = r->lb->hides_public;
+
+	if (!hz_annotation_tri(r->spec, HZ_LB_PREFIX "disable-public-network", &is_hidden, r->err))
+		return err_wrap(r->err, SHAPE "togglePublicInterface");
+	if (is_hidden != HZ_UNSET)
+		r->wish->is_public = is_hidden == HZ_YES ? HZ_NO : HZ_YES;
+	return true;
+}
+
+static bool
+read_networks(const struct reader *r)
+{
+	if (r->wish->network != 0 && (!read_private_ip(r) || !read_subnet(r)))
+		return false;
+	return read_public(r);
+}
+
+static bool
+read_targets(const struct reader *r)
+{
+	r->wish->uses_private_ip = r->lb->uses_private_ip;
+	if (!hz_annotation_bool(r->spec, HZ_LB_PREFIX "use-private-ip", &r->wish->uses_private_ip,
+	                        r->err))
+		return err_wrap(r->err, TARGETS);
+	return !r->wish->uses_private_ip || r->wish->network != 0 ||
+	       err_set(r->err, ERR_INVALID, TARGETS ": use private ip: missing network id");
+}
+
+/* ---- certificates ----------------------------------------------------------------------------------- */
+
+/* Anything but a clear yes is no. */
+static bool
+is_staging(const struct reader *r)
+{
+	struct error ignored;
+	bool is_yes = false;
+
+	return hz_annotation_bool(r->spec, HZ_LB_PREFIX "http-managed-certificate-acme-staging",
+	                          &is_yes, &ignored) &&
+	       is_yes;
+}
+
+static bool
+read_managed(const struct reader *r)
+{
+	struct hz_lb_wish *wish = r->wish;
+
+	wish->certificate_name = text_or(r, HZ_LB_PREFIX "http-managed-certificate-name",
+	                                 STR_EMPTY);
+	if (wish->certificate_name.len == 0)
+		wish->certificate_name = arena_printf(r->arena, DEFAULT_CERTIFICATE "%" STR_FMT,
+		                                      STR_ARG(r->spec->uid));
+	wish->is_staging = is_staging(r);
+	if (!hz_annotation_list(r->spec, HZ_LB_PREFIX "http-managed-certificate-domains", r->arena,
+	                        &wish->domains, &wish->n_domains) ||
+	    wish->n_domains == 0)
+		return err_set(r->err, ERR_INVALID,
+		               SERVICES ": hcops/LoadBalancerOps.reconcileManagedCertificate: "
+		                        "no domains for managed certificate");
+	return true;
+}
+
+/* What is no number is a name. */
+static void
+read_uploaded(const struct reader *r)
+{
+	struct hz_lb_wish *wish = r->wish;
+	struct str *elements;
+
+	if (!hz_annotation_list(r->spec, HZ_LB_PREFIX "http-certificates", r->arena, &elements,
+	                        &wish->n_certificates))
+		return;
+	wish->certificates = arena_calloc(r->arena, wish->n_certificates,
+	                                  sizeof(*wish->certificates));
+	for (size_t i = 0; i < wish->n_certificates; i++) {
+		struct hz_certificate_ref *ref = &wish->certificates[i];
+
+		ref->name = elements[i];
+		if (!str_to_i64(elements[i], 1, INT64_MAX, &ref->id))
+			ref->id = 0;
+	}
+}
+
+static bool
+read_certificates(const struct reader *r)
+{
+	struct str type = text_or(r, HZ_LB_PREFIX "certificate-type", STR_EMPTY);
+
+	r->wish->is_managed = str_eq_c(type, "managed"); /* its case matters */
+	if (r->wish->is_managed)
+		return read_managed(r);
+	read_uploaded(r);
+	return true;
+}
+
+/* ---- ports: the same for each, except for the numbers ----------------------------------------------- */
+
+/* Annotations are read once, and only where there is a port that a balancer can have: without one their mistakes do not matter. */
+
+#define BUILDER "hcops/hclbServiceOptsBuilder."
+#define OPTIONS SERVICES ": " BUILDER "buildAddServiceOpts: " BUILDER "extract"
+#define CHECKS SERVICES ": " BUILDER "buildAddServiceOpts: " BUILDER "extractHealthCheck"
+
+enum field_type {
+	TEXT,
+	TRUTH,
+	NUMBER,
+	SECONDS,
+};
+
+struct field {
+	const char *key;
+	enum field_type type;
+	size_t offset;
+};
+
+#define HTTP(field) offsetof(struct hz_lb_http, field)
+#define CHECK(field) offsetof(struct hz_lb_check, field)
+
+/* In the order in which the official controller reads them. */
+static const struct field http_fields[] = {
+	{ HZ_LB_PREFIX "http-cookie-name", TEXT, HTTP(cookie_name) },
+	{ HZ_LB_PREFIX "http-cookie-lifetime", SECONDS, HTTP(cookie_lifetime_s) },
+	{ HZ_LB_PREFIX "http-timeout-idle", SECONDS, HTTP(timeout_idle_s) },
+	{ HZ_LB_PREFIX "http-redirect-http", TRUTH, HTTP(redirects) },
+	{ HZ_LB_PREFIX "http-sticky-sessions", TRUTH, HTTP(is_sticky) },
+};
+
+static const struct field check_fields[] = {
+	{ HZ_LB_PREFIX "health-check-interval", SECONDS, CHECK(interval_s) },
+	{ HZ_LB_PREFIX "health-check-timeout", SECONDS, CHECK(timeout_s) },
+	{ HZ_LB_PREFIX "health-check-retries", NUMBER, CHECK(retries) },
+};
+
+static const struct field http_check_fields[] = {
+	{ HZ_LB_PREFIX "health-check-http-domain", TEXT, CHECK(domain) },
+	{ HZ_LB_PREFIX "health-check-http-path", TEXT, CHECK(path) },
+	{ HZ_LB_PREFIX "health-check-http-validate-certificate", TRUTH, CHECK(is_tls) },
+};
+
+static bool
+read_field(const struct reader *r, const struct field *f, void *to)
+{
+	switch (f->type) {
+	case TEXT:
+		hz_annotation_text(r->spec, f->key, to);
+		return true;
+	case TRUTH:
+		return hz_annotation_tri(r->spec, f->key, to, r->err);
+	case NUMBER:
+		return hz_annotation_int(r->spec, f->key, to, r->err);
+	case SECONDS:
+		return hz_annotation_seconds(r->spec, f->key, to, r->err);
+	}
+	return false;
+}
+
+static bool
+read_fields(const struct reader *r, const struct field fields[], size_t n, void *into)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (!read_field(r, &fields[i], (char *)into + fields[i].offset))
+			return false;
+	}
+	return true;
+}
+
+static bool
+is_any_there(const struct reader *r, const struct field fields[], size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (lb_annotation(r->spec, fields[i].key))
+			return true;
+	}
+	return false;
+}
+
+/* ---- protocols and http ----------------------------------------------------------------------------- */
+
+static bool
+read_protocols(const struct reader *r, struct hz_lb_service *s)
+{
+	struct hz_opt_str protocol = { .value = STR("tcp") };
+
+	s->proxy_protocol = r->lb->uses_proxy_protocol;
+	if (!hz_annotation_tri(r->spec, HZ_LB_PREFIX "uses-proxyprotocol", &s->proxy_protocol,
+	                       r->err) ||
+	    !hz_annotation_protocol(r->spec, HZ_LB_PREFIX "protocol", &protocol, r->err))
+		return false;
+	s->protocol = protocol.value;
+	return true;
+}
+
+static bool
+read_service_http(const struct reader *r, struct hz_lb_service *s)
+{
+	s->http.has_certificates = r->wish->is_managed ||
+	                           lb_annotation(r->spec, HZ_LB_PREFIX "http-certificates");
+	s->has_http = s->http.has_certificates ||
+	              is_any_there(r, http_fields, ARRAY_LEN(http_fields));
+	return read_fields(r, http_fields, ARRAY_LEN(http_fields), &s->http);
+}
+
+static bool
+read_service_options(const struct reader *r, struct hz_lb_service *s)
+{
+	hz_count_operations(BUILDER "extract", 1);
+	return (read_protocols(r, s) && read_service_http(r, s)) || err_wrap(r->err, OPTIONS);
+}
+
+/* ---- health checks ---------------------------------------------------------------------------------- */
+
+/* What a check is made with where the annotation is not there; none of ours: the cloud's own. */
+static void
+set_defaults(const struct reader *r, struct hz_lb_check *check)
+{
+	const struct hz_lb_config *lb = r->lb;
+
+	if (lb->health_interval_ns != 0)
+		check->interval_s = (struct hz_opt_i64){ true,
+			                                 lb->health_interval_ns / NS_PER_SEC };
+	if (lb->health_timeout_ns != 0)
+		check->timeout_s = (struct hz_opt_i64){ true, lb->health_timeout_ns / NS_PER_SEC };
+	if (lb->health_retries != 0)
+		check->retries = (struct hz_opt_i64){ true, lb->health_retries };
+}
+
+/* Details of http alone do not make a check another than the default one. */
+static bool
+is_check_wanted(const struct hz_lb_check *check, const struct hz_opt_str *protocol,
+                const struct hz_opt_i64 *port)
+{
+	return protocol->is_set || port->is_set || check->interval_s.is_set ||
+	       check->timeout_s.is_set || check->retries.is_set;
+}
+
+static bool
+read_http_check(const struct reader *r, struct hz_lb_check *check)
+{
+	check->has_status_codes = hz_annotation_list(r->spec, HZ_LB_PREFIX "http-status-codes",
+	                                             r->arena, &check->status_codes,
+	                                             &check->n_status_codes);
+	return read_fields(r, http_check_fields, ARRAY_LEN(http_check_fields), check);
+}
+
+/* lb_desired.h says what https means. */
+static bool
+resolve_check(const struct reader *r, const struct hz_opt_str *protocol, struct hz_lb_check *check)
+{
+	if (str_eq_c(protocol->value, "tcp")) {
+		check->protocol = protocol->value;
+		return true;
+	}
+	check->protocol = STR("http");
+	if (!read_http_check(r, check))
+		return false;
+	if (protocol->is_set && str_eq_c(protocol->value, "https"))
+		check->is_tls = HZ_YES;
+	else if (protocol->is_set && check->is_tls == HZ_UNSET)
+		check->is_tls = HZ_NO; /* it may have been https before */
+	return true;
+}
+
+static bool
+read_check(const struct reader *r, struct hz_lb_service *s, struct hz_opt_i64 *port)
+{
+	struct hz_opt_str protocol = { .value = s->protocol };
+
+	hz_count_operations(BUILDER "extractHealthCheck", 1);
+	set_defaults(r, &s->check);
+	if (!hz_annotation_protocol(r->spec, HZ_LB_PREFIX "health-check-protocol", &protocol,
+	                            r->err) ||
+	    !hz_annotation_int(r->spec, HZ_LB_PREFIX "health-check-port", port, r->err) ||
+	    !read_fields(r, check_fields, ARRAY_LEN(check_fields), &s->check) ||
+	    !resolve_check(r, &protocol, &s->check))
+		return err_wrap(r->err, CHECKS);
+	if (!is_check_wanted(&s->check, &protocol, port))
+		s->check = (struct hz_lb_check){ .protocol = STR("tcp") };
+	return true;
+}
+
+/* ---- ports ------------------------------------------------------------------------------------------ */
+
+static void
+sort_out(const struct reader *r)
+{
+	struct hz_lb_wish *wish = r->wish;
+	size_t n = r->spec->n_ports;
+
+	wish->services = arena_calloc(r->arena, n, sizeof(*wish->services));
+	wish->unsupported = arena_calloc(r->arena, n, sizeof(struct lb_port *));
+	for (size_t i = 0; i < n; i++) {
+		const struct lb_port *port = &r->spec->ports[i];
+
+		if (port->protocol != LB_TCP) {
+			wish->unsupported[wish->n_unsupported++] = port;
+			continue;
+		}
+		wish->services[wish->n_services++] = (struct hz_lb_service){
+			.listen_port = port->port,
+			.destination_port = port->node_port,
+		};
+	}
+}
+
+static void
+set_ports(struct hz_lb_service *s, const struct hz_lb_service *model, struct hz_opt_i64 check_port)
+{
+	int64_t listen_port = s->listen_port, destination_port = s->destination_port;
+
+	*s = *model;
+	s->listen_port = listen_port;
+	s->destination_port = destination_port;
+	s->check.port = check_port.is_set ? check_port.value : destination_port;
+}
+
+static bool
+read_services(const struct reader *r)
+{
+	struct hz_opt_i64 check_port = { 0 };
+	struct hz_lb_service model = { 0 };
+
+	sort_out(r);
+	if (r->wish->n_services == 0)
+		return true;
+	if (!read_service_options(r, &model) || !read_check(r, &model, &check_port))
+		return false;
+	for (size_t i = 0; i < r->wish->n_services; i++)
+		set_ports(&r->wish->services[i], &model, check_port);
+	return true;
+}
+
+/* ---- all of it -------------------------------------------------------------------------------------- */
+
+/* Of several mistakes the first counts: in the order in which the official controller comes across them. */
+static bool
+read_all(const struct reader *r)
+{
+	if (!check_selector(r))
+		return false;
+	read_name(r);
+	read_place(r);
+	read_type(r);
+	read_rdns(r, HZ_LB_PREFIX "ipv4-rdns", &r->wish->ipv4_rdns);
+	read_rdns(r, HZ_LB_PREFIX "ipv6-rdns", &r->wish->ipv6_rdns);
+	return read_algorithm(r) && read_networks(r) && read_certificates(r) && read_services(r) &&
+	       read_targets(r);
+}
+
+bool
+hz_lb_wish_read(const struct hz_config *config, int64_t network, const struct lb_spec *spec,
+                struct arena *arena, struct hz_lb_wish *ret, struct error *err)
+{
+	struct hz_lb_wish wish = {
+		.uid = spec->uid,
+		.cluster = cluster_label(spec->cluster),
+		.network = network,
+	};
+	struct reader r = {
+		.lb = &config->lb,
+		.spec = spec,
+		.arena = arena,
+		.wish = &wish,
+		.err = err,
+	};
+
+	if (!check_bounds(spec, err) || !read_all(&r))
+		return false;
+	*ret = wish;
+	return true;
+}

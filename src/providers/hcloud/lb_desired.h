@@ -1,0 +1,106 @@
+/* lb_desired.h: the load balancer that a Service asks for: annotations, before environment, before defaults.
+ *
+ * Everything is read before anything is changed. Messages are the official controller's from its second operation on
+ * ("hcops/LoadBalancerOps.ReconcileHCLB: ..."): the caller puts its own in front ("hcloud/loadBalancers.EnsureLoadBalancer").
+ *
+ * Some values are read more leniently than there: durations without a unit are seconds, as its documents say; elements of lists are
+ * trimmed and empty ones dropped; an empty name, rDNS or subnet range counts as absent. A health check over https is one
+ * over http with TLS, since the API has no other; where its protocol is not set, and the Service's own is https, it is
+ * plain http, since the balancer terminates TLS and its targets speak http.
+ *
+ * Threads: any. Nothing is changed except the count of operations (operations.h).
+ */
+#ifndef CCMD_HCLOUD_LB_DESIRED_H
+#define CCMD_HCLOUD_LB_DESIRED_H
+
+#include "base/selector.h"
+#include "cloud/balancer.h"
+#include "providers/hcloud/lb_wire.h"
+
+/* ---- values of annotations -------------------------------------------------------------------------- */
+
+/* Each returns false with ERR_INVALID, and the official controller's words, when the annotation is present and is not of that
+ * type. Where it is absent, *ret keeps its value, which is the default. Texts are views of the spec. */
+
+#define HZ_LB_PREFIX "load-balancer.hetzner.cloud/"
+
+NODISCARD bool hz_annotation_bool(const struct lb_spec *, const char *key, bool *ret,
+                                  struct error *err);
+NODISCARD bool hz_annotation_tri(const struct lb_spec *, const char *key, enum hz_tri *ret,
+                                 struct error *err);
+NODISCARD bool hz_annotation_int(const struct lb_spec *, const char *key, struct hz_opt_i64 *ret,
+                                 struct error *err);
+/** A duration, cut to whole seconds. A number alone is seconds, as the official documents say and its program does not. */
+NODISCARD bool hz_annotation_seconds(const struct lb_spec *, const char *key,
+                                     struct hz_opt_i64 *ret, struct error *err);
+/** "tcp", "http" or "https", whatever its case. */
+NODISCARD bool hz_annotation_protocol(const struct lb_spec *, const char *key,
+                                      struct hz_opt_str *ret, struct error *err);
+/** "round_robin" or "least_connections", whatever its case. */
+NODISCARD bool hz_annotation_algorithm(const struct lb_spec *, const char *key,
+                                       struct hz_opt_str *ret, struct error *err);
+/** Any text is one. */
+void hz_annotation_text(const struct lb_spec *, const char *key, struct hz_opt_str *ret);
+
+/** The elements, trimmed, without empty ones; in the arena. False: it is not there. */
+bool hz_annotation_list(const struct lb_spec *, const char *key, struct arena *, struct str **ret,
+                        size_t *ret_n);
+
+/* ---- the desired balancer --------------------------------------------------------------------------- */
+
+/** An element of http-certificates. */
+struct hz_certificate_ref {
+	int64_t id; /* 0: by name */
+	struct str name;
+};
+
+struct hz_lb_wish {
+	struct str uid;
+	struct str
+		cluster; /* the value of HZ_LABEL_CLUSTER; empty: the name cannot be a label's value */
+	struct str name;                   /* the annotation, or the default */
+	bool is_named;                     /* the annotation: an existing one is renamed */
+	struct str location, network_zone; /* not both */
+	struct str type;                   /* "lb11" by default */
+	bool is_type_chosen;               /* else an existing balancer keeps its own */
+	struct str algorithm;              /* empty: left as it is */
+	enum hz_tri is_public;
+	bool uses_private_ip;
+	int64_t network; /* 0: none */
+	/* Of a balancer in a network; canonical. */
+	struct hz_opt_str private_ip, subnet;
+	struct hz_opt_str ipv4_rdns, ipv6_rdns; /* never empty */
+	bool is_managed;                        /* its certificate, which is found by uid */
+	struct str certificate_name;            /* of a managed one, as the next three */
+	struct str *domains;                    /* at least one */
+	size_t n_domains;
+	bool is_staging;
+	/* Uploaded ones; whoever looks them up puts their ids in services[].http.certificates, as that of a managed one. */
+	struct hz_certificate_ref *certificates;
+	size_t n_certificates;
+	struct hz_lb_service *services; /* in the Service's order */
+	size_t n_services;
+	const struct lb_port **unsupported; /* ports that are not TCP: one event each */
+	size_t n_unsupported;
+};
+
+/** Reads it. Views of the spec and of the configuration remain.
+ *
+ * @param network  HCLOUD_NETWORK's id, or 0
+ * @return  On false, err->code is ERR_INVALID
+ */
+NODISCARD bool hz_lb_wish_read(const struct hz_config *, int64_t network, const struct lb_spec *,
+                               struct arena *, struct hz_lb_wish *ret, struct error *err);
+
+/** Is a type chosen for it, by annotation or configuration? Else it is the default one. */
+bool hz_lb_has_type(const struct hz_config *, const struct lb_spec *);
+
+/** Does it say where a balancer is to be made? An existing one needs no place. ERR_INVALID. */
+NODISCARD bool hz_lb_wish_has_place(const struct hz_lb_wish *, struct error *err);
+
+/** Does node-selector let the node in? One that cannot be read lets all in: hz_lb_wish_read() fails for it before anything is
+ * touched, and "no available nodes" beside that error would mislead. Cost: called for each node and Service; about a microsecond
+ * for usual selectors. */
+bool hz_lb_selects(const struct lb_spec *, const struct node_ref *);
+
+#endif
