@@ -47,43 +47,44 @@ check_json(struct buf *b)
 }
 
 static void
-check_bodies(const struct hz_lb_wish *wish)
+check_bodies(const struct hz_lb_desired *desired)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(LIMIT_HTTP_REQUEST);
 
-	hz_body_create(&b, wish, &lb11, NULL, 0, false);
+	hz_body_create(&b, desired, &lb11, NULL, 0, false);
 	check_json(&b);
-	hz_body_attach(&b, wish);
+	hz_body_attach(&b, desired);
 	check_json(&b);
-	if (wish->is_managed) {
-		hz_body_certificate(&b, wish);
+	if (desired->is_managed) {
+		hz_body_certificate(&b, desired);
 		check_json(&b);
 	}
 }
 
 static void
-check_settled(const struct hz_lb_wish *wish, const struct lb_spec *spec,
+check_settled(const struct hz_lb_desired *desired, const struct lb_spec *spec,
               const struct hz_config *config, struct arena *arena)
 {
-	struct hz_private_net net = { NETWORK, wish->private_ip.is_set ? wish->private_ip.value
-		                                                       : STR("10.0.0.5") };
+	struct hz_private_net net = { NETWORK, desired->private_ip.is_set
+		                                       ? desired->private_ip.value
+		                                       : STR("10.0.0.5") };
 	struct hz_lb lb = {
-		.name = wish->name,
-		.uid = wish->uid,
-		.type = { .name = wish->type },
-		.algorithm = wish->algorithm,
-		.is_public = wish->is_public != HZ_NO,
+		.name = desired->name,
+		.uid = desired->uid,
+		.type = { .name = desired->type },
+		.algorithm = desired->algorithm,
+		.is_public = desired->is_public != HZ_NO,
 		.nets = { &net, 1 },
-		.services = wish->services,
-		.n_services = wish->n_services,
+		.services = desired->services,
+		.n_services = desired->n_services,
 	};
-	struct hz_lb_type type = { .name = wish->type };
+	struct hz_lb_type type = { .name = desired->type };
 	struct lb_status status;
 	struct hz_steps steps;
 
-	hz_plan_shape(wish, &type, &lb, arena, &steps);
+	hz_plan_shape(desired, &type, &lb, arena, &steps);
 	assert(steps.n == 0);
-	hz_plan_services(wish, &lb, arena, &steps);
+	hz_plan_services(desired, &lb, arena, &steps);
 	assert(steps.n == 0);
 	hz_lb_status(config, spec, &lb, arena, &status);
 	assert(status.n_ingress <= 1);
@@ -102,15 +103,15 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		.ports = ports,
 		.n_ports = ARRAY_LEN(ports),
 	};
-	struct hz_lb_wish wish;
+	struct hz_lb_desired desired;
 	struct error err;
 
 	spec.n_annotations = read_notes(str_n((const char *)data, size), &arena, notes);
-	if (!hz_lb_wish_read(&config, NETWORK, &spec, &arena, &wish, &err)) {
+	if (!hz_lb_desired_read(&config, NETWORK, &spec, &arena, &desired, &err)) {
 		assert(err.code == ERR_INVALID && err.msg[0] != '\0');
 		return 0;
 	}
-	check_bodies(&wish);
-	check_settled(&wish, &spec, &config, &arena);
+	check_bodies(&desired);
+	check_settled(&desired, &spec, &config, &arena);
 	return 0;
 }

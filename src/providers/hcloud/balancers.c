@@ -66,13 +66,13 @@ tell(const struct hz_lb_run *run, const struct event_kind *kind, const struct bu
 static void
 tell_unsupported(const struct hz_lb_run *run)
 {
-	for (size_t i = 0; i < run->wish.n_unsupported; i++) {
+	for (size_t i = 0; i < run->desired.n_unsupported; i++) {
 		CLEANUP(buf_fini) struct buf b = BUF_INIT(ERR_MSG_SIZE);
 
 		buf_addf(&b,
 		         "configured unsupported Hetzner Cloud load balancer protocol %" STR_FMT
 		         " for service with name %" STR_FMT,
-		         STR_ARG(run->wish.unsupported[i]->protocol_text),
+		         STR_ARG(run->desired.unsupported[i]->protocol_text),
 		         STR_ARG(run->spec->service));
 		tell(run, &protocol_event, &b);
 	}
@@ -117,31 +117,31 @@ read_tutorial(struct hz_lb_run *run, struct error *err)
 	struct lb_spec bare = *run->spec;
 
 	bare.n_annotations = 0;
-	if (!hz_lb_wish_read(run->tools->config, run->tools->network, &bare, run->call->arena,
-	                     &run->wish, err))
+	if (!hz_lb_desired_read(run->tools->config, run->tools->network, &bare, run->call->arena,
+	                        &run->desired, err))
 		return false;
-	run->wish.name = tutorial_name(run);
-	run->wish.is_named = true;
-	run->wish.location = STR("fsn1");
-	run->wish.uses_private_ip = true;
+	run->desired.name = tutorial_name(run);
+	run->desired.is_named = true;
+	run->desired.location = STR("fsn1");
+	run->desired.uses_private_ip = true;
 	return true;
 }
 
 static bool
-read_wish(struct hz_lb_run *run, struct error *err)
+read_desired(struct hz_lb_run *run, struct error *err)
 {
 	if (is_tutorial(run))
 		return read_tutorial(run, err);
-	return hz_lb_wish_read(run->tools->config, run->tools->network, run->spec, run->call->arena,
-	                       &run->wish, err);
+	return hz_lb_desired_read(run->tools->config, run->tools->network, run->spec,
+	                          run->call->arena, &run->desired, err);
 }
 
 /* A certificate that is missing holds up the services and nothing else. */
 static bool
 resolve_certificates(struct hz_lb_run *run, struct error *err)
 {
-	run->has_services = hz_certificates_resolve(run->tools->certificates, run->call, &run->wish,
-	                                            &run->issuing, err);
+	run->has_services = hz_certificates_resolve(run->tools->certificates, run->call,
+	                                            &run->desired, &run->issuing, err);
 	if (run->has_services)
 		return true;
 	if (!hz_lb_is_refusal(err))
@@ -210,7 +210,7 @@ may_adopt(const struct hz_lb_run *run, const struct hz_lb *lb, struct buf *why)
 		         STR_ARG(str_head(lb->uid, 64)));
 		return false;
 	}
-	return !run->wish.is_named || is_adoption_permitted(run, lb, why);
+	return !run->desired.is_named || is_adoption_permitted(run, lb, why);
 }
 
 static bool
@@ -253,8 +253,8 @@ refuse_shared_name(const struct hz_lb_run *run, const struct lb_spec *other, str
 	err_set(err, ERR_INVALID,
 	        "the load balancer name \"%" STR_FMT "\" is that of two Services, %" STR_FMT
 	        "/%" STR_FMT " and %" STR_FMT "/%" STR_FMT ": rename one of them",
-	        STR_ARG(run->wish.name), STR_ARG(run->spec->namespace), STR_ARG(run->spec->service),
-	        STR_ARG(other->namespace), STR_ARG(other->service));
+	        STR_ARG(run->desired.name), STR_ARG(run->spec->namespace),
+	        STR_ARG(run->spec->service), STR_ARG(other->namespace), STR_ARG(other->service));
 	buf_add_c(&b, err->msg);
 	tell(run, &taken_event, &b);
 	host->service_event(host, other, HOST_EVENT_WARNING, taken_event.reason, buf_str(&b));
@@ -281,7 +281,7 @@ adopt(struct hz_lb_run *run, struct error *err)
 	CLEANUP(buf_fini) struct buf why = BUF_INIT(ERR_MSG_SIZE);
 
 	hz_count_operations("hcops/LoadBalancerOps.GetByName", 1);
-	if (!hz_find_lb(t->api, run->call, run->call->arena, run->wish.name, lb, err))
+	if (!hz_find_lb(t->api, run->call, run->call->arena, run->desired.name, lb, err))
 		return false;
 	if (!may_adopt(run, lb, &why))
 		return refuse_to_adopt(run, lb, &why, err);
@@ -330,7 +330,7 @@ check_project(struct hz_lb_run *run, struct error *err)
 /* ---- creating ---------------------------------------------------------------------------------------- */
 
 static bool
-post(struct hz_lb_run *run, const struct hz_lb_wish *wish, const struct hz_lb_type *type,
+post(struct hz_lb_run *run, const struct hz_lb_desired *desired, const struct hz_lb_type *type,
      bool is_bare, struct hz_done *done, struct error *err)
 {
 	const struct hz_lb_tools *t = run->tools;
@@ -339,7 +339,7 @@ post(struct hz_lb_run *run, const struct hz_lb_wish *wish, const struct hz_lb_ty
 	bool ok;
 
 	*done = (struct hz_done){ 0 };
-	hz_body_create(&body, wish, type, run->targets.targets, run->targets.n, is_bare);
+	hz_body_create(&body, desired, type, run->targets.targets, run->targets.n, is_bare);
 	if (!buf_ok(&body))
 		return err_set(err, ERR_INVALID, "it is more than a request can hold");
 	hz_books_note_change(t->books, run->spec->uid, 0);
@@ -347,7 +347,7 @@ post(struct hz_lb_run *run, const struct hz_lb_wish *wish, const struct hz_lb_ty
 	hz_books_note_change(t->books, run->spec->uid, lb.id);
 	if (!ok)
 		return hz_lb_soften(done->code, err);
-	log_info("load balancer created", LOG_STR("name", wish->name), LOG_I64("id", lb.id));
+	log_info("load balancer created", LOG_STR("name", desired->name), LOG_I64("id", lb.id));
 	return true;
 }
 
@@ -357,17 +357,17 @@ static bool
 post_whole_or_bare(struct hz_lb_run *run, const struct hz_lb_type *type, struct hz_done *done,
                    struct error *err)
 {
-	struct hz_lb_wish wish = run->wish;
+	struct hz_lb_desired desired = run->desired;
 
 	if (!run->has_services || (run->issuing.id > 0 && !run->issuing.is_over))
-		wish.n_services = 0;
-	if (post(run, &wish, type, /*is_bare=*/false, done, err))
+		desired.n_services = 0;
+	if (post(run, &desired, type, /*is_bare=*/false, done, err))
 		return true;
 	if (!hz_lb_is_refusal(err) || err->code == ERR_EXISTS ||
-	    (wish.n_services == 0 && run->targets.n == 0 && wish.network == 0))
+	    (desired.n_services == 0 && run->targets.n == 0 && desired.network == 0))
 		return false;
 	log_debug("a load balancer is made without its parts", LOG_ERR(err));
-	return post(run, &wish, type, /*is_bare=*/true, done, err);
+	return post(run, &desired, type, /*is_bare=*/true, done, err);
 }
 
 static bool
@@ -378,9 +378,9 @@ create(struct hz_lb_run *run, struct error *err)
 	struct hz_done done;
 
 	hz_count_operations("hcops/LoadBalancerOps.Create", 1);
-	if (!hz_lb_find_type(run, &type, err) || !hz_lb_wish_has_place(&run->wish, err))
+	if (!hz_lb_find_type(run, &type, err) || !hz_lb_desired_has_place(&run->desired, err))
 		return false;
-	hz_targets_read(&aim, run->call, run->spec, &run->wish, NULL, &run->targets);
+	hz_targets_read(&aim, run->call, run->spec, &run->desired, NULL, &run->targets);
 	return post_whole_or_bare(run, &type, &done, err) && hz_lb_wait(run, done.action, err) &&
 	       hz_lb_refresh(run, err);
 }
@@ -399,9 +399,9 @@ find_labelled(struct hz_lb_run *run, struct error *err)
 static bool
 adopt_or_make(struct hz_lb_run *run, struct error *err)
 {
-	if (run->wish.is_named && adopt(run, err))
+	if (run->desired.is_named && adopt(run, err))
 		return true;
-	if (run->wish.is_named && err->code != ERR_NOT_FOUND)
+	if (run->desired.is_named && err->code != ERR_NOT_FOUND)
 		return false;
 	if (create(run, err))
 		return true;
@@ -491,7 +491,7 @@ static bool
 begin(struct hz_balancers *b, struct hz_lb_run *run, struct error *err)
 {
 	hz_books_enlist(b->tools.books, run->spec);
-	return read_wish(run, err) &&
+	return read_desired(run, err) &&
 	       hz_lb_wait(run, hz_books_action(b->tools.books, run->spec->uid), err);
 }
 

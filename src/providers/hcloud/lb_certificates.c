@@ -108,12 +108,12 @@ find_uploaded(struct hz_certificates *c, struct call *call, struct str name, int
 }
 
 static bool
-resolve_uploaded(struct hz_certificates *c, struct call *call, const struct hz_lb_wish *wish,
+resolve_uploaded(struct hz_certificates *c, struct call *call, const struct hz_lb_desired *desired,
                  int64_t ids[], struct error *err)
 {
 	hz_count_operations("hcops/hclbServiceOptsBuilder.resolveCertsByNameOrID", 1);
-	for (size_t i = 0; i < wish->n_certificates; i++) {
-		const struct hz_certificate_ref *one = &wish->certificates[i];
+	for (size_t i = 0; i < desired->n_certificates; i++) {
+		const struct hz_certificate_ref *one = &desired->certificates[i];
 
 		ids[i] = one->id;
 		if (one->id == 0 && !find_uploaded(c, call, one->name, &ids[i], err))
@@ -126,14 +126,14 @@ resolve_uploaded(struct hz_certificates *c, struct call *call, const struct hz_l
 
 /* Its name may be another's: then nothing is ordered, and the Service's owner has to name another. */
 static bool
-order(struct hz_certificates *c, struct call *call, const struct hz_lb_wish *wish,
+order(struct hz_certificates *c, struct call *call, const struct hz_lb_desired *desired,
       struct hz_certificate *ret, struct hz_action *ret_action, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf body = BUF_INIT(LIMIT_HTTP_REQUEST);
 	struct hz_done done = { 0 };
 
 	hz_count_operations(CREATE, 1);
-	hz_body_certificate(&body, wish);
+	hz_body_certificate(&body, desired);
 	if (hz_order_certificate(c->api, call, call->arena, buf_str(&body), ret, &done, err)) {
 		*ret_action = done.action;
 		return true;
@@ -144,25 +144,25 @@ order(struct hz_certificates *c, struct call *call, const struct hz_lb_wish *wis
 }
 
 static bool
-find_or_order(struct hz_certificates *c, struct call *call, const struct hz_lb_wish *wish,
+find_or_order(struct hz_certificates *c, struct call *call, const struct hz_lb_desired *desired,
               struct hz_certificate *ret, struct hz_action *ret_action, struct error *err)
 {
 	hz_count_operations("hcops/CertificateOps.GetCertificateByLabel", 1);
-	if (hz_find_certificate_of(c->api, call, call->arena, wish->uid, ret, err))
+	if (hz_find_certificate_of(c->api, call, call->arena, desired->uid, ret, err))
 		return true;
-	return err->code == ERR_NOT_FOUND && order(c, call, wish, ret, ret_action, err);
+	return err->code == ERR_NOT_FOUND && order(c, call, desired, ret, ret_action, err);
 }
 
 static bool
-resolve_managed(struct hz_certificates *c, struct call *call, const struct hz_lb_wish *wish,
+resolve_managed(struct hz_certificates *c, struct call *call, const struct hz_lb_desired *desired,
                 int64_t *ret, struct hz_action *ret_action, struct error *err)
 {
 	struct hz_certificate found;
 
 	hz_count_operations("hcops/LoadBalancerOps.reconcileManagedCertificate", 1);
-	if (recall(c, wish->uid, ret, ret_action))
+	if (recall(c, desired->uid, ret, ret_action))
 		return true;
-	if (!find_or_order(c, call, wish, &found, ret_action, err))
+	if (!find_or_order(c, call, desired, &found, ret_action, err))
 		return false;
 	*ret = found.id;
 	if (found.is_failed)
@@ -170,35 +170,35 @@ resolve_managed(struct hz_certificates *c, struct call *call, const struct hz_lb
 		               "managed certificate \"%" STR_FMT
 		               "\" could not be issued: delete it, and it is ordered again",
 		               STR_ARG(found.name));
-	remember(c, wish->uid, found.id, *ret_action);
+	remember(c, desired->uid, found.id, *ret_action);
 	return true;
 }
 
-/* ---- the wish ------------------------------------------------------------------------------------------ */
+/* ---- ids in the services ------------------------------------------------------------------------------ */
 
 static void
-put_in(struct hz_lb_wish *wish, int64_t ids[], size_t n)
+put_in(struct hz_lb_desired *desired, int64_t ids[], size_t n)
 {
-	for (size_t i = 0; i < wish->n_services; i++) {
-		wish->services[i].http.certificates = ids;
-		wish->services[i].http.n_certificates = n;
+	for (size_t i = 0; i < desired->n_services; i++) {
+		desired->services[i].http.certificates = ids;
+		desired->services[i].http.n_certificates = n;
 	}
 }
 
 bool
-hz_certificates_resolve(struct hz_certificates *c, struct call *call, struct hz_lb_wish *wish,
+hz_certificates_resolve(struct hz_certificates *c, struct call *call, struct hz_lb_desired *desired,
                         struct hz_action *ret_action, struct error *err)
 {
-	size_t n = wish->is_managed ? 1 : wish->n_certificates;
+	size_t n = desired->is_managed ? 1 : desired->n_certificates;
 	int64_t *ids = arena_calloc(call->arena, n, sizeof(*ids));
 
 	*ret_action = (struct hz_action){ 0 };
 	if (n == 0)
 		return true;
-	if (wish->is_managed ? !resolve_managed(c, call, wish, ids, ret_action, err)
-	                     : !resolve_uploaded(c, call, wish, ids, err))
+	if (desired->is_managed ? !resolve_managed(c, call, desired, ids, ret_action, err)
+	                        : !resolve_uploaded(c, call, desired, ids, err))
 		return err_wrap(err, "hcops/LoadBalancerOps.ReconcileHCLBServices");
-	put_in(wish, ids, n);
+	put_in(desired, ids, n);
 	return true;
 }
 

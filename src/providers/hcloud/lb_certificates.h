@@ -18,9 +18,11 @@ struct hz_certificates *hz_certificates_new(struct hz_api *api, struct clock *cl
 void hz_certificates_free(struct hz_certificates *); /* NULL is fine */
 DEFINE_CLEANUP(struct hz_certificates, hz_certificates_free)
 
-/** Puts the ids into the wish's services. *ret_action: the certificate is being issued, and no service may name it before. */
-NODISCARD bool hz_certificates_resolve(struct hz_certificates *, struct call *, struct hz_lb_wish *,
-                                       struct hz_action *ret_action, struct error *err);
+/** Puts the ids into the services of the desired balancer. *ret_action: the certificate is being issued, and no service may name
+ * it before. */
+NODISCARD bool hz_certificates_resolve(struct hz_certificates *, struct call *,
+                                       struct hz_lb_desired *, struct hz_action *ret_action,
+                                       struct error *err);
 /** The Service's own certificate was issued, or could not be: it is looked up anew. */
 void hz_certificates_forget(struct hz_certificates *, struct str uid);
 

@@ -123,7 +123,7 @@ bool
 hz_lb_find_type(struct hz_lb_run *run, struct hz_lb_type *ret, struct error *err)
 {
 	int64_t now_s = clock_wall(run->call->clock) / NS_PER_SEC;
-	struct str name = run->wish.type;
+	struct str name = run->desired.type;
 
 	if (!hz_types_find(run->tools->types, run->call, run->call->arena, name, ret, err))
 		return false;
@@ -143,9 +143,9 @@ static bool
 wanted_type(struct hz_lb_run *run, struct hz_lb_type *ret, struct error *err)
 {
 	*ret = run->lb->type;
-	if (!run->wish.is_type_chosen)
+	if (!run->desired.is_type_chosen)
 		return true;
-	if (!str_eq(run->lb->type.name, run->wish.type))
+	if (!str_eq(run->lb->type.name, run->desired.type))
 		return hz_lb_find_type(run, ret, err);
 	if (ret->is_deprecated)
 		tell_deprecated(run, ret);
@@ -164,7 +164,7 @@ is_deadlock(const struct hz_step *step, const char *code)
 static bool
 is_foreign(const struct hz_lb_run *run)
 {
-	return !str_eq(run->lb->uid, run->wish.uid);
+	return !str_eq(run->lb->uid, run->desired.uid);
 }
 
 static bool
@@ -201,7 +201,7 @@ shape(struct hz_lb_run *run, bool *ret_has_changed, const struct hz_step **ret_l
 		hz_lb_note_refusal(run, err);
 		type = run->lb->type;
 	}
-	hz_plan_shape(&run->wish, &type, run->lb, run->call->arena, &steps);
+	hz_plan_shape(&run->desired, &type, run->lb, run->call->arena, &steps);
 	for (size_t i = 0; i < steps.n; i++) {
 		if (!shape_step(run, &steps.steps[i], ret_later, err))
 			return false;
@@ -229,7 +229,7 @@ await_certificate(struct hz_lb_run *run, bool *ret_is_issued, struct error *err)
 	}
 	if (!*ret_is_issued && err->is_outage) /* the order goes on meanwhile */
 		return false;
-	hz_certificates_forget(run->tools->certificates, run->wish.uid);
+	hz_certificates_forget(run->tools->certificates, run->desired.uid);
 	if (*ret_is_issued)
 		return true;
 	err_wrap(err, "hcops/LoadBalancerOps.ReconcileHCLBServices: managed certificate");
@@ -252,7 +252,7 @@ services(struct hz_lb_run *run, struct error *err)
 	if (!is_issued)
 		return true;
 	hz_count_operations("hcops/LoadBalancerOps.ReconcileHCLBServices", 1);
-	hz_plan_services(&run->wish, run->lb, run->call->arena, &steps);
+	hz_plan_services(&run->desired, run->lb, run->call->arena, &steps);
 	for (size_t i = 0; i < steps.n; i++) {
 		struct hz_done done = { 0 };
 
@@ -370,7 +370,7 @@ targets(struct hz_lb_run *run, struct error *err)
 	struct hz_steps steps;
 
 	hz_count_operations("hcops/LoadBalancerOps.ReconcileHCLBTargets", 1);
-	hz_targets_read(&aim, run->call, run->spec, &run->wish, run->lb, &run->targets);
+	hz_targets_read(&aim, run->call, run->spec, &run->desired, run->lb, &run->targets);
 	hz_plan_targets(run->targets.targets, run->targets.n, run->lb, run->call->arena, &steps);
 	for (size_t i = 0; i < steps.n; i++) {
 		if (!target_step(run, &steps.steps[i], &n_targets, err))

@@ -34,8 +34,8 @@ struct hz_lb_run {
 	const struct hz_lb_tools *tools;
 	struct call *call;
 	const struct lb_spec *spec;
-	struct hz_lb_wish wish;
-	bool has_services; /* the wish's services are complete: else they are left as they are */
+	struct hz_lb_desired desired;
+	bool has_services;        /* desired.services is complete: else they are left as they are */
 	struct hz_action issuing; /* their certificate, which they cannot name before; id 0: none */
 	struct hz_found found;
 	const struct hz_lb *lb; /* as it was read last */
@@ -50,7 +50,7 @@ struct hz_lb_run {
 /** Brings run->lb to where it should be, and leaves it as it is then, but for services and targets. */
 NODISCARD bool hz_lb_converge(struct hz_lb_run *run, struct error *err);
 
-/** The type that the wish names, told about on the Service where it is deprecated.
+/** The desired type; an Event on the Service says where it is deprecated.
  * ERR_INVALID: there is none, or it cannot be had any more. */
 NODISCARD bool hz_lb_find_type(struct hz_lb_run *run, struct hz_lb_type *ret, struct error *err);
 /** Reads the balancer anew where it was changed. */

@@ -205,7 +205,7 @@ struct reader {
 	const struct hz_lb_config *lb;
 	const struct lb_spec *spec;
 	struct arena *arena;
-	struct hz_lb_wish *wish;
+	struct hz_lb_desired *desired;
 	struct error *err;
 };
 
@@ -304,25 +304,25 @@ read_name(const struct reader *r)
 {
 	struct str name = text_or(r, HZ_LB_PREFIX "name", STR_EMPTY);
 
-	r->wish->is_named = name.len > 0;
-	r->wish->name = r->wish->is_named ? name : r->spec->name;
+	r->desired->is_named = name.len > 0;
+	r->desired->name = r->desired->is_named ? name : r->spec->name;
 }
 
 static void
 read_place(const struct reader *r)
 {
-	struct hz_lb_wish *wish = r->wish;
+	struct hz_lb_desired *desired = r->desired;
 
-	wish->location = text_or(r, HZ_LB_PREFIX "location", r->lb->location);
-	wish->network_zone = text_or(r, HZ_LB_PREFIX "network-zone", r->lb->network_zone);
-	if (wish->location.len > 0)
-		wish->network_zone = STR_EMPTY;
+	desired->location = text_or(r, HZ_LB_PREFIX "location", r->lb->location);
+	desired->network_zone = text_or(r, HZ_LB_PREFIX "network-zone", r->lb->network_zone);
+	if (desired->location.len > 0)
+		desired->network_zone = STR_EMPTY;
 }
 
 bool
-hz_lb_wish_has_place(const struct hz_lb_wish *wish, struct error *err)
+hz_lb_desired_has_place(const struct hz_lb_desired *desired, struct error *err)
 {
-	return wish->location.len > 0 || wish->network_zone.len > 0 ||
+	return desired->location.len > 0 || desired->network_zone.len > 0 ||
 	       err_set(err, ERR_INVALID,
 	               "hcops/LoadBalancerOps.Create: neither " HZ_LB_PREFIX
 	               "location nor " HZ_LB_PREFIX "network-zone set");
@@ -333,8 +333,8 @@ read_type(const struct reader *r)
 {
 	struct str type = text_or(r, HZ_LB_PREFIX "type", r->lb->type);
 
-	r->wish->is_type_chosen = type.len > 0;
-	r->wish->type = r->wish->is_type_chosen ? type : STR(DEFAULT_TYPE);
+	r->desired->is_type_chosen = type.len > 0;
+	r->desired->type = r->desired->is_type_chosen ? type : STR(DEFAULT_TYPE);
 }
 
 bool
@@ -362,7 +362,7 @@ read_algorithm(const struct reader *r)
 
 	if (!hz_annotation_algorithm(r->spec, HZ_LB_PREFIX "algorithm-type", &algorithm, r->err))
 		return err_wrap(r->err, SHAPE "changeAlgorithm");
-	r->wish->algorithm = algorithm.value;
+	r->desired->algorithm = algorithm.value;
 	return true;
 }
 
@@ -393,7 +393,7 @@ read_private_ip(const struct reader *r)
 		return err_set(r->err, ERR_INVALID,
 		               SHAPE "attachToNetwork: could not parse private IPv4 '%" STR_FMT "'",
 		               STR_ARG(text.value));
-	r->wish->private_ip = canonical(r->arena, &ip, -1);
+	r->desired->private_ip = canonical(r->arena, &ip, -1);
 	return true;
 }
 
@@ -415,7 +415,7 @@ read_subnet(const struct reader *r)
 		               STR_ARG(text));
 	ip_net_span(&net, &first, &last);
 	is_v4 = str_index(text, ':') < 0;
-	r->wish->subnet = canonical(r->arena, &first, (int)net.bits - (is_v4 ? 96 : 0));
+	r->desired->subnet = canonical(r->arena, &first, (int)net.bits - (is_v4 ? 96 : 0));
 	return true;
 }
 
@@ -427,14 +427,14 @@ read_public(const struct reader *r)
 	if (!hz_annotation_tri(r->spec, HZ_LB_PREFIX "disable-public-network", &is_hidden, r->err))
 		return err_wrap(r->err, SHAPE "togglePublicInterface");
 	if (is_hidden != HZ_UNSET)
-		r->wish->is_public = is_hidden == HZ_YES ? HZ_NO : HZ_YES;
+		r->desired->is_public = is_hidden == HZ_YES ? HZ_NO : HZ_YES;
 	return true;
 }
 
 static bool
 read_networks(const struct reader *r)
 {
-	if (r->wish->network != 0 && (!read_private_ip(r) || !read_subnet(r)))
+	if (r->desired->network != 0 && (!read_private_ip(r) || !read_subnet(r)))
 		return false;
 	return read_public(r);
 }
@@ -442,11 +442,11 @@ read_networks(const struct reader *r)
 static bool
 read_targets(const struct reader *r)
 {
-	r->wish->uses_private_ip = r->lb->uses_private_ip;
-	if (!hz_annotation_bool(r->spec, HZ_LB_PREFIX "use-private-ip", &r->wish->uses_private_ip,
-	                        r->err))
+	r->desired->uses_private_ip = r->lb->uses_private_ip;
+	if (!hz_annotation_bool(r->spec, HZ_LB_PREFIX "use-private-ip",
+	                        &r->desired->uses_private_ip, r->err))
 		return err_wrap(r->err, TARGETS);
-	return !r->wish->uses_private_ip || r->wish->network != 0 ||
+	return !r->desired->uses_private_ip || r->desired->network != 0 ||
 	       err_set(r->err, ERR_INVALID, TARGETS ": use private ip: missing network id");
 }
 
@@ -467,17 +467,17 @@ is_staging(const struct reader *r)
 static bool
 read_managed(const struct reader *r)
 {
-	struct hz_lb_wish *wish = r->wish;
+	struct hz_lb_desired *desired = r->desired;
 
-	wish->certificate_name = text_or(r, HZ_LB_PREFIX "http-managed-certificate-name",
-	                                 STR_EMPTY);
-	if (wish->certificate_name.len == 0)
-		wish->certificate_name = arena_printf(r->arena, DEFAULT_CERTIFICATE "%" STR_FMT,
-		                                      STR_ARG(r->spec->uid));
-	wish->is_staging = is_staging(r);
+	desired->certificate_name = text_or(r, HZ_LB_PREFIX "http-managed-certificate-name",
+	                                    STR_EMPTY);
+	if (desired->certificate_name.len == 0)
+		desired->certificate_name = arena_printf(r->arena, DEFAULT_CERTIFICATE "%" STR_FMT,
+		                                         STR_ARG(r->spec->uid));
+	desired->is_staging = is_staging(r);
 	if (!hz_annotation_list(r->spec, HZ_LB_PREFIX "http-managed-certificate-domains", r->arena,
-	                        &wish->domains, &wish->n_domains) ||
-	    wish->n_domains == 0)
+	                        &desired->domains, &desired->n_domains) ||
+	    desired->n_domains == 0)
 		return err_set(r->err, ERR_INVALID,
 		               SERVICES ": hcops/LoadBalancerOps.reconcileManagedCertificate: "
 		                        "no domains for managed certificate");
@@ -488,16 +488,16 @@ read_managed(const struct reader *r)
 static void
 read_uploaded(const struct reader *r)
 {
-	struct hz_lb_wish *wish = r->wish;
+	struct hz_lb_desired *desired = r->desired;
 	struct str *elements;
 
 	if (!hz_annotation_list(r->spec, HZ_LB_PREFIX "http-certificates", r->arena, &elements,
-	                        &wish->n_certificates))
+	                        &desired->n_certificates))
 		return;
-	wish->certificates = arena_calloc(r->arena, wish->n_certificates,
-	                                  sizeof(*wish->certificates));
-	for (size_t i = 0; i < wish->n_certificates; i++) {
-		struct hz_certificate_ref *ref = &wish->certificates[i];
+	desired->certificates = arena_calloc(r->arena, desired->n_certificates,
+	                                     sizeof(*desired->certificates));
+	for (size_t i = 0; i < desired->n_certificates; i++) {
+		struct hz_certificate_ref *ref = &desired->certificates[i];
 
 		ref->name = elements[i];
 		if (!str_to_i64(elements[i], 1, INT64_MAX, &ref->id))
@@ -510,8 +510,8 @@ read_certificates(const struct reader *r)
 {
 	struct str type = text_or(r, HZ_LB_PREFIX "certificate-type", STR_EMPTY);
 
-	r->wish->is_managed = str_eq_c(type, "managed"); /* its case matters */
-	if (r->wish->is_managed)
+	r->desired->is_managed = str_eq_c(type, "managed"); /* its case matters */
+	if (r->desired->is_managed)
 		return read_managed(r);
 	read_uploaded(r);
 	return true;
@@ -618,7 +618,7 @@ read_protocols(const struct reader *r, struct hz_lb_service *s)
 static bool
 read_service_http(const struct reader *r, struct hz_lb_service *s)
 {
-	s->http.has_certificates = r->wish->is_managed ||
+	s->http.has_certificates = r->desired->is_managed ||
 	                           lb_annotation(r->spec, HZ_LB_PREFIX "http-certificates");
 	s->has_http = s->http.has_certificates ||
 	              is_any_there(r, http_fields, ARRAY_LEN(http_fields));
@@ -708,19 +708,19 @@ read_check(const struct reader *r, struct hz_lb_service *s, struct hz_opt_i64 *p
 static void
 sort_out(const struct reader *r)
 {
-	struct hz_lb_wish *wish = r->wish;
+	struct hz_lb_desired *desired = r->desired;
 	size_t n = r->spec->n_ports;
 
-	wish->services = arena_calloc(r->arena, n, sizeof(*wish->services));
-	wish->unsupported = arena_calloc(r->arena, n, sizeof(struct lb_port *));
+	desired->services = arena_calloc(r->arena, n, sizeof(*desired->services));
+	desired->unsupported = arena_calloc(r->arena, n, sizeof(struct lb_port *));
 	for (size_t i = 0; i < n; i++) {
 		const struct lb_port *port = &r->spec->ports[i];
 
 		if (port->protocol != LB_TCP) {
-			wish->unsupported[wish->n_unsupported++] = port;
+			desired->unsupported[desired->n_unsupported++] = port;
 			continue;
 		}
-		wish->services[wish->n_services++] = (struct hz_lb_service){
+		desired->services[desired->n_services++] = (struct hz_lb_service){
 			.listen_port = port->port,
 			.destination_port = port->node_port,
 		};
@@ -745,12 +745,12 @@ read_services(const struct reader *r)
 	struct hz_lb_service model = { 0 };
 
 	sort_out(r);
-	if (r->wish->n_services == 0)
+	if (r->desired->n_services == 0)
 		return true;
 	if (!read_service_options(r, &model) || !read_check(r, &model, &check_port))
 		return false;
-	for (size_t i = 0; i < r->wish->n_services; i++)
-		set_ports(&r->wish->services[i], &model, check_port);
+	for (size_t i = 0; i < r->desired->n_services; i++)
+		set_ports(&r->desired->services[i], &model, check_port);
 	return true;
 }
 
@@ -765,17 +765,17 @@ read_all(const struct reader *r)
 	read_name(r);
 	read_place(r);
 	read_type(r);
-	read_rdns(r, HZ_LB_PREFIX "ipv4-rdns", &r->wish->ipv4_rdns);
-	read_rdns(r, HZ_LB_PREFIX "ipv6-rdns", &r->wish->ipv6_rdns);
+	read_rdns(r, HZ_LB_PREFIX "ipv4-rdns", &r->desired->ipv4_rdns);
+	read_rdns(r, HZ_LB_PREFIX "ipv6-rdns", &r->desired->ipv6_rdns);
 	return read_algorithm(r) && read_networks(r) && read_certificates(r) && read_services(r) &&
 	       read_targets(r);
 }
 
 bool
-hz_lb_wish_read(const struct hz_config *config, int64_t network, const struct lb_spec *spec,
-                struct arena *arena, struct hz_lb_wish *ret, struct error *err)
+hz_lb_desired_read(const struct hz_config *config, int64_t network, const struct lb_spec *spec,
+                   struct arena *arena, struct hz_lb_desired *ret, struct error *err)
 {
-	struct hz_lb_wish wish = {
+	struct hz_lb_desired desired = {
 		.uid = spec->uid,
 		.cluster = cluster_label(spec->cluster),
 		.network = network,
@@ -784,12 +784,12 @@ hz_lb_wish_read(const struct hz_config *config, int64_t network, const struct lb
 		.lb = &config->lb,
 		.spec = spec,
 		.arena = arena,
-		.wish = &wish,
+		.desired = &desired,
 		.err = err,
 	};
 
 	if (!check_bounds(spec, err) || !read_all(&r))
 		return false;
-	*ret = wish;
+	*ret = desired;
 	return true;
 }

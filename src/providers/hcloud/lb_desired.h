@@ -54,7 +54,7 @@ struct hz_certificate_ref {
 	struct str name;
 };
 
-struct hz_lb_wish {
+struct hz_lb_desired {
 	struct str uid;
 	struct str
 		cluster; /* the value of HZ_LABEL_CLUSTER; empty: the name cannot be a label's value */
@@ -89,16 +89,16 @@ struct hz_lb_wish {
  * @param network  HCLOUD_NETWORK's id, or 0
  * @return  On false, err->code is ERR_INVALID
  */
-NODISCARD bool hz_lb_wish_read(const struct hz_config *, int64_t network, const struct lb_spec *,
-                               struct arena *, struct hz_lb_wish *ret, struct error *err);
+NODISCARD bool hz_lb_desired_read(const struct hz_config *, int64_t network, const struct lb_spec *,
+                                  struct arena *, struct hz_lb_desired *ret, struct error *err);
 
 /** Is a type chosen for it, by annotation or configuration? Else it is the default one. */
 bool hz_lb_has_type(const struct hz_config *, const struct lb_spec *);
 
 /** Does it say where a balancer is to be made? An existing one needs no place. ERR_INVALID. */
-NODISCARD bool hz_lb_wish_has_place(const struct hz_lb_wish *, struct error *err);
+NODISCARD bool hz_lb_desired_has_place(const struct hz_lb_desired *, struct error *err);
 
-/** Does node-selector let the node in? One that cannot be read lets all in: hz_lb_wish_read() fails for it before anything is
+/** Does node-selector let the node in? One that cannot be read lets all in: hz_lb_desired_read() fails for it before anything is
  * touched, and "no available nodes" beside that error would mislead. Cost: called for each node and Service; about a microsecond
  * for usual selectors. */
 bool hz_lb_selects(const struct lb_spec *, const struct node_ref *);

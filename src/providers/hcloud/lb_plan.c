@@ -59,14 +59,14 @@ add_counted_step(struct planner *p, const char *verb, const char *operation)
 /* ---- shape ------------------------------------------------------------------------------------------- */
 
 static void
-plan_put(struct planner *p, const struct hz_lb_wish *wish, const struct hz_lb *lb)
+plan_put(struct planner *p, const struct hz_lb_desired *desired, const struct hz_lb *lb)
 {
-	bool is_renamed = wish->is_named && !str_eq(wish->name, lb->name);
-	bool is_relabelled = !str_eq(wish->uid, lb->uid);
+	bool is_renamed = desired->is_named && !str_eq(desired->name, lb->name);
+	bool is_relabelled = !str_eq(desired->uid, lb->uid);
 
 	if (!is_renamed && !is_relabelled)
 		return;
-	hz_body_put(&p->body, lb, is_renamed ? wish->name : STR_EMPTY, is_relabelled, wish);
+	hz_body_put(&p->body, lb, is_renamed ? desired->name : STR_EMPTY, is_relabelled, desired);
 	add_counted_step(p, NULL, OPS "changeHCLBInfo");
 }
 
@@ -92,10 +92,10 @@ plan_algorithm(struct planner *p, struct str wanted, struct str actual)
 
 /* Never back to the default one: that could be less than somebody chose by hand. */
 static void
-plan_type(struct planner *p, const struct hz_lb_wish *wish, const struct hz_lb_type *type,
+plan_type(struct planner *p, const struct hz_lb_desired *desired, const struct hz_lb_type *type,
           const struct hz_lb *lb)
 {
-	if (!wish->is_type_chosen || str_eq(type->name, lb->type.name))
+	if (!desired->is_type_chosen || str_eq(type->name, lb->type.name))
 		return;
 	hz_body_number(&p->body, "load_balancer_type", type->id);
 	add_counted_step(p, "change_type", OPS "changeType");
@@ -110,29 +110,29 @@ is_same_ip(struct str a, struct str b)
 }
 
 static bool
-is_wanted_net(const struct hz_lb_wish *wish, const struct hz_private_net *net)
+is_wanted_net(const struct hz_lb_desired *desired, const struct hz_private_net *net)
 {
-	return net->network == wish->network &&
-	       (!wish->private_ip.is_set || is_same_ip(wish->private_ip.value, net->ip));
+	return net->network == desired->network &&
+	       (!desired->private_ip.is_set || is_same_ip(desired->private_ip.value, net->ip));
 }
 
 /* All but the wanted one are left, also where none is configured. */
 static void
-plan_networks(struct planner *p, const struct hz_lb_wish *wish, const struct hz_lb *lb)
+plan_networks(struct planner *p, const struct hz_lb_desired *desired, const struct hz_lb *lb)
 {
 	bool is_attached = false;
 
 	for (size_t i = 0; i < lb->nets.n; i++) {
-		if (is_wanted_net(wish, &lb->nets.items[i])) {
+		if (is_wanted_net(desired, &lb->nets.items[i])) {
 			is_attached = true;
 			continue;
 		}
 		hz_body_number(&p->body, "network", lb->nets.items[i].network);
 		add_counted_step(p, "detach_from_network", OPS "detachFromNetwork");
 	}
-	if (wish->network == 0 || is_attached)
+	if (desired->network == 0 || is_attached)
 		return;
-	hz_body_attach(&p->body, wish);
+	hz_body_attach(&p->body, desired);
 	add_counted_step(p, "attach_to_network", OPS "attachToNetwork");
 }
 
@@ -146,19 +146,19 @@ plan_public(struct planner *p, enum hz_tri wanted, bool is_public)
 }
 
 void
-hz_plan_shape(const struct hz_lb_wish *wish, const struct hz_lb_type *type, const struct hz_lb *lb,
-              struct arena *arena, struct hz_steps *ret)
+hz_plan_shape(const struct hz_lb_desired *desired, const struct hz_lb_type *type,
+              const struct hz_lb *lb, struct arena *arena, struct hz_steps *ret)
 {
 	CLEANUP(planner_fini)
 	struct planner p = planner_of(arena, SHAPE_STEPS + lb->nets.n, ret);
 
-	plan_put(&p, wish, lb);
-	plan_rdns(&p, &wish->ipv4_rdns, &lb->ipv4, OPS "changeIPv4RDNS");
-	plan_rdns(&p, &wish->ipv6_rdns, &lb->ipv6, OPS "changeIPv6RDNS");
-	plan_algorithm(&p, wish->algorithm, lb->algorithm);
-	plan_type(&p, wish, type, lb);
-	plan_networks(&p, wish, lb);
-	plan_public(&p, wish->is_public, lb->is_public);
+	plan_put(&p, desired, lb);
+	plan_rdns(&p, &desired->ipv4_rdns, &lb->ipv4, OPS "changeIPv4RDNS");
+	plan_rdns(&p, &desired->ipv6_rdns, &lb->ipv6, OPS "changeIPv6RDNS");
+	plan_algorithm(&p, desired->algorithm, lb->algorithm);
+	plan_type(&p, desired, type, lb);
+	plan_networks(&p, desired, lb);
+	plan_public(&p, desired->is_public, lb->is_public);
 }
 
 /* ---- services ---------------------------------------------------------------------------------------- */
@@ -195,41 +195,43 @@ plan_removal(struct planner *p, const struct hz_lb_service *actual)
 }
 
 static void
-plan_service_removals(struct planner *p, const struct hz_lb_wish *wish, const struct hz_lb *lb)
+plan_service_removals(struct planner *p, const struct hz_lb_desired *desired,
+                      const struct hz_lb *lb)
 {
 	for (size_t i = 0; i < lb->n_services; i++) {
-		if (!find_service(wish->services, wish->n_services, lb->services[i].listen_port))
+		if (!find_service(desired->services, desired->n_services,
+		                  lb->services[i].listen_port))
 			plan_removal(p, &lb->services[i]);
 	}
 }
 
 /* Would the type's limit be exceeded if services were added before others are removed? */
 static bool
-exceeds_limit(const struct hz_lb_wish *wish, const struct hz_lb *lb)
+exceeds_limit(const struct hz_lb_desired *desired, const struct hz_lb *lb)
 {
 	size_t n = lb->n_services;
 
-	for (size_t i = 0; i < wish->n_services; i++)
-		n += !find_service(lb->services, lb->n_services, wish->services[i].listen_port);
+	for (size_t i = 0; i < desired->n_services; i++)
+		n += !find_service(lb->services, lb->n_services, desired->services[i].listen_port);
 	return lb->type.max_services > 0 && n > (size_t)lb->type.max_services;
 }
 
 void
-hz_plan_services(const struct hz_lb_wish *wish, const struct hz_lb *lb, struct arena *arena,
+hz_plan_services(const struct hz_lb_desired *desired, const struct hz_lb *lb, struct arena *arena,
                  struct hz_steps *ret)
 {
 	CLEANUP(planner_fini)
-	struct planner p = planner_of(arena, wish->n_services + lb->n_services, ret);
-	bool removes_first = exceeds_limit(wish, lb);
+	struct planner p = planner_of(arena, desired->n_services + lb->n_services, ret);
+	bool removes_first = exceeds_limit(desired, lb);
 
 	if (removes_first)
-		plan_service_removals(&p, wish, lb);
-	for (size_t i = 0; i < wish->n_services; i++)
-		plan_service(&p, &wish->services[i],
+		plan_service_removals(&p, desired, lb);
+	for (size_t i = 0; i < desired->n_services; i++)
+		plan_service(&p, &desired->services[i],
 		             find_service(lb->services, lb->n_services,
-		                          wish->services[i].listen_port));
+		                          desired->services[i].listen_port));
 	if (!removes_first)
-		plan_service_removals(&p, wish, lb);
+		plan_service_removals(&p, desired, lb);
 }
 
 /* ---- targets ----------------------------------------------------------------------------------------- */

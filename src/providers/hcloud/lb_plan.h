@@ -30,12 +30,12 @@ struct hz_steps {
 
 /** Name, labels, rDNS, algorithm, type, networks, public interface: hcloud.md 3.7, in that order. rDNS waits for addresses.
  * @param type  the wanted one, as the cloud lists it */
-void hz_plan_shape(const struct hz_lb_wish *, const struct hz_lb_type *type, const struct hz_lb *,
-                   struct arena *, struct hz_steps *ret);
+void hz_plan_shape(const struct hz_lb_desired *, const struct hz_lb_type *type,
+                   const struct hz_lb *, struct arena *, struct hz_steps *ret);
 
 /** Services to add and to change, in the Service's order, then those to remove: 3.8. Where both together would exceed the limit of
  * the balancer's type, the removals come first. Certificates must have been put in. */
-void hz_plan_services(const struct hz_lb_wish *, const struct hz_lb *, struct arena *,
+void hz_plan_services(const struct hz_lb_desired *, const struct hz_lb *, struct arena *,
                       struct hz_steps *ret);
 
 /** Targets to remove, in the balancer's order, then those to add, in the order given, each once however often a list has it. A

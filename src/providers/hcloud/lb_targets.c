@@ -28,7 +28,7 @@ struct aiming {
 	const struct hz_aim *aim;
 	struct call *call;
 	const struct lb_spec *spec;
-	const struct hz_lb_wish *wish;
+	const struct hz_lb_desired *desired;
 	const struct hz_lb *lb;
 	struct hz_targets *ret;
 	bool keeps_addresses; /* Robot does not answer: targets by address stay as they are */
@@ -178,7 +178,7 @@ add_server(struct aiming *a, const struct node_ref *node, int64_t id)
 	    (struct hz_lb_target){ .type = HZ_TARGET_SERVER,
 	                           .server = id,
 	                           .ip = STR_EMPTY,
-	                           .uses_private_ip = a->wish->uses_private_ip });
+	                           .uses_private_ip = a->desired->uses_private_ip });
 }
 
 static void
@@ -213,9 +213,9 @@ internal_ip(const struct node_ref *node)
 static void
 add_known(struct aiming *a, const struct node_ref *node, struct str public_ip)
 {
-	struct str private_ip = a->wish->uses_private_ip ? internal_ip(node) : STR_EMPTY;
+	struct str private_ip = a->desired->uses_private_ip ? internal_ip(node) : STR_EMPTY;
 
-	if (a->wish->uses_private_ip && private_ip.len == 0)
+	if (a->desired->uses_private_ip && private_ip.len == 0)
 		warn_stays_public(a, node);
 	add_address(a, node, private_ip.len > 0 ? private_ip : public_ip);
 	if (private_ip.len > 0 && has_target(a->lb, public_ip))
@@ -254,7 +254,7 @@ add_without_robot(struct aiming *a, const struct node_ref *node, int64_t number)
 {
 	struct str ip = internal_ip(node);
 
-	if (!a->wish->uses_private_ip)
+	if (!a->desired->uses_private_ip)
 		warn_no_server(a, node, number);
 	else if (ip.len > 0)
 		add_address(a, node, ip);
@@ -304,10 +304,10 @@ add_node(struct aiming *a, const struct node_ref *node)
 
 void
 hz_targets_read(const struct hz_aim *aim, struct call *call, const struct lb_spec *spec,
-                const struct hz_lb_wish *wish, const struct hz_lb *lb, struct hz_targets *ret)
+                const struct hz_lb_desired *desired, const struct hz_lb *lb, struct hz_targets *ret)
 {
 	struct aiming a = {
-		.aim = aim, .call = call, .spec = spec, .wish = wish, .lb = lb, .ret = ret
+		.aim = aim, .call = call, .spec = spec, .desired = desired, .lb = lb, .ret = ret
 	};
 	size_t most = 2 * spec->n_nodes + (lb ? lb->n_targets : 0);
 

@@ -28,7 +28,7 @@ struct hz_targets {
 
 /** lb: as it is now; NULL: there is none yet. */
 void hz_targets_read(const struct hz_aim *, struct call *, const struct lb_spec *,
-                     const struct hz_lb_wish *, const struct hz_lb *lb, struct hz_targets *ret);
+                     const struct hz_lb_desired *, const struct hz_lb *lb, struct hz_targets *ret);
 
 /** The node of a target, or NULL. */
 const struct node_ref *hz_targets_node(const struct hz_targets *, const struct hz_lb_target *);

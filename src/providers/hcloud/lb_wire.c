@@ -444,13 +444,13 @@ hz_body_service(struct buf *b, const struct hz_lb_service *s)
 }
 
 static void
-add_services(struct buf *b, const struct hz_lb_wish *wish)
+add_services(struct buf *b, const struct hz_lb_desired *desired)
 {
 	start_member(b, "services");
 	buf_add_char(b, '[');
-	for (size_t i = 0; i < wish->n_services; i++) {
+	for (size_t i = 0; i < desired->n_services; i++) {
 		separate(b);
-		hz_body_service(b, &wish->services[i]);
+		hz_body_service(b, &desired->services[i]);
 	}
 	buf_add_char(b, ']');
 }
@@ -514,11 +514,11 @@ add_label(struct buf *b, struct str key, struct str value)
 }
 
 static void
-add_own_labels(struct buf *b, const struct hz_lb_wish *wish)
+add_own_labels(struct buf *b, const struct hz_lb_desired *desired)
 {
-	add_label(b, STR(HZ_LABEL_UID), wish->uid);
-	if (wish->cluster.len > 0)
-		add_label(b, STR(HZ_LABEL_CLUSTER), wish->cluster);
+	add_label(b, STR(HZ_LABEL_UID), desired->uid);
+	if (desired->cluster.len > 0)
+		add_label(b, STR(HZ_LABEL_CLUSTER), desired->cluster);
 }
 
 static void
@@ -531,35 +531,36 @@ add_algorithm(struct buf *b, struct str algorithm)
 }
 
 static void
-add_head(struct buf *b, const struct hz_lb_wish *wish, const struct hz_lb_type *type)
+add_head(struct buf *b, const struct hz_lb_desired *desired, const struct hz_lb_type *type)
 {
-	add_text(b, "name", wish->name);
+	add_text(b, "name", desired->name);
 	add_number(b, "load_balancer_type", type->id);
-	if (wish->algorithm.len > 0)
-		add_algorithm(b, wish->algorithm);
-	if (wish->location.len > 0)
-		add_text(b, "location", wish->location);
-	if (wish->network_zone.len > 0)
-		add_text(b, "network_zone", wish->network_zone);
+	if (desired->algorithm.len > 0)
+		add_algorithm(b, desired->algorithm);
+	if (desired->location.len > 0)
+		add_text(b, "location", desired->location);
+	if (desired->network_zone.len > 0)
+		add_text(b, "network_zone", desired->network_zone);
 	start_member(b, "labels");
 	buf_add_char(b, '{');
-	add_own_labels(b, wish);
+	add_own_labels(b, desired);
 	buf_add_char(b, '}');
-	add_tri(b, "public_interface", wish->is_public);
+	add_tri(b, "public_interface", desired->is_public);
 }
 
 /* An address or a subnet can only be asked for when it is attached later. */
 static bool
-names_network(const struct hz_lb_wish *wish)
+names_network(const struct hz_lb_desired *desired)
 {
-	return wish->network != 0 && !wish->private_ip.is_set && !wish->subnet.is_set;
+	return desired->network != 0 && !desired->private_ip.is_set && !desired->subnet.is_set;
 }
 
 static size_t
-count_first_targets(const struct hz_lb_wish *wish, const struct hz_lb_type *type, size_t n)
+count_first_targets(const struct hz_lb_desired *desired, const struct hz_lb_type *type, size_t n)
 {
 	size_t max = type->max_targets > 0 ? (size_t)type->max_targets : n;
-	bool is_reachable = wish->uses_private_ip ? names_network(wish) : wish->is_public != HZ_NO;
+	bool is_reachable = desired->uses_private_ip ? names_network(desired)
+	                                             : desired->is_public != HZ_NO;
 
 	if (!is_reachable)
 		return 0;
@@ -567,25 +568,25 @@ count_first_targets(const struct hz_lb_wish *wish, const struct hz_lb_type *type
 }
 
 static void
-add_parts(struct buf *b, const struct hz_lb_wish *wish, const struct hz_lb_target targets[],
+add_parts(struct buf *b, const struct hz_lb_desired *desired, const struct hz_lb_target targets[],
           size_t n_targets)
 {
-	if (names_network(wish))
-		add_number(b, "network", wish->network);
-	if (wish->n_services > 0)
-		add_services(b, wish);
+	if (names_network(desired))
+		add_number(b, "network", desired->network);
+	if (desired->n_services > 0)
+		add_services(b, desired);
 	if (n_targets > 0)
 		add_targets(b, targets, n_targets);
 }
 
 void
-hz_body_create(struct buf *b, const struct hz_lb_wish *wish, const struct hz_lb_type *type,
+hz_body_create(struct buf *b, const struct hz_lb_desired *desired, const struct hz_lb_type *type,
                const struct hz_lb_target targets[], size_t n_targets, bool without_parts)
 {
 	buf_add_char(b, '{');
-	add_head(b, wish, type);
+	add_head(b, desired, type);
 	if (!without_parts)
-		add_parts(b, wish, targets, count_first_targets(wish, type, n_targets));
+		add_parts(b, desired, targets, count_first_targets(desired, type, n_targets));
 	buf_add_char(b, '}');
 }
 
@@ -623,7 +624,7 @@ is_own_label(struct str key)
 }
 
 static void
-add_all_labels(struct buf *b, const struct hz_lb *lb, const struct hz_lb_wish *wish)
+add_all_labels(struct buf *b, const struct hz_lb *lb, const struct hz_lb_desired *desired)
 {
 	start_member(b, "labels");
 	buf_add_char(b, '{');
@@ -631,43 +632,43 @@ add_all_labels(struct buf *b, const struct hz_lb *lb, const struct hz_lb_wish *w
 		if (!is_own_label(lb->labels[i].key))
 			add_label(b, lb->labels[i].key, lb->labels[i].value);
 	}
-	add_own_labels(b, wish);
+	add_own_labels(b, desired);
 	buf_add_char(b, '}');
 }
 
 void
 hz_body_put(struct buf *b, const struct hz_lb *lb, struct str name, bool is_relabelled,
-            const struct hz_lb_wish *wish)
+            const struct hz_lb_desired *desired)
 {
 	buf_add_char(b, '{');
 	if (name.len > 0)
 		add_text(b, "name", name);
 	if (is_relabelled)
-		add_all_labels(b, lb, wish);
+		add_all_labels(b, lb, desired);
 	buf_add_char(b, '}');
 }
 
 void
-hz_body_attach(struct buf *b, const struct hz_lb_wish *wish)
+hz_body_attach(struct buf *b, const struct hz_lb_desired *desired)
 {
 	buf_add_char(b, '{');
-	add_number(b, "network", wish->network);
-	add_opt_text(b, "ip", &wish->private_ip);
-	add_opt_text(b, "ip_range", &wish->subnet);
+	add_number(b, "network", desired->network);
+	add_opt_text(b, "ip", &desired->private_ip);
+	add_opt_text(b, "ip_range", &desired->subnet);
 	buf_add_char(b, '}');
 }
 
 void
-hz_body_certificate(struct buf *b, const struct hz_lb_wish *wish)
+hz_body_certificate(struct buf *b, const struct hz_lb_desired *desired)
 {
 	buf_add_char(b, '{');
-	add_text(b, "name", wish->certificate_name);
+	add_text(b, "name", desired->certificate_name);
 	add_text(b, "type", STR("managed"));
-	add_texts(b, "domain_names", wish->domains, wish->n_domains);
+	add_texts(b, "domain_names", desired->domains, desired->n_domains);
 	start_member(b, "labels");
 	buf_add_char(b, '{');
-	add_label(b, STR(HZ_LABEL_UID), wish->uid);
-	if (wish->is_staging)
+	add_label(b, STR(HZ_LABEL_UID), desired->uid);
+	if (desired->is_staging)
 		add_label(b, STR("HC-Use-Staging-CA"), STR("true"));
 	buf_add_c(b, "}}");
 }

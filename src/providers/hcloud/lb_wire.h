@@ -17,7 +17,7 @@
 #include "providers/hcloud/config.h"
 #include "providers/hcloud/private_nets.h"
 
-struct hz_lb_wish;
+struct hz_lb_desired;
 
 /* ---- the model -------------------------------------------------------------------------------------- */
 
@@ -133,7 +133,7 @@ NODISCARD bool hz_certificate_read(yyjson_val *, struct arena *, struct hz_certi
  * body, or a public interface that is not wanted. buf_ok() of *b is false when it is too long: then without_parts.
  *
  * @param without_parts  no services, targets and network: where the API does not like one of them */
-void hz_body_create(struct buf *b, const struct hz_lb_wish *, const struct hz_lb_type *type,
+void hz_body_create(struct buf *b, const struct hz_lb_desired *, const struct hz_lb_type *type,
                     const struct hz_lb_target targets[], size_t n_targets, bool without_parts);
 /** POST add_service and update_service, which mean the same members. */
 void hz_body_service(struct buf *b, const struct hz_lb_service *);
@@ -143,15 +143,15 @@ void hz_body_target(struct buf *b, const struct hz_lb_target *);
 void hz_body_target_name(struct buf *b, const struct hz_lb_target *);
 /** PUT /load_balancers/{id}: the labels the balancer has, and ours. name empty, is_relabelled false: not named. */
 void hz_body_put(struct buf *b, const struct hz_lb *, struct str name, bool is_relabelled,
-                 const struct hz_lb_wish *);
+                 const struct hz_lb_desired *);
 /** Of requests that name one thing: {"listen_port":443}, {"type":"round_robin"}. */
 void hz_body_number(struct buf *b, const char *key, int64_t number);
 void hz_body_text(struct buf *b, const char *key, struct str text);
 /** POST change_dns_ptr. */
 void hz_body_rdns(struct buf *b, struct str ip, struct str dns_ptr);
 /** POST attach_to_network. */
-void hz_body_attach(struct buf *b, const struct hz_lb_wish *);
+void hz_body_attach(struct buf *b, const struct hz_lb_desired *);
 /** POST /certificates of a managed one. */
-void hz_body_certificate(struct buf *b, const struct hz_lb_wish *);
+void hz_body_certificate(struct buf *b, const struct hz_lb_desired *);
 
 #endif

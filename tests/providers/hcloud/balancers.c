@@ -57,8 +57,9 @@ static const struct lb_port port = { .name = { "p", 1 },
 	                             .protocol = LB_TCP,
 	                             .port = 80,
 	                             .node_port = 30080 };
-static const struct label wishes[] = { { { "load-balancer.hetzner.cloud/algorithm-type", 42 },
-	                                 { "least_connections", 17 } } };
+static const struct label algorithm_annotation[] = {
+	{ { "load-balancer.hetzner.cloud/algorithm-type", 42 }, { "least_connections", 17 } }
+};
 
 static void
 remember(const struct cloud_host *host, const struct lb_spec *spec, enum host_event type,
@@ -409,7 +410,7 @@ a_type_that_is_not_chosen_is_reported_beside_another_mistake(void **state)
 static void
 begin_waiting(void)
 {
-	story.spec.annotations = wishes;
+	story.spec.annotations = algorithm_annotation;
 	story.spec.n_annotations = 1;
 	answer(OF_U, 200, LISTED(LB));
 	answer("POST /load_balancers/7/actions/change_algorithm", 201, RUNNING);

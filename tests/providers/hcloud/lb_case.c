@@ -60,24 +60,24 @@ lb_case_port(struct lb_case *c, enum lb_protocol protocol, int32_t port, int32_t
 	};
 }
 
-struct hz_lb_wish
-lb_case_wish(struct lb_case *c, int64_t network)
+struct hz_lb_desired
+lb_case_desired(struct lb_case *c, int64_t network)
 {
-	struct hz_lb_wish wish;
+	struct hz_lb_desired desired;
 	struct error err;
 
-	if (!hz_lb_wish_read(&c->config, network, &c->spec, &c->arena, &wish, &err))
+	if (!hz_lb_desired_read(&c->config, network, &c->spec, &c->arena, &desired, &err))
 		fail_msg("%s", err.msg);
-	return wish;
+	return desired;
 }
 
 void
 lb_case_refused(struct lb_case *c, int64_t network, const char *msg)
 {
-	struct hz_lb_wish wish;
+	struct hz_lb_desired desired;
 	struct error err;
 
-	if (hz_lb_wish_read(&c->config, network, &c->spec, &c->arena, &wish, &err))
+	if (hz_lb_desired_read(&c->config, network, &c->spec, &c->arena, &desired, &err))
 		fail_msg("taken, and not refused with: %s", msg);
 	assert_int_equal(err.code, ERR_INVALID);
 	assert_string_equal(err.msg, msg);

@@ -23,7 +23,7 @@ void lb_case_note(struct lb_case *c, const char *key, const char *value);
 void lb_case_port(struct lb_case *c, enum lb_protocol protocol, int32_t port, int32_t node_port);
 
 /** What it wants; a refusal fails the test. */
-struct hz_lb_wish lb_case_wish(struct lb_case *c, int64_t network);
+struct hz_lb_desired lb_case_desired(struct lb_case *c, int64_t network);
 void lb_case_refused(struct lb_case *c, int64_t network, const char *msg);
 
 #endif

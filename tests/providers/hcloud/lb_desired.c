@@ -32,12 +32,12 @@ check_str(struct str is, const char *wanted)
 }
 
 /* An annotation and what it makes of a Service, or says. */
-static struct hz_lb_wish
-wish_with(struct lb_case *c, const char *key, const char *value)
+static struct hz_lb_desired
+desired_with(struct lb_case *c, const char *key, const char *value)
 {
 	lb_case_init(c);
 	lb_case_note(c, key, value);
-	return lb_case_wish(c, NETWORK);
+	return lb_case_desired(c, NETWORK);
 }
 
 static void
@@ -56,35 +56,35 @@ static void
 wants_little_by_default(void **state UNUSED)
 {
 	CLEANUP(lb_case_fini) struct lb_case c;
-	struct hz_lb_wish wish;
+	struct hz_lb_desired desired;
 
 	lb_case_init(&c);
-	wish = lb_case_wish(&c, 0);
-	check_str(wish.uid, CASE_UID);
-	check_str(wish.name, CASE_NAME);
-	check_str(wish.type, "lb11");
-	check_str(wish.algorithm, "");
-	assert_false(wish.is_named || wish.is_type_chosen || wish.uses_private_ip);
-	assert_false(wish.private_ip.is_set || wish.subnet.is_set);
-	assert_false(wish.ipv4_rdns.is_set || wish.ipv6_rdns.is_set);
-	assert_int_equal(wish.is_public, HZ_UNSET);
-	assert_int_equal(wish.network, 0);
-	assert_false(wish.is_managed);
-	assert_int_equal(wish.n_certificates + wish.n_unsupported, 0);
-	assert_int_equal(wish.n_services, 1);
+	desired = lb_case_desired(&c, 0);
+	check_str(desired.uid, CASE_UID);
+	check_str(desired.name, CASE_NAME);
+	check_str(desired.type, "lb11");
+	check_str(desired.algorithm, "");
+	assert_false(desired.is_named || desired.is_type_chosen || desired.uses_private_ip);
+	assert_false(desired.private_ip.is_set || desired.subnet.is_set);
+	assert_false(desired.ipv4_rdns.is_set || desired.ipv6_rdns.is_set);
+	assert_int_equal(desired.is_public, HZ_UNSET);
+	assert_int_equal(desired.network, 0);
+	assert_false(desired.is_managed);
+	assert_int_equal(desired.n_certificates + desired.n_unsupported, 0);
+	assert_int_equal(desired.n_services, 1);
 }
 
 static void
 a_name_is_for_renaming(void **state UNUSED)
 {
 	CLEANUP(lb_case_fini) struct lb_case c, empty;
-	struct hz_lb_wish wish = wish_with(&c, "name", "Web Frontend");
+	struct hz_lb_desired desired = desired_with(&c, "name", "Web Frontend");
 
-	assert_true(wish.is_named);
-	check_str(wish.name, "Web Frontend");
-	wish = wish_with(&empty, "name", "");
-	assert_false(wish.is_named);
-	check_str(wish.name, CASE_NAME);
+	assert_true(desired.is_named);
+	check_str(desired.name, "Web Frontend");
+	desired = desired_with(&empty, "name", "");
+	assert_false(desired.is_named);
+	check_str(desired.name, CASE_NAME);
 }
 
 static void
@@ -92,7 +92,7 @@ check_place(const char *env_location, const char *env_zone, const char *location
             const char *want_location, const char *want_zone)
 {
 	CLEANUP(lb_case_fini) struct lb_case c;
-	struct hz_lb_wish wish;
+	struct hz_lb_desired desired;
 	struct error err;
 
 	lb_case_init(&c);
@@ -102,10 +102,10 @@ check_place(const char *env_location, const char *env_zone, const char *location
 		lb_case_note(&c, "location", location);
 	if (zone)
 		lb_case_note(&c, "network-zone", zone);
-	wish = lb_case_wish(&c, 0);
-	check_str(wish.location, want_location);
-	check_str(wish.network_zone, want_zone);
-	if (hz_lb_wish_has_place(&wish, &err) != (want_location[0] || want_zone[0]))
+	desired = lb_case_desired(&c, 0);
+	check_str(desired.location, want_location);
+	check_str(desired.network_zone, want_zone);
+	if (hz_lb_desired_has_place(&desired, &err) != (want_location[0] || want_zone[0]))
 		fail_msg("%s, %s", want_location, want_zone);
 }
 
@@ -127,10 +127,10 @@ static void
 says_that_a_place_is_missing(void **state UNUSED)
 {
 	CLEANUP(lb_case_fini) struct lb_case c;
-	struct hz_lb_wish wish = wish_with(&c, "location", "");
+	struct hz_lb_desired desired = desired_with(&c, "location", "");
 	struct error err;
 
-	assert_false(hz_lb_wish_has_place(&wish, &err));
+	assert_false(hz_lb_desired_has_place(&desired, &err));
 	assert_int_equal(err.code, ERR_INVALID);
 	assert_string_equal(err.msg, "hcops/LoadBalancerOps.Create: neither " KEY
 	                             "location nor " KEY "network-zone set");
@@ -140,15 +140,15 @@ static void
 check_type(const char *env, const char *annotation, const char *type, bool is_chosen)
 {
 	CLEANUP(lb_case_fini) struct lb_case c;
-	struct hz_lb_wish wish;
+	struct hz_lb_desired desired;
 
 	lb_case_init(&c);
 	c.config.lb.type = str_c(env);
 	if (annotation)
 		lb_case_note(&c, "type", annotation);
-	wish = lb_case_wish(&c, 0);
-	check_str(wish.type, type);
-	assert_int_equal(wish.is_type_chosen, is_chosen);
+	desired = lb_case_desired(&c, 0);
+	check_str(desired.type, type);
+	assert_int_equal(desired.is_type_chosen, is_chosen);
 }
 
 static void
@@ -170,7 +170,7 @@ check_algorithm(const char *env, const char *annotation, const char *algorithm)
 	c.config.lb.algorithm = str_c(env);
 	if (annotation)
 		lb_case_note(&c, "algorithm-type", annotation);
-	check_str(lb_case_wish(&c, 0).algorithm, algorithm);
+	check_str(lb_case_desired(&c, 0).algorithm, algorithm);
 }
 
 static void
@@ -194,14 +194,14 @@ static void
 rdns_is_asked_for_unless_empty(void **state UNUSED)
 {
 	CLEANUP(lb_case_fini) struct lb_case v4, v6, empty;
-	struct hz_lb_wish wish = wish_with(&v4, "ipv4-rdns", "web.example.com");
+	struct hz_lb_desired desired = desired_with(&v4, "ipv4-rdns", "web.example.com");
 
-	assert_true(wish.ipv4_rdns.is_set && !wish.ipv6_rdns.is_set);
-	check_str(wish.ipv4_rdns.value, "web.example.com");
-	wish = wish_with(&v6, "ipv6-rdns", "web6.example.com");
-	assert_true(wish.ipv6_rdns.is_set && !wish.ipv4_rdns.is_set);
-	check_str(wish.ipv6_rdns.value, "web6.example.com");
-	assert_false(wish_with(&empty, "ipv4-rdns", "").ipv4_rdns.is_set);
+	assert_true(desired.ipv4_rdns.is_set && !desired.ipv6_rdns.is_set);
+	check_str(desired.ipv4_rdns.value, "web.example.com");
+	desired = desired_with(&v6, "ipv6-rdns", "web6.example.com");
+	assert_true(desired.ipv6_rdns.is_set && !desired.ipv4_rdns.is_set);
+	check_str(desired.ipv6_rdns.value, "web6.example.com");
+	assert_false(desired_with(&empty, "ipv4-rdns", "").ipv4_rdns.is_set);
 }
 
 static void
@@ -213,7 +213,7 @@ check_public(enum hz_tri env, const char *annotation, enum hz_tri is_public)
 	c.config.lb.hides_public = env;
 	if (annotation)
 		lb_case_note(&c, "disable-public-network", annotation);
-	assert_int_equal(lb_case_wish(&c, 0).is_public, is_public);
+	assert_int_equal(lb_case_desired(&c, 0).is_public, is_public);
 }
 
 static void
@@ -235,33 +235,33 @@ static void
 asks_for_an_address_in_its_network(void **state UNUSED)
 {
 	CLEANUP(lb_case_fini) struct lb_case c, off;
-	struct hz_lb_wish wish = wish_with(&c, "private-ipv4", "10.0.0.5");
+	struct hz_lb_desired desired = desired_with(&c, "private-ipv4", "10.0.0.5");
 
-	assert_true(wish.private_ip.is_set);
-	check_str(wish.private_ip.value, "10.0.0.5");
-	assert_int_equal(wish.network, NETWORK);
+	assert_true(desired.private_ip.is_set);
+	check_str(desired.private_ip.value, "10.0.0.5");
+	assert_int_equal(desired.network, NETWORK);
 	check_refused("private-ipv4", "ten",
 	              SHAPE "attachToNetwork: could not parse private IPv4 'ten'");
 	check_refused("private-ipv4", "", SHAPE "attachToNetwork: could not parse private IPv4 ''");
 	lb_case_init(&off);
 	lb_case_note(&off, "private-ipv4", "ten"); /* nobody looks at it */
-	assert_false(lb_case_wish(&off, 0).private_ip.is_set);
+	assert_false(lb_case_desired(&off, 0).private_ip.is_set);
 }
 
 static void
 check_subnet(const char *env, const char *annotation, const char *subnet)
 {
 	CLEANUP(lb_case_fini) struct lb_case c;
-	struct hz_lb_wish wish;
+	struct hz_lb_desired desired;
 
 	lb_case_init(&c);
 	c.config.lb.private_subnet = str_c(env);
 	if (annotation)
 		lb_case_note(&c, "private-subnet-ip-range", annotation);
-	wish = lb_case_wish(&c, NETWORK);
-	assert_int_equal(wish.subnet.is_set, subnet != NULL);
+	desired = lb_case_desired(&c, NETWORK);
+	assert_int_equal(desired.subnet.is_set, subnet != NULL);
 	if (subnet)
-		check_str(wish.subnet.value, subnet);
+		check_str(desired.subnet.value, subnet);
 }
 
 static void
@@ -286,7 +286,7 @@ check_private(bool env, const char *annotation, bool uses_private_ip)
 	c.config.lb.uses_private_ip = env;
 	if (annotation)
 		lb_case_note(&c, "use-private-ip", annotation);
-	assert_int_equal(lb_case_wish(&c, NETWORK).uses_private_ip, uses_private_ip);
+	assert_int_equal(lb_case_desired(&c, NETWORK).uses_private_ip, uses_private_ip);
 	if (uses_private_ip)
 		lb_case_refused(&c, 0, TARGETS "use private ip: missing network id");
 }
@@ -309,50 +309,51 @@ static void
 names_certificates_by_id_or_name(void **state UNUSED)
 {
 	CLEANUP(lb_case_fini) struct lb_case c, empty;
-	struct hz_lb_wish wish = wish_with(&c, "http-certificates", "7, web ,,9007199254740993,0");
+	struct hz_lb_desired desired = desired_with(&c, "http-certificates",
+	                                            "7, web ,,9007199254740993,0");
 
-	assert_int_equal(wish.n_certificates, 4);
-	assert_int_equal(wish.certificates[0].id, 7);
-	assert_int_equal(wish.certificates[1].id, 0);
-	check_str(wish.certificates[1].name, "web");
-	assert_int_equal(wish.certificates[2].id, INT64_C(9007199254740993));
-	assert_int_equal(wish.certificates[3].id, 0);
-	check_str(wish.certificates[3].name, "0");
-	assert_true(wish.services[0].has_http && wish.services[0].http.has_certificates);
-	wish = wish_with(&empty, "http-certificates", "");
-	assert_int_equal(wish.n_certificates, 0);
-	assert_true(wish.services[0].http.has_certificates);
+	assert_int_equal(desired.n_certificates, 4);
+	assert_int_equal(desired.certificates[0].id, 7);
+	assert_int_equal(desired.certificates[1].id, 0);
+	check_str(desired.certificates[1].name, "web");
+	assert_int_equal(desired.certificates[2].id, INT64_C(9007199254740993));
+	assert_int_equal(desired.certificates[3].id, 0);
+	check_str(desired.certificates[3].name, "0");
+	assert_true(desired.services[0].has_http && desired.services[0].http.has_certificates);
+	desired = desired_with(&empty, "http-certificates", "");
+	assert_int_equal(desired.n_certificates, 0);
+	assert_true(desired.services[0].http.has_certificates);
 }
 
 static void
 orders_a_managed_certificate(void **state UNUSED)
 {
 	CLEANUP(lb_case_fini) struct lb_case c;
-	struct hz_lb_wish wish;
+	struct hz_lb_desired desired;
 
 	lb_case_init(&c);
 	lb_case_note(&c, "certificate-type", "managed");
 	lb_case_note(&c, "http-managed-certificate-domains", "example.com, *.example.com");
 	lb_case_note(&c, "http-certificates", "7");
-	wish = lb_case_wish(&c, 0);
-	assert_true(wish.is_managed);
-	assert_false(wish.is_staging);
-	check_str(wish.certificate_name, "ccm-managed-certificate-" CASE_UID);
-	assert_int_equal(wish.n_domains, 2);
-	check_str(wish.domains[0], "example.com");
-	check_str(wish.domains[1], "*.example.com");
-	assert_int_equal(wish.n_certificates, 0);
-	assert_true(wish.services[0].has_http && wish.services[0].http.has_certificates);
+	desired = lb_case_desired(&c, 0);
+	assert_true(desired.is_managed);
+	assert_false(desired.is_staging);
+	check_str(desired.certificate_name, "ccm-managed-certificate-" CASE_UID);
+	assert_int_equal(desired.n_domains, 2);
+	check_str(desired.domains[0], "example.com");
+	check_str(desired.domains[1], "*.example.com");
+	assert_int_equal(desired.n_certificates, 0);
+	assert_true(desired.services[0].has_http && desired.services[0].http.has_certificates);
 	lb_case_note(&c, "http-managed-certificate-name", "mine");
 	lb_case_note(&c, "http-managed-certificate-acme-staging", "true");
-	wish = lb_case_wish(&c, 0);
-	check_str(wish.certificate_name, "mine");
-	assert_true(wish.is_staging);
+	desired = lb_case_desired(&c, 0);
+	check_str(desired.certificate_name, "mine");
+	assert_true(desired.is_staging);
 	lb_case_note(&c, "http-managed-certificate-name", "");
 	lb_case_note(&c, "http-managed-certificate-acme-staging", "please");
-	wish = lb_case_wish(&c, 0);
-	check_str(wish.certificate_name, "ccm-managed-certificate-" CASE_UID);
-	assert_false(wish.is_staging);
+	desired = lb_case_desired(&c, 0);
+	check_str(desired.certificate_name, "ccm-managed-certificate-" CASE_UID);
+	assert_false(desired.is_staging);
 }
 
 static void
@@ -368,7 +369,7 @@ a_managed_certificate_needs_domains(void **state UNUSED)
 	lb_case_note(&c, "certificate-type", "managed");
 	lb_case_note(&c, "http-managed-certificate-domains", " ,");
 	lb_case_refused(&c, 0, NO_DOMAINS);
-	assert_false(wish_with(&other, "certificate-type", "Managed").is_managed);
+	assert_false(desired_with(&other, "certificate-type", "Managed").is_managed);
 }
 
 /* ---- services ---------------------------------------------------------------------------------------- */
@@ -378,9 +379,9 @@ static void
 check_body(struct lb_case *c, const char *body)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(LIMIT_HTTP_REQUEST);
-	struct hz_lb_wish wish = lb_case_wish(c, 0);
+	struct hz_lb_desired desired = lb_case_desired(c, 0);
 
-	hz_body_service(&b, &wish.services[0]);
+	hz_body_service(&b, &desired.services[0]);
 	assert_string_equal(b.ptr, body);
 }
 
@@ -577,23 +578,23 @@ static void
 every_tcp_port_is_a_service(void **state UNUSED)
 {
 	CLEANUP(lb_case_fini) struct lb_case c;
-	struct hz_lb_wish wish;
+	struct hz_lb_desired desired;
 
 	lb_case_init(&c);
 	lb_case_port(&c, LB_UDP, 53, 30053);
 	lb_case_port(&c, LB_TCP, 443, 30443);
 	lb_case_port(&c, LB_SCTP, 99, 30099);
 	lb_case_note(&c, "protocol", "http");
-	wish = lb_case_wish(&c, 0);
-	assert_int_equal(wish.n_services, 2);
-	assert_int_equal(wish.services[0].listen_port, 80);
-	assert_int_equal(wish.services[1].listen_port, 443);
-	assert_int_equal(wish.services[1].destination_port, 30443);
-	assert_int_equal(wish.services[1].check.port, 30443);
-	check_str(wish.services[1].protocol, "http");
-	assert_int_equal(wish.n_unsupported, 2);
-	assert_ptr_equal(wish.unsupported[0], &c.ports[1]);
-	assert_ptr_equal(wish.unsupported[1], &c.ports[3]);
+	desired = lb_case_desired(&c, 0);
+	assert_int_equal(desired.n_services, 2);
+	assert_int_equal(desired.services[0].listen_port, 80);
+	assert_int_equal(desired.services[1].listen_port, 443);
+	assert_int_equal(desired.services[1].destination_port, 30443);
+	assert_int_equal(desired.services[1].check.port, 30443);
+	check_str(desired.services[1].protocol, "http");
+	assert_int_equal(desired.n_unsupported, 2);
+	assert_ptr_equal(desired.unsupported[0], &c.ports[1]);
+	assert_ptr_equal(desired.unsupported[1], &c.ports[3]);
 }
 
 /* As with the official controller, which reads them port by port. */
@@ -605,7 +606,7 @@ without_tcp_ports_their_annotations_do_not_count(void **state UNUSED)
 	lb_case_init(&c);
 	c.ports[0].protocol = LB_UDP;
 	lb_case_note(&c, "protocol", "nonsense");
-	assert_int_equal(lb_case_wish(&c, 0).n_services, 0);
+	assert_int_equal(lb_case_desired(&c, 0).n_services, 0);
 }
 
 /* ---- nodes ------------------------------------------------------------------------------------------- */
@@ -634,7 +635,7 @@ selects_nodes_by_their_labels(void **state UNUSED)
 	assert_false(selects_web("pool=db"));
 	assert_false(selects_web("pool=web,gpu"));
 	assert_true(selects_web(
-		"pool in")); /* cannot be read: its error comes from hz_lb_wish_read() */
+		"pool in")); /* cannot be read: its error comes from hz_lb_desired_read() */
 	check_refused("node-selector", "pool in",
 	              "unable to parse the node-selector annotation: unable to parse "
 	              "requirement: found '', expected: '('");
@@ -653,11 +654,11 @@ long_annotations_are_refused(void **state UNUSED)
 	check_refused("http-cookie-name", value,
 	              "annotation " KEY "http-cookie-name has more than 16384 bytes");
 	value[LIMIT_BALANCER_TEXT] = '\0';
-	assert_true(wish_with(&c, "http-cookie-name", value).services[0].has_http);
+	assert_true(desired_with(&c, "http-cookie-name", value).services[0].has_http);
 	c.annotations[0].key = STR("example.com/others"); /* of no concern to us */
 	value[LIMIT_BALANCER_TEXT] = 'x';
 	c.annotations[0].value.len++;
-	assert_false(lb_case_wish(&c, 0).services[0].has_http);
+	assert_false(lb_case_desired(&c, 0).services[0].has_http);
 	free(value);
 }
 
@@ -670,7 +671,7 @@ so_are_services_with_many_ports(void **state UNUSED)
 	lb_case_init(&c);
 	c.spec.ports = ports;
 	c.spec.n_ports = LIMIT_BALANCER_PORTS;
-	assert_int_equal(lb_case_wish(&c, 0).n_services, LIMIT_BALANCER_PORTS);
+	assert_int_equal(lb_case_desired(&c, 0).n_services, LIMIT_BALANCER_PORTS);
 	c.spec.n_ports++;
 	lb_case_refused(&c, 0, "a Service with more than 200 ports");
 }

@@ -124,20 +124,20 @@ check_steps(const struct hz_steps *steps, const char *wanted)
 static void
 check_shape(struct made *m, int64_t network, const char *wanted)
 {
-	struct hz_lb_wish wish = lb_case_wish(&m->c, network);
+	struct hz_lb_desired desired = lb_case_desired(&m->c, network);
 	struct hz_steps steps;
 
-	hz_plan_shape(&wish, &m->type, &m->lb, &m->c.arena, &steps);
+	hz_plan_shape(&desired, &m->type, &m->lb, &m->c.arena, &steps);
 	check_steps(&steps, wanted);
 }
 
 static void
 check_services(struct made *m, const char *wanted)
 {
-	struct hz_lb_wish wish = lb_case_wish(&m->c, 0);
+	struct hz_lb_desired desired = lb_case_desired(&m->c, 0);
 	struct hz_steps steps;
 
-	hz_plan_services(&wish, &m->lb, &m->c.arena, &steps);
+	hz_plan_services(&desired, &m->lb, &m->c.arena, &steps);
 	check_steps(&steps, wanted);
 }
 
@@ -373,7 +373,7 @@ static void
 services_come_and_go(void **state UNUSED)
 {
 	CLEANUP(made_fini) struct made m;
-	struct hz_lb_wish wish;
+	struct hz_lb_desired desired;
 	struct hz_steps steps;
 
 	made_init(&m);
@@ -385,8 +385,8 @@ services_come_and_go(void **state UNUSED)
 	check_services(&m, "add_service " TCP_BODY("80", "30080") "add_service " TCP_BODY(
 				   "443", "30443") "delete_service {\"listen_port\":8080}\n"
 	                                           "delete_service {\"listen_port\":53}\n");
-	wish = lb_case_wish(&m.c, 0);
-	hz_plan_services(&wish, &m.lb, &m.c.arena, &steps);
+	desired = lb_case_desired(&m.c, 0);
+	hz_plan_services(&desired, &m.lb, &m.c.arena, &steps);
 	assert_int_equal(steps.steps[0].listen_port, 80);
 	assert_int_equal(steps.steps[3].listen_port, 53);
 }
@@ -492,7 +492,7 @@ static void
 check_asked(const char *key, const char *value, void (*change)(struct hz_lb_service *))
 {
 	CLEANUP(made_fini) struct made m;
-	struct hz_lb_wish wish;
+	struct hz_lb_desired desired;
 	struct hz_steps steps;
 
 	made_init(&m);
@@ -501,12 +501,12 @@ check_asked(const char *key, const char *value, void (*change)(struct hz_lb_serv
 	lb_case_note(&m.c, key, value);
 	make_http(&m.services[0]);
 	make_http_check(&m, &m.services[0]);
-	wish = lb_case_wish(&m.c, 0);
-	hz_plan_services(&wish, &m.lb, &m.c.arena, &steps);
+	desired = lb_case_desired(&m.c, 0);
+	hz_plan_services(&desired, &m.lb, &m.c.arena, &steps);
 	if (steps.n != 1 || !str_eq_c(str_c(steps.steps[0].verb), "update_service"))
 		fail_msg("%s=%s makes %zu steps", key, value, steps.n);
 	change(&m.services[0]);
-	hz_plan_services(&wish, &m.lb, &m.c.arena, &steps);
+	hz_plan_services(&desired, &m.lb, &m.c.arena, &steps);
 	if (steps.n > 0)
 		fail_msg("%s=%s is never reached", key, value);
 }
@@ -558,7 +558,7 @@ lists_are_sets(void **state UNUSED)
 	CLEANUP(made_fini) struct made m;
 	int64_t wanted[] = { 7, 8 }, actual[] = { 8, 7, 9 };
 	struct hz_lb_http *http = &m.services[0].http;
-	struct hz_lb_wish wish;
+	struct hz_lb_desired desired;
 	struct hz_steps steps;
 
 	made_init(&m);
@@ -569,12 +569,12 @@ lists_are_sets(void **state UNUSED)
 	make_http(&m.services[0]);
 	make_http_check(&m, &m.services[0]);
 	m.services[0].protocol = STR("https");
-	wish = lb_case_wish(&m.c, 0);
-	wish.services[0].http.certificates = wanted;
-	wish.services[0].http.n_certificates = 2;
+	desired = lb_case_desired(&m.c, 0);
+	desired.services[0].http.certificates = wanted;
+	desired.services[0].http.n_certificates = 2;
 	http->certificates = actual;
 	for (http->n_certificates = 0; http->n_certificates <= 3; http->n_certificates++) {
-		hz_plan_services(&wish, &m.lb, &m.c.arena, &steps);
+		hz_plan_services(&desired, &m.lb, &m.c.arena, &steps);
 		assert_int_equal(steps.n, http->n_certificates == 2 ? 0 : 1);
 	}
 	check_steps(&steps, "update_service {\"protocol\":\"https\",\"listen_port\":80,"

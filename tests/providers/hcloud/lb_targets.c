@@ -20,7 +20,7 @@ struct story {
 	struct lab *lab;
 	struct arena arena;
 	struct lb_spec spec;
-	struct hz_lb_wish wish;
+	struct hz_lb_desired desired;
 	struct hz_targets targets;
 	char text[500];
 };
@@ -66,7 +66,7 @@ read_targets(struct story *s, const struct node_ref nodes[], size_t n, const str
 	buf_reset(&s->lab->events);
 	s->spec.nodes = nodes;
 	s->spec.n_nodes = n;
-	hz_targets_read(&aim, &call, &s->spec, &s->wish, lb, &s->targets);
+	hz_targets_read(&aim, &call, &s->spec, &s->desired, lb, &s->targets);
 	for (size_t i = 0; i < s->targets.n; i++) {
 		const struct hz_lb_target *t = &s->targets.targets[i];
 
@@ -96,7 +96,7 @@ test_cloud_servers(void **state)
 	begin(&s, state, false);
 	assert_string_equal(read_targets(&s, nodes, 3, NULL), "7 5");
 	assert_true(str_eq_c(hz_targets_node(&s.targets, &s.targets.targets[1])->name, "b"));
-	s.wish.uses_private_ip = true;
+	s.desired.uses_private_ip = true;
 	assert_string_equal(read_targets(&s, nodes, 3, NULL), "7p 5p");
 	assert_string_equal(s.lab->events.ptr, "");
 	assert_false(s.targets.is_partial);
@@ -192,7 +192,7 @@ test_private_addresses_of_dedicated_servers(void **state)
 	lab_use_robot(*state);
 	begin(&s, state, true);
 	lab_answer(s.lab, "/server", 200, ROBOT_LIST);
-	s.wish.uses_private_ip = true;
+	s.desired.uses_private_ip = true;
 	assert_string_equal(read_targets(&s, nodes, 1, NULL), "203.0.113.9");
 	assert_string_equal(
 		s.lab->events.ptr,
@@ -213,7 +213,7 @@ test_private_addresses_without_a_login_for_robot(void **state)
 	struct node_ref nodes[] = { node("bm1", "hrobot://321") };
 
 	begin(&s, state, true);
-	s.wish.uses_private_ip = true;
+	s.desired.uses_private_ip = true;
 	assert_string_equal(read_targets(&s, nodes, 1, NULL), "");
 	assert_string_equal(
 		s.lab->events.ptr,
@@ -222,7 +222,7 @@ test_private_addresses_without_a_login_for_robot(void **state)
 	nodes[0].addresses = internal;
 	nodes[0].n_addresses = 1;
 	assert_string_equal(read_targets(&s, nodes, 1, NULL), "10.1.0.2");
-	s.wish.uses_private_ip = false;
+	s.desired.uses_private_ip = false;
 	assert_string_equal(read_targets(&s, nodes, 1, NULL), "");
 	assert_string_equal(s.lab->events.ptr,
 	                    "bm1 ServerNotFound: No server with id 321 was found in Robot\n");

@@ -279,10 +279,10 @@ check_create(struct lb_case *c, int64_t network, size_t n_targets, bool without_
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(LIMIT_HTTP_REQUEST);
 	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
-	struct hz_lb_wish wish = lb_case_wish(c, network);
+	struct hz_lb_desired desired = lb_case_desired(c, network);
 	struct error err;
 
-	hz_body_create(&b, &wish, &lb11, targets, n_targets, without_parts);
+	hz_body_create(&b, &desired, &lb11, targets, n_targets, without_parts);
 	assert_string_equal(b.ptr, wanted);
 	assert_true(json_parse(buf_str(&b), &doc, &err));
 }
@@ -422,21 +422,21 @@ what_is_too_long_is_seen(void **state UNUSED)
 	static struct lb_port ports[LIMIT_BALANCER_PORTS];
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(LIMIT_HTTP_REQUEST);
 	CLEANUP(lb_case_fini) struct lb_case c;
-	struct hz_lb_wish wish;
+	struct hz_lb_desired desired;
 
 	memset(text, '\x01', LIMIT_BALANCER_TEXT);
 	lb_case_init(&c);
 	lb_case_note(&c, "http-cookie-name", text);
 	c.spec.ports = ports;
 	c.spec.n_ports = ARRAY_LEN(ports);
-	wish = lb_case_wish(&c, 0);
-	hz_body_create(&b, &wish, &lb11, NULL, 0, false);
+	desired = lb_case_desired(&c, 0);
+	hz_body_create(&b, &desired, &lb11, NULL, 0, false);
 	assert_false(buf_ok(&b));
 	buf_reset(&b);
-	hz_body_create(&b, &wish, &lb11, NULL, 0, true);
+	hz_body_create(&b, &desired, &lb11, NULL, 0, true);
 	assert_true(buf_ok(&b));
 	buf_reset(&b);
-	hz_body_service(&b, &wish.services[0]);
+	hz_body_service(&b, &desired.services[0]);
 	assert_true(buf_ok(&b));
 }
 
@@ -444,9 +444,9 @@ static void
 check_certificate(struct lb_case *c, const char *wanted)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(LIMIT_HTTP_REQUEST);
-	struct hz_lb_wish wish = lb_case_wish(c, 0);
+	struct hz_lb_desired desired = lb_case_desired(c, 0);
 
-	hz_body_certificate(&b, &wish);
+	hz_body_certificate(&b, &desired);
 	assert_string_equal(b.ptr, wanted);
 }
 
