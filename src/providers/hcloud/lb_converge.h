@@ -9,11 +9,10 @@
 #define CCMD_HCLOUD_LB_CONVERGE_H
 
 #include "providers/hcloud/lb_books.h"
-#include "providers/hcloud/lb_certificates.h"
+#include "providers/hcloud/lb_catalog.h"
 #include "providers/hcloud/lb_evidence.h"
 #include "providers/hcloud/lb_plan.h"
 #include "providers/hcloud/lb_targets.h"
-#include "providers/hcloud/lb_types.h"
 
 /** What all runs share. */
 struct hz_lb_tools {

@@ -1,4 +1,4 @@
-#include "providers/hcloud/lb_types.h"
+#include "providers/hcloud/lb_catalog.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

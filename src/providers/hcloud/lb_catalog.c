@@ -1,0 +1,356 @@
+/* lb_catalog.c: see lb_catalog.h. */
+#include "providers/hcloud/lb_catalog.h"
+
+#include "base/alloc.h"
+#include "base/limits.h"
+#include "base/map.h"
+#include "base/metrics.h"
+#include "base/thread.h"
+#include "providers/hcloud/lb_wire.h"
+#include "providers/hcloud/operations.h"
+
+/* ---- types ------------------------------------------------------------------------------------------ */
+
+#define TYPES_AGE_NS (3600 * NS_PER_SEC)
+/* A type that the last list lacks may be new, but a Service with a misspelt one must not cause a request at each of its
+ * attempts. */
+#define TYPES_MISS_AGE_NS (60 * NS_PER_SEC)
+
+METRIC_FAMILY(type_lookups, METRIC_COUNTER,
+              "cloud_controller_manager_load_balancer_type_cache_requests_total",
+              "[ALPHA] Load balancer types looked for, by whether an answer was at hand.",
+              .labels = { "subsystem", "mode", "result" });
+
+struct hz_types {
+	struct hz_api *api;
+	struct clock *clock;
+	pthread_mutex_t
+		listing; /* held during a request, so that there is one at a time; before mu */
+	pthread_mutex_t
+		mu; /* never held during a request: a type that is known is found meanwhile */
+	struct arena arena;       /* mu; of the list */
+	struct hz_lb_type *types; /* mu; NULL: never listed */
+	size_t n;                 /* mu */
+	int64_t listed_ns;        /* mu; when the request of the list began */
+};
+
+static const struct hz_lb_type *
+types_get(const struct hz_types *t, struct str name)
+{
+	for (size_t i = 0; i < t->n; i++) {
+		if (str_eq(t->types[i].name, name))
+			return &t->types[i];
+	}
+	return NULL;
+}
+
+static bool
+set_type_missing(struct error *err, struct str name)
+{
+	return err_set(err, ERR_INVALID,
+	               "error getting load balancer type: load balancer type not found: %" STR_FMT,
+	               STR_ARG(name));
+}
+
+/* What the last list says about the name, with that answer as the result. *ret_is_known false: it is too old to say. */
+static bool
+types_recall(struct hz_types *t, struct arena *arena, struct str name, bool *ret_is_known,
+             struct hz_lb_type *ret, struct error *err)
+{
+	const struct hz_lb_type *type;
+	int64_t age_ns;
+	WITH_LOCK(&t->mu);
+
+	type = types_get(t, name);
+	age_ns = clock_mono(t->clock) - t->listed_ns;
+	*ret_is_known = t->types && age_ns < (type ? TYPES_AGE_NS : TYPES_MISS_AGE_NS);
+	if (!*ret_is_known || !type)
+		return set_type_missing(err, name);
+	*ret = *type;
+	ret->name = arena_str(arena, type->name);
+	return true;
+}
+
+static bool
+types_list(struct hz_types *t, struct call *call, struct error *err)
+{
+	int64_t begun_ns = clock_mono(t->clock);
+	struct arena arena = ARENA_INIT;
+	struct hz_lb_type *types;
+	size_t n;
+
+	if (!hz_list_lb_types(t->api, call, &arena, &types, &n, err)) {
+		arena_fini(&arena);
+		return err_wrap(err, "error getting load balancer type");
+	}
+	mutex_lock(&t->mu);
+	arena_fini(&t->arena);
+	t->arena = arena;
+	t->types = types;
+	t->n = n;
+	t->listed_ns = begun_ns;
+	mutex_unlock(&t->mu);
+	return true;
+}
+
+bool
+hz_types_find(struct hz_types *t, struct call *call, struct arena *arena, struct str name,
+              struct hz_lb_type *ret, struct error *err)
+{
+	bool is_known, is_found = types_recall(t, arena, name, &is_known, ret, err);
+
+	metric_inc(metric_of(&type_lookups, "load_balancer", "all", is_known ? "hit" : "miss"));
+	if (is_known)
+		return is_found;
+	WITH_LOCK(&t->listing);
+	/* another caller may have listed while this one waited */
+	is_found = types_recall(t, arena, name, &is_known, ret, err);
+	if (is_known)
+		return is_found;
+	if (!types_list(t, call, err))
+		return false;
+	return types_recall(t, arena, name, &is_known, ret, err);
+}
+
+struct hz_types *
+hz_types_new(struct hz_api *api, struct clock *clock)
+{
+	struct hz_types *t = xcalloc(1, sizeof(*t));
+
+	t->api = api;
+	t->clock = clock;
+	PTHREAD_OK(pthread_mutex_init(&t->listing, NULL));
+	PTHREAD_OK(pthread_mutex_init(&t->mu, NULL));
+	return t;
+}
+
+void
+hz_types_free(struct hz_types *t)
+{
+	if (!t)
+		return;
+	arena_fini(&t->arena);
+	PTHREAD_OK(pthread_mutex_destroy(&t->listing));
+	PTHREAD_OK(pthread_mutex_destroy(&t->mu));
+	free(t);
+}
+
+#define CERTIFICATE_AGE_NS (600 * NS_PER_SEC)
+#define CREATE "hcops/CertificateOps.CreateManagedCertificate"
+
+/* A certificate that was found: by its name, or by the UID of the Service that it was ordered for. */
+struct known {
+	char *key;
+	int64_t id, found_ns;
+	struct hz_action action; /* that issues it; id 0: none */
+};
+
+struct hz_certificates {
+	struct hz_api *api;
+	struct clock *clock;
+	pthread_mutex_t mu;
+	struct map known; /* mu; by key */
+};
+
+/* ---- certificates: what is known -------------------------------------------------------------------- */
+
+static bool
+certificates_recall(struct hz_certificates *c, struct str key, int64_t *ret,
+                    struct hz_action *ret_action)
+{
+	const struct known *one;
+	WITH_LOCK(&c->mu);
+
+	one = map_get(&c->known, key);
+	if (!one || clock_mono(c->clock) - one->found_ns >= CERTIFICATE_AGE_NS)
+		return false;
+	*ret = one->id;
+	*ret_action = one->action;
+	return true;
+}
+
+static void
+certificates_drop(struct hz_certificates *c, struct str key)
+{
+	struct known *old = map_remove(&c->known, key);
+
+	if (!old)
+		return;
+	free(old->key);
+	free(old);
+}
+
+static void
+certificates_drop_all(struct hz_certificates *c)
+{
+	struct str key;
+	void *one;
+
+	for (size_t pos = 0; map_next(&c->known, &pos, &key, &one); pos = 0)
+		certificates_drop(c, key);
+}
+
+static void
+certificates_store(struct hz_certificates *c, struct str key, int64_t id, struct hz_action action)
+{
+	struct known *one = xcalloc(1, sizeof(*one));
+	WITH_LOCK(&c->mu);
+
+	if (c->known.count >= LIMIT_CERTIFICATES)
+		certificates_drop_all(c);
+	certificates_drop(c, key);
+	*one = (struct known){ xstrndup(key.ptr, key.len), id, clock_mono(c->clock), action };
+	map_put(&c->known, str_n(one->key, key.len), one);
+}
+
+void
+hz_certificates_forget(struct hz_certificates *c, struct str uid)
+{
+	WITH_LOCK(&c->mu);
+
+	certificates_drop(c, uid);
+}
+
+/* ---- certificates: uploaded ones -------------------------------------------------------------------- */
+
+static bool
+find_uploaded(struct hz_certificates *c, struct call *call, struct str name, int64_t *ret,
+              struct error *err)
+{
+	struct hz_action none = { 0 };
+	struct hz_certificate found;
+
+	if (certificates_recall(c, name, ret, &none))
+		return true;
+	hz_count_operations("hcops/CertificateOps.GetCertificateByNameOrID", 1);
+	if (!hz_find_certificate(c->api, call, call->arena, name, &found, err)) {
+		/* a name that nobody has is the Service's mistake */
+		if (err->code == ERR_NOT_FOUND)
+			err_set(err, ERR_INVALID, "certificate \"%" STR_FMT "\": not found",
+			        STR_ARG(name));
+		return false;
+	}
+	certificates_store(c, name, found.id, none);
+	*ret = found.id;
+	return true;
+}
+
+static bool
+resolve_uploaded(struct hz_certificates *c, struct call *call, const struct hz_lb_desired *desired,
+                 int64_t ids[], struct error *err)
+{
+	hz_count_operations("hcops/hclbServiceOptsBuilder.resolveCertsByNameOrID", 1);
+	for (size_t i = 0; i < desired->n_certificates; i++) {
+		const struct hz_certificate_ref *one = &desired->certificates[i];
+
+		ids[i] = one->id;
+		if (one->id == 0 && !find_uploaded(c, call, one->name, &ids[i], err))
+			return false;
+	}
+	return true;
+}
+
+/* ---- certificates: managed ones --------------------------------------------------------------------- */
+
+/* Its name may be another's: then nothing is ordered, and the Service's owner has to name another. */
+static bool
+order_managed(struct hz_certificates *c, struct call *call, const struct hz_lb_desired *desired,
+              struct hz_certificate *ret, struct hz_action *ret_action, struct error *err)
+{
+	CLEANUP(buf_fini) struct buf body = BUF_INIT(LIMIT_HTTP_REQUEST);
+	struct hz_done done = { 0 };
+
+	hz_count_operations(CREATE, 1);
+	hz_body_certificate(&body, desired);
+	if (hz_order_certificate(c->api, call, call->arena, buf_str(&body), ret, &done, err)) {
+		*ret_action = done.action;
+		return true;
+	}
+	if (err->code == ERR_EXISTS)
+		err->code = ERR_INVALID;
+	return err_wrap(err, CREATE);
+}
+
+static bool
+find_or_order_managed(struct hz_certificates *c, struct call *call,
+                      const struct hz_lb_desired *desired, struct hz_certificate *ret,
+                      struct hz_action *ret_action, struct error *err)
+{
+	hz_count_operations("hcops/CertificateOps.GetCertificateByLabel", 1);
+	if (hz_find_certificate_of(c->api, call, call->arena, desired->uid, ret, err))
+		return true;
+	return err->code == ERR_NOT_FOUND && order_managed(c, call, desired, ret, ret_action, err);
+}
+
+static bool
+resolve_managed(struct hz_certificates *c, struct call *call, const struct hz_lb_desired *desired,
+                int64_t *ret, struct hz_action *ret_action, struct error *err)
+{
+	struct hz_certificate found;
+
+	hz_count_operations("hcops/LoadBalancerOps.reconcileManagedCertificate", 1);
+	if (certificates_recall(c, desired->uid, ret, ret_action))
+		return true;
+	if (!find_or_order_managed(c, call, desired, &found, ret_action, err))
+		return false;
+	*ret = found.id;
+	if (found.is_failed)
+		return err_set(err, ERR_INVALID,
+		               "managed certificate \"%" STR_FMT
+		               "\" could not be issued: delete it, and it is ordered again",
+		               STR_ARG(found.name));
+	certificates_store(c, desired->uid, found.id, *ret_action);
+	return true;
+}
+
+/* ---- certificates: ids in the services -------------------------------------------------------------- */
+
+static void
+set_certificate_ids(struct hz_lb_desired *desired, int64_t ids[], size_t n)
+{
+	for (size_t i = 0; i < desired->n_services; i++) {
+		desired->services[i].http.certificates = ids;
+		desired->services[i].http.n_certificates = n;
+	}
+}
+
+bool
+hz_certificates_resolve(struct hz_certificates *c, struct call *call, struct hz_lb_desired *desired,
+                        struct hz_action *ret_action, struct error *err)
+{
+	size_t n = desired->is_managed ? 1 : desired->n_certificates;
+	int64_t *ids = arena_calloc(call->arena, n, sizeof(*ids));
+
+	*ret_action = (struct hz_action){ 0 };
+	if (n == 0)
+		return true;
+	if (desired->is_managed ? !resolve_managed(c, call, desired, ids, ret_action, err)
+	                        : !resolve_uploaded(c, call, desired, ids, err))
+		return err_wrap(err, "hcops/LoadBalancerOps.ReconcileHCLBServices");
+	set_certificate_ids(desired, ids, n);
+	return true;
+}
+
+/* ---- certificates: life cycle ----------------------------------------------------------------------- */
+
+struct hz_certificates *
+hz_certificates_new(struct hz_api *api, struct clock *clock)
+{
+	struct hz_certificates *c = xcalloc(1, sizeof(*c));
+
+	c->api = api;
+	c->clock = clock;
+	PTHREAD_OK(pthread_mutex_init(&c->mu, NULL));
+	return c;
+}
+
+void
+hz_certificates_free(struct hz_certificates *c)
+{
+	if (!c)
+		return;
+	certificates_drop_all(c);
+	map_fini(&c->known);
+	PTHREAD_OK(pthread_mutex_destroy(&c->mu));
+	free(c);
+}
