@@ -90,7 +90,7 @@ tell_unconfigured(const struct hz_lb_run *run)
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(ERR_MSG_SIZE);
 
 	if (is_tutorial(run) || hz_lb_has_type(run->tools->config, run->spec) ||
-	    !hz_books_is_news(run->tools->books, run->spec->uid))
+	    !hz_lb_cache_is_first_notice(run->tools->cache, run->spec->uid))
 		return;
 	buf_add_c(
 		&b,
@@ -205,7 +205,7 @@ may_adopt(const struct hz_lb_run *run, const struct hz_lb *lb, struct buf *why)
 {
 	if (str_eq(lb->uid, run->spec->uid))
 		return true;
-	if (lb->uid.len > 0 && hz_books_lives(run->tools->books, lb->uid)) {
+	if (lb->uid.len > 0 && hz_lb_cache_is_live(run->tools->cache, lb->uid)) {
 		buf_addf(why, "belongs to the Service with UID %" STR_FMT,
 		         STR_ARG(str_head(lb->uid, 64)));
 		return false;
@@ -267,7 +267,7 @@ check_name_is_its_own(const struct hz_lb_run *run, struct error *err)
 	struct lb_spec other;
 
 	if (!is_tutorial(run) ||
-	    !hz_books_find_namesake(run->tools->books, run->spec, run->call->arena, &other))
+	    !hz_lb_cache_find_namesake(run->tools->cache, run->spec, run->call->arena, &other))
 		return true;
 	return refuse_shared_name(run, &other, err);
 }
@@ -287,7 +287,7 @@ adopt(struct hz_lb_run *run, struct error *err)
 		return refuse_to_adopt(run, lb, &why, err);
 	if (!str_eq(lb->uid, run->spec->uid))
 		tell_adopted(run, lb);
-	hz_books_note_change(t->books, run->spec->uid, lb->id);
+	hz_lb_cache_note_change(t->cache, run->spec->uid, lb->id);
 	run->lb = lb;
 	return true;
 }
@@ -299,7 +299,7 @@ report_hold(const struct hz_lb_run *run, const struct error *why)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(ERR_MSG_SIZE);
 
-	if (!hz_books_should_report_hold(run->tools->books, run->spec->uid))
+	if (!hz_lb_cache_should_report_hold(run->tools->cache, run->spec->uid))
 		return;
 	buf_add_c(&b, why->msg);
 	tell(run, &held_event, &b);
@@ -342,9 +342,9 @@ post(struct hz_lb_run *run, const struct hz_lb_desired *desired, const struct hz
 	hz_body_create(&body, desired, type, run->targets.targets, run->targets.n, is_bare);
 	if (!buf_ok(&body))
 		return err_set(err, ERR_INVALID, "it is more than a request can hold");
-	hz_books_note_change(t->books, run->spec->uid, 0);
+	hz_lb_cache_note_change(t->cache, run->spec->uid, 0);
 	ok = hz_create_lb(t->api, run->call, run->call->arena, buf_str(&body), &lb, done, err);
-	hz_books_note_change(t->books, run->spec->uid, lb.id);
+	hz_lb_cache_note_change(t->cache, run->spec->uid, lb.id);
 	if (!ok)
 		return hz_lb_soften(done->code, err);
 	log_info("load balancer created", LOG_STR("name", desired->name), LOG_I64("id", lb.id));
@@ -447,12 +447,12 @@ clamp(int64_t value, int64_t min, int64_t max)
 static bool
 wait_or_fail(struct hz_lb_run *run, struct error *err)
 {
-	struct hz_books *books = run->tools->books;
+	struct hz_lb_cache *cache = run->tools->cache;
 	int64_t waited_ns, pause_ms;
 
 	if (err->code != ERR_PENDING)
 		return false;
-	waited_ns = hz_books_wait_ns(books, run->spec->uid);
+	waited_ns = hz_lb_cache_wait_ns(cache, run->spec->uid);
 	if (run->is_held) {
 		pause_ms = waited_ns / NS_PER_MS / 2;
 		err->retry_after_ms = clamp(pause_ms, LEAST_HOLD_MS, MOST_HOLD_MS);
@@ -462,8 +462,8 @@ wait_or_fail(struct hz_lb_run *run, struct error *err)
 	err->retry_after_ms = clamp(pause_ms, LEAST_WAIT_MS, MOST_WAIT_MS);
 	if (waited_ns < PATIENCE_NS)
 		return false;
-	hz_books_set_action(books, run->spec->uid, (struct hz_action){ 0 });
-	hz_books_end_wait(books, run->spec->uid);
+	hz_lb_cache_set_action(cache, run->spec->uid, (struct hz_action){ 0 });
+	hz_lb_cache_end_wait(cache, run->spec->uid);
 	err->code = ERR_TIMEOUT;
 	err->retry_after_ms = 0;
 	return err_wrap(err, "for more than 5 minutes");
@@ -475,7 +475,7 @@ end_run(struct hz_lb_run *run, bool ok, const char *operation, struct error *err
 {
 	hz_found_fini(&run->found);
 	if (ok && !run->is_partial) {
-		hz_books_end_wait(run->tools->books, run->spec->uid);
+		hz_lb_cache_end_wait(run->tools->cache, run->spec->uid);
 		return true;
 	}
 	if (ok)
@@ -490,9 +490,9 @@ end_run(struct hz_lb_run *run, bool ok, const char *operation, struct error *err
 static bool
 begin(struct hz_balancers *b, struct hz_lb_run *run, struct error *err)
 {
-	hz_books_enlist(b->tools.books, run->spec);
+	hz_lb_cache_track(b->tools.cache, run->spec);
 	return read_desired(run, err) &&
-	       hz_lb_wait(run, hz_books_action(b->tools.books, run->spec->uid), err);
+	       hz_lb_wait(run, hz_lb_cache_action(b->tools.cache, run->spec->uid), err);
 }
 
 /* What was refused is told when all the rest is done. */
@@ -611,7 +611,7 @@ delete_lb(struct hz_lb_run *run, const struct hz_lb *lb, struct error *err)
 		tell_protected(run, lb);
 		return true;
 	}
-	hz_books_note_change(t->books, run->spec->uid, lb->id);
+	hz_lb_cache_note_change(t->cache, run->spec->uid, lb->id);
 	if (hz_delete_lb(t->api, run->call, lb->id, &done, err))
 		return hz_lb_wait(run, done.action, err);
 	if (err->code == ERR_NOT_FOUND)
@@ -632,7 +632,7 @@ delete_unlabelled(struct hz_lb_run *run, bool *ret_found, struct error *err)
 	struct lb_spec other;
 	struct hz_lb lb;
 
-	if (hz_books_find_namesake(t->books, run->spec, arena, &other))
+	if (hz_lb_cache_find_namesake(t->cache, run->spec, arena, &other))
 		return true;
 	hz_count_operations("hcops/LoadBalancerOps.GetByName", 1);
 	if (!hz_find_lb(t->api, run->call, arena, tutorial_name(run), &lb, err))
@@ -647,8 +647,8 @@ delete_unlabelled(struct hz_lb_run *run, bool *ret_found, struct error *err)
 static bool
 delete_all(struct hz_lb_run *run, bool *ret_found, struct error *err)
 {
-	if (!hz_books_find(run->tools->books, run->call, run->spec->uid, HZ_FRESH, &run->found,
-	                   err))
+	if (!hz_lb_cache_find(run->tools->cache, run->call, run->spec->uid, HZ_FRESH, &run->found,
+	                      err))
 		return false;
 	*ret_found = run->found.n > 0;
 	for (size_t i = 0; i < run->found.n; i++) {
@@ -673,7 +673,7 @@ hz_balancers_remove(struct hz_balancers *b, struct call *call, const struct lb_s
 	ok = delete_all(&run, &found, err);
 	if (!end_run(&run, ok, "hcloud/loadBalancers.EnsureLoadBalancerDeleted", err))
 		return false;
-	hz_books_strike(b->tools.books, spec->uid);
+	hz_lb_cache_untrack(b->tools.cache, spec->uid);
 	*ret_found = found;
 	return true;
 }
@@ -703,12 +703,12 @@ hz_balancers_new(const struct hz_balancers_config *config)
 		.robot = config->robot,
 		.network = config->network,
 		.actions = config->actions,
-		.books = config->books,
+		.cache = config->cache,
 		.evidence = hz_evidence_new(&(struct hz_evidence_config){
 			.config = config->config,
 			.host = config->host,
 			.api = config->api,
-			.books = config->books,
+			.cache = config->cache,
 			.network = config->is_network_ours ? config->network : 0,
 		}),
 		.types = hz_types_new(config->api, clock),

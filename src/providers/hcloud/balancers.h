@@ -11,7 +11,7 @@
 #include "cloud/balancer.h"
 #include "cloud/host.h"
 #include "providers/hcloud/config.h"
-#include "providers/hcloud/lb_books.h"
+#include "providers/hcloud/lb_cache.h"
 #include "providers/hcloud/robot.h"
 
 struct hz_balancers;
@@ -21,7 +21,7 @@ struct hz_balancers_config {
 	const struct cloud_host *host;
 	struct hz_api *api;
 	struct hz_actions *actions;
-	struct hz_books *books;
+	struct hz_lb_cache *cache;
 	struct hz_robot *robot; /* NULL: none to ask */
 	int64_t network;        /* 0: none */
 	bool is_network_ours;   /* as in struct hz_instances_config */

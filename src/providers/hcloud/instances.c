@@ -515,8 +515,8 @@ count_balancers(struct asking *ask)
 	struct error err;
 	unsigned n;
 
-	return config->books && hz_books_count_serving(config->books, ask->call, config->host, &n,
-	                                               &err)
+	return config->cache && hz_lb_cache_count_serving(config->cache, ask->call, config->host,
+	                                                  &n, &err)
 	               ? n
 	               : 0;
 }

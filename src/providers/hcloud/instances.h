@@ -10,7 +10,7 @@
 #define CCMD_HCLOUD_INSTANCES_H
 
 #include "providers/hcloud/describe.h"
-#include "providers/hcloud/lb_books.h"
+#include "providers/hcloud/lb_cache.h"
 
 struct hz_instances;
 
@@ -18,9 +18,9 @@ struct hz_instances_config {
 	const struct hz_config *config;
 	const struct cloud_host *host;
 	struct hz_api *api;
-	struct hz_robot *robot; /* NULL: none to ask */
-	struct hz_books *books; /* NULL: no load balancers */
-	int64_t network;        /* 0: none */
+	struct hz_robot *robot;    /* NULL: none to ask */
+	struct hz_lb_cache *cache; /* NULL: no load balancers */
+	int64_t network;           /* 0: none */
 	bool is_network_ours; /* no other project has it by accident: it was configured by id, or we are attached to it */
 };
 

@@ -64,14 +64,14 @@ wait_in_place(struct hz_lb_run *run, struct hz_action action, struct error *err)
 bool
 hz_lb_wait(struct hz_lb_run *run, struct hz_action action, struct error *err)
 {
-	struct hz_books *books = run->tools->books;
+	struct hz_lb_cache *cache = run->tools->cache;
 	bool ok, runs_on;
 
 	if (action.id == 0 || action.is_over)
 		return true;
 	ok = wait_in_place(run, action, err);
 	runs_on = !ok && (err->code == ERR_PENDING || err->is_outage);
-	hz_books_set_action(books, run->spec->uid, runs_on ? action : (struct hz_action){ 0 });
+	hz_lb_cache_set_action(cache, run->spec->uid, runs_on ? action : (struct hz_action){ 0 });
 	return ok;
 }
 
@@ -94,10 +94,10 @@ act(struct hz_lb_run *run, const struct hz_step *step, struct hz_done *done, str
 
 	if (step->operation)
 		hz_count_operations(step->operation, 1);
-	hz_books_note_change(run->tools->books, run->spec->uid, run->lb->id);
+	hz_lb_cache_note_change(run->tools->cache, run->spec->uid, run->lb->id);
 	ok = send_step(run, step, done, err) ? hz_lb_wait(run, done->action, err)
 	                                     : hz_lb_soften(done->code, err);
-	hz_books_note_change(run->tools->books, run->spec->uid, run->lb->id);
+	hz_lb_cache_note_change(run->tools->cache, run->spec->uid, run->lb->id);
 	return ok;
 }
 
@@ -387,7 +387,7 @@ hz_lb_refresh(struct hz_lb_run *run, struct error *err)
 	const struct hz_lb_tools *t = run->tools;
 	struct hz_found found = HZ_FOUND_INIT;
 
-	if (!hz_books_find(t->books, run->call, run->spec->uid, HZ_RECENT, &found, err))
+	if (!hz_lb_cache_find(t->cache, run->call, run->spec->uid, HZ_RECENT, &found, err))
 		return false;
 	hz_found_fini(&run->found);
 	run->found = found;

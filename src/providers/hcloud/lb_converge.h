@@ -8,7 +8,7 @@
 #ifndef CCMD_HCLOUD_LB_CONVERGE_H
 #define CCMD_HCLOUD_LB_CONVERGE_H
 
-#include "providers/hcloud/lb_books.h"
+#include "providers/hcloud/lb_cache.h"
 #include "providers/hcloud/lb_catalog.h"
 #include "providers/hcloud/lb_evidence.h"
 #include "providers/hcloud/lb_plan.h"
@@ -22,7 +22,7 @@ struct hz_lb_tools {
 	struct hz_robot *robot; /* NULL: none to ask */
 	int64_t network;        /* 0: none */
 	struct hz_actions *actions;
-	struct hz_books *books;
+	struct hz_lb_cache *cache;
 	struct hz_evidence *evidence;
 	struct hz_types *types;
 	struct hz_certificates *certificates;
@@ -54,7 +54,7 @@ NODISCARD bool hz_lb_converge(struct hz_lb_run *run, struct error *err);
 NODISCARD bool hz_lb_find_type(struct hz_lb_run *run, struct hz_lb_type *ret, struct error *err);
 /** Reads the balancer anew where it was changed. */
 NODISCARD bool hz_lb_refresh(struct hz_lb_run *run, struct error *err);
-/** Waits in place for a few seconds, then ERR_PENDING; the books know of it, and who comes next waits for it first. */
+/** Waits in place for a few seconds, then ERR_PENDING; the cache knows of it, and who comes next waits for it first. */
 NODISCARD bool hz_lb_wait(struct hz_lb_run *run, struct hz_action action, struct error *err);
 /** What was asked for cannot be done now, since something else is being done: ERR_PENDING. All else stays as it
  * is. Returns false. */

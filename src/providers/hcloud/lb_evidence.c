@@ -112,7 +112,7 @@ look_for_all(struct hz_evidence *ev, struct call *call, struct lb_evidence *foun
 	if (!has_any(found) && !look_for_machines(ev, call, found, err))
 		return false;
 	return has_any(found) ||
-	       hz_books_count_ours(ev->config.books, call, &found->n_balancers, err) ||
+	       hz_lb_cache_count_ours(ev->config.cache, call, &found->n_balancers, err) ||
 	       err_wrap(err, "look for load balancers of this cluster");
 }
 

@@ -14,7 +14,7 @@
 #include "cloud/balancer.h"
 #include "cloud/host.h"
 #include "providers/hcloud/config.h"
-#include "providers/hcloud/lb_books.h"
+#include "providers/hcloud/lb_cache.h"
 
 struct hz_evidence;
 
@@ -22,7 +22,7 @@ struct hz_evidence_config {
 	const struct hz_config *config;
 	const struct cloud_host *host;
 	struct hz_api *api;
-	struct hz_books *books;
+	struct hz_lb_cache *cache;
 	int64_t network; /* no other project has it: configured by its id, or we are attached to it; 0: none */
 };
 

@@ -29,7 +29,7 @@ struct hcloud {
 	struct hz_api *api;
 	struct hz_actions *actions;
 	struct hz_robot *robot; /* NULL: not to be asked */
-	struct hz_books *books;
+	struct hz_lb_cache *cache;
 	struct hz_balancers *balancers; /* NULL: not wanted */
 	struct hz_routes *routes;       /* NULL: not wanted */
 	struct hz_instances *instances;
@@ -68,7 +68,7 @@ static bool
 adopt(struct cloud *cloud, struct call *call, const struct lb_spec *const specs[], size_t n,
       struct error *err)
 {
-	return hz_books_adopt(hcloud_of(cloud)->books, call, specs, n, err);
+	return hz_lb_cache_adopt(hcloud_of(cloud)->cache, call, specs, n, err);
 }
 
 static bool
@@ -94,7 +94,7 @@ remove_balancer(struct cloud *cloud, struct call *call, const struct lb_spec *sp
 static void
 forget(struct cloud *cloud, struct str uid)
 {
-	hz_books_strike(hcloud_of(cloud)->books, uid);
+	hz_lb_cache_untrack(hcloud_of(cloud)->cache, uid);
 }
 
 static const struct balancer_ops balancers = {
@@ -153,7 +153,7 @@ close_cloud(struct cloud *cloud)
 	hz_routes_free(hz->routes);
 	hz_balancers_free(hz->balancers);
 	hz_instances_free(hz->instances);
-	hz_books_free(hz->books);
+	hz_lb_cache_free(hz->cache);
 	hz_robot_free(hz->robot);
 	hz_actions_free(hz->actions);
 	hz_api_free(hz->api);
@@ -341,23 +341,23 @@ static void
 open_parts(struct hcloud *hz)
 {
 	if (!hz->config->lb.is_disabled)
-		hz->books = hz_books_new(hz->api, hz->host->clock);
+		hz->cache = hz_lb_cache_new(hz->api, hz->host->clock);
 	hz->instances = hz_instances_new(&(struct hz_instances_config){
 		.config = hz->config,
 		.host = hz->host,
 		.api = hz->api,
 		.robot = hz->robot,
-		.books = hz->books,
+		.cache = hz->cache,
 		.network = hz->network,
 		.is_network_ours = hz->is_network_ours,
 	});
-	if (hz->books)
+	if (hz->cache)
 		hz->balancers = hz_balancers_new(&(struct hz_balancers_config){
 			.config = hz->config,
 			.host = hz->host,
 			.api = hz->api,
 			.actions = hz->actions,
-			.books = hz->books,
+			.cache = hz->cache,
 			.robot = hz->robot,
 			.network = hz->network,
 			.is_network_ours = hz->is_network_ours,

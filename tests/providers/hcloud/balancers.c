@@ -44,7 +44,7 @@ static struct {
 	struct lab *lab;
 	struct arena arena;
 	struct hz_actions *actions;
-	struct hz_books *books;
+	struct hz_lb_cache *cache;
 	struct hz_balancers *balancers;
 	struct lb_spec spec;
 	enum lb_outcome outcome;
@@ -77,7 +77,7 @@ close_all(void)
 {
 	hz_balancers_free(TAKE(story.balancers));
 	hz_actions_free(TAKE(story.actions));
-	hz_books_free(TAKE(story.books));
+	hz_lb_cache_free(TAKE(story.cache));
 }
 
 static void
@@ -85,14 +85,14 @@ open_dialect(const struct hz_dialect *dialect, int64_t network)
 {
 	close_all();
 	lab_open(story.lab, dialect, network);
-	story.books = hz_books_new(story.lab->api, &story.lab->clock);
+	story.cache = hz_lb_cache_new(story.lab->api, &story.lab->clock);
 	story.actions = hz_actions_new(story.lab->api, &story.lab->clock);
 	story.balancers = hz_balancers_new(&(struct hz_balancers_config){
 		.config = story.lab->config,
 		.host = &story.lab->host,
 		.api = story.lab->api,
 		.actions = story.actions,
-		.books = story.books,
+		.cache = story.cache,
 		.network = network,
 		.is_network_ours = network != 0,
 	});
@@ -142,9 +142,9 @@ answer(const char *target, int status, const char *body)
 static void
 enlist(const char *namespace, const char *service, const char *uid)
 {
-	hz_books_enlist(story.books, &(struct lb_spec){ .namespace = str_c(namespace),
-	                                                .service = str_c(service),
-	                                                .uid = str_c(uid) });
+	hz_lb_cache_track(story.cache, &(struct lb_spec){ .namespace = str_c(namespace),
+	                                                  .service = str_c(service),
+	                                                  .uid = str_c(uid) });
 }
 
 static unsigned

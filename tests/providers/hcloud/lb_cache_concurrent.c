@@ -1,5 +1,5 @@
-/* Many who ask the books at once: threads, and a cloud that takes its time. */
-#include "providers/hcloud/lb_books.h"
+/* Many callers of the cache at the same time: threads, and a cloud that is slow. */
+#include "providers/hcloud/lb_cache.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -29,7 +29,7 @@ struct slow_cloud {
 
 struct asker {
 	pthread_t thread;
-	struct hz_books *books;
+	struct hz_lb_cache *cache;
 	struct cancel *cancel;
 	struct clock *clock;
 	char uid[8];
@@ -41,7 +41,7 @@ static struct slow_cloud cloud;
 static struct fake_clock *fake;
 static struct cloud_host host;
 static struct hz_api *api;
-static struct hz_books *books;
+static struct hz_lb_cache *cache;
 static struct cancel *cancel, *other_cancel;
 static struct asker askers[ASKERS];
 
@@ -127,7 +127,7 @@ ask(void *arg)
 	CLEANUP(hz_found_fini) struct hz_found found = HZ_FOUND_INIT;
 	struct call call = { one->clock, one->cancel, CLOCK_FOREVER, &arena };
 
-	if (hz_books_find(one->books, &call, str_c(one->uid), HZ_FRESH, &found, &one->err) &&
+	if (hz_lb_cache_find(one->cache, &call, str_c(one->uid), HZ_FRESH, &found, &one->err) &&
 	    found.n == 1)
 		one->id = found.lbs[0]->id;
 	return NULL;
@@ -138,11 +138,11 @@ start(unsigned i, struct cancel *by)
 {
 	struct asker *one = &askers[i];
 
-	*one = (struct asker){ .books = books, .cancel = by, .clock = fake_clock_clock(fake) };
+	*one = (struct asker){ .cache = cache, .cancel = by, .clock = fake_clock_clock(fake) };
 	(void)snprintf(one->uid, sizeof(one->uid), "u%u", i);
-	hz_books_enlist(books, &(struct lb_spec){ .namespace = STR("default"),
-	                                          .service = str_c(one->uid),
-	                                          .uid = str_c(one->uid) });
+	hz_lb_cache_track(cache, &(struct lb_spec){ .namespace = STR("default"),
+	                                            .service = str_c(one->uid),
+	                                            .uid = str_c(one->uid) });
 	thread_start(&one->thread, "asker", ask, one);
 }
 
@@ -179,7 +179,7 @@ setup(void **state)
 	host = (struct cloud_host){ .clock = fake_clock_clock(fake) };
 	api = hz_api_new(&(struct hz_api_config){
 		.http = &cloud.http, .base_url = STR("https://lab/v1"), .host = &host });
-	books = hz_books_new(api, fake_clock_clock(fake));
+	cache = hz_lb_cache_new(api, fake_clock_clock(fake));
 	cancel = cancel_new();
 	other_cancel = cancel_new();
 	return 0;
@@ -188,7 +188,7 @@ setup(void **state)
 static int
 teardown(void **state)
 {
-	hz_books_free(books);
+	hz_lb_cache_free(cache);
 	hz_api_free(api);
 	cancel_free(cancel);
 	cancel_free(other_cancel);

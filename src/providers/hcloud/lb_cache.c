@@ -1,9 +1,10 @@
-/* lb_books.c: see lb_books.h.
+/* lb_cache.c: see lb_cache.h.
  *
- * A reading is a list of balancers with the moment it began. As with looks (controllers/looker.c), at most one is gathering
- * askers and one is in the air; the asker that finds the air free does the request for all who gathered.
+ * A reading is a list of balancers with the moment at which its request began. At most one reading is running. Callers that come
+ * meanwhile join one pending reading, because the running one may have begun before what they want to see. When it is done, the
+ * first of them to notice does the request of the pending one, for all that joined it.
  */
-#include "providers/hcloud/lb_books.h"
+#include "providers/hcloud/lb_cache.h"
 
 #include <assert.h>
 #include <string.h>
@@ -24,12 +25,12 @@
 #define REPORT_HOLD_NS (300 * NS_PER_SEC)
 
 enum reading_state {
-	READING_GATHERING,
-	READING_FLYING,
-	READING_LANDED,
+	READING_PENDING,
+	READING_RUNNING,
+	READING_DONE,
 };
 
-/* Whom a reading can tell of: the balancer with that id, those with that UID, all. */
+/* What a reading covers: the balancer with that id, those with that UID, all. */
 enum reading_scope {
 	SCOPE_ONE,
 	SCOPE_UID,
@@ -37,12 +38,12 @@ enum reading_scope {
 };
 
 struct hz_reading {
-	unsigned n_refs;          /* mu of the books */
+	unsigned n_refs;          /* mu of the cache */
 	enum reading_state state; /* mu */
-	enum reading_scope scope; /* mu while gathering; then fixed, as is all that follows */
+	enum reading_scope scope; /* mu while pending; then fixed, as is all that follows */
 	bool is_adoption;
 	struct arena arena;
-	struct str uid;   /* of the only asker */
+	struct str uid;   /* of the only caller */
 	int64_t id;       /* the balancer it is known to have; 0: none is known */
 	uint64_t began;   /* its place in the order of things */
 	int64_t began_ns; /* for its age */
@@ -54,8 +55,8 @@ struct hz_reading {
 /* A Service. */
 struct entry {
 	char *uid;
-	char *key; /* "namespace/name"; NULL: not known, since it was never enlisted */
-	bool is_live, is_told;
+	char *key; /* "namespace/name"; NULL: not known, since it was never tracked */
+	bool is_live, is_notified;
 	int64_t id;       /* of its balancer, as far as we know; 0: none */
 	uint64_t changed; /* when we changed it last, in the order of things */
 	struct hz_action action;
@@ -64,7 +65,7 @@ struct entry {
 	struct hz_reading *reading; /* the last that was of this Service alone; NULL: none */
 };
 
-struct hz_books {
+struct hz_lb_cache {
 	struct hz_api *api;
 	struct clock *clock;
 	pthread_mutex_t mu;
@@ -73,8 +74,8 @@ struct hz_books {
 	struct map entries; /* mu; by UID */
 	struct map
 		by_key; /* mu; of those entries the one that has the key now: its UID is the Service's */
-	struct hz_reading *gathering, *flying; /* mu; each holds a reference */
-	struct hz_reading *all;                /* mu; the last list of all; NULL: none */
+	struct hz_reading *pending, *running; /* mu; each holds a reference */
+	struct hz_reading *all;               /* mu; the last list of all; NULL: none */
 };
 
 /* ---- readings: with the lock held ---------------------------------------------------------------------- */
@@ -107,14 +108,14 @@ reading_replace(struct hz_reading **place, struct hz_reading *r)
 /* ---- entries: with the lock held ----------------------------------------------------------------------- */
 
 static struct entry *
-entry_make(struct hz_books *b, struct str uid)
+entry_make(struct hz_lb_cache *c, struct str uid)
 {
-	struct entry *e = map_get(&b->entries, uid);
+	struct entry *e = map_get(&c->entries, uid);
 
 	if (!e) {
 		e = xcalloc(1, sizeof(*e));
 		e->uid = xstrndup(uid.ptr, uid.len);
-		map_put(&b->entries, str_n(e->uid, uid.len), e);
+		map_put(&c->entries, str_n(e->uid, uid.len), e);
 	}
 	return e;
 }
@@ -130,15 +131,15 @@ entry_free(struct entry *e)
 
 /* Names of Services are unique, so a Service that had the key before no longer exists. */
 static void
-entry_claim_key(struct hz_books *b, struct entry *e)
+entry_claim_key(struct hz_lb_cache *c, struct entry *e)
 {
-	struct entry *former = map_put(&b->by_key, str_c(e->key), e);
+	struct entry *former = map_put(&c->by_key, str_c(e->key), e);
 
 	if (former && former != e)
 		former->is_live = false;
 }
 
-/* ---- what readings tell -------------------------------------------------------------------------------- */
+/* ---- what readings cover ------------------------------------------------------------------------------- */
 
 static size_t
 count_of(const struct hz_reading *r, struct str uid)
@@ -161,8 +162,8 @@ is_about(const struct hz_reading *r, struct str uid)
 
 /* May it answer? That there is no balancer must be fresh, since one is made then. */
 static bool
-answers(const struct hz_books *b, const struct hz_reading *r, const struct entry *e, struct str uid,
-        enum hz_age age, uint64_t asked)
+answers(const struct hz_lb_cache *c, const struct hz_reading *r, const struct entry *e,
+        struct str uid, enum hz_age age, uint64_t asked)
 {
 	uint64_t changed = e ? e->changed : 0;
 	int64_t most_ns = r && r->is_adoption ? ADOPTED_NS : RECENT_NS;
@@ -172,87 +173,87 @@ answers(const struct hz_books *b, const struct hz_reading *r, const struct entry
 	if (r->began > asked)
 		return true;
 	return age == HZ_RECENT && count_of(r, uid) > 0 &&
-	       clock_mono(b->clock) - r->began_ns <= most_ns;
+	       clock_mono(c->clock) - r->began_ns <= most_ns;
 }
 
 /* The younger first. */
 static struct hz_reading *
-find_answer(const struct hz_books *b, struct str uid, enum hz_age age, uint64_t asked)
+find_answer(const struct hz_lb_cache *c, struct str uid, enum hz_age age, uint64_t asked)
 {
-	const struct entry *e = map_get(&b->entries, uid);
+	const struct entry *e = map_get(&c->entries, uid);
 	struct hz_reading *own = e ? e->reading : NULL;
-	bool is_own_younger = own && (!b->all || own->began > b->all->began);
-	struct hz_reading *first = is_own_younger ? own : b->all;
-	struct hz_reading *second = is_own_younger ? b->all : own;
+	bool is_own_younger = own && (!c->all || own->began > c->all->began);
+	struct hz_reading *first = is_own_younger ? own : c->all;
+	struct hz_reading *second = is_own_younger ? c->all : own;
 
-	if (answers(b, first, e, uid, age, asked))
+	if (answers(c, first, e, uid, age, asked))
 		return first;
-	return answers(b, second, e, uid, age, asked) ? second : NULL;
+	return answers(c, second, e, uid, age, asked) ? second : NULL;
 }
 
-/* ---- flights ------------------------------------------------------------------------------------------- */
+/* ---- requests ------------------------------------------------------------------------------------------ */
 
 static bool
-read_one(struct hz_books *b, struct call *call, struct hz_reading *r, struct error *err)
+read_one(struct hz_lb_cache *c, struct call *call, struct hz_reading *r, struct error *err)
 {
 	r->list.lbs = arena_calloc(&r->arena, 1, sizeof(r->list.lbs[0]));
-	if (hz_get_lb(b->api, call, &r->arena, r->id, &r->list.lbs[0], err))
+	if (hz_get_lb(c->api, call, &r->arena, r->id, &r->list.lbs[0], err))
 		r->list.n = 1;
 	else if (err->code != ERR_NOT_FOUND)
 		return false;
 	return true;
 }
 
-/* On the thread of one asker, without the lock: nobody else touches a reading in the air. */
+/* On the thread of one caller, without the lock: no other thread touches a running reading. */
 static void
-fly(struct hz_books *b, struct call *call, struct hz_reading *r)
+run_reading(struct hz_lb_cache *c, struct call *call, struct hz_reading *r)
 {
 	struct str uid = r->scope == SCOPE_ALL ? STR_EMPTY : r->uid;
 
 	r->is_good = r->scope == SCOPE_ONE
-	                     ? read_one(b, call, r, &r->error)
-	                     : hz_list_lbs(b->api, call, &r->arena, uid, &r->list, &r->error);
+	                     ? read_one(c, call, r, &r->error)
+	                     : hz_list_lbs(c->api, call, &r->arena, uid, &r->list, &r->error);
 }
 
 static void
-file_reading(struct hz_books *b, struct hz_reading *r)
+file_reading(struct hz_lb_cache *c, struct hz_reading *r)
 {
 	if (!r->is_good)
 		return;
 	if (r->scope == SCOPE_ALL)
-		reading_replace(&b->all, r);
+		reading_replace(&c->all, r);
 	else
-		reading_replace(&entry_make(b, r->uid)->reading, r);
+		reading_replace(&entry_make(c, r->uid)->reading, r);
 }
 
-/* With the lock held, and nothing in the air: reads what was gathered. */
+/* With the lock held, and no reading running: runs the pending one. */
 static void
-take_off(struct hz_books *b, struct call *call)
+start_reading(struct hz_lb_cache *c, struct call *call)
 {
-	struct hz_reading *r = b->flying = TAKE(b->gathering);
+	struct hz_reading *r = c->running = TAKE(c->pending);
 
-	r->state = READING_FLYING;
-	r->began = ++b->now;
-	r->began_ns = clock_mono(b->clock);
-	mutex_unlock(&b->mu);
-	fly(b, call, r);
-	mutex_lock(&b->mu);
-	r->state = READING_LANDED;
-	b->flying = NULL;
-	file_reading(b, r);
-	PTHREAD_OK(pthread_cond_broadcast(&b->changed));
-	assert(r->n_refs > 1); /* the asker on whose thread this is has one */
+	r->state = READING_RUNNING;
+	r->began = ++c->now;
+	r->began_ns = clock_mono(c->clock);
+	mutex_unlock(&c->mu);
+	run_reading(c, call, r);
+	mutex_lock(&c->mu);
+	r->state = READING_DONE;
+	c->running = NULL;
+	file_reading(c, r);
+	PTHREAD_OK(pthread_cond_broadcast(&c->changed));
+	assert(r->n_refs > 1); /* the caller on whose thread this runs has one */
 	reading_unref(r);
 }
 
-/* Joins those who gather; a reference. uid empty: wants to know of all. */
+/* Joins the pending reading; returns a reference. uid empty: about all balancers. */
 static struct hz_reading *
-board(struct hz_books *b, struct str uid, int64_t id)
+join_reading(struct hz_lb_cache *c, struct str uid, int64_t id)
 {
-	struct hz_reading *r = b->gathering;
+	struct hz_reading *r = c->pending;
 
 	if (!r) {
-		r = b->gathering = xcalloc(1, sizeof(*r));
+		r = c->pending = xcalloc(1, sizeof(*r));
 		r->n_refs = 1;
 		r->uid = arena_str(&r->arena, uid);
 		r->id = id;
@@ -266,16 +267,16 @@ board(struct hz_books *b, struct str uid, int64_t id)
 }
 
 static bool
-wait_landed(struct hz_books *b, struct call *call, struct hz_reading *r, struct error *err)
+wait_done(struct hz_lb_cache *c, struct call *call, struct hz_reading *r, struct error *err)
 {
-	while (r->state != READING_LANDED) {
+	while (r->state != READING_DONE) {
 		if (cancel_is_fired(call->cancel))
 			return err_set(err, ERR_CANCELLED,
 			               "cancelled while waiting for the load balancers");
 		pulse_extend(call->deadline_mono_ns);
-		if (r->state == READING_GATHERING && !b->flying)
-			take_off(b, call);
-		else if (!clock_wait(b->clock, &b->changed, &b->mu, call->deadline_mono_ns))
+		if (r->state == READING_PENDING && !c->running)
+			start_reading(c, call);
+		else if (!clock_wait(c->clock, &c->changed, &c->mu, call->deadline_mono_ns))
 			return err_set(err, ERR_TIMEOUT,
 			               "timed out waiting for the load balancers");
 	}
@@ -285,16 +286,16 @@ wait_landed(struct hz_books *b, struct call *call, struct hz_reading *r, struct 
 }
 
 static void
-wake_all(void *books)
+wake_all(void *cache)
 {
-	struct hz_books *b = books;
+	struct hz_lb_cache *c = cache;
 
-	mutex_lock(&b->mu);
-	PTHREAD_OK(pthread_cond_broadcast(&b->changed));
-	mutex_unlock(&b->mu);
+	mutex_lock(&c->mu);
+	PTHREAD_OK(pthread_cond_broadcast(&c->changed));
+	mutex_unlock(&c->mu);
 }
 
-/* ---- asking -------------------------------------------------------------------------------------------- */
+/* ---- lookups ------------------------------------------------------------------------------------------- */
 
 static void
 fill_found(struct hz_reading *r, struct str uid, struct arena *arena, struct hz_found *ret)
@@ -308,22 +309,22 @@ fill_found(struct hz_reading *r, struct str uid, struct arena *arena, struct hz_
 	}
 }
 
-/* What is known by its id is asked for by it once; where that does not show it, by its label. */
+/* A balancer whose id is known is read by its id once; where that does not show it, by its label. */
 static bool
-find_locked(struct hz_books *b, struct call *call, struct str uid, enum hz_age age,
+find_locked(struct hz_lb_cache *c, struct call *call, struct str uid, enum hz_age age,
             struct hz_reading **ret, struct error *err)
 {
-	uint64_t asked = ++b->now;
-	const struct entry *e = map_get(&b->entries, uid);
+	uint64_t asked = ++c->now;
+	const struct entry *e = map_get(&c->entries, uid);
 	int64_t id = e && age == HZ_RECENT ? e->id : 0;
 	struct hz_reading *r;
 
-	while (!(r = find_answer(b, uid, age, asked))) {
+	while (!(r = find_answer(c, uid, age, asked))) {
 		bool is_read;
 
-		r = board(b, uid, id);
+		r = join_reading(c, uid, id);
 		id = 0;
-		is_read = wait_landed(b, call, r, err);
+		is_read = wait_done(c, call, r, err);
 		reading_unref(r);
 		if (!is_read)
 			return false;
@@ -333,28 +334,28 @@ find_locked(struct hz_books *b, struct call *call, struct str uid, enum hz_age a
 }
 
 static void
-note_found(struct hz_books *b, struct str uid, const struct hz_found *found)
+note_found(struct hz_lb_cache *c, struct str uid, const struct hz_found *found)
 {
-	struct entry *e = map_get(&b->entries, uid);
+	struct entry *e = map_get(&c->entries, uid);
 
 	if (e)
 		e->id = found->n > 0 ? found->lbs[0]->id : 0;
 }
 
 bool
-hz_books_find(struct hz_books *b, struct call *call, struct str uid, enum hz_age age,
-              struct hz_found *ret, struct error *err)
+hz_lb_cache_find(struct hz_lb_cache *c, struct call *call, struct str uid, enum hz_age age,
+                 struct hz_found *ret, struct error *err)
 {
 	struct hz_reading *r;
-	WITH_HOOK(call->cancel, wake_all, b);
-	WITH_LOCK(&b->mu);
+	WITH_HOOK(call->cancel, wake_all, c);
+	WITH_LOCK(&c->mu);
 
 	hz_count_operations("hcops/LoadBalancerOps.GetByK8SServiceUID", 1);
-	if (!find_locked(b, call, uid, age, &r, err))
+	if (!find_locked(c, call, uid, age, &r, err))
 		return false;
 	fill_found(r, uid, call->arena, ret);
-	note_found(b, uid, ret);
-	ret->books = b;
+	note_found(c, uid, ret);
+	ret->cache = c;
 	return true;
 }
 
@@ -363,22 +364,22 @@ hz_found_fini(struct hz_found *found)
 {
 	if (!found->reading)
 		return;
-	WITH_LOCK(&found->books->mu);
+	WITH_LOCK(&found->cache->mu);
 	reading_unref(TAKE(found->reading));
 }
 
-/* A reading of all that begins now. */
+/* A reading of all balancers that begins now. */
 static bool
-read_all(struct hz_books *b, struct call *call, bool is_adoption, struct hz_reading **ret,
+read_all(struct hz_lb_cache *c, struct call *call, bool is_adoption, struct hz_reading **ret,
          struct error *err)
 {
 	struct hz_reading *r;
-	WITH_HOOK(call->cancel, wake_all, b);
-	WITH_LOCK(&b->mu);
+	WITH_HOOK(call->cancel, wake_all, c);
+	WITH_LOCK(&c->mu);
 
-	r = board(b, STR_EMPTY, 0);
+	r = join_reading(c, STR_EMPTY, 0);
 	r->is_adoption |= is_adoption;
-	if (!wait_landed(b, call, r, err)) {
+	if (!wait_done(c, call, r, err)) {
 		reading_unref(r);
 		return false;
 	}
@@ -387,16 +388,16 @@ read_all(struct hz_books *b, struct call *call, bool is_adoption, struct hz_read
 }
 
 bool
-hz_books_count_ours(struct hz_books *b, struct call *call, unsigned *ret, struct error *err)
+hz_lb_cache_count_ours(struct hz_lb_cache *c, struct call *call, unsigned *ret, struct error *err)
 {
 	struct hz_reading *r;
 	unsigned n = 0;
 
-	if (!read_all(b, call, false, &r, err))
+	if (!read_all(c, call, false, &r, err))
 		return false;
-	WITH_LOCK(&b->mu);
+	WITH_LOCK(&c->mu);
 	for (size_t i = 0; i < r->list.n; i++) {
-		const struct entry *e = map_get(&b->entries, r->list.lbs[i].uid);
+		const struct entry *e = map_get(&c->entries, r->list.lbs[i].uid);
 
 		n += e && e->is_live;
 	}
@@ -413,18 +414,18 @@ is_serving(const struct hz_lb *lb, const struct cloud_host *host)
 }
 
 bool
-hz_books_count_serving(struct hz_books *b, struct call *call, const struct cloud_host *host,
-                       unsigned *ret, struct error *err)
+hz_lb_cache_count_serving(struct hz_lb_cache *c, struct call *call, const struct cloud_host *host,
+                          unsigned *ret, struct error *err)
 {
 	struct hz_reading *r;
 	unsigned n = 0;
 
-	if (!read_all(b, call, false, &r, err))
+	if (!read_all(c, call, false, &r, err))
 		return false;
 	for (size_t i = 0; i < r->list.n; i++)
 		n += is_serving(&r->list.lbs[i], host);
 	*ret = n;
-	WITH_LOCK(&b->mu);
+	WITH_LOCK(&c->mu);
 	reading_unref(r);
 	return true;
 }
@@ -432,58 +433,58 @@ hz_books_count_serving(struct hz_books *b, struct call *call, const struct cloud
 /* ---- Services ------------------------------------------------------------------------------------------ */
 
 bool
-hz_books_adopt(struct hz_books *b, struct call *call, const struct lb_spec *const specs[], size_t n,
-               struct error *err)
+hz_lb_cache_adopt(struct hz_lb_cache *c, struct call *call, const struct lb_spec *const specs[],
+                  size_t n, struct error *err)
 {
 	struct hz_reading *r;
 
 	for (size_t i = 0; i < n; i++)
-		hz_books_enlist(b, specs[i]);
+		hz_lb_cache_track(c, specs[i]);
 	if (n == 0)
 		return true;
-	if (!read_all(b, call, true, &r, err))
+	if (!read_all(c, call, true, &r, err))
 		return false;
-	WITH_LOCK(&b->mu);
+	WITH_LOCK(&c->mu);
 	reading_unref(r);
 	return true;
 }
 
 void
-hz_books_enlist(struct hz_books *b, const struct lb_spec *spec)
+hz_lb_cache_track(struct hz_lb_cache *c, const struct lb_spec *spec)
 {
 	CLEANUP(buf_fini) struct buf key = BUF_INIT(LIMIT_NAME * 2 + 2);
 	struct entry *e;
-	WITH_LOCK(&b->mu);
+	WITH_LOCK(&c->mu);
 
-	e = entry_make(b, spec->uid);
+	e = entry_make(c, spec->uid);
 	e->is_live = true;
 	buf_addf(&key, "%" STR_FMT "/%" STR_FMT, STR_ARG(spec->namespace), STR_ARG(spec->service));
 	if (!e->key)
 		e->key = buf_take(&key);
-	entry_claim_key(b, e);
+	entry_claim_key(c, e);
 }
 
 void
-hz_books_strike(struct hz_books *b, struct str uid)
+hz_lb_cache_untrack(struct hz_lb_cache *c, struct str uid)
 {
 	struct entry *e;
-	WITH_LOCK(&b->mu);
+	WITH_LOCK(&c->mu);
 
-	e = map_remove(&b->entries, uid);
+	e = map_remove(&c->entries, uid);
 	if (!e)
 		return;
-	if (e->key && map_get(&b->by_key, str_c(e->key)) == e)
-		map_remove(&b->by_key, str_c(e->key));
+	if (e->key && map_get(&c->by_key, str_c(e->key)) == e)
+		map_remove(&c->by_key, str_c(e->key));
 	entry_free(e);
 }
 
 bool
-hz_books_lives(struct hz_books *b, struct str uid)
+hz_lb_cache_is_live(struct hz_lb_cache *c, struct str uid)
 {
 	const struct entry *e;
-	WITH_LOCK(&b->mu);
+	WITH_LOCK(&c->mu);
 
-	e = map_get(&b->entries, uid);
+	e = map_get(&c->entries, uid);
 	return e && e->is_live;
 }
 
@@ -503,16 +504,16 @@ has_same_text(const struct entry *e, struct str key)
 }
 
 bool
-hz_books_find_namesake(struct hz_books *b, const struct lb_spec *spec, struct arena *arena,
-                       struct lb_spec *ret)
+hz_lb_cache_find_namesake(struct hz_lb_cache *c, const struct lb_spec *spec, struct arena *arena,
+                          struct lb_spec *ret)
 {
 	struct str key = arena_printf(arena, "%" STR_FMT "/%" STR_FMT, STR_ARG(spec->namespace),
 	                              STR_ARG(spec->service));
 	struct str other;
 	void *value;
-	WITH_LOCK(&b->mu);
+	WITH_LOCK(&c->mu);
 
-	for (size_t pos = 0; map_next(&b->by_key, &pos, &other, &value);) {
+	for (size_t pos = 0; map_next(&c->by_key, &pos, &other, &value);) {
 		const struct entry *e = value;
 
 		if (!e->is_live || str_eq(other, key) || !has_same_text(e, key))
@@ -525,67 +526,67 @@ hz_books_find_namesake(struct hz_books *b, const struct lb_spec *spec, struct ar
 }
 
 void
-hz_books_note_change(struct hz_books *b, struct str uid, int64_t id)
+hz_lb_cache_note_change(struct hz_lb_cache *c, struct str uid, int64_t id)
 {
 	struct entry *e;
-	WITH_LOCK(&b->mu);
+	WITH_LOCK(&c->mu);
 
-	e = entry_make(b, uid);
-	e->changed = ++b->now;
+	e = entry_make(c, uid);
+	e->changed = ++c->now;
 	if (id > 0)
 		e->id = id;
 }
 
 void
-hz_books_set_action(struct hz_books *b, struct str uid, struct hz_action action)
+hz_lb_cache_set_action(struct hz_lb_cache *c, struct str uid, struct hz_action action)
 {
-	WITH_LOCK(&b->mu);
+	WITH_LOCK(&c->mu);
 
-	entry_make(b, uid)->action = action;
+	entry_make(c, uid)->action = action;
 }
 
 struct hz_action
-hz_books_action(struct hz_books *b, struct str uid)
+hz_lb_cache_action(struct hz_lb_cache *c, struct str uid)
 {
 	const struct entry *e;
-	WITH_LOCK(&b->mu);
+	WITH_LOCK(&c->mu);
 
-	e = map_get(&b->entries, uid);
+	e = map_get(&c->entries, uid);
 	return e ? e->action : (struct hz_action){ 0 };
 }
 
 int64_t
-hz_books_wait_ns(struct hz_books *b, struct str uid)
+hz_lb_cache_wait_ns(struct hz_lb_cache *c, struct str uid)
 {
-	int64_t now_ns = hz_api_uptime_ns(b->api);
+	int64_t now_ns = hz_api_uptime_ns(c->api);
 	struct entry *e;
-	WITH_LOCK(&b->mu);
+	WITH_LOCK(&c->mu);
 
-	e = entry_make(b, uid);
+	e = entry_make(c, uid);
 	if (e->wait_began_ns == 0)
 		e->wait_began_ns = now_ns;
 	return now_ns - e->wait_began_ns;
 }
 
 void
-hz_books_end_wait(struct hz_books *b, struct str uid)
+hz_lb_cache_end_wait(struct hz_lb_cache *c, struct str uid)
 {
 	struct entry *e;
-	WITH_LOCK(&b->mu);
+	WITH_LOCK(&c->mu);
 
-	e = map_get(&b->entries, uid);
+	e = map_get(&c->entries, uid);
 	if (e)
 		e->wait_began_ns = e->report_hold_ns = 0;
 }
 
 bool
-hz_books_should_report_hold(struct hz_books *b, struct str uid)
+hz_lb_cache_should_report_hold(struct hz_lb_cache *c, struct str uid)
 {
-	int64_t now_ns = clock_mono(b->clock);
+	int64_t now_ns = clock_mono(c->clock);
 	struct entry *e;
-	WITH_LOCK(&b->mu);
+	WITH_LOCK(&c->mu);
 
-	e = entry_make(b, uid);
+	e = entry_make(c, uid);
 	if (now_ns < e->report_hold_ns)
 		return false;
 	e->report_hold_ns = now_ns + REPORT_HOLD_NS;
@@ -593,47 +594,47 @@ hz_books_should_report_hold(struct hz_books *b, struct str uid)
 }
 
 bool
-hz_books_is_news(struct hz_books *b, struct str uid)
+hz_lb_cache_is_first_notice(struct hz_lb_cache *c, struct str uid)
 {
 	struct entry *e;
-	bool was_told;
-	WITH_LOCK(&b->mu);
+	bool was_notified;
+	WITH_LOCK(&c->mu);
 
-	e = entry_make(b, uid);
-	was_told = e->is_told;
-	e->is_told = true;
-	return !was_told;
+	e = entry_make(c, uid);
+	was_notified = e->is_notified;
+	e->is_notified = true;
+	return !was_notified;
 }
 
 /* ---- life cycle ---------------------------------------------------------------------------------------- */
 
-struct hz_books *
-hz_books_new(struct hz_api *api, struct clock *clock)
+struct hz_lb_cache *
+hz_lb_cache_new(struct hz_api *api, struct clock *clock)
 {
-	struct hz_books *b = xcalloc(1, sizeof(*b));
+	struct hz_lb_cache *c = xcalloc(1, sizeof(*c));
 
-	b->api = api;
-	b->clock = clock;
-	PTHREAD_OK(pthread_mutex_init(&b->mu, NULL));
-	cond_init(&b->changed);
-	return b;
+	c->api = api;
+	c->clock = clock;
+	PTHREAD_OK(pthread_mutex_init(&c->mu, NULL));
+	cond_init(&c->changed);
+	return c;
 }
 
 void
-hz_books_free(struct hz_books *b)
+hz_lb_cache_free(struct hz_lb_cache *c)
 {
 	struct str uid;
 	void *e;
 
-	if (!b)
+	if (!c)
 		return;
-	for (size_t pos = 0; map_next(&b->entries, &pos, &uid, &e);)
+	for (size_t pos = 0; map_next(&c->entries, &pos, &uid, &e);)
 		entry_free(e);
-	map_fini(&b->by_key);
-	map_fini(&b->entries);
-	reading_unref(b->gathering);
-	reading_unref(b->all);
-	PTHREAD_OK(pthread_cond_destroy(&b->changed));
-	PTHREAD_OK(pthread_mutex_destroy(&b->mu));
-	free(b);
+	map_fini(&c->by_key);
+	map_fini(&c->entries);
+	reading_unref(c->pending);
+	reading_unref(c->all);
+	PTHREAD_OK(pthread_cond_destroy(&c->changed));
+	PTHREAD_OK(pthread_mutex_destroy(&c->mu));
+	free(c);
 }

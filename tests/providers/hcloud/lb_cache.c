@@ -1,4 +1,4 @@
-#include "providers/hcloud/lb_books.h"
+#include "providers/hcloud/lb_cache.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,7 +21,7 @@
 struct story {
 	struct lab *lab;
 	struct arena arena;
-	struct hz_books *books;
+	struct hz_lb_cache *cache;
 };
 
 static struct story story;
@@ -33,14 +33,14 @@ setup(void **state)
 
 	story.lab = *state;
 	lab_open(story.lab, &hz_official, 0);
-	story.books = hz_books_new(story.lab->api, &story.lab->clock);
+	story.cache = hz_lb_cache_new(story.lab->api, &story.lab->clock);
 	return result;
 }
 
 static int
 teardown(void **state)
 {
-	hz_books_free(story.books);
+	hz_lb_cache_free(story.cache);
 	arena_fini(&story.arena);
 	return lab_teardown(state);
 }
@@ -59,7 +59,7 @@ check_found(const char *uid, enum hz_age age, int64_t wanted, const char *asked)
 	struct call call = lab_call(story.lab, &story.arena);
 	struct error err;
 
-	if (!hz_books_find(story.books, &call, str_c(uid), age, &found, &err))
+	if (!hz_lb_cache_find(story.cache, &call, str_c(uid), age, &found, &err))
 		fail_msg("%s", err.msg);
 	assert_int_equal(found.n > 1 ? -1 : found.n == 1 ? found.lbs[0]->id : 0, wanted);
 	lab_check_asked(story.lab, asked);
@@ -68,9 +68,9 @@ check_found(const char *uid, enum hz_age age, int64_t wanted, const char *asked)
 static void
 enlist(const char *namespace, const char *service, const char *uid)
 {
-	hz_books_enlist(story.books, &(struct lb_spec){ .namespace = str_c(namespace),
-	                                                .service = str_c(service),
-	                                                .uid = str_c(uid) });
+	hz_lb_cache_track(story.cache, &(struct lb_spec){ .namespace = str_c(namespace),
+	                                                  .service = str_c(service),
+	                                                  .uid = str_c(uid) });
 }
 
 static void
@@ -86,7 +86,7 @@ adopt(const char *const uids[], size_t n)
 		specs[i].namespace = STR("default");
 		pointers[i] = &specs[i];
 	}
-	if (!hz_books_adopt(story.books, &call, pointers, n, &err))
+	if (!hz_lb_cache_adopt(story.cache, &call, pointers, n, &err))
 		fail_msg("%s", err.msg);
 }
 
@@ -100,8 +100,8 @@ one_list_answers_for_all_after_a_start(void **state)
 	pass(50);
 	check_found("a", HZ_RECENT, 1, "");
 	check_found("b", HZ_RECENT, 2, "");
-	assert_true(hz_books_lives(story.books, STR("a")));
-	assert_false(hz_books_lives(story.books, STR("c")));
+	assert_true(hz_lb_cache_is_live(story.cache, STR("a")));
+	assert_false(hz_lb_cache_is_live(story.cache, STR("c")));
 }
 
 static void
@@ -151,7 +151,7 @@ what_we_changed_is_read_anew(void **state)
 	enlist("default", "a", "a");
 	check_found("a", HZ_RECENT, 1, OF("a") "\n");
 	pass(1);
-	hz_books_note_change(story.books, STR("a"), 0);
+	hz_lb_cache_note_change(story.cache, STR("a"), 0);
 	check_found("a", HZ_RECENT, 1, "/load_balancers/1\n");
 }
 
@@ -161,7 +161,7 @@ what_we_made_is_asked_for_by_its_id(void **state)
 {
 	(void)state;
 	lab_answer(story.lab, "/load_balancers/7", 200, ONE(7, "a"));
-	hz_books_note_change(story.books, STR("a"), 7);
+	hz_lb_cache_note_change(story.cache, STR("a"), 7);
 	check_found("a", HZ_RECENT, 7, "/load_balancers/7\n");
 }
 
@@ -173,10 +173,10 @@ an_id_that_misleads(void **state)
 	lab_answer(story.lab, "/load_balancers/7", 404, LAB_NOT_FOUND);
 	lab_answer(story.lab, "/load_balancers/8", 200, ONE(8, "b"));
 	lab_answer(story.lab, OF("a"), 200, LBS(LB(9, "a"), "1"));
-	hz_books_note_change(story.books, STR("a"), 7);
+	hz_lb_cache_note_change(story.cache, STR("a"), 7);
 	check_found("a", HZ_RECENT, 9, "/load_balancers/7\n" OF("a") "\n");
 	pass(1);
-	hz_books_note_change(story.books, STR("a"), 8);
+	hz_lb_cache_note_change(story.cache, STR("a"), 8);
 	check_found("a", HZ_RECENT, 9, "/load_balancers/8\n" OF("a") "\n");
 }
 
@@ -197,7 +197,7 @@ a_failure_is_told_and_the_next_asks_again(void **state)
 
 	(void)state;
 	lab_answer(story.lab, OF("a"), 503, LAB_ERROR("unavailable"));
-	assert_false(hz_books_find(story.books, &call, STR("a"), HZ_RECENT, &found, &err));
+	assert_false(hz_lb_cache_find(story.cache, &call, STR("a"), HZ_RECENT, &found, &err));
 	assert_int_equal(err.code, ERR_UNAVAILABLE);
 	buf_reset(&story.lab->asked);
 	lab_answer(story.lab, OF("a"), 200, LBS(LB(1, "a"), "1"));
@@ -218,7 +218,7 @@ check_serving(const char *service_address, unsigned wanted)
 	unsigned n = 7;
 
 	story.lab->service_address = service_address;
-	assert_true(hz_books_count_serving(story.books, &call, &story.lab->host, &n, &err));
+	assert_true(hz_lb_cache_count_serving(story.cache, &call, &story.lab->host, &n, &err));
 	assert_int_equal(n, wanted);
 }
 
@@ -248,12 +248,12 @@ a_service_that_came_back_under_another_uid_replaces_the_former(void **state)
 	enlist("default", "web", "u-1");
 	enlist("other", "web", "u-2");
 	enlist("default", "web", "u-3");
-	assert_false(hz_books_lives(story.books, STR("u-1")));
-	assert_true(hz_books_lives(story.books, STR("u-2")));
-	assert_true(hz_books_lives(story.books, STR("u-3")));
-	hz_books_strike(story.books, STR("u-1"));
+	assert_false(hz_lb_cache_is_live(story.cache, STR("u-1")));
+	assert_true(hz_lb_cache_is_live(story.cache, STR("u-2")));
+	assert_true(hz_lb_cache_is_live(story.cache, STR("u-3")));
+	hz_lb_cache_untrack(story.cache, STR("u-1"));
 	enlist("default", "web", "u-4");
-	assert_false(hz_books_lives(story.books, STR("u-3")));
+	assert_false(hz_lb_cache_is_live(story.cache, STR("u-3")));
 }
 
 static void
@@ -263,7 +263,7 @@ check_namesake(const char *namespace, const char *service, const char *wanted)
 	CLEANUP(buf_fini) struct buf found = BUF_INIT(100);
 	struct lb_spec other;
 
-	if (hz_books_find_namesake(story.books, &spec, &story.arena, &other))
+	if (hz_lb_cache_find_namesake(story.cache, &spec, &story.arena, &other))
 		buf_addf(&found, "%" STR_FMT "/%" STR_FMT " %" STR_FMT, STR_ARG(other.namespace),
 		         STR_ARG(other.service), STR_ARG(other.uid));
 	assert_string_equal(found.ptr, wanted);
@@ -281,7 +281,7 @@ a_namesake_is_another_live_service_with_the_same_text(void **state)
 	check_namesake("a", "b-c-d", "");
 	enlist("a", "b-c", "u-3");
 	check_namesake("a-b", "c", "a/b-c u-3");
-	hz_books_strike(story.books, STR("u-3"));
+	hz_lb_cache_untrack(story.cache, STR("u-3"));
 	check_namesake("a-b", "c", "");
 }
 
@@ -289,15 +289,15 @@ static void
 a_wait_is_measured_from_its_beginning(void **state)
 {
 	(void)state;
-	assert_int_equal(hz_books_wait_ns(story.books, STR("a")), 0);
+	assert_int_equal(hz_lb_cache_wait_ns(story.cache, STR("a")), 0);
 	pass(7);
-	assert_int_equal(hz_books_wait_ns(story.books, STR("a")), 7 * NS_PER_SEC);
-	hz_books_end_wait(story.books, STR("a"));
-	assert_int_equal(hz_books_wait_ns(story.books, STR("a")), 0);
-	assert_true(hz_books_is_news(story.books, STR("a")));
-	assert_false(hz_books_is_news(story.books, STR("a")));
-	hz_books_strike(story.books, STR("a"));
-	assert_true(hz_books_is_news(story.books, STR("a")));
+	assert_int_equal(hz_lb_cache_wait_ns(story.cache, STR("a")), 7 * NS_PER_SEC);
+	hz_lb_cache_end_wait(story.cache, STR("a"));
+	assert_int_equal(hz_lb_cache_wait_ns(story.cache, STR("a")), 0);
+	assert_true(hz_lb_cache_is_first_notice(story.cache, STR("a")));
+	assert_false(hz_lb_cache_is_first_notice(story.cache, STR("a")));
+	hz_lb_cache_untrack(story.cache, STR("a"));
+	assert_true(hz_lb_cache_is_first_notice(story.cache, STR("a")));
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
