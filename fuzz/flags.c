@@ -1,5 +1,5 @@
 /* Arguments, one a line: whatever they are, they give options that can be used, text that ends the program, or problems
- * of a line each. What follows a line "---" is the file of --leader-migration-config. */
+ * of a line each. */
 #include "flags/flags.h"
 
 #include <assert.h>
@@ -14,8 +14,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 enum {
 	MAX_ARGUMENTS = 64,
 };
-
-static const char separator[] = "\n---\n";
 
 static void
 check_options(const struct options *o)
@@ -36,7 +34,7 @@ check_command_line(int argc, char *argv[], struct options *o)
 	CLEANUP(buf_fini) struct buf notes = BUF_INIT(KIB(64));
 	CLEANUP(buf_fini) struct buf warnings = BUF_INIT(MIB(1));
 
-	switch (flags_read(argc, argv, o, &out, &problems, &notes, &warnings)) {
+	switch (flags_parse(argc, argv, o, &out, &problems, &notes, &warnings)) {
 	case FLAGS_RUN:
 		assert(problems.len == 0);
 		check_options(o);
@@ -51,35 +49,21 @@ check_command_line(int argc, char *argv[], struct options *o)
 	}
 }
 
-static void
-check_migration(struct options *o, struct str text)
-{
-	CLEANUP(buf_fini) struct buf problems = BUF_INIT(MIB(1));
-
-	migration_parse(o, text, "m.yaml", &problems);
-	assert(problems.len > 0 || o->migration.leader_name.len > 0);
-}
-
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	char *text = malloc(size + 1), *argv[MAX_ARGUMENTS] = { (char *)"ccmd" };
 	struct options options;
-	char *file, *line, *rest;
+	char *line, *rest;
 	int argc = 1;
 
 	assert(text);
 	memcpy(text, data, size);
 	text[size] = '\0';
-	file = strstr(text, separator);
-	if (file)
-		*file = '\0';
 	rest = text;
 	while ((line = strsep(&rest, "\n")) && argc < MAX_ARGUMENTS)
 		argv[argc++] = line;
 	check_command_line(argc, argv, &options);
-	if (file)
-		check_migration(&options, str_c(file + sizeof(separator) - 1));
 	options_fini(&options);
 	free(text);
 	return 0;

@@ -19,7 +19,6 @@
 #define LIMIT_YAML_NODES     2000000
 #define LIMIT_INVENTORY_FILE MIB(16)
 #define LIMIT_KUBECONFIG     MIB(4)
-#define LIMIT_MIGRATION_FILE KIB(256)  /* --leader-migration-config */
 #define LIMIT_FILE_WAIT_MS   10000     /* for a pipe in the place of a file, until its writer ends */
 #define LIMIT_CREDENTIAL     KIB(256)  /* a token, certificate, key or CA file */
 

@@ -145,32 +145,16 @@ add_election(struct writer *w, const struct election_options *e)
 	close_object(w);
 }
 
+/* As the Go programs show that it is off. */
 static void
-add_rules(struct writer *w, const struct migration_options *m)
+add_migration(struct writer *w)
 {
-	add_key(w, "controllerLeaders");
-	if (m->n_rules == 0) {
-		buf_add_c(w->json, "null");
-		return;
-	}
-	for (size_t i = 0; i < m->n_rules; i++) {
-		buf_add_c(w->json, i == 0 ? "[{" : ",{");
-		w->is_first = true;
-		add_str(w, "name", m->rules[i].controller);
-		add_str(w, "component", m->rules[i].component);
-		close_object(w);
-	}
-	buf_add_char(w->json, ']');
-}
-
-static void
-add_migration(struct writer *w, const struct migration_options *m)
-{
-	add_bool(w, "LeaderMigrationEnabled", m->is_enabled);
+	add_bool(w, "LeaderMigrationEnabled", false);
 	open_object(w, "LeaderMigration");
-	add_str(w, "leaderName", m->leader_name);
-	add_str(w, "resourceLock", m->resource_lock);
-	add_rules(w, m);
+	add_text(w, "leaderName", "");
+	add_text(w, "resourceLock", "");
+	add_key(w, "controllerLeaders");
+	buf_add_c(w->json, "null");
 	close_object(w);
 }
 
@@ -189,7 +173,7 @@ add_generic(struct writer *w, const struct options *o)
 	add_bool(w, "enableProfiling", o->profiling);
 	add_bool(w, "enableContentionProfiling", o->shown.contention_profiling);
 	close_object(w);
-	add_migration(w, &o->migration);
+	add_migration(w);
 	close_object(w);
 }
 

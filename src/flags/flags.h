@@ -20,7 +20,7 @@ enum flags_outcome {
 	FLAGS_BAD,  /* problems has a line each */
 };
 
-/** Reads the command line, and the file of --leader-migration-config. notes gets the name of each flag that is accepted
+/** Reads the command line. notes gets the name of each flag that is accepted
  * without effect, warnings a sentence for each thing somebody should know, a line each, for the log. With FLAGS_RUN the
  * options are yours: options_fini(). Text in them may point into argv. */
 enum flags_outcome flags_parse(int argc, char *const argv[], struct options *ret, struct buf *out,

@@ -33,20 +33,6 @@ struct election_options {
 	const char *resource_lock, *resource_name, *resource_namespace;
 };
 
-/** Who leads a controller: "cloud-controller-manager", another component, or "*". */
-struct migration_rule {
-	struct str controller, component;
-};
-
-/** framework.md 7.6. Checked and shown; nothing is migrated. */
-struct migration_options {
-	bool is_enabled;
-	const char *config;                    /* a file; empty: the built-in rules */
-	struct str leader_name, resource_lock; /* these and the rules only when it is enabled */
-	struct migration_rule *rules;
-	size_t n_rules;
-};
-
 struct serving_options {
 	int port; /* 0: no server */
 	const char *address;
@@ -122,7 +108,6 @@ struct options {
 	struct route_options routes;
 	/* program */
 	struct election_options election;
-	struct migration_options migration;
 	struct serving_options serving;
 	struct authentication_options authentication;
 	struct authorization_options authorization;

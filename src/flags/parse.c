@@ -256,10 +256,11 @@ finish(struct reader *r)
 }
 
 enum flags_outcome
-flags_read(int argc, char *const argv[], struct options *ret, struct buf *out, struct buf *problems,
-           struct buf *notes, struct buf *warnings)
+flags_parse(int argc, char *const argv[], struct options *ret, struct buf *out,
+            struct buf *problems, struct buf *notes, struct buf *warnings)
 {
 	struct reader r = { .argc = argc, .argv = argv, .next = 1, .options = ret };
+	enum flags_outcome outcome;
 
 	r.out = out;
 	r.problems = problems;
@@ -268,19 +269,7 @@ flags_read(int argc, char *const argv[], struct options *ret, struct buf *out, s
 	set_defaults(ret);
 	while (r.next < argc && !r.wants_help)
 		read_argument(&r, argv[r.next++]);
-	return finish(&r);
-}
-
-enum flags_outcome
-flags_parse(int argc, char *const argv[], struct options *ret, struct buf *out,
-            struct buf *problems, struct buf *notes, struct buf *warnings)
-{
-	enum flags_outcome outcome = flags_read(argc, argv, ret, out, problems, notes, warnings);
-
-	if (outcome != FLAGS_DONE)
-		migration_load(ret, problems, warnings);
-	if (outcome == FLAGS_RUN && problems->len > 0)
-		outcome = FLAGS_BAD;
+	outcome = finish(&r);
 	if (outcome != FLAGS_RUN)
 		options_fini(ret);
 	return outcome;

@@ -98,14 +98,6 @@ void gates_resolve(struct options *o, struct buf *problems, struct buf *warnings
 void serving_resolve(struct options *o, struct buf *problems, struct buf *warnings);
 void options_validate(struct options *o, struct buf *problems, struct buf *warnings);
 
-/** The document of --leader-migration-config, decoded strictly (framework.md 7.6); file is its name in problems. */
-void migration_parse(struct options *o, struct str text, const char *file, struct buf *problems);
-void migration_load(struct options *o, struct buf *problems, struct buf *warnings);
-
-/** flags_parse() without reading files. */
-enum flags_outcome flags_read(int argc, char *const argv[], struct options *ret, struct buf *out,
-                              struct buf *problems, struct buf *notes, struct buf *warnings);
-
 /** The text of --help. Descriptions are wrapped at width columns; 0: not at all. */
 void help_print(struct buf *out, unsigned width);
 /** The columns of the terminal behind fd, 80 at least; 0 when it is none. */

@@ -51,6 +51,9 @@ static const struct flag client[] = {
 
 const struct flag_group client_flags = { "API server", client, ARRAY_LEN(client) };
 
+static const char NO_MIGRATION[] =
+	"all controllers run under one lease, and none is taken over from kube-controller-manager";
+
 static const struct flag election[] = {
 	{ "leader-elect", FLAG_BOOL, AT(election.is_enabled), "true",
 	  "Act only while holding the lease, so that of several replicas one acts." },
@@ -66,11 +69,10 @@ static const struct flag election[] = {
 	  "cloud-controller-manager", "Name of the lease." },
 	{ "leader-elect-resource-namespace", FLAG_TEXT, AT(election.resource_namespace),
 	  "kube-system", "Namespace of the lease." },
-	{ "enable-leader-migration", FLAG_BOOL, AT(migration.is_enabled), "false",
-	  "Leader migration. Its configuration is checked; no controller is migrated, and a warning says so." },
-	{ "leader-migration-config", FLAG_TEXT, AT(migration.config), "",
-	  "File with a LeaderMigrationConfiguration; without it, the built-in one. Read with "
-	  "--enable-leader-migration." },
+	{ "enable-leader-migration", FLAG_BOOL, FLAG_NOWHERE, "false", "Leader migration.",
+	  FLAG_NO_EFFECT, NO_MIGRATION },
+	{ "leader-migration-config", FLAG_TEXT, FLAG_NOWHERE, "",
+	  "File with a LeaderMigrationConfiguration.", FLAG_NO_EFFECT, NO_MIGRATION },
 };
 
 const struct flag_group election_flags = { "Leader election", election, ARRAY_LEN(election) };

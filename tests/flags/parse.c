@@ -186,6 +186,20 @@ flags_of_front_proxies_are_noted_once(void **state)
 }
 
 static void
+leader_migration_is_noted_and_its_file_not_read(void **state)
+{
+	(void)state;
+	assert_int_equal(PARSE("--enable-leader-migration", "--leader-migration-config=/nowhere"),
+	                 FLAGS_RUN);
+	assert_string_equal(line_notes.ptr,
+	                    "--enable-leader-migration\n--leader-migration-config\n");
+	assert_string_equal(line_warnings.ptr, "");
+	EXPECT_PROBLEMS(
+		"invalid argument \"perhaps\" for \"--enable-leader-migration\": want true or false",
+		"--enable-leader-migration=perhaps");
+}
+
+static void
 deprecated_flags_are_warned_of(void **state)
 {
 	(void)state;
@@ -242,6 +256,7 @@ main(void)
 		cmocka_unit_test(all_problems_are_reported_together),
 		cmocka_unit_test(upstream_flags_without_a_counterpart_are_noted_once),
 		cmocka_unit_test(flags_of_front_proxies_are_noted_once),
+		cmocka_unit_test(leader_migration_is_noted_and_its_file_not_read),
 		cmocka_unit_test(deprecated_flags_are_warned_of),
 		cmocka_unit_test(help_and_version_end_it),
 		cmocka_unit_test(the_reported_version_can_be_replaced),
