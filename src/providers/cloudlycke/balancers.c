@@ -77,9 +77,9 @@ cl_balancers_close(struct cl_balancers_run *run)
 	free(run);
 }
 
-/* ---- telling others ---------------------------------------------------------------------------------- */
+/* ---- hook and HAProxy -------------------------------------------------------------------------------- */
 
-/* A change of version counts as told only when it was told; a failure is remembered for the next try. */
+/* The hook counts as run for a generation only after it succeeded; a failure is recorded for the next attempt. */
 static bool
 run_hook(struct cl_balancers_run *run, struct call *call, const struct cl_record *record,
          struct error *err)
@@ -179,7 +179,7 @@ cl_balancers_update(struct cl_balancers_run *run, struct call *call, const struc
 	return apply_record(run, call, record, err);
 }
 
-/* First nobody uses the addresses any more, then they are free. */
+/* The addresses are freed only when HAProxy and the hook no longer use them. */
 bool
 cl_balancers_remove(struct cl_balancers_run *run, struct call *call, const struct lb_spec *spec,
                     bool *ret_found, struct error *err)

@@ -1,4 +1,4 @@
-/* balancers.h: load balancers of an inventory: an address from a pool, told to a hook, to HAProxy, to both or to nobody.
+/* balancers.h: load balancers of an inventory: addresses from a pool, which a hook, HAProxy, both or neither serve.
  *
  * Threads: as cloud/balancer.h says.
  */

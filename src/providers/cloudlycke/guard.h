@@ -1,7 +1,7 @@
 /* guard.h: may a new state of the file take the place of the present one?
  *
  * A file that can delete nodes is edited by people and written by programs that crash. A file that loses many
- * machines at once, or loses machines and its own end, is taken for an accident.
+ * machines at once, or loses machines and its own end, counts as an accident.
  */
 #ifndef CCMD_CLOUDLYCKE_GUARD_H
 #define CCMD_CLOUDLYCKE_GUARD_H

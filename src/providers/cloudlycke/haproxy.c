@@ -17,7 +17,7 @@
 #include "base/thread.h"
 
 enum {
-	BUSY_MS = 100, /* when to come back while another is at it, at the earliest */
+	BUSY_MS = 100, /* the earliest retry while another caller is working */
 	QUIET_MS = 20,
 	LINE_MAX_BYTES = 500,
 	ANSWER_S = 2, /* of HAProxy at its socket */
@@ -36,11 +36,12 @@ struct cl_haproxy {
 	int64_t timeout_ms;
 	pthread_mutex_t mu;
 	bool is_busy;         /* mu */
-	uint64_t version;     /* mu: of the allocations, as HAProxy was told last */
+	uint64_t version;     /* mu: of the allocations that HAProxy has loaded */
 	int64_t next_mono_ns; /* mu: not loaded again before */
-	int64_t begun_ns;     /* mu: mono; of the last who was, or is, busy */
-	int64_t took_ns;      /* mu: the one before */
-	uint64_t loaded;      /* of who is busy: a hash of what HAProxy has loaded; 0: not known */
+	int64_t begun_ns;     /* mu: mono; when the present or last update began */
+	int64_t took_ns;      /* mu: by the last update that ended */
+	uint64_t
+		loaded; /* of the busy caller: hash of the file that HAProxy has loaded; 0: unknown */
 };
 
 /* ---- life cycle -------------------------------------------------------------------------------------- */
@@ -133,7 +134,7 @@ cl_haproxy_accepts(const struct cl_record *draft, struct error *err)
 
 /* ---- programs ---------------------------------------------------------------------------------------- */
 
-/* HAProxy says what is wrong first, and that something is wrong last. */
+/* HAProxy prints the cause first and a summary last. */
 static struct str
 main_line(const struct buf *text)
 {
@@ -227,9 +228,9 @@ ask_server_states(struct str path, struct clock *clock, struct buf *answer)
 	       read_answer(fd, clock, answer) && str_starts(buf_str(answer), STR("1\n"));
 }
 
-/* Asks at the socket for the state of all servers and writes it to SOCKET.state, so that a server that is down is not
- * taken for one that is up after a reload. No HAProxy, no answer within 2 s: nothing is kept, and health checks find out
- * again. socket empty: nothing to do. */
+/* Requests the state of all servers at the socket and writes it to SOCKET.state, so that a server that is down does not count
+ * as up after a reload. Without an answer within ANSWER_S nothing is written, and health checks find the state again. Does
+ * nothing when socket is empty. */
 static void
 keep_server_state(struct str socket, struct clock *clock)
 {
@@ -331,7 +332,7 @@ add_head(struct buf *b, struct str stats_socket)
 		buf_add_c(b, "\tload-server-state-from-file global\n");
 }
 
-/* At a reload the old worker teaches the new one who is whose client: it is its own peer. */
+/* At a reload the old worker sends the table of client affinity to the new one: HAProxy is its own peer. */
 static void
 add_peers(struct buf *b, struct str stats_socket)
 {
@@ -342,7 +343,8 @@ add_peers(struct buf *b, struct str stats_socket)
 	         STR_ARG(stats_socket));
 }
 
-/* HAProxy does not start with nothing to listen on. An abstract name is the host's: a second idle HAProxy cannot have it. */
+/* HAProxy does not start without a listener. An abstract socket name is valid for the whole host, so a second idle HAProxy
+ * without a stats socket could not bind it. */
 static void
 add_idle(struct buf *b, struct str stats_socket)
 {
@@ -373,8 +375,8 @@ add_address(struct buf *b, const struct ip *ip, int32_t port)
 	buf_addf(b, is_v6 ? "]:%d" : ":%d", (int)port);
 }
 
-/* Those of the frontend's family only: to HAProxy ::/0 has every IPv4 client in it. One line each, since it bounds the words
- * of a line. */
+/* Only ranges of the frontend's family: to HAProxy, ::/0 contains every IPv4 client. One line for each, since HAProxy limits the
+ * words of a line. */
 static void
 add_ranges(struct buf *b, const struct part *p)
 {
@@ -423,7 +425,7 @@ has_health_port(const struct cl_record *r)
 	return r->traffic == LB_TRAFFIC_LOCAL && r->health_check_node_port > 0;
 }
 
-/* Without a peer the table is lost at a reload; the hash then leads to the same server as long as there are the same ones. */
+/* Without a peer the table is lost at a reload; the hash then selects the same server as long as the servers are the same. */
 static void
 add_affinity(struct buf *b, const struct part *p)
 {
@@ -520,8 +522,8 @@ cl_haproxy_file(struct buf *b, struct cl_record *const records[], size_t n, stru
 
 /* ---- one round --------------------------------------------------------------------------------------- */
 
-/* A node that comes or goes changes all balancers, one after the other: they are told to HAProxy together. Until nothing
- * was changed for a moment, or it takes too long. */
+/* A node that is added or removed changes all balancers, one after the other: HAProxy is reloaded once for all of them. Waits
+ * until nothing has changed for QUIET_MS, but at most QUIET_WAIT_NS. */
 static bool
 wait_for_quiet(struct cl_haproxy *h, struct call *call, struct error *err)
 {
@@ -614,8 +616,8 @@ retry_after(struct error *err, int64_t after_ms)
 	return false;
 }
 
-/* With the lock held: how long to stay away. HAProxy needs seconds to check tens of thousands of servers, and who asks all
- * the while only makes it slower. */
+/* Called with the lock held: how long a caller has to wait before it retries. HAProxy needs seconds to check a file with tens
+ * of thousands of servers; frequent retries would only slow it down. */
 static int64_t
 wait_ms(const struct cl_haproxy *h, int64_t now_ns)
 {
@@ -628,7 +630,7 @@ wait_ms(const struct cl_haproxy *h, int64_t now_ns)
 	return wait_ns > 0 ? wait_ns / NS_PER_MS + 1 : 0;
 }
 
-/* *ret_is_ours: nobody else is at it, and it is time. */
+/* *ret_is_ours: no other caller is working, and the pause is over. */
 static bool
 begin_turn(struct cl_haproxy *h, struct call *call, uint64_t wanted, bool *ret_is_ours,
            struct error *err)

@@ -1,8 +1,8 @@
 /* haproxy.h: all load balancers as one HAProxy configuration on this host.
  *
- * The file is ours alone and always complete. A new one is written beside it, checked by HAProxy itself, put in its place
- * at once, and loaded by a command; so HAProxy never meets a broken file. One at a time, all that came up meanwhile
- * together, at most once a second: whoever comes in between gets ERR_PENDING. What reads the same is not loaded again.
+ * The file belongs to ccmd alone and is always complete. A new one is written beside it, checked by HAProxy itself, renamed over
+ * it, and loaded by a command; so HAProxy never reads a broken file. One caller at a time does this, at most once a second, for
+ * all changes made until then; other callers get ERR_PENDING. A file with unchanged content is not loaded again.
  *
  * Threads: any.
  */
@@ -13,7 +13,7 @@
 
 struct cl_haproxy;
 
-/** What it is told is copied; allocations and host outlive it. */
+/** The configuration is copied; allocations and host outlive it. */
 struct cl_haproxy *cl_haproxy_new(const struct cl_balancers *config,
                                   struct cl_allocations *allocations,
                                   const struct cloud_host *host);
@@ -23,15 +23,15 @@ DEFINE_CLEANUP(struct cl_haproxy, cl_haproxy_free)
 /** Can HAProxy do what the Service asks for? ERR_INVALID. */
 NODISCARD bool cl_haproxy_accepts(const struct cl_record *draft, struct error *err);
 
-/** Returns true when HAProxy has been told of everything that is in the allocations now. ERR_PENDING with retry_after_ms; else what
- * went wrong, and the file in use is as it was. Asks the fence. */
+/** Returns true when HAProxy has loaded all allocations of now. ERR_PENDING with retry_after_ms; any other
+ * error leaves the file in use unchanged. Checks the fence. */
 NODISCARD bool cl_haproxy_apply(struct cl_haproxy *, struct call *call, struct error *err);
 
 /** Appends the whole configuration file. Pure: equal records give the same text. Names in it come from Kubernetes objects, so
  * only letters, digits, "-", "_" and "." get there; addresses and numbers are written from their values.
  *
- * Records that are going are left out. stats_socket empty: none, and neither HAProxy's view of its
- * servers nor whose client is whose is carried over a reload. Other sockets are named after it: SOCKET.peers, SOCKET.idle. */
+ * Records being deleted are left out. stats_socket empty: no socket, and a reload loses the servers' state and the table of
+ * client affinity. Other sockets are named after it: SOCKET.peers, SOCKET.idle. */
 void cl_haproxy_file(struct buf *b, struct cl_record *const records[], size_t n,
                      struct str stats_socket);
 

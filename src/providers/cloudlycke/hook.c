@@ -109,7 +109,7 @@ write_input(struct buf *b, const char *action, const struct cl_record *record)
 	buf_add_c(b, "}\n");
 }
 
-/* What a program says last is what it failed for, most often. */
+/* The last line that a program prints is usually the reason of its failure. */
 static struct str
 last_line(const struct buf *text)
 {

@@ -15,17 +15,17 @@
 struct entry {
 	char *uid;
 	struct cl_record *written; /* NULL: not in the file */
-	struct cl_record *next;    /* while is_changing: what is to be; NULL: nothing */
+	struct cl_record *next;    /* while is_changing: its replacement; NULL: removed */
 	bool is_changing;
 };
 
-/* One that somebody waits for, and frees then. */
+/* A change whose caller waits for it, and frees it. */
 struct cl_change {
 	struct cl_change *next;
 	struct entry *entry;
 	bool is_visible;
 	bool is_over, is_done;
-	struct error err; /* when it is over and not done */
+	struct error err; /* when is_over and not is_done */
 };
 
 /* ---- life cycle -------------------------------------------------------------------------------------- */
@@ -102,7 +102,7 @@ written_of(const struct entry *e)
 	return e->written;
 }
 
-/* What it will be, once what is being changed is written. */
+/* The record as it is after the present change. */
 static struct cl_record *
 next_of(const struct entry *e)
 {
@@ -142,7 +142,7 @@ cl_journal_is_busy(const struct cl_journal *j)
 
 /* ---- writing ----------------------------------------------------------------------------------------- */
 
-/* With the lock held, and let go meanwhile. */
+/* Called with the lock held; releases it while it writes. */
 static bool
 write_file(struct cl_journal *j, struct error *err)
 {
@@ -210,7 +210,7 @@ end_change(struct cl_journal *j, const struct cl_change *c, bool is_done)
 	drop_if_empty(j, e);
 }
 
-/* For all who wait now. */
+/* Writes all changes that wait now, and wakes their callers. */
 static void
 write_all(struct cl_journal *j)
 {

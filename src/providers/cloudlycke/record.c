@@ -281,7 +281,7 @@ cl_records_sort(struct cl_record **records, size_t n)
 		qsort(records, n, sizeof(struct cl_record *), by_name);
 }
 
-/* Without the count, which others change meanwhile. */
+/* Copies all but the reference count, which other threads may be changing. */
 struct cl_record
 cl_record_draft(const struct cl_record *r)
 {

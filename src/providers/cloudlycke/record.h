@@ -1,8 +1,8 @@
-/* record.h: what is known of one load balancer: the allocations' unit, the state file's, and what hooks are told (B.8).
+/* record.h: one load balancer: its Service, addresses, ports and nodes, as allocations, the state file and hooks have it.
  *
- * Never changed: a change is a new record in the place of the old one, so that a failed write is undone by putting the old
- * one back, and whoever renders or runs a hook has one that stays as it is. The nodes are shared by all records that have
- * the same ones: there may be thousands of nodes behind hundreds of balancers.
+ * A record is immutable. A change replaces it by a new one, so that a failed write is undone by restoring the old record, and
+ * a running hook or HAProxy's file has a record that does not change meanwhile. Records with the same nodes share one list of
+ * them: there may be thousands of nodes behind hundreds of balancers.
  */
 #ifndef CCMD_CLOUDLYCKE_RECORD_H
 #define CCMD_CLOUDLYCKE_RECORD_H
@@ -20,7 +20,7 @@ enum {
 /** What one Service holds. All views are borrowed. */
 struct cl_holding {
 	struct str namespace, service, uid;
-	struct str share_key; /* empty: shares with nobody */
+	struct str share_key; /* empty: the addresses are not shared */
 	const struct lb_port *ports;
 	size_t n_ports;
 	struct ip addresses[CL_FAMILIES];
@@ -65,7 +65,7 @@ struct cl_record {
 	_Atomic unsigned n_refs;
 	void *memory; /* of all texts and lists */
 
-	struct cl_holding holding; /* the first of what a draft has */
+	struct cl_holding holding; /* a draft's fields begin here: see cl_record_draft() */
 	struct str cluster;
 	struct str name; /* the key in the state file */
 	struct str pool, hostname;
@@ -81,7 +81,7 @@ struct cl_record {
 
 	int64_t generation;      /* +1 with each change of the above */
 	int64_t hook_generation; /* the last one that the hook was run for; 0: never */
-	struct str hook_error;   /* of that run; empty: it went well */
+	struct str hook_error;   /* of that run; empty: it succeeded */
 	bool is_deleting;
 };
 
@@ -96,10 +96,10 @@ void cl_records_free(struct cl_record **records, size_t n);
 /** By name. */
 void cl_records_sort(struct cl_record **records, size_t n);
 
-/** A draft that says what the record says: its views are borrowed. */
+/** A draft with the record's fields; its views are borrowed. */
 struct cl_record cl_record_draft(const struct cl_record *);
 
-/** But for generation and hook. */
+/** Equal but for the generation and the hook's fields. */
 bool cl_record_eq(const struct cl_record *a, const struct cl_record *b);
 
 /** Does the hook have to run for it? */

@@ -143,14 +143,14 @@ cl_state_lock(struct cl_state *s, struct error *err)
 
 /* ---- reading ----------------------------------------------------------------------------------------- */
 
-/* What is being read, and what came of it. */
+/* The state of reading a file, and its result. */
 struct reading {
 	struct arena arena; /* of one record */
 	yyjson_val *root;
 	struct map sets; /* node sets by name */
 	struct cl_record **records;
 	size_t n, cap;
-	const char *why; /* it is damaged: a field */
+	const char *why; /* the field that is damaged */
 };
 
 static void
@@ -471,7 +471,7 @@ report_newer(struct cl_state *s, int64_t version)
 	               buf_str(&text));
 }
 
-/* What others keep in the file stays there. */
+/* The routes' part is kept as it is. */
 static void
 keep_routes(struct cl_state *s, yyjson_val *root)
 {
@@ -585,7 +585,7 @@ add_record(struct buf *b, const struct cl_record *r)
 	buf_add_char(b, '}');
 }
 
-/* Is it the first with its nodes? Most have the same as their neighbour. */
+/* Is it the first record with these nodes? Searched backwards: most records have the nodes of the one before. */
 static bool
 is_first_with(struct cl_record *const records[], size_t i)
 {
@@ -630,8 +630,8 @@ add_file(const struct cl_state *s, struct buf *b, struct cl_record *const record
 	buf_addf(b, ",\n\"routes\":%s}\n", s->routes.len > 0 ? s->routes.ptr : "{}");
 }
 
-/* By another name for the same content, put in the place of the former backup. Some file systems have no links: then
- * there is no backup, and nothing else is the worse for it. */
+/* Makes a second link to the present file and renames it over the former backup. On file systems without hard links there is
+ * no backup. */
 static void
 keep_backup(const struct cl_state *s)
 {

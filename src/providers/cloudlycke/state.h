@@ -1,10 +1,10 @@
-/* state.h: the state file: what was done for whom, kept for hooks and for the next start (B.8).
+/* state.h: the state file: load balancers and routes as they were passed to hooks, for the next start.
  *
- * Addresses are rebuilt from the Services themselves, so the file is memory, not truth. It is replaced as a whole, never
- * changed; the content before is kept as FILE.bak. One process at a time has it: FILE.lock is held for the process's life.
- * A newer version than ours is read by nobody here: then there is no memory, and the file is left as it is.
+ * Addresses are rebuilt from the status of Services, so the file is not authoritative. It is replaced as a whole; the previous
+ * content is kept as FILE.bak. FILE.lock is held for the life of the process, so one process uses the file at a time. A file of
+ * a newer version is not read and not written: the process then works without one.
  *
- * Balancers and routes have a part each, and write the whole with what the other wrote last.
+ * Balancers and routes have a part each; a write by one includes what the other wrote last.
  *
  * Threads: any.
  */
@@ -18,27 +18,26 @@ struct cl_state;
 
 /** path empty: a state that is only in memory. Copied. */
 struct cl_state *cl_state_new(struct str path, const struct cloud_host *host);
-/** The same, and looks whether the file can be used. is_alone: there is no other process that could have it, so the lock is
- * taken now. ERR_CONFLICT, ERR_INVALID: as below. */
+/** The same, and reads the file to see whether it is valid. is_alone: no other process can hold the lock, so it is taken now. ERR_CONFLICT, ERR_INVALID: as below. */
 NODISCARD bool cl_state_open(struct str path, bool is_alone, const struct cloud_host *host,
                              struct cl_state **ret, struct error *err);
-/** Lets the lock go. NULL is fine. */
+/** Releases the lock. NULL is fine. */
 void cl_state_free(struct cl_state *);
 DEFINE_CLEANUP(struct cl_state, cl_state_free)
 
-/** ERR_CONFLICT: another process has it. Twice is fine. */
+/** ERR_CONFLICT: another process holds it. May be called again. */
 NODISCARD bool cl_state_lock(struct cl_state *, struct error *err);
-/** Reads it; a file that is not there is empty. ERR_INVALID: damaged. Each record is yours; free() the array. */
+/** A file that does not exist counts as empty. ERR_INVALID: damaged. Free the records with cl_records_free(). */
 NODISCARD bool cl_state_read(struct cl_state *, struct cl_record ***ret, size_t *ret_n,
                              struct error *err);
-/** Writes it: these records, sorted by their names here, and whatever else was in the file. Asks the fence. */
+/** Sorts the records by name and writes them, together with the routes. Checks the fence. */
 NODISCARD bool cl_state_write(struct cl_state *, struct cl_record *records[], size_t n,
                               struct error *err);
-/** cl_state_lock() and cl_state_read(), for whoever needs no balancers. */
+/** cl_state_lock() and cl_state_read(), for callers that need no balancers. */
 NODISCARD bool cl_state_take(struct cl_state *, struct error *err);
-/** The part of the routes, as cl_state_read() found it or as it was written since: a JSON object, or nothing. Appended. */
+/** Appends the routes' part, as it was read or last written: a JSON object, or nothing. */
 void cl_state_routes(struct cl_state *, struct buf *b);
-/** Another one. */
+/** Replaces that part and writes the file. */
 NODISCARD bool cl_state_write_routes(struct cl_state *, struct str routes, struct error *err);
 /** Is there a file, and may it be written? */
 bool cl_state_is_kept(const struct cl_state *);
