@@ -1,5 +1,4 @@
 /* loader.c: see loader.h. */
-#include "base/event_kind.h"
 #include "providers/cloudlycke/loader.h"
 
 #include <errno.h>
@@ -8,11 +7,12 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/event_kind.h"
 #include "base/log.h"
 #include "base/metrics.h"
+#include "base/quote.h"
 #include "base/thread.h"
 #include "providers/cloudlycke/guard.h"
-#include "providers/cloudlycke/quote.h"
 
 EVENT_KIND(
 	rejected_event, "cloud-controller-manager", "InventoryReloadRejected", true,
@@ -182,13 +182,13 @@ read_quiet_file(const char *path, struct clock *clock, struct buf *text, struct 
 		buf_reset(text);
 		if (!read_file(path, text, ret_stamp, &is_busy))
 			return err_errno(err, errno, "cloudlycke: cannot read inventory %s",
-			                 cl_q(&scratch, str_c(path)));
+			                 quote_z(&scratch, str_c(path)));
 		if (!is_busy && is_quiet(path, ret_stamp, clock))
 			return true;
 		if (clock_mono(clock) >= deadline_ns)
 			return err_set(err, ERR_UNAVAILABLE,
 			               "cloudlycke: inventory %s is still being written after %d s",
-			               cl_q(&scratch, str_c(path)),
+			               quote_z(&scratch, str_c(path)),
 			               (int)(first_patience_ns / NS_PER_SEC));
 		if (is_busy)
 			sleep_for(clock, first_quiet_ns);
@@ -291,7 +291,7 @@ cl_loader_set_host(struct cl_loader *l, const struct cloud_host *host)
 /* ---- later loads ------------------------------------------------------------------------------------- */
 
 static void
-warn(struct cl_loader *l, const char *reason, const struct buf *message)
+send_warning(struct cl_loader *l, const char *reason, const struct buf *message)
 {
 	l->host->event(l->host, /*ref=*/NULL, HOST_EVENT_WARNING, reason, buf_str(message));
 }
@@ -302,7 +302,7 @@ log_unreadable(const struct cl_loader *l, int errnum)
 	CLEANUP(arena_fini) struct arena scratch = ARENA_INIT;
 	struct error err;
 
-	err_errno(&err, errnum, "cannot read inventory %s", cl_q(&scratch, str_c(l->path)));
+	err_errno(&err, errnum, "cannot read inventory %s", quote_z(&scratch, str_c(l->path)));
 	log_error("the inventory cannot be read, keeping the one loaded before", LOG_ERR(&err));
 }
 
@@ -315,7 +315,7 @@ log_rejected(struct cl_loader *l, const struct cl_problems *problems)
 	buf_add_c(&message, "inventory reload rejected: ");
 	cl_problems_text(problems, LIMIT_PROBLEMS, &message);
 	log_error(message.ptr);
-	warn(l, rejected_event.reason, &message);
+	send_warning(l, rejected_event.reason, &message);
 }
 
 static void
@@ -326,7 +326,7 @@ log_refused(struct cl_loader *l, const struct buf *why)
 	metric_inc(metric_of(&reloads, "refused"));
 	buf_addf(&message, "inventory reload refused: %s", why->ptr);
 	log_warn(message.ptr);
-	warn(l, refused_event.reason, &message);
+	send_warning(l, refused_event.reason, &message);
 }
 
 static void
@@ -358,8 +358,8 @@ log_accepted(const struct cl_inventory *before, const struct cl_inventory *after
 
 /* Only the loading thread replaces the inventory, so the present one needs no lock here. */
 static enum cl_outcome
-judge(struct cl_loader *l, struct str text, struct cl_inventory **ret,
-      struct cl_changes *ret_changes)
+check_text(struct cl_loader *l, struct str text, struct cl_inventory **ret,
+           struct cl_changes *ret_changes)
 {
 	CLEANUP(cl_problems_fini) struct cl_problems problems = CL_PROBLEMS_INIT(l->path);
 	CLEANUP(cl_inventory_unrefp) struct cl_inventory *inventory = NULL;
@@ -402,7 +402,7 @@ load_text(struct cl_loader *l, struct str text, const struct cl_stamp *stamp)
 	struct cl_changes changes;
 
 	l->digest = str_hash(text);
-	l->verdict = judge(l, text, &inventory, &changes);
+	l->verdict = check_text(l, text, &inventory, &changes);
 	if (l->verdict == CL_ACCEPTED)
 		accept_inventory(l, inventory, stamp, &changes);
 	else
@@ -424,7 +424,7 @@ keep_unreadable(struct cl_loader *l, bool is_forced, int errnum)
 }
 
 static enum cl_outcome
-reload(struct cl_loader *l, bool is_forced)
+reload_file(struct cl_loader *l, bool is_forced)
 {
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(TEXT_MAX);
 	struct cl_stamp stamp;
@@ -446,7 +446,7 @@ reload(struct cl_loader *l, bool is_forced)
 enum cl_outcome
 cl_loader_reload(struct cl_loader *l, bool is_forced)
 {
-	enum cl_outcome outcome = reload(l, is_forced);
+	enum cl_outcome outcome = reload_file(l, is_forced);
 
 	if (outcome != CL_UNCHANGED)
 		alloc_trim();

@@ -4,12 +4,6 @@
 
 #include "base/quote.h"
 
-static inline void
-cl_quote(struct buf *b, struct str text)
-{
-	quote_add(b, text);
-}
-
 static inline const char *
 cl_q(struct arena *arena, struct str text)
 {
