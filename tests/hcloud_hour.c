@@ -321,11 +321,11 @@ count_event(const struct cloud_host *host, const struct node_ref *ref UNUSED,
 }
 
 static void
-release(const struct cloud_host *host, enum host_wake what, struct str key UNUSED)
+release(const struct cloud_host *host, enum host_requeue what, struct str key UNUSED)
 {
 	struct world *w = CONTAINER_OF((struct cloud_host *)(uintptr_t)host, struct world, host);
 
-	assert_int_equal(what, HOST_WAKE_RECOVERED);
+	assert_int_equal(what, HOST_REQUEUE_RECOVERED);
 	if (w->rig->nodes)
 		node_controller_release(w->rig->nodes);
 	if (w->rig->lifecycle)
@@ -379,7 +379,7 @@ begin_with(enum trouble trouble, unsigned n_servers, int64_t network)
 	world->rig = rig;
 	world->host = (struct cloud_host){ .clock = rig->clock,
 		                           .event = count_event,
-		                           .wake = release };
+		                           .requeue = release };
 	world->trouble = trouble;
 	world->n_servers = n_servers;
 	world->left = LIMIT;

@@ -1,7 +1,7 @@
 /* cloud/cloud.h: what a cloud provider is.
  *
  * A provider is a folder in providers/ and one table, struct cloud_ops, listed in cloud/registry.c. It gets small
- * plain structs (a node's name, provider ID, labels, addresses) and never sees Kubernetes; events and wake-ups go
+ * plain structs (a node's name, provider ID, labels, addresses) and never sees Kubernetes; events and requeues go
  * through cloud/host.h. Its functions run once, may fail, and are run again: they keep no state that a second run
  * would trip over.
  *

@@ -207,7 +207,7 @@ endpoint_leave(struct endpoint *e, const struct endpoint_pass *pass, enum endpoi
 	}
 	log_info("a cloud API is available again, what waited for it goes on",
 	         LOG_CSTR("api", e->config.name));
-	host->wake(host, HOST_WAKE_RECOVERED, STR_EMPTY);
+	host->requeue(host, HOST_REQUEUE_RECOVERED, STR_EMPTY);
 }
 
 int64_t

@@ -2,7 +2,7 @@
  *
  * An outage concerns an API, not the object whose request happened to notice it. While an endpoint is down, one request at a time
  * is sent as a probe, and every other request fails immediately with the error of the outage. When a request succeeds, the endpoint
- * is up again and wakes the host with HOST_WAKE_RECOVERED, so that all objects that wait for the endpoint are due together.
+ * is up again and requests HOST_REQUEUE_RECOVERED from the host, so that all objects that wait for the endpoint are due together.
  *
  *	up     every request is sent
  *	down   two requests in a row failed, and none was answered since the first of the two began. One failure is not enough:

@@ -14,12 +14,13 @@ enum host_event {
 	HOST_EVENT_WARNING,
 };
 
-/** What is to be reconciled anew. */
-enum host_wake {
-	HOST_WAKE_NODE,    /* key: a node's name; empty: all nodes */
-	HOST_WAKE_SERVICE, /* key: "namespace/name"; empty: all Services */
-	HOST_WAKE_ROUTES,  /* no key */
-	HOST_WAKE_RECOVERED, /* no key: an API is available again (cloud/endpoint.h); what waits for one is due */
+/** What is to be reconciled again. */
+enum host_requeue {
+	HOST_REQUEUE_NODES,    /* all nodes */
+	HOST_REQUEUE_SERVICES, /* all Services */
+	HOST_REQUEUE_SERVICE,  /* the one with the key "namespace/name" */
+	HOST_REQUEUE_ROUTES,   /* all routes */
+	HOST_REQUEUE_RECOVERED, /* what waits for an API that is available again (cloud/endpoint.h) */
 };
 
 struct lb_spec;
@@ -34,8 +35,9 @@ struct cloud_host {
 	/** An Event on a Service (its namespace, name and UID are used). */
 	void (*service_event)(const struct cloud_host *, const struct lb_spec *spec,
 	                      enum host_event type, const char *reason, struct str message);
-	/** Something changed in the cloud: looks that are not due yet are made now. */
-	void (*wake)(const struct cloud_host *, enum host_wake what, struct str key);
+	/** Something changed in the cloud: what is named is reconciled now, although it is not due yet. key: of
+	 * HOST_REQUEUE_SERVICE; empty for the others. */
+	void (*requeue)(const struct cloud_host *, enum host_requeue what, struct str key);
 	/** All nodes known now, in the arena. */
 	void (*nodes)(const struct cloud_host *, struct arena *arena, struct node_ref **ret,
 	              size_t *ret_n);

@@ -14,8 +14,8 @@ struct host {
 	struct cloud_host cloud_host;
 	struct host_config config;
 	pthread_mutex_t mu;
-	void (*wake)(void *arg, enum host_wake what, struct str key); /* mu */
-	void *wake_arg;                                               /* mu */
+	void (*requeue)(void *arg, enum host_requeue what, struct str key); /* mu */
+	void *requeue_arg;                                                  /* mu */
 	struct store *services; /* mu; NULL: no controller needs them */
 };
 
@@ -60,13 +60,13 @@ host_service_event(const struct cloud_host *h, const struct lb_spec *spec, enum 
 }
 
 static void
-host_wake(const struct cloud_host *h, enum host_wake what, struct str key)
+host_requeue(const struct cloud_host *h, enum host_requeue what, struct str key)
 {
 	struct host *host = host_of(h);
 	WITH_LOCK(&host->mu);
 
-	if (host->wake)
-		host->wake(host->wake_arg, what, key);
+	if (host->requeue)
+		host->requeue(host->requeue_arg, what, key);
 }
 
 static void
@@ -127,7 +127,7 @@ host_new(const struct host_config *config)
 		.fence = config->fence,
 		.event = host_event,
 		.service_event = host_service_event,
-		.wake = host_wake,
+		.requeue = host_requeue,
 		.nodes = host_nodes,
 		.is_service_address = host_is_service_address,
 	};
@@ -151,13 +151,13 @@ host_cloud_host(struct host *h)
 }
 
 void
-host_set_waker(struct host *h, void (*wake)(void *arg, enum host_wake what, struct str key),
-               void *arg)
+host_set_requeue(struct host *h, void (*requeue)(void *arg, enum host_requeue what, struct str key),
+                 void *arg)
 {
 	WITH_LOCK(&h->mu);
 
-	h->wake = wake;
-	h->wake_arg = arg;
+	h->requeue = requeue;
+	h->requeue_arg = arg;
 }
 
 void

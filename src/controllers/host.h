@@ -1,4 +1,4 @@
-/* controllers/host.h: what a cloud provider is given, made of what we have: events through the recorder, wake-ups of the
+/* controllers/host.h: what a cloud provider is given, made of what we have: events through the recorder, requeues by the
  * controllers, nodes from the store. Implements struct cloud_host. Threads: any. */
 #ifndef CCMD_CONTROLLERS_HOST_H
 #define CCMD_CONTROLLERS_HOST_H
@@ -28,10 +28,11 @@ const struct cloud_host *host_cloud_host(struct host *);
  * kube-system. */
 struct event_object host_ourselves(void);
 
-/** Whom a wake-up reaches. A provider may ask for one before anybody is there to be woken: it is dropped then, since
- * controllers begin by looking at everything. NULL for nobody again. */
-void host_set_waker(struct host *, void (*wake)(void *arg, enum host_wake what, struct str key),
-                    void *arg);
+/** Who does what a provider requests by cloud_host.requeue. Before that a request is dropped, since controllers begin by looking
+ * at everything. NULL: nobody any more. */
+void host_set_requeue(struct host *,
+                      void (*requeue)(void *arg, enum host_requeue what, struct str key),
+                      void *arg);
 
 /** Where Services are looked up for is_service_address(); NULL for nowhere again, before the store is freed. */
 void host_set_services(struct host *, struct store *services);

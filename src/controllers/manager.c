@@ -107,23 +107,27 @@ release_all(struct manager *m)
 }
 
 static void
-wake(void *manager, enum host_wake what, struct str key)
+requeue(void *manager, enum host_requeue what, struct str key)
 {
 	struct manager *m = manager;
 
 	switch (what) {
-	case HOST_WAKE_NODE:
-		wake_nodes(m); /* one node or all: what is not due costs nothing */
+	case HOST_REQUEUE_NODES:
+		wake_nodes(m); /* what is not due costs nothing */
 		break;
-	case HOST_WAKE_SERVICE:
+	case HOST_REQUEUE_SERVICES:
+		if (m->service)
+			service_controller_wake(m->service, STR_EMPTY);
+		break;
+	case HOST_REQUEUE_SERVICE:
 		if (m->service)
 			service_controller_wake(m->service, key);
 		break;
-	case HOST_WAKE_ROUTES:
+	case HOST_REQUEUE_ROUTES:
 		if (m->route)
 			route_controller_wake(m->route);
 		break;
-	case HOST_WAKE_RECOVERED:
+	case HOST_REQUEUE_RECOVERED:
 		release_all(m);
 		break;
 	}
@@ -171,7 +175,7 @@ manager_start(struct manager *m, struct str min_version, bool follows_unknown)
 		start_service(m);
 	if (config->route_client)
 		start_route(m);
-	host_set_waker(config->host, wake, m);
+	host_set_requeue(config->host, requeue, m);
 	m->node_reflector = reflect(m, config->nodes, min_version);
 	if (m->services)
 		m->service_reflector = reflect(m, m->services, min_version);
@@ -211,7 +215,7 @@ manager_stop(struct manager *m, int64_t grace_ns)
 
 	if (!m->is_started)
 		return true;
-	host_set_waker(m->config.host, NULL, NULL);
+	host_set_requeue(m->config.host, NULL, NULL);
 	is_done = let_finish(m, grace_ns);
 	cancel_fire(m->cancel);
 	is_done = is_done && !is_cut_off(m);

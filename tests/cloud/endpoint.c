@@ -29,9 +29,9 @@ struct story {
 static struct story *story;
 
 static void
-note_wake(const struct cloud_host *host UNUSED, enum host_wake what, struct str key)
+note_requeue(const struct cloud_host *host UNUSED, enum host_requeue what, struct str key)
 {
-	if (what == HOST_WAKE_RECOVERED && key.len == 0)
+	if (what == HOST_REQUEUE_RECOVERED && key.len == 0)
 		story->n_woken++;
 }
 
@@ -41,7 +41,7 @@ set_up(void **state UNUSED)
 	story = xcalloc(1, sizeof(*story));
 	story->fake = fake_clock_new(WALL_NS);
 	story->host = (struct cloud_host){ .clock = fake_clock_clock(story->fake),
-		                           .wake = note_wake };
+		                           .requeue = note_requeue };
 	story->endpoint = endpoint_new(&(struct endpoint_config){ "the lab", &story->host });
 	log_set_fd(-1);
 	return 0;

@@ -103,12 +103,12 @@ without_a_pod_it_is_on_the_namespace(void **state UNUSED)
 
 struct heard {
 	int n;
-	enum host_wake what;
+	enum host_requeue what;
 	char key[16];
 };
 
 static void
-hear(void *arg, enum host_wake what, struct str key)
+hear(void *arg, enum host_requeue what, struct str key)
 {
 	struct heard *heard = arg;
 
@@ -122,16 +122,16 @@ a_wake_up_reaches_whoever_is_there(void **state UNUSED)
 {
 	struct heard heard = { 0 };
 
-	given->wake(given, HOST_WAKE_NODE, STR_EMPTY);
-	host_set_waker(host, hear, &heard);
+	given->requeue(given, HOST_REQUEUE_NODES, STR_EMPTY);
+	host_set_requeue(host, hear, &heard);
 	assert_int_equal(heard.n, 0);
-	given->wake(given, HOST_WAKE_NODE, STR_EMPTY);
-	given->wake(given, HOST_WAKE_SERVICE, STR("shop/web"));
+	given->requeue(given, HOST_REQUEUE_NODES, STR_EMPTY);
+	given->requeue(given, HOST_REQUEUE_SERVICE, STR("shop/web"));
 	assert_int_equal(heard.n, 2);
-	assert_int_equal(heard.what, HOST_WAKE_SERVICE);
+	assert_int_equal(heard.what, HOST_REQUEUE_SERVICE);
 	assert_string_equal(heard.key, "shop/web");
-	host_set_waker(host, NULL, NULL);
-	given->wake(given, HOST_WAKE_NODE, STR_EMPTY);
+	host_set_requeue(host, NULL, NULL);
+	given->requeue(given, HOST_REQUEUE_NODES, STR_EMPTY);
 	assert_int_equal(heard.n, 2);
 }
 

@@ -81,9 +81,9 @@ reach_for_look(void *arg, struct look *look UNUSED, struct error *err)
 
 /* As in manager.c. */
 static void
-release(const struct cloud_host *host UNUSED, enum host_wake what, struct str key UNUSED)
+release(const struct cloud_host *host UNUSED, enum host_requeue what, struct str key UNUSED)
 {
-	if (what != HOST_WAKE_RECOVERED)
+	if (what != HOST_REQUEUE_RECOVERED)
 		return;
 	node_controller_release(rig->nodes);
 	lifecycle_controller_release(rig->lifecycle);
@@ -140,7 +140,7 @@ static void
 begin(void)
 {
 	rig = rig_new();
-	api.host = (struct cloud_host){ .clock = rig->clock, .wake = release };
+	api.host = (struct cloud_host){ .clock = rig->clock, .requeue = release };
 	api.endpoint = endpoint_new(&(struct endpoint_config){ "the lab", &api.host });
 	fake_cloud_mood(rig->cloud, reach_for_look, NULL);
 	rig_start_nodes(rig, 1);

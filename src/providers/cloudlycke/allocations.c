@@ -59,7 +59,7 @@ wake_waiting(struct cl_allocations *allocations)
 	if (!allocations->has_waiting || !is_freed)
 		return;
 	allocations->has_waiting = false;
-	allocations->host->wake(allocations->host, HOST_WAKE_SERVICE, STR_EMPTY);
+	allocations->host->requeue(allocations->host, HOST_REQUEUE_SERVICES, STR_EMPTY);
 }
 
 static bool

@@ -388,11 +388,11 @@ accept_inventory(struct cl_loader *l, struct cl_inventory *inventory, const stru
 
 	publish(l, inventory, stamp, CL_ACCEPTED);
 	log_accepted(before, inventory, changes);
-	l->host->wake(l->host, HOST_WAKE_NODE, STR_EMPTY);
+	l->host->requeue(l->host, HOST_REQUEUE_NODES, STR_EMPTY);
 	if (inventory->schema.routes.is_present)
-		l->host->wake(l->host, HOST_WAKE_ROUTES, STR_EMPTY);
+		l->host->requeue(l->host, HOST_REQUEUE_ROUTES, STR_EMPTY);
 	if (!cl_pools_eq(&before->schema, &inventory->schema))
-		l->host->wake(l->host, HOST_WAKE_SERVICE, STR_EMPTY);
+		l->host->requeue(l->host, HOST_REQUEUE_SERVICES, STR_EMPTY);
 }
 
 static enum cl_outcome

@@ -51,7 +51,7 @@ remember_service_event(const struct cloud_host *host, const struct lb_spec *spec
 }
 
 static void
-remember_wake(const struct cloud_host *host, enum host_wake what, struct str key)
+remember_requeue(const struct cloud_host *host, enum host_requeue what, struct str key)
 {
 	struct lab *lab = lab_of(host);
 
@@ -87,7 +87,7 @@ lab_setup(void **state)
 		.clock = &clock_real,
 		.event = remember_event,
 		.service_event = remember_service_event,
-		.wake = remember_wake,
+		.requeue = remember_requeue,
 		.nodes = no_nodes,
 	};
 	PTHREAD_OK(pthread_mutex_init(&lab->mu, NULL));

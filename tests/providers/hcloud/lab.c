@@ -153,11 +153,11 @@ remember_event(const struct cloud_host *host, const struct node_ref *ref, enum h
 }
 
 static void
-remember_wake(const struct cloud_host *host, enum host_wake what, struct str key UNUSED)
+remember_requeue(const struct cloud_host *host, enum host_requeue what, struct str key UNUSED)
 {
 	struct lab *lab = CONTAINER_OF((struct cloud_host *)(uintptr_t)host, struct lab, host);
 
-	lab->n_recovered += what == HOST_WAKE_RECOVERED;
+	lab->n_recovered += what == HOST_REQUEUE_RECOVERED;
 }
 
 static void
@@ -195,7 +195,7 @@ lab_setup(void **state)
 	lab->now_ns = 1800000000 * NS_PER_SEC;
 	lab->host = (struct cloud_host){ .clock = &lab->clock,
 		                         .event = remember_event,
-		                         .wake = remember_wake,
+		                         .requeue = remember_requeue,
 		                         .nodes = give_nodes,
 		                         .is_service_address = is_service_address };
 	lab->asked = BUF_INIT(100000);
