@@ -231,13 +231,13 @@ check_bounds(const struct lb_spec *spec, struct error *err)
 /* ---- nodes ------------------------------------------------------------------------------------------ */
 
 static bool
-read_selector(const struct lb_spec *spec, struct arena *arena, const struct selector **ret,
+read_selector(const struct lb_spec *spec, struct arena *arena, const struct hz_selector **ret,
               struct error *err)
 {
 	struct hz_opt_str text = { .value = STR_EMPTY };
 
 	hz_annotation_text(spec, HZ_LB_PREFIX "node-selector", &text);
-	return selector_parse(text.value, arena, ret, err) ||
+	return hz_selector_parse(text.value, arena, ret, err) ||
 	       err_wrap(err, "unable to parse the node-selector annotation");
 }
 
@@ -245,19 +245,19 @@ bool
 hz_lb_selects(const struct lb_spec *spec, const struct node_ref *node)
 {
 	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
-	const struct selector *selector;
+	const struct hz_selector *selector;
 	struct error err;
 
 	return !lb_annotation(spec, HZ_LB_PREFIX "node-selector") ||
 	       !read_selector(spec, &arena, &selector, &err) ||
-	       selector_matches(selector, node->labels, node->n_labels);
+	       hz_selector_matches(selector, node->labels, node->n_labels);
 }
 
 static bool
 check_selector(const struct reader *r)
 {
 	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
-	const struct selector *selector;
+	const struct hz_selector *selector;
 
 	return read_selector(r->spec, &arena, &selector, r->err);
 }

@@ -13,7 +13,7 @@
 #ifndef CCMD_HCLOUD_LB_DESIRED_H
 #define CCMD_HCLOUD_LB_DESIRED_H
 
-#include "base/selector.h"
+#include "providers/hcloud/selector.h"
 #include "cloud/balancer.h"
 #include "providers/hcloud/lb_wire.h"
 

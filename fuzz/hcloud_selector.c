@@ -1,5 +1,5 @@
 /* A selector that is taken is taken again with blanks around it, and means the same; whatever it is, matching ends. */
-#include "base/selector.h"
+#include "providers/hcloud/selector.h"
 
 #include <assert.h>
 
@@ -14,14 +14,14 @@ matches(struct str text, struct arena *arena, bool *ret)
 	static const struct label pool = { STR("pool"), STR("web") },
 				  slots = { STR("slots"), STR("12") };
 	static const struct label *const labels[] = { &pool, &slots };
-	const struct selector *selector;
+	const struct hz_selector *selector;
 	struct error err;
 
-	if (!selector_parse(text, arena, &selector, &err)) {
+	if (!hz_selector_parse(text, arena, &selector, &err)) {
 		assert(err.code == ERR_INVALID && err.msg[0] != '\0');
 		return false;
 	}
-	*ret = selector_matches(selector, labels, ARRAY_LEN(labels));
+	*ret = hz_selector_matches(selector, labels, ARRAY_LEN(labels));
 	return true;
 }
 

@@ -1,10 +1,10 @@
-/* base/selector.c: see selector.h.
+/* hcloud/selector.c: see selector.h.
  *
  * One token of lookahead is all it takes. What the Go parser does and a reader may not expect: words end at blanks and at any of
  * =!(),<>, so keys are checked only after they were cut; "in" and "notin" are operators behind a key and words everywhere else; a
  * NUL ends the text where a token could start, and a token where it stands inside one.
  */
-#include "base/selector.h"
+#include "providers/hcloud/selector.h"
 
 #include "base/limits.h"
 #include "base/quote.h"
@@ -52,7 +52,7 @@ struct requirement {
 	int64_t number; /* of OP_GREATER and OP_LESS */
 };
 
-struct selector {
+struct hz_selector {
 	struct requirement *requirements; /* all of them must hold */
 	size_t n;
 };
@@ -443,7 +443,7 @@ go_on(struct parser *p)
 }
 
 static bool
-parse_all(struct parser *p, struct selector *selector)
+parse_all(struct parser *p, struct hz_selector *selector)
 {
 	if (p->next.kind != TOKEN_END && !starts_requirement(p))
 		return unexpected(p, p->next, "!, identifier, or 'end of string'");
@@ -468,16 +468,17 @@ count_commas(struct str text)
 
 /* Commas part requirements, and values; every value but the last of each requirement has one of its own. */
 bool
-selector_parse(struct str text, struct arena *arena, const struct selector **ret, struct error *err)
+hz_selector_parse(struct str text, struct arena *arena, const struct hz_selector **ret,
+                  struct error *err)
 {
 	struct parser p = { .err = err };
-	struct selector *selector;
+	struct hz_selector *selector;
 	size_t n;
 
 	if (text.len > LIMIT_SELECTOR)
 		return err_set(err, ERR_INVALID, "a selector of more than %zu bytes",
 		               LIMIT_SELECTOR);
-	selector = ARENA_NEW(arena, struct selector);
+	selector = ARENA_NEW(arena, struct hz_selector);
 	n = count_commas(text) + 1;
 	selector->requirements = arena_calloc(arena, n, sizeof(*selector->requirements));
 	p.values = arena_calloc(arena, n, sizeof(*p.values));
@@ -536,7 +537,8 @@ holds(const struct requirement *r, const struct str *value)
 }
 
 bool
-selector_matches(const struct selector *selector, const struct label *const labels[], size_t n)
+hz_selector_matches(const struct hz_selector *selector, const struct label *const labels[],
+                    size_t n)
 {
 	for (size_t i = 0; i < selector->n; i++) {
 		const struct requirement *r = &selector->requirements[i];

@@ -1,4 +1,4 @@
-#include "base/selector.h"
+#include "providers/hcloud/selector.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,12 +20,12 @@ static bool
 select_n(const char *text, size_t len)
 {
 	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
-	const struct selector *selector;
+	const struct hz_selector *selector;
 	struct error err;
 
-	if (!selector_parse(str_n(text, len), &arena, &selector, &err))
+	if (!hz_selector_parse(str_n(text, len), &arena, &selector, &err))
 		fail_msg("%s: %s", text, err.msg);
-	return selector_matches(selector, labels, ARRAY_LEN(labels));
+	return hz_selector_matches(selector, labels, ARRAY_LEN(labels));
 }
 
 static void
@@ -131,10 +131,10 @@ static void
 check_bad(const char *text, const char *msg)
 {
 	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
-	const struct selector *selector = NULL;
+	const struct hz_selector *selector = NULL;
 	struct error err;
 
-	if (selector_parse(str_c(text), &arena, &selector, &err))
+	if (hz_selector_parse(str_c(text), &arena, &selector, &err))
 		fail_msg("%s: was taken", text);
 	assert_int_equal(err.code, ERR_INVALID);
 	assert_string_equal(err.msg, msg);
@@ -220,15 +220,15 @@ static void
 long_prefixes_are_refused(void **state UNUSED)
 {
 	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
-	const struct selector *selector;
+	const struct hz_selector *selector;
 	struct error err;
 	char key[256];
 
 	memset(key, 'a', sizeof(key));
 	memcpy(key + 254, "/b", 2);
-	assert_false(selector_parse(str_n(key, 256), &arena, &selector, &err));
+	assert_false(hz_selector_parse(str_n(key, 256), &arena, &selector, &err));
 	assert_non_null(strstr(err.msg, "prefix part must be no more than 253 bytes"));
-	assert_true(selector_parse(str_n(key + 1, 255), &arena, &selector, &err));
+	assert_true(hz_selector_parse(str_n(key + 1, 255), &arena, &selector, &err));
 }
 
 static void
@@ -236,15 +236,15 @@ takes_text_up_to_its_limit(void **state UNUSED)
 {
 	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
 	char *text = malloc(LIMIT_SELECTOR + 1);
-	const struct selector *selector;
+	const struct hz_selector *selector;
 	struct error err;
 
 	memset(text, ',', LIMIT_SELECTOR + 1);
 	memcpy(text, "gpu in (", 8);
 	text[LIMIT_SELECTOR - 1] = ')';
-	assert_true(selector_parse(str_n(text, LIMIT_SELECTOR), &arena, &selector, &err));
-	assert_true(selector_matches(selector, labels, ARRAY_LEN(labels)));
-	assert_false(selector_parse(str_n(text, LIMIT_SELECTOR + 1), &arena, &selector, &err));
+	assert_true(hz_selector_parse(str_n(text, LIMIT_SELECTOR), &arena, &selector, &err));
+	assert_true(hz_selector_matches(selector, labels, ARRAY_LEN(labels)));
+	assert_false(hz_selector_parse(str_n(text, LIMIT_SELECTOR + 1), &arena, &selector, &err));
 	assert_int_equal(err.code, ERR_INVALID);
 	assert_string_equal(err.msg, "a selector of more than 16384 bytes");
 	free(text);
@@ -254,14 +254,14 @@ static void
 keeps_no_view_of_the_text(void **state UNUSED)
 {
 	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
-	const struct selector *selector;
+	const struct hz_selector *selector;
 	char text[] = "pool=web";
 	struct error err;
 
-	assert_true(selector_parse(str_c(text), &arena, &selector, &err));
+	assert_true(hz_selector_parse(str_c(text), &arena, &selector, &err));
 	memset(text, 'x', sizeof(text));
-	assert_true(selector_matches(selector, labels, ARRAY_LEN(labels)));
-	assert_false(selector_matches(selector, NULL, 0));
+	assert_true(hz_selector_matches(selector, labels, ARRAY_LEN(labels)));
+	assert_false(hz_selector_matches(selector, NULL, 0));
 }
 
 int

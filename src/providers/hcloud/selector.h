@@ -1,4 +1,4 @@
-/* base/selector.h: Kubernetes label selectors: "a=b,c!=d,e in (f,g),h notin (i),j,!k,l>5".
+/* hcloud/selector.h: Kubernetes label selectors: "a=b,c!=d,e in (f,g),h notin (i),j,!k,l>5".
  *
  * Takes and refuses the same texts as labels.Parse of k8s.io/apimachinery, oddities included, and says what is wrong in its
  * words, without the regular expressions. Two are worth knowing: "a=" wants the empty value, and "b!=c" and "b notin (c)" also
@@ -6,14 +6,14 @@
  *
  * Threads: pure; a parsed one may be shared.
  */
-#ifndef CCMD_BASE_SELECTOR_H
-#define CCMD_BASE_SELECTOR_H
+#ifndef CCMD_HCLOUD_SELECTOR_H
+#define CCMD_HCLOUD_SELECTOR_H
 
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/label.h"
 
-struct selector;
+struct hz_selector;
 
 /** Empty text selects everything. At most LIMIT_SELECTOR bytes.
  *
@@ -22,9 +22,9 @@ struct selector;
  *
  * Cost: one pass; about 64 bytes for each comma.
  */
-NODISCARD bool selector_parse(struct str text, struct arena *, const struct selector **ret,
-                              struct error *err);
+NODISCARD bool hz_selector_parse(struct str text, struct arena *, const struct hz_selector **ret,
+                                 struct error *err);
 /** @param labels  each key at most once */
-bool selector_matches(const struct selector *, const struct label *const labels[], size_t n);
+bool hz_selector_matches(const struct hz_selector *, const struct label *const labels[], size_t n);
 
 #endif
