@@ -1,8 +1,8 @@
-/* hcloud/selector.c: see selector.h.
+/* selector.c: see selector.h.
  *
- * One token of lookahead is all it takes. What the Go parser does and a reader may not expect: words end at blanks and at any of
- * =!(),<>, so keys are checked only after they were cut; "in" and "notin" are operators behind a key and words everywhere else; a
- * NUL ends the text where a token could start, and a token where it stands inside one.
+ * One token of lookahead is enough. Words end at blanks and at any of =!(),<>, so keys are checked only after they were cut.
+ * "in" and "notin" are operators behind a key, and words everywhere else. As in labels.Parse, a NUL ends the text where a token
+ * could start, and a token where it stands inside one.
  */
 #include "providers/hcloud/selector.h"
 
@@ -12,7 +12,7 @@
 enum {
 	NAME_MAX_BYTES = 63,    /* of a key without its prefix, and of a value */
 	PREFIX_MAX_BYTES = 253, /* a DNS subdomain */
-	WHY_MAX = 700,
+	QUOTED_MAX = 700,
 };
 
 enum token_kind {
@@ -58,6 +58,7 @@ struct hz_selector {
 };
 
 struct parser {
+	struct str text; /* all of it, for errors */
 	struct str rest;
 	struct token next;
 	struct str *values; /* room for all values that the text can hold */
@@ -117,7 +118,7 @@ token_of_symbol(struct str text)
 		struct str symbol = str_c(symbols[i].text);
 
 		if (str_starts(text, symbol))
-			return (struct token){ symbols[i].kind, symbol };
+			return (struct token){ symbols[i].kind, str_head(text, symbol.len) };
 	}
 	return (struct token){ TOKEN_END, STR_EMPTY };
 }
@@ -125,10 +126,11 @@ token_of_symbol(struct str text)
 static struct token
 lex(struct str *rest)
 {
-	struct token token = { TOKEN_END, STR_EMPTY };
+	struct token token = { .kind = TOKEN_END };
 
 	while (rest->len > 0 && is_blank(rest->ptr[0]))
 		*rest = str_skip(*rest, 1);
+	token.text = str_head(*rest, 0);
 	if (rest->len == 0 || rest->ptr[0] == '\0')
 		return token;
 	token = is_special(rest->ptr[0]) ? token_of_symbol(*rest)
@@ -169,11 +171,16 @@ take(struct parser *p)
 	return token;
 }
 
+/* Positions count from 1. */
 static bool
-unexpected(struct parser *p, struct token found, const char *expected)
+fail_at(struct parser *p, struct str at, const char *problem)
 {
-	return err_set(p->err, ERR_INVALID, "found '%" STR_FMT "', expected: %s",
-	               STR_ARG(found.text), expected);
+	char memory[QUOTED_MAX] = "";
+	struct buf quoted = BUF_FIXED(memory);
+
+	quote_add(&quoted, p->text);
+	return err_set(p->err, ERR_INVALID, "selector %s, position %zu: %s", quoted.ptr,
+	               (size_t)(at.ptr - p->text.ptr) + 1, problem);
 }
 
 /* ---- keys and values --------------------------------------------------------------------------------- */
@@ -216,117 +223,53 @@ is_dns_subdomain(struct str text)
 	return true;
 }
 
-#define NAME_RULE                                                   \
-	"must consist of alphanumeric characters, '-', '_' or '.'," \
-	" and must start and end with an alphanumeric character"
-
-static void
-add_why(struct buf *why, const char *part, const char *rule)
-{
-	buf_addf(why, "%s%s %s", why->len > 0 ? "; " : "", part, rule);
-}
-
-static void
-check_prefix(struct str prefix, struct buf *why)
-{
-	if (prefix.len == 0) {
-		add_why(why, "prefix part", "must be non-empty");
-		return;
-	}
-	if (prefix.len > PREFIX_MAX_BYTES)
-		add_why(why, "prefix part", "must be no more than 253 bytes");
-	if (!is_dns_subdomain(prefix))
-		add_why(why, "prefix part",
-		        "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric "
-		        "characters, '-' or '.', and must start and end with an alphanumeric "
-		        "character");
-}
-
-static void
-check_name(struct str name, struct buf *why)
-{
-	if (name.len == 0)
-		add_why(why, "name part", "must be non-empty");
-	if (name.len > NAME_MAX_BYTES)
-		add_why(why, "name part", "must be no more than 63 bytes");
-	if (!is_name(name))
-		add_why(why, "name part", NAME_RULE);
-}
-
 static bool
-set_bad_key(struct parser *p, struct str key, const struct buf *why)
+is_key(struct str key)
 {
-	char memory[WHY_MAX] = "";
-	struct buf quoted = BUF_FIXED(memory);
+	struct str prefix, name = key;
 
-	quote_add(&quoted, key);
-	return err_set(p->err, ERR_INVALID, "<nil>: Invalid value: %s: %s", quoted.ptr, why->ptr);
+	if (str_cut(key, '/', &prefix, &name) &&
+	    (prefix.len == 0 || prefix.len > PREFIX_MAX_BYTES || !is_dns_subdomain(prefix)))
+		return false;
+	return name.len <= NAME_MAX_BYTES && is_name(name);
 }
 
 static bool
 check_key(struct parser *p, struct str key)
 {
-	char memory[WHY_MAX] = "";
-	struct buf why = BUF_FIXED(memory);
-	struct str prefix, name = key;
-
-	if (str_cut(key, '/', &prefix, &name))
-		check_prefix(prefix, &why);
-	if (str_index(name, '/') < 0) {
-		check_name(name, &why);
-	} else {
-		buf_reset(&why);
-		add_why(&why, "a valid label key",
-		        NAME_RULE " with an optional DNS subdomain prefix and '/' "
-		                  "(e.g. 'example.com/MyName')");
-	}
-	return why.len == 0 || set_bad_key(p, key, &why);
+	return is_key(key) ||
+	       fail_at(p, key,
+	               "not the key of a label, such as pool or example.com/pool: at most 63 letters, "
+	               "digits, '-', '_' and '.', the first and the last a letter or digit");
 }
 
 static bool
-set_bad_value(struct parser *p, struct str key, struct str value, const char *why)
+check_value(struct parser *p, struct str value)
 {
-	char memory[WHY_MAX] = "";
-	struct buf quoted = BUF_FIXED(memory);
-
-	quote_add(&quoted, value);
-	return err_set(p->err, ERR_INVALID, "values[%" STR_FMT "]: Invalid value: %s: %s",
-	               STR_ARG(key), quoted.ptr, why);
-}
-
-static bool
-check_value(struct parser *p, struct str key, struct str value)
-{
-	if (value.len > NAME_MAX_BYTES)
-		return set_bad_value(p, key, value, "must be no more than 63 bytes");
-	if (value.len > 0 && !is_name(value))
-		return set_bad_value(p, key, value,
-		                     "a valid label must be an empty string or consist of "
-		                     "alphanumeric characters, '-', '_' or '.', and must start "
-		                     "and end with an alphanumeric character");
-	return true;
+	return value.len == 0 || (value.len <= NAME_MAX_BYTES && is_name(value)) ||
+	       fail_at(p, value,
+	               "not the value of a label: at most 63 letters, digits, '-', '_' and '.', the "
+	               "first and the last a letter or digit");
 }
 
 static bool
 check_values(struct parser *p, const struct requirement *r)
 {
 	for (size_t i = 0; i < r->n_values; i++) {
-		if (!check_value(p, r->key, r->values[i]))
+		if (!check_value(p, r->values[i]))
 			return false;
 	}
 	return true;
 }
 
-/* A value that is no number at all is one that is no label either, but for the empty one and long ones. */
 static bool
 check_number(struct parser *p, struct requirement *r)
 {
 	struct str value = r->values[0];
 
-	return check_value(p, r->key, value) &&
-	       (str_to_i64(value, INT64_MIN, INT64_MAX, &r->number) ||
-	        set_bad_value(p, r->key, value,
-	                      "for 'Gt', 'Lt' operators, the value must be an integer"));
+	return str_to_i64(value, INT64_MIN, INT64_MAX, &r->number)
+	               ? check_value(p, value)
+	               : fail_at(p, value, "< and > compare with an integer");
 }
 
 /* ---- requirements ------------------------------------------------------------------------------------ */
@@ -345,16 +288,16 @@ parse_list(struct parser *p, struct requirement *r)
 	struct token token = take(p);
 
 	if (token.kind != TOKEN_OPEN)
-		return unexpected(p, token, "'('");
+		return fail_at(p, token.text, "expected '('");
 	for (bool is_last = false; !is_last; is_last = token.kind == TOKEN_CLOSE) {
-		struct token value = { TOKEN_WORD, STR_EMPTY };
+		struct token value = { TOKEN_WORD, str_head(p->next.text, 0) };
 
 		if (kind_of_next(p) == TOKEN_WORD)
 			value = take(p);
 		add_value(p, r, value.text);
 		token = take(p);
 		if (token.kind != TOKEN_COMMA && token.kind != TOKEN_CLOSE)
-			return unexpected(p, token, "',', ')' or identifier");
+			return fail_at(p, token.text, "expected ',' or ')'");
 	}
 	return true;
 }
@@ -362,12 +305,12 @@ parse_list(struct parser *p, struct requirement *r)
 static bool
 parse_value(struct parser *p, struct requirement *r)
 {
-	struct token token = { TOKEN_WORD, STR_EMPTY };
+	struct token token = { TOKEN_WORD, str_head(p->next.text, 0) };
 
 	if (p->next.kind != TOKEN_END && p->next.kind != TOKEN_COMMA)
 		token = take(p);
 	if (token.kind != TOKEN_WORD)
-		return unexpected(p, token, "identifier");
+		return fail_at(p, token.text, "expected a value");
 	add_value(p, r, token.text);
 	return true;
 }
@@ -393,7 +336,7 @@ infer_operator(struct parser *p, struct requirement *r)
 		r->op = OP_LESS;
 		break;
 	default:
-		return unexpected(p, token, "in, notin, =, ==, !=, gt, lt");
+		return fail_at(p, token.text, "expected =, ==, !=, in, notin, < or >");
 	}
 	r->values = p->values + p->n_values;
 	return token.kind == TOKEN_IN || token.kind == TOKEN_NOT_IN ? parse_list(p, r)
@@ -411,7 +354,7 @@ parse_requirement(struct parser *p, struct requirement *r)
 		take(p);
 	token = take(p);
 	if (token.kind != TOKEN_WORD)
-		return unexpected(p, token, "identifier");
+		return fail_at(p, token.text, "expected a key");
 	r->key = token.text;
 	r->op = is_negated ? OP_MISSING : OP_EXISTS;
 	if (!check_key(p, r->key))
@@ -438,19 +381,17 @@ go_on(struct parser *p)
 	if (token.kind == TOKEN_END)
 		return true;
 	if (token.kind != TOKEN_COMMA)
-		return unexpected(p, token, "',' or 'end of string'");
-	return starts_requirement(p) || unexpected(p, p->next, "identifier after ','");
+		return fail_at(p, token.text, "expected ',' or the end");
+	return starts_requirement(p) || fail_at(p, p->next.text, "expected a key after ','");
 }
 
 static bool
 parse_all(struct parser *p, struct hz_selector *selector)
 {
 	if (p->next.kind != TOKEN_END && !starts_requirement(p))
-		return unexpected(p, p->next, "!, identifier, or 'end of string'");
+		return fail_at(p, p->next.text, "expected a key");
 	while (p->next.kind != TOKEN_END) {
-		if (!parse_requirement(p, &selector->requirements[selector->n++]))
-			return err_wrap(p->err, "unable to parse requirement");
-		if (!go_on(p))
+		if (!parse_requirement(p, &selector->requirements[selector->n++]) || !go_on(p))
 			return false;
 	}
 	return true;
@@ -482,7 +423,8 @@ hz_selector_parse(struct str text, struct arena *arena, const struct hz_selector
 	n = count_commas(text) + 1;
 	selector->requirements = arena_calloc(arena, n, sizeof(*selector->requirements));
 	p.values = arena_calloc(arena, n, sizeof(*p.values));
-	p.rest = arena_str(arena, text);
+	p.text = arena_str(arena, text);
+	p.rest = p.text;
 	p.next = lex(&p.rest);
 	if (!parse_all(&p, selector))
 		return false;

@@ -637,8 +637,8 @@ selects_nodes_by_their_labels(void **state UNUSED)
 	assert_true(selects_web(
 		"pool in")); /* cannot be read: its error comes from hz_lb_desired_read() */
 	check_refused("node-selector", "pool in",
-	              "unable to parse the node-selector annotation: unable to parse "
-	              "requirement: found '', expected: '('");
+	              "unable to parse the node-selector annotation: selector \"pool in\", "
+	              "position 8: expected '('");
 }
 
 /* ---- bounds ------------------------------------------------------------------------------------------ */
