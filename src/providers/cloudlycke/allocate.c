@@ -60,7 +60,7 @@ is_usable(const struct cl_pool *pool, const struct ip *ip)
 	return cl_pool_has(pool, ip, &is_avoided);
 }
 
-/* False at the end of all addresses. */
+/* False after the last of all addresses. */
 static bool
 increment(struct ip *ip)
 {
@@ -210,7 +210,8 @@ has_text(const struct str *texts, size_t n, struct str text)
 	return false;
 }
 
-/* framework.md 2.7: each must be a network; what is twice there counts once. The first that is none, or NULL. */
+/* Each must be a network; duplicates count once (docs/spec/framework.md, "Source ranges"). Returns the first that is not a
+ * network, or NULL. */
 static const struct str *
 read_ranges(const struct lb_spec *spec, struct arena *arena, struct cl_record *draft)
 {
@@ -258,7 +259,7 @@ fill_template(const struct cl_pool *pool, const struct lb_spec *spec, struct are
 	return arena_str(arena, buf_str(&b));
 }
 
-/* What the API server would not take in a status is refused here, with the reason. */
+/* Refuses a name that the API server would not accept in a status. */
 static bool
 read_hostname(const struct cl_pool *pool, const struct lb_spec *spec, struct arena *arena,
               struct str *ret, struct error *err)
@@ -369,7 +370,7 @@ recall_addresses(const struct lb_status *status, struct cl_holding *h)
 void
 cl_request_recall(const struct lb_spec *spec, struct arena *arena, struct cl_record *ret_draft)
 {
-	static const struct str nobody = { "0.0.0.0/32", 10 };
+	static const struct str no_client = { "0.0.0.0/32", 10 };
 	struct error ignored;
 
 	*ret_draft = draft_of(spec);
@@ -377,14 +378,14 @@ cl_request_recall(const struct lb_spec *spec, struct arena *arena, struct cl_rec
 	(void)!read_proxy(spec, arena, &ret_draft->proxy, &ignored);
 	if (read_ranges(spec, arena, ret_draft) && ret_draft->n_source_ranges == 0) {
 		ret_draft->source_ranges =
-			&nobody; /* nothing that was closed is opened by a mistake */
+			&no_client; /* a mistake in the ranges must not open the port to all clients */
 		ret_draft->n_source_ranges = 1;
 	}
 }
 
 /* ---- an address for one family ----------------------------------------------------------------------- */
 
-/* One family of one desired. */
+/* The search for an address of one family. */
 struct search {
 	const struct cl_desired *desired;
 	const struct cl_holding *const *others;
@@ -395,7 +396,7 @@ struct search {
 	size_t n_taken;
 };
 
-/* ---- who has what ------------------------------------------------------------------------------------ */
+/* ---- addresses of others ----------------------------------------------------------------------------- */
 
 static const struct lb_port *
 common_port(const struct cl_holding *a, const struct cl_holding *b)
@@ -425,7 +426,7 @@ cl_may_share(const struct cl_holding *a, const struct cl_holding *b,
 	return are_friends && !port;
 }
 
-/* The first of the others that has the address and does not share it; NULL: none. */
+/* The first other Service that has the address and does not share it; NULL: none. */
 static const struct cl_holding *
 rival_for(const struct search *s, const struct ip *ip, const struct lb_port **ret_port)
 {
@@ -473,7 +474,7 @@ is_taken(const struct search *s, const struct ip *ip)
 	return bsearch(ip, s->taken, s->n_taken, sizeof(s->taken[0]), by_value) != NULL;
 }
 
-/* ---- what it has ------------------------------------------------------------------------------------- */
+/* ---- an address it has ------------------------------------------------------------------------------- */
 
 static const struct ip *
 wanted_of(const struct search *s)
@@ -502,7 +503,7 @@ find_kept(const struct search *s, struct ip *ret)
 	return false;
 }
 
-/* ---- a wanted one ------------------------------------------------------------------------------------ */
+/* ---- a wanted address -------------------------------------------------------------------------------- */
 
 static const char *
 ip_text(const struct search *s, const struct ip *ip)
@@ -544,9 +545,9 @@ check_wanted(const struct search *s, const struct ip *ip, bool *ret_is_full, str
 	return !rival || refuse_rival(s, ip, rival, port, err);
 }
 
-/* ---- a new one --------------------------------------------------------------------------------------- */
+/* ---- a new address ----------------------------------------------------------------------------------- */
 
-/* The lowest that a Service of the same sharing key has. */
+/* The lowest address of a Service with the same sharing key. */
 static bool
 find_shared(const struct search *s, struct ip *ret)
 {
@@ -571,7 +572,7 @@ find_shared(const struct search *s, struct ip *ret)
 	return is_found;
 }
 
-/* Steps over what is avoided and what is taken, block by block: a pool may hold 2^64 addresses. */
+/* Skips whole avoided blocks: a pool may hold 2^64 addresses. */
 static bool
 find_free_in(const struct search *s, const struct cl_block *block, struct ip *ret)
 {

@@ -19,7 +19,7 @@ struct cl_desired {
 	struct ip wanted[CL_FAMILIES];
 	size_t n_wanted;
 	struct cl_holding
-		self; /* what it has now; its own entry among the holdings is skipped, by UID */
+		self; /* what it has now; its own entry among the others is skipped, by UID */
 };
 
 struct cl_grant {
@@ -45,19 +45,19 @@ NODISCARD bool cl_request_pool(const struct cl_schema *schema, const struct lb_s
 bool cl_request_could_have(const struct cl_schema *schema, struct str namespace,
                            const struct ip *ip);
 
-/** What can be told of a balancer from its Service alone, whatever is wrong with that: for those that exist already. Its
- * addresses are those of the status. */
+/** The draft of a balancer that exists already, made from its Service alone and never refused. Its addresses are those of the
+ * status. */
 void cl_request_recall(const struct lb_spec *spec, struct arena *arena,
                        struct cl_record *ret_draft);
 
-/** Is the address in the pool, and not one of those never handed out? */
+/** Is the address in the pool and usable? *ret_is_avoided: it is in the pool, but excluded (avoid, avoidEdges). */
 bool cl_pool_has(const struct cl_pool *pool, const struct ip *ip, bool *ret_is_avoided);
 /** May both have the same address? *ret_port (may be NULL): the port that both want. */
 bool cl_may_share(const struct cl_holding *a, const struct cl_holding *b,
                   const struct lb_port **ret_port);
 
-/** ERR_INVALID with what is to be done about it. *ret_is_full (may be NULL): true where another Service's going would
- * help. The arena is for messages. Cost: O(n log n) where a new address is looked for. */
+/** ERR_INVALID with what an operator can do. *ret_is_full (may be NULL): true if the removal of another Service
+ * would help. The arena is for messages. Cost: O(n log n) where a new address is looked for. */
 NODISCARD bool cl_allocate(const struct cl_desired *desired,
                            const struct cl_holding *const others[], size_t n, struct arena *arena,
                            struct cl_grant *ret, bool *ret_is_full, struct error *err);

@@ -22,8 +22,8 @@ EVENT_KIND(
 struct cl_allocations {
 	const struct cloud_host *host;
 	struct cl_journal journal; /* with the lock of all that follows */
-	bool has_waiting;          /* a Service got no address because others have them */
-	uint64_t n_freed_seen;     /* of the journal's, when those who wait were woken last */
+	bool has_waiting;          /* a Service got no address because all are taken */
+	uint64_t n_freed_seen; /* the journal's n_freed when waiting Services were last requeued */
 };
 
 /* ---- life cycle -------------------------------------------------------------------------------------- */
@@ -91,7 +91,7 @@ share_targets(struct cl_allocations *allocations, struct cl_targets *targets)
 	return targets;
 }
 
-/* Keeps generation and hook of what was before, if that is all there is to keep. */
+/* Writes the draft as a new record with the next generation, unless it equals the record before. */
 static bool
 commit_draft(struct cl_allocations *allocations, struct cl_record *draft, struct cl_record *before,
              struct cl_record **ret, struct error *err)
@@ -204,7 +204,7 @@ cl_allocations_ensure(struct cl_allocations *allocations, const struct cl_reques
 
 	before = cl_journal_get(&allocations->journal, draft.holding.uid);
 	before = before ? cl_record_ref(before)
-	                : NULL; /* it is compared with what takes its place */
+	                : NULL; /* kept: it is compared with its replacement */
 	if (!allocate_addresses(allocations, request, before, arena, &draft, err))
 		return false;
 	targets = share_targets(allocations, targets);
@@ -263,7 +263,7 @@ cl_allocations_remove(struct cl_allocations *allocations, struct str uid, struct
 	return change_record(allocations, uid, NULL, /*is_visible=*/true, err);
 }
 
-/* Only a later run could have changed the record meanwhile, and there is none while this one goes on. */
+/* The record cannot have changed meanwhile: for one Service, calls are made one after the other. */
 bool
 cl_allocations_set_hook_result(struct cl_allocations *allocations, const struct cl_record *record,
                                struct str error, struct error *err)
@@ -283,7 +283,7 @@ cl_allocations_set_hook_result(struct cl_allocations *allocations, const struct 
 enum claim_rank {
 	CLAIM_SAVED,  /* the state file has an address of the status for this Service */
 	CLAIM_STATUS, /* the status says so */
-	CLAIM_LEAVING, /* its balancer is on the way out: the address may have been given to another already */
+	CLAIM_LEAVING, /* the balancer is being deleted: another Service may have the address already */
 };
 
 /* What one Service's status says, against what is known. */
@@ -437,7 +437,7 @@ holder_of(const struct cl_allocations *allocations, const struct cl_holding *sel
 	return found;
 }
 
-/* Leaves what nobody else has. spec NULL: nobody is to be told. */
+/* Removes the addresses that another Service holds. spec NULL: without an event. */
 static void
 keep_unclaimed(struct cl_allocations *allocations, const struct lb_spec *spec, struct cl_holding *h)
 {
@@ -455,7 +455,7 @@ keep_unclaimed(struct cl_allocations *allocations, const struct lb_spec *spec, s
 	h->n_addresses = n;
 }
 
-/* What hooks were told of it last, with the addresses that the Service has now. */
+/* The draft becomes the record of the state file, with the addresses that the Service has now. */
 static void
 restore_saved(const struct cl_record *saved, struct cl_record *draft)
 {
@@ -487,7 +487,8 @@ adopt_one(struct cl_allocations *allocations, const struct cl_schema *schema, co
 		cl_journal_set(&allocations->journal, cl_record_new(&draft));
 }
 
-/* A Service without an address in its status may have been given one that was not told any more. */
+/* A Service without an address in its status may have one all the same: ccmd may have ended after it had written the record and
+ * before the status was patched. */
 static void
 adopt_unpublished(struct cl_allocations *allocations, const struct cl_record *saved)
 {
@@ -511,8 +512,8 @@ all_nodes(struct cl_allocations *allocations, struct arena *arena)
 	return cl_targets_new(nodes, n);
 }
 
-/* Whose Service is gone though its finalizer should have kept it: the API server's data may have been lost, so what is there
- * goes on, and its address is given to nobody. */
+/* Records whose Service is gone although its finalizer should have kept it. The API server's data may have been lost, so these
+ * balancers go on, and their addresses stay reserved. */
 static void
 log_orphans(struct cl_record *const records[], size_t n, const struct lb_spec *const specs[],
             size_t n_specs)
@@ -559,7 +560,7 @@ cl_allocations_adopt(struct cl_allocations *allocations, const struct cl_schema 
 	return cl_journal_save(&allocations->journal, err);
 }
 
-/* ---- for those who look at all ----------------------------------------------------------------------- */
+/* ---- listing ----------------------------------------------------------------------------------------- */
 
 struct cl_record **
 cl_allocations_list(struct cl_allocations *allocations, size_t *ret_n, uint64_t *ret_version)

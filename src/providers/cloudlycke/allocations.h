@@ -1,7 +1,7 @@
-/* allocations.h: all load balancers there are, and who has which address.
+/* allocations.h: all load balancers, and which Service has which address.
  *
- * One record a Service, by UID. A change is made in memory and in the state file, or not at all; an address that a Service
- * leaves is free only once its new one is written, and what is not written yet nobody sees. After a start addresses come
+ * There is one record per Service, by UID. A change is made in memory and in the state file, or not at all; an address that a Service
+ * leaves is free only after its new one is written, and readers see only what is written. After a start addresses come
  * from the Services' own status (cl_allocations_adopt()), so that a new leader on another machine gives the same addresses; the
  * state file adds what hooks were told, and which addresses were allocated that no pool has any more.
  *
@@ -29,30 +29,29 @@ NODISCARD bool cl_allocations_adopt(struct cl_allocations *, const struct cl_sch
                                     const struct lb_spec *const specs[], size_t n,
                                     struct arena *arena, struct error *err);
 
-/** Gives it addresses and writes down what is wanted. *ret is yours. ERR_INVALID: what is wanted cannot be had. */
+/** Allocates addresses and writes the record. Unref *ret. ERR_INVALID: the request cannot be met. */
 NODISCARD bool cl_allocations_ensure(struct cl_allocations *, const struct cl_request *request,
                                      const struct node_ref nodes[], size_t n_nodes,
                                      struct arena *arena, struct cl_record **ret,
                                      struct error *err);
-/** Other nodes. ERR_NOT_FOUND. */
+/** Replaces the nodes. ERR_NOT_FOUND. */
 NODISCARD bool cl_allocations_retarget(struct cl_allocations *, struct str uid,
                                        const struct node_ref nodes[], size_t n_nodes,
                                        struct cl_record **ret, struct error *err);
-/** Marks it as going. *ret is NULL when there is none. */
+/** *ret is NULL when there is no record. */
 NODISCARD bool cl_allocations_mark_deleting(struct cl_allocations *, struct str uid,
                                             struct cl_record **ret, struct error *err);
-/** Frees its addresses; Services that wait for one are woken. */
+/** Frees its addresses; Services that wait for one are requeued. */
 NODISCARD bool cl_allocations_remove(struct cl_allocations *, struct str uid, struct error *err);
-/** What came of the hook that was run for this record; error empty: it went well. */
+/** The result of the hook that was run for this record; error empty: it succeeded. */
 NODISCARD bool cl_allocations_set_hook_result(struct cl_allocations *,
                                               const struct cl_record *record, struct str error,
                                               struct error *err);
 
-/** All records, sorted by name; unref each and free() the array. *ret_version changes with every change of what balancers
- * do. */
+/** All records, sorted by name: cl_records_free(). *ret_version changes with every change of what balancers do. */
 struct cl_record **cl_allocations_list(struct cl_allocations *, size_t *ret_n,
                                        uint64_t *ret_version);
-/** The version that has all changes made so far. *ret_is_busy: more are being written. */
+/** The version of all changes made so far. *ret_is_busy: more are being written. */
 uint64_t cl_allocations_version(struct cl_allocations *, bool *ret_is_busy);
 
 #endif

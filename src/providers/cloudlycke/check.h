@@ -1,4 +1,4 @@
-/* check.h: what the values of an inventory must look like, and what must not be in two places at once.
+/* check.h: the rules for the values of an inventory, and for addresses that must not occur twice.
  *
  * The rules are Kubernetes' own where the value ends up there: a name or label that the API server would refuse
  * must not get past this file.

@@ -15,7 +15,7 @@ enum {
 	ROUTES_MAX = 10000,
 };
 
-/* The file while it is read: what the check of one part must know of others. */
+/* The file while it is read, with what the check of one section needs of others. */
 struct file_reader {
 	struct cl_reader r;
 	struct cl_schema *schema;
@@ -44,8 +44,8 @@ cl_names_find(const struct cl_names *names, struct str name_or_alias)
 	return machine ? machine : map_get(&names->by_alias, name_or_alias);
 }
 
-/* Is a name that must be unique in its list in use by item `before`, which is not NULL then? The list is an array of items
- * of `size` bytes that starts at `first` and that the file calls `list`. Complains. */
+/* Adds a problem and returns true if the item `before` (NULL: none) has the name already. The list is an array of items of
+ * `size` bytes that starts at `first`; `list` is its name in the file. */
 static bool
 is_name_taken(struct cl_reader *r, const struct yaml_node *node, struct str name,
               const void *before, const char *list, const void *first, size_t size)
@@ -56,7 +56,7 @@ is_name_taken(struct cl_reader *r, const struct yaml_node *node, struct str name
 	return before != NULL;
 }
 
-/* Adds such a name. */
+/* Adds a name that must be unique in its list, or a problem. */
 static void
 claim_name(struct cl_reader *r, const struct yaml_node *node, struct map *names, struct str name,
            void *item, const char *list, const void *first, size_t size)

@@ -132,7 +132,7 @@ read_all(int fd, struct buf *text)
 	return true;
 }
 
-/* *ret_is_busy: somebody wrote to it, or put another in its place, while it was read. */
+/* *ret_is_busy: the file was written or replaced while it was read. */
 static bool
 read_file(const char *path, struct buf *text, struct cl_stamp *ret_stamp, bool *ret_is_busy)
 {
@@ -230,7 +230,7 @@ cl_loader_path(const struct cl_loader *l)
 	return l->path;
 }
 
-/* Says what the file was found to be, to those who wait for that. inventory NULL: the present one stays. */
+/* Sets the outcome and wakes waiting callers. inventory NULL: the present one stays. */
 static void
 publish(struct cl_loader *l, struct cl_inventory *inventory, const struct cl_stamp *stamp,
         enum cl_outcome outcome)
@@ -379,7 +379,7 @@ check_text(struct cl_loader *l, struct str text, struct cl_inventory **ret,
 	return CL_ACCEPTED;
 }
 
-/* First the change, then what is said about it: whoever hears of it finds it. */
+/* The inventory is replaced before anything is logged or requeued, so that whatever that causes finds the new one. */
 static void
 accept_inventory(struct cl_loader *l, struct cl_inventory *inventory, const struct cl_stamp *stamp,
                  const struct cl_changes *changes)
@@ -410,7 +410,7 @@ load_text(struct cl_loader *l, struct str text, const struct cl_stamp *stamp)
 	return l->verdict;
 }
 
-/* Said once, or whenever somebody asks. */
+/* Logged once, and at every forced reload. */
 static enum cl_outcome
 keep_unreadable(struct cl_loader *l, bool is_forced, int errnum)
 {
@@ -453,7 +453,7 @@ cl_loader_reload(struct cl_loader *l, bool is_forced)
 	return outcome;
 }
 
-/* ---- for those who look ------------------------------------------------------------------------------ */
+/* ---- lookups ----------------------------------------------------------------------------------------- */
 
 struct cl_inventory *
 cl_loader_inventory(struct cl_loader *l, bool *ret_is_current)

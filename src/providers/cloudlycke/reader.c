@@ -179,7 +179,7 @@ cl_keep(struct cl_reader *r, struct str text)
 
 /* ---- maps -------------------------------------------------------------------------------------------- */
 
-/* n when there is none. */
+/* The index of the field, or n. */
 static size_t
 find_field(const struct cl_field *fields, size_t n, struct str key)
 {

@@ -15,14 +15,14 @@
 #include "base/thread.h"
 #include "providers/cloudlycke/hook.h"
 
-/* One that was asked for. Never changed, but for is_pending and is_made under the lock. */
+/* A route that the controller asked for. Immutable but for is_pending and is_made, which the lock protects. */
 struct recorded {
 	struct arena arena; /* of all texts */
 	struct str cluster, name, target_node, destination;
 	struct str machine;    /* its id; empty: an older record */
 	struct str *addresses; /* the machine's InternalIPs */
 	size_t n_addresses;
-	bool is_pending; /* its hook has not come to its end */
+	bool is_pending; /* its hook has not ended yet */
 	bool is_made;    /* for all we know: it is, or was, with these or other addresses */
 };
 
@@ -57,7 +57,7 @@ recorded_free(struct recorded *r)
 
 DEFINE_CLEANUP(struct recorded, recorded_free)
 
-/* In text: what was asked for is given back as it was (framework.md E39). */
+/* Compared as text: destinations are returned as they were asked for (docs/spec/framework.md, "Routes"). */
 static struct recorded *
 find_recorded(const struct cl_routes_run *run, struct str destination)
 {
@@ -105,7 +105,7 @@ sort_recorded(struct cl_routes_run *run)
 
 /* ---- as JSON ----------------------------------------------------------------------------------------- */
 
-/* The members, without braces: what hooks are told, too. */
+/* The members, without braces; hooks get them, too. */
 static void
 add_json(struct buf *b, const struct recorded *r)
 {
@@ -181,7 +181,7 @@ read_addresses(struct recorded *r, yyjson_val *obj)
 	}
 }
 
-/* One without its main parts is none; whoever needs it asks for it again. */
+/* A route without its main parts is ignored; the controller asks for it again. */
 static void
 read_one(struct cl_routes_run *run, struct str cluster, yyjson_val *obj)
 {
@@ -228,7 +228,7 @@ read_all(struct cl_routes_run *run, struct error *err)
 	return true;
 }
 
-/* With the first question, since only who leads is asked. */
+/* Read at the first call, since only the leader is called. */
 static bool
 need_state(struct cl_routes_run *run, struct error *err)
 {
@@ -281,7 +281,7 @@ has_addresses(const struct recorded *r, const struct cl_machine *machine)
 	return n == r->n_addresses;
 }
 
-/* Was the hook told of that machine, as it is now? What older records do not tell is taken for granted. */
+/* Did the hook get the machine as it is now? Older records do not say, and count as up to date. */
 static bool
 is_up_to_date(const struct recorded *r, const struct cl_machine *machine)
 {
@@ -319,7 +319,7 @@ recorded_machine(const struct cl_inventory *inventory, const struct recorded *r)
 	                          : machine_by_name(inventory, r->target_node);
 }
 
-/* One that was made for other addresses than the machine's is asked for again. */
+/* A route made for former addresses of the machine is unfinished, so that the controller asks for it again. */
 static struct route
 recorded_route(const struct cl_inventory *inventory, const struct recorded *r, struct arena *arena)
 {
@@ -371,7 +371,7 @@ cl_routes_list(struct cl_routes_run *run, struct call *call, struct route_list *
 
 /* ---- hook -------------------------------------------------------------------------------------------- */
 
-/* What it is told, made before anybody else has the record. */
+/* The hook's input, made before other threads have the record. */
 static struct str
 hook_input(struct arena *arena, const char *action, const struct recorded *r)
 {
@@ -542,7 +542,7 @@ record_wanted(struct cl_routes_run *run, struct arena *arena, struct recorded *w
 	return true;
 }
 
-/* The hook has come to its end: the route counts; or is gone again, unless there was one before. */
+/* After success the route counts as made. After a failure it is removed again, unless it was made before. */
 static bool
 set_hook_result(struct cl_routes_run *run, struct str destination, bool is_good, struct error *err)
 {
@@ -609,7 +609,7 @@ cl_routes_create(struct cl_routes_run *run, struct call *call, const struct node
 
 /* ---- removing ---------------------------------------------------------------------------------------- */
 
-/* False: there is none, or it is another's. */
+/* False: there is no record, or it is another node's. */
 static bool
 has_record(struct cl_routes_run *run, struct arena *arena, const struct route *route,
            struct str *ret_input)

@@ -1,7 +1,7 @@
-/* routes.h: routes to the pods of machines: the inventory's static ones, and those that the controller asked for (B.10).
+/* routes.h: routes to the pods of machines: the inventory's static ones, and those that the controller asked for.
  *
- * What is asked for is written down, then told to a hook; a route whose hook did not come to its end is not listed, so that
- * it is asked for again. Without a hook the list is for people, and for whatever reads the state file.
+ * A route that the controller asks for is written down and then passed to a hook. Until its hook has succeeded it is listed as
+ * unfinished, so that the controller asks for it again. Without a hook the list is for people, and for whatever reads the state file.
  *
  * Threads: as cloud/route.h says.
  */

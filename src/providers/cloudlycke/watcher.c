@@ -107,7 +107,7 @@ set_due(struct cl_watcher *w, int64_t delay_ns)
 	w->due_ns = clock_deadline(clock_mono(&clock_real), delay_ns);
 }
 
-/* Any change starts the wait for quiet anew. */
+/* Every change restarts the wait for quiet. */
 static void
 note_changes(struct cl_watcher *w)
 {
