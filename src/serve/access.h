@@ -1,4 +1,5 @@
-/* serve/access.h: who asks our server, and may they? Delegated to the API server (kube-client.md 10.2, 10.3).
+/* serve/access.h: who asks our server, and may they? Delegated to the API server
+ * (docs/spec/kube-client.md, "Authentication" and "Authorization").
  *
  * Authentication, the first that knows the caller: a client certificate, a bearer token by TokenReview, else anonymous;
  * a credential that is wrong is refused, not anonymous. Headers of front proxies are not looked at.

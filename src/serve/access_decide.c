@@ -108,7 +108,7 @@ access_is_free(const struct access_user *user, struct str path, struct access_li
 	return false;
 }
 
-/* As Kubernetes words it: kube-client.md 10.3. */
+/* As Kubernetes words it (docs/spec/kube-client.md, "Authorization"). */
 void
 access_add_refusal(struct buf *b, const struct access_user *user, struct str verb, struct str path,
                    struct str reason)

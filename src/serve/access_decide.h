@@ -1,7 +1,8 @@
 /* serve/access_decide.h: the rules behind access.h, as pure functions of plain values.
  *
- * Who somebody is, by the first that knows them (kube-client.md 10.2), and what can be said about their rights without
- * asking the API server (10.3). What a certificate proves is given as a verdict, so that every combination can be tried.
+ * Who somebody is, by the first that knows them (docs/spec/kube-client.md, "Authentication"), and
+ * what can be said about their rights without asking the API server. What a certificate
+ * proves is given as a verdict, so that every combination can be tried.
  */
 #ifndef CCMD_SERVE_ACCESS_DECIDE_H
 #define CCMD_SERVE_ACCESS_DECIDE_H

@@ -1,7 +1,8 @@
 /* serve/auth_config.h: which authorities of client certificates our server trusts, kept up to date.
  *
- * From the file of --client-ca-file, or without that from the ConfigMap kube-system/extension-apiserver-authentication
- * (kube-client.md 9.7, 10.2). What the ConfigMap says about front proxies is not read: their headers count for nothing.
+ * From the file of --client-ca-file, or without that from the ConfigMap
+ * kube-system/extension-apiserver-authentication (docs/spec/kube-client.md, "Authentication"). What
+ * the ConfigMap says about front proxies is not read: their headers count for nothing.
  *
  * Followed by reading again: the file each minute, the ConfigMap every 5 min, and all at once when a certificate was not
  * trusted (at most every 10 s). Not by a watch: that is a connection of 140 kB for an object that changes once a year,

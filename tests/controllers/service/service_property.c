@@ -230,7 +230,7 @@ check_service(void *arg, const struct fake_service_state *s)
 		             s->class[0] == '\0'); /* may be another controller's */
 		assert_true(s->ingress[0] == '\0' || s->class[0] != '\0');
 	} else if (s->class[0] != '\0') {
-		assert_true(s->is_claimed || !has_balancer); /* left alone (5.2) */
+		assert_true(s->is_claimed || !has_balancer); /* left alone */
 	} else if (strstr(s->annotations, "elsewhere")) {
 		assert_true(s->is_claimed);
 	} else {
