@@ -45,19 +45,13 @@ add_connection(struct needs *needs, const struct kube_connection *connection)
 	needs->has_plugin |= kube_connection_uses_plugin(connection);
 }
 
-/* That of the reviews is opened later, and named here for its files only. Opening it fails then, and is told then. */
 static void
-add_kubeconfig(struct needs *needs, const char *kubeconfig, const char *others,
-               struct kube_connection **ret)
+add_reviewer(struct needs *needs, const char *kubeconfig, const struct reviewer *reviewer)
 {
-	struct kube_config_source source = { .kubeconfig = kubeconfig };
-	struct error err;
-
-	if (kubeconfig[0] == '\0' || strcmp(kubeconfig, others) == 0)
+	if (!reviewer->is_own)
 		return;
 	add(needs, str_c(kubeconfig));
-	if (kube_connection_open(&source, &clock_real, ret, &err))
-		add_connection(needs, *ret);
+	add_connection(needs, reviewer->connection);
 }
 
 static void
@@ -124,10 +118,9 @@ confine_secrets(const struct options *o)
 
 void
 confine(const struct options *o, const struct kube_connection *connection,
-        const struct cloud_needs *cloud)
+        const struct reviewers *reviewers, const struct cloud_needs *cloud)
 {
 	CLEANUP(needs_fini) struct needs needs = { 0 };
-	CLEANUP(kube_connection_closep) struct kube_connection *authn = NULL, *authz = NULL;
 
 	if (o->sandbox == SANDBOX_OFF)
 		return;
@@ -137,8 +130,8 @@ confine(const struct options *o, const struct kube_connection *connection,
 	add_connection(&needs, connection);
 	add_serving(&needs, o);
 	add_cert_folder(&needs, o->serving.cert_folder);
-	add_kubeconfig(&needs, o->authentication.kubeconfig, o->kubeconfig, &authn);
-	add_kubeconfig(&needs, o->authorization.kubeconfig, o->kubeconfig, &authz);
+	add_reviewer(&needs, o->authentication.kubeconfig, &reviewers->authentication);
+	add_reviewer(&needs, o->authorization.kubeconfig, &reviewers->authorization);
 	if (needs.has_plugin)
 		log_info("no sandbox, since a credential plugin is configured");
 	else if (cloud->runs_programs)

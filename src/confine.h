@@ -9,12 +9,14 @@
 #include "cloud/cloud.h"
 #include "flags/options.h"
 #include "kube/connection.h"
+#include "serving.h"
 
 /** First of all, before anything secret is read: no core files; and unless the sandbox is off, no debugger. */
 void confine_secrets(const struct options *);
 
 /** Once the configuration is known, before the first thread. Not where an exec plugin or a hook of the cloud is
  * configured: programs that we start would be bound by the same rules. What is in force is logged. */
-void confine(const struct options *, const struct kube_connection *, const struct cloud_needs *);
+void confine(const struct options *, const struct kube_connection *, const struct reviewers *,
+             const struct cloud_needs *);
 
 #endif

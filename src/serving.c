@@ -11,8 +11,6 @@
 
 struct serving {
 	struct serving_config config;
-	/* whom to ask about callers; the second is NULL where it is the first or the main connection */
-	struct kube_connection *authentication, *authorization;
 	struct access *access;
 	struct endpoints_config endpoints, metrics_only;
 	struct server *secure, *plain, *of_cloud;
@@ -20,56 +18,79 @@ struct serving {
 
 /* ---- whom to ask about callers ---- */
 
-/* A connection as this kubeconfig says, or as a pod of the cluster; NULL with true when there is
- * neither: then only what needs no question is answered (docs/spec/framework.md,
- * "Clients for reviews"). *ret_own: to be closed. */
-static bool
-connect_reviewer(struct serving *s, const char *kubeconfig, struct kube_connection **ret_own,
-                 struct kube_connection **ret, struct error *err)
+/* A connection as this kubeconfig says, or as a pod of the cluster. Where there is neither, only what needs no question is
+ * answered (docs/spec/framework.md, "Clients for reviews"). */
+static void
+load_reviewer(struct reviewer *r, const char *kubeconfig, const struct options *o,
+              struct kube_connection *main_connection)
 {
 	struct kube_config_source source = { .kubeconfig = kubeconfig };
 
-	*ret = NULL;
-	if (kubeconfig[0] && strcmp(kubeconfig, s->config.options->kubeconfig) == 0) {
-		*ret = s->config.connection;
-		return true;
-	}
-	if (kube_connection_open(&source, &clock_real, ret_own, err)) {
-		*ret = *ret_own;
-		return true;
-	}
-	return !kubeconfig[0] && err->code == ERR_NOT_FOUND;
+	*r = (struct reviewer){ 0 };
+	if (kubeconfig[0] && strcmp(kubeconfig, o->kubeconfig) == 0)
+		r->connection = main_connection;
+	else if (kube_connection_open(&source, &clock_real, &r->connection, &r->err))
+		r->is_own = true;
+	else
+		r->has_failed = kubeconfig[0] || r->err.code != ERR_NOT_FOUND;
 }
 
+/* Is one connection used for both? */
 static bool
-open_client(struct kube_connection *connection, const char *name, struct kube_client **ret,
-            struct error *err)
+is_one_reviewer(const struct options *o)
+{
+	return strcmp(o->authentication.kubeconfig, o->authorization.kubeconfig) == 0;
+}
+
+void
+reviewers_load(struct reviewers *ret, const struct options *o,
+               struct kube_connection *main_connection)
+{
+	*ret = (struct reviewers){ 0 };
+	if (o->serving.port == 0)
+		return; /* nobody is served who would have to be asked about */
+	load_reviewer(&ret->authentication, o->authentication.kubeconfig, o, main_connection);
+	if (!is_one_reviewer(o))
+		load_reviewer(&ret->authorization, o->authorization.kubeconfig, o, main_connection);
+}
+
+void
+reviewers_fini(struct reviewers *reviewers)
+{
+	if (reviewers->authentication.is_own)
+		kube_connection_close(reviewers->authentication.connection);
+	if (reviewers->authorization.is_own)
+		kube_connection_close(reviewers->authorization.connection);
+}
+
+/* *ret is NULL where nobody can be asked. */
+static bool
+open_reviewer(const struct reviewer *r, const char *flag, const char *name,
+              struct kube_client **ret, struct error *err)
 {
 	struct kube_client_options options = { .name = name, .agent = "delegated-auth" };
 
 	*ret = NULL;
-	return !connection || kube_connection_client(connection, &options, ret, err);
+	if (r->has_failed) {
+		*err = r->err;
+		return err_wrap(err, "%s", flag);
+	}
+	return !r->connection || kube_connection_client(r->connection, &options, ret, err);
 }
 
 static bool
 open_reviewers(struct serving *s, struct access_config *config, struct error *err)
 {
-	const struct options *o = s->config.options;
-	bool are_same = strcmp(o->authentication.kubeconfig, o->authorization.kubeconfig) == 0;
-	struct kube_connection *authentication, *authorization;
+	const struct reviewers *reviewers = s->config.reviewers;
 
-	if (!connect_reviewer(s, o->authentication.kubeconfig, &s->authentication, &authentication,
-	                      err))
-		return err_wrap(err, "--authentication-kubeconfig");
-	if (!open_client(authentication, "authn", &config->authentication, err))
+	if (!open_reviewer(&reviewers->authentication, "--authentication-kubeconfig", "authn",
+	                   &config->authentication, err))
 		return false;
 	config->authorization = config->authentication;
-	if (are_same)
+	if (is_one_reviewer(s->config.options))
 		return true;
-	if (!connect_reviewer(s, o->authorization.kubeconfig, &s->authorization, &authorization,
-	                      err))
-		return err_wrap(err, "--authorization-kubeconfig");
-	return open_client(authorization, "authz", &config->authorization, err);
+	return open_reviewer(&reviewers->authorization, "--authorization-kubeconfig", "authz",
+	                     &config->authorization, err);
 }
 
 static bool
@@ -230,7 +251,5 @@ serving_stop(struct serving *s)
 	server_free(s->secure);
 	server_free(s->plain);
 	server_free(s->of_cloud);
-	kube_connection_close(s->authentication);
-	kube_connection_close(s->authorization);
 	free(s);
 }

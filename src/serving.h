@@ -16,13 +16,31 @@
 struct cloud;
 struct serving;
 
+/** An API server that is asked about callers, as a kubeconfig names it. */
+struct reviewer {
+	struct kube_connection *connection; /* NULL: none */
+	bool is_own;                        /* not the main connection */
+	bool has_failed;                    /* err says why there is none */
+	struct error err;
+};
+
+/** Those of --authentication-kubeconfig and --authorization-kubeconfig. */
+struct reviewers {
+	struct reviewer authentication, authorization;
+};
+
+/** Reads both kubeconfigs, before the sandbox, which has to know what files they name. Problems are reported by
+ * serving_start(). main_connection is used where one is to ask as that does, and outlives them. */
+void reviewers_load(struct reviewers *ret, const struct options *,
+                    struct kube_connection *main_connection);
+void reviewers_fini(struct reviewers *);
+
 struct serving_config {
 	const struct options *options; /* outlive it, all of them */
 	struct loop *loop;
 	struct health *health;
 	struct cancel *cancel;
-	struct kube_connection
-		*connection; /* the main one: used for reviews where they are to ask as it does */
+	const struct reviewers *reviewers;
 	struct cloud *cloud; /* may want a listener of its own */
 };
 

@@ -88,6 +88,8 @@ def test_flags_as_people_type_them(api, kubelet, inventory, ccmd, flags):
         ("--cloud-config", "/nonexistent/inventory.yaml", ["/nonexistent/inventory.yaml", "No such file"]),
         ("--kubeconfig", "/nonexistent/kubeconfig", ["/nonexistent/kubeconfig", "No such file"]),
         ("--kubeconfig", "/dev/null", ["/dev/null"]),
+        ("--authentication-kubeconfig", "/nonexistent/reviewer", ["--authentication-kubeconfig: ", "/nonexistent/reviewer", "No such file"]),
+        ("--authorization-kubeconfig", "/nonexistent/reviewer", ["--authorization-kubeconfig: ", "/nonexistent/reviewer", "No such file"]),
     ],
 )
 def test_what_is_missing_is_said(usual, name, value, texts):
