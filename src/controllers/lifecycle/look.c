@@ -40,7 +40,27 @@ read_heartbeat(struct round *r, const struct node *node, uint64_t *ret, struct e
 	return true;
 }
 
-/* ---- looking ---- */
+/* ---- questions and their witnesses ---- */
+
+/* One look at the cloud: at the machines of nodes that are checked, and of others that are witnesses. */
+struct question {
+	const struct check *checks;
+	size_t n_checks;
+	struct node **nodes; /* those of the checks, then the witnesses */
+	size_t n_nodes;
+};
+
+static struct question
+question_about(struct round *r, const struct check *checks, size_t n)
+{
+	struct question q = { .checks = checks, .n_checks = n, .n_nodes = n };
+
+	q.nodes = arena_calloc(r->call->arena, n + CLOUD_REALMS_MAX * WITNESSES_MAX,
+	                       sizeof(*q.nodes));
+	for (size_t i = 0; i < n; i++)
+		q.nodes[i] = checks[i].node;
+	return q;
+}
 
 static bool
 is_suspect(const struct check *check)
@@ -87,10 +107,10 @@ can_witness(const struct round *r, const struct node *node, unsigned realm)
 	return find_realm(r, node, &own) && own == realm;
 }
 
-/* Appends witnesses of one realm, up to max of them: Ready ones, or those that are neither Ready nor asked for anyway. */
+/* Adds witnesses of one realm, up to max of them: Ready ones, or those that are neither Ready nor asked for anyway. */
 static size_t
-add_witnesses_of_realm(struct round *r, const struct check *checks, size_t n, unsigned realm,
-                       bool is_ready, size_t max, struct node **ret)
+add_witnesses_of_realm(struct round *r, struct question *q, unsigned realm, bool is_ready,
+                       size_t max)
 {
 	size_t n_added = 0;
 
@@ -98,25 +118,25 @@ add_witnesses_of_realm(struct round *r, const struct check *checks, size_t n, un
 		struct node *node = nth_node(r, i);
 
 		if ((node->ready == NODE_READY_TRUE) == is_ready && can_witness(r, node, realm) &&
-		    (is_ready || !is_checked(checks, n, node)))
-			ret[n_added++] = node;
+		    (is_ready || !is_checked(q->checks, q->n_checks, node))) {
+			q->nodes[q->n_nodes++] = node;
+			n_added++;
+		}
 	}
 	return n_added;
 }
 
 /* A node that the cloud cannot find anyway takes no place from one that it can: another cloud's, or one of another realm. */
-static size_t
-add_witnesses(struct round *r, const struct check *checks, size_t n, struct node **nodes)
+static void
+add_witnesses(struct round *r, struct question *q)
 {
 	bool is_wanted[CLOUD_REALMS_MAX] = { false };
-	size_t n_nodes = n;
 
-	for (size_t i = 0; i < n; i++) {
+	for (size_t i = 0; i < q->n_checks; i++) {
 		unsigned realm;
 
 		/* without a provider ID it is absent in realm 0 */
-		if (find_realm(r, checks[i].node, &realm) ||
-		    node_provider_id(checks[i].node).len == 0)
+		if (find_realm(r, q->nodes[i], &realm) || node_provider_id(q->nodes[i]).len == 0)
 			is_wanted[realm] = true;
 	}
 	for (unsigned realm = 0; realm < CLOUD_REALMS_MAX; realm++) {
@@ -124,14 +144,11 @@ add_witnesses(struct round *r, const struct check *checks, size_t n, struct node
 
 		if (!is_wanted[realm])
 			continue;
-		n_ready = add_witnesses_of_realm(r, checks, n, realm, /*is_ready=*/true,
-		                                 WITNESSES_READY, nodes + n_nodes);
-		n_nodes += n_ready;
+		n_ready = add_witnesses_of_realm(r, q, realm, /*is_ready=*/true, WITNESSES_READY);
 		if (n_ready < WITNESSES_READY)
-			n_nodes += add_witnesses_of_realm(r, checks, n, realm, /*is_ready=*/false,
-			                                  WITNESSES_MAX - n_ready, nodes + n_nodes);
+			add_witnesses_of_realm(r, q, realm, /*is_ready=*/false,
+			                       WITNESSES_MAX - n_ready);
 	}
-	return n_nodes;
 }
 
 /* Is there nobody who could be a witness if asked? */
@@ -152,24 +169,26 @@ is_only_findable(const struct round *r, const struct node *me)
 /* Did the look find the machine of another node, by provider ID, where this one was looked for? Where no other node can be
  * found by its provider ID, an anchor serves. */
 static bool
-find_witness(struct round *r, const struct look_answer *answer, struct node *const nodes[],
-             size_t n, size_t me, struct asked_witnesses *ret)
+find_witness(struct round *r, const struct question *q, const struct look_answer *answer, size_t me)
 {
+	struct asked_witnesses *asked = &q->checks[me].candidate->asked;
 	unsigned realm = look_answer_at(answer, me)->realm;
 
-	*ret = (struct asked_witnesses){ 0 };
-	for (size_t i = 0; i < n; i++) {
+	*asked = (struct asked_witnesses){ 0 };
+	for (size_t i = 0; i < q->n_nodes; i++) {
 		const struct instance *found = look_answer_at(answer, i);
 
-		if (i == me || !can_witness(r, nodes[i], realm))
+		if (i == me || !can_witness(r, q->nodes[i], realm))
 			continue;
 		if (found->presence == PRESENCE_PRESENT && found->realm == realm)
 			return true;
-		ret->n_asked++;
-		ret->n_absent += found->presence == PRESENCE_ABSENT;
+		asked->n_asked++;
+		asked->n_absent += found->presence == PRESENCE_ABSENT;
 	}
-	return answer->look->n_anchors > 0 && realm == 0 && is_only_findable(r, nodes[me]);
+	return answer->look->n_anchors > 0 && realm == 0 && is_only_findable(r, q->nodes[me]);
 }
+
+/* ---- what was seen ---- */
 
 static void
 observe(struct round *r, const struct check *check, const struct instance *found, bool has_witness,
@@ -247,59 +266,88 @@ postpone(struct round *r, const struct check *checks, size_t n, const struct err
 	}
 }
 
-/* One question for n checks. Without witnesses an ABSENT does not count: those are moved to the front of `checks`, and
- * their number is returned, to be asked for again. */
-static size_t
-look_at(struct round *r, struct check *checks, size_t n, bool with_witnesses)
+/* ---- looking ---- */
+
+/* False: the look failed, and all checks of the question are postponed. */
+static bool
+ask_cloud(struct round *r, const struct question *q, struct look_answer *ret)
 {
-	CLEANUP(look_answer_fini) struct look_answer answer = LOOK_ANSWER_INIT;
-	struct node **nodes = arena_calloc(r->call->arena, n + CLOUD_REALMS_MAX * WITNESSES_MAX,
-	                                   sizeof(*nodes));
-	int64_t now = clock_boot(r->c->env->clock);
-	size_t n_nodes = n, n_absent = 0;
-	bool lacks_witness = false;
 	struct error err;
 
-	for (size_t i = 0; i < n; i++)
-		nodes[i] = checks[i].node;
-	if (with_witnesses)
-		n_nodes = add_witnesses(r, checks, n, nodes);
-	if (!lookup_ask(r->c->env->lookup, r->call, nodes, n_nodes, now, &answer, &err)) {
-		if (err.code != ERR_CANCELLED && !err.is_outage)
-			log_warn("the cloud cannot be asked about nodes that are not ready",
-			         LOG_I64("nodes", (int64_t)n), LOG_ERR(&err));
-		postpone(r, checks, n, &err);
-		return 0;
-	}
-	for (size_t i = 0; i < n; i++) {
-		const struct instance *found = look_answer_at(&answer, i);
-		struct check check = checks[i];
-		bool is_witnessed;
+	if (lookup_ask(r->c->env->lookup, r->call, q->nodes, q->n_nodes,
+	               clock_boot(r->c->env->clock), ret, &err))
+		return true;
+	if (err.code != ERR_CANCELLED && !err.is_outage)
+		log_warn("the cloud cannot be asked about nodes that are not ready",
+		         LOG_I64("nodes", (int64_t)q->n_checks), LOG_ERR(&err));
+	postpone(r, q->checks, q->n_checks, &err);
+	return false;
+}
 
-		if (found->presence == PRESENCE_ABSENT && !with_witnesses) {
-			checks[n_absent++] = check;
-			continue;
-		}
-		check.candidate->n_looks++;
-		check.candidate->n_failures = 0;
-		is_witnessed = find_witness(r, &answer, nodes, n_nodes, i, &check.candidate->asked);
-		lacks_witness |= found->presence == PRESENCE_ABSENT && !is_witnessed;
-		observe(r, &check, found, is_witnessed, answer.look->started_boot_ns);
-		lifecycle_sync_shutdown_taint(r, &check, found);
+/* Takes over what the look found for the i-th check. */
+static void
+take_answer(struct round *r, const struct question *q, const struct look_answer *answer, size_t i,
+            bool is_witnessed)
+{
+	const struct instance *found = look_answer_at(answer, i);
+	const struct check *check = &q->checks[i];
+
+	check->candidate->n_looks++;
+	check->candidate->n_failures = 0;
+	observe(r, check, found, is_witnessed, answer->look->started_boot_ns);
+	lifecycle_sync_shutdown_taint(r, check, found);
+}
+
+/* A look without witnesses, which is enough for machines that exist. An absence does not count here: these checks are
+ * copied to ret_absent. Returns how many they are. */
+static size_t
+look_without_witnesses(struct round *r, const struct check *checks, size_t n,
+                       struct check *ret_absent)
+{
+	CLEANUP(look_answer_fini) struct look_answer answer = LOOK_ANSWER_INIT;
+	struct question q = question_about(r, checks, n);
+	size_t n_absent = 0;
+
+	if (!ask_cloud(r, &q, &answer))
+		return 0;
+	for (size_t i = 0; i < n; i++) {
+		if (look_answer_at(&answer, i)->presence == PRESENCE_ABSENT)
+			ret_absent[n_absent++] = checks[i];
+		else
+			take_answer(r, &q, &answer, i, find_witness(r, &q, &answer, i));
 	}
-	/* the machines of those asked for may be gone as well: others next time */
-	if (lacks_witness)
-		r->c->first_witness += WITNESSES_READY;
 	return n_absent;
 }
 
-/* First the plain question, then the one with witnesses for all that seem absent. */
+/* A look in which witnesses show whether an absence can be believed. */
+static void
+look_with_witnesses(struct round *r, const struct check *checks, size_t n)
+{
+	CLEANUP(look_answer_fini) struct look_answer answer = LOOK_ANSWER_INIT;
+	struct question q = question_about(r, checks, n);
+	bool lacks_witness = false;
+
+	add_witnesses(r, &q);
+	if (!ask_cloud(r, &q, &answer))
+		return;
+	for (size_t i = 0; i < n; i++) {
+		bool is_witnessed = find_witness(r, &q, &answer, i);
+
+		if (look_answer_at(&answer, i)->presence == PRESENCE_ABSENT && !is_witnessed)
+			lacks_witness = true;
+		take_answer(r, &q, &answer, i, is_witnessed);
+	}
+	/* The machines of those witnesses may be gone as well: the next look takes others. */
+	if (lacks_witness)
+		r->c->first_witness += WITNESSES_READY;
+}
+
 void
 lifecycle_check_candidates(struct round *r, const struct check *due, size_t n)
 {
 	struct check *plain = arena_calloc(r->call->arena, n, sizeof(*plain));
 	struct check *suspect = arena_calloc(r->call->arena, n, sizeof(*suspect));
-	size_t n_plain = 0, n_suspect = 0, n_absent;
+	size_t n_plain = 0, n_suspect = 0;
 
 	for (size_t i = 0; i < n; i++) {
 		if (is_suspect(&due[i]))
@@ -307,9 +355,8 @@ lifecycle_check_candidates(struct round *r, const struct check *due, size_t n)
 		else
 			plain[n_plain++] = due[i];
 	}
-	n_absent = n_plain > 0 ? look_at(r, plain, n_plain, false) : 0;
-	for (size_t i = 0; i < n_absent; i++)
-		suspect[n_suspect++] = plain[i];
+	if (n_plain > 0)
+		n_suspect += look_without_witnesses(r, plain, n_plain, suspect + n_suspect);
 	if (n_suspect > 0)
-		look_at(r, suspect, n_suspect, true);
+		look_with_witnesses(r, suspect, n_suspect);
 }
