@@ -387,8 +387,8 @@ begin_with(enum trouble trouble, unsigned n_servers, int64_t network)
 	open_provider(world, network);
 	lookup_free(rig->env.lookup);
 	rig->env.cloud = &world->cloud;
-	rig->env.lookup = lookup_new(&(struct lookup_config){ rig->env.cloud, rig->env.nodes,
-	                                                      rig->env.notices, rig->clock, true });
+	rig->env.lookup = lookup_new(&(struct lookup_config){
+		rig->env.cloud, rig->env.nodes, rig->env.event_dedup, rig->clock, true });
 }
 
 /* All is well, and both controllers run. */

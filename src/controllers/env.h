@@ -8,7 +8,7 @@
 #include "kube/store.h"
 
 struct lookup;
-struct notices;
+struct event_dedup;
 struct own_writes;
 struct paces;
 
@@ -21,7 +21,7 @@ struct controller_env {
 	struct recorder *recorder;
 	struct cloud *cloud;
 	struct lookup *lookup;
-	struct notices *notices;
+	struct event_dedup *event_dedup;
 	struct own_writes *own_writes;
 	struct paces *paces;
 };

@@ -192,7 +192,7 @@ refuse_duplicate(struct lookup *l, struct batch *b, size_t i)
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(ERR_MSG_SIZE);
 
 	if (!rival) {
-		notices_clear(l->config.notices, b->nodes[i], duplicate_event.reason);
+		event_dedup_clear(l->config.event_dedup, b->nodes[i], duplicate_event.reason);
 		return;
 	}
 	buf_addf(&text,
@@ -200,8 +200,8 @@ refuse_duplicate(struct lookup *l, struct batch *b, size_t i)
 	         " too: neither is changed or deleted until one of them is removed",
 	         STR_ARG(id), STR_ARG(rival->key));
 	look_set_error(b->look, i, PRESENCE_UNKNOWN, ERR_INVALID, buf_str(&text));
-	notices_warn(l->config.notices, COMPONENT, b->nodes[i], duplicate_event.reason,
-	             buf_str(&text));
+	event_dedup_warn(l->config.event_dedup, COMPONENT, b->nodes[i], duplicate_event.reason,
+	                 buf_str(&text));
 }
 
 /* On the thread of one caller, without the lock: no other thread touches a running batch. */

@@ -13,7 +13,7 @@
 #define CCMD_CONTROLLERS_LOOKUP_H
 
 #include "cloud/cloud.h"
-#include "controllers/notices.h"
+#include "controllers/event_dedup.h"
 #include "kube/store.h"
 
 struct lookup;
@@ -21,7 +21,7 @@ struct lookup;
 struct lookup_config {
 	struct cloud *cloud;
 	struct store *nodes;
-	struct notices *notices;
+	struct event_dedup *event_dedup;
 	struct clock *clock;
 	bool adds_new_nodes; /* to each look: the node controller runs, and asks for uninitialised nodes next */
 };

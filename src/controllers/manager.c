@@ -12,7 +12,7 @@
 struct manager {
 	struct manager_config config;
 	struct cancel *cancel;
-	struct notices *notices;
+	struct event_dedup *event_dedup;
 	struct own_writes *own_writes;
 	struct paces *paces;
 	struct lookup *lookup;
@@ -33,13 +33,13 @@ manager_new(const struct manager_config *config)
 
 	m->config = *config;
 	m->cancel = cancel_new();
-	m->notices = notices_new(config->recorder);
+	m->event_dedup = event_dedup_new(config->recorder);
 	m->paces = paces_new(config->clock);
 	m->own_writes = own_writes_new(config->clock);
 	m->lookup = lookup_new(&(struct lookup_config){
 		.cloud = config->cloud,
 		.nodes = config->nodes,
-		.notices = m->notices,
+		.event_dedup = m->event_dedup,
 		.clock = config->clock,
 		.adds_new_nodes = config->node_client != NULL,
 	});
@@ -60,7 +60,7 @@ manager_free(struct manager *m)
 	lookup_free(m->lookup);
 	own_writes_free(m->own_writes);
 	paces_free(m->paces);
-	notices_free(m->notices);
+	event_dedup_free(m->event_dedup);
 	store_free(m->services);
 	cancel_free(m->cancel);
 	free(m);
@@ -78,7 +78,7 @@ env_of(struct manager *m, struct kube_client *client)
 		.recorder = m->config.recorder,
 		.cloud = m->config.cloud,
 		.lookup = m->lookup,
-		.notices = m->notices,
+		.event_dedup = m->event_dedup,
 		.own_writes = m->own_writes,
 		.paces = m->paces,
 	};

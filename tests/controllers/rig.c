@@ -139,9 +139,9 @@ rig_new(void)
 		.paces = paces_new(clock),
 		.own_writes = own_writes_new(clock),
 	};
-	r->env.notices = notices_new(r->env.recorder);
+	r->env.event_dedup = event_dedup_new(r->env.recorder);
 	r->env.lookup = lookup_new(&(struct lookup_config){ r->env.cloud, r->env.nodes,
-	                                                    r->env.notices, clock, true });
+	                                                    r->env.event_dedup, clock, true });
 	r->n_threads = 1; /* the recorder's */
 	store_begin_list(r->env.nodes, /*is_newest=*/false);
 	return r;
@@ -164,7 +164,7 @@ rig_free(struct rig *r)
 	lookup_free(r->env.lookup);
 	own_writes_free(r->env.own_writes);
 	paces_free(r->env.paces);
-	notices_free(r->env.notices);
+	event_dedup_free(r->env.event_dedup);
 	recorder_free(r->env.recorder, /*flush_ms=*/0);
 	store_free(r->env.nodes);
 	store_free(r->env.services);

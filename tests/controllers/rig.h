@@ -21,7 +21,7 @@
 #include "controllers/lifecycle/lifecycle.h"
 #include "controllers/lookup.h"
 #include "controllers/node/node.h"
-#include "controllers/notices.h"
+#include "controllers/event_dedup.h"
 #include "controllers/route/route.h"
 #include "controllers/service/service.h"
 

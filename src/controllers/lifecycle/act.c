@@ -4,7 +4,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "controllers/lifecycle/internal.h"
-#include "controllers/notices.h"
+#include "controllers/event_dedup.h"
 #include "controllers/own_writes.h"
 #include "controllers/pace.h"
 #include "controllers/writes.h"
@@ -155,8 +155,8 @@ report_deleting_failed(struct round *r, const struct check *check, const struct 
 
 	buf_addf(&text, "Failed deleting node %" STR_FMT ": %s", STR_ARG(node_name(check->node)),
 	         err->msg);
-	notices_warn(r->c->env->notices, LIFECYCLE_COMPONENT, check->node,
-	             deleting_failed_event.reason, buf_str(&text));
+	event_dedup_warn(r->c->env->event_dedup, LIFECYCLE_COMPONENT, check->node,
+	                 deleting_failed_event.reason, buf_str(&text));
 	log_error("node cannot be deleted, will retry", LOG_STR("node", node_name(check->node)),
 	          LOG_ERR(err));
 }
@@ -252,8 +252,8 @@ report_held(struct round *r, const struct check *check, enum guard_outcome outco
 	if (outcome == GUARD_NO_WITNESS)
 		add_asked(&text, &check->candidate->asked);
 	buf_addf(&text, ". If it is really gone: kubectl delete node %" STR_FMT, STR_ARG(name));
-	notices_warn_as(r->c->env->notices, LIFECYCLE_COMPONENT, check->node, held_event.reason,
-	                str_c(because), buf_str(&text));
+	event_dedup_warn_as(r->c->env->event_dedup, LIFECYCLE_COMPONENT, check->node,
+	                    held_event.reason, str_c(because), buf_str(&text));
 }
 
 static void
@@ -265,8 +265,8 @@ report_foreign(struct round *r, const struct check *check)
 	         "Provider ID \"%" STR_FMT
 	         "\" does not belong to this cloud: the node is left alone",
 	         STR_ARG(node_provider_id(check->node)));
-	notices_warn(r->c->env->notices, LIFECYCLE_COMPONENT, check->node, foreign_event.reason,
-	             buf_str(&text));
+	event_dedup_warn(r->c->env->event_dedup, LIFECYCLE_COMPONENT, check->node,
+	                 foreign_event.reason, buf_str(&text));
 }
 
 /* From this look to the next. */
@@ -314,7 +314,7 @@ lifecycle_decide(struct round *r, const struct check *check)
 	if (because)
 		report_held(r, check, outcome, because);
 	else
-		notices_clear(c->env->notices, check->node, held_event.reason);
+		event_dedup_clear(c->env->event_dedup, check->node, held_event.reason);
 	if (outcome == GUARD_FOREIGN)
 		report_foreign(r, check);
 	else if (outcome == GUARD_DELETE)

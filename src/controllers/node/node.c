@@ -221,7 +221,7 @@ initialise(struct node_controller *c, struct call *call, struct node *node, stru
 		(void)paces_take(c->env->paces, node->object.uid, "initialise");
 		announce(c, node);
 	}
-	notices_clear(c->env->notices, node, failed_event.reason);
+	event_dedup_clear(c->env->event_dedup, node, failed_event.reason);
 	return true;
 }
 
@@ -373,8 +373,8 @@ tell_failure(struct node_controller *c, struct str name, const struct error *err
 	if (!object || !node_is_new(node_of(object)))
 		return;
 	if (is_for_people(err->code))
-		notices_warn(c->env->notices, COMPONENT, node_of(object), failed_event.reason,
-		             str_c(err->msg));
+		event_dedup_warn(c->env->event_dedup, COMPONENT, node_of(object),
+		                 failed_event.reason, str_c(err->msg));
 }
 
 /* The one place that turns an error code into behaviour. */

@@ -19,7 +19,7 @@
 #include "controllers/failure.h"
 #include "controllers/host.h"
 #include "controllers/node_ref.h"
-#include "controllers/notices.h"
+#include "controllers/event_dedup.h"
 #include "controllers/own_writes.h"
 #include "controllers/pace.h"
 #include "controllers/parallel.h"
@@ -204,10 +204,10 @@ tell_outside(struct run *r, const struct node *node)
 		}
 	}
 	if (text.len > 0)
-		notices_warn(r->c->env->notices, COMPONENT, node, outside_event.reason,
-		             buf_str(&text));
+		event_dedup_warn(r->c->env->event_dedup, COMPONENT, node, outside_event.reason,
+		                 buf_str(&text));
 	else
-		notices_clear(r->c->env->notices, node, outside_event.reason);
+		event_dedup_clear(r->c->env->event_dedup, node, outside_event.reason);
 }
 
 static bool
@@ -245,10 +245,10 @@ tell_not_routed(struct run *r, const struct node *node, const struct route_claim
 		         route_claim_is_older(winner, &claims[i]) ? "is older" : "has its route");
 	}
 	if (text.len > 0)
-		notices_warn(r->c->env->notices, COMPONENT, node, not_routed_event.reason,
-		             buf_str(&text));
+		event_dedup_warn(r->c->env->event_dedup, COMPONENT, node, not_routed_event.reason,
+		                 buf_str(&text));
 	else
-		notices_clear(r->c->env->notices, node, not_routed_event.reason);
+		event_dedup_clear(r->c->env->event_dedup, node, not_routed_event.reason);
 }
 
 /* ---- nodes ---- */

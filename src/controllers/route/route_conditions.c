@@ -7,7 +7,7 @@
 #include "base/event_kind.h"
 #include "base/limits.h"
 #include "base/log.h"
-#include "controllers/notices.h"
+#include "controllers/event_dedup.h"
 #include "controllers/own_writes.h"
 #include "controllers/pace.h"
 #include "controllers/parallel.h"
@@ -120,7 +120,8 @@ warn_of_rival(struct route_conditions *rc, const struct node *node, const struct
 		"again every 5 minutes at most",
 		is_routed ? "the node's routes exist" : "a route of this node is missing",
 		is_routed ? "False" : "True (NoRouteCreated)");
-	notices_warn(rc->env->notices, COMPONENT, node, contested_event.reason, buf_str(&text));
+	event_dedup_warn(rc->env->event_dedup, COMPONENT, node, contested_event.reason,
+	                 buf_str(&text));
 }
 
 /* It differs; may it be written now? */

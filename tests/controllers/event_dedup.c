@@ -25,7 +25,7 @@ tear_down(void **state UNUSED)
 static void
 warn(const struct node *about, const char *reason, const char *text)
 {
-	notices_warn(rig->env.notices, "cloud-node-controller", about, reason, str_c(text));
+	event_dedup_warn(rig->env.event_dedup, "cloud-node-controller", about, reason, str_c(text));
 	rig_settle(rig);
 }
 
@@ -78,10 +78,10 @@ a_node_re_created_is_another(void **state UNUSED)
 static void
 what_has_passed_is_heard_again(void **state UNUSED)
 {
-	notices_clear(rig->env.notices, node, "Held");
+	event_dedup_clear(rig->env.event_dedup, node, "Held");
 	warn(node, "Held", "text");
 	warn(node, "Foreign", "text");
-	notices_clear(rig->env.notices, node, "Held");
+	event_dedup_clear(rig->env.event_dedup, node, "Held");
 	warn(node, "Held", "text");
 	warn(node, "Foreign", "text");
 	assert_int_equal(events(), 3);
@@ -96,7 +96,8 @@ warn_of_others(size_t n)
 		const char *uid = arena_printf(&rig->arena, "uid-%zu", serial++).ptr;
 		struct node *other = rig_parse(rig, &(struct rig_node){ .name = "b", .uid = uid });
 
-		notices_warn(rig->env.notices, "cloud-node-controller", other, "Held", STR("text"));
+		event_dedup_warn(rig->env.event_dedup, "cloud-node-controller", other, "Held",
+		                 STR("text"));
 		object_unref(&other->object);
 	}
 	rig_settle(rig);

@@ -1,0 +1,131 @@
+/* controllers/event_dedup.c: see event_dedup.h. */
+#include "controllers/event_dedup.h"
+
+#include "base/alloc.h"
+#include "base/limits.h"
+#include "base/map.h"
+#include "base/thread.h"
+
+struct event_dedup {
+	struct recorder *recorder;
+	pthread_mutex_t mu;
+	struct map last; /* mu; "uid/reason" -> struct sent_event */
+};
+
+struct sent_event {
+	uint64_t text_hash;
+	size_t key_len;
+	char key[];
+};
+
+struct event_dedup *
+event_dedup_new(struct recorder *recorder)
+{
+	struct event_dedup *d = xcalloc(1, sizeof(*d));
+
+	d->recorder = recorder;
+	PTHREAD_OK(pthread_mutex_init(&d->mu, NULL));
+	return d;
+}
+
+static void
+forget_all(struct event_dedup *d)
+{
+	struct str key;
+	void *sent;
+
+	for (size_t pos = 0; map_next(&d->last, &pos, &key, &sent);)
+		free(sent);
+	map_fini(&d->last);
+	d->last = MAP_INIT;
+}
+
+void
+event_dedup_free(struct event_dedup *d)
+{
+	if (!d)
+		return;
+	forget_all(d);
+	PTHREAD_OK(pthread_mutex_destroy(&d->mu));
+	free(d);
+}
+
+static void
+make_key(struct buf *b, const struct node *node, const char *reason)
+{
+	buf_add_str(b, node->object.uid);
+	buf_add_char(b, '/');
+	buf_add_c(b, reason);
+}
+
+/* With the lock held: does this differ from the last event? Remembers it. */
+static bool
+is_change(struct event_dedup *d, struct str key, struct str message)
+{
+	uint64_t hash = str_hash(message);
+	struct sent_event *sent = map_get(&d->last, key);
+
+	if (sent) {
+		bool is_new = sent->text_hash != hash;
+
+		sent->text_hash = hash;
+		return is_new;
+	}
+	if (d->last.count >= LIMIT_NOTICES)
+		forget_all(d);
+	sent = xmalloc(sizeof(*sent) + key.len);
+	sent->text_hash = hash;
+	sent->key_len = key.len;
+	memcpy(sent->key, key.ptr, key.len);
+	map_put(&d->last, str_n(sent->key, key.len), sent);
+	return true;
+}
+
+void
+event_dedup_warn_as(struct event_dedup *d, const char *component, const struct node *node,
+                    const char *reason, struct str state, struct str message)
+{
+	CLEANUP(buf_fini) struct buf key = BUF_INIT(KIB(1));
+	bool is_new;
+
+	make_key(&key, node, reason);
+	mutex_lock(&d->mu);
+	is_new = is_change(d, buf_str(&key), state);
+	mutex_unlock(&d->mu);
+	if (is_new)
+		node_event(d->recorder, component, node, EVENT_WARNING, reason, message);
+}
+
+void
+event_dedup_warn(struct event_dedup *d, const char *component, const struct node *node,
+                 const char *reason, struct str message)
+{
+	event_dedup_warn_as(d, component, node, reason, message, message);
+}
+
+void
+event_dedup_clear(struct event_dedup *d, const struct node *node, const char *reason)
+{
+	CLEANUP(buf_fini) struct buf key = BUF_INIT(KIB(1));
+	WITH_LOCK(&d->mu);
+
+	if (d->last.count == 0)
+		return;
+	make_key(&key, node, reason);
+	free(map_remove(&d->last, buf_str(&key)));
+}
+
+void
+node_event(struct recorder *recorder, const char *component, const struct node *node,
+           enum event_type type, const char *reason, struct str message)
+{
+	struct event_object object = {
+		.api_version = "v1",
+		.kind = "Node",
+		.namespace = STR_EMPTY,
+		.name = node_name(node),
+		.uid = node->object.uid,
+	};
+
+	recorder_event(recorder, component, &object, type, reason, message);
+}
