@@ -1,6 +1,6 @@
 /* controllers/route/route.c: see route.h.
  *
- * One thread runs the loop. A run lists the cloud's routes, decides which pod CIDRs are to be routed (route_guard.h), plans
+ * One thread runs the loop. A run lists the cloud's routes, decides which pod CIDRs are to be routed (route_claims.h), plans
  * (route_plan.h), holds back removals that look like a mistake (route_removals.h), and lets a few threads make and remove what
  * differs, since a cloud may take seconds for each. What failed is tried again soon, a settled table is looked at seldom:
  * nobody but us and a person at the cloud's console changes it, and nodes wake us. Conditions of nodes are written after a run, and
@@ -13,23 +13,19 @@
 #include "base/event_kind.h"
 #include "base/limits.h"
 #include "base/log.h"
-#include "base/map.h"
 #include "base/metrics.h"
 #include "base/thread.h"
-#include "controllers/failure.h"
-#include "controllers/host.h"
-#include "controllers/node_ref.h"
 #include "controllers/event_dedup.h"
+#include "controllers/failure.h"
+#include "controllers/node_ref.h"
 #include "controllers/own_writes.h"
 #include "controllers/pace.h"
 #include "controllers/parallel.h"
+#include "controllers/route/route_claims.h"
 #include "controllers/route/route_conditions.h"
-#include "controllers/route/route_guard.h"
 #include "controllers/route/route_plan.h"
 #include "controllers/route/route_removals.h"
 #include "controllers/running.h"
-
-#define COMPONENT "route_controller" /* with an underscore, as upstream (framework.md E33) */
 
 enum {
 	RUN_TIMEOUT_S = 300,
@@ -42,23 +38,13 @@ static const int64_t run_pause_ns = NS_PER_SEC;
 METRIC_FAMILY(syncs_total, METRIC_COUNTER, "route_controller_route_sync_total",
               "[ALPHA] Runs of the route controller.");
 
-EVENT_KIND(failed_event, COMPONENT, "FailedToCreateRoute", true, "Node",
+EVENT_KIND(failed_event, ROUTE_COMPONENT, "FailedToCreateRoute", true, "Node",
            "The route to a node's pods could not be made; it is tried again.");
-EVENT_KIND(
-	not_routed_event, COMPONENT, "PodCIDRNotRouted", true, "Node",
-	"One of the node's pod CIDRs gets no route: the cloud has none of that IP family, or another node has a pod CIDR that overlaps with it and goes first.");
-EVENT_KIND(
-	outside_event, COMPONENT, "ClusterCIDRMisconfigured", true, "Node",
-	"One of the node's pod CIDRs is not within --cluster-cidr: it gets no route, and routes to it are not changed.");
-EVENT_KIND(
-	held_event, COMPONENT, "RouteRemovalsHeld", true, "Pod, or Namespace kube-system",
-	"Routes that lead to no node are not removed yet: too many would be removed together, or the cluster shows no nodes. A second event says that a route could not be made meanwhile, since the held ones may fill the table.");
-
 struct route_controller {
 	struct controller_env *env;
 	struct route_controller_config config;
 	const struct route_ops *ops;
-	unsigned families;
+	struct route_scope scope;
 	pthread_t thread;
 
 	pthread_mutex_t mu;
@@ -74,8 +60,6 @@ struct route_controller {
 	/* the thread's */
 	struct route_conditions *conditions;
 	unsigned n_failures; /* runs in a row */
-	bool is_hold_told;   /* that removals are held */
-	bool is_full_told;   /* that a route could not be made meanwhile */
 };
 
 /* One run. */
@@ -84,8 +68,6 @@ struct run {
 	struct call *call;
 	struct store_list all;
 	struct route_node *nodes; /* of all, index by index */
-	struct route_claim *claims;
-	size_t n_claims;
 	struct route_list routes;
 	struct route_plan plan;
 	struct route_hold hold;
@@ -97,202 +79,6 @@ struct run {
 	int64_t retry_after_ns; /* mu: the longest that the cloud asked to wait; 0: it did not say */
 	int64_t failure_max_ns; /* mu: the least of all failures' longest pauses */
 };
-
-/* ---- what there is ---- */
-
-static unsigned
-family_bit(struct str cidr)
-{
-	struct ip_net net;
-
-	if (!ip_net_parse(cidr, &net))
-		return 0;
-	return ip_family(&net.ip) == IP_V4 ? 1 : 2;
-}
-
-/* Routes that lead to one of our nodes, by "node CIDR". */
-static void
-index_routes(const struct run *r, struct map *ret)
-{
-	for (size_t i = 0; i < r->routes.n; i++) {
-		const struct route *route = &r->routes.routes[i];
-
-		if (!route->is_blackhole && route->target_node.len > 0)
-			map_put(ret,
-			        arena_printf(r->call->arena, "%" STR_FMT " %" STR_FMT,
-			                     STR_ARG(route->target_node),
-			                     STR_ARG(route->destination_cidr)),
-			        (void *)(uintptr_t)route);
-	}
-}
-
-static void
-add_claim(struct run *r, const struct map *routes, size_t i, struct str cidr,
-          const struct ip_net *net)
-{
-	const struct node *node = node_of(r->all.objects[i]);
-	struct str key = arena_printf(r->call->arena, "%" STR_FMT " %" STR_FMT,
-	                              STR_ARG(node_name(node)), STR_ARG(cidr));
-
-	r->claims[r->n_claims++] = (struct route_claim){
-		.node = i,
-		.cidr = cidr,
-		.net = *net,
-		.created_wall_ns = node->created_wall_ns,
-		.uid = node->object.uid,
-		.is_routed = map_get(routes, key) != NULL,
-	};
-}
-
-/* Pod CIDRs that are none of ours stay out of everything: they must not make a node unusable. */
-static void
-collect_claims(struct run *r)
-{
-	const struct route_controller_config *config = &r->c->config;
-	struct map routes = MAP_INIT;
-	size_t n = 0;
-
-	for (size_t i = 0; i < r->all.n; i++)
-		n += node_of(r->all.objects[i])->n_pod_cidrs;
-	r->claims = arena_calloc(r->call->arena, n + 1, sizeof(r->claims[0]));
-	index_routes(r, &routes);
-	for (size_t i = 0; i < r->all.n; i++) {
-		const struct node *node = node_of(r->all.objects[i]);
-
-		for (uint32_t j = 0; j < node->n_pod_cidrs; j++) {
-			struct ip_net net;
-
-			if ((family_bit(node->pod_cidrs[j]) & r->c->families) &&
-			    ip_net_parse(node->pod_cidrs[j], &net) &&
-			    ip_net_is_within_any(&net, config->cluster_cidrs,
-			                         config->n_cluster_cidrs))
-				add_claim(r, &routes, i, node->pod_cidrs[j], &net);
-		}
-	}
-	map_fini(&routes);
-	route_claims_decide(r->call->arena, r->claims, r->n_claims);
-}
-
-/* ---- what nodes are told about pod CIDRs that get no route ---- */
-
-static void
-add_part(struct buf *b, const char *separator)
-{
-	if (b->len > 0)
-		buf_add_c(b, separator);
-}
-
-static void
-tell_outside(struct run *r, const struct node *node)
-{
-	const struct route_controller_config *config = &r->c->config;
-	CLEANUP(buf_fini) struct buf text = BUF_INIT(LIMIT_EVENT_MESSAGE);
-
-	for (uint32_t i = 0; i < node->n_pod_cidrs; i++) {
-		struct ip_net net;
-
-		if (!(family_bit(node->pod_cidrs[i]) & r->c->families) ||
-		    !ip_net_parse(node->pod_cidrs[i], &net) ||
-		    ip_net_is_within_any(&net, config->cluster_cidrs, config->n_cluster_cidrs))
-			continue;
-		add_part(&text, "; ");
-		buf_addf(&text, "route CIDR %" STR_FMT " is not contained within cluster CIDR ",
-		         STR_ARG(node->pod_cidrs[i]));
-		for (size_t j = 0; j < config->n_cluster_cidrs; j++) {
-			buf_add_c(&text, j > 0 ? "," : "");
-			ip_net_format(&text, &config->cluster_cidrs[j]);
-		}
-	}
-	if (text.len > 0)
-		event_dedup_warn(r->c->env->event_dedup, COMPONENT, node, outside_event.reason,
-		                 buf_str(&text));
-	else
-		event_dedup_clear(r->c->env->event_dedup, node, outside_event.reason);
-}
-
-static bool
-has_other_family(const struct run *r, const struct node *node)
-{
-	for (uint32_t i = 0; i < node->n_pod_cidrs; i++) {
-		if (!(family_bit(node->pod_cidrs[i]) & r->c->families))
-			return true;
-	}
-	return false;
-}
-
-/* claims: the node's. */
-static void
-tell_not_routed(struct run *r, const struct node *node, const struct route_claim *claims, size_t n)
-{
-	CLEANUP(buf_fini) struct buf text = BUF_INIT(LIMIT_EVENT_MESSAGE);
-
-	if (has_other_family(r, node))
-		buf_add_c(&text,
-		          "The cloud does not route pod CIDRs of this IP family; they are left to "
-		          "somebody else");
-	for (size_t i = 0; i < n; i++) {
-		const struct route_claim *winner = claims[i].lost_to;
-
-		if (!winner)
-			continue;
-		add_part(&text, ". ");
-		buf_addf(&text,
-		         "Pod CIDR %" STR_FMT
-		         " is not routed to this node: it overlaps with %" STR_FMT
-		         " of node %" STR_FMT ", which %s",
-		         STR_ARG(claims[i].cidr), STR_ARG(winner->cidr),
-		         STR_ARG(node_name(node_of(r->all.objects[winner->node]))),
-		         route_claim_is_older(winner, &claims[i]) ? "is older" : "has its route");
-	}
-	if (text.len > 0)
-		event_dedup_warn(r->c->env->event_dedup, COMPONENT, node, not_routed_event.reason,
-		                 buf_str(&text));
-	else
-		event_dedup_clear(r->c->env->event_dedup, node, not_routed_event.reason);
-}
-
-/* ---- nodes ---- */
-
-/* Only pod CIDRs whose claim is granted. One that lost has no route that leads to it, and the node's condition says so. */
-static void
-keep_granted(struct run *r, size_t i, const struct route_claim *claims, size_t n)
-{
-	struct str *cidrs = arena_calloc(r->call->arena, n, sizeof(*cidrs));
-	size_t n_kept = 0;
-
-	for (size_t j = 0; j < n; j++) {
-		if (claims[j].is_granted)
-			cidrs[n_kept++] = claims[j].cidr;
-		else
-			r->has_failed[i] = true;
-	}
-	r->nodes[i].pod_cidrs = cidrs;
-	r->nodes[i].n_pod_cidrs = n_kept;
-}
-
-static void
-collect_nodes(struct run *r)
-{
-	size_t at = 0;
-
-	r->nodes = arena_calloc(r->call->arena, r->all.n, sizeof(r->nodes[0]));
-	r->has_failed = arena_calloc(r->call->arena, r->all.n, sizeof(r->has_failed[0]));
-	collect_claims(r);
-	for (size_t i = 0; i < r->all.n; i++) {
-		const struct node *node = node_of(r->all.objects[i]);
-		size_t first = at;
-
-		while (at < r->n_claims && r->claims[at].node == i)
-			at++;
-		r->nodes[i] = (struct route_node){ .name = node_name(node),
-			                           .uid = node->object.uid,
-			                           .addresses = node->addresses,
-			                           .n_addresses = node->n_addresses };
-		keep_granted(r, i, &r->claims[first], at - first);
-		tell_outside(r, node);
-		tell_not_routed(r, node, &r->claims[first], at - first);
-	}
-}
 
 /* ---- making and removing ---- */
 
@@ -332,7 +118,7 @@ tell_failure(struct run *r, const struct node *node, struct str cidr, int64_t to
 	         STR_ARG(node->object.uid), STR_ARG(cidr), STR_ARG(node_name(node)));
 	clock_format_duration(&message, took_ns);
 	buf_addf(&message, ": %s", err->msg);
-	node_event(r->c->env->recorder, COMPONENT, node, EVENT_WARNING, failed_event.reason,
+	node_event(r->c->env->recorder, ROUTE_COMPONENT, node, EVENT_WARNING, failed_event.reason,
 	           buf_str(&message));
 	if (err->is_outage)
 		return;
@@ -415,63 +201,6 @@ apply(struct run *r)
 	}
 }
 
-/* ---- removals that are held ---- */
-
-static void
-send_held_event(struct route_controller *c, struct str text)
-{
-	struct event_object object = host_ourselves();
-
-	recorder_event(c->env->recorder, COMPONENT, &object, EVENT_WARNING, held_event.reason,
-	               text);
-	log_warn("routes are not removed yet", LOG_STR("reason", text));
-}
-
-static void
-tell_hold(struct route_controller *c, const struct run *r)
-{
-	CLEANUP(buf_fini) struct buf text = BUF_INIT(LIMIT_EVENT_MESSAGE);
-
-	buf_addf(&text, "%zu of %zu routes lead to no node, but are not removed: ", r->hold.n,
-	         r->plan.n_ours);
-	if (r->hold.why == ROUTE_REMOVAL_NO_NODES)
-		buf_add_c(&text, "the cluster shows no nodes at all");
-	else
-		buf_addf(
-			&text,
-			"more than %d and %d %% of them would go at once. Those that stay without a node "
-			"for %d minutes are removed then",
-			ROUTE_BREAKER_MIN, ROUTE_BREAKER_PERCENT, ROUTE_BREAKER_AGREEMENT_S / 60);
-	send_held_event(c, buf_str(&text));
-}
-
-static void
-tell_full(struct route_controller *c, const struct run *r)
-{
-	CLEANUP(buf_fini) struct buf text = BUF_INIT(LIMIT_EVENT_MESSAGE);
-
-	buf_addf(
-		&text,
-		"A route could not be made while %zu routes that lead to no node are not removed: the table may be "
-		"full of them. Remove them by hand, or wait for %d minutes",
-		r->hold.n, ROUTE_BREAKER_AGREEMENT_S / 60);
-	send_held_event(c, buf_str(&text));
-}
-
-/* Once each, until nothing is held any more. */
-static void
-tell_held(struct run *r)
-{
-	struct route_controller *c = r->c;
-
-	if (r->hold.n > 0 && !c->is_hold_told)
-		tell_hold(c, r);
-	if (r->hold.n > 0 && r->is_refused && !c->is_full_told)
-		tell_full(c, r);
-	c->is_hold_told = r->hold.n > 0;
-	c->is_full_told = r->hold.n > 0 && (c->is_full_told || r->is_refused);
-}
-
 /* ---- conditions ---- */
 
 /* Whether a node whose pod CIDRs are all somebody else's to route can be reached is not ours to say. */
@@ -513,14 +242,17 @@ plan_and_apply(struct run *r, struct error *err)
 	metric_inc(metric_of(&syncs_total));
 	if (!c->ops->list(c->env->cloud, r->call, &r->routes, err))
 		return err_wrap(err, "error listing routes");
-	collect_nodes(r);
+	r->nodes = arena_calloc(r->call->arena, r->all.n, sizeof(r->nodes[0]));
+	r->has_failed = arena_calloc(r->call->arena, r->all.n, sizeof(r->has_failed[0]));
+	route_claims_collect(c->env, &c->scope, r->call->arena, &r->all, &r->routes, r->nodes,
+	                     r->has_failed);
 	r->plan = route_plan(r->call->arena, r->nodes, r->all.n, r->routes.routes, r->routes.n,
 	                     c->config.cluster_cidrs, c->config.n_cluster_cidrs,
 	                     c->ops->compares_addresses);
 	r->hold = route_removals_hold(c->removals, r->call->arena, r->routes.routes, r->routes.n,
 	                              &r->plan, r->all.n);
 	apply(r);
-	tell_held(r);
+	route_removals_report(c->removals, &r->hold, r->plan.n_ours, r->is_refused);
 	set_conditions(r);
 	return true;
 }
@@ -764,9 +496,11 @@ route_controller_new(struct controller_env *env, const struct route_controller_c
 	c->env = env;
 	c->config = *config;
 	c->ops = env->cloud->routes;
-	c->families = c->ops->families(env->cloud);
+	c->scope = (struct route_scope){ .families = c->ops->families(env->cloud),
+		                         .cluster_cidrs = config->cluster_cidrs,
+		                         .n_cluster_cidrs = config->n_cluster_cidrs };
 	c->paced_mono_ns = CLOCK_FOREVER;
-	c->removals = route_removals_new(env->clock);
+	c->removals = route_removals_new(env);
 	c->conditions = route_conditions_new(env);
 	PTHREAD_OK(pthread_mutex_init(&c->mu, NULL));
 	cond_init(&c->woken);

@@ -10,6 +10,8 @@
 #include "base/ip.h"
 #include "controllers/env.h"
 
+#define ROUTE_COMPONENT "route_controller" /* with an underscore, as in the Go controllers */
+
 struct route_controller;
 
 struct route_controller_config {

@@ -11,13 +11,12 @@
 #include "controllers/own_writes.h"
 #include "controllers/pace.h"
 #include "controllers/parallel.h"
+#include "controllers/route/route.h"
 #include "controllers/writes.h"
 #include "kube/patch.h"
 
-#define COMPONENT "route_controller"
-
 EVENT_KIND(
-	contested_event, COMPONENT, "NetworkConditionContested", true, "Node",
+	contested_event, ROUTE_COMPONENT, "NetworkConditionContested", true, "Node",
 	"Another component keeps changing the condition NetworkUnavailable, although the node's routes say otherwise; ccmd writes it again less and less often.");
 
 /* Our own last write is on its way to the store: what the store shows says nothing yet. */
@@ -120,7 +119,7 @@ warn_of_rival(struct route_conditions *rc, const struct node *node, const struct
 		"again every 5 minutes at most",
 		is_routed ? "the node's routes exist" : "a route of this node is missing",
 		is_routed ? "False" : "True (NoRouteCreated)");
-	event_dedup_warn(rc->env->event_dedup, COMPONENT, node, contested_event.reason,
+	event_dedup_warn(rc->env->event_dedup, ROUTE_COMPONENT, node, contested_event.reason,
 	                 buf_str(&text));
 }
 

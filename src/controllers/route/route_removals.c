@@ -3,13 +3,25 @@
 
 #include "base/alloc.h"
 #include "base/array.h"
+#include "base/event_kind.h"
+#include "base/limits.h"
+#include "base/log.h"
 #include "base/map.h"
 #include "base/thread.h"
+#include "controllers/host.h"
+#include "controllers/route/route.h"
+
+EVENT_KIND(
+	held_event, ROUTE_COMPONENT, "RouteRemovalsHeld", true, "Pod, or Namespace kube-system",
+	"Routes that lead to no node are not removed yet: too many would be removed together, or the cluster shows no nodes. A second event says that a route could not be made meanwhile, since the held ones may fill the table.");
 
 struct route_removals {
 	struct clock *clock;
+	struct recorder *recorder;
 	struct map wanted; /* struct track by "destination name" */
 	uint64_t n_runs;
+	bool is_hold_reported; /* by an event: that removals are held */
+	bool is_full_reported; /* and that a route could not be made meanwhile */
 
 	pthread_mutex_t mu;
 	struct map expected;   /* mu; destinations, owned: the values are the keys */
@@ -26,11 +38,12 @@ struct track {
 };
 
 struct route_removals *
-route_removals_new(struct clock *clock)
+route_removals_new(struct controller_env *env)
 {
 	struct route_removals *rr = xcalloc(1, sizeof(*rr));
 
-	rr->clock = clock;
+	rr->clock = env->clock;
+	rr->recorder = env->recorder;
 	rr->wanted = MAP_OF(struct track, key);
 	PTHREAD_OK(pthread_mutex_init(&rr->mu, NULL));
 	return rr;
@@ -107,7 +120,8 @@ forget_expected(struct route_removals *rr, const struct route *routes, size_t n_
 
 /* Since when this removal is wanted. */
 static int64_t
-track(struct route_removals *rr, struct arena *arena, const struct route *route, int64_t now_ns)
+wanted_since(struct route_removals *rr, struct arena *arena, const struct route *route,
+             int64_t now_ns)
 {
 	struct str key = arena_printf(arena, "%" STR_FMT " %" STR_FMT,
 	                              STR_ARG(route->destination_cidr), STR_ARG(route->name));
@@ -195,7 +209,7 @@ decide_all(struct route_removals *rr, struct arena *arena, const struct route *r
 		enum route_removal result;
 
 		facts.is_expected = plan->is_expected[i];
-		facts.agreed_ns = now_ns - track(rr, arena, route, now_ns);
+		facts.agreed_ns = now_ns - wanted_since(rr, arena, route, now_ns);
 		result = route_removal_decide(&facts);
 		if (result != ROUTE_REMOVAL_DONE) {
 			note_held(&hold, result,
@@ -232,4 +246,59 @@ route_removals_hold(struct route_removals *rr, struct arena *arena, const struct
 	forget_tracks(rr);
 	forget_expected(rr, routes, n_routes);
 	return hold;
+}
+
+/* ---- events ---- */
+
+static void
+send_held_event(struct route_removals *rr, struct str text)
+{
+	struct event_object object = host_ourselves();
+
+	recorder_event(rr->recorder, ROUTE_COMPONENT, &object, EVENT_WARNING, held_event.reason,
+	               text);
+	log_warn("routes are not removed yet", LOG_STR("reason", text));
+}
+
+static void
+report_hold(struct route_removals *rr, const struct route_hold *hold, size_t n_ours)
+{
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(LIMIT_EVENT_MESSAGE);
+
+	buf_addf(&text, "%zu of %zu routes lead to no node, but are not removed: ", hold->n,
+	         n_ours);
+	if (hold->why == ROUTE_REMOVAL_NO_NODES)
+		buf_add_c(&text, "the cluster shows no nodes at all");
+	else
+		buf_addf(
+			&text,
+			"more than %d and %d %% of them would go at once. Those that stay without a node "
+			"for %d minutes are removed then",
+			ROUTE_BREAKER_MIN, ROUTE_BREAKER_PERCENT, ROUTE_BREAKER_AGREEMENT_S / 60);
+	send_held_event(rr, buf_str(&text));
+}
+
+static void
+report_full(struct route_removals *rr, const struct route_hold *hold)
+{
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(LIMIT_EVENT_MESSAGE);
+
+	buf_addf(
+		&text,
+		"A route could not be made while %zu routes that lead to no node are not removed: the table may be "
+		"full of them. Remove them by hand, or wait for %d minutes",
+		hold->n, ROUTE_BREAKER_AGREEMENT_S / 60);
+	send_held_event(rr, buf_str(&text));
+}
+
+void
+route_removals_report(struct route_removals *rr, const struct route_hold *hold, size_t n_ours,
+                      bool is_refused)
+{
+	if (hold->n > 0 && !rr->is_hold_reported)
+		report_hold(rr, hold, n_ours);
+	if (hold->n > 0 && is_refused && !rr->is_full_reported)
+		report_full(rr, hold);
+	rr->is_hold_reported = hold->n > 0;
+	rr->is_full_reported = hold->n > 0 && (rr->is_full_reported || is_refused);
 }

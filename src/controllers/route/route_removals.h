@@ -9,13 +9,14 @@
 #ifndef CCMD_CONTROLLERS_ROUTE_ROUTE_REMOVALS_H
 #define CCMD_CONTROLLERS_ROUTE_ROUTE_REMOVALS_H
 
+#include "controllers/env.h"
 #include "controllers/route/route_guard.h"
 #include "controllers/route/route_plan.h"
 #include "kube/node.h"
 
 struct route_removals;
 
-struct route_removals *route_removals_new(struct clock *clock);
+struct route_removals *route_removals_new(struct controller_env *env);
 void route_removals_free(struct route_removals *); /* NULL is fine */
 
 /** This node is gone. If it was announced, its routes are expected to go, too. */
@@ -32,6 +33,10 @@ struct route_hold {
 struct route_hold route_removals_hold(struct route_removals *, struct arena *arena,
                                       const struct route *routes, size_t n_routes,
                                       struct route_plan *plan, size_t n_nodes);
+/** Reports with an event that removals are held, and another that the cloud refused a creation meanwhile: each once, until
+ * nothing is held any more. n_ours: routes that are ours. */
+void route_removals_report(struct route_removals *, const struct route_hold *hold, size_t n_ours,
+                           bool is_refused);
 /** The i-th removal of the plan was done. */
 void route_removals_note(struct route_removals *, const struct route_plan *plan, size_t i);
 
