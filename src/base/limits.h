@@ -44,7 +44,7 @@
 #define LIMIT_EVENT_QUEUE   1000       /* events waiting to be written; further ones are dropped and counted */
 #define LIMIT_EVENT_CACHE   4096       /* event groups remembered for aggregation */
 #define LIMIT_EVENT_MESSAGE 1024       /* bytes of an event's message */
-#define LIMIT_PACES         20000      /* (object, reaction) pairs whose number is remembered, so as to bound it */
+#define LIMIT_PACES         20000      /* (object, reaction) pairs whose reactions are counted (pace.h) */
 #define LIMIT_NOTICES       10000      /* (node, reason) pairs remembered, so as not to repeat an event */
 
 /* metrics */
@@ -67,11 +67,11 @@
 #define LIMIT_SERVER_WRITE_MS    30000 /* an answer that its client does not take */
 #define LIMIT_SERVER_IDLE_MS     90000 /* between two requests */
 #define LIMIT_SERVER_LINGER_MS   2000  /* after our last word, until the client closes */
-#define LIMIT_SERVER_LOOKUP_MS   3000  /* for the name of an address to listen on */
-#define LIMIT_SERVER_PENDING     48    /* requests waiting for a review; fewer than connections, so that some are left */
-#define LIMIT_SERVER_STRANGERS   40    /* of these, requests of callers that the API server does not know yet */
-#define LIMIT_SERVER_SHARE       8     /* of these, requests of one caller's address, or user; 429 beyond */
-#define LIMIT_SERVER_KNOWN       64    /* tokens remembered as good, beyond the time that the answers are used */
+#define LIMIT_SERVER_LOOKUP_MS   3000  /* to resolve the name of the address to listen on */
+#define LIMIT_SERVER_PENDING     48    /* requests that wait for a review; fewer than the connections */
+#define LIMIT_SERVER_UNAUTHENTICATED 40 /* of these, requests of callers who are not authenticated (yet) */
+#define LIMIT_SERVER_PER_SOURCE  8     /* of these, requests of one client address or user; 429 beyond */
+#define LIMIT_SERVER_KNOWN_TOKENS 64   /* tokens remembered as valid, for longer than cached reviews */
 #define LIMIT_ACCESS_CACHE       4096  /* answers of TokenReview and SubjectAccessReview, each */
 #define LIMIT_ACCESS_CACHE_BYTES MIB(1) /* all of them together, each */
 #define LIMIT_REVIEW_BYTES       10000 /* of one SubjectAccessReview's attributes; larger ones are not kept */

@@ -147,7 +147,7 @@ go_on(enum reviewer_start start, struct review_answer *answer, reviewer_done *ne
 		finish(k, ACCESS_BUSY,
 		       STR("too many requests wait for an answer of the API server"));
 		return;
-	case REVIEWER_SHARE:
+	case REVIEWER_SOURCE_BUSY:
 		finish(k, ACCESS_TOO_MANY,
 		       STR("too many requests of this caller wait for an answer of the API server"));
 		return;
@@ -290,8 +290,8 @@ static void
 tell_what_is_missing(const struct access_config *config)
 {
 	if (config->authentication && config->authentication->is_plain)
-		log_warn("the API server that knows callers is reached over plain http: their "
-		         "tokens are not sent there, and so ignored");
+		log_warn("the API server that authenticates callers is reached over plain http: "
+		         "tokens of callers are not sent to it, but ignored");
 	if (!config->authentication)
 		log_warn("no API server to ask who callers are: tokens are ignored, and client "
 		         "certificates count only with --client-ca-file");

@@ -15,7 +15,7 @@ enum access_outcome {
 	ACCESS_UNAUTHORIZED, /* 401 */
 	ACCESS_FORBIDDEN,    /* 403 */
 	ACCESS_BUSY,         /* 503: too many requests wait for an answer of the API server */
-	ACCESS_TOO_MANY,     /* 429: too many of this caller do */
+	ACCESS_TOO_MANY,     /* 429: too many requests of this caller wait for one */
 };
 
 /** Texts that end with a NUL. */

@@ -459,8 +459,8 @@ count_source(const struct server *s, const struct ip *source)
 	return n;
 }
 
-/* The address with the most connections gives one up, so that one machine cannot take the places of all others. Requests that
- * wait for a handler are left alone: to close them for whoever comes would serve those who come most often. */
+/* Closes a connection of the address that has the most, so that one client cannot displace all others. Connections whose
+ * request waits for a handler stay: if new connections closed them, clients that connect most often would win. */
 bool
 connection_evict(struct server *s)
 {

@@ -35,7 +35,7 @@ struct server_limits {
 	int64_t write_ms;    /* an answer until it is taken */
 	int64_t idle_ms;     /* between requests */
 	int64_t linger_ms;   /* until the client closes, after our last word */
-	int64_t lookup_ms;   /* for the name of the address to listen on */
+	int64_t lookup_ms;   /* to resolve the name of the address to listen on */
 };
 
 extern const struct server_limits server_limits; /* those of base/limits.h */
@@ -78,21 +78,21 @@ struct connection {
 	struct event ready, timer;
 	struct buf in, out;
 	size_t n_sent;                  /* of out */
-	size_t n_searched;              /* of in: no head ends there */
+	size_t n_searched;              /* bytes of in that were searched for the end of the head */
 	size_t wanted;                  /* bytes of the whole request; 0: not known yet */
 	struct server_request *request; /* PENDING */
 	enum connection_state state;
 	int fd;
 	bool closes; /* after the answer */
 	char peer[INET6_ADDRSTRLEN];
-	struct ip source; /* of the peer */
+	struct ip source; /* ip_source() of the peer */
 };
 
-/* Which connections are closed first when there are too many; in each, the longest waiting first. */
+/* The order in which connections are closed when there are too many; in each rank, the longest waiting first. */
 enum connection_rank {
-	RANK_IDLE,    /* wants nothing now */
-	RANK_WAITING, /* we wait for its bytes, or for it to take ours */
-	RANK_PENDING, /* it waits for us, and is not closed for another one */
+	RANK_IDLE,    /* has no request */
+	RANK_WAITING, /* we wait for its bytes, or until it takes ours */
+	RANK_PENDING, /* its request waits for a handler; never closed for another connection */
 	N_RANKS,
 };
 
@@ -116,7 +116,7 @@ struct server {
 /** Takes the descriptor. */
 void connection_new(struct server *s, int fd, const struct sockaddr_storage *peer);
 void connection_free(struct connection *c);
-/** Closes the one that can be missed best; false when all that there are wait for us. */
+/** Closes one connection to make room for another; false if the requests of all wait for a handler. */
 bool connection_evict(struct server *s);
 /** Sends c->out, the answer to the request it waited for, and goes on as c->closes says. May free it. */
 void connection_answer(struct connection *c);

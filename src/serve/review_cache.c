@@ -7,8 +7,8 @@
 struct review_entry {
 	struct digest key;
 	struct review_answer *answer;
-	int64_t until_ns;  /* stale from then on */
-	int64_t forget_ns; /* of no use from then on */
+	int64_t until_ns;  /* boot: stale from then on */
+	int64_t forget_ns; /* boot: not used from then on */
 	size_t bytes;
 	struct review_entry *newer, *older;
 };

@@ -1,7 +1,7 @@
 /* serve/review_cache.h: answers, kept for a while under a digest of the question.
  *
- * At most LIMIT_ACCESS_CACHE of them and LIMIT_ACCESS_CACHE_BYTES in all; the one not asked for for longest goes first. When
- * its time is over, a yes is stale for as long again: it may be used while it is renewed. Anything else is forgotten.
+ * At most LIMIT_ACCESS_CACHE of them and LIMIT_ACCESS_CACHE_BYTES in all; the least recently used one is removed first. When
+ * its time is over, a yes is stale for as long again: it may be used while it is renewed. All other answers are forgotten.
  *
  * Threads: the owner's lock.
  */

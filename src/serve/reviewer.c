@@ -1,14 +1,14 @@
 /* serve/reviewer.c: see reviewer.h.
  *
- * A list of questions, each with the requests that wait for it; none where a stale answer is renewed. The thread takes a
- * question that is due; it stays in the list while it is asked, so that other requests can join, and while it waits to be
- * asked again.
+ * A list of questions, each with the requests that wait for its answer; none wait when a stale answer is renewed. The thread
+ * takes a question that is due. The question stays in the list while it is asked, so that other requests can join, and while
+ * it waits to be asked again.
  *
- * Turns are what makes it fair: a question's turn is the present one, or one more than that of the last question of the same
- * source. The lowest turn goes first. So a source with one question waits for one question of each other source at most,
- * however many these have.
+ * Turns make it fair: the turn of a new question is the current turn, or one more than the turn of the last question of the
+ * same source. The question with the lowest turn is asked first. So the only question of a source waits for at most one
+ * question of each other source, however many these have.
  *
- * Answers are good for a time that goes on while the machine is suspended: a token may have been revoked meanwhile.
+ * The lifetime of answers includes the time while the machine is suspended, because a token may be revoked meanwhile.
  */
 #include "serve/reviewer.h"
 
@@ -24,9 +24,9 @@
 #define REVIEW_NS (10 * NS_PER_SEC) /* in all */
 #define RETRY_NS (500 * NS_PER_MS)
 #define WARN_EVERY_NS (60 * NS_PER_SEC)
-#define KNOWN_NS (600 * NS_PER_SEC) /* several scrapes */
+#define KNOWN_NS (600 * NS_PER_SEC) /* longer than the interval of scrapes */
 
-/* What waits for a review keeps its connection: some must be left for those who are answered at once. */
+/* A request that waits for a review keeps its connection. Some connections must be left for requests that need none. */
 _Static_assert(LIMIT_SERVER_PENDING < LIMIT_SERVER_CONNECTIONS, "no connection left for probes");
 
 enum {
@@ -51,19 +51,19 @@ struct question {
 	struct question *next;
 	enum subject subject;
 	struct digest key;
-	struct digest source; /* of the first request that asks */
-	bool is_stranger;     /* the source is an address */
-	uint64_t turn;        /* mu */
-	struct secret token;  /* of a token */
-	struct buf body;      /* of rights */
-	bool is_kept;         /* its answer may go to the cache */
+	struct digest source; /* of the first request that asks it */
+	bool is_unauthenticated; /* the source is a client address: its caller is not authenticated (yet) */
+	uint64_t turn;           /* mu */
+	struct secret token; /* of a token */
+	struct buf body;     /* of rights */
+	bool is_kept;        /* its answer may go to the cache */
 	int n_tries;
 	int64_t due_ns, deadline_ns; /* mono */
 	struct waiter *waiters;
 };
 
-/* A token that was good. */
-struct known {
+/* A token that was valid. */
+struct known_token {
 	struct digest key;
 	int64_t until_ns; /* boot; 0: none */
 };
@@ -76,14 +76,14 @@ struct reviewer {
 	pthread_t thread;
 
 	pthread_mutex_t mu;
-	pthread_cond_t changed;                 /* mu */
-	struct question *questions;             /* mu; the oldest first */
-	size_t n_questions, n_waiters;          /* mu */
-	uint64_t turn;                          /* mu; of the question that was taken last */
-	struct known known[LIMIT_SERVER_KNOWN]; /* mu */
-	struct review_cache caches[N_SUBJECTS]; /* mu */
-	int64_t upkeep_ns;                      /* mu; mono */
-	bool is_closing;                        /* mu */
+	pthread_cond_t changed;        /* mu */
+	struct question *questions;    /* mu; the oldest first */
+	size_t n_questions, n_waiters; /* mu */
+	uint64_t turn;                 /* mu; the highest of the questions taken so far */
+	struct known_token known[LIMIT_SERVER_KNOWN_TOKENS]; /* mu */
+	struct review_cache caches[N_SUBJECTS];              /* mu */
+	int64_t upkeep_ns;                                   /* mu; mono */
+	bool is_closing;                                     /* mu */
 
 	/* the thread's own */
 	struct arena arena;
@@ -101,7 +101,7 @@ question_free(struct question *q)
 }
 DEFINE_CLEANUP(struct question, question_free)
 
-/* The source that an address stands for. */
+/* The source of requests from an address. */
 static struct digest
 source_of_peer(struct reviewer *r, struct str peer)
 {
@@ -156,14 +156,13 @@ failed(void)
 	return review_answer_new(REVIEW_FAILED, NULL, STR_EMPTY);
 }
 
-/* Called with mu held. */
 static bool
-is_source(const struct digest *a, const struct digest *b)
+is_same_digest(const struct digest *a, const struct digest *b)
 {
 	return str_eq(digest_str(a), digest_str(b));
 }
 
-/* At the end of the list, in its turn. Called with mu held. */
+/* Appends the question to the list and gives it its turn. Called with mu held. */
 static void
 link_question(struct reviewer *r, struct question *q)
 {
@@ -171,7 +170,7 @@ link_question(struct reviewer *r, struct question *q)
 
 	q->turn = r->turn;
 	for (; *at; at = &(*at)->next) {
-		if (is_source(&(*at)->source, &q->source) && (*at)->turn >= q->turn)
+		if (is_same_digest(&(*at)->source, &q->source) && (*at)->turn >= q->turn)
 			q->turn = (*at)->turn + 1;
 	}
 	*at = q;
@@ -187,19 +186,19 @@ count_waiters(const struct reviewer *r, const struct digest *source)
 
 	for (const struct question *q = r->questions; q; q = q->next) {
 		for (const struct waiter *w = q->waiters; w; w = w->next)
-			n += is_source(&w->source, source);
+			n += is_same_digest(&w->source, source);
 	}
 	return n;
 }
 
-/* The token's place, or the one that is missed least. Called with mu held. */
-static struct known *
+/* The entry of the token, or else the one that expires first. Called with mu held. */
+static struct known_token *
 find_known(struct reviewer *r, const struct digest *token)
 {
-	struct known *oldest = &r->known[0];
+	struct known_token *oldest = &r->known[0];
 
 	for (size_t i = 0; i < ARRAY_LEN(r->known); i++) {
-		if (is_source(&r->known[i].key, token))
+		if (is_same_digest(&r->known[i].key, token))
 			return &r->known[i];
 		if (r->known[i].until_ns < oldest->until_ns)
 			oldest = &r->known[i];
@@ -211,22 +210,22 @@ find_known(struct reviewer *r, const struct digest *token)
 static bool
 is_known(struct reviewer *r, const struct digest *token)
 {
-	const struct known *k = find_known(r, token);
+	const struct known_token *k = find_known(r, token);
 
-	return is_source(&k->key, token) && clock_boot(r->config.clock) < k->until_ns;
+	return is_same_digest(&k->key, token) && clock_boot(r->config.clock) < k->until_ns;
 }
 
-/* A token that was good a while ago is a source of its own. Called with mu held. */
+/* A token that was valid recently is a source of its own. Called with mu held. */
 static void
-recognise(struct reviewer *r, struct question *q)
+set_known_source(struct reviewer *r, struct question *q)
 {
 	if (q->subject != OF_TOKEN || !is_known(r, &q->key))
 		return;
 	q->source = q->key;
-	q->is_stranger = false;
+	q->is_unauthenticated = false;
 }
 
-/* What is known already; NULL: it has to be asked. Called with mu held. */
+/* The cached answer; NULL: the question has to be asked. Called with mu held. */
 static struct review_answer *
 recall(struct reviewer *r, const struct question *q, bool *ret_is_stale)
 {
@@ -237,7 +236,7 @@ recall(struct reviewer *r, const struct question *q, bool *ret_is_stale)
 	                        ret_is_stale);
 }
 
-/* Asks again what has a stale answer, for the next request. Called with mu held. */
+/* Asks a question with a stale answer again, so that the next request finds a fresh one. Called with mu held. */
 static void
 renew(struct reviewer *r, struct question **q)
 {
@@ -251,9 +250,10 @@ renew(struct reviewer *r, struct question **q)
 static enum reviewer_start
 check_room(const struct reviewer *r, const struct question *q)
 {
-	if (count_waiters(r, &q->source) >= LIMIT_SERVER_SHARE)
-		return REVIEWER_SHARE;
-	if (r->n_waiters >= (q->is_stranger ? LIMIT_SERVER_STRANGERS : LIMIT_SERVER_PENDING))
+	if (count_waiters(r, &q->source) >= LIMIT_SERVER_PER_SOURCE)
+		return REVIEWER_SOURCE_BUSY;
+	if (r->n_waiters >=
+	    (q->is_unauthenticated ? LIMIT_SERVER_UNAUTHENTICATED : LIMIT_SERVER_PENDING))
 		return REVIEWER_BUSY;
 	return REVIEWER_ASKS;
 }
@@ -275,7 +275,7 @@ ask(struct reviewer *r, struct question *question, struct review_answer **ret, r
 		renew(r, &q);
 	if (*ret)
 		return REVIEWER_KNOWS;
-	recognise(r, q);
+	set_known_source(r, q);
 	start = check_room(r, q);
 	if (start != REVIEWER_ASKS)
 		return start;
@@ -294,7 +294,7 @@ reviewer_token(struct reviewer *r, struct str peer, struct str token, struct rev
 	struct question *q = question_new(r, OF_TOKEN, token);
 
 	q->source = source_of_peer(r, peer);
-	q->is_stranger = true;
+	q->is_unauthenticated = true;
 	secret_set(&q->token, token);
 	return ask(r, q, ret, done, arg);
 }
@@ -314,8 +314,9 @@ reviewer_rights(struct reviewer *r, struct str peer, const struct access_user *u
 	}
 	q = question_new(r, OF_RIGHTS, buf_str(&body));
 	q->is_kept = body.len <= LIMIT_REVIEW_BYTES;
-	q->is_stranger = access_user_is_in(user, ACCESS_UNAUTHENTICATED);
-	q->source = q->is_stranger ? source_of_peer(r, peer) : digest_of(&r->key, user->name);
+	q->is_unauthenticated = access_user_is_in(user, ACCESS_UNAUTHENTICATED);
+	q->source = q->is_unauthenticated ? source_of_peer(r, peer)
+	                                  : digest_of(&r->key, user->name);
 	q->body = body;
 	body = BUF_INIT(0);
 	return ask(r, q, ret, done, arg);
@@ -394,17 +395,17 @@ ttl_ns(const struct reviewer *r, enum subject subject, const struct review_answe
 	                                     : r->config.unauthorized_ttl_ns;
 }
 
-/* The answer about a token decides whether it is a source of its own for the next while. Called with mu held. */
+/* Remembers a valid token, and forgets one that is no longer valid. Called with mu held. */
 static void
 note_token(struct reviewer *r, const struct question *q, const struct review_answer *answer,
            int64_t now_ns)
 {
-	struct known *k = find_known(r, &q->key);
+	struct known_token *k = find_known(r, &q->key);
 
 	if (answer->verdict == REVIEW_YES)
-		*k = (struct known){ q->key, clock_deadline(now_ns, KNOWN_NS) };
-	else if (answer->verdict == REVIEW_NO && is_source(&k->key, &q->key))
-		*k = (struct known){ .until_ns = 0 };
+		*k = (struct known_token){ q->key, clock_deadline(now_ns, KNOWN_NS) };
+	else if (answer->verdict == REVIEW_NO && is_same_digest(&k->key, &q->key))
+		*k = (struct known_token){ .until_ns = 0 };
 }
 
 /* Called with mu held. */
@@ -473,7 +474,7 @@ work_on(struct reviewer *r, struct question *q)
 
 /* --- the thread ------------------------------------------------------------------------------------ */
 
-/* The one that is due and has the lowest turn, or NULL with the time when one will be due. Called with mu held. */
+/* The due question with the lowest turn, or NULL with the time when one will be due. Called with mu held. */
 static struct question *
 due_question(struct reviewer *r, int64_t *ret_next_ns)
 {

@@ -5,11 +5,11 @@
  * meanwhile others have their turn. What failed is not remembered. Tokens are kept as keyed hashes
  * only.
  *
- * Requests with random tokens must not shut out those with good ones. So each source has a share: a source is the caller's
- * address (of IPv6 the network of 64 bits, since one machine has all of it), or the user once that is known, or a token that
- * was good a while ago. Of one source, LIMIT_SERVER_SHARE requests may wait; sources take turns; and strangers, who are
- * sources by their address, leave some room to the others. A yes whose time is over is used while it is renewed, for as long
- * again at most: its caller waits for nobody, even behind the same address as an attacker.
+ * Requests with random tokens must not block requests with valid ones. So requests are counted by source: the user once it is
+ * known, a token that was valid recently, or else the caller's address (ip_source()). Of one source, LIMIT_SERVER_PER_SOURCE
+ * requests may wait; sources take turns; and callers who are not authenticated yet cannot use up all of the waiting places
+ * (LIMIT_SERVER_UNAUTHENTICATED). A yes whose time is over may be used while it is renewed, for as long again at most: its caller
+ * does not wait, even if an attacker has the same address.
  *
  * Threads: any.
  */
@@ -34,10 +34,10 @@ struct reviewer_config {
 typedef void reviewer_done(void *arg, const struct review_answer *);
 
 enum reviewer_start {
-	REVIEWER_KNOWS, /* *ret is set, a reference of yours */
-	REVIEWER_ASKS,  /* done will be called */
-	REVIEWER_BUSY,  /* too many requests are waiting */
-	REVIEWER_SHARE, /* too many requests of this source are waiting */
+	REVIEWER_KNOWS,       /* *ret is set, a reference of yours */
+	REVIEWER_ASKS,        /* done will be called */
+	REVIEWER_BUSY,        /* too many requests are waiting */
+	REVIEWER_SOURCE_BUSY, /* too many requests of this source are waiting */
 };
 
 struct reviewer *reviewer_new(const struct reviewer_config *config);
@@ -47,7 +47,7 @@ void reviewer_stop(struct reviewer *);
 /** After reviewer_stop(). */
 void reviewer_free(struct reviewer *);
 
-/** peer: the caller's address. */
+/** peer: the address of the caller. */
 enum reviewer_start reviewer_token(struct reviewer *, struct str peer, struct str token,
                                    struct review_answer **ret, reviewer_done *done, void *arg);
 enum reviewer_start reviewer_rights(struct reviewer *, struct str peer, const struct access_user *,

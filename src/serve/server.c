@@ -191,12 +191,12 @@ on_accept(evutil_socket_t fd, short what UNUSED, void *arg)
 		relieve(arg);
 }
 
-/* getaddrinfo() has no deadline, and a silent name server holds it for half a minute. So it runs on a thread of its own, which
- * is left behind when it takes too long. */
+/* getaddrinfo() has no deadline, and a silent name server blocks it for half a minute. So it runs on its own thread, which
+ * is left running if it takes too long. */
 struct lookup {
 	pthread_mutex_t mu;
 	pthread_cond_t done; /* mu */
-	unsigned n_refs;     /* mu; the thread, and who waits for it */
+	unsigned n_refs;     /* mu; of the thread and of the caller */
 	bool is_done;        /* mu */
 	int result;          /* mu; of getaddrinfo() */
 	struct ip ip;        /* mu */
@@ -219,7 +219,7 @@ lookup_unref(struct lookup *l)
 }
 DEFINE_CLEANUP(struct lookup, lookup_unref)
 
-/* The first one of IPv4, as Go chooses; without one the first. False when there is none. */
+/* Chooses the first IPv4 address, as Go does, else the first address. False if there is none. */
 static bool
 choose_address(const struct addrinfo *all, struct ip *ret)
 {

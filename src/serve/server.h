@@ -5,10 +5,10 @@
  *
  * Whatever clients do, the rest of the program does not notice: at most LIMIT_SERVER_CONNECTIONS at once, handshake and
  * headers within LIMIT_SERVER_HEADERS_MS, an answer taken within LIMIT_SERVER_WRITE_MS, headers and bodies of bounded size, all
- * counted before they are kept. One connection more closes another one, of the address that has the most: the one that has
- * been idle for longest, or the one we have been waiting for the longest. Requests that wait for a handler are not closed; if
- * all connections have one, the new connection is refused. So handlers should keep fewer than that (LIMIT_SERVER_PENDING), and
- * then abuse does not keep a probe out.
+ * counted before they are kept. If there are too many connections, a new one closes one of the client address that has the
+ * most: the one that has been idle for longest, else the one whose client we have been waiting for longest. Connections whose
+ * request waits for a handler are not closed; if all do, the new connection is refused. So handlers should keep fewer
+ * requests waiting (LIMIT_SERVER_PENDING); then a client that opens many connections cannot keep a probe out.
  * A client's certificate is asked for, not required; who it is, serve/access.h finds out.
  *
  * Bodies need a Content-Length: chunks are refused with 411, as RFC 9112 6.3 allows. No HTTP/2, no compression.
@@ -50,8 +50,8 @@ struct server_tls {
 };
 
 struct server_config {
-	struct str
-		address; /* "0.0.0.0", "127.0.0.1", "::1", "::" (takes IPv4 as well), or a name: its IPv4 address, if it has one */
+	/* "0.0.0.0", "127.0.0.1", "::1", "::" (which includes IPv4), or a name; of its addresses the first IPv4 one, if any. */
+	struct str address;
 	int port;        /* 0: the kernel picks one, see server_port() */
 	bool share_port; /* SO_REUSEPORT; SO_REUSEADDR is always set, as Go does */
 	struct server_tls tls;

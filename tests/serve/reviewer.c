@@ -371,12 +371,12 @@ fill_share(struct fixture *f, const char *peer)
 {
 	char token[64];
 
-	for (int i = 0; i < LIMIT_SERVER_SHARE; i++) {
+	for (int i = 0; i < LIMIT_SERVER_PER_SOURCE; i++) {
 		snprintf(token, sizeof(token), "%s/%d", peer, i);
 		assert_int_equal(ask_token_from(f, peer, token), REVIEWER_ASKS);
 	}
-	assert_int_equal(ask_token_from(f, peer, "one more"), REVIEWER_SHARE);
-	assert_int_equal(ask_token_from(f, peer, token), REVIEWER_SHARE);
+	assert_int_equal(ask_token_from(f, peer, "one more"), REVIEWER_SOURCE_BUSY);
+	assert_int_equal(ask_token_from(f, peer, token), REVIEWER_SOURCE_BUSY);
 }
 
 static void
@@ -387,14 +387,14 @@ an_address_has_a_share(void **state)
 	fake_http_answer(f->http, 201, NO_TOKEN);
 	hold(f);
 	fill_share(f, "192.0.2.1");
-	assert_int_equal(ask_token_from(f, "::ffff:192.0.2.1", "mapped"), REVIEWER_SHARE);
-	assert_int_equal(ask_rights(f, "/anonymous"), REVIEWER_SHARE);
+	assert_int_equal(ask_token_from(f, "::ffff:192.0.2.1", "mapped"), REVIEWER_SOURCE_BUSY);
+	assert_int_equal(ask_rights(f, "/anonymous"), REVIEWER_SOURCE_BUSY);
 	fill_share(f, "2001:db8::1");
-	assert_int_equal(ask_token_from(f, "2001:db8::2", "same network"), REVIEWER_SHARE);
+	assert_int_equal(ask_token_from(f, "2001:db8::2", "same network"), REVIEWER_SOURCE_BUSY);
 	assert_int_equal(ask_token_from(f, "2001:db8:0:1::2", "another network"), REVIEWER_ASKS);
 	let_go(f);
 	settle(f);
-	assert_int_equal(f->n_no, 2 * LIMIT_SERVER_SHARE + 1);
+	assert_int_equal(f->n_no, 2 * LIMIT_SERVER_PER_SOURCE + 1);
 	assert_int_equal(ask_token_from(f, "192.0.2.1", "one more"), REVIEWER_ASKS);
 }
 
@@ -436,7 +436,7 @@ a_good_token_is_answered_while_it_is_renewed(void **state)
 	assert_int_equal(f->n_yes, 4);
 	let_go(f);
 	settle(f);
-	assert_int_equal(fake_http_count(f->http), 1 + LIMIT_SERVER_SHARE + 1);
+	assert_int_equal(fake_http_count(f->http), 1 + LIMIT_SERVER_PER_SOURCE + 1);
 	assert_non_null(strstr(fake_http_request(f->http, 2)->body, "\"good\""));
 	assert_int_equal(ask_token(f, "good"), REVIEWER_KNOWS); /* the API server says no now */
 	assert_int_equal(f->n_yes, 4);
@@ -480,7 +480,7 @@ a_token_that_was_good_has_a_share_of_its_own(void **state)
 	fake_clock_advance(f->clock, 60 * NS_PER_SEC); /* now it has been refused */
 	hold(f);
 	fill_share(f, "192.0.2.1");
-	assert_int_equal(ask_token(f, "good"), REVIEWER_SHARE);
+	assert_int_equal(ask_token(f, "good"), REVIEWER_SOURCE_BUSY);
 	let_go(f);
 }
 
@@ -496,15 +496,15 @@ many_addresses_leave_room_for_known_callers(void **state)
 	settle(f);
 	fake_clock_advance(f->clock, 60 * NS_PER_SEC);
 	hold(f);
-	for (int i = 0; i < LIMIT_SERVER_STRANGERS / LIMIT_SERVER_SHARE; i++) {
+	for (int i = 0; i < LIMIT_SERVER_UNAUTHENTICATED / LIMIT_SERVER_PER_SOURCE; i++) {
 		snprintf(peer, sizeof(peer), "198.51.100.%d", i);
 		fill_share(f, peer);
 	}
 	assert_int_equal(ask_token(f, "stranger"), REVIEWER_BUSY);
 	assert_int_equal(ask_token(f, "good"), REVIEWER_ASKS);
-	for (int i = LIMIT_SERVER_STRANGERS + 1; i < LIMIT_SERVER_PENDING; i++)
+	for (int i = LIMIT_SERVER_UNAUTHENTICATED + 1; i < LIMIT_SERVER_PENDING; i++)
 		assert_int_equal(ask_token(f, "good"), REVIEWER_ASKS);
-	assert_int_equal(ask_token(f, "good"), REVIEWER_SHARE);
+	assert_int_equal(ask_token(f, "good"), REVIEWER_SOURCE_BUSY);
 	let_go(f);
 	settle(f);
 	assert_int_equal(ask_token(f, "stranger"), REVIEWER_ASKS);
@@ -527,13 +527,13 @@ a_user_has_a_share_of_their_own(void **state)
 	fake_http_answer(f->http, 201, NO_TOKEN);
 	hold(f);
 	fill_share(f, "192.0.2.1");
-	for (int i = 0; i < LIMIT_SERVER_SHARE; i++, path[1]++)
+	for (int i = 0; i < LIMIT_SERVER_PER_SOURCE; i++, path[1]++)
 		assert_int_equal(reviewer_rights(f->r, STR("192.0.2.1"), user, STR("get"),
 		                                 str_c(path), &answer, on_done, f),
 		                 REVIEWER_ASKS);
 	assert_int_equal(reviewer_rights(f->r, STR("192.0.2.9"), user, STR("get"), str_c(path),
 	                                 &answer, on_done, f),
-	                 REVIEWER_SHARE);
+	                 REVIEWER_SOURCE_BUSY);
 	let_go(f);
 	settle(f);
 }
