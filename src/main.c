@@ -117,7 +117,7 @@ are_routes_wanted(const struct options *o)
 	return o->routes.are_configured && controllers_enabled(o, controllers[ROUTE].name);
 }
 
-/* Why the route controller cannot work, if it is to; NULL: it can, or it is switched off. */
+/* Why the route controller cannot run although it is enabled; NULL: it can, or it is disabled. */
 static const char *
 cluster_cidr_problem(const struct options *o)
 {
@@ -282,7 +282,7 @@ choose_controllers(struct program *p, struct kube_client *ret_clients[N_CONTROLL
 	return true;
 }
 
-/* Where no routes run nothing reads --cluster-cidr, and the rest goes on. */
+/* Without the route controller nothing reads --cluster-cidr, so that a bad value is ignored. */
 static bool
 check_cluster_cidr(const struct options *o, bool has_routes, struct error *err)
 {
@@ -290,8 +290,9 @@ check_cluster_cidr(const struct options *o, bool has_routes, struct error *err)
 
 	if (!has_routes) {
 		if (problem[0])
-			log_warn("--cluster-cidr cannot be used, but no routes run, ignoring",
-			         LOG_CSTR("problem", problem));
+			log_warn(
+				"--cluster-cidr cannot be used, but the route controller does not run, ignoring",
+				LOG_CSTR("problem", problem));
 		return true;
 	}
 	if (problem[0])
@@ -382,7 +383,7 @@ on_told(void *program)
 {
 	CLEANUP(buf_fini) struct buf version = BUF_INIT(LIMIT_NAME);
 	struct program *p = program;
-	bool follows_unknown = p->elector && !elector_was_handed_over(p->elector);
+	bool may_follow_crash = p->elector && !elector_was_handed_over(p->elector);
 
 	if (manager_is_started(p->manager))
 		return;

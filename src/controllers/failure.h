@@ -1,4 +1,4 @@
-/* controllers/failure.h: when what failed is tried again: what the controllers have in common (docs/errors.md).
+/* controllers/failure.h: when the controllers retry failed work (docs/errors.md).
  *
  * Threads: any.
  */
@@ -12,14 +12,14 @@
 
 #define FAILURE_MAX_NS (300 * NS_PER_SEC)
 
-/** The longest pause between two attempts. What the other side has answered about this object changes only when somebody changes
- * something; everything else may be over at any moment. */
+/** The longest pause between two attempts. It is long for answers about the object itself, which change only
+ * after somebody changed something; it is short for all other errors, which may end at any moment. */
 int64_t failure_max_ns(enum err_code code);
 
-/** How long to wait in an outage before asking again: until the next probe, where the error says when that is. */
+/** How long to wait in an outage before the next attempt: retry_after_ms, where the error has it. */
 int64_t failure_outage_ns(const struct error *err);
 
-/** The pause of a loop that tries again by itself, without a queue. The end of an outage ends it. */
+/** The pause of a loop that retries without a queue. The end of an outage ends the pause. */
 struct failure_pause {
 	pthread_mutex_t mu;
 	pthread_cond_t changed;
@@ -28,7 +28,8 @@ struct failure_pause {
 
 void failure_pause_init(struct failure_pause *);
 void failure_pause_fini(struct failure_pause *);
-/** To be read before an attempt: a release during the attempt ends the pause after it, too. */
+/** The number of releases so far. Read it before an attempt: a release during the attempt then ends the
+ * pause that follows. */
 unsigned failure_pause_count(struct failure_pause *);
 /** Sleeps for duration_ns, or until there were more releases than n_seen. False with ERR_CANCELLED in *err. */
 NODISCARD bool failure_pause_sleep(struct failure_pause *, struct call *call, unsigned n_seen,

@@ -95,7 +95,7 @@ has_ingress_ip(const struct service *s, const struct ip *wanted)
 	return false;
 }
 
-/* Under the lock, so that host_set_services() returns only when nobody uses the former store any more. */
+/* Holds the lock while it searches, so that after host_set_services() no thread uses the previous store. */
 static bool
 host_is_service_address(const struct cloud_host *h, struct str text)
 {

@@ -34,7 +34,7 @@ void host_set_requeue(struct host *,
                       void (*requeue)(void *arg, enum host_requeue what, struct str key),
                       void *arg);
 
-/** Where Services are looked up for is_service_address(); NULL for nowhere again, before the store is freed. */
+/** Sets the store for is_service_address(). Must be set to NULL before the store is freed. */
 void host_set_services(struct host *, struct store *services);
 
 #endif

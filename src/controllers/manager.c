@@ -160,13 +160,13 @@ start_route(struct manager *m)
 }
 
 void
-manager_start(struct manager *m, struct str min_version, bool follows_unknown)
+manager_start(struct manager *m, struct str min_version, bool may_follow_crash)
 {
 	const struct manager_config *config = &m->config;
 
 	m->node_env = env_of(m, config->node_client);
 	m->lifecycle_env = env_of(m, config->lifecycle_client);
-	m->config.lifecycle.follows_unknown = follows_unknown;
+	m->config.lifecycle.may_follow_crash = may_follow_crash;
 	if (config->node_client)
 		m->node = node_controller_new(&m->node_env, &config->node);
 	if (config->lifecycle_client)

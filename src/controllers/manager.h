@@ -41,9 +41,9 @@ struct manager *manager_new(const struct manager_config *config);
 /** After manager_stop(), where it was started. NULL is fine. */
 void manager_free(struct manager *);
 
-/** Starts the controllers and reflectors. min_version: a resource version that what they begin with must not be older than;
- * empty: there is none. follows_unknown: another process may have deleted nodes until a moment ago. */
-void manager_start(struct manager *, struct str min_version, bool follows_unknown);
+/** Starts the controllers and reflectors. min_version: their first lists are not older than this resource
+ * version; empty: any will do. may_follow_crash: as in struct lifecycle_config. */
+void manager_start(struct manager *, struct str min_version, bool may_follow_crash);
 /** Hands out no more work, waits for what runs until grace_ns have passed, cancels the rest, joins. Returns true when
  * all work had ended by itself: only then may the lease be given back. */
 bool manager_stop(struct manager *, int64_t grace_ns);

@@ -5,7 +5,7 @@
 #include "base/map.h"
 #include "base/thread.h"
 
-/* An event that has not come by then does not come: watches lag for seconds, a minute is an outage. */
+/* An event that has not arrived by then will not arrive: watches lag for seconds, not for a minute. */
 #define ECHO_MAX_NS (60 * NS_PER_SEC)
 
 struct own_writes {

@@ -51,7 +51,7 @@ paces_new(struct clock *clock)
 	return ps;
 }
 
-/* Those whose last reaction was before then. */
+/* Forgets objects whose last reaction was before that time. */
 static void
 forget_before(struct paces *ps, int64_t mono_ns)
 {

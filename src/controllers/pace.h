@@ -1,9 +1,10 @@
 /* controllers/pace.h: how often we react to changes of one object.
  *
- * Whoever else writes to an object, another controller or a person's loop, may undo what we wrote as soon as it sees it. Each
- * reaction that such a writer can cause is counted here: the first PACE_FREE are immediate, the next ones wait for 10 s,
- * 20 s, … up to 5 min since the one before, so that an hour of fighting costs PACE_HOUR reactions. After 10 min without
- * one it begins afresh. docs/errors.md lists the reactions.
+ * Another writer of an object (a controller, a script) may undo what we wrote as soon as it sees the change. Each
+ * reaction that such a writer can cause is counted here: the first PACE_FREE reactions are immediate, each further
+ * one waits until 10 s, 20 s, … up to 5 min have passed since the previous one, so that an hour costs at most
+ * PACE_HOUR reactions. After 10 min without a reaction the count begins at 0 again. docs/errors.md lists the
+ * reactions.
  *
  * Threads: any, for struct paces; struct pace is its owner's.
  */
@@ -15,30 +16,33 @@
 
 enum {
 	PACE_FREE = 5,
-	PACE_HOUR = 21, /* at most so many in the first hour; 12 in each that follows */
+	PACE_HOUR = 21, /* at most, in the first hour; 12 in each further hour */
 };
 
 /** Of one object and one reaction; zeroed: none yet. */
 struct pace {
 	int64_t last_mono_ns; /* the last reaction */
-	unsigned n;           /* so far, without 10 min of quiet between two */
+	unsigned n;           /* reactions since the last 10 min without any */
 };
 
-/** 0: react now, which is counted. Else how long to wait before asking again. */
+/** 0: react now; the reaction is counted. Else: how long to wait before the next call. */
 int64_t pace_take(struct pace *, int64_t now_mono_ns);
 
-/** Of objects that nobody keeps a record of. Those that have been quiet are forgotten, all where there are too many. */
+/** The paces of many objects. An object without reactions for 10 min is forgotten. If there are more than
+ * LIMIT_PACES, all are forgotten. */
 struct paces;
 
 struct paces *paces_new(struct clock *clock);
 void paces_free(struct paces *); /* NULL is fine */
 /** The same, for the object with that UID. reaction is a literal. */
 int64_t paces_take(struct paces *, struct str uid, const char *reaction);
-/** Counts one that comes after the time returned, without asking again; until then further ones are part of it. */
+/** Counts a reaction now and returns how long to wait before it, without another call. Further calls until then
+ * return the remaining time and count nothing: one reaction serves all of them. */
 int64_t paces_reserve(struct paces *, struct str uid, const char *reaction);
-/** The same as paces_take() without counting, for reactions that are counted by paces_take() once they have succeeded. */
+/** What paces_take() would return, without counting: for reactions that are counted, by paces_take(), only after they
+ * have succeeded. */
 int64_t paces_look(struct paces *, struct str uid, const char *reaction);
-/** How many are remembered. */
+/** The number of (object, reaction) pairs that are remembered. */
 size_t paces_count(struct paces *);
 
 #endif

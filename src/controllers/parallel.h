@@ -1,6 +1,6 @@
-/* controllers/parallel.h: many pieces of work on a few threads, while the caller waits.
+/* controllers/parallel.h: runs many pieces of work on a few threads, while the caller waits.
  *
- * For work that is mostly waiting for answers. Each thread has an arena of its own, emptied after each piece.
+ * For work that mostly waits for answers. Each thread has its own arena, which is reset after each piece.
  */
 #ifndef CCMD_CONTROLLERS_PARALLEL_H
 #define CCMD_CONTROLLERS_PARALLEL_H
@@ -13,7 +13,8 @@ enum {
 
 typedef void parallel_work_fn(void *arg, struct call *call, size_t i);
 
-/** Does the pieces 0 to n - 1. Once the call is cancelled no further piece is begun. name is the threads'. */
+/** Calls work for the pieces 0 to n - 1. After the call is cancelled no further piece is begun. name: of the
+ * threads. */
 void parallel_do(const struct call *call, const char *name, size_t n, parallel_work_fn *work,
                  void *arg);
 

@@ -192,9 +192,9 @@ rig_start_nodes(struct rig *r, unsigned n_workers)
 }
 
 static void
-start_lifecycle(struct rig *r, const struct guard_config *guard, bool follows_unknown)
+start_lifecycle(struct rig *r, const struct guard_config *guard, bool may_follow_crash)
 {
-	struct lifecycle_config config = { .guard = *guard, .follows_unknown = follows_unknown };
+	struct lifecycle_config config = { .guard = *guard, .may_follow_crash = may_follow_crash };
 
 	r->lifecycle = lifecycle_controller_new(&r->env, &config);
 	r->n_threads++;
@@ -203,13 +203,13 @@ start_lifecycle(struct rig *r, const struct guard_config *guard, bool follows_un
 void
 rig_start_lifecycle(struct rig *r, const struct guard_config *guard)
 {
-	start_lifecycle(r, guard, /*follows_unknown=*/false);
+	start_lifecycle(r, guard, /*may_follow_crash=*/false);
 }
 
 void
 rig_start_lifecycle_after_crash(struct rig *r, const struct guard_config *guard)
 {
-	start_lifecycle(r, guard, /*follows_unknown=*/true);
+	start_lifecycle(r, guard, /*may_follow_crash=*/true);
 }
 
 static void

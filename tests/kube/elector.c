@@ -1149,9 +1149,9 @@ versions_that_are_no_numbers_are_not_compared(void **state UNUSED)
 	check_leads(me());
 	assert_true(pread(fileno(log), text, sizeof(text) - 1, 0) > 0);
 	log_set_fd(open("/dev/null", O_WRONLY | O_CLOEXEC));
-	at = strstr(text, "resource versions are no numbers");
+	at = strstr(text, "resource versions are not decimal");
 	assert_non_null(at);
-	assert_null(strstr(at + 1, "resource versions are no numbers"));
+	assert_null(strstr(at + 1, "resource versions are not decimal"));
 	assert_int_equal(fclose(log), 0);
 }
 

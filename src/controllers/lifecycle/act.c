@@ -11,8 +11,8 @@
 #include "kube/patch.h"
 
 enum {
-	CONFLICTS_REPORTED =
-		3, /* from that many in a row on, a conflict is reported like any failure */
+	/* From this many in a row on, a conflict is reported like any failure. */
+	CONFLICTS_REPORTED = 3,
 };
 
 EVENT_KIND(deleting_event, LIFECYCLE_COMPONENT, "DeletingNode", false, "Node",
@@ -31,13 +31,14 @@ METRIC_FAMILY(outcomes, METRIC_COUNTER, "ccmd_node_deletion_decisions_total",
 
 /* ---- facts ---- */
 
-/* now: the node as it is known by now; check->node is as old as the round, which may have waited for the cloud for long. */
+/* now: the newest known state of the node. check->node is as old as the round, which may have waited long for
+ * the cloud. */
 static struct guard_facts
 facts_of(struct round *r, const struct check *check, const struct node *now)
 {
 	return (struct guard_facts){
 		.is_ready = now->ready == NODE_READY_TRUE,
-		.is_heard = now->heartbeat != check->node->heartbeat,
+		.has_new_heartbeat = now->heartbeat != check->node->heartbeat,
 		.is_foreign = check->candidate->presence == PRESENCE_FOREIGN,
 		.has_provider_id = node_provider_id(check->node).len > 0,
 		.is_announced = node_is_leaving(check->node),
@@ -106,7 +107,8 @@ lifecycle_recovered(struct round *r, const struct node *node)
 		return;
 	}
 	if (paces_look(r->c->env->paces, node->object.uid, "shutdown taint") > 0) {
-		r->must_retry = true; /* somebody keeps putting it back; a round costs no request */
+		r->must_retry =
+			true; /* another writer keeps restoring the taint; a round costs no request */
 		return;
 	}
 	if (write_shutdown_taint(r->c->env, r->call, node, false, &err)) {
@@ -161,8 +163,8 @@ report_deleting_failed(struct round *r, const struct check *check, const struct 
 	          LOG_ERR(err));
 }
 
-/* Somebody wrote the node and our watch has not brought it yet: it is looked at again, with the new state. That is no
- * failure, unless it happens again and again. */
+/* The node was changed, and our watch has not delivered the change yet: the node is looked at again with the
+ * new state. That is no failure, unless it happens repeatedly. */
 static bool
 is_harmless_conflict(struct candidate *candidate, const struct error *err)
 {
@@ -170,19 +172,19 @@ is_harmless_conflict(struct candidate *candidate, const struct error *err)
 	return candidate->n_conflicts > 0 && candidate->n_conflicts < CONFLICTS_REPORTED;
 }
 
-/* What finalizers hold stays until they are gone; it is marked for deletion, and more cannot be asked for.
+/* A node with finalizers stays until they are removed: it is marked for deletion already, and a second request
+ * has no effect.
  *
- * The resource version that was decided by is a precondition. A kubelet that came back writes its status, which changes the
- * version, and the API server knows that before our watch brings it; the Lease does not help where it is missing or
- * forbidden. Others who write the node (a CNI, an autoscaler) cannot keep a silent node for ever: for a conflict one has to
- * write in the moment between the watch event of the last write and our DELETE, and each try is made with the version
- * that is known by then. Who is that fast each time is reported. */
+ * The resource version on which the decision is based is a precondition of the DELETE. A kubelet that came back
+ * writes its status, which changes the version, and the API server knows that before our watch delivers it; the
+ * Lease does not help where it is missing or forbidden. Other writers of the node (a CNI, an autoscaler) cannot
+ * keep a silent node for ever: a conflict needs a write between the watch event of the last write and our
+ * DELETE, and each attempt uses the version known by then. If such conflicts repeat, they are reported. */
 static void
 delete_node(struct round *r, const struct check *check, const struct node *now)
 {
 	CLEANUP(buf_fini) struct buf path = BUF_INIT(LIMIT_HTTP_URL);
 	struct error err;
-
 	bool is_done;
 
 	if (now->is_deleting)
@@ -212,7 +214,7 @@ held_because(const struct round *r, const struct check *check, enum guard_outcom
 	switch (outcome) {
 	case GUARD_NO_WITNESS:
 		return check->candidate->asked.n_asked == 0
-		               ? "no other node has a provider ID by which its machine could be found too, so the answer may come "
+		               ? "no other node has a provider ID by which its machine could be found, so the answer may come "
 		                 "from a wrong token, project or inventory"
 		               : "no machine of the other nodes that were asked for was found either, so the answer may come from a "
 		                 "wrong token, project or inventory";
@@ -222,8 +224,8 @@ held_because(const struct round *r, const struct check *check, enum guard_outcom
 		return "it has no provider ID, so a wrong node name would look the same; it is deleted when it stays absent";
 	case GUARD_BREAKER:
 		return r->n_assumed > 0
-		               ? "the leader before this one ended without giving its Lease back, so it is unknown how many nodes it "
-		                 "deleted, and this may be one too many; it is deleted when looks go on to agree"
+		               ? "the previous leader ended without releasing its Lease, so it is unknown how many nodes it "
+		                 "deleted, and one more may be too many; it is deleted if further looks agree"
 		               : "too many nodes would go at once; they are deleted when looks go on to agree";
 	default:
 		return NULL;
@@ -238,7 +240,7 @@ add_asked(struct buf *b, const struct asked_witnesses *asked)
 		         asked->n_absent, asked->n_asked - asked->n_absent);
 }
 
-/* Numbers that change from look to look are no reason for another event. */
+/* The numbers in the text may change with each look; a change of them alone sends no further event. */
 static void
 report_held(struct round *r, const struct check *check, enum guard_outcome outcome,
             const char *because)
@@ -303,7 +305,7 @@ lifecycle_decide(struct round *r, const struct check *check)
 	const char *because;
 
 	if (!object || !str_eq(object->uid, check->node->object.uid))
-		return; /* gone: the next round forgets it */
+		return; /* the node is gone: the next round forgets it */
 	facts = facts_of(r, check, node_of(object));
 	outcome = guard_decide(&c->config.guard, &facts);
 	because = held_because(r, check, outcome);

@@ -73,7 +73,7 @@ guard_prove(const struct guard_config *config, const struct guard_facts *f)
 		return GUARD_NO_WITNESS;
 	if (t->n_absent == 0)
 		return GUARD_KEEP;
-	if (t->has_heartbeat || (config->is_enabled && f->is_heard))
+	if (t->has_heartbeat || (config->is_enabled && f->has_new_heartbeat))
 		return GUARD_KUBELET_ALIVE;
 	if (!is_confirmed(config, t))
 		return GUARD_UNCONFIRMED;

@@ -55,16 +55,16 @@ void guard_observe(struct guard_track *track, const struct guard_config *config,
 /** Everything the decision depends on. */
 struct guard_facts {
 	bool is_ready;
-	bool is_heard;   /* the kubelet's heartbeat moved since the heartbeat was read */
-	bool is_foreign; /* the last look said FOREIGN */
+	bool has_new_heartbeat; /* it changed since track was filled */
+	bool is_foreign;        /* the last look said FOREIGN */
 	bool has_provider_id;
 	bool is_announced; /* somebody said that it goes: deletionTimestamp, or an autoscaler's taint */
 	int64_t age_ns; /* by the wall clock; negative when ours is behind */
 	struct guard_track track;
 	unsigned n_nodes; /* of the cluster */
-	unsigned
-		n_going; /* unannounced: deleted within the window, by us or perhaps by the leader before, or
-		          * proven absent now, this one included */
+	/* Unannounced ones that were deleted within the window (by us, or possibly by the previous leader) or
+	 * are proven absent now, this one included. */
+	unsigned n_going;
 	int64_t group_first_boot_ns; /* the latest first_boot_ns of those proven absent now */
 };
 

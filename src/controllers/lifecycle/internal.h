@@ -20,10 +20,10 @@
 #define LIFECYCLE_RETRY_NS (5 * NS_PER_SEC)
 #define LIFECYCLE_RETRY_MAX_NS (GUARD_LOOK_S * NS_PER_SEC)
 
-/* What a look without a witness found of the machines that could have been one. */
+/* The machines that a look asked for as possible witnesses, if it found none of them. */
 struct asked_witnesses {
 	unsigned n_asked;
-	unsigned n_absent; /* of them; of the others it is unknown whether they exist */
+	unsigned n_absent; /* of them; whether the others exist is unknown */
 };
 
 struct candidate {
@@ -50,7 +50,7 @@ struct check {
 
 enum lifecycle_due {
 	LIFECYCLE_NONE_DUE,
-	LIFECYCLE_FAILED_DUE, /* whose last look failed */
+	LIFECYCLE_FAILED_DUE, /* nodes whose last look failed */
 	LIFECYCLE_ALL_DUE,
 };
 
@@ -80,8 +80,8 @@ struct round {
 	size_t n_checks;
 	int64_t group_first_boot_ns; /* guard_facts */
 	unsigned n_proven;
-	unsigned
-		n_assumed; /* deletions within the breaker's window that the leader before may have made */
+	/* Deletions that the previous leader may have made within the breaker's window. */
+	unsigned n_assumed;
 	bool must_retry; /* a write failed: come back soon, whatever else is due */
 };
 

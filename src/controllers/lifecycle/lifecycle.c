@@ -39,7 +39,8 @@ first_look_ns(const struct lifecycle_controller *c, const struct node *node)
 	return clock_deadline(clock_mono(c->env->clock), left_ns < min_ns ? left_ns : min_ns);
 }
 
-/* A node that is Ready and not Ready in turn is looked at as often as one that stays so, and no more often. */
+/* A node that alternates between Ready and not Ready is looked at no more often than one that stays not
+ * Ready. */
 static int64_t
 first_due_ns(const struct lifecycle_controller *c, const struct node *node)
 {
@@ -110,14 +111,14 @@ forget_old_deletions(struct lifecycle_controller *c)
 	c->n_deletions = n;
 }
 
-/* What the leader before deleted is not recorded anywhere. Were it taken for nothing, a leader that changes every minute could
- * delete breaker_min nodes each time. */
+/* The deletions of the previous leader are not recorded anywhere. If they counted as none, and the leader
+ * changed every minute, each leader could delete breaker_min nodes. */
 static unsigned
 assumed_deletions(const struct lifecycle_controller *c)
 {
 	int64_t age_ns = clock_boot(c->env->clock) - c->began_boot_ns;
 
-	return c->config.follows_unknown && age_ns <= c->config.guard.breaker_window_ns
+	return c->config.may_follow_crash && age_ns <= c->config.guard.breaker_window_ns
 	               ? c->config.guard.breaker_min
 	               : 0;
 }

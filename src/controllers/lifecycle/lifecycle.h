@@ -16,8 +16,9 @@ struct lifecycle_controller;
 struct lifecycle_config {
 	struct guard_config guard;
 	int64_t period_ns; /* --node-monitor-period: look so often; 0: the steps above */
-	/* Another may have deleted nodes until a moment ago: begin as if breaker_min nodes had just been deleted. */
-	bool follows_unknown;
+	/* The previous leader may have crashed right after it deleted nodes: begin as if breaker_min nodes had
+	 * just been deleted. */
+	bool may_follow_crash;
 };
 
 /** Subscribes to the store and starts the thread, which waits for it to sync. Before the reflector starts. */
@@ -25,7 +26,7 @@ struct lifecycle_controller *lifecycle_controller_new(struct controller_env *env
                                                       const struct lifecycle_config *config);
 /** Looks at all nodes that are not Ready now: something changed in the cloud. */
 void lifecycle_controller_wake(struct lifecycle_controller *);
-/** An API of the cloud is available again: what waits for the end of an outage is due. */
+/** An API of the cloud is available again: nodes that wait for the end of an outage are due. */
 void lifecycle_controller_release(struct lifecycle_controller *);
 /** Once the token is fired: was it at work, so that a request of its may still come through? */
 bool lifecycle_controller_is_working(const struct lifecycle_controller *);

@@ -10,9 +10,8 @@
 #include "http/url.h"
 
 enum {
-	WITNESSES_READY =
-		3, /* Ready nodes taken along, of each realm; any of them found is enough */
-	WITNESSES_MAX = 10, /* where fewer are Ready: together with others */
+	WITNESSES_READY = 3, /* Ready nodes to ask for, per realm; one found machine is enough */
+	WITNESSES_MAX = 10,  /* with nodes that are not Ready, where fewer are Ready */
 };
 
 /* ---- the heartbeat of the kubelet ---- */
@@ -151,7 +150,7 @@ add_witnesses(struct round *r, struct question *q)
 	}
 }
 
-/* Is there nobody who could be a witness if asked? */
+/* Is there no other node that the cloud can find by its provider ID, and so no possible witness? */
 static bool
 is_only_findable(const struct round *r, const struct node *me)
 {
@@ -166,8 +165,8 @@ is_only_findable(const struct round *r, const struct node *me)
 	return true;
 }
 
-/* Did the look find the machine of another node, by provider ID, where this one was looked for? Where no other node can be
- * found by its provider ID, an anchor serves. */
+/* Did the look find the machine of another node, by its provider ID, in the realm in which this one was looked
+ * for? If no other node can be found by its provider ID, an anchor is enough. */
 static bool
 find_witness(struct round *r, const struct question *q, const struct look_answer *answer, size_t me)
 {

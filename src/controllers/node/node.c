@@ -41,8 +41,8 @@ enum {
 };
 
 static const int64_t failure_base_ns = 100 * NS_PER_MS;
-static const int64_t machine_delay_ns =
-	30 * NS_PER_SEC;                       /* a new node's machine may be listed that late */
+/* The cloud may list the machine of a new node that late. */
+static const int64_t machine_delay_ns = 30 * NS_PER_SEC;
 static const int64_t echo_ns = 5 * NS_PER_SEC; /* by then the store has heard of our own write */
 
 static const double delays[] = { 1, 4, 16, 64, 256, 1024 };
@@ -192,7 +192,7 @@ find_machine(struct node_controller *c, struct call *call, struct node *node,
 	       want_present(node, look_answer_at(answer, 0), err);
 }
 
-/* Somebody keeps undoing what we wrote: the node comes back later. */
+/* Another writer keeps undoing this reaction: is the node put off? */
 static bool
 must_wait(struct node_controller *c, const struct node *node, const char *reaction)
 {
@@ -350,8 +350,8 @@ is_for_people(enum err_code code)
 	       code == ERR_UNAUTHORIZED || code == ERR_FORBIDDEN;
 }
 
-/* A cloud may list a machine a moment after its kubelet has made the node. The age is by two clocks: where they differ by more than
- * that moment it says nothing. */
+/* A cloud may list a machine some time after its kubelet has created the Node. The age compares two clocks, the
+ * API server's and ours: if they differ by more than that time, it is ignored. */
 static bool
 is_machine_awaited(struct node_controller *c, struct str name, const struct error *err)
 {
@@ -397,7 +397,7 @@ handle_failure(struct node_controller *c, struct str name, const struct error *e
 	if (err->code == ERR_PENDING)
 		return;
 	if (is_machine_awaited(c, name, err)) {
-		log_debug("the machine of a new node is not there yet, will retry",
+		log_debug("the machine of a new node is not listed yet, will retry",
 		          LOG_STR("node", name), LOG_ERR(err), LOG_DURATION("in", delay_ns));
 		return;
 	}

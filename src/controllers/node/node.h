@@ -22,7 +22,7 @@ struct node_controller *node_controller_new(struct controller_env *env,
                                             const struct node_controller_config *config);
 /** Nodes without a machine are asked for again now: something changed in the cloud. */
 void node_controller_wake(struct node_controller *);
-/** An API of the cloud is available again: what waits for the end of an outage is due. */
+/** An API of the cloud is available again: nodes that wait for the end of an outage are due. */
 void node_controller_release(struct node_controller *);
 /** Hands out no more work; running reconciles go on. */
 void node_controller_stop(struct node_controller *);

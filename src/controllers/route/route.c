@@ -50,14 +50,14 @@ struct route_controller {
 	pthread_mutex_t mu;
 	pthread_cond_t woken;
 	_Atomic bool is_working;     /* a run is under way */
-	bool is_woken;               /* mu; for a run */
-	bool is_settled;             /* mu; the last run left nothing to be tried again */
+	bool is_woken;               /* mu; a run is wanted now */
+	bool is_settled;             /* mu; the last run left nothing to retry */
 	bool has_changed_conditions; /* mu; of nodes */
-	int64_t paced_mono_ns;       /* mu; a run is due then, for nodes that change too often */
+	int64_t paced_mono_ns;       /* mu; when a run is due for nodes that change too often */
 
 	struct route_removals *removals;
 
-	/* the thread's */
+	/* of the thread alone */
 	struct route_conditions *conditions;
 	unsigned n_failures; /* runs in a row */
 };
@@ -73,18 +73,18 @@ struct run {
 	struct route_hold hold;
 
 	pthread_mutex_t mu;
-	bool *has_failed;       /* mu; of each node: a route of its own is missing */
+	bool *has_failed;       /* mu; for each node: one of its routes is missing */
 	bool is_clean;          /* mu: nothing failed */
 	bool is_refused;        /* mu: the cloud refused a creation */
 	int64_t retry_after_ns; /* mu: the longest that the cloud asked to wait; 0: it did not say */
-	int64_t failure_max_ns; /* mu: the least of all failures' longest pauses */
+	int64_t failure_max_ns; /* mu: the longest pause; the minimum over all failures of this run */
 };
 
 /* ---- making and removing ---- */
 
 #define NO_NODE SIZE_MAX
 
-/* Waiting for the cloud is no failure, and at the end nobody wants to hear. */
+/* Waiting for the cloud is no failure, and neither is a cancelled call. */
 static bool
 is_worth_telling(const struct error *err)
 {
@@ -203,7 +203,7 @@ apply(struct run *r)
 
 /* ---- conditions ---- */
 
-/* Whether a node whose pod CIDRs are all somebody else's to route can be reached is not ours to say. */
+/* If another component routes all pod CIDRs of a node, that component writes the condition. */
 static enum node_network
 wanted_condition(const struct run *r, size_t i)
 {
@@ -221,15 +221,15 @@ wanted_condition(const struct run *r, size_t i)
 static void
 set_conditions(struct run *r)
 {
-	struct route_verdict *verdicts;
+	struct route_result *results;
 
 	if (cancel_is_fired(r->call->cancel)) /* some creations were never begun */
 		return;
-	verdicts = arena_calloc(r->call->arena, r->all.n, sizeof(*verdicts));
+	results = arena_calloc(r->call->arena, r->all.n, sizeof(*results));
 	for (size_t i = 0; i < r->all.n; i++)
-		verdicts[i] = (struct route_verdict){ node_of(r->all.objects[i]),
-			                              wanted_condition(r, i) };
-	route_conditions_set(r->c->conditions, verdicts, r->all.n);
+		results[i] = (struct route_result){ node_of(r->all.objects[i]),
+			                            wanted_condition(r, i) };
+	route_conditions_set(r->c->conditions, results, r->all.n);
 }
 
 /* ---- runs ---- */
@@ -269,14 +269,14 @@ call_for_run(const struct route_controller *c, struct arena *arena)
 	};
 }
 
-/* What fails again and again, a full table say, is asked for more and more seldom. */
+/* The pause grows while runs fail, e.g. because the table is full. */
 static int64_t
 failure_delay_ns(struct route_controller *c, const struct run *r)
 {
 	return backoff_spread_ns(c->config.period_ns, c->n_failures++, r->failure_max_ns);
 }
 
-/* From the start of this run to the next, unless somebody wakes us. */
+/* The time from the start of this run to the start of the next one, unless the loop is woken. */
 static int64_t
 next_delay_ns(struct route_controller *c, const struct run *r)
 {
@@ -295,7 +295,7 @@ note_settled(struct route_controller *c, bool is_settled)
 	c->is_settled = is_settled;
 }
 
-/* Returns when the next run is due; the period counts from start to start. */
+/* Returns when the next run is due; periods are counted from the start of a run. */
 static int64_t
 run_once(struct route_controller *c, struct arena *arena)
 {
@@ -358,7 +358,8 @@ rest(struct route_controller *c, int64_t deadline_ns)
 	return !cancel_is_fired(c->env->cancel);
 }
 
-/* What comes together is one run, and what comes from here on is for the next. *ret_is_woken: a run is wanted, whatever is due. */
+/* Waits so that changes within a short time share one run; later changes are for the next run. *ret_is_woken: a run is
+ * wanted now, even if none is due. */
 static bool
 gather(struct route_controller *c, int64_t not_before_ns, bool *ret_is_woken)
 {
@@ -377,7 +378,7 @@ gather(struct route_controller *c, int64_t not_before_ns, bool *ret_is_woken)
 	return true;
 }
 
-/* A condition that somebody changed needs no run, and so no look at the cloud. */
+/* A condition that another writer changed needs no run, and so no request to the cloud. */
 static void
 loop(struct route_controller *c, struct arena *arena)
 {
@@ -424,7 +425,8 @@ route_controller_wake(struct route_controller *c)
 	PTHREAD_OK(pthread_cond_signal(&c->woken));
 }
 
-/* A run under way may fail yet, with what was asked before: another follows it. */
+/* A run that is under way may still fail because of a request that it sent before: it is not settled, so another run
+ * follows it. */
 void
 route_controller_release(struct route_controller *c)
 {
@@ -437,7 +439,7 @@ route_controller_release(struct route_controller *c)
 }
 
 static void
-look_at_conditions(struct route_controller *c)
+wake_for_conditions(struct route_controller *c)
 {
 	WITH_LOCK(&c->mu);
 
@@ -445,9 +447,9 @@ look_at_conditions(struct route_controller *c)
 	PTHREAD_OK(pthread_cond_signal(&c->woken));
 }
 
-/* Each run costs requests to the cloud, so one node that changes back and forth must not cause them without end. */
+/* Each run costs requests to the cloud, so a node that changes back and forth must not cause runs without limit. */
 static void
-wake_at_its_pace(struct route_controller *c, const struct node *node)
+wake_paced(struct route_controller *c, const struct node *node)
 {
 	int64_t wait_ns = paces_reserve(c->env->paces, node->object.uid, "route");
 	int64_t due_ns = clock_deadline(clock_mono(c->env->clock), wait_ns);
@@ -461,7 +463,7 @@ wake_at_its_pace(struct route_controller *c, const struct node *node)
 }
 
 static bool
-is_other_target(const struct node *old, const struct node *new)
+has_new_target(const struct node *old, const struct node *new)
 {
 	return !node_pod_cidrs_equal(old, new) || !node_addresses_equal(old, new) ||
 	       !str_eq(node_provider_id(old), node_provider_id(new));
@@ -480,10 +482,10 @@ on_node(void *arg, const struct object *object_old, const struct object *object_
 	}
 	if (!old || !new || !str_eq(object_old->uid, object_new->uid))
 		route_controller_wake(c);
-	else if (is_other_target(old, new))
-		wake_at_its_pace(c, new);
+	else if (has_new_target(old, new))
+		wake_paced(c, new);
 	if (old && new && old->network != new->network)
-		look_at_conditions(c);
+		wake_for_conditions(c);
 }
 
 /* ---- life ---- */

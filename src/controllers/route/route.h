@@ -25,7 +25,7 @@ struct route_controller *route_controller_new(struct controller_env *env,
                                               const struct route_controller_config *config);
 /** Something changed in the cloud. */
 void route_controller_wake(struct route_controller *);
-/** An API of the cloud is available again: what waits for the end of an outage is due. */
+/** An API of the cloud is available again: work that waits for the end of an outage is due. */
 void route_controller_release(struct route_controller *);
 /** Once the token is fired: was it at work, so that a request of its may still come through? */
 bool route_controller_is_working(const struct route_controller *);

@@ -1,4 +1,5 @@
-/* controllers/route/route_conditions.c: see route_conditions.h. What is known of a node is kept by a hash of its UID, 40 bytes each. */
+/* controllers/route/route_conditions.c: see route_conditions.h. The state of a node is found by a hash of its UID; it
+ * takes 40 bytes. */
 #include "controllers/route/route_conditions.h"
 
 #include <stdlib.h>
@@ -19,20 +20,20 @@ EVENT_KIND(
 	contested_event, ROUTE_COMPONENT, "NetworkConditionContested", true, "Node",
 	"Another component keeps changing the condition NetworkUnavailable, although the node's routes say otherwise; ccmd writes it again less and less often.");
 
-/* Our own last write is on its way to the store: what the store shows says nothing yet. */
+/* When to check a node again whose state in the store is older than our own last write. */
 static const int64_t echo_ns = 10 * NS_PER_SEC;
 
-/* What one node is to be told. */
-struct known {
+/* The condition that one node is to have. */
+struct condition_state {
 	uint64_t uid; /* a hash */
 	struct pace pace;
-	enum node_network wanted : 8;
-	bool was_written; /* the last attempt succeeded: who differs now was changed back */
+	enum node_network wanted : 8; /* a bit-field to save memory */
+	bool was_written; /* the last write succeeded: if the node differs, another writer changed it */
 };
 
 struct route_conditions {
 	struct controller_env *env;
-	struct known *all; /* sorted by uid */
+	struct condition_state *all; /* sorted by uid */
 	size_t n;
 };
 
@@ -41,7 +42,7 @@ struct pass {
 	struct route_conditions *rc;
 	struct {
 		const struct node *node;
-		struct known *known;
+		struct condition_state *state;
 	} *due; /* to be written now */
 	size_t n_due;
 	int64_t next_mono_ns;
@@ -65,41 +66,41 @@ route_conditions_free(struct route_conditions *rc)
 	free(rc);
 }
 
-/* ---- what is known ---- */
+/* ---- the desired conditions ---- */
 
 static int
-compare(const void *a, const void *b)
+compare_uids(const void *a, const void *b)
 {
-	const struct known *x = a, *y = b;
+	const struct condition_state *x = a, *y = b;
 
 	return x->uid < y->uid ? -1 : x->uid > y->uid;
 }
 
-static struct known *
-find_known(const struct route_conditions *rc, const struct node *node)
+static struct condition_state *
+find_state(const struct route_conditions *rc, const struct node *node)
 {
-	struct known key = { .uid = str_hash(node->object.uid) };
+	struct condition_state key = { .uid = str_hash(node->object.uid) };
 
-	return rc->n > 0 ? bsearch(&key, rc->all, rc->n, sizeof(key), compare) : NULL;
+	return rc->n > 0 ? bsearch(&key, rc->all, rc->n, sizeof(key), compare_uids) : NULL;
 }
 
 void
-route_conditions_set(struct route_conditions *rc, const struct route_verdict verdicts[], size_t n)
+route_conditions_set(struct route_conditions *rc, const struct route_result results[], size_t n)
 {
-	struct known *all = xcalloc(n + 1, sizeof(*all));
+	struct condition_state *all = xcalloc(n + 1, sizeof(*all));
 
 	for (size_t i = 0; i < n; i++) {
-		const struct known *before = find_known(rc, verdicts[i].node);
+		const struct condition_state *before = find_state(rc, results[i].node);
 
-		if (before && before->wanted == verdicts[i].wanted)
+		if (before && before->wanted == results[i].wanted)
 			all[i] = *before;
 		else if (before)
 			all[i].pace = before->pace;
-		all[i].uid = str_hash(verdicts[i].node->object.uid);
-		all[i].wanted = verdicts[i].wanted;
+		all[i].uid = str_hash(results[i].node->object.uid);
+		all[i].wanted = results[i].wanted;
 	}
 	if (n > 0)
-		qsort(all, n, sizeof(*all), compare);
+		qsort(all, n, sizeof(*all), compare_uids);
 	free(rc->all);
 	rc->all = all;
 	rc->n = n;
@@ -108,9 +109,10 @@ route_conditions_set(struct route_conditions *rc, const struct route_verdict ver
 /* ---- writing ---- */
 
 static void
-warn_of_rival(struct route_conditions *rc, const struct node *node, const struct known *known)
+warn_contested(struct route_conditions *rc, const struct node *node,
+               const struct condition_state *state)
 {
-	bool is_routed = known->wanted == NODE_NETWORK_ROUTED;
+	bool is_routed = state->wanted == NODE_NETWORK_ROUTED;
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(LIMIT_EVENT_MESSAGE);
 
 	buf_addf(
@@ -123,15 +125,15 @@ warn_of_rival(struct route_conditions *rc, const struct node *node, const struct
 	                 buf_str(&text));
 }
 
-/* It differs; may it be written now? */
+/* The condition differs: may it be written now? */
 static bool
-take_turn(struct pass *pass, const struct node *node, struct known *known)
+may_write_now(struct pass *pass, const struct node *node, struct condition_state *state)
 {
 	int64_t now_ns = clock_mono(pass->rc->env->clock);
-	int64_t wait_ns = pace_take(&known->pace, now_ns);
+	int64_t wait_ns = pace_take(&state->pace, now_ns);
 
-	if (known->was_written && known->pace.n >= PACE_FREE)
-		warn_of_rival(pass->rc, node, known);
+	if (state->was_written && state->pace.n >= PACE_FREE)
+		warn_contested(pass->rc, node, state);
 	if (wait_ns == 0)
 		return true;
 	if (clock_deadline(now_ns, wait_ns) < pass->next_mono_ns)
@@ -139,29 +141,29 @@ take_turn(struct pass *pass, const struct node *node, struct known *known)
 	return false;
 }
 
-/* What the store shows may be what was there before our own last write: whether another is due is found out later. */
+/* The store may still show the state before our own last write: then the node is checked again later. */
 static void
-check(struct pass *pass, const struct node *node)
+check_node(struct pass *pass, const struct node *node)
 {
 	struct controller_env *env = pass->rc->env;
-	struct known *known = find_known(pass->rc, node);
+	struct condition_state *state = find_state(pass->rc, node);
 	int64_t echo_due_ns = clock_deadline(clock_mono(env->clock), echo_ns);
 
-	if (!known || known->wanted == NODE_NETWORK_OTHER)
+	if (!state || state->wanted == NODE_NETWORK_OTHER)
 		return;
 	if (own_writes_are_ahead(env->own_writes, node)) {
 		if (echo_due_ns < pass->next_mono_ns)
 			pass->next_mono_ns = echo_due_ns;
-	} else if (known->wanted != node->network && take_turn(pass, node, known)) {
+	} else if (state->wanted != node->network && may_write_now(pass, node, state)) {
 		pass->due[pass->n_due].node = node;
-		pass->due[pass->n_due++].known = known;
+		pass->due[pass->n_due++].state = state;
 	}
 }
 
-/* A node that is gone, or whose name is another's, needs none. */
+/* Success if the node is gone or has been replaced by another one of the same name: it needs no condition then. */
 static bool
-send(struct route_conditions *rc, struct call *call, const struct node *node,
-     enum node_network wanted, struct error *err)
+send_condition(struct route_conditions *rc, struct call *call, const struct node *node,
+               enum node_network wanted, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf body = BUF_INIT(LIMIT_HTTP_REQUEST);
 
@@ -172,15 +174,15 @@ send(struct route_conditions *rc, struct call *call, const struct node *node,
 }
 
 static void
-write_one(void *arg, struct call *call, size_t i)
+write_condition(void *arg, struct call *call, size_t i)
 {
 	struct pass *pass = arg;
 	const struct node *node = pass->due[i].node;
-	struct known *known = pass->due[i].known;
+	struct condition_state *state = pass->due[i].state;
 	struct error err;
 
-	known->was_written = send(pass->rc, call, node, known->wanted, &err);
-	if (!known->was_written && err.code != ERR_CANCELLED && err.code != ERR_PENDING &&
+	state->was_written = send_condition(pass->rc, call, node, state->wanted, &err);
+	if (!state->was_written && err.code != ERR_CANCELLED && err.code != ERR_PENDING &&
 	    err.code != ERR_CONFLICT)
 		log_error("condition NetworkUnavailable not written, will retry",
 		          LOG_STR("node", node_name(node)), LOG_ERR(&err));
@@ -190,7 +192,7 @@ static bool
 has_unwritten(const struct pass *pass)
 {
 	for (size_t i = 0; i < pass->n_due; i++) {
-		if (!pass->due[i].known->was_written)
+		if (!pass->due[i].state->was_written)
 			return true;
 	}
 	return false;
@@ -204,7 +206,7 @@ route_conditions_write(struct route_conditions *rc, const struct call *call)
 
 	pass.due = arena_calloc(call->arena, all.n + 1, sizeof(*pass.due));
 	for (size_t i = 0; i < all.n; i++)
-		check(&pass, node_of(all.objects[i]));
-	parallel_do(call, "route", pass.n_due, write_one, &pass);
+		check_node(&pass, node_of(all.objects[i]));
+	parallel_do(call, "route", pass.n_due, write_condition, &pass);
 	return has_unwritten(&pass) ? clock_mono(rc->env->clock) : pass.next_mono_ns;
 }

@@ -1,10 +1,11 @@
 /* controllers/route/route_conditions.h: the condition NetworkUnavailable of nodes.
  *
- * A run of the route controller finds out what each node is to be told; writing it needs no further look at the cloud, however often
- * somebody else writes over it. Where all routes of a node exist, any False is left as it is: a CNI that writes its own reason says
- * the same as we do. (The Go framework writes over it: cloud-provider, controllers/route/route_controller.go,
- * updateNetworkingCondition(). Cilium then writes over that, without end.) Everything else is written, at the pace of pace.h for each
- * node, with one event where somebody keeps changing it back.
+ * A run of the route controller finds out which condition each node is to have. Writing it needs no further request to
+ * the cloud, however often another component overwrites it. If all routes of a node exist, any False is left as it is: a
+ * CNI that writes its own reason means the same. (The Go framework overwrites it: cloud-provider,
+ * controllers/route/route_controller.go, updateNetworkingCondition(). Cilium then overwrites that, without end.) All
+ * other conditions are written, at the pace of pace.h for each node, with one event if another component keeps
+ * changing them back.
  *
  * Threads: one.
  */
@@ -19,16 +20,15 @@ struct route_conditions;
 struct route_conditions *route_conditions_new(struct controller_env *env);
 void route_conditions_free(struct route_conditions *); /* NULL is fine */
 
-/** What a run found out about a node. */
-struct route_verdict {
+/** The result of a run for one node. */
+struct route_result {
 	const struct node *node;
-	enum node_network wanted; /* NODE_NETWORK_OTHER: not ours to say */
+	enum node_network wanted; /* NODE_NETWORK_OTHER: another component decides */
 };
 
-/** Replaces what is known: nodes that are not among them are not written to. */
-void route_conditions_set(struct route_conditions *, const struct route_verdict verdicts[],
-                          size_t n);
-/** Writes the conditions of those nodes that differ from what is known. Returns when there may be more to write (mono), unless a node
+/** Replaces the results of the previous run. Nodes without a result are not written to. */
+void route_conditions_set(struct route_conditions *, const struct route_result results[], size_t n);
+/** Writes the conditions of nodes that differ from the results. Returns when to call it again (mono), unless a node
  * changes before; CLOCK_FOREVER: never. */
 int64_t route_conditions_write(struct route_conditions *, const struct call *call);
 

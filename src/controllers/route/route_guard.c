@@ -1,15 +1,15 @@
 /* controllers/route/route_guard.c: see route_guard.h.
  *
- * Two networks either are nested or have nothing in common, so claims sorted by address, wider ones first, are a tree in
- * depth-first order: the claims around one are found by following outer. A granted claim enters itself as inner into all that
- * are around it, so both kinds of overlap are seen without comparing each claim with each.
+ * Two networks are either nested or disjoint, so claims sorted by address, wider ones first, form a tree in depth-first
+ * order: the claims that contain a claim are found by following outer. A granted claim is entered as inner in all claims
+ * that contain it, so both kinds of overlap are found without comparing each claim with each other.
  */
 #include "controllers/route/route_guard.h"
 
 #include <stdlib.h>
 
 static int
-compare_places(const void *a, const void *b)
+compare_networks(const void *a, const void *b)
 {
 	const struct route_claim *x = *(struct route_claim *const *)a;
 	const struct route_claim *y = *(struct route_claim *const *)b;
@@ -37,7 +37,7 @@ route_claim_is_older(const struct route_claim *a, const struct route_claim *b)
 }
 
 static int
-compare_rights(const void *a, const void *b)
+compare_precedence(const void *a, const void *b)
 {
 	const struct route_claim *x = *(struct route_claim *const *)a;
 	const struct route_claim *y = *(struct route_claim *const *)b;
@@ -48,10 +48,11 @@ compare_rights(const void *a, const void *b)
 }
 
 static void
-build_tree(struct route_claim **by_place, size_t n)
+build_tree(struct route_claim **by_network, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
-		struct route_claim *claim = by_place[i], *outer = i > 0 ? by_place[i - 1] : NULL;
+		struct route_claim *claim = by_network[i],
+				   *outer = i > 0 ? by_network[i - 1] : NULL;
 
 		while (outer && !ip_net_is_within(&claim->net, &outer->net))
 			outer = outer->outer;
@@ -59,7 +60,7 @@ build_tree(struct route_claim **by_place, size_t n)
 	}
 }
 
-/* One that overlaps with this claim. */
+/* A granted claim that overlaps with this one; NULL: none. */
 static const struct route_claim *
 find_granted(const struct route_claim *claim)
 {
@@ -93,9 +94,9 @@ route_claims_decide(struct arena *arena, struct route_claim claims[], size_t n)
 	}
 	if (n == 0)
 		return;
-	qsort(sorted, n, sizeof(sorted[0]), compare_places);
+	qsort(sorted, n, sizeof(sorted[0]), compare_networks);
 	build_tree(sorted, n);
-	qsort(sorted, n, sizeof(sorted[0]), compare_rights);
+	qsort(sorted, n, sizeof(sorted[0]), compare_precedence);
 	for (size_t i = 0; i < n; i++) {
 		if (!sorted[i]->is_routed)
 			sorted[i]->lost_to = find_granted(sorted[i]);

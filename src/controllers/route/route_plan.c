@@ -31,7 +31,7 @@ struct planner {
 	struct map targets;   /* node names that any route has -> the route */
 	struct map entries;   /* "node CIDR" -> struct entry */
 	struct map live;      /* CIDRs that a node has -> struct entry */
-	struct map needed;    /* those of them that a route is to be made for */
+	struct map needed;    /* those of them for which a route is to be created */
 };
 
 static void

@@ -9,7 +9,7 @@
 /** A node and what it is to be reached for. */
 struct route_node {
 	struct str name, uid;
-	const struct str *pod_cidrs; /* those that are to be routed */
+	const struct str *pod_cidrs; /* to be routed */
 	size_t n_pod_cidrs;
 	const struct address *addresses;
 	size_t n_addresses;
@@ -30,15 +30,16 @@ struct route_plan {
 	struct route_need *create;
 	size_t n_create;
 	size_t *remove; /* indices of listed routes */
-	bool *is_expected; /* of each of them: a live node has that destination (route_removals.h adds more) */
+	/* For each removal: a live node has that destination. route_removals_hold() sets further ones. */
+	bool *is_expected;
 	size_t n_remove;
 	size_t n_ours;                    /* listed routes that are ours */
 	enum route_condition *conditions; /* one per node */
 	bool removes_first; /* creations begin when all removals have ended: some are for the same CIDR */
 };
 
-/** All memory in the arena. cluster_cidrs: --cluster-cidr: only routes to destinations that lie within one of them are ours,
- * and may be removed. */
+/** All memory in the arena. cluster_cidrs: --cluster-cidr: only routes to destinations within one of them are ours and may be
+ * removed. */
 struct route_plan route_plan(struct arena *, const struct route_node nodes[], size_t n_nodes,
                              const struct route routes[], size_t n_routes,
                              const struct ip_net cluster_cidrs[], size_t n_cluster_cidrs,

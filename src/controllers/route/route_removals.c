@@ -24,7 +24,7 @@ struct route_removals {
 	bool is_full_reported; /* and that a route could not be made meanwhile */
 
 	pthread_mutex_t mu;
-	struct map expected;   /* mu; destinations, owned: the values are the keys */
+	struct map expected;   /* mu; destinations; each value is the key's text, owned */
 	int64_t *done_boot_ns; /* mu; of removals that count, within the window */
 	size_t n_done, done_cap;
 };
@@ -72,7 +72,7 @@ route_removals_free(struct route_removals *rr)
 	free(rr);
 }
 
-/* ---- what is expected ---- */
+/* ---- expected removals ---- */
 
 void
 route_removals_expect(struct route_removals *rr, const struct node *node)
@@ -98,7 +98,7 @@ is_expected(struct route_removals *rr, struct str destination)
 	return map_get(&rr->expected, destination) != NULL;
 }
 
-/* What there is no route to needs not be remembered. */
+/* Forgets destinations to which no route exists any more. */
 static void
 forget_expected(struct route_removals *rr, const struct route *routes, size_t n_routes)
 {
@@ -116,9 +116,9 @@ forget_expected(struct route_removals *rr, const struct route *routes, size_t n_
 	rr->expected = kept;
 }
 
-/* ---- how long, how many ---- */
+/* ---- for how long, and how many ---- */
 
-/* Since when this removal is wanted. */
+/* Returns since when runs have wanted this removal (boot). */
 static int64_t
 wanted_since(struct route_removals *rr, struct arena *arena, const struct route *route,
              int64_t now_ns)
@@ -138,7 +138,7 @@ wanted_since(struct route_removals *rr, struct arena *arena, const struct route 
 	return t->since_boot_ns;
 }
 
-/* Those that this run did not want are wanted no more. */
+/* Forgets removals that this run did not want. */
 static void
 forget_tracks(struct route_removals *rr)
 {
@@ -195,7 +195,7 @@ note_held(struct route_hold *hold, enum route_removal why, int64_t wait_ns, int6
 		hold->due_mono_ns = due_ns;
 }
 
-/* The removals that stay in the plan move to its front. */
+/* Removes held removals from the plan; the others move to its front. */
 static struct route_hold
 decide_all(struct route_removals *rr, struct arena *arena, const struct route *routes,
            struct route_plan *plan, struct route_removal_facts facts)

@@ -1,10 +1,10 @@
-/* controllers/route/route_removals.h: what the decision about a removal (route_guard.h) needs to remember: since when runs have wanted
- * it, what was removed a short while ago, and which nodes were announced as leaving before they went.
+/* controllers/route/route_removals.h: the memory behind the decision about a removal (route_guard.h): since when runs have
+ * wanted it, how many routes were removed recently, and which nodes were announced as leaving before they disappeared.
  *
- * A route tells its destination and not always its node: where a Node is gone, a provider may not know whose the machine was.
- * So it is the pod CIDRs of nodes that left which are remembered, until there is no route to them.
+ * A route names its destination, but not always its node: when a Node is gone, a provider may not know to which node a
+ * machine belonged. So the pod CIDRs of nodes that left are remembered, until no route leads to them.
  *
- * Threads: route_removals_expect() and route_removals_note() from any; the rest is of the thread that runs.
+ * Threads: route_removals_expect() and route_removals_note() from any thread, the rest from the controller's.
  */
 #ifndef CCMD_CONTROLLERS_ROUTE_ROUTE_REMOVALS_H
 #define CCMD_CONTROLLERS_ROUTE_ROUTE_REMOVALS_H
@@ -19,17 +19,18 @@ struct route_removals;
 struct route_removals *route_removals_new(struct controller_env *env);
 void route_removals_free(struct route_removals *); /* NULL is fine */
 
-/** This node is gone. If it was announced, its routes are expected to go, too. */
+/** This node is gone. If it was announced as leaving, removals of its routes are expected. */
 void route_removals_expect(struct route_removals *, const struct node *node);
 
-/** What a run leaves for a later one. */
+/** The removals that a run holds for a later run. */
 struct route_hold {
-	size_t n; /* removals */
+	size_t n;
 	enum route_removal why;
-	int64_t due_mono_ns; /* when the first of them will have been agreed on; CLOCK_FOREVER: not by waiting */
+	/* When the first of them is no longer held because of its age; CLOCK_FOREVER: never. */
+	int64_t due_mono_ns;
 };
 
-/** Takes the removals that are not to be done now out of the plan. */
+/** Removes the held removals from the plan. */
 struct route_hold route_removals_hold(struct route_removals *, struct arena *arena,
                                       const struct route *routes, size_t n_routes,
                                       struct route_plan *plan, size_t n_nodes);

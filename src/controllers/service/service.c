@@ -102,8 +102,9 @@ is_same_service(const struct object *a, const struct object *b)
 	return a && b && str_eq(a->uid, b->uid);
 }
 
-/* With the lock held. Several Services of one name may vanish before a worker gets to the key. The last state of the one
- * that has the balancer decides what becomes of it. While a worker is still making that balancer, it is the first. */
+/* With the lock held. Several Services of one name may vanish before a worker gets the key. The last state of the Service
+ * that has the balancer decides whether the balancer is removed. While no balancer is recorded yet, because a worker is
+ * still creating it, the first vanished Service counts. */
 static void
 note_vanished(struct service_record *r, const struct object *old)
 {
@@ -157,7 +158,7 @@ needs_sync(const struct service *old, const struct service *new)
 	       has_lost_finalizer(old, new);
 }
 
-/* Whoever takes our finalizer off again and again costs the cloud no request each time. */
+/* A writer that keeps removing our finalizer must not cause a request to the cloud each time. */
 static int64_t
 finalizer_pause_ns(struct service_controller *c, const struct service *old,
                    const struct service *new)
@@ -190,14 +191,13 @@ on_node(void *arg, const struct object *object_old, const struct object *object_
 	struct service_controller *c = arg;
 	const struct node *old = (const struct node *)object_old,
 			  *new = (const struct node *)object_new;
-
 	int64_t wait_ns = 0;
 
 	targets_invalidate(c->targets);
 	if (!target_change_matters(old, new, c->ops))
 		return;
-	if (old &&
-	    new) /* one node that changes back and forth must not move all balancers' targets each second */
+	/* A node that changes back and forth must not change the targets of all balancers every second. */
+	if (old && new)
 		wait_ns = paces_reserve(c->env->paces, object_new->uid, "targets");
 	if (wait_ns > 0)
 		queue_add_after(c->queue, KEY_PASS, wait_ns);
@@ -310,10 +310,10 @@ is_too_soon(struct service_run *run, struct object *vanished)
 	return true;
 }
 
-/* The store replaces a Service a moment before on_vanished() hears of it, and only that knows the last state of the former
- * one. It queues the key again. */
+/* The store replaces a Service shortly before on_vanished() is called with the last state of the former Service, which is
+ * needed here. on_vanished() queues the key again. */
 static bool
-is_unheard(struct service_run *run, struct object *vanished)
+must_await_vanished(struct service_run *run, struct object *vanished)
 {
 	const struct object *balanced = run->record->balanced;
 
@@ -373,7 +373,7 @@ reconcile(struct service_controller *c, struct call *call, struct str key, struc
 	if (!object)
 		return sync_absent(&run, vanished, err);
 	run.service = service_of(object);
-	return is_unheard(&run, vanished) || is_too_soon(&run, vanished) ||
+	return must_await_vanished(&run, vanished) || is_too_soon(&run, vanished) ||
 	       sync_present(&run, object, vanished, err);
 }
 
@@ -422,7 +422,7 @@ handle_failure(struct service_controller *c, struct str key, const struct error 
 
 	if (err->code == ERR_CANCELLED)
 		return;
-	if (err->is_outage) { /* other reasons to work on it need not wait: a refusal costs nothing */
+	if (err->is_outage) { /* other reasons need not wait for the end of the outage: a refusal costs no request */
 		set_retry(c, key, 0, false);
 		queue_park(c->queue, key, failure_outage_ns(err));
 		return;

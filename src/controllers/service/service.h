@@ -25,7 +25,7 @@ struct service_controller *service_controller_new(struct controller_env *env,
                                                   const struct service_controller_config *config);
 /** Something changed in the cloud: all Services, or that one ("namespace/name"), are looked at now. */
 void service_controller_wake(struct service_controller *, struct str key);
-/** An API of the cloud is available again: what waits for the end of an outage is due. */
+/** An API of the cloud is available again: Services that wait for the end of an outage are due. */
 void service_controller_release(struct service_controller *);
 /** Hands out no more work; running reconciles go on. */
 void service_controller_stop(struct service_controller *);

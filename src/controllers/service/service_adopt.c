@@ -26,8 +26,8 @@ struct trouble {
 	int64_t next_tell_ns; /* mono: though it is the same */
 };
 
-/* The status of a Service of another class is written by another controller, and one that is being deleted without our
- * finalizer has nothing of ours any more, though its status may still show the address that another Service has by now. */
+/* Another controller writes the status of a Service of another class. A Service that is being deleted without our finalizer
+ * has no balancer any more, although its status may still show an address that another Service has by now. */
 static bool
 is_adoptable(const struct service *s)
 {

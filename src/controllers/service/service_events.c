@@ -91,8 +91,8 @@ service_is_failure(const struct error *err)
 	return err->code != ERR_PENDING && err->code != ERR_THROTTLED && err->code != ERR_CANCELLED;
 }
 
-/* In an outage each attempt fails with the same text, for hours: written once, it leaves the Service's share of events to what
- * comes next. */
+/* In an outage each attempt fails with the same text, possibly for hours. It is sent once, so that it does not use up the
+ * event quota of the Service. */
 static bool
 is_repeated(struct service_record *r, struct str message, const struct error *err)
 {
@@ -129,7 +129,8 @@ add_addresses(struct buf *text, const struct service *s)
 	}
 }
 
-/* On the Service that has the name now, where its users look; where there is none, on the former one. */
+/* The event is about the Service that has the name now, because its users see it there; if there is none, about the former
+ * Service. */
 void
 service_warn_of_kept(struct service_run *run, const struct service *former)
 {

@@ -40,22 +40,23 @@ struct service_record {
 	char *key;
 	unsigned reasons;        /* mu: to be dealt with; enum service_reason */
 	struct object *vanished; /* mu: its last state, when it went from the store; NULL */
-	/* The Service whose balancer we made, tried to make or found; NULL: none. Only the worker that has the key changes it, with
-	 * mu held; others read it with mu held. */
+	/* The Service whose balancer we created, tried to create or found; NULL: none. Only the worker that has the key changes
+	 * it, with mu held; other threads read it with mu held. */
 	struct object *balanced;
 
 	/* of the worker that has the key */
-	uint64_t foreign_hash;  /* of the UID of a Service of another class for which we had none */
+	uint64_t
+		foreign_hash; /* hash of the UID of a Service of another class that has no balancer of ours */
 	bool has_targets;       /* targets_hash is what the provider was told last */
 	bool has_failed;        /* the last ensure or update did */
-	uint64_t warned_outage; /* a hash of the last Warning, if an outage was its cause; else 0 */
+	uint64_t warned_outage; /* hash of the last Warning if an outage was its cause; else 0 */
 	bool is_elsewhere; /* another controller's, said the provider: its nodes are not ours to tell */
 	bool is_told_empty;            /* "no available nodes" was said */
 	enum service_saying announced; /* what began, its end not said yet */
 	char *written_version;         /* what our own last write made of the Service; NULL: none */
 	bool is_unsure;                /* whether that came through: there was no good answer */
-	unsigned n_conflicts; /* that were taken for expected since a run came to its end */
-	bool has_news;        /* its targets were changed, and that was not told yet */
+	unsigned n_conflicts;          /* counted as expected since the last complete run */
+	bool has_news;                 /* its targets were changed, and that was not told yet */
 	uint64_t targets_hash;
 	int64_t next_news_ns, news_pause_ns; /* mono: such news are not told again before */
 	int64_t next_update_ns;              /* mono: targets are not touched again before */
@@ -97,8 +98,8 @@ bool service_is_stale(const struct service_record *record, const struct service 
 NODISCARD bool service_sync(struct service_run *run, bool *ret_is_done, struct error *err);
 /** Are its targets others than the provider was told last? */
 bool service_sync_has_new_targets(struct service_run *run);
-/** The Service whose balancer we have is gone from the store, or another has its name. last: the state of a Service of that
- * name when it vanished. The balancer is removed if that Service was deleted, else kept and reported. */
+/** The Service whose balancer we have is gone from the store, or another Service has its name. last: the last state of a
+ * vanished Service of that name. The balancer is removed if it shows that the Service was deleted, else kept and reported. */
 NODISCARD bool service_sync_former(struct service_run *run, const struct service *last,
                                    struct error *err);
 
@@ -121,7 +122,7 @@ void service_tell_end(struct service_run *, enum service_saying saying);
 bool service_is_failure(const struct error *);
 /** A Warning, if it is a failure. */
 void service_warn(struct service_run *, enum service_saying saying, const struct error *);
-/** A Warning that the balancer of that Service is kept though the Service is gone. */
+/** A Warning that the balancer of that Service is kept although the Service is gone. */
 void service_warn_of_kept(struct service_run *, const struct service *former);
 void service_warn_of_update(struct service_run *, const struct target_list *, const struct error *);
 /** That there are no targets: once. */

@@ -12,8 +12,8 @@
 
 /* Providers are told of changed targets at once, then at most so often. */
 static const int64_t update_pause_ns = NS_PER_SEC;
-/* When somebody else wrote to the Service at the same time: that long, that often in a row. A conflict that lasts has
- * another cause: an admission webhook that answers 409, or a watch that lags. */
+/* The pause after a conflict with another writer of the Service, and how many conflicts in a row are expected. Further
+ * conflicts have another cause: an admission webhook that answers 409, or a watch that lags. */
 static const int64_t overtaken_pause_ms = 1000;
 enum {
 	CONFLICTS_EXPECTED = 2,
@@ -186,7 +186,7 @@ spec_of(struct service_run *run)
 	return service_spec(run->service, run->c->config.cluster_name, run->call->arena);
 }
 
-/* Takes the reference over. */
+/* Takes over the reference to service. */
 static void
 set_balanced(struct service_run *run, struct object *service)
 {
@@ -198,7 +198,7 @@ set_balanced(struct service_run *run, struct object *service)
 	object_unref(old);
 }
 
-/* Before the provider is called: what was handed over once must be taken back one day. */
+/* Must be called before the provider is, because a balancer that may exist has to be removed one day. */
 static void
 remember(struct service_run *run)
 {
@@ -365,8 +365,9 @@ forget_balancer(struct service_run *run)
 	r->has_targets = r->has_failed = r->is_elsewhere = r->is_told_empty = r->has_news = false;
 }
 
-/* Every controller made with k8s.io/cloud-provider uses the finalizer that we use. On a Service of another class it is ours
- * only where we had a balancer for the Service: released for another controller, that one's balancer would be left behind. */
+/* Every controller based on k8s.io/cloud-provider uses the same finalizer as we do. On a Service of another class it is ours
+ * only if we had a balancer for the Service. If we removed the finalizer of another controller, its balancer would be left
+ * behind. */
 static bool
 may_release(const struct service_run *run)
 {
@@ -389,7 +390,8 @@ call_remove(struct service_run *run, bool *ret_found, struct error *err)
 	return true;
 }
 
-/* What was found is remembered until the Service is released: another try finds nothing any more. */
+/* A balancer that was found is remembered until the Service is released, because the next attempt does not find it any
+ * more. */
 static bool
 remove_and_release(struct service_run *run, bool *ret_is_ours, struct error *err)
 {
@@ -407,7 +409,8 @@ remove_and_release(struct service_run *run, bool *ret_is_ours, struct error *err
 	return true;
 }
 
-/* The cloud is asked once about a Service of another class, however often others change it while it is being deleted. */
+/* The cloud is asked only once about a Service of another class, however often other writers change it while it is being
+ * deleted. */
 static bool
 clean_up(struct service_run *run, bool *ret_is_done, struct error *err)
 {
@@ -423,7 +426,8 @@ clean_up(struct service_run *run, bool *ret_is_done, struct error *err)
 		service_tell_end(run, SERVICE_DELETED);
 	else
 		run->record->foreign_hash = hash;
-	*ret_is_done = is_ours; /* else the record remembers it until the Service is gone */
+	*ret_is_done =
+		is_ours; /* else the record is kept, with foreign_hash, until the Service is gone */
 	return true;
 }
 
@@ -467,7 +471,7 @@ was_deleted(const struct service *last)
 	return !last->has_finalizer || last->is_deleting;
 }
 
-/* Whoever rebuilt the cluster may still need the balancer or its address. */
+/* The operator who rebuilt the cluster may still need the balancer or its address. */
 static void
 keep_former(struct service_run *run, const struct service *former)
 {
@@ -480,7 +484,7 @@ keep_former(struct service_run *run, const struct service *former)
 	forget_balancer(run);
 }
 
-/* What we wrote to a Service says nothing of the next one with its name. */
+/* Our writes to a Service are irrelevant for the next Service of that name. */
 static void
 forget_writes(struct service_record *r)
 {

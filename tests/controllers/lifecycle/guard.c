@@ -174,7 +174,7 @@ may_delete(const struct guard_config *c, const struct guard_facts *f)
 	bool is_over = f->n_going > c->breaker_min &&
 	               f->n_going * 100 > f->n_nodes * c->breaker_percent;
 
-	return !f->is_ready && !f->is_heard && !f->is_foreign && t->n_absent >= 2 &&
+	return !f->is_ready && !f->has_new_heartbeat && !f->is_foreign && t->n_absent >= 2 &&
 	       agreed >= c->confirm_ns && !t->lacks_witness && !t->has_heartbeat &&
 	       f->age_ns >= c->min_age_ns && (f->has_provider_id || agreed >= c->nameless_ns) &&
 	       (f->is_announced || !is_over ||
@@ -202,7 +202,7 @@ every_combination_is_as_designed(void **state)
 							.is_foreign = bits & 2,
 							.has_provider_id = bits & 4,
 							.is_announced = bits & 8,
-							.is_heard = bits & 64,
+							.has_new_heartbeat = bits & 64,
 							.age_ns = ages_s[a] * S,
 							.track = { .n_absent = n_absent,
 							           .first_boot_ns =

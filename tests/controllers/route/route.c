@@ -792,7 +792,7 @@ a_table_that_held_removals_fill_is_reported(void **state UNUSED)
 	rig_run(rig, 60);
 	assert_int_equal(fake_api_events(rig->api, "RouteRemovalsHeld", NULL), 2);
 	assert_non_null(strstr(fake_api_last_event(rig->api, "RouteRemovalsHeld"),
-	                       "A route could not be made while 5 routes"));
+	                       "A route could not be created while 5 routes"));
 }
 
 /* ---- the end ---- */
