@@ -46,7 +46,7 @@ NODISCARD bool hz_change(struct hz_api *, struct call *, const struct hz_request
  *          ERR_CANCELLED
  *          ERR_THROTTLED    the budget or the cloud want no further requests
  *          ERR_UNAVAILABLE  the cloud no longer knows it
- *          any, with is_outage: the API is unavailable, and the action may run on
+ *          any code with is_outage: the API is unavailable, and the action may still be running
  *          of a failed action hz_code_of() its code, with the text "message (code, id)"
  *          other codes as hz_api_do(); that the cloud did not answer once is no reason to stop waiting */
 NODISCARD bool hz_actions_wait(struct hz_actions *, struct call *, struct hz_action action,

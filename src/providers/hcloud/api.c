@@ -197,8 +197,8 @@ add_fields(struct buf *b, yyjson_val *root)
 	}
 }
 
-/* The official client's text comes first, so that alerts that match "hcloud/newCloud: unable to authenticate" still do. What
- * was asked comes behind it. */
+/* The message begins with the text of the official client, so that alerts that match "hcloud/newCloud: unable to
+ * authenticate" still work. The request follows it. */
 static bool
 set_failed(const struct http_request *request, const struct http_response *response,
            enum err_code code, struct str text, struct error *err)
@@ -370,7 +370,7 @@ hz_api_admit(struct hz_api *a, enum hz_urgency urgency, size_t n, struct error *
 
 	if (!endpoint_check(a->endpoint, &is_down, err))
 		return false;
-	/* whatever was planned, only a probe is sent */
+	/* However many requests are planned, only one probe is sent, which needs no budget. */
 	return is_down || admit(a, urgency, n, err);
 }
 
@@ -448,8 +448,8 @@ note_reception(struct hz_api *a, enum hz_reception reception)
 	return hz_outage_note(&a->outage, reception, clock_boot(a->config.host->clock));
 }
 
-/* Failures of the API as a whole. A 403 of the API may be about this one request, one of a proxy is not; and a call that ends
- * before the attempt's own time is over has not given the API the time to answer. */
+/* What the result of a request says about the API as a whole. A 403 of the API itself may concern this request only; a 403
+ * without an error code is that of a proxy. A call whose deadline passed gave the API too little time to answer. */
 static enum endpoint_outcome
 outcome_of(const struct call *call, bool ok, const struct hz_answer *answer,
            const struct error *err)
@@ -608,10 +608,11 @@ wait_to_retry(struct call *call, unsigned n, struct error *err)
 	return false;
 }
 
-/* All attempts. *ret_outcome: what the last of them says about the API. */
+/* Makes all attempts. *ret_outcome: what the last of them says about the API. */
 static bool
-send(struct hz_api *a, struct call *call, const struct hz_request *request, unsigned n_retries,
-     bool asks_budget, struct hz_answer *ret, enum endpoint_outcome *ret_outcome, struct error *err)
+send_attempts(struct hz_api *a, struct call *call, const struct hz_request *request,
+              unsigned n_retries, bool asks_budget, struct hz_answer *ret,
+              enum endpoint_outcome *ret_outcome, struct error *err)
 {
 	struct attempts attempts = { .begun_ns = clock_mono(call->clock) };
 
@@ -635,7 +636,7 @@ send(struct hz_api *a, struct call *call, const struct hz_request *request, unsi
 	}
 }
 
-/* A probe is one attempt, and goes whatever the budget says: it is one request each 30 s. */
+/* A probe is a single attempt, and is sent regardless of the budget, because probes are few. */
 static bool
 send_if_available(struct hz_api *a, struct call *call, const struct hz_request *request,
                   struct hz_answer *ret, struct error *err)
@@ -647,8 +648,8 @@ send_if_available(struct hz_api *a, struct call *call, const struct hz_request *
 
 	if (!endpoint_enter(a->endpoint, &pass, err))
 		return false;
-	ok = send(a, call, request, pass.is_probe ? 0 : USUAL_RETRIES,
-	          asks_budget && !pass.is_probe, ret, &outcome, err);
+	ok = send_attempts(a, call, request, pass.is_probe ? 0 : USUAL_RETRIES,
+	                   asks_budget && !pass.is_probe, ret, &outcome, err);
 	if (!ok && err->code == ERR_CANCELLED)
 		outcome = ENDPOINT_UNKNOWN;
 	endpoint_leave(a->endpoint, &pass, outcome, err);
@@ -661,9 +662,9 @@ hz_api_do(struct hz_api *a, struct call *call, const struct hz_request *request,
 {
 	enum endpoint_outcome ignored;
 
-	if (request->is_patient) /* at start nobody waits for the end of an outage */
-		return send(a, call, request, PATIENT_RETRIES, request->method != HTTP_GET, ret,
-		            &ignored, err);
+	if (request->is_patient) /* at start there is no outage to wait for: each request is sent */
+		return send_attempts(a, call, request, PATIENT_RETRIES, request->method != HTTP_GET,
+		                     ret, &ignored, err);
 	return send_if_available(a, call, request, ret, err);
 }
 

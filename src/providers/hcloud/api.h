@@ -60,8 +60,8 @@ NODISCARD bool hz_answer_object(const struct hz_answer *, const char *name, yyjs
  *
  * @return  On false, err->code follows the API's own code and not the status, so that a page of a proxy or of a wrong
  *          address is never mistaken for an answer about a resource: ERR_NOT_FOUND is the API's `not_found` alone.
- *          ERR_THROTTLED with retry_after_ms. While the API is unavailable nothing but probes is sent, and the error is
- *          that of the outage (cloud/endpoint.h); requests with is_patient are always sent. */
+ *          ERR_THROTTLED with retry_after_ms. While the API is unavailable only probes are sent, and the error is that of
+ *          the outage (cloud/endpoint.h); requests with is_patient are always sent. */
 NODISCARD bool hz_api_do(struct hz_api *, struct call *, const struct hz_request *request,
                          struct hz_answer *ret, struct error *err);
 
@@ -69,11 +69,12 @@ NODISCARD bool hz_api_do(struct hz_api *, struct call *, const struct hz_request
 NODISCARD bool hz_api_get(struct hz_api *, struct call *, const struct buf *target,
                           struct hz_request how, struct hz_answer *ret, struct error *err);
 
-/** May n requests go? ERR_THROTTLED with retry_after_ms when not; an Event and a metric say so, once a drought. While the API is
- * unavailable, the error of the outage, unless a probe is due; the budget is not asked then. */
+/** May n requests be sent? ERR_THROTTLED with retry_after_ms when not; an Event and a metric report it, once until there is
+ * budget again. While the API is unavailable the error is that of the outage; if a probe is due the result is true, and the
+ * budget is not checked. */
 NODISCARD bool hz_api_admit(struct hz_api *, enum hz_urgency, size_t n, struct error *err);
 
-/** CLOCK_BOOTTIME less the time that the API was unavailable. */
+/** CLOCK_BOOTTIME without the time that the API was unavailable. */
 int64_t hz_api_uptime_ns(struct hz_api *);
 
 /** The err_code of an error that the API described. */

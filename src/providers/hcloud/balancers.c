@@ -17,8 +17,7 @@
 #include "providers/hcloud/operations.h"
 
 #define ADOPTION "HCLOUD_LOAD_BALANCERS_ADOPTION"
-/* That of --cluster-name. */
-#define DEFAULT_CLUSTER "kubernetes"
+#define DEFAULT_CLUSTER "kubernetes" /* the default of --cluster-name */
 
 /* Longer than this we do not wait for the cloud without saying so. */
 #define PATIENCE_NS (300 * NS_PER_SEC)
@@ -162,7 +161,7 @@ label_of(const struct hz_lb *lb, const char *key)
 	return STR_EMPTY;
 }
 
-/* The default name says nothing: every cluster has it whose operator chose none. */
+/* The default name proves nothing, because all clusters have it whose operators chose no name. */
 static bool
 is_of_another_cluster(struct str theirs, struct str ours)
 {
@@ -170,7 +169,7 @@ is_of_another_cluster(struct str theirs, struct str ours)
 	       !str_eq_c(ours, DEFAULT_CLUSTER);
 }
 
-/* Does HCLOUD_LOAD_BALANCERS_ADOPTION permit it? Appends to *why what forbids it. */
+/* Does HCLOUD_LOAD_BALANCERS_ADOPTION permit the adoption? If not, appends the reason to *why. */
 static bool
 is_adoption_permitted(const struct hz_lb_run *run, const struct hz_lb *lb, struct buf *why)
 {
@@ -199,7 +198,8 @@ is_adoption_permitted(const struct hz_lb_run *run, const struct hz_lb *lb, struc
 	return why->len == 0;
 }
 
-/* A name that the Service did not choose contains its UID, so only its own balancer has it. */
+/* The default name contains the UID of the Service, so a balancer with that name may always be adopted, unless it belongs to
+ * another live Service. */
 static bool
 may_adopt(const struct hz_lb_run *run, const struct hz_lb *lb, struct buf *why)
 {
@@ -242,8 +242,8 @@ tell_adopted(const struct hz_lb_run *run, const struct hz_lb *lb)
 	log_info("load balancer adopted", LOG_STR("name", lb->name), LOG_I64("id", lb->id));
 }
 
-/* The tutorial's names are ambiguous: "a-b/c" and "a/b-c" both have CLUSTER-a-b-c. Whichever Service had the balancer, the
- * other one would take it over, so a name that two live Services share is nobody's. */
+/* Names in the tutorial dialect are ambiguous: for "a-b/c" and "a/b-c" the name is CLUSTER-a-b-c. Each of the two Services
+ * would take over the balancer of the other, so a name that two live Services share is refused for both. */
 static bool
 refuse_shared_name(const struct hz_lb_run *run, const struct lb_spec *other, struct error *err)
 {
@@ -262,7 +262,7 @@ refuse_shared_name(const struct hz_lb_run *run, const struct lb_spec *other, str
 }
 
 static bool
-check_name_is_its_own(const struct hz_lb_run *run, struct error *err)
+check_name_is_unique(const struct hz_lb_run *run, struct error *err)
 {
 	struct lb_spec other;
 
@@ -309,8 +309,8 @@ report_hold(const struct hz_lb_run *run, const struct error *why)
 		LOG_STR("namespace", run->spec->namespace), LOG_STR("service", run->spec->service));
 }
 
-/* No balancer has the Service's label. May that be believed? By its name none is looked for before, since another project may
- * well have a balancer of that name. */
+/* No balancer has the label of the Service: is this the project of the cluster? It is checked before a balancer is looked for
+ * by name, because another project may have one of that name. */
 static bool
 check_project(struct hz_lb_run *run, struct error *err)
 {
@@ -387,15 +387,15 @@ create(struct hz_lb_run *run, struct error *err)
 
 /* ---- finding ----------------------------------------------------------------------------------------- */
 
-/* By its label. True with run->lb NULL: it has none, and this is the project of the cluster. */
+/* Finds the balancer by its label. True with run->lb NULL: there is none, and this is the project of the cluster. */
 static bool
 find_labelled(struct hz_lb_run *run, struct error *err)
 {
 	return hz_lb_refresh(run, err) || (err->code == ERR_NOT_FOUND && check_project(run, err) &&
-	                                   check_name_is_its_own(run, err));
+	                                   check_name_is_unique(run, err));
 }
 
-/* By the name that was asked for, else it is made. */
+/* Adopts the balancer with the name that the Service asks for, else creates one. */
 static bool
 adopt_or_make(struct hz_lb_run *run, struct error *err)
 {
@@ -414,7 +414,7 @@ adopt_or_make(struct hz_lb_run *run, struct error *err)
 	return err->code == ERR_NOT_FOUND && adopt(run, err);
 }
 
-/* A certificate is ordered in the project as well, so the balancer is looked for first. */
+/* The balancer is looked for first, because certificates are ordered in the same project, which must be the right one. */
 static bool
 find_or_make(struct hz_lb_run *run, struct error *err)
 {
@@ -443,7 +443,8 @@ clamp(int64_t value, int64_t min, int64_t max)
 	return value < min ? min : value > max ? max : value;
 }
 
-/* More and more seldom; and a wait without end is a failure, unless an operator has to end it. */
+/* The pauses grow with the wait. A wait of more than PATIENCE_NS is a failure, except for a held Service, which waits for an
+ * operator. */
 static bool
 wait_or_fail(struct hz_lb_run *run, struct error *err)
 {
@@ -558,7 +559,8 @@ hz_balancers_ensure(struct hz_balancers *b, struct call *call, const struct lb_s
 	bool ok = false;
 
 	hz_count_operations("hcloud/loadBalancers.EnsureLoadBalancer", 1);
-	tell_unconfigured(&run); /* also where another annotation cannot be read */
+	tell_unconfigured(
+		&run); /* before begin(), so that it is also reported if another annotation is invalid */
 	if (begin(b, &run, err)) {
 		tell_unsupported(&run);
 		ok = find_or_make(&run, err) && check_addresses(&run, err) && finish(&run, err) &&
@@ -622,8 +624,8 @@ delete_lb(struct hz_lb_run *run, const struct hz_lb *lb, struct error *err)
 	return true;
 }
 
-/* The tutorial's own controller gives its balancers a name and no label. One that has a label is another Service's; of a name
- * that two live Services share, the balancer is left to the one that remains. */
+/* The controller of the tutorial gives its balancers a name and no label. A balancer with another Service's label is left
+ * alone. If two live Services share the name, the balancer is left to the Service that remains. */
 static bool
 delete_unlabelled(struct hz_lb_run *run, bool *ret_found, struct error *err)
 {

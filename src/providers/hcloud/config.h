@@ -1,8 +1,8 @@
 /* config.h: the environment variables of the Hetzner Cloud provider (hcloud.md 1.2 to 1.4).
  *
- * Names, parsing and messages are those of the official controller, whose users change the image only. Ours are
- * ROBOT_ENDPOINT, HCLOUD_METADATA_ENDPOINT, HCLOUD_RATE_LIMIT_RESERVE and HCLOUD_LOAD_BALANCERS_ADOPTION, and any secret's
- * X_FILE is read again.
+ * Names, parsing and messages are those of the official controller, so that its users only need to change the image.
+ * ROBOT_ENDPOINT, HCLOUD_METADATA_ENDPOINT, HCLOUD_RATE_LIMIT_RESERVE and HCLOUD_LOAD_BALANCERS_ADOPTION are additions of
+ * ccmd. Files that X_FILE names for secrets are read again when they change.
  *
  * Threads: read once at start, constant afterwards.
  */
@@ -34,8 +34,8 @@ enum hz_tri {
 
 /** Which balancers a Service may adopt by the name in its annotation. */
 enum hz_adoption {
-	HZ_ADOPT_BY_NAME,  /* unless they belong to another live Service or to another cluster */
-	HZ_ADOPT_LABELLED, /* those labelled HZ_LABEL_ADOPT with this cluster's name */
+	HZ_ADOPT_BY_NAME, /* all, unless they belong to another live Service or to another cluster */
+	HZ_ADOPT_LABELLED, /* those with the label HZ_LABEL_ADOPT and the name of this cluster as its value */
 	HZ_ADOPT_NEVER,
 };
 

@@ -112,7 +112,7 @@ give_up_cloud(struct asking *ask, const struct error *err)
 
 /* ---- reading the provider IDs ------------------------------------------------------------------------ */
 
-/* ERR_UNSUPPORTED: nobody whom we may ask knows it. */
+/* ERR_UNSUPPORTED: the ID belongs to a cloud that we cannot ask. */
 static bool
 parse_id(const struct hz_instances *in, struct str provider_id, struct hz_id *ret,
          struct error *err)
@@ -338,7 +338,7 @@ has_its_name(const struct node_ref *ref, const struct hz_robot_server *server)
 	return str_eq(ref->name, server->name);
 }
 
-/* Somebody renamed the server, or gave it to another cluster under another name: nothing that Robot says tells these apart.
+/* The server was renamed, or it has been given to another cluster under another name: the answers of Robot do not show which.
  * Upstream takes the machine for gone. */
 static void
 answer_renamed(struct asking *ask, size_t i, const struct hz_robot_server *server)
@@ -521,7 +521,7 @@ count_balancers(struct asking *ask)
 	               : 0;
 }
 
-/* A token of another project sees neither our network, by its id, nor the balancers that our Services have. */
+/* A token of another project finds neither our network by its id nor the balancers of our Services. */
 static void
 find_anchors(struct asking *ask)
 {

@@ -21,7 +21,7 @@
 #define RECENT_NS (10 * NS_PER_SEC)
 /* At start all Services are looked at; this is how long that may take. */
 #define ADOPTED_NS (60 * NS_PER_SEC)
-/* As often as the API server's limits let events of one object through. */
+/* The event rate limit of one object permits one event in this time. */
 #define REPORT_HOLD_NS (300 * NS_PER_SEC)
 
 enum reading_state {
@@ -60,8 +60,8 @@ struct entry {
 	int64_t id;       /* of its balancer, as far as we know; 0: none */
 	uint64_t changed; /* when we changed it last, in the order of things */
 	struct hz_action action;
-	int64_t wait_began_ns;      /* as hz_api_uptime_ns() counts; 0: it does not wait */
-	int64_t report_hold_ns;     /* when to report again that it is held; 0: at once */
+	int64_t wait_began_ns;      /* on the clock of hz_api_uptime_ns(); 0: it does not wait */
+	int64_t report_hold_ns;     /* mono: when to report again that it is held; 0: immediately */
 	struct hz_reading *reading; /* the last that was of this Service alone; NULL: none */
 };
 
@@ -129,7 +129,7 @@ entry_free(struct entry *e)
 	free(e);
 }
 
-/* Names of Services are unique, so a Service that had the key before no longer exists. */
+/* Names of Services are unique, so another Service that had this key no longer exists. */
 static void
 entry_claim_key(struct hz_lb_cache *c, struct entry *e)
 {

@@ -212,8 +212,8 @@ shape(struct hz_lb_run *run, bool *ret_has_changed, const struct hz_step **ret_l
 
 /* ---- services ------------------------------------------------------------------------------------------ */
 
-/* Waits for the managed certificate that the services name. It may take minutes until one is issued, or it may be refused:
- * both are noted in the run, and stop nothing but the services. *ret_is_issued: the services may name it. */
+/* Waits for the managed certificate that the services use. It may take minutes to be issued, or be refused: both are noted in
+ * the run, and only the services wait for it. *ret_is_issued: the services may use it. */
 static bool
 await_certificate(struct hz_lb_run *run, bool *ret_is_issued, struct error *err)
 {
@@ -227,7 +227,8 @@ await_certificate(struct hz_lb_run *run, bool *ret_is_issued, struct error *err)
 		run->missing = *err;
 		return true;
 	}
-	if (!*ret_is_issued && err->is_outage) /* the order goes on meanwhile */
+	if (!*ret_is_issued &&
+	    err->is_outage) /* the certificate may still be issued: do not forget the order */
 		return false;
 	hz_certificates_forget(run->tools->certificates, run->desired.uid);
 	if (*ret_is_issued)

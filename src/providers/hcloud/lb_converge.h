@@ -41,7 +41,7 @@ struct hz_lb_run {
 	struct hz_targets targets;
 	bool is_partial;      /* something has to wait, or may go another time */
 	struct error missing; /* is_partial: what */
-	bool is_held; /* its balancer is not found, nor anything else of this cluster: nothing is done */
+	bool is_held; /* neither its balancer nor anything else of this cluster was found: nothing is done */
 	bool is_refused;      /* something was */
 	struct error refusal; /* is_refused: the first time */
 };

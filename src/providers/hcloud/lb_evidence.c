@@ -6,25 +6,25 @@
 #include "providers/hcloud/client.h"
 #include "providers/hcloud/provider_id.h"
 
-/* How long "nothing was found" holds. A Service whose own balancer is found again does not wait for it. */
+/* How long a search without result is valid. A Service whose own balancer is found again does not wait for its end. */
 #define MISSING_NS (60 * NS_PER_SEC)
 
 enum {
-	MACHINES_ASKED = 3, /* some machines may be gone, all of three seldom are */
+	MACHINES_ASKED = 3, /* one or two machines may be gone, all three seldom are */
 	OTHERS_PAUSE_MS = 1000,
 };
 
 struct hz_evidence {
 	struct hz_evidence_config config;
 	pthread_mutex_t mu;
-	bool is_asking;           /* mu: a thread is looking */
-	bool is_missing;          /* mu: nothing was found the last time */
-	int64_t missing_until_ns; /* mu; of is_missing; monotonic */
+	bool is_asking;           /* mu; a thread is searching */
+	bool is_missing;          /* mu; the last search found nothing */
+	int64_t missing_until_ns; /* mu; mono: until when is_missing is valid */
 };
 
 /* ---- one look ---------------------------------------------------------------------------------------- */
 
-/* What the API says is not there is no failure: *ret_is_found is false then. */
+/* An answer that the resource does not exist is no failure: *ret_is_found is false then. */
 static bool
 note_answer(bool is_found, bool *ret_is_found, struct error *err)
 {
@@ -51,7 +51,7 @@ look_for_network(struct hz_evidence *ev, struct call *call, struct lb_evidence *
 	return true;
 }
 
-/* The ids of up to MACHINES_ASKED cloud servers that are nodes, of Ready nodes first. */
+/* Chooses the ids of up to MACHINES_ASKED cloud servers that are nodes, Ready nodes first. */
 static size_t
 choose_machines(const struct hz_evidence *ev, struct arena *arena, int64_t ret[MACHINES_ASKED])
 {
@@ -102,7 +102,7 @@ has_any(const struct lb_evidence *found)
 	return found->n_networks + found->n_machines + found->n_balancers > 0;
 }
 
-/* The cheapest first. */
+/* The cheapest request comes first; the first result ends the search. */
 static bool
 look_for_all(struct hz_evidence *ev, struct call *call, struct lb_evidence *found,
              struct error *err)
@@ -121,7 +121,7 @@ look_for_all(struct hz_evidence *ev, struct call *call, struct lb_evidence *foun
 enum turn {
 	TURN_OURS,
 	TURN_OTHERS,
-	TURN_NEEDLESS, /* nothing was found a moment ago */
+	TURN_NEEDLESS, /* the last search found nothing, and is still valid */
 };
 
 static enum turn
@@ -156,7 +156,8 @@ hz_evidence_look(struct hz_evidence *ev, struct call *call, struct lb_evidence *
 	bool is_known;
 
 	if (turn == TURN_OTHERS) {
-		err_set(err, ERR_PENDING, "another Service is looking for evidence of the project");
+		err_set(err, ERR_PENDING,
+		        "the check whether this is the project of the cluster is running for another Service");
 		err->retry_after_ms = OTHERS_PAUSE_MS;
 		return false;
 	}

@@ -1,10 +1,11 @@
 /* lb_evidence.h: does the token open the project of this cluster?
  *
- * A token of another project shows no balancer of ours, as if all of them were gone. Before that is believed for a Service
- * that had one (lb_needs_evidence()), something is looked for that only our project has: the network by its id, the machine of
- * a node, any balancer of this cluster. The first one found ends the search, so that the right project costs one request.
- * What is found is not remembered, because the token may be exchanged at any time. What is not found is, for a minute: many
- * Services may be held at the same time, and their questions must not use up the rate limit.
+ * With a token of another project none of our balancers is found, as if all of them were gone. Before that is believed for a
+ * Service that had one (lb_needs_evidence()), this module looks for something that only our project has: the network by its
+ * id, the machine of a node, any balancer of this cluster. The first one found ends the search, so that in the right project
+ * one request is usually enough. A found result is not remembered, because the token may be replaced at any time. An empty
+ * result is remembered for a minute, because many Services may be held at the same time, and their searches must not use up
+ * the rate limit.
  *
  * Threads: any. No request is made under the lock.
  */
@@ -30,9 +31,9 @@ struct hz_evidence *hz_evidence_new(const struct hz_evidence_config *config);
 void hz_evidence_free(struct hz_evidence *); /* NULL is fine */
 DEFINE_CLEANUP(struct hz_evidence, hz_evidence_free)
 
-/** Looks for evidence in requests that begin now, so after the one that found no balancer.
+/** Looks for evidence in requests that begin now, and so after the one that found no balancer.
  *
- * @return  On false it is not known. ERR_PENDING: another thread is looking. */
+ * @return  On false the result is unknown. ERR_PENDING: another thread is searching. */
 NODISCARD bool hz_evidence_look(struct hz_evidence *, struct call *, struct lb_evidence *ret,
                                 struct error *err);
 

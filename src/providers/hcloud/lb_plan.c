@@ -458,7 +458,7 @@ plan_target_addition(struct planner *p, const struct hz_lb_target *target)
 	add_step(p, "add_target")->target = target;
 }
 
-/* The wanted target for the same server by its other address, if it is still to be added; or NULL. */
+/* The wanted target with the other address (public or private) of the same server, if it is still to be added; or NULL. */
 static const struct hz_lb_target *
 find_other_address(const struct hz_lb_target *target, const struct target_set *wanted,
                    const struct target_set *actual)
@@ -471,10 +471,10 @@ find_other_address(const struct hz_lb_target *target, const struct target_set *w
 	return target_set_get(actual, &other) ? NULL : target_set_get(wanted, &other);
 }
 
-/* Only these targets are removed: selectors are never ours, repetitions of a target are one target. */
+/* Must the target be removed? Selectors are never ours, and a target that the list repeats is removed once. */
 static bool
-is_removed(const struct hz_lb_target *target, const struct target_set *wanted,
-           const struct target_set *actual)
+must_remove(const struct hz_lb_target *target, const struct target_set *wanted,
+            const struct target_set *actual)
 {
 	return target->type != HZ_TARGET_SELECTOR && !target_set_get(wanted, target) &&
 	       target_set_get(actual, target) == target;
@@ -493,7 +493,7 @@ hz_plan_targets(const struct hz_lb_target targets[], size_t n, const struct hz_l
 	for (size_t i = 0; i < lb->n_targets; i++) {
 		const struct hz_lb_target *target = &lb->targets[i], *other;
 
-		if (!is_removed(target, &wanted, &actual))
+		if (!must_remove(target, &wanted, &actual))
 			continue;
 		hz_body_target_name(&p.body, target);
 		add_step(&p, "remove_target")->target = target;

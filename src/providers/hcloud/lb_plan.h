@@ -38,10 +38,10 @@ void hz_plan_shape(const struct hz_lb_desired *, const struct hz_lb_type *type,
 void hz_plan_services(const struct hz_lb_desired *, const struct hz_lb *, struct arena *,
                       struct hz_steps *ret);
 
-/** Targets to remove, in the balancer's order, then those to add, in the order given, each once however often a list has it. A
- * server that changes between its public and its private address is added again right after its removal, before the next one is
- * removed: the others serve meanwhile. The caller counts how many targets the balancer's type has room for. The steps point into
- * both lists. */
+/** Targets to remove, in the balancer's order, then those to add, in the order given, each once, even if a list repeats it. A
+ * server that changes between its public and its private address is added again right after its removal and before the next
+ * removal, so that the other servers can serve meanwhile. The caller checks how many targets the balancer's type permits. The
+ * steps point into both lists. */
 void hz_plan_targets(const struct hz_lb_target wanted[], size_t n, const struct hz_lb *,
                      struct arena *, struct hz_steps *ret);
 

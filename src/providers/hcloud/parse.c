@@ -156,7 +156,7 @@ parse_host(struct str host, struct str *ret)
 
 	if (str_starts(host, STR("[")) && str_ends(host, STR("]")))
 		host = str_n(host.ptr + 1, host.len - 2);
-	/* with a colon in it, it is no name; what a name stands for, who listens finds out */
+	/* A text with a colon can only be an address. Names are resolved by the listener. */
 	if (str_index(host, ':') >= 0 && !ip_parse(host, &ip))
 		return false;
 	*ret = host;

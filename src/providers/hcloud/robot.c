@@ -102,9 +102,10 @@ follow_login(struct hz_robot *r)
 	r->closed_boot_ns = 0;
 }
 
-/* Nothing is sent, so callers may come back soon: other credentials are noticed then. */
+/* The login was refused, and nothing is sent until then. Callers may come back soon nevertheless, because new credentials end
+ * the pause. */
 static bool
-refuse_until(struct error *err, const char *time)
+set_login_refused(struct error *err, const char *time)
 {
 	err_set(err, ERR_UNAUTHORIZED, "Robot refused user name or password, next try at \"%s\"",
 	        time);
@@ -125,7 +126,7 @@ check_open(struct hz_robot *r, struct error *err)
 		return true;
 	clock_format_rfc3339(&b, clock_wall(r->config.host->clock) + left_ns, false);
 	if (r->is_login_bad)
-		return refuse_until(err, time);
+		return set_login_refused(err, time);
 	err_set(err, ERR_THROTTLED, "rate limit exceeded, next try at \"%s\"", time);
 	err->retry_after_ms = left_ns / NS_PER_MS + 1;
 	return false;
@@ -213,7 +214,7 @@ exchange(struct hz_robot *r, struct call *call, struct str target, const char *e
 	return true;
 }
 
-/* A refused login is an answer here, unlike elsewhere: it has a pause of its own, since repeated refusals block our address. */
+/* Unlike in api.c, a refused login counts as an answer: it has its own pause, because repeated refusals block our address. */
 static enum endpoint_outcome
 outcome_of(const struct call *call, bool ok, const struct error *err)
 {

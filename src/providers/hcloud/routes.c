@@ -66,7 +66,7 @@ read_nodes(const struct hz_routes *r, struct nodes *ret, struct arena *arena)
 		add_node(r, ret, arena, &refs[i]);
 }
 
-/* NULL: it is none of our nodes'. */
+/* The node of a member of the network; NULL: it is not a node. */
 static const struct node_ref *
 node_of(const struct nodes *nodes, const struct hz_member *member)
 {
@@ -311,7 +311,7 @@ check_address(const struct node_ref *node, struct str gateway, struct error *err
 	               "IP %" STR_FMT " not part of routes target addresses", STR_ARG(gateway));
 }
 
-/* The route controller asks for no other, but what is outside is never touched, whoever asks. */
+/* The route controller only asks for destinations within --cluster-cidr; this check ensures that no others are changed. */
 static bool
 check_is_inside(const struct hz_routes *r, struct str destination, const struct ip_net *net,
                 struct error *err)
@@ -362,8 +362,8 @@ has_pod_cidr(const struct node_ref *node, struct str cidr)
 	return false;
 }
 
-/* A route to a live node that has this pod CIDR stays. The route controller does not ask for another then, but it decided
- * by a look that may be older than ours. */
+/* A route to a live node that has this pod CIDR stays. The route controller does not ask for another one in that case, but its
+ * list of routes may be older than ours. */
 static bool
 check_is_replaceable(const struct hz_routes *r, struct call *call, const struct hz_route *known,
                      struct error *err)
