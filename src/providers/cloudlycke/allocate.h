@@ -41,7 +41,7 @@ NODISCARD bool cl_request_read(const struct cl_schema *schema, const struct lb_s
 /** The pool that the Service names, or the default one. ERR_INVALID: there is no such pool, or not for its namespace. */
 NODISCARD bool cl_request_pool(const struct cl_schema *schema, const struct lb_spec *spec,
                                struct arena *arena, const struct cl_pool **ret, struct error *err);
-/** Could a Service of that namespace have been given the address, by any of the pools? */
+/** Could any pool have given the address to a Service of that namespace? */
 bool cl_request_could_have(const struct cl_schema *schema, struct str namespace,
                            const struct ip *ip);
 

@@ -279,14 +279,14 @@ cl_allocations_set_hook_result(struct cl_allocations *allocations, const struct 
 
 /* ---- after a start ----------------------------------------------------------------------------------- */
 
-/* Who comes first keeps an address that several claim. */
+/* If several Services claim an address, the one with the lowest rank keeps it. */
 enum claim_rank {
 	CLAIM_SAVED,  /* the state file has an address of the status for this Service */
 	CLAIM_STATUS, /* the status says so */
 	CLAIM_LEAVING, /* the balancer is being deleted: another Service may have the address already */
 };
 
-/* What one Service's status says, against what is known. */
+/* The addresses in the status of one Service. */
 struct claim {
 	const struct lb_spec *spec;
 	const struct cl_record *saved; /* the state file's; NULL: none */
@@ -348,7 +348,7 @@ collect_claims(const struct lb_spec *const specs[], size_t n, struct cl_record *
 	return all;
 }
 
-/* Once for a Service, however many addresses its status has: whoever may write one there may write thousands. */
+/* Called once for a Service, however many addresses its status has: a user who may write one may write thousands. */
 static void
 report_no_pool(struct cl_allocations *allocations, const struct cl_schema *schema,
                const struct lb_spec *spec, const struct ip *ip, struct arena *arena)
@@ -372,15 +372,16 @@ report_no_pool(struct cl_allocations *allocations, const struct cl_schema *schem
 	                                 no_pool_event.reason, buf_str(&text));
 }
 
-/* Whoever may patch a status could have any address served, the host's own one too. So only those are taken over that a pool
- * could have given to the Service, and those that the state file has for it: they left their pool while ccmd was stopped. */
+/* A user who may patch a status could otherwise have any address served, even the host's own one. So only addresses are taken
+ * over that a pool could have given to the Service, or that the state file has for it, because these may have left their
+ * pool while ccmd was stopped. */
 static struct lb_status
 trusted_status(struct cl_allocations *allocations, const struct cl_schema *schema,
                const struct claim *c, struct arena *arena)
 {
 	const struct lb_status *status = &c->spec->status;
 	struct lb_status trusted = { .n_ingress = 0 };
-	bool is_reported = c->spec->is_leaving; /* it will not be given another */
+	bool is_reported = c->spec->is_leaving; /* no event, because it gets no other address */
 	struct ip ip;
 
 	trusted.ingress = arena_calloc(arena, status->n_ingress, sizeof(trusted.ingress[0]));

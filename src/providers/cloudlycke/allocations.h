@@ -3,7 +3,7 @@
  * There is one record per Service, by UID. A change is made in memory and in the state file, or not at all; an address that a Service
  * leaves is free only after its new one is written, and readers see only what is written. After a start addresses come
  * from the Services' own status (cl_allocations_adopt()), so that a new leader on another machine gives the same addresses; the
- * state file adds what hooks were told, and which addresses were allocated that no pool has any more.
+ * state file adds the last calls of hooks, and allocated addresses that no pool has any more.
  *
  * Threads: any; for one Service, one call after the other.
  */
@@ -20,11 +20,11 @@ struct cl_allocations *cl_allocations_new(struct cl_state *state, const struct c
 void cl_allocations_free(struct cl_allocations *); /* NULL is fine */
 DEFINE_CLEANUP(struct cl_allocations, cl_allocations_free)
 
-/** From the Services that there are, and the state file. A status alone does not make an address ours: one that no pool could
- * have given to the Service is not taken over, unless the state file has it for that Service. It stays in the status until
- * another is allocated, and an event names it. Where two Services claim one address, the one for which the state file has it
- * keeps it, else the one with the lower UID; a Service that is leaving comes last. The other one gets an event, and another
- * address when it is ensured. ERR_CONFLICT: another process has the state file; ERR_INVALID: it is damaged. */
+/** Rebuilds all records from the existing Services and the state file. A status alone is no proof: an address that no pool
+ * could have given to the Service is not taken over, unless the state file has it for that Service. It stays in the status
+ * until another one is allocated, and an event names it. If two Services claim one address, the one for which the state file
+ * has it keeps it, else the one with the lower UID; a Service that is leaving comes last. The other one gets an event, and
+ * another address when it is ensured. ERR_CONFLICT: another process has the state file; ERR_INVALID: it is damaged. */
 NODISCARD bool cl_allocations_adopt(struct cl_allocations *, const struct cl_schema *schema,
                                     const struct lb_spec *const specs[], size_t n,
                                     struct arena *arena, struct error *err);

@@ -29,8 +29,8 @@ enum {
 	TEXT_MAX = LIMIT_INVENTORY_FILE + READ_STEP,
 };
 
-/* Before the first load nothing says when a file was changed last but its own time. One that is younger may still be
- * written to: what it has so far is often valid YAML, with fewer machines. */
+/* At the first load only the file's own time shows when it was changed last. A file that is younger than first_quiet_ns may
+ * still be written: its first part is often valid YAML, with fewer machines. */
 static const int64_t first_quiet_ns = 50 * NS_PER_MS;
 static const int64_t first_patience_ns = 5 * NS_PER_SEC;
 
@@ -156,7 +156,8 @@ sleep_for(struct clock *clock, int64_t duration_ns)
 	(void)!cancel_sleep(/*cancel=*/NULL, clock, duration_ns, &ignored);
 }
 
-/* Has nobody written to it for a while? A time in the future says nothing: one pause decides. */
+/* Has the file been unchanged for first_quiet_ns? A time in the future says nothing; then the file is watched for that
+ * long. */
 static bool
 is_quiet(const char *path, const struct cl_stamp *stamp, struct clock *clock)
 {

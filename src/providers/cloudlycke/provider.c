@@ -116,7 +116,7 @@ answer(struct asking *ask, size_t i, const struct cl_machine *machine)
 		answer_present(ask, i, machine);
 }
 
-/* A kubelet may have been given a bare id, without "cloudlycke://". False: another cloud's. */
+/* A kubelet may have been given a bare id, without "cloudlycke://". False: the id belongs to another cloud. */
 static bool
 parse_provider_id(struct str provider_id, struct str *ret)
 {

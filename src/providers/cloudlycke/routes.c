@@ -438,8 +438,8 @@ nets_overlap(const struct ip_net *net, struct str other)
 	       (ip_net_is_within(net, &parsed) || ip_net_is_within(&parsed, net));
 }
 
-/* The route controller asks for no other, but a hook may do anything to the host's routes: it is given no destination that nobody
- * has checked. */
+/* The route controller only asks for checked destinations. They are checked here again, because a hook may change any route of
+ * the host. */
 static bool
 check_destination(const struct cl_routes_run *run, struct arena *arena, struct str destination,
                   struct error *err)
@@ -477,7 +477,7 @@ check_static(const struct cl_inventory *inventory, const struct node_ref *node,
 	return true;
 }
 
-/* Another node's route to the same destination, or to a part of it. NULL: none. */
+/* The route of another node whose destination overlaps. NULL: none. */
 static const struct recorded *
 find_rival(const struct cl_routes_run *run, const struct recorded *wanted)
 {

@@ -24,8 +24,8 @@ void cl_routes_close(struct cl_routes_run *); /* NULL is fine */
 /* As in struct route_ops. */
 NODISCARD bool cl_routes_list(struct cl_routes_run *, struct call *call, struct route_list *ret,
                               struct error *err);
-/** ERR_INVALID: the node is no machine, or the destination is not within --cluster-cidr; ERR_EXISTS: the network, or a part of
- * it, is another's. */
+/** ERR_INVALID: the node is no machine, or the destination is not within --cluster-cidr; ERR_EXISTS: another node has a route
+ * to an overlapping destination. */
 NODISCARD bool cl_routes_create(struct cl_routes_run *, struct call *call,
                                 const struct node_ref *node, struct str hint,
                                 struct str destination, struct error *err);

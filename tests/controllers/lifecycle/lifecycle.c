@@ -1058,7 +1058,7 @@ after_a_crash_a_node_waits_for_five_minutes(void **state UNUSED)
 	rig_run(rig, 299);
 	assert_int_equal(deletions(), 0);
 	assert_int_equal(events("NodeDeletionHeld"), 1);
-	assert_told("NodeDeletionHeld", "the leader before this one");
+	assert_told("NodeDeletionHeld", "the previous leader ended");
 	rig_run(rig, 66);
 	assert_int_equal(deletions_of("n0"), deletions());
 	assert_in_range(deletions(), 1, 20);
