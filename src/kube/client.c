@@ -436,7 +436,8 @@ kube_patch_background(struct kube_client *c, struct call *call, struct str path,
 	return answer(c, call, &request, /*ret_body=*/NULL, err);
 }
 
-/* With UID and version named, the worst a second one can do is to find nothing, or a conflict with the first. */
+/* It may be sent again: with UID and version as preconditions, a second DELETE at worst finds nothing or conflicts with the
+ * first one. */
 bool
 kube_delete(struct kube_client *c, struct call *call, struct str path, struct str uid,
             struct str version, struct error *err)

@@ -18,7 +18,7 @@ struct kube_client {
 	struct clock *clock;
 	const char *host;       /* "host:port", a label of the metrics; borrowed; NULL: "" */
 	const char *user_agent; /* borrowed; NULL: that of http */
-	bool is_plain;          /* by http: nothing secret may be sent */
+	bool is_plain;          /* over plain http: no secret may be sent */
 };
 
 /** How a PATCH body is read by the server. */

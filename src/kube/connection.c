@@ -196,8 +196,8 @@ fixed_difference(const struct kube_config *a, const struct kube_config *b)
 	return NULL;
 }
 
-/* All of it or nothing: credentials for another server are not for this one, nor is a new token for old certificates. What can
- * fail comes before the first change; material_update() changes nothing when it fails. */
+/* Adopts all of it or nothing: credentials for another server do not fit this one, nor does a new token fit old
+ * certificates. All steps that can fail come before the first change; material_update() changes nothing if it fails. */
 static bool
 adopt_config(struct kube_connection *c, const struct kube_config *config, unsigned *ret_changes,
              struct error *err)
@@ -584,7 +584,7 @@ client_new(struct kube_connection *c)
 	return client;
 }
 
-/* Over plain http no credential is sent, and a token of an account is one. */
+/* Over plain http no credential is sent, so no token of a service account either. */
 static bool
 has_account(const struct kube_connection *c, const struct kube_client_options *options)
 {

@@ -15,7 +15,7 @@ struct credentials;
  * no credential is ever sent: a warning is logged, and authorize() adds nothing. */
 NODISCARD bool credentials_new(const struct kube_config *config, struct clock *clock,
                                struct credentials **ret, struct error *err);
-/** From now on as fresh, which was made of another configuration; what was there before is left in fresh. */
+/** Takes over the credentials of fresh, which was created from another configuration, and leaves the old ones in fresh. */
 void credentials_adopt(struct credentials *, struct credentials *fresh);
 void credentials_free(struct credentials *);
 DEFINE_CLEANUP(struct credentials, credentials_free)

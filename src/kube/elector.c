@@ -48,7 +48,7 @@ enum outcome {
 
 static const char restored[] =
 	"the data of the API server was restored from a backup: the Lease is older than when it was last "
-	"read, so everything else we know of the cluster may be too new; starting afresh";
+	"read, so all other cached objects may be newer than the restored data; ending, to start with empty caches";
 
 struct elector {
 	struct elector_config config;
@@ -60,10 +60,10 @@ struct elector {
 	pthread_mutex_t mu;
 	pthread_cond_t ended;     /* mu: is_done */
 	struct buf holder;        /* mu; as last seen */
-	struct buf version;       /* mu; of the Lease as it was when we became the leader */
+	struct buf version;       /* mu; of the Lease when we became the leader */
 	bool is_leader;           /* mu; written by the thread alone, which may read it without */
 	int64_t renewed_boot_ns;  /* mu; the start of the last good renewal */
-	bool was_handed_over;     /* mu; the Lease that we took, or tried to take last */
+	bool was_handed_over;     /* mu; the last Lease that we took or tried to take was free */
 	bool is_stopped;          /* mu */
 	bool wants_release;       /* mu */
 	int64_t release_until_ns; /* mu; mono */
@@ -75,10 +75,10 @@ struct elector {
 	int64_t seen_boot_ns;     /* when its spec was first seen */
 	int64_t deadline_boot_ns; /* leading: when it is too late to renew */
 	int64_t n_failures;       /* in a row */
-	bool is_unordered;     /* its versions are no numbers: which of two is older is unknown */
-	bool is_answered;      /* ever */
-	unsigned n_unanswered; /* attempts till then */
-	struct attempts attempts; /* leading: since the last renewal */
+	bool is_unordered;        /* its versions are not decimal, so they cannot be compared */
+	bool is_answered;         /* ever */
+	unsigned n_unanswered;    /* attempts till then */
+	struct attempts attempts; /* leading: failed renewals since the last good one */
 	char why_lost[ERR_MSG_SIZE];
 };
 
@@ -137,7 +137,7 @@ tell_holder(struct elector *e)
 		         LOG_STR("holder", buf_str(&e->holder)));
 }
 
-/* Takes fresh over and leaves it empty. */
+/* Takes over fresh and leaves it empty. */
 static void
 see(struct elector *e, struct lease *fresh)
 {
@@ -161,7 +161,7 @@ see_answer(struct elector *e, struct str body, struct error *err)
 	return true;
 }
 
-/* ---- data that went back ---------------------------------------------------------------------------- */
+/* ---- restored data ---------------------------------------------------------------------------------- */
 
 static bool
 has_order(struct elector *e, const struct lease *fresh)
@@ -172,16 +172,16 @@ has_order(struct elector *e, const struct lease *fresh)
 	if (!is_decimal && !e->is_unordered) {
 		e->is_unordered = true;
 		log_info(
-			"resource versions are no numbers here: a restore of the API server's data "
-			"will not be noticed by the lease",
+			"resource versions are not decimal numbers here: a restore of the API server's data "
+			"cannot be detected by the lease",
 			LOG_CSTR("lease", e->config.name), LOG_STR("version", fresh->version));
 	}
 	return !e->is_unordered;
 }
 
-/* Is fresh an older state of the Lease than the one seen last? The API server reads a single object from etcd and not from
- * its cache, and versions are etcd's revisions, which only grow: so its data was restored, or this answer comes from
- * another etcd. A Lease of another UID is another Lease. */
+/* Is fresh an older state of the Lease than the one seen last? The API server reads a single object from etcd, not from its
+ * cache, and versions are revisions of etcd, which only grow. So its data was restored, or the answer comes from another
+ * etcd. A Lease with another UID is another Lease. */
 static bool
 is_older_than_seen(struct elector *e, const struct lease *fresh)
 {
@@ -212,7 +212,7 @@ begin_call(struct elector *e)
 	return (struct call){ e->config.clock, e->cancel, request_deadline_ns(e), &e->arena };
 }
 
-/* ret: LEASE_INIT. */
+/* ret must be LEASE_INIT. */
 static bool
 get_lease(struct elector *e, struct call *call, struct lease *ret, struct error *err)
 {
@@ -224,8 +224,8 @@ get_lease(struct elector *e, struct call *call, struct lease *ret, struct error 
 	       lease_parse(body, ret, err);
 }
 
-/* Reads the Lease. An answer that is older than what was seen is believed only when a second one is, too: one server of
- * several may be out of step, and the price of belief is the leader. */
+/* Reads the Lease. If the answer is older than the state seen before, the Lease is read once more, and the second answer
+ * counts: a single outdated API server must not end the leader. */
 static bool
 read_lease(struct elector *e, struct lease *ret, struct error *err)
 {
@@ -240,7 +240,8 @@ read_lease(struct elector *e, struct lease *ret, struct error *err)
 	return get_lease(e, &call, ret, err);
 }
 
-/* Its answer is not compared with what was seen: the server took the PUT because the Lease had that very version. */
+/* The answer is not compared with the state seen before: the server accepted the PUT because the Lease had exactly that
+ * version. */
 static bool
 put_lease(struct elector *e, struct call *call, enum lease_change change,
           const struct lease_claim *claim, struct error *err)
@@ -324,7 +325,7 @@ claim_seen(struct elector *e, enum lease_change change, struct error *err)
 	return FAILED;
 }
 
-/* Before the Lease is taken: a PUT whose answer is lost may have been good. */
+/* Must be called before the Lease is taken, because a PUT may succeed although its answer is lost. */
 static void
 note_former_holder(struct elector *e)
 {
@@ -394,10 +395,10 @@ claim_read(struct elector *e, struct error *err)
 	return claim_seen(e, LEASE_TAKE, err);
 }
 
-/* The Lease that was read is older than the one seen before. A leader ends: its stores are filled from watches that wait for
- * versions which may never come. A replica that stands by knows nothing but the Lease and goes on with the older one, but not
- * before the holder it has seen would have ended: that one may act until it learns of the restore, as after a deletion of
- * the Lease. */
+/* The Lease that was read is older than the one seen before. A leader ends, because the watches that fill its stores wait
+ * for versions that may never come. A standby replica has no state except the Lease and continues with the older one, but
+ * not before the lease of the holder it has seen would have ended: that holder may act until it notices the restore, as
+ * after a deletion of the Lease. */
 static enum outcome
 claim_restored(struct elector *e, struct lease *fresh, struct error *err)
 {
@@ -411,7 +412,7 @@ claim_restored(struct elector *e, struct lease *fresh, struct error *err)
 	return claim_read(e, err);
 }
 
-/* Looks first. */
+/* Reads the Lease before it decides. */
 static enum outcome
 look_and_claim(struct elector *e, struct error *err)
 {

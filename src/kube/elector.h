@@ -10,9 +10,9 @@
  * main arms a CLOCK_BOOTTIME timer with what `renewed` tells it, for the case that this thread does not get to run.
  *
  * What loses a lease: no good renewal within the renew deadline, or before the fence's; another holder, or none; a Lease
- * that was deleted; a Lease that went back in time, since the API server's data was restored from a backup then, and a leader
- * that goes on would wait for events that never come. Client-go makes a deleted one anew and goes on; we do not, since
- * somebody may have led in between.
+ * that was deleted; a Lease that is older than before: the API server's data was restored from a backup, and a leader that
+ * continued would wait for events that never come. Client-go creates a deleted Lease again and continues; we do not, since
+ * another leader may have been active in between.
  * And a deleted Lease does not void what it promised: who has seen its holder waits until it would have ended.
  */
 #ifndef CCMD_KUBE_ELECTOR_H
@@ -66,12 +66,12 @@ bool elector_is_leader(const struct elector *);
 /** The holder as last seen, appended; nothing when unknown. */
 void elector_holder(const struct elector *, struct buf *b);
 
-/** The resourceVersion of the Lease as it was when we became the leader, appended; nothing before that. What the leader before
- * us wrote to the same etcd has a lower one. */
+/** Appends the resourceVersion that the Lease had when we became the leader; nothing before that. All writes of the previous
+ * leader to the same etcd have a lower version. */
 void elector_version(const struct elector *, struct buf *b);
 
-/** Of the Lease that we took: had its last holder given it back, after all of its work had ended, or was there no Lease? False
- * where we waited for another's to run out, and before we lead. */
+/** Was the Lease free when we took it: released by its last holder, after all of its work had ended, or not existing? False
+ * if we waited until the lease of another holder had expired, and while we do not lead. */
 bool elector_was_handed_over(const struct elector *);
 
 /** A health_check, with the elector as its argument: fails only if we believe to lead and have not renewed for the lease

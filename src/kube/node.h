@@ -23,11 +23,11 @@ enum node_ready {
 	NODE_READY_TRUE,
 };
 
-/* The NetworkUnavailable condition. We write False with RouteCreated, but a CNI may write its own reason: that the network
- * works is all that matters. */
+/* The NetworkUnavailable condition. We write False with RouteCreated, but a CNI may write its own reason: only the status
+ * matters. */
 enum node_network {
-	NODE_NETWORK_OTHER,   /* none, or True for another reason */
-	NODE_NETWORK_ROUTED,  /* False, whoever wrote it */
+	NODE_NETWORK_OTHER,   /* none, or True with another reason */
+	NODE_NETWORK_ROUTED,  /* False, with any reason */
 	NODE_NETWORK_MISSING, /* True, NoRouteCreated */
 };
 
@@ -76,7 +76,7 @@ const struct str *node_annotation(const struct node *, struct str key);
 const struct node_taint *node_taint(const struct node *, struct str key);
 /** Has no cloud controller manager taken it in yet? Its taint says so. */
 bool node_is_new(const struct node *);
-/** Was it announced that it goes: by a deletion that finalizers hold, or by an autoscaler's taint? */
+/** Was its removal announced: by a deletion that finalizers hold, or by the taint of an autoscaler? */
 bool node_is_leaving(const struct node *);
 /** In order, by type and text. */
 bool node_addresses_equal(const struct node *a, const struct node *b);

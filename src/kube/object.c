@@ -23,7 +23,7 @@ object_unref(struct object *o)
 		o->kind->free(o);
 }
 
-/* A leading zero would make the length say nothing about the size. */
+/* Without leading zeros: object_version_is_older() compares lengths first. */
 bool
 object_version_is_decimal(struct str version)
 {

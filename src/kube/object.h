@@ -39,7 +39,7 @@ struct object *object_ref(struct object *);
 void object_unref(struct object *); /* NULL is fine */
 DEFINE_CLEANUP(struct object, object_unref)
 
-/** Is this resource version a decimal number, as those of API servers with etcd are? Only such versions have an order. */
+/** Is this resource version a decimal number, as with etcd? Only such versions can be ordered. */
 bool object_version_is_decimal(struct str version);
 /** Is resource version a older than b? Comparable only when both are decimal, as the API server's
  * are: then by length, then by bytes (docs/spec/kube-client.md, "Resource versions"). False when

@@ -27,7 +27,7 @@ struct item {
 	int64_t started_ns; /* mono; while processing */
 	size_t heap_place;  /* 0: not in the heap */
 	unsigned n_failures;
-	unsigned n_releases; /* of the queue, when it was handed out */
+	unsigned n_releases; /* of the queue, when this key was handed out */
 	bool is_dirty;
 	bool is_processing;
 	bool is_parked; /* in the heap */
@@ -392,7 +392,8 @@ queue_add_failed(struct queue *q, struct str key, int64_t max_delay_ns)
 	return delay_ns;
 }
 
-/* A release while the key was worked on ends a wait that begins only now: what failed was asked for before. */
+/* If the queue was released while the key was worked on, the key is due soon: the request that failed may have been sent
+ * before the release. */
 void
 queue_park(struct queue *q, struct str key, int64_t delay_ns)
 {
@@ -409,7 +410,7 @@ queue_park(struct queue *q, struct str key, int64_t delay_ns)
 		item->is_parked = true;
 }
 
-/* From the top: an item whose time gets sooner moves up, and only items that were looked at already move down. */
+/* Walks the heap from the top: an item that becomes due sooner moves up, and only items that were visited before move down. */
 void
 queue_release(struct queue *q)
 {

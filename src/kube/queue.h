@@ -1,8 +1,8 @@
 /* kube/queue.h: keys waiting to be reconciled, each at most once.
  *
  * A key added while being worked on is remembered and handed out again after queue_done(), so one key is never worked
- * on twice at the same time. Failures come back later: base delay doubling up to a maximum, each with up to
- * two fifths more by chance (base/backoff.h).
+ * on twice at the same time. Failed keys come back later: the delay doubles up to a maximum, plus up to two fifths at
+ * random (base/backoff.h).
  *
  * Threads: every function may be called from any thread.
  */
@@ -36,10 +36,10 @@ void queue_add_after(struct queue *q, struct str key, int64_t delay_ns);
 /** Adds it after the delay its failures have earned, which this call counts. Returns that delay. */
 int64_t queue_add_failed(struct queue *q, struct str key,
                          int64_t max_delay_ns /* 0: the queue's */);
-/** Adds it after a while, or soon after the next queue_release(): for what waits with many others for the end of an outage. No
- * failure is counted. When a release came while the key was worked on, it is added soon. */
+/** Adds the key after the delay, or soon after the next queue_release(): for keys that wait together for the end of an outage.
+ * No failure is counted. If the queue was released while the key was worked on, the key is added soon. */
 void queue_park(struct queue *q, struct str key, int64_t delay_ns);
-/** Adds all parked keys within two seconds, spread by chance. Times that were set in other ways stay. */
+/** Adds all parked keys within two seconds, at random times. A key that is due sooner for another reason stays so. */
 void queue_release(struct queue *q);
 /** Forgets the failures of a key: call after success. */
 void queue_forget(struct queue *q, struct str key);

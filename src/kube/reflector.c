@@ -9,8 +9,8 @@
  *	410 Gone                           list; at once if the last list is not just behind us
  *	anything else                      wait, list
  *
- * A watch cannot tell whether the API server knows the version it begins from: from a version of the future, as after etcd was
- * restored from a backup, it is opened and stays silent. So silence of more than SILENCE_NS is probed (probe()).
+ * A watch does not show whether the API server knows the version it begins from: with a version of the future, as after
+ * etcd was restored from a backup, it is opened and stays silent. So after SILENCE_NS without a line, probe() asks.
  *
  * Removal is the dangerous part: only a complete list of the right kind removes objects, and a deletion that cannot be
  * read leads to a list.
@@ -40,10 +40,11 @@
 #define PROVEN_WATCH_NS (10 * NS_PER_SEC) /* with events: all is well */
 #define LONG_WATCH_NS (120 * NS_PER_SEC)
 #define JUST_LISTED_NS (30 * NS_PER_SEC)
-/* Silence on a watch that is probed. kube-apiserver sends a bookmark every 60 to 75 s (apiserver, storage/cacher,
- * bookmarkFrequency and its jitter) where the version has moved on; the rest is a margin for a busy one. */
+/* How long a watch may be silent before it is probed. kube-apiserver sends a bookmark every 60 to 75 s (apiserver,
+ * storage/cacher, bookmarkFrequency and its jitter) if the version has changed; the rest is a margin for a busy server. */
 #define SILENCE_NS (120 * NS_PER_SEC)
-#define PROBE_TIMEOUT_MS (10 * MS_PER_SEC) /* it says 504 after 3 s */
+/* A server that does not know the version answers 504 after 3 s. */
+#define PROBE_TIMEOUT_MS (10 * MS_PER_SEC)
 
 enum {
 	WATCH_MIN_S = 300,
@@ -67,14 +68,14 @@ struct reflector {
 	pthread_t thread;
 
 	/* the thread's own */
-	struct arena arena; /* one list's or one watch's */
+	struct arena arena; /* of one list or one watch */
 	struct buf
 		last_rv; /* the last version seen; before the first list, the oldest that will do */
-	int64_t backoff_ns;  /* the next wait, before jitter */
-	int64_t listed_ns;   /* mono: end of the last good list */
-	int64_t probe_ns;    /* mono: when silence will have lasted for so long that it is probed */
-	bool wants_newest;   /* last_rv is unknown to the API server */
-	unsigned n_failures; /* in a row */
+	int64_t backoff_ns;      /* the next wait, before jitter */
+	int64_t listed_ns;       /* mono: end of the last good list */
+	int64_t probe_ns;        /* mono: when a probe is due, if the watch stays silent */
+	bool wants_newest;       /* the API server does not know last_rv: list the newest state */
+	unsigned n_failures;     /* in a row */
 	enum err_code last_code; /* of the last failure */
 	unsigned n_skipped;      /* objects that could not be read */
 	const char *list_reason; /* why the next list is made */
@@ -189,7 +190,7 @@ count_version(struct reflector *r)
 		metric_set(r->metrics.store_version, (double)version);
 }
 
-/* The API server has shown that it goes on from the last version. */
+/* The API server has shown that it knows the last version. */
 static void
 put_off_probe(struct reflector *r)
 {
@@ -417,7 +418,7 @@ receive_list(struct reflector *r, struct http_stream *stream, bool is_newest, st
 
 #define ANY_VERSION STR("0")
 
-/* rv: ANY_VERSION any state, a version: that or newer; empty: the newest there is. */
+/* rv: ANY_VERSION: any state; a version: that state or a newer one; empty: the newest state. */
 static bool
 list_at(struct reflector *r, struct str rv, struct error *err)
 {
@@ -443,9 +444,10 @@ is_version_unknown(const struct error *err)
 	return err->code == ERR_GONE || err->http_status == 504;
 }
 
-/* At least as new as what was seen. The first list of a leader is at least as new as its Lease, and with that as the last
- * writes of the leader before. But the version of the Lease says nothing where Leases are kept in an etcd of their own
- * (kube-apiserver --etcd-servers-overrides): a lower one does no harm, and a higher one is answered by 504 after 3 s. */
+/* Lists a state that is at least as new as the last one seen. The first list of a leader is at least as new as its Lease, and
+ * so includes the last writes of the previous leader. If Leases are stored in a separate etcd (kube-apiserver
+ * --etcd-servers-overrides), their versions are unrelated: a lower one is harmless, and a higher one is answered with 504
+ * after 3 s, which leads to a list of the newest state. */
 static bool
 try_list(struct reflector *r, struct error *err)
 {
@@ -487,7 +489,7 @@ list(struct reflector *r, struct error *err)
 	return true;
 }
 
-/* ---- silence ---- */
+/* ---- silent watches ---- */
 
 static bool
 ask_for_last_version(struct reflector *r, struct error *err)
@@ -504,9 +506,9 @@ ask_for_last_version(struct reflector *r, struct error *err)
 	return open_stream(r, &call, &request, &stream, err);
 }
 
-/* Asks whether the API server knows the last version that was seen, by a list of one object that must not be older: one small
- * request in SILENCE_NS at most. False when it does not, with ERR_GONE: everything has to be listed. Whatever else goes
- * wrong says nothing about the version, and the watch goes on. */
+/* Asks whether the API server knows the last version that was seen, by a list of one object that must not be older: at most
+ * one small request in SILENCE_NS. False with ERR_GONE if it does not: everything has to be listed. Other failures say
+ * nothing about the version, and the watch continues. */
 static bool
 probe(struct reflector *r, struct error *err)
 {
@@ -665,7 +667,7 @@ run_watch(struct reflector *r, struct watch *w, struct error *err)
 		                        .timeout_ms = HEADERS_TIMEOUT_MS,
 		                        .is_endless = true };
 
-	/* silent watches may have been cut off by a proxy again and again */
+	/* A probe may be due here, because a proxy may end silent watches sooner than SILENCE_NS each time. */
 	if (clock_mono(r->clock) >= r->probe_ns && !probe(r, err))
 		return false;
 	buf_addf(&target, "%s?watch=true&allowWatchBookmarks=true&timeoutSeconds=%lld",

@@ -26,7 +26,7 @@ struct reflector_config {
 	const char *host;       /* label for metrics, as kube_client.host; borrowed */
 	const char *user_agent; /* as kube_client.user_agent */
 	struct str
-		min_version; /* the first list is no older than that; empty: any will do. Copied */
+		min_version; /* the first list is not older than this; empty: any will do; copied */
 	int64_t watch_min_s; /* 0: 300; the time-out of a watch is uniform in [min, 2 min] */
 };
 

@@ -60,7 +60,7 @@ const struct str *service_annotation(const struct service *, struct str key);
 
 /** Type LoadBalancer, without a class (docs/spec/framework.md, "Wanted balancers"). */
 bool service_wants_balancer(const struct service *);
-/** Our finalizer is on it, and it is being deleted or is of another type. Other controllers use the same finalizer: on a Service
+/** Our finalizer is on it, and it is being deleted or has another type. Other controllers use the same finalizer: on a Service
  * of another class it is ours only if we had a balancer for that Service. */
 bool service_needs_cleanup(const struct service *);
 /** Must the balancer be looked at again? docs/spec/framework.md, "Service changes". */

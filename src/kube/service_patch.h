@@ -12,11 +12,12 @@
 /** Appends the patch that adds our finalizer. */
 void service_patch_claim(struct buf *b, const struct service *);
 
-/** Appends the patch that lets go of a Service whose balancer is gone: removes our finalizer and clears
- * status.loadBalancer, also of a Service that is being deleted: another finalizer may hold it for long, while its address
- * is another Service's already. In one write, so that nobody sees one without the other: the API server changes finalizers
- * by /status, too, and deletes a Service that loses its last one so. False, with nothing appended, when neither is there.
- * is_stale: the Service as we know it may be older than our own last write to it: does both in any case. */
+/** Appends the patch that releases a Service whose balancer is gone: it removes our finalizer and clears
+ * status.loadBalancer. The status is cleared even if the Service is being deleted, because another finalizer may hold it for
+ * long while its address belongs to another Service already. Both happen in one write, so that no reader sees one without
+ * the other: the API server also changes finalizers by /status, and deletes a Service that loses its last one this way.
+ * False, with nothing appended, if there is neither. is_stale: the Service as we know it may be older than our own last
+ * write to it, so the patch does both in any case. */
 bool service_patch_release(struct buf *b, const struct service *, bool is_stale);
 
 /** Appends the patch of status.loadBalancer; none: cleared. */

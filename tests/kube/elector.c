@@ -1059,7 +1059,8 @@ what_is_done_to_the_lease_is_noticed_at_once(void **state UNUSED)
 
 #define RESTORED                                                                               \
 	"the data of the API server was restored from a backup: the Lease is older than when " \
-	"it was last read, so everything else we know of the cluster may be too new; starting afresh"
+	"it was last read, so all other cached objects may be newer than the restored data; "  \
+	"ending, to start with empty caches"
 
 static void
 a_leader_ends_when_the_data_was_restored(void **state UNUSED)
