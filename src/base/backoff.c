@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "base/rand.h"
 
-#define SHOWN_NS (100 * NS_PER_MS)
+#define DURATION_STEP_NS (100 * NS_PER_MS) /* durations in messages are multiples of it */
 
 int64_t
 backoff_ns(int64_t first_ns, unsigned n_times, int64_t most_ns)
@@ -24,7 +24,7 @@ backoff_spread_ns(int64_t first_ns, unsigned n_times, int64_t most_ns)
 	int64_t spread_ns = delay_ns / 5 * 2;
 	int64_t latest_ns = spread_ns < most_ns - delay_ns ? delay_ns + spread_ns : most_ns;
 
-	/* two sevenths of the sum are two fifths of the delay */
+	/* Two sevenths of delay and spread together are two fifths of the delay alone. */
 	return rand_between(latest_ns - latest_ns / 7 * 2, latest_ns);
 }
 
@@ -44,7 +44,8 @@ attempts_end(const struct attempts *a, int64_t now_ns, struct error *err)
 
 	if (a->n < 2 || err->code == ERR_CANCELLED)
 		return false;
-	clock_format_duration(&duration, (now_ns - a->begun_ns) / SHOWN_NS * SHOWN_NS);
+	clock_format_duration(&duration,
+	                      (now_ns - a->begun_ns) / DURATION_STEP_NS * DURATION_STEP_NS);
 	err_set(err, last.code, "%s (%u attempts in %s)", a->why.msg, a->n, memory);
 	err->http_status = last.http_status;
 	err->retry_after_ms = last.retry_after_ms;

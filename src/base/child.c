@@ -28,9 +28,9 @@
 
 enum {
 	DEFAULT_TIMEOUT_MS = 60000,
-	KILL_MS =
-		2000, /* from SIGKILL to its end; a process that waits in the kernel takes longer */
-	MAX_LINGERING = 16, /* of these, how many are reaped later */
+	/* From SIGKILL to the end of the process; one that waits in the kernel takes longer. */
+	KILL_MS = 2000,
+	MAX_LINGERING = 16, /* killed processes that are remembered, to be reaped later */
 	READ_SIZE = 4096,   /* at a time; no more than LIMIT_CHILD_STDERR */
 };
 
@@ -223,8 +223,9 @@ kill_group(const struct child *c, int signal)
 	(void)kill(-c->pid, signal);
 }
 
-/* Processes that were killed and did not end: in the kernel, for a file server that does not answer. They are reaped when another
- * program is run after their end. Where there are more than places for them, the last ones stay zombies. */
+/* Processes that were killed and did not end within KILL_MS, e.g. because they wait in the kernel for a
+ * file server that does not answer. They are reaped when another program is run after their end. If there
+ * are more than MAX_LINGERING, the others stay zombies. */
 static pthread_mutex_t lingering_mu = PTHREAD_MUTEX_INITIALIZER;
 static pid_t lingering[MAX_LINGERING]; /* lingering_mu; 0: none */
 
@@ -256,7 +257,7 @@ reap_lingering(void)
 	}
 }
 
-/* Whoever calls has seen it end, or has killed it. */
+/* The caller has seen the process end, or has killed it. */
 static bool
 reap(struct child *c, struct error *err)
 {

@@ -2,8 +2,8 @@
  *
  * An argument vector, never a shell. The child gets a session of its own, /dev/null as input unless given some, our
  * standard error, and none of our descriptors. It is killed with its whole group when the deadline passes (after a SIGTERM
- * and a grace period, where it is given one) or the call is cancelled, and reaped here; one that does
- * not even end then, since it waits in the kernel, is left and reaped at a later call. Ended means that the program
+ * and a grace period, where it is given one) or the call is cancelled, and reaped here. A process that waits
+ * in the kernel may not even end then: it is left alone and reaped in a later call. Ended means that the program
  * itself did: what it left behind goes on, and what that writes later is nobody's.
  *
  * Threads: any; the caller waits.

@@ -44,7 +44,7 @@ struct error {
 	enum err_code code;
 	int http_status;        /* 0 when no response arrived */
 	int64_t retry_after_ms; /* 0: back off as usual */
-	bool is_outage; /* an API is unavailable to all its callers: no failure of this object */
+	bool is_outage; /* an API is unavailable for all callers: not a failure of this object */
 	char msg[ERR_MSG_SIZE]; /* for people; cut at a UTF-8 boundary, always terminated */
 };
 

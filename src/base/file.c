@@ -24,7 +24,7 @@ fd_close(int *fd)
 	*fd = -1;
 }
 
-/* False at the end of the time, with errno as it was. */
+/* False when the deadline passed, with errno unchanged. */
 static bool
 wait_readable(int fd, int64_t deadline_ns)
 {
@@ -35,9 +35,9 @@ wait_readable(int fd, int64_t deadline_ns)
 	return n > 0 || (n < 0 && errno == EINTR);
 }
 
-/* What has a size is read without waiting. A pipe or terminal (/dev/stdin, /dev/fd/63 of a shell's <(command)) is waited for while
- * somebody may still write to it, but not for ever: a FIFO in the place of a credential file must not stop the thread that looks
- * at it. A FIFO that nobody has opened for writing counts as empty. */
+/* A regular file is read without waiting. A pipe or terminal (/dev/stdin, /dev/fd/63 of a shell's
+ * <(command)) is read until its writers have closed it, but not for ever: a FIFO in the place of a
+ * credential file must not block the thread that reads it. A FIFO without a writer counts as empty. */
 static ssize_t
 read_retrying(int fd, void *bytes, size_t len, int64_t deadline_ns)
 {
@@ -85,7 +85,8 @@ read_chunks(int fd, char *bytes, size_t size, struct buf *b, struct error *err)
 		buf_add(b, bytes, (size_t)n);
 	}
 	if (n < 0 && errno == EAGAIN)
-		return err_set(err, ERR_TIMEOUT, "is a pipe whose writer did not end within %d s",
+		return err_set(err, ERR_TIMEOUT,
+		               "is a pipe whose writer did not close it within %d s",
 		               LIMIT_FILE_WAIT_MS / 1000);
 	return n == 0 || err_errno(err, errno, "read");
 }
@@ -143,9 +144,9 @@ write_temporary(int fd, struct str content, unsigned mode, struct error *err)
 	return true;
 }
 
-/* Makes the rename last. Some network file systems cannot sync a folder and say EINVAL, ignoring. A failure is no reason to say
- * that the file was not replaced: whoever reads it finds the new content, and a caller that goes on with the old one would
- * contradict it. */
+/* Makes the rename durable. Some network file systems cannot sync a folder and fail with EINVAL, which is
+ * ignored. Other failures are only logged: readers of the file already see the new content, so a caller
+ * that continued with the old content would contradict the file. */
 static void
 sync_folder(const char *folder, const char *path)
 {

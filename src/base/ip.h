@@ -27,14 +27,15 @@ NODISCARD bool ip_parse(struct str text, struct ip *ret);
 NODISCARD bool ip_net_parse(struct str text, struct ip_net *ret);
 
 enum ip_family ip_family(const struct ip *ip);
-/** What a caller is counted by: the address, of IPv6 only the network of 64 bits, since one machine can have all of it. */
+/** The address under which the requests of a client are counted: an IPv4 address itself, of an IPv6 address
+ * its /64 network, because one machine can use all addresses of it. */
 struct ip ip_source(const struct ip *ip);
 bool ip_eq(const struct ip *a, const struct ip *b);
 int ip_cmp(const struct ip *a, const struct ip *b);
 bool ip_is_unspecified(const struct ip *ip);
 /** Only addresses of the network's own family: ::/0 does not contain 10.0.0.1. */
 bool ip_net_contains(const struct ip_net *net, const struct ip *ip);
-/** Is inner a part of outer, or the same network? */
+/** Is inner a subnet of outer, or the same network? */
 bool ip_net_is_within(const struct ip_net *inner, const struct ip_net *outer);
 bool ip_net_is_within_any(const struct ip_net *inner, const struct ip_net outer[], size_t n);
 bool ip_net_has_host_bits(const struct ip_net *net);
@@ -43,7 +44,7 @@ void ip_net_span(const struct ip_net *net, struct ip *ret_first, struct ip *ret_
 
 /** Appends the canonical spelling (RFC 5952; IPv4 for mapped). */
 void ip_format(struct buf *b, const struct ip *ip);
-/** The same with the length of its prefix, as it is written. */
+/** Appends the network in CIDR notation: "10.0.0.0/8", "fd00::/64". */
 void ip_net_format(struct buf *b, const struct ip_net *net);
 
 #endif

@@ -56,9 +56,10 @@ new_entries(const struct map *m, size_t cap)
 
 /* ---- where it is ------------------------------------------------------------------------------------- */
 
-/* Many keys are names that somebody else chooses (objects, annotations). Under a hash that is the same everywhere, a list of names
- * that all collide can be made beforehand, and each look-up would walk through all of them. SipHash-1-3 (Aumasson and Bernstein)
- * is made for this, with a key of this process. Nothing stores or compares these hashes: str_hash() is for that. */
+/* Users choose many of the keys (names of objects, annotations). With a fixed hash function an attacker can
+ * prepare names that all collide, so that each look-up walks through all of them. SipHash-1-3 (Aumasson and
+ * Bernstein) with a random key per process prevents that. These hashes differ in each process; str_hash()
+ * gives one that may be stored or compared. */
 static uint64_t seed[2];
 
 static void

@@ -1,7 +1,8 @@
 /* base/map.h: a table from text to pointer.
  *
  * Keys are views: they are NOT copied and must live as long as their entry; usually they point into the
- * value. Open addressing; no order, and another one in each process; shrinks when nearly empty. Threads: the owner's lock.
+ * value. Open addressing; iteration has no order and differs from process to process; shrinks when nearly empty.
+ * Threads: the owner's lock.
  *
  * Where all values are of one type and have their key as a member, MAP_OF() makes a table that reads it there: 8 bytes an
  * entry in place of 24, which counts where there are thousands.

@@ -17,7 +17,7 @@ struct metric {
 	double value;      /* mu; counter, gauge; a histogram's sum */
 	uint64_t count;    /* mu; a histogram's observations */
 	uint64_t *buckets; /* mu; observations up to each bound, not cumulated */
-	bool is_hidden;    /* mu; reset, and not counted since */
+	bool is_hidden;    /* mu; reset, and not changed since */
 	char *labels[];    /* values, as many as the family has */
 };
 
@@ -40,7 +40,8 @@ static size_t n_hooks, cap_hooks;                            /* hooks_mu */
 extern struct metric_family *__start_metric_families[] __attribute__((weak));
 extern struct metric_family *__stop_metric_families[] __attribute__((weak));
 
-/* Prometheus' libraries write labels by name. Ours are defined in the order that reads best where they are counted. */
+/* The Prometheus libraries write labels in the order of their names. METRIC_FAMILY() lists them in the order
+ * that reads best in calls of metric_of(). */
 static void
 sort_labels(struct metric_family *family)
 {
@@ -400,7 +401,8 @@ add_head(struct buf *b, const struct metric_family *family, enum metric_format f
 	buf_addf(b, "\n# TYPE %" STR_FMT " %s\n", STR_ARG(name), types[family->type]);
 }
 
-/* The first series at or after *at that is shown; NULL at the end. Called with the family's mu held. */
+/* Returns the first series at or after *at that is not hidden, and moves *at behind it; NULL at the end.
+ * Called with the family's mu held. */
 static const struct metric *
 next_shown(const struct metric_family *family, size_t *at)
 {
@@ -479,8 +481,8 @@ metrics_write(struct buf *b)
 	metrics_write_page(b, METRICS_MAIN, METRICS_TEXT);
 }
 
-/* In place: another thread may be about to count in a series that it has looked up. A family without labels always shows
- * its one series. */
+/* Series are reset in place, because another thread may be about to change one that it has looked up. A
+ * family without labels always shows its one series. */
 static void
 reset_family(struct metric_family *family)
 {

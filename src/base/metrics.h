@@ -102,7 +102,8 @@ void metrics_off_scrape(void (*fn)(void *arg), void *arg);
 void metrics_write_page(struct buf *b, enum metric_page page, enum metric_format format);
 /** /metrics in the text format. */
 void metrics_write(struct buf *b);
-/** Sets all series of a page to zero, and shows none of those with labels until it is counted again: for DELETE /metrics/slis. */
+/** Sets all series of a page to zero, for DELETE /metrics/slis. A series with labels is hidden until it
+ * changes again. */
 void metrics_reset(enum metric_page page);
 
 /** All families, one after the other, in the order they are written in; NULL gives the first, and ends. */

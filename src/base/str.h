@@ -72,12 +72,12 @@ NODISCARD bool str_to_bool(struct str s, bool *ret);
 bool str_is_digits(struct str s);
 /** Nothing but visible ASCII, so that it ends no line or word: what may stand in a header. */
 bool str_is_visible(struct str s);
-/** Is c one of the characters of this set? NUL never is, which strchr() finds at the end of every set. */
+/** Is c one of the characters of this set? NUL never is (strchr() would find it at the end of every set). */
 bool char_is_in(char c, const char *set);
 /** What a hexadecimal digit is worth; -1 when it is none. */
 int str_hex_digit(char c);
 
-/** FNV-1a; for tables, not for secrets. */
+/** FNV-1a: the same in every process, to store and to compare; neither for secrets nor for tables (map.c). */
 uint64_t str_hash(struct str s);
 
 /** The length of the UTF-8 sequence that s starts with; 0 when s is empty or starts with anything else

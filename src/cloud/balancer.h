@@ -92,31 +92,35 @@ const struct str *lb_annotation(const struct lb_spec *, const char *key);
 
 /* ---- a balancer that is not found ----------------------------------------------------------------------
  *
- * Credentials of another project show no balancer of ours, as if all of them had been deleted. If a provider believed that, it
- * would make a second balancer for each Service in that project, and release Services whose balancers run on and are paid
- * for. So where a Service has a status and no balancer of its UID is found, a provider looks for evidence that its credentials
- * are those of the cluster's project. Without any it holds the Service: it neither makes or adopts a balancer nor reports it as
- * removed, returns ERR_PENDING, and sends a Warning event with the text of lb_check_evidence(). */
+ * With credentials of another project a provider sees none of our balancers, as if all of them had been
+ * deleted. If it believed that, it would create a second balancer for each Service in that project, and
+ * release Services whose balancers still run and are paid for. So if a Service has a status, but no balancer
+ * with its UID is found, the provider looks for evidence that its credentials are those of the cluster's
+ * project. Without evidence it holds the Service: it neither creates nor adopts a balancer, does not report
+ * it as removed, returns ERR_PENDING, and sends a Warning event with the text of lb_check_evidence(). */
 
 /** An annotation by which an operator confirms with "true" that the Service's balancer no longer exists. */
 #define LB_ANNOTATION_GONE "ccmd.io/load-balancer-is-gone"
-/** The reason of that event, and when it is sent. */
+/** The reason of that event, and its description for EVENT_KIND(). */
 #define LB_HELD_REASON "LoadBalancerHeld"
 #define LB_HELD_WHEN                                                                            \
 	"the Service's load balancer is not found, and nothing shows that the credentials are " \
 	"those of the cluster's project; nothing is made or released."
 
-/** What was found that only the cluster's own project has, in requests that began after the one that found no balancer. */
+/** Things found that only the cluster's own project has. They count only if the request for them began after
+ * the one that found no balancer. */
 struct lb_evidence {
 	unsigned n_machines;  /* of our nodes, by provider ID */
 	unsigned n_balancers; /* with the UID of a live Service of this cluster */
-	unsigned
-		n_networks; /* by the configured id; a name proves nothing, since other projects may have it too */
+	/* Networks with the configured id. A name proves nothing, because other projects may use it, too. */
+	unsigned n_networks;
 };
 
-/** Must there be evidence before it is believed that this Service has no balancer? Not without a status: it never had one. */
+/** Is evidence needed to conclude that this Service has no balancer? Not if it has no status, because then it
+ * never had a balancer, and not if LB_ANNOTATION_GONE confirms it. */
 bool lb_needs_evidence(const struct lb_spec *);
-/** Any evidence will do. ERR_PENDING: there is none; the message is for the event and says what to do. */
+/** One piece of evidence is enough. ERR_PENDING: there is none; the message is for the event and says what to
+ * do. */
 NODISCARD bool lb_check_evidence(const struct lb_evidence *, struct error *err);
 
 /** How far `ensure` came when it returns true. */
@@ -141,13 +145,13 @@ struct balancer_ops {
 	bool (*remove)(struct cloud *, struct call *, const struct lb_spec *, bool *ret_found,
 	               struct error *);
 	/** All Services that want a balancer of this controller or still carry its finalizer, once after each start, before any
-	 * other call: a provider that stores no addresses itself rebuilds them from statuses. A status is no proof: whoever may
-	 * patch it can write any address there. Services of another class are not among them, nor are those that are being
+	 * other call: a provider that stores no addresses itself rebuilds them from statuses. A status is no proof: any user who
+	 * may patch it can write any address there. Services of another class are not included, nor are Services that are being
 	 * deleted without our finalizer. NULL: not needed. */
 	bool (*adopt)(struct cloud *, struct call *, const struct lb_spec *const specs[], size_t n,
 	              struct error *);
-	/** The Service with that UID no longer exists, and its balancer is kept. A provider that remembers which Services are
-	 * live drops this one; it touches nothing in the cloud. NULL: not needed. */
+	/** The Service with that UID no longer exists, but its balancer is kept. A provider that caches which Services are live
+	 * removes this one; it changes nothing in the cloud. NULL: not needed. */
 	void (*forget)(struct cloud *, struct str uid);
 };
 

@@ -33,8 +33,8 @@ struct node_ref {
 	size_t n_annotations;
 	const struct address *addresses;
 	size_t n_addresses;
-	const struct str
-		*pod_cidrs; /* as the Node has them, where routes run: nobody has checked them */
+	/* As in the Node's spec and not checked; only if the route controller runs. */
+	const struct str *pod_cidrs;
 	size_t n_pod_cidrs;
 	bool is_ready; /* the kubelet says so */
 	bool is_new;   /* not initialised: pods, and people, wait for it */
@@ -87,9 +87,9 @@ struct look {
 	struct instance *instances;
 	size_t n;
 	bool is_complete; /* every machine of the project was seen */
-	unsigned
-		n_anchors; /* things found that only our project has (Hetzner: its network by the id, a balancer
-	                          * that serves one of our Services); a witness where no node can be one */
+	/* Things found that only our project has (Hetzner: its network by the id, a balancer that serves one of
+	 * our Services). They replace a witness where no node can be one. */
+	unsigned n_anchors;
 	int64_t started_boot_ns; /* before the first request was sent */
 };
 
@@ -176,9 +176,9 @@ struct cloud_ops {
 	bool (*look)(struct cloud *, struct call *call, const struct node_ref refs[], size_t n,
 	             int64_t not_before_boot_ns, struct look **ret, struct error *err);
 
-	/** Can look() find a machine by that provider ID, and in which realm? False: the ID is another cloud's, one without
-	 * credentials, or malformed, so look() answers FOREIGN or UNKNOWN. Makes no request: nodes that can be witnesses are
-	 * chosen by it before the cloud is asked. NULL: by every ID, in realm 0. */
+	/** Can look() find a machine by that provider ID, and in which realm? False: the ID belongs to another cloud or to a realm
+	 * without credentials, or is malformed, so look() answers FOREIGN or UNKNOWN. Makes no request, because it chooses the
+	 * nodes that can be witnesses before the cloud is asked. NULL: look() can find every ID, in realm 0. */
 	bool (*can_find)(struct cloud *, struct str provider_id, unsigned *ret_realm);
 
 	/** Reads its configuration again, on SIGHUP; NULL: nothing to read. Logs what came of it. */

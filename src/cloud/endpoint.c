@@ -12,7 +12,7 @@ enum {
 
 static const int64_t first_pause_ns = NS_PER_SEC;
 static const int64_t last_pause_ns = 30 * NS_PER_SEC;
-/* The place of a refused caller among all that wait for the next probe; and the longest it waits for a place. */
+/* Refused callers are due in this interval one after the other, but at most that long after the next probe. */
 static const int64_t place_ns = NS_PER_SEC;
 static const int64_t last_place_ns = 300 * NS_PER_SEC;
 
@@ -24,15 +24,15 @@ struct endpoint {
 	int64_t failed_wall_ns;  /* mu; the first of them */
 	bool is_down;            /* mu */
 	bool is_probing;         /* mu; a probe is under way */
-	unsigned n_probes;       /* mu; that failed in this outage */
+	unsigned n_probes;       /* mu; failed ones in this outage */
 	int64_t next_probe_ns;   /* mu; boot */
 	unsigned n_refused;      /* mu; since the last probe began */
 	int64_t down_ns;         /* mu; boot: when this outage began */
 	int64_t past_outages_ns; /* mu; their length, without this one */
-	struct error error;      /* mu; of this outage, as callers get it, but for retry_after_ms */
+	struct error error; /* mu; of this outage, as callers get it, except for retry_after_ms */
 };
 
-/* ---- all under mu ------------------------------------------------------------------------------------ */
+/* ---- state: all functions here are called with mu held ----------------------------------------------- */
 
 static int64_t
 now_boot(const struct endpoint *e)
@@ -54,6 +54,7 @@ until_next_probe_ns(const struct endpoint *e)
 	return left_ns > 0 ? left_ns : 0;
 }
 
+/* place: how many refused callers are due before this one. */
 static void
 set_outage(const struct endpoint *e, int64_t place, struct error *err)
 {
@@ -71,9 +72,9 @@ may_go(const struct endpoint *e)
 	return !e->is_down || (!e->is_probing && now_boot(e) >= e->next_probe_ns);
 }
 
-/* The text changes only with the cause: callers compare it with what they reported last. */
+/* The text changes only with the cause, because callers compare it with the text that they reported last. */
 static void
-keep_error(struct endpoint *e, const struct error *why)
+store_error(struct endpoint *e, const struct error *why)
 {
 	char memory[40] = "";
 	struct buf since = BUF_FIXED(memory);
@@ -123,7 +124,7 @@ note_failure(struct endpoint *e, const struct endpoint_pass *pass, struct error 
 		e->n_probes++;
 		e->next_probe_ns = now_boot(e) + pause_ns(e);
 	}
-	keep_error(e, err);
+	store_error(e, err);
 	set_outage(e, pass->is_probe || !was_down ? 1 : e->n_refused++, err);
 	return !was_down;
 }
@@ -201,11 +202,11 @@ endpoint_leave(struct endpoint *e, const struct endpoint_pass *pass, enum endpoi
 	if (!note_outcome(e, pass, outcome, err))
 		return;
 	if (outcome == ENDPOINT_FAILED) {
-		log_warn("a cloud API is unavailable, what needs it waits for it",
+		log_warn("a cloud API is unavailable, work that needs it waits",
 		         LOG_CSTR("api", e->config.name), LOG_ERR(err));
 		return;
 	}
-	log_info("a cloud API is available again, what waited for it goes on",
+	log_info("a cloud API is available again, work that waited for it continues",
 	         LOG_CSTR("api", e->config.name));
 	host->requeue(host, HOST_REQUEUE_RECOVERED, STR_EMPTY);
 }

@@ -84,8 +84,9 @@ enum http_method {
 /** Who goes first. */
 enum http_class {
 	HTTP_WORK, /* somebody waits for it */
-	/* Events: starts only while no HTTP_WORK request waits or runs and no stream has been opening for less than a second, so
-	 * that telling never delays doing; exempt from the fence, since events change nothing that is reconciled. */
+	/* Events. A background request starts only while no HTTP_WORK request waits or runs, and no stream began to open within
+	 * the last second, so that events never delay work. It is exempt from the fence, because events change nothing that is
+	 * reconciled. */
 	HTTP_BACKGROUND,
 };
 

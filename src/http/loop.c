@@ -33,7 +33,7 @@ METRIC_FAMILY(waiting, METRIC_GAUGE, "ccmd_client_requests_waiting",
               "[ALPHA] Requests that wait for their turn, by class: work, or background (events).",
               .labels = { "client", "class" });
 
-#define OPENING_NS NS_PER_SEC /* most lists have begun to come by then */
+#define OPENING_NS NS_PER_SEC /* most lists have begun to arrive by then */
 #define SWEEP_NS (30 * NS_PER_SEC)
 #define REST_NS (3 * NS_PER_SEC)         /* more than the pause between two renewals of a lease */
 #define SWEEP_SOON_NS (2100 * NS_PER_MS) /* the sweeper sees whole seconds */
@@ -232,8 +232,9 @@ enter(struct curl_client *c, const struct job *job)
 	return false;
 }
 
-/* Until when background requests wait for the beginning of streams; 0: they need not. A stream has a deadline until its
- * headers are there. Only the first OPENING_NS count: some proxies hold the headers of a watch back until its first event. */
+/* Returns until when background requests wait for streams that are being opened; 0: there are none. A stream has a deadline
+ * until its headers arrive. Only the first OPENING_NS count: some proxies hold back the headers of a watch until its first
+ * event. */
 static int64_t
 opening_until_ns(const struct curl_client *c)
 {
@@ -248,7 +249,7 @@ opening_until_ns(const struct curl_client *c)
 	return until_ns;
 }
 
-/* Asked again when the streams that are being opened now need no more consideration. */
+/* Must background requests wait for a stream that is being opened? If so, this is checked again when the wait is over. */
 static bool
 is_opening(struct curl_client *c)
 {

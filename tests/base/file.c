@@ -354,7 +354,7 @@ a_pipe_is_not_waited_for_without_end(void **state UNUSED)
 	assert_false(file_read(in_folder("f"), &b, &err)); /* somebody has, and writes nothing */
 	is_time_over = false;
 	assert_int_equal(err.code, ERR_TIMEOUT);
-	assert_non_null(strstr(err.msg, "/f: is a pipe whose writer did not end within 10 s"));
+	assert_non_null(strstr(err.msg, "/f: is a pipe whose writer did not close it within 10 s"));
 	close(fd);
 }
 
