@@ -390,7 +390,7 @@ on_told(void *program)
 	if (p->elector)
 		elector_version(p->elector, &version);
 	/* without election a restart by the operator and a crash look the same: it is taken for the former (docs/deletion.md) */
-	manager_start(p->manager, buf_str(&version), follows_unknown);
+	manager_start(p->manager, buf_str(&version), may_follow_crash);
 	for (enum controller which = 0; which < N_CONTROLLERS; which++) {
 		if (!why_not(p, which))
 			health_add(p->health, controllers[which].name, HEALTH_HEALTHZ, NULL, NULL);
