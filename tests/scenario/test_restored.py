@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.needs_binary, pytest.mark.one_version]
 
 LOST_WRITES = 3000  # more than the API server makes by itself until the test is over
 LONG = (60, 50, RETRY_S)  # the outage alone must not cost the lease
-SHORT = (4, 3, RETRY_S)
+SHORT = (6, 5, RETRY_S)
 
 
 @pytest.fixture(scope="module")
@@ -58,12 +58,11 @@ def test_a_standby_leads_with_the_restored_data(cluster, api, replicas):
     """The lease is held by another replica, which never renews it again."""
     api.delete(LEASE)
     api.post(LEASE.rsplit("/", 1)[0], lease("a"))
-    standby = replicas(SHORT)
-    standby.wait_log("another replica leads")
     cluster.backup()
     api.patch(LEASE, {"spec": {"holderIdentity": "b"}})
-    standby.wait_log("another replica leads.*holder=b")
     cluster.advance(LOST_WRITES)
+    standby = replicas(SHORT)  # late: it must not lead before the data is restored
+    standby.wait_log("another replica leads.*holder=b")
     cluster.restore()
     standby.wait_log("became leader", 2 * SHORT[0] + 2 * PATIENCE_S)
     assert "the data of the API server was restored" in standby.text
