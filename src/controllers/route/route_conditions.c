@@ -117,8 +117,8 @@ warn_contested(struct route_conditions *rc, const struct node *node,
 
 	buf_addf(
 		&text,
-		"Another component keeps changing the condition NetworkUnavailable: %s, so it is %s. It is written "
-		"again every 5 minutes at most",
+		"Another component keeps changing the condition NetworkUnavailable: %s, so it should be %s. It is "
+		"written again less and less often, at least every 5 minutes",
 		is_routed ? "the node's routes exist" : "a route of this node is missing",
 		is_routed ? "False" : "True (NoRouteCreated)");
 	event_dedup_warn(rc->env->event_dedup, ROUTE_COMPONENT, node, contested_event.reason,
