@@ -123,10 +123,11 @@ enum {
 
 /** What a provider will do to the system it runs on: the sandbox allows that, and no more. Texts live as long as the cloud. */
 struct cloud_needs {
-	struct str reads
-		[CLOUD_PATHS_MAX]; /* files, or folders, that are read again after load(), beside --cloud-config */
+	/* files, or folders, that are read again after load(), beside --cloud-config */
+	struct str reads[CLOUD_PATHS_MAX];
 	size_t n_reads;
-	struct str writes[CLOUD_PATHS_MAX]; /* files that it makes and replaces */
+	/* files that it makes and replaces */
+	struct str writes[CLOUD_PATHS_MAX];
 	size_t n_writes;
 	bool runs_programs; /* hooks: no sandbox then, since it would bind them as well */
 };
@@ -155,12 +156,17 @@ struct cloud {
 	const struct route_ops *routes;
 };
 
+/** What is the same however the cloud is configured. */
 struct cloud_ops {
+	/* ---- about it ---- */
+
 	const char *name; /* "hcloud", as in --cloud-provider */
-	const char
-		*event_component; /* the source of its Events; NULL: "cloud-controller-manager" */
-	const char *const
-		*node_annotations; /* keys a node_ref carries; NULL-terminated; NULL: none */
+	/** The source of its Events; NULL: "cloud-controller-manager". */
+	const char *event_component;
+	/** The keys of annotations that it needs of nodes, and finds in node_ref; NULL-terminated; NULL: none. */
+	const char *const *node_annotations;
+
+	/* ---- its life ---- */
 
 	/** Reads and checks the configuration, and says in struct cloud what follows from it. It may wait for a file that is being
 	 * written, but starts no thread, changes nothing outside of the process and makes no request. ERR_INVALID and everything
@@ -169,20 +175,21 @@ struct cloud_ops {
 	/** Begins work: clients, threads, first requests. host lives as long as the cloud. An error ends the program, as one of
 	 * load() does; the caller closes the cloud then. */
 	bool (*start)(struct cloud *, const struct cloud_host *host, struct error *err);
-	void (*close)(struct cloud *); /* NULL is fine */
+	/** Reads its configuration again, on SIGHUP, and logs the result. NULL: nothing to read. */
+	void (*reload)(struct cloud *);
+	/** Ends its threads and frees it, started or not. NULL is fine. */
+	void (*close)(struct cloud *);
+
+	/* ---- machines ---- */
 
 	/** Looks for n machines. No answer may come from before not_before_boot_ns. The provider picks the cheapest way
 	 * to ask. False means that everything is unknown. An ABSENT must be the cloud's own word for that machine. */
 	bool (*look)(struct cloud *, struct call *call, const struct node_ref refs[], size_t n,
 	             int64_t not_before_boot_ns, struct look **ret, struct error *err);
-
 	/** Can look() find a machine by that provider ID, and in which realm? False: the ID belongs to another cloud or to a realm
 	 * without credentials, or is malformed, so look() answers FOREIGN or UNKNOWN. Makes no request, because it chooses the
 	 * nodes that can be witnesses before the cloud is asked. NULL: look() can find every ID, in realm 0. */
 	bool (*can_find)(struct cloud *, struct str provider_id, unsigned *ret_realm);
-
-	/** Reads its configuration again, on SIGHUP; NULL: nothing to read. Logs what came of it. */
-	void (*reload)(struct cloud *);
 };
 
 /** The provider with that name, or NULL. */

@@ -16,8 +16,8 @@
 struct cloudlycke {
 	struct cloud cloud;
 	struct cloud_config config;
-	struct arena
-		arena; /* of the texts in cloud.needs: the inventory that they come from is replaced */
+	/* of the texts in cloud.needs: the inventory that they come from is replaced */
+	struct arena arena;
 	struct cl_loader *loader;
 	struct cl_watcher *watcher;
 	struct cl_state *state;             /* of the next two; NULL: neither is there */
