@@ -8,16 +8,128 @@
  * server cannot be asked, the answer is no: closed is the safe side.
  *
  * What an answer needs at once is given on the calling thread; reviews run on a thread of this module with a client of
- * its own, that carries no fence: a standby answers too. The rules are in access_decide.h, what is trusted in
- * auth_config.h, the thread and its caches in reviewer.h.
+ * its own, that carries no fence: a standby answers too. What is trusted is in authorities.h, the thread and its caches
+ * are in reviewer.h.
  *
- * Threads: access_check() on the server's loop; everything else on main.
+ * Threads: access_check() on the server's loop; a user may be read and counted from any thread, a draft belongs to one;
+ * everything else on main.
  */
 #ifndef CCMD_SERVE_ACCESS_H
 #define CCMD_SERVE_ACCESS_H
 
-#include "serve/access_decide.h"
+#include <stdatomic.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/label.h"
 #include "kube/client.h"
+#include "serve/server.h"
+
+/* --- users ----------------------------------------------------------------------------------------- */
+
+/* A name, groups, extras: immutable, counted, in one piece of memory. Collected in a draft, whose size is watched while
+ * it grows: what a certificate or the API server says about a caller is foreign text. */
+
+#define ACCESS_ANONYMOUS "system:anonymous"
+#define ACCESS_AUTHENTICATED "system:authenticated"
+#define ACCESS_UNAUTHENTICATED "system:unauthenticated"
+#define ACCESS_MASTERS "system:masters"
+
+struct access_user {
+	atomic_uint refs;
+	size_t size; /* bytes of memory, all told */
+	struct str name, uid;
+	struct str *groups;
+	size_t n_groups;
+	struct label *extras; /* one for each value; those of a key follow each other */
+	size_t n_extras;
+};
+
+struct access_draft {
+	struct arena *arena; /* texts are not copied: they live as long as it does, or longer */
+	struct str name, uid;
+	struct str *groups;
+	size_t n_groups, cap_groups;
+	struct label *extras;
+	size_t n_extras, cap_extras;
+	size_t bytes;
+	bool is_over; /* larger than any user may be */
+};
+
+#define ACCESS_DRAFT_INIT(in) \
+	((struct access_draft){ .arena = (in), .name = STR_EMPTY, .uid = STR_EMPTY })
+
+void access_draft_name(struct access_draft *, struct str name);
+void access_draft_uid(struct access_draft *, struct str uid);
+void access_draft_group(struct access_draft *, struct str group);
+void access_draft_extra(struct access_draft *, struct str key, struct str value);
+
+/** A user as drafted, with system:authenticated among its groups. ERR_INVALID: it is too large, or has no name. */
+NODISCARD bool access_user_new(struct access_draft *, struct access_user **ret, struct error *err);
+/** system:anonymous. */
+struct access_user *access_user_anonymous(void);
+
+struct access_user *access_user_ref(struct access_user *);
+/** NULL is fine. */
+void access_user_unref(struct access_user *);
+DEFINE_CLEANUP(struct access_user, access_user_unref)
+
+bool access_user_is_in(const struct access_user *, const char *group);
+
+/* --- rules: pure functions of plain values, so that every combination can be tried ------------------- */
+
+enum access_outcome {
+	ACCESS_ALLOWED,
+	ACCESS_UNAUTHORIZED, /* 401 */
+	ACCESS_FORBIDDEN,    /* 403 */
+	ACCESS_BUSY,         /* 503: too many requests wait for an answer of the API server */
+	ACCESS_TOO_MANY,     /* 429: too many requests of this caller wait for one */
+};
+
+/** Texts that end with a NUL. */
+struct access_list {
+	const struct str *items;
+	size_t n;
+};
+
+/** What the client's certificate is worth under the clients' authorities. */
+struct access_proof {
+	enum {
+		ACCESS_PROOF_NONE, /* no certificate, or no authorities to check it against */
+		ACCESS_PROOF_BAD,
+		ACCESS_PROOF_GOOD,
+	} verdict;
+	struct peer_name peer; /* if good */
+};
+
+enum access_identity {
+	ACCESS_KNOWN,     /* a user */
+	ACCESS_HAS_TOKEN, /* who it is, a review of the token tells; if it says nobody: 401 */
+	ACCESS_REFUSED,   /* a credential is wrong, and no other one is right */
+};
+
+/** Who is it?
+ *
+ * @param authorization  the header Authorization; empty: none
+ * @param can_review  there is somebody to ask about tokens; else they are ignored
+ * @param ret_user    set when known; a reference of yours
+ * @param ret_token   set when there is one; lives as long as the header
+ */
+enum access_identity access_identify(const struct access_proof *client, struct str authorization,
+                                     bool can_review, struct access_user **ret_user,
+                                     struct str *ret_token);
+
+/** ERR_INVALID: a star that is not at the end. */
+NODISCARD bool access_paths_check(struct access_list paths, struct error *err);
+/** May they, without asking? Members of system:masters everything, everybody the paths that are always allowed: "/a"
+ * exactly, "/a*" as a prefix; the first slash may be missing. */
+bool access_is_free(const struct access_user *, struct str path, struct access_list paths);
+
+/** Appends why not: the message of the Status object. reason: what the API server said, or empty. */
+void access_add_refusal(struct buf *, const struct access_user *, struct str verb, struct str path,
+                        struct str reason);
+
+/* --- requests -------------------------------------------------------------------------------------- */
 
 struct access;
 

@@ -19,7 +19,6 @@
 #include "base/pulse.h"
 #include "base/rand.h"
 #include "base/thread.h"
-#include "serve/review_cache.h"
 
 #define REVIEW_NS (10 * NS_PER_SEC) /* in all */
 #define RETRY_NS (500 * NS_PER_MS)

@@ -1,5 +1,5 @@
 /* Whatever the ConfigMap says, the authorities come out whole and bounded, or not at all. */
-#include "serve/auth_config.h"
+#include "serve/authorities.h"
 
 #include <assert.h>
 

@@ -1,4 +1,4 @@
-/* serve/auth_config.h: which authorities of client certificates our server trusts, kept up to date.
+/* serve/authorities.h: which authorities of client certificates our server trusts, kept up to date.
  *
  * From the file of --client-ca-file, or without that from the ConfigMap
  * kube-system/extension-apiserver-authentication (docs/spec/kube-client.md, "Authentication"). What
@@ -11,11 +11,13 @@
  *
  * Threads: auth_source_get() and auth_source_doubt() from any, auth_source_refresh() from one.
  */
-#ifndef CCMD_SERVE_AUTH_CONFIG_H
-#define CCMD_SERVE_AUTH_CONFIG_H
+#ifndef CCMD_SERVE_AUTHORITIES_H
+#define CCMD_SERVE_AUTHORITIES_H
 
-#include "serve/access_decide.h"
+#include <stdatomic.h>
+
 #include "kube/client.h"
+#include "serve/server.h"
 
 /** Reads the ConfigMap's JSON: the authorities of clients, in the arena; empty: none. ERR_INVALID: it is no ConfigMap, or
  * the key is mistyped. */
