@@ -285,7 +285,7 @@ report_full(struct route_removals *rr, const struct route_hold *hold)
 
 	buf_addf(
 		&text,
-		"A route could not be made while %zu routes that lead to no node are not removed: the table may be "
+		"A route could not be created while %zu routes that lead to no node are not removed: the table may be "
 		"full of them. Remove them by hand, or wait for %d minutes",
 		hold->n, ROUTE_BREAKER_AGREEMENT_S / 60);
 	send_held_event(rr, buf_str(&text));
