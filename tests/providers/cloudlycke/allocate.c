@@ -390,7 +390,7 @@ only_friends_share(void **state UNUSED)
 
 /* What must hold of all holders at any time: one address has one holder, or such as may share it. */
 static void
-assert_nobody_is_robbed(const struct world *w)
+assert_no_address_is_taken_away(const struct world *w)
 {
 	for (size_t i = 0; i < w->n; i++) {
 		for (size_t k = 0; k < i; k++) {
@@ -467,7 +467,7 @@ no_order_of_events_gives_an_address_twice(void **state UNUSED)
 				w->holdings[at] = desired.self;
 				w->n += at == w->n;
 			}
-			assert_nobody_is_robbed(w);
+			assert_no_address_is_taken_away(w);
 		}
 		arena_reset(&w->arena);
 	}

@@ -269,7 +269,7 @@ what_goes_frees_its_address(void **state)
 	assert_int_equal(w.code, ERR_INVALID);
 	assert_int_equal(lab_count_wakes(w.lab), 0);
 	assert_string_equal(remove_one(&w, "b"), "removed");
-	assert_int_equal(lab_count_wakes(w.lab), 1); /* d is told to try again */
+	assert_int_equal(lab_count_wakes(w.lab), 1); /* d is requeued */
 	assert_string_equal(remove_one(&w, "b"), "nothing");
 	assert_string_equal(ensure(&w, "d"), "10.0.0.2");
 }
@@ -493,9 +493,9 @@ a_leaving_service_has_its_address_until_its_balancer_is_removed(void **state)
 	assert_string_equal(ensure(&w, "c"), "10.0.0.1");
 }
 
-/* It was written down, and then the program ended before the Service was told. */
+/* The record was written, and then the program ended before the status of the Service was patched. */
 static void
-an_untold_address_is_not_given_to_another(void **state)
+an_unpublished_address_is_not_given_to_another(void **state)
 {
 	CLEANUP(world_fini) struct world w;
 
@@ -573,7 +573,7 @@ check_not_opened(struct world *w, const char *text, const char *why)
 #define RECORD(fields) "{\"version\":1,\"loadBalancers\":{\"a\":{\"uid\":\"u\"," fields "}}}"
 
 static void
-damage_is_told_and_left_as_it_is(void **state)
+damage_is_reported_and_the_file_left_alone(void **state)
 {
 	CLEANUP(world_fini) struct world w;
 
@@ -736,7 +736,7 @@ a_hook_that_fails_is_run_again(void **state)
 }
 
 static void
-a_hook_that_does_not_end_is_told(void **state)
+a_hook_that_does_not_end_is_reported(void **state)
 {
 	CLEANUP(world_fini) struct world w;
 
@@ -750,7 +750,7 @@ a_hook_that_does_not_end_is_told(void **state)
 }
 
 static void
-a_missing_hook_is_told(void **state)
+a_missing_hook_is_reported(void **state)
 {
 	CLEANUP(world_fini) struct world w;
 
@@ -819,17 +819,17 @@ main(void)
 		TEST(the_one_that_was_given_an_address_keeps_it),
 		TEST(a_leaving_service_takes_no_address_back),
 		TEST(a_leaving_service_has_its_address_until_its_balancer_is_removed),
-		TEST(an_untold_address_is_not_given_to_another),
+		TEST(an_unpublished_address_is_not_given_to_another),
 		TEST(a_kept_address_stays_reserved_until_it_is_released),
-		TEST(damage_is_told_and_left_as_it_is),
+		TEST(damage_is_reported_and_the_file_left_alone),
 		TEST(a_newer_file_is_left_alone),
 		TEST(what_others_keep_in_the_file_stays),
 		TEST(one_process_has_the_file),
 		TEST(what_cannot_be_written_did_not_happen),
 		TEST(a_hook_runs_once_a_change),
 		TEST(a_hook_that_fails_is_run_again),
-		TEST(a_hook_that_does_not_end_is_told),
-		TEST(a_missing_hook_is_told),
+		TEST(a_hook_that_does_not_end_is_reported),
+		TEST(a_missing_hook_is_reported),
 		TEST(who_does_not_lead_writes_nothing),
 		TEST(programs_and_files_are_announced),
 	};

@@ -39,7 +39,7 @@ remember_event(const struct cloud_host *host, const struct node_ref *ref, enum h
 	lab->n_events++;
 	snprintf(lab->reason, sizeof(lab->reason), "%s", reason);
 	snprintf(lab->message, sizeof(lab->message), "%" STR_FMT, STR_ARG(message));
-	PTHREAD_OK(pthread_cond_broadcast(&lab->told));
+	PTHREAD_OK(pthread_cond_broadcast(&lab->changed));
 }
 
 static void
@@ -58,7 +58,7 @@ remember_requeue(const struct cloud_host *host, enum host_requeue what, struct s
 	(void)what;
 	WITH_LOCK(&lab->mu);
 	lab->n_wakes += key.len == 0;
-	PTHREAD_OK(pthread_cond_broadcast(&lab->told));
+	PTHREAD_OK(pthread_cond_broadcast(&lab->changed));
 }
 
 static void
@@ -91,7 +91,7 @@ lab_setup(void **state)
 		.nodes = no_nodes,
 	};
 	PTHREAD_OK(pthread_mutex_init(&lab->mu, NULL));
-	cond_init(&lab->told);
+	cond_init(&lab->changed);
 	lab->log = BUF_INIT(1000000);
 	log_set_fd(lab->log_fds[1]);
 	*state = lab;
@@ -117,7 +117,7 @@ lab_teardown(void **state)
 	close(lab->log_fds[1]);
 	buf_fini(&lab->log);
 	nftw(lab->folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
-	PTHREAD_OK(pthread_cond_destroy(&lab->told));
+	PTHREAD_OK(pthread_cond_destroy(&lab->changed));
 	PTHREAD_OK(pthread_mutex_destroy(&lab->mu));
 	free(lab);
 	return 0;
@@ -234,7 +234,7 @@ lab_wait_event(struct lab *lab, unsigned n, const char *reason, const char *mess
 	char got_reason[sizeof(lab->reason)], got_message[sizeof(lab->message)];
 
 	mutex_lock(&lab->mu);
-	while (lab->n_events < n && clock_wait(&clock_real, &lab->told, &lab->mu, deadline_ns)) {
+	while (lab->n_events < n && clock_wait(&clock_real, &lab->changed, &lab->mu, deadline_ns)) {
 	}
 	memcpy(got_reason, lab->reason, sizeof(got_reason));
 	memcpy(got_message, lab->message, sizeof(got_message));
@@ -250,7 +250,7 @@ lab_wait_wakes(struct lab *lab, unsigned n)
 	unsigned n_wakes;
 
 	mutex_lock(&lab->mu);
-	while (lab->n_wakes < n && clock_wait(&clock_real, &lab->told, &lab->mu, deadline_ns)) {
+	while (lab->n_wakes < n && clock_wait(&clock_real, &lab->changed, &lab->mu, deadline_ns)) {
 	}
 	n_wakes = lab->n_wakes;
 	mutex_unlock(&lab->mu);

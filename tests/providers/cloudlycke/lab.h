@@ -1,4 +1,4 @@
-/* lab.h: an inventory file in a temporary folder, and a host that remembers what it was told.
+/* lab.h: an inventory file in a temporary folder, and a host that records its calls.
  *
  * Tests change the file for real and wait for what they expect, at most 10 s.
  */
@@ -14,7 +14,7 @@ struct lab {
 	char path[96]; /* folder/inventory.yaml */
 	struct cloud_host host;
 	pthread_mutex_t mu;
-	pthread_cond_t told;
+	pthread_cond_t changed;
 	unsigned n_wakes;   /* mu */
 	unsigned n_events;  /* mu */
 	char reason[64];    /* mu; of the last event */

@@ -165,7 +165,7 @@ check_error(struct cloud *cloud, const char *name, const char *provider_id, enum
 }
 
 static void
-tells_all_about_a_machine(void **state)
+returns_all_fields_of_a_machine(void **state)
 {
 	struct lab *lab = *state;
 	CLEANUP(close_cloudp) struct cloud *cloud = NULL;
@@ -291,7 +291,7 @@ knows_power_and_faults(void **state)
 }
 
 static void
-says_nothing_of_machines_not_listed_when_told_so(void **state)
+unlisted_machines_are_errors_if_configured_so(void **state)
 {
 	struct lab *lab = *state;
 	CLEANUP(close_cloudp) struct cloud *cloud = NULL;
@@ -309,7 +309,7 @@ says_nothing_of_machines_not_listed_when_told_so(void **state)
 
 /* ---- looks while the file changes -------------------------------------------------------------------- */
 
-/* No answer is older than the question, though nobody has told the provider yet. */
+/* No answer is older than the question, even before the provider was notified. */
 static void
 sees_what_the_file_says_now(void **state)
 {
@@ -473,12 +473,12 @@ main(void)
 		TEST(says_what_is_wrong_with_the_file),
 		TEST(offers_balancers_where_the_file_has_them),
 		TEST(close_takes_null),
-		TEST(tells_all_about_a_machine),
+		TEST(returns_all_fields_of_a_machine),
 		TEST(finds_by_provider_id),
 		TEST(only_its_own_provider_ids_can_be_found),
 		TEST(finds_by_name),
 		TEST(knows_power_and_faults),
-		TEST(says_nothing_of_machines_not_listed_when_told_so),
+		TEST(unlisted_machines_are_errors_if_configured_so),
 		TEST(sees_what_the_file_says_now),
 		TEST(proves_no_absence_while_the_file_is_not_accepted),
 		TEST(a_cancelled_look_does_not_wait),

@@ -1,4 +1,4 @@
-/* Routes of an inventory: what is listed, written down, told to a hook, and refused. */
+/* Routes of an inventory: what is listed, written down, passed to a hook, and refused. */
 #include "providers/cloudlycke/lab.h"
 
 #include <setjmp.h>
@@ -66,7 +66,7 @@ open_with(const char *routes)
 	cloud = lab_open(lab);
 }
 
-/* A program that notes what it is told, and fails while there is a file "broken". */
+/* A program that appends its input to "told", and fails while there is a file "broken". */
 static void
 open_with_hook(void)
 {
@@ -270,7 +270,7 @@ a_machine_that_is_gone_leaves_a_blackhole(void **state UNUSED)
 }
 
 static void
-a_hook_is_told_of_both_ends(void **state UNUSED)
+a_hook_runs_for_creation_and_for_removal(void **state UNUSED)
 {
 	open_with_hook();
 	assert_true(create("n1", "", "10.244.1.0/24"));
@@ -311,7 +311,7 @@ a_route_whose_hook_fails_to_remove_it_stays(void **state UNUSED)
 
 /* It stays where it was, as far as the hook is concerned, until that has done its work. */
 static void
-a_machine_with_another_address_is_told_of_again(void **state UNUSED)
+a_machine_with_another_address_runs_the_hook_again(void **state UNUSED)
 {
 	open_with_hook();
 	assert_true(create("n1", "", "10.244.1.0/24"));
@@ -324,7 +324,7 @@ a_machine_with_another_address_is_told_of_again(void **state UNUSED)
 	mend_hook();
 	lab_put(lab, "told", "");
 	assert_true(create("n1", "", "10.244.1.0/24"));
-	assert_true(create("n1", "", "10.244.1.0/24")); /* nothing is left to tell */
+	assert_true(create("n1", "", "10.244.1.0/24")); /* the hook is up to date */
 	assert_string_equal(
 		content("told"),
 		"{\"action\":\"route-ensure\",\"cluster\":\"kubernetes\",\"name\":\"kubernetes-uid\","
@@ -392,10 +392,10 @@ main(void)
 		TEST(no_hook_gets_a_destination_outside_of_the_cluster),
 		TEST(a_part_of_another_nodes_network_is_taken),
 		TEST(a_machine_that_is_gone_leaves_a_blackhole),
-		TEST(a_hook_is_told_of_both_ends),
+		TEST(a_hook_runs_for_creation_and_for_removal),
 		TEST(a_route_whose_hook_fails_is_none),
 		TEST(a_route_whose_hook_fails_to_remove_it_stays),
-		TEST(a_machine_with_another_address_is_told_of_again),
+		TEST(a_machine_with_another_address_runs_the_hook_again),
 		TEST(a_route_whose_hook_did_not_end_is_asked_for_again),
 		TEST(a_route_whose_hook_did_not_end_can_be_removed),
 		TEST(a_state_that_cannot_be_written_changes_nothing),

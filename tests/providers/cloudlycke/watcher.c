@@ -176,7 +176,7 @@ make_folder(struct lab *lab, const char *name)
 
 /* The file is a link, and what it leads to changes in another folder than the one that is watched. */
 static void
-sees_changes_that_nobody_tells_of(void **state)
+sees_changes_without_notification(void **state)
 {
 	struct lab *lab = *state;
 	CLEANUP(close_cloudp) struct cloud *cloud = NULL;
@@ -232,7 +232,7 @@ sees_a_config_map_turned(void **state)
 	check_presence(cloud, "m1", PRESENCE_PRESENT);
 }
 
-/* A change that leaves size, time and inode as they are is told by inotify only. */
+/* A change that leaves size, time and inode as they are is reported by inotify only. */
 static void
 sees_a_change_that_leaves_the_stamp(void **state)
 {
@@ -444,7 +444,7 @@ keeps_what_it_has_while_the_file_is_gone(void **state)
 /* ---- the rest ---------------------------------------------------------------------------------------- */
 
 static void
-reloads_when_told_to(void **state)
+reloads_on_request(void **state)
 {
 	struct lab *lab = *state;
 	CLEANUP(close_cloudp) struct cloud *cloud = NULL;
@@ -500,7 +500,7 @@ main(void)
 		TEST(a_file_that_was_written_long_ago_is_read_immediately),
 		TEST(sees_another_file_renamed_over_it),
 		TEST(sees_it_written_in_place),
-		TEST(sees_changes_that_nobody_tells_of),
+		TEST(sees_changes_without_notification),
 		TEST(sees_a_config_map_turned),
 		TEST(sees_a_change_that_leaves_the_stamp),
 		TEST(other_files_of_the_folder_do_not_matter),
@@ -511,7 +511,7 @@ main(void)
 		TEST(says_it_once),
 		TEST(refuses_to_lose_most_machines),
 		TEST(keeps_what_it_has_while_the_file_is_gone),
-		TEST(reloads_when_told_to),
+		TEST(reloads_on_request),
 		TEST(says_what_takes_effect_after_a_restart),
 		TEST(ends_at_once_while_it_waits),
 	};
