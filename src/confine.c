@@ -46,12 +46,13 @@ add_connection(struct needs *needs, const struct kube_connection *connection)
 }
 
 static void
-add_reviewer(struct needs *needs, const char *kubeconfig, const struct reviewer *reviewer)
+add_review_connection(struct needs *needs, const char *kubeconfig,
+                      const struct review_connection *c)
 {
-	if (!reviewer->is_own)
+	if (!c->is_own)
 		return;
 	add(needs, str_c(kubeconfig));
-	add_connection(needs, reviewer->connection);
+	add_connection(needs, c->connection);
 }
 
 static void
@@ -118,7 +119,7 @@ confine_secrets(const struct options *o)
 
 void
 confine(const struct options *o, const struct kube_connection *connection,
-        const struct reviewers *reviewers, const struct cloud_needs *cloud)
+        const struct review_connections *reviews, const struct cloud_needs *cloud)
 {
 	CLEANUP(needs_fini) struct needs needs = { 0 };
 
@@ -130,8 +131,8 @@ confine(const struct options *o, const struct kube_connection *connection,
 	add_connection(&needs, connection);
 	add_serving(&needs, o);
 	add_cert_folder(&needs, o->serving.cert_folder);
-	add_reviewer(&needs, o->authentication.kubeconfig, &reviewers->authentication);
-	add_reviewer(&needs, o->authorization.kubeconfig, &reviewers->authorization);
+	add_review_connection(&needs, o->authentication.kubeconfig, &reviews->authentication);
+	add_review_connection(&needs, o->authorization.kubeconfig, &reviews->authorization);
 	if (needs.has_plugin)
 		log_info("no sandbox, since a credential plugin is configured");
 	else if (cloud->runs_programs)

@@ -16,7 +16,7 @@ void confine_secrets(const struct options *);
 
 /** Once the configuration is known, before the first thread. Not where an exec plugin or a hook of the cloud is
  * configured: programs that we start would be bound by the same rules. What is in force is logged. */
-void confine(const struct options *, const struct kube_connection *, const struct reviewers *,
-             const struct cloud_needs *);
+void confine(const struct options *, const struct kube_connection *,
+             const struct review_connections *, const struct cloud_needs *);
 
 #endif

@@ -71,7 +71,7 @@ struct program {
 	struct cancel *cancel;
 	struct fence fence;
 	struct kube_connection *connection;
-	struct reviewers reviewers;
+	struct review_connections reviews;
 	struct kube_client *kube; /* the connection's; under its names: */
 	struct kube_client root, informers, of_controllers[N_CONTROLLERS];
 	const char *account; /* with an account for each controller: the last one's */
@@ -160,8 +160,8 @@ configure(struct program *p, struct error *err)
 
 	if (!kube_connection_open(&source, &clock_real, &p->connection, err) || !load_cloud(p, err))
 		return false;
-	reviewers_load(&p->reviewers, &p->options, p->connection);
-	confine(&p->options, p->connection, &p->reviewers, &p->cloud->needs);
+	review_connections_load(&p->reviews, &p->options, p->connection);
+	confine(&p->options, p->connection, &p->reviews, &p->cloud->needs);
 	return true;
 }
 
@@ -502,7 +502,7 @@ start_serving(struct program *p, struct error *err)
 		.loop = p->loop,
 		.health = p->health,
 		.cancel = p->cancel,
-		.reviewers = &p->reviewers,
+		.reviews = &p->reviews,
 		.cloud = p->cloud,
 	};
 
@@ -572,7 +572,7 @@ stop(struct program *p)
 	host_free(p->host);
 	store_free(p->nodes);
 	health_free(p->health);
-	reviewers_fini(&p->reviewers);
+	review_connections_fini(&p->reviews);
 	kube_connection_close(p->connection);
 	cancel_free(p->cancel);
 	loop_free(p->loop);

@@ -21,12 +21,12 @@ struct serving {
 /* A connection as this kubeconfig says, or as a pod of the cluster. Where there is neither, only what needs no question is
  * answered (docs/spec/framework.md, "Clients for reviews"). */
 static void
-load_reviewer(struct reviewer *r, const char *kubeconfig, const struct options *o,
-              struct kube_connection *main_connection)
+load_review_connection(struct review_connection *r, const char *kubeconfig, const struct options *o,
+                       struct kube_connection *main_connection)
 {
 	struct kube_config_source source = { .kubeconfig = kubeconfig };
 
-	*r = (struct reviewer){ 0 };
+	*r = (struct review_connection){ 0 };
 	if (kubeconfig[0] && strcmp(kubeconfig, o->kubeconfig) == 0)
 		r->connection = main_connection;
 	else if (kube_connection_open(&source, &clock_real, &r->connection, &r->err))
@@ -37,36 +37,38 @@ load_reviewer(struct reviewer *r, const char *kubeconfig, const struct options *
 
 /* Is one connection used for both? */
 static bool
-is_one_reviewer(const struct options *o)
+is_one_connection(const struct options *o)
 {
 	return strcmp(o->authentication.kubeconfig, o->authorization.kubeconfig) == 0;
 }
 
 void
-reviewers_load(struct reviewers *ret, const struct options *o,
-               struct kube_connection *main_connection)
+review_connections_load(struct review_connections *ret, const struct options *o,
+                        struct kube_connection *main_connection)
 {
-	*ret = (struct reviewers){ 0 };
+	*ret = (struct review_connections){ 0 };
 	if (o->serving.port == 0)
 		return; /* nobody is served who would have to be asked about */
-	load_reviewer(&ret->authentication, o->authentication.kubeconfig, o, main_connection);
-	if (!is_one_reviewer(o))
-		load_reviewer(&ret->authorization, o->authorization.kubeconfig, o, main_connection);
+	load_review_connection(&ret->authentication, o->authentication.kubeconfig, o,
+	                       main_connection);
+	if (!is_one_connection(o))
+		load_review_connection(&ret->authorization, o->authorization.kubeconfig, o,
+		                       main_connection);
 }
 
 void
-reviewers_fini(struct reviewers *reviewers)
+review_connections_fini(struct review_connections *reviews)
 {
-	if (reviewers->authentication.is_own)
-		kube_connection_close(reviewers->authentication.connection);
-	if (reviewers->authorization.is_own)
-		kube_connection_close(reviewers->authorization.connection);
+	if (reviews->authentication.is_own)
+		kube_connection_close(reviews->authentication.connection);
+	if (reviews->authorization.is_own)
+		kube_connection_close(reviews->authorization.connection);
 }
 
 /* *ret is NULL where nobody can be asked. */
 static bool
-open_reviewer(const struct reviewer *r, const char *flag, const char *name,
-              struct kube_client **ret, struct error *err)
+open_review_client(const struct review_connection *r, const char *flag, const char *name,
+                   struct kube_client **ret, struct error *err)
 {
 	struct kube_client_options options = { .name = name, .agent = "delegated-auth" };
 
@@ -79,18 +81,18 @@ open_reviewer(const struct reviewer *r, const char *flag, const char *name,
 }
 
 static bool
-open_reviewers(struct serving *s, struct access_config *config, struct error *err)
+open_review_clients(struct serving *s, struct access_config *config, struct error *err)
 {
-	const struct reviewers *reviewers = s->config.reviewers;
+	const struct review_connections *reviews = s->config.reviews;
 
-	if (!open_reviewer(&reviewers->authentication, "--authentication-kubeconfig", "authn",
-	                   &config->authentication, err))
+	if (!open_review_client(&reviews->authentication, "--authentication-kubeconfig", "authn",
+	                        &config->authentication, err))
 		return false;
 	config->authorization = config->authentication;
-	if (is_one_reviewer(s->config.options))
+	if (is_one_connection(s->config.options))
 		return true;
-	return open_reviewer(&reviewers->authorization, "--authorization-kubeconfig", "authz",
-	                     &config->authorization, err);
+	return open_review_client(&reviews->authorization, "--authorization-kubeconfig", "authz",
+	                          &config->authorization, err);
 }
 
 static bool
@@ -111,7 +113,7 @@ open_access(struct serving *s, struct error *err)
 		.n_allow_paths = o->authorization.allow_paths.n,
 	};
 
-	if (!open_reviewers(s, &config, err))
+	if (!open_review_clients(s, &config, err))
 		return false;
 	return access_new(&config, &s->access, err);
 }

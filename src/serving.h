@@ -17,7 +17,7 @@ struct cloud;
 struct serving;
 
 /** An API server that is asked about callers, as a kubeconfig names it. */
-struct reviewer {
+struct review_connection {
 	struct kube_connection *connection; /* NULL: none */
 	bool is_own;                        /* not the main connection */
 	bool has_failed;                    /* err says why there is none */
@@ -25,22 +25,22 @@ struct reviewer {
 };
 
 /** Those of --authentication-kubeconfig and --authorization-kubeconfig. */
-struct reviewers {
-	struct reviewer authentication, authorization;
+struct review_connections {
+	struct review_connection authentication, authorization;
 };
 
 /** Reads both kubeconfigs, before the sandbox, which has to know what files they name. Problems are reported by
  * serving_start(). main_connection is used where one is to ask as that does, and outlives them. */
-void reviewers_load(struct reviewers *ret, const struct options *,
-                    struct kube_connection *main_connection);
-void reviewers_fini(struct reviewers *);
+void review_connections_load(struct review_connections *ret, const struct options *,
+                             struct kube_connection *main_connection);
+void review_connections_fini(struct review_connections *);
 
 struct serving_config {
 	const struct options *options; /* outlive it, all of them */
 	struct loop *loop;
 	struct health *health;
 	struct cancel *cancel;
-	const struct reviewers *reviewers;
+	const struct review_connections *reviews;
 	struct cloud *cloud; /* may want a listener of its own */
 };
 
