@@ -14,7 +14,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct str client_ca_pem;
 	struct error err;
 
-	if (auth_data_read(str_n((const char *)data, size), &arena, &client_ca_pem, &err))
+	if (authorities_read_map(str_n((const char *)data, size), &arena, &client_ca_pem, &err))
 		assert(client_ca_pem.len <= LIMIT_CREDENTIAL);
 	else
 		assert(err.code == ERR_INVALID);

@@ -243,7 +243,7 @@ serving_reload(struct serving *s)
 		server_reload(s->secure);
 }
 
-/* The judge goes first: what it has not decided is refused while there is still somebody to be told. */
+/* Access ends first: pending requests are refused while the server can still send the answer. */
 void
 serving_stop(struct serving *s)
 {

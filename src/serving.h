@@ -1,6 +1,6 @@
 /* serving.h: what this process shows of itself: health, metrics, configuration, to whom it may be shown.
  *
- * The HTTPS server behind --secure-port with the API server as its judge (serve/access.h), and, where asked for, a plain
+ * The HTTPS server behind --secure-port with access decided by the API server (serve/access.h), and, where asked for, a plain
  * listener that has nothing but metrics. A standby serves too.
  *
  * Threads: main's; it runs on main's loop.

@@ -319,7 +319,7 @@ struct access {
 	struct arena arena; /* of the texts below */
 	struct access_list allow_paths;
 	bool can_review_tokens, can_review_rights;
-	struct auth_source *source;
+	struct authorities *authorities;
 	struct reviewer *reviewer;
 };
 
@@ -339,7 +339,7 @@ struct asker {
 
 /* --- what a request shows -------------------------------------------------------------------------- */
 
-/* Anything else has no endpoint here; nobody is allowed to do it but by a rule for all verbs. */
+/* Other methods have no endpoint here, and only a rule for all verbs allows them. */
 static struct str
 verb_of(const struct server_request *request)
 {
@@ -429,7 +429,7 @@ on_rights(void *arg, const struct review_answer *answer)
 		forbid(k, str_c(answer->reason));
 }
 
-/* The second half, of a start that may have an answer at once. Whoever waits may be gone already. */
+/* Handles the result of a start. With REVIEWER_ASKS, k may be freed already: the thread may have answered it. */
 static void
 go_on(enum reviewer_start start, struct review_answer *answer, reviewer_done *next, struct asker *k)
 {
@@ -495,19 +495,19 @@ ask_token(struct asker *k, struct str token)
 	go_on(start, answer, on_token, k);
 }
 
-/* Perhaps the authorities were changed: those who come next will know. */
+/* The authorities may have changed since they were read: the next request is checked against the new ones. */
 static void
-doubt(struct access *a)
+recheck_authorities(struct access *a)
 {
-	reviewer_upkeep_by(a->reviewer, auth_source_doubt(a->source));
+	reviewer_upkeep_by(a->reviewer, authorities_recheck(a->authorities));
 }
 
 void
 access_check(struct access *a, struct server_request *request, access_done *done, void *arg)
 {
-	CLEANUP(auth_config_unrefp) struct auth_config *config = auth_source_get(a->source);
+	CLEANUP(client_trust_unrefp) struct client_trust *current = authorities_get(a->authorities);
 	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
-	struct access_proof client = prove(request, config->client, &arena);
+	struct access_proof client = prove(request, current->trust, &arena);
 	struct asker *k = asker_new(a, request, done, arg);
 	struct str token, authorization = STR_EMPTY;
 	struct access_user *user;
@@ -521,7 +521,7 @@ access_check(struct access *a, struct server_request *request, access_done *done
 		ask_token(k, token);
 		return;
 	case ACCESS_REFUSED:
-		doubt(a);
+		recheck_authorities(a);
 		refuse(k);
 		return;
 	}
@@ -534,7 +534,7 @@ upkeep(void *arg, struct call *call)
 {
 	struct access *a = arg;
 
-	return auth_source_refresh(a->source, call);
+	return authorities_refresh(a->authorities, call);
 }
 
 static struct access_list
@@ -548,12 +548,12 @@ copy_list(struct arena *arena, const struct str *items, size_t n)
 }
 
 static bool
-open_source(struct access *a, const struct access_config *config, struct error *err)
+open_authorities(struct access *a, const struct access_config *config, struct error *err)
 {
 	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
 	int64_t deadline_ns = clock_deadline(clock_mono(config->clock), START_NS);
 	struct call call = { config->clock, config->cancel, deadline_ns, &arena };
-	struct auth_source_config source = {
+	struct authorities_config authorities = {
 		.client = config->authentication,
 		.clock = config->clock,
 		.skip_lookup = config->skip_lookup,
@@ -561,7 +561,7 @@ open_source(struct access *a, const struct access_config *config, struct error *
 		.client_ca_file = arena_str(&a->arena, config->client_ca_file),
 	};
 
-	return auth_source_new(&source, &call, &a->source, err);
+	return authorities_new(&authorities, &call, &a->authorities, err);
 }
 
 static struct reviewer *
@@ -582,7 +582,7 @@ start_reviewer(struct access *a, const struct access_config *config)
 }
 
 static void
-tell_what_is_missing(const struct access_config *config)
+warn_about_missing_servers(const struct access_config *config)
 {
 	if (config->authentication && config->authentication->is_plain)
 		log_warn("the API server that authenticates callers is reached over plain http: "
@@ -604,9 +604,9 @@ access_new(const struct access_config *config, struct access **ret, struct error
 	a->allow_paths = copy_list(&a->arena, config->allow_paths, config->n_allow_paths);
 	a->can_review_tokens = config->authentication && !config->authentication->is_plain;
 	a->can_review_rights = config->authorization;
-	if (!access_paths_check(a->allow_paths, err) || !open_source(a, config, err))
+	if (!access_paths_check(a->allow_paths, err) || !open_authorities(a, config, err))
 		return false;
-	tell_what_is_missing(config);
+	warn_about_missing_servers(config);
 	a->reviewer = start_reviewer(a, config);
 	*ret = TAKE(a);
 	return true;
@@ -621,7 +621,7 @@ access_free(struct access *a)
 		reviewer_stop(a->reviewer);
 		reviewer_free(a->reviewer);
 	}
-	auth_source_free(a->source);
+	authorities_free(a->authorities);
 	arena_fini(&a->arena);
 	free(a);
 }

@@ -37,7 +37,7 @@
 
 struct access_user {
 	atomic_uint refs;
-	size_t size; /* bytes of memory, all told */
+	size_t size; /* bytes of memory in all */
 	struct str name, uid;
 	struct str *groups;
 	size_t n_groups;
@@ -104,7 +104,7 @@ struct access_proof {
 
 enum access_identity {
 	ACCESS_KNOWN,     /* a user */
-	ACCESS_HAS_TOKEN, /* who it is, a review of the token tells; if it says nobody: 401 */
+	ACCESS_HAS_TOKEN, /* a TokenReview says who it is; 401 if it says nobody */
 	ACCESS_REFUSED,   /* a credential is wrong, and no other one is right */
 };
 

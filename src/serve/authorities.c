@@ -1,7 +1,7 @@
 /* serve/authorities.c: see authorities.h.
  *
- * The source keeps the two texts it read last (the file, the ConfigMap), and makes a configuration of them whenever
- * one has changed. What is in use is swapped under a short lock, never changed.
+ * Keeps the two texts that were read last (the file, the ConfigMap), and makes a client_trust of them when one has
+ * changed. The one in use is replaced under a short lock, never changed: callers hold references.
  */
 #include "serve/authorities.h"
 
@@ -20,21 +20,21 @@
 
 #define FILE_EVERY_NS (60 * NS_PER_SEC)
 #define MAP_EVERY_NS (300 * NS_PER_SEC)
-#define DOUBT_EVERY_NS (10 * NS_PER_SEC)
+#define RECHECK_EVERY_NS (10 * NS_PER_SEC)
 #define WARN_EVERY_NS (600 * NS_PER_SEC)
 
-struct auth_source {
-	struct auth_source_config config;
+struct authorities {
+	struct authorities_config config;
 
-	/* of whoever refreshes */
+	/* of the thread that refreshes */
 	struct buf client_ca, map;         /* the texts as they were read last; empty: none */
 	int64_t next_file_ns, next_map_ns; /* mono */
 	int64_t next_warn_ns;              /* mono */
 
 	pthread_mutex_t mu;
-	struct auth_config *current; /* mu */
-	int64_t doubt_ns;            /* mu; mono; read all by then */
-	int64_t doubted_ns;          /* mu; mono; not sooner than this again */
+	struct client_trust *current; /* mu */
+	int64_t recheck_ns;           /* mu; mono; read all by then */
+	int64_t recheck_from_ns;      /* mu; mono; not sooner than this again */
 };
 
 /* --- the ConfigMap ----------------------------------------------------------------------------------- */
@@ -68,8 +68,8 @@ find_data(yyjson_val *root, yyjson_val **ret, struct error *err)
 }
 
 bool
-auth_data_read(struct str body, struct arena *arena, struct str *ret_client_ca_pem,
-               struct error *err)
+authorities_read_map(struct str body, struct arena *arena, struct str *ret_client_ca_pem,
+                     struct error *err)
 {
 	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
 	yyjson_val *data = NULL;
@@ -78,24 +78,24 @@ auth_data_read(struct str body, struct arena *arena, struct str *ret_client_ca_p
 	       read_pem(data, "client-ca-file", arena, ret_client_ca_pem, err);
 }
 
-/* --- configurations -------------------------------------------------------------------------------- */
+/* --- client_trust ---------------------------------------------------------------------------------- */
 
 void
-auth_config_unref(struct auth_config *c)
+client_trust_unref(struct client_trust *c)
 {
 	if (!c || atomic_fetch_sub_explicit(&c->refs, 1, memory_order_acq_rel) != 1)
 		return;
-	trust_free(c->client);
+	trust_free(c->trust);
 	free(c);
 }
 
 static bool
-make_config(struct str client_ca_pem, struct auth_config **ret, struct error *err)
+make_trust(struct str client_ca_pem, struct client_trust **ret, struct error *err)
 {
-	CLEANUP(auth_config_unrefp) struct auth_config *c = xcalloc(1, sizeof(*c));
+	CLEANUP(client_trust_unrefp) struct client_trust *c = xcalloc(1, sizeof(*c));
 
 	atomic_init(&c->refs, 1);
-	if (client_ca_pem.len > 0 && !trust_new(client_ca_pem, &c->client, err)) {
+	if (client_ca_pem.len > 0 && !trust_new(client_ca_pem, &c->trust, err)) {
 		(void)err_wrap(err, "authorities of clients");
 		return false;
 	}
@@ -103,7 +103,7 @@ make_config(struct str client_ca_pem, struct auth_config **ret, struct error *er
 	return true;
 }
 
-/* --- from texts to a configuration ----------------------------------------------------------------- */
+/* --- from texts to a client_trust ------------------------------------------------------------------- */
 
 static bool
 read_map(struct str body, struct arena *arena, struct str *ret_client_ca_pem, struct error *err)
@@ -111,13 +111,13 @@ read_map(struct str body, struct arena *arena, struct str *ret_client_ca_pem, st
 	*ret_client_ca_pem = STR_EMPTY;
 	if (body.len == 0)
 		return true;
-	return auth_data_read(body, arena, ret_client_ca_pem, err) ||
+	return authorities_read_map(body, arena, ret_client_ca_pem, err) ||
 	       err_wrap(err, "ConfigMap " MAP_NAME);
 }
 
 /* The flag wins over the ConfigMap. */
 static bool
-compose(const struct auth_source *s, struct auth_config **ret, struct error *err)
+compose(const struct authorities *s, struct client_trust **ret, struct error *err)
 {
 	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
 	struct str client_ca_pem;
@@ -126,25 +126,25 @@ compose(const struct auth_source *s, struct auth_config **ret, struct error *err
 		return false;
 	if (s->config.client_ca_file.len)
 		client_ca_pem = buf_str(&s->client_ca);
-	return make_config(client_ca_pem, ret, err);
+	return make_trust(client_ca_pem, ret, err);
 }
 
 static void
-use(struct auth_source *s, struct auth_config *config)
+use(struct authorities *s, struct client_trust *config)
 {
-	struct auth_config *before;
+	struct client_trust *before;
 
 	mutex_lock(&s->mu);
 	before = s->current;
 	s->current = config;
 	mutex_unlock(&s->mu);
-	auth_config_unref(before);
+	client_trust_unref(before);
 }
 
 static bool
-apply(struct auth_source *s, struct error *err)
+apply(struct authorities *s, struct error *err)
 {
-	struct auth_config *config;
+	struct client_trust *config;
 
 	if (!compose(s, &config, err))
 		return false;
@@ -166,7 +166,7 @@ keep(struct buf *b, struct str text, bool *ret_changed)
 }
 
 static bool
-read_file(struct auth_source *s, bool *ret_changed, struct error *err)
+read_file(struct authorities *s, bool *ret_changed, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf name = BUF_INIT(LIMIT_HTTP_URL);
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(LIMIT_CREDENTIAL);
@@ -183,20 +183,20 @@ read_file(struct auth_source *s, bool *ret_changed, struct error *err)
 }
 
 static bool
-has_file(const struct auth_source *s)
+has_file(const struct authorities *s)
 {
 	return s->config.client_ca_file.len > 0;
 }
 
-/* Is there anything that only the ConfigMap can tell? */
+/* The file replaces what the ConfigMap says. */
 static bool
-needs_map(const struct auth_source *s)
+needs_map(const struct authorities *s)
 {
 	return s->config.client && !s->config.skip_lookup && !has_file(s);
 }
 
 static bool
-fetch_map(struct auth_source *s, struct call *call, bool *ret_changed, struct error *err)
+fetch_map(struct authorities *s, struct call *call, bool *ret_changed, struct error *err)
 {
 	struct str body;
 
@@ -211,21 +211,21 @@ fetch_map(struct auth_source *s, struct call *call, bool *ret_changed, struct er
 }
 
 static void
-plan_file(struct auth_source *s, int64_t now_ns)
+plan_file(struct authorities *s, int64_t now_ns)
 {
 	s->next_file_ns = has_file(s) ? clock_deadline(now_ns, FILE_EVERY_NS) : CLOCK_FOREVER;
 }
 
 static void
-plan_map(struct auth_source *s, int64_t now_ns)
+plan_map(struct authorities *s, int64_t now_ns)
 {
 	s->next_map_ns = needs_map(s) ? clock_deadline(now_ns, MAP_EVERY_NS) : CLOCK_FOREVER;
 }
 
 /* --- following ------------------------------------------------------------------------------------- */
 
-struct auth_config *
-auth_source_get(struct auth_source *s)
+struct client_trust *
+authorities_get(struct authorities *s)
 {
 	WITH_LOCK(&s->mu);
 
@@ -234,32 +234,32 @@ auth_source_get(struct auth_source *s)
 }
 
 int64_t
-auth_source_doubt(struct auth_source *s)
+authorities_recheck(struct authorities *s)
 {
 	int64_t now_ns = clock_mono(s->config.clock);
 	WITH_LOCK(&s->mu);
 
-	if (s->doubt_ns == CLOCK_FOREVER && (has_file(s) || needs_map(s)))
-		s->doubt_ns = now_ns > s->doubted_ns ? now_ns : s->doubted_ns;
-	return s->doubt_ns;
+	if (s->recheck_ns == CLOCK_FOREVER && (has_file(s) || needs_map(s)))
+		s->recheck_ns = now_ns > s->recheck_from_ns ? now_ns : s->recheck_from_ns;
+	return s->recheck_ns;
 }
 
-/* Makes everything due, when somebody doubts it. */
+/* Makes all reading due if a recheck was requested. */
 static void
-hear_doubts(struct auth_source *s, int64_t now_ns)
+take_recheck(struct authorities *s, int64_t now_ns)
 {
 	WITH_LOCK(&s->mu);
 
-	if (now_ns < s->doubt_ns)
+	if (now_ns < s->recheck_ns)
 		return;
-	s->doubt_ns = CLOCK_FOREVER;
-	s->doubted_ns = clock_deadline(now_ns, DOUBT_EVERY_NS);
+	s->recheck_ns = CLOCK_FOREVER;
+	s->recheck_from_ns = clock_deadline(now_ns, RECHECK_EVERY_NS);
 	s->next_file_ns = has_file(s) ? now_ns : CLOCK_FOREVER;
 	s->next_map_ns = needs_map(s) ? now_ns : CLOCK_FOREVER;
 }
 
 static void
-complain(struct auth_source *s, const struct error *err)
+warn_not_read(struct authorities *s, const struct error *err)
 {
 	int64_t now_ns = clock_mono(s->config.clock);
 
@@ -270,7 +270,7 @@ complain(struct auth_source *s, const struct error *err)
 }
 
 static bool
-read_due(struct auth_source *s, struct call *call, int64_t now_ns)
+read_due(struct authorities *s, struct call *call, int64_t now_ns)
 {
 	bool is_changed = false;
 	struct error err;
@@ -278,32 +278,32 @@ read_due(struct auth_source *s, struct call *call, int64_t now_ns)
 	if (now_ns >= s->next_file_ns) {
 		plan_file(s, now_ns);
 		if (!read_file(s, &is_changed, &err))
-			complain(s, &err);
+			warn_not_read(s, &err);
 	}
 	if (now_ns >= s->next_map_ns) {
 		plan_map(s, now_ns);
 		if (!fetch_map(s, call, &is_changed, &err))
-			complain(s, &err);
+			warn_not_read(s, &err);
 	}
 	return is_changed;
 }
 
 static int64_t
-next_ns(struct auth_source *s)
+next_ns(struct authorities *s)
 {
 	int64_t next = s->next_file_ns < s->next_map_ns ? s->next_file_ns : s->next_map_ns;
 	WITH_LOCK(&s->mu);
 
-	return s->doubt_ns < next ? s->doubt_ns : next;
+	return s->recheck_ns < next ? s->recheck_ns : next;
 }
 
 int64_t
-auth_source_refresh(struct auth_source *s, struct call *call)
+authorities_refresh(struct authorities *s, struct call *call)
 {
 	int64_t now_ns = clock_mono(s->config.clock);
 	struct error err;
 
-	hear_doubts(s, now_ns);
+	take_recheck(s, now_ns);
 	if (read_due(s, call, now_ns)) {
 		if (apply(s, &err))
 			log_info("trusted authorities changed");
@@ -317,7 +317,7 @@ auth_source_refresh(struct auth_source *s, struct call *call)
 /* --- start ----------------------------------------------------------------------------------------- */
 
 static bool
-tolerate(const struct auth_source *s, struct error *err)
+tolerate(const struct authorities *s, struct error *err)
 {
 	if (!s->config.tolerate_lookup_failure || err->code == ERR_CANCELLED)
 		return false;
@@ -328,7 +328,7 @@ tolerate(const struct auth_source *s, struct error *err)
 }
 
 static bool
-first_map(struct auth_source *s, struct call *call, struct error *err)
+first_map(struct authorities *s, struct call *call, struct error *err)
 {
 	bool is_changed = false;
 
@@ -342,7 +342,7 @@ first_map(struct auth_source *s, struct call *call, struct error *err)
 
 /* A ConfigMap that says nonsense may be tolerated too: then it is as if it were not there. */
 static bool
-first_config(struct auth_source *s, struct error *err)
+first_trust(struct authorities *s, struct error *err)
 {
 	if (apply(s, err))
 		return true;
@@ -353,26 +353,26 @@ first_config(struct auth_source *s, struct error *err)
 }
 
 static bool
-read_first(struct auth_source *s, struct call *call, struct error *err)
+read_first(struct authorities *s, struct call *call, struct error *err)
 {
 	int64_t now_ns = clock_mono(s->config.clock);
 	bool is_changed = false;
 
 	plan_file(s, now_ns);
 	plan_map(s, now_ns);
-	return read_file(s, &is_changed, err) && first_map(s, call, err) && first_config(s, err);
+	return read_file(s, &is_changed, err) && first_map(s, call, err) && first_trust(s, err);
 }
 
 bool
-auth_source_new(const struct auth_source_config *config, struct call *call,
-                struct auth_source **ret, struct error *err)
+authorities_new(const struct authorities_config *config, struct call *call,
+                struct authorities **ret, struct error *err)
 {
-	CLEANUP(auth_source_freep) struct auth_source *s = xcalloc(1, sizeof(*s));
+	CLEANUP(authorities_freep) struct authorities *s = xcalloc(1, sizeof(*s));
 
 	s->config = *config;
 	s->client_ca = BUF_INIT(LIMIT_CREDENTIAL);
 	s->map = BUF_INIT(LIMIT_HTTP_BODY);
-	s->doubt_ns = CLOCK_FOREVER;
+	s->recheck_ns = CLOCK_FOREVER;
 	PTHREAD_OK(pthread_mutex_init(&s->mu, NULL));
 	if (!read_first(s, call, err))
 		return false;
@@ -381,11 +381,11 @@ auth_source_new(const struct auth_source_config *config, struct call *call,
 }
 
 void
-auth_source_free(struct auth_source *s)
+authorities_free(struct authorities *s)
 {
 	if (!s)
 		return;
-	auth_config_unref(s->current);
+	client_trust_unref(s->current);
 	buf_fini(&s->client_ca);
 	buf_fini(&s->map);
 	PTHREAD_OK(pthread_mutex_destroy(&s->mu));

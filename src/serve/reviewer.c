@@ -435,7 +435,7 @@ close_question(struct reviewer *r, struct question *q, struct review_answer *ans
 }
 
 static void
-tell(struct waiter *waiters, const struct review_answer *answer)
+notify_waiters(struct waiter *waiters, const struct review_answer *answer)
 {
 	while (waiters) {
 		struct waiter *w = waiters;
@@ -449,7 +449,7 @@ tell(struct waiter *waiters, const struct review_answer *answer)
 static void
 settle(struct reviewer *r, struct question *q, struct review_answer *answer)
 {
-	tell(close_question(r, q, answer), answer);
+	notify_waiters(close_question(r, q, answer), answer);
 	question_free(q);
 }
 

@@ -41,8 +41,7 @@ enum reviewer_start {
 };
 
 struct reviewer *reviewer_new(const struct reviewer_config *config);
-/** Cuts off what is under way: all who wait hear REVIEW_FAILED, and so do those who ask from then on, who are
- * told at once. */
+/** Ends the thread and its request. All waiting callers get REVIEW_FAILED, and so does every later caller, immediately. */
 void reviewer_stop(struct reviewer *);
 /** After reviewer_stop(). */
 void reviewer_free(struct reviewer *);

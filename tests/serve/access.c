@@ -316,7 +316,7 @@ those_who_wait_at_the_end_are_refused(void **state)
 }
 
 static void
-a_wrong_path_is_told_at_the_start(void **state)
+a_wrong_path_is_refused_at_the_start(void **state)
 {
 	struct fixture *f = *state;
 	struct str wrong = STR("/a*b");
@@ -641,7 +641,7 @@ main(void)
 		TEST(without_an_api_server_it_closes_when_answers_grow_old),
 		TEST(verbs_are_those_of_http),
 		TEST(those_who_wait_at_the_end_are_refused),
-		TEST(a_wrong_path_is_told_at_the_start),
+		TEST(a_wrong_path_is_refused_at_the_start),
 		cmocka_unit_test(every_combination),
 		cmocka_unit_test(anonymous_is_not_authenticated),
 		cmocka_unit_test(organizations_are_groups),

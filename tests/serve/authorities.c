@@ -20,8 +20,8 @@ static struct fake_http *http;
 static struct kube_client client;
 static struct arena arena;
 static struct call call;
-static struct auth_source_config config;
-static struct auth_source *source;
+static struct authorities_config config;
+static struct authorities *source;
 static char folder[64];
 
 static int
@@ -33,7 +33,7 @@ set_up(void **state UNUSED)
 	client = (struct kube_client){ .http = fake_http_client(http),
 		                       .clock = fake_clock_clock(clock_) };
 	call = (struct call){ fake_clock_clock(clock_), NULL, CLOCK_FOREVER, &arena };
-	config = (struct auth_source_config){ .client = &client,
+	config = (struct authorities_config){ .client = &client,
 		                              .clock = fake_clock_clock(clock_),
 		                              .client_ca_file = STR_EMPTY };
 	source = NULL;
@@ -51,7 +51,7 @@ path_of(const char *name)
 static int
 tear_down(void **state UNUSED)
 {
-	auth_source_free(source);
+	authorities_free(source);
 	(void)unlink(path_of("client").ptr);
 	assert_int_equal(rmdir(folder), 0);
 	arena_fini(&arena);
@@ -71,11 +71,11 @@ write_file(const char *name, const char *content)
 }
 
 static void
-open_source(void)
+open_authorities(void)
 {
 	struct error err;
 
-	if (!auth_source_new(&config, &call, &source, &err))
+	if (!authorities_new(&config, &call, &source, &err))
 		fail_msg("%s", err.msg);
 }
 
@@ -84,7 +84,7 @@ open_fails(enum err_code code)
 {
 	struct error err = { .msg = "" };
 
-	assert_false(auth_source_new(&config, &call, &source, &err));
+	assert_false(authorities_new(&config, &call, &source, &err));
 	assert_int_equal(err.code, code);
 	assert_null(source);
 	return err;
@@ -93,12 +93,12 @@ open_fails(enum err_code code)
 static bool
 trusts_client(const char *issuer)
 {
-	CLEANUP(auth_config_unrefp) struct auth_config *c = auth_source_get(source);
+	CLEANUP(client_trust_unrefp) struct client_trust *c = authorities_get(source);
 	struct server_request request = { .issuer = issuer };
 	struct peer_name peer;
 	struct error err;
 
-	return c->client && server_request_verify(&request, c->client, &arena, &peer, &err);
+	return c->trust && server_request_verify(&request, c->trust, &arena, &peer, &err);
 }
 
 static int64_t
@@ -111,14 +111,14 @@ static int64_t
 advance_and_refresh(int64_t seconds)
 {
 	fake_clock_advance(clock_, seconds * NS_PER_SEC);
-	return (auth_source_refresh(source, &call) - now_ns()) / NS_PER_SEC;
+	return (authorities_refresh(source, &call) - now_ns()) / NS_PER_SEC;
 }
 
 static void
 authorities_come_from_the_map(void **state UNUSED)
 {
 	fake_http_answer(http, 200, MAP("CA one"));
-	open_source();
+	open_authorities();
 	assert_string_equal(
 		fake_http_request(http, 0)->target,
 		"/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication");
@@ -129,7 +129,7 @@ static void
 a_file_wins_over_the_map_which_is_not_read(void **state UNUSED)
 {
 	config.client_ca_file = write_file("client", "CA file");
-	open_source();
+	open_authorities();
 	assert_true(trusts_client("file"));
 	assert_int_equal(advance_and_refresh(400), 60);
 	assert_int_equal(fake_http_count(http), 0);
@@ -139,10 +139,10 @@ static void
 nothing_to_follow_is_never_due(void **state UNUSED)
 {
 	config.skip_lookup = true;
-	open_source();
+	open_authorities();
 	assert_false(trusts_client("one"));
-	assert_int_equal(auth_source_refresh(source, &call), CLOCK_FOREVER);
-	assert_int_equal(auth_source_doubt(source), CLOCK_FOREVER);
+	assert_int_equal(authorities_refresh(source, &call), CLOCK_FOREVER);
+	assert_int_equal(authorities_recheck(source), CLOCK_FOREVER);
 	assert_int_equal(fake_http_count(http), 0);
 }
 
@@ -151,7 +151,7 @@ a_map_that_is_not_there_is_a_warning(void **state UNUSED)
 {
 	fake_http_answer(http, 404, "{\"kind\":\"Status\",\"reason\":\"NotFound\"}");
 	fake_http_answer(http, 200, MAP("CA one"));
-	open_source();
+	open_authorities();
 	assert_false(trusts_client("one"));
 	(void)advance_and_refresh(300);
 	assert_true(trusts_client("one"));
@@ -166,7 +166,7 @@ a_map_that_must_not_be_read_is_fatal(void **state UNUSED)
 	err = open_fails(ERR_FORBIDDEN);
 	assert_non_null(strstr(err.msg, "extension-apiserver-authentication-reader"));
 	config.tolerate_lookup_failure = true;
-	open_source();
+	open_authorities();
 	assert_false(trusts_client("one"));
 }
 
@@ -176,7 +176,7 @@ other_failures_are_fatal_unless_tolerated(void **state UNUSED)
 	fake_http_add(http, (struct fake_answer){ .code = ERR_UNAVAILABLE });
 	open_fails(ERR_UNAVAILABLE);
 	config.tolerate_lookup_failure = true;
-	open_source();
+	open_authorities();
 	fake_http_answer(http, 200, MAP("CA one"));
 	(void)advance_and_refresh(300);
 	(void)advance_and_refresh(300);
@@ -189,7 +189,7 @@ a_map_of_nonsense_is_fatal_unless_tolerated(void **state UNUSED)
 	fake_http_answer(http, 200, MAP("nonsense"));
 	open_fails(ERR_INVALID);
 	config.tolerate_lookup_failure = true;
-	open_source();
+	open_authorities();
 	assert_false(trusts_client("one"));
 }
 
@@ -210,7 +210,7 @@ the_map_is_read_every_five_minutes(void **state UNUSED)
 {
 	fake_http_answer(http, 200, MAP("CA one"));
 	fake_http_answer(http, 200, MAP("CA two"));
-	open_source();
+	open_authorities();
 	assert_int_equal(advance_and_refresh(299), 1);
 	assert_int_equal(fake_http_count(http), 1);
 	assert_int_equal(advance_and_refresh(1), 300);
@@ -222,7 +222,7 @@ the_file_is_read_every_minute(void **state UNUSED)
 {
 	config.skip_lookup = true;
 	config.client_ca_file = write_file("client", "CA one");
-	open_source();
+	open_authorities();
 	(void)write_file("client", "CA two");
 	assert_int_equal(advance_and_refresh(59), 1);
 	assert_true(trusts_client("one"));
@@ -238,7 +238,7 @@ the_last_good_map_stays(void **state UNUSED)
 	fake_http_answer(http, 200, "nonsense");
 	fake_http_answer(http, 200, MAP("nonsense"));
 	fake_http_answer(http, 200, MAP("CA new"));
-	open_source();
+	open_authorities();
 	for (int i = 0; i < 3; i++) {
 		(void)advance_and_refresh(300);
 		assert_true(trusts_client("one"));
@@ -251,7 +251,7 @@ static void
 the_last_good_file_stays(void **state UNUSED)
 {
 	config.client_ca_file = write_file("client", "CA file");
-	open_source();
+	open_authorities();
 	(void)write_file("client", "nonsense");
 	(void)advance_and_refresh(60);
 	assert_true(trusts_client("file"));
@@ -264,17 +264,17 @@ the_last_good_file_stays(void **state UNUSED)
 }
 
 static void
-a_doubt_reads_again_but_not_often(void **state UNUSED)
+a_recheck_reads_again_but_not_often(void **state UNUSED)
 {
 	fake_http_answer(http, 200, MAP("CA one"));
 	fake_http_answer(http, 200, MAP("CA two"));
-	open_source();
+	open_authorities();
 	fake_clock_advance(clock_, NS_PER_SEC);
-	assert_int_equal(auth_source_doubt(source), now_ns());
-	assert_int_equal(auth_source_refresh(source, &call), now_ns() + 300 * NS_PER_SEC);
+	assert_int_equal(authorities_recheck(source), now_ns());
+	assert_int_equal(authorities_refresh(source, &call), now_ns() + 300 * NS_PER_SEC);
 	assert_true(trusts_client("two"));
-	assert_int_equal(auth_source_doubt(source), now_ns() + 10 * NS_PER_SEC);
-	assert_int_equal(auth_source_doubt(source), now_ns() + 10 * NS_PER_SEC);
+	assert_int_equal(authorities_recheck(source), now_ns() + 10 * NS_PER_SEC);
+	assert_int_equal(authorities_recheck(source), now_ns() + 10 * NS_PER_SEC);
 	assert_int_equal(advance_and_refresh(9), 1);
 	assert_int_equal(fake_http_count(http), 2);
 	assert_int_equal(advance_and_refresh(1), 300);
@@ -296,7 +296,7 @@ read_map(const char *body)
 	struct str client_ca_pem = STR_EMPTY;
 	struct error err;
 
-	if (!auth_data_read(str_c(body), &arena, &client_ca_pem, &err))
+	if (!authorities_read_map(str_c(body), &arena, &client_ca_pem, &err))
 		fail_msg("%s", err.msg);
 	return client_ca_pem;
 }
@@ -328,7 +328,7 @@ check_hostile(const char *body)
 	struct str client_ca_pem = STR("untouched");
 	struct error err = { .code = ERR_NONE };
 
-	if (auth_data_read(str_c(body), &arena, &client_ca_pem, &err))
+	if (authorities_read_map(str_c(body), &arena, &client_ca_pem, &err))
 		fail_msg("accepted: %s", body);
 	assert_int_equal(err.code, ERR_INVALID);
 	assert_str(client_ca_pem, "untouched");
@@ -378,7 +378,7 @@ main(void)
 		TEST(the_file_is_read_every_minute),
 		TEST(the_last_good_map_stays),
 		TEST(the_last_good_file_stays),
-		TEST(a_doubt_reads_again_but_not_often),
+		TEST(a_recheck_reads_again_but_not_often),
 		TEST(what_kubeadm_writes),
 		TEST(keys_may_be_absent),
 		TEST(what_cannot_be_is_refused),
