@@ -505,16 +505,6 @@ find_kept(const struct search *s, struct ip *ret)
 
 /* ---- a wanted address -------------------------------------------------------------------------------- */
 
-static const char *
-ip_text(const struct search *s, const struct ip *ip)
-{
-	char memory[64] = "";
-	struct buf b = BUF_FIXED(memory);
-
-	ip_format(&b, ip);
-	return arena_strz(s->arena, buf_str(&b));
-}
-
 static bool
 refuse_rival(const struct search *s, const struct ip *ip, const struct cl_holding *rival,
              const struct lb_port *port, struct error *err)
@@ -523,10 +513,12 @@ refuse_rival(const struct search *s, const struct ip *ip, const struct cl_holdin
 		return err_set(err, ERR_INVALID,
 		               "address \"%s\" cannot be shared: port %d/%" STR_FMT
 		               " is used by %" STR_FMT "/%" STR_FMT,
-		               ip_text(s, ip), (int)port->port, STR_ARG(port->protocol_text),
-		               STR_ARG(rival->namespace), STR_ARG(rival->service));
+		               cl_ip_text(ip, s->arena), (int)port->port,
+		               STR_ARG(port->protocol_text), STR_ARG(rival->namespace),
+		               STR_ARG(rival->service));
 	return err_set(err, ERR_INVALID, "address \"%s\" is already used by %" STR_FMT "/%" STR_FMT,
-	               ip_text(s, ip), STR_ARG(rival->namespace), STR_ARG(rival->service));
+	               cl_ip_text(ip, s->arena), STR_ARG(rival->namespace),
+	               STR_ARG(rival->service));
 }
 
 static bool
@@ -537,8 +529,8 @@ check_wanted(const struct search *s, const struct ip *ip, bool *ret_is_full, str
 	bool is_avoided;
 
 	if (!cl_pool_has(s->desired->pool, ip, &is_avoided))
-		return err_set(err, ERR_INVALID, "address \"%s\" is %s pool %s", ip_text(s, ip),
-		               is_avoided ? "reserved in" : "not in",
+		return err_set(err, ERR_INVALID, "address \"%s\" is %s pool %s",
+		               cl_ip_text(ip, s->arena), is_avoided ? "reserved in" : "not in",
 		               quote_z(s->arena, s->desired->pool->name));
 	rival = rival_for(s, ip, &port);
 	*ret_is_full = rival != NULL;
@@ -657,13 +649,11 @@ has_family(const struct cl_desired *desired, enum ip_family family)
 static bool
 check_families(const struct cl_desired *desired, struct arena *arena, struct error *err)
 {
-	struct search s = { .arena = arena };
-
 	for (size_t i = 0; i < desired->n_wanted; i++) {
 		if (!has_family(desired, ip_family(&desired->wanted[i])))
 			return err_set(err, ERR_INVALID,
 			               "address \"%s\" is of none of the Service's IP families",
-			               ip_text(&s, &desired->wanted[i]));
+			               cl_ip_text(&desired->wanted[i], arena));
 	}
 	return true;
 }

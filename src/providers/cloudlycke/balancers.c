@@ -120,16 +120,6 @@ cl_balancers_adopt(struct cl_balancers_run *run, struct call *call,
 	                            err);
 }
 
-static struct str
-ip_text(const struct ip *ip, struct arena *arena)
-{
-	char memory[64] = "";
-	struct buf b = BUF_FIXED(memory);
-
-	ip_format(&b, ip);
-	return arena_str(arena, buf_str(&b));
-}
-
 static void
 status_of(const struct cl_record *record, struct arena *arena, struct lb_status *ret)
 {
@@ -138,7 +128,7 @@ status_of(const struct cl_record *record, struct arena *arena, struct lb_status 
 
 	for (size_t i = 0; i < n; i++)
 		ingress[i] = (struct lb_ingress){
-			.ip = ip_text(&record->holding.addresses[i], arena),
+			.ip = str_c(cl_ip_text(&record->holding.addresses[i], arena)),
 			.hostname = arena_str(arena, record->hostname),
 			.ip_mode = record->ip_mode == CL_IP_MODE_PROXY ? LB_IP_MODE_PROXY
 			                                               : LB_IP_MODE_VIP,

@@ -580,16 +580,6 @@ enter_block(struct check *c, const struct placed *at, size_t *ret_len)
 	return &list->items[at->element];
 }
 
-static const char *
-ip_text(struct check *c, const struct ip *ip)
-{
-	char memory[64] = "";
-	struct buf b = BUF_FIXED(memory);
-
-	ip_format(&b, ip);
-	return arena_strz(&c->r->scratch, buf_str(&b));
-}
-
 static int64_t
 count_v4(const struct cl_block *block)
 {
@@ -630,7 +620,7 @@ complain_overlap(struct check *c, const struct placed *before, const struct plac
 	cl_complain(c->r, node, "pool %s overlaps pool %s at %s",
 	            quote_z(&c->r->scratch, c->schema->pools[at->pool].name),
 	            quote_z(&c->r->scratch, c->schema->pools[before->pool].name),
-	            ip_text(c, &at->block->first));
+	            cl_ip_text(&at->block->first, &c->r->scratch));
 	cl_leave(c->r, len);
 }
 
@@ -710,7 +700,8 @@ check_machines(struct check *c, const struct placed *at)
 		    (i > 0 && ip_eq(&taken->ip, &taken[-1].ip)))
 			continue;
 		node = enter_block(c, at, &len);
-		cl_complain(c->r, node, "address %s belongs to machine %s", ip_text(c, &taken->ip),
+		cl_complain(c->r, node, "address %s belongs to machine %s",
+		            cl_ip_text(&taken->ip, &c->r->scratch),
 		            quote_z(&c->r->scratch, taken->machine->name));
 		cl_leave(c->r, len);
 	}

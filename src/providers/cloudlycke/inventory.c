@@ -36,6 +36,16 @@ file_of(struct cl_reader *r)
 	return CONTAINER_OF(r, struct file_reader, r);
 }
 
+const char *
+cl_ip_text(const struct ip *ip, struct arena *arena)
+{
+	char memory[64] = "";
+	struct buf b = BUF_FIXED(memory);
+
+	ip_format(&b, ip);
+	return arena_strz(arena, buf_str(&b));
+}
+
 struct cl_machine *
 cl_names_find(const struct cl_names *names, struct str name_or_alias)
 {
@@ -603,14 +613,6 @@ check_self(struct file_reader *f, const struct yaml_node *root)
 }
 
 static void
-read_root(struct file_reader *f, const struct yaml_node *root)
-{
-	cl_read_map(&f->r, root, file_fields, ARRAY_LEN(file_fields), f->schema);
-	apply_zone(f->schema);
-	check_self(f, root);
-}
-
-static void
 file_fini(struct file_reader *f)
 {
 	map_fini(&f->types);
@@ -639,10 +641,13 @@ read_schema(struct str text, struct arena *keep, struct cl_problems *problems,
 	*ret = defaults;
 	*names = (struct cl_names){ .by_name = MAP_OF(struct cl_machine, name),
 		                    .by_id = MAP_OF(struct cl_machine, id) };
-	if (yaml_parse(text, &f.r.scratch, &root, &line, &err))
-		read_root(&f, &root);
-	else
+	if (!yaml_parse(text, &f.r.scratch, &root, &line, &err)) {
 		cl_problems_add(problems, line, STR_EMPTY, "invalid YAML: %s", err.msg);
+		return;
+	}
+	cl_read_map(&f.r, &root, file_fields, ARRAY_LEN(file_fields), ret);
+	apply_zone(ret);
+	check_self(&f, &root);
 }
 
 /* ---- the index --------------------------------------------------------------------------------------- */

@@ -70,6 +70,9 @@ enum cl_unknown_machines {
 	CL_UNKNOWN_ERROR,
 };
 
+/** The address as text, in the arena. */
+const char *cl_ip_text(const struct ip *ip, struct arena *arena);
+
 struct cl_cloud {
 	struct str region, zone;
 	struct str self;
