@@ -54,7 +54,7 @@ failure_pause_count(struct failure_pause *p)
 }
 
 static void
-wake(void *pause)
+failure_pause_wake(void *pause)
 {
 	struct failure_pause *p = pause;
 	WITH_LOCK(&p->mu);
@@ -67,7 +67,7 @@ failure_pause_sleep(struct failure_pause *p, struct call *call, unsigned n_seen,
                     int64_t duration_ns, struct error *err)
 {
 	int64_t deadline_ns = clock_deadline(clock_mono(call->clock), duration_ns);
-	WITH_HOOK(call->cancel, wake, p);
+	WITH_HOOK(call->cancel, failure_pause_wake, p);
 	WITH_LOCK(&p->mu);
 
 	while (p->n_releases == n_seen && !cancel_is_fired(call->cancel)) {

@@ -63,7 +63,7 @@ struct route_controller {
 };
 
 /* One run. */
-struct run {
+struct route_run {
 	struct route_controller *c;
 	struct call *call;
 	struct store_list all;
@@ -86,13 +86,13 @@ struct run {
 
 /* Waiting for the cloud is no failure, and neither is a cancelled call. */
 static bool
-is_worth_telling(const struct error *err)
+is_reportable(const struct error *err)
 {
 	return err->code != ERR_CANCELLED && err->code != ERR_PENDING;
 }
 
 static void
-note_failure(struct run *r, size_t node, const struct error *err)
+note_failure(struct route_run *r, size_t node, const struct error *err)
 {
 	WITH_LOCK(&r->mu);
 
@@ -104,12 +104,12 @@ note_failure(struct run *r, size_t node, const struct error *err)
 	if (node == NO_NODE)
 		return;
 	r->has_failed[node] = true;
-	r->is_refused |= is_worth_telling(err);
+	r->is_refused |= is_reportable(err);
 }
 
 static void
-tell_failure(struct run *r, const struct node *node, struct str cidr, int64_t took_ns,
-             const struct error *err)
+report_failure(struct route_run *r, const struct node *node, struct str cidr, int64_t took_ns,
+               const struct error *err)
 {
 	CLEANUP(buf_fini) struct buf message = BUF_INIT(LIMIT_EVENT_MESSAGE);
 
@@ -127,7 +127,7 @@ tell_failure(struct run *r, const struct node *node, struct str cidr, int64_t to
 }
 
 static void
-create_route(struct run *r, struct call *call, const struct route_need *need)
+create_route(struct route_run *r, struct call *call, const struct route_need *need)
 {
 	const struct node *node = node_of(r->all.objects[need->node]);
 	struct node_ref ref = node_ref_of(node);
@@ -140,12 +140,12 @@ create_route(struct run *r, struct call *call, const struct route_need *need)
 		return;
 	}
 	note_failure(r, need->node, &err);
-	if (is_worth_telling(&err))
-		tell_failure(r, node, need->cidr, clock_mono(call->clock) - begun_ns, &err);
+	if (is_reportable(&err))
+		report_failure(r, node, need->cidr, clock_mono(call->clock) - begun_ns, &err);
 }
 
 static void
-remove_route(struct run *r, struct call *call, size_t i)
+remove_route(struct route_run *r, struct call *call, size_t i)
 {
 	const struct route *route = &r->routes.routes[r->plan.remove[i]];
 	struct error err;
@@ -157,7 +157,7 @@ remove_route(struct run *r, struct call *call, size_t i)
 		return;
 	}
 	note_failure(r, NO_NODE, &err);
-	if (is_worth_telling(&err) && !err.is_outage)
+	if (is_reportable(&err) && !err.is_outage)
 		log_error("route not removed, will retry", LOG_STR("node", route->target_node),
 		          LOG_STR("cidr", route->destination_cidr), LOG_ERR(&err));
 }
@@ -171,7 +171,7 @@ do_removal(void *arg, struct call *call, size_t i)
 static void
 do_creation(void *arg, struct call *call, size_t i)
 {
-	struct run *r = arg;
+	struct route_run *r = arg;
 
 	create_route(r, call, &r->plan.create[i]);
 }
@@ -180,7 +180,7 @@ do_creation(void *arg, struct call *call, size_t i)
 static void
 do_either(void *arg, struct call *call, size_t i)
 {
-	const struct run *r = arg;
+	const struct route_run *r = arg;
 
 	if (i < r->plan.n_remove)
 		do_removal(arg, call, i);
@@ -189,7 +189,7 @@ do_either(void *arg, struct call *call, size_t i)
 }
 
 static void
-apply(struct run *r)
+route_apply_plan(struct route_run *r)
 {
 	const struct route_plan *plan = &r->plan;
 
@@ -205,7 +205,7 @@ apply(struct run *r)
 
 /* If another component routes all pod CIDRs of a node, that component writes the condition. */
 static enum node_network
-wanted_condition(const struct run *r, size_t i)
+wanted_condition(const struct route_run *r, size_t i)
 {
 	const struct node *node = node_of(r->all.objects[i]);
 
@@ -219,7 +219,7 @@ wanted_condition(const struct run *r, size_t i)
 }
 
 static void
-set_conditions(struct run *r)
+set_conditions(struct route_run *r)
 {
 	struct route_result *results;
 
@@ -235,7 +235,7 @@ set_conditions(struct run *r)
 /* ---- runs ---- */
 
 static bool
-plan_and_apply(struct run *r, struct error *err)
+plan_and_apply(struct route_run *r, struct error *err)
 {
 	struct route_controller *c = r->c;
 
@@ -251,7 +251,7 @@ plan_and_apply(struct run *r, struct error *err)
 	                     c->ops->compares_addresses);
 	r->hold = route_removals_hold(c->removals, r->call->arena, r->routes.routes, r->routes.n,
 	                              &r->plan, r->all.n);
-	apply(r);
+	route_apply_plan(r);
 	route_removals_report(c->removals, &r->hold, r->plan.n_ours, r->is_refused);
 	set_conditions(r);
 	return true;
@@ -271,14 +271,14 @@ call_for_run(const struct route_controller *c, struct arena *arena)
 
 /* The pause grows while runs fail, e.g. because the table is full. */
 static int64_t
-failure_delay_ns(struct route_controller *c, const struct run *r)
+failure_delay_ns(struct route_controller *c, const struct route_run *r)
 {
 	return backoff_spread_ns(c->config.period_ns, c->n_failures++, r->failure_max_ns);
 }
 
 /* The time from the start of this run to the start of the next one, unless the loop is woken. */
 static int64_t
-next_delay_ns(struct route_controller *c, const struct run *r)
+next_delay_ns(struct route_controller *c, const struct route_run *r)
 {
 	if (!r->is_clean)
 		return r->retry_after_ns > 0 ? r->retry_after_ns : failure_delay_ns(c, r);
@@ -302,19 +302,19 @@ run_once(struct route_controller *c, struct arena *arena)
 	CLEANUP(store_list_free) struct store_list all = store_list(c->env->nodes);
 	int64_t begun_ns = clock_mono(c->env->clock), due_ns;
 	struct call call = call_for_run(c, arena);
-	struct run r = { .c = c,
-		         .call = &call,
-		         .all = all,
-		         .hold = { .due_mono_ns = CLOCK_FOREVER },
-		         .is_clean = true,
-		         .failure_max_ns = FAILURE_MAX_NS };
+	struct route_run r = { .c = c,
+		               .call = &call,
+		               .all = all,
+		               .hold = { .due_mono_ns = CLOCK_FOREVER },
+		               .is_clean = true,
+		               .failure_max_ns = FAILURE_MAX_NS };
 	struct error err;
 
 	note_settled(c, false);
 	PTHREAD_OK(pthread_mutex_init(&r.mu, NULL));
 	if (!plan_and_apply(&r, &err)) {
 		note_failure(&r, NO_NODE, &err);
-		if (is_worth_telling(&err) && !err.is_outage)
+		if (is_reportable(&err) && !err.is_outage)
 			log_error("routes not reconciled, will retry", LOG_ERR(&err));
 	}
 	PTHREAD_OK(pthread_mutex_destroy(&r.mu));
@@ -334,7 +334,7 @@ write_conditions(struct route_controller *c, struct arena *arena)
 /* ---- the loop ---- */
 
 static void
-raise_hand(void *arg)
+route_wake_thread(void *arg)
 {
 	struct route_controller *c = arg;
 	WITH_LOCK(&c->mu);
@@ -344,7 +344,7 @@ raise_hand(void *arg)
 
 /* Until the deadline, or until woken; false when it is over. */
 static bool
-rest(struct route_controller *c, int64_t deadline_ns)
+route_wait(struct route_controller *c, int64_t deadline_ns)
 {
 	WITH_LOCK(&c->mu);
 
@@ -361,7 +361,7 @@ rest(struct route_controller *c, int64_t deadline_ns)
 /* Waits so that changes within a short time share one run; later changes are for the next run. *ret_is_woken: a run is
  * wanted now, even if none is due. */
 static bool
-gather(struct route_controller *c, int64_t not_before_ns, bool *ret_is_woken)
+route_gather_changes(struct route_controller *c, int64_t not_before_ns, bool *ret_is_woken)
 {
 	int64_t pause_ns = not_before_ns - clock_mono(c->env->clock);
 	struct error err;
@@ -380,14 +380,14 @@ gather(struct route_controller *c, int64_t not_before_ns, bool *ret_is_woken)
 
 /* A condition that another writer changed needs no run, and so no request to the cloud. */
 static void
-loop(struct route_controller *c, struct arena *arena)
+route_loop(struct route_controller *c, struct arena *arena)
 {
 	int64_t begun_ns = clock_mono(c->env->clock) - run_pause_ns;
 	int64_t run_due_ns = begun_ns, conditions_due_ns;
 	bool is_woken;
 
 	do {
-		if (!gather(c, begun_ns + run_pause_ns, &is_woken))
+		if (!route_gather_changes(c, begun_ns + run_pause_ns, &is_woken))
 			return;
 		begun_ns = clock_mono(c->env->clock);
 		c->is_working = true;
@@ -396,21 +396,21 @@ loop(struct route_controller *c, struct arena *arena)
 		conditions_due_ns = write_conditions(c, arena);
 		c->is_working = false;
 		arena_fini(arena);
-	} while (rest(c, run_due_ns < conditions_due_ns ? run_due_ns : conditions_due_ns));
+	} while (route_wait(c, run_due_ns < conditions_due_ns ? run_due_ns : conditions_due_ns));
 }
 
 static void *
-run_thread(void *arg)
+route_thread(void *arg)
 {
 	struct route_controller *c = arg;
 	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
 	struct call call = { c->env->clock, c->env->cancel, CLOCK_FOREVER, &arena };
 	struct error err;
 
-	cancel_hook(c->env->cancel, raise_hand, c);
+	cancel_hook(c->env->cancel, route_wake_thread, c);
 	if (store_wait_synced(c->env->nodes, &call, &err))
-		loop(c, &arena);
-	cancel_unhook(c->env->cancel, raise_hand, c);
+		route_loop(c, &arena);
+	cancel_unhook(c->env->cancel, route_wake_thread, c);
 	return NULL;
 }
 
@@ -508,7 +508,7 @@ route_controller_new(struct controller_env *env, const struct route_controller_c
 	cond_init(&c->woken);
 	metric_set(running_metric("route"), 1);
 	store_add_handler(env->nodes, (struct store_handler){ on_node, c });
-	thread_start(&c->thread, "routes", run_thread, c);
+	thread_start(&c->thread, "routes", route_thread, c);
 	return c;
 }
 

@@ -1,7 +1,7 @@
 /* controllers/service/service_adopt.c: what a provider has to know of all Services before it is asked for the first.
  *
  * Without it the provider might hand out an address that is in use, so it is tried until it works, and no Service is worked
- * on before. People are told once what is in the way, and again when that changes or lasts.
+ * on before. An event says what is in the way: once, and again when that changes or lasts.
  */
 #include "base/backoff.h"
 #include "base/event_kind.h"
@@ -20,10 +20,10 @@ static const int64_t pause_max_ns = 60 * NS_PER_SEC;
 static const int64_t remind_ns = 300 * NS_PER_SEC;
 
 /* A failure that lasts. */
-struct trouble {
+struct adopt_failure {
 	unsigned n_pauses;
-	uint64_t told;        /* a hash of the message that people know */
-	int64_t next_tell_ns; /* mono: though it is the same */
+	uint64_t reported;      /* a hash of the message that was reported */
+	int64_t next_report_ns; /* mono: though it is the same */
 };
 
 /* Another controller writes the status of a Service of another class. A Service that is being deleted without our finalizer
@@ -81,22 +81,23 @@ send_event(struct service_controller *c, const struct error *err)
 }
 
 static void
-tell(struct service_controller *c, struct trouble *t, const struct error *err)
+service_report_failed_adoption(struct service_controller *c, struct adopt_failure *t,
+                               const struct error *err)
 {
 	int64_t now_ns = clock_mono(c->env->clock);
 	uint64_t hash = str_hash(str_c(err->msg));
 
 	if (!service_is_failure(err) ||
-	    (hash == t->told && (err->is_outage || now_ns < t->next_tell_ns)))
+	    (hash == t->reported && (err->is_outage || now_ns < t->next_report_ns)))
 		return;
-	t->told = hash;
-	t->next_tell_ns = clock_deadline(now_ns, remind_ns);
+	t->reported = hash;
+	t->next_report_ns = clock_deadline(now_ns, remind_ns);
 	log_error("load balancers that exist cannot be taken over, will retry", LOG_ERR(err));
 	send_event(c, err);
 }
 
 static int64_t
-next_delay_ns(struct trouble *t, const struct error *err)
+next_delay_ns(struct adopt_failure *t, const struct error *err)
 {
 	if (err->retry_after_ms > 0)
 		return err->retry_after_ms * NS_PER_MS;
@@ -104,13 +105,13 @@ next_delay_ns(struct trouble *t, const struct error *err)
 }
 
 static bool
-adopt(struct service_controller *c, struct call *call, struct error *err)
+service_adopt(struct service_controller *c, struct call *call, struct error *err)
 {
 	unsigned n_seen = failure_pause_count(&c->adopt_pause);
-	struct trouble t = { 0 };
+	struct adopt_failure t = { 0 };
 
 	while (c->ops->adopt && !adopt_once(c, call, err)) {
-		tell(c, &t, err);
+		service_report_failed_adoption(c, &t, err);
 		if (!failure_pause_sleep(&c->adopt_pause, call, n_seen, next_delay_ns(&t, err),
 		                         err))
 			return false;
@@ -147,7 +148,7 @@ service_begin(struct service_controller *c, struct call *call)
 	mutex_unlock(&c->mu);
 	if (!is_first)
 		return;
-	if (!adopt(c, call, &err))
+	if (!service_adopt(c, call, &err))
 		queue_shut_down(c->queue);
 	end_adoption(c);
 }

@@ -1,7 +1,7 @@
-/* controllers/service/service_events.c: what people are told of a Service's load balancer (framework.md 5.11).
+/* controllers/service/service_events.c: events about the load balancer of a Service (framework.md 5.11).
  *
  * The API server takes 25 events of an object and one more per 5 min (kube-client.md 7.3), and what is repeated uses them up
- * for what matters. So work that takes several tries begins once, and changed targets are told more and more seldom while
+ * for what matters. So work that takes several tries begins once, and changed targets are reported more and more seldom while
  * they go on changing.
  */
 #include "base/backoff.h"
@@ -32,15 +32,15 @@ EVENT_KIND(
 	kept_event, SERVICE_COMPONENT, "LoadBalancerKept", true, "Service",
 	"The Service of that name was replaced, or vanished without being deleted; the load balancer of the former one is kept.");
 
-static const int64_t news_pause_ns = 60 * NS_PER_SEC;
-static const int64_t news_pause_max_ns = 300 *
-                                         NS_PER_SEC; /* as fast as the filter lets more through */
+static const int64_t report_pause_ns = 60 * NS_PER_SEC;
+static const int64_t report_pause_max_ns = 300 *
+                                           NS_PER_SEC; /* as fast as the filter lets more through */
 
-/* What can be said, by enum service_saying. */
+/* By enum service_event. */
 static const struct {
 	const struct event_kind *kind;
 	const char *text; /* of a failure: what comes before its message */
-} sayings[] = {
+} events[] = {
 	[SERVICE_ENSURING] = { &ensuring_event, "Ensuring load balancer" },
 	[SERVICE_ENSURED] = { &ensured_event, "Ensured load balancer" },
 	[SERVICE_DELETING] = { &deleting_event, "Deleting load balancer" },
@@ -50,7 +50,8 @@ static const struct {
 };
 
 static void
-tell(struct service_run *run, enum event_type type, const char *reason, struct str message)
+service_send_event(struct service_run *run, enum event_type type, const char *reason,
+                   struct str message)
 {
 	const struct service *s = run->service;
 	struct event_object object = { "v1", "Service", s->namespace, s->name, s->object.uid };
@@ -59,28 +60,29 @@ tell(struct service_run *run, enum event_type type, const char *reason, struct s
 }
 
 static void
-say(struct service_run *run, enum service_saying saying)
+service_send_normal(struct service_run *run, enum service_event event)
 {
-	tell(run, EVENT_NORMAL, sayings[saying].kind->reason, str_c(sayings[saying].text));
+	service_send_event(run, EVENT_NORMAL, events[event].kind->reason,
+	                   str_c(events[event].text));
 }
 
 /* ---- beginnings and ends ---- */
 
 void
-service_announce(struct service_run *run, enum service_saying saying)
+service_announce(struct service_run *run, enum service_event event)
 {
-	if (run->record->announced == saying)
+	if (run->record->announced == event)
 		return;
-	run->record->announced = saying;
-	say(run, saying);
+	run->record->announced = event;
+	service_send_normal(run, event);
 }
 
 void
-service_tell_end(struct service_run *run, enum service_saying saying)
+service_report_end(struct service_run *run, enum service_event event)
 {
 	run->record->announced = SERVICE_NOTHING;
-	run->record->has_news = false;
-	say(run, saying);
+	run->record->has_new_targets = false;
+	service_send_normal(run, event);
 }
 
 /* ---- failures ---- */
@@ -103,16 +105,16 @@ is_repeated(struct service_record *r, struct str message, const struct error *er
 }
 
 void
-service_warn(struct service_run *run, enum service_saying saying, const struct error *err)
+service_warn(struct service_run *run, enum service_event event, const struct error *err)
 {
 	CLEANUP(buf_fini) struct buf message = BUF_INIT(LIMIT_EVENT_MESSAGE);
 
 	if (!service_is_failure(err))
 		return;
-	buf_addf(&message, "%s: %s", sayings[saying].text, err->msg);
+	buf_addf(&message, "%s: %s", events[event].text, err->msg);
 	if (is_repeated(run->record, buf_str(&message), err))
 		return;
-	tell(run, EVENT_WARNING, sayings[saying].kind->reason, buf_str(&message));
+	service_send_event(run, EVENT_WARNING, events[event].kind->reason, buf_str(&message));
 }
 
 static void
@@ -146,7 +148,7 @@ service_warn_of_kept(struct service_run *run, const struct service *former)
 		" on it, as after a restore of the API server's data. If nothing needs the load balancer, "
 		"delete it by hand.");
 	run->service = current ? current : former;
-	tell(run, EVENT_WARNING, kept_event.reason, buf_str(&text));
+	service_send_event(run, EVENT_WARNING, kept_event.reason, buf_str(&text));
 	run->service = current;
 }
 
@@ -166,43 +168,44 @@ service_warn_of_update(struct service_run *run, const struct target_list *target
 		buf_addf(&text, " <%zu more>", targets->n - n_shown);
 	buf_addf(&text, "] [node names limited, total number of nodes: %zu], error: %s", targets->n,
 	         err->msg);
-	tell(run, EVENT_WARNING, update_failed_event.reason, buf_str(&text));
+	service_send_event(run, EVENT_WARNING, update_failed_event.reason, buf_str(&text));
 }
 
 /* ---- targets ---- */
 
 void
-service_tell_empty(struct service_run *run, size_t n_targets)
+service_report_empty(struct service_run *run, size_t n_targets)
 {
-	if (n_targets == 0 && !run->record->is_told_empty)
-		tell(run, EVENT_WARNING, unavailable_event.reason,
-		     STR("There are no available nodes for LoadBalancer"));
-	run->record->is_told_empty = n_targets == 0;
+	if (n_targets == 0 && !run->record->is_empty_reported)
+		service_send_event(run, EVENT_WARNING, unavailable_event.reason,
+		                   STR("There are no available nodes for LoadBalancer"));
+	run->record->is_empty_reported = n_targets == 0;
 }
 
 /* Longer each time, unless there was peace for as long. */
 static int64_t
 next_pause(const struct service_record *r, int64_t now_ns)
 {
-	if (r->news_pause_ns == 0 || now_ns - r->next_news_ns > r->news_pause_ns)
-		return news_pause_ns;
-	return backoff_ns(r->news_pause_ns, 1, news_pause_max_ns);
+	if (r->report_pause_ns == 0 || now_ns - r->next_report_ns > r->report_pause_ns)
+		return report_pause_ns;
+	return backoff_ns(r->report_pause_ns, 1, report_pause_max_ns);
 }
 
 void
-service_tell_news(struct service_run *run)
+service_report_new_targets(struct service_run *run)
 {
 	struct service_record *r = run->record;
 	int64_t now_ns = clock_mono(run->call->clock);
 
-	if (!r->has_news)
+	if (!r->has_new_targets)
 		return;
-	if (now_ns < r->next_news_ns) {
-		queue_add_after(run->c->queue, str_c(r->key), r->next_news_ns - now_ns);
+	if (now_ns < r->next_report_ns) {
+		queue_add_after(run->c->queue, str_c(r->key), r->next_report_ns - now_ns);
 		return;
 	}
-	r->news_pause_ns = next_pause(r, now_ns);
-	r->next_news_ns = clock_deadline(now_ns, r->news_pause_ns);
-	r->has_news = false;
-	tell(run, EVENT_NORMAL, updated_event.reason, STR("Updated load balancer with new hosts"));
+	r->report_pause_ns = next_pause(r, now_ns);
+	r->next_report_ns = clock_deadline(now_ns, r->report_pause_ns);
+	r->has_new_targets = false;
+	service_send_event(run, EVENT_NORMAL, updated_event.reason,
+	                   STR("Updated load balancer with new hosts"));
 }

@@ -3,7 +3,7 @@
  *	service.c         triggers, the queue, workers, records
  *	service_adopt.c   what a provider has to know before the first Service
  *	service_sync.c    one Service: ensure, update targets, clean up
- *	service_events.c  what people are told of it
+ *	service_events.c  its events
  *	service_spec.c    a Service as a provider sees it
  */
 #ifndef CCMD_CONTROLLERS_SERVICE_SERVICE_INTERNAL_H
@@ -23,8 +23,8 @@ enum service_reason {
 	REASON_RETRY = 4, /* the last run did not come to its end: FULL, but not before its time */
 };
 
-/* What service_events.c says of work that begins, ends or fails. */
-enum service_saying {
+/* Events about work that begins, ends or fails. */
+enum service_event {
 	SERVICE_NOTHING,
 	SERVICE_ENSURING,
 	SERVICE_ENSURED,
@@ -47,21 +47,23 @@ struct service_record {
 	/* of the worker that has the key */
 	uint64_t
 		foreign_hash; /* hash of the UID of a Service of another class that has no balancer of ours */
-	bool has_targets;       /* targets_hash is what the provider was told last */
-	bool has_failed;        /* the last ensure or update did */
+	bool has_targets; /* targets_hash is that of the targets the provider was given last */
+	bool has_failed;  /* the last ensure or update did */
 	uint64_t warned_outage; /* hash of the last Warning if an outage was its cause; else 0 */
-	bool is_elsewhere; /* another controller's, said the provider: its nodes are not ours to tell */
-	bool is_told_empty;            /* "no available nodes" was said */
-	enum service_saying announced; /* what began, its end not said yet */
-	char *written_version;         /* what our own last write made of the Service; NULL: none */
-	bool is_unsure;                /* whether that came through: there was no good answer */
-	unsigned n_conflicts;          /* counted as expected since the last complete run */
-	bool has_news;                 /* its targets were changed, and that was not told yet */
+	bool is_elsewhere; /* another controller's, said the provider: its targets are not ours to set */
+	bool is_empty_reported; /* "no available nodes" was reported */
+	enum service_event
+		announced;     /* the beginning that was reported last, if its end was not yet */
+	char *written_version; /* what our own last write made of the Service; NULL: none */
+	bool is_unsure;        /* whether that came through: there was no good answer */
+	unsigned n_conflicts;  /* counted as expected since the last complete run */
+	bool has_new_targets;  /* its targets were changed, and no event said so yet */
 	uint64_t targets_hash;
-	int64_t next_news_ns, news_pause_ns; /* mono: such news are not told again before */
-	int64_t next_update_ns;              /* mono: targets are not touched again before */
-	int64_t retry_ns;                    /* mono: when REASON_RETRY is due */
-	bool is_retry_fixed; /* the cloud named that time: other nodes do not change it */
+	int64_t next_report_ns,
+		report_pause_ns; /* mono: changed targets are not reported again before */
+	int64_t next_update_ns;  /* mono: targets are not touched again before */
+	int64_t retry_ns;        /* mono: when REASON_RETRY is due */
+	bool is_retry_fixed;     /* the cloud named that time: other nodes do not change it */
 };
 
 struct service_controller {
@@ -96,7 +98,7 @@ bool service_is_stale(const struct service_record *record, const struct service 
 /** Brings one Service to where it should be. *ret_is_done: the record may be dropped. ERR_PENDING and ERR_THROTTLED with
  * retry_after_ms; everything else backs off. */
 NODISCARD bool service_sync(struct service_run *run, bool *ret_is_done, struct error *err);
-/** Are its targets others than the provider was told last? */
+/** Do its targets differ from those that the provider was given last? */
 bool service_sync_has_new_targets(struct service_run *run);
 /** The Service whose balancer we have is gone from the store, or another Service has its name. last: the last state of a
  * vanished Service of that name. The balancer is removed if it shows that the Service was deleted, else kept and reported. */
@@ -115,19 +117,19 @@ struct lb_spec service_spec(const struct service *, const char *cluster_name, st
 
 #define SERVICE_COMPONENT "service-controller"
 
-/** Once for a work that takes several tries: its beginning is news, its repetition is not. */
-void service_announce(struct service_run *, enum service_saying saying);
-void service_tell_end(struct service_run *, enum service_saying saying);
-/** Waiting for a cloud, or for its rate limit, is none. */
+/** Once for a work that takes several tries: its beginning is an event, its repetition is not. */
+void service_announce(struct service_run *, enum service_event event);
+void service_report_end(struct service_run *, enum service_event event);
+/** Is that error a failure? Waiting for a cloud or for its rate limit is not. */
 bool service_is_failure(const struct error *);
-/** A Warning, if it is a failure. */
-void service_warn(struct service_run *, enum service_saying saying, const struct error *);
+/** A Warning, where the error is a failure. */
+void service_warn(struct service_run *, enum service_event event, const struct error *);
 /** A Warning that the balancer of that Service is kept although the Service is gone. */
 void service_warn_of_kept(struct service_run *, const struct service *former);
 void service_warn_of_update(struct service_run *, const struct target_list *, const struct error *);
-/** That there are no targets: once. */
-void service_tell_empty(struct service_run *, size_t n_targets);
-/** That targets were changed, now or later, if they were. */
-void service_tell_news(struct service_run *);
+/** A Warning that there are no targets: once. */
+void service_report_empty(struct service_run *, size_t n_targets);
+/** An event that targets were changed, now or later, if they were. */
+void service_report_new_targets(struct service_run *);
 
 #endif

@@ -10,7 +10,7 @@
 #include "controllers/service/service_internal.h"
 #include "kube/service_patch.h"
 
-/* Providers are told of changed targets at once, then at most so often. */
+/* Providers are given changed targets immediately, then at most so often. */
 static const int64_t update_pause_ns = NS_PER_SEC;
 /* The pause after a conflict with another writer of the Service, and how many conflicts in a row are expected. Further
  * conflicts have another cause: an admission webhook that answers 409, or a watch that lags. */
@@ -110,7 +110,7 @@ patch_service(struct service_run *run, struct str body, bool *ret_is_gone, struc
 }
 
 static bool
-claim(struct service_run *run, bool *ret_is_gone, struct error *err)
+service_claim(struct service_run *run, bool *ret_is_gone, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf body = BUF_INIT(LIMIT_HTTP_REQUEST);
 
@@ -124,7 +124,7 @@ claim(struct service_run *run, bool *ret_is_gone, struct error *err)
 }
 
 static bool
-release(struct service_run *run, struct error *err)
+service_release(struct service_run *run, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf body = BUF_INIT(LIMIT_HTTP_REQUEST);
 	bool is_gone;
@@ -200,7 +200,7 @@ set_balanced(struct service_run *run, struct object *service)
 
 /* Must be called before the provider is, because a balancer that may exist has to be removed one day. */
 static void
-remember(struct service_run *run)
+service_remember(struct service_run *run)
 {
 	set_balanced(run, object_ref((struct object *)(uintptr_t)&run->service->object));
 }
@@ -213,7 +213,7 @@ remember_targets(struct service_run *run, uint64_t hash)
 	run->record->next_update_ns = clock_deadline(clock_mono(run->call->clock), update_pause_ns);
 }
 
-/* After a restart a Service that has its finalizer and addresses is looked at once more; that is no news. */
+/* After a restart a Service that has its finalizer and addresses is ensured once more; no event says so. */
 static bool
 looks_settled(const struct service_run *run)
 {
@@ -232,8 +232,8 @@ call_ensure(struct service_run *run, enum lb_outcome *outcome, struct lb_status 
 
 	spec.nodes = targets.refs;
 	spec.n_nodes = targets.n;
-	service_tell_empty(run, targets.n);
-	remember(run);
+	service_report_empty(run, targets.n);
+	service_remember(run);
 	remember_targets(run, targets.hash);
 	return run->c->ops->ensure(run->c->env->cloud, run->call, &spec, outcome, status, err);
 }
@@ -246,7 +246,7 @@ fail(struct error *err, const struct error *why)
 }
 
 static bool
-ensure(struct service_run *run, struct error *err)
+service_ensure(struct service_run *run, struct error *err)
 {
 	enum lb_outcome outcome = LB_DONE;
 	struct lb_status status = { 0 };
@@ -255,7 +255,7 @@ ensure(struct service_run *run, struct error *err)
 
 	if (!looks_settled(run))
 		service_announce(run, SERVICE_ENSURING);
-	if (!claim(run, &is_gone, err))
+	if (!service_claim(run, &is_gone, err))
 		return false;
 	if (is_gone)
 		return true; /* the store will hear of it */
@@ -269,9 +269,9 @@ ensure(struct service_run *run, struct error *err)
 	if (outcome == LB_PARTIAL)
 		return fail(err, &why);
 	if (run->record->announced)
-		service_tell_end(run, SERVICE_ENSURED);
+		service_report_end(run, SERVICE_ENSURED);
 	else
-		service_tell_news(run);
+		service_report_new_targets(run);
 	return true;
 }
 
@@ -292,7 +292,7 @@ call_update(struct service_run *run, const struct lb_spec *spec, struct error *e
 
 /* *ret_is_missing: there is no such balancer, so it has to be ensured. */
 static bool
-update(struct service_run *run, bool *ret_is_missing, struct error *err)
+service_update(struct service_run *run, bool *ret_is_missing, struct error *err)
 {
 	struct lb_spec spec = spec_of(run);
 	CLEANUP(target_list_fini)
@@ -300,17 +300,17 @@ update(struct service_run *run, bool *ret_is_missing, struct error *err)
 	                                            run->call->arena);
 
 	if (targets.hash == run->record->targets_hash || run->record->is_elsewhere) {
-		service_tell_news(run);
+		service_report_new_targets(run);
 		return true;
 	}
 	spec.nodes = targets.refs;
 	spec.n_nodes = targets.n;
-	remember(run);
+	service_remember(run);
 	remember_targets(run, targets.hash);
-	run->record->has_news = targets.n > 0;
+	run->record->has_new_targets = targets.n > 0;
 	if (call_update(run, &spec, err)) {
-		service_tell_empty(run, targets.n);
-		service_tell_news(run);
+		service_report_empty(run, targets.n);
+		service_report_new_targets(run);
 		return true;
 	}
 	*ret_is_missing = err->code == ERR_NOT_FOUND;
@@ -344,9 +344,9 @@ balance(struct service_run *run, struct error *err)
 	bool is_done = true;
 
 	if (!wants_ensure)
-		is_done = update(run, &wants_ensure, err);
+		is_done = service_update(run, &wants_ensure, err);
 	if (is_done && wants_ensure)
-		is_done = ensure(run, err);
+		is_done = service_ensure(run, err);
 	run->record->has_failed = !is_done && service_is_failure(err);
 	if (!is_done && (!was_update || wants_ensure))
 		service_warn(run, SERVICE_SYNC_FAILED, err);
@@ -362,7 +362,8 @@ forget_balancer(struct service_run *run)
 	struct service_record *r = run->record;
 
 	set_balanced(run, NULL);
-	r->has_targets = r->has_failed = r->is_elsewhere = r->is_told_empty = r->has_news = false;
+	r->has_targets = r->has_failed = r->is_elsewhere = r->is_empty_reported =
+		r->has_new_targets = false;
 }
 
 /* Every controller based on k8s.io/cloud-provider uses the same finalizer as we do. On a Service of another class it is ours
@@ -401,9 +402,9 @@ remove_and_release(struct service_run *run, bool *ret_is_ours, struct error *err
 	if (!call_remove(run, &was_found, err))
 		return err_wrap(err, "failed to delete load balancer");
 	if (was_found)
-		remember(run);
+		service_remember(run);
 	*ret_is_ours = may_release(run);
-	if (*ret_is_ours && !release(run, err))
+	if (*ret_is_ours && !service_release(run, err))
 		return false;
 	forget_balancer(run);
 	return true;
@@ -423,7 +424,7 @@ clean_up(struct service_run *run, bool *ret_is_done, struct error *err)
 		return false;
 	}
 	if (is_ours)
-		service_tell_end(run, SERVICE_DELETED);
+		service_report_end(run, SERVICE_DELETED);
 	else
 		run->record->foreign_hash = hash;
 	*ret_is_done =
@@ -443,7 +444,7 @@ remove_former(struct service_run *run, struct error *err)
 	is_done = call_remove(run, &was_found, err);
 	if (is_done) {
 		forget_balancer(run);
-		service_tell_end(run, SERVICE_DELETED);
+		service_report_end(run, SERVICE_DELETED);
 	} else
 		service_warn(run, SERVICE_DELETE_FAILED, err);
 	run->service = current;
