@@ -292,10 +292,10 @@ is_backing_off(struct service_run *run)
 	       (run->record->is_retry_fixed || !service_sync_has_new_targets(run));
 }
 
-/* A run that comes before its time is put off. (The queue need not have the key for then: of several times it keeps the
- * earliest.) */
+/* Puts off a run that comes before its time, and returns true. (The queue need not have the key for then: of several
+ * times it keeps the earliest.) */
 static bool
-is_too_soon(struct service_run *run, struct object *vanished)
+put_off(struct service_run *run, struct object *vanished)
 {
 	int64_t now_ns = clock_mono(run->call->clock), due_ns = now_ns;
 
@@ -373,8 +373,9 @@ reconcile(struct service_controller *c, struct call *call, struct str key, struc
 	if (!object)
 		return sync_absent(&run, vanished, err);
 	run.service = service_of(object);
-	return must_await_vanished(&run, vanished) || is_too_soon(&run, vanished) ||
-	       sync_present(&run, object, vanished, err);
+	if (must_await_vanished(&run, vanished) || put_off(&run, vanished))
+		return true;
+	return sync_present(&run, object, vanished, err);
 }
 
 /* ---- workers ---- */

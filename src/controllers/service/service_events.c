@@ -137,7 +137,7 @@ void
 service_warn_of_kept(struct service_run *run, const struct service *former)
 {
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(LIMIT_EVENT_MESSAGE);
-	const struct service *current = run->service;
+	struct service_run about = *run;
 
 	buf_addf(&text, "The load balancer of the former Service with UID %" STR_FMT,
 	         STR_ARG(former->object.uid));
@@ -147,9 +147,9 @@ service_warn_of_kept(struct service_run *run, const struct service *former)
 		" is kept: that Service was not deleted, it vanished with the finalizer " SERVICE_FINALIZER
 		" on it, as after a restore of the API server's data. If nothing needs the load balancer, "
 		"delete it by hand.");
-	run->service = current ? current : former;
-	service_send_event(run, EVENT_WARNING, kept_event.reason, buf_str(&text));
-	run->service = current;
+	if (!about.service)
+		about.service = former;
+	service_send_event(&about, EVENT_WARNING, kept_event.reason, buf_str(&text));
 }
 
 void

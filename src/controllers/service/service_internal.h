@@ -52,15 +52,15 @@ struct service_record {
 	uint64_t warned_outage; /* hash of the last Warning if an outage was its cause; else 0 */
 	bool is_elsewhere; /* another controller's, said the provider: its targets are not ours to set */
 	bool is_empty_reported; /* "no available nodes" was reported */
-	enum service_event
-		announced;     /* the beginning that was reported last, if its end was not yet */
+	/* what began, as an event said, and has not ended */
+	enum service_event announced;
 	char *written_version; /* what our own last write made of the Service; NULL: none */
 	bool is_unsure;        /* whether that came through: there was no good answer */
 	unsigned n_conflicts;  /* counted as expected since the last complete run */
 	bool has_new_targets;  /* its targets were changed, and no event said so yet */
 	uint64_t targets_hash;
-	int64_t next_report_ns,
-		report_pause_ns; /* mono: changed targets are not reported again before */
+	int64_t next_report_ns;  /* mono: changed targets are not reported again before */
+	int64_t report_pause_ns; /* the pause before that */
 	int64_t next_update_ns;  /* mono: targets are not touched again before */
 	int64_t retry_ns;        /* mono: when REASON_RETRY is due */
 	bool is_retry_fixed;     /* the cloud named that time: other nodes do not change it */

@@ -205,10 +205,14 @@ service_remember(struct service_run *run)
 	set_balanced(run, object_ref((struct object *)(uintptr_t)&run->service->object));
 }
 
+/* Gives the targets to the call that follows, and remembers that it was made. */
 static void
-remember_targets(struct service_run *run, uint64_t hash)
+hand_over(struct service_run *run, struct lb_spec *spec, const struct target_list *targets)
 {
-	run->record->targets_hash = hash;
+	spec->nodes = targets->refs;
+	spec->n_nodes = targets->n;
+	service_remember(run);
+	run->record->targets_hash = targets->hash;
 	run->record->has_targets = true;
 	run->record->next_update_ns = clock_deadline(clock_mono(run->call->clock), update_pause_ns);
 }
@@ -222,32 +226,10 @@ looks_settled(const struct service_run *run)
 }
 
 static bool
-call_ensure(struct service_run *run, enum lb_outcome *outcome, struct lb_status *status,
-            struct error *err)
-{
-	struct lb_spec spec = spec_of(run);
-	CLEANUP(target_list_fini)
-	struct target_list targets = targets_select(run->c->targets, run->c->env->cloud, &spec,
-	                                            run->call->arena);
-
-	spec.nodes = targets.refs;
-	spec.n_nodes = targets.n;
-	service_report_empty(run, targets.n);
-	service_remember(run);
-	remember_targets(run, targets.hash);
-	return run->c->ops->ensure(run->c->env->cloud, run->call, &spec, outcome, status, err);
-}
-
-static bool
-fail(struct error *err, const struct error *why)
-{
-	*err = *why;
-	return err_wrap(err, "failed to ensure load balancer");
-}
-
-static bool
 service_ensure(struct service_run *run, struct error *err)
 {
+	struct lb_spec spec = spec_of(run);
+	CLEANUP(target_list_fini) struct target_list targets = { 0 };
 	enum lb_outcome outcome = LB_DONE;
 	struct lb_status status = { 0 };
 	bool is_gone, was_stale = is_stale(run); /* before what we write now */
@@ -259,15 +241,22 @@ service_ensure(struct service_run *run, struct error *err)
 		return false;
 	if (is_gone)
 		return true; /* the store will hear of it */
-	if (!call_ensure(run, &outcome, &status, &why))
-		return fail(err, &why);
+	targets = targets_select(run->c->targets, run->c->env->cloud, &spec, run->call->arena);
+	service_report_empty(run, targets.n);
+	hand_over(run, &spec, &targets);
+	if (!run->c->ops->ensure(run->c->env->cloud, run->call, &spec, &outcome, &status, &why)) {
+		*err = why;
+		return err_wrap(err, "failed to ensure load balancer");
+	}
 	run->record->is_elsewhere = outcome == LB_ELSEWHERE;
 	if (run->record->is_elsewhere)
 		return true;
 	if (!write_lb_status(run, was_stale, &status, err))
 		return false;
-	if (outcome == LB_PARTIAL)
-		return fail(err, &why);
+	if (outcome == LB_PARTIAL) {
+		*err = why;
+		return err_wrap(err, "failed to ensure load balancer");
+	}
 	if (run->record->announced)
 		service_report_end(run, SERVICE_ENSURED);
 	else
@@ -303,10 +292,7 @@ service_update(struct service_run *run, bool *ret_is_missing, struct error *err)
 		service_report_new_targets(run);
 		return true;
 	}
-	spec.nodes = targets.refs;
-	spec.n_nodes = targets.n;
-	service_remember(run);
-	remember_targets(run, targets.hash);
+	hand_over(run, &spec, &targets);
 	run->record->has_new_targets = targets.n > 0;
 	if (call_update(run, &spec, err)) {
 		service_report_empty(run, targets.n);
@@ -333,24 +319,6 @@ service_sync_has_new_targets(struct service_run *run)
 	                                            run->call->arena);
 
 	return targets.hash != run->record->targets_hash;
-}
-
-static bool
-balance(struct service_run *run, struct error *err)
-{
-	bool wants_ensure = (run->reasons & (REASON_FULL | REASON_RETRY)) ||
-	                    !run->record->has_targets;
-	bool was_update = !wants_ensure;
-	bool is_done = true;
-
-	if (!wants_ensure)
-		is_done = service_update(run, &wants_ensure, err);
-	if (is_done && wants_ensure)
-		is_done = service_ensure(run, err);
-	run->record->has_failed = !is_done && service_is_failure(err);
-	if (!is_done && (!was_update || wants_ensure))
-		service_warn(run, SERVICE_SYNC_FAILED, err);
-	return is_done;
 }
 
 /* ---- a balancer that has to go ---- */
@@ -434,34 +402,44 @@ clean_up(struct service_run *run, bool *ret_is_done, struct error *err)
 
 /* The balancer of a Service that is no more, though its name may be another's by now. */
 static bool
-remove_former(struct service_run *run, struct error *err)
+remove_former(const struct service_run *run, struct error *err)
 {
 	CLEANUP(object_unrefp) struct object *former = object_ref(run->record->balanced);
-	const struct service *current = run->service;
-	bool is_done, was_found;
+	struct service_run its = *run;
+	bool was_found;
 
-	run->service = service_of(former);
-	is_done = call_remove(run, &was_found, err);
-	if (is_done) {
-		forget_balancer(run);
-		service_report_end(run, SERVICE_DELETED);
-	} else
-		service_warn(run, SERVICE_DELETE_FAILED, err);
-	run->service = current;
-	return is_done;
+	its.service = service_of(former);
+	if (!call_remove(&its, &was_found, err)) {
+		service_warn(&its, SERVICE_DELETE_FAILED, err);
+		return false;
+	}
+	forget_balancer(&its);
+	service_report_end(&its, SERVICE_DELETED);
+	return true;
 }
 
 bool
 service_sync(struct service_run *run, bool *ret_is_done, struct error *err)
 {
 	const struct service *s = run->service;
+	bool wants_ensure = (run->reasons & (REASON_FULL | REASON_RETRY)) ||
+	                    !run->record->has_targets;
+	bool is_synced = true;
 
 	*ret_is_done = !service_wants_balancer(s) || service_needs_cleanup(s) ||
 	               (s->is_deleting && !s->has_finalizer);
-	if (!*ret_is_done)
-		return balance(run, err);
 	/* being deleted without our finalizer: it was taken off already, and none can be added any more */
-	return s->has_finalizer || run->record->balanced ? clean_up(run, ret_is_done, err) : true;
+	if (*ret_is_done)
+		return s->has_finalizer || run->record->balanced ? clean_up(run, ret_is_done, err)
+		                                                 : true;
+	if (!wants_ensure)
+		is_synced = service_update(run, &wants_ensure, err);
+	if (is_synced && wants_ensure)
+		is_synced = service_ensure(run, err);
+	run->record->has_failed = !is_synced && service_is_failure(err);
+	if (!is_synced && wants_ensure) /* a failed update has an event of its own */
+		service_warn(run, SERVICE_SYNC_FAILED, err);
+	return is_synced;
 }
 
 /* Our finalizer keeps a Service until its balancer is gone. One that goes with the finalizer on it was not deleted: the
