@@ -100,7 +100,7 @@ hold(struct world *w, const char *name, const char *address)
 static const enum ip_family both[] = { IP_V4, IP_V6 };
 
 static struct cl_desired
-wish_of(struct world *w)
+desired_of(struct world *w)
 {
 	struct cl_desired desired = { .pool = w->pool, .families = both, .n_families = 1 };
 
@@ -148,7 +148,7 @@ static void
 the_lowest_free_one_is_given(void **state UNUSED)
 {
 	CLEANUP(world_fini) struct world w = world_of("addresses: [10.0.0.1-10.0.0.4]");
-	struct cl_desired desired = wish_of(&w);
+	struct cl_desired desired = desired_of(&w);
 
 	assert_gets(&w, &desired, "10.0.0.1", NULL);
 	hold(&w, "ns/a", "10.0.0.1");
@@ -163,7 +163,7 @@ the_first_block_comes_first(void **state UNUSED)
 {
 	CLEANUP(world_fini)
 	struct world w = world_of("addresses: [10.9.0.7, 10.0.0.1-10.0.0.2, 10.1.0.1]");
-	struct cl_desired desired = wish_of(&w);
+	struct cl_desired desired = desired_of(&w);
 
 	assert_gets(&w, &desired, "10.9.0.7", NULL);
 	hold(&w, "ns/a", "10.9.0.7");
@@ -182,7 +182,7 @@ edges_and_avoided_ones_are_left_out(void **state UNUSED)
 	struct world edges = world_of("addresses: [10.0.0.0/30], avoidEdges: false");
 	CLEANUP(world_fini) struct world range = world_of("addresses: [10.0.0.0-10.0.0.3]");
 	CLEANUP(world_fini) struct world small = world_of("addresses: [10.0.0.0/31]");
-	struct cl_desired desired = wish_of(&w);
+	struct cl_desired desired = desired_of(&w);
 
 	assert_gets(&w, &desired, "10.0.0.3", NULL);
 	hold(&w, "ns/a", "10.0.0.3");
@@ -191,11 +191,11 @@ edges_and_avoided_ones_are_left_out(void **state UNUSED)
 	hold(&w, "ns/c", "10.0.0.6");
 	assert_refused(&w, &desired, "address pool \"p\" has no free IPv4 address (3 of 3 in use)");
 	assert_true(w.is_full);
-	desired = wish_of(&edges);
+	desired = desired_of(&edges);
 	assert_gets(&edges, &desired, "10.0.0.0", NULL);
-	desired = wish_of(&range);
+	desired = desired_of(&range);
 	assert_gets(&range, &desired, "10.0.0.0", NULL);
-	desired = wish_of(&small);
+	desired = desired_of(&small);
 	assert_gets(&small, &desired, "10.0.0.0", NULL);
 }
 
@@ -204,7 +204,7 @@ an_edge_in_another_block_is_no_edge(void **state UNUSED)
 {
 	CLEANUP(world_fini)
 	struct world w = world_of("addresses: [10.0.0.0/30, 10.0.0.3-10.0.0.4]");
-	struct cl_desired desired = wish_of(&w);
+	struct cl_desired desired = desired_of(&w);
 
 	hold(&w, "ns/a", "10.0.0.1");
 	hold(&w, "ns/b", "10.0.0.2");
@@ -219,7 +219,7 @@ huge_blocks_cost_nothing(void **state UNUSED)
 	CLEANUP(world_fini)
 	struct world end = world_of("addresses: ['ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff'], "
 	                            "avoid: ['ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff']");
-	struct cl_desired desired = wish_of(&w);
+	struct cl_desired desired = desired_of(&w);
 
 	desired.families = &both[1];
 	assert_gets(&w, &desired, "fd00::1:0", NULL);
@@ -235,7 +235,7 @@ what_fits_is_kept(void **state UNUSED)
 {
 	CLEANUP(world_fini)
 	struct world w = world_of("addresses: [10.0.0.1-10.0.0.9], avoid: [10.0.0.5]");
-	struct cl_desired desired = wish_of(&w);
+	struct cl_desired desired = desired_of(&w);
 
 	desired.self.n_addresses = 1;
 	desired.self.addresses[0] = ip("10.0.0.7");
@@ -257,7 +257,7 @@ static void
 its_own_entry_is_no_rival(void **state UNUSED)
 {
 	CLEANUP(world_fini) struct world w = world_of("addresses: [10.0.0.1]");
-	struct cl_desired desired = wish_of(&w);
+	struct cl_desired desired = desired_of(&w);
 
 	hold(&w, "ns/me", "10.0.0.1")->uid = STR("me");
 	desired.self.n_addresses = 1;
@@ -274,7 +274,7 @@ a_wanted_one_is_given_or_refused_with_the_reason(void **state UNUSED)
 {
 	CLEANUP(world_fini)
 	struct world w = world_of("addresses: [10.0.0.0/29], avoid: [10.0.0.2]");
-	struct cl_desired desired = wish_of(&w);
+	struct cl_desired desired = desired_of(&w);
 
 	desired.n_wanted = 1;
 	desired.wanted[0] = ip("10.0.0.5");
@@ -303,7 +303,7 @@ each_family_gets_one_in_its_order(void **state UNUSED)
 {
 	static const enum ip_family reversed[] = { IP_V6, IP_V4 };
 	CLEANUP(world_fini) struct world w = world_of(DUAL);
-	struct cl_desired desired = wish_of(&w);
+	struct cl_desired desired = desired_of(&w);
 
 	desired.n_families = 2;
 	assert_gets(&w, &desired, "10.0.0.1", "fd00::1");
@@ -315,7 +315,7 @@ static void
 who_prefers_both_takes_what_there_is(void **state UNUSED)
 {
 	CLEANUP(world_fini) struct world w = world_of(DUAL);
-	struct cl_desired desired = wish_of(&w);
+	struct cl_desired desired = desired_of(&w);
 
 	desired.n_families = 2;
 	hold(&w, "ns/a", "10.0.0.1");
@@ -330,7 +330,7 @@ static void
 a_wanted_one_is_not_done_without(void **state UNUSED)
 {
 	CLEANUP(world_fini) struct world w = world_of(DUAL);
-	struct cl_desired desired = wish_of(&w);
+	struct cl_desired desired = desired_of(&w);
 
 	desired.n_families = 2;
 	desired.may_lack = true;
@@ -346,7 +346,7 @@ static void
 friends_share_where_their_ports_differ(void **state UNUSED)
 {
 	CLEANUP(world_fini) struct world w = world_of("addresses: [10.0.0.1-10.0.0.2]");
-	struct cl_desired desired = wish_of(&w);
+	struct cl_desired desired = desired_of(&w);
 	struct cl_holding *other = hold(&w, "ns/dns", "10.0.0.1");
 
 	desired.self.share_key = STR("k");
@@ -367,7 +367,7 @@ static void
 only_friends_share(void **state UNUSED)
 {
 	CLEANUP(world_fini) struct world w = world_of("addresses: [10.0.0.1]");
-	struct cl_desired desired = wish_of(&w);
+	struct cl_desired desired = desired_of(&w);
 	struct cl_holding *other = hold(&w, "ns/dns", "10.0.0.1");
 
 	other->n_ports = 0;
