@@ -5,9 +5,9 @@
  */
 #include "base/alloc.h"
 #include "base/limits.h"
+#include "base/quote.h"
 #include "cloud/host.h"
 #include "providers/cloudlycke/balancers.h"
-#include "providers/cloudlycke/quote.h"
 #include "providers/cloudlycke/routes.h"
 #include "providers/cloudlycke/watcher.h"
 
@@ -56,7 +56,7 @@ answer_about(struct asking *ask, size_t i, enum err_code code, const char *befor
              const char *after)
 {
 	answer_error(ask, i, code,
-	             arena_printf(&ask->scratch, "%s %s%s", before, cl_q(&ask->scratch, what),
+	             arena_printf(&ask->scratch, "%s %s%s", before, quote_z(&ask->scratch, what),
 	                          after));
 }
 
@@ -147,7 +147,7 @@ look_by_id(struct asking *ask, size_t i, struct str provider_id)
 		look_set_error(ask->look, i, PRESENCE_FOREIGN, ERR_INVALID,
 		               arena_printf(&ask->scratch,
 		                            "providerID %s is not a cloudlycke:// id",
-		                            cl_q(&ask->scratch, provider_id)));
+		                            quote_z(&ask->scratch, provider_id)));
 		return;
 	}
 	if (id.len == 0) {
@@ -170,7 +170,7 @@ look_by_name(struct asking *ask, size_t i, struct str name)
 	if (!cl_inventory_by_name(ask->inventory, name, &machine, &ids))
 		answer_error(ask, i, ERR_INVALID,
 		             arena_printf(&ask->scratch, "node %s matches several machines: %s",
-		                          cl_q(&ask->scratch, name), ids.ptr));
+		                          quote_z(&ask->scratch, name), ids.ptr));
 	else if (machine)
 		answer(ask, i, machine);
 	else
