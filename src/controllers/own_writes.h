@@ -1,8 +1,9 @@
 /* controllers/own_writes.h: what we wrote to nodes and have not heard back yet.
  *
- * After a PATCH the store shows the old node for a moment (kube-client.md 3.11). Acting on that would write again what
- * is written, and earn a conflict. So every write's answer leaves its resource version here, and whoever comes upon a node
- * that is older than our own last write to it lets go: the event that is on its way brings the node back.
+ * After a PATCH the store shows the old node for a moment (docs/spec/kube-client.md, "Own writes").
+ * Acting on that would write again what is written, and earn a conflict. So every write's answer
+ * leaves its resource version here, and whoever comes upon a node that is older than our own last
+ * write to it lets go: the event that is on its way brings the node back.
  *
  * Threads: any.
  */

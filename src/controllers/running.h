@@ -1,4 +1,5 @@
-/* controllers/running.h: the gauge that says which controllers run (framework.md 3.1, 4.6). */
+/* controllers/running.h: the gauge that says which controllers run (docs/spec/framework.md,
+ * "Controllers"). */
 #ifndef CCMD_CONTROLLERS_RUNNING_H
 #define CCMD_CONTROLLERS_RUNNING_H
 

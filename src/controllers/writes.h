@@ -1,7 +1,8 @@
 /* controllers/writes.h: writes to a node that survive others writing to it at the same time.
  *
- * A write names the resource version it was computed from. When somebody was faster, the server answers 409; the node
- * is then read afresh, past the cache, and the write computed anew (framework.md 0.3).
+ * A write names the resource version it was computed from. When somebody was faster, the server
+ * answers 409; the node is then read afresh, past the cache, and the write computed anew
+ * (docs/spec/framework.md, "Conflicts").
  */
 #ifndef CCMD_CONTROLLERS_WRITES_H
 #define CCMD_CONTROLLERS_WRITES_H
@@ -20,7 +21,8 @@ NODISCARD bool write_node(struct controller_env *, struct call *, const struct n
                           unsigned attempts, int64_t pause_ms, write_fn *write, void *arg,
                           struct error *err);
 
-/** The shutdown taint (framework.md 4.5), on or off. No request when the node is as it should be. */
+/** The shutdown taint (docs/spec/framework.md, "Shutdown taint"), on or off. No request when the
+ * node is as it should be. */
 NODISCARD bool write_shutdown_taint(struct controller_env *, struct call *, const struct node *node,
                                     bool wanted, struct error *err);
 

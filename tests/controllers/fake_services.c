@@ -167,7 +167,7 @@ patch_finalizers(struct fake_services *fs, struct entry *e, yyjson_val *metadata
 {
 	if (names_ours(metadata, "finalizers")) {
 		if (e->is_deleting && !has_finalizer(e, SERVICE_FINALIZER))
-			return 422; /* framework.md E19 */
+			return 422; /* docs/spec/framework.md, "Service sync" */
 		add_finalizer(e, SERVICE_FINALIZER);
 	}
 	if (names_ours(metadata, "$deleteFromPrimitiveList/finalizers") &&

@@ -1,4 +1,5 @@
-/* controllers/node/addresses.h: which addresses a node should have. Pure functions (framework.md 3.7 and 3.8.2). */
+/* controllers/node/addresses.h: which addresses a node should have. Pure functions
+ * (docs/spec/framework.md, "Provided node IP" and "Addresses"). */
 #ifndef CCMD_CONTROLLERS_NODE_ADDRESSES_H
 #define CCMD_CONTROLLERS_NODE_ADDRESSES_H
 

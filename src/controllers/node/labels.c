@@ -3,7 +3,8 @@
 
 #include "base/log.h"
 
-/* beta is the source of truth, as the Go controllers have it (framework.md 10 E12) */
+/* beta is the source of truth, as the Go controllers have it (docs/spec/framework.md,
+ * "Labels afterwards") */
 static const struct {
 	struct str beta, ga;
 } label_pairs[] = {

@@ -1,4 +1,5 @@
-/* controllers/node/labels.h: which labels a node should get. Pure functions (framework.md 3.6 and 3.9). */
+/* controllers/node/labels.h: which labels a node should get. Pure functions
+ * (docs/spec/framework.md, "Labels at initialisation" and "Labels afterwards"). */
 #ifndef CCMD_CONTROLLERS_NODE_LABELS_H
 #define CCMD_CONTROLLERS_NODE_LABELS_H
 

@@ -1,9 +1,10 @@
 /* controllers/node/node.h: the cloud node controller: initialises nodes, keeps their addresses and labels right.
  *
- * A new node carries the uninitialized taint; no pod lands on it until its machine was found in the cloud and its
- * provider ID, labels and addresses are set. That takes two writes: first the addresses, to /status, then all the rest
- * together with the taint's removal, so that pods never land before addresses exist. Afterwards GA labels follow the
- * beta ones, and addresses are compared with the cloud's every few minutes (framework.md 3).
+ * A new node carries the uninitialized taint; no pod lands on it until its machine was found in the
+ * cloud and its provider ID, labels and addresses are set. That takes two writes: first the
+ * addresses, to /status, then all the rest together with the taint's removal, so that pods never
+ * land before addresses exist. Afterwards GA labels follow the beta ones, and addresses are
+ * compared with the cloud's every few minutes (docs/spec/framework.md, "Initialisation").
  */
 #ifndef CCMD_CONTROLLERS_NODE_NODE_H
 #define CCMD_CONTROLLERS_NODE_NODE_H

@@ -1,5 +1,6 @@
-/* controllers/route/route_plan.h: which routes are missing, which are too many (framework.md 6.4 to 6.7). A pure function of
- * plain values, tested exhaustively. */
+/* controllers/route/route_plan.h: which routes are missing, which are too many
+ * (docs/spec/framework.md, "Routes" and "NetworkUnavailable"). A pure function of plain values,
+ * tested exhaustively. */
 #ifndef CCMD_CONTROLLERS_ROUTE_ROUTE_PLAN_H
 #define CCMD_CONTROLLERS_ROUTE_ROUTE_PLAN_H
 

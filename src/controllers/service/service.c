@@ -16,9 +16,9 @@ enum {
 	WORK_TIMEOUT_S = 120,
 };
 
-/* framework.md 5.1 */
+/* docs/spec/framework.md, "Service retries" */
 static const int64_t failure_base_ns = 5 * NS_PER_SEC;
-/* Clean-ups come back at least so often (framework.md 5.3, E20). */
+/* Clean-ups come back at least so often (docs/spec/framework.md, "Service retries"). */
 static const int64_t cleanup_max_ns = 30 * NS_PER_SEC;
 static const int64_t pass_pause_ns = NS_PER_SEC;
 

@@ -1,4 +1,5 @@
-/* controllers/service/service.h: the service controller: a load balancer for each Service that wants one (framework.md 5).
+/* controllers/service/service.h: the service controller: a load balancer for each Service that
+ * wants one (docs/spec/framework.md, "Service sync").
  *
  * One queue of Services, one key each with reasons: FULL (something about the Service) or NODES (only its targets), so
  * ensuring and updating of one Service never overlap, and up to the number of workers one slow Service delays no other.

@@ -1,8 +1,10 @@
-/* controllers/service/service_events.c: events about the load balancer of a Service (framework.md 5.11).
+/* controllers/service/service_events.c: events about the load balancer of a Service
+ * (docs/spec/framework.md, "Service events").
  *
- * The API server takes 25 events of an object and one more per 5 min (kube-client.md 7.3), and what is repeated uses them up
- * for what matters. So work that takes several tries begins once, and changed targets are reported more and more seldom while
- * they go on changing.
+ * The API server takes 25 events of an object and one more per 5 min (docs/spec/kube-client.md,
+ * "Event limits"), and what is repeated uses them up for what matters. So work that takes several
+ * tries begins once, and changed targets are reported more and more seldom while they go on
+ * changing.
  */
 #include "base/backoff.h"
 #include "base/event_kind.h"

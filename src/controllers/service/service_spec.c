@@ -7,7 +7,7 @@ enum {
 	MAX_NAME = 32,
 };
 
-/* "a" + the UID without dashes, cut (framework.md 2.5). */
+/* "a" + the UID without dashes, cut (docs/spec/framework.md, "Load balancer names"). */
 static struct str
 default_name(struct str uid, struct arena *arena)
 {
@@ -48,7 +48,8 @@ add_ports(struct lb_spec *spec, const struct service *s, struct arena *arena)
 	spec->n_ports = s->n_ports;
 }
 
-/* The field, else the annotation, element by element: what they mean is the provider's to judge (framework.md 2.7). */
+/* The field, else the annotation, element by element: what they mean is the provider's to judge
+ * (docs/spec/framework.md, "Source ranges"). */
 static void
 add_source_ranges(struct lb_spec *spec, const struct service *s, struct arena *arena)
 {

@@ -1,4 +1,5 @@
-/* controllers/service/service_sync.c: one run of one Service (framework.md 5.6 to 5.9).
+/* controllers/service/service_sync.c: one run of one Service (docs/spec/framework.md,
+ * "Service sync").
  *
  * The order of writes is what makes a crash at any point harmless: the finalizer before the balancer, the status after
  * it; on the way out the balancer first, then status and finalizer in one.
@@ -153,8 +154,8 @@ write_status(struct service_run *run, bool was_stale, const struct service_ingre
 	return true;
 }
 
-/* Said always where there is an address: the server fills in what is left out, and that would differ for ever from what
- * we want (framework.md E22). */
+/* Said always where there is an address: the server fills in what is left out, and that would
+ * differ for ever from what we want (docs/spec/framework.md, "Status of a Service"). */
 static struct str
 mode_text(const struct lb_ingress *ingress)
 {
@@ -343,7 +344,8 @@ may_release(const struct service_run *run)
 	return !run->service->has_class || run->record->balanced;
 }
 
-/* Whatever the Service says now: only its UID and names matter (framework.md 5.6, 3). */
+/* Whatever the Service says now: only its UID and names matter (docs/spec/framework.md,
+ * "Service sync"). */
 static bool
 call_remove(struct service_run *run, bool *ret_found, struct error *err)
 {

@@ -26,7 +26,7 @@ struct targets {
 
 /* ---- which nodes ---- */
 
-/* What cannot be read excludes (framework.md 5.8). */
+/* What cannot be read excludes (docs/spec/framework.md, "Targets"). */
 static bool
 is_included(const struct node *node)
 {

@@ -1,4 +1,5 @@
-/* controllers/service/targets.h: the nodes behind load balancers (framework.md 5.8).
+/* controllers/service/targets.h: the nodes behind load balancers (docs/spec/framework.md,
+ * "Targets").
  *
  * A node is eligible unless it is being deleted, is excluded by label, or about to be removed by the autoscaler. Whether
  * it is Ready does not matter: that is what the balancer's health checks are for. The set of all eligible nodes is made
@@ -23,8 +24,9 @@ void targets_invalidate(struct targets *);
 
 /** May that node be a target of any balancer? */
 bool target_is_eligible(const struct node *node);
-/** Do balancers have to be asked whether their targets changed? NULL: there was, or is, no such node. framework.md 5.9; and
- * labels where the provider selects nodes by them, addresses where it uses them. */
+/** Do balancers have to be asked whether their targets changed? NULL: there was, or is, no such
+ * node. docs/spec/framework.md, "Targets"; and labels where the provider selects nodes by them,
+ * addresses where it uses them. */
 bool target_change_matters(const struct node *old, const struct node *new,
                            const struct balancer_ops *ops);
 

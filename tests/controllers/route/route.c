@@ -388,7 +388,7 @@ a_condition_is_put_right_however_late_the_store_hears(void **state UNUSED)
 	assert_non_null(strstr(patch(1), "\"reason\":\"RouteCreated\""));
 }
 
-/* ---- conditions (framework.md 6.7) ---- */
+/* ---- conditions (docs/spec/framework.md, "NetworkUnavailable") ---- */
 
 /* A CNI that writes False with a reason of its own means the same as we do. */
 static void

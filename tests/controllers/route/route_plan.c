@@ -1,4 +1,5 @@
-/* tests/controllers/route/route_plan.c: framework.md 6.4 to 6.7, as a table, and then at random against a naive model. */
+/* tests/controllers/route/route_plan.c: docs/spec/framework.md, "Routes" and "NetworkUnavailable",
+ * as a table, and then at random against a naive model. */
 #include "controllers/route/route_plan.h"
 
 #include <setjmp.h>
@@ -144,7 +145,8 @@ an_unfinished_route_is_finished_or_removed(void **state UNUSED)
 	assert_true(p.removes_first); /* for b */
 }
 
-/* framework.md E38: a cloud that has one route per CIDR would refuse the new one while the old one is there. */
+/* docs/spec/framework.md, "Routes": a cloud that has one route per CIDR would refuse the new one
+ * while the old one is there. */
 static void
 a_cidr_that_moved_is_removed_before_it_is_made(void **state UNUSED)
 {

@@ -296,7 +296,7 @@ a_service_held_by_another_finalizer_loses_its_status(void **state UNUSED)
 	assert_string_equal(fake_balancers_last(rig->balancers), "adopt -  ");
 }
 
-/* framework.md 5.4 */
+/* docs/spec/framework.md, "Service changes" */
 static void
 what_concerns_the_balancer_leads_to_a_sync(void **state UNUSED)
 {
@@ -482,7 +482,7 @@ a_deleted_service_loses_its_balancer_before_its_finalizer(void **state UNUSED)
 	assert_int_equal(calls(NULL), 2);
 }
 
-/* framework.md E20 */
+/* docs/spec/framework.md, "Service retries" */
 static void
 a_clean_up_is_tried_every_30_seconds_at_least(void **state UNUSED)
 {
@@ -547,7 +547,7 @@ other_finalizers_stay(void **state UNUSED)
 	assert_false(service().is_claimed);
 	assert_int_equal(service().n_finalizers, 1);
 	forget_calls();
-	run(600); /* and it is not claimed again, which could not succeed (framework.md E19) */
+	run(600); /* and it is not claimed again, which could not succeed */
 	rig_put(rig, &node_b);
 	run(10);
 	assert_quiet();
@@ -970,7 +970,7 @@ new_nodes_are_told_at_once(void **state UNUSED)
 	assert_int_equal(calls(NULL), 2);
 }
 
-/* framework.md 5.8, 5.9 */
+/* docs/spec/framework.md, "Targets" */
 static void
 only_another_set_of_nodes_is_told(void **state UNUSED)
 {
@@ -1016,7 +1016,7 @@ excluded_nodes_are_no_targets(void **state UNUSED)
 	run(2);
 	assert_balanced("web-1", "a=fake://a,");
 	assert_int_equal(calls("update"), 2);
-	/* the autoscaler's taint alone leads to nothing (framework.md E26) … */
+	/* the autoscaler's taint alone leads to nothing (docs/spec/framework.md, "Targets") … */
 	rig_put(rig,
 	        &(struct rig_node){
 			.name = "a",
@@ -1215,7 +1215,7 @@ what_is_handled_elsewhere_gets_no_status(void **state UNUSED)
 {
 	begin_with(&(struct fake_service){ .name = "web", .annotations = "\"elsewhere\":\"\"" });
 	assert_int_equal(calls("ensure"), 1);
-	assert_true(service().is_claimed); /* framework.md E29 */
+	assert_true(service().is_claimed); /* docs/spec/framework.md, "Implemented elsewhere" */
 	assert_string_equal(service().ingress, "");
 	assert_int_equal(events("EnsuredLoadBalancer"), 0);
 	rig_put(rig, &node_b);

@@ -1,5 +1,6 @@
-/* Whatever happens, in whatever order, with whatever failing: once it is quiet, cloud and cluster are in the one state
- * that framework.md 5 allows, and on the way nothing was done that a crash could not have been survived.
+/* Whatever happens, in whatever order, with whatever failing: once it is quiet, cloud and cluster
+ * are in the one state that docs/spec/framework.md, "Service sync", allows, and on the way nothing
+ * was done that a crash could not have been survived.
  *
  * No threads but the recorder's: this one does what a worker does, one key at a time, so that a sequence is the same each
  * time. CCMD_SEED=N runs that sequence alone and says what it does; CCMD_SEQUENCES=N is how many there are.
