@@ -1,8 +1,7 @@
 /* A provider ID that is read is written in a form that reads the same; metadata text never trips the reader. */
 #include <assert.h>
 
-#include "providers/hcloud/metadata.h"
-#include "providers/hcloud/provider_id.h"
+#include "providers/hcloud/client.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

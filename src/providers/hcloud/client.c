@@ -3,16 +3,127 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/limits.h"
 #include "http/url.h"
+
+/* ---- provider IDs ----------------------------------------------------------------------------------- */
+
+#define ROBOT_PREFIX "hrobot://"
+#define ROBOT_OLD_PREFIX "hcloud://bm-" /* of Syself's fork: read, never written */
+
+/* The upstream parser drops every occurrence of the prefix: "hcloud://hcloud://1" is 1. */
+static bool
+skip_prefix(struct str *text, const char *prefix)
+{
+	struct str before = *text;
+
+	while (str_starts(*text, str_c(prefix)))
+		*text = str_skip(*text, strlen(prefix));
+	return text->len < before.len;
+}
+
+static bool
+skip_alias(const struct hz_dialect *dialect, struct str *text)
+{
+	for (const char *const *alias = dialect->id_aliases; *alias; alias++) {
+		if (skip_prefix(text, *alias))
+			return true;
+	}
+	return false;
+}
+
+/* In this order, since the second begins like the third. */
+static bool
+skip_any_prefix(const struct hz_dialect *dialect, struct str *text, enum hz_kind *ret)
+{
+	*ret = HZ_ROBOT;
+	if (!dialect->is_tutorial &&
+	    (skip_prefix(text, ROBOT_PREFIX) || skip_prefix(text, ROBOT_OLD_PREFIX)))
+		return true;
+	*ret = HZ_CLOUD;
+	return skip_prefix(text, dialect->id_prefix) || skip_alias(dialect, text);
+}
+
+static bool
+set_unexpected(const struct hz_dialect *dialect, struct str text, struct error *err)
+{
+	if (dialect->is_tutorial)
+		return err_set(err, ERR_UNSUPPORTED,
+		               "Provider ID does not have the expected prefix %s: %" STR_FMT,
+		               dialect->id_prefix, STR_ARG(text));
+	/* "the the" is how people search for it */
+	return err_set(err, ERR_UNSUPPORTED,
+	               "Provider ID does not have one of the the expected prefixes "
+	               "(hcloud://, hrobot://, hcloud://bm-): %" STR_FMT,
+	               STR_ARG(text));
+}
+
+bool
+hz_id_parse(const struct hz_dialect *dialect, struct str text, struct hz_id *ret, struct error *err)
+{
+	struct str rest = text;
+	struct hz_id id;
+
+	if (!skip_any_prefix(dialect, &rest, &id.kind))
+		return set_unexpected(dialect, text, err);
+	if (rest.len == 0)
+		return err_set(err, ERR_INVALID, "providerID is missing a serverID: %" STR_FMT,
+		               STR_ARG(text));
+	if (rest.len > 1 && rest.ptr[0] == '+' && rest.ptr[1] != '-')
+		rest = str_skip(rest, 1); /* Go's parser allows it */
+	if (!str_to_i64(rest, 1, INT64_MAX, &id.number))
+		return err_set(err, ERR_INVALID, "unable to parse server id: %" STR_FMT,
+		               STR_ARG(text));
+	*ret = id;
+	return true;
+}
+
+void
+hz_id_format(struct buf *b, const struct hz_dialect *dialect, struct hz_id id)
+{
+	buf_addf(b, "%s%" PRId64, id.kind == HZ_ROBOT ? ROBOT_PREFIX : dialect->id_prefix,
+	         id.number);
+}
+
+/* ---- private networks ------------------------------------------------------------------------------- */
+
+void
+hz_private_nets_read(struct arena *arena, yyjson_val *of, struct hz_private_nets *ret)
+{
+	struct hz_private_nets nets = { 0 };
+	yyjson_val *list = NULL, *one;
+	size_t i, n;
+
+	json_array(of, "private_net", &list);
+	nets.items = arena_calloc(arena, yyjson_arr_size(list), sizeof(*nets.items));
+	yyjson_arr_foreach(list, i, n, one)
+	{
+		struct hz_private_net net = { .ip = json_text_at(arena, one, "ip") };
+
+		if (json_i64(one, "network", &net.network) == JSON_FOUND && net.network > 0)
+			nets.items[nets.n++] = net;
+	}
+	*ret = nets;
+}
+
+struct str
+hz_address_in(const struct hz_private_nets *nets, int64_t network)
+{
+	for (size_t i = 0; i < nets->n; i++) {
+		if (nets->items[i].network == network)
+			return nets->items[i].ip;
+	}
+	return STR_EMPTY;
+}
 
 enum {
 	ENDPOINT_MAX = 100,
 	NAME_SHOWN = 200,
 };
 
-/* ---- reading ----------------------------------------------------------------------------------------- */
+/* ---- reading ---------------------------------------------------------------------------------------- */
 
 static bool
 read_server(struct arena *arena, yyjson_val *val, struct hz_server *ret, struct error *err)
@@ -34,7 +145,7 @@ read_server(struct arena *arena, yyjson_val *val, struct hz_server *ret, struct 
 	return true;
 }
 
-/* ---- asking ------------------------------------------------------------------------------------------ */
+/* ---- asking ----------------------------------------------------------------------------------------- */
 
 static bool
 get(struct hz_api *api, struct call *call, const struct buf *target, const char *endpoint,
@@ -80,7 +191,7 @@ hz_find_named(struct hz_api *api, struct call *call, const char *path, struct st
 	                       path + 1, STR_ARG(str_utf8_head(name, NAME_SHOWN)));
 }
 
-/* ---- servers ----------------------------------------------------------------------------------------- */
+/* ---- servers ---------------------------------------------------------------------------------------- */
 
 bool
 hz_get_server(struct hz_api *api, struct call *call, struct arena *arena, int64_t id,
@@ -151,7 +262,7 @@ hz_list_servers(struct hz_api *api, struct call *call, struct arena *arena, int6
 	return true;
 }
 
-/* ---- networks ---------------------------------------------------------------------------------------- */
+/* ---- networks --------------------------------------------------------------------------------------- */
 
 static void
 read_routes(struct arena *arena, yyjson_val *val, struct hz_network *ret)
@@ -247,7 +358,7 @@ hz_change_route(struct hz_api *api, struct call *call, int64_t network, const ch
 	return hz_change(api, call, &request, &answer, ret_done, err);
 }
 
-/* ---- the probe --------------------------------------------------------------------------------------- */
+/* ---- the probe -------------------------------------------------------------------------------------- */
 
 bool
 hz_probe(struct hz_api *api, struct call *call, struct error *err)
@@ -259,4 +370,128 @@ hz_probe(struct hz_api *api, struct call *call, struct error *err)
 	buf_add_c(&target, "/locations");
 	return get(api, call, &target, "/locations", true, &answer, err) &&
 	       hz_answer_list(&answer, "locations", &list, err);
+}
+
+/* ---- all servers ------------------------------------------------------------------------------------ */
+
+enum {
+	PAGES_MAX = LIMIT_MACHINES / HZ_PAGE,
+};
+
+void
+hz_servers_fini(struct hz_servers *s)
+{
+	map_fini(&s->by_id);
+	map_fini(&s->by_name);
+	arena_fini(&s->arena);
+}
+
+const struct hz_server *
+hz_servers_by_id(const struct hz_servers *s, int64_t id)
+{
+	return map_get(&s->by_id, map_key_i64(&id));
+}
+
+const struct hz_server *
+hz_servers_by_name(const struct hz_servers *s, struct str name)
+{
+	return map_get(&s->by_name, name);
+}
+
+/* One that moved from page to page while we read is counted once. */
+static void
+add_page(struct hz_servers *s, const struct hz_page *page)
+{
+	for (size_t i = 0; i < page->n; i++) {
+		struct hz_server *server = &page->servers[i];
+
+		if (hz_servers_by_id(s, server->id))
+			continue;
+		map_put(&s->by_id, map_key_i64(&server->id), server);
+		map_put(&s->by_name, server->name, server);
+	}
+}
+
+static bool
+check_next(int64_t number, int64_t next, struct error *err)
+{
+	if (next == 0 || (next == number + 1 && next <= PAGES_MAX))
+		return true;
+	return err_set(err, ERR_UNAVAILABLE, "the Hetzner Cloud API's list of servers has no end");
+}
+
+bool
+hz_servers_read_page(struct hz_api *api, struct call *call, struct hz_servers *s, struct error *err)
+{
+	int64_t number = s->next;
+	struct hz_page page;
+
+	if (!hz_list_servers(api, call, &s->arena, number, &page, err) ||
+	    !check_next(number, page.next, err))
+		return false;
+	s->is_shaky |= page.total < 0 || (number > 1 && page.total != s->total);
+	s->total = page.total;
+	s->next = page.next;
+	add_page(s, &page);
+	s->is_complete = s->next == 0 && !s->is_shaky && (int64_t)s->by_id.count == s->total;
+	return true;
+}
+
+uint64_t
+hz_servers_pages_left(const struct hz_servers *s)
+{
+	int64_t n_pages = s->total > 0 ? (s->total - 1) / HZ_PAGE + 1 : 0;
+
+	return s->next > 0 && n_pages >= s->next ? (uint64_t)(n_pages - s->next + 1) : 0;
+}
+
+/* ---- the metadata service --------------------------------------------------------------------------- */
+
+enum {
+	METADATA_TIMEOUT_MS = 5000,
+};
+
+/* "  network_id: 1234", or with the "- " of a list's item. */
+static bool
+is_id_line(struct str line, int64_t network)
+{
+	struct str key, value;
+	int64_t id;
+
+	line = str_trim(line);
+	if (str_starts(line, STR("- ")))
+		line = str_trim(str_skip(line, 2));
+	return str_cut(line, ':', &key, &value) && str_eq_c(key, "network_id") &&
+	       str_to_i64(str_trim(value), 0, INT64_MAX, &id) && id == network;
+}
+
+bool
+hz_metadata_names_network(struct str text, int64_t network)
+{
+	for (struct str line; str_split(&text, '\n', &line);) {
+		if (is_id_line(line, network))
+			return true;
+	}
+	return false;
+}
+
+bool
+hz_metadata_is_attached(struct http_client *http, struct call *call, int64_t network, bool *ret,
+                        struct error *err)
+{
+	CLEANUP(http_response_fini) struct http_response response = HTTP_RESPONSE_INIT;
+	struct http_request request = {
+		.method = HTTP_GET,
+		.target = STR("/private-networks"),
+		.accept = "*/*",
+		.timeout_ms = METADATA_TIMEOUT_MS,
+		.max_body = MIB(1),
+	};
+
+	if (!http_do(http, call, &request, &response, err))
+		return false;
+	if (response.status < 200 || response.status >= 300)
+		return err_set(err, ERR_UNAVAILABLE, "response status was %d", response.status);
+	*ret = hz_metadata_names_network(buf_str(&response.body), network);
+	return true;
 }

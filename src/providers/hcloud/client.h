@@ -1,15 +1,57 @@
-/* client.h: the calls of the Hetzner Cloud API that we make, typed in and out (hcloud.md 5.2).
+/* client.h: the calls of the Hetzner Cloud API that we make, typed in and out, and the provider IDs that name what they return.
  *
  * Everything returned is in the arena given, and nothing of it is trusted further than its type: a server has an id and a
  * name, all else may be missing and is then empty.
  *
- * Threads: any.
+ * Threads: any; a struct hz_servers is read once, by one thread.
  */
 #ifndef CCMD_HCLOUD_CLIENT_H
 #define CCMD_HCLOUD_CLIENT_H
 
+#include "base/buf.h"
+#include "base/error.h"
+#include "base/json.h"
+#include "base/map.h"
+#include "http/http.h"
 #include "providers/hcloud/actions.h"
-#include "providers/hcloud/private_nets.h"
+#include "providers/hcloud/dialect.h"
+
+/* ---- provider IDs ----------------------------------------------------------------------------------- */
+
+enum hz_kind {
+	HZ_CLOUD, /* a server of the Cloud API */
+	HZ_ROBOT, /* a dedicated server */
+};
+
+struct hz_id {
+	enum hz_kind kind;
+	int64_t number; /* positive */
+};
+
+/** ERR_UNSUPPORTED: not one of this provider's; ERR_INVALID: one of them, but without a number that can be. */
+NODISCARD bool hz_id_parse(const struct hz_dialect *, struct str text, struct hz_id *ret,
+                           struct error *err);
+/** Appends what is written to nodes. */
+void hz_id_format(struct buf *b, const struct hz_dialect *, struct hz_id id);
+
+/* ---- private networks ------------------------------------------------------------------------------- */
+
+struct hz_private_net {
+	int64_t network;
+	struct str ip; /* empty: it has none yet */
+};
+
+struct hz_private_nets {
+	struct hz_private_net *items;
+	size_t n;
+};
+
+/** Reads "private_net" of either. What names no network is left out. */
+void hz_private_nets_read(struct arena *, yyjson_val *of, struct hz_private_nets *ret);
+/** The address in that network; empty: none. */
+struct str hz_address_in(const struct hz_private_nets *, int64_t network);
+
+/* ---- calls ------------------------------------------------------------------------------------------ */
 
 #define HZ_PAGE 50 /* the most the API gives at once */
 
@@ -77,5 +119,45 @@ NODISCARD bool hz_change_route(struct hz_api *, struct call *, int64_t network, 
 
 /** Does the API answer, and take the token? */
 NODISCARD bool hz_probe(struct hz_api *, struct call *, struct error *err);
+
+/* ---- all servers of the project at one moment ------------------------------------------------------- */
+
+/* A list is complete when every page gave the same total and the distinct ids are as many: servers that came or went while
+ * the pages were read would make it miss some. Only what a complete list lacks can be said not to exist. */
+
+struct hz_servers {
+	struct arena arena;
+	struct map by_id;   /* the bytes of the id -> struct hz_server */
+	struct map by_name; /* names are unique in a project */
+	bool is_complete;
+	int64_t total; /* as the last page told it; -1: not said */
+	int64_t next;  /* the page to read; 0: all have been */
+	bool is_shaky; /* totals differed, or were not said */
+};
+
+#define HZ_SERVERS_INIT ((struct hz_servers){ .total = -1, .next = 1 })
+/** For CLEANUP(hz_servers_fini). */
+void hz_servers_fini(struct hz_servers *);
+
+/** Reads the next page; s->next is 0 when it was the last, and only then is_complete tells anything.
+ *
+ * @param s  HZ_SERVERS_INIT before the first; to be freed on failure as well */
+NODISCARD bool hz_servers_read_page(struct hz_api *, struct call *, struct hz_servers *s,
+                                    struct error *err);
+/** How many pages follow, by the total of the last one. */
+uint64_t hz_servers_pages_left(const struct hz_servers *);
+
+/** NULL: not listed. */
+const struct hz_server *hz_servers_by_id(const struct hz_servers *, int64_t id);
+const struct hz_server *hz_servers_by_name(const struct hz_servers *, struct str name);
+
+/* ---- the metadata service: what a server is told about itself --------------------------------------- */
+
+/** Does the text of private-networks name this network? Lines of YAML, of which we read `network_id: N`. */
+bool hz_metadata_names_network(struct str text, int64_t network);
+
+/** Asks the metadata service. Errors are those of the request; a status other than 2xx is ERR_UNAVAILABLE. */
+NODISCARD bool hz_metadata_is_attached(struct http_client *http, struct call *call, int64_t network,
+                                       bool *ret, struct error *err);
 
 #endif

@@ -3,7 +3,7 @@
 
 #include "base/event_kind.h"
 #include "base/ip.h"
-#include "providers/hcloud/provider_id.h"
+#include "providers/hcloud/client.h"
 
 EVENT_KIND(
 	internal_ip_event, HZ_COMPONENT, "MisconfiguredInternalIP", true, "Node",

@@ -5,9 +5,8 @@
 
 #include "base/alloc.h"
 #include "base/event_kind.h"
+#include "providers/hcloud/client.h"
 #include "providers/hcloud/operations.h"
-#include "providers/hcloud/provider_id.h"
-#include "providers/hcloud/servers.h"
 
 enum {
 	CONFIRMED_AT_ONCE =

@@ -4,7 +4,6 @@
 #include "base/alloc.h"
 #include "base/thread.h"
 #include "providers/hcloud/client.h"
-#include "providers/hcloud/provider_id.h"
 
 /* How long a search without result is valid. A Service whose own balancer is found again does not wait for its end. */
 #define MISSING_NS (60 * NS_PER_SEC)

@@ -4,7 +4,7 @@
 #include <inttypes.h>
 
 #include "base/event_kind.h"
-#include "providers/hcloud/provider_id.h"
+#include "providers/hcloud/client.h"
 
 EVENT_KIND(
 	prefix_event, HZ_COMPONENT, "UnknownProviderIDPrefix", true, "Node",

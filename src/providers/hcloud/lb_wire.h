@@ -14,8 +14,8 @@
 
 #include "base/json.h"
 #include "base/label.h"
+#include "providers/hcloud/client.h"
 #include "providers/hcloud/config.h"
-#include "providers/hcloud/private_nets.h"
 
 struct hz_lb_desired;
 

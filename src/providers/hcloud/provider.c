@@ -10,8 +10,8 @@
 #include "base/log.h"
 #include "base/version.h"
 #include "providers/hcloud/balancers.h"
+#include "providers/hcloud/client.h"
 #include "providers/hcloud/instances.h"
-#include "providers/hcloud/metadata.h"
 #include "providers/hcloud/operations.h"
 #include "providers/hcloud/routes.h"
 
