@@ -16,7 +16,7 @@
 #include "cloud/endpoint.h"
 #include "providers/hcloud/dialect.h"
 #include "providers/hcloud/dump.h"
-#include "providers/hcloud/outage.h"
+#include "providers/hcloud/ratelimit.h"
 
 enum {
 	ATTEMPT_MS = 15000,

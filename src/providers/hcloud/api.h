@@ -13,7 +13,7 @@
 #include "base/json.h"
 #include "cloud/host.h"
 #include "http/http.h"
-#include "providers/hcloud/budget.h"
+#include "providers/hcloud/ratelimit.h"
 
 struct hz_api;
 

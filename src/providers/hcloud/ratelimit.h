@@ -1,18 +1,24 @@
-/* budget.h: how many requests the cloud still grants us, and when the next ones may go (hcloud.md 11.1).
+/* ratelimit.h: how many requests the cloud still grants us, when the next ones may go, and when an outage is reported.
  *
  * A project has a bucket of requests (3,600) that refills steadily (one a second); each answer says how full it is. It is
- * shared with all tools of the project, so a reserve is left to them. Work that somebody waits for may take all but the
- * reserve. What runs in the background keeps off twice that, and slows down below half: at three quarters of the way down
- * it runs at a third of what flows in, and so on, smoothly. What flows in is what the cloud tells, less what other tools were
- * seen to take: where they take it all, the background asks for next to nothing.
+ * shared with all tools of the project, so a reserve is left to them. Urgent work may take all but the reserve. Background work
+ * keeps off twice that, and slows down below half: at three quarters of the way down it runs at a third of the refill, and so
+ * on, smoothly. The refill is what the cloud reports, less what other tools were seen to take: where they take it all, the
+ * background asks for next to nothing.
+ *
+ * A refused token is reported immediately; that no answer comes, after a minute of nothing else, since clouds hiccup. Both are
+ * reported again every half hour, as the API server forgets Events after one. Whatever the API says in its own words is an
+ * answer: that a thing does not exist, that it is locked, that the rate limit is spent.
  *
  * Pure: plain values, no clock. Times are CLOCK_BOOTTIME nanoseconds unless they are named otherwise.
  */
-#ifndef CCMD_HCLOUD_BUDGET_H
-#define CCMD_HCLOUD_BUDGET_H
+#ifndef CCMD_HCLOUD_RATELIMIT_H
+#define CCMD_HCLOUD_RATELIMIT_H
 
 #include <stdbool.h>
 #include <stdint.h>
+
+/* ---- the budget of requests ------------------------------------------------------------------------- */
 
 enum hz_urgency {
 	HZ_BACKGROUND, /* nobody waits: periodic looks */
@@ -48,5 +54,24 @@ void hz_budget_take(struct hz_budget *, enum hz_urgency, double n, int64_t now_n
 double hz_budget_left(const struct hz_budget *, int64_t now_ns);
 /** Nothing is slowed down for want of requests. */
 bool hz_budget_is_eased(const struct hz_budget *, int64_t now_ns);
+
+/* ---- reports of an outage --------------------------------------------------------------------------- */
+
+enum hz_reception {
+	HZ_ANSWERED,
+	HZ_REFUSED,    /* 401, 403: the token */
+	HZ_UNANSWERED, /* nothing, 5xx, or what no API says */
+};
+
+/** All zero: it was never asked. */
+struct hz_outage {
+	enum hz_reception last;
+	int64_t since_ns; /* of `last` */
+	bool is_told;
+	int64_t told_ns;
+};
+
+/** Takes in how one request went. True when its trouble, or with HZ_ANSWERED that it is over, is to be told now. */
+bool hz_outage_note(struct hz_outage *, enum hz_reception, int64_t now_ns);
 
 #endif

@@ -1,7 +1,9 @@
-/* budget.c: see budget.h. */
-#include "providers/hcloud/budget.h"
+/* ratelimit.c: see ratelimit.h. */
+#include "providers/hcloud/ratelimit.h"
 
 #include "base/clock.h"
+
+/* ---- the budget of requests ------------------------------------------------------------------------- */
 
 #define LIMIT_MAX 1e9
 #define DEFAULT_LIMIT 3600.0
@@ -57,7 +59,7 @@ learn_flow(struct hz_budget *b, double left, int64_t now_ns)
 }
 
 static void
-remember(struct hz_budget *b, int64_t now_ns)
+note_left(struct hz_budget *b, int64_t now_ns)
 {
 	b->noted = b->left;
 	b->noted_ns = now_ns;
@@ -80,7 +82,7 @@ hz_budget_note(struct hz_budget *b, int64_t limit, int64_t remaining, int64_t re
 		b->flow = b->rate;
 	b->flow = clamp(b->flow, b->rate / LEAST_SHARE, b->rate);
 	if (!b->is_known || seconds(now_ns - b->noted_ns) >= LEARNT_AFTER_S)
-		remember(b, now_ns);
+		note_left(b, now_ns);
 	b->is_known = true;
 }
 
@@ -90,7 +92,7 @@ hz_budget_empty(struct hz_budget *b, int64_t now_ns)
 	if (!b->is_known) {
 		b->limit = DEFAULT_LIMIT;
 		b->rate = b->flow = b->limit / WINDOW_S;
-		remember(b, now_ns);
+		note_left(b, now_ns);
 	}
 	b->is_known = true;
 	b->left = 0;
@@ -156,4 +158,35 @@ hz_budget_take(struct hz_budget *b, enum hz_urgency urgency, double n, int64_t n
 	b->taken += n;
 	if (urgency == HZ_BACKGROUND)
 		b->background_ns = now_ns;
+}
+
+/* ---- reports of an outage --------------------------------------------------------------------------- */
+
+#define REPORT_AFTER_NS (60 * NS_PER_SEC)
+#define REPORT_AGAIN_NS (1800 * NS_PER_SEC)
+
+static bool
+is_report_due(const struct hz_outage *o, int64_t now_ns)
+{
+	if (o->last == HZ_ANSWERED)
+		return false;
+	if (o->is_told)
+		return now_ns - o->told_ns >= REPORT_AGAIN_NS;
+	return o->last == HZ_REFUSED || now_ns - o->since_ns >= REPORT_AFTER_NS;
+}
+
+bool
+hz_outage_note(struct hz_outage *o, enum hz_reception reception, int64_t now_ns)
+{
+	bool was_told = o->is_told;
+
+	if (reception != o->last)
+		*o = (struct hz_outage){ .last = reception, .since_ns = now_ns };
+	if (reception == HZ_ANSWERED)
+		return was_told;
+	if (!is_report_due(o, now_ns))
+		return false;
+	o->is_told = true;
+	o->told_ns = now_ns;
+	return true;
 }
