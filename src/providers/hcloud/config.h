@@ -11,7 +11,7 @@
 
 #include "base/arena.h"
 #include "providers/hcloud/dialect.h"
-#include "providers/hcloud/source.h"
+#include "providers/hcloud/token.h"
 
 enum hz_families {
 	HZ_IPV4 = 1,

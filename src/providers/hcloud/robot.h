@@ -10,7 +10,7 @@
 #define CCMD_HCLOUD_ROBOT_H
 
 #include "cloud/host.h"
-#include "providers/hcloud/login.h"
+#include "providers/hcloud/token.h"
 
 struct hz_robot_server {
 	int64_t number;

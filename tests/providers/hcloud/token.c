@@ -1,4 +1,4 @@
-#include "providers/hcloud/login.h"
+#include "providers/hcloud/token.h"
 
 #include <fcntl.h>
 #include <setjmp.h>
