@@ -14,7 +14,7 @@
 #include "base/rand.h"
 #include "base/thread.h"
 #include "cloud/endpoint.h"
-#include "providers/hcloud/dialect.h"
+#include "providers/hcloud/config.h"
 #include "providers/hcloud/dump.h"
 #include "providers/hcloud/ratelimit.h"
 

@@ -14,7 +14,7 @@
 #include "base/map.h"
 #include "http/http.h"
 #include "providers/hcloud/actions.h"
-#include "providers/hcloud/dialect.h"
+#include "providers/hcloud/config.h"
 
 /* ---- provider IDs ----------------------------------------------------------------------------------- */
 

@@ -4,14 +4,42 @@
  * ROBOT_ENDPOINT, HCLOUD_METADATA_ENDPOINT, HCLOUD_RATE_LIMIT_RESERVE and HCLOUD_LOAD_BALANCERS_ADOPTION are additions of
  * ccmd. Files that X_FILE names for secrets are read again when they change.
  *
+ * What the official controller and the tutorial's do differently is a table, struct hz_dialect.
+ *
  * Threads: read once at start, constant afterwards.
  */
 #ifndef CCMD_HCLOUD_CONFIG_H
 #define CCMD_HCLOUD_CONFIG_H
 
+#include <stdbool.h>
+
 #include "base/arena.h"
-#include "providers/hcloud/dialect.h"
+#include "base/buf.h"
 #include "providers/hcloud/token.h"
+
+/* ---- dialects --------------------------------------------------------------------------------------- */
+
+#define HZ_COMPONENT \
+	"hcloud-cloud-controller-manager" /* the source of our Events (hcloud.md 1.1) */
+
+struct hz_dialect {
+	const char *name;              /* of the provider */
+	const char *id_prefix;         /* of the provider IDs that are written */
+	const char *const *id_aliases; /* further prefixes that are read; NULL at the end */
+	const char *user_agent;        /* before "/VERSION" */
+	bool is_tutorial; /* few variables, no labels, no Robot, no annotations, no metrics listener */
+	bool is_off_unless_running; /* a machine is shut down with any status but "running"; else with "off" */
+	bool has_wide_regions; /* region is the network zone, zone the location; else location and data centre */
+	bool has_all_families; /* ExternalIP of both families, IPv6 as the base of its network */
+};
+
+extern const struct hz_dialect hz_official;
+/** The tutorial's repository. */
+extern const struct hz_dialect hz_tutorial;
+/** The tutorial's text, which has another name and another idea of "shut down". */
+extern const struct hz_dialect hz_tutorial_text;
+
+/* ---- the configuration ------------------------------------------------------------------------------ */
 
 enum hz_families {
 	HZ_IPV4 = 1,
@@ -80,5 +108,17 @@ DEFINE_CLEANUP(struct hz_config, hz_config_free)
 
 /** Both user and password are there, and so there is a Robot to ask. */
 bool hz_config_has_robot_login(const struct hz_config *);
+
+/* ---- values as Go's strconv and time packages read them --------------------------------------------- */
+
+/* With their error texts. Each returns false and appends the reason to `why` when the text is not valid; *ret keeps its value. */
+
+/** Exactly 1 t T TRUE true True 0 f F FALSE false False: the empty text is none. */
+NODISCARD bool hz_parse_bool(struct str text, bool *ret, struct buf *why);
+/** "1h30m", "250ms", "0"; the empty text is none. */
+NODISCARD bool hz_parse_duration(struct str text, int64_t *ret_ns, struct buf *why);
+NODISCARD bool hz_parse_int(struct str text, int64_t *ret, struct buf *why);
+/** A listener as Go names it: ":8233", "127.0.0.1:8233", "[::1]:8233", "localhost:8233"; *ret_host empty: all addresses. */
+NODISCARD bool hz_parse_listener(struct str text, struct str *ret_host, int *ret_port);
 
 #endif

@@ -11,7 +11,7 @@
 #include "base/metrics.h"
 #include "base/thread.h"
 #include "cloud/endpoint.h"
-#include "providers/hcloud/dialect.h"
+#include "providers/hcloud/config.h"
 
 #define LEAST_PAUSE_NS (60 * NS_PER_SEC)
 #define LOGIN_PAUSE_NS (600 * NS_PER_SEC) /* repeated bad logins block our address */
