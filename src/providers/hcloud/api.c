@@ -4,6 +4,8 @@
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/backoff.h"
@@ -15,8 +17,138 @@
 #include "base/thread.h"
 #include "cloud/endpoint.h"
 #include "providers/hcloud/config.h"
-#include "providers/hcloud/dump.h"
 #include "providers/hcloud/ratelimit.h"
+
+/* ---- the count of operations ------------------------------------------------------------------------ */
+
+METRIC_FAMILY(operations, METRIC_COUNTER, "cloud_controller_manager_operations_total",
+              "[ALPHA] Operations asked of the Hetzner Cloud provider.", .labels = { "op" });
+
+METRIC_FAMILY(server_lookups, METRIC_COUNTER,
+              "cloud_controller_manager_server_cache_requests_total",
+              "[ALPHA] Servers looked for, by whether an answer was at hand.",
+              .labels = { "subsystem", "mode", "result" });
+
+void
+hz_count_operations(const char *op, double n)
+{
+	metric_add(metric_of(&operations, op), n);
+}
+
+void
+hz_count_lookup(const char *subsystem, enum hz_cache_mode mode, const char *result)
+{
+	static const char *const names[] = {
+		[HZ_CACHE_ALL] = "all",
+		[HZ_CACHE_ONE] = "one",
+		[HZ_CACHE_OFF] = "off",
+	};
+
+	metric_inc(metric_of(&server_lookups, subsystem, names[mode], result));
+}
+
+/* ---- the debug dump --------------------------------------------------------------------------------- */
+
+static const char *const secret_members[] = { "\"private_key\"", "\"root_password\"",
+	                                      "\"password\"" };
+
+static struct str
+skip_space(struct str s)
+{
+	while (s.len > 0 && strchr(" \t\r\n", s.ptr[0]))
+		s = str_skip(s, 1);
+	return s;
+}
+
+/* s is behind an opening quote; gives what is left from the closing one on, or nothing. */
+static struct str
+skip_string(struct str s)
+{
+	while (s.len > 0 && s.ptr[0] != '"')
+		s = str_skip(s, s.ptr[0] == '\\' ? 2 : 1);
+	return s;
+}
+
+/* Where s begins with a member that is a secret: gives the length up to its value's opening quote, that included; else 0. */
+static size_t
+secret_head(struct str s)
+{
+	struct str rest;
+
+	for (size_t i = 0; i < ARRAY_LEN(secret_members); i++) {
+		if (!str_starts(s, str_c(secret_members[i])))
+			continue;
+		rest = skip_space(str_skip(s, strlen(secret_members[i])));
+		if (rest.len == 0 || rest.ptr[0] != ':')
+			return 0;
+		rest = skip_space(str_skip(rest, 1));
+		return rest.len > 0 && rest.ptr[0] == '"' ? s.len - rest.len + 1 : 0;
+	}
+	return 0;
+}
+
+void
+hz_dump_body(struct buf *b, struct str body)
+{
+	while (body.len > 0) {
+		size_t head = body.ptr[0] == '"' ? secret_head(body) : 0;
+
+		if (head > 0) {
+			buf_add_str(b, str_head(body, head));
+			buf_add_c(b, "REDACTED");
+			body = skip_string(str_skip(body, head));
+		} else {
+			buf_add_char(b, body.ptr[0]);
+			body = str_skip(body, 1);
+		}
+	}
+}
+
+void
+hz_dump_request(struct buf *b, struct str base_url, const struct http_request *request)
+{
+	buf_addf(b, "--- Request:\n%s %" STR_FMT "%" STR_FMT " HTTP/1.1\n",
+	         http_method_name(request->method), STR_ARG(base_url), STR_ARG(request->target));
+	buf_add_c(b, "Accept: application/json\nAuthorization: REDACTED\n");
+	if (request->content_type)
+		buf_addf(b, "Content-Type: %s\n", request->content_type);
+	buf_add_char(b, '\n');
+	hz_dump_body(b, request->body);
+	buf_add_c(b, "\n\n\n");
+}
+
+static void
+add_number(struct buf *b, const char *name, int64_t value)
+{
+	if (value >= 0)
+		buf_addf(b, "%s: %" PRId64 "\n", name, value);
+}
+
+void
+hz_dump_response(struct buf *b, const struct http_response *response)
+{
+	buf_addf(b, "--- Response:\nHTTP/1.1 %d\n", response->status);
+	add_number(b, "RateLimit-Limit", response->ratelimit_limit);
+	add_number(b, "RateLimit-Remaining", response->ratelimit_remaining);
+	add_number(b, "RateLimit-Reset", response->ratelimit_reset);
+	buf_add_char(b, '\n');
+	hz_dump_body(b, buf_str(&response->body));
+	buf_add_c(b, "\n\n\n");
+}
+
+void
+hz_dump_write(const struct buf *b)
+{
+	struct str rest = buf_str(b);
+
+	while (rest.len > 0) {
+		ssize_t n = write(STDERR_FILENO, rest.ptr, rest.len);
+
+		if (n <= 0)
+			return;
+		rest = str_skip(rest, (size_t)n);
+	}
+}
 
 enum {
 	ATTEMPT_MS = 15000,
@@ -65,7 +197,7 @@ struct hz_api {
 	struct endpoint *endpoint;
 };
 
-/* ---- what an answer means ---------------------------------------------------------------------------- */
+/* ---- what an answer means --------------------------------------------------------------------------- */
 
 void
 hz_answer_fini(struct hz_answer *a)
@@ -263,7 +395,7 @@ read_answer(const struct http_request *request, const struct http_response *resp
 	return is_good || fail(request, response, answer, err);
 }
 
-/* ---- the budget -------------------------------------------------------------------------------------- */
+/* ---- the budget ------------------------------------------------------------------------------------- */
 
 static void
 note_budget(struct hz_api *a, const struct http_response *response)
@@ -388,7 +520,7 @@ add_retry_after(struct hz_api *a, struct error *err)
 	err->retry_after_ms = wait_ms > THROTTLED_MS ? wait_ms : THROTTLED_MS;
 }
 
-/* ---- a cloud that refuses, or is away ---------------------------------------------------------------- */
+/* ---- a cloud that refuses, or is away --------------------------------------------------------------- */
 
 static void
 tell_refused(struct hz_api *a, const struct error *why)
@@ -486,7 +618,7 @@ follow_outage(struct hz_api *a, bool ok, const struct hz_answer *answer, const s
 	}
 }
 
-/* ---- one attempt ------------------------------------------------------------------------------------- */
+/* ---- one attempt ------------------------------------------------------------------------------------ */
 
 static const char *
 lower_method(enum http_method method)
@@ -567,7 +699,7 @@ attempt(struct hz_api *a, struct call *call, const struct hz_request *request,
 	return false;
 }
 
-/* ---- again ------------------------------------------------------------------------------------------- */
+/* ---- again ------------------------------------------------------------------------------------------ */
 
 /* hcloud.md 5.4. What may have been done is not done again by a POST: its caller looks first. */
 static bool
@@ -685,7 +817,7 @@ hz_api_get(struct hz_api *a, struct call *call, const struct buf *target, struct
 	return hz_api_do(a, call, &how, ret, err);
 }
 
-/* ---- life cycle -------------------------------------------------------------------------------------- */
+/* ---- life cycle ------------------------------------------------------------------------------------- */
 
 struct hz_api *
 hz_api_new(const struct hz_api_config *config)

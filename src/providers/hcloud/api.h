@@ -13,6 +13,7 @@
 #include "base/json.h"
 #include "cloud/host.h"
 #include "http/http.h"
+#include "providers/hcloud/config.h"
 #include "providers/hcloud/ratelimit.h"
 
 struct hz_api;
@@ -79,5 +80,27 @@ int64_t hz_api_uptime_ns(struct hz_api *);
 
 /** The err_code of an error that the API described. */
 enum err_code hz_code_of(struct str code, int status);
+
+/* ---- the official controller's count of operations -------------------------------------------------- */
+
+/** n times the operation with that name, one of a fixed set: "hcloud/newCloud". */
+void hz_count_operations(const char *op, double n);
+
+/** A server was looked for, by one of a few who ask; result: "hit" or "miss". */
+void hz_count_lookup(const char *subsystem, enum hz_cache_mode mode, const char *result);
+
+/* ---- HCLOUD_DEBUG: every request and answer on standard error, without secrets ---------------------- */
+
+/* Authorization is shown as REDACTED, and so are the values of JSON members that hold keys and passwords. A block is written with
+ * one write(). */
+
+/** Appends "--- Request:" and what was asked. base_url: in front of the target. */
+void hz_dump_request(struct buf *b, struct str base_url, const struct http_request *request);
+/** Appends "--- Response:" and what came. */
+void hz_dump_response(struct buf *b, const struct http_response *response);
+/** Appends a JSON text with its secrets blackened; other texts as they are. */
+void hz_dump_body(struct buf *b, struct str body);
+/** To standard error. */
+void hz_dump_write(const struct buf *b);
 
 #endif

@@ -11,10 +11,10 @@
 #include "base/event_kind.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "providers/hcloud/api.h"
 #include "providers/hcloud/lb_converge.h"
 #include "providers/hcloud/lb_status.h"
 #include "providers/hcloud/lb_wire.h"
-#include "providers/hcloud/operations.h"
 
 #define ADOPTION "HCLOUD_LOAD_BALANCERS_ADOPTION"
 #define DEFAULT_CLUSTER "kubernetes" /* the default of --cluster-name */

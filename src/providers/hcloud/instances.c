@@ -5,8 +5,8 @@
 
 #include "base/alloc.h"
 #include "base/event_kind.h"
+#include "providers/hcloud/api.h"
 #include "providers/hcloud/client.h"
-#include "providers/hcloud/operations.h"
 
 enum {
 	CONFIRMED_AT_ONCE =

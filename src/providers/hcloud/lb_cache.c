@@ -15,7 +15,7 @@
 #include "base/pulse.h"
 #include "base/thread.h"
 #include "cloud/host.h"
-#include "providers/hcloud/operations.h"
+#include "providers/hcloud/api.h"
 
 /* What we did not change ourselves changes seldom. */
 #define RECENT_NS (10 * NS_PER_SEC)

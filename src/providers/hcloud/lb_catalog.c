@@ -6,8 +6,8 @@
 #include "base/map.h"
 #include "base/metrics.h"
 #include "base/thread.h"
+#include "providers/hcloud/api.h"
 #include "providers/hcloud/lb_wire.h"
-#include "providers/hcloud/operations.h"
 
 /* ---- types ------------------------------------------------------------------------------------------ */
 

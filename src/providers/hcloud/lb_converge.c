@@ -3,7 +3,7 @@
 
 #include "base/event_kind.h"
 #include "base/log.h"
-#include "providers/hcloud/operations.h"
+#include "providers/hcloud/api.h"
 
 #define IN_PLACE_NS (3 * NS_PER_SEC)
 

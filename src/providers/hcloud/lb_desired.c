@@ -3,8 +3,8 @@
 
 #include "base/ip.h"
 #include "base/limits.h"
+#include "providers/hcloud/api.h"
 #include "providers/hcloud/config.h"
-#include "providers/hcloud/operations.h"
 
 enum {
 	WHY_MAX = 700,

@@ -8,7 +8,7 @@
  * over http with TLS, since the API has no other; where its protocol is not set, and the Service's own is https, it is
  * plain http, since the balancer terminates TLS and its targets speak http.
  *
- * Threads: any. Nothing is changed except the count of operations (operations.h).
+ * Threads: any. Nothing is changed except the count of operations (api.h).
  */
 #ifndef CCMD_HCLOUD_LB_DESIRED_H
 #define CCMD_HCLOUD_LB_DESIRED_H

@@ -2,8 +2,8 @@
 #include "providers/hcloud/lb_status.h"
 
 #include "base/macros.h"
+#include "providers/hcloud/api.h"
 #include "providers/hcloud/lb_desired.h"
-#include "providers/hcloud/operations.h"
 
 #define OPERATION "hcloud/loadBalancers.getLoadBalancerStatusIngress"
 

@@ -4,8 +4,8 @@
 #include <inttypes.h>
 
 #include "base/array.h"
+#include "providers/hcloud/api.h"
 #include "providers/hcloud/client.h"
-#include "providers/hcloud/operations.h"
 
 enum {
 	ATTEMPTS = 2,

@@ -9,10 +9,10 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "base/version.h"
+#include "providers/hcloud/api.h"
 #include "providers/hcloud/balancers.h"
 #include "providers/hcloud/client.h"
 #include "providers/hcloud/instances.h"
-#include "providers/hcloud/operations.h"
 #include "providers/hcloud/routes.h"
 
 enum {

@@ -7,9 +7,9 @@
 #include "base/backoff.h"
 #include "base/limits.h"
 #include "base/thread.h"
+#include "providers/hcloud/api.h"
 #include "providers/hcloud/client.h"
 #include "providers/hcloud/network_view.h"
-#include "providers/hcloud/operations.h"
 
 static const int64_t view_max_age_ns = 60 * NS_PER_SEC;
 static const int64_t in_place_ns = 30 * NS_PER_SEC; /* waiting for one change */

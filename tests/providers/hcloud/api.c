@@ -8,7 +8,6 @@
 #include <cmocka.h>
 
 #include "base/metrics.h"
-#include "providers/hcloud/dump.h"
 #include "providers/hcloud/lab.h"
 
 /* GET /x, or a POST; true when it went well. */
