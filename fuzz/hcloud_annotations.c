@@ -3,8 +3,8 @@
 
 #include "base/json.h"
 #include "base/limits.h"
+#include "providers/hcloud/balancers.h"
 #include "providers/hcloud/lb_plan.h"
-#include "providers/hcloud/lb_status.h"
 #include "providers/hcloud/lb_wire.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -11,9 +11,10 @@
 #include "base/event_kind.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/macros.h"
 #include "providers/hcloud/api.h"
 #include "providers/hcloud/lb_converge.h"
-#include "providers/hcloud/lb_status.h"
+#include "providers/hcloud/lb_desired.h"
 #include "providers/hcloud/lb_wire.h"
 
 #define ADOPTION "HCLOUD_LOAD_BALANCERS_ADOPTION"
@@ -50,7 +51,7 @@ struct hz_balancers {
 	struct hz_lb_tools tools;
 };
 
-/* ---- events ------------------------------------------------------------------------------------------ */
+/* ---- events ----------------------------------------------------------------------------------------- */
 
 static void
 tell(const struct hz_lb_run *run, const struct event_kind *kind, const struct buf *text)
@@ -99,7 +100,7 @@ tell_unconfigured(const struct hz_lb_run *run)
 	tell(run, &unconfigured_event, &b);
 }
 
-/* ---- what is wanted ---------------------------------------------------------------------------------- */
+/* ---- what is wanted --------------------------------------------------------------------------------- */
 
 static struct str
 tutorial_name(const struct hz_lb_run *run)
@@ -149,7 +150,7 @@ resolve_certificates(struct hz_lb_run *run, struct error *err)
 	return true;
 }
 
-/* ---- adopting ---------------------------------------------------------------------------------------- */
+/* ---- adopting --------------------------------------------------------------------------------------- */
 
 static struct str
 label_of(const struct hz_lb *lb, const char *key)
@@ -292,7 +293,7 @@ adopt(struct hz_lb_run *run, struct error *err)
 	return true;
 }
 
-/* ---- a balancer that is not found -------------------------------------------------------------------- */
+/* ---- a balancer that is not found ------------------------------------------------------------------- */
 
 static void
 report_hold(const struct hz_lb_run *run, const struct error *why)
@@ -327,7 +328,7 @@ check_project(struct hz_lb_run *run, struct error *err)
 	return false;
 }
 
-/* ---- creating ---------------------------------------------------------------------------------------- */
+/* ---- creating --------------------------------------------------------------------------------------- */
 
 static bool
 post(struct hz_lb_run *run, const struct hz_lb_desired *desired, const struct hz_lb_type *type,
@@ -385,7 +386,7 @@ create(struct hz_lb_run *run, struct error *err)
 	       hz_lb_refresh(run, err);
 }
 
-/* ---- finding ----------------------------------------------------------------------------------------- */
+/* ---- finding ---------------------------------------------------------------------------------------- */
 
 /* Finds the balancer by its label. True with run->lb NULL: there is none, and this is the project of the cluster. */
 static bool
@@ -435,7 +436,7 @@ check_addresses(const struct hz_lb_run *run, struct error *err)
 	return false;
 }
 
-/* ---- patience ---------------------------------------------------------------------------------------- */
+/* ---- patience --------------------------------------------------------------------------------------- */
 
 static int64_t
 clamp(int64_t value, int64_t min, int64_t max)
@@ -486,7 +487,107 @@ end_run(struct hz_lb_run *run, bool ok, const char *operation, struct error *err
 	return ok;
 }
 
-/* ---- ensure and update ------------------------------------------------------------------------------- */
+/* ---- the status ------------------------------------------------------------------------------------- */
+
+#define OPERATION "hcloud/loadBalancers.getLoadBalancerStatusIngress"
+
+enum {
+	PUBLIC_ENTRIES = 2,
+};
+
+struct entries {
+	struct arena *arena;
+	struct lb_status *status;
+	enum lb_ip_mode mode;
+};
+
+static void
+add_address(const struct entries *e, struct str ip)
+{
+	if (ip.len > 0)
+		e->status->ingress[e->status->n_ingress++] = (struct lb_ingress){
+			.ip = arena_str(e->arena, ip),
+			.hostname = STR_EMPTY,
+			.ip_mode = e->mode,
+		};
+}
+
+/* The annotation where it can be read. */
+static bool
+annotation_or(const struct lb_spec *spec, const char *key, bool otherwise)
+{
+	struct error ignored;
+	bool is_so = otherwise;
+
+	return hz_annotation_bool(spec, key, &is_so, &ignored) ? is_so : otherwise;
+}
+
+static void
+set_hostname(struct str hostname, struct arena *arena, struct lb_status *ret)
+{
+	*ret = (struct lb_status){ ARENA_NEW(arena, struct lb_ingress), 1 };
+	*ret->ingress = (struct lb_ingress){
+		.ip = STR_EMPTY,
+		.hostname = arena_str(arena, hostname),
+		.ip_mode = LB_IP_MODE_NONE,
+	};
+}
+
+static void
+set_addresses(const struct hz_lb_config *config, const struct lb_spec *spec, const struct hz_lb *lb,
+              const struct entries *e)
+{
+	if (lb->is_public)
+		add_address(e, lb->ipv4.ip);
+	if (lb->is_public && !annotation_or(spec, HZ_LB_PREFIX "ipv6-disabled", config->hides_ipv6))
+		add_address(e, lb->ipv6.ip);
+	if (annotation_or(spec, HZ_LB_PREFIX "disable-private-ingress", config->hides_private))
+		return;
+	for (size_t i = 0; i < lb->nets.n; i++)
+		add_address(e, lb->nets.items[i].ip);
+}
+
+void
+hz_lb_status(const struct hz_config *config, const struct lb_spec *spec, const struct hz_lb *lb,
+             struct arena *arena, struct lb_status *ret)
+{
+	const struct str *hostname = lb_annotation(spec, HZ_LB_PREFIX "hostname");
+	bool is_proxied = annotation_or(spec, HZ_LB_PREFIX "uses-proxyprotocol",
+	                                config->lb.uses_proxy_protocol == HZ_YES);
+	struct entries e = { arena, ret, is_proxied ? LB_IP_MODE_PROXY : LB_IP_MODE_VIP };
+
+	hz_count_operations(OPERATION, 1);
+	if (hostname) {
+		set_hostname(*hostname, arena, ret);
+		return;
+	}
+	*ret = (struct lb_status){
+		.ingress = arena_calloc(arena, PUBLIC_ENTRIES + lb->nets.n, sizeof(*ret->ingress)),
+	};
+	set_addresses(&config->lb, spec, lb, &e);
+}
+
+/* With a hostname nobody looks at them. */
+bool
+hz_lb_status_check(const struct lb_spec *spec, struct error *err)
+{
+	static const char *const keys[] = {
+		HZ_LB_PREFIX "uses-proxyprotocol",
+		HZ_LB_PREFIX "ipv6-disabled",
+		HZ_LB_PREFIX "disable-private-ingress",
+	};
+	bool ignored;
+
+	if (lb_annotation(spec, HZ_LB_PREFIX "hostname"))
+		return true;
+	for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
+		if (!hz_annotation_bool(spec, keys[i], &ignored, err))
+			return err_wrap(err, OPERATION);
+	}
+	return true;
+}
+
+/* ---- ensure and update ------------------------------------------------------------------------------ */
 
 static bool
 begin(struct hz_balancers *b, struct hz_lb_run *run, struct error *err)
@@ -585,7 +686,7 @@ hz_balancers_update(struct hz_balancers *b, struct call *call, const struct lb_s
 	return ok && !run.is_partial;
 }
 
-/* ---- remove ------------------------------------------------------------------------------------------ */
+/* ---- remove ----------------------------------------------------------------------------------------- */
 
 static void
 tell_protected(const struct hz_lb_run *run, const struct hz_lb *lb)
@@ -680,7 +781,7 @@ hz_balancers_remove(struct hz_balancers *b, struct call *call, const struct lb_s
 	return true;
 }
 
-/* ---- the rest ---------------------------------------------------------------------------------------- */
+/* ---- the rest --------------------------------------------------------------------------------------- */
 
 /* Who is not initialised is no target yet: it comes when it has its provider ID. */
 bool

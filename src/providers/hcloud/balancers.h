@@ -12,6 +12,7 @@
 #include "cloud/host.h"
 #include "providers/hcloud/config.h"
 #include "providers/hcloud/lb_cache.h"
+#include "providers/hcloud/lb_wire.h"
 #include "providers/hcloud/robot.h"
 
 struct hz_balancers;
@@ -41,5 +42,15 @@ NODISCARD bool hz_balancers_update(struct hz_balancers *, struct call *call,
                                    const struct lb_spec *spec, struct error *err);
 NODISCARD bool hz_balancers_remove(struct hz_balancers *, struct call *call,
                                    const struct lb_spec *spec, bool *ret_found, struct error *err);
+
+/* ---- the status of a Service ------------------------------------------------------------------------ */
+
+/** From the balancer as it is, in the arena. An annotation that cannot be read counts as not there. */
+void hz_lb_status(const struct hz_config *, const struct lb_spec *, const struct hz_lb *,
+                  struct arena *, struct lb_status *ret);
+
+/** Can the annotations about the status be read? ERR_INVALID, with the official controller's message from its second
+ * operation on. Their owner is to be told when everything else is done; neither targets nor deletion wait for it. */
+NODISCARD bool hz_lb_status_check(const struct lb_spec *, struct error *err);
 
 #endif

@@ -1,4 +1,4 @@
-#include "providers/hcloud/lb_status.h"
+#include "providers/hcloud/balancers.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
