@@ -13,12 +13,10 @@
 #include "base/log.h"
 #include "base/macros.h"
 #include "providers/hcloud/api.h"
+#include "providers/hcloud/lb_adopt.h"
 #include "providers/hcloud/lb_converge.h"
 #include "providers/hcloud/lb_desired.h"
 #include "providers/hcloud/lb_wire.h"
-
-#define ADOPTION "HCLOUD_LOAD_BALANCERS_ADOPTION"
-#define DEFAULT_CLUSTER "kubernetes" /* the default of --cluster-name */
 
 /* Longer than this we do not wait for the cloud without saying so. */
 #define PATIENCE_NS (300 * NS_PER_SEC)
@@ -31,12 +29,6 @@ enum {
 };
 
 EVENT_KIND(
-	adopted_event, HZ_COMPONENT, "LoadBalancerAdopted", false, "Service",
-	"hcloud: a load balancer with the name asked for, which belonged to no Service, is the Service's from now on.");
-EVENT_KIND(
-	taken_event, HZ_COMPONENT, "LoadBalancerNameTaken", true, "Service",
-	"hcloud: a load balancer with the name asked for belongs to another Service or cluster, or must not be adopted; it is left alone.");
-EVENT_KIND(
 	protected_event, HZ_COMPONENT, "LoadBalancerProtected", true, "Service",
 	"hcloud: the load balancer is protected against deletion, and stays when the Service goes.");
 EVENT_KIND(
@@ -45,8 +37,6 @@ EVENT_KIND(
 EVENT_KIND(protocol_event, HZ_COMPONENT, "UnsupportedProtocolConfigured", true, "Service",
            "hcloud: a port of the Service is not TCP, and is left out.");
 
-EVENT_KIND(held_event, HZ_COMPONENT, LB_HELD_REASON, true, "Service", "hcloud: " LB_HELD_WHEN);
-
 struct hz_balancers {
 	struct hz_lb_tools tools;
 };
@@ -54,17 +44,7 @@ struct hz_balancers {
 /* ---- events ----------------------------------------------------------------------------------------- */
 
 static void
-tell(const struct hz_lb_run *run, const struct event_kind *kind, const struct buf *text)
-{
-	const struct cloud_host *host = run->tools->host;
-
-	host->service_event(host, run->spec,
-	                    kind->is_warning ? HOST_EVENT_WARNING : HOST_EVENT_NORMAL, kind->reason,
-	                    buf_str(text));
-}
-
-static void
-tell_unsupported(const struct hz_lb_run *run)
+notify_unsupported(const struct hz_lb_run *run)
 {
 	for (size_t i = 0; i < run->desired.n_unsupported; i++) {
 		CLEANUP(buf_fini) struct buf b = BUF_INIT(ERR_MSG_SIZE);
@@ -74,7 +54,7 @@ tell_unsupported(const struct hz_lb_run *run)
 		         " for service with name %" STR_FMT,
 		         STR_ARG(run->desired.unsupported[i]->protocol_text),
 		         STR_ARG(run->spec->service));
-		tell(run, &protocol_event, &b);
+		hz_lb_notify(run, &protocol_event, &b);
 	}
 }
 
@@ -85,7 +65,7 @@ is_tutorial(const struct hz_lb_run *run)
 }
 
 static void
-tell_unconfigured(const struct hz_lb_run *run)
+notify_unconfigured(const struct hz_lb_run *run)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(ERR_MSG_SIZE);
 
@@ -97,7 +77,7 @@ tell_unconfigured(const struct hz_lb_run *run)
 		"Load Balancer Type unconfigured: this will be required in the future, set it with the "
 		"annotation \"load-balancer.hetzner.cloud/type\" or cluster-wide with the environment "
 		"variable \"HCLOUD_LOAD_BALANCERS_TYPE\"");
-	tell(run, &unconfigured_event, &b);
+	hz_lb_notify(run, &unconfigured_event, &b);
 }
 
 /* ---- what is wanted --------------------------------------------------------------------------------- */
@@ -148,184 +128,6 @@ resolve_certificates(struct hz_lb_run *run, struct error *err)
 		return false;
 	hz_lb_note_refusal(run, err);
 	return true;
-}
-
-/* ---- adopting --------------------------------------------------------------------------------------- */
-
-static struct str
-label_of(const struct hz_lb *lb, const char *key)
-{
-	for (size_t i = 0; i < lb->n_labels; i++) {
-		if (str_eq_c(lb->labels[i].key, key))
-			return lb->labels[i].value;
-	}
-	return STR_EMPTY;
-}
-
-/* The default name proves nothing, because all clusters have it whose operators chose no name. */
-static bool
-is_of_another_cluster(struct str theirs, struct str ours)
-{
-	return theirs.len > 0 && !str_eq(theirs, ours) && !str_eq_c(theirs, DEFAULT_CLUSTER) &&
-	       !str_eq_c(ours, DEFAULT_CLUSTER);
-}
-
-/* Does HCLOUD_LOAD_BALANCERS_ADOPTION permit the adoption? If not, appends the reason to *why. */
-static bool
-is_adoption_permitted(const struct hz_lb_run *run, const struct hz_lb *lb, struct buf *why)
-{
-	struct str theirs = label_of(lb, HZ_LABEL_CLUSTER), ours = run->spec->cluster;
-
-	switch (run->tools->config->lb.adoption) {
-	case HZ_ADOPT_BY_NAME:
-		if (is_of_another_cluster(theirs, ours))
-			buf_addf(why,
-			         "belongs to the cluster \"%" STR_FMT
-			         "\" by its label " HZ_LABEL_CLUSTER
-			         ": remove that label if the balancer is to be adopted",
-			         STR_ARG(str_head(theirs, 64)));
-		break;
-	case HZ_ADOPT_LABELLED:
-		if (ours.len == 0 || !str_eq(label_of(lb, HZ_LABEL_ADOPT), ours))
-			buf_addf(why,
-			         "is not adopted: " ADOPTION
-			         "=labelled requires the label " HZ_LABEL_ADOPT "=%" STR_FMT,
-			         STR_ARG(str_head(ours, 64)));
-		break;
-	case HZ_ADOPT_NEVER:
-		buf_add_c(why, "is not adopted: " ADOPTION "=never");
-		break;
-	}
-	return why->len == 0;
-}
-
-/* The default name contains the UID of the Service, so a balancer with that name may always be adopted, unless it belongs to
- * another live Service. */
-static bool
-may_adopt(const struct hz_lb_run *run, const struct hz_lb *lb, struct buf *why)
-{
-	if (str_eq(lb->uid, run->spec->uid))
-		return true;
-	if (lb->uid.len > 0 && hz_lb_cache_is_live(run->tools->cache, lb->uid)) {
-		buf_addf(why, "belongs to the Service with UID %" STR_FMT,
-		         STR_ARG(str_head(lb->uid, 64)));
-		return false;
-	}
-	return !run->desired.is_named || is_adoption_permitted(run, lb, why);
-}
-
-static bool
-refuse_to_adopt(const struct hz_lb_run *run, const struct hz_lb *lb, const struct buf *why,
-                struct error *err)
-{
-	CLEANUP(buf_fini) struct buf b = BUF_INIT(ERR_MSG_SIZE);
-
-	err_set(err, ERR_INVALID, "the load balancer named \"%" STR_FMT "\" (%" PRId64 ") %s",
-	        STR_ARG(str_head(lb->name, 200)), lb->id, why->ptr);
-	buf_add_c(&b, err->msg);
-	tell(run, &taken_event, &b);
-	return false;
-}
-
-static void
-tell_adopted(const struct hz_lb_run *run, const struct hz_lb *lb)
-{
-	CLEANUP(buf_fini) struct buf b = BUF_INIT(ERR_MSG_SIZE);
-
-	buf_addf(&b, "Adopted the load balancer named \"%" STR_FMT "\" (%" PRId64 ")",
-	         STR_ARG(str_head(lb->name, 200)), lb->id);
-	if (lb->uid.len > 0)
-		buf_addf(&b,
-		         ", which was labelled for the Service with UID %" STR_FMT
-		         " that is not there any more",
-		         STR_ARG(str_head(lb->uid, 64)));
-	tell(run, &adopted_event, &b);
-	log_info("load balancer adopted", LOG_STR("name", lb->name), LOG_I64("id", lb->id));
-}
-
-/* Names in the tutorial dialect are ambiguous: for "a-b/c" and "a/b-c" the name is CLUSTER-a-b-c. Each of the two Services
- * would take over the balancer of the other, so a name that two live Services share is refused for both. */
-static bool
-refuse_shared_name(const struct hz_lb_run *run, const struct lb_spec *other, struct error *err)
-{
-	const struct cloud_host *host = run->tools->host;
-	CLEANUP(buf_fini) struct buf b = BUF_INIT(ERR_MSG_SIZE);
-
-	err_set(err, ERR_INVALID,
-	        "the load balancer name \"%" STR_FMT "\" is that of two Services, %" STR_FMT
-	        "/%" STR_FMT " and %" STR_FMT "/%" STR_FMT ": rename one of them",
-	        STR_ARG(run->desired.name), STR_ARG(run->spec->namespace),
-	        STR_ARG(run->spec->service), STR_ARG(other->namespace), STR_ARG(other->service));
-	buf_add_c(&b, err->msg);
-	tell(run, &taken_event, &b);
-	host->service_event(host, other, HOST_EVENT_WARNING, taken_event.reason, buf_str(&b));
-	return false;
-}
-
-static bool
-check_name_is_unique(const struct hz_lb_run *run, struct error *err)
-{
-	struct lb_spec other;
-
-	if (!is_tutorial(run) ||
-	    !hz_lb_cache_find_namesake(run->tools->cache, run->spec, run->call->arena, &other))
-		return true;
-	return refuse_shared_name(run, &other, err);
-}
-
-/* By its name. ERR_NOT_FOUND: nobody has it. */
-static bool
-adopt(struct hz_lb_run *run, struct error *err)
-{
-	const struct hz_lb_tools *t = run->tools;
-	struct hz_lb *lb = ARENA_NEW(run->call->arena, struct hz_lb);
-	CLEANUP(buf_fini) struct buf why = BUF_INIT(ERR_MSG_SIZE);
-
-	hz_count_operations("hcops/LoadBalancerOps.GetByName", 1);
-	if (!hz_find_lb(t->api, run->call, run->call->arena, run->desired.name, lb, err))
-		return false;
-	if (!may_adopt(run, lb, &why))
-		return refuse_to_adopt(run, lb, &why, err);
-	if (!str_eq(lb->uid, run->spec->uid))
-		tell_adopted(run, lb);
-	hz_lb_cache_note_change(t->cache, run->spec->uid, lb->id);
-	run->lb = lb;
-	return true;
-}
-
-/* ---- a balancer that is not found ------------------------------------------------------------------- */
-
-static void
-report_hold(const struct hz_lb_run *run, const struct error *why)
-{
-	CLEANUP(buf_fini) struct buf b = BUF_INIT(ERR_MSG_SIZE);
-
-	if (!hz_lb_cache_should_report_hold(run->tools->cache, run->spec->uid))
-		return;
-	buf_add_c(&b, why->msg);
-	tell(run, &held_event, &b);
-	log_warn(
-		"a service is held: neither its load balancer nor anything else of this cluster is "
-		"found in the project of the token",
-		LOG_STR("namespace", run->spec->namespace), LOG_STR("service", run->spec->service));
-}
-
-/* No balancer has the label of the Service: is this the project of the cluster? It is checked before a balancer is looked for
- * by name, because another project may have one of that name. */
-static bool
-check_project(struct hz_lb_run *run, struct error *err)
-{
-	struct lb_evidence found;
-
-	if (!lb_needs_evidence(run->spec))
-		return true;
-	if (!hz_evidence_look(run->tools->evidence, run->call, &found, err))
-		return err_wrap(err, "check that the token opens the project of this cluster");
-	if (lb_check_evidence(&found, err))
-		return true;
-	run->is_held = true;
-	report_hold(run, err);
-	return false;
 }
 
 /* ---- creating --------------------------------------------------------------------------------------- */
@@ -392,15 +194,16 @@ create(struct hz_lb_run *run, struct error *err)
 static bool
 find_labelled(struct hz_lb_run *run, struct error *err)
 {
-	return hz_lb_refresh(run, err) || (err->code == ERR_NOT_FOUND && check_project(run, err) &&
-	                                   check_name_is_unique(run, err));
+	return hz_lb_refresh(run, err) ||
+	       (err->code == ERR_NOT_FOUND && hz_lb_check_project(run, err) &&
+	        hz_lb_check_name(run, err));
 }
 
 /* Adopts the balancer with the name that the Service asks for, else creates one. */
 static bool
 adopt_or_make(struct hz_lb_run *run, struct error *err)
 {
-	if (run->desired.is_named && adopt(run, err))
+	if (run->desired.is_named && hz_lb_adopt(run, err))
 		return true;
 	if (run->desired.is_named && err->code != ERR_NOT_FOUND)
 		return false;
@@ -412,7 +215,7 @@ adopt_or_make(struct hz_lb_run *run, struct error *err)
 	/* somebody was faster, and that may have been us */
 	if (hz_lb_refresh(run, err))
 		return true;
-	return err->code == ERR_NOT_FOUND && adopt(run, err);
+	return err->code == ERR_NOT_FOUND && hz_lb_adopt(run, err);
 }
 
 /* The balancer is looked for first, because certificates are ordered in the same project, which must be the right one. */
@@ -660,10 +463,10 @@ hz_balancers_ensure(struct hz_balancers *b, struct call *call, const struct lb_s
 	bool ok = false;
 
 	hz_count_operations("hcloud/loadBalancers.EnsureLoadBalancer", 1);
-	tell_unconfigured(
+	notify_unconfigured(
 		&run); /* before begin(), so that it is also reported if another annotation is invalid */
 	if (begin(b, &run, err)) {
-		tell_unsupported(&run);
+		notify_unsupported(&run);
 		ok = find_or_make(&run, err) && check_addresses(&run, err) && finish(&run, err) &&
 		     (is_tutorial(&run) || hz_lb_status_check(spec, err));
 		if (ok)
@@ -689,7 +492,7 @@ hz_balancers_update(struct hz_balancers *b, struct call *call, const struct lb_s
 /* ---- remove ----------------------------------------------------------------------------------------- */
 
 static void
-tell_protected(const struct hz_lb_run *run, const struct hz_lb *lb)
+notify_protected(const struct hz_lb_run *run, const struct hz_lb *lb)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(ERR_MSG_SIZE);
 
@@ -698,7 +501,7 @@ tell_protected(const struct hz_lb_run *run, const struct hz_lb *lb)
 		"The load balancer named \"%" STR_FMT "\" (%" PRId64
 		") is protected against deletion: it stays, and is paid for, until somebody deletes it",
 		STR_ARG(str_head(lb->name, 200)), lb->id);
-	tell(run, &protected_event, &b);
+	hz_lb_notify(run, &protected_event, &b);
 	log_warn("a load balancer is protected against deletion, leaving it",
 	         LOG_STR("name", lb->name), LOG_I64("id", lb->id));
 }
@@ -711,7 +514,7 @@ delete_lb(struct hz_lb_run *run, const struct hz_lb *lb, struct error *err)
 
 	hz_count_operations("hcops/LoadBalancerOps.Delete", 1);
 	if (lb->is_protected) {
-		tell_protected(run, lb);
+		notify_protected(run, lb);
 		return true;
 	}
 	hz_lb_cache_note_change(t->cache, run->spec->uid, lb->id);
@@ -721,7 +524,7 @@ delete_lb(struct hz_lb_run *run, const struct hz_lb *lb, struct error *err)
 		return true;
 	if (!str_eq_c(str_c(done.code), "protected"))
 		return hz_lb_soften(done.code, err);
-	tell_protected(run, lb);
+	notify_protected(run, lb);
 	return true;
 }
 
@@ -760,7 +563,7 @@ delete_all(struct hz_lb_run *run, bool *ret_found, struct error *err)
 	}
 	if (*ret_found)
 		return true;
-	if (!check_project(run, err))
+	if (!hz_lb_check_project(run, err))
 		return false;
 	return !is_tutorial(run) || delete_unlabelled(run, ret_found, err);
 }

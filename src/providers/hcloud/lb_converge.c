@@ -15,7 +15,19 @@ EVENT_KIND(
 	deprecated_event, HZ_COMPONENT, "LoadBalancerTypeDeprecated", true, "Service",
 	"hcloud: the load balancer's type cannot be ordered any more some day; the message has the date.");
 
-/* ---- what an error means ------------------------------------------------------------------------------- */
+/* ---- events ----------------------------------------------------------------------------------------- */
+
+void
+hz_lb_notify(const struct hz_lb_run *run, const struct event_kind *kind, const struct buf *text)
+{
+	const struct cloud_host *host = run->tools->host;
+
+	host->service_event(host, run->spec,
+	                    kind->is_warning ? HOST_EVENT_WARNING : HOST_EVENT_NORMAL, kind->reason,
+	                    buf_str(text));
+}
+
+/* ---- what an error means ---------------------------------------------------------------------------- */
 
 static bool
 is_code(const char *code, const char *wanted)
@@ -48,7 +60,7 @@ hz_lb_note_refusal(struct hz_lb_run *run, const struct error *err)
 	run->refusal = *err;
 }
 
-/* ---- one step ------------------------------------------------------------------------------------------ */
+/* ---- one step --------------------------------------------------------------------------------------- */
 
 static bool
 wait_in_place(struct hz_lb_run *run, struct hz_action action, struct error *err)
@@ -101,12 +113,11 @@ act(struct hz_lb_run *run, const struct hz_step *step, struct hz_done *done, str
 	return ok;
 }
 
-/* ---- shape --------------------------------------------------------------------------------------------- */
+/* ---- shape ------------------------------------------------------------------------------------------ */
 
 static void
-tell_deprecated(struct hz_lb_run *run, const struct hz_lb_type *type)
+notify_deprecated(struct hz_lb_run *run, const struct hz_lb_type *type)
 {
-	const struct cloud_host *host = run->tools->host;
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(ERR_MSG_SIZE);
 	CLEANUP(buf_fini) struct buf date = BUF_INIT(40);
 
@@ -115,8 +126,7 @@ tell_deprecated(struct hz_lb_run *run, const struct hz_lb_type *type)
 	         "Load Balancer Type \"%" STR_FMT
 	         "\" is deprecated and will no longer be available for order as of %" STR_FMT,
 	         STR_ARG(type->name), STR_ARG(str_head(buf_str(&date), 10)));
-	host->service_event(host, run->spec, HOST_EVENT_WARNING, deprecated_event.reason,
-	                    buf_str(&b));
+	hz_lb_notify(run, &deprecated_event, &b);
 }
 
 bool
@@ -134,7 +144,7 @@ hz_lb_find_type(struct hz_lb_run *run, struct hz_lb_type *ret, struct error *err
 		               "Load Balancer Type \"%" STR_FMT
 		               "\" is unavailable and can no longer be ordered",
 		               STR_ARG(name));
-	tell_deprecated(run, ret);
+	notify_deprecated(run, ret);
 	return true;
 }
 
@@ -148,7 +158,7 @@ wanted_type(struct hz_lb_run *run, struct hz_lb_type *ret, struct error *err)
 	if (!str_eq(run->lb->type.name, run->desired.type))
 		return hz_lb_find_type(run, ret, err);
 	if (ret->is_deprecated)
-		tell_deprecated(run, ret);
+		notify_deprecated(run, ret);
 	return true;
 }
 
@@ -210,7 +220,7 @@ shape(struct hz_lb_run *run, bool *ret_has_changed, const struct hz_step **ret_l
 	return true;
 }
 
-/* ---- services ------------------------------------------------------------------------------------------ */
+/* ---- services --------------------------------------------------------------------------------------- */
 
 /* Waits for the managed certificate that the services use. It may take minutes to be issued, or be refused: both are noted in
  * the run, and only the services wait for it. *ret_is_issued: the services may use it. */
@@ -267,7 +277,7 @@ services(struct hz_lb_run *run, struct error *err)
 	return true;
 }
 
-/* ---- targets ------------------------------------------------------------------------------------------- */
+/* ---- targets ---------------------------------------------------------------------------------------- */
 
 /* Is the error about that one target, so that others may do? */
 static bool
@@ -380,7 +390,7 @@ targets(struct hz_lb_run *run, struct error *err)
 	return true;
 }
 
-/* ---- all of it ----------------------------------------------------------------------------------------- */
+/* ---- all of it -------------------------------------------------------------------------------------- */
 
 bool
 hz_lb_refresh(struct hz_lb_run *run, struct error *err)

@@ -10,9 +10,11 @@
 
 #include "providers/hcloud/lb_cache.h"
 #include "providers/hcloud/lb_catalog.h"
-#include "providers/hcloud/lb_evidence.h"
 #include "providers/hcloud/lb_plan.h"
 #include "providers/hcloud/lb_targets.h"
+
+struct event_kind;
+struct hz_evidence;
 
 /** What all runs share. */
 struct hz_lb_tools {
@@ -45,6 +47,10 @@ struct hz_lb_run {
 	bool is_refused;      /* something was */
 	struct error refusal; /* is_refused: the first time */
 };
+
+/** Sends an Event about the Service. */
+void hz_lb_notify(const struct hz_lb_run *run, const struct event_kind *kind,
+                  const struct buf *text);
 
 /** Brings run->lb to where it should be, and leaves it as it is then, but for services and targets. */
 NODISCARD bool hz_lb_converge(struct hz_lb_run *run, struct error *err);

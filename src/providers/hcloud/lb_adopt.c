@@ -1,0 +1,388 @@
+/* lb_adopt.c: see lb_adopt.h. */
+#include "providers/hcloud/lb_adopt.h"
+
+#include <inttypes.h>
+
+#include "base/alloc.h"
+#include "base/event_kind.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/thread.h"
+#include "providers/hcloud/client.h"
+
+#define ADOPTION "HCLOUD_LOAD_BALANCERS_ADOPTION"
+#define DEFAULT_CLUSTER "kubernetes" /* the default of --cluster-name */
+
+/* How long a search without result is valid. A Service whose own balancer is found again does not wait for its end. */
+#define MISSING_NS (60 * NS_PER_SEC)
+
+enum {
+	MACHINES_ASKED = 3, /* one or two machines may be gone, all three seldom are */
+	OTHERS_PAUSE_MS = 1000,
+};
+
+struct hz_evidence {
+	struct hz_evidence_config config;
+	pthread_mutex_t mu;
+	bool is_asking;           /* mu; a thread is searching */
+	bool is_missing;          /* mu; the last search found nothing */
+	int64_t missing_until_ns; /* mu; mono: until when is_missing is valid */
+};
+
+EVENT_KIND(
+	adopted_event, HZ_COMPONENT, "LoadBalancerAdopted", false, "Service",
+	"hcloud: a load balancer with the name asked for, which belonged to no Service, is the Service's from now on.");
+EVENT_KIND(
+	taken_event, HZ_COMPONENT, "LoadBalancerNameTaken", true, "Service",
+	"hcloud: a load balancer with the name asked for belongs to another Service or cluster, or must not be adopted; it is left alone.");
+EVENT_KIND(held_event, HZ_COMPONENT, LB_HELD_REASON, true, "Service", "hcloud: " LB_HELD_WHEN);
+
+/* ---- adopting --------------------------------------------------------------------------------------- */
+
+static struct str
+label_of(const struct hz_lb *lb, const char *key)
+{
+	for (size_t i = 0; i < lb->n_labels; i++) {
+		if (str_eq_c(lb->labels[i].key, key))
+			return lb->labels[i].value;
+	}
+	return STR_EMPTY;
+}
+
+/* The default name proves nothing, because all clusters have it whose operators chose no name. */
+static bool
+is_of_another_cluster(struct str theirs, struct str ours)
+{
+	return theirs.len > 0 && !str_eq(theirs, ours) && !str_eq_c(theirs, DEFAULT_CLUSTER) &&
+	       !str_eq_c(ours, DEFAULT_CLUSTER);
+}
+
+/* Does HCLOUD_LOAD_BALANCERS_ADOPTION permit the adoption? If not, appends the reason to *why. */
+static bool
+is_adoption_permitted(const struct hz_lb_run *run, const struct hz_lb *lb, struct buf *why)
+{
+	struct str theirs = label_of(lb, HZ_LABEL_CLUSTER), ours = run->spec->cluster;
+
+	switch (run->tools->config->lb.adoption) {
+	case HZ_ADOPT_BY_NAME:
+		if (is_of_another_cluster(theirs, ours))
+			buf_addf(why,
+			         "belongs to the cluster \"%" STR_FMT
+			         "\" by its label " HZ_LABEL_CLUSTER
+			         ": remove that label if the balancer is to be adopted",
+			         STR_ARG(str_head(theirs, 64)));
+		break;
+	case HZ_ADOPT_LABELLED:
+		if (ours.len == 0 || !str_eq(label_of(lb, HZ_LABEL_ADOPT), ours))
+			buf_addf(why,
+			         "is not adopted: " ADOPTION
+			         "=labelled requires the label " HZ_LABEL_ADOPT "=%" STR_FMT,
+			         STR_ARG(str_head(ours, 64)));
+		break;
+	case HZ_ADOPT_NEVER:
+		buf_add_c(why, "is not adopted: " ADOPTION "=never");
+		break;
+	}
+	return why->len == 0;
+}
+
+/* The default name contains the UID of the Service, so a balancer with that name may always be adopted, unless it belongs to
+ * another live Service. */
+static bool
+may_adopt(const struct hz_lb_run *run, const struct hz_lb *lb, struct buf *why)
+{
+	if (str_eq(lb->uid, run->spec->uid))
+		return true;
+	if (lb->uid.len > 0 && hz_lb_cache_is_live(run->tools->cache, lb->uid)) {
+		buf_addf(why, "belongs to the Service with UID %" STR_FMT,
+		         STR_ARG(str_head(lb->uid, 64)));
+		return false;
+	}
+	return !run->desired.is_named || is_adoption_permitted(run, lb, why);
+}
+
+static bool
+refuse_to_adopt(const struct hz_lb_run *run, const struct hz_lb *lb, const struct buf *why,
+                struct error *err)
+{
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(ERR_MSG_SIZE);
+
+	err_set(err, ERR_INVALID, "the load balancer named \"%" STR_FMT "\" (%" PRId64 ") %s",
+	        STR_ARG(str_head(lb->name, 200)), lb->id, why->ptr);
+	buf_add_c(&b, err->msg);
+	hz_lb_notify(run, &taken_event, &b);
+	return false;
+}
+
+static void
+notify_adopted(const struct hz_lb_run *run, const struct hz_lb *lb)
+{
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(ERR_MSG_SIZE);
+
+	buf_addf(&b, "Adopted the load balancer named \"%" STR_FMT "\" (%" PRId64 ")",
+	         STR_ARG(str_head(lb->name, 200)), lb->id);
+	if (lb->uid.len > 0)
+		buf_addf(&b,
+		         ", which was labelled for the Service with UID %" STR_FMT
+		         " that is not there any more",
+		         STR_ARG(str_head(lb->uid, 64)));
+	hz_lb_notify(run, &adopted_event, &b);
+	log_info("load balancer adopted", LOG_STR("name", lb->name), LOG_I64("id", lb->id));
+}
+
+/* Names in the tutorial dialect are ambiguous: for "a-b/c" and "a/b-c" the name is CLUSTER-a-b-c. Each of the two Services
+ * would take over the balancer of the other, so a name that two live Services share is refused for both. */
+static bool
+refuse_shared_name(const struct hz_lb_run *run, const struct lb_spec *other, struct error *err)
+{
+	const struct cloud_host *host = run->tools->host;
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(ERR_MSG_SIZE);
+
+	err_set(err, ERR_INVALID,
+	        "the load balancer name \"%" STR_FMT "\" is that of two Services, %" STR_FMT
+	        "/%" STR_FMT " and %" STR_FMT "/%" STR_FMT ": rename one of them",
+	        STR_ARG(run->desired.name), STR_ARG(run->spec->namespace),
+	        STR_ARG(run->spec->service), STR_ARG(other->namespace), STR_ARG(other->service));
+	buf_add_c(&b, err->msg);
+	hz_lb_notify(run, &taken_event, &b);
+	host->service_event(host, other, HOST_EVENT_WARNING, taken_event.reason, buf_str(&b));
+	return false;
+}
+
+bool
+hz_lb_check_name(const struct hz_lb_run *run, struct error *err)
+{
+	struct lb_spec other;
+
+	if (!run->tools->config->dialect->is_tutorial ||
+	    !hz_lb_cache_find_namesake(run->tools->cache, run->spec, run->call->arena, &other))
+		return true;
+	return refuse_shared_name(run, &other, err);
+}
+
+/* By its name. ERR_NOT_FOUND: nobody has it. */
+bool
+hz_lb_adopt(struct hz_lb_run *run, struct error *err)
+{
+	const struct hz_lb_tools *t = run->tools;
+	struct hz_lb *lb = ARENA_NEW(run->call->arena, struct hz_lb);
+	CLEANUP(buf_fini) struct buf why = BUF_INIT(ERR_MSG_SIZE);
+
+	hz_count_operations("hcops/LoadBalancerOps.GetByName", 1);
+	if (!hz_find_lb(t->api, run->call, run->call->arena, run->desired.name, lb, err))
+		return false;
+	if (!may_adopt(run, lb, &why))
+		return refuse_to_adopt(run, lb, &why, err);
+	if (!str_eq(lb->uid, run->spec->uid))
+		notify_adopted(run, lb);
+	hz_lb_cache_note_change(t->cache, run->spec->uid, lb->id);
+	run->lb = lb;
+	return true;
+}
+
+/* ---- evidence: one search --------------------------------------------------------------------------- */
+
+/* An answer that the resource does not exist is no failure: *ret_is_found is false then. */
+static bool
+note_answer(bool is_found, bool *ret_is_found, struct error *err)
+{
+	*ret_is_found = is_found;
+	return is_found || err->code == ERR_NOT_FOUND;
+}
+
+static bool
+look_for_network(struct hz_evidence *ev, struct call *call, struct lb_evidence *found,
+                 struct error *err)
+{
+	const struct hz_evidence_config *c = &ev->config;
+	struct hz_network network;
+	bool is_found;
+
+	if (c->network == 0)
+		return true;
+	if (!hz_api_admit(c->api, HZ_URGENT, 1, err) ||
+	    !note_answer(hz_get_network(c->api, call, call->arena, c->network, false, &network,
+	                                err),
+	                 &is_found, err))
+		return err_wrap(err, "look for the network");
+	found->n_networks += is_found && network.id == c->network;
+	return true;
+}
+
+/* Chooses the ids of up to MACHINES_ASKED cloud servers that are nodes, Ready nodes first. */
+static size_t
+choose_machines(const struct hz_evidence *ev, struct arena *arena, int64_t ret[MACHINES_ASKED])
+{
+	const struct cloud_host *host = ev->config.host;
+	struct node_ref *nodes;
+	struct error ignored;
+	size_t n_nodes, n = 0;
+
+	host->nodes(host, arena, &nodes, &n_nodes);
+	for (int is_ready = 1; is_ready >= 0; is_ready--) {
+		for (size_t i = 0; i < n_nodes && n < MACHINES_ASKED; i++) {
+			struct hz_id id;
+
+			if (nodes[i].is_ready == (is_ready != 0) && nodes[i].provider_id.len > 0 &&
+			    hz_id_parse(ev->config.config->dialect, nodes[i].provider_id, &id,
+			                &ignored) &&
+			    id.kind == HZ_CLOUD)
+				ret[n++] = id.number;
+		}
+	}
+	return n;
+}
+
+static bool
+look_for_machines(struct hz_evidence *ev, struct call *call, struct lb_evidence *found,
+                  struct error *err)
+{
+	struct hz_api *api = ev->config.api;
+	int64_t ids[MACHINES_ASKED];
+	size_t n = choose_machines(ev, call->arena, ids);
+
+	for (size_t i = 0; i < n && found->n_machines == 0; i++) {
+		struct hz_server server;
+		bool is_found;
+
+		if (!hz_api_admit(api, HZ_URGENT, 1, err) ||
+		    !note_answer(hz_get_server(api, call, call->arena, ids[i], &server, err),
+		                 &is_found, err))
+			return err_wrap(err, "look for the machine of a node");
+		found->n_machines += is_found;
+	}
+	return true;
+}
+
+static bool
+has_any(const struct lb_evidence *found)
+{
+	return found->n_networks + found->n_machines + found->n_balancers > 0;
+}
+
+/* The cheapest request comes first; the first result ends the search. */
+static bool
+look_for_all(struct hz_evidence *ev, struct call *call, struct lb_evidence *found,
+             struct error *err)
+{
+	if (!look_for_network(ev, call, found, err))
+		return false;
+	if (!has_any(found) && !look_for_machines(ev, call, found, err))
+		return false;
+	return has_any(found) ||
+	       hz_lb_cache_count_ours(ev->config.cache, call, &found->n_balancers, err) ||
+	       err_wrap(err, "look for load balancers of this cluster");
+}
+
+/* ---- evidence: one search at a time ----------------------------------------------------------------- */
+
+enum turn {
+	TURN_OURS,
+	TURN_OTHERS,
+	TURN_NEEDLESS, /* the last search found nothing, and is still valid */
+};
+
+static enum turn
+take_turn(struct hz_evidence *ev)
+{
+	WITH_LOCK(&ev->mu);
+
+	if (ev->is_missing && clock_mono(ev->config.host->clock) < ev->missing_until_ns)
+		return TURN_NEEDLESS;
+	if (ev->is_asking)
+		return TURN_OTHERS;
+	ev->is_asking = true;
+	return TURN_OURS;
+}
+
+static void
+end_turn(struct hz_evidence *ev, bool is_missing)
+{
+	WITH_LOCK(&ev->mu);
+
+	ev->is_asking = false;
+	ev->is_missing = is_missing;
+	ev->missing_until_ns = clock_deadline(clock_mono(ev->config.host->clock), MISSING_NS);
+}
+
+/* Looks for evidence in requests that begin now, and so after the one that found no balancer.
+ *
+ * @return  On false the result is unknown. ERR_PENDING: another thread is searching. */
+static bool
+find_evidence(struct hz_evidence *ev, struct call *call, struct lb_evidence *ret, struct error *err)
+{
+	struct lb_evidence found = { 0 };
+	enum turn turn = take_turn(ev);
+	bool is_known;
+
+	if (turn == TURN_OTHERS) {
+		err_set(err, ERR_PENDING,
+		        "the check whether this is the project of the cluster is running for another Service");
+		err->retry_after_ms = OTHERS_PAUSE_MS;
+		return false;
+	}
+	if (turn == TURN_OURS) {
+		is_known = look_for_all(ev, call, &found, err);
+		end_turn(ev, is_known && !has_any(&found));
+		if (!is_known)
+			return false;
+	}
+	*ret = found;
+	return true;
+}
+
+/* ---- a balancer that is not found ------------------------------------------------------------------- */
+
+static void
+report_hold(const struct hz_lb_run *run, const struct error *why)
+{
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(ERR_MSG_SIZE);
+
+	if (!hz_lb_cache_should_report_hold(run->tools->cache, run->spec->uid))
+		return;
+	buf_add_c(&b, why->msg);
+	hz_lb_notify(run, &held_event, &b);
+	log_warn(
+		"a service is held: neither its load balancer nor anything else of this cluster is "
+		"found in the project of the token",
+		LOG_STR("namespace", run->spec->namespace), LOG_STR("service", run->spec->service));
+}
+
+/* No balancer has the label of the Service: is this the project of the cluster? It is checked before a balancer is looked for
+ * by name, because another project may have one of that name. */
+bool
+hz_lb_check_project(struct hz_lb_run *run, struct error *err)
+{
+	struct lb_evidence found;
+
+	if (!lb_needs_evidence(run->spec))
+		return true;
+	if (!find_evidence(run->tools->evidence, run->call, &found, err))
+		return err_wrap(err, "check that the token opens the project of this cluster");
+	if (lb_check_evidence(&found, err))
+		return true;
+	run->is_held = true;
+	report_hold(run, err);
+	return false;
+}
+
+/* ---- life cycle ------------------------------------------------------------------------------------- */
+
+struct hz_evidence *
+hz_evidence_new(const struct hz_evidence_config *config)
+{
+	struct hz_evidence *ev = xcalloc(1, sizeof(*ev));
+
+	ev->config = *config;
+	PTHREAD_OK(pthread_mutex_init(&ev->mu, NULL));
+	return ev;
+}
+
+void
+hz_evidence_free(struct hz_evidence *ev)
+{
+	if (!ev)
+		return;
+	PTHREAD_OK(pthread_mutex_destroy(&ev->mu));
+	free(ev);
+}
