@@ -191,7 +191,7 @@ find_action(yyjson_val *list, int64_t wanted)
 }
 
 static void
-take_news(struct waiter *w, yyjson_val *list)
+take_answer(struct waiter *w, yyjson_val *list)
 {
 	yyjson_val *found = find_action(list, w->id);
 	struct hz_action action;
@@ -232,13 +232,14 @@ plan_next(struct waiter *w, int64_t now_ns)
 
 /* list NULL: there was no answer, because of err. */
 static void
-tell(struct hz_actions *a, const struct asked *asked, yyjson_val *list, const struct error *err)
+notify_waiters(struct hz_actions *a, const struct asked *asked, yyjson_val *list,
+               const struct error *err)
 {
 	for (struct waiter *w = a->waiters; w; w = w->next) {
 		if (w->is_over || !is_asked(asked, w->id))
 			continue;
 		if (list)
-			take_news(w, list);
+			take_answer(w, list);
 		else
 			take_failure(w, err);
 		plan_next(w, clock_mono(a->clock));
@@ -264,7 +265,7 @@ ask(struct hz_actions *a, struct call *call, struct waiter *own)
 	if (!list && err.code == ERR_CANCELLED)
 		take_failure(own, &err);
 	else
-		tell(a, &asked, list, &err);
+		notify_waiters(a, &asked, list, &err);
 	PTHREAD_OK(pthread_cond_broadcast(&a->changed));
 }
 

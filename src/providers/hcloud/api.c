@@ -192,7 +192,7 @@ struct hz_api {
 	char *base_url;
 	pthread_mutex_t mu;
 	struct hz_budget budget; /* mu */
-	bool is_in_drought;      /* mu; it has been told */
+	bool is_throttled;       /* mu; an Event has said so */
 	struct hz_outage outage; /* mu */
 	struct endpoint *endpoint;
 };
@@ -412,43 +412,43 @@ note_budget(struct hz_api *a, const struct http_response *response)
 		metric_set(metric_of(&left), a->budget.left);
 }
 
-/* How long n requests would have to wait. *ret_is_news: a drought begins. Called with mu held. */
+/* How long n requests would have to wait. *ret_has_begun: from now on requests have to wait. Called with mu held. */
 static int64_t
-look_for_drought(struct hz_api *a, enum hz_urgency urgency, size_t n, int64_t now_ns,
-                 bool *ret_is_news)
+check_throttling(struct hz_api *a, enum hz_urgency urgency, size_t n, int64_t now_ns,
+                 bool *ret_has_begun)
 {
 	int64_t wait_ns = hz_budget_wait_ns(&a->budget, urgency, (double)n, now_ns);
 
-	*ret_is_news = wait_ns > 0 && !a->is_in_drought;
+	*ret_has_begun = wait_ns > 0 && !a->is_throttled;
 	if (wait_ns > 0)
-		a->is_in_drought = true;
+		a->is_throttled = true;
 	else if (hz_budget_is_eased(&a->budget, now_ns))
-		a->is_in_drought = false;
+		a->is_throttled = false;
 	return wait_ns;
 }
 
 /* How long to wait; what goes is taken. */
 static int64_t
-ask_budget(struct hz_api *a, enum hz_urgency urgency, size_t n, bool *ret_is_news)
+ask_budget(struct hz_api *a, enum hz_urgency urgency, size_t n, bool *ret_has_begun)
 {
 	int64_t now_ns = clock_boot(a->config.host->clock);
 	int64_t wait_ns;
 	WITH_LOCK(&a->mu);
 
-	wait_ns = look_for_drought(a, urgency, n, now_ns, ret_is_news);
+	wait_ns = check_throttling(a, urgency, n, now_ns, ret_has_begun);
 	if (wait_ns == 0 && a->budget.is_known)
 		hz_budget_take(&a->budget, urgency, (double)n, now_ns);
 	return wait_ns;
 }
 
 static void
-tell(struct hz_api *a, enum host_event type, const struct event_kind *kind, struct str text)
+send_event(struct hz_api *a, enum host_event type, const struct event_kind *kind, struct str text)
 {
 	a->config.host->event(a->config.host, /*ref=*/NULL, type, kind->reason, text);
 }
 
 static void
-tell_drought(struct hz_api *a, int64_t wait_ns)
+notify_throttled(struct hz_api *a, int64_t wait_ns)
 {
 	char text[300] = "";
 	struct buf b = BUF_FIXED(text);
@@ -459,34 +459,34 @@ tell_drought(struct hz_api *a, int64_t wait_ns)
 		"slow down, and all wait while less than the reserve is left; the next goes in ");
 	clock_format_duration(&b, wait_ns / NS_PER_SEC * NS_PER_SEC);
 	log_warn(text);
-	tell(a, HOST_EVENT_WARNING, &throttled_event, buf_str(&b));
+	send_event(a, HOST_EVENT_WARNING, &throttled_event, buf_str(&b));
 }
 
-/* Who was refused may not ask again for long: it is told now. */
+/* After a refusal background requests may have to wait for long: this is reported now. */
 static void
 follow_refusal(struct hz_api *a)
 {
 	int64_t wait_ns;
-	bool is_news;
+	bool has_begun;
 
 	mutex_lock(&a->mu);
-	wait_ns = look_for_drought(a, HZ_BACKGROUND, 1, clock_boot(a->config.host->clock),
-	                           &is_news);
+	wait_ns = check_throttling(a, HZ_BACKGROUND, 1, clock_boot(a->config.host->clock),
+	                           &has_begun);
 	mutex_unlock(&a->mu);
-	if (is_news)
-		tell_drought(a, wait_ns);
+	if (has_begun)
+		notify_throttled(a, wait_ns);
 }
 
 static bool
 admit(struct hz_api *a, enum hz_urgency urgency, size_t n, struct error *err)
 {
-	bool is_news;
-	int64_t wait_ns = ask_budget(a, urgency, n, &is_news);
+	bool has_begun;
+	int64_t wait_ns = ask_budget(a, urgency, n, &has_begun);
 
 	if (wait_ns == 0)
 		return true;
-	if (is_news)
-		tell_drought(a, wait_ns);
+	if (has_begun)
+		notify_throttled(a, wait_ns);
 	metric_inc(metric_of(&throttled, urgency == HZ_URGENT ? "urgent" : "background"));
 	err_set(err, ERR_THROTTLED,
 	        "the Hetzner Cloud API's rate limit is nearly used up, waiting %" PRId64 " s",
@@ -523,7 +523,7 @@ add_retry_after(struct hz_api *a, struct error *err)
 /* ---- a cloud that refuses, or is away --------------------------------------------------------------- */
 
 static void
-tell_refused(struct hz_api *a, const struct error *why)
+notify_refused(struct hz_api *a, const struct error *why)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(KIB(4));
 
@@ -534,11 +534,11 @@ tell_refused(struct hz_api *a, const struct error *why)
 		"without a restart. It says: %s",
 		why->msg);
 	log_error("the Hetzner Cloud API refuses the token", LOG_ERR(why));
-	tell(a, HOST_EVENT_WARNING, &refused_event, buf_str(&b));
+	send_event(a, HOST_EVENT_WARNING, &refused_event, buf_str(&b));
 }
 
 static void
-tell_away(struct hz_api *a, const struct error *why)
+notify_unanswered(struct hz_api *a, const struct error *why)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(KIB(4));
 
@@ -548,14 +548,14 @@ tell_away(struct hz_api *a, const struct error *why)
 		"are, and it is asked again. The last failure: %s",
 		why->msg);
 	log_error("the Hetzner Cloud API does not answer", LOG_ERR(why));
-	tell(a, HOST_EVENT_WARNING, &away_event, buf_str(&b));
+	send_event(a, HOST_EVENT_WARNING, &away_event, buf_str(&b));
 }
 
 static void
-tell_back(struct hz_api *a)
+notify_answered(struct hz_api *a)
 {
 	log_info("the Hetzner Cloud API answers again");
-	tell(a, HOST_EVENT_NORMAL, &back_event, STR("The Hetzner Cloud API answers again"));
+	send_event(a, HOST_EVENT_NORMAL, &back_event, STR("The Hetzner Cloud API answers again"));
 }
 
 /* An error that the API described is an answer, unless it is about the token or about the API itself. */
@@ -607,13 +607,13 @@ follow_outage(struct hz_api *a, bool ok, const struct hz_answer *answer, const s
 		return;
 	switch (reception) {
 	case HZ_ANSWERED:
-		tell_back(a);
+		notify_answered(a);
 		break;
 	case HZ_REFUSED:
-		tell_refused(a, err);
+		notify_refused(a, err);
 		break;
 	case HZ_UNANSWERED:
-		tell_away(a, err);
+		notify_unanswered(a, err);
 		break;
 	}
 }

@@ -2,7 +2,7 @@
  *
  * One request at a time per caller; typed calls are in client.h and lb_client.h. What is retried in place is what cannot
  * have been done, and GETs: `conflict`, `bad_gateway`, `timeout`, 502, 504 and time-outs of the network. Over a limit it
- * does not wait, unlike the official controller: ERR_THROTTLED tells the caller when to come back, so that no worker is
+ * does not wait, unlike the official controller: ERR_THROTTLED says when to come back, so that no worker is
  * held.
  *
  * Threads: any.
@@ -86,7 +86,7 @@ enum err_code hz_code_of(struct str code, int status);
 /** n times the operation with that name, one of a fixed set: "hcloud/newCloud". */
 void hz_count_operations(const char *op, double n);
 
-/** A server was looked for, by one of a few who ask; result: "hit" or "miss". */
+/** A server was looked for, by one of a few callers; result: "hit" or "miss". */
 void hz_count_lookup(const char *subsystem, enum hz_cache_mode mode, const char *result);
 
 /* ---- HCLOUD_DEBUG: every request and answer on standard error, without secrets ---------------------- */

@@ -149,7 +149,7 @@ post(struct hz_lb_run *run, const struct hz_lb_desired *desired, const struct hz
 	ok = hz_create_lb(t->api, run->call, run->call->arena, buf_str(&body), &lb, done, err);
 	hz_lb_cache_note_change(t->cache, run->spec->uid, lb.id);
 	if (!ok)
-		return hz_lb_soften(done->code, err);
+		return hz_lb_set_pending_if_busy(done->code, err);
 	log_info("load balancer created", LOG_STR("name", desired->name), LOG_I64("id", lb.id));
 	return true;
 }
@@ -239,7 +239,7 @@ check_addresses(const struct hz_lb_run *run, struct error *err)
 	return false;
 }
 
-/* ---- patience --------------------------------------------------------------------------------------- */
+/* ---- waiting ---------------------------------------------------------------------------------------- */
 
 static int64_t
 clamp(int64_t value, int64_t min, int64_t max)
@@ -274,7 +274,7 @@ wait_or_fail(struct hz_lb_run *run, struct error *err)
 	return err_wrap(err, "for more than 5 minutes");
 }
 
-/* *err tells something also of what is partial. */
+/* On success *err still says what is partial. */
 static bool
 end_run(struct hz_lb_run *run, bool ok, const char *operation, struct error *err)
 {
@@ -400,7 +400,7 @@ begin(struct hz_balancers *b, struct hz_lb_run *run, struct error *err)
 	       hz_lb_wait(run, hz_lb_cache_action(b->tools.cache, run->spec->uid), err);
 }
 
-/* What was refused is told when all the rest is done. */
+/* A refusal is reported when all the rest is done. */
 static bool
 finish(struct hz_lb_run *run, struct error *err)
 {
@@ -523,7 +523,7 @@ delete_lb(struct hz_lb_run *run, const struct hz_lb *lb, struct error *err)
 	if (err->code == ERR_NOT_FOUND)
 		return true;
 	if (!str_eq_c(str_c(done.code), "protected"))
-		return hz_lb_soften(done.code, err);
+		return hz_lb_set_pending_if_busy(done.code, err);
 	notify_protected(run, lb);
 	return true;
 }

@@ -50,7 +50,7 @@ void hz_lb_status(const struct hz_config *, const struct lb_spec *, const struct
                   struct arena *, struct lb_status *ret);
 
 /** Can the annotations about the status be read? ERR_INVALID, with the official controller's message from its second
- * operation on. Their owner is to be told when everything else is done; neither targets nor deletion wait for it. */
+ * operation on. Errors in them are reported when everything else is done; neither targets nor deletion wait for it. */
 NODISCARD bool hz_lb_status_check(const struct lb_spec *, struct error *err);
 
 #endif

@@ -130,7 +130,7 @@ struct hz_servers {
 	struct map by_id;   /* the bytes of the id -> struct hz_server */
 	struct map by_name; /* names are unique in a project */
 	bool is_complete;
-	int64_t total; /* as the last page told it; -1: not said */
+	int64_t total; /* as the last page gave it; -1: not said */
 	int64_t next;  /* the page to read; 0: all have been */
 	bool is_shaky; /* totals differed, or were not said */
 };
@@ -139,7 +139,7 @@ struct hz_servers {
 /** For CLEANUP(hz_servers_fini). */
 void hz_servers_fini(struct hz_servers *);
 
-/** Reads the next page; s->next is 0 when it was the last, and only then is_complete tells anything.
+/** Reads the next page; s->next is 0 when it was the last, and only then is_complete is meaningful.
  *
  * @param s  HZ_SERVERS_INIT before the first; to be freed on failure as well */
 NODISCARD bool hz_servers_read_page(struct hz_api *, struct call *, struct hz_servers *s,
@@ -151,7 +151,7 @@ uint64_t hz_servers_pages_left(const struct hz_servers *);
 const struct hz_server *hz_servers_by_id(const struct hz_servers *, int64_t id);
 const struct hz_server *hz_servers_by_name(const struct hz_servers *, struct str name);
 
-/* ---- the metadata service: what a server is told about itself --------------------------------------- */
+/* ---- the metadata service: what a server can ask about itself -------------------------------------- */
 
 /** Does the text of private-networks name this network? Lines of YAML, of which we read `network_id: N`. */
 bool hz_metadata_names_network(struct str text, int64_t network);

@@ -64,7 +64,7 @@ power_of(const struct hz_dialect *dialect, struct str status)
 	return is_off ? POWER_OFF : POWER_ON;
 }
 
-/* The label existing clusters have; the API tells data centres no more (hcloud.md 2.4). */
+/* The label existing clusters have; the API no longer names data centres (hcloud.md 2.4). */
 static struct str
 zone_of(struct str location)
 {
@@ -133,11 +133,11 @@ derive_ipv6(const struct hz_describer *d, const struct hz_server *server, struct
 
 /* The node's owner may know better: newer versions of the official controller read this annotation (hcloud.md 2.4). */
 static bool
-told_ipv6(const struct hz_describer *d, const struct node_ref *ref, struct ip *ret)
+annotated_ipv6(const struct hz_describer *d, const struct node_ref *ref, struct ip *ret)
 {
-	const struct str *told = annotation(ref, HZ_ANNOTATION_IPV6);
+	const struct str *text = annotation(ref, HZ_ANNOTATION_IPV6);
 
-	return told && !d->config->dialect->is_tutorial && ip_parse(*told, ret) &&
+	return text && !d->config->dialect->is_tutorial && ip_parse(*text, ret) &&
 	       ip_family(ret) == IP_V6 && !ip_is_unspecified(ret);
 }
 
@@ -150,7 +150,7 @@ add_ipv6(const struct hz_describer *d, struct addresses *a, const struct node_re
 	struct ip ip;
 
 	if (!(d->config->families & HZ_IPV6) ||
-	    (!told_ipv6(d, ref, &ip) && !derive_ipv6(d, server, &ip)))
+	    (!annotated_ipv6(d, ref, &ip) && !derive_ipv6(d, server, &ip)))
 		return;
 	ip_format(&b, &ip);
 	add_address(a, STR("ExternalIP"), buf_str(&b));
@@ -236,7 +236,7 @@ has_address(const struct addresses *a, struct str address)
 
 /* Why an address that the kubelet reports is not handed on, or NULL. */
 static const char *
-trouble_with(const struct hz_describer *d, const struct addresses *a, struct str text)
+problem_with(const struct hz_describer *d, const struct addresses *a, struct str text)
 {
 	struct ip ip;
 	bool is_v4 = ip_parse(text, &ip) && ip_family(&ip) == IP_V4;
@@ -255,19 +255,19 @@ forward_internal(const struct hz_describer *d, struct addresses *a, const struct
 {
 	for (size_t i = 0; i < ref->n_addresses; i++) {
 		const struct address *one = &ref->addresses[i];
-		const char *trouble;
+		const char *problem;
 
 		if (!str_eq_c(one->type, "InternalIP"))
 			continue;
-		trouble = trouble_with(d, a, one->address);
-		if (trouble)
-			refuse(d, ref, trouble, one->address);
+		problem = problem_with(d, a, one->address);
+		if (problem)
+			refuse(d, ref, problem, one->address);
 		else
 			add_address(a, STR("InternalIP"), one->address);
 	}
 }
 
-/* "2a01:4f8:111:4221::" is told without a host. */
+/* "2a01:4f8:111:4221::" comes without a host. */
 static void
 add_robot_ipv6(struct addresses *a, struct str net)
 {

@@ -1,4 +1,4 @@
-/* describe.h: what a node is told of its machine: type, place, addresses, labels (hcloud.md 2.4, 2.5, 10).
+/* describe.h: what a node learns about its machine: type, place, addresses, labels (hcloud.md 2.4, 2.5, 10).
  *
  * Threads: pure, but for events about addresses that do not fit.
  */

@@ -438,7 +438,7 @@ refuse_both(struct asking *ask, size_t i)
 }
 
 /* The cloud has answered for a node without a provider ID; Robot may have one of that name, too. While it does not answer, its
- * last list will do for that: its troubles are no reason to let servers of the cloud wait. */
+ * last list will do for that: its failures are no reason to let servers of the cloud wait. */
 static void
 ask_robot_by_name(struct asking *ask, size_t i)
 {

@@ -40,7 +40,7 @@ DEFINE_CLEANUP(struct hz_certificates, hz_certificates_free)
 NODISCARD bool hz_certificates_resolve(struct hz_certificates *, struct call *,
                                        struct hz_lb_desired *, struct hz_action *ret_action,
                                        struct error *err);
-/** The Service's own certificate was issued, or could not be: it is looked up anew. */
+/** The Service's own certificate was issued, or could not be: it is looked up again. */
 void hz_certificates_forget(struct hz_certificates *, struct str uid);
 
 #endif

@@ -39,7 +39,7 @@ struct listing {
 	bool (*take)(struct listing *, yyjson_val *, struct error *);
 	struct arena *arena;
 	struct map seen; /* the bytes of the id */
-	int64_t total;   /* as the last page told it; -1: not said */
+	int64_t total;   /* as the last page gave it; -1: not said */
 	int64_t next;    /* the page to read; 0: all have been */
 	void *items;     /* in memory of our own, until it is known how many */
 	size_t n, cap;

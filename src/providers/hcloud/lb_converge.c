@@ -36,7 +36,7 @@ is_code(const char *code, const char *wanted)
 }
 
 bool
-hz_lb_soften(const char *code, struct error *err)
+hz_lb_set_pending_if_busy(const char *code, struct error *err)
 {
 	if (!is_code(code, "locked") && !is_code(code, "conflict"))
 		return false;
@@ -98,7 +98,7 @@ send_step(struct hz_lb_run *run, const struct hz_step *step, struct hz_done *don
 	return hz_act_on_lb(t->api, run->call, run->lb->id, step->verb, step->body, done, err);
 }
 
-/* What was read before the step, or while it was under way, tells nothing any more. */
+/* What was read before the step, or while it was under way, is out of date. */
 static bool
 act(struct hz_lb_run *run, const struct hz_step *step, struct hz_done *done, struct error *err)
 {
@@ -108,7 +108,7 @@ act(struct hz_lb_run *run, const struct hz_step *step, struct hz_done *done, str
 		hz_count_operations(step->operation, 1);
 	hz_lb_cache_note_change(run->tools->cache, run->spec->uid, run->lb->id);
 	ok = send_step(run, step, done, err) ? hz_lb_wait(run, done->action, err)
-	                                     : hz_lb_soften(done->code, err);
+	                                     : hz_lb_set_pending_if_busy(done->code, err);
 	hz_lb_cache_note_change(run->tools->cache, run->spec->uid, run->lb->id);
 	return ok;
 }
@@ -289,9 +289,9 @@ is_verdict(const char *code, const struct error *err)
 	return hz_lb_is_refusal(err) || is_code(code, "robot_unavailable");
 }
 
-/* May it be a target another time, without the cluster hearing of it? Not a server that is gone. */
+/* May adding the target succeed later without a change in the cluster? Not for a server that is gone. */
 static bool
-has_hope(const char *code)
+is_target_retryable(const char *code)
 {
 	return !is_code(code, "invalid_input") && !is_code(code, "cloud_resource_ip_not_allowed");
 }
@@ -349,7 +349,8 @@ add_target(struct hz_lb_run *run, const struct hz_step *step, bool *ret_is_added
 	}
 	if (!node || !is_verdict(done.code, err))
 		return wrap_target(run, step, err);
-	hz_targets_refused(&run->targets, &aim, run->spec, node, has_hope(done.code), err);
+	hz_targets_refused(&run->targets, &aim, run->spec, node, is_target_retryable(done.code),
+	                   err);
 	return true;
 }
 

@@ -1,7 +1,7 @@
 /* lb_converge.h: makes one balancer as its Service wants it, step by step (hcloud.md 3.7 to 3.9).
  *
- * Only what differs is changed. What the API refuses for a reason of its own stops nothing else: the first refusal is told when
- * all the rest is done. A refused target is told to its node.
+ * Only what differs is changed. What the API refuses for a reason of its own stops nothing else: the first refusal is reported
+ * when all the rest is done. A refused target is reported in an Event on its node.
  *
  * Threads: one run belongs to one thread.
  */
@@ -58,16 +58,16 @@ NODISCARD bool hz_lb_converge(struct hz_lb_run *run, struct error *err);
 /** The desired type; an Event on the Service says where it is deprecated.
  * ERR_INVALID: there is none, or it cannot be had any more. */
 NODISCARD bool hz_lb_find_type(struct hz_lb_run *run, struct hz_lb_type *ret, struct error *err);
-/** Reads the balancer anew where it was changed. */
+/** Reads the balancer again where it was changed. */
 NODISCARD bool hz_lb_refresh(struct hz_lb_run *run, struct error *err);
-/** Waits in place for a few seconds, then ERR_PENDING; the cache knows of it, and who comes next waits for it first. */
+/** Waits in place for a few seconds, then ERR_PENDING; the cache keeps the action, and the next run waits for it first. */
 NODISCARD bool hz_lb_wait(struct hz_lb_run *run, struct hz_action action, struct error *err);
-/** What was asked for cannot be done now, since something else is being done: ERR_PENDING. All else stays as it
- * is. Returns false. */
-bool hz_lb_soften(const char *code, struct error *err);
-/** Is that error the API's judgement about what was asked, which says nothing about what else may be? */
+/** Turns the error of a request that the API refused because it is busy with the balancer into ERR_PENDING. Others stay as they
+ * are. Returns false. */
+bool hz_lb_set_pending_if_busy(const char *code, struct error *err);
+/** Is the error the API's refusal of this one request, after which other requests may succeed? */
 bool hz_lb_is_refusal(const struct error *err);
-/** Remembers the first. */
+/** Keeps the first one, to be reported at the end of the run. */
 void hz_lb_note_refusal(struct hz_lb_run *run, const struct error *err);
 
 #endif

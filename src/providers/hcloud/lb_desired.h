@@ -75,7 +75,7 @@ struct hz_lb_desired {
 	struct str *domains;                    /* at least one */
 	size_t n_domains;
 	bool is_staging;
-	/* Uploaded ones; whoever looks them up puts their ids in services[].http.certificates, as that of a managed one. */
+	/* Uploaded ones; lb_catalog.h puts their ids in services[].http.certificates, as that of a managed one. */
 	struct hz_certificate_ref *certificates;
 	size_t n_certificates;
 	struct hz_lb_service *services; /* in the Service's order */

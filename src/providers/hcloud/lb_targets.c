@@ -136,14 +136,14 @@ note_missing(struct hz_targets *t, const struct node_ref *node, const struct err
 
 void
 hz_targets_refused(struct hz_targets *t, const struct hz_aim *aim, const struct lb_spec *spec,
-                   const struct node_ref *node, bool has_hope, const struct error *why)
+                   const struct node_ref *node, bool is_retryable, const struct error *why)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(ERR_MSG_SIZE);
 
 	buf_addf(&b, "Node could not be added to Load Balancer for service %" STR_FMT ": %s",
 	         STR_ARG(spec->service), why->msg);
 	warn_node(aim, node, &refused_event, &b);
-	if (has_hope)
+	if (is_retryable)
 		note_missing(t, node, why);
 }
 

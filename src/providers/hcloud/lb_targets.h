@@ -1,6 +1,6 @@
 /* lb_targets.h: a Service's nodes as targets of its balancer: cloud servers by id, dedicated servers by address (hcloud.md 3.9).
  *
- * A node that cannot be a target is told so by an event, and stops no other.
+ * A node that cannot be a target gets an Event that says so, and stops no other.
  *
  * Threads: any.
  */
@@ -33,9 +33,9 @@ void hz_targets_read(const struct hz_aim *, struct call *, const struct lb_spec 
 /** The node of a target, or NULL. */
 const struct node_ref *hz_targets_node(const struct hz_targets *, const struct hz_lb_target *);
 
-/** The API refused that node: an event says so; where has_hope, the whole is partial. why is the API's. */
+/** The API refused that node: an event says so; where is_retryable, the whole is partial. why is the API's. */
 void hz_targets_refused(struct hz_targets *, const struct hz_aim *, const struct lb_spec *,
-                        const struct node_ref *node, bool has_hope, const struct error *why);
+                        const struct node_ref *node, bool is_retryable, const struct error *why);
 /** There are as many targets already as the balancer's type allows. */
 void hz_targets_exceeded(const struct hz_aim *, const struct lb_spec *,
                          const struct node_ref *node);

@@ -33,7 +33,7 @@ struct hz_network_view {
 /** For CLEANUP(hz_network_view_fini). */
 void hz_network_view_fini(struct hz_network_view *);
 
-/** Reads it anew, as urgent work; twice where the first reading is not sure. On failure it stays what it was.
+/** Reads it again, as urgent work; twice where the first reading is not sure. On failure it stays what it was.
  *
  * Cost: two requests, and one more for each further 50 servers of the project. */
 NODISCARD bool hz_network_view_read(struct hz_network_view *, struct hz_api *, struct call *call,

@@ -170,23 +170,23 @@ is_report_due(const struct hz_outage *o, int64_t now_ns)
 {
 	if (o->last == HZ_ANSWERED)
 		return false;
-	if (o->is_told)
-		return now_ns - o->told_ns >= REPORT_AGAIN_NS;
+	if (o->is_reported)
+		return now_ns - o->reported_ns >= REPORT_AGAIN_NS;
 	return o->last == HZ_REFUSED || now_ns - o->since_ns >= REPORT_AFTER_NS;
 }
 
 bool
 hz_outage_note(struct hz_outage *o, enum hz_reception reception, int64_t now_ns)
 {
-	bool was_told = o->is_told;
+	bool was_reported = o->is_reported;
 
 	if (reception != o->last)
 		*o = (struct hz_outage){ .last = reception, .since_ns = now_ns };
 	if (reception == HZ_ANSWERED)
-		return was_told;
+		return was_reported;
 	if (!is_report_due(o, now_ns))
 		return false;
-	o->is_told = true;
-	o->told_ns = now_ns;
+	o->is_reported = true;
+	o->reported_ns = now_ns;
 	return true;
 }

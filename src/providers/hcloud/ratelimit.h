@@ -67,11 +67,11 @@ enum hz_reception {
 struct hz_outage {
 	enum hz_reception last;
 	int64_t since_ns; /* of `last` */
-	bool is_told;
-	int64_t told_ns;
+	bool is_reported;
+	int64_t reported_ns;
 };
 
-/** Takes in how one request went. True when its trouble, or with HZ_ANSWERED that it is over, is to be told now. */
+/** Takes in how one request went. True when the failure, or with HZ_ANSWERED its end, is to be reported now. */
 bool hz_outage_note(struct hz_outage *, enum hz_reception, int64_t now_ns);
 
 #endif

@@ -62,8 +62,8 @@ static const struct label algorithm_annotation[] = {
 };
 
 static void
-remember(const struct cloud_host *host, const struct lb_spec *spec, enum host_event type,
-         const char *reason, struct str message)
+record_event(const struct cloud_host *host, const struct lb_spec *spec, enum host_event type,
+             const char *reason, struct str message)
 {
 	struct lab *lab = CONTAINER_OF((struct cloud_host *)(uintptr_t)host, struct lab, host);
 
@@ -111,7 +111,7 @@ setup(void **state)
 	int result = lab_setup(state);
 
 	story.lab = *state;
-	story.lab->host.service_event = remember;
+	story.lab->host.service_event = record_event;
 	setenv("HCLOUD_LOAD_BALANCERS_LOCATION", "fsn1", 1);
 	setenv("HCLOUD_LOAD_BALANCERS_TYPE", "lb11", 1);
 	reopen();
@@ -140,7 +140,7 @@ answer(const char *target, int status, const char *body)
 }
 
 static void
-enlist(const char *namespace, const char *service, const char *uid)
+track(const char *namespace, const char *service, const char *uid)
 {
 	hz_lb_cache_track(story.cache, &(struct lb_spec){ .namespace = str_c(namespace),
 	                                                  .service = str_c(service),
@@ -349,7 +349,7 @@ the_label_gives_away_no_balancer_of_a_live_service(void **state)
 	(void)state;
 	ask_for("labelled", LISTED(LB_LABELLED("web-lb", "\"ccmd.io/adopt\":\"blue\","
 	                                                 "\"hcloud-ccm/service-uid\":\"u-2\"")));
-	enlist("default", "other", "u-2");
+	track("default", "other", "u-2");
 	check_left_alone("belongs to the Service with UID u-2");
 }
 
@@ -765,7 +765,7 @@ a_balancer_of_another_live_service_is_evidence(void **state)
 	(void)state;
 	lose_balancer(0);
 	story.lab->n_nodes = 0;
-	enlist("default", "other", "u-2");
+	track("default", "other", "u-2");
 	answer(ALL, 200, LISTED(LB_LABELLED("other", "\"hcloud-ccm/service-uid\":\"u-2\"")));
 	check_made(OF_U "\n" ALL "\n" TYPES_PAGE);
 }
@@ -854,7 +854,7 @@ a_name_that_two_live_services_share_is_refused(void **state)
 {
 	(void)state;
 	open_tutorial(NONE);
-	enlist("a", "b-c", "u-2");
+	track("a", "b-c", "u-2");
 	check_failure(ERR_INVALID, "the load balancer name \"lab-a-b-c\" is that of two Services, "
 	                           "a-b/c and a/b-c: rename one of them");
 	assert_non_null(strstr(story.lab->events.ptr, "\nb-c LoadBalancerNameTaken: "));
@@ -868,7 +868,7 @@ a_service_that_has_its_balancer_keeps_it_beside_a_namesake(void **state)
 {
 	(void)state;
 	open_tutorial(LISTED(LB_IN_NETWORK));
-	enlist("a", "b-c", "u-2");
+	track("a", "b-c", "u-2");
 	assert_true(ensure());
 	assert_int_equal(story.lab->events.len, 0);
 }
@@ -895,7 +895,7 @@ an_unlabelled_balancer_is_left_to_the_namesake_that_remains(void **state)
 
 	(void)state;
 	open_tutorial(NONE);
-	enlist("a", "b-c", "u-2");
+	track("a", "b-c", "u-2");
 	assert_true(remove_it(&was_there));
 	assert_false(was_there);
 	lab_check_asked(story.lab, OF_U "\n");

@@ -66,7 +66,7 @@ check_found(const char *uid, enum hz_age age, int64_t wanted, const char *asked)
 }
 
 static void
-enlist(const char *namespace, const char *service, const char *uid)
+track(const char *namespace, const char *service, const char *uid)
 {
 	hz_lb_cache_track(story.cache, &(struct lb_spec){ .namespace = str_c(namespace),
 	                                                  .service = str_c(service),
@@ -132,7 +132,7 @@ what_is_old_is_read_anew_by_its_id(void **state)
 	(void)state;
 	lab_answer(story.lab, OF("a"), 200, LBS(LB(1, "a"), "1"));
 	lab_answer(story.lab, "/load_balancers/1", 200, ONE(1, "a"));
-	enlist("default", "a", "a");
+	track("default", "a", "a");
 	check_found("a", HZ_RECENT, 1, OF("a") "\n");
 	pass(9);
 	check_found("a", HZ_RECENT, 1, "");
@@ -148,7 +148,7 @@ what_we_changed_is_read_anew(void **state)
 	(void)state;
 	lab_answer(story.lab, OF("a"), 200, LBS(LB(1, "a"), "1"));
 	lab_answer(story.lab, "/load_balancers/1", 200, ONE(1, "a"));
-	enlist("default", "a", "a");
+	track("default", "a", "a");
 	check_found("a", HZ_RECENT, 1, OF("a") "\n");
 	pass(1);
 	hz_lb_cache_note_change(story.cache, STR("a"), 0);
@@ -245,14 +245,14 @@ static void
 a_service_that_came_back_under_another_uid_replaces_the_former(void **state)
 {
 	(void)state;
-	enlist("default", "web", "u-1");
-	enlist("other", "web", "u-2");
-	enlist("default", "web", "u-3");
+	track("default", "web", "u-1");
+	track("other", "web", "u-2");
+	track("default", "web", "u-3");
 	assert_false(hz_lb_cache_is_live(story.cache, STR("u-1")));
 	assert_true(hz_lb_cache_is_live(story.cache, STR("u-2")));
 	assert_true(hz_lb_cache_is_live(story.cache, STR("u-3")));
 	hz_lb_cache_untrack(story.cache, STR("u-1"));
-	enlist("default", "web", "u-4");
+	track("default", "web", "u-4");
 	assert_false(hz_lb_cache_is_live(story.cache, STR("u-3")));
 }
 
@@ -273,13 +273,13 @@ static void
 a_namesake_is_another_live_service_with_the_same_text(void **state)
 {
 	(void)state;
-	enlist("a-b", "c", "u-1");
-	enlist("x", "a-b-c", "u-2");
+	track("a-b", "c", "u-1");
+	track("x", "a-b-c", "u-2");
 	check_namesake("a-b", "c", "");
 	check_namesake("a", "b-c", "a-b/c u-1");
 	check_namesake("a", "b-d", "");
 	check_namesake("a", "b-c-d", "");
-	enlist("a", "b-c", "u-3");
+	track("a", "b-c", "u-3");
 	check_namesake("a-b", "c", "a/b-c u-3");
 	hz_lb_cache_untrack(story.cache, STR("u-3"));
 	check_namesake("a-b", "c", "");
