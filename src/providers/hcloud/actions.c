@@ -42,7 +42,7 @@ struct hz_actions {
 
 /* ---- reading ----------------------------------------------------------------------------------------- */
 
-/* hcloud.md 3.10 */
+/* docs/spec/hcloud.md, "Error texts" */
 static bool
 fail(yyjson_val *action, int64_t id, struct error *err)
 {

@@ -1,4 +1,4 @@
-/* actions.h: waiting for what the cloud does behind an answer (hcloud.md 5.5).
+/* actions.h: waiting for what the cloud does behind an answer (docs/spec/hcloud.md, "Actions").
  *
  * A change is answered with an action that runs on. Whoever waits for one, waits together with all others: one request asks for
  * all actions that are waited for (at most 25 a request), soon at first and then less and less often, until they are over or

@@ -701,7 +701,8 @@ attempt(struct hz_api *a, struct call *call, const struct hz_request *request,
 
 /* ---- again ------------------------------------------------------------------------------------------ */
 
-/* hcloud.md 5.4. What may have been done is not done again by a POST: its caller looks first. */
+/* docs/spec/hcloud.md, "Retries". What may have been done is not done again by a POST: its caller
+ * looks first. */
 static bool
 is_worth_a_retry(const struct hz_request *request, const struct hz_answer *answer,
                  const struct error *err)

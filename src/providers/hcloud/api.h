@@ -1,4 +1,5 @@
-/* api.h: requests to the Hetzner Cloud API: errors, retries, the request budget, metrics, the debug dump (hcloud.md 5, 6).
+/* api.h: requests to the Hetzner Cloud API: errors, retries, the request budget, metrics, the debug
+ * dump (docs/spec/hcloud.md, "Requests" and "Retries").
  *
  * One request at a time per caller; typed calls are in client.h and lb_client.h. What is retried in place is what cannot
  * have been done, and GETs: `conflict`, `bad_gateway`, `timeout`, 502, 504 and time-outs of the network. Over a limit it

@@ -90,7 +90,7 @@ tutorial_name(const struct hz_lb_run *run)
 	                    STR_ARG(run->spec->service));
 }
 
-/* The tutorial knows no annotations (hcloud.md 10). */
+/* The tutorial knows no annotations (docs/spec/hcloud.md, "Tutorial"). */
 static bool
 read_tutorial(struct hz_lb_run *run, struct error *err)
 {

@@ -1,4 +1,5 @@
-/* balancers.h: load balancers of the Hetzner Cloud, one for each Service (hcloud.md 3).
+/* balancers.h: load balancers of the Hetzner Cloud, one for each Service (docs/spec/hcloud.md,
+ * "Balancer of a Service").
  *
  * Ours is the one labelled with the Service's UID; one that bears the annotated name and is no live Service's is adopted. One
  * request makes a balancer with all that belongs to it; afterwards only what differs is changed, and a settled one costs nothing.

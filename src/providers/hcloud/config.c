@@ -301,7 +301,8 @@ static const struct variable {
 	{ "ROBOT_ENDPOINT", TEXT, CONFIG(robot_endpoint) },
 };
 
-/* The tutorial has no others (hcloud.md 10); those with an endpoint are there so that it can be tried out. */
+/* The tutorial has no others (docs/spec/hcloud.md, "Tutorial"); those with an endpoint are there so
+ * that it can be tried out. */
 static const char *const tutorial_variables[] = {
 	"HCLOUD_ENDPOINT",
 	"HCLOUD_NETWORK",

@@ -1,4 +1,5 @@
-/* config.h: the environment variables of the Hetzner Cloud provider (hcloud.md 1.2 to 1.4).
+/* config.h: the environment variables of the Hetzner Cloud provider (docs/spec/hcloud.md,
+ * "Values").
  *
  * Names, parsing and messages are those of the official controller, so that its users only need to change the image.
  * ROBOT_ENDPOINT, HCLOUD_METADATA_ENDPOINT, HCLOUD_RATE_LIMIT_RESERVE and HCLOUD_LOAD_BALANCERS_ADOPTION are additions of
@@ -19,8 +20,7 @@
 
 /* ---- dialects --------------------------------------------------------------------------------------- */
 
-#define HZ_COMPONENT \
-	"hcloud-cloud-controller-manager" /* the source of our Events (hcloud.md 1.1) */
+#define HZ_COMPONENT "hcloud-cloud-controller-manager" /* the source of our Events */
 
 struct hz_dialect {
 	const char *name;              /* of the provider */

@@ -64,7 +64,8 @@ power_of(const struct hz_dialect *dialect, struct str status)
 	return is_off ? POWER_OFF : POWER_ON;
 }
 
-/* The label existing clusters have; the API no longer names data centres (hcloud.md 2.4). */
+/* The label existing clusters have; the API no longer names data centres (docs/spec/hcloud.md,
+ * "Machine type and place"). */
 static struct str
 zone_of(struct str location)
 {
@@ -131,7 +132,8 @@ derive_ipv6(const struct hz_describer *d, const struct hz_server *server, struct
 	return true;
 }
 
-/* The node's owner may know better: newer versions of the official controller read this annotation (hcloud.md 2.4). */
+/* The node's owner may know better: newer versions of the official controller read this annotation
+ * (docs/spec/hcloud.md, "Machine addresses"). */
 static bool
 annotated_ipv6(const struct hz_describer *d, const struct node_ref *ref, struct ip *ret)
 {

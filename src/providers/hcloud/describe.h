@@ -1,4 +1,5 @@
-/* describe.h: what a node learns about its machine: type, place, addresses, labels (hcloud.md 2.4, 2.5, 10).
+/* describe.h: what a node learns about its machine: type, place, addresses, labels
+ * (docs/spec/hcloud.md, "Machine type and place" and "Machine addresses").
  *
  * Threads: pure, but for events about addresses that do not fit.
  */

@@ -1,4 +1,5 @@
-/* instances.h: finding the machines of nodes, in the cloud and at Robot, with as few requests as can be (hcloud.md 2).
+/* instances.h: finding the machines of nodes, in the cloud and at Robot, with as few requests as
+ * can be (docs/spec/hcloud.md, "Finding a machine").
  *
  * A few nodes are asked for by id; many, by the pages of one list, where HCLOUD_SERVER_CACHE_MODE allows it. What is missing from
  * a list is asked for by id before it is ABSENT, and only the API's own `not_found` makes it so. Any other failure leaves all

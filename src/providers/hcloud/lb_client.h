@@ -1,4 +1,5 @@
-/* lb_client.h: the calls about load balancers, their types and certificates, typed in and out (hcloud.md 3, 5.2).
+/* lb_client.h: the calls about load balancers, their types and certificates, typed in and out
+ * (docs/spec/hcloud.md, "Requests").
  *
  * What is read is as lb_wire.h says. A list is cut at no page: all pages or a failure. Calls that change something give the
  * action that does it, to be waited for (actions.h); id 0: it is done already. All ask the budget as urgent work. Texts are in

@@ -1,4 +1,5 @@
-/* lb_converge.h: makes one balancer as its Service wants it, step by step (hcloud.md 3.7 to 3.9).
+/* lb_converge.h: makes one balancer as its Service wants it, step by step (docs/spec/hcloud.md,
+ * "Changing a balancer").
  *
  * Only what differs is changed. What the API refuses for a reason of its own stops nothing else: the first refusal is reported
  * when all the rest is done. A refused target is reported in an Event on its node.

@@ -1,4 +1,5 @@
-/* lb_plan.h: what must be done so that a balancer is as it is wanted: nothing where it is so already (hcloud.md 3.7 to 3.9).
+/* lb_plan.h: what must be done so that a balancer is as it is wanted: nothing where it is so
+ * already (docs/spec/hcloud.md, "Changing a balancer").
  *
  * What nobody asks for is left as it is, also where it was asked for once: an annotation that goes away switches nothing off, as
  * with the official controller. Its users set such members by hand, and nothing tells theirs from what an annotation left
@@ -28,13 +29,15 @@ struct hz_steps {
 	size_t n;
 };
 
-/** Name, labels, rDNS, algorithm, type, networks, public interface: hcloud.md 3.7, in that order. rDNS waits for addresses.
+/** Name, labels, rDNS, algorithm, type, networks, public interface: docs/spec/hcloud.md,
+ * "Changing a balancer", in that order. rDNS waits for addresses.
  * @param type  the wanted one, as the cloud lists it */
 void hz_plan_shape(const struct hz_lb_desired *, const struct hz_lb_type *type,
                    const struct hz_lb *, struct arena *, struct hz_steps *ret);
 
-/** Services to add and to change, in the Service's order, then those to remove: 3.8. Where both together would exceed the limit of
- * the balancer's type, the removals come first. Certificates must have been put in. */
+/** Services to add and to change, in the Service's order, then those to remove. Where both together
+ * would exceed the limit of the balancer's type, the removals come first. Certificates must have
+ * been put in. */
 void hz_plan_services(const struct hz_lb_desired *, const struct hz_lb *, struct arena *,
                       struct hz_steps *ret);
 

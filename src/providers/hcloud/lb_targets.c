@@ -209,7 +209,8 @@ internal_ip(const struct node_ref *node)
 
 /* ---- dedicated servers ------------------------------------------------------------------------------- */
 
-/* A public address of before stays a target beside the private one, as with the official controller (3.9, 2). */
+/* A public address of before stays a target beside the private one, as with the official controller
+ * (docs/spec/hcloud.md, "Targets"). */
 static void
 add_known(struct aiming *a, const struct node_ref *node, struct str public_ip)
 {

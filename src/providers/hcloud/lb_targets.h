@@ -1,4 +1,5 @@
-/* lb_targets.h: a Service's nodes as targets of its balancer: cloud servers by id, dedicated servers by address (hcloud.md 3.9).
+/* lb_targets.h: a Service's nodes as targets of its balancer: cloud servers by id, dedicated
+ * servers by address (docs/spec/hcloud.md, "Targets").
  *
  * A node that cannot be a target gets an Event that says so, and stops no other.
  *

@@ -1,4 +1,4 @@
-/* provider.c: Hetzner Cloud and Robot, a drop-in for the official controller (hcloud.md).
+/* provider.c: Hetzner Cloud and Robot, a drop-in for the official controller (docs/spec/hcloud.md).
  *
  * What is here is the start: configuration, clients, the network, the probes, in the official controller's order and with
  * its messages. Nodes are in instances.c, load balancers in balancers.c, routes in routes.c. The tables are last: one for

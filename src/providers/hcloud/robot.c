@@ -114,7 +114,7 @@ set_login_refused(struct error *err, const char *time)
 	return false;
 }
 
-/* hcloud.md 2.7's words, with the time as RFC 3339. */
+/* The official controller's words, with the time as RFC 3339. */
 static bool
 check_open(struct hz_robot *r, struct error *err)
 {
@@ -284,7 +284,8 @@ read_list(struct hz_robot *r, yyjson_val *root, struct error *err)
 	return true;
 }
 
-/* An account without servers is told "not found" (hcloud.md 11.10); no other path ends here. */
+/* An account without servers is told "not found" (docs/spec/hcloud.md, "Robot"); no other path ends
+ * here. */
 static bool
 take_empty(struct hz_robot *r, const struct error *err)
 {

@@ -1,4 +1,4 @@
-/* robot.h: dedicated servers, from the Robot web service (hcloud.md 2.7, 11.10).
+/* robot.h: dedicated servers, from the Robot web service (docs/spec/hcloud.md, "Robot").
  *
  * The service grants few requests (200 an hour) and blocks who asks too often or with a wrong password. So one list answers for
  * all servers and is kept for ROBOT_CACHE_TIMEOUT; after a refusal nothing is asked for a while. What the list has not is asked

@@ -1,4 +1,5 @@
-/* routes.h: routes to pods, in the private network of HCLOUD_NETWORK (hcloud.md 4).
+/* routes.h: routes to pods, in the private network of HCLOUD_NETWORK (docs/spec/hcloud.md,
+ * "Routes").
  *
  * A route's gateway is the address that a node's server has in the network; which server is a node's is told by provider IDs, and
  * by the name where a node has none. One look is the network and the servers' list; what is created right after it is compared

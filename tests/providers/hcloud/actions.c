@@ -60,7 +60,7 @@ reads_what_an_answer_started(void **state)
 	             "the Hetzner Cloud API gave an action without id");
 }
 
-/* hcloud.md 3.10 */
+/* docs/spec/hcloud.md, "Error texts" */
 static void
 a_failure_is_in_the_apis_words(void **state)
 {

@@ -41,7 +41,7 @@ check(struct lab *lab, enum http_method method, int status, const char *body, un
 	assert_int_equal(lab->n_asked, n_asked);
 }
 
-/* hcloud.md 5.4 */
+/* docs/spec/hcloud.md, "Retries" */
 static void
 retries_what_may_heal(void **state)
 {
@@ -160,7 +160,7 @@ check_message(struct lab *lab, const char *body, const char *correlation_id, con
 	assert_string_equal(err.msg, message);
 }
 
-/* hcloud.md 3.8 and 3.10 */
+/* docs/spec/hcloud.md, "Services" and "Error texts" */
 static void
 invalid_fields_and_the_correlation_id_are_named(void **state)
 {

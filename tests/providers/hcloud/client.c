@@ -75,7 +75,7 @@ check_bad(const struct hz_dialect *dialect, const char *text, enum err_code code
 		assert_string_equal(err.msg, msg);
 }
 
-/* hcloud.md 2.1 */
+/* docs/spec/hcloud.md, "Provider IDs" */
 static void
 reads_all_forms(void **state)
 {
@@ -144,7 +144,7 @@ writes_each_its_own(void **state)
 
 /* ---- the metadata service --------------------------------------------------------------------------- */
 
-/* hcloud.md 11.9 */
+/* docs/spec/hcloud.md, "Metadata" */
 static const char text[] = "- ip: 10.0.0.2\n"
 			   "  alias_ips: []\n"
 			   "  interface_num: 1\n"

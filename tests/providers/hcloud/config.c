@@ -210,7 +210,7 @@ no_listener_where_the_port_is_part_of_the_address(void **state)
 	assert_false(c->has_metrics);
 }
 
-/* ---- what is wrong: hcloud.md 1.4 --------------------------------------------------------------------- */
+/* ---- what is wrong (docs/spec/hcloud.md, "Validation") ---- */
 
 static void
 a_token_is_required(void **state)

@@ -113,7 +113,7 @@ describe_robot(void)
 
 /* ---- the cloud --------------------------------------------------------------------------------------- */
 
-/* hcloud.md 2.4 */
+/* docs/spec/hcloud.md, "Machine type and place" */
 static void
 a_server_of_the_cloud(void **state)
 {
@@ -225,7 +225,7 @@ an_annotation_overrides_ipv6(void **state)
 	check_addresses("Hostname n1, ExternalIP 2001:db8:1234::1");
 }
 
-/* hcloud.md 10 */
+/* docs/spec/hcloud.md, "Tutorial" */
 static void
 the_tutorial_sees_it_its_own_way(void **state)
 {

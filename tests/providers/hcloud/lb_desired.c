@@ -512,7 +512,8 @@ a_check_over_https_is_one_over_http(void **state UNUSED)
 	      { "health-check-http-path", "/x" });
 }
 
-/* hcloud.md 3.8: they are no reason for another check, and are not read for one over tcp. */
+/* docs/spec/hcloud.md, "Services": they are no reason for another check, and are not read for one
+ * over tcp. */
 static void
 details_of_http_alone_make_no_check(void **state UNUSED)
 {

@@ -178,7 +178,7 @@ routes_lead_to_nodes(void **state UNUSED)
 	assert_false(found.routes[0].is_blackhole || found.routes[0].is_fixed);
 }
 
-/* hcloud.md 4.2: a name that drifted made a route come and go. */
+/* docs/spec/hcloud.md, "Routes": a name that drifted made a route come and go. */
 static void
 the_provider_id_says_which_node(void **state UNUSED)
 {
@@ -258,7 +258,7 @@ what_is_there_is_not_made_again(void **state UNUSED)
 	check_asked("");
 }
 
-/* hcloud.md 4.3 */
+/* docs/spec/hcloud.md, "Routes" */
 static void
 a_stale_gateway_is_replaced(void **state UNUSED)
 {
