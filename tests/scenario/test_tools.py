@@ -114,7 +114,7 @@ def test_a_demo_ended_by_a_signal_leaves_no_folders(tmp_path, options):
 def test_comments_cite_documents_that_are_there(tmp_path):
     for name, text in {
         "docs/spec/x.md": "# X\n\n## Here\n",
-        "src/a.c": '/* docs/spec/x.md,\n * "Here" and "Gone"; docs/spec/y.md. */\n',
+        "src/a.c": '/* docs/spec/x.md,\n * "Here" and "Gone"; docs/spec/y.md, x.md. */\n',
         "tools/b": '# docs/spec/x.md, "Here"\n',
     }.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -125,4 +125,5 @@ def test_comments_cite_documents_that_are_there(tmp_path):
     assert done.stdout.splitlines() == [
         'src/a.c: cites docs/spec/x.md, "Gone", which is not there',
         "src/a.c: cites docs/spec/y.md, which is not there",
+        "src/a.c: cites x.md, which is not there",
     ]
