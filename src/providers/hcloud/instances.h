@@ -5,7 +5,7 @@
  * a list is asked for by id before it is ABSENT, and only the API's own `not_found` makes it so. Any other failure leaves all
  * that were not answered UNKNOWN, without further requests.
  *
- * Threads: any; in practice one look at a time (controllers/looker.h).
+ * Threads: any; in practice one look at a time (controllers/lookup.h).
  */
 #ifndef CCMD_HCLOUD_INSTANCES_H
 #define CCMD_HCLOUD_INSTANCES_H
