@@ -24,7 +24,7 @@ void host_free(struct host *); /* NULL is fine; the cloud is closed by then */
 
 const struct cloud_host *host_cloud_host(struct host *);
 
-/** Whom an event about ourselves is about: our Pod where we are told which (the downward API), else the namespace
+/** The object of events about ccmd itself: our Pod if the downward API names it, else the namespace
  * kube-system. */
 struct event_object host_ourselves(void);
 

@@ -134,7 +134,7 @@ count_deletion(struct round *r, const struct check *check)
 	           clock_boot(c->env->clock));
 }
 
-/* Once; a deletion that is sent again is no news. */
+/* Once: a deletion that is sent again has no second event. */
 static void
 report_deleting(struct round *r, const struct check *check)
 {

@@ -364,7 +364,7 @@ is_machine_awaited(struct node_controller *c, struct str name, const struct erro
 	return age_ns > -machine_delay_ns && age_ns < machine_delay_ns;
 }
 
-/* A failure that somebody must mend is told on the node itself. */
+/* A failure that somebody must fix is an event on the node. */
 static void
 tell_failure(struct node_controller *c, struct str name, const struct error *err)
 {
