@@ -50,7 +50,7 @@ struct check {
 
 enum lifecycle_due {
 	LIFECYCLE_NONE_DUE,
-	LIFECYCLE_FAILED_DUE, /* nodes whose last look failed */
+	LIFECYCLE_FAILED_DUE, /* nodes whose last look failed or left their machine UNKNOWN */
 	LIFECYCLE_ALL_DUE,
 };
 

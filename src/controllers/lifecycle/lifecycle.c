@@ -123,6 +123,14 @@ assumed_deletions(const struct lifecycle_controller *c)
 	               : 0;
 }
 
+/* Did the last look at the node leave its state open? Either the whole look failed, or one of several APIs did not answer. */
+static bool
+has_failed(const struct candidate *candidate)
+{
+	return candidate->n_failures > 0 ||
+	       (candidate->n_looks > 0 && candidate->presence == PRESENCE_UNKNOWN);
+}
+
 static void
 collect_checks(struct round *r, enum lifecycle_due due)
 {
@@ -135,8 +143,8 @@ collect_checks(struct round *r, enum lifecycle_due due)
 			continue;
 		}
 		r->checks[r->n_checks] = (struct check){ node, lifecycle_track(r->c, node) };
-		if (due == LIFECYCLE_ALL_DUE || (due == LIFECYCLE_FAILED_DUE &&
-		                                 r->checks[r->n_checks].candidate->n_failures > 0))
+		if (due == LIFECYCLE_ALL_DUE ||
+		    (due == LIFECYCLE_FAILED_DUE && has_failed(r->checks[r->n_checks].candidate)))
 			r->checks[r->n_checks].candidate->due_mono_ns = 0;
 		r->n_checks++;
 	}

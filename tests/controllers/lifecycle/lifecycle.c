@@ -1201,6 +1201,25 @@ an_unknown_node_is_never_deleted(void **state UNUSED)
 	assert_int_equal(deletions() + patches(), 0);
 }
 
+/* One of several APIs was away: the look succeeded, but says nothing about this node. */
+static void
+an_unknown_node_is_looked_at_when_the_cloud_recovers(void **state UNUSED)
+{
+	size_t n_before;
+
+	fake_cloud_set(rig->cloud, "a",
+	               (struct fake_machine){ .presence = PRESENCE_UNKNOWN,
+	                                      .error_code = ERR_UNAVAILABLE });
+	begin_with_a_gone();
+	rig_run(rig, 600);
+	n_before = looks();
+	rig_run(rig, 2);
+	assert_int_equal(looks(), n_before);
+	lifecycle_controller_release(rig->lifecycle);
+	rig_run(rig, 2);
+	assert_true(looks() > n_before);
+}
+
 static void
 an_hour_without_the_cloud_changes_nothing(void **state UNUSED)
 {
@@ -1321,6 +1340,7 @@ main(void)
 		TEST(another_node_of_that_name_is_not_deleted),
 		TEST(a_foreign_node_is_never_deleted),
 		TEST(an_unknown_node_is_never_deleted),
+		TEST(an_unknown_node_is_looked_at_when_the_cloud_recovers),
 		TEST(an_hour_without_the_cloud_changes_nothing),
 		TEST(twins_are_never_deleted),
 		TEST(nothing_happens_before_the_first_list),
