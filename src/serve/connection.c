@@ -478,7 +478,8 @@ connection_evict(struct server *s)
 			}
 		}
 	}
-	if (victim)
-		connection_free(victim);
-	return victim;
+	if (!victim)
+		return false;
+	connection_free(victim);
+	return true;
 }
