@@ -197,15 +197,20 @@ get(struct fixture *f, const char *from, const char *path, const char *token)
 	return status;
 }
 
-/* The request must be served before the API server has done so many reviews. */
+/* The request must be served before the API server has done so many reviews. A connection may be cut off before its request is
+ * read, by the next one of the attackers' address, which cannot be told apart from it: then the client connects again. */
 static void
 assert_served_within(struct fixture *f, int n_reviews, const char *from, const char *path,
                      const char *token)
 {
 	int n_before = atomic_load(&f->n_reviews);
 	int64_t since_ns = clock_mono(&clock_real);
+	int status;
 
-	assert_int_equal(get(f, from, path, token), 200);
+	do
+		status = get(f, from, path, token);
+	while (status == 0 && atomic_load(&f->n_reviews) - n_before <= n_reviews);
+	assert_int_equal(status, 200);
 	print_message("%s from %s: %lld ms\n", path, from,
 	              (long long)((clock_mono(&clock_real) - since_ns) / NS_PER_MS));
 	assert_in_range(atomic_load(&f->n_reviews) - n_before, 0, n_reviews);
