@@ -43,8 +43,10 @@
 /* How long a watch may be silent before it is probed. kube-apiserver sends a bookmark every 60 to 75 s (apiserver,
  * storage/cacher, bookmarkFrequency and its jitter) if the version has changed; the rest is a margin for a busy server. */
 #define SILENCE_NS (120 * NS_PER_SEC)
-/* A server that does not know the version answers 504 after 3 s. */
+/* A server that does not know the version answers 504 within 3 s. */
 #define PROBE_TIMEOUT_MS (10 * MS_PER_SEC)
+/* A probe without an answer is repeated soon: while data is restored, the API server is away. */
+#define PROBE_RETRY_NS (10 * NS_PER_SEC)
 
 enum {
 	WATCH_MIN_S = 300,
@@ -195,6 +197,13 @@ static void
 put_off_probe(struct reflector *r)
 {
 	r->probe_ns = clock_deadline(clock_mono(r->clock), SILENCE_NS);
+}
+
+/* No answer: refused, broken off, or nothing in time. */
+static bool
+is_silence(const struct error *err)
+{
+	return (err->code == ERR_UNAVAILABLE || err->code == ERR_TIMEOUT) && err->http_status == 0;
 }
 
 static void
@@ -507,7 +516,7 @@ ask_for_last_version(struct reflector *r, struct error *err)
 }
 
 /* Asks whether the API server knows the last version that was seen, by a list of one object that must not be older: at most
- * one small request in SILENCE_NS. False with ERR_GONE if it does not: everything has to be listed. Other failures say
+ * one small request that is answered in SILENCE_NS. False with ERR_GONE if it does not: everything has to be listed. Other failures say
  * nothing about the version, and the watch continues. */
 static bool
 probe(struct reflector *r, struct error *err)
@@ -517,6 +526,8 @@ probe(struct reflector *r, struct error *err)
 	bool is_unknown = !is_known && is_version_unknown(&why);
 
 	put_off_probe(r);
+	if (!is_known && is_silence(&why))
+		r->probe_ns = clock_deadline(clock_mono(r->clock), PROBE_RETRY_NS);
 	metric_inc(metric_of(&probes, r->kind->name,
 	                     is_known     ? "known"
 	                     : is_unknown ? "unknown"
@@ -689,13 +700,6 @@ enum next {
 	NEXT_LIST,
 	NEXT_LIST_LATER,
 };
-
-/* No answer: refused, broken off, or nothing in time. */
-static bool
-is_silence(const struct error *err)
-{
-	return (err->code == ERR_UNAVAILABLE || err->code == ERR_TIMEOUT) && err->http_status == 0;
-}
 
 static enum next
 after_failure(const struct reflector *r, const struct watch *w, const struct error *err)

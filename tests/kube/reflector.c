@@ -512,8 +512,10 @@ a_probe_that_fails_changes_nothing(void **state)
 		enum err_code code;
 		int status;
 	} failures[] = {
-		{ ERR_UNAVAILABLE, 0 }, { ERR_TIMEOUT, 0 },     { ERR_UNAVAILABLE, 500 },
-		{ ERR_THROTTLED, 429 }, { ERR_FORBIDDEN, 403 }, { ERR_INVALID, 400 },
+		{ ERR_UNAVAILABLE, 500 },
+		{ ERR_THROTTLED, 429 },
+		{ ERR_FORBIDDEN, 403 },
+		{ ERR_INVALID, 400 },
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(failures); i++) {
@@ -537,6 +539,30 @@ a_probe_that_fails_changes_nothing(void **state)
 		check_version(f, "a", "11");
 		assert_int_equal(count_logged(f, "warn"), 0);
 	}
+}
+
+/* The API server is away while its data is restored, and a probe is due just then. */
+static void
+a_probe_without_an_answer_is_repeated_soon(void **state)
+{
+	struct fixture *f = *state;
+
+	LIST(f, "10", NODE(.name = "a", .version = "3"));
+	fake_streams_open(f->http);
+	fake_streams_refuse(f->http, ERR_UNAVAILABLE, 0, 0);
+	fake_streams_refuse(f->http, ERR_TIMEOUT, 0, 0);
+	answer_text(f, "{}");
+	start(f);
+	pass(f, SILENCE + NS_PER_SEC);
+	check_count(f, 3);
+	pass(f, 8 * NS_PER_SEC);
+	check_count(f, 3);
+	pass(f, 12 * NS_PER_SEC);
+	check_count(f, 5);
+	check_asked(f, 4, PROBE("10"));
+	pass(f, SILENCE - 2 * NS_PER_SEC); /* that one was answered */
+	check_count(f, 5);
+	assert_int_equal(count_logged(f, "warn"), 0);
 }
 
 /* A proxy ends each watch that is silent for a minute, which does not end the silence. */
@@ -1078,6 +1104,7 @@ main(void)
 		TEST(silence_before_a_version_that_is_gone_leads_to_a_list),
 		TEST(a_list_after_a_restore_that_fails_is_tried_again),
 		TEST(a_probe_that_fails_changes_nothing),
+		TEST(a_probe_without_an_answer_is_repeated_soon),
 		TEST(silence_is_counted_across_watches),
 		TEST(the_first_list_is_no_older_than_wanted),
 		TEST(a_version_that_cannot_be_waited_for_is_given_up),
