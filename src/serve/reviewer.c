@@ -264,7 +264,7 @@ ask(struct reviewer *r, struct question *question, struct review_answer **ret, r
 {
 	CLEANUP(question_freep) struct question *q = question;
 	struct digest source;
-	struct question **at;
+	struct question *asked;
 	enum reviewer_start start;
 	bool is_stale;
 	WITH_LOCK(&r->mu);
@@ -279,10 +279,12 @@ ask(struct reviewer *r, struct question *question, struct review_answer **ret, r
 	if (start != REVIEWER_ASKS)
 		return start;
 	source = q->source;
-	at = place_of(r, q);
-	if (!*at)
+	asked = *place_of(r, q);
+	if (!asked) {
+		asked = q;
 		link_question(r, TAKE(q));
-	join(r, *at, source, done, arg);
+	}
+	join(r, asked, source, done, arg);
 	return REVIEWER_ASKS;
 }
 

@@ -1,6 +1,7 @@
 /* lb_adopt.c: see lb_adopt.h. */
 #include "providers/hcloud/lb_adopt.h"
 
+#include <assert.h>
 #include <inttypes.h>
 
 #include "base/alloc.h"
@@ -241,6 +242,7 @@ look_for_machines(struct hz_evidence *ev, struct call *call, struct lb_evidence 
 	int64_t ids[MACHINES_ASKED];
 	size_t n = choose_machines(ev, call->arena, ids);
 
+	assert(n <= MACHINES_ASKED);
 	for (size_t i = 0; i < n && found->n_machines == 0; i++) {
 		struct hz_server server;
 		bool is_found;
