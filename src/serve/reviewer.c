@@ -270,10 +270,11 @@ ask(struct reviewer *r, struct question *question, struct review_answer **ret, r
 	WITH_LOCK(&r->mu);
 
 	*ret = recall(r, q, &is_stale);
-	if (is_stale)
-		renew(r, &q);
-	if (*ret)
+	if (*ret) {
+		if (is_stale)
+			renew(r, &q);
 		return REVIEWER_KNOWS;
+	}
 	set_known_source(r, q);
 	start = check_room(r, q);
 	if (start != REVIEWER_ASKS)
