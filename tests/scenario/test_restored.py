@@ -82,13 +82,14 @@ def test_without_election_silence_is_noticed(cluster, api, inventory, proxy, ccm
     """Two minutes of silence pass in a moment: the program's clock leaps."""
     leap = tmp_path / "leap"
     leap.write_bytes(struct.pack("q", 0))
-    inventory.add(machine("before", "10.0.0.1"), machine("after", "10.0.0.2"))
+    inventory.add(machine("before", "10.0.0.1"), machine("after", "10.0.0.2"), machine("lost", "10.0.0.3"))
     Kubelet(api, "before", ip="10.0.0.1").register()
     cluster.backup()
     cluster.advance(LOST_WRITES)
     one = ccmd(env={**preload(tmp_path, "leap"), "CLOCK_LEAP_FILE": str(leap)}, sandbox="off")
     api.wait_node("before", is_initialized)
     one.wait_log("node initialised node=before")
+    initialise(api, "lost", "10.0.0.3")  # heard of by the watch, so that its version is one of those that get lost
     proxy.refuse()
     cluster.restore()
     assert not is_initialized(api.node("before"))
