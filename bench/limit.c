@@ -1,11 +1,11 @@
-/* bench/limit.c: how fast the API server takes the two writes that initialise a node, from a client that does nothing
- * else.
+/* bench/limit.c: how fast the API server takes the two writes that initialise a node, from a client
+ * that does nothing else.
  *
- * Sends, for each node named on standard input, the PATCH of its addresses and then the PATCH of its provider ID, labels
- * and taints, with a given number of connections, and looks at nothing but the status. This is the yard-stick for
- * `./dev bench`: nobody can be faster than this.
+ * Sends, for each node named on standard input, the PATCH of its addresses and then the PATCH of
+ * its provider ID, labels and taints, with a given number of connections, and looks at nothing but
+ * the status. This is the yard-stick for `./dev bench`: nobody can be faster than this.
  *
- *	limit URL CA CERT KEY CONNECTIONS < names
+ * 	limit URL CA CERT KEY CONNECTIONS < names
  *
  * Prints seconds from the first request to the last answer.
  */

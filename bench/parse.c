@@ -1,7 +1,8 @@
-/* bench/parse.c: what 5,000 nodes of 12 kB cost: time, memory while listing, memory kept; and queue operations.
+/* bench/parse.c: what 5,000 nodes of 12 kB cost: time, memory while listing, memory kept; and queue
+ * operations.
  *
- * The list goes through the same steps as in the reflector (split, parse, project, store), in pieces as the network
- * brings them, without the network.
+ * The list goes through the same steps as in the reflector (split, parse, project, store), in
+ * pieces as the network brings them, without the network.
  */
 #include <malloc.h>
 #include <stdio.h>

@@ -1,4 +1,5 @@
-/* Whatever annotations say, bodies are JSON, and a balancer that is as it is wanted needs nothing. */
+/* Whatever annotations say, bodies are JSON, and a balancer that is as it is wanted needs
+ * nothing. */
 #include <assert.h>
 
 #include "base/json.h"

@@ -1,6 +1,6 @@
-/* The first byte picks a status, the rest is every answer of a Hetzner Cloud and of Robot: a look at two machines either fails
- * with an error, or gives instances whose texts are all there. Only a 404 that is `not_found` in the API's words may make a
- * machine of the cloud absent. */
+/* The first byte picks a status, the rest is every answer of a Hetzner Cloud and of Robot: a look
+ * at two machines either fails with an error, or gives instances whose texts are all there. Only a
+ * 404 that is `not_found` in the API's words may make a machine of the cloud absent. */
 #include <assert.h>
 #include <string.h>
 

@@ -1,5 +1,6 @@
-/* What a Hetzner Cloud says of a load balancer, of its type, of a certificate and of an action: it is refused with a reason, or
- * all texts are there, and nothing is more than there are elements for. */
+/* What a Hetzner Cloud says of a load balancer, of its type, of a certificate and of an action: it
+ * is refused with a reason, or all texts are there, and nothing is more than there are elements
+ * for. */
 #include <assert.h>
 #include <string.h>
 

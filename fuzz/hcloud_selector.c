@@ -1,4 +1,5 @@
-/* A selector that is taken is taken again with blanks around it, and means the same; whatever it is, matching ends. */
+/* A selector that is taken is taken again with blanks around it, and means the same; whatever it
+ * is, matching ends. */
 #include "providers/hcloud/selector.h"
 
 #include <assert.h>

@@ -1,4 +1,5 @@
-/* What is accepted can be found under every name it has; what is refused has problems with lines. */
+/* What is accepted can be found under every name it has; what is refused has problems with
+ * lines. */
 #include "providers/cloudlycke/inventory.h"
 
 #include <assert.h>

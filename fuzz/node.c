@@ -1,5 +1,5 @@
-/* Whatever the JSON, a node comes out whole or not at all; the same text gives the same node, and every byte of it is its
- * own or shared, none the document's. */
+/* Whatever the JSON, a node comes out whole or not at all; the same text gives the same node, and
+ * every byte of it is its own or shared, none the document's. */
 #include "kube/node.h"
 
 #include <assert.h>

@@ -1,5 +1,6 @@
-/* Whatever comes over a connection: each request that a handler sees is well formed, each is answered, and in the end nothing of
- * it is left. The bytes take the way of a plain connection, through a pair of sockets. */
+/* Whatever comes over a connection: each request that a handler sees is well formed, each is
+ * answered, and in the end nothing of it is left. The bytes take the way of a plain connection,
+ * through a pair of sockets. */
 #include <assert.h>
 #include <errno.h>
 #include <signal.h>

@@ -1,7 +1,8 @@
 /* standalone.c: runs a fuzz target over kept input, for compilers without libFuzzer.
  *
- * Arguments are files and folders. A folder's files go in one after the other; those that do not exist are no error, for
- * a new target has no corpus yet. The name of the input at hand is on standard error when one crashes.
+ * Arguments are files and folders. A folder's files go in one after the other; those that do not
+ * exist are no error, for a new target has no corpus yet. The name of the input at hand is on
+ * standard error when one crashes.
  */
 #include <dirent.h>
 #include <errno.h>

@@ -1,4 +1,5 @@
-/* The first byte picks the HTTP status, the rest is the body of the answer: always an error with a clean text. */
+/* The first byte picks the HTTP status, the rest is the body of the answer: always an error with a
+ * clean text. */
 #include "kube/client.h"
 
 #include <assert.h>

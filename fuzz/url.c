@@ -1,4 +1,5 @@
-/* A URL's parts lie within its text, and its host is nothing that must be escaped; any list of NO_PROXY can be read. */
+/* A URL's parts lie within its text, and its host is nothing that must be escaped; any list of
+ * NO_PROXY can be read. */
 #include "http/url.h"
 
 #include <assert.h>

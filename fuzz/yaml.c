@@ -1,4 +1,5 @@
-/* What is read stays within its bounds and can be walked; what is refused has a line within the text. */
+/* What is read stays within its bounds and can be walked; what is refused has a line within the
+ * text. */
 #include "base/yaml.h"
 
 #include <assert.h>

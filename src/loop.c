@@ -46,7 +46,8 @@ on_signal(evutil_socket_t fd, short what, void *arg)
 		loop->handlers.signalled(loop->handlers.arg, (int)info.ssi_signo);
 }
 
-/* An eventfd or timerfd is readable until its counter was taken; another thread may have been faster to reset it. */
+/* An eventfd or timerfd is readable until its counter was taken; another thread may have been
+ * faster to reset it. */
 static bool
 take_counter(int fd)
 {

@@ -1,6 +1,8 @@
-/* loop.h: what main's thread waits on: signals, messages from other threads, timers, and the server's sockets.
+/* loop.h: what main's thread waits on: signals, messages from other threads, timers, and the
+ * server's sockets.
  *
- * libevent's loop with its signals left alone: they are read from a signalfd, so no handler interrupts anything.
+ * libevent's loop with its signals left alone: they are read from a signalfd, so no handler
+ * interrupts anything.
  *
  * Threads: everything on main's thread, except what says otherwise.
  */
@@ -32,8 +34,8 @@ void loop_every(struct loop *, int64_t period_ns, void (*fn)(void *arg), void *a
 
 /** Any thread: told() runs soon. */
 void loop_tell(struct loop *);
-/** Any thread: expired() runs once CLOCK_BOOTTIME, which goes on while the machine sleeps, has reached that. A later call
- * replaces an earlier one. */
+/** Any thread: expired() runs once CLOCK_BOOTTIME, which goes on while the machine sleeps, has
+ * reached that. A later call replaces an earlier one. */
 void loop_set_expiry(struct loop *, int64_t deadline_boot_ns);
 
 /** Runs until loop_end(). */

@@ -1,10 +1,11 @@
 /* main.c: flags, wiring, signals: the one file that knows every part.
  *
- * Order of start: flags, the configurations of the API server and of the cloud, the sandbox, clients (no connection yet), the
- * cloud, then the API server, while the election begins on its own thread; the server is opened; controllers start when we
- * lead. Order of the end: no new work, a second of grace for what runs, then everything that blocks is cancelled and threads
- * are joined; the lease is given back if all work had ended by itself; events are flushed. A lost lease knows no order: the
- * process ends at once.
+ * Order of start: flags, the configurations of the API server and of the cloud, the sandbox,
+ * clients (no connection yet), the cloud, then the API server, while the election begins on its own
+ * thread; the server is opened; controllers start when we lead. Order of the end: no new work, a
+ * second of grace for what runs, then everything that blocks is cancelled and threads are joined;
+ * the lease is given back if all work had ended by itself; events are flushed. A lost lease knows
+ * no order: the process ends at once.
  */
 #include <fcntl.h>
 #include <malloc.h>
@@ -48,8 +49,8 @@ enum controller {
 	N_CONTROLLERS,
 };
 
-/* The names are those of --controllers (docs/spec/framework.md, "Controllers"); the accounts those of
- * --use-service-account-credentials, and the user agents. */
+/* The names are those of --controllers (docs/spec/framework.md, "Controllers"); the accounts those
+ * of --use-service-account-credentials, and the user agents. */
 static const struct {
 	const char *name;
 	const char *account; /* also of its client's thread */
@@ -88,8 +89,8 @@ struct program {
 	struct serving *serving;
 };
 
-/* One arena, since threads wait far more than they allocate, and a second costs memory; and large buffers go back to
- * the kernel when they are freed. */
+/* One arena, since threads wait far more than they allocate, and a second costs memory; and large
+ * buffers go back to the kernel when they are freed. */
 static void
 tune_malloc(void)
 {
@@ -150,8 +151,8 @@ load_cloud(struct program *p, struct error *err)
 	return true;
 }
 
-/* Everything that says what the program will need; then the rest is given up. Threads come later, since what is given up
- * after they were started, they keep. */
+/* Everything that says what the program will need; then the rest is given up. Threads come later,
+ * since what is given up after they were started, they keep. */
 static bool
 configure(struct program *p, struct error *err)
 {
@@ -389,7 +390,8 @@ on_told(void *program)
 		return;
 	if (p->elector)
 		elector_version(p->elector, &version);
-	/* without election a restart by the operator and a crash look the same: it is taken for the former (docs/deletion.md) */
+	/* without election a restart by the operator and a crash look the same: it is taken for the
+	 * former (docs/deletion.md) */
 	manager_start(p->manager, buf_str(&version), may_follow_crash);
 	for (enum controller which = 0; which < N_CONTROLLERS; which++) {
 		if (!why_not(p, which))
@@ -517,8 +519,8 @@ start_timers(struct program *p)
 		loop_every(p->loop, notify_watchdog_ns(), feed_watchdog, p);
 }
 
-/* The election goes on while the API server is waited for: that is two round trips less until work begins. Should there
- * be none after all, the lease is given back. */
+/* The election goes on while the API server is waited for: that is two round trips less until work
+ * begins. Should there be none after all, the lease is given back. */
 static bool
 start_parts(struct program *p, struct error *err)
 {
@@ -547,7 +549,8 @@ start(struct program *p, struct error *err)
 
 /* ---- end ---- */
 
-/* Returns true when no work of ours goes on: only then may another begin before the lease has run out. */
+/* Returns true when no work of ours goes on: only then may another begin before the lease has run
+ * out. */
 static bool
 stop_work(struct program *p)
 {
@@ -610,7 +613,8 @@ run(struct program *p)
 	struct error err;
 	bool is_started, is_stopped;
 
-	signals_block(); /* until the stopper takes them: it is a thread, and those come after the sandbox */
+	signals_block(); /* until the stopper takes them: it is a thread, and those come after the
+	                    sandbox */
 	log_info("ccmd starts", LOG_STR("version", str_skip(version_get(), 1)),
 	         LOG_CSTR("cloud", p->options.cloud_provider));
 	is_started = start(p, &err);
@@ -623,8 +627,8 @@ run(struct program *p)
 	return is_started || is_stopped ? 0 : EXIT_BAD;
 }
 
-/* What a careless parent may have left: standard descriptors that are closed, so that the log would go into the first
- * file we open; an ignored SIGCHLD, with which no child can be waited for. */
+/* What a careless parent may have left: standard descriptors that are closed, so that the log would
+ * go into the first file we open; an ignored SIGCHLD, with which no child can be waited for. */
 static void
 settle_in(void)
 {

@@ -18,8 +18,8 @@ struct serving {
 
 /* ---- whom to ask about callers ---- */
 
-/* A connection as this kubeconfig says, or as a pod of the cluster. Where there is neither, only what needs no question is
- * answered (docs/spec/framework.md, "Clients for reviews"). */
+/* A connection as this kubeconfig says, or as a pod of the cluster. Where there is neither, only
+ * what needs no question is answered (docs/spec/framework.md, "Clients for reviews"). */
 static void
 load_review_connection(struct review_connection *r, const char *kubeconfig, const struct options *o,
                        struct kube_connection *main_connection)
@@ -194,8 +194,9 @@ open_at(struct serving *s, struct str address, int port, struct error *err)
 	return server_new(&config, &s->of_cloud, err);
 }
 
-/* Where the users of this cloud's own controller look for metrics. Another one may be there, while users move from that to us
- * or back: no reason to stay away. All addresses are those of IPv6, too, where there is IPv6. */
+/* Where the users of this cloud's own controller look for metrics. Another one may be there, while
+ * users move from that to us or back: no reason to stay away. All addresses are those of IPv6, too,
+ * where there is IPv6. */
 static void
 open_of_cloud(struct serving *s)
 {

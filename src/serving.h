@@ -1,7 +1,8 @@
-/* serving.h: what this process shows of itself: health, metrics, configuration, to whom it may be shown.
+/* serving.h: what this process shows of itself: health, metrics, configuration, to whom it may be
+ * shown.
  *
- * The HTTPS server behind --secure-port with access decided by the API server (serve/access.h), and, where asked for, a plain
- * listener that has nothing but metrics. A standby serves too.
+ * The HTTPS server behind --secure-port with access decided by the API server (serve/access.h),
+ * and, where asked for, a plain listener that has nothing but metrics. A standby serves too.
  *
  * Threads: main's; it runs on main's loop.
  */
@@ -29,8 +30,9 @@ struct review_connections {
 	struct review_connection authentication, authorization;
 };
 
-/** Reads both kubeconfigs, before the sandbox, which has to know what files they name. Problems are reported by
- * serving_start(). main_connection is used where one is to ask as that does, and outlives them. */
+/** Reads both kubeconfigs, before the sandbox, which has to know what files they name. Problems are
+ * reported by serving_start(). main_connection is used where one is to ask as that does, and
+ * outlives them. */
 void review_connections_load(struct review_connections *ret, const struct options *,
                              struct kube_connection *main_connection);
 void review_connections_fini(struct review_connections *);
@@ -44,11 +46,12 @@ struct serving_config {
 	struct cloud *cloud; /* may want a listener of its own */
 };
 
-/** Binds, and reads whom to trust. *ret is NULL when nothing is to be served. Errors end the program: they name the flag
- * or the role. */
+/** Binds, and reads whom to trust. *ret is NULL when nothing is to be served. Errors end the
+ * program: they name the flag or the role. */
 NODISCARD bool serving_start(const struct serving_config *config, struct serving **ret,
                              struct error *err);
-/** Certificates are read again if they changed: every minute, and on SIGHUP. NULL is fine, here and below. */
+/** Certificates are read again if they changed: every minute, and on SIGHUP. NULL is fine, here and
+ * below. */
 void serving_reload(struct serving *);
 void serving_stop(struct serving *);
 

@@ -1,5 +1,6 @@
-/* An hour of a cluster in the Hetzner Cloud, with all controllers of nodes, on a fake clock: how many requests it costs, and
- * that whatever the cloud says in its worst hour, no node is deleted. */
+/* An hour of a cluster in the Hetzner Cloud, with all controllers of nodes, on a fake clock: how
+ * many requests it costs, and that whatever the cloud says in its worst hour, no node is
+ * deleted. */
 #include "controllers/rig.h"
 
 #include <pthread.h>
@@ -72,7 +73,7 @@ struct world {
 
 static struct world *world;
 
-/* ---- the API ----------------------------------------------------------------------------------------- */
+/* ---- the API ---- */
 
 static void
 add_error(struct http_response *r, int status, const char *code)
@@ -307,7 +308,7 @@ do_request(struct http_client *client, struct call *call UNUSED, const struct ht
 	return !answer(w, request->target, r, err);
 }
 
-/* ---- the world --------------------------------------------------------------------------------------- */
+/* ---- the world ---- */
 
 static void
 count_event(const struct cloud_host *host, const struct node_ref *ref UNUSED,
@@ -486,7 +487,7 @@ events(const char *reason)
 	return fake_api_events(world->rig->api, reason, NULL);
 }
 
-/* ---- what an hour costs ------------------------------------------------------------------------------- */
+/* ---- what an hour costs ---- */
 
 /* At most 15 an hour for each 50 servers: one list every 5 minutes. */
 static void
@@ -554,7 +555,8 @@ five_hundred_join_with_a_few_lists(void **state UNUSED)
 	assert_in_range(asked(), 10, 30);
 }
 
-/* Another tool of the project takes nearly all that flows in: of what is left we take little, and say so once. */
+/* Another tool of the project takes nearly all that flows in: of what is left we take little, and
+ * say so once. */
 static void
 where_others_take_it_all_we_ask_little(void **state UNUSED)
 {
@@ -571,7 +573,7 @@ where_others_take_it_all_we_ask_little(void **state UNUSED)
 	assert_int_equal(deletions(NULL), 0);
 }
 
-/* ---- the worst hour ----------------------------------------------------------------------------------- */
+/* ---- the worst hour ---- */
 
 static const struct {
 	enum trouble trouble;

@@ -65,7 +65,7 @@ xstrdup(const char *text)
 	return xstrndup(text, strlen(text));
 }
 
-/* ---- giving back ------------------------------------------------------------------------------------- */
+/* ---- giving back ---- */
 
 #if defined(__GLIBC__) && !HAS_SANITIZER
 
@@ -113,9 +113,10 @@ free_cached(void *arg)
 	return NULL;
 }
 
-/* glibc keeps some freed blocks of each small size for the thread that freed them, up to 200 kB, and for as long as that
- * thread lives, however little it does. There they lie between others and hold on to whole pages. No call lets go of them,
- * but the end of a thread does: what it has kept goes back to all. */
+/* glibc keeps some freed blocks of each small size for the thread that freed them, up to 200 kB,
+ * and for as long as that thread lives, however little it does. There they lie between others and
+ * hold on to whole pages. No call lets go of them, but the end of a thread does: what it has kept
+ * goes back to all. */
 static void
 empty_cache(void)
 {

@@ -1,8 +1,8 @@
 /* base/arena.c: see arena.h.
  *
- * Blocks double from 4 KiB to 64 KiB; what needs more gets a block of its own size. Most work items fit the
- * first block, which stays, so that a worker at rest holds 4 KiB and a busy one seldom calls malloc(). Texts are not
- * aligned: an inventory keeps four short ones a machine.
+ * Blocks double from 4 KiB to 64 KiB; what needs more gets a block of its own size. Most work items
+ * fit the first block, which stays, so that a worker at rest holds 4 KiB and a busy one seldom
+ * calls malloc(). Texts are not aligned: an inventory keeps four short ones a machine.
  */
 #include "base/arena.h"
 

@@ -1,6 +1,7 @@
 /* base/arena.h: memory with one life time.
  *
- * A work item's parse trees, URLs and bodies come from its arena and go together with arena_reset().
+ * A work item's parse trees, URLs and bodies come from its arena and go together with
+ * arena_reset().
  * Threads: one thread at a time.
  */
 #ifndef CCMD_BASE_ARENA_H
@@ -24,8 +25,8 @@ struct arena {
 void arena_fini(struct arena *a);
 /** The same, and overwrites all of it first: for what held secrets. For CLEANUP(arena_wipe). */
 void arena_wipe(struct arena *a);
-/** Makes everything handed out invalid; keeps one small block for the next round (not under ASan, which is
- * to see who still uses what is gone). */
+/** Makes everything handed out invalid; keeps one small block for the next round (not under ASan,
+ * which is to see who still uses what is gone). */
 void arena_reset(struct arena *a);
 
 /** Zeroed memory, aligned for any type. */

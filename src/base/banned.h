@@ -1,7 +1,7 @@
 /* base/banned.h: calls that cut, overflow, or depend on the locale become compile errors.
  *
- * Use struct buf, struct str, str_to_i64() and clock_*() in their place. The system headers that declare
- * the banned names are pulled in first, so that the poison does not hit their declarations.
+ * Use struct buf, struct str, str_to_i64() and clock_*() in their place. The system headers that
+ * declare the banned names are pulled in first, so that the poison does not hit their declarations.
  */
 #ifndef CCMD_BASE_BANNED_H
 #define CCMD_BASE_BANNED_H

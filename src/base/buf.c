@@ -1,7 +1,7 @@
 /* base/buf.c: see buf.h.
  *
- * What does not fit is cut off at the end, and nothing is added after that: the content is always a prefix of
- * what the builder meant.
+ * What does not fit is cut off at the end, and nothing is added after that: the content is always a
+ * prefix of what the builder meant.
  */
 #include "base/buf.h"
 

@@ -1,9 +1,9 @@
 /* base/buf.h: a byte buffer that grows up to a bound.
  *
  * ptr is never NULL and always terminated (the terminator is not counted), so it can be used as a C
- * string when the content has no NUL. Adding past the bound drops what does not fit and sets is_over,
- * which stays set until buf_reset(): check it once, at the end, with buf_ok(). That keeps builders free of
- * error handling while memory stays bounded whatever comes in.
+ * string when the content has no NUL. Adding past the bound drops what does not fit and sets
+ * is_over, which stays set until buf_reset(): check it once, at the end, with buf_ok(). That keeps
+ * builders free of error handling while memory stays bounded whatever comes in.
  */
 #ifndef CCMD_BASE_BUF_H
 #define CCMD_BASE_BUF_H
@@ -26,8 +26,8 @@ extern char buf_empty[1];
 
 #define BUF_INIT(max_bytes) ((struct buf){ .ptr = buf_empty, .max = (max_bytes) })
 
-/** A buffer in a char array that starts with "": it never allocates, and must not be given to buf_fini(),
- * buf_take() or buf_wipe(). */
+/** A buffer in a char array that starts with "": it never allocates, and must not be given to
+ * buf_fini(), buf_take() or buf_wipe(). */
 #define BUF_FIXED(array) \
 	((struct buf){ .ptr = (array), .cap = sizeof(array), .max = sizeof(array) - 1 })
 
@@ -45,14 +45,14 @@ void buf_add(struct buf *b, const void *bytes, size_t len);
 void buf_add_str(struct buf *b, struct str s);
 void buf_add_c(struct buf *b, const char *text);
 void buf_add_char(struct buf *b, char c);
-/** Appends foreign text to a message of one line: a control character becomes a blank, a byte that is not
- * UTF-8 becomes '?'. */
+/** Appends foreign text to a message of one line: a control character becomes a blank, a byte that
+ * is not UTF-8 becomes '?'. */
 void buf_add_clean(struct buf *b, struct str text);
 void buf_addf(struct buf *b, const char *fmt, ...) PRINTF_LIKE(2, 3);
 void buf_addv(struct buf *b, const char *fmt, va_list args) PRINTF_LIKE(2, 0);
 
-/** Makes room for n more bytes behind len, so that they can be written in place; then buf_grown(). False
- * when the bound does not allow it. */
+/** Makes room for n more bytes behind len, so that they can be written in place; then buf_grown().
+ * False when the bound does not allow it. */
 NODISCARD bool buf_reserve(struct buf *b, size_t n);
 void buf_grown(struct buf *b, size_t n);
 
@@ -67,7 +67,8 @@ bool buf_ok(const struct buf *b);
 /** Hands over the terminated memory, free() it; leaves an empty buffer. */
 char *buf_take(struct buf *b);
 
-/** Overwrites the memory before freeing it, where a secret got into a buffer that was not made for one. */
+/** Overwrites the memory before freeing it, where a secret got into a buffer that was not made for
+ * one. */
 void buf_wipe(struct buf *b);
 
 #endif

@@ -1,7 +1,8 @@
-/* base/call.h: what a piece of work carries along: how long it may take, who may stop it, its memory.
+/* base/call.h: what a piece of work carries along: how long it may take, who may stop it, its
+ * memory.
  *
- * A worker fills one per work item and passes it down; pass it on, keep none of it. Memory from the arena is
- * valid until the work item is done.
+ * A worker fills one per work item and passes it down; pass it on, keep none of it. Memory from the
+ * arena is valid until the work item is done.
  */
 #ifndef CCMD_BASE_CALL_H
 #define CCMD_BASE_CALL_H

@@ -1,6 +1,7 @@
 /* base/cancel.c: see cancel.h.
  *
- * Hooks run under the lock that cancel_unhook() takes: that is what makes "does not run any more" true.
+ * Hooks run under the lock that cancel_unhook() takes: that is what makes "does not run any more"
+ * true.
  */
 #include "base/cancel.h"
 
@@ -102,7 +103,7 @@ cancel_unhook(struct cancel *c, void (*fn)(void *), void *arg)
 		remove_hook(c, fn, arg);
 }
 
-/* ---- sleeping ---------------------------------------------------------------------------------------- */
+/* ---- sleeping ---- */
 
 struct sleeper {
 	pthread_mutex_t mu;

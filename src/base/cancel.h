@@ -1,8 +1,8 @@
 /* base/cancel.h: "stop what you are doing", fired once.
  *
- * Whoever can block registers a hook that wakes it. Firing runs the hooks on the firing thread, after the
- * flag is up; they must not block, nor hook or unhook. A hook may take a lock; nobody may hold that lock
- * while hooking or unhooking. NULL instead of a token is one that never fires.
+ * Whoever can block registers a hook that wakes it. Firing runs the hooks on the firing thread,
+ * after the flag is up; they must not block, nor hook or unhook. A hook may take a lock; nobody may
+ * hold that lock while hooking or unhooking. NULL instead of a token is one that never fires.
  *
  * Threads: every function may be called from any thread.
  */

@@ -1,11 +1,12 @@
 /* base/child.c: see child.h.
  *
- * posix_spawn(), since after a fork() in a program with threads hardly anything may be called; it also tells why exec
- * failed. The input is a file in memory rather than a pipe: it takes any size at once, and nobody gets SIGPIPE. The
- * group is signalled before its leader is reaped, because until then its number belongs to nobody else.
+ * posix_spawn(), since after a fork() in a program with threads hardly anything may be called; it
+ * also tells why exec failed. The input is a file in memory rather than a pipe: it takes any size
+ * at once, and nobody gets SIGPIPE. The group is signalled before its leader is reaped, because
+ * until then its number belongs to nobody else.
  *
- * What the child started and left behind may keep its pipes open for ever: its end is the end of the process, not of
- * the pipe.
+ * What the child started and left behind may keep its pipes open for ever: its end is the end of
+ * the process, not of the pipe.
  */
 #include "base/child.h"
 
@@ -54,7 +55,7 @@ child_result_fini(struct child_result *r)
 	buf_fini(&r->err);
 }
 
-/* ---- what it is given ----------------------------------------------------------------------------- */
+/* ---- what it is given ---- */
 
 static void
 close_fd(int *fd)
@@ -159,7 +160,7 @@ environment(const char *const *more)
 	return env;
 }
 
-/* ---- its start ------------------------------------------------------------------------------------ */
+/* ---- its start ---- */
 
 static void
 plan_descriptors(const struct child *c, posix_spawn_file_actions_t *actions)
@@ -215,7 +216,7 @@ cannot_start(int errnum, struct error *err)
 	return false;
 }
 
-/* ---- its end -------------------------------------------------------------------------------------- */
+/* ---- its end ---- */
 
 static void
 kill_group(const struct child *c, int signal)
@@ -223,9 +224,9 @@ kill_group(const struct child *c, int signal)
 	(void)kill(-c->pid, signal);
 }
 
-/* Processes that were killed and did not end within KILL_MS, e.g. because they wait in the kernel for a
- * file server that does not answer. They are reaped when another program is run after their end. If there
- * are more than MAX_LINGERING, the others stay zombies. */
+/* Processes that were killed and did not end within KILL_MS, e.g. because they wait in the kernel
+ * for a file server that does not answer. They are reaped when another program is run after their
+ * end. If there are more than MAX_LINGERING, the others stay zombies. */
 static pthread_mutex_t lingering_mu = PTHREAD_MUTEX_INITIALIZER;
 static pid_t lingering[MAX_LINGERING]; /* lingering_mu; 0: none */
 
@@ -300,9 +301,10 @@ start(struct child *c, struct error *err)
 	return false;
 }
 
-/* ---- what it writes ------------------------------------------------------------------------------- */
+/* ---- what it writes ---- */
 
-/* Reads once. False when there is nothing (more) now; at the end the descriptor is closed as well. */
+/* Reads once. False when there is nothing (more) now; at the end the descriptor is closed as
+ * well. */
 static bool
 read_some(int *fd, char bytes[READ_SIZE], size_t *ret)
 {
@@ -353,8 +355,8 @@ take_err(struct child *c)
 	return true;
 }
 
-/* Whatever was written before the end; what a process left behind goes on writing is not worth more than a pipe
- * holds. */
+/* Whatever was written before the end; what a process left behind goes on writing is not worth more
+ * than a pipe holds. */
 static void
 take_rest(struct child *c)
 {
@@ -364,7 +366,7 @@ take_rest(struct child *c)
 		;
 }
 
-/* ---- waiting -------------------------------------------------------------------------------------- */
+/* ---- waiting ---- */
 
 static void
 cancel(void *fd)
@@ -448,7 +450,7 @@ attend(struct child *c, struct call *call, struct error *err)
 	return true;
 }
 
-/* ---- all of it ------------------------------------------------------------------------------------ */
+/* ---- all of it ---- */
 
 /* The earlier of its own time-out and the call's deadline. */
 static int64_t

@@ -1,10 +1,11 @@
 /* base/child.h: programs we start, bounded in time and output.
  *
- * An argument vector, never a shell. The child gets a session of its own, /dev/null as input unless given some, our
- * standard error, and none of our descriptors. It is killed with its whole group when the deadline passes (after a SIGTERM
- * and a grace period, where it is given one) or the call is cancelled, and reaped here. A process that waits
- * in the kernel may not even end then: it is left alone and reaped in a later call. Ended means that the program
- * itself did: what it left behind goes on, and what that writes later is nobody's.
+ * An argument vector, never a shell. The child gets a session of its own, /dev/null as input unless
+ * given some, our standard error, and none of our descriptors. It is killed with its whole group
+ * when the deadline passes (after a SIGTERM and a grace period, where it is given one) or the call
+ * is cancelled, and reaped here. A process that waits in the kernel may not even end then: it is
+ * left alone and reaped in a later call. Ended means that the program itself did: what it left
+ * behind goes on, and what that writes later is nobody's.
  *
  * Threads: any; the caller waits.
  */
@@ -21,9 +22,11 @@ struct child_spec {
 	const char *const *env; /* "NAME=value" on top of our environment, later wins; NULL: none */
 	struct str input;       /* written to its standard input, which is then closed */
 	int64_t timeout_ms;     /* 0: 60 s; the call's deadline cuts it short */
-	int64_t grace_ms; /* past that: SIGTERM, and SIGKILL so much later; 0: SIGKILL at once. Whoever cancels does not wait */
+	int64_t grace_ms;  /* past that: SIGTERM, and SIGKILL so much later; 0: SIGKILL at once.
+	                      Whoever cancels does not wait */
 	size_t max_output; /* of standard output; 0: LIMIT_CHILD_OUTPUT */
-	bool take_stderr; /* standard error is kept (the last LIMIT_CHILD_STDERR bytes) instead of passed through */
+	bool take_stderr;  /* standard error is kept (the last LIMIT_CHILD_STDERR bytes) instead of
+	                      passed through */
 };
 
 struct child_result {

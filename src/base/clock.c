@@ -80,7 +80,7 @@ clock_deadline(int64_t now_ns, int64_t duration_ns)
 	return deadline;
 }
 
-/* ---- RFC 3339 ---------------------------------------------------------------------------------------- */
+/* ---- RFC 3339 ---- */
 
 void
 clock_format_rfc3339(struct buf *b, int64_t wall_ns, bool micros)
@@ -213,7 +213,7 @@ clock_parse_rfc3339(struct str text, int64_t *ret_wall_ns)
 	return true;
 }
 
-/* ---- durations --------------------------------------------------------------------------------------- */
+/* ---- durations ---- */
 
 /* ns / unit with as many digits behind the point as it needs. */
 static void

@@ -1,12 +1,12 @@
 /* base/clock.h: the one place that knows what time it is.
  *
  * mono   CLOCK_MONOTONIC: durations and waiting
- * boot   CLOCK_BOOTTIME: decisions about elapsed real time (leases, proofs of absence); it goes on while
- *        the machine is suspended, which condition variables cannot wait on
- * wall   CLOCK_REALTIME: only for what is printed, sent, or compared with a time from outside
+ * boot   CLOCK_BOOTTIME: decisions about elapsed real time (leases, proofs of absence); it goes on
+ * while the machine is suspended, which condition variables cannot wait on wall   CLOCK_REALTIME:
+ * only for what is printed, sent, or compared with a time from outside
  *
- * All in nanoseconds. Every wait in the program goes through clock_wait(), so that tests can replace the
- * clock: the fake one keeps its waiters, and advancing it wakes them.
+ * All in nanoseconds. Every wait in the program goes through clock_wait(), so that tests can
+ * replace the clock: the fake one keeps its waiters, and advancing it wakes them.
  *
  * Threads: every function may be called from any thread.
  */
@@ -25,7 +25,8 @@ struct clock {
 	int64_t (*mono_ns)(struct clock *);
 	int64_t (*boot_ns)(struct clock *);
 	int64_t (*wall_ns)(struct clock *);
-	/* waits on cond (initialised by cond_init()) with mutex held; false when the deadline passed */
+	/* waits on cond (initialised by cond_init()) with mutex held; false when the deadline
+	 * passed */
 	bool (*wait)(struct clock *, pthread_cond_t *, pthread_mutex_t *, int64_t deadline_mono_ns);
 };
 
@@ -50,25 +51,25 @@ clock_wall(struct clock *c)
 	return c->wall_ns(c);
 }
 
-/** Waits until cond is signalled or the monotonic deadline passes (CLOCK_FOREVER: no deadline). May wake
- * early: check the condition in a loop. Returns false when the deadline has passed. */
+/** Waits until cond is signalled or the monotonic deadline passes (CLOCK_FOREVER: no deadline). May
+ * wake early: check the condition in a loop. Returns false when the deadline has passed. */
 bool clock_wait(struct clock *c, pthread_cond_t *cond, pthread_mutex_t *mutex, int64_t deadline_ns);
 
 /** now + duration without overflow; CLOCK_FOREVER stays. */
 int64_t clock_deadline(int64_t now_ns, int64_t duration_ns);
 
-/** Appends "2026-01-02T03:04:05Z"; with six digits of fraction when micros is true. Kubernetes Time and
- * MicroTime. */
+/** Appends "2026-01-02T03:04:05Z"; with six digits of fraction when micros is true. Kubernetes Time
+ * and MicroTime. */
 void clock_format_rfc3339(struct buf *b, int64_t wall_ns, bool micros);
 
-/** Reads RFC 3339 with 0 to 9 digits of fraction and any offset; false with *ret untouched when malformed or
- * outside of 1677 to 2262, which is what the nanoseconds reach. */
+/** Reads RFC 3339 with 0 to 9 digits of fraction and any offset; false with *ret untouched when
+ * malformed or outside of 1677 to 2262, which is what the nanoseconds reach. */
 NODISCARD bool clock_parse_rfc3339(struct str text, int64_t *ret_wall_ns);
 
 /** Appends as Go prints durations: "1m30s", "250ms", "12h0m0s". */
 void clock_format_duration(struct buf *b, int64_t ns);
 
-/* ---- for tests ------------------------------------------------------------------------------------ */
+/* ---- for tests ---- */
 
 struct fake_clock;
 
@@ -76,14 +77,17 @@ struct fake_clock;
 struct fake_clock *fake_clock_new(int64_t wall_ns);
 void fake_clock_free(struct fake_clock *);
 struct clock *fake_clock_clock(struct fake_clock *);
-/** Moves all three clocks and wakes whoever's deadline passed. Hold no mutex that a waiter waits with. */
+/** Moves all three clocks and wakes whoever's deadline passed. Hold no mutex that a waiter waits
+ * with. */
 void fake_clock_advance(struct fake_clock *, int64_t ns);
 /** Moves only the wall clock, as an administrator would. */
 void fake_clock_jump_wall(struct fake_clock *, int64_t ns);
-/** What a suspended machine sees: boot and wall clock moved on, the monotonic one did not. Nobody wakes. */
+/** What a suspended machine sees: boot and wall clock moved on, the monotonic one did not. Nobody
+ * wakes. */
 void fake_clock_suspend(struct fake_clock *, int64_t ns);
-/** Returns when n threads or more are waiting on this clock and none of them is due. All are woken early as
- * often as there are threads, so that what was signalled in another way has been acted on as well. */
+/** Returns when n threads or more are waiting on this clock and none of them is due. All are woken
+ * early as often as there are threads, so that what was signalled in another way has been acted on
+ * as well. */
 void fake_clock_settle(struct fake_clock *, unsigned n_threads);
 
 #endif

@@ -1,7 +1,7 @@
 /* base/error.c: see error.h.
  *
- * Every message is made in a local array first, so that the old one may be among the arguments, and one that
- * is longer than struct error holds can be cut where no character is split.
+ * Every message is made in a local array first, so that the old one may be among the arguments, and
+ * one that is longer than struct error holds can be cut where no character is split.
  */
 #include "base/error.h"
 

@@ -1,13 +1,14 @@
 /* base/error.h: what went wrong, by value.
  *
- * A function that can fail returns bool and fills *err exactly when it returns false; its outputs are
- * written on success only. err_set() and err_wrap() return false, so that failing is one line:
+ * A function that can fail returns bool and fills *err exactly when it returns false; its outputs
+ * are written on success only. err_set() and err_wrap() return false, so that failing is one line:
  *
- *	if (!hz_lb_create(hz, call, spec, &lb, err))
- *		return err_wrap(err, "create load balancer %s", spec->name);
+ * 	if (!hz_lb_create(hz, call, spec, &lb, err))
+ * 		return err_wrap(err, "create load balancer %s", spec->name);
  *
- * Nothing here allocates, and nothing is shared between threads. The message reaches logs and Events:
- * write it for whoever runs `kubectl describe`. Foreign text goes through %s, never as a format.
+ * Nothing here allocates, and nothing is shared between threads. The message reaches logs and
+ * Events: write it for whoever runs `kubectl describe`. Foreign text goes through %s, never as a
+ * format.
  */
 #ifndef CCMD_BASE_ERROR_H
 #define CCMD_BASE_ERROR_H
@@ -55,7 +56,8 @@ bool err_set(struct error *err, enum err_code code, const char *fmt, ...) PRINTF
 bool err_wrap(struct error *err, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
 /** Like err_set() with ": <text of errnum>" after the message. The code follows errnum: ENOENT is
- * ERR_NOT_FOUND, EACCES and EPERM are ERR_FORBIDDEN, ETIMEDOUT is ERR_TIMEOUT, all others ERR_INTERNAL.
+ * ERR_NOT_FOUND, EACCES and EPERM are ERR_FORBIDDEN, ETIMEDOUT is ERR_TIMEOUT, all others
+ * ERR_INTERNAL.
  * Returns false. */
 bool err_errno(struct error *err, int errnum, const char *fmt, ...) PRINTF_LIKE(3, 4);
 

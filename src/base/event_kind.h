@@ -1,5 +1,5 @@
-/* base/event_kind.h: which Events there are: each is defined once, beside the code that sends it, and the reference page
- * is made from the same list.
+/* base/event_kind.h: which Events there are: each is defined once, beside the code that sends it,
+ * and the reference page is made from the same list.
  *
  * Threads: constants.
  */
@@ -25,7 +25,8 @@ struct event_kind {
 	static const struct event_kind *id##_entry                                              \
 		__attribute__((section("event_kinds"), used, aligned(sizeof(void *)))) = &id
 
-/** All there are in the program, by component and reason; *ret_n of them. The array is the linker's. */
+/** All there are in the program, by component and reason; *ret_n of them. The array is the
+ * linker's. */
 const struct event_kind *const *event_kinds(size_t *ret_n);
 
 #endif

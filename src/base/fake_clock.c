@@ -1,9 +1,10 @@
 /* base/fake_clock.c: a clock for tests that moves when told to; see clock.h.
  *
- * A waiting thread is on the list from before it gives up its mutex until after it has it back. Whoever wakes
- * it holds our lock, so that it cannot leave the list (and take its condition variable along), and its mutex,
- * so that it is not between entering the list and sleeping, where a wake-up would be lost. Since the waiter
- * takes these two in the other order, its mutex is only tried, again and again.
+ * A waiting thread is on the list from before it gives up its mutex until after it has it back.
+ * Whoever wakes it holds our lock, so that it cannot leave the list (and take its condition
+ * variable along), and its mutex, so that it is not between entering the list and sleeping, where a
+ * wake-up would be lost. Since the waiter takes these two in the other order, its mutex is only
+ * tried, again and again.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -209,8 +210,9 @@ is_settled(const struct fake_clock *fake, unsigned n_threads)
 	return n >= n_threads;
 }
 
-/* A thread that somebody signalled but that did not run yet looks like one that waits. So all are woken and
- * must come back, and as often as there are threads: what one of them does may make the next one move. */
+/* A thread that somebody signalled but that did not run yet looks like one that waits. So all are
+ * woken and must come back, and as often as there are threads: what one of them does may make the
+ * next one move. */
 void
 fake_clock_settle(struct fake_clock *fake, unsigned n_threads)
 {

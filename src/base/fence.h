@@ -1,9 +1,10 @@
 /* base/fence.h: may this process still act?
  *
- * With leader election, only the holder of the lease may change anything. The fence holds the moment, on
- * CLOCK_BOOTTIME, after which our right to act may have passed to somebody else: the *start* of the last
- * good renewal + lease duration - 1 s. Everything that changes something outside asks first: the HTTP
- * client for anything but a GET, hooks and file writes by fence_check(). Without election it never expires.
+ * With leader election, only the holder of the lease may change anything. The fence holds the
+ * moment, on CLOCK_BOOTTIME, after which our right to act may have passed to somebody else: the
+ * *start* of the last good renewal + lease duration - 1 s. Everything that changes something
+ * outside asks first: the HTTP client for anything but a GET, hooks and file writes by
+ * fence_check(). Without election it never expires.
  *
  * Threads: every function may be called from any thread; reading takes no lock.
  */

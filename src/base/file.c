@@ -1,7 +1,8 @@
 /* base/file.c: reading in bounds, replacing by rename.
  *
- * A crash at any point of file_replace() leaves the old content or the new, never a mixture; what may stay
- * is a temporary file ".NAME.XXXXXX". The order matters: content to disk, then the name, then the folder.
+ * A crash at any point of file_replace() leaves the old content or the new, never a mixture; what
+ * may stay is a temporary file ".NAME.XXXXXX". The order matters: content to disk, then the name,
+ * then the folder.
  */
 #include "base/file.h"
 
@@ -37,7 +38,8 @@ wait_readable(int fd, int64_t deadline_ns)
 
 /* A regular file is read without waiting. A pipe or terminal (/dev/stdin, /dev/fd/63 of a shell's
  * <(command)) is read until its writers have closed it, but not for ever: a FIFO in the place of a
- * credential file must not block the thread that reads it. A FIFO without a writer counts as empty. */
+ * credential file must not block the thread that reads it. A FIFO without a writer counts as
+ * empty. */
 static ssize_t
 read_retrying(int fd, void *bytes, size_t len, int64_t deadline_ns)
 {
@@ -55,8 +57,8 @@ too_large(const struct buf *b, struct error *err)
 	return err_set(err, ERR_INVALID, "larger than %zu bytes", b->max);
 }
 
-/* The size that fstat() tells is only a hint: /proc and pipes tell 0. It lets most files be read into
- * memory that does not move, and refuses large ones before reading. */
+/* The size that fstat() tells is only a hint: /proc and pipes tell 0. It lets most files be read
+ * into memory that does not move, and refuses large ones before reading. */
 static bool
 read_start(int fd, struct buf *b, struct error *err)
 {
@@ -144,9 +146,9 @@ write_temporary(int fd, struct str content, unsigned mode, struct error *err)
 	return true;
 }
 
-/* Makes the rename durable. Some network file systems cannot sync a folder and fail with EINVAL, which is
- * ignored. Other failures are only logged: readers of the file already see the new content, so a caller
- * that continued with the old content would contradict the file. */
+/* Makes the rename durable. Some network file systems cannot sync a folder and fail with EINVAL,
+ * which is ignored. Other failures are only logged: readers of the file already see the new
+ * content, so a caller that continued with the old content would contradict the file. */
 static void
 sync_folder(const char *folder, const char *path)
 {

@@ -1,7 +1,7 @@
 /* base/health.c: see health.h.
  *
- * Checks are only ever added, to an array that does not move: those that were there when somebody asked are run without
- * the lock, since they take locks of their own.
+ * Checks are only ever added, to an array that does not move: those that were there when somebody
+ * asked are run without the lock, since they take locks of their own.
  */
 #include "base/health.h"
 
@@ -112,7 +112,8 @@ run_check(struct health *h, struct check *c, enum health_kind kind, struct buf *
 	return is_well;
 }
 
-/* The first check of a kind at or after *at, which it moves behind; ping where there is none at all. */
+/* The first check of a kind at or after *at, which it moves behind; ping where there is none at
+ * all. */
 static struct check *
 next_check(struct health *h, size_t n, enum health_kind kind, size_t *at, bool is_first)
 {

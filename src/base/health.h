@@ -1,8 +1,9 @@
 /* base/health.h: named checks behind /healthz, /livez and /readyz.
  *
- * A check is a function that answers at once, from memory. They run in the order they were added, on the thread that
- * asks. Why one fails is logged, once each time it begins to, and withheld from the endpoints that are open to everybody.
- * Results are counted in kubernetes_healthcheck and kubernetes_healthchecks_total, on the page of the SLIs.
+ * A check is a function that answers at once, from memory. They run in the order they were added,
+ * on the thread that asks. Why one fails is logged, once each time it begins to, and withheld from
+ * the endpoints that are open to everybody. Results are counted in kubernetes_healthcheck and
+ * kubernetes_healthchecks_total, on the page of the SLIs.
  *
  * Threads: every function may be called from any thread.
  */
@@ -25,7 +26,8 @@ struct health;
 struct health *health_new(void);
 void health_free(struct health *);
 
-/** kinds: of enum health_kind, or-ed. name: a literal, as in "[+]leaderElection ok". At most LIMIT_HEALTH_CHECKS. */
+/** kinds: of enum health_kind, or-ed. name: a literal, as in "[+]leaderElection ok". At most
+ * LIMIT_HEALTH_CHECKS. */
 void health_add(struct health *, const char *name, unsigned kinds, health_check *check, void *arg);
 
 /** "healthz", "livez", "readyz". */

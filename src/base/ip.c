@@ -1,7 +1,7 @@
 /* base/ip.c: one form inside (IPv6, IPv4 mapped into it), so that comparing is memcmp().
  *
- * The canonical spelling is written here and not by inet_ntop(), whose answer for "::1.2.3.4" differs
- * between C libraries and from Go's, with which we must agree.
+ * The canonical spelling is written here and not by inet_ntop(), whose answer for "::1.2.3.4"
+ * differs between C libraries and from Go's, with which we must agree.
  */
 #include "base/ip.h"
 
@@ -23,8 +23,8 @@ parse_octets(struct str text, uint8_t ret[4])
 	return n == 4;
 }
 
-/* inet_pton() wants a terminated text; a tail like IPv4 is rewritten as two groups first, because leading
- * zeros are allowed in it. */
+/* inet_pton() wants a terminated text; a tail like IPv4 is rewritten as two groups first, because
+ * leading zeros are allowed in it. */
 static bool
 parse_groups(struct str text, uint8_t ret[16])
 {

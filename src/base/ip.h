@@ -1,7 +1,7 @@
 /* base/ip.h: IP addresses and networks by value, whatever their spelling.
  *
- * IPv4 and IPv4-mapped IPv6 compare equal. "Sloppy" IPv4 with leading zeros in its octets is read as
- * decimal, as Kubernetes does. */
+ * IPv4 and IPv4-mapped IPv6 compare equal. "Sloppy" IPv4 with leading zeros in its octets is read
+ * as decimal, as Kubernetes does. */
 #ifndef CCMD_BASE_IP_H
 #define CCMD_BASE_IP_H
 
@@ -27,8 +27,8 @@ NODISCARD bool ip_parse(struct str text, struct ip *ret);
 NODISCARD bool ip_net_parse(struct str text, struct ip_net *ret);
 
 enum ip_family ip_family(const struct ip *ip);
-/** The address under which the requests of a client are counted: an IPv4 address itself, of an IPv6 address
- * its /64 network, because one machine can use all addresses of it. */
+/** The address under which the requests of a client are counted: an IPv4 address itself, of an IPv6
+ * address its /64 network, because one machine can use all addresses of it. */
 struct ip ip_source(const struct ip *ip);
 bool ip_eq(const struct ip *a, const struct ip *b);
 int ip_cmp(const struct ip *a, const struct ip *b);

@@ -1,8 +1,8 @@
 /* base/json.c: paths, types and null on top of yyjson.
  *
- * yyjson's reader keeps no stack, so deep input cannot hurt it; the depth is bounded for those who walk the
- * result. It is measured on the parsed values, which lie behind one another in document order: that costs a
- * tenth of scanning the text for brackets outside strings.
+ * yyjson's reader keeps no stack, so deep input cannot hurt it; the depth is bounded for those who
+ * walk the result. It is measured on the parsed values, which lie behind one another in document
+ * order: that costs a tenth of scanning the text for brackets outside strings.
  */
 #include "base/json.h"
 
@@ -186,7 +186,8 @@ void
 json_add_value(struct buf *b, yyjson_val *val)
 {
 	size_t len;
-	/* cannot fail: what was read holds neither infinities nor broken UTF-8, and memory aborts */
+	/* cannot fail: what was read holds neither infinities nor broken UTF-8, and memory
+	 * aborts */
 	char *text = yyjson_val_write_opts(val, YYJSON_WRITE_NOFLAG, &json_alc, &len, NULL);
 
 	buf_add(b, text ? text : "null", text ? len : 4);
@@ -199,8 +200,8 @@ is_continuation(unsigned char c)
 	return (c & 0xc0) == 0x80;
 }
 
-/* The length of the UTF-8 sequence at the front of s, 0 when there is none (RFC 3629, table 3-7 of Unicode:
- * no overlong forms, no surrogates, nothing above U+10FFFF). */
+/* The length of the UTF-8 sequence at the front of s, 0 when there is none (RFC 3629, table 3-7 of
+ * Unicode: no overlong forms, no surrogates, nothing above U+10FFFF). */
 static size_t
 utf8_len(struct str s)
 {

@@ -20,13 +20,15 @@ enum json_found {
 	JSON_MISTYPED,
 };
 
-/** Parses a whole document. The text is only read; the document is yours: yyjson_doc_free(). ERR_INVALID with
- * a message that has position and reason, when it is not JSON, too deep, or empty. */
+/** Parses a whole document. The text is only read; the document is yours: yyjson_doc_free().
+ * ERR_INVALID with a message that has position and reason, when it is not JSON, too deep, or
+ * empty. */
 NODISCARD bool json_parse(struct str text, yyjson_doc **ret, struct error *err);
 DEFINE_CLEANUP(yyjson_doc, yyjson_doc_free)
 
-/** Walks dots through objects: "metadata.name"; "" is val itself. NULL when absent, null, or a step is not an
- * object. Keys that contain a dot cannot be reached this way: use json_key(). val may be NULL. */
+/** Walks dots through objects: "metadata.name"; "" is val itself. NULL when absent, null, or a step
+ * is not an object. Keys that contain a dot cannot be reached this way: use json_key(). val may be
+ * NULL. */
 yyjson_val *json_at(yyjson_val *val, const char *path);
 yyjson_val *json_key(yyjson_val *obj, struct str key);
 
@@ -44,13 +46,13 @@ enum json_found json_object(yyjson_val *val, const char *path, yyjson_val **ret)
 /** The string's bytes as they are; val must be a string. */
 struct str json_text(yyjson_val *val);
 
-/** Appends the value as compact JSON, everything kept that yyjson keeps (numbers beyond 64 bit as raw text).
- * Used to carry what we do not understand. */
+/** Appends the value as compact JSON, everything kept that yyjson keeps (numbers beyond 64 bit as
+ * raw text). Used to carry what we do not understand. */
 void json_add_value(struct buf *b, yyjson_val *val);
 /** Appends s as a JSON string with its quotes; bytes that are not UTF-8 become U+FFFD. */
 void json_add_str(struct buf *b, struct str s);
-/** Appends "name":"value", with a comma before it unless it is the first of its object. name is ours: nothing in it needs
- * escaping. */
+/** Appends "name":"value", with a comma before it unless it is the first of its object. name is
+ * ours: nothing in it needs escaping. */
 void json_add_member(struct buf *b, const char *name, struct str value);
 
 #endif

@@ -1,4 +1,5 @@
-/* base/label.h: the two pairs that both sides of the house speak of: the Kubernetes client and the clouds.
+/* base/label.h: the two pairs that both sides of the house speak of: the Kubernetes client and the
+ * clouds.
  *
  * Plain views; who owns the bytes is said where they are kept.
  */
@@ -12,8 +13,8 @@ struct label {
 	struct str key, value;
 };
 
-/** An address of a machine, with its type as Kubernetes names it: "Hostname", "InternalIP", "ExternalIP",
- * "InternalDNS", "ExternalDNS". */
+/** An address of a machine, with its type as Kubernetes names it: "Hostname", "InternalIP",
+ * "ExternalIP", "InternalDNS", "ExternalDNS". */
 struct address {
 	struct str type, address;
 };

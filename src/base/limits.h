@@ -1,7 +1,7 @@
 /* base/limits.h: how large we can grow, on one page.
  *
- * Everything that waits or is stored, and every size that comes from outside, has its bound here. Memory is
- * allocated only after the size was checked against one of these.
+ * Everything that waits or is stored, and every size that comes from outside, has its bound here.
+ * Memory is allocated only after the size was checked against one of these.
  */
 #ifndef CCMD_BASE_LIMITS_H
 #define CCMD_BASE_LIMITS_H

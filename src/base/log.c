@@ -1,8 +1,8 @@
 /* base/log.c: see log.h.
  *
- * A line is put together on the stack, so that a program out of memory can still say so, and leaves with one
- * write(), so that lines of several threads do not mix. One that is too long ends within a value, and still is
- * well-formed: the last bytes of the memory are kept for what closes it.
+ * A line is put together on the stack, so that a program out of memory can still say so, and leaves
+ * with one write(), so that lines of several threads do not mix. One that is too long ends within a
+ * value, and still is well-formed: the last bytes of the memory are kept for what closes it.
  *
  * Both formats quote alike, as JSON does.
  */
@@ -80,8 +80,8 @@ close_with(struct line *line, char c)
 	buf_add_char(&line->text, c);
 }
 
-/* The length of the character s starts with, 1 where it is none. C1 control characters are two bytes in
- * UTF-8, and terminals obey them. */
+/* The length of the character s starts with, 1 where it is none. C1 control characters are two
+ * bytes in UTF-8, and terminals obey them. */
 static size_t
 look_at(struct str s, bool *ret_is_valid, bool *ret_is_control)
 {
@@ -100,9 +100,8 @@ add_control(struct line *line, struct str s)
 	static const char short_names[] = {
 		['\b'] = 'b', ['\t'] = 't', ['\n'] = 'n', ['\f'] = 'f', ['\r'] = 'r'
 	};
-	unsigned char code =
-		(unsigned char)
-			s.ptr[s.len - 1]; /* of a C1 character, the second byte is its code */
+	unsigned char code = (unsigned char)s.ptr[s.len - 1]; /* of a C1 character, the second byte
+	                                                         is its code */
 	char memory[8] = "";
 	struct buf text = BUF_FIXED(memory);
 

@@ -1,14 +1,16 @@
 /* base/log.h: structured lines on standard error.
  *
- *	log_info("node initialised", LOG_STR("node", name), LOG_I64("addresses", n));
- *	2026-01-02T03:04:05.678901Z info  node initialised node=worker-1 addresses=2
+ * 	log_info("node initialised", LOG_STR("node", name), LOG_I64("addresses", n));
+ * 	2026-01-02T03:04:05.678901Z info  node initialised node=worker-1 addresses=2
  *
- * error = someone should look; warn = we coped; info = we changed something outside, or a mile stone of the
- * program's life; debug = the rest (-v=1 and up). At rest the program is silent. Library code returns errors
- * and logs nothing above debug; the worker loop logs a failure once, with its whole message.
+ * error = someone should look; warn = we coped; info = we changed something outside, or a mile
+ * stone of the program's life; debug = the rest (-v=1 and up). At rest the program is silent.
+ * Library code returns errors and logs nothing above debug; the worker loop logs a failure once,
+ * with its whole message.
  *
- * Secrets have their own type (base/secret.h), which no macro here takes. Values are quoted where needed, so
- * that foreign text cannot forge a line. Threads: any; a line is written with one write().
+ * Secrets have their own type (base/secret.h), which no macro here takes. Values are quoted where
+ * needed, so that foreign text cannot forge a line. Threads: any; a line is written with one
+ * write().
  */
 #ifndef CCMD_BASE_LOG_H
 #define CCMD_BASE_LOG_H

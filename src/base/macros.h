@@ -31,8 +31,8 @@
 #define HAS_SANITIZER HAS_ASAN
 #endif
 
-/** Runs fn(&variable) when the variable goes out of scope. Give the variable its initial value on the
- * same line: CLEANUP(buf_fini) struct buf b = BUF_INIT(LIMIT); */
+/** Runs fn(&variable) when the variable goes out of scope. Give the variable its initial value on
+ * the same line: CLEANUP(buf_fini) struct buf b = BUF_INIT(LIMIT); */
 #define CLEANUP(fn) __attribute__((cleanup(fn)))
 
 /** Makes fnp() for CLEANUP from a destructor of a pointer. */

@@ -1,8 +1,9 @@
 /* base/map.c: see map.h.
  *
- * Linear probing, at most three quarters full. Removing moves the entries behind the gap back instead of
- * leaving a tombstone, so that a table with much coming and going stays as fast as a new one. It shrinks when it is nearly
- * empty: what waits in a queue while 5,000 nodes join would else cost 200 kB for ever.
+ * Linear probing, at most three quarters full. Removing moves the entries behind the gap back
+ * instead of leaving a tombstone, so that a table with much coming and going stays as fast as a new
+ * one. It shrinks when it is nearly empty: what waits in a queue while 5,000 nodes join would else
+ * cost 200 kB for ever.
  */
 #include "base/map.h"
 
@@ -19,7 +20,7 @@ enum {
 	MAP_KEPT = 64, /* not worth shrinking */
 };
 
-/* ---- one entry --------------------------------------------------------------------------------------- */
+/* ---- one entry ---- */
 
 static void *
 value_at(const struct map *m, size_t i)
@@ -54,12 +55,12 @@ new_entries(const struct map *m, size_t cap)
 	return xcalloc(cap, m->key_at > 0 ? sizeof(m->values[0]) : sizeof(m->entries[0]));
 }
 
-/* ---- where it is ------------------------------------------------------------------------------------- */
+/* ---- where it is ---- */
 
-/* Users choose many of the keys (names of objects, annotations). With a fixed hash function an attacker can
- * prepare names that all collide, so that each look-up walks through all of them. SipHash-1-3 (Aumasson and
- * Bernstein) with a random key per process prevents that. These hashes differ in each process; str_hash()
- * gives one that may be stored or compared. */
+/* Users choose many of the keys (names of objects, annotations). With a fixed hash function an
+ * attacker can prepare names that all collide, so that each look-up walks through all of them.
+ * SipHash-1-3 (Aumasson and Bernstein) with a random key per process prevents that. These hashes
+ * differ in each process; str_hash() gives one that may be stored or compared. */
 static uint64_t seed[2];
 
 static void
@@ -165,7 +166,7 @@ map_next(const struct map *m, size_t *pos, struct str *ret_key, void **ret_value
 	return false;
 }
 
-/* ---- coming and going -------------------------------------------------------------------------------- */
+/* ---- coming and going ---- */
 
 void
 map_fini(struct map *m)
@@ -209,7 +210,8 @@ map_put(struct map *m, struct str key, void *value)
 	return before;
 }
 
-/* May the entry at i fill the gap? Only if its home is not between the two, else it would not be found. */
+/* May the entry at i fill the gap? Only if its home is not between the two, else it would not be
+ * found. */
 static bool
 fits_gap(const struct map *m, size_t gap, size_t i)
 {

@@ -1,11 +1,12 @@
 /* base/map.h: a table from text to pointer.
  *
- * Keys are views: they are NOT copied and must live as long as their entry; usually they point into the
- * value. Open addressing; iteration has no order and differs from process to process; shrinks when nearly empty.
+ * Keys are views: they are NOT copied and must live as long as their entry; usually they point into
+ * the value. Open addressing; iteration has no order and differs from process to process; shrinks
+ * when nearly empty.
  * Threads: the owner's lock.
  *
- * Where all values are of one type and have their key as a member, MAP_OF() makes a table that reads it there: 8 bytes an
- * entry in place of 24, which counts where there are thousands.
+ * Where all values are of one type and have their key as a member, MAP_OF() makes a table that
+ * reads it there: 8 bytes an entry in place of 24, which counts where there are thousands.
  */
 #ifndef CCMD_BASE_MAP_H
 #define CCMD_BASE_MAP_H
@@ -45,13 +46,14 @@ void map_fini(struct map *m);
 
 /** The value, or NULL. */
 void *map_get(const struct map *m, struct str key);
-/** Inserts or replaces, key and value; returns the value that was there, or NULL. value is not NULL. */
+/** Inserts or replaces, key and value; returns the value that was there, or NULL. value is not
+ * NULL. */
 void *map_put(struct map *m, struct str key, void *value);
 /** Returns the value that was there, or NULL. */
 void *map_remove(struct map *m, struct str key);
 
-/** Walks all entries in no order; *pos starts at 0. Nothing may be added meanwhile; removing the entry
- * just returned may make others be skipped or repeated: collect first. */
+/** Walks all entries in no order; *pos starts at 0. Nothing may be added meanwhile; removing the
+ * entry just returned may make others be skipped or repeated: collect first. */
 bool map_next(const struct map *m, size_t *pos, struct str *ret_key, void **ret_value);
 
 #endif

@@ -1,6 +1,7 @@
 /* base/metrics.c: all families in one list, each with its series and its lock.
  *
- * A family's series are searched one by one: there are few, and whoever counts often keeps the pointer.
+ * A family's series are searched one by one: there are few, and whoever counts often keeps the
+ * pointer.
  */
 #include "base/metrics.h"
 
@@ -36,12 +37,13 @@ static size_t n_hooks, cap_hooks;                            /* hooks_mu */
 
 /* ---- families ---- */
 
-/* The linker's names for the two ends of the section; both NULL in a program without any METRIC_FAMILY(). */
+/* The linker's names for the two ends of the section; both NULL in a program without any
+ * METRIC_FAMILY(). */
 extern struct metric_family *__start_metric_families[] __attribute__((weak));
 extern struct metric_family *__stop_metric_families[] __attribute__((weak));
 
-/* The Prometheus libraries write labels in the order of their names. METRIC_FAMILY() lists them in the order
- * that reads best in calls of metric_of(). */
+/* The Prometheus libraries write labels in the order of their names. METRIC_FAMILY() lists them in
+ * the order that reads best in calls of metric_of(). */
 static void
 sort_labels(struct metric_family *family)
 {
@@ -274,7 +276,8 @@ add_fraction(struct buf *b, double v)
 	buf_add_c(b, text);
 }
 
-/* Whole numbers without exponent: most are, and printf() is what a scrape would spend its time in. */
+/* Whole numbers without exponent: most are, and printf() is what a scrape would spend its time
+ * in. */
 static void
 add_number(struct buf *b, double v)
 {
@@ -401,8 +404,8 @@ add_head(struct buf *b, const struct metric_family *family, enum metric_format f
 	buf_addf(b, "\n# TYPE %" STR_FMT " %s\n", STR_ARG(name), types[family->type]);
 }
 
-/* Returns the first series at or after *at that is not hidden, and moves *at behind it; NULL at the end.
- * Called with the family's mu held. */
+/* Returns the first series at or after *at that is not hidden, and moves *at behind it; NULL at the
+ * end. Called with the family's mu held. */
 static const struct metric *
 next_shown(const struct metric_family *family, size_t *at)
 {
@@ -481,8 +484,8 @@ metrics_write(struct buf *b)
 	metrics_write_page(b, METRICS_MAIN, METRICS_TEXT);
 }
 
-/* Series are reset in place, because another thread may be about to change one that it has looked up. A
- * family without labels always shows its one series. */
+/* Series are reset in place, because another thread may be about to change one that it has looked
+ * up. A family without labels always shows its one series. */
 static void
 reset_family(struct metric_family *family)
 {

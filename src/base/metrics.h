@@ -1,12 +1,14 @@
 /* base/metrics.h: counters, gauges and histograms in the Prometheus text format.
  *
- * A family is defined where it is counted, as a static table of names and help: METRIC_FAMILY() puts it on a list of
- * all there are in the program, with nothing to call at start; the reference page is made from the same list. Its
- * series are found by the values of the labels. Label values come from fixed sets, never from object names:
- * LIMIT_METRIC_SERIES bounds what a family can hold, further series are counted in one named "other".
+ * A family is defined where it is counted, as a static table of names and help: METRIC_FAMILY()
+ * puts it on a list of all there are in the program, with nothing to call at start; the reference
+ * page is made from the same list. Its series are found by the values of the labels. Label values
+ * come from fixed sets, never from object names: LIMIT_METRIC_SERIES bounds what a family can hold,
+ * further series are counted in one named "other".
  *
- * Counting takes one short lock a family; look a series up once and keep the pointer where it is hot. What would have to
- * be computed (ages, sizes, what the kernel counts) is set by a hook when somebody asks.
+ * Counting takes one short lock a family; look a series up once and keep the pointer where it is
+ * hot. What would have to be computed (ages, sizes, what the kernel counts) is set by a hook when
+ * somebody asks.
  *
  * Threads: every function may be called from any thread. Series live as long as the process.
  */
@@ -60,10 +62,11 @@ struct metric_family {
 
 /** Defines a family for this file:
  *
- *	METRIC_FAMILY(dropped_total, METRIC_COUNTER, "ccmd_events_dropped_total",
- *	              "[ALPHA] Events that were not written.", .labels = { "reason" });
+ * 	METRIC_FAMILY(dropped_total, METRIC_COUNTER, "ccmd_events_dropped_total",
+ * 	              "[ALPHA] Events that were not written.", .labels = { "reason" });
  *
- * Its address is kept in a section of its own, which the linker gathers from all files of the program. */
+ * Its address is kept in a section of its own, which the linker gathers from all files of the
+ * program. */
 #define METRIC_FAMILY(id, type_, name_, help_, ...)                         \
 	static struct metric_family id = { .type = (type_),                 \
 		                           .name = (name_),                 \
@@ -76,7 +79,8 @@ struct metric_family {
 /** For .buckets and .n_buckets of METRIC_FAMILY(). */
 #define METRIC_BUCKETS(array) .buckets = (array), .n_buckets = ARRAY_LEN(array)
 
-/** Defines a family at run time; call once. labels: n_labels <= METRIC_MAX_LABELS. All pointers must live for ever. */
+/** Defines a family at run time; call once. labels: n_labels <= METRIC_MAX_LABELS. All pointers
+ * must live for ever. */
 struct metric_family *metric_family_new(enum metric_type type, const char *name, const char *help,
                                         const char *const *labels, size_t n_labels,
                                         const double *buckets, size_t n_buckets);
@@ -91,22 +95,23 @@ void metric_set(struct metric *m, double v);
 void metric_observe(struct metric *m, double v);
 double metric_value(struct metric *m); /* counter, gauge; a histogram's count */
 
-/** fn(arg) is called before the families are written, each time, on the thread that writes. It may count and take locks
- * that are not held around the two functions below. */
+/** fn(arg) is called before the families are written, each time, on the thread that writes. It may
+ * count and take locks that are not held around the two functions below. */
 void metrics_on_scrape(void (*fn)(void *arg), void *arg);
 /** When it returns, the hook is not running and will not. */
 void metrics_off_scrape(void (*fn)(void *arg), void *arg);
 
-/** Appends all families of a page that have a series, by name; those defined at run time come last. Labels are written in
- * alphabetical order. */
+/** Appends all families of a page that have a series, by name; those defined at run time come last.
+ * Labels are written in alphabetical order. */
 void metrics_write_page(struct buf *b, enum metric_page page, enum metric_format format);
 /** /metrics in the text format. */
 void metrics_write(struct buf *b);
-/** Sets all series of a page to zero, for DELETE /metrics/slis. A series with labels is hidden until it
- * changes again. */
+/** Sets all series of a page to zero, for DELETE /metrics/slis. A series with labels is hidden
+ * until it changes again. */
 void metrics_reset(enum metric_page page);
 
-/** All families, one after the other, in the order they are written in; NULL gives the first, and ends. */
+/** All families, one after the other, in the order they are written in; NULL gives the first, and
+ * ends. */
 const struct metric_family *metrics_next(const struct metric_family *);
 
 #endif

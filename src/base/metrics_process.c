@@ -1,4 +1,5 @@
-/* base/metrics_process.c: see metrics_process.h. Names and meanings are those that all Prometheus clients share. */
+/* base/metrics_process.c: see metrics_process.h. Names and meanings are those that all Prometheus
+ * clients share. */
 #include "base/metrics_process.h"
 
 #include <dirent.h>
@@ -22,8 +23,8 @@ METRIC_FAMILY(start_seconds, METRIC_GAUGE, "process_start_time_seconds",
               "When the process was started; Unix time.");
 
 enum {
-	STAT_AFTER_NAME =
-		19, /* starttime, counted from the field behind the name in proc(5)'s stat: 22 - 3 */
+	STAT_AFTER_NAME = 19, /* starttime, counted from the field behind the name in proc(5)'s
+	                         stat: 22 - 3 */
 };
 
 static int statm_fd = -1;
@@ -103,7 +104,8 @@ set_all(void *arg UNUSED)
 	set_memory();
 }
 
-/* The kernel counts from when the machine was started. The name, in parentheses, may hold anything. */
+/* The kernel counts from when the machine was started. The name, in parentheses, may hold
+ * anything. */
 static int64_t
 age_ns(void)
 {

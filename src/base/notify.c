@@ -1,4 +1,5 @@
-/* base/notify.c: see notify.h. libsystemd would bring more code than this, and three libraries of its own. */
+/* base/notify.c: see notify.h. libsystemd would bring more code than this, and three libraries of
+ * its own. */
 #include "base/notify.h"
 
 #include <errno.h>

@@ -1,8 +1,8 @@
 /* base/pool.c: see pool.h.
  *
- * Before each block is a pointer to its chunk, NULL for one that malloc() gave. A free block holds the pointer to the next
- * free one of its chunk instead. What lies behind the first n_cut blocks was never used, so that a chunk for few has few
- * pages. Chunks that are full are on no list.
+ * Before each block is a pointer to its chunk, NULL for one that malloc() gave. A free block holds
+ * the pointer to the next free one of its chunk instead. What lies behind the first n_cut blocks
+ * was never used, so that a chunk for few has few pages. Chunks that are full are on no list.
  *
  * Under ASan each block is malloc()'s own, so that use after free is seen.
  */
@@ -39,7 +39,7 @@ size_of(unsigned class)
 	return (class + 1) * POOL_STEP;
 }
 
-/* ---- lists ------------------------------------------------------------------------------------------- */
+/* ---- lists ---- */
 
 static void
 open_chunk(struct pool *p, struct pool_chunk *chunk)
@@ -62,7 +62,7 @@ close_chunk(struct pool_chunk *chunk)
 	chunk->link = NULL;
 }
 
-/* ---- chunks ------------------------------------------------------------------------------------------ */
+/* ---- chunks ---- */
 
 static struct pool_chunk *
 chunk_new(unsigned class)
@@ -131,7 +131,7 @@ give(struct pool *p, struct pool_chunk *chunk, struct block *block)
 	free(chunk);
 }
 
-/* ---- blocks ------------------------------------------------------------------------------------------ */
+/* ---- blocks ---- */
 
 void *
 pool_alloc(struct pool *p, size_t size)

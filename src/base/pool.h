@@ -1,8 +1,9 @@
 /* base/pool.h: blocks that live long, beside others of nearly their size.
  *
- * For objects stored by the thousand that grow as they are replaced: with malloc() old and new ones lie in between each
- * other, and the old ones leave holes that fit nothing and free no page. Here blocks whose sizes differ by less than 16
- * bytes share chunks of 64 kB; a chunk goes back as a whole, and the next one fits in its place whatever its blocks' size.
+ * For objects stored by the thousand that grow as they are replaced: with malloc() old and new ones
+ * lie in between each other, and the old ones leave holes that fit nothing and free no page. Here
+ * blocks whose sizes differ by less than 16 bytes share chunks of 64 kB; a chunk goes back as a
+ * whole, and the next one fits in its place whatever its blocks' size.
  *
  * Threads: any.
  */

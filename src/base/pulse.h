@@ -5,9 +5,9 @@
  * server that cannot be reached makes nobody stuck: requests have deadlines, and those are what is
  * promised.
  *
- * A process that was stopped (SIGSTOP, a frozen cgroup, a suspended machine) finds every promise broken when it wakes:
- * so pulse_late() judges a promise only if it was already due at the previous check, and checks are at least a second
- * apart; those in between repeat the last answer.
+ * A process that was stopped (SIGSTOP, a frozen cgroup, a suspended machine) finds every promise
+ * broken when it wakes: so pulse_late() judges a promise only if it was already due at the previous
+ * check, and checks are at least a second apart; those in between repeat the last answer.
  *
  * Threads: every function may be called from any thread. Telling takes no lock.
  */
@@ -18,8 +18,8 @@
 #include "base/health.h"
 
 #define PULSE_TOLERANCE_NS (30 * NS_PER_SEC)
-/** What a worker promises for one work item. Whatever waits in between, with a deadline, extends it: requests, sleeps,
- * programs that are run. */
+/** What a worker promises for one work item. Whatever waits in between, with a deadline, extends
+ * it: requests, sleeps, programs that are run. */
 #define PULSE_WORK_NS (120 * NS_PER_SEC)
 
 struct pulse;
@@ -32,12 +32,15 @@ void pulse_free(struct pulse *);
 /** I am heard of again by then. CLOCK_FOREVER: I wait for work. */
 void pulse_until(struct pulse *, int64_t deadline_mono_ns);
 
-/** The same for the calling thread, whose pulse is made at the first call, named like the thread, and ends with it. */
+/** The same for the calling thread, whose pulse is made at the first call, named like the thread,
+ * and ends with it. */
 void pulse_promise(int64_t deadline_mono_ns);
-/** The calling thread is about to wait until then at most: its promise, if it made one, is as late at least. */
+/** The calling thread is about to wait until then at most: its promise, if it made one, is as late
+ * at least. */
 void pulse_extend(int64_t deadline_mono_ns);
 
-/** Appends the names of those who are stuck, separated by ", ", and how late they are; true when there are any. */
+/** Appends the names of those who are stuck, separated by ", ", and how late they are; true when
+ * there are any. */
 bool pulse_late(struct clock *, struct buf *names);
 
 /** The same as a check, "progress" by name; its argument is the struct clock. */

@@ -20,7 +20,8 @@ quote_ascii(struct buf *b, char c)
 		buf_add_char(b, c);
 }
 
-/* The control characters of Latin-1 (U+0080 to U+009F) are two bytes, of which the first is 0xc2. */
+/* The control characters of Latin-1 (U+0080 to U+009F) are two bytes, of which the first is
+ * 0xc2. */
 static bool
 is_c1_control(struct str sequence)
 {

@@ -1,7 +1,8 @@
 /* base/quote.h: foreign text made fit for a message.
  *
- * As Go's %q does it, so that our messages are those of other controllers: in double quotes, with escapes for
- * quotes, backslashes, control characters and bytes that are not UTF-8. What is quoted can forge no log line.
+ * As Go's %q does it, so that our messages are those of other controllers: in double quotes, with
+ * escapes for quotes, backslashes, control characters and bytes that are not UTF-8. What is quoted
+ * can forge no log line.
  */
 #ifndef CCMD_BASE_QUOTE_H
 #define CCMD_BASE_QUOTE_H

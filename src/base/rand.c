@@ -1,7 +1,7 @@
 /* base/rand.c: see rand.h.
  *
- * The kernel is asked each time: what is needed is a few numbers a second, and a buffer of our own would be
- * one more thing that fork() copies and a core file shows.
+ * The kernel is asked each time: what is needed is a few numbers a second, and a buffer of our own
+ * would be one more thing that fork() copies and a core file shows.
  */
 #include "base/rand.h"
 
@@ -16,7 +16,8 @@ fill(void *bytes, size_t len)
 {
 	ssize_t n;
 
-	/* up to 256 bytes come whole; only the wait for the first entropy after boot can be interrupted */
+	/* up to 256 bytes come whole; only the wait for the first entropy after boot can be
+	 * interrupted */
 	do {
 		n = getrandom(bytes, len, 0);
 	} while (n < 0 && errno == EINTR);

@@ -7,7 +7,8 @@
 
 #include "base/sandbox_internal.h"
 
-/* Landlock first: its system calls are not among those that seccomp leaves. Both ask for no_new_privs. */
+/* Landlock first: its system calls are not among those that seccomp leaves. Both ask for
+ * no_new_privs. */
 unsigned
 sandbox_enter(const struct sandbox_config *config, struct buf *notes)
 {

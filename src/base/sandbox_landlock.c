@@ -1,12 +1,13 @@
 /* base/sandbox_landlock.c: which files may still be opened.
  *
- * By raw system calls: the C library has no wrappers, and the headers of Debian 12 lack what newer kernels know. Each
- * version of the interface (ABI) takes more rights; asking for unknown ones fails, so the mask is cut to the kernel's.
- * A right that is handled is refused everywhere but below the folders of the rules.
+ * By raw system calls: the C library has no wrappers, and the headers of Debian 12 lack what newer
+ * kernels know. Each version of the interface (ABI) takes more rights; asking for unknown ones
+ * fails, so the mask is cut to the kernel's. A right that is handled is refused everywhere but
+ * below the folders of the rules.
  *
- * /proc as a whole, though we only read our own part of it: a rule sticks to an inode, and that of /proc/PID is made
- * anew after the kernel has forgotten it. The kernel itself keeps a process in such a domain from looking into others
- * (ptrace_may_access).
+ * /proc as a whole, though we only read our own part of it: a rule sticks to an inode, and that of
+ * /proc/PID is made anew after the kernel has forgotten it. The kernel itself keeps a process in
+ * such a domain from looking into others (ptrace_may_access).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -74,7 +75,8 @@ struct ruleset {
 	struct buf *notes;
 };
 
-/* The trust store, the libraries that getaddrinfo loads, time zones; and where the kernel tells about us. */
+/* The trust store, the libraries that getaddrinfo loads, time zones; and where the kernel tells
+ * about us. */
 static const char *const system_folders[] = {
 	"/etc",
 	"/lib",
@@ -101,7 +103,7 @@ static const char *const system_folders[] = {
 
 static const char *const devices[] = { "/dev/null", "/dev/zero", "/dev/random", "/dev/urandom" };
 
-/* ---- rules ------------------------------------------------------------------------------------------ */
+/* ---- rules ---- */
 
 static void
 add_rule(const struct ruleset *r, const char *path, uint64_t rights)
@@ -151,7 +153,8 @@ add_path(const struct ruleset *r, struct str path, uint64_t rights)
 	free(target);
 }
 
-/* What OpenSSL takes instead of the system's trust store: a file, and folders separated by colons. */
+/* What OpenSSL takes instead of the system's trust store: a file, and folders separated by
+ * colons. */
 static void
 add_trust_of_environment(const struct ruleset *r)
 {
@@ -185,7 +188,7 @@ add_configured(const struct ruleset *r, const struct sandbox_config *config)
 		add_path(r, config->write_paths[i], FS_TO_REPLACE);
 }
 
-/* ---- the ruleset ------------------------------------------------------------------------------------ */
+/* ---- the ruleset ---- */
 
 static uint64_t
 rights_of(long abi)

@@ -1,14 +1,16 @@
 /* base/sandbox_seccomp.c: which system calls are still answered.
  *
- * The list: what strace shows of real runs on glibc 2.36, and what other versions of glibc (2.31 to 2.41), musl, libcurl,
- * OpenSSL and libevent call in the same places, on x86-64 and arm64. Names that libseccomp or the architecture does not
- * know are skipped, which is the same as refusing them. Whoever adds a call here says what for.
+ * The list: what strace shows of real runs on glibc 2.36, and what other versions of glibc (2.31 to
+ * 2.41), musl, libcurl, OpenSSL and libevent call in the same places, on x86-64 and arm64. Names
+ * that libseccomp or the architecture does not know are skipped, which is the same as refusing
+ * them. Whoever adds a call here says what for.
  *
- * Refused is answered with ENOSYS. Of clone3 the flags are in memory, where a filter cannot look: the C library falls
- * back to clone, whose flags say whether it makes a thread.
+ * Refused is answered with ENOSYS. Of clone3 the flags are in memory, where a filter cannot look:
+ * the C library falls back to clone, whose flags say whether it makes a thread.
  *
- * Executable memory comes from files only, never writable at the same time: dlopen needs no more. It is no more than a
- * hurdle where a file can be written and mapped, which Landlock leaves to the paths that flags name.
+ * Executable memory comes from files only, never writable at the same time: dlopen needs no more.
+ * It is no more than a hurdle where a file can be written and mapped, which Landlock leaves to the
+ * paths that flags name.
  */
 #include "base/sandbox_internal.h"
 
@@ -84,7 +86,8 @@ static const char *const calls[] = {
 
 static const int families[] = { AF_INET, AF_INET6, AF_UNIX, AF_NETLINK };
 
-/* isatty(), the C library's and libevent's non-blocking reads, names of network interfaces in addresses (fe80::1%eth0) */
+/* isatty(), the C library's and libevent's non-blocking reads, names of network interfaces in
+ * addresses (fe80::1%eth0) */
 static const unsigned long ioctls[] = { TCGETS, FIONREAD, FIONBIO, SIOCGIFINDEX, SIOCGIFNAME };
 
 /* the names of threads, and of memory areas by newer C libraries */
@@ -146,7 +149,8 @@ allow_mappings(struct filter *f)
 	allow(f, "mprotect", 1, &data);
 }
 
-/* The process's number stays what it is now, since it cannot make another: abort() and pthread_kill() only. */
+/* The process's number stays what it is now, since it cannot make another: abort() and
+ * pthread_kill() only. */
 static void
 allow_own(struct filter *f)
 {
@@ -170,8 +174,9 @@ add_rules(struct filter *f)
 	allow_values(f, "prctl", 0, prctls, ARRAY_LEN(prctls));
 }
 
-/* A binary tree, since there are over a hundred calls; and no protection of one thread's speculation from another's,
- * which older kernels would slow every thread down for: nobody else's code runs here. */
+/* A binary tree, since there are over a hundred calls; and no protection of one thread's
+ * speculation from another's, which older kernels would slow every thread down for: nobody else's
+ * code runs here. */
 static int
 load(struct filter *f)
 {

@@ -1,8 +1,9 @@
 /* base/secret.h: bytes that are never printed.
  *
- * There is no function that formats a secret, no log field takes one, and the type is not a struct str, so
- * that passing it to one that does is a compile error. Whoever must send it asks for the bytes by the one
- * function whose name says what happens. The memory is overwritten when it is freed.
+ * There is no function that formats a secret, no log field takes one, and the type is not a struct
+ * str, so that passing it to one that does is a compile error. Whoever must send it asks for the
+ * bytes by the one function whose name says what happens. The memory is overwritten when it is
+ * freed.
  */
 #ifndef CCMD_BASE_SECRET_H
 #define CCMD_BASE_SECRET_H

@@ -1,8 +1,8 @@
 /* base/split.c: a state machine over the top level of a list answer.
  *
- * Between values it goes byte by byte; inside a value, which is nearly everywhere, it leaps from quote to
- * quote and bracket to bracket by a table. An element that lies in one chunk is handed out where it is; one
- * that is cut by a border is put together in `item`.
+ * Between values it goes byte by byte; inside a value, which is nearly everywhere, it leaps from
+ * quote to quote and bracket to bracket by a table. An element that lies in one chunk is handed out
+ * where it is; one that is cut by a border is put together in `item`.
  */
 #include "base/split.h"
 
@@ -134,7 +134,8 @@ unexpected(struct feed *f, struct error *err)
 	               (unsigned)(unsigned char)*f->p);
 }
 
-/* Goes on inside a string, behind its opening quote, up to the closing one or the end of the chunk. */
+/* Goes on inside a string, behind its opening quote, up to the closing one or the end of the
+ * chunk. */
 static const char *
 scan_string(struct json_split *s, const char *p, const char *end)
 {
@@ -268,7 +269,8 @@ step_item(struct json_split *s, struct feed *f, struct error *err)
 	return true;
 }
 
-/* An element or the array's end, where the state allows it. The element's first byte is left to step_item(). */
+/* An element or the array's end, where the state allows it. The element's first byte is left to
+ * step_item(). */
 static bool
 step_array(struct json_split *s, struct feed *f, struct error *err)
 {

@@ -173,7 +173,7 @@ str_to_i64(struct str s, int64_t min, int64_t max, int64_t *ret)
 	return true;
 }
 
-/* ---- durations: the rules, and the limits, of Go's time.ParseDuration --------------------------------- */
+/* ---- durations: the rules, and the limits, of Go's time.ParseDuration ---- */
 
 #define DURATION_MAX (UINT64_C(1) << 63) /* magnitude of the most negative one */
 
@@ -181,7 +181,8 @@ static const struct {
 	struct str name;
 	uint64_t ns;
 } duration_units[] = {
-	/* the first that fits is taken, hence "ms" before "m"; the two micro signs are U+00B5 and U+03BC */
+	/* the first that fits is taken, hence "ms" before "m"; the two micro signs are U+00B5 and
+	 * U+03BC */
 	{ STR("ns"), 1 },
 	{ STR("us"), 1000 },
 	{ STR("\xc2\xb5s"), 1000 },
@@ -286,7 +287,7 @@ str_to_duration_ns(struct str s, int64_t *ret)
 	return true;
 }
 
-/* ---- characters, and words ----------------------------------------------------------------------------- */
+/* ---- characters, and words ---- */
 
 bool
 str_to_bool(struct str s, bool *ret)
@@ -350,7 +351,7 @@ str_hash(struct str s)
 	return hash;
 }
 
-/* ---- UTF-8 ------------------------------------------------------------------------------------------- */
+/* ---- UTF-8 ---- */
 
 static bool
 is_continuation(char c)
@@ -358,8 +359,8 @@ is_continuation(char c)
 	return ((unsigned char)c & 0xc0) == 0x80;
 }
 
-/* The length its first byte promises, and the range of the second byte (RFC 3629, section 4), which is what
- * rules out overlong forms and surrogates. */
+/* The length its first byte promises, and the range of the second byte (RFC 3629, section 4), which
+ * is what rules out overlong forms and surrogates. */
 static size_t
 utf8_promise(unsigned char first, unsigned char *ret_low, unsigned char *ret_high)
 {

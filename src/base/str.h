@@ -1,7 +1,7 @@
 /* base/str.h: a view of bytes that somebody else owns, passed by value.
  *
- * Not terminated, may hold any byte; ptr is never NULL for a view made here. Comparisons are bytewise:
- * nothing depends on the locale. Printed with STR_FMT: log("%" STR_FMT, STR_ARG(s)).
+ * Not terminated, may hold any byte; ptr is never NULL for a view made here. Comparisons are
+ * bytewise: nothing depends on the locale. Printed with STR_FMT: log("%" STR_FMT, STR_ARG(s)).
  */
 #ifndef CCMD_BASE_STR_H
 #define CCMD_BASE_STR_H
@@ -46,14 +46,16 @@ struct str str_head(struct str s, size_t n);
 /** Without ASCII white space at both ends. */
 struct str str_trim(struct str s);
 
-/** Takes the part before the next sep off *rest. A text with n separators yields n + 1 parts; the empty
- * text yields one empty part. Returns false when there is none left. Start with rest->ptr not NULL:
+/** Takes the part before the next sep off *rest. A text with n separators yields n + 1 parts; the
+ * empty text yields one empty part. Returns false when there is none left. Start with rest->ptr
+ * not NULL:
  *
- *	for (struct str part, rest = text; str_split(&rest, ',', &part);)
+ * 	for (struct str part, rest = text; str_split(&rest, ',', &part);)
  */
 bool str_split(struct str *rest, char sep, struct str *ret);
 
-/** Cuts s at the last `sep`-free prefix: "a:b" gives "a" and "b". False, with nothing written, without sep. */
+/** Cuts s at the last `sep`-free prefix: "a:b" gives "a" and "b". False, with nothing written,
+ * without sep. */
 bool str_cut(struct str s, char sep, struct str *ret_before, struct str *ret_after);
 
 /** A decimal number, the whole of s, within [min, max]; an optional leading '-', no '+', no spaces.
@@ -72,16 +74,18 @@ NODISCARD bool str_to_bool(struct str s, bool *ret);
 bool str_is_digits(struct str s);
 /** Nothing but visible ASCII, so that it ends no line or word: what may stand in a header. */
 bool str_is_visible(struct str s);
-/** Is c one of the characters of this set? NUL never is (strchr() would find it at the end of every set). */
+/** Is c one of the characters of this set? NUL never is (strchr() would find it at the end of every
+ * set). */
 bool char_is_in(char c, const char *set);
 /** What a hexadecimal digit is worth; -1 when it is none. */
 int str_hex_digit(char c);
 
-/** FNV-1a: the same in every process, to store and to compare; neither for secrets nor for tables (map.c). */
+/** FNV-1a: the same in every process, to store and to compare; neither for secrets nor for tables
+ * (map.c). */
 uint64_t str_hash(struct str s);
 
-/** The length of the UTF-8 sequence that s starts with; 0 when s is empty or starts with anything else
- * (overlong forms, surrogates and what lies beyond U+10FFFF included). */
+/** The length of the UTF-8 sequence that s starts with; 0 when s is empty or starts with anything
+ * else (overlong forms, surrogates and what lies beyond U+10FFFF included). */
 size_t str_utf8_len(struct str s);
 
 /** The longest prefix of at most max bytes that does not cut a UTF-8 sequence in two. */

@@ -11,8 +11,8 @@
 #define PTHREAD_OK(expr) thread_check((expr), #expr, __FILE__, __LINE__)
 void thread_check(int result, const char *what, const char *file, int line);
 
-/** Starts a thread with a 256 KiB stack, all signals blocked and a name of at most 15 bytes that `ps -L`
- * and `top -H` show. Aborts when the system has no more threads. */
+/** Starts a thread with a 256 KiB stack, all signals blocked and a name of at most 15 bytes that
+ * `ps -L` and `top -H` show. Aborts when the system has no more threads. */
 void thread_start(pthread_t *ret, const char *name, void *(*run)(void *), void *arg);
 /** The same for a thread that may be done without: false when the system has no more. */
 NODISCARD bool thread_try_start(pthread_t *ret, const char *name, void *(*run)(void *), void *arg);

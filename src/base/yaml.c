@@ -1,7 +1,7 @@
 /* base/yaml.c: libyaml's events made into a tree.
  *
- * Events rather than libyaml's own documents: those keep aliases, know no bounds, and have no line for a key.
- * The functions here recurse, at most LIMIT_YAML_DEPTH deep.
+ * Events rather than libyaml's own documents: those keep aliases, know no bounds, and have no line
+ * for a key. The functions here recurse, at most LIMIT_YAML_DEPTH deep.
  */
 #include "base/yaml.h"
 
@@ -58,7 +58,8 @@ next_event(struct reader *r, yaml_event_t *ret)
 	return true;
 }
 
-/* A kubeconfig has its secrets in scalars. libyaml grows their memory as it reads, and leaves the beginnings behind. */
+/* A kubeconfig has its secrets in scalars. libyaml grows their memory as it reads, and leaves the
+ * beginnings behind. */
 static void
 event_fini(yaml_event_t *event)
 {

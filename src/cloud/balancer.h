@@ -5,11 +5,13 @@
  * run twice, and by two processes at once during a rolling update: the second run changes nothing,
  * a balancer is never made twice, and one that is not ours is never touched.
  *
- * Errors: ERR_PENDING with retry_after_ms: the cloud is still at it, come back then; no failure. ERR_THROTTLED likewise.
- * ERR_INVALID, ERR_UNSUPPORTED: the Service asks for what cannot be; its owner is told, and it is tried again more and
- * more seldom, at least every 5 minutes. Everything else is tried again with back-off.
+ * Errors: ERR_PENDING with retry_after_ms: the cloud is still at it, come back then; no failure.
+ * ERR_THROTTLED likewise. ERR_INVALID, ERR_UNSUPPORTED: the Service asks for what cannot be; its
+ * owner is told, and it is tried again more and more seldom, at least every 5 minutes. Everything
+ * else is tried again with back-off.
  *
- * Threads: functions for different Services run at the same time; of one Service, one after the other.
+ * Threads: functions for different Services run at the same time; of one Service, one after the
+ * other.
  */
 #ifndef CCMD_CLOUD_BALANCER_H
 #define CCMD_CLOUD_BALANCER_H
@@ -33,7 +35,8 @@ struct lb_port {
 
 enum lb_traffic {
 	LB_TRAFFIC_CLUSTER,
-	LB_TRAFFIC_LOCAL, /* only nodes with an endpoint answer; health_check_node_port tells which */
+	LB_TRAFFIC_LOCAL, /* only nodes with an endpoint answer; health_check_node_port tells which
+	                   */
 };
 
 enum lb_family_policy {
@@ -42,7 +45,8 @@ enum lb_family_policy {
 	LB_REQUIRE_DUAL_STACK,
 };
 
-/** How kube-proxy treats traffic to an ingress address: VIP, the packets keep it; Proxy, they come from the balancer. */
+/** How kube-proxy treats traffic to an ingress address: VIP, the packets keep it; Proxy, they come
+ * from the balancer. */
 enum lb_ip_mode {
 	LB_IP_MODE_NONE, /* an ingress without an address */
 	LB_IP_MODE_VIP,
@@ -63,14 +67,14 @@ struct lb_status {
 struct lb_spec {
 	struct str cluster; /* --cluster-name */
 	struct str namespace, service, uid;
-	struct str
-		name; /* "a" + the UID without dashes, cut to 32 bytes: the default name of a balancer */
+	struct str name; /* "a" + the UID without dashes, cut to 32 bytes: the default name of a
+	                    balancer */
 	const struct label *annotations;
 	size_t n_annotations;
 	const struct lb_port *ports;
 	size_t n_ports;
-	const struct str *
-		source_ranges; /* spec.loadBalancerSourceRanges, else the annotation's, trimmed; none: all */
+	const struct str *source_ranges; /* spec.loadBalancerSourceRanges, else the annotation's,
+	                                    trimmed; none: all */
 	size_t n_source_ranges;
 	const enum ip_family *families; /* spec.ipFamilies, in order; at least one */
 	size_t n_families;
@@ -90,16 +94,19 @@ struct lb_spec {
 /** The value of an annotation, or NULL. */
 const struct str *lb_annotation(const struct lb_spec *, const char *key);
 
-/* ---- a balancer that is not found ----------------------------------------------------------------------
+/* ---- a balancer that is not found
+ * ----------------------------------------------------------------------
  *
- * With credentials of another project a provider sees none of our balancers, as if all of them had been
- * deleted. If it believed that, it would create a second balancer for each Service in that project, and
- * release Services whose balancers still run and are paid for. So if a Service has a status, but no balancer
- * with its UID is found, the provider looks for evidence that its credentials are those of the cluster's
- * project. Without evidence it holds the Service: it neither creates nor adopts a balancer, does not report
- * it as removed, returns ERR_PENDING, and sends a Warning event with the text of lb_check_evidence(). */
+ * With credentials of another project a provider sees none of our balancers, as if all of them had
+ * been deleted. If it believed that, it would create a second balancer for each Service in that
+ * project, and release Services whose balancers still run and are paid for. So if a Service has a
+ * status, but no balancer with its UID is found, the provider looks for evidence that its
+ * credentials are those of the cluster's project. Without evidence it holds the Service: it neither
+ * creates nor adopts a balancer, does not report it as removed, returns ERR_PENDING, and sends a
+ * Warning event with the text of lb_check_evidence(). */
 
-/** An annotation by which an operator confirms with "true" that the Service's balancer no longer exists. */
+/** An annotation by which an operator confirms with "true" that the Service's balancer no longer
+ * exists. */
 #define LB_ANNOTATION_GONE "ccmd.io/load-balancer-is-gone"
 /** The reason of that event, and its description for EVENT_KIND(). */
 #define LB_HELD_REASON "LoadBalancerHeld"
@@ -107,51 +114,59 @@ const struct str *lb_annotation(const struct lb_spec *, const char *key);
 	"the Service's load balancer is not found, and nothing shows that the credentials are " \
 	"those of the cluster's project; nothing is made or released."
 
-/** Things found that only the cluster's own project has. They count only if the request for them began after
- * the one that found no balancer. */
+/** Things found that only the cluster's own project has. They count only if the request for them
+ * began after the one that found no balancer. */
 struct lb_evidence {
 	unsigned n_machines;  /* of our nodes, by provider ID */
 	unsigned n_balancers; /* with the UID of a live Service of this cluster */
-	/* Networks with the configured id. A name proves nothing, because other projects may use it, too. */
+	/* Networks with the configured id. A name proves nothing, because other projects may use
+	 * it, too. */
 	unsigned n_networks;
 };
 
-/** Is evidence needed to conclude that this Service has no balancer? Not if it has no status, because then it
- * never had a balancer, and not if LB_ANNOTATION_GONE confirms it. */
+/** Is evidence needed to conclude that this Service has no balancer? Not if it has no status,
+ * because then it never had a balancer, and not if LB_ANNOTATION_GONE confirms it. */
 bool lb_needs_evidence(const struct lb_spec *);
-/** One piece of evidence is enough. ERR_PENDING: there is none; the message is for the event and says what to
- * do. */
+/** One piece of evidence is enough. ERR_PENDING: there is none; the message is for the event and
+ * says what to do. */
 NODISCARD bool lb_check_evidence(const struct lb_evidence *, struct error *err);
 
 /** How far `ensure` came when it returns true. */
 enum lb_outcome {
 	LB_DONE,
 	LB_ELSEWHERE, /* another controller handles this Service: no status is written */
-	LB_PARTIAL, /* it serves, and its status is written; what is missing is in *err, as after a failure, and tried again */
+	LB_PARTIAL, /* it serves, and its status is written; what is missing is in *err, as after a
+	               failure, and tried again */
 };
 
 struct balancer_ops {
-	/** Its balancers lead to nodes' addresses: another address is another target. Else only names and provider IDs count. */
+	/** Its balancers lead to nodes' addresses: another address is another target. Else only
+	 * names and provider IDs count. */
 	bool uses_addresses;
-	/** Is that node a target of that Service? Pure and cheap; NULL: every node that the framework's own rules admit. */
+	/** Is that node a target of that Service? Pure and cheap; NULL: every node that the
+	 * framework's own rules admit. */
 	bool (*selects)(struct cloud *, const struct lb_spec *, const struct node_ref *node);
 	/** Makes it so: creates, changes, or finds it as it should be. */
 	bool (*ensure)(struct cloud *, struct call *, const struct lb_spec *, enum lb_outcome *ret,
 	               struct lb_status *ret_status, struct error *);
-	/** Only the nodes changed. ERR_NOT_FOUND: there is no such balancer; the controller ensures instead. */
+	/** Only the nodes changed. ERR_NOT_FOUND: there is no such balancer; the controller ensures
+	 * instead. */
 	bool (*update_nodes)(struct cloud *, struct call *, const struct lb_spec *, struct error *);
-	/** Removes it and what is left of half-made ones. Already gone is success. Never depends on annotations being valid;
-	 * only uid, name, namespace, service and cluster are to be trusted to be there. *ret_found: there was something. */
+	/** Removes it and what is left of half-made ones. Already gone is success. Never depends on
+	 * annotations being valid; only uid, name, namespace, service and cluster are to be
+	 * trusted to be there. *ret_found: there was something. */
 	bool (*remove)(struct cloud *, struct call *, const struct lb_spec *, bool *ret_found,
 	               struct error *);
-	/** All Services that want a balancer of this controller or still carry its finalizer, once after each start, before any
-	 * other call: a provider that stores no addresses itself rebuilds them from statuses. A status is no proof: any user who
-	 * may patch it can write any address there. Services of another class are not included, nor are Services that are being
-	 * deleted without our finalizer. NULL: not needed. */
+	/** All Services that want a balancer of this controller or still carry its finalizer, once
+	 * after each start, before any other call: a provider that stores no addresses itself
+	 * rebuilds them from statuses. A status is no proof: any user who may patch it can write
+	 * any address there. Services of another class are not included, nor are Services that are
+	 * being deleted without our finalizer. NULL: not needed. */
 	bool (*adopt)(struct cloud *, struct call *, const struct lb_spec *const specs[], size_t n,
 	              struct error *);
-	/** The Service with that UID no longer exists, but its balancer is kept. A provider that caches which Services are live
-	 * removes this one; it changes nothing in the cloud. NULL: not needed. */
+	/** The Service with that UID no longer exists, but its balancer is kept. A provider that
+	 * caches which Services are live removes this one; it changes nothing in the cloud. NULL:
+	 * not needed. */
 	void (*forget)(struct cloud *, struct str uid);
 };
 

@@ -1,12 +1,13 @@
 /* cloud/cloud.h: what a cloud provider is.
  *
- * A provider is a folder in providers/ and one table, struct cloud_ops, listed in cloud/registry.c. It gets small
- * plain structs (a node's name, provider ID, labels, addresses) and never sees Kubernetes; events and requeues go
- * through cloud/host.h. Its functions run once, may fail, and are run again: they keep no state that a second run
- * would trip over.
+ * A provider is a folder in providers/ and one table, struct cloud_ops, listed in cloud/registry.c.
+ * It gets small plain structs (a node's name, provider ID, labels, addresses) and never sees
+ * Kubernetes; events and requeues go through cloud/host.h. Its functions run once, may fail, and
+ * are run again: they keep no state that a second run would trip over.
  *
- * Life: load() reads the configuration, before the sandbox and before there is any other thread; start() reaches for the
- * cloud, inside the sandbox; close() ends it, started or not. Nothing of the configuration is read twice.
+ * Life: load() reads the configuration, before the sandbox and before there is any other thread;
+ * start() reaches for the cloud, inside the sandbox; close() ends it, started or not. Nothing of
+ * the configuration is read twice.
  *
  * Threads: look() may be called from several threads at once; load(), start() and close() from one.
  */
@@ -44,8 +45,9 @@ struct node_ref {
 enum presence {
 	PRESENCE_UNKNOWN, /* could not be found out; carries an error */
 	PRESENCE_PRESENT,
-	PRESENCE_ABSENT, /* the cloud says so, in a look that began after it was asked for */
-	PRESENCE_FOREIGN, /* a provider ID that is not this provider's, or that it has no credentials for */
+	PRESENCE_ABSENT,  /* the cloud says so, in a look that began after it was asked for */
+	PRESENCE_FOREIGN, /* a provider ID that is not this provider's, or that it has no
+	                     credentials for */
 };
 
 enum power {
@@ -60,8 +62,9 @@ struct instance {
 	enum power power : 8;     /* PRESENT only */
 	bool is_outage;           /* UNKNOWN: as in struct error */
 	enum err_code error_code; /* UNKNOWN and FOREIGN: why, for people */
-	/* Who answered, where a provider asks several clouds with credentials of their own: machines of different realms
-	 * are no witnesses for each other, and anchors are those of realm 0. Less than CLOUD_REALMS_MAX. */
+	/* Who answered, where a provider asks several clouds with credentials of their own:
+	 * machines of different realms are no witnesses for each other, and anchors are those of
+	 * realm 0. Less than CLOUD_REALMS_MAX. */
 	unsigned realm;
 	struct str error;
 	struct str provider_id; /* PRESENT: complete, "cloudlycke://m-1" */
@@ -87,8 +90,8 @@ struct look {
 	struct instance *instances;
 	size_t n;
 	bool is_complete; /* every machine of the project was seen */
-	/* Things found that only our project has (Hetzner: its network by the id, a balancer that serves one of
-	 * our Services). They replace a witness where no node can be one. */
+	/* Things found that only our project has (Hetzner: its network by the id, a balancer that
+	 * serves one of our Services). They replace a witness where no node can be one. */
 	unsigned n_anchors;
 	int64_t started_boot_ns; /* before the first request was sent */
 };
@@ -102,17 +105,18 @@ DEFINE_CLEANUP(struct look, look_unref)
 void look_set_error(struct look *, size_t i, enum presence presence, enum err_code code,
                     struct str text);
 
-/** What load() is given. What it points to lives as long as the cloud, so a copy of the struct may be kept for start(). */
+/** What load() is given. What it points to lives as long as the cloud, so a copy of the struct may
+ * be kept for start(). */
 struct cloud_config {
 	struct clock *clock;
 	const char *path;         /* --cloud-config; NULL: none */
 	const char *cluster_name; /* --cluster-name */
-	unsigned
-		reserve_percent; /* --cloud-rate-limit-reserve: of its requests, left to other tools */
+	unsigned reserve_percent; /* --cloud-rate-limit-reserve: of its requests, left to other
+	                             tools */
 	const struct ip_net *cluster_cidrs; /* --cluster-cidr */
 	size_t n_cluster_cidrs;
-	/* Why --cluster-cidr cannot be used: start() fails with it where routes would be offered. NULL: it can be used, or the route
-	 * controller is switched off. */
+	/* Why --cluster-cidr cannot be used: start() fails with it where routes would be offered.
+	 * NULL: it can be used, or the route controller is switched off. */
 	const char *cluster_cidr_problem;
 	bool has_election; /* --leader-elect: there may be others, of which one leads */
 };
@@ -121,7 +125,8 @@ enum {
 	CLOUD_PATHS_MAX = 4,
 };
 
-/** What a provider will do to the system it runs on: the sandbox allows that, and no more. Texts live as long as the cloud. */
+/** What a provider will do to the system it runs on: the sandbox allows that, and no more. Texts
+ * live as long as the cloud. */
 struct cloud_needs {
 	/* files, or folders, that are read again after load(), beside --cloud-config */
 	struct str reads[CLOUD_PATHS_MAX];
@@ -132,8 +137,8 @@ struct cloud_needs {
 	bool runs_programs; /* hooks: no sandbox then, since it would bind them as well */
 };
 
-/** A plain listener for /metrics that the users of the cloud's own controller are used to. That it cannot listen is logged and
- * no failure. */
+/** A plain listener for /metrics that the users of the cloud's own controller are used to. That it
+ * cannot listen is logged and no failure. */
 struct cloud_listener {
 	bool is_wanted;
 	struct str host; /* empty: all addresses */
@@ -163,17 +168,19 @@ struct cloud_ops {
 	const char *name; /* "hcloud", as in --cloud-provider */
 	/** The source of its Events; NULL: "cloud-controller-manager". */
 	const char *event_component;
-	/** The keys of annotations that it needs of nodes, and finds in node_ref; NULL-terminated; NULL: none. */
+	/** The keys of annotations that it needs of nodes, and finds in node_ref; NULL-terminated;
+	 * NULL: none. */
 	const char *const *node_annotations;
 
 	/* ---- its life ---- */
 
-	/** Reads and checks the configuration, and says in struct cloud what follows from it. It may wait for a file that is being
-	 * written, but starts no thread, changes nothing outside of the process and makes no request. ERR_INVALID and everything
-	 * else ends the program; the message goes to a person. */
+	/** Reads and checks the configuration, and says in struct cloud what follows from it. It
+	 * may wait for a file that is being written, but starts no thread, changes nothing outside
+	 * of the process and makes no request. ERR_INVALID and everything else ends the program;
+	 * the message goes to a person. */
 	bool (*load)(const struct cloud_config *config, struct cloud **ret, struct error *err);
-	/** Begins work: clients, threads, first requests. host lives as long as the cloud. An error ends the program, as one of
-	 * load() does; the caller closes the cloud then. */
+	/** Begins work: clients, threads, first requests. host lives as long as the cloud. An error
+	 * ends the program, as one of load() does; the caller closes the cloud then. */
 	bool (*start)(struct cloud *, const struct cloud_host *host, struct error *err);
 	/** Reads its configuration again, on SIGHUP, and logs the result. NULL: nothing to read. */
 	void (*reload)(struct cloud *);
@@ -182,13 +189,15 @@ struct cloud_ops {
 
 	/* ---- machines ---- */
 
-	/** Looks for n machines. No answer may come from before not_before_boot_ns. The provider picks the cheapest way
-	 * to ask. False means that everything is unknown. An ABSENT must be the cloud's own word for that machine. */
+	/** Looks for n machines. No answer may come from before not_before_boot_ns. The provider
+	 * picks the cheapest way to ask. False means that everything is unknown. An ABSENT must be
+	 * the cloud's own word for that machine. */
 	bool (*look)(struct cloud *, struct call *call, const struct node_ref refs[], size_t n,
 	             int64_t not_before_boot_ns, struct look **ret, struct error *err);
-	/** Can look() find a machine by that provider ID, and in which realm? False: the ID belongs to another cloud or to a realm
-	 * without credentials, or is malformed, so look() answers FOREIGN or UNKNOWN. Makes no request, because it chooses the
-	 * nodes that can be witnesses before the cloud is asked. NULL: look() can find every ID, in realm 0. */
+	/** Can look() find a machine by that provider ID, and in which realm? False: the ID belongs
+	 * to another cloud or to a realm without credentials, or is malformed, so look() answers
+	 * FOREIGN or UNKNOWN. Makes no request, because it chooses the nodes that can be witnesses
+	 * before the cloud is asked. NULL: look() can find every ID, in realm 0. */
 	bool (*can_find)(struct cloud *, struct str provider_id, unsigned *ret_realm);
 };
 

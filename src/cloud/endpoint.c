@@ -12,7 +12,8 @@ enum {
 
 static const int64_t first_pause_ns = NS_PER_SEC;
 static const int64_t last_pause_ns = 30 * NS_PER_SEC;
-/* Refused callers are due in this interval one after the other, but at most that long after the next probe. */
+/* Refused callers are due in this interval one after the other, but at most that long after the
+ * next probe. */
 static const int64_t place_ns = NS_PER_SEC;
 static const int64_t last_place_ns = 300 * NS_PER_SEC;
 
@@ -32,7 +33,7 @@ struct endpoint {
 	struct error error; /* mu; of this outage, as callers get it, except for retry_after_ms */
 };
 
-/* ---- state: all functions here are called with mu held ----------------------------------------------- */
+/* ---- state: all functions here are called with mu held ---- */
 
 static int64_t
 now_boot(const struct endpoint *e)
@@ -72,7 +73,8 @@ may_go(const struct endpoint *e)
 	return !e->is_down || (!e->is_probing && now_boot(e) >= e->next_probe_ns);
 }
 
-/* The text changes only with the cause, because callers compare it with the text that they reported last. */
+/* The text changes only with the cause, because callers compare it with the text that they reported
+ * last. */
 static void
 store_error(struct endpoint *e, const struct error *why)
 {
@@ -162,7 +164,7 @@ note_outcome(struct endpoint *e, const struct endpoint_pass *pass, enum endpoint
 	return false;
 }
 
-/* ---- requests ---------------------------------------------------------------------------------------- */
+/* ---- requests ---- */
 
 bool
 endpoint_check(struct endpoint *e, bool *ret_is_down, struct error *err)
@@ -221,7 +223,7 @@ endpoint_uptime_ns(struct endpoint *e)
 	return now_ns - e->past_outages_ns;
 }
 
-/* ---- life cycle -------------------------------------------------------------------------------------- */
+/* ---- life cycle ---- */
 
 struct endpoint *
 endpoint_new(const struct endpoint_config *config)

@@ -1,6 +1,7 @@
 /* cloud/host.h: what a provider is given at start().
  *
- * Plain functions behind a table, so that a provider can be written and tested without a cluster. Threads: any.
+ * Plain functions behind a table, so that a provider can be written and tested without a cluster.
+ * Threads: any.
  */
 #ifndef CCMD_CLOUD_HOST_H
 #define CCMD_CLOUD_HOST_H
@@ -16,11 +17,12 @@ enum host_event {
 
 /** What is to be reconciled again. */
 enum host_requeue {
-	HOST_REQUEUE_NODES,    /* all nodes */
-	HOST_REQUEUE_SERVICES, /* all Services */
-	HOST_REQUEUE_SERVICE,  /* the one with the key "namespace/name" */
-	HOST_REQUEUE_ROUTES,   /* all routes */
-	HOST_REQUEUE_RECOVERED, /* what waits for an API that is available again (cloud/endpoint.h) */
+	HOST_REQUEUE_NODES,     /* all nodes */
+	HOST_REQUEUE_SERVICES,  /* all Services */
+	HOST_REQUEUE_SERVICE,   /* the one with the key "namespace/name" */
+	HOST_REQUEUE_ROUTES,    /* all routes */
+	HOST_REQUEUE_RECOVERED, /* what waits for an API that is available again (cloud/endpoint.h)
+	                         */
 };
 
 struct lb_spec;
@@ -29,21 +31,23 @@ struct cloud_host {
 	struct clock *clock;
 	struct fence *fence; /* ask fence_check() before a hook or a file write */
 
-	/** An Event on a node (its name and UID are used), or, with ref NULL, about the controller itself. */
+	/** An Event on a node (its name and UID are used), or, with ref NULL, about the controller
+	 * itself. */
 	void (*event)(const struct cloud_host *, const struct node_ref *ref, enum host_event type,
 	              const char *reason, struct str message);
 	/** An Event on a Service (its namespace, name and UID are used). */
 	void (*service_event)(const struct cloud_host *, const struct lb_spec *spec,
 	                      enum host_event type, const char *reason, struct str message);
-	/** Something changed in the cloud: what is named is reconciled now, although it is not due yet. key: of
-	 * HOST_REQUEUE_SERVICE; empty for the others. */
+	/** Something changed in the cloud: what is named is reconciled now, although it is not due
+	 * yet. key: of HOST_REQUEUE_SERVICE; empty for the others. */
 	void (*requeue)(const struct cloud_host *, enum host_requeue what, struct str key);
 	/** All nodes known now, in the arena. */
 	void (*nodes)(const struct cloud_host *, struct arena *arena, struct node_ref **ret,
 	              size_t *ret_n);
-	/** Is that address in status.loadBalancer of a live Service of ours: of type LoadBalancer, without a class, not being
-	 * deleted? Addresses are compared by value, not by text. False while Services are not known: they have not been listed
-	 * yet, or no controller of this process needs them. */
+	/** Is that address in status.loadBalancer of a live Service of ours: of type LoadBalancer,
+	 * without a class, not being deleted? Addresses are compared by value, not by text. False
+	 * while Services are not known: they have not been listed yet, or no controller of this
+	 * process needs them. */
 	bool (*is_service_address)(const struct cloud_host *, struct str ip);
 };
 

@@ -1,6 +1,7 @@
 /* cloud/look.c: the answer of a look: made by a provider, read by any number of controllers.
  *
- * Every instance starts as UNKNOWN with an error, so that a provider that forgets one cannot get a node deleted.
+ * Every instance starts as UNKNOWN with an error, so that a provider that forgets one cannot get a
+ * node deleted.
  */
 #include "cloud/cloud.h"
 

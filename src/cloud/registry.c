@@ -1,4 +1,5 @@
-/* cloud/registry.c: the clouds this program knows. Adding one is a line in each of the two lists. */
+/* cloud/registry.c: the clouds this program knows. Adding one is a line in each of the two
+ * lists. */
 #include "cloud/cloud.h"
 
 extern const struct cloud_ops cloudlycke_cloud;

@@ -13,8 +13,9 @@ struct route {
 	struct str target_node;      /* empty: the target is none of our nodes */
 	struct str destination_cidr; /* exactly as it was asked for: compared as text */
 	bool is_blackhole;           /* its target is gone */
-	bool is_unfinished; /* asked for, but create() never came to its end: whether it works is not known */
-	bool is_fixed;                          /* not ours to remove */
+	bool is_unfinished; /* asked for, but create() never came to its end: whether it works is
+	                       not known */
+	bool is_fixed;      /* not ours to remove */
 	const struct address *target_addresses; /* where route_ops.compares_addresses */
 	size_t n_target_addresses;
 };
@@ -25,10 +26,13 @@ struct route_list {
 };
 
 struct route_ops {
-	/** Which families of pod CIDRs can be routed: those of others stay out of plan and condition, with one event. */
+	/** Which families of pod CIDRs can be routed: those of others stay out of plan and
+	 * condition, with one event. */
 	unsigned (*families)(struct cloud *); /* bits: 1 IPv4, 2 IPv6 */
-	bool compares_addresses; /* target_addresses are filled, and a route whose node's addresses changed is made anew */
-	/** How old an answer of list() may be while nothing changes, so that an idle loop costs nothing; 0: the flag's period. */
+	bool compares_addresses; /* target_addresses are filled, and a route whose node's addresses
+	                            changed is made anew */
+	/** How old an answer of list() may be while nothing changes, so that an idle loop costs
+	 * nothing; 0: the flag's period. */
 	int64_t idle_period_ns;
 	bool (*list)(struct cloud *, struct call *, struct route_list *ret, struct error *);
 	/** hint: the node's UID. ERR_EXISTS is success where the route is the same. */

@@ -1,4 +1,5 @@
-/* controllers/env.h: what main hands every controller. All of it is borrowed and outlives the controllers. */
+/* controllers/env.h: what main hands every controller. All of it is borrowed and outlives the
+ * controllers. */
 #ifndef CCMD_CONTROLLERS_ENV_H
 #define CCMD_CONTROLLERS_ENV_H
 

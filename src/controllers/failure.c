@@ -28,7 +28,7 @@ failure_outage_ns(const struct error *err)
 	return err->retry_after_ms > 0 ? err->retry_after_ms * NS_PER_MS : outage_default_ns;
 }
 
-/* ---- a loop's pause ---------------------------------------------------------------------------------- */
+/* ---- a loop's pause ---- */
 
 void
 failure_pause_init(struct failure_pause *p)

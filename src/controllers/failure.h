@@ -12,11 +12,13 @@
 
 #define FAILURE_MAX_NS (300 * NS_PER_SEC)
 
-/** The longest pause between two attempts. It is long for answers about the object itself, which change only
- * after somebody changed something; it is short for all other errors, which may end at any moment. */
+/** The longest pause between two attempts. It is long for answers about the object itself, which
+ * change only after somebody changed something; it is short for all other errors, which may end at
+ * any moment. */
 int64_t failure_max_ns(enum err_code code);
 
-/** How long to wait in an outage before the next attempt: retry_after_ms, where the error has it. */
+/** How long to wait in an outage before the next attempt: retry_after_ms, where the error has
+ * it. */
 int64_t failure_outage_ns(const struct error *err);
 
 /** The pause of a loop that retries without a queue. The end of an outage ends the pause. */
@@ -28,10 +30,11 @@ struct failure_pause {
 
 void failure_pause_init(struct failure_pause *);
 void failure_pause_fini(struct failure_pause *);
-/** The number of releases so far. Read it before an attempt: a release during the attempt then ends the
- * pause that follows. */
+/** The number of releases so far. Read it before an attempt: a release during the attempt then ends
+ * the pause that follows. */
 unsigned failure_pause_count(struct failure_pause *);
-/** Sleeps for duration_ns, or until there were more releases than n_seen. False with ERR_CANCELLED in *err. */
+/** Sleeps for duration_ns, or until there were more releases than n_seen. False with ERR_CANCELLED
+ * in *err. */
 NODISCARD bool failure_pause_sleep(struct failure_pause *, struct call *call, unsigned n_seen,
                                    int64_t duration_ns, struct error *err);
 void failure_pause_release(struct failure_pause *);

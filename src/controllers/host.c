@@ -95,7 +95,8 @@ has_ingress_ip(const struct service *s, const struct ip *wanted)
 	return false;
 }
 
-/* Holds the lock while it searches, so that after host_set_services() no thread uses the previous store. */
+/* Holds the lock while it searches, so that after host_set_services() no thread uses the previous
+ * store. */
 static bool
 host_is_service_address(const struct cloud_host *h, struct str text)
 {

@@ -1,5 +1,6 @@
-/* controllers/host.h: what a cloud provider is given, made of what we have: events through the recorder, requeues by the
- * controllers, nodes from the store. Implements struct cloud_host. Threads: any. */
+/* controllers/host.h: what a cloud provider is given, made of what we have: events through the
+ * recorder, requeues by the controllers, nodes from the store. Implements struct cloud_host.
+ * Threads: any. */
 #ifndef CCMD_CONTROLLERS_HOST_H
 #define CCMD_CONTROLLERS_HOST_H
 
@@ -15,8 +16,8 @@ struct host_config {
 	struct fence *fence;
 	struct store *nodes;
 	struct recorder *recorder;
-	const char *
-		component; /* of the events; NULL: "cloud-controller-manager"; lives as long as the process */
+	const char *component; /* of the events; NULL: "cloud-controller-manager"; lives as long as
+	                          the process */
 };
 
 struct host *host_new(const struct host_config *config);
@@ -28,8 +29,8 @@ const struct cloud_host *host_cloud_host(struct host *);
  * kube-system. */
 struct event_object host_ourselves(void);
 
-/** Who does what a provider requests by cloud_host.requeue. Before that a request is dropped, since controllers begin by looking
- * at everything. NULL: nobody any more. */
+/** Who does what a provider requests by cloud_host.requeue. Before that a request is dropped, since
+ * controllers begin by looking at everything. NULL: nobody any more. */
 void host_set_requeue(struct host *,
                       void (*requeue)(void *arg, enum host_requeue what, struct str key),
                       void *arg);

@@ -1,8 +1,9 @@
 /* controllers/lookup.c: see lookup.h.
  *
- * A batch is a set of nodes, by UID, that one look answers. At most three exist: callers join `pending` as long as
- * another look runs; `running` is the batch whose look runs, on the thread of the caller that found none running; `done` is
- * the last successful one, kept for callers that its age suits.
+ * A batch is a set of nodes, by UID, that one look answers. At most three exist: callers join
+ * `pending` as long as another look runs; `running` is the batch whose look runs, on the thread of
+ * the caller that found none running; `done` is the last successful one, kept for callers that its
+ * age suits.
  */
 #include "controllers/lookup.h"
 
@@ -98,8 +99,8 @@ batch_index(const struct batch *b, const struct node *node, size_t *ret)
 	return true;
 }
 
-/* A provider ID is set once, so who has it has seen the node later; and it finds a machine that by name may seem
- * absent. */
+/* A provider ID is set once, so who has it has seen the node later; and it finds a machine that by
+ * name may seem absent. */
 static void
 batch_refresh(struct batch *b, size_t place, struct node *node)
 {
@@ -127,8 +128,9 @@ batch_add(struct batch *b, struct node *node)
 	map_put(&b->by_uid, node->object.uid, (void *)(uintptr_t)b->n);
 }
 
-/* Keeps of its nodes what later askers are compared with. The nodes themselves would be thousands of old snapshots, kept
- * alive while new ones are stored beside them, and holes all over the heap afterwards. */
+/* Keeps of its nodes what later askers are compared with. The nodes themselves would be thousands
+ * of old snapshots, kept alive while new ones are stored beside them, and holes all over the heap
+ * afterwards. */
 static void
 batch_drop_nodes(struct batch *b)
 {
@@ -155,7 +157,8 @@ batch_covers(const struct batch *b, struct node *const nodes[], size_t n,
 	if (!b || b->not_before_boot_ns < not_before_boot_ns)
 		return false;
 	for (size_t i = 0; i < n; i++) {
-		/* another snapshot of the same node serves unless what identifies the machine differs */
+		/* another snapshot of the same node serves unless what identifies the machine
+		 * differs */
 		if (!batch_index(b, nodes[i], &place) ||
 		    !str_eq(b->provider_ids[place], node_provider_id(nodes[i])))
 			return false;
@@ -311,8 +314,8 @@ lookup_wake_all(void *lookup)
 	mutex_unlock(&l->mu);
 }
 
-/* The running batch may hold these nodes, as new ones: waits for it before another is started. Only for this one, since
- * the next may follow immediately. */
+/* The running batch may hold these nodes, as new ones: waits for it before another is started. Only
+ * for this one, since the next may follow immediately. */
 static bool
 await_running(struct lookup *l, struct call *call, int64_t not_before_boot_ns, struct error *err)
 {

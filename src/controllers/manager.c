@@ -200,7 +200,8 @@ let_finish(struct manager *m, int64_t grace_ns)
 	return is_done;
 }
 
-/* Those without a queue have no last item to wait for: what they had under way is cut off, and may come through yet. */
+/* Those without a queue have no last item to wait for: what they had under way is cut off, and may
+ * come through yet. */
 static bool
 is_cut_off(struct manager *m)
 {

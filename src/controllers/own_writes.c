@@ -1,11 +1,13 @@
-/* controllers/own_writes.c: see own_writes.h. One entry a node, from its write to the event that tells of it. */
+/* controllers/own_writes.c: see own_writes.h. One entry a node, from its write to the event that
+ * tells of it. */
 #include "controllers/own_writes.h"
 
 #include "base/alloc.h"
 #include "base/map.h"
 #include "base/thread.h"
 
-/* An event that has not arrived by then will not arrive: watches lag for seconds, not for a minute. */
+/* An event that has not arrived by then will not arrive: watches lag for seconds, not for a
+ * minute. */
 #define ECHO_MAX_NS (60 * NS_PER_SEC)
 
 struct own_writes {

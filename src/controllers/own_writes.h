@@ -20,9 +20,9 @@ void own_writes_free(struct own_writes *); /* NULL is fine */
 
 /** We have written to this node, and it has that version now. */
 void own_writes_note(struct own_writes *, const struct node *node, struct str version);
-/** Is this state of the node older than our own last write? Forgets the write when it is not, and after a minute: the API
- * server's data may have been restored from a backup without that write, so that no newer state will come. Acting on an old
- * state is harmless: it costs a conflict. */
+/** Is this state of the node older than our own last write? Forgets the write when it is not, and
+ * after a minute: the API server's data may have been restored from a backup without that write,
+ * so that no newer state will come. Acting on an old state is harmless: it costs a conflict. */
 bool own_writes_are_ahead(struct own_writes *, const struct node *node);
 /** The node is gone. */
 void own_writes_forget(struct own_writes *, struct str name);

@@ -1,10 +1,10 @@
 /* controllers/pace.h: how often we react to changes of one object.
  *
- * Another writer of an object (a controller, a script) may undo what we wrote as soon as it sees the change. Each
- * reaction that such a writer can cause is counted here: the first PACE_FREE reactions are immediate, each further
- * one waits until 10 s, 20 s, … up to 5 min have passed since the previous one, so that an hour costs at most
- * PACE_HOUR reactions. After 10 min without a reaction the count begins at 0 again. docs/errors.md lists the
- * reactions.
+ * Another writer of an object (a controller, a script) may undo what we wrote as soon as it sees
+ * the change. Each reaction that such a writer can cause is counted here: the first PACE_FREE
+ * reactions are immediate, each further one waits until 10 s, 20 s, … up to 5 min have passed since
+ * the previous one, so that an hour costs at most PACE_HOUR reactions. After 10 min without a
+ * reaction the count begins at 0 again. docs/errors.md lists the reactions.
  *
  * Threads: any, for struct paces; struct pace is its owner's.
  */
@@ -28,19 +28,19 @@ struct pace {
 /** 0: react now; the reaction is counted. Else: how long to wait before the next call. */
 int64_t pace_take(struct pace *, int64_t now_mono_ns);
 
-/** The paces of many objects. An object without reactions for 10 min is forgotten. If there are more than
- * LIMIT_PACES, all are forgotten. */
+/** The paces of many objects. An object without reactions for 10 min is forgotten. If there are
+ * more than LIMIT_PACES, all are forgotten. */
 struct paces;
 
 struct paces *paces_new(struct clock *clock);
 void paces_free(struct paces *); /* NULL is fine */
 /** The same, for the object with that UID. reaction is a literal. */
 int64_t paces_take(struct paces *, struct str uid, const char *reaction);
-/** Counts a reaction now and returns how long to wait before it, without another call. Further calls until then
- * return the remaining time and count nothing: one reaction serves all of them. */
+/** Counts a reaction now and returns how long to wait before it, without another call. Further
+ * calls until then return the remaining time and count nothing: one reaction serves all of them. */
 int64_t paces_reserve(struct paces *, struct str uid, const char *reaction);
-/** What paces_take() would return, without counting: for reactions that are counted, by paces_take(), only after they
- * have succeeded. */
+/** What paces_take() would return, without counting: for reactions that are counted, by
+ * paces_take(), only after they have succeeded. */
 int64_t paces_look(struct paces *, struct str uid, const char *reaction);
 /** The number of (object, reaction) pairs that are remembered. */
 size_t paces_count(struct paces *);

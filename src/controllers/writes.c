@@ -34,7 +34,8 @@ send_node_patch(struct controller_env *env, struct call *call, const struct node
 	return true;
 }
 
-/* The node as the server has it, past the cache. NULL with true: it is gone, or another has its name. */
+/* The node as the server has it, past the cache. NULL with true: it is gone, or another has its
+ * name. */
 static bool
 read_live(struct controller_env *env, struct call *call, const struct node *node,
           struct object **ret, struct error *err)
@@ -111,7 +112,8 @@ is_plain(const struct node_taint *t)
 	return t->value.len == 0 && !str_contains(t->raw, STR("\"timeAdded\":\""));
 }
 
-/* The list with the shutdown taint, replaced in place or appended; false when it is there already. */
+/* The list with the shutdown taint, replaced in place or appended; false when it is there
+ * already. */
 static bool
 add_shutdown(const struct node *node, struct str *taints, size_t *ret_n)
 {

@@ -102,8 +102,8 @@ add_list(struct writer *w, const char *key, const struct text_list *list)
 
 /* ---- the parts, in their order ---- */
 
-/* What is left to us has no value in the flags: here stands what comes closest. No limit is a negative rate, as in
- * client-go, and then as many at once as the gate lets through. */
+/* What is left to us has no value in the flags: here stands what comes closest. No limit is a
+ * negative rate, as in client-go, and then as many at once as the gate lets through. */
 static void
 add_rates(struct writer *w, const struct options *o)
 {

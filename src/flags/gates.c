@@ -1,7 +1,8 @@
 /* flags/gates.c: --feature-gates (docs/spec/framework.md, "Feature gates").
  *
- * The gates of the Go programs change with every release, and nearly all of them are about what is not in this program:
- * whatever is no gate of ours is ignored with a warning, so that a drop-in command line goes on to work.
+ * The gates of the Go programs change with every release, and nearly all of them are about what is
+ * not in this program: whatever is no gate of ours is ignored with a warning, so that a drop-in
+ * command line goes on to work.
  */
 #include "flags/table.h"
 

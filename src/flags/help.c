@@ -1,4 +1,5 @@
-/* flags/help.c: --help, in the shape that the Go programs give it: groups, and a column for the descriptions. */
+/* flags/help.c: --help, in the shape that the Go programs give it: groups, and a column for the
+ * descriptions. */
 #include "cloud/cloud.h"
 #include "flags/table.h"
 

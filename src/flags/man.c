@@ -4,7 +4,8 @@
 #include "base/limits.h"
 #include "flags/table.h"
 
-/* At its end a sentence is followed by a line break, from which the formatter makes its own space. */
+/* At its end a sentence is followed by a line break, from which the formatter makes its own
+ * space. */
 static bool
 ends_sentence(const char *text, const char *at)
 {

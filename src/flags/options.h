@@ -1,7 +1,7 @@
 /* flags/options.h: what the command line said, typed and checked.
  *
- * Text and lists live in the options themselves or in argv: options_fini() ends the former. Numbers that are 0 where
- * the default is "auto" leave the choice to whoever uses them.
+ * Text and lists live in the options themselves or in argv: options_fini() ends the former. Numbers
+ * that are 0 where the default is "auto" leave the choice to whoever uses them.
  */
 #ifndef CCMD_FLAGS_OPTIONS_H
 #define CCMD_FLAGS_OPTIONS_H

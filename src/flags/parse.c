@@ -48,7 +48,8 @@ is_version(struct str text)
 	return n_dots >= 2;
 }
 
-/* --version, --version=false, --version=raw print or do not; --version=v1.2.3 replaces what is reported. */
+/* --version, --version=false, --version=raw print or do not; --version=v1.2.3 replaces what is
+ * reported. */
 static bool
 apply_version(struct reader *r, struct str value)
 {

@@ -4,7 +4,8 @@
 
 #include "base/buf.h"
 
-/** Appends the page docs/reference/flags.md, as Markdown: each flag with its type, its default and what becomes of it. */
+/** Appends the page docs/reference/flags.md, as Markdown: each flag with its type, its default and
+ * what becomes of it. */
 void flags_reference(struct buf *out);
 
 /** Appends the options of the man page docs/ccmd.8, as mdoc(7). */

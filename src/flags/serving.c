@@ -1,4 +1,5 @@
-/* flags/serving.c: what the server is to be, from what people write for Go's crypto/tls into OpenSSL's words. */
+/* flags/serving.c: what the server is to be, from what people write for Go's crypto/tls into
+ * OpenSSL's words. */
 #include "flags/table.h"
 
 #include <openssl/ssl.h>
@@ -114,7 +115,8 @@ add_suite(struct options *o, struct str name, struct buf *problems, struct buf *
 		         suite->openssl);
 }
 
-/* Nothing of TLS 1.2 wanted: then it is not spoken. Nothing that is left: rather no server than any cipher. */
+/* Nothing of TLS 1.2 wanted: then it is not spoken. Nothing that is left: rather no server than any
+ * cipher. */
 static void
 resolve_suites(struct options *o, struct buf *problems, struct buf *warnings)
 {
@@ -192,8 +194,8 @@ resolve_groups(struct options *o, struct buf *problems, struct buf *warnings)
 
 /* ---- certificates ---- */
 
-/* "cert,key" or "cert,key:name,name". Where the colon is, in a path that has one, nobody can know: the first, as in
- * the Go programs. */
+/* "cert,key" or "cert,key:name,name". Where the colon is, in a path that has one, nobody can know:
+ * the first, as in the Go programs. */
 static bool
 parse_sni(struct str text, struct server_certificate *ret)
 {

@@ -1,5 +1,5 @@
-/* flags/table.c: finding flags in the table, and how they are shown. The rows are in table_manager.c and
- * table_server.c. */
+/* flags/table.c: finding flags in the table, and how they are shown. The rows are in
+ * table_manager.c and table_server.c. */
 #include "flags/table.h"
 
 #include <string.h>

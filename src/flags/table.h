@@ -1,4 +1,5 @@
-/* flags/table.h: the table of all flags, and the steps that read it; for the files of this folder. */
+/* flags/table.h: the table of all flags, and the steps that read it; for the files of this
+ * folder. */
 #ifndef CCMD_FLAGS_TABLE_H
 #define CCMD_FLAGS_TABLE_H
 
@@ -34,9 +35,9 @@ enum flag_effect {
 struct flag {
 	const char *name;
 	enum flag_kind kind;
-	size_t offset; /* in struct options; FLAG_NOWHERE: only checked */
-	const char *
-		fallback; /* the default, as one would type it; NULL: none. "auto": the field stays 0 */
+	size_t offset;        /* in struct options; FLAG_NOWHERE: only checked */
+	const char *fallback; /* the default, as one would type it; NULL: none. "auto": the field
+	                         stays 0 */
 	const char *help;
 	enum flag_effect effect;
 	const char *why;            /* it has no effect */
@@ -61,7 +62,8 @@ extern const struct flag_group generic_flags, client_flags, election_flags, cont
 /** All groups, NULL at the end. */
 extern const struct flag_group *const flag_groups[];
 
-/** Flags that people may still have in their manifests, and that are refused as unknown; with the reason. */
+/** Flags that people may still have in their manifests, and that are refused as unknown; with the
+ * reason. */
 struct refused_flag {
 	const char *name, *why;
 };
@@ -86,12 +88,13 @@ const char *flag_type(const struct flag *flag);
 /** The default as it is shown: strings in quotes, lists in brackets, nothing for what is empty. */
 void flag_add_default(const struct flag *flag, struct buf *b);
 
-/** Sets the field; value is terminated and lives as long as the options. A list is replaced when the flag is given for
- * the first time, and grows after that. False when the value is not what flag_add_expected() says. */
+/** Sets the field; value is terminated and lives as long as the options. A list is replaced when
+ * the flag is given for the first time, and grows after that. False when the value is not what
+ * flag_add_expected() says. */
 bool flag_set(struct options *o, size_t index, const char *value, bool is_default);
 void flag_add_expected(const struct flag *flag, struct buf *b);
 
-/* ---- checks beyond one value; each appends its problems, a line each ------------------------------------------- */
+/* ---- checks beyond one value; each appends its problems, a line each ---- */
 
 void controllers_resolve(struct options *o, struct buf *problems);
 void gates_resolve(struct options *o, struct buf *problems, struct buf *warnings);

@@ -30,8 +30,8 @@ check_cloud(const struct options *o, struct buf *problems)
 
 /* ---- routes: docs/spec/framework.md, "Cluster CIDRs" ---- */
 
-/* Elements are not trimmed: a blank after a comma is an error, as in upstream (cloud-provider, app/core.go,
- * processCIDRs()). */
+/* Elements are not trimmed: a blank after a comma is an error, as in upstream (cloud-provider,
+ * app/core.go, processCIDRs()). */
 static bool
 parse_cidrs(struct route_options *routes, struct str text, struct error *err)
 {
@@ -60,8 +60,9 @@ parse_cidrs(struct route_options *routes, struct str text, struct error *err)
 	return true;
 }
 
-/* A problem is stored, not reported: whether the route controller runs also depends on the cloud, and without it nothing
- * reads the value. The code that starts the route controller decides whether the problem is an error. */
+/* A problem is stored, not reported: whether the route controller runs also depends on the cloud,
+ * and without it nothing reads the value. The code that starts the route controller decides whether
+ * the problem is an error. */
 static void
 check_cidrs(struct route_options *routes)
 {

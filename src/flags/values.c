@@ -102,7 +102,8 @@ count_parts(struct str text, char sep)
 	return n;
 }
 
-/* Appends the parts of text, none if it is empty; first empties the list when is_fresh. sep '\0': text is one part. */
+/* Appends the parts of text, none if it is empty; first empties the list when is_fresh. sep '\0':
+ * text is one part. */
 static void
 add_parts(struct options *o, struct text_list *list, struct str text, char sep, bool is_fresh)
 {

@@ -1,15 +1,17 @@
 /* http/curl.c: one transfer of libcurl: its settings, its callbacks, its errors.
  *
- * Sent twice: when a connection that was kept breaks before any byte of the answer, libcurl (7.88 to 8.x,
- * Curl_retry_request) sends the request again on another one, up to five times and whatever its method: a POST that
- * the server carried out just before it died is carried out again. on_send() is called each time before that and
- * forbids it; what may be repeated is repeated by http_loop.c, once and on a fresh connection.
+ * Sent twice: when a connection that was kept breaks before any byte of the answer, libcurl (7.88
+ * to 8.x, Curl_retry_request) sends the request again on another one, up to five times and whatever
+ * its method: a POST that the server carried out just before it died is carried out again.
+ * on_send() is called each time before that and forbids it; what may be repeated is repeated by
+ * http_loop.c, once and on a fresh connection.
  *
- * CURLOPT_REQUEST_TARGET: libcurl takes a URL apart byte by byte, for each request; a tenth of its time. The URL is
- * just the origin, and what comes behind is sent as it is.
+ * CURLOPT_REQUEST_TARGET: libcurl takes a URL apart byte by byte, for each request; a tenth of its
+ * time. The URL is just the origin, and what comes behind is sent as it is.
  *
- * server_name: TLS checks the URL's host, so that is set to the server's name and CURLOPT_CONNECT_TO leads to the
- * address; the Host header stays that of the address, as with Go's tls-server-name.
+ * server_name: TLS checks the URL's host, so that is set to the server's name and
+ * CURLOPT_CONNECT_TO leads to the address; the Host header stays that of the address, as with Go's
+ * tls-server-name.
  */
 #include <assert.h>
 #include <ctype.h>
@@ -39,7 +41,7 @@ enum {
 		(void)set_;                                            \
 	} while (0)
 
-/* ---- callbacks, on the I/O thread ------------------------------------------------------------------ */
+/* ---- callbacks, on the I/O thread ---- */
 
 /* The peer that is gone is noticed within 45 s, whether we wait for it or have sent something. */
 static curl_socket_t
@@ -180,7 +182,8 @@ read_status(struct http_response *response, struct str line)
 		response->status = (int)status;
 }
 
-/* One large allocation instead of many that double; a length that is announced is not yet believed. */
+/* One large allocation instead of many that double; a length that is announced is not yet
+ * believed. */
 static bool
 expect_body(struct job *job, int64_t length)
 {
@@ -262,7 +265,7 @@ on_body(char *bytes, size_t size, size_t n, void *arg)
 	return part.len;
 }
 
-/* ---- settings -------------------------------------------------------------------------------------- */
+/* ---- settings ---- */
 
 static void
 set_transport(CURL *easy, const struct curl_client *client)
@@ -387,7 +390,7 @@ transfer_forbid_reuse(struct transfer *transfer)
 	SET(transfer->easy, CURLOPT_FORBID_REUSE, 1L);
 }
 
-/* ---- the sweeper ----------------------------------------------------------------------------------- */
+/* ---- the sweeper ---- */
 
 static curl_socket_t
 no_socket(void *arg UNUSED, curlsocktype purpose UNUSED, struct curl_sockaddr *addr UNUSED)
@@ -395,8 +398,8 @@ no_socket(void *arg UNUSED, curlsocktype purpose UNUSED, struct curl_sockaddr *a
 	return CURL_SOCKET_BAD;
 }
 
-/* Up to 8.x, idle connections are closed only when another transfer looks for one. This one looks, with a short
- * MAXAGE_CONN, and then gets no socket: nothing is resolved, connected to or sent. */
+/* Up to 8.x, idle connections are closed only when another transfer looks for one. This one looks,
+ * with a short MAXAGE_CONN, and then gets no socket: nothing is resolved, connected to or sent. */
 CURL *
 sweeper_new(void)
 {
@@ -412,7 +415,7 @@ sweeper_new(void)
 	return easy;
 }
 
-/* ---- outcomes -------------------------------------------------------------------------------------- */
+/* ---- outcomes ---- */
 
 void
 transfer_done(struct transfer *transfer)
@@ -469,8 +472,8 @@ reason_of(struct transfer *transfer, CURLcode code, char *memory, size_t size)
 	return text.ptr;
 }
 
-/* An alert may come with the first bytes that are read: with TLS 1.3 the server looks at our certificate when we
- * think that everything is done. */
+/* An alert may come with the first bytes that are read: with TLS 1.3 the server looks at our
+ * certificate when we think that everything is done. */
 static bool
 is_tls_failure(const struct transfer *transfer, CURLcode code)
 {

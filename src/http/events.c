@@ -1,7 +1,8 @@
 /* http/events.c: what libcurl waits for, on one epoll descriptor.
  *
- * curl_multi_perform() polls every transfer at every turn: with a watch and eight requests under way, nine system calls, most
- * of them for nothing. With curl_multi_socket_action() only those are looked at whose socket is ready or whose timer is due.
+ * curl_multi_perform() polls every transfer at every turn: with a watch and eight requests under
+ * way, nine system calls, most of them for nothing. With curl_multi_socket_action() only those are
+ * looked at whose socket is ready or whose timer is due.
  */
 #include <errno.h>
 #include <sys/epoll.h>
@@ -22,8 +23,8 @@ events_of(int what)
 	       ((what & CURL_POLL_OUT) ? (uint32_t)EPOLLOUT : 0);
 }
 
-/* libcurl wants to hear of this socket, of other events on it, or no more. known: what is assigned to it here, so that a
- * new one is told from the others; libcurl forgets it with the socket. */
+/* libcurl wants to hear of this socket, of other events on it, or no more. known: what is assigned
+ * to it here, so that a new one is told from the others; libcurl forgets it with the socket. */
 static int
 on_socket(CURL *easy UNUSED, curl_socket_t fd, int what, void *client, void *known)
 {

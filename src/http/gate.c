@@ -1,8 +1,8 @@
 /* http/gate.c: see gate.h.
  *
- * The limit moves as TCP's window does: up by one step while all goes well, down by half at a sign of overload.
- * Halving at most once a second keeps one burst of refusals, all of them answers to the same overload, from
- * counting several times.
+ * The limit moves as TCP's window does: up by one step while all goes well, down by half at a sign
+ * of overload. Halving at most once a second keeps one burst of refusals, all of them answers to
+ * the same overload, from counting several times.
  */
 #include "http/gate.h"
 
@@ -56,7 +56,8 @@ token_at(struct gate *g, int64_t now_ns)
 	if (g->tokens >= 1)
 		return now_ns;
 	missing_ns = (1 - g->tokens) / g->qps * (double)NS_PER_SEC;
-	/* rounded up, so that asking at that moment succeeds; capped, since a tiny rate is beyond int64 */
+	/* rounded up, so that asking at that moment succeeds; capped, since a tiny rate is beyond
+	 * int64 */
 	return now_ns + (missing_ns < 1e15 ? (int64_t)missing_ns + 1 : (int64_t)1e15);
 }
 

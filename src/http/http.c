@@ -1,6 +1,8 @@
-/* http/http.c: see http.h. Clients are made, configured and freed here, and statuses turned into errors.
+/* http/http.c: see http.h. Clients are made, configured and freed here, and statuses turned into
+ * errors.
  *
- * What a client does: http_job.c and http_stream.c for those who wait, http_loop.c for the thread that works.
+ * What a client does: http_job.c and http_stream.c for those who wait, http_loop.c for the thread
+ * that works.
  */
 #include "http/internal.h"
 
@@ -25,7 +27,7 @@ curl_client(struct http_client *client)
 	return CONTAINER_OF(client, struct curl_client, base);
 }
 
-/* ---- the client ------------------------------------------------------------------------------------- */
+/* ---- the client ---- */
 
 static void
 add_host(struct buf *b, struct str host)
@@ -124,8 +126,8 @@ set_url(struct curl_client *c, const struct http_config *config, struct url *ret
 	return true;
 }
 
-/* With "socks5" libcurl would look names up here; others leave that to the proxy, which may be the only one who knows
- * them. */
+/* With "socks5" libcurl would look names up here; others leave that to the proxy, which may be the
+ * only one who knows them. */
 static void
 resolve_behind(char **proxy)
 {
@@ -346,7 +348,7 @@ http_client_close_idle(struct http_client *client)
 	loop_poke(c);
 }
 
-/* ---- names and statuses ------------------------------------------------------------------------------ */
+/* ---- names and statuses ---- */
 
 const char *
 http_method_name(enum http_method method)

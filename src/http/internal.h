@@ -1,16 +1,16 @@
 /* http/internal.h: what the files behind http/http.h share.
  *
- *	http.c         clients, their configuration, statuses
- *	http_job.c     a request from its caller's side
- *	http_stream.c  a stream from its reader's side
- *	http_loop.c    the I/O thread: queue, gate, deadlines, curl_multi
- *	http_events.c  which sockets are ready: epoll for curl_multi
- *	http_curl.c    one transfer: every libcurl setting, the callbacks, errors
- *	http_tls.c     certificates and keys, parsed once
+ * 	http.c         clients, their configuration, statuses
+ * 	http_job.c     a request from its caller's side
+ * 	http_stream.c  a stream from its reader's side
+ * 	http_loop.c    the I/O thread: queue, gate, deadlines, curl_multi
+ * 	http_events.c  which sockets are ready: epoll for curl_multi
+ * 	http_curl.c    one transfer: every libcurl setting, the callbacks, errors
+ * 	http_tls.c     certificates and keys, parsed once
  *
- * A job is one request or stream on its way through the I/O thread. It lives with whoever waits for it and belongs
- * to the I/O thread from loop_submit() until is_done. Flags that others raise meanwhile are atomic, followed by
- * loop_poke().
+ * A job is one request or stream on its way through the I/O thread. It lives with whoever waits for
+ * it and belongs to the I/O thread from loop_submit() until is_done. Flags that others raise
+ * meanwhile are atomic, followed by loop_poke().
  */
 #ifndef CCMD_HTTP_INTERNAL_H
 #define CCMD_HTTP_INTERNAL_H
@@ -27,7 +27,7 @@
 struct job;
 struct transfer;
 
-/* ---- http_tls.c ------------------------------------------------------------------------------------ */
+/* ---- http_tls.c ---- */
 
 struct tls {
 	X509_STORE *store; /* trust anchors */
@@ -42,7 +42,7 @@ void tls_fini(struct tls *tls);
 /** Puts it all into a new connection's context. False when OpenSSL refuses. */
 NODISCARD bool tls_apply(const struct tls *tls, SSL_CTX *ctx);
 
-/* ---- the client ------------------------------------------------------------------------------------ */
+/* ---- the client ---- */
 
 struct job_list {
 	struct job *head;
@@ -106,14 +106,15 @@ struct curl_client {
 	int64_t gate_ns;  /* when to ask the gate again */
 	int64_t rest_ns;  /* when memory of the last burst is to go; CLOCK_FOREVER: it has gone */
 	int64_t sweep_ns; /* when idle connections are to be closed; CLOCK_FOREVER: none are kept */
-	int64_t retire_ns; /* when those made before tls was replaced are; CLOCK_FOREVER: not planned */
-	bool is_retiring; /* such connections may be idle: none is to be used */
+	int64_t retire_ns; /* when those made before tls was replaced are; CLOCK_FOREVER: not
+	                      planned */
+	bool is_retiring;  /* such connections may be idle: none is to be used */
 
 	struct loop_shown shown;
 	struct metric *limit, *n_requests, *n_work, *n_background;
 };
 
-/* ---- a job ----------------------------------------------------------------------------------------- */
+/* ---- a job ---- */
 
 enum {
 	JOB_HEADERS = 6,
@@ -163,20 +164,21 @@ struct job {
 	struct error *err; /* filled before is_done when !is_ok */
 };
 
-/* ---- http.c ---------------------------------------------------------------------------------------- */
+/* ---- http.c ---- */
 
 /** The client behind the one that callers see; not for a scripted one. */
 struct curl_client *curl_client(struct http_client *client);
 
-/* ---- http_job.c ------------------------------------------------------------------------------------ */
+/* ---- http_job.c ---- */
 
-/** The earlier of the request's time-out and the call's deadline, on the clock of the I/O thread. */
+/** The earlier of the request's time-out and the call's deadline, on the clock of the I/O
+ * thread. */
 int64_t job_deadline(const struct call *call, const struct http_request *request);
 void job_init(struct job *job, struct curl_client *client, const struct http_request *request,
               int64_t deadline_ns);
 void job_fini(struct job *job);
-/** Lays out the URL and the headers; cancel ends waiting for a credential. ERR_INVALID, or what the credential's source
- * says. */
+/** Lays out the URL and the headers; cancel ends waiting for a credential. ERR_INVALID, or what the
+ * credential's source says. */
 NODISCARD bool job_build(struct job *job, struct cancel *cancel, const struct http_request *request,
                          uint64_t *ret_generation, struct error *err);
 /** A cancel hook; arg is the job. */
@@ -194,18 +196,19 @@ void response_init(struct http_response *response, size_t max_body);
 bool request_do(struct http_client *client, struct call *call, const struct http_request *request,
                 struct http_response *response, struct error *err);
 
-/* ---- http_stream.c --------------------------------------------------------------------------------- */
+/* ---- http_stream.c ---- */
 
 bool stream_open(struct http_client *client, struct call *call, const struct http_request *request,
                  struct http_stream **ret, struct error *err);
 /** Takes bytes of a stream's answer. False when its buffer is full: pause. On the I/O thread. */
 NODISCARD bool stream_take(struct http_stream *stream, struct str bytes);
-/** Wakes the reader if bytes came since. At the end of a turn, not with every piece: an event comes in several. */
+/** Wakes the reader if bytes came since. At the end of a turn, not with every piece: an event comes
+ * in several. */
 void stream_tell(struct http_stream *stream);
 /** The status line and headers are there, and they are a success. On the I/O thread. */
 void stream_opened(struct http_stream *stream);
 
-/* ---- http_loop.c ----------------------------------------------------------------------------------- */
+/* ---- http_loop.c ---- */
 
 void loop_start(struct curl_client *client, const char *name, double qps, double burst);
 /** Ends the thread and frees what is its own. */
@@ -214,7 +217,7 @@ void loop_submit(struct job *job);
 /** Makes the I/O thread look at the flags of its jobs. */
 void loop_poke(struct curl_client *client);
 
-/* ---- http_events.c --------------------------------------------------------------------------------- */
+/* ---- http_events.c ---- */
 
 void events_start(struct curl_client *client);
 void events_stop(struct curl_client *client);
@@ -225,7 +228,7 @@ void events_wait(struct curl_client *client, int timeout_ms);
 /** Gives libcurl its turn if that is due. */
 void events_run_timer(struct curl_client *client);
 
-/* ---- http_curl.c ----------------------------------------------------------------------------------- */
+/* ---- http_curl.c ---- */
 
 /* One easy handle. */
 struct transfer {

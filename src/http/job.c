@@ -14,7 +14,7 @@ enum {
 	HEADER_ROOM = 4 << 10, /* a service account's token has about 1 kB */
 };
 
-/* ---- what every job needs --------------------------------------------------------------------------- */
+/* ---- what every job needs ---- */
 
 int64_t
 job_deadline(const struct call *call, const struct http_request *request)
@@ -159,7 +159,8 @@ build_headers(struct job *job, struct cancel *cancel, const struct http_request 
 	if (!buf_reserve(&job->header_lines, HEADER_ROOM))
 		return err_set(err, ERR_INTERNAL, "no room for headers");
 	add_header(job, "Accept: ", request->accept ? request->accept : "application/json");
-	/* without a value libcurl leaves them out: a form's type, and a round trip before a large body */
+	/* without a value libcurl leaves them out: a form's type, and a round trip before a large
+	 * body */
 	add_header(job, "Content-Type: ", request->content_type ? request->content_type : "");
 	add_header(job, "Expect: ", "");
 	if (request->user_agent)
@@ -224,7 +225,7 @@ job_is_replaced(struct curl_client *c, int status, uint64_t generation)
 	       c->auth->rejected(c->auth, generation);
 }
 
-/* ---- requests --------------------------------------------------------------------------------------- */
+/* ---- requests ---- */
 
 /* Not the caller's clock: the I/O thread ends what is late, on the real one. */
 void

@@ -1,13 +1,15 @@
 /* http/loop.c: the I/O thread of a client.
  *
- * libcurl is given only transfers that may run now: the queue, the deadlines and the order are ours. Asked to do
- * this itself (CURLMOPT_MAX_HOST_CONNECTIONS, TIMEOUT_MS), with more callers than connections, it spins at 100 % CPU
- * (8.14.1). Lists are walked as a whole: they are as long as there are threads that wait.
+ * libcurl is given only transfers that may run now: the queue, the deadlines and the order are
+ * ours. Asked to do this itself (CURLMOPT_MAX_HOST_CONNECTIONS, TIMEOUT_MS), with more callers than
+ * connections, it spins at 100 % CPU (8.14.1). Lists are walked as a whole: they are as long as
+ * there are threads that wait.
  *
- * Waking up: is_poked says that there is something to look at, is_polling that somebody must be woken for it. Both
- * change under mu, so nothing is missed and a busy loop is never woken.
+ * Waking up: is_poked says that there is something to look at, is_polling that somebody must be
+ * woken for it. Both change under mu, so nothing is missed and a busy loop is never woken.
  *
- * Time is clock_real here, since libcurl knows no other; the callers' deadlines are turned into durations before.
+ * Time is clock_real here, since libcurl knows no other; the callers' deadlines are turned into
+ * durations before.
  */
 #include "base/alloc.h"
 #include "base/pulse.h"
@@ -18,8 +20,8 @@ enum {
 	MAX_KEPT = LIMIT_GATE_MAX + 8, /* connections, streams included */
 };
 
-/* libcurl looks at its idle connections at most once a second, and sees whole seconds. By then whoever looked last did
- * so when all old ones had been idle for more than one. */
+/* libcurl looks at its idle connections at most once a second, and sees whole seconds. By then
+ * whoever looked last did so when all old ones had been idle for more than one. */
 #define RETIRE_NS (3300 * NS_PER_MS)
 METRIC_FAMILY(
 	limits, METRIC_GAUGE, "ccmd_client_request_limit",
@@ -38,7 +40,7 @@ METRIC_FAMILY(waiting, METRIC_GAUGE, "ccmd_client_requests_waiting",
 #define REST_NS (3 * NS_PER_SEC)         /* more than the pause between two renewals of a lease */
 #define SWEEP_SOON_NS (2100 * NS_PER_MS) /* the sweeper sees whole seconds */
 
-/* ---- lists ----------------------------------------------------------------------------------------- */
+/* ---- lists ---- */
 
 static void
 list_init(struct job_list *list)
@@ -80,7 +82,7 @@ list_remove_job(struct job_list *list, struct job *job)
 	list_remove(list, link);
 }
 
-/* ---- handles --------------------------------------------------------------------------------------- */
+/* ---- handles ---- */
 
 static struct transfer *
 take_transfer(struct curl_client *c, const struct job *job)
@@ -119,10 +121,10 @@ free_spare(struct curl_client *c)
 	}
 }
 
-/* ---- the fence -------------------------------------------------------------------------------------- */
+/* ---- the fence ---- */
 
-/* How long the job may go on for the fence's sake. Asked again on each turn: a renewal prolongs what is under way,
- * and a machine that was suspended is seen on the boot clock only. */
+/* How long the job may go on for the fence's sake. Asked again on each turn: a renewal prolongs
+ * what is under way, and a machine that was suspended is seen on the boot clock only. */
 static int64_t
 fence_left_ns(const struct job *job)
 {
@@ -131,7 +133,7 @@ fence_left_ns(const struct job *job)
 	return fence_remaining_ns(job->client->fence, job->client->clock);
 }
 
-/* ---- the end of a job ------------------------------------------------------------------------------- */
+/* ---- the end of a job ---- */
 
 /* After this the job may not be there any more. */
 static void
@@ -199,7 +201,7 @@ end_running(struct curl_client *c, struct job *job, bool is_ok)
 	hand_back(job, is_ok);
 }
 
-/* ---- the start of a job ----------------------------------------------------------------------------- */
+/* ---- the start of a job ---- */
 
 static void
 run_transfer(struct curl_client *c, struct job *job, bool wants_fresh)
@@ -217,8 +219,9 @@ start_job(struct curl_client *c, struct job *job)
 	run_transfer(c, job, /*wants_fresh=*/false);
 }
 
-/* May the job start now? Those who tell do so one at a time, while nobody else does anything, and beside the gate: a
- * server that is slow with them, or sends them away, takes no turn from those who work. */
+/* May the job start now? Those who tell do so one at a time, while nobody else does anything, and
+ * beside the gate: a server that is slow with them, or sends them away, takes no turn from those
+ * who work. */
 static bool
 enter(struct curl_client *c, const struct job *job)
 {
@@ -232,9 +235,9 @@ enter(struct curl_client *c, const struct job *job)
 	return false;
 }
 
-/* Returns until when background requests wait for streams that are being opened; 0: there are none. A stream has a deadline
- * until its headers arrive. Only the first OPENING_NS count: some proxies hold back the headers of a watch until its first
- * event. */
+/* Returns until when background requests wait for streams that are being opened; 0: there are none.
+ * A stream has a deadline until its headers arrive. Only the first OPENING_NS count: some proxies
+ * hold back the headers of a watch until its first event. */
 static int64_t
 opening_until_ns(const struct curl_client *c)
 {
@@ -249,7 +252,8 @@ opening_until_ns(const struct curl_client *c)
 	return until_ns;
 }
 
-/* Must background requests wait for a stream that is being opened? If so, this is checked again when the wait is over. */
+/* Must background requests wait for a stream that is being opened? If so, this is checked again
+ * when the wait is over. */
 static bool
 is_opening(struct curl_client *c)
 {
@@ -291,7 +295,7 @@ start_waiting(struct curl_client *c)
 	}
 }
 
-/* ---- the end of a transfer -------------------------------------------------------------------------- */
+/* ---- the end of a transfer ---- */
 
 static bool
 may_replay(const struct job *job)
@@ -317,7 +321,7 @@ transfer_ended(struct curl_client *c, struct transfer *transfer, CURLcode code)
 	}
 }
 
-/* ---- other certificates ----------------------------------------------------------------------------- */
+/* ---- other certificates ---- */
 
 static void
 retire(struct curl_client *c, bool ends_streams)
@@ -330,7 +334,7 @@ retire(struct curl_client *c, bool ends_streams)
 	c->retire_ns = clock_mono(&clock_real) + RETIRE_NS;
 }
 
-/* ---- what others ask for ---------------------------------------------------------------------------- */
+/* ---- what others ask for ---- */
 
 static void
 take_job(struct curl_client *c, struct job *job)
@@ -436,7 +440,7 @@ look_at_jobs(struct curl_client *c)
 	look_at_running(c, now_ns);
 }
 
-/* ---- what libcurl has done -------------------------------------------------------------------------- */
+/* ---- what libcurl has done ---- */
 
 static void
 free_sweeper(struct curl_client *c)
@@ -480,7 +484,8 @@ perform(struct curl_client *c)
 	} while (has_ended && (c->work.head || c->background.head));
 }
 
-/* Lets go of what a burst left behind, first of what costs nothing to have again: each handle has buffers of 32 kB. */
+/* Lets go of what a burst left behind, first of what costs nothing to have again: each handle has
+ * buffers of 32 kB. */
 static void
 rest(struct curl_client *c)
 {
@@ -509,7 +514,7 @@ sweep(struct curl_client *c)
 	alloc_trim();
 }
 
-/* ---- the loop --------------------------------------------------------------------------------------- */
+/* ---- the loop ---- */
 
 static int64_t
 earliest_deadline(const struct job_list *list, int64_t now_ns, int64_t at_ns)
@@ -571,7 +576,7 @@ tell_readers(struct curl_client *c)
 	}
 }
 
-/* ---- what it is doing, for others ------------------------------------------------------------------- */
+/* ---- what it is doing, for others ---- */
 
 static void
 show(unsigned _Atomic *at, unsigned n)

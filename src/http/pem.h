@@ -26,12 +26,14 @@ pkeyp(EVP_PKEY **key)
 	EVP_PKEY_free(*key);
 }
 
-/** All certificates, in order; at least one. what: "the CA of clients", for the message. ERR_INVALID. */
+/** All certificates, in order; at least one. what: "the CA of clients", for the message.
+ * ERR_INVALID. */
 NODISCARD bool pem_certificates(struct str pem, const char *what, STACK_OF(X509) * *ret,
                                 struct error *err);
 /** The private key, without a pass phrase. what: "the client key", or a file. ERR_INVALID. */
 NODISCARD bool pem_key(struct str pem, const char *what, EVP_PKEY **ret, struct error *err);
-/** OpenSSL's own words for the last failure of this thread, which is forgotten; they name no content. */
+/** OpenSSL's own words for the last failure of this thread, which is forgotten; they name no
+ * content. */
 const char *openssl_reason(void);
 
 #endif

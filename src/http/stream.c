@@ -1,7 +1,8 @@
 /* http/stream.c: a stream from its reader's side.
  *
- * A stream is a job on the heap with two buffers: the I/O thread fills one while the reader looks at the other, and
- * they change places when the reader comes back, so that bytes are copied once and the lock is held for a moment.
+ * A stream is a job on the heap with two buffers: the I/O thread fills one while the reader looks
+ * at the other, and they change places when the reader comes back, so that bytes are copied once
+ * and the lock is held for a moment.
  */
 #include "base/pulse.h"
 #include "http/internal.h"
@@ -37,7 +38,7 @@ curl_stream(struct http_stream *stream)
 	return CONTAINER_OF(stream, struct curl_stream, base);
 }
 
-/* ---- the I/O thread's side ------------------------------------------------------------------ */
+/* ---- the I/O thread's side ---- */
 
 bool
 stream_take(struct http_stream *stream, struct str bytes)
@@ -76,7 +77,7 @@ stream_opened(struct http_stream *stream)
 	PTHREAD_OK(pthread_cond_signal(&s->job.cond));
 }
 
-/* ---- the reader's side ---------------------------------------------------------------------- */
+/* ---- the reader's side ---- */
 
 static bool
 has_news(const struct curl_stream *s)
@@ -90,8 +91,8 @@ is_large(const struct curl_stream *s)
 	return s->fill.cap > STREAM_KEPT || s->lent.cap > STREAM_KEPT;
 }
 
-/* Called with job.mu. False when the deadline passed. When it becomes calm after much has come, the memory goes
- * back: a watch may be calm for hours. */
+/* Called with job.mu. False when the deadline passed. When it becomes calm after much has come, the
+ * memory goes back: a watch may be calm for hours. */
 static bool
 wait_for_news(struct curl_stream *s, int64_t deadline_ns)
 {
@@ -293,7 +294,7 @@ stream_open(struct http_client *client, struct call *call, const struct http_req
 	}
 }
 
-/* ---- lines ------------------------------------------------------------------------------------------ */
+/* ---- lines ---- */
 
 /* Makes room after a line was lent, and after a scripted transport zeroed the struct. */
 static void
@@ -322,7 +323,8 @@ keep_piece(struct http_stream *s, size_t n, size_t max_line, struct error *err)
 	return true;
 }
 
-/* The pending bytes start with the n last bytes of a line, and its end. Usually that is all of it: no copy. */
+/* The pending bytes start with the n last bytes of a line, and its end. Usually that is all of it:
+ * no copy. */
 static bool
 lend_line(struct http_stream *s, size_t n, size_t max_line, struct str *ret, struct error *err)
 {

@@ -1,7 +1,8 @@
 /* http/tls.c: certificates and keys, parsed once per client.
  *
- * libcurl would read PEM again for every connection, and its default trust store is a bundle of 140 certificates:
- * a megabyte for each. OpenSSL's objects are counted, so each connection's context just refers to ours.
+ * libcurl would read PEM again for every connection, and its default trust store is a bundle of 140
+ * certificates: a megabyte for each. OpenSSL's objects are counted, so each connection's context
+ * just refers to ours.
  */
 #include <dirent.h>
 #include <openssl/err.h>
@@ -36,8 +37,8 @@ is_hashed(const char *folder)
 	return found;
 }
 
-/* A hashed folder costs nothing until a certificate of it is needed, and then only that one. Images that hold
- * nothing but a bundle have no such folder. */
+/* A hashed folder costs nothing until a certificate of it is needed, and then only that one. Images
+ * that hold nothing but a bundle have no such folder. */
 static void
 add_system_anchors(X509_STORE *store)
 {

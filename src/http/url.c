@@ -1,7 +1,7 @@
 /* http/url.c: see url.h.
  *
- * Only what we need of RFC 3986, and strict where it matters: a host is a name or an address and nothing that a
- * later reader could take for something else.
+ * Only what we need of RFC 3986, and strict where it matters: a host is a name or an address and
+ * nothing that a later reader could take for something else.
  */
 #include "http/url.h"
 
@@ -31,7 +31,8 @@ has_space_or_control(struct str s)
 	return false;
 }
 
-/* Takes "https://" off *rest. The view is of our own table: in lower case, however it was written. */
+/* Takes "https://" off *rest. The view is of our own table: in lower case, however it was
+ * written. */
 static bool
 take_scheme(struct str *rest, struct url *url)
 {
@@ -216,8 +217,8 @@ proxy_from_environment(const struct url *url)
 	return proxy;
 }
 
-/* Cuts "host:port" and "[address]:port"; *ret_port is 0 where none is written. Text that is neither, such as an
- * address with colons and no brackets, is a host as a whole. */
+/* Cuts "host:port" and "[address]:port"; *ret_port is 0 where none is written. Text that is
+ * neither, such as an address with colons and no brackets, is a host as a whole. */
 static void
 cut_port(struct str entry, struct str *ret_host, int *ret_port)
 {

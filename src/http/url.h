@@ -14,22 +14,25 @@ struct url {
 	bool has_userinfo;
 };
 
-/** Reads an absolute URL; the views point into text. Query and fragment are dropped. ERR_INVALID for anything
- * but http, https, socks5 with a host, for white space and control characters, and for a bad port. */
+/** Reads an absolute URL; the views point into text. Query and fragment are dropped. ERR_INVALID
+ * for anything but http, https, socks5 with a host, for white space and control characters, and
+ * for a bad port. */
 NODISCARD bool url_parse(struct str text, struct url *ret, struct error *err);
 
-/** Appends s percent-encoded as a query value or a path segment: all but RFC 3986's unreserved characters. */
+/** Appends s percent-encoded as a query value or a path segment: all but RFC 3986's unreserved
+ * characters. */
 void url_add_escaped(struct buf *b, struct str s);
 
 /** Appends "name=value", after '&' or '?' as needed. */
 void url_add_query(struct buf *b, const char *name, struct str value);
 
-/** Which proxy the environment asks for. The variables of both cases are looked at, lower case first, as
- * curl and Go do: https_proxy/HTTPS_PROXY for https, http_proxy/HTTP_PROXY for http. The result of getenv, or
- * NULL: none, or `no_proxy` covers the host.
+/** Which proxy the environment asks for. The variables of both cases are looked at, lower case
+ * first, as curl and Go do: https_proxy/HTTPS_PROXY for https, http_proxy/HTTP_PROXY for http. The
+ * result of getenv, or NULL: none, or `no_proxy` covers the host.
  *
  * no_proxy/NO_PROXY as Go reads it: "*"; host suffixes with or without a leading dot; host:port; IP
- * addresses; CIDRs of both families. "localhost" and loopback addresses never go through a proxy. */
+ * addresses; CIDRs of both families. "localhost" and loopback addresses never go through a
+ * proxy. */
 const char *proxy_from_environment(const struct url *url);
 
 /** The pure rule behind it: does this no_proxy list cover host:port? */

@@ -1,8 +1,8 @@
 /* kube/client.c: see client.h.
  *
- * One way down for all: answer() = exchange() with its retries + what the status means + the body into the call's
- * arena. Only requests that can safely be sent twice are marked so for the transport; everything else is sent
- * again by the reconcile loop, which looks first.
+ * One way down for all: answer() = exchange() with its retries + what the status means + the body
+ * into the call's arena. Only requests that can safely be sent twice are marked so for the
+ * transport; everything else is sent again by the reconcile loop, which looks first.
  */
 #include "kube/client.h"
 
@@ -24,7 +24,7 @@ enum {
 	MAX_DELETE_BODY = 1024,
 };
 
-/* --- metrics --------------------------------------------------------------------------------------- */
+/* ---- metrics ---- */
 
 static const double duration_buckets[] = { .005, .025, .1, .25, .5, 1, 2, 4, 8, 15, 30, 60 };
 static const double size_buckets[] = { 64,    256,    512,     1024,    4096,    16384,
@@ -98,7 +98,7 @@ observe_attempt(const struct kube_client *c, const struct http_request *request,
 	observe(&response_bytes, c, request, (double)response->body.len);
 }
 
-/* --- what an answer means -------------------------------------------------------------------------- */
+/* ---- what an answer means ---- */
 
 static bool
 is_failure(int64_t status)
@@ -203,8 +203,8 @@ kube_status_error(struct error *err, const struct http_request *request, int sta
 	return http_status_error(err, request, status, retry_after_ms, body);
 }
 
-/* A Status that reports a failure under a 2xx. Parsing every answer twice only for that would be a waste, so
- * most are let through by a look at the text. */
+/* A Status that reports a failure under a 2xx. Parsing every answer twice only for that would be a
+ * waste, so most are let through by a look at the text. */
 static bool
 check_success(const struct http_request *request, const struct http_response *response,
               struct error *err)
@@ -222,7 +222,7 @@ check_success(const struct http_request *request, const struct http_response *re
 	return status_error(err, request, response->status, response->retry_after_ms, status);
 }
 
-/* --- one request ----------------------------------------------------------------------------------- */
+/* ---- one request ---- */
 
 static bool
 attempt(struct kube_client *c, struct call *call, const struct http_request *request,
@@ -245,7 +245,8 @@ asks_for_retry(const struct http_response *response)
 	return (response->status == 429 || response->status >= 500) && response->retry_after_ms > 0;
 }
 
-/* Up to 20 % longer than asked, so that those who were sent away together do not come back together. */
+/* Up to 20 % longer than asked, so that those who were sent away together do not come back
+ * together. */
 static int64_t
 retry_wait_ns(const struct http_response *response)
 {
@@ -254,7 +255,8 @@ retry_wait_ns(const struct http_response *response)
 	return wait_ns + rand_between(0, wait_ns / 5);
 }
 
-/* Sends and repeats as the server asks. A wait beyond the deadline is not begun: its answer is the result. */
+/* Sends and repeats as the server asks. A wait beyond the deadline is not begun: its answer is the
+ * result. */
 static bool
 exchange(struct kube_client *c, struct call *call, const struct http_request *request,
          struct http_response *response, struct error *err)
@@ -333,7 +335,7 @@ answer(struct kube_client *c, struct call *call, const struct http_request *requ
 	return true;
 }
 
-/* --- requests by what they are for ----------------------------------------------------------------- */
+/* ---- requests by what they are for ---- */
 
 bool
 kube_get(struct kube_client *c, struct call *call, struct str path, struct str *ret_body,
@@ -366,7 +368,8 @@ kube_patch(struct kube_client *c, struct call *call, struct str path, enum kube_
 	return answer(c, call, &request, ret_body, err);
 }
 
-/* An event that arrives twice is answered with AlreadyExists, which is as good as success: it may be replayed. */
+/* An event that arrives twice is answered with AlreadyExists, which is as good as success: it may
+ * be replayed. */
 bool
 kube_post(struct kube_client *c, struct call *call, struct str path, enum http_class class,
           struct str body, struct str *ret_body, struct error *err)
@@ -436,8 +439,8 @@ kube_patch_background(struct kube_client *c, struct call *call, struct str path,
 	return answer(c, call, &request, /*ret_body=*/NULL, err);
 }
 
-/* It may be sent again: with UID and version as preconditions, a second DELETE at worst finds nothing or conflicts with the
- * first one. */
+/* It may be sent again: with UID and version as preconditions, a second DELETE at worst finds
+ * nothing or conflicts with the first one. */
 bool
 kube_delete(struct kube_client *c, struct call *call, struct str path, struct str uid,
             struct str version, struct error *err)
@@ -466,7 +469,7 @@ kube_delete(struct kube_client *c, struct call *call, struct str path, struct st
 	return answer(c, call, &request, /*ret_body=*/NULL, err);
 }
 
-/* --- start-up -------------------------------------------------------------------------------------- */
+/* ---- start-up ---- */
 
 /* *ret_is_final: waiting will not help. */
 static bool

@@ -24,7 +24,8 @@ struct kube_client {
 /** How a PATCH body is read by the server. */
 enum kube_patch {
 	KUBE_PATCH_MERGE,     /* application/merge-patch+json: lists are replaced whole */
-	KUBE_PATCH_STRATEGIC, /* application/strategic-merge-patch+json: each list by its own rule */
+	KUBE_PATCH_STRATEGIC, /* application/strategic-merge-patch+json: each list by its own rule
+	                       */
 };
 
 /** What the answer to a write should hold. */
@@ -33,12 +34,13 @@ enum kube_answer {
 	KUBE_ANSWER_FULL,
 };
 
-/** GET path. *ret_body is the object's JSON, in call->arena. ERR_NOT_FOUND, ERR_FORBIDDEN… as http_status_error(). */
+/** GET path. *ret_body is the object's JSON, in call->arena. ERR_NOT_FOUND, ERR_FORBIDDEN… as
+ * http_status_error(). */
 NODISCARD bool kube_get(struct kube_client *, struct call *, struct str path, struct str *ret_body,
                         struct error *err);
 
-/** PATCH. *ret_body (may be NULL) as for kube_get(). ERR_NOT_FOUND the object is gone, ERR_CONFLICT its
- * resourceVersion or UID is another, ERR_INVALID the server refuses the content. */
+/** PATCH. *ret_body (may be NULL) as for kube_get(). ERR_NOT_FOUND the object is gone, ERR_CONFLICT
+ * its resourceVersion or UID is another, ERR_INVALID the server refuses the content. */
 NODISCARD bool kube_patch(struct kube_client *, struct call *, struct str path,
                           enum kube_patch kind, struct str body, enum kube_answer answer,
                           struct str *ret_body, struct error *err);
@@ -48,7 +50,8 @@ NODISCARD bool kube_post(struct kube_client *, struct call *, struct str path,
                          enum http_class class, struct str body, struct str *ret_body,
                          struct error *err);
 
-/** PUT of a whole object, never sent twice. ERR_CONFLICT: its resourceVersion or UID is another by now. */
+/** PUT of a whole object, never sent twice. ERR_CONFLICT: its resourceVersion or UID is another by
+ * now. */
 NODISCARD bool kube_put(struct kube_client *, struct call *, struct str path, struct str body,
                         struct str *ret_body, struct error *err);
 
@@ -60,26 +63,27 @@ NODISCARD bool kube_post_secret(struct kube_client *, struct call *, struct str 
 NODISCARD bool kube_patch_background(struct kube_client *, struct call *, struct str path,
                                      struct str body, struct error *err);
 
-/** DELETE, only if the object still has that UID and that resource version. ERR_NOT_FOUND: already gone; ERR_CONFLICT: it
- * has changed, or another object has the name now. */
+/** DELETE, only if the object still has that UID and that resource version. ERR_NOT_FOUND: already
+ * gone; ERR_CONFLICT: it has changed, or another object has the name now. */
 NODISCARD bool kube_delete(struct kube_client *, struct call *, struct str path, struct str uid,
                            struct str version, struct error *err);
 
-/** Waits until GET /healthz answers 200: asks every second for up to timeout_ms. A server whose certificate does not
- * verify ends it at once: at start, that is a wrong configuration. */
+/** Waits until GET /healthz answers 200: asks every second for up to timeout_ms. A server whose
+ * certificate does not verify ends it at once: at start, that is a wrong configuration. */
 NODISCARD bool kube_wait_healthy(struct kube_client *, struct call *, int64_t timeout_ms,
                                  struct error *err);
 
-/** Turns an answer that means failure into an error: code by the Status object's reason, else by the HTTP status; the
- * message has the server's text. Returns false. Exported for the reflector. */
+/** Turns an answer that means failure into an error: code by the Status object's reason, else by
+ * the HTTP status; the message has the server's text. Returns false. Exported for the reflector. */
 bool kube_status_error(struct error *err, const struct http_request *request, int status,
                        int64_t retry_after_ms, struct str body);
 
-/** The code that a Status object's reason and code stand for (Expired is GONE, AlreadyExists is EXISTS…). */
+/** The code that a Status object's reason and code stand for (Expired is GONE, AlreadyExists is
+ * EXISTS…). */
 enum err_code kube_status_code(yyjson_val *status);
 
-/** Counts an attempt that was made without a kube_client: a list's or a watch's. host: as kube_client.host; status 0: no
- * answer. */
+/** Counts an attempt that was made without a kube_client: a list's or a watch's. host: as
+ * kube_client.host; status 0: no answer. */
 void kube_count_request(const char *host, enum http_method, int status);
 
 #endif

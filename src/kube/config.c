@@ -1,7 +1,7 @@
 /* kube/config.c: see config.h.
  *
- * Only the current context with its cluster and its user is looked at. The others may name files of another
- * machine or need plugins we do not have, and kubectl does not mind them either.
+ * Only the current context with its cluster and its user is looked at. The others may name files of
+ * another machine or need plugins we do not have, and kubectl does not mind them either.
  *
  * Reading goes on after a problem wherever that makes sense.
  */
@@ -18,7 +18,7 @@
 
 #define INSTEAD "use an exec plugin, a client certificate, token or tokenFile"
 
-/* --- the server ------------------------------------------------------------------------------------ */
+/* ---- the server ---- */
 
 /* Puts the scheme and the host where they are left out: "host:6443", "https://:6443". */
 static void
@@ -80,7 +80,7 @@ load_master(struct config_loader *l, const char *master)
 		loader_problem(l, ERR_INVALID, "--master: %s", err.msg);
 }
 
-/* --- cluster --------------------------------------------------------------------------------------- */
+/* ---- cluster ---- */
 
 static void
 load_proxy(const struct config_entry *e)
@@ -112,8 +112,8 @@ load_ca(const struct config_entry *e)
 		config->ca_pem = arena_str(&config->arena, buf_str(&pem));
 }
 
-/* After the user: whether a client certificate is given decides about the scheme. Not with --master, which replaces
- * the name in the certificate too. */
+/* After the user: whether a client certificate is given decides about the scheme. Not with
+ * --master, which replaces the name in the certificate too. */
 static void
 load_server(const struct config_entry *e)
 {
@@ -128,7 +128,7 @@ load_server(const struct config_entry *e)
 	config->tls_server_name = arena_str(&config->arena, entry_text(e, "tls-server-name"));
 }
 
-/* --- user ------------------------------------------------------------------------------------------ */
+/* ---- user ---- */
 
 static void
 load_certificate(const struct config_entry *e)
@@ -215,7 +215,7 @@ load_user(const struct config_entry *e, const struct config_entry *cluster)
 	load_impersonation(e);
 }
 
-/* --- the document ---------------------------------------------------------------------------------- */
+/* ---- the document ---- */
 
 /* The value of `key` in an element of a list; a missing one counts as empty. */
 static const struct yaml_node *
@@ -233,7 +233,8 @@ entry_map(struct config_loader *l, const char *list, struct str name, const stru
 	return &nothing;
 }
 
-/* Finds a name in clusters, users or contexts: the first one of several. False when it is not there. */
+/* Finds a name in clusters, users or contexts: the first one of several. False when it is not
+ * there. */
 static bool
 find_entry(struct config_loader *l, const struct yaml_node *doc, const char *list, const char *key,
            struct str name, struct config_entry *ret)
@@ -382,7 +383,7 @@ load_file(struct config_loader *l, const char *master)
 	return loader_conclude(l);
 }
 
-/* --- inside a pod ---------------------------------------------------------------------------------- */
+/* ---- inside a pod ---- */
 
 static struct str
 pod_path(struct kube_config *config, const char *folder, const char *name)
@@ -461,7 +462,7 @@ load_pod(struct kube_config *config, const char *folder, struct error *err)
 	return true;
 }
 
-/* --- the whole ------------------------------------------------------------------------------------- */
+/* ---- the whole ---- */
 
 static struct kube_config *
 config_new(void)
@@ -529,7 +530,7 @@ kube_config_free(struct kube_config *config)
 	secret_fini(&config->key_pem);
 	secret_fini(&config->token);
 	secret_fini(&config->password);
-	arena_wipe(
-		&config->arena); /* a proxy's URL may hold a password, a plugin's variables anything */
+	arena_wipe(&config->arena); /* a proxy's URL may hold a password, a plugin's variables
+	                               anything */
 	free(config);
 }

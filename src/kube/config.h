@@ -49,16 +49,17 @@ struct kube_config {
 struct kube_config_source {
 	const char *kubeconfig; /* --kubeconfig; NULL or "": none */
 	const char *master;     /* --master: replaces the server; NULL or "": none */
-	/* for tests: where a pod's files are; NULL: /var/run/secrets/kubernetes.io/serviceaccount */
+	/* for tests: where a pod's files are; NULL:
+	 * /var/run/secrets/kubernetes.io/serviceaccount */
 	const char *in_cluster_folder;
 };
 
-/** Loads and validates. On failure err has the first problem (and "and N more"), and all of them are in
- * problems, a line each, "FILE: what is wrong"; problems may be NULL.
+/** Loads and validates. On failure err has the first problem (and "and N more"), and all of them
+ * are in problems, a line each, "FILE: what is wrong"; problems may be NULL.
  *
- * ERR_NOT_FOUND   the file is missing, or neither file nor pod environment is there ("no configuration has been
- *                 provided")
- * ERR_INVALID     anything in it that cannot work; ERR_UNSUPPORTED: auth-provider, a plugin that needs a terminal */
+ * ERR_NOT_FOUND   the file is missing, or neither file nor pod environment is there ("no
+ * configuration has been provided") ERR_INVALID     anything in it that cannot work;
+ * ERR_UNSUPPORTED: auth-provider, a plugin that needs a terminal */
 NODISCARD bool kube_config_load(const struct kube_config_source *source, struct kube_config **ret,
                                 struct buf *problems, struct error *err);
 void kube_config_free(struct kube_config *);

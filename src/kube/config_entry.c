@@ -7,7 +7,7 @@
 #include "base/file.h"
 #include "base/limits.h"
 
-/* --- problems -------------------------------------------------------------------------------------- */
+/* ---- problems ---- */
 
 /* Names in the file may hold anything, and a problem is one line. */
 static void
@@ -68,7 +68,7 @@ loader_conclude(struct config_loader *l)
 	return false;
 }
 
-/* --- values of an entry ---------------------------------------------------------------------------- */
+/* ---- values of an entry ---- */
 
 struct str
 entry_text(const struct config_entry *e, const char *key)
@@ -121,7 +121,7 @@ entry_path(const struct config_entry *e, const char *key)
 	return arena_str(&e->loader->config->arena, buf_str(&path));
 }
 
-/* --- PEM -------------------------------------------------------------------------------- */
+/* ---- PEM ---- */
 
 static bool
 read_pem(const struct config_entry *e, const char *key, struct str path, struct buf *pem)

@@ -1,7 +1,8 @@
-/* kube/config_entry.h: the values of a kubeconfig, and what is wrong with them. Only for kube/config.c.
+/* kube/config_entry.h: the values of a kubeconfig, and what is wrong with them. Only for
+ * kube/config.c.
  *
- * Reading never stops at a problem: a value that cannot be used counts as absent, each problem becomes a line, and
- * the first one the error.
+ * Reading never stops at a problem: a value that cannot be used counts as absent, each problem
+ * becomes a line, and the first one the error.
  */
 #ifndef CCMD_KUBE_CONFIG_ENTRY_H
 #define CCMD_KUBE_CONFIG_ENTRY_H

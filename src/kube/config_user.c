@@ -56,7 +56,7 @@ push_list(const struct config_entry *e, const char *key, struct texts *t)
 	}
 }
 
-/* ---- plugins -------------------------------------------------------------------------------------- */
+/* ---- plugins ---- */
 
 static struct str
 plugin_command(const struct config_entry *e)
@@ -144,7 +144,7 @@ check_interactive(const struct config_entry *e, struct str version)
 		              STR_ARG(mode));
 }
 
-/* ---- what a plugin is told about the cluster ------------------------------------------------------- */
+/* ---- what a plugin is told about the cluster ---- */
 
 static void add_json(struct buf *b, const struct yaml_node *node);
 
@@ -268,7 +268,7 @@ load_plugin(const struct config_entry *user, const struct config_entry *cluster)
 		              yaml_kind_name(exec.map));
 }
 
-/* ---- impersonation -------------------------------------------------------------------------------- */
+/* ---- impersonation ---- */
 
 struct headers {
 	const struct config_entry *user;
@@ -312,7 +312,8 @@ push_groups(struct headers *h)
 	free(groups.items);
 }
 
-/* What may not stand in a header's name goes as %XX, and so does '%' itself; in lower case, as keys have no other. */
+/* What may not stand in a header's name goes as %XX, and so does '%' itself; in lower case, as keys
+ * have no other. */
 static const char *
 extra_name(struct arena *arena, struct str key)
 {

@@ -1,5 +1,5 @@
-/* kube/config_user.h: what a user of a kubeconfig has besides fixed credentials: a plugin, another name to act under.
- * Only for kube/config.c.
+/* kube/config_user.h: what a user of a kubeconfig has besides fixed credentials: a plugin, another
+ * name to act under. Only for kube/config.c.
  */
 #ifndef CCMD_KUBE_CONFIG_USER_H
 #define CCMD_KUBE_CONFIG_USER_H

@@ -60,7 +60,7 @@ struct kube_connection {
 	size_t n_warnings;               /* warn_mu */
 };
 
-/* ---- metrics --------------------------------------------------------------------------------------- */
+/* ---- metrics ---- */
 
 static const double lookup_buckets[] = { .005, .025, .1, .25, .5, 1, 2, 4, 8, 15, 30 };
 
@@ -86,7 +86,7 @@ resolved(void *connection UNUSED, struct str name, int64_t took_ns)
 	metric_observe(metric_of(&lookup_seconds, host), (double)took_ns / (double)NS_PER_SEC);
 }
 
-/* ---- what the API server warns of ------------------------------------------------------------------ */
+/* ---- what the API server warns of ---- */
 
 static bool
 is_new_warning(struct kube_connection *c, struct str text)
@@ -118,7 +118,7 @@ warned(void *connection, struct str value)
 		log_info("the API server warns", LOG_STR("text", text));
 }
 
-/* ---- following files: all called with mu held ------------------------------------------------------ */
+/* ---- following files: all called with mu held ---- */
 
 static void
 warn(struct kube_connection *c, const char *what, const struct error *err)
@@ -131,7 +131,8 @@ warn(struct kube_connection *c, const char *what, const struct error *err)
 	log_warn(what, LOG_ERR(err));
 }
 
-/* Hands what has changed to the clients. Those of service accounts have no certificate of their own. */
+/* Hands what has changed to the clients. Those of service accounts have no certificate of their
+ * own. */
 static void
 apply(struct kube_connection *c, unsigned changes)
 {
@@ -196,8 +197,9 @@ fixed_difference(const struct kube_config *a, const struct kube_config *b)
 	return NULL;
 }
 
-/* Adopts all of it or nothing: credentials for another server do not fit this one, nor does a new token fit old
- * certificates. All steps that can fail come before the first change; material_update() changes nothing if it fails. */
+/* Adopts all of it or nothing: credentials for another server do not fit this one, nor does a new
+ * token fit old certificates. All steps that can fail come before the first change;
+ * material_update() changes nothing if it fails. */
 static bool
 adopt_config(struct kube_connection *c, const struct kube_config *config, unsigned *ret_changes,
              struct error *err)
@@ -283,7 +285,7 @@ follow(struct kube_connection *c, bool is_urgent)
 	follow_files(c);
 }
 
-/* ---- who we are ------------------------------------------------------------------------------------ */
+/* ---- who we are ---- */
 
 /* The generation of what a client sends: the certificate's before the token's. */
 static uint64_t
@@ -382,7 +384,7 @@ tls_failed(struct http_auth *auth)
 	follow(CONTAINER_OF(auth, struct client, auth)->connection, /*is_urgent=*/true);
 }
 
-/* ---- the connection ------------------------------------------------------------------------------- */
+/* ---- the connection ---- */
 
 static bool
 is_https(const struct kube_config *config)
@@ -507,7 +509,7 @@ kube_connection_uses_plugin(const struct kube_connection *c)
 	return c->config->exec && is_https(c->config);
 }
 
-/* ---- clients -------------------------------------------------------------------------------------- */
+/* ---- clients ---- */
 
 /* As docs/spec/framework.md, "User agents" has it. The API server takes the name of a field manager
  * from what stands before the first '/'; and for an agent that starts with "curl" it would indent
@@ -553,7 +555,8 @@ http_config_of(struct kube_connection *c, struct client *client,
 	};
 }
 
-/* Under the lock, so that no change of certificates comes between their use and its place in the list. */
+/* Under the lock, so that no change of certificates comes between their use and its place in the
+ * list. */
 static bool
 start(struct kube_connection *c, struct client *client, struct http_config *config,
       struct error *err)
@@ -597,7 +600,8 @@ has_account(const struct kube_connection *c, const struct kube_client_options *o
 	return false;
 }
 
-/* The client that asks for tokens is made with the first that needs one; it changes nothing that a fence would guard. */
+/* The client that asks for tokens is made with the first that needs one; it changes nothing that a
+ * fence would guard. */
 static bool
 set_account(struct kube_connection *c, struct client *client, const char *name, struct error *err)
 {

@@ -1,10 +1,12 @@
-/* kube/connection.h: one API server as one configuration describes it, any number of clients, credentials kept fresh.
+/* kube/connection.h: one API server as one configuration describes it, any number of clients,
+ * credentials kept fresh.
  *
- * What the configuration names as a file is followed: tokens, CA, client certificate and key, and the kubeconfig itself
- * (its server excepted: another server is another process). Files are compared by content, since the kubelet swaps
- * symbolic links: every minute, and at once after a 401 or a TLS failure (at most once a second). What cannot be read or
- * used is logged at a limited rate, and the last good stays. A changed client certificate or CA is used by new
- * connections, and old ones are closed when their request or watch ends; the identity behind a watch ends within its
+ * What the configuration names as a file is followed: tokens, CA, client certificate and key, and
+ * the kubeconfig itself (its server excepted: another server is another process). Files are
+ * compared by content, since the kubelet swaps symbolic links: every minute, and at once after a
+ * 401 or a TLS failure (at most once a second). What cannot be read or used is logged at a limited
+ * rate, and the last good stays. A changed client certificate or CA is used by new connections, and
+ * old ones are closed when their request or watch ends; the identity behind a watch ends within its
  * time-out.
  *
  * Threads: any. The connection outlives its clients' users.
@@ -27,8 +29,9 @@ struct kube_client_options {
 		agent; /* end of the User-Agent: "node-controller", "leader-election"; NULL: none */
 	struct fence *fence; /* NULL: open */
 	double qps, burst;   /* 0: automatic */
-	/* --use-service-account-credentials: act as kube-system/NAME, by tokens from TokenRequest, renewed when 20 % of
-	 * their life is left; NULL: as the configuration says. The account is made when missing. */
+	/* --use-service-account-credentials: act as kube-system/NAME, by tokens from TokenRequest,
+	 * renewed when 20 % of their life is left; NULL: as the configuration says. The account is
+	 * made when missing. */
 	const char *service_account;
 };
 
@@ -44,12 +47,14 @@ NODISCARD bool kube_connection_client(struct kube_connection *,
                                       const struct kube_client_options *options,
                                       struct kube_client **ret, struct error *err);
 
-/** The same client under another name, which ends the User-Agent of what is sent by it: the API server's logs tell then
- * who it was. To be asked for while no other thread uses the connection; lives as long as that. */
+/** The same client under another name, which ends the User-Agent of what is sent by it: the API
+ * server's logs tell then who it was. To be asked for while no other thread uses the connection;
+ * lives as long as that. */
 struct kube_client kube_connection_named(struct kube_connection *, const struct kube_client *,
                                          const char *agent);
 
-/** The files that are followed, but for the kubeconfig itself; valid until the first client is made. Returns how many. */
+/** The files that are followed, but for the kubeconfig itself; valid until the first client is
+ * made. Returns how many. */
 size_t kube_connection_files(const struct kube_connection *, struct str ret[KUBE_CONNECTION_FILES]);
 struct str kube_connection_server(const struct kube_connection *);    /* for messages */
 struct str kube_connection_namespace(const struct kube_connection *); /* ours */

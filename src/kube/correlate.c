@@ -1,6 +1,7 @@
 /* kube/correlate.c: see correlate.h.
  *
- * Records are found by a 128-bit hash in place of the text: an event costs its bytes only while it waits.
+ * Records are found by a 128-bit hash in place of the text: an event costs its bytes only while it
+ * waits.
  */
 #include "kube/correlate.h"
 
@@ -49,7 +50,7 @@ _Static_assert(sizeof(struct group) + sizeof(struct series) + sizeof(struct buck
 /* They come while much else does, which goes again: by themselves they keep no page of that. */
 static struct pool records = POOL_INIT;
 
-/* --- caches ---------------------------------------------------------------------------------------- */
+/* ---- caches ---- */
 
 static struct str
 record_key(const struct record *record)
@@ -124,7 +125,7 @@ cache_fini(struct cache *c)
 	map_fini(&c->map);
 }
 
-/* --- keys ------------------------------------------------------------------------------------------ */
+/* ---- keys ---- */
 
 static void
 add_part(struct buf *key, struct str part)
@@ -147,7 +148,8 @@ add_source(struct buf *key, const struct event *e)
 	buf_add_char(key, e->type == EVENT_WARNING ? 'W' : 'N');
 }
 
-/* With and without the first byte FNV starts from two states, so that both halves would have to collide. */
+/* With and without the first byte FNV starts from two states, so that both halves would have to
+ * collide. */
 static void
 hash_key(const struct buf *key, uint64_t ret[2])
 {
@@ -155,7 +157,7 @@ hash_key(const struct buf *key, uint64_t ret[2])
 	ret[1] = str_hash(str_skip(buf_str(key), 1));
 }
 
-/* --- correlation ----------------------------------------------------------------------------------- */
+/* ---- correlation ---- */
 
 static bool
 group_has(const struct group *group, uint32_t message)

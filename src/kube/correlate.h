@@ -1,10 +1,11 @@
-/* kube/correlate.h: which events are written, and how: client-go's rules, in its order. Only for kube/recorder.c.
+/* kube/correlate.h: which events are written, and how: client-go's rules, in its order. Only for
+ * kube/recorder.c.
  *
- * Ten different messages for one reason within 600 s become one event; a repeat raises the count of the first; of
- * each object 25 events and one more per 5 min are let through. What is remembered of the past are three caches of
- * small records, each bounded by LIMIT_EVENT_CACHE. A record goes when it no longer says anything (a group after its
- * window, a filter when it is full again, a count when the server has forgotten the event too), so that a quiet
- * program holds none.
+ * Ten different messages for one reason within 600 s become one event; a repeat raises the count of
+ * the first; of each object 25 events and one more per 5 min are let through. What is remembered of
+ * the past are three caches of small records, each bounded by LIMIT_EVENT_CACHE. A record goes when
+ * it no longer says anything (a group after its window, a filter when it is full again, a count
+ * when the server has forgotten the event too), so that a quiet program holds none.
  *
  * Time is given, not read. Threads: one at a time.
  */

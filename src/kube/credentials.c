@@ -1,7 +1,8 @@
 /* kube/credentials.c: see credentials.h.
  *
- * Ages are counted on the clock that goes on while the machine is suspended: a token may have expired meanwhile.
- * The kubelet renews a projected token at 80 % of its life, so 50 s between reads is far more often than needed.
+ * Ages are counted on the clock that goes on while the machine is suspended: a token may have
+ * expired meanwhile. The kubelet renews a projected token at 80 % of its life, so 50 s between
+ * reads is far more often than needed.
  */
 #include "kube/credentials.h"
 
@@ -31,7 +32,7 @@ struct credentials {
 	int64_t next_warn_ns;   /* mu; boot */
 };
 
-/* --- the token file -------------------------------------------------------------------------------- */
+/* ---- the token file ---- */
 
 static bool
 read_token(const struct credentials *c, struct secret *ret, struct error *err)
@@ -82,7 +83,7 @@ refresh(struct credentials *c)
 	return true;
 }
 
-/* --- struct http_auth ------------------------------------------------------------------------------ */
+/* ---- struct http_auth ---- */
 
 static void
 add_basic(struct buf *b, const struct credentials *c)
@@ -134,7 +135,7 @@ rejected(struct http_auth *auth, uint64_t generation)
 	return c->generation > generation || (c->token_file[0] && refresh(c));
 }
 
-/* --- life cycle ------------------------------------------------------------------------------------ */
+/* ---- life cycle ---- */
 
 static bool
 first_token(struct credentials *c, struct str fixed, struct error *err)

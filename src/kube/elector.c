@@ -1,10 +1,11 @@
 /* kube/elector.c: see elector.h.
  *
- * One thread, which reads from top to bottom: acquire, lead, release. An attempt is at most two requests, and what it
- * found is one of four outcomes; everything else is about when to try again and when it is too late.
+ * One thread, which reads from top to bottom: acquire, lead, release. An attempt is at most two
+ * requests, and what it found is one of four outcomes; everything else is about when to try again
+ * and when it is too late.
  *
- * Durations are waited for on the monotonic clock. Whether something is over is asked of the boot clock, after each wait
- * and after each request.
+ * Durations are waited for on the monotonic clock. Whether something is over is asked of the boot
+ * clock, after each wait and after each request.
  */
 #include "kube/elector.h"
 
@@ -82,7 +83,7 @@ struct elector {
 	char why_lost[ERR_MSG_SIZE];
 };
 
-/* ---- metrics ---------------------------------------------------------------------------------------- */
+/* ---- metrics ---- */
 
 METRIC_FAMILY(master_status, METRIC_GAUGE, "leader_election_master_status",
               "[ALPHA] 1 when this process holds the lease of that name, 0 when it stands by.",
@@ -91,7 +92,7 @@ METRIC_FAMILY(slowpath_total, METRIC_COUNTER, "leader_election_slowpath_total",
               "[ALPHA] Renewals that had to read the Lease before they wrote it.",
               .labels = { "name" });
 
-/* ---- what is seen ----------------------------------------------------------------------------------- */
+/* ---- what is seen ---- */
 
 static int64_t
 now_boot(const struct elector *e)
@@ -161,7 +162,7 @@ see_answer(struct elector *e, struct str body, struct error *err)
 	return true;
 }
 
-/* ---- restored data ---------------------------------------------------------------------------------- */
+/* ---- restored data ---- */
 
 static bool
 has_order(struct elector *e, const struct lease *fresh)
@@ -179,9 +180,10 @@ has_order(struct elector *e, const struct lease *fresh)
 	return !e->is_unordered;
 }
 
-/* Is fresh an older state of the Lease than the one seen last? The API server reads a single object from etcd, not from its
- * cache, and versions are revisions of etcd, which only grow. So its data was restored, or the answer comes from another
- * etcd. A Lease with another UID is another Lease. */
+/* Is fresh an older state of the Lease than the one seen last? The API server reads a single object
+ * from etcd, not from its cache, and versions are revisions of etcd, which only grow. So its data
+ * was restored, or the answer comes from another etcd. A Lease with another UID is another
+ * Lease. */
 static bool
 is_older_than_seen(struct elector *e, const struct lease *fresh)
 {
@@ -189,10 +191,10 @@ is_older_than_seen(struct elector *e, const struct lease *fresh)
 	       object_version_is_older(fresh->version, e->seen.version);
 }
 
-/* ---- requests --------------------------------------------------------------------------------------- */
+/* ---- requests ---- */
 
-/* Half of the renew deadline, so that one that hangs leaves time for another; never past the moment when it is too
- * late anyway. */
+/* Half of the renew deadline, so that one that hangs leaves time for another; never past the moment
+ * when it is too late anyway. */
 static int64_t
 request_deadline_ns(const struct elector *e)
 {
@@ -224,8 +226,8 @@ get_lease(struct elector *e, struct call *call, struct lease *ret, struct error 
 	       lease_parse(body, ret, err);
 }
 
-/* Reads the Lease. If the answer is older than the state seen before, the Lease is read once more, and the second answer
- * counts: a single outdated API server must not end the leader. */
+/* Reads the Lease. If the answer is older than the state seen before, the Lease is read once more,
+ * and the second answer counts: a single outdated API server must not end the leader. */
 static bool
 read_lease(struct elector *e, struct lease *ret, struct error *err)
 {
@@ -240,8 +242,8 @@ read_lease(struct elector *e, struct lease *ret, struct error *err)
 	return get_lease(e, &call, ret, err);
 }
 
-/* The answer is not compared with the state seen before: the server accepted the PUT because the Lease had exactly that
- * version. */
+/* The answer is not compared with the state seen before: the server accepted the PUT because the
+ * Lease had exactly that version. */
 static bool
 put_lease(struct elector *e, struct call *call, enum lease_change change,
           const struct lease_claim *claim, struct error *err)
@@ -272,7 +274,7 @@ post_lease(struct elector *e, struct call *call, const struct lease_claim *claim
 	       see_answer(e, body, err);
 }
 
-/* ---- an attempt ------------------------------------------------------------------------------------- */
+/* ---- an attempt ---- */
 
 static struct lease_claim
 our_claim(const struct elector *e)
@@ -281,8 +283,8 @@ our_claim(const struct elector *e)
 		                     clock_wall(e->config.clock) };
 }
 
-/* The lease ran from start_ns. A good answer that comes too late is none: a machine that was suspended in between wakes
- * as a former leader. */
+/* The lease ran from start_ns. A good answer that comes too late is none: a machine that was
+ * suspended in between wakes as a former leader. */
 static enum outcome
 won(struct elector *e, int64_t start_ns)
 {
@@ -325,7 +327,8 @@ claim_seen(struct elector *e, enum lease_change change, struct error *err)
 	return FAILED;
 }
 
-/* Must be called before the Lease is taken, because a PUT may succeed although its answer is lost. */
+/* Must be called before the Lease is taken, because a PUT may succeed although its answer is
+ * lost. */
 static void
 note_former_holder(struct elector *e)
 {
@@ -395,10 +398,11 @@ claim_read(struct elector *e, struct error *err)
 	return claim_seen(e, LEASE_TAKE, err);
 }
 
-/* The Lease that was read is older than the one seen before. A leader ends, because the watches that fill its stores wait
- * for versions that may never come. A standby replica has no state except the Lease and continues with the older one, but
- * not before the lease of the holder it has seen would have ended: that holder may act until it notices the restore, as
- * after a deletion of the Lease. */
+/* The Lease that was read is older than the one seen before. A leader ends, because the watches
+ * that fill its stores wait for versions that may never come. A standby replica has no state except
+ * the Lease and continues with the older one, but not before the lease of the holder it has seen
+ * would have ended: that holder may act until it notices the restore, as after a deletion of the
+ * Lease. */
 static enum outcome
 claim_restored(struct elector *e, struct lease *fresh, struct error *err)
 {
@@ -446,7 +450,8 @@ try_once(struct elector *e, struct error *err)
 	return look_and_claim(e, err);
 }
 
-/* The API server may not be there yet when we start: whoever starts us waits for it as well, for 10 s, and tells. */
+/* The API server may not be there yet when we start: whoever starts us waits for it as well, for 10
+ * s, and tells. */
 static bool
 is_expecting(const struct elector *e)
 {
@@ -491,7 +496,7 @@ attempt(struct elector *e)
 	return outcome;
 }
 
-/* ---- acquire ---------------------------------------------------------------------------------------- */
+/* ---- acquire ---- */
 
 /* False when we were stopped. */
 static bool
@@ -502,8 +507,9 @@ wait_for(struct elector *e, int64_t duration_ns)
 	return cancel_sleep(e->cancel, e->config.clock, duration_ns, &err);
 }
 
-/* From the retry period to 2.2 times as long. Sooner when the lease that is in the way ends sooner: a look then finds
- * out whether it was renewed, and of several who come at once the server lets one through. */
+/* From the retry period to 2.2 times as long. Sooner when the lease that is in the way ends sooner:
+ * a look then finds out whether it was renewed, and of several who come at once the server lets one
+ * through. */
 static int64_t
 acquire_pause_ns(const struct elector *e)
 {
@@ -527,7 +533,7 @@ acquire(struct elector *e)
 	return true;
 }
 
-/* ---- lead ------------------------------------------------------------------------------------------- */
+/* ---- lead ---- */
 
 static void
 tell(struct elector *e, const char *what)
@@ -603,7 +609,8 @@ may_be_lost(struct elector *e)
 	return !e->is_stopped;
 }
 
-/* No event: the process ends before one could be written, and it would be the write of a former leader. */
+/* No event: the process ends before one could be written, and it would be the write of a former
+ * leader. */
 static void
 end_lost(struct elector *e)
 {
@@ -628,8 +635,8 @@ keep_version(struct elector *e)
 	buf_add_str(&e->version, e->seen.version);
 }
 
-/* Returns when we were stopped or the lease was lost. The event comes a period late: written at once, it would take the
- * connection from those who begin to work now. */
+/* Returns when we were stopped or the lease was lost. The event comes a period late: written at
+ * once, it would take the connection from those who begin to work now. */
 static void
 lead(struct elector *e)
 {
@@ -650,7 +657,7 @@ lead(struct elector *e)
 		end_lost(e);
 }
 
-/* ---- release ---------------------------------------------------------------------------------------- */
+/* ---- release ---- */
 
 static bool
 is_release_wanted(struct elector *e, int64_t *ret_until_ns)
@@ -716,7 +723,7 @@ run(void *arg)
 	return NULL;
 }
 
-/* ---- the public side -------------------------------------------------------------------------------- */
+/* ---- the public side ---- */
 
 bool
 elector_validate(int64_t lease_duration_ns, int64_t renew_deadline_ns, int64_t retry_period_ns,

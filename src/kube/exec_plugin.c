@@ -1,8 +1,10 @@
 /* kube/exec_plugin.c: see exec_plugin.h.
  *
- * A thread for a run, rather than the caller's: a caller with little time would kill a program that others wait for.
+ * A thread for a run, rather than the caller's: a caller with little time would kill a program that
+ * others wait for.
  *
- * Expiry is wall time, since a time from outside is all there is to compare with; the distance of runs is boot time.
+ * Expiry is wall time, since a time from outside is all there is to compare with; the distance of
+ * runs is boot time.
  */
 #include "kube/exec_plugin.h"
 
@@ -70,7 +72,7 @@ struct exec_plugin {
 	int64_t hints_end_boot_ns;         /* mu: of this period */
 };
 
-/* ---- what it answers ------------------------------------------------------------------------------ */
+/* ---- what it answers ---- */
 
 void
 exec_credential_fini(struct exec_credential *c)
@@ -172,7 +174,7 @@ exec_credential_parse(struct str json, struct str api_version, struct exec_crede
 	return true;
 }
 
-/* ---- what it is told ------------------------------------------------------------------------------ */
+/* ---- what it is told ---- */
 
 static void
 add_member(struct buf *b, const char *name, struct str text)
@@ -243,7 +245,7 @@ variables(const struct kube_exec *exec, const char *info)
 	return env;
 }
 
-/* ---- a run ---------------------------------------------------------------------------------------- */
+/* ---- a run ---- */
 
 static void
 count(int exit_code, const char *outcome)
@@ -408,7 +410,7 @@ start_run(struct exec_plugin *p)
 	thread_start(&p->thread, "exec", run, p);
 }
 
-/* ---- who waits for it ----------------------------------------------------------------------------- */
+/* ---- who waits for it ---- */
 
 /* All below are called with mu held. */
 
@@ -553,7 +555,7 @@ exec_plugin_set_ca(struct exec_plugin *p, struct str ca_pem)
 	p->ca_pem = str_n(p->ca_memory, ca_pem.len);
 }
 
-/* ---- life cycle ----------------------------------------------------------------------------------- */
+/* ---- life cycle ---- */
 
 static void
 tell_ttl(void *plugin)

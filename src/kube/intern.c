@@ -1,7 +1,7 @@
 /* kube/intern.c: a map from text to itself, and one from rows of texts to themselves.
  *
- * Equal texts have equal pointers here, so the bytes of a row whose texts are shared tell it from all others: they are its
- * key in the second map.
+ * Equal texts have equal pointers here, so the bytes of a row whose texts are shared tell it from
+ * all others: they are its key in the second map.
  */
 #include "kube/intern.h"
 

@@ -1,6 +1,7 @@
 /* kube/lease.c: see lease.h.
  *
- * A Lease is written by walking through the old one: members are copied as they are, except those that we set.
+ * A Lease is written by walking through the old one: members are copied as they are, except those
+ * that we set.
  */
 #include "kube/lease.h"
 
@@ -17,7 +18,7 @@ lease_fini(struct lease *l)
 	*l = LEASE_INIT;
 }
 
-/* ---- reading ---------------------------------------------------------------------------------------- */
+/* ---- reading ---- */
 
 static bool
 read_str(yyjson_val *root, const char *path, struct str *ret, struct error *err)
@@ -88,7 +89,7 @@ lease_spec_differs(const struct lease *a, const struct lease *b)
 	return !a->doc || !b->doc || !str_eq(buf_str(&a->spec), buf_str(&b->spec));
 }
 
-/* ---- writing ---------------------------------------------------------------------------------------- */
+/* ---- writing ---- */
 
 static void
 add_key(struct buf *b, struct str name)

@@ -39,7 +39,7 @@ material_tls(const struct material *m, bool with_cert)
 	};
 }
 
-/* ---- the authorities ------------------------------------------------------------------------------ */
+/* ---- the authorities ---- */
 
 static void
 count(const char *result, const char *reason)
@@ -86,7 +86,7 @@ follow_ca(struct material *m, struct error *err)
 	return MATERIAL_CA;
 }
 
-/* ---- the client certificate ----------------------------------------------------------------------- */
+/* ---- the client certificate ---- */
 
 static bool
 check_pair(const struct secret *cert, const struct secret *key, struct error *err)
@@ -121,7 +121,8 @@ read_part(const char *file, const struct secret *present, struct secret *ret, st
 	return true;
 }
 
-/* They are written one after the other: between the two they do not fit, and the next look will find them. */
+/* They are written one after the other: between the two they do not fit, and the next look will
+ * find them. */
 static unsigned
 follow_cert(struct material *m, struct error *err)
 {
@@ -150,7 +151,7 @@ material_follow(struct material *m, struct error *err)
 	return follow_ca(m, err) | follow_cert(m, err);
 }
 
-/* ---- from a configuration ------------------------------------------------------------------------- */
+/* ---- from a configuration ---- */
 
 void
 material_init(struct material *m, const struct kube_config *config)

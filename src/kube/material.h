@@ -1,7 +1,7 @@
 /* kube/material.h: certificates and keys, as files give them.
  *
- * Files are compared by content, since the kubelet swaps symbolic links. What cannot be read or used changes nothing.
- * Not for several threads at once: the connection has the lock.
+ * Files are compared by content, since the kubelet swaps symbolic links. What cannot be read or
+ * used changes nothing. Not for several threads at once: the connection has the lock.
  */
 #ifndef CCMD_KUBE_MATERIAL_H
 #define CCMD_KUBE_MATERIAL_H
@@ -27,15 +27,17 @@ enum material_change {
 void material_init(struct material *m, const struct kube_config *config);
 void material_fini(struct material *m);
 
-/** Reads the files again. The sum of enum material_change; *err has the last problem, with a code that is not ERR_NONE,
- * when there was one, and counts are in rest_client_transport_ca_reload_total. */
+/** Reads the files again. The sum of enum material_change; *err has the last problem, with a code
+ * that is not ERR_NONE, when there was one, and counts are in
+ * rest_client_transport_ca_reload_total. */
 unsigned material_follow(struct material *m, struct error *err);
 
 /** As another configuration has it; false, with ERR_INVALID, when that cannot work. */
 NODISCARD bool material_update(struct material *m, const struct kube_config *config,
                                unsigned *ret_changes, struct error *err);
 
-/** Another client certificate, from elsewhere. ERR_INVALID when it and the key cannot work; both empty: none any more. */
+/** Another client certificate, from elsewhere. ERR_INVALID when it and the key cannot work; both
+ * empty: none any more. */
 NODISCARD bool material_set_cert(struct material *m, const struct secret *cert_pem,
                                  const struct secret *key_pem, struct error *err);
 

@@ -1,8 +1,9 @@
 /* kube/node.c: from a Node's JSON to one small block.
  *
- * Three steps: `read` makes a draft whose arrays are in an arena and whose texts are views of the document; `own` notes
- * which texts the node must keep itself, the others being shared (kube/intern.h); `pack` adds up, allocates once, and
- * moves everything there. The node's name is kept once, although its host name's label and address repeat it.
+ * Three steps: `read` makes a draft whose arrays are in an arena and whose texts are views of the
+ * document; `own` notes which texts the node must keep itself, the others being shared
+ * (kube/intern.h); `pack` adds up, allocates once, and moves everything there. The node's name is
+ * kept once, although its host name's label and address repeat it.
  */
 #include "kube/node.h"
 

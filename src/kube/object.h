@@ -1,8 +1,9 @@
 /* kube/object.h: what all stored objects have in common.
  *
- * Objects are immutable, counted projections of API objects: the dozen fields we act on, in one allocation. A
- * store swaps pointers; readers take a reference and may keep it. struct node (kube/node.h) embeds struct object
- * first; struct kind is what store and reflector need to know of it.
+ * Objects are immutable, counted projections of API objects: the dozen fields we act on, in one
+ * allocation. A store swaps pointers; readers take a reference and may keep it. struct node
+ * (kube/node.h) embeds struct object first; struct kind is what store and reflector need to know of
+ * it.
  *
  * Threads: any; what is marked as the store's changes under its lock and is nobody else's business.
  */
@@ -28,7 +29,8 @@ struct object {
 struct kind {
 	const char *name; /* "Node": the API's kind */
 	const char *path; /* "/api/v1/nodes" */
-	/* Projects an API object. ERR_INVALID when it lacks name, UID or resourceVersion, or a field has another type. */
+	/* Projects an API object. ERR_INVALID when it lacks name, UID or resourceVersion, or a
+	 * field has another type. */
 	bool (*parse)(yyjson_val *val, struct object **ret, struct error *err);
 	void (*free)(struct object *);
 	/* Does anything we act on differ? The resource version does not count. */
@@ -68,9 +70,9 @@ struct object_field {
 
 #define OBJECT_FIELD(want, type, member, text) { STR(text), want, offsetof(type, member) }
 
-/** Reads the named members of val into a struct, in one walk. Absent and null ones leave it as it is, as does a val of
- * NULL; the last of several wins. ERR_INVALID, naming the field behind `path`, when val or a member has another type.
- * Views live as long as the document. */
+/** Reads the named members of val into a struct, in one walk. Absent and null ones leave it as it
+ * is, as does a val of NULL; the last of several wins. ERR_INVALID, naming the field behind
+ * `path`, when val or a member has another type. Views live as long as the document. */
 NODISCARD bool object_read(yyjson_val *val, const char *path, const struct object_field *fields,
                            size_t n, void *into, struct error *err);
 
@@ -81,7 +83,8 @@ struct object_meta {
 	yyjson_val *labels, *annotations;
 };
 
-/** Reads it from the object (not from its metadata). ERR_INVALID when name, UID or resourceVersion is missing. */
+/** Reads it from the object (not from its metadata). ERR_INVALID when name, UID or resourceVersion
+ * is missing. */
 NODISCARD bool object_read_meta(yyjson_val *val, struct object_meta *ret, struct error *err);
 
 /** Appends the key that an object has in the store; false when val has no name. */

@@ -1,12 +1,13 @@
 /* kube/queue.c: one record per key, on up to three structures at once.
  *
- * client-go keeps a list and three sets; here a record bears flags, and one map finds it. It exists while anything is
- * known of its key: it waits, is worked on, is due later, or has failures to remember.
+ * client-go keeps a list and three sets; here a record bears flags, and one map finds it. It exists
+ * while anything is known of its key: it waits, is worked on, is due later, or has failures to
+ * remember.
  *
- *	dirty && !processing   in the line, to be handed out
- *	dirty && processing    added while worked on: back in the line at queue_done()
- *	heap_place > 0         due later; a plain add does not change that
- *	is_parked              due later, or at the next queue_release()
+ * 	dirty && !processing   in the line, to be handed out
+ * 	dirty && processing    added while worked on: back in the line at queue_done()
+ * 	heap_place > 0         due later; a plain add does not change that
+ * 	is_parked              due later, or at the next queue_release()
  */
 #include "kube/queue.h"
 
@@ -35,7 +36,8 @@ struct item {
 	char key[];
 };
 
-/* Thousands come at once with a list, between what stays: by themselves they leave no holes there. */
+/* Thousands come at once with a list, between what stays: by themselves they leave no holes
+ * there. */
 static struct pool items = POOL_INIT;
 
 enum {
@@ -392,8 +394,8 @@ queue_add_failed(struct queue *q, struct str key, int64_t max_delay_ns)
 	return delay_ns;
 }
 
-/* If the queue was released while the key was worked on, the key is due soon: the request that failed may have been sent
- * before the release. */
+/* If the queue was released while the key was worked on, the key is due soon: the request that
+ * failed may have been sent before the release. */
 void
 queue_park(struct queue *q, struct str key, int64_t delay_ns)
 {
@@ -410,7 +412,8 @@ queue_park(struct queue *q, struct str key, int64_t delay_ns)
 		item->is_parked = true;
 }
 
-/* Walks the heap from the top: an item that becomes due sooner moves up, and only items that were visited before move down. */
+/* Walks the heap from the top: an item that becomes due sooner moves up, and only items that were
+ * visited before move down. */
 void
 queue_release(struct queue *q)
 {

@@ -1,8 +1,8 @@
 /* kube/queue.h: keys waiting to be reconciled, each at most once.
  *
- * A key added while being worked on is remembered and handed out again after queue_done(), so one key is never worked
- * on twice at the same time. Failed keys come back later: the delay doubles up to a maximum, plus up to two fifths at
- * random (base/backoff.h).
+ * A key added while being worked on is remembered and handed out again after queue_done(), so one
+ * key is never worked on twice at the same time. Failed keys come back later: the delay doubles up
+ * to a maximum, plus up to two fifths at random (base/backoff.h).
  *
  * Threads: every function may be called from any thread.
  */
@@ -29,17 +29,21 @@ struct queue *queue_new(const struct queue_config *config);
 void queue_free(struct queue *);
 DEFINE_CLEANUP(struct queue, queue_free)
 
-/** Adds a key (copied): handed out as soon as a worker is free. Nothing happens when it waits already. */
+/** Adds a key (copied): handed out as soon as a worker is free. Nothing happens when it waits
+ * already. */
 void queue_add(struct queue *q, struct str key);
-/** Adds it after a while; of several times the earliest counts. A plain queue_add() does not wait for it. */
+/** Adds it after a while; of several times the earliest counts. A plain queue_add() does not wait
+ * for it. */
 void queue_add_after(struct queue *q, struct str key, int64_t delay_ns);
 /** Adds it after the delay its failures have earned, which this call counts. Returns that delay. */
 int64_t queue_add_failed(struct queue *q, struct str key,
                          int64_t max_delay_ns /* 0: the queue's */);
-/** Adds the key after the delay, or soon after the next queue_release(): for keys that wait together for the end of an outage.
- * No failure is counted. If the queue was released while the key was worked on, the key is added soon. */
+/** Adds the key after the delay, or soon after the next queue_release(): for keys that wait
+ * together for the end of an outage. No failure is counted. If the queue was released while the
+ * key was worked on, the key is added soon. */
 void queue_park(struct queue *q, struct str key, int64_t delay_ns);
-/** Adds all parked keys within two seconds, at random times. A key that is due sooner for another reason stays so. */
+/** Adds all parked keys within two seconds, at random times. A key that is due sooner for another
+ * reason stays so. */
 void queue_release(struct queue *q);
 /** Forgets the failures of a key: call after success. */
 void queue_forget(struct queue *q, struct str key);
@@ -57,15 +61,17 @@ unsigned queue_failures(struct queue *q, struct str key);
  */
 NODISCARD bool queue_get(struct queue *q, int64_t deadline_ns, struct str *ret, struct error *err);
 
-/** For the loop of a worker: waits for as long as it takes. When the thread has nothing to do after a burst, it gives back the
- * memory that it left behind. *n_busy: 0 at first, then this function's. False when the queue was shut down. */
+/** For the loop of a worker: waits for as long as it takes. When the thread has nothing to do after
+ * a burst, it gives back the memory that it left behind. *n_busy: 0 at first, then this
+ * function's. False when the queue was shut down. */
 NODISCARD bool queue_get_or_rest(struct queue *q, unsigned *n_busy, struct str *ret);
 /** Gives the key back; it is handed out again if it was added meanwhile. */
 void queue_done(struct queue *q, struct str key);
 
 /** No more keys are handed out, waiting workers return. */
 void queue_shut_down(struct queue *q);
-/** Waits until no key is being worked on; false when the deadline (mono) passed first. After queue_shut_down(). */
+/** Waits until no key is being worked on; false when the deadline (mono) passed first. After
+ * queue_shut_down(). */
 bool queue_wait_idle(struct queue *q, int64_t deadline_ns);
 /** Keys that wait to be handed out now. */
 size_t queue_length(struct queue *q);

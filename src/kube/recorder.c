@@ -52,7 +52,7 @@ struct recorder {
 	struct correlator correlator;
 };
 
-/* --- metrics --------------------------------------------------------------------------------------- */
+/* ---- metrics ---- */
 
 METRIC_FAMILY(
 	dropped_total, METRIC_COUNTER, "ccmd_events_dropped_total",
@@ -78,7 +78,7 @@ count_queued(struct recorder *r, size_t n)
 	metric_set(metric_of(&queued), (double)n);
 }
 
-/* --- what is written ------------------------------------------------------------------------------- */
+/* ---- what is written ---- */
 
 static bool
 is_alnum(char c)
@@ -100,8 +100,8 @@ is_dns_subdomain(struct str s)
 	return s.len <= LIMIT_NAME;
 }
 
-/* "web.185a3c0f11223344". A name that cannot be the beginning of another is hashed; client-go takes a random
- * UUID then, which we would have to remember for the next count. */
+/* "web.185a3c0f11223344". A name that cannot be the beginning of another is hashed; client-go takes
+ * a random UUID then, which we would have to remember for the next count. */
 static struct str
 event_name(struct recorder *r, const struct sighting *s)
 {
@@ -191,7 +191,7 @@ add_path(struct buf *b, const struct event *e, struct str name)
 	url_add_escaped(b, name);
 }
 
-/* --- writing --------------------------------------------------------------------------------------- */
+/* ---- writing ---- */
 
 static bool
 create_event(struct recorder *r, struct call *call, const struct sighting *s, struct str name,
@@ -292,7 +292,7 @@ write_event(struct recorder *r, const struct sighting *s)
 	metric_inc(metric_of(&written_total));
 }
 
-/* --- the queue ------------------------------------------------------------------------------------- */
+/* ---- the queue ---- */
 
 /* Called with mu held. */
 static void
@@ -313,7 +313,7 @@ line_take(struct line *line)
 	return e;
 }
 
-/* --- the thread ------------------------------------------------------------------------------------ */
+/* ---- the thread ---- */
 
 /* Waits for an event. True with NULL when the deadline passed, false at the end. */
 static bool
@@ -375,7 +375,7 @@ run(void *arg)
 	return NULL;
 }
 
-/* --- the public side ------------------------------------------------------------------------------- */
+/* ---- the public side ---- */
 
 static struct str
 keep(char **at, struct str s)
@@ -498,7 +498,8 @@ recorder_new(struct kube_client *client, struct clock *clock)
 	return r;
 }
 
-/* Lets the thread empty the queue for a while; what is left then fails at once, its requests being cancelled. */
+/* Lets the thread empty the queue for a while; what is left then fails at once, its requests being
+ * cancelled. */
 static void
 end_thread(struct recorder *r, int64_t flush_ms)
 {

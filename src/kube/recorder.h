@@ -31,12 +31,13 @@ struct recorder *recorder_new(struct kube_client *client, struct clock *clock);
 /** Writes what is queued for up to flush_ms, then ends the thread. NULL is fine. */
 void recorder_free(struct recorder *, int64_t flush_ms);
 
-/** component: "cloud-node-controller", …, a literal. reason: UpperCamelCase, a literal. message is cut to
- * LIMIT_EVENT_MESSAGE. Everything else is copied. */
+/** component: "cloud-node-controller", …, a literal. reason: UpperCamelCase, a literal. message is
+ * cut to LIMIT_EVENT_MESSAGE. Everything else is copied. */
 void recorder_event(struct recorder *, const char *component, const struct event_object *object,
                     enum event_type type, const char *reason, struct str message);
-/** The same, ahead of all that came by recorder_event(), and also where these are as many as may: for the few of a process
- * that tell what it is now. At the end there may be no time for the others. */
+/** The same, ahead of all that came by recorder_event(), and also where these are as many as may:
+ * for the few of a process that tell what it is now. At the end there may be no time for the
+ * others. */
 void recorder_event_first(struct recorder *, const char *component,
                           const struct event_object *object, enum event_type type,
                           const char *reason, struct str message);

@@ -4,16 +4,17 @@
  * between the stream and the store, and one back-off. How a watch ended decides what comes next
  * (enum next):
  *
- *	it ended, broke, fell silent       watch again from the last version seen
- *	refused, throttled                 wait, watch again: a new list would only add to the load
- *	410 Gone                           list; at once if the last list is not just behind us
- *	anything else                      wait, list
+ * 	it ended, broke, fell silent       watch again from the last version seen
+ * 	refused, throttled                 wait, watch again: a new list would only add to the load
+ * 	410 Gone                           list; at once if the last list is not just behind us
+ * 	anything else                      wait, list
  *
- * A watch does not show whether the API server knows the version it begins from: with a version of the future, as after
- * etcd was restored from a backup, it is opened and stays silent. So after SILENCE_NS without a line, probe() asks.
+ * A watch does not show whether the API server knows the version it begins from: with a version of
+ * the future, as after etcd was restored from a backup, it is opened and stays silent. So after
+ * SILENCE_NS without a line, probe() asks.
  *
- * Removal is the dangerous part: only a complete list of the right kind removes objects, and a deletion that cannot be
- * read leads to a list.
+ * Removal is the dangerous part: only a complete list of the right kind removes objects, and a
+ * deletion that cannot be read leads to a list.
  */
 #include "kube/reflector.h"
 
@@ -40,8 +41,9 @@
 #define PROVEN_WATCH_NS (10 * NS_PER_SEC) /* with events: all is well */
 #define LONG_WATCH_NS (120 * NS_PER_SEC)
 #define JUST_LISTED_NS (30 * NS_PER_SEC)
-/* How long a watch may be silent before it is probed. kube-apiserver sends a bookmark every 60 to 75 s (apiserver,
- * storage/cacher, bookmarkFrequency and its jitter) if the version has changed; the rest is a margin for a busy server. */
+/* How long a watch may be silent before it is probed. kube-apiserver sends a bookmark every 60 to
+ * 75 s (apiserver, storage/cacher, bookmarkFrequency and its jitter) if the version has changed;
+ * the rest is a margin for a busy server. */
 #define SILENCE_NS (120 * NS_PER_SEC)
 /* A server that does not know the version answers 504 within 3 s. */
 #define PROBE_TIMEOUT_MS (10 * MS_PER_SEC)
@@ -224,8 +226,8 @@ set_watch_age(void *reflector)
 
 /* ---- failing and recovering ---- */
 
-/* Waits as long as the failures so far have earned, and at least as long as the server asked for. False
- * when cancelled. */
+/* Waits as long as the failures so far have earned, and at least as long as the server asked for.
+ * False when cancelled. */
 static bool
 back_off(struct reflector *r, const struct error *err)
 {
@@ -275,7 +277,8 @@ note_skipped(struct reflector *r, struct str key, const struct error *err)
 		         LOG_I64("skipped", r->n_skipped), LOG_ERR(err));
 }
 
-/* What cannot be read is kept as it was: it exists. Fails only when it cannot even be told which one it is. */
+/* What cannot be read is kept as it was: it exists. Fails only when it cannot even be told which
+ * one it is. */
 static bool
 skip_object(struct reflector *r, yyjson_val *val, struct error *err)
 {
@@ -372,7 +375,8 @@ read_items(struct reflector *r, struct http_stream *stream, struct json_split *s
 	}
 }
 
-/* Is this the whole list, and of our kind? Whatever else came with status 200 must not remove anything. */
+/* Is this the whole list, and of our kind? Whatever else came with status 200 must not remove
+ * anything. */
 static bool
 check_head(const struct reflector *r, yyjson_val *head, struct str *ret_rv, struct error *err)
 {
@@ -446,17 +450,19 @@ list_at(struct reflector *r, struct str rv, struct error *err)
 	       receive_list(r, stream, /*is_newest=*/rv.len == 0, err);
 }
 
-/* The server does not know our version: too old for it, or, after etcd went back to a backup, not there yet. */
+/* The server does not know our version: too old for it, or, after etcd went back to a backup, not
+ * there yet. */
 static bool
 is_version_unknown(const struct error *err)
 {
 	return err->code == ERR_GONE || err->http_status == 504;
 }
 
-/* Lists a state that is at least as new as the last one seen. The first list of a leader is at least as new as its Lease, and
- * so includes the last writes of the previous leader. If Leases are stored in a separate etcd (kube-apiserver
- * --etcd-servers-overrides), their versions are unrelated: a lower one is harmless, and a higher one is answered with 504
- * after 3 s, which leads to a list of the newest state. */
+/* Lists a state that is at least as new as the last one seen. The first list of a leader is at
+ * least as new as its Lease, and so includes the last writes of the previous leader. If Leases are
+ * stored in a separate etcd (kube-apiserver --etcd-servers-overrides), their versions are
+ * unrelated: a lower one is harmless, and a higher one is answered with 504 after 3 s, which leads
+ * to a list of the newest state. */
 static bool
 try_list(struct reflector *r, struct error *err)
 {
@@ -515,9 +521,10 @@ ask_for_last_version(struct reflector *r, struct error *err)
 	return open_stream(r, &call, &request, &stream, err);
 }
 
-/* Asks whether the API server knows the last version that was seen, by a list of one object that must not be older: at most
- * one small request that is answered in SILENCE_NS. False with ERR_GONE if it does not: everything has to be listed. Other failures say
- * nothing about the version, and the watch continues. */
+/* Asks whether the API server knows the last version that was seen, by a list of one object that
+ * must not be older: at most one small request that is answered in SILENCE_NS. False with ERR_GONE
+ * if it does not: everything has to be listed. Other failures say nothing about the version, and
+ * the watch continues. */
 static bool
 probe(struct reflector *r, struct error *err)
 {
@@ -678,7 +685,8 @@ run_watch(struct reflector *r, struct watch *w, struct error *err)
 		                        .timeout_ms = HEADERS_TIMEOUT_MS,
 		                        .is_endless = true };
 
-	/* A probe may be due here, because a proxy may end silent watches sooner than SILENCE_NS each time. */
+	/* A probe may be due here, because a proxy may end silent watches sooner than SILENCE_NS
+	 * each time. */
 	if (clock_mono(r->clock) >= r->probe_ns && !probe(r, err))
 		return false;
 	buf_addf(&target, "%s?watch=true&allowWatchBookmarks=true&timeoutSeconds=%lld",

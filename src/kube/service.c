@@ -1,7 +1,8 @@
 /* kube/service.c: from a Service's JSON to one small block.
  *
- * As in kube/node.c: `read` makes a draft whose arrays are in an arena and whose texts are views of the document; `pack`
- * copies it all into one allocation. Services are hundreds where nodes are thousands, so nothing is shared.
+ * As in kube/node.c: `read` makes a draft whose arrays are in an arena and whose texts are views of
+ * the document; `pack` copies it all into one allocation. Services are hundreds where nodes are
+ * thousands, so nothing is shared.
  */
 #include "kube/service.h"
 

@@ -1,7 +1,8 @@
 /* kube/service_account.c: see service_account.h.
  *
- * How long a token lives is what we asked for, or what the server says it made of that, whichever is less; counted from
- * before the request on the clock that goes on during a suspension, so that the server's clock does not matter.
+ * How long a token lives is what we asked for, or what the server says it made of that, whichever
+ * is less; counted from before the request on the clock that goes on during a suspension, so that
+ * the server's clock does not matter.
  */
 #include "kube/service_account.h"
 
@@ -40,7 +41,7 @@ struct service_account {
 	int64_t next_refusal_boot_ns; /* mu: a 401 is believed from then on */
 };
 
-/* ---- asking the API server ------------------------------------------------------------------------ */
+/* ---- asking the API server ---- */
 
 static bool
 make_namespace(struct service_account *a, struct call *call, struct error *err)
@@ -173,7 +174,7 @@ try_often(struct service_account *a, struct call *call, struct secret *ret, int6
 	}
 	return true;
 }
-/* ---- the token we have ---------------------------------------------------------------------------- */
+/* ---- the token we have ---- */
 
 /* Called with mu held. */
 static void
@@ -309,7 +310,7 @@ service_account_rejected(struct service_account *a, uint64_t generation)
 	return true;
 }
 
-/* ---- life cycle ----------------------------------------------------------------------------------- */
+/* ---- life cycle ---- */
 
 struct service_account *
 service_account_new(const char *name, struct kube_client *client, struct clock *clock)

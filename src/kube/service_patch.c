@@ -3,7 +3,8 @@
 
 #include "http/url.h"
 
-/* All finalizers but ours, as an array, with ours behind them when it is wanted: the order that the server keeps. */
+/* All finalizers but ours, as an array, with ours behind them when it is wanted: the order that the
+ * server keeps. */
 static void
 add_order(struct buf *b, const struct service *s, bool wanted)
 {
@@ -85,7 +86,8 @@ service_patch_status(struct buf *b, const struct service *s, const struct servic
 	buf_add_c(b, n > 0 ? "]}}}" : "null}}}");
 }
 
-/* One that the server left out says nothing: 1.28 has no such field. One that it has must be ours. */
+/* One that the server left out says nothing: 1.28 has no such field. One that it has must be
+ * ours. */
 static bool
 is_mode_equal(const struct service_ingress *said, const struct service_ingress *wanted)
 {

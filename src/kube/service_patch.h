@@ -1,8 +1,8 @@
 /* kube/service_patch.h: bodies of the writes we make to Services, all to their /status
  * (docs/spec/framework.md, "Service patches").
  *
- * Strategic merge patches. The UID is named always, so that a Service re-created under the same name is not touched. The
- * finalizer is removed by name from the list, never by clearing it.
+ * Strategic merge patches. The UID is named always, so that a Service re-created under the same
+ * name is not touched. The finalizer is removed by name from the list, never by clearing it.
  */
 #ifndef CCMD_KUBE_SERVICE_PATCH_H
 #define CCMD_KUBE_SERVICE_PATCH_H
@@ -12,12 +12,13 @@
 /** Appends the patch that adds our finalizer. */
 void service_patch_claim(struct buf *b, const struct service *);
 
-/** Appends the patch that releases a Service whose balancer is gone: it removes our finalizer and clears
- * status.loadBalancer. The status is cleared even if the Service is being deleted, because another finalizer may hold it for
- * long while its address belongs to another Service already. Both happen in one write, so that no reader sees one without
- * the other: the API server also changes finalizers by /status, and deletes a Service that loses its last one this way.
- * False, with nothing appended, if there is neither. is_stale: the Service as we know it may be older than our own last
- * write to it, so the patch does both in any case. */
+/** Appends the patch that releases a Service whose balancer is gone: it removes our finalizer and
+ * clears status.loadBalancer. The status is cleared even if the Service is being deleted, because
+ * another finalizer may hold it for long while its address belongs to another Service already.
+ * Both happen in one write, so that no reader sees one without the other: the API server also
+ * changes finalizers by /status, and deletes a Service that loses its last one this way. False,
+ * with nothing appended, if there is neither. is_stale: the Service as we know it may be older
+ * than our own last write to it, so the patch does both in any case. */
 bool service_patch_release(struct buf *b, const struct service *, bool is_stale);
 
 /** Appends the patch of status.loadBalancer; none: cleared. */

@@ -1,7 +1,7 @@
 /* kube/store.c: two maps under one lock.
  *
- * The second map leads from an index key to the first of the objects that have it; they are chained through
- * object->index_next. Its keys are views into that first object, so they change with it.
+ * The second map leads from an index key to the first of the objects that have it; they are chained
+ * through object->index_next. Its keys are views into that first object, so they change with it.
  *
  * A list stamps what it brings with its epoch; what bears another at its end is gone.
  */
@@ -201,7 +201,8 @@ index_unlink(struct store *s, struct object *o)
 	}
 }
 
-/* Would object take us back? Not when it is another that has the name now, nor when the list knows best. */
+/* Would object take us back? Not when it is another that has the name now, nor when the list knows
+ * best. */
 static bool
 is_late(const struct store *s, const struct object *old, const struct object *object)
 {

@@ -1,14 +1,15 @@
 /* kube/store.h: the objects of one kind, as far as we have heard.
  *
- * Filled by a reflector, read by everyone. Readers get a reference to an immutable snapshot of an object; a short lock
- * covers the look-up. Indexed by key and by object->index_key (nodes: provider ID), where several objects may share
- * one.
+ * Filled by a reflector, read by everyone. Readers get a reference to an immutable snapshot of an
+ * object; a short lock covers the look-up. Indexed by key and by object->index_key (nodes: provider
+ * ID), where several objects may share one.
  *
- * The handler is called on the reflector's thread after each change, without the store's lock, and must not block: it
- * pushes keys on queues. A change in nothing but the resource version updates the object without a call.
+ * The handler is called on the reflector's thread after each change, without the store's lock, and
+ * must not block: it pushes keys on queues. A change in nothing but the resource version updates
+ * the object without a call.
  *
- * Threads: any; what is for the reflector is called by one thread. A store that has not synced must not be used to
- * decide on deletions.
+ * Threads: any; what is for the reflector is called by one thread. A store that has not synced must
+ * not be used to decide on deletions.
  */
 #ifndef CCMD_KUBE_STORE_H
 #define CCMD_KUBE_STORE_H
@@ -52,22 +53,24 @@ NODISCARD bool store_wait_synced(struct store *, struct call *, struct error *er
 
 /* ---- for the reflector ---- */
 
-/** Takes over the reference. A state older than the stored one (same UID, lower resource version) is dropped: an API
- * server may answer from a cache that lags. LIMIT_OBJECTS: ERR_INVALID, and the object is dropped. */
+/** Takes over the reference. A state older than the stored one (same UID, lower resource version)
+ * is dropped: an API server may answer from a cache that lags. LIMIT_OBJECTS: ERR_INVALID, and the
+ * object is dropped. */
 NODISCARD bool store_put(struct store *, struct object *object, struct error *err);
 /** The list or watch has that object, but it cannot be read: what is known of it stays. */
 void store_keep(struct store *, struct str key);
-/** The object is the last state from a DELETED event; removed only when the stored one has the same UID. */
+/** The object is the last state from a DELETED event; removed only when the stored one has the same
+ * UID. */
 void store_remove(struct store *, const struct object *last);
-/** A list begins: every object neither put nor kept until store_end_list() is then removed, with handler calls.
- * is_newest: it shows the newest state there is, not a cache's, so that lower resource versions are no sign of age:
- * etcd was restored from a backup. */
+/** A list begins: every object neither put nor kept until store_end_list() is then removed, with
+ * handler calls. is_newest: it shows the newest state there is, not a cache's, so that lower
+ * resource versions are no sign of age: etcd was restored from a backup. */
 void store_begin_list(struct store *, bool is_newest);
 void store_end_list(struct store *);
 /** A list broke off: objects that were put stay, none is removed. */
 void store_abort_list(struct store *);
-/** What came was no list of ours, such as one that never ends: abort it, and take out what it added, with handler calls,
- * so that it does not stand in the way of the next. */
+/** What came was no list of ours, such as one that never ends: abort it, and take out what it
+ * added, with handler calls, so that it does not stand in the way of the next. */
 void store_reject_list(struct store *);
 
 #endif

@@ -22,12 +22,13 @@ struct watch_event {
 	struct str resource_version; /* not of ERROR and SKIPPED */
 };
 
-/** Reads a line's JSON; views live as long as the document. ERR_INVALID when it is no event, or of a type that does not
- * exist. */
+/** Reads a line's JSON; views live as long as the document. ERR_INVALID when it is no event, or of
+ * a type that does not exist. */
 NODISCARD bool watch_read(const struct kind *kind, yyjson_val *line, struct watch_event *ret,
                           struct error *err);
 
-/** Fills *err with what the Status of an ERROR event says; ERR_GONE when the version is too old. Returns false. */
+/** Fills *err with what the Status of an ERROR event says; ERR_GONE when the version is too old.
+ * Returns false. */
 bool watch_status_error(yyjson_val *status, struct error *err);
 
 /** "added", …: a metric's label. */

@@ -1,10 +1,12 @@
 /* serve/access.c: see access.h.
  *
- * A request that has to wait becomes an asker: what is needed of it later is copied, since a request may only be looked
- * at on the server's thread. The same steps serve answers that are known and those that come later.
+ * A request that has to wait becomes an asker: what is needed of it later is copied, since a
+ * request may only be looked at on the server's thread. The same steps serve answers that are known
+ * and those that come later.
  *
- * A credential that is wrong does not end the search, since another one may be right (a token beside a certificate of an
- * authority that is not ours); but it is never forgotten: without a right one the caller is refused, not anonymous.
+ * A credential that is wrong does not end the search, since another one may be right (a token
+ * beside a certificate of an authority that is not ours); but it is never forgotten: without a
+ * right one the caller is refused, not anonymous.
  */
 #include "serve/access.h"
 
@@ -25,7 +27,7 @@ enum {
 	MAX_MESSAGE = 4096,
 };
 
-/* --- drafts ---------------------------------------------------------------------------------------- */
+/* ---- drafts ---- */
 
 /* Counts an item of that many bytes; false when it is one too many. */
 static bool
@@ -104,7 +106,7 @@ access_draft_extra(struct access_draft *d, struct str key, struct str value)
 	d->n_extras++;
 }
 
-/* --- users ----------------------------------------------------------------------------------------- */
+/* ---- users ---- */
 
 static bool
 is_among(const struct str groups[], size_t n, const char *group)
@@ -200,7 +202,7 @@ access_user_is_in(const struct access_user *u, const char *group)
 	return is_among(u->groups, u->n_groups, group);
 }
 
-/* --- certificates and tokens ----------------------------------------------------------------------- */
+/* ---- certificates and tokens ---- */
 
 /* NULL when it has more organizations than a user can have groups. */
 static struct access_user *
@@ -255,7 +257,7 @@ access_identify(const struct access_proof *client, struct str authorization, boo
 	return known(access_user_anonymous(), ret_user);
 }
 
-/* --- rights ---------------------------------------------------------------------------------------- */
+/* ---- rights ---- */
 
 static struct str
 without_slash(struct str path)
@@ -313,7 +315,7 @@ access_add_refusal(struct buf *b, const struct access_user *user, struct str ver
 	}
 }
 
-/* --- life of a request ------------------------------------------------------------------------------ */
+/* ---- life of a request ---- */
 
 struct access {
 	struct arena arena; /* of the texts below */
@@ -337,7 +339,7 @@ struct asker {
 	char path_bytes[];
 };
 
-/* --- what a request shows -------------------------------------------------------------------------- */
+/* ---- what a request shows ---- */
 
 /* Other methods have no endpoint here, and only a rule for all verbs allows them. */
 static struct str
@@ -393,7 +395,7 @@ asker_new(struct access *a, struct server_request *request, access_done *done, v
 	return k;
 }
 
-/* --- step by step ---------------------------------------------------------------------------------- */
+/* ---- step by step ---- */
 
 static void
 finish(struct asker *k, enum access_outcome outcome, struct str message)
@@ -429,7 +431,8 @@ on_rights(void *arg, const struct review_answer *answer)
 		forbid(k, str_c(answer->reason));
 }
 
-/* Handles the result of a start. With REVIEWER_ASKS, k may be freed already: the thread may have answered it. */
+/* Handles the result of a start. With REVIEWER_ASKS, k may be freed already: the thread may have
+ * answered it. */
 static void
 go_on(enum reviewer_start start, struct review_answer *answer, reviewer_done *next, struct asker *k)
 {
@@ -495,7 +498,8 @@ ask_token(struct asker *k, struct str token)
 	go_on(start, answer, on_token, k);
 }
 
-/* The authorities may have changed since they were read: the next request is checked against the new ones. */
+/* The authorities may have changed since they were read: the next request is checked against the
+ * new ones. */
 static void
 recheck_authorities(struct access *a)
 {
@@ -527,7 +531,7 @@ access_check(struct access *a, struct server_request *request, access_done *done
 	}
 }
 
-/* --- life cycle ------------------------------------------------------------------------------------ */
+/* ---- life cycle ---- */
 
 static int64_t
 upkeep(void *arg, struct call *call)

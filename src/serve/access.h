@@ -1,18 +1,19 @@
 /* serve/access.h: who asks our server, and may they? Delegated to the API server
  * (docs/spec/kube-client.md, "Authentication" and "Authorization").
  *
- * Authentication, the first that knows the caller: a client certificate, a bearer token by TokenReview, else anonymous;
- * a credential that is wrong is refused, not anonymous. Headers of front proxies are not looked at.
- * Authorization, the first that has an opinion: system:masters, the paths that are always allowed, SubjectAccessReview,
- * else no. Answers are kept for a while (flags), in caches of bounded size, tokens only as keyed hashes. When the API
- * server cannot be asked, the answer is no: closed is the safe side.
+ * Authentication, the first that knows the caller: a client certificate, a bearer token by
+ * TokenReview, else anonymous; a credential that is wrong is refused, not anonymous. Headers of
+ * front proxies are not looked at. Authorization, the first that has an opinion: system:masters,
+ * the paths that are always allowed, SubjectAccessReview, else no. Answers are kept for a while
+ * (flags), in caches of bounded size, tokens only as keyed hashes. When the API server cannot be
+ * asked, the answer is no: closed is the safe side.
  *
- * What an answer needs at once is given on the calling thread; reviews run on a thread of this module with a client of
- * its own, that carries no fence: a standby answers too. What is trusted is in authorities.h, the thread and its caches
- * are in reviewer.h.
+ * What an answer needs at once is given on the calling thread; reviews run on a thread of this
+ * module with a client of its own, that carries no fence: a standby answers too. What is trusted is
+ * in authorities.h, the thread and its caches are in reviewer.h.
  *
- * Threads: access_check() on the server's loop; a user may be read and counted from any thread, a draft belongs to one;
- * everything else on main.
+ * Threads: access_check() on the server's loop; a user may be read and counted from any thread, a
+ * draft belongs to one; everything else on main.
  */
 #ifndef CCMD_SERVE_ACCESS_H
 #define CCMD_SERVE_ACCESS_H
@@ -25,10 +26,11 @@
 #include "kube/client.h"
 #include "serve/server.h"
 
-/* --- users ----------------------------------------------------------------------------------------- */
+/* ---- users ---- */
 
-/* A name, groups, extras: immutable, counted, in one piece of memory. Collected in a draft, whose size is watched while
- * it grows: what a certificate or the API server says about a caller is foreign text. */
+/* A name, groups, extras: immutable, counted, in one piece of memory. Collected in a draft, whose
+ * size is watched while it grows: what a certificate or the API server says about a caller is
+ * foreign text. */
 
 #define ACCESS_ANONYMOUS "system:anonymous"
 #define ACCESS_AUTHENTICATED "system:authenticated"
@@ -64,7 +66,8 @@ void access_draft_uid(struct access_draft *, struct str uid);
 void access_draft_group(struct access_draft *, struct str group);
 void access_draft_extra(struct access_draft *, struct str key, struct str value);
 
-/** A user as drafted, with system:authenticated among its groups. ERR_INVALID: it is too large, or has no name. */
+/** A user as drafted, with system:authenticated among its groups. ERR_INVALID: it is too large, or
+ * has no name. */
 NODISCARD bool access_user_new(struct access_draft *, struct access_user **ret, struct error *err);
 /** system:anonymous. */
 struct access_user *access_user_anonymous(void);
@@ -76,7 +79,7 @@ DEFINE_CLEANUP(struct access_user, access_user_unref)
 
 bool access_user_is_in(const struct access_user *, const char *group);
 
-/* --- rules: pure functions of plain values, so that every combination can be tried ------------------- */
+/* ---- rules: pure functions of plain values, so that every combination can be tried ---- */
 
 enum access_outcome {
 	ACCESS_ALLOWED,
@@ -121,15 +124,16 @@ enum access_identity access_identify(const struct access_proof *client, struct s
 
 /** ERR_INVALID: a star that is not at the end. */
 NODISCARD bool access_paths_check(struct access_list paths, struct error *err);
-/** May they, without asking? Members of system:masters everything, everybody the paths that are always allowed: "/a"
- * exactly, "/a*" as a prefix; the first slash may be missing. */
+/** May they, without asking? Members of system:masters everything, everybody the paths that are
+ * always allowed: "/a" exactly, "/a*" as a prefix; the first slash may be missing. */
 bool access_is_free(const struct access_user *, struct str path, struct access_list paths);
 
-/** Appends why not: the message of the Status object. reason: what the API server said, or empty. */
+/** Appends why not: the message of the Status object. reason: what the API server said, or
+ * empty. */
 void access_add_refusal(struct buf *, const struct access_user *, struct str verb, struct str path,
                         struct str reason);
 
-/* --- requests -------------------------------------------------------------------------------------- */
+/* ---- requests ---- */
 
 struct access;
 
@@ -146,18 +150,19 @@ struct access_config {
 	size_t n_allow_paths;
 };
 
-/** Reads the ConfigMap kube-system/extension-apiserver-authentication, and from then on follows it. Copies what it needs
- * of config. On false the server must not be opened: ERR_FORBIDDEN (the message says which role is missing),
- * ERR_UNAVAILABLE…, or ERR_INVALID, ERR_NOT_FOUND for the files, ERR_INVALID for a path with a star inside. Warns if the
- * ConfigMap is not there, and if there is nobody to ask. */
+/** Reads the ConfigMap kube-system/extension-apiserver-authentication, and from then on follows it.
+ * Copies what it needs of config. On false the server must not be opened: ERR_FORBIDDEN (the
+ * message says which role is missing), ERR_UNAVAILABLE…, or ERR_INVALID, ERR_NOT_FOUND for the
+ * files, ERR_INVALID for a path with a star inside. Warns if the ConfigMap is not there, and if
+ * there is nobody to ask. */
 NODISCARD bool access_new(const struct access_config *config, struct access **ret,
                           struct error *err);
 /** Ends the thread; what is not decided yet is refused first. NULL is fine. */
 void access_free(struct access *);
 DEFINE_CLEANUP(struct access, access_free)
 
-/** Decides, and calls done exactly once: at once, or later on the review thread. message is the Status object's text for
- * what is not allowed, valid during the call. */
+/** Decides, and calls done exactly once: at once, or later on the review thread. message is the
+ * Status object's text for what is not allowed, valid during the call. */
 void access_check(struct access *, struct server_request *,
                   void (*done)(void *arg, struct server_request *, enum access_outcome,
                                struct str message),

@@ -1,7 +1,8 @@
 /* serve/authorities.c: see authorities.h.
  *
- * Keeps the two texts that were read last (the file, the ConfigMap), and makes a client_trust of them when one has
- * changed. The one in use is replaced under a short lock, never changed: callers hold references.
+ * Keeps the two texts that were read last (the file, the ConfigMap), and makes a client_trust of
+ * them when one has changed. The one in use is replaced under a short lock, never changed: callers
+ * hold references.
  */
 #include "serve/authorities.h"
 
@@ -37,7 +38,7 @@ struct authorities {
 	int64_t recheck_from_ns;      /* mu; mono; not sooner than this again */
 };
 
-/* --- the ConfigMap ----------------------------------------------------------------------------------- */
+/* ---- the ConfigMap ---- */
 
 static bool
 read_pem(yyjson_val *data, const char *key, struct arena *arena, struct str *ret, struct error *err)
@@ -78,7 +79,7 @@ authorities_read_map(struct str body, struct arena *arena, struct str *ret_clien
 	       read_pem(data, "client-ca-file", arena, ret_client_ca_pem, err);
 }
 
-/* --- client_trust ---------------------------------------------------------------------------------- */
+/* ---- client_trust ---- */
 
 void
 client_trust_unref(struct client_trust *c)
@@ -103,7 +104,7 @@ make_trust(struct str client_ca_pem, struct client_trust **ret, struct error *er
 	return true;
 }
 
-/* --- from texts to a client_trust ------------------------------------------------------------------- */
+/* ---- from texts to a client_trust ---- */
 
 static bool
 read_map(struct str body, struct arena *arena, struct str *ret_client_ca_pem, struct error *err)
@@ -152,7 +153,7 @@ apply(struct authorities *s, struct error *err)
 	return true;
 }
 
-/* --- reading --------------------------------------------------------------------------------------- */
+/* ---- reading ---- */
 
 /* Keeps the text; true in *ret_changed when it is another one. */
 static void
@@ -222,7 +223,7 @@ plan_map(struct authorities *s, int64_t now_ns)
 	s->next_map_ns = needs_map(s) ? clock_deadline(now_ns, MAP_EVERY_NS) : CLOCK_FOREVER;
 }
 
-/* --- following ------------------------------------------------------------------------------------- */
+/* ---- following ---- */
 
 struct client_trust *
 authorities_get(struct authorities *s)
@@ -314,7 +315,7 @@ authorities_refresh(struct authorities *s, struct call *call)
 	return next_ns(s);
 }
 
-/* --- start ----------------------------------------------------------------------------------------- */
+/* ---- start ---- */
 
 static bool
 tolerate(const struct authorities *s, struct error *err)

@@ -4,10 +4,10 @@
  * kube-system/extension-apiserver-authentication (docs/spec/kube-client.md, "Authentication"). What
  * the ConfigMap says about front proxies is not read: their headers count for nothing.
  *
- * Followed by reading again: the file each minute, the ConfigMap every 5 min, and both immediately when a certificate was not
- * trusted (at most every 10 s). Not by a watch: that is a connection of 140 kB for an object that changes once a year,
- * and the moment when a change matters is a certificate that fails. What cannot be read or used is logged once, and the
- * last good stays.
+ * Followed by reading again: the file each minute, the ConfigMap every 5 min, and both immediately
+ * when a certificate was not trusted (at most every 10 s). Not by a watch: that is a connection of
+ * 140 kB for an object that changes once a year, and the moment when a change matters is a
+ * certificate that fails. What cannot be read or used is logged once, and the last good stays.
  *
  * Threads: authorities_get() and authorities_recheck() from any, authorities_refresh() from one.
  */
@@ -19,8 +19,8 @@
 #include "kube/client.h"
 #include "serve/server.h"
 
-/** Reads the ConfigMap's JSON: the authorities of clients, in the arena; empty: none. ERR_INVALID: it is not a ConfigMap, or
- * the value is not a string. */
+/** Reads the ConfigMap's JSON: the authorities of clients, in the arena; empty: none. ERR_INVALID:
+ * it is not a ConfigMap, or the value is not a string. */
 NODISCARD bool authorities_read_map(struct str body, struct arena *arena,
                                     struct str *ret_client_ca_pem, struct error *err);
 
@@ -42,9 +42,10 @@ struct authorities_config {
 
 struct authorities;
 
-/** Reads everything. ERR_INVALID, ERR_NOT_FOUND, ERR_FORBIDDEN: the file cannot be used; and unless that is tolerated,
- * the ConfigMap cannot be read: ERR_FORBIDDEN (the message names the role to bind), ERR_UNAVAILABLE… A ConfigMap that is
- * not there is a warning. The texts of config must outlive it. */
+/** Reads everything. ERR_INVALID, ERR_NOT_FOUND, ERR_FORBIDDEN: the file cannot be used; and unless
+ * that is tolerated, the ConfigMap cannot be read: ERR_FORBIDDEN (the message names the role to
+ * bind), ERR_UNAVAILABLE… A ConfigMap that is not there is a warning. The texts of config must
+ * outlive it. */
 NODISCARD bool authorities_new(const struct authorities_config *config, struct call *call,
                                struct authorities **ret, struct error *err);
 /** NULL is fine. */

@@ -29,8 +29,8 @@ enum {
 	MAX_COMMIT = 64,
 };
 
-/* In the order of kubernetes_build_info's labels. Builds are reproducible: no date, as with Kubernetes' own builds
- * that are given none. */
+/* In the order of kubernetes_build_info's labels. Builds are reproducible: no date, as with
+ * Kubernetes' own builds that are given none. */
 struct build_info {
 	char major[MAX_NUMBER], minor[MAX_NUMBER];
 	const char *version;

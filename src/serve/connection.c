@@ -1,8 +1,9 @@
 /* serve/connection.c: one client, from accept to close.
  *
- * A state, one deadline for it, and what the socket must become for it to go on. Deadlines are set where a state begins and
- * never moved by bytes that trickle in. Nothing is read while a handler has the request, so what a client sends ahead stays
- * in the kernel. Each turn of the loop serves a connection one request at most.
+ * A state, one deadline for it, and what the socket must become for it to go on. Deadlines are set
+ * where a state begins and never moved by bytes that trickle in. Nothing is read while a handler
+ * has the request, so what a client sends ahead stays in the kernel. Each turn of the loop serves a
+ * connection one request at most.
  */
 #include <errno.h>
 #include <openssl/err.h>
@@ -25,7 +26,7 @@ enum io {
 	IO_ENDED, /* closed, broken, or not TLS */
 };
 
-/* ---- bytes -------------------------------------------------------------------------------------------- */
+/* ---- bytes ---- */
 
 static enum io
 tls_outcome(struct connection *c, int result)
@@ -85,7 +86,7 @@ write_bytes(struct connection *c, const char *bytes, size_t len, size_t *ret_n)
 	return plain_outcome(put, IO_WANTS_WRITE);
 }
 
-/* ---- states ------------------------------------------------------------------------------------------- */
+/* ---- states ---- */
 
 static const enum connection_rank ranks[] = {
 	[CONNECTION_HANDSHAKE] = RANK_WAITING, [CONNECTION_IDLE] = RANK_IDLE,
@@ -126,7 +127,8 @@ become_idle(struct connection *c)
 	set_deadline(c, c->server->limits.idle_ms);
 }
 
-/* Not closed outright: what the client still sends would be answered with a reset, and that may overtake the answer. */
+/* Not closed outright: what the client still sends would be answered with a reset, and that may
+ * overtake the answer. */
 static void
 begin_close(struct connection *c)
 {
@@ -140,7 +142,7 @@ begin_close(struct connection *c)
 	set_deadline(c, c->server->limits.linger_ms);
 }
 
-/* ---- steps: each does what it can, and says what it waits for ------------------------------------------- */
+/* ---- steps: each does what it can, and says what it waits for ---- */
 
 static const char plain_refusal[] =
 	"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n";
@@ -322,7 +324,7 @@ step(struct connection *c)
 	}
 }
 
-/* ---- turns of the loop ---------------------------------------------------------------------------------- */
+/* ---- turns of the loop ---- */
 
 static void on_ready(evutil_socket_t fd UNUSED, short what UNUSED, void *arg);
 
@@ -366,7 +368,7 @@ connection_answer(struct connection *c)
 	run(c);
 }
 
-/* ---- life ------------------------------------------------------------------------------------------------ */
+/* ---- life ---- */
 
 static void
 name_peer(struct connection *c, const struct sockaddr_storage *peer)
@@ -459,8 +461,9 @@ count_source(const struct server *s, const struct ip *source)
 	return n;
 }
 
-/* Closes a connection of the address that has the most, so that one client cannot displace all others. Connections whose
- * request waits for a handler stay: if new connections closed them, clients that connect most often would win. */
+/* Closes a connection of the address that has the most, so that one client cannot displace all
+ * others. Connections whose request waits for a handler stay: if new connections closed them,
+ * clients that connect most often would win. */
 bool
 connection_evict(struct server *s)
 {

@@ -122,8 +122,8 @@ last_part(struct str path)
 	return path;
 }
 
-/* Who may ask for one check by its name (the paths are not among those that are always allowed) may know why it
- * fails, as with the API server. */
+/* Who may ask for one check by its name (the paths are not among those that are always allowed) may
+ * know why it fails, as with the API server. */
 static void
 answer_check(const struct endpoints_config *config, struct server_request *request)
 {
@@ -210,7 +210,8 @@ answer_version(const struct endpoints_config *config UNUSED, struct server_reque
 	reply_whole(request, 200, JSON_TYPE, &json);
 }
 
-/* Like klog's flag, changed while running: `kubectl … PUT` has no command, curl -X PUT -d 4 does it. */
+/* Like klog's flag, changed while running: `kubectl … PUT` has no command, curl -X PUT -d 4 does
+ * it. */
 static void
 answer_verbosity(const struct endpoints_config *config UNUSED, struct server_request *request)
 {

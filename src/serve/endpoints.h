@@ -1,8 +1,9 @@
 /* endpoints.h: which path of our server gives what (docs/spec/framework.md, "Endpoints").
  *
- * One table names path, methods and meaning; the reference page is made from it. Whoever asks is first checked by
- * serve/access.h, unknown paths included, so that nobody learns from a 404. Two things are unlike the Go program, which
- * has no /livez, /readyz or /version and whose /healthz/NAME is 404: here they are as in the API server.
+ * One table names path, methods and meaning; the reference page is made from it. Whoever asks is
+ * first checked by serve/access.h, unknown paths included, so that nobody learns from a 404. Two
+ * things are unlike the Go program, which has no /livez, /readyz or /version and whose
+ * /healthz/NAME is 404: here they are as in the API server.
  *
  * Threads: the handler on the server's loop; an answer is given there or on the thread of a review.
  */
@@ -13,10 +14,11 @@
 #include "serve/access.h"
 
 struct endpoints_config {
-	struct access *
-		access; /* NULL: a plain listener that has /metrics and nothing else, for everybody */
+	struct access *access; /* NULL: a plain listener that has /metrics and nothing else, for
+	                          everybody */
 	struct health *health;
-	/** Appends the object under "cloudcontrollermanager.config.k8s.io", without secrets. From any thread. */
+	/** Appends the object under "cloudcontrollermanager.config.k8s.io", without secrets. From
+	 * any thread. */
 	void (*configz)(void *arg, struct buf *json);
 	void *arg;
 	bool is_profiling; /* --profiling: /debug/flags/v is there */

@@ -201,8 +201,8 @@ skip_empty_lines(struct str bytes)
 	return bytes;
 }
 
-/* Finds the two line ends that finish the head; NULL if they have not arrived yet. Up to three of their four bytes may be
- * among the bytes that were searched before. */
+/* Finds the two line ends that finish the head; NULL if they have not arrived yet. Up to three of
+ * their four bytes may be among the bytes that were searched before. */
 static const char *
 find_end(struct str bytes, struct str rest, size_t n_searched)
 {

@@ -1,7 +1,8 @@
 /* serve/head.h: the head of an HTTP/1.1 request (RFC 9112), read strictly.
  *
- * A pure function over bytes: nothing is kept, nothing allocated. What two programs could read in two ways (a bare line
- * feed, white space before a colon, folded lines, two lengths, control characters) is refused.
+ * A pure function over bytes: nothing is kept, nothing allocated. What two programs could read in
+ * two ways (a bare line feed, white space before a colon, folded lines, two lengths, control
+ * characters) is refused.
  */
 #ifndef CCMD_SERVE_HEAD_H
 #define CCMD_SERVE_HEAD_H
@@ -31,17 +32,19 @@ struct head {
 	size_t n_fields;
 };
 
-/** HEAD_WHOLE with *ret filled, HEAD_MORE, or the status to refuse the request with: 400, 411, 413, 431, 505. */
+/** HEAD_WHOLE with *ret filled, HEAD_MORE, or the status to refuse the request with: 400, 411, 413,
+ * 431, 505. */
 NODISCARD int head_parse(struct str bytes, struct head *ret);
-/** The same if an earlier call with the first n_searched bytes returned HEAD_MORE: these are not searched again for the end,
- * so that a head that arrives byte by byte does not cost quadratic time. */
+/** The same if an earlier call with the first n_searched bytes returned HEAD_MORE: these are not
+ * searched again for the end, so that a head that arrives byte by byte does not cost quadratic
+ * time. */
 NODISCARD int head_parse_on(struct str bytes, size_t n_searched, struct head *ret);
 
 /** The n-th field of that name, in any case. */
 bool head_field(const struct head *h, struct str name, size_t n, struct str *ret);
 
-/** Decodes %XX, and '+' as a space where is_form; room has in.len bytes, and may be in.ptr. False for a broken escape and for
- * %00, which no name here has and which would end a C string early. */
+/** Decodes %XX, and '+' as a space where is_form; room has in.len bytes, and may be in.ptr. False
+ * for a broken escape and for %00, which no name here has and which would end a C string early. */
 NODISCARD bool percent_decode(struct str in, bool is_form, char *room, size_t *ret_len);
 
 #endif

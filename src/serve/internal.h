@@ -1,17 +1,18 @@
 /* serve/internal.h: what the files of the server share.
  *
- *	server.c             life, the listener, answers that come back from handlers
- *	server_connection.c  one connection: its states, its deadlines, who goes when there are too many
- *	server_request.c     what a handler sees and says
- *	server_head.c        the head of a request, a pure function
- *	server_tls.c         the TLS context, certificates and which one a name gets
- *	server_self_signed.c a certificate for those who have none
- *	trust.c              who a client's certificate says it is
+ * 	server.c             life, the listener, answers that come back from handlers
+ * 	server_connection.c  one connection: its states, its deadlines, who goes when there are too
+ * many server_request.c     what a handler sees and says server_head.c        the head of a
+ * request, a pure function server_tls.c         the TLS context, certificates and which one a name
+ * gets server_self_signed.c a certificate for those who have none trust.c              who a
+ * client's certificate says it is
  *
- * Why not libevent's evhttp: in 2.1 a connection cannot be reached before its first request is whole, nor its end seen, so
- * neither the bound on their number nor one deadline for handshake and head can be kept without going behind its back; its
- * time-outs start anew with each byte, a NUL cuts a header's value, and its own refusals are HTML that no handler sees. What is
- * needed of HTTP here (heads of bounded size, lengths, no chunks) is one pure function; libevent's loop and timers remain.
+ * Why not libevent's evhttp: in 2.1 a connection cannot be reached before its first request is
+ * whole, nor its end seen, so neither the bound on their number nor one deadline for handshake and
+ * head can be kept without going behind its back; its time-outs start anew with each byte, a NUL
+ * cuts a header's value, and its own refusals are HTML that no handler sees. What is needed of HTTP
+ * here (heads of bounded size, lengths, no chunks) is one pure function; libevent's loop and timers
+ * remain.
  */
 #ifndef CCMD_SERVE_INTERNAL_H
 #define CCMD_SERVE_INTERNAL_H
@@ -45,8 +46,8 @@ NODISCARD bool server_new_limited(const struct server_config *config,
                                   const struct server_limits *limits, struct server **ret,
                                   struct error *err);
 
-/* Where answers wait for the loop. Lives until the last request is answered, so that a late answer of another thread finds it
- * also when the server is gone. */
+/* Where answers wait for the loop. Lives until the last request is answered, so that a late answer
+ * of another thread finds it also when the server is gone. */
 struct outbox {
 	pthread_mutex_t mu;
 	STAILQ_HEAD(, server_request) answered; /* mu */
@@ -88,7 +89,8 @@ struct connection {
 	struct ip source; /* ip_source() of the peer */
 };
 
-/* The order in which connections are closed when there are too many; in each rank, the longest waiting first. */
+/* The order in which connections are closed when there are too many; in each rank, the longest
+ * waiting first. */
 enum connection_rank {
 	RANK_IDLE,    /* has no request */
 	RANK_WAITING, /* we wait for its bytes, or until it takes ours */
@@ -116,12 +118,15 @@ struct server {
 /** Takes the descriptor. */
 void connection_new(struct server *s, int fd, const struct sockaddr_storage *peer);
 void connection_free(struct connection *c);
-/** Closes one connection to make room for another; false if the requests of all wait for a handler. */
+/** Closes one connection to make room for another; false if the requests of all wait for a
+ * handler. */
 bool connection_evict(struct server *s);
-/** Sends c->out, the answer to the request it waited for, and goes on as c->closes says. May free it. */
+/** Sends c->out, the answer to the request it waited for, and goes on as c->closes says. May free
+ * it. */
 void connection_answer(struct connection *c);
 
-/** A request that is whole at the start of c->in, which it copies. Status 0, or one to refuse it with. */
+/** A request that is whole at the start of c->in, which it copies. Status 0, or one to refuse it
+ * with. */
 int request_new(struct connection *c, struct server_request **ret);
 void request_free(struct server_request *r);
 

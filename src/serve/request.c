@@ -1,6 +1,7 @@
 /* serve/request.c: what a handler sees of a request, and the bytes of its answer.
  *
- * A request owns a copy of all it shows, certificates included: it can be read on any thread, and outlives its connection.
+ * A request owns a copy of all it shows, certificates included: it can be read on any thread, and
+ * outlives its connection.
  */
 #include "base/alloc.h"
 #include "http/pem.h"
@@ -10,7 +11,7 @@ enum {
 	FIELDS_BYTES = 4096, /* the head of an answer; ours are shorter */
 };
 
-/* ---- life --------------------------------------------------------------------------------------------- */
+/* ---- life ---- */
 
 static void
 take_certificates(struct server_request *r, SSL *ssl)
@@ -77,7 +78,7 @@ request_free(struct server_request *r)
 	free(r);
 }
 
-/* ---- what a handler sees ------------------------------------------------------------------------------ */
+/* ---- what a handler sees ---- */
 
 enum server_method
 server_request_method(const struct server_request *r)
@@ -157,7 +158,7 @@ server_request_has_certificate(const struct server_request *r)
 	return r->certificate;
 }
 
-/* ---- answers ------------------------------------------------------------------------------------------ */
+/* ---- answers ---- */
 
 static const struct {
 	int status;

@@ -1,7 +1,7 @@
 /* serve/review.c: see review.h.
  *
- * Answers are read strictly: whatever is not exactly as Kubernetes says it is an error, and an error lets nobody in.
- * A field that is absent is false, since Kubernetes leaves those out.
+ * Answers are read strictly: whatever is not exactly as Kubernetes says it is an error, and an
+ * error lets nobody in. A field that is absent is false, since Kubernetes leaves those out.
  */
 #include "serve/review.h"
 
@@ -17,7 +17,7 @@ enum {
 	MAX_BODY = 2 * 1024 * 1024, /* six bytes for each of a user's, at worst */
 };
 
-/* --- answers --------------------------------------------------------------------------------------- */
+/* ---- answers ---- */
 
 struct review_answer *
 review_answer_new(enum review_verdict verdict, struct access_user *user, struct str reason)
@@ -48,7 +48,7 @@ review_answer_unref(struct review_answer *a)
 	free(a);
 }
 
-/* --- what is asked --------------------------------------------------------------------------------- */
+/* ---- what is asked ---- */
 
 void
 review_add_token(struct buf *b, struct str token)
@@ -115,7 +115,7 @@ review_add_rights(struct buf *b, const struct access_user *user, struct str verb
 	buf_add_c(b, "}}}");
 }
 
-/* --- what is answered ------------------------------------------------------------------------------ */
+/* ---- what is answered ---- */
 
 /* The status of an answer that is what we asked for. */
 static bool
@@ -283,7 +283,7 @@ review_read_rights(struct str body, struct review_answer **ret, struct error *er
 	return json_parse(body, &doc, err) && read_rights(yyjson_doc_get_root(doc), ret, err);
 }
 
-/* --- asking ---------------------------------------------------------------------------------------- */
+/* ---- asking ---- */
 
 bool
 review_token(struct kube_client *client, struct call *call, const struct secret *token,
@@ -308,7 +308,7 @@ review_rights(struct kube_client *client, struct call *call, struct str body,
 	       review_read_rights(answer, ret, err);
 }
 
-/* --- the cache: a table, and a list through its entries in order of use ------------------------------ */
+/* ---- the cache: a table, and a list through its entries in order of use ---- */
 
 struct review_entry {
 	struct digest key;

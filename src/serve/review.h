@@ -50,10 +50,11 @@ NODISCARD bool review_token(struct kube_client *, struct call *, const struct se
 NODISCARD bool review_rights(struct kube_client *, struct call *, struct str body,
                              struct review_answer **ret, struct error *err);
 
-/* --- answers, kept for a while under a digest of the question ---------------------------------------- */
+/* ---- answers, kept for a while under a digest of the question ---- */
 
-/* At most LIMIT_ACCESS_CACHE of them and LIMIT_ACCESS_CACHE_BYTES in all; the least recently used one is removed first. When
- * its time is over, a yes is stale for as long again: it may be used while it is renewed. All other answers are forgotten.
+/* At most LIMIT_ACCESS_CACHE of them and LIMIT_ACCESS_CACHE_BYTES in all; the least recently used
+ * one is removed first. When its time is over, a yes is stale for as long again: it may be used
+ * while it is renewed. All other answers are forgotten.
  * Threads: the owner's lock. */
 
 struct review_entry;

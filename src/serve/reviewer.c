@@ -1,14 +1,16 @@
 /* serve/reviewer.c: see reviewer.h.
  *
- * A list of questions, each with the requests that wait for its answer; none wait when a stale answer is renewed. The thread
- * takes a question that is due. The question stays in the list while it is asked, so that other requests can join, and while
- * it waits to be asked again.
+ * A list of questions, each with the requests that wait for its answer; none wait when a stale
+ * answer is renewed. The thread takes a question that is due. The question stays in the list while
+ * it is asked, so that other requests can join, and while it waits to be asked again.
  *
- * Turns make it fair: the turn of a new question is the current turn, or one more than the turn of the last question of the
- * same source. The question with the lowest turn is asked first. So the only question of a source waits for at most one
- * question of each other source, however many these have.
+ * Turns make it fair: the turn of a new question is the current turn, or one more than the turn of
+ * the last question of the same source. The question with the lowest turn is asked first. So the
+ * only question of a source waits for at most one question of each other source, however many these
+ * have.
  *
- * The lifetime of answers includes the time while the machine is suspended, because a token may be revoked meanwhile.
+ * The lifetime of answers includes the time while the machine is suspended, because a token may be
+ * revoked meanwhile.
  */
 #include "serve/reviewer.h"
 
@@ -25,7 +27,8 @@
 #define WARN_EVERY_NS (60 * NS_PER_SEC)
 #define KNOWN_NS (600 * NS_PER_SEC) /* longer than the interval of scrapes */
 
-/* A request that waits for a review keeps its connection. Some connections must be left for requests that need none. */
+/* A request that waits for a review keeps its connection. Some connections must be left for
+ * requests that need none. */
 _Static_assert(LIMIT_SERVER_PENDING < LIMIT_SERVER_CONNECTIONS, "no connection left for probes");
 
 enum {
@@ -50,12 +53,13 @@ struct question {
 	struct question *next;
 	enum subject subject;
 	struct digest key;
-	struct digest source; /* of the first request that asks it */
-	bool is_unauthenticated; /* the source is a client address: its caller is not authenticated (yet) */
+	struct digest source;    /* of the first request that asks it */
+	bool is_unauthenticated; /* the source is a client address: its caller is not authenticated
+	                            (yet) */
 	uint64_t turn;           /* mu */
-	struct secret token; /* of a token */
-	struct buf body;     /* of rights */
-	bool is_kept;        /* its answer may go to the cache */
+	struct secret token;     /* of a token */
+	struct buf body;         /* of rights */
+	bool is_kept;            /* its answer may go to the cache */
 	int n_tries;
 	int64_t due_ns, deadline_ns; /* mono */
 	struct waiter *waiters;
@@ -89,7 +93,7 @@ struct reviewer {
 	int64_t next_warn_ns[N_SUBJECTS]; /* boot */
 };
 
-/* --- questions ------------------------------------------------------------------------------------- */
+/* ---- questions ---- */
 
 static void
 question_free(struct question *q)
@@ -235,7 +239,8 @@ recall(struct reviewer *r, const struct question *q, bool *ret_is_stale)
 	                        ret_is_stale);
 }
 
-/* Asks a question with a stale answer again, so that the next request finds a fresh one. Called with mu held. */
+/* Asks a question with a stale answer again, so that the next request finds a fresh one. Called
+ * with mu held. */
 static void
 renew(struct reviewer *r, struct question **q)
 {
@@ -324,7 +329,7 @@ reviewer_rights(struct reviewer *r, struct str peer, const struct access_user *u
 	return ask(r, q, ret, done, arg);
 }
 
-/* --- asking ---------------------------------------------------------------------------------------- */
+/* ---- asking ---- */
 
 static bool
 try_once(struct reviewer *r, const struct question *q, struct review_answer **ret,
@@ -474,9 +479,10 @@ work_on(struct reviewer *r, struct question *q)
 	settle(r, q, answer);
 }
 
-/* --- the thread ------------------------------------------------------------------------------------ */
+/* ---- the thread ---- */
 
-/* The due question with the lowest turn, or NULL with the time when one will be due. Called with mu held. */
+/* The due question with the lowest turn, or NULL with the time when one will be due. Called with mu
+ * held. */
 static struct question *
 due_question(struct reviewer *r, int64_t *ret_next_ns)
 {
@@ -562,7 +568,7 @@ reviewer_upkeep_by(struct reviewer *r, int64_t mono_ns)
 	PTHREAD_OK(pthread_cond_signal(&r->changed));
 }
 
-/* --- life cycle ------------------------------------------------------------------------------------ */
+/* ---- life cycle ---- */
 
 struct reviewer *
 reviewer_new(const struct reviewer_config *config)

@@ -1,15 +1,17 @@
-/* serve/reviewer.h: a thread that asks the API server about callers, and remembers the answers for a while.
+/* serve/reviewer.h: a thread that asks the API server about callers, and remembers the answers for
+ * a while.
  *
  * Whoever asks while the same question is under way shares its answer. A question that found no
  * answer is repeated four times, 500 ms apart and half as long again each time, 10 s in all;
  * meanwhile others have their turn. What failed is not remembered. Tokens are kept as keyed hashes
  * only.
  *
- * Requests with random tokens must not block requests with valid ones. So requests are counted by source: the user once it is
- * known, a token that was valid recently, or else the caller's address (ip_source()). Of one source, LIMIT_SERVER_PER_SOURCE
- * requests may wait; sources take turns; and callers who are not authenticated yet cannot use up all of the waiting places
- * (LIMIT_SERVER_UNAUTHENTICATED). A yes whose time is over may be used while it is renewed, for as long again at most: its caller
- * does not wait, even if an attacker has the same address.
+ * Requests with random tokens must not block requests with valid ones. So requests are counted by
+ * source: the user once it is known, a token that was valid recently, or else the caller's address
+ * (ip_source()). Of one source, LIMIT_SERVER_PER_SOURCE requests may wait; sources take turns; and
+ * callers who are not authenticated yet cannot use up all of the waiting places
+ * (LIMIT_SERVER_UNAUTHENTICATED). A yes whose time is over may be used while it is renewed, for as
+ * long again at most: its caller does not wait, even if an attacker has the same address.
  *
  * Threads: any.
  */
@@ -25,7 +27,8 @@ struct reviewer_config {
 	struct kube_client *rights; /* NULL: rights are not */
 	struct clock *clock;
 	int64_t token_ttl_ns, authorized_ttl_ns, unauthorized_ttl_ns;
-	/* what else the thread does: called at its start and at the time (mono) it returned last; NULL: nothing */
+	/* what else the thread does: called at its start and at the time (mono) it returned last;
+	 * NULL: nothing */
 	int64_t (*upkeep)(void *arg, struct call *);
 	void *arg;
 };
@@ -41,7 +44,8 @@ enum reviewer_start {
 };
 
 struct reviewer *reviewer_new(const struct reviewer_config *config);
-/** Ends the thread and its request. All waiting callers get REVIEW_FAILED, and so does every later caller, immediately. */
+/** Ends the thread and its request. All waiting callers get REVIEW_FAILED, and so does every later
+ * caller, immediately. */
 void reviewer_stop(struct reviewer *);
 /** After reviewer_stop(). */
 void reviewer_free(struct reviewer *);

@@ -50,7 +50,8 @@ set_times(X509 *cert, int64_t wall_ns)
 	       ASN1_TIME_set(X509_getm_notAfter(cert), from + YEAR_S);
 }
 
-/* "DNS:localhost,IP:127.0.0.1". Only characters of names and addresses: the text is OpenSSL's little language. */
+/* "DNS:localhost,IP:127.0.0.1". Only characters of names and addresses: the text is OpenSSL's
+ * little language. */
 static bool
 add_alternative(struct buf *b, const char *name)
 {

@@ -25,7 +25,7 @@ const struct server_limits server_limits = {
 	.lookup_ms = LIMIT_SERVER_LOOKUP_MS,
 };
 
-/* ---- answers that come back from handlers --------------------------------------------------------------- */
+/* ---- answers that come back from handlers ---- */
 
 static struct outbox *
 outbox_new(void)
@@ -136,7 +136,7 @@ on_answers(evutil_socket_t fd, short what UNUSED, void *arg)
 	}
 }
 
-/* ---- the listener ----------------------------------------------------------------------------------------- */
+/* ---- the listener ---- */
 
 static void
 welcome(struct server *s, int fd, const struct sockaddr_storage *peer)
@@ -151,7 +151,8 @@ welcome(struct server *s, int fd, const struct sockaddr_storage *peer)
 	connection_new(s, fd, peer);
 }
 
-/* Out of descriptors or memory: one connection less helps; else the listener rests for a moment instead of spinning. */
+/* Out of descriptors or memory: one connection less helps; else the listener rests for a moment
+ * instead of spinning. */
 static void
 relieve(struct server *s)
 {
@@ -191,8 +192,8 @@ on_accept(evutil_socket_t fd, short what UNUSED, void *arg)
 		relieve(arg);
 }
 
-/* getaddrinfo() has no deadline, and a silent name server blocks it for half a minute. So it runs on its own thread, which
- * is left running if it takes too long. */
+/* getaddrinfo() has no deadline, and a silent name server blocks it for half a minute. So it runs
+ * on its own thread, which is left running if it takes too long. */
 struct lookup {
 	pthread_mutex_t mu;
 	pthread_cond_t done; /* mu */
@@ -313,7 +314,8 @@ make_address(const struct server_config *config, int64_t lookup_ms, struct socka
 	return true;
 }
 
-/* As Go does: an address in TIME_WAIT can be had again, and "::" takes IPv4 as well, whatever net.ipv6.bindv6only says. */
+/* As Go does: an address in TIME_WAIT can be had again, and "::" takes IPv4 as well, whatever
+ * net.ipv6.bindv6only says. */
 static void
 set_options(int fd, bool is_v6, bool share_port)
 {
@@ -374,7 +376,7 @@ open_listener(struct server *s, const struct server_config *config, struct error
 	return true;
 }
 
-/* ---- life ------------------------------------------------------------------------------------------------- */
+/* ---- life ---- */
 
 static struct event *
 new_event(struct server *s, int fd, short what, event_callback_fn fn)

@@ -1,17 +1,21 @@
 /* serve/server.h: the HTTPS server behind --secure-port, and a plain one for metrics.
  *
- * HTTP/1.1 with keep-alive on OpenSSL (TLS 1.2 and newer), on the event base of the caller: one thread, main's. Handlers run
- * there and answer at once, or keep the request and answer later from any thread. SIGPIPE must be ignored.
+ * HTTP/1.1 with keep-alive on OpenSSL (TLS 1.2 and newer), on the event base of the caller: one
+ * thread, main's. Handlers run there and answer at once, or keep the request and answer later from
+ * any thread. SIGPIPE must be ignored.
  *
- * Whatever clients do, the rest of the program does not notice: at most LIMIT_SERVER_CONNECTIONS at once, handshake and
- * headers within LIMIT_SERVER_HEADERS_MS, an answer taken within LIMIT_SERVER_WRITE_MS, headers and bodies of bounded size, all
- * counted before they are kept. If there are too many connections, a new one closes one of the client address that has the
- * most: the one that has been idle for longest, else the one whose client we have been waiting for longest. Connections whose
- * request waits for a handler are not closed; if all do, the new connection is refused. So handlers should keep fewer
- * requests waiting (LIMIT_SERVER_PENDING); then a client that opens many connections cannot keep a probe out.
- * A client's certificate is asked for, not required; who it is, serve/access.h finds out.
+ * Whatever clients do, the rest of the program does not notice: at most LIMIT_SERVER_CONNECTIONS at
+ * once, handshake and headers within LIMIT_SERVER_HEADERS_MS, an answer taken within
+ * LIMIT_SERVER_WRITE_MS, headers and bodies of bounded size, all counted before they are kept. If
+ * there are too many connections, a new one closes one of the client address that has the most: the
+ * one that has been idle for longest, else the one whose client we have been waiting for longest.
+ * Connections whose request waits for a handler are not closed; if all do, the new connection is
+ * refused. So handlers should keep fewer requests waiting (LIMIT_SERVER_PENDING); then a client
+ * that opens many connections cannot keep a probe out. A client's certificate is asked for, not
+ * required; who it is, serve/access.h finds out.
  *
- * Bodies need a Content-Length: chunks are refused with 411, as RFC 9112 6.3 allows. No HTTP/2, no compression.
+ * Bodies need a Content-Length: chunks are refused with 411, as RFC 9112 6.3 allows. No HTTP/2, no
+ * compression.
  *
  * Threads: everything on the loop's thread, except server_reply() and reading a request one holds.
  */
@@ -27,7 +31,8 @@ struct event_base;
 struct server;
 struct server_request;
 
-/** One certificate for the names in it, or for those given ("*.example.com,example.com"): --tls-sni-cert-key. */
+/** One certificate for the names in it, or for those given ("*.example.com,example.com"):
+ * --tls-sni-cert-key. */
 struct server_certificate {
 	struct str cert_file, key_file;
 	struct str names; /* empty: the certificate's own */
@@ -40,8 +45,8 @@ struct server_tls {
 	const struct server_certificate *sni; /* in the order given */
 	size_t n_sni;
 	const char *const *self_signed_names; /* host names and addresses; NULL at the end */
-	struct str
-		cert_folder; /* --cert-dir: the self-signed pair is kept there, named after pair_name */
+	struct str cert_folder;  /* --cert-dir: the self-signed pair is kept there, named after
+	                            pair_name */
 	const char *pair_name;   /* "cloud-controller-manager" */
 	struct str ciphers;      /* of TLS 1.2, OpenSSL's names; empty: our list */
 	struct str ciphersuites; /* of TLS 1.3; empty: all */
@@ -50,7 +55,8 @@ struct server_tls {
 };
 
 struct server_config {
-	/* "0.0.0.0", "127.0.0.1", "::1", "::" (which includes IPv4), or a name; of its addresses the first IPv4 one, if any. */
+	/* "0.0.0.0", "127.0.0.1", "::1", "::" (which includes IPv4), or a name; of its addresses
+	 * the first IPv4 one, if any. */
 	struct str address;
 	int port;        /* 0: the kernel picks one, see server_port() */
 	bool share_port; /* SO_REUSEPORT; SO_REUSEADDR is always set, as Go does */
@@ -62,18 +68,20 @@ struct server_config {
 	void *arg;
 };
 
-/** Binds and listens. Copies what it needs. ERR_EXISTS the address is taken; ERR_INVALID certificates, ciphers or the
- * address cannot be used; ERR_TIMEOUT a name was not resolved within LIMIT_SERVER_LOOKUP_MS; ERR_FORBIDDEN. */
+/** Binds and listens. Copies what it needs. ERR_EXISTS the address is taken; ERR_INVALID
+ * certificates, ciphers or the address cannot be used; ERR_TIMEOUT a name was not resolved within
+ * LIMIT_SERVER_LOOKUP_MS; ERR_FORBIDDEN. */
 NODISCARD bool server_new(const struct server_config *config, struct server **ret,
                           struct error *err);
-/** Closes all connections; requests not answered yet are dropped once server_reply() was called for them. NULL is fine. */
+/** Closes all connections; requests not answered yet are dropped once server_reply() was called for
+ * them. NULL is fine. */
 void server_free(struct server *);
 int server_port(const struct server *);
-/** Reads certificate files again if they changed; called every minute, and on SIGHUP. A pair that cannot be used is
- * logged, and the last good one stays. */
+/** Reads certificate files again if they changed; called every minute, and on SIGHUP. A pair that
+ * cannot be used is logged, and the last good one stays. */
 void server_reload(struct server *);
 
-/* ---- a request: valid until server_reply() ------------------------------------------------------------------- */
+/* ---- a request: valid until server_reply() ---- */
 
 enum server_method {
 	SERVER_GET,
@@ -89,8 +97,8 @@ struct str
 server_request_path(const struct server_request *); /* decoded once, "/healthz"; no NUL in it */
 struct str
 server_request_query(const struct server_request *); /* as sent, without '?'; empty: none */
-/** The n-th value of a query parameter, decoded into the arena; false when there is none. Parameters with a broken escape or %00
- * do not count. */
+/** The n-th value of a query parameter, decoded into the arena; false when there is none.
+ * Parameters with a broken escape or %00 do not count. */
 bool server_request_parameter(const struct server_request *, const char *name, size_t n,
                               struct arena *, struct str *ret);
 /** The n-th header of that name, in any case; false when there is none. */
@@ -102,17 +110,17 @@ struct server *server_request_server(const struct server_request *);
 
 struct server_response {
 	int status;
-	const char *content_type; /* NULL: text/plain; charset=utf-8 */
-	const char *const *
-		headers; /* name, value, name, value…, NULL; beside Cache-Control and nosniff, which all have */
-	struct str body; /* copied */
+	const char *content_type;   /* NULL: text/plain; charset=utf-8 */
+	const char *const *headers; /* name, value, name, value…, NULL; beside Cache-Control and
+	                               nosniff, which all have */
+	struct str body;            /* copied */
 };
 
-/** Answers, and lets go of the request. From any thread, exactly once; fine also when the client or the server is gone. To HEAD
- * the body is not sent. */
+/** Answers, and lets go of the request. From any thread, exactly once; fine also when the client or
+ * the server is gone. To HEAD the body is not sent. */
 void server_reply(struct server_request *, const struct server_response *);
 
-/* ---- who asks ------------------------------------------------------------------------------------------------ */
+/* ---- who asks ---- */
 
 /** Certificate authorities that clients are checked against. Immutable. */
 struct trust;
@@ -128,8 +136,8 @@ struct peer_name {
 
 /** Did the client show a certificate at all? */
 bool server_request_has_certificate(const struct server_request *);
-/** Is it valid now, for client authentication, under these authorities? Names are in the arena. ERR_UNAUTHORIZED with the
- * reason, for the log. */
+/** Is it valid now, for client authentication, under these authorities? Names are in the arena.
+ * ERR_UNAUTHORIZED with the reason, for the log. */
 NODISCARD bool server_request_verify(const struct server_request *, const struct trust *,
                                      struct arena *, struct peer_name *ret, struct error *err);
 

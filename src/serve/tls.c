@@ -1,9 +1,10 @@
 /* serve/tls.c: one SSL_CTX with all settings; the certificate is chosen in each handshake.
  *
- * So a certificate can be replaced while connections live: sessions hold references to what they were given. Clients'
- * certificates are taken as they come, and checked when a request needs to know (trust.c): a handshake cannot say why it
- * refuses, and which authorities count may change meanwhile. No sessions are resumed: that would be memory for each client,
- * for the sake of a few probes and scrapes a minute.
+ * So a certificate can be replaced while connections live: sessions hold references to what they
+ * were given. Clients' certificates are taken as they come, and checked when a request needs to
+ * know (trust.c): a handshake cannot say why it refuses, and which authorities count may change
+ * meanwhile. No sessions are resumed: that would be memory for each client, for the sake of a few
+ * probes and scrapes a minute.
  */
 #include "serve/tls.h"
 
@@ -53,7 +54,7 @@ struct tls_server {
 	size_t n_pairs;
 };
 
-/* ---- a pair ------------------------------------------------------------------------------------------- */
+/* ---- a pair ---- */
 
 static void
 pair_drop(struct pair *p)
@@ -139,7 +140,7 @@ pair_load(struct pair *p, bool *ret_changed, struct error *err)
 	return !*ret_changed || pair_parse(p, buf_str(&cert), buf_str(&key), err);
 }
 
-/* ---- our own certificate ------------------------------------------------------------------------------ */
+/* ---- our own certificate ---- */
 
 static bool
 write_pair(struct pair *p, X509 *cert, EVP_PKEY *key, struct error *err)
@@ -217,7 +218,7 @@ renew(struct tls_server *t)
 		log_warn("self-signed certificate cannot be renewed", LOG_ERR(&err));
 }
 
-/* ---- choosing ----------------------------------------------------------------------------------------- */
+/* ---- choosing ---- */
 
 /* "*.example.com" stands for one label, as in certificates. */
 static bool
@@ -289,7 +290,7 @@ choose_protocol(SSL *ssl UNUSED, const unsigned char **ret, unsigned char *ret_l
 	return SSL_TLSEXT_ERR_OK;
 }
 
-/* ---- the context -------------------------------------------------------------------------------------- */
+/* ---- the context ---- */
 
 static bool
 set_list(SSL_CTX *ctx, int (*set)(SSL_CTX *, const char *), struct str list, const char *what,
@@ -354,7 +355,7 @@ make_context(struct tls_server *t, const struct server_tls *config, struct error
 	return set_lists(t->ctx, config, err);
 }
 
-/* ---- life --------------------------------------------------------------------------------------------- */
+/* ---- life ---- */
 
 static void
 set_files(struct pair *p, const struct server_certificate *from)

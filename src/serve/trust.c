@@ -1,7 +1,8 @@
 /* serve/trust.c: who a client's certificate says it is, if an authority of ours vouches for it.
  *
- * As Go's crypto/x509 checks client certificates: any certificate of the bundle is an anchor, the time is now, and a
- * certificate that names purposes must name client authentication. What kind of client, serve/access.c decides.
+ * As Go's crypto/x509 checks client certificates: any certificate of the bundle is an anchor, the
+ * time is now, and a certificate that names purposes must name client authentication. What kind of
+ * client, serve/access.c decides.
  */
 #include <openssl/err.h>
 #include <openssl/x509_vfy.h>

@@ -59,7 +59,8 @@ never_comes_back_before_the_delay(void **state UNUSED)
 	assert_in_range(most, 278, 280);
 }
 
-/* Objects that failed together are spread at the longest delay as well, and none waits for longer than that. */
+/* Objects that failed together are spread at the longest delay as well, and none waits for longer
+ * than that. */
 static void
 spreads_below_the_longest_delay(void **state UNUSED)
 {

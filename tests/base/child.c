@@ -253,8 +253,8 @@ exactly_as_much_as_allowed_is_fine(void **state UNUSED)
 
 /* ---- those who do not end ---- */
 
-/* The real clock, but an hour passes as soon as the script has made the file "begun". It says so on its output then, which
- * wakes whoever waits for it. */
+/* The real clock, but an hour passes as soon as the script has made the file "begun". It says so on
+ * its output then, which wakes whoever waits for it. */
 static struct {
 	int64_t (*mono_ns)(struct clock *);
 	const char *path;
@@ -271,7 +271,8 @@ jumping_mono_ns(struct clock *c)
 	return jump.jumped_ns == 0 ? now_ns : now_ns + 3600 * NS_PER_SEC;
 }
 
-/* How long a machine takes to start a shell is no concern of these tests, so the script's time is over when it has begun. */
+/* How long a machine takes to start a shell is no concern of these tests, so the script's time is
+ * over when it has begun. */
 static bool
 run_until_begun(struct world *w, const char *script, int64_t grace_ms)
 {

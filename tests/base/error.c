@@ -7,7 +7,8 @@
 
 #include <cmocka.h>
 
-/* Every euro sign takes three bytes: 999 of them do not fill the message evenly with a letter in front. */
+/* Every euro sign takes three bytes: 999 of them do not fill the message evenly with a letter in
+ * front. */
 static const char *
 euros(char first)
 {

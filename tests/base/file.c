@@ -1,4 +1,5 @@
-/* The calls that write are defined here, in front of the C library's, so that the n-th one can fail. */
+/* The calls that write are defined here, in front of the C library's, so that the n-th one can
+ * fail. */
 #include "base/file.h"
 
 #include <dirent.h>
@@ -200,7 +201,8 @@ replace_without_sync(int errnum)
 	return logged;
 }
 
-/* The file is replaced all the same: after an error, the caller would go on with the old content. */
+/* The file is replaced all the same: after an error, the caller would go on with the old
+ * content. */
 static void
 warns_when_the_folder_was_not_synced(void **state UNUSED)
 {

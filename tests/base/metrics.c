@@ -18,7 +18,8 @@ METRIC_FAMILY(apart_by_kind, METRIC_COUNTER, "apart_by_kind_total", "[ALPHA] On 
               .page = METRICS_SLIS, .labels = { "kind" });
 METRIC_FAMILY(apart, METRIC_GAUGE, "apart", "[ALPHA] On the other page.", .page = METRICS_SLIS);
 
-/* Families stay for ever, so each test makes its own and looks at what was written since the last. */
+/* Families stay for ever, so each test makes its own and looks at what was written since the
+ * last. */
 static struct buf *
 written(void)
 {
@@ -260,7 +261,8 @@ a_series_outlives_a_reset_and_is_shown_when_it_is_counted_again(void **state UNU
 	assert_non_null(strstr(b.ptr, "\napart_by_kind_total{kind=\"x\"} 1\n"));
 }
 
-/* As Prometheus' own libraries write them, whatever the order of the definition; "le" is always the last. */
+/* As Prometheus' own libraries write them, whatever the order of the definition; "le" is always the
+ * last. */
 static void
 labels_are_written_in_alphabetical_order(void **state UNUSED)
 {
@@ -286,7 +288,8 @@ hooks_compute_what_nobody_counts(void **state UNUSED)
 	check_has_line("static_a 1\n");
 }
 
-/* A counter's family has no _total there, bounds are written as fractions, and the end is marked. */
+/* A counter's family has no _total there, bounds are written as fractions, and the end is
+ * marked. */
 static void
 speaks_openmetrics(void **state UNUSED)
 {

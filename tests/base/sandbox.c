@@ -1,5 +1,5 @@
-/* Each test runs what it tries in a child, since there is no way out of a sandbox. The child's exit code says the line
- * of the first expectation that failed, in its lower 8 bits, never 0. */
+/* Each test runs what it tries in a child, since there is no way out of a sandbox. The child's exit
+ * code says the line of the first expectation that failed, in its lower 8 bits, never 0. */
 #include "base/sandbox.h"
 
 #include <dlfcn.h>
@@ -85,7 +85,7 @@ in_child(void (*attempt)(void), unsigned needed)
 	assert_int_equal(status, 0); /* or 256 * (line % 255 + 1) */
 }
 
-/* ---- seccomp ---------------------------------------------------------------------------------------- */
+/* ---- seccomp ---- */
 
 static void
 try_programs(void)
@@ -225,7 +225,7 @@ it_can_still_abort(void **state UNUSED)
 	assert_int_equal(status, 0);
 }
 
-/* ---- Landlock --------------------------------------------------------------------------------------- */
+/* ---- Landlock ---- */
 
 static bool
 can_read(const char *path)
@@ -334,7 +334,7 @@ a_file_in_the_root_folder_is_told(void **state UNUSED)
 	            str_contains(buf_str(&notes), STR("Landlock is not in force")));
 }
 
-/* ---- what holds without a sandbox ------------------------------------------------------------------- */
+/* ---- what holds without a sandbox ---- */
 
 static void
 try_hardened(void)
@@ -373,7 +373,7 @@ results_have_names(void **state UNUSED)
 	                    "seccomp+landlock");
 }
 
-/* ---- the files -------------------------------------------------------------------------------------- */
+/* ---- the files ---- */
 
 static bool
 put(const char *subfolder, const char *name, char *ret_path, size_t size)

@@ -19,8 +19,8 @@ note(void *arg, struct str item, struct error *err UNUSED)
 	return true;
 }
 
-/* Feeds the text in chunks of the given size. Each chunk is a copy of its own, so that reading beyond it is
- * seen by the sanitizer. */
+/* Feeds the text in chunks of the given size. Each chunk is a copy of its own, so that reading
+ * beyond it is seen by the sanitizer. */
 static bool
 feed(struct json_split *s, struct str text, size_t chunk, struct buf *found, struct error *err)
 {

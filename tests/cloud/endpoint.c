@@ -125,7 +125,7 @@ go_down(void)
 	assert_true(fail_once().is_outage);
 }
 
-/* ---- up and down ------------------------------------------------------------------------------------- */
+/* ---- up and down ---- */
 
 static void
 one_failure_is_about_one_request(void **state UNUSED)
@@ -182,7 +182,8 @@ an_answer_ends_an_outage_and_wakes_the_host(void **state UNUSED)
 	assert_int_equal(story->n_woken, 1);
 }
 
-/* The answer to a request that was under way when the endpoint went down proves as much as the answer to a probe. */
+/* The answer to a request that was under way when the endpoint went down proves as much as the
+ * answer to a probe. */
 static void
 any_answer_ends_an_outage(void **state UNUSED)
 {
@@ -207,7 +208,7 @@ a_cancelled_probe_proves_nothing(void **state UNUSED)
 	assert_true(enter().is_probe);
 }
 
-/* ---- probes ------------------------------------------------------------------------------------------ */
+/* ---- probes ---- */
 
 static void
 there_is_one_probe_at_a_time(void **state UNUSED)
@@ -291,7 +292,7 @@ a_new_outage_begins_with_short_pauses(void **state UNUSED)
 	assert_int_equal(refused().retry_after_ms, 1001);
 }
 
-/* ---- errors ------------------------------------------------------------------------------------------ */
+/* ---- errors ---- */
 
 static void
 a_refused_token_stays_unauthorized(void **state UNUSED)
@@ -353,7 +354,7 @@ limits_of_waiting_do_not_count_outages(void **state UNUSED)
 	assert_int_equal(endpoint_uptime_ns(story->endpoint) - begun_ns, 15 * NS_PER_SEC);
 }
 
-/* ---- threads ----------------------------------------------------------------------------------------- */
+/* ---- threads ---- */
 
 static _Atomic unsigned n_probing, n_most_probing, n_sent;
 

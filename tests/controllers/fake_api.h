@@ -1,8 +1,8 @@
 /* tests/controllers/fake_api.h: an API server that answers by rules and keeps what it was asked.
  *
- * Rules are tried in the order they were added; one with `times` is used up. Where none applies: a PATCH gives the
- * object's new resource version, from 1001 upwards; a GET finds nothing; everything else succeeds. Nothing changes by a
- * write: a test that wants the store to hear of one says so.
+ * Rules are tried in the order they were added; one with `times` is used up. Where none applies: a
+ * PATCH gives the object's new resource version, from 1001 upwards; a GET finds nothing; everything
+ * else succeeds. Nothing changes by a write: a test that wants the store to hear of one says so.
  *
  * Threads: any.
  */
@@ -33,7 +33,8 @@ void fake_api_free(struct fake_api *);
 struct http_client *fake_api_client(struct fake_api *);
 
 void fake_api_rule(struct fake_api *, struct api_rule rule);
-/** Asked where no rule applies: returns a status and appends the answer's body; 0: it is not for it. */
+/** Asked where no rule applies: returns a status and appends the answer's body; 0: it is not for
+ * it. */
 typedef int fake_api_answer_fn(void *arg, const struct api_request *request, struct buf *body);
 void fake_api_answer_with(struct fake_api *, fake_api_answer_fn *answer, void *arg);
 /** Forgets what it was asked. */

@@ -1,9 +1,10 @@
-/* tests/controllers/fake_balancers.h: the balancers of the fake cloud: what exists, what was asked, what goes wrong.
+/* tests/controllers/fake_balancers.h: the balancers of the fake cloud: what exists, what was asked,
+ * what goes wrong.
  *
- * A balancer is known by its Service's UID. Ensuring it twice makes one. A Service with the annotation "elsewhere" is
- * another controller's; one with "partial" is never quite done; one with "pool":"P" takes only nodes whose label "pool" is P,
- * where the cloud selects at all.
- * The program ends when two calls for one Service overlap.
+ * A balancer is known by its Service's UID. Ensuring it twice makes one. A Service with the
+ * annotation "elsewhere" is another controller's; one with "partial" is never quite done; one with
+ * "pool":"P" takes only nodes whose label "pool" is P, where the cloud selects at all. The program
+ * ends when two calls for one Service overlap.
  *
  * Threads: any.
  */
@@ -42,8 +43,9 @@ void fake_balancers_reach(struct fake_balancers *, fake_reach_fn *reach, void *a
 void fake_balancers_on_make(struct fake_balancers *, void (*fn)(void *arg, const char *uid),
                             void *arg);
 
-/** Calls so far that begin like that; NULL: all. A call is "ensure web web-1 a,b," or "update …", "remove web web-1",
- * "adopt - web-1,leaving:b-2,", "forget - web-1": operation, name, UID, nodes. */
+/** Calls so far that begin like that; NULL: all. A call is "ensure web web-1 a,b," or "update …",
+ * "remove web web-1", "adopt - web-1,leaving:b-2,", "forget - web-1": operation, name, UID,
+ * nodes. */
 size_t fake_balancers_calls(struct fake_balancers *, const char *begin);
 /** The last call; valid until the next. Ends the program when there was none. */
 const char *fake_balancers_last(struct fake_balancers *);

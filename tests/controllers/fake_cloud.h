@@ -1,4 +1,5 @@
-/* tests/controllers/fake_cloud.h: a cloud whose machines are what a test says, and that keeps what it was asked.
+/* tests/controllers/fake_cloud.h: a cloud whose machines are what a test says, and that keeps what
+ * it was asked.
  *
  * Machines are known by the node's name; a name that was never set is ABSENT. Threads: any.
  */
@@ -31,8 +32,8 @@ struct fake_cloud *fake_cloud_new(struct clock *clock);
 void fake_cloud_free(struct fake_cloud *);
 struct cloud *fake_cloud_cloud(struct fake_cloud *);
 
-/** From now on it has these too; NULL: not offered. State is what fake_cloud_balancers() and _routes() give back to
- * their functions. */
+/** From now on it has these too; NULL: not offered. State is what fake_cloud_balancers() and
+ * _routes() give back to their functions. */
 void fake_cloud_offer_balancers(struct fake_cloud *, const struct balancer_ops *, void *state);
 void fake_cloud_offer_routes(struct fake_cloud *, const struct route_ops *, void *state);
 void *fake_cloud_balancers(struct cloud *);
@@ -44,7 +45,8 @@ void fake_cloud_fail(struct fake_cloud *, enum err_code code);
 /** What every later look finds of things that only this project has. */
 void fake_cloud_anchors(struct fake_cloud *, unsigned n);
 
-/** Called under the fake's lock before a look is answered: may spoil it, or return false with an error. NULL: nobody. */
+/** Called under the fake's lock before a look is answered: may spoil it, or return false with an
+ * error. NULL: nobody. */
 typedef bool fake_mood_fn(void *arg, struct look *look, struct error *err);
 void fake_cloud_mood(struct fake_cloud *, fake_mood_fn *mood, void *arg);
 

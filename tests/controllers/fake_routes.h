@@ -1,4 +1,5 @@
-/* tests/controllers/fake_routes.h: the routes of the fake cloud: what exists, what was asked, what goes wrong.
+/* tests/controllers/fake_routes.h: the routes of the fake cloud: what exists, what was asked, what
+ * goes wrong.
  *
  * Threads: any.
  */

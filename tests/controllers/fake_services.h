@@ -1,8 +1,9 @@
 /* tests/controllers/fake_services.h: the Services of the fake API server.
  *
- * It applies the patches that the controller sends, as the real one does: the UID is a precondition, finalizers are
- * added and removed by name, an object being deleted goes with its last finalizer, and what changes nothing makes no new
- * version. What a watch would say is kept until it is delivered, so that a test decides how far the store lags.
+ * It applies the patches that the controller sends, as the real one does: the UID is a
+ * precondition, finalizers are added and removed by name, an object being deleted goes with its
+ * last finalizer, and what changes nothing makes no new version. What a watch would say is kept
+ * until it is delivered, so that a test decides how far the store lags.
  *
  * All Services are in the namespace "default". Threads: any.
  */
@@ -32,7 +33,8 @@ fake_api_answer_fn fake_services_answer;
 
 /** Creates it, or changes all but what others own: UID, finalizers, status. */
 void fake_services_put(struct fake_services *, const struct fake_service *service);
-/** The API server's data is replaced: a Service of that name has another UID, and no deletion of the former is reported. */
+/** The API server's data is replaced: a Service of that name has another UID, and no deletion of
+ * the former is reported. */
 void fake_services_replace(struct fake_services *, const struct fake_service *service);
 /** As `kubectl delete`: marks it when it has finalizers. No effect where there is none. */
 void fake_services_delete(struct fake_services *, const char *name);

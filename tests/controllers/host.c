@@ -208,7 +208,8 @@ put_service(struct store *services, const char *name, const char *metadata, cons
 	assert_true(store_put(services, service, &err));
 }
 
-/* An address is ours only if a live Service of ours has it in its status, and only while Services are known. */
+/* An address is ours only if a live Service of ours has it in its status, and only while Services
+ * are known. */
 static void
 an_address_is_ours_by_the_status_of_a_live_service(void **state UNUSED)
 {

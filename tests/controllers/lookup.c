@@ -176,7 +176,8 @@ the_same_node_is_asked_for_once(void **state UNUSED)
 	assert_int_equal(fake_cloud_asked(rig->cloud, 1), 1);
 }
 
-/* Callers whom the running look may answer wait for it; if it does not, they share one or two more. */
+/* Callers whom the running look may answer wait for it; if it does not, they share one or two
+ * more. */
 static void
 askers_of_the_same_age_need_two_more_at_most(void **state UNUSED)
 {
@@ -274,7 +275,8 @@ an_answer_is_for_a_uid_and_a_machine(void **state UNUSED)
 	assert_int_equal(looks(), 3);
 }
 
-/* One asker has seen the provider ID, the other not yet: found by name, the machine might seem absent. */
+/* One asker has seen the provider ID, the other not yet: found by name, the machine might seem
+ * absent. */
 static void
 the_newer_snapshot_is_asked_for(void **state UNUSED)
 {

@@ -1,5 +1,5 @@
-/* Half an hour without the cloud, with all controllers: how many requests are sent meanwhile, which events are written, and how
- * soon everything is done once the cloud answers again. */
+/* Half an hour without the cloud, with all controllers: how many requests are sent meanwhile, which
+ * events are written, and how soon everything is done once the cloud answers again. */
 #include "controllers/rig.h"
 
 #include <sys/mman.h>
@@ -102,7 +102,7 @@ set_trouble(enum err_code code, int status, const char *text)
 	api.n_sent = 0;
 }
 
-/* ---- the cluster ------------------------------------------------------------------------------------- */
+/* ---- the cluster ---- */
 
 static const char *
 named(const char *kind, unsigned i)
@@ -189,7 +189,7 @@ run(int64_t seconds)
 	rig_deliver(rig);
 }
 
-/* ---- looking ----------------------------------------------------------------------------------------- */
+/* ---- looking ---- */
 
 static unsigned
 n_initialised(void)
@@ -249,7 +249,7 @@ check_recovery(unsigned n_services)
 	assert_int_equal(fake_balancers_count(rig->balancers), n_services);
 }
 
-/* ---- outages ----------------------------------------------------------------------------------------- */
+/* ---- outages ---- */
 
 static void
 live_through(int64_t outage_s, enum err_code code, int status, const char *why)
@@ -292,7 +292,8 @@ all_is_503(void **state UNUSED)
 	live_through(SHORT_S, ERR_UNAVAILABLE, 503, "503");
 }
 
-/* The events say what it is: one for each node, and one for each attempt of a Service that failed in another way. */
+/* The events say what it is: one for each node, and one for each attempt of a Service that failed
+ * in another way. */
 static void
 the_token_is_refused(void **state UNUSED)
 {

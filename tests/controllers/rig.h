@@ -1,7 +1,8 @@
-/* tests/controllers/rig.h: what main hands the controllers, with a fake clock, cloud and API server.
+/* tests/controllers/rig.h: what main hands the controllers, with a fake clock, cloud and API
+ * server.
  *
- * The test's thread plays the reflector: it puts nodes into the store. It alone asserts; what other threads did is seen
- * in the fakes, after rig_settle() or one of the functions that end with it.
+ * The test's thread plays the reflector: it puts nodes into the store. It alone asserts; what other
+ * threads did is seen in the fakes, after rig_settle() or one of the functions that end with it.
  */
 #ifndef CCMD_TESTS_CONTROLLERS_RIG_H
 #define CCMD_TESTS_CONTROLLERS_RIG_H
@@ -64,8 +65,8 @@ void rig_start_lifecycle_after_crash(struct rig *, const struct guard_config *gu
 
 /** selects: the cloud takes nodes by label. */
 void rig_start_services(struct rig *, unsigned n_workers, bool selects);
-/** The controller ends as in a crash, and another begins with what the API server lists, over the same cloud; workers wait
- * for rig_sync_services(). */
+/** The controller ends as in a crash, and another begins with what the API server lists, over the
+ * same cloud; workers wait for rig_sync_services(). */
 void rig_restart_services(struct rig *, unsigned n_workers);
 /** The first list of Services is complete, too. */
 void rig_sync_services(struct rig *);

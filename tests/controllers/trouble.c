@@ -1,5 +1,6 @@
-/* An hour of trouble: the cloud refuses, fails, knows of no machine or of some only, now and then or for a long while,
- * and nodes come and go between Ready and not. Whatever happens, no node whose machine exists is deleted. */
+/* An hour of trouble: the cloud refuses, fails, knows of no machine or of some only, now and then
+ * or for a long while, and nodes come and go between Ready and not. Whatever happens, no node whose
+ * machine exists is deleted. */
 #include "controllers/rig.h"
 
 #include <fcntl.h>

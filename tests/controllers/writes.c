@@ -1,5 +1,5 @@
-/* Writes to a node: what is sent, and what happens when somebody else was faster. The clock jumps to the end of every
- * wait, so that all of it runs on the test's thread. */
+/* Writes to a node: what is sent, and what happens when somebody else was faster. The clock jumps
+ * to the end of every wait, so that all of it runs on the test's thread. */
 #include "controllers/writes.h"
 
 #include "controllers/rig.h"

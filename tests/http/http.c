@@ -14,7 +14,7 @@
 #include "base/thread.h"
 #include "http/world.h"
 
-/* ---- requests --------------------------------------------------------------------------------------- */
+/* ---- requests ---- */
 
 static void
 reads_an_answer(void **state UNUSED)
@@ -242,7 +242,7 @@ follows_no_redirect(void **state UNUSED)
 	assert_int_equal(loopback_requests(w.server), 1);
 }
 
-/* ---- bounds and broken answers ------------------------------------------------------------------------ */
+/* ---- bounds and broken answers ---- */
 
 static bool
 raw(struct visit *v)
@@ -329,7 +329,7 @@ tells_that_nobody_listens(void **state UNUSED)
 	must_fail(&w, HTTP_GET, ERR_UNAVAILABLE, "GET http://127.0.0.1:1/path: connection refused");
 }
 
-/* ---- deadlines and cancelling ------------------------------------------------------------------------- */
+/* ---- deadlines and cancelling ---- */
 
 static void
 times_out(void **state UNUSED)
@@ -415,7 +415,7 @@ nothing_lasts_beyond_the_fence(void **state UNUSED)
 	assert_in_range(now_ns() - started_ns, 70 * MS, 5000 * MS);
 }
 
-/* ---- sent once, sent twice ----------------------------------------------------------------------------- */
+/* ---- sent once, sent twice ---- */
 
 /* Answers the first request of each connection, and dies after having read the second. */
 static bool
@@ -485,7 +485,7 @@ and_only_once(void **state UNUSED)
 	assert_int_equal(loopback_requests(w.server), 4);
 }
 
-/* ---- credentials --------------------------------------------------------------------------------------- */
+/* ---- credentials ---- */
 
 static void
 a_newer_credential_is_tried(void **state UNUSED)
@@ -532,7 +532,7 @@ no_credential_no_request(void **state UNUSED)
 	assert_null(strstr(w.response.body.ptr, "Authorization"));
 }
 
-/* ---- the gate ------------------------------------------------------------------------------------------ */
+/* ---- the gate ---- */
 
 struct crowd {
 	atomic_int n_now, n_most;
@@ -800,7 +800,7 @@ idle_connections_are_closed(void **state UNUSED)
 	assert_false(w.response.is_reused);
 }
 
-/* ---- the rest ------------------------------------------------------------------------------------------ */
+/* ---- the rest ---- */
 
 static void
 statuses_become_errors(void **state UNUSED)

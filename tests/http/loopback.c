@@ -36,7 +36,7 @@ struct loopback {
 	atomic_int n_requests;
 };
 
-/* ---- identities -------------------------------------------------------------------------------------- */
+/* ---- identities ---- */
 
 static void
 add_extension(X509 *cert, int nid, const char *value)
@@ -128,7 +128,7 @@ make_ctx(const struct identity *id)
 	return ctx;
 }
 
-/* ---- bytes ------------------------------------------------------------------------------------------- */
+/* ---- bytes ---- */
 
 static ssize_t
 receive(struct visit *v, char *ptr, size_t len)
@@ -185,7 +185,7 @@ visit_wait_gone(struct visit *v)
 		;
 }
 
-/* ---- connections ------------------------------------------------------------------------------------- */
+/* ---- connections ---- */
 
 static bool
 more(struct visit *v)

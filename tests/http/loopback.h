@@ -1,7 +1,8 @@
-/* tests/http/loopback.h: a small HTTP server in threads of this process, which answers as a test wants.
+/* tests/http/loopback.h: a small HTTP server in threads of this process, which answers as a test
+ * wants.
  *
- * One thread a connection, so that a handler may be slow, silent or rude. Handlers run on those threads: they must
- * not assert.
+ * One thread a connection, so that a handler may be slow, silent or rude. Handlers run on those
+ * threads: they must not assert.
  */
 #ifndef CCMD_TESTS_NET_LOOPBACK_H
 #define CCMD_TESTS_NET_LOOPBACK_H

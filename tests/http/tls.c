@@ -171,7 +171,7 @@ refuses_bad_urls(void **state UNUSED)
 	check_config(&tls, "https://h", "ftp://p", "proxy: ");
 }
 
-/* ---- proxies ------------------------------------------------------------------------------------------- */
+/* ---- proxies ---- */
 
 static void
 goes_through_a_proxy(void **state UNUSED)

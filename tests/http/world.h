@@ -50,8 +50,8 @@ int64_t now_ns(void);
 /** Waits until count(server) is n, which another thread brings about. */
 void wait_for(struct loopback *server, int (*count)(struct loopback *), int n);
 
-/** Fires the token when the server has so many requests, and a moment later; on a thread of its own:
- * thread_start(…, fire_later, &later). */
+/** Fires the token when the server has so many requests, and a moment later; on a thread of its
+ * own: thread_start(…, fire_later, &later). */
 struct later {
 	struct world *w;
 	int n_requests;

@@ -100,7 +100,7 @@ get_fails(enum err_code code)
 	return err;
 }
 
-/* --- what is sent ---------------------------------------------------------------------------------- */
+/* ---- what is sent ---- */
 
 static void
 get_sends_no_body(void **state UNUSED)
@@ -200,7 +200,7 @@ delete_names_uid_and_version(void **state UNUSED)
 	assert_int_equal(err.code, ERR_CONFLICT);
 }
 
-/* --- what comes back ------------------------------------------------------------------------------- */
+/* ---- what comes back ---- */
 
 static void
 the_reason_decides(void **state UNUSED)
@@ -281,7 +281,7 @@ the_status_may_tell_when_to_come_back(void **state UNUSED)
 	assert_int_equal(get_fails(ERR_THROTTLED).retry_after_ms, LIMIT_RETRY_AFTER_S * 1000);
 }
 
-/* --- retries --------------------------------------------------------------------------------------- */
+/* ---- retries ---- */
 
 static void
 a_retry_after_is_obeyed(void **state UNUSED)
@@ -355,7 +355,7 @@ a_wait_ends_when_cancelled(void **state UNUSED)
 	assert_int_equal(fake_http_count(http), 1);
 }
 
-/* --- health ---------------------------------------------------------------------------------------- */
+/* ---- health ---- */
 
 static void
 waits_until_healthy(void **state UNUSED)
@@ -409,7 +409,7 @@ stops_waiting_when_cancelled(void **state UNUSED)
 	assert_int_equal(fake_http_count(http), 1);
 }
 
-/* --- metrics --------------------------------------------------------------------------------------- */
+/* ---- metrics ---- */
 
 static void
 requests_are_counted(void **state UNUSED)

@@ -136,7 +136,7 @@ assert_str(struct str s, const char *expected)
 	assert_memory_equal(s.ptr, expected, s.len);
 }
 
-/* --- what works ------------------------------------------------------------------------------------ */
+/* ---- what works ---- */
 
 static void
 reads_inline_data(void **state UNUSED)
@@ -366,7 +366,7 @@ reads_json_and_the_namespace(void **state UNUSED)
 	assert_str(config->namespace, "ccm");
 }
 
-/* --- --master -------------------------------------------------------------------------------------- */
+/* ---- --master ---- */
 
 static void
 master_replaces_the_server(void **state UNUSED)
@@ -411,7 +411,7 @@ master_with_an_empty_file(void **state UNUSED)
 	assert_str(config->server, "http://h:1");
 }
 
-/* --- what does not --------------------------------------------------------------------------------- */
+/* ---- what does not ---- */
 
 static void
 says_what_is_wrong(void **state UNUSED)
@@ -608,7 +608,7 @@ refuses_large_credentials(void **state UNUSED)
 	assert_non_null(strstr(err.msg, "certificate-authority-data: larger than 256 kB"));
 }
 
-/* --- inside a pod ---------------------------------------------------------------------------------- */
+/* ---- inside a pod ---- */
 
 static bool
 load_pod(const char *host, const char *port, struct kube_config **ret, struct error *err)

@@ -40,7 +40,7 @@ struct world {
 	bool has_account;      /* kube-system/node-controller */
 };
 
-/* ---- the server ------------------------------------------------------------------------------------ */
+/* ---- the server ---- */
 
 /* Whose certificate it is: 'o'urs, o't'hers', or '-'. */
 static char
@@ -105,7 +105,7 @@ give_tokens(struct visit *v)
 	return visit_reply(v, "201 Created", "", b.ptr);
 }
 
-/* ---- the world ------------------------------------------------------------------------------------- */
+/* ---- the world ---- */
 
 static const char *
 path_in(struct world *w, const char *name)
@@ -239,7 +239,7 @@ must_fail(struct world *w, enum err_code code, const char *text)
 #define BY_FILES "certificate-authority: ca"
 #define CERT_FILES "client-certificate: cert\n    client-key: key"
 
-/* ---- what is sent ---------------------------------------------------------------------------------- */
+/* ---- what is sent ---- */
 
 static void
 each_client_has_its_name(void **state UNUSED)
@@ -310,7 +310,7 @@ a_warning_is_logged_once(void **state UNUSED)
 	assert_null(strstr(first + 1, "v1 is old"));
 }
 
-/* ---- replaced while it runs ------------------------------------------------------------------------ */
+/* ---- replaced while it runs ---- */
 
 /* As the kubelet does it. */
 static void
@@ -498,7 +498,7 @@ a_kubeconfig_is_followed_as_a_whole(void **state UNUSED)
 	assert_true(str_contains(w->answer, STR("\"peer\":\"o\"")));
 }
 
-/* ---- plugins --------------------------------------------------------------------------------------- */
+/* ---- plugins ---- */
 
 #define V1 "client.authentication.k8s.io/v1"
 #define PLUGIN "exec: {command: ./plugin, interactiveMode: Never, apiVersion: " V1 "}"
@@ -571,7 +571,7 @@ a_plugin_gives_certificates(void **state UNUSED)
 	must_get(w, "\"peer\":\"t\"");
 }
 
-/* ---- service accounts ------------------------------------------------------------------------------ */
+/* ---- service accounts ---- */
 
 static void
 a_service_account_is_made_and_used(void **state UNUSED)
@@ -667,7 +667,7 @@ a_failing_renewal_is_no_harm(void **state UNUSED)
 	must_get(w, "Bearer t2");
 }
 
-/* ---- the server's certificate ----------------------------------------------------------------------- */
+/* ---- the server's certificate ---- */
 
 static void
 a_wrong_authority_ends_the_start(void **state UNUSED)

@@ -108,7 +108,7 @@ rejected(uint64_t generation)
 	return auth->rejected(auth, generation);
 }
 
-/* --- fixed credentials ----------------------------------------------------------------------------- */
+/* ---- fixed credentials ---- */
 
 static void
 a_fixed_token_stays(void **state UNUSED)
@@ -166,7 +166,7 @@ a_token_cannot_end_the_header(void **state UNUSED)
 	assert_int_equal(start_fails(), ERR_INVALID);
 }
 
-/* --- the token file -------------------------------------------------------------------------------- */
+/* ---- the token file ---- */
 
 static void
 the_first_read_must_succeed(void **state UNUSED)
@@ -274,7 +274,7 @@ a_token_is_not_logged(void **state UNUSED)
 	close(pipe_fds[1]);
 }
 
-/* --- another configuration ------------------------------------------------------------------------- */
+/* ---- another configuration ---- */
 
 static void
 adopt(const struct kube_config *other)
@@ -314,7 +314,7 @@ another_configuration_is_another_generation(void **state UNUSED)
 	assert_false(rejected(second));
 }
 
-/* --- threads --------------------------------------------------------------------------------------- */
+/* ---- threads ---- */
 
 static void *
 ask_often(void *arg UNUSED)

@@ -1,4 +1,5 @@
-/* Replicas with clocks of their own making, before an API server that holds one Lease and fails when it is told to. */
+/* Replicas with clocks of their own making, before an API server that holds one Lease and fails
+ * when it is told to. */
 #include "kube/elector.h"
 
 #include <setjmp.h>
@@ -29,7 +30,7 @@ enum {
 	MAX_SENT = 4096,
 };
 
-/* ---- the API server --------------------------------------------------------------------------------- */
+/* ---- the API server ---- */
 
 enum fault {
 	NONE,
@@ -266,7 +267,7 @@ do_request(struct http_client *transport, struct call *call, const struct http_r
 	return true;
 }
 
-/* ---- what others do to the Lease -------------------------------------------------------------------- */
+/* ---- what others do to the Lease ---- */
 
 static void
 someone_writes(const char *spec)
@@ -350,7 +351,7 @@ check_stored(const char *holder, int64_t duration_s, int64_t transitions)
 	assert_int_equal(l.transitions, transitions);
 }
 
-/* ---- replicas --------------------------------------------------------------------------------------- */
+/* ---- replicas ---- */
 
 static void
 on_started(void *arg)
@@ -607,7 +608,7 @@ start_leading(void)
 	check_leads(me());
 }
 
-/* ---- timings ---------------------------------------------------------------------------------------- */
+/* ---- timings ---- */
 
 static void
 timings_are_validated(void **state UNUSED)
@@ -671,7 +672,7 @@ identities_differ(void **state UNUSED)
 	assert_string_not_equal(a.ptr, b.ptr);
 }
 
-/* ---- acquiring -------------------------------------------------------------------------------------- */
+/* ---- acquiring ---- */
 
 /* The API server may come up with us. Later it is asked at the usual pace. */
 static void
@@ -845,7 +846,7 @@ the_fence_counts_from_the_start_of_the_request(void **state UNUSED)
 	assert_true(left_ns(me()) == SECONDS(11));
 }
 
-/* ---- every state, Lease and answer ------------------------------------------------------------------ */
+/* ---- every state, Lease and answer ---- */
 
 enum content {
 	ABSENT,
@@ -918,7 +919,8 @@ state_of(const struct replica *r)
 	return elector_is_leader(r->elector) ? 'L' : 's';
 }
 
-/* A replica that stands by takes its first look, or, where it was to have seen another's Lease, its next one. */
+/* A replica that stands by takes its first look, or, where it was to have seen another's Lease, its
+ * next one. */
 static void
 standby_looks(enum content content, enum what_fails what)
 {
@@ -968,8 +970,8 @@ check_row(bool is_leader, enum content content, const char *expected)
 	}
 }
 
-/* Columns: nothing fails; the first write fails with 409, with 500, after it was applied, with a cut answer; reads fail
- * with 500, with cut answers. L leads, s stands by, X lost. */
+/* Columns: nothing fails; the first write fails with 409, with 500, after it was applied, with a
+ * cut answer; reads fail with 500, with cut answers. L leads, s stands by, X lost. */
 static void
 every_state_lease_and_answer(void **state UNUSED)
 {
@@ -986,7 +988,7 @@ every_state_lease_and_answer(void **state UNUSED)
 	check_row(/*is_leader=*/true, NOBODYS, "XXXXXLL");
 }
 
-/* ---- renewing --------------------------------------------------------------------------------------- */
+/* ---- renewing ---- */
 
 static int64_t
 metric(const char *name)
@@ -1055,7 +1057,7 @@ what_is_done_to_the_lease_is_noticed_at_once(void **state UNUSED)
 	check_lost(me(), "the Lease was released by somebody else");
 }
 
-/* ---- data that was restored ------------------------------------------------------------------------- */
+/* ---- data that was restored ---- */
 
 #define RESTORED                                                                               \
 	"the data of the API server was restored from a backup: the Lease is older than when " \
@@ -1114,7 +1116,8 @@ a_restore_that_cannot_be_confirmed_is_looked_at_again(void **state UNUSED)
 	check_lost(me(), RESTORED);
 }
 
-/* For example one that was created again in the data of another cluster: its versions cannot be compared with the former ones. */
+/* For example one that was created again in the data of another cluster: its versions cannot be
+ * compared with the former ones. */
 static void
 versions_of_another_lease_are_not_compared(void **state UNUSED)
 {
@@ -1250,15 +1253,16 @@ long_outages_are_not(void **state UNUSED)
 	}
 }
 
-/* The renew deadline may lie behind the fence's: the fence's counts then, even while a request is under way. */
+/* The renew deadline may lie behind the fence's: the fence's counts then, even while a request is
+ * under way. */
 static void
 nothing_goes_on_past_the_fence(void **state UNUSED)
 {
 	struct replica *r = me();
 
 	start_leading();
-	script(0,
-	       SLOW); /* begun at 2 s, done at 5 s: the fence closes at 16 s, the next renewal begins at 7 s */
+	script(0, SLOW); /* begun at 2 s, done at 5 s: the fence closes at 16 s, the next renewal
+	                    begins at 7 s */
 	set_outage(0, HANGS);
 	pass(SECONDS(16) - STEP_NS);
 	check_leads(r);
@@ -1342,7 +1346,7 @@ a_suspended_standby_looks_before_it_takes(void **state UNUSED)
 	check_stands_by(&replicas[1]);
 }
 
-/* ---- the end ---------------------------------------------------------------------------------------- */
+/* ---- the end ---- */
 
 static void
 a_release_lets_the_next_begin(void **state UNUSED)
@@ -1478,7 +1482,7 @@ a_stop_ends_a_request_that_hangs(void **state UNUSED)
 	assert_int_equal(me()->n_lost, 0);
 }
 
-/* ---- what others are told --------------------------------------------------------------------------- */
+/* ---- what others are told ---- */
 
 static void
 check_event(struct fake_http *events, size_t i, const char *message)
@@ -1553,7 +1557,7 @@ only_a_leader_that_hangs_is_unhealthy(void **state UNUSED)
 	assert_true(is_healthy(&replicas[1], &reason));
 }
 
-/* ---- anything --------------------------------------------------------------------------------------- */
+/* ---- anything ---- */
 
 static uint64_t seed;
 
@@ -1599,7 +1603,8 @@ make_trouble(void)
 	}
 }
 
-/* A Lease that is deleted or forced is left out: who comes fresh cannot know that another acts for two seconds more. */
+/* A Lease that is deleted or forced is left out: who comes fresh cannot know that another acts for
+ * two seconds more. */
 static int
 live_through(uint64_t story)
 {
@@ -1634,7 +1639,8 @@ never_two_at_once(void **state UNUSED)
 	assert_true(n_leaders > 120); /* and usually there is one */
 }
 
-/* The last good renewal is at most retry period + renew deadline old when a leader gives up: 12 s, while others wait 15. */
+/* The last good renewal is at most retry period + renew deadline old when a leader gives up: 12 s,
+ * while others wait 15. */
 static void
 clocks_may_run_a_fifth_faster(void **state UNUSED)
 {

@@ -1,7 +1,7 @@
 /* tests/kube/fake_http.h: a transport that answers from a script and keeps what it was asked.
  *
- * Answers are taken in the order they were added; when none is left, the last one is given again. Everything may be
- * looked at from the test's thread while others send. Streams are not scripted.
+ * Answers are taken in the order they were added; when none is left, the last one is given again.
+ * Everything may be looked at from the test's thread while others send. Streams are not scripted.
  */
 #ifndef CCMD_TESTS_FAKE_HTTP_H
 #define CCMD_TESTS_FAKE_HTTP_H

@@ -1,8 +1,8 @@
 /* tests/kube/fake_streams.h: a transport whose streams follow a script, on a clock of the test.
  *
- * The whole script is written before the code under test starts; every wait goes through the clock, so that
- * fake_clock_settle() says when nothing happens any more. When no answer is left, the next stream does not open until
- * it is cancelled; a stream with no step left is silent.
+ * The whole script is written before the code under test starts; every wait goes through the clock,
+ * so that fake_clock_settle() says when nothing happens any more. When no answer is left, the next
+ * stream does not open until it is cancelled; a stream with no step left is silent.
  */
 #ifndef CCMD_TESTS_KUBE_FAKE_STREAMS_H
 #define CCMD_TESTS_KUBE_FAKE_STREAMS_H

@@ -7,7 +7,8 @@
 
 #include <cmocka.h>
 
-#define WALL_NS (INT64_C(1767322800) * NS_PER_SEC + 123456789) /* 2026-01-02T03:00:00.123456789Z */
+#define WALL_NS (INT64_C(1767322800) * NS_PER_SEC + 123456789) /* 2026-01-02T03:00:00.123456789Z \
+	                                                        */
 #define NOW "2026-01-02T03:00:00.123456Z"
 #define META "\"metadata\":{\"name\":\"l\",\"uid\":\"u-1\",\"resourceVersion\":\"7\"}"
 #define LEASE(spec) "{\"kind\":\"Lease\"," META ",\"spec\":" spec "}"
@@ -118,7 +119,7 @@ a_renewal_is_seen_and_a_label_is_not(void **state UNUSED)
 	assert_false(lease_spec_differs(&a, &labelled));
 }
 
-/* --- writing --------------------------------------------------------------------------------------- */
+/* ---- writing ---- */
 
 #define FOREIGN_HEAD                                                                                  \
 	"{\"kind\":\"Lease\",\"apiVersion\":\"coordination.k8s.io/v1\",\"metadata\":{\"name\":\"l\"," \

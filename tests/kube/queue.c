@@ -437,7 +437,8 @@ get_all(void *arg)
 	return NULL;
 }
 
-/* A worker that was busy wakes once to give memory back, sleeps again, and is there for the next key. */
+/* A worker that was busy wakes once to give memory back, sleeps again, and is there for the next
+ * key. */
 static void
 rests_after_a_burst(void **state)
 {

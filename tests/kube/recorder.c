@@ -116,7 +116,7 @@ method_of(size_t i)
 	return fake_http_request(http, i)->method;
 }
 
-/* --- the object ------------------------------------------------------------------------------------ */
+/* ---- the object ---- */
 
 static void
 a_new_event_is_created(void **state UNUSED)
@@ -194,7 +194,7 @@ a_long_message_is_cut_between_characters(void **state UNUSED)
 	check_message(0, text.ptr);
 }
 
-/* --- correlation ----------------------------------------------------------------------------------- */
+/* ---- correlation ---- */
 
 static void
 a_repeat_raises_the_count(void **state UNUSED)
@@ -377,7 +377,7 @@ what_was_not_used_for_longest_is_forgotten(void **state UNUSED)
 	assert_int_equal(method_of(n + 1), HTTP_POST);
 }
 
-/* --- failures -------------------------------------------------------------------------------------- */
+/* ---- failures ---- */
 
 static void
 a_lost_connection_is_tried_again(void **state UNUSED)
@@ -438,7 +438,7 @@ what_the_server_says_is_final(void **state UNUSED)
 	assert_true(counter("ccmd_events_written_total") == written + 1);
 }
 
-/* --- bounds and the end ---------------------------------------------------------------------------- */
+/* ---- bounds and the end ---- */
 
 static void
 a_full_queue_drops_the_new(void **state UNUSED)

@@ -796,9 +796,8 @@ backs_off_after_a_watch_that_ends_at_once(void **state)
 	start(f);
 	check_count(f, 2);
 	pass(f, FIRST_BACKOFF);
-	check_count(
-		f,
-		5); /* it listed; the second watch had news, so the third goes on from there at once */
+	check_count(f, 5); /* it listed; the second watch had news, so the third goes on from there
+	                      at once */
 	check_watch(f, 4, "12");
 }
 

@@ -1,4 +1,5 @@
-/* tests/kube/service.c: what is kept of a Service, and which of its changes matter to a balancer. */
+/* tests/kube/service.c: what is kept of a Service, and which of its changes matter to a
+ * balancer. */
 #include "kube/service.h"
 
 #include <setjmp.h>

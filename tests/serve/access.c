@@ -327,7 +327,8 @@ a_wrong_path_is_refused_at_the_start(void **state)
 	assert_int_equal(err.code, ERR_INVALID);
 }
 
-/* --- rules: every combination of what a caller can show, against rules written down here once more, in another way --- */
+/* ---- rules: every combination of what a caller can show, against rules written down here once
+ * more, in another way ---- */
 
 static struct access_proof
 good(const char *common_name)
@@ -365,7 +366,7 @@ known_user(struct access_proof client)
 	return user;
 }
 
-/* --- the whole table ------------------------------------------------------------------------------- */
+/* ---- the whole table ---- */
 
 enum client {
 	CLIENT_NONE,
@@ -452,7 +453,7 @@ every_combination(void **state UNUSED)
 	}
 }
 
-/* --- who they are ---------------------------------------------------------------------------------- */
+/* ---- who they are ---- */
 
 static void
 anonymous_is_not_authenticated(void **state UNUSED)
@@ -549,7 +550,7 @@ tokens_are_found(void **state UNUSED)
 	}
 }
 
-/* --- rights ---------------------------------------------------------------------------------------- */
+/* ---- rights ---- */
 
 static bool
 is_free(const char *path, const char *pattern)

@@ -281,7 +281,7 @@ a_recheck_reads_again_but_not_often(void **state UNUSED)
 	assert_int_equal(fake_http_count(http), 3);
 }
 
-/* --- the ConfigMap ----------------------------------------------------------------------------------- */
+/* ---- the ConfigMap ---- */
 
 static void
 assert_str(struct str s, const char *expected)

@@ -1,6 +1,8 @@
-/* Callers with good tokens among many callers with random ones: real sockets, and a slow API server.
+/* Callers with good tokens among many callers with random ones: real sockets, and a slow API
+ * server.
  *
- * The tests count the reviews that are done meanwhile and measure no time, since a busy machine slows everything down.
+ * The tests count the reviews that are done meanwhile and measure no time, since a busy machine
+ * slows everything down.
  */
 #include <fcntl.h>
 #include <setjmp.h>
@@ -197,8 +199,9 @@ get(struct fixture *f, const char *from, const char *path, const char *token)
 	return status;
 }
 
-/* The request must be served before the API server has done so many reviews. A connection may be cut off before its request is
- * read, by the next one of the attackers' address, which cannot be told apart from it: then the client connects again. */
+/* The request must be served before the API server has done so many reviews. A connection may be
+ * cut off before its request is read, by the next one of the attackers' address, which cannot be
+ * told apart from it: then the client connects again. */
 static void
 assert_served_within(struct fixture *f, int n_reviews, const char *from, const char *path,
                      const char *token)
@@ -240,7 +243,8 @@ a_good_token_from_the_same_address_is_served(void **state)
 	for (int i = 0; i < 5; i++) {
 		fake_clock_advance(f->clock, TTL_NS + TTL_NS / 10);
 		assert_served_within(f, A_SECOND, "127.0.0.1", "/metrics", "good");
-		/* the answers about it are renewed meanwhile: two reviews, and the attackers' between them */
+		/* the answers about it are renewed meanwhile: two reviews, and the attackers'
+		 * between them */
 		for (int n = atomic_load(&f->n_reviews); atomic_load(&f->n_reviews) < n + 8;)
 			usleep(1000);
 	}

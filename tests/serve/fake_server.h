@@ -1,6 +1,7 @@
 /* tests/serve/fake_server.h: requests as plain values, in the place of serve/server.c.
  *
- * A bundle of authorities is its text; a certificate is trusted by a bundle that contains the text `issuer`. */
+ * A bundle of authorities is its text; a certificate is trusted by a bundle that contains the text
+ * `issuer`. */
 #ifndef CCMD_TESTS_FAKE_SERVER_H
 #define CCMD_TESTS_FAKE_SERVER_H
 

@@ -37,7 +37,7 @@ user_with_everything(void)
 	return user;
 }
 
-/* --- what is asked --------------------------------------------------------------------------------- */
+/* ---- what is asked ---- */
 
 static void
 a_token_is_one_string(void **state UNUSED)
@@ -78,7 +78,7 @@ rights_of_somebody_simple(void **state UNUSED)
 		"\"nonResourceAttributes\":{\"path\":\"/\",\"verb\":\"get\"}}}");
 }
 
-/* --- what is answered ------------------------------------------------------------------------------ */
+/* ---- what is answered ---- */
 
 static struct review_answer *
 token_answer(const char *body)
@@ -254,7 +254,7 @@ a_long_reason_is_cut(void **state UNUSED)
 	assert_int_equal(strlen(a->reason), 198);
 }
 
-/* --- asking ---------------------------------------------------------------------------------------- */
+/* ---- asking ---- */
 
 static void
 a_token_is_sent_and_its_answer_read(void **state UNUSED)
@@ -280,7 +280,7 @@ a_token_is_sent_and_its_answer_read(void **state UNUSED)
 	fake_http_free(http);
 }
 
-/* --- the cache --------------------------------------------------------------------------------------- */
+/* ---- the cache ---- */
 
 static struct digest
 digest_number(size_t n)

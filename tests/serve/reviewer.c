@@ -571,7 +571,7 @@ upkeep_happens_when_it_is_due(void **state)
 	assert_int_equal(f->n_upkeeps, 2);
 }
 
-/* --- with many threads ----------------------------------------------------------------------------- */
+/* ---- with many threads ---- */
 
 enum {
 	N_THREADS = 4,

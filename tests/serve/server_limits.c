@@ -84,8 +84,8 @@ the_longest_idle_goes_first(void **state UNUSED)
 	close_all(clients, FEW - 1);
 }
 
-/* As when the API server does not answer reviews and the kubelet's probe connects: access.c lets fewer requests wait than there
- * may be connections. */
+/* As when the API server does not answer reviews and the kubelet's probe connects: access.c lets
+ * fewer requests wait than there may be connections. */
 static void
 requests_that_wait_for_us_keep_nobody_out(void **state UNUSED)
 {

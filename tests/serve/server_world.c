@@ -16,7 +16,7 @@ enum {
 	READ_TIMEOUT_S = 15,
 };
 
-/* ---- handlers, on the loop's thread: they must not assert --------------------------------------------- */
+/* ---- handlers, on the loop's thread: they must not assert ---- */
 
 static void
 reply(struct server_request *r, struct str body)
@@ -114,7 +114,7 @@ handle(void *arg, struct server_request *r)
 		reply_echo(r);
 }
 
-/* ---- the world ------------------------------------------------------------------------------------------ */
+/* ---- the world ---- */
 
 static void
 on_stop(evutil_socket_t fd, short what UNUSED, void *arg)
@@ -224,7 +224,7 @@ server_world_release(struct server_world *w)
 		reply(w->held[--w->n_held], STR("released"));
 }
 
-/* ---- clients -------------------------------------------------------------------------------------------- */
+/* ---- clients ---- */
 
 struct client
 client_open(int port)

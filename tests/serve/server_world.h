@@ -1,4 +1,5 @@
-/* tests/serve/server_world.h: a server on a loop in a thread of its own, and blocking clients for it.
+/* tests/serve/server_world.h: a server on a loop in a thread of its own, and blocking clients for
+ * it.
  */
 #ifndef CCMD_TESTS_NET_SERVER_WORLD_H
 #define CCMD_TESTS_NET_SERVER_WORLD_H
@@ -7,8 +8,9 @@
 
 #include "serve/internal.h"
 
-/* Paths: "/" answers "ok"; "/echo" with what came in; "/big" with BIG_BYTES; "/later" from another thread; "/hold" when
- * server_world_release() is called; "/verify" with who the certificate says one is. */
+/* Paths: "/" answers "ok"; "/echo" with what came in; "/big" with BIG_BYTES; "/later" from another
+ * thread; "/hold" when server_world_release() is called; "/verify" with who the certificate says
+ * one is. */
 struct server_world {
 	struct event_base *loop;
 	struct event *stopping;
@@ -29,8 +31,8 @@ struct server_world {
 
 enum {
 	BIG_BYTES = 8 << 20,
-	SOON_MS =
-		4000, /* a slow machine's; by the server's own deadlines a place becomes free after 5 s */
+	SOON_MS = 4000, /* a slow machine's; by the server's own deadlines a place becomes free
+	                   after 5 s */
 };
 
 /** Plain on 127.0.0.1, with the real limits. */
@@ -63,7 +65,8 @@ struct client {
 struct client client_open(int port);
 /** From another address of 127.0.0.0/8. */
 struct client client_open_from(const char *address, int port);
-/** With a handshake: name is for SNI; cert and key may be NULL. False, with *c closed, when it fails. */
+/** With a handshake: name is for SNI; cert and key may be NULL. False, with *c closed, when it
+ * fails. */
 bool client_open_tls(int port, SSL_CTX *ctx, const char *name, struct client *ret);
 void client_close(struct client *c);
 void client_send(struct client *c, const char *text);

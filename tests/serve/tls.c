@@ -465,7 +465,8 @@ large_answers_go_through_tls(void **state UNUSED)
 	client_close(&c);
 }
 
-/* One read gives at most one TLS record, so a client that sends one byte in each record causes a search after each byte. */
+/* One read gives at most one TLS record, so a client that sends one byte in each record causes a
+ * search after each byte. */
 static void
 a_head_in_many_pieces_is_searched_once(void **state UNUSED)
 {

@@ -1,4 +1,5 @@
-/* controllers/lifecycle/act.c: what follows from a look: taints, deletions, and events that say why not. */
+/* controllers/lifecycle/act.c: what follows from a look: taints, deletions, and events that say why
+ * not. */
 #include "base/array.h"
 #include "base/event_kind.h"
 #include "base/limits.h"
@@ -31,8 +32,8 @@ METRIC_FAMILY(outcomes, METRIC_COUNTER, "ccmd_node_deletion_decisions_total",
 
 /* ---- facts ---- */
 
-/* now: the newest known state of the node. check->node is as old as the round, which may have waited long for
- * the cloud. */
+/* now: the newest known state of the node. check->node is as old as the round, which may have
+ * waited long for the cloud. */
 static struct guard_facts
 facts_of(struct round *r, const struct check *check, const struct node *now)
 {
@@ -107,8 +108,8 @@ lifecycle_recovered(struct round *r, const struct node *node)
 		return;
 	}
 	if (paces_look(r->c->env->paces, node->object.uid, "shutdown taint") > 0) {
-		r->must_retry =
-			true; /* another writer keeps restoring the taint; a round costs no request */
+		r->must_retry = true; /* another writer keeps restoring the taint; a round costs no
+		                         request */
 		return;
 	}
 	if (write_shutdown_taint(r->c->env, r->call, node, false, &err)) {
@@ -163,8 +164,8 @@ report_deleting_failed(struct round *r, const struct check *check, const struct 
 	          LOG_ERR(err));
 }
 
-/* The node was changed, and our watch has not delivered the change yet: the node is looked at again with the
- * new state. That is no failure, unless it happens repeatedly. */
+/* The node was changed, and our watch has not delivered the change yet: the node is looked at again
+ * with the new state. That is no failure, unless it happens repeatedly. */
 static bool
 is_harmless_conflict(struct candidate *candidate, const struct error *err)
 {
@@ -172,14 +173,15 @@ is_harmless_conflict(struct candidate *candidate, const struct error *err)
 	return candidate->n_conflicts > 0 && candidate->n_conflicts < CONFLICTS_REPORTED;
 }
 
-/* A node with finalizers stays until they are removed: it is marked for deletion already, and a second request
- * has no effect.
+/* A node with finalizers stays until they are removed: it is marked for deletion already, and a
+ * second request has no effect.
  *
- * The resource version on which the decision is based is a precondition of the DELETE. A kubelet that came back
- * writes its status, which changes the version, and the API server knows that before our watch delivers it; the
- * Lease does not help where it is missing or forbidden. Other writers of the node (a CNI, an autoscaler) cannot
- * keep a silent node for ever: a conflict needs a write between the watch event of the last write and our
- * DELETE, and each attempt uses the version known by then. If such conflicts repeat, they are reported. */
+ * The resource version on which the decision is based is a precondition of the DELETE. A kubelet
+ * that came back writes its status, which changes the version, and the API server knows that before
+ * our watch delivers it; the Lease does not help where it is missing or forbidden. Other writers of
+ * the node (a CNI, an autoscaler) cannot keep a silent node for ever: a conflict needs a write
+ * between the watch event of the last write and our DELETE, and each attempt uses the version known
+ * by then. If such conflicts repeat, they are reported. */
 static void
 delete_node(struct round *r, const struct check *check, const struct node *now)
 {
@@ -240,7 +242,8 @@ add_asked(struct buf *b, const struct asked_witnesses *asked)
 		         asked->n_absent, asked->n_asked - asked->n_absent);
 }
 
-/* The numbers in the text may change with each look; a change of them alone sends no further event. */
+/* The numbers in the text may change with each look; a change of them alone sends no further
+ * event. */
 static void
 report_held(struct round *r, const struct check *check, enum guard_outcome outcome,
             const char *because)

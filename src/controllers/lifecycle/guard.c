@@ -1,7 +1,8 @@
 /* controllers/lifecycle/guard.c: see guard.h.
  *
- * Why so careful: a wrong token, another project's credentials, an empty answer or a truncated list look exactly like
- * machines that are gone, and deleting a Node evicts every pod on it. Waiting a little costs nothing.
+ * Why so careful: a wrong token, another project's credentials, an empty answer or a truncated list
+ * look exactly like machines that are gone, and deleting a Node evicts every pod on it. Waiting a
+ * little costs nothing.
  */
 #include "controllers/lifecycle/guard.h"
 
@@ -125,8 +126,8 @@ guard_outcome_name(enum guard_outcome outcome)
 	return names[outcome];
 }
 
-/* Without a witness a person must do something first; until then each look is for nothing, and costs a request for every
- * node. */
+/* Without a witness a person must do something first; until then each look is for nothing, and
+ * costs a request for every node. */
 static int64_t
 regular_ns(const struct guard_facts *f, unsigned n_looks)
 {

@@ -1,8 +1,8 @@
 /* controllers/lifecycle/guard.h: may this node be deleted?
  *
- * A node is deleted only on proof (design: Safe by construction, 1). The decision is one pure function of plain
- * values; the history that it needs is another. Neither knows a clock, a cloud or an API server, so both are tested
- * exhaustively.
+ * A node is deleted only on proof (design: Safe by construction, 1). The decision is one pure
+ * function of plain values; the history that it needs is another. Neither knows a clock, a cloud or
+ * an API server, so both are tested exhaustively.
  *
  * All times are CLOCK_BOOTTIME nanoseconds, unless they are durations.
  */
@@ -20,7 +20,8 @@ struct guard_config {
 	unsigned breaker_min;      /* so many within the window are never too many; 3 */
 	unsigned breaker_percent;  /* nor this share of all nodes; 20 */
 	int64_t breaker_window_ns; /* 10 min */
-	int64_t breaker_agree_ns; /* looks must have agreed that long when there are too many; 5 min */
+	int64_t breaker_agree_ns; /* looks must have agreed that long when there are too many; 5 min
+	                           */
 };
 
 enum {
@@ -33,9 +34,10 @@ extern const struct guard_config guard_defaults;
 /** What one look said of a node that is not Ready. */
 struct guard_observation {
 	enum presence presence;
-	bool has_witness; /* the same look found the machine of another node of ours, or an anchor */
-	uint64_t
-		heartbeat; /* of the kubelet: a hash of its last heartbeat and of its Lease's renewTime */
+	bool has_witness;   /* the same look found the machine of another node of ours, or an anchor
+	                     */
+	uint64_t heartbeat; /* of the kubelet: a hash of its last heartbeat and of its Lease's
+	                       renewTime */
 	int64_t started_boot_ns; /* the look */
 };
 
@@ -58,12 +60,13 @@ struct guard_facts {
 	bool has_new_heartbeat; /* it changed since track was filled */
 	bool is_foreign;        /* the last look said FOREIGN */
 	bool has_provider_id;
-	bool is_announced; /* somebody said that it goes: deletionTimestamp, or an autoscaler's taint */
-	int64_t age_ns; /* by the wall clock; negative when ours is behind */
+	bool is_announced; /* somebody said that it goes: deletionTimestamp, or an autoscaler's
+	                      taint */
+	int64_t age_ns;    /* by the wall clock; negative when ours is behind */
 	struct guard_track track;
 	unsigned n_nodes; /* of the cluster */
-	/* Unannounced ones that were deleted within the window (by us, or possibly by the previous leader) or
-	 * are proven absent now, this one included. */
+	/* Unannounced ones that were deleted within the window (by us, or possibly by the previous
+	 * leader) or are proven absent now, this one included. */
 	unsigned n_going;
 	int64_t group_first_boot_ns; /* the latest first_boot_ns of those proven absent now */
 };
@@ -81,7 +84,8 @@ enum guard_outcome {
 	GUARD_N_OUTCOMES,
 };
 
-/** Proven by itself, the breaker left aside: outcome is GUARD_DELETE or the first rule that holds it. */
+/** Proven by itself, the breaker left aside: outcome is GUARD_DELETE or the first rule that holds
+ * it. */
 enum guard_outcome guard_prove(const struct guard_config *config, const struct guard_facts *facts);
 /** guard_prove(), then the breaker. */
 enum guard_outcome guard_decide(const struct guard_config *config, const struct guard_facts *facts);
@@ -89,10 +93,10 @@ enum guard_outcome guard_decide(const struct guard_config *config, const struct 
 /** A label value for metrics: "delete", "no_witness", … */
 const char *guard_outcome_name(enum guard_outcome);
 
-/** When to look next at a node that is not Ready, as a delay from the look just made: 12 s after an ABSENT that was
- * the first; else 12, 18 and 30 s (that is 12, 30 and 60 s after it became NotReady), then every GUARD_LOOK_S, or
- * GUARD_LOST_LOOK_S while there is no witness. n_looks counts those made. period_ns, when not 0, replaces
- * the steps. */
+/** When to look next at a node that is not Ready, as a delay from the look just made: 12 s after an
+ * ABSENT that was the first; else 12, 18 and 30 s (that is 12, 30 and 60 s after it became
+ * NotReady), then every GUARD_LOOK_S, or GUARD_LOST_LOOK_S while there is no witness. n_looks
+ * counts those made. period_ns, when not 0, replaces the steps. */
 int64_t guard_next_look_ns(const struct guard_config *config, const struct guard_facts *facts,
                            unsigned n_looks, int64_t period_ns);
 

@@ -85,15 +85,17 @@ struct round {
 	bool must_retry; /* a write failed: come back soon, whatever else is due */
 };
 
-/** How long to wait after so many attempts in a row: first_ns, doubled up to LIFECYCLE_RETRY_MAX_NS. */
+/** How long to wait after so many attempts in a row: first_ns, doubled up to
+ * LIFECYCLE_RETRY_MAX_NS. */
 int64_t lifecycle_back_off_ns(int64_t first_ns, unsigned n_attempts);
 
-/** Asks the cloud about the candidates whose check is due, and notes in their tracks what it found. Checks whose look failed are
- * postponed. */
+/** Asks the cloud about the candidates whose check is due, and notes in their tracks what it found.
+ * Checks whose look failed are postponed. */
 void lifecycle_check_candidates(struct round *r, const struct check *due, size_t n);
 /** Acts on what the looks at a check add up to, and says when to look again. */
 void lifecycle_decide(struct round *r, const struct check *check);
-/** Who else would go, for the breaker: to be called before the first lifecycle_decide() of a round. */
+/** Who else would go, for the breaker: to be called before the first lifecycle_decide() of a
+ * round. */
 void lifecycle_count_proven(struct round *r);
 /** Takes the shutdown taint off a node that is Ready. */
 void lifecycle_recovered(struct round *r, const struct node *node);

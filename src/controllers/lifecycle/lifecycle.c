@@ -1,8 +1,9 @@
 /* controllers/lifecycle/lifecycle.c: see lifecycle.h.
  *
- * One thread, in rounds. A round goes over the store, keeps a candidate for each node that is not Ready, looks at those
- * that are due with one question to the cloud, and acts. Between rounds it sleeps until the next is due or a node
- * changed. Candidates are known by UID: a node re-created under its name starts anew.
+ * One thread, in rounds. A round goes over the store, keeps a candidate for each node that is not
+ * Ready, looks at those that are due with one question to the cloud, and acts. Between rounds it
+ * sleeps until the next is due or a node changed. Candidates are known by UID: a node re-created
+ * under its name starts anew.
  */
 #include "base/alloc.h"
 #include "base/log.h"
@@ -17,15 +18,17 @@ enum {
 	ROUND_TIMEOUT_S = 120,
 };
 
-/* Changes within this time are one round: 5,000 nodes that join are a few dozen rounds, not 15,000. */
+/* Changes within this time are one round: 5,000 nodes that join are a few dozen rounds, not
+ * 15,000. */
 static const int64_t coalesce_ns = 250 * NS_PER_MS;
 /* Nothing happened for so long: memory of the burst goes back. */
 static const int64_t quiet_ns = 2 * NS_PER_SEC;
 
 /* ---- candidates ---- */
 
-/* A new one that is too young to be deleted is not looked at before two looks can prove anything: nodes join by hundreds, all
- * of them not ready at first. Another machine's clock says how old it is, so no longer than that age. */
+/* A new one that is too young to be deleted is not looked at before two looks can prove anything:
+ * nodes join by hundreds, all of them not ready at first. Another machine's clock says how old it
+ * is, so no longer than that age. */
 static int64_t
 first_look_ns(const struct lifecycle_controller *c, const struct node *node)
 {
@@ -39,8 +42,8 @@ first_look_ns(const struct lifecycle_controller *c, const struct node *node)
 	return clock_deadline(clock_mono(c->env->clock), left_ns < min_ns ? left_ns : min_ns);
 }
 
-/* A node that alternates between Ready and not Ready is looked at no more often than one that stays not
- * Ready. */
+/* A node that alternates between Ready and not Ready is looked at no more often than one that stays
+ * not Ready. */
 static int64_t
 first_due_ns(const struct lifecycle_controller *c, const struct node *node)
 {
@@ -111,8 +114,8 @@ forget_old_deletions(struct lifecycle_controller *c)
 	c->n_deletions = n;
 }
 
-/* The deletions of the previous leader are not recorded anywhere. If they counted as none, and the leader
- * changed every minute, each leader could delete breaker_min nodes. */
+/* The deletions of the previous leader are not recorded anywhere. If they counted as none, and the
+ * leader changed every minute, each leader could delete breaker_min nodes. */
 static unsigned
 assumed_deletions(const struct lifecycle_controller *c)
 {
@@ -123,7 +126,8 @@ assumed_deletions(const struct lifecycle_controller *c)
 	               : 0;
 }
 
-/* Did the last look at the node leave its state open? Either the whole look failed, or one of several APIs did not answer. */
+/* Did the last look at the node leave its state open? Either the whole look failed, or one of
+ * several APIs did not answer. */
 static bool
 has_failed(const struct candidate *candidate)
 {
@@ -214,7 +218,8 @@ make_round(struct lifecycle_controller *c, struct arena *arena, enum lifecycle_d
 
 /* ---- the thread ---- */
 
-/* Sleeps until the next look is due or a node changes; after a quiet while memory of the last burst is given back.
+/* Sleeps until the next look is due or a node changes; after a quiet while memory of the last burst
+ * is given back.
  * Returns false when cancelled. */
 static bool
 wait_for_work(struct lifecycle_controller *c, int64_t due_ns, enum lifecycle_due *ret)

@@ -1,9 +1,11 @@
-/* controllers/lifecycle/lifecycle.h: the cloud node lifecycle controller: nodes whose machine is off or gone.
+/* controllers/lifecycle/lifecycle.h: the cloud node lifecycle controller: nodes whose machine is
+ * off or gone.
  *
- * Only nodes that are not Ready cost a question to the cloud. One that is shut down gets the shutdown taint, which goes
- * when it is Ready again; one whose machine is gone is deleted, on proof (controllers/lifecycle/guard.h). Each is looked at when it
- * becomes NotReady, 12, 30 and 60 s after, then every 65 s; what is due together is asked together. Once a machine seems
- * absent, others of the cluster are asked for in the same look, as witnesses.
+ * Only nodes that are not Ready cost a question to the cloud. One that is shut down gets the
+ * shutdown taint, which goes when it is Ready again; one whose machine is gone is deleted, on proof
+ * (controllers/lifecycle/guard.h). Each is looked at when it becomes NotReady, 12, 30 and 60 s
+ * after, then every 65 s; what is due together is asked together. Once a machine seems absent,
+ * others of the cluster are asked for in the same look, as witnesses.
  */
 #ifndef CCMD_CONTROLLERS_LIFECYCLE_LIFECYCLE_H
 #define CCMD_CONTROLLERS_LIFECYCLE_LIFECYCLE_H
@@ -16,12 +18,13 @@ struct lifecycle_controller;
 struct lifecycle_config {
 	struct guard_config guard;
 	int64_t period_ns; /* --node-monitor-period: look so often; 0: the steps above */
-	/* The previous leader may have crashed right after it deleted nodes: begin as if breaker_min nodes had
-	 * just been deleted. */
+	/* The previous leader may have crashed right after it deleted nodes: begin as if
+	 * breaker_min nodes had just been deleted. */
 	bool may_follow_crash;
 };
 
-/** Subscribes to the store and starts the thread, which waits for it to sync. Before the reflector starts. */
+/** Subscribes to the store and starts the thread, which waits for it to sync. Before the reflector
+ * starts. */
 struct lifecycle_controller *lifecycle_controller_new(struct controller_env *env,
                                                       const struct lifecycle_config *config);
 /** Looks at all nodes that are not Ready now: something changed in the cloud. */

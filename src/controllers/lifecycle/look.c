@@ -16,8 +16,8 @@ enum {
 
 /* ---- the heartbeat of the kubelet ---- */
 
-/* A hash of the last heartbeat and of the Lease's renewTime. A Lease that is not there, or not to be read, says
- * nothing; any other failure is an error, since silence was not observed then. */
+/* A hash of the last heartbeat and of the Lease's renewTime. A Lease that is not there, or not to
+ * be read, says nothing; any other failure is an error, since silence was not observed then. */
 static bool
 read_heartbeat(struct round *r, const struct node *node, uint64_t *ret, struct error *err)
 {
@@ -41,7 +41,8 @@ read_heartbeat(struct round *r, const struct node *node, uint64_t *ret, struct e
 
 /* ---- questions and their witnesses ---- */
 
-/* One look at the cloud: at the machines of nodes that are checked, and of others that are witnesses. */
+/* One look at the cloud: at the machines of nodes that are checked, and of others that are
+ * witnesses. */
 struct question {
 	const struct check *checks;
 	size_t n_checks;
@@ -106,7 +107,8 @@ can_witness(const struct round *r, const struct node *node, unsigned realm)
 	return find_realm(r, node, &own) && own == realm;
 }
 
-/* Adds witnesses of one realm, up to max of them: Ready ones, or those that are neither Ready nor asked for anyway. */
+/* Adds witnesses of one realm, up to max of them: Ready ones, or those that are neither Ready nor
+ * asked for anyway. */
 static size_t
 add_witnesses_of_realm(struct round *r, struct question *q, unsigned realm, bool is_ready,
                        size_t max)
@@ -125,7 +127,8 @@ add_witnesses_of_realm(struct round *r, struct question *q, unsigned realm, bool
 	return n_added;
 }
 
-/* A node that the cloud cannot find anyway takes no place from one that it can: another cloud's, or one of another realm. */
+/* A node that the cloud cannot find anyway takes no place from one that it can: another cloud's, or
+ * one of another realm. */
 static void
 add_witnesses(struct round *r, struct question *q)
 {
@@ -165,8 +168,8 @@ is_only_findable(const struct round *r, const struct node *me)
 	return true;
 }
 
-/* Did the look find the machine of another node, by its provider ID, in the realm in which this one was looked
- * for? If no other node can be found by its provider ID, an anchor is enough. */
+/* Did the look find the machine of another node, by its provider ID, in the realm in which this one
+ * was looked for? If no other node can be found by its provider ID, an anchor is enough. */
 static bool
 find_witness(struct round *r, const struct question *q, const struct look_answer *answer, size_t me)
 {
@@ -297,8 +300,8 @@ take_answer(struct round *r, const struct question *q, const struct look_answer 
 	lifecycle_sync_shutdown_taint(r, check, found);
 }
 
-/* A look without witnesses, which is enough for machines that exist. An absence does not count here: these checks are
- * copied to ret_absent. Returns how many they are. */
+/* A look without witnesses, which is enough for machines that exist. An absence does not count
+ * here: these checks are copied to ret_absent. Returns how many they are. */
 static size_t
 look_without_witnesses(struct round *r, const struct check *checks, size_t n,
                        struct check *ret_absent)

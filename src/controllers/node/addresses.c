@@ -69,7 +69,8 @@ add_matching(struct address_list *to, const struct address *from, size_t n, cons
 	return to->n - before;
 }
 
-/* Those matching the provided IPs come first, with the cloud's spelling; other entries of their types vanish. */
+/* Those matching the provided IPs come first, with the cloud's spelling; other entries of their
+ * types vanish. */
 static bool
 filter_provided(const struct address *all, size_t n, struct str annotation, struct arena *arena,
                 struct address_list *ret, struct error *err)
@@ -124,7 +125,8 @@ addresses_plan(const struct node *node, const struct instance *instance, struct 
 	const struct str *provided = node_annotation(node, STR(NODE_ANNOTATION_PROVIDED_IP));
 	struct address_list all;
 
-	/* checked against the cloud's list alone first: a Hostname of the node must not satisfy it */
+	/* checked against the cloud's list alone first: a Hostname of the node must not satisfy
+	 * it */
 	if (provided && !filter_provided(instance->addresses, instance->n_addresses, *provided,
 	                                 arena, &all, err))
 		return err_wrap(err, "provided node ip for node \"%" STR_FMT "\" is not valid",

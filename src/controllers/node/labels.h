@@ -11,13 +11,15 @@ struct label_list {
 	size_t n;
 };
 
-/** At initialisation: type, zone and region under their beta and GA names, overwriting; further labels of the cloud
- * where the node has no such key and the key is not Kubernetes' own. Only those that differ from the node's are
- * listed. The array is in the arena, texts are borrowed from the instance. */
+/** At initialisation: type, zone and region under their beta and GA names, overwriting; further
+ * labels of the cloud where the node has no such key and the key is not Kubernetes' own. Only
+ * those that differ from the node's are listed. The array is in the arena, texts are borrowed from
+ * the instance. */
 struct label_list labels_plan(const struct node *node, const struct instance *instance,
                               struct arena *arena);
 
-/** Later: the GA labels follow the beta ones, which are the source of truth. Only those that differ. */
+/** Later: the GA labels follow the beta ones, which are the source of truth. Only those that
+ * differ. */
 struct label_list labels_reconcile(const struct node *node, struct arena *arena);
 
 /** Is that key Kubernetes' own, (^|\.)(kubernetes|k8s)\.io/ ? Clouds may not set those. */

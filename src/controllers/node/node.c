@@ -1,8 +1,8 @@
 /* controllers/node/node.c: see node.h.
  *
- * One queue of node names. What a worker does with a name depends on the node alone, so a key may come at any time and
- * for any reason: uninitialised nodes are initialised, others get their labels reconciled and, when the refresh has
- * marked them, their addresses.
+ * One queue of node names. What a worker does with a name depends on the node alone, so a key may
+ * come at any time and for any reason: uninitialised nodes are initialised, others get their labels
+ * reconciled and, when the refresh has marked them, their addresses.
  */
 #include "controllers/node/node.h"
 
@@ -63,15 +63,15 @@ struct node_controller {
 	pthread_t refresher;
 	struct failure_pause refresh_pause;
 	pthread_mutex_t mu;
-	struct map
-		stale; /* mu; names whose addresses are to be compared; keys are the values, owned */
+	struct map stale; /* mu; names whose addresses are to be compared; keys are the values,
+	                     owned */
 	int64_t refreshed_boot_ns; /* mu; when the last refresh began */
 };
 
 /* ---- initialisation ---- */
 
-/* Addresses first. *ret_version is the version that the second write names: a conflict there means that somebody wrote
- * after the state that its taints were computed from. */
+/* Addresses first. *ret_version is the version that the second write names: a conflict there means
+ * that somebody wrote after the state that its taints were computed from. */
 static bool
 write_addresses(struct controller_env *env, struct call *call, const struct node *node,
                 const struct instance *instance, struct str *ret_version, struct error *err)
@@ -180,7 +180,8 @@ want_present(const struct node *node, const struct instance *instance, struct er
 	return true;
 }
 
-/* Finds the machine. A first attempt takes any look since the node was seen; a retry wants a new one. */
+/* Finds the machine. A first attempt takes any look since the node was seen; a retry wants a new
+ * one. */
 static bool
 find_machine(struct node_controller *c, struct call *call, struct node *node,
              struct look_answer *answer, struct error *err)
@@ -334,7 +335,8 @@ reconcile(struct node_controller *c, struct call *call, struct str name, struct 
 		return true;
 	}
 	if (own_writes_are_ahead(c->env->own_writes, node)) {
-		/* the event of our write adds the name again; the delay is for the case that it was undone meanwhile */
+		/* the event of our write adds the name again; the delay is for the case that it was
+		 * undone meanwhile */
 		queue_add_after(c->queue, name, echo_ns);
 		return true;
 	}
@@ -350,8 +352,8 @@ is_for_people(enum err_code code)
 	       code == ERR_UNAUTHORIZED || code == ERR_FORBIDDEN;
 }
 
-/* A cloud may list a machine some time after its kubelet has created the Node. The age compares two clocks, the
- * API server's and ours: if they differ by more than that time, it is ignored. */
+/* A cloud may list a machine some time after its kubelet has created the Node. The age compares two
+ * clocks, the API server's and ours: if they differ by more than that time, it is ignored. */
 static bool
 is_machine_awaited(struct node_controller *c, struct str name, const struct error *err)
 {

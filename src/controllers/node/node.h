@@ -1,4 +1,5 @@
-/* controllers/node/node.h: the cloud node controller: initialises nodes, keeps their addresses and labels right.
+/* controllers/node/node.h: the cloud node controller: initialises nodes, keeps their addresses and
+ * labels right.
  *
  * A new node carries the uninitialized taint; no pod lands on it until its machine was found in the
  * cloud and its provider ID, labels and addresses are set. That takes two writes: first the
@@ -18,7 +19,8 @@ struct node_controller_config {
 	int64_t refresh_period_ns; /* --node-status-update-frequency */
 };
 
-/** Subscribes to the store and starts the threads, which wait for it to sync. Before the reflector starts. */
+/** Subscribes to the store and starts the threads, which wait for it to sync. Before the reflector
+ * starts. */
 struct node_controller *node_controller_new(struct controller_env *env,
                                             const struct node_controller_config *config);
 /** Nodes without a machine are asked for again now: something changed in the cloud. */

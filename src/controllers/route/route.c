@@ -1,10 +1,12 @@
 /* controllers/route/route.c: see route.h.
  *
- * One thread runs the loop. A run lists the cloud's routes, decides which pod CIDRs are to be routed (route_claims.h), plans
- * (route_plan.h), holds back removals that look like a mistake (route_removals.h), and lets a few threads make and remove what
- * differs, since a cloud may take seconds for each. What failed is tried again soon, a settled table is looked at seldom:
- * nobody but us and a person at the cloud's console changes it, and nodes wake us. Conditions of nodes are written after a run, and
- * whenever somebody changed them, from what the last run found out (route_conditions.h).
+ * One thread runs the loop. A run lists the cloud's routes, decides which pod CIDRs are to be
+ * routed (route_claims.h), plans (route_plan.h), holds back removals that look like a mistake
+ * (route_removals.h), and lets a few threads make and remove what differs, since a cloud may take
+ * seconds for each. What failed is tried again soon, a settled table is looked at seldom: nobody
+ * but us and a person at the cloud's console changes it, and nodes wake us. Conditions of nodes are
+ * written after a run, and whenever somebody changed them, from what the last run found out
+ * (route_conditions.h).
  */
 #include "controllers/route/route.h"
 
@@ -76,8 +78,10 @@ struct route_run {
 	bool *has_failed;       /* mu; for each node: one of its routes is missing */
 	bool is_clean;          /* mu: nothing failed */
 	bool is_refused;        /* mu: the cloud refused a creation */
-	int64_t retry_after_ns; /* mu: the longest that the cloud asked to wait; 0: it did not say */
-	int64_t failure_max_ns; /* mu: the longest pause; the minimum over all failures of this run */
+	int64_t retry_after_ns; /* mu: the longest that the cloud asked to wait; 0: it did not say
+	                         */
+	int64_t failure_max_ns; /* mu: the longest pause; the minimum over all failures of this run
+	                         */
 };
 
 /* ---- making and removing ---- */
@@ -358,8 +362,8 @@ route_wait(struct route_controller *c, int64_t deadline_ns)
 	return !cancel_is_fired(c->env->cancel);
 }
 
-/* Waits so that changes within a short time share one run; later changes are for the next run. *ret_is_woken: a run is
- * wanted now, even if none is due. */
+/* Waits so that changes within a short time share one run; later changes are for the next run.
+ * *ret_is_woken: a run is wanted now, even if none is due. */
 static bool
 route_gather_changes(struct route_controller *c, int64_t not_before_ns, bool *ret_is_woken)
 {
@@ -425,8 +429,8 @@ route_controller_wake(struct route_controller *c)
 	PTHREAD_OK(pthread_cond_signal(&c->woken));
 }
 
-/* A run that is under way may still fail because of a request that it sent before: it is not settled, so another run
- * follows it. */
+/* A run that is under way may still fail because of a request that it sent before: it is not
+ * settled, so another run follows it. */
 void
 route_controller_release(struct route_controller *c)
 {
@@ -447,7 +451,8 @@ wake_for_conditions(struct route_controller *c)
 	PTHREAD_OK(pthread_cond_signal(&c->woken));
 }
 
-/* Each run costs requests to the cloud, so a node that changes back and forth must not cause runs without limit. */
+/* Each run costs requests to the cloud, so a node that changes back and forth must not cause runs
+ * without limit. */
 static void
 wake_paced(struct route_controller *c, const struct node *node)
 {

@@ -1,8 +1,10 @@
-/* controllers/route/route.h: the route controller: pods of every node are reachable through the cloud's network.
+/* controllers/route/route.h: the route controller: pods of every node are reachable through the
+ * cloud's network.
  *
- * One thread. It runs at start, at once when a node comes, goes, or changes its pod CIDRs or addresses, after failures,
- * and else only as often as --route-reconciliation-period and the provider's own idle period both allow: an idle cluster
- * costs a provider nothing it has not asked for. Routes are created and removed by a few threads at a time.
+ * One thread. It runs at start, at once when a node comes, goes, or changes its pod CIDRs or
+ * addresses, after failures, and else only as often as --route-reconciliation-period and the
+ * provider's own idle period both allow: an idle cluster costs a provider nothing it has not asked
+ * for. Routes are created and removed by a few threads at a time.
  */
 #ifndef CCMD_CONTROLLERS_ROUTE_ROUTE_H
 #define CCMD_CONTROLLERS_ROUTE_ROUTE_H

@@ -184,7 +184,8 @@ report_not_routed(struct claims *cs, const struct node *node, const struct route
 
 /* ---- nodes ---- */
 
-/* Only pod CIDRs whose claim is granted. One that lost has no route that leads to it, and the node's condition says so. */
+/* Only pod CIDRs whose claim is granted. One that lost has no route that leads to it, and the
+ * node's condition says so. */
 static void
 keep_granted(struct claims *cs, size_t i, const struct route_claim *claims, size_t n)
 {

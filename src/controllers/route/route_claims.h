@@ -1,7 +1,7 @@
 /* controllers/route/route_claims.h: which pod CIDRs of each node are to be routed.
  *
- * Pod CIDRs of nodes are collected as claims, which route_guard.h decides. Nodes whose pod CIDRs get no route receive an event
- * that says why.
+ * Pod CIDRs of nodes are collected as claims, which route_guard.h decides. Nodes whose pod CIDRs
+ * get no route receive an event that says why.
  *
  * Threads: one.
  */
@@ -19,8 +19,9 @@ struct route_scope {
 	size_t n_cluster_cidrs;
 };
 
-/** Fills ret_nodes with all nodes, index by index, and those of their pod CIDRs whose claims are granted. ret_has_lost[i] is
- * set for a node that lost a claim, and is left as it is for others. Views are of the nodes or in the arena. */
+/** Fills ret_nodes with all nodes, index by index, and those of their pod CIDRs whose claims are
+ * granted. ret_has_lost[i] is set for a node that lost a claim, and is left as it is for others.
+ * Views are of the nodes or in the arena. */
 void route_claims_collect(struct controller_env *env, const struct route_scope *scope,
                           struct arena *arena, const struct store_list *all,
                           const struct route_list *routes, struct route_node ret_nodes[],

@@ -1,5 +1,5 @@
-/* controllers/route/route_conditions.c: see route_conditions.h. The state of a node is found by a hash of its UID; it
- * takes 40 bytes. */
+/* controllers/route/route_conditions.c: see route_conditions.h. The state of a node is found by a
+ * hash of its UID; it takes 40 bytes. */
 #include "controllers/route/route_conditions.h"
 
 #include <stdlib.h>
@@ -28,7 +28,8 @@ struct condition_state {
 	uint64_t uid; /* a hash */
 	struct pace pace;
 	enum node_network wanted : 8; /* a bit-field to save memory */
-	bool was_written; /* the last write succeeded: if the node differs, another writer changed it */
+	bool was_written; /* the last write succeeded: if the node differs, another writer changed
+	                     it */
 };
 
 struct route_conditions {
@@ -141,7 +142,8 @@ may_write_now(struct pass *pass, const struct node *node, struct condition_state
 	return false;
 }
 
-/* The store may still show the state before our own last write: then the node is checked again later. */
+/* The store may still show the state before our own last write: then the node is checked again
+ * later. */
 static void
 check_node(struct pass *pass, const struct node *node)
 {
@@ -160,7 +162,8 @@ check_node(struct pass *pass, const struct node *node)
 	}
 }
 
-/* Success if the node is gone or has been replaced by another one of the same name: it needs no condition then. */
+/* Success if the node is gone or has been replaced by another one of the same name: it needs no
+ * condition then. */
 static bool
 send_condition(struct route_conditions *rc, struct call *call, const struct node *node,
                enum node_network wanted, struct error *err)

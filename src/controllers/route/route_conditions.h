@@ -1,11 +1,12 @@
 /* controllers/route/route_conditions.h: the condition NetworkUnavailable of nodes.
  *
- * A run of the route controller finds out which condition each node is to have. Writing it needs no further request to
- * the cloud, however often another component overwrites it. If all routes of a node exist, any False is left as it is: a
- * CNI that writes its own reason means the same. (The Go framework overwrites it: cloud-provider,
- * controllers/route/route_controller.go, updateNetworkingCondition(). Cilium then overwrites that, without end.) All
- * other conditions are written, at the pace of pace.h for each node, with one event if another component keeps
- * changing them back.
+ * A run of the route controller finds out which condition each node is to have. Writing it needs no
+ * further request to the cloud, however often another component overwrites it. If all routes of a
+ * node exist, any False is left as it is: a CNI that writes its own reason means the same. (The Go
+ * framework overwrites it: cloud-provider, controllers/route/route_controller.go,
+ * updateNetworkingCondition(). Cilium then overwrites that, without end.) All other conditions are
+ * written, at the pace of pace.h for each node, with one event if another component keeps changing
+ * them back.
  *
  * Threads: one.
  */
@@ -28,8 +29,8 @@ struct route_result {
 
 /** Replaces the results of the previous run. Nodes without a result are not written to. */
 void route_conditions_set(struct route_conditions *, const struct route_result results[], size_t n);
-/** Writes the conditions of nodes that differ from the results. Returns when to call it again (mono), unless a node
- * changes before; CLOCK_FOREVER: never. */
+/** Writes the conditions of nodes that differ from the results. Returns when to call it again
+ * (mono), unless a node changes before; CLOCK_FOREVER: never. */
 int64_t route_conditions_write(struct route_conditions *, const struct call *call);
 
 #endif

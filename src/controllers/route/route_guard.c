@@ -1,8 +1,9 @@
 /* controllers/route/route_guard.c: see route_guard.h.
  *
- * Two networks are either nested or disjoint, so claims sorted by address, wider ones first, form a tree in depth-first
- * order: the claims that contain a claim are found by following outer. A granted claim is entered as inner in all claims
- * that contain it, so both kinds of overlap are found without comparing each claim with each other.
+ * Two networks are either nested or disjoint, so claims sorted by address, wider ones first, form a
+ * tree in depth-first order: the claims that contain a claim are found by following outer. A
+ * granted claim is entered as inner in all claims that contain it, so both kinds of overlap are
+ * found without comparing each claim with each other.
  */
 #include "controllers/route/route_guard.h"
 

@@ -1,12 +1,15 @@
-/* controllers/route/route_guard.h: which pod CIDRs may be routed, and which routes may be removed now.
+/* controllers/route/route_guard.h: which pod CIDRs may be routed, and which routes may be removed
+ * now.
  *
- * A kubelet writes its own Node, and may give it any pod CIDR while it has none (NodeRestriction and validation permit
- * that): 0.0.0.0/0, or the CIDR of another node. So a pod CIDR is only a claim. A claim is granted if it overlaps with no
- * claim of higher precedence: claims that have their route already come first, then claims of older nodes. The API server
- * sets creation times, so a compromised kubelet cannot make its node older.
+ * A kubelet writes its own Node, and may give it any pod CIDR while it has none (NodeRestriction
+ * and validation permit that): 0.0.0.0/0, or the CIDR of another node. So a pod CIDR is only a
+ * claim. A claim is granted if it overlaps with no claim of higher precedence: claims that have
+ * their route already come first, then claims of older nodes. The API server sets creation times,
+ * so a compromised kubelet cannot make its node older.
  *
- * Removals have a breaker like deletions of nodes (guard.h), because an API server without our nodes (a fresh one, or one
- * of another cluster) looks exactly as if all nodes were gone, and without routes pods cannot reach each other.
+ * Removals have a breaker like deletions of nodes (guard.h), because an API server without our
+ * nodes (a fresh one, or one of another cluster) looks exactly as if all nodes were gone, and
+ * without routes pods cannot reach each other.
  *
  * Pure functions of plain values, tested exhaustively.
  */
@@ -34,7 +37,8 @@ struct route_claim {
 	struct route_claim *inner; /* a granted claim that is within this one, or is this one */
 };
 
-/** Decides all claims. Granted claims do not overlap, except where existing routes of two live nodes overlap.
+/** Decides all claims. Granted claims do not overlap, except where existing routes of two live
+ * nodes overlap.
  *
  * Cost: O(n log n); claims that are all nested in each other cost O(n) each. */
 void route_claims_decide(struct arena *arena, struct route_claim claims[], size_t n);
@@ -52,10 +56,11 @@ enum {
 
 /** Everything that the decision about one removal depends on. */
 struct route_removal_facts {
-	size_t n_nodes;   /* that the cluster shows */
-	size_t n_table;   /* our routes, including those removed within the window */
-	size_t n_going;   /* unexpected removals: done within the window, or due now */
-	bool is_expected; /* a live node has the destination, or its node was announced as leaving */
+	size_t n_nodes;    /* that the cluster shows */
+	size_t n_table;    /* our routes, including those removed within the window */
+	size_t n_going;    /* unexpected removals: done within the window, or due now */
+	bool is_expected;  /* a live node has the destination, or its node was announced as leaving
+	                    */
 	int64_t agreed_ns; /* for how long runs have wanted this removal */
 };
 

@@ -1,8 +1,9 @@
 /* controllers/route/route_plan.c: see route_plan.h.
  *
- * Two tables make it linear: routes by "node CIDR", nodes by name. A blackhole counts as no route: it is removed, and
- * what it stood for is made anew in the same run, once it is gone. (Upstream finds that out one period later; our next
- * run may be an hour away.) An unfinished route is no route either, but stays where it is wanted, and is asked for again.
+ * Two tables make it linear: routes by "node CIDR", nodes by name. A blackhole counts as no route:
+ * it is removed, and what it stood for is made anew in the same run, once it is gone. (Upstream
+ * finds that out one period later; our next run may be an hour away.) An unfinished route is no
+ * route either, but stays where it is wanted, and is asked for again.
  */
 #include "controllers/route/route_plan.h"
 

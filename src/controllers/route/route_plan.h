@@ -31,16 +31,18 @@ struct route_plan {
 	struct route_need *create;
 	size_t n_create;
 	size_t *remove; /* indices of listed routes */
-	/* For each removal: a live node has that destination. route_removals_hold() sets further ones. */
+	/* For each removal: a live node has that destination. route_removals_hold() sets further
+	 * ones. */
 	bool *is_expected;
 	size_t n_remove;
 	size_t n_ours;                    /* listed routes that are ours */
 	enum route_condition *conditions; /* one per node */
-	bool removes_first; /* creations begin when all removals have ended: some are for the same CIDR */
+	bool removes_first; /* creations begin when all removals have ended: some are for the same
+	                       CIDR */
 };
 
-/** All memory in the arena. cluster_cidrs: --cluster-cidr: only routes to destinations within one of them are ours and may be
- * removed. */
+/** All memory in the arena. cluster_cidrs: --cluster-cidr: only routes to destinations within one
+ * of them are ours and may be removed. */
 struct route_plan route_plan(struct arena *, const struct route_node nodes[], size_t n_nodes,
                              const struct route routes[], size_t n_routes,
                              const struct ip_net cluster_cidrs[], size_t n_cluster_cidrs,

@@ -1,10 +1,13 @@
-/* controllers/route/route_removals.h: the memory behind the decision about a removal (route_guard.h): since when runs have
- * wanted it, how many routes were removed recently, and which nodes were announced as leaving before they disappeared.
+/* controllers/route/route_removals.h: the memory behind the decision about a removal
+ * (route_guard.h): since when runs have wanted it, how many routes were removed recently, and which
+ * nodes were announced as leaving before they disappeared.
  *
- * A route names its destination, but not always its node: when a Node is gone, a provider may not know to which node a
- * machine belonged. So the pod CIDRs of nodes that left are remembered, until no route leads to them.
+ * A route names its destination, but not always its node: when a Node is gone, a provider may not
+ * know to which node a machine belonged. So the pod CIDRs of nodes that left are remembered, until
+ * no route leads to them.
  *
- * Threads: route_removals_expect() and route_removals_note() from any thread, the rest from the controller's.
+ * Threads: route_removals_expect() and route_removals_note() from any thread, the rest from the
+ * controller's.
  */
 #ifndef CCMD_CONTROLLERS_ROUTE_ROUTE_REMOVALS_H
 #define CCMD_CONTROLLERS_ROUTE_ROUTE_REMOVALS_H
@@ -34,8 +37,8 @@ struct route_hold {
 struct route_hold route_removals_hold(struct route_removals *, struct arena *arena,
                                       const struct route *routes, size_t n_routes,
                                       struct route_plan *plan, size_t n_nodes);
-/** Reports with an event that removals are held, and another that the cloud refused a creation meanwhile: each once, until
- * nothing is held any more. n_ours: routes that are ours. */
+/** Reports with an event that removals are held, and another that the cloud refused a creation
+ * meanwhile: each once, until nothing is held any more. n_ours: routes that are ours. */
 void route_removals_report(struct route_removals *, const struct route_hold *hold, size_t n_ours,
                            bool is_refused);
 /** The i-th removal of the plan was done. */

@@ -1,8 +1,8 @@
 /* controllers/service/service.c: see service.h.
  *
- * Handlers of the stores put reasons into a Service's record and its key into the queue; the worker that gets the key takes
- * all its reasons at once. Nodes are thousands and Services hundreds, so a change of a node only queues one pass, which
- * gives every Service a reason to compare its targets.
+ * Handlers of the stores put reasons into a Service's record and its key into the queue; the worker
+ * that gets the key takes all its reasons at once. Nodes are thousands and Services hundreds, so a
+ * change of a node only queues one pass, which gives every Service a reason to compare its targets.
  */
 #include "base/alloc.h"
 #include "base/limits.h"
@@ -57,8 +57,9 @@ record_free(struct service_record *r)
 	free(r);
 }
 
-/* Drops it unless something came up meanwhile. One that knows of a balancer stays: a Service is gone from the store a moment
- * before on_vanished() says so, and that finds only what has a record. */
+/* Drops it unless something came up meanwhile. One that knows of a balancer stays: a Service is
+ * gone from the store a moment before on_vanished() says so, and that finds only what has a
+ * record. */
 static void
 record_drop(struct service_controller *c, struct service_record *r)
 {
@@ -102,9 +103,10 @@ is_same_service(const struct object *a, const struct object *b)
 	return a && b && str_eq(a->uid, b->uid);
 }
 
-/* With the lock held. Several Services of one name may vanish before a worker gets the key. The last state of the Service
- * that has the balancer decides whether the balancer is removed. While no balancer is recorded yet, because a worker is
- * still creating it, the first vanished Service counts. */
+/* With the lock held. Several Services of one name may vanish before a worker gets the key. The
+ * last state of the Service that has the balancer decides whether the balancer is removed. While no
+ * balancer is recorded yet, because a worker is still creating it, the first vanished Service
+ * counts. */
 static void
 note_vanished(struct service_record *r, const struct object *old)
 {
@@ -141,7 +143,8 @@ on_released(struct service_controller *c, struct str key)
 		queue_add(c->queue, key);
 }
 
-/* Our finalizer is put back when somebody else has taken it off: without it the balancer would be left one day. */
+/* Our finalizer is put back when somebody else has taken it off: without it the balancer would be
+ * left one day. */
 static bool
 has_lost_finalizer(const struct service *old, const struct service *new)
 {
@@ -196,7 +199,8 @@ on_node(void *arg, const struct object *object_old, const struct object *object_
 	targets_invalidate(c->targets);
 	if (!target_change_matters(old, new, c->ops))
 		return;
-	/* A node that changes back and forth must not change the targets of all balancers every second. */
+	/* A node that changes back and forth must not change the targets of all balancers every
+	 * second. */
 	if (old && new)
 		wait_ns = paces_reserve(c->env->paces, object_new->uid, "targets");
 	if (wait_ns > 0)
@@ -284,7 +288,8 @@ is_throttled(const struct service_run *run)
 	return run->reasons == REASON_NODES;
 }
 
-/* It failed, and all that came up since leaves its targets as they were: another try has to earn its time. */
+/* It failed, and all that came up since leaves its targets as they were: another try has to earn
+ * its time. */
 static bool
 is_backing_off(struct service_run *run)
 {
@@ -292,8 +297,8 @@ is_backing_off(struct service_run *run)
 	       (run->record->is_retry_fixed || !service_sync_has_new_targets(run));
 }
 
-/* Puts off a run that comes before its time, and returns true. (The queue need not have the key for then: of several
- * times it keeps the earliest.) */
+/* Puts off a run that comes before its time, and returns true. (The queue need not have the key for
+ * then: of several times it keeps the earliest.) */
 static bool
 put_off(struct service_run *run, struct object *vanished)
 {
@@ -310,8 +315,8 @@ put_off(struct service_run *run, struct object *vanished)
 	return true;
 }
 
-/* The store replaces a Service shortly before on_vanished() is called with the last state of the former Service, which is
- * needed here. on_vanished() queues the key again. */
+/* The store replaces a Service shortly before on_vanished() is called with the last state of the
+ * former Service, which is needed here. on_vanished() queues the key again. */
 static bool
 must_await_vanished(struct service_run *run, struct object *vanished)
 {
@@ -423,7 +428,8 @@ handle_failure(struct service_controller *c, struct str key, const struct error 
 
 	if (err->code == ERR_CANCELLED)
 		return;
-	if (err->is_outage) { /* other reasons need not wait for the end of the outage: a refusal costs no request */
+	if (err->is_outage) { /* other reasons need not wait for the end of the outage: a refusal
+		                 costs no request */
 		set_retry(c, key, 0, false);
 		queue_park(c->queue, key, failure_outage_ns(err));
 		return;

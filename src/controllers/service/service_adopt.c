@@ -1,7 +1,9 @@
-/* controllers/service/service_adopt.c: what a provider has to know of all Services before it is asked for the first.
+/* controllers/service/service_adopt.c: what a provider has to know of all Services before it is
+ * asked for the first.
  *
- * Without it the provider might hand out an address that is in use, so it is tried until it works, and no Service is worked
- * on before. An event says what is in the way: once, and again when that changes or lasts.
+ * Without it the provider might hand out an address that is in use, so it is tried until it works,
+ * and no Service is worked on before. An event says what is in the way: once, and again when that
+ * changes or lasts.
  */
 #include "base/backoff.h"
 #include "base/event_kind.h"
@@ -26,8 +28,9 @@ struct adopt_failure {
 	int64_t next_report_ns; /* mono: though it is the same */
 };
 
-/* Another controller writes the status of a Service of another class. A Service that is being deleted without our finalizer
- * has no balancer any more, although its status may still show an address that another Service has by now. */
+/* Another controller writes the status of a Service of another class. A Service that is being
+ * deleted without our finalizer has no balancer any more, although its status may still show an
+ * address that another Service has by now. */
 static bool
 is_adoptable(const struct service *s)
 {

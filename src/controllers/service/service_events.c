@@ -95,8 +95,8 @@ service_is_failure(const struct error *err)
 	return err->code != ERR_PENDING && err->code != ERR_THROTTLED && err->code != ERR_CANCELLED;
 }
 
-/* In an outage each attempt fails with the same text, possibly for hours. It is sent once, so that it does not use up the
- * event quota of the Service. */
+/* In an outage each attempt fails with the same text, possibly for hours. It is sent once, so that
+ * it does not use up the event quota of the Service. */
 static bool
 is_repeated(struct service_record *r, struct str message, const struct error *err)
 {
@@ -133,8 +133,8 @@ add_addresses(struct buf *text, const struct service *s)
 	}
 }
 
-/* The event is about the Service that has the name now, because its users see it there; if there is none, about the former
- * Service. */
+/* The event is about the Service that has the name now, because its users see it there; if there is
+ * none, about the former Service. */
 void
 service_warn_of_kept(struct service_run *run, const struct service *former)
 {

@@ -1,10 +1,11 @@
-/* controllers/service/service_internal.h: what the files behind controllers/service/service.h share.
+/* controllers/service/service_internal.h: what the files behind controllers/service/service.h
+ * share.
  *
- *	service.c         triggers, the queue, workers, records
- *	service_adopt.c   what a provider has to know before the first Service
- *	service_sync.c    one Service: ensure, update targets, clean up
- *	service_events.c  its events
- *	service_spec.c    a Service as a provider sees it
+ * 	service.c         triggers, the queue, workers, records
+ * 	service_adopt.c   what a provider has to know before the first Service
+ * 	service_sync.c    one Service: ensure, update targets, clean up
+ * 	service_events.c  its events
+ * 	service_spec.c    a Service as a provider sees it
  */
 #ifndef CCMD_CONTROLLERS_SERVICE_SERVICE_INTERNAL_H
 #define CCMD_CONTROLLERS_SERVICE_SERVICE_INTERNAL_H
@@ -34,23 +35,24 @@ enum service_event {
 	SERVICE_DELETE_FAILED,
 };
 
-/** What we know of one Service beside what the store knows. Made when a Service first concerns us, dropped when it does not
- * any more. */
+/** What we know of one Service beside what the store knows. Made when a Service first concerns us,
+ * dropped when it does not any more. */
 struct service_record {
 	char *key;
 	unsigned reasons;        /* mu: to be dealt with; enum service_reason */
 	struct object *vanished; /* mu: its last state, when it went from the store; NULL */
-	/* The Service whose balancer we created, tried to create or found; NULL: none. Only the worker that has the key changes
-	 * it, with mu held; other threads read it with mu held. */
+	/* The Service whose balancer we created, tried to create or found; NULL: none. Only the
+	 * worker that has the key changes it, with mu held; other threads read it with mu held. */
 	struct object *balanced;
 
 	/* of the worker that has the key */
-	uint64_t
-		foreign_hash; /* hash of the UID of a Service of another class that has no balancer of ours */
-	bool has_targets; /* targets_hash is that of the targets the provider was given last */
-	bool has_failed;  /* the last ensure or update did */
+	uint64_t foreign_hash; /* hash of the UID of a Service of another class that has no balancer
+	                          of ours */
+	bool has_targets;      /* targets_hash is that of the targets the provider was given last */
+	bool has_failed;       /* the last ensure or update did */
 	uint64_t warned_outage; /* hash of the last Warning if an outage was its cause; else 0 */
-	bool is_elsewhere; /* another controller's, said the provider: its targets are not ours to set */
+	bool is_elsewhere; /* another controller's, said the provider: its targets are not ours to
+	                      set */
 	bool is_empty_reported; /* "no available nodes" was reported */
 	/* what began, as an event said, and has not ended */
 	enum service_event announced;
@@ -91,17 +93,19 @@ struct service_run {
 	unsigned reasons;
 };
 
-/** Is that state of the Service older than our own last write to it? Then neither its finalizers nor its status are to be
- * relied on: acting on them has left Services with a balancer and without a finalizer. */
+/** Is that state of the Service older than our own last write to it? Then neither its finalizers
+ * nor its status are to be relied on: acting on them has left Services with a balancer and without
+ * a finalizer. */
 bool service_is_stale(const struct service_record *record, const struct service *service);
 
-/** Brings one Service to where it should be. *ret_is_done: the record may be dropped. ERR_PENDING and ERR_THROTTLED with
- * retry_after_ms; everything else backs off. */
+/** Brings one Service to where it should be. *ret_is_done: the record may be dropped. ERR_PENDING
+ * and ERR_THROTTLED with retry_after_ms; everything else backs off. */
 NODISCARD bool service_sync(struct service_run *run, bool *ret_is_done, struct error *err);
 /** Do its targets differ from those that the provider was given last? */
 bool service_sync_has_new_targets(struct service_run *run);
-/** The Service whose balancer we have is gone from the store, or another Service has its name. last: the last state of a
- * vanished Service of that name. The balancer is removed if it shows that the Service was deleted, else kept and reported. */
+/** The Service whose balancer we have is gone from the store, or another Service has its name.
+ * last: the last state of a vanished Service of that name. The balancer is removed if it shows
+ * that the Service was deleted, else kept and reported. */
 NODISCARD bool service_sync_former(struct service_run *run, const struct service *last,
                                    struct error *err);
 

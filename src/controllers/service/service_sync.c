@@ -1,8 +1,9 @@
-/* controllers/service/service_sync.c: one run of one Service (docs/spec/framework.md,
- * "Service sync").
+/* controllers/service/service_sync.c: one run of one Service (docs/spec/framework.md, "Service
+ * sync").
  *
- * The order of writes is what makes a crash at any point harmless: the finalizer before the balancer, the status after
- * it; on the way out the balancer first, then status and finalizer in one.
+ * The order of writes is what makes a crash at any point harmless: the finalizer before the
+ * balancer, the status after it; on the way out the balancer first, then status and finalizer in
+ * one.
  */
 #include "base/alloc.h"
 #include "base/limits.h"
@@ -13,8 +14,9 @@
 
 /* Providers are given changed targets immediately, then at most so often. */
 static const int64_t update_pause_ns = NS_PER_SEC;
-/* The pause after a conflict with another writer of the Service, and how many conflicts in a row are expected. Further
- * conflicts have another cause: an admission webhook that answers 409, or a watch that lags. */
+/* The pause after a conflict with another writer of the Service, and how many conflicts in a row
+ * are expected. Further conflicts have another cause: an admission webhook that answers 409, or a
+ * watch that lags. */
 static const int64_t overtaken_pause_ms = 1000;
 enum {
 	CONFLICTS_EXPECTED = 2,
@@ -72,8 +74,9 @@ is_current(struct service_run *run)
 	return now && str_eq(now->uid, ours->uid);
 }
 
-/* A conflict: another Service has the name by now, which the store may have heard of or will in a moment. (Or others
- * wrote to it so often that the server gave up: which of the two, it does not say.) */
+/* A conflict: another Service has the name by now, which the store may have heard of or will in a
+ * moment. (Or others wrote to it so often that the server gave up: which of the two, it does not
+ * say.) */
 static bool
 overtaken(struct service_run *run, bool *ret_is_gone, struct error *err)
 {
@@ -88,8 +91,8 @@ overtaken(struct service_run *run, bool *ret_is_gone, struct error *err)
 	return false;
 }
 
-/* *ret_is_gone: there is no such Service any more, or another has its name now. That is success: nothing is left to be
- * written. */
+/* *ret_is_gone: there is no such Service any more, or another has its name now. That is success:
+ * nothing is left to be written. */
 static bool
 patch_service(struct service_run *run, struct str body, bool *ret_is_gone, struct error *err)
 {
@@ -199,7 +202,8 @@ set_balanced(struct service_run *run, struct object *service)
 	object_unref(old);
 }
 
-/* Must be called before the provider is, because a balancer that may exist has to be removed one day. */
+/* Must be called before the provider is, because a balancer that may exist has to be removed one
+ * day. */
 static void
 service_remember(struct service_run *run)
 {
@@ -218,7 +222,8 @@ hand_over(struct service_run *run, struct lb_spec *spec, const struct target_lis
 	run->record->next_update_ns = clock_deadline(clock_mono(run->call->clock), update_pause_ns);
 }
 
-/* After a restart a Service that has its finalizer and addresses is ensured once more; no event says so. */
+/* After a restart a Service that has its finalizer and addresses is ensured once more; no event
+ * says so. */
 static bool
 looks_settled(const struct service_run *run)
 {
@@ -335,9 +340,9 @@ forget_balancer(struct service_run *run)
 		r->has_new_targets = false;
 }
 
-/* Every controller based on k8s.io/cloud-provider uses the same finalizer as we do. On a Service of another class it is ours
- * only if we had a balancer for the Service. If we removed the finalizer of another controller, its balancer would be left
- * behind. */
+/* Every controller based on k8s.io/cloud-provider uses the same finalizer as we do. On a Service of
+ * another class it is ours only if we had a balancer for the Service. If we removed the finalizer
+ * of another controller, its balancer would be left behind. */
 static bool
 may_release(const struct service_run *run)
 {
@@ -361,8 +366,8 @@ call_remove(struct service_run *run, bool *ret_found, struct error *err)
 	return true;
 }
 
-/* A balancer that was found is remembered until the Service is released, because the next attempt does not find it any
- * more. */
+/* A balancer that was found is remembered until the Service is released, because the next attempt
+ * does not find it any more. */
 static bool
 remove_and_release(struct service_run *run, bool *ret_is_ours, struct error *err)
 {
@@ -380,8 +385,8 @@ remove_and_release(struct service_run *run, bool *ret_is_ours, struct error *err
 	return true;
 }
 
-/* The cloud is asked only once about a Service of another class, however often other writers change it while it is being
- * deleted. */
+/* The cloud is asked only once about a Service of another class, however often other writers change
+ * it while it is being deleted. */
 static bool
 clean_up(struct service_run *run, bool *ret_is_done, struct error *err)
 {
@@ -430,7 +435,8 @@ service_sync(struct service_run *run, bool *ret_is_done, struct error *err)
 
 	*ret_is_done = !service_wants_balancer(s) || service_needs_cleanup(s) ||
 	               (s->is_deleting && !s->has_finalizer);
-	/* being deleted without our finalizer: it was taken off already, and none can be added any more */
+	/* being deleted without our finalizer: it was taken off already, and none can be added any
+	 * more */
 	if (*ret_is_done)
 		return s->has_finalizer || run->record->balanced ? clean_up(run, ret_is_done, err)
 		                                                 : true;
@@ -444,8 +450,8 @@ service_sync(struct service_run *run, bool *ret_is_done, struct error *err)
 	return is_synced;
 }
 
-/* Our finalizer keeps a Service until its balancer is gone. One that goes with the finalizer on it was not deleted: the
- * API server's data was lost, or is that of another cluster. */
+/* Our finalizer keeps a Service until its balancer is gone. One that goes with the finalizer on it
+ * was not deleted: the API server's data was lost, or is that of another cluster. */
 static bool
 was_deleted(const struct service *last)
 {

@@ -83,7 +83,8 @@ set_unref(struct target_set *set)
 static uint64_t
 add_to_hash(uint64_t hash, struct str name, struct str provider_id)
 {
-	/* an odd factor each, so that neither order nor a text that moves over the border is lost */
+	/* an odd factor each, so that neither order nor a text that moves over the border is
+	 * lost */
 	hash = hash * UINT64_C(0x9e3779b97f4a7c15) + str_hash(name);
 	return hash * UINT64_C(0xc2b2ae3d27d4eb4f) + str_hash(provider_id) + 1;
 }

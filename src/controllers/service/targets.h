@@ -1,9 +1,10 @@
 /* controllers/service/targets.h: the nodes behind load balancers (docs/spec/framework.md,
  * "Targets").
  *
- * A node is eligible unless it is being deleted, is excluded by label, or about to be removed by the autoscaler. Whether
- * it is Ready does not matter: that is what the balancer's health checks are for. The set of all eligible nodes is made
- * once and shared by all who ask until a node changes; it holds references to snapshots, not copies.
+ * A node is eligible unless it is being deleted, is excluded by label, or about to be removed by
+ * the autoscaler. Whether it is Ready does not matter: that is what the balancer's health checks
+ * are for. The set of all eligible nodes is made once and shared by all who ask until a node
+ * changes; it holds references to snapshots, not copies.
  *
  * Threads: any.
  */
@@ -35,8 +36,8 @@ struct target_list {
 	struct target_set *set; /* keeps the snapshots */
 	struct node_ref *refs;  /* in the arena */
 	size_t n;
-	uint64_t
-		hash; /* of names and provider IDs, and addresses: equal as long as the targets are */
+	uint64_t hash; /* of names and provider IDs, and addresses: equal as long as the targets are
+	                */
 };
 
 void target_list_fini(struct target_list *);

@@ -8,7 +8,7 @@
 #include "base/quote.h"
 #include "providers/cloudlycke/check.h"
 
-/* ---- addresses of a pool ----------------------------------------------------------------------------- */
+/* ---- addresses of a pool ---- */
 
 static bool
 block_has(const struct cl_block *block, const struct ip *ip)
@@ -71,7 +71,7 @@ increment(struct ip *ip)
 	return false;
 }
 
-/* ---- the pool of a Service --------------------------------------------------------------------------- */
+/* ---- the pool of a Service ---- */
 
 static const struct cl_pool *
 pool_named(const struct cl_schema *schema, struct str name)
@@ -138,7 +138,7 @@ cl_request_could_have(const struct cl_schema *schema, struct str namespace, cons
 	return false;
 }
 
-/* ---- wanted addresses -------------------------------------------------------------------------------- */
+/* ---- wanted addresses ---- */
 
 static bool
 add_wanted(struct cl_desired *desired, struct str text, struct arena *arena, struct error *err)
@@ -179,7 +179,7 @@ read_wanted(const struct lb_spec *spec, struct cl_desired *desired, struct arena
 	return true;
 }
 
-/* ---- source ranges ----------------------------------------------------------------------------------- */
+/* ---- source ranges ---- */
 
 static struct ip_net
 masked(struct ip_net net)
@@ -210,8 +210,8 @@ has_text(const struct str *texts, size_t n, struct str text)
 	return false;
 }
 
-/* Each must be a network; duplicates count once (docs/spec/framework.md, "Source ranges"). Returns the first that is not a
- * network, or NULL. */
+/* Each must be a network; duplicates count once (docs/spec/framework.md, "Source ranges"). Returns
+ * the first that is not a network, or NULL. */
 static const struct str *
 read_ranges(const struct lb_spec *spec, struct arena *arena, struct cl_record *draft)
 {
@@ -237,7 +237,7 @@ read_ranges(const struct lb_spec *spec, struct arena *arena, struct cl_record *d
 	return bad;
 }
 
-/* ---- names and protocols ----------------------------------------------------------------------------- */
+/* ---- names and protocols ---- */
 
 static struct str
 fill_template(const struct cl_pool *pool, const struct lb_spec *spec, struct arena *arena)
@@ -300,7 +300,7 @@ read_proxy(const struct lb_spec *spec, struct arena *arena, enum cl_proxy *ret, 
 	return true;
 }
 
-/* ---- a whole request --------------------------------------------------------------------------------- */
+/* ---- a whole request ---- */
 
 static struct cl_holding
 holding_of(const struct lb_spec *spec)
@@ -377,13 +377,13 @@ cl_request_recall(const struct lb_spec *spec, struct arena *arena, struct cl_rec
 	recall_addresses(&spec->status, &ret_draft->holding);
 	(void)!read_proxy(spec, arena, &ret_draft->proxy, &ignored);
 	if (read_ranges(spec, arena, ret_draft) && ret_draft->n_source_ranges == 0) {
-		ret_draft->source_ranges =
-			&no_client; /* a mistake in the ranges must not open the port to all clients */
+		ret_draft->source_ranges = &no_client; /* a mistake in the ranges must not open the
+		                                          port to all clients */
 		ret_draft->n_source_ranges = 1;
 	}
 }
 
-/* ---- an address for one family ----------------------------------------------------------------------- */
+/* ---- an address for one family ---- */
 
 /* The search for an address of one family. */
 struct search {
@@ -396,7 +396,7 @@ struct search {
 	size_t n_taken;
 };
 
-/* ---- addresses of others ----------------------------------------------------------------------------- */
+/* ---- addresses of others ---- */
 
 static const struct lb_port *
 common_port(const struct cl_holding *a, const struct cl_holding *b)
@@ -474,7 +474,7 @@ is_taken(const struct search *s, const struct ip *ip)
 	return bsearch(ip, s->taken, s->n_taken, sizeof(s->taken[0]), by_value) != NULL;
 }
 
-/* ---- an address it has ------------------------------------------------------------------------------- */
+/* ---- an address it has ---- */
 
 static const struct ip *
 wanted_of(const struct search *s)
@@ -503,7 +503,7 @@ find_kept(const struct search *s, struct ip *ret)
 	return false;
 }
 
-/* ---- a wanted address -------------------------------------------------------------------------------- */
+/* ---- a wanted address ---- */
 
 static bool
 refuse_rival(const struct search *s, const struct ip *ip, const struct cl_holding *rival,
@@ -537,7 +537,7 @@ check_wanted(const struct search *s, const struct ip *ip, bool *ret_is_full, str
 	return !rival || refuse_rival(s, ip, rival, port, err);
 }
 
-/* ---- a new address ----------------------------------------------------------------------------------- */
+/* ---- a new address ---- */
 
 /* The lowest address of a Service with the same sharing key. */
 static bool
@@ -613,7 +613,7 @@ count_used(const struct search *s)
 	return n;
 }
 
-/* ---- all families ------------------------------------------------------------------------------------ */
+/* ---- all families ---- */
 
 static bool
 allocate_family(struct search *s, struct ip *ret, bool *ret_is_full, struct error *err)

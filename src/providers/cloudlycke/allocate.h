@@ -2,9 +2,10 @@
  *
  * Pure: Services, the inventory and what other Services have go in; addresses or a reason come out.
  *
- * Rules for an address, in this order: one that the Service has and that still fits stays; a wanted one is given or refused
- * with the reason; with a sharing key, one that a Service of the same key and namespace has, where no port is wanted twice;
- * else the lowest that is free, first listed block first.
+ * Rules for an address, in this order: one that the Service has and that still fits stays; a wanted
+ * one is given or refused with the reason; with a sharing key, one that a Service of the same key
+ * and namespace has, where no port is wanted twice; else the lowest that is free, first listed
+ * block first.
  */
 #ifndef CCMD_CLOUDLYCKE_ALLOCATE_H
 #define CCMD_CLOUDLYCKE_ALLOCATE_H
@@ -38,26 +39,29 @@ struct cl_request {
 NODISCARD bool cl_request_read(const struct cl_schema *schema, const struct lb_spec *spec,
                                struct arena *arena, struct cl_request *ret, struct error *err);
 
-/** The pool that the Service names, or the default one. ERR_INVALID: there is no such pool, or not for its namespace. */
+/** The pool that the Service names, or the default one. ERR_INVALID: there is no such pool, or not
+ * for its namespace. */
 NODISCARD bool cl_request_pool(const struct cl_schema *schema, const struct lb_spec *spec,
                                struct arena *arena, const struct cl_pool **ret, struct error *err);
 /** Could any pool have given the address to a Service of that namespace? */
 bool cl_request_could_have(const struct cl_schema *schema, struct str namespace,
                            const struct ip *ip);
 
-/** The draft of a balancer that exists already, made from its Service alone and never refused. Its addresses are those of the
- * status. */
+/** The draft of a balancer that exists already, made from its Service alone and never refused. Its
+ * addresses are those of the status. */
 void cl_request_recall(const struct lb_spec *spec, struct arena *arena,
                        struct cl_record *ret_draft);
 
-/** Is the address in the pool and usable? *ret_is_avoided: it is in the pool, but excluded (avoid, avoidEdges). */
+/** Is the address in the pool and usable? *ret_is_avoided: it is in the pool, but excluded (avoid,
+ * avoidEdges). */
 bool cl_pool_has(const struct cl_pool *pool, const struct ip *ip, bool *ret_is_avoided);
 /** May both have the same address? *ret_port (may be NULL): the port that both want. */
 bool cl_may_share(const struct cl_holding *a, const struct cl_holding *b,
                   const struct lb_port **ret_port);
 
-/** ERR_INVALID with what an operator can do. *ret_is_full (may be NULL): true if the removal of another Service
- * would help. The arena is for messages. Cost: O(n log n) where a new address is looked for. */
+/** ERR_INVALID with what an operator can do. *ret_is_full (may be NULL): true if the removal of
+ * another Service would help. The arena is for messages. Cost: O(n log n) where a new address is
+ * looked for. */
 NODISCARD bool cl_allocate(const struct cl_desired *desired,
                            const struct cl_holding *const others[], size_t n, struct arena *arena,
                            struct cl_grant *ret, bool *ret_is_full, struct error *err);

@@ -26,7 +26,7 @@ struct cl_allocations {
 	uint64_t n_freed_seen; /* the journal's n_freed when waiting Services were last requeued */
 };
 
-/* ---- life cycle -------------------------------------------------------------------------------------- */
+/* ---- life cycle ---- */
 
 struct cl_allocations *
 cl_allocations_new(struct cl_state *state, const struct cloud_host *host)
@@ -47,7 +47,7 @@ cl_allocations_free(struct cl_allocations *allocations)
 	free(allocations);
 }
 
-/* ---- with the lock held: changes --------------------------------------------------------------------- */
+/* ---- with the lock held: changes ---- */
 
 /* Services that were refused an address may have it now. */
 static void
@@ -114,7 +114,7 @@ commit_draft(struct cl_allocations *allocations, struct cl_record *draft, struct
 	return true;
 }
 
-/* ---- ensuring ---------------------------------------------------------------------------------------- */
+/* ---- ensuring ---- */
 
 static const struct cl_holding **
 all_holdings(struct cl_allocations *allocations, struct arena *arena, size_t *ret_n)
@@ -234,7 +234,7 @@ cl_allocations_retarget(struct cl_allocations *allocations, struct str uid,
 	return commit_draft(allocations, &draft, before, ret, err);
 }
 
-/* ---- its end ----------------------------------------------------------------------------------------- */
+/* ---- its end ---- */
 
 bool
 cl_allocations_mark_deleting(struct cl_allocations *allocations, struct str uid,
@@ -277,13 +277,14 @@ cl_allocations_set_hook_result(struct cl_allocations *allocations, const struct 
 	                     /*is_visible=*/false, err);
 }
 
-/* ---- after a start ----------------------------------------------------------------------------------- */
+/* ---- after a start ---- */
 
 /* If several Services claim an address, the one with the lowest rank keeps it. */
 enum claim_rank {
-	CLAIM_SAVED,  /* the state file has an address of the status for this Service */
-	CLAIM_STATUS, /* the status says so */
-	CLAIM_LEAVING, /* the balancer is being deleted: another Service may have the address already */
+	CLAIM_SAVED,   /* the state file has an address of the status for this Service */
+	CLAIM_STATUS,  /* the status says so */
+	CLAIM_LEAVING, /* the balancer is being deleted: another Service may have the address
+	                  already */
 };
 
 /* The addresses in the status of one Service. */
@@ -348,7 +349,8 @@ collect_claims(const struct lb_spec *const specs[], size_t n, struct cl_record *
 	return all;
 }
 
-/* Called once for a Service, however many addresses its status has: a user who may write one may write thousands. */
+/* Called once for a Service, however many addresses its status has: a user who may write one may
+ * write thousands. */
 static void
 report_no_pool(struct cl_allocations *allocations, const struct cl_schema *schema,
                const struct lb_spec *spec, const struct ip *ip, struct arena *arena)
@@ -372,9 +374,9 @@ report_no_pool(struct cl_allocations *allocations, const struct cl_schema *schem
 	                                 no_pool_event.reason, buf_str(&text));
 }
 
-/* A user who may patch a status could otherwise have any address served, even the host's own one. So only addresses are taken
- * over that a pool could have given to the Service, or that the state file has for it, because these may have left their
- * pool while ccmd was stopped. */
+/* A user who may patch a status could otherwise have any address served, even the host's own one.
+ * So only addresses are taken over that a pool could have given to the Service, or that the state
+ * file has for it, because these may have left their pool while ccmd was stopped. */
 static struct lb_status
 trusted_status(struct cl_allocations *allocations, const struct cl_schema *schema,
                const struct claim *c, struct arena *arena)
@@ -488,8 +490,8 @@ adopt_one(struct cl_allocations *allocations, const struct cl_schema *schema, co
 		cl_journal_set(&allocations->journal, cl_record_new(&draft));
 }
 
-/* A Service without an address in its status may have one all the same: ccmd may have ended after it had written the record and
- * before the status was patched. */
+/* A Service without an address in its status may have one all the same: ccmd may have ended after
+ * it had written the record and before the status was patched. */
 static void
 adopt_unpublished(struct cl_allocations *allocations, const struct cl_record *saved)
 {
@@ -513,8 +515,8 @@ all_nodes(struct cl_allocations *allocations, struct arena *arena)
 	return cl_targets_new(nodes, n);
 }
 
-/* Records whose Service is gone although its finalizer should have kept it. The API server's data may have been lost, so these
- * balancers go on, and their addresses stay reserved. */
+/* Records whose Service is gone although its finalizer should have kept it. The API server's data
+ * may have been lost, so these balancers go on, and their addresses stay reserved. */
 static void
 log_orphans(struct cl_record *const records[], size_t n, const struct lb_spec *const specs[],
             size_t n_specs)
@@ -561,7 +563,7 @@ cl_allocations_adopt(struct cl_allocations *allocations, const struct cl_schema 
 	return cl_journal_save(&allocations->journal, err);
 }
 
-/* ---- listing ----------------------------------------------------------------------------------------- */
+/* ---- listing ---- */
 
 struct cl_record **
 cl_allocations_list(struct cl_allocations *allocations, size_t *ret_n, uint64_t *ret_version)

@@ -1,8 +1,9 @@
 /* allocations.h: all load balancers, and which Service has which address.
  *
- * There is one record per Service, by UID. A change is made in memory and in the state file, or not at all; an address that a Service
- * leaves is free only after its new one is written, and readers see only what is written. After a start addresses come
- * from the Services' own status (cl_allocations_adopt()), so that a new leader on another machine gives the same addresses; the
+ * There is one record per Service, by UID. A change is made in memory and in the state file, or not
+ * at all; an address that a Service leaves is free only after its new one is written, and readers
+ * see only what is written. After a start addresses come from the Services' own status
+ * (cl_allocations_adopt()), so that a new leader on another machine gives the same addresses; the
  * state file adds the last calls of hooks, and allocated addresses that no pool has any more.
  *
  * Threads: any; for one Service, one call after the other.
@@ -20,16 +21,19 @@ struct cl_allocations *cl_allocations_new(struct cl_state *state, const struct c
 void cl_allocations_free(struct cl_allocations *); /* NULL is fine */
 DEFINE_CLEANUP(struct cl_allocations, cl_allocations_free)
 
-/** Rebuilds all records from the existing Services and the state file. A status alone is no proof: an address that no pool
- * could have given to the Service is not taken over, unless the state file has it for that Service. It stays in the status
- * until another one is allocated, and an event names it. If two Services claim one address, the one for which the state file
- * has it keeps it, else the one with the lower UID; a Service that is leaving comes last. The other one gets an event, and
- * another address when it is ensured. ERR_CONFLICT: another process has the state file; ERR_INVALID: it is damaged. */
+/** Rebuilds all records from the existing Services and the state file. A status alone is no proof:
+ * an address that no pool could have given to the Service is not taken over, unless the state file
+ * has it for that Service. It stays in the status until another one is allocated, and an event
+ * names it. If two Services claim one address, the one for which the state file has it keeps it,
+ * else the one with the lower UID; a Service that is leaving comes last. The other one gets an
+ * event, and another address when it is ensured. ERR_CONFLICT: another process has the state file;
+ * ERR_INVALID: it is damaged. */
 NODISCARD bool cl_allocations_adopt(struct cl_allocations *, const struct cl_schema *schema,
                                     const struct lb_spec *const specs[], size_t n,
                                     struct arena *arena, struct error *err);
 
-/** Allocates addresses and writes the record. Unref *ret. ERR_INVALID: the request cannot be met. */
+/** Allocates addresses and writes the record. Unref *ret. ERR_INVALID: the request cannot be
+ * met. */
 NODISCARD bool cl_allocations_ensure(struct cl_allocations *, const struct cl_request *request,
                                      const struct node_ref nodes[], size_t n_nodes,
                                      struct arena *arena, struct cl_record **ret,
@@ -48,7 +52,8 @@ NODISCARD bool cl_allocations_set_hook_result(struct cl_allocations *,
                                               const struct cl_record *record, struct str error,
                                               struct error *err);
 
-/** All records, sorted by name: cl_records_free(). *ret_version changes with every change of what balancers do. */
+/** All records, sorted by name: cl_records_free(). *ret_version changes with every change of what
+ * balancers do. */
 struct cl_record **cl_allocations_list(struct cl_allocations *, size_t *ret_n,
                                        uint64_t *ret_version);
 /** The version of all changes made so far. *ret_is_busy: more are being written. */

@@ -13,7 +13,7 @@ struct cl_balancers_run {
 	struct cl_haproxy *haproxy; /* NULL: none */
 };
 
-/* ---- life cycle -------------------------------------------------------------------------------------- */
+/* ---- life cycle ---- */
 
 /* HAProxy's file is on the host we run on: another leader would serve the addresses elsewhere. */
 static bool
@@ -77,9 +77,10 @@ cl_balancers_close(struct cl_balancers_run *run)
 	free(run);
 }
 
-/* ---- hook and HAProxy -------------------------------------------------------------------------------- */
+/* ---- hook and HAProxy ---- */
 
-/* The hook counts as run for a generation only after it succeeded; a failure is recorded for the next attempt. */
+/* The hook counts as run for a generation only after it succeeded; a failure is recorded for the
+ * next attempt. */
 static bool
 run_hook(struct cl_balancers_run *run, struct call *call, const struct cl_record *record,
          struct error *err)
@@ -106,7 +107,7 @@ apply_record(struct cl_balancers_run *run, struct call *call, const struct cl_re
 	       (!run->haproxy || cl_haproxy_apply(run->haproxy, call, err));
 }
 
-/* ---- what the controller calls ----------------------------------------------------------------------- */
+/* ---- what the controller calls ---- */
 
 bool
 cl_balancers_adopt(struct cl_balancers_run *run, struct call *call,

@@ -1,4 +1,5 @@
-/* balancers.h: load balancers of an inventory: addresses from a pool, which a hook, HAProxy, both or neither serve.
+/* balancers.h: load balancers of an inventory: addresses from a pool, which a hook, HAProxy, both
+ * or neither serve.
  *
  * Threads: as cloud/balancer.h says.
  */

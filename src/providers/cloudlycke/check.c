@@ -12,7 +12,7 @@ enum {
 	BLOCKS_MAX = 1000,
 };
 
-/* ---- letters ----------------------------------------------------------------------------------------- */
+/* ---- letters ---- */
 
 static bool
 is_lower_or_digit(char c)
@@ -39,7 +39,7 @@ is_word(struct str s, bool (*is_end)(char), const char *inner, size_t max)
 	return true;
 }
 
-/* ---- names ------------------------------------------------------------------------------------------- */
+/* ---- names ---- */
 
 static bool
 is_dns_label(struct str s)
@@ -84,7 +84,7 @@ is_machine_id(struct str s)
 	return true;
 }
 
-/* ---- labels ------------------------------------------------------------------------------------------ */
+/* ---- labels ---- */
 
 static bool
 is_label_value(struct str s)
@@ -187,7 +187,7 @@ cl_read_labels(struct cl_reader *r, UNUSED const struct cl_field *field,
 		read_label(r, &node->keys[i], &node->items[i], machine);
 }
 
-/* ---- addresses --------------------------------------------------------------------------------------- */
+/* ---- addresses ---- */
 
 static const char *const address_types[] = {
 	"Hostname", "InternalIP", "ExternalIP", "InternalDNS", "ExternalDNS", NULL,
@@ -235,7 +235,7 @@ cl_read_address(struct cl_reader *r, UNUSED const struct cl_field *field,
 		address->address = cl_keep(r, text);
 }
 
-/* ---- words and numbers ------------------------------------------------------------------------------- */
+/* ---- words and numbers ---- */
 
 /* A file that went through a YAML 1.1 program has true for on and false for off. */
 void
@@ -356,7 +356,7 @@ cl_read_command(struct cl_reader *r, const struct cl_field *field, const struct 
 		cl_read_strings(r, field, node, into);
 }
 
-/* ---- host names of load balancers -------------------------------------------------------------------- */
+/* ---- host names of load balancers ---- */
 
 /* Puts "x" for {name} and {namespace}. */
 static void
@@ -385,7 +385,7 @@ is_hostname_template(struct str text)
 	return buf_ok(&b) && is_subdomain(buf_str(&b));
 }
 
-/* ---- the rules --------------------------------------------------------------------------------------- */
+/* ---- the rules ---- */
 
 static const char *const powers[] = { "on", "off", "suspended", "terminated", "unknown", NULL };
 static const char *const unknown_machines[] = { "absent", "error", NULL };
@@ -449,7 +449,7 @@ const struct cl_rule cl_rule_hook_timeout = {
 	.complaint = "is not within 1ms and 1h",
 };
 
-/* ---- a block of addresses ---------------------------------------------------------------------------- */
+/* ---- a block of addresses ---- */
 
 static bool
 parse_network(struct str text, struct cl_block *ret)
@@ -518,7 +518,7 @@ cl_read_blocks(struct cl_reader *r, const struct cl_field *field, const struct y
 		cl_complain(r, node, "required");
 }
 
-/* ---- pools against each other, and machines ---------------------------------------------------------- */
+/* ---- pools against each other, and machines ---- */
 
 /* A block with its place in the file. */
 struct placed {
@@ -630,7 +630,8 @@ ends_later(const struct placed *a, const struct placed *b)
 	return !b || ip_cmp(&a->block->last, &b->block->last) > 0;
 }
 
-/* Sweeps over all blocks and remembers, of those before, which one ends last, and which of another pool does. */
+/* Sweeps over all blocks and remembers, of those before, which one ends last, and which of another
+ * pool does. */
 static void
 check_overlaps(struct check *c)
 {

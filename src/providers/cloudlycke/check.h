@@ -1,10 +1,10 @@
 /* check.h: the rules for the values of an inventory, and for addresses that must not occur twice.
  *
- * The rules are Kubernetes' own where the value ends up there: a name or label that the API server would refuse
- * must not get past this file.
+ * The rules are Kubernetes' own where the value ends up there: a name or label that the API server
+ * would refuse must not get past this file.
  *
- * Address pools can be written by the thousand and hold a million addresses: they are checked by sorting and sweeping,
- * nothing counts addresses one by one.
+ * Address pools can be written by the thousand and hold a million addresses: they are checked by
+ * sorting and sweeping, nothing counts addresses one by one.
  */
 #ifndef CCMD_CLOUDLYCKE_CHECK_H
 #define CCMD_CLOUDLYCKE_CHECK_H
@@ -28,7 +28,8 @@ extern const struct cl_rule cl_rule_debounce;
 extern const struct cl_rule cl_rule_poll;
 extern const struct cl_rule cl_rule_hook_timeout;
 
-/* For cl_field.read, beside those of reader.h. Counts and quantities are for people: checked and not kept. */
+/* For cl_field.read, beside those of reader.h. Counts and quantities are for people: checked and
+ * not kept. */
 void cl_read_address(struct cl_reader *r, const struct cl_field *field,
                      const struct yaml_node *node, void *into);
 void cl_read_power(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,
@@ -54,7 +55,8 @@ void cl_read_labels(struct cl_reader *r, const struct cl_field *field, const str
 void cl_read_blocks(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,
                     void *into);
 
-/** No pool too large, none overlapping another, none with the address of a machine: node is the list of pools. */
+/** No pool too large, none overlapping another, none with the address of a machine: node is the
+ * list of pools. */
 void cl_check_pools(struct cl_reader *r, const struct yaml_node *node,
                     const struct cl_schema *schema);
 

@@ -94,7 +94,7 @@ cl_guard(const struct cl_inventory *before, const struct cl_inventory *after,
 	return false;
 }
 
-/* ---- pools ------------------------------------------------------------------------------------------- */
+/* ---- pools ---- */
 
 static bool
 blocks_eq(const struct cl_blocks *a, const struct cl_blocks *b)
@@ -127,7 +127,7 @@ cl_pools_eq(const struct cl_schema *a, const struct cl_schema *b)
 	return is_eq;
 }
 
-/* ---- what is fixed at start -------------------------------------------------------------------------- */
+/* ---- what is fixed at start ---- */
 
 static void
 add_if(struct buf *b, bool differs, const char *field)

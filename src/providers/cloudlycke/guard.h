@@ -1,7 +1,7 @@
 /* guard.h: may a new state of the file take the place of the present one?
  *
- * A file that can delete nodes is edited by people and written by programs that crash. A file that loses many
- * machines at once, or loses machines and its own end, counts as an accident.
+ * A file that can delete nodes is edited by people and written by programs that crash. A file that
+ * loses many machines at once, or loses machines and its own end, counts as an accident.
  */
 #ifndef CCMD_CLOUDLYCKE_GUARD_H
 #define CCMD_CLOUDLYCKE_GUARD_H
@@ -18,8 +18,8 @@ struct cl_changes {
 void cl_compare(const struct cl_inventory *before, const struct cl_inventory *after,
                 struct cl_changes *ret);
 
-/** False with the reason, "would remove …". The limit is that of the new file, so that one edit can both raise
- * it and use it. */
+/** False with the reason, "would remove …". The limit is that of the new file, so that one edit can
+ * both raise it and use it. */
 NODISCARD bool cl_guard(const struct cl_inventory *before, const struct cl_inventory *after,
                         const struct cl_changes *changes, struct buf *why);
 

@@ -40,11 +40,11 @@ struct cl_haproxy {
 	int64_t next_mono_ns; /* mu: not loaded again before */
 	int64_t begun_ns;     /* mu: mono; when the present or last update began */
 	int64_t took_ns;      /* mu: by the last update that ended */
-	uint64_t
-		loaded; /* of the busy caller: hash of the file that HAProxy has loaded; 0: unknown */
+	uint64_t loaded; /* of the busy caller: hash of the file that HAProxy has loaded; 0: unknown
+	                  */
 };
 
-/* ---- life cycle -------------------------------------------------------------------------------------- */
+/* ---- life cycle ---- */
 
 static const char **
 copy_words(const struct cl_strings *words, const char *last)
@@ -108,7 +108,7 @@ cl_haproxy_free(struct cl_haproxy *h)
 	free(h);
 }
 
-/* ---- what it can do ---------------------------------------------------------------------------------- */
+/* ---- what it can do ---- */
 
 bool
 cl_haproxy_accepts(const struct cl_record *draft, struct error *err)
@@ -132,7 +132,7 @@ cl_haproxy_accepts(const struct cl_record *draft, struct error *err)
 	return true;
 }
 
-/* ---- programs ---------------------------------------------------------------------------------------- */
+/* ---- programs ---- */
 
 /* HAProxy prints the cause first and a summary last. */
 static struct str
@@ -170,7 +170,7 @@ run_program(struct cl_haproxy *h, struct call *call, const char *const *argv, st
 	               STR_ARG(line));
 }
 
-/* ---- what HAProxy knows of its servers --------------------------------------------------------------- */
+/* ---- what HAProxy knows of its servers ---- */
 
 static void
 close_fd(const int *fd)
@@ -228,9 +228,9 @@ ask_server_states(struct str path, struct clock *clock, struct buf *answer)
 	       read_answer(fd, clock, answer) && str_starts(buf_str(answer), STR("1\n"));
 }
 
-/* Requests the state of all servers at the socket and writes it to SOCKET.state, so that a server that is down does not count
- * as up after a reload. Without an answer within ANSWER_S nothing is written, and health checks find the state again. Does
- * nothing when socket is empty. */
+/* Requests the state of all servers at the socket and writes it to SOCKET.state, so that a server
+ * that is down does not count as up after a reload. Without an answer within ANSWER_S nothing is
+ * written, and health checks find the state again. Does nothing when socket is empty. */
 static void
 keep_server_state(struct str socket, struct clock *clock)
 {
@@ -249,11 +249,11 @@ keep_server_state(struct str socket, struct clock *clock)
 		log_warn("HAProxy's view of its servers cannot be kept, ignoring", LOG_ERR(&err));
 }
 
-/* ---- the file ---------------------------------------------------------------------------------------- */
+/* ---- the file ---- */
 
-/* A frontend and a backend of the same name for each Service port and address family. Servers are the nodes' InternalIP of
- * that family, with the node port. `transparent` lets an address be bound that the host does not have yet: a standby of
- * keepalived, an address put up by a hook. */
+/* A frontend and a backend of the same name for each Service port and address family. Servers are
+ * the nodes' InternalIP of that family, with the node port. `transparent` lets an address be bound
+ * that the host does not have yet: a standby of keepalived, an address put up by a hook. */
 
 /* One frontend. */
 struct part {
@@ -263,7 +263,7 @@ struct part {
 	bool has_peers;
 };
 
-/* ---- the file: foreign text -------------------------------------------------------------------------- */
+/* ---- the file: foreign text ---- */
 
 static bool
 is_plain_char(char c)
@@ -300,7 +300,7 @@ add_remark(struct buf *b, struct str text)
 		buf_add_char(b, is_plain_char(text.ptr[i]) ? text.ptr[i] : '?');
 }
 
-/* ---- the file: its head ------------------------------------------------------------------------------ */
+/* ---- the file: its head ---- */
 
 static void
 add_head(struct buf *b, struct str stats_socket)
@@ -332,7 +332,8 @@ add_head(struct buf *b, struct str stats_socket)
 		buf_add_c(b, "\tload-server-state-from-file global\n");
 }
 
-/* At a reload the old worker sends the table of client affinity to the new one: HAProxy is its own peer. */
+/* At a reload the old worker sends the table of client affinity to the new one: HAProxy is its own
+ * peer. */
 static void
 add_peers(struct buf *b, struct str stats_socket)
 {
@@ -343,8 +344,8 @@ add_peers(struct buf *b, struct str stats_socket)
 	         STR_ARG(stats_socket));
 }
 
-/* HAProxy does not start without a listener. An abstract socket name is valid for the whole host, so a second idle HAProxy
- * without a stats socket could not bind it. */
+/* HAProxy does not start without a listener. An abstract socket name is valid for the whole host,
+ * so a second idle HAProxy without a stats socket could not bind it. */
 static void
 add_idle(struct buf *b, struct str stats_socket)
 {
@@ -356,7 +357,7 @@ add_idle(struct buf *b, struct str stats_socket)
 	buf_add_c(b, "\ttcp-request connection reject\n");
 }
 
-/* ---- the file: a frontend ---------------------------------------------------------------------------- */
+/* ---- the file: a frontend ---- */
 
 static void
 add_part_name(struct buf *b, const struct part *p)
@@ -375,8 +376,8 @@ add_address(struct buf *b, const struct ip *ip, int32_t port)
 	buf_addf(b, is_v6 ? "]:%d" : ":%d", (int)port);
 }
 
-/* Only ranges of the frontend's family: to HAProxy, ::/0 contains every IPv4 client. One line for each, since HAProxy limits the
- * words of a line. */
+/* Only ranges of the frontend's family: to HAProxy, ::/0 contains every IPv4 client. One line for
+ * each, since HAProxy limits the words of a line. */
 static void
 add_ranges(struct buf *b, const struct part *p)
 {
@@ -417,7 +418,7 @@ add_frontend(struct buf *b, const struct part *p)
 	buf_add_char(b, '\n');
 }
 
-/* ---- the file: its backend --------------------------------------------------------------------------- */
+/* ---- the file: its backend ---- */
 
 static bool
 has_health_port(const struct cl_record *r)
@@ -425,7 +426,8 @@ has_health_port(const struct cl_record *r)
 	return r->traffic == LB_TRAFFIC_LOCAL && r->health_check_node_port > 0;
 }
 
-/* Without a peer the table is lost at a reload; the hash then selects the same server as long as the servers are the same. */
+/* Without a peer the table is lost at a reload; the hash then selects the same server as long as
+ * the servers are the same. */
 static void
 add_affinity(struct buf *b, const struct part *p)
 {
@@ -481,7 +483,7 @@ add_backend(struct buf *b, const struct part *p)
 		add_server(b, p, &p->record->targets->items[i]);
 }
 
-/* ---- the file: all of it ----------------------------------------------------------------------------- */
+/* ---- the file: all of it ---- */
 
 static size_t
 add_record(struct buf *b, const struct cl_record *r, bool has_peers)
@@ -520,10 +522,10 @@ cl_haproxy_file(struct buf *b, struct cl_record *const records[], size_t n, stru
 		add_idle(b, stats_socket);
 }
 
-/* ---- one round --------------------------------------------------------------------------------------- */
+/* ---- one round ---- */
 
-/* A node that is added or removed changes all balancers, one after the other: HAProxy is reloaded once for all of them. Waits
- * until nothing has changed for QUIET_MS, but at most QUIET_WAIT_NS. */
+/* A node that is added or removed changes all balancers, one after the other: HAProxy is reloaded
+ * once for all of them. Waits until nothing has changed for QUIET_MS, but at most QUIET_WAIT_NS. */
 static bool
 wait_for_quiet(struct cl_haproxy *h, struct call *call, struct error *err)
 {
@@ -606,7 +608,7 @@ update_haproxy(struct cl_haproxy *h, struct call *call, uint64_t *ret_version, b
 	return true;
 }
 
-/* ---- taking turns ------------------------------------------------------------------------------------ */
+/* ---- taking turns ---- */
 
 static bool
 retry_after(struct error *err, int64_t after_ms)
@@ -616,8 +618,8 @@ retry_after(struct error *err, int64_t after_ms)
 	return false;
 }
 
-/* Called with the lock held: how long a caller has to wait before it retries. HAProxy needs seconds to check a file with tens
- * of thousands of servers; frequent retries would only slow it down. */
+/* Called with the lock held: how long a caller has to wait before it retries. HAProxy needs seconds
+ * to check a file with tens of thousands of servers; frequent retries would only slow it down. */
 static int64_t
 wait_ms(const struct cl_haproxy *h, int64_t now_ns)
 {

@@ -1,8 +1,9 @@
 /* haproxy.h: all load balancers as one HAProxy configuration on this host.
  *
- * The file belongs to ccmd alone and is always complete. A new one is written beside it, checked by HAProxy itself, renamed over
- * it, and loaded by a command; so HAProxy never reads a broken file. One caller at a time does this, at most once a second, for
- * all changes made until then; other callers get ERR_PENDING. A file with unchanged content is not loaded again.
+ * The file belongs to ccmd alone and is always complete. A new one is written beside it, checked by
+ * HAProxy itself, renamed over it, and loaded by a command; so HAProxy never reads a broken file.
+ * One caller at a time does this, at most once a second, for all changes made until then; other
+ * callers get ERR_PENDING. A file with unchanged content is not loaded again.
  *
  * Threads: any.
  */
@@ -23,15 +24,17 @@ DEFINE_CLEANUP(struct cl_haproxy, cl_haproxy_free)
 /** Can HAProxy do what the Service asks for? ERR_INVALID. */
 NODISCARD bool cl_haproxy_accepts(const struct cl_record *draft, struct error *err);
 
-/** Returns true when HAProxy has loaded all allocations of now. ERR_PENDING with retry_after_ms; any other
- * error leaves the file in use unchanged. Checks the fence. */
+/** Returns true when HAProxy has loaded all allocations of now. ERR_PENDING with retry_after_ms;
+ * any other error leaves the file in use unchanged. Checks the fence. */
 NODISCARD bool cl_haproxy_apply(struct cl_haproxy *, struct call *call, struct error *err);
 
-/** Appends the whole configuration file. Pure: equal records give the same text. Names in it come from Kubernetes objects, so
- * only letters, digits, "-", "_" and "." get there; addresses and numbers are written from their values.
+/** Appends the whole configuration file. Pure: equal records give the same text. Names in it come
+ * from Kubernetes objects, so only letters, digits, "-", "_" and "." get there; addresses and
+ * numbers are written from their values.
  *
- * Records being deleted are left out. stats_socket empty: no socket, and a reload loses the servers' state and the table of
- * client affinity. Other sockets are named after it: SOCKET.peers, SOCKET.idle. */
+ * Records being deleted are left out. stats_socket empty: no socket, and a reload loses the
+ * servers' state and the table of client affinity. Other sockets are named after it: SOCKET.peers,
+ * SOCKET.idle. */
 void cl_haproxy_file(struct buf *b, struct cl_record *const records[], size_t n,
                      struct str stats_socket);
 

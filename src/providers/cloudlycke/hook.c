@@ -51,7 +51,7 @@ cl_hook_free(struct cl_hook *hook)
 	free(hook);
 }
 
-/* ---- taking turns ------------------------------------------------------------------------------------ */
+/* ---- taking turns ---- */
 
 static void
 wake_waiting(void *arg)
@@ -95,7 +95,7 @@ end_turn(struct cl_hook *hook)
 	PTHREAD_OK(pthread_cond_signal(&hook->ended));
 }
 
-/* ---- one run ----------------------------------------------------------------------------------------- */
+/* ---- one run ---- */
 
 static void
 write_input(struct buf *b, const char *action, const struct cl_record *record)

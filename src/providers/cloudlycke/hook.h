@@ -1,7 +1,8 @@
 /* hook.h: the program that an inventory names, run for one balancer or one route.
  *
- * No shell; a record as JSON on its standard input; 0 is success. At its time-out it gets SIGTERM, and SIGKILL 2 s later.
- * At most 4 run at a time. The caller makes sure that hooks of one balancer run one after the other.
+ * No shell; a record as JSON on its standard input; 0 is success. At its time-out it gets SIGTERM,
+ * and SIGKILL 2 s later. At most 4 run at a time. The caller makes sure that hooks of one balancer
+ * run one after the other.
  *
  * Threads: any; the caller waits.
  */
@@ -13,14 +14,15 @@
 
 struct cl_hook;
 
-/** path is copied; host outlives the hook. what: "load balancer" or "route", a literal, for messages. */
+/** path is copied; host outlives the hook. what: "load balancer" or "route", a literal, for
+ * messages. */
 struct cl_hook *cl_hook_new(struct str path, int64_t timeout_ns, const char *what,
                             const struct cloud_host *host);
 void cl_hook_free(struct cl_hook *); /* NULL is fine */
 DEFINE_CLEANUP(struct cl_hook, cl_hook_free)
 
-/** action: "ensure" or "delete". Checks the fence. ERR_UNAVAILABLE: `WHAT hook failed: …`, with its last line on
- * standard error, `exit N` or `timed out`; ERR_CANCELLED. */
+/** action: "ensure" or "delete". Checks the fence. ERR_UNAVAILABLE: `WHAT hook failed: …`, with its
+ * last line on standard error, `exit N` or `timed out`; ERR_CANCELLED. */
 NODISCARD bool cl_hook_run(struct cl_hook *, struct call *call, const char *action,
                            const struct cl_record *record, struct error *err);
 /** The same with any JSON as input. */

@@ -1,6 +1,7 @@
 /* inventory.c: see inventory.h.
  *
- * To add a field: a member in inventory.h, a line in a table here, a line in docs/cloudlycke.md, a test.
+ * To add a field: a member in inventory.h, a line in a table here, a line in docs/cloudlycke.md, a
+ * test.
  */
 #include "providers/cloudlycke/inventory.h"
 
@@ -54,8 +55,8 @@ cl_names_find(const struct cl_names *names, struct str name_or_alias)
 	return machine ? machine : map_get(&names->by_alias, name_or_alias);
 }
 
-/* Adds a problem and returns true if the item `before` (NULL: none) has the name already. The list is an array of items of
- * `size` bytes that starts at `first`; `list` is its name in the file. */
+/* Adds a problem and returns true if the item `before` (NULL: none) has the name already. The list
+ * is an array of items of `size` bytes that starts at `first`; `list` is its name in the file. */
 static bool
 is_name_taken(struct cl_reader *r, const struct yaml_node *node, struct str name,
               const void *before, const char *list, const void *first, size_t size)
@@ -75,7 +76,7 @@ claim_name(struct cl_reader *r, const struct yaml_node *node, struct map *names,
 		map_put(names, name, item);
 }
 
-/* ---- apiVersion, kind -------------------------------------------------------------------------------- */
+/* ---- apiVersion, kind ---- */
 
 static void
 read_exactly(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,
@@ -90,7 +91,7 @@ read_exactly(struct cl_reader *r, const struct cl_field *field, const struct yam
 		            quote_z(&r->scratch, text), field->rule->complaint);
 }
 
-/* ---- cloud, reload, state ---------------------------------------------------------------------------- */
+/* ---- cloud, reload, state ---- */
 
 static const struct cl_field cloud_fields[] = {
 	{ "region", cl_read_string, IN(cl_cloud, region), .rule = &cl_rule_label_value },
@@ -134,7 +135,7 @@ read_state(struct cl_reader *r, UNUSED const struct cl_field *field, const struc
 	cl_read_map(r, node, state_fields, ARRAY_LEN(state_fields), into);
 }
 
-/* ---- instanceTypes ----------------------------------------------------------------------------------- */
+/* ---- instanceTypes ---- */
 
 static void
 read_type_name(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,
@@ -175,7 +176,7 @@ read_types(struct cl_reader *r, const struct cl_field *field, const struct yaml_
 	              read_type);
 }
 
-/* ---- machines ---------------------------------------------------------------------------------------- */
+/* ---- machines ---- */
 
 static void
 claim_machine(struct cl_reader *r, const struct yaml_node *node, struct map *names, struct str name,
@@ -338,7 +339,7 @@ read_machines(struct cl_reader *r, const struct cl_field *field, const struct ya
 	              sizeof(schema->machines[0]), read_machine);
 }
 
-/* ---- addressPools ------------------------------------------------------------------------------------ */
+/* ---- addressPools ---- */
 
 static void
 read_pool_name(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,
@@ -402,7 +403,7 @@ read_pools(struct cl_reader *r, const struct cl_field *field, const struct yaml_
 	cl_check_pools(r, node, schema);
 }
 
-/* ---- loadBalancers, routes --------------------------------------------------------------------------- */
+/* ---- loadBalancers, routes ---- */
 
 static const struct cl_field haproxy_fields[] = {
 	{ "file", cl_read_plain_path, IN(cl_haproxy_config, file), .is_required = true },
@@ -551,7 +552,7 @@ read_routes(struct cl_reader *r, UNUSED const struct cl_field *field, const stru
 	cl_read_map(r, node, routes_fields, ARRAY_LEN(routes_fields), routes);
 }
 
-/* ---- the whole --------------------------------------------------------------------------------------- */
+/* ---- the whole ---- */
 
 static const struct cl_rule api_version = { .complaint = "cloudlycke.io/v1alpha1" };
 static const struct cl_rule kind = { .complaint = "Inventory" };
@@ -650,7 +651,7 @@ read_schema(struct str text, struct arena *keep, struct cl_problems *problems,
 	check_self(&f, &root);
 }
 
-/* ---- the index --------------------------------------------------------------------------------------- */
+/* ---- the index ---- */
 
 /* In by_host for a Hostname that several machines have. */
 static const struct cl_machine several;

@@ -1,10 +1,11 @@
-/* inventory.h: what an inventory file says, as plain structs, and one state of the file: checked, indexed, never changed.
+/* inventory.h: what an inventory file says, as plain structs, and one state of the file: checked,
+ * indexed, never changed.
  *
- * docs/cloudlycke.md describes every field. The views live in the arena of struct cl_inventory; a field that the file leaves
- * out has its default here.
+ * docs/cloudlycke.md describes every field. The views live in the arena of struct cl_inventory; a
+ * field that the file leaves out has its default here.
  *
- * An inventory is reference-counted, so that a lookup can go on using the one it began with while a newer one takes its
- * place.
+ * An inventory is reference-counted, so that a lookup can go on using the one it began with while a
+ * newer one takes its place.
  */
 #ifndef CCMD_CLOUDLYCKE_INVENTORY_H
 #define CCMD_CLOUDLYCKE_INVENTORY_H
@@ -15,7 +16,7 @@
 #include "base/label.h"
 #include "providers/cloudlycke/reader.h"
 
-/* ---- the file ---------------------------------------------------------------------------------------- */
+/* ---- the file ---- */
 
 /* In the order of the words in check.c. */
 enum cl_power {
@@ -136,7 +137,8 @@ struct cl_balancers {
 	struct str hook;
 	int64_t hook_timeout_ns;
 	struct str class_name;
-	bool is_local_only; /* with an election: what is done on this host is meant to be done by the leader's only */
+	bool is_local_only; /* with an election: what is done on this host is meant to be done by
+	                       the leader's only */
 	struct cl_haproxy_config haproxy;
 };
 
@@ -170,7 +172,7 @@ struct cl_schema {
 	struct cl_routes routes;
 };
 
-/* ---- a state of it ----------------------------------------------------------------------------------- */
+/* ---- a state of it ---- */
 
 /** Where names lead: to a struct cl_machine of the schema, which also holds the keys. */
 struct cl_names {
@@ -199,8 +201,8 @@ DEFINE_CLEANUP(struct cl_inventory, cl_inventory_unref)
 /** The machine with exactly that id, or NULL. */
 const struct cl_machine *cl_inventory_by_id(const struct cl_inventory *, struct str id);
 
-/** By name or alias, else by Hostname address. False when several machines have that Hostname: then *ids gets
- * theirs, "a, b". *ret is NULL when there is none. */
+/** By name or alias, else by Hostname address. False when several machines have that Hostname: then
+ * *ids gets theirs, "a, b". *ret is NULL when there is none. */
 NODISCARD bool cl_inventory_by_name(const struct cl_inventory *, struct str name,
                                     const struct cl_machine **ret, struct buf *ids);
 

@@ -1,7 +1,7 @@
 /* journal.c: see journal.h.
  *
- * With 200 Services a node that comes or goes changes 200 records. Each with a write and an fsync of its own took up to
- * three seconds; shared they are two dozen.
+ * With 200 Services a node that comes or goes changes 200 records. Each with a write and an fsync
+ * of its own took up to three seconds; shared they are two dozen.
  */
 #include "providers/cloudlycke/journal.h"
 
@@ -28,7 +28,7 @@ struct cl_change {
 	struct error err; /* when is_over and not is_done */
 };
 
-/* ---- life cycle -------------------------------------------------------------------------------------- */
+/* ---- life cycle ---- */
 
 void
 cl_journal_init(struct cl_journal *j, struct cl_state *state, struct clock *clock)
@@ -66,7 +66,7 @@ cl_journal_fini(struct cl_journal *j)
 	PTHREAD_OK(pthread_mutex_destroy(&j->mu));
 }
 
-/* ---- looking ----------------------------------------------------------------------------------------- */
+/* ---- looking ---- */
 
 struct cl_record *
 cl_journal_get(const struct cl_journal *j, struct str uid)
@@ -140,7 +140,7 @@ cl_journal_is_busy(const struct cl_journal *j)
 	return j->is_writing || j->waiting;
 }
 
-/* ---- writing ----------------------------------------------------------------------------------------- */
+/* ---- writing ---- */
 
 /* Called with the lock held; releases it while it writes. */
 static bool

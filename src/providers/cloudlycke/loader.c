@@ -29,8 +29,9 @@ enum {
 	TEXT_MAX = LIMIT_INVENTORY_FILE + READ_STEP,
 };
 
-/* At the first load only the file's own time shows when it was changed last. A file that is younger than first_quiet_ns may
- * still be written: its first part is often valid YAML, with fewer machines. */
+/* At the first load only the file's own time shows when it was changed last. A file that is younger
+ * than first_quiet_ns may still be written: its first part is often valid YAML, with fewer
+ * machines. */
 static const int64_t first_quiet_ns = 50 * NS_PER_MS;
 static const int64_t first_patience_ns = 5 * NS_PER_SEC;
 
@@ -50,7 +51,7 @@ struct cl_loader {
 	bool was_unreadable;
 };
 
-/* ---- metrics ----------------------------------------------------------------------------------------- */
+/* ---- metrics ---- */
 
 METRIC_FAMILY(reloads, METRIC_COUNTER, "cloudlycke_inventory_reloads_total",
               "[ALPHA] Changes of the inventory file, by what came of them.",
@@ -58,7 +59,7 @@ METRIC_FAMILY(reloads, METRIC_COUNTER, "cloudlycke_inventory_reloads_total",
 METRIC_FAMILY(generation, METRIC_GAUGE, "cloudlycke_inventory_generation",
               "[ALPHA] Inventories loaded since the start.");
 
-/* ---- the file ---------------------------------------------------------------------------------------- */
+/* ---- the file ---- */
 
 static struct cl_stamp
 stamp_from(const struct stat *st)
@@ -156,8 +157,8 @@ sleep_for(struct clock *clock, int64_t duration_ns)
 	(void)!cancel_sleep(/*cancel=*/NULL, clock, duration_ns, &ignored);
 }
 
-/* Has the file been unchanged for first_quiet_ns? A time in the future says nothing; then the file is watched for that
- * long. */
+/* Has the file been unchanged for first_quiet_ns? A time in the future says nothing; then the file
+ * is watched for that long. */
 static bool
 is_quiet(const char *path, const struct cl_stamp *stamp, struct clock *clock)
 {
@@ -196,7 +197,7 @@ read_quiet_file(const char *path, struct clock *clock, struct buf *text, struct 
 	}
 }
 
-/* ---- life cycle -------------------------------------------------------------------------------------- */
+/* ---- life cycle ---- */
 
 struct cl_loader *
 cl_loader_new(const char *path)
@@ -249,7 +250,7 @@ publish(struct cl_loader *l, struct cl_inventory *inventory, const struct cl_sta
 	PTHREAD_OK(pthread_cond_broadcast(&l->was_read));
 }
 
-/* ---- the first load ---------------------------------------------------------------------------------- */
+/* ---- the first load ---- */
 
 /* All of them in the log: the error has room for one. */
 static bool
@@ -289,7 +290,7 @@ cl_loader_set_host(struct cl_loader *l, const struct cloud_host *host)
 	l->host = host;
 }
 
-/* ---- later loads ------------------------------------------------------------------------------------- */
+/* ---- later loads ---- */
 
 static void
 send_warning(struct cl_loader *l, const char *reason, const struct buf *message)
@@ -380,7 +381,8 @@ check_text(struct cl_loader *l, struct str text, struct cl_inventory **ret,
 	return CL_ACCEPTED;
 }
 
-/* The inventory is replaced before anything is logged or requeued, so that whatever that causes finds the new one. */
+/* The inventory is replaced before anything is logged or requeued, so that whatever that causes
+ * finds the new one. */
 static void
 accept_inventory(struct cl_loader *l, struct cl_inventory *inventory, const struct cl_stamp *stamp,
                  const struct cl_changes *changes)
@@ -454,7 +456,7 @@ cl_loader_reload(struct cl_loader *l, bool is_forced)
 	return outcome;
 }
 
-/* ---- lookups ----------------------------------------------------------------------------------------- */
+/* ---- lookups ---- */
 
 struct cl_inventory *
 cl_loader_inventory(struct cl_loader *l, bool *ret_is_current)

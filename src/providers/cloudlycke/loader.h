@@ -1,8 +1,8 @@
 /* loader.h: the file and the inventory that came of it.
  *
- * Holds the inventory that counts, reads the file anew when told to, and decides whether what it finds may take
- * the other's place. Knows whether the inventory is still what the file says, since "not listed" is a proof only
- * then.
+ * Holds the inventory that counts, reads the file anew when told to, and decides whether what it
+ * finds may take the other's place. Knows whether the inventory is still what the file says, since
+ * "not listed" is a proof only then.
  *
  * Threads: cl_loader_open() and cl_loader_reload() from one thread at a time; all others from any.
  */
@@ -41,24 +41,25 @@ struct cl_loader *cl_loader_new(const char *path);
 void cl_loader_free(struct cl_loader *);
 DEFINE_CLEANUP(struct cl_loader, cl_loader_free)
 
-/** The first load; any problem is an error. A file that is being written is read again, for 5 s at most. ERR_INVALID: the file's
- * content. ERR_UNAVAILABLE: it was still being written then. */
+/** The first load; any problem is an error. A file that is being written is read again, for 5 s at
+ * most. ERR_INVALID: the file's content. ERR_UNAVAILABLE: it was still being written then. */
 NODISCARD bool cl_loader_open(struct cl_loader *, struct clock *clock, struct error *err);
 /** To whom later loads are reported, before the first of them. host outlives the loader. */
 void cl_loader_set_host(struct cl_loader *, const struct cloud_host *host);
 
-/** Reads the file, and puts its inventory in the place of the present one, or says in log, event and metric why
- * not. is_forced: also when the text is that of the last time. */
+/** Reads the file, and puts its inventory in the place of the present one, or says in log, event
+ * and metric why not. is_forced: also when the text is that of the last time. */
 enum cl_outcome cl_loader_reload(struct cl_loader *, bool is_forced);
 
-/** The inventory that counts; unref it. *ret_is_current: it is what the file said when it was read last. */
+/** The inventory that counts; unref it. *ret_is_current: it is what the file said when it was read
+ * last. */
 struct cl_inventory *cl_loader_inventory(struct cl_loader *, bool *ret_is_current);
 
 /** Does the file look other than when it was read last? Costs a stat(). */
 bool cl_loader_has_changed(struct cl_loader *);
 
-/** Waits until the file has been read and looks so still, at most until the deadline or until the call is
- * cancelled. True when it does. */
+/** Waits until the file has been read and looks so still, at most until the deadline or until the
+ * call is cancelled. True when it does. */
 bool cl_loader_wait(struct cl_loader *, struct call *call, int64_t deadline_mono_ns);
 
 const char *cl_loader_path(const struct cl_loader *);

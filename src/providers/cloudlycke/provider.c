@@ -1,7 +1,7 @@
 /* provider.c: machines without a cloud API, described in one inventory file.
  *
- * The provider to copy for a cloud of your own (docs/adding-a-cloud.md): load() reads the inventory, start()
- * begins to watch it, look() answers for nodes, and the table is last.
+ * The provider to copy for a cloud of your own (docs/adding-a-cloud.md): load() reads the
+ * inventory, start() begins to watch it, look() answers for nodes, and the table is last.
  */
 #include "base/alloc.h"
 #include "base/limits.h"
@@ -34,7 +34,7 @@ cloudlycke_of(struct cloud *cloud)
 	return CONTAINER_OF(cloud, struct cloudlycke, cloud);
 }
 
-/* ---- finding a machine ------------------------------------------------------------------------------- */
+/* ---- finding a machine ---- */
 
 /* One node's question and what is needed to answer it. */
 struct asking {
@@ -116,7 +116,8 @@ answer(struct asking *ask, size_t i, const struct cl_machine *machine)
 		answer_present(ask, i, machine);
 }
 
-/* A kubelet may have been given a bare id, without "cloudlycke://". False: the id belongs to another cloud. */
+/* A kubelet may have been given a bare id, without "cloudlycke://". False: the id belongs to
+ * another cloud. */
 static bool
 parse_provider_id(struct str provider_id, struct str *ret)
 {
@@ -177,10 +178,11 @@ look_by_name(struct asking *ask, size_t i, struct str name)
 		answer_not_listed(ask, i, name);
 }
 
-/* ---- a look ------------------------------------------------------------------------------------------ */
+/* ---- a look ---- */
 
-/* Answers must not be older than the question, and memory is as old as the last load: when the file looks other than
- * it did then, have it loaded first. Not here: only the watcher knows whether it is still being written. */
+/* Answers must not be older than the question, and memory is as old as the last load: when the file
+ * looks other than it did then, have it loaded first. Not here: only the watcher knows whether it
+ * is still being written. */
 static bool
 settle(struct cloudlycke *cl, struct call *call)
 {
@@ -245,7 +247,7 @@ reload(struct cloud *cloud)
 	cl_watcher_reload(cloudlycke_of(cloud)->watcher);
 }
 
-/* ---- load balancers ---------------------------------------------------------------------------------- */
+/* ---- load balancers ---- */
 
 static bool
 adopt(struct cloud *cloud, struct call *call, const struct lb_spec *const specs[], size_t n,
@@ -275,7 +277,8 @@ remove_balancer(struct cloud *cloud, struct call *call, const struct lb_spec *sp
 	return cl_balancers_remove(cloudlycke_of(cloud)->balancers, call, spec, ret_found, err);
 }
 
-/* Nodes without a provider ID are taken out where they are written down: selects() would only be asked more often. */
+/* Nodes without a provider ID are taken out where they are written down: selects() would only be
+ * asked more often. */
 static const struct balancer_ops balancers = {
 	.uses_addresses = true,
 	.ensure = ensure,
@@ -284,7 +287,7 @@ static const struct balancer_ops balancers = {
 	.adopt = adopt,
 };
 
-/* ---- routes ------------------------------------------------------------------------------------------ */
+/* ---- routes ---- */
 
 static unsigned
 families(UNUSED struct cloud *cloud)
@@ -318,7 +321,7 @@ static const struct route_ops routes = {
 	.remove = remove_route,
 };
 
-/* ---- life cycle -------------------------------------------------------------------------------------- */
+/* ---- life cycle ---- */
 
 static void
 close_cloud(struct cloud *cloud)
@@ -379,7 +382,8 @@ load(const struct cloud_config *config, struct cloud **ret, struct error *err)
 	return true;
 }
 
-/* With an election the state file is for the leader: it is taken with the first Services or routes. */
+/* With an election the state file is for the leader: it is taken with the first Services or
+ * routes. */
 static bool
 open_parts(struct cloudlycke *cl, const struct cl_schema *schema, const struct cloud_host *host,
            struct error *err)
@@ -409,7 +413,8 @@ start(struct cloud *cloud, const struct cloud_host *host, struct error *err)
 		return false;
 	cl->is_watched = inventory->schema.reload.is_enabled;
 	cl_watcher_start(cl->watcher, &inventory->schema.reload);
-	alloc_trim(); /* of what parsing the inventory took; not in load(), since it starts a thread */
+	alloc_trim(); /* of what parsing the inventory took; not in load(), since it starts a thread
+	               */
 	return true;
 }
 

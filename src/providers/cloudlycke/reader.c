@@ -11,7 +11,7 @@ enum {
 	STRINGS_MAX = 256, /* aliases of a machine, namespaces of a pool */
 };
 
-/* ---- problems ---------------------------------------------------------------------------------------- */
+/* ---- problems ---- */
 
 void
 cl_problems_fini(struct cl_problems *p)
@@ -93,7 +93,7 @@ cl_problems_text(const struct cl_problems *p, size_t most, struct buf *b)
 		buf_addf(b, " (and %zu more)", p->n - n);
 }
 
-/* ---- the place of a problem -------------------------------------------------------------------------- */
+/* ---- the place of a problem ---- */
 
 void
 cl_complain(struct cl_reader *r, const struct yaml_node *at, const char *fmt, ...)
@@ -156,7 +156,7 @@ cl_expect_string(struct cl_reader *r, const struct yaml_node *node, struct str *
 	return true;
 }
 
-/* ---- what is kept ------------------------------------------------------------------------------------ */
+/* ---- what is kept ---- */
 
 struct interned {
 	struct str text;
@@ -177,7 +177,7 @@ cl_keep(struct cl_reader *r, struct str text)
 	return known->text;
 }
 
-/* ---- maps -------------------------------------------------------------------------------------------- */
+/* ---- maps ---- */
 
 /* The index of the field, or n. */
 static size_t
@@ -235,7 +235,7 @@ cl_read_map(struct cl_reader *r, const struct yaml_node *node, const struct cl_f
 		read_field(r, node, &fields[i], into);
 }
 
-/* ---- lists ------------------------------------------------------------------------------------------- */
+/* ---- lists ---- */
 
 void *
 cl_new_list(struct cl_reader *r, const struct yaml_node *node, size_t most, size_t size,
@@ -277,7 +277,7 @@ cl_read_strings(struct cl_reader *r, const struct cl_field *field, const struct 
 	              cl_read_string);
 }
 
-/* ---- single values ----------------------------------------------------------------------------------- */
+/* ---- single values ---- */
 
 void
 cl_read_string(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,

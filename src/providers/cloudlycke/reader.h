@@ -1,10 +1,11 @@
-/* reader.h: reading a YAML tree into structs by tables of fields, and the list of what is wrong with it.
+/* reader.h: reading a YAML tree into structs by tables of fields, and the list of what is wrong
+ * with it.
  *
- * A table names the fields of a map, how each is read, where its value goes and what a value must look like.
- * Everything that goes wrong becomes a problem with line and path, and reading goes on: unknown, duplicate and
- * missing fields and wrong types are found here, the rules for single values in check.h, and what concerns
- * several parts of the file in inventory.c. Fields are read in the order of the table, whatever their order in
- * the file, so a field may rely on those before it.
+ * A table names the fields of a map, how each is read, where its value goes and what a value must
+ * look like. Everything that goes wrong becomes a problem with line and path, and reading goes on:
+ * unknown, duplicate and missing fields and wrong types are found here, the rules for single values
+ * in check.h, and what concerns several parts of the file in inventory.c. Fields are read in the
+ * order of the table, whatever their order in the file, so a field may rely on those before it.
  *
  * A field that is null counts as left out.
  */
@@ -17,10 +18,11 @@
 #include "base/map.h"
 #include "base/yaml.h"
 
-/* ---- problems ---------------------------------------------------------------------------------------- */
+/* ---- problems ---- */
 
-/** Reads `inventory.yaml:14: machines[0].id: required`. All problems are counted, the first LIMIT_PROBLEMS by line are kept:
- * an operator who fixes a file needs the whole list, not one line per attempt. */
+/** Reads `inventory.yaml:14: machines[0].id: required`. All problems are counted, the first
+ * LIMIT_PROBLEMS by line are kept: an operator who fixes a file needs the whole list, not one line
+ * per attempt. */
 struct cl_problem {
 	int line;
 	char *text; /* "<file>:<line>: <path>: <message>" */
@@ -38,16 +40,18 @@ struct cl_problems {
 /** For CLEANUP(cl_problems_fini). */
 void cl_problems_fini(struct cl_problems *p);
 
-/** line 0: unknown. path empty: the file as a whole. Foreign text in the message has gone through quote_z(). */
+/** line 0: unknown. path empty: the file as a whole. Foreign text in the message has gone through
+ * quote_z(). */
 void cl_problems_add(struct cl_problems *p, int line, struct str path, const char *fmt, ...)
 	PRINTF_LIKE(4, 5);
 void cl_problems_addv(struct cl_problems *p, int line, struct str path, const char *fmt,
                       va_list args) PRINTF_LIKE(4, 0);
 
-/** Appends the first `most` problems, with "; " between them, and " (and N more)" for those left out. */
+/** Appends the first `most` problems, with "; " between them, and " (and N more)" for those left
+ * out. */
 void cl_problems_text(const struct cl_problems *p, size_t most, struct buf *b);
 
-/* ---- reading ----------------------------------------------------------------------------------------- */
+/* ---- reading ---- */
 
 struct cl_strings {
 	struct str *items;
@@ -102,8 +106,8 @@ struct str cl_keep(struct cl_reader *r, struct str text);
 void cl_read_map(struct cl_reader *r, const struct yaml_node *node, const struct cl_field *fields,
                  size_t n, void *into);
 
-/** A zeroed array of the snapshot for a list of at most `most` items of `size` bytes; NULL and *ret_n = 0, with a
- * problem, when it is no list or too long. */
+/** A zeroed array of the snapshot for a list of at most `most` items of `size` bytes; NULL and
+ * *ret_n = 0, with a problem, when it is no list or too long. */
 void *cl_new_list(struct cl_reader *r, const struct yaml_node *node, size_t most, size_t size,
                   size_t *ret_n);
 /** Reads its n items: each(r, field, node, item). */

@@ -10,7 +10,7 @@
 #include "base/json.h"
 #include "providers/cloudlycke/inventory.h"
 
-/* ---- holdings ---------------------------------------------------------------------------------------- */
+/* ---- holdings ---- */
 
 bool
 cl_holding_has(const struct cl_holding *h, const struct ip *ip)
@@ -32,7 +32,7 @@ cl_holding_addresses_eq(const struct cl_holding *a, const struct cl_holding *b)
 	return is_eq;
 }
 
-/* ---- targets ----------------------------------------------------------------------------------------- */
+/* ---- targets ---- */
 
 static struct cl_targets *
 targets_alloc(size_t n)
@@ -144,7 +144,7 @@ cl_targets_eq(const struct cl_targets *a, const struct cl_targets *b)
 	return is_eq;
 }
 
-/* ---- memory of a record ------------------------------------------------------------------------------ */
+/* ---- memory of a record ---- */
 
 static struct str *
 each_text(struct cl_record *r, size_t i)
@@ -292,7 +292,7 @@ cl_record_draft(const struct cl_record *r)
 	return draft;
 }
 
-/* ---- comparing --------------------------------------------------------------------------------------- */
+/* ---- comparing ---- */
 
 static bool
 holdings_eq(const struct cl_holding *a, const struct cl_holding *b)
@@ -338,7 +338,7 @@ cl_record_needs_hook(const struct cl_record *r)
 	return r->hook_generation != r->generation || r->hook_error.len > 0;
 }
 
-/* ---- JSON -------------------------------------------------------------------------------------------- */
+/* ---- JSON ---- */
 
 static void
 add_ips(struct buf *b, const struct ip *ips, size_t n)

@@ -1,8 +1,10 @@
-/* record.h: one load balancer: its Service, addresses, ports and nodes, as allocations, the state file and hooks have it.
+/* record.h: one load balancer: its Service, addresses, ports and nodes, as allocations, the state
+ * file and hooks have it.
  *
- * A record is immutable. A change replaces it by a new one, so that a failed write is undone by restoring the old record, and
- * a running hook or HAProxy's file has a record that does not change meanwhile. Records with the same nodes share one list of
- * them: there may be thousands of nodes behind hundreds of balancers.
+ * A record is immutable. A change replaces it by a new one, so that a failed write is undone by
+ * restoring the old record, and a running hook or HAProxy's file has a record that does not change
+ * meanwhile. Records with the same nodes share one list of them: there may be thousands of nodes
+ * behind hundreds of balancers.
  */
 #ifndef CCMD_CLOUDLYCKE_RECORD_H
 #define CCMD_CLOUDLYCKE_RECORD_H
@@ -85,7 +87,8 @@ struct cl_record {
 	bool is_deleting;
 };
 
-/** Copies a draft, which is a record on the stack with borrowed views; takes a reference of its targets. One reference. */
+/** Copies a draft, which is a record on the stack with borrowed views; takes a reference of its
+ * targets. One reference. */
 struct cl_record *cl_record_new(const struct cl_record *draft);
 struct cl_record *cl_record_ref(struct cl_record *);
 void cl_record_unref(struct cl_record *); /* NULL is fine */

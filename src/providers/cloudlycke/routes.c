@@ -1,7 +1,7 @@
 /* routes.c: see routes.h.
  *
- * All records are one JSON object by cluster, as the state file has it; in memory, a list of small blocks. Those of other
- * clusters are kept.
+ * All records are one JSON object by cluster, as the state file has it; in memory, a list of small
+ * blocks. Those of other clusters are kept.
  */
 #include "providers/cloudlycke/routes.h"
 
@@ -15,7 +15,8 @@
 #include "base/thread.h"
 #include "providers/cloudlycke/hook.h"
 
-/* A route that the controller asked for. Immutable but for is_pending and is_made, which the lock protects. */
+/* A route that the controller asked for. Immutable but for is_pending and is_made, which the lock
+ * protects. */
 struct recorded {
 	struct arena arena; /* of all texts */
 	struct str cluster, name, target_node, destination;
@@ -41,7 +42,7 @@ struct cl_routes_run {
 	bool is_read;          /* mu; the state file was */
 };
 
-/* ---- records ----------------------------------------------------------------------------------------- */
+/* ---- records ---- */
 
 static void
 recorded_free(struct recorded *r)
@@ -57,7 +58,8 @@ recorded_free(struct recorded *r)
 
 DEFINE_CLEANUP(struct recorded, recorded_free)
 
-/* Compared as text: destinations are returned as they were asked for (docs/spec/framework.md, "Routes"). */
+/* Compared as text: destinations are returned as they were asked for (docs/spec/framework.md,
+ * "Routes"). */
 static struct recorded *
 find_recorded(const struct cl_routes_run *run, struct str destination)
 {
@@ -103,7 +105,7 @@ sort_recorded(struct cl_routes_run *run)
 		qsort(run->all, run->n, sizeof(run->all[0]), by_name);
 }
 
-/* ---- as JSON ----------------------------------------------------------------------------------------- */
+/* ---- as JSON ---- */
 
 /* The members, without braces; hooks get them, too. */
 static void
@@ -240,7 +242,7 @@ need_state(struct cl_routes_run *run, struct error *err)
 	return true;
 }
 
-/* ---- machines ---------------------------------------------------------------------------------------- */
+/* ---- machines ---- */
 
 static const struct cl_machine *
 machine_by_name(const struct cl_inventory *inventory, struct str name)
@@ -289,7 +291,7 @@ is_up_to_date(const struct recorded *r, const struct cl_machine *machine)
 	       (str_eq(r->machine, machine->id) && has_addresses(r, machine));
 }
 
-/* ---- listing ----------------------------------------------------------------------------------------- */
+/* ---- listing ---- */
 
 static void
 list_static(const struct cl_inventory *inventory, struct arena *arena, struct route_list *ret)
@@ -319,7 +321,8 @@ recorded_machine(const struct cl_inventory *inventory, const struct recorded *r)
 	                          : machine_by_name(inventory, r->target_node);
 }
 
-/* A route made for former addresses of the machine is unfinished, so that the controller asks for it again. */
+/* A route made for former addresses of the machine is unfinished, so that the controller asks for
+ * it again. */
 static struct route
 recorded_route(const struct cl_inventory *inventory, const struct recorded *r, struct arena *arena)
 {
@@ -369,7 +372,7 @@ cl_routes_list(struct cl_routes_run *run, struct call *call, struct route_list *
 	return true;
 }
 
-/* ---- hook -------------------------------------------------------------------------------------------- */
+/* ---- hook ---- */
 
 /* The hook's input, made before other threads have the record. */
 static struct str
@@ -392,7 +395,7 @@ run_hook(struct cl_routes_run *run, struct call *call, const char *action, struc
 	return !run->hook || cl_hook_run_with(run->hook, call, action, input, err);
 }
 
-/* ---- creating ---------------------------------------------------------------------------------------- */
+/* ---- creating ---- */
 
 static void
 keep_addresses(struct recorded *r, const struct cl_machine *machine)
@@ -438,8 +441,8 @@ nets_overlap(const struct ip_net *net, struct str other)
 	       (ip_net_is_within(net, &parsed) || ip_net_is_within(&parsed, net));
 }
 
-/* The route controller only asks for checked destinations. They are checked here again, because a hook may change any route of
- * the host. */
+/* The route controller only asks for checked destinations. They are checked here again, because a
+ * hook may change any route of the host. */
 static bool
 check_destination(const struct cl_routes_run *run, struct arena *arena, struct str destination,
                   struct error *err)
@@ -516,7 +519,8 @@ replace_recorded(struct cl_routes_run *run, struct recorded *old, struct recorde
 	return false;
 }
 
-/* Writes it down and takes it over, unless it is there: then *ret_is_done, or its hook has to run again. */
+/* Writes it down and takes it over, unless it is there: then *ret_is_done, or its hook has to run
+ * again. */
 static bool
 record_wanted(struct cl_routes_run *run, struct arena *arena, struct recorded *wanted,
               const struct cl_machine *machine, bool *ret_is_done, struct error *err)
@@ -542,7 +546,8 @@ record_wanted(struct cl_routes_run *run, struct arena *arena, struct recorded *w
 	return true;
 }
 
-/* After success the route counts as made. After a failure it is removed again, unless it was made before. */
+/* After success the route counts as made. After a failure it is removed again, unless it was made
+ * before. */
 static bool
 set_hook_result(struct cl_routes_run *run, struct str destination, bool is_good, struct error *err)
 {
@@ -607,7 +612,7 @@ cl_routes_create(struct cl_routes_run *run, struct call *call, const struct node
 	return is_done || run_ensure_hook(run, call, destination, input, err);
 }
 
-/* ---- removing ---------------------------------------------------------------------------------------- */
+/* ---- removing ---- */
 
 /* False: there is no record, or it is another node's. */
 static bool
@@ -657,7 +662,7 @@ cl_routes_remove(struct cl_routes_run *run, struct call *call, const struct rout
 	       delete_recorded(run, route->destination_cidr, err);
 }
 
-/* ---- life cycle -------------------------------------------------------------------------------------- */
+/* ---- life cycle ---- */
 
 static struct ip_net *
 copy_cidrs(struct arena *arena, const struct cloud_config *config)

@@ -1,7 +1,9 @@
-/* routes.h: routes to the pods of machines: the inventory's static ones, and those that the controller asked for.
+/* routes.h: routes to the pods of machines: the inventory's static ones, and those that the
+ * controller asked for.
  *
- * A route that the controller asks for is written down and then passed to a hook. Until its hook has succeeded it is listed as
- * unfinished, so that the controller asks for it again. Without a hook the list is for people, and for whatever reads the state file.
+ * A route that the controller asks for is written down and then passed to a hook. Until its hook
+ * has succeeded it is listed as unfinished, so that the controller asks for it again. Without a
+ * hook the list is for people, and for whatever reads the state file.
  *
  * Threads: as cloud/route.h says.
  */
@@ -24,8 +26,8 @@ void cl_routes_close(struct cl_routes_run *); /* NULL is fine */
 /* As in struct route_ops. */
 NODISCARD bool cl_routes_list(struct cl_routes_run *, struct call *call, struct route_list *ret,
                               struct error *err);
-/** ERR_INVALID: the node is no machine, or the destination is not within --cluster-cidr; ERR_EXISTS: another node has a route
- * to an overlapping destination. */
+/** ERR_INVALID: the node is no machine, or the destination is not within --cluster-cidr;
+ * ERR_EXISTS: another node has a route to an overlapping destination. */
 NODISCARD bool cl_routes_create(struct cl_routes_run *, struct call *call,
                                 const struct node_ref *node, struct str hint,
                                 struct str destination, struct error *err);

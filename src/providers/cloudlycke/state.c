@@ -1,7 +1,8 @@
 /* state.c: see state.h.
  *
- * A list of nodes that is long is written once, under "nodeSets", and named by "nodeSet" in the balancers that have it: 200
- * balancers of 5,000 nodes would make a file of 80 MB, to be written at every change.
+ * A list of nodes that is long is written once, under "nodeSets", and named by "nodeSet" in the
+ * balancers that have it: 200 balancers of 5,000 nodes would make a file of 80 MB, to be written at
+ * every change.
  */
 #include "providers/cloudlycke/state.h"
 
@@ -45,7 +46,7 @@ struct cl_state {
 	struct buf routes;          /* mu; likewise: JSON, or empty */
 };
 
-/* ---- life cycle -------------------------------------------------------------------------------------- */
+/* ---- life cycle ---- */
 
 static char *
 with_suffix(struct str path, const char *suffix)
@@ -141,7 +142,7 @@ cl_state_lock(struct cl_state *s, struct error *err)
 	               quote_z(&scratch, str_c(s->path)));
 }
 
-/* ---- reading ----------------------------------------------------------------------------------------- */
+/* ---- reading ---- */
 
 /* The state of reading a file, and its result. */
 struct reading {
@@ -568,7 +569,7 @@ cl_state_open(struct str path, bool is_alone, const struct cloud_host *host, str
 	return true;
 }
 
-/* ---- writing ----------------------------------------------------------------------------------------- */
+/* ---- writing ---- */
 
 static void
 add_record(struct buf *b, const struct cl_record *r)
@@ -585,7 +586,8 @@ add_record(struct buf *b, const struct cl_record *r)
 	buf_add_char(b, '}');
 }
 
-/* Is it the first record with these nodes? Searched backwards: most records have the nodes of the one before. */
+/* Is it the first record with these nodes? Searched backwards: most records have the nodes of the
+ * one before. */
 static bool
 is_first_with(struct cl_record *const records[], size_t i)
 {
@@ -630,8 +632,8 @@ add_file(const struct cl_state *s, struct buf *b, struct cl_record *const record
 	buf_addf(b, ",\n\"routes\":%s}\n", s->routes.len > 0 ? s->routes.ptr : "{}");
 }
 
-/* Makes a second link to the present file and renames it over the former backup. On file systems without hard links there is
- * no backup. */
+/* Makes a second link to the present file and renames it over the former backup. On file systems
+ * without hard links there is no backup. */
 static void
 keep_backup(const struct cl_state *s)
 {

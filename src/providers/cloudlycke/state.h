@@ -1,8 +1,10 @@
-/* state.h: the state file: load balancers and routes as they were passed to hooks, for the next start.
+/* state.h: the state file: load balancers and routes as they were passed to hooks, for the next
+ * start.
  *
- * Addresses are rebuilt from the status of Services, so the file is not authoritative. It is replaced as a whole; the previous
- * content is kept as FILE.bak. FILE.lock is held for the life of the process, so one process uses the file at a time. A file of
- * a newer version is not read and not written: the process then works without one.
+ * Addresses are rebuilt from the status of Services, so the file is not authoritative. It is
+ * replaced as a whole; the previous content is kept as FILE.bak. FILE.lock is held for the life of
+ * the process, so one process uses the file at a time. A file of a newer version is not read and
+ * not written: the process then works without one.
  *
  * Balancers and routes have a part each; a write by one includes what the other wrote last.
  *
@@ -18,7 +20,8 @@ struct cl_state;
 
 /** path empty: a state that is only in memory. Copied. */
 struct cl_state *cl_state_new(struct str path, const struct cloud_host *host);
-/** The same, and reads the file to see whether it is valid. is_alone: no other process can hold the lock, so it is taken now. ERR_CONFLICT, ERR_INVALID: as below. */
+/** The same, and reads the file to see whether it is valid. is_alone: no other process can hold the
+ * lock, so it is taken now. ERR_CONFLICT, ERR_INVALID: as below. */
 NODISCARD bool cl_state_open(struct str path, bool is_alone, const struct cloud_host *host,
                              struct cl_state **ret, struct error *err);
 /** Releases the lock. NULL is fine. */
@@ -27,7 +30,8 @@ DEFINE_CLEANUP(struct cl_state, cl_state_free)
 
 /** ERR_CONFLICT: another process holds it. May be called again. */
 NODISCARD bool cl_state_lock(struct cl_state *, struct error *err);
-/** A file that does not exist counts as empty. ERR_INVALID: damaged. Free the records with cl_records_free(). */
+/** A file that does not exist counts as empty. ERR_INVALID: damaged. Free the records with
+ * cl_records_free(). */
 NODISCARD bool cl_state_read(struct cl_state *, struct cl_record ***ret, size_t *ret_n,
                              struct error *err);
 /** Sorts the records by name and writes them, together with the routes. Checks the fence. */

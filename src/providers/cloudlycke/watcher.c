@@ -41,7 +41,7 @@ struct cl_watcher {
 	struct cl_stamp noted; /* the file as last seen */
 };
 
-/* ---- the folder -------------------------------------------------------------------------------------- */
+/* ---- the folder ---- */
 
 static void
 watch_folder(struct cl_watcher *w)
@@ -53,8 +53,8 @@ watch_folder(struct cl_watcher *w)
 		                                     IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR);
 }
 
-/* Of all else that happens in the folder, what matters shows in the file's stamp: a ConfigMap's file, say, is a link
- * through another link that is turned. */
+/* Of all else that happens in the folder, what matters shows in the file's stamp: a ConfigMap's
+ * file, say, is a link through another link that is turned. */
 static bool
 is_ours(const struct cl_watcher *w, const struct inotify_event *event)
 {
@@ -99,7 +99,7 @@ take_events(struct cl_watcher *w)
 	return is_touched;
 }
 
-/* ---- the loop ---------------------------------------------------------------------------------------- */
+/* ---- the loop ---- */
 
 static void
 set_due(struct cl_watcher *w, int64_t delay_ns)
@@ -193,7 +193,7 @@ watcher_run(void *arg)
 	return NULL;
 }
 
-/* ---- life cycle -------------------------------------------------------------------------------------- */
+/* ---- life cycle ---- */
 
 struct cl_watcher *
 cl_watcher_new(struct cl_loader *loader)

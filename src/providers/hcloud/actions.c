@@ -40,7 +40,7 @@ struct hz_actions {
 	bool is_asking;         /* mu; one of them, without the lock */
 };
 
-/* ---- reading ----------------------------------------------------------------------------------------- */
+/* ---- reading ---- */
 
 /* docs/spec/hcloud.md, "Error texts" */
 static bool
@@ -83,7 +83,7 @@ hz_action_read(yyjson_val *answer, struct hz_action *ret, struct error *err)
 	return true;
 }
 
-/* ---- starting ---------------------------------------------------------------------------------------- */
+/* ---- starting ---- */
 
 static void
 set_code(struct hz_done *done, struct str code)
@@ -109,7 +109,7 @@ hz_change(struct hz_api *api, struct call *call, const struct hz_request *reques
 	return false;
 }
 
-/* ---- asking ------------------------------------------------------------------------------------------ */
+/* ---- asking ---- */
 
 struct asked {
 	int64_t ids[ASKED_MAX]; /* ascending, each once */
@@ -172,7 +172,7 @@ fetch(struct hz_actions *a, struct call *call, const struct asked *asked, struct
 	       hz_answer_list(ret, "actions", ret_list, err);
 }
 
-/* ---- what came of it: with mu held ------------------------------------------------------------------- */
+/* ---- what came of it: with mu held ---- */
 
 static yyjson_val *
 find_action(yyjson_val *list, int64_t wanted)
@@ -269,7 +269,7 @@ ask(struct hz_actions *a, struct call *call, struct waiter *own)
 	PTHREAD_OK(pthread_cond_broadcast(&a->changed));
 }
 
-/* ---- waiting: with mu held --------------------------------------------------------------------------- */
+/* ---- waiting: with mu held ---- */
 
 static void
 join(struct hz_actions *a, struct waiter *w)
@@ -389,7 +389,7 @@ hz_actions_wait(struct hz_actions *a, struct call *call, struct hz_action action
 	return wait_locked(a, call, &w, err);
 }
 
-/* ---- life cycle -------------------------------------------------------------------------------------- */
+/* ---- life cycle ---- */
 
 struct hz_actions *
 hz_actions_new(struct hz_api *api, struct clock *clock)

@@ -19,7 +19,7 @@
 #include "providers/hcloud/config.h"
 #include "providers/hcloud/ratelimit.h"
 
-/* ---- the count of operations ------------------------------------------------------------------------ */
+/* ---- the count of operations ---- */
 
 METRIC_FAMILY(operations, METRIC_COUNTER, "cloud_controller_manager_operations_total",
               "[ALPHA] Operations asked of the Hetzner Cloud provider.", .labels = { "op" });
@@ -47,7 +47,7 @@ hz_count_lookup(const char *subsystem, enum hz_cache_mode mode, const char *resu
 	metric_inc(metric_of(&server_lookups, subsystem, names[mode], result));
 }
 
-/* ---- the debug dump --------------------------------------------------------------------------------- */
+/* ---- the debug dump ---- */
 
 static const char *const secret_members[] = { "\"private_key\"", "\"root_password\"",
 	                                      "\"password\"" };
@@ -69,7 +69,8 @@ skip_string(struct str s)
 	return s;
 }
 
-/* Where s begins with a member that is a secret: gives the length up to its value's opening quote, that included; else 0. */
+/* Where s begins with a member that is a secret: gives the length up to its value's opening quote,
+ * that included; else 0. */
 static size_t
 secret_head(struct str s)
 {
@@ -197,7 +198,7 @@ struct hz_api {
 	struct endpoint *endpoint;
 };
 
-/* ---- what an answer means --------------------------------------------------------------------------- */
+/* ---- what an answer means ---- */
 
 void
 hz_answer_fini(struct hz_answer *a)
@@ -329,8 +330,8 @@ add_fields(struct buf *b, yyjson_val *root)
 	}
 }
 
-/* The message begins with the text of the official client, so that alerts that match "hcloud/newCloud: unable to
- * authenticate" still work. The request follows it. */
+/* The message begins with the text of the official client, so that alerts that match
+ * "hcloud/newCloud: unable to authenticate" still work. The request follows it. */
 static bool
 set_failed(const struct http_request *request, const struct http_response *response,
            enum err_code code, struct str text, struct error *err)
@@ -395,7 +396,7 @@ read_answer(const struct http_request *request, const struct http_response *resp
 	return is_good || fail(request, response, answer, err);
 }
 
-/* ---- the budget ------------------------------------------------------------------------------------- */
+/* ---- the budget ---- */
 
 static void
 note_budget(struct hz_api *a, const struct http_response *response)
@@ -412,7 +413,8 @@ note_budget(struct hz_api *a, const struct http_response *response)
 		metric_set(metric_of(&left), a->budget.left);
 }
 
-/* How long n requests would have to wait. *ret_has_begun: from now on requests have to wait. Called with mu held. */
+/* How long n requests would have to wait. *ret_has_begun: from now on requests have to wait. Called
+ * with mu held. */
 static int64_t
 check_throttling(struct hz_api *a, enum hz_urgency urgency, size_t n, int64_t now_ns,
                  bool *ret_has_begun)
@@ -520,7 +522,7 @@ add_retry_after(struct hz_api *a, struct error *err)
 	err->retry_after_ms = wait_ms > THROTTLED_MS ? wait_ms : THROTTLED_MS;
 }
 
-/* ---- a cloud that refuses, or is away --------------------------------------------------------------- */
+/* ---- a cloud that refuses, or is away ---- */
 
 static void
 notify_refused(struct hz_api *a, const struct error *why)
@@ -558,7 +560,8 @@ notify_answered(struct hz_api *a)
 	send_event(a, HOST_EVENT_NORMAL, &back_event, STR("The Hetzner Cloud API answers again"));
 }
 
-/* An error that the API described is an answer, unless it is about the token or about the API itself. */
+/* An error that the API described is an answer, unless it is about the token or about the API
+ * itself. */
 static enum hz_reception
 reception_of(const struct hz_answer *answer, const struct error *err)
 {
@@ -580,8 +583,9 @@ note_reception(struct hz_api *a, enum hz_reception reception)
 	return hz_outage_note(&a->outage, reception, clock_boot(a->config.host->clock));
 }
 
-/* What the result of a request says about the API as a whole. A 403 of the API itself may concern this request only; a 403
- * without an error code is that of a proxy. A call whose deadline passed gave the API too little time to answer. */
+/* What the result of a request says about the API as a whole. A 403 of the API itself may concern
+ * this request only; a 403 without an error code is that of a proxy. A call whose deadline passed
+ * gave the API too little time to answer. */
 static enum endpoint_outcome
 outcome_of(const struct call *call, bool ok, const struct hz_answer *answer,
            const struct error *err)
@@ -618,7 +622,7 @@ follow_outage(struct hz_api *a, bool ok, const struct hz_answer *answer, const s
 	}
 }
 
-/* ---- one attempt ------------------------------------------------------------------------------------ */
+/* ---- one attempt ---- */
 
 static const char *
 lower_method(enum http_method method)
@@ -699,7 +703,7 @@ attempt(struct hz_api *a, struct call *call, const struct hz_request *request,
 	return false;
 }
 
-/* ---- again ------------------------------------------------------------------------------------------ */
+/* ---- again ---- */
 
 /* docs/spec/hcloud.md, "Retries". What may have been done is not done again by a POST: its caller
  * looks first. */
@@ -818,7 +822,7 @@ hz_api_get(struct hz_api *a, struct call *call, const struct buf *target, struct
 	return hz_api_do(a, call, &how, ret, err);
 }
 
-/* ---- life cycle ------------------------------------------------------------------------------------- */
+/* ---- life cycle ---- */
 
 struct hz_api *
 hz_api_new(const struct hz_api_config *config)

@@ -1,10 +1,10 @@
 /* api.h: requests to the Hetzner Cloud API: errors, retries, the request budget, metrics, the debug
  * dump (docs/spec/hcloud.md, "Requests" and "Retries").
  *
- * One request at a time per caller; typed calls are in client.h and lb_client.h. What is retried in place is what cannot
- * have been done, and GETs: `conflict`, `bad_gateway`, `timeout`, 502, 504 and time-outs of the network. Over a limit it
- * does not wait, unlike the official controller: ERR_THROTTLED says when to come back, so that no worker is
- * held.
+ * One request at a time per caller; typed calls are in client.h and lb_client.h. What is retried in
+ * place is what cannot have been done, and GETs: `conflict`, `bad_gateway`, `timeout`, 502, 504 and
+ * time-outs of the network. Over a limit it does not wait, unlike the official controller:
+ * ERR_THROTTLED says when to come back, so that no worker is held.
  *
  * Threads: any.
  */
@@ -37,7 +37,8 @@ struct hz_request {
 	const char *endpoint; /* for metrics: the path with ids as '-', "/servers/-" */
 	struct str body;      /* JSON; empty: none */
 	bool is_patient;      /* at start: five more attempts, over a limit too; else two */
-	bool is_urgent; /* asks the budget, as all do that change something; else the caller has, for all its requests */
+	bool is_urgent; /* asks the budget, as all do that change something; else the caller has,
+	                   for all its requests */
 };
 
 #define HZ_CODE_MAX 64
@@ -58,12 +59,14 @@ NODISCARD bool hz_answer_list(const struct hz_answer *, const char *name, yyjson
 NODISCARD bool hz_answer_object(const struct hz_answer *, const char *name, yyjson_val **ret,
                                 struct error *err);
 
-/** Sends, and sends again where that helps. ret, HZ_ANSWER_INIT before, is filled on failure as well.
+/** Sends, and sends again where that helps. ret, HZ_ANSWER_INIT before, is filled on failure as
+ * well.
  *
- * @return  On false, err->code follows the API's own code and not the status, so that a page of a proxy or of a wrong
- *          address is never mistaken for an answer about a resource: ERR_NOT_FOUND is the API's `not_found` alone.
- *          ERR_THROTTLED with retry_after_ms. While the API is unavailable only probes are sent, and the error is that of
- *          the outage (cloud/endpoint.h); requests with is_patient are always sent. */
+ * @return  On false, err->code follows the API's own code and not the status, so that a page of a
+ * proxy or of a wrong address is never mistaken for an answer about a resource: ERR_NOT_FOUND is
+ * the API's `not_found` alone. ERR_THROTTLED with retry_after_ms. While the API is unavailable only
+ * probes are sent, and the error is that of the outage (cloud/endpoint.h); requests with is_patient
+ * are always sent. */
 NODISCARD bool hz_api_do(struct hz_api *, struct call *, const struct hz_request *request,
                          struct hz_answer *ret, struct error *err);
 
@@ -71,9 +74,9 @@ NODISCARD bool hz_api_do(struct hz_api *, struct call *, const struct hz_request
 NODISCARD bool hz_api_get(struct hz_api *, struct call *, const struct buf *target,
                           struct hz_request how, struct hz_answer *ret, struct error *err);
 
-/** May n requests be sent? ERR_THROTTLED with retry_after_ms when not; an Event and a metric report it, once until there is
- * budget again. While the API is unavailable the error is that of the outage; if a probe is due the result is true, and the
- * budget is not checked. */
+/** May n requests be sent? ERR_THROTTLED with retry_after_ms when not; an Event and a metric report
+ * it, once until there is budget again. While the API is unavailable the error is that of the
+ * outage; if a probe is due the result is true, and the budget is not checked. */
 NODISCARD bool hz_api_admit(struct hz_api *, enum hz_urgency, size_t n, struct error *err);
 
 /** CLOCK_BOOTTIME without the time that the API was unavailable. */
@@ -82,7 +85,7 @@ int64_t hz_api_uptime_ns(struct hz_api *);
 /** The err_code of an error that the API described. */
 enum err_code hz_code_of(struct str code, int status);
 
-/* ---- the official controller's count of operations -------------------------------------------------- */
+/* ---- the official controller's count of operations ---- */
 
 /** n times the operation with that name, one of a fixed set: "hcloud/newCloud". */
 void hz_count_operations(const char *op, double n);
@@ -90,10 +93,10 @@ void hz_count_operations(const char *op, double n);
 /** A server was looked for, by one of a few callers; result: "hit" or "miss". */
 void hz_count_lookup(const char *subsystem, enum hz_cache_mode mode, const char *result);
 
-/* ---- HCLOUD_DEBUG: every request and answer on standard error, without secrets ---------------------- */
+/* ---- HCLOUD_DEBUG: every request and answer on standard error, without secrets ---- */
 
-/* Authorization is shown as REDACTED, and so are the values of JSON members that hold keys and passwords. A block is written with
- * one write(). */
+/* Authorization is shown as REDACTED, and so are the values of JSON members that hold keys and
+ * passwords. A block is written with one write(). */
 
 /** Appends "--- Request:" and what was asked. base_url: in front of the target. */
 void hz_dump_request(struct buf *b, struct str base_url, const struct http_request *request);

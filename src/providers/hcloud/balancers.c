@@ -1,7 +1,8 @@
 /* balancers.c: see balancers.h.
  *
- * The label is in the request that makes a balancer, so there is never one of ours without it. Names are unique in a project:
- * whoever comes second, be it a second process or our own request whose answer was lost, is refused, and looks again.
+ * The label is in the request that makes a balancer, so there is never one of ours without it.
+ * Names are unique in a project: whoever comes second, be it a second process or our own request
+ * whose answer was lost, is refused, and looks again.
  */
 #include "providers/hcloud/balancers.h"
 
@@ -41,7 +42,7 @@ struct hz_balancers {
 	struct hz_lb_tools tools;
 };
 
-/* ---- events ----------------------------------------------------------------------------------------- */
+/* ---- events ---- */
 
 static void
 notify_unsupported(const struct hz_lb_run *run)
@@ -80,7 +81,7 @@ notify_unconfigured(const struct hz_lb_run *run)
 	hz_lb_notify(run, &unconfigured_event, &b);
 }
 
-/* ---- what is wanted --------------------------------------------------------------------------------- */
+/* ---- what is wanted ---- */
 
 static struct str
 tutorial_name(const struct hz_lb_run *run)
@@ -130,7 +131,7 @@ resolve_certificates(struct hz_lb_run *run, struct error *err)
 	return true;
 }
 
-/* ---- creating --------------------------------------------------------------------------------------- */
+/* ---- creating ---- */
 
 static bool
 post(struct hz_lb_run *run, const struct hz_lb_desired *desired, const struct hz_lb_type *type,
@@ -154,8 +155,9 @@ post(struct hz_lb_run *run, const struct hz_lb_desired *desired, const struct hz
 	return true;
 }
 
-/* The whole at once; and where the API does not take it because of a service, a target or the network, without them: what is
- * wrong comes up when they are added, one by one, and stops nothing else. */
+/* The whole at once; and where the API does not take it because of a service, a target or the
+ * network, without them: what is wrong comes up when they are added, one by one, and stops nothing
+ * else. */
 static bool
 post_whole_or_bare(struct hz_lb_run *run, const struct hz_lb_type *type, struct hz_done *done,
                    struct error *err)
@@ -188,9 +190,10 @@ create(struct hz_lb_run *run, struct error *err)
 	       hz_lb_refresh(run, err);
 }
 
-/* ---- finding ---------------------------------------------------------------------------------------- */
+/* ---- finding ---- */
 
-/* Finds the balancer by its label. True with run->lb NULL: there is none, and this is the project of the cluster. */
+/* Finds the balancer by its label. True with run->lb NULL: there is none, and this is the project
+ * of the cluster. */
 static bool
 find_labelled(struct hz_lb_run *run, struct error *err)
 {
@@ -218,7 +221,8 @@ adopt_or_make(struct hz_lb_run *run, struct error *err)
 	return err->code == ERR_NOT_FOUND && hz_lb_adopt(run, err);
 }
 
-/* The balancer is looked for first, because certificates are ordered in the same project, which must be the right one. */
+/* The balancer is looked for first, because certificates are ordered in the same project, which
+ * must be the right one. */
 static bool
 find_or_make(struct hz_lb_run *run, struct error *err)
 {
@@ -239,7 +243,7 @@ check_addresses(const struct hz_lb_run *run, struct error *err)
 	return false;
 }
 
-/* ---- waiting ---------------------------------------------------------------------------------------- */
+/* ---- waiting ---- */
 
 static int64_t
 clamp(int64_t value, int64_t min, int64_t max)
@@ -247,8 +251,8 @@ clamp(int64_t value, int64_t min, int64_t max)
 	return value < min ? min : value > max ? max : value;
 }
 
-/* The pauses grow with the wait. A wait of more than PATIENCE_NS is a failure, except for a held Service, which waits for an
- * operator. */
+/* The pauses grow with the wait. A wait of more than PATIENCE_NS is a failure, except for a held
+ * Service, which waits for an operator. */
 static bool
 wait_or_fail(struct hz_lb_run *run, struct error *err)
 {
@@ -290,7 +294,7 @@ end_run(struct hz_lb_run *run, bool ok, const char *operation, struct error *err
 	return ok;
 }
 
-/* ---- the status ------------------------------------------------------------------------------------- */
+/* ---- the status ---- */
 
 #define OPERATION "hcloud/loadBalancers.getLoadBalancerStatusIngress"
 
@@ -390,7 +394,7 @@ hz_lb_status_check(const struct lb_spec *spec, struct error *err)
 	return true;
 }
 
-/* ---- ensure and update ------------------------------------------------------------------------------ */
+/* ---- ensure and update ---- */
 
 static bool
 begin(struct hz_balancers *b, struct hz_lb_run *run, struct error *err)
@@ -463,8 +467,8 @@ hz_balancers_ensure(struct hz_balancers *b, struct call *call, const struct lb_s
 	bool ok = false;
 
 	hz_count_operations("hcloud/loadBalancers.EnsureLoadBalancer", 1);
-	notify_unconfigured(
-		&run); /* before begin(), so that it is also reported if another annotation is invalid */
+	notify_unconfigured(&run); /* before begin(), so that it is also reported if another
+	                              annotation is invalid */
 	if (begin(b, &run, err)) {
 		notify_unsupported(&run);
 		ok = find_or_make(&run, err) && check_addresses(&run, err) && finish(&run, err) &&
@@ -489,7 +493,7 @@ hz_balancers_update(struct hz_balancers *b, struct call *call, const struct lb_s
 	return ok && !run.is_partial;
 }
 
-/* ---- remove ----------------------------------------------------------------------------------------- */
+/* ---- remove ---- */
 
 static void
 notify_protected(const struct hz_lb_run *run, const struct hz_lb *lb)
@@ -528,8 +532,9 @@ delete_lb(struct hz_lb_run *run, const struct hz_lb *lb, struct error *err)
 	return true;
 }
 
-/* The controller of the tutorial gives its balancers a name and no label. A balancer with another Service's label is left
- * alone. If two live Services share the name, the balancer is left to the Service that remains. */
+/* The controller of the tutorial gives its balancers a name and no label. A balancer with another
+ * Service's label is left alone. If two live Services share the name, the balancer is left to the
+ * Service that remains. */
 static bool
 delete_unlabelled(struct hz_lb_run *run, bool *ret_found, struct error *err)
 {
@@ -584,7 +589,7 @@ hz_balancers_remove(struct hz_balancers *b, struct call *call, const struct lb_s
 	return true;
 }
 
-/* ---- the rest --------------------------------------------------------------------------------------- */
+/* ---- the rest ---- */
 
 /* Who is not initialised is no target yet: it comes when it has its provider ID. */
 bool

@@ -1,8 +1,9 @@
 /* balancers.h: load balancers of the Hetzner Cloud, one for each Service (docs/spec/hcloud.md,
  * "Balancer of a Service").
  *
- * Ours is the one labelled with the Service's UID; one that bears the annotated name and is no live Service's is adopted. One
- * request makes a balancer with all that belongs to it; afterwards only what differs is changed, and a settled one costs nothing.
+ * Ours is the one labelled with the Service's UID; one that bears the annotated name and is no live
+ * Service's is adopted. One request makes a balancer with all that belongs to it; afterwards only
+ * what differs is changed, and a settled one costs nothing.
  *
  * Threads: as cloud/balancer.h says.
  */
@@ -44,14 +45,16 @@ NODISCARD bool hz_balancers_update(struct hz_balancers *, struct call *call,
 NODISCARD bool hz_balancers_remove(struct hz_balancers *, struct call *call,
                                    const struct lb_spec *spec, bool *ret_found, struct error *err);
 
-/* ---- the status of a Service ------------------------------------------------------------------------ */
+/* ---- the status of a Service ---- */
 
-/** From the balancer as it is, in the arena. An annotation that cannot be read counts as not there. */
+/** From the balancer as it is, in the arena. An annotation that cannot be read counts as not
+ * there. */
 void hz_lb_status(const struct hz_config *, const struct lb_spec *, const struct hz_lb *,
                   struct arena *, struct lb_status *ret);
 
-/** Can the annotations about the status be read? ERR_INVALID, with the official controller's message from its second
- * operation on. Errors in them are reported when everything else is done; neither targets nor deletion wait for it. */
+/** Can the annotations about the status be read? ERR_INVALID, with the official controller's
+ * message from its second operation on. Errors in them are reported when everything else is done;
+ * neither targets nor deletion wait for it. */
 NODISCARD bool hz_lb_status_check(const struct lb_spec *, struct error *err);
 
 #endif

@@ -8,7 +8,7 @@
 #include "base/limits.h"
 #include "http/url.h"
 
-/* ---- provider IDs ----------------------------------------------------------------------------------- */
+/* ---- provider IDs ---- */
 
 #define ROBOT_PREFIX "hrobot://"
 #define ROBOT_OLD_PREFIX "hcloud://bm-" /* of Syself's fork: read, never written */
@@ -87,7 +87,7 @@ hz_id_format(struct buf *b, const struct hz_dialect *dialect, struct hz_id id)
 	         id.number);
 }
 
-/* ---- private networks ------------------------------------------------------------------------------- */
+/* ---- private networks ---- */
 
 void
 hz_private_nets_read(struct arena *arena, yyjson_val *of, struct hz_private_nets *ret)
@@ -123,7 +123,7 @@ enum {
 	NAME_SHOWN = 200,
 };
 
-/* ---- reading ---------------------------------------------------------------------------------------- */
+/* ---- reading ---- */
 
 static bool
 read_server(struct arena *arena, yyjson_val *val, struct hz_server *ret, struct error *err)
@@ -145,7 +145,7 @@ read_server(struct arena *arena, yyjson_val *val, struct hz_server *ret, struct 
 	return true;
 }
 
-/* ---- asking ----------------------------------------------------------------------------------------- */
+/* ---- asking ---- */
 
 static bool
 get(struct hz_api *api, struct call *call, const struct buf *target, const char *endpoint,
@@ -191,7 +191,7 @@ hz_find_named(struct hz_api *api, struct call *call, const char *path, struct st
 	                       path + 1, STR_ARG(str_utf8_head(name, NAME_SHOWN)));
 }
 
-/* ---- servers ---------------------------------------------------------------------------------------- */
+/* ---- servers ---- */
 
 bool
 hz_get_server(struct hz_api *api, struct call *call, struct arena *arena, int64_t id,
@@ -262,7 +262,7 @@ hz_list_servers(struct hz_api *api, struct call *call, struct arena *arena, int6
 	return true;
 }
 
-/* ---- networks --------------------------------------------------------------------------------------- */
+/* ---- networks ---- */
 
 static void
 read_routes(struct arena *arena, yyjson_val *val, struct hz_network *ret)
@@ -358,7 +358,7 @@ hz_change_route(struct hz_api *api, struct call *call, int64_t network, const ch
 	return hz_change(api, call, &request, &answer, ret_done, err);
 }
 
-/* ---- the probe -------------------------------------------------------------------------------------- */
+/* ---- the probe ---- */
 
 bool
 hz_probe(struct hz_api *api, struct call *call, struct error *err)
@@ -372,7 +372,7 @@ hz_probe(struct hz_api *api, struct call *call, struct error *err)
 	       hz_answer_list(&answer, "locations", &list, err);
 }
 
-/* ---- all servers ------------------------------------------------------------------------------------ */
+/* ---- all servers ---- */
 
 enum {
 	PAGES_MAX = LIMIT_MACHINES / HZ_PAGE,
@@ -445,7 +445,7 @@ hz_servers_pages_left(const struct hz_servers *s)
 	return s->next > 0 && n_pages >= s->next ? (uint64_t)(n_pages - s->next + 1) : 0;
 }
 
-/* ---- the metadata service --------------------------------------------------------------------------- */
+/* ---- the metadata service ---- */
 
 enum {
 	METADATA_TIMEOUT_MS = 5000,

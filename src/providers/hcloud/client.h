@@ -1,7 +1,8 @@
-/* client.h: the calls of the Hetzner Cloud API that we make, typed in and out, and the provider IDs that name what they return.
+/* client.h: the calls of the Hetzner Cloud API that we make, typed in and out, and the provider IDs
+ * that name what they return.
  *
- * Everything returned is in the arena given, and nothing of it is trusted further than its type: a server has an id and a
- * name, all else may be missing and is then empty.
+ * Everything returned is in the arena given, and nothing of it is trusted further than its type: a
+ * server has an id and a name, all else may be missing and is then empty.
  *
  * Threads: any; a struct hz_servers is read once, by one thread.
  */
@@ -16,7 +17,7 @@
 #include "providers/hcloud/actions.h"
 #include "providers/hcloud/config.h"
 
-/* ---- provider IDs ----------------------------------------------------------------------------------- */
+/* ---- provider IDs ---- */
 
 enum hz_kind {
 	HZ_CLOUD, /* a server of the Cloud API */
@@ -28,13 +29,14 @@ struct hz_id {
 	int64_t number; /* positive */
 };
 
-/** ERR_UNSUPPORTED: not one of this provider's; ERR_INVALID: one of them, but without a number that can be. */
+/** ERR_UNSUPPORTED: not one of this provider's; ERR_INVALID: one of them, but without a number that
+ * can be. */
 NODISCARD bool hz_id_parse(const struct hz_dialect *, struct str text, struct hz_id *ret,
                            struct error *err);
 /** Appends what is written to nodes. */
 void hz_id_format(struct buf *b, const struct hz_dialect *, struct hz_id id);
 
-/* ---- private networks ------------------------------------------------------------------------------- */
+/* ---- private networks ---- */
 
 struct hz_private_net {
 	int64_t network;
@@ -51,7 +53,7 @@ void hz_private_nets_read(struct arena *, yyjson_val *of, struct hz_private_nets
 /** The address in that network; empty: none. */
 struct str hz_address_in(const struct hz_private_nets *, int64_t network);
 
-/* ---- calls ------------------------------------------------------------------------------------------ */
+/* ---- calls ---- */
 
 #define HZ_PAGE 50 /* the most the API gives at once */
 
@@ -85,7 +87,8 @@ struct hz_network {
 	size_t n_servers;
 };
 
-/** GET path?name=…, and of that list the one with exactly this name: the filter is theirs, the comparison ours.
+/** GET path?name=…, and of that list the one with exactly this name: the filter is theirs, the
+ * comparison ours.
  *
  * @param path  "/servers"; the list is under the same name
  * @param how   for hz_api_get(); the endpoint is the path
@@ -111,7 +114,8 @@ NODISCARD bool hz_get_network(struct hz_api *, struct call *, struct arena *, in
 NODISCARD bool hz_find_network(struct hz_api *, struct call *, struct arena *, struct str name,
                                bool is_patient, struct hz_network *ret, struct error *err);
 
-/** POST /networks/{id}/actions/{verb}, with a route for a body. A network takes one change at a time (`conflict`).
+/** POST /networks/{id}/actions/{verb}, with a route for a body. A network takes one change at a
+ * time (`conflict`).
  * @param verb  "add_route" or "delete_route" */
 NODISCARD bool hz_change_route(struct hz_api *, struct call *, int64_t network, const char *verb,
                                const struct hz_route *route, struct hz_done *ret_done,
@@ -120,10 +124,11 @@ NODISCARD bool hz_change_route(struct hz_api *, struct call *, int64_t network, 
 /** Does the API answer, and take the token? */
 NODISCARD bool hz_probe(struct hz_api *, struct call *, struct error *err);
 
-/* ---- all servers of the project at one moment ------------------------------------------------------- */
+/* ---- all servers of the project at one moment ---- */
 
-/* A list is complete when every page gave the same total and the distinct ids are as many: servers that came or went while
- * the pages were read would make it miss some. Only what a complete list lacks can be said not to exist. */
+/* A list is complete when every page gave the same total and the distinct ids are as many: servers
+ * that came or went while the pages were read would make it miss some. Only what a complete list
+ * lacks can be said not to exist. */
 
 struct hz_servers {
 	struct arena arena;
@@ -151,12 +156,14 @@ uint64_t hz_servers_pages_left(const struct hz_servers *);
 const struct hz_server *hz_servers_by_id(const struct hz_servers *, int64_t id);
 const struct hz_server *hz_servers_by_name(const struct hz_servers *, struct str name);
 
-/* ---- the metadata service: what a server can ask about itself -------------------------------------- */
+/* ---- the metadata service: what a server can ask about itself ---- */
 
-/** Does the text of private-networks name this network? Lines of YAML, of which we read `network_id: N`. */
+/** Does the text of private-networks name this network? Lines of YAML, of which we read
+ * `network_id: N`. */
 bool hz_metadata_names_network(struct str text, int64_t network);
 
-/** Asks the metadata service. Errors are those of the request; a status other than 2xx is ERR_UNAVAILABLE. */
+/** Asks the metadata service. Errors are those of the request; a status other than 2xx is
+ * ERR_UNAVAILABLE. */
 NODISCARD bool hz_metadata_is_attached(struct http_client *http, struct call *call, int64_t network,
                                        bool *ret, struct error *err);
 

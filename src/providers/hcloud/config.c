@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "base/quote.h"
 
-/* ---- dialects --------------------------------------------------------------------------------------- */
+/* ---- dialects ---- */
 
 static const char *const no_aliases[] = { NULL };
 static const char *const tutorial_aliases[] = { "hcloud-from-scratch://", "ccm-from-scratch://",
@@ -44,7 +44,7 @@ const struct hz_dialect hz_tutorial_text = {
 	.has_all_families = true,
 };
 
-/* ---- values as Go's strconv and time packages read them --------------------------------------------- */
+/* ---- values as Go's strconv and time packages read them ---- */
 
 enum {
 	HTTP_PORT = 80, /* what Go listens on for an empty text */
@@ -71,7 +71,7 @@ hz_parse_bool(struct str text, bool *ret, struct buf *why)
 	return false;
 }
 
-/* ---- values: durations ------------------------------------------------------------------------------ */
+/* ---- values: durations ---- */
 
 static bool
 is_digit(struct str s)
@@ -123,7 +123,8 @@ is_unit(struct str unit)
 	return is_one_of(unit, units, ARRAY_LEN(units));
 }
 
-/* The first thing that is wrong with a text that is no duration, in Go's words before its quotation. */
+/* The first thing that is wrong with a text that is no duration, in Go's words before its
+ * quotation. */
 static void
 explain_duration(struct str text, struct buf *why)
 {
@@ -157,7 +158,7 @@ hz_parse_duration(struct str text, int64_t *ret_ns, struct buf *why)
 	return false;
 }
 
-/* ---- values: numbers and listeners ------------------------------------------------------------------ */
+/* ---- values: numbers and listeners ---- */
 
 bool
 hz_parse_int(struct str text, int64_t *ret, struct buf *why)
@@ -218,7 +219,7 @@ hz_parse_listener(struct str text, struct str *ret_host, int *ret_port)
 	return true;
 }
 
-/* ---- variables -------------------------------------------------------------------------------------- */
+/* ---- variables ---- */
 
 enum {
 	TOKEN_LEN = 64,
@@ -309,7 +310,7 @@ static const char *const tutorial_variables[] = {
 	"HCLOUD_RATE_LIMIT_RESERVE",
 };
 
-/* ---- reading ---------------------------------------------------------------------------------------- */
+/* ---- reading ---- */
 
 static bool
 read_tri(struct str text, enum hz_tri *ret, struct buf *why)
@@ -411,7 +412,7 @@ read_all(struct reader *r)
 	}
 }
 
-/* ---- meaning ---------------------------------------------------------------------------------------- */
+/* ---- meaning ---- */
 
 static void
 trim_endpoint(struct str *endpoint, const char *otherwise)
@@ -607,7 +608,7 @@ log_oddities(const struct hz_config *c)
 			"Robot support enabled without credentials. Some features might not work as expected.");
 }
 
-/* ---- all of it -------------------------------------------------------------------------------------- */
+/* ---- all of it ---- */
 
 static void
 set_defaults(struct reader *r, unsigned reserve_percent)

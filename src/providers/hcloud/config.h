@@ -1,9 +1,10 @@
 /* config.h: the environment variables of the Hetzner Cloud provider (docs/spec/hcloud.md,
  * "Values").
  *
- * Names, parsing and messages are those of the official controller, so that its users only need to change the image.
- * ROBOT_ENDPOINT, HCLOUD_METADATA_ENDPOINT, HCLOUD_RATE_LIMIT_RESERVE and HCLOUD_LOAD_BALANCERS_ADOPTION are additions of
- * ccmd. Files that X_FILE names for secrets are read again when they change.
+ * Names, parsing and messages are those of the official controller, so that its users only need to
+ * change the image. ROBOT_ENDPOINT, HCLOUD_METADATA_ENDPOINT, HCLOUD_RATE_LIMIT_RESERVE and
+ * HCLOUD_LOAD_BALANCERS_ADOPTION are additions of ccmd. Files that X_FILE names for secrets are
+ * read again when they change.
  *
  * What the official controller and the tutorial's do differently is a table, struct hz_dialect.
  *
@@ -18,7 +19,7 @@
 #include "base/buf.h"
 #include "providers/hcloud/token.h"
 
-/* ---- dialects --------------------------------------------------------------------------------------- */
+/* ---- dialects ---- */
 
 #define HZ_COMPONENT "hcloud-cloud-controller-manager" /* the source of our Events */
 
@@ -27,9 +28,12 @@ struct hz_dialect {
 	const char *id_prefix;         /* of the provider IDs that are written */
 	const char *const *id_aliases; /* further prefixes that are read; NULL at the end */
 	const char *user_agent;        /* before "/VERSION" */
-	bool is_tutorial; /* few variables, no labels, no Robot, no annotations, no metrics listener */
-	bool is_off_unless_running; /* a machine is shut down with any status but "running"; else with "off" */
-	bool has_wide_regions; /* region is the network zone, zone the location; else location and data centre */
+	bool is_tutorial; /* few variables, no labels, no Robot, no annotations, no metrics listener
+	                   */
+	bool is_off_unless_running; /* a machine is shut down with any status but "running"; else
+	                               with "off" */
+	bool has_wide_regions; /* region is the network zone, zone the location; else location and
+	                          data centre */
 	bool has_all_families; /* ExternalIP of both families, IPv6 as the base of its network */
 };
 
@@ -39,7 +43,7 @@ extern const struct hz_dialect hz_tutorial;
 /** The tutorial's text, which has another name and another idea of "shut down". */
 extern const struct hz_dialect hz_tutorial_text;
 
-/* ---- the configuration ------------------------------------------------------------------------------ */
+/* ---- the configuration ---- */
 
 enum hz_families {
 	HZ_IPV4 = 1,
@@ -62,8 +66,10 @@ enum hz_tri {
 
 /** Which balancers a Service may adopt by the name in its annotation. */
 enum hz_adoption {
-	HZ_ADOPT_BY_NAME, /* all, unless they belong to another live Service or to another cluster */
-	HZ_ADOPT_LABELLED, /* those with the label HZ_LABEL_ADOPT and the name of this cluster as its value */
+	HZ_ADOPT_BY_NAME,  /* all, unless they belong to another live Service or to another cluster
+	                    */
+	HZ_ADOPT_LABELLED, /* those with the label HZ_LABEL_ADOPT and the name of this cluster as
+	                      its value */
 	HZ_ADOPT_NEVER,
 };
 
@@ -87,7 +93,8 @@ struct hz_config {
 	bool skips_attached_check, has_routes, has_zone_label;
 	enum hz_families families;
 	enum hz_cache_mode cache_mode;
-	int64_t cache_max_age_ns; /* checked, and held by all answers, which are never older than their question */
+	int64_t cache_max_age_ns; /* checked, and held by all answers, which are never older than
+	                             their question */
 	bool has_metrics;
 	struct str metrics_host; /* empty: all addresses */
 	int metrics_port;
@@ -97,10 +104,11 @@ struct hz_config {
 	int64_t robot_cache_ns, robot_pause_ns;
 };
 
-/** Reads the environment. reserve_percent: of --cloud-rate-limit-reserve, for where HCLOUD_RATE_LIMIT_RESERVE is not set.
+/** Reads the environment. reserve_percent: of --cloud-rate-limit-reserve, for where
+ * HCLOUD_RATE_LIMIT_RESERVE is not set.
  *
- * @return  On false ERR_INVALID with all problems, a line each; first of those values that cannot be read, and when
- * there are none, of those that make no sense. */
+ * @return  On false ERR_INVALID with all problems, a line each; first of those values that cannot
+ * be read, and when there are none, of those that make no sense. */
 NODISCARD bool hz_config_load(const struct hz_dialect *, unsigned reserve_percent,
                               struct hz_config **ret, struct error *err);
 void hz_config_free(struct hz_config *); /* NULL is fine */
@@ -109,16 +117,18 @@ DEFINE_CLEANUP(struct hz_config, hz_config_free)
 /** Both user and password are there, and so there is a Robot to ask. */
 bool hz_config_has_robot_login(const struct hz_config *);
 
-/* ---- values as Go's strconv and time packages read them --------------------------------------------- */
+/* ---- values as Go's strconv and time packages read them ---- */
 
-/* With their error texts. Each returns false and appends the reason to `why` when the text is not valid; *ret keeps its value. */
+/* With their error texts. Each returns false and appends the reason to `why` when the text is not
+ * valid; *ret keeps its value. */
 
 /** Exactly 1 t T TRUE true True 0 f F FALSE false False: the empty text is none. */
 NODISCARD bool hz_parse_bool(struct str text, bool *ret, struct buf *why);
 /** "1h30m", "250ms", "0"; the empty text is none. */
 NODISCARD bool hz_parse_duration(struct str text, int64_t *ret_ns, struct buf *why);
 NODISCARD bool hz_parse_int(struct str text, int64_t *ret, struct buf *why);
-/** A listener as Go names it: ":8233", "127.0.0.1:8233", "[::1]:8233", "localhost:8233"; *ret_host empty: all addresses. */
+/** A listener as Go names it: ":8233", "127.0.0.1:8233", "[::1]:8233", "localhost:8233"; *ret_host
+ * empty: all addresses. */
 NODISCARD bool hz_parse_listener(struct str text, struct str *ret_host, int *ret_port);
 
 #endif

@@ -51,7 +51,7 @@ set_label(const struct hz_describer *d, struct arena *arena, struct str value, s
 	ret->n_labels = 1;
 }
 
-/* ---- servers of the cloud ---------------------------------------------------------------------------- */
+/* ---- servers of the cloud ---- */
 
 static enum power
 power_of(const struct hz_dialect *dialect, struct str status)
@@ -189,7 +189,7 @@ hz_describe_cloud(const struct hz_describer *d, struct arena *arena, const struc
 	ret->n_addresses = a.n;
 }
 
-/* ---- dedicated servers ------------------------------------------------------------------------------- */
+/* ---- dedicated servers ---- */
 
 static bool
 is_label_char(char c)

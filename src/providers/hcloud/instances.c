@@ -50,7 +50,7 @@ struct asking {
 	struct arena arena; /* of what is needed for the length of the look */
 };
 
-/* ---- answers ----------------------------------------------------------------------------------------- */
+/* ---- answers ---- */
 
 static void
 answer_error(struct asking *ask, size_t i, enum presence presence, const struct error *err)
@@ -109,7 +109,7 @@ give_up_cloud(struct asking *ask, const struct error *err)
 	}
 }
 
-/* ---- reading the provider IDs ------------------------------------------------------------------------ */
+/* ---- reading the provider IDs ---- */
 
 /* ERR_UNSUPPORTED: the ID belongs to a cloud that we cannot ask. */
 static bool
@@ -150,7 +150,7 @@ hz_instances_can_find(const struct hz_instances *in, struct str provider_id, uns
 	return true;
 }
 
-/* ---- the cloud, one by one --------------------------------------------------------------------------- */
+/* ---- the cloud, one by one ---- */
 
 static void
 count_lookup(const struct asking *ask, const char *result)
@@ -201,7 +201,7 @@ ask_each(struct asking *ask, struct error *err)
 	return true;
 }
 
-/* ---- the cloud, by its list -------------------------------------------------------------------------- */
+/* ---- the cloud, by its list ---- */
 
 static const struct hz_server *
 find_in(const struct asking *ask, const struct hz_servers *servers, size_t i)
@@ -252,8 +252,9 @@ confirm_missing(struct asking *ask, struct error *err)
 	return true;
 }
 
-/* As long as questions are open, and their number does not make single requests cheaper, if all can be asked singly. A page
- * that answers several is cheaper, and the next one is likely to be like the last. */
+/* As long as questions are open, and their number does not make single requests cheaper, if all can
+ * be asked singly. A page that answers several is cheaper, and the next one is likely to be like
+ * the last. */
 static bool
 wants_page(const struct asking *ask, const struct hz_servers *servers, size_t n_answered_last)
 {
@@ -293,7 +294,7 @@ ask_list(struct asking *ask, struct error *err)
 	return confirm_missing(ask, err);
 }
 
-/* ---- which way, and when ----------------------------------------------------------------------------- */
+/* ---- which way, and when ---- */
 
 static size_t
 count_pages(const struct hz_instances *in)
@@ -329,7 +330,7 @@ ask_cloud(struct asking *ask, struct error *err)
 	return false;
 }
 
-/* ---- Robot ------------------------------------------------------------------------------------------- */
+/* ---- Robot ---- */
 
 static bool
 has_its_name(const struct node_ref *ref, const struct hz_robot_server *server)
@@ -337,8 +338,8 @@ has_its_name(const struct node_ref *ref, const struct hz_robot_server *server)
 	return str_eq(ref->name, server->name);
 }
 
-/* The server was renamed, or it has been given to another cluster under another name: the answers of Robot do not show which.
- * Upstream takes the machine for gone. */
+/* The server was renamed, or it has been given to another cluster under another name: the answers
+ * of Robot do not show which. Upstream takes the machine for gone. */
 static void
 answer_renamed(struct asking *ask, size_t i, const struct hz_robot_server *server)
 {
@@ -361,7 +362,8 @@ answer_renamed(struct asking *ask, size_t i, const struct hz_robot_server *serve
 	answer_error(ask, i, PRESENCE_UNKNOWN, &err);
 }
 
-/* The reset service is asked only where it matters. That it does not answer, or has none for this server, says nothing. */
+/* The reset service is asked only where it matters. That it does not answer, or has none for this
+ * server, says nothing. */
 static enum power
 robot_power(struct asking *ask, size_t i, int64_t number)
 {
@@ -437,8 +439,9 @@ refuse_both(struct asking *ask, size_t i)
 	answer_error(ask, i, PRESENCE_UNKNOWN, &err);
 }
 
-/* The cloud has answered for a node without a provider ID; Robot may have one of that name, too. While it does not answer, its
- * last list will do for that: its failures are no reason to let servers of the cloud wait. */
+/* The cloud has answered for a node without a provider ID; Robot may have one of that name, too.
+ * While it does not answer, its last list will do for that: its failures are no reason to let
+ * servers of the cloud wait. */
 static void
 ask_robot_by_name(struct asking *ask, size_t i)
 {
@@ -474,7 +477,7 @@ ask_robot(struct asking *ask)
 	}
 }
 
-/* ---- anchors ----------------------------------------------------------------------------------------- */
+/* ---- anchors ---- */
 
 /* Is there an absent machine, and none that was found? Only then does an anchor decide anything. */
 static bool
@@ -520,7 +523,8 @@ count_balancers(struct asking *ask)
 	               : 0;
 }
 
-/* A token of another project finds neither our network by its id nor the balancers of our Services. */
+/* A token of another project finds neither our network by its id nor the balancers of our
+ * Services. */
 static void
 find_anchors(struct asking *ask)
 {
@@ -529,7 +533,7 @@ find_anchors(struct asking *ask)
 	ask->look->n_anchors = sees_network(ask) ? 1 : count_balancers(ask);
 }
 
-/* ---- a look ------------------------------------------------------------------------------------------ */
+/* ---- a look ---- */
 
 static void
 begin(struct asking *ask)
@@ -571,7 +575,7 @@ hz_instances_look(struct hz_instances *in, struct call *call, const struct node_
 	return true;
 }
 
-/* ---- life cycle -------------------------------------------------------------------------------------- */
+/* ---- life cycle ---- */
 
 struct hz_instances *
 hz_instances_new(const struct hz_instances_config *config)

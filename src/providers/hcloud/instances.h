@@ -1,9 +1,10 @@
 /* instances.h: finding the machines of nodes, in the cloud and at Robot, with as few requests as
  * can be (docs/spec/hcloud.md, "Finding a machine").
  *
- * A few nodes are asked for by id; many, by the pages of one list, where HCLOUD_SERVER_CACHE_MODE allows it. What is missing from
- * a list is asked for by id before it is ABSENT, and only the API's own `not_found` makes it so. Any other failure leaves all
- * that were not answered UNKNOWN, without further requests.
+ * A few nodes are asked for by id; many, by the pages of one list, where HCLOUD_SERVER_CACHE_MODE
+ * allows it. What is missing from a list is asked for by id before it is ABSENT, and only the API's
+ * own `not_found` makes it so. Any other failure leaves all that were not answered UNKNOWN, without
+ * further requests.
  *
  * Threads: any; in practice one look at a time (controllers/lookup.h).
  */
@@ -22,7 +23,8 @@ struct hz_instances_config {
 	struct hz_robot *robot;    /* NULL: none to ask */
 	struct hz_lb_cache *cache; /* NULL: no load balancers */
 	int64_t network;           /* 0: none */
-	bool is_network_ours; /* no other project has it by accident: it was configured by id, or we are attached to it */
+	bool is_network_ours; /* no other project has it by accident: it was configured by id, or we
+	                         are attached to it */
 };
 
 struct hz_instances *hz_instances_new(const struct hz_instances_config *config);

@@ -14,7 +14,8 @@
 #define ADOPTION "HCLOUD_LOAD_BALANCERS_ADOPTION"
 #define DEFAULT_CLUSTER "kubernetes" /* the default of --cluster-name */
 
-/* How long a search without result is valid. A Service whose own balancer is found again does not wait for its end. */
+/* How long a search without result is valid. A Service whose own balancer is found again does not
+ * wait for its end. */
 #define MISSING_NS (60 * NS_PER_SEC)
 
 enum {
@@ -38,7 +39,7 @@ EVENT_KIND(
 	"hcloud: a load balancer with the name asked for belongs to another Service or cluster, or must not be adopted; it is left alone.");
 EVENT_KIND(held_event, HZ_COMPONENT, LB_HELD_REASON, true, "Service", "hcloud: " LB_HELD_WHEN);
 
-/* ---- adopting --------------------------------------------------------------------------------------- */
+/* ---- adopting ---- */
 
 static struct str
 label_of(const struct hz_lb *lb, const char *key)
@@ -87,8 +88,8 @@ is_adoption_permitted(const struct hz_lb_run *run, const struct hz_lb *lb, struc
 	return why->len == 0;
 }
 
-/* The default name contains the UID of the Service, so a balancer with that name may always be adopted, unless it belongs to
- * another live Service. */
+/* The default name contains the UID of the Service, so a balancer with that name may always be
+ * adopted, unless it belongs to another live Service. */
 static bool
 may_adopt(const struct hz_lb_run *run, const struct hz_lb *lb, struct buf *why)
 {
@@ -131,8 +132,9 @@ notify_adopted(const struct hz_lb_run *run, const struct hz_lb *lb)
 	log_info("load balancer adopted", LOG_STR("name", lb->name), LOG_I64("id", lb->id));
 }
 
-/* Names in the tutorial dialect are ambiguous: for "a-b/c" and "a/b-c" the name is CLUSTER-a-b-c. Each of the two Services
- * would take over the balancer of the other, so a name that two live Services share is refused for both. */
+/* Names in the tutorial dialect are ambiguous: for "a-b/c" and "a/b-c" the name is CLUSTER-a-b-c.
+ * Each of the two Services would take over the balancer of the other, so a name that two live
+ * Services share is refused for both. */
 static bool
 refuse_shared_name(const struct hz_lb_run *run, const struct lb_spec *other, struct error *err)
 {
@@ -181,7 +183,7 @@ hz_lb_adopt(struct hz_lb_run *run, struct error *err)
 	return true;
 }
 
-/* ---- evidence: one search --------------------------------------------------------------------------- */
+/* ---- evidence: one search ---- */
 
 /* An answer that the resource does not exist is no failure: *ret_is_found is false then. */
 static bool
@@ -276,7 +278,7 @@ look_for_all(struct hz_evidence *ev, struct call *call, struct lb_evidence *foun
 	       err_wrap(err, "look for load balancers of this cluster");
 }
 
-/* ---- evidence: one search at a time ----------------------------------------------------------------- */
+/* ---- evidence: one search at a time ---- */
 
 enum turn {
 	TURN_OURS,
@@ -333,7 +335,7 @@ find_evidence(struct hz_evidence *ev, struct call *call, struct lb_evidence *ret
 	return true;
 }
 
-/* ---- a balancer that is not found ------------------------------------------------------------------- */
+/* ---- a balancer that is not found ---- */
 
 static void
 report_hold(const struct hz_lb_run *run, const struct error *why)
@@ -350,8 +352,8 @@ report_hold(const struct hz_lb_run *run, const struct error *why)
 		LOG_STR("namespace", run->spec->namespace), LOG_STR("service", run->spec->service));
 }
 
-/* No balancer has the label of the Service: is this the project of the cluster? It is checked before a balancer is looked for
- * by name, because another project may have one of that name. */
+/* No balancer has the label of the Service: is this the project of the cluster? It is checked
+ * before a balancer is looked for by name, because another project may have one of that name. */
 bool
 hz_lb_check_project(struct hz_lb_run *run, struct error *err)
 {
@@ -368,7 +370,7 @@ hz_lb_check_project(struct hz_lb_run *run, struct error *err)
 	return false;
 }
 
-/* ---- life cycle ------------------------------------------------------------------------------------- */
+/* ---- life cycle ---- */
 
 struct hz_evidence *
 hz_evidence_new(const struct hz_evidence_config *config)

@@ -1,14 +1,16 @@
-/* lb_adopt.h: may a balancer that does not have the Service's label be taken over, and may it be believed that there is none?
+/* lb_adopt.h: may a balancer that does not have the Service's label be taken over, and may it be
+ * believed that there is none?
  *
- * A balancer with the name that a Service's annotation asks for is adopted, unless it belongs to another live Service, or
- * HCLOUD_LOAD_BALANCERS_ADOPTION forbids it.
+ * A balancer with the name that a Service's annotation asks for is adopted, unless it belongs to
+ * another live Service, or HCLOUD_LOAD_BALANCERS_ADOPTION forbids it.
  *
- * With a token of another project none of our balancers is found, as if all of them were gone. Before that is believed for a
- * Service that had one (lb_needs_evidence()), this module looks for something that only our project has: the network by its
- * id, the machine of a node, any balancer of this cluster. The first one found ends the search, so that in the right project
- * one request is usually enough. A found result is not remembered, because the token may be replaced at any time. An empty
- * result is remembered for a minute, because many Services may be held at the same time, and their searches must not use up
- * the rate limit.
+ * With a token of another project none of our balancers is found, as if all of them were gone.
+ * Before that is believed for a Service that had one (lb_needs_evidence()), this module looks for
+ * something that only our project has: the network by its id, the machine of a node, any balancer
+ * of this cluster. The first one found ends the search, so that in the right project one request is
+ * usually enough. A found result is not remembered, because the token may be replaced at any time.
+ * An empty result is remembered for a minute, because many Services may be held at the same time,
+ * and their searches must not use up the rate limit.
  *
  * Threads: any; a run belongs to one thread. No request is made under a lock.
  */
@@ -24,7 +26,8 @@ struct hz_evidence_config {
 	const struct cloud_host *host;
 	struct hz_api *api;
 	struct hz_lb_cache *cache;
-	int64_t network; /* no other project has it: configured by its id, or we are attached to it; 0: none */
+	int64_t network; /* no other project has it: configured by its id, or we are attached to it;
+	                    0: none */
 };
 
 struct hz_evidence *hz_evidence_new(const struct hz_evidence_config *config);
@@ -33,13 +36,14 @@ DEFINE_CLEANUP(struct hz_evidence, hz_evidence_free)
 
 /** Takes over the balancer that has the desired name, as run->lb.
  *
- * @return  On false, err->code is ERR_NOT_FOUND when no balancer has the name, ERR_INVALID when the one that has it must not be
- *          adopted: an Event reports it. */
+ * @return  On false, err->code is ERR_NOT_FOUND when no balancer has the name, ERR_INVALID when the
+ * one that has it must not be adopted: an Event reports it. */
 NODISCARD bool hz_lb_adopt(struct hz_lb_run *run, struct error *err);
-/** ERR_INVALID: in the tutorial's dialect two live Services have the same name for their balancers; both get an Event. */
+/** ERR_INVALID: in the tutorial's dialect two live Services have the same name for their balancers;
+ * both get an Event. */
 NODISCARD bool hz_lb_check_name(const struct hz_lb_run *run, struct error *err);
-/** No balancer has the Service's label: is this the project of the cluster? On false with run->is_held it is not, which is
- * reported now and then; without, it is not known. */
+/** No balancer has the Service's label: is this the project of the cluster? On false with
+ * run->is_held it is not, which is reported now and then; without, it is not known. */
 NODISCARD bool hz_lb_check_project(struct hz_lb_run *run, struct error *err);
 
 #endif

@@ -1,8 +1,9 @@
 /* lb_cache.c: see lb_cache.h.
  *
- * A reading is a list of balancers with the moment at which its request began. At most one reading is running. Callers that come
- * meanwhile join one pending reading, because the running one may have begun before what they want to see. When it is done, the
- * first of them to notice does the request of the pending one, for all that joined it.
+ * A reading is a list of balancers with the moment at which its request began. At most one reading
+ * is running. Callers that come meanwhile join one pending reading, because the running one may
+ * have begun before what they want to see. When it is done, the first of them to notice does the
+ * request of the pending one, for all that joined it.
  */
 #include "providers/hcloud/lb_cache.h"
 
@@ -72,13 +73,13 @@ struct hz_lb_cache {
 	pthread_cond_t changed;
 	uint64_t now; /* mu; counts questions, readings and changes: no clock is fine enough */
 	struct map entries; /* mu; by UID */
-	struct map
-		by_key; /* mu; of those entries the one that has the key now: its UID is the Service's */
+	struct map by_key;  /* mu; of those entries the one that has the key now: its UID is the
+	                       Service's */
 	struct hz_reading *pending, *running; /* mu; each holds a reference */
 	struct hz_reading *all;               /* mu; the last list of all; NULL: none */
 };
 
-/* ---- readings: with the lock held ---------------------------------------------------------------------- */
+/* ---- readings: with the lock held ---- */
 
 static struct hz_reading *
 reading_ref(struct hz_reading *r)
@@ -105,7 +106,7 @@ reading_replace(struct hz_reading **place, struct hz_reading *r)
 	reading_unref(old);
 }
 
-/* ---- entries: with the lock held ----------------------------------------------------------------------- */
+/* ---- entries: with the lock held ---- */
 
 static struct entry *
 entry_make(struct hz_lb_cache *c, struct str uid)
@@ -139,7 +140,7 @@ entry_claim_key(struct hz_lb_cache *c, struct entry *e)
 		former->is_live = false;
 }
 
-/* ---- what readings cover ------------------------------------------------------------------------------- */
+/* ---- what readings cover ---- */
 
 static size_t
 count_of(const struct hz_reading *r, struct str uid)
@@ -151,7 +152,8 @@ count_of(const struct hz_reading *r, struct str uid)
 	return n;
 }
 
-/* Does it show all balancers of that Service? That of an id does only where it has the label: another may have got it. */
+/* Does it show all balancers of that Service? That of an id does only where it has the label:
+ * another may have got it. */
 static bool
 is_about(const struct hz_reading *r, struct str uid)
 {
@@ -191,7 +193,7 @@ find_answer(const struct hz_lb_cache *c, struct str uid, enum hz_age age, uint64
 	return answers(c, second, e, uid, age, asked) ? second : NULL;
 }
 
-/* ---- requests ------------------------------------------------------------------------------------------ */
+/* ---- requests ---- */
 
 static bool
 read_one(struct hz_lb_cache *c, struct call *call, struct hz_reading *r, struct error *err)
@@ -295,7 +297,7 @@ wake_all(void *cache)
 	mutex_unlock(&c->mu);
 }
 
-/* ---- lookups ------------------------------------------------------------------------------------------- */
+/* ---- lookups ---- */
 
 static void
 fill_found(struct hz_reading *r, struct str uid, struct arena *arena, struct hz_found *ret)
@@ -309,7 +311,8 @@ fill_found(struct hz_reading *r, struct str uid, struct arena *arena, struct hz_
 	}
 }
 
-/* A balancer whose id is known is read by its id once; where that does not show it, by its label. */
+/* A balancer whose id is known is read by its id once; where that does not show it, by its
+ * label. */
 static bool
 find_locked(struct hz_lb_cache *c, struct call *call, struct str uid, enum hz_age age,
             struct hz_reading **ret, struct error *err)
@@ -430,7 +433,7 @@ hz_lb_cache_count_serving(struct hz_lb_cache *c, struct call *call, const struct
 	return true;
 }
 
-/* ---- Services ------------------------------------------------------------------------------------------ */
+/* ---- Services ---- */
 
 bool
 hz_lb_cache_adopt(struct hz_lb_cache *c, struct call *call, const struct lb_spec *const specs[],
@@ -606,7 +609,7 @@ hz_lb_cache_is_first_notice(struct hz_lb_cache *c, struct str uid)
 	return !was_notified;
 }
 
-/* ---- life cycle ---------------------------------------------------------------------------------------- */
+/* ---- life cycle ---- */
 
 struct hz_lb_cache *
 hz_lb_cache_new(struct hz_api *api, struct clock *clock)

@@ -9,11 +9,11 @@
 #include "providers/hcloud/api.h"
 #include "providers/hcloud/lb_wire.h"
 
-/* ---- types ------------------------------------------------------------------------------------------ */
+/* ---- types ---- */
 
 #define TYPES_AGE_NS (3600 * NS_PER_SEC)
-/* A type that the last list lacks may be new, but a Service with a misspelt one must not cause a request at each of its
- * attempts. */
+/* A type that the last list lacks may be new, but a Service with a misspelt one must not cause a
+ * request at each of its attempts. */
 #define TYPES_MISS_AGE_NS (60 * NS_PER_SEC)
 
 METRIC_FAMILY(type_lookups, METRIC_COUNTER,
@@ -52,7 +52,8 @@ set_type_missing(struct error *err, struct str name)
 	               STR_ARG(name));
 }
 
-/* What the last list says about the name, with that answer as the result. *ret_is_known false: it is too old to say. */
+/* What the last list says about the name, with that answer as the result. *ret_is_known false: it
+ * is too old to say. */
 static bool
 types_recall(struct hz_types *t, struct arena *arena, struct str name, bool *ret_is_known,
              struct hz_lb_type *ret, struct error *err)
@@ -138,7 +139,8 @@ hz_types_free(struct hz_types *t)
 #define CERTIFICATE_AGE_NS (600 * NS_PER_SEC)
 #define CREATE "hcops/CertificateOps.CreateManagedCertificate"
 
-/* A certificate that was found: by its name, or by the UID of the Service that it was ordered for. */
+/* A certificate that was found: by its name, or by the UID of the Service that it was ordered
+ * for. */
 struct known {
 	char *key;
 	int64_t id, found_ns;
@@ -152,7 +154,7 @@ struct hz_certificates {
 	struct map known; /* mu; by key */
 };
 
-/* ---- certificates: what is known -------------------------------------------------------------------- */
+/* ---- certificates: what is known ---- */
 
 static bool
 certificates_recall(struct hz_certificates *c, struct str key, int64_t *ret,
@@ -211,7 +213,7 @@ hz_certificates_forget(struct hz_certificates *c, struct str uid)
 	certificates_drop(c, uid);
 }
 
-/* ---- certificates: uploaded ones -------------------------------------------------------------------- */
+/* ---- certificates: uploaded ones ---- */
 
 static bool
 find_uploaded(struct hz_certificates *c, struct call *call, struct str name, int64_t *ret,
@@ -250,9 +252,10 @@ resolve_uploaded(struct hz_certificates *c, struct call *call, const struct hz_l
 	return true;
 }
 
-/* ---- certificates: managed ones --------------------------------------------------------------------- */
+/* ---- certificates: managed ones ---- */
 
-/* Its name may be another's: then nothing is ordered, and the Service's owner has to name another. */
+/* Its name may be another's: then nothing is ordered, and the Service's owner has to name
+ * another. */
 static bool
 order_managed(struct hz_certificates *c, struct call *call, const struct hz_lb_desired *desired,
               struct hz_certificate *ret, struct hz_action *ret_action, struct error *err)
@@ -303,7 +306,7 @@ resolve_managed(struct hz_certificates *c, struct call *call, const struct hz_lb
 	return true;
 }
 
-/* ---- certificates: ids in the services -------------------------------------------------------------- */
+/* ---- certificates: ids in the services ---- */
 
 static void
 set_certificate_ids(struct hz_lb_desired *desired, int64_t ids[], size_t n)
@@ -331,7 +334,7 @@ hz_certificates_resolve(struct hz_certificates *c, struct call *call, struct hz_
 	return true;
 }
 
-/* ---- certificates: life cycle ----------------------------------------------------------------------- */
+/* ---- certificates: life cycle ---- */
 
 struct hz_certificates *
 hz_certificates_new(struct hz_api *api, struct clock *clock)

@@ -29,7 +29,7 @@ get(struct hz_api *api, struct call *call, const struct buf *target, const char 
 	return hz_api_get(api, call, target, how, ret, err);
 }
 
-/* ---- lists: all pages -------------------------------------------------------------------------------- */
+/* ---- lists: all pages ---- */
 
 /* One that moved from page to page while we read is taken once. */
 struct listing {
@@ -128,7 +128,7 @@ take_items(struct listing *list, size_t size)
 	return items;
 }
 
-/* ---- balancers --------------------------------------------------------------------------------------- */
+/* ---- balancers ---- */
 
 static bool
 take_lb(struct listing *list, yyjson_val *one, struct error *err)
@@ -211,7 +211,7 @@ hz_find_lb(struct hz_api *api, struct call *call, struct arena *arena, struct st
 	       hz_lb_read(val, arena, ret, err);
 }
 
-/* ---- changes ----------------------------------------------------------------------------------------- */
+/* ---- changes ---- */
 
 bool
 hz_create_lb(struct hz_api *api, struct call *call, struct arena *arena, struct str body,
@@ -272,7 +272,7 @@ hz_act_on_lb(struct hz_api *api, struct call *call, int64_t id, const char *verb
 	return hz_change(api, call, &request, &answer, ret_done, err);
 }
 
-/* ---- types ------------------------------------------------------------------------------------------- */
+/* ---- types ---- */
 
 static bool
 take_type(struct listing *list, yyjson_val *one, struct error *err)
@@ -305,7 +305,7 @@ hz_list_lb_types(struct hz_api *api, struct call *call, struct arena *arena,
 	return true;
 }
 
-/* ---- certificates ------------------------------------------------------------------------------------ */
+/* ---- certificates ---- */
 
 bool
 hz_find_certificate(struct hz_api *api, struct call *call, struct arena *arena, struct str name,

@@ -1,9 +1,9 @@
 /* lb_client.h: the calls about load balancers, their types and certificates, typed in and out
  * (docs/spec/hcloud.md, "Requests").
  *
- * What is read is as lb_wire.h says. A list is cut at no page: all pages or a failure. Calls that change something give the
- * action that does it, to be waited for (actions.h); id 0: it is done already. All ask the budget as urgent work. Texts are in
- * the arena given.
+ * What is read is as lb_wire.h says. A list is cut at no page: all pages or a failure. Calls that
+ * change something give the action that does it, to be waited for (actions.h); id 0: it is done
+ * already. All ask the budget as urgent work. Texts are in the arena given.
  *
  * Threads: any.
  */
@@ -18,8 +18,8 @@ struct hz_lb_list {
 	size_t n;
 };
 
-/** All balancers that carry HZ_LABEL_UID, or it with that value. uid empty: any. ERR_CONFLICT: the list changed each time
- * that it was read. */
+/** All balancers that carry HZ_LABEL_UID, or it with that value. uid empty: any. ERR_CONFLICT: the
+ * list changed each time that it was read. */
 NODISCARD bool hz_list_lbs(struct hz_api *, struct call *, struct arena *, struct str uid,
                            struct hz_lb_list *ret, struct error *err);
 /** ERR_NOT_FOUND: the API says that there is none. */
@@ -29,7 +29,8 @@ NODISCARD bool hz_get_lb(struct hz_api *, struct call *, struct arena *, int64_t
 NODISCARD bool hz_find_lb(struct hz_api *, struct call *, struct arena *, struct str name,
                           struct hz_lb *ret, struct error *err);
 
-/** POST /load_balancers. ERR_EXISTS: the name is taken. *ret may lack addresses until the action is over. */
+/** POST /load_balancers. ERR_EXISTS: the name is taken. *ret may lack addresses until the action is
+ * over. */
 NODISCARD bool hz_create_lb(struct hz_api *, struct call *, struct arena *, struct str body,
                             struct hz_lb *ret, struct hz_done *ret_done, struct error *err);
 /** PUT /load_balancers/{id}: name and labels. */

@@ -15,7 +15,7 @@ EVENT_KIND(
 	deprecated_event, HZ_COMPONENT, "LoadBalancerTypeDeprecated", true, "Service",
 	"hcloud: the load balancer's type cannot be ordered any more some day; the message has the date.");
 
-/* ---- events ----------------------------------------------------------------------------------------- */
+/* ---- events ---- */
 
 void
 hz_lb_notify(const struct hz_lb_run *run, const struct event_kind *kind, const struct buf *text)
@@ -27,7 +27,7 @@ hz_lb_notify(const struct hz_lb_run *run, const struct event_kind *kind, const s
 	                    buf_str(text));
 }
 
-/* ---- what an error means ---------------------------------------------------------------------------- */
+/* ---- what an error means ---- */
 
 static bool
 is_code(const char *code, const char *wanted)
@@ -60,7 +60,7 @@ hz_lb_note_refusal(struct hz_lb_run *run, const struct error *err)
 	run->refusal = *err;
 }
 
-/* ---- one step --------------------------------------------------------------------------------------- */
+/* ---- one step ---- */
 
 static bool
 wait_in_place(struct hz_lb_run *run, struct hz_action action, struct error *err)
@@ -113,7 +113,7 @@ act(struct hz_lb_run *run, const struct hz_step *step, struct hz_done *done, str
 	return ok;
 }
 
-/* ---- shape ------------------------------------------------------------------------------------------ */
+/* ---- shape ---- */
 
 static void
 notify_deprecated(struct hz_lb_run *run, const struct hz_lb_type *type)
@@ -148,7 +148,8 @@ hz_lb_find_type(struct hz_lb_run *run, struct hz_lb_type *ret, struct error *err
 	return true;
 }
 
-/* A balancer that has the type keeps it, also when it can no longer be ordered; the official controller stops there. */
+/* A balancer that has the type keeps it, also when it can no longer be ordered; the official
+ * controller stops there. */
 static bool
 wanted_type(struct hz_lb_run *run, struct hz_lb_type *ret, struct error *err)
 {
@@ -162,7 +163,8 @@ wanted_type(struct hz_lb_run *run, struct hz_lb_type *ret, struct error *err)
 	return true;
 }
 
-/* The public interface stays while targets need it; they are changed next, and then it is tried again (3.7 h). */
+/* The public interface stays while targets need it; they are changed next, and then it is tried
+ * again (3.7 h). */
 static bool
 is_deadlock(const struct hz_step *step, const char *code)
 {
@@ -220,10 +222,11 @@ shape(struct hz_lb_run *run, bool *ret_has_changed, const struct hz_step **ret_l
 	return true;
 }
 
-/* ---- services --------------------------------------------------------------------------------------- */
+/* ---- services ---- */
 
-/* Waits for the managed certificate that the services use. It may take minutes to be issued, or be refused: both are noted in
- * the run, and only the services wait for it. *ret_is_issued: the services may use it. */
+/* Waits for the managed certificate that the services use. It may take minutes to be issued, or be
+ * refused: both are noted in the run, and only the services wait for it. *ret_is_issued: the
+ * services may use it. */
 static bool
 await_certificate(struct hz_lb_run *run, bool *ret_is_issued, struct error *err)
 {
@@ -277,7 +280,7 @@ services(struct hz_lb_run *run, struct error *err)
 	return true;
 }
 
-/* ---- targets ---------------------------------------------------------------------------------------- */
+/* ---- targets ---- */
 
 /* Is the error about that one target, so that others may do? */
 static bool
@@ -289,7 +292,8 @@ is_verdict(const char *code, const struct error *err)
 	return hz_lb_is_refusal(err) || is_code(code, "robot_unavailable");
 }
 
-/* May adding the target succeed later without a change in the cluster? Not for a server that is gone. */
+/* May adding the target succeed later without a change in the cluster? Not for a server that is
+ * gone. */
 static bool
 is_target_retryable(const char *code)
 {
@@ -391,7 +395,7 @@ targets(struct hz_lb_run *run, struct error *err)
 	return true;
 }
 
-/* ---- all of it -------------------------------------------------------------------------------------- */
+/* ---- all of it ---- */
 
 bool
 hz_lb_refresh(struct hz_lb_run *run, struct error *err)

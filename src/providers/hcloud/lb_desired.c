@@ -25,7 +25,7 @@ look_up(const struct lb_spec *spec, const char *key, const char *operation)
 	return lb_annotation(spec, key);
 }
 
-/* ---- annotations: numbers and truths ---------------------------------------------------------------- */
+/* ---- annotations: numbers and truths ---- */
 
 static bool
 set_unreadable(const char *operation, const char *key, const struct buf *why, struct error *err)
@@ -99,7 +99,7 @@ hz_annotation_seconds(const struct lb_spec *spec, const char *key, struct hz_opt
 	return true;
 }
 
-/* ---- words ------------------------------------------------------------------------------------------ */
+/* ---- words ---- */
 
 /* One of those listed, which are lower case; NULL-terminated. */
 static bool
@@ -148,7 +148,7 @@ hz_annotation_algorithm(const struct lb_spec *spec, const char *key, struct hz_o
 	       set_unknown_word(ALGORITHM ": annotation/validateAlgorithmType", key, *text, err);
 }
 
-/* ---- texts ------------------------------------------------------------------------------------------ */
+/* ---- texts ---- */
 
 void
 hz_annotation_text(const struct lb_spec *spec, const char *key, struct hz_opt_str *ret)
@@ -209,7 +209,7 @@ struct reader {
 	struct error *err;
 };
 
-/* ---- bounds ----------------------------------------------------------------------------------------- */
+/* ---- bounds ---- */
 
 static bool
 check_bounds(const struct lb_spec *spec, struct error *err)
@@ -228,7 +228,7 @@ check_bounds(const struct lb_spec *spec, struct error *err)
 	return true;
 }
 
-/* ---- nodes ------------------------------------------------------------------------------------------ */
+/* ---- nodes ---- */
 
 static bool
 read_selector(const struct lb_spec *spec, struct arena *arena, const struct hz_selector **ret,
@@ -262,7 +262,7 @@ check_selector(const struct reader *r)
 	return read_selector(r->spec, &arena, &selector, r->err);
 }
 
-/* ---- its labels ------------------------------------------------------------------------------------- */
+/* ---- its labels ---- */
 
 static bool
 is_alnum(char c)
@@ -270,8 +270,8 @@ is_alnum(char c)
 	return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-/* --cluster-name may be any text. The API takes as a label's value what Kubernetes does and refuses the whole request
- * otherwise, so a name that is no such value is left out. */
+/* --cluster-name may be any text. The API takes as a label's value what Kubernetes does and refuses
+ * the whole request otherwise, so a name that is no such value is left out. */
 static struct str
 cluster_label(struct str name)
 {
@@ -287,7 +287,7 @@ cluster_label(struct str name)
 	return name;
 }
 
-/* ---- its name, place and kind ----------------------------------------------------------------------- */
+/* ---- its name, place and kind ---- */
 
 /* The annotation, also where it is empty, before the configuration. */
 static struct str
@@ -352,7 +352,8 @@ read_rdns(const struct reader *r, const char *key, struct hz_opt_str *ret)
 	ret->is_set = ret->value.len > 0;
 }
 
-/* That of the configuration is valid when trimmed and lower-cased; the official controller sends it as it is, for ever. */
+/* That of the configuration is valid when trimmed and lower-cased; the official controller sends it
+ * as it is, for ever. */
 static bool
 read_algorithm(const struct reader *r)
 {
@@ -366,7 +367,7 @@ read_algorithm(const struct reader *r)
 	return true;
 }
 
-/* ---- networks --------------------------------------------------------------------------------------- */
+/* ---- networks ---- */
 
 static struct hz_opt_str
 canonical(struct arena *arena, const struct ip *ip, int bits)
@@ -450,7 +451,7 @@ read_targets(const struct reader *r)
 	       err_set(r->err, ERR_INVALID, TARGETS ": use private ip: missing network id");
 }
 
-/* ---- certificates ----------------------------------------------------------------------------------- */
+/* ---- certificates ---- */
 
 /* Anything but a clear yes is no. */
 static bool
@@ -517,9 +518,10 @@ read_certificates(const struct reader *r)
 	return true;
 }
 
-/* ---- ports: the same for each, except for the numbers ----------------------------------------------- */
+/* ---- ports: the same for each, except for the numbers ---- */
 
-/* Annotations are read once, and only where there is a port that a balancer can have: without one their mistakes do not matter. */
+/* Annotations are read once, and only where there is a port that a balancer can have: without one
+ * their mistakes do not matter. */
 
 #define BUILDER "hcops/hclbServiceOptsBuilder."
 #define OPTIONS SERVICES ": " BUILDER "buildAddServiceOpts: " BUILDER "extract"
@@ -599,7 +601,7 @@ is_any_there(const struct reader *r, const struct field fields[], size_t n)
 	return false;
 }
 
-/* ---- protocols and http ----------------------------------------------------------------------------- */
+/* ---- protocols and http ---- */
 
 static bool
 read_protocols(const struct reader *r, struct hz_lb_service *s)
@@ -632,7 +634,7 @@ read_service_options(const struct reader *r, struct hz_lb_service *s)
 	return (read_protocols(r, s) && read_service_http(r, s)) || err_wrap(r->err, OPTIONS);
 }
 
-/* ---- health checks ---------------------------------------------------------------------------------- */
+/* ---- health checks ---- */
 
 /* What a check is made with where the annotation is not there; none of ours: the cloud's own. */
 static void
@@ -703,7 +705,7 @@ read_check(const struct reader *r, struct hz_lb_service *s, struct hz_opt_i64 *p
 	return true;
 }
 
-/* ---- ports ------------------------------------------------------------------------------------------ */
+/* ---- ports ---- */
 
 static void
 sort_out(const struct reader *r)
@@ -754,9 +756,10 @@ read_services(const struct reader *r)
 	return true;
 }
 
-/* ---- all of it -------------------------------------------------------------------------------------- */
+/* ---- all of it ---- */
 
-/* Of several mistakes the first counts: in the order in which the official controller comes across them. */
+/* Of several mistakes the first counts: in the order in which the official controller comes across
+ * them. */
 static bool
 read_all(const struct reader *r)
 {

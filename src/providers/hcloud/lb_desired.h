@@ -1,12 +1,15 @@
-/* lb_desired.h: the load balancer that a Service asks for: annotations, before environment, before defaults.
+/* lb_desired.h: the load balancer that a Service asks for: annotations, before environment, before
+ * defaults.
  *
- * Everything is read before anything is changed. Messages are the official controller's from its second operation on
- * ("hcops/LoadBalancerOps.ReconcileHCLB: ..."): the caller puts its own in front ("hcloud/loadBalancers.EnsureLoadBalancer").
+ * Everything is read before anything is changed. Messages are the official controller's from its
+ * second operation on ("hcops/LoadBalancerOps.ReconcileHCLB: ..."): the caller puts its own in
+ * front ("hcloud/loadBalancers.EnsureLoadBalancer").
  *
- * Some values are read more leniently than there: durations without a unit are seconds, as its documents say; elements of lists are
- * trimmed and empty ones dropped; an empty name, rDNS or subnet range counts as absent. A health check over https is one
- * over http with TLS, since the API has no other; where its protocol is not set, and the Service's own is https, it is
- * plain http, since the balancer terminates TLS and its targets speak http.
+ * Some values are read more leniently than there: durations without a unit are seconds, as its
+ * documents say; elements of lists are trimmed and empty ones dropped; an empty name, rDNS or
+ * subnet range counts as absent. A health check over https is one over http with TLS, since the API
+ * has no other; where its protocol is not set, and the Service's own is https, it is plain http,
+ * since the balancer terminates TLS and its targets speak http.
  *
  * Threads: any. Nothing is changed except the count of operations (api.h).
  */
@@ -17,10 +20,11 @@
 #include "cloud/balancer.h"
 #include "providers/hcloud/lb_wire.h"
 
-/* ---- values of annotations -------------------------------------------------------------------------- */
+/* ---- values of annotations ---- */
 
-/* Each returns false with ERR_INVALID, and the official controller's words, when the annotation is present and is not of that
- * type. Where it is absent, *ret keeps its value, which is the default. Texts are views of the spec. */
+/* Each returns false with ERR_INVALID, and the official controller's words, when the annotation is
+ * present and is not of that type. Where it is absent, *ret keeps its value, which is the default.
+ * Texts are views of the spec. */
 
 #define HZ_LB_PREFIX "load-balancer.hetzner.cloud/"
 
@@ -30,7 +34,8 @@ NODISCARD bool hz_annotation_tri(const struct lb_spec *, const char *key, enum h
                                  struct error *err);
 NODISCARD bool hz_annotation_int(const struct lb_spec *, const char *key, struct hz_opt_i64 *ret,
                                  struct error *err);
-/** A duration, cut to whole seconds. A number alone is seconds, as the official documents say and its program does not. */
+/** A duration, cut to whole seconds. A number alone is seconds, as the official documents say and
+ * its program does not. */
 NODISCARD bool hz_annotation_seconds(const struct lb_spec *, const char *key,
                                      struct hz_opt_i64 *ret, struct error *err);
 /** "tcp", "http" or "https", whatever its case. */
@@ -46,7 +51,7 @@ void hz_annotation_text(const struct lb_spec *, const char *key, struct hz_opt_s
 bool hz_annotation_list(const struct lb_spec *, const char *key, struct arena *, struct str **ret,
                         size_t *ret_n);
 
-/* ---- the desired balancer --------------------------------------------------------------------------- */
+/* ---- the desired balancer ---- */
 
 /** An element of http-certificates. */
 struct hz_certificate_ref {
@@ -56,10 +61,10 @@ struct hz_certificate_ref {
 
 struct hz_lb_desired {
 	struct str uid;
-	struct str
-		cluster; /* the value of HZ_LABEL_CLUSTER; empty: the name cannot be a label's value */
-	struct str name;                   /* the annotation, or the default */
-	bool is_named;                     /* the annotation: an existing one is renamed */
+	struct str cluster; /* the value of HZ_LABEL_CLUSTER; empty: the name cannot be a label's
+	                       value */
+	struct str name;    /* the annotation, or the default */
+	bool is_named;      /* the annotation: an existing one is renamed */
 	struct str location, network_zone; /* not both */
 	struct str type;                   /* "lb11" by default */
 	bool is_type_chosen;               /* else an existing balancer keeps its own */
@@ -75,7 +80,8 @@ struct hz_lb_desired {
 	struct str *domains;                    /* at least one */
 	size_t n_domains;
 	bool is_staging;
-	/* Uploaded ones; lb_catalog.h puts their ids in services[].http.certificates, as that of a managed one. */
+	/* Uploaded ones; lb_catalog.h puts their ids in services[].http.certificates, as that of a
+	 * managed one. */
 	struct hz_certificate_ref *certificates;
 	size_t n_certificates;
 	struct hz_lb_service *services; /* in the Service's order */
@@ -98,9 +104,9 @@ bool hz_lb_has_type(const struct hz_config *, const struct lb_spec *);
 /** Does it say where a balancer is to be made? An existing one needs no place. ERR_INVALID. */
 NODISCARD bool hz_lb_desired_has_place(const struct hz_lb_desired *, struct error *err);
 
-/** Does node-selector let the node in? One that cannot be read lets all in: hz_lb_desired_read() fails for it before anything is
- * touched, and "no available nodes" beside that error would mislead. Cost: called for each node and Service; about a microsecond
- * for usual selectors. */
+/** Does node-selector let the node in? One that cannot be read lets all in: hz_lb_desired_read()
+ * fails for it before anything is touched, and "no available nodes" beside that error would
+ * mislead. Cost: called for each node and Service; about a microsecond for usual selectors. */
 bool hz_lb_selects(const struct lb_spec *, const struct node_ref *);
 
 #endif

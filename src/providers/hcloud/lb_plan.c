@@ -15,7 +15,7 @@ enum {
 	SHAPE_STEPS = 7, /* and one for each network that is left */
 };
 
-/* ---- comparing: single members ---------------------------------------------------------------------- */
+/* ---- comparing: single members ---- */
 
 static bool
 is_tri(enum hz_tri wanted, enum hz_tri actual)
@@ -38,7 +38,7 @@ is_text(const struct hz_opt_str *wanted, const struct hz_opt_str *actual)
 	return !wanted->is_set || str_eq(wanted->value, is);
 }
 
-/* ---- comparing: lists, which are sets: the cloud may order them differently ------------------------- */
+/* ---- comparing: lists, which are sets: the cloud may order them differently ---- */
 
 static bool
 has_id(const int64_t ids[], size_t n, int64_t id)
@@ -100,7 +100,7 @@ are_status_codes(const struct hz_lb_check *wanted, const struct hz_lb_check *act
 	                      wanted->n_status_codes));
 }
 
-/* ---- comparing: services ---------------------------------------------------------------------------- */
+/* ---- comparing: services ---- */
 
 /* An API that does not speak of timeout_idle yet would never have the one that is wanted. */
 static bool
@@ -138,7 +138,7 @@ service_is_so(const struct hz_lb_service *wanted, const struct hz_lb_service *ac
 	       is_check(&wanted->check, &actual->check);
 }
 
-/* ---- comparing: targets ----------------------------------------------------------------------------- */
+/* ---- comparing: targets ---- */
 
 static int
 cmp_numbers(int64_t a, int64_t b)
@@ -158,7 +158,8 @@ cmp_addresses(struct str a, struct str b)
 	return is_left != is_right ? is_left - is_right : str_cmp(a, b);
 }
 
-/* An order of targets in which equal ones are the same target: type, server or address, and the network it is reached by. */
+/* An order of targets in which equal ones are the same target: type, server or address, and the
+ * network it is reached by. */
 static int
 target_cmp(const struct hz_lb_target *a, const struct hz_lb_target *b)
 {
@@ -171,7 +172,7 @@ target_cmp(const struct hz_lb_target *a, const struct hz_lb_target *b)
 	return a->uses_private_ip - b->uses_private_ip;
 }
 
-/* ---- steps ------------------------------------------------------------------------------------------ */
+/* ---- steps ---- */
 
 /* A step's body is written first, then the step is added. */
 struct planner {
@@ -213,7 +214,7 @@ add_counted_step(struct planner *p, const char *verb, const char *operation)
 	add_step(p, verb)->operation = operation;
 }
 
-/* ---- shape ------------------------------------------------------------------------------------------ */
+/* ---- shape ---- */
 
 static void
 plan_put(struct planner *p, const struct hz_lb_desired *desired, const struct hz_lb *lb)
@@ -318,7 +319,7 @@ hz_plan_shape(const struct hz_lb_desired *desired, const struct hz_lb_type *type
 	plan_public(&p, desired->is_public, lb->is_public);
 }
 
-/* ---- services --------------------------------------------------------------------------------------- */
+/* ---- services ---- */
 
 static const struct hz_lb_service *
 find_service(const struct hz_lb_service services[], size_t n, int64_t listen_port)
@@ -391,7 +392,7 @@ hz_plan_services(const struct hz_lb_desired *desired, const struct hz_lb *lb, st
 		plan_service_removals(&p, desired, lb);
 }
 
-/* ---- targets ---------------------------------------------------------------------------------------- */
+/* ---- targets ---- */
 
 /* Targets in order, each once: of equal ones the first that was given. */
 struct target_set {
@@ -458,7 +459,8 @@ plan_target_addition(struct planner *p, const struct hz_lb_target *target)
 	add_step(p, "add_target")->target = target;
 }
 
-/* The wanted target with the other address (public or private) of the same server, if it is still to be added; or NULL. */
+/* The wanted target with the other address (public or private) of the same server, if it is still
+ * to be added; or NULL. */
 static const struct hz_lb_target *
 find_other_address(const struct hz_lb_target *target, const struct target_set *wanted,
                    const struct target_set *actual)
@@ -471,7 +473,8 @@ find_other_address(const struct hz_lb_target *target, const struct target_set *w
 	return target_set_get(actual, &other) ? NULL : target_set_get(wanted, &other);
 }
 
-/* Must the target be removed? Selectors are never ours, and a target that the list repeats is removed once. */
+/* Must the target be removed? Selectors are never ours, and a target that the list repeats is
+ * removed once. */
 static bool
 must_remove(const struct hz_lb_target *target, const struct target_set *wanted,
             const struct target_set *actual)

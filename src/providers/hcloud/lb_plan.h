@@ -1,10 +1,11 @@
 /* lb_plan.h: what must be done so that a balancer is as it is wanted: nothing where it is so
  * already (docs/spec/hcloud.md, "Changing a balancer").
  *
- * What nobody asks for is left as it is, also where it was asked for once: an annotation that goes away switches nothing off, as
- * with the official controller. Its users set such members by hand, and nothing tells theirs from what an annotation left
- * behind. Owned at any time are the label, the set of services with their ports and protocol, the health check's protocol and
- * port, all targets but selectors, and the networks.
+ * What nobody asks for is left as it is, also where it was asked for once: an annotation that goes
+ * away switches nothing off, as with the official controller. Its users set such members by hand,
+ * and nothing tells theirs from what an annotation left behind. Owned at any time are the label,
+ * the set of services with their ports and protocol, the health check's protocol and port, all
+ * targets but selectors, and the networks.
  *
  * Threads: pure.
  */
@@ -41,10 +42,11 @@ void hz_plan_shape(const struct hz_lb_desired *, const struct hz_lb_type *type,
 void hz_plan_services(const struct hz_lb_desired *, const struct hz_lb *, struct arena *,
                       struct hz_steps *ret);
 
-/** Targets to remove, in the balancer's order, then those to add, in the order given, each once, even if a list repeats it. A
- * server that changes between its public and its private address is added again right after its removal and before the next
- * removal, so that the other servers can serve meanwhile. The caller checks how many targets the balancer's type permits. The
- * steps point into both lists. */
+/** Targets to remove, in the balancer's order, then those to add, in the order given, each once,
+ * even if a list repeats it. A server that changes between its public and its private address is
+ * added again right after its removal and before the next removal, so that the other servers can
+ * serve meanwhile. The caller checks how many targets the balancer's type permits. The steps point
+ * into both lists. */
 void hz_plan_targets(const struct hz_lb_target wanted[], size_t n, const struct hz_lb *,
                      struct arena *, struct hz_steps *ret);
 

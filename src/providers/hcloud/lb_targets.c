@@ -34,7 +34,7 @@ struct aiming {
 	bool keeps_addresses; /* Robot does not answer: targets by address stay as they are */
 };
 
-/* ---- events ------------------------------------------------------------------------------------------ */
+/* ---- events ---- */
 
 static void
 warn_node(const struct hz_aim *aim, const struct node_ref *node, const struct event_kind *kind,
@@ -121,7 +121,7 @@ hz_targets_exceeded(const struct hz_aim *aim, const struct lb_spec *spec,
 	warn_node(aim, node, &limit_event, &b);
 }
 
-/* ---- what is missing --------------------------------------------------------------------------------- */
+/* ---- what is missing ---- */
 
 static void
 note_missing(struct hz_targets *t, const struct node_ref *node, const struct error *why)
@@ -147,7 +147,7 @@ hz_targets_refused(struct hz_targets *t, const struct hz_aim *aim, const struct 
 		note_missing(t, node, why);
 }
 
-/* ---- targets ----------------------------------------------------------------------------------------- */
+/* ---- targets ---- */
 
 static bool
 is_same(const struct hz_lb_target *a, const struct hz_lb_target *b)
@@ -207,7 +207,7 @@ internal_ip(const struct node_ref *node)
 	return STR_EMPTY;
 }
 
-/* ---- dedicated servers ------------------------------------------------------------------------------- */
+/* ---- dedicated servers ---- */
 
 /* A public address of before stays a target beside the private one, as with the official controller
  * (docs/spec/hcloud.md, "Targets"). */
@@ -283,7 +283,7 @@ keep_addresses(struct aiming *a)
 	}
 }
 
-/* ---- all of them ------------------------------------------------------------------------------------- */
+/* ---- all of them ---- */
 
 static void
 add_node(struct aiming *a, const struct node_ref *node)

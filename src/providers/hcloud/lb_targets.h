@@ -34,7 +34,8 @@ void hz_targets_read(const struct hz_aim *, struct call *, const struct lb_spec 
 /** The node of a target, or NULL. */
 const struct node_ref *hz_targets_node(const struct hz_targets *, const struct hz_lb_target *);
 
-/** The API refused that node: an event says so; where is_retryable, the whole is partial. why is the API's. */
+/** The API refused that node: an event says so; where is_retryable, the whole is partial. why is
+ * the API's. */
 void hz_targets_refused(struct hz_targets *, const struct hz_aim *, const struct lb_spec *,
                         const struct node_ref *node, bool is_retryable, const struct error *why);
 /** There are as many targets already as the balancer's type allows. */

@@ -7,7 +7,7 @@
 #include "base/json.h"
 #include "providers/hcloud/lb_desired.h"
 
-/* ---- reading: members that may be missing ----------------------------------------------------------- */
+/* ---- reading: members that may be missing ---- */
 
 static enum hz_tri
 tri_at(yyjson_val *val, const char *path)
@@ -64,7 +64,7 @@ label_at(struct arena *arena, yyjson_val *val, struct str key)
 	return json_text_at(arena, value, "");
 }
 
-/* ---- reading: services ------------------------------------------------------------------------------ */
+/* ---- reading: services ---- */
 
 static void
 read_certificates(struct arena *arena, yyjson_val *list, struct hz_lb_http *ret)
@@ -154,7 +154,7 @@ read_services(struct arena *arena, yyjson_val *list, struct hz_lb *ret)
 	}
 }
 
-/* ---- reading: targets ------------------------------------------------------------------------------- */
+/* ---- reading: targets ---- */
 
 static struct hz_lb_target
 read_target(struct arena *arena, yyjson_val *val)
@@ -186,7 +186,7 @@ read_targets(struct arena *arena, yyjson_val *list, struct hz_lb *ret)
 	}
 }
 
-/* ---- reading: a type -------------------------------------------------------------------------------- */
+/* ---- reading: a type ---- */
 
 /* An end that cannot be read is one that nobody has set. */
 static int64_t
@@ -214,7 +214,7 @@ read_type(struct arena *arena, yyjson_val *val)
 	return type;
 }
 
-/* ---- reading: a balancer ---------------------------------------------------------------------------- */
+/* ---- reading: a balancer ---- */
 
 static void
 read_labels(struct arena *arena, yyjson_val *val, struct hz_lb *ret)
@@ -270,7 +270,7 @@ hz_lb_read(yyjson_val *val, struct arena *arena, struct hz_lb *ret, struct error
 	return true;
 }
 
-/* ---- reading: types and certificates ---------------------------------------------------------------- */
+/* ---- reading: types and certificates ---- */
 
 bool
 hz_lb_type_read(yyjson_val *val, struct arena *arena, struct hz_lb_type *ret, struct error *err)
@@ -301,7 +301,7 @@ hz_certificate_read(yyjson_val *val, struct arena *arena, struct hz_certificate 
 	return true;
 }
 
-/* ---- writing: members ------------------------------------------------------------------------------- */
+/* ---- writing: members ---- */
 
 /* Between an object's members, and between a list's elements. */
 static void
@@ -384,7 +384,7 @@ add_numbers(struct buf *b, const char *key, const int64_t numbers[], size_t n)
 	buf_add_char(b, ']');
 }
 
-/* ---- writing: services ------------------------------------------------------------------------------ */
+/* ---- writing: services ---- */
 
 static void
 add_http(struct buf *b, const struct hz_lb_http *http)
@@ -455,7 +455,7 @@ add_services(struct buf *b, const struct hz_lb_desired *desired)
 	buf_add_char(b, ']');
 }
 
-/* ---- writing: targets ------------------------------------------------------------------------------- */
+/* ---- writing: targets ---- */
 
 static void
 add_target_name(struct buf *b, const struct hz_lb_target *target)
@@ -502,7 +502,7 @@ add_targets(struct buf *b, const struct hz_lb_target targets[], size_t n)
 	buf_add_char(b, ']');
 }
 
-/* ---- writing: a new balancer ------------------------------------------------------------------------ */
+/* ---- writing: a new balancer ---- */
 
 static void
 add_label(struct buf *b, struct str key, struct str value)
@@ -590,7 +590,7 @@ hz_body_create(struct buf *b, const struct hz_lb_desired *desired, const struct 
 	buf_add_char(b, '}');
 }
 
-/* ---- writing: other requests ------------------------------------------------------------------------ */
+/* ---- writing: other requests ---- */
 
 void
 hz_body_number(struct buf *b, const char *key, int64_t number)

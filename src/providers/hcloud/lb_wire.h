@@ -1,11 +1,13 @@
 /* lb_wire.h: load balancers, their types and certificates, and how the API writes them in JSON.
  *
- * One vocabulary serves for what the cloud has and for what a Service asks for (lb_desired.h): what the cloud has is complete, what a
- * Service asks for leaves some members unset, and an unset member is never changed.
+ * One vocabulary serves for what the cloud has and for what a Service asks for (lb_desired.h): what
+ * the cloud has is complete, what a Service asks for leaves some members unset, and an unset member
+ * is never changed.
  *
- * Reading trusts nothing further than its type: an object without an id is an error; any other member may be missing and is then
- * empty or unset. A target of a kind that we do not know is treated like a label selector, which is left alone; a service without
- * a port is left out. Request bodies have their members in the order of the API's documents, and unset ones are left out.
+ * Reading trusts nothing further than its type: an object without an id is an error; any other
+ * member may be missing and is then empty or unset. A target of a kind that we do not know is
+ * treated like a label selector, which is left alone; a service without a port is left out. Request
+ * bodies have their members in the order of the API's documents, and unset ones are left out.
  *
  * Threads: pure, plain values. All texts are in the arena of the caller.
  */
@@ -19,7 +21,7 @@
 
 struct hz_lb_desired;
 
-/* ---- the model -------------------------------------------------------------------------------------- */
+/* ---- the model ---- */
 
 /** The label that makes a balancer ours; its value is the Service's UID. */
 #define HZ_LABEL_UID "hcloud-ccm/service-uid"
@@ -111,7 +113,7 @@ struct hz_lb {
 	size_t n_targets;
 };
 
-/* ---- reading ---------------------------------------------------------------------------------------- */
+/* ---- reading ---- */
 
 struct hz_certificate {
 	int64_t id;
@@ -126,13 +128,15 @@ NODISCARD bool hz_lb_type_read(yyjson_val *, struct arena *, struct hz_lb_type *
 NODISCARD bool hz_certificate_read(yyjson_val *, struct arena *, struct hz_certificate *ret,
                                    struct error *err);
 
-/* ---- writing: each function appends one JSON value -------------------------------------------------- */
+/* ---- writing: each function appends one JSON value ---- */
 
-/** POST /load_balancers, with all that it takes: label, services, the network (where neither address nor subnet is asked for)
- * and the first of the targets, as many as the type has room for. Targets wait where they need a network that is not in the
- * body, or a public interface that is not wanted. buf_ok() of *b is false when it is too long: then without_parts.
+/** POST /load_balancers, with all that it takes: label, services, the network (where neither
+ * address nor subnet is asked for) and the first of the targets, as many as the type has room for.
+ * Targets wait where they need a network that is not in the body, or a public interface that is
+ * not wanted. buf_ok() of *b is false when it is too long: then without_parts.
  *
- * @param without_parts  no services, targets and network: where the API does not like one of them */
+ * @param without_parts  no services, targets and network: where the API does not like one of
+ * them */
 void hz_body_create(struct buf *b, const struct hz_lb_desired *, const struct hz_lb_type *type,
                     const struct hz_lb_target targets[], size_t n_targets, bool without_parts);
 /** POST add_service and update_service, which mean the same members. */
@@ -141,7 +145,8 @@ void hz_body_service(struct buf *b, const struct hz_lb_service *);
 void hz_body_target(struct buf *b, const struct hz_lb_target *);
 /** POST remove_target, which names it and nothing else. */
 void hz_body_target_name(struct buf *b, const struct hz_lb_target *);
-/** PUT /load_balancers/{id}: the labels the balancer has, and ours. name empty, is_relabelled false: not named. */
+/** PUT /load_balancers/{id}: the labels the balancer has, and ours. name empty, is_relabelled
+ * false: not named. */
 void hz_body_put(struct buf *b, const struct hz_lb *, struct str name, bool is_relabelled,
                  const struct hz_lb_desired *);
 /** Of requests that name one thing: {"listen_port":443}, {"type":"round_robin"}. */

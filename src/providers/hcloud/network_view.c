@@ -19,7 +19,7 @@ hz_network_view_fini(struct hz_network_view *v)
 	arena_fini(&v->arena);
 }
 
-/* ---- finding ----------------------------------------------------------------------------------------- */
+/* ---- finding ---- */
 
 const struct hz_member *
 hz_member_by_id(const struct hz_network_view *v, int64_t id)
@@ -47,7 +47,7 @@ hz_member_by_ip(const struct hz_network_view *v, struct str ip)
 	return map_get(&v->by_ip, ip);
 }
 
-/* ---- routes ------------------------------------------------------------------------------------------ */
+/* ---- routes ---- */
 
 const struct hz_route *
 hz_route_to(const struct hz_network_view *v, struct str destination)
@@ -80,7 +80,7 @@ hz_route_removed(struct hz_network_view *v, const struct hz_route *route)
 	}
 }
 
-/* ---- reading ----------------------------------------------------------------------------------------- */
+/* ---- reading ---- */
 
 static void
 add_member(struct hz_network_view *v, const struct hz_server *server, struct str ip)

@@ -1,7 +1,9 @@
-/* network_view.h: the private network at one moment: its routes, and which server has which address in it.
+/* network_view.h: the private network at one moment: its routes, and which server has which address
+ * in it.
  *
- * The network says which servers are attached to it, and so whether the list of servers can be believed: one that lacks a member,
- * or has it without an address, was read at a bad moment, or is not ours.
+ * The network says which servers are attached to it, and so whether the list of servers can be
+ * believed: one that lacks a member, or has it without an address, was read at a bad moment, or is
+ * not ours.
  *
  * Threads: the owner's lock.
  */
@@ -33,7 +35,8 @@ struct hz_network_view {
 /** For CLEANUP(hz_network_view_fini). */
 void hz_network_view_fini(struct hz_network_view *);
 
-/** Reads it again, as urgent work; twice where the first reading is not sure. On failure it stays what it was.
+/** Reads it again, as urgent work; twice where the first reading is not sure. On failure it stays
+ * what it was.
  *
  * Cost: two requests, and one more for each further 50 servers of the project. */
 NODISCARD bool hz_network_view_read(struct hz_network_view *, struct hz_api *, struct call *call,

@@ -1,8 +1,8 @@
 /* provider.c: Hetzner Cloud and Robot, a drop-in for the official controller (docs/spec/hcloud.md).
  *
- * What is here is the start: configuration, clients, the network, the probes, in the official controller's order and with
- * its messages. Nodes are in instances.c, load balancers in balancers.c, routes in routes.c. The tables are last: one for
- * each dialect.
+ * What is here is the start: configuration, clients, the network, the probes, in the official
+ * controller's order and with its messages. Nodes are in instances.c, load balancers in
+ * balancers.c, routes in routes.c. The tables are last: one for each dialect.
  */
 #include <inttypes.h>
 
@@ -43,7 +43,7 @@ hcloud_of(struct cloud *cloud)
 	return CONTAINER_OF(cloud, struct hcloud, cloud);
 }
 
-/* ---- machines, load balancers, routes ------------------------------------------------------------------ */
+/* ---- machines, load balancers, routes ---- */
 
 static bool
 look(struct cloud *cloud, struct call *call, const struct node_ref refs[], size_t n,
@@ -140,7 +140,7 @@ static const struct route_ops routes = {
 	.remove = remove_route,
 };
 
-/* ---- life cycle -------------------------------------------------------------------------------------- */
+/* ---- life cycle ---- */
 
 static void
 close_cloud(struct cloud *cloud)
@@ -167,7 +167,7 @@ close_cloud(struct cloud *cloud)
 
 DEFINE_CLEANUP(struct cloud, close_cloud)
 
-/* ---- clients ----------------------------------------------------------------------------------------- */
+/* ---- clients ---- */
 
 static bool
 open_http(struct hcloud *hz, const char *name, struct str url, struct hz_login *login,
@@ -228,7 +228,7 @@ open_robot(struct hcloud *hz, struct error *err)
 	return true;
 }
 
-/* ---- the network ------------------------------------------------------------------------------------- */
+/* ---- the network ---- */
 
 /* A number is an id, and where there is no such network, a name. */
 static bool
@@ -284,7 +284,7 @@ check_attached(struct hcloud *hz, struct call *call, struct error *err)
 	return true;
 }
 
-/* ---- load and start -------------------------------------------------------------------------------------------- */
+/* ---- load and start ---- */
 
 static bool
 reach(struct hcloud *hz, struct error *err)
@@ -411,7 +411,7 @@ start(struct cloud *cloud, const struct cloud_host *host, struct error *err)
 	return true;
 }
 
-/* ---- the tables -------------------------------------------------------------------------------------- */
+/* ---- the tables ---- */
 
 extern const struct cloud_ops hcloud_cloud, hcloud_from_scratch_cloud, ccm_from_scratch_cloud;
 

@@ -3,14 +3,15 @@
 
 #include "base/clock.h"
 
-/* ---- the budget of requests ------------------------------------------------------------------------- */
+/* ---- the budget of requests ---- */
 
 #define LIMIT_MAX 1e9
 #define DEFAULT_LIMIT 3600.0
 #define WINDOW_S 3600.0 /* an empty bucket is full after that, where the cloud does not say */
 #define WAIT_MAX_S 3600.0
-#define PACE_MAX_S \
-	600.0 /* longest pause between two pieces of background work while there is more than the reserve */
+#define PACE_MAX_S                                                                                \
+	600.0 /* longest pause between two pieces of background work while there is more than the \
+	         reserve */
 #define SLOW_BELOW 0.5 /* of the limit */
 #define LEARNT_AFTER_S 10.0
 /* A part of the rate is what we count on even where others take it all: somebody stops. */
@@ -45,7 +46,8 @@ rate_of(double limit, double left, int64_t seconds_to_full)
 	return clamp((limit - left) / (double)seconds_to_full, usual / 10, usual * 10);
 }
 
-/* The bucket holds less than it should when others drink from it. Over too short a time that cannot be seen. */
+/* The bucket holds less than it should when others drink from it. Over too short a time that cannot
+ * be seen. */
 static void
 learn_flow(struct hz_budget *b, double left, int64_t now_ns)
 {
@@ -117,7 +119,8 @@ hz_budget_is_eased(const struct hz_budget *b, int64_t now_ns)
 	return left_at(b, b->flow, now_ns) > SLOW_BELOW * b->limit;
 }
 
-/* More than a bucket can hold goes when it is full: the cloud then says itself what it thinks of that. */
+/* More than a bucket can hold goes when it is full: the cloud then says itself what it thinks of
+ * that. */
 static double
 refill_s(const struct hz_budget *b, double left, double wanted, double flow)
 {
@@ -160,7 +163,7 @@ hz_budget_take(struct hz_budget *b, enum hz_urgency urgency, double n, int64_t n
 		b->background_ns = now_ns;
 }
 
-/* ---- reports of an outage --------------------------------------------------------------------------- */
+/* ---- reports of an outage ---- */
 
 #define REPORT_AFTER_NS (60 * NS_PER_SEC)
 #define REPORT_AGAIN_NS (1800 * NS_PER_SEC)

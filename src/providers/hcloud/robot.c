@@ -45,7 +45,7 @@ struct hz_robot {
 	struct endpoint *endpoint;
 };
 
-/* ---- the guard --------------------------------------------------------------------------------------- */
+/* ---- the guard ---- */
 
 static void
 close_until(struct hz_robot *r, int64_t pause_ns)
@@ -102,8 +102,8 @@ follow_login(struct hz_robot *r)
 	r->closed_boot_ns = 0;
 }
 
-/* The login was refused, and nothing is sent until then. Callers may come back soon nevertheless, because new credentials end
- * the pause. */
+/* The login was refused, and nothing is sent until then. Callers may come back soon nevertheless,
+ * because new credentials end the pause. */
 static bool
 set_login_refused(struct error *err, const char *time)
 {
@@ -132,7 +132,7 @@ check_open(struct hz_robot *r, struct error *err)
 	return false;
 }
 
-/* ---- requests: with mu held, so that there is one at a time ------------------------------------------- */
+/* ---- requests: with mu held, so that there is one at a time ---- */
 
 static bool
 is_limit(int status, struct str code)
@@ -214,7 +214,8 @@ exchange(struct hz_robot *r, struct call *call, struct str target, const char *e
 	return true;
 }
 
-/* Unlike in api.c, a refused login counts as an answer: it has its own pause, because repeated refusals block our address. */
+/* Unlike in api.c, a refused login counts as an answer: it has its own pause, because repeated
+ * refusals block our address. */
 static enum endpoint_outcome
 outcome_of(const struct call *call, bool ok, const struct error *err)
 {
@@ -241,7 +242,7 @@ ask(struct hz_robot *r, struct call *call, struct str target, const char *endpoi
 	return ok;
 }
 
-/* ---- reading ----------------------------------------------------------------------------------------- */
+/* ---- reading ---- */
 
 static bool
 read_server(struct arena *arena, yyjson_val *val, struct hz_robot_server *ret, struct error *err)
@@ -328,7 +329,7 @@ copy(struct arena *arena, const struct hz_robot_server *s)
 	};
 }
 
-/* ---- for the rest of the provider -------------------------------------------------------------------- */
+/* ---- for the rest of the provider ---- */
 
 bool
 hz_robot_find(struct hz_robot *r, struct call *call, struct arena *arena, int64_t number,
@@ -418,7 +419,7 @@ hz_robot_is_off(struct hz_robot *r, struct call *call, int64_t number, bool *ret
 	return true;
 }
 
-/* ---- life cycle -------------------------------------------------------------------------------------- */
+/* ---- life cycle ---- */
 
 struct hz_robot *
 hz_robot_new(const struct hz_robot_config *config)

@@ -20,13 +20,14 @@ struct hz_routes {
 	struct hz_routes_config config;
 	pthread_mutex_t mu; /* held through requests: the network takes one change at a time */
 	struct hz_network_view view; /* mu */
-	int64_t busy_boot_ns; /* mu; a change of it or of somebody else goes on; none is tried before */
+	int64_t busy_boot_ns; /* mu; a change of it or of somebody else goes on; none is tried
+	                         before */
 	unsigned n_busy;      /* mu; how often in a row */
 	bool is_full;         /* mu; and full says so, until the next look or removal */
-	struct error full; /* mu */
+	struct error full;    /* mu */
 };
 
-/* ---- what there is ----------------------------------------------------------------------------------- */
+/* ---- what there is ---- */
 
 /* Nodes by their servers. */
 struct nodes {
@@ -123,7 +124,7 @@ hz_routes_list(struct hz_routes *r, struct call *call, struct route_list *ret, s
 	return true;
 }
 
-/* ---- changing it: with mu held ----------------------------------------------------------------------- */
+/* ---- changing it: with mu held ---- */
 
 static bool
 check_idle(const struct hz_routes *r, struct error *err)
@@ -184,8 +185,8 @@ is_code(const struct hz_done *done, const char *code)
 	return str_eq_c(str_c(done->code), code);
 }
 
-/* Is it there by now, though it was not when we looked, or the other way round? Then it cannot be added or removed, and need not
- * be. */
+/* Is it there by now, though it was not when we looked, or the other way round? Then it cannot be
+ * added or removed, and need not be. */
 static bool
 has_become(struct hz_routes *r, struct call *call, const struct hz_route *route, bool is_there)
 {
@@ -232,7 +233,7 @@ take_away(struct hz_routes *r, struct call *call, const struct hz_route *route, 
 	return true;
 }
 
-/* ---- creating: with mu held -------------------------------------------------------------------------- */
+/* ---- creating: with mu held ---- */
 
 /* number 0: it is to be found by the node's name. */
 static bool
@@ -311,7 +312,8 @@ check_address(const struct node_ref *node, struct str gateway, struct error *err
 	               "IP %" STR_FMT " not part of routes target addresses", STR_ARG(gateway));
 }
 
-/* The route controller only asks for destinations within --cluster-cidr; this check ensures that no others are changed. */
+/* The route controller only asks for destinations within --cluster-cidr; this check ensures that no
+ * others are changed. */
 static bool
 check_is_inside(const struct hz_routes *r, struct str destination, const struct ip_net *net,
                 struct error *err)
@@ -362,8 +364,8 @@ has_pod_cidr(const struct node_ref *node, struct str cidr)
 	return false;
 }
 
-/* A route to a live node that has this pod CIDR stays. The route controller does not ask for another one in that case, but its
- * list of routes may be older than ours. */
+/* A route to a live node that has this pod CIDR stays. The route controller does not ask for
+ * another one in that case, but its list of routes may be older than ours. */
 static bool
 check_is_replaceable(const struct hz_routes *r, struct call *call, const struct hz_route *known,
                      struct error *err)
@@ -429,7 +431,7 @@ hz_routes_create(struct hz_routes *r, struct call *call, const struct node_ref *
 	return create(r, call, node, destination, err) || err_wrap(err, "hcloud/CreateRoute");
 }
 
-/* ---- removing ---------------------------------------------------------------------------------------- */
+/* ---- removing ---- */
 
 /* Either way round: only the destination has a '/'. */
 static bool
@@ -460,7 +462,7 @@ hz_routes_remove(struct hz_routes *r, struct call *call, const struct route *rou
 	return err_wrap(err, "hcloud/DeleteRoute");
 }
 
-/* ---- life cycle -------------------------------------------------------------------------------------- */
+/* ---- life cycle ---- */
 
 struct hz_routes *
 hz_routes_new(const struct hz_routes_config *config)

@@ -1,13 +1,15 @@
 /* routes.h: routes to pods, in the private network of HCLOUD_NETWORK (docs/spec/hcloud.md,
  * "Routes").
  *
- * A route's gateway is the address that a node's server has in the network; which server is a node's is told by provider IDs, and
- * by the name where a node has none. One look is the network and the servers' list; what is created right after it is compared
- * with that look, not asked for again. A route whose gateway is no server's is a blackhole only if the list has all servers that
+ * A route's gateway is the address that a node's server has in the network; which server is a
+ * node's is told by provider IDs, and by the name where a node has none. One look is the network
+ * and the servers' list; what is created right after it is compared with that look, not asked for
+ * again. A route whose gateway is no server's is a blackhole only if the list has all servers that
  * the network says are attached to it.
  *
- * A network takes one change at a time, so changes wait for each other here and not by being refused. After one that does not
- * end, and while the table is full, the others of the same run are not tried.
+ * A network takes one change at a time, so changes wait for each other here and not by being
+ * refused. After one that does not end, and while the table is full, the others of the same run are
+ * not tried.
  *
  * Threads: as in struct route_ops.
  */

@@ -1,8 +1,9 @@
 /* selector.c: see selector.h.
  *
- * One token of lookahead is enough. Words end at blanks and at any of =!(),<>, so keys are checked only after they were cut.
- * "in" and "notin" are operators behind a key, and words everywhere else. As in labels.Parse, a NUL ends the text where a token
- * could start, and a token where it stands inside one.
+ * One token of lookahead is enough. Words end at blanks and at any of =!(),<>, so keys are checked
+ * only after they were cut. "in" and "notin" are operators behind a key, and words everywhere else.
+ * As in labels.Parse, a NUL ends the text where a token could start, and a token where it stands
+ * inside one.
  */
 #include "providers/hcloud/selector.h"
 
@@ -66,7 +67,7 @@ struct parser {
 	struct error *err;
 };
 
-/* ---- tokens ------------------------------------------------------------------------------------------ */
+/* ---- tokens ---- */
 
 static bool
 is_blank(char c)
@@ -183,7 +184,7 @@ fail_at(struct parser *p, struct str at, const char *problem)
 	               (size_t)(at.ptr - p->text.ptr) + 1, problem);
 }
 
-/* ---- keys and values --------------------------------------------------------------------------------- */
+/* ---- keys and values ---- */
 
 static bool
 is_alnum(char c)
@@ -272,7 +273,7 @@ check_number(struct parser *p, struct requirement *r)
 	               : fail_at(p, value, "< and > compare with an integer");
 }
 
-/* ---- requirements ------------------------------------------------------------------------------------ */
+/* ---- requirements ---- */
 
 static void
 add_value(struct parser *p, struct requirement *r, struct str value)
@@ -407,7 +408,8 @@ count_commas(struct str text)
 	return n;
 }
 
-/* Commas part requirements, and values; every value but the last of each requirement has one of its own. */
+/* Commas part requirements, and values; every value but the last of each requirement has one of its
+ * own. */
 bool
 hz_selector_parse(struct str text, struct arena *arena, const struct hz_selector **ret,
                   struct error *err)
@@ -432,7 +434,7 @@ hz_selector_parse(struct str text, struct arena *arena, const struct hz_selector
 	return true;
 }
 
-/* ---- matching ---------------------------------------------------------------------------------------- */
+/* ---- matching ---- */
 
 static const struct str *
 find(const struct label *const labels[], size_t n, struct str key)

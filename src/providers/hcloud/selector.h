@@ -1,8 +1,8 @@
 /* selector.h: Kubernetes label selectors: "a=b,c!=d,e in (f,g),h notin (i),j,!k,l>5".
  *
- * For the annotation node-selector. Takes and refuses the same texts as labels.Parse of k8s.io/apimachinery, which the official
- * controller uses. Two rules are easily missed: "a=" wants the empty value, and "b!=c" and "b notin (c)" also select what has
- * no label b.
+ * For the annotation node-selector. Takes and refuses the same texts as labels.Parse of
+ * k8s.io/apimachinery, which the official controller uses. Two rules are easily missed: "a=" wants
+ * the empty value, and "b!=c" and "b notin (c)" also select what has no label b.
  *
  * Threads: pure; a parsed one may be shared.
  */
@@ -18,7 +18,8 @@ struct hz_selector;
 /** Empty text selects everything. At most LIMIT_SELECTOR bytes.
  *
  * @param ret  in the arena; keeps no view of the text
- * @return  On false, err->code is ERR_INVALID, and the message names the selector and the position of what is wrong
+ * @return  On false, err->code is ERR_INVALID, and the message names the selector and the position
+ * of what is wrong
  *
  * Cost: one pass; about 64 bytes for each comma.
  */

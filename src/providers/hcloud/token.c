@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "base/thread.h"
 
-/* ---- where a secret comes from ---------------------------------------------------------------------- */
+/* ---- where a secret comes from ---- */
 
 enum {
 	NAME_MAX_LEN = 64, /* of a variable, with "_FILE" */
@@ -95,7 +95,7 @@ hz_source_refresh(struct hz_source *s)
 	return true;
 }
 
-/* ---- the Authorization header ----------------------------------------------------------------------- */
+/* ---- the Authorization header ---- */
 
 struct hz_login {
 	struct http_auth auth;
@@ -133,7 +133,7 @@ hz_login_generation(struct hz_login *l)
 	return l->generation;
 }
 
-/* ---- the header ------------------------------------------------------------------------------------- */
+/* ---- the header ---- */
 
 static bool
 add_bearer(const struct hz_login *l, struct buf *ret, struct error *err)
@@ -181,7 +181,7 @@ login_rejected(struct http_auth *auth, uint64_t generation)
 	return hz_login_generation(login_of(auth)) != generation;
 }
 
-/* ---- life cycle ------------------------------------------------------------------------------------- */
+/* ---- life cycle ---- */
 
 struct hz_login *
 hz_login_new(const struct hz_source *user, const struct hz_source *secret)

@@ -1,7 +1,9 @@
-/* token.h: the credentials of the Cloud API and of Robot: a secret that is given as a variable X, or as a file named by X_FILE.
+/* token.h: the credentials of the Cloud API and of Robot: a secret that is given as a variable X,
+ * or as a file named by X_FILE.
  *
- * The official controller reads such files at its start only. We read them again, so that a token can be replaced
- * without a restart: before each request, and once more when a request is refused, which is sent again when they differ.
+ * The official controller reads such files at its start only. We read them again, so that a token
+ * can be replaced without a restart: before each request, and once more when a request is refused,
+ * which is sent again when they differ.
  *
  * Threads: a source is protected by its owner's lock; a login may be used from any thread.
  */
@@ -12,7 +14,7 @@
 #include "base/secret.h"
 #include "http/http.h"
 
-/* ---- where a secret comes from ---------------------------------------------------------------------- */
+/* ---- where a secret comes from ---- */
 
 struct hz_source {
 	char *path; /* NULL: the variable itself, which never changes */
@@ -25,11 +27,11 @@ void hz_source_fini(struct hz_source *);
 /** Makes *to read what *from does. */
 void hz_source_copy(struct hz_source *to, const struct hz_source *from);
 
-/** Reads the file again; true when it holds another value. What cannot be read, or is empty, leaves the last value: it is
- * being replaced. */
+/** Reads the file again; true when it holds another value. What cannot be read, or is empty, leaves
+ * the last value: it is being replaced. */
 bool hz_source_refresh(struct hz_source *);
 
-/* ---- the Authorization header ----------------------------------------------------------------------- */
+/* ---- the Authorization header ---- */
 
 struct hz_login;
 

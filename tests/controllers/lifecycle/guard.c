@@ -1,4 +1,5 @@
-/* tests/controllers/lifecycle/guard.c: the decision to delete a node, over every combination of its inputs. */
+/* tests/controllers/lifecycle/guard.c: the decision to delete a node, over every combination of its
+ * inputs. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

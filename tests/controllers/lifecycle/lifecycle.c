@@ -557,7 +557,8 @@ where_all_other_nodes_are_foreign_an_anchor_serves(void **state UNUSED)
 	assert_int_equal(deletions_of("a"), 1);
 }
 
-/* Its kubelet still sends heartbeats, but its machine is gone as well: other nodes are asked for all the same. */
+/* Its kubelet still sends heartbeats, but its machine is gone as well: other nodes are asked for
+ * all the same. */
 static void
 a_ready_node_without_a_machine_is_not_the_only_one_asked(void **state UNUSED)
 {
@@ -787,7 +788,8 @@ a_young_node_waits(void **state UNUSED)
 	assert_int_equal(deletions(), 1);
 }
 
-/* Hundreds join, and none of them is ready at first: until two looks can prove anything the cloud is left alone. */
+/* Hundreds join, and none of them is ready at first: until two looks can prove anything the cloud
+ * is left alone. */
 static void
 a_new_node_is_not_looked_at_before_it_could_go(void **state UNUSED)
 {
@@ -930,7 +932,8 @@ a_node_re_created_during_the_look_is_not_deleted(void **state UNUSED)
 	assert_int_equal(deletions(), 0);
 }
 
-/* The API server refuses the DELETE if it knows of a change that we do not know yet, such as a kubelet that came back. */
+/* The API server refuses the DELETE if it knows of a change that we do not know yet, such as a
+ * kubelet that came back. */
 static void
 a_deletion_names_the_version_that_it_was_decided_by(void **state UNUSED)
 {
@@ -1048,8 +1051,8 @@ follow_a_crash(void)
 	rig_start_lifecycle_after_crash(rig, &guard_defaults);
 }
 
-/* Leaders that change every minute do not delete a few nodes each: one node of ten, with those that the former leader may have
- * deleted, counts as four of ten. */
+/* Leaders that change every minute do not delete a few nodes each: one node of ten, with those that
+ * the former leader may have deleted, counts as four of ten. */
 static void
 after_a_crash_a_node_waits_for_five_minutes(void **state UNUSED)
 {
@@ -1085,7 +1088,8 @@ ten_minutes_after_a_crash_it_is_forgotten(void **state UNUSED)
 	assert_int_equal(deletions(), 1);
 }
 
-/* Four in each way: if one way were not known, the breaker would hold those, and the single one with them. */
+/* Four in each way: if one way were not known, the breaker would hold those, and the single one
+ * with them. */
 static void
 announced_nodes_neither_count_nor_wait(void **state UNUSED)
 {
@@ -1159,7 +1163,8 @@ a_deletion_that_fails_is_told_and_tried_again(void **state UNUSED)
 	assert_int_equal(events("DeletingNodeFailed"), 1);
 }
 
-/* The server refuses: another node has the name. The store hears of it, and what was learnt of the old one is void. */
+/* The server refuses: another node has the name. The store hears of it, and what was learnt of the
+ * old one is void. */
 static void
 another_node_of_that_name_is_not_deleted(void **state UNUSED)
 {

@@ -410,7 +410,8 @@ a_machine_that_does_not_come_makes_one_event(void **state UNUSED)
 	assert_int_equal(events("FailedToInitializeNode"), 1);
 }
 
-/* The creation time is from another machine's clock. If that is far off, the node's age says nothing. */
+/* The creation time is from another machine's clock. If that is far off, the node's age says
+ * nothing. */
 static void
 a_node_from_the_future_is_not_young_for_long(void **state UNUSED)
 {
@@ -599,7 +600,8 @@ equal_addresses_are_not_written(void **state UNUSED)
 	assert_int_equal(fake_cloud_looks(rig->cloud), 4);
 }
 
-/* Status is never written from a failed read; nor is anything taken away because a machine seems absent. */
+/* Status is never written from a failed read; nor is anything taken away because a machine seems
+ * absent. */
 static void
 addresses_stay_when_the_machine_cannot_be_found(void **state UNUSED)
 {

@@ -365,7 +365,8 @@ a_condition_that_could_not_be_written_is_written_later(void **state UNUSED)
 	assert_int_equal(n_patches(), 2);
 }
 
-/* The watch is behind: the store shows what was there before our write, which says nothing about what is. */
+/* The watch is behind: the store shows what was there before our write, which says nothing about
+ * what is. */
 static void
 a_condition_is_put_right_however_late_the_store_hears(void **state UNUSED)
 {
@@ -600,7 +601,8 @@ an_older_node_keeps_its_pod_cidr(void **state UNUSED)
 	assert_false(fake_routes_has(rig->routes, "a", CIDR_A));
 }
 
-/* Not even an older node gets it: with the stolen kubelet of one that had no pod CIDR, an attacker could ask for any. */
+/* Not even an older node gets it: with the stolen kubelet of one that had no pod CIDR, an attacker
+ * could ask for any. */
 static void
 a_live_node_keeps_the_route_that_it_has(void **state UNUSED)
 {

@@ -1,4 +1,5 @@
-/* tests/controllers/route/route_guard.c: which node may have a pod CIDR, against a naive model; and the decisions of the breaker. */
+/* tests/controllers/route/route_guard.c: which node may have a pod CIDR, against a naive model; and
+ * the decisions of the breaker. */
 #include "controllers/route/route_guard.h"
 
 #include <setjmp.h>
@@ -116,7 +117,8 @@ goes_before(const struct route_claim *a, const struct route_claim *b)
 	       (a->created_wall_ns == b->created_wall_ns && str_cmp(a->uid, b->uid) < 0);
 }
 
-/* The rule once more, claim by claim: a claim is granted if it overlaps with no granted claim that goes before it. */
+/* The rule once more, claim by claim: a claim is granted if it overlaps with no granted claim that
+ * goes before it. */
 static void
 check(const struct route_claim *claims, size_t n)
 {

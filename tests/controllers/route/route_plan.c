@@ -125,7 +125,8 @@ a_blackhole_is_replaced_in_one_run(void **state UNUSED)
 	assert_true(p.removes_first);
 }
 
-/* Whoever made it was killed: it is asked for again where it is wanted, and removed where it is not. */
+/* Whoever made it was killed: it is asked for again where it is wanted, and removed where it is
+ * not. */
 static void
 an_unfinished_route_is_finished_or_removed(void **state UNUSED)
 {
@@ -204,7 +205,8 @@ a_node_without_cidrs_that_is_a_target_is_told(void **state UNUSED)
 	assert_int_equal(p.n_remove, 1);
 }
 
-/* Applying a plan to any table leads to one that needs nothing: no blackholes, each CIDR once at least, no strangers. */
+/* Applying a plan to any table leads to one that needs nothing: no blackholes, each CIDR once at
+ * least, no strangers. */
 static void
 applying_a_plan_settles(void **state UNUSED)
 {

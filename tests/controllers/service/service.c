@@ -1,4 +1,5 @@
-/* Which Services get a balancer, in what order things are written, and what happens when something goes wrong. */
+/* Which Services get a balancer, in what order things are written, and what happens when something
+ * goes wrong. */
 #include "controllers/pace.h"
 #include "controllers/rig.h"
 
@@ -221,7 +222,8 @@ services_that_want_none_are_left_alone(void **state UNUSED)
 
 #define OURS "service.kubernetes.io/load-balancer-cleanup"
 
-/* All controllers made with k8s.io/cloud-provider use the same finalizer. If we removed it, the other's balancer would be left. */
+/* All controllers made with k8s.io/cloud-provider use the same finalizer. If we removed it, the
+ * other's balancer would be left. */
 static void
 the_finalizer_of_another_class_is_left_to_its_controller(void **state UNUSED)
 {
@@ -553,7 +555,8 @@ other_finalizers_stay(void **state UNUSED)
 	assert_quiet();
 }
 
-/* Its balancer is there, nobody tried to remove it, the provider was notified, and one Warning names it. */
+/* Its balancer is there, nobody tried to remove it, the provider was notified, and one Warning
+ * names it. */
 static void
 assert_kept(const char *uid)
 {
@@ -582,7 +585,8 @@ a_service_that_vanishes_with_our_finalizer_keeps_its_balancer(void **state UNUSE
 	assert_kept("web-1");
 }
 
-/* The API server is that of a rebuilt or cloned cluster: the Services have the same names and other UIDs. */
+/* The API server is that of a rebuilt or cloned cluster: the Services have the same names and other
+ * UIDs. */
 static void
 a_service_that_returns_under_another_uid_keeps_the_former_balancer(void **state UNUSED)
 {
@@ -658,7 +662,8 @@ retry_becomes_due(void)
 	rig_run(rig, 10);
 }
 
-/* The Service is replaced while a worker looks for it: the store has the new one and has not reported it yet. */
+/* The Service is replaced while a worker looks for it: the store has the new one and has not
+ * reported it yet. */
 static void
 a_service_that_returns_under_a_worker_keeps_the_former_balancer(void **state UNUSED)
 {
@@ -688,7 +693,8 @@ a_service_that_returns_under_a_worker_after_its_deletion_loses_its_balancer(void
 	assert_balanced("web-2", "a=fake://a,");
 }
 
-/* A worker looks for the Service just when it goes: the store is without it, and has not told so yet. */
+/* A worker looks for the Service just when it goes: the store is without it, and has not told so
+ * yet. */
 static void
 a_service_that_vanishes_under_a_worker_loses_its_balancer(void **state UNUSED)
 {
@@ -768,7 +774,8 @@ a_conflict_is_tried_again_without_a_warning(void **state UNUSED)
 	assert_int_equal(events("SyncLoadBalancerFailed"), 0);
 }
 
-/* An admission webhook answers 409. The first two answers are treated like conflicts between writers. */
+/* An admission webhook answers 409. The first two answers are treated like conflicts between
+ * writers. */
 static void
 a_conflict_that_lasts_is_a_failure_like_others(void **state UNUSED)
 {
@@ -825,7 +832,8 @@ a_conflict_about_the_status_alone_is_a_failure_when_it_lasts(void **state UNUSED
 	assert_int_equal(events("SyncLoadBalancerFailed"), 0);
 }
 
-/* The watch of Services lags: a new Service has the name, and the store still shows the former one. */
+/* The watch of Services lags: a new Service has the name, and the store still shows the former
+ * one. */
 static void
 a_watch_that_lags_for_long_is_reported(void **state UNUSED)
 {
@@ -1071,7 +1079,8 @@ flap(unsigned seconds)
 	}
 }
 
-/* Else a node that flaps would use up the 25 events that an object may have, and its deletion would not be told. */
+/* Else a node that flaps would use up the 25 events that an object may have, and its deletion would
+ * not be told. */
 static void
 flapping_is_told_more_and_more_seldom(void **state UNUSED)
 {
@@ -1286,7 +1295,8 @@ existing_ones_are_adopted_before_all_else(void **state UNUSED)
 	assert_balanced("web-1", "a=fake://a,");
 }
 
-/* The status of the others is not about our balancers: it is another controller's, or about a balancer that is gone. */
+/* The status of the others is not about our balancers: it is another controller's, or about a
+ * balancer that is gone. */
 static void
 only_services_of_this_controller_are_adopted(void **state UNUSED)
 {

@@ -2,8 +2,9 @@
  * are in the one state that docs/spec/framework.md, "Service sync", allows, and on the way nothing
  * was done that a crash could not have been survived.
  *
- * No threads but the recorder's: this one does what a worker does, one key at a time, so that a sequence is the same each
- * time. CCMD_SEED=N runs that sequence alone and says what it does; CCMD_SEQUENCES=N is how many there are.
+ * No threads but the recorder's: this one does what a worker does, one key at a time, so that a
+ * sequence is the same each time. CCMD_SEED=N runs that sequence alone and says what it does;
+ * CCMD_SEQUENCES=N is how many there are.
  */
 #include <fcntl.h>
 #include <inttypes.h>
@@ -462,7 +463,8 @@ step(struct world *w)
 	}
 }
 
-/* Everything is heard of and worked off, and what failed comes back: 5 minutes are its longest wait. */
+/* Everything is heard of and worked off, and what failed comes back: 5 minutes are its longest
+ * wait. */
 static void
 calm(struct world *w)
 {

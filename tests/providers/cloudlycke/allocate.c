@@ -142,7 +142,7 @@ assert_refused(struct world *w, const struct cl_desired *desired, const char *me
 	assert_string_equal(w->err.msg, message);
 }
 
-/* ---- a new address ----------------------------------------------------------------------------------- */
+/* ---- a new address ---- */
 
 static void
 the_lowest_free_one_is_given(void **state UNUSED)
@@ -228,7 +228,7 @@ huge_blocks_cost_nothing(void **state UNUSED)
 	               "address pool \"p\" has no free IPv6 address (0 of 0 in use)");
 }
 
-/* ---- what it has ------------------------------------------------------------------------------------- */
+/* ---- what it has ---- */
 
 static void
 what_fits_is_kept(void **state UNUSED)
@@ -267,7 +267,7 @@ its_own_entry_is_no_rival(void **state UNUSED)
 	assert_gets(&w, &desired, "10.0.0.1", NULL);
 }
 
-/* ---- wanted ones ------------------------------------------------------------------------------------- */
+/* ---- wanted ones ---- */
 
 static void
 a_wanted_one_is_given_or_refused_with_the_reason(void **state UNUSED)
@@ -294,7 +294,7 @@ a_wanted_one_is_given_or_refused_with_the_reason(void **state UNUSED)
 	assert_refused(&w, &desired, "address \"fd00::1\" is of none of the Service's IP families");
 }
 
-/* ---- families ---------------------------------------------------------------------------------------- */
+/* ---- families ---- */
 
 #define DUAL "addresses: [10.0.0.1, 'fd00::1']"
 
@@ -340,7 +340,7 @@ a_wanted_one_is_not_done_without(void **state UNUSED)
 	assert_refused(&w, &desired, "address \"fd00::1\" is already used by ns/a");
 }
 
-/* ---- sharing ----------------------------------------------------------------------------------------- */
+/* ---- sharing ---- */
 
 static void
 friends_share_where_their_ports_differ(void **state UNUSED)
@@ -386,9 +386,10 @@ only_friends_share(void **state UNUSED)
 	assert_gets(&w, &desired, "10.0.0.1", NULL);
 }
 
-/* ---- whatever happens -------------------------------------------------------------------------------- */
+/* ---- whatever happens ---- */
 
-/* What must hold of all holders at any time: one address has one holder, or such as may share it. */
+/* What must hold of all holders at any time: one address has one holder, or such as may share
+ * it. */
 static void
 assert_no_address_is_taken_away(const struct world *w)
 {

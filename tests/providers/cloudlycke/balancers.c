@@ -231,7 +231,7 @@ in_folder(struct world *w, const char *name)
 	return text_of(w, arena_printf(&w->arena, "%s/%s", w->lab->folder, name).ptr);
 }
 
-/* ---- addresses --------------------------------------------------------------------------------------- */
+/* ---- addresses ---- */
 
 static void
 a_second_run_changes_nothing(void **state)
@@ -319,7 +319,7 @@ a_pool_that_moves_moves_its_services(void **state)
 	assert_string_equal(remove_one(&w, "web"), "removed");
 }
 
-/* ---- after a restart --------------------------------------------------------------------------------- */
+/* ---- after a restart ---- */
 
 static void
 services_keep_what_their_status_says(void **state)
@@ -350,7 +350,8 @@ of_two_with_one_address_the_lower_uid_keeps_it(void **state)
 	assert_string_equal(ensure(&w, "a"), "10.0.0.2");
 }
 
-/* Otherwise a user who may patch a status could have this host's own address served, with everything that listens there. */
+/* Otherwise a user who may patch a status could have this host's own address served, with
+ * everything that listens there. */
 static void
 an_address_of_no_pool_is_not_taken_from_a_status(void **state)
 {
@@ -411,7 +412,8 @@ an_address_of_a_pool_is_found_behind_others(void **state)
 	assert_string_equal(ensure(&w, "a"), "10.0.0.3");
 }
 
-/* Pools were edited while ccmd was stopped: the address that it gave is served until there is another one. */
+/* Pools were edited while ccmd was stopped: the address that it gave is served until there is
+ * another one. */
 static void
 an_address_that_left_its_pool_is_kept_until_there_is_another(void **state)
 {
@@ -453,8 +455,8 @@ the_one_that_was_given_an_address_keeps_it(void **state)
 	assert_string_equal(ensure(&w, "a"), "10.0.0.2");
 }
 
-/* ccmd was killed when the balancer was gone and the status was not cleared yet; meanwhile another Service had been given the
- * address. */
+/* ccmd was killed when the balancer was gone and the status was not cleared yet; meanwhile another
+ * Service had been given the address. */
 static void
 a_leaving_service_takes_no_address_back(void **state)
 {
@@ -493,7 +495,8 @@ a_leaving_service_has_its_address_until_its_balancer_is_removed(void **state)
 	assert_string_equal(ensure(&w, "c"), "10.0.0.1");
 }
 
-/* The record was written, and then the program ended before the status of the Service was patched. */
+/* The record was written, and then the program ended before the status of the Service was
+ * patched. */
 static void
 an_unpublished_address_is_not_given_to_another(void **state)
 {
@@ -512,7 +515,8 @@ an_unpublished_address_is_not_given_to_another(void **state)
 	assert_string_equal(ensure(&w, "c"), "10.0.0.3");
 }
 
-/* The Service returned under another UID: the address that is kept is no other Service's until an operator releases it. */
+/* The Service returned under another UID: the address that is kept is no other Service's until an
+ * operator releases it. */
 static void
 a_kept_address_stays_reserved_until_it_is_released(void **state)
 {
@@ -551,7 +555,7 @@ a_kept_address_stays_reserved_until_it_is_released(void **state)
 	assert_string_equal(ensure(&w, "d"), "10.0.0.1");
 }
 
-/* ---- the state file ---------------------------------------------------------------------------------- */
+/* ---- the state file ---- */
 
 static void
 check_not_opened(struct world *w, const char *text, const char *why)
@@ -677,7 +681,7 @@ what_cannot_be_written_did_not_happen(void **state)
 	assert_string_equal(ensure(&w, "b"), "10.0.0.3");
 }
 
-/* ---- hooks ------------------------------------------------------------------------------------------- */
+/* ---- hooks ---- */
 
 static void
 a_hook_runs_once_a_change(void **state)
@@ -778,7 +782,7 @@ who_does_not_lead_writes_nothing(void **state)
 	w.lab->host.fence = NULL;
 }
 
-/* ---- what it needs ----------------------------------------------------------------------------------- */
+/* ---- what it needs ---- */
 
 static void
 programs_and_files_are_announced(void **state)

@@ -8,7 +8,8 @@
 
 #define HEAD "apiVersion: cloudlycke.io/v1alpha1\nkind: Inventory\n"
 
-/* A file with machines n0 to n<n-1> but for the first `gone`, which are terminated when is_terminated. */
+/* A file with machines n0 to n<n-1> but for the first `gone`, which are terminated when
+ * is_terminated. */
 static struct cl_inventory *
 make(unsigned n, unsigned gone, bool is_terminated, const char *rest)
 {

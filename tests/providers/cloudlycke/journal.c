@@ -1,6 +1,8 @@
-/* Changes of several Services at a time: what shares a write, what others see meanwhile, and what a failure undoes.
+/* Changes of several Services at a time: what shares a write, what others see meanwhile, and what a
+ * failure undoes.
  *
- * The state file asks the fence before each write, and the fence asks the clock: so the clock is where writes are held up.
+ * The state file asks the fence before each write, and the fence asks the clock: so the clock is
+ * where writes are held up.
  */
 #include <sched.h>
 #include <setjmp.h>
@@ -46,7 +48,7 @@ struct world {
 	char text[200];    /* of written() */
 };
 
-/* ---- the clock that writes ask ----------------------------------------------------------------------- */
+/* ---- the clock that writes ask ---- */
 
 static int64_t
 held_boot(struct clock *clock)
@@ -93,7 +95,7 @@ wait_writes(struct world *w, unsigned n)
 		assert_true(clock_wait(&clock_real, &w->changed, &w->mu, deadline_ns));
 }
 
-/* ---- life -------------------------------------------------------------------------------------------- */
+/* ---- life ---- */
 
 static void
 world_init(struct world *w, void **state)
@@ -123,7 +125,7 @@ world_fini(struct world *w)
 	PTHREAD_OK(pthread_mutex_destroy(&w->mu));
 }
 
-/* ---- changes ----------------------------------------------------------------------------------------- */
+/* ---- changes ---- */
 
 static struct cl_record *
 record_of(const struct changer *c)
@@ -216,7 +218,7 @@ written(struct world *w)
 	return w->text;
 }
 
-/* ---- tests ------------------------------------------------------------------------------------------- */
+/* ---- tests ---- */
 
 static void
 who_comes_during_a_write_shares_the_next(void **state)

@@ -19,7 +19,7 @@
 
 #define PATIENCE_NS (60 * NS_PER_SEC) /* far more than a busy machine takes */
 
-/* ---- the host ---------------------------------------------------------------------------------------- */
+/* ---- the host ---- */
 
 static struct lab *
 lab_of(const struct cloud_host *host)
@@ -70,7 +70,7 @@ no_nodes(const struct cloud_host *host, struct arena *arena, struct node_ref **r
 	*ret_n = 0;
 }
 
-/* ---- life cycle -------------------------------------------------------------------------------------- */
+/* ---- life cycle ---- */
 
 int
 lab_setup(void **state)
@@ -123,7 +123,7 @@ lab_teardown(void **state)
 	return 0;
 }
 
-/* ---- the file ---------------------------------------------------------------------------------------- */
+/* ---- the file ---- */
 
 static void
 path_of(struct lab *lab, const char *name, char ret[128])
@@ -187,7 +187,7 @@ lab_machines(struct lab *lab, unsigned n, const char *text)
 	lab_write(lab, all.ptr);
 }
 
-/* ---- waiting ----------------------------------------------------------------------------------------- */
+/* ---- waiting ---- */
 
 /* Takes what has been logged; waits for more until the deadline. False when there is none. */
 static bool
@@ -279,7 +279,7 @@ lab_metric(const char *series)
 	return (double)value;
 }
 
-/* ---- the provider ------------------------------------------------------------------------------------ */
+/* ---- the provider ---- */
 
 bool
 lab_try_open(struct lab *lab, const struct cloud_config *config, struct cloud **ret,

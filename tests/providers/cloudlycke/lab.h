@@ -26,15 +26,16 @@ struct lab {
 extern const struct cloud_ops cloudlycke_cloud;
 
 #define LAB_HEAD "apiVersion: cloudlycke.io/v1alpha1\nkind: Inventory\n"
-/** Reload settings for tests of inotify alone, and of polling alone in a file system that could do both. */
+/** Reload settings for tests of inotify alone, and of polling alone in a file system that could do
+ * both. */
 #define LAB_QUICK "reload: {debounce: 10ms, poll: 0}\n"
 
 /** For setup and teardown: a folder, and the log caught; *state is the lab. */
 int lab_setup(void **state);
 int lab_teardown(void **state);
 
-/** Replaces a file of the folder by renaming another over it. The new one is a second old, so that a reader does not wait to see
- * whether it is still being written. */
+/** Replaces a file of the folder by renaming another over it. The new one is a second old, so that
+ * a reader does not wait to see whether it is still being written. */
 void lab_put(struct lab *lab, const char *name, const char *text);
 /** Truncates it and writes it anew; text NULL: only truncates. */
 void lab_overwrite(struct lab *lab, const char *name, const char *text);

@@ -21,7 +21,7 @@ close_cloud(struct cloud *cloud)
 
 DEFINE_CLEANUP(struct cloud, close_cloud)
 
-/* ---- open -------------------------------------------------------------------------------------------- */
+/* ---- open ---- */
 
 static void
 check_not_opened(struct lab *lab, const char *path, enum err_code code, const char *msg)
@@ -122,7 +122,7 @@ close_takes_null(void **state UNUSED)
 	ops.close(NULL);
 }
 
-/* ---- look -------------------------------------------------------------------------------------------- */
+/* ---- look ---- */
 
 #define FINDING                                                                                \
 	"cloud: {region: r, zone: z}\n"                                                        \
@@ -307,7 +307,7 @@ unlisted_machines_are_errors_if_configured_so(void **state)
 	check_answer(cloud, "t", "", PRESENCE_ABSENT, POWER_UNKNOWN);
 }
 
-/* ---- looks while the file changes -------------------------------------------------------------------- */
+/* ---- looks while the file changes ---- */
 
 /* No answer is older than the question, even before the provider was notified. */
 static void

@@ -30,10 +30,11 @@ check_presence(struct cloud *cloud, const char *id, enum presence presence)
 	assert_int_equal(lab_look(cloud, "", id).presence, presence);
 }
 
-/* ---- the first load ---------------------------------------------------------------------------------- */
+/* ---- the first load ---- */
 
-/* A clock for a start: every wait ends immediately, and the file is written during it, as another process would do. The wall
- * clock is long before the file's time, so the file always counts as just written. */
+/* A clock for a start: every wait ends immediately, and the file is written during it, as another
+ * process would do. The wall clock is long before the file's time, so the file always counts as
+ * just written. */
 struct start {
 	struct clock clock;
 	struct lab *lab;
@@ -131,7 +132,7 @@ a_file_that_was_written_long_ago_is_read_immediately(void **state)
 	assert_true(cl_loader_open(loader, &s.clock, &err));
 }
 
-/* ---- ways in which files change ---------------------------------------------------------------------- */
+/* ---- ways in which files change ---- */
 
 static void
 sees_another_file_renamed_over_it(void **state)
@@ -174,7 +175,8 @@ make_folder(struct lab *lab, const char *name)
 	assert_int_equal(mkdir(path, 0700), 0);
 }
 
-/* The file is a link, and what it leads to changes in another folder than the one that is watched. */
+/* The file is a link, and what it leads to changes in another folder than the one that is
+ * watched. */
 static void
 sees_changes_without_notification(void **state)
 {
@@ -211,7 +213,8 @@ make_version(struct lab *lab, const char *version, const char *text)
 	lab_put(lab, path, text);
 }
 
-/* As a kubelet does it: inventory.yaml -> ..data/inventory.yaml, ..data -> ..1, and ..data is turned. */
+/* As a kubelet does it: inventory.yaml -> ..data/inventory.yaml, ..data -> ..1, and ..data is
+ * turned. */
 static void
 sees_a_config_map_turned(void **state)
 {
@@ -295,7 +298,7 @@ sees_its_folder_replaced(void **state)
 	check_presence(cloud, "m2", PRESENCE_PRESENT);
 }
 
-/* ---- files that are not whole ------------------------------------------------------------------------ */
+/* ---- files that are not whole ---- */
 
 /* Each piece is a valid file; they come faster than the wait for quiet. */
 static void
@@ -348,7 +351,7 @@ keeps_a_file_out_that_was_cut(void **state)
 	assert_int_equal(lab_count_wakes(lab), 0);
 }
 
-/* ---- what is kept out -------------------------------------------------------------------------------- */
+/* ---- what is kept out ---- */
 
 static void
 keeps_a_file_out_that_is_wrong(void **state)
@@ -441,7 +444,7 @@ keeps_what_it_has_while_the_file_is_gone(void **state)
 	lab_wait_wakes(lab, 1);
 }
 
-/* ---- the rest ---------------------------------------------------------------------------------------- */
+/* ---- the rest ---- */
 
 static void
 reloads_on_request(void **state)

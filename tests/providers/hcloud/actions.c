@@ -12,7 +12,7 @@
 #include "base/thread.h"
 #include "providers/hcloud/lab.h"
 
-/* ---- reading ----------------------------------------------------------------------------------------- */
+/* ---- reading ---- */
 
 static bool
 read_text(const char *text, struct hz_action *ret, struct error *err)
@@ -75,7 +75,7 @@ a_failure_is_in_the_apis_words(void **state)
 	             "Unknown error (<unknown>, 7)");
 }
 
-/* ---- one who waits: the lab's clock is in a hurry ------------------------------------------------------ */
+/* ---- one who waits: the lab's clock is in a hurry ---- */
 
 #define TARGET_OF(ids) "/actions?" ids "page=1&sort=status&sort=id"
 #define TARGET TARGET_OF("id=7&")
@@ -266,7 +266,7 @@ the_reserve_is_not_for_waiting(void **state)
 	assert_int_equal(lab->n_asked, 1);
 }
 
-/* ---- many who wait: threads, and a cloud that takes its time -------------------------------------------- */
+/* ---- many who wait: threads, and a cloud that takes its time ---- */
 
 enum {
 	WAITERS_MAX = 60,

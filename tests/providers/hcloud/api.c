@@ -201,7 +201,7 @@ changes_leave_the_reserve_to_others(void **state)
 	assert_true(ask(lab, HTTP_GET, false, &err)); /* it has been admitted */
 }
 
-/* ---- trouble is told --------------------------------------------------------------------------------- */
+/* ---- trouble is told ---- */
 
 static void
 a_wrong_token_is_told_once(void **state)
@@ -246,7 +246,8 @@ silence_is_told_after_a_minute(void **state)
 	               "hcloud: server responded with status code 503 [GET /x, status 503]\n"));
 }
 
-/* That it says no is an answer; and a token for reading only is told where it matters. Who is over the limit is told so. */
+/* That it says no is an answer; and a token for reading only is told where it matters. Who is over
+ * the limit is told so. */
 static void
 an_answer_is_no_trouble(void **state)
 {
@@ -279,7 +280,7 @@ each_attempt_is_counted(void **state)
 	assert_non_null(strstr(text.ptr, "hcloud_api_in_flight_requests 0\n"));
 }
 
-/* ---- the dump ---------------------------------------------------------------------------------------- */
+/* ---- the dump ---- */
 
 static void
 check_body(const char *body, const char *shown)
@@ -322,9 +323,10 @@ a_request_is_shown_without_its_token(void **state)
 
 #define IN_LAB(test) cmocka_unit_test_setup_teardown(test, lab_setup_open, lab_teardown)
 
-/* ---- outages ------------------------------------------------------------------------------------------- */
+/* ---- outages ---- */
 
-/* Callers come as fast as they can, for half an hour, with GETs, which are retried, and with changes. */
+/* Callers come as fast as they can, for half an hour, with GETs, which are retried, and with
+ * changes. */
 static void
 an_outage_is_probed_now_and_then(void **state)
 {
@@ -346,7 +348,8 @@ an_outage_is_probed_now_and_then(void **state)
 	assert_int_equal(lab->n_recovered, 1);
 }
 
-/* Requests that were never answered are not taken from the budget, so no caller waits for it to recover afterwards. */
+/* Requests that were never answered are not taken from the budget, so no caller waits for it to
+ * recover afterwards. */
 static void
 an_outage_costs_no_budget(void **state)
 {

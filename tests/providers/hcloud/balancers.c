@@ -183,7 +183,7 @@ check_failure(enum err_code code, const char *text)
 		fail_msg("\"%s\" does not say \"%s\"", story.err.msg, text);
 }
 
-/* ---- settled ----------------------------------------------------------------------------------------- */
+/* ---- settled ---- */
 
 static void
 what_is_settled_costs_nothing(void **state)
@@ -211,7 +211,7 @@ several_with_its_label_are_left_to_a_person(void **state)
 	assert_int_equal(n_asked(), 1);
 }
 
-/* ---- made -------------------------------------------------------------------------------------------- */
+/* ---- made ---- */
 
 static void
 a_lost_answer_is_followed_by_a_look(void **state)
@@ -239,7 +239,7 @@ one_without_addresses_is_waited_for(void **state)
 	assert_true(ensure());
 }
 
-/* ---- adopted ----------------------------------------------------------------------------------------- */
+/* ---- adopted ---- */
 
 static const struct label named[] = {
 	{ { "load-balancer.hetzner.cloud/name", 32 }, { "web-lb", 6 } },
@@ -361,7 +361,8 @@ never_adopts_nothing_by_an_annotated_name(void **state)
 	check_left_alone("is not adopted: HCLOUD_LOAD_BALANCERS_ADOPTION=never");
 }
 
-/* The annotated name is in use by the Service's own balancer, made by a request whose answer was lost. */
+/* The annotated name is in use by the Service's own balancer, made by a request whose answer was
+ * lost. */
 static void
 its_own_balancer_is_found_in_all_modes(void **state)
 {
@@ -387,7 +388,7 @@ a_balancer_with_the_default_name_is_taken_back_in_all_modes(void **state)
 	check_adopted(PUT_BLUE(""));
 }
 
-/* ---- events ------------------------------------------------------------------------------------------ */
+/* ---- events ---- */
 
 static void
 a_type_that_is_not_chosen_is_reported_beside_another_mistake(void **state)
@@ -405,7 +406,7 @@ a_type_that_is_not_chosen_is_reported_beside_another_mistake(void **state)
 	assert_non_null(strstr(story.lab->events.ptr, "web LoadBalancerTypeUnconfigured: "));
 }
 
-/* ---- waiting ----------------------------------------------------------------------------------------- */
+/* ---- waiting ---- */
 
 static void
 begin_waiting(void)
@@ -483,7 +484,7 @@ patience_with_an_action_outlasts_an_outage(void **state)
 	assert_true(ensure());
 }
 
-/* ---- certificates ------------------------------------------------------------------------------------ */
+/* ---- certificates ---- */
 
 #define CERTIFICATES_OF_U \
 	"/certificates?label_selector=hcloud-ccm%2Fservice-uid%3Du-1&page=1&per_page=50&sort=id%3Aasc"
@@ -542,7 +543,7 @@ a_certificate_that_is_still_issued_leaves_the_rest_in_place(void **state)
 	assert_int_equal(story.err.code, ERR_PENDING);
 }
 
-/* ---- removed ----------------------------------------------------------------------------------------- */
+/* ---- removed ---- */
 
 static void
 what_is_gone_is_gone(void **state)
@@ -585,7 +586,7 @@ what_became_protected_meanwhile_stays(void **state)
 	assert_non_null(strstr(story.lab->events.ptr, "web LoadBalancerProtected: "));
 }
 
-/* ---- not found, perhaps because the token is another project's ---------------------------------------- */
+/* ---- not found, perhaps because the token is another project's ---- */
 
 #define ALL \
 	"/load_balancers?label_selector=hcloud-ccm%2Fservice-uid&page=1&per_page=50&sort=id%3Aasc"
@@ -682,7 +683,8 @@ in_another_project_no_service_is_released(void **state)
 	assert_non_null(strstr(story.lab->events.ptr, "web LoadBalancerHeld: "));
 }
 
-/* Of many Services that are held, each asks for its own balancer, and one of them asks for the evidence, once a minute. */
+/* Of many Services that are held, each asks for its own balancer, and one of them asks for the
+ * evidence, once a minute. */
 static void
 missing_evidence_is_not_asked_for_again_and_again(void **state)
 {
@@ -835,7 +837,7 @@ a_balancer_that_the_right_project_lacks_is_gone(void **state)
 	lab_check_asked(story.lab, OF_U "\n/servers/2\n");
 }
 
-/* ---- the tutorial's dialect -------------------------------------------------------------------------- */
+/* ---- the tutorial's dialect ---- */
 
 /* The Service "a-b/c" in the cluster "lab". */
 static void

@@ -49,7 +49,7 @@ finds_a_network_by_its_exact_name(void **state)
 
 #define IN_LAB(test) cmocka_unit_test_setup_teardown(test, lab_setup_open, lab_teardown)
 
-/* ---- provider IDs ----------------------------------------------------------------------------------- */
+/* ---- provider IDs ---- */
 
 static void
 check(const struct hz_dialect *dialect, const char *text, enum hz_kind kind, int64_t number)
@@ -142,7 +142,7 @@ writes_each_its_own(void **state)
 	check_written(&hz_tutorial_text, (struct hz_id){ HZ_CLOUD, 7 }, "ccm-from-scratch://7");
 }
 
-/* ---- the metadata service --------------------------------------------------------------------------- */
+/* ---- the metadata service ---- */
 
 /* docs/spec/hcloud.md, "Metadata" */
 static const char text[] = "- ip: 10.0.0.2\n"

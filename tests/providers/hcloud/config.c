@@ -61,7 +61,7 @@ assert_text(struct str text, const char *wanted)
 		fail_msg("\"%" STR_FMT "\" is not \"%s\"", STR_ARG(text), wanted);
 }
 
-/* ---- values ------------------------------------------------------------------------------------------ */
+/* ---- values ---- */
 
 static void
 a_token_is_enough(void **state)
@@ -345,7 +345,7 @@ first_what_cannot_be_read_then_the_rest(void **state)
 	               "syntax");
 }
 
-/* ---- files ------------------------------------------------------------------------------------------- */
+/* ---- files ---- */
 
 static void
 put(const char *path, const char *text)
@@ -384,7 +384,7 @@ a_file_is_read_again(void **state)
 	assert_text(secret_expose(&c->token.value), "second");
 }
 
-/* ---- the tutorial ------------------------------------------------------------------------------------ */
+/* ---- the tutorial ---- */
 
 static void
 the_tutorial_has_few_variables(void **state)

@@ -111,7 +111,7 @@ describe_robot(void)
 	                  &bench->found);
 }
 
-/* ---- the cloud --------------------------------------------------------------------------------------- */
+/* ---- the cloud ---- */
 
 /* docs/spec/hcloud.md, "Machine type and place" */
 static void
@@ -247,7 +247,7 @@ the_tutorial_sees_it_its_own_way(void **state)
 	assert_int_equal(bench->found.power, POWER_ON);
 }
 
-/* ---- Robot ------------------------------------------------------------------------------------------- */
+/* ---- Robot ---- */
 
 static void
 a_dedicated_server(void **state)

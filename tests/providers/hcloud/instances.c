@@ -60,7 +60,7 @@ check_failure(struct lab *lab, const struct node_ref refs[], size_t n, enum err_
 	assert_int_equal(err.code, code);
 }
 
-/* ---- one machine ------------------------------------------------------------------------------------- */
+/* ---- one machine ---- */
 
 static void
 a_server_is_asked_for_by_id(void **state)
@@ -164,7 +164,7 @@ foreign_ids_cost_nothing(void **state)
 	lab_check_asked(lab, "");
 }
 
-/* ---- many ---------------------------------------------------------------------------------------------- */
+/* ---- many ---- */
 
 static void
 many_are_answered_by_pages(void **state)
@@ -385,7 +385,8 @@ number_refs(struct node_ref refs[], char ids[][24], size_t n)
 	}
 }
 
-/* All machines of a large cluster seem gone: it is not asked for each of them, and not always for the same. */
+/* All machines of a large cluster seem gone: it is not asked for each of them, and not always for
+ * the same. */
 static void
 confirmations_are_bounded_and_go_round(void **state)
 {
@@ -415,7 +416,7 @@ confirmations_are_bounded_and_go_round(void **state)
 	assert_int_equal(n_either, 150);
 }
 
-/* ---- which provider IDs can be found ----------------------------------------------------------------- */
+/* ---- which provider IDs can be found ---- */
 
 static void
 check_can_find(struct lab *lab, const char *provider_id, bool wanted, unsigned wanted_realm)
@@ -444,7 +445,7 @@ only_ids_that_may_be_asked_for_can_be_found(void **state)
 	check_can_find(lab, "hcloud://bm-5", true, HZ_REALM_ROBOT);
 }
 
-/* ---- anchors ----------------------------------------------------------------------------------------- */
+/* ---- anchors ---- */
 
 static void
 our_network_is_an_anchor(void **state)
@@ -479,7 +480,7 @@ an_anchor_is_asked_for_only_in_need(void **state)
 	lab_check_asked(lab, LAB_PAGE_1 "\n/servers/2\n");
 }
 
-/* ---- the budget -------------------------------------------------------------------------------------- */
+/* ---- the budget ---- */
 
 static void
 a_spent_budget_is_not_overdrawn(void **state)
@@ -538,8 +539,8 @@ who_is_waited_for_goes_first(void **state)
 	check_one(lab, known, PRESENCE_PRESENT, "");
 }
 
-/* Whoever waits may take all but the reserve; while the cloud refuses, what runs in the background keeps off until twice that
- * has flowed in. */
+/* Whoever waits may take all but the reserve; while the cloud refuses, what runs in the background
+ * keeps off until twice that has flowed in. */
 static void
 after_a_refusal_the_background_keeps_off(void **state)
 {
@@ -576,7 +577,7 @@ no_answer_is_older_than_its_question(void **state)
 	check_one(lab, by_id("hcloud://1"), PRESENCE_ABSENT, "");
 }
 
-/* ---- Robot ------------------------------------------------------------------------------------------- */
+/* ---- Robot ---- */
 
 #define ROBOT_SERVER(number, name)                                               \
 	"{\"server\":{\"server_number\":" #number ",\"server_name\":\"" name     \
@@ -735,7 +736,8 @@ robots_rate_limit_is_guarded(void **state)
 	check_one(lab, ref, PRESENCE_PRESENT, "");
 }
 
-/* An hour without Robot: servers of the cloud are initialised, dedicated ones found; nothing is said to be gone. */
+/* An hour without Robot: servers of the cloud are initialised, dedicated ones found; nothing is
+ * said to be gone. */
 static void
 robots_last_list_serves_while_it_is_away(void **state)
 {

@@ -14,7 +14,7 @@
 
 extern char **environ;
 
-/* ---- the clock --------------------------------------------------------------------------------------- */
+/* ---- the clock ---- */
 
 static struct lab *
 lab_of_clock(struct clock *c)
@@ -39,7 +39,7 @@ hurry(struct clock *c, pthread_cond_t *cond, pthread_mutex_t *mutex, int64_t dea
 	return false;
 }
 
-/* ---- the cloud --------------------------------------------------------------------------------------- */
+/* ---- the cloud ---- */
 
 /* A star at the end stands for whatever follows. */
 static bool
@@ -139,7 +139,7 @@ lab_check_asked(struct lab *lab, const char *targets)
 	buf_reset(&lab->asked);
 }
 
-/* ---- the host ---------------------------------------------------------------------------------------- */
+/* ---- the host ---- */
 
 static void
 remember_event(const struct cloud_host *host, const struct node_ref *ref, enum host_event type,
@@ -178,7 +178,7 @@ is_service_address(const struct cloud_host *host, struct str ip)
 	return lab->service_address && str_eq_c(ip, lab->service_address);
 }
 
-/* ---- life cycle -------------------------------------------------------------------------------------- */
+/* ---- life cycle ---- */
 
 int
 lab_setup(void **state)

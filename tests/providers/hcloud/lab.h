@@ -1,8 +1,10 @@
-/* lab.h: a Hetzner Cloud that answers from a script, a host that remembers what it was told, and a clock in a hurry.
+/* lab.h: a Hetzner Cloud that answers from a script, a host that remembers what it was told, and a
+ * clock in a hurry.
  *
- * Answers belong to a target ("/servers/1", or "/servers/" and a star for all that begin so), of any method or of one ("DELETE
- * /load_balancers/1"): each is given once, in the order they were added, the last one again and again. A request without one
- * fails the test. Whoever waits on the clock finds the time passed at once.
+ * Answers belong to a target ("/servers/1", or "/servers/" and a star for all that begin so), of
+ * any method or of one ("DELETE /load_balancers/1"): each is given once, in the order they were
+ * added, the last one again and again. A request without one fails the test. Whoever waits on the
+ * clock finds the time passed at once.
  */
 #ifndef CCMD_TESTS_HCLOUD_LAB_H
 #define CCMD_TESTS_HCLOUD_LAB_H
@@ -34,8 +36,8 @@ struct lab {
 	struct buf
 		asked; /* the targets, each with a new line; of what is no GET "POST target body" */
 	const char *correlation_id; /* of all answers; NULL: none */
-	struct buf
-		events; /* "node reason: message", likewise; with "Normal " before the reason of one that is no Warning */
+	struct buf events; /* "node reason: message", likewise; with "Normal " before the reason of
+	                      one that is no Warning */
 	unsigned n_asked;
 	unsigned n_recovered;   /* how often controllers were woken after an outage */
 	struct node_ref *nodes; /* what the host knows; borrowed */

@@ -51,7 +51,8 @@ pass(int64_t seconds)
 	story.lab->now_ns += seconds * NS_PER_SEC;
 }
 
-/* The id of the only balancer found, 0 where there is none, -1 where there are several, and what was asked for it. */
+/* The id of the only balancer found, 0 where there is none, -1 where there are several, and what
+ * was asked for it. */
 static void
 check_found(const char *uid, enum hz_age age, int64_t wanted, const char *asked)
 {

@@ -17,7 +17,8 @@ enum {
 	ASKERS = 8,
 };
 
-/* Has a balancer for each asker, "u0" to "u7" with the ids 1 to 8. The first request takes as long as it is held. */
+/* Has a balancer for each asker, "u0" to "u7" with the ids 1 to 8. The first request takes as long
+ * as it is held. */
 struct slow_cloud {
 	struct http_client http;
 	pthread_mutex_t mu;
@@ -45,7 +46,7 @@ static struct hz_lb_cache *cache;
 static struct cancel *cancel, *other_cancel;
 static struct asker askers[ASKERS];
 
-/* ---- the cloud --------------------------------------------------------------------------------------- */
+/* ---- the cloud ---- */
 
 static void
 add_lb(struct buf *b, unsigned i)
@@ -117,7 +118,7 @@ let_go(void)
 	wake_cloud(NULL);
 }
 
-/* ---- those who ask ----------------------------------------------------------------------------------- */
+/* ---- those who ask ---- */
 
 static void *
 ask(void *arg)
@@ -198,7 +199,7 @@ teardown(void **state)
 	return lab_teardown(state);
 }
 
-/* ---- tests ------------------------------------------------------------------------------------------- */
+/* ---- tests ---- */
 
 static void
 who_comes_meanwhile_shares_the_next_reading(void **state UNUSED)

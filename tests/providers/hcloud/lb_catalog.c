@@ -92,7 +92,8 @@ find_meanwhile(struct http_client *client, struct call *call, const struct http_
 	return http_do(&world.lab->http, call, request, response, err);
 }
 
-/* The lookup is made by the same thread, in the middle of the request: if it had to wait, it would wait for ever. */
+/* The lookup is made by the same thread, in the middle of the request: if it had to wait, it would
+ * wait for ever. */
 static void
 a_known_type_does_not_wait_for_a_request(void **state)
 {

@@ -18,7 +18,7 @@
 #define LBS(items, next, total) LIST("load_balancers", items, next, total)
 #define ACTION "{\"action\":{\"id\":70,\"status\":\"running\"}}"
 
-/* ---- reading ----------------------------------------------------------------------------------------- */
+/* ---- reading ---- */
 
 static bool
 list(struct lab *lab, struct str uid, struct hz_lb_list *ret, struct error *err)
@@ -137,7 +137,7 @@ finds_one_by_its_exact_name(void **state)
 	assert_string_equal(err.msg, "none of the load_balancers has the name \"c\"");
 }
 
-/* ---- changes ----------------------------------------------------------------------------------------- */
+/* ---- changes ---- */
 
 static void
 creates_one(void **state)
@@ -236,7 +236,7 @@ deletes_one(void **state)
 	assert_string_equal(done.code, "protected");
 }
 
-/* ---- types and certificates -------------------------------------------------------------------------- */
+/* ---- types and certificates ---- */
 
 static void
 lists_types(void **state)

@@ -50,7 +50,7 @@ check_refused(const char *key, const char *value, const char *msg)
 	lb_case_refused(&c, NETWORK, msg);
 }
 
-/* ---- the balancer as a whole ------------------------------------------------------------------------- */
+/* ---- the balancer as a whole ---- */
 
 static void
 wants_little_by_default(void **state UNUSED)
@@ -303,7 +303,7 @@ private_targets_need_a_network(void **state UNUSED)
 	                      "use-private-ip: strconv.ParseBool: parsing \"yes\": invalid syntax");
 }
 
-/* ---- certificates ------------------------------------------------------------------------------------ */
+/* ---- certificates ---- */
 
 static void
 names_certificates_by_id_or_name(void **state UNUSED)
@@ -372,7 +372,7 @@ a_managed_certificate_needs_domains(void **state UNUSED)
 	assert_false(desired_with(&other, "certificate-type", "Managed").is_managed);
 }
 
-/* ---- services ---------------------------------------------------------------------------------------- */
+/* ---- services ---- */
 
 /* The body of the first service. */
 static void
@@ -610,7 +610,7 @@ without_tcp_ports_their_annotations_do_not_count(void **state UNUSED)
 	assert_int_equal(lb_case_desired(&c, 0).n_services, 0);
 }
 
-/* ---- nodes ------------------------------------------------------------------------------------------- */
+/* ---- nodes ---- */
 
 static const struct label web = { STR("pool"), STR("web") };
 static const struct label *const web_labels[] = { &web };
@@ -642,7 +642,7 @@ selects_nodes_by_their_labels(void **state UNUSED)
 	              "position 8: expected '('");
 }
 
-/* ---- bounds ------------------------------------------------------------------------------------------ */
+/* ---- bounds ---- */
 
 static void
 long_annotations_are_refused(void **state UNUSED)

@@ -141,7 +141,7 @@ check_services(struct made *m, const char *wanted)
 	check_steps(&steps, wanted);
 }
 
-/* ---- shape ------------------------------------------------------------------------------------------- */
+/* ---- shape ---- */
 
 static void
 a_settled_balancer_has_no_step(void **state UNUSED)
@@ -363,7 +363,7 @@ steps_have_the_official_order(void **state UNUSED)
 	            "disable_public_interface \n");
 }
 
-/* ---- services ---------------------------------------------------------------------------------------- */
+/* ---- services ---- */
 
 #define TCP_BODY(listen, node)                                                        \
 	"{\"protocol\":\"tcp\",\"listen_port\":" listen ",\"destination_port\":" node \
@@ -487,7 +487,8 @@ what_nobody_asks_for_is_left(void **state UNUSED)
 	check_services(&m, "");
 }
 
-/* An annotation for a service with the cloud's defaults: a step, and none when the cloud has it so. */
+/* An annotation for a service with the cloud's defaults: a step, and none when the cloud has it
+ * so. */
 static void
 check_asked(const char *key, const char *value, void (*change)(struct hz_lb_service *))
 {
@@ -583,7 +584,8 @@ lists_are_sets(void **state UNUSED)
 	                    "\"status_codes\":[\"3??\",\"2??\",\"2??\"],\"tls\":false}}}\n");
 }
 
-/* The API keeps none for tcp, and one that is older says nothing of timeout_idle: both would never settle. */
+/* The API keeps none for tcp, and one that is older says nothing of timeout_idle: both would never
+ * settle. */
 static void
 what_the_cloud_does_not_tell_is_not_compared(void **state UNUSED)
 {
@@ -600,7 +602,7 @@ what_the_cloud_does_not_tell_is_not_compared(void **state UNUSED)
 	check_services(&m, "");
 }
 
-/* ---- targets ----------------------------------------------------------------------------------------- */
+/* ---- targets ---- */
 
 static struct hz_lb_target
 server(int64_t id, bool uses_private_ip)
@@ -675,7 +677,8 @@ another_way_there_is_another_target(void **state UNUSED)
 	check_targets(wanted, 1, actual, 1, REMOVE_SERVER("5") ADD_SERVER("5", "true"));
 }
 
-/* The public address can only be given up before the private one is added, so the pairs go one by one. */
+/* The public address can only be given up before the private one is added, so the pairs go one by
+ * one. */
 static void
 a_server_that_changes_its_address_is_back_before_the_next_one_goes(void **state UNUSED)
 {

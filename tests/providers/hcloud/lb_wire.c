@@ -11,7 +11,7 @@
 #include "base/limits.h"
 #include "lb_case.h"
 
-/* ---- reading ---------------------------------------------------------------------------------------- */
+/* ---- reading ---- */
 
 static struct arena arena;
 
@@ -205,7 +205,7 @@ without_an_id_it_is_none(void **state UNUSED)
 	}
 }
 
-/* ---- types and certificates -------------------------------------------------------------------------- */
+/* ---- types and certificates ---- */
 
 static void
 check_type(const char *deprecation, bool is_deprecated, int64_t unavailable_wall_s)
@@ -259,7 +259,7 @@ reads_certificates(void **state UNUSED)
 	assert_true(one.is_managed && one.is_failed);
 }
 
-/* ---- writing ---------------------------------------------------------------------------------------- */
+/* ---- writing ---- */
 
 enum {
 	NETWORK = 4711,

@@ -172,7 +172,7 @@ takes_no_nonsense(void **state)
 	}
 }
 
-/* ---- reports of an outage --------------------------------------------------------------------------- */
+/* ---- reports of an outage ---- */
 
 static bool
 note_at(struct hz_outage *o, enum hz_reception reception, int64_t s)

@@ -155,7 +155,7 @@ check_asked(const char *targets)
 	lab_check_asked(story.lab, targets);
 }
 
-/* ---- listing ----------------------------------------------------------------------------------------- */
+/* ---- listing ---- */
 
 static void
 check_route(const struct route *route, const char *name, const char *node, const char *destination)
@@ -232,7 +232,7 @@ no_list_without_the_network(void **state UNUSED)
 	                                   "found (not_found) [GET /networks/4711, status 404]");
 }
 
-/* ---- creating ---------------------------------------------------------------------------------------- */
+/* ---- creating ---- */
 
 static void
 creates_a_route(void **state UNUSED)
@@ -400,7 +400,7 @@ a_route_with_an_unknown_gateway_is_not_taken_away(void **state UNUSED)
 	check_asked("");
 }
 
-/* ---- refusals ---------------------------------------------------------------------------------------- */
+/* ---- refusals ---- */
 
 #define UPSERTING "hcloud/CreateRoute: error upserting route \"10.244.1.0/24\" via \"10.0.0.1\": "
 
@@ -503,7 +503,7 @@ an_action_that_fails_is_told(void **state UNUSED)
 	              UPSERTING "error adding route: Action failed (action_failed, 70)");
 }
 
-/* ---- removing ---------------------------------------------------------------------------------------- */
+/* ---- removing ---- */
 
 #define GOODBYE "POST " DELETE " {\"destination\":\"10.244.1.0/24\",\"gateway\":\"10.0.0.1\"}\n"
 
@@ -533,7 +533,7 @@ what_is_gone_is_removed(void **state UNUSED)
 	assert_int_equal(story.err.code, ERR_INVALID);
 }
 
-/* ---- the tutorial's, and threads ----------------------------------------------------------------------- */
+/* ---- the tutorial's, and threads ---- */
 
 static void
 the_tutorial_names_them_the_other_way_round(void **state UNUSED)

@@ -1,5 +1,6 @@
-/* leap.c: moves the monotonic clock of one process forward, by LD_PRELOAD. The file CLOCK_LEAP_FILE contains the number of seconds
- * in 8 bytes. A wait that began before a leap takes as long as without it. */
+/* leap.c: moves the monotonic clock of one process forward, by LD_PRELOAD. The file CLOCK_LEAP_FILE
+ * contains the number of seconds in 8 bytes. A wait that began before a leap takes as long as
+ * without it. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>

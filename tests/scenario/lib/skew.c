@@ -1,5 +1,5 @@
-/* skew.c: moves the wall clock of one process by CLOCK_SKEW_S seconds, or by what the file CLOCK_SKEW_FILE says at the
- * moment, by LD_PRELOAD; the other clocks are left alone. */
+/* skew.c: moves the wall clock of one process by CLOCK_SKEW_S seconds, or by what the file
+ * CLOCK_SKEW_FILE says at the moment, by LD_PRELOAD; the other clocks are left alone. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
-/* stall.c: holds the thread whose name STALL_THREAD gives for as long as the file STALL_FILE is there, when it next asks for
- * the time, by LD_PRELOAD. */
+/* stall.c: holds the thread whose name STALL_THREAD gives for as long as the file STALL_FILE is
+ * there, when it next asks for the time, by LD_PRELOAD. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>
