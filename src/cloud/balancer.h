@@ -94,8 +94,7 @@ struct lb_spec {
 /** The value of an annotation, or NULL. */
 const struct str *lb_annotation(const struct lb_spec *, const char *key);
 
-/* ---- a balancer that is not found
- * ----------------------------------------------------------------------
+/* ---- a balancer that is not found ----
  *
  * With credentials of another project a provider sees none of our balancers, as if all of them had
  * been deleted. If it believed that, it would create a second balancer for each Service in that

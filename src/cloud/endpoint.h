@@ -7,15 +7,14 @@
  * together.
  *
  * 	up     every request is sent
- * 	down   two requests in a row failed, and none was answered since the first of them began.
- * One failure is not enough: it may concern that request alone, and its caller tries again soon.
- * 	       Failures of requests that began before the last answer are ignored, because they are
- * outdated.
+ * 	down   two requests in a row failed, and none was answered since the first of them
+ * 	       began. One failure is not enough: it may concern that request alone, and its
+ * 	       caller tries again soon. Failures of requests that began before the last answer
+ * 	       are ignored, because they are outdated.
  *
  * A failure is a result that any other request would have, too: no connection, no answer in time, a
- * 5xx, a
- * 401. All other answers, 429 included, prove that the API is available. The first probe is due
- * after one second, and each failed probe doubles the pause, up to 30 s: a short disturbance is
+ * 5xx, a 401. All other answers, 429 included, prove that the API is available. The first probe is
+ * due after one second, and each failed probe doubles the pause, up to 30 s: a short disturbance is
  * over soon, and an API that is down for hours gets two requests a minute.
  *
  * An endpoint has no thread: the first request after the pause is the probe. retry_after_ms of the

@@ -185,9 +185,11 @@ DEFINE_CLEANUP(struct http_client, http_client_free)
  * @return  On false, err->code is
  *          ERR_TIMEOUT       the time-out or deadline passed, waiting included
  *          ERR_CANCELLED     the call was cancelled, or the fence is down
- *          ERR_UNAVAILABLE   no connection, or it broke; a certificate that does not verify, since
- * that heals when certificates are rotated ERR_UNAUTHORIZED  no credential could be had ERR_INVALID
- * the answer is larger than allowed, or not HTTP; a target that is no URL
+ *          ERR_UNAVAILABLE   no connection, or it broke; also a certificate that does not verify,
+ *                            because rotating certificates repairs that
+ *          ERR_UNAUTHORIZED  no credential could be had
+ *          ERR_INVALID       the answer is larger than allowed or not HTTP, or the target is not a
+ *                            URL
  */
 NODISCARD bool http_do(struct http_client *, struct call *call, const struct http_request *request,
                        struct http_response *response, struct error *err);

@@ -1,12 +1,12 @@
 /* http/internal.h: what the files behind http/http.h share.
  *
- * 	http.c         clients, their configuration, statuses
- * 	http_job.c     a request from its caller's side
- * 	http_stream.c  a stream from its reader's side
- * 	http_loop.c    the I/O thread: queue, gate, deadlines, curl_multi
- * 	http_events.c  which sockets are ready: epoll for curl_multi
- * 	http_curl.c    one transfer: every libcurl setting, the callbacks, errors
- * 	http_tls.c     certificates and keys, parsed once
+ * 	http.c    clients, their configuration, statuses
+ * 	job.c     a request from its caller's side
+ * 	stream.c  a stream from its reader's side
+ * 	loop.c    the I/O thread: queue, gate, deadlines, curl_multi
+ * 	events.c  which sockets are ready: epoll for curl_multi
+ * 	curl.c    one transfer: every libcurl setting, the callbacks, errors
+ * 	tls.c     certificates and keys, parsed once
  *
  * A job is one request or stream on its way through the I/O thread. It lives with whoever waits for
  * it and belongs to the I/O thread from loop_submit() until is_done. Flags that others raise

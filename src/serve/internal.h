@@ -1,11 +1,13 @@
 /* serve/internal.h: what the files of the server share.
  *
- * 	server.c             life, the listener, answers that come back from handlers
- * 	server_connection.c  one connection: its states, its deadlines, who goes when there are too
- * many server_request.c     what a handler sees and says server_head.c        the head of a
- * request, a pure function server_tls.c         the TLS context, certificates and which one a name
- * gets server_self_signed.c a certificate for those who have none trust.c              who a
- * client's certificate says it is
+ * 	server.c       life, the listener, answers that come back from handlers
+ * 	connection.c   one connection: its states, its deadlines, which one closes when there are
+ * 	               too many
+ * 	request.c      what a handler reads and writes
+ * 	head.c         the head of a request: a pure function
+ * 	tls.c          the TLS context, certificates, and which one is used for a name
+ * 	self_signed.c  a certificate where none is configured
+ * 	trust.c        the user name and groups of a client certificate
  *
  * Why not libevent's evhttp: in 2.1 a connection cannot be reached before its first request is
  * whole, nor its end seen, so neither the bound on their number nor one deadline for handshake and

@@ -44,15 +44,15 @@ NODISCARD bool hz_change(struct hz_api *, struct call *, const struct hz_request
 /** Waits until it is over; nothing is asked for one that is.
  *
  * @return  On false, err->code is
- *          ERR_PENDING      it would be asked for next only when the call's deadline, or five
- * minutes, have passed; with retry_after_ms. The sooner a call must end, the sooner that is known
+ *          ERR_PENDING      the next request for its state would be due only after the call's
+ *                           deadline or after five minutes; with retry_after_ms
  *          ERR_CANCELLED
  *          ERR_THROTTLED    the budget or the cloud want no further requests
  *          ERR_UNAVAILABLE  the cloud no longer knows it
  *          any code with is_outage: the API is unavailable, and the action may still be running
  *          of a failed action hz_code_of() its code, with the text "message (code, id)"
- *          other codes as hz_api_do(); that the cloud did not answer once is no reason to stop
- * waiting */
+ *          other codes as hz_api_do(), but a single request without an answer does not end the
+ *          wait */
 NODISCARD bool hz_actions_wait(struct hz_actions *, struct call *, struct hz_action action,
                                struct error *err);
 
