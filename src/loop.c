@@ -92,7 +92,7 @@ on_timer(evutil_socket_t fd, short what, void *arg)
 static int
 must_open(int fd)
 {
-	PTHREAD_OK(fd < 0 ? -1 : 0);
+	MUST(fd < 0 ? -1 : 0);
 	return fd;
 }
 
@@ -101,7 +101,7 @@ watch(struct loop *loop, int fd, event_callback_fn fn)
 {
 	struct event *event = event_new(loop->base, fd, EV_READ | EV_PERSIST, fn, loop);
 
-	PTHREAD_OK(event_add(event, NULL));
+	MUST(event_add(event, NULL));
 	return event;
 }
 
@@ -153,7 +153,7 @@ loop_every(struct loop *loop, int64_t period_ns, void (*fn)(void *arg), void *ar
 	assert(loop->n_timers <= MAX_TIMERS);
 	*timer = (struct timer){ .fn = fn, .arg = arg };
 	timer->event = event_new(loop->base, -1, EV_PERSIST, on_timer, timer);
-	PTHREAD_OK(event_add(timer->event, &period));
+	MUST(event_add(timer->event, &period));
 }
 
 void
@@ -171,7 +171,7 @@ loop_set_expiry(struct loop *loop, int64_t deadline_boot_ns)
 	struct itimerspec at = { .it_value = { deadline_boot_ns / NS_PER_SEC,
 		                               deadline_boot_ns % NS_PER_SEC } };
 
-	PTHREAD_OK(timerfd_settime(loop->expiry_fd, TFD_TIMER_ABSTIME, &at, NULL));
+	MUST(timerfd_settime(loop->expiry_fd, TFD_TIMER_ABSTIME, &at, NULL));
 }
 
 void

@@ -24,7 +24,7 @@ signals_block(void)
 {
 	sigset_t blocked = all_of(/*with_reload=*/true);
 
-	PTHREAD_OK(pthread_sigmask(SIG_BLOCK, &blocked, NULL));
+	MUST(pthread_sigmask(SIG_BLOCK, &blocked, NULL));
 }
 
 int
@@ -35,6 +35,6 @@ signals_open(bool with_reload)
 
 	signals_block();
 	fd = signalfd(-1, &wanted, SFD_CLOEXEC | SFD_NONBLOCK);
-	PTHREAD_OK(fd < 0 ? -1 : 0); /* refused only when we have leaked thousands */
+	MUST(fd < 0 ? -1 : 0); /* refused only when we have leaked thousands */
 	return fd;
 }

@@ -65,7 +65,7 @@ stopper_new(struct cancel *cancel)
 	s->cancel = cancel;
 	s->signal_fd = signals_open(/*with_reload=*/false);
 	s->end_fd = eventfd(0, EFD_CLOEXEC);
-	PTHREAD_OK(s->end_fd < 0 ? -1 : 0);
+	MUST(s->end_fd < 0 ? -1 : 0);
 	thread_start(&s->thread, "stopper", run, s);
 	return s;
 }
@@ -78,7 +78,7 @@ stopper_free(struct stopper *s)
 
 	if (!s)
 		return false;
-	PTHREAD_OK(write(s->end_fd, &one, sizeof(one)) == (ssize_t)sizeof(one) ? 0 : -1);
+	MUST(write(s->end_fd, &one, sizeof(one)) == (ssize_t)sizeof(one) ? 0 : -1);
 	thread_join(s->thread);
 	is_stopped = s->is_stopped;
 	close(s->signal_fd);

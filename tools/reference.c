@@ -3,8 +3,8 @@
  *	reference write FOLDER    makes it anew
  *	reference check FOLDER    fails, and names them, when a page is not what the tables give
  *
- * A page is a line in pages[] below. Of a page that people write too, the part between two marks is made. Nothing of
- * this is in the program that ships.
+ * A page is a line in pages[] below. Of a page that people write too, the part between two marks is
+ * made. Nothing of this is in the program that ships.
  */
 #include <stdio.h>
 #include <string.h>

@@ -165,12 +165,12 @@ environment(const char *const *more)
 static void
 plan_descriptors(const struct child *c, posix_spawn_file_actions_t *actions)
 {
-	PTHREAD_OK(posix_spawn_file_actions_init(actions));
-	PTHREAD_OK(posix_spawn_file_actions_adddup2(actions, c->in, STDIN_FILENO));
-	PTHREAD_OK(posix_spawn_file_actions_adddup2(actions, c->out[1], STDOUT_FILENO));
+	MUST(posix_spawn_file_actions_init(actions));
+	MUST(posix_spawn_file_actions_adddup2(actions, c->in, STDIN_FILENO));
+	MUST(posix_spawn_file_actions_adddup2(actions, c->out[1], STDOUT_FILENO));
 	if (c->err[1] >= 0)
-		PTHREAD_OK(posix_spawn_file_actions_adddup2(actions, c->err[1], STDERR_FILENO));
-	PTHREAD_OK(posix_spawn_file_actions_addclosefrom_np(actions, STDERR_FILENO + 1));
+		MUST(posix_spawn_file_actions_adddup2(actions, c->err[1], STDERR_FILENO));
+	MUST(posix_spawn_file_actions_addclosefrom_np(actions, STDERR_FILENO + 1));
 }
 
 /* As a program expects them: our threads block all signals, and we ignore some. */
@@ -181,11 +181,11 @@ plan_signals(posix_spawnattr_t *attr)
 
 	sigemptyset(&none);
 	sigfillset(&all);
-	PTHREAD_OK(posix_spawnattr_init(attr));
-	PTHREAD_OK(posix_spawnattr_setsigmask(attr, &none));
-	PTHREAD_OK(posix_spawnattr_setsigdefault(attr, &all));
-	PTHREAD_OK(posix_spawnattr_setflags(attr, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK |
-	                                                  POSIX_SPAWN_SETSIGDEF));
+	MUST(posix_spawnattr_init(attr));
+	MUST(posix_spawnattr_setsigmask(attr, &none));
+	MUST(posix_spawnattr_setsigdefault(attr, &all));
+	MUST(posix_spawnattr_setflags(attr, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK |
+	                                            POSIX_SPAWN_SETSIGDEF));
 }
 
 static int
@@ -200,8 +200,8 @@ spawn(struct child *c)
 	result = posix_spawnp(&c->pid, c->spec->argv[0], &actions, &attr,
 	                      (char *const *)(uintptr_t)c->spec->argv,
 	                      (char *const *)(uintptr_t)c->env);
-	PTHREAD_OK(posix_spawnattr_destroy(&attr));
-	PTHREAD_OK(posix_spawn_file_actions_destroy(&actions));
+	MUST(posix_spawnattr_destroy(&attr));
+	MUST(posix_spawn_file_actions_destroy(&actions));
 	return result;
 }
 

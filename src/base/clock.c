@@ -12,7 +12,7 @@ read_clock(clockid_t id)
 {
 	struct timespec now;
 
-	PTHREAD_OK(clock_gettime(id, &now));
+	MUST(clock_gettime(id, &now));
 	return now.tv_sec * NS_PER_SEC + now.tv_nsec;
 }
 
@@ -41,7 +41,7 @@ real_wait(struct clock *c UNUSED, pthread_cond_t *cond, pthread_mutex_t *mutex, 
 	int result;
 
 	if (deadline_ns == CLOCK_FOREVER) {
-		PTHREAD_OK(pthread_cond_wait(cond, mutex));
+		MUST(pthread_cond_wait(cond, mutex));
 		return true;
 	}
 	if (deadline_ns < 0)
@@ -51,7 +51,7 @@ real_wait(struct clock *c UNUSED, pthread_cond_t *cond, pthread_mutex_t *mutex, 
 	result = pthread_cond_timedwait(cond, mutex, &until);
 	if (result == ETIMEDOUT)
 		return false;
-	PTHREAD_OK(result);
+	MUST(result);
 	return true;
 }
 

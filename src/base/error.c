@@ -7,9 +7,11 @@
 
 #include <errno.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/log.h"
 #include "base/str.h"
 
 /* for the analyzer only */
@@ -130,4 +132,17 @@ err_code_name(enum err_code code)
 	if ((size_t)code >= ARRAY_LEN(names))
 		return "unknown";
 	return names[code];
+}
+
+void
+must_return_zero(int result, const char *what, const char *file, int line)
+{
+	const char *reason;
+
+	if (result == 0)
+		return;
+	reason = strerrordesc_np(result == -1 ? errno : result);
+	log_error("a call failed that never should", LOG_CSTR("call", what),
+	          LOG_CSTR("reason", reason), LOG_CSTR("file", file), LOG_I64("line", line));
+	abort();
 }

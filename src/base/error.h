@@ -71,4 +71,9 @@ bool err_errno(struct error *err, int errnum, const char *fmt, ...) PRINTF_LIKE(
 /** A short name in lower case ("not found"), for logs and metric labels; never NULL. */
 const char *err_code_name(enum err_code code);
 
+/** Aborts with a log line unless a call that can fail only by our own mistake returned 0. The
+ * reason is its result, as pthread calls return it, or errno where the result is -1. */
+#define MUST(call) must_return_zero((call), #call, __FILE__, __LINE__)
+void must_return_zero(int result, const char *what, const char *file, int line);
+
 #endif

@@ -74,7 +74,7 @@ enter(struct fake_clock *fake, struct waiter *w)
 		return false;
 	w->next = fake->waiters;
 	fake->waiters = w;
-	PTHREAD_OK(pthread_cond_broadcast(&fake->changed));
+	MUST(pthread_cond_broadcast(&fake->changed));
 	return true;
 }
 
@@ -88,7 +88,7 @@ leave(struct fake_clock *fake, const struct waiter *w)
 	while (*at != w)
 		at = &(*at)->next;
 	*at = w->next;
-	PTHREAD_OK(pthread_cond_broadcast(&fake->changed));
+	MUST(pthread_cond_broadcast(&fake->changed));
 	return !is_due(fake, w->deadline_ns);
 }
 
@@ -99,7 +99,7 @@ fake_wait(struct clock *c, pthread_cond_t *cond, pthread_mutex_t *mutex, int64_t
 
 	if (!enter(fake_of(c), &w))
 		return false;
-	PTHREAD_OK(pthread_cond_wait(cond, mutex));
+	MUST(pthread_cond_wait(cond, mutex));
 	return leave(fake_of(c), &w);
 }
 
@@ -114,7 +114,7 @@ fake_clock_new(int64_t wall_ns)
 		.wall_ns = fake_wall,
 		.wait = fake_wait,
 	};
-	PTHREAD_OK(pthread_mutex_init(&fake->mu, NULL));
+	MUST(pthread_mutex_init(&fake->mu, NULL));
 	cond_init(&fake->changed);
 	/* not zero, and not the same: whoever mixes them up, or takes 0 for "never", shall fail */
 	fake->mono_ns = 1000 * NS_PER_SEC;
@@ -128,8 +128,8 @@ fake_clock_free(struct fake_clock *fake)
 {
 	if (!fake)
 		return;
-	PTHREAD_OK(pthread_cond_destroy(&fake->changed));
-	PTHREAD_OK(pthread_mutex_destroy(&fake->mu));
+	MUST(pthread_cond_destroy(&fake->changed));
+	MUST(pthread_mutex_destroy(&fake->mu));
 	free(fake);
 }
 
@@ -145,7 +145,7 @@ try_wake(struct waiter *w)
 	if (pthread_mutex_trylock(w->mutex) != 0)
 		return false;
 	w->is_woken = true;
-	PTHREAD_OK(pthread_cond_broadcast(w->cond));
+	MUST(pthread_cond_broadcast(w->cond));
 	mutex_unlock(w->mutex);
 	return true;
 }
@@ -219,7 +219,7 @@ fake_clock_settle(struct fake_clock *fake, unsigned n_threads)
 	for (unsigned round = 0; round <= n_threads; round++) {
 		mutex_lock(&fake->mu);
 		while (!is_settled(fake, n_threads))
-			PTHREAD_OK(pthread_cond_wait(&fake->changed, &fake->mu));
+			MUST(pthread_cond_wait(&fake->changed, &fake->mu));
 		mutex_unlock(&fake->mu);
 		if (round < n_threads)
 			wake(fake, /*only_due=*/false);

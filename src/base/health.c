@@ -48,7 +48,7 @@ health_new(void)
 {
 	struct health *h = xcalloc(1, sizeof(*h));
 
-	PTHREAD_OK(pthread_mutex_init(&h->mu, NULL));
+	MUST(pthread_mutex_init(&h->mu, NULL));
 	return h;
 }
 
@@ -57,7 +57,7 @@ health_free(struct health *h)
 {
 	if (!h)
 		return;
-	PTHREAD_OK(pthread_mutex_destroy(&h->mu));
+	MUST(pthread_mutex_destroy(&h->mu));
 	free(h);
 }
 

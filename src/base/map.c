@@ -104,7 +104,7 @@ hash_of(struct str key)
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	uint64_t v[4], word, last = (uint64_t)key.len << 56;
 
-	PTHREAD_OK(pthread_once(&once, make_seed));
+	MUST(pthread_once(&once, make_seed));
 	v[0] = seed[0] ^ UINT64_C(0x736f6d6570736575);
 	v[1] = seed[1] ^ UINT64_C(0x646f72616e646f6d);
 	v[2] = seed[0] ^ UINT64_C(0x6c7967656e657261);

@@ -81,7 +81,7 @@ free_own(void *pulse)
 static void
 make_own_key(void)
 {
-	PTHREAD_OK(pthread_key_create(&own_key, free_own));
+	MUST(pthread_key_create(&own_key, free_own));
 }
 
 void
@@ -90,10 +90,10 @@ pulse_promise(int64_t deadline_mono_ns)
 	char name[NAME_SIZE] = "";
 
 	if (!own) {
-		PTHREAD_OK(pthread_once(&own_once, make_own_key));
+		MUST(pthread_once(&own_once, make_own_key));
 		(void)pthread_getname_np(pthread_self(), name, sizeof(name));
 		own = pulse_new(name);
-		PTHREAD_OK(pthread_setspecific(own_key, own));
+		MUST(pthread_setspecific(own_key, own));
 	}
 	pulse_until(own, deadline_mono_ns);
 }

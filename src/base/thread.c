@@ -1,9 +1,7 @@
 /* base/thread.c: see thread.h. */
 #include "base/thread.h"
 
-#include <errno.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,20 +17,6 @@ struct start {
 	void *arg;
 	char name[16];
 };
-
-void
-thread_check(int result, const char *what, const char *file, int line)
-{
-	const char *reason;
-
-	if (result == 0)
-		return;
-	/* pthread calls return the reason, the others -1 */
-	reason = strerrordesc_np(result == -1 ? errno : result);
-	log_error("a call failed that never should", LOG_CSTR("call", what),
-	          LOG_CSTR("reason", reason), LOG_CSTR("file", file), LOG_I64("line", line));
-	abort();
-}
 
 static void *
 begin(void *arg)
@@ -51,10 +35,10 @@ create(pthread_t *ret, struct start *start)
 	pthread_attr_t attr;
 	int result;
 
-	PTHREAD_OK(pthread_attr_init(&attr));
-	PTHREAD_OK(pthread_attr_setstacksize(&attr, STACK_SIZE));
+	MUST(pthread_attr_init(&attr));
+	MUST(pthread_attr_setstacksize(&attr, STACK_SIZE));
 	result = pthread_create(ret, &attr, begin, start);
-	PTHREAD_OK(pthread_attr_destroy(&attr));
+	MUST(pthread_attr_destroy(&attr));
 	return result;
 }
 
@@ -70,9 +54,9 @@ try_start(pthread_t *ret, const char *name, void *(*run)(void *), void *arg)
 	memcpy(start->name, name, strnlen(name, sizeof(start->name) - 1));
 	/* the new thread inherits the mask: no signal reaches it even for a moment */
 	sigfillset(&all);
-	PTHREAD_OK(pthread_sigmask(SIG_SETMASK, &all, &before));
+	MUST(pthread_sigmask(SIG_SETMASK, &all, &before));
 	result = create(ret, start);
-	PTHREAD_OK(pthread_sigmask(SIG_SETMASK, &before, NULL));
+	MUST(pthread_sigmask(SIG_SETMASK, &before, NULL));
 	if (result != 0)
 		free(start);
 	return result;
@@ -81,7 +65,7 @@ try_start(pthread_t *ret, const char *name, void *(*run)(void *), void *arg)
 void
 thread_start(pthread_t *ret, const char *name, void *(*run)(void *), void *arg)
 {
-	PTHREAD_OK(try_start(ret, name, run, arg));
+	MUST(try_start(ret, name, run, arg));
 }
 
 bool
@@ -93,7 +77,7 @@ thread_try_start(pthread_t *ret, const char *name, void *(*run)(void *), void *a
 void
 thread_join(pthread_t thread)
 {
-	PTHREAD_OK(pthread_join(thread, NULL));
+	MUST(pthread_join(thread, NULL));
 }
 
 void
@@ -101,8 +85,8 @@ cond_init(pthread_cond_t *c)
 {
 	pthread_condattr_t attr;
 
-	PTHREAD_OK(pthread_condattr_init(&attr));
-	PTHREAD_OK(pthread_condattr_setclock(&attr, CLOCK_MONOTONIC));
-	PTHREAD_OK(pthread_cond_init(c, &attr));
-	PTHREAD_OK(pthread_condattr_destroy(&attr));
+	MUST(pthread_condattr_init(&attr));
+	MUST(pthread_condattr_setclock(&attr, CLOCK_MONOTONIC));
+	MUST(pthread_cond_init(c, &attr));
+	MUST(pthread_condattr_destroy(&attr));
 }

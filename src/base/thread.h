@@ -5,11 +5,8 @@
 #include <pthread.h>
 #include <stdbool.h>
 
+#include "base/error.h"
 #include "base/macros.h"
-
-/** Checks the result of a pthread call that can only fail by our own mistake. */
-#define PTHREAD_OK(expr) thread_check((expr), #expr, __FILE__, __LINE__)
-void thread_check(int result, const char *what, const char *file, int line);
 
 /** Starts a thread with a 256 KiB stack, all signals blocked and a name of at most 15 bytes that
  * `ps -L` and `top -H` show. Aborts when the system has no more threads. */
@@ -21,13 +18,13 @@ void thread_join(pthread_t thread);
 static inline void
 mutex_lock(pthread_mutex_t *m)
 {
-	PTHREAD_OK(pthread_mutex_lock(m));
+	MUST(pthread_mutex_lock(m));
 }
 
 static inline void
 mutex_unlock(pthread_mutex_t *m)
 {
-	PTHREAD_OK(pthread_mutex_unlock(m));
+	MUST(pthread_mutex_unlock(m));
 }
 
 /** A condition variable that waits on CLOCK_MONOTONIC. */

@@ -24,7 +24,7 @@ event_dedup_new(struct recorder *recorder)
 	struct event_dedup *d = xcalloc(1, sizeof(*d));
 
 	d->recorder = recorder;
-	PTHREAD_OK(pthread_mutex_init(&d->mu, NULL));
+	MUST(pthread_mutex_init(&d->mu, NULL));
 	return d;
 }
 
@@ -46,7 +46,7 @@ event_dedup_free(struct event_dedup *d)
 	if (!d)
 		return;
 	forget_all(d);
-	PTHREAD_OK(pthread_mutex_destroy(&d->mu));
+	MUST(pthread_mutex_destroy(&d->mu));
 	free(d);
 }
 

@@ -266,7 +266,7 @@ http_client_new(const struct http_config *config, struct http_client **ret, stru
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	struct curl_client *c = xcalloc(1, sizeof(*c));
 
-	PTHREAD_OK(pthread_once(&once, init_library));
+	MUST(pthread_once(&once, init_library));
 	if (!configure(c, config, err)) {
 		forget(c);
 		return false;

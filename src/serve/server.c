@@ -32,7 +32,7 @@ outbox_new(void)
 {
 	struct outbox *o = xcalloc(1, sizeof(*o));
 
-	PTHREAD_OK(pthread_mutex_init(&o->mu, NULL));
+	MUST(pthread_mutex_init(&o->mu, NULL));
 	STAILQ_INIT(&o->answered);
 	o->n_refs = 1;
 	o->fd = -1;
@@ -49,7 +49,7 @@ outbox_unref(struct outbox *o)
 	mutex_unlock(&o->mu);
 	if (!is_last)
 		return;
-	PTHREAD_OK(pthread_mutex_destroy(&o->mu));
+	MUST(pthread_mutex_destroy(&o->mu));
 	free(o);
 }
 
@@ -61,8 +61,8 @@ outbox_try_put(struct outbox *o, struct server_request *r)
 	WITH_LOCK(&o->mu);
 	if (o->fd < 0)
 		return false;
-	if (STAILQ_EMPTY(&o->answered) && write(o->fd, &one, sizeof(one)) < 0)
-		thread_check(errno, "write to an eventfd", __FILE__, __LINE__);
+	if (STAILQ_EMPTY(&o->answered))
+		MUST(write(o->fd, &one, sizeof(one)) < 0 ? -1 : 0);
 	STAILQ_INSERT_TAIL(&o->answered, r, link);
 	return true;
 }
@@ -214,8 +214,8 @@ lookup_unref(struct lookup *l)
 	mutex_unlock(&l->mu);
 	if (!is_last)
 		return;
-	PTHREAD_OK(pthread_cond_destroy(&l->done));
-	PTHREAD_OK(pthread_mutex_destroy(&l->mu));
+	MUST(pthread_cond_destroy(&l->done));
+	MUST(pthread_mutex_destroy(&l->mu));
 	free(l);
 }
 DEFINE_CLEANUP(struct lookup, lookup_unref)
@@ -251,7 +251,7 @@ look_up(void *arg)
 	l->is_done = true;
 	if (result == 0)
 		freeaddrinfo(all);
-	PTHREAD_OK(pthread_cond_signal(&l->done));
+	MUST(pthread_cond_signal(&l->done));
 	return NULL;
 }
 
@@ -278,7 +278,7 @@ resolve(struct str name, int64_t timeout_ms, struct ip *ret, struct error *err)
 	CLEANUP(lookup_unrefp) struct lookup *l = xcalloc(1, sizeof(*l) + name.len + 1);
 	pthread_t thread;
 
-	PTHREAD_OK(pthread_mutex_init(&l->mu, NULL));
+	MUST(pthread_mutex_init(&l->mu, NULL));
 	cond_init(&l->done);
 	memcpy(l->name, name.ptr, name.len);
 	l->n_refs = 2;
@@ -286,7 +286,7 @@ resolve(struct str name, int64_t timeout_ms, struct ip *ret, struct error *err)
 		l->n_refs = 1;
 		return err_set(err, ERR_UNAVAILABLE, "no thread to resolve %s", l->name);
 	}
-	PTHREAD_OK(pthread_detach(thread));
+	MUST(pthread_detach(thread));
 	return wait_for_lookup(l, timeout_ms, ret, err);
 }
 

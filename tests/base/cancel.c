@@ -137,7 +137,7 @@ unhooking_waits_for_the_hook(void **state UNUSED)
 	sem_wait(&slow.is_unhooking);
 	assert_true(cancel_sleep(NULL, &clock_real, 2 * NS_PER_MS, &err)); /* time to do it wrong */
 	sem_post(&slow.may_leave);
-	PTHREAD_OK(pthread_join(unhooking, &saw_it));
+	MUST(pthread_join(unhooking, &saw_it));
 	thread_join(firing);
 	assert_non_null(saw_it);
 }

@@ -92,7 +92,7 @@ is_read_while_renewed(void **state UNUSED)
 	for (int64_t left = 1; left <= 1000; left++)
 		fence_renew(&shared.fence, clock_boot(shared.clock) + left);
 	for (size_t i = 0; i < ARRAY_LEN(threads); i++) {
-		PTHREAD_OK(pthread_join(threads[i], &is_good));
+		MUST(pthread_join(threads[i], &is_good));
 		assert_non_null(is_good);
 	}
 	fake_clock_free(fake);

@@ -28,11 +28,11 @@ look_around(void *arg)
 	pthread_attr_t attr;
 	sigset_t mask;
 
-	PTHREAD_OK(pthread_getname_np(pthread_self(), facts->name, sizeof(facts->name)));
-	PTHREAD_OK(pthread_getattr_np(pthread_self(), &attr));
-	PTHREAD_OK(pthread_attr_getstacksize(&attr, &facts->stack_bytes));
-	PTHREAD_OK(pthread_attr_destroy(&attr));
-	PTHREAD_OK(pthread_sigmask(SIG_SETMASK, NULL, &mask));
+	MUST(pthread_getname_np(pthread_self(), facts->name, sizeof(facts->name)));
+	MUST(pthread_getattr_np(pthread_self(), &attr));
+	MUST(pthread_attr_getstacksize(&attr, &facts->stack_bytes));
+	MUST(pthread_attr_destroy(&attr));
+	MUST(pthread_sigmask(SIG_SETMASK, NULL, &mask));
 	facts->is_blocked = sigismember(&mask, SIGTERM) == 1;
 	return NULL;
 }
@@ -58,7 +58,7 @@ threads_are_small_and_named(void **state UNUSED)
 	if (!HAS_SANITIZER)
 		assert_true(facts.stack_bytes <= 264 * 1024);
 	assert_true(facts.is_blocked);
-	PTHREAD_OK(pthread_sigmask(SIG_SETMASK, NULL, &mask));
+	MUST(pthread_sigmask(SIG_SETMASK, NULL, &mask));
 	assert_int_equal(sigismember(&mask, SIGTERM), 0);
 	assert_string_equal(facts_of("a-name-that-is-too-long").name, "a-name-that-is-");
 }
@@ -118,7 +118,7 @@ conditions_use_the_monotonic_clock(void **state UNUSED)
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	assert_true(now.tv_sec > past.tv_sec ||
 	            (now.tv_sec == past.tv_sec && now.tv_nsec >= past.tv_nsec));
-	PTHREAD_OK(pthread_cond_destroy(&cond));
+	MUST(pthread_cond_destroy(&cond));
 }
 
 #if !HAS_SANITIZER
@@ -165,8 +165,8 @@ misuse_aborts(void **state UNUSED)
 		setrlimit(RLIMIT_CORE, &(struct rlimit){ 0, 0 });
 		signal(SIGABRT, SIG_DFL);
 		log_set_fd(ends[1]);
-		PTHREAD_OK(0);
-		PTHREAD_OK(EDEADLK);
+		MUST(0);
+		MUST(EDEADLK);
 		_exit(0);
 	}
 	close(ends[1]);

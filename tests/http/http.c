@@ -748,7 +748,7 @@ telling_never_delays_doing(void **state UNUSED)
 	sem_post(&answers);
 	sem_post(&answers);
 	must_get(&w);
-	PTHREAD_OK(pthread_join(event, &result));
+	MUST(pthread_join(event, &result));
 	assert_non_null(result);
 	assert_int_equal(loopback_requests(w.server), 3);
 	thread_join(work);

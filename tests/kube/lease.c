@@ -7,8 +7,9 @@
 
 #include <cmocka.h>
 
-#define WALL_NS (INT64_C(1767322800) * NS_PER_SEC + 123456789) /* 2026-01-02T03:00:00.123456789Z \
-	                                                        */
+#define WALL_NS                                                                          \
+	(INT64_C(1767322800) * NS_PER_SEC + 123456789) /* 2026-01-02T03:00:00.123456789Z \
+	                                                */
 #define NOW "2026-01-02T03:00:00.123456Z"
 #define META "\"metadata\":{\"name\":\"l\",\"uid\":\"u-1\",\"resourceVersion\":\"7\"}"
 #define LEASE(spec) "{\"kind\":\"Lease\"," META ",\"spec\":" spec "}"

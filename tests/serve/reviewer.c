@@ -45,9 +45,9 @@ pass_gate(struct http_client *client, struct call *call, const struct http_reque
 
 	mutex_lock(&f->mu);
 	f->n_held++;
-	PTHREAD_OK(pthread_cond_broadcast(&f->changed));
+	MUST(pthread_cond_broadcast(&f->changed));
 	while (f->is_held)
-		PTHREAD_OK(pthread_cond_wait(&f->changed, &f->mu));
+		MUST(pthread_cond_wait(&f->changed, &f->mu));
 	f->n_held--;
 	mutex_unlock(&f->mu);
 	return http_do(fake_http_client(f->http), call, request, response, err);
@@ -67,7 +67,7 @@ wait_held(struct fixture *f)
 	WITH_LOCK(&f->mu);
 
 	while (f->n_held == 0)
-		PTHREAD_OK(pthread_cond_wait(&f->changed, &f->mu));
+		MUST(pthread_cond_wait(&f->changed, &f->mu));
 }
 
 static void
@@ -76,7 +76,7 @@ let_go(struct fixture *f)
 	WITH_LOCK(&f->mu);
 
 	f->is_held = false;
-	PTHREAD_OK(pthread_cond_broadcast(&f->changed));
+	MUST(pthread_cond_broadcast(&f->changed));
 }
 
 static int64_t
@@ -95,7 +95,7 @@ set_up(void **state)
 	struct fixture *f = calloc(1, sizeof(*f));
 
 	f->gate.ops = &ops;
-	PTHREAD_OK(pthread_mutex_init(&f->mu, NULL));
+	MUST(pthread_mutex_init(&f->mu, NULL));
 	cond_init(&f->changed);
 	f->clock = fake_clock_new(NS_PER_SEC);
 	f->http = fake_http_new();
@@ -125,8 +125,8 @@ tear_down(void **state)
 	}
 	fake_http_free(f->http);
 	fake_clock_free(f->clock);
-	PTHREAD_OK(pthread_cond_destroy(&f->changed));
-	PTHREAD_OK(pthread_mutex_destroy(&f->mu));
+	MUST(pthread_cond_destroy(&f->changed));
+	MUST(pthread_mutex_destroy(&f->mu));
 	free(f);
 	return 0;
 }

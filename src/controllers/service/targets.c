@@ -205,7 +205,7 @@ targets_new(struct store *nodes)
 	struct targets *t = xcalloc(1, sizeof(*t));
 
 	t->nodes = nodes;
-	PTHREAD_OK(pthread_mutex_init(&t->mu, NULL));
+	MUST(pthread_mutex_init(&t->mu, NULL));
 	return t;
 }
 
@@ -215,6 +215,6 @@ targets_free(struct targets *t)
 	if (!t)
 		return;
 	set_unref(t->current);
-	PTHREAD_OK(pthread_mutex_destroy(&t->mu));
+	MUST(pthread_mutex_destroy(&t->mu));
 	free(t);
 }

@@ -378,7 +378,7 @@ hz_evidence_new(const struct hz_evidence_config *config)
 	struct hz_evidence *ev = xcalloc(1, sizeof(*ev));
 
 	ev->config = *config;
-	PTHREAD_OK(pthread_mutex_init(&ev->mu, NULL));
+	MUST(pthread_mutex_init(&ev->mu, NULL));
 	return ev;
 }
 
@@ -387,6 +387,6 @@ hz_evidence_free(struct hz_evidence *ev)
 {
 	if (!ev)
 		return;
-	PTHREAD_OK(pthread_mutex_destroy(&ev->mu));
+	MUST(pthread_mutex_destroy(&ev->mu));
 	free(ev);
 }

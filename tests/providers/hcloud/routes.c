@@ -577,7 +577,7 @@ changes_wait_for_each_other(void **state UNUSED)
 	for (size_t i = 0; i < ARRAY_LEN(threads); i++)
 		thread_start(&threads[i], "routes", make_some, (void *)i);
 	for (size_t i = 0; i < ARRAY_LEN(threads); i++) {
-		PTHREAD_OK(pthread_join(threads[i], &ok));
+		MUST(pthread_join(threads[i], &ok));
 		assert_non_null(ok);
 	}
 	assert_int_equal(story.lab->n_asked, 42);
