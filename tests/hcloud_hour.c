@@ -374,7 +374,7 @@ begin_with(enum trouble trouble, unsigned n_servers, int64_t network)
 	struct rig *rig = rig_new();
 
 	world = xcalloc(1, sizeof(*world));
-	MUST(pthread_mutex_init(&world->mu, NULL));
+	mutex_init(&world->mu);
 	world->http.ops = &http;
 	world->cloud.ops = &ops;
 	world->rig = rig;
@@ -410,7 +410,7 @@ end(void)
 	hz_instances_free(world->instances);
 	hz_api_free(world->api);
 	hz_config_free(world->config);
-	MUST(pthread_mutex_destroy(&world->mu));
+	mutex_destroy(&world->mu);
 	free(TAKE(world));
 	clearenv();
 }

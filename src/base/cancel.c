@@ -32,7 +32,7 @@ cancel_new(void)
 {
 	struct cancel *c = xcalloc(1, sizeof(*c));
 
-	MUST(pthread_mutex_init(&c->mu, NULL));
+	mutex_init(&c->mu);
 	return c;
 }
 
@@ -42,7 +42,7 @@ cancel_free(struct cancel *c)
 	if (!c)
 		return;
 	assert(c->n_hooks == 0);
-	MUST(pthread_mutex_destroy(&c->mu));
+	mutex_destroy(&c->mu);
 	free(c->hooks);
 	free(c);
 }
@@ -117,7 +117,7 @@ wake(void *arg)
 	struct sleeper *s = arg;
 	WITH_LOCK(&s->mu);
 
-	MUST(pthread_cond_signal(&s->woken));
+	cond_signal(&s->woken);
 }
 
 static void
@@ -140,8 +140,8 @@ cancel_sleep(struct cancel *c, struct clock *clock, int64_t duration_ns, struct 
 	cancel_hook(c, wake, &s);
 	sleep_until(&s, c, clock, deadline_ns);
 	cancel_unhook(c, wake, &s);
-	MUST(pthread_cond_destroy(&s.woken));
-	MUST(pthread_mutex_destroy(&s.mu));
+	cond_destroy(&s.woken);
+	mutex_destroy(&s.mu);
 	if (cancel_is_fired(c))
 		return err_set(err, ERR_CANCELLED, "cancelled");
 	return true;

@@ -74,7 +74,7 @@ enter(struct fake_clock *fake, struct waiter *w)
 		return false;
 	w->next = fake->waiters;
 	fake->waiters = w;
-	MUST(pthread_cond_broadcast(&fake->changed));
+	cond_broadcast(&fake->changed);
 	return true;
 }
 
@@ -88,7 +88,7 @@ leave(struct fake_clock *fake, const struct waiter *w)
 	while (*at != w)
 		at = &(*at)->next;
 	*at = w->next;
-	MUST(pthread_cond_broadcast(&fake->changed));
+	cond_broadcast(&fake->changed);
 	return !is_due(fake, w->deadline_ns);
 }
 
@@ -114,7 +114,7 @@ fake_clock_new(int64_t wall_ns)
 		.wall_ns = fake_wall,
 		.wait = fake_wait,
 	};
-	MUST(pthread_mutex_init(&fake->mu, NULL));
+	mutex_init(&fake->mu);
 	cond_init(&fake->changed);
 	/* not zero, and not the same: whoever mixes them up, or takes 0 for "never", shall fail */
 	fake->mono_ns = 1000 * NS_PER_SEC;
@@ -128,8 +128,8 @@ fake_clock_free(struct fake_clock *fake)
 {
 	if (!fake)
 		return;
-	MUST(pthread_cond_destroy(&fake->changed));
-	MUST(pthread_mutex_destroy(&fake->mu));
+	cond_destroy(&fake->changed);
+	mutex_destroy(&fake->mu);
 	free(fake);
 }
 
@@ -145,7 +145,7 @@ try_wake(struct waiter *w)
 	if (pthread_mutex_trylock(w->mutex) != 0)
 		return false;
 	w->is_woken = true;
-	MUST(pthread_cond_broadcast(w->cond));
+	cond_broadcast(w->cond);
 	mutex_unlock(w->mutex);
 	return true;
 }

@@ -48,7 +48,7 @@ health_new(void)
 {
 	struct health *h = xcalloc(1, sizeof(*h));
 
-	MUST(pthread_mutex_init(&h->mu, NULL));
+	mutex_init(&h->mu);
 	return h;
 }
 
@@ -57,7 +57,7 @@ health_free(struct health *h)
 {
 	if (!h)
 		return;
-	MUST(pthread_mutex_destroy(&h->mu));
+	mutex_destroy(&h->mu);
 	free(h);
 }
 

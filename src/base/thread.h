@@ -1,4 +1,8 @@
-/* base/thread.h: threads, locks and conditions whose misuse aborts. */
+/* base/thread.h: threads, locks and conditions whose misuse aborts.
+ *
+ * These pthread calls fail only by our own mistake (an uninitialised mutex, one that is not ours),
+ * so none of the wrappers returns a result.
+ */
 #ifndef CCMD_BASE_THREAD_H
 #define CCMD_BASE_THREAD_H
 
@@ -16,6 +20,18 @@ NODISCARD bool thread_try_start(pthread_t *ret, const char *name, void *(*run)(v
 void thread_join(pthread_t thread);
 
 static inline void
+mutex_init(pthread_mutex_t *m)
+{
+	MUST(pthread_mutex_init(m, NULL));
+}
+
+static inline void
+mutex_destroy(pthread_mutex_t *m)
+{
+	MUST(pthread_mutex_destroy(m));
+}
+
+static inline void
 mutex_lock(pthread_mutex_t *m)
 {
 	MUST(pthread_mutex_lock(m));
@@ -27,8 +43,26 @@ mutex_unlock(pthread_mutex_t *m)
 	MUST(pthread_mutex_unlock(m));
 }
 
-/** A condition variable that waits on CLOCK_MONOTONIC. */
+/** A condition variable that waits on CLOCK_MONOTONIC; wait on it through clock_wait(). */
 void cond_init(pthread_cond_t *c);
+
+static inline void
+cond_destroy(pthread_cond_t *c)
+{
+	MUST(pthread_cond_destroy(c));
+}
+
+static inline void
+cond_signal(pthread_cond_t *c)
+{
+	MUST(pthread_cond_signal(c));
+}
+
+static inline void
+cond_broadcast(pthread_cond_t *c)
+{
+	MUST(pthread_cond_broadcast(c));
+}
 
 static inline pthread_mutex_t *
 mutex_lock_scoped(pthread_mutex_t *m)

@@ -231,7 +231,7 @@ endpoint_new(const struct endpoint_config *config)
 	struct endpoint *e = xcalloc(1, sizeof(*e));
 
 	e->config = *config;
-	MUST(pthread_mutex_init(&e->mu, NULL));
+	mutex_init(&e->mu);
 	return e;
 }
 
@@ -240,6 +240,6 @@ endpoint_free(struct endpoint *e)
 {
 	if (!e)
 		return;
-	MUST(pthread_mutex_destroy(&e->mu));
+	mutex_destroy(&e->mu);
 	free(e);
 }

@@ -24,7 +24,7 @@ event_dedup_new(struct recorder *recorder)
 	struct event_dedup *d = xcalloc(1, sizeof(*d));
 
 	d->recorder = recorder;
-	MUST(pthread_mutex_init(&d->mu, NULL));
+	mutex_init(&d->mu);
 	return d;
 }
 
@@ -46,7 +46,7 @@ event_dedup_free(struct event_dedup *d)
 	if (!d)
 		return;
 	forget_all(d);
-	MUST(pthread_mutex_destroy(&d->mu));
+	mutex_destroy(&d->mu);
 	free(d);
 }
 

@@ -34,15 +34,15 @@ void
 failure_pause_init(struct failure_pause *p)
 {
 	p->n_releases = 0;
-	MUST(pthread_mutex_init(&p->mu, NULL));
+	mutex_init(&p->mu);
 	cond_init(&p->changed);
 }
 
 void
 failure_pause_fini(struct failure_pause *p)
 {
-	MUST(pthread_cond_destroy(&p->changed));
-	MUST(pthread_mutex_destroy(&p->mu));
+	cond_destroy(&p->changed);
+	mutex_destroy(&p->mu);
 }
 
 unsigned
@@ -59,7 +59,7 @@ failure_pause_wake(void *pause)
 	struct failure_pause *p = pause;
 	WITH_LOCK(&p->mu);
 
-	MUST(pthread_cond_broadcast(&p->changed));
+	cond_broadcast(&p->changed);
 }
 
 bool
@@ -83,5 +83,5 @@ failure_pause_release(struct failure_pause *p)
 	WITH_LOCK(&p->mu);
 
 	p->n_releases++;
-	MUST(pthread_cond_broadcast(&p->changed));
+	cond_broadcast(&p->changed);
 }

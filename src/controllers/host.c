@@ -132,7 +132,7 @@ host_new(const struct host_config *config)
 		.nodes = host_nodes,
 		.is_service_address = host_is_service_address,
 	};
-	MUST(pthread_mutex_init(&h->mu, NULL));
+	mutex_init(&h->mu);
 	return h;
 }
 
@@ -141,7 +141,7 @@ host_free(struct host *h)
 {
 	if (!h)
 		return;
-	MUST(pthread_mutex_destroy(&h->mu));
+	mutex_destroy(&h->mu);
 	free(h);
 }
 

@@ -255,7 +255,7 @@ lookup_start(struct lookup *l, struct call *call)
 		batch_unref(l->done);
 		l->done = batch_ref(b);
 	}
-	MUST(pthread_cond_broadcast(&l->changed));
+	cond_broadcast(&l->changed);
 	batch_unref(b);
 }
 
@@ -310,7 +310,7 @@ lookup_wake_all(void *lookup)
 	struct lookup *l = lookup;
 
 	mutex_lock(&l->mu);
-	MUST(pthread_cond_broadcast(&l->changed));
+	cond_broadcast(&l->changed);
 	mutex_unlock(&l->mu);
 }
 
@@ -368,7 +368,7 @@ lookup_new(const struct lookup_config *config)
 	struct lookup *l = xcalloc(1, sizeof(*l));
 
 	l->config = *config;
-	MUST(pthread_mutex_init(&l->mu, NULL));
+	mutex_init(&l->mu);
 	cond_init(&l->changed);
 	return l;
 }
@@ -380,8 +380,8 @@ lookup_free(struct lookup *l)
 		return;
 	batch_unref(l->pending);
 	batch_unref(l->done);
-	MUST(pthread_cond_destroy(&l->changed));
-	MUST(pthread_mutex_destroy(&l->mu));
+	cond_destroy(&l->changed);
+	mutex_destroy(&l->mu);
 	free(l);
 }
 

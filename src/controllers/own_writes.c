@@ -28,7 +28,7 @@ own_writes_new(struct clock *clock)
 	struct own_writes *w = xcalloc(1, sizeof(*w));
 
 	w->clock = clock;
-	MUST(pthread_mutex_init(&w->mu, NULL));
+	mutex_init(&w->mu);
 	return w;
 }
 
@@ -43,7 +43,7 @@ own_writes_free(struct own_writes *w)
 	for (size_t pos = 0; map_next(&w->entries, &pos, &name, &entry);)
 		free(entry);
 	map_fini(&w->entries);
-	MUST(pthread_mutex_destroy(&w->mu));
+	mutex_destroy(&w->mu);
 	free(w);
 }
 

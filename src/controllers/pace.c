@@ -47,7 +47,7 @@ paces_new(struct clock *clock)
 
 	ps->clock = clock;
 	ps->all = MAP_OF(struct entry, key);
-	MUST(pthread_mutex_init(&ps->mu, NULL));
+	mutex_init(&ps->mu);
 	return ps;
 }
 
@@ -78,7 +78,7 @@ paces_free(struct paces *ps)
 		return;
 	forget_before(ps, INT64_MAX);
 	map_fini(&ps->all);
-	MUST(pthread_mutex_destroy(&ps->mu));
+	mutex_destroy(&ps->mu);
 	free(ps);
 }
 

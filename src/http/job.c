@@ -48,7 +48,7 @@ job_init(struct job *job, struct curl_client *c, const struct http_request *requ
 		.header_lines = BUF_SECRET(LIMIT_HTTP_HEADERS),
 		.deadline_ns = deadline_ns,
 	};
-	MUST(pthread_mutex_init(&job->mu, NULL));
+	mutex_init(&job->mu);
 	cond_init(&job->cond);
 }
 
@@ -57,8 +57,8 @@ job_fini(struct job *job)
 {
 	buf_fini(&job->path);
 	buf_fini(&job->header_lines);
-	MUST(pthread_cond_destroy(&job->cond));
-	MUST(pthread_mutex_destroy(&job->mu));
+	cond_destroy(&job->cond);
+	mutex_destroy(&job->mu);
 }
 
 void

@@ -142,8 +142,7 @@ hand_back(struct job *job, bool is_ok)
 	mutex_lock(&job->mu);
 	job->is_ok = is_ok;
 	job->is_done = true;
-	MUST(pthread_cond_signal(
-		&job->cond)); /* under the lock: the caller may free it right after */
+	cond_signal(&job->cond); /* under the lock: the caller may free it right after */
 	mutex_unlock(&job->mu);
 }
 
@@ -642,7 +641,7 @@ loop_start(struct curl_client *c, const char *name, double qps, double burst)
 	if (!c->multi)
 		alloc_fail(1, sizeof(c->multi));
 	curl_multi_setopt(c->multi, CURLMOPT_MAXCONNECTS, (long)MAX_KEPT);
-	MUST(pthread_mutex_init(&c->mu, NULL));
+	mutex_init(&c->mu);
 	list_init(&c->inbox);
 	list_init(&c->work);
 	list_init(&c->background);
@@ -681,7 +680,7 @@ loop_stop(struct curl_client *c)
 	free_sweeper(c);
 	curl_multi_cleanup(c->multi);
 	events_stop(c);
-	MUST(pthread_mutex_destroy(&c->mu));
+	mutex_destroy(&c->mu);
 }
 
 void

@@ -64,7 +64,7 @@ stream_tell(struct http_stream *stream)
 	if (!s->is_unheard)
 		return;
 	s->is_unheard = false;
-	MUST(pthread_cond_signal(&s->job.cond));
+	cond_signal(&s->job.cond);
 }
 
 void
@@ -74,7 +74,7 @@ stream_opened(struct http_stream *stream)
 	WITH_LOCK(&s->job.mu);
 
 	s->has_headers = true;
-	MUST(pthread_cond_signal(&s->job.cond));
+	cond_signal(&s->job.cond);
 }
 
 /* ---- the reader's side ---- */

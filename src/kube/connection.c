@@ -427,9 +427,9 @@ kube_connection_open(const struct kube_config_source *source, struct clock *cloc
 	c->clock = clock;
 	c->kubeconfig = xstrdup(source->kubeconfig ? source->kubeconfig : "");
 	c->master = xstrdup(source->master ? source->master : "");
-	MUST(pthread_mutex_init(&c->mu, NULL));
-	MUST(pthread_mutex_init(&c->tokens_mu, NULL));
-	MUST(pthread_mutex_init(&c->warn_mu, NULL));
+	mutex_init(&c->mu);
+	mutex_init(&c->tokens_mu);
+	mutex_init(&c->warn_mu);
 	if (!load(c, source, err))
 		return false;
 	*ret = TAKE(c);
@@ -468,9 +468,9 @@ kube_connection_close(struct kube_connection *c)
 	credentials_free(c->credentials);
 	material_fini(&c->material);
 	kube_config_free(c->config);
-	MUST(pthread_mutex_destroy(&c->mu));
-	MUST(pthread_mutex_destroy(&c->tokens_mu));
-	MUST(pthread_mutex_destroy(&c->warn_mu));
+	mutex_destroy(&c->mu);
+	mutex_destroy(&c->tokens_mu);
+	mutex_destroy(&c->warn_mu);
 	free(c->kubeconfig);
 	free(c->master);
 	free(c);

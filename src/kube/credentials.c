@@ -206,7 +206,7 @@ credentials_new(const struct kube_config *config, struct clock *clock, struct cr
 	c->auth = (struct http_auth){ .authorize = authorize, .rejected = rejected };
 	c->clock = clock;
 	c->generation = 1;
-	MUST(pthread_mutex_init(&c->mu, NULL));
+	mutex_init(&c->mu);
 	c->is_plain = !str_starts(config->server, STR("https://"));
 	if (c->is_plain && has_any(config))
 		log_warn("the API server is reached over plain http, so no credentials are sent",
@@ -227,7 +227,7 @@ credentials_free(struct credentials *c)
 	secret_fini(&c->password);
 	free(c->token_file);
 	free(c->username);
-	MUST(pthread_mutex_destroy(&c->mu));
+	mutex_destroy(&c->mu);
 	free(c);
 }
 

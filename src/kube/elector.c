@@ -718,7 +718,7 @@ run(void *arg)
 		release(e, until_ns);
 	mutex_lock(&e->mu);
 	e->is_done = true;
-	MUST(pthread_cond_signal(&e->ended));
+	cond_signal(&e->ended);
 	mutex_unlock(&e->mu);
 	return NULL;
 }
@@ -776,7 +776,7 @@ elector_new(const struct elector_config *config)
 	e->slow_renewals = metric_of(&slowpath_total, config->name);
 	metric_set(e->leads, 0);
 	e->cancel = cancel_new();
-	MUST(pthread_mutex_init(&e->mu, NULL));
+	mutex_init(&e->mu);
 	cond_init(&e->ended);
 	e->holder = BUF_INIT(MAX_IDENTITY);
 	e->version = BUF_INIT(LIMIT_NAME);
@@ -824,8 +824,8 @@ elector_free(struct elector *e)
 	arena_fini(&e->arena);
 	buf_fini(&e->holder);
 	buf_fini(&e->version);
-	MUST(pthread_cond_destroy(&e->ended));
-	MUST(pthread_mutex_destroy(&e->mu));
+	cond_destroy(&e->ended);
+	mutex_destroy(&e->mu);
 	cancel_free(e->cancel);
 	free((char *)(uintptr_t)e->config.identity.ptr);
 	free(e);

@@ -394,7 +394,7 @@ run(void *plugin)
 	p->has_failed = !is_ok;
 	p->is_running = false;
 	p->n_runs++;
-	MUST(pthread_cond_broadcast(&p->ended));
+	cond_broadcast(&p->ended);
 	return NULL;
 }
 
@@ -435,7 +435,7 @@ wake(void *plugin)
 	struct exec_plugin *p = plugin;
 	WITH_LOCK(&p->mu);
 
-	MUST(pthread_cond_broadcast(&p->ended));
+	cond_broadcast(&p->ended);
 }
 
 /* Until the run under way has ended. */
@@ -579,7 +579,7 @@ exec_plugin_new(const struct kube_config *config, struct clock *clock)
 	p->clock = clock;
 	p->cancel = cancel_new();
 	p->ca_pem = config->ca_pem;
-	MUST(pthread_mutex_init(&p->mu, NULL));
+	mutex_init(&p->mu);
 	cond_init(&p->ended);
 	metrics_on_scrape(tell_ttl, p);
 	return p;
@@ -597,7 +597,7 @@ exec_plugin_free(struct exec_plugin *p)
 	cancel_free(p->cancel);
 	exec_credential_fini(&p->credential);
 	free(p->ca_memory);
-	MUST(pthread_cond_destroy(&p->ended));
-	MUST(pthread_mutex_destroy(&p->mu));
+	cond_destroy(&p->ended);
+	mutex_destroy(&p->mu);
 	free(p);
 }

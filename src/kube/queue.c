@@ -177,7 +177,7 @@ line_append(struct queue *q, struct item *item)
 	*q->last_next = item;
 	q->last_next = &item->next;
 	line_changed(q, q->n_line + 1);
-	MUST(pthread_cond_signal(&q->work));
+	cond_signal(&q->work);
 }
 
 static struct item *
@@ -271,7 +271,7 @@ heap_put(struct queue *q, struct item *item, int64_t due_ns)
 	}
 	heap_up(q, item);
 	if (item->heap_place == 1) /* everyone who waits has to wait for less */
-		MUST(pthread_cond_broadcast(&q->work));
+		cond_broadcast(&q->work);
 }
 
 static void
@@ -320,7 +320,7 @@ queue_new(const struct queue_config *config)
 	q->metrics = metrics_of(config->name);
 	q->last_next = &q->first;
 	ARRAY_PUSH(q->heap, q->n_heap, q->cap_heap, NULL); /* parents of place n are at n / 2 */
-	MUST(pthread_mutex_init(&q->mu, NULL));
+	mutex_init(&q->mu);
 	cond_init(&q->work);
 	cond_init(&q->idle);
 	if (config->name)
@@ -342,9 +342,9 @@ queue_free(struct queue *q)
 		pool_free(&items, item);
 	map_fini(&q->items);
 	free(q->heap);
-	MUST(pthread_cond_destroy(&q->work));
-	MUST(pthread_cond_destroy(&q->idle));
-	MUST(pthread_mutex_destroy(&q->mu));
+	cond_destroy(&q->work);
+	cond_destroy(&q->idle);
+	mutex_destroy(&q->mu);
 	free(q);
 }
 
@@ -484,7 +484,7 @@ take_back(struct queue *q, struct item *item)
 	*link = item->next;
 	item->is_processing = false;
 	if (--q->n_processing == 0)
-		MUST(pthread_cond_broadcast(&q->idle));
+		cond_broadcast(&q->idle);
 }
 
 static int64_t
@@ -556,7 +556,7 @@ queue_shut_down(struct queue *q)
 {
 	WITH_LOCK(&q->mu);
 	q->is_shut_down = true;
-	MUST(pthread_cond_broadcast(&q->work));
+	cond_broadcast(&q->work);
 }
 
 bool

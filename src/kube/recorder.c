@@ -370,7 +370,7 @@ run(void *arg)
 	}
 	mutex_lock(&r->mu);
 	r->is_done = true;
-	MUST(pthread_cond_signal(&r->ended));
+	cond_signal(&r->ended);
 	mutex_unlock(&r->mu);
 	return NULL;
 }
@@ -445,7 +445,7 @@ enqueue(struct recorder *r, struct event *e, bool goes_first)
 	e->wall_ns = distinct_wall_ns(r);
 	line_add(goes_first ? &r->urgent : &r->others, e);
 	count_queued(r, r->n_queued + 1);
-	MUST(pthread_cond_signal(&r->changed));
+	cond_signal(&r->changed);
 	return NULL;
 }
 
@@ -489,7 +489,7 @@ recorder_new(struct kube_client *client, struct clock *clock)
 	r->client = client;
 	r->clock = clock;
 	r->cancel = cancel_new();
-	MUST(pthread_mutex_init(&r->mu, NULL));
+	mutex_init(&r->mu);
 	cond_init(&r->changed);
 	cond_init(&r->ended);
 	r->arena = ARENA_INIT;
@@ -508,7 +508,7 @@ end_thread(struct recorder *r, int64_t flush_ms)
 
 	mutex_lock(&r->mu);
 	r->is_closing = true;
-	MUST(pthread_cond_signal(&r->changed));
+	cond_signal(&r->changed);
 	while (!r->is_done && !is_late)
 		is_late = !clock_wait(r->clock, &r->ended, &r->mu, deadline_ns);
 	mutex_unlock(&r->mu);
@@ -524,9 +524,9 @@ recorder_free(struct recorder *r, int64_t flush_ms)
 	end_thread(r, flush_ms);
 	correlator_fini(&r->correlator);
 	arena_fini(&r->arena);
-	MUST(pthread_cond_destroy(&r->changed));
-	MUST(pthread_cond_destroy(&r->ended));
-	MUST(pthread_mutex_destroy(&r->mu));
+	cond_destroy(&r->changed);
+	cond_destroy(&r->ended);
+	mutex_destroy(&r->mu);
 	cancel_free(r->cancel);
 	free(r);
 }

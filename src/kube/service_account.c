@@ -210,7 +210,7 @@ ask(struct service_account *a, const struct call *outer, struct error *err)
 		a->failure = *err;
 	a->is_asking = false;
 	a->n_asked++;
-	MUST(pthread_cond_broadcast(&a->asked));
+	cond_broadcast(&a->asked);
 	return is_ok;
 }
 
@@ -270,7 +270,7 @@ wake(void *account)
 	struct service_account *a = account;
 	WITH_LOCK(&a->mu);
 
-	MUST(pthread_cond_broadcast(&a->asked));
+	cond_broadcast(&a->asked);
 }
 
 static bool
@@ -320,7 +320,7 @@ service_account_new(const char *name, struct kube_client *client, struct clock *
 	a->name = name;
 	a->client = client;
 	a->clock = clock;
-	MUST(pthread_mutex_init(&a->mu, NULL));
+	mutex_init(&a->mu);
 	cond_init(&a->asked);
 	return a;
 }
@@ -331,7 +331,7 @@ service_account_free(struct service_account *a)
 	if (!a)
 		return;
 	secret_fini(&a->token);
-	MUST(pthread_cond_destroy(&a->asked));
-	MUST(pthread_mutex_destroy(&a->mu));
+	cond_destroy(&a->asked);
+	mutex_destroy(&a->mu);
 	free(a);
 }

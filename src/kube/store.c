@@ -38,7 +38,7 @@ store_new(const struct kind *kind, struct clock *clock)
 	s->clock = clock;
 	s->objects = MAP_OF(struct object, key);
 	s->index = MAP_OF(struct object, index_key);
-	MUST(pthread_mutex_init(&s->mu, NULL));
+	mutex_init(&s->mu);
 	cond_init(&s->synced);
 	return s;
 }
@@ -56,8 +56,8 @@ store_free(struct store *s)
 	map_fini(&s->objects);
 	map_fini(&s->index);
 	free(s->handlers);
-	MUST(pthread_cond_destroy(&s->synced));
-	MUST(pthread_mutex_destroy(&s->mu));
+	cond_destroy(&s->synced);
+	mutex_destroy(&s->mu);
 	free(s);
 }
 
@@ -144,7 +144,7 @@ wake(void *arg)
 	struct store *s = arg;
 
 	WITH_LOCK(&s->mu);
-	MUST(pthread_cond_broadcast(&s->synced));
+	cond_broadcast(&s->synced);
 }
 
 static bool
@@ -368,7 +368,7 @@ set_synced(struct store *s)
 {
 	WITH_LOCK(&s->mu);
 	s->has_synced = true;
-	MUST(pthread_cond_broadcast(&s->synced));
+	cond_broadcast(&s->synced);
 }
 
 void

@@ -374,7 +374,7 @@ authorities_new(const struct authorities_config *config, struct call *call,
 	s->client_ca = BUF_INIT(LIMIT_CREDENTIAL);
 	s->map = BUF_INIT(LIMIT_HTTP_BODY);
 	s->recheck_ns = CLOCK_FOREVER;
-	MUST(pthread_mutex_init(&s->mu, NULL));
+	mutex_init(&s->mu);
 	if (!read_first(s, call, err))
 		return false;
 	*ret = TAKE(s);
@@ -389,6 +389,6 @@ authorities_free(struct authorities *s)
 	client_trust_unref(s->current);
 	buf_fini(&s->client_ca);
 	buf_fini(&s->map);
-	MUST(pthread_mutex_destroy(&s->mu));
+	mutex_destroy(&s->mu);
 	free(s);
 }

@@ -178,7 +178,7 @@ link_question(struct reviewer *r, struct question *q)
 	}
 	*at = q;
 	r->n_questions++;
-	MUST(pthread_cond_signal(&r->changed));
+	cond_signal(&r->changed);
 }
 
 /* Called with mu held. */
@@ -565,7 +565,7 @@ reviewer_upkeep_by(struct reviewer *r, int64_t mono_ns)
 	if (mono_ns >= r->upkeep_ns)
 		return;
 	r->upkeep_ns = mono_ns;
-	MUST(pthread_cond_signal(&r->changed));
+	cond_signal(&r->changed);
 }
 
 /* ---- life cycle ---- */
@@ -578,7 +578,7 @@ reviewer_new(const struct reviewer_config *config)
 	r->config = *config;
 	digest_key_init(&r->key);
 	r->cancel = cancel_new();
-	MUST(pthread_mutex_init(&r->mu, NULL));
+	mutex_init(&r->mu);
 	cond_init(&r->changed);
 	for (size_t i = 0; i < N_SUBJECTS; i++)
 		r->caches[i] = REVIEW_CACHE_INIT;
@@ -593,7 +593,7 @@ end_thread(struct reviewer *r)
 {
 	mutex_lock(&r->mu);
 	r->is_closing = true;
-	MUST(pthread_cond_signal(&r->changed));
+	cond_signal(&r->changed);
 	mutex_unlock(&r->mu);
 	cancel_fire(r->cancel);
 	thread_join(r->thread);
@@ -616,8 +616,8 @@ reviewer_free(struct reviewer *r)
 		review_cache_fini(&r->caches[i]);
 	arena_fini(&r->arena);
 	pulse_free(r->pulse);
-	MUST(pthread_cond_destroy(&r->changed));
-	MUST(pthread_mutex_destroy(&r->mu));
+	cond_destroy(&r->changed);
+	mutex_destroy(&r->mu);
 	cancel_free(r->cancel);
 	digest_key_fini(&r->key);
 	free(r);

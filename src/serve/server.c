@@ -32,7 +32,7 @@ outbox_new(void)
 {
 	struct outbox *o = xcalloc(1, sizeof(*o));
 
-	MUST(pthread_mutex_init(&o->mu, NULL));
+	mutex_init(&o->mu);
 	STAILQ_INIT(&o->answered);
 	o->n_refs = 1;
 	o->fd = -1;
@@ -49,7 +49,7 @@ outbox_unref(struct outbox *o)
 	mutex_unlock(&o->mu);
 	if (!is_last)
 		return;
-	MUST(pthread_mutex_destroy(&o->mu));
+	mutex_destroy(&o->mu);
 	free(o);
 }
 
@@ -214,8 +214,8 @@ lookup_unref(struct lookup *l)
 	mutex_unlock(&l->mu);
 	if (!is_last)
 		return;
-	MUST(pthread_cond_destroy(&l->done));
-	MUST(pthread_mutex_destroy(&l->mu));
+	cond_destroy(&l->done);
+	mutex_destroy(&l->mu);
 	free(l);
 }
 DEFINE_CLEANUP(struct lookup, lookup_unref)
@@ -251,7 +251,7 @@ look_up(void *arg)
 	l->is_done = true;
 	if (result == 0)
 		freeaddrinfo(all);
-	MUST(pthread_cond_signal(&l->done));
+	cond_signal(&l->done);
 	return NULL;
 }
 
@@ -278,7 +278,7 @@ resolve(struct str name, int64_t timeout_ms, struct ip *ret, struct error *err)
 	CLEANUP(lookup_unrefp) struct lookup *l = xcalloc(1, sizeof(*l) + name.len + 1);
 	pthread_t thread;
 
-	MUST(pthread_mutex_init(&l->mu, NULL));
+	mutex_init(&l->mu);
 	cond_init(&l->done);
 	memcpy(l->name, name.ptr, name.len);
 	l->n_refs = 2;

@@ -31,7 +31,7 @@ give(struct worker *w)
 {
 	WITH_LOCK(&w->mu);
 	w->n_given++;
-	MUST(pthread_cond_signal(&w->changed));
+	cond_signal(&w->changed);
 }
 
 static void
@@ -71,7 +71,7 @@ start(struct worker *w, struct fake_clock *fake, int64_t first_ns, int64_t perio
 		.deadline_ns = clock_deadline(clock_mono(fake_clock_clock(fake)), first_ns),
 		.period_ns = period_ns,
 	};
-	MUST(pthread_mutex_init(&w->mu, NULL));
+	mutex_init(&w->mu);
 	cond_init(&w->changed);
 	thread_start(&w->thread, "worker", run, w);
 }
@@ -81,11 +81,11 @@ stop(struct worker *w)
 {
 	mutex_lock(&w->mu);
 	w->is_ended = true;
-	MUST(pthread_cond_signal(&w->changed));
+	cond_signal(&w->changed);
 	mutex_unlock(&w->mu);
 	thread_join(w->thread);
-	MUST(pthread_cond_destroy(&w->changed));
-	MUST(pthread_mutex_destroy(&w->mu));
+	cond_destroy(&w->changed);
+	mutex_destroy(&w->mu);
 }
 
 static int
@@ -165,7 +165,7 @@ a_past_deadline_does_not_wait(void **state UNUSED)
 	assert_false(clock_wait(clock, &cond, &mu, clock_mono(clock)));
 	assert_false(clock_wait(clock, &cond, &mu, INT64_MIN));
 	mutex_unlock(&mu);
-	MUST(pthread_cond_destroy(&cond));
+	cond_destroy(&cond);
 	fake_clock_free(fake);
 }
 

@@ -115,7 +115,7 @@ fake_api_new(void)
 
 	api->client.ops = &ops;
 	api->version = FIRST_VERSION;
-	MUST(pthread_mutex_init(&api->mu, NULL));
+	mutex_init(&api->mu);
 	return api;
 }
 
@@ -136,7 +136,7 @@ fake_api_free(struct fake_api *api)
 	forget_requests(api);
 	free(api->requests);
 	free(api->rules);
-	MUST(pthread_mutex_destroy(&api->mu));
+	mutex_destroy(&api->mu);
 	free(api);
 }
 

@@ -226,7 +226,7 @@ wake(void *arg)
 	struct fake_balancers *fb = arg;
 	WITH_LOCK(&fb->mu);
 
-	MUST(pthread_cond_broadcast(&fb->changed));
+	cond_broadcast(&fb->changed);
 }
 
 static bool
@@ -400,7 +400,7 @@ fake_balancers_new(struct clock *clock)
 	struct fake_balancers *fb = xcalloc(1, sizeof(*fb));
 
 	fb->clock = clock;
-	MUST(pthread_mutex_init(&fb->mu, NULL));
+	mutex_init(&fb->mu);
 	cond_init(&fb->changed);
 	return fb;
 }
@@ -422,8 +422,8 @@ fake_balancers_free(struct fake_balancers *fb)
 	free(fb->all);
 	free(fb->faults);
 	free(fb->running);
-	MUST(pthread_cond_destroy(&fb->changed));
-	MUST(pthread_mutex_destroy(&fb->mu));
+	cond_destroy(&fb->changed);
+	mutex_destroy(&fb->mu);
 	free(fb);
 }
 
@@ -443,7 +443,7 @@ fake_balancers_forget_faults(struct fake_balancers *fb)
 	WITH_LOCK(&fb->mu);
 
 	fb->n_faults = 0;
-	MUST(pthread_cond_broadcast(&fb->changed));
+	cond_broadcast(&fb->changed);
 }
 
 void

@@ -96,7 +96,7 @@ wake(void *arg)
 	struct fake_cloud *f = arg;
 	WITH_LOCK(&f->mu);
 
-	MUST(pthread_cond_broadcast(&f->released));
+	cond_broadcast(&f->released);
 }
 
 static bool
@@ -171,7 +171,7 @@ fake_cloud_new(struct clock *clock)
 	f->ops = (struct cloud_ops){ .name = "fake", .look = look_now, .can_find = can_find };
 	f->cloud.ops = &f->ops;
 	f->clock = clock;
-	MUST(pthread_mutex_init(&f->mu, NULL));
+	mutex_init(&f->mu);
 	cond_init(&f->released);
 	return f;
 }
@@ -192,8 +192,8 @@ fake_cloud_free(struct fake_cloud *f)
 	for (size_t i = 0; i < f->n_asked; i++)
 		buf_fini(&f->asked[i].names);
 	free(f->asked);
-	MUST(pthread_cond_destroy(&f->released));
-	MUST(pthread_mutex_destroy(&f->mu));
+	cond_destroy(&f->released);
+	mutex_destroy(&f->mu);
 	free(f);
 }
 
@@ -285,7 +285,7 @@ fake_cloud_release(struct fake_cloud *f, unsigned n)
 	WITH_LOCK(&f->mu);
 
 	f->n_released += n;
-	MUST(pthread_cond_broadcast(&f->released));
+	cond_broadcast(&f->released);
 }
 
 void
@@ -294,7 +294,7 @@ fake_cloud_let_go(struct fake_cloud *f)
 	WITH_LOCK(&f->mu);
 
 	f->is_holding = false;
-	MUST(pthread_cond_broadcast(&f->released));
+	cond_broadcast(&f->released);
 }
 
 /* ---- what it was asked ---- */

@@ -148,7 +148,7 @@ wake(void *arg)
 	struct fake_routes *fr = arg;
 	WITH_LOCK(&fr->mu);
 
-	MUST(pthread_cond_broadcast(&fr->changed));
+	cond_broadcast(&fr->changed);
 }
 
 static bool
@@ -230,7 +230,7 @@ fake_routes_new(struct fake_cloud *cloud, const struct fake_routes_config *confi
 		families, config->compares_addresses, config->idle_period_ns, list, create,
 		remove_it
 	};
-	MUST(pthread_mutex_init(&fr->mu, NULL));
+	mutex_init(&fr->mu);
 	cond_init(&fr->changed);
 	fake_cloud_offer_routes(cloud, &fr->ops, fr);
 	return fr;
@@ -247,8 +247,8 @@ fake_routes_free(struct fake_routes *fr)
 	free(fr->all);
 	free(fr->calls);
 	free(fr->faults);
-	MUST(pthread_cond_destroy(&fr->changed));
-	MUST(pthread_mutex_destroy(&fr->mu));
+	cond_destroy(&fr->changed);
+	mutex_destroy(&fr->mu);
 	free(fr);
 }
 
@@ -301,7 +301,7 @@ fake_routes_forget_faults(struct fake_routes *fr)
 	WITH_LOCK(&fr->mu);
 
 	fr->n_faults = 0;
-	MUST(pthread_cond_broadcast(&fr->changed));
+	cond_broadcast(&fr->changed);
 }
 
 size_t

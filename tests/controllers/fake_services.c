@@ -283,7 +283,7 @@ fake_services_new(struct fake_api *api)
 	struct fake_services *fs = xcalloc(1, sizeof(*fs));
 
 	fs->version = 100;
-	MUST(pthread_mutex_init(&fs->mu, NULL));
+	mutex_init(&fs->mu);
 	fake_api_answer_with(api, fake_services_answer, fs);
 	return fs;
 }
@@ -309,7 +309,7 @@ fake_services_free(struct fake_services *fs)
 	map_fini(&fs->entries);
 	drop_changes(fs);
 	free(fs->changes);
-	MUST(pthread_mutex_destroy(&fs->mu));
+	mutex_destroy(&fs->mu);
 	free(fs);
 }
 

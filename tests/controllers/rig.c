@@ -86,14 +86,14 @@ rig_clock_new(struct clock *fake)
 
 	c->clock = (struct clock){ mono_ns, boot_ns, wall_ns, wait };
 	c->fake = fake;
-	MUST(pthread_mutex_init(&c->mu, NULL));
+	mutex_init(&c->mu);
 	return c;
 }
 
 static void
 rig_clock_free(struct rig_clock *c)
 {
-	MUST(pthread_mutex_destroy(&c->mu));
+	mutex_destroy(&c->mu);
 	free(c);
 }
 

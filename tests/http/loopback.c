@@ -310,7 +310,7 @@ loopback_new(loopback_fn handle, void *arg, const struct identity *identity)
 		abort();
 	getsockname(server->listener, (struct sockaddr *)&addr, &len);
 	server->port = ntohs(addr.sin_port);
-	MUST(pthread_mutex_init(&server->mu, NULL));
+	mutex_init(&server->mu);
 	thread_start(&server->thread, "listen", listen_on, server);
 	return server;
 }
@@ -327,7 +327,7 @@ loopback_free(struct loopback *server)
 		close(server->connections[i].fd);
 	}
 	SSL_CTX_free(server->ctx);
-	MUST(pthread_mutex_destroy(&server->mu));
+	mutex_destroy(&server->mu);
 	free(server);
 }
 

@@ -530,7 +530,7 @@ set_up(void **state UNUSED)
 	memset(replicas, 0, sizeof(replicas));
 	memset(percents_faster, 0, sizeof(percents_faster));
 	n_replicas = 0;
-	MUST(pthread_mutex_init(&server.mu, NULL));
+	mutex_init(&server.mu);
 	server.exists = false;
 	server.uid = 0;
 	server.version = 100;
@@ -562,7 +562,7 @@ tear_down(void **state UNUSED)
 	fake_clock_free(fake);
 	buf_fini(&server.labels);
 	buf_fini(&server.spec);
-	MUST(pthread_mutex_destroy(&server.mu));
+	mutex_destroy(&server.mu);
 	return 0;
 }
 

@@ -43,7 +43,7 @@ take_answer(struct fake_http *f, const struct http_request *request)
 	WITH_LOCK(&f->mu);
 
 	ARRAY_PUSH(f->requests, f->n_requests, f->cap_requests, copy_request(request));
-	MUST(pthread_cond_broadcast(&f->arrived));
+	cond_broadcast(&f->arrived);
 	if (f->n_answers)
 		answer = f->answers[f->next < f->n_answers ? f->next : f->n_answers - 1];
 	f->next++;
@@ -77,7 +77,7 @@ fake_http_new(void)
 	struct fake_http *f = xcalloc(1, sizeof(*f));
 
 	f->client.ops = &ops;
-	MUST(pthread_mutex_init(&f->mu, NULL));
+	mutex_init(&f->mu);
 	cond_init(&f->arrived);
 	return f;
 }
@@ -94,8 +94,8 @@ fake_http_free(struct fake_http *f)
 	}
 	free(f->requests);
 	free(f->answers);
-	MUST(pthread_cond_destroy(&f->arrived));
-	MUST(pthread_mutex_destroy(&f->mu));
+	cond_destroy(&f->arrived);
+	mutex_destroy(&f->mu);
 	free(f);
 }
 

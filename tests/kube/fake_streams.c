@@ -111,7 +111,7 @@ fake_streams_new(struct clock *clock)
 
 	f->client.ops = &ops;
 	f->clock = clock;
-	MUST(pthread_mutex_init(&f->mu, NULL));
+	mutex_init(&f->mu);
 	return f;
 }
 
@@ -127,7 +127,7 @@ fake_streams_free(struct fake_streams *f)
 	for (size_t i = 0; i < f->n_targets; i++)
 		free(f->targets[i]);
 	free(f->targets);
-	MUST(pthread_mutex_destroy(&f->mu));
+	mutex_destroy(&f->mu);
 	free(f);
 }
 

@@ -45,7 +45,7 @@ pass_gate(struct http_client *client, struct call *call, const struct http_reque
 
 	mutex_lock(&f->mu);
 	f->n_held++;
-	MUST(pthread_cond_broadcast(&f->changed));
+	cond_broadcast(&f->changed);
 	while (f->is_held)
 		MUST(pthread_cond_wait(&f->changed, &f->mu));
 	f->n_held--;
@@ -76,7 +76,7 @@ let_go(struct fixture *f)
 	WITH_LOCK(&f->mu);
 
 	f->is_held = false;
-	MUST(pthread_cond_broadcast(&f->changed));
+	cond_broadcast(&f->changed);
 }
 
 static int64_t
@@ -95,7 +95,7 @@ set_up(void **state)
 	struct fixture *f = calloc(1, sizeof(*f));
 
 	f->gate.ops = &ops;
-	MUST(pthread_mutex_init(&f->mu, NULL));
+	mutex_init(&f->mu);
 	cond_init(&f->changed);
 	f->clock = fake_clock_new(NS_PER_SEC);
 	f->http = fake_http_new();
@@ -125,8 +125,8 @@ tear_down(void **state)
 	}
 	fake_http_free(f->http);
 	fake_clock_free(f->clock);
-	MUST(pthread_cond_destroy(&f->changed));
-	MUST(pthread_mutex_destroy(&f->mu));
+	cond_destroy(&f->changed);
+	mutex_destroy(&f->mu);
 	free(f);
 	return 0;
 }

@@ -92,7 +92,7 @@ hold(struct server_world *w, struct server_request *r)
 {
 	WITH_LOCK(&w->mu);
 	w->held[w->n_held++] = r;
-	MUST(pthread_cond_broadcast(&w->changed));
+	cond_broadcast(&w->changed);
 }
 
 static void
@@ -140,7 +140,7 @@ server_world_init(struct server_world *w)
 	w->loop = event_base_new();
 	w->stopping = event_new(w->loop, w->stop_fd, EV_READ | EV_PERSIST, on_stop, w->loop);
 	event_add(w->stopping, NULL);
-	MUST(pthread_mutex_init(&w->mu, NULL));
+	mutex_init(&w->mu);
 	cond_init(&w->changed);
 	w->config = (struct server_config){ .address = STR("127.0.0.1"),
 		                            .tls.is_plain = true,
@@ -204,8 +204,8 @@ server_world_fini(struct server_world *w)
 	event_free(w->stopping);
 	event_base_free(w->loop);
 	close(w->stop_fd);
-	MUST(pthread_cond_destroy(&w->changed));
-	MUST(pthread_mutex_destroy(&w->mu));
+	cond_destroy(&w->changed);
+	mutex_destroy(&w->mu);
 }
 
 void

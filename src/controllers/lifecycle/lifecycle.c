@@ -256,7 +256,7 @@ lifecycle_wake(struct lifecycle_controller *c, enum lifecycle_due due)
 	c->is_dirty = true;
 	if (due > c->due)
 		c->due = due;
-	MUST(pthread_cond_signal(&c->changed));
+	cond_signal(&c->changed);
 }
 
 static void
@@ -308,7 +308,7 @@ lifecycle_controller_new(struct controller_env *env, const struct lifecycle_conf
 	c->env = env;
 	c->config = *config;
 	c->began_boot_ns = clock_boot(env->clock);
-	MUST(pthread_mutex_init(&c->mu, NULL));
+	mutex_init(&c->mu);
 	cond_init(&c->changed);
 	metric_set(running_metric("cloud-node-lifecycle"), 1);
 	cancel_hook(env->cancel, on_cancel, c);
@@ -353,7 +353,7 @@ lifecycle_controller_free(struct lifecycle_controller *c)
 	}
 	map_fini(&c->candidates);
 	free(c->deletions_boot_ns);
-	MUST(pthread_cond_destroy(&c->changed));
-	MUST(pthread_mutex_destroy(&c->mu));
+	cond_destroy(&c->changed);
+	mutex_destroy(&c->mu);
 	free(c);
 }

@@ -553,7 +553,7 @@ node_controller_new(struct controller_env *env, const struct node_controller_con
 	c->config = *config;
 	c->queue = queue_new(&(struct queue_config){ "Nodes", failure_base_ns, FAILURE_MAX_NS,
 	                                             env->clock });
-	MUST(pthread_mutex_init(&c->mu, NULL));
+	mutex_init(&c->mu);
 	failure_pause_init(&c->refresh_pause);
 	metric_set(running_metric("cloud-node"), 1);
 	store_add_handler(env->nodes, (struct store_handler){ on_change, c });
@@ -616,7 +616,7 @@ node_controller_free(struct node_controller *c)
 	queue_free(c->queue);
 	free_stale(c);
 	failure_pause_fini(&c->refresh_pause);
-	MUST(pthread_mutex_destroy(&c->mu));
+	mutex_destroy(&c->mu);
 	free(c->workers);
 	free(c);
 }

@@ -315,13 +315,13 @@ run_once(struct route_controller *c, struct arena *arena)
 	struct error err;
 
 	note_settled(c, false);
-	MUST(pthread_mutex_init(&r.mu, NULL));
+	mutex_init(&r.mu);
 	if (!plan_and_apply(&r, &err)) {
 		note_failure(&r, NO_NODE, &err);
 		if (is_reportable(&err) && !err.is_outage)
 			log_error("routes not reconciled, will retry", LOG_ERR(&err));
 	}
-	MUST(pthread_mutex_destroy(&r.mu));
+	mutex_destroy(&r.mu);
 	note_settled(c, r.is_clean);
 	due_ns = clock_deadline(begun_ns, next_delay_ns(c, &r));
 	return r.hold.due_mono_ns < due_ns ? r.hold.due_mono_ns : due_ns;
@@ -343,7 +343,7 @@ route_wake_thread(void *arg)
 	struct route_controller *c = arg;
 	WITH_LOCK(&c->mu);
 
-	MUST(pthread_cond_broadcast(&c->woken));
+	cond_broadcast(&c->woken);
 }
 
 /* Until the deadline, or until woken; false when it is over. */
@@ -426,7 +426,7 @@ route_controller_wake(struct route_controller *c)
 	WITH_LOCK(&c->mu);
 
 	c->is_woken = true;
-	MUST(pthread_cond_signal(&c->woken));
+	cond_signal(&c->woken);
 }
 
 /* A run that is under way may still fail because of a request that it sent before: it is not
@@ -439,7 +439,7 @@ route_controller_release(struct route_controller *c)
 	if (c->is_settled)
 		return;
 	c->is_woken = true;
-	MUST(pthread_cond_signal(&c->woken));
+	cond_signal(&c->woken);
 }
 
 static void
@@ -448,7 +448,7 @@ wake_for_conditions(struct route_controller *c)
 	WITH_LOCK(&c->mu);
 
 	c->has_changed_conditions = true;
-	MUST(pthread_cond_signal(&c->woken));
+	cond_signal(&c->woken);
 }
 
 /* Each run costs requests to the cloud, so a node that changes back and forth must not cause runs
@@ -464,7 +464,7 @@ wake_paced(struct route_controller *c, const struct node *node)
 		c->is_woken = true;
 	else if (due_ns < c->paced_mono_ns)
 		c->paced_mono_ns = due_ns;
-	MUST(pthread_cond_signal(&c->woken));
+	cond_signal(&c->woken);
 }
 
 static bool
@@ -509,7 +509,7 @@ route_controller_new(struct controller_env *env, const struct route_controller_c
 	c->paced_mono_ns = CLOCK_FOREVER;
 	c->removals = route_removals_new(env);
 	c->conditions = route_conditions_new(env);
-	MUST(pthread_mutex_init(&c->mu, NULL));
+	mutex_init(&c->mu);
 	cond_init(&c->woken);
 	metric_set(running_metric("route"), 1);
 	store_add_handler(env->nodes, (struct store_handler){ on_node, c });
@@ -531,7 +531,7 @@ route_controller_free(struct route_controller *c)
 	thread_join(c->thread);
 	route_removals_free(c->removals);
 	route_conditions_free(c->conditions);
-	MUST(pthread_cond_destroy(&c->woken));
-	MUST(pthread_mutex_destroy(&c->mu));
+	cond_destroy(&c->woken);
+	mutex_destroy(&c->mu);
 	free(c);
 }

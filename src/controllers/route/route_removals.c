@@ -45,7 +45,7 @@ route_removals_new(struct controller_env *env)
 	rr->clock = env->clock;
 	rr->recorder = env->recorder;
 	rr->wanted = MAP_OF(struct track, key);
-	MUST(pthread_mutex_init(&rr->mu, NULL));
+	mutex_init(&rr->mu);
 	return rr;
 }
 
@@ -68,7 +68,7 @@ route_removals_free(struct route_removals *rr)
 	free_values(&rr->wanted);
 	free_values(&rr->expected);
 	free(rr->done_boot_ns);
-	MUST(pthread_mutex_destroy(&rr->mu));
+	mutex_destroy(&rr->mu);
 	free(rr);
 }
 

@@ -497,7 +497,7 @@ service_controller_new(struct controller_env *env, const struct service_controll
 	c->queue = queue_new(&(struct queue_config){ "service", failure_base_ns, FAILURE_MAX_NS,
 	                                             env->clock });
 	c->targets = targets_new(env->nodes);
-	MUST(pthread_mutex_init(&c->mu, NULL));
+	mutex_init(&c->mu);
 	cond_init(&c->adopted);
 	failure_pause_init(&c->adopt_pause);
 	metric_set(running_metric("service"), 1);
@@ -562,8 +562,8 @@ service_controller_free(struct service_controller *c)
 	free_records(c);
 	targets_free(c->targets);
 	failure_pause_fini(&c->adopt_pause);
-	MUST(pthread_mutex_destroy(&c->mu));
-	MUST(pthread_cond_destroy(&c->adopted));
+	mutex_destroy(&c->mu);
+	cond_destroy(&c->adopted);
 	free(c->workers);
 	free(c);
 }

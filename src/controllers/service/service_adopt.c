@@ -132,7 +132,7 @@ end_adoption(struct service_controller *c)
 	WITH_LOCK(&c->mu);
 
 	c->adoption = ADOPT_DONE;
-	MUST(pthread_cond_broadcast(&c->adopted));
+	cond_broadcast(&c->adopted);
 }
 
 /* The others wait; when it is cancelled, so are they. */

@@ -205,7 +205,7 @@ targets_new(struct store *nodes)
 	struct targets *t = xcalloc(1, sizeof(*t));
 
 	t->nodes = nodes;
-	MUST(pthread_mutex_init(&t->mu, NULL));
+	mutex_init(&t->mu);
 	return t;
 }
 
@@ -215,6 +215,6 @@ targets_free(struct targets *t)
 	if (!t)
 		return;
 	set_unref(t->current);
-	MUST(pthread_mutex_destroy(&t->mu));
+	mutex_destroy(&t->mu);
 	free(t);
 }

@@ -90,7 +90,7 @@ cl_haproxy_new(const struct cl_balancers *config, struct cl_allocations *allocat
 	h->check = copy_words(&c->check, h->draft);
 	h->reload = copy_words(&c->reload, NULL);
 	h->timeout_ms = config->hook_timeout_ns / NS_PER_MS;
-	MUST(pthread_mutex_init(&h->mu, NULL));
+	mutex_init(&h->mu);
 	return h;
 }
 
@@ -99,7 +99,7 @@ cl_haproxy_free(struct cl_haproxy *h)
 {
 	if (!h)
 		return;
-	MUST(pthread_mutex_destroy(&h->mu));
+	mutex_destroy(&h->mu);
 	free_words(h->check);
 	free_words(h->reload);
 	free((void *)(uintptr_t)h->stats_socket.ptr);

@@ -35,7 +35,7 @@ cl_hook_new(struct str path, int64_t timeout_ns, const char *what, const struct 
 	hook->what = what;
 	hook->timeout_ns = timeout_ns;
 	hook->host = host;
-	MUST(pthread_mutex_init(&hook->mu, NULL));
+	mutex_init(&hook->mu);
 	cond_init(&hook->ended);
 	return hook;
 }
@@ -45,8 +45,8 @@ cl_hook_free(struct cl_hook *hook)
 {
 	if (!hook)
 		return;
-	MUST(pthread_cond_destroy(&hook->ended));
-	MUST(pthread_mutex_destroy(&hook->mu));
+	cond_destroy(&hook->ended);
+	mutex_destroy(&hook->mu);
 	free(hook->path);
 	free(hook);
 }
@@ -59,7 +59,7 @@ wake_waiting(void *arg)
 	struct cl_hook *hook = arg;
 
 	WITH_LOCK(&hook->mu);
-	MUST(pthread_cond_broadcast(&hook->ended));
+	cond_broadcast(&hook->ended);
 }
 
 static bool
@@ -92,7 +92,7 @@ end_turn(struct cl_hook *hook)
 	WITH_LOCK(&hook->mu);
 
 	hook->n_running--;
-	MUST(pthread_cond_signal(&hook->ended));
+	cond_signal(&hook->ended);
 }
 
 /* ---- one run ---- */

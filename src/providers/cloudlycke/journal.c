@@ -34,7 +34,7 @@ void
 cl_journal_init(struct cl_journal *j, struct cl_state *state, struct clock *clock)
 {
 	*j = (struct cl_journal){ .state = state, .clock = clock };
-	MUST(pthread_mutex_init(&j->mu, NULL));
+	mutex_init(&j->mu);
 	cond_init(&j->written);
 }
 
@@ -62,8 +62,8 @@ void
 cl_journal_fini(struct cl_journal *j)
 {
 	cl_journal_clear(j);
-	MUST(pthread_cond_destroy(&j->written));
-	MUST(pthread_mutex_destroy(&j->mu));
+	cond_destroy(&j->written);
+	mutex_destroy(&j->mu);
 }
 
 /* ---- looking ---- */
@@ -226,7 +226,7 @@ write_all(struct cl_journal *j)
 		c->is_done = is_done;
 		c->is_over = true;
 	}
-	MUST(pthread_cond_broadcast(&j->written));
+	cond_broadcast(&j->written);
 }
 
 static struct cl_change *

@@ -209,7 +209,7 @@ cl_loader_new(const char *path)
 	(void)metric_of(&reloads, "rejected");
 	(void)metric_of(&reloads, "refused");
 	l->path = xstrdup(path);
-	MUST(pthread_mutex_init(&l->mu, NULL));
+	mutex_init(&l->mu);
 	cond_init(&l->was_read);
 	return l;
 }
@@ -220,8 +220,8 @@ cl_loader_free(struct cl_loader *l)
 	if (!l)
 		return;
 	cl_inventory_unref(l->inventory);
-	MUST(pthread_cond_destroy(&l->was_read));
-	MUST(pthread_mutex_destroy(&l->mu));
+	cond_destroy(&l->was_read);
+	mutex_destroy(&l->mu);
 	free(l->path);
 	free(l);
 }
@@ -247,7 +247,7 @@ publish(struct cl_loader *l, struct cl_inventory *inventory, const struct cl_sta
 	}
 	l->stamp = *stamp;
 	l->outcome = outcome;
-	MUST(pthread_cond_broadcast(&l->was_read));
+	cond_broadcast(&l->was_read);
 }
 
 /* ---- the first load ---- */
@@ -481,7 +481,7 @@ wake_waiters(void *arg)
 	struct cl_loader *l = arg;
 
 	WITH_LOCK(&l->mu);
-	MUST(pthread_cond_broadcast(&l->was_read));
+	cond_broadcast(&l->was_read);
 }
 
 static bool

@@ -695,7 +695,7 @@ cl_routes_open(const struct cloud_config *config, const struct cloud_host *host,
 	run->state = state;
 	if (routes->hook.len > 0)
 		run->hook = cl_hook_new(routes->hook, routes->hook_timeout_ns, "route", host);
-	MUST(pthread_mutex_init(&run->mu, NULL));
+	mutex_init(&run->mu);
 	return run;
 }
 
@@ -709,6 +709,6 @@ cl_routes_close(struct cl_routes_run *run)
 		recorded_free(run->all[i]);
 	free(run->all);
 	arena_fini(&run->arena);
-	MUST(pthread_mutex_destroy(&run->mu));
+	mutex_destroy(&run->mu);
 	free(run);
 }

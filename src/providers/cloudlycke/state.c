@@ -66,7 +66,7 @@ cl_state_new(struct str path, const struct cloud_host *host)
 	s->host = host;
 	s->lock_fd = -1;
 	s->routes = BUF_INIT(LIMIT_STATE_FILE);
-	MUST(pthread_mutex_init(&s->mu, NULL));
+	mutex_init(&s->mu);
 	if (path.len == 0)
 		return s;
 	s->path = with_suffix(path, "");
@@ -100,7 +100,7 @@ cl_state_free(struct cl_state *s)
 	if (!s)
 		return;
 	forget_records(s);
-	MUST(pthread_mutex_destroy(&s->mu));
+	mutex_destroy(&s->mu);
 	if (s->lock_fd >= 0)
 		close(s->lock_fd);
 	buf_fini(&s->routes);

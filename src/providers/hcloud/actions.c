@@ -266,7 +266,7 @@ ask(struct hz_actions *a, struct call *call, struct waiter *own)
 		take_failure(own, &err);
 	else
 		notify_waiters(a, &asked, list, &err);
-	MUST(pthread_cond_broadcast(&a->changed));
+	cond_broadcast(&a->changed);
 }
 
 /* ---- waiting: with mu held ---- */
@@ -277,7 +277,7 @@ join(struct hz_actions *a, struct waiter *w)
 	w->next = a->waiters;
 	a->waiters = w;
 	/* it may be due before those who wait already */
-	MUST(pthread_cond_broadcast(&a->changed));
+	cond_broadcast(&a->changed);
 }
 
 /* One of the others may have to ask now. */
@@ -291,7 +291,7 @@ leave(struct hz_actions *a, const struct waiter *w)
 		at = &(*at)->next;
 	}
 	*at = w->next;
-	MUST(pthread_cond_broadcast(&a->changed));
+	cond_broadcast(&a->changed);
 }
 
 static int64_t
@@ -357,7 +357,7 @@ wake_all(void *actions)
 	struct hz_actions *a = actions;
 	WITH_LOCK(&a->mu);
 
-	MUST(pthread_cond_broadcast(&a->changed));
+	cond_broadcast(&a->changed);
 }
 
 static bool
@@ -398,7 +398,7 @@ hz_actions_new(struct hz_api *api, struct clock *clock)
 
 	a->api = api;
 	a->clock = clock;
-	MUST(pthread_mutex_init(&a->mu, NULL));
+	mutex_init(&a->mu);
 	cond_init(&a->changed);
 	return a;
 }
@@ -408,7 +408,7 @@ hz_actions_free(struct hz_actions *a)
 {
 	if (!a)
 		return;
-	MUST(pthread_cond_destroy(&a->changed));
-	MUST(pthread_mutex_destroy(&a->mu));
+	cond_destroy(&a->changed);
+	mutex_destroy(&a->mu);
 	free(a);
 }

@@ -834,7 +834,7 @@ hz_api_new(const struct hz_api_config *config)
 	a->budget.reserve_percent = config->reserve_percent;
 	a->endpoint = endpoint_new(&(struct endpoint_config){ "the Hetzner Cloud API",
 	                                                      config->host });
-	MUST(pthread_mutex_init(&a->mu, NULL));
+	mutex_init(&a->mu);
 	return a;
 }
 
@@ -844,7 +844,7 @@ hz_api_free(struct hz_api *a)
 	if (!a)
 		return;
 	endpoint_free(a->endpoint);
-	MUST(pthread_mutex_destroy(&a->mu));
+	mutex_destroy(&a->mu);
 	free(a->base_url);
 	free(a);
 }

@@ -378,7 +378,7 @@ hz_evidence_new(const struct hz_evidence_config *config)
 	struct hz_evidence *ev = xcalloc(1, sizeof(*ev));
 
 	ev->config = *config;
-	MUST(pthread_mutex_init(&ev->mu, NULL));
+	mutex_init(&ev->mu);
 	return ev;
 }
 
@@ -387,6 +387,6 @@ hz_evidence_free(struct hz_evidence *ev)
 {
 	if (!ev)
 		return;
-	MUST(pthread_mutex_destroy(&ev->mu));
+	mutex_destroy(&ev->mu);
 	free(ev);
 }

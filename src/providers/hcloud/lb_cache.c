@@ -243,7 +243,7 @@ start_reading(struct hz_lb_cache *c, struct call *call)
 	r->state = READING_DONE;
 	c->running = NULL;
 	file_reading(c, r);
-	MUST(pthread_cond_broadcast(&c->changed));
+	cond_broadcast(&c->changed);
 	assert(r->n_refs > 1); /* the caller on whose thread this runs has one */
 	reading_unref(r);
 }
@@ -293,7 +293,7 @@ wake_all(void *cache)
 	struct hz_lb_cache *c = cache;
 
 	mutex_lock(&c->mu);
-	MUST(pthread_cond_broadcast(&c->changed));
+	cond_broadcast(&c->changed);
 	mutex_unlock(&c->mu);
 }
 
@@ -618,7 +618,7 @@ hz_lb_cache_new(struct hz_api *api, struct clock *clock)
 
 	c->api = api;
 	c->clock = clock;
-	MUST(pthread_mutex_init(&c->mu, NULL));
+	mutex_init(&c->mu);
 	cond_init(&c->changed);
 	return c;
 }
@@ -637,7 +637,7 @@ hz_lb_cache_free(struct hz_lb_cache *c)
 	map_fini(&c->entries);
 	reading_unref(c->pending);
 	reading_unref(c->all);
-	MUST(pthread_cond_destroy(&c->changed));
-	MUST(pthread_mutex_destroy(&c->mu));
+	cond_destroy(&c->changed);
+	mutex_destroy(&c->mu);
 	free(c);
 }

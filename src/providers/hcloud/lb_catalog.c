@@ -120,8 +120,8 @@ hz_types_new(struct hz_api *api, struct clock *clock)
 
 	t->api = api;
 	t->clock = clock;
-	MUST(pthread_mutex_init(&t->listing, NULL));
-	MUST(pthread_mutex_init(&t->mu, NULL));
+	mutex_init(&t->listing);
+	mutex_init(&t->mu);
 	return t;
 }
 
@@ -131,8 +131,8 @@ hz_types_free(struct hz_types *t)
 	if (!t)
 		return;
 	arena_fini(&t->arena);
-	MUST(pthread_mutex_destroy(&t->listing));
-	MUST(pthread_mutex_destroy(&t->mu));
+	mutex_destroy(&t->listing);
+	mutex_destroy(&t->mu);
 	free(t);
 }
 
@@ -343,7 +343,7 @@ hz_certificates_new(struct hz_api *api, struct clock *clock)
 
 	c->api = api;
 	c->clock = clock;
-	MUST(pthread_mutex_init(&c->mu, NULL));
+	mutex_init(&c->mu);
 	return c;
 }
 
@@ -354,6 +354,6 @@ hz_certificates_free(struct hz_certificates *c)
 		return;
 	certificates_drop_all(c);
 	map_fini(&c->known);
-	MUST(pthread_mutex_destroy(&c->mu));
+	mutex_destroy(&c->mu);
 	free(c);
 }

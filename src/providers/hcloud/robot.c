@@ -430,7 +430,7 @@ hz_robot_new(const struct hz_robot_config *config)
 	r->listed_boot_ns = -1;
 	r->endpoint = endpoint_new(&(struct endpoint_config){ "the Robot web service",
 	                                                      config->host });
-	MUST(pthread_mutex_init(&r->mu, NULL));
+	mutex_init(&r->mu);
 	return r;
 }
 
@@ -441,6 +441,6 @@ hz_robot_free(struct hz_robot *r)
 		return;
 	arena_fini(&r->arena);
 	endpoint_free(r->endpoint);
-	MUST(pthread_mutex_destroy(&r->mu));
+	mutex_destroy(&r->mu);
 	free(r);
 }

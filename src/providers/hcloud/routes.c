@@ -472,7 +472,7 @@ hz_routes_new(const struct hz_routes_config *config)
 	hz_count_operations("hcloud/newRoutes", 1);
 	r->config = *config;
 	r->view = HZ_NETWORK_VIEW_INIT;
-	MUST(pthread_mutex_init(&r->mu, NULL));
+	mutex_init(&r->mu);
 	return r;
 }
 
@@ -482,6 +482,6 @@ hz_routes_free(struct hz_routes *r)
 	if (!r)
 		return;
 	hz_network_view_fini(&r->view);
-	MUST(pthread_mutex_destroy(&r->mu));
+	mutex_destroy(&r->mu);
 	free(r);
 }

@@ -189,7 +189,7 @@ hz_login_new(const struct hz_source *user, const struct hz_source *secret)
 	struct hz_login *l = xcalloc(1, sizeof(*l));
 
 	l->auth = (struct http_auth){ .authorize = login_authorize, .rejected = login_rejected };
-	MUST(pthread_mutex_init(&l->mu, NULL));
+	mutex_init(&l->mu);
 	l->has_user = user != NULL;
 	if (user)
 		hz_source_copy(&l->user, user);
@@ -204,7 +204,7 @@ hz_login_free(struct hz_login *l)
 		return;
 	hz_source_fini(&l->user);
 	hz_source_fini(&l->secret);
-	MUST(pthread_mutex_destroy(&l->mu));
+	mutex_destroy(&l->mu);
 	free(l);
 }
 

@@ -57,7 +57,7 @@ held_boot(struct clock *clock)
 	WITH_LOCK(&w->mu);
 
 	w->n_writes++;
-	MUST(pthread_cond_broadcast(&w->changed));
+	cond_broadcast(&w->changed);
 	while (w->is_held)
 		clock_wait(&clock_real, &w->changed, &w->mu, CLOCK_FOREVER);
 	return w->is_refused ? CLOCK_FOREVER : 0;
@@ -82,7 +82,7 @@ hold(struct world *w, bool is_held)
 	WITH_LOCK(&w->mu);
 
 	w->is_held = is_held;
-	MUST(pthread_cond_broadcast(&w->changed));
+	cond_broadcast(&w->changed);
 }
 
 static void
@@ -104,7 +104,7 @@ world_init(struct world *w, void **state)
 	CLEANUP(buf_fini) struct buf path = BUF_INIT(200);
 
 	*w = (struct world){ .clock = { real_mono, held_boot, NULL, real_wait } };
-	MUST(pthread_mutex_init(&w->mu, NULL));
+	mutex_init(&w->mu);
 	cond_init(&w->changed);
 	w->fence.deadline_boot_ns = CLOCK_FOREVER - 1;
 	lab->host.clock = &w->clock;
@@ -121,8 +121,8 @@ world_fini(struct world *w)
 	cl_journal_fini(&w->journal);
 	cl_targets_unref(w->targets);
 	cl_state_free(w->state);
-	MUST(pthread_cond_destroy(&w->changed));
-	MUST(pthread_mutex_destroy(&w->mu));
+	cond_destroy(&w->changed);
+	mutex_destroy(&w->mu);
 }
 
 /* ---- changes ---- */

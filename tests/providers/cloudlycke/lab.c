@@ -39,7 +39,7 @@ remember_event(const struct cloud_host *host, const struct node_ref *ref, enum h
 	lab->n_events++;
 	snprintf(lab->reason, sizeof(lab->reason), "%s", reason);
 	snprintf(lab->message, sizeof(lab->message), "%" STR_FMT, STR_ARG(message));
-	MUST(pthread_cond_broadcast(&lab->changed));
+	cond_broadcast(&lab->changed);
 }
 
 static void
@@ -58,7 +58,7 @@ remember_requeue(const struct cloud_host *host, enum host_requeue what, struct s
 	(void)what;
 	WITH_LOCK(&lab->mu);
 	lab->n_wakes += key.len == 0;
-	MUST(pthread_cond_broadcast(&lab->changed));
+	cond_broadcast(&lab->changed);
 }
 
 static void
@@ -90,7 +90,7 @@ lab_setup(void **state)
 		.requeue = remember_requeue,
 		.nodes = no_nodes,
 	};
-	MUST(pthread_mutex_init(&lab->mu, NULL));
+	mutex_init(&lab->mu);
 	cond_init(&lab->changed);
 	lab->log = BUF_INIT(1000000);
 	log_set_fd(lab->log_fds[1]);
@@ -117,8 +117,8 @@ lab_teardown(void **state)
 	close(lab->log_fds[1]);
 	buf_fini(&lab->log);
 	nftw(lab->folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
-	MUST(pthread_cond_destroy(&lab->changed));
-	MUST(pthread_mutex_destroy(&lab->mu));
+	cond_destroy(&lab->changed);
+	mutex_destroy(&lab->mu);
 	free(lab);
 	return 0;
 }

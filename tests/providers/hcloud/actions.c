@@ -332,7 +332,7 @@ wake_cloud(void *cloud)
 	struct slow_cloud *c = cloud;
 	WITH_LOCK(&c->mu);
 
-	MUST(pthread_cond_broadcast(&c->changed));
+	cond_broadcast(&c->changed);
 }
 
 static bool
@@ -379,7 +379,7 @@ crowd_setup(struct crowd *w, struct fake_clock *fake, void **state)
 	memset(w, 0, sizeof(*w));
 	lab_setup_open((void **)&w->lab);
 	w->cloud.http.ops = &ops;
-	MUST(pthread_mutex_init(&w->cloud.mu, NULL));
+	mutex_init(&w->cloud.mu);
 	cond_init(&w->cloud.changed);
 	w->fake = fake;
 	w->clock = fake ? fake_clock_clock(fake) : &clock_real;
@@ -417,8 +417,8 @@ crowd_teardown(void **state)
 	hz_api_free(w->api);
 	cancel_free(w->cancel);
 	fake_clock_free(w->fake);
-	MUST(pthread_cond_destroy(&w->cloud.changed));
-	MUST(pthread_mutex_destroy(&w->cloud.mu));
+	cond_destroy(&w->cloud.changed);
+	mutex_destroy(&w->cloud.mu);
 	return lab_teardown((void **)&w->lab);
 }
 

@@ -84,7 +84,7 @@ wake_cloud(void *arg UNUSED)
 {
 	WITH_LOCK(&cloud.mu);
 
-	MUST(pthread_cond_broadcast(&cloud.changed));
+	cond_broadcast(&cloud.changed);
 }
 
 static bool
@@ -174,7 +174,7 @@ setup(void **state)
 
 	lab_setup(state);
 	cloud = (struct slow_cloud){ .http = { &ops }, .is_held = true };
-	MUST(pthread_mutex_init(&cloud.mu, NULL));
+	mutex_init(&cloud.mu);
 	cond_init(&cloud.changed);
 	fake = fake_clock_new(0);
 	host = (struct cloud_host){ .clock = fake_clock_clock(fake) };
@@ -194,8 +194,8 @@ teardown(void **state)
 	cancel_free(cancel);
 	cancel_free(other_cancel);
 	fake_clock_free(fake);
-	MUST(pthread_cond_destroy(&cloud.changed));
-	MUST(pthread_mutex_destroy(&cloud.mu));
+	cond_destroy(&cloud.changed);
+	mutex_destroy(&cloud.mu);
 	return lab_teardown(state);
 }
 
