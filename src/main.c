@@ -16,7 +16,7 @@
 #include "base/log.h"
 #include "base/metrics_process.h"
 #include "base/notify.h"
-#include "base/pulse.h"
+#include "base/watchdog.h"
 #include "base/thread.h"
 #include "base/version.h"
 #include "serve/build_info.h"
@@ -431,7 +431,7 @@ feed_watchdog(void *program)
 	CLEANUP(buf_fini) struct buf names = BUF_INIT(KIB(1));
 
 	(void)program;
-	if (pulse_late(&clock_real, &names))
+	if (watchdog_late(&clock_real, &names))
 		log_error("threads are stuck", LOG_STR("threads", buf_str(&names)));
 	else
 		notify_send("WATCHDOG=1");
@@ -492,7 +492,8 @@ static void
 add_health_checks(struct program *p)
 {
 	p->health = health_new();
-	health_add(p->health, "progress", HEALTH_HEALTHZ | HEALTH_LIVEZ, pulse_health, &clock_real);
+	health_add(p->health, "progress", HEALTH_HEALTHZ | HEALTH_LIVEZ, watchdog_health,
+	           &clock_real);
 	health_add(p->health, "informers", HEALTH_READYZ, manager_has_synced, p->manager);
 }
 

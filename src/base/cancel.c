@@ -11,7 +11,7 @@
 #include <stdlib.h>
 
 #include "base/array.h"
-#include "base/pulse.h"
+#include "base/watchdog.h"
 #include "base/thread.h"
 
 struct hook {
@@ -135,7 +135,7 @@ cancel_sleep(struct cancel *c, struct clock *clock, int64_t duration_ns, struct 
 	struct sleeper s = { .mu = PTHREAD_MUTEX_INITIALIZER };
 	int64_t deadline_ns = clock_deadline(clock_mono(clock), duration_ns);
 
-	pulse_extend(deadline_ns);
+	watchdog_extend(deadline_ns);
 	cond_init(&s.woken);
 	cancel_hook(c, wake, &s);
 	sleep_until(&s, c, clock, deadline_ns);

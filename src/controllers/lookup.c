@@ -12,7 +12,7 @@
 #include "base/array.h"
 #include "base/event_kind.h"
 #include "base/map.h"
-#include "base/pulse.h"
+#include "base/watchdog.h"
 #include "base/thread.h"
 #include "controllers/node_ref.h"
 
@@ -280,7 +280,7 @@ wait_done(struct lookup *l, struct call *call, struct batch *b, struct error *er
 		if (cancel_is_fired(call->cancel))
 			return err_set(err, ERR_CANCELLED,
 			               "cancelled while waiting for a look at the cloud");
-		pulse_extend(call->deadline_mono_ns);
+		watchdog_extend(call->deadline_mono_ns);
 		if (b->state == BATCH_PENDING && !l->running)
 			lookup_start(l, call);
 		else if (!clock_wait(l->config.clock, &l->changed, &l->mu, call->deadline_mono_ns))

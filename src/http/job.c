@@ -2,7 +2,7 @@
  *
  * http_do() puts a job on its own stack, hands it to the I/O thread and sleeps until it comes back.
  */
-#include "base/pulse.h"
+#include "base/watchdog.h"
 #include "http/internal.h"
 
 #include <assert.h>
@@ -288,7 +288,7 @@ request_do(struct http_client *client, struct call *call, const struct http_requ
 	int64_t started_ns = clock_mono(&clock_real), deadline_ns = job_deadline(call, request);
 	uint64_t generation = 0;
 
-	pulse_extend(deadline_ns);
+	watchdog_extend(deadline_ns);
 	for (bool is_first = true;; is_first = false) {
 		struct job job;
 		bool is_ok;

@@ -12,7 +12,7 @@
  * durations before.
  */
 #include "base/alloc.h"
-#include "base/pulse.h"
+#include "base/watchdog.h"
 #include "http/internal.h"
 
 enum {
@@ -589,7 +589,7 @@ show_state(struct curl_client *c)
 	int64_t now_ns = clock_mono(c->clock);
 
 	atomic_store(&c->last_turn_ns, now_ns);
-	pulse_promise(clock_deadline(now_ns, HTTP_LONGEST_WAIT_NS));
+	watchdog_promise(clock_deadline(now_ns, HTTP_LONGEST_WAIT_NS));
 	show(&c->shown.limit, c->gate.limit);
 	show(&c->shown.n_running, c->gate.n_running);
 	show(&c->shown.n_work, c->work.n);

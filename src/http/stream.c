@@ -4,7 +4,7 @@
  * at the other, and they change places when the reader comes back, so that bytes are copied once
  * and the lock is held for a moment.
  */
-#include "base/pulse.h"
+#include "base/watchdog.h"
 #include "http/internal.h"
 
 #include <stdlib.h>
@@ -170,7 +170,7 @@ stream_read(struct http_stream *stream, int64_t deadline_ns, struct str *ret, st
 	bool must_resume = false, is_ok;
 
 	mutex_lock(&s->job.mu);
-	pulse_extend(deadline_ns);
+	watchdog_extend(deadline_ns);
 	is_ok = take_bytes(s, deadline_ns, ret, &must_resume, err);
 	mutex_unlock(&s->job.mu);
 	if (must_resume) {
@@ -280,7 +280,7 @@ stream_open(struct http_client *client, struct call *call, const struct http_req
 	uint64_t generation = 0;
 	int status;
 
-	pulse_extend(deadline_ns);
+	watchdog_extend(deadline_ns);
 	for (bool is_first = true;; is_first = false) {
 		struct curl_stream *s = stream_new(c, call, request, deadline_ns);
 

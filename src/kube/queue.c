@@ -17,7 +17,7 @@
 #include "base/backoff.h"
 #include "base/map.h"
 #include "base/pool.h"
-#include "base/pulse.h"
+#include "base/watchdog.h"
 #include "base/rand.h"
 #include "base/thread.h"
 
@@ -468,7 +468,7 @@ hand_out(struct queue *q, int64_t now_ns)
 	item->next = q->processing;
 	q->processing = item;
 	q->n_processing++;
-	pulse_promise(clock_deadline(now_ns, PULSE_WORK_NS));
+	watchdog_promise(clock_deadline(now_ns, WATCHDOG_WORK_NS));
 	observe(q->metrics.waited, now_ns - item->added_ns);
 	return item_key(item);
 }
@@ -511,7 +511,7 @@ queue_get(struct queue *q, int64_t deadline_ns, struct str *ret, struct error *e
 		}
 		if (now_ns >= deadline_ns)
 			return err_set(err, ERR_TIMEOUT, "no key in time");
-		pulse_promise(CLOCK_FOREVER);
+		watchdog_promise(CLOCK_FOREVER);
 		(void)clock_wait(q->clock, &q->work, &q->mu, wake_time(q, deadline_ns));
 	}
 }

@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "base/metrics.h"
 #include "base/pool.h"
-#include "base/pulse.h"
+#include "base/watchdog.h"
 #include "base/rand.h"
 #include "base/thread.h"
 #include "kube/correlate.h"
@@ -245,7 +245,7 @@ pause_before_retry(struct recorder *r, int64_t duration_ns)
 	int64_t deadline_ns = clock_deadline(clock_mono(r->clock), duration_ns);
 	WITH_LOCK(&r->mu);
 
-	pulse_extend(deadline_ns);
+	watchdog_extend(deadline_ns);
 
 	while (!r->is_closing) {
 		if (!clock_wait(r->clock, &r->changed, &r->mu, deadline_ns))
@@ -322,7 +322,7 @@ take_event(struct recorder *r, int64_t deadline_ns, struct event **ret)
 	WITH_LOCK(&r->mu);
 
 	*ret = NULL;
-	pulse_promise(CLOCK_FOREVER);
+	watchdog_promise(CLOCK_FOREVER);
 	while (r->n_queued == 0 && !r->is_closing) {
 		if (!clock_wait(r->clock, &r->changed, &r->mu, deadline_ns))
 			return true;
@@ -339,7 +339,7 @@ handle_event(struct recorder *r, const struct event *e)
 {
 	struct sighting s;
 
-	pulse_promise(clock_deadline(clock_mono(r->clock), PULSE_WORK_NS));
+	watchdog_promise(clock_deadline(clock_mono(r->clock), WATCHDOG_WORK_NS));
 	if (correlator_take(&r->correlator, e, clock_boot(r->clock), &r->arena, &s))
 		write_event(r, &s);
 	else

@@ -22,7 +22,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/metrics.h"
-#include "base/pulse.h"
+#include "base/watchdog.h"
 #include "base/rand.h"
 #include "base/split.h"
 #include "base/thread.h"
@@ -365,7 +365,7 @@ read_items(struct reflector *r, struct http_stream *stream, struct json_split *s
 			return false;
 		if (bytes.len == 0)
 			return true;
-		pulse_promise(clock_deadline(clock_mono(r->clock), PULSE_WORK_NS));
+		watchdog_promise(clock_deadline(clock_mono(r->clock), WATCHDOG_WORK_NS));
 		total += bytes.len;
 		if (total > LIMIT_LIST_BODY)
 			return err_set(err, ERR_INVALID, "the list is larger than %zu bytes",
@@ -620,7 +620,7 @@ handle_line(struct reflector *r, struct str line, struct error *err)
 	int64_t start_ns = clock_mono(r->clock);
 	bool is_ok;
 
-	pulse_promise(clock_deadline(start_ns, PULSE_WORK_NS));
+	watchdog_promise(clock_deadline(start_ns, WATCHDOG_WORK_NS));
 	put_off_probe(r);
 	count_arrival(r);
 	is_ok = apply_line(r, line, err);
@@ -755,7 +755,7 @@ watch(struct reflector *r)
 	enum next next;
 
 	while (!cancel_is_fired(r->cancel)) {
-		pulse_promise(clock_deadline(clock_mono(r->clock), PULSE_WORK_NS));
+		watchdog_promise(clock_deadline(clock_mono(r->clock), WATCHDOG_WORK_NS));
 		next = watch_once(r, &err);
 		if (next == NEXT_WATCH)
 			continue;
@@ -781,7 +781,7 @@ run(void *arg)
 	struct error err = { 0 };
 
 	while (!cancel_is_fired(r->cancel)) {
-		pulse_promise(clock_deadline(clock_mono(r->clock), PULSE_WORK_NS));
+		watchdog_promise(clock_deadline(clock_mono(r->clock), WATCHDOG_WORK_NS));
 		if (list(r, &err)) {
 			watch(r);
 		} else if (!cancel_is_fired(r->cancel)) {

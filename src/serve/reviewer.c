@@ -18,7 +18,7 @@
 #include "base/ip.h"
 #include "base/limits.h"
 #include "base/log.h"
-#include "base/pulse.h"
+#include "base/watchdog.h"
 #include "base/rand.h"
 #include "base/thread.h"
 
@@ -75,7 +75,7 @@ struct reviewer {
 	struct reviewer_config config;
 	struct digest_key key;
 	struct cancel *cancel;
-	struct pulse *pulse;
+	struct watchdog *watchdog;
 	pthread_t thread;
 
 	pthread_mutex_t mu;
@@ -547,12 +547,12 @@ run(void *arg)
 	struct question *q;
 
 	while (take(r, &q)) {
-		pulse_until(r->pulse, clock_deadline(clock_mono(r->config.clock), REVIEW_NS));
+		watchdog_until(r->watchdog, clock_deadline(clock_mono(r->config.clock), REVIEW_NS));
 		if (q)
 			work_on(r, q);
 		else
 			keep_up(r);
-		pulse_until(r->pulse, CLOCK_FOREVER);
+		watchdog_until(r->watchdog, CLOCK_FOREVER);
 	}
 	return NULL;
 }
@@ -583,7 +583,7 @@ reviewer_new(const struct reviewer_config *config)
 	for (size_t i = 0; i < N_SUBJECTS; i++)
 		r->caches[i] = REVIEW_CACHE_INIT;
 	r->arena = ARENA_INIT;
-	r->pulse = pulse_new("review");
+	r->watchdog = watchdog_new("review");
 	thread_start(&r->thread, "review", run, r);
 	return r;
 }
@@ -615,7 +615,7 @@ reviewer_free(struct reviewer *r)
 	for (size_t i = 0; i < N_SUBJECTS; i++)
 		review_cache_fini(&r->caches[i]);
 	arena_fini(&r->arena);
-	pulse_free(r->pulse);
+	watchdog_free(r->watchdog);
 	cond_destroy(&r->changed);
 	mutex_destroy(&r->mu);
 	cancel_free(r->cancel);

@@ -7,7 +7,7 @@
  */
 #include "base/alloc.h"
 #include "base/log.h"
-#include "base/pulse.h"
+#include "base/watchdog.h"
 #include "base/thread.h"
 #include "controllers/lifecycle/internal.h"
 #include "controllers/lookup.h"
@@ -278,12 +278,12 @@ lifecycle_thread(void *arg)
 	if (!store_wait_synced(c->env->nodes, &call, &err))
 		return NULL;
 	do {
-		pulse_promise(clock_deadline(clock_mono(c->env->clock), PULSE_WORK_NS));
+		watchdog_promise(clock_deadline(clock_mono(c->env->clock), WATCHDOG_WORK_NS));
 		c->is_working = true;
 		next_ns = make_round(c, &arena, due);
 		c->is_working = false;
 		arena_reset(&arena);
-		pulse_promise(CLOCK_FOREVER);
+		watchdog_promise(CLOCK_FOREVER);
 		if (!cancel_sleep(c->env->cancel, c->env->clock, coalesce_ns, &err))
 			break;
 	} while (wait_for_work(c, next_ns, &due));

@@ -12,7 +12,7 @@
 #include "base/log.h"
 #include "base/map.h"
 #include "base/metrics.h"
-#include "base/pulse.h"
+#include "base/watchdog.h"
 #include "base/thread.h"
 #include "controllers/node/addresses.h"
 #include "controllers/failure.h"
@@ -517,14 +517,14 @@ run_refresher(void *arg)
 		return NULL;
 	do {
 		n_seen = failure_pause_count(&c->refresh_pause);
-		pulse_promise(clock_deadline(clock_mono(c->env->clock), PULSE_WORK_NS));
+		watchdog_promise(clock_deadline(clock_mono(c->env->clock), WATCHDOG_WORK_NS));
 		ok = refresh_once(c, &call, &err);
 		is_waiting = !ok && err.is_outage;
 		if (!ok && err.code != ERR_CANCELLED && !is_waiting)
 			log_error("addresses cannot be refreshed, will retry", LOG_ERR(&err),
 			          LOG_DURATION("in", c->config.refresh_period_ns));
 		arena_fini(&arena);
-		pulse_promise(CLOCK_FOREVER);
+		watchdog_promise(CLOCK_FOREVER);
 	} while (is_waiting ? failure_pause_sleep(&c->refresh_pause, &call, n_seen,
 	                                          c->config.refresh_period_ns, &err)
 	                    : cancel_sleep(c->env->cancel, c->env->clock,

@@ -8,7 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/limits.h"
-#include "base/pulse.h"
+#include "base/watchdog.h"
 #include "base/thread.h"
 
 enum {
@@ -385,7 +385,7 @@ hz_actions_wait(struct hz_actions *a, struct call *call, struct hz_action action
 
 	if (action.is_over || action.id == 0)
 		return true;
-	pulse_extend(w.end_ns);
+	watchdog_extend(w.end_ns);
 	return wait_locked(a, call, &w, err);
 }
 

@@ -13,7 +13,7 @@
 #include "base/alloc.h"
 #include "base/limits.h"
 #include "base/map.h"
-#include "base/pulse.h"
+#include "base/watchdog.h"
 #include "base/thread.h"
 #include "cloud/host.h"
 #include "providers/hcloud/api.h"
@@ -275,7 +275,7 @@ wait_done(struct hz_lb_cache *c, struct call *call, struct hz_reading *r, struct
 		if (cancel_is_fired(call->cancel))
 			return err_set(err, ERR_CANCELLED,
 			               "cancelled while waiting for the load balancers");
-		pulse_extend(call->deadline_mono_ns);
+		watchdog_extend(call->deadline_mono_ns);
 		if (r->state == READING_PENDING && !c->running)
 			start_reading(c, call);
 		else if (!clock_wait(c->clock, &c->changed, &c->mu, call->deadline_mono_ns))

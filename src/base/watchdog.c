@@ -1,5 +1,5 @@
-/* base/pulse.c: see pulse.h. */
-#include "base/pulse.h"
+/* base/watchdog.c: see watchdog.h. */
+#include "base/watchdog.h"
 
 #include <assert.h>
 #include <stdatomic.h>
@@ -8,7 +8,7 @@
 #include "base/metrics.h"
 #include "base/thread.h"
 
-#define JUDGE_EVERY_NS NS_PER_SEC
+#define CHECK_EVERY_NS NS_PER_SEC
 
 METRIC_FAMILY(stuck, METRIC_GAUGE, "ccmd_stuck_threads",
               "[ALPHA] Threads that were not heard of in time, as the last health check found.");
@@ -17,36 +17,36 @@ enum {
 	NAME_SIZE = 16,
 };
 
-struct pulse {
+struct watchdog {
 	char name[NAME_SIZE];
 	_Atomic int64_t deadline_ns; /* mono */
 	int64_t overdue_ns; /* mu; the promise that was found broken last time, or CLOCK_FOREVER */
 	bool is_stuck;      /* mu */
-	struct pulse *next; /* mu */
+	struct watchdog *next; /* mu */
 };
 
 static pthread_mutex_t mu = PTHREAD_MUTEX_INITIALIZER;
-static struct pulse *pulses;    /* mu; the newest first */
-static struct clock *judged_by; /* mu; the clock of the last judgement, NULL before any */
-static int64_t judged_ns;       /* mu; mono */
+static struct watchdog *watchdogs; /* mu; the newest first */
+static struct clock *checked_by;   /* mu; the clock of the last check, NULL before any */
+static int64_t checked_ns;         /* mu; mono */
 
-struct pulse *
-pulse_new(const char *name)
+struct watchdog *
+watchdog_new(const char *name)
 {
-	struct pulse *p = xcalloc(1, sizeof(*p));
+	struct watchdog *p = xcalloc(1, sizeof(*p));
 
 	memcpy(p->name, name, strnlen(name, NAME_SIZE - 1));
 	p->deadline_ns = p->overdue_ns = CLOCK_FOREVER;
 	WITH_LOCK(&mu);
-	p->next = pulses;
-	pulses = p;
+	p->next = watchdogs;
+	watchdogs = p;
 	return p;
 }
 
 void
-pulse_free(struct pulse *p)
+watchdog_free(struct watchdog *p)
 {
-	struct pulse **at = &pulses;
+	struct watchdog **at = &watchdogs;
 
 	if (!p)
 		return;
@@ -59,7 +59,7 @@ pulse_free(struct pulse *p)
 }
 
 void
-pulse_until(struct pulse *p, int64_t deadline_mono_ns)
+watchdog_until(struct watchdog *p, int64_t deadline_mono_ns)
 {
 	if (p)
 		atomic_store_explicit(&p->deadline_ns, deadline_mono_ns, memory_order_relaxed);
@@ -69,13 +69,13 @@ pulse_until(struct pulse *p, int64_t deadline_mono_ns)
 
 static pthread_once_t own_once = PTHREAD_ONCE_INIT;
 static pthread_key_t own_key; /* its only use is to be told of the end of a thread */
-static _Thread_local struct pulse *own;
+static _Thread_local struct watchdog *own;
 
 static void
-free_own(void *pulse)
+free_own(void *watchdog)
 {
 	own = NULL;
-	pulse_free(pulse);
+	watchdog_free(watchdog);
 }
 
 static void
@@ -85,68 +85,68 @@ make_own_key(void)
 }
 
 void
-pulse_promise(int64_t deadline_mono_ns)
+watchdog_promise(int64_t deadline_mono_ns)
 {
 	char name[NAME_SIZE] = "";
 
 	if (!own) {
 		MUST(pthread_once(&own_once, make_own_key));
 		(void)pthread_getname_np(pthread_self(), name, sizeof(name));
-		own = pulse_new(name);
+		own = watchdog_new(name);
 		MUST(pthread_setspecific(own_key, own));
 	}
-	pulse_until(own, deadline_mono_ns);
+	watchdog_until(own, deadline_mono_ns);
 }
 
 void
-pulse_extend(int64_t deadline_mono_ns)
+watchdog_extend(int64_t deadline_mono_ns)
 {
 	if (own && deadline_mono_ns > atomic_load(&own->deadline_ns))
-		pulse_until(own, deadline_mono_ns);
+		watchdog_until(own, deadline_mono_ns);
 }
 
-/* ---- judging ---- */
+/* ---- checking ---- */
 
-/* Stuck is who has broken the same promise at two judgements. */
+/* Stuck is who has broken the same promise at two checks. */
 static void
-judge(struct pulse *p, int64_t now_ns)
+check(struct watchdog *p, int64_t now_ns)
 {
 	int64_t deadline_ns = atomic_load_explicit(&p->deadline_ns, memory_order_relaxed);
-	bool is_overdue = now_ns > clock_deadline(deadline_ns, PULSE_TOLERANCE_NS);
+	bool is_overdue = now_ns > clock_deadline(deadline_ns, WATCHDOG_TOLERANCE_NS);
 
 	p->is_stuck = is_overdue && p->overdue_ns == deadline_ns;
 	p->overdue_ns = is_overdue ? deadline_ns : CLOCK_FOREVER;
 }
 
 static void
-judge_all(struct clock *clock)
+check_all(struct clock *clock)
 {
 	int64_t now_ns = clock_mono(clock);
 
-	if (judged_by == clock && now_ns - judged_ns < JUDGE_EVERY_NS)
+	if (checked_by == clock && now_ns - checked_ns < CHECK_EVERY_NS)
 		return;
-	judged_by = clock;
-	judged_ns = now_ns;
-	for (struct pulse *p = pulses; p; p = p->next)
-		judge(p, now_ns);
+	checked_by = clock;
+	checked_ns = now_ns;
+	for (struct watchdog *p = watchdogs; p; p = p->next)
+		check(p, now_ns);
 }
 
 static void
-add_name(struct buf *names, const struct pulse *p, size_t n_before)
+add_name(struct buf *names, const struct watchdog *p, size_t n_before)
 {
 	buf_addf(names, "%s%s (late by ", n_before ? ", " : "", p->name);
-	clock_format_duration(names, (judged_ns - p->overdue_ns) / NS_PER_SEC * NS_PER_SEC);
+	clock_format_duration(names, (checked_ns - p->overdue_ns) / NS_PER_SEC * NS_PER_SEC);
 	buf_add_char(names, ')');
 }
 
 bool
-pulse_late(struct clock *clock, struct buf *names)
+watchdog_late(struct clock *clock, struct buf *names)
 {
 	size_t n = 0;
 	WITH_LOCK(&mu);
 
-	judge_all(clock);
-	for (struct pulse *p = pulses; p; p = p->next) {
+	check_all(clock);
+	for (struct watchdog *p = watchdogs; p; p = p->next) {
 		if (p->is_stuck)
 			add_name(names, p, n++);
 	}
@@ -155,7 +155,7 @@ pulse_late(struct clock *clock, struct buf *names)
 }
 
 bool
-pulse_health(void *clock, struct buf *reason)
+watchdog_health(void *clock, struct buf *reason)
 {
-	return !pulse_late(clock, reason);
+	return !watchdog_late(clock, reason);
 }

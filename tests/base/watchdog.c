@@ -1,4 +1,4 @@
-#include "base/pulse.h"
+#include "base/watchdog.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -33,7 +33,7 @@ check_late(const char *expected)
 {
 	CLEANUP(buf_fini) struct buf names = BUF_INIT(KIB(1));
 
-	assert_int_equal(pulse_late(now, &names), expected[0] != '\0');
+	assert_int_equal(watchdog_late(now, &names), expected[0] != '\0');
 	assert_string_equal(names.ptr, expected);
 }
 
@@ -44,34 +44,34 @@ seconds_pass(int n)
 }
 
 static void
-promise(struct pulse *p, int seconds)
+promise(struct watchdog *p, int seconds)
 {
-	pulse_until(p, clock_mono(now) + seconds * NS_PER_SEC);
+	watchdog_until(p, clock_mono(now) + seconds * NS_PER_SEC);
 }
 
 static void
 promise_here(int seconds)
 {
-	pulse_promise(clock_mono(now) + seconds * NS_PER_SEC);
+	watchdog_promise(clock_mono(now) + seconds * NS_PER_SEC);
 }
 
 static void
 who_waits_for_work_is_never_late(void **state UNUSED)
 {
-	struct pulse *p = pulse_new("looker");
+	struct watchdog *p = watchdog_new("looker");
 
-	pulse_until(p, CLOCK_FOREVER);
+	watchdog_until(p, CLOCK_FOREVER);
 	seconds_pass(1000000);
 	check_late("");
 	seconds_pass(1000000);
 	check_late("");
-	pulse_free(p);
+	watchdog_free(p);
 }
 
 static void
 a_broken_promise_is_late_after_the_tolerance(void **state UNUSED)
 {
-	struct pulse *p = pulse_new("looker");
+	struct watchdog *p = watchdog_new("looker");
 
 	promise(p, 10);
 	seconds_pass(39);
@@ -83,14 +83,14 @@ a_broken_promise_is_late_after_the_tolerance(void **state UNUSED)
 	promise(p, 10);
 	seconds_pass(1);
 	check_late("");
-	pulse_free(p);
+	watchdog_free(p);
 }
 
 /* All clocks went on while nothing ran: who wakes gets a moment to say so. */
 static void
 a_stopped_process_wakes_in_good_health(void **state UNUSED)
 {
-	struct pulse *p = pulse_new("http");
+	struct watchdog *p = watchdog_new("http");
 
 	promise(p, 5);
 	check_late("");
@@ -100,14 +100,14 @@ a_stopped_process_wakes_in_good_health(void **state UNUSED)
 	promise(p, 5);
 	seconds_pass(1);
 	check_late("");
-	pulse_free(p);
+	watchdog_free(p);
 }
 
 /* Late with one promise, then with the next: it works, if slowly. */
 static void
 another_promise_is_another_matter(void **state UNUSED)
 {
-	struct pulse *p = pulse_new("worker");
+	struct watchdog *p = watchdog_new("worker");
 
 	promise(p, 1);
 	seconds_pass(60);
@@ -117,13 +117,13 @@ another_promise_is_another_matter(void **state UNUSED)
 	check_late("");
 	seconds_pass(2);
 	check_late("worker (late by 1m44s)");
-	pulse_free(p);
+	watchdog_free(p);
 }
 
 static void
 judgements_are_a_second_apart(void **state UNUSED)
 {
-	struct pulse *p = pulse_new("worker");
+	struct watchdog *p = watchdog_new("worker");
 
 	promise(p, -100);
 	seconds_pass(1);
@@ -134,13 +134,13 @@ judgements_are_a_second_apart(void **state UNUSED)
 	}
 	fake_clock_advance(fake, 100 * NS_PER_MS);
 	check_late("worker (late by 1m42s)");
-	pulse_free(p);
+	watchdog_free(p);
 }
 
 static void
 all_who_are_late_are_named(void **state UNUSED)
 {
-	struct pulse *a = pulse_new("a"), *b = pulse_new("b"), *c = pulse_new("c");
+	struct watchdog *a = watchdog_new("a"), *b = watchdog_new("b"), *c = watchdog_new("c");
 	CLEANUP(buf_fini) struct buf reason = BUF_INIT(KIB(1));
 
 	promise(a, 0);
@@ -150,15 +150,15 @@ all_who_are_late_are_named(void **state UNUSED)
 	check_late("");
 	seconds_pass(1);
 	check_late("c (late by 58s), a (late by 1m1s)");
-	assert_false(pulse_health(now, &reason));
+	assert_false(watchdog_health(now, &reason));
 	assert_string_equal(reason.ptr, "c (late by 58s), a (late by 1m1s)");
-	pulse_free(b);
-	pulse_free(a);
+	watchdog_free(b);
+	watchdog_free(a);
 	check_late("c (late by 58s)");
-	pulse_free(c);
+	watchdog_free(c);
 	check_late("");
-	pulse_until(NULL, 0);
-	pulse_free(NULL);
+	watchdog_until(NULL, 0);
+	watchdog_free(NULL);
 }
 
 /* What a thread of its own says, step by step. */
@@ -191,10 +191,10 @@ work(void *arg)
 {
 	struct speaker *s = arg;
 
-	pulse_extend(0); /* nothing was promised */
+	watchdog_extend(0); /* nothing was promised */
 	promise_here(10);
-	pulse_extend(clock_mono(now) + 40 * NS_PER_SEC);
-	pulse_extend(clock_mono(now) + 20 * NS_PER_SEC);
+	watchdog_extend(clock_mono(now) + 40 * NS_PER_SEC);
+	watchdog_extend(clock_mono(now) + 20 * NS_PER_SEC);
 	say(s, 1);
 	await(s, 2);
 	return NULL;
