@@ -2,6 +2,7 @@
 
     hcloud.py    the Hetzner Cloud API
     robot.py     the Robot web service, Hetzner's dedicated servers
+    brightbox/   the Brightbox API
     metadata.py  what a Hetzner server is told about itself
 
 Each is one endpoint.Endpoint: strict with what it is asked, honest about what it was asked, and able to fail on purpose.

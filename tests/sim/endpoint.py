@@ -131,6 +131,7 @@ class Fault:
 
 class Endpoint:
     base = ""  # where its paths begin
+    ids = re.compile(r"/[0-9]+")  # the elements of paths that tally() shows as {id}
 
     def __init__(self, port=0, address="127.0.0.1", latency_s=0.0):
         self.clock = Clock()
@@ -199,7 +200,7 @@ class Endpoint:
         """How often each method and path was asked, ids as {id}: {"GET /servers/{id}": 3}."""
         counts = {}
         for one in self.requests(since=since):
-            key = f"{one.method} {re.sub(r'/[0-9]+', '/{id}', one.path)}"
+            key = f"{one.method} {self.ids.sub('/{id}', one.path)}"
             counts[key] = counts.get(key, 0) + 1
         return counts
 

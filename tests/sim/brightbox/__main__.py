@@ -1,0 +1,31 @@
+"""Runs a simulated Brightbox API until Ctrl-C, to try it by hand."""
+import argparse
+import contextlib
+
+from . import Brightbox
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="python3 -m tests.sim.brightbox", description=__doc__)
+    parser.add_argument("--port", type=int, default=0, help="default: any that is free")
+    parser.add_argument("--servers", type=int, default=3, metavar="N", help="how many servers there are (default: 3)")
+    parser.add_argument("--latency", type=float, default=0.02, metavar="SECONDS", help="of each answer (default: 0.02)")
+    options = parser.parse_args()
+    with Brightbox(port=options.port, latency_s=options.latency) as cloud:
+        cloud.lb_build_s = cloud.lb_destroy_s = cloud.map_delay_s = 1
+        for _ in range(options.servers):
+            print("server", cloud.account.add_server()["id"])
+        print("export", *(f"{name}={value}" for name, value in cloud.environment().items()), flush=True)
+        with contextlib.suppress(KeyboardInterrupt):
+            n_printed = 0
+            while True:
+                cloud.pause(0.2)
+                for one in cloud.requests(since=n_printed):
+                    if one.status is None:
+                        break
+                    n_printed += 1
+                    print(f"{one.status} {one.method} {one.target} {one.body.decode(errors='replace')}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
