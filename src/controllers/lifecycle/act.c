@@ -121,15 +121,22 @@ lifecycle_recovered(struct round *r, const struct node *node)
 	          LOG_ERR(&err));
 }
 
-/* From the proven to the deleted: the breaker counts each once. */
+/* The API server has accepted the deletion. A DELETE that is repeated before the watch shows the
+ * first one is neither logged nor counted again: the breaker counts each node once, either as
+ * proven or as deleted. */
 static void
-count_deletion(struct round *r, const struct check *check)
+lifecycle_note_deletion(struct round *r, const struct check *check)
 {
 	struct lifecycle_controller *c = r->c;
 
-	if (check->candidate->is_deleted || node_is_leaving(check->node))
+	check->candidate->n_conflicts = 0;
+	if (check->candidate->is_deleted)
 		return;
 	check->candidate->is_deleted = true;
+	log_info("node deleted, its machine is gone", LOG_STR("node", node_name(check->node)),
+	         LOG_STR("provider_id", node_provider_id(check->node)));
+	if (node_is_leaving(check->node))
+		return;
 	r->n_proven--;
 	ARRAY_PUSH(c->deletions_boot_ns, c->n_deletions, c->deletions_cap,
 	           clock_boot(c->env->clock));
@@ -203,10 +210,7 @@ delete_node(struct round *r, const struct check *check, const struct node *now)
 		report_deleting_failed(r, check, &err);
 		return;
 	}
-	check->candidate->n_conflicts = 0;
-	log_info("node deleted, its machine is gone", LOG_STR("node", node_name(check->node)),
-	         LOG_STR("provider_id", node_provider_id(check->node)));
-	count_deletion(r, check);
+	lifecycle_note_deletion(r, check);
 }
 
 /* Why a node whose machine seems gone stays; NULL: nobody needs to know. */

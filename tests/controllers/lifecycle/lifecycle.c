@@ -1,4 +1,8 @@
 /* Nodes whose machine is off or gone: when the cloud is asked, and when a node is deleted. */
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/log.h"
 #include "controllers/pace.h"
 #include "controllers/rig.h"
 
@@ -1133,6 +1137,34 @@ a_node_that_is_held_is_deleted_once(void **state UNUSED)
 	assert_in_range(looks(), 50, 60);
 }
 
+/* How often the log in this file has the text. */
+static size_t
+count_logged(int fd, const char *text)
+{
+	char log[16384] = { 0 };
+	ssize_t n_bytes = pread(fd, log, sizeof(log) - 1, 0);
+	size_t n = 0;
+
+	assert_in_range(n_bytes, 1, sizeof(log) - 2);
+	for (const char *at = log; (at = strstr(at, text)); at++)
+		n++;
+	return n;
+}
+
+static void
+a_deletion_that_is_sent_again_is_logged_once(void **state UNUSED)
+{
+	int fd = memfd_create("log", MFD_CLOEXEC);
+
+	log_set_fd(fd);
+	begin_with_a_gone();
+	rig_run(rig, 60);
+	log_set_fd(STDERR_FILENO);
+	assert_in_range(deletions(), 2, 10);
+	assert_int_equal(count_logged(fd, "node deleted"), 1);
+	close(fd);
+}
+
 /* The store does not hear of it. */
 static void
 a_deletion_is_sent_again_at_longer_and_longer_intervals(void **state UNUSED)
@@ -1341,6 +1373,7 @@ main(void)
 		TEST(announced_nodes_neither_count_nor_wait),
 		TEST(a_deletion_that_fails_is_told_and_tried_again),
 		TEST(a_node_that_is_held_is_deleted_once),
+		TEST(a_deletion_that_is_sent_again_is_logged_once),
 		TEST(a_deletion_is_sent_again_at_longer_and_longer_intervals),
 		TEST(another_node_of_that_name_is_not_deleted),
 		TEST(a_foreign_node_is_never_deleted),
