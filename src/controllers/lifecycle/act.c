@@ -1,5 +1,10 @@
-/* controllers/lifecycle/act.c: what follows from a look: taints, deletions, and events that say why
- * not. */
+/* controllers/lifecycle/act.c: what follows from a look: taints, deletions, and the events that say
+ * why a node is not deleted.
+ *
+ * lifecycle_decide() collects everything the decision depends on as plain values (struct
+ * guard_facts), lets the guard decide, and carries the decision out. A node that is held back gets
+ * one Warning event for each reason, so that whoever waits for the deletion learns what is missing.
+ */
 #include "base/array.h"
 #include "base/event_kind.h"
 #include "base/limits.h"
@@ -12,28 +17,31 @@
 #include "kube/patch.h"
 
 enum {
-	/* From this many in a row on, a conflict is reported like any failure. */
+	/* So many conflicts in a row are reported like any other failure. */
 	CONFLICTS_REPORTED = 3,
 };
 
 EVENT_KIND(deleting_event, LIFECYCLE_COMPONENT, "DeletingNode", false, "Node",
-           "The machine of a node is gone, by proof, and the node is being deleted.");
-EVENT_KIND(deleting_failed_event, LIFECYCLE_COMPONENT, "DeletingNodeFailed", true, "Node",
-           "The API server refused to delete a node whose machine is gone; it is tried again.");
+           "It is proven that the machine of the node is gone: the node is being deleted.");
+EVENT_KIND(
+	deleting_failed_event, LIFECYCLE_COMPONENT, "DeletingNodeFailed", true, "Node",
+	"The API server refused to delete a node whose machine is gone. The deletion is retried.");
 EVENT_KIND(
 	held_event, LIFECYCLE_COMPONENT, "NodeDeletionHeld", true, "Node",
-	"The cloud does not know the machine of a node that is not ready, and the proof to delete it is not complete; the message says what is missing.");
-EVENT_KIND(foreign_event, LIFECYCLE_COMPONENT, "ForeignProviderID", true, "Node",
-           "The provider ID of a node that is not ready is of another cloud: it is never deleted.");
+	"The cloud does not know the machine of a node that is not ready, but the proof that it is gone is not complete. The message says what is missing.");
+EVENT_KIND(
+	foreign_event, LIFECYCLE_COMPONENT, "ForeignProviderID", true, "Node",
+	"The provider ID of a node that is not ready belongs to another cloud: ccmd never deletes this node.");
 
-METRIC_FAMILY(outcomes, METRIC_COUNTER, "ccmd_node_deletion_decisions_total",
-              "[ALPHA] Decisions about nodes that are not ready, by outcome of the deletion guard.",
-              .labels = { "outcome" });
+METRIC_FAMILY(
+	outcomes, METRIC_COUNTER, "ccmd_node_deletion_decisions_total",
+	"[ALPHA] Decisions about nodes that are not ready, by the outcome of the deletion guard.",
+	.labels = { "outcome" });
 
 /* ---- facts ---- */
 
 /* now: the newest known state of the node. check->node is as old as the round, which may have
- * waited long for the cloud. */
+ * waited long for the cloud; the kubelet may have reported meanwhile. */
 static struct guard_facts
 facts_of(struct round *r, const struct check *check, const struct node *now)
 {
@@ -68,7 +76,7 @@ lifecycle_count_proven(struct round *r)
 	}
 }
 
-/* ---- power ---- */
+/* ---- the shutdown taint ---- */
 
 void
 lifecycle_sync_shutdown_taint(struct round *r, const struct check *check,
@@ -104,12 +112,12 @@ lifecycle_recovered(struct round *r, const struct node *node)
 	if (!has_shutdown_taint(node))
 		return;
 	if (own_writes_are_ahead(r->c->env->own_writes, node)) {
-		r->must_retry = true;
+		r->must_retry = true; /* the watch has not shown our last write yet */
 		return;
 	}
 	if (paces_look(r->c->env->paces, node->object.uid, "shutdown taint") > 0) {
-		r->must_retry = true; /* another writer keeps restoring the taint; a round costs no
-		                         request */
+		r->must_retry = true; /* another writer keeps adding the taint again; a round costs
+		                         no request */
 		return;
 	}
 	if (write_shutdown_taint(r->c->env, r->call, node, false, &err)) {
@@ -142,7 +150,7 @@ lifecycle_note_deletion(struct round *r, const struct check *check)
 	           clock_boot(c->env->clock));
 }
 
-/* Once: a deletion that is sent again has no second event. */
+/* A DELETE that is repeated has no second event. */
 static void
 report_deleting(struct round *r, const struct check *check)
 {
@@ -171,8 +179,8 @@ report_deleting_failed(struct round *r, const struct check *check, const struct 
 	          LOG_ERR(err));
 }
 
-/* The node was changed, and our watch has not delivered the change yet: the node is looked at again
- * with the new state. That is no failure, unless it happens repeatedly. */
+/* The node has changed, and our watch has not delivered the change yet. The next round looks at it
+ * again with its new state, so this is a failure only if it happens repeatedly. */
 static bool
 is_harmless_conflict(struct candidate *candidate, const struct error *err)
 {
@@ -180,17 +188,18 @@ is_harmless_conflict(struct candidate *candidate, const struct error *err)
 	return candidate->n_conflicts > 0 && candidate->n_conflicts < CONFLICTS_REPORTED;
 }
 
-/* A node with finalizers stays until they are removed: it is marked for deletion already, and a
- * second request has no effect.
+/* A node that is marked for deletion already stays until its finalizers are removed: a further
+ * request would have no effect.
  *
- * The resource version on which the decision is based is a precondition of the DELETE. A kubelet
- * that came back writes its status, which changes the version, and the API server knows that before
- * our watch delivers it; the Lease does not help where it is missing or forbidden. Other writers of
- * the node (a CNI, an autoscaler) cannot keep a silent node for ever: a conflict needs a write
- * between the watch event of the last write and our DELETE, and each attempt uses the version known
- * by then. If such conflicts repeat, they are reported. */
+ * The resource version on which the decision is based is a
+ * precondition of the DELETE. A kubelet that came back writes its status, which changes the
+ * version, and the API server knows that before our watch delivers it; the Lease does not help
+ * where it is missing or forbidden. Other writers of the node (a CNI, an autoscaler) cannot keep a
+ * silent node for ever: a conflict needs a write between the watch event of the last write and our
+ * DELETE, and each attempt uses the version known by then. If such conflicts repeat, they are
+ * reported. */
 static void
-delete_node(struct round *r, const struct check *check, const struct node *now)
+lifecycle_delete(struct round *r, const struct check *check, const struct node *now)
 {
 	CLEANUP(buf_fini) struct buf path = BUF_INIT(LIMIT_HTTP_URL);
 	struct error err;
@@ -213,7 +222,8 @@ delete_node(struct round *r, const struct check *check, const struct node *now)
 	lifecycle_note_deletion(r, check);
 }
 
-/* Why a node whose machine seems gone stays; NULL: nobody needs to know. */
+/* Why a node is not deleted although its machine seems gone; NULL: it is deleted, or there is no
+ * need to say it, because the answer is still young. */
 static const char *
 held_because(const struct round *r, const struct check *check, enum guard_outcome outcome)
 {
@@ -227,12 +237,12 @@ held_because(const struct round *r, const struct check *check, enum guard_outcom
 	case GUARD_KUBELET_ALIVE:
 		return "its kubelet still renews its lease or its heartbeat";
 	case GUARD_NAMELESS:
-		return "it has no provider ID, so a wrong node name would look the same; it is deleted when it stays absent";
+		return "it has no provider ID, so a wrong node name would look the same; it is deleted if the machine stays absent";
 	case GUARD_BREAKER:
 		return r->n_assumed > 0
 		               ? "the previous leader ended without releasing its Lease, so it is unknown how many nodes it "
 		                 "deleted, and one more may be too many; it is deleted if further looks agree"
-		               : "too many nodes would go at once; they are deleted when looks go on to agree";
+		               : "too many nodes would be deleted together; they are deleted if further looks agree";
 	default:
 		return NULL;
 	}
@@ -278,10 +288,11 @@ report_foreign(struct round *r, const struct check *check)
 	                 foreign_event.reason, buf_str(&text));
 }
 
-/* From this look to the next. */
+/* Returns the time from this look to the next. A DELETE that was sent, or a write that failed,
+ * brings the next look forward. */
 static int64_t
-pause_ns(const struct round *r, const struct check *check, const struct guard_facts *facts,
-         enum guard_outcome outcome)
+look_pause_ns(const struct round *r, const struct check *check, const struct guard_facts *facts,
+              enum guard_outcome outcome)
 {
 	const struct lifecycle_config *config = &r->c->config;
 	const struct candidate *candidate = check->candidate;
@@ -292,13 +303,6 @@ pause_ns(const struct round *r, const struct check *check, const struct guard_fa
 	if (outcome == GUARD_DELETE && !check->node->is_deleting)
 		return lifecycle_back_off_ns(retry_ns, candidate->n_deletes);
 	return candidate->is_unfinished ? retry_ns : delay_ns;
-}
-
-static void
-forget_attempts(struct candidate *candidate)
-{
-	candidate->n_deletes = candidate->n_conflicts = 0;
-	candidate->is_deletion_reported = false;
 }
 
 void
@@ -312,12 +316,12 @@ lifecycle_decide(struct round *r, const struct check *check)
 	const char *because;
 
 	if (!object || !str_eq(object->uid, check->node->object.uid))
-		return; /* the node is gone: the next round forgets it */
+		return; /* the node is gone: the next round drops the candidate */
 	facts = facts_of(r, check, node_of(object));
 	outcome = guard_decide(&c->config.guard, &facts);
 	because = held_because(r, check, outcome);
 	check->candidate->due_mono_ns = clock_deadline(clock_mono(c->env->clock),
-	                                               pause_ns(r, check, &facts, outcome));
+	                                               look_pause_ns(r, check, &facts, outcome));
 	check->candidate->is_unfinished = false;
 	metric_inc(metric_of(&outcomes, guard_outcome_name(outcome)));
 	if (because)
@@ -327,7 +331,9 @@ lifecycle_decide(struct round *r, const struct check *check)
 	if (outcome == GUARD_FOREIGN)
 		report_foreign(r, check);
 	else if (outcome == GUARD_DELETE)
-		delete_node(r, check, node_of(object));
-	else
-		forget_attempts(check->candidate);
+		lifecycle_delete(r, check, node_of(object));
+	else { /* a later deletion counts its attempts and reports itself from the beginning */
+		check->candidate->n_deletes = check->candidate->n_conflicts = 0;
+		check->candidate->is_deletion_reported = false;
+	}
 }

@@ -1,8 +1,8 @@
-/* controllers/lifecycle/guard.c: see guard.h.
+/* controllers/lifecycle/guard.c: the deletion guard; see guard.h.
  *
- * Why so careful: a wrong token, another project's credentials, an empty answer or a truncated list
- * look exactly like machines that are gone, and deleting a Node evicts every pod on it. Waiting a
- * little costs nothing.
+ * Why the guard is so careful: with a wrong token, the credentials of another project, an empty
+ * answer or a truncated list, the cloud seems to have lost its machines. Deleting a Node evicts
+ * every pod on it, and waiting a little costs nothing.
  */
 #include "controllers/lifecycle/guard.h"
 
@@ -18,6 +18,8 @@ const struct guard_config guard_defaults = {
 	.breaker_agree_ns = 5 * 60 * NS_PER_SEC,
 };
 
+/* An absence without a witness does not count. A kubelet that reported since the first absence
+ * shows that its machine runs: counting begins again. */
 static void
 observe_absent(struct guard_track *t, const struct guard_config *config,
                const struct guard_observation *seen)
@@ -43,7 +45,7 @@ guard_observe(struct guard_track *t, const struct guard_config *config,
 	case PRESENCE_ABSENT:
 		observe_absent(t, config, seen);
 		break;
-	case PRESENCE_UNKNOWN: /* neither counts nor resets */
+	case PRESENCE_UNKNOWN: /* neither counts nor resets the count */
 		break;
 	case PRESENCE_PRESENT:
 	case PRESENCE_FOREIGN:
@@ -52,7 +54,7 @@ guard_observe(struct guard_track *t, const struct guard_config *config,
 	}
 }
 
-/* "Twice", without the guard, is once. */
+/* Without the guard the first absence is enough, as in the Go controllers. */
 static bool
 is_confirmed(const struct guard_config *config, const struct guard_track *t)
 {
@@ -126,8 +128,8 @@ guard_outcome_name(enum guard_outcome outcome)
 	return names[outcome];
 }
 
-/* Without a witness a person must do something first; until then each look is for nothing, and
- * costs a request for every node. */
+/* Without a witness no look can prove anything until a person has corrected something, and each
+ * look costs a request for every node. */
 static int64_t
 regular_ns(const struct guard_facts *f, unsigned n_looks)
 {

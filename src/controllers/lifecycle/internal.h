@@ -1,8 +1,14 @@
-/* controllers/lifecycle/internal.h: what the three parts of the lifecycle controller share.
+/* controllers/lifecycle/internal.h: what the three files of the lifecycle controller share.
  *
- * lifecycle.c  rounds, candidates, the thread
- * look.c       asking the cloud, witnesses, the heartbeat of the kubelet
- * act.c        taints, deletions, and events that say why not
+ * lifecycle.c  candidates, rounds, the thread
+ * look.c       what is asked of the cloud, witnesses, the kubelet's heartbeat
+ * act.c        taints, deletions, and the events that say why a node is not deleted
+ *
+ * A *candidate* is the memory of one node that is not Ready: it lives as long as the node stays not
+ * Ready, and is found by UID, because a node that is created again under the same name is another
+ * node. A *check* is a candidate together with the node as one *round* sees it.
+ *
+ * Threads: everything runs on the controller's thread, except what a comment marks otherwise.
  */
 #ifndef CCMD_CONTROLLERS_LIFECYCLE_INTERNAL_H
 #define CCMD_CONTROLLERS_LIFECYCLE_INTERNAL_H
@@ -16,41 +22,43 @@
 
 #define LIFECYCLE_COMPONENT "cloud-node-lifecycle-controller"
 
-/* After a look or a write that failed. */
+/* How long to wait after a look or a write that failed: at first, and at most. */
 #define LIFECYCLE_RETRY_NS (5 * NS_PER_SEC)
 #define LIFECYCLE_RETRY_MAX_NS (GUARD_LOOK_S * NS_PER_SEC)
 
-/* The machines that a look asked for as possible witnesses, if it found none of them. */
+/* The machines that a look asked for as possible witnesses, in case that it found none of them. For
+ * the event that says why a node is not deleted. */
 struct asked_witnesses {
 	unsigned n_asked;
-	unsigned n_absent; /* of them; whether the others exist is unknown */
+	unsigned n_absent; /* of n_asked; whether the others exist is unknown */
 };
 
 struct candidate {
 	char *uid;           /* owned: the map's key */
-	uint64_t round;      /* the last in which its node was there and not Ready */
-	int64_t due_mono_ns; /* the next look */
+	uint64_t round;      /* the last round in which the node existed and was not Ready */
+	int64_t due_mono_ns; /* when the next look is due */
 	unsigned n_looks;
 	unsigned n_failures;       /* looks that failed, in a row */
-	unsigned n_deletes;        /* sent since the proof was complete */
-	unsigned n_conflicts;      /* of them, in a row: the node had changed */
-	enum presence presence;    /* by the last look */
+	unsigned n_deletes;        /* DELETE requests since the proof was complete */
+	unsigned n_conflicts;      /* of these requests, in a row: the node had changed */
+	enum presence presence;    /* as the last look found it */
 	bool is_deletion_reported; /* by an event */
-	bool is_deleted;           /* its deletion was sent; the store has not heard yet */
-	bool is_unfinished;        /* a write after the last look failed: look again soon */
+	bool is_deleted;    /* the API server accepted a DELETE; the watch has not shown it yet */
+	bool is_unfinished; /* a write after the last look failed, so the next look comes soon */
 	struct guard_track track;
-	struct asked_witnesses asked; /* track.lacks_witness: by the last look */
+	struct asked_witnesses asked; /* by the last look; for track.lacks_witness */
 };
 
-/* A node of this round that is not Ready. */
+/* A node that is not Ready, in this round. */
 struct check {
-	struct node *node; /* borrowed from the round's list */
+	struct node *node; /* a snapshot, borrowed from the round's list */
 	struct candidate *candidate;
 };
 
+/* Which candidates the next round looks at although their time has not come. */
 enum lifecycle_due {
 	LIFECYCLE_NONE_DUE,
-	LIFECYCLE_FAILED_DUE, /* nodes whose last look failed or left their machine UNKNOWN */
+	LIFECYCLE_FAILED_DUE, /* candidates whose last look failed or left their machine UNKNOWN */
 	LIFECYCLE_ALL_DUE,
 };
 
@@ -60,18 +68,19 @@ struct lifecycle_controller {
 	pthread_t thread;
 	pthread_mutex_t mu;
 	pthread_cond_t changed;
-	_Atomic bool is_working; /* a round is under way */
-	bool is_dirty;           /* mu; a node changed, or some are due */
-	enum lifecycle_due due;  /* mu; in the next round, whatever their time */
-	struct map candidates;   /* the thread's own, as is all below */
+	_Atomic bool is_working; /* a round is running; for other threads */
+	bool is_dirty;           /* mu; a round is wanted now */
+	enum lifecycle_due due;  /* mu; for the next round */
+	struct map candidates;   /* by UID; this and all below belong to the thread */
 	uint64_t n_rounds;
-	int64_t *deletions_boot_ns; /* of unannounced nodes, within the breaker's window */
+	int64_t *deletions_boot_ns; /* when unannounced nodes were deleted, within the breaker's
+	                               window */
 	size_t n_deletions, deletions_cap;
 	int64_t began_boot_ns;
-	size_t first_witness; /* where in a list of all nodes the search for some begins */
+	size_t first_witness; /* where in the list of all nodes the search for witnesses begins */
 };
 
-/* What one round works on; in the round's arena. */
+/* What one round works on. All memory is in the round's arena. */
 struct round {
 	struct lifecycle_controller *c;
 	struct call *call;
@@ -82,24 +91,26 @@ struct round {
 	unsigned n_proven;
 	/* Deletions that the previous leader may have made within the breaker's window. */
 	unsigned n_assumed;
-	bool must_retry; /* a write failed: come back soon, whatever else is due */
+	bool must_retry; /* a write failed: the next round comes soon, whatever else is due */
 };
 
-/** How long to wait after so many attempts in a row: first_ns, doubled up to
+/** How long to wait after n_attempts in a row: first_ns, doubled with each attempt, up to
  * LIFECYCLE_RETRY_MAX_NS. */
 int64_t lifecycle_back_off_ns(int64_t first_ns, unsigned n_attempts);
 
-/** Asks the cloud about the candidates whose check is due, and notes in their tracks what it found.
- * Checks whose look failed are postponed. */
+/** Asks the cloud about the machines of the checks in due[], and notes in the candidates what it
+ * answered. Checks whose look failed are postponed: their due_mono_ns is in the future afterwards.
+ */
 void lifecycle_check_candidates(struct round *r, const struct check *due, size_t n);
-/** Acts on what the looks at a check add up to, and says when to look again. */
+/** Decides on the looks so far whether the node is deleted, acts on it, and sets the time of the
+ * next look. */
 void lifecycle_decide(struct round *r, const struct check *check);
-/** Who else would go, for the breaker: to be called before the first lifecycle_decide() of a
- * round. */
+/** Counts the nodes that would be deleted in this round, for the breaker. Must be called before the
+ * first lifecycle_decide() of a round. */
 void lifecycle_count_proven(struct round *r);
-/** Takes the shutdown taint off a node that is Ready. */
+/** Removes the shutdown taint from a node that is Ready. */
 void lifecycle_recovered(struct round *r, const struct node *node);
-/** Puts the shutdown taint on a node whose machine is off. */
+/** Adds the shutdown taint to a node whose machine is shut down. */
 void lifecycle_sync_shutdown_taint(struct round *r, const struct check *check,
                                    const struct instance *found);
 

@@ -1,9 +1,10 @@
-/* controllers/lifecycle/lifecycle.c: see lifecycle.h.
+/* controllers/lifecycle/lifecycle.c: candidates, rounds, and the thread that runs them; see
+ * lifecycle.h.
  *
- * One thread, in rounds. A round goes over the store, keeps a candidate for each node that is not
- * Ready, looks at those that are due with one question to the cloud, and acts. Between rounds it
- * sleeps until the next is due or a node changed. Candidates are known by UID: a node re-created
- * under its name starts anew.
+ * One round goes over all nodes of the store, keeps a candidate for each node that is not Ready,
+ * asks the cloud one question about all candidates that are due, and acts on the answer. Between
+ * rounds the thread sleeps until the next candidate is due or a node changes. A round without due
+ * candidates costs no request, so it may run as often as nodes change.
  */
 #include "base/alloc.h"
 #include "base/log.h"
@@ -18,17 +19,18 @@ enum {
 	ROUND_TIMEOUT_S = 120,
 };
 
-/* Changes within this time are one round: 5,000 nodes that join are a few dozen rounds, not
- * 15,000. */
+/* Changes within this time are handled by one round: 5,000 nodes that join cause a few dozen
+ * rounds, not 15,000. */
 static const int64_t coalesce_ns = 250 * NS_PER_MS;
-/* Nothing happened for so long: memory of the burst goes back. */
+/* After so long without a change the memory that a burst of work needed is given back. */
 static const int64_t quiet_ns = 2 * NS_PER_SEC;
 
 /* ---- candidates ---- */
 
-/* A new one that is too young to be deleted is not looked at before two looks can prove anything:
- * nodes join by hundreds, all of them not ready at first. Another machine's clock says how old it
- * is, so no longer than that age. */
+/* Returns when to look first at a node (mono); 0: now. Nodes join by hundreds, and none of them is
+ * Ready at first. A node that is too young to be deleted is therefore not looked at before two
+ * looks could prove anything. Its age compares two clocks, the API server's and ours: if they
+ * differ, the wait is still no longer than that age. */
 static int64_t
 first_look_ns(const struct lifecycle_controller *c, const struct node *node)
 {
@@ -42,8 +44,8 @@ first_look_ns(const struct lifecycle_controller *c, const struct node *node)
 	return clock_deadline(clock_mono(c->env->clock), left_ns < min_ns ? left_ns : min_ns);
 }
 
-/* A node that alternates between Ready and not Ready is looked at no more often than one that stays
- * not Ready. */
+/* A node that alternates between Ready and not Ready becomes a candidate again and again. It must
+ * not be looked at more often than a node that stays not Ready. */
 static int64_t
 first_due_ns(const struct lifecycle_controller *c, const struct node *node)
 {
@@ -71,17 +73,10 @@ lifecycle_track(struct lifecycle_controller *c, const struct node *node)
 	return candidate;
 }
 
+/* Drops the candidates whose node is gone or Ready: this round has not met them. (Removing from a
+ * map while walking it is not allowed, hence two passes.) */
 static void
-lifecycle_untrack(struct lifecycle_controller *c, struct candidate *candidate)
-{
-	map_remove(&c->candidates, str_c(candidate->uid));
-	free(candidate->uid);
-	free(candidate);
-}
-
-/* Those whose node is gone, or Ready. */
-static void
-untrack_absent(struct lifecycle_controller *c, struct arena *arena)
+lifecycle_untrack_absent(struct lifecycle_controller *c, struct arena *arena)
 {
 	struct candidate **gone = arena_calloc(arena, c->candidates.count + 1,
 	                                       sizeof(struct candidate *));
@@ -95,8 +90,11 @@ untrack_absent(struct lifecycle_controller *c, struct arena *arena)
 		if (candidate->round != c->n_rounds)
 			gone[n++] = candidate;
 	}
-	for (size_t i = 0; i < n; i++)
-		lifecycle_untrack(c, gone[i]);
+	for (size_t i = 0; i < n; i++) {
+		map_remove(&c->candidates, str_c(gone[i]->uid));
+		free(gone[i]->uid);
+		free(gone[i]);
+	}
 }
 
 /* ---- rounds ---- */
@@ -126,17 +124,19 @@ assumed_deletions(const struct lifecycle_controller *c)
 	               : 0;
 }
 
-/* Did the last look at the node leave its state open? Either the whole look failed, or one of
+/* Did the last look leave open whether the machine exists? Either the whole look failed, or one of
  * several APIs did not answer. */
 static bool
-has_failed(const struct candidate *candidate)
+is_unanswered(const struct candidate *candidate)
 {
 	return candidate->n_failures > 0 ||
 	       (candidate->n_looks > 0 && candidate->presence == PRESENCE_UNKNOWN);
 }
 
+/* Tracks every node that is not Ready. Nodes that are Ready lose their shutdown taint, and their
+ * candidate. */
 static void
-collect_checks(struct round *r, enum lifecycle_due due)
+lifecycle_collect(struct round *r, enum lifecycle_due due)
 {
 	r->checks = arena_calloc(r->call->arena, r->all.n + 1, sizeof(*r->checks));
 	for (size_t i = 0; i < r->all.n; i++) {
@@ -147,12 +147,12 @@ collect_checks(struct round *r, enum lifecycle_due due)
 			continue;
 		}
 		r->checks[r->n_checks] = (struct check){ node, lifecycle_track(r->c, node) };
-		if (due == LIFECYCLE_ALL_DUE ||
-		    (due == LIFECYCLE_FAILED_DUE && has_failed(r->checks[r->n_checks].candidate)))
+		if (due == LIFECYCLE_ALL_DUE || (due == LIFECYCLE_FAILED_DUE &&
+		                                 is_unanswered(r->checks[r->n_checks].candidate)))
 			r->checks[r->n_checks].candidate->due_mono_ns = 0;
 		r->n_checks++;
 	}
-	untrack_absent(r->c, r->call->arena);
+	lifecycle_untrack_absent(r->c, r->call->arena);
 }
 
 static bool
@@ -161,8 +161,10 @@ is_due(struct round *r, const struct check *check)
 	return check->candidate->due_mono_ns <= clock_mono(r->c->env->clock);
 }
 
+/* Looks at all candidates that are due, with one question, then decides about each. The breaker has
+ * to know how many nodes would be deleted before the first of them is. */
 static void
-check_due(struct round *r)
+lifecycle_check_due(struct round *r)
 {
 	struct check *due = arena_calloc(r->call->arena, r->n_checks + 1, sizeof(*due));
 	size_t n = 0;
@@ -196,8 +198,9 @@ next_due(const struct round *r)
 	return due;
 }
 
+/* Returns when the next round is due (mono). */
 static int64_t
-make_round(struct lifecycle_controller *c, struct arena *arena, enum lifecycle_due due)
+lifecycle_round(struct lifecycle_controller *c, struct arena *arena, enum lifecycle_due due)
 {
 	CLEANUP(store_list_free) struct store_list all = store_list(c->env->nodes);
 	struct call call = {
@@ -211,18 +214,17 @@ make_round(struct lifecycle_controller *c, struct arena *arena, enum lifecycle_d
 
 	c->n_rounds++;
 	forget_old_deletions(c);
-	collect_checks(&r, due);
-	check_due(&r);
+	lifecycle_collect(&r, due);
+	lifecycle_check_due(&r);
 	return next_due(&r);
 }
 
 /* ---- the thread ---- */
 
-/* Sleeps until the next look is due or a node changes; after a quiet while memory of the last burst
- * is given back.
- * Returns false when cancelled. */
+/* Sleeps until the next look is due or a node changes. *ret says which candidates are due whatever
+ * their time. Returns false when cancelled. */
 static bool
-wait_for_work(struct lifecycle_controller *c, int64_t due_ns, enum lifecycle_due *ret)
+lifecycle_wait(struct lifecycle_controller *c, int64_t due_ns, enum lifecycle_due *ret)
 {
 	int64_t quiet_at = clock_deadline(clock_mono(c->env->clock), quiet_ns);
 	bool is_quiet = false;
@@ -248,6 +250,7 @@ wait_for_work(struct lifecycle_controller *c, int64_t due_ns, enum lifecycle_due
 	return !cancel_is_fired(c->env->cancel);
 }
 
+/* Any thread. */
 static void
 lifecycle_wake(struct lifecycle_controller *c, enum lifecycle_due due)
 {
@@ -260,7 +263,7 @@ lifecycle_wake(struct lifecycle_controller *c, enum lifecycle_due due)
 }
 
 static void
-on_cancel(void *c)
+lifecycle_on_cancel(void *c)
 {
 	lifecycle_wake(c, LIFECYCLE_NONE_DUE);
 }
@@ -280,20 +283,21 @@ lifecycle_thread(void *arg)
 	do {
 		watchdog_promise(clock_deadline(clock_mono(c->env->clock), WATCHDOG_WORK_NS));
 		c->is_working = true;
-		next_ns = make_round(c, &arena, due);
+		next_ns = lifecycle_round(c, &arena, due);
 		c->is_working = false;
 		arena_reset(&arena);
 		watchdog_promise(CLOCK_FOREVER);
 		if (!cancel_sleep(c->env->cancel, c->env->clock, coalesce_ns, &err))
 			break;
-	} while (wait_for_work(c, next_ns, &due));
+	} while (lifecycle_wait(c, next_ns, &due));
 	return NULL;
 }
 
 /* ---- wiring ---- */
 
+/* Any thread: which node changed does not matter, since a round goes over all of them. */
 static void
-on_change(void *arg, const struct object *old, const struct object *new)
+lifecycle_on_change(void *arg, const struct object *old, const struct object *new)
 {
 	(void)old;
 	(void)new;
@@ -311,8 +315,8 @@ lifecycle_controller_new(struct controller_env *env, const struct lifecycle_conf
 	mutex_init(&c->mu);
 	cond_init(&c->changed);
 	metric_set(running_metric("cloud-node-lifecycle"), 1);
-	cancel_hook(env->cancel, on_cancel, c);
-	store_add_handler(env->nodes, (struct store_handler){ on_change, c });
+	cancel_hook(env->cancel, lifecycle_on_cancel, c);
+	store_add_handler(env->nodes, (struct store_handler){ lifecycle_on_change, c });
 	thread_start(&c->thread, "lifecycle", lifecycle_thread, c);
 	return c;
 }
@@ -344,7 +348,7 @@ lifecycle_controller_free(struct lifecycle_controller *c)
 	if (!c)
 		return;
 	thread_join(c->thread);
-	cancel_unhook(c->env->cancel, on_cancel, c);
+	cancel_unhook(c->env->cancel, lifecycle_on_cancel, c);
 	for (size_t pos = 0; map_next(&c->candidates, &pos, &uid, &value);) {
 		struct candidate *candidate = value;
 

@@ -1,11 +1,14 @@
-/* controllers/lifecycle/lifecycle.h: the cloud node lifecycle controller: nodes whose machine is
- * off or gone.
+/* controllers/lifecycle/lifecycle.h: the cloud node lifecycle controller, for nodes whose machine
+ * is shut down or gone.
  *
- * Only nodes that are not Ready cost a question to the cloud. One that is shut down gets the
- * shutdown taint, which goes when it is Ready again; one whose machine is gone is deleted, on proof
- * (controllers/lifecycle/guard.h). Each is looked at when it becomes NotReady, 12, 30 and 60 s
- * after, then every 65 s; what is due together is asked together. Once a machine seems absent,
- * others of the cluster are asked for in the same look, as witnesses.
+ * The cloud is asked only about nodes that are not Ready. A node whose machine is shut down gets
+ * the shutdown taint, which is removed when the node is Ready again. A node whose machine is gone
+ * is deleted, on proof (controllers/lifecycle/guard.h). A node is looked at when it becomes
+ * NotReady, 12, 30 and 60 s after that, then every 65 s; all nodes that are due at the same time
+ * share one question to the cloud. Once a machine seems absent, the same question asks for machines
+ * of other nodes, as witnesses.
+ *
+ * Threads: the controller has one of its own; all functions may be called from any thread.
  */
 #ifndef CCMD_CONTROLLERS_LIFECYCLE_LIFECYCLE_H
 #define CCMD_CONTROLLERS_LIFECYCLE_LIFECYCLE_H
@@ -17,23 +20,25 @@ struct lifecycle_controller;
 
 struct lifecycle_config {
 	struct guard_config guard;
-	int64_t period_ns; /* --node-monitor-period: look so often; 0: the steps above */
-	/* The previous leader may have crashed right after it deleted nodes: begin as if
-	 * breaker_min nodes had just been deleted. */
+	int64_t period_ns; /* --node-monitor-period: from one look to the next; 0: the steps above
+	                    */
+	/* The previous leader may have crashed right after it deleted nodes, so the breaker begins
+	 * as if breaker_min nodes had just been deleted. */
 	bool may_follow_crash;
 };
 
-/** Subscribes to the store and starts the thread, which waits for it to sync. Before the reflector
- * starts. */
+/** Subscribes to the store and starts the thread, which waits until the store has synced. Must be
+ * called before the reflector starts, so that no change is missed. */
 struct lifecycle_controller *lifecycle_controller_new(struct controller_env *env,
                                                       const struct lifecycle_config *config);
-/** Looks at all nodes that are not Ready now: something changed in the cloud. */
+/** Something changed in the cloud: all nodes that are not Ready are looked at now. */
 void lifecycle_controller_wake(struct lifecycle_controller *);
 /** An API of the cloud is available again: nodes that wait for the end of an outage are due. */
 void lifecycle_controller_release(struct lifecycle_controller *);
-/** Once the token is fired: was it at work, so that a request of its may still come through? */
+/** For use after the cancel token has fired: is a round running, so that the API server or the
+ * cloud may still execute a request of it? */
 bool lifecycle_controller_is_working(const struct lifecycle_controller *);
-/** Joins the thread, after the token. NULL is fine. */
+/** Joins the thread; the cancel token must have fired. NULL is fine. */
 void lifecycle_controller_free(struct lifecycle_controller *);
 
 #endif

@@ -1,4 +1,15 @@
-/* controllers/lifecycle/look.c: asking the cloud about nodes that are not Ready. */
+/* controllers/lifecycle/look.c: what is asked of the cloud about nodes that are not Ready.
+ *
+ * A question goes to the cloud in one look. For machines that exist it needs nothing else. An
+ * absence counts only if the same look also found the machine of another node, a *witness*: a wrong
+ * token, another project or an empty inventory would not have found that one either. So nodes are
+ * looked at without witnesses first, and those whose machine seems absent are asked for again
+ * together with witnesses.
+ *
+ * A cloud may consist of several *realms* (cloud/cloud.h): APIs or projects with credentials of
+ * their own. A machine of one realm proves nothing about another, so each realm needs witnesses of
+ * its own.
+ */
 #include <assert.h>
 
 #include "base/backoff.h"
@@ -10,16 +21,20 @@
 #include "http/url.h"
 
 enum {
-	WITNESSES_READY = 3, /* Ready nodes to ask for, per realm; one found machine is enough */
-	WITNESSES_MAX = 10,  /* with nodes that are not Ready, where fewer are Ready */
+	WITNESSES_READY =
+		3, /* Ready nodes that are asked for, per realm; one found machine is enough */
+	WITNESSES_MAX =
+		10, /* together with nodes that are not Ready, where fewer nodes are Ready */
 };
 
 /* ---- the heartbeat of the kubelet ---- */
 
-/* A hash of the last heartbeat and of the Lease's renewTime. A Lease that is not there, or not to
- * be read, says nothing; any other failure is an error, since silence was not observed then. */
+/* *ret is a hash of the last heartbeat in the node's status and of the renewTime of its Lease: it
+ * changes when the kubelet reports. Where the Lease does not exist or may not be read, only the
+ * status counts. Any other failure is an error, because then nobody knows whether the kubelet is
+ * silent. */
 static bool
-read_heartbeat(struct round *r, const struct node *node, uint64_t *ret, struct error *err)
+lifecycle_read_heartbeat(struct round *r, const struct node *node, uint64_t *ret, struct error *err)
 {
 	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
 	CLEANUP(buf_fini) struct buf path = BUF_INIT(LIMIT_HTTP_URL);
@@ -41,12 +56,11 @@ read_heartbeat(struct round *r, const struct node *node, uint64_t *ret, struct e
 
 /* ---- questions and their witnesses ---- */
 
-/* One look at the cloud: at the machines of nodes that are checked, and of others that are
- * witnesses. */
+/* What one look asks for: the machines of the nodes that are checked, and of their witnesses. */
 struct question {
 	const struct check *checks;
 	size_t n_checks;
-	struct node **nodes; /* those of the checks, then the witnesses */
+	struct node **nodes; /* the nodes of the checks, index by index, then the witnesses */
 	size_t n_nodes;
 };
 
@@ -62,6 +76,7 @@ question_about(struct round *r, const struct check *checks, size_t n)
 	return q;
 }
 
+/* Did the last look not find the machine? */
 static bool
 is_suspect(const struct check *check)
 {
@@ -78,13 +93,8 @@ is_checked(const struct check *checks, size_t n, const struct node *node)
 	return false;
 }
 
-static struct node *
-nth_node(struct round *r, size_t i)
-{
-	return node_of(r->all.objects[(r->c->first_witness + i) % r->all.n]);
-}
-
-/* In which realm can the cloud find the node's machine by its provider ID? False: in none. */
+/* Finds the realm in which the cloud can find the node's machine by its provider ID. False: there
+ * is none. */
 static bool
 find_realm(const struct round *r, const struct node *node, unsigned *ret)
 {
@@ -98,7 +108,7 @@ find_realm(const struct round *r, const struct node *node, unsigned *ret)
 	return true;
 }
 
-/* Can the node's machine be a witness for one that was looked for in that realm? */
+/* Can the node's machine be a witness for a machine that was looked for in this realm? */
 static bool
 can_witness(const struct round *r, const struct node *node, unsigned realm)
 {
@@ -107,8 +117,9 @@ can_witness(const struct round *r, const struct node *node, unsigned realm)
 	return find_realm(r, node, &own) && own == realm;
 }
 
-/* Adds witnesses of one realm, up to max of them: Ready ones, or those that are neither Ready nor
- * asked for anyway. */
+/* Adds up to max witnesses of one realm: nodes that are Ready, or nodes that are not Ready and not
+ * part of the question already. The search begins at first_witness, so that another look may take
+ * others. */
 static size_t
 add_witnesses_of_realm(struct round *r, struct question *q, unsigned realm, bool is_ready,
                        size_t max)
@@ -116,7 +127,7 @@ add_witnesses_of_realm(struct round *r, struct question *q, unsigned realm, bool
 	size_t n_added = 0;
 
 	for (size_t i = 0; i < r->all.n && n_added < max; i++) {
-		struct node *node = nth_node(r, i);
+		struct node *node = node_of(r->all.objects[(r->c->first_witness + i) % r->all.n]);
 
 		if ((node->ready == NODE_READY_TRUE) == is_ready && can_witness(r, node, realm) &&
 		    (is_ready || !is_checked(q->checks, q->n_checks, node))) {
@@ -127,8 +138,9 @@ add_witnesses_of_realm(struct round *r, struct question *q, unsigned realm, bool
 	return n_added;
 }
 
-/* A node that the cloud cannot find anyway takes no place from one that it can: another cloud's, or
- * one of another realm. */
+/* Nodes that are Ready come first, because their machines very probably exist. Nodes of other
+ * clouds are never taken: the cloud cannot find their machines, and they would use up the places of
+ * nodes that it can find. */
 static void
 add_witnesses(struct round *r, struct question *q)
 {
@@ -137,7 +149,7 @@ add_witnesses(struct round *r, struct question *q)
 	for (size_t i = 0; i < q->n_checks; i++) {
 		unsigned realm;
 
-		/* without a provider ID it is absent in realm 0 */
+		/* a node without a provider ID is looked for by name, in realm 0 */
 		if (find_realm(r, q->nodes[i], &realm) || node_provider_id(q->nodes[i]).len == 0)
 			is_wanted[realm] = true;
 	}
@@ -153,7 +165,8 @@ add_witnesses(struct round *r, struct question *q)
 	}
 }
 
-/* Is there no other node that the cloud can find by its provider ID, and so no possible witness? */
+/* Is this the only node that the cloud can find by its provider ID, so that there can be no
+ * witness? */
 static bool
 is_only_findable(const struct round *r, const struct node *me)
 {
@@ -168,8 +181,9 @@ is_only_findable(const struct round *r, const struct node *me)
 	return true;
 }
 
-/* Did the look find the machine of another node, by its provider ID, in the realm in which this one
- * was looked for? If no other node can be found by its provider ID, an anchor is enough. */
+/* Did the look find the machine of another node by its provider ID, in the realm in which the
+ * machine of node number `me` was looked for? Where no other node can be a witness, an anchor of
+ * the provider is enough: something else of this project that was found by its id. */
 static bool
 find_witness(struct round *r, const struct question *q, const struct look_answer *answer, size_t me)
 {
@@ -192,9 +206,12 @@ find_witness(struct round *r, const struct question *q, const struct look_answer
 
 /* ---- what was seen ---- */
 
+/* Adds what a look found about one node to the track that the guard decides on. The heartbeat is
+ * read only for an absence, after it: at that time the cloud has already said that the machine is
+ * gone, so a kubelet that still reports shows that the answer is wrong. */
 static void
-observe(struct round *r, const struct check *check, const struct instance *found, bool has_witness,
-        int64_t started_boot_ns)
+lifecycle_observe(struct round *r, const struct check *check, const struct instance *found,
+                  bool has_witness, int64_t started_boot_ns)
 {
 	struct guard_observation seen = {
 		.presence = found->presence,
@@ -204,13 +221,13 @@ observe(struct round *r, const struct check *check, const struct instance *found
 	struct error err;
 
 	if (seen.presence == PRESENCE_ABSENT &&
-	    !read_heartbeat(r, check->node, &seen.heartbeat, &err)) {
-		log_warn("kubelet's signs of life cannot be read, this look does not count",
+	    !lifecycle_read_heartbeat(r, check->node, &seen.heartbeat, &err)) {
+		log_warn("kubelet's heartbeat cannot be read, this look does not count",
 		         LOG_STR("node", node_name(check->node)), LOG_ERR(&err));
 		seen.presence = PRESENCE_UNKNOWN;
 	}
 	if (found->presence == PRESENCE_UNKNOWN && !found->is_outage)
-		log_warn("it cannot be found out whether the machine of a node exists",
+		log_warn("cannot find out whether the machine of a node exists",
 		         LOG_STR("node", node_name(check->node)), LOG_STR("err", found->error));
 	check->candidate->presence = seen.presence;
 	guard_observe(&check->candidate->track, &r->c->config.guard, &seen);
@@ -222,7 +239,7 @@ lifecycle_back_off_ns(int64_t first_ns, unsigned n_attempts)
 	return backoff_ns(first_ns, n_attempts, LIFECYCLE_RETRY_MAX_NS);
 }
 
-/* A cloud that is away, or has enough of us, is not helped by more questions. */
+/* A cloud that is unavailable or limits our rate says when it wants to be asked again. */
 static int64_t
 retry_delay_ns(unsigned n_failures, const struct error *err)
 {
@@ -234,9 +251,10 @@ retry_delay_ns(unsigned n_failures, const struct error *err)
 	return delay_ns < LIFECYCLE_RETRY_MAX_NS ? delay_ns : LIFECYCLE_RETRY_MAX_NS;
 }
 
-/* Notes the failure. Returns when the last of all that failed is to be asked for again. */
+/* Sets the next look of checks whose look failed. Returns when the last of all candidates that
+ * failed, now or before, is due (mono). */
 static int64_t
-note_failure(struct round *r, const struct check *checks, size_t n, const struct error *err)
+set_retry_times(struct round *r, const struct check *checks, size_t n, const struct error *err)
 {
 	int64_t now_ns = clock_mono(r->c->env->clock), last_ns = 0;
 
@@ -256,11 +274,12 @@ note_failure(struct round *r, const struct check *checks, size_t n, const struct
 	return last_ns;
 }
 
-/* All that failed, now or before, ask again together, with one question. */
+/* All candidates whose looks failed, now or before, become due at the same time, so that they share
+ * one question. */
 static void
-postpone(struct round *r, const struct check *checks, size_t n, const struct error *err)
+lifecycle_postpone(struct round *r, const struct check *checks, size_t n, const struct error *err)
 {
-	int64_t due_ns = note_failure(r, checks, n, err);
+	int64_t due_ns = set_retry_times(r, checks, n, err);
 
 	for (size_t i = 0; i < r->n_checks; i++) {
 		if (r->checks[i].candidate->n_failures > 0)
@@ -272,7 +291,7 @@ postpone(struct round *r, const struct check *checks, size_t n, const struct err
 
 /* False: the look failed, and all checks of the question are postponed. */
 static bool
-ask_cloud(struct round *r, const struct question *q, struct look_answer *ret)
+lifecycle_ask(struct round *r, const struct question *q, struct look_answer *ret)
 {
 	struct error err;
 
@@ -280,28 +299,29 @@ ask_cloud(struct round *r, const struct question *q, struct look_answer *ret)
 	               clock_boot(r->c->env->clock), ret, &err))
 		return true;
 	if (err.code != ERR_CANCELLED && !err.is_outage)
-		log_warn("the cloud cannot be asked about nodes that are not ready",
+		log_warn("the cloud does not answer about nodes that are not ready",
 		         LOG_I64("nodes", (int64_t)q->n_checks), LOG_ERR(&err));
-	postpone(r, q->checks, q->n_checks, &err);
+	lifecycle_postpone(r, q->checks, q->n_checks, &err);
 	return false;
 }
 
-/* Takes over what the look found for the i-th check. */
+/* Notes what the look found for the i-th check. */
 static void
-take_answer(struct round *r, const struct question *q, const struct look_answer *answer, size_t i,
-            bool is_witnessed)
+lifecycle_take_answer(struct round *r, const struct question *q, const struct look_answer *answer,
+                      size_t i, bool is_witnessed)
 {
 	const struct instance *found = look_answer_at(answer, i);
 	const struct check *check = &q->checks[i];
 
 	check->candidate->n_looks++;
 	check->candidate->n_failures = 0;
-	observe(r, check, found, is_witnessed, answer->look->started_boot_ns);
+	lifecycle_observe(r, check, found, is_witnessed, answer->look->started_boot_ns);
 	lifecycle_sync_shutdown_taint(r, check, found);
 }
 
 /* A look without witnesses, which is enough for machines that exist. An absence does not count
- * here: these checks are copied to ret_absent. Returns how many they are. */
+ * here: checks whose machine seems absent are copied to ret_absent, and their number is returned.
+ */
 static size_t
 look_without_witnesses(struct round *r, const struct check *checks, size_t n,
                        struct check *ret_absent)
@@ -310,13 +330,13 @@ look_without_witnesses(struct round *r, const struct check *checks, size_t n,
 	struct question q = question_about(r, checks, n);
 	size_t n_absent = 0;
 
-	if (!ask_cloud(r, &q, &answer))
+	if (!lifecycle_ask(r, &q, &answer))
 		return 0;
 	for (size_t i = 0; i < n; i++) {
 		if (look_answer_at(&answer, i)->presence == PRESENCE_ABSENT)
 			ret_absent[n_absent++] = checks[i];
 		else
-			take_answer(r, &q, &answer, i, find_witness(r, &q, &answer, i));
+			lifecycle_take_answer(r, &q, &answer, i, find_witness(r, &q, &answer, i));
 	}
 	return n_absent;
 }
@@ -330,14 +350,14 @@ look_with_witnesses(struct round *r, const struct check *checks, size_t n)
 	bool lacks_witness = false;
 
 	add_witnesses(r, &q);
-	if (!ask_cloud(r, &q, &answer))
+	if (!lifecycle_ask(r, &q, &answer))
 		return;
 	for (size_t i = 0; i < n; i++) {
 		bool is_witnessed = find_witness(r, &q, &answer, i);
 
 		if (look_answer_at(&answer, i)->presence == PRESENCE_ABSENT && !is_witnessed)
 			lacks_witness = true;
-		take_answer(r, &q, &answer, i, is_witnessed);
+		lifecycle_take_answer(r, &q, &answer, i, is_witnessed);
 	}
 	/* The machines of those witnesses may be gone as well: the next look takes others. */
 	if (lacks_witness)
