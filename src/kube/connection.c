@@ -12,7 +12,7 @@
 #include "base/version.h"
 #include "kube/credentials.h"
 #include "kube/exec_plugin.h"
-#include "kube/material.h"
+#include "kube/tls_files.h"
 #include "kube/service_account.h"
 #include "http/url.h"
 
@@ -43,7 +43,7 @@ struct kube_connection {
 	const char *host;           /* "host:port", a label of metrics */
 	pthread_mutex_t mu;
 	struct client *clients;      /* mu */
-	struct material material;    /* mu */
+	struct tls_files tls_files;   /* mu */
 	uint32_t generation;         /* mu: goes up with each other client certificate */
 	uint64_t plugin_certificate; /* mu: the plugin's that was last looked at */
 	uint64_t config_hash;        /* mu: of the kubeconfig that was last looked at */
@@ -136,23 +136,24 @@ warn(struct kube_connection *c, const char *what, const struct error *err)
 static void
 apply(struct kube_connection *c, unsigned changes)
 {
-	bool is_ours = changes & MATERIAL_CERT;
+	bool is_ours = changes & TLS_FILES_CERT;
 	struct error err;
 
 	if (is_ours)
 		c->generation++;
 	for (struct client *client = c->clients; client; client = client->next) {
-		struct tls_config tls = material_tls(&c->material, /*with_cert=*/!client->account);
+		struct tls_config tls = tls_files_config(&c->tls_files,
+		                                         /*with_cert=*/!client->account);
 		bool ends_streams = is_ours && !client->account;
 
-		if (client->account && !(changes & MATERIAL_CA))
+		if (client->account && !(changes & TLS_FILES_CA))
 			continue;
 		if (!http_client_set_tls(client->kube.http, &tls, ends_streams, &err))
 			warn(c, "certificates cannot be used, keeping the last ones", &err);
 	}
-	if (changes & MATERIAL_CA && c->plugin)
-		exec_plugin_set_ca(c->plugin, secret_expose(&c->material.ca_pem));
-	if (changes & MATERIAL_CA)
+	if (changes & TLS_FILES_CA && c->plugin)
+		exec_plugin_set_ca(c->plugin, secret_expose(&c->tls_files.ca_pem));
+	if (changes & TLS_FILES_CA)
 		log_info("certificate authorities of the API server read again");
 	if (is_ours)
 		log_info("client certificate replaced");
@@ -199,7 +200,7 @@ fixed_difference(const struct kube_config *a, const struct kube_config *b)
 
 /* Adopts all of it or nothing: credentials for another server do not fit this one, nor does a new
  * token fit old certificates. All steps that can fail come before the first change;
- * material_update() changes nothing if it fails. */
+ * tls_files_update() changes nothing if it fails. */
 static bool
 adopt_config(struct kube_connection *c, const struct kube_config *config, unsigned *ret_changes,
              struct error *err)
@@ -212,7 +213,7 @@ adopt_config(struct kube_connection *c, const struct kube_config *config, unsign
 		               "%s: `%s` is another, which takes a restart of ccmd", c->kubeconfig,
 		               key);
 	if (!credentials_new(config, c->clock, &fresh, err) ||
-	    !material_update(&c->material, config, ret_changes, err))
+	    !tls_files_update(&c->tls_files, config, ret_changes, err))
 		return false;
 	credentials_adopt(c->credentials, fresh);
 	c->plugin_certificate = 0; /* what it gave last is to be put in again */
@@ -244,19 +245,19 @@ hash_config(const struct kube_connection *c, uint64_t *ret, struct error *err)
 static unsigned
 follow_config(struct kube_connection *c)
 {
-	unsigned changes = MATERIAL_SAME;
+	unsigned changes = TLS_FILES_SAME;
 	uint64_t hash = c->config_hash;
 	struct error err;
 
 	if (!c->kubeconfig[0])
-		return MATERIAL_SAME;
+		return TLS_FILES_SAME;
 	if (hash_config(c, &hash, &err) &&
 	    (hash == c->config_hash || read_config(c, &changes, &err))) {
 		c->config_hash = hash;
 		return changes;
 	}
 	warn(c, "the kubeconfig cannot be read again, keeping the last one", &err);
-	return MATERIAL_SAME;
+	return TLS_FILES_SAME;
 }
 
 static void
@@ -265,10 +266,10 @@ follow_files(struct kube_connection *c)
 	unsigned changes = follow_config(c);
 	struct error err;
 
-	changes |= material_follow(&c->material, &err);
+	changes |= tls_files_follow(&c->tls_files, &err);
 	if (err.code != ERR_NONE)
 		warn(c, "certificates cannot be read again, keeping the last ones", &err);
-	if (changes != MATERIAL_SAME)
+	if (changes != TLS_FILES_SAME)
 		apply(c, changes);
 }
 
@@ -305,8 +306,8 @@ adopt_certificate(struct kube_connection *c)
 
 	if (!exec_plugin_certificate(c->plugin, &c->plugin_certificate, &cert, &key))
 		return;
-	if (material_set_cert(&c->material, &cert, &key, &err))
-		apply(c, MATERIAL_CERT);
+	if (tls_files_set_cert(&c->tls_files, &cert, &key, &err))
+		apply(c, TLS_FILES_CERT);
 	else
 		warn(c, "the exec plugin's client certificate cannot be used, keeping the last one",
 		     &err);
@@ -411,7 +412,7 @@ load(struct kube_connection *c, const struct kube_config_source *source, struct 
 	if (!kube_config_load(source, &c->config, /*problems=*/NULL, err))
 		return false;
 	c->host = host_of(c->config);
-	material_init(&c->material, c->config);
+	tls_files_init(&c->tls_files, c->config);
 	c->next_follow_ns = clock_boot(c->clock) + FOLLOW_NS;
 	if (kube_connection_uses_plugin(c))
 		c->plugin = exec_plugin_new(c->config, c->clock);
@@ -466,7 +467,7 @@ kube_connection_close(struct kube_connection *c)
 	free_clients(c);
 	exec_plugin_free(c->plugin);
 	credentials_free(c->credentials);
-	material_fini(&c->material);
+	tls_files_fini(&c->tls_files);
 	kube_config_free(c->config);
 	mutex_destroy(&c->mu);
 	mutex_destroy(&c->tokens_mu);
@@ -563,7 +564,7 @@ start(struct kube_connection *c, struct client *client, struct http_config *conf
 {
 	WITH_LOCK(&c->mu);
 
-	config->tls = material_tls(&c->material, /*with_cert=*/!client->account);
+	config->tls = tls_files_config(&c->tls_files, /*with_cert=*/!client->account);
 	config->tls.server_name = c->config->tls_server_name;
 	if (!http_client_new(config, &client->kube.http, err))
 		return false;

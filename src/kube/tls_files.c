@@ -1,5 +1,5 @@
-/* kube/material.c: see material.h. */
-#include "kube/material.h"
+/* kube/tls_files.c: see tls_files.h. */
+#include "kube/tls_files.h"
 
 #include <stdlib.h>
 
@@ -28,7 +28,7 @@ is_text(const struct secret *s, struct str text)
 }
 
 struct tls_config
-material_tls(const struct material *m, bool with_cert)
+tls_files_config(const struct tls_files *m, bool with_cert)
 {
 	return (struct tls_config){
 		.ca_pem = secret_expose(&m->ca_pem),
@@ -64,26 +64,26 @@ check_ca(struct str pem, const char *file, struct error *err)
 }
 
 static unsigned
-follow_ca(struct material *m, struct error *err)
+follow_ca(struct tls_files *m, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf pem = BUF_INIT(LIMIT_CREDENTIAL);
 
 	if (!m->ca_file[0])
-		return MATERIAL_SAME;
+		return TLS_FILES_SAME;
 	if (!file_read(m->ca_file, &pem, err)) {
 		count("failure", "read_error");
-		return MATERIAL_SAME;
+		return TLS_FILES_SAME;
 	}
 	if (is_text(&m->ca_pem, buf_str(&pem))) {
 		count("success", "unchanged");
-		return MATERIAL_SAME;
+		return TLS_FILES_SAME;
 	}
 	if (!check_ca(buf_str(&pem), m->ca_file, err))
-		return MATERIAL_SAME;
+		return TLS_FILES_SAME;
 	count("success", "updated");
 	copy_text(&m->ca_pem, buf_str(&pem));
 	m->trusts_nothing = false;
-	return MATERIAL_CA;
+	return TLS_FILES_CA;
 }
 
 /* ---- the client certificate ---- */
@@ -99,8 +99,8 @@ check_pair(const struct secret *cert, const struct secret *key, struct error *er
 }
 
 bool
-material_set_cert(struct material *m, const struct secret *cert, const struct secret *key,
-                  struct error *err)
+tls_files_set_cert(struct tls_files *m, const struct secret *cert, const struct secret *key,
+                   struct error *err)
 {
 	if (!check_pair(cert, key, err))
 		return false;
@@ -124,28 +124,28 @@ read_part(const char *file, const struct secret *present, struct secret *ret, st
 /* They are written one after the other: between the two they do not fit, and the next look will
  * find them. */
 static unsigned
-follow_cert(struct material *m, struct error *err)
+follow_cert(struct tls_files *m, struct error *err)
 {
 	CLEANUP(secret_fini) struct secret cert = SECRET_NONE, key = SECRET_NONE;
 
 	if (!m->cert_file[0] && !m->key_file[0])
-		return MATERIAL_SAME;
+		return TLS_FILES_SAME;
 	if (!read_part(m->cert_file, &m->cert_pem, &cert, err) ||
 	    !read_part(m->key_file, &m->key_pem, &key, err))
-		return MATERIAL_SAME;
+		return TLS_FILES_SAME;
 	if (secret_eq(&cert, &m->cert_pem) && secret_eq(&key, &m->key_pem))
-		return MATERIAL_SAME;
-	if (!secret_is_set(&cert) || !material_set_cert(m, &cert, &key, err)) {
+		return TLS_FILES_SAME;
+	if (!secret_is_set(&cert) || !tls_files_set_cert(m, &cert, &key, err)) {
 		if (!secret_is_set(&cert))
 			err_set(err, ERR_INVALID, "the file is empty");
 		err_wrap(err, "%s", m->cert_file);
-		return MATERIAL_SAME;
+		return TLS_FILES_SAME;
 	}
-	return MATERIAL_CERT;
+	return TLS_FILES_CERT;
 }
 
 unsigned
-material_follow(struct material *m, struct error *err)
+tls_files_follow(struct tls_files *m, struct error *err)
 {
 	err->code = ERR_NONE;
 	return follow_ca(m, err) | follow_cert(m, err);
@@ -154,9 +154,9 @@ material_follow(struct material *m, struct error *err)
 /* ---- from a configuration ---- */
 
 void
-material_init(struct material *m, const struct kube_config *config)
+tls_files_init(struct tls_files *m, const struct kube_config *config)
 {
-	*m = (struct material){
+	*m = (struct tls_files){
 		.ca_file = xstrndup(config->ca_file.ptr, config->ca_file.len),
 		.cert_file = xstrndup(config->cert_file.ptr, config->cert_file.len),
 		.key_file = xstrndup(config->key_file.ptr, config->key_file.len),
@@ -169,7 +169,7 @@ material_init(struct material *m, const struct kube_config *config)
 }
 
 void
-material_fini(struct material *m)
+tls_files_fini(struct tls_files *m)
 {
 	free(m->ca_file);
 	free(m->cert_file);
@@ -180,26 +180,26 @@ material_fini(struct material *m)
 }
 
 static unsigned
-difference(const struct material *a, const struct material *b)
+difference(const struct tls_files *a, const struct tls_files *b)
 {
 	bool has_same_ca = secret_eq(&a->ca_pem, &b->ca_pem) &&
 	                   a->trusts_nothing == b->trusts_nothing;
 	bool has_same_cert = secret_eq(&a->cert_pem, &b->cert_pem) &&
 	                     secret_eq(&a->key_pem, &b->key_pem);
 
-	return (has_same_ca ? 0u : MATERIAL_CA) | (has_same_cert ? 0u : MATERIAL_CERT);
+	return (has_same_ca ? 0u : TLS_FILES_CA) | (has_same_cert ? 0u : TLS_FILES_CERT);
 }
 
 bool
-material_update(struct material *m, const struct kube_config *config, unsigned *ret_changes,
-                struct error *err)
+tls_files_update(struct tls_files *m, const struct kube_config *config, unsigned *ret_changes,
+                 struct error *err)
 {
-	CLEANUP(material_fini) struct material fresh;
-	struct material old = *m;
+	CLEANUP(tls_files_fini) struct tls_files fresh;
+	struct tls_files old = *m;
 	struct tls_config tls;
 
-	material_init(&fresh, config);
-	tls = material_tls(&fresh, /*with_cert=*/true);
+	tls_files_init(&fresh, config);
+	tls = tls_files_config(&fresh, /*with_cert=*/true);
 	if (!http_tls_check(&tls, err))
 		return false;
 	*ret_changes = difference(m, &fresh);
