@@ -45,7 +45,7 @@
 #define LIMIT_EVENT_CACHE   4096       /* event groups remembered for aggregation */
 #define LIMIT_EVENT_MESSAGE 1024       /* bytes of an event's message */
 #define LIMIT_PACES         20000      /* (object, reaction) pairs whose reactions are counted (pace.h) */
-#define LIMIT_NOTICES       10000      /* (node, reason) pairs remembered, so as not to repeat an event */
+#define LIMIT_EVENT_DEDUP  10000      /* (node, reason) pairs remembered, so as not to repeat an event */
 
 /* metrics */
 #define LIMIT_METRIC_SERIES 200        /* series of one family */

@@ -71,7 +71,7 @@ is_change(struct event_dedup *d, struct str key, struct str message)
 		sent->text_hash = hash;
 		return is_new;
 	}
-	if (d->last.count >= LIMIT_NOTICES)
+	if (d->last.count >= LIMIT_EVENT_DEDUP)
 		forget_all(d);
 	sent = xmalloc(sizeof(*sent) + key.len);
 	sent->text_hash = hash;

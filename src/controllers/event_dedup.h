@@ -1,7 +1,7 @@
 /* controllers/event_dedup.h: one Event for a state that lasts, where each look finds it again.
  *
  * An event is known by the object's UID and a reason; with the same text again it is not sent.
- * Bounded: when LIMIT_NOTICES are remembered, all are forgotten, at the cost of a few repeated
+ * Bounded: when LIMIT_EVENT_DEDUP are remembered, all are forgotten, at the cost of a few repeated
  * events. Threads: any.
  */
 #ifndef CCMD_CONTROLLERS_EVENT_DEDUP_H

@@ -8,7 +8,7 @@
 #include "base/version.h"
 #include "flags/table.h"
 
-enum version_wish {
+enum version_output {
 	VERSION_NONE,
 	VERSION_SHORT,
 	VERSION_RAW,
@@ -20,7 +20,7 @@ struct reader {
 	int next;
 	struct options *options;
 	struct buf *out, *problems, *notes, *warnings;
-	enum version_wish version;
+	enum version_output version;
 	bool wants_help;
 };
 

@@ -84,7 +84,7 @@ info(const struct transfer *transfer, CURLINFO what)
 
 /* in_us: what libcurl knows of how long it took. */
 static void
-tell_lookup(const struct transfer *transfer, CURLINFO in_us)
+report_lookup(const struct transfer *transfer, CURLINFO in_us)
 {
 	const struct curl_client *client = transfer->job->client;
 	curl_off_t took_us = 0;
@@ -92,7 +92,7 @@ tell_lookup(const struct transfer *transfer, CURLINFO in_us)
 	if (!client->resolved || !client->looked_up)
 		return;
 	(void)curl_easy_getinfo(transfer->easy, in_us, &took_us);
-	client->resolved(client->told_arg, str_c(client->looked_up), took_us * 1000);
+	client->resolved(client->callback_arg, str_c(client->looked_up), took_us * 1000);
 }
 
 static int
@@ -104,7 +104,7 @@ on_send(void *arg, char *primary_ip UNUSED, char *local_ip UNUSED, int primary_p
 	if (++transfer->n_sends > 1)
 		return CURL_PREREQFUNC_ABORT;
 	if (info(transfer, CURLINFO_NUM_CONNECTS) > 0)
-		tell_lookup(transfer, CURLINFO_NAMELOOKUP_TIME_T);
+		report_lookup(transfer, CURLINFO_NAMELOOKUP_TIME_T);
 	return CURL_PREREQFUNC_OK;
 }
 
@@ -168,7 +168,7 @@ read_warning(const struct curl_client *client, struct str line)
 		return;
 	value = str_trim(str_skip(line, name.len + 1));
 	if (str_starts(value, STR("299 ")))
-		client->warned(client->told_arg, value);
+		client->warned(client->callback_arg, value);
 }
 
 /* "HTTP/1.1 200 OK"; an interim 100 may come before it. */
@@ -500,7 +500,7 @@ transfer_error(struct transfer *transfer, CURLcode code)
 	ptrdiff_t query = str_index(path, '?');
 
 	if (code == CURLE_COULDNT_RESOLVE_HOST || code == CURLE_COULDNT_RESOLVE_PROXY)
-		tell_lookup(transfer, CURLINFO_TOTAL_TIME_T);
+		report_lookup(transfer, CURLINFO_TOTAL_TIME_T);
 	job->is_tls_failure = is_tls_failure(transfer, code);
 	job->response->is_untrusted = code == CURLE_PEER_FAILED_VERIFICATION;
 	if (query >= 0)

@@ -203,7 +203,7 @@ configure(struct curl_client *c, const struct http_config *config, struct error 
 	c->fence = config->fence;
 	c->warned = config->warned;
 	c->resolved = config->resolved;
-	c->told_arg = config->told_arg;
+	c->callback_arg = config->callback_arg;
 	c->user_agent = xstrndup(config->user_agent.ptr ? config->user_agent.ptr : "",
 	                         config->user_agent.len);
 	for (const char *const *h = config->headers; h && *h; h++)

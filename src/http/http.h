@@ -63,11 +63,11 @@ struct http_config {
 		*headers; /* further ones, "Name: value"; NULL at the end, or NULL: none */
 	/* "Warning: 299 - text" came with an answer; foreign bytes, on the I/O thread. NULL: not
 	 * wanted */
-	void (*warned)(void *told_arg, struct str value);
+	void (*warned)(void *callback_arg, struct str value);
 	/* the URL's name, or the proxy's, was looked up for a new connection, in vain or not; on
 	 * the I/O thread. What libcurl remembers, for a minute, takes no time. NULL: not wanted */
-	void (*resolved)(void *told_arg, struct str name, int64_t took_ns);
-	void *told_arg;
+	void (*resolved)(void *callback_arg, struct str name, int64_t took_ns);
+	void *callback_arg;
 	struct clock *clock;
 	struct fence *fence;        /* NULL: open. Past it anything but a GET is refused */
 	double qps, burst;          /* 0: automatic (http/gate.h) */

@@ -74,7 +74,7 @@ struct curl_client {
 	char *looked_up;               /* the name that connections look up; NULL: they need none */
 	void (*warned)(void *arg, struct str value);
 	void (*resolved)(void *arg, struct str name, int64_t took_ns);
-	void *told_arg;
+	void *callback_arg;
 	bool is_insecure;
 	int64_t connect_timeout_ms;
 
@@ -187,7 +187,7 @@ void job_wait(struct job *job);
 /** Overwrites the credential once it was sent. */
 void job_wipe(struct job *job);
 /** Tells the credential's source when the job failed for reasons of TLS. */
-void job_tell_failure(const struct job *job);
+void job_report_tls_failure(const struct job *job);
 /** Was it refused for a credential that has been replaced meanwhile? */
 bool job_is_replaced(struct curl_client *client, int status, uint64_t generation);
 /** Empties it, for a new answer of at most max_body bytes. */
@@ -204,7 +204,7 @@ bool stream_open(struct http_client *client, struct call *call, const struct htt
 NODISCARD bool stream_take(struct http_stream *stream, struct str bytes);
 /** Wakes the reader if bytes came since. At the end of a turn, not with every piece: an event comes
  * in several. */
-void stream_tell(struct http_stream *stream);
+void stream_notify(struct http_stream *stream);
 /** The status line and headers are there, and they are a success. On the I/O thread. */
 void stream_opened(struct http_stream *stream);
 

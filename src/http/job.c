@@ -210,7 +210,7 @@ response_init(struct http_response *response, size_t max_body)
 }
 
 void
-job_tell_failure(const struct job *job)
+job_report_tls_failure(const struct job *job)
 {
 	struct http_auth *auth = job->client->auth;
 
@@ -262,7 +262,7 @@ send_once(struct job *job, struct call *call, const struct http_request *request
 }
 
 static void
-tell(const struct job *job, const struct http_response *response, int64_t started_ns)
+log_answer(const struct job *job, const struct http_response *response, int64_t started_ns)
 {
 	log_debug("http", LOG_CSTR("method", http_method_name(job->method)),
 	          LOG_STR("target", job->target), LOG_I64("status", response->status),
@@ -277,7 +277,7 @@ forget_answer(const struct job *job, struct http_response *response)
 
 	response_init(response, 0);
 	response->is_untrusted = is_untrusted;
-	job_tell_failure(job);
+	job_report_tls_failure(job);
 }
 
 bool
@@ -296,7 +296,7 @@ request_do(struct http_client *client, struct call *call, const struct http_requ
 		job_init(&job, c, request, deadline_ns);
 		is_ok = send_once(&job, call, request, response, &generation, err);
 		if (is_ok)
-			tell(&job, response, started_ns);
+			log_answer(&job, response, started_ns);
 		else
 			forget_answer(&job, response);
 		job_fini(&job);

@@ -571,7 +571,7 @@ tell_readers(struct curl_client *c)
 {
 	for (struct job *job = c->running.head; job; job = job->next) {
 		if (job->stream)
-			stream_tell(job->stream);
+			stream_notify(job->stream);
 	}
 }
 

@@ -28,7 +28,7 @@ struct curl_stream {
 	struct buf lent;       /* the reader's */
 	struct buf fill;       /* job.mu: the I/O thread's */
 	bool is_paused;        /* job.mu: fill was full */
-	bool is_unheard;       /* the I/O thread's: bytes came, and the reader was not woken yet */
+	bool has_unannounced;  /* the I/O thread's: bytes came, and the reader was not woken yet */
 	bool has_headers;      /* job.mu */
 };
 
@@ -51,19 +51,19 @@ stream_take(struct http_stream *stream, struct str bytes)
 		return false;
 	}
 	buf_add_str(&s->fill, bytes);
-	s->is_unheard = true;
+	s->has_unannounced = true;
 	return true;
 }
 
 /* Without the lock: a reader that wakes would only wait for it. */
 void
-stream_tell(struct http_stream *stream)
+stream_notify(struct http_stream *stream)
 {
 	struct curl_stream *s = curl_stream(stream);
 
-	if (!s->is_unheard)
+	if (!s->has_unannounced)
 		return;
-	s->is_unheard = false;
+	s->has_unannounced = false;
 	cond_signal(&s->job.cond);
 }
 
@@ -80,7 +80,7 @@ stream_opened(struct http_stream *stream)
 /* ---- the reader's side ---- */
 
 static bool
-has_news(const struct curl_stream *s)
+has_event(const struct curl_stream *s)
 {
 	return s->fill.len > 0 || s->job.is_done || s->job.is_cancelled;
 }
@@ -94,15 +94,15 @@ is_large(const struct curl_stream *s)
 /* Called with job.mu. False when the deadline passed. When it becomes calm after much has come, the
  * memory goes back: a watch may be calm for hours. */
 static bool
-wait_for_news(struct curl_stream *s, int64_t deadline_ns)
+wait_for_event(struct curl_stream *s, int64_t deadline_ns)
 {
 	struct clock *clock = s->job.client->clock;
 
-	while (!has_news(s)) {
+	while (!has_event(s)) {
 		int64_t calm_ns = is_large(s) ? clock_mono(clock) + CALM_NS : CLOCK_FOREVER;
 		int64_t until_ns = calm_ns < deadline_ns ? calm_ns : deadline_ns;
 
-		if (clock_wait(clock, &s->job.cond, &s->job.mu, until_ns) || has_news(s))
+		if (clock_wait(clock, &s->job.cond, &s->job.mu, until_ns) || has_event(s))
 			continue;
 		if (until_ns == deadline_ns)
 			return false;
@@ -152,7 +152,7 @@ static bool
 take_bytes(struct curl_stream *s, int64_t deadline_ns, struct str *ret, bool *ret_must_resume,
            struct error *err)
 {
-	if (!wait_for_news(s, deadline_ns))
+	if (!wait_for_event(s, deadline_ns))
 		return read_failed(s, ERR_TIMEOUT, "nothing came in time", err);
 	if (s->job.is_cancelled)
 		return read_failed(s, ERR_CANCELLED, "cancelled", err);
@@ -263,7 +263,7 @@ open_once(struct curl_stream *s, const struct http_request *request, uint64_t *r
 		return true;
 	cancel_unhook(s->cancel, job_cancel, &s->job);
 	if (!s->job.is_ok) {
-		job_tell_failure(&s->job);
+		job_report_tls_failure(&s->job);
 		*err = s->err;
 		return false;
 	}

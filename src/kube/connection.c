@@ -43,7 +43,7 @@ struct kube_connection {
 	const char *host;           /* "host:port", a label of metrics */
 	pthread_mutex_t mu;
 	struct client *clients;      /* mu */
-	struct tls_files tls_files;   /* mu */
+	struct tls_files tls_files;  /* mu */
 	uint32_t generation;         /* mu: goes up with each other client certificate */
 	uint64_t plugin_certificate; /* mu: the plugin's that was last looked at */
 	uint64_t config_hash;        /* mu: of the kubeconfig that was last looked at */
@@ -548,7 +548,7 @@ http_config_of(struct kube_connection *c, struct client *client,
 		.headers = client->account ? NULL : config->headers,
 		.warned = warned,
 		.resolved = resolved,
-		.told_arg = c,
+		.callback_arg = c,
 		.clock = c->clock,
 		.fence = options->fence,
 		.qps = options->qps,

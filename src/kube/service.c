@@ -458,7 +458,7 @@ are_statuses_equal(const struct service *a, const struct service *b)
 /* What a balancer is made of, apart from type, class and UID (docs/spec/framework.md,
  * "Service changes"). */
 static bool
-is_wish_equal(const struct service *a, const struct service *b)
+is_balancer_spec_equal(const struct service *a, const struct service *b)
 {
 	return are_texts_equal(a->source_ranges, a->n_source_ranges, b->source_ranges,
 	                       b->n_source_ranges) &&
@@ -483,7 +483,7 @@ service_differs(const struct object *object_a, const struct object *object_b)
 	         a->is_deleting == b->is_deleting &&
 	         are_texts_equal(a->finalizers, a->n_finalizers, b->finalizers, b->n_finalizers) &&
 	         are_texts_equal(a->families, a->n_families, b->families, b->n_families) &&
-	         str_eq(a->family_policy, b->family_policy) && is_wish_equal(a, b) &&
+	         str_eq(a->family_policy, b->family_policy) && is_balancer_spec_equal(a, b) &&
 	         are_statuses_equal(a, b));
 }
 
@@ -517,7 +517,7 @@ service_needs_update(const struct service *old, const struct service *new)
 	if (!service_wants_balancer(old) && !service_wants_balancer(new))
 		return false;
 	return service_wants_balancer(old) != service_wants_balancer(new) ||
-	       !str_eq(old->object.uid, new->object.uid) || !is_wish_equal(old, new);
+	       !str_eq(old->object.uid, new->object.uid) || !is_balancer_spec_equal(old, new);
 }
 
 const struct kind service_kind = {

@@ -1,6 +1,6 @@
 /* serve/access.c: see access.h.
  *
- * A request that has to wait becomes an asker: what is needed of it later is copied, since a
+ * A request that has to wait becomes a pending check: what is needed of it later is copied, since a
  * request may only be looked at on the server's thread. The same steps serve answers that are known
  * and those that come later.
  *
@@ -328,7 +328,7 @@ struct access {
 typedef void access_done(void *arg, struct server_request *, enum access_outcome,
                          struct str message);
 
-struct asker {
+struct pending_check {
 	struct access *access;
 	struct server_request *request;
 	access_done *done;
@@ -378,11 +378,11 @@ prove(const struct server_request *request, const struct trust *trust, struct ar
 	return proof;
 }
 
-static struct asker *
-asker_new(struct access *a, struct server_request *request, access_done *done, void *arg)
+static struct pending_check *
+pending_check_new(struct access *a, struct server_request *request, access_done *done, void *arg)
 {
 	struct str path = server_request_path(request);
-	struct asker *k = xcalloc(1, sizeof(*k) + path.len);
+	struct pending_check *k = xcalloc(1, sizeof(*k) + path.len);
 
 	k->access = a;
 	k->request = request;
@@ -398,7 +398,7 @@ asker_new(struct access *a, struct server_request *request, access_done *done, v
 /* ---- step by step ---- */
 
 static void
-finish(struct asker *k, enum access_outcome outcome, struct str message)
+finish(struct pending_check *k, enum access_outcome outcome, struct str message)
 {
 	k->done(k->arg, k->request, outcome, message);
 	access_user_unref(k->user);
@@ -406,7 +406,7 @@ finish(struct asker *k, enum access_outcome outcome, struct str message)
 }
 
 static void
-forbid(struct asker *k, struct str reason)
+forbid(struct pending_check *k, struct str reason)
 {
 	CLEANUP(buf_fini) struct buf message = BUF_INIT(MAX_MESSAGE);
 
@@ -415,7 +415,7 @@ forbid(struct asker *k, struct str reason)
 }
 
 static void
-refuse(struct asker *k)
+refuse(struct pending_check *k)
 {
 	finish(k, ACCESS_UNAUTHORIZED, STR("Unauthorized"));
 }
@@ -423,7 +423,7 @@ refuse(struct asker *k)
 static void
 on_rights(void *arg, const struct review_answer *answer)
 {
-	struct asker *k = arg;
+	struct pending_check *k = arg;
 
 	if (answer->verdict == REVIEW_YES)
 		finish(k, ACCESS_ALLOWED, STR_EMPTY);
@@ -434,7 +434,8 @@ on_rights(void *arg, const struct review_answer *answer)
 /* Handles the result of a start. With REVIEWER_ASKS, k may be freed already: the thread may have
  * answered it. */
 static void
-go_on(enum reviewer_start start, struct review_answer *answer, reviewer_done *next, struct asker *k)
+go_on(enum reviewer_start start, struct review_answer *answer, reviewer_done *next,
+      struct pending_check *k)
 {
 	switch (start) {
 	case REVIEWER_KNOWS:
@@ -455,7 +456,7 @@ go_on(enum reviewer_start start, struct review_answer *answer, reviewer_done *ne
 }
 
 static void
-ask_rights(struct asker *k)
+ask_rights(struct pending_check *k)
 {
 	struct review_answer *answer = NULL;
 	enum reviewer_start start = reviewer_rights(k->access->reviewer, str_c(k->peer), k->user,
@@ -466,7 +467,7 @@ ask_rights(struct asker *k)
 
 /* Takes over the reference to user. */
 static void
-authorize(struct asker *k, struct access_user *user)
+authorize(struct pending_check *k, struct access_user *user)
 {
 	k->user = user;
 	if (access_is_free(user, k->path, k->access->allow_paths))
@@ -480,7 +481,7 @@ authorize(struct asker *k, struct access_user *user)
 static void
 on_token(void *arg, const struct review_answer *answer)
 {
-	struct asker *k = arg;
+	struct pending_check *k = arg;
 
 	if (answer->verdict == REVIEW_YES)
 		authorize(k, access_user_ref(answer->user));
@@ -489,7 +490,7 @@ on_token(void *arg, const struct review_answer *answer)
 }
 
 static void
-ask_token(struct asker *k, struct str token)
+ask_token(struct pending_check *k, struct str token)
 {
 	struct review_answer *answer = NULL;
 	enum reviewer_start start = reviewer_token(k->access->reviewer, str_c(k->peer), token,
@@ -512,7 +513,7 @@ access_check(struct access *a, struct server_request *request, access_done *done
 	CLEANUP(client_trust_unrefp) struct client_trust *current = authorities_get(a->authorities);
 	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
 	struct access_proof client = prove(request, current->trust, &arena);
-	struct asker *k = asker_new(a, request, done, arg);
+	struct pending_check *k = pending_check_new(a, request, done, arg);
 	struct str token, authorization = STR_EMPTY;
 	struct access_user *user;
 

@@ -16,7 +16,7 @@
 enum {
 	READ_BYTES = 4096,
 	MAX_DISCARDS = 16, /* reads a turn, of what nobody wants */
-	CROWD = 16,
+	MANY_CONNECTIONS = 16,
 };
 
 enum io {
@@ -419,12 +419,13 @@ connection_new(struct server *s, int fd, const struct sockaddr_storage *peer)
 	run(c);
 }
 
-/* A crowd leaves some 60 kB behind for each of its handshakes; a probe now and then is no crowd. */
+/* Many handshakes at a time leave some 60 kB each in the allocator; a probe now and then does not.
+ */
 static void
 count_out(struct server *s)
 {
 	s->n_connections--;
-	if (s->n_peak < CROWD || s->n_connections > CROWD / 4)
+	if (s->n_peak < MANY_CONNECTIONS || s->n_connections > MANY_CONNECTIONS / 4)
 		return;
 	s->n_peak = s->n_connections;
 	alloc_trim();

@@ -115,7 +115,7 @@ static void
 memory_is_bounded(void **state UNUSED)
 {
 	warn(node, "Held", "text");
-	warn_of_others(LIMIT_NOTICES - 1);
+	warn_of_others(LIMIT_EVENT_DEDUP - 1);
 	warn(node, "Held", "text");
 	assert_int_equal(events_of_a(), 1);
 	warn_of_others(1);

@@ -161,7 +161,7 @@ warnings_are_told(void **state UNUSED)
 	WORLD(w);
 
 	w.config.warned = keep_warning;
-	w.config.told_arg = &all;
+	w.config.callback_arg = &all;
 	start(&w, three_warnings, NULL);
 	must_get(&w);
 	http_client_free(TAKE(w.client)); /* its thread has written what is read now */
@@ -183,7 +183,7 @@ lookups_are_told(void **state UNUSED)
 	char url[64];
 
 	w.config.resolved = keep_name;
-	w.config.told_arg = &all;
+	w.config.callback_arg = &all;
 	start(&w, echo, NULL);
 	must_get(&w);
 	http_client_free(TAKE(w.client));

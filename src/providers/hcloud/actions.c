@@ -309,14 +309,14 @@ next_due(const struct hz_actions *a)
 static bool
 set_pending(const struct waiter *w, int64_t now_ns, struct error *err)
 {
-	bool has_trouble = w->err.code != ERR_NONE;
+	bool has_error = w->err.code != ERR_NONE;
 
-	if (has_trouble && w->err.is_outage) {
+	if (has_error && w->err.is_outage) {
 		*err = w->err;
 		return err_wrap(err, "action %" PRId64 " is still under way", w->id);
 	}
 	err_set(err, ERR_PENDING, "action %" PRId64 " is still under way%s%s", w->id,
-	        has_trouble ? ": " : "", has_trouble ? w->err.msg : "");
+	        has_error ? ": " : "", has_error ? w->err.msg : "");
 	err->retry_after_ms = w->due_ns > now_ns ? (w->due_ns - now_ns) / NS_PER_MS + 1
 	                                         : PENDING_MS;
 	return false;
