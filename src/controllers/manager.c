@@ -1,4 +1,8 @@
-/* controllers/manager.c: see manager.h. */
+/* controllers/manager.c: builds, starts and stops the controllers; see manager.h.
+ *
+ * What the controllers share (the lookup, paces, own writes, the stores) is made once, when the
+ * manager is. A controller exists only between manager_start() and manager_stop().
+ */
 #include "controllers/manager.h"
 
 #include "base/alloc.h"
@@ -17,7 +21,7 @@ struct manager {
 	struct paces *paces;
 	struct lookup *lookup;
 	struct controller_env node_env, lifecycle_env, service_env, route_env;
-	struct store *services; /* NULL: nobody wants them */
+	struct store *services; /* NULL: no controller needs them */
 	struct node_controller *node;
 	struct lifecycle_controller *lifecycle;
 	struct service_controller *service;
@@ -84,17 +88,9 @@ env_of(struct manager *m, struct kube_client *client)
 	};
 }
 
+/* An API of the cloud is available again. */
 static void
-wake_nodes(struct manager *m)
-{
-	if (m->node)
-		node_controller_wake(m->node);
-	if (m->lifecycle)
-		lifecycle_controller_wake(m->lifecycle);
-}
-
-static void
-release_all(struct manager *m)
+manager_release(struct manager *m)
 {
 	if (m->node)
 		node_controller_release(m->node);
@@ -106,14 +102,18 @@ release_all(struct manager *m)
 		route_controller_release(m->route);
 }
 
+/* Carries out what a provider requests, on its thread. Objects that are not due cost nothing. */
 static void
-requeue(void *manager, enum host_requeue what, struct str key)
+manager_requeue(void *manager, enum host_requeue what, struct str key)
 {
 	struct manager *m = manager;
 
 	switch (what) {
 	case HOST_REQUEUE_NODES:
-		wake_nodes(m); /* what is not due costs nothing */
+		if (m->node)
+			node_controller_wake(m->node);
+		if (m->lifecycle)
+			lifecycle_controller_wake(m->lifecycle);
 		break;
 	case HOST_REQUEUE_SERVICES:
 		if (m->service)
@@ -128,13 +128,13 @@ requeue(void *manager, enum host_requeue what, struct str key)
 			route_controller_wake(m->route);
 		break;
 	case HOST_REQUEUE_RECOVERED:
-		release_all(m);
+		manager_release(m);
 		break;
 	}
 }
 
 static struct reflector *
-reflect(struct manager *m, struct store *store, struct str min_version)
+start_reflector(struct manager *m, struct store *store, struct str min_version)
 {
 	return reflector_new(&(struct reflector_config){ .http = m->config.shared->http,
 	                                                 .host = m->config.shared->host,
@@ -145,20 +145,7 @@ reflect(struct manager *m, struct store *store, struct str min_version)
 	                                                 .cancel = m->cancel });
 }
 
-static void
-start_service(struct manager *m)
-{
-	m->service_env = env_of(m, m->config.service_client);
-	m->service = service_controller_new(&m->service_env, &m->config.service);
-}
-
-static void
-start_route(struct manager *m)
-{
-	m->route_env = env_of(m, m->config.route_client);
-	m->route = route_controller_new(&m->route_env, &m->config.route);
-}
-
+/* Controllers subscribe to the stores before the reflectors fill them. */
 void
 manager_start(struct manager *m, struct str min_version, bool may_follow_crash)
 {
@@ -166,42 +153,47 @@ manager_start(struct manager *m, struct str min_version, bool may_follow_crash)
 
 	m->node_env = env_of(m, config->node_client);
 	m->lifecycle_env = env_of(m, config->lifecycle_client);
+	m->service_env = env_of(m, config->service_client);
+	m->route_env = env_of(m, config->route_client);
 	m->config.lifecycle.may_follow_crash = may_follow_crash;
 	if (config->node_client)
 		m->node = node_controller_new(&m->node_env, &config->node);
 	if (config->lifecycle_client)
 		m->lifecycle = lifecycle_controller_new(&m->lifecycle_env, &config->lifecycle);
 	if (config->service_client)
-		start_service(m);
+		m->service = service_controller_new(&m->service_env, &config->service);
 	if (config->route_client)
-		start_route(m);
-	host_set_requeue(config->host, requeue, m);
-	m->node_reflector = reflect(m, config->nodes, min_version);
+		m->route = route_controller_new(&m->route_env, &config->route);
+	host_set_requeue(config->host, manager_requeue, m);
+	m->node_reflector = start_reflector(m, config->nodes, min_version);
 	if (m->services)
-		m->service_reflector = reflect(m, m->services, min_version);
+		m->service_reflector = start_reflector(m, m->services, min_version);
 	m->is_started = true;
 }
 
-/* True when nothing is being worked on any more. */
+/* No key is handed out any more; reconciles that run may go on for grace_ns. Returns true if all of
+ * them have ended. */
 static bool
-let_finish(struct manager *m, int64_t grace_ns)
+manager_drain(struct manager *m, int64_t grace_ns)
 {
 	int64_t deadline = clock_deadline(clock_mono(m->config.clock), grace_ns);
+	struct queue *queues[] = { m->node ? node_controller_queue(m->node) : NULL,
+		                   m->service ? service_controller_queue(m->service) : NULL };
 	bool is_done = true;
 
-	if (m->node)
-		node_controller_stop(m->node);
-	if (m->service)
-		service_controller_stop(m->service);
-	if (m->node)
-		is_done = node_controller_wait_idle(m->node, deadline);
-	if (m->service)
-		is_done = service_controller_wait_idle(m->service, deadline) && is_done;
+	for (size_t i = 0; i < ARRAY_LEN(queues); i++) {
+		if (queues[i])
+			queue_shut_down(queues[i]);
+	}
+	for (size_t i = 0; i < ARRAY_LEN(queues); i++) {
+		if (queues[i])
+			is_done = queue_wait_idle(queues[i], deadline) && is_done;
+	}
 	return is_done;
 }
 
-/* Those without a queue have no last item to wait for: what they had under way is cut off, and may
- * come through yet. */
+/* The lifecycle and route controllers have no queue to drain: a request that they have sent at
+ * shutdown is aborted, but the server may still execute it. */
 static bool
 is_cut_off(struct manager *m)
 {
@@ -217,7 +209,7 @@ manager_stop(struct manager *m, int64_t grace_ns)
 	if (!m->is_started)
 		return true;
 	host_set_requeue(m->config.host, NULL, NULL);
-	is_done = let_finish(m, grace_ns);
+	is_done = manager_drain(m, grace_ns);
 	cancel_fire(m->cancel);
 	is_done = is_done && !is_cut_off(m);
 	reflector_free(TAKE(m->node_reflector));

@@ -1,11 +1,11 @@
-/* controllers/manager.h: the controllers of this process, from the moment we lead to the end.
+/* controllers/manager.h: the controllers of this process, from the moment when it leads to its end.
  *
- * Made of what main has opened: clients, cloud, recorder. manager_start() builds the controllers
- * that are wanted and then the reflectors that feed them, so that nobody misses a change;
- * manager_stop() lets work that runs finish for a while, then cancels whatever blocks and joins all
- * threads. A process leads once: who loses the lease ends.
+ * main opens the clients, the cloud and the recorder, and hands them over here. manager_start()
+ * builds the wanted controllers, then the reflectors that feed their stores, so that no controller
+ * misses a change. manager_stop() lets running work finish for a while, then cancels whatever
+ * blocks and joins all threads. A process leads at most once: it ends when it loses the lease.
  *
- * Threads: one thread starts and stops; the rest is for any.
+ * Threads: one thread starts and stops; the other functions may be called from any thread.
  */
 #ifndef CCMD_CONTROLLERS_MANAGER_H
 #define CCMD_CONTROLLERS_MANAGER_H
@@ -19,10 +19,10 @@
 
 struct manager;
 
-/** One controller's share: NULL as its client means that it does not run. */
+/** A controller whose client is NULL does not run. */
 struct manager_config {
 	struct clock *clock;
-	struct kube_client *shared; /* for the informers */
+	struct kube_client *shared; /* for the reflectors */
 	struct kube_client *node_client;
 	struct kube_client *lifecycle_client;
 	struct kube_client *service_client;
@@ -37,20 +37,21 @@ struct manager_config {
 	struct route_controller_config route;
 };
 
-/** Copies config; what it points to outlives the manager. Nothing runs yet. */
+/** Copies config; what it points to must outlive the manager. Starts nothing. */
 struct manager *manager_new(const struct manager_config *config);
-/** After manager_stop(), where it was started. NULL is fine. */
+/** If the manager was started, it must have been stopped. NULL is fine. */
 void manager_free(struct manager *);
 
-/** Starts the controllers and reflectors. min_version: their first lists are not older than this
- * resource version; empty: any will do. may_follow_crash: as in struct lifecycle_config. */
+/** Starts the controllers and reflectors. min_version: the first lists must not be older than this
+ * resource version; empty: any version will do. may_follow_crash: as in struct lifecycle_config. */
 void manager_start(struct manager *, struct str min_version, bool may_follow_crash);
-/** Hands out no more work, waits for what runs until grace_ns have passed, cancels the rest, joins.
- * Returns true when all work had ended by itself: only then may the lease be given back. */
+/** Hands out no more work, waits for running work until grace_ns have passed, cancels the rest and
+ * joins all threads. Returns true if all work ended by itself: only then may the lease be given
+ * back. */
 bool manager_stop(struct manager *, int64_t grace_ns);
 
 bool manager_is_started(const struct manager *);
-/** A health_check for readiness: all stores have synced, or we do not lead. */
+/** A health_check for readiness: this process does not lead, or all its stores have synced. */
 health_check manager_has_synced;
 
 #endif

@@ -1,4 +1,9 @@
-/* controllers/writes.c: see writes.h. */
+/* controllers/writes.c: writes to nodes; see writes.h.
+ *
+ * Taints are a list that a patch replaces as a whole. A patch that was computed from an old list
+ * would undo what others changed meanwhile, so patches of taints always name the resource version.
+ * The raw JSON of each taint that stays is sent back unchanged, with fields that we do not know.
+ */
 #include "controllers/writes.h"
 
 #include "base/limits.h"
@@ -8,17 +13,16 @@
 #include "kube/patch.h"
 
 bool
-send_node_patch(struct controller_env *env, struct call *call, const struct node *node,
-                const char *subresource, enum kube_patch kind, struct str body,
-                struct str *ret_version, struct error *err)
+node_write_send(const struct node_write *w, const char *subresource, enum kube_patch kind,
+                struct str body, struct str *ret_version, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf path = BUF_INIT(LIMIT_HTTP_URL);
 	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
 	struct str answer, version;
 
-	patch_node_path(&path, node_name(node), subresource);
-	if (!kube_patch(env->kube, call, buf_str(&path), kind, body, KUBE_ANSWER_META, &answer,
-	                err))
+	patch_node_path(&path, node_name(w->node), subresource);
+	if (!kube_patch(w->env->kube, w->call, buf_str(&path), kind, body, KUBE_ANSWER_META,
+	                &answer, err))
 		return false;
 	if (!json_parse(answer, &doc, err))
 		return err_wrap(err, "answer to PATCH %" STR_FMT, STR_ARG(buf_str(&path)));
@@ -28,30 +32,29 @@ send_node_patch(struct controller_env *env, struct call *call, const struct node
 		return err_set(err, ERR_INTERNAL,
 		               "answer to PATCH %" STR_FMT " has no resourceVersion",
 		               STR_ARG(buf_str(&path)));
-	own_writes_note(env->own_writes, node, version);
+	own_writes_note(w->env->own_writes, w->node, version);
 	if (ret_version)
-		*ret_version = arena_str(call->arena, version);
+		*ret_version = arena_str(w->call->arena, version);
 	return true;
 }
 
-/* The node as the server has it, past the cache. NULL with true: it is gone, or another has its
- * name. */
+/* Reads the node from the server, past the cache. *ret is NULL if the node is gone or another one
+ * has its name now. */
 static bool
-read_live(struct controller_env *env, struct call *call, const struct node *node,
-          struct object **ret, struct error *err)
+read_live(const struct node_write *w, struct object **ret, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf path = BUF_INIT(LIMIT_HTTP_URL);
 	struct object *live;
 	struct str body;
 
-	patch_node_path(&path, node_name(node), NULL);
-	if (!kube_get(env->kube, call, buf_str(&path), &body, err)) {
+	patch_node_path(&path, node_name(w->node), NULL);
+	if (!kube_get(w->env->kube, w->call, buf_str(&path), &body, err)) {
 		*ret = NULL;
 		return err->code == ERR_NOT_FOUND;
 	}
 	if (!object_parse(&node_kind, body, &live, err))
 		return err_wrap(err, "GET %" STR_FMT, STR_ARG(buf_str(&path)));
-	if (!str_eq(live->uid, node->object.uid)) {
+	if (!str_eq(live->uid, w->node->object.uid)) {
 		object_unref(live);
 		live = NULL;
 	}
@@ -60,26 +63,25 @@ read_live(struct controller_env *env, struct call *call, const struct node *node
 }
 
 bool
-write_node(struct controller_env *env, struct call *call, const struct node *node,
-           unsigned attempts, int64_t pause_ms, write_fn *write, void *arg, struct error *err)
+node_write(const struct node_write *w, struct error *err)
 {
 	CLEANUP(object_unrefp) struct object *live = NULL;
+	struct node_write now = *w;
 
 	for (unsigned i = 0;; i++) {
-		if (write(env, call, live ? node_of(live) : node, arg, err))
+		if (now.write(&now, err) || err->code == ERR_NOT_FOUND)
 			return true;
-		if (err->code == ERR_NOT_FOUND)
-			return true;
-		if (err->code != ERR_CONFLICT || i + 1 >= attempts)
+		if (err->code != ERR_CONFLICT || i + 1 >= w->attempts)
 			return false;
-		if (!cancel_sleep(call->cancel, call->clock, rand_jitter(pause_ms * NS_PER_MS),
-		                  err))
+		if (!cancel_sleep(w->call->cancel, w->call->clock,
+		                  rand_jitter(w->pause_ms * NS_PER_MS), err))
 			return false;
 		object_unref(TAKE(live));
-		if (!read_live(env, call, node, &live, err))
+		if (!read_live(w, &live, err))
 			return err_wrap(err, "read after a conflict");
 		if (!live)
 			return true;
+		now.node = node_of(live);
 	}
 }
 
@@ -105,15 +107,15 @@ taint_is_shutdown(const struct node_taint *t)
 	return str_eq_c(t->key, NODE_TAINT_SHUTDOWN) && str_eq_c(t->effect, "NoSchedule");
 }
 
-/* Same key and effect are the same taint; a value or a timeAdded make it differ from ours. */
+/* Is the shutdown taint exactly as we write it, without a value or a timeAdded? */
 static bool
 is_plain(const struct node_taint *t)
 {
 	return t->value.len == 0 && !str_contains(t->raw, STR("\"timeAdded\":\""));
 }
 
-/* The list with the shutdown taint, replaced in place or appended; false when it is there
- * already. */
+/* Fills taints with the list that has the shutdown taint, replaced in its place or appended.
+ * Returns false if the node has it already. */
 static bool
 add_shutdown(const struct node *node, struct str *taints, size_t *ret_n)
 {
@@ -135,12 +137,12 @@ add_shutdown(const struct node *node, struct str *taints, size_t *ret_n)
 }
 
 static bool
-write_taint(struct controller_env *env, struct call *call, const struct node *node, void *arg,
-            struct error *err)
+write_taint(const struct node_write *w, struct error *err)
 {
-	bool wanted = *(bool *)arg;
+	bool wanted = *(bool *)w->arg;
+	const struct node *node = w->node;
 	CLEANUP(buf_fini) struct buf body = BUF_INIT(LIMIT_HTTP_REQUEST);
-	struct str *taints = arena_calloc(call->arena, node->n_taints + 1, sizeof(*taints));
+	struct str *taints = arena_calloc(w->call->arena, node->n_taints + 1, sizeof(*taints));
 	struct node_patch patch = {
 		.uid = node->object.uid,
 		.resource_version = node->object.resource_version,
@@ -158,7 +160,7 @@ write_taint(struct controller_env *env, struct call *call, const struct node *no
 			return true;
 	}
 	patch_node(&body, &patch);
-	if (!send_node_patch(env, call, node, NULL, KUBE_PATCH_MERGE, buf_str(&body), NULL, err))
+	if (!node_write_send(w, NULL, KUBE_PATCH_MERGE, buf_str(&body), NULL, err))
 		return false;
 	log_info(wanted ? "shutdown taint added" : "shutdown taint removed",
 	         LOG_STR("node", node_name(node)));
@@ -169,5 +171,12 @@ bool
 write_shutdown_taint(struct controller_env *env, struct call *call, const struct node *node,
                      bool wanted, struct error *err)
 {
-	return write_node(env, call, node, 5, 100, write_taint, &wanted, err);
+	return node_write(&(struct node_write){ .env = env,
+	                                        .call = call,
+	                                        .node = node,
+	                                        .write = write_taint,
+	                                        .arg = &wanted,
+	                                        .attempts = 5,
+	                                        .pause_ms = 100 },
+	                  err);
 }

@@ -1,8 +1,10 @@
-/* controllers/writes.h: writes to a node that survive others writing to it at the same time.
+/* controllers/writes.h: writes to a node that survive other clients writing to it at the same time.
  *
- * A write names the resource version it was computed from. When somebody was faster, the server
- * answers 409; the node is then read afresh, past the cache, and the write computed anew
- * (docs/spec/framework.md, "Conflicts").
+ * A write names the resource version that it was computed from. If another client was faster, the
+ * API server answers 409. The node is then read from the server, past the cache, and the write is
+ * computed again from that state (docs/spec/framework.md, "Conflicts").
+ *
+ * Threads: any.
  */
 #ifndef CCMD_CONTROLLERS_WRITES_H
 #define CCMD_CONTROLLERS_WRITES_H
@@ -10,33 +12,46 @@
 #include "controllers/env.h"
 #include "kube/node.h"
 
-/** Computes and sends what `node` lacks: true when it is as it should be. ERR_CONFLICT leads to
- * another attempt. */
-typedef bool write_fn(struct controller_env *, struct call *, const struct node *node, void *arg,
-                      struct error *err);
+struct node_write;
 
-/** Calls write() with node, and after each conflict with the node as the server has it, up to
- * `attempts` times with pauses of pause_ms to twice that. A node that is gone, or whose UID is
- * another, is success: there is nothing left to write. Other errors are passed up. */
-NODISCARD bool write_node(struct controller_env *, struct call *, const struct node *node,
-                          unsigned attempts, int64_t pause_ms, write_fn *write, void *arg,
-                          struct error *err);
+/** Computes what w->node lacks and sends it by node_write_send(). Returns true when the node is as
+ * it should be. ERR_CONFLICT leads to another attempt. */
+typedef bool node_write_fn(const struct node_write *w, struct error *err);
 
-/** The shutdown taint (docs/spec/framework.md, "Shutdown taint"), on or off. No request when the
- * node is as it should be. */
+struct node_write {
+	struct controller_env *env;
+	struct call *call;
+	const struct node *node; /* the store's state; after a conflict, the server's */
+	node_write_fn *write;
+	void *arg;         /* of write() */
+	unsigned attempts; /* how often write() is called at most */
+	int64_t pause_ms;  /* between two attempts; up to twice as long, by chance */
+};
+
+/** Calls w->write() until it succeeds. A node that is gone, or was replaced by another one of the
+ * same name, is success: there is nothing left to write. Errors other than ERR_CONFLICT are passed
+ * up. */
+NODISCARD bool node_write(const struct node_write *w, struct error *err);
+
+/** Sends a patch to w->node or to its status, and notes the answer as our own write (own_writes.h).
+ * Needs only env, call and node of w.
+ *
+ * @param subresource  "status", or NULL: the node itself
+ * @param ret_version  the new resource version, in the call's arena; may be NULL */
+NODISCARD bool node_write_send(const struct node_write *w, const char *subresource,
+                               enum kube_patch kind, struct str body, struct str *ret_version,
+                               struct error *err);
+
+/** Adds or removes the shutdown taint (docs/spec/framework.md, "Shutdown taint"). Sends nothing if
+ * the node is as wanted. */
 NODISCARD bool write_shutdown_taint(struct controller_env *, struct call *, const struct node *node,
                                     bool wanted, struct error *err);
 
-/** The shutdown taint, by key and effect: a value or a time do not make it another. */
+/** Is it the shutdown taint? Key and effect decide; value and time do not matter. */
 bool taint_is_shutdown(const struct node_taint *taint);
 
-/** Appends the raw taints to keep: all but those with that key (and effect, when not empty). */
+/** Fills ret with the raw taints of the node, except those with that key (and that effect, if it is
+ * not empty). Returns their number; ret has room for all taints of the node. */
 size_t taints_without(const struct node *node, struct str key, struct str effect, struct str *ret);
-
-/** Sends a patch to the node or its status; *ret_version (may be NULL) is its new resource version,
- * in the arena. */
-NODISCARD bool send_node_patch(struct controller_env *, struct call *, const struct node *node,
-                               const char *subresource, enum kube_patch kind, struct str body,
-                               struct str *ret_version, struct error *err);
 
 #endif

@@ -153,9 +153,9 @@ rig_free(struct rig *r)
 	if (!r)
 		return;
 	if (r->nodes)
-		node_controller_stop(r->nodes);
+		queue_shut_down(node_controller_queue(r->nodes));
 	if (r->balancing)
-		service_controller_stop(r->balancing);
+		queue_shut_down(service_controller_queue(r->balancing));
 	cancel_fire(r->cancel);
 	node_controller_free(r->nodes);
 	lifecycle_controller_free(r->lifecycle);
@@ -262,7 +262,7 @@ rig_restart_services(struct rig *r, unsigned n_workers)
 {
 	CLEANUP(store_freep) struct store *nodes = r->env.nodes;
 
-	service_controller_stop(r->balancing);
+	queue_shut_down(service_controller_queue(r->balancing));
 	cancel_fire(r->cancel);
 	service_controller_free(r->balancing);
 	store_free(r->env.services);

@@ -72,23 +72,29 @@ patch(size_t i)
 	return fake_api_nth(rig->api, HTTP_PATCH, PATH, i)->body;
 }
 
-/* ---- write_node ---- */
+/* ---- node_write ---- */
 
 /* Sends the version that it sees, and counts. */
 static bool
-write_version(struct controller_env *env, struct call *call, const struct node *seen, void *arg,
-              struct error *err)
+write_version(const struct node_write *w, struct error *err)
 {
-	(*(int *)arg)++;
-	return send_node_patch(env, call, seen, NULL, KUBE_PATCH_MERGE,
-	                       seen->object.resource_version, NULL, err);
+	(*(int *)w->arg)++;
+	return node_write_send(w, NULL, KUBE_PATCH_MERGE, w->node->object.resource_version, NULL,
+	                       err);
 }
 
 static bool
 write_it(unsigned attempts, int *n_calls, struct error *err)
 {
 	*n_calls = 0;
-	return write_node(&rig->env, &rig->call, node, attempts, 100, write_version, n_calls, err);
+	return node_write(&(struct node_write){ .env = &rig->env,
+	                                        .call = &rig->call,
+	                                        .node = node,
+	                                        .write = write_version,
+	                                        .arg = n_calls,
+	                                        .attempts = attempts,
+	                                        .pause_ms = 100 },
+	                  err);
 }
 
 static void
@@ -219,13 +225,15 @@ nothing_is_sent_after_a_cancellation(void **state UNUSED)
 	assert_int_equal(n, 1);
 }
 
-/* ---- send_node_patch ---- */
+/* ---- node_write_send ---- */
 
 static bool
 send_patch(struct str *ret_version, struct error *err)
 {
-	return send_node_patch(&rig->env, &rig->call, node, "status", KUBE_PATCH_MERGE, STR("{}"),
-	                       ret_version, err);
+	return node_write_send(&(struct node_write){ .env = &rig->env,
+	                                             .call = &rig->call,
+	                                             .node = node },
+	                       "status", KUBE_PATCH_MERGE, STR("{}"), ret_version, err);
 }
 
 static void

@@ -1,8 +1,10 @@
-/* controllers/node/node.c: see node.h.
+/* controllers/node/node.c: the cloud node controller; see node.h.
  *
- * One queue of node names. What a worker does with a name depends on the node alone, so a key may
- * come at any time and for any reason: uninitialised nodes are initialised, others get their labels
- * reconciled and, when the refresh has marked them, their addresses.
+ * One queue of node names, and a few workers. What a worker does with a name depends only on the
+ * present state of the node, so a name may be queued at any time and for any reason: an
+ * uninitialised node is initialised; any other node gets its labels reconciled and, if the periodic
+ * comparison has marked it as stale, its addresses. Failures come back through the queue, later
+ * each time.
  */
 #include "controllers/node/node.h"
 
@@ -27,10 +29,11 @@
 
 #define COMPONENT "cloud-node-controller"
 
-EVENT_KIND(synced_event, COMPONENT, "Synced", false, "Node", "A node was initialised, once.");
+EVENT_KIND(synced_event, COMPONENT, "Synced", false, "Node",
+           "The node was initialised. Sent once for each node.");
 EVENT_KIND(
 	failed_event, COMPONENT, "FailedToInitializeNode", true, "Node",
-	"A node cannot be initialised until somebody fixes what the message says. A machine that is not found is reported from 30 s after the node's creation on.");
+	"The node cannot be initialised until somebody corrects what the message says. That its machine is not found is reported only from 30 s after the creation of the node on.");
 
 enum {
 	INIT_ATTEMPTS = 20,
@@ -41,19 +44,20 @@ enum {
 };
 
 static const int64_t failure_base_ns = 100 * NS_PER_MS;
-/* The cloud may list the machine of a new node that late. */
+/* A cloud may begin to list the machine of a new node so much later than the node is created. */
 static const int64_t machine_delay_ns = 30 * NS_PER_SEC;
-static const int64_t echo_ns = 5 * NS_PER_SEC; /* by then the store has heard of our own write */
+static const int64_t echo_ns =
+	5 * NS_PER_SEC; /* by then the watch has delivered our own write, or it was undone */
 
 static const double delays[] = { 1, 4, 16, 64, 256, 1024 };
 
 METRIC_FAMILY(taint_removal_delay, METRIC_HISTOGRAM,
               "node_controller_cloud_provider_taint_removal_delay_seconds",
-              "[ALPHA] How old a node was when the taint of an uninitialised one was removed.",
+              "[ALPHA] Age of nodes when the taint of uninitialised nodes was removed.",
               METRIC_BUCKETS(delays));
 METRIC_FAMILY(initial_sync_delay, METRIC_HISTOGRAM,
               "node_controller_initial_node_sync_delay_seconds",
-              "[ALPHA] How old a node was when it was initialised.", METRIC_BUCKETS(delays));
+              "[ALPHA] Age of nodes when they were initialised.", METRIC_BUCKETS(delays));
 
 struct node_controller {
 	struct controller_env *env;
@@ -63,24 +67,26 @@ struct node_controller {
 	pthread_t refresher;
 	struct failure_pause refresh_pause;
 	pthread_mutex_t mu;
-	struct map stale; /* mu; names whose addresses are to be compared; keys are the values,
-	                     owned */
+	struct map stale; /* mu; names of nodes whose addresses differ from the cloud's; each value
+	                     is its key's text, owned */
 	int64_t refreshed_boot_ns; /* mu; when the last refresh began */
 };
 
 /* ---- initialisation ---- */
 
-/* Addresses first. *ret_version is the version that the second write names: a conflict there means
- * that somebody wrote after the state that its taints were computed from. */
+/* Addresses are written before the taint is removed, so that no pod lands on a node without
+ * addresses. *ret_version is the version for the patch of the taints to name: a conflict there
+ * means that somebody wrote after the state that the taints were computed from. */
 static bool
-write_addresses(struct controller_env *env, struct call *call, const struct node *node,
-                const struct instance *instance, struct str *ret_version, struct error *err)
+write_addresses(const struct node_write *w, const struct instance *instance,
+                struct str *ret_version, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf body = BUF_INIT(LIMIT_HTTP_REQUEST);
+	const struct node *node = w->node;
 	struct address_list list;
 
 	*ret_version = node->object.resource_version;
-	if (!addresses_plan(node, instance, call->arena, &list, err))
+	if (!addresses_plan(node, instance, w->call->arena, &list, err))
 		return false;
 	if (list.n == 0 || addresses_equal(list.items, list.n, node->addresses, node->n_addresses))
 		return true;
@@ -90,21 +96,23 @@ write_addresses(struct controller_env *env, struct call *call, const struct node
 					 .addresses = list.items,
 					 .n_addresses = list.n,
 				 });
-	if (!send_node_patch(env, call, node, "status", KUBE_PATCH_MERGE, buf_str(&body),
-	                     ret_version, err))
+	if (!node_write_send(w, "status", KUBE_PATCH_MERGE, buf_str(&body), ret_version, err))
 		return err_wrap(err, "write addresses");
 	log_debug("node addresses written", LOG_STR("node", node_name(node)),
 	          LOG_I64("addresses", (int64_t)list.n));
 	return true;
 }
 
+/* Everything else in one patch: labels, the provider ID, and the taints without that of
+ * uninitialised nodes. */
 static bool
-write_rest(struct controller_env *env, struct call *call, const struct node *node,
-           const struct instance *instance, struct str version, struct error *err)
+write_labels_and_taints(const struct node_write *w, const struct instance *instance,
+                        struct str version, struct error *err)
 {
+	const struct node *node = w->node;
 	CLEANUP(buf_fini) struct buf body = BUF_INIT(LIMIT_HTTP_REQUEST);
-	struct label_list labels = labels_plan(node, instance, call->arena);
-	struct str *taints = arena_calloc(call->arena, node->n_taints + 1, sizeof(*taints));
+	struct label_list labels = labels_plan(node, instance, w->call->arena);
+	struct str *taints = arena_calloc(w->call->arena, node->n_taints + 1, sizeof(*taints));
 
 	patch_node(&body,
 	           &(struct node_patch){
@@ -119,7 +127,7 @@ write_rest(struct controller_env *env, struct call *call, const struct node *nod
 			   .n_taints = taints_without(node, STR(NODE_TAINT_UNINITIALIZED),
 	                                              STR_EMPTY, taints),
 		   });
-	if (!send_node_patch(env, call, node, NULL, KUBE_PATCH_MERGE, buf_str(&body), NULL, err))
+	if (!node_write_send(w, NULL, KUBE_PATCH_MERGE, buf_str(&body), NULL, err))
 		return err_wrap(err, "write provider ID, labels and taints");
 	return true;
 }
@@ -130,23 +138,22 @@ struct init {
 };
 
 static bool
-write_initial(struct controller_env *env, struct call *call, const struct node *node, void *arg,
-              struct error *err)
+write_initial(const struct node_write *w, struct error *err)
 {
-	struct init *init = arg;
+	struct init *init = w->arg;
 	struct str version;
 
-	if (!node_is_new(node))
-		return true;
-	if (!write_addresses(env, call, node, init->instance, &version, err) ||
-	    !write_rest(env, call, node, init->instance, version, err))
+	if (!node_is_new(w->node))
+		return true; /* another client removed the taint, after a conflict */
+	if (!write_addresses(w, init->instance, &version, err) ||
+	    !write_labels_and_taints(w, init->instance, version, err))
 		return false;
 	init->has_written = true;
 	return true;
 }
 
 static void
-announce(struct node_controller *c, const struct node *node)
+report_initialised(struct node_controller *c, const struct node *node)
 {
 	double age_s = (double)(clock_wall(c->env->clock) - node->created_wall_ns) /
 	               (double)NS_PER_SEC;
@@ -158,9 +165,9 @@ announce(struct node_controller *c, const struct node *node)
 	log_info("node initialised", LOG_STR("node", node_name(node)));
 }
 
-/* Turns what a look said into an error, unless the machine is there. */
+/* Turns the answer of a look into an error, unless the machine exists. */
 static bool
-want_present(const struct node *node, const struct instance *instance, struct error *err)
+require_present(const struct node *node, const struct instance *instance, struct error *err)
 {
 	switch (instance->presence) {
 	case PRESENCE_PRESENT:
@@ -180,8 +187,9 @@ want_present(const struct node *node, const struct instance *instance, struct er
 	return true;
 }
 
-/* Finds the machine. A first attempt takes any look since the node was seen; a retry wants a new
- * one. */
+/* The first attempt accepts any look that began after the node was seen, so that nodes which join
+ * together share one. A retry needs a new look: an old answer may be why the last attempt failed.
+ */
 static bool
 find_machine(struct node_controller *c, struct call *call, struct node *node,
              struct look_answer *answer, struct error *err)
@@ -190,12 +198,13 @@ find_machine(struct node_controller *c, struct call *call, struct node *node,
 	int64_t not_before = is_retry ? clock_boot(c->env->clock) : node->object.seen_boot_ns;
 
 	return lookup_ask(c->env->lookup, call, &node, 1, not_before, answer, err) &&
-	       want_present(node, look_answer_at(answer, 0), err);
+	       require_present(node, look_answer_at(answer, 0), err);
 }
 
-/* Another writer keeps undoing this reaction: is the node put off? */
+/* Has another writer undone this reaction so often that it has to wait? If so, the node is queued
+ * for later. */
 static bool
-must_wait(struct node_controller *c, const struct node *node, const char *reaction)
+node_must_wait(struct node_controller *c, const struct node *node, const char *reaction)
 {
 	int64_t wait_ns = paces_look(c->env->paces, node->object.uid, reaction);
 
@@ -205,7 +214,7 @@ must_wait(struct node_controller *c, const struct node *node, const char *reacti
 }
 
 static bool
-initialise(struct node_controller *c, struct call *call, struct node *node, struct error *err)
+node_initialise(struct node_controller *c, struct call *call, struct node *node, struct error *err)
 {
 	CLEANUP(look_answer_fini) struct look_answer answer = LOOK_ANSWER_INIT;
 	struct init init = { 0 };
@@ -214,34 +223,41 @@ initialise(struct node_controller *c, struct call *call, struct node *node, stru
 		return err_wrap(err, "failed to get instance metadata for node %" STR_FMT,
 		                STR_ARG(node_name(node)));
 	init.instance = look_answer_at(&answer, 0);
-	if (!write_node(c->env, call, node, INIT_ATTEMPTS, INIT_PAUSE_MS, write_initial, &init,
+	if (!node_write(&(struct node_write){ .env = c->env,
+	                                      .call = call,
+	                                      .node = node,
+	                                      .write = write_initial,
+	                                      .arg = &init,
+	                                      .attempts = INIT_ATTEMPTS,
+	                                      .pause_ms = INIT_PAUSE_MS },
 	                err))
 		return err_wrap(err, "failed to initialize node %" STR_FMT,
 		                STR_ARG(node_name(node)));
 	if (init.has_written) {
 		(void)paces_take(c->env->paces, node->object.uid, "initialise");
-		announce(c, node);
+		report_initialised(c, node);
 	}
 	event_dedup_clear(c->env->event_dedup, node, failed_event.reason);
 	return true;
 }
 
-/* ---- nodes that are initialised ---- */
+/* ---- initialised nodes ---- */
 
+/* This patch names no resource version: its labels depend on other labels only, and a concurrent
+ * write to anything else must not make it fail. */
 static bool
-write_labels(struct controller_env *env, struct call *call, const struct node *node, void *arg,
-             struct error *err)
+write_labels(const struct node_write *w, struct error *err)
 {
-	struct label_list labels = labels_reconcile(node, call->arena);
+	const struct node *node = w->node;
+	struct label_list labels = labels_reconcile(node, w->call->arena);
 	CLEANUP(buf_fini) struct buf body = BUF_INIT(LIMIT_HTTP_REQUEST);
 
-	(void)arg;
 	if (labels.n == 0)
 		return true;
 	patch_node(&body, &(struct node_patch){ .uid = node->object.uid,
 	                                        .labels = labels.items,
 	                                        .n_labels = labels.n });
-	if (!send_node_patch(env, call, node, NULL, KUBE_PATCH_MERGE, buf_str(&body), NULL, err))
+	if (!node_write_send(w, NULL, KUBE_PATCH_MERGE, buf_str(&body), NULL, err))
 		return err_wrap(err, "failed update labels for node %" STR_FMT,
 		                STR_ARG(node_name(node)));
 	log_info("node labels follow the beta labels", LOG_STR("node", node_name(node)),
@@ -250,12 +266,11 @@ write_labels(struct controller_env *env, struct call *call, const struct node *n
 }
 
 static bool
-write_new_addresses(struct controller_env *env, struct call *call, const struct node *node,
-                    void *arg, struct error *err)
+write_new_addresses(const struct node_write *w, struct error *err)
 {
 	struct str version;
 
-	return write_addresses(env, call, node, arg, &version, err);
+	return write_addresses(w, w->arg, &version, err);
 }
 
 static bool
@@ -270,16 +285,23 @@ refresh_addresses(struct node_controller *c, struct call *call, struct node *nod
 		                STR_ARG(node_name(node)));
 	instance = &answer.look->instances[answer.index[0]];
 	if (look_answer_at(&answer, 0)->presence != PRESENCE_PRESENT)
-		return true; /* the lifecycle controller's business */
-	if (!write_node(c->env, call, node, LABEL_ATTEMPTS, LABEL_PAUSE_MS, write_new_addresses,
-	                instance, err))
+		return true; /* the lifecycle controller deals with it */
+	if (!node_write(&(struct node_write){ .env = c->env,
+	                                      .call = call,
+	                                      .node = node,
+	                                      .write = write_new_addresses,
+	                                      .arg = instance,
+	                                      .attempts = LABEL_ATTEMPTS,
+	                                      .pause_ms = LABEL_PAUSE_MS },
+	                err))
 		return err_wrap(err, "refresh addresses of node %" STR_FMT,
 		                STR_ARG(node_name(node)));
 	return true;
 }
 
+/* *ret_since_ns: a look that began then or later shows the addresses (boot). */
 static bool
-is_stale(struct node_controller *c, struct str name, int64_t *ret_since_ns)
+are_addresses_stale(struct node_controller *c, struct str name, int64_t *ret_since_ns)
 {
 	WITH_LOCK(&c->mu);
 
@@ -302,18 +324,23 @@ set_stale(struct node_controller *c, struct str name, bool is_stale)
 }
 
 static bool
-maintain(struct node_controller *c, struct call *call, struct node *node, struct error *err)
+node_maintain(struct node_controller *c, struct call *call, struct node *node, struct error *err)
 {
 	int64_t since_ns;
 	bool has_labels = labels_reconcile(node, call->arena).n > 0;
 
-	if (has_labels && !must_wait(c, node, "labels")) {
-		if (!write_node(c->env, call, node, LABEL_ATTEMPTS, LABEL_PAUSE_MS, write_labels,
-		                NULL, err))
+	if (has_labels && !node_must_wait(c, node, "labels")) {
+		if (!node_write(&(struct node_write){ .env = c->env,
+		                                      .call = call,
+		                                      .node = node,
+		                                      .write = write_labels,
+		                                      .attempts = LABEL_ATTEMPTS,
+		                                      .pause_ms = LABEL_PAUSE_MS },
+		                err))
 			return false;
 		(void)paces_take(c->env->paces, node->object.uid, "labels");
 	}
-	if (!is_stale(c, node_name(node), &since_ns))
+	if (!are_addresses_stale(c, node_name(node), &since_ns))
 		return true;
 	if (!refresh_addresses(c, call, node, since_ns, err))
 		return false;
@@ -324,7 +351,7 @@ maintain(struct node_controller *c, struct call *call, struct node *node, struct
 /* ---- workers ---- */
 
 static bool
-reconcile(struct node_controller *c, struct call *call, struct str name, struct error *err)
+node_reconcile(struct node_controller *c, struct call *call, struct str name, struct error *err)
 {
 	CLEANUP(object_unrefp) struct object *object = store_get(c->env->nodes, name);
 	struct node *node = object ? node_of(object) : NULL;
@@ -335,25 +362,27 @@ reconcile(struct node_controller *c, struct call *call, struct str name, struct 
 		return true;
 	}
 	if (own_writes_are_ahead(c->env->own_writes, node)) {
-		/* the event of our write adds the name again; the delay is for the case that it was
-		 * undone meanwhile */
+		/* The watch event of our write queues the name again. The delayed key is for the
+		 * case that the write was undone meanwhile. */
 		queue_add_after(c->queue, name, echo_ns);
 		return true;
 	}
-	if (node_is_new(node) && must_wait(c, node, "initialise"))
-		return true;
-	return node_is_new(node) ? initialise(c, call, node, err) : maintain(c, call, node, err);
+	if (!node_is_new(node))
+		return node_maintain(c, call, node, err);
+	return node_must_wait(c, node, "initialise") || node_initialise(c, call, node, err);
 }
 
+/* Must a person correct something before another attempt can succeed? */
 static bool
-is_for_people(enum err_code code)
+is_for_operator(enum err_code code)
 {
 	return code == ERR_INVALID || code == ERR_UNSUPPORTED || code == ERR_NOT_FOUND ||
 	       code == ERR_UNAUTHORIZED || code == ERR_FORBIDDEN;
 }
 
-/* A cloud may list a machine some time after its kubelet has created the Node. The age compares two
- * clocks, the API server's and ours: if they differ by more than that time, it is ignored. */
+/* A cloud may list a machine some time after its kubelet has created the Node: that is not yet
+ * worth an error. The age compares two clocks, the API server's and ours; if they differ by more
+ * than that time, the failure is reported immediately. */
 static bool
 is_machine_awaited(struct node_controller *c, struct str name, const struct error *err)
 {
@@ -366,22 +395,22 @@ is_machine_awaited(struct node_controller *c, struct str name, const struct erro
 	return age_ns > -machine_delay_ns && age_ns < machine_delay_ns;
 }
 
-/* A failure that somebody must fix is an event on the node. */
+/* A failure that somebody must correct is an event on the node. */
 static void
-tell_failure(struct node_controller *c, struct str name, const struct error *err)
+report_failure(struct node_controller *c, struct str name, const struct error *err)
 {
 	CLEANUP(object_unrefp) struct object *object = store_get(c->env->nodes, name);
 
 	if (!object || !node_is_new(node_of(object)))
 		return;
-	if (is_for_people(err->code))
+	if (is_for_operator(err->code))
 		event_dedup_warn(c->env->event_dedup, COMPONENT, node_of(object),
 		                 failed_event.reason, str_c(err->msg));
 }
 
-/* The one place that turns an error code into behaviour. */
+/* The only place in this controller that turns an error code into behaviour (docs/errors.md). */
 static void
-handle_failure(struct node_controller *c, struct str name, const struct error *err)
+node_handle_failure(struct node_controller *c, struct str name, const struct error *err)
 {
 	int64_t delay_ns = err->retry_after_ms * NS_PER_MS;
 
@@ -389,7 +418,7 @@ handle_failure(struct node_controller *c, struct str name, const struct error *e
 		return;
 	if (err->is_outage) {
 		queue_park(c->queue, name, failure_outage_ns(err));
-		tell_failure(c, name, err);
+		report_failure(c, name, err);
 		return;
 	}
 	if ((err->code == ERR_PENDING || err->code == ERR_THROTTLED) && delay_ns > 0)
@@ -405,11 +434,11 @@ handle_failure(struct node_controller *c, struct str name, const struct error *e
 	}
 	log_error("syncing node failed, will retry", LOG_STR("node", name), LOG_ERR(err),
 	          LOG_DURATION("in", delay_ns));
-	tell_failure(c, name, err);
+	report_failure(c, name, err);
 }
 
 static void
-work_on(struct node_controller *c, struct arena *arena, struct str name)
+node_work_on(struct node_controller *c, struct arena *arena, struct str name)
 {
 	struct call call = {
 		.clock = c->env->clock,
@@ -420,16 +449,16 @@ work_on(struct node_controller *c, struct arena *arena, struct str name)
 	};
 	struct error err;
 
-	if (reconcile(c, &call, name, &err))
+	if (node_reconcile(c, &call, name, &err))
 		queue_forget(c->queue, name);
 	else
-		handle_failure(c, name, &err);
+		node_handle_failure(c, name, &err);
 	arena_reset(arena);
 	queue_done(c->queue, name);
 }
 
 static void *
-run_worker(void *arg)
+node_worker(void *arg)
 {
 	struct node_controller *c = arg;
 	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
@@ -441,12 +470,13 @@ run_worker(void *arg)
 	if (!store_wait_synced(c->env->nodes, &call, &err))
 		return NULL;
 	while (queue_get_or_rest(c->queue, &n_busy, &name))
-		work_on(c, &arena, name);
+		node_work_on(c, &arena, name);
 	return NULL;
 }
 
 /* ---- the periodic comparison of addresses ---- */
 
+/* Do the addresses that the node should have differ from those it has? */
 static bool
 needs_addresses(const struct node *node, const struct instance *instance, struct arena *arena)
 {
@@ -456,7 +486,7 @@ needs_addresses(const struct node *node, const struct instance *instance, struct
 	if (instance->presence != PRESENCE_PRESENT)
 		return false;
 	if (!addresses_plan(node, instance, arena, &list, &err)) {
-		log_warn("addresses cannot be refreshed, keeping those there are",
+		log_warn("addresses of a node cannot be refreshed, leaving them as they are",
 		         LOG_STR("node", node_name(node)), LOG_ERR(&err));
 		return false;
 	}
@@ -478,8 +508,10 @@ collect_initialised(const struct store_list *all, struct arena *arena, struct no
 	return n;
 }
 
+/* One question about all nodes. Those whose addresses differ are marked as stale and queued, and a
+ * worker writes them: it alone works on the node then. */
 static bool
-refresh_once(struct node_controller *c, struct call *call, struct error *err)
+mark_stale(struct node_controller *c, struct call *call, struct error *err)
 {
 	CLEANUP(store_list_free) struct store_list all = store_list(c->env->nodes);
 	CLEANUP(look_answer_fini) struct look_answer answer = LOOK_ANSWER_INIT;
@@ -504,7 +536,7 @@ refresh_once(struct node_controller *c, struct call *call, struct error *err)
 }
 
 static void *
-run_refresher(void *arg)
+node_refresher(void *arg)
 {
 	struct node_controller *c = arg;
 	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
@@ -518,7 +550,7 @@ run_refresher(void *arg)
 	do {
 		n_seen = failure_pause_count(&c->refresh_pause);
 		watchdog_promise(clock_deadline(clock_mono(c->env->clock), WATCHDOG_WORK_NS));
-		ok = refresh_once(c, &call, &err);
+		ok = mark_stale(c, &call, &err);
 		is_waiting = !ok && err.is_outage;
 		if (!ok && err.code != ERR_CANCELLED && !is_waiting)
 			log_error("addresses cannot be refreshed, will retry", LOG_ERR(&err),
@@ -535,7 +567,7 @@ run_refresher(void *arg)
 /* ---- wiring ---- */
 
 static void
-on_change(void *arg, const struct object *old, const struct object *new)
+node_on_change(void *arg, const struct object *old, const struct object *new)
 {
 	struct node_controller *c = arg;
 
@@ -556,11 +588,11 @@ node_controller_new(struct controller_env *env, const struct node_controller_con
 	mutex_init(&c->mu);
 	failure_pause_init(&c->refresh_pause);
 	metric_set(running_metric("cloud-node"), 1);
-	store_add_handler(env->nodes, (struct store_handler){ on_change, c });
+	store_add_handler(env->nodes, (struct store_handler){ node_on_change, c });
 	c->workers = xcalloc(config->n_workers, sizeof(*c->workers));
 	for (unsigned i = 0; i < config->n_workers; i++)
-		thread_start(&c->workers[i], "node", run_worker, c);
-	thread_start(&c->refresher, "addresses", run_refresher, c);
+		thread_start(&c->workers[i], "node", node_worker, c);
+	thread_start(&c->refresher, "addresses", node_refresher, c);
 	return c;
 }
 
@@ -582,39 +614,27 @@ node_controller_release(struct node_controller *c)
 	failure_pause_release(&c->refresh_pause);
 }
 
-void
-node_controller_stop(struct node_controller *c)
+struct queue *
+node_controller_queue(struct node_controller *c)
 {
-	queue_shut_down(c->queue);
-}
-
-bool
-node_controller_wait_idle(struct node_controller *c, int64_t deadline_ns)
-{
-	return queue_wait_idle(c->queue, deadline_ns);
-}
-
-static void
-free_stale(struct node_controller *c)
-{
-	struct str key;
-	void *name;
-
-	for (size_t pos = 0; map_next(&c->stale, &pos, &key, &name);)
-		free(name);
-	map_fini(&c->stale);
+	return c->queue;
 }
 
 void
 node_controller_free(struct node_controller *c)
 {
+	struct str key;
+	void *name;
+
 	if (!c)
 		return;
 	for (unsigned i = 0; i < c->config.n_workers; i++)
 		thread_join(c->workers[i]);
 	thread_join(c->refresher);
 	queue_free(c->queue);
-	free_stale(c);
+	for (size_t pos = 0; map_next(&c->stale, &pos, &key, &name);)
+		free(name);
+	map_fini(&c->stale);
 	failure_pause_fini(&c->refresh_pause);
 	mutex_destroy(&c->mu);
 	free(c->workers);

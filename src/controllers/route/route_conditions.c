@@ -171,8 +171,8 @@ send_condition(struct route_conditions *rc, struct call *call, const struct node
 	CLEANUP(buf_fini) struct buf body = BUF_INIT(LIMIT_HTTP_REQUEST);
 
 	patch_node_network(&body, node->object.uid, wanted, clock_wall(call->clock));
-	return send_node_patch(rc->env, call, node, "status", KUBE_PATCH_STRATEGIC, buf_str(&body),
-	                       NULL, err) ||
+	return node_write_send(&(struct node_write){ .env = rc->env, .call = call, .node = node },
+	                       "status", KUBE_PATCH_STRATEGIC, buf_str(&body), NULL, err) ||
 	       err->code == ERR_NOT_FOUND;
 }
 

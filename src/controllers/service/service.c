@@ -528,16 +528,10 @@ service_controller_release(struct service_controller *c)
 	failure_pause_release(&c->adopt_pause);
 }
 
-void
-service_controller_stop(struct service_controller *c)
+struct queue *
+service_controller_queue(struct service_controller *c)
 {
-	queue_shut_down(c->queue);
-}
-
-bool
-service_controller_wait_idle(struct service_controller *c, int64_t deadline_ns)
-{
-	return queue_wait_idle(c->queue, deadline_ns);
+	return c->queue;
 }
 
 static void

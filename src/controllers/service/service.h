@@ -15,6 +15,7 @@
 #define CCMD_CONTROLLERS_SERVICE_SERVICE_H
 
 #include "controllers/env.h"
+#include "kube/queue.h"
 
 struct service_controller;
 
@@ -32,11 +33,10 @@ struct service_controller *service_controller_new(struct controller_env *env,
 void service_controller_wake(struct service_controller *, struct str key);
 /** An API of the cloud is available again: Services that wait for the end of an outage are due. */
 void service_controller_release(struct service_controller *);
-/** Hands out no more work; running reconciles go on. */
-void service_controller_stop(struct service_controller *);
-/** True when nothing is being worked on; waits until deadline (mono). */
-bool service_controller_wait_idle(struct service_controller *, int64_t deadline_ns);
-/** Joins the threads, after stop() and the token. NULL is fine. */
+/** The queue of its work, for shutting it down and waiting for the workers that still run. */
+struct queue *service_controller_queue(struct service_controller *);
+/** Joins the threads; the queue must be shut down and the cancel token must have fired. NULL is
+ * fine. */
 void service_controller_free(struct service_controller *);
 
 #endif

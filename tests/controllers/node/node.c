@@ -659,9 +659,9 @@ static void
 nothing_is_begun_after_a_stop(void **state UNUSED)
 {
 	rig_sync(rig);
-	node_controller_stop(rig->nodes);
+	queue_shut_down(node_controller_queue(rig->nodes));
 	rig_put(rig, &fresh);
-	assert_true(node_controller_wait_idle(rig->nodes, CLOCK_FOREVER));
+	assert_true(queue_wait_idle(node_controller_queue(rig->nodes), CLOCK_FOREVER));
 	assert_no_patch();
 }
 
@@ -673,10 +673,10 @@ what_runs_may_go_on_until_it_is_cancelled(void **state UNUSED)
 	                                           .hangs = true });
 	begin_with(&fresh);
 	assert_int_equal(n_patches(), 1);
-	node_controller_stop(rig->nodes);
-	assert_false(node_controller_wait_idle(rig->nodes, clock_mono(rig->clock)));
+	queue_shut_down(node_controller_queue(rig->nodes));
+	assert_false(queue_wait_idle(node_controller_queue(rig->nodes), clock_mono(rig->clock)));
 	cancel_fire(rig->cancel);
-	assert_true(node_controller_wait_idle(rig->nodes, CLOCK_FOREVER));
+	assert_true(queue_wait_idle(node_controller_queue(rig->nodes), CLOCK_FOREVER));
 	assert_int_equal(n_patches(), 1);
 	assert_int_equal(events("FailedToInitializeNode"), 0);
 }
@@ -686,9 +686,9 @@ a_look_ends_with_the_token(void **state UNUSED)
 {
 	fake_cloud_hold(rig->cloud);
 	begin_with(&fresh);
-	node_controller_stop(rig->nodes);
+	queue_shut_down(node_controller_queue(rig->nodes));
 	cancel_fire(rig->cancel);
-	assert_true(node_controller_wait_idle(rig->nodes, CLOCK_FOREVER));
+	assert_true(queue_wait_idle(node_controller_queue(rig->nodes), CLOCK_FOREVER));
 	assert_no_patch();
 }
 

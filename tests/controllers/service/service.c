@@ -1360,10 +1360,11 @@ stopping_lets_what_runs_finish(void **state UNUSED)
 {
 	fault((struct fake_fault){ .call = "ensure", .hangs = true });
 	begin_with(&web);
-	service_controller_stop(rig->balancing);
-	assert_false(service_controller_wait_idle(rig->balancing, clock_mono(rig->clock)));
+	queue_shut_down(service_controller_queue(rig->balancing));
+	assert_false(queue_wait_idle(service_controller_queue(rig->balancing),
+	                             clock_mono(rig->clock)));
 	fake_balancers_forget_faults(rig->balancers);
-	assert_true(service_controller_wait_idle(rig->balancing, CLOCK_FOREVER));
+	assert_true(queue_wait_idle(service_controller_queue(rig->balancing), CLOCK_FOREVER));
 	assert_balanced("web-1", "a=fake://a,");
 }
 

@@ -313,7 +313,7 @@ build(struct world *w)
 static void
 tear_down_controller(struct world *w)
 {
-	service_controller_stop(w->c);
+	queue_shut_down(service_controller_queue(w->c));
 	service_controller_free(w->c);
 	store_free(w->rig->env.nodes);
 	store_free(w->rig->env.services);
