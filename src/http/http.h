@@ -24,13 +24,14 @@
 #include "base/call.h"
 #include "base/error.h"
 #include "base/fence.h"
+#include "base/limits.h"
 #include "base/secret.h"
 
 /** Where credentials come from; called on the thread of whoever makes the request. */
 struct http_auth {
-	/* Appends the value of the Authorization header ("Bearer …") to ret; appends nothing when
-	 * there is none. *ret_generation changes whenever the credential does. It may take its
-	 * time, within the call's, which has no arena. */
+	/* Appends the value of the header ("Bearer …") to ret; appends nothing when there is none.
+	 * *ret_generation changes whenever the credential does. It may take its time, within the
+	 * call's, which has no arena. */
 	bool (*authorize)(struct http_auth *, const struct call *call, struct buf *ret,
 	                  uint64_t *ret_generation, struct error *err);
 	/* The server answered 401 to a request with that generation: true when a newer credential
@@ -39,6 +40,8 @@ struct http_auth {
 	/* A connection failed for reasons of TLS: certificates may have been replaced. NULL: not
 	 * wanted. */
 	void (*tls_failed)(struct http_auth *);
+	/* The header that carries the credential: "X-Key"; NULL: "Authorization". */
+	const char *header;
 };
 
 /** TLS as PEM bytes in memory: no key ever goes to a file of ours. All may be empty. */
@@ -58,7 +61,7 @@ struct http_config {
 	struct str user_agent;
 	struct str proxy_url; /* empty: as the environment says; "-": none */
 	struct tls_config tls;
-	struct http_auth *auth; /* NULL: no Authorization header; must outlive the client */
+	struct http_auth *auth; /* NULL: no credential; must outlive the client */
 	const char *const
 		*headers; /* further ones, "Name: value"; NULL at the end, or NULL: none */
 	/* "Warning: 299 - text" came with an answer; foreign bytes, on the I/O thread. NULL: not
@@ -125,14 +128,16 @@ struct http_response {
 	int64_t waited_ns; /* for its turn, at the gate */
 };
 
-#define HTTP_RESPONSE_INIT ((struct http_response){ .body = BUF_INIT(0) })
+#define HTTP_RESPONSE_INIT ((struct http_response){ .body = BUF_INIT(LIMIT_HTTP_BODY) })
 /** Frees the body. For CLEANUP(http_response_fini). */
 void http_response_fini(struct http_response *);
 
 struct http_client;
 struct http_stream;
 
-/** The seam for tests: a scripted transport is a client with another table. */
+/** The seam for tests: a scripted transport is a client with another table. It finds the response
+ * as HTTP_RESPONSE_INIT leaves it, so it can append to the body up to LIMIT_HTTP_BODY bytes; the
+ * real client replaces that limit by the request's max_body. tests/cloud/http_script.h is one. */
 struct http_ops {
 	bool (*do_request)(struct http_client *, struct call *, const struct http_request *,
 	                   struct http_response *, struct error *);

@@ -115,7 +115,7 @@ add_credential(struct job *job, struct cancel *cancel, uint64_t *ret_generation,
 	*ret_generation = 0;
 	if (!auth)
 		return true;
-	buf_add_c(lines, "Authorization: ");
+	buf_addf(lines, "%s: ", auth->header ? auth->header : "Authorization");
 	job->secret_at = lines->len;
 	if (!auth->authorize(auth, &call, lines, ret_generation, err))
 		return false;

@@ -580,7 +580,9 @@ client_new(struct kube_connection *c)
 {
 	struct client *client = xcalloc(1, sizeof(*client));
 
-	client->auth = (struct http_auth){ authorize, rejected, tls_failed };
+	client->auth = (struct http_auth){ .authorize = authorize,
+		                           .rejected = rejected,
+		                           .tls_failed = tls_failed };
 	client->connection = c;
 	client->kube = (struct kube_client){ .clock = c->clock,
 		                             .host = c->host,
