@@ -4,7 +4,7 @@
  * are written on success only. err_set() and err_wrap() return false, so that failing is one line:
  *
  * 	if (!hz_lb_create(hz, call, spec, &lb, err))
- * 		return err_wrap(err, "create load balancer %s", spec->name);
+ * 		return err_wrap(err, "create load balancer %" STR_FMT, STR_ARG(spec->name));
  *
  * Nothing here allocates, and nothing is shared between threads. The message reaches logs and
  * Events: write it for whoever runs `kubectl describe`. Foreign text goes through %s, never as a
