@@ -25,11 +25,15 @@ enum host_requeue {
 	                         */
 };
 
+struct http_client;
 struct lb_spec;
 
 struct cloud_host {
 	struct clock *clock;
 	struct fence *fence; /* ask fence_check() before a hook or a file write */
+	/* A unit test's scripted client, which rest_new() takes instead of making one, so that a
+	 * test can load() and start() a provider without knowing its struct. NULL otherwise. */
+	struct http_client *http;
 
 	/** An Event on a node (its name and UID are used), or, with ref NULL, about the controller
 	 * itself. */

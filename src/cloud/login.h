@@ -1,0 +1,52 @@
+/* cloud/login.h: a secret that a cloud's API wants, and the header that carries it.
+ *
+ * A secret that comes from a file is read again before each request, and when the API refuses it
+ * with a 401, so that it can be replaced without a restart. A file that cannot be read, or is
+ * empty, leaves the last value: it is being replaced.
+ *
+ * Threads: a login_secret has one owner; a login may be used from any thread.
+ */
+#ifndef CCMD_CLOUD_LOGIN_H
+#define CCMD_CLOUD_LOGIN_H
+
+#include "base/buf.h"
+#include "base/secret.h"
+#include "http/http.h"
+
+/* ---- a secret ---- */
+
+struct login_secret {
+	char *path; /* NULL: it does not come from a file, and never changes */
+	struct secret value;
+};
+
+/** Reads a file, without white space around its content. The path belongs in cloud->needs.reads,
+ * unless it is --cloud-config itself. On false, path is set, and value is not. */
+NODISCARD bool login_secret_read(struct login_secret *, const char *path, struct error *err);
+/** Takes the text itself, e.g. of an environment variable. */
+void login_secret_set(struct login_secret *, struct str text);
+/** For CLEANUP(login_secret_fini); *s may be all zero. */
+void login_secret_fini(struct login_secret *s);
+
+/* ---- the header ---- */
+
+struct login;
+
+struct login_config {
+	const struct login_secret *secret; /* copied; a token, or a password */
+	const struct login_secret *user;   /* copied; NULL: no user name */
+	/* The header whose value is the secret alone: "X-Key". NULL: "Authorization: Bearer
+	 * SECRET", or with a user name "Authorization: Basic …". */
+	const char *header;
+};
+
+struct login *login_new(const struct login_config *config);
+void login_free(struct login *); /* NULL is fine */
+DEFINE_CLEANUP(struct login, login_free)
+
+/** For http_config.auth; lives as long as the login. */
+struct http_auth *login_auth(struct login *);
+/** Goes up with every other secret; reads the files. */
+uint64_t login_generation(struct login *);
+
+#endif

@@ -1,0 +1,331 @@
+/* cloud/rest.c: see rest.h. */
+#include "cloud/rest.h"
+
+#include <inttypes.h>
+
+#include "base/alloc.h"
+#include "base/version.h"
+#include "cloud/endpoint.h"
+#include "http/url.h"
+
+enum {
+	NAME_MAX_BYTES = 100,
+};
+
+struct rest {
+	struct http_client *http; /* owned unless it is the host's */
+	struct login *login;      /* NULL: no token */
+	struct endpoint *endpoint;
+	const struct cloud_host *host;
+	char api_name[NAME_MAX_BYTES]; /* "the mycloud API" */
+	bool has_plain_404;
+};
+
+/* ---- answers ---- */
+
+/* The API's message of an error, or its whole body. */
+static struct str
+message_of(yyjson_doc *doc, struct str body)
+{
+	static const char *const paths[] = { "error.message", "message", "error", "detail" };
+	yyjson_val *root = doc ? yyjson_doc_get_root(doc) : NULL;
+	struct str message;
+
+	for (size_t i = 0; i < ARRAY_LEN(paths); i++) {
+		if (json_str(root, paths[i], &message) == JSON_FOUND)
+			return message;
+	}
+	return body;
+}
+
+static bool
+set_status_error(const struct rest *r, const struct http_request *request,
+                 const struct http_response *response, struct error *err)
+{
+	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
+	struct str body = buf_str(&response->body);
+	struct error ignored;
+	bool is_json = json_parse(body, &doc, &ignored);
+
+	http_status_error(err, request, response->status, response->retry_after_ms,
+	                  message_of(doc, body));
+	if (err->code == ERR_NOT_FOUND && !is_json && !r->has_plain_404)
+		err->code = ERR_UNAVAILABLE;
+	return false;
+}
+
+static bool
+read_body(const struct http_request *request, const struct http_response *response,
+          yyjson_doc **ret, struct error *err)
+{
+	struct str body = buf_str(&response->body);
+
+	if (!ret)
+		return true;
+	if (str_trim(body).len == 0) {
+		*ret = NULL;
+		return true;
+	}
+	if (json_parse(body, ret, err))
+		return true;
+	err->code = ERR_UNAVAILABLE;
+	return err_wrap(err, "%s %" STR_FMT, http_method_name(request->method),
+	                STR_ARG(str_head(request->target, 200)));
+}
+
+/* ---- requests ---- */
+
+static bool
+exchange(struct rest *r, struct call *call, const struct http_request *request, yyjson_doc **ret,
+         struct error *err)
+{
+	CLEANUP(http_response_fini) struct http_response response = HTTP_RESPONSE_INIT;
+
+	if (!http_do(r->http, call, request, &response, err))
+		return err_wrap(err, "%s %" STR_FMT, http_method_name(request->method),
+		                STR_ARG(str_head(request->target, 200)));
+	if (response.status < 200 || response.status >= 300)
+		return set_status_error(r, request, &response, err);
+	return read_body(request, &response, ret, err);
+}
+
+/* What the result of a request says about the API as a whole: would others fail, too? A call whose
+ * deadline passed gave the API too little time, and a request that could not be sent, or whose
+ * answer is too large, says nothing. */
+static enum endpoint_outcome
+outcome_of(const struct call *call, const struct error *err)
+{
+	bool is_unanswered = err->http_status == 0;
+
+	if (err->code == ERR_CANCELLED || (is_unanswered && err->code == ERR_INVALID) ||
+	    (is_unanswered && err->code == ERR_TIMEOUT &&
+	     clock_mono(call->clock) >= call->deadline_mono_ns))
+		return ENDPOINT_UNKNOWN;
+	if (is_unanswered || err->code == ERR_UNAUTHORIZED || err->code == ERR_UNAVAILABLE ||
+	    err->code == ERR_TIMEOUT)
+		return ENDPOINT_FAILED;
+	return ENDPOINT_ANSWERED;
+}
+
+bool
+rest_do(struct rest *r, struct call *call, const struct http_request *request, yyjson_doc **ret,
+        struct error *err)
+{
+	struct http_request sent = *request;
+	enum endpoint_outcome outcome;
+	struct endpoint_pass pass;
+	bool ok;
+
+	if (sent.body.len > 0 && !sent.content_type)
+		sent.content_type = "application/json";
+	if (!endpoint_enter(r->endpoint, &pass, err))
+		return false;
+	ok = exchange(r, call, &sent, ret, err);
+	outcome = ok ? ENDPOINT_ANSWERED : outcome_of(call, err);
+	endpoint_leave(r->endpoint, &pass, outcome, err);
+	return ok;
+}
+
+struct str
+rest_target(struct call *call, const char *before, struct str id, const char *after)
+{
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(LIMIT_HTTP_URL);
+
+	buf_add_c(&b, before);
+	url_add_escaped(&b, id);
+	buf_add_c(&b, after);
+	/* what is too long is no path, so that the HTTP client refuses it */
+	return buf_ok(&b) ? arena_str(call->arena, buf_str(&b)) : STR("too long for a URL");
+}
+
+/* ---- lists ---- */
+
+/* How far a list has been read. */
+struct reading {
+	const struct rest_list *list;
+	struct str token;     /* of the next page; empty: the first one */
+	size_t n_pages, n;    /* read so far */
+	int64_t total;        /* as the last page said; -1: it did not */
+	bool is_total_shaken; /* pages did not say the same, or one said nothing */
+	bool is_over;
+};
+
+static void
+add_number(struct buf *b, const char *key, size_t number)
+{
+	char memory[24] = "";
+	struct buf text = BUF_FIXED(memory);
+
+	buf_addf(&text, "%zu", number);
+	url_add_query(b, key, buf_str(&text));
+}
+
+static void
+add_page(struct buf *b, const struct reading *at)
+{
+	const struct rest_list *list = at->list;
+
+	if (list->paging == REST_PAGE_NUMBER)
+		add_number(b, list->page_key, at->n_pages + 1);
+	else if (list->paging == REST_OFFSET)
+		add_number(b, list->page_key, at->n);
+	else if (list->paging == REST_NEXT_TOKEN && at->token.len > 0)
+		url_add_query(b, list->page_key, at->token);
+	if (list->paging != REST_ONE_PAGE && list->size_key)
+		add_number(b, list->size_key, list->page_size);
+}
+
+/* The token may be a text or a number; null, "" and 0 end the list. */
+static struct str
+read_token(struct arena *arena, yyjson_val *root, const char *path)
+{
+	struct str text = json_text_at(arena, root, path);
+	int64_t number;
+
+	if (text.len == 0 && json_i64(root, path, &number) == JSON_FOUND && number != 0)
+		text = arena_printf(arena, "%" PRId64, number);
+	return text;
+}
+
+/* Takes over what a page with n items says about the list. */
+static bool
+take_page(struct reading *at, struct call *call, yyjson_val *root, size_t n, struct error *err)
+{
+	const struct rest_list *list = at->list;
+	struct str token = STR_EMPTY;
+	int64_t total = -1;
+
+	if (list->total)
+		(void)json_i64(root, list->total, &total);
+	at->is_total_shaken |= total < 0 || (at->n_pages > 0 && total != at->total);
+	at->total = total;
+	at->n_pages++;
+	at->n += n;
+	if (list->paging == REST_NEXT_TOKEN)
+		token = read_token(call->arena, root, list->next);
+	if (list->paging == REST_ONE_PAGE)
+		at->is_over = true;
+	else if (list->paging == REST_NEXT_TOKEN)
+		at->is_over = token.len == 0;
+	else
+		at->is_over = n == 0 ||
+		              (total >= 0 ? (int64_t)at->n >= total : n < list->page_size);
+	if (!at->is_over && (at->n >= LIMIT_MACHINES || at->n_pages >= LIMIT_MACHINES ||
+	                     (token.len > 0 && str_eq(token, at->token))))
+		return err_set(err, ERR_UNAVAILABLE, "the list %s has no end", list->target);
+	at->token = token;
+	return true;
+}
+
+static bool
+read_page(struct rest *r, struct call *call, struct reading *at,
+          bool (*item)(void *arg, yyjson_val *item, struct error *err), void *arg,
+          struct error *err)
+{
+	CLEANUP(buf_fini) struct buf target = BUF_INIT(LIMIT_HTTP_URL);
+	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
+	struct http_request request = { .method = HTTP_GET };
+	yyjson_val *root, *array, *one;
+	size_t i, n;
+
+	buf_add_c(&target, at->list->target);
+	add_page(&target, at);
+	if (!buf_ok(&target))
+		return err_set(err, ERR_UNAVAILABLE, "the list %s has a token that is too long",
+		               at->list->target);
+	request.target = buf_str(&target);
+	if (!rest_do(r, call, &request, &doc, err))
+		return false;
+	root = doc ? yyjson_doc_get_root(doc) : NULL;
+	if (json_array(root, at->list->items, &array) != JSON_FOUND)
+		return err_set(err, ERR_UNAVAILABLE, "GET %" STR_FMT ": no array \"%s\"",
+		               STR_ARG(str_head(request.target, 200)), at->list->items);
+	yyjson_arr_foreach(array, i, n, one)
+	{
+		if (!item(arg, one, err))
+			return false;
+	}
+	return take_page(at, call, root, yyjson_arr_size(array), err);
+}
+
+/* See rest_list() in rest.h. */
+static bool
+is_complete(const struct reading *at)
+{
+	if (at->list->total)
+		return !at->is_total_shaken && at->total == (int64_t)at->n;
+	return at->n_pages == 1 || at->list->paging == REST_NEXT_TOKEN;
+}
+
+bool
+rest_list(struct rest *r, struct call *call, const struct rest_list *list,
+          bool (*item)(void *arg, yyjson_val *item, struct error *err), void *arg,
+          bool *ret_is_complete, struct error *err)
+{
+	struct reading at = { .list = list, .token = STR_EMPTY };
+
+	while (!at.is_over) {
+		if (!read_page(r, call, &at, item, arg, err))
+			return false;
+	}
+	if (ret_is_complete)
+		*ret_is_complete = is_complete(&at);
+	return true;
+}
+
+/* ---- life cycle ---- */
+
+static bool
+open_http(struct rest *r, const struct rest_config *config, struct error *err)
+{
+	char memory[NAME_MAX_BYTES] = "";
+	struct buf agent = BUF_FIXED(memory);
+
+	if (config->host->http) {
+		r->http = config->host->http;
+		return true;
+	}
+	buf_addf(&agent, "ccmd/%" STR_FMT, STR_ARG(str_skip(version_get(), 1)));
+	return http_client_new(
+		&(struct http_config){
+			.name = config->name,
+			.base_url = config->base_url,
+			.user_agent = buf_str(&agent),
+			.tls = config->tls,
+			.auth = r->login ? login_auth(r->login) : NULL,
+			.clock = config->host->clock,
+			.fence = config->host->fence,
+		},
+		&r->http, err);
+}
+
+bool
+rest_new(const struct rest_config *config, struct rest **ret, struct error *err)
+{
+	CLEANUP(rest_freep) struct rest *r = xcalloc(1, sizeof(*r));
+	struct buf api_name = BUF_FIXED(r->api_name);
+
+	buf_addf(&api_name, "the %s API", config->name);
+	r->host = config->host;
+	r->has_plain_404 = config->has_plain_404;
+	if (config->token)
+		r->login = login_new(&(struct login_config){ .secret = config->token,
+		                                             .header = config->token_header });
+	if (!open_http(r, config, err))
+		return err_wrap(err, "%s", r->api_name);
+	r->endpoint = endpoint_new(&(struct endpoint_config){ r->api_name, config->host });
+	*ret = TAKE(r);
+	return true;
+}
+
+void
+rest_free(struct rest *r)
+{
+	if (!r)
+		return;
+	if (r->http != r->host->http)
+		http_client_free(r->http);
+	endpoint_free(r->endpoint);
+	login_free(r->login);
+	free(r);
+}

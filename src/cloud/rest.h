@@ -1,0 +1,109 @@
+/* cloud/rest.h: what clouds with an HTTP API share: requests that are answered in JSON, and lists
+ * in pages.
+ *
+ * 	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
+ * 	struct http_request request = {
+ * 		.method = HTTP_PUT,
+ * 		.target = rest_target(call, "/machines/", id, "/power"),
+ * 		.body = STR("{\"on\":true}"),
+ * 	};
+ *
+ * 	if (!rest_do(mc->rest, call, &request, &doc, err))
+ * 		return err_wrap(err, "start machine %" STR_FMT, STR_ARG(id));
+ *
+ * Every request passes an endpoint (cloud/endpoint.h): while the API is unavailable, requests fail
+ * immediately, one probe at a time is sent, and all objects continue together when it is back. A
+ * GET whose connection broke before an answer came is sent again by the HTTP client; nothing else
+ * is repeated here: a failed operation is run again by its controller, with back-off. The fence,
+ * the number of requests at once and the sizes of answers are watched by the HTTP client.
+ *
+ * Threads: any.
+ */
+#ifndef CCMD_CLOUD_REST_H
+#define CCMD_CLOUD_REST_H
+
+#include "base/json.h"
+#include "cloud/host.h"
+#include "cloud/login.h"
+#include "http/http.h"
+
+struct rest; /* opaque */
+
+struct rest_config {
+	const struct cloud_host *host;
+	/* The cloud's name: "mycloud". Of the client's thread, in logs and metrics, at most 15
+	 * bytes; texts call the API "the mycloud API". It lives as long as the process. */
+	const char *name;
+	struct str base_url;              /* "https://api.example.com/v1" */
+	const struct login_secret *token; /* copied; NULL: the API wants none */
+	const char *token_header; /* "X-Key"; NULL: the token is sent as "Authorization: Bearer" */
+	struct tls_config tls;    /* all zero: the system's certificate authorities */
+	/* A 404 counts as ERR_NOT_FOUND, for which nodes may be deleted, only if its body is JSON:
+	 * other 404s may be pages of a proxy or of a wrong address. Set this for an API whose 404s
+	 * have no JSON. */
+	bool has_plain_404;
+};
+
+/** Starts a client; no request is made yet. ERR_INVALID: the URL cannot be used. */
+NODISCARD bool rest_new(const struct rest_config *config, struct rest **ret, struct error *err);
+void rest_free(struct rest *); /* NULL is fine */
+DEFINE_CLEANUP(struct rest, rest_free)
+
+/** The target of a request: before, then id percent-encoded, then after; in the call's arena. */
+struct str rest_target(struct call *, const char *before, struct str id, const char *after);
+
+/** Sends a request and reads the answer.
+ *
+ * @param request  content_type may be left out where there is a body: it is application/json
+ * @param ret      the answer's JSON, yours to free, or NULL if the answer has no body, as with a
+ * 204. ret NULL: not wanted, so it need not be JSON.
+ * @return  true after a 2xx. On false, err->code follows the status as http_status_error() says,
+ *          e.g. ERR_NOT_FOUND, ERR_CONFLICT, ERR_THROTTLED; the message ends with the API's own,
+ *          which is looked for in "error.message", "message", "error" and "detail" of the answer.
+ *          ERR_UNAVAILABLE also for a 2xx that is not JSON. Without an answer as http_do() says.
+ */
+NODISCARD bool rest_do(struct rest *, struct call *, const struct http_request *request,
+                       yyjson_doc **ret, struct error *err);
+
+/* ---- lists ---- */
+
+enum rest_paging {
+	REST_ONE_PAGE,    /* one answer is the whole list */
+	REST_PAGE_NUMBER, /* page=1, page=2 … */
+	REST_OFFSET,      /* offset=0, offset=50 … */
+	REST_NEXT_TOKEN,  /* each answer names the next page, the last one does not */
+};
+
+/** How an API gives a list. Sort it by something that does not change, such as the id, if the API
+ * can: fewer items move from page to page while it is read. */
+struct rest_list {
+	const char *target; /* "/machines", or with a query: "/machines?sort=id" */
+	const char
+		*items; /* where an answer has the array: "data.machines"; "": it is the answer */
+	enum rest_paging paging;
+	const char *page_key; /* of the query, for number, offset or token: "page" */
+	const char *size_key; /* of the query, for page_size: "limit"; NULL: it is not sent */
+	/* No more than the API gives at once. Of page numbers and offsets without a total, a page
+	 * with fewer items is the last. */
+	size_t page_size;
+	const char *next;  /* where an answer has the next token (text or number): "meta.next" */
+	const char *total; /* where an answer has the number of all items; NULL: nowhere */
+};
+
+/** Reads a list to its end and hands over its items, one by one, in order. An item is valid only
+ * during that call, so its texts have to be copied: json_text_at(call->arena, item, "name").
+ *
+ * @param item             false ends the list with its error
+ * @param ret_is_complete  every item was seen, as far as the answers show: each page gave the same
+ *                         total, and as many items came. Without a total: it was one page, or pages
+ *                         by token. An offset or a number without a total may miss an item while
+ *                         another one is deleted, so a list of several such pages is never
+ * complete. May be NULL.
+ * @return  as rest_do(); ERR_UNAVAILABLE also if an answer has no such array, or if the list does
+ * not end before LIMIT_MACHINES items
+ */
+NODISCARD bool rest_list(struct rest *, struct call *, const struct rest_list *list,
+                         bool (*item)(void *arg, yyjson_val *item, struct error *err), void *arg,
+                         bool *ret_is_complete, struct error *err);
+
+#endif
