@@ -194,7 +194,8 @@ start_cloud(struct program *p, struct error *err)
 	p->nodes = store_new(&node_kind, &clock_real);
 	p->host = host_new(&(struct host_config){ &clock_real, &p->fence, p->nodes, p->recorder,
 	                                          ops->event_component });
-	if (!ops->start(p->cloud, host_cloud_host(p->host), err))
+	p->cloud->host = host_cloud_host(p->host);
+	if (!ops->start(p->cloud, p->cloud->host, err))
 		return err_wrap(err, CLOUD_FAILED);
 	return true;
 }

@@ -89,9 +89,12 @@ struct look {
 	void *owner;          /* what the views point into, where that is not the arena */
 	struct instance *instances;
 	size_t n;
-	bool is_complete; /* every machine of the project was seen */
-	/* Things found that only our project has (Hetzner: its network by the id, a balancer that
-	 * serves one of our Services). They replace a witness where no node can be one. */
+	/* Things found that only the cluster's project has (Hetzner: its network by the id, a
+	 * balancer that serves one of the cluster's Services). A node is deleted only if the same
+	 * look found the machine of another node, which shows that the credentials are those of the
+	 * cluster's project. If no other node has a provider ID, one anchor is enough instead. A
+	 * provider that leaves it 0 only makes the deletion of a cluster's last node wait for a
+	 * person. */
 	unsigned n_anchors;
 	int64_t started_boot_ns; /* before the first request was sent */
 };
@@ -104,6 +107,35 @@ DEFINE_CLEANUP(struct look, look_unref)
 /** Says why instance i is unknown or foreign; the text is copied. */
 void look_set_error(struct look *, size_t i, enum presence presence, enum err_code code,
                     struct str text);
+
+/* ---- machines of a plain cloud ----
+ *
+ * A cloud that can list its machines and return one of them by its id leaves look() out and
+ * provides list_machines() and get_machine(). cloud/look.c makes looks of them: it finds nodes by
+ * their provider IDs, else by their names, asks for a few machines one by one and for many by the
+ * list, and calls get_machine() for a machine that the list lacks before it says that the machine
+ * does not exist. */
+
+/** A machine as the cloud describes it. Texts and lists need to live as long as the call (take
+ * them from call->arena): what a look keeps is copied. */
+struct machine {
+	struct str id;   /* unique and not empty; "7" if the provider ID is "mycloud://7" */
+	struct str name; /* the name of its node */
+	/* power, type, zone, region, addresses, labels; presence and provider_id are set by the
+	 * framework, as are empty texts */
+	struct instance instance;
+};
+
+struct machine_list {
+	struct machine *machines; /* free()d by the framework */
+	size_t n, cap;
+	/* All machines of the project were listed. Otherwise a node without a provider ID whose
+	 * name is not in the list is UNKNOWN. */
+	bool is_complete;
+};
+
+/** Adds an empty machine, to be filled in; valid until the next one is added. */
+struct machine *machine_list_add(struct machine_list *);
 
 /** What load() is given. What it points to lives as long as the cloud, so a copy of the struct may
  * be kept for start(). */
@@ -152,6 +184,9 @@ struct route_ops;    /* cloud/route.h */
 struct cloud {
 	const struct cloud_ops *ops;
 
+	/* by the framework, before start(); NULL in tests that do without */
+	const struct cloud_host *host;
+
 	/* by load() */
 	struct cloud_needs needs;
 	struct cloud_listener metrics;
@@ -166,6 +201,13 @@ struct cloud_ops {
 	/* ---- about it ---- */
 
 	const char *name; /* "hcloud", as in --cloud-provider */
+	/** What all provider IDs of this cloud begin with: "mycloud://". Nodes with another prefix
+	 * belong to another cloud: a look answers FOREIGN for them without asking the provider, the
+	 * lifecycle controller reports them (event ForeignProviderID), and they are no targets of
+	 * load balancers, as are nodes without a provider ID. NULL: the provider gets all nodes and
+	 * sorts them out by itself, e.g. since it has several prefixes or events of its own about
+	 * them; it then needs look() and can_find(). */
+	const char *provider_id_prefix;
 	/** The source of its Events; NULL: "cloud-controller-manager". */
 	const char *event_component;
 	/** The keys of annotations that it needs of nodes, and finds in node_ref; NULL-terminated;
@@ -176,8 +218,8 @@ struct cloud_ops {
 
 	/** Reads and checks the configuration, and says in struct cloud what follows from it. It
 	 * may wait for a file that is being written, but starts no thread, changes nothing outside
-	 * of the process and makes no request. ERR_INVALID and everything else ends the program;
-	 * the message goes to a person. */
+	 * of the process and makes no request. Any error ends the program; its message goes to a
+	 * person. */
 	bool (*load)(const struct cloud_config *config, struct cloud **ret, struct error *err);
 	/** Begins work: clients, threads, first requests. host lives as long as the cloud. An error
 	 * ends the program, as one of load() does; the caller closes the cloud then. */
@@ -187,7 +229,7 @@ struct cloud_ops {
 	/** Ends its threads and frees it, started or not. NULL is fine. */
 	void (*close)(struct cloud *);
 
-	/* ---- machines ---- */
+	/* ---- machines: look(), or list_machines() and get_machine() ---- */
 
 	/** Looks for n machines. No answer may come from before not_before_boot_ns. The provider
 	 * picks the cheapest way to ask. False means that everything is unknown. An ABSENT must be
@@ -197,9 +239,36 @@ struct cloud_ops {
 	/** Can look() find a machine by that provider ID, and in which realm? False: the ID belongs
 	 * to another cloud or to a realm without credentials, or is malformed, so look() answers
 	 * FOREIGN or UNKNOWN. Makes no request, because it chooses the nodes that can be witnesses
-	 * before the cloud is asked. NULL: look() can find every ID, in realm 0. */
+	 * before the cloud is asked. NULL: those with provider_id_prefix, in realm 0. */
 	bool (*can_find)(struct cloud *, struct str provider_id, unsigned *ret_realm);
+
+	/** Lists all machines of the project (rest_list() in cloud/rest.h does the paging). ret is
+	 * empty before. */
+	bool (*list_machines)(struct cloud *, struct call *, struct machine_list *ret,
+	                      struct error *);
+	/** Asks the cloud for one machine. ERR_NOT_FOUND: the cloud says that no machine has this
+	 * id; such a node may be deleted, so nothing else may have that code. NULL: no machine is
+	 * ever reported as absent. */
+	bool (*get_machine)(struct cloud *, struct call *, struct str id, struct machine *ret,
+	                    struct error *);
 };
+
+/* ---- for the controllers ---- */
+
+/** look(), or what list_machines() and get_machine() make of it; nodes with the provider ID of
+ * another cloud are answered here. */
+NODISCARD bool cloud_look(struct cloud *, struct call *call, const struct node_ref refs[], size_t n,
+                          int64_t not_before_boot_ns, struct look **ret, struct error *err);
+/** can_find(), or what provider_id_prefix makes of it. */
+bool cloud_can_find(struct cloud *, struct str provider_id, unsigned *ret_realm);
+/** Does the node belong to another cloud, or is it not initialised yet? Always false without
+ * provider_id_prefix. */
+bool cloud_is_foreign(const struct cloud *, struct str provider_id);
+
+/* ---- for providers ---- */
+
+/** What follows provider_id_prefix in the provider ID of a node; empty if it has another one. */
+struct str cloud_machine_id(const struct cloud *, struct str provider_id);
 
 /** The provider with that name, or NULL. */
 const struct cloud_ops *cloud_find(struct str name);

@@ -1,11 +1,20 @@
-/* cloud/look.c: the answer of a look: made by a provider, read by any number of controllers.
+/* cloud/look.c: the answer of a look: made by a provider, or here from the machines that a plain
+ * cloud lists, and read by any number of controllers.
  *
  * Every instance starts as UNKNOWN with an error, so that a provider that forgets one cannot get a
  * node deleted.
  */
 #include "cloud/cloud.h"
 
+#include <stdlib.h>
+
 #include "base/alloc.h"
+#include "base/array.h"
+#include "base/buf.h"
+#include "base/map.h"
+#include "base/rand.h"
+
+/* ---- an answer ---- */
 
 struct look *
 look_new(size_t n, int64_t started_boot_ns)
@@ -57,4 +66,332 @@ look_set_error(struct look *look, size_t i, enum presence presence, enum err_cod
 	instance->presence = presence;
 	instance->error_code = code;
 	instance->error = arena_str(&look->arena, text);
+}
+
+/* ---- provider IDs ---- */
+
+struct str
+cloud_machine_id(const struct cloud *cloud, struct str provider_id)
+{
+	struct str prefix = str_c(cloud->ops->provider_id_prefix);
+
+	return str_starts(provider_id, prefix) ? str_skip(provider_id, prefix.len) : STR_EMPTY;
+}
+
+bool
+cloud_is_foreign(const struct cloud *cloud, struct str provider_id)
+{
+	return cloud->ops->provider_id_prefix && cloud_machine_id(cloud, provider_id).len == 0;
+}
+
+bool
+cloud_can_find(struct cloud *cloud, struct str provider_id, unsigned *ret_realm)
+{
+	if (cloud->ops->can_find)
+		return cloud->ops->can_find(cloud, provider_id, ret_realm);
+	*ret_realm = 0;
+	return !cloud_is_foreign(cloud, provider_id);
+}
+
+/* Does the provider ID begin as those of another cloud? */
+static bool
+has_other_prefix(const struct cloud *cloud, const struct node_ref *ref)
+{
+	return cloud->ops->provider_id_prefix && ref->provider_id.len > 0 &&
+	       !str_starts(ref->provider_id, str_c(cloud->ops->provider_id_prefix));
+}
+
+static void
+set_foreign(struct look *look, size_t i, const struct cloud *cloud, const struct node_ref *ref)
+{
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(ERR_MSG_SIZE);
+
+	buf_addf(&b, "provider ID \"%" STR_FMT "\" does not begin with %s",
+	         STR_ARG(str_head(ref->provider_id, 200)), cloud->ops->provider_id_prefix);
+	look_set_error(look, i, PRESENCE_FOREIGN, ERR_INVALID, buf_str(&b));
+}
+
+/* ---- looks of a plain cloud ---- */
+
+enum {
+	SINGLE_MAX = 3,     /* machines that are asked for one by one instead of by the list */
+	CONFIRMED_MAX = 100 /* machines missing from a list that are asked for in one look */
+};
+
+struct plain_look {
+	struct cloud *cloud;
+	struct call *call;
+	const struct node_ref *refs;
+	size_t n;
+	struct look *look;
+	struct machine_list list;
+	struct map by_id, by_name; /* of the list */
+	struct map twins;          /* by name: another machine with the name of one in by_name */
+	size_t n_asked;            /* by id, so far */
+};
+
+struct machine *
+machine_list_add(struct machine_list *list)
+{
+	ARRAY_PUSH(list->machines, list->n, list->cap, (struct machine){ 0 });
+	return &list->machines[list->n - 1];
+}
+
+static const struct address *
+copy_addresses(struct arena *arena, const struct address *from, size_t n)
+{
+	struct address *to = arena_calloc(arena, n, sizeof(*to));
+
+	for (size_t i = 0; i < n; i++)
+		to[i] = (struct address){ arena_str(arena, from[i].type),
+			                  arena_str(arena, from[i].address) };
+	return to;
+}
+
+static const struct label *
+copy_labels(struct arena *arena, const struct label *from, size_t n)
+{
+	struct label *to = arena_calloc(arena, n, sizeof(*to));
+
+	for (size_t i = 0; i < n; i++)
+		to[i] = (struct label){ arena_str(arena, from[i].key),
+			                arena_str(arena, from[i].value) };
+	return to;
+}
+
+static void
+set_present(struct plain_look *p, size_t i, const struct machine *machine)
+{
+	const struct instance *from = &machine->instance;
+	struct arena *arena = &p->look->arena;
+
+	p->look->instances[i] = (struct instance){
+		.presence = PRESENCE_PRESENT,
+		.power = from->power,
+		.error = STR_EMPTY,
+		.provider_id = arena_printf(arena, "%s%" STR_FMT, p->cloud->ops->provider_id_prefix,
+		                            STR_ARG(machine->id)),
+		.type = arena_str(arena, from->type),
+		.zone = arena_str(arena, from->zone),
+		.region = arena_str(arena, from->region),
+		.addresses = copy_addresses(arena, from->addresses, from->n_addresses),
+		.n_addresses = from->n_addresses,
+		.labels = copy_labels(arena, from->labels, from->n_labels),
+		.n_labels = from->n_labels,
+	};
+}
+
+static void
+set_absent(struct plain_look *p, size_t i)
+{
+	p->look->instances[i].presence = PRESENCE_ABSENT;
+	p->look->instances[i].error_code = ERR_NONE;
+	p->look->instances[i].error = STR_EMPTY;
+}
+
+static void
+set_unknown(struct plain_look *p, size_t i, const struct error *err)
+{
+	look_set_error(p->look, i, PRESENCE_UNKNOWN, err->code, str_c(err->msg));
+	p->look->instances[i].is_outage = err->is_outage;
+}
+
+/* Asks the cloud for the machine with that id: the only way to learn that it does not exist. */
+static void
+ask_for(struct plain_look *p, size_t i, struct str id)
+{
+	struct machine machine = { 0 };
+	struct error err;
+
+	if (!p->cloud->ops->get_machine || p->n_asked == CONFIRMED_MAX) {
+		err_set(&err, ERR_UNAVAILABLE,
+		        "machine \"%" STR_FMT
+		        "\" is not in the cloud's list, and was not asked for",
+		        STR_ARG(id));
+		set_unknown(p, i, &err);
+		return;
+	}
+	p->n_asked++;
+	if (p->cloud->ops->get_machine(p->cloud, p->call, id, &machine, &err)) {
+		machine.id = id;
+		set_present(p, i, &machine);
+	} else if (err.code == ERR_NOT_FOUND) {
+		set_absent(p, i);
+	} else {
+		set_unknown(p, i, &err);
+	}
+}
+
+static void
+find_by_id(struct plain_look *p, size_t i)
+{
+	struct str id = cloud_machine_id(p->cloud, p->refs[i].provider_id);
+	const struct machine *machine = map_get(&p->by_id, id);
+	struct error err;
+
+	if (id.len == 0) {
+		err_set(&err, ERR_INVALID, "provider ID \"%" STR_FMT "\" has no machine id",
+		        STR_ARG(p->refs[i].provider_id));
+		set_unknown(p, i, &err);
+	} else if (machine) {
+		set_present(p, i, machine);
+	} else {
+		ask_for(p, i, id);
+	}
+}
+
+static void
+find_by_name(struct plain_look *p, size_t i)
+{
+	struct str name = p->refs[i].name;
+	const struct machine *machine = map_get(&p->by_name, name);
+	const struct machine *twin = map_get(&p->twins, name);
+	struct error err;
+
+	if (twin) { /* which of them is the node's cannot be known */
+		err_set(&err, ERR_INVALID,
+		        "node \"%" STR_FMT "\" matches several machines: %" STR_FMT ", %" STR_FMT,
+		        STR_ARG(name), STR_ARG(machine->id), STR_ARG(twin->id));
+		set_unknown(p, i, &err);
+	} else if (machine) {
+		set_present(p, i, machine);
+	} else if (p->list.is_complete) {
+		set_absent(p, i);
+	} else {
+		err_set(&err, ERR_UNAVAILABLE,
+		        "no machine is named \"%" STR_FMT
+		        "\", but the cloud's list may be incomplete, since it changed meanwhile",
+		        STR_ARG(name));
+		set_unknown(p, i, &err);
+	}
+}
+
+/* Whoever is asked for first differs from look to look, so that in a large cluster all get their
+ * turn in spite of CONFIRMED_MAX. */
+static void
+answer_all(struct plain_look *p)
+{
+	size_t first = p->n > 0 ? (size_t)rand_between(0, (int64_t)p->n) : 0;
+
+	for (size_t k = 0; k < p->n; k++) {
+		size_t i = (first + k) % p->n;
+
+		if (has_other_prefix(p->cloud, &p->refs[i]))
+			set_foreign(p->look, i, p->cloud, &p->refs[i]);
+		else if (p->refs[i].provider_id.len > 0)
+			find_by_id(p, i);
+		else
+			find_by_name(p, i);
+	}
+}
+
+/* A few machines are cheaper to ask for by id. The list is needed for nodes without a provider
+ * ID. */
+static bool
+wants_list(const struct plain_look *p)
+{
+	size_t n_ids = 0;
+
+	for (size_t i = 0; i < p->n; i++) {
+		if (p->refs[i].provider_id.len == 0)
+			return true;
+		n_ids += !has_other_prefix(p->cloud, &p->refs[i]);
+	}
+	return n_ids > SINGLE_MAX || (n_ids > 0 && !p->cloud->ops->get_machine);
+}
+
+static bool
+read_list(struct plain_look *p, struct error *err)
+{
+	const struct machine *other;
+
+	if (!wants_list(p))
+		return true;
+	if (!p->cloud->ops->list_machines(p->cloud, p->call, &p->list, err))
+		return err_wrap(err, "list machines");
+	for (size_t i = 0; i < p->list.n; i++) {
+		struct machine *machine = &p->list.machines[i];
+
+		if (machine->id.len == 0) {
+			p->list.is_complete = false;
+			continue;
+		}
+		map_put(&p->by_id, machine->id, machine);
+		other = map_get(&p->by_name, machine->name);
+		if (!other)
+			map_put(&p->by_name, machine->name, machine);
+		else if (!str_eq(other->id, machine->id))
+			map_put(&p->twins, machine->name, machine);
+	}
+	return true;
+}
+
+static bool
+look_plainly(struct cloud *cloud, struct call *call, const struct node_ref refs[], size_t n,
+             int64_t started_boot_ns, struct look **ret, struct error *err)
+{
+	struct plain_look p = { .cloud = cloud,
+		                .call = call,
+		                .refs = refs,
+		                .n = n,
+		                .by_id = MAP_INIT,
+		                .by_name = MAP_INIT,
+		                .twins = MAP_INIT };
+	bool ok = read_list(&p, err);
+
+	if (ok) {
+		p.look = look_new(n, started_boot_ns);
+		answer_all(&p);
+		*ret = p.look;
+	}
+	map_fini(&p.by_id);
+	map_fini(&p.by_name);
+	map_fini(&p.twins);
+	free(p.list.machines);
+	return ok;
+}
+
+/* ---- looks of a provider with look() ---- */
+
+/* The provider gets the nodes of its cloud only; its answers are moved to the places that the nodes
+ * have in refs. */
+static bool
+look_at_own(struct cloud *cloud, struct call *call, const struct node_ref refs[], size_t n,
+            int64_t not_before_boot_ns, struct look **ret, struct error *err)
+{
+	struct node_ref *own = arena_calloc(call->arena, n, sizeof(*own));
+	struct instance *answers;
+	size_t n_own = 0;
+	struct look *look;
+
+	for (size_t i = 0; i < n; i++) {
+		if (!has_other_prefix(cloud, &refs[i]))
+			own[n_own++] = refs[i];
+	}
+	if (n_own == 0)
+		look = look_new(0, not_before_boot_ns);
+	else if (!cloud->ops->look(cloud, call, own, n_own, not_before_boot_ns, &look, err))
+		return false;
+	answers = look->instances;
+	look->instances = arena_calloc(&look->arena, n, sizeof(*answers));
+	look->n = n;
+	for (size_t i = 0, next = 0; i < n; i++) {
+		if (has_other_prefix(cloud, &refs[i]))
+			set_foreign(look, i, cloud, &refs[i]);
+		else
+			look->instances[i] = answers[next++];
+	}
+	*ret = look;
+	return true;
+}
+
+bool
+cloud_look(struct cloud *cloud, struct call *call, const struct node_ref refs[], size_t n,
+           int64_t not_before_boot_ns, struct look **ret, struct error *err)
+{
+	if (!cloud->ops->look)
+		return look_plainly(cloud, call, refs, n, not_before_boot_ns, ret, err);
+	if (cloud->ops->provider_id_prefix)
+		return look_at_own(cloud, call, refs, n, not_before_boot_ns, ret, err);
+	return cloud->ops->look(cloud, call, refs, n, not_before_boot_ns, ret, err);
 }

@@ -215,8 +215,8 @@ lookup_run(struct lookup *l, struct call *call, struct batch *b)
 
 	for (size_t i = 0; i < b->n; i++)
 		refs[i] = node_ref_of(b->nodes[i]);
-	b->is_good = l->config.cloud->ops->look(l->config.cloud, call, refs, b->n,
-	                                        b->not_before_boot_ns, &b->look, &b->error);
+	b->is_good = cloud_look(l->config.cloud, call, refs, b->n, b->not_before_boot_ns, &b->look,
+	                        &b->error);
 	for (size_t i = 0; b->is_good && i < b->n; i++)
 		refuse_duplicate(l, b, i);
 }

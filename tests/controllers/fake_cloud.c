@@ -127,7 +127,6 @@ look_locked(struct fake_cloud *f, struct call *call, const struct node_ref refs[
 		return err_set(err, f->failure, "the fake cloud fails");
 	for (size_t i = 0; i < n; i++)
 		answer(f, look, i, refs[i].name);
-	look->is_complete = true;
 	look->n_anchors = f->n_anchors;
 	if (f->mood && !f->mood(f->mood_arg, look, err))
 		return false;

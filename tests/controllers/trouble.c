@@ -67,7 +67,6 @@ spoil(void *arg UNUSED, struct look *look, struct error *err)
 			look_set_error(look, i, PRESENCE_UNKNOWN, ERR_UNAVAILABLE,
 			               STR("the list is not complete"));
 	}
-	look->is_complete = weather.trouble == ALL_WELL || weather.trouble == EMPTY;
 	return true;
 }
 

@@ -102,7 +102,7 @@ find_realm(const struct round *r, const struct node *node, unsigned *ret)
 	struct str id = node_provider_id(node);
 
 	*ret = 0;
-	if (id.len == 0 || (cloud->ops->can_find && !cloud->ops->can_find(cloud, id, ret)))
+	if (id.len == 0 || !cloud_can_find(cloud, id, ret))
 		return false;
 	assert(*ret < CLOUD_REALMS_MAX);
 	return true;

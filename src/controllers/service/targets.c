@@ -191,7 +191,8 @@ targets_select(struct targets *t, struct cloud *cloud, const struct lb_spec *spe
 	for (size_t i = 0; i < list.set->n; i++) {
 		struct node_ref ref = node_ref_of(node_of(list.set->nodes[i]));
 
-		if (!ops->selects || ops->selects(cloud, spec, &ref))
+		if (!cloud_is_foreign(cloud, ref.provider_id) &&
+		    (!ops->selects || ops->selects(cloud, spec, &ref)))
 			add_target(&list, ref, ops->uses_addresses);
 	}
 	return list;

@@ -211,7 +211,6 @@ look_new_at(struct cl_inventory *inventory, size_t n, int64_t started_boot_ns)
 
 	look->owner = inventory;
 	look->release = release_inventory;
-	look->is_complete = true;
 	return look;
 }
 

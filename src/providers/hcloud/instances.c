@@ -290,7 +290,6 @@ ask_list(struct asking *ask, struct error *err)
 		n_answered = n_open - count_cloud_questions(ask);
 	}
 	note_size(ask->in, &servers);
-	ask->look->is_complete = servers.is_complete;
 	return confirm_missing(ask, err);
 }
 
