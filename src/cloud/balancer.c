@@ -1,5 +1,29 @@
-/* cloud/balancer.c: see balancer.h. */
+/* cloud/balancer.c: see balancer.h.
+ *
+ * What the controllers call is here: the desired state is cut down to what the provider's table
+ * says that its balancers can do, and handed to the provider's own functions, or to those made of
+ * find(), create(), change() and destroy().
+ */
 #include "cloud/balancer.h"
+
+#include "base/buf.h"
+#include "base/event_kind.h"
+#include "base/limits.h"
+#include "cloud/host.h"
+
+enum {
+	HELD_MS = 300000,    /* until a held Service is looked at again */
+	NO_STATUS_MS = 2000, /* until a balancer without addresses is looked at again */
+	EVIDENCE_MAX = 10,   /* nodes whose machines are asked for as evidence */
+};
+
+EVENT_KIND(held_event, "cloud-controller-manager", LB_HELD_REASON, true, "Service", LB_HELD_WHEN);
+EVENT_KIND(left_out_event, "cloud-controller-manager", "LoadBalancerFeatureLeftOut", true,
+           "Service",
+           "the cloud's load balancers cannot do all that the Service asks for; what the message "
+           "names is left out.");
+
+/* ---- annotations and evidence ---- */
 
 const struct str *
 lb_annotation(const struct lb_spec *spec, const char *key)
@@ -31,4 +55,370 @@ lb_check_evidence(const struct lb_evidence *found, struct error *err)
 		"those of another project. No load balancer is created, and the Service is not released. "
 		"Check the credentials. If the load balancer really no longer exists, annotate the "
 		"Service with " LB_ANNOTATION_GONE "=true");
+}
+
+/* ---- what a cloud's balancers cannot do ---- */
+
+static const char *const feature_names[LB_N_FEATURES] = {
+	[LB_UDP_PORTS] = "ports of protocol UDP",
+	[LB_SCTP_PORTS] = "ports of protocol SCTP",
+	[LB_SEVERAL_PORTS] = "more than one port",
+	[LB_PORTS_WITHOUT_NODE_PORT] = "ports without a node port "
+				       "(spec.allocateLoadBalancerNodePorts: false)",
+	[LB_SOURCE_RANGES] = "spec.loadBalancerSourceRanges",
+	[LB_LOCAL_TRAFFIC] = "spec.externalTrafficPolicy: Local",
+	[LB_CLIENT_AFFINITY] = "spec.sessionAffinity: ClientIP",
+	[LB_IPV6] = "addresses of family IPv6",
+	[LB_DUAL_STACK] = "addresses of both families",
+	[LB_CHOSEN_IP] = "spec.loadBalancerIP",
+};
+
+/* The desired state of one call, while it is cut down to what the balancers can do. */
+struct fitting {
+	const struct cloud *cloud;
+	struct lb_spec *spec;
+	struct lb_port *ports;    /* a copy that spec->ports points to */
+	enum ip_family *families; /* likewise */
+	struct buf *left_out;     /* names of what was left out with an event */
+	bool refuses;             /* LB_REFUSE has its effect; else what is refused stays */
+};
+
+/* The Service asks for that feature. True: leave it out. ERR_UNSUPPORTED: it is refused. */
+static bool
+fit_feature(struct fitting *f, enum lb_feature feature, bool *ret_leaves_out, struct error *err)
+{
+	switch (f->cloud->balancers->features[feature]) {
+	case LB_PASS:
+		*ret_leaves_out = false;
+		return true;
+	case LB_LEAVE_OUT:
+		if (!str_contains(buf_str(f->left_out), str_c(feature_names[feature])))
+			buf_addf(f->left_out, "%s%s", f->left_out->len > 0 ? ", " : "",
+			         feature_names[feature]);
+		*ret_leaves_out = true;
+		return true;
+	case LB_IGNORE:
+		*ret_leaves_out = true;
+		return true;
+	case LB_REFUSE:
+		break;
+	}
+	*ret_leaves_out = false;
+	return !f->refuses ||
+	       err_set(err, ERR_UNSUPPORTED,
+	               "load balancers of %s do not support %s; change the Service, no load "
+	               "balancer is made or changed for it until then",
+	               f->cloud->ops->name, feature_names[feature]);
+}
+
+static bool
+fit_port(struct fitting *f, const struct lb_port *port, bool *ret_leaves_out, struct error *err)
+{
+	bool by_protocol = false, by_node_port = false, by_number = false;
+
+	if (port->protocol != LB_TCP &&
+	    !fit_feature(f, port->protocol == LB_UDP ? LB_UDP_PORTS : LB_SCTP_PORTS, &by_protocol,
+	                 err))
+		return false;
+	if (!by_protocol && port->node_port == 0 &&
+	    !fit_feature(f, LB_PORTS_WITHOUT_NODE_PORT, &by_node_port, err))
+		return false;
+	if (!by_protocol && !by_node_port && f->spec->n_ports > 0 &&
+	    !fit_feature(f, LB_SEVERAL_PORTS, &by_number, err))
+		return false;
+	*ret_leaves_out = by_protocol || by_node_port || by_number;
+	return true;
+}
+
+static bool
+fit_ports(struct fitting *f, struct error *err)
+{
+	size_t n = f->spec->n_ports;
+
+	f->spec->n_ports = 0; /* counts those that are kept */
+	for (size_t i = 0; i < n; i++) {
+		bool leaves_out;
+
+		if (!fit_port(f, &f->spec->ports[i], &leaves_out, err))
+			return false;
+		if (!leaves_out)
+			f->ports[f->spec->n_ports++] = f->spec->ports[i];
+	}
+	f->spec->ports = f->ports;
+	if (f->spec->n_ports > 0 || n == 0 || !f->refuses)
+		return true;
+	return err_set(err, ERR_UNSUPPORTED,
+	               "load balancers of %s support none of the Service's ports",
+	               f->cloud->ops->name);
+}
+
+/* A Service with PreferDualStack is content with one family. */
+static bool
+fit_families(struct fitting *f, struct error *err)
+{
+	bool is_content = f->spec->family_policy == LB_PREFER_DUAL_STACK;
+	bool has_dual = f->cloud->balancers->features[LB_DUAL_STACK] == LB_PASS;
+	bool has_v6 = f->cloud->balancers->features[LB_IPV6] == LB_PASS;
+	size_t n = 0;
+
+	for (size_t i = 0; i < f->spec->n_families; i++) {
+		enum ip_family family = f->spec->families[i];
+		bool leaves_out = false;
+
+		if (family == IP_V6 && !has_v6) {
+			leaves_out = is_content && f->spec->n_families > 1;
+			if (!leaves_out && !fit_feature(f, LB_IPV6, &leaves_out, err))
+				return false;
+		} else if (n > 0 && !has_dual) {
+			leaves_out = is_content;
+			if (!leaves_out && !fit_feature(f, LB_DUAL_STACK, &leaves_out, err))
+				return false;
+		}
+		if (!leaves_out)
+			f->families[n++] = family;
+	}
+	f->spec->families = f->families;
+	f->spec->n_families = n;
+	if (n > 0 || !f->refuses)
+		return true;
+	return err_set(
+		err, ERR_UNSUPPORTED,
+		"load balancers of %s do not support %s, and the Service has no other family",
+		f->cloud->ops->name, feature_names[LB_IPV6]);
+}
+
+static bool
+fit_rest(struct fitting *f, struct error *err)
+{
+	struct lb_spec *spec = f->spec;
+	bool leaves_out = false;
+
+	if (spec->n_source_ranges > 0) {
+		if (!fit_feature(f, LB_SOURCE_RANGES, &leaves_out, err))
+			return false;
+		if (leaves_out)
+			spec->n_source_ranges = 0;
+	}
+	if (spec->traffic == LB_TRAFFIC_LOCAL) {
+		if (!fit_feature(f, LB_LOCAL_TRAFFIC, &leaves_out, err))
+			return false;
+		if (leaves_out) {
+			spec->traffic = LB_TRAFFIC_CLUSTER;
+			spec->health_check_node_port = 0;
+		}
+	}
+	if (spec->has_client_ip_affinity) {
+		if (!fit_feature(f, LB_CLIENT_AFFINITY, &leaves_out, err))
+			return false;
+		if (leaves_out) {
+			spec->has_client_ip_affinity = false;
+			spec->affinity_timeout_s = 0;
+		}
+	}
+	if (spec->wanted_ip.len > 0) {
+		if (!fit_feature(f, LB_CHOSEN_IP, &leaves_out, err))
+			return false;
+		if (leaves_out)
+			spec->wanted_ip = STR_EMPTY;
+	}
+	return true;
+}
+
+/* Cuts *spec down. refuses: as in struct fitting. */
+static bool
+fit_spec(struct cloud *cloud, struct call *call, struct lb_spec *spec, bool refuses,
+         struct buf *left_out, struct error *err)
+{
+	struct fitting f = {
+		.cloud = cloud,
+		.spec = spec,
+		.ports = arena_calloc(call->arena, spec->n_ports, sizeof(*f.ports)),
+		.families = arena_calloc(call->arena, spec->n_families, sizeof(*f.families)),
+		.left_out = left_out,
+		.refuses = refuses,
+	};
+
+	return fit_ports(&f, err) && fit_families(&f, err) && fit_rest(&f, err);
+}
+
+static void
+warn(struct cloud *cloud, const struct lb_spec *spec, const struct event_kind *kind,
+     struct str text)
+{
+	if (cloud->host)
+		cloud->host->service_event(cloud->host, spec, HOST_EVENT_WARNING, kind->reason,
+		                           text);
+}
+
+static bool
+fit_and_report(struct cloud *cloud, struct call *call, struct lb_spec *spec, struct error *err)
+{
+	CLEANUP(buf_fini) struct buf left_out = BUF_INIT(KIB(1));
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(KIB(2));
+
+	if (!fit_spec(cloud, call, spec, /*refuses=*/true, &left_out, err))
+		return false;
+	if (left_out.len == 0)
+		return true;
+	buf_addf(&text, "Load balancers of %s do not support %s: left out", cloud->ops->name,
+	         left_out.ptr);
+	warn(cloud, spec, &left_out_event, buf_str(&text));
+	return true;
+}
+
+/* ---- plain clouds ---- */
+
+/* Machines of nodes are found only with the credentials of the cluster's project. */
+static bool
+check_project(struct cloud *cloud, struct call *call, const struct lb_spec *spec, struct error *err)
+{
+	CLEANUP(look_unrefp) struct look *look = NULL;
+	struct lb_evidence evidence = { 0 };
+	struct node_ref *nodes = NULL;
+	size_t n_nodes = 0, n = 0;
+	unsigned realm;
+
+	if (!lb_needs_evidence(spec))
+		return true;
+	if (cloud->host)
+		cloud->host->nodes(cloud->host, call->arena, &nodes, &n_nodes);
+	for (size_t i = 0; i < n_nodes && n < EVIDENCE_MAX; i++) {
+		if (nodes[i].provider_id.len > 0 &&
+		    cloud_can_find(cloud, nodes[i].provider_id, &realm))
+			nodes[n++] = nodes[i];
+	}
+	if (n > 0 && !cloud_look(cloud, call, nodes, n, clock_boot(call->clock), &look, err))
+		return err_wrap(err, "look for machines of nodes");
+	for (size_t i = 0; i < n; i++)
+		evidence.n_machines += look->instances[i].presence == PRESENCE_PRESENT;
+	if (lb_check_evidence(&evidence, err))
+		return true;
+	err->retry_after_ms = HELD_MS;
+	warn(cloud, spec, &held_event, str_c(err->msg));
+	return false;
+}
+
+static bool
+find_or_create(struct cloud *cloud, struct call *call, const struct lb_spec *spec,
+               struct balancer **ret, bool *ret_is_new, struct error *err)
+{
+	const struct balancer_ops *ops = cloud->balancers;
+
+	*ret_is_new = false;
+	if (ops->find(cloud, call, spec, ret, err))
+		return true;
+	if (err->code != ERR_NOT_FOUND)
+		return err_wrap(err, "find load balancer %" STR_FMT, STR_ARG(spec->name));
+	if (!check_project(cloud, call, spec, err))
+		return false;
+	*ret_is_new = ops->create(cloud, call, spec, ret, err);
+	if (*ret_is_new)
+		return true;
+	if (err->code != ERR_EXISTS || !ops->find(cloud, call, spec, ret, err))
+		return err_wrap(err, "create load balancer %" STR_FMT, STR_ARG(spec->name));
+	return true;
+}
+
+static bool
+change(struct cloud *cloud, struct call *call, const struct lb_spec *spec,
+       struct balancer *balancer, struct error *err)
+{
+	return cloud->balancers->change(cloud, call, spec, balancer, err) ||
+	       err_wrap(err, "change load balancer %" STR_FMT, STR_ARG(balancer->id));
+}
+
+static bool
+ensure_plainly(struct cloud *cloud, struct call *call, const struct lb_spec *spec,
+               struct lb_status *ret, struct error *err)
+{
+	struct balancer *balancer = NULL;
+	bool is_new;
+
+	if (!find_or_create(cloud, call, spec, &balancer, &is_new, err) ||
+	    (!is_new && !change(cloud, call, spec, balancer, err)))
+		return false;
+	if (balancer->status.n_ingress == 0) {
+		err_set(err, ERR_PENDING, "load balancer %" STR_FMT " has no addresses yet",
+		        STR_ARG(balancer->id));
+		err->retry_after_ms = NO_STATUS_MS;
+		return false;
+	}
+	*ret = balancer->status;
+	return true;
+}
+
+static bool
+update_plainly(struct cloud *cloud, struct call *call, const struct lb_spec *spec,
+               struct error *err)
+{
+	struct balancer *balancer = NULL;
+
+	return cloud->balancers->find(cloud, call, spec, &balancer, err) &&
+	       change(cloud, call, spec, balancer, err);
+}
+
+static bool
+remove_plainly(struct cloud *cloud, struct call *call, const struct lb_spec *spec, bool *ret_found,
+               struct error *err)
+{
+	struct balancer *balancer = NULL;
+
+	if (!cloud->balancers->find(cloud, call, spec, &balancer, err)) {
+		if (err->code != ERR_NOT_FOUND)
+			return err_wrap(err, "find load balancer %" STR_FMT, STR_ARG(spec->name));
+		*ret_found = false;
+		return check_project(cloud, call, spec, err);
+	}
+	*ret_found = true;
+	return cloud->balancers->destroy(cloud, call, spec, balancer, err) ||
+	       err->code == ERR_NOT_FOUND ||
+	       err_wrap(err, "delete load balancer %" STR_FMT, STR_ARG(balancer->id));
+}
+
+/* ---- what the controllers call ---- */
+
+bool
+balancer_ensure(struct cloud *cloud, struct call *call, const struct lb_spec *spec,
+                enum lb_outcome *ret, struct lb_status *ret_status, struct error *err)
+{
+	struct lb_spec fitted = *spec;
+
+	if (!fit_and_report(cloud, call, &fitted, err))
+		return false;
+	if (cloud->balancers->ensure)
+		return cloud->balancers->ensure(cloud, call, &fitted, ret, ret_status, err);
+	if (!ensure_plainly(cloud, call, &fitted, ret_status, err))
+		return false;
+	*ret = LB_DONE;
+	return true;
+}
+
+/* A refusal is reported by balancer_ensure() alone: nodes of a balancer that was made before follow
+ * in spite of it. */
+bool
+balancer_update_nodes(struct cloud *cloud, struct call *call, const struct lb_spec *spec,
+                      struct error *err)
+{
+	CLEANUP(buf_fini) struct buf left_out = BUF_INIT(KIB(1));
+	const struct balancer_ops *ops = cloud->balancers;
+	bool is_whole = !ops->update_nodes; /* ports change as well, so a refusal counts */
+	struct lb_spec fitted = *spec;
+	struct lb_status ignored = { 0 };
+	enum lb_outcome outcome = LB_DONE;
+
+	if (!fit_spec(cloud, call, &fitted, is_whole, &left_out, err))
+		return false;
+	if (ops->update_nodes)
+		return ops->update_nodes(cloud, call, &fitted, err);
+	if (!ops->ensure)
+		return update_plainly(cloud, call, &fitted, err);
+	return ops->ensure(cloud, call, &fitted, &outcome, &ignored, err) && outcome != LB_PARTIAL;
+}
+
+bool
+balancer_remove(struct cloud *cloud, struct call *call, const struct lb_spec *spec, bool *ret_found,
+                struct error *err)
+{
+	return (cloud->balancers->remove ? cloud->balancers->remove
+	                                 : remove_plainly)(cloud, call, spec, ret_found, err);
 }

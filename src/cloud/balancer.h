@@ -130,6 +130,44 @@ bool lb_needs_evidence(const struct lb_spec *);
  * says what to do. */
 NODISCARD bool lb_check_evidence(const struct lb_evidence *, struct error *err);
 
+/* ---- what a cloud's balancers cannot do ----
+ *
+ * A Service may ask for more than a cloud's balancers can do. If a provider passed over that in
+ * silence, a Service with source ranges would look restricted and be open. So the table of a
+ * provider says for each feature what happens, and what it does not mention is refused. The
+ * framework acts on it before the provider is called, for ensure() and for create() and change().
+ */
+
+enum lb_feature {
+	LB_UDP_PORTS,
+	LB_SCTP_PORTS,
+	LB_SEVERAL_PORTS,
+	LB_PORTS_WITHOUT_NODE_PORT, /* spec.allocateLoadBalancerNodePorts: false */
+	LB_SOURCE_RANGES,           /* spec.loadBalancerSourceRanges */
+	LB_LOCAL_TRAFFIC,           /* spec.externalTrafficPolicy: Local */
+	LB_CLIENT_AFFINITY,         /* spec.sessionAffinity: ClientIP */
+	LB_IPV6,
+	LB_DUAL_STACK, /* addresses of both families; PreferDualStack is content with one */
+	LB_CHOSEN_IP,  /* spec.loadBalancerIP */
+	LB_N_FEATURES,
+};
+
+enum lb_support {
+	LB_REFUSE,    /* ERR_UNSUPPORTED; the Service gets no balancer, or keeps the one it has */
+	LB_LEAVE_OUT, /* it is removed from struct lb_spec, and a Warning event reports it */
+	LB_IGNORE,    /* it is removed without an event */
+	LB_PASS,      /* the provider gets it, and does it or handles it in its own way */
+};
+
+/* ---- the table of a provider ---- */
+
+/** Designated initialisers for `features` of a provider that handles all of them by itself. */
+#define LB_PASSES_ALL                                                                      \
+	[LB_UDP_PORTS] = LB_PASS, [LB_SCTP_PORTS] = LB_PASS, [LB_SEVERAL_PORTS] = LB_PASS, \
+	[LB_PORTS_WITHOUT_NODE_PORT] = LB_PASS, [LB_SOURCE_RANGES] = LB_PASS,              \
+	[LB_LOCAL_TRAFFIC] = LB_PASS, [LB_CLIENT_AFFINITY] = LB_PASS, [LB_IPV6] = LB_PASS, \
+	[LB_DUAL_STACK] = LB_PASS, [LB_CHOSEN_IP] = LB_PASS
+
 /** How far `ensure` came when it returns true. */
 enum lb_outcome {
 	LB_DONE,
@@ -138,24 +176,63 @@ enum lb_outcome {
 	               failure, and tried again */
 };
 
+/** A balancer that find() or create() returned, in the call's arena. A provider that needs more
+ * for change() and destroy() embeds it (CONTAINER_OF). */
+struct balancer {
+	struct str id;           /* for messages */
+	struct lb_status status; /* its addresses. None: it has none yet, so ask again soon */
+};
+
+/** Either ensure() and remove(), and if that is cheaper update_nodes(); or find(), create(),
+ * change() and destroy(), of which the framework makes the other three. */
 struct balancer_ops {
+	/** What its balancers can do, by enum lb_feature: { [LB_IPV6] = LB_PASS, … }. */
+	enum lb_support features[LB_N_FEATURES];
 	/** Its balancers lead to nodes' addresses: another address is another target. Else only
 	 * names and provider IDs count. */
 	bool uses_addresses;
 	/** Is that node a target of that Service? Pure and cheap; NULL: every node that the
-	 * framework's own rules admit. */
+	 * framework's own rules admit (docs/spec/framework.md, "Targets"). If the cloud has a
+	 * provider_id_prefix, nodes of other clouds and nodes without a provider ID never get
+	 * here. */
 	bool (*selects)(struct cloud *, const struct lb_spec *, const struct node_ref *node);
+
+	/* ---- a cloud that does everything by itself ---- */
+
 	/** Makes it so: creates, changes, or finds it as it should be. */
 	bool (*ensure)(struct cloud *, struct call *, const struct lb_spec *, enum lb_outcome *ret,
 	               struct lb_status *ret_status, struct error *);
 	/** Only the nodes changed. ERR_NOT_FOUND: there is no such balancer; the controller ensures
-	 * instead. */
+	 * instead. NULL: ensure() is called. */
 	bool (*update_nodes)(struct cloud *, struct call *, const struct lb_spec *, struct error *);
 	/** Removes it and what is left of half-made ones. Already gone is success. Never depends on
 	 * annotations being valid; only uid, name, namespace, service and cluster are to be
 	 * trusted to be there. *ret_found: there was something. */
 	bool (*remove)(struct cloud *, struct call *, const struct lb_spec *, bool *ret_found,
 	               struct error *);
+
+	/* ---- a plain cloud ---- */
+
+	/** Looks for the balancer of a Service: by a label with its UID if the cloud has labels,
+	 * else by spec->name, which is made of the UID and so unique. ERR_NOT_FOUND: the cloud says
+	 * that there is none. Only uid, name, namespace, service and cluster are to be trusted. */
+	bool (*find)(struct cloud *, struct call *, const struct lb_spec *, struct balancer **ret,
+	             struct error *);
+	/** Makes it, with ports and nodes. It was not found before; ERR_EXISTS: another process was
+	 * faster, so it is looked for again. */
+	bool (*create)(struct cloud *, struct call *, const struct lb_spec *, struct balancer **ret,
+	               struct error *);
+	/** Compares ports and nodes of the balancer that find() returned with spec and changes what
+	 * differs: nothing, most of the time. May update its status. ERR_NOT_FOUND: it went
+	 * meanwhile. */
+	bool (*change)(struct cloud *, struct call *, const struct lb_spec *, struct balancer *,
+	               struct error *);
+	/** Deletes it. ERR_NOT_FOUND, already gone, is success. */
+	bool (*destroy)(struct cloud *, struct call *, const struct lb_spec *,
+	                const struct balancer *, struct error *);
+
+	/* ---- any of them ---- */
+
 	/** All Services that want a balancer of this controller or still carry its finalizer, once
 	 * after each start, before any other call: a provider that stores no addresses itself
 	 * rebuilds them from statuses. A status is no proof: any user who may patch it can write
@@ -168,5 +245,17 @@ struct balancer_ops {
 	 * not needed. */
 	void (*forget)(struct cloud *, struct str uid);
 };
+
+/* ---- for the controllers: the operations of cloud->balancers, with all that is said above ---- */
+
+/** Composed of find(), create() and change(), it holds a Service whose balancer is not found (see
+ * above), with the cloud's machines of nodes as evidence. */
+NODISCARD bool balancer_ensure(struct cloud *, struct call *, const struct lb_spec *,
+                               enum lb_outcome *ret, struct lb_status *ret_status,
+                               struct error *err);
+NODISCARD bool balancer_update_nodes(struct cloud *, struct call *, const struct lb_spec *,
+                                     struct error *err);
+NODISCARD bool balancer_remove(struct cloud *, struct call *, const struct lb_spec *,
+                               bool *ret_found, struct error *err);
 
 #endif

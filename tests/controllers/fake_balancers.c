@@ -376,12 +376,14 @@ selects(struct cloud *cloud UNUSED, const struct lb_spec *spec, const struct nod
 const struct balancer_ops *
 fake_balancers_ops(bool with_selection)
 {
-	static const struct balancer_ops all = { .ensure = ensure,
+	static const struct balancer_ops all = { .features = { LB_PASSES_ALL },
+		                                 .ensure = ensure,
 		                                 .update_nodes = update_nodes,
 		                                 .remove = remove_it,
 		                                 .adopt = adopt,
 		                                 .forget = forget };
-	static const struct balancer_ops some = { .uses_addresses = true,
+	static const struct balancer_ops some = { .features = { LB_PASSES_ALL },
+		                                  .uses_addresses = true,
 		                                  .selects = selects,
 		                                  .ensure = ensure,
 		                                  .update_nodes = update_nodes,

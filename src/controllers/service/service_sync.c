@@ -250,7 +250,7 @@ service_ensure(struct service_run *run, struct error *err)
 	targets = targets_select(run->c->targets, run->c->env->cloud, &spec, run->call->arena);
 	service_report_empty(run, targets.n);
 	hand_over(run, &spec, &targets);
-	if (!run->c->ops->ensure(run->c->env->cloud, run->call, &spec, &outcome, &status, &why)) {
+	if (!balancer_ensure(run->c->env->cloud, run->call, &spec, &outcome, &status, &why)) {
 		*err = why;
 		return err_wrap(err, "failed to ensure load balancer");
 	}
@@ -279,7 +279,7 @@ call_update(struct service_run *run, const struct lb_spec *spec, struct error *e
 	bool is_done;
 
 	metric_inc(metric_of(&updates_total));
-	is_done = run->c->ops->update_nodes(run->c->env->cloud, run->call, spec, err);
+	is_done = balancer_update_nodes(run->c->env->cloud, run->call, spec, err);
 	metric_observe(metric_of(&update_seconds),
 	               (double)(clock_mono(run->call->clock) - begun_ns) / (double)NS_PER_SEC);
 	return is_done;
@@ -359,7 +359,7 @@ call_remove(struct service_run *run, bool *ret_found, struct error *err)
 	*ret_found = false;
 	if (may_release(run))
 		service_announce(run, SERVICE_DELETING);
-	if (!run->c->ops->remove(run->c->env->cloud, run->call, &spec, ret_found, err))
+	if (!balancer_remove(run->c->env->cloud, run->call, &spec, ret_found, err))
 		return false;
 	if (*ret_found)
 		log_info("load balancer deleted", LOG_STR("service", run->service->object.key));

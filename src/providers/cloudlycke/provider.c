@@ -279,6 +279,12 @@ remove_balancer(struct cloud *cloud, struct call *call, const struct lb_spec *sp
 /* Nodes without a provider ID are taken out where they are written down: selects() would only be
  * asked more often. */
 static const struct balancer_ops balancers = {
+	/* What can be done depends on the inventory: a hook is given everything, and HAProxy
+	 * refuses ports by itself, with a text that names the hook as the way out
+	 * (cl_haproxy_accepts()). */
+	.features = {
+		LB_PASSES_ALL,
+	},
 	.uses_addresses = true,
 	.ensure = ensure,
 	.update_nodes = update_nodes,

@@ -97,7 +97,23 @@ forget(struct cloud *cloud, struct str uid)
 	hz_lb_cache_untrack(hcloud_of(cloud)->cache, uid);
 }
 
+/* As the official controller does: source ranges, the traffic policy, session affinity and a chosen
+ * address have no effect, and no Event says so. The provider leaves out ports of other protocols by
+ * itself, with the official controller's Event. IP families are passed, because every balancer has
+ * addresses of both; a Service that wants IPv6 alone is served, too. */
 static const struct balancer_ops balancers = {
+	.features = {
+		[LB_UDP_PORTS] = LB_PASS,
+		[LB_SCTP_PORTS] = LB_PASS,
+		[LB_SEVERAL_PORTS] = LB_PASS,
+		[LB_PORTS_WITHOUT_NODE_PORT] = LB_PASS,
+		[LB_SOURCE_RANGES] = LB_IGNORE,
+		[LB_LOCAL_TRAFFIC] = LB_IGNORE,
+		[LB_CLIENT_AFFINITY] = LB_IGNORE,
+		[LB_IPV6] = LB_PASS,
+		[LB_DUAL_STACK] = LB_PASS,
+		[LB_CHOSEN_IP] = LB_IGNORE,
+	},
 	.selects = selects,
 	.ensure = ensure,
 	.update_nodes = update_nodes,
