@@ -4,7 +4,7 @@
 #include "flags/table.h"
 
 /* The framework's flags in its order (docs/spec/framework.md, "Flags"). "auto" is ours:
- * docs/migrating.md, "What differs, and matters". */
+ * docs/migrating.md, "Differences". */
 static const struct {
 	const char *name, *fallback;
 } specified[] = {
