@@ -10,14 +10,11 @@ ends with 0 only if each was seen.
     ./dev demo --keep    leaves it running, and says how to look around
 """
 import argparse
-import contextlib
 import json
 import os
 import re
-import signal
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 
@@ -29,6 +26,7 @@ from lib.cluster import Cluster  # noqa: E402
 from lib.haproxy import PROGRAM as HAPROXY  # noqa: E402
 from lib.haproxy import Backend, Haproxy  # noqa: E402
 from lib.nodes import SHUTDOWN, Kubelet, addresses, is_initialized, taint_keys  # noqa: E402
+from lib.process import Signalled, end_on_signals, temporary_folder  # noqa: E402
 from lib.services import FINALIZER, Services, finalizers  # noqa: E402
 from lib.wait import Timeout, wait_for  # noqa: E402
 
@@ -73,37 +71,6 @@ class Stage:
         took = time.monotonic() - begun
         print(f"  {self.paint('32', 'seen')} after {took:5.2f} s  {text}", flush=True)
         return seen
-
-
-class Signalled(SystemExit):
-    """A signal ended the demo. That is not a failure, and what the demo made is removed."""
-
-
-def end_on_signals():
-    """Without this, SIGTERM and SIGHUP end Python immediately and the folders are left behind. A second signal does not
-    interrupt the removal."""
-    numbers = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
-
-    def end(number, _frame):
-        for one in numbers:
-            signal.signal(one, signal.SIG_IGN)
-        raise KeyboardInterrupt if number == signal.SIGINT else Signalled(128 + number)
-
-    for one in numbers:
-        signal.signal(one, end)
-
-
-@contextlib.contextmanager
-def temporary_folder():
-    """Removed when no child is left that could write to it: a signal may come after a program was started and before its
-    Process is recorded."""
-    with tempfile.TemporaryDirectory(prefix="ccmd-demo-") as folder:
-        try:
-            yield Path(folder)
-        finally:
-            for child in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split():
-                os.kill(int(child), signal.SIGKILL)
-                os.waitpid(int(child), 0)
 
 
 class Demo:
@@ -395,7 +362,7 @@ def main():
     stage = Stage()
     stage.title("A real etcd and kube-apiserver start")
     end_on_signals()
-    with temporary_folder() as folder, Cluster(folder=folder / "cluster") as cluster:
+    with temporary_folder("ccmd-demo-") as folder, Cluster(folder=folder / "cluster") as cluster:
         stage.say(f"ready after {cluster.started_in_s:.1f} s")
         demo = (Failover if options.ha else Demo)(stage, folder, cluster)
         try:
