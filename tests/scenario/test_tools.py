@@ -1,4 +1,5 @@
 """The tools behind ./dev: a tree of their own in a temporary folder, with stubs in place of what takes minutes."""
+import contextlib
 import os
 import shutil
 import signal
@@ -8,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from lib.api import LEASES, NODES
+from lib.nodes import UNINITIALIZED, taint_keys
 from lib.wait import wait_for
 
 ROOT = Path(__file__).parents[2]
@@ -109,6 +112,69 @@ def test_a_demo_ended_by_a_signal_leaves_no_folders(tmp_path, options):
         printed, _ = demo.communicate(timeout=60)
     assert demo.returncode == 128 + signal.SIGTERM, printed
     assert list(folder.iterdir()) == []
+
+
+@contextlib.contextmanager
+def cluster_tool(*arguments, **options):
+    command = [sys.executable, str(ROOT / "tools" / "cluster.py"), *arguments]
+    tool = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
+    with tool:
+        try:
+            yield tool
+        finally:
+            tool.kill()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_cluster_ends_by_a_signal_and_leaves_no_folder(tmp_path, number):
+    folder = tmp_path / "tmp"
+    folder.mkdir()
+    # A shell that starts it in the background has it ignore SIGINT.
+    with cluster_tool(
+        env=os.environ | {"TMPDIR": str(folder)}, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN)
+    ) as tool:
+        line = tool.stdout.readline()
+        shell = subprocess.run(["sh", "-c", f"{line} kubectl get --raw /readyz"], capture_output=True, text=True)
+        assert shell.stdout == "ok", shell.stderr
+        children = Path(f"/proc/{tool.pid}/task/{tool.pid}/children").read_text().split()
+        tool.send_signal(number)
+        printed, problems = tool.communicate(timeout=60)
+    assert (tool.returncode, printed) == (0, ""), problems
+    assert list(folder.iterdir()) == []
+    assert len(children) == 2 and not any(Path("/proc", child).exists() for child in children)
+
+
+def test_kubelets_of_a_cluster_are_added_silenced_and_removed(api, cluster):
+    def kubelet(*arguments):
+        with cluster_tool("kubelet", *arguments, env=os.environ | {"KUBECONFIG": str(cluster.admin_kubeconfig)}) as tool:
+            _, problems = tool.communicate(timeout=60)
+        return tool.returncode, problems
+
+    def ready(name):
+        return next(one for one in api.node(name)["status"]["conditions"] if one["type"] == "Ready")
+
+    assert kubelet("add", "n1", "n2") == (0, "")
+    assert UNINITIALIZED in taint_keys(api.node("n1"))
+    assert ready("n1")["status"] == ready("n2")["status"] == "True"
+    assert {one["metadata"]["name"] for one in api.list(LEASES)} == {"n1", "n2"}
+    before = ready("n1")["lastHeartbeatTime"]
+    assert kubelet("silence", "n1") == (0, "")
+    assert (ready("n1")["status"], ready("n1")["lastHeartbeatTime"]) == ("Unknown", before)
+    assert ready("n2")["status"] == "True"
+    assert kubelet("add", "n1") == (0, "")
+    assert ready("n1")["status"] == "True"
+    assert kubelet("remove", "n1") == (0, "")
+    assert [one["metadata"]["name"] for one in api.list(NODES)] == ["n2"]
+    assert [one["metadata"]["name"] for one in api.list(LEASES)] == ["n2"]
+    status, problems = kubelet("silence", "n1")
+    assert status == 1 and "kubelet n1: " in problems and "NotFound" in problems
+
+
+def test_kubelets_are_added_to_clusters_of_ours_only(tmp_path, cluster):
+    other = shutil.copy(cluster.admin_kubeconfig, tmp_path / "kubeconfig")
+    with cluster_tool("kubelet", "add", "n1", env=os.environ | {"KUBECONFIG": str(other)}) as tool:
+        _, problems = tool.communicate(timeout=60)
+    assert tool.returncode == 1 and "KUBECONFIG does not name a cluster" in problems
 
 
 def test_comments_cite_documents_that_are_there(tmp_path):
