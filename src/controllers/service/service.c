@@ -1,8 +1,9 @@
-/* controllers/service/service.c: see service.h.
+/* controllers/service/service.c: what leads to work on a Service, and the workers; see service.h.
  *
- * Handlers of the stores put reasons into a Service's record and its key into the queue; the worker
- * that gets the key takes all its reasons at once. Nodes are thousands and Services hundreds, so a
- * change of a node only queues one pass, which gives every Service a reason to compare its targets.
+ * The handlers of the stores put reasons into the record of a Service and its key into the queue.
+ * The worker that gets the key takes all its reasons together. There may be thousands of nodes and
+ * hundreds of Services, so a change of a node does not go over all Services itself: it queues one
+ * key, KEY_PASS, whose worker gives every Service a reason to compare its targets.
  */
 #include "base/alloc.h"
 #include "base/limits.h"
@@ -18,22 +19,23 @@ enum {
 
 /* docs/spec/framework.md, "Service retries" */
 static const int64_t failure_base_ns = 5 * NS_PER_SEC;
-/* Clean-ups come back at least so often (docs/spec/framework.md, "Service retries"). */
+/* Failed clean-ups are retried at least so often (docs/spec/framework.md, "Service retries"). */
 static const int64_t cleanup_max_ns = 30 * NS_PER_SEC;
 static const int64_t pass_pause_ns = NS_PER_SEC;
 
-/* A key that no Service can have. */
+/* The key of a pass over all Services. No Service can have it, because their keys contain a slash.
+ */
 #define KEY_PASS STR("nodes")
 
 METRIC_FAMILY(pass_seconds, METRIC_HISTOGRAM, "service_controller_nodesync_latency_seconds",
-              "[ALPHA] How long it took to give all Services notice of changed nodes.",
+              "[ALPHA] Duration of a pass that gives all Services notice of changed nodes.",
               .buckets = (const double[]){ 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096,
                                            8192, 16384 },
               .n_buckets = 15);
 
 /* ---- records ---- */
 
-/* With the lock held. */
+/* Returns the record of that key, and makes it if there is none. With the lock held. */
 static struct service_record *
 record_make(struct service_controller *c, struct str key)
 {
@@ -47,6 +49,14 @@ record_make(struct service_controller *c, struct str key)
 	return r;
 }
 
+static bool
+record_exists(struct service_controller *c, struct str key)
+{
+	WITH_LOCK(&c->mu);
+
+	return map_get(&c->records, key) != NULL;
+}
+
 static void
 record_free(struct service_record *r)
 {
@@ -57,8 +67,8 @@ record_free(struct service_record *r)
 	free(r);
 }
 
-/* Drops it unless something came up meanwhile. One that knows of a balancer stays: a Service is
- * gone from the store a moment before on_vanished() says so, and that finds only what has a
+/* Drops the record unless there is a new reason meanwhile. A record that knows of a balancer stays:
+ * the store removes a Service a moment before it calls service_on_vanished(), which needs the
  * record. */
 static void
 record_drop(struct service_controller *c, struct service_record *r)
@@ -71,8 +81,10 @@ record_drop(struct service_controller *c, struct service_record *r)
 	record_free(r);
 }
 
+/* Any thread. */
 static void
-give_reason_after(struct service_controller *c, struct str key, unsigned reasons, int64_t delay_ns)
+service_queue_after(struct service_controller *c, struct str key, unsigned reasons,
+                    int64_t delay_ns)
 {
 	mutex_lock(&c->mu);
 	record_make(c, key)->reasons |= reasons;
@@ -84,15 +96,16 @@ give_reason_after(struct service_controller *c, struct str key, unsigned reasons
 }
 
 static void
-give_reason(struct service_controller *c, struct str key, unsigned reasons)
+service_queue(struct service_controller *c, struct str key, unsigned reasons)
 {
-	give_reason_after(c, key, reasons, 0);
+	service_queue_after(c, key, reasons, 0);
 }
 
 /* ---- what leads to work ---- */
 
+/* Does the Service have a balancer of this controller, or does it need one? */
 static bool
-concerns_us(const struct service *s)
+service_is_ours(const struct service *s)
 {
 	return service_wants_balancer(s) || service_needs_cleanup(s);
 }
@@ -108,7 +121,7 @@ is_same_service(const struct object *a, const struct object *b)
  * balancer is recorded yet, because a worker is still creating it, the first vanished Service
  * counts. */
 static void
-note_vanished(struct service_record *r, const struct object *old)
+record_note_vanished(struct service_record *r, const struct object *old)
 {
 	if (r->vanished && !is_same_service(r->balanced, old))
 		return;
@@ -116,35 +129,23 @@ note_vanished(struct service_record *r, const struct object *old)
 	r->vanished = object_ref((struct object *)(uintptr_t)old);
 }
 
+/* A Service has left the store. Without a record it had no balancer. */
 static void
-on_vanished(struct service_controller *c, const struct object *old)
+service_on_vanished(struct service_controller *c, const struct object *old)
 {
 	struct service_record *r;
 
 	mutex_lock(&c->mu);
 	r = map_get(&c->records, old->key);
 	if (r)
-		note_vanished(r, old);
+		record_note_vanished(r, old);
 	mutex_unlock(&c->mu);
 	if (r)
 		queue_add(c->queue, old->key);
 }
 
-/* What we have let go of has arrived: the record is not needed any more. */
-static void
-on_released(struct service_controller *c, struct str key)
-{
-	bool is_known;
-
-	mutex_lock(&c->mu);
-	is_known = map_get(&c->records, key) != NULL;
-	mutex_unlock(&c->mu);
-	if (is_known)
-		queue_add(c->queue, key);
-}
-
-/* Our finalizer is put back when somebody else has taken it off: without it the balancer would be
- * left one day. */
+/* Has another client removed our finalizer? It is added again, because without it the balancer
+ * would be left behind when the Service is deleted. */
 static bool
 has_lost_finalizer(const struct service *old, const struct service *new)
 {
@@ -156,12 +157,12 @@ static bool
 needs_sync(const struct service *old, const struct service *new)
 {
 	if (!old)
-		return concerns_us(new);
+		return service_is_ours(new);
 	return service_needs_update(old, new) || service_needs_cleanup(new) ||
 	       has_lost_finalizer(old, new);
 }
 
-/* A writer that keeps removing our finalizer must not cause a request to the cloud each time. */
+/* A client that keeps removing our finalizer must not cause a request to the cloud each time. */
 static int64_t
 finalizer_pause_ns(struct service_controller *c, const struct service *old,
                    const struct service *new)
@@ -172,24 +173,28 @@ finalizer_pause_ns(struct service_controller *c, const struct service *old,
 }
 
 static void
-on_service(void *arg, const struct object *object_old, const struct object *object_new)
+service_on_change(void *arg, const struct object *object_old, const struct object *object_new)
 {
 	struct service_controller *c = arg;
 	const struct service *old = (const struct service *)object_old,
 			     *new = (const struct service *)object_new;
 
 	if (old && !is_same_service(object_old, object_new))
-		on_vanished(c, object_old);
+		service_on_vanished(c, object_old);
 	if (!new)
 		return;
-	if (needs_sync(old, new))
-		give_reason_after(c, object_new->key, REASON_FULL, finalizer_pause_ns(c, old, new));
-	else if (!concerns_us(new))
-		on_released(c, object_new->key);
+	if (needs_sync(old, new)) {
+		service_queue_after(c, object_new->key, REASON_FULL,
+		                    finalizer_pause_ns(c, old, new));
+	} else if (!service_is_ours(new) && record_exists(c, object_new->key)) {
+		/* the watch has delivered the removal of our finalizer: a worker drops the record
+		 */
+		queue_add(c->queue, object_new->key);
+	}
 }
 
 static void
-on_node(void *arg, const struct object *object_old, const struct object *object_new)
+service_on_node(void *arg, const struct object *object_old, const struct object *object_new)
 {
 	struct service_controller *c = arg;
 	const struct node *old = (const struct node *)object_old,
@@ -209,8 +214,9 @@ on_node(void *arg, const struct object *object_old, const struct object *object_
 		queue_add(c->queue, KEY_PASS);
 }
 
-/* ---- nodes changed ---- */
+/* ---- changed nodes ---- */
 
+/* Does the Service have, or get, a balancer with targets? */
 static bool
 has_targets(const struct service *s)
 {
@@ -218,19 +224,21 @@ has_targets(const struct service *s)
 }
 
 static void
-queue_all(struct service_controller *c, bool (*is_meant)(const struct service *), unsigned reason)
+service_queue_all(struct service_controller *c, bool (*is_meant)(const struct service *),
+                  unsigned reason)
 {
 	CLEANUP(store_list_free) struct store_list all = store_list(c->env->services);
 
 	for (size_t i = 0; i < all.n; i++) {
 		if (is_meant(service_of(all.objects[i])))
-			give_reason(c, all.objects[i]->key, reason);
+			service_queue(c, all.objects[i]->key, reason);
 	}
 }
 
-/* At once, then at most once a second: returns how long it has to wait. */
+/* The first pass is immediate, later ones come at most once a second. Returns how long this one has
+ * to wait; 0 or less: not at all. */
 static int64_t
-take_turn(struct service_controller *c)
+start_pass(struct service_controller *c)
 {
 	int64_t now_ns = clock_mono(c->env->clock), wait_ns;
 	WITH_LOCK(&c->mu);
@@ -242,15 +250,15 @@ take_turn(struct service_controller *c)
 }
 
 static void
-pass_nodes(struct service_controller *c)
+service_pass_nodes(struct service_controller *c)
 {
-	int64_t begun_ns = clock_mono(c->env->clock), wait_ns = take_turn(c);
+	int64_t begun_ns = clock_mono(c->env->clock), wait_ns = start_pass(c);
 
 	if (wait_ns > 0) {
 		queue_add_after(c->queue, KEY_PASS, wait_ns);
 		return;
 	}
-	queue_all(c, has_targets, REASON_NODES);
+	service_queue_all(c, has_targets, REASON_NODES);
 	metric_observe(metric_of(&pass_seconds),
 	               (double)(clock_mono(c->env->clock) - begun_ns) / (double)NS_PER_SEC);
 }
@@ -258,7 +266,8 @@ pass_nodes(struct service_controller *c)
 /* ---- one Service ---- */
 
 static unsigned
-take_reasons(struct service_controller *c, struct service_record *r, struct object **ret_vanished)
+record_take_reasons(struct service_controller *c, struct service_record *r,
+                    struct object **ret_vanished)
 {
 	unsigned reasons;
 	WITH_LOCK(&c->mu);
@@ -269,27 +278,20 @@ take_reasons(struct service_controller *c, struct service_record *r, struct obje
 	return reasons;
 }
 
-/* It did not come to its end: the next run finds all that this one had. */
+/* This run has not done its work: the next one gets everything that this one was given. */
 static void
-put_back(struct service_controller *c, struct service_record *r, unsigned reasons,
-         struct object *vanished)
+record_put_back(struct service_controller *c, struct service_record *r, unsigned reasons,
+                struct object *vanished)
 {
 	WITH_LOCK(&c->mu);
 
 	r->reasons |= reasons;
 	if (vanished)
-		note_vanished(r, vanished);
+		record_note_vanished(r, vanished);
 }
 
-/* Only nodes changed, and they were dealt with a moment ago. */
-static bool
-is_throttled(const struct service_run *run)
-{
-	return run->reasons == REASON_NODES;
-}
-
-/* It failed, and all that came up since leaves its targets as they were: another try has to earn
- * its time. */
+/* The last run failed, and nothing happened since that another attempt could profit from: the
+ * Service is unchanged, and so are its targets. */
 static bool
 is_backing_off(struct service_run *run)
 {
@@ -297,26 +299,28 @@ is_backing_off(struct service_run *run)
 	       (run->record->is_retry_fixed || !service_sync_has_new_targets(run));
 }
 
-/* Puts off a run that comes before its time, and returns true. (The queue need not have the key for
- * then: of several times it keeps the earliest.) */
+/* Postpones a run that comes too early, and returns true. Targets were updated a moment ago, or a
+ * failure has to wait for its retry. (The queue must be given the time again: of several times for
+ * one key it keeps only the earliest.) */
 static bool
-put_off(struct service_run *run, struct object *vanished)
+service_postpone(struct service_run *run, struct object *vanished)
 {
 	int64_t now_ns = clock_mono(run->call->clock), due_ns = now_ns;
 
-	if (run->record->next_update_ns > now_ns && is_throttled(run))
+	if (run->record->next_update_ns > now_ns && run->reasons == REASON_NODES)
 		due_ns = run->record->next_update_ns;
 	else if (run->record->retry_ns > now_ns && is_backing_off(run))
 		due_ns = run->record->retry_ns;
 	if (due_ns == now_ns)
 		return false;
-	put_back(run->c, run->record, run->reasons, vanished);
+	record_put_back(run->c, run->record, run->reasons, vanished);
 	queue_add_after(run->c->queue, str_c(run->record->key), due_ns - now_ns);
 	return true;
 }
 
-/* The store replaces a Service shortly before on_vanished() is called with the last state of the
- * former Service, which is needed here. on_vanished() queues the key again. */
+/* Another Service has the name of the one whose balancer we have. What happens to that balancer
+ * depends on the last state of the former Service. The store calls service_on_vanished() with it
+ * shortly after replacing the Service, and that queues the key again. */
 static bool
 must_await_vanished(struct service_run *run, struct object *vanished)
 {
@@ -324,13 +328,14 @@ must_await_vanished(struct service_run *run, struct object *vanished)
 
 	if (vanished || !balanced || is_same_service(balanced, &run->service->object))
 		return false;
-	put_back(run->c, run->record, run->reasons, NULL);
+	record_put_back(run->c, run->record, run->reasons, NULL);
 	return true;
 }
 
+/* The store has a Service of this name. */
 static bool
-sync_present(struct service_run *run, struct object *object, struct object *vanished,
-             struct error *err)
+service_sync_present(struct service_run *run, struct object *object, struct object *vanished,
+                     struct error *err)
 {
 	const struct object *balanced = run->record->balanced;
 	bool is_done = false;
@@ -338,7 +343,7 @@ sync_present(struct service_run *run, struct object *object, struct object *vani
 	if ((balanced && !is_same_service(balanced, object) &&
 	     !service_sync_former(run, service_of(vanished), err)) ||
 	    !service_sync(run, &is_done, err)) {
-		put_back(run->c, run->record, REASON_RETRY, vanished);
+		record_put_back(run->c, run->record, REASON_RETRY, vanished);
 		return false;
 	}
 	queue_forget(run->c->queue, object->key);
@@ -348,11 +353,12 @@ sync_present(struct service_run *run, struct object *object, struct object *vani
 	return true;
 }
 
+/* The store has no Service of this name. */
 static bool
-sync_absent(struct service_run *run, struct object *vanished, struct error *err)
+service_sync_absent(struct service_run *run, struct object *vanished, struct error *err)
 {
 	if (vanished && !service_sync_former(run, service_of(vanished), err)) {
-		put_back(run->c, run->record, REASON_RETRY, vanished);
+		record_put_back(run->c, run->record, REASON_RETRY, vanished);
 		return false;
 	}
 	queue_forget(run->c->queue, str_c(run->record->key));
@@ -360,9 +366,11 @@ sync_absent(struct service_run *run, struct object *vanished, struct error *err)
 	return true;
 }
 
-/* The reasons first, the Service then: what changes in between is a reason for the next run. */
+/* Reasons are taken before the Service is read from the store: a change in between is a reason for
+ * the next run. */
 static bool
-reconcile(struct service_controller *c, struct call *call, struct str key, struct error *err)
+service_reconcile(struct service_controller *c, struct call *call, struct str key,
+                  struct error *err)
 {
 	CLEANUP(object_unrefp) struct object *object = NULL;
 	CLEANUP(object_unrefp) struct object *vanished = NULL;
@@ -372,19 +380,20 @@ reconcile(struct service_controller *c, struct call *call, struct str key, struc
 	run.record = map_get(&c->records, key);
 	mutex_unlock(&c->mu);
 	if (!run.record)
-		return true; /* a late retry of what has been settled */
-	run.reasons = take_reasons(c, run.record, &vanished);
+		return true; /* a late retry of work that was done meanwhile */
+	run.reasons = record_take_reasons(c, run.record, &vanished);
 	object = store_get(c->env->services, key);
 	if (!object)
-		return sync_absent(&run, vanished, err);
+		return service_sync_absent(&run, vanished, err);
 	run.service = service_of(object);
-	if (must_await_vanished(&run, vanished) || put_off(&run, vanished))
+	if (must_await_vanished(&run, vanished) || service_postpone(&run, vanished))
 		return true;
-	return sync_present(&run, object, vanished, err);
+	return service_sync_present(&run, object, vanished, err);
 }
 
 /* ---- workers ---- */
 
+/* Is the balancer of this Service to be removed? */
 static bool
 is_cleaning_up(struct service_controller *c, struct str key)
 {
@@ -394,7 +403,7 @@ is_cleaning_up(struct service_controller *c, struct str key)
 }
 
 static void
-set_retry(struct service_controller *c, struct str key, int64_t delay_ns, bool is_fixed)
+record_set_retry(struct service_controller *c, struct str key, int64_t delay_ns, bool is_fixed)
 {
 	struct service_record *r;
 	WITH_LOCK(&c->mu);
@@ -407,30 +416,30 @@ set_retry(struct service_controller *c, struct str key, int64_t delay_ns, bool i
 }
 
 static void
-log_failure(struct str key, const struct error *err, int64_t delay_ns)
+service_log_failure(struct str key, const struct error *err, int64_t delay_ns)
 {
 	if (err->code == ERR_PENDING)
 		return;
 	if (err->code == ERR_THROTTLED)
-		log_warn("service has to wait for the cloud's rate limit", LOG_STR("service", key),
+		log_warn("service waits for the cloud's rate limit", LOG_STR("service", key),
 		         LOG_ERR(err), LOG_DURATION("in", delay_ns));
 	else
 		log_error("processing service failed, will retry", LOG_STR("service", key),
 		          LOG_ERR(err), LOG_DURATION("in", delay_ns));
 }
 
-/* The one place that turns an error code into behaviour. */
+/* The only place in this controller that turns an error code into behaviour (docs/errors.md). */
 static void
-handle_failure(struct service_controller *c, struct str key, const struct error *err)
+service_handle_failure(struct service_controller *c, struct str key, const struct error *err)
 {
 	int64_t delay_ns = err->retry_after_ms * NS_PER_MS;
 	bool is_fixed = (err->code == ERR_PENDING || err->code == ERR_THROTTLED) && delay_ns > 0;
 
 	if (err->code == ERR_CANCELLED)
 		return;
-	if (err->is_outage) { /* other reasons need not wait for the end of the outage: a refusal
-		                 costs no request */
-		set_retry(c, key, 0, false);
+	if (err->is_outage) { /* a new reason need not wait for the end of the outage: during an
+		                 outage a call fails without a request */
+		record_set_retry(c, key, 0, false);
 		queue_park(c->queue, key, failure_outage_ns(err));
 		return;
 	}
@@ -440,8 +449,8 @@ handle_failure(struct service_controller *c, struct str key, const struct error 
 		delay_ns = queue_add_failed(c->queue, key,
 		                            is_cleaning_up(c, key) ? cleanup_max_ns
 		                                                   : failure_max_ns(err->code));
-	set_retry(c, key, delay_ns, is_fixed);
-	log_failure(key, err, delay_ns);
+	record_set_retry(c, key, delay_ns, is_fixed);
+	service_log_failure(key, err, delay_ns);
 }
 
 void
@@ -457,15 +466,15 @@ service_work_on(struct service_controller *c, struct arena *arena, struct str ke
 	struct error err;
 
 	if (str_eq(key, KEY_PASS))
-		pass_nodes(c);
-	else if (!reconcile(c, &call, key, &err))
-		handle_failure(c, key, &err);
+		service_pass_nodes(c);
+	else if (!service_reconcile(c, &call, key, &err))
+		service_handle_failure(c, key, &err);
 	arena_reset(arena);
 	queue_done(c->queue, key);
 }
 
 static void *
-run_worker(void *arg)
+service_worker(void *arg)
 {
 	struct service_controller *c = arg;
 	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
@@ -501,11 +510,11 @@ service_controller_new(struct controller_env *env, const struct service_controll
 	cond_init(&c->adopted);
 	failure_pause_init(&c->adopt_pause);
 	metric_set(running_metric("service"), 1);
-	store_add_handler(env->services, (struct store_handler){ on_service, c });
-	store_add_handler(env->nodes, (struct store_handler){ on_node, c });
+	store_add_handler(env->services, (struct store_handler){ service_on_change, c });
+	store_add_handler(env->nodes, (struct store_handler){ service_on_node, c });
 	c->workers = xcalloc(config->n_workers, sizeof(*c->workers));
 	for (unsigned i = 0; i < config->n_workers; i++)
-		thread_start(&c->workers[i], "service", run_worker, c);
+		thread_start(&c->workers[i], "service", service_worker, c);
 	return c;
 }
 
@@ -515,10 +524,10 @@ service_controller_wake(struct service_controller *c, struct str key)
 	CLEANUP(object_unrefp)
 	struct object *object = key.len > 0 ? store_get(c->env->services, key) : NULL;
 
-	if (object && concerns_us(service_of(object)))
-		give_reason(c, key, REASON_FULL);
+	if (object && service_is_ours(service_of(object)))
+		service_queue(c, key, REASON_FULL);
 	else if (key.len == 0)
-		queue_all(c, concerns_us, REASON_FULL);
+		service_queue_all(c, service_is_ours, REASON_FULL);
 }
 
 void
@@ -534,26 +543,20 @@ service_controller_queue(struct service_controller *c)
 	return c->queue;
 }
 
-static void
-free_records(struct service_controller *c)
+void
+service_controller_free(struct service_controller *c)
 {
 	struct str key;
 	void *record;
 
-	for (size_t pos = 0; map_next(&c->records, &pos, &key, &record);)
-		record_free(record);
-	map_fini(&c->records);
-}
-
-void
-service_controller_free(struct service_controller *c)
-{
 	if (!c)
 		return;
 	for (unsigned i = 0; i < c->config.n_workers; i++)
 		thread_join(c->workers[i]);
 	queue_free(c->queue);
-	free_records(c);
+	for (size_t pos = 0; map_next(&c->records, &pos, &key, &record);)
+		record_free(record);
+	map_fini(&c->records);
 	targets_free(c->targets);
 	failure_pause_fini(&c->adopt_pause);
 	mutex_destroy(&c->mu);

@@ -1,15 +1,15 @@
 /* controllers/service/service.h: the service controller: a load balancer for each Service that
  * wants one (docs/spec/framework.md, "Service sync").
  *
- * One queue of Services, one key each with reasons: FULL (something about the Service) or NODES
- * (only its targets), so ensuring and updating of one Service never overlap, and up to the number
- * of workers one slow Service delays no other. Targets follow their nodes at once, then at most
- * once a second; only balancers whose set of (name, provider ID) changed are called. The finalizer
- * is on a Service before its balancer is made, and goes after it is gone; deletion depends on
- * nothing but the Service's UID and name. Status is written only from an answer, never from a
- * failure.
+ * One queue of Services. A Service has one key, with reasons: FULL (anything about the Service may
+ * have changed) or NODES (only its targets may have). So ensuring a balancer and updating its
+ * targets never overlap, and a slow Service delays no other while there are workers left. Targets
+ * follow their nodes immediately, then at most once a second; only balancers whose set of (name,
+ * provider ID) changed cost a call. The finalizer is written before the balancer is made, and
+ * removed after the balancer is gone; a deletion depends on nothing but the Service's UID and name.
+ * Status is written only from a successful answer, never from a failure.
  *
- * Threads: workers of its own.
+ * Threads: the controller has its own; all functions may be called from any thread.
  */
 #ifndef CCMD_CONTROLLERS_SERVICE_SERVICE_H
 #define CCMD_CONTROLLERS_SERVICE_SERVICE_H
@@ -24,12 +24,12 @@ struct service_controller_config {
 	const char *cluster_name; /* --cluster-name */
 };
 
-/** Subscribes to both stores and starts the threads, which wait for them to sync. Before the
- * reflectors start. */
+/** Subscribes to the stores of Services and nodes and starts the threads, which wait until both
+ * have synced. Must be called before the reflectors start, so that no change is missed. */
 struct service_controller *service_controller_new(struct controller_env *env,
                                                   const struct service_controller_config *config);
-/** Something changed in the cloud: all Services, or that one ("namespace/name"), are looked at
- * now. */
+/** Something changed in the cloud: the Service with that key ("namespace/name") is ensured now; an
+ * empty key means all Services. */
 void service_controller_wake(struct service_controller *, struct str key);
 /** An API of the cloud is available again: Services that wait for the end of an outage are due. */
 void service_controller_release(struct service_controller *);

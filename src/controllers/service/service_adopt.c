@@ -1,9 +1,10 @@
-/* controllers/service/service_adopt.c: what a provider has to know of all Services before it is
- * asked for the first.
+/* controllers/service/service_adopt.c: what a provider has to know about all Services before it is
+ * asked for the first one.
  *
- * Without it the provider might hand out an address that is in use, so it is tried until it works,
- * and no Service is worked on before. An event says what is in the way: once, and again when that
- * changes or lasts.
+ * A provider that hands out addresses itself has to know which ones are in use. Without that
+ * knowledge it might hand out one a second time, so it is retried until it succeeds, and no Service
+ * is worked on before. An event says what is in the way: once, and again when the reason changes or
+ * after 5 min.
  */
 #include "base/backoff.h"
 #include "base/event_kind.h"
@@ -15,22 +16,23 @@
 EVENT_KIND(
 	failed_event, SERVICE_COMPONENT, "AdoptLoadBalancersFailed", true,
 	"Pod or Namespace kube-system",
-	"The load balancers that exist could not be read, so no Service is worked on; it is tried again.");
+	"The existing load balancers could not be read, so no Service is worked on. Reading them is retried.");
 
 static const int64_t pause_ns = 5 * NS_PER_SEC;
 static const int64_t pause_max_ns = 60 * NS_PER_SEC;
 static const int64_t remind_ns = 300 * NS_PER_SEC;
 
-/* A failure that lasts. */
+/* A failure that lasts, and what was reported about it. */
 struct adopt_failure {
 	unsigned n_pauses;
 	uint64_t reported;      /* a hash of the message that was reported */
-	int64_t next_report_ns; /* mono: though it is the same */
+	int64_t next_report_ns; /* mono: the same message is reported again then */
 };
 
-/* Another controller writes the status of a Service of another class. A Service that is being
- * deleted without our finalizer has no balancer any more, although its status may still show an
- * address that another Service has by now. */
+/* Does the Service have a balancer that the provider must know? Another controller writes the
+ * status of a Service of another class. A Service that is being deleted without our finalizer has
+ * no balancer any more, although its status may still show an address that another Service has by
+ * now. */
 static bool
 is_adoptable(const struct service *s)
 {
@@ -70,10 +72,10 @@ adopt_once(struct service_controller *c, struct call *call, struct error *err)
 	return c->ops->adopt(c->env->cloud, call, specs, n, err);
 }
 
-/* ---- when it fails ---- */
+/* ---- failures ---- */
 
 static void
-send_event(struct service_controller *c, const struct error *err)
+service_send_adopt_event(struct service_controller *c, const struct error *err)
 {
 	CLEANUP(buf_fini) struct buf message = BUF_INIT(LIMIT_EVENT_MESSAGE);
 	struct event_object object = host_ourselves();
@@ -96,7 +98,7 @@ service_report_failed_adoption(struct service_controller *c, struct adopt_failur
 	t->reported = hash;
 	t->next_report_ns = clock_deadline(now_ns, remind_ns);
 	log_error("load balancers that exist cannot be taken over, will retry", LOG_ERR(err));
-	send_event(c, err);
+	service_send_adopt_event(c, err);
 }
 
 static int64_t
@@ -107,6 +109,7 @@ next_delay_ns(struct adopt_failure *t, const struct error *err)
 	return backoff_spread_ns(pause_ns, t->n_pauses++, pause_max_ns);
 }
 
+/* Returns false when cancelled. */
 static bool
 service_adopt(struct service_controller *c, struct call *call, struct error *err)
 {
@@ -124,7 +127,7 @@ service_adopt(struct service_controller *c, struct call *call, struct error *err
 	return true;
 }
 
-/* ---- the first worker does it ---- */
+/* ---- the first worker adopts ---- */
 
 static void
 end_adoption(struct service_controller *c)
@@ -135,7 +138,8 @@ end_adoption(struct service_controller *c)
 	cond_broadcast(&c->adopted);
 }
 
-/* The others wait; when it is cancelled, so are they. */
+/* The first worker adopts, the others wait for it. If it is cancelled, the queue is shut down, so
+ * that the others end as well. */
 void
 service_begin(struct service_controller *c, struct call *call)
 {

@@ -1,10 +1,10 @@
 /* controllers/service/service_events.c: events about the load balancer of a Service
  * (docs/spec/framework.md, "Service events").
  *
- * The API server takes 25 events of an object and one more per 5 min (docs/spec/kube-client.md,
- * "Event limits"), and what is repeated uses them up for what matters. So work that takes several
- * tries begins once, and changed targets are reported more and more seldom while they go on
- * changing.
+ * The API server accepts 25 events about one object and one more every 5 min
+ * (docs/spec/kube-client.md, "Event limits"). Repeated events would use up this quota. So work that
+ * takes several attempts is announced once, and changed targets are reported less and less often
+ * while they keep changing.
  */
 #include "base/backoff.h"
 #include "base/event_kind.h"
@@ -16,32 +16,32 @@ EVENT_KIND(ensuring_event, SERVICE_COMPONENT, "EnsuringLoadBalancer", false, "Se
 EVENT_KIND(ensured_event, SERVICE_COMPONENT, "EnsuredLoadBalancer", false, "Service",
            "The load balancer is as the Service wants it.");
 EVENT_KIND(deleting_event, SERVICE_COMPONENT, "DeletingLoadBalancer", false, "Service",
-           "The Service no longer wants its load balancer.");
+           "The Service no longer wants its load balancer, which is being deleted.");
 EVENT_KIND(deleted_event, SERVICE_COMPONENT, "DeletedLoadBalancer", false, "Service",
-           "The load balancer is gone.");
+           "The load balancer was deleted.");
 EVENT_KIND(updated_event, SERVICE_COMPONENT, "UpdatedLoadBalancer", false, "Service",
-           "The load balancer has new targets, since nodes changed.");
+           "The load balancer has new targets because nodes changed.");
 EVENT_KIND(unavailable_event, SERVICE_COMPONENT, "UnAvailableLoadBalancer", true, "Service",
-           "No node may be a target of the load balancer.");
+           "There is no node that may be a target of the load balancer.");
 EVENT_KIND(sync_failed_event, SERVICE_COMPONENT, "SyncLoadBalancerFailed", true, "Service",
-           "The load balancer could not be made as the Service wants it; it is tried again.");
+           "The load balancer could not be made as the Service wants it. This is retried.");
 EVENT_KIND(delete_failed_event, SERVICE_COMPONENT, "DeleteLoadBalancerFailed", true, "Service",
-           "The load balancer could not be deleted; it is tried again.");
+           "The load balancer could not be deleted. This is retried.");
 EVENT_KIND(update_failed_event, SERVICE_COMPONENT, "UpdateLoadBalancerFailed", true, "Service",
-           "The targets of the load balancer could not be changed; it is tried again.");
+           "The targets of the load balancer could not be changed. This is retried.");
 
 EVENT_KIND(
 	kept_event, SERVICE_COMPONENT, "LoadBalancerKept", true, "Service",
-	"The Service of that name was replaced, or vanished without being deleted; the load balancer of the former one is kept.");
+	"A Service vanished without being deleted, or was replaced by another one of the same name. Its load balancer is kept.");
 
 static const int64_t report_pause_ns = 60 * NS_PER_SEC;
-static const int64_t report_pause_max_ns = 300 *
-                                           NS_PER_SEC; /* as fast as the filter lets more through */
+static const int64_t report_pause_max_ns =
+	300 * NS_PER_SEC; /* the rate at which the API server accepts further events */
 
-/* By enum service_event. */
+/* Indexed by enum service_event. */
 static const struct {
 	const struct event_kind *kind;
-	const char *text; /* of a failure: what comes before its message */
+	const char *text; /* of a failure: the text before the error message */
 } events[] = {
 	[SERVICE_ENSURING] = { &ensuring_event, "Ensuring load balancer" },
 	[SERVICE_ENSURED] = { &ensured_event, "Ensured load balancer" },
@@ -95,8 +95,8 @@ service_is_failure(const struct error *err)
 	return err->code != ERR_PENDING && err->code != ERR_THROTTLED && err->code != ERR_CANCELLED;
 }
 
-/* In an outage each attempt fails with the same text, possibly for hours. It is sent once, so that
- * it does not use up the event quota of the Service. */
+/* Was the same Warning about an outage sent before? In an outage each attempt fails with the same
+ * text, possibly for hours, and would use up the event quota of the Service. */
 static bool
 is_repeated(struct service_record *r, struct str message, const struct error *err)
 {
@@ -146,9 +146,10 @@ service_warn_of_kept(struct service_run *run, const struct service *former)
 	add_addresses(&text, former);
 	buf_add_c(
 		&text,
-		" is kept: that Service was not deleted, it vanished with the finalizer " SERVICE_FINALIZER
-		" on it, as after a restore of the API server's data. If nothing needs the load balancer, "
-		"delete it by hand.");
+		" is kept and goes on serving: that Service was not deleted, it vanished together with the finalizer " SERVICE_FINALIZER
+		", as after a restore of the API server's data. If a Service with this UID is restored, it gets the load "
+		"balancer back. If nothing needs the load balancer, delete it in the cloud: nothing in the cluster refers "
+		"to it any more.");
 	if (!about.service)
 		about.service = former;
 	service_send_event(&about, EVENT_WARNING, kept_event.reason, buf_str(&text));
@@ -184,9 +185,10 @@ service_report_empty(struct service_run *run, size_t n_targets)
 	run->record->is_empty_reported = n_targets == 0;
 }
 
-/* Longer each time, unless there was peace for as long. */
+/* Each pause is longer than the one before, unless targets have not changed for as long as the last
+ * pause. */
 static int64_t
-next_pause(const struct service_record *r, int64_t now_ns)
+next_report_pause_ns(const struct service_record *r, int64_t now_ns)
 {
 	if (r->report_pause_ns == 0 || now_ns - r->next_report_ns > r->report_pause_ns)
 		return report_pause_ns;
@@ -205,7 +207,7 @@ service_report_new_targets(struct service_run *run)
 		queue_add_after(run->c->queue, str_c(r->key), r->next_report_ns - now_ns);
 		return;
 	}
-	r->report_pause_ns = next_pause(r, now_ns);
+	r->report_pause_ns = next_report_pause_ns(r, now_ns);
 	r->next_report_ns = clock_deadline(now_ns, r->report_pause_ns);
 	r->has_new_targets = false;
 	service_send_event(run, EVENT_NORMAL, updated_event.reason,

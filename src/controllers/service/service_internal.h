@@ -1,11 +1,14 @@
 /* controllers/service/service_internal.h: what the files behind controllers/service/service.h
  * share.
  *
- * 	service.c         triggers, the queue, workers, records
- * 	service_adopt.c   what a provider has to know before the first Service
- * 	service_sync.c    one Service: ensure, update targets, clean up
- * 	service_events.c  its events
+ * 	service.c         what leads to work, the queue, workers, records
+ * 	service_adopt.c   what a provider has to know before it is asked for the first Service
+ * 	service_sync.c    one Service: ensure its balancer, update targets, clean up
+ * 	service_events.c  the events about a Service
  * 	service_spec.c    a Service as a provider sees it
+ *
+ * A *record* is the memory of one Service, found by its key. A *run* is one turn of a worker with a
+ * record and the Service as the store has it.
  */
 #ifndef CCMD_CONTROLLERS_SERVICE_SERVICE_INTERNAL_H
 #define CCMD_CONTROLLERS_SERVICE_SERVICE_INTERNAL_H
@@ -19,12 +22,12 @@
 #include "kube/service.h"
 
 enum service_reason {
-	REASON_NODES = 1, /* its targets may have changed */
-	REASON_FULL = 2,  /* anything may have */
-	REASON_RETRY = 4, /* the last run did not come to its end: FULL, but not before its time */
+	REASON_NODES = 1, /* the targets of its balancer may have changed */
+	REASON_FULL = 2,  /* anything about it may have changed */
+	REASON_RETRY = 4, /* the last run failed: as FULL, but not before the retry is due */
 };
 
-/* Events about work that begins, ends or fails. */
+/* The events about work that begins, ends or fails. */
 enum service_event {
 	SERVICE_NOTHING,
 	SERVICE_ENSURING,
@@ -35,37 +38,40 @@ enum service_event {
 	SERVICE_DELETE_FAILED,
 };
 
-/** What we know of one Service beside what the store knows. Made when a Service first concerns us,
- * dropped when it does not any more. */
+/** What the controller remembers about one Service. Made when a Service first needs work, dropped
+ * when there is nothing left to remember. */
 struct service_record {
 	char *key;
-	unsigned reasons;        /* mu: to be dealt with; enum service_reason */
-	struct object *vanished; /* mu: its last state, when it went from the store; NULL */
+	unsigned reasons;        /* mu: for the next run; enum service_reason */
+	struct object *vanished; /* mu: the last state of a Service of this name that left the
+	                            store; NULL: none */
 	/* The Service whose balancer we created, tried to create or found; NULL: none. Only the
 	 * worker that has the key changes it, with mu held; other threads read it with mu held. */
 	struct object *balanced;
 
-	/* of the worker that has the key */
+	/* The rest belongs to the worker that has the key. */
 	uint64_t foreign_hash; /* hash of the UID of a Service of another class that has no balancer
 	                          of ours */
-	bool has_targets;      /* targets_hash is that of the targets the provider was given last */
-	bool has_failed;       /* the last ensure or update did */
+	bool has_targets; /* targets_hash is the hash of the targets that the provider was given
+	                     last */
+	bool has_failed;  /* the last ensure or update failed */
 	uint64_t warned_outage; /* hash of the last Warning if an outage was its cause; else 0 */
-	bool is_elsewhere; /* another controller's, said the provider: its targets are not ours to
-	                      set */
-	bool is_empty_reported; /* "no available nodes" was reported */
-	/* what began, as an event said, and has not ended */
+	bool is_elsewhere; /* the provider answered that another controller serves it: we must not
+	                      set its targets */
+	bool is_empty_reported; /* the event that there are no targets was sent */
+	/* the event about work that began and has not ended */
 	enum service_event announced;
-	char *written_version; /* what our own last write made of the Service; NULL: none */
-	bool is_unsure;        /* whether that came through: there was no good answer */
-	unsigned n_conflicts;  /* counted as expected since the last complete run */
-	bool has_new_targets;  /* its targets were changed, and no event said so yet */
+	char *written_version; /* the resource version after our own last write; NULL: none */
+	bool is_unsure; /* our last write was not answered, so it may or may not have been executed
+	                 */
+	unsigned n_conflicts; /* conflicts since the last complete run */
+	bool has_new_targets; /* its targets were changed, and no event has reported it yet */
 	uint64_t targets_hash;
-	int64_t next_report_ns;  /* mono: changed targets are not reported again before */
-	int64_t report_pause_ns; /* the pause before that */
-	int64_t next_update_ns;  /* mono: targets are not touched again before */
+	int64_t next_report_ns;  /* mono: the next report of changed targets is not due before */
+	int64_t report_pause_ns; /* the pause before that time */
+	int64_t next_update_ns;  /* mono: targets are not updated again before */
 	int64_t retry_ns;        /* mono: when REASON_RETRY is due */
-	bool is_retry_fixed;     /* the cloud named that time: other nodes do not change it */
+	bool is_retry_fixed; /* the cloud named that time: changed nodes do not bring it forward */
 };
 
 struct service_controller {
@@ -81,10 +87,10 @@ struct service_controller {
 	pthread_cond_t adopted;
 	struct map records;                                        /* mu */
 	enum { ADOPT_WANTED, ADOPT_RUNNING, ADOPT_DONE } adoption; /* mu */
-	int64_t next_pass_ns; /* mu: mono; nodes are not looked through again before */
+	int64_t next_pass_ns; /* mu: mono; Services get no further reason NODES before */
 };
 
-/** One run of one Service. */
+/** One run of a worker with one Service. */
 struct service_run {
 	struct service_controller *c;
 	struct call *call;
@@ -93,15 +99,16 @@ struct service_run {
 	unsigned reasons;
 };
 
-/** Is that state of the Service older than our own last write to it? Then neither its finalizers
- * nor its status are to be relied on: acting on them has left Services with a balancer and without
- * a finalizer. */
+/** Is this state of the Service older than our own last write to it? Then its finalizers and its
+ * status may be outdated. Relying on them has left Services with a balancer and without a
+ * finalizer. */
 bool service_is_stale(const struct service_record *record, const struct service *service);
 
-/** Brings one Service to where it should be. *ret_is_done: the record may be dropped. ERR_PENDING
- * and ERR_THROTTLED with retry_after_ms; everything else backs off. */
+/** Makes the balancer and the status of one Service as they should be. *ret_is_done: there is
+ * nothing left to remember about it. The caller retries ERR_PENDING and ERR_THROTTLED after
+ * retry_after_ms, and backs off for other errors. */
 NODISCARD bool service_sync(struct service_run *run, bool *ret_is_done, struct error *err);
-/** Do its targets differ from those that the provider was given last? */
+/** Do the targets differ from those that the provider was given last? */
 bool service_sync_has_new_targets(struct service_run *run);
 /** The Service whose balancer we have is gone from the store, or another Service has its name.
  * last: the last state of a vanished Service of that name. The balancer is removed if it shows
@@ -109,31 +116,35 @@ bool service_sync_has_new_targets(struct service_run *run);
 NODISCARD bool service_sync_former(struct service_run *run, const struct service *last,
                                    struct error *err);
 
-/** What a worker does once the stores have synced: adopts, or waits for the one who does. */
+/** What a worker does once the stores have synced: the first one lets the provider adopt existing
+ * balancers, the others wait for it. */
 void service_begin(struct service_controller *c, struct call *call);
-/** And then with each key that the queue hands out. The arena is empty afterwards. */
+/** What a worker does with each key that the queue hands out. The arena is empty afterwards. */
 void service_work_on(struct service_controller *c, struct arena *arena, struct str key);
 
-/** All views are of the Service or in the arena; no nodes. */
+/** Views point into the Service or the arena. The nodes of the spec are not set. */
 struct lb_spec service_spec(const struct service *, const char *cluster_name, struct arena *arena);
 
 /* ---- service_events.c ---- */
 
 #define SERVICE_COMPONENT "service-controller"
 
-/** Once for a work that takes several tries: its beginning is an event, its repetition is not. */
+/** Sends the event that work begins; not again when the work is retried. */
 void service_announce(struct service_run *, enum service_event event);
+/** Sends the event that this work has ended. */
 void service_report_end(struct service_run *, enum service_event event);
-/** Is that error a failure? Waiting for a cloud or for its rate limit is not. */
+/** Is this error a failure? Waiting for the cloud or for its rate limit is not. */
 bool service_is_failure(const struct error *);
-/** A Warning, where the error is a failure. */
+/** Sends a Warning if the error is a failure. */
 void service_warn(struct service_run *, enum service_event event, const struct error *);
-/** A Warning that the balancer of that Service is kept although the Service is gone. */
+/** Sends a Warning that the balancer of a former Service is kept although that Service is gone. */
 void service_warn_of_kept(struct service_run *, const struct service *former);
+/** Sends a Warning that the targets could not be changed. */
 void service_warn_of_update(struct service_run *, const struct target_list *, const struct error *);
-/** A Warning that there are no targets: once. */
+/** Sends a Warning once if there are no targets. */
 void service_report_empty(struct service_run *, size_t n_targets);
-/** An event that targets were changed, now or later, if they were. */
+/** Reports changed targets with an event, if there are any. If the last report is too recent, the
+ * Service is queued to report them later. */
 void service_report_new_targets(struct service_run *);
 
 #endif

@@ -1,4 +1,8 @@
-/* controllers/service/service_spec.c: a Service as a provider sees it (cloud/balancer.h). */
+/* controllers/service/service_spec.c: a Service as a provider sees it (cloud/balancer.h).
+ *
+ * Defaults that the API server fills in are filled in here as well, so that a provider never has to
+ * distinguish an empty field from its default.
+ */
 #include "controllers/service/service_internal.h"
 
 #define ANNOTATION_SOURCE_RANGES "service.beta.kubernetes.io/load-balancer-source-ranges"
@@ -7,7 +11,8 @@ enum {
 	MAX_NAME = 32,
 };
 
-/* "a" + the UID without dashes, cut (docs/spec/framework.md, "Load balancer names"). */
+/* "a" and the UID without dashes, up to 32 characters: the default name in upstream
+ * (docs/spec/framework.md, "Load balancer names"). */
 static struct str
 default_name(struct str uid, struct arena *arena)
 {
@@ -48,8 +53,8 @@ add_ports(struct lb_spec *spec, const struct service *s, struct arena *arena)
 	spec->n_ports = s->n_ports;
 }
 
-/* The field, else the annotation, element by element: what they mean is the provider's to judge
- * (docs/spec/framework.md, "Source ranges"). */
+/* The field decides; without it the annotation does. The texts are passed on unchecked: the
+ * provider checks them (docs/spec/framework.md, "Source ranges"). */
 static void
 add_source_ranges(struct lb_spec *spec, const struct service *s, struct arena *arena)
 {

@@ -1,9 +1,13 @@
 /* controllers/service/service_sync.c: one run of one Service (docs/spec/framework.md, "Service
  * sync").
  *
- * The order of writes is what makes a crash at any point harmless: the finalizer before the
- * balancer, the status after it; on the way out the balancer first, then status and finalizer in
- * one.
+ * The order of writes makes a crash at any point harmless. Ensuring: the finalizer first, then the
+ * balancer, then the status. So a balancer never exists without a finalizer that keeps its Service
+ * until the balancer is removed. Cleaning up: the balancer first, then status and finalizer in one
+ * patch.
+ *
+ * The store may lag behind our own writes. Until the watch has delivered the last one, neither the
+ * finalizers nor the status in the store are relied on (service_is_stale()).
  */
 #include "base/alloc.h"
 #include "base/limits.h"
@@ -12,7 +16,7 @@
 #include "controllers/service/service_internal.h"
 #include "kube/service_patch.h"
 
-/* Providers are given changed targets immediately, then at most so often. */
+/* Changed targets are passed on to the provider immediately, then at most so often. */
 static const int64_t update_pause_ns = NS_PER_SEC;
 /* The pause after a conflict with another writer of the Service, and how many conflicts in a row
  * are expected. Further conflicts have another cause: an admission webhook that answers 409, or a
@@ -26,12 +30,12 @@ static const double latency_buckets[] = { 1,   2,   4,    8,    16,   32,   64, 
 	                                  256, 512, 1024, 2048, 4096, 8192, 16384 };
 
 METRIC_FAMILY(updates_total, METRIC_COUNTER, "service_controller_loadbalancer_sync_total",
-              "[ALPHA] Load balancers whose targets were changed because nodes changed.");
+              "[ALPHA] Updates of load balancers whose targets changed because nodes changed.");
 METRIC_FAMILY(update_errors_total, METRIC_COUNTER, "service_controller_nodesync_error_total",
-              "[ALPHA] Changes of a load balancer's targets that failed.");
+              "[ALPHA] Failed updates of the targets of a load balancer.");
 METRIC_FAMILY(update_seconds, METRIC_HISTOGRAM,
               "service_controller_update_loadbalancer_host_latency_seconds",
-              "[ALPHA] How long it took to change the targets of one load balancer.",
+              "[ALPHA] Duration of an update of the targets of one load balancer.",
               METRIC_BUCKETS(latency_buckets));
 
 /* ---- writes ---- */
@@ -50,6 +54,7 @@ is_stale(const struct service_run *run)
 	return service_is_stale(run->record, run->service);
 }
 
+/* An answer without a version leaves the run unsure of its write. */
 static void
 note_written(struct service_run *run, struct str answer)
 {
@@ -65,6 +70,7 @@ note_written(struct service_run *run, struct str answer)
 	run->record->written_version = xstrndup(version.ptr, version.len);
 }
 
+/* Is this Service still the one that has its name, as far as the store knows? */
 static bool
 is_current(struct service_run *run)
 {
@@ -74,11 +80,11 @@ is_current(struct service_run *run)
 	return now && str_eq(now->uid, ours->uid);
 }
 
-/* A conflict: another Service has the name by now, which the store may have heard of or will in a
- * moment. (Or others wrote to it so often that the server gave up: which of the two, it does not
- * say.) */
+/* The server answered 409. Either another Service has the name by now, which the store shows
+ * already or will show soon; or other clients wrote to the Service so often that the server gave
+ * up. The answer does not say which. */
 static bool
-overtaken(struct service_run *run, bool *ret_is_gone, struct error *err)
+handle_conflict(struct service_run *run, bool *ret_is_gone, struct error *err)
 {
 	*ret_is_gone = !is_current(run);
 	if (*ret_is_gone)
@@ -91,10 +97,10 @@ overtaken(struct service_run *run, bool *ret_is_gone, struct error *err)
 	return false;
 }
 
-/* *ret_is_gone: there is no such Service any more, or another has its name now. That is success:
- * nothing is left to be written. */
+/* *ret_is_gone: the Service does not exist any more, or another one has its name. That is success:
+ * there is nothing left to write. */
 static bool
-patch_service(struct service_run *run, struct str body, bool *ret_is_gone, struct error *err)
+service_patch(struct service_run *run, struct str body, bool *ret_is_gone, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf path = BUF_INIT(LIMIT_HTTP_URL);
 	struct str answer;
@@ -108,11 +114,12 @@ patch_service(struct service_run *run, struct str body, bool *ret_is_gone, struc
 		return true;
 	}
 	if (err->code == ERR_CONFLICT)
-		return overtaken(run, ret_is_gone, err);
+		return handle_conflict(run, ret_is_gone, err);
 	*ret_is_gone = err->code == ERR_NOT_FOUND;
 	return *ret_is_gone;
 }
 
+/* Adds our finalizer. */
 static bool
 service_claim(struct service_run *run, bool *ret_is_gone, struct error *err)
 {
@@ -122,11 +129,12 @@ service_claim(struct service_run *run, bool *ret_is_gone, struct error *err)
 	if (run->service->has_finalizer && !is_stale(run))
 		return true;
 	service_patch_claim(&body, run->service);
-	if (!patch_service(run, buf_str(&body), ret_is_gone, err))
+	if (!service_patch(run, buf_str(&body), ret_is_gone, err))
 		return err_wrap(err, "failed to add load balancer cleanup finalizer");
 	return true;
 }
 
+/* Removes the status and our finalizer in one patch. */
 static bool
 service_release(struct service_run *run, struct error *err)
 {
@@ -135,11 +143,12 @@ service_release(struct service_run *run, struct error *err)
 
 	if (!service_patch_release(&body, run->service, is_stale(run)))
 		return true;
-	if (!patch_service(run, buf_str(&body), &is_gone, err))
+	if (!service_patch(run, buf_str(&body), &is_gone, err))
 		return err_wrap(err, "failed to remove load balancer cleanup finalizer");
 	return true;
 }
 
+/* was_stale: the status in the store may be outdated, so it is written even if it is equal. */
 static bool
 write_status(struct service_run *run, bool was_stale, const struct service_ingress *ingress,
              size_t n, struct error *err)
@@ -150,15 +159,16 @@ write_status(struct service_run *run, bool was_stale, const struct service_ingre
 	if (!was_stale && service_status_equals(run->service, ingress, n))
 		return true;
 	service_patch_status(&body, run->service, ingress, n);
-	if (!patch_service(run, buf_str(&body), &is_gone, err))
+	if (!service_patch(run, buf_str(&body), &is_gone, err))
 		return err_wrap(err, "failed to update load balancer status");
 	log_info("service status written", LOG_STR("service", run->service->object.key),
 	         LOG_I64("addresses", (int64_t)n));
 	return true;
 }
 
-/* Said always where there is an address: the server fills in what is left out, and that would
- * differ for ever from what we want (docs/spec/framework.md, "Status of a Service"). */
+/* The mode is always written with an address: if it is left out, the server fills in a default, and
+ * the status would differ for ever from the one that we want (docs/spec/framework.md, "Status of a
+ * Service"). */
 static struct str
 mode_text(const struct lb_ingress *ingress)
 {
@@ -182,7 +192,7 @@ write_lb_status(struct service_run *run, bool was_stale, const struct lb_status 
 	return write_status(run, was_stale, ingress, status->n_ingress, err);
 }
 
-/* ---- a balancer that is wanted ---- */
+/* ---- ensuring a balancer ---- */
 
 static struct lb_spec
 spec_of(struct service_run *run)
@@ -202,17 +212,17 @@ set_balanced(struct service_run *run, struct object *service)
 	object_unref(old);
 }
 
-/* Must be called before the provider is, because a balancer that may exist has to be removed one
- * day. */
+/* Must be called before the provider is: even if its call fails, the balancer may exist, and has to
+ * be removed one day. */
 static void
 service_remember(struct service_run *run)
 {
 	set_balanced(run, object_ref((struct object *)(uintptr_t)&run->service->object));
 }
 
-/* Gives the targets to the call that follows, and remembers that it was made. */
+/* Puts the targets into the spec for the call that follows, and remembers them. */
 static void
-hand_over(struct service_run *run, struct lb_spec *spec, const struct target_list *targets)
+set_targets(struct service_run *run, struct lb_spec *spec, const struct target_list *targets)
 {
 	spec->nodes = targets->refs;
 	spec->n_nodes = targets->n;
@@ -222,10 +232,10 @@ hand_over(struct service_run *run, struct lb_spec *spec, const struct target_lis
 	run->record->next_update_ns = clock_deadline(clock_mono(run->call->clock), update_pause_ns);
 }
 
-/* After a restart a Service that has its finalizer and addresses is ensured once more; no event
- * says so. */
+/* After a restart each Service is ensured once. If it has its finalizer and addresses, very
+ * probably nothing changes, and no event is sent. */
 static bool
-looks_settled(const struct service_run *run)
+is_settled(const struct service_run *run)
 {
 	return run->service->has_finalizer && run->service->n_ingress > 0 &&
 	       !run->record->has_targets && !run->record->has_failed;
@@ -238,18 +248,18 @@ service_ensure(struct service_run *run, struct error *err)
 	CLEANUP(target_list_fini) struct target_list targets = { 0 };
 	enum lb_outcome outcome = LB_DONE;
 	struct lb_status status = { 0 };
-	bool is_gone, was_stale = is_stale(run); /* before what we write now */
+	bool is_gone, was_stale = is_stale(run); /* as it is before we write */
 	struct error why;
 
-	if (!looks_settled(run))
+	if (!is_settled(run))
 		service_announce(run, SERVICE_ENSURING);
 	if (!service_claim(run, &is_gone, err))
 		return false;
 	if (is_gone)
-		return true; /* the store will hear of it */
+		return true; /* the watch will deliver the deletion, which removes what there is */
 	targets = targets_select(run->c->targets, run->c->env->cloud, &spec, run->call->arena);
 	service_report_empty(run, targets.n);
-	hand_over(run, &spec, &targets);
+	set_targets(run, &spec, &targets);
 	if (!balancer_ensure(run->c->env->cloud, run->call, &spec, &outcome, &status, &why)) {
 		*err = why;
 		return err_wrap(err, "failed to ensure load balancer");
@@ -270,10 +280,11 @@ service_ensure(struct service_run *run, struct error *err)
 	return true;
 }
 
-/* ---- only its targets ---- */
+/* ---- updating targets ---- */
 
+/* The provider's call, with its metrics. */
 static bool
-call_update(struct service_run *run, const struct lb_spec *spec, struct error *err)
+update_nodes(struct service_run *run, const struct lb_spec *spec, struct error *err)
 {
 	int64_t begun_ns = clock_mono(run->call->clock);
 	bool is_done;
@@ -285,7 +296,7 @@ call_update(struct service_run *run, const struct lb_spec *spec, struct error *e
 	return is_done;
 }
 
-/* *ret_is_missing: there is no such balancer, so it has to be ensured. */
+/* *ret_is_missing: the balancer does not exist, so it has to be ensured. */
 static bool
 service_update(struct service_run *run, bool *ret_is_missing, struct error *err)
 {
@@ -298,9 +309,9 @@ service_update(struct service_run *run, bool *ret_is_missing, struct error *err)
 		service_report_new_targets(run);
 		return true;
 	}
-	hand_over(run, &spec, &targets);
+	set_targets(run, &spec, &targets);
 	run->record->has_new_targets = targets.n > 0;
-	if (call_update(run, &spec, err)) {
+	if (update_nodes(run, &spec, err)) {
 		service_report_empty(run, targets.n);
 		service_report_new_targets(run);
 		return true;
@@ -308,7 +319,7 @@ service_update(struct service_run *run, bool *ret_is_missing, struct error *err)
 	*ret_is_missing = err->code == ERR_NOT_FOUND;
 	if (*ret_is_missing)
 		return true;
-	run->record->has_targets = false; /* whatever comes next ensures */
+	run->record->has_targets = false; /* the next run ensures, whatever its reason */
 	if (service_is_failure(err)) {
 		metric_inc(metric_of(&update_errors_total));
 		service_warn_of_update(run, &targets, err);
@@ -327,9 +338,9 @@ service_sync_has_new_targets(struct service_run *run)
 	return targets.hash != run->record->targets_hash;
 }
 
-/* ---- a balancer that has to go ---- */
+/* ---- removing a balancer ---- */
 
-/* The next Service of that name begins afresh. */
+/* Nothing of this Service matters for the next one of that name. */
 static void
 forget_balancer(struct service_run *run)
 {
@@ -349,10 +360,10 @@ may_release(const struct service_run *run)
 	return !run->service->has_class || run->record->balanced;
 }
 
-/* Whatever the Service says now: only its UID and names matter (docs/spec/framework.md,
- * "Service sync"). */
+/* Calls the provider. Only the UID and the names of the Service matter for a removal, whatever its
+ * other fields contain (docs/spec/framework.md, "Service sync"). */
 static bool
-call_remove(struct service_run *run, bool *ret_found, struct error *err)
+remove_balancer(struct service_run *run, bool *ret_found, struct error *err)
 {
 	struct lb_spec spec = spec_of(run);
 
@@ -366,15 +377,16 @@ call_remove(struct service_run *run, bool *ret_found, struct error *err)
 	return true;
 }
 
-/* A balancer that was found is remembered until the Service is released, because the next attempt
- * does not find it any more. */
+/* *ret_is_ours: the Service had a balancer of ours, or its finalizer is ours to remove. A balancer
+ * that was found is remembered until the Service is released: if writing to the Service fails, the
+ * next attempt does not find the balancer any more. */
 static bool
 remove_and_release(struct service_run *run, bool *ret_is_ours, struct error *err)
 {
 	bool was_found;
 
 	*ret_is_ours = true;
-	if (!call_remove(run, &was_found, err))
+	if (!remove_balancer(run, &was_found, err))
 		return err_wrap(err, "failed to delete load balancer");
 	if (was_found)
 		service_remember(run);
@@ -385,10 +397,10 @@ remove_and_release(struct service_run *run, bool *ret_is_ours, struct error *err
 	return true;
 }
 
-/* The cloud is asked only once about a Service of another class, however often other writers change
+/* The cloud is asked only once about a Service of another class, however often other clients change
  * it while it is being deleted. */
 static bool
-clean_up(struct service_run *run, bool *ret_is_done, struct error *err)
+service_clean_up(struct service_run *run, bool *ret_is_done, struct error *err)
 {
 	uint64_t hash = str_hash(run->service->object.uid);
 	bool is_known = run->record->foreign_hash == hash && !run->record->balanced;
@@ -403,20 +415,21 @@ clean_up(struct service_run *run, bool *ret_is_done, struct error *err)
 	else
 		run->record->foreign_hash = hash;
 	*ret_is_done =
-		is_ours; /* else the record is kept, with foreign_hash, until the Service is gone */
+		is_ours; /* else the record, with foreign_hash, is kept until the Service is gone */
 	return true;
 }
 
-/* The balancer of a Service that is no more, though its name may be another's by now. */
+/* Removes the balancer of a Service that was deleted, although another one may have its name by
+ * now. */
 static bool
-remove_former(const struct service_run *run, struct error *err)
+service_remove_former(const struct service_run *run, struct error *err)
 {
 	CLEANUP(object_unrefp) struct object *former = object_ref(run->record->balanced);
 	struct service_run its = *run;
 	bool was_found;
 
 	its.service = service_of(former);
-	if (!call_remove(&its, &was_found, err)) {
+	if (!remove_balancer(&its, &was_found, err)) {
 		service_warn(&its, SERVICE_DELETE_FAILED, err);
 		return false;
 	}
@@ -435,11 +448,12 @@ service_sync(struct service_run *run, bool *ret_is_done, struct error *err)
 
 	*ret_is_done = !service_wants_balancer(s) || service_needs_cleanup(s) ||
 	               (s->is_deleting && !s->has_finalizer);
-	/* being deleted without our finalizer: it was taken off already, and none can be added any
-	 * more */
+	/* (While a Service is being deleted, no finalizer can be added: without ours, the balancer
+	 * is removed already or was never made.) */
 	if (*ret_is_done)
-		return s->has_finalizer || run->record->balanced ? clean_up(run, ret_is_done, err)
-		                                                 : true;
+		return s->has_finalizer || run->record->balanced
+		               ? service_clean_up(run, ret_is_done, err)
+		               : true;
 	if (!wants_ensure)
 		is_synced = service_update(run, &wants_ensure, err);
 	if (is_synced && wants_ensure)
@@ -450,19 +464,21 @@ service_sync(struct service_run *run, bool *ret_is_done, struct error *err)
 	return is_synced;
 }
 
-/* Our finalizer keeps a Service until its balancer is gone. One that goes with the finalizer on it
- * was not deleted: the API server's data was lost, or is that of another cluster. */
+/* Was this Service deleted in order? Our finalizer keeps a Service until its balancer is gone. If a
+ * Service disappears together with the finalizer, the API server's data was lost, or the API server
+ * is now that of another cluster. */
 static bool
 was_deleted(const struct service *last)
 {
 	return !last->has_finalizer || last->is_deleting;
 }
 
-/* The operator who rebuilt the cluster may still need the balancer or its address. */
+/* Leaves the balancer alone: the operator who restores the cluster may still need it, or its
+ * address. */
 static void
-keep_former(struct service_run *run, const struct service *former)
+service_keep_former(struct service_run *run, const struct service *former)
 {
-	log_warn("a service vanished with our finalizer on it, leaving its load balancer alone",
+	log_warn("a service vanished together with our finalizer, leaving its load balancer alone",
 	         LOG_STR("service", former->object.key), LOG_STR("uid", former->object.uid));
 	service_warn_of_kept(run, former);
 	if (run->c->ops->forget)
@@ -471,7 +487,7 @@ keep_former(struct service_run *run, const struct service *former)
 	forget_balancer(run);
 }
 
-/* Our writes to a Service are irrelevant for the next Service of that name. */
+/* Our writes to a Service say nothing about the next Service of that name. */
 static void
 forget_writes(struct service_record *r)
 {
@@ -491,8 +507,8 @@ service_sync_former(struct service_run *run, const struct service *last, struct 
 	former = object_ref(run->record->balanced);
 	is_last_known = str_eq(former->uid, last->object.uid);
 	if (!is_last_known || !was_deleted(last))
-		keep_former(run, is_last_known ? last : service_of(former));
-	else if (!remove_former(run, err))
+		service_keep_former(run, is_last_known ? last : service_of(former));
+	else if (!service_remove_former(run, err))
 		return false;
 	forget_writes(run->record);
 	return true;

@@ -1,4 +1,10 @@
-/* controllers/service/targets.c: see targets.h. */
+/* controllers/service/targets.c: the nodes behind load balancers; see targets.h.
+ *
+ * Building the set takes a pass over all nodes, so it happens without the lock. A generation
+ * number, counted up with each change of a node, tells whether a set is still current when it is
+ * done: an outdated one serves its caller (whose Service is queued again by that change) but is not
+ * kept.
+ */
 #include "controllers/service/targets.h"
 
 #include <stdlib.h>
@@ -26,7 +32,7 @@ struct targets {
 
 /* ---- which nodes ---- */
 
-/* What cannot be read excludes (docs/spec/framework.md, "Targets"). */
+/* A label whose value is not a boolean excludes the node (docs/spec/framework.md, "Targets"). */
 static bool
 is_included(const struct node *node)
 {
@@ -83,8 +89,8 @@ set_unref(struct target_set *set)
 static uint64_t
 add_to_hash(uint64_t hash, struct str name, struct str provider_id)
 {
-	/* an odd factor each, so that neither order nor a text that moves over the border is
-	 * lost */
+	/* A different odd factor for each text: another order, or a character that moves from one
+	 * text to the other, gives another hash. */
 	hash = hash * UINT64_C(0x9e3779b97f4a7c15) + str_hash(name);
 	return hash * UINT64_C(0xc2b2ae3d27d4eb4f) + str_hash(provider_id) + 1;
 }
@@ -113,9 +119,10 @@ make_set(struct store *nodes)
 	return set;
 }
 
-/* The current set, or NULL, and the generation it would have to belong to. */
+/* Returns a reference to the current set, or NULL and the generation that a new one would belong
+ * to. */
 static struct target_set *
-peek(struct targets *t, uint64_t *ret_generation)
+get_current_set(struct targets *t, uint64_t *ret_generation)
 {
 	WITH_LOCK(&t->mu);
 
@@ -125,9 +132,9 @@ peek(struct targets *t, uint64_t *ret_generation)
 	return t->current;
 }
 
-/* Keeps a set for others, unless a node changed while it was made. */
+/* Keeps the set for other callers, unless a node changed while it was built. */
 static void
-publish(struct targets *t, struct target_set *set, uint64_t generation)
+keep_set(struct targets *t, struct target_set *set, uint64_t generation)
 {
 	WITH_LOCK(&t->mu);
 
@@ -141,11 +148,11 @@ static struct target_set *
 take_set(struct targets *t)
 {
 	uint64_t generation;
-	struct target_set *set = peek(t, &generation);
+	struct target_set *set = get_current_set(t, &generation);
 
 	if (!set) {
 		set = make_set(t->nodes);
-		publish(t, set, generation);
+		keep_set(t, set, generation);
 	}
 	return set;
 }
@@ -162,7 +169,7 @@ targets_invalidate(struct targets *t)
 	set_unref(old);
 }
 
-/* ---- what one Service gets ---- */
+/* ---- the targets of one Service ---- */
 
 void
 target_list_fini(struct target_list *list)

@@ -1,9 +1,9 @@
 /* controllers/service/targets.h: the nodes behind load balancers (docs/spec/framework.md,
  * "Targets").
  *
- * A node is eligible unless it is being deleted, is excluded by label, or about to be removed by
- * the autoscaler. Whether it is Ready does not matter: that is what the balancer's health checks
- * are for. The set of all eligible nodes is made once and shared by all who ask until a node
+ * A node may be a target unless it is being deleted, is excluded by a label, or is about to be
+ * removed by the autoscaler. Whether it is Ready does not matter: the health checks of the balancer
+ * decide that. The set of all eligible nodes is built once and shared by all callers until a node
  * changes; it holds references to snapshots, not copies.
  *
  * Threads: any.
@@ -20,28 +20,28 @@ struct targets;
 struct targets *targets_new(struct store *nodes);
 void targets_free(struct targets *); /* NULL is fine */
 
-/** The store's handler must call this after each change of a node. */
+/** Drops the shared set. The store's handler must call it after each change of a node. */
 void targets_invalidate(struct targets *);
 
-/** May that node be a target of any balancer? */
+/** May this node be a target of any balancer? */
 bool target_is_eligible(const struct node *node);
-/** Do balancers have to be asked whether their targets changed? NULL: there was, or is, no such
- * node. docs/spec/framework.md, "Targets"; and labels where the provider selects nodes by them,
- * addresses where it uses them. */
+/** May this change of a node change the targets of a balancer? old or new is NULL for a node that
+ * was added or removed. Besides what docs/spec/framework.md, "Targets", names, labels matter where
+ * the provider selects nodes by them, and addresses where it uses them. */
 bool target_change_matters(const struct node *old, const struct node *new,
                            const struct balancer_ops *ops);
 
-/** The eligible nodes, sorted by name, as one Service gets them. For CLEANUP(target_list_fini). */
+/** The targets of one Service, sorted by name. For CLEANUP(target_list_fini). */
 struct target_list {
 	struct target_set *set; /* keeps the snapshots */
 	struct node_ref *refs;  /* in the arena */
 	size_t n;
-	uint64_t hash; /* of names and provider IDs, and addresses: equal as long as the targets are
-	                */
+	uint64_t hash; /* of names, provider IDs and, where they matter, addresses: equal as long as
+	                  the targets are */
 };
 
 void target_list_fini(struct target_list *);
-/** spec->nodes need not be set. */
+/** The eligible nodes that the provider selects for this Service. spec->nodes need not be set. */
 struct target_list targets_select(struct targets *, struct cloud *cloud, const struct lb_spec *spec,
                                   struct arena *arena);
 
