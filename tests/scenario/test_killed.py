@@ -67,7 +67,8 @@ class World:
         """wanted: {name: address}, nodes: their names."""
         for said in (self.records(), self.hooked()):
             assert {name: one["addresses"] for name, one in said.items()} == {name: [ip] for name, ip in wanted.items()}
-            assert all([node["name"] for node in one["nodes"]] == nodes for one in said.values())
+        assert all([node["name"] for node in one["nodes"]] == nodes for one in self.hooked().values())
+        assert all(one["hook"]["generation"] == one["generation"] and not one["hook"]["error"] for one in self.records().values())
         text = self.loaded.read_text()
         assert text == self.haproxy.read_text()
         assert sorted(line.split()[1] for line in text.splitlines() if line.startswith("\tbind ipv4@")) == \

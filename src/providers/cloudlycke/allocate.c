@@ -326,7 +326,7 @@ draft_of(const struct lb_spec *spec)
 		.health_check_node_port = spec->health_check_node_port,
 		.has_client_ip_affinity = spec->has_client_ip_affinity,
 		.affinity_timeout_s = spec->has_client_ip_affinity ? spec->affinity_timeout_s : 0,
-		.hook_error = STR_EMPTY,
+		.hook.error = STR_EMPTY,
 	};
 }
 
@@ -426,15 +426,19 @@ cl_may_share(const struct cl_holding *a, const struct cl_holding *b,
 	return are_friends && !port;
 }
 
-/* The first other Service that has the address and does not share it; NULL: none. */
+/* The first other Service that has the address and does not share it; NULL: none. The ports and the
+ * sharing key of an orphan are not known: who has had the address together with it keeps it, and
+ * nobody else gets it. */
 static const struct cl_holding *
 rival_for(const struct search *s, const struct ip *ip, const struct lb_port **ret_port)
 {
 	for (size_t i = 0; i < s->n; i++) {
 		const struct cl_holding *other = s->others[i];
 
-		if (!str_eq(other->uid, s->desired->self.uid) && cl_holding_has(other, ip) &&
-		    !cl_may_share(&s->desired->self, other, ret_port))
+		if (str_eq(other->uid, s->desired->self.uid) || !cl_holding_has(other, ip))
+			continue;
+		if (other->is_orphan ? !cl_holding_has(&s->desired->self, ip)
+		                     : !cl_may_share(&s->desired->self, other, ret_port))
 			return other;
 	}
 	return NULL;

@@ -9,7 +9,6 @@
 #include "base/log.h"
 #include "base/quote.h"
 #include "base/thread.h"
-#include "providers/cloudlycke/journal.h"
 
 EVENT_KIND(
 	conflict_event, "cloud-controller-manager", "AddressConflict", true, "Service",
@@ -21,29 +20,28 @@ EVENT_KIND(
 
 struct cl_allocations {
 	const struct cloud_host *host;
-	struct cl_journal journal; /* with the lock of all that follows */
-	bool has_waiting;          /* a Service got no address because all are taken */
-	uint64_t n_freed_seen; /* the journal's n_freed when waiting Services were last requeued */
+	struct cl_state *state; /* its lock is the lock of all that follows */
+	bool has_hook;
+	bool has_waiting;      /* a Service got no address because all are taken */
+	uint64_t n_freed_seen; /* the state's n_freed when waiting Services were last requeued */
 };
 
 /* ---- life cycle ---- */
 
 struct cl_allocations *
-cl_allocations_new(struct cl_state *state, const struct cloud_host *host)
+cl_allocations_new(struct cl_state *state, bool has_hook, const struct cloud_host *host)
 {
 	struct cl_allocations *allocations = xcalloc(1, sizeof(*allocations));
 
 	allocations->host = host;
-	cl_journal_init(&allocations->journal, state, host->clock);
+	allocations->state = state;
+	allocations->has_hook = has_hook;
 	return allocations;
 }
 
 void
 cl_allocations_free(struct cl_allocations *allocations)
 {
-	if (!allocations)
-		return;
-	cl_journal_fini(&allocations->journal);
 	free(allocations);
 }
 
@@ -53,9 +51,9 @@ cl_allocations_free(struct cl_allocations *allocations)
 static void
 wake_waiting(struct cl_allocations *allocations)
 {
-	bool is_freed = allocations->journal.n_freed != allocations->n_freed_seen;
+	bool is_freed = allocations->state->n_freed != allocations->n_freed_seen;
 
-	allocations->n_freed_seen = allocations->journal.n_freed;
+	allocations->n_freed_seen = allocations->state->n_freed;
 	if (!allocations->has_waiting || !is_freed)
 		return;
 	allocations->has_waiting = false;
@@ -64,9 +62,9 @@ wake_waiting(struct cl_allocations *allocations)
 
 static bool
 change_record(struct cl_allocations *allocations, struct str uid, struct cl_record *record,
-              bool is_visible, struct error *err)
+              struct error *err)
 {
-	bool is_done = cl_journal_change(&allocations->journal, uid, record, is_visible, err);
+	bool is_done = cl_state_change(allocations->state, uid, record, err);
 
 	wake_waiting(allocations);
 	return is_done;
@@ -79,7 +77,7 @@ share_targets(struct cl_allocations *allocations, struct cl_targets *targets)
 	const struct cl_record **all;
 	size_t n;
 
-	all = cl_journal_all(&allocations->journal, &n);
+	all = cl_state_all(allocations->state, &n);
 	for (size_t i = 0; i < n; i++) {
 		if (cl_targets_eq(all[i]->targets, targets)) {
 			cl_targets_unref(targets);
@@ -91,24 +89,26 @@ share_targets(struct cl_allocations *allocations, struct cl_targets *targets)
 	return targets;
 }
 
-/* Writes the draft as a new record with the next generation, unless it equals the record before. */
+/* Makes the draft the record of its Service, unless it equals the record before. Where there is a
+ * hook, and its input is another than the last, a new generation begins: it is written before the
+ * hook is run, so that a hook which a crash interrupts is run again. */
 static bool
 commit_draft(struct cl_allocations *allocations, struct cl_record *draft, struct cl_record *before,
              struct cl_record **ret, struct error *err)
 {
 	CLEANUP(cl_record_unrefp) struct cl_record *record = NULL;
 
-	draft->generation = before ? before->generation : 0;
-	draft->hook_generation = before ? before->hook_generation : 0;
-	draft->hook_error = before ? before->hook_error : STR_EMPTY;
-	if (before && cl_record_eq(draft, before)) {
+	draft->input = cl_record_hash(draft);
+	draft->hook = before ? before->hook : (struct cl_progress){ .error = STR_EMPTY };
+	if (allocations->has_hook && draft->hook.input != draft->input) {
+		draft->hook.input = draft->input;
+		draft->hook.generation++;
+	} else if (before && before->input == draft->input) {
 		*ret = cl_record_ref(before);
 		return true;
 	}
-	draft->generation++;
 	record = cl_record_new(draft);
-	if (!change_record(allocations, record->holding.uid, cl_record_ref(record),
-	                   /*is_visible=*/true, err))
+	if (!change_record(allocations, record->holding.uid, cl_record_ref(record), err))
 		return false;
 	*ret = TAKE(record);
 	return true;
@@ -119,7 +119,7 @@ commit_draft(struct cl_allocations *allocations, struct cl_record *draft, struct
 static const struct cl_holding **
 all_holdings(struct cl_allocations *allocations, struct arena *arena, size_t *ret_n)
 {
-	const struct cl_record **all = cl_journal_all(&allocations->journal, ret_n);
+	const struct cl_record **all = cl_state_all(allocations->state, ret_n);
 	const struct cl_holding **held = arena_calloc(arena, *ret_n + 1, sizeof(*held));
 
 	for (size_t i = 0; i < *ret_n; i++)
@@ -200,9 +200,9 @@ cl_allocations_ensure(struct cl_allocations *allocations, const struct cl_reques
 	CLEANUP(cl_targets_unrefp) struct cl_targets *targets = cl_targets_new(nodes, n_nodes);
 	CLEANUP(cl_record_unrefp) struct cl_record *before = NULL;
 	struct cl_record draft = request->draft;
-	WITH_LOCK(&allocations->journal.mu);
+	WITH_LOCK(&allocations->state->mu);
 
-	before = cl_journal_get(&allocations->journal, draft.holding.uid);
+	before = cl_state_get(allocations->state, draft.holding.uid);
 	before = before ? cl_record_ref(before)
 	                : NULL; /* kept: it is compared with its replacement */
 	if (!allocate_addresses(allocations, request, before, arena, &draft, err))
@@ -223,10 +223,10 @@ cl_allocations_retarget(struct cl_allocations *allocations, struct str uid,
 {
 	CLEANUP(cl_targets_unrefp) struct cl_targets *targets = cl_targets_new(nodes, n_nodes);
 	struct cl_record draft, *before;
-	WITH_LOCK(&allocations->journal.mu);
+	WITH_LOCK(&allocations->state->mu);
 
-	before = cl_journal_get(&allocations->journal, uid);
-	if (!before || before->is_deleting)
+	before = cl_state_get(allocations->state, uid);
+	if (!before || before->is_deleting || before->holding.is_orphan)
 		return err_set(err, ERR_NOT_FOUND, "there is no load balancer yet");
 	targets = share_targets(allocations, targets);
 	draft = cl_record_draft(before);
@@ -241,9 +241,9 @@ cl_allocations_mark_deleting(struct cl_allocations *allocations, struct str uid,
                              struct cl_record **ret, struct error *err)
 {
 	struct cl_record draft, *before;
-	WITH_LOCK(&allocations->journal.mu);
+	WITH_LOCK(&allocations->state->mu);
 
-	before = cl_journal_get(&allocations->journal, uid);
+	before = cl_state_get(allocations->state, uid);
 	if (!before) {
 		*ret = NULL;
 		return true;
@@ -256,11 +256,11 @@ cl_allocations_mark_deleting(struct cl_allocations *allocations, struct str uid,
 bool
 cl_allocations_remove(struct cl_allocations *allocations, struct str uid, struct error *err)
 {
-	WITH_LOCK(&allocations->journal.mu);
+	WITH_LOCK(&allocations->state->mu);
 
-	if (!cl_journal_get(&allocations->journal, uid))
+	if (!cl_state_get(allocations->state, uid))
 		return true;
-	return change_record(allocations, uid, NULL, /*is_visible=*/true, err);
+	return change_record(allocations, uid, NULL, err);
 }
 
 /* The record cannot have changed meanwhile: for one Service, calls are made one after the other. */
@@ -269,12 +269,11 @@ cl_allocations_set_hook_result(struct cl_allocations *allocations, const struct 
                                struct str error, struct error *err)
 {
 	struct cl_record draft = cl_record_draft(record);
-	WITH_LOCK(&allocations->journal.mu);
+	WITH_LOCK(&allocations->state->mu);
 
-	draft.hook_generation = record->generation;
-	draft.hook_error = error;
-	return change_record(allocations, record->holding.uid, cl_record_new(&draft),
-	                     /*is_visible=*/false, err);
+	draft.hook.done = record->hook.generation;
+	draft.hook.error = error;
+	return change_record(allocations, record->holding.uid, cl_record_new(&draft), err);
 }
 
 /* ---- after a start ---- */
@@ -324,25 +323,15 @@ by_rank(const void *a, const void *b)
 	return str_cmp(x->spec->uid, y->spec->uid);
 }
 
-static const struct cl_record *
-find_saved(struct cl_record *const records[], size_t n, struct str uid)
-{
-	for (size_t i = 0; i < n; i++) {
-		if (str_eq(records[i]->holding.uid, uid))
-			return records[i];
-	}
-	return NULL;
-}
-
 static struct claim *
-collect_claims(const struct lb_spec *const specs[], size_t n, struct cl_record *const saved[],
-               size_t n_saved, struct arena *arena)
+collect_claims(const struct cl_state *state, const struct lb_spec *const specs[], size_t n,
+               struct arena *arena)
 {
 	struct claim *all = arena_calloc(arena, n + 1, sizeof(*all));
 
 	for (size_t i = 0; i < n; i++) {
 		all[i].spec = specs[i];
-		all[i].saved = find_saved(saved, n_saved, specs[i]->uid);
+		all[i].saved = cl_state_get(state, specs[i]->uid);
 		all[i].rank = rank_of(&all[i]);
 	}
 	qsort(all, n, sizeof(all[0]), by_rank);
@@ -433,7 +422,7 @@ holder_of(const struct cl_allocations *allocations, const struct cl_holding *sel
 	const struct cl_record **all;
 	size_t n;
 
-	all = cl_journal_all(&allocations->journal, &n);
+	all = cl_state_all(allocations->state, &n);
 	for (size_t i = 0; i < n && !found; i++)
 		found = excludes(&all[i]->holding, self, ip) ? &all[i]->holding : NULL;
 	free(all);
@@ -458,23 +447,22 @@ keep_unclaimed(struct cl_allocations *allocations, const struct lb_spec *spec, s
 	h->n_addresses = n;
 }
 
-/* The draft becomes the record of the state file, with the addresses that the Service has now. */
 static void
-restore_saved(const struct cl_record *saved, struct cl_record *draft)
+adopt_draft(struct cl_allocations *allocations, const struct claim *c, struct cl_targets *targets,
+            struct cl_record *draft)
 {
-	struct cl_holding now = draft->holding;
-
-	*draft = cl_record_draft(saved);
-	if (cl_holding_addresses_eq(&saved->holding, &now))
-		return;
-	memcpy(draft->holding.addresses, now.addresses, sizeof(now.addresses));
-	draft->holding.n_addresses = now.n_addresses;
-	draft->generation++;
+	draft->targets = targets;
+	draft->input = cl_record_hash(draft);
+	if (c->saved)
+		draft->hook = c->saved->hook;
+	cl_state_set(allocations->state, cl_record_new(draft));
 }
 
+/* The Service has the addresses of its status, as far as they are trusted and no other Service has
+ * them already. */
 static void
-adopt_one(struct cl_allocations *allocations, const struct cl_schema *schema, const struct claim *c,
-          struct cl_targets *targets, struct arena *arena)
+adopt_status(struct cl_allocations *allocations, const struct cl_schema *schema,
+             const struct claim *c, struct cl_targets *targets, struct arena *arena)
 {
 	struct lb_spec spec = *c->spec;
 	struct cl_record draft;
@@ -482,27 +470,45 @@ adopt_one(struct cl_allocations *allocations, const struct cl_schema *schema, co
 	spec.status = trusted_status(allocations, schema, c, arena);
 	cl_request_recall(&spec, arena, &draft);
 	keep_unclaimed(allocations, spec.is_leaving ? NULL : &spec, &draft.holding);
-	draft.targets = targets;
-	draft.generation = 1;
-	if (c->saved)
-		restore_saved(c->saved, &draft);
 	if (draft.holding.n_addresses > 0)
-		cl_journal_set(&allocations->journal, cl_record_new(&draft));
+		adopt_draft(allocations, c, targets, &draft);
 }
 
 /* A Service without an address in its status may have one all the same: ccmd may have ended after
- * it had written the record and before the status was patched. */
+ * it had written the state file and before the status was patched. */
 static void
-adopt_unpublished(struct cl_allocations *allocations, const struct cl_record *saved)
+adopt_unpublished(struct cl_allocations *allocations, const struct claim *c,
+                  struct cl_targets *targets, struct arena *arena)
+{
+	struct cl_record draft;
+
+	if (!c->saved || cl_state_get(allocations->state, c->spec->uid))
+		return;
+	cl_request_recall(c->spec, arena, &draft);
+	memcpy(draft.holding.addresses, c->saved->holding.addresses,
+	       sizeof(draft.holding.addresses));
+	draft.holding.n_addresses = c->saved->holding.n_addresses;
+	keep_unclaimed(allocations, /*spec=*/NULL, &draft.holding);
+	adopt_draft(allocations, c, targets, &draft);
+}
+
+/* A record whose Service is gone although its finalizer should have kept it. The API server's data
+ * may have been lost, so what the hook has set up is left alone, and the addresses stay reserved,
+ * those that it shared with other Services, too. */
+static void
+keep_orphan(struct cl_allocations *allocations, const struct cl_record *saved)
 {
 	struct cl_record draft = cl_record_draft(saved);
 
-	if (cl_journal_get(&allocations->journal, saved->holding.uid))
+	if (cl_state_get(allocations->state, saved->holding.uid))
 		return;
-	keep_unclaimed(allocations, /*spec=*/NULL, &draft.holding);
-	if (!cl_holding_addresses_eq(&draft.holding, &saved->holding))
-		draft.generation++;
-	cl_journal_set(&allocations->journal, cl_record_new(&draft));
+	draft.holding.is_orphan = true;
+	cl_state_set(allocations->state, cl_record_new(&draft));
+	log_warn("a load balancer in the state file belongs to no service: leaving it alone; to "
+	         "free its addresses, remove it from the file while ccmd is stopped",
+	         LOG_STR("load_balancer", saved->name),
+	         LOG_STR("namespace", saved->holding.namespace),
+	         LOG_STR("service", saved->holding.service));
 }
 
 static struct cl_targets *
@@ -515,52 +521,30 @@ all_nodes(struct cl_allocations *allocations, struct arena *arena)
 	return cl_targets_new(nodes, n);
 }
 
-/* Records whose Service is gone although its finalizer should have kept it. The API server's data
- * may have been lost, so these balancers go on, and their addresses stay reserved. */
-static void
-log_orphans(struct cl_record *const records[], size_t n, const struct lb_spec *const specs[],
-            size_t n_specs)
-{
-	for (size_t i = 0; i < n; i++) {
-		bool is_known = false;
-
-		for (size_t k = 0; k < n_specs && !is_known; k++)
-			is_known = str_eq(specs[k]->uid, records[i]->holding.uid);
-		if (!is_known)
-			log_warn(
-				"a load balancer in the state file belongs to no service: leaving it "
-				"alone; to free its addresses, remove it from the file while ccmd is stopped",
-				LOG_STR("load_balancer", records[i]->name),
-				LOG_STR("namespace", records[i]->holding.namespace),
-				LOG_STR("service", records[i]->holding.service));
-	}
-}
-
 bool
 cl_allocations_adopt(struct cl_allocations *allocations, const struct cl_schema *schema,
                      const struct lb_spec *const specs[], size_t n, struct arena *arena,
                      struct error *err)
 {
-	CLEANUP(cl_targets_unrefp) struct cl_targets *targets = NULL;
+	CLEANUP(cl_targets_unrefp) struct cl_targets *targets = all_nodes(allocations, arena);
 	struct cl_record **saved;
 	const struct claim *all;
 	size_t n_saved;
-	WITH_LOCK(&allocations->journal.mu);
 
-	if (!cl_state_lock(allocations->journal.state, err) ||
-	    !cl_state_read(allocations->journal.state, &saved, &n_saved, err))
+	if (!cl_state_take(allocations->state, err))
 		return false;
-	cl_journal_clear(&allocations->journal);
-	targets = all_nodes(allocations, arena);
-	all = collect_claims(specs, n, saved, n_saved, arena);
+	WITH_LOCK(&allocations->state->mu);
+	saved = cl_state_list(allocations->state, &n_saved);
+	all = collect_claims(allocations->state, specs, n, arena);
+	cl_state_clear(allocations->state);
 	for (size_t i = 0; i < n; i++)
-		adopt_one(allocations, schema, &all[i], targets, arena);
+		adopt_status(allocations, schema, &all[i], targets, arena);
+	for (size_t i = 0; i < n; i++)
+		adopt_unpublished(allocations, &all[i], targets, arena);
 	for (size_t i = 0; i < n_saved; i++)
-		adopt_unpublished(allocations, saved[i]);
-	log_orphans(saved, n_saved, specs, n);
+		keep_orphan(allocations, saved[i]);
 	cl_records_free(saved, n_saved);
-	allocations->journal.version++;
-	return cl_journal_save(&allocations->journal, err);
+	return cl_state_save(allocations->state, err);
 }
 
 /* ---- listing ---- */
@@ -568,20 +552,17 @@ cl_allocations_adopt(struct cl_allocations *allocations, const struct cl_schema 
 struct cl_record **
 cl_allocations_list(struct cl_allocations *allocations, size_t *ret_n, uint64_t *ret_version)
 {
-	struct cl_record **all;
-	WITH_LOCK(&allocations->journal.mu);
+	WITH_LOCK(&allocations->state->mu);
 
-	all = cl_journal_list(&allocations->journal, ret_n);
-	cl_records_sort(all, *ret_n);
-	*ret_version = allocations->journal.version;
-	return all;
+	*ret_version = allocations->state->version;
+	return cl_state_list(allocations->state, ret_n);
 }
 
 uint64_t
 cl_allocations_version(struct cl_allocations *allocations, bool *ret_is_busy)
 {
-	WITH_LOCK(&allocations->journal.mu);
+	WITH_LOCK(&allocations->state->mu);
 
-	*ret_is_busy = cl_journal_is_busy(&allocations->journal);
-	return allocations->journal.version;
+	*ret_is_busy = cl_state_is_busy(allocations->state);
+	return allocations->state->version;
 }

@@ -2,9 +2,10 @@
  *
  * There is one record per Service, by UID. A change is made in memory and in the state file, or not
  * at all; an address that a Service leaves is free only after its new one is written, and readers
- * see only what is written. After a start addresses come from the Services' own status
- * (cl_allocations_adopt()), so that a new leader on another machine gives the same addresses; the
- * state file adds the last calls of hooks, and allocated addresses that no pool has any more.
+ * see only what is written. After a start records are made from the Services and the addresses in
+ * their status (cl_allocations_adopt()), so that a new leader on another machine gives the same
+ * addresses; the state file adds what hooks were last run for, addresses that no status has yet,
+ * and addresses that no pool has any more.
  *
  * Threads: any; for one Service, one call after the other.
  */
@@ -16,8 +17,9 @@
 
 struct cl_allocations;
 
-/** The state and host outlive the allocations. */
-struct cl_allocations *cl_allocations_new(struct cl_state *state, const struct cloud_host *host);
+/** The state and host outlive the allocations. has_hook: its runs are recorded. */
+struct cl_allocations *cl_allocations_new(struct cl_state *state, bool has_hook,
+                                          const struct cloud_host *host);
 void cl_allocations_free(struct cl_allocations *); /* NULL is fine */
 DEFINE_CLEANUP(struct cl_allocations, cl_allocations_free)
 

@@ -34,7 +34,7 @@ open_run(const struct cl_balancers *config, const struct cloud_config *cloud,
 {
 	if (!check_place(config, cloud, err))
 		return false;
-	run->allocations = cl_allocations_new(state, host);
+	run->allocations = cl_allocations_new(state, config->hook.len > 0, host);
 	if (config->hook.len > 0)
 		run->hook = cl_hook_new(config->hook, config->hook_timeout_ns, "load balancer",
 		                        host);

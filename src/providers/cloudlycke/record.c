@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/json.h"
+#include "base/limits.h"
 #include "providers/cloudlycke/inventory.h"
 
 /* ---- holdings ---- */
@@ -100,16 +101,6 @@ cl_targets_new(const struct node_ref nodes[], size_t n)
 }
 
 struct cl_targets *
-cl_targets_copy(const struct cl_target items[], size_t n)
-{
-	struct cl_targets *t = targets_alloc(n);
-
-	for (size_t i = 0; i < n; i++)
-		add_target(t, &items[i]);
-	return t;
-}
-
-struct cl_targets *
 cl_targets_ref(struct cl_targets *t)
 {
 	atomic_fetch_add_explicit(&t->n_refs, 1, memory_order_relaxed);
@@ -157,7 +148,7 @@ each_text(struct cl_record *r, size_t i)
 		                    &r->name,
 		                    &r->pool,
 		                    &r->hostname,
-		                    &r->hook_error };
+		                    &r->hook.error };
 
 	return i < ARRAY_LEN(all) ? all[i] : NULL;
 }
@@ -292,56 +283,10 @@ cl_record_draft(const struct cl_record *r)
 	return draft;
 }
 
-/* ---- comparing ---- */
+/* ---- JSON, and its hash ---- */
 
-static bool
-holdings_eq(const struct cl_holding *a, const struct cl_holding *b)
-{
-	bool is_eq = str_eq(a->namespace, b->namespace) && str_eq(a->service, b->service) &&
-	             str_eq(a->uid, b->uid) && str_eq(a->share_key, b->share_key) &&
-	             a->n_ports == b->n_ports && cl_holding_addresses_eq(a, b);
-
-	for (size_t i = 0; is_eq && i < a->n_ports; i++)
-		is_eq = str_eq(a->ports[i].name, b->ports[i].name) &&
-		        a->ports[i].protocol == b->ports[i].protocol &&
-		        a->ports[i].port == b->ports[i].port &&
-		        a->ports[i].node_port == b->ports[i].node_port;
-	return is_eq;
-}
-
-static bool
-ranges_eq(const struct cl_record *a, const struct cl_record *b)
-{
-	bool is_eq = a->n_source_ranges == b->n_source_ranges;
-
-	for (size_t i = 0; is_eq && i < a->n_source_ranges; i++)
-		is_eq = str_eq(a->source_ranges[i], b->source_ranges[i]);
-	return is_eq;
-}
-
-bool
-cl_record_eq(const struct cl_record *a, const struct cl_record *b)
-{
-	return holdings_eq(&a->holding, &b->holding) && str_eq(a->cluster, b->cluster) &&
-	       str_eq(a->name, b->name) && str_eq(a->pool, b->pool) &&
-	       str_eq(a->hostname, b->hostname) && a->traffic == b->traffic &&
-	       a->health_check_node_port == b->health_check_node_port &&
-	       a->has_client_ip_affinity == b->has_client_ip_affinity &&
-	       a->affinity_timeout_s == b->affinity_timeout_s && a->ip_mode == b->ip_mode &&
-	       a->proxy == b->proxy && a->is_deleting == b->is_deleting && ranges_eq(a, b) &&
-	       cl_targets_eq(a->targets, b->targets);
-}
-
-bool
-cl_record_needs_hook(const struct cl_record *r)
-{
-	return r->hook_generation != r->generation || r->hook_error.len > 0;
-}
-
-/* ---- JSON ---- */
-
-static void
-add_ips(struct buf *b, const struct ip *ips, size_t n)
+void
+cl_addresses_json(struct buf *b, const struct ip *ips, size_t n)
 {
 	buf_add_c(b, ",\"addresses\":[");
 	for (size_t i = 0; i < n; i++) {
@@ -374,7 +319,7 @@ cl_targets_json(struct buf *b, const struct cl_targets *t)
 		buf_add_c(b, i > 0 ? ",{" : "{");
 		json_add_member(b, "name", t->items[i].name);
 		json_add_member(b, "id", t->items[i].id);
-		add_ips(b, t->items[i].addresses, t->items[i].n_addresses);
+		cl_addresses_json(b, t->items[i].addresses, t->items[i].n_addresses);
 		buf_add_char(b, '}');
 	}
 	buf_add_char(b, ']');
@@ -405,22 +350,47 @@ add_policies(struct buf *b, const struct cl_record *r)
 	         r->ip_mode == CL_IP_MODE_PROXY ? "Proxy" : "VIP", proxies[r->proxy]);
 }
 
-void
-cl_record_json(struct buf *b, const struct cl_record *r)
+static void
+add_content(struct buf *b, const struct cl_record *r)
 {
 	json_add_member(b, "cluster", r->cluster);
 	json_add_member(b, "namespace", r->holding.namespace);
 	json_add_member(b, "name", r->holding.service);
 	json_add_member(b, "uid", r->holding.uid);
 	json_add_member(b, "pool", r->pool);
-	add_ips(b, r->holding.addresses, r->holding.n_addresses);
+	cl_addresses_json(b, r->holding.addresses, r->holding.n_addresses);
 	json_add_member(b, "hostname", r->hostname);
 	json_add_member(b, "shareKey", r->holding.share_key);
 	add_ports(b, &r->holding);
 	add_policies(b, r);
 	add_ranges(b, r);
-	buf_addf(b, ",\"generation\":%lld,\"hook\":{\"generation\":%lld", (long long)r->generation,
-	         (long long)r->hook_generation);
-	json_add_member(b, "error", r->hook_error);
-	buf_addf(b, "},\"deleting\":%s", r->is_deleting ? "true" : "false");
+	buf_addf(b, ",\"deleting\":%s", r->is_deleting ? "true" : "false");
+}
+
+/* 53 bits, which a program that edits the state file and takes all numbers for doubles keeps. */
+int64_t
+cl_record_hash(const struct cl_record *r)
+{
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(LIMIT_STATE_FILE);
+	uint64_t hash = r->targets->hash;
+
+	add_content(&b, r);
+	hash_text(&hash, buf_str(&b));
+	return (int64_t)(hash >> 11 | 1);
+}
+
+bool
+cl_record_needs_hook(const struct cl_record *r)
+{
+	return r->hook.done != r->hook.generation || r->hook.error.len > 0;
+}
+
+void
+cl_record_json(struct buf *b, const struct cl_record *r)
+{
+	add_content(b, r);
+	buf_addf(b, ",\"generation\":%lld,\"hook\":{\"generation\":%lld",
+	         (long long)r->hook.generation, (long long)r->hook.done);
+	json_add_member(b, "error", r->hook.error);
+	buf_add_char(b, '}');
 }

@@ -1,10 +1,11 @@
-/* record.h: one load balancer: its Service, addresses, ports and nodes, as allocations, the state
- * file and hooks have it.
+/* record.h: one load balancer: its Service, addresses, ports and nodes, as allocations, HAProxy's
+ * file and hooks have it, and how far its hook has come.
  *
- * A record is immutable. A change replaces it by a new one, so that a failed write is undone by
- * restoring the old record, and a running hook or HAProxy's file has a record that does not change
- * meanwhile. Records with the same nodes share one list of them: there may be thousands of nodes
- * behind hundreds of balancers.
+ * Changes are found by `input`, a hash of all that HAProxy and the hook are given: the state file
+ * has it in place of the whole input. A record is immutable. A change replaces it by a new one, so
+ * that a failed write is undone by restoring the old record, and a running hook or HAProxy's file
+ * has a record that does not change meanwhile. Records with the same nodes share one list of them:
+ * there may be thousands of nodes behind hundreds of balancers.
  */
 #ifndef CCMD_CLOUDLYCKE_RECORD_H
 #define CCMD_CLOUDLYCKE_RECORD_H
@@ -27,6 +28,9 @@ struct cl_holding {
 	size_t n_ports;
 	struct ip addresses[CL_FAMILIES];
 	size_t n_addresses;
+	/* Its Service is gone, and only its name and addresses are known: those of the state
+	 * file. */
+	bool is_orphan;
 };
 
 bool cl_holding_has(const struct cl_holding *h, const struct ip *ip);
@@ -50,8 +54,6 @@ struct cl_targets {
 
 /** Nodes without a provider ID are left out. One reference. */
 struct cl_targets *cl_targets_new(const struct node_ref nodes[], size_t n);
-/** Copies. One reference. */
-struct cl_targets *cl_targets_copy(const struct cl_target items[], size_t n);
 struct cl_targets *cl_targets_ref(struct cl_targets *);
 void cl_targets_unref(struct cl_targets *); /* NULL is fine */
 DEFINE_CLEANUP(struct cl_targets, cl_targets_unref)
@@ -63,13 +65,22 @@ enum cl_proxy {
 	CL_PROXY_V2,
 };
 
+/** What the hook was run for. A change of its input makes a new generation; the hook is done with
+ * it when it has ended. Between the two it is not known what the hook has set up. */
+struct cl_progress {
+	int64_t generation; /* of the last input; 0: there was none */
+	int64_t input;      /* cl_record.input of that generation; 0: not known */
+	int64_t done;       /* the last generation that the hook ended for; 0: none */
+	struct str error;   /* of that run; empty: it succeeded */
+};
+
 struct cl_record {
 	_Atomic unsigned n_refs;
 	void *memory; /* of all texts and lists */
 
 	struct cl_holding holding; /* a draft's fields begin here: see cl_record_draft() */
 	struct str cluster;
-	struct str name; /* the key in the state file */
+	struct str name; /* made from the UID; the key in the state file */
 	struct str pool, hostname;
 	struct cl_targets *targets; /* never NULL */
 	enum lb_traffic traffic;
@@ -81,9 +92,8 @@ struct cl_record {
 	int ip_mode; /* enum cl_ip_mode */
 	enum cl_proxy proxy;
 
-	int64_t generation;      /* +1 with each change of the above */
-	int64_t hook_generation; /* the last one that the hook was run for; 0: never */
-	struct str hook_error;   /* of that run; empty: it succeeded */
+	int64_t input; /* hash of the above and is_deleting; positive */
+	struct cl_progress hook;
 	bool is_deleting;
 };
 
@@ -102,14 +112,16 @@ void cl_records_sort(struct cl_record **records, size_t n);
 /** A draft with the record's fields; its views are borrowed. */
 struct cl_record cl_record_draft(const struct cl_record *);
 
-/** Equal but for the generation and the hook's fields. */
-bool cl_record_eq(const struct cl_record *a, const struct cl_record *b);
+/** The value for `input`. */
+int64_t cl_record_hash(const struct cl_record *);
 
 /** Does the hook have to run for it? */
 bool cl_record_needs_hook(const struct cl_record *);
 
 /** Appends the members of its JSON object, without braces. */
 void cl_record_json(struct buf *b, const struct cl_record *);
+/** Appends ,"addresses":["10.0.0.1", …]. */
+void cl_addresses_json(struct buf *b, const struct ip *ips, size_t n);
 /** Appends a list of nodes: [{"name":…}, …]. */
 void cl_targets_json(struct buf *b, const struct cl_targets *);
 

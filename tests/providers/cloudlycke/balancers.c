@@ -225,6 +225,14 @@ write_hook(struct world *w)
 	assert_int_equal(chmod(w->hook, 0755), 0);
 }
 
+static void
+open_with_hook(struct world *w)
+{
+	write_hook(w);
+	write_inventory(w, POOL, arena_printf(&w->arena, "{hook: %s}", w->hook).ptr);
+	open_again(w);
+}
+
 static const char *
 in_folder(struct world *w, const char *name)
 {
@@ -246,12 +254,13 @@ a_second_run_changes_nothing(void **state)
 	before = text_of(&w, w.state);
 	assert_string_equal(ensure(&w, "web"), "10.0.0.1");
 	assert_string_equal(text_of(&w, w.state), before);
-	assert_state_has(
-		&w, "\"nodes\":[{\"name\":\"n1\",\"id\":\"m1\",\"addresses\":[\"10.9.0.1\"]}]");
-	assert_state_has(&w, "\"addresses\":[\"10.0.0.1\"]");
+	assert_string_equal(before,
+	                    "{\"version\":1,\"loadBalancers\":{\n"
+	                    "\"aweb\":{\"namespace\":\"default\",\"name\":\"web\",\"uid\":\"web\","
+	                    "\"addresses\":[\"10.0.0.1\"]}},\n\"routes\":{}}\n");
 	w.port.port = 81;
 	assert_string_equal(ensure(&w, "web"), "10.0.0.1");
-	assert_state_has(&w, "\"generation\":2,\"hook\"");
+	assert_string_equal(text_of(&w, w.state), before);
 }
 
 static void
@@ -283,7 +292,7 @@ an_update_needs_a_balancer(void **state)
 	struct error err;
 
 	world_init(&w, state, "{}");
-	open_again(&w);
+	open_with_hook(&w);
 	spec = spec_of(&w, "web", NULL);
 	call = call_of(&w);
 	assert_false(w.cloud->balancers->update_nodes(w.cloud, &call, &spec, &err));
@@ -293,7 +302,8 @@ an_update_needs_a_balancer(void **state)
 	ensure(&w, "web");
 	w.nodes[1].provider_id = STR("cloudlycke://m2");
 	assert_true(w.cloud->balancers->update_nodes(w.cloud, &call, &spec, &err));
-	assert_state_has(&w, "{\"name\":\"n2\",\"id\":\"m2\",\"addresses\":[]}");
+	assert_non_null(strstr(in_folder(&w, "input"),
+	                       "{\"name\":\"n2\",\"id\":\"m2\",\"addresses\":[]}"));
 }
 
 static void
@@ -555,6 +565,44 @@ a_kept_address_stays_reserved_until_it_is_released(void **state)
 	assert_string_equal(ensure(&w, "d"), "10.0.0.1");
 }
 
+/* The file does not say with which key and for which ports: the Service that had the address as
+ * well keeps it, and no other Service gets it. */
+static void
+a_kept_address_that_was_shared_is_not_shared_again(void **state)
+{
+	CLEANUP(world_fini) struct world w;
+	const struct label share = {
+		STR("service.beta.kubernetes.io/cloudlycke-load-balancer-share"), STR("k")
+	};
+	const char *const names[] = { "gone", "stays", "late" };
+	struct lb_spec specs[3];
+
+	world_init(&w, state, "{}");
+	open_again(&w);
+	for (size_t i = 0; i < ARRAY_LEN(specs); i++) {
+		struct lb_port *port = ARENA_NEW(&w.arena, struct lb_port);
+
+		*port = w.port;
+		port->port += (int32_t)i;
+		specs[i] = spec_of(&w, names[i], i < 2 ? "10.0.0.1" : NULL);
+		specs[i].ports = port;
+		specs[i].annotations = &share;
+		specs[i].n_annotations = 1;
+	}
+	assert_string_equal(ensure_spec(&w, &specs[0]), "10.0.0.1");
+	assert_string_equal(ensure_spec(&w, &specs[1]), "10.0.0.1");
+	open_again(&w);
+	ADOPT_SPEC(&w, &specs[1], &specs[2]);
+	assert_int_equal(w.lab->n_events, 0);
+	assert_string_equal(ensure_spec(&w, &specs[1]), "10.0.0.1");
+	assert_string_equal(ensure_spec(&w, &specs[2]), "10.0.0.2");
+	specs[2].wanted_ip = STR("10.0.0.1");
+	assert_string_equal(ensure_spec(&w, &specs[2]),
+	                    "error: address \"10.0.0.1\" is already used by default/gone");
+	assert_string_equal(remove_one(&w, "stays"), "removed");
+	assert_string_equal(ensure(&w, "other"), "10.0.0.3");
+}
+
 /* ---- the state file ---- */
 
 static void
@@ -591,14 +639,56 @@ damage_is_reported_and_the_file_left_alone(void **state)
 	check_not_opened(&w, "{\"version\":1,\"loadBalancers\":{\"a\":{}}}", "uid");
 	check_not_opened(&w, RECORD("\"addresses\":[\"x\"]"), "addresses");
 	check_not_opened(&w, RECORD("\"addresses\":[\"::1\",\"::2\",\"::3\"]"), "addresses");
-	check_not_opened(&w, RECORD("\"ports\":[{\"port\":65536}]"), "port");
-	check_not_opened(&w, RECORD("\"ports\":[{\"protocol\":\"tcp\"}]"), "protocol");
-	check_not_opened(&w, RECORD("\"nodes\":{}"), "nodes");
-	check_not_opened(&w, RECORD("\"nodeSet\":\"x\""), "nodeSet");
 	check_not_opened(&w, RECORD("\"generation\":-1"), "generation");
 	check_not_opened(&w, RECORD("\"hook\":{\"error\":1}"), "hook.error");
-	check_not_opened(&w, RECORD("\"deleting\":1"), "deleting");
-	check_not_opened(&w, RECORD("\"sourceRanges\":[\"x\\n\"]"), "sourceRanges");
+	check_not_opened(&w, RECORD("\"hook\":{\"input\":-1}"), "hook.input");
+	check_not_opened(&w, RECORD("\"hook\":{\"generation\":\"1\"}"), "hook.generation");
+	check_not_opened(&w, RECORD("\"namespace\":1"), "namespace");
+	check_not_opened(&w, RECORD("\"name\":{}"), "name");
+}
+
+/* They had all that a hook was given. What it had been given last is not compared: it is run once
+ * more. */
+static void
+a_file_of_an_older_version_is_read(void **state)
+{
+	static const char older[] =
+		"{\"version\":1,\"generation\":12,\"loadBalancers\":{\n"
+		"\"agone\":{\"cluster\":\"kubernetes\",\"namespace\":\"default\",\"name\":\"gone\","
+		"\"uid\":\"gone\",\"pool\":\"p\",\"addresses\":[\"10.0.0.2\"],\"hostname\":\"\","
+		"\"shareKey\":\"k\",\"ports\":[{\"name\":\"\",\"protocol\":\"TCP\",\"port\":80,"
+		"\"nodePort\":31000}],\"externalTrafficPolicy\":\"Cluster\","
+		"\"healthCheckNodePort\":0,\"sessionAffinity\":\"None\","
+		"\"sessionAffinityTimeoutSeconds\":0,\"ipMode\":\"VIP\",\"proxyProtocol\":\"\","
+		"\"sourceRanges\":[\"10.0.0.0/8\"],\"generation\":3,"
+		"\"hook\":{\"generation\":3,\"error\":\"\"},\"deleting\":false,\"nodeSet\":\"5f\"},\n"
+		"\"aweb\":{\"cluster\":\"kubernetes\",\"namespace\":\"default\",\"name\":\"web\","
+		"\"uid\":\"web\",\"pool\":\"p\",\"addresses\":[\"10.0.0.1\"],\"generation\":7,"
+		"\"hook\":{\"generation\":7,\"error\":\"\"},\"deleting\":true,\"nodes\":[]}},"
+		"\"nodeSets\":{\"5f\":[{\"name\":\"n1\",\"id\":\"m1\",\"addresses\":[]}]},\n"
+		"\"routes\":{}}\n";
+	CLEANUP(world_fini) struct world w;
+
+	world_init(&w, state, "{}");
+	put_state(&w, older);
+	open_with_hook(&w);
+	ADOPT(&w, "web", NULL, "other", NULL);
+	lab_wait_log(w.lab, "belongs to no service: leaving it alone");
+	assert_string_equal(in_folder(&w, "state.json.bak"), older);
+	assert_string_equal(ensure(&w, "other"), "10.0.0.3"); /* the others are taken */
+	assert_string_equal(ensure(&w, "web"), "10.0.0.1");
+	ensure(&w, "web");
+	assert_string_equal(in_folder(&w, "runs"), "ensure\nensure\n"); /* one each */
+	assert_state_has(&w,
+	                 "\"agone\":{\"namespace\":\"default\",\"name\":\"gone\",\"uid\":\"gone\","
+	                 "\"addresses\":[\"10.0.0.2\"],\"generation\":3,"
+	                 "\"hook\":{\"generation\":3,\"input\":0,\"error\":\"\"}}");
+	assert_state_has(&w, "\"generation\":8,\"hook\":{\"generation\":8,");
+	assert_null(strstr(text_of(&w, w.state), "nodeSet"));
+	open_again(&w);
+	ADOPT(&w, "web", "10.0.0.1", "other", "10.0.0.3");
+	ensure(&w, "web");
+	assert_string_equal(in_folder(&w, "runs"), "ensure\nensure\n");
 }
 
 static void
@@ -689,9 +779,7 @@ a_hook_runs_once_a_change(void **state)
 	CLEANUP(world_fini) struct world w;
 
 	world_init(&w, state, "{}");
-	write_hook(&w);
-	write_inventory(&w, POOL, arena_printf(&w.arena, "{hook: %s}", w.hook).ptr);
-	open_again(&w);
+	open_with_hook(&w);
 	assert_string_equal(ensure(&w, "web"), "10.0.0.1");
 	ensure(&w, "web");
 	assert_string_equal(in_folder(&w, "runs"), "ensure\n");
@@ -700,6 +788,9 @@ a_hook_runs_once_a_change(void **state)
 		"{\"action\":\"ensure\",\"loadBalancer\":\"aweb\",\"cluster\":\"kubernetes\","
 		"\"namespace\":\"default\",\"name\":\"web\",\"uid\":\"web\",\"pool\":\"p\","
 		"\"addresses\":[\"10.0.0.1\"]"));
+	assert_non_null(
+		strstr(in_folder(&w, "input"),
+	               "\"nodes\":[{\"name\":\"n1\",\"id\":\"m1\",\"addresses\":[\"10.9.0.1\"]}]"));
 	open_again(&w);
 	ADOPT(&w, "web", "10.0.0.1");
 	ensure(&w, "web");
@@ -707,8 +798,46 @@ a_hook_runs_once_a_change(void **state)
 	w.port.port = 81;
 	ensure(&w, "web");
 	assert_string_equal(in_folder(&w, "runs"), "ensure\nensure\n");
+	assert_non_null(strstr(in_folder(&w, "input"),
+	                       "\"generation\":2,\"hook\":{\"generation\":1,\"error\":\"\"}"));
+	assert_state_has(&w, "\"generation\":2,\"hook\":{\"generation\":2,");
 	assert_string_equal(remove_one(&w, "web"), "removed");
 	assert_string_equal(in_folder(&w, "runs"), "ensure\nensure\ndelete\n");
+}
+
+/* What the state file had while the hook ran is what the next start finds. */
+static void
+kill_in_hook(struct world *w)
+{
+	put_state(w, in_folder(w, "during"));
+	lab_put(w->lab, "fate", "");
+	lab_put(w->lab, "runs", "");
+	open_again(w);
+	ADOPT(w, "web", "10.0.0.1");
+}
+
+/* The Service is changed back before the next start: it looks as when the hook last succeeded. */
+static void
+a_hook_that_a_crash_interrupts_is_run_again(void **state)
+{
+	CLEANUP(world_fini) struct world w;
+
+	world_init(&w, state, "{}");
+	open_with_hook(&w);
+	ensure(&w, "web");
+	lab_put(w.lab, "fate", "cp state.json during\n");
+	w.port.port = 81;
+	ensure(&w, "web");
+	kill_in_hook(&w);
+	w.port.port = 80;
+	assert_string_equal(ensure(&w, "web"), "10.0.0.1");
+	assert_string_equal(in_folder(&w, "runs"), "ensure\n");
+
+	lab_put(w.lab, "fate", "cp state.json during\n");
+	assert_string_equal(remove_one(&w, "web"), "removed");
+	kill_in_hook(&w);
+	assert_string_equal(ensure(&w, "web"), "10.0.0.1"); /* it wants a balancer again */
+	assert_string_equal(in_folder(&w, "runs"), "ensure\n");
 }
 
 static void
@@ -717,9 +846,7 @@ a_hook_that_fails_is_run_again(void **state)
 	CLEANUP(world_fini) struct world w;
 
 	world_init(&w, state, "{}");
-	write_hook(&w);
-	write_inventory(&w, POOL, arena_printf(&w.arena, "{hook: %s}", w.hook).ptr);
-	open_again(&w);
+	open_with_hook(&w);
 	lab_put(w.lab, "fate", "echo first >&2; echo 'the last word' >&2; echo >&2; exit 3\n");
 	assert_string_equal(ensure(&w, "web"), "error: load balancer hook failed: the last word");
 	assert_int_equal(w.code, ERR_UNAVAILABLE);
@@ -731,10 +858,12 @@ a_hook_that_fails_is_run_again(void **state)
 	assert_string_equal(ensure(&w, "web"), "error: load balancer hook failed: signal 9");
 	lab_put(w.lab, "fate", "exit 0\n");
 	assert_string_equal(ensure(&w, "web"), "10.0.0.1");
-	assert_state_has(&w, "\"hook\":{\"generation\":1,\"error\":\"\"}");
+	assert_state_has(&w, "\"generation\":1,\"hook\":{\"generation\":1,");
+	assert_state_has(&w, "\"error\":\"\"}");
 	lab_put(w.lab, "fate", "exit 5\n");
 	assert_string_equal(remove_one(&w, "web"), "error: load balancer hook failed: exit 5");
-	assert_state_has(&w, "\"deleting\":true");
+	assert_state_has(&w, "\"generation\":2,\"hook\":{\"generation\":1,");
+	assert_state_has(&w, "\"addresses\":[\"10.0.0.1\"]");
 	lab_put(w.lab, "fate", "exit 0\n");
 	assert_string_equal(remove_one(&w, "web"), "removed");
 }
@@ -825,12 +954,15 @@ main(void)
 		TEST(a_leaving_service_has_its_address_until_its_balancer_is_removed),
 		TEST(an_unpublished_address_is_not_given_to_another),
 		TEST(a_kept_address_stays_reserved_until_it_is_released),
+		TEST(a_kept_address_that_was_shared_is_not_shared_again),
 		TEST(damage_is_reported_and_the_file_left_alone),
+		TEST(a_file_of_an_older_version_is_read),
 		TEST(a_newer_file_is_left_alone),
 		TEST(what_others_keep_in_the_file_stays),
 		TEST(one_process_has_the_file),
 		TEST(what_cannot_be_written_did_not_happen),
 		TEST(a_hook_runs_once_a_change),
+		TEST(a_hook_that_a_crash_interrupts_is_run_again),
 		TEST(a_hook_that_fails_is_run_again),
 		TEST(a_hook_that_does_not_end_is_reported),
 		TEST(a_missing_hook_is_reported),

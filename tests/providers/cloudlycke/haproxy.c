@@ -42,9 +42,17 @@ ip(const char *text)
 static void
 world_init(struct world *w)
 {
-	const struct ip first[] = { ip("10.0.0.1"), ip("fd00::1") }, second[] = { ip("10.0.0.2") };
-	const struct cl_target targets[] = { { STR("n1"), STR("m1"), first, 2 },
-		                             { STR("n2"), STR("m2"), second, 1 } };
+	const struct address addresses[] = { { STR("InternalIP"), STR("10.0.0.1") },
+		                             { STR("InternalIP"), STR("fd00::1") },
+		                             { STR("InternalIP"), STR("10.0.0.2") } };
+	const struct node_ref nodes[] = { { .name = STR("n1"),
+		                            .provider_id = STR("cloudlycke://m1"),
+		                            .addresses = &addresses[0],
+		                            .n_addresses = 2 },
+		                          { .name = STR("n2"),
+		                            .provider_id = STR("cloudlycke://m2"),
+		                            .addresses = &addresses[2],
+		                            .n_addresses = 1 } };
 
 	*w = (struct world){ .text = BUF_INIT(LIMIT_HAPROXY_FILE), .socket = STR_EMPTY };
 	w->ports[0] = (struct lb_port){
@@ -60,7 +68,7 @@ world_init(struct world *w)
 		             .n_ports = 1,
 		             .n_addresses = 1 },
 		.name = STR("a1"),
-		.targets = cl_targets_copy(targets, ARRAY_LEN(targets)),
+		.targets = cl_targets_new(nodes, ARRAY_LEN(nodes)),
 	};
 	w->draft.holding.ports = w->ports;
 	w->draft.holding.addresses[0] = ip("192.0.2.1");
@@ -220,13 +228,16 @@ nothing_to_do_is_a_file_too(void **state UNUSED)
 static void
 foreign_text_stays_in_its_place(void **state UNUSED)
 {
-	const struct ip address[] = { ip("10.0.0.1") };
-	const struct cl_target target = { STR("n1\n\tbind :1"), STR("m"), address, 1 };
+	const struct address address = { STR("InternalIP"), STR("10.0.0.1") };
+	const struct node_ref node = { .name = STR("n1\n\tbind :1"),
+		                       .provider_id = STR("cloudlycke://m"),
+		                       .addresses = &address,
+		                       .n_addresses = 1 };
 	CLEANUP(world_fini) struct world w;
 
 	world_init(&w);
 	cl_targets_unref(w.draft.targets);
-	w.draft.targets = cl_targets_copy(&target, 1);
+	w.draft.targets = cl_targets_new(&node, 1);
 	w.draft.name = STR("a b\n");
 	w.draft.holding.namespace = STR("x\nglobal");
 	w.draft.holding.service = STR("\"${HOME}\"");

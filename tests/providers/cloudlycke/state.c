@@ -13,8 +13,8 @@
 #include <cmocka.h>
 
 #include "base/thread.h"
-#include "providers/cloudlycke/journal.h"
 #include "providers/cloudlycke/lab.h"
+#include "providers/cloudlycke/state.h"
 
 #define PATIENCE_NS (10 * NS_PER_SEC)
 
@@ -22,7 +22,7 @@ enum {
 	CHANGERS_MAX = 40,
 };
 
-/* One Service's record, given to the journal by a thread of its own. */
+/* One Service's record, given to the state by a thread of its own. */
 struct changer {
 	struct world *world;
 	pthread_t thread;
@@ -35,8 +35,8 @@ struct changer {
 struct world {
 	struct clock clock; /* first: see held_boot() */
 	struct fence fence;
+	char *path;
 	struct cl_state *state;
-	struct cl_journal journal;
 	struct cl_targets *targets;
 	struct changer changers[CHANGERS_MAX];
 	size_t n_changers;
@@ -98,6 +98,15 @@ wait_writes(struct world *w, unsigned n)
 /* ---- life ---- */
 
 static void
+open_state(struct world *w, const struct cloud_host *host)
+{
+	struct error err;
+
+	if (!cl_state_open(str_c(w->path), /*is_alone=*/true, host, &w->state, &err))
+		fail_msg("%s", err.msg);
+}
+
+static void
 world_init(struct world *w, void **state)
 {
 	struct lab *lab = *state;
@@ -110,17 +119,27 @@ world_init(struct world *w, void **state)
 	lab->host.clock = &w->clock;
 	lab->host.fence = &w->fence;
 	buf_addf(&path, "%s/state.json", lab->folder);
-	w->state = cl_state_new(buf_str(&path), &lab->host);
+	w->path = buf_take(&path);
 	w->targets = cl_targets_new(NULL, 0);
-	cl_journal_init(&w->journal, w->state, &w->clock);
+	open_state(w, &lab->host);
+}
+
+/* What another process would read. */
+static void
+reopen(struct world *w)
+{
+	const struct cloud_host *host = w->state->host;
+
+	cl_state_free(TAKE(w->state));
+	open_state(w, host);
 }
 
 static void
 world_fini(struct world *w)
 {
-	cl_journal_fini(&w->journal);
-	cl_targets_unref(w->targets);
 	cl_state_free(w->state);
+	cl_targets_unref(w->targets);
+	free(w->path);
 	cond_destroy(&w->changed);
 	mutex_destroy(&w->mu);
 }
@@ -144,10 +163,9 @@ static void *
 run_change(void *arg)
 {
 	struct changer *c = arg;
-	WITH_LOCK(&c->world->journal.mu);
+	WITH_LOCK(&c->world->state->mu);
 
-	c->is_done = cl_journal_change(&c->world->journal, str_c(c->uid), record_of(c),
-	                               /*is_visible=*/true, &c->err);
+	c->is_done = cl_state_change(c->world->state, str_c(c->uid), record_of(c), &c->err);
 	return NULL;
 }
 
@@ -156,9 +174,9 @@ count_waiting(struct world *w)
 {
 	const struct cl_record **all;
 	size_t n;
-	WITH_LOCK(&w->journal.mu);
+	WITH_LOCK(&w->state->mu);
 
-	all = cl_journal_all(&w->journal, &n);
+	all = cl_state_all(w->state, &n);
 	free(all);
 	return n;
 }
@@ -200,10 +218,10 @@ written(struct world *w)
 	struct buf b = BUF_FIXED(w->text);
 	struct cl_record **all;
 	size_t n;
-	WITH_LOCK(&w->journal.mu);
+	WITH_LOCK(&w->state->mu);
 
 	w->text[0] = '\0';
-	all = cl_journal_list(&w->journal, &n);
+	all = cl_state_list(w->state, &n);
 	for (int uid = 'a'; uid <= 'z'; uid++) {
 		for (size_t i = 0; i < n; i++) {
 			if (all[i]->name.ptr[0] != uid)
@@ -233,15 +251,15 @@ who_comes_during_a_write_shares_the_next(void **state)
 	start_waiting(&w, "c", "10.0.0.3");
 	start_waiting(&w, "d", "10.0.0.4");
 	assert_string_equal(written(&w), "");
-	assert_int_equal(w.journal.version, 0);
+	assert_int_equal(w.state->version, 1);
 	hold(&w, false);
 	join(&w);
 	assert_string_equal(written(&w), "a=10.0.0.1 b=10.0.0.2 c=10.0.0.3 d=10.0.0.4");
 	assert_int_equal(w.n_writes, 2);
-	assert_int_equal(w.journal.version, 4);
+	assert_int_equal(w.state->version, 5);
 	for (size_t i = 0; i < 4; i++)
 		assert_true(w.changers[i].is_done);
-	assert_false(cl_journal_is_busy(&w.journal));
+	assert_false(cl_state_is_busy(w.state));
 }
 
 static void
@@ -256,16 +274,16 @@ both_addresses_are_taken_until_it_is_written(void **state)
 	start_waiting(&w, "a", "10.0.0.2");
 	assert_int_equal(count_waiting(&w), 2);
 	assert_string_equal(written(&w), "a=10.0.0.1");
-	assert_int_equal(w.journal.n_freed, 0);
+	assert_int_equal(w.state->n_freed, 0);
 	hold(&w, false);
 	join(&w);
 	assert_int_equal(count_waiting(&w), 1);
 	assert_string_equal(written(&w), "a=10.0.0.2");
-	assert_int_equal(w.journal.n_freed, 1);
+	assert_int_equal(w.state->n_freed, 1);
 	start(&w, "a", "");
 	join(&w);
 	assert_string_equal(written(&w), "");
-	assert_int_equal(w.journal.n_freed, 2);
+	assert_int_equal(w.state->n_freed, 2);
 }
 
 static void
@@ -286,7 +304,7 @@ a_write_that_fails_is_undone_for_all_who_shared_it(void **state)
 	join(&w);
 	assert_string_equal(written(&w), "a=10.0.0.1");
 	assert_int_equal(w.n_writes, 3);
-	assert_int_equal(w.journal.n_freed, 3); /* what was not to be is free for others */
+	assert_int_equal(w.state->n_freed, 3); /* what was not to be is free for others */
 	for (size_t i = 0; i < 3; i++) {
 		assert_false(w.changers[i].is_done);
 		assert_int_equal(w.changers[i].err.code, ERR_CANCELLED);
@@ -302,10 +320,7 @@ static void
 many_at_once(void **state)
 {
 	CLEANUP(world_fini) struct world w;
-	struct cl_record **records;
-	struct error err;
 	char text[2][16];
-	size_t n;
 
 	world_init(&w, state);
 	for (unsigned i = 0; i < CHANGERS_MAX; i++) {
@@ -314,13 +329,63 @@ many_at_once(void **state)
 		start(&w, text[0], text[1]);
 	}
 	join(&w);
-	assert_int_equal(w.journal.version, CHANGERS_MAX);
+	assert_int_equal(w.state->version, 1 + CHANGERS_MAX);
 	assert_true(w.n_writes <= CHANGERS_MAX);
-	assert_true(cl_state_read(w.state, &records, &n, &err));
-	assert_int_equal(n, CHANGERS_MAX);
-	for (size_t i = 0; i < n; i++)
-		cl_record_unref(records[i]);
-	free(records);
+	reopen(&w);
+	assert_int_equal(count_waiting(&w), CHANGERS_MAX);
+}
+
+/* A routes' change is written together with those of balancers, and undone with them. */
+static void
+routes_share_the_write_and_its_failure(void **state)
+{
+	CLEANUP(world_fini) struct world w;
+	CLEANUP(buf_fini) struct buf routes = BUF_INIT(100);
+	struct error err;
+
+	world_init(&w, state);
+	assert_true(cl_state_write_routes(w.state, STR("{\"k\":[]}"), &err));
+	reopen(&w);
+	start(&w, "a", "10.0.0.1");
+	join(&w);
+	w.is_refused = true;
+	assert_false(cl_state_write_routes(w.state, STR("{\"k\":[1]}"), &err));
+	w.is_refused = false;
+	start(&w, "b", "10.0.0.2");
+	join(&w);
+	cl_state_routes(w.state, &routes);
+	assert_string_equal(routes.ptr, "{\"k\":[]}");
+	reopen(&w);
+	buf_reset(&routes);
+	cl_state_routes(w.state, &routes);
+	assert_string_equal(routes.ptr, "{\"k\":[]}");
+	assert_string_equal(written(&w), "a=10.0.0.1 b=10.0.0.2");
+}
+
+/* Ports and nodes are not in the file: a change of them alone costs no write. */
+static void
+what_the_file_does_not_have_is_not_written(void **state)
+{
+	CLEANUP(world_fini) struct world w;
+	struct cl_record *record;
+	struct error err;
+
+	world_init(&w, state);
+	start(&w, "a", "10.0.0.1");
+	join(&w);
+	for (unsigned i = 0; i < 2; i++) {
+		struct cl_record draft = cl_record_draft(cl_state_get(w.state, STR("a")));
+		WITH_LOCK(&w.state->mu);
+
+		draft.input = 7;
+		draft.hook.generation += i;
+		record = cl_record_new(&draft);
+		assert_true(cl_state_change(w.state, STR("a"), record, &err));
+		assert_ptr_equal(cl_state_get(w.state, STR("a")), record);
+		assert_int_equal(w.n_writes, 1 + i);
+		assert_int_equal(w.state->version, 3); /* HAProxy has nothing to do for a hook's
+		                                          generation */
+	}
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, lab_setup, lab_teardown)
@@ -333,6 +398,8 @@ main(void)
 		TEST(both_addresses_are_taken_until_it_is_written),
 		TEST(a_write_that_fails_is_undone_for_all_who_shared_it),
 		TEST(many_at_once),
+		TEST(routes_share_the_write_and_its_failure),
+		TEST(what_the_file_does_not_have_is_not_written),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
