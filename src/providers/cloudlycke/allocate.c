@@ -1,4 +1,10 @@
-/* allocate.c: see allocate.h. */
+/* allocate.c: see allocate.h.
+ *
+ * Three parts, in the order in which they are used: what a Service asks for (its pool, wanted
+ * addresses, source ranges, host name), who else has an address, and the search for one of each
+ * family. A pool may hold 2^64 addresses, and a million IPv4 addresses may be taken: the search
+ * skips whole blocks that are avoided, and looks up taken addresses in a sorted array.
+ */
 #include "providers/cloudlycke/allocate.h"
 
 #include <stdlib.h>
@@ -181,25 +187,6 @@ read_wanted(const struct lb_spec *spec, struct cl_desired *desired, struct arena
 
 /* ---- source ranges ---- */
 
-static struct ip_net
-masked(struct ip_net net)
-{
-	for (unsigned i = net.bits; i < 128; i++)
-		net.ip.bytes[i / 8] &= (uint8_t)~(0x80 >> i % 8);
-	return net;
-}
-
-static struct str
-net_text(const struct ip_net *net, struct arena *arena)
-{
-	char memory[80] = "";
-	struct buf b = BUF_FIXED(memory);
-
-	ip_format(&b, &net->ip);
-	buf_addf(&b, "/%u", net->bits - (ip_family(&net->ip) == IP_V4 && net->bits >= 96 ? 96 : 0));
-	return arena_str(arena, buf_str(&b));
-}
-
 static bool
 has_text(const struct str *texts, size_t n, struct str text)
 {
@@ -220,17 +207,19 @@ read_ranges(const struct lb_spec *spec, struct arena *arena, struct cl_record *d
 	size_t n = 0;
 
 	for (size_t i = 0; i < spec->n_source_ranges; i++) {
+		char memory[80] = "";
+		struct buf text = BUF_FIXED(memory);
 		struct ip_net net;
-		struct str text;
+		struct ip last;
 
 		if (!ip_net_parse(str_trim(spec->source_ranges[i]), &net)) {
 			bad = bad ? bad : &spec->source_ranges[i];
 			continue;
 		}
-		net = masked(net);
-		text = net_text(&net, arena);
-		if (!has_text(ranges, n, text))
-			ranges[n++] = text;
+		ip_net_span(&net, &net.ip, &last); /* without host bits */
+		ip_net_format(&text, &net);
+		if (!has_text(ranges, n, buf_str(&text)))
+			ranges[n++] = arena_str(arena, buf_str(&text));
 	}
 	draft->source_ranges = ranges;
 	draft->n_source_ranges = n;
@@ -275,14 +264,6 @@ read_hostname(const struct cl_pool *pool, const struct lb_spec *spec, struct are
 	return true;
 }
 
-static struct str
-share_key(const struct lb_spec *spec)
-{
-	const struct str *key = lb_annotation(spec, CL_ANNOTATION("share"));
-
-	return key ? str_trim(*key) : STR_EMPTY;
-}
-
 static bool
 read_proxy(const struct lb_spec *spec, struct arena *arena, enum cl_proxy *ret, struct error *err)
 {
@@ -302,22 +283,19 @@ read_proxy(const struct lb_spec *spec, struct arena *arena, enum cl_proxy *ret, 
 
 /* ---- a whole request ---- */
 
-static struct cl_holding
-holding_of(const struct lb_spec *spec)
-{
-	return (struct cl_holding){ .namespace = spec->namespace,
-		                    .service = spec->service,
-		                    .uid = spec->uid,
-		                    .share_key = share_key(spec),
-		                    .ports = spec->ports,
-		                    .n_ports = spec->n_ports };
-}
-
+/* A draft with what needs no check. */
 static struct cl_record
-draft_of(const struct lb_spec *spec)
+begin_draft(const struct lb_spec *spec)
 {
+	const struct str *share_key = lb_annotation(spec, CL_ANNOTATION("share"));
+
 	return (struct cl_record){
-		.holding = holding_of(spec),
+		.holding = { .namespace = spec->namespace,
+		             .service = spec->service,
+		             .uid = spec->uid,
+		             .share_key = share_key ? str_trim(*share_key) : STR_EMPTY,
+		             .ports = spec->ports,
+		             .n_ports = spec->n_ports },
 		.cluster = spec->cluster,
 		.name = spec->name,
 		.pool = STR_EMPTY,
@@ -334,7 +312,7 @@ bool
 cl_request_read(const struct cl_schema *schema, const struct lb_spec *spec, struct arena *arena,
                 struct cl_request *ret, struct error *err)
 {
-	struct cl_request r = { .draft = draft_of(spec) };
+	struct cl_request r = { .draft = begin_draft(spec) };
 	const struct str *bad;
 
 	r.desired = (struct cl_desired){ .families = spec->families,
@@ -373,7 +351,7 @@ cl_request_recall(const struct lb_spec *spec, struct arena *arena, struct cl_rec
 	static const struct str no_client = { "0.0.0.0/32", 10 };
 	struct error ignored;
 
-	*ret_draft = draft_of(spec);
+	*ret_draft = begin_draft(spec);
 	recall_addresses(&spec->status, &ret_draft->holding);
 	(void)!read_proxy(spec, arena, &ret_draft->proxy, &ignored);
 	if (read_ranges(spec, arena, ret_draft) && ret_draft->n_source_ranges == 0) {
@@ -383,7 +361,7 @@ cl_request_recall(const struct lb_spec *spec, struct arena *arena, struct cl_rec
 	}
 }
 
-/* ---- an address for one family ---- */
+/* ---- who else has an address ---- */
 
 /* The search for an address of one family. */
 struct search {
@@ -395,8 +373,6 @@ struct search {
 	struct ip *taken; /* by others, sorted; NULL: not collected yet */
 	size_t n_taken;
 };
-
-/* ---- addresses of others ---- */
 
 static const struct lb_port *
 common_port(const struct cl_holding *a, const struct cl_holding *b)
@@ -416,14 +392,14 @@ cl_may_share(const struct cl_holding *a, const struct cl_holding *b,
              const struct lb_port **ret_port)
 {
 	const struct lb_port *port = NULL;
-	bool are_friends = a->share_key.len > 0 && str_eq(a->share_key, b->share_key) &&
-	                   str_eq(a->namespace, b->namespace);
+	bool has_same_key = a->share_key.len > 0 && str_eq(a->share_key, b->share_key) &&
+	                    str_eq(a->namespace, b->namespace);
 
-	if (are_friends)
+	if (has_same_key)
 		port = common_port(a, b);
 	if (ret_port)
 		*ret_port = port;
-	return are_friends && !port;
+	return has_same_key && !port;
 }
 
 /* The first other Service that has the address and does not share it; NULL: none. The ports and the
@@ -470,12 +446,6 @@ collect_taken(struct search *s)
 		}
 	}
 	qsort(s->taken, s->n_taken, sizeof(s->taken[0]), by_value);
-}
-
-static bool
-is_taken(const struct search *s, const struct ip *ip)
-{
-	return bsearch(ip, s->taken, s->n_taken, sizeof(s->taken[0]), by_value) != NULL;
 }
 
 /* ---- an address it has ---- */
@@ -579,7 +549,8 @@ find_free_in(const struct search *s, const struct cl_block *block, struct ip *re
 
 		if (avoid) {
 			ip = avoid->last;
-		} else if (!is_edge(s->desired->pool, block, &ip) && !is_taken(s, &ip)) {
+		} else if (!is_edge(s->desired->pool, block, &ip) &&
+		           !bsearch(&ip, s->taken, s->n_taken, sizeof(s->taken[0]), by_value)) {
 			*ret = ip;
 			return true;
 		}

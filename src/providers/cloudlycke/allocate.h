@@ -1,6 +1,6 @@
-/* allocate.h: from a Service to its addresses: what it asks for, and which addresses it gets.
+/* allocate.h: what a Service asks for, and which addresses it gets.
  *
- * Pure: Services, the inventory and what other Services have go in; addresses or a reason come out.
+ * Pure functions of the Service, the inventory, and the addresses that other Services have.
  *
  * Rules for an address, in this order: one that the Service has and that still fits stays; a wanted
  * one is given or refused with the reason; with a sharing key, one that a Service of the same key
@@ -16,11 +16,10 @@ struct cl_desired {
 	const struct cl_pool *pool;
 	const enum ip_family *families; /* in the order in which addresses are given */
 	size_t n_families;
-	bool may_lack; /* one family is enough (PreferDualStack) */
+	bool may_lack; /* an address of one family is enough (PreferDualStack) */
 	struct ip wanted[CL_FAMILIES];
 	size_t n_wanted;
-	struct cl_holding
-		self; /* what it has now; its own entry among the others is skipped, by UID */
+	struct cl_holding self; /* what it has now; among the others it is skipped, by UID */
 };
 
 struct cl_grant {

@@ -1,4 +1,10 @@
-/* allocations.c: see allocations.h. */
+/* allocations.c: see allocations.h.
+ *
+ * Under one lock, that of the state, an allocation looks at all records, those that are being
+ * written included, chooses addresses, and begins its change; the lock is released only while the
+ * file is written. So two Services never choose the same free address, and an address that a failed
+ * write did not take is free again.
+ */
 #include "providers/cloudlycke/allocations.h"
 
 #include <stdlib.h>
@@ -22,7 +28,7 @@ struct cl_allocations {
 	const struct cloud_host *host;
 	struct cl_state *state; /* its lock is the lock of all that follows */
 	bool has_hook;
-	bool has_waiting;      /* a Service got no address because all are taken */
+	bool has_waiting;      /* a Service was refused an address because others have them */
 	uint64_t n_freed_seen; /* the state's n_freed when waiting Services were last requeued */
 };
 
@@ -49,7 +55,7 @@ cl_allocations_free(struct cl_allocations *allocations)
 
 /* Services that were refused an address may have it now. */
 static void
-wake_waiting(struct cl_allocations *allocations)
+requeue_waiting(struct cl_allocations *allocations)
 {
 	bool is_freed = allocations->state->n_freed != allocations->n_freed_seen;
 
@@ -66,7 +72,7 @@ change_record(struct cl_allocations *allocations, struct str uid, struct cl_reco
 {
 	bool is_done = cl_state_change(allocations->state, uid, record, err);
 
-	wake_waiting(allocations);
+	requeue_waiting(allocations);
 	return is_done;
 }
 
@@ -234,7 +240,7 @@ cl_allocations_retarget(struct cl_allocations *allocations, struct str uid,
 	return commit_draft(allocations, &draft, before, ret, err);
 }
 
-/* ---- its end ---- */
+/* ---- deleting ---- */
 
 bool
 cl_allocations_mark_deleting(struct cl_allocations *allocations, struct str uid,
@@ -407,13 +413,7 @@ report_conflict(struct cl_allocations *allocations, const struct lb_spec *spec, 
 	                                 conflict_event.reason, buf_str(&text));
 }
 
-static bool
-excludes(const struct cl_holding *other, const struct cl_holding *self, const struct ip *ip)
-{
-	return !str_eq(other->uid, self->uid) && cl_holding_has(other, ip) &&
-	       !cl_may_share(self, other, NULL);
-}
-
+/* The Service that has the address and does not share it with `self`; NULL: none. */
 static const struct cl_holding *
 holder_of(const struct cl_allocations *allocations, const struct cl_holding *self,
           const struct ip *ip)
@@ -423,8 +423,13 @@ holder_of(const struct cl_allocations *allocations, const struct cl_holding *sel
 	size_t n;
 
 	all = cl_state_all(allocations->state, &n);
-	for (size_t i = 0; i < n && !found; i++)
-		found = excludes(&all[i]->holding, self, ip) ? &all[i]->holding : NULL;
+	for (size_t i = 0; i < n && !found; i++) {
+		const struct cl_holding *other = &all[i]->holding;
+
+		if (!str_eq(other->uid, self->uid) && cl_holding_has(other, ip) &&
+		    !cl_may_share(self, other, NULL))
+			found = other;
+	}
 	free(all);
 	return found;
 }

@@ -1,4 +1,11 @@
-/* balancers.c: see balancers.h. */
+/* balancers.c: see balancers.h.
+ *
+ * ensure: addresses are allocated and written to the state file, with a new generation where the
+ * hook has to run; the hook runs; its result is written; HAProxy's file is written and loaded.
+ * remove: HAProxy first, then the hook's `delete`, and only then the entry in the file goes and the
+ * addresses are free. Each step may be run twice, so a process that ends between two of them does
+ * no harm: the next attempt, or the next start, begins with the first.
+ */
 #include "providers/cloudlycke/balancers.h"
 
 #include "base/alloc.h"
@@ -24,7 +31,7 @@ check_place(const struct cl_balancers *config, const struct cloud_config *cloud,
 	return err_set(
 		err, ERR_UNSUPPORTED,
 		"cloudlycke: loadBalancers.haproxy acts on the host that ccmd runs on: run one replica "
-		"with --leader-elect=false there, or say loadBalancers.localOnly: true");
+		"with --leader-elect=false there, or set loadBalancers.localOnly: true");
 }
 
 static bool
@@ -95,7 +102,8 @@ run_hook(struct cl_balancers_run *run, struct call *call, const struct cl_record
 		return cl_allocations_set_hook_result(run->allocations, record, STR_EMPTY, err);
 	if (err->code != ERR_CANCELLED &&
 	    !cl_allocations_set_hook_result(run->allocations, record, str_c(err->msg), &ignored))
-		log_debug("the hook's failure is not written down, ignoring", LOG_ERR(&ignored));
+		log_debug("the hook's failure cannot be written to the state file, ignoring",
+		          LOG_ERR(&ignored));
 	return false;
 }
 

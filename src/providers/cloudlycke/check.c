@@ -1,4 +1,9 @@
-/* check.c: see check.h. */
+/* check.c: see check.h.
+ *
+ * Three parts: predicates for names, labels and numbers; the rules that tables of fields refer to;
+ * and the comparison of pools with each other and with machines, which sorts all blocks by their
+ * first address and all machine addresses by value, and passes over each once.
+ */
 #include "providers/cloudlycke/check.h"
 
 #include "base/array.h"
@@ -26,7 +31,8 @@ is_alnum(char c)
 	return is_lower_or_digit(c) || (c >= 'A' && c <= 'Z');
 }
 
-/* Starts and ends with an end, and has those and `inner` between. */
+/* A text that begins and ends with a character of is_end, and has between them only such characters
+ * and those of `inner`. */
 static bool
 is_word(struct str s, bool (*is_end)(char), const char *inner, size_t max)
 {
@@ -47,7 +53,8 @@ is_dns_label(struct str s)
 	return is_word(s, is_lower_or_digit, "-", 63);
 }
 
-/* DNS-1123 subdomain, as Kubernetes checks it: parts may be longer than 63. */
+/* DNS-1123 subdomain, as Kubernetes checks it (apimachinery, IsDNS1123Subdomain): a part may be
+ * longer than 63. */
 static bool
 is_subdomain(struct str s)
 {
@@ -358,7 +365,7 @@ cl_read_command(struct cl_reader *r, const struct cl_field *field, const struct 
 
 /* ---- host names of load balancers ---- */
 
-/* Puts "x" for {name} and {namespace}. */
+/* Replaces {name} and {namespace} by "x", the shortest that they can become. */
 static void
 fill_template(struct str text, struct buf *b)
 {
@@ -464,7 +471,8 @@ parse_network(struct str text, struct cl_block *ret)
 	return true;
 }
 
-/* True when it is two addresses; whether they make a range is checked with a message of its own. */
+/* True for two addresses with "-" between them, in whatever order: a descending range has a message
+ * of its own. */
 static bool
 parse_range(struct str text, struct cl_block *ret)
 {
@@ -518,7 +526,7 @@ cl_read_blocks(struct cl_reader *r, const struct cl_field *field, const struct y
 		cl_complain(r, node, "required");
 }
 
-/* ---- pools against each other, and machines ---- */
+/* ---- pools compared with each other and with machines ---- */
 
 /* A block with its place in the file. */
 struct placed {
@@ -630,8 +638,9 @@ ends_later(const struct placed *a, const struct placed *b)
 	return !b || ip_cmp(&a->block->last, &b->block->last) > 0;
 }
 
-/* Sweeps over all blocks and remembers, of those before, which one ends last, and which of another
- * pool does. */
+/* Goes through all blocks by their first address. A block overlaps one of another pool if it begins
+ * before the end of some earlier block of another pool; so two earlier blocks are enough: `reach`,
+ * which ends last, and `other`, which ends last among those of pools other than that of `reach`. */
 static void
 check_overlaps(struct check *c)
 {
@@ -715,7 +724,7 @@ collect_blocks(struct check *c)
 		const struct cl_blocks *blocks = &c->schema->pools[i].addresses;
 
 		for (size_t k = 0; k < blocks->n; k++) {
-			/* one that could not be read is [::, ::], which no machine has */
+			/* a block that could not be read is [::, ::], and no machine has that */
 			if (!ip_is_unspecified(&blocks->items[k].last))
 				ARRAY_PUSH(c->placed, c->n_placed, c->cap_placed,
 				           (struct placed){ &blocks->items[k], i, k });

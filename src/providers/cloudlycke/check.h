@@ -3,8 +3,8 @@
  * The rules are Kubernetes' own where the value ends up there: a name or label that the API server
  * would refuse must not get past this file.
  *
- * Address pools can be written by the thousand and hold a million addresses: they are checked by
- * sorting and sweeping, nothing counts addresses one by one.
+ * There may be thousands of address pools with a million addresses: they are checked by sorting
+ * their blocks, and no address is looked at by itself.
  */
 #ifndef CCMD_CLOUDLYCKE_CHECK_H
 #define CCMD_CLOUDLYCKE_CHECK_H
@@ -28,7 +28,7 @@ extern const struct cl_rule cl_rule_debounce;
 extern const struct cl_rule cl_rule_poll;
 extern const struct cl_rule cl_rule_hook_timeout;
 
-/* For cl_field.read, beside those of reader.h. Counts and quantities are for people: checked and
+/* For cl_field.read, like those of reader.h. Counts and quantities are informative: checked, and
  * not kept. */
 void cl_read_address(struct cl_reader *r, const struct cl_field *field,
                      const struct yaml_node *node, void *into);

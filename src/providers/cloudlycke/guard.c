@@ -1,4 +1,8 @@
-/* guard.c: see guard.h. */
+/* guard.c: see guard.h.
+ *
+ * Machines are compared by id: one that is renamed has changed, one with another id is another
+ * machine. A terminated machine counts as one that is not listed.
+ */
 #include "providers/cloudlycke/guard.h"
 
 static bool
@@ -64,25 +68,20 @@ cl_compare(const struct cl_inventory *before, const struct cl_inventory *after,
 	}
 }
 
-static bool
-is_cut(const struct cl_inventory *before, const struct cl_inventory *after)
-{
-	return (before->ends_with_line && !after->ends_with_line) ||
-	       (before->ends_with_mark && !after->ends_with_mark);
-}
-
 bool
 cl_guard(const struct cl_inventory *before, const struct cl_inventory *after,
          const struct cl_changes *changes, struct buf *why)
 {
 	int64_t limit = after->schema.reload.max_removal_percent;
+	bool has_lost_end = (before->ends_with_line && !after->ends_with_line) ||
+	                    (before->ends_with_mark && !after->ends_with_mark);
 
 	if (changes->n_removed >= 2 && changes->n_removed * 100 > (size_t)limit * changes->n_before)
 		buf_addf(
 			why,
 			"would remove %zu of %zu machines (limit %d%%); set reload.maxRemoval to allow",
 			changes->n_removed, changes->n_before, (int)limit);
-	else if (changes->n_removed > 0 && is_cut(before, after))
+	else if (changes->n_removed > 0 && has_lost_end)
 		buf_addf(
 			why,
 			"would remove %zu of %zu machines, and the file seems cut short: it does not end with %s any more",

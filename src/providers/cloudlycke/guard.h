@@ -1,7 +1,8 @@
-/* guard.h: may a new state of the file take the place of the present one?
+/* guard.h: may a changed inventory file take effect?
  *
- * A file that can delete nodes is edited by people and written by programs that crash. A file that
- * loses many machines at once, or loses machines and its own end, counts as an accident.
+ * A file that can delete nodes is edited by people and written by programs that crash. A change
+ * that removes many machines together, or that removes machines and the end of the file, counts as
+ * an accident.
  */
 #ifndef CCMD_CLOUDLYCKE_GUARD_H
 #define CCMD_CLOUDLYCKE_GUARD_H
@@ -11,7 +12,7 @@
 struct cl_changes {
 	size_t n_before; /* machines that were there and not terminated */
 	size_t n_added;
-	size_t n_removed; /* gone or terminated */
+	size_t n_removed; /* not listed any more, or terminated */
 	size_t n_changed;
 };
 

@@ -1,4 +1,13 @@
-/* haproxy.c: see haproxy.h. */
+/* haproxy.c: see haproxy.h.
+ *
+ * Every change of the allocations has a version. A caller whose version HAProxy has loaded already
+ * has nothing to do; else one caller at a time does, for all: it waits until changes pause, renders
+ * the file, has it checked under another name, renames it, saves the state of the servers, and
+ * reloads. Other callers are sent away with ERR_PENDING and come back when that should be over.
+ *
+ * The process may end between any two steps: before the rename, HAProxy has the former file; after
+ * it, the first update of the next start reloads, because `loaded` is not known then.
+ */
 #include "providers/cloudlycke/haproxy.h"
 
 #include <errno.h>
@@ -35,9 +44,9 @@ struct cl_haproxy {
 	const char **check, **reload;
 	int64_t timeout_ms;
 	pthread_mutex_t mu;
-	bool is_busy;         /* mu */
+	bool is_busy;         /* mu: a caller is updating HAProxy */
 	uint64_t version;     /* mu: of the allocations that HAProxy has loaded */
-	int64_t next_mono_ns; /* mu: not loaded again before */
+	int64_t next_mono_ns; /* mu: the earliest time of the next reload */
 	int64_t begun_ns;     /* mu: mono; when the present or last update began */
 	int64_t took_ns;      /* mu: by the last update that ended */
 	uint64_t loaded; /* of the busy caller: hash of the file that HAProxy has loaded; 0: unknown
@@ -65,27 +74,19 @@ free_words(const char **words)
 	free(words);
 }
 
-static char *
-unchecked_path(struct str file)
-{
-	CLEANUP(buf_fini) struct buf b = BUF_INIT(KIB(8));
-
-	buf_add_str(&b, file);
-	buf_add_c(&b, ".unchecked");
-	return buf_take(&b);
-}
-
 struct cl_haproxy *
 cl_haproxy_new(const struct cl_balancers *config, struct cl_allocations *allocations,
                const struct cloud_host *host)
 {
+	CLEANUP(buf_fini) struct buf draft = BUF_INIT(KIB(8));
 	struct cl_haproxy *h = xcalloc(1, sizeof(*h));
 	const struct cl_haproxy_config *c = &config->haproxy;
 
 	h->host = host;
 	h->allocations = allocations;
 	h->file = xstrndup(c->file.ptr, c->file.len);
-	h->draft = unchecked_path(c->file);
+	buf_addf(&draft, "%s.unchecked", h->file);
+	h->draft = buf_take(&draft);
 	h->stats_socket = str_c(xstrndup(c->stats_socket.ptr, c->stats_socket.len));
 	h->check = copy_words(&c->check, h->draft);
 	h->reload = copy_words(&c->reload, NULL);
@@ -200,7 +201,7 @@ connect_to(struct str path)
 	return -1;
 }
 
-/* Until it closes, or the time is up. */
+/* Reads until HAProxy closes the connection, at most for ANSWER_S. */
 static bool
 read_answer(int fd, struct clock *clock, struct buf *answer)
 {
@@ -232,7 +233,7 @@ ask_server_states(struct str path, struct clock *clock, struct buf *answer)
  * that is down does not count as up after a reload. Without an answer within ANSWER_S nothing is
  * written, and health checks find the state again. Does nothing when socket is empty. */
 static void
-keep_server_state(struct str socket, struct clock *clock)
+save_server_state(struct str socket, struct clock *clock)
 {
 	CLEANUP(buf_fini) struct buf answer = BUF_INIT(LIMIT_HAPROXY_FILE);
 	CLEANUP(buf_fini) struct buf path = BUF_INIT(KIB(4));
@@ -243,19 +244,20 @@ keep_server_state(struct str socket, struct clock *clock)
 	buf_add_str(&path, socket);
 	buf_add_c(&path, ".state");
 	if (!ask_server_states(socket, clock, &answer))
-		log_debug("HAProxy's view of its servers is not known, ignoring",
+		log_debug("HAProxy did not report the state of its servers, ignoring",
 		          LOG_STR("socket", socket));
 	else if (!file_replace(path.ptr, buf_str(&answer), 0600, &err))
-		log_warn("HAProxy's view of its servers cannot be kept, ignoring", LOG_ERR(&err));
+		log_warn("the state of HAProxy's servers cannot be saved, ignoring", LOG_ERR(&err));
 }
 
-/* ---- the file ---- */
+/* ---- the file ----
+ *
+ * It has a frontend and a backend of the same name for each Service port and address family.
+ * Servers are the nodes' InternalIP of that family, with the node port. `transparent` lets HAProxy
+ * bind an address that the host does not have yet: that of a keepalived standby, or one that a hook
+ * adds. */
 
-/* A frontend and a backend of the same name for each Service port and address family. Servers are
- * the nodes' InternalIP of that family, with the node port. `transparent` lets an address be bound
- * that the host does not have yet: a standby of keepalived, an address put up by a hook. */
-
-/* One frontend. */
+/* A frontend and its backend. */
 struct part {
 	const struct cl_record *record;
 	const struct lb_port *port;
@@ -282,7 +284,7 @@ is_plain(struct str text)
 	return text.len > 0 && text.len <= 253;
 }
 
-/* The name, or a number made of it. */
+/* The name, or a hash of it where HAProxy could take it for something else. */
 static void
 add_name(struct buf *b, struct str name)
 {
@@ -292,7 +294,7 @@ add_name(struct buf *b, struct str name)
 		buf_addf(b, "x%016llx", (unsigned long long)str_hash(name));
 }
 
-/* For people only. */
+/* In comments of the file, other characters become "?". */
 static void
 add_remark(struct buf *b, struct str text)
 {
@@ -483,7 +485,7 @@ add_backend(struct buf *b, const struct part *p)
 		add_server(b, p, &p->record->targets->items[i]);
 }
 
-/* ---- the file: all of it ---- */
+/* ---- the file: all records ---- */
 
 static size_t
 add_record(struct buf *b, const struct cl_record *r, bool has_peers)
@@ -522,7 +524,7 @@ cl_haproxy_file(struct buf *b, struct cl_record *const records[], size_t n, stru
 		add_idle(b, stats_socket);
 }
 
-/* ---- one round ---- */
+/* ---- one update ---- */
 
 /* A node that is added or removed changes all balancers, one after the other: HAProxy is reloaded
  * once for all of them. Waits until nothing has changed for QUIET_MS, but at most QUIET_WAIT_NS. */
@@ -541,17 +543,6 @@ wait_for_quiet(struct cl_haproxy *h, struct call *call, struct error *err)
 		version = cl_allocations_version(h->allocations, &is_busy);
 	} while ((is_busy || version != seen) && clock_mono(call->clock) < end_ns);
 	return true;
-}
-
-static void
-render_file(struct cl_haproxy *h, struct buf *text, uint64_t *ret_version)
-{
-	struct cl_record **records;
-	size_t n;
-
-	records = cl_allocations_list(h->allocations, &n, ret_version);
-	cl_haproxy_file(text, records, n, h->stats_socket);
-	cl_records_free(records, n);
 }
 
 static bool
@@ -575,7 +566,7 @@ install_file(struct cl_haproxy *h, struct call *call, struct str text, struct er
 	h->loaded = 0;
 	if (!file_replace(h->file, text, 0644, err))
 		return err_wrap(err, "HAProxy's configuration");
-	keep_server_state(h->stats_socket, h->host->clock);
+	save_server_state(h->stats_socket, h->host->clock);
 	if (!run_program(h, call, h->reload, err))
 		return err_wrap(err, "HAProxy was not reloaded");
 	return true;
@@ -587,11 +578,15 @@ update_haproxy(struct cl_haproxy *h, struct call *call, uint64_t *ret_version, b
                struct error *err)
 {
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(LIMIT_HAPROXY_FILE);
+	struct cl_record **records;
 	uint64_t hash;
+	size_t n;
 
 	if (!wait_for_quiet(h, call, err))
 		return false;
-	render_file(h, &text, ret_version);
+	records = cl_allocations_list(h->allocations, &n, ret_version);
+	cl_haproxy_file(&text, records, n, h->stats_socket);
+	cl_records_free(records, n);
 	if (!buf_ok(&text))
 		return err_set(err, ERR_INTERNAL,
 		               "HAProxy's configuration would have more than %zu bytes",
@@ -608,15 +603,7 @@ update_haproxy(struct cl_haproxy *h, struct call *call, uint64_t *ret_version, b
 	return true;
 }
 
-/* ---- taking turns ---- */
-
-static bool
-retry_after(struct error *err, int64_t after_ms)
-{
-	err_set(err, ERR_PENDING, "waiting for HAProxy's next reload");
-	err->retry_after_ms = after_ms;
-	return false;
-}
+/* ---- one caller at a time ---- */
 
 /* Called with the lock held: how long a caller has to wait before it retries. HAProxy needs seconds
  * to check a file with tens of thousands of servers; frequent retries would only slow it down. */
@@ -634,8 +621,8 @@ wait_ms(const struct cl_haproxy *h, int64_t now_ns)
 
 /* *ret_is_ours: no other caller is working, and the pause is over. */
 static bool
-begin_turn(struct cl_haproxy *h, struct call *call, uint64_t wanted, bool *ret_is_ours,
-           struct error *err)
+begin_update(struct cl_haproxy *h, struct call *call, uint64_t wanted, bool *ret_is_ours,
+             struct error *err)
 {
 	int64_t now_ns = clock_mono(call->clock), after_ms;
 	WITH_LOCK(&h->mu);
@@ -644,8 +631,11 @@ begin_turn(struct cl_haproxy *h, struct call *call, uint64_t wanted, bool *ret_i
 	if (h->version >= wanted)
 		return true;
 	after_ms = wait_ms(h, now_ns);
-	if (after_ms > 0)
-		return retry_after(err, after_ms);
+	if (after_ms > 0) {
+		err_set(err, ERR_PENDING, "waiting for HAProxy's next reload");
+		err->retry_after_ms = after_ms;
+		return false;
+	}
 	h->is_busy = true;
 	h->begun_ns = now_ns;
 	*ret_is_ours = true;
@@ -653,7 +643,7 @@ begin_turn(struct cl_haproxy *h, struct call *call, uint64_t wanted, bool *ret_i
 }
 
 static void
-end_turn(struct cl_haproxy *h, struct call *call, bool is_done, bool is_loaded, uint64_t version)
+end_update(struct cl_haproxy *h, struct call *call, bool is_done, bool is_loaded, uint64_t version)
 {
 	int64_t now_ns = clock_mono(call->clock);
 	WITH_LOCK(&h->mu);
@@ -672,11 +662,11 @@ cl_haproxy_apply(struct cl_haproxy *h, struct call *call, struct error *err)
 	bool is_ours, is_done, is_busy, is_loaded = false;
 	uint64_t version = 0;
 
-	if (!begin_turn(h, call, cl_allocations_version(h->allocations, &is_busy), &is_ours, err))
+	if (!begin_update(h, call, cl_allocations_version(h->allocations, &is_busy), &is_ours, err))
 		return false;
 	if (!is_ours)
 		return true;
 	is_done = update_haproxy(h, call, &version, &is_loaded, err);
-	end_turn(h, call, is_done, is_loaded, version);
+	end_update(h, call, is_done, is_loaded, version);
 	return is_done;
 }

@@ -21,11 +21,12 @@ struct cl_haproxy *cl_haproxy_new(const struct cl_balancers *config,
 void cl_haproxy_free(struct cl_haproxy *); /* NULL is fine */
 DEFINE_CLEANUP(struct cl_haproxy, cl_haproxy_free)
 
-/** Can HAProxy do what the Service asks for? ERR_INVALID. */
+/** ERR_INVALID: the Service asks for what HAProxy cannot do. */
 NODISCARD bool cl_haproxy_accepts(const struct cl_record *draft, struct error *err);
 
-/** Returns true when HAProxy has loaded all allocations of now. ERR_PENDING with retry_after_ms;
- * any other error leaves the file in use unchanged. Checks the fence. */
+/** Returns true when HAProxy has loaded all allocations made before the call. ERR_PENDING with
+ * retry_after_ms: another caller is updating it, or the last reload is too recent. After any other
+ * error the former file is in use, or the new one is not loaded yet. Checks the fence. */
 NODISCARD bool cl_haproxy_apply(struct cl_haproxy *, struct call *call, struct error *err);
 
 /** Appends the whole configuration file. Pure: equal records give the same text. Names in it come

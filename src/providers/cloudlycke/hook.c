@@ -1,4 +1,9 @@
-/* hook.c: see hook.h. */
+/* hook.c: see hook.h.
+ *
+ * Hooks are other people's programs: at most RUNNING_MAX run at a time, so that a change of all
+ * Services does not start hundreds; callers wait for one to end, until their deadline. The fence is
+ * checked after that wait, immediately before the program starts.
+ */
 #include "providers/cloudlycke/hook.h"
 
 #include <stdlib.h>
@@ -51,10 +56,10 @@ cl_hook_free(struct cl_hook *hook)
 	free(hook);
 }
 
-/* ---- taking turns ---- */
+/* ---- at most RUNNING_MAX at a time ---- */
 
 static void
-wake_waiting(void *arg)
+wake_hook_waiters(void *arg)
 {
 	struct cl_hook *hook = arg;
 
@@ -63,8 +68,9 @@ wake_waiting(void *arg)
 }
 
 static bool
-wait_for_turn(struct cl_hook *hook, struct call *call, struct error *err)
+begin_run(struct cl_hook *hook, struct call *call, struct error *err)
 {
+	WITH_HOOK(call->cancel, wake_hook_waiters, hook);
 	WITH_LOCK(&hook->mu);
 
 	while (hook->n_running >= RUNNING_MAX) {
@@ -78,16 +84,8 @@ wait_for_turn(struct cl_hook *hook, struct call *call, struct error *err)
 	return true;
 }
 
-static bool
-begin_turn(struct cl_hook *hook, struct call *call, struct error *err)
-{
-	WITH_HOOK(call->cancel, wake_waiting, hook);
-
-	return wait_for_turn(hook, call, err);
-}
-
 static void
-end_turn(struct cl_hook *hook)
+end_run(struct cl_hook *hook)
 {
 	WITH_LOCK(&hook->mu);
 
@@ -142,7 +140,7 @@ check_result(const struct cl_hook *hook, const struct child_result *result, stru
 	struct buf text = BUF_FIXED(memory);
 
 	if (result->out.len > 0)
-		log_debug("hook says", LOG_CSTR("of", hook->what),
+		log_debug("output of a hook", LOG_CSTR("of", hook->what),
 		          LOG_STR("output", buf_str(&result->out)));
 	if (result->exit_code == 0)
 		return true;
@@ -188,10 +186,10 @@ cl_hook_run_with(struct cl_hook *hook, struct call *call, const char *action, st
 {
 	bool is_done;
 
-	if (!begin_turn(hook, call, err))
+	if (!begin_run(hook, call, err))
 		return false;
 	is_done = run_program(hook, call, action, input, err);
-	end_turn(hook);
+	end_run(hook);
 	return is_done;
 }
 

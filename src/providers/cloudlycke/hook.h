@@ -1,8 +1,8 @@
 /* hook.h: the program that an inventory names, run for one balancer or one route.
  *
- * No shell; a record as JSON on its standard input; 0 is success. At its time-out it gets SIGTERM,
- * and SIGKILL 2 s later. At most 4 run at a time. The caller makes sure that hooks of one balancer
- * run one after the other.
+ * It is run without a shell and reads a record as JSON from its standard input; exit code 0 is
+ * success. At its time-out it gets SIGTERM, and SIGKILL 2 s later. At most 4 run at a time. The
+ * caller makes sure that hooks of one balancer run one after the other.
  *
  * Threads: any; the caller waits.
  */

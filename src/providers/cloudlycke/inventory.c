@@ -470,7 +470,7 @@ read_target(struct cl_reader *r, UNUSED const struct cl_field *field, const stru
 		*(struct str *)into = cl_keep(r, text);
 }
 
-/* Two routes to one network would contradict each other, whatever the spelling. */
+/* Two routes to one network would contradict each other, in whatever form it is written. */
 static void
 claim_network(struct cl_reader *r, const struct yaml_node *node, struct str text,
               struct cl_route *route)
@@ -479,8 +479,7 @@ claim_network(struct cl_reader *r, const struct yaml_node *node, struct str text
 	struct buf b = BUF_FIXED(spelling);
 	struct cl_route *before;
 
-	ip_format(&b, &route->destination.ip);
-	buf_addf(&b, "/%u", route->destination.bits);
+	ip_net_format(&b, &route->destination);
 	before = map_get(&file_of(r)->networks, buf_str(&b));
 	if (before)
 		cl_complain(r, node, "destination %s is already routed to %s",
@@ -552,12 +551,12 @@ read_routes(struct cl_reader *r, UNUSED const struct cl_field *field, const stru
 	cl_read_map(r, node, routes_fields, ARRAY_LEN(routes_fields), routes);
 }
 
-/* ---- the whole ---- */
+/* ---- the whole file ---- */
 
 static const struct cl_rule api_version = { .complaint = "cloudlycke.io/v1alpha1" };
 static const struct cl_rule kind = { .complaint = "Inventory" };
 
-/* Machines before what refers to them. */
+/* Machines come before the sections that refer to them. */
 static const struct cl_field file_fields[] = {
 	{ "apiVersion", read_exactly, .rule = &api_version, .is_required = true },
 	{ "kind", read_exactly, .rule = &kind, .is_required = true },
@@ -685,15 +684,6 @@ index_hosts(struct cl_inventory *inventory)
 	}
 }
 
-static void
-note_end(struct cl_inventory *inventory, struct str text)
-{
-	struct str end = str_trim(text);
-
-	inventory->ends_with_line = str_ends(text, STR("\n"));
-	inventory->ends_with_mark = str_ends(end, STR("\n..."));
-}
-
 struct cl_inventory *
 cl_inventory_parse(struct str text, struct cl_problems *problems)
 {
@@ -705,7 +695,8 @@ cl_inventory_parse(struct str text, struct cl_problems *problems)
 	if (problems->n > 0)
 		return NULL;
 	index_hosts(inventory);
-	note_end(inventory, text);
+	inventory->ends_with_line = str_ends(text, STR("\n"));
+	inventory->ends_with_mark = str_ends(str_trim(text), STR("\n..."));
 	return TAKE(inventory);
 }
 

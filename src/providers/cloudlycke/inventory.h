@@ -1,5 +1,4 @@
-/* inventory.h: what an inventory file says, as plain structs, and one state of the file: checked,
- * indexed, never changed.
+/* inventory.h: the content of an inventory file as plain structs, checked, indexed and immutable.
  *
  * docs/cloudlycke.md describes every field. The views live in the arena of struct cl_inventory; a
  * field that the file leaves out has its default here.
@@ -18,7 +17,7 @@
 
 /* ---- the file ---- */
 
-/* In the order of the words in check.c. */
+/* In the order of powers[] in check.c. */
 enum cl_power {
 	CL_POWER_ON,
 	CL_POWER_OFF,
@@ -57,7 +56,7 @@ cl_machine_is_there(const struct cl_machine *machine)
 	return machine && machine->power != CL_POWER_TERMINATED;
 }
 
-/** A machine's ID of a node's provider ID; a provider ID of another form is returned as it is. */
+/** The machine's id in a node's provider ID; a provider ID of another form is returned as it is. */
 static inline struct str
 cl_machine_id(struct str provider_id)
 {
@@ -137,8 +136,8 @@ struct cl_balancers {
 	struct str hook;
 	int64_t hook_timeout_ns;
 	struct str class_name;
-	bool is_local_only; /* with an election: what is done on this host is meant to be done by
-	                       the leader's only */
+	bool is_local_only; /* with an election: only the leader's host is meant to be kept up to
+	                       date */
 	struct cl_haproxy_config haproxy;
 };
 
@@ -156,7 +155,7 @@ struct cl_routes {
 	int64_t hook_timeout_ns;
 };
 
-/** The file. */
+/** The whole file. */
 struct cl_schema {
 	struct cl_cloud cloud;
 	struct cl_reload reload;
@@ -172,9 +171,9 @@ struct cl_schema {
 	struct cl_routes routes;
 };
 
-/* ---- a state of it ---- */
+/* ---- an indexed inventory ---- */
 
-/** Where names lead: to a struct cl_machine of the schema, which also holds the keys. */
+/** Names of machines, to the struct cl_machine of the schema, which also holds the keys. */
 struct cl_names {
 	struct map by_name, by_alias, by_id;
 };
@@ -187,8 +186,8 @@ struct cl_inventory {
 	struct arena arena;
 	struct cl_schema schema;
 	struct cl_names names;
-	struct map by_host;  /* Hostname addresses that are no name or alias */
-	bool ends_with_line; /* the text's last line is whole */
+	struct map by_host;  /* Hostname addresses that are neither name nor alias */
+	bool ends_with_line; /* the text ends with a line break */
 	bool ends_with_mark; /* its last line is "...", the end of a YAML document */
 };
 
@@ -201,8 +200,8 @@ DEFINE_CLEANUP(struct cl_inventory, cl_inventory_unref)
 /** The machine with exactly that id, or NULL. */
 const struct cl_machine *cl_inventory_by_id(const struct cl_inventory *, struct str id);
 
-/** By name or alias, else by Hostname address. False when several machines have that Hostname: then
- * *ids gets theirs, "a, b". *ret is NULL when there is none. */
+/** By name or alias, else by Hostname address. False when several machines have that Hostname:
+ * then *ids gets their ids, "a, b". *ret is NULL when no machine has the name. */
 NODISCARD bool cl_inventory_by_name(const struct cl_inventory *, struct str name,
                                     const struct cl_machine **ret, struct buf *ids);
 

@@ -1,4 +1,14 @@
-/* loader.c: see loader.h. */
+/* loader.c: see loader.h.
+ *
+ * Another program may write the file while it is read. A read counts only when the file had the
+ * same stamp (inode, size, time of change) before and after it. At the start the file must also
+ * have been quiet for 50 ms; later, the watcher waits for that.
+ *
+ * A reload reads, parses, compares with the inventory in effect, and publishes; only then does it
+ * log and requeue, so that whatever is requeued finds the new inventory. A text that is not
+ * admitted changes `outcome` alone: lookups then know that the inventory in effect is not what the
+ * file has.
+ */
 #include "providers/cloudlycke/loader.h"
 
 #include <errno.h>
@@ -41,21 +51,20 @@ struct cl_loader {
 
 	pthread_mutex_t mu;
 	pthread_cond_t was_read;
-	struct cl_inventory *inventory; /* mu */
+	struct cl_inventory *inventory; /* mu; the one in effect */
 	struct cl_stamp stamp;          /* mu; of the file when it was read last */
-	enum cl_outcome outcome;        /* mu; of that */
+	enum cl_outcome outcome;        /* mu; of that read */
 
-	/* of the one thread that loads */
-	uint64_t digest;         /* of the text read last */
-	enum cl_outcome verdict; /* on that text */
+	/* used by the loading thread only */
+	uint64_t digest;              /* of the text read last */
+	enum cl_outcome text_outcome; /* of that text */
 	bool was_unreadable;
 };
 
 /* ---- metrics ---- */
 
 METRIC_FAMILY(reloads, METRIC_COUNTER, "cloudlycke_inventory_reloads_total",
-              "[ALPHA] Changes of the inventory file, by what came of them.",
-              .labels = { "result" });
+              "[ALPHA] Changes of the inventory file, by result.", .labels = { "result" });
 METRIC_FAMILY(generation, METRIC_GAUGE, "cloudlycke_inventory_generation",
               "[ALPHA] Inventories loaded since the start.");
 
@@ -157,8 +166,8 @@ sleep_for(struct clock *clock, int64_t duration_ns)
 	(void)!cancel_sleep(/*cancel=*/NULL, clock, duration_ns, &ignored);
 }
 
-/* Has the file been unchanged for first_quiet_ns? A time in the future says nothing; then the file
- * is watched for that long. */
+/* Has the file been unchanged for first_quiet_ns? A time of change in the future proves nothing:
+ * then the file is watched for that long. */
 static bool
 is_quiet(const char *path, const struct cl_stamp *stamp, struct clock *clock)
 {
@@ -204,7 +213,7 @@ cl_loader_new(const char *path)
 {
 	struct cl_loader *l = xcalloc(1, sizeof(*l));
 
-	/* shown from the start, as zero */
+	/* all series exist from the start, with 0 */
 	(void)metric_of(&reloads, "ok");
 	(void)metric_of(&reloads, "rejected");
 	(void)metric_of(&reloads, "refused");
@@ -234,8 +243,8 @@ cl_loader_path(const struct cl_loader *l)
 
 /* Sets the outcome and wakes waiting callers. inventory NULL: the present one stays. */
 static void
-publish(struct cl_loader *l, struct cl_inventory *inventory, const struct cl_stamp *stamp,
-        enum cl_outcome outcome)
+publish_load(struct cl_loader *l, struct cl_inventory *inventory, const struct cl_stamp *stamp,
+             enum cl_outcome outcome)
 {
 	CLEANUP(cl_inventory_unrefp) struct cl_inventory *before = NULL;
 
@@ -252,9 +261,9 @@ publish(struct cl_loader *l, struct cl_inventory *inventory, const struct cl_sta
 
 /* ---- the first load ---- */
 
-/* All of them in the log: the error has room for one. */
+/* The log gets all problems: the error has room for one. */
 static bool
-fail_with(const struct cl_problems *problems, struct error *err)
+fail_with_problems(const struct cl_problems *problems, struct error *err)
 {
 	char memory[ERR_MSG_SIZE] = "";
 	struct buf text = BUF_FIXED(memory);
@@ -277,10 +286,10 @@ cl_loader_open(struct cl_loader *l, struct clock *clock, struct error *err)
 		return false;
 	inventory = cl_inventory_parse(buf_str(&text), &problems);
 	if (!inventory)
-		return fail_with(&problems, err);
+		return fail_with_problems(&problems, err);
 	l->digest = str_hash(buf_str(&text));
-	l->verdict = CL_ACCEPTED;
-	publish(l, inventory, &stamp, CL_ACCEPTED);
+	l->text_outcome = CL_ACCEPTED;
+	publish_load(l, inventory, &stamp, CL_ACCEPTED);
 	return true;
 }
 
@@ -296,16 +305,6 @@ static void
 send_warning(struct cl_loader *l, const char *reason, const struct buf *message)
 {
 	l->host->event(l->host, /*ref=*/NULL, HOST_EVENT_WARNING, reason, buf_str(message));
-}
-
-static void
-log_unreadable(const struct cl_loader *l, int errnum)
-{
-	CLEANUP(arena_fini) struct arena scratch = ARENA_INIT;
-	struct error err;
-
-	err_errno(&err, errnum, "cannot read inventory %s", quote_z(&scratch, str_c(l->path)));
-	log_error("the inventory cannot be read, keeping the one loaded before", LOG_ERR(&err));
 }
 
 static void
@@ -389,7 +388,7 @@ accept_inventory(struct cl_loader *l, struct cl_inventory *inventory, const stru
 {
 	CLEANUP(cl_inventory_unrefp) struct cl_inventory *before = cl_inventory_ref(l->inventory);
 
-	publish(l, inventory, stamp, CL_ACCEPTED);
+	publish_load(l, inventory, stamp, CL_ACCEPTED);
 	log_accepted(before, inventory, changes);
 	l->host->requeue(l->host, HOST_REQUEUE_NODES, STR_EMPTY);
 	if (inventory->schema.routes.is_present)
@@ -405,24 +404,28 @@ load_text(struct cl_loader *l, struct str text, const struct cl_stamp *stamp)
 	struct cl_changes changes;
 
 	l->digest = str_hash(text);
-	l->verdict = check_text(l, text, &inventory, &changes);
-	if (l->verdict == CL_ACCEPTED)
+	l->text_outcome = check_text(l, text, &inventory, &changes);
+	if (l->text_outcome == CL_ACCEPTED)
 		accept_inventory(l, inventory, stamp, &changes);
 	else
-		publish(l, NULL, stamp, l->verdict);
-	return l->verdict;
+		publish_load(l, NULL, stamp, l->text_outcome);
+	return l->text_outcome;
 }
 
 /* Logged once, and at every forced reload. */
 static enum cl_outcome
 keep_unreadable(struct cl_loader *l, bool is_forced, int errnum)
 {
+	CLEANUP(arena_fini) struct arena scratch = ARENA_INIT;
 	struct cl_stamp stamp = cl_stamp_of(l->path);
+	struct error err;
 
+	err_errno(&err, errnum, "cannot read inventory %s", quote_z(&scratch, str_c(l->path)));
 	if (is_forced || !l->was_unreadable)
-		log_unreadable(l, errnum);
+		log_error("the inventory cannot be read, keeping the one loaded before",
+		          LOG_ERR(&err));
 	l->was_unreadable = true;
-	publish(l, NULL, &stamp, CL_UNREADABLE);
+	publish_load(l, NULL, &stamp, CL_UNREADABLE);
 	return CL_UNREADABLE;
 }
 
@@ -442,7 +445,7 @@ reload_file(struct cl_loader *l, bool is_forced)
 	l->was_unreadable = false;
 	if (is_forced || str_hash(buf_str(&text)) != l->digest)
 		return load_text(l, buf_str(&text), &stamp);
-	publish(l, NULL, &stamp, l->verdict);
+	publish_load(l, NULL, &stamp, l->text_outcome);
 	return CL_UNCHANGED;
 }
 
@@ -476,7 +479,7 @@ cl_loader_has_changed(struct cl_loader *l)
 }
 
 static void
-wake_waiters(void *arg)
+wake_loader_waiters(void *arg)
 {
 	struct cl_loader *l = arg;
 
@@ -484,10 +487,12 @@ wake_waiters(void *arg)
 	cond_broadcast(&l->was_read);
 }
 
-static bool
-wait_for_read(struct cl_loader *l, struct call *call, int64_t deadline_mono_ns)
+bool
+cl_loader_wait(struct cl_loader *l, struct call *call, int64_t deadline_mono_ns)
 {
+	WITH_HOOK(call->cancel, wake_loader_waiters, l);
 	WITH_LOCK(&l->mu);
+
 	for (;;) {
 		struct cl_stamp now = cl_stamp_of(l->path);
 
@@ -497,12 +502,4 @@ wait_for_read(struct cl_loader *l, struct call *call, int64_t deadline_mono_ns)
 		    !clock_wait(call->clock, &l->was_read, &l->mu, deadline_mono_ns))
 			return false;
 	}
-}
-
-bool
-cl_loader_wait(struct cl_loader *l, struct call *call, int64_t deadline_mono_ns)
-{
-	WITH_HOOK(call->cancel, wake_waiters, l);
-
-	return wait_for_read(l, call, deadline_mono_ns);
 }

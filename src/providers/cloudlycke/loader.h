@@ -1,8 +1,8 @@
-/* loader.h: the file and the inventory that came of it.
+/* loader.h: reads the inventory file, and holds the inventory in effect.
  *
- * Holds the inventory that counts, reads the file anew when told to, and decides whether what it
- * finds may take the other's place. Knows whether the inventory is still what the file says, since
- * "not listed" is a proof only then.
+ * The file is read again on request. Its inventory replaces the one in effect only when the file
+ * has no problems and the guard (guard.h) admits it. The loader knows whether the inventory in
+ * effect is still what the file has: only then does "not listed" prove that a machine is gone.
  *
  * Threads: cl_loader_open() and cl_loader_reload() from one thread at a time; all others from any.
  */
@@ -24,12 +24,12 @@ struct cl_stamp {
 struct cl_stamp cl_stamp_of(const char *path);
 bool cl_stamp_eq(const struct cl_stamp *a, const struct cl_stamp *b);
 
-/** What came of reading the file. */
+/** The result of reading the file. */
 enum cl_outcome {
 	CL_UNCHANGED, /* the same text as last time */
 	CL_ACCEPTED,
 	CL_REJECTED, /* it has problems */
-	CL_REFUSED,  /* by the guard */
+	CL_REFUSED,  /* the guard did not admit it */
 	CL_UNREADABLE,
 	CL_BUSY, /* it changed while it was read: try again */
 };
@@ -44,22 +44,23 @@ DEFINE_CLEANUP(struct cl_loader, cl_loader_free)
 /** The first load; any problem is an error. A file that is being written is read again, for 5 s at
  * most. ERR_INVALID: the file's content. ERR_UNAVAILABLE: it was still being written then. */
 NODISCARD bool cl_loader_open(struct cl_loader *, struct clock *clock, struct error *err);
-/** To whom later loads are reported, before the first of them. host outlives the loader. */
+/** Sets the host that later loads are reported to; call it before the first of them. host outlives
+ * the loader. */
 void cl_loader_set_host(struct cl_loader *, const struct cloud_host *host);
 
-/** Reads the file, and puts its inventory in the place of the present one, or says in log, event
- * and metric why not. is_forced: also when the text is that of the last time. */
+/** Reads the file and puts its inventory into effect, or reports in log, event and metric why not.
+ * is_forced: also when the text is the same as last time. */
 enum cl_outcome cl_loader_reload(struct cl_loader *, bool is_forced);
 
-/** The inventory that counts; unref it. *ret_is_current: it is what the file said when it was read
+/** The inventory in effect; unref it. *ret_is_current: it is what the file had when it was read
  * last. */
 struct cl_inventory *cl_loader_inventory(struct cl_loader *, bool *ret_is_current);
 
-/** Does the file look other than when it was read last? Costs a stat(). */
+/** Has the file another stamp than when it was read last? Costs a stat(). */
 bool cl_loader_has_changed(struct cl_loader *);
 
-/** Waits until the file has been read and looks so still, at most until the deadline or until the
- * call is cancelled. True when it does. */
+/** Waits until the file has been read and has not changed since; at most until the deadline, or
+ * until the call is cancelled. False: it has not been read. */
 bool cl_loader_wait(struct cl_loader *, struct call *call, int64_t deadline_mono_ns);
 
 const char *cl_loader_path(const struct cl_loader *);

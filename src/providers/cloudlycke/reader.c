@@ -1,4 +1,10 @@
-/* reader.c: see reader.h. */
+/* reader.c: see reader.h.
+ *
+ * One buffer holds the path of the value that is being read ("machines[0].addresses[1]"): each
+ * level appends its name or index on the way in and truncates the buffer on the way out, so a
+ * problem finds its path there. Texts that many machines have, such as zones and types, are stored
+ * once.
+ */
 #include "providers/cloudlycke/reader.h"
 
 #include <assert.h>
@@ -21,9 +27,10 @@ cl_problems_fini(struct cl_problems *p)
 	*p = CL_PROBLEMS_INIT(p->file);
 }
 
-/* Where a problem of that line belongs: behind those of the same line. */
+/* The index for a problem of that line: problems are sorted by line, then in the order in which
+ * they were found. */
 static size_t
-place_of_line(const struct cl_problems *p, int line)
+index_for_line(const struct cl_problems *p, int line)
 {
 	size_t i = p->n_kept;
 
@@ -42,7 +49,7 @@ insert_problem(struct cl_problems *p, size_t at, struct cl_problem problem)
 	p->n_kept++;
 }
 
-/* What we quoted is clean; what a parser says may not be. */
+/* Quoted texts have no control characters, but the messages of the YAML parser may have. */
 static void
 drop_controls(char *text)
 {
@@ -61,7 +68,7 @@ cl_problems_addv(struct cl_problems *p, int line, struct str path, const char *f
 	if (line < 1)
 		line = 1;
 	p->n++;
-	at = place_of_line(p, line);
+	at = index_for_line(p, line);
 	if (at == ARRAY_LEN(p->kept))
 		return;
 	buf_addf(&b, "%s:%d: ", p->file, line);
@@ -93,7 +100,7 @@ cl_problems_text(const struct cl_problems *p, size_t most, struct buf *b)
 		buf_addf(b, " (and %zu more)", p->n - n);
 }
 
-/* ---- the place of a problem ---- */
+/* ---- problems at the present path ---- */
 
 void
 cl_complain(struct cl_reader *r, const struct yaml_node *at, const char *fmt, ...)
@@ -156,7 +163,7 @@ cl_expect_string(struct cl_reader *r, const struct yaml_node *node, struct str *
 	return true;
 }
 
-/* ---- what is kept ---- */
+/* ---- texts that are kept ---- */
 
 struct interned {
 	struct str text;
@@ -324,7 +331,7 @@ cl_read_choice(struct cl_reader *r, const struct cl_field *field, const struct y
 	cl_complain_of(r, node, text, rule->complaint);
 }
 
-/* A bare 0 is a number to YAML and a duration to everybody else. */
+/* "poll: 0" is a number in YAML, and a duration without unit as Go reads it. */
 void
 cl_read_duration(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,
                  void *into)

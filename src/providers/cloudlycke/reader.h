@@ -1,11 +1,10 @@
-/* reader.h: reading a YAML tree into structs by tables of fields, and the list of what is wrong
- * with it.
+/* reader.h: reads a YAML tree into structs by tables of fields, and lists its problems.
  *
  * A table names the fields of a map, how each is read, where its value goes and what a value must
- * look like. Everything that goes wrong becomes a problem with line and path, and reading goes on:
- * unknown, duplicate and missing fields and wrong types are found here, the rules for single values
- * in check.h, and what concerns several parts of the file in inventory.c. Fields are read in the
- * order of the table, whatever their order in the file, so a field may rely on those before it.
+ * look like. Every mistake becomes a problem with line and path, and reading goes on: unknown,
+ * duplicate and missing fields and wrong types are found here, the rules for single values in
+ * check.h, and what concerns several parts of the file in inventory.c. Fields are read in the order
+ * of the table, whatever their order in the file, so a field may rely on those before it.
  *
  * A field that is null counts as left out.
  */
@@ -20,7 +19,7 @@
 
 /* ---- problems ---- */
 
-/** Reads `inventory.yaml:14: machines[0].id: required`. All problems are counted, the first
+/** E.g. `inventory.yaml:14: machines[0].id: required`. All problems are counted, the first
  * LIMIT_PROBLEMS by line are kept: an operator who fixes a file needs the whole list, not one line
  * per attempt. */
 struct cl_problem {
@@ -29,7 +28,7 @@ struct cl_problem {
 };
 
 struct cl_problems {
-	const char *file; /* as it is to be shown */
+	const char *file; /* its name in messages */
 	size_t n;         /* found */
 	size_t n_kept;
 	struct cl_problem kept[LIMIT_PROBLEMS];
@@ -61,7 +60,7 @@ struct cl_strings {
 struct cl_reader {
 	struct cl_problems *problems;
 	struct arena *keep;   /* of the snapshot */
-	struct arena scratch; /* the tree and the quoted texts: goes when the file has been read */
+	struct arena scratch; /* the tree and the quoted texts: freed when the file has been read */
 	struct map interned;  /* texts that many machines share, to their one copy */
 	struct buf path;      /* "machines[0].id" */
 };

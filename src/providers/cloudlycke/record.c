@@ -35,16 +35,6 @@ cl_holding_addresses_eq(const struct cl_holding *a, const struct cl_holding *b)
 
 /* ---- targets ---- */
 
-static struct cl_targets *
-targets_alloc(size_t n)
-{
-	struct cl_targets *t = xcalloc(1, sizeof(*t));
-
-	atomic_init(&t->n_refs, 1);
-	t->items = arena_calloc(&t->arena, n + 1, sizeof(t->items[0]));
-	return t;
-}
-
 static void
 hash_text(uint64_t *hash, struct str text)
 {
@@ -85,9 +75,11 @@ internal_ips(const struct node_ref *node, struct ip ret[CL_FAMILIES])
 struct cl_targets *
 cl_targets_new(const struct node_ref nodes[], size_t n)
 {
-	struct cl_targets *t = targets_alloc(n);
+	struct cl_targets *t = xcalloc(1, sizeof(*t));
 	struct ip ips[CL_FAMILIES];
 
+	atomic_init(&t->n_refs, 1);
+	t->items = arena_calloc(&t->arena, n + 1, sizeof(t->items[0]));
 	for (size_t i = 0; i < n; i++) {
 		struct cl_target target = { nodes[i].name, cl_machine_id(nodes[i].provider_id), ips,
 			                    0 };
@@ -154,13 +146,6 @@ each_text(struct cl_record *r, size_t i)
 }
 
 static size_t
-lists_size(const struct cl_record *r)
-{
-	return r->holding.n_ports * sizeof(struct lb_port) +
-	       r->n_source_ranges * sizeof(struct str);
-}
-
-static size_t
 texts_size(struct cl_record *r)
 {
 	struct str *text;
@@ -220,7 +205,8 @@ cl_record_new(const struct cl_record *draft)
 
 	*r = *draft;
 	atomic_init(&r->n_refs, 1);
-	r->memory = xmalloc(lists_size(r) + texts_size(r) + 1);
+	r->memory = xmalloc(n_ports * sizeof(*ports) + n_ranges * sizeof(*ranges) + texts_size(r) +
+	                    1);
 	ports = r->memory;
 	ranges = (void *)(ports + n_ports);
 	at = (void *)(ranges + n_ranges);

@@ -1,7 +1,18 @@
 /* routes.c: see routes.h.
  *
- * All records are one JSON object by cluster, as the state file has it; in memory, a list of small
- * blocks. Those of other clusters are kept.
+ * A route that the controller asked for is in one of these states:
+ *
+ *   pending, not made    written before the hook runs the first time
+ *   made                 the hook has succeeded
+ *   pending and made     the machine has other addresses, and the hook has to run again
+ *
+ * A pending route is listed as unfinished, and the controller asks for it again. "pending" is
+ * written before `route-ensure` runs and removed after it, and the record is removed after
+ * `route-delete`: what a crash interrupts is run again.
+ *
+ * The state file has all that `route-delete` is given, since the node, its UID (in the name) and
+ * the machine's former addresses may be unknown by then. It is one JSON object by cluster; the
+ * routes of other clusters are kept.
  */
 #include "providers/cloudlycke/routes.h"
 
@@ -15,16 +26,15 @@
 #include "base/thread.h"
 #include "providers/cloudlycke/hook.h"
 
-/* A route that the controller asked for. Immutable but for is_pending and is_made, which the lock
- * protects. */
+/* A route that the controller asked for. Only is_pending and is_made change, under the lock. */
 struct recorded {
 	struct arena arena; /* of all texts */
 	struct str cluster, name, target_node, destination;
 	struct str machine;    /* its id; empty: an older record */
 	struct str *addresses; /* the machine's InternalIPs */
 	size_t n_addresses;
-	bool is_pending; /* its hook has not ended yet */
-	bool is_made;    /* for all we know: it is, or was, with these or other addresses */
+	bool is_pending; /* its hook has not succeeded yet */
+	bool is_made;    /* its hook has succeeded at least once, with these or other addresses */
 };
 
 struct cl_routes_run {
@@ -39,10 +49,10 @@ struct cl_routes_run {
 	pthread_mutex_t mu;
 	struct recorded **all; /* mu; sorted by name, then destination, when listed */
 	size_t n, cap;         /* mu */
-	bool is_read;          /* mu; the state file was */
+	bool is_read;          /* mu; `all` has what the state file has */
 };
 
-/* ---- records ---- */
+/* ---- recorded routes ---- */
 
 static void
 recorded_free(struct recorded *r)
@@ -183,7 +193,7 @@ read_addresses(struct recorded *r, yyjson_val *obj)
 	}
 }
 
-/* A route without its main parts is ignored; the controller asks for it again. */
+/* A route without target or destination is ignored; the controller asks for it again. */
 static void
 read_one(struct cl_routes_run *run, struct str cluster, yyjson_val *obj)
 {
@@ -201,23 +211,13 @@ read_one(struct cl_routes_run *run, struct str cluster, yyjson_val *obj)
 		add_recorded(run, TAKE(r));
 }
 
-static void
-read_cluster(struct cl_routes_run *run, struct str cluster, yyjson_val *list)
-{
-	yyjson_arr_iter iter = yyjson_arr_iter_with(list);
-	yyjson_val *item;
-
-	while ((item = yyjson_arr_iter_next(&iter)))
-		read_one(run, cluster, item);
-}
-
 static bool
-read_all(struct cl_routes_run *run, struct error *err)
+read_recorded(struct cl_routes_run *run, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(LIMIT_STATE_FILE);
 	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
 	yyjson_obj_iter iter;
-	yyjson_val *key;
+	yyjson_val *key, *item;
 
 	cl_state_routes(run->state, &text);
 	if (text.len == 0)
@@ -225,18 +225,22 @@ read_all(struct cl_routes_run *run, struct error *err)
 	if (!json_parse(buf_str(&text), &doc, err))
 		return err_wrap(err, "routes of the state file");
 	iter = yyjson_obj_iter_with(yyjson_doc_get_root(doc));
-	while ((key = yyjson_obj_iter_next(&iter)))
-		read_cluster(run, json_text(key), yyjson_obj_iter_get_val(key));
+	while ((key = yyjson_obj_iter_next(&iter))) {
+		yyjson_arr_iter list = yyjson_arr_iter_with(yyjson_obj_iter_get_val(key));
+
+		while ((item = yyjson_arr_iter_next(&list)))
+			read_one(run, json_text(key), item);
+	}
 	return true;
 }
 
-/* Read at the first call, since only the leader is called. */
+/* The state file is read at the first call, because only the leader is called. */
 static bool
 need_state(struct cl_routes_run *run, struct error *err)
 {
 	if (run->is_read)
 		return true;
-	if (!cl_state_take(run->state, err) || !read_all(run, err))
+	if (!cl_state_take(run->state, err) || !read_recorded(run, err))
 		return false;
 	run->is_read = true;
 	return true;
@@ -314,19 +318,14 @@ list_static(const struct cl_inventory *inventory, struct arena *arena, struct ro
 	}
 }
 
-static const struct cl_machine *
-recorded_machine(const struct cl_inventory *inventory, const struct recorded *r)
-{
-	return r->machine.len > 0 ? cl_inventory_by_id(inventory, r->machine)
-	                          : machine_by_name(inventory, r->target_node);
-}
-
 /* A route made for former addresses of the machine is unfinished, so that the controller asks for
  * it again. */
 static struct route
 recorded_route(const struct cl_inventory *inventory, const struct recorded *r, struct arena *arena)
 {
-	const struct cl_machine *machine = recorded_machine(inventory, r);
+	const struct cl_machine *machine = r->machine.len > 0
+	                                           ? cl_inventory_by_id(inventory, r->machine)
+	                                           : machine_by_name(inventory, r->target_node);
 
 	return (struct route){
 		.name = arena_str(arena, r->name),
@@ -426,19 +425,10 @@ recorded_new(const struct cl_routes_run *run, const struct node_ref *node,
 }
 
 static bool
-is_taken(struct arena *arena, struct str destination, struct str by, struct error *err)
+fail_taken(struct arena *arena, struct str destination, struct str by, struct error *err)
 {
 	return err_set(err, ERR_EXISTS, "destination %s is already routed to %s",
 	               quote_z(arena, destination), quote_z(arena, by));
-}
-
-static bool
-nets_overlap(const struct ip_net *net, struct str other)
-{
-	struct ip_net parsed;
-
-	return ip_net_parse(other, &parsed) &&
-	       (ip_net_is_within(net, &parsed) || ip_net_is_within(&parsed, net));
 }
 
 /* The route controller only asks for checked destinations. They are checked here again, because a
@@ -475,7 +465,7 @@ check_static(const struct cl_inventory *inventory, const struct node_ref *node,
 			continue;
 		*ret_is_done = str_eq(list.routes[i].target_node, node->name);
 		return *ret_is_done ||
-		       is_taken(arena, destination, list.routes[i].target_node, err);
+		       fail_taken(arena, destination, list.routes[i].target_node, err);
 	}
 	return true;
 }
@@ -484,7 +474,7 @@ check_static(const struct cl_inventory *inventory, const struct node_ref *node,
 static const struct recorded *
 find_rival(const struct cl_routes_run *run, const struct recorded *wanted)
 {
-	struct ip_net net;
+	struct ip_net net, other;
 
 	if (!ip_net_parse(wanted->destination, &net))
 		return NULL;
@@ -493,13 +483,14 @@ find_rival(const struct cl_routes_run *run, const struct recorded *wanted)
 
 		if (str_eq(r->cluster, run->cluster) &&
 		    !str_eq(r->target_node, wanted->target_node) &&
-		    nets_overlap(&net, r->destination))
+		    ip_net_parse(r->destination, &other) &&
+		    (ip_net_is_within(&net, &other) || ip_net_is_within(&other, &net)))
 			return r;
 	}
 	return NULL;
 }
 
-/* Takes wanted over, and frees old (NULL: none), when it can be written down. */
+/* Puts `wanted` in the place of `old` (NULL: none), and frees `old`, if that can be written. */
 static bool
 replace_recorded(struct cl_routes_run *run, struct recorded *old, struct recorded *wanted,
                  struct error *err)
@@ -519,13 +510,13 @@ replace_recorded(struct cl_routes_run *run, struct recorded *old, struct recorde
 	return false;
 }
 
-/* Writes it down and takes it over, unless it is there: then *ret_is_done, or its hook has to run
- * again. */
+/* Takes ownership of `wanted`. Records it, unless the same route is recorded already: then
+ * *ret_is_done says whether its hook has succeeded. */
 static bool
 record_wanted(struct cl_routes_run *run, struct arena *arena, struct recorded *wanted,
               const struct cl_machine *machine, bool *ret_is_done, struct error *err)
 {
-	CLEANUP(recorded_freep) struct recorded *surplus = wanted;
+	CLEANUP(recorded_freep) struct recorded *unused = wanted;
 	const struct recorded *rival;
 	struct recorded *there;
 	WITH_LOCK(&run->mu);
@@ -534,7 +525,7 @@ record_wanted(struct cl_routes_run *run, struct arena *arena, struct recorded *w
 		return false;
 	rival = find_rival(run, wanted);
 	if (rival)
-		return is_taken(arena, wanted->destination, rival->target_node, err);
+		return fail_taken(arena, wanted->destination, rival->target_node, err);
 	there = find_recorded(run, wanted->destination);
 	if (there && is_up_to_date(there, machine)) {
 		*ret_is_done = !there->is_pending;
@@ -542,7 +533,7 @@ record_wanted(struct cl_routes_run *run, struct arena *arena, struct recorded *w
 	}
 	if (!replace_recorded(run, there, wanted, err))
 		return false;
-	surplus = NULL;
+	unused = NULL;
 	return true;
 }
 
@@ -566,7 +557,7 @@ set_hook_result(struct cl_routes_run *run, struct str destination, bool is_good,
 	}
 	if (save_recorded(run, err))
 		return true;
-	r->is_pending = true; /* and so asked for again */
+	r->is_pending = true; /* so that the controller asks for it again */
 	return false;
 }
 
@@ -580,7 +571,8 @@ run_ensure_hook(struct cl_routes_run *run, struct call *call, struct str destina
 		return !run->hook || set_hook_result(run, destination, /*is_good=*/true, err);
 	if (err->code != ERR_CANCELLED &&
 	    !set_hook_result(run, destination, /*is_good=*/false, &ignored))
-		log_debug("a route's failure is not written down, ignoring", LOG_ERR(&ignored));
+		log_debug("a route hook's failure cannot be written to the state file, ignoring",
+		          LOG_ERR(&ignored));
 	return false;
 }
 
@@ -664,16 +656,6 @@ cl_routes_remove(struct cl_routes_run *run, struct call *call, const struct rout
 
 /* ---- life cycle ---- */
 
-static struct ip_net *
-copy_cidrs(struct arena *arena, const struct cloud_config *config)
-{
-	struct ip_net *copy = arena_calloc(arena, config->n_cluster_cidrs + 1, sizeof(*copy));
-
-	for (size_t i = 0; i < config->n_cluster_cidrs; i++)
-		copy[i] = config->cluster_cidrs[i];
-	return copy;
-}
-
 struct cl_routes_run *
 cl_routes_open(const struct cloud_config *config, const struct cloud_host *host,
                struct cl_loader *loader, struct cl_state *state)
@@ -681,6 +663,7 @@ cl_routes_open(const struct cloud_config *config, const struct cloud_host *host,
 	CLEANUP(cl_inventory_unrefp) struct cl_inventory *inventory = NULL;
 	const struct cl_routes *routes;
 	struct cl_routes_run *run;
+	struct ip_net *cidrs;
 	bool is_current;
 
 	inventory = cl_loader_inventory(loader, &is_current);
@@ -689,8 +672,11 @@ cl_routes_open(const struct cloud_config *config, const struct cloud_host *host,
 		return NULL;
 	run = xcalloc(1, sizeof(*run));
 	run->cluster = arena_str(&run->arena, str_c(config->cluster_name));
-	run->cluster_cidrs = copy_cidrs(&run->arena, config);
 	run->n_cluster_cidrs = config->n_cluster_cidrs;
+	cidrs = arena_calloc(&run->arena, run->n_cluster_cidrs + 1, sizeof(*cidrs));
+	for (size_t i = 0; i < run->n_cluster_cidrs; i++)
+		cidrs[i] = config->cluster_cidrs[i];
+	run->cluster_cidrs = cidrs;
 	run->loader = loader;
 	run->state = state;
 	if (routes->hook.len > 0)

@@ -1,9 +1,9 @@
 /* routes.h: routes to the pods of machines: the inventory's static ones, and those that the
  * controller asked for.
  *
- * A route that the controller asks for is written down and then passed to a hook. Until its hook
- * has succeeded it is listed as unfinished, so that the controller asks for it again. Without a
- * hook the list is for people, and for whatever reads the state file.
+ * A route that the controller asks for is written to the state file and then passed to a hook.
+ * Until its hook has succeeded it is listed as unfinished, so that the controller asks for it
+ * again. Without a hook the routes are there for other programs that read the state file.
  *
  * Threads: as cloud/route.h says.
  */

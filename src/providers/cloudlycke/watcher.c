@@ -1,4 +1,10 @@
-/* watcher.c: see watcher.h. */
+/* watcher.c: see watcher.h.
+ *
+ * The thread has one piece of state, due_ns: when the file is to be loaded. An event of the folder
+ * or another stamp sets it to now plus the debounce time; every further change moves it. A file
+ * that changes while it is read is due again. Other threads set bits in `requests` and wake poll()
+ * by an eventfd.
+ */
 #include "providers/cloudlycke/watcher.h"
 
 #include <errno.h>
@@ -14,9 +20,9 @@
 #include "base/thread.h"
 
 enum {
-	ASK_STOP = 1,
-	ASK_RELOAD = 2,
-	ASK_CHECK = 4,
+	REQUEST_STOP = 1,
+	REQUEST_RELOAD = 2,
+	REQUEST_CHECK = 4,
 };
 
 #define FALLBACK_POLL_NS (5 * NS_PER_SEC)
@@ -29,16 +35,16 @@ struct cl_watcher {
 	struct str name; /* of the file in its folder */
 	pthread_t thread;
 	bool is_started;
-	int inotify_fd; /* -1: none to be had */
+	int inotify_fd; /* -1: the kernel gave none */
 	int watch;      /* -1: the folder is not watched */
-	int event_fd;   /* readable: look at asked */
-	_Atomic unsigned asked;
+	int event_fd;   /* readable: there are requests */
+	_Atomic unsigned requests;
 
-	/* of the thread */
+	/* used by the thread only */
 	bool is_enabled;
 	int64_t debounce_ns, poll_ns;
-	int64_t due_ns;        /* when to load; CLOCK_FOREVER: nothing has changed */
-	struct cl_stamp noted; /* the file as last seen */
+	int64_t due_ns;       /* when to load; CLOCK_FOREVER: nothing has changed */
+	struct cl_stamp seen; /* of the file, when its stamp was taken last */
 };
 
 /* ---- the folder ---- */
@@ -53,36 +59,25 @@ watch_folder(struct cl_watcher *w)
 		                                     IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR);
 }
 
-/* Of all else that happens in the folder, what matters shows in the file's stamp: a ConfigMap's
- * file, say, is a link through another link that is turned. */
-static bool
-is_ours(const struct cl_watcher *w, const struct inotify_event *event)
-{
-	return event->mask & IN_Q_OVERFLOW || (event->len > 0 && str_eq_c(w->name, event->name));
-}
-
-/* The folder is gone or elsewhere: what has its name is watched from the next round on. */
-static void
-forget_folder(struct cl_watcher *w)
-{
-	if (w->watch >= 0)
-		(void)inotify_rm_watch(w->inotify_fd, w->watch);
-	w->watch = -1;
-}
-
+/* Does the event concern our file? Events of other names in the folder do not count, even where our
+ * file is a link through them, as in a ConfigMap: such a change is found by the file's stamp, which
+ * is compared after every event. */
 static bool
 take_event(struct cl_watcher *w, const struct inotify_event *event)
 {
 	if (event->mask & (IN_DELETE_SELF | IN_MOVE_SELF) && event->wd == w->watch) {
-		forget_folder(w);
+		/* The folder was removed or renamed: a folder of that name is watched from the next
+		 * round on. */
+		(void)inotify_rm_watch(w->inotify_fd, w->watch);
+		w->watch = -1;
 		return true;
 	}
-	return is_ours(w, event);
+	return event->mask & IN_Q_OVERFLOW || (event->len > 0 && str_eq_c(w->name, event->name));
 }
 
-/* True when something happened to our file. */
+/* Reads all events; true when one concerns our file. */
 static bool
-take_events(struct cl_watcher *w)
+read_events(struct cl_watcher *w)
 {
 	_Alignas(struct inotify_event) char events[4096];
 	bool is_touched = false;
@@ -109,13 +104,13 @@ set_due(struct cl_watcher *w, int64_t delay_ns)
 
 /* Every change restarts the wait for quiet. */
 static void
-note_changes(struct cl_watcher *w)
+compare_stamp(struct cl_watcher *w)
 {
 	struct cl_stamp now = cl_stamp_of(w->path);
 
-	if (cl_stamp_eq(&now, &w->noted))
+	if (cl_stamp_eq(&now, &w->seen))
 		return;
-	w->noted = now;
+	w->seen = now;
 	set_due(w, w->debounce_ns);
 }
 
@@ -123,7 +118,7 @@ static void
 load_file(struct cl_watcher *w, bool is_forced)
 {
 	w->due_ns = CLOCK_FOREVER;
-	w->noted = cl_stamp_of(w->path);
+	w->seen = cl_stamp_of(w->path);
 	if (cl_loader_reload(w->loader, is_forced) == CL_BUSY)
 		set_due(w, w->debounce_ns > BUSY_PAUSE_NS ? w->debounce_ns : BUSY_PAUSE_NS);
 }
@@ -154,7 +149,7 @@ time_to_wait(const struct cl_watcher *w)
 	return (int)((wait_ns + NS_PER_MS - 1) / NS_PER_MS);
 }
 
-/* Sleeps until something happens; returns what was asked. */
+/* Sleeps until an event, a request, or the next due time; returns the requests. */
 static unsigned
 wait_for_change(struct cl_watcher *w)
 {
@@ -168,27 +163,27 @@ wait_for_change(struct cl_watcher *w)
 		return 0;
 	if (fds[0].revents)
 		(void)eventfd_read(w->event_fd, &count);
-	if (fds[1].revents && take_events(w))
+	if (fds[1].revents && read_events(w))
 		set_due(w, w->debounce_ns);
-	return atomic_exchange(&w->asked, 0);
+	return atomic_exchange(&w->requests, 0);
 }
 
 static void *
 watcher_run(void *arg)
 {
 	struct cl_watcher *w = arg;
-	unsigned asked = 0;
+	unsigned requests = 0;
 
-	while (!(asked & ASK_STOP)) {
-		if (asked & ASK_RELOAD)
+	while (!(requests & REQUEST_STOP)) {
+		if (requests & REQUEST_RELOAD)
 			load_file(w, /*is_forced=*/true);
 		if (w->is_enabled) {
 			watch_folder(w);
-			note_changes(w);
+			compare_stamp(w);
 		}
 		if (w->due_ns != CLOCK_FOREVER && clock_mono(&clock_real) >= w->due_ns)
 			load_file(w, /*is_forced=*/false);
-		asked = wait_for_change(w);
+		requests = wait_for_change(w);
 	}
 	return NULL;
 }
@@ -212,15 +207,15 @@ cl_watcher_new(struct cl_loader *loader)
 	w->inotify_fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
 	w->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (w->event_fd < 0)
-		alloc_fail(1, sizeof(int)); /* no descriptors left before anything has begun */
+		alloc_fail(1, sizeof(int)); /* no descriptors are left at the start */
 	watch_folder(w);
 	return w;
 }
 
 static void
-watcher_ask(struct cl_watcher *w, unsigned what)
+send_request(struct cl_watcher *w, unsigned request)
 {
-	atomic_fetch_or(&w->asked, what);
+	atomic_fetch_or(&w->requests, request);
 	(void)eventfd_write(w->event_fd, 1);
 }
 
@@ -230,7 +225,7 @@ cl_watcher_free(struct cl_watcher *w)
 	if (!w)
 		return;
 	if (w->is_started) {
-		watcher_ask(w, ASK_STOP);
+		send_request(w, REQUEST_STOP);
 		thread_join(w->thread);
 	}
 	if (w->inotify_fd >= 0)
@@ -248,7 +243,7 @@ cl_watcher_start(struct cl_watcher *w, const struct cl_reload *reload)
 	w->poll_ns = reload->poll_ns;
 	if (w->is_enabled && w->watch < 0)
 		log_warn("the inventory's folder cannot be watched, polling the file");
-	w->noted = cl_stamp_of(w->path);
+	w->seen = cl_stamp_of(w->path);
 	if (w->is_enabled)
 		set_due(w, w->debounce_ns); /* it may have changed while it was loaded */
 	w->is_started = true;
@@ -258,11 +253,11 @@ cl_watcher_start(struct cl_watcher *w, const struct cl_reload *reload)
 void
 cl_watcher_reload(struct cl_watcher *w)
 {
-	watcher_ask(w, ASK_RELOAD);
+	send_request(w, REQUEST_RELOAD);
 }
 
 void
 cl_watcher_check(struct cl_watcher *w)
 {
-	watcher_ask(w, ASK_CHECK);
+	send_request(w, REQUEST_CHECK);
 }

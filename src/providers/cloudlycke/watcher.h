@@ -1,9 +1,9 @@
-/* watcher.h: a thread that notices changes of the inventory file and has it loaded.
+/* watcher.h: a thread that notices changes of the inventory file and loads it.
  *
- * It watches the file's folder, since files are replaced by renaming others over them and a
- * ConfigMap's by turning a symbolic link, and it compares the file's stamp now and then, for file
- * systems without notification. It waits until the file has been quiet for a while, so that one
- * being written is not read. At rest it sleeps in poll().
+ * It watches the file's folder, because files are replaced by renaming others over them, and those
+ * of a ConfigMap by changing a symbolic link. It also compares the file's stamp periodically, for
+ * file systems without notification. It waits until the file has been quiet for a while, so that a
+ * file that is being written is not read. At rest it sleeps in poll().
  *
  * Threads: cl_watcher_reload() and cl_watcher_check() from any.
  */
@@ -24,9 +24,9 @@ DEFINE_CLEANUP(struct cl_watcher, cl_watcher_free)
 /** Starts the thread. Without reload.enabled it loads only after cl_watcher_reload(). */
 void cl_watcher_start(struct cl_watcher *, const struct cl_reload *reload);
 
-/** Loads the file soon, changed or not. */
+/** Has the thread load the file, changed or not. */
 void cl_watcher_reload(struct cl_watcher *);
-/** Looks soon whether the file has changed, and loads it once it is quiet. */
+/** Has the thread compare the file's stamp, and load the file once it is quiet. */
 void cl_watcher_check(struct cl_watcher *);
 
 #endif
