@@ -1,17 +1,21 @@
 /* http/curl.c: one transfer of libcurl: its settings, its callbacks, its errors.
  *
- * Sent twice: when a connection that was kept breaks before any byte of the answer, libcurl (7.88
- * to 8.x, Curl_retry_request) sends the request again on another one, up to five times and whatever
- * its method: a POST that the server carried out just before it died is carried out again.
- * on_send() is called each time before that and forbids it; what may be repeated is repeated by
- * http_loop.c, once and on a fresh connection.
+ * All settings that libcurl needs are made here, once for each handle, apart from the few that
+ * differ from request to request (transfer_prepare()). All callbacks run on the I/O thread. A
+ * callback that wants to stop a transfer sets job->refused and returns a short count.
  *
- * CURLOPT_REQUEST_TARGET: libcurl takes a URL apart byte by byte, for each request; a tenth of its
- * time. The URL is just the origin, and what comes behind is sent as it is.
+ * Requests are not sent twice. When a kept connection breaks before any byte of the answer, libcurl
+ * (7.88 to 8.x, Curl_retry_request() in lib/transfer.c) sends the request again on another
+ * connection, up to five times and whatever its method: a POST that the server carried out just
+ * before it died would be carried out again. on_send() is called before each attempt and forbids
+ * the second. http/loop.c repeats what may be repeated, once and on a fresh connection.
  *
- * server_name: TLS checks the URL's host, so that is set to the server's name and
- * CURLOPT_CONNECT_TO leads to the address; the Host header stays that of the address, as with Go's
- * tls-server-name.
+ * CURLOPT_REQUEST_TARGET: libcurl parses the URL byte by byte for each request, which took a tenth
+ * of its time. The URL is therefore only the origin, and the target is sent as it is.
+ *
+ * server_name: TLS checks the host of the URL. The URL's host is therefore the expected name of the
+ * server, and CURLOPT_CONNECT_TO leads to the address. The Host header stays that of the address,
+ * as with tls-server-name in client-go.
  */
 #include <assert.h>
 #include <ctype.h>
@@ -24,16 +28,15 @@
 #include "http/internal.h"
 
 enum {
-	RECEIVE_BUFFER = 16 << 10, /* a TLS record: OpenSSL gives no more at once */
-	UPLOAD_BUFFER =
-		16 << 10, /* libcurl allocates it for any request over TLS; the default is 64 kB */
-	KEEP_IDLE_S = 30, /* a kept connection is closed when it was idle for this long */
-	SWEEP_IDLE_S = 1,
-	FIRST_BODY = 256 << 10,
-	ERROR_BODY = 64 << 10, /* what is kept of the answer to a stream that is refused */
+	RECEIVE_BUFFER = 16 << 10, /* one TLS record: OpenSSL never returns more in one read */
+	UPLOAD_BUFFER = 16 << 10,  /* allocated for any request over TLS; the default is 64 kB */
+	KEEP_IDLE_S = 30,          /* a connection that was idle for longer is not used again */
+	SWEEP_IDLE_S = 1,          /* the same while idle connections are to be closed */
+	FIRST_BODY = 256 << 10,    /* at most this much is allocated because of a Content-Length */
+	ERROR_BODY = 64 << 10,     /* kept of the answer that refuses a stream */
 };
 
-/* A setting that fails is our mistake: all of them exist since 7.85. */
+/* All these options exist since libcurl 7.85, so a setting that fails is a mistake of ours. */
 #define SET(easy, option, value)                                       \
 	do {                                                           \
 		CURLcode set_ = curl_easy_setopt(easy, option, value); \
@@ -43,7 +46,8 @@ enum {
 
 /* ---- callbacks, on the I/O thread ---- */
 
-/* The peer that is gone is noticed within 45 s, whether we wait for it or have sent something. */
+/* Keep-alive and TCP_USER_TIMEOUT make the kernel notice within 45 s that the peer is gone, whether
+ * we wait for data or have sent some. */
 static curl_socket_t
 on_socket(void *arg UNUSED, curlsocktype purpose UNUSED, struct curl_sockaddr *addr)
 {
@@ -74,7 +78,7 @@ on_ssl_ctx(CURL *easy UNUSED, void *ctx, void *client)
 }
 
 static long
-info(const struct transfer *transfer, CURLINFO what)
+transfer_info(const struct transfer *transfer, CURLINFO what)
 {
 	long value = 0;
 
@@ -82,9 +86,9 @@ info(const struct transfer *transfer, CURLINFO what)
 	return value;
 }
 
-/* in_us: what libcurl knows of how long it took. */
+/* in_us: the CURLINFO that holds the duration of the look-up, in microseconds. */
 static void
-report_lookup(const struct transfer *transfer, CURLINFO in_us)
+transfer_report_lookup(const struct transfer *transfer, CURLINFO in_us)
 {
 	const struct curl_client *client = transfer->job->client;
 	curl_off_t took_us = 0;
@@ -95,6 +99,7 @@ report_lookup(const struct transfer *transfer, CURLINFO in_us)
 	client->resolved(client->callback_arg, str_c(client->looked_up), took_us * 1000);
 }
 
+/* CURLOPT_PREREQFUNCTION: called when a connection is ready, before the request is sent on it. */
 static int
 on_send(void *arg, char *primary_ip UNUSED, char *local_ip UNUSED, int primary_port UNUSED,
         int local_port UNUSED)
@@ -103,8 +108,8 @@ on_send(void *arg, char *primary_ip UNUSED, char *local_ip UNUSED, int primary_p
 
 	if (++transfer->n_sends > 1)
 		return CURL_PREREQFUNC_ABORT;
-	if (info(transfer, CURLINFO_NUM_CONNECTS) > 0)
-		report_lookup(transfer, CURLINFO_NAMELOOKUP_TIME_T);
+	if (transfer_info(transfer, CURLINFO_NUM_CONNECTS) > 0)
+		transfer_report_lookup(transfer, CURLINFO_NAMELOOKUP_TIME_T);
 	return CURL_PREREQFUNC_OK;
 }
 
@@ -123,7 +128,7 @@ header_i64(struct str line, struct str name, int64_t *ret)
 	return str_to_i64(str_trim(str_skip(line, name.len + 1)), 0, INT64_MAX, ret);
 }
 
-/* It will stand in messages. */
+/* The value is foreign text that is shown in messages: only visible characters are accepted. */
 static void
 read_correlation(struct http_response *response, struct str line)
 {
@@ -157,7 +162,7 @@ read_header(struct http_response *response, struct str line)
 		read_correlation(response, line);
 }
 
-/* "Warning: 299 - \"text\"": what the server has to say to people. */
+/* "Warning: 299 - \"text\"": the API server's message for people, e.g. about a deprecated API. */
 static void
 read_warning(const struct curl_client *client, struct str line)
 {
@@ -182,8 +187,8 @@ read_status(struct http_response *response, struct str line)
 		response->status = (int)status;
 }
 
-/* One large allocation instead of many that double; a length that is announced is not yet
- * believed. */
+/* Reserves memory once instead of growing step by step. The server may announce any length, so no
+ * more than FIRST_BODY is reserved before bytes have arrived. */
 static bool
 expect_body(struct job *job, int64_t length)
 {
@@ -198,7 +203,7 @@ expect_body(struct job *job, int64_t length)
 }
 
 static bool
-is_success(int status)
+is_success_status(int status)
 {
 	return status >= 200 && status < 300;
 }
@@ -221,7 +226,7 @@ take_header(struct job *job, struct str line)
 	} else if (line.len > 0) {
 		read_header(job->response, line);
 		read_warning(job->client, line);
-	} else if (job->stream && is_success(job->response->status)) {
+	} else if (job->stream && is_success_status(job->response->status)) {
 		job->deadline_ns = CLOCK_FOREVER;
 		job_wipe(job);
 		stream_opened(job->stream);
@@ -237,19 +242,15 @@ on_header(char *bytes, size_t size, size_t n, void *arg)
 	return take_header(transfer->job, str_n(bytes, size * n)) ? size * n : 0;
 }
 
-/* The text of a refusal is for people: its beginning is enough. */
-static void
-keep_refusal(struct buf *body, struct str bytes)
-{
-	buf_add_str(body, str_head(bytes, ERROR_BODY - body->len));
-}
-
+/* Bytes of a stream go to its buffer; if that is full, libcurl keeps them and calls again with the
+ * same bytes after the transfer was resumed. A refused stream's answer is shown to people, for
+ * which its beginning is enough. */
 static size_t
 on_body(char *bytes, size_t size, size_t n, void *arg)
 {
 	struct job *job = ((struct transfer *)arg)->job;
 	struct str part = str_n(bytes, size * n);
-	bool is_stream = job->stream && is_success(job->response->status);
+	bool is_stream = job->stream && is_success_status(job->response->status);
 
 	if (job->max_body > 0 && part.len > job->max_body - job->n_body_bytes)
 		job->refused = "the answer is larger than allowed";
@@ -259,7 +260,8 @@ on_body(char *bytes, size_t size, size_t n, void *arg)
 		return CURL_WRITEFUNC_PAUSE;
 	job->n_body_bytes += part.len;
 	if (job->stream && !is_stream)
-		keep_refusal(&job->response->body, part);
+		buf_add_str(&job->response->body,
+		            str_head(part, ERROR_BODY - job->response->body.len));
 	if (!job->stream)
 		buf_add_str(&job->response->body, part);
 	return part.len;
@@ -268,11 +270,11 @@ on_body(char *bytes, size_t size, size_t n, void *arg)
 /* ---- settings ---- */
 
 static void
-set_transport(CURL *easy, const struct curl_client *client)
+transfer_set_transport(CURL *easy, const struct curl_client *client)
 {
 	SET(easy, CURLOPT_NOSIGNAL, 1L);
-	SET(easy, CURLOPT_QUICK_EXIT,
-	    1L); /* else a silent name server holds the loop for seconds */
+	/* otherwise a name server that does not answer blocks the whole loop for seconds */
+	SET(easy, CURLOPT_QUICK_EXIT, 1L);
 	SET(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
 	SET(easy, CURLOPT_PROTOCOLS_STR, client->scheme);
 	SET(easy, CURLOPT_URL, client->origin);
@@ -285,9 +287,10 @@ set_transport(CURL *easy, const struct curl_client *client)
 	SET(easy, CURLOPT_UPLOAD_BUFFERSIZE, (long)UPLOAD_BUFFER);
 }
 
-/* Ours are the only rules: an empty text keeps libcurl from asking the environment. */
+/* http/url.c has decided about the proxy. An empty text keeps libcurl from reading the environment
+ * itself, with other rules. */
 static void
-set_proxy(CURL *easy, const struct curl_client *client)
+transfer_set_proxy(CURL *easy, const struct curl_client *client)
 {
 	SET(easy, CURLOPT_PROXY, client->proxy);
 	SET(easy, CURLOPT_NOPROXY, "");
@@ -295,22 +298,25 @@ set_proxy(CURL *easy, const struct curl_client *client)
 }
 
 static void
-set_tls(CURL *easy, struct curl_client *client)
+transfer_set_tls(CURL *easy, struct curl_client *client)
 {
 	SET(easy, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
 	SET(easy, CURLOPT_SSL_VERIFYPEER, client->is_insecure ? 0L : 1L);
 	SET(easy, CURLOPT_SSL_VERIFYHOST, client->is_insecure ? 0L : 2L);
-	SET(easy, CURLOPT_CAINFO, NULL); /* anchors are in tls.store; the bundle must not be read */
+	/* The trust anchors are in tls.store: libcurl must neither read its default bundle nor keep
+	 * our store for later connections. */
+	SET(easy, CURLOPT_CAINFO, NULL);
 	SET(easy, CURLOPT_CAPATH, NULL);
-	SET(easy, CURLOPT_CA_CACHE_TIMEOUT, 0L); /* nor our store be kept by libcurl */
-	/* a session that is resumed is that of the old certificates, on both sides */
+	SET(easy, CURLOPT_CA_CACHE_TIMEOUT, 0L);
+	/* A resumed session keeps the identities of its first handshake, on both sides, so replaced
+	 * certificates would have no effect. */
 	SET(easy, CURLOPT_SSL_SESSIONID_CACHE, 0L);
 	SET(easy, CURLOPT_SSL_CTX_FUNCTION, on_ssl_ctx);
 	SET(easy, CURLOPT_SSL_CTX_DATA, client);
 }
 
 static void
-set_callbacks(struct transfer *transfer)
+transfer_set_callbacks(struct transfer *transfer)
 {
 	CURL *easy = transfer->easy;
 
@@ -333,10 +339,10 @@ transfer_new(struct curl_client *client)
 	if (!easy)
 		alloc_fail(1, sizeof(easy));
 	transfer->easy = easy;
-	set_transport(easy, client);
-	set_proxy(easy, client);
-	set_tls(easy, client);
-	set_callbacks(transfer);
+	transfer_set_transport(easy, client);
+	transfer_set_proxy(easy, client);
+	transfer_set_tls(easy, client);
+	transfer_set_callbacks(transfer);
 	SET(easy, CURLOPT_BUFFERSIZE, (long)RECEIVE_BUFFER);
 	return transfer;
 }
@@ -348,9 +354,9 @@ transfer_free(struct transfer *transfer)
 	free(transfer);
 }
 
-/* libcurl only looks at it. */
+/* libcurl does not copy the body, which lives with the caller. */
 static void
-set_body(CURL *easy, const struct job *job)
+transfer_set_body(CURL *easy, const struct job *job)
 {
 	bool has_body = job->has_body || job->method == HTTP_POST || job->method == HTTP_PUT ||
 	                job->method == HTTP_PATCH;
@@ -374,7 +380,7 @@ transfer_prepare(struct transfer *transfer, struct job *job, bool wants_fresh)
 	job->transfer = transfer;
 	job->n_header_bytes = 0;
 	job->n_body_bytes = 0;
-	set_body(easy, job);
+	transfer_set_body(easy, job);
 	SET(easy, CURLOPT_CUSTOMREQUEST, http_method_name(job->method));
 	SET(easy, CURLOPT_REQUEST_TARGET, job->path.ptr);
 	SET(easy, CURLOPT_HTTPHEADER, &job->headers[0]);
@@ -398,8 +404,9 @@ no_socket(void *arg UNUSED, curlsocktype purpose UNUSED, struct curl_sockaddr *a
 	return CURL_SOCKET_BAD;
 }
 
-/* Up to 8.x, idle connections are closed only when another transfer looks for one. This one looks,
- * with a short MAXAGE_CONN, and then gets no socket: nothing is resolved, connected to or sent. */
+/* libcurl (up to 8.x) closes idle connections only when another transfer looks for one to use. This
+ * transfer looks for one, with a short MAXAGE_CONN, and is then refused a socket: nothing is
+ * resolved, connected to or sent. */
 CURL *
 sweeper_new(void)
 {
@@ -420,27 +427,26 @@ sweeper_new(void)
 void
 transfer_done(struct transfer *transfer)
 {
-	transfer->job->response->is_reused = info(transfer, CURLINFO_NUM_CONNECTS) == 0;
+	transfer->job->response->is_reused = transfer_info(transfer, CURLINFO_NUM_CONNECTS) == 0;
 }
 
 bool
 transfer_broke_on_reuse(struct transfer *transfer, CURLcode code)
 {
-	if (transfer->n_sends >
-	    1) /* on_send() stopped it: libcurl tries again for that reason only */
+	if (transfer->n_sends > 1) /* libcurl sends again for that reason only, see on_send() */
 		return true;
-	if (transfer->job->n_header_bytes > 0 || info(transfer, CURLINFO_NUM_CONNECTS) > 0)
+	if (transfer->job->n_header_bytes > 0 || transfer_info(transfer, CURLINFO_NUM_CONNECTS) > 0)
 		return false;
 	return code == CURLE_SEND_ERROR || code == CURLE_RECV_ERROR || code == CURLE_GOT_NOTHING;
 }
 
 static enum err_code
-code_of(struct transfer *transfer, CURLcode code)
+transfer_code(struct transfer *transfer, CURLcode code)
 {
 	if (transfer->job->refused)
 		return ERR_INVALID;
 	switch (code) {
-	case CURLE_OPERATION_TIMEDOUT: /* connecting; all other deadlines are ours */
+	case CURLE_OPERATION_TIMEDOUT: /* while connecting; http/loop.c keeps all other deadlines */
 		return ERR_TIMEOUT;
 	case CURLE_UNSUPPORTED_PROTOCOL: /* an answer without a status line */
 	case CURLE_WEIRD_SERVER_REPLY:
@@ -452,12 +458,13 @@ code_of(struct transfer *transfer, CURLcode code)
 	}
 }
 
-/* The kernel's reason where there is one: "connection refused". */
+/* The kernel's reason is preferred where there is one, e.g. "connection refused". The result is
+ * valid as long as memory and the transfer. */
 static const char *
-reason_of(struct transfer *transfer, CURLcode code, char *memory, size_t size)
+transfer_reason(struct transfer *transfer, CURLcode code, char *memory, size_t size)
 {
 	struct buf text = { .ptr = memory, .cap = size, .max = size - 1 };
-	const char *system = strerrordesc_np((int)info(transfer, CURLINFO_OS_ERRNO));
+	const char *system = strerrordesc_np((int)transfer_info(transfer, CURLINFO_OS_ERRNO));
 
 	if (transfer->job->refused)
 		return transfer->job->refused;
@@ -465,15 +472,16 @@ reason_of(struct transfer *transfer, CURLcode code, char *memory, size_t size)
 		return "the server closed the connection without an answer";
 	if (code == CURLE_PARTIAL_FILE)
 		return "the connection ended in the middle of the answer";
-	if (code != CURLE_COULDNT_CONNECT || !system || info(transfer, CURLINFO_OS_ERRNO) == 0)
+	if (code != CURLE_COULDNT_CONNECT || !system ||
+	    transfer_info(transfer, CURLINFO_OS_ERRNO) == 0)
 		return transfer->error[0] ? transfer->error : curl_easy_strerror(code);
 	buf_add_c(&text, system);
 	text.ptr[0] = (char)tolower((unsigned char)text.ptr[0]);
 	return text.ptr;
 }
 
-/* An alert may come with the first bytes that are read: with TLS 1.3 the server looks at our
- * certificate when we think that everything is done. */
+/* With TLS 1.3 the server checks our certificate after the handshake is complete on our side, so
+ * its refusal arrives as an alert when the first bytes are sent or received. */
 static bool
 is_tls_failure(const struct transfer *transfer, CURLcode code)
 {
@@ -491,6 +499,7 @@ is_tls_failure(const struct transfer *transfer, CURLcode code)
 	}
 }
 
+/* The query is left out of the message: it is long, and says little to people. */
 void
 transfer_error(struct transfer *transfer, CURLcode code)
 {
@@ -500,12 +509,12 @@ transfer_error(struct transfer *transfer, CURLcode code)
 	ptrdiff_t query = str_index(path, '?');
 
 	if (code == CURLE_COULDNT_RESOLVE_HOST || code == CURLE_COULDNT_RESOLVE_PROXY)
-		report_lookup(transfer, CURLINFO_TOTAL_TIME_T);
+		transfer_report_lookup(transfer, CURLINFO_TOTAL_TIME_T);
 	job->is_tls_failure = is_tls_failure(transfer, code);
 	job->response->is_untrusted = code == CURLE_PEER_FAILED_VERIFICATION;
 	if (query >= 0)
 		path = str_head(path, (size_t)query);
-	err_set(job->err, code_of(transfer, code), "%s %s%" STR_FMT ": %s",
+	err_set(job->err, transfer_code(transfer, code), "%s %s%" STR_FMT ": %s",
 	        http_method_name(job->method), job->client->shown_url, STR_ARG(path),
-	        reason_of(transfer, code, memory, sizeof(memory)));
+	        transfer_reason(transfer, code, memory, sizeof(memory)));
 }

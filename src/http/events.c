@@ -1,8 +1,10 @@
-/* http/events.c: what libcurl waits for, on one epoll descriptor.
+/* http/events.c: the sockets and the timer of libcurl, on one epoll descriptor.
  *
- * curl_multi_perform() polls every transfer at every turn: with a watch and eight requests under
- * way, nine system calls, most of them for nothing. With curl_multi_socket_action() only those are
- * looked at whose socket is ready or whose timer is due.
+ * curl_multi_perform() polls every transfer in every turn: with a watch and eight running requests
+ * that is nine system calls, most of them without result. With curl_multi_socket_action() libcurl
+ * only handles a socket that is ready, or its timer when it is due.
+ *
+ * An eventfd in the same epoll set lets other threads wake the loop.
  */
 #include <errno.h>
 #include <sys/epoll.h>
@@ -13,27 +15,25 @@
 #include "http/internal.h"
 
 enum {
-	READY_AT_ONCE = 16,
+	READY_MAX = 16, /* sockets taken from the kernel in one call */
 };
 
-static uint32_t
-events_of(int what)
-{
-	return ((what & CURL_POLL_IN) ? (uint32_t)EPOLLIN : 0) |
-	       ((what & CURL_POLL_OUT) ? (uint32_t)EPOLLOUT : 0);
-}
-
-/* libcurl wants to hear of this socket, of other events on it, or no more. known: what is assigned
- * to it here, so that a new one is told from the others; libcurl forgets it with the socket. */
+/* libcurl asks for events on a socket, changes which ones it wants, or is done with it. known is
+ * NULL for a new socket: the pointer assigned here is libcurl's memory of it, and is dropped with
+ * the socket. */
 static int
 on_socket(CURL *easy UNUSED, curl_socket_t fd, int what, void *client, void *known)
 {
 	struct curl_client *c = client;
-	struct epoll_event event = { .events = events_of(what), .data.fd = fd };
+	struct epoll_event event = {
+		.events = ((what & CURL_POLL_IN) ? (uint32_t)EPOLLIN : 0) |
+		          ((what & CURL_POLL_OUT) ? (uint32_t)EPOLLOUT : 0),
+		.data.fd = fd,
+	};
 
 	if (what == CURL_POLL_REMOVE) {
-		epoll_ctl(c->epoll_fd, EPOLL_CTL_DEL, fd,
-		          NULL); /* it may be closed already, and so gone */
+		/* fails if the socket is closed already, which also removed it from the set */
+		epoll_ctl(c->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
 		return 0;
 	}
 	curl_multi_assign(c->multi, fd, c);
@@ -62,7 +62,7 @@ events_start(struct curl_client *c)
 	event.data.fd = c->wake_fd;
 	if (c->epoll_fd < 0 || c->wake_fd < 0 ||
 	    epoll_ctl(c->epoll_fd, EPOLL_CTL_ADD, c->wake_fd, &event) != 0)
-		alloc_fail(1, sizeof(event)); /* no descriptor or memory left */
+		alloc_fail(1, sizeof(event)); /* the system has no descriptor or no memory left */
 	c->timer_ns = CLOCK_FOREVER;
 	curl_multi_setopt(c->multi, CURLMOPT_SOCKETFUNCTION, on_socket);
 	curl_multi_setopt(c->multi, CURLMOPT_SOCKETDATA, c);
@@ -127,8 +127,8 @@ events_run_timer(struct curl_client *c)
 void
 events_wait(struct curl_client *c, int timeout_ms)
 {
-	struct epoll_event ready[READY_AT_ONCE];
-	int n = epoll_wait(c->epoll_fd, ready, READY_AT_ONCE, timeout_ms);
+	struct epoll_event ready[READY_MAX];
+	int n = epoll_wait(c->epoll_fd, ready, READY_MAX, timeout_ms);
 
 	for (int i = 0; i < n; i++)
 		handle_ready(c, &ready[i]);

@@ -56,8 +56,8 @@ token_at(struct gate *g, int64_t now_ns)
 	if (g->tokens >= 1)
 		return now_ns;
 	missing_ns = (1 - g->tokens) / g->qps * (double)NS_PER_SEC;
-	/* rounded up, so that asking at that moment succeeds; capped, since a tiny rate is beyond
-	 * int64 */
+	/* Rounded up, so that trying at that moment succeeds. Capped, because with a tiny rate the
+	 * result would not fit in an int64_t. */
 	return now_ns + (missing_ns < 1e15 ? (int64_t)missing_ns + 1 : (int64_t)1e15);
 }
 

@@ -1,8 +1,10 @@
-/* http/http.c: see http.h. Clients are made, configured and freed here, and statuses turned into
- * errors.
+/* http/http.c: see http.h. Clients are made, configured and freed here, and statuses are turned
+ * into errors.
  *
- * What a client does: http_job.c and http_stream.c for those who wait, http_loop.c for the thread
- * that works.
+ * A client's configuration is constant after http_client_new(), apart from its certificates.
+ * Callers' threads run http/job.c and http/stream.c, the I/O thread runs http/loop.c.
+ *
+ * Public functions go through the client's table, so that tests can replace the transport.
  */
 #include "http/internal.h"
 
@@ -57,7 +59,7 @@ free_text(char *text)
 	free(text);
 }
 
-/* "name:port:host:port": a connection to the name goes to the host. */
+/* "name:port:host:port": libcurl connects to the host when the URL has the name. */
 static struct curl_slist *
 connect_to(const struct url *url, struct str name)
 {
@@ -85,6 +87,8 @@ host_header(const struct url *url)
 	return buf_take(&b);
 }
 
+/* The URL gets the name that the server's certificate must have, while connections go to the
+ * configured host, and the Host header keeps that host. */
 static bool
 set_server_name(struct curl_client *c, const struct url *url, struct str name, struct error *err)
 {
@@ -94,7 +98,8 @@ set_server_name(struct curl_client *c, const struct url *url, struct str name, s
 	free(c->origin);
 	c->origin = text;
 	if (!url_parse(str_c(text), &checked, err))
-		return err_set(err, ERR_INVALID, "TLS server name: not a name or an address");
+		return err_set(err, ERR_INVALID,
+		               "the TLS server name is not a DNS name or an address");
 	c->connect_to = connect_to(url, name);
 	c->host_header = host_header(url);
 	return true;
@@ -110,13 +115,15 @@ set_url(struct curl_client *c, const struct http_config *config, struct url *ret
 		return false;
 	is_https = str_eq(url.scheme, STR("https"));
 	if (!is_https && !str_eq(url.scheme, STR("http")))
-		return err_set(err, ERR_INVALID, "a server's URL starts with https:// or http://");
+		return err_set(err, ERR_INVALID,
+		               "the server's URL does not start with https:// or http://");
 	if (url.has_userinfo)
 		return err_set(err, ERR_INVALID,
-		               "a server's URL with a user name or password in it");
+		               "the server's URL contains a user name or password");
 	if (config->base_url.len > LIMIT_HTTP_URL / 2)
-		return err_set(err, ERR_INVALID, "a server's URL of %zu bytes",
-		               config->base_url.len);
+		return err_set(err, ERR_INVALID,
+		               "the server's URL has %zu bytes, more than the allowed %zu",
+		               config->base_url.len, LIMIT_HTTP_URL / 2);
 	*ret = url;
 	c->scheme = xstrndup(url.scheme.ptr, url.scheme.len);
 	c->origin = url_text(&url, url.host, STR_EMPTY);
@@ -126,8 +133,8 @@ set_url(struct curl_client *c, const struct http_config *config, struct url *ret
 	return true;
 }
 
-/* With "socks5" libcurl would look names up here; others leave that to the proxy, which may be the
- * only one who knows them. */
+/* With the scheme "socks5" libcurl resolves the server's name itself. Go leaves that to the proxy,
+ * which may be the only one that can resolve it; libcurl calls this "socks5h". */
 static void
 resolve_behind(char **proxy)
 {
@@ -160,6 +167,7 @@ set_proxy(struct curl_client *c, const struct http_config *config, const struct 
 	return true;
 }
 
+/* With a proxy, its name is looked up and not the server's. */
 static void
 set_looked_up(struct curl_client *c, const struct url *server)
 {
@@ -174,26 +182,17 @@ set_looked_up(struct curl_client *c, const struct url *server)
 		c->looked_up = xstrndup(name.ptr, name.len);
 }
 
-/* A proxy that is asked for plain http is told the whole URL; one for sockets is not. */
+/* An HTTP proxy needs the whole URL in the request line of a plain http request (RFC 9112,
+ * section 3.2.2). For https and SOCKS it only forwards bytes. */
 static bool
-is_seen_by_proxy(const struct curl_client *c)
+needs_absolute_target(const struct curl_client *c)
 {
 	return c->proxy[0] && str_eq_c(STR("http"), c->scheme) &&
 	       !str_starts(str_c(c->proxy), STR("socks"));
 }
 
-static void
-add_header(struct curl_slist **list, const char *line)
-{
-	struct curl_slist *longer = curl_slist_append(*list, line);
-
-	if (!longer)
-		alloc_fail(1, strlen(line));
-	*list = longer;
-}
-
 static bool
-configure(struct curl_client *c, const struct http_config *config, struct error *err)
+client_configure(struct curl_client *c, const struct http_config *config, struct error *err)
 {
 	struct url url;
 
@@ -206,21 +205,26 @@ configure(struct curl_client *c, const struct http_config *config, struct error 
 	c->callback_arg = config->callback_arg;
 	c->user_agent = xstrndup(config->user_agent.ptr ? config->user_agent.ptr : "",
 	                         config->user_agent.len);
-	for (const char *const *h = config->headers; h && *h; h++)
-		add_header(&c->headers, *h);
+	for (const char *const *h = config->headers; h && *h; h++) {
+		struct curl_slist *longer = curl_slist_append(c->headers, *h);
+
+		if (!longer)
+			alloc_fail(1, strlen(*h));
+		c->headers = longer;
+	}
 	c->is_insecure = config->tls.is_insecure;
 	c->connect_timeout_ms = config->connect_timeout_ms > 0 ? config->connect_timeout_ms
 	                                                       : DEFAULT_CONNECT_MS;
 	if (!set_url(c, config, &url, err) || !set_proxy(c, config, &url, err))
 		return false;
 	set_looked_up(c, &url);
-	c->prefix = is_seen_by_proxy(c) ? xstrdup(c->shown_url)
-	                                : xstrndup(url.path.ptr, url.path.len);
+	c->prefix = needs_absolute_target(c) ? xstrdup(c->shown_url)
+	                                     : xstrndup(url.path.ptr, url.path.len);
 	return tls_init(&c->tls, &config->tls, err);
 }
 
 static void
-forget(struct curl_client *c)
+client_destroy(struct curl_client *c)
 {
 	curl_slist_free_all(c->connect_to);
 	curl_slist_free_all(c->headers);
@@ -242,7 +246,7 @@ client_free(struct http_client *client)
 	struct curl_client *c = curl_client(client);
 
 	loop_stop(c);
-	forget(c);
+	client_destroy(c);
 }
 
 static const struct http_ops curl_ops = {
@@ -267,8 +271,8 @@ http_client_new(const struct http_config *config, struct http_client **ret, stru
 	struct curl_client *c = xcalloc(1, sizeof(*c));
 
 	MUST(pthread_once(&once, init_library));
-	if (!configure(c, config, err)) {
-		forget(c);
+	if (!client_configure(c, config, err)) {
+		client_destroy(c);
 		return false;
 	}
 	loop_start(c, config->name, config->qps, config->burst);
@@ -294,7 +298,7 @@ http_client_set_tls(struct http_client *client, const struct tls_config *config,
 	c->wants_retire = true;
 	c->ends_streams |= ends_streams;
 	mutex_unlock(&c->mu);
-	tls_fini(&old); /* connections keep what they use */
+	tls_fini(&old); /* open connections hold references of their own */
 	loop_poke(c);
 	return true;
 }
@@ -330,7 +334,7 @@ int64_t
 http_client_last_turn_ns(struct http_client *client)
 {
 	if (client->ops != &curl_ops)
-		return CLOCK_FOREVER; /* a scripted one has no thread that could be stuck */
+		return CLOCK_FOREVER; /* a test's client has no thread that could be stuck */
 	return atomic_load(&curl_client(client)->last_turn_ns);
 }
 

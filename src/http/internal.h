@@ -7,10 +7,13 @@
  * 	events.c  which sockets are ready: epoll for curl_multi
  * 	curl.c    one transfer: every libcurl setting, the callbacks, errors
  * 	tls.c     certificates and keys, parsed once
+ * A job is one request or stream on its way through the I/O thread. Its memory is the caller's (its
+ * stack for a request, the heap for a stream), and it belongs to the I/O thread from loop_submit()
+ * until is_done. The flags that other threads set in between are atomic, and each is followed by
+ * loop_poke().
  *
- * A job is one request or stream on its way through the I/O thread. It lives with whoever waits for
- * it and belongs to the I/O thread from loop_submit() until is_done. Flags that others raise
- * meanwhile are atomic, followed by loop_poke().
+ * Locks: a job's mu and the client's mu are never held together, and no function of libcurl is
+ * called under either.
  */
 #ifndef CCMD_HTTP_INTERNAL_H
 #define CCMD_HTTP_INTERNAL_H
@@ -27,7 +30,7 @@
 struct job;
 struct transfer;
 
-/* ---- http_tls.c ---- */
+/* ---- tls.c ---- */
 
 struct tls {
 	X509_STORE *store; /* trust anchors */
@@ -36,10 +39,11 @@ struct tls {
 	EVP_PKEY *key;
 };
 
-/** All NULL before. ERR_INVALID with what is wrong. */
+/** Parses the certificates and keys of config. On ERR_INVALID, *tls is empty. */
 NODISCARD bool tls_init(struct tls *tls, const struct tls_config *config, struct error *err);
 void tls_fini(struct tls *tls);
-/** Puts it all into a new connection's context. False when OpenSSL refuses. */
+/** Puts trust anchors, certificate and key into the context of a new connection. False when OpenSSL
+ * refuses. */
 NODISCARD bool tls_apply(const struct tls *tls, SSL_CTX *ctx);
 
 /* ---- the client ---- */
@@ -50,7 +54,7 @@ struct job_list {
 	unsigned n;
 };
 
-/* What the I/O thread knows, for those who ask for metrics. */
+/* Copies of the I/O thread's numbers, for the threads that read metrics. */
 struct loop_shown {
 	_Atomic unsigned limit, n_running, n_work, n_background;
 };
@@ -64,14 +68,14 @@ struct curl_client {
 	struct fence *fence;
 	char *scheme;
 	char *origin; /* "https://host:port", for libcurl; the host is the name that TLS checks */
-	char *shown_url;   /* as configured, for messages: a target is put behind it */
-	char *prefix;      /* what a target is put behind to be sent */
+	char *shown_url;   /* as configured; messages append the target */
+	char *prefix;      /* what the request line has before the target */
 	char *host_header; /* "Host: …"; NULL: the URL's */
 	char *user_agent;
 	char *proxy;                   /* "": none */
 	struct curl_slist *connect_to; /* NULL: the URL's host */
-	struct curl_slist *headers;    /* further ones; NULL: none */
-	char *looked_up;               /* the name that connections look up; NULL: they need none */
+	struct curl_slist *headers;    /* sent with every request; NULL: none */
+	char *looked_up;               /* the DNS name that connections look up; NULL: an address */
 	void (*warned)(void *arg, struct str value);
 	void (*resolved)(void *arg, struct str name, int64_t took_ns);
 	void *callback_arg;
@@ -90,7 +94,7 @@ struct curl_client {
 	bool wants_sweep;      /* mu: http_client_close_idle() */
 	struct tls tls;        /* mu */
 	bool wants_retire;     /* mu: tls was replaced */
-	bool ends_streams;     /* mu: … and streams are to end as well */
+	bool ends_streams;     /* mu: streams are to end as well when wants_retire is set */
 
 	/* the I/O thread's own */
 	struct gate gate;
@@ -98,17 +102,17 @@ struct curl_client {
 	struct job_list background; /* HTTP_BACKGROUND that waits */
 	struct job_list running;
 	unsigned n_running_work;
-	bool is_telling;        /* a background job is running */
-	struct transfer *spare; /* handles to be used again */
-	CURL *sweeper;          /* NULL: not under way */
+	bool is_background_running;
+	struct transfer *spare; /* unused handles, kept for later requests */
+	CURL *sweeper;          /* closes idle connections; NULL: not running */
 	int epoll_fd, wake_fd;
-	int64_t timer_ns; /* when libcurl wants a turn of its own accord */
-	int64_t gate_ns;  /* when to ask the gate again */
-	int64_t rest_ns;  /* when memory of the last burst is to go; CLOCK_FOREVER: it has gone */
-	int64_t sweep_ns; /* when idle connections are to be closed; CLOCK_FOREVER: none are kept */
-	int64_t retire_ns; /* when those made before tls was replaced are; CLOCK_FOREVER: not
-	                      planned */
-	bool is_retiring;  /* such connections may be idle: none is to be used */
+	/* the next moments when the loop has something to do; CLOCK_FOREVER: nothing */
+	int64_t timer_ns;  /* libcurl's own timer */
+	int64_t gate_ns;   /* the first waiting job may start */
+	int64_t trim_ns;   /* spare handles are freed */
+	int64_t sweep_ns;  /* idle connections are closed */
+	int64_t retire_ns; /* connections made before tls was replaced are closed */
+	bool is_retiring;  /* there may be such idle connections: each request makes a new one */
 
 	struct loop_shown shown;
 	struct metric *limit, *n_requests, *n_work, *n_background;
@@ -125,7 +129,7 @@ struct job {
 	struct job *next;           /* in the list it is in */
 	struct http_stream *stream; /* NULL: a request */
 
-	/* what to send; owned by whoever waits, constant */
+	/* what to send; owned by the caller, constant while the I/O thread has the job */
 	enum http_method method;
 	enum http_class class;
 	bool can_replay;
@@ -134,9 +138,9 @@ struct job {
 	bool has_body;
 	size_t max_body;         /* 0: no bound */
 	struct buf path;         /* the client's prefix and the target */
-	struct str target;       /* its end */
-	struct buf header_lines; /* each terminated; holds the credential, last */
-	size_t secret_at;        /* where the credential starts in it */
+	struct str target;       /* the part of path behind the prefix */
+	struct buf header_lines; /* each ends with a zero byte; the credential is the last */
+	size_t secret_at;        /* where the credential starts in header_lines */
 	struct curl_slist headers[JOB_HEADERS];
 
 	_Atomic bool is_cancelled;
@@ -145,31 +149,32 @@ struct job {
 
 	/* the I/O thread's own */
 	struct transfer *transfer;
-	int64_t submitted_ns; /* by clock_real, and so the next */
-	int64_t deadline_ns;
+	int64_t submitted_ns; /* on clock_real */
+	int64_t deadline_ns;  /* on clock_real */
 	bool is_replayed;
-	bool is_retired; /* a stream that is to end since tls was replaced */
+	bool is_retired; /* a stream that is to end because tls was replaced */
 
-	/* the answer: the I/O thread's until is_done (a stream's status: until has_headers) */
+	/* the answer; it belongs to the I/O thread until is_done (a stream's status until
+	 * has_headers) */
 	struct http_response *response;
 	size_t n_header_bytes;
 	size_t n_body_bytes;
 	const char *refused; /* why a callback stopped the transfer; ERR_INVALID */
-	bool is_tls_failure; /* no answer, for reasons of TLS */
+	bool is_tls_failure; /* there is no answer because the TLS handshake failed */
 
 	pthread_mutex_t mu;
 	pthread_cond_t cond;
-	bool is_done;      /* mu: the I/O thread let go of it */
+	bool is_done;      /* mu: the I/O thread does not touch the job any more */
 	bool is_ok;        /* mu */
 	struct error *err; /* filled before is_done when !is_ok */
 };
 
 /* ---- http.c ---- */
 
-/** The client behind the one that callers see; not for a scripted one. */
+/** Down-cast; not for the scripted clients of tests. */
 struct curl_client *curl_client(struct http_client *client);
 
-/* ---- http_job.c ---- */
+/* ---- job.c ---- */
 
 /** The earlier of the request's time-out and the call's deadline, on the clock of the I/O
  * thread. */
@@ -177,62 +182,63 @@ int64_t job_deadline(const struct call *call, const struct http_request *request
 void job_init(struct job *job, struct curl_client *client, const struct http_request *request,
               int64_t deadline_ns);
 void job_fini(struct job *job);
-/** Lays out the URL and the headers; cancel ends waiting for a credential. ERR_INVALID, or what the
- * credential's source says. */
+/** Builds the path and the headers. cancel ends waiting for a credential. ERR_INVALID, or the error
+ * of the credential's source. */
 NODISCARD bool job_build(struct job *job, struct cancel *cancel, const struct http_request *request,
                          uint64_t *ret_generation, struct error *err);
 /** A cancel hook; arg is the job. */
 void job_cancel(void *arg);
 void job_wait(struct job *job);
-/** Overwrites the credential once it was sent. */
+/** Overwrites the credential after it was sent: a watch may stay open for hours. */
 void job_wipe(struct job *job);
-/** Tells the credential's source when the job failed for reasons of TLS. */
+/** Notifies the credential's source if the job failed in the TLS handshake. */
 void job_report_tls_failure(const struct job *job);
-/** Was it refused for a credential that has been replaced meanwhile? */
+/** Was the request refused because of a credential that has been replaced in the meantime? */
 bool job_is_replaced(struct curl_client *client, int status, uint64_t generation);
-/** Empties it, for a new answer of at most max_body bytes. */
+/** Empties *response, for a new answer of at most max_body bytes. */
 void response_init(struct http_response *response, size_t max_body);
 
 bool request_do(struct http_client *client, struct call *call, const struct http_request *request,
                 struct http_response *response, struct error *err);
 
-/* ---- http_stream.c ---- */
+/* ---- stream.c ---- */
 
 bool stream_open(struct http_client *client, struct call *call, const struct http_request *request,
                  struct http_stream **ret, struct error *err);
-/** Takes bytes of a stream's answer. False when its buffer is full: pause. On the I/O thread. */
+/** Takes bytes of a stream's answer. False when its buffer is full: the transfer must pause. On the
+ * I/O thread. */
 NODISCARD bool stream_take(struct http_stream *stream, struct str bytes);
-/** Wakes the reader if bytes came since. At the end of a turn, not with every piece: an event comes
- * in several. */
-void stream_notify(struct http_stream *stream);
-/** The status line and headers are there, and they are a success. On the I/O thread. */
+/** Wakes the reader if bytes arrived since the last call. It is called at the end of a turn and not
+ * for every piece, because an event often arrives in several. */
+void stream_wake_reader(struct http_stream *stream);
+/** The headers have arrived, with a status that means success. On the I/O thread. */
 void stream_opened(struct http_stream *stream);
 
-/* ---- http_loop.c ---- */
+/* ---- loop.c ---- */
 
 void loop_start(struct curl_client *client, const char *name, double qps, double burst);
-/** Ends the thread and frees what is its own. */
+/** Ends the thread and frees the I/O thread's part of the client. */
 void loop_stop(struct curl_client *client);
 void loop_submit(struct job *job);
-/** Makes the I/O thread look at the flags of its jobs. */
+/** Makes the I/O thread look at the flags of the client and of its jobs. */
 void loop_poke(struct curl_client *client);
 
-/* ---- http_events.c ---- */
+/* ---- events.c ---- */
 
 void events_start(struct curl_client *client);
 void events_stop(struct curl_client *client);
 /** Ends events_wait(), now or as soon as it is called. Any thread. */
 void events_wake(struct curl_client *client);
-/** Waits until something is ready, and has libcurl deal with it. */
+/** Waits until something is ready and passes ready sockets to libcurl. */
 void events_wait(struct curl_client *client, int timeout_ms);
-/** Gives libcurl its turn if that is due. */
+/** Runs libcurl's timer if it is due. */
 void events_run_timer(struct curl_client *client);
 
-/* ---- http_curl.c ---- */
+/* ---- curl.c ---- */
 
-/* One easy handle. */
+/* One easy handle. It is used for one request after the other. */
 struct transfer {
-	struct transfer *next; /* in the client's spare ones */
+	struct transfer *next; /* in the client's spare list */
 	CURL *easy;
 	struct job *job;
 	int n_sends; /* how often libcurl was about to send the request */
@@ -243,16 +249,16 @@ struct transfer *transfer_new(struct curl_client *client);
 void transfer_free(struct transfer *transfer);
 /** Sets what differs from request to request. */
 void transfer_prepare(struct transfer *transfer, struct job *job, bool wants_fresh);
-/** The connection was in use before and broke before any of the answer came. */
+/** Did a connection that had been used before break before any byte of the answer? */
 bool transfer_broke_on_reuse(struct transfer *transfer, CURLcode code);
-/** Its connection is not used again. */
+/** Has the transfer's connection closed at its end. */
 void transfer_forbid_reuse(struct transfer *transfer);
-/** Fills job->err from what libcurl says. */
+/** Fills job->err from libcurl's result. */
 void transfer_error(struct transfer *transfer, CURLcode code);
-/** Fills what is known at the end only. */
+/** Fills the parts of the response that are known only at the end. */
 void transfer_done(struct transfer *transfer);
 
-/** A handle whose only effect is that idle connections are closed; its private pointer is NULL. */
+/** A handle whose only effect is that libcurl closes idle connections. */
 CURL *sweeper_new(void);
 
 #endif

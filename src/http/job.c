@@ -1,6 +1,13 @@
 /* http/job.c: a request from its caller's side.
  *
- * http_do() puts a job on its own stack, hands it to the I/O thread and sleeps until it comes back.
+ * http_do() puts a job on its own stack, hands it to the I/O thread (http/loop.c) and sleeps until
+ * the I/O thread sets is_done. From loop_submit() until then the I/O thread may touch the job, the
+ * request, its buffers and the response at any time, so nothing here may return earlier, not even
+ * after a cancellation: cancelling only asks the I/O thread to end the job.
+ *
+ * The credential is fetched on the caller's thread, because that may take a request of its own or a
+ * child process. A 401 for a credential that was replaced in the meantime is answered by sending
+ * the request once more.
  */
 #include "base/watchdog.h"
 #include "http/internal.h"
@@ -11,11 +18,14 @@
 
 enum {
 	DEFAULT_TIMEOUT_MS = 30000,
-	HEADER_ROOM = 4 << 10, /* a service account's token has about 1 kB */
+	HEADER_ROOM =
+		4 << 10, /* enough for most requests: a service account's token has about 1 kB */
 };
 
-/* ---- what every job needs ---- */
+/* ---- building a job ---- */
 
+/* The call's deadline is on the clock of the caller, which tests replace; the I/O thread knows only
+ * the real clock. The remaining time is therefore carried over as a duration. */
 int64_t
 job_deadline(const struct call *call, const struct http_request *request)
 {
@@ -68,8 +78,10 @@ job_wipe(struct job *job)
 	               job->header_lines.len - job->secret_at);
 }
 
+/* The target goes into the request line as it is: white space or a line break in it would let
+ * foreign text add headers or a second request. */
 static bool
-is_target(struct str s)
+job_is_target(struct str s)
 {
 	for (size_t i = 0; i < s.len; i++) {
 		if ((unsigned char)s.ptr[i] <= ' ' || s.ptr[i] == 0x7f)
@@ -79,32 +91,35 @@ is_target(struct str s)
 }
 
 static bool
-build_path(struct job *job, struct str target, struct error *err)
+job_build_path(struct job *job, struct str target, struct error *err)
 {
 	size_t prefix_len = strlen(job->client->prefix);
 
-	if (!is_target(target))
-		return err_set(err, ERR_INVALID, "not the path of a URL: %" STR_FMT,
+	if (!job_is_target(target))
+		return err_set(err, ERR_INVALID, "\"%" STR_FMT "\" is not the path of a URL",
 		               STR_ARG(str_head(target, 200)));
 	buf_add(&job->path, job->client->prefix, prefix_len);
 	buf_add_str(&job->path, target);
 	if (!buf_ok(&job->path))
-		return err_set(err, ERR_INVALID, "a URL is longer than %zu bytes", LIMIT_HTTP_URL);
+		return err_set(err, ERR_INVALID, "the URL of a request is longer than %zu bytes",
+		               LIMIT_HTTP_URL);
 	job->target = str_skip(buf_str(&job->path), prefix_len);
 	return true;
 }
 
 static void
-add_header(struct job *job, const char *name, const char *value)
+job_add_header(struct job *job, const char *name, const char *value)
 {
 	buf_add_c(&job->header_lines, name);
 	buf_add_c(&job->header_lines, value);
 	buf_add_char(&job->header_lines, '\0');
 }
 
-/* Last, so that the bytes are never left behind in memory that the buffer grew out of. */
+/* Appends the Authorization header. It is the last one added: if the buffer grew afterwards, the
+ * credential would stay behind in freed memory. An empty credential adds no header. */
 static bool
-add_credential(struct job *job, struct cancel *cancel, uint64_t *ret_generation, struct error *err)
+job_add_credential(struct job *job, struct cancel *cancel, uint64_t *ret_generation,
+                   struct error *err)
 {
 	struct call call = { &clock_real, cancel, job->deadline_ns, /*arena=*/NULL };
 	struct http_auth *auth = job->client->auth;
@@ -121,8 +136,9 @@ add_credential(struct job *job, struct cancel *cancel, uint64_t *ret_generation,
 		return false;
 	for (size_t i = job->secret_at; i < lines->len; i++) {
 		if ((unsigned char)lines->ptr[i] < ' ')
-			return err_set(err, ERR_UNAUTHORIZED,
-			               "the credential has a line break or control character");
+			return err_set(
+				err, ERR_UNAUTHORIZED,
+				"the credential contains a line break or another control character");
 	}
 	if (lines->len > job->secret_at) {
 		buf_add_char(lines, '\0');
@@ -133,9 +149,10 @@ add_credential(struct job *job, struct cancel *cancel, uint64_t *ret_generation,
 	return true;
 }
 
-/* libcurl takes a list of lines; it is cheaper to lay one out than to have it copy each. */
+/* Links the header lines into the list that libcurl expects. curl_slist_append() would copy each
+ * line to the heap, the credential included. */
 static void
-link_headers(struct job *job)
+job_link_headers(struct job *job)
 {
 	struct str rest = buf_str(&job->header_lines);
 	size_t n = 0;
@@ -149,30 +166,33 @@ link_headers(struct job *job)
 		rest = str_skip(rest, strlen(line) + 1);
 	}
 	assert(rest.len == 0);
-	job->headers[n - 1].next = job->client->headers; /* those are the same for all */
+	job->headers[n - 1].next = job->client->headers; /* shared by all requests of the client */
 }
 
 static bool
-build_headers(struct job *job, struct cancel *cancel, const struct http_request *request,
-              uint64_t *ret_generation, struct error *err)
+job_build_headers(struct job *job, struct cancel *cancel, const struct http_request *request,
+                  uint64_t *ret_generation, struct error *err)
 {
 	if (!buf_reserve(&job->header_lines, HEADER_ROOM))
-		return err_set(err, ERR_INTERNAL, "no room for headers");
-	add_header(job, "Accept: ", request->accept ? request->accept : "application/json");
-	/* without a value libcurl leaves them out: a form's type, and a round trip before a large
-	 * body */
-	add_header(job, "Content-Type: ", request->content_type ? request->content_type : "");
-	add_header(job, "Expect: ", "");
+		return err_set(err, ERR_INTERNAL,
+		               "cannot reserve memory for the headers of a request");
+	job_add_header(job, "Accept: ", request->accept ? request->accept : "application/json");
+	/* A header without a value is left out by libcurl. Otherwise it would send its defaults:
+	 * the content type of an HTML form, and "Expect: 100-continue", which costs a round trip
+	 * before a large body. */
+	job_add_header(job, "Content-Type: ", request->content_type ? request->content_type : "");
+	job_add_header(job, "Expect: ", "");
 	if (request->user_agent)
-		add_header(job, "User-Agent: ", request->user_agent);
+		job_add_header(job, "User-Agent: ", request->user_agent);
 	if (job->client->host_header)
-		add_header(job, "Host: ", job->client->host_header);
-	if (!add_credential(job, cancel, ret_generation, err))
+		job_add_header(job, "Host: ", job->client->host_header);
+	if (!job_add_credential(job, cancel, ret_generation, err))
 		return false;
 	if (!buf_ok(&job->header_lines))
-		return err_set(err, ERR_INVALID, "the headers are longer than %zu bytes",
+		return err_set(err, ERR_INVALID,
+		               "the headers of a request are longer than %zu bytes",
 		               LIMIT_HTTP_HEADERS);
-	link_headers(job);
+	job_link_headers(job);
 	return true;
 }
 
@@ -181,10 +201,11 @@ job_build(struct job *job, struct cancel *cancel, const struct http_request *req
           uint64_t *ret_generation, struct error *err)
 {
 	if (request->body.len > LIMIT_HTTP_REQUEST)
-		return err_set(err, ERR_INVALID, "a request of %zu bytes is larger than allowed",
-		               request->body.len);
-	return build_path(job, request->target, err) &&
-	       build_headers(job, cancel, request, ret_generation, err);
+		return err_set(err, ERR_INVALID,
+		               "the body of a request has %zu bytes, more than the allowed %zu",
+		               request->body.len, LIMIT_HTTP_REQUEST);
+	return job_build_path(job, request->target, err) &&
+	       job_build_headers(job, cancel, request, ret_generation, err);
 }
 
 void
@@ -227,7 +248,8 @@ job_is_replaced(struct curl_client *c, int status, uint64_t generation)
 
 /* ---- requests ---- */
 
-/* Not the caller's clock: the I/O thread ends what is late, on the real one. */
+/* There is no deadline here: the I/O thread ends late jobs, and the job must not be left before it
+ * has done so. */
 void
 job_wait(struct job *job)
 {
@@ -237,19 +259,10 @@ job_wait(struct job *job)
 		(void)clock_wait(&clock_real, &job->cond, &job->mu, CLOCK_FOREVER);
 }
 
+/* Sends an initialised job once and waits until the I/O thread has let go of it. */
 static bool
-run_job(struct job *job, struct cancel *cancel)
-{
-	WITH_HOOK(cancel, job_cancel, job);
-
-	loop_submit(job);
-	job_wait(job);
-	return job->is_ok;
-}
-
-static bool
-send_once(struct job *job, struct call *call, const struct http_request *request,
-          struct http_response *response, uint64_t *ret_generation, struct error *err)
+job_send(struct job *job, struct call *call, const struct http_request *request,
+         struct http_response *response, uint64_t *ret_generation, struct error *err)
 {
 	if (!job_build(job, call->cancel, request, ret_generation, err))
 		return false;
@@ -258,20 +271,18 @@ send_once(struct job *job, struct call *call, const struct http_request *request
 	response_init(response, job->max_body);
 	job->response = response;
 	job->err = err;
-	return run_job(job, call->cancel);
+	{
+		WITH_HOOK(call->cancel, job_cancel, job);
+
+		loop_submit(job);
+		job_wait(job);
+	}
+	return job->is_ok;
 }
 
+/* The part of an answer that arrived before the failure is dropped. */
 static void
-log_answer(const struct job *job, const struct http_response *response, int64_t started_ns)
-{
-	log_debug("http", LOG_CSTR("method", http_method_name(job->method)),
-	          LOG_STR("target", job->target), LOG_I64("status", response->status),
-	          LOG_DURATION("took", clock_mono(&clock_real) - started_ns));
-}
-
-/* What came of an answer is nothing to the caller. */
-static void
-forget_answer(const struct job *job, struct http_response *response)
+job_drop_answer(const struct job *job, struct http_response *response)
 {
 	bool is_untrusted = response->is_untrusted;
 
@@ -294,11 +305,14 @@ request_do(struct http_client *client, struct call *call, const struct http_requ
 		bool is_ok;
 
 		job_init(&job, c, request, deadline_ns);
-		is_ok = send_once(&job, call, request, response, &generation, err);
+		is_ok = job_send(&job, call, request, response, &generation, err);
 		if (is_ok)
-			log_answer(&job, response, started_ns);
+			log_debug("http", LOG_CSTR("method", http_method_name(job.method)),
+			          LOG_STR("target", job.target),
+			          LOG_I64("status", response->status),
+			          LOG_DURATION("took", clock_mono(&clock_real) - started_ns));
 		else
-			forget_answer(&job, response);
+			job_drop_answer(&job, response);
 		job_fini(&job);
 		if (!is_ok || !job_is_replaced(c, response->status, generation) || !is_first)
 			return is_ok;

@@ -1,15 +1,27 @@
 /* http/loop.c: the I/O thread of a client.
  *
- * libcurl is given only transfers that may run now: the queue, the deadlines and the order are
- * ours. Asked to do this itself (CURLMOPT_MAX_HOST_CONNECTIONS, TIMEOUT_MS), with more callers than
- * connections, it spins at 100 % CPU (8.14.1). Lists are walked as a whole: they are as long as
- * there are threads that wait.
+ * A job is in exactly one list at a time:
  *
- * Waking up: is_poked says that there is something to look at, is_polling that somebody must be
- * woken for it. Both change under mu, so nothing is missed and a busy loop is never woken.
+ * 	inbox                submitted by its caller, not yet seen by the I/O thread
+ * 	work or background   waiting for its turn (streams skip this)
+ * 	running              it has a transfer, and libcurl works on it
  *
- * Time is clock_real here, since libcurl knows no other; the callers' deadlines are turned into
- * durations before.
+ * and leaves the last one when it is handed back to its caller, after which it must not be touched:
+ * it may have lived on the caller's stack.
+ *
+ * The queue, the order and the deadlines are ours; libcurl is given only transfers that may run
+ * now. If libcurl 8.14.1 is asked to queue and to time out by itself
+ * (CURLMOPT_MAX_HOST_CONNECTIONS, CURLOPT_TIMEOUT_MS) while there are more callers than
+ * connections, it spins at 100 % CPU. All lists are walked from end to end, because they hold at
+ * most one job for each waiting thread.
+ *
+ * Waking the thread: is_poked says that there is something new to look at, is_polling that the
+ * thread sleeps or is about to. Both change under mu. A caller sets is_poked and wakes the thread
+ * only if is_polling was set, so no wake-up is lost, and a thread that is busy costs no system
+ * call.
+ *
+ * Time is clock_real in this file, because libcurl knows no other clock. http/job.c has turned the
+ * callers' deadlines into durations before.
  */
 #include "base/alloc.h"
 #include "base/watchdog.h"
@@ -20,25 +32,25 @@ enum {
 	MAX_KEPT = LIMIT_GATE_MAX + 8, /* connections, streams included */
 };
 
-/* libcurl looks at its idle connections at most once a second, and sees whole seconds. By then
- * whoever looked last did so when all old ones had been idle for more than one. */
+/* libcurl checks its idle connections at most once a second and counts in whole seconds. After 3.3
+ * s every connection made before the certificates were replaced has counted as idle for more than
+ * one second at the last check. */
 #define RETIRE_NS (3300 * NS_PER_MS)
-METRIC_FAMILY(
-	limits, METRIC_GAUGE, "ccmd_client_request_limit",
-	"[ALPHA] Requests that a client has under way at most: it grows while all goes well and is "
-	"halved at a sign of overload.",
-	.labels = { "client" });
+#define OPENING_NS NS_PER_SEC            /* by then most lists have begun to arrive */
+#define SWEEP_NS (30 * NS_PER_SEC)       /* without requests, until idle connections are closed */
+#define SWEEP_SOON_NS (2100 * NS_PER_MS) /* after http_client_close_idle(), see RETIRE_NS */
+#define TRIM_NS (3 * NS_PER_SEC)         /* longer than the pause between two renewals of a lease */
+
+METRIC_FAMILY(limits, METRIC_GAUGE, "ccmd_client_request_limit",
+              "[ALPHA] Maximum number of concurrent requests of a client. It grows while requests "
+              "succeed and is halved at a sign of overload.",
+              .labels = { "client" });
 METRIC_FAMILY(running, METRIC_GAUGE, "ccmd_client_requests_running",
-              "[ALPHA] Requests that a client has under way, without lists and watches.",
+              "[ALPHA] Running requests of a client, without lists and watches.",
               .labels = { "client" });
 METRIC_FAMILY(waiting, METRIC_GAUGE, "ccmd_client_requests_waiting",
               "[ALPHA] Requests that wait for their turn, by class: work, or background (events).",
               .labels = { "client", "class" });
-
-#define OPENING_NS NS_PER_SEC /* most lists have begun to arrive by then */
-#define SWEEP_NS (30 * NS_PER_SEC)
-#define REST_NS (3 * NS_PER_SEC)         /* more than the pause between two renewals of a lease */
-#define SWEEP_SOON_NS (2100 * NS_PER_MS) /* the sweeper sees whole seconds */
 
 /* ---- lists ---- */
 
@@ -84,6 +96,8 @@ list_remove_job(struct job_list *list, struct job *job)
 
 /* ---- handles ---- */
 
+/* Handles of requests are kept for later requests. A stream always has one of its own, since it may
+ * keep it for hours. */
 static struct transfer *
 take_transfer(struct curl_client *c, const struct job *job)
 {
@@ -95,9 +109,9 @@ take_transfer(struct curl_client *c, const struct job *job)
 	return transfer;
 }
 
-/* There are never more than the gate lets in. */
+/* At most as many handles are kept as requests ever ran together, which the gate bounds. */
 static void
-give_transfer(struct curl_client *c, struct job *job)
+give_back_transfer(struct curl_client *c, struct job *job)
 {
 	struct transfer *transfer = TAKE(job->transfer);
 
@@ -123,8 +137,9 @@ free_spare(struct curl_client *c)
 
 /* ---- the fence ---- */
 
-/* How long the job may go on for the fence's sake. Asked again on each turn: a renewal prolongs
- * what is under way, and a machine that was suspended is seen on the boot clock only. */
+/* How long the fence lets the job run. This is computed again in each turn, because a renewed lease
+ * prolongs running requests, and because only the fence's own clock (CLOCK_BOOTTIME) notices that
+ * the machine was suspended. */
 static int64_t
 fence_left_ns(const struct job *job)
 {
@@ -135,14 +150,15 @@ fence_left_ns(const struct job *job)
 
 /* ---- the end of a job ---- */
 
-/* After this the job may not be there any more. */
+/* The job may be gone when this returns. The signal is sent under the lock for the same reason:
+ * once the lock is released, the caller may destroy the condition variable. */
 static void
 hand_back(struct job *job, bool is_ok)
 {
 	mutex_lock(&job->mu);
 	job->is_ok = is_ok;
 	job->is_done = true;
-	cond_signal(&job->cond); /* under the lock: the caller may free it right after */
+	cond_signal(&job->cond);
 	mutex_unlock(&job->mu);
 }
 
@@ -156,47 +172,39 @@ outcome_of(const struct job *job, bool is_ok)
 	return job->response->status < 500 ? GATE_SUCCESS : GATE_FAILURE;
 }
 
-static int64_t
-retry_after_ns(const struct job *job, bool is_ok)
-{
-	if (!is_ok || (job->response->status != 429 && job->response->status < 500))
-		return 0;
-	return job->response->retry_after_ms * NS_PER_MS;
-}
-
+/* A Retry-After closes the gate for all requests, but only if it came with 429 or 5xx: elsewhere it
+ * does not mean that the server is overloaded. */
 static void
-leave_gate(struct curl_client *c, struct job *job, bool is_ok)
+leave_gate(struct curl_client *c, struct job *job, bool is_ok, int64_t now_ns)
 {
-	if (job->class == HTTP_WORK) {
-		gate_leave(&c->gate, outcome_of(job, is_ok), retry_after_ns(job, is_ok),
-		           clock_mono(&clock_real));
-		c->n_running_work--;
-	} else {
-		c->is_telling = false;
+	int64_t closed_ns = 0;
+
+	if (job->class == HTTP_BACKGROUND) {
+		c->is_background_running = false;
+		return;
 	}
+	if (is_ok && (job->response->status == 429 || job->response->status >= 500))
+		closed_ns = job->response->retry_after_ms * NS_PER_MS;
+	gate_leave(&c->gate, outcome_of(job, is_ok), closed_ns, now_ns);
+	c->n_running_work--;
 }
 
-/* A handle and a connection may be left behind. */
-static void
-plan_rest(struct curl_client *c)
-{
-	int64_t now_ns = clock_mono(&clock_real);
-
-	c->rest_ns = now_ns + REST_NS;
-	c->sweep_ns = now_ns + SWEEP_NS;
-}
-
-/* Ends a job that has a transfer. */
+/* Ends a job that has a transfer. What it leaves behind, a handle and perhaps an idle connection,
+ * is freed later if no other request needs it. */
 static void
 end_running(struct curl_client *c, struct job *job, bool is_ok)
 {
+	int64_t now_ns = clock_mono(&clock_real);
+
 	curl_multi_remove_handle(c->multi, job->transfer->easy);
 	list_remove_job(&c->running, job);
 	if (!job->stream)
-		leave_gate(c, job, is_ok);
-	if (!job->is_endless)
-		plan_rest(c);
-	give_transfer(c, job);
+		leave_gate(c, job, is_ok, now_ns);
+	if (!job->is_endless) {
+		c->trim_ns = now_ns + TRIM_NS;
+		c->sweep_ns = now_ns + SWEEP_NS;
+	}
+	give_back_transfer(c, job);
 	hand_back(job, is_ok);
 }
 
@@ -207,7 +215,7 @@ run_transfer(struct curl_client *c, struct job *job, bool wants_fresh)
 {
 	transfer_prepare(job->transfer, job, wants_fresh || c->is_retiring);
 	if (curl_multi_add_handle(c->multi, job->transfer->easy) != CURLM_OK)
-		alloc_fail(1, sizeof(*job->transfer)); /* all other reasons are our own mistakes */
+		alloc_fail(1, sizeof(*job->transfer)); /* other reasons are mistakes of ours */
 }
 
 static void
@@ -218,20 +226,27 @@ start_job(struct curl_client *c, struct job *job)
 	run_transfer(c, job, /*wants_fresh=*/false);
 }
 
-/* May the job start now? Those who tell do so one at a time, while nobody else does anything, and
- * beside the gate: a server that is slow with them, or sends them away, takes no turn from those
- * who work. */
+/* Lets the job start if the gate permits it. If not, *ret_again_ns is when to try again.
+ *
+ * Background requests (events) bypass the gate's limit and do not count as outcomes: a server that
+ * is slow with events, or rejects them, costs real work nothing. They do respect a Retry-After. */
 static bool
-enter(struct curl_client *c, const struct job *job)
+enter_gate(struct curl_client *c, const struct job *job, int64_t *ret_again_ns)
 {
 	int64_t now_ns = clock_mono(&clock_real);
 
-	if (job->class == HTTP_WORK)
-		return gate_enter(&c->gate, now_ns, &c->gate_ns);
-	if (c->gate.closed_until_ns <= now_ns)
+	if (job->class == HTTP_WORK) {
+		if (!gate_enter(&c->gate, now_ns, ret_again_ns))
+			return false;
+		c->n_running_work++;
 		return true;
-	c->gate_ns = c->gate.closed_until_ns;
-	return false;
+	}
+	if (c->gate.closed_until_ns > now_ns) {
+		*ret_again_ns = c->gate.closed_until_ns;
+		return false;
+	}
+	c->is_background_running = true;
+	return true;
 }
 
 /* Returns until when background requests wait for streams that are being opened; 0: there are none.
@@ -251,27 +266,23 @@ opening_until_ns(const struct curl_client *c)
 	return until_ns;
 }
 
-/* Must background requests wait for a stream that is being opened? If so, this is checked again
- * when the wait is over. */
-static bool
-is_opening(struct curl_client *c)
-{
-	int64_t until_ns = opening_until_ns(c);
-
-	if (until_ns <= clock_mono(&clock_real))
-		return false;
-	c->gate_ns = until_ns;
-	return true;
-}
-
-/* NULL: nobody waits, or only those who tell while others do. */
+/* The list whose first job is next, or NULL. A background job has its turn only while no work waits
+ * or runs, one at a time. If it has to wait for streams that are being opened, *ret_again_ns is
+ * when to look again. */
 static struct job_list *
-next_in_turn(struct curl_client *c)
+next_in_turn(struct curl_client *c, int64_t *ret_again_ns)
 {
+	int64_t opening_ns;
+
 	if (c->work.head)
 		return &c->work;
-	if (!c->background.head || c->n_running_work > 0 || c->is_telling || is_opening(c))
+	if (!c->background.head || c->n_running_work > 0 || c->is_background_running)
 		return NULL;
+	opening_ns = opening_until_ns(c);
+	if (opening_ns > clock_mono(&clock_real)) {
+		*ret_again_ns = opening_ns;
+		return NULL;
+	}
 	return &c->background;
 }
 
@@ -281,13 +292,7 @@ start_waiting(struct curl_client *c)
 	struct job_list *list;
 
 	c->gate_ns = CLOCK_FOREVER;
-	while ((list = next_in_turn(c))) {
-		if (!enter(c, list->head))
-			return;
-		if (list == &c->work)
-			c->n_running_work++;
-		else
-			c->is_telling = true;
+	while ((list = next_in_turn(c, &c->gate_ns)) && enter_gate(c, list->head, &c->gate_ns)) {
 		list->head->response->waited_ns = clock_mono(&clock_real) -
 		                                  list->head->submitted_ns;
 		start_job(c, list_remove(list, &list->head));
@@ -296,21 +301,18 @@ start_waiting(struct curl_client *c)
 
 /* ---- the end of a transfer ---- */
 
-static bool
-may_replay(const struct job *job)
-{
-	return !job->is_replayed && (job->method == HTTP_GET || job->can_replay);
-}
-
+/* A server may close a kept connection just when a request is sent on it. Such a request is sent
+ * once more, on a fresh connection, if doing it twice is harmless. */
 static void
-transfer_ended(struct curl_client *c, struct transfer *transfer, CURLcode code)
+end_transfer(struct curl_client *c, struct transfer *transfer, CURLcode code)
 {
 	struct job *job = transfer->job;
+	bool may_replay = !job->is_replayed && (job->method == HTTP_GET || job->can_replay);
 
 	transfer_done(transfer);
 	if (code == CURLE_OK) {
 		end_running(c, job, true);
-	} else if (may_replay(job) && transfer_broke_on_reuse(transfer, code)) {
+	} else if (may_replay && transfer_broke_on_reuse(transfer, code)) {
 		curl_multi_remove_handle(c->multi, transfer->easy);
 		job->is_replayed = true;
 		run_transfer(c, job, /*wants_fresh=*/true);
@@ -320,10 +322,12 @@ transfer_ended(struct curl_client *c, struct transfer *transfer, CURLcode code)
 	}
 }
 
-/* ---- other certificates ---- */
+/* ---- requests from other threads ---- */
 
+/* Our certificates were replaced: no connection made with the old ones is used for a new request.
+ */
 static void
-retire(struct curl_client *c, bool ends_streams)
+retire_connections(struct curl_client *c, bool ends_streams)
 {
 	for (struct job *job = c->running.head; job; job = job->next) {
 		job->is_retired = job->stream && ends_streams;
@@ -333,18 +337,8 @@ retire(struct curl_client *c, bool ends_streams)
 	c->retire_ns = clock_mono(&clock_real) + RETIRE_NS;
 }
 
-/* ---- what others ask for ---- */
-
-static void
-take_job(struct curl_client *c, struct job *job)
-{
-	if (job->stream)
-		start_job(c, job);
-	else
-		list_add(job->class == HTTP_WORK ? &c->work : &c->background, job);
-}
-
-/* False when the thread is to end. */
+/* Takes over what other threads have asked for since the last turn. False when the thread is to
+ * end. */
 static bool
 take_inbox(struct curl_client *c)
 {
@@ -365,81 +359,82 @@ take_inbox(struct curl_client *c)
 	c->wants_retire = c->ends_streams = false;
 	mutex_unlock(&c->mu);
 	if (wants_retire)
-		retire(c, ends_streams);
-	while (inbox.head)
-		take_job(c, list_remove(&inbox, &inbox.head));
+		retire_connections(c, ends_streams);
+	while (inbox.head) {
+		struct job *job = list_remove(&inbox, &inbox.head);
+
+		if (job->stream)
+			start_job(c, job);
+		else
+			list_add(job->class == HTTP_WORK ? &c->work : &c->background, job);
+	}
 	return !is_stopping;
 }
 
+/* ---- cancellation, deadlines, paused streams ---- */
+
 static bool
-stopped(const struct job *job, const char *why, enum err_code code)
+job_failed(const struct job *job, const char *why, enum err_code code)
 {
 	return err_set(job->err, code, "%s %s%" STR_FMT ": %s", http_method_name(job->method),
 	               job->client->shown_url, STR_ARG(job->target), why);
 }
 
-/* True with *job->err filled when the job is not to go on. */
+/* May the job go on? If not, *job->err says why. */
 static bool
-must_end(const struct job *job, int64_t now_ns)
+may_continue(const struct job *job, int64_t now_ns)
 {
 	if (job->wants_close || job->is_cancelled)
-		return !stopped(job, "cancelled", ERR_CANCELLED);
+		return job_failed(job, "cancelled", ERR_CANCELLED);
 	if (job->is_retired)
-		return !stopped(job, "ended, since our certificates were replaced",
-		                ERR_UNAVAILABLE);
+		return job_failed(job, "ended because our certificates were replaced",
+		                  ERR_UNAVAILABLE);
 	if (fence_left_ns(job) == 0)
-		return !stopped(job, "not the leader any more", ERR_CANCELLED);
+		return job_failed(job, "this process is not the leader any more", ERR_CANCELLED);
 	if (now_ns < job->deadline_ns)
-		return false;
-	if (!job->transfer)
-		return !stopped(job, "timed out while waiting for its turn", ERR_TIMEOUT);
-	return !stopped(job, "no answer in time", ERR_TIMEOUT);
+		return true;
+	return job_failed(job,
+	                  job->transfer ? "no answer in time"
+	                                : "timed out while waiting for its turn",
+	                  ERR_TIMEOUT);
 }
 
 static void
 end_late_waiting(struct job_list *list, int64_t now_ns)
 {
 	for (struct job **link = &list->head; *link;) {
-		if (must_end(*link, now_ns))
-			hand_back(list_remove(list, link), false);
-		else
+		if (may_continue(*link, now_ns))
 			link = &(*link)->next;
+		else
+			hand_back(list_remove(list, link), false);
 	}
 }
 
-/* What waits to be delivered is delivered in here. */
+/* Ends jobs that are late or cancelled, and resumes streams whose reader has made room. */
 static void
-resume(struct curl_client *c, struct job *job)
-{
-	CURLcode code = curl_easy_pause(job->transfer->easy, CURLPAUSE_CONT);
-
-	if (code != CURLE_OK)
-		transfer_ended(c, job->transfer, code);
-}
-
-static void
-look_at_running(struct curl_client *c, int64_t now_ns)
-{
-	for (struct job *job = c->running.head, *next; job; job = next) {
-		next = job->next;
-		if (must_end(job, now_ns))
-			end_running(c, job, false);
-		else if (job->wants_resume && atomic_exchange(&job->wants_resume, false))
-			resume(c, job);
-	}
-}
-
-static void
-look_at_jobs(struct curl_client *c)
+check_jobs(struct curl_client *c)
 {
 	int64_t now_ns = clock_mono(&clock_real);
 
 	end_late_waiting(&c->work, now_ns);
 	end_late_waiting(&c->background, now_ns);
-	look_at_running(c, now_ns);
+	for (struct job *job = c->running.head, *next; job; job = next) {
+		CURLcode code = CURLE_OK;
+
+		next = job->next;
+		if (!may_continue(job, now_ns)) {
+			end_running(c, job, false);
+			continue;
+		}
+		/* libcurl calls on_body() from in here with the bytes it held back */
+		if (job->wants_resume && atomic_exchange(&job->wants_resume, false))
+			code = curl_easy_pause(job->transfer->easy, CURLPAUSE_CONT);
+		if (code != CURLE_OK)
+			end_transfer(c, job->transfer, code);
+	}
 }
 
-/* ---- what libcurl has done ---- */
+/* ---- progress of the transfers ---- */
 
 static void
 free_sweeper(struct curl_client *c)
@@ -450,8 +445,9 @@ free_sweeper(struct curl_client *c)
 	curl_easy_cleanup(TAKE(c->sweeper));
 }
 
+/* libcurl reports that a handle is done: a transfer, or the sweeper. */
 static void
-message(struct curl_client *c, CURL *easy, CURLcode code)
+take_result(struct curl_client *c, CURL *easy, CURLcode code)
 {
 	struct transfer *transfer = NULL;
 
@@ -461,10 +457,10 @@ message(struct curl_client *c, CURL *easy, CURLcode code)
 		return;
 	}
 	curl_easy_getinfo(easy, CURLINFO_PRIVATE, &transfer);
-	transfer_ended(c, transfer, code);
+	end_transfer(c, transfer, code);
 }
 
-/* Runs until nothing more is to be done at once: what ends makes room at the gate. */
+/* Repeats itself while transfers end, because each end may let a waiting job through the gate. */
 static void
 perform(struct curl_client *c)
 {
@@ -477,27 +473,27 @@ perform(struct curl_client *c)
 		start_waiting(c);
 		events_run_timer(c);
 		while ((msg = curl_multi_info_read(c->multi, &n_left))) {
-			message(c, msg->easy_handle, msg->data.result);
+			take_result(c, msg->easy_handle, msg->data.result);
 			has_ended = true;
 		}
 	} while (has_ended && (c->work.head || c->background.head));
 }
 
-/* Lets go of what a burst left behind, first of what costs nothing to have again: each handle has
- * buffers of 32 kB. */
+/* Frees what a burst of requests left behind. This is the first of two steps, and takes what is
+ * cheap to allocate again: each handle has buffers of 32 kB. */
 static void
-rest(struct curl_client *c)
+trim_handles(struct curl_client *c)
 {
-	if (clock_mono(&clock_real) < c->rest_ns)
+	if (clock_mono(&clock_real) < c->trim_ns)
 		return;
-	c->rest_ns = CLOCK_FOREVER;
+	c->trim_ns = CLOCK_FOREVER;
 	free_spare(c);
 	alloc_trim();
 }
 
-/* Then of connections and their TLS state. */
+/* The second step closes idle connections and frees their TLS state. */
 static void
-sweep(struct curl_client *c)
+sweep_connections(struct curl_client *c)
 {
 	int64_t now_ns = clock_mono(&clock_real);
 
@@ -513,8 +509,9 @@ sweep(struct curl_client *c)
 	alloc_trim();
 }
 
-/* ---- the loop ---- */
+/* ---- waiting ---- */
 
+/* The earliest of at_ns, the jobs' deadlines and the moments when the fence stops them. */
 static int64_t
 earliest_deadline(const struct job_list *list, int64_t now_ns, int64_t at_ns)
 {
@@ -534,8 +531,8 @@ wait_ms(const struct curl_client *c)
 {
 	int64_t now_ns = clock_mono(&clock_real), at_ns = now_ns + HTTP_LONGEST_WAIT_NS;
 
-	if (c->rest_ns < at_ns)
-		at_ns = c->rest_ns;
+	if (c->trim_ns < at_ns)
+		at_ns = c->trim_ns;
 	if (c->sweep_ns < at_ns)
 		at_ns = c->sweep_ns;
 	if (c->retire_ns < at_ns)
@@ -550,50 +547,38 @@ wait_ms(const struct curl_client *c)
 	return at_ns <= now_ns ? 0 : (int)((at_ns - now_ns + NS_PER_MS - 1) / NS_PER_MS);
 }
 
-/* True when the thread may sleep: from now on it must be woken. */
-static bool
-start_polling(struct curl_client *c)
-{
-	WITH_LOCK(&c->mu);
-
-	c->is_polling = !c->is_poked;
-	return c->is_polling;
-}
-
+/* Sleeps until a socket, a timer or another thread needs the loop. If something was submitted since
+ * take_inbox(), it only polls. */
 static void
 wait_for_work(struct curl_client *c)
 {
-	events_wait(c, start_polling(c) ? wait_ms(c) : 0);
+	bool may_sleep;
+
+	mutex_lock(&c->mu);
+	may_sleep = c->is_polling = !c->is_poked;
+	mutex_unlock(&c->mu);
+	events_wait(c, may_sleep ? wait_ms(c) : 0);
 }
 
-static void
-tell_readers(struct curl_client *c)
-{
-	for (struct job *job = c->running.head; job; job = job->next) {
-		if (job->stream)
-			stream_notify(job->stream);
-	}
-}
-
-/* ---- what it is doing, for others ---- */
+/* ---- metrics and the watchdog ---- */
 
 static void
-show(unsigned _Atomic *at, unsigned n)
+publish(unsigned _Atomic *at, unsigned n)
 {
 	atomic_store_explicit(at, n, memory_order_relaxed);
 }
 
 static void
-show_state(struct curl_client *c)
+publish_state(struct curl_client *c)
 {
 	int64_t now_ns = clock_mono(c->clock);
 
 	atomic_store(&c->last_turn_ns, now_ns);
 	watchdog_promise(clock_deadline(now_ns, HTTP_LONGEST_WAIT_NS));
-	show(&c->shown.limit, c->gate.limit);
-	show(&c->shown.n_running, c->gate.n_running);
-	show(&c->shown.n_work, c->work.n);
-	show(&c->shown.n_background, c->background.n);
+	publish(&c->shown.limit, c->gate.limit);
+	publish(&c->shown.n_running, c->gate.n_running);
+	publish(&c->shown.n_work, c->work.n);
+	publish(&c->shown.n_background, c->background.n);
 }
 
 static void
@@ -607,6 +592,8 @@ set_metrics(void *client)
 	metric_set(c->n_background, c->shown.n_background);
 }
 
+/* ---- the loop ---- */
+
 static void
 init_metrics(struct curl_client *c, const char *name)
 {
@@ -618,17 +605,20 @@ init_metrics(struct curl_client *c, const char *name)
 }
 
 static void *
-run(void *arg)
+loop_run(void *arg)
 {
 	struct curl_client *c = arg;
 
 	while (take_inbox(c)) {
-		show_state(c);
-		look_at_jobs(c);
-		rest(c);
-		sweep(c);
+		publish_state(c);
+		check_jobs(c);
+		trim_handles(c);
+		sweep_connections(c);
 		perform(c);
-		tell_readers(c);
+		for (struct job *job = c->running.head; job; job = job->next) {
+			if (job->stream)
+				stream_wake_reader(job->stream);
+		}
 		wait_for_work(c);
 	}
 	return NULL;
@@ -647,18 +637,18 @@ loop_start(struct curl_client *c, const char *name, double qps, double burst)
 	list_init(&c->background);
 	list_init(&c->running);
 	gate_init(&c->gate, qps, burst, clock_mono(&clock_real));
-	c->rest_ns = CLOCK_FOREVER;
+	c->trim_ns = CLOCK_FOREVER;
 	c->sweep_ns = CLOCK_FOREVER;
 	c->retire_ns = CLOCK_FOREVER;
 	c->last_turn_ns = clock_mono(c->clock);
 	init_metrics(c, name);
 	events_start(c);
-	thread_start(&c->thread, name, run, c);
+	thread_start(&c->thread, name, loop_run, c);
 }
 
 /* Called under mu. True when the thread must be woken. */
 static bool
-poke(struct curl_client *c)
+set_poked(struct curl_client *c)
 {
 	bool must_wake = c->is_polling;
 
@@ -689,7 +679,7 @@ loop_poke(struct curl_client *c)
 	bool must_wake;
 
 	mutex_lock(&c->mu);
-	must_wake = poke(c);
+	must_wake = set_poked(c);
 	mutex_unlock(&c->mu);
 	if (must_wake)
 		events_wake(c);
@@ -704,7 +694,7 @@ loop_submit(struct job *job)
 	job->submitted_ns = clock_mono(&clock_real);
 	mutex_lock(&c->mu);
 	list_add(&c->inbox, job);
-	must_wake = poke(c);
+	must_wake = set_poked(c);
 	mutex_unlock(&c->mu);
 	if (must_wake)
 		events_wake(c);

@@ -1,3 +1,5 @@
+/* http/pem.c: see pem.h. OpenSSL skips text between the blocks, and ends with PEM_R_NO_START_LINE
+ * when no further block begins; any other error means a block that cannot be read. */
 #include "http/pem.h"
 
 #include <openssl/err.h>
@@ -16,7 +18,7 @@ openssl_reason(void)
 }
 
 static BIO *
-open_pem(struct str pem)
+pem_open(struct str pem)
 {
 	BIO *bio = BIO_new_mem_buf(pem.ptr, (int)pem.len);
 
@@ -27,23 +29,24 @@ open_pem(struct str pem)
 }
 
 static bool
-is_bounded(struct str pem, const char *what, struct error *err)
+pem_is_bounded(struct str pem, const char *what, struct error *err)
 {
 	if (pem.len <= LIMIT_CREDENTIAL)
 		return true;
-	return err_set(err, ERR_INVALID, "%s: larger than %zu bytes", what, LIMIT_CREDENTIAL);
+	return err_set(err, ERR_INVALID, "%s is larger than %zu bytes", what, LIMIT_CREDENTIAL);
 }
 
-/* Keeps OpenSSL from asking for a pass phrase on the terminal. */
+/* Without this callback OpenSSL would ask for a pass phrase on the terminal. */
 static int
 no_passphrase(char *buf UNUSED, int size UNUSED, int is_writing UNUSED, void *arg UNUSED)
 {
 	return -1;
 }
 
-/* True when the last certificate was read, and what follows is none. */
+/* Reads to the end of the text. False when a certificate cannot be read; the error is in OpenSSL's
+ * queue. */
 static bool
-read_certificates(BIO *bio, STACK_OF(X509) * stack)
+pem_read_certificates(BIO *bio, STACK_OF(X509) * stack)
 {
 	unsigned long code;
 
@@ -64,10 +67,10 @@ pem_certificates(struct str pem, const char *what, STACK_OF(X509) * *ret, struct
 
 	if (!stack)
 		alloc_fail(1, sizeof(X509 *));
-	if (!is_bounded(pem, what, err))
+	if (!pem_is_bounded(pem, what, err))
 		return false;
-	bio = open_pem(pem);
-	is_end = read_certificates(bio, stack);
+	bio = pem_open(pem);
+	is_end = pem_read_certificates(bio, stack);
 	BIO_free(bio);
 	if (!is_end)
 		return err_set(err, ERR_INVALID, "certificate %d of %s: %s", sk_X509_num(stack) + 1,
@@ -85,9 +88,9 @@ pem_key(struct str pem, const char *what, EVP_PKEY **ret, struct error *err)
 	EVP_PKEY *key;
 	BIO *bio;
 
-	if (!is_bounded(pem, what, err))
+	if (!pem_is_bounded(pem, what, err))
 		return false;
-	bio = open_pem(pem);
+	bio = pem_open(pem);
 	key = PEM_read_bio_PrivateKey(bio, NULL, no_passphrase, NULL);
 	BIO_free(bio);
 	if (!key)

@@ -1,4 +1,8 @@
-/* http/pem.h: certificates and keys out of PEM text, with words for whoever wrote the file.
+/* http/pem.h: reads certificates and keys from PEM text, with error messages for the author of the
+ * file.
+ *
+ * The text may be foreign, and is bounded by LIMIT_CREDENTIAL. Messages never repeat any of it.
+ * OpenSSL's error queue is empty when a function returns.
  */
 #ifndef CCMD_HTTP_PEM_H
 #define CCMD_HTTP_PEM_H
@@ -26,14 +30,15 @@ pkeyp(EVP_PKEY **key)
 	EVP_PKEY_free(*key);
 }
 
-/** All certificates, in order; at least one. what: "the CA of clients", for the message.
+/** All certificates, in their order; at least one. what is for messages: "the CA of clients".
  * ERR_INVALID. */
 NODISCARD bool pem_certificates(struct str pem, const char *what, STACK_OF(X509) * *ret,
                                 struct error *err);
-/** The private key, without a pass phrase. what: "the client key", or a file. ERR_INVALID. */
+/** The private key, which must not need a pass phrase. what is for messages: "the client key", or
+ * the name of a file. ERR_INVALID. */
 NODISCARD bool pem_key(struct str pem, const char *what, EVP_PKEY **ret, struct error *err);
-/** OpenSSL's own words for the last failure of this thread, which is forgotten; they name no
- * content. */
+/** OpenSSL's text for this thread's last error, and empties its error queue. The text is a constant
+ * and holds nothing of the input. */
 const char *openssl_reason(void);
 
 #endif

@@ -1,8 +1,13 @@
 /* http/stream.c: a stream from its reader's side.
  *
- * A stream is a job on the heap with two buffers: the I/O thread fills one while the reader looks
- * at the other, and they change places when the reader comes back, so that bytes are copied once
- * and the lock is held for a moment.
+ * A stream is a job on the heap with two buffers: the I/O thread fills one while the reader parses
+ * the other. They are swapped when the reader asks for more, so bytes are copied once and the lock
+ * is held only for the swap.
+ *
+ * Memory is bounded by back-pressure: when the buffer that is filled has LIMIT_STREAM_BUFFER bytes,
+ * the transfer pauses, the kernel's window closes, and the server waits. The next read resumes it.
+ *
+ * The stream is freed only by http_stream_close(), after the I/O thread has ended the job.
  */
 #include "base/watchdog.h"
 #include "http/internal.h"
@@ -13,23 +18,23 @@
 #include "base/json.h"
 
 enum {
-	LINE_KEPT = 64 << 10,   /* memory of a line that is kept for the next one */
-	STREAM_KEPT = 32 << 10, /* memory that a stream keeps while nothing comes */
+	LINE_KEPT = 64 << 10,   /* a line's buffer up to this size is kept for the next line */
+	STREAM_KEPT = 32 << 10, /* buffers up to this size are kept while nothing arrives */
 };
 
-#define CALM_NS (200 * NS_PER_MS) /* silence after which a stream's memory goes back */
+#define CALM_NS (200 * NS_PER_MS) /* larger buffers are freed after a silence of this length */
 
 struct curl_stream {
 	struct http_stream base;
 	struct job job;
 	struct http_response response;
-	struct error err;      /* the job's */
+	struct error err;      /* the job's; valid when the job has failed */
 	struct cancel *cancel; /* may be NULL */
-	struct buf lent;       /* the reader's */
-	struct buf fill;       /* job.mu: the I/O thread's */
+	struct buf lent;       /* the reader's: lent out by stream_read() */
+	struct buf fill;       /* job.mu: the I/O thread appends to it */
 	bool is_paused;        /* job.mu: fill was full */
-	bool has_unannounced;  /* the I/O thread's: bytes came, and the reader was not woken yet */
-	bool has_headers;      /* job.mu */
+	bool must_wake_reader; /* the I/O thread's: bytes came since the reader was last woken */
+	bool has_headers;      /* job.mu: it is open */
 };
 
 static struct curl_stream *
@@ -51,19 +56,20 @@ stream_take(struct http_stream *stream, struct str bytes)
 		return false;
 	}
 	buf_add_str(&s->fill, bytes);
-	s->has_unannounced = true;
+	s->must_wake_reader = true;
 	return true;
 }
 
-/* Without the lock: a reader that wakes would only wait for it. */
+/* The signal is sent without the lock, because a woken reader would only wait for it. The stream
+ * cannot be freed meanwhile: closing it waits for this thread. */
 void
-stream_notify(struct http_stream *stream)
+stream_wake_reader(struct http_stream *stream)
 {
 	struct curl_stream *s = curl_stream(stream);
 
-	if (!s->has_unannounced)
+	if (!s->must_wake_reader)
 		return;
-	s->has_unannounced = false;
+	s->must_wake_reader = false;
 	cond_signal(&s->job.cond);
 }
 
@@ -80,29 +86,24 @@ stream_opened(struct http_stream *stream)
 /* ---- the reader's side ---- */
 
 static bool
-has_event(const struct curl_stream *s)
+stream_is_readable(const struct curl_stream *s)
 {
 	return s->fill.len > 0 || s->job.is_done || s->job.is_cancelled;
 }
 
+/* Called with job.mu. False when the deadline passed. Large buffers are freed when nothing arrives
+ * for CALM_NS: after its list, a watch may be silent for hours. */
 static bool
-is_large(const struct curl_stream *s)
-{
-	return s->fill.cap > STREAM_KEPT || s->lent.cap > STREAM_KEPT;
-}
-
-/* Called with job.mu. False when the deadline passed. When it becomes calm after much has come, the
- * memory goes back: a watch may be calm for hours. */
-static bool
-wait_for_event(struct curl_stream *s, int64_t deadline_ns)
+stream_wait(struct curl_stream *s, int64_t deadline_ns)
 {
 	struct clock *clock = s->job.client->clock;
 
-	while (!has_event(s)) {
-		int64_t calm_ns = is_large(s) ? clock_mono(clock) + CALM_NS : CLOCK_FOREVER;
+	while (!stream_is_readable(s)) {
+		bool is_large = s->fill.cap > STREAM_KEPT || s->lent.cap > STREAM_KEPT;
+		int64_t calm_ns = is_large ? clock_mono(clock) + CALM_NS : CLOCK_FOREVER;
 		int64_t until_ns = calm_ns < deadline_ns ? calm_ns : deadline_ns;
 
-		if (clock_wait(clock, &s->job.cond, &s->job.mu, until_ns) || has_event(s))
+		if (clock_wait(clock, &s->job.cond, &s->job.mu, until_ns) || stream_is_readable(s))
 			continue;
 		if (until_ns == deadline_ns)
 			return false;
@@ -112,9 +113,9 @@ wait_for_event(struct curl_stream *s, int64_t deadline_ns)
 	return true;
 }
 
-/* Called with job.mu. True when the I/O thread must be told that there is room again. */
+/* Called with job.mu. True when the transfer was paused and must be resumed. */
 static bool
-swap_buffers(struct curl_stream *s)
+stream_swap_buffers(struct curl_stream *s)
 {
 	struct buf filled = s->fill;
 	bool was_paused = s->is_paused;
@@ -127,7 +128,8 @@ swap_buffers(struct curl_stream *s)
 }
 
 static bool
-read_failed(const struct curl_stream *s, enum err_code code, const char *why, struct error *err)
+stream_read_failed(const struct curl_stream *s, enum err_code code, const char *why,
+                   struct error *err)
 {
 	const struct job *job = &s->job;
 
@@ -135,30 +137,25 @@ read_failed(const struct curl_stream *s, enum err_code code, const char *why, st
 	               job->client->shown_url, STR_ARG(job->target), why);
 }
 
-/* Nothing is left to read. */
+/* Called with job.mu. Bytes that arrived before a connection broke are handed out before the error
+ * is. */
 static bool
-stream_ended(const struct curl_stream *s, struct str *ret, struct error *err)
+stream_take_bytes(struct curl_stream *s, int64_t deadline_ns, struct str *ret,
+                  bool *ret_must_resume, struct error *err)
 {
-	if (!s->job.is_ok) {
+	if (!stream_wait(s, deadline_ns))
+		return stream_read_failed(s, ERR_TIMEOUT, "no data arrived in time", err);
+	if (s->job.is_cancelled)
+		return stream_read_failed(s, ERR_CANCELLED, "cancelled", err);
+	if (s->fill.len == 0 && !s->job.is_ok) {
 		*err = s->err;
 		return false;
 	}
-	*ret = STR_EMPTY;
-	return true;
-}
-
-/* Called with job.mu. */
-static bool
-take_bytes(struct curl_stream *s, int64_t deadline_ns, struct str *ret, bool *ret_must_resume,
-           struct error *err)
-{
-	if (!wait_for_event(s, deadline_ns))
-		return read_failed(s, ERR_TIMEOUT, "nothing came in time", err);
-	if (s->job.is_cancelled)
-		return read_failed(s, ERR_CANCELLED, "cancelled", err);
-	if (s->fill.len == 0)
-		return stream_ended(s, ret, err);
-	*ret_must_resume = swap_buffers(s);
+	if (s->fill.len == 0) { /* the regular end */
+		*ret = STR_EMPTY;
+		return true;
+	}
+	*ret_must_resume = stream_swap_buffers(s);
 	*ret = buf_str(&s->lent);
 	return true;
 }
@@ -171,7 +168,7 @@ stream_read(struct http_stream *stream, int64_t deadline_ns, struct str *ret, st
 
 	mutex_lock(&s->job.mu);
 	watchdog_extend(deadline_ns);
-	is_ok = take_bytes(s, deadline_ns, ret, &must_resume, err);
+	is_ok = stream_take_bytes(s, deadline_ns, ret, &must_resume, err);
 	mutex_unlock(&s->job.mu);
 	if (must_resume) {
 		atomic_store(&s->job.wants_resume, true);
@@ -225,9 +222,9 @@ stream_new(struct curl_client *c, struct call *call, const struct http_request *
 	return s;
 }
 
-/* True when it is a stream now; else the job is done. */
+/* True when the stream is open; otherwise the job is done. */
 static bool
-wait_until_open(struct curl_stream *s)
+stream_wait_until_open(struct curl_stream *s)
 {
 	WITH_LOCK(&s->job.mu);
 
@@ -236,9 +233,11 @@ wait_until_open(struct curl_stream *s)
 	return s->has_headers;
 }
 
-/* What a JSON answer says in its "message", as those of Kubernetes do; else the answer itself. */
+/* The text of the error is the field "message" of a JSON answer, which Kubernetes' Status has, else
+ * the answer itself. */
 static bool
-refused(const struct http_request *request, const struct http_response *response, struct error *err)
+stream_refused(const struct http_request *request, const struct http_response *response,
+               struct error *err)
 {
 	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
 	struct str text = buf_str(&response->body);
@@ -249,17 +248,18 @@ refused(const struct http_request *request, const struct http_response *response
 	return http_status_error(err, request, response->status, response->retry_after_ms, text);
 }
 
-/* One attempt. *ret_status is that of an answer which is no stream, 0 when none came. */
+/* Tries to open the stream once. If the answer's status means failure, *ret_status is that status;
+ * 0 when there is no answer. */
 static bool
-open_once(struct curl_stream *s, const struct http_request *request, uint64_t *ret_generation,
-          int *ret_status, struct error *err)
+stream_open_once(struct curl_stream *s, const struct http_request *request,
+                 uint64_t *ret_generation, int *ret_status, struct error *err)
 {
 	*ret_status = 0;
 	if (!job_build(&s->job, s->cancel, request, ret_generation, err))
 		return false;
 	cancel_hook(s->cancel, job_cancel, &s->job);
 	loop_submit(&s->job);
-	if (wait_until_open(s))
+	if (stream_wait_until_open(s))
 		return true;
 	cancel_unhook(s->cancel, job_cancel, &s->job);
 	if (!s->job.is_ok) {
@@ -268,7 +268,7 @@ open_once(struct curl_stream *s, const struct http_request *request, uint64_t *r
 		return false;
 	}
 	*ret_status = s->response.status;
-	return refused(request, &s->response, err);
+	return stream_refused(request, &s->response, err);
 }
 
 bool
@@ -284,7 +284,7 @@ stream_open(struct http_client *client, struct call *call, const struct http_req
 	for (bool is_first = true;; is_first = false) {
 		struct curl_stream *s = stream_new(c, call, request, deadline_ns);
 
-		if (open_once(s, request, &generation, &status, err)) {
+		if (stream_open_once(s, request, &generation, &status, err)) {
 			*ret = &s->base;
 			return true;
 		}
@@ -296,9 +296,10 @@ stream_open(struct http_client *client, struct call *call, const struct http_req
 
 /* ---- lines ---- */
 
-/* Makes room after a line was lent, and after a scripted transport zeroed the struct. */
+/* Drops the line that was lent before. A scripted transport of a test may have zeroed the struct,
+ * for which the empty buffer is set up here. */
 static void
-prepare_line(struct http_stream *s, size_t max_line)
+stream_prepare_line(struct http_stream *s, size_t max_line)
 {
 	s->line.max = max_line;
 	if (s->line.cap == 0)
@@ -312,26 +313,28 @@ prepare_line(struct http_stream *s, size_t max_line)
 		buf_reset(&s->line);
 }
 
-/* Moves the first n pending bytes to the line, which may get no longer than max_line. */
+/* Moves the first n pending bytes to the end of the line. */
 static bool
-keep_piece(struct http_stream *s, size_t n, size_t max_line, struct error *err)
+stream_keep_piece(struct http_stream *s, size_t n, size_t max_line, struct error *err)
 {
 	if (n > max_line - s->line.len)
-		return err_set(err, ERR_INVALID, "a line is longer than %zu bytes", max_line);
+		return err_set(err, ERR_INVALID, "a line of the answer is longer than %zu bytes",
+		               max_line);
 	buf_add(&s->line, s->pending.ptr, n);
 	s->pending = str_skip(s->pending, n);
 	return true;
 }
 
-/* The pending bytes start with the n last bytes of a line, and its end. Usually that is all of it:
- * no copy. */
+/* Lends a line whose last n bytes, and its end, are at the start of the pending bytes. Usually the
+ * whole line is there, and nothing is copied. */
 static bool
-lend_line(struct http_stream *s, size_t n, size_t max_line, struct str *ret, struct error *err)
+stream_lend_line(struct http_stream *s, size_t n, size_t max_line, struct str *ret,
+                 struct error *err)
 {
 	if (s->line.len == 0 && n <= max_line) {
 		*ret = str_head(s->pending, n);
 	} else {
-		if (!keep_piece(s, n, max_line, err))
+		if (!stream_keep_piece(s, n, max_line, err))
 			return false;
 		s->is_line_lent = true;
 		*ret = buf_str(&s->line);
@@ -345,13 +348,13 @@ bool
 http_stream_next(struct http_stream *s, int64_t deadline_mono_ns, size_t max_line, struct str *ret,
                  struct error *err)
 {
-	prepare_line(s, max_line);
+	stream_prepare_line(s, max_line);
 	for (;;) {
 		ptrdiff_t end = s->pending.len > 0 ? str_index(s->pending, '\n') : -1;
 
 		if (end >= 0)
-			return lend_line(s, (size_t)end, max_line, ret, err);
-		if (s->pending.len > 0 && !keep_piece(s, s->pending.len, max_line, err))
+			return stream_lend_line(s, (size_t)end, max_line, ret, err);
+		if (s->pending.len > 0 && !stream_keep_piece(s, s->pending.len, max_line, err))
 			return false;
 		s->pending = STR_EMPTY;
 		if (!http_stream_read(s, deadline_mono_ns, &s->pending, err))

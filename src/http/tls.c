@@ -1,8 +1,8 @@
 /* http/tls.c: certificates and keys, parsed once per client.
  *
- * libcurl would read PEM again for every connection, and its default trust store is a bundle of 140
- * certificates: a megabyte for each. OpenSSL's objects are counted, so each connection's context
- * just refers to ours.
+ * libcurl would parse PEM again for every connection, and its default trust store is a bundle of
+ * 140 certificates, which takes a megabyte per connection. OpenSSL's objects are reference-counted,
+ * so the contexts of all connections refer to the same ones.
  */
 #include <dirent.h>
 #include <openssl/err.h>
@@ -12,7 +12,8 @@
 #include "http/internal.h"
 #include "http/pem.h"
 
-/* Where distributions keep all certificates in one file; as Go's crypto/x509 looks for them. */
+/* Where distributions keep all certificates in one file: the list of Go, crypto/x509/root_linux.go.
+ */
 static const char *const bundles[] = {
 	"/etc/ssl/certs/ca-certificates.crt",
 	"/etc/pki/tls/certs/ca-bundle.crt",
@@ -22,9 +23,10 @@ static const char *const bundles[] = {
 	"/etc/ssl/cert.pem",
 };
 
-/* Has this folder the links named by hash that OpenSSL finds certificates by? */
+/* Does the folder hold links named after a hash of the subject, by which OpenSSL finds a
+ * certificate? */
 static bool
-is_hashed(const char *folder)
+tls_is_hashed(const char *folder)
 {
 	DIR *dir = opendir(folder);
 	bool found = false;
@@ -37,10 +39,11 @@ is_hashed(const char *folder)
 	return found;
 }
 
-/* A hashed folder costs nothing until a certificate of it is needed, and then only that one. Images
- * that hold nothing but a bundle have no such folder. */
+/* A hashed folder is preferred: OpenSSL reads only the certificates that it needs. Minimal
+ * container images have only a bundle. Where nothing is found, the client starts anyway; its
+ * connections fail to verify, and their errors say so. */
 static void
-add_system_anchors(X509_STORE *store)
+tls_add_system_anchors(X509_STORE *store)
 {
 	const char *const folders[] = { X509_get_default_cert_dir(), "/etc/ssl/certs" };
 
@@ -49,7 +52,7 @@ add_system_anchors(X509_STORE *store)
 		return;
 	}
 	for (size_t i = 0; i < ARRAY_LEN(folders); i++) {
-		if (is_hashed(folders[i]) && X509_STORE_load_path(store, folders[i]) == 1)
+		if (tls_is_hashed(folders[i]) && X509_STORE_load_path(store, folders[i]) == 1)
 			return;
 	}
 	for (size_t i = 0; i < ARRAY_LEN(bundles); i++) {
@@ -60,7 +63,7 @@ add_system_anchors(X509_STORE *store)
 }
 
 static bool
-add_anchors(struct tls *tls, struct str pem, struct error *err)
+tls_add_anchors(struct tls *tls, struct str pem, struct error *err)
 {
 	CLEANUP(x509_stackp) STACK_OF(X509) *anchors = NULL;
 
@@ -74,27 +77,36 @@ add_anchors(struct tls *tls, struct str pem, struct error *err)
 	return true;
 }
 
-/* Where nothing is found, connections fail to verify and say so: that is no reason not to start. */
 static bool
-load_anchors(struct tls *tls, const struct tls_config *config, struct error *err)
+tls_load_anchors(struct tls *tls, const struct tls_config *config, struct error *err)
 {
 	tls->store = X509_STORE_new();
 	if (!tls->store)
 		alloc_fail(1, sizeof(tls->store));
-	/* any certificate we were given is an anchor, be it self-signed or not; as Go does */
+	/* as in Go, every given certificate is an anchor, even if it is not self-signed */
 	X509_STORE_set_flags(tls->store, X509_V_FLAG_PARTIAL_CHAIN | X509_V_FLAG_TRUSTED_FIRST);
 	if (config->is_insecure || config->trusts_nothing)
 		return true;
 	if (config->ca_pem.len > 0)
-		return add_anchors(tls, config->ca_pem, err);
-	add_system_anchors(tls->store);
+		return tls_add_anchors(tls, config->ca_pem, err);
+	tls_add_system_anchors(tls->store);
 	return true;
 }
 
-/* The first certificate is ours, the others lead to the one who signed it. */
+/* Loads our own certificate, which comes first, the chain to its issuer, and the key. */
 static bool
-load_pair(struct tls *tls, const struct tls_config *config, struct error *err)
+tls_load_own(struct tls *tls, const struct tls_config *config, struct error *err)
 {
+	bool has_key = config->key_pem && secret_is_set(config->key_pem);
+
+	if (config->cert_pem.len == 0 && !has_key)
+		return true;
+	if (config->cert_pem.len == 0)
+		return err_set(err, ERR_INVALID,
+		               "there is a private key without a client certificate");
+	if (!has_key)
+		return err_set(err, ERR_INVALID,
+		               "there is a client certificate without its private key");
 	if (!pem_certificates(config->cert_pem, "the client certificate", &tls->chain, err) ||
 	    !pem_key(secret_expose(config->key_pem), "the client key", &tls->key, err))
 		return false;
@@ -105,25 +117,11 @@ load_pair(struct tls *tls, const struct tls_config *config, struct error *err)
 	return err_set(err, ERR_INVALID, "the private key does not match the client certificate");
 }
 
-static bool
-load_own(struct tls *tls, const struct tls_config *config, struct error *err)
-{
-	bool has_key = config->key_pem && secret_is_set(config->key_pem);
-
-	if (config->cert_pem.len == 0 && !has_key)
-		return true;
-	if (config->cert_pem.len == 0)
-		return err_set(err, ERR_INVALID, "a private key without a client certificate");
-	if (!has_key)
-		return err_set(err, ERR_INVALID, "a client certificate without its private key");
-	return load_pair(tls, config, err);
-}
-
 bool
 tls_init(struct tls *tls, const struct tls_config *config, struct error *err)
 {
 	*tls = (struct tls){ 0 };
-	if (load_anchors(tls, config, err) && load_own(tls, config, err))
+	if (tls_load_anchors(tls, config, err) && tls_load_own(tls, config, err))
 		return true;
 	tls_fini(tls);
 	return false;
@@ -142,7 +140,7 @@ tls_fini(struct tls *tls)
 bool
 tls_apply(const struct tls *tls, SSL_CTX *ctx)
 {
-	/* 34 kB less for a connection that waits */
+	/* saves 34 kB for each idle connection */
 	SSL_CTX_set_mode(ctx, SSL_MODE_RELEASE_BUFFERS);
 	SSL_CTX_set1_cert_store(ctx, tls->store);
 	if (!tls->cert)
@@ -163,21 +161,14 @@ http_tls_check(const struct tls_config *config, struct error *err)
 	return true;
 }
 
-static bool
-to_wall_ns(const ASN1_TIME *time, int64_t *ret_wall_ns)
-{
-	struct tm tm;
-
-	return ASN1_TIME_to_tm(time, &tm) == 1 &&
-	       !__builtin_mul_overflow((int64_t)timegm(&tm), NS_PER_SEC, ret_wall_ns);
-}
-
 bool
 http_certificate_begins(struct str pem, int64_t *ret_wall_ns)
 {
 	CLEANUP(x509_stackp) STACK_OF(X509) *certs = NULL;
 	struct error err;
+	struct tm tm;
 
 	return pem_certificates(pem, "the certificate", &certs, &err) &&
-	       to_wall_ns(X509_get0_notBefore(sk_X509_value(certs, 0)), ret_wall_ns);
+	       ASN1_TIME_to_tm(X509_get0_notBefore(sk_X509_value(certs, 0)), &tm) == 1 &&
+	       !__builtin_mul_overflow((int64_t)timegm(&tm), NS_PER_SEC, ret_wall_ns);
 }

@@ -1,7 +1,8 @@
 /* http/url.c: see url.h.
  *
- * Only what we need of RFC 3986, and strict where it matters: a host is a name or an address and
- * nothing that a later reader could take for something else.
+ * This reads only the parts of RFC 3986 that are needed here. It is strict about the host, which is
+ * a DNS name or an address: two parsers that disagree about the host of a URL would send
+ * credentials to the wrong server.
  */
 #include "http/url.h"
 
@@ -19,6 +20,7 @@ static const struct {
 	{ { "socks5", 6 }, 1080 },
 };
 
+/* Such bytes would break up a request line or a header, or a line of a log. */
 static bool
 has_space_or_control(struct str s)
 {
@@ -31,8 +33,7 @@ has_space_or_control(struct str s)
 	return false;
 }
 
-/* Takes "https://" off *rest. The view is of our own table: in lower case, however it was
- * written. */
+/* Takes "https://" off *rest. url->scheme is a view of the table above, so it is in lower case. */
 static bool
 take_scheme(struct str *rest, struct url *url)
 {
@@ -50,7 +51,7 @@ take_scheme(struct str *rest, struct url *url)
 	return false;
 }
 
-/* The length of s up to the first of any of these bytes. */
+/* The number of bytes of s before the first of the bytes in any. A zero byte never matches. */
 static size_t
 length_before(struct str s, const char *any)
 {
@@ -61,8 +62,9 @@ length_before(struct str s, const char *any)
 	return n;
 }
 
+/* A DNS name as resolvers accept it: '_' is not of RFC 1123, but is in use. */
 static bool
-is_name(struct str host)
+is_host_name(struct str host)
 {
 	for (size_t i = 0; i < host.len; i++) {
 		unsigned char c = (unsigned char)host.ptr[i];
@@ -83,7 +85,7 @@ take_host(struct str *rest, struct str *ret)
 	if (!str_starts(*rest, STR("["))) {
 		*ret = str_head(*rest, length_before(*rest, ":"));
 		*rest = str_skip(*rest, ret->len);
-		return is_name(*ret);
+		return is_host_name(*ret);
 	}
 	end = str_index(*rest, ']');
 	if (end < 0)
@@ -99,14 +101,14 @@ take_port(struct str text, int *port)
 	int64_t value;
 
 	if (text.len == 0 || str_eq(text, STR(":")))
-		return true; /* as with Go and curl, "host:" has the scheme's own port */
+		return true; /* "host:" means the scheme's own port, as in Go and curl */
 	if (!str_starts(text, STR(":")) || !str_to_i64(str_skip(text, 1), 1, 65535, &value))
 		return false;
 	*port = (int)value;
 	return true;
 }
 
-/* The last '@' ends the user's name and password: it may be in them unescaped. */
+/* The last '@' ends the user name and password, because a password may contain '@' unescaped. */
 static struct str
 skip_userinfo(struct str authority, bool *ret_found)
 {
@@ -130,7 +132,7 @@ path_of(struct str rest)
 	return path;
 }
 
-/* The text may hold a password: no message repeats it. */
+/* The text may hold a password, so no message repeats it. */
 bool
 url_parse(struct str text, struct url *ret, struct error *err)
 {
@@ -138,10 +140,11 @@ url_parse(struct str text, struct url *ret, struct error *err)
 	struct url url = { 0 };
 
 	if (has_space_or_control(text))
-		return err_set(err, ERR_INVALID, "a URL has no spaces or control characters");
+		return err_set(err, ERR_INVALID,
+		               "a URL must not contain spaces or control characters");
 	if (!take_scheme(&rest, &url))
 		return err_set(err, ERR_INVALID,
-		               "a URL starts with https://, http:// or socks5://");
+		               "the URL does not start with https://, http:// or socks5://");
 	authority = str_head(rest, length_before(rest, "/?#"));
 	url.path = path_of(str_skip(rest, authority.len));
 	authority = skip_userinfo(authority, &url.has_userinfo);
@@ -178,7 +181,7 @@ url_add_query(struct buf *b, const char *name, struct str value)
 }
 
 static const char *
-environment(const char *lower, const char *upper)
+get_proxy_variable(const char *lower, const char *upper)
 {
 	const char *value = getenv(lower);
 
@@ -208,19 +211,19 @@ proxy_from_environment(const struct url *url)
 	if (is_loopback(url->host))
 		return NULL;
 	if (str_eq(url->scheme, STR("https")))
-		proxy = environment("https_proxy", "HTTPS_PROXY");
+		proxy = get_proxy_variable("https_proxy", "HTTPS_PROXY");
 	else if (str_eq(url->scheme, STR("http")))
-		proxy = environment("http_proxy", "HTTP_PROXY");
-	if (proxy &&
-	    proxy_is_excluded(str_c(environment("no_proxy", "NO_PROXY")), url->host, url->port))
+		proxy = get_proxy_variable("http_proxy", "HTTP_PROXY");
+	if (proxy && proxy_is_excluded(str_c(get_proxy_variable("no_proxy", "NO_PROXY")), url->host,
+	                               url->port))
 		return NULL;
 	return proxy;
 }
 
-/* Cuts "host:port" and "[address]:port"; *ret_port is 0 where none is written. Text that is
- * neither, such as an address with colons and no brackets, is a host as a whole. */
+/* Splits "host:port" and "[address]:port"; *ret_port is 0 if there is no port. Other text, such as
+ * an IPv6 address without brackets, is taken as a host. */
 static void
-cut_port(struct str entry, struct str *ret_host, int *ret_port)
+split_port(struct str entry, struct str *ret_host, int *ret_port)
 {
 	bool is_bracketed = str_starts(entry, STR("["));
 	size_t end = length_before(entry, is_bracketed ? "]" : ":");
@@ -240,9 +243,9 @@ cut_port(struct str entry, struct str *ret_host, int *ret_port)
 	}
 }
 
-/* "a.b" covers a.b and all below it, ".a.b" and "*.a.b" only what is below. */
+/* "a.b" covers a.b and all names below it; ".a.b" and "*.a.b" cover only the names below it. */
 static bool
-covers_name(struct str pattern, struct str host)
+proxy_entry_covers_name(struct str pattern, struct str host)
 {
 	struct str end;
 
@@ -259,7 +262,7 @@ covers_name(struct str pattern, struct str host)
 }
 
 static bool
-entry_covers(struct str entry, struct str host, int port)
+proxy_entry_covers(struct str entry, struct str host, int port)
 {
 	struct ip_net net;
 	struct ip ip, entry_ip;
@@ -268,12 +271,12 @@ entry_covers(struct str entry, struct str host, int port)
 
 	if (ip_net_parse(entry, &net))
 		return ip_parse(host, &ip) && ip_net_contains(&net, &ip);
-	cut_port(entry, &entry_host, &entry_port);
+	split_port(entry, &entry_host, &entry_port);
 	if (entry_port != 0 && entry_port != port)
 		return false;
 	if (ip_parse(entry_host, &entry_ip))
 		return ip_parse(host, &ip) && ip_eq(&ip, &entry_ip);
-	return covers_name(entry_host, host);
+	return proxy_entry_covers_name(entry_host, host);
 }
 
 bool
@@ -284,7 +287,7 @@ proxy_is_excluded(struct str no_proxy, struct str host, int port)
 
 		if (str_eq(entry, STR("*")))
 			return true;
-		if (entry.len > 0 && entry_covers(entry, host, port))
+		if (entry.len > 0 && proxy_entry_covers(entry, host, port))
 			return true;
 	}
 	return false;

@@ -1,4 +1,7 @@
-/* http/url.h: the parts of an http(s) URL, and which hosts go through a proxy.
+/* http/url.h: the parts of an http(s) URL, and which hosts are reached through a proxy.
+ *
+ * Pure functions on views, apart from proxy_from_environment(), which reads the environment. No
+ * message repeats a URL, since it may hold a password.
  */
 #ifndef CCMD_HTTP_URL_H
 #define CCMD_HTTP_URL_H
@@ -7,11 +10,11 @@
 #include "base/error.h"
 
 struct url {
-	struct str scheme; /* "https", in lower case as written */
+	struct str scheme; /* "https", "http" or "socks5", in lower case */
 	struct str host;   /* without brackets */
-	int port;          /* 1 to 65535; 443 or 80 when not written */
+	int port;          /* 1 to 65535; the scheme's own port if the URL has none */
 	struct str path;   /* "" or "/…", without trailing slashes */
-	bool has_userinfo;
+	bool has_userinfo; /* there is a user name or password, which is skipped */
 };
 
 /** Reads an absolute URL; the views point into text. Query and fragment are dropped. ERR_INVALID
@@ -19,23 +22,23 @@ struct url {
  * for a bad port. */
 NODISCARD bool url_parse(struct str text, struct url *ret, struct error *err);
 
-/** Appends s percent-encoded as a query value or a path segment: all but RFC 3986's unreserved
- * characters. */
+/** Appends s as a query value or a path segment. All characters but the unreserved ones of RFC
+ * 3986, section 2.3, are percent-encoded. */
 void url_add_escaped(struct buf *b, struct str s);
 
-/** Appends "name=value", after '&' or '?' as needed. */
+/** Appends "?name=value", or "&name=value" if b has a query already. */
 void url_add_query(struct buf *b, const char *name, struct str value);
 
-/** Which proxy the environment asks for. The variables of both cases are looked at, lower case
- * first, as curl and Go do: https_proxy/HTTPS_PROXY for https, http_proxy/HTTP_PROXY for http. The
- * result of getenv, or NULL: none, or `no_proxy` covers the host.
+/** The proxy that the environment names for a URL: https_proxy or HTTPS_PROXY for https, http_proxy
+ * or HTTP_PROXY for http, the lower case first as in curl and Go. NULL when there is none or
+ * no_proxy covers the host; otherwise a result of getenv().
  *
- * no_proxy/NO_PROXY as Go reads it: "*"; host suffixes with or without a leading dot; host:port; IP
- * addresses; CIDRs of both families. "localhost" and loopback addresses never go through a
- * proxy. */
+ * no_proxy and NO_PROXY are read as in Go (golang.org/x/net/http/httpproxy): "*", host suffixes
+ * with or without a leading dot, host:port, IP addresses, CIDRs of both families. "localhost" and
+ * loopback addresses are never reached through a proxy. */
 const char *proxy_from_environment(const struct url *url);
 
-/** The pure rule behind it: does this no_proxy list cover host:port? */
+/** Does this no_proxy list cover host:port? */
 bool proxy_is_excluded(struct str no_proxy, struct str host, int port);
 
 #endif
