@@ -1,8 +1,14 @@
 /* kube/client.c: see client.h.
  *
- * One way down for all: answer() = exchange() with its retries + what the status means + the body
- * into the call's arena. Only requests that can safely be sent twice are marked so for the
- * transport; everything else is sent again by the reconcile loop, which looks first.
+ * All requests go through the same steps: client_call() sends and turns the status into an error,
+ * with client_exchange() repeating as the server asks; kube_request() copies the body into the
+ * call's arena. Only requests that are harmless when executed twice are marked can_replay for the
+ * transport. Everything else is repeated by the reconcile loop, which reads the present state
+ * first.
+ *
+ * The errors follow docs/spec/kube-client.md, "Errors of the API": the Status object in the body
+ * says more than the HTTP status, because proxies and the API server's own layers use the same HTTP
+ * status for different failures.
  */
 #include "kube/client.h"
 
@@ -32,23 +38,25 @@ static const double size_buckets[] = { 64,    256,    512,     1024,    4096,   
 
 METRIC_FAMILY(
 	requests_total, METRIC_COUNTER, "rest_client_requests_total",
-	"[ALPHA] Requests to the API server, each attempt, by status code (<error>: no answer).",
+	"[ALPHA] Attempts of requests to the API server, by status code (<error>: no answer).",
 	.labels = { "code", "method", "host" });
-METRIC_FAMILY(retries_total, METRIC_COUNTER, "rest_client_request_retries_total",
-              "[ALPHA] Requests sent again, by the status code that led to it.",
-              .labels = { "code", "verb", "host" });
-METRIC_FAMILY(duration_seconds, METRIC_HISTOGRAM, "rest_client_request_duration_seconds",
-              "[ALPHA] Time a request took, waiting and retries included; not watches and lists.",
-              .labels = { "verb", "host" }, METRIC_BUCKETS(duration_buckets));
-METRIC_FAMILY(limited_seconds, METRIC_HISTOGRAM, "rest_client_rate_limiter_duration_seconds",
-              "[ALPHA] Time an attempt waited for its turn: for others to end, for --kube-api-qps, "
-              "for what the server asked for.",
-              .labels = { "verb", "host" }, METRIC_BUCKETS(duration_buckets));
+METRIC_FAMILY(
+	retries_total, METRIC_COUNTER, "rest_client_request_retries_total",
+	"[ALPHA] Repeated requests to the API server, by the status code that caused the repetition.",
+	.labels = { "code", "verb", "host" });
+METRIC_FAMILY(
+	duration_seconds, METRIC_HISTOGRAM, "rest_client_request_duration_seconds",
+	"[ALPHA] Duration of requests to the API server, with waiting and retries, without lists and watches.",
+	.labels = { "verb", "host" }, METRIC_BUCKETS(duration_buckets));
+METRIC_FAMILY(
+	limited_seconds, METRIC_HISTOGRAM, "rest_client_rate_limiter_duration_seconds",
+	"[ALPHA] Time an attempt waited for its turn: for running requests to end, for --kube-api-qps, or for a Retry-After to pass.",
+	.labels = { "verb", "host" }, METRIC_BUCKETS(duration_buckets));
 METRIC_FAMILY(request_bytes, METRIC_HISTOGRAM, "rest_client_request_size_bytes",
-              "[ALPHA] Size of a request's body, each attempt.", .labels = { "verb", "host" },
-              METRIC_BUCKETS(size_buckets));
+              "[ALPHA] Size of the bodies of requests to the API server, for each attempt.",
+              .labels = { "verb", "host" }, METRIC_BUCKETS(size_buckets));
 METRIC_FAMILY(response_bytes, METRIC_HISTOGRAM, "rest_client_response_size_bytes",
-              "[ALPHA] Size of an answer's body; not of watches and lists.",
+              "[ALPHA] Size of the bodies of the API server's answers, without lists and watches.",
               .labels = { "verb", "host" }, METRIC_BUCKETS(size_buckets));
 
 static const char *
@@ -58,7 +66,7 @@ host_label(const struct kube_client *c)
 }
 
 static void
-count(struct metric_family *family, const char *host, enum http_method method, int status)
+count_by_status(struct metric_family *family, const char *host, enum http_method method, int status)
 {
 	char memory[16] = "";
 	struct buf code = BUF_FIXED(memory);
@@ -73,7 +81,7 @@ count(struct metric_family *family, const char *host, enum http_method method, i
 void
 kube_count_request(const char *host, enum http_method method, int status)
 {
-	count(&requests_total, host ? host : "", method, status);
+	count_by_status(&requests_total, host ? host : "", method, status);
 }
 
 static void
@@ -89,16 +97,7 @@ in_seconds(int64_t ns)
 	return (double)ns / (double)NS_PER_SEC;
 }
 
-static void
-observe_attempt(const struct kube_client *c, const struct http_request *request,
-                const struct http_response *response)
-{
-	observe(&limited_seconds, c, request, in_seconds(response->waited_ns));
-	observe(&request_bytes, c, request, (double)request->body.len);
-	observe(&response_bytes, c, request, (double)response->body.len);
-}
-
-/* ---- what an answer means ---- */
+/* ---- the meaning of an answer ---- */
 
 static bool
 is_failure(int64_t status)
@@ -151,7 +150,7 @@ kube_status_code(yyjson_val *status)
 	return ERR_INTERNAL;
 }
 
-/* The Status object that body is, or NULL; *ret_doc owns it. */
+/* The Status object in body, or NULL if body is something else; *ret_doc owns it. */
 static yyjson_val *
 parse_status(struct str body, yyjson_doc **ret_doc)
 {
@@ -164,27 +163,21 @@ parse_status(struct str body, yyjson_doc **ret_doc)
 	return str_eq_c(kind, "Status") ? yyjson_doc_get_root(*ret_doc) : NULL;
 }
 
-/* The header is better informed: it may come from a proxy in between. */
-static int64_t
-status_retry_after_ms(yyjson_val *status, int64_t header_ms)
-{
-	int64_t seconds = 0;
-
-	if (header_ms > 0 ||
-	    json_i64(status, "details.retryAfterSeconds", &seconds) != JSON_FOUND || seconds <= 0)
-		return header_ms;
-	return MS_PER_SEC * (seconds < LIMIT_RETRY_AFTER_S ? seconds : LIMIT_RETRY_AFTER_S);
-}
-
+/* retry_after_ms is that of the header, which overrides the Status object's: it may come from a
+ * proxy in between, which knows about the load now. */
 static bool
 status_error(struct error *err, const struct http_request *request, int http_status,
              int64_t retry_after_ms, yyjson_val *status)
 {
 	struct str message = STR_EMPTY;
+	int64_t seconds = 0;
 
 	(void)json_str(status, "message", &message);
-	http_status_error(err, request, http_status, status_retry_after_ms(status, retry_after_ms),
-	                  message);
+	if (retry_after_ms == 0 &&
+	    json_i64(status, "details.retryAfterSeconds", &seconds) == JSON_FOUND && seconds > 0)
+		retry_after_ms = MS_PER_SEC *
+		                 (seconds < LIMIT_RETRY_AFTER_S ? seconds : LIMIT_RETRY_AFTER_S);
+	http_status_error(err, request, http_status, retry_after_ms, message);
 	err->code = kube_status_code(status);
 	if (err->code == ERR_INTERNAL && is_failure(http_status))
 		err->code = code_of_status(http_status);
@@ -203,8 +196,8 @@ kube_status_error(struct error *err, const struct http_request *request, int sta
 	return http_status_error(err, request, status, retry_after_ms, body);
 }
 
-/* A Status that reports a failure under a 2xx. Parsing every answer twice only for that would be a
- * waste, so most are let through by a look at the text. */
+/* The API server may answer 2xx with a Status object that reports a failure. Parsing every answer
+ * for that would cost too much, so only answers that contain both words are parsed. */
 static bool
 check_success(const struct http_request *request, const struct http_response *response,
               struct error *err)
@@ -224,9 +217,10 @@ check_success(const struct http_request *request, const struct http_response *re
 
 /* ---- one request ---- */
 
+/* Sends a request once. False when there is no answer. */
 static bool
-attempt(struct kube_client *c, struct call *call, const struct http_request *request,
-        struct http_response *response, struct error *err)
+client_attempt(struct kube_client *c, struct call *call, const struct http_request *request,
+               struct http_response *response, struct error *err)
 {
 	struct http_request named = *request;
 	bool is_answered;
@@ -234,40 +228,30 @@ attempt(struct kube_client *c, struct call *call, const struct http_request *req
 	named.user_agent = c->user_agent;
 	is_answered = http_do(c->http, call, &named, response, err);
 	kube_count_request(c->host, request->method, is_answered ? response->status : 0);
-	if (is_answered)
-		observe_attempt(c, request, response);
-	return is_answered;
+	if (!is_answered)
+		return false;
+	observe(&limited_seconds, c, request, in_seconds(response->waited_ns));
+	observe(&request_bytes, c, request, (double)request->body.len);
+	observe(&response_bytes, c, request, (double)response->body.len);
+	return true;
 }
 
+/* Sends a request, and again as long as the server asks for that with a Retry-After. A wait that
+ * would end after the deadline is not begun: the refusal is the result. The wait is up to 20 %
+ * longer than asked, so that clients that were refused together do not return together. */
 static bool
-asks_for_retry(const struct http_response *response)
-{
-	return (response->status == 429 || response->status >= 500) && response->retry_after_ms > 0;
-}
-
-/* Up to 20 % longer than asked, so that those who were sent away together do not come back
- * together. */
-static int64_t
-retry_wait_ns(const struct http_response *response)
-{
-	int64_t wait_ns = response->retry_after_ms * NS_PER_MS;
-
-	return wait_ns + rand_between(0, wait_ns / 5);
-}
-
-/* Sends and repeats as the server asks. A wait beyond the deadline is not begun: its answer is the
- * result. */
-static bool
-exchange(struct kube_client *c, struct call *call, const struct http_request *request,
-         struct http_response *response, struct error *err)
+client_exchange(struct kube_client *c, struct call *call, const struct http_request *request,
+                struct http_response *response, struct error *err)
 {
 	struct attempts attempts = { .begun_ns = clock_mono(c->clock) };
 	struct error refusal;
 
-	for (int n_retries = 0; attempt(c, call, request, response, err); n_retries++) {
-		int64_t wait_ns = retry_wait_ns(response);
+	for (int n_retries = 0; client_attempt(c, call, request, response, err); n_retries++) {
+		int64_t asked_ns = response->retry_after_ms * NS_PER_MS;
+		int64_t wait_ns = asked_ns + rand_between(0, asked_ns / 5);
+		bool is_refusal = response->status == 429 || response->status >= 500;
 
-		if (!asks_for_retry(response) || n_retries == MAX_RETRIES)
+		if (!is_refusal || asked_ns == 0 || n_retries == MAX_RETRIES)
 			return true;
 		if (clock_deadline(clock_mono(c->clock), wait_ns) >= call->deadline_mono_ns)
 			return true;
@@ -276,7 +260,7 @@ exchange(struct kube_client *c, struct call *call, const struct http_request *re
 		attempts_note(&attempts, &refusal);
 		if (!cancel_sleep(call->cancel, call->clock, wait_ns, err))
 			return false;
-		count(&retries_total, host_label(c), request->method, response->status);
+		count_by_status(&retries_total, host_label(c), request->method, response->status);
 		http_response_fini(response);
 		*response = (struct http_response){ .body = response->body };
 	}
@@ -284,25 +268,17 @@ exchange(struct kube_client *c, struct call *call, const struct http_request *re
 	return attempts_end(&attempts, clock_mono(c->clock), err);
 }
 
+/* Sends a request. False when there is no answer or the answer is a failure. */
 static bool
-is_success(int status)
-{
-	return status >= 200 && status <= 206;
-}
-
-/* A request that succeeds. */
-static bool
-succeed(struct kube_client *c, struct call *call, const struct http_request *request,
-        struct http_response *response, struct error *err)
+client_call(struct kube_client *c, struct call *call, const struct http_request *request,
+            struct http_response *response, struct error *err)
 {
 	int64_t start_ns = clock_mono(c->clock);
-	bool is_answered;
-
-	is_answered = exchange(c, call, request, response, err);
+	bool is_answered = client_exchange(c, call, request, response, err);
 	observe(&duration_seconds, c, request, in_seconds(clock_mono(c->clock) - start_ns));
 	if (!is_answered)
 		return false;
-	if (!is_success(response->status))
+	if (response->status < 200 || response->status > 206)
 		return kube_status_error(err, request, response->status, response->retry_after_ms,
 		                         buf_str(&response->body));
 	return check_success(request, response, err);
@@ -318,14 +294,14 @@ check_content(const struct http_request *request, const struct http_response *re
 	return true;
 }
 
-/* A request whose answer is an object; ret_body NULL: which one does not matter. */
+/* Sends a request and copies the body of the answer to the call's arena. ret_body may be NULL. */
 static bool
-answer(struct kube_client *c, struct call *call, const struct http_request *request,
-       struct str *ret_body, struct error *err)
+kube_request(struct kube_client *c, struct call *call, const struct http_request *request,
+             struct str *ret_body, struct error *err)
 {
 	CLEANUP(http_response_fini) struct http_response response = HTTP_RESPONSE_INIT;
 
-	if (!succeed(c, call, request, &response, err))
+	if (!client_call(c, call, request, &response, err))
 		return false;
 	if (!ret_body)
 		return true;
@@ -335,7 +311,7 @@ answer(struct kube_client *c, struct call *call, const struct http_request *requ
 	return true;
 }
 
-/* ---- requests by what they are for ---- */
+/* ---- requests by purpose ---- */
 
 bool
 kube_get(struct kube_client *c, struct call *call, struct str path, struct str *ret_body,
@@ -343,7 +319,7 @@ kube_get(struct kube_client *c, struct call *call, struct str path, struct str *
 {
 	struct http_request request = { .method = HTTP_GET, .target = path };
 
-	return answer(c, call, &request, ret_body, err);
+	return kube_request(c, call, &request, ret_body, err);
 }
 
 static const char *
@@ -365,11 +341,11 @@ kube_patch(struct kube_client *c, struct call *call, struct str path, enum kube_
 		.body = body,
 	};
 
-	return answer(c, call, &request, ret_body, err);
+	return kube_request(c, call, &request, ret_body, err);
 }
 
-/* An event that arrives twice is answered with AlreadyExists, which is as good as success: it may
- * be replayed. */
+/* Background requests create events, under a name of ours: the second of two is answered with
+ * AlreadyExists, which the recorder takes as success. They may therefore be replayed. */
 bool
 kube_post(struct kube_client *c, struct call *call, struct str path, enum http_class class,
           struct str body, struct str *ret_body, struct error *err)
@@ -383,7 +359,7 @@ kube_post(struct kube_client *c, struct call *call, struct str path, enum http_c
 		.can_replay = class == HTTP_BACKGROUND,
 	};
 
-	return answer(c, call, &request, ret_body, err);
+	return kube_request(c, call, &request, ret_body, err);
 }
 
 bool
@@ -397,10 +373,9 @@ kube_put(struct kube_client *c, struct call *call, struct str path, struct str b
 		.body = body,
 	};
 
-	return answer(c, call, &request, ret_body, err);
+	return kube_request(c, call, &request, ret_body, err);
 }
 
-/* Sets counts and texts to given values: twice is the same as once. */
 bool
 kube_post_secret(struct kube_client *c, struct call *call, struct str path, struct str body,
                  struct buf *ret, struct error *err)
@@ -414,7 +389,8 @@ kube_post_secret(struct kube_client *c, struct call *call, struct str path, stru
 		.body = body,
 	};
 
-	if (!succeed(c, call, &request, &response, err) || !check_content(&request, &response, err))
+	if (!client_call(c, call, &request, &response, err) ||
+	    !check_content(&request, &response, err))
 		return false;
 	buf_wipe(ret);
 	*ret = response.body;
@@ -422,6 +398,8 @@ kube_post_secret(struct kube_client *c, struct call *call, struct str path, stru
 	return true;
 }
 
+/* Such a patch sets counts and texts to given values. Applying it twice has the same result as
+ * once, so it may be replayed. */
 bool
 kube_patch_background(struct kube_client *c, struct call *call, struct str path, struct str body,
                       struct error *err)
@@ -436,11 +414,11 @@ kube_patch_background(struct kube_client *c, struct call *call, struct str path,
 		.can_replay = true,
 	};
 
-	return answer(c, call, &request, /*ret_body=*/NULL, err);
+	return kube_request(c, call, &request, /*ret_body=*/NULL, err);
 }
 
-/* It may be sent again: with UID and version as preconditions, a second DELETE at worst finds
- * nothing or conflicts with the first one. */
+/* A DELETE may be replayed: with UID and version as preconditions, a second one finds nothing, or
+ * conflicts with the first one. */
 bool
 kube_delete(struct kube_client *c, struct call *call, struct str path, struct str uid,
             struct str version, struct error *err)
@@ -466,14 +444,15 @@ kube_delete(struct kube_client *c, struct call *call, struct str path, struct st
 		               "DELETE %" STR_FMT ": the UID or the resource version is too long",
 		               STR_ARG(path));
 	request.body = buf_str(&body);
-	return answer(c, call, &request, /*ret_body=*/NULL, err);
+	return kube_request(c, call, &request, /*ret_body=*/NULL, err);
 }
 
 /* ---- start-up ---- */
 
-/* *ret_is_final: waiting will not help. */
+/* Asks /healthz once. *ret_is_final: waiting will not help, because the server's certificate cannot
+ * be verified. */
 static bool
-is_healthy(struct kube_client *c, struct call *call, bool *ret_is_final, struct error *err)
+client_check_health(struct kube_client *c, struct call *call, bool *ret_is_final, struct error *err)
 {
 	CLEANUP(http_response_fini) struct http_response response = HTTP_RESPONSE_INIT;
 	struct http_request request = { .method = HTTP_GET,
@@ -481,7 +460,7 @@ is_healthy(struct kube_client *c, struct call *call, bool *ret_is_final, struct 
 		                        .accept = "*/*" };
 
 	*ret_is_final = false;
-	if (!attempt(c, call, &request, &response, err)) {
+	if (!client_attempt(c, call, &request, &response, err)) {
 		*ret_is_final = response.is_untrusted;
 		return false;
 	}
@@ -490,33 +469,28 @@ is_healthy(struct kube_client *c, struct call *call, bool *ret_is_final, struct 
 	                         buf_str(&response.body));
 }
 
-static bool
-give_up(const struct attempts *attempts, int64_t now_ns, int64_t timeout_ms, struct error *err)
-{
-	char memory[32] = "";
-	struct buf duration = BUF_FIXED(memory);
-
-	(void)attempts_end(attempts, now_ns, err);
-	clock_format_duration(&duration, timeout_ms * NS_PER_MS);
-	return err_wrap(err, "the API server was not healthy for %s", memory);
-}
-
 bool
 kube_wait_healthy(struct kube_client *c, struct call *call, int64_t timeout_ms, struct error *err)
 {
 	int64_t end_ns = clock_deadline(clock_mono(c->clock), timeout_ms * NS_PER_MS);
 	struct attempts attempts = { .begun_ns = clock_mono(c->clock) };
 	struct call part = *call;
+	char memory[32] = "";
+	struct buf duration = BUF_FIXED(memory);
 	bool is_final;
 
 	if (end_ns < part.deadline_mono_ns)
 		part.deadline_mono_ns = end_ns;
-	while (!is_healthy(c, &part, &is_final, err)) {
+	while (!client_check_health(c, &part, &is_final, err)) {
 		if (is_final)
-			return err_wrap(err, "the API server's certificate is not to be trusted");
+			return err_wrap(err, "the API server's certificate cannot be verified");
 		attempts_note(&attempts, err);
-		if (clock_deadline(clock_mono(c->clock), HEALTH_EVERY_NS) >= part.deadline_mono_ns)
-			return give_up(&attempts, clock_mono(c->clock), timeout_ms, err);
+		if (clock_deadline(clock_mono(c->clock), HEALTH_EVERY_NS) >=
+		    part.deadline_mono_ns) {
+			(void)attempts_end(&attempts, clock_mono(c->clock), err);
+			clock_format_duration(&duration, timeout_ms * NS_PER_MS);
+			return err_wrap(err, "the API server was not healthy for %s", memory);
+		}
 		if (!cancel_sleep(call->cancel, call->clock, HEALTH_EVERY_NS, err))
 			return false;
 	}

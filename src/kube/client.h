@@ -1,9 +1,10 @@
-/* kube/client.h: requests to the API server, typed by what they are for.
+/* kube/client.h: requests to the API server, one function for each purpose.
  *
- * Thin: a path, a body, an answer's status turned into struct error by the Status object inside
- * (docs/spec/kube-client.md, "Errors of the API"). Retries inside one request: 429 and 5xx with
- * Retry-After, and a GET that lost its connection; at most 10, with jitter, interruptible.
- * Everything else is the caller's business: reconcile loops back off by themselves.
+ * A request is a path and a body of JSON text. An answer that means failure becomes a struct error,
+ * by the Status object in it (docs/spec/kube-client.md, "Errors of the API"). Within a request, 429
+ * and 5xx with Retry-After are retried, at most 10 times with jitter, and a GET whose reused
+ * connection broke is sent once more. The caller handles everything else: reconcile loops have
+ * their own back-off.
  *
  * Threads: any.
  */
@@ -24,42 +25,43 @@ struct kube_client {
 /** How a PATCH body is read by the server. */
 enum kube_patch {
 	KUBE_PATCH_MERGE,     /* application/merge-patch+json: lists are replaced whole */
-	KUBE_PATCH_STRATEGIC, /* application/strategic-merge-patch+json: each list by its own rule
-	                       */
+	KUBE_PATCH_STRATEGIC, /* application/strategic-merge-patch+json: a rule for each list */
 };
 
 /** What the answer to a write should hold. */
 enum kube_answer {
-	KUBE_ANSWER_META, /* metadata only (PartialObjectMetadata): 1 kB instead of 12 */
+	KUBE_ANSWER_META, /* only the metadata (PartialObjectMetadata): of a node 1 kB instead of 12
+	                   */
 	KUBE_ANSWER_FULL,
 };
 
-/** GET path. *ret_body is the object's JSON, in call->arena. ERR_NOT_FOUND, ERR_FORBIDDEN… as
- * http_status_error(). */
+/** GET path. *ret_body is the object's JSON, in call->arena. ERR_NOT_FOUND, ERR_FORBIDDEN and
+ * others as in http_status_error(). */
 NODISCARD bool kube_get(struct kube_client *, struct call *, struct str path, struct str *ret_body,
                         struct error *err);
 
-/** PATCH. *ret_body (may be NULL) as for kube_get(). ERR_NOT_FOUND the object is gone, ERR_CONFLICT
- * its resourceVersion or UID is another, ERR_INVALID the server refuses the content. */
+/** PATCH. ret_body may be NULL. ERR_NOT_FOUND: the object is gone; ERR_CONFLICT: it has another
+ * resourceVersion or UID; ERR_INVALID: the server refuses the content. */
 NODISCARD bool kube_patch(struct kube_client *, struct call *, struct str path,
                           enum kube_patch kind, struct str body, enum kube_answer answer,
                           struct str *ret_body, struct error *err);
 
-/** POST; class as in http.h. ERR_EXISTS, ERR_NOT_FOUND (the namespace is gone)… */
+/** POST; class as in http.h. ret_body may be NULL. ERR_EXISTS; ERR_NOT_FOUND: the namespace is
+ * gone. */
 NODISCARD bool kube_post(struct kube_client *, struct call *, struct str path,
                          enum http_class class, struct str body, struct str *ret_body,
                          struct error *err);
 
-/** PUT of a whole object, never sent twice. ERR_CONFLICT: its resourceVersion or UID is another by
- * now. */
+/** PUT of a whole object, never sent twice. ERR_CONFLICT: it has another resourceVersion or UID. */
 NODISCARD bool kube_put(struct kube_client *, struct call *, struct str path, struct str body,
                         struct str *ret_body, struct error *err);
 
-/** POST whose answer holds a secret: it never leaves *ret, which is replaced by a secret buffer. */
+/** POST whose answer holds a secret, e.g. a TokenRequest. *ret is replaced by a buffer that is
+ * wiped when freed, and no other copy is made. */
 NODISCARD bool kube_post_secret(struct kube_client *, struct call *, struct str path,
                                 struct str body, struct buf *ret, struct error *err);
 
-/** PATCH in the background, for events. */
+/** A PATCH of class HTTP_BACKGROUND, for events. */
 NODISCARD bool kube_patch_background(struct kube_client *, struct call *, struct str path,
                                      struct str body, struct error *err);
 
@@ -68,22 +70,23 @@ NODISCARD bool kube_patch_background(struct kube_client *, struct call *, struct
 NODISCARD bool kube_delete(struct kube_client *, struct call *, struct str path, struct str uid,
                            struct str version, struct error *err);
 
-/** Waits until GET /healthz answers 200: asks every second for up to timeout_ms. A server whose
- * certificate does not verify ends it at once: at start, that is a wrong configuration. */
+/** Waits until GET /healthz answers 200: asks every second for up to timeout_ms. Fails immediately
+ * if the server's certificate cannot be verified, because at start that means a wrong
+ * configuration. */
 NODISCARD bool kube_wait_healthy(struct kube_client *, struct call *, int64_t timeout_ms,
                                  struct error *err);
 
-/** Turns an answer that means failure into an error: code by the Status object's reason, else by
- * the HTTP status; the message has the server's text. Returns false. Exported for the reflector. */
+/** Turns an answer that means failure into an error: the code is that of the Status object's
+ * reason, else that of the HTTP status; the message contains the server's text. Returns false. */
 bool kube_status_error(struct error *err, const struct http_request *request, int status,
                        int64_t retry_after_ms, struct str body);
 
-/** The code that a Status object's reason and code stand for (Expired is GONE, AlreadyExists is
- * EXISTS…). */
+/** The error code for the reason, or else the code, of a Status object: Expired is GONE,
+ * AlreadyExists is EXISTS. */
 enum err_code kube_status_code(yyjson_val *status);
 
-/** Counts an attempt that was made without a kube_client: a list's or a watch's. host: as
- * kube_client.host; status 0: no answer. */
+/** Counts an attempt of a list or a watch, which are sent without a kube_client. host as in
+ * kube_client; status 0: no answer. */
 void kube_count_request(const char *host, enum http_method, int status);
 
 #endif

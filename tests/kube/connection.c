@@ -680,7 +680,7 @@ a_wrong_authority_ends_the_start(void **state UNUSED)
 	w->client->clock = &clock_real;
 	assert_false(kube_wait_healthy(w->client, &w->call, 10000, &w->err));
 	assert_true(clock_mono(&clock_real) - before_ns < 5 * NS_PER_SEC);
-	assert_non_null(strstr(w->err.msg, "the API server's certificate is not to be trusted: "));
+	assert_non_null(strstr(w->err.msg, "the API server's certificate cannot be verified: "));
 }
 
 static int

@@ -163,7 +163,7 @@ def test_another_authority_is_told_at_once(cluster, inventory, tmp_path):
     done = run_ccmd("--cloud-provider=cloudlycke", f"--cloud-config={inventory.path}", f"--kubeconfig={path}",
                     "--leader-elect=false", "--secure-port=0")
     assert done.returncode == 1 and time.monotonic() - begun < 8
-    assert "the API server's certificate is not to be trusted" in done.stderr and cluster.url() in done.stderr
+    assert "the API server's certificate cannot be verified" in done.stderr and cluster.url() in done.stderr
 
 
 # --- with an audit log, and a control plane that may be changed ----------------------------------------------------------
