@@ -87,12 +87,12 @@ static bool
 wait_in(struct lab *lab, int64_t deadline_ms, struct hz_action action, struct error *err)
 {
 	CLEANUP(hz_actions_freep)
-	struct hz_actions *actions = hz_actions_new(lab->api, &lab->clock);
+	struct hz_actions *actions = hz_actions_new(lab->api, &lab->fake.clock);
 	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
 	struct call call = lab_call(lab, &arena);
 
 	if (deadline_ms > 0)
-		call.deadline_mono_ns = lab->now_ns + deadline_ms * NS_PER_MS;
+		call.deadline_mono_ns = lab->fake.now_ns + deadline_ms * NS_PER_MS;
 	return hz_actions_wait(actions, &call, action, err);
 }
 
@@ -110,7 +110,7 @@ what_is_over_costs_nothing(void **state)
 
 	assert_true(wait_in(lab, 0, (struct hz_action){ .id = 7, .is_over = true }, &err));
 	assert_true(wait_in(lab, 0, (struct hz_action){ .id = 0 }, &err));
-	assert_int_equal(lab->n_asked, 0);
+	assert_int_equal(lab->script.n_asked, 0);
 }
 
 static void
@@ -118,48 +118,49 @@ asks_less_and_less_often(void **state)
 {
 	static const int64_t ages_ms[] = { 100, 200, 400, 800, 1600, 3200, 6400, 11400, 16400 };
 	struct lab *lab = *state;
-	int64_t begun_ns = lab->now_ns;
+	int64_t begun_ns = lab->fake.now_ns;
 	struct error err;
 
 	for (size_t i = 1; i < ARRAY_LEN(ages_ms); i++)
 		lab_answer(lab, TARGET, 200, RUNNING);
 	lab_answer(lab, TARGET, 200, SUCCESS);
 	assert_true(wait_for_7(lab, 0, &err));
-	assert_int_equal(lab->n_asked, ARRAY_LEN(ages_ms));
-	assert_int_equal((lab->now_ns - begun_ns) / NS_PER_MS, ages_ms[ARRAY_LEN(ages_ms) - 1]);
+	assert_int_equal(lab->script.n_asked, ARRAY_LEN(ages_ms));
+	assert_int_equal((lab->fake.now_ns - begun_ns) / NS_PER_MS,
+	                 ages_ms[ARRAY_LEN(ages_ms) - 1]);
 }
 
 static void
 comes_back_when_there_is_no_time(void **state)
 {
 	struct lab *lab = *state;
-	int64_t begun_ns = lab->now_ns;
+	int64_t begun_ns = lab->fake.now_ns;
 	struct error err;
 
 	lab_answer(lab, TARGET, 200, RUNNING);
 	assert_false(wait_for_7(lab, 3000, &err));
 	assert_int_equal(err.code, ERR_PENDING);
 	assert_string_equal(err.msg, "action 7 is still under way");
-	assert_int_equal(lab->n_asked, 5);
-	assert_int_equal((lab->now_ns - begun_ns) / NS_PER_MS, 1600);
+	assert_int_equal(lab->script.n_asked, 5);
+	assert_int_equal((lab->fake.now_ns - begun_ns) / NS_PER_MS, 1600);
 	assert_in_range(err.retry_after_ms, 1600, 1601);
 	assert_false(wait_for_7(lab, 50, &err));
 	assert_int_equal(err.code, ERR_PENDING);
-	assert_int_equal(lab->n_asked, 5);
+	assert_int_equal(lab->script.n_asked, 5);
 }
 
 static void
 nobody_is_held_for_ever(void **state)
 {
 	struct lab *lab = *state;
-	int64_t begun_ns = lab->now_ns;
+	int64_t begun_ns = lab->fake.now_ns;
 	struct error err;
 
 	lab_answer(lab, TARGET, 200, RUNNING);
 	assert_false(wait_for_7(lab, 0, &err));
 	assert_int_equal(err.code, ERR_PENDING);
-	assert_in_range(lab->now_ns - begun_ns, 290 * NS_PER_SEC, 300 * NS_PER_SEC);
-	assert_int_equal(lab->n_asked, 65);
+	assert_in_range(lab->fake.now_ns - begun_ns, 290 * NS_PER_SEC, 300 * NS_PER_SEC);
+	assert_int_equal(lab->script.n_asked, 65);
 }
 
 static void
@@ -168,7 +169,7 @@ check_failure(struct lab *lab, int status, const char *body, enum err_code code,
 {
 	struct error err;
 
-	lab->n_answers = 0;
+	lab->script.n_answers = 0;
 	lab_answer(lab, TARGET, status, body);
 	assert_false(wait_for_7(lab, 0, &err));
 	assert_int_equal(err.code, code);
@@ -190,7 +191,7 @@ says_why_it_failed(void **state)
 	              "no (unauthorized) [GET " TARGET ", status 401]");
 	check_failure(lab, 429, LAB_ERROR("rate_limit_exceeded"), ERR_THROTTLED,
 	              "no (rate_limit_exceeded) [GET " TARGET ", status 429]");
-	assert_int_equal(lab->n_asked, 4);
+	assert_int_equal(lab->script.n_asked, 4);
 }
 
 static void
@@ -201,12 +202,12 @@ a_bad_moment_of_the_cloud_passes(void **state)
 
 	lab_answer(lab, TARGET, 503, LAB_ERROR("unavailable"));
 	lab_answer(lab, TARGET, 200, "{}");
-	lab_add(lab, (struct lab_answer){ .target = TARGET, .code = ERR_UNAVAILABLE });
+	lab_add(lab, (struct http_script_answer){ .target = TARGET, .code = ERR_UNAVAILABLE });
 	lab_answer(lab, TARGET, 200, RUNNING);
 	lab_answer(lab, TARGET, 200, SUCCESS);
 	assert_true(wait_for_7(lab, 0, &err));
-	assert_int_equal(lab->n_asked, 5);
-	lab->n_answers = 0;
+	assert_int_equal(lab->script.n_asked, 5);
+	lab->script.n_answers = 0;
 	lab_answer(lab, TARGET, 503, LAB_ERROR("unavailable"));
 	assert_false(wait_for_7(lab, 150, &err));
 	assert_int_equal(err.code, ERR_PENDING);
@@ -219,7 +220,7 @@ static void
 an_outage_is_not_taken_for_a_long_action(void **state)
 {
 	struct lab *lab = *state;
-	int64_t begun_ns = lab->now_ns;
+	int64_t begun_ns = lab->fake.now_ns;
 	struct error err;
 
 	lab_answer(lab, TARGET, 503, LAB_ERROR("unavailable"));
@@ -229,9 +230,9 @@ an_outage_is_not_taken_for_a_long_action(void **state)
 	assert_true(str_starts(str_c(err.msg),
 	                       STR("action 7 is still under way: the Hetzner Cloud API has been "
 	                           "unavailable since ")));
-	assert_true(lab->now_ns - begun_ns < 3 * NS_PER_SEC);
-	assert_int_equal(lab->n_asked, 3); /* two, and a probe after a second */
-	lab->n_answers = 0;
+	assert_true(lab->fake.now_ns - begun_ns < 3 * NS_PER_SEC);
+	assert_int_equal(lab->script.n_asked, 3); /* two, and a probe after a second */
+	lab->script.n_answers = 0;
 	lab_answer(lab, TARGET, 200, SUCCESS);
 	assert_true(wait_for_7(lab, 10000, &err));
 }
@@ -243,10 +244,10 @@ a_cancelled_request_ends_the_wait(void **state)
 	struct lab *lab = *state;
 	struct error err;
 
-	lab_add(lab, (struct lab_answer){ .target = TARGET, .code = ERR_CANCELLED });
+	lab_add(lab, (struct http_script_answer){ .target = TARGET, .code = ERR_CANCELLED });
 	assert_false(wait_for_7(lab, 0, &err));
 	assert_int_equal(err.code, ERR_CANCELLED);
-	assert_int_equal(lab->n_asked, 1);
+	assert_int_equal(lab->script.n_asked, 1);
 }
 
 static void
@@ -255,15 +256,15 @@ the_reserve_is_not_for_waiting(void **state)
 	struct lab *lab = *state;
 	struct error err;
 
-	lab_add(lab, (struct lab_answer){ .target = TARGET,
-	                                  .status = 200,
-	                                  .body = RUNNING,
-	                                  .limit = 3600,
-	                                  .remaining = 10,
-	                                  .reset_s = 1800003590 });
+	lab_add(lab, (struct http_script_answer){ .target = TARGET,
+	                                          .status = 200,
+	                                          .body = RUNNING,
+	                                          .limit = 3600,
+	                                          .remaining = 10,
+	                                          .reset_s = 1800003590 });
 	assert_false(wait_for_7(lab, 0, &err));
 	assert_int_equal(err.code, ERR_THROTTLED);
-	assert_int_equal(lab->n_asked, 1);
+	assert_int_equal(lab->script.n_asked, 1);
 }
 
 /* ---- many who wait: threads, and a cloud that takes its time ---- */

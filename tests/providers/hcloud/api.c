@@ -33,12 +33,12 @@ check(struct lab *lab, enum http_method method, int status, const char *body, un
 	struct error err;
 
 	lab_open(lab, &hz_official, 0); /* several failures are an outage */
-	lab->n_answers = 0;
-	lab->n_asked = 0;
+	lab->script.n_answers = 0;
+	lab->script.n_asked = 0;
 	lab_answer(lab, "/x", status, body);
 	assert_false(ask(lab, method, false, &err));
 	assert_int_equal(err.code, code);
-	assert_int_equal(lab->n_asked, n_asked);
+	assert_int_equal(lab->script.n_asked, n_asked);
 }
 
 /* docs/spec/hcloud.md, "Retries" */
@@ -61,7 +61,7 @@ several_attempts_are_reported_behind_the_error(void **state)
 	lab_answer(lab, "/x", 502, "<html>");
 	assert_false(ask(lab, HTTP_GET, false, &err));
 	assert_non_null(strstr(err.msg, " (3 attempts in "));
-	lab->n_answers = 0;
+	lab->script.n_answers = 0;
 	lab_answer(lab, "/x", 503, LAB_ERROR("unavailable"));
 	assert_false(ask(lab, HTTP_GET, false, &err));
 	assert_null(strstr(err.msg, "attempts"));
@@ -96,14 +96,14 @@ static void
 over_the_limit_nobody_is_held(void **state)
 {
 	struct lab *lab = *state;
-	int64_t begun_ns = lab->now_ns;
+	int64_t begun_ns = lab->fake.now_ns;
 	struct error err;
 
 	lab_answer(lab, "/x", 429, LAB_ERROR("rate_limit_exceeded"));
 	assert_false(ask(lab, HTTP_GET, false, &err));
 	assert_int_equal(err.code, ERR_THROTTLED);
-	assert_int_equal(lab->n_asked, 1);
-	assert_int_equal(lab->now_ns, begun_ns);
+	assert_int_equal(lab->script.n_asked, 1);
+	assert_int_equal(lab->fake.now_ns, begun_ns);
 	assert_in_range(err.retry_after_ms, 180000, 182000); /* the reserve, and one */
 	assert_false(hz_api_admit(lab->api, HZ_URGENT, 1, &err));
 }
@@ -112,16 +112,16 @@ static void
 at_start_it_is_patient(void **state)
 {
 	struct lab *lab = *state;
-	int64_t begun_ns = lab->now_ns;
+	int64_t begun_ns = lab->fake.now_ns;
 	struct error err;
 
 	for (int i = 0; i < 5; i++)
 		lab_answer(lab, "/x", 429, LAB_ERROR("rate_limit_exceeded"));
 	lab_answer(lab, "/x", 200, "{}");
 	assert_true(ask(lab, HTTP_GET, true, &err));
-	assert_int_equal(lab->n_asked, 6);
+	assert_int_equal(lab->script.n_asked, 6);
 	/* 1, 1-2, 1-4, 1-8 and 1-16 s */
-	assert_in_range(lab->now_ns - begun_ns, 5 * NS_PER_SEC, 31 * NS_PER_SEC);
+	assert_in_range(lab->fake.now_ns - begun_ns, 5 * NS_PER_SEC, 31 * NS_PER_SEC);
 }
 
 static void
@@ -136,7 +136,7 @@ errors_are_in_the_apis_words(void **state)
 	assert_false(ask(lab, HTTP_GET, false, &err));
 	assert_string_equal(err.msg,
 	                    "unable to authenticate more (unauthorized) [GET /x, status 401]");
-	lab->n_answers = 0;
+	lab->script.n_answers = 0;
 	lab_open(lab, &hz_official, 0);
 	lab_answer(lab, "/x", 418, "I am a teapot");
 	assert_false(ask(lab, HTTP_GET, false, &err));
@@ -153,8 +153,8 @@ check_message(struct lab *lab, const char *body, const char *correlation_id, con
 {
 	struct error err;
 
-	lab->n_answers = 0;
-	lab->correlation_id = correlation_id;
+	lab->script.n_answers = 0;
+	lab->script.correlation_id = correlation_id;
 	lab_answer(lab, "/x", 422, body);
 	assert_false(ask(lab, HTTP_POST, false, &err));
 	assert_string_equal(err.msg, message);
@@ -184,20 +184,20 @@ changes_leave_the_reserve_to_others(void **state)
 	struct lab *lab = *state;
 	struct error err;
 
-	lab_add(lab, (struct lab_answer){ .target = "/x",
-	                                  .status = 200,
-	                                  .body = "{}",
-	                                  .limit = 3600,
-	                                  .remaining = 181,
-	                                  .reset_s = 1800003419 });
+	lab_add(lab, (struct http_script_answer){ .target = "/x",
+	                                          .status = 200,
+	                                          .body = "{}",
+	                                          .limit = 3600,
+	                                          .remaining = 181,
+	                                          .reset_s = 1800003419 });
 	assert_true(ask(lab, HTTP_POST, false, &err));
 	assert_true(ask(lab, HTTP_DELETE, false, &err));
-	lab->answers[0].remaining = 180;
+	lab->script.answers[0].remaining = 180;
 	assert_true(ask(lab, HTTP_PUT, false, &err));
 	assert_false(ask(lab, HTTP_POST, false, &err));
 	assert_int_equal(err.code, ERR_THROTTLED);
 	assert_in_range(err.retry_after_ms, 1, 2000);
-	assert_int_equal(lab->n_asked, 3);
+	assert_int_equal(lab->script.n_asked, 3);
 	assert_true(ask(lab, HTTP_GET, false, &err)); /* it has been admitted */
 }
 
@@ -213,16 +213,16 @@ a_wrong_token_is_told_once(void **state)
 	for (int i = 0; i < 20; i++)
 		assert_false(ask(lab, HTTP_GET, false, &err));
 	assert_string_equal(
-		lab->events.ptr,
+		lab->fake.events.ptr,
 		"- HetznerTokenRefused: The Hetzner Cloud API refuses the token, so nodes and load balancers stay as "
 		"they are. Put a valid one into HCLOUD_TOKEN, or into the file HCLOUD_TOKEN_FILE, which is read without "
 		"a restart. It says: no (unauthorized) [GET /x, status 401]\n");
-	buf_reset(&lab->events);
-	lab->n_answers = 0;
+	buf_reset(&lab->fake.events);
+	lab->script.n_answers = 0;
 	lab_answer(lab, "/x", 404, LAB_NOT_FOUND);
-	lab->now_ns += NS_PER_SEC;
+	lab->fake.now_ns += NS_PER_SEC;
 	assert_false(ask(lab, HTTP_GET, false, &err));
-	assert_string_equal(lab->events.ptr,
+	assert_string_equal(lab->fake.events.ptr,
 	                    "- Normal HetznerAnswers: The Hetzner Cloud API answers again\n");
 }
 
@@ -235,14 +235,14 @@ silence_is_told_after_a_minute(void **state)
 	lab_answer(lab, "/x", 503, "<html>");
 	for (int i = 0; i < 6; i++) {
 		assert_false(ask(lab, HTTP_GET, false, &err));
-		assert_string_equal(lab->events.ptr, "");
-		lab->now_ns += 10 * NS_PER_SEC;
+		assert_string_equal(lab->fake.events.ptr, "");
+		lab->fake.now_ns += 10 * NS_PER_SEC;
 	}
-	lab->now_ns += 10 * NS_PER_SEC;
+	lab->fake.now_ns += 10 * NS_PER_SEC;
 	assert_false(ask(lab, HTTP_GET, false, &err));
-	assert_non_null(strstr(lab->events.ptr, "- HetznerUnavailable: "));
+	assert_non_null(strstr(lab->fake.events.ptr, "- HetznerUnavailable: "));
 	assert_non_null(
-		strstr(lab->events.ptr,
+		strstr(lab->fake.events.ptr,
 	               "hcloud: server responded with status code 503 [GET /x, status 503]\n"));
 }
 
@@ -258,14 +258,15 @@ an_answer_is_no_trouble(void **state)
 	struct error err;
 
 	for (size_t i = 0; i < 10 * ARRAY_LEN(bodies); i++) {
-		lab->n_answers = 0;
+		lab->script.n_answers = 0;
 		lab_answer(lab, "/x", i % ARRAY_LEN(bodies) ? 422 : 429,
 		           bodies[i % ARRAY_LEN(bodies)]);
 		assert_false(ask(lab, HTTP_GET, false, &err));
-		lab->now_ns += 30 * NS_PER_SEC;
+		lab->fake.now_ns += 30 * NS_PER_SEC;
 	}
-	assert_ptr_equal(strstr(lab->events.ptr, "- HetznerRateLimit: "), lab->events.ptr);
-	assert_null(strstr(lab->events.ptr + 1, "- Hetzner"));
+	assert_ptr_equal(strstr(lab->fake.events.ptr, "- HetznerRateLimit: "),
+	                 lab->fake.events.ptr);
+	assert_null(strstr(lab->fake.events.ptr + 1, "- Hetzner"));
 }
 
 static void
@@ -336,16 +337,16 @@ an_outage_is_probed_now_and_then(void **state)
 	lab_answer(lab, "/x", 502, "<html>");
 	for (int i = 0; i < 18000; i++) {
 		assert_false(ask(lab, i % 2 ? HTTP_GET : HTTP_POST, false, &err));
-		lab->now_ns += 100 * NS_PER_MS;
+		lab->fake.now_ns += 100 * NS_PER_MS;
 	}
 	assert_true(err.is_outage);
-	assert_in_range(lab->n_asked, 60, 70);
-	assert_int_equal(lab->n_recovered, 0);
-	lab->n_answers = 0;
+	assert_in_range(lab->script.n_asked, 60, 70);
+	assert_int_equal(lab->fake.n_recovered, 0);
+	lab->script.n_answers = 0;
 	lab_answer(lab, "/x", 200, "{}");
-	lab->now_ns += 30 * NS_PER_SEC;
+	lab->fake.now_ns += 30 * NS_PER_SEC;
 	assert_true(ask(lab, HTTP_GET, false, &err));
-	assert_int_equal(lab->n_recovered, 1);
+	assert_int_equal(lab->fake.n_recovered, 1);
 }
 
 /* Requests that were never answered are not taken from the budget, so no caller waits for it to
@@ -356,24 +357,25 @@ an_outage_costs_no_budget(void **state)
 	struct lab *lab = *state;
 	struct error err;
 
-	lab_add(lab, (struct lab_answer){ .target = "/x",
-	                                  .status = 200,
-	                                  .body = "{}",
-	                                  .limit = 3600,
-	                                  .remaining = 2000,
-	                                  .reset_s = lab->now_ns / NS_PER_SEC + 1600 });
-	lab_add(lab, (struct lab_answer){ .target = "/x", .code = ERR_UNAVAILABLE });
+	lab_add(lab,
+	        (struct http_script_answer){ .target = "/x",
+	                                     .status = 200,
+	                                     .body = "{}",
+	                                     .limit = 3600,
+	                                     .remaining = 2000,
+	                                     .reset_s = lab->fake.now_ns / NS_PER_SEC + 1600 });
+	lab_add(lab, (struct http_script_answer){ .target = "/x", .code = ERR_UNAVAILABLE });
 	assert_true(ask(lab, HTTP_GET, false, &err));
 	for (int i = 0; i < 1800; i++) {
 		/* a list of 5,000 servers */
 		if (hz_api_admit(lab->api, HZ_URGENT, 100, &err))
 			assert_false(ask(lab, HTTP_GET, false, &err));
 		assert_int_equal(err.code, ERR_UNAVAILABLE);
-		lab->now_ns += NS_PER_SEC;
+		lab->fake.now_ns += NS_PER_SEC;
 	}
-	lab->n_answers = 0;
+	lab->script.n_answers = 0;
 	lab_answer(lab, "/x", 200, "{}");
-	lab->now_ns += 30 * NS_PER_SEC;
+	lab->fake.now_ns += 30 * NS_PER_SEC;
 	assert_true(ask(lab, HTTP_GET, false, &err));
 	assert_true(hz_api_admit(lab->api, HZ_URGENT, 2000, &err));
 }
@@ -396,14 +398,14 @@ answers_about_one_thing_are_no_outage(void **state)
 	struct error err;
 
 	for (size_t i = 0; i < ARRAY_LEN(answers); i++) {
-		lab->n_answers = 0;
-		lab->n_asked = 0;
+		lab->script.n_answers = 0;
+		lab->script.n_asked = 0;
 		lab_answer(lab, "/x", answers[i].status, answers[i].body);
 		for (int n = 0; n < 5; n++) {
 			assert_false(ask(lab, HTTP_GET, false, &err));
 			assert_false(err.is_outage);
 		}
-		assert_int_equal(lab->n_asked, 5);
+		assert_int_equal(lab->script.n_asked, 5);
 	}
 }
 
@@ -416,8 +418,8 @@ the_end_of_a_callers_time_is_no_outage(void **state)
 	struct call call = lab_call(lab, &arena);
 	struct hz_request request = { .target = STR("/x"), .endpoint = "/x", .body = STR_EMPTY };
 
-	call.deadline_mono_ns = lab->now_ns;
-	lab_add(lab, (struct lab_answer){ .target = "/x", .code = ERR_TIMEOUT });
+	call.deadline_mono_ns = lab->fake.now_ns;
+	lab_add(lab, (struct http_script_answer){ .target = "/x", .code = ERR_TIMEOUT });
 	for (int n = 0; n < 5; n++) {
 		CLEANUP(hz_answer_fini) struct hz_answer answer = HZ_ANSWER_INIT;
 		struct error err;

@@ -65,11 +65,11 @@ static void
 record_event(const struct cloud_host *host, const struct lb_spec *spec, enum host_event type,
              const char *reason, struct str message)
 {
-	struct lab *lab = CONTAINER_OF((struct cloud_host *)(uintptr_t)host, struct lab, host);
+	struct lab *lab = CONTAINER_OF((struct cloud_host *)(uintptr_t)host, struct lab, fake.host);
 
 	(void)type;
-	buf_addf(&lab->events, "%" STR_FMT " %s: %" STR_FMT "\n", STR_ARG(spec->service), reason,
-	         STR_ARG(message));
+	buf_addf(&lab->fake.events, "%" STR_FMT " %s: %" STR_FMT "\n", STR_ARG(spec->service),
+	         reason, STR_ARG(message));
 }
 
 static void
@@ -85,11 +85,11 @@ open_dialect(const struct hz_dialect *dialect, int64_t network)
 {
 	close_all();
 	lab_open(story.lab, dialect, network);
-	story.cache = hz_lb_cache_new(story.lab->api, &story.lab->clock);
-	story.actions = hz_actions_new(story.lab->api, &story.lab->clock);
+	story.cache = hz_lb_cache_new(story.lab->api, &story.lab->fake.clock);
+	story.actions = hz_actions_new(story.lab->api, &story.lab->fake.clock);
 	story.balancers = hz_balancers_new(&(struct hz_balancers_config){
 		.config = story.lab->config,
-		.host = &story.lab->host,
+		.host = &story.lab->fake.host,
 		.api = story.lab->api,
 		.actions = story.actions,
 		.cache = story.cache,
@@ -111,7 +111,7 @@ setup(void **state)
 	int result = lab_setup(state);
 
 	story.lab = *state;
-	story.lab->host.service_event = record_event;
+	story.lab->fake.host.service_event = record_event;
 	setenv("HCLOUD_LOAD_BALANCERS_LOCATION", "fsn1", 1);
 	setenv("HCLOUD_LOAD_BALANCERS_TYPE", "lb11", 1);
 	reopen();
@@ -150,10 +150,10 @@ track(const char *namespace, const char *service, const char *uid)
 static unsigned
 n_asked(void)
 {
-	unsigned n = story.lab->n_asked;
+	unsigned n = story.lab->script.n_asked;
 
-	story.lab->n_asked = 0;
-	buf_reset(&story.lab->asked);
+	story.lab->script.n_asked = 0;
+	buf_reset(&story.lab->script.asked);
 	return n;
 }
 
@@ -219,7 +219,8 @@ a_lost_answer_is_followed_by_a_look(void **state)
 	(void)state;
 	answer(OF_U, 200, NONE);
 	answer("/load_balancer_types*", 200, TYPES);
-	lab_add(story.lab, (struct lab_answer){ .target = "/load_balancers", .code = ERR_TIMEOUT });
+	lab_add(story.lab,
+	        (struct http_script_answer){ .target = "/load_balancers", .code = ERR_TIMEOUT });
 	check_failure(ERR_TIMEOUT, "hcops/LoadBalancerOps.Create");
 	n_asked();
 	answer(OF_U, 200, LISTED(LB));
@@ -235,7 +236,7 @@ one_without_addresses_is_waited_for(void **state)
 	answer(OF_U, 200, LISTED(LB_WITH("null", "round_robin")));
 	answer("/load_balancers/7", 200, "{\"load_balancer\":" LB "}");
 	check_failure(ERR_PENDING, "has no addresses yet");
-	story.lab->now_ns += 11 * NS_PER_SEC;
+	story.lab->fake.now_ns += 11 * NS_PER_SEC;
 	assert_true(ensure());
 }
 
@@ -267,17 +268,17 @@ check_adopted(const char *put)
 	       "{\"load_balancer\":" LB_LABELLED("web-lb", OWN_LABEL) "}");
 	if (!ensure())
 		fail_msg("%s", story.err.msg);
-	assert_non_null(strstr(story.lab->events.ptr, "web LoadBalancerAdopted: "));
-	if (!strstr(story.lab->asked.ptr, put))
-		fail_msg("%s is not in:\n%s", put, story.lab->asked.ptr);
+	assert_non_null(strstr(story.lab->fake.events.ptr, "web LoadBalancerAdopted: "));
+	if (!strstr(story.lab->script.asked.ptr, put))
+		fail_msg("%s is not in:\n%s", put, story.lab->script.asked.ptr);
 }
 
 static void
 check_left_alone(const char *text)
 {
 	check_failure(ERR_INVALID, text);
-	assert_non_null(strstr(story.lab->events.ptr, "web LoadBalancerNameTaken: "));
-	assert_null(strstr(story.lab->asked.ptr, "PUT"));
+	assert_non_null(strstr(story.lab->fake.events.ptr, "web LoadBalancerNameTaken: "));
+	assert_null(strstr(story.lab->script.asked.ptr, "PUT"));
 }
 
 #define PUT_BLUE(others) \
@@ -370,8 +371,8 @@ its_own_balancer_is_found_in_all_modes(void **state)
 	ask_for("never", LISTED(LB_LABELLED("web-lb", OWN_LABEL)));
 	if (!ensure())
 		fail_msg("%s", story.err.msg);
-	assert_null(strstr(story.lab->asked.ptr, "PUT"));
-	assert_int_equal(story.lab->events.len, 0);
+	assert_null(strstr(story.lab->script.asked.ptr, "PUT"));
+	assert_int_equal(story.lab->fake.events.len, 0);
 }
 
 /* Somebody removed the label. The default name contains the UID, and no Service can choose that. */
@@ -403,7 +404,7 @@ a_type_that_is_not_chosen_is_reported_beside_another_mistake(void **state)
 	story.spec.annotations = wrong;
 	story.spec.n_annotations = 1;
 	check_failure(ERR_INVALID, "maybe");
-	assert_non_null(strstr(story.lab->events.ptr, "web LoadBalancerTypeUnconfigured: "));
+	assert_non_null(strstr(story.lab->fake.events.ptr, "web LoadBalancerTypeUnconfigured: "));
 }
 
 /* ---- waiting ---- */
@@ -427,7 +428,7 @@ an_action_is_waited_for_before_all_else(void **state)
 	begin_waiting();
 	n_asked();
 	check_failure(ERR_PENDING, "action 70 is still under way");
-	assert_null(strstr(story.lab->asked.ptr, "/load_balancers"));
+	assert_null(strstr(story.lab->script.asked.ptr, "/load_balancers"));
 	answer("/actions*", 200, OVER);
 	answer("/load_balancers/7", 200,
 	       "{\"load_balancer\":" LB_WITH("\"203.0.113.1\"", "least_connections") "}");
@@ -443,17 +444,17 @@ an_action_without_end_is_told(void **state)
 
 	(void)state;
 	begin_waiting();
-	begun_ns = story.lab->now_ns;
+	begun_ns = story.lab->fake.now_ns;
 	for (; !ensure() && story.err.code == ERR_PENDING; n++) {
 		assert_true(story.err.retry_after_ms >= last_ms);
 		last_ms = story.err.retry_after_ms;
-		story.lab->now_ns += last_ms * NS_PER_MS;
+		story.lab->fake.now_ns += last_ms * NS_PER_MS;
 	}
 	assert_int_equal(last_ms, 15000);
 	assert_true(n < 40);
 	assert_int_equal(story.err.code, ERR_TIMEOUT);
 	assert_non_null(strstr(story.err.msg, "for more than 5 minutes"));
-	assert_in_range((story.lab->now_ns - begun_ns) / NS_PER_SEC, 290, 330);
+	assert_in_range((story.lab->fake.now_ns - begun_ns) / NS_PER_SEC, 290, 330);
 	n_asked();
 	answer("/load_balancers/7", 200, "{\"load_balancer\":" LB "}");
 	answer("POST /load_balancers/7/actions/change_algorithm", 423, LAB_ERROR("locked"));
@@ -470,17 +471,17 @@ patience_with_an_action_outlasts_an_outage(void **state)
 	assert_int_equal(story.err.code, ERR_PENDING);
 	answer("/actions*", 503, LAB_ERROR("unavailable"));
 	for (int i = 0; i < 60; i++) {
-		story.lab->now_ns += 10 * NS_PER_SEC;
+		story.lab->fake.now_ns += 10 * NS_PER_SEC;
 		assert_false(ensure());
 	}
 	assert_true(story.err.is_outage);
 	answer("/actions*", 200, STILL);
-	story.lab->now_ns += 30 * NS_PER_SEC;
+	story.lab->fake.now_ns += 30 * NS_PER_SEC;
 	check_failure(ERR_PENDING, "action 70 is still under way");
 	answer("/actions*", 200, OVER);
 	answer("/load_balancers/7", 200,
 	       "{\"load_balancer\":" LB_WITH("\"203.0.113.1\"", "least_connections") "}");
-	story.lab->now_ns += 5 * NS_PER_SEC;
+	story.lab->fake.now_ns += 5 * NS_PER_SEC;
 	assert_true(ensure());
 }
 
@@ -583,7 +584,7 @@ what_became_protected_meanwhile_stays(void **state)
 	answer(OF_U, 200, LISTED(LB));
 	answer("DELETE /load_balancers/7", 423, LAB_ERROR("protected"));
 	assert_true(remove_it(&was_there));
-	assert_non_null(strstr(story.lab->events.ptr, "web LoadBalancerProtected: "));
+	assert_non_null(strstr(story.lab->fake.events.ptr, "web LoadBalancerProtected: "));
 }
 
 /* ---- not found, perhaps because the token is another project's ---- */
@@ -609,8 +610,8 @@ lose_balancer(int64_t network)
 {
 	open_dialect(&hz_official, network);
 	story.spec.status = (struct lb_status){ &ingress, 1 };
-	story.lab->nodes = machines;
-	story.lab->n_nodes = ARRAY_LEN(machines);
+	story.lab->fake.nodes = machines;
+	story.lab->fake.n_nodes = ARRAY_LEN(machines);
 	answer(OF_U, 200, NONE);
 }
 
@@ -627,11 +628,12 @@ static void
 check_made(const char *asked)
 {
 	answer("/load_balancer_types*", 200, TYPES);
-	lab_add(story.lab, (struct lab_answer){ .target = "/load_balancers", .code = ERR_TIMEOUT });
+	lab_add(story.lab,
+	        (struct http_script_answer){ .target = "/load_balancers", .code = ERR_TIMEOUT });
 	check_failure(ERR_TIMEOUT, "hcops/LoadBalancerOps.Create");
-	if (!str_starts(buf_str(&story.lab->asked), str_c(asked)))
-		fail_msg("asked:\n%s", story.lab->asked.ptr);
-	assert_int_equal(story.lab->events.len, 0);
+	if (!str_starts(buf_str(&story.lab->script.asked), str_c(asked)))
+		fail_msg("asked:\n%s", story.lab->script.asked.ptr);
+	assert_int_equal(story.lab->fake.events.len, 0);
 }
 
 #define TYPES_PAGE "/load_balancer_types"
@@ -646,7 +648,7 @@ in_another_project_no_second_balancer_is_made(void **state)
 	story.spec.n_annotations = 1;
 	check_failure(ERR_PENDING, LB_ANNOTATION_GONE);
 	assert_int_equal(story.err.retry_after_ms, 5000);
-	assert_non_null(strstr(story.lab->events.ptr, "web LoadBalancerHeld: "));
+	assert_non_null(strstr(story.lab->fake.events.ptr, "web LoadBalancerHeld: "));
 	lab_check_asked(story.lab,
 	                OF_U "\n/networks/4711\n/servers/2\n/servers/1\n/servers/3\n" ALL "\n");
 }
@@ -667,7 +669,7 @@ in_another_project_no_certificate_is_ordered(void **state)
 	story.spec.annotations = managed;
 	story.spec.n_annotations = ARRAY_LEN(managed);
 	check_failure(ERR_PENDING, LB_ANNOTATION_GONE);
-	assert_null(strstr(story.lab->asked.ptr, "/certificates"));
+	assert_null(strstr(story.lab->script.asked.ptr, "/certificates"));
 }
 
 static void
@@ -680,7 +682,7 @@ in_another_project_no_service_is_released(void **state)
 	see_another_project();
 	assert_false(remove_it(&was_there));
 	assert_int_equal(story.err.code, ERR_PENDING);
-	assert_non_null(strstr(story.lab->events.ptr, "web LoadBalancerHeld: "));
+	assert_non_null(strstr(story.lab->fake.events.ptr, "web LoadBalancerHeld: "));
 }
 
 /* Of many Services that are held, each asks for its own balancer, and one of them asks for the
@@ -693,10 +695,10 @@ missing_evidence_is_not_asked_for_again_and_again(void **state)
 	see_another_project();
 	check_failure(ERR_PENDING, "");
 	n_asked();
-	story.lab->now_ns += 59 * NS_PER_SEC;
+	story.lab->fake.now_ns += 59 * NS_PER_SEC;
 	check_failure(ERR_PENDING, "");
 	lab_check_asked(story.lab, OF_U "\n");
-	story.lab->now_ns += NS_PER_SEC;
+	story.lab->fake.now_ns += NS_PER_SEC;
 	check_failure(ERR_PENDING, "");
 	assert_int_equal(n_asked(), 6);
 }
@@ -711,13 +713,14 @@ a_hold_is_looked_at_and_reported_less_and_less_often(void **state)
 	(void)state;
 	lose_balancer(0);
 	see_another_project();
-	begun_ns = now_ns = story.lab->now_ns;
+	begun_ns = now_ns = story.lab->fake.now_ns;
 	for (; now_ns < begun_ns + 3600 * NS_PER_SEC; n_looks++) {
 		check_failure(ERR_PENDING, "");
 		assert_in_range(story.err.retry_after_ms, 5000, 300000);
-		now_ns = story.lab->now_ns += story.err.retry_after_ms * NS_PER_MS;
+		now_ns = story.lab->fake.now_ns += story.err.retry_after_ms * NS_PER_MS;
 	}
-	for (const char *at = story.lab->events.ptr; (at = strstr(at, "LoadBalancerHeld")); at++)
+	for (const char *at = story.lab->fake.events.ptr; (at = strstr(at, "LoadBalancerHeld"));
+	     at++)
 		n_events++;
 	assert_in_range(n_looks, 15, 30);
 	assert_in_range(n_events, 6, 13);
@@ -734,12 +737,12 @@ the_right_token_ends_a_hold(void **state)
 	answer(OF_U, 200, LISTED(LB));
 	assert_true(ensure());
 	lab_check_asked(story.lab, OF_U "\n");
-	buf_reset(&story.lab->events);
-	story.lab->now_ns += 11 * NS_PER_SEC;
+	buf_reset(&story.lab->fake.events);
+	story.lab->fake.now_ns += 11 * NS_PER_SEC;
 	answer("/load_balancers/7", 404, LAB_NOT_FOUND);
 	answer(OF_U, 200, NONE);
 	check_failure(ERR_PENDING, "");
-	assert_non_null(strstr(story.lab->events.ptr, "LoadBalancerHeld")); /* another hold */
+	assert_non_null(strstr(story.lab->fake.events.ptr, "LoadBalancerHeld")); /* another hold */
 }
 
 static void
@@ -766,7 +769,7 @@ a_balancer_of_another_live_service_is_evidence(void **state)
 {
 	(void)state;
 	lose_balancer(0);
-	story.lab->n_nodes = 0;
+	story.lab->fake.n_nodes = 0;
 	track("default", "other", "u-2");
 	answer(ALL, 200, LISTED(LB_LABELLED("other", "\"hcloud-ccm/service-uid\":\"u-2\"")));
 	check_made(OF_U "\n" ALL "\n" TYPES_PAGE);
@@ -777,7 +780,7 @@ a_balancer_of_another_cluster_is_no_evidence(void **state)
 {
 	(void)state;
 	lose_balancer(0);
-	story.lab->n_nodes = 0;
+	story.lab->fake.n_nodes = 0;
 	answer(ALL, 200, LISTED(LB_LABELLED("other", "\"hcloud-ccm/service-uid\":\"u-2\"")));
 	check_failure(ERR_PENDING, LB_ANNOTATION_GONE);
 }
@@ -789,7 +792,7 @@ a_failed_look_is_neither_evidence_nor_its_absence(void **state)
 	lose_balancer(0);
 	answer("/servers/2", 500, LAB_ERROR("service_error"));
 	check_failure(ERR_UNAVAILABLE, "check that the token opens the project of this cluster");
-	assert_int_equal(story.lab->events.len, 0);
+	assert_int_equal(story.lab->fake.events.len, 0);
 }
 
 static const struct label gone[] = { { STR(LB_ANNOTATION_GONE), { "true", 4 } } };
@@ -804,7 +807,7 @@ an_annotation_releases_a_service_that_is_held(void **state)
 	story.spec.annotations = gone;
 	story.spec.n_annotations = 1;
 	check_made(OF_U "\n" TYPES_PAGE);
-	buf_reset(&story.lab->asked);
+	buf_reset(&story.lab->script.asked);
 	assert_true(remove_it(&was_there));
 	assert_false(was_there);
 	lab_check_asked(story.lab, OF_U "\n");
@@ -819,7 +822,7 @@ a_service_without_a_status_is_not_held(void **state)
 	lose_balancer(0);
 	story.spec.status.n_ingress = 0;
 	check_made(OF_U "\n" TYPES_PAGE);
-	buf_reset(&story.lab->asked);
+	buf_reset(&story.lab->script.asked);
 	assert_true(remove_it(&was_there));
 	lab_check_asked(story.lab, OF_U "\n");
 }
@@ -859,9 +862,9 @@ a_name_that_two_live_services_share_is_refused(void **state)
 	track("a", "b-c", "u-2");
 	check_failure(ERR_INVALID, "the load balancer name \"lab-a-b-c\" is that of two Services, "
 	                           "a-b/c and a/b-c: rename one of them");
-	assert_non_null(strstr(story.lab->events.ptr, "\nb-c LoadBalancerNameTaken: "));
-	assert_true(strstr(story.lab->events.ptr, "c LoadBalancerNameTaken: ") ==
-	            story.lab->events.ptr);
+	assert_non_null(strstr(story.lab->fake.events.ptr, "\nb-c LoadBalancerNameTaken: "));
+	assert_true(strstr(story.lab->fake.events.ptr, "c LoadBalancerNameTaken: ") ==
+	            story.lab->fake.events.ptr);
 	lab_check_asked(story.lab, OF_U "\n");
 }
 
@@ -872,7 +875,7 @@ a_service_that_has_its_balancer_keeps_it_beside_a_namesake(void **state)
 	open_tutorial(LISTED(LB_IN_NETWORK));
 	track("a", "b-c", "u-2");
 	assert_true(ensure());
-	assert_int_equal(story.lab->events.len, 0);
+	assert_int_equal(story.lab->fake.events.len, 0);
 }
 
 /* This once failed for ever, since the balancer of that name is the other Service's. */
@@ -887,7 +890,7 @@ a_service_goes_without_the_balancer_of_its_namesake(void **state)
 	       LISTED(LB_LABELLED("lab-a-b-c", "\"hcloud-ccm/service-uid\":\"u-2\"")));
 	assert_true(remove_it(&was_there));
 	assert_false(was_there);
-	assert_null(strstr(story.lab->asked.ptr, "DELETE"));
+	assert_null(strstr(story.lab->script.asked.ptr, "DELETE"));
 }
 
 static void

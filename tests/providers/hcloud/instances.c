@@ -89,23 +89,24 @@ not_found_is_absent(void **state)
 static void
 nothing_else_is_absent(void **state)
 {
-	static const struct lab_answer answers[] = {
-		{ "/servers/1", 404, "<html>not here</html>", ERR_NONE, 0, 0, 0, false },
-		{ "/servers/1", 404, "{}", ERR_NONE, 0, 0, 0, false },
-		{ "/servers/1", 404, "", ERR_NONE, 0, 0, 0, false },
-		{ "/servers/1", 404, LAB_ERROR("locked"), ERR_NONE, 0, 0, 0, false },
-		{ "/servers/1", 200, LAB_NOT_FOUND, ERR_NONE, 0, 0, 0, false },
-		{ "/servers/1", 503, LAB_NOT_FOUND, ERR_NONE, 0, 0, 0, false },
-		{ "/servers/1", 200, "{\"server\":null}", ERR_NONE, 0, 0, 0, false },
-		{ "/servers/1", 200, "", ERR_NONE, 0, 0, 0, false },
-		{ "/servers/1", 200, LAB_ONE(2, "n1"), ERR_NONE, 0, 0, 0, false },
-		{ "/servers/1", 401, LAB_ERROR("unauthorized"), ERR_NONE, 0, 0, 0, false },
-		{ "/servers/1", 403, LAB_ERROR("forbidden"), ERR_NONE, 0, 0, 0, false },
-		{ "/servers/1", 429, LAB_ERROR("rate_limit_exceeded"), ERR_NONE, 0, 0, 0, false },
-		{ "/servers/1", 500, LAB_ERROR("server_error"), ERR_NONE, 0, 0, 0, false },
-		{ "/servers/1", 302, "", ERR_NONE, 0, 0, 0, false },
-		{ "/servers/1", 0, NULL, ERR_UNAVAILABLE, 0, 0, 0, false },
-		{ "/servers/1", 0, NULL, ERR_TIMEOUT, 0, 0, 0, false },
+	static const struct http_script_answer answers[] = {
+		{ "/servers/1", 404, "<html>not here</html>", ERR_NONE, 0, 0, 0, 0, false },
+		{ "/servers/1", 404, "{}", ERR_NONE, 0, 0, 0, 0, false },
+		{ "/servers/1", 404, "", ERR_NONE, 0, 0, 0, 0, false },
+		{ "/servers/1", 404, LAB_ERROR("locked"), ERR_NONE, 0, 0, 0, 0, false },
+		{ "/servers/1", 200, LAB_NOT_FOUND, ERR_NONE, 0, 0, 0, 0, false },
+		{ "/servers/1", 503, LAB_NOT_FOUND, ERR_NONE, 0, 0, 0, 0, false },
+		{ "/servers/1", 200, "{\"server\":null}", ERR_NONE, 0, 0, 0, 0, false },
+		{ "/servers/1", 200, "", ERR_NONE, 0, 0, 0, 0, false },
+		{ "/servers/1", 200, LAB_ONE(2, "n1"), ERR_NONE, 0, 0, 0, 0, false },
+		{ "/servers/1", 401, LAB_ERROR("unauthorized"), ERR_NONE, 0, 0, 0, 0, false },
+		{ "/servers/1", 403, LAB_ERROR("forbidden"), ERR_NONE, 0, 0, 0, 0, false },
+		{ "/servers/1", 429, LAB_ERROR("rate_limit_exceeded"), ERR_NONE, 0, 0, 0, 0,
+		  false },
+		{ "/servers/1", 500, LAB_ERROR("server_error"), ERR_NONE, 0, 0, 0, 0, false },
+		{ "/servers/1", 302, "", ERR_NONE, 0, 0, 0, 0, false },
+		{ "/servers/1", 0, NULL, ERR_UNAVAILABLE, 0, 0, 0, 0, false },
+		{ "/servers/1", 0, NULL, ERR_TIMEOUT, 0, 0, 0, 0, false },
 	};
 	struct lab *lab = *state;
 	struct node_ref ref = by_id("hcloud://1");
@@ -113,7 +114,7 @@ nothing_else_is_absent(void **state)
 	for (size_t i = 0; i < ARRAY_LEN(answers); i++) {
 		struct error err;
 
-		lab->n_answers = 0;
+		lab->script.n_answers = 0;
 		lab_add(lab, answers[i]);
 		lab_open(lab, &hz_official, 0);
 		if (lab_look(lab, &ref, 1, &err))
@@ -220,7 +221,7 @@ pages_that_shift_are_not_complete(void **state)
 	for (size_t i = 0; i < ARRAY_LEN(seconds); i++) {
 		CLEANUP(look_unrefp) struct look *look = NULL;
 
-		lab->n_answers = 0;
+		lab->script.n_answers = 0;
 		lab_answer(lab, LAB_PAGE_1, 200, LAB_LIST(LAB_SERVER(1, "n1"), "2", "2"));
 		lab_answer(lab, LAB_PAGE_2, 200, seconds[i]);
 		lab_answer(lab, "/servers/9", 404, LAB_NOT_FOUND);
@@ -240,7 +241,7 @@ a_list_without_end_is_given_up(void **state)
 	lab_open(lab, &hz_official, 0);
 	lab_answer(lab, LAB_PAGE_1, 200, LAB_LIST(LAB_SERVER(1, "n1"), "1", "2"));
 	check_failure(lab, refs, 2, ERR_UNAVAILABLE);
-	assert_int_equal(lab->n_asked, 1);
+	assert_int_equal(lab->script.n_asked, 1);
 }
 
 static void
@@ -396,7 +397,7 @@ confirmations_are_bounded_and_go_round(void **state)
 	lab_answer(lab, LAB_PAGE_1, 200, NOBODY);
 	lab_answer(lab, "/servers/*", 404, LAB_NOT_FOUND);
 	first = look_at(lab, refs, 150);
-	assert_int_equal(lab->n_asked, 101);
+	assert_int_equal(lab->script.n_asked, 101);
 	second = look_at(lab, refs, 150);
 	for (size_t i = 0; i < 150; i++) {
 		bool one = first->instances[i].presence == PRESENCE_ABSENT;
@@ -485,12 +486,12 @@ a_spent_budget_is_not_overdrawn(void **state)
 	struct error err;
 
 	lab_open(lab, &hz_official, 0);
-	lab_add(lab, (struct lab_answer){ .target = "/servers/1",
-	                                  .status = 200,
-	                                  .body = LAB_ONE(1, "n1"),
-	                                  .limit = 3600,
-	                                  .remaining = 100,
-	                                  .reset_s = 1800000000 + 3500 });
+	lab_add(lab, (struct http_script_answer){ .target = "/servers/1",
+	                                          .status = 200,
+	                                          .body = LAB_ONE(1, "n1"),
+	                                          .limit = 3600,
+	                                          .remaining = 100,
+	                                          .reset_s = 1800000000 + 3500 });
 	check_one(lab, ref, PRESENCE_PRESENT, "");
 	lab_check_asked(lab, "/servers/1\n");
 	for (int i = 0; i < 3; i++) {
@@ -502,10 +503,10 @@ a_spent_budget_is_not_overdrawn(void **state)
 	lab_check_asked(lab, "");
 	/* told once */
 	assert_string_equal(
-		lab->events.ptr,
+		lab->fake.events.ptr,
 		"- HetznerRateLimit: the Hetzner Cloud API's rate limit of this project is nearly used up: periodic "
 		"looks slow down, and all wait while less than the reserve is left; the next goes in 4m21s\n");
-	lab->now_ns += 3000 * NS_PER_SEC;
+	lab->fake.now_ns += 3000 * NS_PER_SEC;
 	check_one(lab, ref, PRESENCE_PRESENT, "");
 }
 
@@ -518,12 +519,12 @@ who_is_waited_for_goes_first(void **state)
 
 	new.is_new = true;
 	lab_open(lab, &hz_official, 0);
-	lab_add(lab, (struct lab_answer){ .target = "/servers?name=n1",
-	                                  .status = 200,
-	                                  .body = "{\"servers\":[" LAB_SERVER(1, "n1") "]}",
-	                                  .limit = 3600,
-	                                  .remaining = 300,
-	                                  .reset_s = 1800000000 + 3300 });
+	lab_add(lab, (struct http_script_answer){ .target = "/servers?name=n1",
+	                                          .status = 200,
+	                                          .body = "{\"servers\":[" LAB_SERVER(1, "n1") "]}",
+	                                          .limit = 3600,
+	                                          .remaining = 300,
+	                                          .reset_s = 1800000000 + 3300 });
 	check_one(lab, new, PRESENCE_PRESENT, "");
 	assert_null(lab_look(lab, &known, 1, &err));
 	assert_null(lab_look(lab, &nameless, 1, &err));
@@ -549,11 +550,11 @@ after_a_refusal_the_background_keeps_off(void **state)
 	lab_answer(lab, "/servers/1", 200, LAB_ONE(1, "n1"));
 	assert_null(lab_look(lab, &known, 1, &err));
 	lab_check_asked(lab, "/servers/1\n");
-	lab->now_ns += 182 * NS_PER_SEC;
+	lab->fake.now_ns += 182 * NS_PER_SEC;
 	assert_null(lab_look(lab, &known, 1, &err));
 	assert_in_range(err.retry_after_ms, 178000, 180000);
 	check_one(lab, new, PRESENCE_PRESENT, "");
-	lab->now_ns += 182 * NS_PER_SEC;
+	lab->fake.now_ns += 182 * NS_PER_SEC;
 	check_one(lab, known, PRESENCE_PRESENT, "");
 	lab_check_asked(lab, "/servers/1\n/servers/1\n");
 }
@@ -616,7 +617,7 @@ one_list_answers_for_all_dedicated_servers(void **state)
 	assert_int_equal(first->instances[1].presence, PRESENCE_PRESENT);
 	check_text(first->instances[1].provider_id, "hrobot://322");
 	assert_int_equal(second->instances[0].realm, HZ_REALM_ROBOT);
-	lab->now_ns += 301 * NS_PER_SEC;
+	lab->fake.now_ns += 301 * NS_PER_SEC;
 	look_unref(TAKE(second));
 	second = look_at(lab, refs, 2);
 	lab_check_asked(lab, "/server\n");
@@ -632,8 +633,8 @@ an_absent_dedicated_server_is_asked_for(void **state)
 	check_one(lab, robot_ref("robot9", "hrobot://999"), PRESENCE_ABSENT, "");
 	lab_check_asked(lab, "/server\n/server/999\n");
 	/* an empty account */
-	lab->n_answers = 0;
-	lab->now_ns += 301 * NS_PER_SEC;
+	lab->script.n_answers = 0;
+	lab->fake.now_ns += 301 * NS_PER_SEC;
 	lab_answer(lab, "/server", 404, ROBOT_ERROR("NOT_FOUND"));
 	lab_answer(lab, "/server/999", 200, ROBOT_SERVER(999, "robot9"));
 	check_one(lab, robot_ref("robot9", "hrobot://999"), PRESENCE_PRESENT, "");
@@ -649,7 +650,7 @@ a_server_under_another_name_is_unknown(void **state)
 	check_one(lab, robot_ref("other", "hrobot://321"), PRESENCE_UNKNOWN,
 	          "Node name \"other\" differs from Robot name \"robot1\" of server 321");
 	assert_string_equal(
-		lab->events.ptr,
+		lab->fake.events.ptr,
 		"other PossibleNodeDeletion: Node name \"other\" differs from Robot name \"robot1\" of server "
 		"321, so it is unknown whether the machine of the node still exists, and the node is neither "
 		"changed nor deleted. Rename the server to \"other\" in Robot; if it has another use now: "
@@ -668,7 +669,7 @@ names_are_looked_for_on_both_sides(void **state)
 	lab_answer(lab, "/servers?name=robot2", 200, "{\"servers\":[" LAB_SERVER(9, "robot2") "]}");
 	check_one(lab, by_name("robot2"), PRESENCE_UNKNOWN,
 	          "found both a cloud & robot server for name \"robot2\"");
-	assert_string_equal(lab->events.ptr,
+	assert_string_equal(lab->fake.events.ptr,
 	                    "robot2 InstanceLookupFailed: Node robot2 could not be uniquely "
 	                    "associated with a Cloud or Robot server, as a server with this name "
 	                    "exists in both APIs\n");
@@ -722,11 +723,11 @@ robots_rate_limit_is_guarded(void **state)
 	          "next try at \"2027-01-15T08:01:00Z\"");
 	lab_check_asked(lab, "/server\n");
 	assert_string_equal(
-		lab->events.ptr,
+		lab->fake.events.ptr,
 		"- RobotRateLimitExceeded: the Robot web service's rate limit is exceeded, "
 		"dedicated servers are not looked at for 1m0s\n");
-	lab->now_ns += 61 * NS_PER_SEC;
-	lab->n_answers = 0;
+	lab->fake.now_ns += 61 * NS_PER_SEC;
+	lab->script.n_answers = 0;
 	lab_answer(lab, "/server", 200, ROBOT_LIST);
 	check_one(lab, ref, PRESENCE_PRESENT, "");
 }
@@ -748,7 +749,7 @@ robots_last_list_serves_while_it_is_away(void **state)
 	lab_answer(lab, "/server", 200, ROBOT_LIST);
 	check_one(lab, by_name("n1"), PRESENCE_PRESENT, "");
 	lab_answer(lab, "/server", 500, "oops");
-	lab->now_ns += 3600 * NS_PER_SEC;
+	lab->fake.now_ns += 3600 * NS_PER_SEC;
 	check_one(lab, by_name("n1"), PRESENCE_PRESENT, "");
 	check_one(lab, by_name("robot1"), PRESENCE_PRESENT, "");
 	check_one(
@@ -772,7 +773,7 @@ a_bad_login_is_not_repeated(void **state)
 	lab_check_asked(lab, "/server\n");
 	assert_int_equal(second->instances[0].presence, PRESENCE_UNKNOWN);
 	assert_int_equal(second->instances[0].error_code, ERR_UNAUTHORIZED);
-	assert_non_null(strstr(lab->events.ptr,
+	assert_non_null(strstr(lab->fake.events.ptr,
 	                       "- RobotLoginRefused: The Robot web service refuses "
 	                       "ROBOT_USER or ROBOT_PASSWORD."));
 }
@@ -815,17 +816,17 @@ an_outage_of_robot_leaves_cloud_servers_alone(void **state)
 		assert_int_equal(look->instances[0].presence, PRESENCE_PRESENT);
 		assert_int_equal(look->instances[1].presence, PRESENCE_UNKNOWN);
 		assert_int_equal(look->instances[1].is_outage, i > 0);
-		lab->now_ns += NS_PER_SEC;
+		lab->fake.now_ns += NS_PER_SEC;
 	}
-	n_robot = lab->n_asked - 1800;
+	n_robot = lab->script.n_asked - 1800;
 	assert_in_range(n_robot, 60, 70);
-	assert_int_equal(lab->n_recovered, 0);
-	lab->n_answers = 0;
+	assert_int_equal(lab->fake.n_recovered, 0);
+	lab->script.n_answers = 0;
 	lab_answer(lab, "/servers/1", 200, LAB_ONE(1, "n1"));
 	lab_answer(lab, "/server", 200, ROBOT_LIST);
-	lab->now_ns += 30 * NS_PER_SEC;
+	lab->fake.now_ns += 30 * NS_PER_SEC;
 	check_one(lab, refs[1], PRESENCE_PRESENT, "");
-	assert_int_equal(lab->n_recovered, 1);
+	assert_int_equal(lab->fake.n_recovered, 1);
 }
 
 int

@@ -1,48 +1,16 @@
-/* lab.h: a Hetzner Cloud that answers from a script, a host that remembers what it was told, and a
- * clock in a hurry.
- *
- * Answers belong to a target ("/servers/1", or "/servers/" and a star for all that begin so), of
- * any method or of one ("DELETE /load_balancers/1"): each is given once, in the order they were
- * added, the last one again and again. A request without one fails the test. Whoever waits on the
- * clock finds the time passed at once.
+/* lab.h: a Hetzner Cloud that answers from a script (cloud/http_script.h), with a host and a clock
+ * for tests (cloud/fake_host.h).
  */
 #ifndef CCMD_TESTS_HCLOUD_LAB_H
 #define CCMD_TESTS_HCLOUD_LAB_H
 
-#include "cloud/host.h"
-#include "http/http.h"
+#include "cloud/fake_host.h"
+#include "cloud/http_script.h"
 #include "providers/hcloud/instances.h"
 
-enum {
-	LAB_ANSWERS = 64,
-};
-
-struct lab_answer {
-	const char *target;
-	int status;       /* 0: none comes, for the reason `code` */
-	const char *body; /* must live as long as the lab */
-	enum err_code code;
-	int64_t limit, remaining, reset_s; /* RateLimit-*; limit 0: none */
-	bool is_used;
-};
-
 struct lab {
-	struct http_client http;
-	struct clock clock;
-	int64_t now_ns;
-	struct cloud_host host;
-	struct lab_answer answers[LAB_ANSWERS];
-	size_t n_answers;
-	struct buf
-		asked; /* the targets, each with a new line; of what is no GET "POST target body" */
-	const char *correlation_id; /* of all answers; NULL: none */
-	struct buf events; /* "node reason: message", likewise; with "Normal " before the reason of
-	                      one that is no Warning */
-	unsigned n_asked;
-	unsigned n_recovered;   /* how often controllers were woken after an outage */
-	struct node_ref *nodes; /* what the host knows; borrowed */
-	size_t n_nodes;
-	const char *service_address; /* that a live Service has in its status; NULL: none */
+	struct http_script script;
+	struct fake_host fake;
 	struct hz_config *config;
 	struct hz_api *api;
 	struct hz_robot *robot; /* made by lab_use_robot() */
@@ -61,7 +29,7 @@ void lab_open(struct lab *, const struct hz_dialect *, int64_t network);
 /** Before lab_open(). */
 void lab_use_robot(struct lab *);
 
-void lab_add(struct lab *, struct lab_answer answer);
+void lab_add(struct lab *, struct http_script_answer answer);
 void lab_answer(struct lab *, const char *target, int status, const char *body);
 /** What was asked so far, and forgets it. */
 void lab_check_asked(struct lab *, const char *targets);

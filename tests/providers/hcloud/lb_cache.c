@@ -33,7 +33,7 @@ setup(void **state)
 
 	story.lab = *state;
 	lab_open(story.lab, &hz_official, 0);
-	story.cache = hz_lb_cache_new(story.lab->api, &story.lab->clock);
+	story.cache = hz_lb_cache_new(story.lab->api, &story.lab->fake.clock);
 	return result;
 }
 
@@ -48,7 +48,7 @@ teardown(void **state)
 static void
 pass(int64_t seconds)
 {
-	story.lab->now_ns += seconds * NS_PER_SEC;
+	story.lab->fake.now_ns += seconds * NS_PER_SEC;
 }
 
 /* The id of the only balancer found, 0 where there is none, -1 where there are several, and what
@@ -200,7 +200,7 @@ a_failure_is_told_and_the_next_asks_again(void **state)
 	lab_answer(story.lab, OF("a"), 503, LAB_ERROR("unavailable"));
 	assert_false(hz_lb_cache_find(story.cache, &call, STR("a"), HZ_RECENT, &found, &err));
 	assert_int_equal(err.code, ERR_UNAVAILABLE);
-	buf_reset(&story.lab->asked);
+	buf_reset(&story.lab->script.asked);
 	lab_answer(story.lab, OF("a"), 200, LBS(LB(1, "a"), "1"));
 	check_found("a", HZ_RECENT, 1, OF("a") "\n");
 }
@@ -218,8 +218,8 @@ check_serving(const char *service_address, unsigned wanted)
 	struct error err;
 	unsigned n = 7;
 
-	story.lab->service_address = service_address;
-	assert_true(hz_lb_cache_count_serving(story.cache, &call, &story.lab->host, &n, &err));
+	story.lab->fake.service_address = service_address;
+	assert_true(hz_lb_cache_count_serving(story.cache, &call, &story.lab->fake.host, &n, &err));
 	assert_int_equal(n, wanted);
 }
 

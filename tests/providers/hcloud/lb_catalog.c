@@ -29,7 +29,7 @@ setup(void **state)
 	int result = lab_setup_open(state);
 
 	world.lab = *state;
-	world.types = hz_types_new(world.lab->api, &world.lab->clock);
+	world.types = hz_types_new(world.lab->api, &world.lab->fake.clock);
 	return result;
 }
 
@@ -57,12 +57,12 @@ one_list_serves_for_an_hour(void **state)
 	(void)state;
 	lab_answer(world.lab, LIST, 200, TYPES(""));
 	assert_true(find("lb11"));
-	world.lab->now_ns += 3599 * NS_PER_SEC;
+	world.lab->fake.now_ns += 3599 * NS_PER_SEC;
 	assert_true(find("lb11"));
-	assert_int_equal(world.lab->n_asked, 1);
-	world.lab->now_ns += NS_PER_SEC;
+	assert_int_equal(world.lab->script.n_asked, 1);
+	world.lab->fake.now_ns += NS_PER_SEC;
 	assert_true(find("lb11"));
-	assert_int_equal(world.lab->n_asked, 2);
+	assert_int_equal(world.lab->script.n_asked, 2);
 }
 
 static void
@@ -77,10 +77,10 @@ a_type_that_is_missing_is_asked_for_once_a_minute(void **state)
 	}
 	assert_string_equal(world.err.msg, "error getting load balancer type: "
 	                                   "load balancer type not found: lb12");
-	assert_int_equal(world.lab->n_asked, 1);
-	world.lab->now_ns += 60 * NS_PER_SEC;
+	assert_int_equal(world.lab->script.n_asked, 1);
+	world.lab->fake.now_ns += 60 * NS_PER_SEC;
 	assert_true(find("lb12"));
-	assert_int_equal(world.lab->n_asked, 2);
+	assert_int_equal(world.lab->script.n_asked, 2);
 }
 
 static bool
@@ -89,7 +89,7 @@ find_meanwhile(struct http_client *client, struct call *call, const struct http_
 {
 	(void)client;
 	world.has_found = world.looks_meanwhile && find("lb11");
-	return http_do(&world.lab->http, call, request, response, err);
+	return http_do(&world.lab->script.client, call, request, response, err);
 }
 
 /* The lookup is made by the same thread, in the middle of the request: if it had to wait, it would
@@ -97,11 +97,11 @@ find_meanwhile(struct http_client *client, struct call *call, const struct http_
 static void
 a_known_type_does_not_wait_for_a_request(void **state)
 {
-	struct http_ops ops = *world.lab->http.ops;
+	struct http_ops ops = *world.lab->script.client.ops;
 	struct hz_api_config config = {
 		.http = &world.slow,
 		.base_url = STR("https://api.example.com"),
-		.host = &world.lab->host,
+		.host = &world.lab->fake.host,
 	};
 	struct hz_api *api;
 
@@ -110,10 +110,10 @@ a_known_type_does_not_wait_for_a_request(void **state)
 	world.slow.ops = &ops;
 	api = hz_api_new(&config);
 	hz_types_free(world.types);
-	world.types = hz_types_new(api, &world.lab->clock);
+	world.types = hz_types_new(api, &world.lab->fake.clock);
 	lab_answer(world.lab, LIST, 200, TYPES(""));
 	assert_true(find("lb11"));
-	world.lab->now_ns += 60 * NS_PER_SEC;
+	world.lab->fake.now_ns += 60 * NS_PER_SEC;
 	world.looks_meanwhile = true;
 	assert_false(find("lb12"));
 	assert_true(world.has_found);

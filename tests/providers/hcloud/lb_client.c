@@ -64,12 +64,12 @@ check_unlisted(struct lab *lab, const char *body, enum err_code code, unsigned n
 	struct hz_lb_list found = { .n = 7 };
 	struct error err;
 
-	lab->n_answers = 0;
-	lab->n_asked = 0;
+	lab->script.n_answers = 0;
+	lab->script.n_asked = 0;
 	lab_answer(lab, "/load_balancers*", 200, body);
 	assert_false(list(lab, STR_EMPTY, &found, &err));
 	assert_int_equal(err.code, code);
-	assert_int_equal(lab->n_asked, n_asked);
+	assert_int_equal(lab->script.n_asked, n_asked);
 	assert_int_equal(found.n, 7);
 }
 
@@ -97,7 +97,7 @@ a_list_that_changed_is_read_again(void **state)
 	lab_answer(lab, PAGE(1, OURS), 200, LBS(LB(1, "a") "," LB(5, "c"), "null", "2"));
 	assert_true(list(lab, STR_EMPTY, &found, &err));
 	assert_int_equal(found.n, 2);
-	assert_int_equal(lab->n_asked, 3);
+	assert_int_equal(lab->script.n_asked, 3);
 }
 
 static void

@@ -37,18 +37,18 @@ static void
 remember(const struct cloud_host *host, const struct lb_spec *spec, enum host_event type,
          const char *reason, struct str message)
 {
-	struct lab *lab = CONTAINER_OF((struct cloud_host *)(uintptr_t)host, struct lab, host);
+	struct lab *lab = CONTAINER_OF((struct cloud_host *)(uintptr_t)host, struct lab, fake.host);
 
 	(void)type;
-	buf_addf(&lab->events, "%" STR_FMT " %s: %" STR_FMT "\n", STR_ARG(spec->service), reason,
-	         STR_ARG(message));
+	buf_addf(&lab->fake.events, "%" STR_FMT " %s: %" STR_FMT "\n", STR_ARG(spec->service),
+	         reason, STR_ARG(message));
 }
 
 static void
 begin(struct story *s, void **state, bool has_robot)
 {
 	s->lab = *state;
-	s->lab->host.service_event = remember;
+	s->lab->fake.host.service_event = remember;
 	setenv("ROBOT_ENABLED", has_robot ? "true" : "false", 1);
 	lab_open(s->lab, &hz_official, 0);
 	s->spec.service = STR("web");
@@ -58,12 +58,12 @@ begin(struct story *s, void **state, bool has_robot)
 static const char *
 read_targets(struct story *s, const struct node_ref nodes[], size_t n, const struct hz_lb *lb)
 {
-	struct hz_aim aim = { s->lab->config, &s->lab->host, s->lab->robot };
+	struct hz_aim aim = { s->lab->config, &s->lab->fake.host, s->lab->robot };
 	struct call call = lab_call(s->lab, &s->arena);
 	struct buf b = BUF_FIXED(s->text);
 
 	s->text[0] = '\0';
-	buf_reset(&s->lab->events);
+	buf_reset(&s->lab->fake.events);
 	s->spec.nodes = nodes;
 	s->spec.n_nodes = n;
 	hz_targets_read(&aim, &call, &s->spec, &s->desired, lb, &s->targets);
@@ -98,7 +98,7 @@ test_cloud_servers(void **state)
 	assert_true(str_eq_c(hz_targets_node(&s.targets, &s.targets.targets[1])->name, "b"));
 	s.desired.uses_private_ip = true;
 	assert_string_equal(read_targets(&s, nodes, 3, NULL), "7p 5p");
-	assert_string_equal(s.lab->events.ptr, "");
+	assert_string_equal(s.lab->fake.events.ptr, "");
 	assert_false(s.targets.is_partial);
 	end(&s);
 }
@@ -114,7 +114,7 @@ test_ids_that_are_none_of_ours(void **state)
 	begin(&s, state, false);
 	assert_string_equal(read_targets(&s, nodes, 3, NULL), "5");
 	assert_string_equal(
-		s.lab->events.ptr,
+		s.lab->fake.events.ptr,
 		"a UnknownProviderIDPrefix: Node could not be added to Load Balancer for service web "
 		"because the provider ID does not match any known format\n"
 		"b InvalidProviderID: Node could not be added to Load Balancer for service web: "
@@ -136,7 +136,7 @@ test_dedicated_servers(void **state)
 	lab_answer(s.lab, "/server", 200, ROBOT_LIST);
 	assert_string_equal(read_targets(&s, nodes, 4, NULL), "203.0.113.9 321");
 	assert_string_equal(
-		s.lab->events.ptr,
+		s.lab->fake.events.ptr,
 		"bm2 LoadBalancerTargetRefused: Node could not be added to Load Balancer "
 		"for service web: the dedicated server has no IPv4 address\n"
 		"bm3 ServerNotFound: No server with id 323 was found in Robot\n");
@@ -154,7 +154,7 @@ test_dedicated_servers_while_robot_is_off(void **state)
 
 	begin(&s, state, false);
 	assert_string_equal(read_targets(&s, nodes, 2, &lb), "5");
-	assert_string_equal(s.lab->events.ptr,
+	assert_string_equal(s.lab->fake.events.ptr,
 	                    "bm1 ServerNotFound: No server with id 321 was found in Robot\n");
 	assert_false(s.targets.is_partial);
 	end(&s);
@@ -171,7 +171,7 @@ test_a_robot_that_does_not_answer_takes_nothing_away(void **state)
 
 	lab_use_robot(*state);
 	begin(&s, state, true);
-	lab_add(s.lab, (struct lab_answer){ .target = "/server", .code = ERR_UNAVAILABLE });
+	lab_add(s.lab, (struct http_script_answer){ .target = "/server", .code = ERR_UNAVAILABLE });
 	assert_string_equal(read_targets(&s, nodes, 2, &lb), "5 203.0.113.9(stays)");
 	assert_true(s.targets.is_partial);
 	assert_int_equal(s.targets.reason.code, ERR_UNAVAILABLE);
@@ -195,7 +195,7 @@ test_private_addresses_of_dedicated_servers(void **state)
 	s.desired.uses_private_ip = true;
 	assert_string_equal(read_targets(&s, nodes, 1, NULL), "203.0.113.9");
 	assert_string_equal(
-		s.lab->events.ptr,
+		s.lab->fake.events.ptr,
 		"web InternalIPNotConfigured: hcops/LoadBalancerOps.ReconcileHCLBTargets: load balancer "
 		"web has set `use-private-ip: true`, but no InternalIP found for node bm1. Continuing "
 		"with ExternalIP.\n");
@@ -216,7 +216,7 @@ test_private_addresses_without_a_login_for_robot(void **state)
 	s.desired.uses_private_ip = true;
 	assert_string_equal(read_targets(&s, nodes, 1, NULL), "");
 	assert_string_equal(
-		s.lab->events.ptr,
+		s.lab->fake.events.ptr,
 		"web InternalIPNotConfigured: no InternalIP found for Robot node bm1 "
 		"(id=321), cannot add as LB target without Robot credentials; skipping\n");
 	nodes[0].addresses = internal;
@@ -224,7 +224,7 @@ test_private_addresses_without_a_login_for_robot(void **state)
 	assert_string_equal(read_targets(&s, nodes, 1, NULL), "10.1.0.2");
 	s.desired.uses_private_ip = false;
 	assert_string_equal(read_targets(&s, nodes, 1, NULL), "");
-	assert_string_equal(s.lab->events.ptr,
+	assert_string_equal(s.lab->fake.events.ptr,
 	                    "bm1 ServerNotFound: No server with id 321 was found in Robot\n");
 	end(&s);
 }

@@ -53,10 +53,10 @@ check_read(struct lab *lab, bool is_sure, unsigned n_asked)
 {
 	struct error err;
 
-	lab->n_asked = 0;
+	lab->script.n_asked = 0;
 	assert_true(read_view(lab, &err));
 	assert_int_equal(view.is_sure, is_sure);
-	assert_int_equal(lab->n_asked, n_asked);
+	assert_int_equal(lab->script.n_asked, n_asked);
 }
 
 static void
@@ -111,12 +111,12 @@ a_list_that_cannot_be_believed_is_not_sure(void **state)
 	struct lab *lab = *state;
 
 	for (size_t i = 0; i < ARRAY_LEN(lists); i++) {
-		lab->n_answers = 0;
+		lab->script.n_answers = 0;
 		lab_answer(lab, "/networks/4711", 200, NETWORK("", "1,2"));
 		lab_answer(lab, LAB_PAGE_1, 200, lists[i]);
 		check_read(lab, false, 4);
 	}
-	lab->n_answers = 0;
+	lab->script.n_answers = 0;
 	lab_answer(lab, "/networks/4711", 200, NETWORK("", ""));
 	lab_answer(lab, LAB_PAGE_1, 200, LAB_LIST("", "null", "0"));
 	check_read(lab, false, 4);
@@ -131,13 +131,13 @@ a_failure_leaves_what_was_known(void **state)
 	lab_answer(lab, "/networks/4711", 200, NETWORK(ROUTE("10.244.1.0/24", "10.0.0.1"), "1,2"));
 	lab_answer(lab, LAB_PAGE_1, 200, LAB_LIST(TWO, "null", "2"));
 	check_read(lab, true, 2);
-	lab->n_answers = 0;
+	lab->script.n_answers = 0;
 	lab_answer(lab, "/networks/4711", 404, LAB_NOT_FOUND);
 	assert_false(read_view(lab, &err));
 	assert_int_equal(err.code, ERR_NOT_FOUND);
 	assert_string_equal(err.msg, "network not found: 4711: server not found (not_found) "
 	                             "[GET /networks/4711, status 404]");
-	lab->n_answers = 0;
+	lab->script.n_answers = 0;
 	lab_answer(lab, "/networks/4711", 200, NETWORK("", "1,2"));
 	lab_answer(lab, LAB_PAGE_1, 503, LAB_ERROR("unavailable"));
 	assert_false(read_view(lab, &err));

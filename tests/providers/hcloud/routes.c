@@ -30,9 +30,9 @@ open_routes(const struct hz_dialect *dialect)
 	hz_actions_free(TAKE(story.actions));
 	lab_open(story.lab, dialect, 4711);
 	assert_true(ip_net_parse(STR("10.244.0.0/16"), &cidr));
-	story.actions = hz_actions_new(story.lab->api, &story.lab->clock);
+	story.actions = hz_actions_new(story.lab->api, &story.lab->fake.clock);
 	story.routes = hz_routes_new(&(struct hz_routes_config){ .config = story.lab->config,
-	                                                         .host = &story.lab->host,
+	                                                         .host = &story.lab->fake.host,
 	                                                         .api = story.lab->api,
 	                                                         .actions = story.actions,
 	                                                         .network = 4711,
@@ -54,8 +54,8 @@ setup(void **state)
 	story.nodes[0].provider_id = STR("hcloud://1");
 	story.nodes[1].name = STR("n2");
 	story.nodes[1].provider_id = STR("hcloud://2");
-	story.lab->nodes = story.nodes;
-	story.lab->n_nodes = 2;
+	story.lab->fake.nodes = story.nodes;
+	story.lab->fake.n_nodes = 2;
 	open_routes(&hz_official);
 	return result;
 }
@@ -92,8 +92,8 @@ answer(const char *target, int status, const char *body)
 static void
 forget_answers(void)
 {
-	story.lab->n_answers = 0;
-	buf_reset(&story.lab->asked);
+	story.lab->script.n_answers = 0;
+	buf_reset(&story.lab->script.asked);
 }
 
 static bool
@@ -113,7 +113,7 @@ look(const char *network, const char *servers)
 	answer("/networks/4711", 200, network);
 	answer(LAB_PAGE_1, 200, servers);
 	assert_true(list(&found));
-	buf_reset(&story.lab->asked);
+	buf_reset(&story.lab->script.asked);
 	return found;
 }
 
@@ -247,7 +247,7 @@ creates_a_route(void **state UNUSED)
 	            "\n" WATCH "\n");
 	assert_true(create(0, "10.244.1.0/24"));
 	check_asked("");
-	assert_string_equal(story.lab->events.ptr, "");
+	assert_string_equal(story.lab->fake.events.ptr, "");
 }
 
 static void
@@ -297,7 +297,7 @@ an_old_look_is_renewed(void **state UNUSED)
 {
 	look_at(NETWORK(""));
 	answer(ADD, 201, ACTION("success"));
-	story.lab->now_ns += 61 * NS_PER_SEC;
+	story.lab->fake.now_ns += 61 * NS_PER_SEC;
 	assert_true(create(0, "10.244.1.0/24"));
 	check_asked("/networks/4711\n" LAB_PAGE_1 "\nPOST " ADD
 	            " {\"destination\":\"10.244.1.0/24\",\"gateway\":\"10.0.0.1\"}\n");
@@ -366,7 +366,7 @@ a_pod_cidr_outside_of_the_clusters_is_refused(void **state UNUSED)
 		"hcloud/CreateRoute: route CIDR 10.245.0.0/24 is not contained within cluster "
 		"CIDR 10.244.0.0/16");
 	check_asked("");
-	assert_string_equal(story.lab->events.ptr, "");
+	assert_string_equal(story.lab->fake.events.ptr, "");
 }
 
 /* The route controller does not ask for this, unless what it saw has changed meanwhile. */
@@ -445,7 +445,7 @@ a_full_table_is_asked_once_a_run(void **state UNUSED)
 	check_asked("POST " ADD " {\"destination\":\"10.244.2.0/24\",\"gateway\":\"10.0.0.2\"}\n");
 	answer(DELETE, 201, ACTION("success"));
 	assert_true(remove_named("10.0.0.7-10.244.7.0/24"));
-	buf_reset(&story.lab->asked);
+	buf_reset(&story.lab->script.asked);
 	assert_false(create(1, "10.244.2.0/24"));
 	check_asked("POST " ADD " {\"destination\":\"10.244.2.0/24\",\"gateway\":\"10.0.0.2\"}\n");
 }
@@ -461,13 +461,13 @@ a_busy_network_is_left_alone(void **state UNUSED)
 		assert_false(create(0, "10.244.1.0/24"));
 		assert_int_equal(story.err.code, ERR_PENDING);
 		assert_int_equal(story.err.retry_after_ms, pauses_ms[i]);
-		buf_reset(&story.lab->asked);
+		buf_reset(&story.lab->script.asked);
 		check_refused(1, "10.244.2.0/24", ERR_PENDING,
 		              "hcloud/CreateRoute: error upserting route \"10.244.2.0/24\" via "
 		              "\"10.0.0.2\": error adding route: network 4711 is busy with another "
 		              "change");
 		check_asked("");
-		story.lab->now_ns += pauses_ms[i] * NS_PER_MS;
+		story.lab->fake.now_ns += pauses_ms[i] * NS_PER_MS;
 	}
 	forget_answers();
 	answer(ADD, 201, ACTION("success"));
@@ -484,10 +484,10 @@ an_action_without_an_end_holds_nobody(void **state UNUSED)
 	look_at(NETWORK(""));
 	answer(ADD, 201, ACTION("running"));
 	answer(WATCH, 200, WATCHED("running"));
-	begun_ns = story.lab->now_ns;
+	begun_ns = story.lab->fake.now_ns;
 	assert_false(create(0, "10.244.1.0/24"));
 	assert_int_equal(story.err.code, ERR_PENDING);
-	assert_in_range(story.lab->now_ns - begun_ns, 20 * NS_PER_SEC, 30 * NS_PER_SEC);
+	assert_in_range(story.lab->fake.now_ns - begun_ns, 20 * NS_PER_SEC, 30 * NS_PER_SEC);
 	assert_false(create(1, "10.244.2.0/24"));
 	assert_int_equal(story.err.code, ERR_PENDING);
 }
@@ -580,7 +580,7 @@ changes_wait_for_each_other(void **state UNUSED)
 		MUST(pthread_join(threads[i], &ok));
 		assert_non_null(ok);
 	}
-	assert_int_equal(story.lab->n_asked, 42);
+	assert_int_equal(story.lab->script.n_asked, 42);
 }
 
 #define IN_LAB(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
