@@ -51,9 +51,8 @@ secret_copy(struct login_secret *to, const struct login_secret *from)
 	secret_set(&to->value, secret_expose(&from->value));
 }
 
-/* Reads the file again; true when it holds another value. */
-static bool
-secret_refresh(struct login_secret *s)
+bool
+login_secret_refresh(struct login_secret *s)
 {
 	CLEANUP(secret_fini) struct secret fresh = SECRET_NONE;
 	struct error err;
@@ -86,9 +85,9 @@ login_of(struct http_auth *auth)
 static void
 login_refresh(struct login *l)
 {
-	bool has_changed = secret_refresh(&l->secret);
+	bool has_changed = login_secret_refresh(&l->secret);
 
-	has_changed |= l->has_user && secret_refresh(&l->user);
+	has_changed |= l->has_user && login_secret_refresh(&l->user);
 	if (!has_changed)
 		return;
 	l->generation++;

@@ -25,6 +25,8 @@ struct login_secret {
 NODISCARD bool login_secret_read(struct login_secret *, const char *path, struct error *err);
 /** Takes the text itself, e.g. of an environment variable. */
 void login_secret_set(struct login_secret *, struct str text);
+/** Reads the file again; true when it holds another value. A login does this by itself. */
+bool login_secret_refresh(struct login_secret *);
 /** For CLEANUP(login_secret_fini); *s may be all zero. */
 void login_secret_fini(struct login_secret *s);
 

@@ -6,6 +6,11 @@
  * time-outs of the network. Over a limit it does not wait, unlike the official controller:
  * ERR_THROTTLED says when to come back, so that no worker is held.
  *
+ * This is not built on cloud/rest.h: the official controller repeats requests by the API's own
+ * error codes, an error's code and not its status says what it means, requests are paid from a
+ * budget, and metrics and the debug dump show each attempt. The endpoint and the login are those of
+ * cloud/.
+ *
  * Threads: any.
  */
 #ifndef CCMD_HCLOUD_API_H

@@ -396,15 +396,47 @@ is_read(const struct hz_dialect *dialect, const char *name)
 	return !dialect->is_tutorial;
 }
 
+enum {
+	NAME_MAX_LEN = 64, /* of a variable, with "_FILE" */
+};
+
+/* A secret is the variable X itself, or the content of the file that X_FILE names. A file that
+ * cannot be read is reported in Go's words, where people search for them. The official controller
+ * reads such a file at its start only (cloud/login.h). */
+static void
+load_secret(struct login_secret *s, const char *variable, struct buf *problems)
+{
+	char memory[NAME_MAX_LEN] = "";
+	struct buf name = BUF_FIXED(memory);
+	const char *path;
+	struct error err;
+
+	buf_addf(&name, "%s_FILE", variable);
+	path = getenv(variable) ? NULL : getenv(memory);
+	if (!path) {
+		login_secret_set(s, str_c(getenv(variable)));
+		return;
+	}
+	if (login_secret_read(s, path, &err))
+		return;
+	buf_addf(problems, "failed to read %s_FILE: ", variable);
+	if (err.code == ERR_NOT_FOUND)
+		buf_addf(problems, "open %s: no such file or directory\n", path);
+	else if (err.code == ERR_FORBIDDEN)
+		buf_addf(problems, "open %s: permission denied\n", path);
+	else
+		buf_addf(problems, "%s\n", err.msg);
+}
+
 static void
 read_all(struct reader *r)
 {
 	const struct hz_dialect *dialect = r->config->dialect;
 
-	hz_source_load(&r->config->token, "HCLOUD_TOKEN", r->problems);
+	load_secret(&r->config->token, "HCLOUD_TOKEN", r->problems);
 	if (!dialect->is_tutorial) {
-		hz_source_load(&r->config->robot_user, "ROBOT_USER", r->problems);
-		hz_source_load(&r->config->robot_password, "ROBOT_PASSWORD", r->problems);
+		load_secret(&r->config->robot_user, "ROBOT_USER", r->problems);
+		load_secret(&r->config->robot_password, "ROBOT_PASSWORD", r->problems);
 	}
 	for (size_t i = 0; i < ARRAY_LEN(variables); i++) {
 		if (is_read(dialect, variables[i].name))
@@ -676,9 +708,9 @@ hz_config_free(struct hz_config *c)
 {
 	if (!c)
 		return;
-	hz_source_fini(&c->token);
-	hz_source_fini(&c->robot_user);
-	hz_source_fini(&c->robot_password);
+	login_secret_fini(&c->token);
+	login_secret_fini(&c->robot_user);
+	login_secret_fini(&c->robot_password);
 	arena_fini(&c->arena);
 	free(c);
 }

@@ -17,7 +17,7 @@
 
 #include "base/arena.h"
 #include "base/buf.h"
-#include "providers/hcloud/token.h"
+#include "cloud/login.h"
 
 /* ---- dialects ---- */
 
@@ -86,7 +86,7 @@ struct hz_lb_config {
 struct hz_config {
 	struct arena arena;
 	const struct hz_dialect *dialect;
-	struct hz_source token, robot_user, robot_password;
+	struct login_secret token, robot_user, robot_password;
 	struct str endpoint, robot_endpoint, metadata_endpoint; /* without '/' at the end */
 	bool is_debug;
 	struct str network; /* name or ID; empty: none */

@@ -24,7 +24,7 @@ struct hcloud {
 	struct cloud_config cloud_config;
 	const struct cloud_host *host;
 	struct hz_config *config;
-	struct hz_login *login, *robot_login;
+	struct login *login, *robot_login;
 	struct http_client *http, *robot_http;
 	struct hz_api *api;
 	struct hz_actions *actions;
@@ -175,8 +175,8 @@ close_cloud(struct cloud *cloud)
 	hz_api_free(hz->api);
 	http_client_free(hz->http);
 	http_client_free(hz->robot_http);
-	hz_login_free(hz->login);
-	hz_login_free(hz->robot_login);
+	login_free(hz->login);
+	login_free(hz->robot_login);
 	hz_config_free(hz->config);
 	free(hz);
 }
@@ -186,7 +186,7 @@ DEFINE_CLEANUP(struct cloud, close_cloud)
 /* ---- clients ---- */
 
 static bool
-open_http(struct hcloud *hz, const char *name, struct str url, struct hz_login *login,
+open_http(struct hcloud *hz, const char *name, struct str url, struct login *login,
           struct http_client **ret, struct error *err)
 {
 	char memory[AGENT_MAX] = "";
@@ -196,7 +196,7 @@ open_http(struct hcloud *hz, const char *name, struct str url, struct hz_login *
 		.name = name,
 		.base_url = url,
 		.proxy_url = login ? STR_EMPTY : STR("-"), /* metadata is on this machine */
-		.auth = login ? hz_login_auth(login) : NULL,
+		.auth = login ? login_auth(login) : NULL,
 		.clock = hz->host->clock,
 		.fence = hz->host->fence,
 	};
@@ -210,7 +210,7 @@ open_http(struct hcloud *hz, const char *name, struct str url, struct hz_login *
 static bool
 open_api(struct hcloud *hz, struct error *err)
 {
-	hz->login = hz_login_new(NULL, &hz->config->token);
+	hz->login = login_new(&(struct login_config){ .secret = &hz->config->token });
 	if (!open_http(hz, "hcloud", hz->config->endpoint, hz->login, &hz->http, err))
 		return err_wrap(err, "HCLOUD_ENDPOINT");
 	hz->api = hz_api_new(&(struct hz_api_config){
@@ -231,7 +231,8 @@ open_robot(struct hcloud *hz, struct error *err)
 
 	if (!config->has_robot || !hz_config_has_robot_login(config))
 		return true;
-	hz->robot_login = hz_login_new(&config->robot_user, &config->robot_password);
+	hz->robot_login = login_new(&(struct login_config){ .secret = &config->robot_password,
+	                                                    .user = &config->robot_user });
 	if (!open_http(hz, "hrobot", config->robot_endpoint, hz->robot_login, &hz->robot_http, err))
 		return err_wrap(err, "ROBOT_ENDPOINT");
 	hz->robot = hz_robot_new(&(struct hz_robot_config){
@@ -382,7 +383,7 @@ open_parts(struct hcloud *hz)
 
 /* Files with secrets are read again, so that these can be replaced without a restart. */
 static void
-add_read(struct cloud_needs *needs, const struct hz_source *source)
+add_read(struct cloud_needs *needs, const struct login_secret *source)
 {
 	if (source->path)
 		needs->reads[needs->n_reads++] = str_c(source->path);

@@ -93,7 +93,7 @@ refuse_login(struct hz_robot *r)
 static void
 follow_login(struct hz_robot *r)
 {
-	uint64_t generation = r->config.login ? hz_login_generation(r->config.login) : 0;
+	uint64_t generation = r->config.login ? login_generation(r->config.login) : 0;
 
 	if (generation == r->generation)
 		return;

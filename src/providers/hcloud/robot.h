@@ -11,7 +11,7 @@
 #define CCMD_HCLOUD_ROBOT_H
 
 #include "cloud/host.h"
-#include "providers/hcloud/token.h"
+#include "cloud/login.h"
 
 struct hz_robot_server {
 	int64_t number;
@@ -24,7 +24,7 @@ struct hz_robot;
 
 struct hz_robot_config {
 	struct http_client *http; /* borrowed, as is the login */
-	struct hz_login *login;   /* NULL: credentials never change */
+	struct login *login;      /* NULL: credentials never change */
 	const struct cloud_host *host;
 	int64_t cache_ns; /* how long a list serves */
 	int64_t pause_ns; /* after the rate limit; 0: a minute */

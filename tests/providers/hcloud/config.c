@@ -372,15 +372,15 @@ a_file_is_read_again(void **state)
 	assert_text(secret_expose(&c->token.value), "first");
 	assert_string_equal(c->token.path, path);
 	assert_null(c->robot_user.path);
-	assert_false(hz_source_refresh(&c->token));
+	assert_false(login_secret_refresh(&c->token));
 	put(path, "second\n");
-	assert_true(hz_source_refresh(&c->token));
+	assert_true(login_secret_refresh(&c->token));
 	assert_text(secret_expose(&c->token.value), "second");
 	/* while it is replaced, the last one serves */
 	put(path, "");
-	assert_false(hz_source_refresh(&c->token));
+	assert_false(login_secret_refresh(&c->token));
 	unlink(path);
-	assert_false(hz_source_refresh(&c->token));
+	assert_false(login_secret_refresh(&c->token));
 	assert_text(secret_expose(&c->token.value), "second");
 }
 
