@@ -274,7 +274,7 @@ check_project(struct cloud *cloud, struct call *call, const struct lb_spec *spec
 {
 	CLEANUP(look_unrefp) struct look *look = NULL;
 	struct lb_evidence evidence = { 0 };
-	struct node_ref *nodes = NULL;
+	struct node_ref asked[EVIDENCE_MAX], *nodes = NULL;
 	size_t n_nodes = 0, n = 0;
 	unsigned realm;
 
@@ -285,9 +285,9 @@ check_project(struct cloud *cloud, struct call *call, const struct lb_spec *spec
 	for (size_t i = 0; i < n_nodes && n < EVIDENCE_MAX; i++) {
 		if (nodes[i].provider_id.len > 0 &&
 		    cloud_can_find(cloud, nodes[i].provider_id, &realm))
-			nodes[n++] = nodes[i];
+			asked[n++] = nodes[i];
 	}
-	if (n > 0 && !cloud_look(cloud, call, nodes, n, clock_boot(call->clock), &look, err))
+	if (n > 0 && !cloud_look(cloud, call, asked, n, clock_boot(call->clock), &look, err))
 		return err_wrap(err, "look for machines of nodes");
 	for (size_t i = 0; i < n; i++)
 		evidence.n_machines += look->instances[i].presence == PRESENCE_PRESENT;

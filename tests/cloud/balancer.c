@@ -7,7 +7,57 @@
 
 #include <cmocka.h>
 
+#include "base/alloc.h"
+#include "cloud/fake_host.h"
+
 static const struct lb_ingress ingress = { .ip = { "203.0.113.1", 11 } };
+
+/* ---- the world ---- */
+
+struct world {
+	struct cloud cloud;
+	struct fake_host fake;
+	struct arena arena;
+	struct call call;
+	struct error err;
+	unsigned n_calls;    /* of ensure() or update_nodes() */
+	struct lb_spec seen; /* by the last of them */
+
+	/* a plain cloud with one balancer */
+	struct balancer balancer;
+	bool exists, is_gone_meanwhile, is_our_project;
+	unsigned n_hidden;    /* searches that miss it */
+	struct error failure; /* of find(); code ERR_NONE: it answers */
+	struct buf calls;     /* names, each followed by a space */
+};
+
+static int
+setup(void **state)
+{
+	static const struct cloud_ops ops = { .name = "toy", .provider_id_prefix = "toy://" };
+	struct world *w = xcalloc(1, sizeof(*w));
+
+	fake_host_init(&w->fake);
+	w->cloud = (struct cloud){ .ops = &ops, .host = &w->fake.host };
+	w->call = fake_host_call(&w->fake, &w->arena);
+	w->calls = BUF_INIT(1000);
+	*state = w;
+	return 0;
+}
+
+static int
+teardown(void **state)
+{
+	struct world *w = *state;
+
+	fake_host_fini(&w->fake);
+	arena_fini(&w->arena);
+	buf_fini(&w->calls);
+	free(w);
+	return 0;
+}
+
+/* ---- evidence ---- */
 
 static void
 check_needs(size_t n_ingress, const char *annotation, bool wanted)
@@ -58,13 +108,526 @@ any_evidence_will_do(void **state)
 	assert_non_null(strstr(err.msg, "ccmd.io/load-balancer-is-gone=true"));
 }
 
+/* ---- what a cloud's balancers cannot do ---- */
+
+static bool
+record_ensure(struct cloud *cloud, struct call *call, const struct lb_spec *spec,
+              enum lb_outcome *ret, struct lb_status *ret_status, struct error *err)
+{
+	struct world *w = CONTAINER_OF(cloud, struct world, cloud);
+
+	(void)call;
+	(void)err;
+	w->n_calls++;
+	w->seen = *spec;
+	*ret = LB_DONE;
+	*ret_status = (struct lb_status){ 0 };
+	return true;
+}
+
+/* A Service that asks for one feature and nothing else that is unusual. */
+static struct lb_spec
+spec_with(enum lb_feature feature)
+{
+	static const struct lb_port tcp[] = {
+		{ .protocol = LB_TCP, .port = 80, .node_port = 30080 },
+		{ .protocol = LB_TCP, .port = 81, .node_port = 30081 }
+	};
+	static const struct lb_port udp[] = {
+		{ .protocol = LB_UDP, .port = 53, .node_port = 30053 },
+		{ .protocol = LB_TCP, .port = 80, .node_port = 30080 }
+	};
+	static const struct lb_port sctp[] = {
+		{ .protocol = LB_SCTP, .port = 9, .node_port = 30009 },
+		{ .protocol = LB_TCP, .port = 80, .node_port = 30080 }
+	};
+	static const struct lb_port bare[] = {
+		{ .protocol = LB_TCP, .port = 9 },
+		{ .protocol = LB_TCP, .port = 80, .node_port = 30080 }
+	};
+	static const struct lb_port *const ports[LB_N_FEATURES] = {
+		[LB_UDP_PORTS] = udp,
+		[LB_SCTP_PORTS] = sctp,
+		[LB_PORTS_WITHOUT_NODE_PORT] = bare,
+		[LB_SEVERAL_PORTS] = tcp,
+	};
+	static const struct str ranges[] = { STR("192.0.2.0/24") };
+	static const enum ip_family families[] = { IP_V4, IP_V6 };
+	bool has_dual = feature == LB_DUAL_STACK || feature == LB_IPV6;
+
+	return (struct lb_spec){
+		.namespace = STR("default"),
+		.service = STR("web"),
+		.uid = STR("u"),
+		.name = STR("au"),
+		.ports = ports[feature] ? ports[feature] : tcp,
+		.n_ports = ports[feature] ? 2 : 1,
+		.source_ranges = ranges,
+		.n_source_ranges = feature == LB_SOURCE_RANGES,
+		.families = families,
+		.n_families = has_dual ? 2 : 1,
+		.family_policy = has_dual ? LB_REQUIRE_DUAL_STACK : LB_SINGLE_STACK,
+		.wanted_ip = feature == LB_CHOSEN_IP ? STR("192.0.2.1") : STR_EMPTY,
+		.traffic = feature == LB_LOCAL_TRAFFIC ? LB_TRAFFIC_LOCAL : LB_TRAFFIC_CLUSTER,
+		.health_check_node_port = feature == LB_LOCAL_TRAFFIC ? 31000 : 0,
+		.has_client_ip_affinity = feature == LB_CLIENT_AFFINITY,
+		.affinity_timeout_s = feature == LB_CLIENT_AFFINITY ? 60 : 0,
+	};
+}
+
+/* What the provider gets is the same Service without that feature. */
+static void
+check_left_out(const struct lb_spec *seen)
+{
+	assert_int_equal(seen->n_ports, 1);
+	assert_int_equal(seen->ports[0].port, 80);
+	assert_int_equal(seen->n_source_ranges, 0);
+	assert_int_equal(seen->n_families, 1);
+	assert_int_equal(seen->families[0], IP_V4);
+	assert_int_equal(seen->wanted_ip.len, 0);
+	assert_int_equal(seen->traffic, LB_TRAFFIC_CLUSTER);
+	assert_int_equal(seen->health_check_node_port, 0);
+	assert_false(seen->has_client_ip_affinity);
+	assert_int_equal(seen->affinity_timeout_s, 0);
+}
+
+static bool
+ensure_with(struct world *w, const struct lb_spec *spec)
+{
+	struct lb_status status;
+	enum lb_outcome outcome;
+
+	w->n_calls = 0;
+	w->seen = (struct lb_spec){ 0 };
+	buf_reset(&w->fake.events);
+	return balancer_ensure(&w->cloud, &w->call, spec, &outcome, &status, &w->err);
+}
+
+/* All features but this one are passed. Dual stack needs IPv6. */
+static struct balancer_ops
+ops_with(enum lb_feature feature, enum lb_support support)
+{
+	struct balancer_ops ops = { .features = { LB_PASSES_ALL }, .ensure = record_ensure };
+
+	ops.features[feature] = support;
+	return ops;
+}
+
+static const char *const feature_texts[LB_N_FEATURES] = {
+	[LB_UDP_PORTS] = "UDP",
+	[LB_SCTP_PORTS] = "SCTP",
+	[LB_SEVERAL_PORTS] = "more than one port",
+	[LB_PORTS_WITHOUT_NODE_PORT] = "spec.allocateLoadBalancerNodePorts",
+	[LB_SOURCE_RANGES] = "spec.loadBalancerSourceRanges",
+	[LB_LOCAL_TRAFFIC] = "spec.externalTrafficPolicy: Local",
+	[LB_CLIENT_AFFINITY] = "spec.sessionAffinity: ClientIP",
+	[LB_IPV6] = "IPv6",
+	[LB_DUAL_STACK] = "both families",
+	[LB_CHOSEN_IP] = "spec.loadBalancerIP",
+};
+
+static void
+what_a_table_does_not_mention_is_refused(void **state)
+{
+	struct world *w = *state;
+
+	for (enum lb_feature feature = 0; feature < LB_N_FEATURES; feature++) {
+		struct balancer_ops ops = ops_with(feature, 0);
+		struct lb_spec spec = spec_with(feature);
+
+		w->cloud.balancers = &ops;
+		assert_false(ensure_with(w, &spec));
+		assert_int_equal(w->err.code, ERR_UNSUPPORTED);
+		assert_non_null(strstr(w->err.msg, feature_texts[feature]));
+		assert_int_equal(w->n_calls, 0);
+	}
+}
+
+static void
+what_is_left_out_is_reported(void **state)
+{
+	struct world *w = *state;
+
+	for (enum lb_feature feature = 0; feature < LB_N_FEATURES; feature++) {
+		struct balancer_ops ops = ops_with(feature, LB_LEAVE_OUT);
+		struct lb_spec spec = spec_with(feature);
+
+		w->cloud.balancers = &ops;
+		assert_true(ensure_with(w, &spec));
+		check_left_out(&w->seen);
+		assert_true(str_starts(buf_str(&w->fake.events),
+		                       STR("default/web LoadBalancerFeatureLeftOut: ")));
+		assert_non_null(strstr(w->fake.events.ptr, feature_texts[feature]));
+	}
+}
+
+static void
+what_is_ignored_is_left_out_in_silence(void **state)
+{
+	struct world *w = *state;
+
+	for (enum lb_feature feature = 0; feature < LB_N_FEATURES; feature++) {
+		struct balancer_ops ops = ops_with(feature, LB_IGNORE);
+		struct lb_spec spec = spec_with(feature);
+
+		w->cloud.balancers = &ops;
+		assert_true(ensure_with(w, &spec));
+		check_left_out(&w->seen);
+		assert_string_equal(w->fake.events.ptr, "");
+	}
+}
+
+static void
+what_is_passed_arrives(void **state)
+{
+	struct balancer_ops ops = ops_with(0, LB_PASS);
+	struct lb_spec spec = spec_with(LB_DUAL_STACK);
+	struct world *w = *state;
+
+	spec.n_ports = 2;
+	spec.n_source_ranges = 1;
+	spec.wanted_ip = STR("192.0.2.1");
+	spec.traffic = LB_TRAFFIC_LOCAL;
+	spec.health_check_node_port = 31000;
+	spec.has_client_ip_affinity = true;
+	spec.affinity_timeout_s = 60;
+	w->cloud.balancers = &ops;
+	assert_true(ensure_with(w, &spec));
+	assert_int_equal(w->seen.n_ports, 2);
+	assert_int_equal(w->seen.ports[1].port, spec.ports[1].port);
+	assert_int_equal(w->seen.n_source_ranges, 1);
+	assert_int_equal(w->seen.n_families, 2);
+	assert_true(str_eq_c(w->seen.wanted_ip, "192.0.2.1"));
+	assert_int_equal(w->seen.traffic, LB_TRAFFIC_LOCAL);
+	assert_int_equal(w->seen.health_check_node_port, 31000);
+	assert_true(w->seen.has_client_ip_affinity);
+	assert_int_equal(w->seen.affinity_timeout_s, 60);
+	assert_string_equal(w->fake.events.ptr, "");
+}
+
+/* A balancer without ports, or of no family, would be open to nobody and paid for. */
+static void
+nothing_is_made_if_nothing_is_left(void **state)
+{
+	struct balancer_ops udp = ops_with(LB_UDP_PORTS, LB_LEAVE_OUT);
+	struct balancer_ops v6 = ops_with(LB_IPV6, LB_IGNORE);
+	struct lb_spec spec = spec_with(LB_UDP_PORTS);
+	static const enum ip_family only[] = { IP_V6 };
+	struct world *w = *state;
+
+	spec.n_ports = 1;
+	w->cloud.balancers = &udp;
+	assert_false(ensure_with(w, &spec));
+	assert_int_equal(w->err.code, ERR_UNSUPPORTED);
+	spec = spec_with(LB_N_FEATURES - 1);
+	spec.families = only;
+	w->cloud.balancers = &v6;
+	assert_false(ensure_with(w, &spec));
+	assert_int_equal(w->err.code, ERR_UNSUPPORTED);
+	assert_int_equal(w->n_calls, 0);
+}
+
+static void
+who_prefers_two_families_is_content_with_one(void **state)
+{
+	static const enum lb_feature features[] = { LB_IPV6, LB_DUAL_STACK };
+	struct world *w = *state;
+
+	for (size_t i = 0; i < ARRAY_LEN(features); i++) {
+		struct balancer_ops ops = ops_with(features[i], LB_REFUSE);
+		struct lb_spec spec = spec_with(features[i]);
+
+		spec.family_policy = LB_PREFER_DUAL_STACK;
+		w->cloud.balancers = &ops;
+		assert_true(ensure_with(w, &spec));
+		check_left_out(&w->seen);
+		assert_string_equal(w->fake.events.ptr, "");
+	}
+}
+
+static bool
+record_update(struct cloud *cloud, struct call *call, const struct lb_spec *spec, struct error *err)
+{
+	struct world *w = CONTAINER_OF(cloud, struct world, cloud);
+
+	(void)call;
+	(void)err;
+	w->n_calls++;
+	w->seen = *spec;
+	return true;
+}
+
+/* Its nodes follow, although its Service now asks for what would be refused. */
+static void
+a_refusal_does_not_stop_an_update_of_nodes(void **state)
+{
+	struct balancer_ops ops = ops_with(LB_SOURCE_RANGES, LB_REFUSE);
+	struct lb_spec spec = spec_with(LB_SOURCE_RANGES);
+	struct world *w = *state;
+
+	ops.update_nodes = record_update;
+	w->cloud.balancers = &ops;
+	assert_true(balancer_update_nodes(&w->cloud, &w->call, &spec, &w->err));
+	assert_int_equal(w->n_calls, 1);
+	ops.features[LB_SOURCE_RANGES] = LB_LEAVE_OUT;
+	assert_true(balancer_update_nodes(&w->cloud, &w->call, &spec, &w->err));
+	assert_int_equal(w->seen.n_source_ranges, 0);
+	assert_string_equal(w->fake.events.ptr, "");
+}
+
+static void
+without_update_nodes_the_balancer_is_ensured(void **state)
+{
+	struct balancer_ops ops = ops_with(0, LB_PASS);
+	struct lb_spec spec = spec_with(LB_N_FEATURES - 1);
+	struct world *w = *state;
+
+	w->cloud.balancers = &ops;
+	assert_true(balancer_update_nodes(&w->cloud, &w->call, &spec, &w->err));
+	assert_int_equal(w->n_calls, 1);
+}
+
+/* ---- plain clouds ---- */
+
+static bool
+toy_find(struct cloud *cloud, struct call *call, const struct lb_spec *spec, struct balancer **ret,
+         struct error *err)
+{
+	struct world *w = CONTAINER_OF(cloud, struct world, cloud);
+
+	(void)call;
+	buf_add_c(&w->calls, "find ");
+	if (w->failure.code != ERR_NONE) {
+		*err = w->failure;
+		return false;
+	}
+	if (w->n_hidden > 0 || !w->exists) {
+		w->n_hidden -= w->n_hidden > 0;
+		return err_set(err, ERR_NOT_FOUND, "no balancer %" STR_FMT, STR_ARG(spec->name));
+	}
+	*ret = &w->balancer;
+	return true;
+}
+
+static bool
+toy_create(struct cloud *cloud, struct call *call, const struct lb_spec *spec,
+           struct balancer **ret, struct error *err)
+{
+	struct world *w = CONTAINER_OF(cloud, struct world, cloud);
+
+	(void)call;
+	(void)spec;
+	buf_add_c(&w->calls, "create ");
+	if (w->exists)
+		return err_set(err, ERR_EXISTS, "the name is taken");
+	w->exists = true;
+	*ret = &w->balancer;
+	return true;
+}
+
+static bool
+toy_change(struct cloud *cloud, struct call *call, const struct lb_spec *spec,
+           struct balancer *balancer, struct error *err)
+{
+	struct world *w = CONTAINER_OF(cloud, struct world, cloud);
+
+	(void)call;
+	(void)spec;
+	(void)err;
+	assert_ptr_equal(balancer, &w->balancer);
+	buf_add_c(&w->calls, "change ");
+	return true;
+}
+
+static bool
+toy_destroy(struct cloud *cloud, struct call *call, const struct lb_spec *spec,
+            const struct balancer *balancer, struct error *err)
+{
+	struct world *w = CONTAINER_OF(cloud, struct world, cloud);
+
+	(void)call;
+	(void)spec;
+	(void)balancer;
+	buf_add_c(&w->calls, "destroy ");
+	w->exists = false;
+	return !w->is_gone_meanwhile || err_set(err, ERR_NOT_FOUND, "it is gone");
+}
+
+static const struct balancer_ops plain = {
+	.features = { LB_PASSES_ALL },
+	.find = toy_find,
+	.create = toy_create,
+	.change = toy_change,
+	.destroy = toy_destroy,
+};
+
+static void
+check_calls(struct world *w, const char *calls)
+{
+	assert_string_equal(w->calls.ptr, calls);
+	buf_reset(&w->calls);
+}
+
+static struct lb_spec
+plain_spec(struct world *w)
+{
+	static struct lb_ingress address = { STR("192.0.2.9"), STR(""), LB_IP_MODE_VIP };
+
+	w->cloud.balancers = &plain;
+	w->balancer.id = STR("7");
+	w->balancer.status = (struct lb_status){ &address, 1 };
+	return spec_with(LB_N_FEATURES - 1);
+}
+
+static void
+a_balancer_is_made_once(void **state)
+{
+	struct world *w = *state;
+	struct lb_spec spec = plain_spec(w);
+	enum lb_outcome outcome = LB_PARTIAL;
+	struct lb_status status = { 0 };
+
+	assert_true(balancer_ensure(&w->cloud, &w->call, &spec, &outcome, &status, &w->err));
+	check_calls(w, "find create ");
+	assert_int_equal(outcome, LB_DONE);
+	assert_int_equal(status.n_ingress, 1);
+	assert_true(str_eq_c(status.ingress[0].ip, "192.0.2.9"));
+	assert_true(balancer_ensure(&w->cloud, &w->call, &spec, &outcome, &status, &w->err));
+	check_calls(w, "find change ");
+	assert_true(balancer_update_nodes(&w->cloud, &w->call, &spec, &w->err));
+	check_calls(w, "find change ");
+}
+
+static void
+another_process_may_be_faster(void **state)
+{
+	struct world *w = *state;
+	struct lb_spec spec = plain_spec(w);
+
+	w->exists = true;
+	w->n_hidden = 1;
+	assert_true(ensure_with(w, &spec));
+	check_calls(w, "find create find change ");
+}
+
+static void
+a_balancer_without_addresses_is_asked_for_again(void **state)
+{
+	struct world *w = *state;
+	struct lb_spec spec = plain_spec(w);
+
+	w->balancer.status.n_ingress = 0;
+	assert_false(ensure_with(w, &spec));
+	assert_int_equal(w->err.code, ERR_PENDING);
+	assert_true(w->err.retry_after_ms > 0);
+}
+
+static void
+a_failed_search_makes_nothing(void **state)
+{
+	struct world *w = *state;
+	struct lb_spec spec = plain_spec(w);
+	bool found = true;
+
+	err_set(&w->failure, ERR_UNAVAILABLE, "it is away");
+	assert_false(ensure_with(w, &spec));
+	check_calls(w, "find ");
+	assert_string_equal(w->err.msg, "find load balancer au: it is away");
+	assert_false(balancer_remove(&w->cloud, &w->call, &spec, &found, &w->err));
+	check_calls(w, "find ");
+}
+
+static void
+an_update_of_what_is_not_there_says_so(void **state)
+{
+	struct world *w = *state;
+	struct lb_spec spec = plain_spec(w);
+
+	assert_false(balancer_update_nodes(&w->cloud, &w->call, &spec, &w->err));
+	assert_int_equal(w->err.code, ERR_NOT_FOUND);
+}
+
+static void
+what_is_gone_is_removed(void **state)
+{
+	struct world *w = *state;
+	struct lb_spec spec = plain_spec(w);
+	bool found = false;
+
+	w->exists = true;
+	assert_true(balancer_remove(&w->cloud, &w->call, &spec, &found, &w->err));
+	assert_true(found);
+	check_calls(w, "find destroy ");
+	assert_true(balancer_remove(&w->cloud, &w->call, &spec, &found, &w->err));
+	assert_false(found);
+	check_calls(w, "find ");
+	w->exists = w->is_gone_meanwhile = true;
+	assert_true(balancer_remove(&w->cloud, &w->call, &spec, &found, &w->err));
+}
+
+static bool
+get_machine(struct cloud *cloud, struct call *call, struct str id, struct machine *ret,
+            struct error *err)
+{
+	struct world *w = CONTAINER_OF(cloud, struct world, cloud);
+
+	(void)call;
+	(void)id;
+	(void)ret;
+	return w->is_our_project || err_set(err, ERR_NOT_FOUND, "no such machine");
+}
+
+/* With credentials of another project no balancer is found, and none may be made there. */
+static void
+a_service_whose_balancer_is_missing_is_held_without_evidence(void **state)
+{
+	static const struct cloud_ops ops = { .name = "toy",
+		                              .provider_id_prefix = "toy://",
+		                              .get_machine = get_machine };
+	struct node_ref nodes[] = { { .name = STR("other"), .provider_id = STR("other://1") },
+		                    { .name = STR("n1"), .provider_id = STR("toy://1") } };
+	struct world *w = *state;
+	struct lb_spec spec = plain_spec(w);
+	bool found = true;
+
+	w->cloud.ops = &ops;
+	w->fake.nodes = nodes;
+	w->fake.n_nodes = 2;
+	spec.status = w->balancer.status;
+	assert_false(ensure_with(w, &spec));
+	assert_int_equal(w->err.code, ERR_PENDING);
+	assert_true(str_starts(buf_str(&w->fake.events), STR("default/web LoadBalancerHeld: ")));
+	assert_false(balancer_remove(&w->cloud, &w->call, &spec, &found, &w->err));
+	assert_int_equal(w->err.code, ERR_PENDING);
+	check_calls(w, "find find ");
+	w->is_our_project = true;
+	assert_true(ensure_with(w, &spec));
+	check_calls(w, "find create ");
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 		cmocka_unit_test(only_a_service_that_had_a_balancer_needs_evidence),
 		cmocka_unit_test(an_annotation_stands_in_for_evidence),
 		cmocka_unit_test(any_evidence_will_do),
+		TEST(what_a_table_does_not_mention_is_refused),
+		TEST(what_is_left_out_is_reported),
+		TEST(what_is_ignored_is_left_out_in_silence),
+		TEST(what_is_passed_arrives),
+		TEST(nothing_is_made_if_nothing_is_left),
+		TEST(who_prefers_two_families_is_content_with_one),
+		TEST(a_refusal_does_not_stop_an_update_of_nodes),
+		TEST(without_update_nodes_the_balancer_is_ensured),
+		TEST(a_balancer_is_made_once),
+		TEST(another_process_may_be_faster),
+		TEST(a_balancer_without_addresses_is_asked_for_again),
+		TEST(a_failed_search_makes_nothing),
+		TEST(an_update_of_what_is_not_there_says_so),
+		TEST(what_is_gone_is_removed),
+		TEST(a_service_whose_balancer_is_missing_is_held_without_evidence),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
