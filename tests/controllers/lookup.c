@@ -7,7 +7,7 @@ enum {
 	MAX_NODES = 4,
 };
 
-struct pending_check {
+struct caller {
 	pthread_t thread;
 	struct call call;
 	struct arena arena;
@@ -46,7 +46,7 @@ static void *
 run(void *arg)
 {
 	CLEANUP(look_answer_fini) struct look_answer answer = LOOK_ANSWER_INIT;
-	struct pending_check *a = arg;
+	struct caller *a = arg;
 
 	a->ok = lookup_ask(lookup, &a->call, a->nodes, a->n, a->not_before_ns, &answer, &a->err);
 	for (size_t i = 0; a->ok && i < a->n; i++)
@@ -56,14 +56,14 @@ run(void *arg)
 }
 
 static void
-add(struct pending_check *a, const char *name)
+add(struct caller *a, const char *name)
 {
 	a->nodes[a->n++] = rig_parse(rig, &(struct rig_node){ .name = name });
 }
 
 /* name NULL: nodes were added. */
 static void
-start(struct pending_check *a, const char *name, int64_t not_before_ns)
+start(struct caller *a, const char *name, int64_t not_before_ns)
 {
 	if (name)
 		add(a, name);
@@ -75,7 +75,7 @@ start(struct pending_check *a, const char *name, int64_t not_before_ns)
 }
 
 static void
-join(struct pending_check *a)
+join(struct caller *a)
 {
 	thread_join(a->thread);
 	arena_fini(&a->arena);
@@ -90,10 +90,10 @@ now_ns(void)
 }
 
 /* Asks from one asker alone, to the end. */
-static struct pending_check
+static struct caller
 ask(const char *name, int64_t not_before_ns)
 {
-	struct pending_check a = { 0 };
+	struct caller a = { 0 };
 
 	start(&a, name, not_before_ns);
 	join(&a);
@@ -111,7 +111,7 @@ looks(void)
 static void
 an_answer_is_in_the_order_asked(void **state UNUSED)
 {
-	struct pending_check a = { 0 };
+	struct caller a = { 0 };
 
 	add(&a, "gone");
 	add(&a, "a");
@@ -129,7 +129,7 @@ an_answer_is_in_the_order_asked(void **state UNUSED)
 static void
 later_askers_share_the_next_look(void **state UNUSED)
 {
-	struct pending_check first = { 0 }, second = { 0 }, third = { 0 };
+	struct caller first = { 0 }, second = { 0 }, third = { 0 };
 
 	fake_cloud_hold(rig->cloud);
 	start(&first, "a", now_ns());
@@ -157,7 +157,7 @@ later_askers_share_the_next_look(void **state UNUSED)
 static void
 the_same_node_is_asked_for_once(void **state UNUSED)
 {
-	struct pending_check first = { 0 }, others[5] = { 0 };
+	struct caller first = { 0 }, others[5] = { 0 };
 
 	fake_cloud_hold(rig->cloud);
 	start(&first, "a", now_ns());
@@ -182,7 +182,7 @@ static void
 askers_of_the_same_age_need_two_more_at_most(void **state UNUSED)
 {
 	static const char *const names[] = { "a", "b", "c", "d", "e", "f" };
-	struct pending_check askers[ARRAY_LEN(names)] = { 0 };
+	struct caller askers[ARRAY_LEN(names)] = { 0 };
 
 	fake_cloud_hold(rig->cloud);
 	start(&askers[0], names[0], now_ns());
@@ -206,7 +206,7 @@ askers_of_the_same_age_need_two_more_at_most(void **state UNUSED)
 static void
 a_caller_with_an_answer_does_not_wait_for_the_next_look(void **state UNUSED)
 {
-	struct pending_check first = { 0 }, same = { 0 }, later = { 0 };
+	struct caller first = { 0 }, same = { 0 }, later = { 0 };
 
 	fake_cloud_hold(rig->cloud);
 	start(&first, "a", now_ns());
@@ -249,10 +249,10 @@ an_answer_about_others_is_not_enough(void **state UNUSED)
 	assert_int_equal(looks(), 2);
 }
 
-static struct pending_check
+static struct caller
 ask_for(const struct rig_node *wanted, int64_t not_before_ns)
 {
-	struct pending_check a = { .nodes = { rig_parse(rig, wanted) }, .n = 1 };
+	struct caller a = { .nodes = { rig_parse(rig, wanted) }, .n = 1 };
 
 	start(&a, NULL, not_before_ns);
 	join(&a);
@@ -280,8 +280,8 @@ an_answer_is_for_a_uid_and_a_machine(void **state UNUSED)
 static void
 the_newer_snapshot_is_asked_for(void **state UNUSED)
 {
-	struct pending_check first = { 0 }, second = { 0 };
-	struct pending_check third = {
+	struct caller first = { 0 }, second = { 0 };
+	struct caller third = {
 		.nodes = { rig_parse(rig, &(struct rig_node){ .name = "a",
 		                                              .provider_id = "fake://a" }) },
 		.n = 1
@@ -353,7 +353,7 @@ new_nodes_are_added(void **state UNUSED)
 /* ---- failures ---- */
 
 static void
-assert_failed(struct pending_check *a, enum err_code code)
+assert_failed(struct caller *a, enum err_code code)
 {
 	join(a);
 	assert_false(a->ok);
@@ -363,7 +363,7 @@ assert_failed(struct pending_check *a, enum err_code code)
 static void
 a_failed_look_fails_for_all_who_share_it(void **state UNUSED)
 {
-	struct pending_check first = { 0 }, others[3] = { 0 };
+	struct caller first = { 0 }, others[3] = { 0 };
 
 	fake_cloud_hold(rig->cloud);
 	start(&first, "a", now_ns());
@@ -404,7 +404,7 @@ static void
 cancelled_while_waiting(void **state UNUSED)
 {
 	struct cancel *mine = cancel_new();
-	struct pending_check first = { 0 },
+	struct caller first = { 0 },
 			     second = { .call = { rig->clock, mine, CLOCK_FOREVER, NULL } },
 			     third = second;
 
@@ -428,7 +428,7 @@ cancelled_while_waiting(void **state UNUSED)
 static void
 cancelled_while_running(void **state UNUSED)
 {
-	struct pending_check a = { 0 };
+	struct caller a = { 0 };
 
 	fake_cloud_hold(rig->cloud);
 	start(&a, "a", now_ns());
@@ -441,7 +441,7 @@ static void
 timed_out_while_waiting(void **state UNUSED)
 {
 	int64_t deadline_ns = clock_mono(rig->clock) + 2 * NS_PER_SEC;
-	struct pending_check first = { 0 },
+	struct caller first = { 0 },
 			     second = { .call = { rig->clock, NULL, deadline_ns, NULL } },
 			     third = second;
 
@@ -479,10 +479,10 @@ put_twins(void)
 	put_b("fake://a", "fake://a");
 }
 
-static struct pending_check
+static struct caller
 ask_stored(void)
 {
-	struct pending_check a = { 0 };
+	struct caller a = { 0 };
 
 	for (size_t i = 0; i < 2; i++)
 		a.nodes[a.n++] = node_of(store_get(rig->env.nodes, i == 0 ? STR("a") : STR("b")));
@@ -497,7 +497,7 @@ two_nodes_with_one_provider_id_are_unknown(void **state UNUSED)
 {
 	put_twins();
 	for (int i = 0; i < 5; i++) {
-		struct pending_check a = ask_stored();
+		struct caller a = ask_stored();
 
 		assert_true(a.ok);
 		assert_int_equal(a.presences[0], PRESENCE_UNKNOWN);
@@ -512,7 +512,7 @@ two_nodes_with_one_provider_id_are_unknown(void **state UNUSED)
 static void
 twins_are_unknown_although_their_machine_is_gone(void **state UNUSED)
 {
-	struct pending_check a;
+	struct caller a;
 
 	put_twins();
 	fake_cloud_set(rig->cloud, "a", MACHINE_GONE);
@@ -526,7 +526,7 @@ twins_are_unknown_although_their_machine_is_gone(void **state UNUSED)
 static void
 a_machine_that_belongs_to_another_node_is_unknown(void **state UNUSED)
 {
-	struct pending_check a;
+	struct caller a;
 
 	put_twins();
 	put_b(NULL, "fake://a");

@@ -363,7 +363,7 @@ certificates_are_handed_out_once(void **state UNUSED)
 	assert_false(secret_is_set(&cert) || secret_is_set(&key));
 }
 
-struct pending_check {
+struct caller {
 	struct world *w;
 	struct call call;
 	bool is_ok;
@@ -374,7 +374,7 @@ struct pending_check {
 static void *
 ask(void *arg)
 {
-	struct pending_check *a = arg;
+	struct caller *a = arg;
 	struct buf token;
 	uint64_t generation;
 
@@ -389,11 +389,11 @@ all_wait_for_one_run(void **state UNUSED)
 {
 	CLEANUP(world_freep) struct world *w = world_new();
 	pthread_t threads[8];
-	struct pending_check askers[8];
+	struct caller askers[8];
 
 	start(w, "sleep 0.3; echo '" HEAD "{\"token\":\"abc\"}}'");
 	for (size_t i = 0; i < ARRAY_LEN(threads); i++) {
-		askers[i] = (struct pending_check){ .w = w, .call = w->call };
+		askers[i] = (struct caller){ .w = w, .call = w->call };
 		thread_start(&threads[i], "asker", ask, &askers[i]);
 	}
 	for (size_t i = 0; i < ARRAY_LEN(threads); i++) {
@@ -423,14 +423,14 @@ each_waits_as_long_as_it_may(void **state UNUSED)
 {
 	CLEANUP(cancel_freep) struct cancel *cancel = cancel_new();
 	CLEANUP(world_freep) struct world *w = world_new();
-	struct pending_check a;
+	struct caller a;
 	pthread_t thread;
 
 	start(w, "while ! test -e go; do sleep 0.02; done; echo '" HEAD "{\"token\":\"abc\"}}'");
 	w->call.deadline_mono_ns = clock_mono(&clock_real) + 100 * NS_PER_MS;
 	must_fail(w, ERR_TIMEOUT, "has not ended in time");
 	w->call.deadline_mono_ns = CLOCK_FOREVER;
-	a = (struct pending_check){ .w = w, .call = { &clock_real, cancel, CLOCK_FOREVER, NULL } };
+	a = (struct caller){ .w = w, .call = { &clock_real, cancel, CLOCK_FOREVER, NULL } };
 	thread_start(&thread, "asker", ask, &a);
 	cancel_fire(cancel);
 	thread_join(thread);

@@ -28,7 +28,7 @@ struct slow_cloud {
 	bool was_crowded;                     /* mu: two requests at the same time */
 };
 
-struct pending_check {
+struct caller {
 	pthread_t thread;
 	struct hz_lb_cache *cache;
 	struct cancel *cancel;
@@ -44,7 +44,7 @@ static struct cloud_host host;
 static struct hz_api *api;
 static struct hz_lb_cache *cache;
 static struct cancel *cancel, *other_cancel;
-static struct pending_check askers[ASKERS];
+static struct caller askers[ASKERS];
 
 /* ---- the cloud ---- */
 
@@ -123,7 +123,7 @@ let_go(void)
 static void *
 ask(void *arg)
 {
-	struct pending_check *one = arg;
+	struct caller *one = arg;
 	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
 	CLEANUP(hz_found_fini) struct hz_found found = HZ_FOUND_INIT;
 	struct call call = { one->clock, one->cancel, CLOCK_FOREVER, &arena };
@@ -137,9 +137,9 @@ ask(void *arg)
 static void
 start(unsigned i, struct cancel *by)
 {
-	struct pending_check *one = &askers[i];
+	struct caller *one = &askers[i];
 
-	*one = (struct pending_check){ .cache = cache,
+	*one = (struct caller){ .cache = cache,
 		                       .cancel = by,
 		                       .clock = fake_clock_clock(fake) };
 	(void)snprintf(one->uid, sizeof(one->uid), "u%u", i);
