@@ -14,12 +14,11 @@
 #ifndef CCMD_CLOUD_CLOUD_H
 #define CCMD_CLOUD_CLOUD_H
 
-#include <stdatomic.h>
-
 #include "base/call.h"
 #include "base/error.h"
 #include "base/ip.h"
 #include "base/label.h"
+#include "base/ref.h"
 
 struct cloud_host;
 
@@ -82,7 +81,7 @@ enum {
 
 /** An immutable, counted answer: one instance per ref, in the order asked. */
 struct look {
-	_Atomic unsigned n_refs;
+	struct ref refs;
 	struct arena arena;
 	void (*release)(
 		void *owner); /* called with the last reference gone; NULL: nothing to let go */

@@ -21,7 +21,7 @@ look_new(size_t n, int64_t started_boot_ns)
 {
 	struct look *look = xcalloc(1, sizeof(*look));
 
-	atomic_init(&look->n_refs, 1);
+	ref_init(&look->refs);
 	look->instances = arena_calloc(&look->arena, n, sizeof(look->instances[0]));
 	look->n = n;
 	look->started_boot_ns = started_boot_ns;
@@ -42,14 +42,14 @@ look_new(size_t n, int64_t started_boot_ns)
 struct look *
 look_ref(struct look *look)
 {
-	atomic_fetch_add_explicit(&look->n_refs, 1, memory_order_relaxed);
+	ref_take(&look->refs);
 	return look;
 }
 
 void
 look_unref(struct look *look)
 {
-	if (!look || atomic_fetch_sub_explicit(&look->n_refs, 1, memory_order_acq_rel) > 1)
+	if (!look || !ref_drop(&look->refs))
 		return;
 	if (look->release)
 		look->release(look->owner);

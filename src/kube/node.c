@@ -516,7 +516,8 @@ pack(struct draft *d)
 static bool
 node_parse(yyjson_val *val, struct object **ret, struct error *err)
 {
-	CLEANUP(draft_fini) struct draft d = { .node.object = { .kind = &node_kind, .n_refs = 1 } };
+	CLEANUP(draft_fini)
+	struct draft d = { .node.object = { .kind = &node_kind, .refs = REF_INIT } };
 	struct source s;
 
 	if (!read_source(val, &s, err))

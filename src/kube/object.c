@@ -1,25 +1,17 @@
 /* kube/object.c: counting references, and reading what all kinds have in common. */
 #include "kube/object.h"
 
-#include <assert.h>
-
 struct object *
 object_ref(struct object *o)
 {
-	unsigned before = atomic_fetch_add_explicit(&o->n_refs, 1, memory_order_relaxed);
-
-	assert(before > 0);
-	(void)before;
+	ref_take(&o->refs);
 	return o;
 }
 
 void
 object_unref(struct object *o)
 {
-	if (!o)
-		return;
-	/* whoever frees it must see what the others did before they let go */
-	if (atomic_fetch_sub_explicit(&o->n_refs, 1, memory_order_acq_rel) == 1)
+	if (o && ref_drop(&o->refs))
 		o->kind->free(o);
 }
 

@@ -10,13 +10,12 @@
 #ifndef CCMD_KUBE_OBJECT_H
 #define CCMD_KUBE_OBJECT_H
 
-#include <stdatomic.h>
-
 #include "base/json.h"
+#include "base/ref.h"
 
 struct object {
 	const struct kind *kind;
-	_Atomic unsigned n_refs;
+	struct ref refs;
 	uint32_t epoch; /* the store's: the list that had it last */
 	struct str key; /* "name", or "namespace/name" */
 	struct str uid;

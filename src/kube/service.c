@@ -367,7 +367,7 @@ static bool
 service_parse(yyjson_val *val, struct object **ret, struct error *err)
 {
 	CLEANUP(draft_fini)
-	struct draft d = { .service.object = { .kind = &service_kind, .n_refs = 1 } };
+	struct draft d = { .service.object = { .kind = &service_kind, .refs = REF_INIT } };
 	struct source s = { .type = STR_EMPTY };
 
 	if (!read_source(val, &s, err))

@@ -138,7 +138,7 @@ copy_draft(const struct access_draft *d)
 	struct access_user *u = xcalloc(1, size);
 	char *at = (char *)(u + 1) + groups_size + extras_size;
 
-	atomic_init(&u->refs, 1);
+	ref_init(&u->refs);
 	u->size = size;
 	u->groups = (struct str *)(u + 1);
 	u->extras = (struct label *)(u->groups + d->n_groups);
@@ -185,14 +185,14 @@ access_user_anonymous(void)
 struct access_user *
 access_user_ref(struct access_user *u)
 {
-	atomic_fetch_add_explicit(&u->refs, 1, memory_order_relaxed);
+	ref_take(&u->refs);
 	return u;
 }
 
 void
 access_user_unref(struct access_user *u)
 {
-	if (u && atomic_fetch_sub_explicit(&u->refs, 1, memory_order_acq_rel) == 1)
+	if (u && ref_drop(&u->refs))
 		free(u);
 }
 

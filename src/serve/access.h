@@ -18,11 +18,10 @@
 #ifndef CCMD_SERVE_ACCESS_H
 #define CCMD_SERVE_ACCESS_H
 
-#include <stdatomic.h>
-
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/label.h"
+#include "base/ref.h"
 #include "kube/client.h"
 #include "serve/server.h"
 
@@ -38,7 +37,7 @@
 #define ACCESS_MASTERS "system:masters"
 
 struct access_user {
-	atomic_uint refs;
+	struct ref refs;
 	size_t size; /* bytes of memory in all */
 	struct str name, uid;
 	struct str *groups;

@@ -84,7 +84,7 @@ authorities_read_map(struct str body, struct arena *arena, struct str *ret_clien
 void
 client_trust_unref(struct client_trust *c)
 {
-	if (!c || atomic_fetch_sub_explicit(&c->refs, 1, memory_order_acq_rel) != 1)
+	if (!c || !ref_drop(&c->refs))
 		return;
 	trust_free(c->trust);
 	free(c);
@@ -95,7 +95,7 @@ make_trust(struct str client_ca_pem, struct client_trust **ret, struct error *er
 {
 	CLEANUP(client_trust_unrefp) struct client_trust *c = xcalloc(1, sizeof(*c));
 
-	atomic_init(&c->refs, 1);
+	ref_init(&c->refs);
 	if (client_ca_pem.len > 0 && !trust_new(client_ca_pem, &c->trust, err)) {
 		(void)err_wrap(err, "authorities of clients");
 		return false;
@@ -230,7 +230,7 @@ authorities_get(struct authorities *s)
 {
 	WITH_LOCK(&s->mu);
 
-	atomic_fetch_add_explicit(&s->current->refs, 1, memory_order_relaxed);
+	ref_take(&s->current->refs);
 	return s->current;
 }
 

@@ -14,8 +14,7 @@
 #ifndef CCMD_SERVE_AUTHORITIES_H
 #define CCMD_SERVE_AUTHORITIES_H
 
-#include <stdatomic.h>
-
+#include "base/ref.h"
 #include "kube/client.h"
 #include "serve/server.h"
 
@@ -26,7 +25,7 @@ NODISCARD bool authorities_read_map(struct str body, struct arena *arena,
 
 /** What client certificates are checked against: immutable, counted. */
 struct client_trust {
-	atomic_uint refs;
+	struct ref refs;
 	struct trust *trust; /* NULL: no client certificate is trusted */
 };
 

@@ -25,7 +25,7 @@ review_answer_new(enum review_verdict verdict, struct access_user *user, struct 
 	struct review_answer *a = xcalloc(1, sizeof(*a));
 	struct str head = str_utf8_head(reason, sizeof(a->reason) - 1);
 
-	atomic_init(&a->refs, 1);
+	ref_init(&a->refs);
 	a->verdict = verdict;
 	a->user = user;
 	memcpy(a->reason, head.ptr, head.len);
@@ -35,14 +35,14 @@ review_answer_new(enum review_verdict verdict, struct access_user *user, struct 
 struct review_answer *
 review_answer_ref(struct review_answer *a)
 {
-	atomic_fetch_add_explicit(&a->refs, 1, memory_order_relaxed);
+	ref_take(&a->refs);
 	return a;
 }
 
 void
 review_answer_unref(struct review_answer *a)
 {
-	if (!a || atomic_fetch_sub_explicit(&a->refs, 1, memory_order_acq_rel) != 1)
+	if (!a || !ref_drop(&a->refs))
 		return;
 	access_user_unref(a->user);
 	free(a);

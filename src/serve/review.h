@@ -8,6 +8,7 @@
 #define CCMD_SERVE_REVIEW_H
 
 #include "base/map.h"
+#include "base/ref.h"
 #include "base/secret.h"
 #include "kube/client.h"
 #include "serve/access.h"
@@ -21,7 +22,7 @@ enum review_verdict {
 
 /** What came out: immutable, counted. */
 struct review_answer {
-	atomic_uint refs;
+	struct ref refs;
 	enum review_verdict verdict;
 	struct access_user *user; /* of a token: whose it is, if yes */
 	char reason[200];         /* of a refusal, in the API server's words; mostly empty */

@@ -404,9 +404,8 @@ static void
 cancelled_while_waiting(void **state UNUSED)
 {
 	struct cancel *mine = cancel_new();
-	struct caller first = { 0 },
-			     second = { .call = { rig->clock, mine, CLOCK_FOREVER, NULL } },
-			     third = second;
+	struct caller first = { 0 }, second = { .call = { rig->clock, mine, CLOCK_FOREVER, NULL } },
+		      third = second;
 
 	fake_cloud_hold(rig->cloud);
 	start(&first, "a", now_ns());
@@ -441,9 +440,8 @@ static void
 timed_out_while_waiting(void **state UNUSED)
 {
 	int64_t deadline_ns = clock_mono(rig->clock) + 2 * NS_PER_SEC;
-	struct caller first = { 0 },
-			     second = { .call = { rig->clock, NULL, deadline_ns, NULL } },
-			     third = second;
+	struct caller first = { 0 }, second = { .call = { rig->clock, NULL, deadline_ns, NULL } },
+		      third = second;
 
 	fake_cloud_hold(rig->cloud);
 	start(&first, "a", now_ns());

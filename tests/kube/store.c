@@ -363,7 +363,7 @@ is_bounded(void **state)
 		int len = snprintf((char *)(node + 1), sizeof(name), "%u", i);
 
 		node->object = (struct object){ .kind = &bare,
-			                        .n_refs = 1,
+			                        .refs = REF_INIT,
 			                        .key = str_n((char *)(node + 1), (size_t)len),
 			                        .index_key = STR_EMPTY };
 		is_ok = store_put(f->store, &node->object, &err) && is_ok;

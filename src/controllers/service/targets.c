@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "base/ref.h"
 #include "base/thread.h"
 #include "controllers/node_ref.h"
 
@@ -18,7 +19,7 @@
 
 /* All eligible nodes at one moment; immutable, counted. */
 struct target_set {
-	_Atomic unsigned n_refs;
+	struct ref refs;
 	size_t n;
 	struct object *nodes[];
 };
@@ -79,7 +80,7 @@ target_change_matters(const struct node *old, const struct node *new,
 static void
 set_unref(struct target_set *set)
 {
-	if (!set || atomic_fetch_sub(&set->n_refs, 1) > 1)
+	if (!set || !ref_drop(&set->refs))
 		return;
 	for (size_t i = 0; i < set->n; i++)
 		object_unref(set->nodes[i]);
@@ -110,7 +111,7 @@ make_set(struct store *nodes)
 	struct target_set *set = xmalloc(sizeof(*set) + all.n * sizeof(set->nodes[0]));
 
 	set->n = 0;
-	set->n_refs = 1;
+	ref_init(&set->refs);
 	for (size_t i = 0; i < all.n; i++) {
 		if (target_is_eligible(node_of(all.objects[i])))
 			set->nodes[set->n++] = object_ref(all.objects[i]);
@@ -128,7 +129,7 @@ get_current_set(struct targets *t, uint64_t *ret_generation)
 
 	*ret_generation = t->generation;
 	if (t->current)
-		atomic_fetch_add(&t->current->n_refs, 1);
+		ref_take(&t->current->refs);
 	return t->current;
 }
 
@@ -140,7 +141,7 @@ keep_set(struct targets *t, struct target_set *set, uint64_t generation)
 
 	if (t->current || t->generation != generation)
 		return;
-	atomic_fetch_add(&set->n_refs, 1);
+	ref_take(&set->refs);
 	t->current = set;
 }
 

@@ -690,7 +690,7 @@ cl_inventory_parse(struct str text, struct cl_problems *problems)
 	CLEANUP(cl_inventory_unrefp)
 	struct cl_inventory *inventory = xcalloc(1, sizeof(*inventory));
 
-	atomic_init(&inventory->n_refs, 1);
+	ref_init(&inventory->refs);
 	read_schema(text, &inventory->arena, problems, &inventory->names, &inventory->schema);
 	if (problems->n > 0)
 		return NULL;
@@ -703,15 +703,14 @@ cl_inventory_parse(struct str text, struct cl_problems *problems)
 struct cl_inventory *
 cl_inventory_ref(struct cl_inventory *inventory)
 {
-	atomic_fetch_add_explicit(&inventory->n_refs, 1, memory_order_relaxed);
+	ref_take(&inventory->refs);
 	return inventory;
 }
 
 void
 cl_inventory_unref(struct cl_inventory *inventory)
 {
-	if (!inventory ||
-	    atomic_fetch_sub_explicit(&inventory->n_refs, 1, memory_order_acq_rel) > 1)
+	if (!inventory || !ref_drop(&inventory->refs))
 		return;
 	map_fini(&inventory->names.by_name);
 	map_fini(&inventory->names.by_alias);

@@ -9,10 +9,9 @@
 #ifndef CCMD_CLOUDLYCKE_INVENTORY_H
 #define CCMD_CLOUDLYCKE_INVENTORY_H
 
-#include <stdatomic.h>
-
 #include "base/ip.h"
 #include "base/label.h"
+#include "base/ref.h"
 #include "providers/cloudlycke/reader.h"
 
 /* ---- the file ---- */
@@ -182,7 +181,7 @@ struct cl_names {
 struct cl_machine *cl_names_find(const struct cl_names *names, struct str name_or_alias);
 
 struct cl_inventory {
-	_Atomic unsigned n_refs;
+	struct ref refs;
 	struct arena arena;
 	struct cl_schema schema;
 	struct cl_names names;

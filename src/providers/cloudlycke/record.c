@@ -78,7 +78,7 @@ cl_targets_new(const struct node_ref nodes[], size_t n)
 	struct cl_targets *t = xcalloc(1, sizeof(*t));
 	struct ip ips[CL_FAMILIES];
 
-	atomic_init(&t->n_refs, 1);
+	ref_init(&t->refs);
 	t->items = arena_calloc(&t->arena, n + 1, sizeof(t->items[0]));
 	for (size_t i = 0; i < n; i++) {
 		struct cl_target target = { nodes[i].name, cl_machine_id(nodes[i].provider_id), ips,
@@ -95,14 +95,14 @@ cl_targets_new(const struct node_ref nodes[], size_t n)
 struct cl_targets *
 cl_targets_ref(struct cl_targets *t)
 {
-	atomic_fetch_add_explicit(&t->n_refs, 1, memory_order_relaxed);
+	ref_take(&t->refs);
 	return t;
 }
 
 void
 cl_targets_unref(struct cl_targets *t)
 {
-	if (!t || atomic_fetch_sub_explicit(&t->n_refs, 1, memory_order_acq_rel) > 1)
+	if (!t || !ref_drop(&t->refs))
 		return;
 	arena_fini(&t->arena);
 	free(t);
@@ -204,7 +204,7 @@ cl_record_new(const struct cl_record *draft)
 	char *at;
 
 	*r = *draft;
-	atomic_init(&r->n_refs, 1);
+	ref_init(&r->refs);
 	r->memory = xmalloc(n_ports * sizeof(*ports) + n_ranges * sizeof(*ranges) + texts_size(r) +
 	                    1);
 	ports = r->memory;
@@ -221,14 +221,14 @@ cl_record_new(const struct cl_record *draft)
 struct cl_record *
 cl_record_ref(struct cl_record *r)
 {
-	atomic_fetch_add_explicit(&r->n_refs, 1, memory_order_relaxed);
+	ref_take(&r->refs);
 	return r;
 }
 
 void
 cl_record_unref(struct cl_record *r)
 {
-	if (!r || atomic_fetch_sub_explicit(&r->n_refs, 1, memory_order_acq_rel) > 1)
+	if (!r || !ref_drop(&r->refs))
 		return;
 	cl_targets_unref(r->targets);
 	free(r->memory);

@@ -10,9 +10,8 @@
 #ifndef CCMD_CLOUDLYCKE_RECORD_H
 #define CCMD_CLOUDLYCKE_RECORD_H
 
-#include <stdatomic.h>
-
 #include "base/arena.h"
+#include "base/ref.h"
 #include "cloud/balancer.h"
 #include "providers/cloudlycke/inventory.h"
 
@@ -45,7 +44,7 @@ struct cl_target {
 
 /** Sorted by name. */
 struct cl_targets {
-	_Atomic unsigned n_refs;
+	struct ref refs;
 	struct arena arena;
 	uint64_t hash;
 	struct cl_target *items;
@@ -75,7 +74,7 @@ struct cl_progress {
 };
 
 struct cl_record {
-	_Atomic unsigned n_refs;
+	struct ref refs;
 	void *memory; /* of all texts and lists */
 
 	struct cl_holding holding; /* a draft's fields begin here: see cl_record_draft() */

@@ -139,9 +139,7 @@ start(unsigned i, struct cancel *by)
 {
 	struct caller *one = &askers[i];
 
-	*one = (struct caller){ .cache = cache,
-		                       .cancel = by,
-		                       .clock = fake_clock_clock(fake) };
+	*one = (struct caller){ .cache = cache, .cancel = by, .clock = fake_clock_clock(fake) };
 	(void)snprintf(one->uid, sizeof(one->uid), "u%u", i);
 	hz_lb_cache_track(cache, &(struct lb_spec){ .namespace = STR("default"),
 	                                            .service = str_c(one->uid),
