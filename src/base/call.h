@@ -18,4 +18,8 @@ struct call {
 	struct arena *arena;
 };
 
+/** The earlier of the call's deadline and the end of timeout_ns from now, by clock_real: for what
+ * waits in the kernel (sockets, child processes), which knows no other clock. */
+int64_t call_deadline_real(const struct call *call, int64_t timeout_ns);
+
 #endif

@@ -452,24 +452,11 @@ attend(struct child *c, struct call *call, struct error *err)
 
 /* ---- all of it ---- */
 
-/* The earlier of its own time-out and the call's deadline. */
-static int64_t
-deadline_of(const struct child_spec *spec, const struct call *call)
-{
-	int64_t timeout_ms = spec->timeout_ms > 0 ? spec->timeout_ms : DEFAULT_TIMEOUT_MS;
-	int64_t left_ns = timeout_ms * NS_PER_MS;
-
-	if (call->deadline_mono_ns != CLOCK_FOREVER) {
-		int64_t call_ns = call->deadline_mono_ns - clock_mono(call->clock);
-
-		left_ns = call_ns < left_ns ? call_ns : left_ns;
-	}
-	return clock_deadline(clock_mono(&clock_real), left_ns);
-}
-
 static void
 init(struct child *c, const struct child_spec *spec, const struct call *call)
 {
+	int64_t timeout_ms = spec->timeout_ms > 0 ? spec->timeout_ms : DEFAULT_TIMEOUT_MS;
+
 	*c = (struct child){
 		.spec = spec,
 		.env = environment(spec->env),
@@ -478,7 +465,7 @@ init(struct child *c, const struct child_spec *spec, const struct call *call)
 		.err = { -1, -1 },
 		.cancelled = -1,
 		.exited = -1,
-		.deadline_ns = deadline_of(spec, call),
+		.deadline_ns = call_deadline_real(call, timeout_ms * NS_PER_MS),
 	};
 	/* credentials, more often than not */
 	c->result.out = BUF_SECRET(spec->max_output ? spec->max_output : LIMIT_CHILD_OUTPUT);

@@ -30,15 +30,8 @@ int64_t
 job_deadline(const struct call *call, const struct http_request *request)
 {
 	int64_t timeout_ms = request->timeout_ms > 0 ? request->timeout_ms : DEFAULT_TIMEOUT_MS;
-	int64_t left_ns = timeout_ms * NS_PER_MS;
 
-	if (call->deadline_mono_ns != CLOCK_FOREVER) {
-		int64_t call_ns = call->deadline_mono_ns - clock_mono(call->clock);
-
-		if (call_ns < left_ns)
-			left_ns = call_ns;
-	}
-	return clock_deadline(clock_mono(&clock_real), left_ns);
+	return call_deadline_real(call, timeout_ms * NS_PER_MS);
 }
 
 void
