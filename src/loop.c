@@ -4,7 +4,6 @@
 #include <assert.h>
 #include <event2/event.h>
 #include <stdlib.h>
-#include <sys/eventfd.h>
 #include <sys/signalfd.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
@@ -12,6 +11,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/thread.h"
+#include "base/wake.h"
 #include "signals.h"
 
 enum {
@@ -27,8 +27,8 @@ struct timer {
 struct loop {
 	struct loop_handlers handlers;
 	struct event_base *base;
-	int signal_fd, tell_fd, expiry_fd;
-	struct event *signal_event, *tell_event, *expiry_event;
+	int signal_fd, wake_fd, expiry_fd;
+	struct event *signal_event, *wake_event, *expiry_event;
 	struct timer timers[MAX_TIMERS];
 	unsigned n_timers;
 };
@@ -46,33 +46,25 @@ on_signal(evutil_socket_t fd, short what, void *arg)
 		loop->handlers.signalled(loop->handlers.arg, (int)info.ssi_signo);
 }
 
-/* An eventfd or timerfd is readable until its counter was taken; another thread may have been
- * faster to reset it. */
-static bool
-take_counter(int fd)
-{
-	uint64_t n;
-
-	return read(fd, &n, sizeof(n)) == (ssize_t)sizeof(n);
-}
-
 static void
-on_told(evutil_socket_t fd, short what, void *arg)
+on_woken(evutil_socket_t fd, short what, void *arg)
 {
 	struct loop *loop = arg;
 
 	(void)what;
-	if (take_counter(fd))
-		loop->handlers.told(loop->handlers.arg);
+	if (wake_drain(fd))
+		loop->handlers.woken(loop->handlers.arg);
 }
 
 static void
 on_expired(evutil_socket_t fd, short what, void *arg)
 {
 	struct loop *loop = arg;
+	uint64_t n;
 
 	(void)what;
-	if (take_counter(fd))
+	/* nothing to read: loop_set_expiry() on another thread was faster to move the end */
+	if (read(fd, &n, sizeof(n)) == (ssize_t)sizeof(n))
 		loop->handlers.expired(loop->handlers.arg);
 }
 
@@ -113,10 +105,10 @@ loop_new(const struct loop_handlers *handlers)
 	loop->handlers = *handlers;
 	loop->base = event_base_new();
 	loop->signal_fd = signals_open(/*with_reload=*/true);
-	loop->tell_fd = must_open(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+	loop->wake_fd = must_open(wake_open());
 	loop->expiry_fd = must_open(timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK));
 	loop->signal_event = watch(loop, loop->signal_fd, on_signal);
-	loop->tell_event = watch(loop, loop->tell_fd, on_told);
+	loop->wake_event = watch(loop, loop->wake_fd, on_woken);
 	loop->expiry_event = watch(loop, loop->expiry_fd, on_expired);
 	return loop;
 }
@@ -129,10 +121,10 @@ loop_free(struct loop *loop)
 	for (unsigned i = 0; i < loop->n_timers; i++)
 		event_free(loop->timers[i].event);
 	event_free(loop->signal_event);
-	event_free(loop->tell_event);
+	event_free(loop->wake_event);
 	event_free(loop->expiry_event);
 	close(loop->signal_fd);
-	close(loop->tell_fd);
+	close(loop->wake_fd);
 	close(loop->expiry_fd);
 	event_base_free(loop->base);
 	free(loop);
@@ -157,12 +149,9 @@ loop_every(struct loop *loop, int64_t period_ns, void (*fn)(void *arg), void *ar
 }
 
 void
-loop_tell(struct loop *loop)
+loop_wake(struct loop *loop)
 {
-	uint64_t one = 1;
-
-	/* full only after 2^64 - 2 of them: then it is readable anyway */
-	(void)!write(loop->tell_fd, &one, sizeof(one));
+	wake_ring(loop->wake_fd);
 }
 
 void

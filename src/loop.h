@@ -17,7 +17,7 @@ struct loop;
 /** Called on main's thread. */
 struct loop_handlers {
 	void (*signalled)(void *arg, int signal); /* SIGTERM, SIGINT, SIGHUP */
-	void (*told)(void *arg);                  /* after loop_tell(), once or more */
+	void (*woken)(void *arg);                  /* after loop_wake(), once or more */
 	void (*expired)(void *arg);               /* the moment of loop_set_expiry() has passed */
 	void *arg;
 };
@@ -32,8 +32,8 @@ struct event_base *loop_base(struct loop *);
 /** Calls fn(arg) every period_ns until the loop is freed. */
 void loop_every(struct loop *, int64_t period_ns, void (*fn)(void *arg), void *arg);
 
-/** Any thread: told() runs soon. */
-void loop_tell(struct loop *);
+/** Any thread: woken() runs soon. */
+void loop_wake(struct loop *);
 /** Any thread: expired() runs once CLOCK_BOOTTIME, which goes on while the machine sleeps, has
  * reached that. A later call replaces an earlier one. */
 void loop_set_expiry(struct loop *, int64_t deadline_boot_ns);

@@ -381,7 +381,7 @@ on_signal(void *program, int signal)
 
 /* We may act now: at once without election, when the lease is ours with it. */
 static void
-on_told(void *program)
+on_woken(void *program)
 {
 	CLEANUP(buf_fini) struct buf version = BUF_INIT(LIMIT_NAME);
 	struct program *p = program;
@@ -445,7 +445,7 @@ on_leading(void *program)
 {
 	struct program *p = program;
 
-	loop_tell(p->loop);
+	loop_wake(p->loop);
 }
 
 static void
@@ -527,7 +527,7 @@ static bool
 start_parts(struct program *p, struct error *err)
 {
 	p->loop = loop_new(&(struct loop_handlers){
-		.signalled = on_signal, .told = on_told, .expired = on_expired, .arg = p });
+		.signalled = on_signal, .woken = on_woken, .expired = on_expired, .arg = p });
 	add_health_checks(p);
 	if (p->options.election.is_enabled && !start_election(p, err))
 		return false;
@@ -545,7 +545,7 @@ start(struct program *p, struct error *err)
 	start_timers(p);
 	notify_send(p->elector ? "READY=1\nSTATUS=standing by" : "READY=1");
 	if (!p->elector)
-		loop_tell(p->loop);
+		loop_wake(p->loop);
 	return true;
 }
 

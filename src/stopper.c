@@ -5,7 +5,6 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
@@ -14,6 +13,7 @@
 #include "base/log.h"
 #include "base/notify.h"
 #include "base/thread.h"
+#include "base/wake.h"
 #include "signals.h"
 
 enum {
@@ -64,7 +64,7 @@ stopper_new(struct cancel *cancel)
 
 	s->cancel = cancel;
 	s->signal_fd = signals_open(/*with_reload=*/false);
-	s->end_fd = eventfd(0, EFD_CLOEXEC);
+	s->end_fd = wake_open();
 	MUST(s->end_fd < 0 ? -1 : 0);
 	thread_start(&s->thread, "stopper", run, s);
 	return s;
@@ -73,12 +73,11 @@ stopper_new(struct cancel *cancel)
 bool
 stopper_free(struct stopper *s)
 {
-	uint64_t one = 1;
 	bool is_stopped;
 
 	if (!s)
 		return false;
-	MUST(write(s->end_fd, &one, sizeof(one)) == (ssize_t)sizeof(one) ? 0 : -1);
+	wake_ring(s->end_fd);
 	thread_join(s->thread);
 	is_stopped = s->is_stopped;
 	close(s->signal_fd);

@@ -16,7 +16,7 @@
 struct seen {
 	struct loop *loop;
 	int signals[8], n_signals;
-	int n_told, n_expired, n_ticks;
+	int n_woken, n_expired, n_ticks;
 	int end_after; /* things that happen until the loop ends */
 };
 
@@ -37,11 +37,11 @@ on_signal(void *arg, int signal)
 }
 
 static void
-on_told(void *arg)
+on_woken(void *arg)
 {
 	struct seen *s = arg;
 
-	s->n_told++;
+	s->n_woken++;
 	happened(s);
 }
 
@@ -67,7 +67,7 @@ static void
 begin(struct seen *s, int end_after)
 {
 	*s = (struct seen){ .end_after = end_after };
-	s->loop = loop_new(&(struct loop_handlers){ on_signal, on_told, on_expired, s });
+	s->loop = loop_new(&(struct loop_handlers){ on_signal, on_woken, on_expired, s });
 }
 
 static void
@@ -86,25 +86,25 @@ signals_arrive_in_the_loop(void **state)
 }
 
 static void *
-tell_often(void *loop)
+wake_often(void *loop)
 {
 	for (int i = 0; i < 100; i++)
-		loop_tell(loop);
+		loop_wake(loop);
 	return NULL;
 }
 
 static void
-what_another_thread_tells_arrives_once_at_least(void **state)
+another_thread_wakes_it_once_at_least(void **state)
 {
 	pthread_t thread;
 	struct seen s;
 
 	(void)state;
 	begin(&s, 1);
-	thread_start(&thread, "teller", tell_often, s.loop);
+	thread_start(&thread, "waker", wake_often, s.loop);
 	loop_run(s.loop);
 	thread_join(thread);
-	assert_int_equal(s.n_told, 1);
+	assert_int_equal(s.n_woken, 1);
 	loop_free(s.loop);
 }
 
@@ -155,7 +155,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(signals_arrive_in_the_loop),
-		cmocka_unit_test(what_another_thread_tells_arrives_once_at_least),
+		cmocka_unit_test(another_thread_wakes_it_once_at_least),
 		cmocka_unit_test(an_expiry_that_is_put_off_waits),
 		cmocka_unit_test(an_expiry_in_the_past_is_at_once),
 		cmocka_unit_test(timers_come_again),

@@ -17,7 +17,6 @@
 #include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -26,6 +25,7 @@
 #include "base/alloc.h"
 #include "base/limits.h"
 #include "base/thread.h"
+#include "base/wake.h"
 
 enum {
 	DEFAULT_TIMEOUT_MS = 60000,
@@ -40,7 +40,7 @@ struct child {
 	const char **env;
 	int in;             /* what becomes its standard input */
 	int out[2], err[2]; /* we read [0]; -1: none */
-	int cancelled;      /* an eventfd */
+	int cancelled;      /* a wake, rung when the call is cancelled */
 	int exited;         /* a pidfd */
 	pid_t pid;
 	int64_t deadline_ns; /* by clock_real: poll() knows no other */
@@ -102,7 +102,7 @@ static bool
 open_all(struct child *c, struct error *err)
 {
 	c->in = open_input(c->spec->input);
-	c->cancelled = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	c->cancelled = wake_open();
 	if (c->in < 0 || c->cancelled < 0 || !open_pipe(c->out))
 		return err_errno(err, errno, "descriptors");
 	if (c->spec->take_stderr && !open_pipe(c->err))
@@ -371,9 +371,7 @@ take_rest(struct child *c)
 static void
 cancel(void *fd)
 {
-	uint64_t one = 1;
-
-	(void)!write(*(int *)fd, &one, sizeof(one));
+	wake_ring(*(int *)fd);
 }
 
 /* In whole milliseconds, rounded up; at most a minute, since poll() takes an int. */

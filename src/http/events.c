@@ -6,12 +6,11 @@
  *
  * An eventfd in the same epoll set lets other threads wake the loop.
  */
-#include <errno.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/wake.h"
 #include "http/internal.h"
 
 enum {
@@ -58,7 +57,7 @@ events_start(struct curl_client *c)
 	struct epoll_event event = { .events = EPOLLIN };
 
 	c->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	c->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	c->wake_fd = wake_open();
 	event.data.fd = c->wake_fd;
 	if (c->epoll_fd < 0 || c->wake_fd < 0 ||
 	    epoll_ctl(c->epoll_fd, EPOLL_CTL_ADD, c->wake_fd, &event) != 0)
@@ -80,19 +79,7 @@ events_stop(struct curl_client *c)
 void
 events_wake(struct curl_client *c)
 {
-	uint64_t one = 1;
-
-	while (write(c->wake_fd, &one, sizeof(one)) < 0 && errno == EINTR)
-		;
-}
-
-static void
-take_wake(struct curl_client *c)
-{
-	uint64_t count;
-
-	while (read(c->wake_fd, &count, sizeof(count)) < 0 && errno == EINTR)
-		;
+	wake_ring(c->wake_fd);
 }
 
 static void
@@ -101,7 +88,7 @@ handle_ready(struct curl_client *c, const struct epoll_event *event)
 	int what = 0, n_running;
 
 	if (event->data.fd == c->wake_fd) {
-		take_wake(c);
+		(void)wake_drain(c->wake_fd);
 		return;
 	}
 	if (event->events & (EPOLLIN | EPOLLHUP))

@@ -54,7 +54,7 @@ struct outbox {
 	pthread_mutex_t mu;
 	STAILQ_HEAD(, server_request) answered; /* mu */
 	unsigned n_refs;                        /* mu; the server and each request */
-	int fd;                                 /* mu; an eventfd; -1: the server is gone */
+	int fd;                                 /* mu; a wake; -1: the server is gone */
 };
 
 /** Takes the request; from any thread. */

@@ -3,12 +3,12 @@
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/tcp.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/ip.h"
+#include "base/wake.h"
 #include "serve/internal.h"
 
 enum {
@@ -56,13 +56,12 @@ outbox_unref(struct outbox *o)
 static bool
 outbox_try_put(struct outbox *o, struct server_request *r)
 {
-	const uint64_t one = 1;
-
 	WITH_LOCK(&o->mu);
+
 	if (o->fd < 0)
 		return false;
 	if (STAILQ_EMPTY(&o->answered))
-		MUST(write(o->fd, &one, sizeof(one)) < 0 ? -1 : 0);
+		wake_ring(o->fd);
 	STAILQ_INSERT_TAIL(&o->answered, r, link);
 	return true;
 }
@@ -121,9 +120,8 @@ on_answers(evutil_socket_t fd, short what UNUSED, void *arg)
 {
 	struct server *s = arg;
 	STAILQ_HEAD(, server_request) answered = STAILQ_HEAD_INITIALIZER(answered);
-	uint64_t count;
 
-	if (read(fd, &count, sizeof(count)) < 0)
+	if (!wake_drain(fd))
 		return;
 	mutex_lock(&s->outbox->mu);
 	STAILQ_CONCAT(&answered, &s->outbox->answered);
@@ -391,7 +389,7 @@ new_event(struct server *s, int fd, short what, event_callback_fn fn)
 static bool
 open_outbox(struct server *s, struct error *err)
 {
-	s->outbox->fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	s->outbox->fd = wake_open();
 	return s->outbox->fd >= 0 || err_errno(err, errno, "eventfd");
 }
 

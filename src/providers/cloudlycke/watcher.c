@@ -10,7 +10,6 @@
 #include <errno.h>
 #include <limits.h>
 #include <poll.h>
-#include <sys/eventfd.h>
 #include <sys/inotify.h>
 #include <unistd.h>
 
@@ -18,6 +17,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/thread.h"
+#include "base/wake.h"
 
 enum {
 	REQUEST_STOP = 1,
@@ -37,7 +37,7 @@ struct cl_watcher {
 	bool is_started;
 	int inotify_fd; /* -1: the kernel gave none */
 	int watch;      /* -1: the folder is not watched */
-	int event_fd;   /* readable: there are requests */
+	int wake_fd;   /* readable: there are requests */
 	_Atomic unsigned requests;
 
 	/* used by the thread only */
@@ -154,15 +154,14 @@ static unsigned
 wait_for_change(struct cl_watcher *w)
 {
 	struct pollfd fds[] = {
-		{ .fd = w->event_fd, .events = POLLIN },
+		{ .fd = w->wake_fd, .events = POLLIN },
 		{ .fd = w->is_enabled ? w->inotify_fd : -1, .events = POLLIN },
 	};
-	eventfd_t count;
 
 	if (poll(fds, ARRAY_LEN(fds), time_to_wait(w)) <= 0)
 		return 0;
 	if (fds[0].revents)
-		(void)eventfd_read(w->event_fd, &count);
+		(void)wake_drain(w->wake_fd);
 	if (fds[1].revents && read_events(w))
 		set_due(w, w->debounce_ns);
 	return atomic_exchange(&w->requests, 0);
@@ -205,8 +204,8 @@ cl_watcher_new(struct cl_loader *loader)
 	w->due_ns = CLOCK_FOREVER;
 	w->watch = -1;
 	w->inotify_fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
-	w->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (w->event_fd < 0)
+	w->wake_fd = wake_open();
+	if (w->wake_fd < 0)
 		alloc_fail(1, sizeof(int)); /* no descriptors are left at the start */
 	watch_folder(w);
 	return w;
@@ -216,7 +215,7 @@ static void
 send_request(struct cl_watcher *w, unsigned request)
 {
 	atomic_fetch_or(&w->requests, request);
-	(void)eventfd_write(w->event_fd, 1);
+	wake_ring(w->wake_fd);
 }
 
 void
@@ -230,7 +229,7 @@ cl_watcher_free(struct cl_watcher *w)
 	}
 	if (w->inotify_fd >= 0)
 		close(w->inotify_fd);
-	close(w->event_fd);
+	close(w->wake_fd);
 	free(w->folder);
 	free(w);
 }
