@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/limits.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "base/metrics_process.h"
 #include "base/notify.h"
@@ -583,18 +584,6 @@ stop(struct program *p)
 	loop_free(p->loop);
 }
 
-static void
-write_all(int fd, struct str text)
-{
-	while (text.len > 0) {
-		ssize_t n = write(fd, text.ptr, text.len);
-
-		if (n <= 0)
-			return;
-		text = str_skip(text, (size_t)n);
-	}
-}
-
 /* Flags that mean nothing here are told once, so that nobody wonders. */
 static void
 log_notes(struct str notes, struct str warnings)
@@ -659,10 +648,10 @@ main(int argc, char *argv[])
 	tune_malloc();
 	switch (flags_parse(argc, argv, &p.options, &out, &problems, &notes, &warnings)) {
 	case FLAGS_DONE:
-		write_all(STDOUT_FILENO, buf_str(&out));
+		(void)!fd_write_all(STDOUT_FILENO, buf_str(&out));
 		return 0;
 	case FLAGS_BAD:
-		write_all(STDERR_FILENO, buf_str(&problems));
+		(void)!fd_write_all(STDERR_FILENO, buf_str(&problems));
 		return EXIT_BAD;
 	case FLAGS_RUN:
 		break;

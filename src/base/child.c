@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/file.h"
 #include "base/limits.h"
 #include "base/thread.h"
 #include "base/wake.h"
@@ -57,27 +58,6 @@ child_result_fini(struct child_result *r)
 
 /* ---- what it is given ---- */
 
-static void
-close_fd(int *fd)
-{
-	if (*fd >= 0)
-		close(*fd);
-	*fd = -1;
-}
-
-static bool
-write_all(int fd, struct str bytes)
-{
-	while (bytes.len > 0) {
-		ssize_t n = write(fd, bytes.ptr, bytes.len);
-
-		if (n < 0 && errno != EINTR)
-			return false;
-		bytes = str_skip(bytes, n > 0 ? (size_t)n : 0);
-	}
-	return true;
-}
-
 static int
 open_input(struct str input)
 {
@@ -86,8 +66,8 @@ open_input(struct str input)
 	if (input.len == 0)
 		return open("/dev/null", O_RDONLY | O_CLOEXEC);
 	fd = memfd_create("input", MFD_CLOEXEC);
-	if (fd >= 0 && (!write_all(fd, input) || lseek(fd, 0, SEEK_SET) != 0))
-		close_fd(&fd);
+	if (fd >= 0 && (!fd_write_all(fd, input) || lseek(fd, 0, SEEK_SET) != 0))
+		fd_close(&fd);
 	return fd;
 }
 
@@ -290,8 +270,8 @@ start(struct child *c, struct error *err)
 
 	if (result != 0)
 		return cannot_start(result, err);
-	close_fd(&c->out[1]);
-	close_fd(&c->err[1]);
+	fd_close(&c->out[1]);
+	fd_close(&c->err[1]);
 	c->exited = (int)syscall(SYS_pidfd_open, c->pid, 0);
 	if (c->exited >= 0)
 		return true;
@@ -320,7 +300,7 @@ read_some(int *fd, char bytes[READ_SIZE], size_t *ret)
 		return true;
 	}
 	if (n == 0 || errno != EAGAIN)
-		close_fd(fd);
+		fd_close(fd);
 	return false;
 }
 
@@ -473,13 +453,13 @@ init(struct child *c, const struct child_spec *spec, const struct call *call)
 static void
 fini(struct child *c)
 {
-	close_fd(&c->in);
-	close_fd(&c->out[0]);
-	close_fd(&c->out[1]);
-	close_fd(&c->err[0]);
-	close_fd(&c->err[1]);
-	close_fd(&c->cancelled);
-	close_fd(&c->exited);
+	fd_close(&c->in);
+	fd_close(&c->out[0]);
+	fd_close(&c->out[1]);
+	fd_close(&c->err[0]);
+	fd_close(&c->err[1]);
+	fd_close(&c->cancelled);
+	fd_close(&c->exited);
 	free(c->env);
 	child_result_fini(&c->result);
 }

@@ -17,12 +17,25 @@
 #include "base/limits.h"
 #include "base/log.h"
 
-static void
+void
 fd_close(int *fd)
 {
 	if (*fd >= 0)
 		close(*fd);
 	*fd = -1;
+}
+
+bool
+fd_write_all(int fd, struct str bytes)
+{
+	while (bytes.len > 0) {
+		ssize_t n = write(fd, bytes.ptr, bytes.len);
+
+		if (n < 0 && errno != EINTR)
+			return false;
+		bytes = str_skip(bytes, n > 0 ? (size_t)n : 0);
+	}
+	return true;
 }
 
 /* False when the deadline passed, with errno unchanged. */
@@ -120,27 +133,12 @@ file_read(const char *path, struct buf *b, struct error *err)
 }
 
 static bool
-write_all(int fd, struct str content, struct error *err)
-{
-	while (content.len) {
-		ssize_t n = write(fd, content.ptr, content.len);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return err_errno(err, errno, "write");
-		content = str_skip(content, (size_t)n);
-	}
-	return true;
-}
-
-static bool
 write_temporary(int fd, struct str content, unsigned mode, struct error *err)
 {
 	if (fchmod(fd, (mode_t)mode) < 0)
 		return err_errno(err, errno, "chmod");
-	if (!write_all(fd, content, err))
-		return false;
+	if (!fd_write_all(fd, content))
+		return err_errno(err, errno, "write");
 	if (fsync(fd) < 0)
 		return err_errno(err, errno, "fsync");
 	return true;

@@ -18,6 +18,11 @@ NODISCARD bool file_read(const char *path, struct buf *b, struct error *err);
  * followed. */
 NODISCARD bool file_replace(const char *path, struct str content, unsigned mode, struct error *err);
 
+/** Writes all of it, whatever a signal interrupts; false with errno otherwise. */
+NODISCARD bool fd_write_all(int fd, struct str bytes);
+/** Closes *fd unless it is negative, and leaves -1; also for CLEANUP(). */
+void fd_close(int *fd);
+
 /** Appends `path`, made absolute against `folder` when it is relative. */
 void file_join(struct buf *b, struct str folder, struct str path);
 /** The part before the last '/', "." without one. */

@@ -173,13 +173,6 @@ run_program(struct cl_haproxy *h, struct call *call, const char *const *argv, st
 
 /* ---- what HAProxy knows of its servers ---- */
 
-static void
-close_fd(const int *fd)
-{
-	if (*fd >= 0)
-		close(*fd);
-}
-
 static int
 connect_to(struct str path)
 {
@@ -223,7 +216,7 @@ static bool
 ask_server_states(struct str path, struct clock *clock, struct buf *answer)
 {
 	static const char question[] = "show servers state\n";
-	CLEANUP(close_fd) int fd = connect_to(path);
+	CLEANUP(fd_close) int fd = connect_to(path);
 
 	return fd >= 0 && write(fd, question, strlen(question)) == (ssize_t)strlen(question) &&
 	       read_answer(fd, clock, answer) && str_starts(buf_str(answer), STR("1\n"));

@@ -18,6 +18,7 @@
 
 #include "base/alloc.h"
 #include "base/event_kind.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "base/metrics.h"
 #include "base/quote.h"
@@ -99,18 +100,11 @@ cl_stamp_eq(const struct cl_stamp *a, const struct cl_stamp *b)
 	       a->size == b->size && a->mtime_ns == b->mtime_ns;
 }
 
-static void
-close_fd(int *fd)
-{
-	if (*fd >= 0)
-		close(*fd);
-}
-
 /* Only regular files: the name must not lead to something that blocks or never ends. */
 static bool
 open_regular(const char *path, int *ret, struct stat *ret_st)
 {
-	CLEANUP(close_fd) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	CLEANUP(fd_close) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 
 	if (fd < 0 || fstat(fd, ret_st) != 0)
 		return false;
@@ -146,7 +140,7 @@ read_all(int fd, struct buf *text)
 static bool
 read_file(const char *path, struct buf *text, struct cl_stamp *ret_stamp, bool *ret_is_busy)
 {
-	CLEANUP(close_fd) int fd = -1;
+	CLEANUP(fd_close) int fd = -1;
 	struct cl_stamp after;
 	struct stat st;
 
