@@ -194,36 +194,6 @@ json_add_value(struct buf *b, yyjson_val *val)
 	free(text);
 }
 
-static bool
-is_continuation(unsigned char c)
-{
-	return (c & 0xc0) == 0x80;
-}
-
-/* The length of the UTF-8 sequence at the front of s, 0 when there is none (RFC 3629, table 3-7 of
- * Unicode: no overlong forms, no surrogates, nothing above U+10FFFF). */
-static size_t
-utf8_len(struct str s)
-{
-	const unsigned char *p = (const unsigned char *)s.ptr;
-
-	if (p[0] < 0x80)
-		return 1;
-	if (p[0] < 0xc2 || p[0] > 0xf4 || s.len < 2 || !is_continuation(p[1]))
-		return 0;
-	if (p[0] < 0xe0)
-		return 2;
-	if ((p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xed && p[1] > 0x9f) || s.len < 3 ||
-	    !is_continuation(p[2]))
-		return 0;
-	if (p[0] < 0xf0)
-		return 3;
-	if ((p[0] == 0xf0 && p[1] < 0x90) || (p[0] == 0xf4 && p[1] > 0x8f) || s.len < 4 ||
-	    !is_continuation(p[3]))
-		return 0;
-	return 4;
-}
-
 static void
 add_escape(struct buf *b, char c)
 {
@@ -260,7 +230,7 @@ plain_len(struct str s)
 
 		if (c < 0x20 || c == '"' || c == '\\')
 			break;
-		step = utf8_len(str_skip(s, n));
+		step = str_utf8_len(str_skip(s, n));
 		if (step == 0)
 			break;
 		n += step;

@@ -19,11 +19,7 @@ object_unref(struct object *o)
 bool
 object_version_is_decimal(struct str version)
 {
-	for (size_t i = 0; i < version.len; i++) {
-		if (version.ptr[i] < '0' || version.ptr[i] > '9')
-			return false;
-	}
-	return version.len > 0 && version.ptr[0] != '0';
+	return str_is_digits(version) && version.ptr[0] != '0';
 }
 
 bool
