@@ -17,7 +17,7 @@ struct loop;
 /** Called on main's thread. */
 struct loop_handlers {
 	void (*signalled)(void *arg, int signal); /* SIGTERM, SIGINT, SIGHUP */
-	void (*woken)(void *arg);                  /* after loop_wake(), once or more */
+	void (*woken)(void *arg);                 /* after loop_wake(), once or more */
 	void (*expired)(void *arg);               /* the moment of loop_set_expiry() has passed */
 	void *arg;
 };

@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/names.h"
 #include "kube/config_user.h"
 #include "http/url.h"
 
@@ -260,20 +261,6 @@ find_entry(struct config_loader *l, const struct yaml_node *doc, const char *lis
 	return false;
 }
 
-static bool
-is_dns_label(struct str s)
-{
-	if (s.len == 0 || s.len > 63 || s.ptr[0] == '-' || s.ptr[s.len - 1] == '-')
-		return false;
-	for (size_t i = 0; i < s.len; i++) {
-		char c = s.ptr[i];
-
-		if (!(c >= 'a' && c <= 'z') && !(c >= '0' && c <= '9') && c != '-')
-			return false;
-	}
-	return true;
-}
-
 static void
 load_namespace(const struct config_entry *context)
 {
@@ -281,7 +268,7 @@ load_namespace(const struct config_entry *context)
 
 	if (namespace.len == 0)
 		return;
-	if (!is_dns_label(namespace))
+	if (!name_is_dns_label(namespace))
 		entry_problem(context, "namespace", ERR_INVALID,
 		              "\"%" STR_FMT "\" is not a name of a namespace", STR_ARG(namespace));
 	context->loader->config->namespace = arena_str(&context->loader->config->arena, namespace);

@@ -8,6 +8,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/metrics.h"
+#include "base/names.h"
 #include "base/pool.h"
 #include "base/watchdog.h"
 #include "base/rand.h"
@@ -80,26 +81,6 @@ count_queued(struct recorder *r, size_t n)
 
 /* ---- what is written ---- */
 
-static bool
-is_alnum(char c)
-{
-	return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
-}
-
-static bool
-is_dns_subdomain(struct str s)
-{
-	for (struct str part, rest = s; str_split(&rest, '.', &part);) {
-		if (part.len == 0 || !is_alnum(part.ptr[0]) || !is_alnum(part.ptr[part.len - 1]))
-			return false;
-		for (size_t i = 0; i < part.len; i++) {
-			if (!is_alnum(part.ptr[i]) && part.ptr[i] != '-')
-				return false;
-		}
-	}
-	return s.len <= LIMIT_NAME;
-}
-
 /* "web.185a3c0f11223344". A name that cannot be the beginning of another is hashed; client-go takes
  * a random UUID then, which we would have to remember for the next count. */
 static struct str
@@ -107,7 +88,7 @@ event_name(struct recorder *r, const struct sighting *s)
 {
 	struct str name = s->event->name;
 
-	if (name.len <= LIMIT_NAME - HEX_SIZE && is_dns_subdomain(name))
+	if (name.len <= LIMIT_NAME - HEX_SIZE && name_is_dns_subdomain(name))
 		return arena_printf(&r->arena, "%" STR_FMT ".%llx", STR_ARG(name),
 		                    (unsigned long long)s->first_ns);
 	return arena_printf(&r->arena, "%016llx.%llx", (unsigned long long)str_hash(name),

@@ -7,6 +7,7 @@
 #include "providers/cloudlycke/check.h"
 
 #include "base/array.h"
+#include "base/names.h"
 #include "base/quote.h"
 
 #define POOL_MAX_V4 INT64_C(1048576)
@@ -17,55 +18,7 @@ enum {
 	BLOCKS_MAX = 1000,
 };
 
-/* ---- letters ---- */
-
-static bool
-is_lower_or_digit(char c)
-{
-	return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
-}
-
-static bool
-is_alnum(char c)
-{
-	return is_lower_or_digit(c) || (c >= 'A' && c <= 'Z');
-}
-
-/* A text that begins and ends with a character of is_end, and has between them only such characters
- * and those of `inner`. */
-static bool
-is_word(struct str s, bool (*is_end)(char), const char *inner, size_t max)
-{
-	if (s.len == 0 || s.len > max || !is_end(s.ptr[0]) || !is_end(s.ptr[s.len - 1]))
-		return false;
-	for (size_t i = 0; i < s.len; i++) {
-		if (!is_end(s.ptr[i]) && (s.ptr[i] == '\0' || !strchr(inner, s.ptr[i])))
-			return false;
-	}
-	return true;
-}
-
 /* ---- names ---- */
-
-static bool
-is_dns_label(struct str s)
-{
-	return is_word(s, is_lower_or_digit, "-", 63);
-}
-
-/* DNS-1123 subdomain, as Kubernetes checks it (apimachinery, IsDNS1123Subdomain): a part may be
- * longer than 63. */
-static bool
-is_subdomain(struct str s)
-{
-	if (s.len > LIMIT_NAME)
-		return false;
-	for (struct str part, rest = s; str_split(&rest, '.', &part);) {
-		if (!is_word(part, is_lower_or_digit, "-", LIMIT_NAME))
-			return false;
-	}
-	return true;
-}
 
 static bool
 is_dns_name(struct str s)
@@ -73,7 +26,7 @@ is_dns_name(struct str s)
 	if (s.len > LIMIT_NAME)
 		return false;
 	for (struct str part, rest = s; str_split(&rest, '.', &part);) {
-		if (!is_word(part, is_alnum, "-_", 63))
+		if (!name_is_word(part, char_is_alnum, "-_", 63))
 			return false;
 	}
 	return true;
@@ -82,32 +35,16 @@ is_dns_name(struct str s)
 static bool
 is_machine_id(struct str s)
 {
-	if (s.len == 0 || s.len > LIMIT_NAME || !is_alnum(s.ptr[0]))
+	if (s.len == 0 || s.len > LIMIT_NAME || !char_is_alnum(s.ptr[0]))
 		return false;
 	for (size_t i = 0; i < s.len; i++) {
-		if (!is_alnum(s.ptr[i]) && (s.ptr[i] == '\0' || !strchr("._/-", s.ptr[i])))
+		if (!char_is_alnum(s.ptr[i]) && !char_is_in(s.ptr[i], "._/-"))
 			return false;
 	}
 	return true;
 }
 
 /* ---- labels ---- */
-
-static bool
-is_label_value(struct str s)
-{
-	return s.len == 0 || is_word(s, is_alnum, "-_.", 63);
-}
-
-static bool
-is_label_key(struct str s)
-{
-	struct str domain, name;
-
-	if (!str_cut(s, '/', &domain, &name))
-		return is_word(s, is_alnum, "-_.", 63);
-	return is_subdomain(domain) && is_word(name, is_alnum, "-_.", 63);
-}
 
 static bool
 is_in_domain(struct str s, struct str domain)
@@ -135,7 +72,7 @@ is_reserved_label(struct str key)
 static bool
 check_label(struct cl_reader *r, const struct yaml_node *at, struct str key)
 {
-	if (!is_label_key(key))
+	if (!name_is_label_key(key))
 		cl_complain_of(r, at, key, "is not a valid label key");
 	else if (is_reserved_label(key))
 		cl_complain(r, at, "label %s is reserved", quote_z(&r->scratch, key));
@@ -332,7 +269,7 @@ static bool
 is_plain_path(struct str s)
 {
 	for (size_t i = 0; i < s.len; i++) {
-		if (!is_alnum(s.ptr[i]) && (s.ptr[i] == '\0' || !strchr("._-/", s.ptr[i])))
+		if (!char_is_alnum(s.ptr[i]) && !char_is_in(s.ptr[i], "._-/"))
 			return false;
 	}
 	return str_starts(s, STR("/")) && !str_ends(s, STR("/")) && s.len <= PATH_LENGTH_MAX;
@@ -389,7 +326,7 @@ is_hostname_template(struct str text)
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(LIMIT_NAME);
 
 	fill_template(text, &b);
-	return buf_ok(&b) && is_subdomain(buf_str(&b));
+	return buf_ok(&b) && name_is_dns_subdomain(buf_str(&b));
 }
 
 /* ---- the rules ---- */
@@ -399,7 +336,7 @@ static const char *const unknown_machines[] = { "absent", "error", NULL };
 static const char *const ip_modes[] = { "VIP", "Proxy", NULL };
 
 const struct cl_rule cl_rule_node_name = {
-	.is_valid = is_subdomain,
+	.is_valid = name_is_dns_subdomain,
 	.complaint = "is not a valid node name",
 };
 const struct cl_rule cl_rule_machine_id = {
@@ -407,7 +344,7 @@ const struct cl_rule cl_rule_machine_id = {
 	.complaint = "is not a valid machine id",
 };
 const struct cl_rule cl_rule_label_value = {
-	.is_valid = is_label_value,
+	.is_valid = name_is_label_value,
 	.complaint = "is not a valid label value",
 };
 const struct cl_rule cl_rule_address_type = {
@@ -415,11 +352,11 @@ const struct cl_rule cl_rule_address_type = {
 	.complaint = "is not one of Hostname, InternalIP, ExternalIP, InternalDNS, ExternalDNS",
 };
 const struct cl_rule cl_rule_pool_name = {
-	.is_valid = is_dns_label,
+	.is_valid = name_is_dns_label,
 	.complaint = "is not a valid pool name",
 };
 const struct cl_rule cl_rule_namespace = {
-	.is_valid = is_dns_label,
+	.is_valid = name_is_dns_label,
 	.complaint = "is not a valid namespace",
 };
 const struct cl_rule cl_rule_hostname_template = {

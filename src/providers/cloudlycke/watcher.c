@@ -37,7 +37,7 @@ struct cl_watcher {
 	bool is_started;
 	int inotify_fd; /* -1: the kernel gave none */
 	int watch;      /* -1: the folder is not watched */
-	int wake_fd;   /* readable: there are requests */
+	int wake_fd;    /* readable: there are requests */
 	_Atomic unsigned requests;
 
 	/* used by the thread only */

@@ -3,6 +3,7 @@
 
 #include "base/ip.h"
 #include "base/limits.h"
+#include "base/names.h"
 #include "providers/hcloud/api.h"
 #include "providers/hcloud/config.h"
 
@@ -197,10 +198,6 @@ hz_annotation_list(const struct lb_spec *spec, const char *key, struct arena *ar
 #define SHAPE "hcops/LoadBalancerOps.ReconcileHCLB: hcops/LoadBalancerOps."
 #define TARGETS "hcops/LoadBalancerOps.ReconcileHCLBTargets"
 
-enum {
-	LABEL_VALUE_MAX = 63,
-};
-
 struct reader {
 	const struct hz_lb_config *lb;
 	const struct lb_spec *spec;
@@ -264,27 +261,12 @@ check_selector(const struct reader *r)
 
 /* ---- its labels ---- */
 
-static bool
-is_alnum(char c)
-{
-	return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-}
-
 /* --cluster-name may be any text. The API takes as a label's value what Kubernetes does and refuses
  * the whole request otherwise, so a name that is no such value is left out. */
 static struct str
 cluster_label(struct str name)
 {
-	if (name.len > LABEL_VALUE_MAX)
-		return STR_EMPTY;
-	for (size_t i = 0; i < name.len; i++) {
-		bool is_inside = i > 0 && i + 1 < name.len;
-		char c = name.ptr[i];
-
-		if (!is_alnum(c) && !(is_inside && (c == '-' || c == '_' || c == '.')))
-			return STR_EMPTY;
-	}
-	return name;
+	return name_is_label_value(name) ? name : STR_EMPTY;
 }
 
 /* ---- its name, place and kind ---- */

@@ -8,11 +8,10 @@
 #include "providers/hcloud/selector.h"
 
 #include "base/limits.h"
+#include "base/names.h"
 #include "base/quote.h"
 
 enum {
-	NAME_MAX_BYTES = 63,    /* of a key without its prefix, and of a value */
-	PREFIX_MAX_BYTES = 253, /* a DNS subdomain */
 	QUOTED_MAX = 700,
 };
 
@@ -187,58 +186,9 @@ fail_at(struct parser *p, struct str at, const char *problem)
 /* ---- keys and values ---- */
 
 static bool
-is_alnum(char c)
-{
-	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-}
-
-static bool
-is_name(struct str text)
-{
-	for (size_t i = 0; i < text.len; i++) {
-		if (!is_alnum(text.ptr[i]) && text.ptr[i] != '-' && text.ptr[i] != '_' &&
-		    text.ptr[i] != '.')
-			return false;
-	}
-	return text.len > 0 && is_alnum(text.ptr[0]) && is_alnum(text.ptr[text.len - 1]);
-}
-
-static bool
-is_dns_label(struct str text)
-{
-	for (size_t i = 0; i < text.len; i++) {
-		if (text.ptr[i] != '-' &&
-		    (!is_alnum(text.ptr[i]) || (text.ptr[i] >= 'A' && text.ptr[i] <= 'Z')))
-			return false;
-	}
-	return text.len > 0 && text.ptr[0] != '-' && text.ptr[text.len - 1] != '-';
-}
-
-static bool
-is_dns_subdomain(struct str text)
-{
-	for (struct str label, rest = text; str_split(&rest, '.', &label);) {
-		if (!is_dns_label(label))
-			return false;
-	}
-	return true;
-}
-
-static bool
-is_key(struct str key)
-{
-	struct str prefix, name = key;
-
-	if (str_cut(key, '/', &prefix, &name) &&
-	    (prefix.len == 0 || prefix.len > PREFIX_MAX_BYTES || !is_dns_subdomain(prefix)))
-		return false;
-	return name.len <= NAME_MAX_BYTES && is_name(name);
-}
-
-static bool
 check_key(struct parser *p, struct str key)
 {
-	return is_key(key) ||
+	return name_is_label_key(key) ||
 	       fail_at(p, key,
 	               "not the key of a label, such as pool or example.com/pool: at most 63 letters, "
 	               "digits, '-', '_' and '.', the first and the last a letter or digit");
@@ -247,7 +197,7 @@ check_key(struct parser *p, struct str key)
 static bool
 check_value(struct parser *p, struct str value)
 {
-	return value.len == 0 || (value.len <= NAME_MAX_BYTES && is_name(value)) ||
+	return name_is_label_value(value) ||
 	       fail_at(p, value,
 	               "not the value of a label: at most 63 letters, digits, '-', '_' and '.', the "
 	               "first and the last a letter or digit");
