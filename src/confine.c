@@ -1,4 +1,8 @@
-/* confine.c: see confine.h. */
+/* confine.c: collects what the program will need, and enters the sandbox; see confine.h.
+ *
+ * Landlock's rules name folders, because files are often replaced by a rename: sandbox_enter()
+ * takes the folder of each file named here.
+ */
 #include "confine.h"
 
 #include <errno.h>
@@ -12,6 +16,7 @@
 #include "base/sandbox.h"
 #include "cloud/cloud.h"
 
+/* The files that are read and the folders that are written after the start. */
 struct needs {
 	struct str *files;
 	size_t n, cap;
@@ -27,8 +32,9 @@ needs_fini(struct needs *needs)
 	free(needs->files);
 }
 
+/* Empty names are left out. */
 static void
-add(struct needs *needs, struct str file)
+add_file(struct needs *needs, struct str file)
 {
 	if (file.len > 0)
 		ARRAY_PUSH(needs->files, needs->n, needs->cap, file);
@@ -41,7 +47,7 @@ add_connection(struct needs *needs, const struct kube_connection *connection)
 	size_t n = kube_connection_files(connection, files);
 
 	for (size_t i = 0; i < n; i++)
-		add(needs, files[i]);
+		add_file(needs, files[i]);
 	needs->has_plugin |= kube_connection_uses_plugin(connection);
 }
 
@@ -51,52 +57,45 @@ add_review_connection(struct needs *needs, const char *kubeconfig,
 {
 	if (!c->is_own)
 		return;
-	add(needs, str_c(kubeconfig));
+	add_file(needs, str_c(kubeconfig));
 	add_connection(needs, c->connection);
 }
 
 static void
 add_serving(struct needs *needs, const struct options *o)
 {
-	const struct serving_options *s = &o->serving;
+	const struct server_tls *tls = &o->serving.secure.tls;
 
-	add(needs, str_c(s->cert_file));
-	add(needs, str_c(s->key_file));
-	for (size_t i = 0; i < s->n_sni; i++) {
-		add(needs, s->sni[i].cert_file);
-		add(needs, s->sni[i].key_file);
+	add_file(needs, tls->main.cert_file);
+	add_file(needs, tls->main.key_file);
+	for (size_t i = 0; i < tls->n_sni; i++) {
+		add_file(needs, tls->sni[i].cert_file);
+		add_file(needs, tls->sni[i].key_file);
 	}
-	add(needs, str_c(o->authentication.client_ca_file));
+	add_file(needs, o->access.config.client_ca_file);
 }
 
-/* A rule needs the folder to be there. */
+/* A rule needs an existing folder, so it is made now. (The text comes from argv and is terminated.)
+ */
 static void
-add_cert_folder(struct needs *needs, const char *folder)
+add_cert_folder(struct needs *needs, struct str folder)
 {
-	if (folder[0] && (mkdir(folder, 0755) == 0 || errno == EEXIST))
-		needs->writes[needs->n_writes++] = str_c(folder);
+	if (folder.len > 0 && (mkdir(folder.ptr, 0755) == 0 || errno == EEXIST))
+		needs->writes[needs->n_writes++] = folder;
 }
 
 static void
 add_cloud(struct needs *needs, const struct cloud_needs *cloud)
 {
 	for (size_t i = 0; i < cloud->n_reads; i++)
-		add(needs, cloud->reads[i]);
+		add_file(needs, cloud->reads[i]);
 	for (size_t i = 0; i < cloud->n_writes; i++)
 		needs->writes[needs->n_writes++] = cloud->writes[i];
 }
 
+/* Enters the sandbox. Logs what is in force, and what the kernel cannot do. */
 static void
-log_notes(struct str notes)
-{
-	for (struct str line; str_split(&notes, '\n', &line);) {
-		if (line.len > 0)
-			log_info("the sandbox is weaker than it could be", LOG_STR("why", line));
-	}
-}
-
-static void
-enter(const struct needs *needs)
+enter_sandbox(const struct needs *needs)
 {
 	CLEANUP(buf_fini) struct buf notes = BUF_INIT(KIB(16));
 	const struct sandbox_config config = { .read_paths = needs->files,
@@ -105,7 +104,10 @@ enter(const struct needs *needs)
 		                               .n_write_paths = needs->n_writes };
 	unsigned result = sandbox_enter(&config, &notes);
 
-	log_notes(buf_str(&notes));
+	for (struct str line, rest = buf_str(&notes); str_split(&rest, '\n', &line);) {
+		if (line.len > 0)
+			log_info("the sandbox is weaker than it could be", LOG_STR("why", line));
+	}
 	log_info("sandbox", LOG_CSTR("by", sandbox_result_name(result)));
 }
 
@@ -125,18 +127,19 @@ confine(const struct options *o, const struct kube_connection *connection,
 
 	if (o->sandbox == SANDBOX_OFF)
 		return;
-	add(&needs, str_c(o->cloud_config));
+	add_file(&needs, str_c(o->cloud_config));
 	add_cloud(&needs, cloud);
-	add(&needs, str_c(o->kubeconfig));
+	add_file(&needs, str_c(o->kubeconfig));
 	add_connection(&needs, connection);
 	add_serving(&needs, o);
-	add_cert_folder(&needs, o->serving.cert_folder);
-	add_review_connection(&needs, o->authentication.kubeconfig, &reviews->authentication);
-	add_review_connection(&needs, o->authorization.kubeconfig, &reviews->authorization);
+	add_cert_folder(&needs, o->serving.secure.tls.cert_folder);
+	add_review_connection(&needs, o->access.authentication_kubeconfig,
+	                      &reviews->authentication);
+	add_review_connection(&needs, o->access.authorization_kubeconfig, &reviews->authorization);
 	if (needs.has_plugin)
-		log_info("no sandbox, since a credential plugin is configured");
+		log_info("no sandbox, because a credential plugin is configured");
 	else if (cloud->runs_programs)
-		log_info("no sandbox, since the cloud's configuration names programs to run");
+		log_info("no sandbox, because the cloud's configuration names programs to run");
 	else
-		enter(&needs);
+		enter_sandbox(&needs);
 }

@@ -1,7 +1,8 @@
-/* confine.h: gives up what the program will not need, as --sandbox says (base/sandbox.h).
+/* confine.h: gives up the rights that the program will not need, as --sandbox says
+ * (base/sandbox.h).
  *
- * Rules name the folders of what the flags and the kubeconfigs name, so both have to be known; and
- * threads are only bound by what was given up before them.
+ * The rules name the folders of all files that the flags and the kubeconfigs name, so both must be
+ * known before; and they bind only threads that are started afterwards.
  */
 #ifndef CCMD_CONFINE_H
 #define CCMD_CONFINE_H
@@ -11,13 +12,13 @@
 #include "kube/connection.h"
 #include "serving.h"
 
-/** First of all, before anything secret is read: no core files; and unless the sandbox is off, no
- * debugger. */
+/** Must be called before any secret is read. Switches core files off and, unless the sandbox is
+ * off, denies debuggers. */
 void confine_secrets(const struct options *);
 
-/** Once the configuration is known, before the first thread. Not where an exec plugin or a hook of
- * the cloud is configured: programs that we start would be bound by the same rules. What is in
- * force is logged. */
+/** Enters the sandbox; must be called when the configuration is known, before the first thread is
+ * started. Does nothing where a credential plugin or programs of the cloud are configured, because
+ * programs that we start would be bound by the same rules. Logs what is in force. */
 void confine(const struct options *, const struct kube_connection *,
              const struct review_connections *, const struct cloud_needs *);
 

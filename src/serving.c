@@ -1,4 +1,9 @@
-/* serving.c: see serving.h. */
+/* serving.c: opens the HTTPS server and the plain listeners, and the clients that ask the API
+ * server about callers; see serving.h.
+ *
+ * The flags were parsed into struct server_config and struct access_config; what is added here is
+ * only what a flag cannot know: the loop, the clock, the clients and the handler.
+ */
 #include "serving.h"
 
 #include "base/alloc.h"
@@ -13,13 +18,14 @@ struct serving {
 	struct serving_config config;
 	struct access *access;
 	struct endpoints_config endpoints, metrics_only;
-	struct server *secure, *plain, *of_cloud;
+	struct server *secure, *metrics, *of_cloud;
 };
 
-/* ---- whom to ask about callers ---- */
+/* ---- the API servers that decide about callers ---- */
 
-/* A connection as this kubeconfig says, or as a pod of the cluster. Where there is neither, only
- * what needs no question is answered (docs/spec/framework.md, "Clients for reviews"). */
+/* Opens a connection by this kubeconfig or, without one, as a pod of the cluster. Where there is
+ * neither, nobody can be authenticated, and only paths that are open to everyone are served
+ * (docs/spec/framework.md, "Clients for reviews"). */
 static void
 load_review_connection(struct review_connection *r, const char *kubeconfig, const struct options *o,
                        struct kube_connection *main_connection)
@@ -35,11 +41,11 @@ load_review_connection(struct review_connection *r, const char *kubeconfig, cons
 		r->has_failed = kubeconfig[0] || r->err.code != ERR_NOT_FOUND;
 }
 
-/* Is one connection used for both? */
+/* Is the same connection used for authentication and authorization? */
 static bool
 is_one_connection(const struct options *o)
 {
-	return strcmp(o->authentication.kubeconfig, o->authorization.kubeconfig) == 0;
+	return strcmp(o->access.authentication_kubeconfig, o->access.authorization_kubeconfig) == 0;
 }
 
 void
@@ -47,12 +53,12 @@ review_connections_load(struct review_connections *ret, const struct options *o,
                         struct kube_connection *main_connection)
 {
 	*ret = (struct review_connections){ 0 };
-	if (o->serving.port == 0)
-		return; /* nobody is served who would have to be asked about */
-	load_review_connection(&ret->authentication, o->authentication.kubeconfig, o,
+	if (o->serving.secure.port == 0)
+		return; /* without a server there are no callers */
+	load_review_connection(&ret->authentication, o->access.authentication_kubeconfig, o,
 	                       main_connection);
 	if (!is_one_connection(o))
-		load_review_connection(&ret->authorization, o->authorization.kubeconfig, o,
+		load_review_connection(&ret->authorization, o->access.authorization_kubeconfig, o,
 		                       main_connection);
 }
 
@@ -65,7 +71,7 @@ review_connections_fini(struct review_connections *reviews)
 		kube_connection_close(reviews->authorization.connection);
 }
 
-/* *ret is NULL where nobody can be asked. */
+/* *ret is NULL where there is no API server to ask. */
 static bool
 open_review_client(const struct review_connection *r, const char *flag, const char *name,
                    struct kube_client **ret, struct error *err)
@@ -98,21 +104,10 @@ open_review_clients(struct serving *s, struct access_config *config, struct erro
 static bool
 open_access(struct serving *s, struct error *err)
 {
-	const struct options *o = s->config.options;
-	const struct authentication_options *authn = &o->authentication;
-	struct access_config config = {
-		.clock = &clock_real,
-		.cancel = s->config.cancel,
-		.skip_lookup = authn->skip_lookup,
-		.tolerate_lookup_failure = authn->tolerate_lookup_failure,
-		.token_ttl_ns = authn->token_ttl_ns,
-		.authorized_ttl_ns = o->authorization.authorized_ttl_ns,
-		.unauthorized_ttl_ns = o->authorization.unauthorized_ttl_ns,
-		.client_ca_file = str_c(authn->client_ca_file),
-		.allow_paths = o->authorization.allow_paths.items,
-		.n_allow_paths = o->authorization.allow_paths.n,
-	};
+	struct access_config config = s->config.options->access.config;
 
+	config.clock = &clock_real;
+	config.cancel = s->config.cancel;
 	if (!open_review_clients(s, &config, err))
 		return false;
 	return access_new(&config, &s->access, err);
@@ -123,63 +118,28 @@ open_access(struct serving *s, struct error *err)
 static bool
 open_secure(struct serving *s, struct error *err)
 {
-	const struct serving_options *o = &s->config.options->serving;
-	const char *names[] = { "localhost", "127.0.0.1", "::1", o->address, NULL };
-	struct server_config config = {
-		.address = str_c(o->address),
-		.port = o->port,
-		.share_port = o->share_port,
-		.tls = {
-			.main = { .cert_file = str_c(o->cert_file), .key_file = str_c(o->key_file), .names = STR_EMPTY },
-			.sni = o->sni,
-			.n_sni = o->n_sni,
-			.self_signed_names = names,
-			.cert_folder = str_c(o->cert_folder),
-			.pair_name = "cloud-controller-manager",
-			.ciphers = o->ciphers,
-			.ciphersuites = o->ciphersuites,
-			.groups = o->groups,
-			.min_version = o->min_version,
-		},
-		.loop = loop_base(s->config.loop),
-		.clock = &clock_real,
-		.handle = endpoints_handle,
-		.arg = &s->endpoints,
-	};
+	struct server_config config = s->config.options->serving.secure;
+	const char *names[] = { "localhost", "127.0.0.1", "::1", config.address.ptr, NULL };
 
+	config.tls.self_signed_names = names;
+	config.tls.pair_name = "cloud-controller-manager";
+	config.loop = loop_base(s->config.loop);
+	config.clock = &clock_real;
+	config.handle = endpoints_handle;
+	config.arg = &s->endpoints;
 	if (!open_access(s, err))
 		return false;
 	s->endpoints.access = s->access;
 	if (!server_new(&config, &s->secure, err))
 		return err_wrap(err, "--secure-port");
-	log_info("serving", LOG_CSTR("address", o->address),
+	log_info("serving", LOG_STR("address", config.address),
 	         LOG_I64("port", server_port(s->secure)));
 	return true;
 }
 
+/* A listener without TLS, which serves nothing but metrics. */
 static bool
-open_plain(struct serving *s, struct error *err)
-{
-	const struct serving_options *o = &s->config.options->serving;
-	struct server_config config = {
-		.address = o->metrics_address,
-		.port = o->metrics_port,
-		.tls.is_plain = true,
-		.loop = loop_base(s->config.loop),
-		.clock = &clock_real,
-		.handle = endpoints_handle,
-		.arg = &s->metrics_only,
-	};
-
-	if (!server_new(&config, &s->plain, err))
-		return err_wrap(err, "--metrics-bind-address");
-	log_info("serving metrics, to everybody", LOG_STR("address", o->metrics_address),
-	         LOG_I64("port", server_port(s->plain)));
-	return true;
-}
-
-static bool
-open_at(struct serving *s, struct str address, int port, struct error *err)
+open_plain(struct serving *s, struct str address, int port, struct server **ret, struct error *err)
 {
 	struct server_config config = {
 		.address = address,
@@ -191,26 +151,41 @@ open_at(struct serving *s, struct str address, int port, struct error *err)
 		.arg = &s->metrics_only,
 	};
 
-	return server_new(&config, &s->of_cloud, err);
+	return server_new(&config, ret, err);
 }
 
-/* Where the users of this cloud's own controller look for metrics. Another one may be there, while
- * users move from that to us or back: no reason to stay away. All addresses are those of IPv6, too,
- * where there is IPv6. */
+static bool
+open_metrics(struct serving *s, struct error *err)
+{
+	const struct server_config *wanted = &s->config.options->serving.metrics;
+
+	if (!open_plain(s, wanted->address, wanted->port, &s->metrics, err))
+		return err_wrap(err, "--metrics-bind-address");
+	log_info("serving metrics, open to everyone", LOG_STR("address", wanted->address),
+	         LOG_I64("port", server_port(s->metrics)));
+	return true;
+}
+
+/* Some clouds want metrics on a port of their own, where the users of the cloud's official
+ * controller look for them. While users migrate, that controller may still have the port: a failure
+ * is only a warning. Without a host, the listener is for all addresses, of IPv6 as well where the
+ * machine has it. */
 static void
-open_of_cloud(struct serving *s)
+open_metrics_of_cloud(struct serving *s)
 {
 	const struct cloud_listener *wanted = &s->config.cloud->metrics;
 	struct error err;
 
 	if (!wanted->is_wanted)
 		return;
-	if (open_at(s, wanted->host.len > 0 ? wanted->host : STR("::"), wanted->port, &err) ||
-	    (wanted->host.len == 0 && open_at(s, STR("0.0.0.0"), wanted->port, &err)))
-		log_info("serving the cloud's metrics, to everybody",
+	if (open_plain(s, wanted->host.len > 0 ? wanted->host : STR("::"), wanted->port,
+	               &s->of_cloud, &err) ||
+	    (wanted->host.len == 0 &&
+	     open_plain(s, STR("0.0.0.0"), wanted->port, &s->of_cloud, &err)))
+		log_info("serving the cloud's metrics, open to everyone",
 		         LOG_I64("port", server_port(s->of_cloud)));
 	else
-		log_warn("the cloud's metrics are not served", LOG_ERR(&err));
+		log_warn("cannot serve the cloud's metrics", LOG_ERR(&err));
 }
 
 /* ---- life ---- */
@@ -227,12 +202,12 @@ serving_start(const struct serving_config *config, struct serving **ret, struct 
 		                                  .arg = (void *)(uintptr_t)config->options,
 		                                  .is_profiling = config->options->profiling };
 	s->metrics_only = s->endpoints;
-	if ((o->port != 0 && !open_secure(s, err)) ||
-	    (o->metrics_port != 0 && !open_plain(s, err))) {
+	if ((o->secure.port != 0 && !open_secure(s, err)) ||
+	    (o->metrics.port != 0 && !open_metrics(s, err))) {
 		serving_stop(s);
 		return false;
 	}
-	open_of_cloud(s);
+	open_metrics_of_cloud(s);
 	*ret = s;
 	return true;
 }
@@ -252,7 +227,7 @@ serving_stop(struct serving *s)
 		return;
 	access_free(s->access);
 	server_free(s->secure);
-	server_free(s->plain);
+	server_free(s->metrics);
 	server_free(s->of_cloud);
 	free(s);
 }

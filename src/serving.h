@@ -1,10 +1,10 @@
-/* serving.h: what this process shows of itself: health, metrics, configuration, to whom it may be
- * shown.
+/* serving.h: what this process shows of itself: health, metrics and its configuration.
  *
- * The HTTPS server behind --secure-port with access decided by the API server (serve/access.h),
- * and, where asked for, a plain listener that has nothing but metrics. A standby serves too.
+ * The HTTPS server behind --secure-port, where the API server decides who may read what
+ * (serve/access.h), and, on request, a plain listener that serves nothing but metrics. Replicas
+ * that do not lead serve as well.
  *
- * Threads: main's; it runs on main's loop.
+ * Threads: main's; everything runs on main's loop.
  */
 #ifndef CCMD_SERVING_H
 #define CCMD_SERVING_H
@@ -17,40 +17,40 @@
 struct cloud;
 struct serving;
 
-/** An API server that is asked about callers, as a kubeconfig names it. */
+/** The connection to an API server that decides about callers. */
 struct review_connection {
 	struct kube_connection *connection; /* NULL: none */
 	bool is_own;                        /* not the main connection */
-	bool has_failed;                    /* err says why there is none */
+	bool has_failed;                    /* err says why there is no connection */
 	struct error err;
 };
 
-/** Those of --authentication-kubeconfig and --authorization-kubeconfig. */
+/** The connections of --authentication-kubeconfig and --authorization-kubeconfig. */
 struct review_connections {
 	struct review_connection authentication, authorization;
 };
 
-/** Reads both kubeconfigs, before the sandbox, which has to know what files they name. Problems are
- * reported by serving_start(). main_connection is used where one is to ask as that does, and
- * outlives them. */
+/** Reads both kubeconfigs. Must be called before the sandbox is entered, which has to know what
+ * files they name. Problems are reported by serving_start(). main_connection serves where a flag
+ * names the same kubeconfig as --kubeconfig; it must outlive the review connections. */
 void review_connections_load(struct review_connections *ret, const struct options *,
                              struct kube_connection *main_connection);
 void review_connections_fini(struct review_connections *);
 
 struct serving_config {
-	const struct options *options; /* outlive it, all of them */
+	const struct options *options; /* this and all below must outlive the server */
 	struct loop *loop;
 	struct health *health;
 	struct cancel *cancel;
 	const struct review_connections *reviews;
-	struct cloud *cloud; /* may want a listener of its own */
+	struct cloud *cloud; /* may want a metrics listener of its own */
 };
 
-/** Binds, and reads whom to trust. *ret is NULL when nothing is to be served. Errors end the
- * program: they name the flag or the role. */
+/** Opens the listeners, and reads the authorities of client certificates. An error is meant to end
+ * the program: it names the flag, or the role that is missing. */
 NODISCARD bool serving_start(const struct serving_config *config, struct serving **ret,
                              struct error *err);
-/** Certificates are read again if they changed: every minute, and on SIGHUP. NULL is fine, here and
+/** Reads certificates again if they changed. For every minute, and SIGHUP. NULL is fine, here and
  * below. */
 void serving_reload(struct serving *);
 void serving_stop(struct serving *);

@@ -1,4 +1,8 @@
-/* configz.c: see configz.h. */
+/* flags/configz.c: the configuration as /configz shows it; see configz.h.
+ *
+ * The keys, their order and their spelling (some begin with a capital, some do not) are those that
+ * the Go programs print, because tools read them.
+ */
 #include "flags/configz.h"
 
 #include "base/clock.h"
@@ -10,7 +14,7 @@ enum {
 	MAX_DURATION = 64, /* bytes, as printed */
 };
 
-/* An object being written: members are separated by commas, and the first has none before it. */
+/* The object that is being written. All members but the first are preceded by a comma. */
 struct writer {
 	struct buf *json;
 	bool is_first;
@@ -84,7 +88,7 @@ add_duration(struct writer *w, const char *key, int64_t ns)
 	add_str(w, key, buf_str(&text));
 }
 
-/* An empty list is null, as Go prints one that was never made. */
+/* An empty list is null, as Go prints a nil slice. */
 static void
 add_list(struct writer *w, const char *key, const struct text_list *list)
 {
@@ -102,8 +106,8 @@ add_list(struct writer *w, const char *key, const struct text_list *list)
 
 /* ---- the parts, in their order ---- */
 
-/* What is left to us has no value in the flags: here stands what comes closest. No limit is a
- * negative rate, as in client-go, and then as many at once as the gate lets through. */
+/* With "auto" there is no number to show, so the closest one is: client-go expresses "no limit" by
+ * a negative rate, and the gate lets so many requests through at the same time. */
 static void
 add_rates(struct writer *w, const struct options *o)
 {
@@ -145,7 +149,7 @@ add_election(struct writer *w, const struct election_options *e)
 	close_object(w);
 }
 
-/* As the Go programs show that it is off. */
+/* Leader migration, which is always off, in the form of the Go programs. */
 static void
 add_migration(struct writer *w)
 {
@@ -162,7 +166,7 @@ static void
 add_generic(struct writer *w, const struct options *o)
 {
 	open_object(w, "Generic");
-	add_int(w, "Port", 0); /* the insecure one, which there is not */
+	add_int(w, "Port", 0); /* the insecure port, which does not exist any more */
 	add_text(w, "Address", "0.0.0.0");
 	add_duration(w, "MinResyncPeriod", o->shown.min_resync_ns);
 	add_client(w, o);
@@ -204,7 +208,7 @@ add_controllers(struct writer *w, const struct options *o)
 {
 	open_object(w, "NodeController");
 	add_int(w, "ConcurrentNodeSyncs", o->n_node_workers);
-	add_int(w, "ConcurrentNodeStatusUpdates", o->n_node_workers); /* the same workers */
+	add_int(w, "ConcurrentNodeStatusUpdates", o->n_node_workers); /* by the same workers */
 	close_object(w);
 	open_object(w, "ServiceController");
 	add_int(w, "ConcurrentServiceSyncs", o->n_service_workers);

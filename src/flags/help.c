@@ -1,5 +1,9 @@
-/* flags/help.c: --help, in the shape that the Go programs give it: groups, and a column for the
- * descriptions. */
+/* flags/help.c: --help, in the form that the Go programs give it: flags in groups, with a column
+ * for the descriptions.
+ *
+ * The text is wrapped at the width of the terminal. Where output goes to a file or a pipe it is not
+ * wrapped, so that each flag is one line for grep.
+ */
 #include "cloud/cloud.h"
 #include "flags/table.h"
 
@@ -11,8 +15,8 @@
 
 enum {
 	MIN_WIDTH = 80,
-	MIN_COLUMN = 24, /* where less is left for descriptions, they go on lines of their own… */
-	OWN_INDENT = 16, /* …from here */
+	MIN_COLUMN = 24, /* if less is left for the descriptions, they get lines of their own, */
+	OWN_INDENT = 16, /* which begin at this column */
 	GAP = 3,         /* between the flag and its description */
 };
 
@@ -73,7 +77,8 @@ add_spaces(struct buf *b, size_t n)
 		buf_add_char(b, ' ');
 }
 
-/* How many bytes of text fit a line: up to the last space within width, or the first behind it. */
+/* Returns how many bytes of text go on a line: up to the last space within width or, if there is
+ * none, up to the first one after it. */
 static size_t
 line_len(struct str text, size_t width)
 {

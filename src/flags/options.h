@@ -1,7 +1,9 @@
-/* flags/options.h: what the command line said, typed and checked.
+/* flags/options.h: the command line, parsed and checked.
  *
- * Text and lists live in the options themselves or in argv: options_fini() ends the former. Numbers
- * that are 0 where the default is "auto" leave the choice to whoever uses them.
+ * Texts and lists point into the options' own memory, which options_fini() frees, or into argv. A
+ * number that is 0 where the default is "auto" leaves the choice to the code that uses it. Where
+ * another module takes a structure (the server, access, the guard), the flags are parsed directly
+ * into that structure.
  */
 #ifndef CCMD_FLAGS_OPTIONS_H
 #define CCMD_FLAGS_OPTIONS_H
@@ -10,6 +12,7 @@
 #include "base/ip.h"
 #include "base/log.h"
 #include "controllers/lifecycle/guard.h"
+#include "serve/access.h"
 #include "serve/server.h"
 
 struct text_list {
@@ -34,42 +37,23 @@ struct election_options {
 };
 
 struct serving_options {
-	int port; /* 0: no server */
-	const char *address;
-	bool share_port, share_address;
-	const char *cert_folder, *cert_file, *key_file; /* empty: not given */
-	/* as struct server_tls wants them */
-	struct server_certificate *sni;
-	size_t n_sni;
-	struct str ciphers, ciphersuites, groups;
-	int min_version; /* TLS1_2_VERSION or TLS1_3_VERSION */
-	/* the plain listener for metrics; port 0: none */
-	struct str metrics_address;
-	int metrics_port;
+	/* The HTTPS server, as far as flags define it; port 0: none. Likewise the plain listener
+	 * for metrics. */
+	struct server_config secure, metrics;
+	bool share_address;
 	/* as typed */
 	struct text_list cipher_names, curve_names, sni_texts;
 	const char *min_version_name, *metrics_bind_address;
 };
 
-struct authentication_options {
-	const char *kubeconfig; /* empty: the cluster's */
-	bool skip_lookup, tolerate_lookup_failure;
-	int64_t token_ttl_ns;
-	const char *client_ca_file;
+/** Who may use the server, and which API servers decide. */
+struct access_options {
+	const char *authentication_kubeconfig, *authorization_kubeconfig; /* empty: the cluster's */
+	struct access_config config;  /* as far as flags define it */
+	struct text_list allow_paths; /* the memory of config.allow_paths */
 };
 
-struct authorization_options {
-	const char *kubeconfig; /* empty: the cluster's */
-	struct text_list allow_paths;
-	int64_t authorized_ttl_ns, unauthorized_ttl_ns;
-};
-
-/** --feature-gates, those that mean something here. */
-struct feature_gates {
-	bool watch_routes; /* CloudControllerManagerWatchBasedRoutesReconciliation */
-};
-
-/** What /configz shows, and nobody else reads. */
+/** Values that only /configz shows. */
 struct shown_options {
 	const char *external_cloud_volume_plugin, *cidr_allocator_type, *content_type;
 	bool allow_untagged_cloud, contention_profiling;
@@ -98,7 +82,7 @@ struct options {
 	double kube_api_burst; /* 0: automatic */
 	bool use_service_account_credentials;
 	/* controllers */
-	struct text_list controllers; /* canonical names; ask controllers_enabled() */
+	struct text_list controllers; /* canonical names; see controllers_enabled() */
 	int64_t controller_start_interval_ns;
 	int64_t n_node_workers;         /* 0: automatic */
 	int64_t n_service_workers;      /* 0: automatic */
@@ -109,18 +93,17 @@ struct options {
 	/* program */
 	struct election_options election;
 	struct serving_options serving;
-	struct authentication_options authentication;
-	struct authorization_options authorization;
-	struct feature_gates gates;
+	struct access_options access;
 	struct text_list gate_texts; /* "Name=true", as typed */
 	int64_t grace_period_ns;
 	int64_t verbosity;
 	enum log_format log_format;
 	enum sandbox_mode sandbox;
-	bool profiling;     /* serve /debug/flags/v */
-	struct str version; /* as reported: "v0.1.0", or what --version=v… said */
+	bool profiling; /* /debug/flags/v is served */
+	struct str
+		version; /* the version that is reported: "v0.1.0", or the value of --version=v… */
 	struct shown_options shown;
-	/* of flags/ itself */
+	/* for flags/ itself */
 	struct flag_state *states; /* one for each flag */
 	struct arena arena;
 };

@@ -1,10 +1,15 @@
-/* flags/parse.c: from the command line to options. See flags.h. */
+/* flags/parse.c: from the command line to options; see flags.h.
+ *
+ * Defaults are parsed like typed values, before the command line is. A problem never ends the
+ * parsing, so that all of them are reported together; only --help does.
+ */
 #include "flags/flags.h"
 
 #include <string.h>
 #include <unistd.h>
 
 #include "base/limits.h"
+#include "base/log.h"
 #include "base/version.h"
 #include "flags/table.h"
 
@@ -26,7 +31,7 @@ struct reader {
 
 /* ---- version ---- */
 
-/* vX.Y.Z with whatever follows, in characters that fit into a header. */
+/* vX.Y.Z and a suffix, in characters that are harmless in a User-Agent header. */
 static bool
 is_version(struct str text)
 {
@@ -48,10 +53,10 @@ is_version(struct str text)
 	return n_dots >= 2;
 }
 
-/* --version, --version=false, --version=raw print or do not; --version=v1.2.3 replaces what is
+/* true, false and raw say whether the version is printed; v1.2.3 replaces the version that is
  * reported. */
 static bool
-apply_version(struct reader *r, struct str value)
+set_version(struct reader *r, struct str value)
 {
 	if (str_eq_c(value, "raw"))
 		r->version = VERSION_RAW;
@@ -66,7 +71,7 @@ apply_version(struct reader *r, struct str value)
 	return true;
 }
 
-/* In the form of Go's %#v, which scripts take apart. */
+/* In the form that Go's %#v gives it, because scripts parse that. */
 static void
 print_raw_version(struct str version, struct buf *out)
 {
@@ -91,15 +96,8 @@ print_version(const struct reader *r)
 
 /* ---- the command line ---- */
 
-/* A bare --flag says "true". */
-static bool
-is_boolean(const struct flag *flag)
-{
-	return flag->kind == FLAG_BOOL || flag->kind == FLAG_HELP || flag->kind == FLAG_VERSION;
-}
-
 static void
-add_wrong(struct reader *r, const struct flag *flag, const char *value)
+add_invalid(struct reader *r, const struct flag *flag, const char *value)
 {
 	buf_addf(r->problems, "invalid argument \"%s\" for \"%s%s\": want ", value,
 	         flag_dashes(flag), flag->name);
@@ -107,7 +105,7 @@ add_wrong(struct reader *r, const struct flag *flag, const char *value)
 	buf_add_char(r->problems, '\n');
 }
 
-/* What nobody reads is told once, however often it was given. */
+/* Flags without effect are reported once, however often they are given. */
 static void
 add_note(struct reader *r, const struct flag *flag)
 {
@@ -119,15 +117,15 @@ add_note(struct reader *r, const struct flag *flag)
 }
 
 static void
-apply(struct reader *r, size_t index, const char *value)
+set_flag(struct reader *r, size_t index, const char *value)
 {
 	const struct flag *flag = flag_at(index);
 	bool was_given = r->options->states[index].is_given;
 
-	if (flag->kind == FLAG_VERSION && !apply_version(r, str_c(value)))
-		add_wrong(r, flag, value);
+	if (flag->kind == FLAG_VERSION && !set_version(r, str_c(value)))
+		add_invalid(r, flag, value);
 	else if (!flag_set(r->options, index, value, /*is_default=*/false))
-		add_wrong(r, flag, value);
+		add_invalid(r, flag, value);
 	else if (flag->kind == FLAG_HELP)
 		r->wants_help = true;
 	else if (!was_given)
@@ -155,7 +153,8 @@ add_unknown(struct reader *r, const char *dashes, struct str name)
 	buf_add_char(r->problems, '\n');
 }
 
-/* One flag without its dashes: "name", "name=value"; the value may be the next argument. */
+/* Reads a flag without its dashes: "name" or "name=value". The value may be the next argument,
+ * except that a boolean without a value is true. */
 static void
 read_flag(struct reader *r, const char *dashes, struct str text)
 {
@@ -166,24 +165,24 @@ read_flag(struct reader *r, const char *dashes, struct str text)
 	if (!flag_find(name, &index))
 		add_unknown(r, dashes, name);
 	else if (has_value)
-		apply(r, index, value.ptr); /* to the end of the argument */
-	else if (is_boolean(flag_at(index)))
-		apply(r, index, "true");
+		set_flag(r, index, value.ptr); /* to the end of the argument */
+	else if (flag_type(flag_at(index))[0] == '\0')
+		set_flag(r, index, "true");
 	else if (r->next < r->argc)
-		apply(r, index, r->argv[r->next++]);
+		set_flag(r, index, r->argv[r->next++]);
 	else
 		buf_addf(r->problems, "flag needs an argument: %s%s\n", flag_dashes(flag_at(index)),
 		         flag_at(index)->name);
 }
 
-/* -v4 and -v=4 */
+/* -v4, -v=4, and -v 4 */
 static void
 read_verbosity(struct reader *r, struct str text)
 {
 	size_t index;
 
 	if (text.len > 2 && text.ptr[2] >= '0' && text.ptr[2] <= '9' && flag_find(STR("v"), &index))
-		apply(r, index, text.ptr + 2);
+		set_flag(r, index, text.ptr + 2);
 	else
 		read_flag(r, "-", str_skip(text, 1));
 }
@@ -238,9 +237,9 @@ options_fini(struct options *o)
 	*o = (struct options){ 0 };
 }
 
-/* --help and --version win over values that contradict each other, and --help over everything. */
+/* --help is answered whatever else was given, --version unless a value is invalid. */
 static enum flags_outcome
-finish(struct reader *r)
+finish_parsing(struct reader *r)
 {
 	struct options *o = r->options;
 
@@ -270,8 +269,25 @@ flags_parse(int argc, char *const argv[], struct options *ret, struct buf *out,
 	set_defaults(ret);
 	while (r.next < argc && !r.wants_help)
 		read_argument(&r, argv[r.next++]);
-	outcome = finish(&r);
+	outcome = finish_parsing(&r);
 	if (outcome != FLAGS_RUN)
 		options_fini(ret);
 	return outcome;
+}
+
+void
+flags_log(const struct options *o)
+{
+	CLEANUP(buf_fini) struct buf line = BUF_INIT(KIB(4));
+	const struct flag *flag;
+
+	if (!log_is_debug())
+		return;
+	for (size_t i = 0; (flag = flag_at(i)); i++) {
+		if (!flag->fallback)
+			continue;
+		buf_reset(&line);
+		buf_addf(&line, "FLAG: --%s=\"%s\"", flag->name, o->states[i].text);
+		log_debug(line.ptr);
+	}
 }

@@ -1,4 +1,4 @@
-/* flags/reference.h: the flags as documents show them; not in the program. */
+/* flags/reference.h: the flags as documents show them. Used by tools/reference only. */
 #ifndef CCMD_FLAGS_REFERENCE_H
 #define CCMD_FLAGS_REFERENCE_H
 

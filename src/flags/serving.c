@@ -1,5 +1,9 @@
-/* flags/serving.c: what the server is to be, from what people write for Go's crypto/tls into
- * OpenSSL's words. */
+/* flags/serving.c: the flags of the HTTPS server, checked and translated.
+ *
+ * The flags use the names of Go's crypto/tls for cipher suites, key exchanges and versions; the
+ * server takes OpenSSL's. A name that the Go programs accept is accepted here too, with a warning
+ * where OpenSSL cannot provide what it stands for.
+ */
 #include "flags/table.h"
 
 #include <openssl/ssl.h>
@@ -9,7 +13,8 @@
 
 /* ---- names ---- */
 
-/* Names as Go has them. One that OpenSSL has no more is NULL: accepted, never negotiated. */
+/* By the names of Go. A suite that OpenSSL has removed has no name there: it is accepted, but never
+ * negotiated. */
 struct suite {
 	const char *name, *openssl;
 	bool is_tls13;
@@ -45,10 +50,10 @@ static const struct suite suites[] = {
 	{ "TLS_ECDHE_RSA_WITH_RC4_128_SHA", NULL, false },
 };
 
-/* Go takes numbers only; the names are those of its constants. */
+/* The Go programs take numbers only; the names are those of Go's constants. */
 struct group {
 	const char *name, *number, *openssl;
-	bool needs_ml_kem; /* OpenSSL 3.5 */
+	bool needs_ml_kem; /* which needs OpenSSL 3.5 */
 };
 
 static const struct group groups[] = {
@@ -72,15 +77,9 @@ static const struct {
 	{ "VersionTLS13", TLS1_3_VERSION },
 };
 
-static bool
-has_ml_kem(void)
-{
-	return OpenSSL_version_num() >= 0x30500000UL;
-}
-
-/* Joins with colons, as OpenSSL wants its lists. */
+/* Appends to a list of OpenSSL, whose separator is a colon. */
 static void
-add_name(struct options *o, struct str *list, const char *name)
+add_openssl_name(struct options *o, struct str *list, const char *name)
 {
 	*list = list->len == 0 ? str_c(name)
 	                       : arena_printf(&o->arena, "%" STR_FMT ":%s", STR_ARG(*list), name);
@@ -101,36 +100,38 @@ find_suite(struct str name)
 static void
 add_suite(struct options *o, struct str name, struct buf *problems, struct buf *warnings)
 {
+	struct server_tls *tls = &o->serving.secure.tls;
 	const struct suite *suite = find_suite(name);
 
 	if (!suite)
-		buf_addf(problems,
-		         "--tls-cipher-suites: \"%" STR_FMT "\" is no cipher suite known here\n",
+		buf_addf(problems, "--tls-cipher-suites: unknown cipher suite \"%" STR_FMT "\"\n",
 		         STR_ARG(name));
 	else if (!suite->openssl)
 		buf_addf(warnings, "--tls-cipher-suites: %s is broken and never used\n",
 		         suite->name);
 	else
-		add_name(o, suite->is_tls13 ? &o->serving.ciphersuites : &o->serving.ciphers,
-		         suite->openssl);
+		add_openssl_name(o, suite->is_tls13 ? &tls->ciphersuites : &tls->ciphers,
+		                 suite->openssl);
 }
 
-/* Nothing of TLS 1.2 wanted: then it is not spoken. Nothing that is left: rather no server than any
- * cipher. */
+/* If only suites of TLS 1.3 are named, TLS 1.2 is switched off: OpenSSL would otherwise offer its
+ * default suites for it. If no named suite can be used, that is an error: the default suites are
+ * not what was asked for. */
 static void
 resolve_suites(struct options *o, struct buf *problems, struct buf *warnings)
 {
-	struct serving_options *s = &o->serving;
+	const struct serving_options *s = &o->serving;
+	struct server_tls *tls = &o->serving.secure.tls;
 	size_t n_problems = problems->len;
 
 	for (size_t i = 0; i < s->cipher_names.n; i++)
 		add_suite(o, s->cipher_names.items[i], problems, warnings);
-	if (s->cipher_names.n == 0 || problems->len > n_problems || s->ciphers.len > 0)
+	if (s->cipher_names.n == 0 || problems->len > n_problems || tls->ciphers.len > 0)
 		return;
-	if (s->ciphersuites.len > 0)
-		s->min_version = TLS1_3_VERSION;
+	if (tls->ciphersuites.len > 0)
+		tls->min_version = TLS1_3_VERSION;
 	else
-		buf_add_c(problems, "--tls-cipher-suites: none of them can be used\n");
+		buf_add_c(problems, "--tls-cipher-suites: none of these suites can be used\n");
 }
 
 /* ---- versions and curves ---- */
@@ -138,14 +139,14 @@ resolve_suites(struct options *o, struct buf *problems, struct buf *warnings)
 static void
 resolve_version(struct serving_options *s, struct buf *problems, struct buf *warnings)
 {
-	s->min_version = TLS1_2_VERSION;
+	s->secure.tls.min_version = TLS1_2_VERSION;
 	for (size_t i = 0; i < ARRAY_LEN(versions); i++) {
 		if (strcmp(s->min_version_name, versions[i].name) != 0)
 			continue;
 		if (versions[i].version != 0)
-			s->min_version = versions[i].version;
+			s->secure.tls.min_version = versions[i].version;
 		else
-			buf_addf(warnings, "--tls-min-version: %s is taken for VersionTLS12\n",
+			buf_addf(warnings, "--tls-min-version: %s is treated as VersionTLS12\n",
 			         versions[i].name);
 		return;
 	}
@@ -170,14 +171,13 @@ add_group(struct options *o, struct str name, struct buf *problems, struct buf *
 
 	if (!group)
 		buf_addf(problems,
-		         "--tls-curve-preferences: \"%" STR_FMT
-		         "\" is no key exchange known here\n",
+		         "--tls-curve-preferences: unknown key exchange \"%" STR_FMT "\"\n",
 		         STR_ARG(name));
-	else if (group->needs_ml_kem && !has_ml_kem())
+	else if (group->needs_ml_kem && OpenSSL_version_num() < 0x30500000UL)
 		buf_addf(warnings, "--tls-curve-preferences: %s needs OpenSSL 3.5, ignoring it\n",
 		         group->name);
 	else
-		add_name(o, &o->serving.groups, group->openssl);
+		add_openssl_name(o, &o->serving.secure.tls.groups, group->openssl);
 }
 
 static void
@@ -188,14 +188,15 @@ resolve_groups(struct options *o, struct buf *problems, struct buf *warnings)
 
 	for (size_t i = 0; i < names->n; i++)
 		add_group(o, names->items[i], problems, warnings);
-	if (names->n > 0 && o->serving.groups.len == 0 && problems->len == n_problems)
-		buf_add_c(problems, "--tls-curve-preferences: none of them can be used\n");
+	if (names->n > 0 && o->serving.secure.tls.groups.len == 0 && problems->len == n_problems)
+		buf_add_c(problems,
+		          "--tls-curve-preferences: none of these key exchanges can be used\n");
 }
 
 /* ---- certificates ---- */
 
-/* "cert,key" or "cert,key:name,name". Where the colon is, in a path that has one, nobody can know:
- * the first, as in the Go programs. */
+/* "cert,key" or "cert,key:name,name". The first colon separates the names, as in the Go programs,
+ * even if it is part of a path. */
 static bool
 parse_sni(struct str text, struct server_certificate *ret)
 {
@@ -213,12 +214,14 @@ parse_sni(struct str text, struct server_certificate *ret)
 static void
 resolve_sni(struct options *o, struct buf *problems)
 {
-	struct serving_options *s = &o->serving;
+	const struct serving_options *s = &o->serving;
+	struct server_tls *tls = &o->serving.secure.tls;
+	struct server_certificate *sni = arena_calloc(&o->arena, s->sni_texts.n + 1, sizeof(*sni));
 
-	s->sni = arena_calloc(&o->arena, s->sni_texts.n + 1, sizeof(*s->sni));
+	tls->sni = sni;
 	for (size_t i = 0; i < s->sni_texts.n; i++) {
-		if (parse_sni(s->sni_texts.items[i], &s->sni[s->n_sni]))
-			s->n_sni++;
+		if (parse_sni(s->sni_texts.items[i], &sni[tls->n_sni]))
+			tls->n_sni++;
 		else
 			buf_addf(
 				problems,
@@ -226,14 +229,6 @@ resolve_sni(struct options *o, struct buf *problems)
 				"\"\n",
 				STR_ARG(s->sni_texts.items[i]));
 	}
-}
-
-static void
-check_pair(const struct serving_options *s, struct buf *problems)
-{
-	if ((s->cert_file[0] == '\0') != (s->key_file[0] == '\0'))
-		buf_add_c(problems,
-		          "--tls-cert-file and --tls-private-key-file must be given together\n");
 }
 
 /* ---- the metrics listener ---- */
@@ -277,16 +272,20 @@ resolve_metrics(struct serving_options *s, struct buf *problems)
 			text.ptr);
 		return;
 	}
-	s->metrics_address = host;
-	s->metrics_port = (int)port;
-	if (s->metrics_port == s->port)
+	s->metrics.address = host;
+	s->metrics.port = (int)port;
+	if (s->metrics.port == s->secure.port)
 		buf_add_c(problems, "--metrics-bind-address and --secure-port must differ\n");
 }
 
 void
 serving_resolve(struct options *o, struct buf *problems, struct buf *warnings)
 {
-	check_pair(&o->serving, problems);
+	const struct server_certificate *main = &o->serving.secure.tls.main;
+
+	if ((main->cert_file.len == 0) != (main->key_file.len == 0))
+		buf_add_c(problems,
+		          "--tls-cert-file and --tls-private-key-file must be given together\n");
 	resolve_sni(o, problems);
 	resolve_version(&o->serving, problems, warnings);
 	resolve_suites(o, problems, warnings);

@@ -1,5 +1,5 @@
-/* flags/table.c: finding flags in the table, and how they are shown. The rows are in
- * table_manager.c and table_server.c. */
+/* flags/table.c: the groups of flags, finding a flag by its name, and how a default is shown. The
+ * rows of the table are in table_manager.c and table_server.c. */
 #include "flags/table.h"
 
 #include <string.h>
@@ -24,12 +24,12 @@ const struct flag_group *const flag_groups[] = {
 	NULL,
 };
 
-static const char NO_METRIC_FLAGS[] = "the cloud framework has none either";
+static const char NO_METRIC_FLAGS[] = "the cloud framework does not have it either";
 static const char NO_IPAM[] = "pod networks are allocated by kube-controller-manager";
 static const char NO_KLOG[] = "removed in Kubernetes 1.26; the log goes to standard error";
 
 const struct refused_flag refused_flags[] = {
-	{ "config", "the Go programs have none either: every setting is a flag" },
+	{ "config", "the Go programs do not have it either: every setting is a flag" },
 	{ "show-hidden-metrics-for-version", NO_METRIC_FLAGS },
 	{ "disabled-metrics", NO_METRIC_FLAGS },
 	{ "allow-metric-labels", NO_METRIC_FLAGS },
@@ -104,38 +104,7 @@ flag_dashes(const struct flag *flag)
 	return strlen(flag->name) == 1 ? "-" : "--";
 }
 
-const char *
-flag_type(const struct flag *flag)
-{
-	switch (flag->kind) {
-	case FLAG_TEXT:
-	case FLAG_CHOICE:
-		return "string";
-	case FLAG_COUNT:
-	case FLAG_PERCENT:
-	case FLAG_NUMBER:
-	case FLAG_LEVEL:
-	case FLAG_PORT:
-		return "int";
-	case FLAG_RATE:
-		return "float";
-	case FLAG_DURATION:
-	case FLAG_PERIOD:
-		return "duration";
-	case FLAG_ADDRESS:
-		return "ip";
-	case FLAG_LIST:
-	case FLAG_EACH:
-		return "strings";
-	case FLAG_BOOL:
-	case FLAG_HELP:
-	case FLAG_VERSION:
-		break;
-	}
-	return "";
-}
-
-/* Defaults that say nothing are not shown, as in the Go programs. */
+/* Defaults that are the zero of their type are not shown, as in the Go programs. */
 static bool
 is_silent(const char *fallback)
 {
@@ -153,9 +122,9 @@ flag_add_default(const struct flag *flag, struct buf *b)
 {
 	if (!flag->fallback || is_silent(flag->fallback))
 		return;
-	if (flag->kind == FLAG_LIST || flag->kind == FLAG_EACH)
+	if (strcmp(flag_type(flag), "strings") == 0)
 		buf_addf(b, "[%s]", flag->fallback);
-	else if (flag->kind == FLAG_TEXT || flag->kind == FLAG_CHOICE)
+	else if (strcmp(flag_type(flag), "string") == 0)
 		buf_addf(b, "\"%s\"", flag->fallback);
 	else
 		buf_add_c(b, flag->fallback);

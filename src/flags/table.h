@@ -1,14 +1,20 @@
-/* flags/table.h: the table of all flags, and the steps that read it; for the files of this
- * folder. */
+/* flags/table.h: the table of all flags and the functions that read it, for the files of this
+ * folder.
+ *
+ * A row says everything about a flag: its name, how its value is parsed, where the value goes, the
+ * default, the help text, and whether the flag has an effect. The parser, --help, the log, the man
+ * page and docs/reference/flags.md all read the same rows, so they cannot contradict each other.
+ */
 #ifndef CCMD_FLAGS_TABLE_H
 #define CCMD_FLAGS_TABLE_H
 
 #include "base/buf.h"
 #include "flags/options.h"
 
-/* What a value looks like, and the type of its field. */
+/* What a value looks like, and the type of its field (values.c). */
 enum flag_kind {
 	FLAG_TEXT,     /* const char * */
+	FLAG_STR,      /* struct str */
 	FLAG_BOOL,     /* bool */
 	FLAG_COUNT,    /* int64_t, 1 to 1000 */
 	FLAG_PERCENT,  /* unsigned */
@@ -18,30 +24,30 @@ enum flag_kind {
 	FLAG_RATE,     /* double, above 0 */
 	FLAG_DURATION, /* int64_t nanoseconds, 0 and more */
 	FLAG_PERIOD,   /* int64_t nanoseconds, above 0 */
-	FLAG_ADDRESS,  /* const char *, an IP address */
+	FLAG_ADDRESS,  /* struct str, an IP address */
 	FLAG_CHOICE,   /* an enum: the index into choices */
-	FLAG_LIST,     /* struct text_list, cut at commas */
-	FLAG_EACH,     /* struct text_list, one item each time it is given */
+	FLAG_LIST,     /* struct text_list; a value is cut at commas */
+	FLAG_EACH,     /* struct text_list; a value is one item */
 	FLAG_HELP,
 	FLAG_VERSION,
 };
 
 enum flag_effect {
 	FLAG_HONOURED = 0,
-	FLAG_NO_EFFECT,  /* accepted: upstream has it, it means nothing here */
-	FLAG_DEPRECATED, /* as well, and upstream itself is about to drop it, or has */
+	FLAG_NO_EFFECT,  /* accepted because upstream has it; means nothing here */
+	FLAG_DEPRECATED, /* the same, and upstream has deprecated or removed it */
 };
 
 struct flag {
 	const char *name;
 	enum flag_kind kind;
-	size_t offset;        /* in struct options; FLAG_NOWHERE: only checked */
-	const char *fallback; /* the default, as one would type it; NULL: none. "auto": the field
+	size_t offset; /* of the field in struct options; FLAG_NOWHERE: the value is only checked */
+	const char *fallback; /* the default, as it would be typed; NULL: none. "auto": the field
 	                         stays 0 */
 	const char *help;
 	enum flag_effect effect;
-	const char *why;            /* it has no effect */
-	const char *const *choices; /* FLAG_CHOICE; NULL at the end */
+	const char *why;            /* FLAG_NO_EFFECT, FLAG_DEPRECATED: the reason */
+	const char *const *choices; /* FLAG_CHOICE; ends with NULL */
 };
 
 #define FLAG_NOWHERE SIZE_MAX
@@ -59,51 +65,50 @@ extern const struct flag_group generic_flags, client_flags, election_flags, cont
 	authorization_flags, webhook_flags, debugging_flags, logging_flags, deprecated_flags,
 	global_flags;
 
-/** All groups, NULL at the end. */
+/** All groups; ends with NULL. */
 extern const struct flag_group *const flag_groups[];
 
-/** Flags that people may still have in their manifests, and that are refused as unknown; with the
- * reason. */
+/** Flags of other or older programs that are refused as unknown, with the reason for the message:
+ * users may still have them in their manifests. */
 struct refused_flag {
 	const char *name, *why;
 };
 
-extern const struct refused_flag refused_flags[]; /* name NULL at the end */
+extern const struct refused_flag refused_flags[]; /* ends with a NULL name */
 
-/** What is known of a flag beside its field. */
+/** What is known about a flag besides the value of its field. */
 struct flag_state {
 	const char *text; /* the value as typed, or the default */
 	bool is_given;
 };
 
-/** The n-th flag of the table, counted through all groups; NULL behind the last. */
+/** The flag with that index, counted through all groups; NULL after the last one. */
 const struct flag *flag_at(size_t index);
 size_t flag_count(void);
-/** By its name, with '_' for '-'; false when there is none. */
+/** Finds a flag by its name; '_' counts as '-'. False: there is none. */
 bool flag_find(struct str name, size_t *ret_index);
 /** "-" or "--". */
 const char *flag_dashes(const struct flag *flag);
 /** "string", "duration", "strings"…; empty for a boolean. */
 const char *flag_type(const struct flag *flag);
-/** The default as it is shown: strings in quotes, lists in brackets, nothing for what is empty. */
+/** Appends the default as --help shows it: strings in quotes, lists in brackets, nothing for an
+ * empty or zero value. */
 void flag_add_default(const struct flag *flag, struct buf *b);
 
-/** Sets the field; value is terminated and lives as long as the options. A list is replaced when
- * the flag is given for the first time, and grows after that. False when the value is not what
- * flag_add_expected() says. */
+/** Parses value into the field. value must live as long as the options. The first value of a list
+ * replaces the default, further values are appended. False: the value is not what
+ * flag_add_expected() describes. */
 bool flag_set(struct options *o, size_t index, const char *value, bool is_default);
+/** Appends what values the flag accepts, for an error message. */
 void flag_add_expected(const struct flag *flag, struct buf *b);
 
-/* ---- checks beyond one value; each appends its problems, a line each ---- */
-
-void controllers_resolve(struct options *o, struct buf *problems);
-void gates_resolve(struct options *o, struct buf *problems, struct buf *warnings);
+/* ---- checks beyond one value; each appends its problems and warnings, a line each ---- */
 void serving_resolve(struct options *o, struct buf *problems, struct buf *warnings);
 void options_validate(struct options *o, struct buf *problems, struct buf *warnings);
 
-/** The text of --help. Descriptions are wrapped at width columns; 0: not at all. */
+/** Appends the text of --help. Descriptions are wrapped at width columns; 0: not wrapped. */
 void help_print(struct buf *out, unsigned width);
-/** The columns of the terminal behind fd, 80 at least; 0 when it is none. */
+/** The number of columns of the terminal behind fd, at least 80; 0: fd is not a terminal. */
 unsigned help_width(int fd);
 
 #endif

@@ -1,30 +1,31 @@
-/* flags/table_manager.c: the flags of the manager and its controllers (docs/spec/framework.md,
- * "Flags"), and those of ours for them. */
+/* flags/table_manager.c: the flags of the program and its controllers: those of the Go framework
+ * (docs/spec/framework.md, "Flags") and those that only ccmd has. */
 #include "flags/table.h"
 
-/* A row ends where it has nothing more to say. */
+/* Rows leave out the last fields where these are zero. */
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers"
 
 static const struct flag generic[] = {
 	{ "cloud-provider", FLAG_TEXT, AT(cloud_provider), "",
-	  "The cloud; --help lists them at its end." },
-	{ "cloud-config", FLAG_TEXT, AT(cloud_config), "", "The provider's configuration file." },
+	  "Name of the cloud provider; the end of --help lists them." },
+	{ "cloud-config", FLAG_TEXT, AT(cloud_config), "",
+	  "Configuration file of the cloud provider." },
 	{ "cluster-name", FLAG_TEXT, AT(cluster_name), "kubernetes",
-	  "Name of the cluster, for what is made in the cloud." },
+	  "Name of the cluster, for objects that are made in the cloud." },
 	{ "cloud-rate-limit-reserve", FLAG_PERCENT, AT(cloud_reserve_percent), "5",
-	  "Percent of the cloud's rate limit that is left to other tools of the project, 0 to 50, for clouds that "
-	  "tell theirs. What runs in the background leaves twice that." },
+	  "Percentage of the cloud's rate limit, 0 to 50, that is left to other tools of the project, for clouds that "
+	  "report their limit. Background work leaves twice as much." },
 	{ "external-cloud-volume-plugin", FLAG_TEXT, AT(shown.external_cloud_volume_plugin), "",
-	  "The volume plugin of an external cloud.", FLAG_NO_EFFECT,
-	  "volumes are not a cloud controller manager's work" },
+	  "Volume plugin of an external cloud.", FLAG_NO_EFFECT,
+	  "a cloud controller manager does not handle volumes" },
 	{ "feature-gates", FLAG_LIST, AT(gate_texts), "",
 	  "Pairs Name=bool. CloudControllerManagerWatchBasedRoutesReconciliation, AllAlpha and AllBeta are accepted and "
-	  "change nothing, since routes always follow the nodes. Any other is ignored with a warning." },
+	  "change nothing, because routes always follow the nodes. Any other gate is ignored with a warning." },
 	{ "shutdown-grace-period", FLAG_DURATION, AT(grace_period_ns), "1s",
-	  "How long running work may go on after SIGTERM." },
+	  "How long running work may continue after SIGTERM." },
 	{ "sandbox", FLAG_CHOICE, AT(sandbox), "auto",
-	  "auto: give up what is not needed, by seccomp and Landlock, as far as the kernel offers it and no other "
-	  "program is to be started. off: do not.",
+	  "auto: give up rights that are not needed, by seccomp and Landlock, as far as the kernel supports them; not "
+	  "where other programs have to be started. off: never.",
 	  .choices = (const char *const[]){ "auto", "off", NULL } },
 };
 
@@ -32,21 +33,21 @@ const struct flag_group generic_flags = { "Generic", generic, ARRAY_LEN(generic)
 
 static const struct flag client[] = {
 	{ "kubeconfig", FLAG_TEXT, AT(kubeconfig), "",
-	  "How to reach the API server. Without it and --master: as a pod of the cluster." },
+	  "File that says how to reach the API server. Without it and --master: as a pod of the cluster." },
 	{ "master", FLAG_TEXT, AT(master), "",
-	  "The API server's URL; overrides the kubeconfig's." },
+	  "URL of the API server; overrides that of the kubeconfig." },
 	{ "kube-api-qps", FLAG_RATE, AT(kube_api_qps), "auto",
-	  "Most requests a second. auto: as many as the API server takes." },
+	  "Maximum of requests per second. auto: as many as the API server accepts." },
 	{ "kube-api-burst", FLAG_RATE, AT(kube_api_burst), "auto",
-	  "Requests that may exceed --kube-api-qps for a moment." },
+	  "Number of requests by which --kube-api-qps may be exceeded for a moment." },
 	{ "kube-api-content-type", FLAG_TEXT, AT(shown.content_type),
 	  "application/vnd.kubernetes.protobuf", "Encoding of requests.", FLAG_NO_EFFECT,
 	  "requests are always JSON" },
 	{ "use-service-account-credentials", FLAG_BOOL, AT(use_service_account_credentials),
-	  "false", "Each controller acts as a service account of its own in kube-system." },
+	  "false", "Each controller uses a service account of its own in kube-system." },
 	{ "min-resync-period", FLAG_DURATION, AT(shown.min_resync_ns), "12h0m0s",
-	  "Objects that did not change are looked at again after this time, up to twice as long.",
-	  FLAG_NO_EFFECT, "each controller has its own period for looking again" },
+	  "Unchanged objects are checked again after this time, or up to twice as long.",
+	  FLAG_NO_EFFECT, "each controller has a period of its own for checking again" },
 };
 
 const struct flag_group client_flags = { "API server", client, ARRAY_LEN(client) };
@@ -56,15 +57,15 @@ static const char NO_MIGRATION[] =
 
 static const struct flag election[] = {
 	{ "leader-elect", FLAG_BOOL, AT(election.is_enabled), "true",
-	  "Act only while holding the lease, so that of several replicas one acts." },
+	  "Act only while holding the lease, so that only one of several replicas acts." },
 	{ "leader-elect-lease-duration", FLAG_DURATION, AT(election.lease_duration_ns), "15s",
-	  "How long others wait after the leader was last heard of." },
+	  "How long other replicas wait after the last renewal before they take over." },
 	{ "leader-elect-renew-deadline", FLAG_DURATION, AT(election.renew_deadline_ns), "10s",
-	  "A leader that could not renew the lease for so long gives up. Shorter than the lease's duration." },
+	  "A leader that cannot renew the lease for so long gives up. Must be shorter than the lease duration." },
 	{ "leader-elect-retry-period", FLAG_DURATION, AT(election.retry_period_ns), "2s",
-	  "Between two attempts to take or renew the lease." },
+	  "Time between two attempts to acquire or renew the lease." },
 	{ "leader-elect-resource-lock", FLAG_TEXT, AT(election.resource_lock), "leases",
-	  "The kind of the lock: leases." },
+	  "Kind of the lock; only leases is possible." },
 	{ "leader-elect-resource-name", FLAG_TEXT, AT(election.resource_name),
 	  "cloud-controller-manager", "Name of the lease." },
 	{ "leader-elect-resource-namespace", FLAG_TEXT, AT(election.resource_namespace),
@@ -79,20 +80,20 @@ const struct flag_group election_flags = { "Leader election", election, ARRAY_LE
 
 static const struct flag controllers[] = {
 	{ "controllers", FLAG_LIST, AT(controllers), "*",
-	  "Controllers to run: '*' is all, 'foo' is the controller foo, '-foo' is not; the first that names a "
-	  "controller decides. All: cloud-node-controller (cloud-node), cloud-node-lifecycle-controller "
+	  "Controllers to run: '*' means all, 'foo' switches the controller foo on, '-foo' switches it off; the first "
+	  "entry that names a controller decides. Controllers: cloud-node-controller (cloud-node), cloud-node-lifecycle-controller "
 	  "(cloud-node-lifecycle), service-lb-controller (service), node-route-controller (route)." },
 	{ "controller-start-interval", FLAG_DURATION, AT(controller_start_interval_ns), "0s",
-	  "Between the starts of two controllers.", FLAG_NO_EFFECT, "they start together" },
+	  "Time between the starts of two controllers.", FLAG_NO_EFFECT, "they start together" },
 };
 
 const struct flag_group controller_flags = { "Controllers", controllers, ARRAY_LEN(controllers) };
 
 static const struct flag node[] = {
 	{ "concurrent-node-syncs", FLAG_COUNT, AT(n_node_workers), "auto",
-	  "Nodes worked on at the same time." },
+	  "Number of nodes that are worked on at the same time." },
 	{ "concurrent-node-status-updates", FLAG_NUMBER, AT(shown.n_status_workers), "0",
-	  "Nodes whose addresses are written at the same time.", FLAG_NO_EFFECT,
+	  "Number of nodes whose addresses are written at the same time.", FLAG_NO_EFFECT,
 	  "the workers of --concurrent-node-syncs write them" },
 	{ "node-status-update-frequency", FLAG_PERIOD, AT(node_refresh_period_ns), "5m0s",
 	  "How often node addresses are compared with the cloud's." },
@@ -104,45 +105,45 @@ const struct flag_group node_flags = { "Node controller", node, ARRAY_LEN(node) 
 
 static const struct flag guard[] = {
 	{ "node-delete-guard", FLAG_BOOL, AT(guard.is_enabled), "true",
-	  "Delete nodes only on proof. false: at the first \"not found\", as the Go controllers do." },
+	  "Delete nodes only on proof that their machine is gone. false: at the first \"not found\", as the Go controllers do." },
 	{ "node-delete-require-witness", FLAG_BOOL, AT(guard.require_witness), "true",
 	  "A look counts only if it also found the machine of another node. false: for clusters that scale to zero and "
 	  "whose control plane is elsewhere." },
 	{ "node-delete-confirm-interval", FLAG_DURATION, AT(guard.confirm_ns), "12s",
-	  "Between two looks that must agree that a machine is gone." },
+	  "Time between two looks that must agree that a machine is gone." },
 	{ "node-delete-min-age", FLAG_DURATION, AT(guard.min_age_ns), "1m0s",
-	  "Younger nodes are not deleted." },
+	  "Nodes that are younger are not deleted." },
 	{ "node-delete-nameless-age", FLAG_DURATION, AT(guard.nameless_ns), "15m0s",
 	  "How long the machine of a node without a provider ID must be absent." },
 	{ "node-delete-breaker-min", FLAG_NUMBER, AT(guard.breaker_min), "3",
 	  "So many deletions within the window are never too many." },
 	{ "node-delete-breaker-percent", FLAG_PERCENT, AT(guard.breaker_percent), "20",
-	  "More than this share of all nodes within the window is too many: looks must agree for longer." },
+	  "Deleting more than this percentage of all nodes within the window is too many: looks must agree for longer." },
 	{ "node-delete-breaker-window", FLAG_DURATION, AT(guard.breaker_window_ns), "10m0s",
-	  "The breaker's window." },
+	  "Time within which deletions are counted together." },
 	{ "node-delete-breaker-agree", FLAG_DURATION, AT(guard.breaker_agree_ns), "5m0s",
-	  "How long looks must agree when too many nodes would go." },
+	  "How long looks must agree if too many nodes would be deleted." },
 };
 
 const struct flag_group guard_flags = { "Deletion of nodes", guard, ARRAY_LEN(guard) };
 
 static const struct flag service[] = {
 	{ "concurrent-service-syncs", FLAG_COUNT, AT(n_service_workers), "auto",
-	  "Services worked on at the same time." },
+	  "Number of Services that are worked on at the same time." },
 };
 
 const struct flag_group service_flags = { "Service controller", service, ARRAY_LEN(service) };
 
 static const struct flag route[] = {
 	{ "configure-cloud-routes", FLAG_BOOL, AT(routes.are_configured), "true",
-	  "Run the route controller, where the cloud has routes." },
+	  "Run the route controller if the cloud has routes." },
 	{ "cluster-cidr", FLAG_TEXT, AT(routes.cluster_cidr), "",
-	  "Network of the pods, or one of each IP family, with a comma." },
+	  "Network of the pods, or two networks with a comma between them, one of each IP family." },
 	{ "allocate-node-cidrs", FLAG_BOOL, AT(routes.allocate_node_cidrs), "false",
-	  "Says that the nodes' pod networks are allocated by a controller.", FLAG_NO_EFFECT,
+	  "The pod networks of nodes are allocated by a controller.", FLAG_NO_EFFECT,
 	  "upstream does not consult it either" },
 	{ "cidr-allocator-type", FLAG_TEXT, AT(shown.cidr_allocator_type), "RangeAllocator",
-	  "How pod networks are allocated.", FLAG_NO_EFFECT, "they are not allocated here" },
+	  "How pod networks are allocated.", FLAG_NO_EFFECT, "ccmd does not allocate them" },
 	{ "route-reconciliation-period", FLAG_PERIOD, AT(routes.period_ns), "10s",
 	  "How often routes are compared with the cloud's." },
 };
@@ -155,7 +156,8 @@ static const struct flag deprecated[] = {
 	{ "port", FLAG_PORT, FLAG_NOWHERE, "0", "The insecure port.", FLAG_DEPRECATED,
 	  "there is no insecure port: see --secure-port" },
 	{ "allow-untagged-cloud", FLAG_BOOL, AT(shown.allow_untagged_cloud), "false",
-	  "Run without a cluster ID in the cloud.", FLAG_DEPRECATED, "no cloud here needs one" },
+	  "Run without a cluster ID in the cloud.", FLAG_DEPRECATED,
+	  "no supported cloud needs one" },
 	{ "node-sync-period", FLAG_DURATION, AT(shown.node_sync_ns), "0s",
 	  "How often nodes were compared with the cloud's list.", FLAG_DEPRECATED,
 	  "upstream does not read it either" },

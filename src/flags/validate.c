@@ -1,5 +1,10 @@
-/* flags/validate.c: what no single value can say: options that need, or rule out, each other. */
+/* flags/validate.c: checks beyond one value: names that must exist, and options that need or
+ * exclude each other. Those of the server are in serving.c.
+ *
+ * All problems are collected, a line each, so that one start of the program shows all of them.
+ */
 #include "cloud/cloud.h"
+#include "flags/flags.h"
 #include "flags/table.h"
 #include "kube/elector.h"
 
@@ -9,7 +14,7 @@
 #include "base/limits.h"
 
 enum {
-	RESERVE_MAX = 50, /* background work keeps off twice that */
+	RESERVE_MAX = 50, /* background work leaves twice as much, so more would leave it nothing */
 };
 
 static void
@@ -26,6 +31,123 @@ check_cloud(const struct options *o, struct buf *problems)
 	if (o->cloud_reserve_percent > RESERVE_MAX)
 		buf_addf(problems, "--cloud-rate-limit-reserve: %u is more than %d percent\n",
 		         o->cloud_reserve_percent, RESERVE_MAX);
+}
+
+/* ---- --controllers: docs/spec/framework.md, "Enabling controllers" ---- */
+
+/* docs/spec/framework.md, "Controllers" */
+static const struct {
+	const char *canonical, *alias;
+} known[] = {
+	{ "cloud-node-controller", "cloud-node" },
+	{ "cloud-node-lifecycle-controller", "cloud-node-lifecycle" },
+	{ "service-lb-controller", "service" },
+	{ "node-route-controller", "route" },
+};
+
+static bool
+find_canonical(struct str name, struct str *ret)
+{
+	for (size_t i = 0; i < ARRAY_LEN(known); i++) {
+		if (str_eq_c(name, known[i].canonical) || str_eq_c(name, known[i].alias)) {
+			*ret = str_c(known[i].canonical);
+			return true;
+		}
+	}
+	return false;
+}
+
+static void
+resolve_controller(struct options *o, struct str *item, struct buf *problems)
+{
+	bool is_off = str_starts(*item, STR("-"));
+	struct str name = str_skip(*item, is_off ? 1 : 0);
+	struct str canonical;
+
+	if (str_eq_c(*item, "*"))
+		return;
+	if (!find_canonical(name, &canonical))
+		buf_addf(problems,
+		         "--controllers: \"%" STR_FMT
+		         "\" is not in the list of known controllers\n",
+		         STR_ARG(name));
+	else if (is_off)
+		*item = arena_printf(&o->arena, "-%" STR_FMT, STR_ARG(canonical));
+	else
+		*item = canonical;
+}
+
+static void
+resolve_controllers(struct options *o, struct buf *problems)
+{
+	for (size_t i = 0; i < o->controllers.n; i++)
+		resolve_controller(o, &o->controllers.items[i], problems);
+}
+
+bool
+controllers_enabled(const struct options *o, const char *canonical)
+{
+	bool has_star = false;
+
+	for (size_t i = 0; i < o->controllers.n; i++) {
+		struct str item = o->controllers.items[i];
+
+		if (str_eq_c(item, canonical))
+			return true;
+		if (str_starts(item, STR("-")) && str_eq_c(str_skip(item, 1), canonical))
+			return false;
+		has_star |= str_eq_c(item, "*");
+	}
+	return has_star;
+}
+
+/* ---- --feature-gates: docs/spec/framework.md, "Feature gates" ---- */
+
+/* The gates of the Go programs change with every release, and nearly all of them are about features
+ * that this program does not have. These gates would fit and change nothing, because routes always
+ * follow the nodes. All others are ignored with a warning, so that a command line of the Go
+ * programs goes on working. */
+static const char *const known_gates[] = {
+	"CloudControllerManagerWatchBasedRoutesReconciliation",
+	"AllAlpha",
+	"AllBeta",
+};
+
+static bool
+is_known_gate(struct str name)
+{
+	for (size_t i = 0; i < ARRAY_LEN(known_gates); i++) {
+		if (str_eq_c(name, known_gates[i]))
+			return true;
+	}
+	return false;
+}
+
+static bool
+is_go_bool(struct str text)
+{
+	return str_eq_nocase(text, STR("true")) || str_eq_nocase(text, STR("false")) ||
+	       str_eq_c(text, "1") || str_eq_c(text, "0");
+}
+
+static void
+check_gate(struct str text, struct buf *problems, struct buf *warnings)
+{
+	struct str name = text, value = STR_EMPTY;
+	bool has_value = str_cut(text, '=', &name, &value);
+
+	name = str_trim(name);
+	if (!has_value)
+		buf_addf(problems, "--feature-gates: missing bool value for %" STR_FMT "\n",
+		         STR_ARG(text));
+	else if (!is_go_bool(str_trim(value)))
+		buf_addf(problems,
+		         "--feature-gates: invalid value of %" STR_FMT "=%" STR_FMT
+		         ": want true or false\n",
+		         STR_ARG(name), STR_ARG(str_trim(value)));
+	else if (!is_known_gate(name))
+		buf_addf(warnings, "feature gate %" STR_FMT " has no meaning here, ignoring it\n",
+		         STR_ARG(name));
 }
 
 /* ---- routes: docs/spec/framework.md, "Cluster CIDRs" ---- */
@@ -114,10 +236,13 @@ void
 options_validate(struct options *o, struct buf *problems, struct buf *warnings)
 {
 	check_cloud(o, problems);
-	controllers_resolve(o, problems);
-	gates_resolve(o, problems, warnings);
+	resolve_controllers(o, problems);
+	for (size_t i = 0; i < o->gate_texts.n; i++)
+		check_gate(o->gate_texts.items[i], problems, warnings);
 	check_cidrs(&o->routes);
 	check_election(&o->election, problems);
 	serving_resolve(o, problems, warnings);
-	check_paths(&o->authorization.allow_paths, problems);
+	check_paths(&o->access.allow_paths, problems);
+	o->access.config.allow_paths = o->access.allow_paths.items;
+	o->access.config.n_allow_paths = o->access.allow_paths.n;
 }

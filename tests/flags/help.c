@@ -35,13 +35,13 @@ descriptions_stand_in_a_column(void **state)
 	assert_non_null(strstr(
 		text.ptr,
 		"\nService controller flags:\n\n"
-		"      --concurrent-service-syncs int   Services worked on at the same time. (default auto)\n\n"));
+		"      --concurrent-service-syncs int   Number of Services that are worked on at the same time. (default auto)\n\n"));
 	assert_non_null(strstr(
 		text.ptr,
 		"\n      --logging-format string              text (logfmt) or json. (default \"text\")\n"));
 	assert_non_null(strstr(
 		text.ptr,
-		"\n  -v, --v int                              Verbosity of the log; 1 and more show debug lines.\n"));
+		"\n  -v, --v int                              Verbosity of the log; from 1 on, debug lines are shown.\n"));
 	assert_non_null(strstr(text.ptr, "\n  -h, --help                     Print this"));
 	assert_non_null(strstr(text.ptr, "No effect: requests are always JSON. (default"));
 	assert_non_null(strstr(text.ptr, "\nClouds:\n\n  cloudlycke"));
@@ -64,13 +64,13 @@ a_terminal_gets_wrapped_lines(void **state)
 	assert_true(longest_line() <= 100);
 	assert_non_null(strstr(
 		text.ptr,
-		"\n      --bind-address ip                        Address that --secure-port listens on; :: is all of\n"
-		"                                               both families. (default 0.0.0.0)\n"));
+		"\n      --bind-address ip                        Address that --secure-port listens on; :: means all\n"
+		"                                               addresses of both families. (default 0.0.0.0)\n"));
 	print(80);
 	assert_true(longest_line() <= 100); /* the name of a feature gate cannot be wrapped */
 	assert_non_null(strstr(
 		text.ptr,
-		"\n      --authorization-webhook-cache-authorized-ttl duration\n                How long a yes is kept. (default 10s)\n"));
+		"\n      --authorization-webhook-cache-authorized-ttl duration\n                How long a permission is cached. (default 10s)\n"));
 	print(0);
 	assert_true(longest_line() > 200);
 }

@@ -1,4 +1,6 @@
 /* tests/flags/parse.c: the command line, as people type it. */
+#include <unistd.h>
+
 #include "base/version.h"
 #include "line.h"
 
@@ -30,8 +32,8 @@ values_are_read_in_all_spellings(void **state)
 	assert_int_equal(PARSE("--sandbox=off", "--secure-port=0", "--bind-address", "::"),
 	                 FLAGS_RUN);
 	assert_int_equal(o->sandbox, SANDBOX_OFF);
-	assert_int_equal(o->serving.port, 0);
-	assert_string_equal(o->serving.address, "::");
+	assert_int_equal(o->serving.secure.port, 0);
+	assert_true(str_eq_c(o->serving.secure.address, "::"));
 }
 
 static void
@@ -63,13 +65,13 @@ lists_grow_by_commas_and_by_repetition(void **state)
 	(void)state;
 	assert_int_equal(PARSE("--webhooks=a,b", "--webhooks", "c"), FLAGS_RUN);
 	expect_list(&line_options.shown.webhooks, "a;b;c;");
-	expect_list(&line_options.authorization.allow_paths, "/healthz;/readyz;/livez;");
+	expect_list(&line_options.access.allow_paths, "/healthz;/readyz;/livez;");
 	assert_int_equal(PARSE("--authorization-always-allow-paths="), FLAGS_RUN);
-	assert_int_equal(line_options.authorization.allow_paths.n, 0);
+	assert_int_equal(line_options.access.allow_paths.n, 0);
 	assert_int_equal(PARSE("--authorization-always-allow-paths=",
 	                       "--authorization-always-allow-paths=/a,/b*"),
 	                 FLAGS_RUN);
-	expect_list(&line_options.authorization.allow_paths, "/a;/b*;"); /* the default is gone */
+	expect_list(&line_options.access.allow_paths, "/a;/b*;"); /* the default is gone */
 }
 
 static void
@@ -204,7 +206,7 @@ deprecated_flags_are_warned_of(void **state)
 {
 	(void)state;
 	EXPECT_WARNINGS(
-		"--allow-untagged-cloud is deprecated and has no effect: no cloud here needs one\n"
+		"--allow-untagged-cloud is deprecated and has no effect: no supported cloud needs one\n"
 		"--port is deprecated and has no effect: there is no insecure port: see --secure-port\n"
 		"--address is deprecated and has no effect: there is no insecure port: see --bind-address\n"
 		"--node-sync-period is deprecated and has no effect: upstream does not read it either\n",
@@ -244,6 +246,36 @@ the_reported_version_can_be_replaced(void **state)
 	assert_int_equal(PARSE("--version=v1.36.3\r\nX: y"), FLAGS_BAD);
 }
 
+/* ---- flags_log() ---- */
+
+static void
+every_flag_is_logged_with_its_value(void **state)
+{
+	char memory[KIB(32)];
+	int ends[2];
+	ssize_t n;
+
+	(void)state;
+	assert_int_equal(pipe(ends), 0);
+	log_set_fd(ends[1]);
+	assert_int_equal(PARSE("--controllers=*", "--controllers=-route", "--cluster-name=a \"b\""),
+	                 FLAGS_RUN);
+	flags_log(&line_options); /* not at verbosity 0 */
+	log_setup(LOG_LOGFMT, 1);
+	flags_log(&line_options);
+	close(ends[1]);
+	n = read(ends[0], memory, sizeof(memory) - 1);
+	close(ends[0]);
+	log_setup(LOG_LOGFMT, 0);
+	log_set_fd(2);
+	assert_true(n > 0);
+	memory[n] = '\0';
+	assert_non_null(strstr(memory, "debug FLAG: --cloud-provider=\"cloudlycke\"\n"));
+	assert_non_null(strstr(memory, "FLAG: --controllers=\"*,-route\"\n"));
+	assert_non_null(strstr(memory, "FLAG: --kube-api-qps=\"auto\"\n"));
+	assert_non_null(strstr(memory, "FLAG: --v=\"0\"\n"));
+}
+
 int
 main(void)
 {
@@ -260,6 +292,7 @@ main(void)
 		cmocka_unit_test(deprecated_flags_are_warned_of),
 		cmocka_unit_test(help_and_version_end_it),
 		cmocka_unit_test(the_reported_version_can_be_replaced),
+		cmocka_unit_test(every_flag_is_logged_with_its_value),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, line_fini);

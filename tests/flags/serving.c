@@ -1,4 +1,4 @@
-/* tests/flags/serving.c: what the server is to be. */
+/* tests/flags/serving.c: the flags of the HTTPS server. */
 #include "line.h"
 
 #include <openssl/ssl.h>
@@ -12,7 +12,7 @@ expect_str(struct str got, const char *wanted)
 static void
 cipher_suites_are_those_of_openssl(void **state)
 {
-	const struct serving_options *s = &line_options.serving;
+	const struct server_tls *s = &line_options.serving.secure.tls;
 
 	(void)state;
 	EXPECT_WARNINGS("", "--tls-cipher-suites=TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,"
@@ -32,10 +32,10 @@ a_broken_cipher_suite_is_never_used(void **state)
 	EXPECT_WARNINGS(
 		"--tls-cipher-suites: TLS_RSA_WITH_RC4_128_SHA is broken and never used\n",
 		"--tls-cipher-suites=TLS_RSA_WITH_RC4_128_SHA,TLS_RSA_WITH_AES_128_GCM_SHA256");
-	expect_str(line_options.serving.ciphers, "AES128-GCM-SHA256");
-	EXPECT_PROBLEMS("--tls-cipher-suites: none of them can be used",
+	expect_str(line_options.serving.secure.tls.ciphers, "AES128-GCM-SHA256");
+	EXPECT_PROBLEMS("--tls-cipher-suites: none of these suites can be used",
 	                "--tls-cipher-suites=TLS_RSA_WITH_3DES_EDE_CBC_SHA");
-	EXPECT_PROBLEMS("--tls-cipher-suites: \"ECDHE\" is no cipher suite known here",
+	EXPECT_PROBLEMS("--tls-cipher-suites: unknown cipher suite \"ECDHE\"",
 	                "--tls-cipher-suites=ECDHE");
 }
 
@@ -53,9 +53,13 @@ openssl_takes_every_name(void **state)
 	              "--tls-cipher-suites=TLS_RSA_WITH_AES_128_CBC_SHA256,TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA256",
 	              "--tls-curve-preferences=23,24,25,29"),
 		FLAGS_RUN);
-	assert_int_equal(SSL_CTX_set_cipher_list(ctx, line_options.serving.ciphers.ptr), 1);
-	assert_int_equal(SSL_CTX_set_ciphersuites(ctx, line_options.serving.ciphersuites.ptr), 1);
-	assert_int_equal(SSL_CTX_set1_groups_list(ctx, line_options.serving.groups.ptr), 1);
+	assert_int_equal(SSL_CTX_set_cipher_list(ctx, line_options.serving.secure.tls.ciphers.ptr),
+	                 1);
+	assert_int_equal(SSL_CTX_set_ciphersuites(ctx,
+	                                          line_options.serving.secure.tls.ciphersuites.ptr),
+	                 1);
+	assert_int_equal(SSL_CTX_set1_groups_list(ctx, line_options.serving.secure.tls.groups.ptr),
+	                 1);
 	SSL_CTX_free(ctx);
 }
 
@@ -63,11 +67,11 @@ static void
 versions_older_than_1_2_are_raised(void **state)
 {
 	(void)state;
-	EXPECT_WARNINGS("--tls-min-version: VersionTLS10 is taken for VersionTLS12\n",
+	EXPECT_WARNINGS("--tls-min-version: VersionTLS10 is treated as VersionTLS12\n",
 	                "--tls-min-version=VersionTLS10");
-	assert_int_equal(line_options.serving.min_version, TLS1_2_VERSION);
+	assert_int_equal(line_options.serving.secure.tls.min_version, TLS1_2_VERSION);
 	EXPECT_WARNINGS("", "--tls-min-version=VersionTLS13");
-	assert_int_equal(line_options.serving.min_version, TLS1_3_VERSION);
+	assert_int_equal(line_options.serving.secure.tls.min_version, TLS1_3_VERSION);
 	EXPECT_PROBLEMS("--tls-min-version: want VersionTLS12 or VersionTLS13, got \"1.2\"",
 	                "--tls-min-version=1.2");
 }
@@ -77,12 +81,12 @@ curves_have_numbers_and_names(void **state)
 {
 	(void)state;
 	EXPECT_WARNINGS("", "--tls-curve-preferences=29,CurveP256");
-	expect_str(line_options.serving.groups, "X25519:P-256");
-	EXPECT_PROBLEMS("--tls-curve-preferences: \"26\" is no key exchange known here",
+	expect_str(line_options.serving.secure.tls.groups, "X25519:P-256");
+	EXPECT_PROBLEMS("--tls-curve-preferences: unknown key exchange \"26\"",
 	                "--tls-curve-preferences=26");
 	assert_int_equal(PARSE("--tls-curve-preferences=4588,29"), FLAGS_RUN);
 	if (OpenSSL_version_num() >= 0x30500000UL)
-		expect_str(line_options.serving.groups, "X25519MLKEM768:X25519");
+		expect_str(line_options.serving.secure.tls.groups, "X25519MLKEM768:X25519");
 	else
 		assert_string_equal(
 			line_warnings.ptr,
@@ -92,7 +96,7 @@ curves_have_numbers_and_names(void **state)
 static void
 certificates_come_with_keys_and_names(void **state)
 {
-	const struct serving_options *s = &line_options.serving;
+	const struct server_tls *s = &line_options.serving.secure.tls;
 
 	(void)state;
 	assert_int_equal(PARSE("--tls-sni-cert-key=a.crt,a.key",
@@ -135,9 +139,9 @@ metrics_may_be_plain_elsewhere(void **state)
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(good); i++) {
 		assert_int_equal(PARSE("--metrics-bind-address", good[i].text), FLAGS_RUN);
-		assert_int_equal(line_options.serving.metrics_port, good[i].port);
+		assert_int_equal(line_options.serving.metrics.port, good[i].port);
 		if (good[i].port)
-			expect_str(line_options.serving.metrics_address, good[i].host);
+			expect_str(line_options.serving.metrics.address, good[i].host);
 	}
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++)
 		assert_int_equal(PARSE("--metrics-bind-address", bad[i]), FLAGS_BAD);

@@ -182,11 +182,11 @@ fields_hold_the_defaults(void **state)
 	assert_true(o->election.is_enabled);
 	assert_true(o->election.lease_duration_ns == 15 * NS_PER_SEC);
 	assert_true(o->routes.are_configured);
-	assert_int_equal(o->serving.port, 10258);
-	assert_int_equal(o->serving.metrics_port, 0);
+	assert_int_equal(o->serving.secure.port, 10258);
+	assert_int_equal(o->serving.metrics.port, 0);
 	assert_int_equal(o->sandbox, SANDBOX_AUTO);
 	assert_true(o->shown.min_resync_ns == 12 * 3600 * NS_PER_SEC);
-	assert_int_equal(o->authorization.allow_paths.n, 3);
+	assert_int_equal(o->access.config.n_allow_paths, 3);
 	assert_true(controllers_enabled(o, "service-lb-controller"));
 }
 

@@ -1,4 +1,4 @@
-/* tests/flags/validate.c: options that need, or rule out, each other. */
+/* tests/flags/validate.c: names that must exist, and options that need or exclude each other. */
 #include "line.h"
 
 static void
@@ -98,6 +98,107 @@ a_path_has_a_star_at_its_end(void **state)
 		"--authorization-always-allow-paths=/a*,/a*b");
 }
 
+/* ---- --controllers ---- */
+
+static const char *const canonical[] = {
+	"cloud-node-controller",
+	"cloud-node-lifecycle-controller",
+	"service-lb-controller",
+	"node-route-controller",
+};
+
+/* docs/spec/framework.md, "Enabling controllers": one letter a controller, in the order above. */
+static void
+the_first_hit_wins(void **state)
+{
+	static const struct {
+		const char *list, *enabled;
+	} cases[] = {
+		{ "*", "yyyy" },
+		{ "", "nnnn" },
+		{ "service", "nnyn" },
+		{ "service-lb-controller,cloud-node", "ynyn" },
+		{ "-route", "nnnn" }, /* without *, everything is off */
+		{ "*,-route", "yyyn" },
+		{ "-route,*", "yyyn" },
+		{ "*,-node-route-controller", "yyyn" },
+		{ "-route,route,*", "yyyn" },
+		{ "route,-route", "nnny" },
+		{ "cloud-node-lifecycle,-cloud-node", "nynn" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		assert_int_equal(PARSE("--controllers", cases[i].list), FLAGS_RUN);
+		for (size_t c = 0; c < ARRAY_LEN(canonical); c++)
+			assert_int_equal(controllers_enabled(&line_options, canonical[c]),
+			                 cases[i].enabled[c] == 'y');
+	}
+}
+
+static void
+the_flag_may_be_repeated(void **state)
+{
+	(void)state;
+	assert_int_equal(PARSE("--controllers=*", "--controllers=-service,-route"), FLAGS_RUN);
+	assert_true(controllers_enabled(&line_options, "cloud-node-controller"));
+	assert_false(controllers_enabled(&line_options, "service-lb-controller"));
+	assert_false(controllers_enabled(&line_options, "node-route-controller"));
+}
+
+static void
+an_unknown_name_is_shown_without_its_dash(void **state)
+{
+	(void)state;
+	EXPECT_PROBLEMS(
+		"--controllers: \"service-controller\" is not in the list of known controllers\n"
+		"--controllers: \"nodeipam\" is not in the list of known controllers\n"
+		"--controllers: \"\" is not in the list of known controllers\n"
+		"--controllers: \"*\" is not in the list of known controllers",
+		"--controllers=service-controller,-nodeipam,,-*");
+}
+
+/* ---- --feature-gates ---- */
+
+#define WATCH "CloudControllerManagerWatchBasedRoutesReconciliation"
+
+static void
+gates_that_change_nothing_are_accepted(void **state)
+{
+	(void)state;
+	EXPECT_WARNINGS("", "--feature-gates=" WATCH "=True");
+	EXPECT_WARNINGS("", "--feature-gates=" WATCH "=true", "--feature-gates=" WATCH "=0");
+}
+
+static void
+groups_of_gates_are_accepted(void **state)
+{
+	(void)state;
+	EXPECT_WARNINGS("", "--feature-gates=" WATCH "=false,AllAlpha=true,AllBeta=false");
+	EXPECT_WARNINGS("", "--feature-gates=AllAlpha=1");
+}
+
+static void
+other_gates_are_ignored_with_a_warning_each(void **state)
+{
+	(void)state;
+	EXPECT_WARNINGS(
+		"feature gate NativeHistograms has no meaning here, ignoring it\n"
+		"feature gate RemoteRequestHeaderUID has no meaning here, ignoring it\n"
+		"feature gate Frobnicate has no meaning here, ignoring it\n",
+		"--feature-gates=NativeHistograms=true,RemoteRequestHeaderUID=true,Frobnicate=false");
+}
+
+static void
+malformed_ones_are_refused(void **state)
+{
+	(void)state;
+	EXPECT_PROBLEMS("--feature-gates: missing bool value for AllAlpha\n"
+	                "--feature-gates: invalid value of AllBeta=perhaps: want true or false\n"
+	                "--feature-gates: missing bool value for ",
+	                "--feature-gates=AllAlpha,AllBeta=perhaps,");
+}
+
 int
 main(void)
 {
@@ -108,6 +209,13 @@ main(void)
 		cmocka_unit_test(a_bad_cluster_cidr_is_no_problem_of_the_command_line),
 		cmocka_unit_test(half_of_the_clouds_limit_is_the_largest_reserve),
 		cmocka_unit_test(a_path_has_a_star_at_its_end),
+		cmocka_unit_test(the_first_hit_wins),
+		cmocka_unit_test(the_flag_may_be_repeated),
+		cmocka_unit_test(an_unknown_name_is_shown_without_its_dash),
+		cmocka_unit_test(gates_that_change_nothing_are_accepted),
+		cmocka_unit_test(groups_of_gates_are_accepted),
+		cmocka_unit_test(other_gates_are_ignored_with_a_warning_each),
+		cmocka_unit_test(malformed_ones_are_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, line_fini);

@@ -89,7 +89,7 @@ def test_metrics_are_where_users_look_for_them(start, cloud):
     assert 'hcloud_api_requests_total{api_endpoint="/locations",code="200",method="get"} 1' in text
     assert 'cloud_controller_manager_operations_total{op="hcloud/newCloud"} 1' in text
     other = start(env=variables)
-    other.wait_log("the cloud's metrics are not served")
+    other.wait_log("cannot serve the cloud's metrics")
     assert other.running, "who moves from one controller to the other has two"
 
 
