@@ -16,7 +16,7 @@ enum {
 	HOLDERS_MAX = 40,
 };
 
-/* A pool from an inventory, and who holds what. */
+/* A pool from an inventory, and the addresses that Services hold. */
 struct world {
 	struct arena arena;
 	struct cl_inventory *inventory;
@@ -83,7 +83,7 @@ set_ports(struct world *w, struct cl_holding *h, const char *const texts[])
 
 #define PORTS(...) ((const char *const[]){ __VA_ARGS__, NULL })
 
-/* Somebody else, "ns/name", who holds that address. */
+/* Another Service, "ns/name", that holds that address. */
 static struct cl_holding *
 hold(struct world *w, const char *name, const char *address)
 {
@@ -145,7 +145,7 @@ assert_refused(struct world *w, const struct cl_desired *desired, const char *me
 /* ---- a new address ---- */
 
 static void
-the_lowest_free_one_is_given(void **state UNUSED)
+the_lowest_free_address_is_given(void **state UNUSED)
 {
 	CLEANUP(world_fini) struct world w = world_of("addresses: [10.0.0.1-10.0.0.4]");
 	struct cl_desired desired = desired_of(&w);
@@ -159,7 +159,7 @@ the_lowest_free_one_is_given(void **state UNUSED)
 }
 
 static void
-the_first_block_comes_first(void **state UNUSED)
+the_first_block_is_used_first(void **state UNUSED)
 {
 	CLEANUP(world_fini)
 	struct world w = world_of("addresses: [10.9.0.7, 10.0.0.1-10.0.0.2, 10.1.0.1]");
@@ -174,7 +174,7 @@ the_first_block_comes_first(void **state UNUSED)
 }
 
 static void
-edges_and_avoided_ones_are_left_out(void **state UNUSED)
+edges_and_avoided_addresses_are_left_out(void **state UNUSED)
 {
 	CLEANUP(world_fini)
 	struct world w = world_of("addresses: [10.0.0.0/29], avoid: [10.0.0.1-10.0.0.2, 10.0.0.4]");
@@ -231,7 +231,7 @@ huge_blocks_cost_nothing(void **state UNUSED)
 /* ---- what it has ---- */
 
 static void
-what_fits_is_kept(void **state UNUSED)
+an_address_that_fits_is_kept(void **state UNUSED)
 {
 	CLEANUP(world_fini)
 	struct world w = world_of("addresses: [10.0.0.1-10.0.0.9], avoid: [10.0.0.5]");
@@ -254,7 +254,7 @@ what_fits_is_kept(void **state UNUSED)
 }
 
 static void
-its_own_entry_is_no_rival(void **state UNUSED)
+the_services_own_entry_is_no_rival(void **state UNUSED)
 {
 	CLEANUP(world_fini) struct world w = world_of("addresses: [10.0.0.1]");
 	struct cl_desired desired = desired_of(&w);
@@ -270,7 +270,7 @@ its_own_entry_is_no_rival(void **state UNUSED)
 /* ---- wanted ones ---- */
 
 static void
-a_wanted_one_is_given_or_refused_with_the_reason(void **state UNUSED)
+a_wanted_address_is_given_or_refused_with_the_reason(void **state UNUSED)
 {
 	CLEANUP(world_fini)
 	struct world w = world_of("addresses: [10.0.0.0/29], avoid: [10.0.0.2]");
@@ -299,7 +299,7 @@ a_wanted_one_is_given_or_refused_with_the_reason(void **state UNUSED)
 #define DUAL "addresses: [10.0.0.1, 'fd00::1']"
 
 static void
-each_family_gets_one_in_its_order(void **state UNUSED)
+each_family_gets_an_address_in_the_order_of_families(void **state UNUSED)
 {
 	static const enum ip_family reversed[] = { IP_V6, IP_V4 };
 	CLEANUP(world_fini) struct world w = world_of(DUAL);
@@ -312,7 +312,7 @@ each_family_gets_one_in_its_order(void **state UNUSED)
 }
 
 static void
-who_prefers_both_takes_what_there_is(void **state UNUSED)
+prefer_dual_stack_takes_one_family_if_need_be(void **state UNUSED)
 {
 	CLEANUP(world_fini) struct world w = world_of(DUAL);
 	struct cl_desired desired = desired_of(&w);
@@ -327,7 +327,7 @@ who_prefers_both_takes_what_there_is(void **state UNUSED)
 }
 
 static void
-a_wanted_one_is_not_done_without(void **state UNUSED)
+a_wanted_address_may_not_be_missing(void **state UNUSED)
 {
 	CLEANUP(world_fini) struct world w = world_of(DUAL);
 	struct cl_desired desired = desired_of(&w);
@@ -343,7 +343,7 @@ a_wanted_one_is_not_done_without(void **state UNUSED)
 /* ---- sharing ---- */
 
 static void
-friends_share_where_their_ports_differ(void **state UNUSED)
+services_with_one_key_share_where_their_ports_differ(void **state UNUSED)
 {
 	CLEANUP(world_fini) struct world w = world_of("addresses: [10.0.0.1-10.0.0.2]");
 	struct cl_desired desired = desired_of(&w);
@@ -364,7 +364,7 @@ friends_share_where_their_ports_differ(void **state UNUSED)
 }
 
 static void
-only_friends_share(void **state UNUSED)
+only_services_with_one_key_share(void **state UNUSED)
 {
 	CLEANUP(world_fini) struct world w = world_of("addresses: [10.0.0.1]");
 	struct cl_desired desired = desired_of(&w);
@@ -478,19 +478,19 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(the_lowest_free_one_is_given),
-		cmocka_unit_test(the_first_block_comes_first),
-		cmocka_unit_test(edges_and_avoided_ones_are_left_out),
+		cmocka_unit_test(the_lowest_free_address_is_given),
+		cmocka_unit_test(the_first_block_is_used_first),
+		cmocka_unit_test(edges_and_avoided_addresses_are_left_out),
 		cmocka_unit_test(an_edge_in_another_block_is_no_edge),
 		cmocka_unit_test(huge_blocks_cost_nothing),
-		cmocka_unit_test(what_fits_is_kept),
-		cmocka_unit_test(its_own_entry_is_no_rival),
-		cmocka_unit_test(a_wanted_one_is_given_or_refused_with_the_reason),
-		cmocka_unit_test(each_family_gets_one_in_its_order),
-		cmocka_unit_test(who_prefers_both_takes_what_there_is),
-		cmocka_unit_test(a_wanted_one_is_not_done_without),
-		cmocka_unit_test(friends_share_where_their_ports_differ),
-		cmocka_unit_test(only_friends_share),
+		cmocka_unit_test(an_address_that_fits_is_kept),
+		cmocka_unit_test(the_services_own_entry_is_no_rival),
+		cmocka_unit_test(a_wanted_address_is_given_or_refused_with_the_reason),
+		cmocka_unit_test(each_family_gets_an_address_in_the_order_of_families),
+		cmocka_unit_test(prefer_dual_stack_takes_one_family_if_need_be),
+		cmocka_unit_test(a_wanted_address_may_not_be_missing),
+		cmocka_unit_test(services_with_one_key_share_where_their_ports_differ),
+		cmocka_unit_test(only_services_with_one_key_share),
 		cmocka_unit_test(no_order_of_events_gives_an_address_twice),
 	};
 

@@ -264,7 +264,7 @@ a_second_run_changes_nothing(void **state)
 }
 
 static void
-what_goes_frees_its_address(void **state)
+a_removed_balancer_frees_its_address(void **state)
 {
 	CLEANUP(world_fini) struct world w;
 
@@ -345,7 +345,7 @@ services_keep_what_their_status_says(void **state)
 }
 
 static void
-of_two_with_one_address_the_lower_uid_keeps_it(void **state)
+the_service_with_the_lower_uid_keeps_a_common_address(void **state)
 {
 	CLEANUP(world_fini) struct world w;
 
@@ -360,8 +360,8 @@ of_two_with_one_address_the_lower_uid_keeps_it(void **state)
 	assert_string_equal(ensure(&w, "a"), "10.0.0.2");
 }
 
-/* Otherwise a user who may patch a status could have this host's own address served, with
- * everything that listens there. */
+/* Otherwise any user with the right to patch a status could make HAProxy serve this host's own
+ * address, with everything that listens there. */
 static void
 an_address_of_no_pool_is_not_taken_from_a_status(void **state)
 {
@@ -446,9 +446,9 @@ an_address_that_left_its_pool_is_kept_until_there_is_another(void **state)
 	assert_null(strstr(text_of(&w, w.state), "10.0.0.1"));
 }
 
-/* A user who may patch a status cannot take an address from the Service that has it. */
+/* A user with the right to patch a status cannot take an address from another Service. */
 static void
-the_one_that_was_given_an_address_keeps_it(void **state)
+the_service_with_the_address_in_the_state_file_keeps_it(void **state)
 {
 	CLEANUP(world_fini) struct world w;
 
@@ -708,7 +708,7 @@ a_newer_file_is_left_alone(void **state)
 }
 
 static void
-what_others_keep_in_the_file_stays(void **state)
+routes_in_the_file_are_kept(void **state)
 {
 	CLEANUP(world_fini) struct world w;
 	struct stat st;
@@ -746,7 +746,7 @@ one_process_has_the_file(void **state)
 
 /* Memory and file say the same, also when the file cannot be written. */
 static void
-what_cannot_be_written_did_not_happen(void **state)
+a_change_that_cannot_be_written_is_undone(void **state)
 {
 	CLEANUP(world_fini) struct world w;
 	char folder[128], moved[128];
@@ -897,7 +897,7 @@ a_missing_hook_is_reported(void **state)
 
 /* A fence that is down: neither files nor hooks. */
 static void
-who_does_not_lead_writes_nothing(void **state)
+a_process_without_the_lease_writes_nothing(void **state)
 {
 	static struct fence fence = { 0 };
 	CLEANUP(world_fini) struct world w;
@@ -941,15 +941,15 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(a_second_run_changes_nothing),
-		TEST(what_goes_frees_its_address),
+		TEST(a_removed_balancer_frees_its_address),
 		TEST(an_update_needs_a_balancer),
 		TEST(a_pool_that_moves_moves_its_services),
 		TEST(services_keep_what_their_status_says),
-		TEST(of_two_with_one_address_the_lower_uid_keeps_it),
+		TEST(the_service_with_the_lower_uid_keeps_a_common_address),
 		TEST(an_address_of_no_pool_is_not_taken_from_a_status),
 		TEST(an_address_of_a_pool_is_found_behind_others),
 		TEST(an_address_that_left_its_pool_is_kept_until_there_is_another),
-		TEST(the_one_that_was_given_an_address_keeps_it),
+		TEST(the_service_with_the_address_in_the_state_file_keeps_it),
 		TEST(a_leaving_service_takes_no_address_back),
 		TEST(a_leaving_service_has_its_address_until_its_balancer_is_removed),
 		TEST(an_unpublished_address_is_not_given_to_another),
@@ -958,15 +958,15 @@ main(void)
 		TEST(damage_is_reported_and_the_file_left_alone),
 		TEST(a_file_of_an_older_version_is_read),
 		TEST(a_newer_file_is_left_alone),
-		TEST(what_others_keep_in_the_file_stays),
+		TEST(routes_in_the_file_are_kept),
 		TEST(one_process_has_the_file),
-		TEST(what_cannot_be_written_did_not_happen),
+		TEST(a_change_that_cannot_be_written_is_undone),
 		TEST(a_hook_runs_once_a_change),
 		TEST(a_hook_that_a_crash_interrupts_is_run_again),
 		TEST(a_hook_that_fails_is_run_again),
 		TEST(a_hook_that_does_not_end_is_reported),
 		TEST(a_missing_hook_is_reported),
-		TEST(who_does_not_lead_writes_nothing),
+		TEST(a_process_without_the_lease_writes_nothing),
 		TEST(programs_and_files_are_announced),
 	};
 

@@ -43,7 +43,7 @@ check(struct cl_inventory *before_taken, struct cl_inventory *after_taken, const
 }
 
 static void
-refuses_to_lose_more_than_the_limit(void **state UNUSED)
+refuses_removals_above_the_limit(void **state UNUSED)
 {
 	check(make(10, 0, false, ""), make(10, 5, false, ""), NULL);
 	check(make(10, 0, false, ""), make(10, 6, false, ""),
@@ -57,14 +57,14 @@ refuses_to_lose_more_than_the_limit(void **state UNUSED)
 }
 
 static void
-lets_one_machine_go(void **state UNUSED)
+admits_the_removal_of_one_machine(void **state UNUSED)
 {
 	check(make(1, 0, false, ""), make(1, 1, false, ""), NULL);
 	check(make(1, 0, false, ""), make(1, 1, true, ""), NULL);
 	check(make(10, 0, false, ""), make(10, 1, false, "reload: {maxRemoval: 0%}\n"), NULL);
 }
 
-/* Those that were terminated before count neither as machines nor as removed. */
+/* Machines that were terminated before count neither as machines nor as removed. */
 static void
 counts_machines_that_were_there(void **state UNUSED)
 {
@@ -157,7 +157,7 @@ counts_what_changed(void **state UNUSED)
 }
 
 static void
-counts_the_returned_as_added(void **state UNUSED)
+counts_returned_machines_as_added(void **state UNUSED)
 {
 	CLEANUP(cl_inventory_unrefp)
 	struct cl_inventory *before = make(5, 2, true, ""), *after = make(6, 1, true, "");
@@ -193,13 +193,13 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(refuses_to_lose_more_than_the_limit),
-		cmocka_unit_test(lets_one_machine_go),
+		cmocka_unit_test(refuses_removals_above_the_limit),
+		cmocka_unit_test(admits_the_removal_of_one_machine),
 		cmocka_unit_test(counts_machines_that_were_there),
 		cmocka_unit_test(takes_the_limit_of_the_new_file),
 		cmocka_unit_test(refuses_removals_by_a_file_that_lost_its_end),
 		cmocka_unit_test(counts_what_changed),
-		cmocka_unit_test(counts_the_returned_as_added),
+		cmocka_unit_test(counts_returned_machines_as_added),
 		cmocka_unit_test(names_what_is_fixed_at_start),
 	};
 

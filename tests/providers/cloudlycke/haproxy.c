@@ -184,7 +184,7 @@ ranges_are_of_the_frontends_family(void **state UNUSED)
 }
 
 static void
-what_a_service_asks_for_is_there(void **state UNUSED)
+the_file_has_all_that_a_service_asks_for(void **state UNUSED)
 {
 	CLEANUP(world_fini) struct world w;
 
@@ -210,7 +210,7 @@ what_a_service_asks_for_is_there(void **state UNUSED)
 }
 
 static void
-nothing_to_do_is_a_file_too(void **state UNUSED)
+no_services_make_a_valid_file(void **state UNUSED)
 {
 	CLEANUP(world_fini) struct world w;
 
@@ -256,8 +256,8 @@ main(void)
 		cmocka_unit_test(a_port_has_a_frontend_and_its_nodes),
 		cmocka_unit_test(ipv6_is_kept_apart),
 		cmocka_unit_test(ranges_are_of_the_frontends_family),
-		cmocka_unit_test(what_a_service_asks_for_is_there),
-		cmocka_unit_test(nothing_to_do_is_a_file_too),
+		cmocka_unit_test(the_file_has_all_that_a_service_asks_for),
+		cmocka_unit_test(no_services_make_a_valid_file),
 		cmocka_unit_test(foreign_text_stays_in_its_place),
 	};
 

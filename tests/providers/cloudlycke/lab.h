@@ -37,7 +37,7 @@ int lab_teardown(void **state);
 /** Replaces a file of the folder by renaming another over it. The new one is a second old, so that
  * a reader does not wait to see whether it is still being written. */
 void lab_put(struct lab *lab, const char *name, const char *text);
-/** Truncates it and writes it anew; text NULL: only truncates. */
+/** Truncates it and writes it again; text NULL: only truncates. */
 void lab_overwrite(struct lab *lab, const char *name, const char *text);
 /** LAB_HEAD, LAB_QUICK and the text to inventory.yaml, by renaming. */
 void lab_write(struct lab *lab, const char *text);

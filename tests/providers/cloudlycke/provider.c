@@ -37,7 +37,7 @@ check_not_opened(struct lab *lab, const char *path, enum err_code code, const ch
 }
 
 static void
-wants_a_file(void **state)
+needs_a_file(void **state)
 {
 	static const char msg[] =
 		"cloudlycke: --cloud-config is required (an inventory file); see the example inventory";
@@ -47,7 +47,7 @@ wants_a_file(void **state)
 }
 
 static void
-says_why_it_cannot_read_the_file(void **state)
+reports_why_it_cannot_read_the_file(void **state)
 {
 	struct lab *lab = *state;
 	char msg[400];
@@ -88,7 +88,7 @@ does_not_read_a_huge_file(void **state)
 }
 
 static void
-says_what_is_wrong_with_the_file(void **state)
+reports_the_problems_of_the_file(void **state)
 {
 	struct lab *lab = *state;
 	char msg[400];
@@ -106,7 +106,7 @@ says_what_is_wrong_with_the_file(void **state)
 }
 
 static void
-offers_balancers_where_the_file_has_them(void **state)
+offers_balancers_where_the_inventory_has_them(void **state)
 {
 	struct lab *lab = *state;
 	CLEANUP(close_cloudp) struct cloud *cloud = NULL;
@@ -310,7 +310,7 @@ unlisted_machines_are_errors_if_configured_so(void **state)
 
 /* No answer is older than the question, even before the provider was notified. */
 static void
-sees_what_the_file_says_now(void **state)
+sees_what_the_file_has_now(void **state)
 {
 	struct lab *lab = *state;
 	CLEANUP(close_cloudp) struct cloud *cloud = NULL;
@@ -356,7 +356,7 @@ proves_no_absence_while_the_file_is_not_accepted(void **state)
 }
 
 static void
-a_cancelled_look_does_not_wait(void **state)
+a_cancelled_lookup_does_not_wait(void **state)
 {
 	struct lab *lab = *state;
 	CLEANUP(close_cloudp) struct cloud *cloud = NULL;
@@ -382,7 +382,7 @@ a_cancelled_look_does_not_wait(void **state)
 #define FROZEN LAB_HEAD "reload: {enabled: false, debounce: 0}\n"
 
 static void
-without_reload_memory_is_what_counts(void **state)
+without_reload_the_first_inventory_stays_in_effect(void **state)
 {
 	struct lab *lab = *state;
 	CLEANUP(close_cloudp) struct cloud *cloud = NULL;
@@ -431,7 +431,7 @@ keep_looking(void *arg)
 }
 
 static void
-looks_see_one_state_of_the_file(void **state)
+lookups_see_one_version_of_the_file(void **state)
 {
 	struct lab *lab = *state;
 	struct looker lookers[3] = { 0 };
@@ -465,12 +465,12 @@ main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, lab_setup, lab_teardown)
 	const struct CMUnitTest tests[] = {
-		TEST(wants_a_file),
-		TEST(says_why_it_cannot_read_the_file),
+		TEST(needs_a_file),
+		TEST(reports_why_it_cannot_read_the_file),
 		TEST(does_not_wait_for_a_fifo),
 		TEST(does_not_read_a_huge_file),
-		TEST(says_what_is_wrong_with_the_file),
-		TEST(offers_balancers_where_the_file_has_them),
+		TEST(reports_the_problems_of_the_file),
+		TEST(offers_balancers_where_the_inventory_has_them),
 		TEST(close_takes_null),
 		TEST(returns_all_fields_of_a_machine),
 		TEST(finds_by_provider_id),
@@ -478,11 +478,11 @@ main(void)
 		TEST(finds_by_name),
 		TEST(knows_power_and_faults),
 		TEST(unlisted_machines_are_errors_if_configured_so),
-		TEST(sees_what_the_file_says_now),
+		TEST(sees_what_the_file_has_now),
 		TEST(proves_no_absence_while_the_file_is_not_accepted),
-		TEST(a_cancelled_look_does_not_wait),
-		TEST(without_reload_memory_is_what_counts),
-		TEST(looks_see_one_state_of_the_file),
+		TEST(a_cancelled_lookup_does_not_wait),
+		TEST(without_reload_the_first_inventory_stays_in_effect),
+		TEST(lookups_see_one_version_of_the_file),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -66,15 +66,16 @@ open_with(const char *routes)
 	cloud = lab_open(lab);
 }
 
-/* A program that appends its input to "told", and fails while there is a file "broken". */
+/* A program that appends its input to "inputs", and fails while there is a file "broken". */
 static void
 open_with_hook(void)
 {
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(KIB(64)), path = BUF_INIT(KIB(1));
 
-	buf_addf(&text,
-	         "#!/bin/sh\ncat >>%s/told\ntest ! -e %s/broken || { echo no way >&2; exit 1; }\n",
-	         lab->folder, lab->folder);
+	buf_addf(
+		&text,
+		"#!/bin/sh\ncat >>%s/inputs\ntest ! -e %s/broken || { echo no way >&2; exit 1; }\n",
+		lab->folder, lab->folder);
 	lab_put(lab, "hook", text.ptr);
 	buf_addf(&path, "%s/hook", lab->folder);
 	assert_int_equal(chmod(path.ptr, 0755), 0);
@@ -84,7 +85,7 @@ open_with_hook(void)
 }
 
 static void
-mend_hook(void)
+repair_hook(void)
 {
 	CLEANUP(buf_fini) struct buf path = BUF_INIT(KIB(1));
 
@@ -155,7 +156,7 @@ content(const char *name)
 /* ---- tests ---- */
 
 static void
-they_are_offered_where_the_file_has_them(void **state UNUSED)
+routes_are_offered_where_the_inventory_has_them(void **state UNUSED)
 {
 	lab_write(lab, MACHINES);
 	cloud = lab_open(lab);
@@ -166,7 +167,7 @@ they_are_offered_where_the_file_has_them(void **state UNUSED)
 }
 
 static void
-what_was_asked_for_is_listed_after_the_static_ones_and_kept(void **state UNUSED)
+created_routes_are_listed_after_the_static_ones_and_kept(void **state UNUSED)
 {
 	static const char *const all =
 		"fixed n2 10.9.0.0/16 fixed;lost gone 10.8.0.0/16 blackhole fixed;"
@@ -188,7 +189,7 @@ what_was_asked_for_is_listed_after_the_static_ones_and_kept(void **state UNUSED)
 }
 
 static void
-what_cannot_be_is_refused(void **state UNUSED)
+impossible_routes_are_refused(void **state UNUSED)
 {
 	open_with("{static: [{name: r, targetNode: n2, destinationCIDR: 10.9.0.0/16}]}");
 	assert_false(create("n7", "", "10.244.7.0/24"));
@@ -229,12 +230,12 @@ no_hook_gets_a_destination_outside_of_the_cluster(void **state UNUSED)
 		assert_int_equal(err.code, ERR_INVALID);
 		assert_string_equal(err.msg, cases[i].message);
 	}
-	assert_string_equal(content("told"), "");
+	assert_string_equal(content("inputs"), "");
 	assert_string_equal(listed(), "");
 }
 
 static void
-a_part_of_another_nodes_network_is_taken(void **state UNUSED)
+a_part_of_another_nodes_network_is_refused(void **state UNUSED)
 {
 	open_with_hook();
 	assert_true(create("n1", "", "10.244.1.0/24"));
@@ -243,7 +244,7 @@ a_part_of_another_nodes_network_is_taken(void **state UNUSED)
 	assert_string_equal(err.msg, "destination \"10.244.1.128/25\" is already routed to \"n1\"");
 	assert_false(create("n2", "", "10.244.0.0/16"));
 	assert_int_equal(err.code, ERR_EXISTS);
-	assert_null(strstr(content("told"), "\"n2\""));
+	assert_null(strstr(content("inputs"), "\"n2\""));
 }
 
 static void
@@ -277,7 +278,7 @@ a_hook_runs_for_creation_and_for_removal(void **state UNUSED)
 	assert_true(create("n1", "", "10.244.1.0/24"));
 	assert_true(remove_route("n1", "10.244.1.0/24", false));
 	assert_string_equal(
-		content("told"),
+		content("inputs"),
 		"{\"action\":\"route-ensure\",\"cluster\":\"kubernetes\",\"name\":\"kubernetes-uid\","
 		"\"targetNode\":\"n1\",\"machine\":\"m-1\",\"destinationCIDR\":\"10.244.1.0/24\","
 		"\"addresses\":[\"10.0.0.1\"]}\n"
@@ -287,7 +288,7 @@ a_hook_runs_for_creation_and_for_removal(void **state UNUSED)
 }
 
 static void
-a_route_whose_hook_fails_is_none(void **state UNUSED)
+a_route_whose_hook_fails_is_not_listed(void **state UNUSED)
 {
 	open_with_hook();
 	lab_put(lab, "broken", "");
@@ -321,12 +322,12 @@ a_machine_with_another_address_runs_the_hook_again(void **state UNUSED)
 	lab_put(lab, "broken", "");
 	assert_false(create("n1", "", "10.244.1.0/24"));
 	assert_string_equal(listed(), "kubernetes-uid n1 10.244.1.0/24 unfinished;");
-	mend_hook();
-	lab_put(lab, "told", "");
+	repair_hook();
+	lab_put(lab, "inputs", "");
 	assert_true(create("n1", "", "10.244.1.0/24"));
 	assert_true(create("n1", "", "10.244.1.0/24")); /* the hook is up to date */
 	assert_string_equal(
-		content("told"),
+		content("inputs"),
 		"{\"action\":\"route-ensure\",\"cluster\":\"kubernetes\",\"name\":\"kubernetes-uid\","
 		"\"targetNode\":\"n1\",\"machine\":\"m-1\",\"destinationCIDR\":\"10.244.1.0/24\","
 		"\"addresses\":[\"10.0.0.9\"]}\n");
@@ -347,7 +348,7 @@ a_route_whose_hook_did_not_end_is_asked_for_again(void **state UNUSED)
 	open_with_hook();
 	assert_string_equal(listed(), "kubernetes-uid n1 10.244.1.0/24 unfinished;");
 	assert_true(create("n1", "", "10.244.1.0/24"));
-	assert_non_null(strstr(content("told"), "route-ensure"));
+	assert_non_null(strstr(content("inputs"), "route-ensure"));
 	assert_string_equal(listed(), "kubernetes-uid n1 10.244.1.0/24;");
 	assert_null(strstr(content("state.json"), "pending"));
 	assert_non_null(strstr(content("state.json"), "\"other\":[{\"name\":\"x\"")); /* not ours */
@@ -364,7 +365,7 @@ a_route_whose_hook_did_not_end_can_be_removed(void **state UNUSED)
 	open_with_hook();
 	assert_string_equal(listed(), "kubernetes-uid n1 10.244.1.0/24 unfinished;");
 	assert_true(remove_route("n1", "10.244.1.0/24", false));
-	assert_non_null(strstr(content("told"), "route-delete"));
+	assert_non_null(strstr(content("inputs"), "route-delete"));
 	assert_true(create("n2", "", "10.244.1.0/24"));
 	assert_string_equal(listed(), "kubernetes-uid n2 10.244.1.0/24;");
 }
@@ -386,14 +387,14 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(they_are_offered_where_the_file_has_them),
-		TEST(what_was_asked_for_is_listed_after_the_static_ones_and_kept),
-		TEST(what_cannot_be_is_refused),
+		TEST(routes_are_offered_where_the_inventory_has_them),
+		TEST(created_routes_are_listed_after_the_static_ones_and_kept),
+		TEST(impossible_routes_are_refused),
 		TEST(no_hook_gets_a_destination_outside_of_the_cluster),
-		TEST(a_part_of_another_nodes_network_is_taken),
+		TEST(a_part_of_another_nodes_network_is_refused),
 		TEST(a_machine_that_is_gone_leaves_a_blackhole),
 		TEST(a_hook_runs_for_creation_and_for_removal),
-		TEST(a_route_whose_hook_fails_is_none),
+		TEST(a_route_whose_hook_fails_is_not_listed),
 		TEST(a_route_whose_hook_fails_to_remove_it_stays),
 		TEST(a_machine_with_another_address_runs_the_hook_again),
 		TEST(a_route_whose_hook_did_not_end_is_asked_for_again),

@@ -239,7 +239,7 @@ written(struct world *w)
 /* ---- tests ---- */
 
 static void
-who_comes_during_a_write_shares_the_next(void **state)
+changes_during_a_write_share_the_next(void **state)
 {
 	CLEANUP(world_fini) struct world w;
 
@@ -287,7 +287,7 @@ both_addresses_are_taken_until_it_is_written(void **state)
 }
 
 static void
-a_write_that_fails_is_undone_for_all_who_shared_it(void **state)
+a_write_that_fails_is_undone_for_all_changes_in_it(void **state)
 {
 	CLEANUP(world_fini) struct world w;
 
@@ -317,7 +317,7 @@ a_write_that_fails_is_undone_for_all_who_shared_it(void **state)
 
 /* Whatever their order, each ends with its own, and the file has them all. */
 static void
-many_at_once(void **state)
+many_changes_at_the_same_time(void **state)
 {
 	CLEANUP(world_fini) struct world w;
 	char text[2][16];
@@ -364,7 +364,7 @@ routes_share_the_write_and_its_failure(void **state)
 
 /* Ports and nodes are not in the file: a change of them alone costs no write. */
 static void
-what_the_file_does_not_have_is_not_written(void **state)
+a_change_that_the_file_does_not_have_is_not_written(void **state)
 {
 	CLEANUP(world_fini) struct world w;
 	struct cl_record *record;
@@ -394,12 +394,12 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(who_comes_during_a_write_shares_the_next),
+		TEST(changes_during_a_write_share_the_next),
 		TEST(both_addresses_are_taken_until_it_is_written),
-		TEST(a_write_that_fails_is_undone_for_all_who_shared_it),
-		TEST(many_at_once),
+		TEST(a_write_that_fails_is_undone_for_all_changes_in_it),
+		TEST(many_changes_at_the_same_time),
 		TEST(routes_share_the_write_and_its_failure),
-		TEST(what_the_file_does_not_have_is_not_written),
+		TEST(a_change_that_the_file_does_not_have_is_not_written),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -100,7 +100,7 @@ a_file_that_is_being_written_is_not_the_first_inventory(void **state)
 }
 
 static void
-a_file_that_is_written_for_ever_ends_the_start(void **state)
+a_file_that_never_stops_changing_ends_the_start(void **state)
 {
 	static const char *texts[1000];
 	CLEANUP(cl_loader_freep) struct cl_loader *loader = NULL;
@@ -151,7 +151,7 @@ sees_another_file_renamed_over_it(void **state)
 }
 
 static void
-sees_it_written_in_place(void **state)
+sees_the_file_written_in_place(void **state)
 {
 	struct lab *lab = *state;
 	CLEANUP(close_cloudp) struct cloud *cloud = NULL;
@@ -216,7 +216,7 @@ make_version(struct lab *lab, const char *version, const char *text)
 /* As a kubelet does it: inventory.yaml -> ..data/inventory.yaml, ..data -> ..1, and ..data is
  * turned. */
 static void
-sees_a_config_map_turned(void **state)
+sees_a_config_map_updated(void **state)
 {
 	struct lab *lab = *state;
 	CLEANUP(close_cloudp) struct cloud *cloud = NULL;
@@ -325,7 +325,7 @@ waits_until_the_file_is_quiet(void **state)
 }
 
 static void
-keeps_a_file_out_that_was_cut(void **state)
+refuses_a_file_that_was_cut(void **state)
 {
 	struct lab *lab = *state;
 	CLEANUP(close_cloudp) struct cloud *cloud = NULL;
@@ -354,7 +354,7 @@ keeps_a_file_out_that_was_cut(void **state)
 /* ---- what is kept out ---- */
 
 static void
-keeps_a_file_out_that_is_wrong(void **state)
+rejects_a_file_with_problems(void **state)
 {
 	struct lab *lab = *state;
 	CLEANUP(close_cloudp) struct cloud *cloud = NULL;
@@ -380,7 +380,7 @@ keeps_a_file_out_that_is_wrong(void **state)
 }
 
 static void
-says_it_once(void **state)
+a_missing_file_is_logged_once(void **state)
 {
 	struct lab *lab = *state;
 	CLEANUP(close_cloudp) struct cloud *cloud = NULL;
@@ -400,7 +400,7 @@ says_it_once(void **state)
 }
 
 static void
-refuses_to_lose_most_machines(void **state)
+refuses_to_remove_most_machines(void **state)
 {
 	static const char message[] =
 		"inventory reload refused: would remove 6 of 10 machines (limit 50%); set "
@@ -460,7 +460,7 @@ reloads_on_request(void **state)
 }
 
 static void
-says_what_takes_effect_after_a_restart(void **state)
+reports_what_takes_effect_after_a_restart(void **state)
 {
 	struct lab *lab = *state;
 	CLEANUP(close_cloudp) struct cloud *cloud = NULL;
@@ -478,7 +478,7 @@ says_what_takes_effect_after_a_restart(void **state)
 }
 
 static void
-ends_at_once_while_it_waits(void **state)
+ends_immediately_while_it_waits(void **state)
 {
 	static const char text[] = LAB_HEAD "reload: {debounce: 1m, poll: 0}\nmachines: []\n";
 	struct lab *lab = *state;
@@ -499,24 +499,24 @@ main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, lab_setup, lab_teardown)
 	const struct CMUnitTest tests[] = {
 		TEST(a_file_that_is_being_written_is_not_the_first_inventory),
-		TEST(a_file_that_is_written_for_ever_ends_the_start),
+		TEST(a_file_that_never_stops_changing_ends_the_start),
 		TEST(a_file_that_was_written_long_ago_is_read_immediately),
 		TEST(sees_another_file_renamed_over_it),
-		TEST(sees_it_written_in_place),
+		TEST(sees_the_file_written_in_place),
 		TEST(sees_changes_without_notification),
-		TEST(sees_a_config_map_turned),
+		TEST(sees_a_config_map_updated),
 		TEST(sees_a_change_that_leaves_the_stamp),
 		TEST(other_files_of_the_folder_do_not_matter),
 		TEST(sees_its_folder_replaced),
 		TEST(waits_until_the_file_is_quiet),
-		TEST(keeps_a_file_out_that_was_cut),
-		TEST(keeps_a_file_out_that_is_wrong),
-		TEST(says_it_once),
-		TEST(refuses_to_lose_most_machines),
+		TEST(refuses_a_file_that_was_cut),
+		TEST(rejects_a_file_with_problems),
+		TEST(a_missing_file_is_logged_once),
+		TEST(refuses_to_remove_most_machines),
 		TEST(keeps_what_it_has_while_the_file_is_gone),
 		TEST(reloads_on_request),
-		TEST(says_what_takes_effect_after_a_restart),
-		TEST(ends_at_once_while_it_waits),
+		TEST(reports_what_takes_effect_after_a_restart),
+		TEST(ends_immediately_while_it_waits),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
