@@ -1,10 +1,11 @@
 """200 Services of type LoadBalancer in a cluster of 500 nodes, addresses from a pool: ./dev bench --balancers.
 
 ccmd, and the Go framework (bench/go-framework) with balancers in memory, tuned and as it comes, each in a cluster of its own,
-without election. Nothing is behind the balancers: what is measured is the program, and for ccmd a disk too.
+without election. Nothing is behind the balancers: what is measured is the program, and for ccmd a disk too, and a hook that does
+nothing, since without one it does not write what changes.
 
-Writes are those of the API server's audit log. Changes are balancers made, and their nodes changed: for ccmd those that its state
-file tells. Calls are those of the cloud's functions for balancers: for ccmd the
+Writes are those of the API server's audit log. Changes are balancers made, and their nodes changed: for ccmd, the generations in its
+state file. Calls are those of the cloud's functions for balancers: for ccmd the
 reconciles of Services, of which each makes one call at most.
 """
 import json
@@ -40,7 +41,7 @@ class WithCcmd:
         self.state = folder / "state.json"
         self.inventory = Inventory(
             folder / "balancing.yaml", [machine(name, ip) for name, ip in nodes], state={"file": str(self.state)},
-            loadBalancers={}, addressPools=[{"name": "pool", "addresses": ["10.100.0.0/22"]}])
+            loadBalancers={"hook": "/bin/true"}, addressPools=[{"name": "pool", "addresses": ["10.100.0.0/22"]}])
 
     def start(self, name):
         (self.port,) = free_ports(1)
@@ -55,7 +56,7 @@ class WithCcmd:
         self.program.wait_log("objects listed kind=Service")
 
     def changes(self):
-        return sum(one["generation"] for one in json.loads(self.state.read_text())["loadBalancers"].values())
+        return sum(one["hook"]["generation"] for one in json.loads(self.state.read_text())["loadBalancers"].values())
 
     def calls(self):
         text = Serving(self.port, is_plain=True).get("/metrics").text
