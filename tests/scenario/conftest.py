@@ -1,9 +1,19 @@
 """Fixtures of the scenarios: one control plane for all tests of a session, everything else fresh for each test.
 
-    pytest tests/scenario            on Kubernetes 1.36
-    pytest tests/scenario --all      on 1.28 as well
-    pytest tests/scenario -m "not slow"
-    pytest tests/scenario -n 4       in parallel where pytest-xdist is: each worker starts a control plane of its own
+    pytest tests/scenario                       on Kubernetes 1.36
+    pytest tests/scenario --all                 the slow ones too, and on 1.28 as well
+    pytest tests/scenario -m slow               only the slow ones
+    pytest tests/scenario --sample              what a build with a sanitizer runs
+    pytest tests/scenario -n 4 --dist loadgroup in parallel; each worker starts a control plane of its own
+
+A sanitizer sees what the units under it do not reach: the wiring of the whole program, the sandbox, child processes,
+signals, the HTTPS server, a provider from the flags to the cloud's API. It does not see more when the same path is taken
+again with other data, nor when a test waits. So a sample is enough for it:
+
+- of a parametrised test, the first case;
+- no test that is marked `plain`, or whose module is, unless the test is marked `sanitized`. Mark `plain` what compares
+  times and counts, or takes decisions that a unit test covers;
+- no slow test, and none that does not run ccmd.
 """
 import os
 import sys
@@ -29,11 +39,15 @@ SENTINEL = "sentinel"
 
 
 def pytest_addoption(parser):
-    parser.addoption("--all", action="store_true", help="also on Kubernetes 1.28")
+    parser.addoption("--all", action="store_true", help="also the slow tests, and all on Kubernetes 1.28")
+    parser.addoption("--sample", action="store_true", help="only what a sanitizer has to see")
 
 
 def pytest_configure(config):
-    config.addinivalue_line("markers", "slow: takes most of a minute")
+    config.addinivalue_line("markers", "slow: takes most of a minute, runs with --all")
+    config.addinivalue_line("markers", "plain: not with --sample")
+    config.addinivalue_line("markers", "sanitized: with --sample, although its module is plain")
+    config.addinivalue_line("markers", "xdist_group(name): these run in one worker, since they share a control plane")
     config.addinivalue_line("markers", "needs_binary: runs ccmd, though without the fixture")
     config.addinivalue_line("markers", "one_version: does not depend on the API server, runs on the newest only")
 
@@ -44,11 +58,35 @@ def pytest_generate_tests(metafunc):
         metafunc.parametrize("cluster", ALL_VERSIONS if everywhere else VERSIONS, indirect=True, scope="session")
 
 
+def runs_ccmd(item):
+    return "ccmd" in item.fixturenames or item.get_closest_marker("needs_binary") is not None
+
+
+def sample(items):
+    """The tests that a sanitizer has to see."""
+    seen = set()
+    for item in items:
+        is_plain = item.get_closest_marker("plain") and not item.get_closest_marker("sanitized")
+        test = (item.path, item.originalname)
+        if runs_ccmd(item) and not is_plain and not item.get_closest_marker("slow") and test not in seen:
+            seen.add(test)
+            yield item
+
+
 def pytest_collection_modifyitems(config, items):
+    if config.getoption("sample"):
+        chosen = list(sample(items))
+        config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
+        items[:] = chosen
+    if not config.getoption("all") and "slow" not in config.option.markexpr:
+        slow = pytest.mark.skip(reason="slow, runs with --all")
+        for item in items:
+            if item.get_closest_marker("slow"):
+                item.add_marker(slow)
     if not binary().exists():
         missing = pytest.mark.skip(reason=f"{binary()} is not built")
         for item in items:
-            if "ccmd" in getattr(item, "fixturenames", ()) or item.get_closest_marker("needs_binary"):
+            if runs_ccmd(item):
                 item.add_marker(missing)
 
 

@@ -214,6 +214,7 @@ def test_authorities_from_files_are_followed(serve, tmp_path):
 # --- the API server in trouble -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.plain
 def test_without_an_api_server_answers_last_a_while_then_it_closes(serve, proxy, token):
     serving = serve(authentication_token_webhook_cache_ttl="4s", authorization_webhook_cache_authorized_ttl="4s")
     bearer = token()
@@ -277,6 +278,7 @@ def test_paths_that_are_always_allowed(serve, proxy):
     assert {"path": "/healthz", "verb": "get"} in asked and not any("metrics" in one["path"] for one in asked)
 
 
+@pytest.mark.plain
 def test_no_path_is_always_allowed(serve, proxy):
     serving = serve("--authorization-always-allow-paths=", authorization_webhook_cache_authorized_ttl="2s")
     assert serving.status("/healthz") == 200
@@ -299,6 +301,7 @@ def test_who_may_not_ask_is_told_what_to_grant(cluster, inventory, serve, token)
     assert serving.status("/healthz") == 200
 
 
+@pytest.mark.plain
 def test_idle_it_asks_nothing(serve, proxy):
     serving = serve()
     mark = proxy.mark()

@@ -152,6 +152,7 @@ def test_a_type_change_takes_it_away(services, lab, node, ccmd):
     services.wait_ips("web", "192.0.2.10")
 
 
+@pytest.mark.plain
 def test_who_waits_for_an_address_gets_the_next_that_is_free(services, lab, node, ccmd):
     one = ccmd()
     for name in "abc":
@@ -183,6 +184,7 @@ def test_wanted_addresses(services, lab, node, ccmd):
     services.wait_ips("taken", "192.0.2.10")
 
 
+@pytest.mark.plain
 def test_services_that_share(services, lab, node, ccmd):
     ccmd()
     services.create("tcp", (53, "TCP"), annotations={"share": "dns"})
@@ -369,6 +371,7 @@ def test_a_hook_is_told_of_every_change_once(services, lab, node, ccmd, hook, tm
     assert hook.actions("web")[-1] == "delete" and hook.actions("web").count("delete") == 1
 
 
+@pytest.mark.plain
 def test_a_hook_that_fails_is_tried_again(services, lab, node, ccmd, hook):
     hook.fate("echo 'the router is down' >&2; exit 1")
     lab(hook=str(hook.path), hookTimeout="5s")

@@ -17,7 +17,8 @@ from lib.process import Process
 from lib.replicas import LEASE, LEASE_S, RENEW_S, RETRY_S, SLACK_S, Replicas, is_lease
 from lib.wait import holds_for, wait_for
 
-pytestmark = [pytest.mark.needs_binary, pytest.mark.one_version]
+pytestmark = [
+    pytest.mark.plain, pytest.mark.needs_binary, pytest.mark.one_version, pytest.mark.xdist_group("election")]
 
 MANY = 2000
 JITTER_S = RETRY_S * 2.2
@@ -132,7 +133,7 @@ def test_the_proof_sees_who_acts_out_of_turn():
 
 def test_one_leads_and_the_others_wait(cluster, replicas, arrivals):
     first, second, third = replicas.start_all(3)
-    time.sleep(3 * LEASE_S)  # they go on like that
+    time.sleep(LEASE_S + JITTER_S)  # longer than a lease that nobody renews
     assert first.leads and not second.leads and not third.leads
     arrivals.wait_initialized()
     assert first.changes() and not second.changes() and not third.changes()
@@ -151,7 +152,7 @@ def test_a_leader_renews_by_one_request_a_period(replicas):
     """Through a connection of its own, under a name of its own."""
     (first,) = replicas.start_all(1)
     begun = time.monotonic()
-    time.sleep(5)
+    time.sleep(6 * RETRY_S)
     found = [one for one in first.proxy.requests() if is_lease(one) and one.at > begun]
     periods = (time.monotonic() - begun) / RETRY_S
     assert {one.method for one in found} == {"PUT"} and periods / 3 <= len(found) <= periods + 1
@@ -172,6 +173,7 @@ def test_a_standby_ends_at_once_and_leaves_the_lease_alone(replicas):
 # --- take-over -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sanitized
 def test_a_killed_leader_is_replaced(replicas, arrivals):
     first, second, third = replicas.start_all(3)
     first.kill()
@@ -183,6 +185,7 @@ def test_a_killed_leader_is_replaced(replicas, arrivals):
     arrivals.wait_initialized()
 
 
+@pytest.mark.sanitized
 def test_an_orderly_end_is_a_quick_take_over(cluster, replicas, arrivals):
     first, second = replicas.start_all(2)
     identity = first.identity
@@ -227,6 +230,7 @@ def test_a_leader_that_was_stopped_wakes_as_a_former_one(replicas, arrivals):
     arrivals.wait_initialized()
 
 
+@pytest.mark.sanitized
 def test_an_elector_that_is_stuck_ends_with_the_lease(replicas, arrivals, tmp_path):
     """The loop's timer stands behind its thread: nobody acts after the fence, and the process ends before others begin."""
     stall = tmp_path / "stall"
@@ -350,6 +354,7 @@ def test_a_lease_taken_by_force_ends_its_leader(replicas, arrivals):
     arrivals.wait_initialized()
 
 
+@pytest.mark.sanitized
 def test_other_fields_of_the_lease_survive(replicas):
     (first,) = replicas.start_all(1)
     replicas.api.patch(LEASE, {"metadata": {"labels": {"team": "a"}, "annotations": {"note": "\u00e4 \"b\""}}})
@@ -368,7 +373,7 @@ def test_jumps_of_the_wall_clock_change_nothing(replicas, arrivals, tmp_path, cl
     replicas.wait_leader()
     second = replicas.start(env=clock_shim.environment)
     second.wait_log("another replica leads")
-    for hours in (1, -1, 0):
+    for hours in (1, -1):
         told = replicas.lease()["spec"]["renewTime"][:13]
         clock_shim.set(hours * 3600)
         wait_for(lambda: replicas.lease()["spec"]["renewTime"][:13] != told, what="the clock to have jumped")

@@ -12,7 +12,11 @@ from lib.nodes import is_initialized
 from lib.services import Services
 from lib.wait import holds_for, wait_for
 
-pytestmark = [pytest.mark.one_version, pytest.mark.skipif(PROGRAM is None, reason="no haproxy here")]
+pytestmark = [
+    pytest.mark.plain,
+    pytest.mark.one_version,
+    pytest.mark.skipif(PROGRAM is None, reason="no haproxy here"),
+]
 
 PORT = 18080
 NET = f"127.{100 + os.getpid() % 100}"  # several sessions at once do not get into each other's addresses
@@ -87,6 +91,7 @@ def names(address, count=12, **more):
     return {answered(address, **more) for _ in range(count)}
 
 
+@pytest.mark.sanitized
 def test_requests_reach_the_nodes(services, haproxy, backends, node, ccmd):
     node("n1", f"{NET}.1.1"), node("n2", f"{NET}.1.2")
     ccmd()
@@ -187,6 +192,7 @@ def test_other_protocols_are_refused(services, haproxy, node, ccmd):
     assert services.get("dns").get("status", {}).get("loadBalancer") == {}
 
 
+@pytest.mark.sanitized
 def test_proxy_protocol_tells_the_client(services, haproxy, backends, node, ccmd):
     node("n1", f"{NET}.1.1")
     ccmd()
@@ -238,6 +244,7 @@ def test_clients_stay_with_their_node(services, haproxy, backends, node, three_n
         assert names(address, 2, source=f"127.5.0.{client}") == found
 
 
+@pytest.mark.sanitized
 def test_local_traffic_goes_where_the_pods_are(services, haproxy, backends, three_nodes):
     """Which node has one, the health check's node port tells; it is remembered over a reload."""
     web = services.create("web", PORT, externalTrafficPolicy="Local")
@@ -285,6 +292,7 @@ def test_a_file_that_haproxy_refuses_is_never_in_use(services, haproxy, backends
     services.wait_ips("db", timeout=30)
 
 
+@pytest.mark.sanitized
 def test_names_cannot_break_the_file(services, haproxy, backends, node, ccmd):
     """Port names and Service names as odd as Kubernetes allows them."""
     node("n1.rack-1.example", f"{NET}.1.1")
@@ -296,6 +304,7 @@ def test_names_cannot_break_the_file(services, haproxy, backends, node, ccmd):
     assert haproxy.is_valid()
 
 
+@pytest.mark.sanitized
 def test_with_an_election_it_has_to_be_meant(services, haproxy, node, inventory, ccmd, cluster, tmp_path):
     from lib.ccmd import run_ccmd
 

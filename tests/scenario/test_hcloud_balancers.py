@@ -14,7 +14,7 @@ from lib.services import FINALIZER, Services, finalizers, ingress, ips
 from lib.wait import holds_for, wait_for
 from sim import faults
 
-pytestmark = pytest.mark.one_version
+pytestmark = [pytest.mark.plain, pytest.mark.one_version]
 
 PREFIX = "load-balancer.hetzner.cloud/"
 LABEL = "hcloud-ccm/service-uid"
@@ -161,6 +161,7 @@ def test_a_service_gets_a_balancer_with_all_that_belongs_to_it(services, cloud, 
     assert cloud.calls() <= 10, cloud.tally()
 
 
+@pytest.mark.sanitized
 def test_what_belongs_to_it_is_in_the_request_that_makes_it(services, cloud, fleet, private, start):
     network, env = private()
     n1, = fleet("n1", networks=[network])
@@ -182,6 +183,7 @@ def test_what_belongs_to_it_is_in_the_request_that_makes_it(services, cloud, fle
     assert [one.path for one in cloud.writes()] == [LISTS]
 
 
+@pytest.mark.sanitized
 def test_http_in_all_its_parts(services, cloud, fleet, start):
     fleet("n1")
     start()
@@ -230,6 +232,7 @@ def test_no_nodes_yet(services, cloud, fleet, start):
     ({"type": "lb99"}, "load balancer type not found: lb99"),
     ({"location": ""}, "neither load-balancer.hetzner.cloud/location nor load-balancer.hetzner.cloud/network-zone set"),
 ], ids=lambda value: next(iter(value.items())) if isinstance(value, dict) else "")
+@pytest.mark.sanitized
 def test_what_cannot_be_is_told_and_nothing_is_touched(services, cloud, fleet, start, annotations, text):
     fleet("n1")
     start()
@@ -262,6 +265,7 @@ def test_a_wish_that_cannot_be_read_changes_nothing_of_what_is_there(services, c
     ({}, {"disable-private-ingress": "true"}, ["v4", "v6"]),
     ({"HCLOUD_LOAD_BALANCERS_DISABLE_PRIVATE_INGRESS": "true"}, {}, ["v4", "v6"]),
 ], ids=["all", "no IPv6", "IPv6 after all", "no private", "no private by default"])
+@pytest.mark.sanitized
 def test_status(services, cloud, fleet, private, start, env, annotations, wanted):
     network, more = private()
     fleet("n1", networks=[network])
@@ -298,6 +302,7 @@ def test_a_settled_service_costs_no_request(services, cloud, fleet, start):
     assert cloud.calls(since=mark) <= 1, cloud.tally(since=mark)
 
 
+@pytest.mark.sanitized
 def test_an_update_changes_only_what_differs(services, cloud, fleet, start):
     fleet("n1")
     start()
@@ -320,6 +325,7 @@ def test_an_update_changes_only_what_differs(services, cloud, fleet, start):
 # --- changed -------------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sanitized
 def test_shape_follows_its_annotations(services, cloud, fleet, start):
     cloud.action_s = 0.05
     fleet("n1")
@@ -441,6 +447,7 @@ def test_targets_follow_the_nodes(api, services, cloud, fleet, start):
     services.wait_event("web", "UpdatedLoadBalancer")
 
 
+@pytest.mark.sanitized
 def test_targets_follow_the_node_selector(api, services, cloud, fleet, start):
     fleet("n1", "n2", "n3")
     label = lambda name, value: api.patch(f"{NODES}/{name}", {"metadata": {"labels": {"pool": value}}})
@@ -514,6 +521,7 @@ def test_a_server_that_is_gone_does_not_stop_the_others(services, api, cloud, fl
     assert sorted(targets(cloud)) == ["n2", "n3"]
 
 
+@pytest.mark.sanitized
 def test_more_nodes_than_the_type_has_targets(services, api, cloud, fleet, start):
     cloud.load_balancer_types[0]["max_targets"] = 2
     fleet("n1", "n2", "n3")
@@ -564,6 +572,7 @@ def dedicated(cloud, robot, kubelet):
     return build
 
 
+@pytest.mark.sanitized
 def test_dedicated_servers_are_targets_by_address(services, api, cloud, fleet, dedicated, kubelet, start):
     fleet("n1")
     dedicated(321, "bm1", "203.0.113.9")
@@ -619,6 +628,7 @@ def test_dedicated_servers_by_their_private_address(services, cloud, private, de
 
 
 @pytest.mark.parametrize("deletion_acts", [True, False], ids=["an action", "204"])
+@pytest.mark.sanitized
 def test_it_goes_with_its_service(services, cloud, fleet, start, deletion_acts):
     cloud.action_s = 0.1
     cloud.deletion_acts = deletion_acts
@@ -695,6 +705,7 @@ def test_one_that_somebody_deleted_is_made_again(services, cloud, fleet, start):
 
 @pytest.mark.parametrize("labels", [{}, {LABEL: "0b7cbd41-0000-0000-0000-000000000000"}, {"team": "a"}],
                          ids=["without label", "of a Service that is no more", "with labels of its own"])
+@pytest.mark.sanitized
 def test_a_balancer_of_that_name_is_adopted(services, cloud, fleet, start, labels):
     n1, = fleet("n1")
     made = cloud.add_load_balancer("web-lb", labels=labels)
@@ -782,6 +793,7 @@ def certificates(cloud):
     return the_balancer(cloud)["services"][0].get("http", {}).get("certificates")
 
 
+@pytest.mark.sanitized
 def test_uploaded_certificates_by_name_and_by_id(services, cloud, fleet, start):
     fleet("n1")
     a, b = add_certificate(cloud, "a"), add_certificate(cloud, "b")
@@ -794,6 +806,7 @@ def test_uploaded_certificates_by_name_and_by_id(services, cloud, fleet, start):
     services.wait_event("other", "SyncLoadBalancerFailed", "not found")
 
 
+@pytest.mark.sanitized
 def test_a_managed_certificate_is_ordered_once(services, cloud, fleet, start):
     fleet("n1")
     one = start()
@@ -880,6 +893,7 @@ def test_a_change_that_fails_is_made_again(services, cloud, fleet, start, fault)
     wait_targets(cloud, "n1", "n2", timeout=RETRY_S)
 
 
+@pytest.mark.sanitized
 def test_an_action_that_fails_is_told_and_tried_again(services, cloud, fleet, start):
     fleet("n1")
     start()
@@ -932,6 +946,7 @@ def test_a_service_that_the_api_refuses_does_not_stop_the_others(services, cloud
 
 
 @pytest.mark.parametrize("annotations", [{}, {"name": "web-lb"}], ids=["default name", "named"])
+@pytest.mark.sanitized
 def test_a_lost_answer_makes_no_second_balancer(services, cloud, fleet, start, annotations):
     fleet("n1")
     cloud.fault("POST", LISTS, faults.lose_answer())
@@ -974,7 +989,6 @@ def test_two_active_processes_make_no_second_balancer(services, cloud, fleet, st
     assert not balancers(cloud)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("nth", range(6))
 def test_a_kill_at_each_write_leaves_nothing_behind(services, cloud, fleet, private, start, nth):
     """Adoption, a private address, a new port and a target: several requests. The process dies after the nth took effect."""
@@ -998,6 +1012,7 @@ def test_a_kill_at_each_write_leaves_nothing_behind(services, cloud, fleet, priv
 
 
 @pytest.mark.parametrize("method, path", [("POST", LISTS), ("DELETE", "/load_balancers/{id}")])
+@pytest.mark.sanitized
 def test_a_kill_at_the_first_and_the_last_write(services, cloud, fleet, start, method, path):
     fleet("n1")
     one = start()
@@ -1098,6 +1113,7 @@ def test_a_cloud_that_has_enough_is_left_alone(services, cloud, fleet, start):
 # --- moving over -----------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sanitized
 def test_moving_over_from_the_official_controller_changes_nothing(services, cloud, fleet, private, start):
     """The state as the official controller leaves it: one balancer as simple as can be, and one with a network and http."""
     network, env = private()
@@ -1169,6 +1185,7 @@ def test_a_balancer_of_another_cluster_is_no_witness(api, services, cloud, kubel
 # --- the tutorial --------------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sanitized
 def test_the_tutorials_dialect(services, cloud, fleet, private, hetzner):
     network, env = private()
     n1, = fleet("n1", provider="hcloud-from-scratch", networks=[network])
@@ -1224,6 +1241,7 @@ def operations(port):
     return {name: int(number) for name, number in counted}
 
 
+@pytest.mark.sanitized
 def test_operations_are_counted_under_the_official_names(services, cloud, fleet, start):
     fleet("n1")
     add_certificate(cloud, "site")

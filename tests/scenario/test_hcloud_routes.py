@@ -10,7 +10,7 @@ from lib.services import Services
 from lib.wait import holds_for, wait_for
 from sim import faults
 
-pytestmark = pytest.mark.one_version
+pytestmark = [pytest.mark.plain, pytest.mark.one_version]
 
 FLAGS = dict(cluster_cidr="10.244.0.0/16", route_reconciliation_period="500ms")
 NETWORK = "/networks/{id}"
@@ -87,6 +87,7 @@ def wrote(cloud, since=0):
 # --- made and removed ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sanitized
 def test_the_life_of_a_route(api, cloud, network, node, start):
     n1 = node("n1", "10.244.1.0/24")
     node("n2")
@@ -112,6 +113,7 @@ def test_a_node_that_joins_is_routed_without_a_word(api, cloud, network, node, s
     assert not [one for one in api.events("n1") if one["reason"] == "FailedToCreateRoute"]
 
 
+@pytest.mark.sanitized
 def test_many_nodes_at_once_cost_few_requests(api, cloud, network, node, start):
     cloud.action_s = 0.1
     wanted = {}
@@ -169,6 +171,7 @@ def test_a_server_of_another_name_keeps_its_route(api, cloud, network, node, sta
     assert [what for what, destination, _ in wrote(cloud, mark) if destination == "10.244.1.0/24"] == []
 
 
+@pytest.mark.sanitized
 def test_a_stale_gateway_is_replaced(api, cloud, network, node, start):
     n1 = node("n1", "10.244.1.0/24")
     add_route(network, "10.244.1.0/24", "10.0.9.9")
@@ -435,6 +438,7 @@ def test_a_cni_that_writes_the_condition_costs_few_requests(api, cloud, network,
 # --- an API that is unavailable ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sanitized
 def test_after_an_outage_everything_is_done_together(api, cloud, network, node, kubelet, start):
     """Few requests are sent meanwhile, although nodes, Services and routes wait."""
     services = Services(api)
@@ -462,6 +466,7 @@ def test_after_an_outage_everything_is_done_together(api, cloud, network, node, 
 
 
 @pytest.mark.parametrize("provider", ["hcloud-from-scratch", "ccm-from-scratch"])
+@pytest.mark.sanitized
 def test_the_tutorials_dialect(api, cloud, network, node, start, metadata, provider):
     n1 = node("n1", "10.244.1.0/24", provider=provider)
     node("n2", provider=provider)  # without any node nothing is removed

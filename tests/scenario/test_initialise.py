@@ -479,6 +479,7 @@ def test_a_node_deleted_between_look_and_write(api, kubelet, inventory, proxy, c
     assert api.get_or_none(f"{NODES}/n1") is None and api.events("n1") == []
 
 
+@pytest.mark.plain
 def test_many_nodes_at_once(api, inventory, proxy, ccmd):
     names = create_many(api, 300, prefix="many")
     inventory.add(*(machine(name, numbered_ip(number), ("ExternalIP", f"198.51.{number // 250}.{number % 250}"), **N1)

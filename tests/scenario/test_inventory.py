@@ -104,6 +104,7 @@ def test_a_file_that_vanishes_changes_nothing(api, kubelet, inventory, proxy, cc
 
 
 @pytest.mark.parametrize("keep", ["none", "some", "one less"])
+@pytest.mark.plain
 def test_a_file_cut_at_a_line_that_is_valid_yaml(api, kubelet, inventory, proxy, ccmd, settled, keep):
     """A copy that was interrupted looks like machines that are gone: the kubelets of those still speak."""
     names = [f"n{number}" for number in range(6)]

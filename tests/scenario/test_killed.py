@@ -18,7 +18,7 @@ from lib.process import REPOSITORY
 from lib.services import FINALIZER, Services, finalizers, ips
 from lib.wait import wait_for
 
-pytestmark = [pytest.mark.one_version, pytest.mark.slow]
+pytestmark = [pytest.mark.plain, pytest.mark.one_version]
 
 PATIENCE_S = 60
 MOST_WRITES = 60  # of one change: it has far fewer
@@ -242,8 +242,9 @@ class Story:
         self.services.api.patch("/api/v1/nodes/n2", {"metadata": {"labels": {EXCLUDED: None}}})
 
 
-@pytest.mark.parametrize("moment", ["before the API server hears", "before its answer comes", "at a file or program",
-                                    "in a hook"])
+@pytest.mark.parametrize("moment", [
+    "before the API server hears", "before its answer comes", "in a hook",
+    pytest.param("at a file or program", marks=pytest.mark.slow)])
 def test_killed_at_each_write(services, inventory, kubelet, ccmd, proxy, tmp_path, moment):
     world = World(tmp_path, inventory)
     for number in (1, 2):

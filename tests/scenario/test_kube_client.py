@@ -89,6 +89,7 @@ def test_a_watch_cut_in_its_headers(api, n1, proxy, ccmd):
     initialized(api)
 
 
+@pytest.mark.plain
 def test_watches_that_end_at_once_make_no_storm(api, n1, proxy, ccmd):
     rule = proxy.on("GET", NODES_PATH, end_events(0), watch=True, times=None)
     ccmd()
@@ -159,6 +160,7 @@ def test_a_node_deleted_while_nobody_watched_is_forgotten(api, n1, kubelet, prox
 # --- the API server goes away --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.plain
 def test_the_api_server_is_killed_under_load(cluster, api, inventory, ccmd):
     count = 300
     names = [f"load-{number:05d}" for number in range(count)]
@@ -197,6 +199,7 @@ def test_etcd_is_killed(cluster, api, n1, ccmd, settled):
     initialized(api, timeout=40)
 
 
+@pytest.mark.plain
 def test_nobody_listens_for_a_while(api, n1, proxy, ccmd, settled):
     one = ccmd()
     settled()
@@ -267,6 +270,7 @@ def test_busy_servers_are_asked_again_later(api, n1, proxy, ccmd, status, watch,
     initialized(api)
 
 
+@pytest.mark.plain
 def test_a_refusal_is_logged_and_not_hammered(api, n1, proxy, ccmd):
     rule = proxy.on("GET", NODES_PATH, answer(403, message="ccmd may not list nodes"), times=None)
     one = ccmd()
@@ -300,6 +304,7 @@ def test_a_token_file_is_read_again_when_the_token_is_refused(cluster, api, n1, 
     assert "first" not in one.text and "second" not in one.text.replace("seconds", ""), "tokens are not logged"
 
 
+@pytest.mark.plain
 def test_a_token_that_stays_refused_is_not_hammered(cluster, api, proxy, ccmd, tmp_path):
     token = tmp_path / "token"
     token.write_text("wrong")
@@ -310,6 +315,7 @@ def test_a_token_that_stays_refused_is_not_hammered(cluster, api, proxy, ccmd, t
     holds_for(lambda: len(proxy.requests(since=mark)) <= 6 and one.running, 2, "few requests")
 
 
+@pytest.mark.plain
 def test_a_real_service_account_token_is_replaced_and_revoked(cluster, api, n1, kubelet, ccmd, tmp_path):
     """As with projected volumes: the file changes, the old token dies with the Secret that it is bound to."""
     accounts, secrets = "/api/v1/namespaces/kube-system/serviceaccounts", "/api/v1/namespaces/kube-system/secrets"
@@ -502,7 +508,7 @@ def numbered_nodes(first):
         yield batch
 
 
-@pytest.mark.slow
+@pytest.mark.plain
 @pytest.mark.one_version
 @pytest.mark.parametrize("endless", ENDLESS)
 def test_a_list_that_never_ends_is_given_up(api, n1, proxy, ccmd, endless):
@@ -528,6 +534,7 @@ def test_a_watch_line_that_never_ends_is_given_up(api, n1, kubelet, proxy, ccmd)
     assert sanitized() or one.rss_peak_kib() < 100 << 10, f"{one.rss_peak_kib()} KiB"
 
 
+@pytest.mark.plain
 def test_many_changes_of_no_interest_cost_little(api, n1, kubelet, proxy, ccmd, settled):
     """Kubelets report all the time; only what a controller needs is looked at, and nothing is written."""
     one = n1(real_sized=True)

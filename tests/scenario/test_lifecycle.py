@@ -10,6 +10,8 @@ from lib.faultproxy import NODE_PATH, answer, meanwhile
 from lib.nodes import SHUTDOWN, UNINITIALIZED, taint_keys
 from lib.wait import holds_for, wait_for
 
+pytestmark = pytest.mark.plain
+
 SHUTDOWN_TAINT = {"key": SHUTDOWN, "effect": "NoSchedule"}
 
 # The guard of every day, a hundred times as fast.
@@ -57,6 +59,7 @@ def own_taints(node):
 
 
 @pytest.mark.parametrize("power", ["off", "suspended"])
+@pytest.mark.sanitized
 def test_a_machine_that_is_off_taints_its_node_until_it_is_ready_again(api, fleet, inventory, ccmd, settled, power):
     (n1,) = fleet("n1", taints=[{"key": "stays", "value": "x", "effect": "NoExecute", "timeAdded": "2024-01-02T03:04:05Z"}])
     before = n1.node["spec"]["taints"]
@@ -111,6 +114,7 @@ def test_one_that_differs_is_put_right(api, fleet, inventory, ccmd):
     assert taint_keys(n1.node).count(SHUTDOWN) == 1 and "stays" in taint_keys(n1.node)
 
 
+@pytest.mark.sanitized
 def test_a_taint_of_others_in_the_same_moment_is_not_lost(api, fleet, inventory, proxy, ccmd):
     (n1,) = fleet("n1")
     added = {"key": "example.com/late", "effect": "NoSchedule"}
@@ -146,6 +150,7 @@ def test_nodes_that_are_ready_cost_no_request(api, fleet, proxy, ccmd, settled):
 
 @pytest.mark.parametrize("how", ["removed", "terminated"])
 @pytest.mark.parametrize("ready", ["silent", "not_ready"])
+@pytest.mark.sanitized
 def test_a_node_whose_machine_is_gone_is_deleted(api, fleet, inventory, proxy, ccmd, how, ready):
     n1, _ = fleet("n1", "n2")
     before = n1.node["metadata"]
@@ -201,6 +206,7 @@ def test_a_machine_that_was_missing_for_a_moment_saves_its_node(api, fleet, inve
         stays(api, "n1", seconds=0.6)
 
 
+@pytest.mark.sanitized
 def test_without_a_witness_nothing_is_deleted(api, fleet, inventory, ccmd):
     """A token of another project, or a wrong file, looks the same as a machine that is gone."""
     (n1,) = fleet("n1")
@@ -370,6 +376,7 @@ def test_a_cloud_that_cannot_tell_deletes_nothing(api, fleet, inventory, proxy, 
     assert proxy.writes() == []
 
 
+@pytest.mark.sanitized
 def test_a_foreign_node_is_never_deleted(api, kubelet, fleet, ccmd):
     fleet("n2")
     n1 = kubelet("n1", initialized=True, provider_id="hcloud://4711")
@@ -392,6 +399,7 @@ def test_two_nodes_of_one_machine_are_not_deleted(api, kubelet, fleet, ccmd):
     stays(api, "n1", "n2")
 
 
+@pytest.mark.sanitized
 def test_a_deletion_that_is_refused_is_told_and_tried_again(api, fleet, inventory, proxy, ccmd):
     n1, _ = fleet("n1", "n2")
     proxy.on("DELETE", NODE_PATH, answer(403, message="not today"), times=1)
@@ -422,6 +430,7 @@ def test_a_node_that_a_finalizer_holds_is_deleted_once(api, fleet, inventory, pr
     api.wait_gone("n1")
 
 
+@pytest.mark.sanitized
 def test_a_node_re_created_before_the_deletion_stays(api, fleet, kubelet, inventory, proxy, ccmd):
     n1, _ = fleet("n1", "n2")
 

@@ -26,6 +26,7 @@ def silent_name_server():
 
 @pytest.mark.one_version
 @pytest.mark.needs_binary
+@pytest.mark.plain
 def test_a_silent_name_server_ends_the_start_in_time(silent_name_server, cluster, inventory, tmp_path):
     resolv = tmp_path / "resolv.conf"
     resolv.write_text(f"nameserver {SILENT}\n")

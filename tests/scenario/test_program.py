@@ -96,6 +96,7 @@ def test_what_is_missing_is_said(usual, name, value, texts):
     fails(start({**usual, name: value}), *texts)
 
 
+@pytest.mark.plain
 def test_a_server_that_cannot_be_used_is_said(cluster, usual, proxy, tmp_path):
     """Nobody listens there; or somebody does whose certificate is not of our authority. Both at once, to save time."""
     nobody = f"https://127.0.0.1:{free_ports(1)[0]}"

@@ -11,7 +11,8 @@ from lib.nodes import Kubelet, is_initialized
 from lib.replicas import LEASE, RETRY_S, Replicas
 from lib.wait import PATIENCE_S
 
-pytestmark = [pytest.mark.needs_binary, pytest.mark.one_version]
+pytestmark = [
+    pytest.mark.plain, pytest.mark.needs_binary, pytest.mark.one_version, pytest.mark.xdist_group("restored")]
 
 LOST_WRITES = 3000  # more than the API server makes by itself until the test is over
 LONG = (60, 50, RETRY_S)  # the outage alone must not cost the lease
@@ -44,6 +45,7 @@ def initialise(api, name, ip, timeout=PATIENCE_S):
     api.wait_node(name, is_initialized, timeout)
 
 
+@pytest.mark.sanitized
 def test_a_leader_ends_when_the_data_was_restored(cluster, api, replicas):
     leader = replicas(LONG)
     initialise(api, "before", "10.0.0.1")

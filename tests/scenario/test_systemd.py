@@ -97,6 +97,7 @@ def test_a_reload_is_told_with_its_time(ccmd, systemd):
     assert before <= told <= time.monotonic() and "READY=1" in lines[at + 2 :], lines
 
 
+@pytest.mark.plain
 def test_the_watchdog_is_fed_at_half_its_time_and_not_while_we_are_stopped(ccmd, systemd):
     one = ccmd(env={**systemd.environment, "WATCHDOG_USEC": "2000000"})
     times = systemd.wait("WATCHDOG=1", count=5)
