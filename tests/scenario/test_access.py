@@ -216,14 +216,14 @@ def test_authorities_from_files_are_followed(serve, tmp_path):
 
 @pytest.mark.plain
 def test_without_an_api_server_answers_last_a_while_then_it_closes(serve, proxy, token):
-    serving = serve(authentication_token_webhook_cache_ttl="4s", authorization_webhook_cache_authorized_ttl="4s")
+    serving = serve(authentication_token_webhook_cache_ttl="2s", authorization_webhook_cache_authorized_ttl="2s")
     bearer = token()
     assert serving.status("/metrics", token=bearer) == 200
     begun = time.monotonic()
     proxy.refuse()
-    # 4 s, and as long again while it cannot be renewed
+    # 2 s, and as long again while it cannot be renewed
     wait_for(lambda: serving.is_unauthorized("/metrics", token=bearer), 20, "the last answer to be forgotten")
-    assert time.monotonic() - begun > 3
+    assert time.monotonic() - begun > 1
     assert serving.refusal("/metrics") == forbidden(ANONYMOUS)
     assert serving.status("/healthz") == 200
     proxy.accept_again()
@@ -306,6 +306,6 @@ def test_idle_it_asks_nothing(serve, proxy):
     serving = serve()
     mark = proxy.mark()
     with pytest.raises(Timeout):
-        proxy.wait_request(lambda one: "review" in one.path or "configmaps" in one.path, 5, since=mark)
+        proxy.wait_request(lambda one: "review" in one.path or "configmaps" in one.path, 3, since=mark)
     assert len(proxy.requests("GET", CONFIG_MAP)) == 1
     assert serving.status("/healthz") == 200

@@ -374,7 +374,7 @@ def test_a_hook_is_told_of_every_change_once(services, lab, node, ccmd, hook, tm
 @pytest.mark.plain
 def test_a_hook_that_fails_is_tried_again(services, lab, node, ccmd, hook):
     hook.fate("echo 'the router is down' >&2; exit 1")
-    lab(hook=str(hook.path), hookTimeout="5s")
+    lab(hook=str(hook.path), hookTimeout="1s")
     ccmd()
     services.create("web")
     services.wait_event("web", "SyncLoadBalancerFailed", "load balancer hook failed: the router is down")

@@ -110,7 +110,7 @@ def test_a_file_cut_at_a_line_that_is_valid_yaml(api, kubelet, inventory, proxy,
     names = [f"n{number}" for number in range(6)]
     inventory.add(*(machine(name, f"10.0.1.{number}") for number, name in enumerate(names)))
     kubelets = [kubelet(name, lease=True) for name in names]
-    ccmd(**dict(DELETING, node_delete_confirm_interval="3s"))  # in which each surely speaks
+    ccmd(**dict(DELETING, node_delete_confirm_interval="2s"))  # in which each surely speaks
     for name in names:
         api.wait_node(name, is_initialized)
     whole = inventory.text()
@@ -119,7 +119,7 @@ def test_a_file_cut_at_a_line_that_is_valid_yaml(api, kubelet, inventory, proxy,
     inventory.write_in_place(whole[:cut])
     for each in kubelets:
         each.not_ready()
-    ends = time.monotonic() + 7
+    ends = time.monotonic() + 4.5
     while time.monotonic() < ends:
         for each in kubelets:
             each.renew_lease()

@@ -268,7 +268,7 @@ def test_a_kubelet_that_still_speaks_keeps_its_node(api, fleet, inventory, ccmd,
     speaker.start()
     try:
         inventory.remove("n1")
-        stays(api, "n1", seconds=5)
+        stays(api, "n1", seconds=4)
     finally:
         alive.clear()
         speaker.join()
