@@ -1,11 +1,12 @@
 /* kube/elector.c: see elector.h.
  *
- * One thread, which reads from top to bottom: acquire, lead, release. An attempt is at most two
- * requests, and what it found is one of four outcomes; everything else is about when to try again
- * and when it is too late.
+ * One thread runs three phases in order: acquire, lead, release. An attempt takes at most two
+ * requests and has one of four outcomes (enum outcome); the rest of the file decides when to try
+ * again and when it is too late.
  *
- * Durations are waited for on the monotonic clock. Whether something is over is asked of the boot
- * clock, after each wait and after each request.
+ * Waits use the monotonic clock, because condition variables know no other. Whether a deadline has
+ * passed is decided on the boot clock, after each wait and after each request, because the machine
+ * may have been suspended meanwhile.
  */
 #include "kube/elector.h"
 
@@ -29,22 +30,22 @@
 EVENT_KIND(election_event, COMPONENT, "LeaderElection", false, "Lease",
            "A replica became the leader, or stopped leading.");
 
-#define FENCE_MARGIN_NS NS_PER_SEC         /* the fence closes that long before the lease ends */
-#define HEALTH_MARGIN_NS (20 * NS_PER_SEC) /* past the lease duration, as in the Go framework */
+#define FENCE_MARGIN_NS NS_PER_SEC /* how long before the end of the lease the fence closes */
+#define HEALTH_MARGIN_NS (20 * NS_PER_SEC) /* added to the lease duration, as in client-go */
 #define RELEASE_PAUSE_NS (50 * NS_PER_MS)
 #define START_PAUSE_NS NS_PER_SEC
 
 enum {
 	START_TRIES = 10,
-	RELEASED_DURATION_S = 1, /* nobody waits for it; the API refuses 0 */
+	RELEASED_DURATION_S = 1, /* a released Lease has no holder to wait for; the API refuses 0 */
 	MAX_IDENTITY = 512,
 };
 
 enum outcome {
-	WON,    /* the Lease is ours from the moment the request was begun */
-	HELD,   /* somebody else's, for a while yet, or changed meanwhile */
-	FAILED, /* we do not know */
-	LOST,   /* it was ours */
+	WON,    /* the Lease is ours, counted from the start of the request */
+	HELD,   /* another replica holds it, or changed it during our attempt */
+	FAILED, /* unknown: no usable answer, or it came too late */
+	LOST,   /* we led, and the Lease is not ours any more; why_lost says why */
 };
 
 static const char restored[] =
@@ -62,9 +63,9 @@ struct elector {
 	pthread_cond_t ended;     /* mu: is_done */
 	struct buf holder;        /* mu; as last seen */
 	struct buf version;       /* mu; of the Lease when we became the leader */
-	bool is_leader;           /* mu; written by the thread alone, which may read it without */
+	bool is_leader;           /* mu; only the thread writes it, and may read it without mu */
 	int64_t renewed_boot_ns;  /* mu; the start of the last good renewal */
-	bool was_handed_over;     /* mu; the last Lease that we took or tried to take was free */
+	bool was_handed_over;     /* mu; see elector_was_handed_over() */
 	bool is_stopped;          /* mu */
 	bool wants_release;       /* mu */
 	int64_t release_until_ns; /* mu; mono */
@@ -74,25 +75,25 @@ struct elector {
 	struct arena arena;
 	struct lease seen;
 	int64_t seen_boot_ns;     /* when its spec was first seen */
-	int64_t deadline_boot_ns; /* leading: when it is too late to renew */
+	int64_t deadline_boot_ns; /* while leading: when it is too late to renew */
 	int64_t n_failures;       /* in a row */
 	bool is_unordered;        /* its versions are not decimal, so they cannot be compared */
-	bool is_answered;         /* ever */
-	unsigned n_unanswered;    /* attempts till then */
-	struct attempts attempts; /* leading: failed renewals since the last good one */
+	bool is_answered;         /* the API server has answered once */
+	unsigned n_unanswered;    /* attempts before its first answer */
+	struct attempts attempts; /* while leading: failed renewals since the last good one */
 	char why_lost[ERR_MSG_SIZE];
 };
 
 /* ---- metrics ---- */
 
 METRIC_FAMILY(master_status, METRIC_GAUGE, "leader_election_master_status",
-              "[ALPHA] 1 when this process holds the lease of that name, 0 when it stands by.",
+              "[ALPHA] 1 if this process holds the lease of that name, 0 if it stands by.",
               .labels = { "name" });
 METRIC_FAMILY(slowpath_total, METRIC_COUNTER, "leader_election_slowpath_total",
               "[ALPHA] Renewals that had to read the Lease before they wrote it.",
               .labels = { "name" });
 
-/* ---- what is seen ---- */
+/* ---- the Lease as last seen ---- */
 
 static int64_t
 now_boot(const struct elector *e)
@@ -106,9 +107,9 @@ is_ours(const struct elector *e)
 	return e->seen.doc && str_eq(e->seen.holder, e->config.identity);
 }
 
-/* When others may take what was last seen: after the duration that its holder published, or ours if
- * it told none, counted from when we first saw it, whatever the times in it say
- * (docs/spec/kube-client.md, "Lease validity"). */
+/* When the lease last seen may be taken: after the duration that its holder published, or ours if
+ * it published none, counted on our clock from when we first saw it. The times in the Lease are
+ * ignored, because clocks may differ (docs/spec/kube-client.md, "Lease validity"). */
 static int64_t
 seen_until_ns(const struct elector *e)
 {
@@ -124,8 +125,9 @@ is_held_by_other(const struct elector *e)
 	       now_boot(e) < seen_until_ns(e);
 }
 
+/* Makes the holder visible to elector_holder(), and logs a change. */
 static void
-tell_holder(struct elector *e)
+publish_holder(struct elector *e)
 {
 	WITH_LOCK(&e->mu);
 
@@ -138,27 +140,27 @@ tell_holder(struct elector *e)
 		         LOG_STR("holder", buf_str(&e->holder)));
 }
 
-/* Takes over fresh and leaves it empty. */
+/* Makes fresh the Lease last seen, and leaves fresh empty. */
 static void
-see(struct elector *e, struct lease *fresh)
+keep_seen(struct elector *e, struct lease *fresh)
 {
 	if (lease_spec_differs(&e->seen, fresh))
 		e->seen_boot_ns = now_boot(e);
 	lease_fini(&e->seen);
 	e->seen = *fresh;
 	*fresh = LEASE_INIT;
-	tell_holder(e);
+	publish_holder(e);
 }
 
-/* Reads an answer. */
+/* Parses the server's answer to our write and makes it the Lease last seen. */
 static bool
-see_answer(struct elector *e, struct str body, struct error *err)
+keep_answer(struct elector *e, struct str body, struct error *err)
 {
 	struct lease fresh = LEASE_INIT;
 
 	if (!lease_parse(body, &fresh, err))
 		return false;
-	see(e, &fresh);
+	keep_seen(e, &fresh);
 	return true;
 }
 
@@ -193,8 +195,8 @@ is_older_than_seen(struct elector *e, const struct lease *fresh)
 
 /* ---- requests ---- */
 
-/* Half of the renew deadline, so that one that hangs leaves time for another; never past the moment
- * when it is too late anyway. */
+/* A request may take half of the renew deadline, so one that hangs leaves time for a second. It
+ * never continues past the moment when a renewal would be too late. */
 static int64_t
 request_deadline_ns(const struct elector *e)
 {
@@ -255,9 +257,10 @@ put_lease(struct elector *e, struct call *call, enum lease_change change,
 	lease_add_path(&path, str_c(e->config.namespace), str_c(e->config.name));
 	lease_add_update(&lease, &e->seen, change, claim);
 	if (!buf_ok(&lease))
-		return err_set(err, ERR_INVALID, "Lease %s: too large", e->config.name);
+		return err_set(err, ERR_INVALID, "Lease %s is too large to be written",
+		               e->config.name);
 	return kube_put(e->config.kube, call, buf_str(&path), buf_str(&lease), &body, err) &&
-	       see_answer(e, body, err);
+	       keep_answer(e, body, err);
 }
 
 static bool
@@ -271,7 +274,7 @@ post_lease(struct elector *e, struct call *call, const struct lease_claim *claim
 	lease_add_new(&lease, str_c(e->config.namespace), str_c(e->config.name), claim);
 	return kube_post(e->config.kube, call, buf_str(&path), HTTP_WORK, buf_str(&lease), &body,
 	                 err) &&
-	       see_answer(e, body, err);
+	       keep_answer(e, body, err);
 }
 
 /* ---- an attempt ---- */
@@ -283,10 +286,11 @@ our_claim(const struct elector *e)
 		                     clock_wall(e->config.clock) };
 }
 
-/* The lease ran from start_ns. A good answer that comes too late is none: a machine that was
- * suspended in between wakes as a former leader. */
+/* The server accepted our claim, whose request began at start_ns: the lease counts from there. If
+ * the deadline has passed since, the claim has failed nevertheless: a process that was suspended
+ * during the request may find another leader. */
 static enum outcome
-won(struct elector *e, int64_t start_ns)
+accept_claim(struct elector *e, int64_t start_ns)
 {
 	int64_t fence_ns = start_ns + e->duration_s * NS_PER_SEC - FENCE_MARGIN_NS;
 	int64_t now_ns = now_boot(e);
@@ -304,14 +308,14 @@ won(struct elector *e, int64_t start_ns)
 	return WON;
 }
 
-/* Somebody was faster: that is an answer, too. */
+/* The outcome of a failed write. A conflict means that another replica was faster. */
 static enum outcome
-refused(const struct error *err)
+outcome_of_refusal(const struct error *err)
 {
 	return err->code == ERR_CONFLICT || err->code == ERR_EXISTS ? HELD : FAILED;
 }
 
-/* PUT of what was seen. */
+/* Takes or renews the Lease by a PUT that names the version last seen. */
 static enum outcome
 claim_seen(struct elector *e, enum lease_change change, struct error *err)
 {
@@ -320,10 +324,10 @@ claim_seen(struct elector *e, enum lease_change change, struct error *err)
 	struct call call = begin_call(e);
 
 	if (!put_lease(e, &call, change, &claim, err))
-		return refused(err);
+		return outcome_of_refusal(err);
 	if (is_ours(e))
-		return won(e, start_ns);
-	err_set(err, ERR_INTERNAL, "the answer to our PUT names another holder");
+		return accept_claim(e, start_ns);
+	err_set(err, ERR_INTERNAL, "the answer to our PUT of the Lease names another holder");
 	return FAILED;
 }
 
@@ -337,7 +341,8 @@ note_former_holder(struct elector *e)
 	e->was_handed_over = !e->seen.doc || e->seen.holder.len == 0;
 }
 
-/* There is no Lease. Whoever was seen to hold one may not know that yet. */
+/* There is no Lease. If one was seen before, its holder may not have noticed the deletion yet: it
+ * keeps its time. */
 static enum outcome
 claim_absent(struct elector *e, struct error *err)
 {
@@ -350,13 +355,14 @@ claim_absent(struct elector *e, struct error *err)
 	note_former_holder(e);
 	call = begin_call(e);
 	if (!post_lease(e, &call, &claim, err))
-		return refused(err);
+		return outcome_of_refusal(err);
 	if (is_ours(e))
-		return won(e, start_ns);
-	err_set(err, ERR_INTERNAL, "the answer to our POST names another holder");
+		return accept_claim(e, start_ns);
+	err_set(err, ERR_INTERNAL, "the answer to our POST of the Lease names another holder");
 	return FAILED;
 }
 
+/* Remembers why the lease is lost. */
 static enum outcome
 lose(struct elector *e, const char *why)
 {
@@ -379,8 +385,8 @@ lose_late(struct elector *e)
 	return lose(e, err.msg);
 }
 
-/* The Lease was read, and what was read is the newest state. From there on as
- * docs/spec/kube-client.md, "Claiming a Lease" has it. */
+/* The Lease was just read, and is in e->seen. The rules are in docs/spec/kube-client.md, "Claiming
+ * a Lease". */
 static enum outcome
 claim_read(struct elector *e, struct error *err)
 {
@@ -390,8 +396,8 @@ claim_read(struct elector *e, struct error *err)
 		return claim_seen(e, LEASE_RENEW, err);
 	}
 	if (e->is_leader)
-		return lose(e, e->seen.holder.len > 0 ? "another took the Lease"
-		                                      : "the Lease was released by somebody else");
+		return lose(e, e->seen.holder.len > 0 ? "another replica took the Lease"
+		                                      : "the Lease was released by another client");
 	if (is_held_by_other(e))
 		return HELD;
 	note_former_holder(e);
@@ -412,13 +418,13 @@ claim_restored(struct elector *e, struct lease *fresh, struct error *err)
 	         LOG_STR("version", fresh->version), LOG_STR("seen_before", e->seen.version));
 	if (e->is_leader)
 		return lose(e, restored);
-	see(e, fresh);
+	keep_seen(e, fresh);
 	return claim_read(e, err);
 }
 
-/* Reads the Lease before it decides. */
+/* Reads the Lease, and claims it if it is ours or free. */
 static enum outcome
-look_and_claim(struct elector *e, struct error *err)
+read_and_claim(struct elector *e, struct error *err)
 {
 	struct lease fresh = LEASE_INIT;
 	enum outcome outcome;
@@ -433,11 +439,11 @@ look_and_claim(struct elector *e, struct error *err)
 		lease_fini(&fresh);
 		return outcome;
 	}
-	see(e, &fresh);
+	keep_seen(e, &fresh);
 	return claim_read(e, err);
 }
 
-/* A leader knows what it wrote last, and needs to look only when that is no longer so. */
+/* A leader renews what it wrote last with a single PUT, and reads the Lease only if that fails. */
 static enum outcome
 try_once(struct elector *e, struct error *err)
 {
@@ -447,13 +453,13 @@ try_once(struct elector *e, struct error *err)
 		return outcome;
 	if (e->is_leader && now_boot(e) >= e->deadline_boot_ns)
 		return outcome;
-	return look_and_claim(e, err);
+	return read_and_claim(e, err);
 }
 
-/* The API server may not be there yet when we start: whoever starts us waits for it as well, for 10
- * s, and tells. */
+/* At the start the API server may not be reachable yet. main.c waits for it at the same time, up to
+ * 10 s, and reports when it gives up; until then failed attempts are not logged here. */
 static bool
-is_expecting(const struct elector *e)
+is_starting(const struct elector *e)
 {
 	return !e->is_answered && e->n_unanswered <= START_TRIES;
 }
@@ -467,11 +473,11 @@ note_answer(struct elector *e, enum outcome outcome, const struct error *err)
 		e->n_unanswered++;
 }
 
-/* An outage is told once, when it begins, and once when it is over. */
+/* An outage is logged when it begins and when it is over. */
 static void
 log_outcome(struct elector *e, enum outcome outcome, const struct error *err)
 {
-	if (is_expecting(e))
+	if (is_starting(e))
 		return;
 	if (outcome != FAILED) {
 		if (e->n_failures > 1)
@@ -484,9 +490,9 @@ log_outcome(struct elector *e, enum outcome outcome, const struct error *err)
 }
 
 static enum outcome
-attempt(struct elector *e)
+attempt_claim(struct elector *e)
 {
-	struct error err = { .code = ERR_TIMEOUT, .msg = "too late" };
+	struct error err = { .code = ERR_TIMEOUT, .msg = "the answer came too late" };
 	enum outcome outcome = try_once(e, &err);
 
 	note_answer(e, outcome, &err);
@@ -498,7 +504,7 @@ attempt(struct elector *e)
 
 /* ---- acquire ---- */
 
-/* False when we were stopped. */
+/* False when the elector was stopped. */
 static bool
 wait_for(struct elector *e, int64_t duration_ns)
 {
@@ -507,9 +513,9 @@ wait_for(struct elector *e, int64_t duration_ns)
 	return cancel_sleep(e->cancel, e->config.clock, duration_ns, &err);
 }
 
-/* From the retry period to 2.2 times as long. Sooner when the lease that is in the way ends sooner:
- * a look then finds out whether it was renewed, and of several who come at once the server lets one
- * through. */
+/* A random time from the retry period to 2.2 times as long. It is shorter if the other holder's
+ * lease ends sooner: reading the Lease then shows whether it was renewed, and of several replicas
+ * that claim it at the same time the server accepts one. */
 static int64_t
 acquire_pause_ns(const struct elector *e)
 {
@@ -517,16 +523,16 @@ acquire_pause_ns(const struct elector *e)
 	int64_t pause_ns = rand_between(period_ns, period_ns + period_ns / 5 * 6);
 	int64_t left_ns = seen_until_ns(e) - now_boot(e);
 
-	if (is_expecting(e) && START_PAUSE_NS < pause_ns)
+	if (is_starting(e) && START_PAUSE_NS < pause_ns)
 		return START_PAUSE_NS;
 	return is_held_by_other(e) && left_ns < pause_ns ? left_ns : pause_ns;
 }
 
-/* False when we were stopped. */
+/* False when the elector was stopped. */
 static bool
 acquire(struct elector *e)
 {
-	while (attempt(e) != WON) {
+	while (attempt_claim(e) != WON) {
 		if (!wait_for(e, acquire_pause_ns(e)))
 			return false;
 	}
@@ -536,7 +542,7 @@ acquire(struct elector *e)
 /* ---- lead ---- */
 
 static void
-tell(struct elector *e, const char *what)
+send_event(struct elector *e, const char *what)
 {
 	CLEANUP(buf_fini) struct buf message = BUF_INIT(LIMIT_EVENT_MESSAGE);
 	const struct event_object lease = { "coordination.k8s.io/v1", "Lease",
@@ -564,7 +570,8 @@ fence_deadline_ns(const struct elector *e)
 	return e->renewed_boot_ns + e->duration_s * NS_PER_SEC - FENCE_MARGIN_NS;
 }
 
-/* Whichever comes first of the renew deadline from now and the fence's. */
+/* A renewal must succeed before the renew deadline, counted from now, and before the fence closes.
+ */
 static void
 set_deadline(struct elector *e)
 {
@@ -583,14 +590,14 @@ renew_pause_ns(const struct elector *e)
 	return left_ns < e->config.retry_period_ns ? left_ns : e->config.retry_period_ns;
 }
 
-/* Tries until the deadline. HELD: we were stopped. */
+/* Tries until the deadline. Returns WON, LOST, or HELD if the elector was stopped. */
 static enum outcome
 renew(struct elector *e)
 {
 	set_deadline(e);
 	e->attempts = (struct attempts){ .begun_ns = clock_mono(e->config.clock) };
 	while (now_boot(e) < e->deadline_boot_ns) {
-		enum outcome outcome = attempt(e);
+		enum outcome outcome = attempt_claim(e);
 
 		if (outcome == WON || outcome == LOST)
 			return outcome;
@@ -600,58 +607,49 @@ renew(struct elector *e)
 	return lose_late(e);
 }
 
-/* A stop that comes first wins: whoever stopped us is at the end of it all. */
-static bool
-may_be_lost(struct elector *e)
-{
-	WITH_LOCK(&e->mu);
-
-	return !e->is_stopped;
-}
-
-/* No event: the process ends before one could be written, and it would be the write of a former
- * leader. */
+/* Reports the loss, unless a stop was requested before: the process is then shutting down already.
+ * No event is sent, because the process ends before one could be written, and it would be a write
+ * of a former leader. */
 static void
 end_lost(struct elector *e)
 {
+	bool is_stopped;
+
 	fence_renew(e->config.fence, 0);
 	set_leader(e, false);
-	if (may_be_lost(e))
+	mutex_lock(&e->mu);
+	is_stopped = e->is_stopped;
+	mutex_unlock(&e->mu);
+	if (!is_stopped)
 		e->config.lost(e->config.arg, e->why_lost);
 }
 
 static void
-log_turn(const struct elector *e, const char *what)
+log_change(const struct elector *e, const char *what)
 {
 	log_info(what, LOG_CSTR("lease", e->config.name), LOG_STR("identity", e->config.identity));
 }
 
-static void
-keep_version(struct elector *e)
-{
-	WITH_LOCK(&e->mu);
-
-	buf_reset(&e->version);
-	buf_add_str(&e->version, e->seen.version);
-}
-
-/* Returns when we were stopped or the lease was lost. The event comes a period late: written at
- * once, it would take the connection from those who begin to work now. */
+/* Leads until the elector is stopped or the lease is lost. The event is sent a retry period later,
+ * because immediately it would compete for connections with the controllers' first requests. */
 static void
 lead(struct elector *e)
 {
 	enum outcome outcome = WON;
-	bool goes_on;
+	bool may_continue;
 
-	keep_version(e);
+	mutex_lock(&e->mu);
+	buf_reset(&e->version);
+	buf_add_str(&e->version, e->seen.version);
+	mutex_unlock(&e->mu);
 	set_leader(e, true);
-	log_turn(e, "became leader");
+	log_change(e, "became leader");
 	e->config.started(e->config.arg);
-	goes_on = wait_for(e, e->config.retry_period_ns);
-	tell(e, "became leader");
-	while (goes_on) {
+	may_continue = wait_for(e, e->config.retry_period_ns);
+	send_event(e, "became leader");
+	while (may_continue) {
 		outcome = renew(e);
-		goes_on = outcome == WON && wait_for(e, e->config.retry_period_ns);
+		may_continue = outcome == WON && wait_for(e, e->config.retry_period_ns);
 	}
 	if (outcome == LOST)
 		end_lost(e);
@@ -668,7 +666,8 @@ is_release_wanted(struct elector *e, int64_t *ret_until_ns)
 	return e->is_leader && e->wants_release;
 }
 
-/* True when it is nobody's, or not ours: what a late PUT of ours changes is looked at again. */
+/* True when the Lease has no holder or is not ours. It is read first, because a PUT of ours whose
+ * answer was lost may have changed its version. */
 static bool
 release_once(struct elector *e, struct call *call, struct error *err)
 {
@@ -677,12 +676,12 @@ release_once(struct elector *e, struct call *call, struct error *err)
 
 	if (!get_lease(e, call, &fresh, err))
 		return err->code == ERR_NOT_FOUND;
-	see(e, &fresh);
+	keep_seen(e, &fresh);
 	return !is_ours(e) || put_lease(e, call, LEASE_RELEASE, &claim, err);
 }
 
-/* docs/spec/kube-client.md, "Releasing a Lease". The thread's token is fired by now; what bounds
- * this is its deadline. */
+/* See docs/spec/kube-client.md, "Releasing a Lease". The elector's token has been fired by now, so
+ * these requests are bounded only by their deadline. */
 static void
 release(struct elector *e, int64_t until_ns)
 {
@@ -702,12 +701,12 @@ release(struct elector *e, int64_t until_ns)
 		if (!cancel_sleep(NULL, e->config.clock, RELEASE_PAUSE_NS, &err))
 			return;
 	}
-	log_turn(e, "stopped leading");
-	tell(e, "stopped leading");
+	log_change(e, "stopped leading");
+	send_event(e, "stopped leading");
 }
 
 static void *
-run(void *arg)
+elector_run(void *arg)
 {
 	struct elector *e = arg;
 	int64_t until_ns;
@@ -782,7 +781,7 @@ elector_new(const struct elector_config *config)
 	e->version = BUF_INIT(LIMIT_NAME);
 	e->arena = ARENA_INIT;
 	e->seen = LEASE_INIT;
-	thread_start(&e->thread, "elector", run, e);
+	thread_start(&e->thread, "elector", elector_run, e);
 	return e;
 }
 
@@ -804,21 +803,15 @@ elector_stop(struct elector *e, bool release, int64_t timeout_ms)
 	mutex_unlock(&e->mu);
 }
 
-static void
-stop_without_release(struct elector *e)
-{
-	mutex_lock(&e->mu);
-	e->is_stopped = true;
-	mutex_unlock(&e->mu);
-	cancel_fire(e->cancel);
-}
-
 void
 elector_free(struct elector *e)
 {
 	if (!e)
 		return;
-	stop_without_release(e);
+	mutex_lock(&e->mu);
+	e->is_stopped = true;
+	mutex_unlock(&e->mu);
+	cancel_fire(e->cancel);
 	thread_join(e->thread);
 	lease_fini(&e->seen);
 	arena_fini(&e->arena);

@@ -1041,7 +1041,7 @@ what_is_done_to_the_lease_is_noticed_at_once(void **state UNUSED)
 	start_leading();
 	someone_writes(HELD_BY("you", 15, "1"));
 	pass(SECONDS(2));
-	check_lost(me(), "another took the Lease");
+	check_lost(me(), "another replica took the Lease");
 
 	begin_anew();
 	start_leading();
@@ -1054,7 +1054,7 @@ what_is_done_to_the_lease_is_noticed_at_once(void **state UNUSED)
 	start_leading();
 	someone_writes(HELD_BY("", 1, "1"));
 	pass(SECONDS(2));
-	check_lost(me(), "the Lease was released by somebody else");
+	check_lost(me(), "the Lease was released by another client");
 }
 
 /* ---- data that was restored ---- */
