@@ -1,20 +1,21 @@
-/* kube/reflector.c: list, then watch from there, for ever.
+/* kube/reflector.c: lists, then watches from the version of the list, until it is cancelled.
  *
- * docs/spec/kube-client.md, "Reflector", has the rules. Simpler than client-go: no pages, no queue
- * between the stream and the store, and one back-off. How a watch ended decides what comes next
- * (enum next):
+ * docs/spec/kube-client.md, "Reflector", has the rules. It is simpler than client-go: there are no
+ * pages, no queue between the stream and the store, and only one back-off. How a watch ended
+ * decides what comes next (enum next):
  *
- * 	it ended, broke, fell silent       watch again from the last version seen
- * 	refused, throttled                 wait, watch again: a new list would only add to the load
- * 	410 Gone                           list; at once if the last list is not just behind us
- * 	anything else                      wait, list
+ * 	ended, broke, fell silent     watch again from the last version seen
+ * 	refused, throttled            wait, watch again: a new list would only add to the load
+ * 	410 Gone                      list; immediately, unless the last list was shortly before
+ * 	anything else                 wait, list
  *
- * A watch does not show whether the API server knows the version it begins from: with a version of
- * the future, as after etcd was restored from a backup, it is opened and stays silent. So after
- * SILENCE_NS without a line, probe() asks.
+ * A watch does not show whether the API server knows the version that it begins from: if etcd was
+ * restored from a backup, that version is in the server's future, and the watch is opened and stays
+ * silent. So after SILENCE_NS without a line, probe() asks the server.
  *
- * Removal is the dangerous part: only a complete list of the right kind removes objects, and a
- * deletion that cannot be read leads to a list.
+ * Removal is the dangerous part, because objects that vanish here lead to deletions in the cloud.
+ * Only a complete list of the right kind removes objects, and a deletion event that cannot be
+ * parsed leads to a list.
  */
 #include "kube/reflector.h"
 
@@ -32,18 +33,18 @@
 
 #define BACKOFF_FIRST_NS (800 * NS_PER_MS)
 #define BACKOFF_MAX_NS (30 * NS_PER_SEC)
-#define HEADERS_TIMEOUT_MS \
-	(90 * MS_PER_SEC) /* some proxies hold them until the first event: a bookmark a minute */
-#define LIST_IDLE_NS (30 * NS_PER_SEC)
-#define LIST_TIMEOUT_NS (600 * NS_PER_SEC)
-#define WATCH_GRACE_NS (30 * NS_PER_SEC)
-#define SHORT_WATCH_NS NS_PER_SEC         /* with no event: something is wrong with it */
-#define PROVEN_WATCH_NS (10 * NS_PER_SEC) /* with events: all is well */
-#define LONG_WATCH_NS (120 * NS_PER_SEC)
-#define JUST_LISTED_NS (30 * NS_PER_SEC)
-/* How long a watch may be silent before it is probed. kube-apiserver sends a bookmark every 60 to
- * 75 s (apiserver, storage/cacher, bookmarkFrequency and its jitter) if the version has changed;
- * the rest is a margin for a busy server. */
+/* Some proxies hold back the headers until the first event; a bookmark comes every minute. */
+#define HEADERS_TIMEOUT_MS (90 * MS_PER_SEC)
+#define LIST_IDLE_NS (30 * NS_PER_SEC)     /* without a byte, until a list is given up */
+#define LIST_TIMEOUT_NS (600 * NS_PER_SEC) /* for a whole list */
+#define WATCH_GRACE_NS (30 * NS_PER_SEC)   /* past a watch's time-out, until it is given up */
+#define SHORT_WATCH_NS NS_PER_SEC          /* a shorter watch without event is a failure */
+#define PROVEN_WATCH_NS (10 * NS_PER_SEC)  /* a longer one with events resets the back-off */
+#define LONG_WATCH_NS (120 * NS_PER_SEC)   /* a longer one resets it without events, too */
+#define JUST_LISTED_NS (30 * NS_PER_SEC)   /* 410 Gone so soon after a list has to wait */
+/* How long a watch may be silent before the server is asked (probe()). kube-apiserver sends a
+ * bookmark every 60 to 75 s (apiserver, storage/cacher, bookmarkFrequency and its jitter) if the
+ * version has changed; the rest is a margin for a busy server. */
 #define SILENCE_NS (120 * NS_PER_SEC)
 /* A server that does not know the version answers 504 within 3 s. */
 #define PROBE_TIMEOUT_MS (10 * MS_PER_SEC)
@@ -52,11 +53,11 @@
 
 enum {
 	WATCH_MIN_S = 300,
-	LOG_EVERY = 10, /* of failures in a row */
+	LOG_EVERY = 10, /* one in ten failures in a row */
 	LOG_SKIPPED_EVERY = 100,
 };
 
-/* What is counted often; all of one kind. */
+/* Metrics that change often, looked up once; all with the labels of one kind. */
 struct reflector_metrics {
 	struct metric *objects, *last_event, *watch_age, *synced, *store_version, *latency;
 };
@@ -74,14 +75,14 @@ struct reflector {
 	/* the thread's own */
 	struct arena arena; /* of one list or one watch */
 	struct buf
-		last_rv; /* the last version seen; before the first list, the oldest that will do */
+		last_rv; /* the last version seen; before the first list, the oldest acceptable */
 	int64_t backoff_ns;      /* the next wait, before jitter */
 	int64_t listed_ns;       /* mono: end of the last good list */
 	int64_t probe_ns;        /* mono: when a probe is due, if the watch stays silent */
 	bool wants_newest;       /* the API server does not know last_rv: list the newest state */
 	unsigned n_failures;     /* in a row */
 	enum err_code last_code; /* of the last failure */
-	unsigned n_skipped;      /* objects that could not be read */
+	unsigned n_skipped;      /* objects that could not be parsed */
 	const char *list_reason; /* why the next list is made */
 
 	struct reflector_metrics metrics;
@@ -96,15 +97,15 @@ METRIC_FAMILY(lists, METRIC_COUNTER, "ccmd_reflector_lists_total",
               "[ALPHA] Lists of a kind, by how they ended.", .labels = { "kind", "result" });
 METRIC_FAMILY(
 	relists, METRIC_COUNTER, "ccmd_reflector_relists_total",
-	"[ALPHA] Lists of a kind that were begun, by why: start, gone (the version to watch from is "
-	"no longer known, or not known yet), failed (the list or watch before could not be used).",
+	"[ALPHA] Lists of a kind that were begun, by reason: start, gone (the API server does not know the version to watch from), failed (the previous list or watch failed).",
 	.labels = { "kind", "reason" });
 METRIC_FAMILY(watches, METRIC_COUNTER, "ccmd_reflector_watches_total",
-              "[ALPHA] Watches of a kind that ended, by how; ok is the regular end.",
+              "[ALPHA] Watches of a kind that ended, by result; ok is the regular end.",
               .labels = { "kind", "result" });
 METRIC_FAMILY(
 	probes, METRIC_COUNTER, "ccmd_reflector_probes_total",
-	"[ALPHA] Requests that ask whether the API server knows the last version seen, after a watch was silent for long, by result: known, unknown (a list follows), failed.",
+	"[ALPHA] Requests that check, after a long silence of a watch, whether the API server knows the "
+	"last version seen, by result: known, unknown (a list follows), failed.",
 	.labels = { "kind", "result" });
 METRIC_FAMILY(watch_age, METRIC_GAUGE, "ccmd_reflector_watch_age_seconds",
               "[ALPHA] How long the present watch of a kind has been open; 0: none is.",
@@ -113,19 +114,19 @@ METRIC_FAMILY(events, METRIC_COUNTER, "ccmd_reflector_events_total",
               "[ALPHA] Watch events of a kind, by type.", .labels = { "kind", "type" });
 METRIC_FAMILY(
 	last_event, METRIC_GAUGE, "ccmd_reflector_last_event_timestamp_seconds",
-	"[ALPHA] When the API server last sent something about a kind, bookmarks included; Unix time.",
+	"[ALPHA] When the API server last sent a list or an event of a kind, bookmarks included; Unix time.",
 	.labels = { "kind" });
 METRIC_FAMILY(synced, METRIC_GAUGE, "ccmd_reflector_synced",
               "[ALPHA] 1 when a kind has been listed once.", .labels = { "kind" });
 METRIC_FAMILY(object_counts, METRIC_GAUGE, "ccmd_reflector_objects",
-              "[ALPHA] Objects of a kind that are known.", .labels = { "kind" });
+              "[ALPHA] Objects of a kind in the store.", .labels = { "kind" });
 METRIC_FAMILY(store_version, METRIC_GAUGE, "informer_store_resource_version",
               "[ALPHA] The last resourceVersion seen; its last 15 digits.",
               .labels = { "name", "group", "version", "resource" });
-METRIC_FAMILY(
-	latency, METRIC_HISTOGRAM, "informer_processing_latency_seconds",
-	"[ALPHA] Time from a watch event's arrival until all who want to know have been told.",
-	.labels = { "name", "group", "version", "resource" }, METRIC_BUCKETS(latency_buckets));
+METRIC_FAMILY(latency, METRIC_HISTOGRAM, "informer_processing_latency_seconds",
+              "[ALPHA] Time from the arrival of a watch event until all handlers have run.",
+              .labels = { "name", "group", "version", "resource" },
+              METRIC_BUCKETS(latency_buckets));
 
 struct resource {
 	struct str group, version, name;
@@ -178,32 +179,17 @@ count_objects(struct reflector *r)
 	metric_set(r->metrics.objects, (double)store_count(r->store));
 }
 
-enum {
-	SHOWN_DIGITS = 15, /* what a double holds */
-};
-
-static void
-count_version(struct reflector *r)
-{
-	struct str rv = buf_str(&r->last_rv);
-	int64_t version;
-
-	if (rv.len > SHOWN_DIGITS)
-		rv = str_skip(rv, rv.len - SHOWN_DIGITS);
-	if (str_to_i64(rv, 0, INT64_MAX, &version))
-		metric_set(r->metrics.store_version, (double)version);
-}
-
-/* The API server has shown that it knows the last version. */
+/* The API server has shown that it knows the last version: the next probe is due after another
+ * silence. */
 static void
 put_off_probe(struct reflector *r)
 {
 	r->probe_ns = clock_deadline(clock_mono(r->clock), SILENCE_NS);
 }
 
-/* No answer: refused, broken off, or nothing in time. */
+/* Is there no answer at all, because the connection was refused, broke, or timed out? */
 static bool
-is_silence(const struct error *err)
+is_without_answer(const struct error *err)
 {
 	return (err->code == ERR_UNAVAILABLE || err->code == ERR_TIMEOUT) && err->http_status == 0;
 }
@@ -226,8 +212,7 @@ set_watch_age(void *reflector)
 
 /* ---- failing and recovering ---- */
 
-/* Waits as long as the failures so far have earned, and at least as long as the server asked for.
- * False when cancelled. */
+/* Waits for the present back-off, or longer if the server asked for that. False when cancelled. */
 static bool
 back_off(struct reflector *r, const struct error *err)
 {
@@ -242,15 +227,15 @@ back_off(struct reflector *r, const struct error *err)
 	return cancel_sleep(r->cancel, r->clock, wait_ns, &cancelled);
 }
 
-/* The first of a row, every tenth, and whenever it fails in another way. */
+/* Logs the first of several failures in a row, then every tenth, and each that has another code. */
 static void
 note_failure(struct reflector *r, const char *doing, const struct error *err)
 {
-	bool is_news = r->n_failures % LOG_EVERY == 0 || err->code != r->last_code;
+	bool must_log = r->n_failures % LOG_EVERY == 0 || err->code != r->last_code;
 
 	r->n_failures++;
 	r->last_code = err->code;
-	if (is_news)
+	if (must_log)
 		log_warn("cannot follow the API server, trying again",
 		         LOG_CSTR("kind", r->kind->name), LOG_CSTR("doing", doing),
 		         LOG_I64("failures", r->n_failures), LOG_ERR(err));
@@ -268,46 +253,43 @@ note_success(struct reflector *r)
 
 /* ---- objects ---- */
 
-static void
-note_skipped(struct reflector *r, struct str key, const struct error *err)
-{
-	if (r->n_skipped++ % LOG_SKIPPED_EVERY == 0)
-		log_warn("an object cannot be read, keeping what is known of it",
-		         LOG_CSTR("kind", r->kind->name), LOG_STR("key", key),
-		         LOG_I64("skipped", r->n_skipped), LOG_ERR(err));
-}
-
-/* What cannot be read is kept as it was: it exists. Fails only when it cannot even be told which
- * one it is. */
+/* Stores an object. One that cannot be parsed exists nevertheless: the version stored before is
+ * kept. This fails only when not even its name can be read. */
 static bool
-skip_object(struct reflector *r, yyjson_val *val, struct error *err)
+put_object(struct reflector *r, yyjson_val *val, bool *ret_is_skipped, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf key = BUF_INIT(2 * LIMIT_NAME + 1);
+	struct object *object;
 
+	*ret_is_skipped = !r->kind->parse(val, &object, err);
+	if (!*ret_is_skipped)
+		return store_put(r->store, object, err);
 	if (!object_read_key(val, &key))
-		return err_wrap(err, "an object that cannot be told from others");
-	note_skipped(r, buf_str(&key), err);
+		return err_wrap(err, "an object without a usable name");
+	if (r->n_skipped++ % LOG_SKIPPED_EVERY == 0)
+		log_warn("an object cannot be parsed, keeping its last known state",
+		         LOG_CSTR("kind", r->kind->name), LOG_STR("key", buf_str(&key)),
+		         LOG_I64("skipped", r->n_skipped), LOG_ERR(err));
 	store_keep(r->store, buf_str(&key));
 	return true;
 }
 
-static bool
-put_object(struct reflector *r, yyjson_val *val, bool *ret_is_skipped, struct error *err)
-{
-	struct object *object;
+enum {
+	SHOWN_DIGITS = 15, /* the digits that a double holds exactly */
+};
 
-	*ret_is_skipped = !r->kind->parse(val, &object, err);
-	if (*ret_is_skipped)
-		return skip_object(r, val, err);
-	return store_put(r->store, object, err);
-}
-
+/* Remembers the version and shows its last digits as a metric. */
 static void
 set_last_rv(struct reflector *r, struct str rv)
 {
+	int64_t shown;
+
 	buf_reset(&r->last_rv);
 	buf_add_str(&r->last_rv, rv);
-	count_version(r);
+	if (rv.len > SHOWN_DIGITS)
+		rv = str_skip(rv, rv.len - SHOWN_DIGITS);
+	if (str_to_i64(rv, 0, INT64_MAX, &shown))
+		metric_set(r->metrics.store_version, (double)shown);
 }
 
 static struct call
@@ -338,7 +320,7 @@ open_stream(struct reflector *r, struct call *call, const struct http_request *r
 /* ---- the list ---- */
 
 static bool
-each_item(void *arg, struct str item, struct error *err)
+put_item(void *arg, struct str item, struct error *err)
 {
 	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
 	struct reflector *r = arg;
@@ -370,13 +352,13 @@ read_items(struct reflector *r, struct http_stream *stream, struct json_split *s
 		if (total > LIMIT_LIST_BODY)
 			return err_set(err, ERR_INVALID, "the list is larger than %zu bytes",
 			               LIMIT_LIST_BODY);
-		if (!json_split_feed(split, bytes, each_item, r, err))
+		if (!json_split_feed(split, bytes, put_item, r, err))
 			return false;
 	}
 }
 
-/* Is this the whole list, and of our kind? Whatever else came with status 200 must not remove
- * anything. */
+/* Is this a whole list of our kind? Objects that are not in it will be removed, so any other answer
+ * with status 200 must be refused. */
 static bool
 check_head(const struct reflector *r, yyjson_val *head, struct str *ret_rv, struct error *err)
 {
@@ -385,17 +367,15 @@ check_head(const struct reflector *r, yyjson_val *head, struct str *ret_rv, stru
 	(void)json_str(head, "kind", &kind);
 	if (!str_ends(kind, STR("List")) || !str_eq_c(str_head(kind, kind.len - 4), r->kind->name))
 		return err_set(err, ERR_INVALID,
-		               "the answer is a \"%" STR_FMT "\" and not a %sList", STR_ARG(kind),
-		               r->kind->name);
+		               "the answer has kind \"%" STR_FMT "\" instead of %sList",
+		               STR_ARG(kind), r->kind->name);
 	if (!yyjson_obj_get(head, "items"))
-		return err_set(err, ERR_INVALID, "the list has no items member");
+		return err_set(err, ERR_INVALID, "the list has no member \"items\"");
 	if (json_str(head, "metadata.continue", &more) != JSON_ABSENT && more.len > 0)
-		return err_set(err, ERR_INVALID,
-		               "the list is only a part, though all was asked for");
+		return err_set(err, ERR_INVALID, "the answer is only a part of the list");
 	if (json_str(head, "metadata.resourceVersion", ret_rv) != JSON_FOUND || ret_rv->len == 0 ||
 	    ret_rv->len > LIMIT_NAME)
-		return err_set(err, ERR_INVALID,
-		               "the list has no resourceVersion that can be used");
+		return err_set(err, ERR_INVALID, "the list has no usable resourceVersion");
 	return true;
 }
 
@@ -431,7 +411,8 @@ receive_list(struct reflector *r, struct http_stream *stream, bool is_newest, st
 
 #define ANY_VERSION STR("0")
 
-/* rv: ANY_VERSION: any state; a version: that state or a newer one; empty: the newest state. */
+/* Lists the state that rv selects: with ANY_VERSION the one in the server's cache, with a version
+ * that one or a newer one, empty the newest in etcd. */
 static bool
 list_at(struct reflector *r, struct str rv, struct error *err)
 {
@@ -450,8 +431,8 @@ list_at(struct reflector *r, struct str rv, struct error *err)
 	       receive_list(r, stream, /*is_newest=*/rv.len == 0, err);
 }
 
-/* The server does not know our version: too old for it, or, after etcd went back to a backup, not
- * there yet. */
+/* Does the server not know our version, because it is too old, or because etcd was restored from a
+ * backup that is older? */
 static bool
 is_version_unknown(const struct error *err)
 {
@@ -506,8 +487,9 @@ list(struct reflector *r, struct error *err)
 
 /* ---- silent watches ---- */
 
+/* Lists at most one object from a state that is not older than the last version seen. */
 static bool
-ask_for_last_version(struct reflector *r, struct error *err)
+list_last_version(struct reflector *r, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf target = BUF_INIT(LIMIT_HTTP_URL);
 	CLEANUP(http_stream_closep) struct http_stream *stream = NULL;
@@ -521,19 +503,18 @@ ask_for_last_version(struct reflector *r, struct error *err)
 	return open_stream(r, &call, &request, &stream, err);
 }
 
-/* Asks whether the API server knows the last version that was seen, by a list of one object that
- * must not be older: at most one small request that is answered in SILENCE_NS. False with ERR_GONE
- * if it does not: everything has to be listed. Other failures say nothing about the version, and
- * the watch continues. */
+/* Asks whether the API server knows the last version seen. This costs at most one small request in
+ * SILENCE_NS, if it is answered. False with ERR_GONE if the server does not know it: everything
+ * must be listed. Other failures say nothing about the version, and the watch continues. */
 static bool
 probe(struct reflector *r, struct error *err)
 {
 	struct error why;
-	bool is_known = ask_for_last_version(r, &why);
+	bool is_known = list_last_version(r, &why);
 	bool is_unknown = !is_known && is_version_unknown(&why);
 
 	put_off_probe(r);
-	if (!is_known && is_silence(&why))
+	if (!is_known && is_without_answer(&why))
 		r->probe_ns = clock_deadline(clock_mono(r->clock), PROBE_RETRY_NS);
 	metric_inc(metric_of(&probes, r->kind->name,
 	                     is_known     ? "known"
@@ -545,11 +526,10 @@ probe(struct reflector *r, struct error *err)
 			          LOG_CSTR("kind", r->kind->name), LOG_ERR(&why));
 		return true;
 	}
-	log_warn(
-		"the API server does not know the version that was seen last, listing everything: its "
-		"data was restored from a backup, or it is far behind",
-		LOG_CSTR("kind", r->kind->name), LOG_STR("version", buf_str(&r->last_rv)),
-		LOG_ERR(&why));
+	log_warn("the API server does not know the last version seen, listing everything: its "
+	         "data was restored from a backup, or it is far behind",
+	         LOG_CSTR("kind", r->kind->name), LOG_STR("version", buf_str(&r->last_rv)),
+	         LOG_ERR(&why));
 	r->wants_newest = true;
 	*err = why;
 	err->code = ERR_GONE;
@@ -558,20 +538,12 @@ probe(struct reflector *r, struct error *err)
 
 /* ---- the watch ---- */
 
+/* Applies an event to the store. Its version is remembered only if the object was understood, so
+ * that a watch from there does not skip it. */
 static bool
-remove_object(struct reflector *r, yyjson_val *val, struct error *err)
+apply_event(struct reflector *r, const struct watch_event *event, struct error *err)
 {
 	CLEANUP(object_unrefp) struct object *last = NULL;
-
-	if (!r->kind->parse(val, &last, err))
-		return err_wrap(err, "a deletion cannot be read");
-	store_remove(r->store, last);
-	return true;
-}
-
-static bool
-apply(struct reflector *r, const struct watch_event *event, struct error *err)
-{
 	bool is_skipped = false;
 
 	switch (event->type) {
@@ -581,15 +553,16 @@ apply(struct reflector *r, const struct watch_event *event, struct error *err)
 			return false;
 		break;
 	case WATCH_DELETED:
-		if (!remove_object(r, event->object, err))
-			return false;
+		if (!r->kind->parse(event->object, &last, err))
+			return err_wrap(err, "a deletion event cannot be parsed");
+		store_remove(r->store, last);
 		break;
 	case WATCH_BOOKMARK:
 		break;
 	case WATCH_ERROR:
 		return watch_status_error(event->object, err);
 	case WATCH_SKIPPED:
-		log_debug("an event of another kind or without a version, ignoring",
+		log_debug("ignoring an event of another kind or without a version",
 		          LOG_CSTR("kind", r->kind->name));
 		return true;
 	}
@@ -608,7 +581,7 @@ apply_line(struct reflector *r, struct str line, struct error *err)
 	    !watch_read(r->kind, yyjson_doc_get_root(doc), &event, err))
 		return false;
 	metric_inc(metric_of(&events, r->kind->name, watch_type_name(event.type)));
-	if (!apply(r, &event, err))
+	if (!apply_event(r, &event, err))
 		return false;
 	count_objects(r);
 	return true;
@@ -630,13 +603,13 @@ handle_line(struct reflector *r, struct str line, struct error *err)
 }
 
 struct watch {
-	int64_t opened_ns; /* before the request was sent */
-	int64_t deadline_ns;
+	int64_t opened_ns;   /* just before the request was sent */
+	int64_t deadline_ns; /* its time-out and WATCH_GRACE_NS have passed */
 	unsigned n_events;
-	bool is_open; /* the server has taken it up */
+	bool is_open; /* the server answered with 200 */
 };
 
-/* The next line. While none comes, the watch stays open and is probed. */
+/* Waits for the next line, with probes while the watch is silent. */
 static bool
 next_line(struct reflector *r, const struct watch *w, struct http_stream *stream, struct str *ret,
           struct error *err)
@@ -654,9 +627,9 @@ next_line(struct reflector *r, const struct watch *w, struct http_stream *stream
 	}
 }
 
-/* Until the watch ends regularly (true), or otherwise. */
+/* Applies events until the watch ends. True if that is its regular end. */
 static bool
-consume(struct reflector *r, struct watch *w, struct http_stream *stream, struct error *err)
+read_events(struct reflector *r, struct watch *w, struct http_stream *stream, struct error *err)
 {
 	struct str line;
 
@@ -685,8 +658,8 @@ run_watch(struct reflector *r, struct watch *w, struct error *err)
 		                        .timeout_ms = HEADERS_TIMEOUT_MS,
 		                        .is_endless = true };
 
-	/* A probe may be due here, because a proxy may end silent watches sooner than SILENCE_NS
-	 * each time. */
+	/* If a proxy ends each silent watch before SILENCE_NS has passed, this is the only place
+	 * where a probe becomes due. */
 	if (clock_mono(r->clock) >= r->probe_ns && !probe(r, err))
 		return false;
 	buf_addf(&target, "%s?watch=true&allowWatchBookmarks=true&timeoutSeconds=%lld",
@@ -699,11 +672,11 @@ run_watch(struct reflector *r, struct watch *w, struct error *err)
 		return false;
 	w->is_open = true;
 	r->watch_opened_ns = w->opened_ns;
-	return consume(r, w, stream, err);
+	return read_events(r, w, stream, err);
 }
 
 enum next {
-	NEXT_WATCH, /* from where this one ended */
+	NEXT_WATCH, /* from the last version seen */
 	NEXT_WATCH_LATER,
 	NEXT_LIST,
 	NEXT_LIST_LATER,
@@ -715,21 +688,12 @@ after_failure(const struct reflector *r, const struct watch *w, const struct err
 	if (err->code == ERR_GONE)
 		return clock_mono(r->clock) - r->listed_ns < JUST_LISTED_NS ? NEXT_LIST_LATER
 		                                                            : NEXT_LIST;
-	if (err->code == ERR_THROTTLED || (!w->is_open && is_silence(err)))
+	if (err->code == ERR_THROTTLED || (!w->is_open && is_without_answer(err)))
 		return NEXT_WATCH_LATER;
 	return NEXT_LIST_LATER;
 }
 
-/* It ended, or its connection did. */
-static enum next
-after_end(const struct watch *w, int64_t lived_ns, struct error *err)
-{
-	if (lived_ns >= SHORT_WATCH_NS || w->n_events > 0)
-		return NEXT_WATCH;
-	(void)err_set(err, ERR_UNAVAILABLE, "the watch ended within a second, without an event");
-	return NEXT_LIST_LATER;
-}
-
+/* Runs one watch and decides what comes next; *err says why unless that is NEXT_WATCH. */
 static enum next
 watch_once(struct reflector *r, struct error *err)
 {
@@ -742,14 +706,18 @@ watch_once(struct reflector *r, struct error *err)
 	if (w.is_open &&
 	    (lived_ns >= LONG_WATCH_NS || (lived_ns >= PROVEN_WATCH_NS && w.n_events > 0)))
 		r->backoff_ns = BACKOFF_FIRST_NS;
-	if (is_ok || (w.is_open && is_silence(err)))
-		return after_end(&w, lived_ns, err);
-	return after_failure(r, &w, err);
+	if (!is_ok && !(w.is_open && is_without_answer(err)))
+		return after_failure(r, &w, err);
+	/* the watch ended, or its connection did */
+	if (lived_ns >= SHORT_WATCH_NS || w.n_events > 0)
+		return NEXT_WATCH;
+	(void)err_set(err, ERR_UNAVAILABLE, "the watch ended within a second, without an event");
+	return NEXT_LIST_LATER;
 }
 
-/* Returns when a new list is due. */
+/* Watches until a new list is due. */
 static void
-watch(struct reflector *r)
+watch_until_list(struct reflector *r)
 {
 	struct error err = { 0 };
 	enum next next;
@@ -775,7 +743,7 @@ watch(struct reflector *r)
 }
 
 static void *
-run(void *arg)
+reflector_run(void *arg)
 {
 	struct reflector *r = arg;
 	struct error err = { 0 };
@@ -783,7 +751,7 @@ run(void *arg)
 	while (!cancel_is_fired(r->cancel)) {
 		watchdog_promise(clock_deadline(clock_mono(r->clock), WATCHDOG_WORK_NS));
 		if (list(r, &err)) {
-			watch(r);
+			watch_until_list(r);
 		} else if (!cancel_is_fired(r->cancel)) {
 			note_failure(r, "list", &err);
 			(void)back_off(r, &err);
@@ -811,7 +779,7 @@ reflector_new(const struct reflector_config *config)
 	r->list_reason = "start";
 	r->metrics = metrics_of(r->kind);
 	metrics_on_scrape(set_watch_age, r);
-	thread_start(&r->thread, "reflector", run, r);
+	thread_start(&r->thread, "reflector", reflector_run, r);
 	return r;
 }
 

@@ -1,12 +1,14 @@
-/* kube/reflector.h: keeps a store like the API server's collection, by list and watch.
+/* kube/reflector.h: keeps a store equal to a collection of the API server, by list and watch.
  *
- * One thread. Lists from the API server's cache, unpaged, cut into objects as they arrive; then
- * watches with bookmarks from the list's version. A watch that ends regularly is resumed where it
- * was; 410 Gone leads to a new list; anything else backs off 0.8 s doubling to 30 s with jitter and
- * resumes or lists again (docs/spec/kube-client.md, "Reflector"). A connection that falls silent is
- * given up at the watch's own time-out + 30 s; dead peers sooner, by TCP (http/http.c). Where
- * neither event nor bookmark came for 120 s, the API server is asked whether it knows the last
- * version at all; if not, everything is listed.
+ * Each reflector has one thread. It lists from the API server's cache, unpaged, and cuts the answer
+ * into objects as they arrive; then it watches with bookmarks from the list's version. A watch that
+ * ends regularly is reopened from the last version seen. 410 Gone leads to a new list. After any
+ * other failure it backs off, from 0.8 s doubling to 30 s with jitter, and watches or lists again
+ * (docs/spec/kube-client.md, "Reflector").
+ *
+ * A silent connection is given up 30 s after the watch's own time-out; TCP notices a dead peer
+ * sooner (http/curl.c). After 120 s without event and bookmark, the API server is asked whether it
+ * knows the last version seen; if not, everything is listed.
  *
  * Memory: one object at a time, whatever the server sends (base/split.h, LIMIT_WATCH_LINE).
  */
@@ -25,14 +27,14 @@ struct reflector_config {
 	struct cancel *cancel;  /* ends the thread */
 	const char *host;       /* label for metrics, as kube_client.host; borrowed */
 	const char *user_agent; /* as kube_client.user_agent */
-	struct str
-		min_version; /* the first list is not older than this; empty: any will do; copied */
-	int64_t watch_min_s; /* 0: 300; the time-out of a watch is uniform in [min, 2 min] */
+	struct str min_version; /* the first list must not be older; empty: any age; copied */
+	int64_t watch_min_s;    /* a watch's time-out is random in [min, 2 min]; 0: 300 */
 };
 
 /** Starts the thread. config is copied. */
 struct reflector *reflector_new(const struct reflector_config *config);
-/** Waits for the thread, which ends when the token is fired. NULL is fine. */
+/** Waits for the thread, which ends when the token is fired, and frees the reflector. NULL is
+ * allowed. */
 void reflector_free(struct reflector *);
 
 #endif

@@ -1004,7 +1004,7 @@ keeps_an_object_that_cannot_be_read(void **state)
 	check_watch(f, 3, "30");
 	check_version(f, "a", "3");
 	check_version(f, "b", NULL);
-	assert_int_equal(count_logged(f, "cannot be read"), 1);
+	assert_int_equal(count_logged(f, "cannot be parsed"), 1);
 }
 
 static void

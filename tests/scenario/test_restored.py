@@ -98,6 +98,6 @@ def test_without_election_silence_is_noticed(cluster, api, inventory, proxy, ccm
     with open(leap, "r+b") as file:
         file.write(struct.pack("q", 150))
     proxy.accept_again()
-    one.wait_log("does not know the version that was seen last.*kind=Node", 3 * PATIENCE_S)
+    one.wait_log("does not know the last version seen.*kind=Node", 3 * PATIENCE_S)
     api.wait_node("before", is_initialized)
     initialise(api, "after", "10.0.0.2")
