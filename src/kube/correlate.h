@@ -1,13 +1,13 @@
-/* kube/correlate.h: which events are written, and how: client-go's rules, in its order. Only for
- * kube/recorder.c.
+/* kube/correlate.h: decides which events are written, and how, by the rules of client-go
+ * (tools/record/events_cache.go) in the same order. Only for kube/recorder.c.
  *
- * Ten different messages for one reason within 600 s become one event; a repeat raises the count of
- * the first; of each object 25 events and one more per 5 min are let through. What is remembered of
- * the past are three caches of small records, each bounded by LIMIT_EVENT_CACHE. A record goes when
- * it no longer says anything (a group after its window, a filter when it is full again, a count
- * when the server has forgotten the event too), so that a quiet program holds none.
+ * Ten different messages for one reason within 600 s become one event; a repeated event raises the
+ * count of the first; 25 events per object and one more per 5 min are written. Past events are kept
+ * as small records in three caches, each bounded by LIMIT_EVENT_CACHE. A record is freed when it
+ * has no effect any more: a group after its window, a bucket when it is full again, a count when
+ * the API server has dropped the event as well. So a program without events holds none.
  *
- * Time is given, not read. Threads: one at a time.
+ * The time is an argument, so this file needs no clock. Threads: one at a time.
  */
 #ifndef CCMD_KUBE_CORRELATE_H
 #define CCMD_KUBE_CORRELATE_H
@@ -15,14 +15,14 @@
 #include "base/map.h"
 #include "kube/recorder.h"
 
-/** An event that waits; one allocation. */
+/** A queued event, in one allocation. */
 struct event {
 	struct event *next;
 	const char *component, *reason; /* literals */
 	enum event_type type;
-	int64_t wall_ns; /* no other has the same: it becomes part of the name */
+	int64_t wall_ns; /* unique in this process, because it becomes part of the name */
 	struct str api_version, kind, namespace, name, uid, message;
-	char bytes[]; /* of the above */
+	char bytes[]; /* what the views above point to */
 };
 
 /** What to write for an event after correlation. */
@@ -50,12 +50,12 @@ struct correlator {
 void correlator_init(struct correlator *c);
 void correlator_fini(struct correlator *c);
 
-/** Notes the event and tells what to write. False when it is to be dropped; it still counts then.
+/** Records the event and decides what to write. False if it must be dropped, although it counts.
  * *ret borrows from e and arena. */
 NODISCARD bool correlator_take(struct correlator *c, const struct event *e, int64_t now_boot_ns,
                                struct arena *arena, struct sighting *ret);
 
-/** Forgets what is too old. Returns when (boot) there will be something to forget again, or
+/** Frees records that are too old. Returns when (boot) the next one will be too old, or
  * CLOCK_FOREVER. */
 int64_t correlator_forget(struct correlator *c, int64_t now_boot_ns);
 

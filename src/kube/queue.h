@@ -1,8 +1,7 @@
 /* kube/queue.h: keys waiting to be reconciled, each at most once.
- *
- * A key added while being worked on is remembered and handed out again after queue_done(), so one
- * key is never worked on twice at the same time. Failed keys come back later: the delay doubles up
- * to a maximum, plus up to two fifths at random (base/backoff.h).
+ * A key that is added while a worker has it is handed out again after queue_done(), so no key is
+ * ever worked on by two workers. Failed keys return later: the delay doubles up to a maximum, plus
+ * up to two fifths at random (base/backoff.h).
  *
  * Threads: every function may be called from any thread.
  */
@@ -25,17 +24,18 @@ struct queue_config {
 };
 
 struct queue *queue_new(const struct queue_config *config);
-/** Every key must be done. NULL is fine. */
+/** All keys that were handed out must be done. NULL is allowed. */
 void queue_free(struct queue *);
 DEFINE_CLEANUP(struct queue, queue_free)
 
-/** Adds a key (copied): handed out as soon as a worker is free. Nothing happens when it waits
- * already. */
+/** Adds a key, which is copied. It is handed out as soon as a worker is free. A key that is in the
+ * queue already is not added again. */
 void queue_add(struct queue *q, struct str key);
-/** Adds it after a while; of several times the earliest counts. A plain queue_add() does not wait
- * for it. */
+/** Adds the key after a delay; of several delays the earliest end counts. queue_add() adds it
+ * immediately nevertheless. */
 void queue_add_after(struct queue *q, struct str key, int64_t delay_ns);
-/** Adds it after the delay its failures have earned, which this call counts. Returns that delay. */
+/** Counts a failure of the key and adds it after the delay for that number of failures, which is
+ * returned. */
 int64_t queue_add_failed(struct queue *q, struct str key,
                          int64_t max_delay_ns /* 0: the queue's */);
 /** Adds the key after the delay, or soon after the next queue_release(): for keys that wait
@@ -61,14 +61,14 @@ unsigned queue_failures(struct queue *q, struct str key);
  */
 NODISCARD bool queue_get(struct queue *q, int64_t deadline_ns, struct str *ret, struct error *err);
 
-/** For the loop of a worker: waits for as long as it takes. When the thread has nothing to do after
- * a burst, it gives back the memory that it left behind. *n_busy: 0 at first, then this
- * function's. False when the queue was shut down. */
+/** For the loop of a worker: waits without a deadline. A thread that becomes idle after a burst
+ * returns free memory to the system. *n_busy must be 0 at first and belongs to this function. False
+ * when the queue was shut down. */
 NODISCARD bool queue_get_or_rest(struct queue *q, unsigned *n_busy, struct str *ret);
-/** Gives the key back; it is handed out again if it was added meanwhile. */
+/** Returns the key to the queue; it is handed out again if it was added in the meantime. */
 void queue_done(struct queue *q, struct str key);
 
-/** No more keys are handed out, waiting workers return. */
+/** No more keys are handed out, and waiting workers return. */
 void queue_shut_down(struct queue *q);
 /** Waits until no key is being worked on; false when the deadline (mono) passed first. After
  * queue_shut_down(). */

@@ -1,9 +1,10 @@
-/* kube/recorder.h: Events that `kubectl describe` shows.
+/* kube/recorder.h: writes the Events that `kubectl describe` shows.
  *
- * recorder_event() never blocks and never fails: it puts the event on a queue of LIMIT_EVENT_QUEUE;
- * one thread writes them in the background, only while no other request waits. What does not fit is
- * dropped and counted. Repeats raise the count of the first, floods are combined, and per object 25
- * events and one more per 5 min are let through (docs/spec/kube-client.md, "Event limits").
+ * recorder_event() never blocks and never fails: it puts the event on a queue of LIMIT_EVENT_QUEUE.
+ * One thread writes the queued events in the background, only while no other request waits. Events
+ * that do not fit are dropped and counted. A repeated event raises the count of the first, similar
+ * events are combined, and 25 events per object and one more per 5 min are written
+ * (docs/spec/kube-client.md, "Event limits").
  *
  * Threads: any.
  */
@@ -28,16 +29,16 @@ struct event_object {
 struct recorder;
 
 struct recorder *recorder_new(struct kube_client *client, struct clock *clock);
-/** Writes what is queued for up to flush_ms, then ends the thread. NULL is fine. */
+/** Writes queued events for up to flush_ms, then ends the thread. NULL is allowed. */
 void recorder_free(struct recorder *, int64_t flush_ms);
 
-/** component: "cloud-node-controller", …, a literal. reason: UpperCamelCase, a literal. message is
- * cut to LIMIT_EVENT_MESSAGE. Everything else is copied. */
+/** Queues an event. component ("cloud-node-controller") and reason (UpperCamelCase) must be
+ * literals. message is shortened to LIMIT_EVENT_MESSAGE. All other arguments are copied. */
 void recorder_event(struct recorder *, const char *component, const struct event_object *object,
                     enum event_type type, const char *reason, struct str message);
-/** The same, ahead of all that came by recorder_event(), and also where these are as many as may:
- * for the few of a process that tell what it is now. At the end there may be no time for the
- * others. */
+/** Like recorder_event(), but the event goes to the front of the queue and is accepted even when
+ * the queue is full. It is for the few events about the process itself (leader election): at
+ * shutdown there may be no time for the others. */
 void recorder_event_first(struct recorder *, const char *component,
                           const struct event_object *object, enum event_type type,
                           const char *reason, struct str message);
