@@ -1,9 +1,17 @@
 /* serve/connection.c: one client, from accept to close.
  *
- * A state, one deadline for it, and what the socket must become for it to go on. Deadlines are set
- * where a state begins and never moved by bytes that trickle in. Nothing is read while a handler
- * has the request, so what a client sends ahead stays in the kernel. Each turn of the loop serves a
- * connection one request at most.
+ * 	HANDSHAKE -> HEAD -> BODY -> PENDING -> WRITING -> IDLE -> HEAD ...
+ * 	                                           |
+ * 	                                           +-> CLOSING
+ *
+ * A connection has a state, one deadline for that state, and the event of its socket that it waits
+ * for. The deadline is set where the state begins, and bytes that arrive do not move it: otherwise
+ * a client could hold a connection for ever by sending one byte now and then. Every deadline closes
+ * the connection without an answer.
+ *
+ * In PENDING a handler has the request. Nothing is read then, so what a client sends ahead stays in
+ * the kernel's buffer. A connection gets at most one request served in a turn of the loop, so that
+ * pipelined requests cannot keep the loop from other connections.
  */
 #include <errno.h>
 #include <openssl/err.h>
@@ -15,8 +23,8 @@
 
 enum {
 	READ_BYTES = 4096,
-	MAX_DISCARDS = 16, /* reads a turn, of what nobody wants */
-	MANY_CONNECTIONS = 16,
+	MAX_DISCARDS = 16,     /* reads in one turn of bytes that are thrown away */
+	MANY_CONNECTIONS = 16, /* so many at a time are worth giving memory back afterwards */
 };
 
 enum io {
@@ -52,7 +60,7 @@ plain_outcome(ssize_t result, enum io wants)
 }
 
 static enum io
-read_some(struct connection *c)
+connection_read(struct connection *c)
 {
 	size_t n = 0;
 	enum io io;
@@ -73,7 +81,7 @@ read_some(struct connection *c)
 }
 
 static enum io
-write_bytes(struct connection *c, const char *bytes, size_t len, size_t *ret_n)
+connection_write(struct connection *c, const char *bytes, size_t len, size_t *ret_n)
 {
 	ssize_t put;
 
@@ -96,7 +104,7 @@ static const enum connection_rank ranks[] = {
 };
 
 static void
-enter(struct connection *c, enum connection_state state)
+connection_enter(struct connection *c, enum connection_state state)
 {
 	TAILQ_REMOVE(c->list, c, link);
 	c->state = state;
@@ -105,7 +113,7 @@ enter(struct connection *c, enum connection_state state)
 }
 
 static void
-set_deadline(struct connection *c, int64_t ms)
+connection_set_deadline(struct connection *c, int64_t ms)
 {
 	struct timeval tv = { .tv_sec = ms / MS_PER_SEC, .tv_usec = ms % MS_PER_SEC * 1000 };
 
@@ -113,24 +121,25 @@ set_deadline(struct connection *c, int64_t ms)
 }
 
 static void
-become_idle(struct connection *c)
+connection_become_idle(struct connection *c)
 {
 	buf_fini(&c->out);
 	c->n_sent = c->wanted = c->n_searched = 0;
 	if (c->in.len > 0) {
-		enter(c, CONNECTION_HEAD);
-		set_deadline(c, c->server->limits.headers_ms);
+		connection_enter(c, CONNECTION_HEAD);
+		connection_set_deadline(c, c->server->limits.headers_ms);
 		return;
 	}
 	buf_fini(&c->in);
-	enter(c, CONNECTION_IDLE);
-	set_deadline(c, c->server->limits.idle_ms);
+	connection_enter(c, CONNECTION_IDLE);
+	connection_set_deadline(c, c->server->limits.idle_ms);
 }
 
-/* Not closed outright: what the client still sends would be answered with a reset, and that may
- * overtake the answer. */
+/* Closes our direction and waits for the client to close its own. close() would make the kernel
+ * answer further bytes of the client with a reset, and the client may see the reset before it has
+ * read our answer. */
 static void
-begin_close(struct connection *c)
+connection_begin_close(struct connection *c)
 {
 	ERR_clear_error();
 	if (c->ssl && SSL_is_init_finished(c->ssl))
@@ -138,16 +147,17 @@ begin_close(struct connection *c)
 	(void)shutdown(c->fd, SHUT_WR);
 	buf_fini(&c->in);
 	buf_fini(&c->out);
-	enter(c, CONNECTION_CLOSING);
-	set_deadline(c, c->server->limits.linger_ms);
+	connection_enter(c, CONNECTION_CLOSING);
+	connection_set_deadline(c, c->server->limits.linger_ms);
 }
 
-/* ---- steps: each does what it can, and says what it waits for ---- */
+/* ---- steps: each does what it can, and returns what it waits for ---- */
 
 static const char plain_refusal[] =
 	"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n";
 
-/* Go's courtesy, which saves people time. */
+/* A client that speaks plain HTTP to this port gets an answer that explains it, as from Go's
+ * net/http (server.go, conn.serve). */
 static bool
 is_plain_http(void)
 {
@@ -157,7 +167,7 @@ is_plain_http(void)
 }
 
 static enum io
-shake_hands(struct connection *c)
+connection_shake_hands(struct connection *c)
 {
 	enum io io = IO_DONE;
 
@@ -166,39 +176,39 @@ shake_hands(struct connection *c)
 		io = tls_outcome(c, SSL_do_handshake(c->ssl));
 	}
 	if (io == IO_DONE)
-		enter(c, CONNECTION_HEAD);
+		connection_enter(c, CONNECTION_HEAD);
 	if (io != IO_ENDED || !is_plain_http())
 		return io;
 	(void)send(c->fd, plain_refusal, sizeof(plain_refusal) - 1, MSG_NOSIGNAL);
-	begin_close(c);
+	connection_begin_close(c);
 	return IO_DONE;
 }
 
 static void
-begin_answer(struct connection *c)
+connection_begin_answer(struct connection *c)
 {
-	enter(c, CONNECTION_WRITING);
-	set_deadline(c, c->server->limits.write_ms);
+	connection_enter(c, CONNECTION_WRITING);
+	connection_set_deadline(c, c->server->limits.write_ms);
 }
 
 static void
-refuse(struct connection *c, int status)
+connection_refuse(struct connection *c, int status)
 {
 	answer_refuse(&c->out, status, clock_wall(c->server->clock));
 	c->closes = true;
-	begin_answer(c);
+	connection_begin_answer(c);
 }
 
-/* Gives the whole request away; what was sent behind it stays for later. */
+/* Passes the whole request to the handler. Bytes of a further request stay in c->in. */
 static void
-hand_over(struct connection *c)
+connection_hand_over(struct connection *c)
 {
 	struct server *s = c->server;
 	struct server_request *r;
 	int status = s->n_requests < s->limits.n_requests ? request_new(c, &r) : 503;
 
 	if (status != 0) {
-		refuse(c, status);
+		connection_refuse(c, status);
 		return;
 	}
 	buf_consume(&c->in, c->wanted);
@@ -206,100 +216,92 @@ hand_over(struct connection *c)
 	c->request = r;
 	s->n_requests++;
 	event_del(&c->timer);
-	enter(c, CONNECTION_PENDING);
+	connection_enter(c, CONNECTION_PENDING);
 	s->handle(s->arg, r);
 }
 
+/* The head is complete. The body gets a deadline of its own. If "100 Continue" does not fit into
+ * the socket's buffer, the connection is closed: that happens only to a client that does not read.
+ */
 static enum io
-invite_body(struct connection *c)
+connection_begin_body(struct connection *c, const struct head *head)
 {
-	static const char text[] = "HTTP/1.1 100 Continue\r\n\r\n";
+	static const char go_ahead[] = "HTTP/1.1 100 Continue\r\n\r\n";
 	size_t n = 0;
 
-	(void)write_bytes(c, text, sizeof(text) - 1, &n);
-	return n == sizeof(text) - 1 ? IO_DONE : IO_ENDED;
-}
-
-/* The head is whole: now its body, for which the clock starts again. */
-static enum io
-begin_body(struct connection *c, const struct head *head)
-{
 	c->wanted = head->len + head->body_len;
 	if (c->in.len >= c->wanted)
 		return IO_DONE;
-	enter(c, CONNECTION_BODY);
-	set_deadline(c, c->server->limits.headers_ms);
-	return head->expects_continue ? invite_body(c) : IO_DONE;
+	connection_enter(c, CONNECTION_BODY);
+	connection_set_deadline(c, c->server->limits.headers_ms);
+	if (!head->expects_continue)
+		return IO_DONE;
+	(void)connection_write(c, go_ahead, sizeof(go_ahead) - 1, &n);
+	return n == sizeof(go_ahead) - 1 ? IO_DONE : IO_ENDED;
 }
 
 static enum io
-look_at_head(struct connection *c)
+connection_parse_head(struct connection *c)
 {
 	struct head head;
 	int status = head_parse_on(buf_str(&c->in), c->n_searched, &head);
 
 	c->n_searched = c->in.len;
 	if (status > 0)
-		refuse(c, status);
-	return status == HEAD_WHOLE ? begin_body(c, &head) : IO_DONE;
-}
-
-/* The first bytes of another request. */
-static void
-wake(struct connection *c)
-{
-	if (c->state != CONNECTION_IDLE || c->in.len == 0)
-		return;
-	enter(c, CONNECTION_HEAD);
-	set_deadline(c, c->server->limits.headers_ms);
+		connection_refuse(c, status);
+	return status == HEAD_WHOLE ? connection_begin_body(c, &head) : IO_DONE;
 }
 
 static bool
-is_reading(const struct connection *c)
+connection_is_reading(const struct connection *c)
 {
 	return c->state == CONNECTION_IDLE || c->state == CONNECTION_HEAD ||
 	       c->state == CONNECTION_BODY;
 }
 
-/* What came with the request before is looked at first: for that no socket becomes readable. */
+/* Bytes that arrived together with the previous request are parsed before anything is read: they
+ * are in c->in already, so the socket does not become readable for them. */
 static enum io
-read_request(struct connection *c)
+connection_read_request(struct connection *c)
 {
 	enum io io = IO_DONE;
 
 	if (c->state == CONNECTION_HEAD && c->wanted == 0 && c->in.len > 0)
-		io = look_at_head(c);
-	if (io != IO_DONE || !is_reading(c))
+		io = connection_parse_head(c);
+	if (io != IO_DONE || !connection_is_reading(c))
 		return io;
 	if (c->wanted > 0 && c->in.len >= c->wanted) {
-		hand_over(c);
+		connection_hand_over(c);
 		return IO_DONE;
 	}
-	io = read_some(c);
+	io = connection_read(c);
 	if (c->in.len == 0 && io != IO_DONE)
 		buf_fini(&c->in);
-	wake(c);
+	if (c->state == CONNECTION_IDLE && c->in.len > 0) { /* the first bytes of another request */
+		connection_enter(c, CONNECTION_HEAD);
+		connection_set_deadline(c, c->server->limits.headers_ms);
+	}
 	return io;
 }
 
 static enum io
-write_answer(struct connection *c)
+connection_write_answer(struct connection *c)
 {
 	size_t n = 0;
-	enum io io = write_bytes(c, c->out.ptr + c->n_sent, c->out.len - c->n_sent, &n);
+	enum io io = connection_write(c, c->out.ptr + c->n_sent, c->out.len - c->n_sent, &n);
 
 	c->n_sent += n;
 	if (io != IO_DONE || c->n_sent < c->out.len)
 		return io;
 	if (c->closes)
-		begin_close(c);
+		connection_begin_close(c);
 	else
-		become_idle(c);
+		connection_become_idle(c);
 	return IO_DONE;
 }
 
 static enum io
-discard(struct connection *c)
+connection_discard(struct connection *c)
 {
 	char bytes[READ_BYTES];
 	enum io io = IO_DONE;
@@ -310,52 +312,52 @@ discard(struct connection *c)
 }
 
 static enum io
-step(struct connection *c)
+connection_step(struct connection *c)
 {
 	switch (c->state) {
 	case CONNECTION_HANDSHAKE:
-		return shake_hands(c);
+		return connection_shake_hands(c);
 	case CONNECTION_WRITING:
-		return write_answer(c);
+		return connection_write_answer(c);
 	case CONNECTION_CLOSING:
-		return discard(c);
+		return connection_discard(c);
 	default:
-		return read_request(c);
+		return connection_read_request(c);
 	}
 }
 
 /* ---- turns of the loop ---- */
 
-static void on_ready(evutil_socket_t fd UNUSED, short what UNUSED, void *arg);
+static void connection_on_ready(evutil_socket_t fd UNUSED, short what UNUSED, void *arg);
 
 static void
-wait_for(struct connection *c, short what)
+connection_wait_for(struct connection *c, short what)
 {
-	event_assign(&c->ready, c->server->loop, c->fd, what, on_ready, c);
+	event_assign(&c->ready, c->server->loop, c->fd, what, connection_on_ready, c);
 	event_add(&c->ready, NULL);
 }
 
 static void
-run(struct connection *c)
+connection_run(struct connection *c)
 {
 	enum io io = IO_DONE;
 
 	while (io == IO_DONE && c->state != CONNECTION_PENDING)
-		io = step(c);
+		io = connection_step(c);
 	if (io == IO_ENDED)
 		connection_free(c);
 	else if (io != IO_DONE)
-		wait_for(c, io == IO_WANTS_READ ? EV_READ : EV_WRITE);
+		connection_wait_for(c, io == IO_WANTS_READ ? EV_READ : EV_WRITE);
 }
 
 static void
-on_ready(evutil_socket_t fd UNUSED, short what UNUSED, void *arg)
+connection_on_ready(evutil_socket_t fd UNUSED, short what UNUSED, void *arg)
 {
-	run(arg);
+	connection_run(arg);
 }
 
 static void
-on_deadline(evutil_socket_t fd UNUSED, short what UNUSED, void *arg)
+connection_on_deadline(evutil_socket_t fd UNUSED, short what UNUSED, void *arg)
 {
 	connection_free(arg);
 }
@@ -364,14 +366,14 @@ void
 connection_answer(struct connection *c)
 {
 	c->request = NULL;
-	begin_answer(c);
-	run(c);
+	connection_begin_answer(c);
+	connection_run(c);
 }
 
 /* ---- life ---- */
 
 static void
-name_peer(struct connection *c, const struct sockaddr_storage *peer)
+connection_name_peer(struct connection *c, const struct sockaddr_storage *peer)
 {
 	const struct sockaddr_in *v4 = (const struct sockaddr_in *)peer;
 	const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)peer;
@@ -380,22 +382,6 @@ name_peer(struct connection *c, const struct sockaddr_storage *peer)
 		inet_ntop(AF_INET, &v4->sin_addr, c->peer, sizeof(c->peer));
 	else if (peer->ss_family == AF_INET6)
 		inet_ntop(AF_INET6, &v6->sin6_addr, c->peer, sizeof(c->peer));
-}
-
-static struct ip
-source_of(const char *peer)
-{
-	struct ip ip = { 0 };
-
-	return ip_parse(str_c(peer), &ip) ? ip_source(&ip) : ip;
-}
-
-static void
-count_in(struct server *s)
-{
-	s->n_connections++;
-	if (s->n_connections > s->n_peak)
-		s->n_peak = s->n_connections;
 }
 
 void
@@ -408,27 +394,18 @@ connection_new(struct server *s, int fd, const struct sockaddr_storage *peer)
 	c->ssl = s->tls ? tls_server_accept(s->tls, fd) : NULL;
 	c->in = BUF_INIT(LIMIT_SERVER_HEADERS + LIMIT_SERVER_BODY + READ_BYTES);
 	c->out = BUF_INIT(SIZE_MAX / 2);
-	name_peer(c, peer);
-	c->source = source_of(c->peer);
-	event_assign(&c->ready, s->loop, fd, EV_READ, on_ready, c);
-	event_assign(&c->timer, s->loop, -1, 0, on_deadline, c);
+	connection_name_peer(c, peer);
+	if (ip_parse(str_c(c->peer), &c->source))
+		c->source = ip_source(&c->source);
+	event_assign(&c->ready, s->loop, fd, EV_READ, connection_on_ready, c);
+	event_assign(&c->timer, s->loop, -1, 0, connection_on_deadline, c);
 	c->list = &s->lists[RANK_WAITING];
 	TAILQ_INSERT_TAIL(c->list, c, link);
-	count_in(s);
-	set_deadline(c, s->limits.headers_ms);
-	run(c);
-}
-
-/* Many handshakes at a time leave some 60 kB each in the allocator; a probe now and then does not.
- */
-static void
-count_out(struct server *s)
-{
-	s->n_connections--;
-	if (s->n_peak < MANY_CONNECTIONS || s->n_connections > MANY_CONNECTIONS / 4)
-		return;
-	s->n_peak = s->n_connections;
-	alloc_trim();
+	s->n_connections++;
+	if (s->n_connections > s->n_peak)
+		s->n_peak = s->n_connections;
+	connection_set_deadline(c, s->limits.headers_ms);
+	connection_run(c);
 }
 
 void
@@ -446,11 +423,17 @@ connection_free(struct connection *c)
 	buf_fini(&c->in);
 	buf_fini(&c->out);
 	free(c);
-	count_out(s);
+	s->n_connections--;
+	/* many handshakes at the same time leave about 60 kB each in the allocator; a probe now and
+	 * then does not */
+	if (s->n_peak >= MANY_CONNECTIONS && s->n_connections <= MANY_CONNECTIONS / 4) {
+		s->n_peak = s->n_connections;
+		alloc_trim();
+	}
 }
 
 static size_t
-count_source(const struct server *s, const struct ip *source)
+connection_count_source(const struct server *s, const struct ip *source)
 {
 	const struct connection *c;
 	size_t n = 0;
@@ -474,7 +457,7 @@ connection_evict(struct server *s)
 	for (size_t i = 0; i < RANK_PENDING; i++) {
 		TAILQ_FOREACH(c, &s->lists[i], link)
 		{
-			size_t n = count_source(s, &c->source);
+			size_t n = connection_count_source(s, &c->source);
 
 			if (n > most) {
 				victim = c;

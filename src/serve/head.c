@@ -1,7 +1,13 @@
+/* serve/head.c: see head.h.
+ *
+ * The end of the head is found first; everything after that is parsed from complete lines, in
+ * views into the caller's bytes. Each parser returns HEAD_WHOLE or the status of a refusal, so the
+ * first problem decides.
+ */
 #include "serve/head.h"
 
 enum {
-	MAX_EMPTY_LINES = 4, /* before a request line: what a careless client sent behind a body */
+	MAX_EMPTY_LINES = 4, /* before a request line (RFC 9112 2.2) */
 	BAD_REQUEST = 400,
 	LENGTH_REQUIRED = 411,
 	CONTENT_TOO_LARGE = 413,
@@ -31,7 +37,7 @@ is_token(struct str s)
 	return s.len > 0;
 }
 
-/* No control character but the tab. */
+/* No control character except the tab. */
 static bool
 is_text(struct str s)
 {
@@ -54,7 +60,8 @@ trim_blanks(struct str s)
 	return s;
 }
 
-/* A line without its end; false at the end of the bytes. A line feed alone ends no line. */
+/* Returns a line without its end; false if there is none. A line feed alone does not end a line: a
+ * proxy that disagrees would see other headers than we do. */
 static bool
 next_line(struct str *rest, struct str *ret)
 {
@@ -77,7 +84,7 @@ method_of(struct str name)
 	return SERVER_OTHER;
 }
 
-/* "/path?query", "http://host/path?query", or "*", which no handler knows. */
+/* "/path?query", "http://host/path?query", or "*", for which there is no endpoint. */
 static bool
 parse_target(struct str target, struct head *h)
 {
@@ -136,7 +143,7 @@ parse_field(struct str line, struct head *h)
 	return HEAD_WHOLE;
 }
 
-/* Has one of the fields this word in its list? */
+/* Does one of the fields of that name contain the word in its list? */
 static bool
 lists(const struct head *h, struct str name, struct str word)
 {
@@ -151,7 +158,8 @@ lists(const struct head *h, struct str name, struct str word)
 	return false;
 }
 
-/* Chunks are not for the few small bodies that we take: RFC 9112 6.3 allows to ask for a length. */
+/* The few bodies that are accepted are small, so chunks are not supported: RFC 9112 6.3 allows
+ * refusing them with 411. Two lengths are refused even if they agree. */
 static int
 parse_length(struct head *h)
 {
@@ -193,14 +201,6 @@ parse_fields(struct str rest, struct head *h, bool is_11)
 	return status == HEAD_WHOLE ? check_fields(h, is_11) : status;
 }
 
-static struct str
-skip_empty_lines(struct str bytes)
-{
-	for (int i = 0; i < MAX_EMPTY_LINES && str_starts(bytes, STR("\r\n")); i++)
-		bytes = str_skip(bytes, 2);
-	return bytes;
-}
-
 /* Finds the two line ends that finish the head; NULL if they have not arrived yet. Up to three of
  * their four bytes may be among the bytes that were searched before. */
 static const char *
@@ -217,11 +217,14 @@ find_end(struct str bytes, struct str rest, size_t n_searched)
 int
 head_parse_on(struct str bytes, size_t n_searched, struct head *ret)
 {
-	struct str rest = skip_empty_lines(bytes), line;
-	const char *end = find_end(bytes, rest, n_searched);
+	struct str rest = bytes, line;
+	const char *end;
 	bool is_11;
 	int status;
 
+	for (int i = 0; i < MAX_EMPTY_LINES && str_starts(rest, STR("\r\n")); i++)
+		rest = str_skip(rest, 2);
+	end = find_end(bytes, rest, n_searched);
 	ret->n_fields = ret->body_len = 0;
 	ret->len = end ? (size_t)(end - bytes.ptr) + 4 : bytes.len;
 	if (ret->len > LIMIT_SERVER_HEADERS)
@@ -253,7 +256,7 @@ head_field(const struct head *h, struct str name, size_t n, struct str *ret)
 	return false;
 }
 
-/* The byte behind a '%', or -1. */
+/* The byte that two hex digits after a '%' stand for; -1: they do not, or it is NUL. */
 static int
 escaped_byte(struct str digits)
 {

@@ -1,8 +1,8 @@
 /* serve/head.h: the head of an HTTP/1.1 request (RFC 9112), read strictly.
  *
- * A pure function over bytes: nothing is kept, nothing allocated. What two programs could read in
- * two ways (a bare line feed, white space before a colon, folded lines, two lengths, control
- * characters) is refused.
+ * A pure function over bytes: it keeps nothing and allocates nothing. Input that two programs could
+ * read in two ways (a bare line feed, white space before a colon, folded lines, two lengths,
+ * control characters) is refused.
  */
 #ifndef CCMD_SERVE_HEAD_H
 #define CCMD_SERVE_HEAD_H
@@ -12,7 +12,7 @@
 
 enum {
 	HEAD_WHOLE = 0,
-	HEAD_MORE = -1, /* its end has not come yet */
+	HEAD_MORE = -1, /* its end has not arrived yet */
 };
 
 struct head_field {
@@ -26,7 +26,7 @@ struct head {
 	struct str query; /* as sent */
 	bool keeps_alive;
 	bool expects_continue;
-	size_t len;      /* of the head, its empty line included */
+	size_t len;      /* of the head, including its empty line */
 	size_t body_len; /* at most LIMIT_SERVER_BODY */
 	struct head_field fields[LIMIT_SERVER_FIELDS];
 	size_t n_fields;
@@ -43,8 +43,8 @@ NODISCARD int head_parse_on(struct str bytes, size_t n_searched, struct head *re
 /** The n-th field of that name, in any case. */
 bool head_field(const struct head *h, struct str name, size_t n, struct str *ret);
 
-/** Decodes %XX, and '+' as a space where is_form; room has in.len bytes, and may be in.ptr. False
- * for a broken escape and for %00, which no name here has and which would end a C string early. */
+/** Decodes %XX, and with is_form '+' as a space. room has in.len bytes and may be in.ptr. False for
+ * a broken escape and for %00: no name here contains a NUL, and it would end a C string early. */
 NODISCARD bool percent_decode(struct str in, bool is_form, char *room, size_t *ret_len);
 
 #endif

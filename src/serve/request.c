@@ -1,29 +1,22 @@
 /* serve/request.c: what a handler sees of a request, and the bytes of its answer.
  *
- * A request owns a copy of all it shows, certificates included: it can be read on any thread, and
- * outlives its connection.
+ * A request owns a copy of everything that it shows, certificates included. So a handler may read
+ * it on any thread, and it outlives its connection.
  */
 #include "base/alloc.h"
 #include "http/pem.h"
 #include "serve/internal.h"
 
 enum {
-	FIELDS_BYTES = 4096, /* the head of an answer; ours are shorter */
+	FIELDS_BYTES = 4096, /* room for the head of an answer; all are shorter */
 };
 
 /* ---- life ---- */
 
-static void
-take_certificates(struct server_request *r, SSL *ssl)
-{
-	STACK_OF(X509) *chain = ssl ? SSL_get_peer_cert_chain(ssl) : NULL;
-
-	r->certificate = ssl ? SSL_get1_peer_certificate(ssl) : NULL;
-	r->chain = chain ? X509_chain_up_ref(chain) : NULL;
-}
-
+/* Decodes the path in place: it never gets longer. A path that parse_target() made up ("/" for
+ * "http://host") is not in r->bytes, and has nothing to decode. */
 static int
-decode_path(struct server_request *r)
+request_decode_path(struct server_request *r)
 {
 	char *room = r->bytes + (r->head.path.ptr - r->bytes);
 	bool is_in = r->head.path.ptr >= r->bytes && r->head.path.ptr < r->bytes + r->head.len;
@@ -45,6 +38,7 @@ outbox_ref(struct outbox *o)
 int
 request_new(struct connection *c, struct server_request **ret)
 {
+	STACK_OF(X509) *chain = c->ssl ? SSL_get_peer_cert_chain(c->ssl) : NULL;
 	struct server_request *r = xcalloc(1, sizeof(*r));
 	int status;
 
@@ -55,10 +49,11 @@ request_new(struct connection *c, struct server_request **ret)
 	r->answer = BUF_INIT(SIZE_MAX / 2);
 	r->bytes = xstrndup(c->in.ptr, c->wanted);
 	memcpy(r->peer, c->peer, sizeof(r->peer));
-	take_certificates(r, c->ssl);
+	r->certificate = c->ssl ? SSL_get1_peer_certificate(c->ssl) : NULL;
+	r->chain = chain ? X509_chain_up_ref(chain) : NULL;
 	status = head_parse(str_n(r->bytes, c->wanted), &r->head);
 	if (status == HEAD_WHOLE)
-		status = decode_path(r);
+		status = request_decode_path(r);
 	r->body = str_skip(str_n(r->bytes, c->wanted), r->head.len);
 	if (status != 0)
 		request_free(r);
@@ -99,7 +94,7 @@ server_request_query(const struct server_request *r)
 }
 
 static bool
-decode_form(struct str text, struct arena *arena, struct str *ret)
+request_decode_form(struct str text, struct arena *arena, struct str *ret)
 {
 	char *room = arena_alloc(arena, text.len + 1);
 
@@ -117,8 +112,8 @@ server_request_parameter(const struct server_request *r, const char *name, size_
 		struct str raw = equals < 0 ? STR_EMPTY : str_skip(part, name_len + 1);
 		struct str key, value;
 
-		if (!decode_form(str_head(part, name_len), arena, &key) || !str_eq_c(key, name) ||
-		    !decode_form(raw, arena, &value))
+		if (!request_decode_form(str_head(part, name_len), arena, &key) ||
+		    !str_eq_c(key, name) || !request_decode_form(raw, arena, &value))
 			continue;
 		if (n-- == 0) {
 			*ret = value;
@@ -183,7 +178,7 @@ static const struct {
 };
 
 static const char *
-phrase_of(int status)
+answer_phrase(int status)
 {
 	for (size_t i = 0; i < ARRAY_LEN(phrases); i++) {
 		if (phrases[i].status == status)
@@ -193,7 +188,7 @@ phrase_of(int status)
 }
 
 static void
-add_date(struct buf *b, int64_t wall_ns)
+answer_add_date(struct buf *b, int64_t wall_ns)
 {
 	time_t now = (time_t)(wall_ns / NS_PER_SEC);
 	char text[64];
@@ -205,28 +200,15 @@ add_date(struct buf *b, int64_t wall_ns)
 		buf_addf(b, "Date: %s\r\n", text);
 }
 
-/* What a handler took from outside ends no line of ours. */
+/* Control characters become spaces: a line end in a value that a handler took from a request would
+ * add a header of the client's choice. */
 static void
-add_field(struct buf *b, const char *name, const char *value)
+answer_add_field(struct buf *b, const char *name, const char *value)
 {
 	buf_addf(b, "%s: ", name);
 	for (; *value; value++)
 		buf_add_char(b, (unsigned char)*value < 0x20 ? ' ' : *value);
 	buf_add_c(b, "\r\n");
-}
-
-static void
-add_head(struct buf *b, const struct server_response *response, int64_t wall_ns, bool closes)
-{
-	buf_addf(b, "HTTP/1.1 %d %s\r\n", response->status, phrase_of(response->status));
-	add_date(b, wall_ns);
-	add_field(b, "Content-Type",
-	          response->content_type ? response->content_type : "text/plain; charset=utf-8");
-	buf_addf(b, "Content-Length: %zu\r\n", response->body.len);
-	buf_add_c(b, "Cache-Control: no-cache, private\r\nX-Content-Type-Options: nosniff\r\n");
-	for (const char *const *h = response->headers; h && h[0] && h[1]; h += 2)
-		add_field(b, h[0], h[1]);
-	buf_add_c(b, closes ? "Connection: close\r\n\r\n" : "\r\n");
 }
 
 void
@@ -235,7 +217,16 @@ answer_write(struct buf *b, const struct server_response *response, int64_t wall
 {
 	if (!buf_reserve(b, FIELDS_BYTES + response->body.len))
 		alloc_fail(1, response->body.len);
-	add_head(b, response, wall_ns, closes);
+	buf_addf(b, "HTTP/1.1 %d %s\r\n", response->status, answer_phrase(response->status));
+	answer_add_date(b, wall_ns);
+	answer_add_field(b, "Content-Type",
+	                 response->content_type ? response->content_type
+	                                        : "text/plain; charset=utf-8");
+	buf_addf(b, "Content-Length: %zu\r\n", response->body.len);
+	buf_add_c(b, "Cache-Control: no-cache, private\r\nX-Content-Type-Options: nosniff\r\n");
+	for (const char *const *h = response->headers; h && h[0] && h[1]; h += 2)
+		answer_add_field(b, h[0], h[1]);
+	buf_add_c(b, closes ? "Connection: close\r\n\r\n" : "\r\n");
 	if (!is_head)
 		buf_add_str(b, response->body);
 }
@@ -245,7 +236,7 @@ answer_refuse(struct buf *b, int status, int64_t wall_ns)
 {
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(FIELDS_BYTES);
 
-	buf_addf(&text, "%d %s\n", status, phrase_of(status));
+	buf_addf(&text, "%d %s\n", status, answer_phrase(status));
 	answer_write(b, &(struct server_response){ .status = status, .body = buf_str(&text) },
 	             wall_ns, /*is_head=*/false, /*closes=*/true);
 }

@@ -1,4 +1,11 @@
-/* serve/server.c: see server.h and server_internal.h.
+/* serve/server.c: see server.h and internal.h.
+ *
+ * Three sources of events on the loop: the listening socket, an eventfd by which other threads
+ * report that a request has its answer, and a timer that ends a pause of the listener. What happens
+ * on a connection is in connection.c.
+ *
+ * A request may be answered when its connection, or the whole server, is gone: the outbox, where
+ * answers wait for the loop, is counted and outlives both.
  */
 #include <errno.h>
 #include <netdb.h>
@@ -98,9 +105,9 @@ outbox_close(struct outbox *o)
 	outbox_unref(o);
 }
 
-/* An answer to a connection that is gone is dropped. */
+/* An answer for a connection that no longer exists is dropped. */
 static void
-deliver(struct server *s, struct server_request *r)
+server_deliver(struct server *s, struct server_request *r)
 {
 	struct connection *c = r->connection;
 
@@ -114,9 +121,11 @@ deliver(struct server *s, struct server_request *r)
 		connection_answer(c);
 }
 
-/* Answers that handlers give meanwhile are for the next turn: the eventfd was read before. */
+/* The list is taken as a whole: delivering may lead to further answers, which would keep the loop
+ * from its other events. They are delivered in the next turn, because they ring the eventfd again:
+ * it was read before the list was emptied. */
 static void
-on_answers(evutil_socket_t fd, short what UNUSED, void *arg)
+server_on_answers(evutil_socket_t fd, short what UNUSED, void *arg)
 {
 	struct server *s = arg;
 	STAILQ_HEAD(, server_request) answered = STAILQ_HEAD_INITIALIZER(answered);
@@ -130,29 +139,16 @@ on_answers(evutil_socket_t fd, short what UNUSED, void *arg)
 		struct server_request *r = STAILQ_FIRST(&answered);
 
 		STAILQ_REMOVE_HEAD(&answered, link);
-		deliver(s, r);
+		server_deliver(s, r);
 	}
 }
 
 /* ---- the listener ---- */
 
+/* When descriptors or memory run out, a connection is closed. If none may be closed, the listener
+ * pauses for a second: the socket stays readable, so the loop would spin. */
 static void
-welcome(struct server *s, int fd, const struct sockaddr_storage *peer)
-{
-	const int on = 1;
-
-	if (s->n_connections >= s->limits.n_connections && !connection_evict(s)) {
-		close(fd);
-		return;
-	}
-	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-	connection_new(s, fd, peer);
-}
-
-/* Out of descriptors or memory: one connection less helps; else the listener rests for a moment
- * instead of spinning. */
-static void
-relieve(struct server *s)
+server_relieve(struct server *s)
 {
 	const struct timeval second = { .tv_sec = 1 };
 
@@ -163,7 +159,7 @@ relieve(struct server *s)
 }
 
 static void
-on_resume(evutil_socket_t fd UNUSED, short what UNUSED, void *arg)
+server_on_resume(evutil_socket_t fd UNUSED, short what UNUSED, void *arg)
 {
 	struct server *s = arg;
 
@@ -176,19 +172,31 @@ is_shortage(int errnum)
 	return errnum == EMFILE || errnum == ENFILE || errnum == ENOBUFS || errnum == ENOMEM;
 }
 
-/* One a turn: with no descriptor left, accept() fails also when nobody waits. */
+/* Accepts one connection in a turn. A loop until EAGAIN would close a connection too many: without
+ * a free descriptor, accept() reports the shortage even if no client is waiting. */
 static void
-on_accept(evutil_socket_t fd, short what UNUSED, void *arg)
+server_on_accept(evutil_socket_t fd, short what UNUSED, void *arg)
 {
+	struct server *s = arg;
 	struct sockaddr_storage peer;
 	socklen_t len = sizeof(peer);
+	const int on = 1;
 	int client = accept4(fd, (struct sockaddr *)&peer, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
-	if (client >= 0)
-		welcome(arg, client, &peer);
-	else if (is_shortage(errno))
-		relieve(arg);
+	if (client < 0) {
+		if (is_shortage(errno))
+			server_relieve(s);
+		return;
+	}
+	if (s->n_connections >= s->limits.n_connections && !connection_evict(s)) {
+		close(client);
+		return;
+	}
+	(void)setsockopt(client, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+	connection_new(s, client, &peer);
 }
+
+/* ---- the address to listen on ---- */
 
 /* getaddrinfo() has no deadline, and a silent name server blocks it for half a minute. So it runs
  * on its own thread, which is left running if it takes too long. */
@@ -220,7 +228,7 @@ DEFINE_CLEANUP(struct lookup, lookup_unref)
 
 /* Chooses the first IPv4 address, as Go does, else the first address. False if there is none. */
 static bool
-choose_address(const struct addrinfo *all, struct ip *ret)
+lookup_choose(const struct addrinfo *all, struct ip *ret)
 {
 	const struct addrinfo *chosen = all;
 	char text[INET6_ADDRSTRLEN] = "";
@@ -237,7 +245,7 @@ choose_address(const struct addrinfo *all, struct ip *ret)
 }
 
 static void *
-look_up(void *arg)
+lookup_run(void *arg)
 {
 	CLEANUP(lookup_unrefp) struct lookup *l = arg;
 	const struct addrinfo hints = { .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM };
@@ -245,7 +253,7 @@ look_up(void *arg)
 	int result = getaddrinfo(l->name, NULL, &hints, &all);
 	WITH_LOCK(&l->mu);
 
-	l->result = result == 0 && !choose_address(all, &l->ip) ? EAI_NONAME : result;
+	l->result = result == 0 && !lookup_choose(all, &l->ip) ? EAI_NONAME : result;
 	l->is_done = true;
 	if (result == 0)
 		freeaddrinfo(all);
@@ -254,7 +262,7 @@ look_up(void *arg)
 }
 
 static bool
-wait_for_lookup(struct lookup *l, int64_t timeout_ms, struct ip *ret, struct error *err)
+lookup_wait(struct lookup *l, int64_t timeout_ms, struct ip *ret, struct error *err)
 {
 	int64_t deadline_ns = clock_mono(&clock_real) + timeout_ms * NS_PER_MS;
 	WITH_LOCK(&l->mu);
@@ -271,7 +279,7 @@ wait_for_lookup(struct lookup *l, int64_t timeout_ms, struct ip *ret, struct err
 }
 
 static bool
-resolve(struct str name, int64_t timeout_ms, struct ip *ret, struct error *err)
+lookup_name(struct str name, int64_t timeout_ms, struct ip *ret, struct error *err)
 {
 	CLEANUP(lookup_unrefp) struct lookup *l = xcalloc(1, sizeof(*l) + name.len + 1);
 	pthread_t thread;
@@ -280,24 +288,24 @@ resolve(struct str name, int64_t timeout_ms, struct ip *ret, struct error *err)
 	cond_init(&l->done);
 	memcpy(l->name, name.ptr, name.len);
 	l->n_refs = 2;
-	if (!thread_try_start(&thread, "resolver", look_up, l)) {
+	if (!thread_try_start(&thread, "resolver", lookup_run, l)) {
 		l->n_refs = 1;
-		return err_set(err, ERR_UNAVAILABLE, "no thread to resolve %s", l->name);
+		return err_set(err, ERR_UNAVAILABLE, "start a thread to lookup_name %s", l->name);
 	}
 	MUST(pthread_detach(thread));
-	return wait_for_lookup(l, timeout_ms, ret, err);
+	return lookup_wait(l, timeout_ms, ret, err);
 }
 
 static bool
-make_address(const struct server_config *config, int64_t lookup_ms, struct sockaddr_storage *ret,
-             struct error *err)
+server_address(const struct server_config *config, int64_t lookup_ms, struct sockaddr_storage *ret,
+               struct error *err)
 {
 	uint16_t port = htons((uint16_t)config->port);
 	struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)ret;
 	struct sockaddr_in *v4 = (struct sockaddr_in *)ret;
 	struct ip ip;
 
-	if (!ip_parse(config->address, &ip) && !resolve(config->address, lookup_ms, &ip, err))
+	if (!ip_parse(config->address, &ip) && !lookup_name(config->address, lookup_ms, &ip, err))
 		return err_wrap(err, "address to listen on");
 	*ret = (struct sockaddr_storage){ 0 };
 	if (ip_family(&ip) == IP_V4) {
@@ -312,10 +320,10 @@ make_address(const struct server_config *config, int64_t lookup_ms, struct socka
 	return true;
 }
 
-/* As Go does: an address in TIME_WAIT can be had again, and "::" takes IPv4 as well, whatever
- * net.ipv6.bindv6only says. */
+/* As in Go (net, setDefaultListenerSockopts and setDefaultSockopts): an address in TIME_WAIT can be
+ * bound again, and "::" accepts IPv4 as well, whatever net.ipv6.bindv6only is set to. */
 static void
-set_options(int fd, bool is_v6, bool share_port)
+server_set_options(int fd, bool is_v6, bool share_port)
 {
 	const int on = 1, off = 0;
 
@@ -327,7 +335,7 @@ set_options(int fd, bool is_v6, bool share_port)
 }
 
 static bool
-bind_failed(const struct server_config *config, struct error *err)
+server_bind_failed(const struct server_config *config, struct error *err)
 {
 	enum err_code code = errno == EADDRINUSE ? ERR_EXISTS : ERR_INVALID;
 
@@ -354,22 +362,22 @@ port_of(int fd)
 }
 
 static bool
-open_listener(struct server *s, const struct server_config *config, struct error *err)
+server_listen(struct server *s, const struct server_config *config, struct error *err)
 {
 	struct sockaddr_storage own;
 	bool is_v6;
 
-	if (!make_address(config, s->limits.lookup_ms, &own, err))
+	if (!server_address(config, s->limits.lookup_ms, &own, err))
 		return false;
 	is_v6 = own.ss_family == AF_INET6;
 	s->fd = socket(own.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (s->fd < 0)
-		return bind_failed(config, err);
-	set_options(s->fd, is_v6, config->share_port);
+		return server_bind_failed(config, err);
+	server_set_options(s->fd, is_v6, config->share_port);
 	if (bind(s->fd, (struct sockaddr *)&own,
 	         is_v6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in)) != 0 ||
 	    listen(s->fd, BACKLOG) != 0)
-		return bind_failed(config, err);
+		return server_bind_failed(config, err);
 	s->port = port_of(s->fd);
 	return true;
 }
@@ -377,7 +385,7 @@ open_listener(struct server *s, const struct server_config *config, struct error
 /* ---- life ---- */
 
 static struct event *
-new_event(struct server *s, int fd, short what, event_callback_fn fn)
+server_event(struct server *s, int fd, short what, event_callback_fn fn)
 {
 	struct event *event = event_new(s->loop, fd, what, fn, s);
 
@@ -386,25 +394,28 @@ new_event(struct server *s, int fd, short what, event_callback_fn fn)
 	return event;
 }
 
+/* Opens the sockets of a prepared server, and begins to listen. */
 static bool
-open_outbox(struct server *s, struct error *err)
+server_open(struct server *s, const struct server_config *config, struct error *err)
 {
+	if (!config->tls.is_plain && !tls_server_new(&config->tls, config->clock, &s->tls, err))
+		return false;
 	s->outbox->fd = wake_open();
-	return s->outbox->fd >= 0 || err_errno(err, errno, "eventfd");
-}
-
-static void
-start(struct server *s)
-{
-	s->accepting = new_event(s, s->fd, EV_READ | EV_PERSIST, on_accept);
-	s->resuming = new_event(s, -1, 0, on_resume);
-	s->answering = new_event(s, s->outbox->fd, EV_READ | EV_PERSIST, on_answers);
+	if (s->outbox->fd < 0)
+		return err_errno(err, errno, "eventfd");
+	if (!server_listen(s, config, err))
+		return false;
+	s->accepting = server_event(s, s->fd, EV_READ | EV_PERSIST, server_on_accept);
+	s->resuming = server_event(s, -1, 0, server_on_resume);
+	s->answering = server_event(s, s->outbox->fd, EV_READ | EV_PERSIST, server_on_answers);
 	event_add(s->accepting, NULL);
 	event_add(s->answering, NULL);
+	return true;
 }
 
-static struct server *
-prepare(const struct server_config *config, const struct server_limits *limits)
+bool
+server_new_limited(const struct server_config *config, const struct server_limits *limits,
+                   struct server **ret, struct error *err)
 {
 	struct server *s = xcalloc(1, sizeof(*s));
 
@@ -417,23 +428,12 @@ prepare(const struct server_config *config, const struct server_limits *limits)
 	s->outbox = outbox_new();
 	for (size_t i = 0; i < N_RANKS; i++)
 		TAILQ_INIT(&s->lists[i]);
-	return s;
-}
-
-bool
-server_new_limited(const struct server_config *config, const struct server_limits *limits,
-                   struct server **ret, struct error *err)
-{
-	struct server *s = prepare(config, limits);
-
-	if ((config->tls.is_plain || tls_server_new(&config->tls, config->clock, &s->tls, err)) &&
-	    open_outbox(s, err) && open_listener(s, config, err)) {
-		start(s);
-		*ret = s;
-		return true;
+	if (!server_open(s, config, err)) {
+		server_free(s);
+		return false;
 	}
-	server_free(s);
-	return false;
+	*ret = s;
+	return true;
 }
 
 bool
