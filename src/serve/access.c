@@ -1,12 +1,18 @@
 /* serve/access.c: see access.h.
  *
- * A request that has to wait becomes a pending check: what is needed of it later is copied, since a
- * request may only be looked at on the server's thread. The same steps serve answers that are known
- * and those that come later.
+ * Every request becomes a pending check, which goes through the steps
  *
- * A credential that is wrong does not end the search, since another one may be right (a token
- * beside a certificate of an authority that is not ours); but it is never forgotten: without a
- * right one the caller is refused, not anonymous.
+ * 	access_check() -> [check_ask_token() -> check_on_token()] -> check_authorize()
+ * 	               -> [check_ask_rights() -> check_on_rights()] -> check_finish()
+ *
+ * The steps in brackets are reviews. Their answers come from the cache, on the calling thread, or
+ * later on the review thread; the same functions handle both. The check has copies of what the
+ * later steps need of the request, because only the server's thread may look at a request's
+ * connection.
+ *
+ * A wrong credential does not end the search, because another one may be valid (a token beside a
+ * certificate of an unknown authority). But it is not forgotten: if no credential is valid, the
+ * caller is refused, and does not become anonymous.
  */
 #include "serve/access.h"
 
@@ -21,7 +27,7 @@
 #include "serve/authorities.h"
 #include "serve/reviewer.h"
 
-#define START_NS (30 * NS_PER_SEC) /* for the first look at the ConfigMap, retries included */
+#define START_NS (30 * NS_PER_SEC) /* for reading the ConfigMap at the start, with retries */
 
 enum {
 	MAX_MESSAGE = 4096,
@@ -29,9 +35,9 @@ enum {
 
 /* ---- drafts ---- */
 
-/* Counts an item of that many bytes; false when it is one too many. */
+/* Counts an item of that many bytes; false if the draft would get too large. */
 static bool
-has_room(struct access_draft *d, size_t bytes)
+draft_has_room(struct access_draft *d, size_t bytes)
 {
 	bytes += sizeof(struct label);
 	if (d->is_over || bytes > LIMIT_USER_BYTES - d->bytes)
@@ -44,20 +50,20 @@ has_room(struct access_draft *d, size_t bytes)
 void
 access_draft_name(struct access_draft *d, struct str name)
 {
-	if (has_room(d, name.len))
+	if (draft_has_room(d, name.len))
 		d->name = name;
 }
 
 void
 access_draft_uid(struct access_draft *d, struct str uid)
 {
-	if (has_room(d, uid.len))
+	if (draft_has_room(d, uid.len))
 		d->uid = uid;
 }
 
-/* Twice the room for items of that size; the old memory goes with the arena. */
+/* Doubles the room for items of that size. The old memory is freed with the arena. */
 static void *
-grow(struct arena *arena, const void *items, size_t n, size_t *cap, size_t item_size)
+draft_grow(struct arena *arena, const void *items, size_t n, size_t *cap, size_t item_size)
 {
 	void *larger;
 
@@ -71,17 +77,18 @@ grow(struct arena *arena, const void *items, size_t n, size_t *cap, size_t item_
 void
 access_draft_group(struct access_draft *d, struct str group)
 {
-	if (!has_room(d, group.len))
+	if (!draft_has_room(d, group.len))
 		return;
 	if (d->n_groups == d->cap_groups)
-		d->groups = grow(d->arena, d->groups, d->n_groups, &d->cap_groups,
-		                 sizeof(d->groups[0]));
+		d->groups = draft_grow(d->arena, d->groups, d->n_groups, &d->cap_groups,
+		                       sizeof(d->groups[0]));
 	d->groups[d->n_groups++] = group;
 }
 
-/* Where the next value of this key belongs: behind the last one. */
+/* Where the next value of this key belongs: after its last one, so that review_add_rights() can
+ * write the values of a key as one list. */
 static size_t
-place_of(const struct access_draft *d, struct str key)
+extra_place(const struct access_draft *d, struct str key)
 {
 	size_t i = d->n_extras;
 
@@ -93,14 +100,14 @@ place_of(const struct access_draft *d, struct str key)
 void
 access_draft_extra(struct access_draft *d, struct str key, struct str value)
 {
-	size_t at = place_of(d, key);
+	size_t at = extra_place(d, key);
 
 	d->is_over = d->is_over || d->n_extras == LIMIT_USER_EXTRAS;
-	if (!has_room(d, key.len + value.len))
+	if (!draft_has_room(d, key.len + value.len))
 		return;
 	if (d->n_extras == d->cap_extras)
-		d->extras = grow(d->arena, d->extras, d->n_extras, &d->cap_extras,
-		                 sizeof(d->extras[0]));
+		d->extras = draft_grow(d->arena, d->extras, d->n_extras, &d->cap_extras,
+		                       sizeof(d->extras[0]));
 	memmove(d->extras + at + 1, d->extras + at, (d->n_extras - at) * sizeof(d->extras[0]));
 	d->extras[at] = (struct label){ key, value };
 	d->n_extras++;
@@ -128,7 +135,7 @@ keep(char **at, struct str s)
 	return copy;
 }
 
-/* All of it in one block: the user, its arrays, their texts. */
+/* One block: the user, its arrays, their texts. */
 static struct access_user *
 copy_draft(const struct access_draft *d)
 {
@@ -155,7 +162,8 @@ copy_draft(const struct access_draft *d)
 	return u;
 }
 
-/* The API server may report that a token belongs to somebody who is anonymous. */
+/* system:unauthenticated is kept: the API server may report that a token belongs to an anonymous
+ * user. */
 bool
 access_user_new(struct access_draft *d, struct access_user **ret, struct error *err)
 {
@@ -178,7 +186,7 @@ access_user_anonymous(void)
 
 	access_draft_name(&d, STR(ACCESS_ANONYMOUS));
 	d.groups = &group;
-	d.n_groups = has_room(&d, group.len) ? 1 : 0;
+	d.n_groups = draft_has_room(&d, group.len) ? 1 : 0;
 	return copy_draft(&d);
 }
 
@@ -204,7 +212,7 @@ access_user_is_in(const struct access_user *u, const char *group)
 
 /* ---- certificates and tokens ---- */
 
-/* NULL when it has more organizations than a user can have groups. */
+/* NULL if it has more organizations than a user may have groups. */
 static struct access_user *
 user_of_certificate(const struct peer_name *peer)
 {
@@ -219,7 +227,7 @@ user_of_certificate(const struct peer_name *peer)
 	return access_user_new(&d, &user, &err) ? user : NULL;
 }
 
-/* The token of "Bearer TOKEN"; empty when there is none, and for other schemes. */
+/* The token of "Bearer TOKEN"; empty if there is none, and for other schemes. */
 static struct str
 bearer_token(struct str authorization)
 {
@@ -266,7 +274,7 @@ without_slash(struct str path)
 }
 
 static bool
-matches(struct str pattern, struct str path)
+path_matches(struct str pattern, struct str path)
 {
 	if (str_ends(pattern, STR("*")))
 		return str_starts(path, str_head(pattern, pattern.len - 1));
@@ -282,7 +290,7 @@ access_paths_check(struct access_list paths, struct error *err)
 		if (star >= 0 && (size_t)star + 1 != paths.items[i].len)
 			return err_set(err, ERR_INVALID,
 			               "path \"%" STR_FMT
-			               "\" that is always allowed: a star may only be its end",
+			               "\" that is always allowed: a star may only be at the end",
 			               STR_ARG(paths.items[i]));
 	}
 	return true;
@@ -294,13 +302,13 @@ access_is_free(const struct access_user *user, struct str path, struct access_li
 	if (access_user_is_in(user, ACCESS_MASTERS))
 		return true;
 	for (size_t i = 0; i < paths.n; i++) {
-		if (matches(without_slash(paths.items[i]), without_slash(path)))
+		if (path_matches(without_slash(paths.items[i]), without_slash(path)))
 			return true;
 	}
 	return false;
 }
 
-/* As Kubernetes words it (docs/spec/kube-client.md, "Authorization"). */
+/* In the words of Kubernetes (docs/spec/kube-client.md, "Authorization"). */
 void
 access_add_refusal(struct buf *b, const struct access_user *user, struct str verb, struct str path,
                    struct str reason)
@@ -315,7 +323,7 @@ access_add_refusal(struct buf *b, const struct access_user *user, struct str ver
 	}
 }
 
-/* ---- life of a request ---- */
+/* ---- pending checks ---- */
 
 struct access {
 	struct arena arena; /* of the texts below */
@@ -333,15 +341,13 @@ struct pending_check {
 	struct server_request *request;
 	access_done *done;
 	void *arg;
-	struct access_user *user; /* once it is known */
+	struct access_user *user; /* NULL until it is known */
 	char peer[INET6_ADDRSTRLEN];
 	struct str verb, path;
 	char path_bytes[];
 };
 
-/* ---- what a request shows ---- */
-
-/* Other methods have no endpoint here, and only a rule for all verbs allows them. */
+/* Methods other than these have no endpoint; only a rule for all verbs allows them. */
 static struct str
 verb_of(const struct server_request *request)
 {
@@ -363,7 +369,8 @@ verb_of(const struct server_request *request)
 }
 
 static struct access_proof
-prove(const struct server_request *request, const struct trust *trust, struct arena *arena)
+check_certificate(const struct server_request *request, const struct trust *trust,
+                  struct arena *arena)
 {
 	struct access_proof proof = { .verdict = ACCESS_PROOF_NONE };
 	struct error err;
@@ -372,7 +379,7 @@ prove(const struct server_request *request, const struct trust *trust, struct ar
 		return proof;
 	proof.verdict = ACCESS_PROOF_GOOD;
 	if (!server_request_verify(request, trust, arena, &proof.peer, &err)) {
-		log_debug("certificate is not trusted", LOG_ERR(&err));
+		log_debug("client certificate is not trusted", LOG_ERR(&err));
 		proof.verdict = ACCESS_PROOF_BAD;
 	}
 	return proof;
@@ -395,10 +402,10 @@ pending_check_new(struct access *a, struct server_request *request, access_done 
 	return k;
 }
 
-/* ---- step by step ---- */
+/* ---- the steps ---- */
 
 static void
-finish(struct pending_check *k, enum access_outcome outcome, struct str message)
+check_finish(struct pending_check *k, enum access_outcome outcome, struct str message)
 {
 	k->done(k->arg, k->request, outcome, message);
 	access_user_unref(k->user);
@@ -406,36 +413,36 @@ finish(struct pending_check *k, enum access_outcome outcome, struct str message)
 }
 
 static void
-forbid(struct pending_check *k, struct str reason)
+check_forbid(struct pending_check *k, struct str reason)
 {
 	CLEANUP(buf_fini) struct buf message = BUF_INIT(MAX_MESSAGE);
 
 	access_add_refusal(&message, k->user, k->verb, k->path, reason);
-	finish(k, ACCESS_FORBIDDEN, str_utf8_head(buf_str(&message), MAX_MESSAGE));
+	check_finish(k, ACCESS_FORBIDDEN, str_utf8_head(buf_str(&message), MAX_MESSAGE));
 }
 
 static void
-refuse(struct pending_check *k)
+check_refuse(struct pending_check *k)
 {
-	finish(k, ACCESS_UNAUTHORIZED, STR("Unauthorized"));
+	check_finish(k, ACCESS_UNAUTHORIZED, STR("Unauthorized"));
 }
 
 static void
-on_rights(void *arg, const struct review_answer *answer)
+check_on_rights(void *arg, const struct review_answer *answer)
 {
 	struct pending_check *k = arg;
 
 	if (answer->verdict == REVIEW_YES)
-		finish(k, ACCESS_ALLOWED, STR_EMPTY);
+		check_finish(k, ACCESS_ALLOWED, STR_EMPTY);
 	else
-		forbid(k, str_c(answer->reason));
+		check_forbid(k, str_c(answer->reason));
 }
 
-/* Handles the result of a start. With REVIEWER_ASKS, k may be freed already: the thread may have
- * answered it. */
+/* Handles the result of asking the reviewer. With REVIEWER_ASKS, k may be freed already, because
+ * the review thread may have finished it. */
 static void
-go_on(enum reviewer_start start, struct review_answer *answer, reviewer_done *next,
-      struct pending_check *k)
+check_continue(enum reviewer_start start, struct review_answer *answer, reviewer_done *next,
+               struct pending_check *k)
 {
 	switch (start) {
 	case REVIEWER_KNOWS:
@@ -443,12 +450,11 @@ go_on(enum reviewer_start start, struct review_answer *answer, reviewer_done *ne
 		review_answer_unref(answer);
 		return;
 	case REVIEWER_BUSY:
-		finish(k, ACCESS_BUSY,
-		       STR("too many requests wait for an answer of the API server"));
+		check_finish(k, ACCESS_BUSY, STR("too many requests wait for the API server"));
 		return;
 	case REVIEWER_SOURCE_BUSY:
-		finish(k, ACCESS_TOO_MANY,
-		       STR("too many requests of this caller wait for an answer of the API server"));
+		check_finish(k, ACCESS_TOO_MANY,
+		             STR("too many requests of this caller wait for the API server"));
 		return;
 	case REVIEWER_ASKS:
 		return;
@@ -456,55 +462,47 @@ go_on(enum reviewer_start start, struct review_answer *answer, reviewer_done *ne
 }
 
 static void
-ask_rights(struct pending_check *k)
+check_ask_rights(struct pending_check *k)
 {
 	struct review_answer *answer = NULL;
 	enum reviewer_start start = reviewer_rights(k->access->reviewer, str_c(k->peer), k->user,
-	                                            k->verb, k->path, &answer, on_rights, k);
+	                                            k->verb, k->path, &answer, check_on_rights, k);
 
-	go_on(start, answer, on_rights, k);
+	check_continue(start, answer, check_on_rights, k);
 }
 
 /* Takes over the reference to user. */
 static void
-authorize(struct pending_check *k, struct access_user *user)
+check_authorize(struct pending_check *k, struct access_user *user)
 {
 	k->user = user;
 	if (access_is_free(user, k->path, k->access->allow_paths))
-		finish(k, ACCESS_ALLOWED, STR_EMPTY);
+		check_finish(k, ACCESS_ALLOWED, STR_EMPTY);
 	else if (k->access->can_review_rights)
-		ask_rights(k);
+		check_ask_rights(k);
 	else
-		forbid(k, STR_EMPTY);
+		check_forbid(k, STR_EMPTY);
 }
 
 static void
-on_token(void *arg, const struct review_answer *answer)
+check_on_token(void *arg, const struct review_answer *answer)
 {
 	struct pending_check *k = arg;
 
 	if (answer->verdict == REVIEW_YES)
-		authorize(k, access_user_ref(answer->user));
+		check_authorize(k, access_user_ref(answer->user));
 	else
-		refuse(k);
+		check_refuse(k);
 }
 
 static void
-ask_token(struct pending_check *k, struct str token)
+check_ask_token(struct pending_check *k, struct str token)
 {
 	struct review_answer *answer = NULL;
 	enum reviewer_start start = reviewer_token(k->access->reviewer, str_c(k->peer), token,
-	                                           &answer, on_token, k);
+	                                           &answer, check_on_token, k);
 
-	go_on(start, answer, on_token, k);
-}
-
-/* The authorities may have changed since they were read: the next request is checked against the
- * new ones. */
-static void
-recheck_authorities(struct access *a)
-{
-	reviewer_upkeep_by(a->reviewer, authorities_recheck(a->authorities));
+	check_continue(start, answer, check_on_token, k);
 }
 
 void
@@ -512,7 +510,7 @@ access_check(struct access *a, struct server_request *request, access_done *done
 {
 	CLEANUP(client_trust_unrefp) struct client_trust *current = authorities_get(a->authorities);
 	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
-	struct access_proof client = prove(request, current->trust, &arena);
+	struct access_proof client = check_certificate(request, current->trust, &arena);
 	struct pending_check *k = pending_check_new(a, request, done, arg);
 	struct str token, authorization = STR_EMPTY;
 	struct access_user *user;
@@ -520,14 +518,16 @@ access_check(struct access *a, struct server_request *request, access_done *done
 	(void)server_request_header(request, "Authorization", 0, &authorization);
 	switch (access_identify(&client, authorization, a->can_review_tokens, &user, &token)) {
 	case ACCESS_KNOWN:
-		authorize(k, user);
+		check_authorize(k, user);
 		return;
 	case ACCESS_HAS_TOKEN:
-		ask_token(k, token);
+		check_ask_token(k, token);
 		return;
 	case ACCESS_REFUSED:
-		recheck_authorities(a);
-		refuse(k);
+		/* the authorities may have changed since they were read; the next request is
+		 * checked against the new ones */
+		reviewer_upkeep_by(a->reviewer, authorities_recheck(a->authorities));
+		check_refuse(k);
 		return;
 	}
 }
@@ -535,7 +535,7 @@ access_check(struct access *a, struct server_request *request, access_done *done
 /* ---- life cycle ---- */
 
 static int64_t
-upkeep(void *arg, struct call *call)
+access_upkeep(void *arg, struct call *call)
 {
 	struct access *a = arg;
 
@@ -579,7 +579,7 @@ start_reviewer(struct access *a, const struct access_config *config)
 		.token_ttl_ns = config->token_ttl_ns,
 		.authorized_ttl_ns = config->authorized_ttl_ns,
 		.unauthorized_ttl_ns = config->unauthorized_ttl_ns,
-		.upkeep = upkeep,
+		.upkeep = access_upkeep,
 		.arg = a,
 	};
 
@@ -591,13 +591,14 @@ warn_about_missing_servers(const struct access_config *config)
 {
 	if (config->authentication && config->authentication->is_plain)
 		log_warn("the API server that authenticates callers is reached over plain http: "
-		         "tokens of callers are not sent to it, but ignored");
+		         "tokens of callers are ignored, and not sent to it");
 	if (!config->authentication)
-		log_warn("no API server to ask who callers are: tokens are ignored, and client "
-		         "certificates count only with --client-ca-file");
+		log_warn(
+			"no API server is configured to authenticate callers: tokens are ignored, and "
+			"client certificates count only with --client-ca-file");
 	if (!config->authorization)
-		log_warn("no API server to ask what callers may do: only members of "
-		         "system:masters may, and paths that are always allowed");
+		log_warn("no API server is configured to authorize callers: only members of "
+		         "system:masters have access, except to paths that are always allowed");
 }
 
 bool

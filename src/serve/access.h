@@ -1,19 +1,20 @@
-/* serve/access.h: who asks our server, and may they? Delegated to the API server
- * (docs/spec/kube-client.md, "Authentication" and "Authorization").
+/* serve/access.h: authentication and authorization of the server's callers, delegated to the API
+ * server (docs/spec/kube-client.md, "Authentication" and "Authorization").
  *
- * Authentication, the first that knows the caller: a client certificate, a bearer token by
- * TokenReview, else anonymous; a credential that is wrong is refused, not anonymous. Headers of
- * front proxies are not looked at. Authorization, the first that has an opinion: system:masters,
- * the paths that are always allowed, SubjectAccessReview, else no. Answers are kept for a while
- * (flags), in caches of bounded size, tokens only as keyed hashes. When the API server cannot be
- * asked, the answer is no: closed is the safe side.
+ * Authentication takes the first of these that identifies the caller: a client certificate; a
+ * bearer token, by TokenReview; else anonymous. A wrong credential is refused, and does not make
+ * the caller anonymous. Headers of front proxies are not read. Authorization takes the first of
+ * these that decides: membership in system:masters, the paths that are always allowed,
+ * SubjectAccessReview; else the answer is no. Answers are cached for the time that flags name, in
+ * caches of bounded size, and tokens only as keyed hashes. If the API server cannot be asked, the
+ * answer is no.
  *
- * What an answer needs at once is given on the calling thread; reviews run on a thread of this
- * module with a client of its own, that carries no fence: a standby answers too. What is trusted is
- * in authorities.h, the thread and its caches are in reviewer.h.
+ * What is known without a review is answered on the calling thread. Reviews run on a thread of this
+ * module (reviewer.h). Its HTTP client has no fence, because a standby has to answer, too. The
+ * trusted authorities are in authorities.h.
  *
- * Threads: access_check() on the server's loop; a user may be read and counted from any thread, a
- * draft belongs to one; everything else on main.
+ * Threads: access_check() on the server's loop; a user may be read and referenced from any thread,
+ * a draft belongs to one; everything else on main.
  */
 #ifndef CCMD_SERVE_ACCESS_H
 #define CCMD_SERVE_ACCESS_H
@@ -27,9 +28,9 @@
 
 /* ---- users ---- */
 
-/* A name, groups, extras: immutable, counted, in one piece of memory. Collected in a draft, whose
- * size is watched while it grows: what a certificate or the API server says about a caller is
- * foreign text. */
+/* A user has a name, groups and extras. It is immutable, reference-counted, and one block of
+ * memory. Its parts are collected in a draft, which checks its size while it grows, because
+ * certificates and the API server's answers are foreign text. */
 
 #define ACCESS_ANONYMOUS "system:anonymous"
 #define ACCESS_AUTHENTICATED "system:authenticated"
@@ -42,7 +43,7 @@ struct access_user {
 	struct str name, uid;
 	struct str *groups;
 	size_t n_groups;
-	struct label *extras; /* one for each value; those of a key follow each other */
+	struct label *extras; /* one for each value; values of the same key are adjacent */
 	size_t n_extras;
 };
 
@@ -84,8 +85,8 @@ enum access_outcome {
 	ACCESS_ALLOWED,
 	ACCESS_UNAUTHORIZED, /* 401 */
 	ACCESS_FORBIDDEN,    /* 403 */
-	ACCESS_BUSY,         /* 503: too many requests wait for an answer of the API server */
-	ACCESS_TOO_MANY,     /* 429: too many requests of this caller wait for one */
+	ACCESS_BUSY,         /* 503: too many requests wait for the API server */
+	ACCESS_TOO_MANY,     /* 429: too many requests of this caller wait for the API server */
 };
 
 /** Texts that end with a NUL. */
@@ -94,7 +95,7 @@ struct access_list {
 	size_t n;
 };
 
-/** What the client's certificate is worth under the clients' authorities. */
+/** The result of checking the client's certificate against the trusted authorities. */
 struct access_proof {
 	enum {
 		ACCESS_PROOF_NONE, /* no certificate, or no authorities to check it against */
@@ -106,29 +107,30 @@ struct access_proof {
 
 enum access_identity {
 	ACCESS_KNOWN,     /* a user */
-	ACCESS_HAS_TOKEN, /* a TokenReview says who it is; 401 if it says nobody */
-	ACCESS_REFUSED,   /* a credential is wrong, and no other one is right */
+	ACCESS_HAS_TOKEN, /* a TokenReview has to identify the user; else 401 */
+	ACCESS_REFUSED,   /* a credential is wrong, and there is no valid one */
 };
 
-/** Who is it?
+/** Identifies the caller.
  *
  * @param authorization  the header Authorization; empty: none
- * @param can_review  there is somebody to ask about tokens; else they are ignored
- * @param ret_user    set when known; a reference of yours
- * @param ret_token   set when there is one; lives as long as the header
+ * @param can_review  tokens can be reviewed; else they are ignored
+ * @param ret_user    set with ACCESS_KNOWN; the caller's reference
+ * @param ret_token   set with ACCESS_HAS_TOKEN; lives as long as the header
  */
 enum access_identity access_identify(const struct access_proof *client, struct str authorization,
                                      bool can_review, struct access_user **ret_user,
                                      struct str *ret_token);
 
-/** ERR_INVALID: a star that is not at the end. */
+/** ERR_INVALID: a path has a star that is not at its end. */
 NODISCARD bool access_paths_check(struct access_list paths, struct error *err);
-/** May they, without asking? Members of system:masters everything, everybody the paths that are
- * always allowed: "/a" exactly, "/a*" as a prefix; the first slash may be missing. */
+/** Is the request allowed without a review? Members of system:masters may do everything, everyone
+ * may use the paths that are always allowed: "/a" exactly, "/a*" as a prefix; the first slash may
+ * be missing. */
 bool access_is_free(const struct access_user *, struct str path, struct access_list paths);
 
-/** Appends why not: the message of the Status object. reason: what the API server said, or
- * empty. */
+/** Appends the message of the Status object for a request that is not allowed. reason: the API
+ * server's, may be empty. */
 void access_add_refusal(struct buf *, const struct access_user *, struct str verb, struct str path,
                         struct str reason);
 
@@ -138,30 +140,30 @@ struct access;
 
 struct access_config {
 	struct kube_client *authentication; /* for TokenReview and the ConfigMap; NULL: neither */
-	struct kube_client *authorization;  /* for SubjectAccessReview; NULL: none */
+	struct kube_client *authorization;  /* for SubjectAccessReview; NULL: no reviews */
 	struct clock *clock;
 	struct cancel *cancel; /* ends access_new() */
 	bool skip_lookup;      /* --authentication-skip-lookup: the ConfigMap is not read */
 	bool tolerate_lookup_failure;
 	int64_t token_ttl_ns, authorized_ttl_ns, unauthorized_ttl_ns;
-	struct str client_ca_file;     /* wins over the ConfigMap's authorities; empty: not given */
-	const struct str *allow_paths; /* "/healthz"; with a star at the end, all that begin so */
+	struct str client_ca_file;     /* replaces the ConfigMap's authorities; empty: not given */
+	const struct str *allow_paths; /* "/healthz"; with a star at the end, a prefix */
 	size_t n_allow_paths;
 };
 
-/** Reads the ConfigMap kube-system/extension-apiserver-authentication, and from then on follows it.
- * Copies what it needs of config. On false the server must not be opened: ERR_FORBIDDEN (the
- * message says which role is missing), ERR_UNAVAILABLE…, or ERR_INVALID, ERR_NOT_FOUND for the
- * files, ERR_INVALID for a path with a star inside. Warns if the ConfigMap is not there, and if
- * there is nobody to ask. */
+/** Reads the ConfigMap kube-system/extension-apiserver-authentication, and reads it again from time
+ * to time. Copies what it needs of config. On false the server must not be opened: ERR_FORBIDDEN
+ * (the message names the missing role), ERR_UNAVAILABLE…, or ERR_INVALID, ERR_NOT_FOUND for the
+ * files, ERR_INVALID for a path with a star inside. Warns if the ConfigMap does not exist, and if
+ * no API server is configured for reviews. */
 NODISCARD bool access_new(const struct access_config *config, struct access **ret,
                           struct error *err);
-/** Ends the thread; what is not decided yet is refused first. NULL is fine. */
+/** Ends the thread; pending requests are refused first. NULL is fine. */
 void access_free(struct access *);
 DEFINE_CLEANUP(struct access, access_free)
 
-/** Decides, and calls done exactly once: at once, or later on the review thread. message is the
- * Status object's text for what is not allowed, valid during the call. */
+/** Decides, and calls done exactly once: before it returns, or later on the review thread. message
+ * is the text of the Status object if the request is not allowed, valid during the call. */
 void access_check(struct access *, struct server_request *,
                   void (*done)(void *arg, struct server_request *, enum access_outcome,
                                struct str message),

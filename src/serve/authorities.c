@@ -1,8 +1,8 @@
 /* serve/authorities.c: see authorities.h.
  *
- * Keeps the two texts that were read last (the file, the ConfigMap), and makes a client_trust of
- * them when one has changed. The one in use is replaced under a short lock, never changed: callers
- * hold references.
+ * Keeps the text that was read last (of the file or of the ConfigMap), and makes a client_trust of
+ * it when it has changed. The client_trust in use is never changed, since requests on other threads
+ * hold references to it; it is replaced under a short lock.
  */
 #include "serve/authorities.h"
 
@@ -47,7 +47,7 @@ read_pem(yyjson_val *data, const char *key, struct arena *arena, struct str *ret
 	struct str text;
 
 	if (val && !yyjson_is_str(val))
-		return err_set(err, ERR_INVALID, "%s is no text", key);
+		return err_set(err, ERR_INVALID, "%s is not a string", key);
 	text = val ? json_text(val) : STR_EMPTY;
 	if (text.len > LIMIT_CREDENTIAL)
 		return err_set(err, ERR_INVALID, "%s is longer than %zu bytes", key,
@@ -56,27 +56,22 @@ read_pem(yyjson_val *data, const char *key, struct arena *arena, struct str *ret
 	return true;
 }
 
-static bool
-find_data(yyjson_val *root, yyjson_val **ret, struct error *err)
-{
-	struct str kind = STR_EMPTY;
-
-	if (json_str(root, "kind", &kind) != JSON_FOUND || !str_eq_c(kind, "ConfigMap"))
-		return err_set(err, ERR_INVALID, "it is no ConfigMap");
-	if (json_object(root, "data", ret) == JSON_MISTYPED)
-		return err_set(err, ERR_INVALID, "data is no object");
-	return true;
-}
-
 bool
 authorities_read_map(struct str body, struct arena *arena, struct str *ret_client_ca_pem,
                      struct error *err)
 {
 	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
-	yyjson_val *data = NULL;
+	struct str kind = STR_EMPTY;
+	yyjson_val *root, *data = NULL;
 
-	return json_parse(body, &doc, err) && find_data(yyjson_doc_get_root(doc), &data, err) &&
-	       read_pem(data, "client-ca-file", arena, ret_client_ca_pem, err);
+	if (!json_parse(body, &doc, err))
+		return false;
+	root = yyjson_doc_get_root(doc);
+	if (json_str(root, "kind", &kind) != JSON_FOUND || !str_eq_c(kind, "ConfigMap"))
+		return err_set(err, ERR_INVALID, "the answer is not a ConfigMap");
+	if (json_object(root, "data", &data) == JSON_MISTYPED)
+		return err_set(err, ERR_INVALID, "data is not an object");
+	return read_pem(data, "client-ca-file", arena, ret_client_ca_pem, err);
 }
 
 /* ---- client_trust ---- */
@@ -106,58 +101,44 @@ make_trust(struct str client_ca_pem, struct client_trust **ret, struct error *er
 
 /* ---- from texts to a client_trust ---- */
 
-static bool
-read_map(struct str body, struct arena *arena, struct str *ret_client_ca_pem, struct error *err)
-{
-	*ret_client_ca_pem = STR_EMPTY;
-	if (body.len == 0)
-		return true;
-	return authorities_read_map(body, arena, ret_client_ca_pem, err) ||
-	       err_wrap(err, "ConfigMap " MAP_NAME);
-}
-
-/* The flag wins over the ConfigMap. */
+/* The file of the flag takes precedence over the ConfigMap. */
 static bool
 compose(const struct authorities *s, struct client_trust **ret, struct error *err)
 {
 	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
-	struct str client_ca_pem;
+	struct str client_ca_pem = STR_EMPTY;
 
-	if (!read_map(buf_str(&s->map), &arena, &client_ca_pem, err))
+	if (s->map.len > 0 &&
+	    !authorities_read_map(buf_str(&s->map), &arena, &client_ca_pem, err)) {
+		(void)err_wrap(err, "ConfigMap " MAP_NAME);
 		return false;
+	}
 	if (s->config.client_ca_file.len)
 		client_ca_pem = buf_str(&s->client_ca);
 	return make_trust(client_ca_pem, ret, err);
 }
 
-static void
-use(struct authorities *s, struct client_trust *config)
-{
-	struct client_trust *before;
-
-	mutex_lock(&s->mu);
-	before = s->current;
-	s->current = config;
-	mutex_unlock(&s->mu);
-	client_trust_unref(before);
-}
-
+/* Puts the texts that were read last into effect. */
 static bool
-apply(struct authorities *s, struct error *err)
+apply_texts(struct authorities *s, struct error *err)
 {
-	struct client_trust *config;
+	struct client_trust *new, *old;
 
-	if (!compose(s, &config, err))
+	if (!compose(s, &new, err))
 		return false;
-	use(s, config);
+	mutex_lock(&s->mu);
+	old = s->current;
+	s->current = new;
+	mutex_unlock(&s->mu);
+	client_trust_unref(old);
 	return true;
 }
 
 /* ---- reading ---- */
 
-/* Keeps the text; true in *ret_changed when it is another one. */
+/* Keeps the text; sets *ret_changed if it differs from the one before. */
 static void
-keep(struct buf *b, struct str text, bool *ret_changed)
+keep_text(struct buf *b, struct str text, bool *ret_changed)
 {
 	if (str_eq(buf_str(b), text))
 		return;
@@ -179,7 +160,7 @@ read_file(struct authorities *s, bool *ret_changed, struct error *err)
 		return false;
 	if (text.len == 0)
 		return err_set(err, ERR_INVALID, "%s is empty", name.ptr);
-	keep(&s->client_ca, buf_str(&text), ret_changed);
+	keep_text(&s->client_ca, buf_str(&text), ret_changed);
 	return true;
 }
 
@@ -189,7 +170,7 @@ has_file(const struct authorities *s)
 	return s->config.client_ca_file.len > 0;
 }
 
-/* The file replaces what the ConfigMap says. */
+/* With a file, the ConfigMap is not used. */
 static bool
 needs_map(const struct authorities *s)
 {
@@ -207,7 +188,7 @@ fetch_map(struct authorities *s, struct call *call, bool *ret_changed, struct er
 			                     " in kube-system)");
 		return err_wrap(err, "ConfigMap " MAP_NAME);
 	}
-	keep(&s->map, body, ret_changed);
+	keep_text(&s->map, body, ret_changed);
 	return true;
 }
 
@@ -223,7 +204,7 @@ plan_map(struct authorities *s, int64_t now_ns)
 	s->next_map_ns = needs_map(s) ? clock_deadline(now_ns, MAP_EVERY_NS) : CLOCK_FOREVER;
 }
 
-/* ---- following ---- */
+/* ---- reading again ---- */
 
 struct client_trust *
 authorities_get(struct authorities *s)
@@ -306,7 +287,7 @@ authorities_refresh(struct authorities *s, struct call *call)
 
 	take_recheck(s, now_ns);
 	if (read_due(s, call, now_ns)) {
-		if (apply(s, &err))
+		if (apply_texts(s, &err))
 			log_info("trusted authorities changed");
 		else
 			log_warn("trusted authorities cannot be used, keeping the last ones",
@@ -322,8 +303,8 @@ tolerate(const struct authorities *s, struct error *err)
 {
 	if (!s->config.tolerate_lookup_failure || err->code == ERR_CANCELLED)
 		return false;
-	log_warn("the API server's authorities are not known: client certificates are refused "
-	         "until they are",
+	log_warn("the authorities of client certificates cannot be read from the API server: "
+	         "client certificates are refused until they can",
 	         LOG_ERR(err));
 	return true;
 }
@@ -341,27 +322,16 @@ first_map(struct authorities *s, struct call *call, struct error *err)
 	return true;
 }
 
-/* A ConfigMap that says nonsense may be tolerated too: then it is as if it were not there. */
+/* A ConfigMap that cannot be used may be tolerated as well: then it counts as missing. */
 static bool
 first_trust(struct authorities *s, struct error *err)
 {
-	if (apply(s, err))
+	if (apply_texts(s, err))
 		return true;
 	if (s->map.len == 0 || !tolerate(s, err))
 		return false;
 	buf_reset(&s->map);
-	return apply(s, err);
-}
-
-static bool
-read_first(struct authorities *s, struct call *call, struct error *err)
-{
-	int64_t now_ns = clock_mono(s->config.clock);
-	bool is_changed = false;
-
-	plan_file(s, now_ns);
-	plan_map(s, now_ns);
-	return read_file(s, &is_changed, err) && first_map(s, call, err) && first_trust(s, err);
+	return apply_texts(s, err);
 }
 
 bool
@@ -369,13 +339,17 @@ authorities_new(const struct authorities_config *config, struct call *call,
                 struct authorities **ret, struct error *err)
 {
 	CLEANUP(authorities_freep) struct authorities *s = xcalloc(1, sizeof(*s));
+	int64_t now_ns = clock_mono(config->clock);
+	bool is_changed = false;
 
 	s->config = *config;
 	s->client_ca = BUF_INIT(LIMIT_CREDENTIAL);
 	s->map = BUF_INIT(LIMIT_HTTP_BODY);
 	s->recheck_ns = CLOCK_FOREVER;
 	mutex_init(&s->mu);
-	if (!read_first(s, call, err))
+	plan_file(s, now_ns);
+	plan_map(s, now_ns);
+	if (!read_file(s, &is_changed, err) || !first_map(s, call, err) || !first_trust(s, err))
 		return false;
 	*ret = TAKE(s);
 	return true;

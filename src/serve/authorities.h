@@ -1,13 +1,15 @@
-/* serve/authorities.h: which authorities of client certificates our server trusts, kept up to date.
+/* serve/authorities.h: the authorities of client certificates that the server trusts, kept up to
+ * date.
  *
- * From the file of --client-ca-file, or without that from the ConfigMap
- * kube-system/extension-apiserver-authentication (docs/spec/kube-client.md, "Authentication"). What
- * the ConfigMap says about front proxies is not read: their headers count for nothing.
+ * They come from the file of --client-ca-file, or without that flag from the ConfigMap
+ * kube-system/extension-apiserver-authentication (docs/spec/kube-client.md, "Authentication"). The
+ * ConfigMap's keys about front proxies are not read, because headers of front proxies are ignored.
  *
- * Followed by reading again: the file each minute, the ConfigMap every 5 min, and both immediately
- * when a certificate was not trusted (at most every 10 s). Not by a watch: that is a connection of
- * 140 kB for an object that changes once a year, and the moment when a change matters is a
- * certificate that fails. What cannot be read or used is logged once, and the last good stays.
+ * The file is read again every minute, the ConfigMap every 5 min, and both immediately when a
+ * certificate was not trusted (at most every 10 s). There is no watch: it would cost a connection
+ * of 140 kB for an object that changes once a year, and a change matters first when a certificate
+ * fails. If a text cannot be read or used, that is logged once in 10 min, and the last good one
+ * stays in use.
  *
  * Threads: authorities_get() and authorities_recheck() from any, authorities_refresh() from one.
  */
@@ -18,12 +20,12 @@
 #include "kube/client.h"
 #include "serve/server.h"
 
-/** Reads the ConfigMap's JSON: the authorities of clients, in the arena; empty: none. ERR_INVALID:
- * it is not a ConfigMap, or the value is not a string. */
+/** Reads the authorities of clients from the ConfigMap's JSON, into the arena; empty: none.
+ * ERR_INVALID: it is not a ConfigMap, or the value is not a string. */
 NODISCARD bool authorities_read_map(struct str body, struct arena *arena,
                                     struct str *ret_client_ca_pem, struct error *err);
 
-/** What client certificates are checked against: immutable, counted. */
+/** What client certificates are checked against: immutable, reference-counted. */
 struct client_trust {
 	struct ref refs;
 	struct trust *trust; /* NULL: no client certificate is trusted */
@@ -43,7 +45,7 @@ struct authorities;
 
 /** Reads everything. ERR_INVALID, ERR_NOT_FOUND, ERR_FORBIDDEN: the file cannot be used; and unless
  * that is tolerated, the ConfigMap cannot be read: ERR_FORBIDDEN (the message names the role to
- * bind), ERR_UNAVAILABLE… A ConfigMap that is not there is a warning. The texts of config must
+ * bind), ERR_UNAVAILABLE… A ConfigMap that does not exist is a warning. The texts of config must
  * outlive it. */
 NODISCARD bool authorities_new(const struct authorities_config *config, struct call *call,
                                struct authorities **ret, struct error *err);
@@ -51,11 +53,11 @@ NODISCARD bool authorities_new(const struct authorities_config *config, struct c
 void authorities_free(struct authorities *);
 DEFINE_CLEANUP(struct authorities, authorities_free)
 
-/** A reference of yours to what holds now. */
+/** A reference, for the caller, to the current ones. */
 struct client_trust *authorities_get(struct authorities *);
-/** A certificate was not trusted: returns when (mono) it should be read again. */
+/** A certificate was not trusted: returns when (mono) authorities_refresh() should be called. */
 int64_t authorities_recheck(struct authorities *);
-/** Reads what is due; returns when (mono) something will be. */
+/** Reads what is due; returns when (mono) to call it again. */
 int64_t authorities_refresh(struct authorities *, struct call *call);
 
 #endif
