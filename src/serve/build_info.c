@@ -1,4 +1,4 @@
-/* build_info.c: see build_info.h. */
+/* serve/build_info.c: see build_info.h. */
 #include "serve/build_info.h"
 
 #include <curl/curl.h>
@@ -29,8 +29,8 @@ enum {
 	MAX_COMMIT = 64,
 };
 
-/* In the order of kubernetes_build_info's labels. Builds are reproducible: no date, as with
- * Kubernetes' own builds that are given none. */
+/* In the order of kubernetes_build_info's labels. Builds are reproducible, so the date is that of
+ * Kubernetes' own builds without a date. */
 struct build_info {
 	char major[MAX_NUMBER], minor[MAX_NUMBER];
 	const char *version;
@@ -49,7 +49,8 @@ read_version(struct build_info *info)
 	snprintf(info->minor, sizeof(info->minor), "%" STR_FMT, STR_ARG(minor));
 }
 
-/* "0123abcd", with a '+' behind it when files differed from it; empty outside of a repository. */
+/* "0123abcd", with a '+' at its end if files differed from the commit; empty outside of a
+ * repository. */
 static void
 read_commit(struct build_info *info)
 {

@@ -1,15 +1,14 @@
-/* build_info.h: which program this is: for /version, kubernetes_build_info and ccmd_build_info. Its
- * version is that of base/version.h. */
+/* serve/build_info.h: the program's version and origin, for /version and the metrics
+ * kubernetes_build_info and ccmd_build_info. The version is that of base/version.h. */
 #ifndef CCMD_SERVE_BUILD_INFO_H
 #define CCMD_SERVE_BUILD_INFO_H
 
 #include "base/buf.h"
 
-/** Sets both gauges, and what version_commit() says; once, at the start, after version_set(). */
+/** Sets both gauges and the commit of base/version.h; once, at the start, after version_set(). */
 void build_info_setup(void);
 
-/** Appends what a Kubernetes component answers under /version, and `kubectl get --raw /version`
- * shows. */
+/** Appends the JSON that Kubernetes components answer under /version. */
 void build_info_add_json(struct buf *b);
 
 #endif

@@ -1,7 +1,7 @@
-/* serve/digest.h: keyed hashes: to recognise a secret without keeping it.
+/* serve/digest.h: keyed hashes, which recognise a secret without keeping it.
  *
- * HMAC-SHA256 under a key of this process: whoever reads a core file finds nothing that could be
- * tried elsewhere, and nobody can make two texts collide. Threads: any.
+ * HMAC-SHA256 with a key of this process: a hash from a core file cannot be compared with anything
+ * elsewhere, and without the key nobody can construct two texts that collide. Threads: any.
  */
 #ifndef CCMD_SERVE_DIGEST_H
 #define CCMD_SERVE_DIGEST_H

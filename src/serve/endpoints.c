@@ -1,4 +1,8 @@
-/* endpoints.c: see endpoints.h. */
+/* serve/endpoints.c: see endpoints.h.
+ *
+ * A request is checked by access_check(), which calls on_checked() on the loop or on the review
+ * thread. From there answer_endpoint() finds the row of the table, and the row's function answers.
+ */
 #include "serve/endpoints.h"
 
 #include "base/json.h"
@@ -31,7 +35,7 @@ reply(struct server_request *request, int status, const char *type, const struct
 			      });
 }
 
-/* A line, with its end, as Go's http.Error() gives it. */
+/* A line with its end, as from Go's http.Error(). */
 static void
 reply_line(struct server_request *request, int status, const char *line)
 {
@@ -42,7 +46,8 @@ reply_line(struct server_request *request, int status, const char *line)
 	reply(request, status, NULL, &body);
 }
 
-/* A text that does not fit is none: half an answer would be taken for a whole one. */
+/* A text that did not fit into its buffer is replaced by an error: a client could take half an
+ * answer for a whole one. */
 static void
 reply_whole(struct server_request *request, int status, const char *type, const struct buf *body)
 {
@@ -89,28 +94,20 @@ kind_of(const struct server_request *request)
 	                                         : HEALTH_READYZ;
 }
 
-static bool
-has_parameter(const struct server_request *request, const char *name, struct arena *arena)
-{
-	struct str ignored;
-
-	return server_request_parameter(request, name, 0, arena, &ignored);
-}
-
 static void
 answer_health(const struct endpoints_config *config, struct server_request *request)
 {
 	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(LIMIT_HEALTH_TEXT);
-	struct str exclude[MAX_EXCLUDES];
+	struct str exclude[MAX_EXCLUDES], ignored;
 	size_t n = 0;
-	bool is_well;
+	bool is_well, is_verbose;
 
 	while (n < MAX_EXCLUDES &&
 	       server_request_parameter(request, "exclude", n, &arena, &exclude[n]))
 		n++;
-	is_well = health_run(config->health, kind_of(request), exclude, n,
-	                     has_parameter(request, "verbose", &arena), &text);
+	is_verbose = server_request_parameter(request, "verbose", 0, &arena, &ignored);
+	is_well = health_run(config->health, kind_of(request), exclude, n, is_verbose, &text);
 	reply_whole(request, is_well ? 200 : 500, NULL, &text);
 }
 
@@ -122,8 +119,8 @@ last_part(struct str path)
 	return path;
 }
 
-/* Who may ask for one check by its name (the paths are not among those that are always allowed) may
- * know why it fails, as with the API server. */
+/* A single check says why it fails, as in the API server: these paths are not among those that are
+ * always allowed, so the caller was authorized. */
 static void
 answer_check(const struct endpoints_config *config, struct server_request *request)
 {
@@ -188,7 +185,7 @@ answer_slis(const struct endpoints_config *config UNUSED, struct server_request 
 	reply_line(request, 200, "metrics reset");
 }
 
-/* ---- what we are ---- */
+/* ---- configuration, version, verbosity ---- */
 
 static void
 answer_configz(const struct endpoints_config *config, struct server_request *request)
@@ -210,8 +207,8 @@ answer_version(const struct endpoints_config *config UNUSED, struct server_reque
 	reply_whole(request, 200, JSON_TYPE, &json);
 }
 
-/* Like klog's flag, changed while running: `kubectl … PUT` has no command, curl -X PUT -d 4 does
- * it. */
+/* As in the Go program, where PUT changes klog's flag -v. kubectl has no command for it; curl -X
+ * PUT -d 4 does it. */
 static void
 answer_verbosity(const struct endpoints_config *config UNUSED, struct server_request *request)
 {
@@ -229,23 +226,22 @@ answer_verbosity(const struct endpoints_config *config UNUSED, struct server_req
 	reply(request, 200, NULL, &text);
 }
 
-/* ---- the way to them ---- */
+/* ---- the table ---- */
 
 const struct endpoint endpoints[] = {
-	{ "/healthz", GET, false, "Is the program healthy? 200 `ok`, or 500 and one line a check.",
-	  answer_health },
+	{ "/healthz", GET, false,
+	  "Is the program healthy? 200 `ok`, or 500 and one line for each check.", answer_health },
 	{ "/healthz/", GET, false, "One check by its name; 500 says why it fails.", answer_check },
 	{ "/livez", GET, false,
-	  "Should the program go on? Fails only for a thread that is stuck or a lease that was not renewed, never because "
+	  "Should the program continue? Fails only if a thread is stuck or the lease was not renewed, never because "
 	  "the API server or a cloud cannot be reached. Point liveness probes here.",
 	  answer_health },
 	{ "/livez/", GET, false, "One check by its name.", answer_check },
-	{ "/readyz", GET, false,
-	  "Are the objects known that decisions are made from? A standby is ready.",
+	{ "/readyz", GET, false, "Has the leader loaded the cluster's objects? A standby is ready.",
 	  answer_health },
 	{ "/readyz/", GET, false, "One check by its name.", answer_check },
 	{ "/metrics", GET, false,
-	  "Metrics, in the Prometheus text format or, if asked for, OpenMetrics.", answer_metrics },
+	  "Metrics, in the Prometheus text format or, if requested, OpenMetrics.", answer_metrics },
 	{ "/metrics/slis", GET | BIT(SERVER_DELETE), false,
 	  "Results of the health checks as metrics. DELETE forgets them.", answer_slis },
 	{ "/configz", GET, false, "The configuration in effect, as JSON, without secrets.",
@@ -267,7 +263,7 @@ is_at(const struct endpoint *e, struct str path)
 }
 
 static const struct endpoint *
-find(const struct endpoints_config *config, struct str path)
+find_endpoint(const struct endpoints_config *config, struct str path)
 {
 	for (size_t i = 0; i < n_endpoints; i++) {
 		if (is_at(&endpoints[i], path))
@@ -275,12 +271,6 @@ find(const struct endpoints_config *config, struct str path)
 			                                                             : NULL;
 	}
 	return NULL;
-}
-
-static bool
-is_method_allowed(const struct endpoint *e, enum server_method method)
-{
-	return e->methods & BIT(method == SERVER_HEAD ? SERVER_GET : method);
 }
 
 static void
@@ -298,13 +288,14 @@ reply_method_not_allowed(const struct endpoint *e, struct server_request *reques
 }
 
 static void
-answer(const struct endpoints_config *config, struct server_request *request)
+answer_endpoint(const struct endpoints_config *config, struct server_request *request)
 {
-	const struct endpoint *e = find(config, server_request_path(request));
+	const struct endpoint *e = find_endpoint(config, server_request_path(request));
+	enum server_method method = server_request_method(request);
 
 	if (!e)
 		reply_line(request, 404, "404 page not found");
-	else if (!is_method_allowed(e, server_request_method(request)))
+	else if (!(e->methods & BIT(method == SERVER_HEAD ? SERVER_GET : method)))
 		reply_method_not_allowed(e, request);
 	else
 		e->answer(config, request);
@@ -316,7 +307,7 @@ on_checked(void *config, struct server_request *request, enum access_outcome out
 {
 	switch (outcome) {
 	case ACCESS_ALLOWED:
-		answer(config, request);
+		answer_endpoint(config, request);
 		return;
 	case ACCESS_UNAUTHORIZED:
 		reply_status(request, 401, "Unauthorized", message);
@@ -333,15 +324,6 @@ on_checked(void *config, struct server_request *request, enum access_outcome out
 	}
 }
 
-static void
-answer_plain(const struct endpoints_config *config, struct server_request *request)
-{
-	if (str_eq_c(server_request_path(request), "/metrics"))
-		answer(config, request);
-	else
-		reply_line(request, 404, "404 page not found");
-}
-
 void
 endpoints_handle(void *arg, struct server_request *request)
 {
@@ -349,6 +331,8 @@ endpoints_handle(void *arg, struct server_request *request)
 
 	if (config->access)
 		access_check(config->access, request, on_checked, arg);
+	else if (str_eq_c(server_request_path(request), "/metrics"))
+		answer_endpoint(config, request);
 	else
-		answer_plain(config, request);
+		reply_line(request, 404, "404 page not found");
 }

@@ -1,9 +1,9 @@
-/* endpoints.h: which path of our server gives what (docs/spec/framework.md, "Endpoints").
+/* serve/endpoints.h: the paths of the server (docs/spec/framework.md, "Endpoints").
  *
- * One table names path, methods and meaning; the reference page is made from it. Whoever asks is
- * first checked by serve/access.h, unknown paths included, so that nobody learns from a 404. Two
- * things are unlike the Go program, which has no /livez, /readyz or /version and whose
- * /healthz/NAME is 404: here they are as in the API server.
+ * One table has path, methods and meaning; the reference page is generated from it. serve/access.h
+ * checks the caller of every request first, also for paths that do not exist, so that a 404 reveals
+ * nothing. Unlike the Go program, which has no /livez, /readyz and /version and answers 404 to
+ * /healthz/NAME, this server has them as the API server does.
  *
  * Threads: the handler on the server's loop; an answer is given there or on the thread of a review.
  */
@@ -14,14 +14,13 @@
 #include "serve/access.h"
 
 struct endpoints_config {
-	struct access *access; /* NULL: a plain listener that has /metrics and nothing else, for
-	                          everybody */
+	struct access *access; /* NULL: a plain listener, which has only /metrics, for everyone */
 	struct health *health;
 	/** Appends the object under "cloudcontrollermanager.config.k8s.io", without secrets. From
 	 * any thread. */
 	void (*configz)(void *arg, struct buf *json);
 	void *arg;
-	bool is_profiling; /* --profiling: /debug/flags/v is there */
+	bool is_profiling; /* --profiling: there is /debug/flags/v */
 };
 
 /** A server's handle(); arg is the config, which must outlive the server. */
@@ -30,7 +29,7 @@ void endpoints_handle(void *config, struct server_request *);
 /* ---- for the reference page ---- */
 
 struct endpoint {
-	const char *path; /* ends with '/': all below it */
+	const char *path; /* ending with '/': all paths below it */
 	unsigned methods; /* bits of enum server_method; HEAD goes with GET */
 	bool needs_profiling;
 	const char *about;

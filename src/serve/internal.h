@@ -1,20 +1,20 @@
 /* serve/internal.h: what the files of the server share.
  *
  * 	server.c       life, the listener, answers that come back from handlers
- * 	connection.c   one connection: its states, its deadlines, which one closes when there are
+ * 	connection.c   one connection: its states, its deadlines, which one is closed if there are
  * 	               too many
  * 	request.c      what a handler reads and writes
  * 	head.c         the head of a request: a pure function
  * 	tls.c          the TLS context, certificates, and which one is used for a name
- * 	self_signed.c  a certificate where none is configured
+ * 	self_signed.c  a certificate if none is configured
  * 	trust.c        the user name and groups of a client certificate
  *
- * Why not libevent's evhttp: in 2.1 a connection cannot be reached before its first request is
- * whole, nor its end seen, so neither the bound on their number nor one deadline for handshake and
- * head can be kept without going behind its back; its time-outs start anew with each byte, a NUL
- * cuts a header's value, and its own refusals are HTML that no handler sees. What is needed of HTTP
- * here (heads of bounded size, lengths, no chunks) is one pure function; libevent's loop and timers
- * remain.
+ * libevent's evhttp is not used. In version 2.1 it hides a connection until its first request is
+ * complete, and does not show when it ends. So neither a bound on the number of connections nor one
+ * deadline for handshake and head can be kept. Its time-outs start again with each byte, a NUL cuts
+ * a header's value, and its own refusals are HTML that no handler sees. The part of HTTP that is
+ * needed here (heads of bounded size, lengths, no chunks) is one pure function. libevent's loop and
+ * timers are used.
  */
 #ifndef CCMD_SERVE_INTERNAL_H
 #define CCMD_SERVE_INTERNAL_H
@@ -33,23 +33,23 @@
 
 struct server_limits {
 	unsigned n_connections;
-	unsigned n_requests; /* that handlers hold */
-	int64_t headers_ms;  /* accept to the last header; then again for the body */
-	int64_t write_ms;    /* an answer until it is taken */
+	unsigned n_requests; /* that handlers have */
+	int64_t headers_ms;  /* from accept to the last header; the same again for the body */
+	int64_t write_ms;    /* until the client has read an answer */
 	int64_t idle_ms;     /* between requests */
-	int64_t linger_ms;   /* until the client closes, after our last word */
+	int64_t linger_ms;   /* after the last answer, until the client closes */
 	int64_t lookup_ms;   /* to resolve the name of the address to listen on */
 };
 
-extern const struct server_limits server_limits; /* those of base/limits.h */
+extern const struct server_limits server_limits; /* from base/limits.h */
 
 /** server_new() with other limits, for tests in milliseconds. */
 NODISCARD bool server_new_limited(const struct server_config *config,
                                   const struct server_limits *limits, struct server **ret,
                                   struct error *err);
 
-/* Where answers wait for the loop. Lives until the last request is answered, so that a late answer
- * of another thread finds it also when the server is gone. */
+/* Where answers wait for the loop. It lives until the last request is answered, so that another
+ * thread can answer after the server was freed. */
 struct outbox {
 	pthread_mutex_t mu;
 	STAILQ_HEAD(, server_request) answered; /* mu */
@@ -68,7 +68,7 @@ enum connection_state {
 	CONNECTION_BODY,
 	CONNECTION_PENDING, /* a handler has the request */
 	CONNECTION_WRITING,
-	CONNECTION_CLOSING, /* all said, waiting for the client to close */
+	CONNECTION_CLOSING, /* all is sent; waiting for the client to close */
 };
 
 TAILQ_HEAD(connections, connection);
@@ -91,11 +91,11 @@ struct connection {
 	struct ip source; /* ip_source() of the peer */
 };
 
-/* The order in which connections are closed when there are too many; in each rank, the longest
- * waiting first. */
+/* The order in which connections are closed if there are too many; in each rank, the one that has
+ * been in it for longest comes first. */
 enum connection_rank {
 	RANK_IDLE,    /* has no request */
-	RANK_WAITING, /* we wait for its bytes, or until it takes ours */
+	RANK_WAITING, /* the client has to send or to read bytes */
 	RANK_PENDING, /* its request waits for a handler; never closed for another connection */
 	N_RANKS,
 };
@@ -111,31 +111,31 @@ struct server {
 	struct event *accepting, *resuming, *answering;
 	struct connections lists[N_RANKS];
 	unsigned n_connections;
-	unsigned n_peak;     /* of them, since memory was last given back */
-	unsigned n_requests; /* that handlers hold, of connections that are gone too */
+	unsigned n_peak;     /* most connections since memory was last given back */
+	unsigned n_requests; /* that handlers have, including those of closed connections */
 	int fd;
 	int port;
 };
 
-/** Takes the descriptor. */
+/** Takes over the descriptor. */
 void connection_new(struct server *s, int fd, const struct sockaddr_storage *peer);
 void connection_free(struct connection *c);
-/** Closes one connection to make room for another; false if the requests of all wait for a
- * handler. */
+/** Closes one connection to make room for another; false if the requests of all connections wait
+ * for a handler. */
 bool connection_evict(struct server *s);
-/** Sends c->out, the answer to the request it waited for, and goes on as c->closes says. May free
- * it. */
+/** Sends c->out, the answer to the pending request; then closes c, or waits for the next request,
+ * as c->closes says. May free c. */
 void connection_answer(struct connection *c);
 
-/** A request that is whole at the start of c->in, which it copies. Status 0, or one to refuse it
- * with. */
+/** Makes a request of the first c->wanted bytes of c->in, which it copies. Returns 0, or the status
+ * to refuse it with. */
 int request_new(struct connection *c, struct server_request **ret);
 void request_free(struct server_request *r);
 
 /** Appends an answer; NULL headers are none. */
 void answer_write(struct buf *b, const struct server_response *response, int64_t wall_ns,
                   bool is_head, bool closes);
-/** A refusal in our own words: "400 Bad Request". */
+/** Appends a refusal with the status as its text: "400 Bad Request". */
 void answer_refuse(struct buf *b, int status, int64_t wall_ns);
 
 struct server_request {
@@ -147,9 +147,9 @@ struct server_request {
 	char *bytes;                   /* head and body; the path is decoded in place */
 	struct head head;
 	struct str path, body;
-	X509 *certificate; /* NULL: none shown */
+	X509 *certificate; /* NULL: the client sent none */
 	STACK_OF(X509) * chain;
-	struct buf answer; /* whole, once it was given */
+	struct buf answer; /* head and body, after server_reply() */
 	char peer[INET6_ADDRSTRLEN];
 };
 

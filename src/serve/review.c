@@ -1,7 +1,8 @@
 /* serve/review.c: see review.h.
  *
- * Answers are read strictly: whatever is not exactly as Kubernetes says it is an error, and an
- * error lets nobody in. A field that is absent is false, since Kubernetes leaves those out.
+ * Answers are read strictly: a field of another type than Kubernetes documents is an error, and an
+ * error refuses the caller. A field that is absent is false or empty, since Kubernetes leaves such
+ * fields out.
  */
 #include "serve/review.h"
 
@@ -14,7 +15,7 @@
 #define RIGHTS_PATH "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 
 enum {
-	MAX_BODY = 2 * 1024 * 1024, /* six bytes for each of a user's, at worst */
+	MAX_BODY = 2 * 1024 * 1024, /* JSON may need six bytes for one byte of a user: \u0001 */
 };
 
 /* ---- answers ---- */
@@ -48,7 +49,7 @@ review_answer_unref(struct review_answer *a)
 	free(a);
 }
 
-/* ---- what is asked ---- */
+/* ---- requests ---- */
 
 void
 review_add_token(struct buf *b, struct str token)
@@ -71,19 +72,13 @@ add_groups(struct buf *b, const struct access_user *user)
 	buf_add_char(b, ']');
 }
 
-static bool
-continues(const struct access_user *user, size_t i)
-{
-	return i > 0 && str_eq(user->extras[i - 1].key, user->extras[i].key);
-}
-
-/* {"key":["value","value"],…} */
+/* {"key":["value","value"],…}: the values of a key are adjacent (access_draft_extra()). */
 static void
 add_extras(struct buf *b, const struct access_user *user)
 {
 	buf_add_c(b, ",\"extra\":{");
 	for (size_t i = 0; i < user->n_extras; i++) {
-		if (continues(user, i)) {
+		if (i > 0 && str_eq(user->extras[i - 1].key, user->extras[i].key)) {
 			buf_add_char(b, ',');
 		} else {
 			buf_add_c(b, i > 0 ? "]," : "");
@@ -115,16 +110,16 @@ review_add_rights(struct buf *b, const struct access_user *user, struct str verb
 	buf_add_c(b, "}}}");
 }
 
-/* ---- what is answered ---- */
+/* ---- reading answers ---- */
 
-/* The status of an answer that is what we asked for. */
+/* Finds the status of an answer of the expected kind. */
 static bool
 find_status(yyjson_val *root, const char *kind, yyjson_val **ret, struct error *err)
 {
 	struct str found = STR_EMPTY;
 
 	if (json_str(root, "kind", &found) != JSON_FOUND || !str_eq_c(found, kind))
-		return err_set(err, ERR_INVALID, "the answer is no %s", kind);
+		return err_set(err, ERR_INVALID, "the answer is not a %s", kind);
 	if (json_object(root, "status", ret) != JSON_FOUND)
 		return err_set(err, ERR_INVALID, "%s without a status", kind);
 	return true;
@@ -133,7 +128,7 @@ find_status(yyjson_val *root, const char *kind, yyjson_val **ret, struct error *
 static bool
 mistyped(const char *field, struct error *err)
 {
-	return err_set(err, ERR_INVALID, "status.%s is not of its type", field);
+	return err_set(err, ERR_INVALID, "status.%s has the wrong type", field);
 }
 
 static bool
@@ -224,7 +219,7 @@ read_user(yyjson_val *status, struct access_user **ret, struct error *err)
 	       access_user_new(&d, ret, err);
 }
 
-/* The whole text that was parsed lies there: in the answer to a TokenReview, the token too. */
+/* yyjson keeps a copy of the whole text, which for a TokenReview contains the token. */
 static void
 wipe_document(yyjson_doc **doc)
 {
@@ -283,7 +278,7 @@ review_read_rights(struct str body, struct review_answer **ret, struct error *er
 	return json_parse(body, &doc, err) && read_rights(yyjson_doc_get_root(doc), ret, err);
 }
 
-/* ---- asking ---- */
+/* ---- sending ---- */
 
 bool
 review_token(struct kube_client *client, struct call *call, const struct secret *token,
@@ -320,7 +315,7 @@ struct review_entry {
 };
 
 static void
-link_first(struct review_cache *c, struct review_entry *e)
+review_cache_link(struct review_cache *c, struct review_entry *e)
 {
 	e->newer = NULL;
 	e->older = c->first;
@@ -329,17 +324,17 @@ link_first(struct review_cache *c, struct review_entry *e)
 }
 
 static void
-unlink_entry(struct review_cache *c, struct review_entry *e)
+review_cache_unlink(struct review_cache *c, struct review_entry *e)
 {
 	*(e->newer ? &e->newer->older : &c->first) = e->older;
 	*(e->older ? &e->older->newer : &c->last) = e->newer;
 }
 
 static void
-drop(struct review_cache *c, struct review_entry *e)
+review_cache_drop(struct review_cache *c, struct review_entry *e)
 {
 	(void)map_remove(&c->entries, digest_str(&e->key));
-	unlink_entry(c, e);
+	review_cache_unlink(c, e);
 	c->bytes -= e->bytes;
 	review_answer_unref(e->answer);
 	free(e);
@@ -349,7 +344,7 @@ void
 review_cache_fini(struct review_cache *c)
 {
 	while (c->last)
-		drop(c, c->last);
+		review_cache_drop(c, c->last);
 	map_fini(&c->entries);
 }
 
@@ -362,29 +357,30 @@ review_cache_get(struct review_cache *c, const struct digest *key, int64_t now_n
 	if (!e)
 		return NULL;
 	if (now_ns >= e->forget_ns) {
-		drop(c, e);
+		review_cache_drop(c, e);
 		return NULL;
 	}
-	unlink_entry(c, e);
-	link_first(c, e);
+	review_cache_unlink(c, e);
+	review_cache_link(c, e);
 	*ret_is_stale = now_ns >= e->until_ns;
 	return review_answer_ref(e->answer);
 }
 
 static size_t
-size_of(const struct review_answer *answer)
+review_size(const struct review_answer *answer)
 {
 	return sizeof(struct review_entry) + sizeof(*answer) +
 	       (answer->user ? answer->user->size : 0);
 }
 
-/* What is out of date at the far end goes too, so that a burst is forgotten. */
+/* Entries that have expired at the end of the list are removed as well, so that the memory of a
+ * burst is freed. */
 static void
-make_room(struct review_cache *c, int64_t now_ns)
+review_cache_make_room(struct review_cache *c, int64_t now_ns)
 {
 	while (c->last && (c->entries.count > LIMIT_ACCESS_CACHE ||
 	                   c->bytes > LIMIT_ACCESS_CACHE_BYTES || c->last->forget_ns <= now_ns))
-		drop(c, c->last);
+		review_cache_drop(c, c->last);
 }
 
 void
@@ -394,7 +390,7 @@ review_cache_put(struct review_cache *c, const struct digest *key, struct review
 	struct review_entry *e = map_get(&c->entries, digest_str(key));
 
 	if (e)
-		drop(c, e);
+		review_cache_drop(c, e);
 	if (until_ns <= now_ns)
 		return;
 	e = xcalloc(1, sizeof(*e));
@@ -403,9 +399,9 @@ review_cache_put(struct review_cache *c, const struct digest *key, struct review
 	e->until_ns = until_ns;
 	e->forget_ns = answer->verdict == REVIEW_YES ? clock_deadline(until_ns, until_ns - now_ns)
 	                                             : until_ns;
-	e->bytes = size_of(answer);
+	e->bytes = review_size(answer);
 	c->bytes += e->bytes;
 	(void)map_put(&c->entries, digest_str(&e->key), e);
-	link_first(c, e);
-	make_room(c, now_ns);
+	review_cache_link(c, e);
+	review_cache_make_room(c, now_ns);
 }

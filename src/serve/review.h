@@ -1,8 +1,8 @@
-/* serve/review.h: what is asked of the API server about callers of ours, and what it answers.
+/* serve/review.h: reviews of the server's callers by the API server, and a cache of its answers.
  *
- * TokenReview: who is behind this token? SubjectAccessReview: may this user do that?
- * (docs/spec/kube-client.md, "Reviews"). The answer to the first one repeats the token: all memory
- * of ours that held it is wiped.
+ * A TokenReview asks whose token it is, a SubjectAccessReview whether a user may do something
+ * (docs/spec/kube-client.md, "Reviews"). The answer to a TokenReview repeats the token, so all
+ * memory that held an answer is wiped.
  */
 #ifndef CCMD_SERVE_REVIEW_H
 #define CCMD_SERVE_REVIEW_H
@@ -17,15 +17,15 @@
 enum review_verdict {
 	REVIEW_YES,
 	REVIEW_NO,
-	REVIEW_FAILED, /* nobody could be asked; for who may come in, the same as no */
+	REVIEW_FAILED, /* the API server could not be asked; the caller is refused, as with no */
 };
 
-/** What came out: immutable, counted. */
+/** The result of a review: immutable, reference-counted. */
 struct review_answer {
 	struct ref refs;
 	enum review_verdict verdict;
-	struct access_user *user; /* of a token: whose it is, if yes */
-	char reason[200];         /* of a refusal, in the API server's words; mostly empty */
+	struct access_user *user; /* REVIEW_YES of a token: its owner; else NULL */
+	char reason[200];         /* why not, in the API server's words; mostly empty */
 };
 
 /** Takes over the reference to user, which may be NULL. */
@@ -41,11 +41,12 @@ void review_add_token(struct buf *, struct str token);
 /** Appends the body of a SubjectAccessReview: the same user, verb and path give the same text. */
 void review_add_rights(struct buf *, const struct access_user *, struct str verb, struct str path);
 
-/** Reads answers. ERR_INVALID: it is not one, or says what cannot be; nothing in it counts then. */
+/** Read answers. ERR_INVALID: the body is not an answer, or contradicts itself; it is ignored as a
+ * whole. */
 NODISCARD bool review_read_token(struct str body, struct review_answer **ret, struct error *err);
 NODISCARD bool review_read_rights(struct str body, struct review_answer **ret, struct error *err);
 
-/** Asks once. Errors as of http_do() and kube_status_error(), and ERR_INVALID. */
+/** Send one request each. Errors of http_do() and kube_status_error(), and ERR_INVALID. */
 NODISCARD bool review_token(struct kube_client *, struct call *, const struct secret *token,
                             struct review_answer **ret, struct error *err);
 NODISCARD bool review_rights(struct kube_client *, struct call *, struct str body,
@@ -69,10 +70,10 @@ struct review_cache {
 #define REVIEW_CACHE_INIT ((struct review_cache){ .entries = MAP_INIT })
 
 void review_cache_fini(struct review_cache *);
-/** A reference of yours, or NULL: not there, or no longer good. */
+/** A reference for the caller, or NULL: there is no answer, or it has expired. */
 struct review_answer *review_cache_get(struct review_cache *, const struct digest *, int64_t now_ns,
                                        bool *ret_is_stale);
-/** Keeps a reference of its own until then; of no effect if that is not after now. */
+/** Keeps a reference of its own until until_ns; without effect if that is not after now_ns. */
 void review_cache_put(struct review_cache *, const struct digest *, struct review_answer *,
                       int64_t now_ns, int64_t until_ns);
 

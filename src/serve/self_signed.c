@@ -1,3 +1,9 @@
+/* serve/self_signed.c: see self_signed.h.
+ *
+ * A certificate of ours is recognised by its organization and by having the same subject and
+ * issuer. So a later process finds its predecessor's in --cert-dir and renews it, and leaves a
+ * certificate that an operator put there alone.
+ */
 #include "serve/self_signed.h"
 
 #include <openssl/ec.h>
@@ -50,8 +56,8 @@ set_times(X509 *cert, int64_t wall_ns)
 	       ASN1_TIME_set(X509_getm_notAfter(cert), from + YEAR_S);
 }
 
-/* "DNS:localhost,IP:127.0.0.1". Only characters of names and addresses: the text is OpenSSL's
- * little language. */
+/* "DNS:localhost,IP:127.0.0.1". Only characters of host names and addresses are accepted: OpenSSL
+ * interprets the text, and a comma or an "@" in a name would change its meaning. */
 static bool
 add_alternative(struct buf *b, const char *name)
 {
@@ -87,7 +93,8 @@ add_extensions(X509 *cert, const char *alternatives)
 }
 
 static bool
-fill(X509 *cert, EVP_PKEY *key, const char *host, const char *alternatives, int64_t wall_ns)
+fill_and_sign(X509 *cert, EVP_PKEY *key, const char *host, const char *alternatives,
+              int64_t wall_ns)
 {
 	return X509_set_version(cert, X509_VERSION_3) && set_serial(cert) &&
 	       set_names(cert, host) && set_times(cert, wall_ns) && X509_set_pubkey(cert, key) &&
@@ -104,9 +111,10 @@ self_signed_new(const char *const *names, int64_t wall_ns, X509 **ret_cert, EVP_
 
 	for (size_t i = 0; names[i]; i++) {
 		if (!add_alternative(&alternatives, names[i]))
-			return err_set(err, ERR_INVALID, "no host name or address: %s", names[i]);
+			return err_set(err, ERR_INVALID, "\"%s\" is not a host name or address",
+			               names[i]);
 	}
-	if (!key || !cert || !fill(cert, key, names[0], alternatives.ptr, wall_ns))
+	if (!key || !cert || !fill_and_sign(cert, key, names[0], alternatives.ptr, wall_ns))
 		return err_set(err, ERR_INTERNAL, "make a certificate: %s", openssl_reason());
 	*ret_cert = TAKE(cert);
 	*ret_key = TAKE(key);

@@ -1,23 +1,24 @@
 /* serve/server.h: the HTTPS server behind --secure-port, and a plain one for metrics.
  *
  * HTTP/1.1 with keep-alive on OpenSSL (TLS 1.2 and newer), on the event base of the caller: one
- * thread, main's. Handlers run there and answer at once, or keep the request and answer later from
- * any thread. SIGPIPE must be ignored.
+ * thread, main's. Handlers run there. They answer before they return, or keep the request and
+ * answer later from any thread. SIGPIPE must be ignored.
  *
- * Whatever clients do, the rest of the program does not notice: at most LIMIT_SERVER_CONNECTIONS at
- * once, handshake and headers within LIMIT_SERVER_HEADERS_MS, an answer taken within
- * LIMIT_SERVER_WRITE_MS, headers and bodies of bounded size, all counted before they are kept. If
- * there are too many connections, a new one closes one of the client address that has the most: the
- * one that has been idle for longest, else the one whose client we have been waiting for longest.
- * Connections whose request waits for a handler are not closed; if all do, the new connection is
- * refused. So handlers should keep fewer requests waiting (LIMIT_SERVER_PENDING); then a client
- * that opens many connections cannot keep a probe out. A client's certificate is asked for, not
- * required; who it is, serve/access.h finds out.
+ * Clients cannot affect the rest of the program. There are at most LIMIT_SERVER_CONNECTIONS
+ * connections. Handshake and headers must arrive within LIMIT_SERVER_HEADERS_MS, an answer must be
+ * read within LIMIT_SERVER_WRITE_MS, and headers and bodies have bounded sizes, which are checked
+ * before anything is stored. If there are too many connections, a new one closes one of the client
+ * address that has the most: the one that has been idle for longest, else the one whose client has
+ * kept us waiting for longest. Connections whose request waits for a handler are not closed; if all
+ * connections have one, the new connection is refused. So handlers should keep fewer requests
+ * waiting (LIMIT_SERVER_PENDING): then a client that opens many connections cannot keep a probe
+ * out. A client's certificate is requested, not required; serve/access.h decides what it is worth.
  *
- * Bodies need a Content-Length: chunks are refused with 411, as RFC 9112 6.3 allows. No HTTP/2, no
- * compression.
+ * Bodies need a Content-Length: chunks are refused with 411, as RFC 9112 6.3 allows. There is no
+ * HTTP/2 and no compression.
  *
- * Threads: everything on the loop's thread, except server_reply() and reading a request one holds.
+ * Threads: everything on the loop's thread, except server_reply() and reading a request that was
+ * not answered yet.
  */
 #ifndef CCMD_SERVE_SERVER_H
 #define CCMD_SERVE_SERVER_H
@@ -73,8 +74,8 @@ struct server_config {
  * LIMIT_SERVER_LOOKUP_MS; ERR_FORBIDDEN. */
 NODISCARD bool server_new(const struct server_config *config, struct server **ret,
                           struct error *err);
-/** Closes all connections; requests not answered yet are dropped once server_reply() was called for
- * them. NULL is fine. */
+/** Closes all connections. A request that is not answered yet lives until server_reply(), which
+ * then drops the answer. NULL is fine. */
 void server_free(struct server *);
 int server_port(const struct server *);
 /** Reads certificate files again if they changed; called every minute, and on SIGHUP. A pair that
@@ -111,20 +112,20 @@ struct server *server_request_server(const struct server_request *);
 struct server_response {
 	int status;
 	const char *content_type;   /* NULL: text/plain; charset=utf-8 */
-	const char *const *headers; /* name, value, name, value…, NULL; beside Cache-Control and
-	                               nosniff, which all have */
+	const char *const *headers; /* name, value, name, value…, NULL; in addition to
+	                               Cache-Control and nosniff, which every answer has */
 	struct str body;            /* copied */
 };
 
-/** Answers, and lets go of the request. From any thread, exactly once; fine also when the client or
- * the server is gone. To HEAD the body is not sent. */
+/** Answers and releases the request. From any thread, exactly once; also if the client or the
+ * server is gone. The answer to HEAD has no body. */
 void server_reply(struct server_request *, const struct server_response *);
 
-/* ---- who asks ---- */
+/* ---- client certificates ---- */
 
-/** Certificate authorities that clients are checked against. Immutable. */
+/** Certificate authorities that client certificates are checked against. Immutable. */
 struct trust;
-/** ERR_INVALID: no certificate in it. */
+/** ERR_INVALID: there is no certificate in ca_pem. */
 NODISCARD bool trust_new(struct str ca_pem, struct trust **ret, struct error *err);
 void trust_free(struct trust *);
 
@@ -134,10 +135,10 @@ struct peer_name {
 	size_t n_organizations;
 };
 
-/** Did the client show a certificate at all? */
+/** Did the client send a certificate? */
 bool server_request_has_certificate(const struct server_request *);
-/** Is it valid now, for client authentication, under these authorities? Names are in the arena.
- * ERR_UNAUTHORIZED with the reason, for the log. */
+/** Is the certificate valid now, for client authentication, under these authorities? The names in
+ * *ret are in the arena. ERR_UNAUTHORIZED with the reason, for the log. */
 NODISCARD bool server_request_verify(const struct server_request *, const struct trust *,
                                      struct arena *, struct peer_name *ret, struct error *err);
 

@@ -1,10 +1,16 @@
 /* serve/tls.c: one SSL_CTX with all settings; the certificate is chosen in each handshake.
  *
- * So a certificate can be replaced while connections live: sessions hold references to what they
- * were given. Clients' certificates are taken as they come, and checked when a request needs to
- * know (trust.c): a handshake cannot say why it refuses, and which authorities count may change
- * meanwhile. No sessions are resumed: that would be memory for each client, for the sake of a few
- * probes and scrapes a minute.
+ * A certificate can therefore be replaced while connections exist: their sessions hold references
+ * to the old one. Clients' certificates are accepted unchecked in the handshake, and checked when a
+ * request needs it (trust.c): a failed handshake does not tell the client why, and the trusted
+ * authorities may change while a connection lives. Sessions are not resumed: that would cost memory
+ * for each client, and there are only a few probes and scrapes a minute.
+ *
+ * The first pair is for clients that name no host, or a host of no other pair. It comes from
+ * --tls-cert-file, or is self-signed. Pairs from files are read again when a digest of their
+ * content has changed, not when the file's time has: Kubernetes replaces Secrets by switching
+ * symbolic links. Content that cannot be used is reported once, and the last good pair stays in
+ * use.
  */
 #include "serve/tls.h"
 
@@ -20,8 +26,8 @@
 #include "http/pem.h"
 #include "serve/self_signed.h"
 
-/* Go's of TLS 1.2: forward secrecy and authenticated encryption only (docs/spec/kube-client.md,
- * "Server"). */
+/* The suites of Go for TLS 1.2: only forward secrecy and authenticated encryption
+ * (docs/spec/kube-client.md, "Server"). */
 #define DEFAULT_CIPHERS                                              \
 	"ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-RSA-AES128-GCM-SHA256:" \
 	"ECDHE-ECDSA-AES256-GCM-SHA384:ECDHE-RSA-AES256-GCM-SHA384:" \
@@ -29,13 +35,13 @@
 
 enum {
 	MAX_CLIENT_CHAIN = 32 << 10, /* bytes of certificates that a client may show */
-	MAX_RECORD = 4 << 10, /* its buffer: 12 KiB less for each connection in a handshake */
+	MAX_RECORD = 4 << 10,        /* saves 12 KiB of buffer for each connection in a handshake */
 	FOLDER_MODE = 0755,
 	CERT_MODE = 0644,
 	KEY_MODE = 0600,
 };
 
-/* A certificate, its key, and where they come from. */
+/* A certificate, its key, and the files that they come from. */
 struct pair {
 	char *cert_file, *key_file; /* NULL: in memory only */
 	char *names;                /* "*.example.com,example.com"; "": the certificate's own */
@@ -49,8 +55,8 @@ struct tls_server {
 	SSL_CTX *ctx;
 	struct clock *clock;
 	char **self_signed_names; /* NULL at the end */
-	bool may_renew;           /* the first pair, if it is of our making */
-	struct pair *pairs;       /* the first is for those who name none of the others */
+	bool may_renew;           /* the first pair, if ccmd made it */
+	struct pair *pairs;       /* the first is used if no other has the client's host name */
 	size_t n_pairs;
 };
 
@@ -76,7 +82,7 @@ pair_fini(struct pair *p)
 	free(p->names);
 }
 
-/* Takes the certificates and the key; what went before lives on in its sessions. */
+/* Takes over the certificates and the key. Sessions keep references to the ones before. */
 static bool
 pair_set(struct pair *p, STACK_OF(X509) * certs, EVP_PKEY *key, struct error *err)
 {
@@ -108,7 +114,7 @@ pair_parse(struct pair *p, struct str cert, struct str key, struct error *err)
 	return pair_set(p, certs, private_key, err);
 }
 
-/* Is this other content than last time, be it good or bad? */
+/* Does the content differ from what was read last, whether that could be used or not? */
 static bool
 pair_changed(struct pair *p, struct str cert, struct str key)
 {
@@ -126,7 +132,7 @@ pair_changed(struct pair *p, struct str cert, struct str key)
 	return changed;
 }
 
-/* *ret_changed is written also when the new content cannot be used. */
+/* *ret_changed is also written if the new content cannot be used. */
 static bool
 pair_load(struct pair *p, bool *ret_changed, struct error *err)
 {
@@ -140,7 +146,7 @@ pair_load(struct pair *p, bool *ret_changed, struct error *err)
 	return !*ret_changed || pair_parse(p, buf_str(&cert), buf_str(&key), err);
 }
 
-/* ---- our own certificate ---- */
+/* ---- the self-signed certificate ---- */
 
 static bool
 write_pair(struct pair *p, X509 *cert, EVP_PKEY *key, struct error *err)
@@ -184,33 +190,15 @@ exists(const char *path)
 	return stat(path, &st) == 0 || errno != ENOENT;
 }
 
-/* --cert-dir: a pair that is there is used, whoever wrote it; half a pair is a mistake. */
-static bool
-open_folder(struct tls_server *t, struct error *err)
-{
-	const struct pair *p = &t->pairs[0];
-	bool changed;
-
-	if (!exists(p->cert_file) && !exists(p->key_file))
-		return make_pair(t, err);
-	return pair_load(&t->pairs[0], &changed, err);
-}
-
-static bool
-is_due(const struct tls_server *t)
+/* Only a certificate that ccmd made is renewed: --cert-dir may contain an operator's own. */
+static void
+renew_self_signed(struct tls_server *t)
 {
 	const X509 *cert = t->pairs[0].cert;
-
-	return t->may_renew && self_signed_is_ours(cert) &&
-	       self_signed_is_old(cert, clock_wall(t->clock));
-}
-
-static void
-renew(struct tls_server *t)
-{
 	struct error err;
 
-	if (!is_due(t))
+	if (!t->may_renew || !self_signed_is_ours(cert) ||
+	    !self_signed_is_old(cert, clock_wall(t->clock)))
 		return;
 	if (make_pair(t, &err))
 		log_info("self-signed certificate renewed");
@@ -222,7 +210,7 @@ renew(struct tls_server *t)
 
 /* "*.example.com" stands for one label, as in certificates. */
 static bool
-matches(struct str pattern, struct str host, bool is_wild)
+name_matches(struct str pattern, struct str host, bool is_wild)
 {
 	ptrdiff_t dot = str_index(host, '.');
 
@@ -241,15 +229,15 @@ pair_has(const struct pair *p, const char *host, bool is_wild)
 		                               : X509_CHECK_FLAG_NO_WILDCARDS,
 		                       NULL) == 1;
 	for (struct str name, rest = str_c(p->names); str_split(&rest, ',', &name);) {
-		if (matches(str_trim(name), str_c(host), is_wild))
+		if (name_matches(str_trim(name), str_c(host), is_wild))
 			return true;
 	}
 	return false;
 }
 
-/* Exact names win over wildcards, then the order of the flags. */
+/* Exact names take precedence over wildcards; within both, the order of the flags decides. */
 static const struct pair *
-pick(const struct tls_server *t, const char *host)
+pick_pair(const struct tls_server *t, const char *host)
 {
 	for (int is_wild = 0; host && is_wild < 2; is_wild++) {
 		for (size_t i = 1; i < t->n_pairs; i++) {
@@ -261,21 +249,22 @@ pick(const struct tls_server *t, const char *host)
 }
 
 static int
-choose(SSL *ssl, void *arg)
+choose_certificate(SSL *ssl, void *arg)
 {
-	const struct pair *p = pick(arg, SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name));
+	const struct pair *p = pick_pair(arg, SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name));
 
 	return SSL_use_certificate(ssl, p->cert) == 1 && SSL_use_PrivateKey(ssl, p->key) == 1 &&
 	       SSL_set1_chain(ssl, p->chain) == 1;
 }
 
 static int
-take_any(X509_STORE_CTX *ctx UNUSED, void *arg UNUSED)
+accept_unchecked(X509_STORE_CTX *ctx UNUSED, void *arg UNUSED)
 {
 	return 1;
 }
 
-/* Clients of Go offer "h2" first. */
+/* The server speaks only HTTP/1.1. Go clients offer "h2" first, and fall back. A client that offers
+ * no protocol of ours gets an alert (RFC 7301 3.2). */
 static int
 choose_protocol(SSL *ssl UNUSED, const unsigned char **ret, unsigned char *ret_len,
                 const unsigned char *offered, unsigned n_offered, void *arg UNUSED)
@@ -349,8 +338,8 @@ make_context(struct tls_server *t, const struct server_tls *config, struct error
 	SSL_CTX_set_options(t->ctx, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION |
 	                                    SSL_OP_NO_TICKET | SSL_OP_CIPHER_SERVER_PREFERENCE);
 	SSL_CTX_set_verify(t->ctx, SSL_VERIFY_PEER, NULL);
-	SSL_CTX_set_cert_verify_callback(t->ctx, take_any, NULL);
-	SSL_CTX_set_cert_cb(t->ctx, choose, t);
+	SSL_CTX_set_cert_verify_callback(t->ctx, accept_unchecked, NULL);
+	SSL_CTX_set_cert_cb(t->ctx, choose_certificate, t);
 	SSL_CTX_set_alpn_select_cb(t->ctx, choose_protocol, NULL);
 	return set_lists(t->ctx, config, err);
 }
@@ -404,7 +393,12 @@ open_main(struct tls_server *t, const struct server_tls *config, struct error *e
 	p->names = xstrdup("");
 	if (config->cert_folder.len == 0)
 		return make_pair(t, err);
-	return set_folder(p, config, err) && open_folder(t, err);
+	if (!set_folder(p, config, err))
+		return false;
+	/* a pair in --cert-dir is used, whoever wrote it; half a pair is an error */
+	if (!exists(p->cert_file) && !exists(p->key_file))
+		return make_pair(t, err);
+	return pair_load(p, &changed, err);
 }
 
 static bool
@@ -448,7 +442,7 @@ tls_server_new(const struct server_tls *config, struct clock *clock, struct tls_
 		tls_server_free(t);
 		return false;
 	}
-	renew(t);
+	renew_self_signed(t);
 	*ret = t;
 	return true;
 }
@@ -469,13 +463,13 @@ tls_server_free(struct tls_server *t)
 }
 
 static void
-reload(struct pair *p)
+pair_reload(struct pair *p)
 {
 	bool changed;
 	struct error err;
 
 	if (!pair_load(p, &changed, &err)) {
-		log_warn("certificate cannot be used, the last good one stays", LOG_ERR(&err));
+		log_warn("certificate cannot be used, keeping the last good one", LOG_ERR(&err));
 		return;
 	}
 	if (changed)
@@ -487,9 +481,9 @@ tls_server_reload(struct tls_server *t)
 {
 	for (size_t i = 0; i < t->n_pairs; i++) {
 		if (t->pairs[i].cert_file)
-			reload(&t->pairs[i]);
+			pair_reload(&t->pairs[i]);
 	}
-	renew(t);
+	renew_self_signed(t);
 }
 
 SSL *

@@ -1,4 +1,4 @@
-/* serve/tls.h: the TLS side of serve/server.h: one context, and the certificates it shows.
+/* serve/tls.h: TLS for serve/server.h: one context, and the server's certificates.
  *
  * Threads: the loop's.
  */
@@ -15,7 +15,7 @@ struct tls_server;
 NODISCARD bool tls_server_new(const struct server_tls *config, struct clock *clock,
                               struct tls_server **ret, struct error *err);
 void tls_server_free(struct tls_server *t);
-/** Reads changed files again, and renews what is ours and old. */
+/** Reads changed files again, and renews a self-signed certificate that is old. */
 void tls_server_reload(struct tls_server *t);
 /** A session for an accepted socket. */
 SSL *tls_server_accept(struct tls_server *t, int fd);

@@ -1,8 +1,9 @@
-/* serve/trust.c: who a client's certificate says it is, if an authority of ours vouches for it.
+/* serve/trust.c: checks a client's certificate against the trusted authorities, and reads its name.
  *
- * As Go's crypto/x509 checks client certificates: any certificate of the bundle is an anchor, the
- * time is now, and a certificate that names purposes must name client authentication. What kind of
- * client, serve/access.c decides.
+ * The check is that of Go's crypto/x509 for client certificates: any certificate of the bundle is
+ * an anchor, even if it is not self-signed; the time is now; and a certificate that lists purposes
+ * must list client authentication. The common name is the user, the organizations are the groups;
+ * serve/access.c decides what they may do.
  */
 #include <openssl/err.h>
 #include <openssl/x509_vfy.h>
@@ -50,8 +51,8 @@ trust_free(struct trust *trust)
 }
 
 static bool
-run_check(X509_STORE_CTX *ctx, const struct server_request *r, const struct trust *trust,
-          struct error *err)
+trust_run_check(X509_STORE_CTX *ctx, const struct server_request *r, const struct trust *trust,
+                struct error *err)
 {
 	X509_VERIFY_PARAM *how;
 
@@ -70,30 +71,29 @@ run_check(X509_STORE_CTX *ctx, const struct server_request *r, const struct trus
 }
 
 static bool
-check(const struct server_request *r, const struct trust *trust, struct error *err)
+trust_check(const struct server_request *r, const struct trust *trust, struct error *err)
 {
 	X509_STORE_CTX *ctx = X509_STORE_CTX_new();
-	bool is_good = run_check(ctx, r, trust, err);
+	bool is_good = trust_run_check(ctx, r, trust, err);
 
 	X509_STORE_CTX_free(ctx);
 	ERR_clear_error();
 	return is_good;
 }
 
-/* A name with a NUL in it would be another one for whoever prints it. */
+/* A NUL in a name is refused: a program that prints the name as a C string would show another
+ * one. */
 static bool
 read_entry(const X509_NAME_ENTRY *entry, struct arena *arena, struct str *ret)
 {
 	unsigned char *text;
 	int len = ASN1_STRING_to_UTF8(&text, X509_NAME_ENTRY_get_data(entry));
-	bool is_good;
 
 	if (len < 0)
 		return false;
 	*ret = arena_str(arena, str_n((const char *)text, (size_t)len));
 	OPENSSL_free(text);
-	is_good = str_index(*ret, '\0') < 0;
-	return is_good;
+	return str_index(*ret, '\0') < 0;
 }
 
 static bool
@@ -109,7 +109,8 @@ add_entry(const X509_NAME_ENTRY *entry, struct arena *arena, struct peer_name *n
 	}
 }
 
-/* The last CN, as in Go, and every O. */
+/* The last common name counts, as in Go (crypto/x509/pkix, Name.FillFromRDNSequence), and every
+ * organization. */
 static bool
 read_name(const X509_NAME *subject, struct arena *arena, struct peer_name *ret, struct error *err)
 {
@@ -120,7 +121,7 @@ read_name(const X509_NAME *subject, struct arena *arena, struct peer_name *ret, 
 	for (int i = 0; i < n; i++) {
 		if (!add_entry(X509_NAME_get_entry(subject, i), arena, &name))
 			return err_set(err, ERR_UNAUTHORIZED,
-			               "client certificate: its subject is no readable text");
+			               "client certificate: its subject cannot be read as text");
 	}
 	*ret = name;
 	return true;
@@ -132,6 +133,6 @@ server_request_verify(const struct server_request *r, const struct trust *trust,
 {
 	if (!r->certificate)
 		return err_set(err, ERR_UNAUTHORIZED, "no client certificate");
-	return check(r, trust, err) &&
+	return trust_check(r, trust, err) &&
 	       read_name(X509_get_subject_name(r->certificate), arena, ret, err);
 }
