@@ -357,6 +357,7 @@ a_provider_without_a_prefix_gets_all_nodes(void **state)
 	look = look_at(w, refs, 2);
 	check(look, 1, PRESENCE_UNKNOWN, "other://2");
 	assert_false(cloud_is_foreign(&w->cloud, STR("other://2")));
+	assert_false(cloud_is_foreign(&w->cloud, STR_EMPTY));
 }
 
 int

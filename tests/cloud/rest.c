@@ -309,6 +309,11 @@ a_list_by_offset_is_complete_when_its_pages_agree(void **state)
 	http_script_answer(&w->script, OFFSET(0), 200, "{\"items\": [1, 2], \"total\": 3}");
 	http_script_answer(&w->script, OFFSET(2), 200, "{\"items\": [3]}");
 	check_list(w, &offsets, "1 2 3 ", false);
+	/* one was made meanwhile, and the last two pages agree */
+	http_script_answer(&w->script, OFFSET(0), 200, "{\"items\": [1, 2], \"total\": 4}");
+	http_script_answer(&w->script, OFFSET(2), 200, "{\"items\": [3, 4], \"total\": 5}");
+	http_script_answer(&w->script, OFFSET(4), 200, "{\"items\": [5], \"total\": 5}");
+	check_list(w, &offsets, "1 2 3 4 5 ", false);
 }
 
 static void

@@ -216,6 +216,12 @@ fake_cloud_offer_routes(struct fake_cloud *f, const struct route_ops *ops, void 
 	f->routes = state;
 }
 
+void
+fake_cloud_name_prefix(struct fake_cloud *f)
+{
+	f->ops.provider_id_prefix = "fake://";
+}
+
 void *
 fake_cloud_balancers(struct cloud *cloud)
 {

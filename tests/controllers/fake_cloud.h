@@ -39,6 +39,8 @@ void fake_cloud_offer_routes(struct fake_cloud *, const struct route_ops *, void
 void *fake_cloud_balancers(struct cloud *);
 void *fake_cloud_routes(struct cloud *);
 
+/** From now on it says that its provider IDs begin with "fake://". */
+void fake_cloud_name_prefix(struct fake_cloud *);
 void fake_cloud_set(struct fake_cloud *, const char *name, struct fake_machine machine);
 /** Every look fails with that code; ERR_NONE: no more. */
 void fake_cloud_fail(struct fake_cloud *, enum err_code code);

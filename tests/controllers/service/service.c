@@ -1040,6 +1040,22 @@ excluded_nodes_are_no_targets(void **state UNUSED)
 	assert_balanced("web-1", "c=fake://c,");
 }
 
+/* A cloud that does not name its prefix gets them, as cloudlycke, which serves by addresses, and
+ * hcloud, which reports them. */
+static void
+nodes_of_other_clouds_are_targets_only_where_no_prefix_is_named(void **state UNUSED)
+{
+	begin_settled();
+	rig_put(rig, &(struct rig_node){ .name = "b", .provider_id = "other://b" });
+	run(2);
+	assert_balanced("web-1", "a=fake://a,b=other://b,");
+	fake_cloud_name_prefix(rig->cloud);
+	rig_put(rig, &(struct rig_node){ .name = "c", .provider_id = "fake://c" });
+	rig_put(rig, &(struct rig_node){ .name = "d" });
+	run(2);
+	assert_balanced("web-1", "a=fake://a,c=fake://c,");
+}
+
 static void
 churn_of_nodes_is_told_once_a_second(void **state UNUSED)
 {
@@ -1442,6 +1458,7 @@ main(void)
 		TEST(new_nodes_are_told_at_once),
 		TEST(only_another_set_of_nodes_is_told),
 		TEST(excluded_nodes_are_no_targets),
+		TEST(nodes_of_other_clouds_are_targets_only_where_no_prefix_is_named),
 		TEST(churn_of_nodes_is_told_once_a_second),
 		TEST(flapping_is_told_more_and_more_seldom),
 		TEST(targets_that_take_the_cloud_a_while_are_told),
