@@ -6,6 +6,7 @@
 
 #include "base/limits.h"
 #include "base/log.h"
+#include "providers/hcloud/hcloud.h"
 #include "providers/hcloud/instances.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -82,6 +83,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	CLEANUP(hz_api_freep) struct hz_api *api = NULL;
 	CLEANUP(hz_robot_freep) struct hz_robot *robot = NULL;
 	CLEANUP(hz_instances_freep) struct hz_instances *instances = NULL;
+	struct hcloud hcloud = { 0 };
 	CLEANUP(look_unrefp) struct look *look = NULL;
 	struct error err;
 
@@ -95,7 +97,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	robot = hz_robot_new(&robot_config);
 	instances = hz_instances_new(&(struct hz_instances_config){
 		.config = &config, .host = &host, .api = api, .robot = robot, .network = 4711 });
-	if (hz_instances_look(instances, &call, refs, ARRAY_LEN(refs), &look, &err))
+	hcloud.instances = instances;
+	if (hz_instances_look(&hcloud.cloud, &call, refs, ARRAY_LEN(refs), 0, &look, &err))
 		check(look);
 	else
 		assert(err.code != ERR_NONE && strlen(err.msg) > 0);

@@ -11,6 +11,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/thread.h"
+#include "providers/hcloud/hcloud.h"
 #include "providers/hcloud/instances.h"
 
 extern char **environ;
@@ -335,11 +336,12 @@ release(const struct cloud_host *host, enum host_requeue what, struct str key UN
 
 static bool
 look(struct cloud *cloud, struct call *call, const struct node_ref refs[], size_t n,
-     int64_t not_before_boot_ns UNUSED, struct look **ret, struct error *err)
+     int64_t not_before_boot_ns, struct look **ret, struct error *err)
 {
 	struct world *w = CONTAINER_OF(cloud, struct world, cloud);
+	struct hcloud hcloud = { .instances = w->instances };
 
-	return hz_instances_look(w->instances, call, refs, n, ret, err);
+	return hz_instances_look(&hcloud.cloud, call, refs, n, not_before_boot_ns, ret, err);
 }
 
 static void

@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
+#include "providers/cloudlycke/cloudlycke.h"
 #include "providers/cloudlycke/haproxy.h"
 #include "providers/cloudlycke/hook.h"
 
@@ -117,10 +118,11 @@ apply_record(struct cl_balancers_run *run, struct call *call, const struct cl_re
 
 /* ---- what the controller calls ---- */
 
-bool
-cl_balancers_adopt(struct cl_balancers_run *run, struct call *call,
-                   const struct lb_spec *const specs[], size_t n, struct error *err)
+static bool
+cl_balancers_adopt(struct cloud *cloud, struct call *call, const struct lb_spec *const specs[],
+                   size_t n, struct error *err)
 {
+	struct cl_balancers_run *run = cloudlycke_of(cloud)->balancers;
 	CLEANUP(cl_inventory_unrefp) struct cl_inventory *inventory = NULL;
 	bool is_current;
 
@@ -145,10 +147,11 @@ status_of(const struct cl_record *record, struct arena *arena, struct lb_status 
 	*ret = (struct lb_status){ ingress, n };
 }
 
-bool
-cl_balancers_ensure(struct cl_balancers_run *run, struct call *call, const struct lb_spec *spec,
-                    struct lb_status *ret, struct error *err)
+static bool
+cl_balancers_ensure(struct cloud *cloud, struct call *call, const struct lb_spec *spec,
+                    enum lb_outcome *ret, struct lb_status *ret_status, struct error *err)
 {
+	struct cl_balancers_run *run = cloudlycke_of(cloud)->balancers;
 	CLEANUP(cl_inventory_unrefp) struct cl_inventory *inventory = NULL;
 	CLEANUP(cl_record_unrefp) struct cl_record *record = NULL;
 	struct cl_request request;
@@ -161,14 +164,16 @@ cl_balancers_ensure(struct cl_balancers_run *run, struct call *call, const struc
 	                           call->arena, &record, err) ||
 	    !apply_record(run, call, record, err))
 		return false;
-	status_of(record, call->arena, ret);
+	status_of(record, call->arena, ret_status);
+	*ret = LB_DONE;
 	return true;
 }
 
-bool
-cl_balancers_update(struct cl_balancers_run *run, struct call *call, const struct lb_spec *spec,
+static bool
+cl_balancers_update(struct cloud *cloud, struct call *call, const struct lb_spec *spec,
                     struct error *err)
 {
+	struct cl_balancers_run *run = cloudlycke_of(cloud)->balancers;
 	CLEANUP(cl_record_unrefp) struct cl_record *record = NULL;
 
 	if (!cl_allocations_retarget(run->allocations, spec->uid, spec->nodes, spec->n_nodes,
@@ -179,10 +184,11 @@ cl_balancers_update(struct cl_balancers_run *run, struct call *call, const struc
 }
 
 /* The addresses are freed only when HAProxy and the hook no longer use them. */
-bool
-cl_balancers_remove(struct cl_balancers_run *run, struct call *call, const struct lb_spec *spec,
+static bool
+cl_balancers_remove(struct cloud *cloud, struct call *call, const struct lb_spec *spec,
                     bool *ret_found, struct error *err)
 {
+	struct cl_balancers_run *run = cloudlycke_of(cloud)->balancers;
 	CLEANUP(cl_record_unrefp) struct cl_record *record = NULL;
 
 	if (!cl_allocations_mark_deleting(run->allocations, spec->uid, &record, err))
@@ -194,3 +200,19 @@ cl_balancers_remove(struct cl_balancers_run *run, struct call *call, const struc
 	       (!run->hook || cl_hook_run(run->hook, call, "delete", record, err)) &&
 	       cl_allocations_remove(run->allocations, spec->uid, err);
 }
+
+/* Nodes without a provider ID are taken out where they are written down: selects() would only be
+ * asked more often. */
+const struct balancer_ops cl_balancer_ops = {
+	/* What can be done depends on the inventory: a hook is given everything, and HAProxy
+	 * refuses ports by itself, with a text that names the hook as the way out
+	 * (cl_haproxy_accepts()). */
+	.features = {
+		LB_PASSES_ALL,
+	},
+	.uses_addresses = true,
+	.ensure = cl_balancers_ensure,
+	.update_nodes = cl_balancers_update,
+	.remove = cl_balancers_remove,
+	.adopt = cl_balancers_adopt,
+};

@@ -20,15 +20,7 @@ NODISCARD bool cl_balancers_open(const struct cloud_config *config, const struct
                                  struct cl_balancers_run **ret, struct error *err);
 void cl_balancers_close(struct cl_balancers_run *); /* NULL is fine */
 
-/* As in struct balancer_ops. */
-NODISCARD bool cl_balancers_adopt(struct cl_balancers_run *, struct call *call,
-                                  const struct lb_spec *const specs[], size_t n, struct error *err);
-NODISCARD bool cl_balancers_ensure(struct cl_balancers_run *, struct call *call,
-                                   const struct lb_spec *spec, struct lb_status *ret,
-                                   struct error *err);
-NODISCARD bool cl_balancers_update(struct cl_balancers_run *, struct call *call,
-                                   const struct lb_spec *spec, struct error *err);
-NODISCARD bool cl_balancers_remove(struct cl_balancers_run *, struct call *call,
-                                   const struct lb_spec *spec, bool *ret_found, struct error *err);
+/** For the cloud of a struct cloudlycke (cloudlycke.h) with balancers. */
+extern const struct balancer_ops cl_balancer_ops;
 
 #endif

@@ -8,31 +8,13 @@
 #include "base/quote.h"
 #include "cloud/host.h"
 #include "providers/cloudlycke/balancers.h"
+#include "providers/cloudlycke/cloudlycke.h"
 #include "providers/cloudlycke/routes.h"
 #include "providers/cloudlycke/watcher.h"
 
 #define SETTLE_NS (2 * NS_PER_SEC) /* longest wait of a look for a file that is being changed */
 
-struct cloudlycke {
-	struct cloud cloud;
-	struct cloud_config config;
-	/* of the texts in cloud.needs: the inventory that they come from is replaced */
-	struct arena arena;
-	struct cl_loader *loader;
-	struct cl_watcher *watcher;
-	struct cl_state *state;             /* of the next two; NULL: neither is there */
-	struct cl_balancers_run *balancers; /* NULL: not offered */
-	struct cl_routes_run *routes;       /* NULL: not offered */
-	bool is_watched; /* the file may change at any time, and not only on request */
-};
-
 extern const struct cloud_ops cloudlycke_cloud;
-
-static struct cloudlycke *
-cloudlycke_of(struct cloud *cloud)
-{
-	return CONTAINER_OF(cloud, struct cloudlycke, cloud);
-}
 
 /* ---- finding a machine ---- */
 
@@ -246,86 +228,6 @@ reload(struct cloud *cloud)
 	cl_watcher_reload(cloudlycke_of(cloud)->watcher);
 }
 
-/* ---- load balancers ---- */
-
-static bool
-adopt(struct cloud *cloud, struct call *call, const struct lb_spec *const specs[], size_t n,
-      struct error *err)
-{
-	return cl_balancers_adopt(cloudlycke_of(cloud)->balancers, call, specs, n, err);
-}
-
-static bool
-ensure(struct cloud *cloud, struct call *call, const struct lb_spec *spec, enum lb_outcome *ret,
-       struct lb_status *ret_status, struct error *err)
-{
-	*ret = LB_DONE;
-	return cl_balancers_ensure(cloudlycke_of(cloud)->balancers, call, spec, ret_status, err);
-}
-
-static bool
-update_nodes(struct cloud *cloud, struct call *call, const struct lb_spec *spec, struct error *err)
-{
-	return cl_balancers_update(cloudlycke_of(cloud)->balancers, call, spec, err);
-}
-
-static bool
-remove_balancer(struct cloud *cloud, struct call *call, const struct lb_spec *spec, bool *ret_found,
-                struct error *err)
-{
-	return cl_balancers_remove(cloudlycke_of(cloud)->balancers, call, spec, ret_found, err);
-}
-
-/* Nodes without a provider ID are taken out where they are written down: selects() would only be
- * asked more often. */
-static const struct balancer_ops balancers = {
-	/* What can be done depends on the inventory: a hook is given everything, and HAProxy
-	 * refuses ports by itself, with a text that names the hook as the way out
-	 * (cl_haproxy_accepts()). */
-	.features = {
-		LB_PASSES_ALL,
-	},
-	.uses_addresses = true,
-	.ensure = ensure,
-	.update_nodes = update_nodes,
-	.remove = remove_balancer,
-	.adopt = adopt,
-};
-
-/* ---- routes ---- */
-
-static unsigned
-families(UNUSED struct cloud *cloud)
-{
-	return 3;
-}
-
-static bool
-list_routes(struct cloud *cloud, struct call *call, struct route_list *ret, struct error *err)
-{
-	return cl_routes_list(cloudlycke_of(cloud)->routes, call, ret, err);
-}
-
-static bool
-create_route(struct cloud *cloud, struct call *call, const struct node_ref *node, struct str hint,
-             struct str destination, struct error *err)
-{
-	return cl_routes_create(cloudlycke_of(cloud)->routes, call, node, hint, destination, err);
-}
-
-static bool
-remove_route(struct cloud *cloud, struct call *call, const struct route *route, struct error *err)
-{
-	return cl_routes_remove(cloudlycke_of(cloud)->routes, call, route, err);
-}
-
-static const struct route_ops routes = {
-	.families = families,
-	.list = list_routes,
-	.create = create_route,
-	.remove = remove_route,
-};
-
 /* ---- life cycle ---- */
 
 static void
@@ -400,8 +302,8 @@ open_parts(struct cloudlycke *cl, const struct cl_schema *schema, const struct c
 	    !cl_balancers_open(&cl->config, host, cl->loader, cl->state, &cl->balancers, err))
 		return false;
 	cl->routes = cl_routes_open(&cl->config, host, cl->loader, cl->state);
-	cl->cloud.balancers = cl->balancers ? &balancers : NULL;
-	cl->cloud.routes = cl->routes ? &routes : NULL;
+	cl->cloud.balancers = cl->balancers ? &cl_balancer_ops : NULL;
+	cl->cloud.routes = cl->routes ? &cl_route_ops : NULL;
 	return true;
 }
 
@@ -423,6 +325,9 @@ start(struct cloud *cloud, const struct cloud_host *host, struct error *err)
 	return true;
 }
 
+/* No provider_id_prefix: a kubelet may have been given a bare id, and nodes of other clouds are
+ * targets of load balancers, since these lead to addresses. look() is not made by cloud/look.c from
+ * a list, because the inventory is in memory, indexed, and its texts need not be copied. */
 const struct cloud_ops cloudlycke_cloud = {
 	.name = "cloudlycke",
 	.load = load,

@@ -24,6 +24,7 @@
 #include "base/log.h"
 #include "base/quote.h"
 #include "base/thread.h"
+#include "providers/cloudlycke/cloudlycke.h"
 #include "providers/cloudlycke/hook.h"
 
 /* A route that the controller asked for. Only is_pending and is_made change, under the lock. */
@@ -350,10 +351,10 @@ list_recorded(const struct cl_routes_run *run, const struct cl_inventory *invent
 	}
 }
 
-bool
-cl_routes_list(struct cl_routes_run *run, struct call *call, struct route_list *ret,
-               struct error *err)
+static bool
+cl_routes_list(struct cloud *cloud, struct call *call, struct route_list *ret, struct error *err)
 {
+	struct cl_routes_run *run = cloudlycke_of(cloud)->routes;
 	CLEANUP(cl_inventory_unrefp) struct cl_inventory *inventory = NULL;
 	struct route_list list = { .n = 0 };
 	bool is_current;
@@ -576,10 +577,11 @@ run_ensure_hook(struct cl_routes_run *run, struct call *call, struct str destina
 	return false;
 }
 
-bool
-cl_routes_create(struct cl_routes_run *run, struct call *call, const struct node_ref *node,
+static bool
+cl_routes_create(struct cloud *cloud, struct call *call, const struct node_ref *node,
                  struct str hint, struct str destination, struct error *err)
 {
+	struct cl_routes_run *run = cloudlycke_of(cloud)->routes;
 	CLEANUP(cl_inventory_unrefp) struct cl_inventory *inventory = NULL;
 	const struct cl_machine *machine;
 	bool is_current, is_done = false;
@@ -639,10 +641,11 @@ delete_recorded(struct cl_routes_run *run, struct str destination, struct error 
 	return true;
 }
 
-bool
-cl_routes_remove(struct cl_routes_run *run, struct call *call, const struct route *route,
+static bool
+cl_routes_remove(struct cloud *cloud, struct call *call, const struct route *route,
                  struct error *err)
 {
+	struct cl_routes_run *run = cloudlycke_of(cloud)->routes;
 	struct str input;
 
 	if (route->is_fixed)
@@ -698,3 +701,19 @@ cl_routes_close(struct cl_routes_run *run)
 	mutex_destroy(&run->mu);
 	free(run);
 }
+
+/* ---- the table ---- */
+
+static unsigned
+cl_routes_families(struct cloud *cloud)
+{
+	(void)cloud;
+	return 3;
+}
+
+const struct route_ops cl_route_ops = {
+	.families = cl_routes_families,
+	.list = cl_routes_list,
+	.create = cl_routes_create,
+	.remove = cl_routes_remove,
+};

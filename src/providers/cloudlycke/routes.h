@@ -23,16 +23,9 @@ struct cl_routes_run *cl_routes_open(const struct cloud_config *config,
                                      struct cl_state *state);
 void cl_routes_close(struct cl_routes_run *); /* NULL is fine */
 
-/* As in struct route_ops. */
-NODISCARD bool cl_routes_list(struct cl_routes_run *, struct call *call, struct route_list *ret,
-                              struct error *err);
-/** ERR_INVALID: the node is no machine, or the destination is not within --cluster-cidr;
- * ERR_EXISTS: another node has a route to an overlapping destination. */
-NODISCARD bool cl_routes_create(struct cl_routes_run *, struct call *call,
-                                const struct node_ref *node, struct str hint,
-                                struct str destination, struct error *err);
-/** ERR_INVALID: it is static. */
-NODISCARD bool cl_routes_remove(struct cl_routes_run *, struct call *call,
-                                const struct route *route, struct error *err);
+/** For the cloud of a struct cloudlycke (cloudlycke.h) with routes. create: ERR_INVALID, the node
+ * is no machine, or the destination is not within --cluster-cidr; ERR_EXISTS, another node has a
+ * route to an overlapping destination. remove: ERR_INVALID, it is static. */
+extern const struct route_ops cl_route_ops;
 
 #endif

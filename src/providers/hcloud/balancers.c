@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "base/macros.h"
 #include "providers/hcloud/api.h"
+#include "providers/hcloud/hcloud.h"
 #include "providers/hcloud/lb_adopt.h"
 #include "providers/hcloud/lb_converge.h"
 #include "providers/hcloud/lb_desired.h"
@@ -459,10 +460,11 @@ describe(const struct hz_lb_run *run, enum lb_outcome *ret_outcome, struct lb_st
 	*ret_outcome = run->is_partial ? LB_PARTIAL : LB_DONE;
 }
 
-bool
-hz_balancers_ensure(struct hz_balancers *b, struct call *call, const struct lb_spec *spec,
+static bool
+hz_balancers_ensure(struct cloud *cloud, struct call *call, const struct lb_spec *spec,
                     enum lb_outcome *ret_outcome, struct lb_status *ret, struct error *err)
 {
+	struct hz_balancers *b = hcloud_of(cloud)->balancers;
 	struct hz_lb_run run = { .tools = &b->tools, .call = call, .spec = spec };
 	bool ok = false;
 
@@ -479,10 +481,11 @@ hz_balancers_ensure(struct hz_balancers *b, struct call *call, const struct lb_s
 	return end_run(&run, ok, "hcloud/loadBalancers.EnsureLoadBalancer", err);
 }
 
-bool
-hz_balancers_update(struct hz_balancers *b, struct call *call, const struct lb_spec *spec,
+static bool
+hz_balancers_update(struct cloud *cloud, struct call *call, const struct lb_spec *spec,
                     struct error *err)
 {
+	struct hz_balancers *b = hcloud_of(cloud)->balancers;
 	struct hz_lb_run run = { .tools = &b->tools, .call = call, .spec = spec };
 	bool ok;
 
@@ -573,10 +576,11 @@ delete_all(struct hz_lb_run *run, bool *ret_found, struct error *err)
 	return !is_tutorial(run) || delete_unlabelled(run, ret_found, err);
 }
 
-bool
-hz_balancers_remove(struct hz_balancers *b, struct call *call, const struct lb_spec *spec,
+static bool
+hz_balancers_remove(struct cloud *cloud, struct call *call, const struct lb_spec *spec,
                     bool *ret_found, struct error *err)
 {
+	struct hz_balancers *b = hcloud_of(cloud)->balancers;
 	struct hz_lb_run run = { .tools = &b->tools, .call = call, .spec = spec };
 	bool found = false, ok;
 
@@ -592,14 +596,30 @@ hz_balancers_remove(struct hz_balancers *b, struct call *call, const struct lb_s
 /* ---- the rest ---- */
 
 /* Who is not initialised is no target yet: it comes when it has its provider ID. */
-bool
-hz_balancers_select(const struct hz_balancers *b, const struct lb_spec *spec,
-                    const struct node_ref *node)
+static bool
+hz_balancers_select(struct cloud *cloud, const struct lb_spec *spec, const struct node_ref *node)
 {
+	const struct hz_balancers *b = hcloud_of(cloud)->balancers;
+
 	if (node->provider_id.len == 0)
 		return false;
 	return b->tools.config->dialect->is_tutorial || hz_lb_selects(spec, node);
 }
+
+static bool
+hz_balancers_adopt(struct cloud *cloud, struct call *call, const struct lb_spec *const specs[],
+                   size_t n, struct error *err)
+{
+	return hz_lb_cache_adopt(hcloud_of(cloud)->cache, call, specs, n, err);
+}
+
+static void
+hz_balancers_forget(struct cloud *cloud, struct str uid)
+{
+	hz_lb_cache_untrack(hcloud_of(cloud)->cache, uid);
+}
+
+/* ---- life cycle ---- */
 
 struct hz_balancers *
 hz_balancers_new(const struct hz_balancers_config *config)
@@ -638,3 +658,28 @@ hz_balancers_free(struct hz_balancers *b)
 	hz_certificates_free(b->tools.certificates);
 	free(b);
 }
+
+/* As the official controller does: source ranges, the traffic policy, session affinity and a chosen
+ * address have no effect, and no Event says so. The provider leaves out ports of other protocols by
+ * itself, with the official controller's Event. IP families are passed, because every balancer has
+ * addresses of both; a Service that wants IPv6 alone is served, too. */
+const struct balancer_ops hz_balancer_ops = {
+	.features = {
+		[LB_UDP_PORTS] = LB_PASS,
+		[LB_SCTP_PORTS] = LB_PASS,
+		[LB_SEVERAL_PORTS] = LB_PASS,
+		[LB_PORTS_WITHOUT_NODE_PORT] = LB_PASS,
+		[LB_SOURCE_RANGES] = LB_IGNORE,
+		[LB_LOCAL_TRAFFIC] = LB_IGNORE,
+		[LB_CLIENT_AFFINITY] = LB_IGNORE,
+		[LB_IPV6] = LB_PASS,
+		[LB_DUAL_STACK] = LB_PASS,
+		[LB_CHOSEN_IP] = LB_IGNORE,
+	},
+	.selects = hz_balancers_select,
+	.ensure = hz_balancers_ensure,
+	.update_nodes = hz_balancers_update,
+	.remove = hz_balancers_remove,
+	.adopt = hz_balancers_adopt,
+	.forget = hz_balancers_forget,
+};

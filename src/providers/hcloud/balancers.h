@@ -34,16 +34,8 @@ struct hz_balancers *hz_balancers_new(const struct hz_balancers_config *config);
 void hz_balancers_free(struct hz_balancers *); /* NULL is fine */
 DEFINE_CLEANUP(struct hz_balancers, hz_balancers_free)
 
-/* As in struct balancer_ops. */
-bool hz_balancers_select(const struct hz_balancers *, const struct lb_spec *spec,
-                         const struct node_ref *node);
-NODISCARD bool hz_balancers_ensure(struct hz_balancers *, struct call *call,
-                                   const struct lb_spec *spec, enum lb_outcome *ret_outcome,
-                                   struct lb_status *ret, struct error *err);
-NODISCARD bool hz_balancers_update(struct hz_balancers *, struct call *call,
-                                   const struct lb_spec *spec, struct error *err);
-NODISCARD bool hz_balancers_remove(struct hz_balancers *, struct call *call,
-                                   const struct lb_spec *spec, bool *ret_found, struct error *err);
+/** For a cloud that is the first member of a struct hcloud (hcloud.h) with balancers and cache. */
+extern const struct balancer_ops hz_balancer_ops;
 
 /* ---- the status of a Service ---- */
 

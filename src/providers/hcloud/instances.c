@@ -1,4 +1,9 @@
-/* instances.c: see instances.h. */
+/* instances.c: see instances.h.
+ *
+ * The look is not made by cloud/look.c from list_machines() and get_machine(): a list stops at the
+ * page that answers the last question, requests are paid from a budget, names are looked for at
+ * Robot, too, and there are two realms and anchors.
+ */
 #include "providers/hcloud/instances.h"
 
 #include <inttypes.h>
@@ -7,6 +12,7 @@
 #include "base/event_kind.h"
 #include "providers/hcloud/api.h"
 #include "providers/hcloud/client.h"
+#include "providers/hcloud/hcloud.h"
 
 enum {
 	CONFIRMED_AT_ONCE =
@@ -139,8 +145,9 @@ read_id(struct asking *ask, size_t i)
 }
 
 bool
-hz_instances_can_find(const struct hz_instances *in, struct str provider_id, unsigned *ret_realm)
+hz_instances_can_find(struct cloud *cloud, struct str provider_id, unsigned *ret_realm)
 {
+	const struct hz_instances *in = hcloud_of(cloud)->instances;
 	struct error ignored;
 	struct hz_id id;
 
@@ -554,12 +561,15 @@ has_any_answer(const struct look *look)
 }
 
 bool
-hz_instances_look(struct hz_instances *in, struct call *call, const struct node_ref refs[],
-                  size_t n, struct look **ret, struct error *err)
+hz_instances_look(struct cloud *cloud, struct call *call, const struct node_ref refs[], size_t n,
+                  int64_t not_before_boot_ns, struct look **ret, struct error *err)
 {
-	struct asking ask = { .in = in, .call = call, .refs = refs, .n = n };
+	struct asking ask = {
+		.in = hcloud_of(cloud)->instances, .call = call, .refs = refs, .n = n
+	};
 	bool is_asked;
 
+	(void)not_before_boot_ns; /* nothing is cached */
 	ask.look = look_new(n, clock_boot(call->clock));
 	begin(&ask);
 	is_asked = ask_cloud(&ask, err);

@@ -32,10 +32,10 @@ void hz_instances_free(struct hz_instances *); /* NULL is fine */
 DEFINE_CLEANUP(struct hz_instances, hz_instances_free)
 
 /** cloud_ops.can_find. */
-bool hz_instances_can_find(const struct hz_instances *, struct str provider_id,
-                           unsigned *ret_realm);
+bool hz_instances_can_find(struct cloud *, struct str provider_id, unsigned *ret_realm);
 /** cloud_ops.look. */
-NODISCARD bool hz_instances_look(struct hz_instances *, struct call *, const struct node_ref refs[],
-                                 size_t n, struct look **ret, struct error *err);
+NODISCARD bool hz_instances_look(struct cloud *, struct call *, const struct node_ref refs[],
+                                 size_t n, int64_t not_before_boot_ns, struct look **ret,
+                                 struct error *err);
 
 #endif

@@ -2,7 +2,8 @@
  *
  * What is here is the start: configuration, clients, the network, the probes, in the official
  * controller's order and with its messages. Nodes are in instances.c, load balancers in
- * balancers.c, routes in routes.c. The tables are last: one for each dialect.
+ * balancers.c, routes in routes.c, each with the table of its operations. The tables of the cloud
+ * are last: one for each dialect.
  */
 #include <inttypes.h>
 
@@ -12,148 +13,12 @@
 #include "providers/hcloud/api.h"
 #include "providers/hcloud/balancers.h"
 #include "providers/hcloud/client.h"
+#include "providers/hcloud/hcloud.h"
 #include "providers/hcloud/instances.h"
 #include "providers/hcloud/routes.h"
 
 enum {
 	AGENT_MAX = 200,
-};
-
-struct hcloud {
-	struct cloud cloud;
-	struct cloud_config cloud_config;
-	const struct cloud_host *host;
-	struct hz_config *config;
-	struct login *login, *robot_login;
-	struct http_client *http, *robot_http;
-	struct hz_api *api;
-	struct hz_actions *actions;
-	struct hz_robot *robot; /* NULL: not to be asked */
-	struct hz_lb_cache *cache;
-	struct hz_balancers *balancers; /* NULL: not wanted */
-	struct hz_routes *routes;       /* NULL: not wanted */
-	struct hz_instances *instances;
-	int64_t network; /* its id; 0: none */
-	bool is_network_ours;
-};
-
-static struct hcloud *
-hcloud_of(struct cloud *cloud)
-{
-	return CONTAINER_OF(cloud, struct hcloud, cloud);
-}
-
-/* ---- machines, load balancers, routes ---- */
-
-static bool
-look(struct cloud *cloud, struct call *call, const struct node_ref refs[], size_t n,
-     UNUSED int64_t not_before_boot_ns, struct look **ret, struct error *err)
-{
-	return hz_instances_look(hcloud_of(cloud)->instances, call, refs, n, ret, err);
-}
-
-static bool
-can_find(struct cloud *cloud, struct str provider_id, unsigned *ret_realm)
-{
-	return hz_instances_can_find(hcloud_of(cloud)->instances, provider_id, ret_realm);
-}
-
-static bool
-selects(struct cloud *cloud, const struct lb_spec *spec, const struct node_ref *node)
-{
-	return hz_balancers_select(hcloud_of(cloud)->balancers, spec, node);
-}
-
-static bool
-adopt(struct cloud *cloud, struct call *call, const struct lb_spec *const specs[], size_t n,
-      struct error *err)
-{
-	return hz_lb_cache_adopt(hcloud_of(cloud)->cache, call, specs, n, err);
-}
-
-static bool
-ensure(struct cloud *cloud, struct call *call, const struct lb_spec *spec, enum lb_outcome *ret,
-       struct lb_status *ret_status, struct error *err)
-{
-	return hz_balancers_ensure(hcloud_of(cloud)->balancers, call, spec, ret, ret_status, err);
-}
-
-static bool
-update_nodes(struct cloud *cloud, struct call *call, const struct lb_spec *spec, struct error *err)
-{
-	return hz_balancers_update(hcloud_of(cloud)->balancers, call, spec, err);
-}
-
-static bool
-remove_balancer(struct cloud *cloud, struct call *call, const struct lb_spec *spec, bool *ret_found,
-                struct error *err)
-{
-	return hz_balancers_remove(hcloud_of(cloud)->balancers, call, spec, ret_found, err);
-}
-
-static void
-forget(struct cloud *cloud, struct str uid)
-{
-	hz_lb_cache_untrack(hcloud_of(cloud)->cache, uid);
-}
-
-/* As the official controller does: source ranges, the traffic policy, session affinity and a chosen
- * address have no effect, and no Event says so. The provider leaves out ports of other protocols by
- * itself, with the official controller's Event. IP families are passed, because every balancer has
- * addresses of both; a Service that wants IPv6 alone is served, too. */
-static const struct balancer_ops balancers = {
-	.features = {
-		[LB_UDP_PORTS] = LB_PASS,
-		[LB_SCTP_PORTS] = LB_PASS,
-		[LB_SEVERAL_PORTS] = LB_PASS,
-		[LB_PORTS_WITHOUT_NODE_PORT] = LB_PASS,
-		[LB_SOURCE_RANGES] = LB_IGNORE,
-		[LB_LOCAL_TRAFFIC] = LB_IGNORE,
-		[LB_CLIENT_AFFINITY] = LB_IGNORE,
-		[LB_IPV6] = LB_PASS,
-		[LB_DUAL_STACK] = LB_PASS,
-		[LB_CHOSEN_IP] = LB_IGNORE,
-	},
-	.selects = selects,
-	.ensure = ensure,
-	.update_nodes = update_nodes,
-	.remove = remove_balancer,
-	.adopt = adopt,
-	.forget = forget,
-};
-
-static unsigned
-families(UNUSED struct cloud *cloud)
-{
-	return 1;
-}
-
-static bool
-list_routes(struct cloud *cloud, struct call *call, struct route_list *ret, struct error *err)
-{
-	return hz_routes_list(hcloud_of(cloud)->routes, call, ret, err);
-}
-
-static bool
-create_route(struct cloud *cloud, struct call *call, const struct node_ref *node,
-             UNUSED struct str hint, struct str destination_cidr, struct error *err)
-{
-	return hz_routes_create(hcloud_of(cloud)->routes, call, node, destination_cidr, err);
-}
-
-static bool
-remove_route(struct cloud *cloud, struct call *call, const struct route *route, struct error *err)
-{
-	return hz_routes_remove(hcloud_of(cloud)->routes, call, route, err);
-}
-
-/* Nobody but us and a person at the console changes routes: an hour costs two requests. */
-static const struct route_ops routes = {
-	.families = families,
-	.idle_period_ns = 3600 * NS_PER_SEC,
-	.list = list_routes,
-	.create = create_route,
-	.remove = remove_route,
 };
 
 /* ---- life cycle ---- */
@@ -422,8 +287,8 @@ start(struct cloud *cloud, const struct cloud_host *host, struct error *err)
 	open_parts(hz);
 	if (!open_routes(hz, err))
 		return false;
-	cloud->balancers = hz->balancers ? &balancers : NULL;
-	cloud->routes = hz->routes ? &routes : NULL;
+	cloud->balancers = hz->balancers ? &hz_balancer_ops : NULL;
+	cloud->routes = hz->routes ? &hz_route_ops : NULL;
 	log_info("Hetzner Cloud k8s cloud controller started", LOG_STR("version", version_get()));
 	return true;
 }
@@ -452,6 +317,9 @@ load_tutorial_text(const struct cloud_config *config, struct cloud **ret, struct
 
 static const char *const node_annotations[] = { HZ_ANNOTATION_IPV6, NULL };
 
+/* No provider_id_prefix: there are several, for servers of the cloud and of Robot, the texts about
+ * other ones are the official controller's, and a node of another cloud that could be a target of a
+ * load balancer gets an Event (lb_targets.c). */
 const struct cloud_ops hcloud_cloud = {
 	.name = "hcloud",
 	.event_component = HZ_COMPONENT,
@@ -459,8 +327,8 @@ const struct cloud_ops hcloud_cloud = {
 	.load = load_official,
 	.start = start,
 	.close = close_cloud,
-	.look = look,
-	.can_find = can_find,
+	.look = hz_instances_look,
+	.can_find = hz_instances_can_find,
 };
 
 const struct cloud_ops hcloud_from_scratch_cloud = {
@@ -469,8 +337,8 @@ const struct cloud_ops hcloud_from_scratch_cloud = {
 	.load = load_tutorial,
 	.start = start,
 	.close = close_cloud,
-	.look = look,
-	.can_find = can_find,
+	.look = hz_instances_look,
+	.can_find = hz_instances_can_find,
 };
 
 const struct cloud_ops ccm_from_scratch_cloud = {
@@ -479,6 +347,6 @@ const struct cloud_ops ccm_from_scratch_cloud = {
 	.load = load_tutorial_text,
 	.start = start,
 	.close = close_cloud,
-	.look = look,
-	.can_find = can_find,
+	.look = hz_instances_look,
+	.can_find = hz_instances_can_find,
 };

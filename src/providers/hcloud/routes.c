@@ -9,6 +9,7 @@
 #include "base/thread.h"
 #include "providers/hcloud/api.h"
 #include "providers/hcloud/client.h"
+#include "providers/hcloud/hcloud.h"
 #include "providers/hcloud/network_view.h"
 
 static const int64_t view_max_age_ns = 60 * NS_PER_SEC;
@@ -103,9 +104,10 @@ describe(const struct hz_routes *r, const struct nodes *nodes, const struct hz_r
 	};
 }
 
-bool
-hz_routes_list(struct hz_routes *r, struct call *call, struct route_list *ret, struct error *err)
+static bool
+hz_routes_list(struct cloud *cloud, struct call *call, struct route_list *ret, struct error *err)
 {
+	struct hz_routes *r = hcloud_of(cloud)->routes;
 	CLEANUP(nodes_fini) struct nodes nodes = { MAP_INIT, MAP_INIT };
 	struct route_list list = { .n = 0 };
 	WITH_LOCK(&r->mu);
@@ -423,10 +425,13 @@ create(struct hz_routes *r, struct call *call, const struct node_ref *node, stru
 	                STR_ARG(destination), STR_ARG(route.gateway));
 }
 
-bool
-hz_routes_create(struct hz_routes *r, struct call *call, const struct node_ref *node,
-                 struct str destination, struct error *err)
+static bool
+hz_routes_create(struct cloud *cloud, struct call *call, const struct node_ref *node,
+                 struct str hint, struct str destination, struct error *err)
 {
+	struct hz_routes *r = hcloud_of(cloud)->routes;
+
+	(void)hint;
 	hz_count_operations("hcloud/CreateRoute", 1);
 	return create(r, call, node, destination, err) || err_wrap(err, "hcloud/CreateRoute");
 }
@@ -449,10 +454,11 @@ parse_name(struct str name, struct hz_route *ret, struct error *err)
 	return true;
 }
 
-bool
-hz_routes_remove(struct hz_routes *r, struct call *call, const struct route *route,
+static bool
+hz_routes_remove(struct cloud *cloud, struct call *call, const struct route *route,
                  struct error *err)
 {
+	struct hz_routes *r = hcloud_of(cloud)->routes;
 	struct hz_route named;
 	WITH_LOCK(&r->mu);
 
@@ -485,3 +491,21 @@ hz_routes_free(struct hz_routes *r)
 	mutex_destroy(&r->mu);
 	free(r);
 }
+
+/* ---- the table ---- */
+
+static unsigned
+hz_routes_families(struct cloud *cloud)
+{
+	(void)cloud;
+	return 1;
+}
+
+/* Nobody but us and a person at the console changes routes: an hour costs two requests. */
+const struct route_ops hz_route_ops = {
+	.families = hz_routes_families,
+	.idle_period_ns = 3600 * NS_PER_SEC,
+	.list = hz_routes_list,
+	.create = hz_routes_create,
+	.remove = hz_routes_remove,
+};

@@ -36,12 +36,8 @@ struct hz_routes *hz_routes_new(const struct hz_routes_config *config);
 void hz_routes_free(struct hz_routes *); /* NULL is fine */
 DEFINE_CLEANUP(struct hz_routes, hz_routes_free)
 
-/** As in struct route_ops, ERR_PENDING while the network is busy with another change. */
-NODISCARD bool hz_routes_list(struct hz_routes *, struct call *call, struct route_list *ret,
-                              struct error *err);
-NODISCARD bool hz_routes_create(struct hz_routes *, struct call *call, const struct node_ref *node,
-                                struct str destination_cidr, struct error *err);
-NODISCARD bool hz_routes_remove(struct hz_routes *, struct call *call, const struct route *route,
-                                struct error *err);
+/** For a cloud that is the first member of a struct hcloud (hcloud.h) with routes. ERR_PENDING
+ * while the network is busy with another change. */
+extern const struct route_ops hz_route_ops;
 
 #endif

@@ -160,18 +160,20 @@ n_asked(void)
 static bool
 ensure(void)
 {
+	struct hcloud cloud = { .balancers = story.balancers };
 	struct call call = lab_call(story.lab, &story.arena);
 
-	return hz_balancers_ensure(story.balancers, &call, &story.spec, &story.outcome,
-	                           &story.status, &story.err);
+	return hz_balancer_ops.ensure(&cloud.cloud, &call, &story.spec, &story.outcome,
+	                              &story.status, &story.err);
 }
 
 static bool
 remove_it(bool *ret_found)
 {
+	struct hcloud cloud = { .balancers = story.balancers };
 	struct call call = lab_call(story.lab, &story.arena);
 
-	return hz_balancers_remove(story.balancers, &call, &story.spec, ret_found, &story.err);
+	return hz_balancer_ops.remove(&cloud.cloud, &call, &story.spec, ret_found, &story.err);
 }
 
 static void

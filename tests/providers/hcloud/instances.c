@@ -419,7 +419,8 @@ check_can_find(struct lab *lab, const char *provider_id, bool wanted, unsigned w
 {
 	unsigned realm = 7;
 
-	assert_int_equal(hz_instances_can_find(lab->instances, str_c(provider_id), &realm), wanted);
+	assert_int_equal(hz_instances_can_find(&lab->hcloud.cloud, str_c(provider_id), &realm),
+	                 wanted);
 	if (wanted)
 		assert_int_equal(realm, wanted_realm);
 }

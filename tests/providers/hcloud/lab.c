@@ -103,6 +103,7 @@ lab_open(struct lab *lab, const struct hz_dialect *dialect, int64_t network)
 		.network = network,
 		.is_network_ours = network != 0,
 	});
+	lab->hcloud.instances = lab->instances;
 }
 
 int
@@ -127,7 +128,8 @@ lab_look(struct lab *lab, const struct node_ref refs[], size_t n, struct error *
 	struct call call = lab_call(lab, &arena);
 	struct look *look = NULL;
 
-	if (!hz_instances_look(lab->instances, &call, refs, n, &look, err))
+	if (!hz_instances_look(&lab->hcloud.cloud, &call, refs, n, /*not_before_boot_ns=*/0, &look,
+	                       err))
 		return NULL;
 	return look;
 }

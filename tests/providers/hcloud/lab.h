@@ -6,6 +6,7 @@
 
 #include "cloud/fake_host.h"
 #include "cloud/http_script.h"
+#include "providers/hcloud/hcloud.h"
 #include "providers/hcloud/instances.h"
 
 struct lab {
@@ -15,7 +16,8 @@ struct lab {
 	struct hz_api *api;
 	struct hz_robot *robot; /* made by lab_use_robot() */
 	struct hz_instances *instances;
-	struct arena arena; /* for what a test reads */
+	struct hcloud hcloud; /* with these instances */
+	struct arena arena;   /* for what a test reads */
 };
 
 /** For setup and teardown: a clean environment with a token. */

@@ -99,9 +99,10 @@ forget_answers(void)
 static bool
 list(struct route_list *ret)
 {
+	struct hcloud cloud = { .routes = story.routes };
 	struct call call = lab_call(story.lab, &story.arena);
 
-	return hz_routes_list(story.routes, &call, ret, &story.err);
+	return hz_route_ops.list(&cloud.cloud, &call, ret, &story.err);
 }
 
 /* The cloud as it is, and a first look at it. */
@@ -126,10 +127,11 @@ look_at(const char *network)
 static bool
 create(size_t node, const char *destination)
 {
+	struct hcloud cloud = { .routes = story.routes };
 	struct call call = lab_call(story.lab, &story.arena);
 
-	return hz_routes_create(story.routes, &call, &story.nodes[node], str_c(destination),
-	                        &story.err);
+	return hz_route_ops.create(&cloud.cloud, &call, &story.nodes[node], /*hint=*/STR_EMPTY,
+	                           str_c(destination), &story.err);
 }
 
 static bool
@@ -137,8 +139,9 @@ remove_named(const char *name)
 {
 	struct call call = lab_call(story.lab, &story.arena);
 	struct route route = { .name = str_c(name) };
+	struct hcloud cloud = { .routes = story.routes };
 
-	return hz_routes_remove(story.routes, &call, &route, &story.err);
+	return hz_route_ops.remove(&cloud.cloud, &call, &route, &story.err);
 }
 
 static void
@@ -552,6 +555,7 @@ make_some(void *number)
 {
 	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
 	size_t node = (uintptr_t)number;
+	struct hcloud cloud = { .routes = story.routes };
 	struct call call = lab_call(story.lab, &arena);
 	bool ok = true;
 	struct error err;
@@ -560,7 +564,8 @@ make_some(void *number)
 		struct str destination = arena_printf(&arena, "10.244.%d.0/24",
 		                                      (int)node * 100 + i);
 
-		ok &= hz_routes_create(story.routes, &call, &story.nodes[node], destination, &err);
+		ok &= hz_route_ops.create(&cloud.cloud, &call, &story.nodes[node],
+		                          /*hint=*/STR_EMPTY, destination, &err);
 	}
 	return ok ? &story : NULL;
 }
