@@ -41,11 +41,12 @@ configure() {
 	fi
 	# A folder whose configuration was cut short has no build.ninja. One with other options is configured again, and so is one
 	# that was copied together with the tree: Meson remembers absolute paths and would build the tree it was copied from.
+	# Objects stay: Ninja makes those again whose command is another one.
 	wanted="$ROOT CC=${CC:-} $*"
 	if [ -e "$folder/build.ninja" ] && [ "$(cat "$folder/options" 2>/dev/null)" = "$wanted" ]; then
 		return
 	fi
-	rm -rf "$folder"
+	rm -rf "$folder/meson-private" "$folder/meson-info" "$folder/build.ninja"
 	meson setup "$folder" "$@" >"$folder.log" 2>&1 || {
 		cat "$folder.log" >&2
 		die "meson setup $folder failed"
