@@ -2,17 +2,24 @@
  * lists. */
 #include "cloud/cloud.h"
 
+/* The formatter would put several clouds into a line. */
+/* clang-format off */
 extern const struct cloud_ops cloudlycke_cloud;
 extern const struct cloud_ops hcloud_cloud;
 extern const struct cloud_ops hcloud_from_scratch_cloud;
 extern const struct cloud_ops ccm_from_scratch_cloud;
+extern const struct cloud_ops example_cloud;
 
 static const struct cloud_ops *const clouds[] = {
 	&cloudlycke_cloud,
 	&hcloud_cloud,
 	&hcloud_from_scratch_cloud,
 	&ccm_from_scratch_cloud,
+#ifdef CCMD_EXAMPLE
+	&example_cloud,
+#endif
 };
+/* clang-format on */
 
 const struct cloud_ops *
 cloud_find(struct str name)

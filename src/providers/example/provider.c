@@ -1,0 +1,308 @@
+/* provider.c: machines and load balancers of the example cloud, by its HTTP API, which
+ * tests/sim/example.py simulates:
+ *
+ * 	GET    /machines?page=1&size=50     {"machines": [MACHINE, ...], "total": 2}
+ * 	GET    /machines/7                  MACHINE
+ * 	GET    /balancers?page=1&size=50    {"balancers": [BALANCER, ...], "total": 1}
+ * 	POST   /balancers                   BALANCER; 409 if the name is in use
+ * 	PUT    /balancers/9                 BALANCER
+ * 	DELETE /balancers/9
+ *
+ * 	MACHINE   {"id": "7", "name": "worker-7", "ip": "10.0.0.7", "state": "running",
+ * 	           "type": "small", "zone": "a"}
+ * 	BALANCER  {"id": "9", "name": "a1b2", "ip": "198.51.100.9",
+ * 	           "ports": ["80:30080"], "targets": ["7"]}
+ *
+ * The framework finds the machines of nodes in the lists, decides when a balancer is created,
+ * changed or deleted, and waits while the API is unavailable. Each function here may fail and is
+ * then called again, so it must be safe to repeat.
+ */
+#include "base/alloc.h"
+#include "base/limits.h"
+#include "cloud/balancer.h"
+#include "cloud/rest.h"
+
+struct example {
+	struct cloud cloud;
+	struct login_secret token;
+	struct str url; /* of the environment */
+	struct rest *rest;
+};
+
+extern const struct cloud_ops example_cloud;
+
+/* How this API gives its lists, for struct rest_list. */
+#define PAGES                                                                                \
+	.paging = REST_PAGE_NUMBER, .page_key = "page", .size_key = "size", .page_size = 50, \
+	.total = "total"
+
+static struct example *
+example_of(struct cloud *cloud)
+{
+	return CONTAINER_OF(cloud, struct example, cloud);
+}
+
+/* ---- machines ---- */
+
+/* An answer without what a machine must have proves nothing about it, so it is an error. */
+static bool
+read_machine(struct call *call, yyjson_val *val, struct machine *ret, struct error *err)
+{
+	struct address *address = ARENA_NEW(call->arena, struct address);
+	struct str state = json_text_at(call->arena, val, "state");
+
+	*address = (struct address){ STR("InternalIP"), json_text_at(call->arena, val, "ip") };
+	*ret = (struct machine){
+		.id = json_text_at(call->arena, val, "id"),
+		.name = json_text_at(call->arena, val, "name"),
+		.instance = {
+			.power = str_eq_c(state, "running") ? POWER_ON :
+			         str_eq_c(state, "stopped") ? POWER_OFF : POWER_UNKNOWN,
+			.type = json_text_at(call->arena, val, "type"),
+			.zone = json_text_at(call->arena, val, "zone"),
+			.addresses = address,
+			.n_addresses = 1,
+		},
+	};
+	if (ret->id.len == 0 || ret->name.len == 0 || address->address.len == 0)
+		return err_set(err, ERR_UNAVAILABLE, "a machine lacks its id, name or ip");
+	return true;
+}
+
+struct machine_reader {
+	struct call *call;
+	struct machine_list *list;
+};
+
+static bool
+add_machine(void *arg, yyjson_val *item, struct error *err)
+{
+	struct machine_reader *reader = arg;
+
+	return read_machine(reader->call, item, machine_list_add(reader->list), err);
+}
+
+static bool
+list_machines(struct cloud *cloud, struct call *call, struct machine_list *ret, struct error *err)
+{
+	const struct rest_list list = { PAGES, .target = "/machines", .items = "machines" };
+	struct machine_reader reader = { call, ret };
+
+	return rest_list(example_of(cloud)->rest, call, &list, add_machine, &reader,
+	                 &ret->is_complete, err);
+}
+
+/* A 404 gives ERR_NOT_FOUND, for which the framework may delete the node. */
+static bool
+get_machine(struct cloud *cloud, struct call *call, struct str id, struct machine *ret,
+            struct error *err)
+{
+	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
+	struct http_request request = { .method = HTTP_GET,
+		                        .target = rest_target(call, "/machines/", id, "") };
+
+	return rest_do(example_of(cloud)->rest, call, &request, &doc, err) &&
+	       read_machine(call, yyjson_doc_get_root(doc), ret, err);
+}
+
+/* ---- load balancers ---- */
+
+struct example_balancer {
+	struct balancer balancer;
+	struct str wiring; /* as wiring_of() writes it */
+};
+
+/* Ports and targets as JSON. Both for requests and for comparison: this API returns lists as they
+ * were sent. If yours sorts them, sort them here as well. */
+static struct str
+wiring_of(struct cloud *cloud, struct call *call, const struct lb_spec *spec)
+{
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(LIMIT_HTTP_BODY);
+
+	buf_add_c(&b, "\"ports\":[");
+	for (size_t i = 0; i < spec->n_ports; i++)
+		buf_addf(&b, "%s\"%d:%d\"", i > 0 ? "," : "", spec->ports[i].port,
+		         spec->ports[i].node_port);
+	buf_add_c(&b, "],\"targets\":[");
+	for (size_t i = 0; i < spec->n_nodes; i++) {
+		buf_add_c(&b, i > 0 ? "," : "");
+		json_add_str(&b, cloud_machine_id(cloud, spec->nodes[i].provider_id));
+	}
+	buf_add_c(&b, "]");
+	return arena_str(call->arena, buf_str(&b));
+}
+
+static bool
+read_balancer(struct call *call, yyjson_val *val, struct balancer **ret, struct error *err)
+{
+	CLEANUP(buf_fini) struct buf wiring = BUF_INIT(LIMIT_HTTP_BODY);
+	struct example_balancer *found = ARENA_NEW(call->arena, struct example_balancer);
+	struct lb_ingress *ingress = ARENA_NEW(call->arena, struct lb_ingress);
+	yyjson_val *ports, *targets;
+
+	*ingress = (struct lb_ingress){ .ip = json_text_at(call->arena, val, "ip"),
+		                        .hostname = STR_EMPTY,
+		                        .ip_mode = LB_IP_MODE_VIP };
+	found->balancer.id = json_text_at(call->arena, val, "id");
+	found->balancer.status = (struct lb_status){ ingress, ingress->ip.len > 0 };
+	if (found->balancer.id.len == 0 || json_array(val, "ports", &ports) != JSON_FOUND ||
+	    json_array(val, "targets", &targets) != JSON_FOUND)
+		return err_set(err, ERR_UNAVAILABLE, "a balancer lacks its id, ports or targets");
+	buf_add_c(&wiring, "\"ports\":");
+	json_add_value(&wiring, ports);
+	buf_add_c(&wiring, ",\"targets\":");
+	json_add_value(&wiring, targets);
+	found->wiring = arena_str(call->arena, buf_str(&wiring));
+	*ret = &found->balancer;
+	return true;
+}
+
+struct balancer_search {
+	struct call *call;
+	struct str name;
+	struct balancer *found;
+};
+
+static bool
+check_balancer(void *arg, yyjson_val *item, struct error *err)
+{
+	struct balancer_search *search = arg;
+	struct str name;
+
+	if (json_str(item, "name", &name) != JSON_FOUND || !str_eq(name, search->name))
+		return true;
+	return read_balancer(search->call, item, &search->found, err);
+}
+
+static bool
+find(struct cloud *cloud, struct call *call, const struct lb_spec *spec, struct balancer **ret,
+     struct error *err)
+{
+	const struct rest_list list = { PAGES, .target = "/balancers", .items = "balancers" };
+	struct balancer_search search = { .call = call, .name = spec->name };
+	bool is_complete;
+
+	if (!rest_list(example_of(cloud)->rest, call, &list, check_balancer, &search, &is_complete,
+	               err))
+		return false;
+	if (!search.found && !is_complete)
+		return err_set(err, ERR_UNAVAILABLE, "the list of balancers changed meanwhile");
+	if (!search.found)
+		return err_set(err, ERR_NOT_FOUND, "no balancer has this name");
+	*ret = search.found;
+	return true;
+}
+
+/* For POST and PUT. */
+static struct str
+body_of(struct cloud *cloud, struct call *call, const struct lb_spec *spec)
+{
+	return arena_printf(call->arena, "{\"name\":\"%" STR_FMT "\",%" STR_FMT "}",
+	                    STR_ARG(spec->name), STR_ARG(wiring_of(cloud, call, spec)));
+}
+
+static bool
+create(struct cloud *cloud, struct call *call, const struct lb_spec *spec, struct balancer **ret,
+       struct error *err)
+{
+	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
+	struct http_request request = { .method = HTTP_POST,
+		                        .target = STR("/balancers"),
+		                        .body = body_of(cloud, call, spec) };
+
+	if (rest_do(example_of(cloud)->rest, call, &request, &doc, err))
+		return read_balancer(call, yyjson_doc_get_root(doc), ret, err);
+	if (err->code == ERR_CONFLICT)
+		err->code = ERR_EXISTS; /* the API's names are unique: somebody else made it */
+	return false;
+}
+
+static bool
+change(struct cloud *cloud, struct call *call, const struct lb_spec *spec,
+       struct balancer *balancer, struct error *err)
+{
+	struct example_balancer *found = CONTAINER_OF(balancer, struct example_balancer, balancer);
+	struct http_request request = { .method = HTTP_PUT };
+
+	if (str_eq(found->wiring, wiring_of(cloud, call, spec)))
+		return true;
+	request.target = rest_target(call, "/balancers/", balancer->id, "");
+	request.body = body_of(cloud, call, spec);
+	return rest_do(example_of(cloud)->rest, call, &request, NULL, err);
+}
+
+static bool
+destroy(struct cloud *cloud, struct call *call, const struct lb_spec *spec,
+        const struct balancer *balancer, struct error *err)
+{
+	struct http_request request = { .method = HTTP_DELETE };
+
+	(void)spec;
+	request.target = rest_target(call, "/balancers/", balancer->id, "");
+	return rest_do(example_of(cloud)->rest, call, &request, NULL, err);
+}
+
+static const struct balancer_ops balancers = {
+	.features = { [LB_SEVERAL_PORTS] = LB_PASS }, /* everything else is refused */
+	.find = find,
+	.create = create,
+	.change = change,
+	.destroy = destroy,
+};
+
+/* ---- life cycle ---- */
+
+static void
+close_cloud(struct cloud *cloud)
+{
+	if (!cloud)
+		return;
+	rest_free(example_of(cloud)->rest);
+	login_secret_fini(&example_of(cloud)->token);
+	free(example_of(cloud));
+}
+
+DEFINE_CLEANUP(struct cloud, close_cloud)
+
+/* No thread runs yet, and no request may be made. */
+static bool
+load(const struct cloud_config *config, struct cloud **ret, struct error *err)
+{
+	struct example *ex = xcalloc(1, sizeof(*ex));
+	CLEANUP(close_cloudp) struct cloud *cloud = &ex->cloud;
+
+	(void)config;
+	cloud->ops = &example_cloud;
+	cloud->balancers = &balancers;
+	ex->url = str_c(getenv("EXAMPLE_URL"));
+	login_secret_set(&ex->token, str_c(getenv("EXAMPLE_TOKEN")));
+	if (ex->url.len == 0 || secret_expose(&ex->token.value).len == 0)
+		return err_set(
+			err, ERR_INVALID,
+			"the environment variables EXAMPLE_URL and EXAMPLE_TOKEN are required");
+	*ret = TAKE(cloud);
+	return true;
+}
+
+static bool
+start(struct cloud *cloud, const struct cloud_host *host, struct error *err)
+{
+	const struct rest_config config = {
+		.host = host,
+		.name = "example",
+		.base_url = example_of(cloud)->url,
+		.token = &example_of(cloud)->token,
+	};
+
+	return rest_new(&config, &example_of(cloud)->rest, err);
+}
+
+const struct cloud_ops example_cloud = {
+	.name = "example",
+	.provider_id_prefix = "example://",
+	.load = load,
+	.start = start,
+	.close = close_cloud,
+	.list_machines = list_machines,
+	.get_machine = get_machine,
+};

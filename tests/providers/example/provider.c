@@ -1,0 +1,315 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "base/alloc.h"
+#include "cloud/fake_host.h"
+#include "cloud/http_script.h"
+
+#define MACHINES "/machines?page=1&size=50"
+#define MACHINE                                                                             \
+	"{\"id\":\"7\",\"name\":\"n1\",\"ip\":\"10.0.0.7\",\"state\":\"running\",\"type\":" \
+	"\"small\",\"zone\":\"a\"}"
+#define BALANCERS "/balancers?page=1&size=50"
+#define NO_BALANCER "{\"balancers\":[],\"total\":0}"
+#define WIRING "\"ports\":[\"80:30080\"],\"targets\":[\"7\"]"
+#define BALANCER "{\"id\":\"9\",\"name\":\"lb\",\"ip\":\"198.51.100.9\"," WIRING "}"
+#define ONE_BALANCER "{\"balancers\":[" BALANCER "],\"total\":1}"
+
+extern const struct cloud_ops example_cloud;
+
+struct world {
+	struct http_script script;
+	struct fake_host fake;
+	struct arena arena;
+	struct call call;
+	struct cloud *cloud;
+	struct look *look;
+	struct error err;
+};
+
+static int
+set_up(void **state)
+{
+	struct world *w = *state = xcalloc(1, sizeof(*w));
+
+	setenv("EXAMPLE_URL", "http://127.0.0.1:1", 1);
+	setenv("EXAMPLE_TOKEN", "secret", 1);
+	http_script_init(&w->script);
+	fake_host_init(&w->fake);
+	w->fake.host.http = &w->script.client;
+	w->call = fake_host_call(&w->fake, &w->arena);
+	assert_true(example_cloud.load(&(struct cloud_config){ 0 }, &w->cloud, &w->err));
+	w->cloud->host = &w->fake.host;
+	assert_true(example_cloud.start(w->cloud, &w->fake.host, &w->err));
+	return 0;
+}
+
+static int
+tear_down(void **state)
+{
+	struct world *w = *state;
+
+	example_cloud.close(w->cloud);
+	look_unref(w->look);
+	arena_fini(&w->arena);
+	fake_host_fini(&w->fake);
+	http_script_fini(&w->script);
+	free(w);
+	return 0;
+}
+
+static void
+wants_url_and_token(void **state)
+{
+	struct world *w = *state;
+	struct cloud *none = NULL;
+
+	unsetenv("EXAMPLE_TOKEN");
+	assert_false(example_cloud.load(&(struct cloud_config){ 0 }, &none, &w->err));
+	assert_null(none);
+	assert_int_equal(w->err.code, ERR_INVALID);
+	assert_non_null(strstr(w->err.msg, "EXAMPLE_TOKEN"));
+}
+
+/* ---- machines ---- */
+
+static const struct instance *
+look_at(struct world *w, const char *name, const char *provider_id)
+{
+	struct node_ref ref = { .name = str_c(name), .provider_id = str_c(provider_id) };
+
+	assert_true(cloud_look(w->cloud, &w->call, &ref, 1, 0, &w->look, &w->err));
+	return &w->look->instances[0];
+}
+
+static void
+finds_a_new_node_by_name(void **state)
+{
+	struct world *w = *state;
+	const struct instance *found;
+
+	http_script_answer(&w->script, MACHINES, 200, "{\"machines\":[" MACHINE "],\"total\":1}");
+	found = look_at(w, "n1", "");
+	assert_int_equal(found->presence, PRESENCE_PRESENT);
+	assert_int_equal(found->power, POWER_ON);
+	assert_true(str_eq_c(found->provider_id, "example://7"));
+	assert_true(str_eq_c(found->type, "small") && str_eq_c(found->zone, "a"));
+	assert_int_equal(found->n_addresses, 1);
+	assert_true(str_eq_c(found->addresses[0].type, "InternalIP"));
+	assert_true(str_eq_c(found->addresses[0].address, "10.0.0.7"));
+}
+
+static void
+sees_that_a_machine_is_off(void **state)
+{
+	struct world *w = *state;
+
+	http_script_answer(&w->script, "/machines/7", 200,
+	                   "{\"id\":\"7\",\"name\":\"n1\",\"ip\":\"10.0.0.7\","
+	                   "\"state\":\"stopped\"}");
+	assert_int_equal(look_at(w, "n1", "example://7")->power, POWER_OFF);
+}
+
+static void
+believes_only_a_404_that_a_machine_is_gone(void **state)
+{
+	static const struct {
+		int status;
+		const char *body;
+		enum presence presence;
+	} rows[] = {
+		{ 404, "{\"message\":\"no machine 7\"}", PRESENCE_ABSENT },
+		{ 404, "<html>", PRESENCE_UNKNOWN },
+		{ 401, "{\"message\":\"the token is wrong\"}", PRESENCE_UNKNOWN },
+		{ 500, "{}", PRESENCE_UNKNOWN },
+		{ 200, "{}", PRESENCE_UNKNOWN },
+		{ 200, "", PRESENCE_UNKNOWN },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		if (i > 0)
+			set_up(state);
+		struct world *w = *state;
+
+		http_script_answer(&w->script, "/machines/7", rows[i].status, rows[i].body);
+		assert_int_equal(look_at(w, "n1", "example://7")->presence, rows[i].presence);
+		if (i + 1 < ARRAY_LEN(rows))
+			tear_down(state);
+	}
+}
+
+static void
+an_incomplete_machine_makes_the_list_unknown(void **state)
+{
+	struct node_ref ref = { .name = STR("n1"), .provider_id = STR_EMPTY };
+	struct world *w = *state;
+
+	http_script_answer(&w->script, MACHINES, 200,
+	                   "{\"machines\":[{\"id\":\"7\"}],\"total\":1}");
+	assert_false(cloud_look(w->cloud, &w->call, &ref, 1, 0, &w->look, &w->err));
+	assert_int_equal(w->err.code, ERR_UNAVAILABLE);
+}
+
+/* ---- load balancers ---- */
+
+static const struct lb_port port_80 = {
+	.name = STR_EMPTY,
+	.app_protocol = STR_EMPTY,
+	.protocol_text = STR("TCP"),
+	.protocol = LB_TCP,
+	.port = 80,
+	.node_port = 30080,
+};
+static const struct node_ref nodes[] = {
+	{ .name = STR("n1"), .provider_id = STR("example://7") },
+	{ .name = STR("n2"), .provider_id = STR("example://8") },
+};
+static const enum ip_family ipv4 = IP_V4;
+
+static struct lb_spec
+spec_of(size_t n_nodes)
+{
+	return (struct lb_spec){
+		.namespace = STR("default"),
+		.service = STR("web"),
+		.uid = STR("u"),
+		.name = STR("lb"),
+		.ports = &port_80,
+		.n_ports = 1,
+		.families = &ipv4,
+		.n_families = 1,
+		.nodes = nodes,
+		.n_nodes = n_nodes,
+	};
+}
+
+static void
+check_ensured(struct world *w, size_t n_nodes)
+{
+	struct lb_spec spec = spec_of(n_nodes);
+	struct lb_status status = { 0 };
+	enum lb_outcome outcome;
+
+	assert_true(balancer_ensure(w->cloud, &w->call, &spec, &outcome, &status, &w->err));
+	assert_int_equal(status.n_ingress, 1);
+	assert_true(str_eq_c(status.ingress[0].ip, "198.51.100.9"));
+}
+
+static void
+makes_a_balancer(void **state)
+{
+	struct world *w = *state;
+
+	http_script_answer(&w->script, BALANCERS, 200, NO_BALANCER);
+	http_script_answer(&w->script, "POST /balancers", 201, BALANCER);
+	check_ensured(w, 1);
+	http_script_check_asked(&w->script,
+	                        BALANCERS "\nPOST /balancers {\"name\":\"lb\"," WIRING "}\n");
+}
+
+static void
+uses_the_balancer_that_another_process_made_meanwhile(void **state)
+{
+	struct world *w = *state;
+
+	http_script_answer(&w->script, BALANCERS, 200, NO_BALANCER);
+	http_script_answer(&w->script, BALANCERS, 200, ONE_BALANCER);
+	http_script_answer(&w->script, "POST /balancers", 409, "{\"message\":\"in use\"}");
+	check_ensured(w, 1);
+}
+
+static void
+changes_nothing_that_is_right(void **state)
+{
+	struct world *w = *state;
+
+	http_script_answer(&w->script, BALANCERS, 200, ONE_BALANCER);
+	check_ensured(w, 1);
+	http_script_check_asked(&w->script, BALANCERS "\n");
+}
+
+static void
+adds_a_target(void **state)
+{
+	struct world *w = *state;
+
+	http_script_answer(&w->script, BALANCERS, 200, ONE_BALANCER);
+	http_script_answer(&w->script, "PUT /balancers/9", 200, BALANCER);
+	check_ensured(w, 2);
+	http_script_check_asked(&w->script,
+	                        BALANCERS "\nPUT /balancers/9 {\"name\":\"lb\","
+	                                  "\"ports\":[\"80:30080\"],\"targets\":[\"7\",\"8\"]}\n");
+}
+
+static void
+makes_none_while_the_list_changes(void **state)
+{
+	struct lb_spec spec = spec_of(1);
+	struct lb_status status = { 0 };
+	struct world *w = *state;
+	enum lb_outcome outcome;
+
+	http_script_answer(&w->script, BALANCERS, 200, "{\"balancers\":[],\"total\":1}");
+	http_script_answer(&w->script, "/balancers?page=2&size=50", 200, NO_BALANCER);
+	assert_false(balancer_ensure(w->cloud, &w->call, &spec, &outcome, &status, &w->err));
+	assert_int_equal(w->err.code, ERR_UNAVAILABLE);
+}
+
+static void
+refuses_what_its_balancers_cannot_do(void **state)
+{
+	struct str range = STR("192.0.2.0/24");
+	struct lb_spec spec = spec_of(1);
+	struct lb_status status = { 0 };
+	struct world *w = *state;
+	enum lb_outcome outcome;
+
+	spec.source_ranges = &range;
+	spec.n_source_ranges = 1;
+	assert_false(balancer_ensure(w->cloud, &w->call, &spec, &outcome, &status, &w->err));
+	assert_int_equal(w->err.code, ERR_UNSUPPORTED);
+}
+
+static void
+removes_a_balancer_once(void **state)
+{
+	struct lb_spec spec = spec_of(0);
+	struct world *w = *state;
+	bool found;
+
+	http_script_answer(&w->script, BALANCERS, 200, ONE_BALANCER);
+	http_script_answer(&w->script, BALANCERS, 200, NO_BALANCER);
+	http_script_answer(&w->script, "DELETE /balancers/9", 204, NULL);
+	assert_true(balancer_remove(w->cloud, &w->call, &spec, &found, &w->err));
+	assert_true(found);
+	assert_true(balancer_remove(w->cloud, &w->call, &spec, &found, &w->err));
+	assert_false(found);
+	http_script_check_asked(&w->script, BALANCERS "\nDELETE /balancers/9\n" BALANCERS "\n");
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(wants_url_and_token),
+		TEST(finds_a_new_node_by_name),
+		TEST(sees_that_a_machine_is_off),
+		TEST(believes_only_a_404_that_a_machine_is_gone),
+		TEST(an_incomplete_machine_makes_the_list_unknown),
+		TEST(makes_a_balancer),
+		TEST(uses_the_balancer_that_another_process_made_meanwhile),
+		TEST(changes_nothing_that_is_right),
+		TEST(adds_a_target),
+		TEST(makes_none_while_the_list_changes),
+		TEST(refuses_what_its_balancers_cannot_do),
+		TEST(removes_a_balancer_once),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
