@@ -1,8 +1,9 @@
-/* kube/config.h: how to reach the API server, and as whom.
+/* kube/config.h: how to reach the API server, and with which credentials.
  *
- * From --kubeconfig and --master, or from inside a pod. $KUBECONFIG is not read
- * (docs/spec/kube-client.md, "Configuration sources"). All problems of a file are collected, so
- * that one look fixes them all. Unknown keys are ignored, as every Kubernetes client does.
+ * The configuration comes from --kubeconfig and --master, or from the files in a pod. $KUBECONFIG
+ * is not read (docs/spec/kube-client.md, "Configuration sources"). All problems of a file are
+ * collected, so that they can be fixed together. Unknown keys are ignored, as in every Kubernetes
+ * client.
  */
 #ifndef CCMD_KUBE_CONFIG_H
 #define CCMD_KUBE_CONFIG_H
@@ -28,9 +29,9 @@ struct kube_config {
 	struct str server;          /* "https://host:port[/prefix]", without a trailing slash */
 	struct str tls_server_name; /* empty: the server's host */
 	struct str proxy_url;       /* http, https or socks5; empty: as the environment says */
-	bool is_insecure;           /* no verification of the server */
+	bool is_insecure;           /* the server's certificate is not verified */
 	struct str ca_pem;          /* empty: the system's trust store */
-	bool trusts_nothing;        /* … or none at all: the CA file has no byte */
+	bool trusts_nothing;        /* the CA file is empty: no certificate is trusted */
 	struct str cert_pem;        /* empty: none */
 	struct secret key_pem;
 	struct secret token;   /* none when token_file is set */
@@ -38,10 +39,10 @@ struct kube_config {
 	struct str username;   /* empty: none */
 	struct secret password;
 	const struct kube_exec *exec; /* NULL: none */
-	const char *const
-		*headers; /* of every request, for impersonation; NULL at the end, or NULL: none */
-	struct str namespace; /* ours: the context's, or the pod's; "default" */
-	/* where PEM data came from, for re-reading; empty: inline */
+	/* sent with every request, for impersonation; NULL at the end, or NULL: none */
+	const char *const *headers;
+	struct str namespace; /* our own: the context's or the pod's; "default" if there is none */
+	/* the files of the PEM texts, to read them again; empty: inline */
 	struct str ca_file, cert_file, key_file;
 	bool is_in_cluster;
 };
@@ -49,17 +50,19 @@ struct kube_config {
 struct kube_config_source {
 	const char *kubeconfig; /* --kubeconfig; NULL or "": none */
 	const char *master;     /* --master: replaces the server; NULL or "": none */
-	/* for tests: where a pod's files are; NULL:
-	 * /var/run/secrets/kubernetes.io/serviceaccount */
+				/* The folder of a pod's files, for tests; NULL:
+	                         * /var/run/secrets/kubernetes.io/serviceaccount */
 	const char *in_cluster_folder;
 };
 
-/** Loads and validates. On failure err has the first problem (and "and N more"), and all of them
- * are in problems, a line each, "FILE: what is wrong"; problems may be NULL.
+/** Loads and validates a configuration. On failure err has the first problem and the number of
+ * others, and problems, which may be NULL, has a line for each: "FILE: what is wrong".
  *
- * ERR_NOT_FOUND   the file is missing, or neither file nor pod environment is there ("no
- * configuration has been provided") ERR_INVALID     anything in it that cannot work;
- * ERR_UNSUPPORTED: auth-provider, a plugin that needs a terminal */
+ * @return  On false, err->code is
+ *          ERR_NOT_FOUND    the file is missing, or there is neither a file nor a pod's environment
+ *          ERR_INVALID      a value that cannot work
+ *          ERR_UNSUPPORTED  auth-provider, or a plugin that needs a terminal
+ */
 NODISCARD bool kube_config_load(const struct kube_config_source *source, struct kube_config **ret,
                                 struct buf *problems, struct error *err);
 void kube_config_free(struct kube_config *);

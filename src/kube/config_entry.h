@@ -1,8 +1,8 @@
-/* kube/config_entry.h: the values of a kubeconfig, and what is wrong with them. Only for
- * kube/config.c.
+/* kube/config_entry.h: typed getters for the values of a kubeconfig, and the list of its problems.
+ * Only for kube/config.c and kube/config_user.c.
  *
- * Reading never stops at a problem: a value that cannot be used counts as absent, each problem
- * becomes a line, and the first one the error.
+ * Reading never stops at a problem, so that one run shows all of them. A value that cannot be used
+ * counts as absent, each problem becomes a line, and the first one becomes the error.
  */
 #ifndef CCMD_KUBE_CONFIG_ENTRY_H
 #define CCMD_KUBE_CONFIG_ENTRY_H
@@ -12,40 +12,42 @@
 
 struct config_loader {
 	struct kube_config *config;
-	const char *file;     /* what each line of problems starts with */
-	struct buf *problems; /* NULL: not wanted */
+	const char *file;     /* each line of problems starts with it */
+	struct buf *problems; /* may be NULL */
 	size_t n_problems;
 	struct error *err; /* the first problem */
 };
 
-/** What one name in clusters, users or contexts stands for. */
+/** The entry with one name in the list of clusters, users or contexts. */
 struct config_entry {
 	struct config_loader *loader;
 	const char *list; /* "clusters" */
 	struct str name;
 	const struct yaml_node *map;
-	const char *inside; /* what a key of map is behind, "exec."; NULL: nothing */
+	const char *inside; /* the path to map in the entry, for messages: "exec."; NULL: map is the
+	                       entry */
 };
 
 void loader_problem(struct config_loader *l, enum err_code code, const char *fmt, ...)
 	PRINTF_LIKE(3, 4);
-/** A problem of the value `key`. */
+/** Adds a problem of the value `key`. */
 void entry_problem(const struct config_entry *e, const char *key, enum err_code code,
                    const char *fmt, ...) PRINTF_LIKE(4, 5);
-/** The end: false when there was a problem, with the number of those that err does not name behind
- * the one it does. */
+/** False if there was a problem. Appends to the error, which names the first one, how many more
+ * there are. */
 NODISCARD bool loader_conclude(struct config_loader *l);
 
-/** Any scalar is text, as in Go: `password: 1234` need not be quoted. Empty when absent. */
+/** Any scalar counts as text, as in Go: `password: 1234` need not be quoted. Empty when absent. */
 struct str entry_text(const struct config_entry *e, const char *key);
 /** False when absent. */
 bool entry_is_true(const struct config_entry *e, const char *key);
-/** Is it there, and not null, "" or []? */
+/** Is the value present, and not null, "" or []? */
 bool entry_has(const struct config_entry *e, const char *key);
-/** A path, which is relative to the file that names it; in the arena of the configuration. */
+/** A path, made absolute if it is relative, which means relative to the kubeconfig's folder; in the
+ * arena of the configuration. */
 struct str entry_path(const struct config_entry *e, const char *key);
-/** Appends PEM text that is given inline (KEY-data, in base64) or as a path (KEY), and holds
- * `marker`. False when there is none, or a problem. *ret_file is empty for inline text. */
+/** Appends PEM text that is given inline (KEY-data, in base64) or as a path (KEY) and must contain
+ * `marker`. False when it is absent or has a problem. *ret_file is empty for inline text. */
 bool entry_pem(const struct config_entry *e, const char *key, const char *marker, struct buf *pem,
                struct str *ret_file);
 

@@ -1,15 +1,15 @@
-/* kube/connection.h: one API server as one configuration describes it, any number of clients,
- * credentials kept fresh.
+/* kube/connection.h: one API server as one configuration describes it, with any number of clients
+ * whose credentials are kept up to date.
  *
- * What the configuration names as a file is followed: tokens, CA, client certificate and key, and
- * the kubeconfig itself (its server excepted: another server is another process). Files are
- * compared by content, since the kubelet swaps symbolic links: every minute, and at once after a
- * 401 or a TLS failure (at most once a second). What cannot be read or used is logged at a limited
- * rate, and the last good stays. A changed client certificate or CA is used by new connections, and
- * old ones are closed when their request or watch ends; the identity behind a watch ends within its
- * time-out.
+ * Files that the configuration names are read again when they change: tokens, CA, client
+ * certificate and key, and the kubeconfig itself, except its server, which cannot change while the
+ * program runs. Files are compared by content, because the kubelet swaps symbolic links: every
+ * minute, and immediately (at most once a second) after a 401 or a TLS failure. A file that cannot
+ * be read or used is logged at a limited rate, and the last usable content stays in effect. A
+ * changed client certificate or CA is used by new connections; old connections are closed when
+ * their request or watch ends, so an identity that was replaced ends within a watch's time-out.
  *
- * Threads: any. The connection outlives its clients' users.
+ * Threads: any. The connection must outlive its clients' users.
  */
 #ifndef CCMD_KUBE_CONNECTION_H
 #define CCMD_KUBE_CONNECTION_H
@@ -24,21 +24,19 @@ enum {
 struct kube_connection;
 
 struct kube_client_options {
-	const char *name; /* of the I/O thread: "http", "lease", "review" */
-	const char *
-		agent; /* end of the User-Agent: "node-controller", "leader-election"; NULL: none */
-	struct fence *fence; /* NULL: open */
+	const char *name;    /* of the I/O thread: "http", "lease", "review" */
+	const char *agent;   /* end of the User-Agent: "node-controller"; NULL: none */
+	struct fence *fence; /* NULL: none */
 	double qps, burst;   /* 0: automatic */
-	/* --use-service-account-credentials: act as kube-system/NAME, by tokens from TokenRequest,
-	 * renewed when 20 % of their life is left; NULL: as the configuration says. The account is
-	 * made when missing. */
+	/* For --use-service-account-credentials: act as kube-system/NAME with tokens from
+	 * TokenRequest (kube/service_account.h). NULL: use the credentials of the configuration. */
 	const char *service_account;
 };
 
-/** Loads and validates as kube_config_load(); its errors. */
+/** Loads and validates the configuration. Errors as for kube_config_load(). */
 NODISCARD bool kube_connection_open(const struct kube_config_source *source, struct clock *clock,
                                     struct kube_connection **ret, struct error *err);
-/** Frees its clients too. NULL is fine. */
+/** Frees the connection and its clients. NULL is allowed. */
 void kube_connection_close(struct kube_connection *);
 DEFINE_CLEANUP(struct kube_connection, kube_connection_close)
 
@@ -47,18 +45,18 @@ NODISCARD bool kube_connection_client(struct kube_connection *,
                                       const struct kube_client_options *options,
                                       struct kube_client **ret, struct error *err);
 
-/** The same client under another name, which ends the User-Agent of what is sent by it: the API
- * server's logs tell then who it was. To be asked for while no other thread uses the connection;
- * lives as long as that. */
+/** The same client with another end of the User-Agent, so that the API server's logs show which
+ * part of the program sent a request. Not thread-safe. The returned client is valid as long as the
+ * connection. */
 struct kube_client kube_connection_named(struct kube_connection *, const struct kube_client *,
                                          const char *agent);
 
-/** The files that are followed, but for the kubeconfig itself; valid until the first client is
- * made. Returns how many. */
+/** The files that are read again, without the kubeconfig itself, for the sandbox. Valid until the
+ * first client is created. Returns their number. */
 size_t kube_connection_files(const struct kube_connection *, struct str ret[KUBE_CONNECTION_FILES]);
 struct str kube_connection_server(const struct kube_connection *);    /* for messages */
-struct str kube_connection_namespace(const struct kube_connection *); /* ours */
-bool
-kube_connection_uses_plugin(const struct kube_connection *); /* an exec plugin: no sandbox then */
+struct str kube_connection_namespace(const struct kube_connection *); /* our own namespace */
+/** Does the configuration have an exec plugin? The program then cannot run in a sandbox. */
+bool kube_connection_uses_plugin(const struct kube_connection *);
 
 #endif

@@ -1,8 +1,8 @@
-/* kube/credentials.h: the Authorization header of our requests, kept fresh.
+/* kube/credentials.h: the Authorization header of our requests, kept up to date.
  *
- * A token file is read again when the last read is 50 s old, and at once after a 401. A failed or
- * empty read keeps the last good token and is logged at a limited rate. Implements struct
- * http_auth. Threads: any.
+ * A token file is read again when the last read is 50 s old, and immediately after a 401. If a read
+ * fails or the file is empty, the last good token stays in use, and a warning is logged at a
+ * limited rate. Implements struct http_auth. Threads: any.
  */
 #ifndef CCMD_KUBE_CREDENTIALS_H
 #define CCMD_KUBE_CREDENTIALS_H
@@ -12,12 +12,12 @@
 
 struct credentials;
 
-/** ERR_NOT_FOUND, ERR_FORBIDDEN, ERR_INVALID when the token file cannot be read now or is empty.
- * Over plain http no credential is ever sent: a warning is logged, and authorize() adds nothing. */
+/** ERR_NOT_FOUND, ERR_FORBIDDEN or ERR_INVALID when the token file cannot be read or is empty.
+ * Credentials are never sent over plain http: a warning is logged, and authorize() adds nothing. */
 NODISCARD bool credentials_new(const struct kube_config *config, struct clock *clock,
                                struct credentials **ret, struct error *err);
-/** Takes over the credentials of fresh, which was created from another configuration, and leaves
- * the old ones in fresh. */
+/** Takes the credentials of fresh, which was created from a newer configuration, and leaves the old
+ * ones in fresh, which the caller frees. */
 void credentials_adopt(struct credentials *, struct credentials *fresh);
 void credentials_free(struct credentials *);
 DEFINE_CLEANUP(struct credentials, credentials_free)

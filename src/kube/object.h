@@ -1,11 +1,12 @@
-/* kube/object.h: what all stored objects have in common.
+/* kube/object.h: the base of all stored objects.
  *
- * Objects are immutable, counted projections of API objects: the dozen fields we act on, in one
- * allocation. A store swaps pointers; readers take a reference and may keep it. struct node
- * (kube/node.h) embeds struct object first; struct kind is what store and reflector need to know of
- * it.
+ * Objects are immutable, reference-counted projections of API objects: the dozen fields we act on,
+ * in one allocation. A store replaces pointers and never changes an object; readers take a
+ * reference and may keep it. struct node (kube/node.h) embeds struct object first. struct kind
+ * holds what the store and the reflector need to know about a kind.
  *
- * Threads: any; what is marked as the store's changes under its lock and is nobody else's business.
+ * Threads: any. Fields marked as the store's change under the store's lock and must not be used
+ * elsewhere.
  */
 #ifndef CCMD_KUBE_OBJECT_H
 #define CCMD_KUBE_OBJECT_H
@@ -32,7 +33,7 @@ struct kind {
 	 * field has another type. */
 	bool (*parse)(yyjson_val *val, struct object **ret, struct error *err);
 	void (*free)(struct object *);
-	/* Does anything we act on differ? The resource version does not count. */
+	/* Does a field that we act on differ? The resource version is not one. */
 	bool (*differs)(const struct object *a, const struct object *b);
 };
 
@@ -42,16 +43,16 @@ DEFINE_CLEANUP(struct object, object_unref)
 
 /** Is this resource version a decimal number, as with etcd? Only such versions can be ordered. */
 bool object_version_is_decimal(struct str version);
-/** Is resource version a older than b? Comparable only when both are decimal, as the API server's
- * are: then by length, then by bytes (docs/spec/kube-client.md, "Resource versions"). False when
- * they cannot be compared. */
+/** Is resource version a older than b? Versions can be compared only if both are decimal, as the
+ * API server's are: by length, then by bytes (docs/spec/kube-client.md, "Resource versions"). False
+ * if they cannot be compared. */
 bool object_version_is_older(struct str a, struct str b);
 
 /** Reads one object of that kind from JSON text. */
 NODISCARD bool object_parse(const struct kind *kind, struct str json, struct object **ret,
                             struct error *err);
 
-/* ---- for those who write a kind ---- */
+/* ---- for the authors of a kind ---- */
 
 enum object_want {
 	WANT_STR,    /* into a struct str */
@@ -60,7 +61,7 @@ enum object_want {
 	WANT_ARRAY,  /* into a yyjson_val * */
 };
 
-/** Which member of a JSON object goes where. */
+/** A member of a JSON object and the place of its value in a struct. */
 struct object_field {
 	struct str name;
 	enum object_want want;
@@ -69,24 +70,25 @@ struct object_field {
 
 #define OBJECT_FIELD(want, type, member, text) { STR(text), want, offsetof(type, member) }
 
-/** Reads the named members of val into a struct, in one walk. Absent and null ones leave it as it
- * is, as does a val of NULL; the last of several wins. ERR_INVALID, naming the field behind
- * `path`, when val or a member has another type. Views live as long as the document. */
+/** Reads the named members of val into a struct, in one pass. Absent and null members leave the
+ * struct as it is, as does a val of NULL; of several members with one name, the last counts.
+ * ERR_INVALID, which names the field with `path` before it, when val or a member has another type.
+ * Views live as long as the document. */
 NODISCARD bool object_read(yyjson_val *val, const char *path, const struct object_field *fields,
                            size_t n, void *into, struct error *err);
 
-/** The parts of metadata that objects have in common; all views of the document. */
+/** The parts of metadata that all kinds need; views of the document. */
 struct object_meta {
 	struct str name, namespace, uid, resource_version;
 	struct str created, deleted; /* RFC 3339; empty: absent */
 	yyjson_val *labels, *annotations;
 };
 
-/** Reads it from the object (not from its metadata). ERR_INVALID when name, UID or resourceVersion
- * is missing. */
+/** Reads the metadata of val, which is the whole object. ERR_INVALID when name, UID or
+ * resourceVersion is missing. */
 NODISCARD bool object_read_meta(yyjson_val *val, struct object_meta *ret, struct error *err);
 
-/** Appends the key that an object has in the store; false when val has no name. */
+/** Appends the object's key in the store; false when val has no name. */
 NODISCARD bool object_read_key(yyjson_val *val, struct buf *ret);
 
 #endif

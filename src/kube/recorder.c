@@ -1,6 +1,12 @@
 /* kube/recorder.c: see recorder.h.
  *
- * A queue and a thread that empties it. The thread wakes without an event only to forget old ones.
+ * A queue, and a thread that empties it: for each event kube/correlate.c decides whether and how it
+ * is written, and the thread writes it, up to 12 times if no answer comes. A new event is a POST, a
+ * repeated one a PATCH of its count. The thread wakes without an event only to free the
+ * correlator's old records.
+ *
+ * An event's name is made of its object's name and the time of the first sighting, so it can be
+ * computed again for the PATCH, and a POST that is sent twice is answered with AlreadyExists.
  */
 #include "kube/recorder.h"
 
@@ -22,10 +28,11 @@
 enum {
 	MAX_TRIES = 12,
 	MAX_BODY = 16 * 1024,
-	HEX_SIZE = 17, /* of 64 bits, with the dot before it */
+	HEX_SIZE = 17, /* a dot and 64 bits in hexadecimal digits */
 };
 
-/* A thousand may wait, in between whatever else a burst allocates. */
+/* Up to LIMIT_EVENT_QUEUE events may wait. A pool of their own keeps them from fragmenting the heap
+ * between a burst's other allocations. */
 static struct pool events = POOL_INIT;
 
 struct line {
@@ -57,11 +64,11 @@ struct recorder {
 
 METRIC_FAMILY(
 	dropped_total, METRIC_COUNTER, "ccmd_events_dropped_total",
-	"[ALPHA] Events that were not written: spam (too many of one object), queue_full, failed "
-	"(refused by the API server, or no answer 12 times), shutdown.",
+	"[ALPHA] Events that were not written, by reason: spam (too many of one object), queue_full, "
+	"failed (refused by the API server, or 12 times without an answer), shutdown.",
 	.labels = { "reason" });
 METRIC_FAMILY(written_total, METRIC_COUNTER, "ccmd_events_written_total",
-              "[ALPHA] Events written, raised counts included.");
+              "[ALPHA] Events that were written, including raised counts.");
 METRIC_FAMILY(queued, METRIC_GAUGE, "ccmd_events_queued",
               "[ALPHA] Events that wait to be written.");
 
@@ -79,10 +86,10 @@ count_queued(struct recorder *r, size_t n)
 	metric_set(metric_of(&queued), (double)n);
 }
 
-/* ---- what is written ---- */
+/* ---- the JSON of an event ---- */
 
-/* "web.185a3c0f11223344". A name that cannot be the beginning of another is hashed; client-go takes
- * a random UUID then, which we would have to remember for the next count. */
+/* "web.185a3c0f11223344". An object's name that cannot be part of an event's name is hashed.
+ * client-go uses a random UUID instead, which we would have to remember for the next count. */
 static struct str
 event_name(struct recorder *r, const struct sighting *s)
 {
@@ -150,16 +157,7 @@ add_event(struct buf *b, const struct sighting *s, struct str name)
 	buf_add_char(b, '}');
 }
 
-static void
-add_patch(struct buf *b, const struct sighting *s)
-{
-	buf_addf(b, "{\"count\":%lld", (long long)s->count);
-	add_time(b, "lastTimestamp", s->event->wall_ns);
-	json_add_member(b, "message", s->message);
-	buf_add_char(b, '}');
-}
-
-/* name empty: where events are created. */
+/* The path of an event, or with an empty name that of the collection. */
 static void
 add_path(struct buf *b, const struct event *e, struct str name)
 {
@@ -183,7 +181,8 @@ create_event(struct recorder *r, struct call *call, const struct sighting *s, st
 	add_path(&path, s->event, STR_EMPTY);
 	add_event(&body, s, name);
 	if (!buf_ok(&path) || !buf_ok(&body))
-		return err_set(err, ERR_INVALID, "event of %" STR_FMT ": too large",
+		return err_set(err, ERR_INVALID,
+		               "an event of %" STR_FMT " is too large to be written",
 		               STR_ARG(s->event->name));
 	return kube_post(r->client, call, buf_str(&path), HTTP_BACKGROUND, buf_str(&body),
 	                 /*ret_body=*/NULL, err);
@@ -196,14 +195,19 @@ raise_count(struct recorder *r, struct call *call, const struct sighting *s, str
 	CLEANUP(buf_fini) struct buf path = BUF_INIT(LIMIT_HTTP_URL), body = BUF_INIT(MAX_BODY);
 
 	add_path(&path, s->event, name);
-	add_patch(&body, s);
+	buf_addf(&body, "{\"count\":%lld", (long long)s->count);
+	add_time(&body, "lastTimestamp", s->event->wall_ns);
+	json_add_member(&body, "message", s->message);
+	buf_add_char(&body, '}');
 	if (!buf_ok(&path) || !buf_ok(&body))
-		return err_set(err, ERR_INVALID, "event of %" STR_FMT ": too large",
+		return err_set(err, ERR_INVALID,
+		               "an event of %" STR_FMT " is too large to be written",
 		               STR_ARG(s->event->name));
 	return kube_patch_background(r->client, call, buf_str(&path), buf_str(&body), err);
 }
 
-/* An event that is already there was written by an attempt whose answer got lost. */
+/* An event that exists already was written by an attempt whose answer was lost. One that the API
+ * server has dropped meanwhile is created again. */
 static bool
 write_once(struct recorder *r, const struct sighting *s, struct error *err)
 {
@@ -235,7 +239,7 @@ pause_before_retry(struct recorder *r, int64_t duration_ns)
 	return false;
 }
 
-/* No answer came, which may be different in a while; what the server answered is final. */
+/* Without an answer, a later attempt may succeed. What the server has answered is final. */
 static bool
 is_worth_retrying(const struct error *err)
 {
@@ -244,7 +248,7 @@ is_worth_retrying(const struct error *err)
 }
 
 static void
-give_up(const struct sighting *s, const char *reason, const struct error *err)
+drop_event(const struct sighting *s, const char *reason, const struct error *err)
 {
 	count_dropped(reason);
 	log_debug("event not written", LOG_STR("object", s->event->name),
@@ -258,15 +262,15 @@ write_event(struct recorder *r, const struct sighting *s)
 
 	for (int n_tries = 1; !write_once(r, s, &err); n_tries++) {
 		if (err.code == ERR_CANCELLED) {
-			give_up(s, "shutdown", &err);
+			drop_event(s, "shutdown", &err);
 			return;
 		}
 		if (n_tries == MAX_TRIES || !is_worth_retrying(&err)) {
-			give_up(s, "failed", &err);
+			drop_event(s, "failed", &err);
 			return;
 		}
 		if (!pause_before_retry(r, n_tries == 1 ? rand_between(0, RETRY_NS) : RETRY_NS)) {
-			give_up(s, "shutdown", &err);
+			drop_event(s, "shutdown", &err);
 			return;
 		}
 	}
@@ -296,7 +300,8 @@ line_take(struct line *line)
 
 /* ---- the thread ---- */
 
-/* Waits for an event. True with NULL when the deadline passed, false at the end. */
+/* Waits for an event. True with *ret NULL when the deadline passed, false when the recorder is
+ * closed and the queue is empty. */
 static bool
 take_event(struct recorder *r, int64_t deadline_ns, struct event **ret)
 {
@@ -328,7 +333,7 @@ handle_event(struct recorder *r, const struct event *e)
 	arena_reset(&r->arena);
 }
 
-/* When (mono) the thread should look at its caches even if nothing happens. */
+/* Frees the correlator's old records. Returns when (mono) that is due again. */
 static int64_t
 next_cleaning_ns(struct recorder *r)
 {
@@ -339,7 +344,7 @@ next_cleaning_ns(struct recorder *r)
 }
 
 static void *
-run(void *arg)
+recorder_run(void *arg)
 {
 	struct recorder *r = arg;
 	struct event *e;
@@ -389,7 +394,8 @@ event_new(const char *component, const struct event_object *o, enum event_type t
 	return e;
 }
 
-/* The wall clock, moved on by a nanosecond when it has not moved by itself. Called with mu held. */
+/* The wall clock, but never the same value twice, because it becomes part of the event's name.
+ * Called with mu held. */
 static int64_t
 distinct_wall_ns(struct recorder *r)
 {
@@ -413,7 +419,7 @@ warn_full(struct recorder *r)
 	log_warn("too many events are waiting to be written, dropping some");
 }
 
-/* NULL when it was queued, else why not. Called with mu held. */
+/* NULL when the event was queued, otherwise the reason for dropping it. Called with mu held. */
 static const char *
 enqueue(struct recorder *r, struct event *e, bool goes_first)
 {
@@ -475,12 +481,12 @@ recorder_new(struct kube_client *client, struct clock *clock)
 	cond_init(&r->ended);
 	r->arena = ARENA_INIT;
 	correlator_init(&r->correlator);
-	thread_start(&r->thread, "events", run, r);
+	thread_start(&r->thread, "events", recorder_run, r);
 	return r;
 }
 
-/* Lets the thread empty the queue for a while; what is left then fails at once, its requests being
- * cancelled. */
+/* Gives the thread flush_ms to empty the queue. Then its requests are cancelled, so the remaining
+ * events fail immediately. */
 static void
 end_thread(struct recorder *r, int64_t flush_ms)
 {
