@@ -2,8 +2,8 @@
  * that does nothing else.
  *
  * Sends, for each node named on standard input, the PATCH of its addresses and then the PATCH of
- * its provider ID, labels and taints, with a given number of connections, and looks at nothing but
- * the status. This is the yard-stick for `./dev bench`: nobody can be faster than this.
+ * its provider ID, labels and taints, with a given number of connections, and reads only the
+ * status. This is the yardstick for `./dev bench`: no client that does more can be much faster.
  *
  * 	limit URL CA CERT KEY CONNECTIONS < names
  *

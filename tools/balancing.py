@@ -1,8 +1,8 @@
 """200 Services of type LoadBalancer in a cluster of 500 nodes, addresses from a pool: ./dev bench --balancers.
 
-ccmd, and the Go framework (bench/go-framework) with balancers in memory, tuned and as it comes, each in a cluster of its own,
-without election. Nothing is behind the balancers: what is measured is the program, and for ccmd a disk too, and a hook that does
-nothing, since without one it does not write what changes.
+ccmd, and the Go framework (bench/go-framework) with balancers in memory, tuned and with its defaults, each in a cluster of its own,
+without election. There is nothing behind the balancers: the program is measured, and for ccmd also a disk and a hook that does
+nothing, since ccmd writes changes only if there is a hook.
 
 Writes are those of the API server's audit log. Changes are balancers made, and their nodes changed: for ccmd, the generations in its
 state file. Calls are those of the cloud's functions for balancers: for ccmd the
@@ -93,15 +93,15 @@ class WithGo:
         self.program.stop()
 
     def wait_known(self):
-        wait_for(lambda: self.told().get("changes", 0) >= N_SERVICES, 120, "all Services to be seen", poll=0.2)
+        wait_for(lambda: self.counts().get("changes", 0) >= N_SERVICES, 120, "all Services to be seen", poll=0.2)
 
     def changes(self):
-        return self.told().get("changes", 0)
+        return self.counts().get("changes", 0)
 
     def calls(self):
-        return Counter({kind: count for kind, count in self.told().items() if kind != "changes"})
+        return Counter({kind: count for kind, count in self.counts().items() if kind != "changes"})
 
-    def told(self):
+    def counts(self):
         try:
             return Serving(self.port, is_plain=True).get("/").json
         except ConnectionError as early:

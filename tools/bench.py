@@ -4,11 +4,11 @@
     ./dev bench --nodes 5 1000      only these sizes
     ./dev bench --skip-idle --skip-micro
     ./dev bench --bare              without election and server, as the figures of versions that had neither
-    ./dev bench --takeover          only this: how long nobody leads after the leader's end, about 5 minutes
+    ./dev bench --takeover          only this: how long no replica leads after the leader's end, about 5 minutes
     ./dev bench --balancers         only this: 200 Services in a cluster of 500 nodes, beside the Go framework, about 8 minutes
     ./dev bench --hcloud            only this: 20 Services in a simulated Hetzner Cloud, about 2 minutes
-    ./dev bench --hcloud-nodes      only this: what nodes in the Hetzner Cloud cost in requests, and a long list, about 3 minutes
-    ./dev bench --idle              only this: what an idle cluster costs, beside the Go framework, about 11 minutes
+    ./dev bench --hcloud-nodes      only this: requests for nodes in a simulated Hetzner Cloud, and a long list, about 3 minutes
+    ./dev bench --idle              only this: the cost of an idle cluster, beside the Go framework, about 11 minutes
 
 Times are wall seconds of this machine and this moment: compare within one run. The limit is the same two PATCHes a node,
 sent blindly by bench/limit.c at its best number of connections (docs/performance.md).

@@ -1,13 +1,13 @@
 """./dev demo: the main job, as it happens, on a real API server.
 
 Starts etcd and kube-apiserver in a temporary folder, describes three machines in an inventory file, registers their
-nodes as kubelets do, starts ccmd, and shows what becomes of them, and of a Service that wants a load balancer: a real HAProxy
-serves it where that is installed. Every step is read back through the API; the demo
-ends with 0 only if each was seen.
+nodes as kubelets do, starts ccmd, and shows what happens to them, and to a Service that wants a load balancer; a real HAProxy
+serves it if it is installed. The result of every step is read back through the API; the demo
+exits with 0 only if every result was seen.
 
     ./dev demo           about a minute once everything is built
     ./dev demo --ha      two replicas: the leader is killed, the other takes over
-    ./dev demo --keep    leaves it running, and says how to look around
+    ./dev demo --keep    leaves it running, and prints commands to look around
 """
 import argparse
 import json
@@ -128,7 +128,7 @@ class Demo:
     # --- the steps -------------------------------------------------------------------------------------------------------
 
     def join(self):
-        self.stage.title("Three machines join: their kubelets register nodes that nobody may use yet")
+        self.stage.title("Three machines join: their kubelets register nodes that take no pods yet")
         for kubelet in self.kubelets.values():
             kubelet.register(lease=True)
         self.kubectl("get", "nodes", "-o", "custom-columns=NAME:.metadata.name,PROVIDER ID:.spec.providerID,TAINTS:.spec.taints[*].key")
@@ -143,10 +143,10 @@ class Demo:
             self.stage.say(f"{'':19}provider ID {node['spec']['providerID']}")
             self.stage.say(f"{'':19}addresses   {' '.join(f'{kind}={one}' for kind, one in addresses(node))}")
             self.stage.say(f"{'':19}labels      {labels}")
-        self.stage.step("the event says so", lambda: self.event("worker-1", "Synced"))
+        self.stage.step("the event Synced reports it", lambda: self.event("worker-1", "Synced"))
 
     def route(self):
-        self.stage.title("Its pods get a network: a route to each node's, and the node says that it is there")
+        self.stage.title("Pods get a network: a route to each node's pod CIDR, and the condition of the node shows it")
         for number, name in enumerate(MACHINES, 1):
             cidr = f"10.244.{number}.0/24"
             self.api.patch(f"/api/v1/nodes/{name}", {"spec": {"podCIDR": cidr, "podCIDRs": [cidr]}})
@@ -168,7 +168,7 @@ class Demo:
         self.stage.step("web: an address in its status", lambda: self.services.wait_ips("web", timeout=0.1))
         self.kubectl("get", "service", "web")
         if not self.haproxy:
-            self.stage.say("(no haproxy here: the address is allocated, and nobody serves it)")
+            self.stage.say("(haproxy is not installed: the address is allocated, and not served)")
             return
         self.stage.step("curl reaches all three machines by it", lambda: {self.curl() for _ in range(6)} >= set(MACHINES))
         self.stage.shell(f"$ curl http://{self.services.wait_ips('web')[0]}:18080/\n{self.curl()}")
@@ -190,10 +190,10 @@ class Demo:
         self.services.delete("web")
         self.stage.step("web: gone", lambda: self.services.get("web") is None)
         if self.haproxy:
-            self.stage.step("nobody listens on its address any more", lambda: "18080" not in self.haproxy.text())
+            self.stage.step("its address is no longer served", lambda: "18080" not in self.haproxy.text())
 
     def switch_off(self):
-        self.stage.title("worker-1 is switched off; its kubelet falls silent")
+        self.stage.title("worker-1 is switched off; its kubelet stops reporting")
         self.inventory.power("worker-1", "off")
         self.kubelets["worker-1"].silent()
         self.stage.step(f"worker-1: taint {SHUTDOWN}", lambda: SHUTDOWN in taint_keys(self.node("worker-1")))
@@ -218,7 +218,7 @@ class Demo:
         self.still_served()
 
     def empty(self):
-        self.stage.title("Somebody empties the inventory by mistake, while worker-1 is not ready")
+        self.stage.title("The inventory is emptied by mistake, while worker-1 is not ready")
         self.inventory.remove(*[one["name"] for one in self.inventory.machines])
         self.kubelets["worker-1"].silent()
         event = self.stage.step("worker-1: held, and a Warning says why", lambda: self.event("worker-1", "NodeDeletionHeld"))
@@ -261,7 +261,7 @@ class Demo:
             self.haproxy.stop()
 
     def keep(self):
-        self.stage.title("It goes on running: look around from another terminal")
+        self.stage.title("It keeps running: look around from another terminal")
         self.stage.shell(
             f"export KUBECONFIG={self.cluster.admin_kubeconfig} PATH={self.cluster.programs}:$PATH\n"
             "kubectl get nodes -o wide\n"
@@ -332,7 +332,7 @@ class Failover:
         second = self.replicas[1]
         third = self.replica(folder, "replica-3")
         self.replicas.append(third)
-        self.stage.title("A third comes, and replica-2 is asked to go (SIGTERM): it gives the lease back")
+        self.stage.title("replica-3 starts, and replica-2 gets SIGTERM: it gives the lease back")
         third.start()
         self.stage.step("replica-3 stands by", lambda: "another replica leads" in third.text)
         took = second.stop()
@@ -377,7 +377,7 @@ def main():
             raise
         finally:
             demo.finish()
-    stage.title(f"All of it was seen through the API, in {time.monotonic() - stage.begun:.0f} s.")
+    stage.title(f"Every result was seen through the API, in {time.monotonic() - stage.begun:.0f} s.")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """Nodes in a simulated Hetzner Cloud: ./dev bench --hcloud-nodes.
 
-What an hour costs in requests is counted by tests/hcloud_hour.c: all controllers of nodes on a fake clock, so that the hours are
-whole ones. What a look costs at a project of 10,000 servers, 1,000 of which are nodes, is measured: the simulator needs some of
-that time to make its pages, which is told beside it.
+tests/hcloud_hour.c counts the requests of whole hours: it runs all controllers of nodes on a fake clock. The time of a look at a
+project of 10,000 servers, 1,000 of which are nodes, is measured; the time that the simulator itself needs to make its pages is
+shown beside it.
 """
 import re
 import subprocess

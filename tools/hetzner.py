@@ -1,8 +1,7 @@
 """Load balancers in a simulated Hetzner Cloud: ./dev bench --hcloud.
 
-20 Services in a cluster of 10 nodes; each answer takes 20 ms, each action 100 ms. Times are from the moment all is asked for
-until all of it is so in the cloud, and in the Services' status. Calls are all requests to the cloud, whoever made them. Beside
-them are the figures of the official controller (1.35) in the same cloud, measured once: it is not part of this run.
+20 Services in a cluster of 10 nodes; each answer takes 20 ms, each action 100 ms. Times are from the last request to the API
+server until the cloud and the Services' status show the result. Calls are all requests to the cloud. Beside them are the figures of the official controller (1.35) in the same cloud, measured once: it is not part of this run.
 """
 import time
 
@@ -15,7 +14,7 @@ from sim.hcloud import HCloud
 N_NODES, N_SERVICES = 10, 20
 LATENCY_S, ACTION_S = 0.02, 0.1
 SETTLE_S = 3
-FORGET_S = 65  # after that nothing is known any more from the start
+FORGET_S = 65  # after that, nothing from the start is cached any more
 WAIT_S = 300
 # The official controller's: (seconds, calls); None: not measured.
 OFFICIAL = {"create": (132, 561), "restart": (None, 89), "node": (10, 48), "delete": (None, None)}

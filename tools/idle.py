@@ -1,10 +1,10 @@
-"""What a cluster of 5 nodes costs in which nothing happens: ./dev bench --idle.
+"""The cost of an idle cluster of 5 nodes: ./dev bench --idle.
 
 ccmd and the Go framework (bench/go-framework, a cloud in memory), one after the other on the same API server, both with
-election and with their HTTPS server, as they are deployed. Meanwhile somebody probes /healthz each 10 s, and a ServiceAccount
-scrapes /metrics each 30 s, on new connections: what they make the program ask the API server is part of the figure.
+election and with their HTTPS server, as they are deployed. Meanwhile /healthz is probed every 10 s, and a ServiceAccount
+scrapes /metrics every 30 s, on new connections; the reviews that this causes are part of the figure.
 
-Requests are those of the API server's audit log, told apart by User-Agent, in a window that begins when the nodes are
+Requests are those of the API server's audit log, distinguished by User-Agent, in a window that begins when the nodes are
 initialised and all is quiet. Their number is multiplied up to an hour, but for watches: these last 5 to 10 minutes at
 random, which is too long for the window, and so count as 8 an hour each.
 """

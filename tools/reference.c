@@ -1,10 +1,10 @@
-/* reference.c: what of docs/ is made from the program's own tables.
+/* reference.c: generates the documents that come from the program's own tables.
  *
- *	reference write FOLDER    makes it anew
- *	reference check FOLDER    fails, and names them, when a page is not what the tables give
+ *	reference write FOLDER    writes them
+ *	reference check FOLDER    names the pages that are out of date; fails if there is one
  *
- * A page is a line in pages[] below. Of a page that people write too, the part between two marks is
- * made. Nothing of this is in the program that ships.
+ * Each page is a row of pages[] below. In a page that is also written by hand, only the part
+ * between two marks is generated. This program is not installed.
  */
 #include <stdio.h>
 #include <string.h>
@@ -29,7 +29,7 @@ static const struct page {
 	{ "reference/metrics.md", metrics_reference, false },
 };
 
-/* The present page with its part made anew. */
+/* The present page with its part generated again. */
 static bool
 add_around(const struct page *page, struct str present, struct buf *out, struct error *err)
 {

@@ -1,8 +1,8 @@
 """How long nobody leads: ./dev bench --takeover.
 
-With the default timings (lease 15 s, renew deadline 10 s, retry period 2 s). A round is one leader and one that waits; the
-leader is killed, or told to end, after a random part of its period. Go is client-go's election, as the controllers of the
-Go framework run it (tests/scenario/go-elector): it does not release the lease, so both ends are alike there.
+With the default timings (lease 15 s, renew deadline 10 s, retry period 2 s). A round has one leader and one standby; the
+leader is killed, or gets SIGTERM, after a random part of its period. Go is client-go's election, as the controllers of the
+Go framework run it (tests/scenario/go-elector): it does not release the lease, so both cases are the same there.
 """
 import random
 import statistics

@@ -1,8 +1,8 @@
-// The Go framework's controllers with the smallest cloud there can be: machines known by name, without an API. What it
-// needs and asks for is therefore the framework's own. --cloud-config names a file of lines "NAME IP".
+// The Go framework's controllers with the smallest possible cloud: machines known by name, without an API. So its cost and
+// its requests are the framework's own. --cloud-config names a file of lines "NAME IP".
 //
-// It has load balancers (balancers.go) where MEMORY_BALANCERS says on which address, as 127.0.0.1:8000, it tells over HTTP
-// how often it was called. MEMORY_LATENCY, as 5ms, is what each of these calls takes; nothing by default.
+// With MEMORY_BALANCERS it has load balancers (balancers.go); the value, as 127.0.0.1:8000, is the address on which it
+// reports over HTTP how often it was called. MEMORY_LATENCY, as 5ms, is the duration of each of these calls; 0 by default.
 package main
 
 import (

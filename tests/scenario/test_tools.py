@@ -189,7 +189,7 @@ def test_comments_cite_documents_that_are_there(tmp_path):
     done = subprocess.run([tmp_path / "tools" / "check-docs"], capture_output=True, text=True)
     assert done.returncode == 1
     assert done.stdout.splitlines() == [
-        'src/a.c: cites docs/spec/x.md, "Gone", which is not there',
-        "src/a.c: cites docs/spec/y.md, which is not there",
-        "src/a.c: cites x.md, which is not there",
+        'src/a.c: cites docs/spec/x.md, "Gone", which does not exist',
+        "src/a.c: cites docs/spec/y.md, which does not exist",
+        "src/a.c: cites x.md, which does not exist",
     ]
