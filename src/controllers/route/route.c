@@ -1,12 +1,12 @@
-/* controllers/route/route.c: see route.h.
+/* controllers/route/route.c: the loop of the route controller, and what one run does; see route.h.
  *
- * One thread runs the loop. A run lists the cloud's routes, decides which pod CIDRs are to be
- * routed (route_claims.h), plans (route_plan.h), holds back removals that look like a mistake
- * (route_removals.h), and lets a few threads make and remove what differs, since a cloud may take
- * seconds for each. What failed is tried again soon, a settled table is looked at seldom: nobody
- * but us and a person at the cloud's console changes it, and nodes wake us. Conditions of nodes are
- * written after a run, and whenever somebody changed them, from what the last run found out
- * (route_conditions.h).
+ * A run lists the routes of the cloud, decides which pod CIDRs are to be routed (route_claims.h),
+ * plans the differences (route_plan.h), holds back removals that may be a mistake
+ * (route_removals.h), and lets a few threads create and remove routes, because a cloud may take
+ * seconds for each. Failures are retried soon; a table without failures is checked rarely, because
+ * only this program and people at the console of the cloud change it. The conditions of nodes are
+ * written after a run, and whenever another client has changed them, from the results of the last
+ * run (route_conditions.h); that needs no request to the cloud.
  */
 #include "controllers/route/route.h"
 
@@ -33,7 +33,7 @@ enum {
 	RUN_TIMEOUT_S = 300,
 };
 
-/* Changes of nodes within this time are one run; runs begin at most so often. */
+/* Changes of nodes within this time are handled by one run, and runs begin at most so often. */
 static const int64_t coalesce_ns = 200 * NS_PER_MS;
 static const int64_t run_pause_ns = NS_PER_SEC;
 
@@ -41,7 +41,7 @@ METRIC_FAMILY(syncs_total, METRIC_COUNTER, "route_controller_route_sync_total",
               "[ALPHA] Runs of the route controller.");
 
 EVENT_KIND(failed_event, ROUTE_COMPONENT, "FailedToCreateRoute", true, "Node",
-           "The route to a node's pods could not be made; it is tried again.");
+           "The route to the pods of the node could not be created. This is retried.");
 struct route_controller {
 	struct controller_env *env;
 	struct route_controller_config config;
@@ -52,24 +52,24 @@ struct route_controller {
 	pthread_mutex_t mu;
 	pthread_cond_t woken;
 	_Atomic bool is_working;     /* a run is under way */
-	bool is_woken;               /* mu; a run is wanted now */
-	bool is_settled;             /* mu; the last run left nothing to retry */
-	bool has_changed_conditions; /* mu; of nodes */
-	int64_t paced_mono_ns;       /* mu; when a run is due for nodes that change too often */
+	bool is_woken;               /* mu; a run is due now */
+	bool is_settled;             /* mu; the last run has ended and left nothing to retry */
+	bool has_changed_conditions; /* mu; another client changed the condition of a node */
+	int64_t paced_mono_ns;       /* mu; when a run is due for nodes whose changes are paced */
 
 	struct route_removals *removals;
 
-	/* of the thread alone */
+	/* the rest belongs to the thread */
 	struct route_conditions *conditions;
-	unsigned n_failures; /* runs in a row */
+	unsigned n_failures; /* runs that failed, in a row */
 };
 
-/* One run. */
+/* What one run works on. */
 struct route_run {
 	struct route_controller *c;
 	struct call *call;
 	struct store_list all;
-	struct route_node *nodes; /* of all, index by index */
+	struct route_node *nodes; /* the nodes of all, index by index */
 	struct route_list routes;
 	struct route_plan plan;
 	struct route_hold hold;
@@ -78,17 +78,18 @@ struct route_run {
 	bool *has_failed;       /* mu; for each node: one of its routes is missing */
 	bool is_clean;          /* mu: nothing failed */
 	bool is_refused;        /* mu: the cloud refused a creation */
-	int64_t retry_after_ns; /* mu: the longest that the cloud asked to wait; 0: it did not say
-	                         */
-	int64_t failure_max_ns; /* mu: the longest pause; the minimum over all failures of this run
-	                         */
+	int64_t retry_after_ns; /* mu: the longest time that the cloud asked to wait; 0: none */
+	int64_t failure_max_ns; /* mu: the longest permitted pause: the smallest of those of all
+	                           failures */
 };
 
-/* ---- making and removing ---- */
+/* ---- creating and removing routes ---- */
 
+/* For a failure that is not about one node. */
 #define NO_NODE SIZE_MAX
 
-/* Waiting for the cloud is no failure, and neither is a cancelled call. */
+/* Is this error worth an event or a line in the log? Waiting for the cloud is not, nor is a
+ * cancelled call. */
 static bool
 is_reportable(const struct error *err)
 {
@@ -96,7 +97,7 @@ is_reportable(const struct error *err)
 }
 
 static void
-note_failure(struct route_run *r, size_t node, const struct error *err)
+route_note_failure(struct route_run *r, size_t node, const struct error *err)
 {
 	WITH_LOCK(&r->mu);
 
@@ -111,9 +112,10 @@ note_failure(struct route_run *r, size_t node, const struct error *err)
 	r->is_refused |= is_reportable(err);
 }
 
+/* In an outage the event says it; the log has one line about the outage already. */
 static void
-report_failure(struct route_run *r, const struct node *node, struct str cidr, int64_t took_ns,
-               const struct error *err)
+route_report_failure(struct route_run *r, const struct node *node, struct str cidr, int64_t took_ns,
+                     const struct error *err)
 {
 	CLEANUP(buf_fini) struct buf message = BUF_INIT(LIMIT_EVENT_MESSAGE);
 
@@ -131,7 +133,7 @@ report_failure(struct route_run *r, const struct node *node, struct str cidr, in
 }
 
 static void
-create_route(struct route_run *r, struct call *call, const struct route_need *need)
+route_create(struct route_run *r, struct call *call, const struct route_need *need)
 {
 	const struct node *node = node_of(r->all.objects[need->node]);
 	struct node_ref ref = node_ref_of(node);
@@ -143,13 +145,13 @@ create_route(struct route_run *r, struct call *call, const struct route_need *ne
 		         LOG_STR("cidr", need->cidr));
 		return;
 	}
-	note_failure(r, need->node, &err);
+	route_note_failure(r, need->node, &err);
 	if (is_reportable(&err))
-		report_failure(r, node, need->cidr, clock_mono(call->clock) - begun_ns, &err);
+		route_report_failure(r, node, need->cidr, clock_mono(call->clock) - begun_ns, &err);
 }
 
 static void
-remove_route(struct route_run *r, struct call *call, size_t i)
+route_remove(struct route_run *r, struct call *call, size_t i)
 {
 	const struct route *route = &r->routes.routes[r->plan.remove[i]];
 	struct error err;
@@ -160,36 +162,30 @@ remove_route(struct route_run *r, struct call *call, size_t i)
 		         LOG_STR("cidr", route->destination_cidr));
 		return;
 	}
-	note_failure(r, NO_NODE, &err);
+	route_note_failure(r, NO_NODE, &err);
 	if (is_reportable(&err) && !err.is_outage)
 		log_error("route not removed, will retry", LOG_STR("node", route->target_node),
 		          LOG_STR("cidr", route->destination_cidr), LOG_ERR(&err));
 }
 
+/* The i-th change of the plan: the removals, then the creations. */
 static void
-do_removal(void *arg, struct call *call, size_t i)
-{
-	remove_route(arg, call, i);
-}
-
-static void
-do_creation(void *arg, struct call *call, size_t i)
+route_apply_change(void *arg, struct call *call, size_t i)
 {
 	struct route_run *r = arg;
 
-	create_route(r, call, &r->plan.create[i]);
+	if (i < r->plan.n_remove)
+		route_remove(r, call, i);
+	else
+		route_create(r, call, &r->plan.create[i - r->plan.n_remove]);
 }
 
-/* Both at once: removals come first in the count, creations behind them. */
 static void
-do_either(void *arg, struct call *call, size_t i)
+route_apply_creation(void *arg, struct call *call, size_t i)
 {
-	const struct route_run *r = arg;
+	struct route_run *r = arg;
 
-	if (i < r->plan.n_remove)
-		do_removal(arg, call, i);
-	else
-		do_creation(arg, call, i - r->plan.n_remove);
+	route_create(r, call, &r->plan.create[i]);
 }
 
 static void
@@ -198,16 +194,18 @@ route_apply_plan(struct route_run *r)
 	const struct route_plan *plan = &r->plan;
 
 	if (plan->removes_first) {
-		parallel_do(r->call, "route", plan->n_remove, do_removal, r);
-		parallel_do(r->call, "route", plan->n_create, do_creation, r);
+		parallel_do(r->call, "route", plan->n_remove, route_apply_change, r);
+		parallel_do(r->call, "route", plan->n_create, route_apply_creation, r);
 	} else {
-		parallel_do(r->call, "route", plan->n_remove + plan->n_create, do_either, r);
+		parallel_do(r->call, "route", plan->n_remove + plan->n_create, route_apply_change,
+		            r);
 	}
 }
 
 /* ---- conditions ---- */
 
-/* If another component routes all pod CIDRs of a node, that component writes the condition. */
+/* The condition that a node is to have after this run. If none of its pod CIDRs is ours to route,
+ * another component routes them, and writes the condition. */
 static enum node_network
 wanted_condition(const struct route_run *r, size_t i)
 {
@@ -223,12 +221,12 @@ wanted_condition(const struct route_run *r, size_t i)
 }
 
 static void
-set_conditions(struct route_run *r)
+route_set_conditions(struct route_run *r)
 {
 	struct route_result *results;
 
-	if (cancel_is_fired(r->call->cancel)) /* some creations were never begun */
-		return;
+	if (cancel_is_fired(r->call->cancel))
+		return; /* some creations were not begun, so nothing is known about their nodes */
 	results = arena_calloc(r->call->arena, r->all.n, sizeof(*results));
 	for (size_t i = 0; i < r->all.n; i++)
 		results[i] = (struct route_result){ node_of(r->all.objects[i]),
@@ -239,7 +237,7 @@ set_conditions(struct route_run *r)
 /* ---- runs ---- */
 
 static bool
-plan_and_apply(struct route_run *r, struct error *err)
+route_plan_and_apply(struct route_run *r, struct error *err)
 {
 	struct route_controller *c = r->c;
 
@@ -257,7 +255,7 @@ plan_and_apply(struct route_run *r, struct error *err)
 	                              &r->plan, r->all.n);
 	route_apply_plan(r);
 	route_removals_report(c->removals, &r->hold, r->plan.n_ours, r->is_refused);
-	set_conditions(r);
+	route_set_conditions(r);
 	return true;
 }
 
@@ -273,35 +271,32 @@ call_for_run(const struct route_controller *c, struct arena *arena)
 	};
 }
 
-/* The pause grows while runs fail, e.g. because the table is full. */
+/* Returns the time from the start of this run to the start of the next one, unless the loop is
+ * woken before. The pause grows while runs fail, for example because the table is full. */
 static int64_t
-failure_delay_ns(struct route_controller *c, const struct route_run *r)
-{
-	return backoff_spread_ns(c->config.period_ns, c->n_failures++, r->failure_max_ns);
-}
-
-/* The time from the start of this run to the start of the next one, unless the loop is woken. */
-static int64_t
-next_delay_ns(struct route_controller *c, const struct route_run *r)
+route_next_delay_ns(struct route_controller *c, const struct route_run *r)
 {
 	if (!r->is_clean)
-		return r->retry_after_ns > 0 ? r->retry_after_ns : failure_delay_ns(c, r);
+		return r->retry_after_ns > 0
+		               ? r->retry_after_ns
+		               : backoff_spread_ns(c->config.period_ns, c->n_failures++,
+		                                   r->failure_max_ns);
 	c->n_failures = 0;
 	return c->ops->idle_period_ns > c->config.period_ns ? c->ops->idle_period_ns
 	                                                    : c->config.period_ns;
 }
 
 static void
-note_settled(struct route_controller *c, bool is_settled)
+route_set_settled(struct route_controller *c, bool is_settled)
 {
 	WITH_LOCK(&c->mu);
 
 	c->is_settled = is_settled;
 }
 
-/* Returns when the next run is due; periods are counted from the start of a run. */
+/* Returns when the next run is due (mono). Periods are counted from the start of a run. */
 static int64_t
-run_once(struct route_controller *c, struct arena *arena)
+route_run_once(struct route_controller *c, struct arena *arena)
 {
 	CLEANUP(store_list_free) struct store_list all = store_list(c->env->nodes);
 	int64_t begun_ns = clock_mono(c->env->clock), due_ns;
@@ -314,25 +309,17 @@ run_once(struct route_controller *c, struct arena *arena)
 		               .failure_max_ns = FAILURE_MAX_NS };
 	struct error err;
 
-	note_settled(c, false);
+	route_set_settled(c, false);
 	mutex_init(&r.mu);
-	if (!plan_and_apply(&r, &err)) {
-		note_failure(&r, NO_NODE, &err);
+	if (!route_plan_and_apply(&r, &err)) {
+		route_note_failure(&r, NO_NODE, &err);
 		if (is_reportable(&err) && !err.is_outage)
 			log_error("routes not reconciled, will retry", LOG_ERR(&err));
 	}
 	mutex_destroy(&r.mu);
-	note_settled(c, r.is_clean);
-	due_ns = clock_deadline(begun_ns, next_delay_ns(c, &r));
+	route_set_settled(c, r.is_clean);
+	due_ns = clock_deadline(begun_ns, route_next_delay_ns(c, &r));
 	return r.hold.due_mono_ns < due_ns ? r.hold.due_mono_ns : due_ns;
-}
-
-static int64_t
-write_conditions(struct route_controller *c, struct arena *arena)
-{
-	struct call call = call_for_run(c, arena);
-
-	return route_conditions_write(c->conditions, &call);
 }
 
 /* ---- the loop ---- */
@@ -346,7 +333,7 @@ route_wake_thread(void *arg)
 	cond_broadcast(&c->woken);
 }
 
-/* Until the deadline, or until woken; false when it is over. */
+/* Waits until the deadline (mono), or until there is something to do. False: cancelled. */
 static bool
 route_wait(struct route_controller *c, int64_t deadline_ns)
 {
@@ -362,8 +349,8 @@ route_wait(struct route_controller *c, int64_t deadline_ns)
 	return !cancel_is_fired(c->env->cancel);
 }
 
-/* Waits so that changes within a short time share one run; later changes are for the next run.
- * *ret_is_woken: a run is wanted now, even if none is due. */
+/* Waits for a moment, so that changes within a short time share one run; later changes are for the
+ * next run. *ret_is_woken: a run is wanted now, even if its time has not come. False: cancelled. */
 static bool
 route_gather_changes(struct route_controller *c, int64_t not_before_ns, bool *ret_is_woken)
 {
@@ -382,12 +369,14 @@ route_gather_changes(struct route_controller *c, int64_t not_before_ns, bool *re
 	return true;
 }
 
-/* A condition that another writer changed needs no run, and so no request to the cloud. */
+/* Conditions are written in each turn, but a turn does not need a run, and so no request to the
+ * cloud: often just another client has changed a condition. */
 static void
 route_loop(struct route_controller *c, struct arena *arena)
 {
 	int64_t begun_ns = clock_mono(c->env->clock) - run_pause_ns;
 	int64_t run_due_ns = begun_ns, conditions_due_ns;
+	struct call call;
 	bool is_woken;
 
 	do {
@@ -396,8 +385,9 @@ route_loop(struct route_controller *c, struct arena *arena)
 		begun_ns = clock_mono(c->env->clock);
 		c->is_working = true;
 		if (is_woken || begun_ns >= run_due_ns)
-			run_due_ns = run_once(c, arena);
-		conditions_due_ns = write_conditions(c, arena);
+			run_due_ns = route_run_once(c, arena);
+		call = call_for_run(c, arena);
+		conditions_due_ns = route_conditions_write(c->conditions, &call);
 		c->is_working = false;
 		arena_fini(arena);
 	} while (route_wait(c, run_due_ns < conditions_due_ns ? run_due_ns : conditions_due_ns));
@@ -429,8 +419,8 @@ route_controller_wake(struct route_controller *c)
 	cond_signal(&c->woken);
 }
 
-/* A run that is under way may still fail because of a request that it sent before: it is not
- * settled, so another run follows it. */
+/* A run that is under way may still fail because of a request that it sent during the outage. Such
+ * a run is not settled, so another one follows. */
 void
 route_controller_release(struct route_controller *c)
 {
@@ -443,7 +433,7 @@ route_controller_release(struct route_controller *c)
 }
 
 static void
-wake_for_conditions(struct route_controller *c)
+route_wake_for_conditions(struct route_controller *c)
 {
 	WITH_LOCK(&c->mu);
 
@@ -454,7 +444,7 @@ wake_for_conditions(struct route_controller *c)
 /* Each run costs requests to the cloud, so a node that changes back and forth must not cause runs
  * without limit. */
 static void
-wake_paced(struct route_controller *c, const struct node *node)
+route_wake_paced(struct route_controller *c, const struct node *node)
 {
 	int64_t wait_ns = paces_reserve(c->env->paces, node->object.uid, "route");
 	int64_t due_ns = clock_deadline(clock_mono(c->env->clock), wait_ns);
@@ -467,6 +457,7 @@ wake_paced(struct route_controller *c, const struct node *node)
 	cond_signal(&c->woken);
 }
 
+/* Must routes to this node lead to another place, or for other pods? */
 static bool
 has_new_target(const struct node *old, const struct node *new)
 {
@@ -475,7 +466,7 @@ has_new_target(const struct node *old, const struct node *new)
 }
 
 static void
-on_node(void *arg, const struct object *object_old, const struct object *object_new)
+route_on_node(void *arg, const struct object *object_old, const struct object *object_new)
 {
 	struct route_controller *c = arg;
 	const struct node *old = (const struct node *)object_old,
@@ -488,9 +479,9 @@ on_node(void *arg, const struct object *object_old, const struct object *object_
 	if (!old || !new || !str_eq(object_old->uid, object_new->uid))
 		route_controller_wake(c);
 	else if (has_new_target(old, new))
-		wake_paced(c, new);
+		route_wake_paced(c, new);
 	if (old && new && old->network != new->network)
-		wake_for_conditions(c);
+		route_wake_for_conditions(c);
 }
 
 /* ---- life ---- */
@@ -512,7 +503,7 @@ route_controller_new(struct controller_env *env, const struct route_controller_c
 	mutex_init(&c->mu);
 	cond_init(&c->woken);
 	metric_set(running_metric("route"), 1);
-	store_add_handler(env->nodes, (struct store_handler){ on_node, c });
+	store_add_handler(env->nodes, (struct store_handler){ route_on_node, c });
 	thread_start(&c->thread, "routes", route_thread, c);
 	return c;
 }

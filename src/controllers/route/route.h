@@ -1,10 +1,12 @@
-/* controllers/route/route.h: the route controller: pods of every node are reachable through the
- * cloud's network.
+/* controllers/route/route.h: the route controller: it makes the pods of every node reachable
+ * through the network of the cloud.
  *
- * One thread. It runs at start, at once when a node comes, goes, or changes its pod CIDRs or
- * addresses, after failures, and else only as often as --route-reconciliation-period and the
- * provider's own idle period both allow: an idle cluster costs a provider nothing it has not asked
- * for. Routes are created and removed by a few threads at a time.
+ * A run compares the whole table of routes with the nodes. Runs happen at the start, after
+ * failures, and when a node is added, removed, or changes its pod CIDRs or addresses. Otherwise
+ * they are as rare as --route-reconciliation-period and the provider's own idle period permit, so
+ * an idle cluster costs few requests. A run creates and removes several routes at the same time.
+ *
+ * Threads: the controller has its own; all functions may be called from any thread.
  */
 #ifndef CCMD_CONTROLLERS_ROUTE_ROUTE_H
 #define CCMD_CONTROLLERS_ROUTE_ROUTE_H
@@ -22,16 +24,18 @@ struct route_controller_config {
 	size_t n_cluster_cidrs;
 };
 
-/** Subscribes to the store of nodes and starts its thread. Before the reflector starts. */
+/** Subscribes to the store of nodes and starts the thread, which waits until the store has synced.
+ * Must be called before the reflector starts, so that no change is missed. */
 struct route_controller *route_controller_new(struct controller_env *env,
                                               const struct route_controller_config *config);
-/** Something changed in the cloud. */
+/** Something changed in the cloud: a run is due now. */
 void route_controller_wake(struct route_controller *);
 /** An API of the cloud is available again: work that waits for the end of an outage is due. */
 void route_controller_release(struct route_controller *);
-/** Once the token is fired: was it at work, so that a request of its may still come through? */
+/** For use after the cancel token has fired: is a run under way, so that the API server or the
+ * cloud may still execute a request of it? */
 bool route_controller_is_working(const struct route_controller *);
-/** Joins the thread, after the token. NULL is fine. */
+/** Joins the thread; the cancel token must have fired. NULL is fine. */
 void route_controller_free(struct route_controller *);
 
 #endif

@@ -1,4 +1,8 @@
-/* controllers/route/route_claims.c: see route_claims.h. */
+/* controllers/route/route_claims.c: collects claims, and reports those that get no route; see
+ * route_claims.h.
+ *
+ * Claims are collected node by node, so those of one node are next to each other.
+ */
 #include "controllers/route/route_claims.h"
 
 #include "base/event_kind.h"
@@ -10,12 +14,12 @@
 
 EVENT_KIND(
 	not_routed_event, ROUTE_COMPONENT, "PodCIDRNotRouted", true, "Node",
-	"One of the node's pod CIDRs gets no route: the cloud has none of that IP family, or another node has a pod CIDR that overlaps with it and goes first.");
+	"A pod CIDR of the node gets no route: the cloud has no routes of that IP family, or the CIDR overlaps with one of another node that takes precedence.");
 EVENT_KIND(
 	outside_event, ROUTE_COMPONENT, "ClusterCIDRMisconfigured", true, "Node",
-	"One of the node's pod CIDRs is not within --cluster-cidr: it gets no route, and routes to it are not changed.");
+	"A pod CIDR of the node is not within --cluster-cidr: it gets no route, and routes to it are not changed.");
 
-/* Of all nodes, in one run. */
+/* The claims of all nodes in one run. */
 struct claims {
 	struct controller_env *env;
 	const struct route_scope *scope;
@@ -42,7 +46,7 @@ family_bit(struct str cidr)
 
 /* Routes that lead to one of our nodes, by "node CIDR". */
 static void
-index_routes(const struct claims *cs, struct map *ret)
+claims_index_routes(const struct claims *cs, struct map *ret)
 {
 	for (size_t i = 0; i < cs->routes->n; i++) {
 		const struct route *route = &cs->routes->routes[i];
@@ -74,7 +78,8 @@ add_claim(struct claims *cs, const struct map *routes, size_t i, struct str cidr
 	};
 }
 
-/* Pod CIDRs that are none of ours stay out of everything: they must not make a node unusable. */
+/* Only pod CIDRs of our families and within --cluster-cidr are claims. Others are ignored entirely:
+ * they must not make a node unusable. */
 static void
 collect_claims(struct claims *cs)
 {
@@ -85,7 +90,7 @@ collect_claims(struct claims *cs)
 	for (size_t i = 0; i < cs->all->n; i++)
 		n += node_of(cs->all->objects[i])->n_pod_cidrs;
 	cs->claims = arena_calloc(cs->arena, n + 1, sizeof(cs->claims[0]));
-	index_routes(cs, &routes);
+	claims_index_routes(cs, &routes);
 	for (size_t i = 0; i < cs->all->n; i++) {
 		const struct node *node = node_of(cs->all->objects[i]);
 
@@ -105,8 +110,9 @@ collect_claims(struct claims *cs)
 
 /* ---- events about pod CIDRs that get no route ---- */
 
+/* Begins another part of a message. */
 static void
-add_part(struct buf *b, const char *separator)
+begin_part(struct buf *b, const char *separator)
 {
 	if (b->len > 0)
 		buf_add_c(b, separator);
@@ -125,7 +131,7 @@ report_outside(struct claims *cs, const struct node *node)
 		    !ip_net_parse(node->pod_cidrs[i], &net) ||
 		    ip_net_is_within_any(&net, scope->cluster_cidrs, scope->n_cluster_cidrs))
 			continue;
-		add_part(&text, "; ");
+		begin_part(&text, "; ");
 		buf_addf(&text, "route CIDR %" STR_FMT " is not contained within cluster CIDR ",
 		         STR_ARG(node->pod_cidrs[i]));
 		for (size_t j = 0; j < scope->n_cluster_cidrs; j++) {
@@ -150,7 +156,7 @@ has_other_family(const struct claims *cs, const struct node *node)
 	return false;
 }
 
-/* claims: the node's. */
+/* claims: the n claims of this node. */
 static void
 report_not_routed(struct claims *cs, const struct node *node, const struct route_claim *claims,
                   size_t n)
@@ -158,15 +164,16 @@ report_not_routed(struct claims *cs, const struct node *node, const struct route
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(LIMIT_EVENT_MESSAGE);
 
 	if (has_other_family(cs, node))
-		buf_add_c(&text,
-		          "The cloud does not route pod CIDRs of this IP family; they are left to "
-		          "somebody else");
+		buf_add_c(
+			&text,
+			"The cloud has no routes for pod CIDRs of this IP family; another component "
+			"has to route them");
 	for (size_t i = 0; i < n; i++) {
 		const struct route_claim *winner = claims[i].lost_to;
 
 		if (!winner)
 			continue;
-		add_part(&text, ". ");
+		begin_part(&text, ". ");
 		buf_addf(&text,
 		         "Pod CIDR %" STR_FMT
 		         " is not routed to this node: it overlaps with %" STR_FMT
@@ -184,8 +191,8 @@ report_not_routed(struct claims *cs, const struct node *node, const struct route
 
 /* ---- nodes ---- */
 
-/* Only pod CIDRs whose claim is granted. One that lost has no route that leads to it, and the
- * node's condition says so. */
+/* Gives the node those of its pod CIDRs whose claim is granted. If a claim is lost, the node's
+ * condition says that a route is missing. */
 static void
 keep_granted(struct claims *cs, size_t i, const struct route_claim *claims, size_t n)
 {

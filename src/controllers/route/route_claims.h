@@ -1,7 +1,7 @@
 /* controllers/route/route_claims.h: which pod CIDRs of each node are to be routed.
  *
- * Pod CIDRs of nodes are collected as claims, which route_guard.h decides. Nodes whose pod CIDRs
- * get no route receive an event that says why.
+ * The pod CIDRs of all nodes are collected as claims, and route_guard.h decides them. A node whose
+ * pod CIDR gets no route receives an event that says why.
  *
  * Threads: one.
  */
@@ -14,7 +14,7 @@
 
 /** Which pod CIDRs may be routed at all. */
 struct route_scope {
-	unsigned families;                  /* of the cloud's routes: 1 is IPv4, 2 is IPv6 */
+	unsigned families; /* that the cloud has routes for; a sum: 1 is IPv4, 2 is IPv6 */
 	const struct ip_net *cluster_cidrs; /* --cluster-cidr */
 	size_t n_cluster_cidrs;
 };

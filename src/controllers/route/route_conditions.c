@@ -1,5 +1,9 @@
-/* controllers/route/route_conditions.c: see route_conditions.h. The state of a node is found by a
- * hash of its UID; it takes 40 bytes. */
+/* controllers/route/route_conditions.c: the desired conditions, and writing them; see
+ * route_conditions.h.
+ *
+ * The state of a node takes 40 bytes. It is found by a hash of the UID in a sorted array, because
+ * there is one for each of thousands of nodes.
+ */
 #include "controllers/route/route_conditions.h"
 
 #include <stdlib.h>
@@ -18,7 +22,7 @@
 
 EVENT_KIND(
 	contested_event, ROUTE_COMPONENT, "NetworkConditionContested", true, "Node",
-	"Another component keeps changing the condition NetworkUnavailable, although the node's routes say otherwise; ccmd writes it again less and less often.");
+	"Another component keeps changing the condition NetworkUnavailable, although it contradicts the routes of the node. ccmd writes the condition again less and less often.");
 
 /* When to check a node again whose state in the store is older than our own last write. */
 static const int64_t echo_ns = 10 * NS_PER_SEC;
@@ -145,7 +149,7 @@ may_write_now(struct pass *pass, const struct node *node, struct condition_state
 /* The store may still show the state before our own last write: then the node is checked again
  * later. */
 static void
-check_node(struct pass *pass, const struct node *node)
+conditions_check_node(struct pass *pass, const struct node *node)
 {
 	struct controller_env *env = pass->rc->env;
 	struct condition_state *state = find_state(pass->rc, node);
@@ -187,7 +191,7 @@ write_condition(void *arg, struct call *call, size_t i)
 	state->was_written = send_condition(pass->rc, call, node, state->wanted, &err);
 	if (!state->was_written && err.code != ERR_CANCELLED && err.code != ERR_PENDING &&
 	    err.code != ERR_CONFLICT)
-		log_error("condition NetworkUnavailable not written, will retry",
+		log_error("condition NetworkUnavailable cannot be written, will retry",
 		          LOG_STR("node", node_name(node)), LOG_ERR(&err));
 }
 
@@ -209,7 +213,7 @@ route_conditions_write(struct route_conditions *rc, const struct call *call)
 
 	pass.due = arena_calloc(call->arena, all.n + 1, sizeof(*pass.due));
 	for (size_t i = 0; i < all.n; i++)
-		check_node(&pass, node_of(all.objects[i]));
+		conditions_check_node(&pass, node_of(all.objects[i]));
 	parallel_do(call, "route", pass.n_due, write_condition, &pass);
 	return has_unwritten(&pass) ? clock_mono(rc->env->clock) : pass.next_mono_ns;
 }

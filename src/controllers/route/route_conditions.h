@@ -2,8 +2,8 @@
  *
  * A run of the route controller finds out which condition each node is to have. Writing it needs no
  * further request to the cloud, however often another component overwrites it. If all routes of a
- * node exist, any False is left as it is: a CNI that writes its own reason means the same. (The Go
- * framework overwrites it: cloud-provider, controllers/route/route_controller.go,
+ * node exist, every False is left as it is: a CNI that writes a reason of its own means the same.
+ * (The Go framework overwrites it: cloud-provider, controllers/route/route_controller.go,
  * updateNetworkingCondition(). Cilium then overwrites that, without end.) All other conditions are
  * written, at the pace of pace.h for each node, with one event if another component keeps changing
  * them back.

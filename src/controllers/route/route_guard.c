@@ -1,4 +1,4 @@
-/* controllers/route/route_guard.c: see route_guard.h.
+/* controllers/route/route_guard.c: decides claims and removals; see route_guard.h.
  *
  * Two networks are either nested or disjoint, so claims sorted by address, wider ones first, form a
  * tree in depth-first order: the claims that contain a claim are found by following outer. A

@@ -31,7 +31,7 @@ struct route_claim {
 
 	bool is_granted; /* the decision */
 	const struct route_claim
-		*lost_to; /* a granted claim that overlaps; NULL: this one is granted */
+		*lost_to; /* a granted claim that overlaps with it; NULL: this claim is granted */
 
 	struct route_claim *outer; /* the narrowest claim that this one is within */
 	struct route_claim *inner; /* a granted claim that is within this one, or is this one */

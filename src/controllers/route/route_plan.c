@@ -1,9 +1,11 @@
-/* controllers/route/route_plan.c: see route_plan.h.
+/* controllers/route/route_plan.c: compares the routes of the cloud with the pod CIDRs of the nodes;
+ * see route_plan.h.
  *
- * Two tables make it linear: routes by "node CIDR", nodes by name. A blackhole counts as no route:
- * it is removed, and what it stood for is made anew in the same run, once it is gone. (Upstream
- * finds that out one period later; our next run may be an hour away.) An unfinished route is no
- * route either, but stays where it is wanted, and is asked for again.
+ * Two tables make this linear: routes by "node CIDR", and nodes by name. A blackhole counts as a
+ * missing route: it is removed, and the route that it stood for is created in the same run, after
+ * the removal. (Upstream notices that one period later; our next run may be an hour away.) An
+ * unfinished route also counts as missing, but stays where it is wanted, and its creation is
+ * requested again.
  */
 #include "controllers/route/route_plan.h"
 
@@ -28,11 +30,11 @@ struct planner {
 	const struct route *routes;
 	size_t n_routes;
 	bool compares_addresses;
-	struct map by_target; /* "node CIDR" -> the first such route that works */
-	struct map targets;   /* node names that any route has -> the route */
+	struct map by_target; /* "node CIDR" -> the first of these routes that works */
+	struct map targets;   /* name of a node that any route leads to -> the route */
 	struct map entries;   /* "node CIDR" -> struct entry */
-	struct map live;      /* CIDRs that a node has -> struct entry */
-	struct map needed;    /* those of them for which a route is to be created */
+	struct map live;      /* CIDR of a node -> struct entry */
+	struct map needed;    /* CIDR for which a route is to be created -> struct entry */
 };
 
 static void
@@ -45,7 +47,7 @@ planner_fini(struct planner *p)
 	map_fini(&p->needed);
 }
 
-/* Neither a node's name nor a CIDR has a blank in it. */
+/* The key of a route. Neither a node's name nor a CIDR contains a blank. */
 static struct str
 pair(struct planner *p, struct str node, struct str cidr)
 {
@@ -78,7 +80,7 @@ has_address(const struct route *route, const struct address *address)
 	return false;
 }
 
-/* As sets: the order says nothing. */
+/* Compares them as sets, because their order has no meaning. */
 static bool
 are_addresses_equal(const struct route_node *node, const struct route *route)
 {
@@ -92,7 +94,7 @@ are_addresses_equal(const struct route_node *node, const struct route *route)
 }
 
 static enum action
-decide(const struct planner *p, const struct route_node *node, struct str key)
+decide_route(const struct planner *p, const struct route_node *node, struct str key)
 {
 	const struct route *route = map_get(&p->by_target, key);
 
@@ -109,7 +111,7 @@ plan_one(struct planner *p, size_t node, struct str cidr, struct route_plan *pla
 	struct str key = pair(p, p->nodes[node].name, cidr);
 	struct entry *entry = ARENA_NEW(p->arena, struct entry);
 
-	entry->action = decide(p, &p->nodes[node], key);
+	entry->action = decide_route(p, &p->nodes[node], key);
 	entry->need = (struct route_need){ node, cidr };
 	map_put(&p->live, cidr, entry);
 	if (map_put(&p->entries, key, entry) || entry->action == ACTION_KEEP)
@@ -141,7 +143,7 @@ is_ours(const struct route *route, const struct ip_net *cidrs, size_t n)
 	       ip_net_is_within_any(&net, cidrs, n);
 }
 
-/* The one that it should be, or will be once it is asked for again. */
+/* Is this route as it should be, or will it be after its creation is requested again? */
 static bool
 stays(const struct route *route, const struct entry *entry)
 {

@@ -1,4 +1,4 @@
-/* controllers/route/route_plan.h: which routes are missing, which are too many
+/* controllers/route/route_plan.h: which routes are missing and which have to be removed
  * (docs/spec/framework.md, "Routes" and "NetworkUnavailable"). A pure function of plain values,
  * tested exhaustively. */
 #ifndef CCMD_CONTROLLERS_ROUTE_ROUTE_PLAN_H
@@ -7,32 +7,34 @@
 #include "base/arena.h"
 #include "cloud/route.h"
 
-/** A node and what it is to be reached for. */
+/** A node, and the pod CIDRs that are to be routed to it. */
 struct route_node {
 	struct str name, uid;
-	const struct str *pod_cidrs; /* to be routed */
+	const struct str *pod_cidrs;
 	size_t n_pod_cidrs;
 	const struct address *addresses;
 	size_t n_addresses;
 };
 
+/** A route that has to be created. */
 struct route_need {
-	size_t node; /* index */
+	size_t node; /* its index */
 	struct str cidr;
 };
 
+/** What the plan means for the condition NetworkUnavailable of a node. */
 enum route_condition {
-	ROUTE_CONDITION_UNTOUCHED,   /* neither pod CIDRs nor a route */
-	ROUTE_CONDITION_BY_RESULT,   /* created, unless one of its creations fails */
-	ROUTE_CONDITION_NOT_CREATED, /* no pod CIDRs, though some route targets it */
+	ROUTE_CONDITION_UNTOUCHED,   /* the node has neither pod CIDRs nor a route: not ours */
+	ROUTE_CONDITION_BY_RESULT,   /* routes exist, unless one of the creations fails */
+	ROUTE_CONDITION_NOT_CREATED, /* the node has no pod CIDRs, but a route leads to it */
 };
 
 struct route_plan {
 	struct route_need *create;
 	size_t n_create;
 	size_t *remove; /* indices of listed routes */
-	/* For each removal: a live node has that destination. route_removals_hold() sets further
-	 * ones. */
+	/* For each removal: a live node has its destination, so it is no mistake.
+	 * route_removals_hold() sets further ones. */
 	bool *is_expected;
 	size_t n_remove;
 	size_t n_ours;                    /* listed routes that are ours */
@@ -41,8 +43,9 @@ struct route_plan {
 	                       CIDR */
 };
 
-/** All memory in the arena. cluster_cidrs: --cluster-cidr: only routes to destinations within one
- * of them are ours and may be removed. */
+/** Makes the plan; all its memory is in the arena. Only routes to destinations within one of
+ * cluster_cidrs (--cluster-cidr) are ours and may be removed. compares_addresses: a route whose
+ * target addresses differ from the node's is replaced. */
 struct route_plan route_plan(struct arena *, const struct route_node nodes[], size_t n_nodes,
                              const struct route routes[], size_t n_routes,
                              const struct ip_net cluster_cidrs[], size_t n_cluster_cidrs,

@@ -1,4 +1,9 @@
-/* controllers/route/route_removals.c: see route_removals.h. */
+/* controllers/route/route_removals.c: holds removals back that may be a mistake; see
+ * route_removals.h.
+ *
+ * A removal is identified by the destination and the name of its route. Its history ends with the
+ * first run that does not want it.
+ */
 #include "controllers/route/route_removals.h"
 
 #include "base/alloc.h"
@@ -13,19 +18,20 @@
 
 EVENT_KIND(
 	held_event, ROUTE_COMPONENT, "RouteRemovalsHeld", true, "Pod, or Namespace kube-system",
-	"Routes that lead to no node are not removed yet: too many would be removed together, or the cluster shows no nodes. A second event says that a route could not be made meanwhile, since the held ones may fill the table.");
+	"Routes that lead to no node are not removed yet: too many would be removed together, or the cluster shows no nodes. A second event says that a route could not be created meanwhile, because the table may be full of held routes.");
 
 struct route_removals {
 	struct clock *clock;
 	struct recorder *recorder;
 	struct map wanted; /* struct track by "destination name" */
 	uint64_t n_runs;
-	bool is_hold_reported; /* by an event: that removals are held */
-	bool is_full_reported; /* and that a route could not be made meanwhile */
+	bool is_hold_reported; /* an event has reported that removals are held */
+	bool is_full_reported; /* an event has reported that a route could not be created meanwhile
+	                        */
 
 	pthread_mutex_t mu;
 	struct map expected;   /* mu; destinations; each value is the key's text, owned */
-	int64_t *done_boot_ns; /* mu; of removals that count, within the window */
+	int64_t *done_boot_ns; /* mu; the times of removals within the window that count */
 	size_t n_done, done_cap;
 };
 
@@ -195,7 +201,7 @@ note_held(struct route_hold *hold, enum route_removal why, int64_t wait_ns, int6
 		hold->due_mono_ns = due_ns;
 }
 
-/* Removes held removals from the plan; the others move to its front. */
+/* Decides each removal of the plan. The plan keeps those that are not held. */
 static struct route_hold
 decide_all(struct route_removals *rr, struct arena *arena, const struct route *routes,
            struct route_plan *plan, struct route_removal_facts facts)
@@ -272,7 +278,7 @@ report_hold(struct route_removals *rr, const struct route_hold *hold, size_t n_o
 	else
 		buf_addf(
 			&text,
-			"more than %d and %d %% of them would go at once. Those that stay without a node "
+			"more than %d and %d %% of them would be removed together. Those that stay without a node "
 			"for %d minutes are removed then",
 			ROUTE_BREAKER_MIN, ROUTE_BREAKER_PERCENT, ROUTE_BREAKER_AGREEMENT_S / 60);
 	send_held_event(rr, buf_str(&text));
@@ -286,7 +292,7 @@ report_full(struct route_removals *rr, const struct route_hold *hold)
 	buf_addf(
 		&text,
 		"A route could not be created while %zu routes that lead to no node are not removed: the table may be "
-		"full of them. Remove them by hand, or wait for %d minutes",
+		"full. Remove them by hand, or wait for %d minutes",
 		hold->n, ROUTE_BREAKER_AGREEMENT_S / 60);
 	send_held_event(rr, buf_str(&text));
 }

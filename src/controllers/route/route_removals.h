@@ -1,6 +1,6 @@
-/* controllers/route/route_removals.h: the memory behind the decision about a removal
- * (route_guard.h): since when runs have wanted it, how many routes were removed recently, and which
- * nodes were announced as leaving before they disappeared.
+/* controllers/route/route_removals.h: the history on which the decision about a removal
+ * (route_guard.h) depends: since when runs have wanted it, how many routes were removed recently,
+ * and which nodes were announced as leaving before they disappeared.
  *
  * A route names its destination, but not always its node: when a Node is gone, a provider may not
  * know to which node a machine belonged. So the pod CIDRs of nodes that left are remembered, until
