@@ -1,5 +1,8 @@
-/* controllers/env.h: what main hands every controller. All of it is borrowed and outlives the
- * controllers. */
+/* controllers/env.h: what every controller works with. All of it is borrowed and outlives the
+ * controllers.
+ *
+ * Threads: all of it may be used from any thread.
+ */
 #ifndef CCMD_CONTROLLERS_ENV_H
 #define CCMD_CONTROLLERS_ENV_H
 

@@ -1,4 +1,5 @@
-/* controllers/event_dedup.c: see event_dedup.h. */
+/* controllers/event_dedup.c: remembers a hash of the last text for each object and reason; see
+ * event_dedup.h. */
 #include "controllers/event_dedup.h"
 
 #include "base/alloc.h"
@@ -29,7 +30,7 @@ event_dedup_new(struct recorder *recorder)
 }
 
 static void
-forget_all(struct event_dedup *d)
+dedup_forget_all(struct event_dedup *d)
 {
 	struct str key;
 	void *sent;
@@ -45,7 +46,7 @@ event_dedup_free(struct event_dedup *d)
 {
 	if (!d)
 		return;
-	forget_all(d);
+	dedup_forget_all(d);
 	mutex_destroy(&d->mu);
 	free(d);
 }
@@ -58,9 +59,9 @@ make_key(struct buf *b, const struct node *node, const char *reason)
 	buf_add_c(b, reason);
 }
 
-/* With the lock held: does this differ from the last event? Remembers it. */
+/* Remembers the text; returns whether it differs from the last one. With the lock held. */
 static bool
-is_change(struct event_dedup *d, struct str key, struct str message)
+dedup_remember(struct event_dedup *d, struct str key, struct str message)
 {
 	uint64_t hash = str_hash(message);
 	struct sent_event *sent = map_get(&d->last, key);
@@ -72,7 +73,7 @@ is_change(struct event_dedup *d, struct str key, struct str message)
 		return is_new;
 	}
 	if (d->last.count >= LIMIT_EVENT_DEDUP)
-		forget_all(d);
+		dedup_forget_all(d);
 	sent = xmalloc(sizeof(*sent) + key.len);
 	sent->text_hash = hash;
 	sent->key_len = key.len;
@@ -90,7 +91,7 @@ event_dedup_warn_as(struct event_dedup *d, const char *component, const struct n
 
 	make_key(&key, node, reason);
 	mutex_lock(&d->mu);
-	is_new = is_change(d, buf_str(&key), state);
+	is_new = dedup_remember(d, buf_str(&key), state);
 	mutex_unlock(&d->mu);
 	if (is_new)
 		node_event(d->recorder, component, node, EVENT_WARNING, reason, message);

@@ -1,8 +1,10 @@
-/* controllers/event_dedup.h: one Event for a state that lasts, where each look finds it again.
+/* controllers/event_dedup.h: one Event for a state that lasts, although each look finds it again.
  *
- * An event is known by the object's UID and a reason; with the same text again it is not sent.
- * Bounded: when LIMIT_EVENT_DEDUP are remembered, all are forgotten, at the cost of a few repeated
- * events. Threads: any.
+ * The last event of each pair of object (its UID) and reason is remembered by its text. The same
+ * text again is not sent. If LIMIT_NOTICES are remembered, all are forgotten, at the cost of a few
+ * repeated events.
+ *
+ * Threads: any.
  */
 #ifndef CCMD_CONTROLLERS_EVENT_DEDUP_H
 #define CCMD_CONTROLLERS_EVENT_DEDUP_H
@@ -15,18 +17,18 @@ struct event_dedup;
 struct event_dedup *event_dedup_new(struct recorder *recorder);
 void event_dedup_free(struct event_dedup *); /* NULL is fine */
 
-/** A Warning event on a node, unless the last one for (uid, reason) had the same text. component
- * and reason are literals. */
+/** Sends a Warning event about a node, unless the last one for (UID, reason) had the same text.
+ * component and reason are literals. */
 void event_dedup_warn(struct event_dedup *, const char *component, const struct node *node,
                       const char *reason, struct str message);
-/** The same, where the message has details that change while the state stays: state is compared
- * instead. */
+/** The same, for a message with details that change while the state lasts: state is compared
+ * instead of it. */
 void event_dedup_warn_as(struct event_dedup *, const char *component, const struct node *node,
                          const char *reason, struct str state, struct str message);
-/** The state has passed: the next event_dedup_warn() for (node, reason) is sent. */
+/** The state has ended: the next event_dedup_warn() for (node, reason) is sent. */
 void event_dedup_clear(struct event_dedup *, const struct node *node, const char *reason);
 
-/** An event on a node, without memory. */
+/** Sends an event about a node, whether it was sent before or not. */
 void node_event(struct recorder *, const char *component, const struct node *node,
                 enum event_type type, const char *reason, struct str message);
 

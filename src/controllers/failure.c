@@ -1,4 +1,4 @@
-/* controllers/failure.c: see failure.h. */
+/* controllers/failure.c: pauses between attempts; see failure.h. */
 #include "controllers/failure.h"
 
 #include "base/thread.h"

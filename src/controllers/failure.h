@@ -1,5 +1,8 @@
 /* controllers/failure.h: when the controllers retry failed work (docs/errors.md).
  *
+ * A controller with a queue retries through the queue, with the limits that are given here. A loop
+ * without a queue uses struct failure_pause.
+ *
  * Threads: any.
  */
 #ifndef CCMD_CONTROLLERS_FAILURE_H
@@ -17,8 +20,8 @@
  * any moment. */
 int64_t failure_max_ns(enum err_code code);
 
-/** How long to wait in an outage before the next attempt: retry_after_ms, where the error has
- * it. */
+/** How long to wait in an outage before the next attempt: retry_after_ms if the error has it, else
+ * 30 s. */
 int64_t failure_outage_ns(const struct error *err);
 
 /** The pause of a loop that retries without a queue. The end of an outage ends the pause. */

@@ -1,4 +1,4 @@
-/* controllers/host.c: see host.h. */
+/* controllers/host.c: the services of this process for a provider; see host.h. */
 #include "controllers/host.h"
 
 #include "base/alloc.h"
@@ -38,6 +38,14 @@ host_ourselves(void)
 }
 
 static void
+host_send_event(const struct cloud_host *h, const struct event_object *object, enum host_event type,
+                const char *reason, struct str message)
+{
+	recorder_event(host_of(h)->config.recorder, host_of(h)->config.component, object,
+	               type == HOST_EVENT_WARNING ? EVENT_WARNING : EVENT_NORMAL, reason, message);
+}
+
+static void
 host_event(const struct cloud_host *h, const struct node_ref *ref, enum host_event type,
            const char *reason, struct str message)
 {
@@ -45,8 +53,7 @@ host_event(const struct cloud_host *h, const struct node_ref *ref, enum host_eve
 
 	if (ref)
 		object = (struct event_object){ "v1", "Node", STR_EMPTY, ref->name, ref->uid };
-	recorder_event(host_of(h)->config.recorder, host_of(h)->config.component, &object,
-	               type == HOST_EVENT_WARNING ? EVENT_WARNING : EVENT_NORMAL, reason, message);
+	host_send_event(h, &object, type, reason, message);
 }
 
 static void
@@ -55,8 +62,7 @@ host_service_event(const struct cloud_host *h, const struct lb_spec *spec, enum 
 {
 	struct event_object object = { "v1", "Service", spec->namespace, spec->service, spec->uid };
 
-	recorder_event(host_of(h)->config.recorder, host_of(h)->config.component, &object,
-	               type == HOST_EVENT_WARNING ? EVENT_WARNING : EVENT_NORMAL, reason, message);
+	host_send_event(h, &object, type, reason, message);
 }
 
 static void
@@ -81,6 +87,7 @@ host_nodes(const struct cloud_host *h, struct arena *arena, struct node_ref **re
 	*ret_n = all.n;
 }
 
+/* Is this a Service with a balancer, and is this one of its addresses? */
 static bool
 has_ingress_ip(const struct service *s, const struct ip *wanted)
 {

@@ -1,6 +1,9 @@
-/* controllers/host.h: what a cloud provider is given, made of what we have: events through the
- * recorder, requeues by the controllers, nodes from the store. Implements struct cloud_host.
- * Threads: any. */
+/* controllers/host.h: what a cloud provider is given (struct cloud_host), made of what this process
+ * has: events through the recorder, requeues by the controllers, nodes and Services from the
+ * stores.
+ *
+ * Threads: any.
+ */
 #ifndef CCMD_CONTROLLERS_HOST_H
 #define CCMD_CONTROLLERS_HOST_H
 
@@ -16,8 +19,8 @@ struct host_config {
 	struct fence *fence;
 	struct store *nodes;
 	struct recorder *recorder;
-	const char *component; /* of the events; NULL: "cloud-controller-manager"; lives as long as
-	                          the process */
+	const char *component; /* the component of its events; NULL: "cloud-controller-manager".
+	                          Must live as long as the process */
 };
 
 struct host *host_new(const struct host_config *config);
@@ -25,12 +28,12 @@ void host_free(struct host *); /* NULL is fine; the cloud is closed by then */
 
 const struct cloud_host *host_cloud_host(struct host *);
 
-/** The object of events about ccmd itself: our Pod if the downward API names it, else the namespace
+/** The object of events about ccmd itself: its Pod if the downward API names it, else the namespace
  * kube-system. */
 struct event_object host_ourselves(void);
 
-/** Who does what a provider requests by cloud_host.requeue. Before that a request is dropped, since
- * controllers begin by looking at everything. NULL: nobody any more. */
+/** Sets the function that carries out cloud_host.requeue; NULL: none. Without one a request is
+ * dropped: controllers begin by checking everything. */
 void host_set_requeue(struct host *,
                       void (*requeue)(void *arg, enum host_requeue what, struct str key),
                       void *arg);

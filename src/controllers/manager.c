@@ -7,11 +7,15 @@
 
 #include "base/alloc.h"
 #include "base/cancel.h"
+#include "base/metrics.h"
 #include "controllers/lookup.h"
 #include "controllers/own_writes.h"
 #include "controllers/pace.h"
 #include "kube/reflector.h"
 #include "kube/service.h"
+
+METRIC_FAMILY(running, METRIC_GAUGE, "running_managed_controllers",
+              "[ALPHA] 1 for each controller that runs.", .labels = { "name", "manager" });
 
 struct manager {
 	struct manager_config config;
@@ -145,6 +149,13 @@ start_reflector(struct manager *m, struct store *store, struct str min_version)
 	                                                 .cancel = m->cancel });
 }
 
+/* name: the short alias (docs/spec/framework.md, "Controllers"). */
+static void
+set_running(const char *name)
+{
+	metric_set(metric_of(&running, name, "cloud-controller-manager"), 1);
+}
+
 /* Controllers subscribe to the stores before the reflectors fill them. */
 void
 manager_start(struct manager *m, struct str min_version, bool may_follow_crash)
@@ -156,14 +167,22 @@ manager_start(struct manager *m, struct str min_version, bool may_follow_crash)
 	m->service_env = env_of(m, config->service_client);
 	m->route_env = env_of(m, config->route_client);
 	m->config.lifecycle.may_follow_crash = may_follow_crash;
-	if (config->node_client)
+	if (config->node_client) {
 		m->node = node_controller_new(&m->node_env, &config->node);
-	if (config->lifecycle_client)
+		set_running("cloud-node");
+	}
+	if (config->lifecycle_client) {
 		m->lifecycle = lifecycle_controller_new(&m->lifecycle_env, &config->lifecycle);
-	if (config->service_client)
+		set_running("cloud-node-lifecycle");
+	}
+	if (config->service_client) {
 		m->service = service_controller_new(&m->service_env, &config->service);
-	if (config->route_client)
+		set_running("service");
+	}
+	if (config->route_client) {
 		m->route = route_controller_new(&m->route_env, &config->route);
+		set_running("route");
+	}
 	host_set_requeue(config->host, manager_requeue, m);
 	m->node_reflector = start_reflector(m, config->nodes, min_version);
 	if (m->services)

@@ -1,4 +1,4 @@
-/* controllers/node_ref.h: a node as providers see it.
+/* controllers/node_ref.h: a node as providers see it, which know nothing of Kubernetes objects.
  *
  * Threads: any.
  */
@@ -8,9 +8,9 @@
 #include "cloud/cloud.h"
 #include "kube/node.h"
 
-/** Views of the snapshot. */
+/** Its texts and lists are views of the node, which must outlive it. */
 struct node_ref node_ref_of(const struct node *node);
-/** The same with copies of all texts. */
+/** The same with copies of all texts and lists, in the arena. */
 struct node_ref node_ref_copy(struct arena *arena, const struct node *node);
 
 #endif

@@ -1,4 +1,4 @@
-/* controllers/pace.c: see pace.h. */
+/* controllers/pace.c: paces, and a table of them by object and reaction; see pace.h. */
 #include "controllers/pace.h"
 
 #include "base/alloc.h"

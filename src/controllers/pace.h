@@ -1,12 +1,11 @@
-/* controllers/pace.h: how often we react to changes of one object.
+/* controllers/pace.h: limits how often we react to changes of one object.
  *
  * Another writer of an object (a controller, a script) may undo what we wrote as soon as it sees
  * the change. Each reaction that such a writer can cause is counted here: the first PACE_FREE
  * reactions are immediate, each further one waits until 10 s, 20 s, … up to 5 min have passed since
  * the previous one, so that an hour costs at most PACE_HOUR reactions. After 10 min without a
  * reaction the count begins at 0 again. docs/errors.md lists the reactions.
- *
- * Threads: any, for struct paces; struct pace is its owner's.
+ * Threads: any, for struct paces; a struct pace belongs to its owner.
  */
 #ifndef CCMD_CONTROLLERS_PACE_H
 #define CCMD_CONTROLLERS_PACE_H
@@ -19,7 +18,7 @@ enum {
 	PACE_HOUR = 21, /* at most, in the first hour; 12 in each further hour */
 };
 
-/** Of one object and one reaction; zeroed: none yet. */
+/** The pace of one reaction to one object; zeroed: no reaction yet. */
 struct pace {
 	int64_t last_mono_ns; /* the last reaction */
 	unsigned n;           /* reactions since the last 10 min without any */

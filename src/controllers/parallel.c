@@ -1,4 +1,5 @@
-/* controllers/parallel.c: see parallel.h. */
+/* controllers/parallel.c: threads that take the next piece of work until none is left; see
+ * parallel.h. */
 #include "controllers/parallel.h"
 
 #include "base/arena.h"
@@ -14,7 +15,7 @@ struct batch {
 };
 
 static void *
-work_through(void *arg)
+parallel_thread(void *arg)
 {
 	struct batch *batch = arg;
 	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
@@ -36,7 +37,7 @@ parallel_do(const struct call *call, const char *name, size_t n, parallel_work_f
 	pthread_t threads[PARALLEL_THREADS];
 
 	for (size_t i = 0; i < n_threads; i++)
-		thread_start(&threads[i], name, work_through, &batch);
+		thread_start(&threads[i], name, parallel_thread, &batch);
 	for (size_t i = 0; i < n_threads; i++)
 		thread_join(threads[i]);
 }

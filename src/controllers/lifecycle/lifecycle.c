@@ -13,7 +13,6 @@
 #include "controllers/lifecycle/internal.h"
 #include "controllers/lookup.h"
 #include "controllers/pace.h"
-#include "controllers/running.h"
 
 enum {
 	ROUND_TIMEOUT_S = 120,
@@ -314,7 +313,6 @@ lifecycle_controller_new(struct controller_env *env, const struct lifecycle_conf
 	c->began_boot_ns = clock_boot(env->clock);
 	mutex_init(&c->mu);
 	cond_init(&c->changed);
-	metric_set(running_metric("cloud-node-lifecycle"), 1);
 	cancel_hook(env->cancel, lifecycle_on_cancel, c);
 	store_add_handler(env->nodes, (struct store_handler){ lifecycle_on_change, c });
 	thread_start(&c->thread, "lifecycle", lifecycle_thread, c);

@@ -1,11 +1,16 @@
-/* controllers/node/addresses.c: see addresses.h. */
+/* controllers/node/addresses.c: merges the addresses of the cloud with those that the kubelet was
+ * given; see addresses.h.
+ *
+ * The rules and the error texts are those of k8s.io/cloud-provider (node/helpers/address.go) and of
+ * the kubelet's parser for --node-ip, which put the annotation on the node.
+ */
 #include "controllers/node/addresses.h"
 
 #include "base/ip.h"
 
 static const struct str type_hostname = STR("Hostname");
 
-/* kubelet's --node-ip: one IP, or one of each family */
+/* The kubelet's --node-ip: one IP, or one of each family. */
 struct provided_ips {
 	struct ip ips[2];
 	struct str texts[2];
@@ -27,7 +32,7 @@ parse_one_provided(struct str text, struct provided_ips *p, struct error *err)
 	return true;
 }
 
-/* Strict, as the kubelet's own parser: elements are not trimmed, so "a, b" is refused. */
+/* As strict as the kubelet's own parser: elements are not trimmed, so "a, b" is refused. */
 static bool
 parse_provided(struct str annotation, struct provided_ips *ret, struct error *err)
 {
@@ -54,7 +59,7 @@ has_type(const struct address *items, size_t n, struct str type)
 	return false;
 }
 
-/* Appends those whose text is that IP, in whatever spelling; how many. */
+/* Appends the addresses that are this IP, in any spelling. Returns how many there are. */
 static size_t
 add_matching(struct address_list *to, const struct address *from, size_t n, const struct ip *wanted)
 {
@@ -69,8 +74,8 @@ add_matching(struct address_list *to, const struct address *from, size_t n, cons
 	return to->n - before;
 }
 
-/* Those matching the provided IPs come first, with the cloud's spelling; other entries of their
- * types vanish. */
+/* Addresses that match the provided IPs come first, in the spelling of the cloud. Other addresses
+ * of their types are dropped. */
 static bool
 filter_provided(const struct address *all, size_t n, struct str annotation, struct arena *arena,
                 struct address_list *ret, struct error *err)
@@ -98,7 +103,7 @@ filter_provided(const struct address *all, size_t n, struct str annotation, stru
 	return true;
 }
 
-/* The kubelet's hostname survives where the cloud names none. */
+/* The Hostname that the kubelet has set stays if the cloud names none. */
 static struct address_list
 with_hostnames(const struct node *node, const struct instance *instance, struct arena *arena)
 {
@@ -125,8 +130,8 @@ addresses_plan(const struct node *node, const struct instance *instance, struct 
 	const struct str *provided = node_annotation(node, STR(NODE_ANNOTATION_PROVIDED_IP));
 	struct address_list all;
 
-	/* checked against the cloud's list alone first: a Hostname of the node must not satisfy
-	 * it */
+	/* The provided IP must be in the cloud's list, so it is checked before the node's own
+	 * Hostname is added. */
 	if (provided && !filter_provided(instance->addresses, instance->n_addresses, *provided,
 	                                 arena, &all, err))
 		return err_wrap(err, "provided node ip for node \"%" STR_FMT "\" is not valid",
@@ -142,7 +147,7 @@ addresses_plan(const struct node *node, const struct instance *instance, struct 
 	return true;
 }
 
-/* the i-th entry of a type, or NULL */
+/* Returns the nth address of a type, or NULL. */
 static const struct address *
 nth_of_type(const struct address *items, size_t n, struct str type, size_t nth)
 {

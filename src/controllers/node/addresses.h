@@ -1,4 +1,4 @@
-/* controllers/node/addresses.h: which addresses a node should have. Pure functions
+/* controllers/node/addresses.h: which addresses a node is to have. Pure functions
  * (docs/spec/framework.md, "Provided node IP" and "Addresses"). */
 #ifndef CCMD_CONTROLLERS_NODE_ADDRESSES_H
 #define CCMD_CONTROLLERS_NODE_ADDRESSES_H
@@ -11,18 +11,19 @@ struct address_list {
 	size_t n;
 };
 
-/** The list to write: the cloud's addresses; the node's own Hostname entries behind them where the
- * cloud names none; then, where the kubelet was given --node-ip, only the matching ones of those
- * types, first. An empty list means that the cloud gave none: the node keeps what it has.
+/** Plans the list to write. It has the addresses of the cloud. If the cloud names no Hostname,
+ * those of the node are appended. If the kubelet was started with --node-ip, the addresses that
+ * match it come first, and other addresses of their types are dropped. An empty list means that the
+ * cloud gave no addresses: the node keeps its own.
  *
- * ERR_INVALID when the annotation is malformed, or names an IP that the cloud does not list; also
- * with an empty list from the cloud. Views point into node and instance; the array is in the
- * arena. */
+ * ERR_INVALID: the annotation is malformed, or names an IP that the cloud does not list (or lists
+ * nothing). Views point into node and instance; the array is in the arena. */
 NODISCARD bool addresses_plan(const struct node *node, const struct instance *instance,
                               struct arena *arena, struct address_list *ret, struct error *err);
 
-/** Are they the same, type by type? Within a type the order counts, between types it does not: an
- * order that differs only there would be written at every turn for nothing. */
+/** Are the lists equal, type by type? The order within a type counts, because the first address of
+ * a type is the one that is used. The order between types means nothing, and a difference only
+ * there is not worth a write. */
 bool addresses_equal(const struct address *a, size_t n_a, const struct address *b, size_t n_b);
 
 #endif

@@ -1,10 +1,11 @@
-/* controllers/node/labels.c: see labels.h. */
+/* controllers/node/labels.c: compares the labels of a node with those of its machine; see labels.h.
+ */
 #include "controllers/node/labels.h"
 
 #include "base/log.h"
 
-/* beta is the source of truth, as the Go controllers have it (docs/spec/framework.md,
- * "Labels afterwards") */
+/* The beta label is the source of truth, as in the Go controllers (docs/spec/framework.md, "Labels
+ * afterwards"). */
 static const struct {
 	struct str beta, ga;
 } label_pairs[] = {
@@ -41,7 +42,7 @@ plan_additional(const struct node *node, const struct label *label, struct label
 	const struct str *now = node_label(node, label->key);
 
 	if (labels_is_reserved(label->key))
-		log_warn("label from the cloud is Kubernetes' own, ignoring",
+		log_warn("label from the cloud is reserved for Kubernetes, ignoring",
 		         LOG_STR("node", node_name(node)), LOG_STR("label", label->key));
 	else if (now && !str_eq(*now, label->value))
 		log_warn("label from the cloud differs from the node's, ignoring",

@@ -1,4 +1,4 @@
-/* controllers/node/labels.h: which labels a node should get. Pure functions
+/* controllers/node/labels.h: which labels a node is to get. Pure functions
  * (docs/spec/framework.md, "Labels at initialisation" and "Labels afterwards"). */
 #ifndef CCMD_CONTROLLERS_NODE_LABELS_H
 #define CCMD_CONTROLLERS_NODE_LABELS_H
@@ -11,18 +11,19 @@ struct label_list {
 	size_t n;
 };
 
-/** At initialisation: type, zone and region under their beta and GA names, overwriting; further
- * labels of the cloud where the node has no such key and the key is not Kubernetes' own. Only
- * those that differ from the node's are listed. The array is in the arena, texts are borrowed from
- * the instance. */
+/** The labels at initialisation: type, zone and region under their beta and GA names, which replace
+ * those of the node; and further labels of the cloud, unless the node has the key already or the
+ * key is reserved. Only labels that differ from the node's are listed. The array is in the arena;
+ * texts are borrowed from the instance. */
 struct label_list labels_plan(const struct node *node, const struct instance *instance,
                               struct arena *arena);
 
-/** Later: the GA labels follow the beta ones, which are the source of truth. Only those that
- * differ. */
+/** The labels after that: GA labels follow the beta ones, which are the source of truth. Only
+ * labels that differ are listed. */
 struct label_list labels_reconcile(const struct node *node, struct arena *arena);
 
-/** Is that key Kubernetes' own, (^|\.)(kubernetes|k8s)\.io/ ? Clouds may not set those. */
+/** Is this key reserved for Kubernetes: (^|\.)(kubernetes|k8s)\.io/ ? Clouds must not set such
+ * labels. */
 bool labels_is_reserved(struct str key);
 
 #endif

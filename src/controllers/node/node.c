@@ -22,7 +22,6 @@
 #include "controllers/lookup.h"
 #include "controllers/own_writes.h"
 #include "controllers/pace.h"
-#include "controllers/running.h"
 #include "controllers/writes.h"
 #include "kube/patch.h"
 #include "kube/queue.h"
@@ -587,7 +586,6 @@ node_controller_new(struct controller_env *env, const struct node_controller_con
 	                                             env->clock });
 	mutex_init(&c->mu);
 	failure_pause_init(&c->refresh_pause);
-	metric_set(running_metric("cloud-node"), 1);
 	store_add_handler(env->nodes, (struct store_handler){ node_on_change, c });
 	c->workers = xcalloc(config->n_workers, sizeof(*c->workers));
 	for (unsigned i = 0; i < config->n_workers; i++)

@@ -27,7 +27,6 @@
 #include "controllers/route/route_conditions.h"
 #include "controllers/route/route_plan.h"
 #include "controllers/route/route_removals.h"
-#include "controllers/running.h"
 
 enum {
 	RUN_TIMEOUT_S = 300,
@@ -502,7 +501,6 @@ route_controller_new(struct controller_env *env, const struct route_controller_c
 	c->conditions = route_conditions_new(env);
 	mutex_init(&c->mu);
 	cond_init(&c->woken);
-	metric_set(running_metric("route"), 1);
 	store_add_handler(env->nodes, (struct store_handler){ route_on_node, c });
 	thread_start(&c->thread, "routes", route_thread, c);
 	return c;

@@ -10,7 +10,6 @@
 #include "base/log.h"
 #include "controllers/failure.h"
 #include "controllers/pace.h"
-#include "controllers/running.h"
 #include "controllers/service/service_internal.h"
 
 enum {
@@ -509,7 +508,6 @@ service_controller_new(struct controller_env *env, const struct service_controll
 	mutex_init(&c->mu);
 	cond_init(&c->adopted);
 	failure_pause_init(&c->adopt_pause);
-	metric_set(running_metric("service"), 1);
 	store_add_handler(env->services, (struct store_handler){ service_on_change, c });
 	store_add_handler(env->nodes, (struct store_handler){ service_on_node, c });
 	c->workers = xcalloc(config->n_workers, sizeof(*c->workers));
