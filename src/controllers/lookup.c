@@ -12,6 +12,7 @@
 #include "base/array.h"
 #include "base/event_kind.h"
 #include "base/map.h"
+#include "base/single_flight.h"
 #include "base/watchdog.h"
 #include "base/thread.h"
 #include "controllers/node_ref.h"
@@ -22,15 +23,9 @@ EVENT_KIND(
 	duplicate_event, COMPONENT, "DuplicateProviderID", true, "Node",
 	"Two nodes claim one machine: neither is changed or deleted until one of them is removed.");
 
-enum batch_state {
-	BATCH_PENDING,
-	BATCH_RUNNING,
-	BATCH_DONE,
-};
-
 struct batch {
-	unsigned n_refs;        /* mu of the lookup */
-	enum batch_state state; /* mu */
+	unsigned n_refs; /* mu of the lookup's flight */
+	uint64_t run;    /* its number among the flight's runs */
 	int64_t not_before_boot_ns;
 	struct node **nodes; /* references, until done; position is the index in the look */
 	size_t n, cap;
@@ -44,19 +39,19 @@ struct batch {
 
 struct lookup {
 	struct lookup_config config;
-	pthread_mutex_t mu;
-	pthread_cond_t changed;
-	struct batch *pending, *running, *done; /* mu; each holds a reference */
+	struct single_flight flight;            /* one look at a time */
+	struct batch *pending, *running, *done; /* the flight's mu; each holds a reference */
 };
 
 /* ---- batches: under the lookup's lock, or owned by one thread ---- */
 
 static struct batch *
-batch_new(void)
+batch_new(uint64_t run)
 {
 	struct batch *b = xcalloc(1, sizeof(*b));
 
 	b->n_refs = 1;
+	b->run = run;
 	return b;
 }
 
@@ -241,21 +236,20 @@ lookup_start(struct lookup *l, struct call *call)
 {
 	struct batch *b = l->running = TAKE(l->pending);
 
-	b->state = BATCH_RUNNING;
+	single_flight_begin(&l->flight);
 	b->not_before_boot_ns = clock_boot(l->config.clock);
-	mutex_unlock(&l->mu);
+	mutex_unlock(&l->flight.mu);
 	if (l->config.adds_new_nodes)
 		add_new_nodes(b, l->config.nodes);
 	lookup_run(l, call, b);
 	batch_drop_nodes(b);
-	mutex_lock(&l->mu);
-	b->state = BATCH_DONE;
+	mutex_lock(&l->flight.mu);
 	l->running = NULL;
 	if (b->is_good) {
 		batch_unref(l->done);
 		l->done = batch_ref(b);
 	}
-	cond_broadcast(&l->changed);
+	single_flight_end(&l->flight);
 	batch_unref(b);
 }
 
@@ -267,7 +261,7 @@ lookup_join(struct lookup *l, struct node *const nodes[], size_t n, int64_t not_
 		return batch_ref(l->done);
 	/* The running batch cannot be searched: its own thread may still add nodes to it. */
 	if (!l->pending)
-		l->pending = batch_new();
+		l->pending = batch_new(single_flight_next(&l->flight));
 	for (size_t i = 0; i < n; i++)
 		batch_add(l->pending, nodes[i]);
 	return batch_ref(l->pending);
@@ -276,17 +270,13 @@ lookup_join(struct lookup *l, struct node *const nodes[], size_t n, int64_t not_
 static bool
 wait_done(struct lookup *l, struct call *call, struct batch *b, struct error *err)
 {
-	while (b->state != BATCH_DONE) {
-		if (cancel_is_fired(call->cancel))
-			return err_set(err, ERR_CANCELLED,
-			               "cancelled while waiting for a look at the cloud");
-		watchdog_extend(call->deadline_mono_ns);
-		if (b->state == BATCH_PENDING && !l->running)
-			lookup_start(l, call);
-		else if (!clock_wait(l->config.clock, &l->changed, &l->mu, call->deadline_mono_ns))
-			return err_set(err, ERR_TIMEOUT,
-			               "timed out waiting for a look at the cloud");
-	}
+	bool is_turn;
+
+	watchdog_extend(call->deadline_mono_ns);
+	if (!single_flight_wait(&l->flight, call, b->run, "a look at the cloud", &is_turn, err))
+		return false;
+	if (is_turn)
+		lookup_start(l, call);
 	return true;
 }
 
@@ -302,16 +292,6 @@ fill_answer(const struct batch *b, struct node *const nodes[], size_t n, struct 
 		assert(is_there);
 		(void)is_there;
 	}
-}
-
-static void
-lookup_wake_all(void *lookup)
-{
-	struct lookup *l = lookup;
-
-	mutex_lock(&l->mu);
-	cond_broadcast(&l->changed);
-	mutex_unlock(&l->mu);
 }
 
 /* The running batch may hold these nodes, as new ones: waits for it before another is started. Only
@@ -354,8 +334,8 @@ bool
 lookup_ask(struct lookup *l, struct call *call, struct node *const nodes[], size_t n,
            int64_t not_before_boot_ns, struct look_answer *ret, struct error *err)
 {
-	WITH_HOOK(call->cancel, lookup_wake_all, l);
-	WITH_LOCK(&l->mu);
+	WITH_HOOK(call->cancel, single_flight_wake, &l->flight);
+	WITH_LOCK(&l->flight.mu);
 
 	return lookup_ask_locked(l, call, nodes, n, not_before_boot_ns, ret, err);
 }
@@ -368,8 +348,7 @@ lookup_new(const struct lookup_config *config)
 	struct lookup *l = xcalloc(1, sizeof(*l));
 
 	l->config = *config;
-	mutex_init(&l->mu);
-	cond_init(&l->changed);
+	single_flight_init(&l->flight);
 	return l;
 }
 
@@ -380,15 +359,14 @@ lookup_free(struct lookup *l)
 		return;
 	batch_unref(l->pending);
 	batch_unref(l->done);
-	cond_destroy(&l->changed);
-	mutex_destroy(&l->mu);
+	single_flight_fini(&l->flight);
 	free(l);
 }
 
 void
 lookup_forget(struct lookup *l)
 {
-	WITH_LOCK(&l->mu);
+	WITH_LOCK(&l->flight.mu);
 	batch_unref(l->done);
 	l->done = NULL;
 }

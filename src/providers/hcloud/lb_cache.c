@@ -13,6 +13,7 @@
 #include "base/alloc.h"
 #include "base/limits.h"
 #include "base/map.h"
+#include "base/single_flight.h"
 #include "base/watchdog.h"
 #include "base/thread.h"
 #include "cloud/host.h"
@@ -25,12 +26,6 @@
 /* The event rate limit of one object permits one event in this time. */
 #define REPORT_HOLD_NS (300 * NS_PER_SEC)
 
-enum reading_state {
-	READING_PENDING,
-	READING_RUNNING,
-	READING_DONE,
-};
-
 /* What a reading covers: the balancer with that id, those with that UID, all. */
 enum reading_scope {
 	SCOPE_ONE,
@@ -39,8 +34,8 @@ enum reading_scope {
 };
 
 struct hz_reading {
-	unsigned n_refs;          /* mu of the cache */
-	enum reading_state state; /* mu */
+	unsigned n_refs;          /* mu of the cache's flight */
+	uint64_t run;             /* its number among the flight's runs */
 	enum reading_scope scope; /* mu while pending; then fixed, as is all that follows */
 	bool is_adoption;
 	struct arena arena;
@@ -69,14 +64,13 @@ struct entry {
 struct hz_lb_cache {
 	struct hz_api *api;
 	struct clock *clock;
-	pthread_mutex_t mu;
-	pthread_cond_t changed;
+	struct single_flight flight; /* one reading at a time; its mu guards all that follows */
 	uint64_t now; /* mu; counts questions, readings and changes: no clock is fine enough */
 	struct map entries; /* mu; by UID */
 	struct map by_key;  /* mu; of those entries the one that has the key now: its UID is the
 	                       Service's */
-	struct hz_reading *pending, *running; /* mu; each holds a reference */
-	struct hz_reading *all;               /* mu; the last list of all; NULL: none */
+	struct hz_reading *pending; /* mu; a reference */
+	struct hz_reading *all;     /* mu; the last list of all; NULL: none */
 };
 
 /* ---- readings: with the lock held ---- */
@@ -232,18 +226,16 @@ file_reading(struct hz_lb_cache *c, struct hz_reading *r)
 static void
 start_reading(struct hz_lb_cache *c, struct call *call)
 {
-	struct hz_reading *r = c->running = TAKE(c->pending);
+	struct hz_reading *r = TAKE(c->pending);
 
-	r->state = READING_RUNNING;
+	single_flight_begin(&c->flight);
 	r->began = ++c->now;
 	r->began_ns = clock_mono(c->clock);
-	mutex_unlock(&c->mu);
+	mutex_unlock(&c->flight.mu);
 	run_reading(c, call, r);
-	mutex_lock(&c->mu);
-	r->state = READING_DONE;
-	c->running = NULL;
+	mutex_lock(&c->flight.mu);
 	file_reading(c, r);
-	cond_broadcast(&c->changed);
+	single_flight_end(&c->flight);
 	assert(r->n_refs > 1); /* the caller on whose thread this runs has one */
 	reading_unref(r);
 }
@@ -257,6 +249,7 @@ join_reading(struct hz_lb_cache *c, struct str uid, int64_t id)
 	if (!r) {
 		r = c->pending = xcalloc(1, sizeof(*r));
 		r->n_refs = 1;
+		r->run = single_flight_next(&c->flight);
 		r->uid = arena_str(&r->arena, uid);
 		r->id = id;
 		r->scope = uid.len == 0 ? SCOPE_ALL : id > 0 ? SCOPE_ONE : SCOPE_UID;
@@ -271,30 +264,16 @@ join_reading(struct hz_lb_cache *c, struct str uid, int64_t id)
 static bool
 wait_done(struct hz_lb_cache *c, struct call *call, struct hz_reading *r, struct error *err)
 {
-	while (r->state != READING_DONE) {
-		if (cancel_is_fired(call->cancel))
-			return err_set(err, ERR_CANCELLED,
-			               "cancelled while waiting for the load balancers");
-		watchdog_extend(call->deadline_mono_ns);
-		if (r->state == READING_PENDING && !c->running)
-			start_reading(c, call);
-		else if (!clock_wait(c->clock, &c->changed, &c->mu, call->deadline_mono_ns))
-			return err_set(err, ERR_TIMEOUT,
-			               "timed out waiting for the load balancers");
-	}
+	bool is_turn;
+
+	watchdog_extend(call->deadline_mono_ns);
+	if (!single_flight_wait(&c->flight, call, r->run, "the load balancers", &is_turn, err))
+		return false;
+	if (is_turn)
+		start_reading(c, call);
 	if (!r->is_good)
 		*err = r->error;
 	return r->is_good;
-}
-
-static void
-wake_all(void *cache)
-{
-	struct hz_lb_cache *c = cache;
-
-	mutex_lock(&c->mu);
-	cond_broadcast(&c->changed);
-	mutex_unlock(&c->mu);
 }
 
 /* ---- lookups ---- */
@@ -350,8 +329,8 @@ hz_lb_cache_find(struct hz_lb_cache *c, struct call *call, struct str uid, enum 
                  struct hz_found *ret, struct error *err)
 {
 	struct hz_reading *r;
-	WITH_HOOK(call->cancel, wake_all, c);
-	WITH_LOCK(&c->mu);
+	WITH_HOOK(call->cancel, single_flight_wake, &c->flight);
+	WITH_LOCK(&c->flight.mu);
 
 	hz_count_operations("hcops/LoadBalancerOps.GetByK8SServiceUID", 1);
 	if (!find_locked(c, call, uid, age, &r, err))
@@ -367,7 +346,7 @@ hz_found_fini(struct hz_found *found)
 {
 	if (!found->reading)
 		return;
-	WITH_LOCK(&found->cache->mu);
+	WITH_LOCK(&found->cache->flight.mu);
 	reading_unref(TAKE(found->reading));
 }
 
@@ -377,8 +356,8 @@ read_all(struct hz_lb_cache *c, struct call *call, bool is_adoption, struct hz_r
          struct error *err)
 {
 	struct hz_reading *r;
-	WITH_HOOK(call->cancel, wake_all, c);
-	WITH_LOCK(&c->mu);
+	WITH_HOOK(call->cancel, single_flight_wake, &c->flight);
+	WITH_LOCK(&c->flight.mu);
 
 	r = join_reading(c, STR_EMPTY, 0);
 	r->is_adoption |= is_adoption;
@@ -398,7 +377,7 @@ hz_lb_cache_count_ours(struct hz_lb_cache *c, struct call *call, unsigned *ret, 
 
 	if (!read_all(c, call, false, &r, err))
 		return false;
-	WITH_LOCK(&c->mu);
+	WITH_LOCK(&c->flight.mu);
 	for (size_t i = 0; i < r->list.n; i++) {
 		const struct entry *e = map_get(&c->entries, r->list.lbs[i].uid);
 
@@ -428,7 +407,7 @@ hz_lb_cache_count_serving(struct hz_lb_cache *c, struct call *call, const struct
 	for (size_t i = 0; i < r->list.n; i++)
 		n += is_serving(&r->list.lbs[i], host);
 	*ret = n;
-	WITH_LOCK(&c->mu);
+	WITH_LOCK(&c->flight.mu);
 	reading_unref(r);
 	return true;
 }
@@ -447,7 +426,7 @@ hz_lb_cache_adopt(struct hz_lb_cache *c, struct call *call, const struct lb_spec
 		return true;
 	if (!read_all(c, call, true, &r, err))
 		return false;
-	WITH_LOCK(&c->mu);
+	WITH_LOCK(&c->flight.mu);
 	reading_unref(r);
 	return true;
 }
@@ -457,7 +436,7 @@ hz_lb_cache_track(struct hz_lb_cache *c, const struct lb_spec *spec)
 {
 	CLEANUP(buf_fini) struct buf key = BUF_INIT(LIMIT_NAME * 2 + 2);
 	struct entry *e;
-	WITH_LOCK(&c->mu);
+	WITH_LOCK(&c->flight.mu);
 
 	e = entry_make(c, spec->uid);
 	e->is_live = true;
@@ -471,7 +450,7 @@ void
 hz_lb_cache_untrack(struct hz_lb_cache *c, struct str uid)
 {
 	struct entry *e;
-	WITH_LOCK(&c->mu);
+	WITH_LOCK(&c->flight.mu);
 
 	e = map_remove(&c->entries, uid);
 	if (!e)
@@ -485,7 +464,7 @@ bool
 hz_lb_cache_is_live(struct hz_lb_cache *c, struct str uid)
 {
 	const struct entry *e;
-	WITH_LOCK(&c->mu);
+	WITH_LOCK(&c->flight.mu);
 
 	e = map_get(&c->entries, uid);
 	return e && e->is_live;
@@ -514,7 +493,7 @@ hz_lb_cache_find_namesake(struct hz_lb_cache *c, const struct lb_spec *spec, str
 	                              STR_ARG(spec->service));
 	struct str other;
 	void *value;
-	WITH_LOCK(&c->mu);
+	WITH_LOCK(&c->flight.mu);
 
 	for (size_t pos = 0; map_next(&c->by_key, &pos, &other, &value);) {
 		const struct entry *e = value;
@@ -532,7 +511,7 @@ void
 hz_lb_cache_note_change(struct hz_lb_cache *c, struct str uid, int64_t id)
 {
 	struct entry *e;
-	WITH_LOCK(&c->mu);
+	WITH_LOCK(&c->flight.mu);
 
 	e = entry_make(c, uid);
 	e->changed = ++c->now;
@@ -543,7 +522,7 @@ hz_lb_cache_note_change(struct hz_lb_cache *c, struct str uid, int64_t id)
 void
 hz_lb_cache_set_action(struct hz_lb_cache *c, struct str uid, struct hz_action action)
 {
-	WITH_LOCK(&c->mu);
+	WITH_LOCK(&c->flight.mu);
 
 	entry_make(c, uid)->action = action;
 }
@@ -552,7 +531,7 @@ struct hz_action
 hz_lb_cache_action(struct hz_lb_cache *c, struct str uid)
 {
 	const struct entry *e;
-	WITH_LOCK(&c->mu);
+	WITH_LOCK(&c->flight.mu);
 
 	e = map_get(&c->entries, uid);
 	return e ? e->action : (struct hz_action){ 0 };
@@ -563,7 +542,7 @@ hz_lb_cache_wait_ns(struct hz_lb_cache *c, struct str uid)
 {
 	int64_t now_ns = hz_api_uptime_ns(c->api);
 	struct entry *e;
-	WITH_LOCK(&c->mu);
+	WITH_LOCK(&c->flight.mu);
 
 	e = entry_make(c, uid);
 	if (e->wait_began_ns == 0)
@@ -575,7 +554,7 @@ void
 hz_lb_cache_end_wait(struct hz_lb_cache *c, struct str uid)
 {
 	struct entry *e;
-	WITH_LOCK(&c->mu);
+	WITH_LOCK(&c->flight.mu);
 
 	e = map_get(&c->entries, uid);
 	if (e)
@@ -587,7 +566,7 @@ hz_lb_cache_should_report_hold(struct hz_lb_cache *c, struct str uid)
 {
 	int64_t now_ns = clock_mono(c->clock);
 	struct entry *e;
-	WITH_LOCK(&c->mu);
+	WITH_LOCK(&c->flight.mu);
 
 	e = entry_make(c, uid);
 	if (now_ns < e->report_hold_ns)
@@ -601,7 +580,7 @@ hz_lb_cache_is_first_notice(struct hz_lb_cache *c, struct str uid)
 {
 	struct entry *e;
 	bool was_notified;
-	WITH_LOCK(&c->mu);
+	WITH_LOCK(&c->flight.mu);
 
 	e = entry_make(c, uid);
 	was_notified = e->is_notified;
@@ -618,8 +597,7 @@ hz_lb_cache_new(struct hz_api *api, struct clock *clock)
 
 	c->api = api;
 	c->clock = clock;
-	mutex_init(&c->mu);
-	cond_init(&c->changed);
+	single_flight_init(&c->flight);
 	return c;
 }
 
@@ -637,7 +615,6 @@ hz_lb_cache_free(struct hz_lb_cache *c)
 	map_fini(&c->entries);
 	reading_unref(c->pending);
 	reading_unref(c->all);
-	cond_destroy(&c->changed);
-	mutex_destroy(&c->mu);
+	single_flight_fini(&c->flight);
 	free(c);
 }
