@@ -19,6 +19,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/metrics.h"
+#include "base/single_flight.h"
 #include "base/thread.h"
 #include "http/http.h"
 
@@ -52,13 +53,10 @@ METRIC_FAMILY(
 struct exec_plugin {
 	const struct kube_config *config;
 	struct clock *clock;
-	struct cancel *cancel; /* of its runs */
-	pthread_mutex_t mu;
-	pthread_cond_t ended;              /* a run */
+	struct cancel *cancel;             /* of its runs */
+	struct single_flight flight;       /* one run at a time; mu below is its lock */
 	pthread_t thread;                  /* mu */
 	bool has_thread;                   /* mu: to be joined */
-	bool is_running;                   /* mu */
-	uint64_t n_runs;                   /* mu: that ended */
 	bool has_failed;                   /* mu: the last one did, with: */
 	struct error failure;              /* mu */
 	int64_t next_run_boot_ns;          /* mu: not before */
@@ -188,7 +186,7 @@ add_member(struct buf *b, const char *name, struct str text)
 static void
 add_ca(struct exec_plugin *p, struct buf *b)
 {
-	WITH_LOCK(&p->mu);
+	WITH_LOCK(&p->flight.mu);
 
 	if (p->ca_pem.len == 0)
 		return;
@@ -261,7 +259,7 @@ static bool
 may_hint(struct exec_plugin *p)
 {
 	int64_t now_ns = clock_boot(p->clock);
-	WITH_LOCK(&p->mu);
+	WITH_LOCK(&p->flight.mu);
 
 	if (now_ns >= p->hints_end_boot_ns) {
 		p->hints_end_boot_ns = now_ns + HINT_PERIOD_NS;
@@ -386,15 +384,13 @@ run(void *plugin)
 	struct exec_credential fresh = { 0 };
 	struct error err = { 0 };
 	bool is_ok = obtain(p, &fresh, &err);
-	WITH_LOCK(&p->mu);
+	WITH_LOCK(&p->flight.mu);
 
 	if (is_ok)
 		adopt(p, &fresh);
 	p->failure = err;
 	p->has_failed = !is_ok;
-	p->is_running = false;
-	p->n_runs++;
-	cond_broadcast(&p->ended);
+	single_flight_end(&p->flight);
 	return NULL;
 }
 
@@ -405,7 +401,7 @@ start_run(struct exec_plugin *p)
 	if (p->has_thread)
 		thread_join(p->thread); /* which has nothing left to do but to leave the lock */
 	p->has_thread = true;
-	p->is_running = true;
+	single_flight_begin(&p->flight);
 	p->next_run_boot_ns = clock_boot(p->clock) + RUN_DISTANCE_NS;
 	thread_start(&p->thread, "exec", run, p);
 }
@@ -429,32 +425,19 @@ may_run(const struct exec_plugin *p)
 	return clock_boot(p->clock) >= p->next_run_boot_ns;
 }
 
-static void
-wake(void *plugin)
-{
-	struct exec_plugin *p = plugin;
-	WITH_LOCK(&p->mu);
-
-	cond_broadcast(&p->ended);
-}
-
 /* Until the run under way has ended. */
 static bool
 wait_for_run(struct exec_plugin *p, const struct call *call, struct error *err)
 {
-	uint64_t n_before = p->n_runs;
+	uint64_t run = single_flight_running(&p->flight);
 
-	while (p->n_runs == n_before) {
-		if (cancel_is_fired(call->cancel))
-			return err_set(err, ERR_CANCELLED, "cancelled");
-		if (!clock_wait(call->clock, &p->ended, &p->mu, call->deadline_mono_ns) &&
-		    p->n_runs == n_before)
-			return err_set(err, ERR_TIMEOUT,
-			               "exec plugin: %s has not ended in time%s%s",
-			               p->config->exec->argv[0], p->has_failed ? "; before: " : "",
-			               p->has_failed ? p->failure.msg : "");
-	}
-	return true;
+	if (single_flight_wait(&p->flight, call, run, "the exec plugin", NULL, err))
+		return true;
+	if (err->code != ERR_TIMEOUT)
+		return false;
+	return err_set(err, ERR_TIMEOUT, "exec plugin: %s has not ended in time%s%s",
+	               p->config->exec->argv[0], p->has_failed ? "; before: " : "",
+	               p->has_failed ? p->failure.msg : "");
 }
 
 /* What can be had without another run: a credential, be it old, or the last run's failure. */
@@ -480,9 +463,9 @@ ensure_credential(struct exec_plugin *p, const struct call *call, struct error *
 {
 	if (is_valid(p, EARLY_NS))
 		return true;
-	if (!p->is_running && may_run(p))
+	if (!single_flight_running(&p->flight) && may_run(p))
 		start_run(p);
-	if (p->is_running && !wait_for_run(p, call, err))
+	if (single_flight_running(&p->flight) && !wait_for_run(p, call, err))
 		return false;
 	return make_do(p, err);
 }
@@ -491,7 +474,7 @@ static bool
 get_token(struct exec_plugin *p, const struct call *call, struct buf *ret, uint64_t *ret_generation,
           struct error *err)
 {
-	WITH_LOCK(&p->mu);
+	WITH_LOCK(&p->flight.mu);
 
 	if (!ensure_credential(p, call, err))
 		return false;
@@ -504,7 +487,7 @@ bool
 exec_plugin_token(struct exec_plugin *p, const struct call *call, struct buf *ret,
                   uint64_t *ret_generation, struct error *err)
 {
-	WITH_HOOK(call->cancel, wake, p);
+	WITH_HOOK(call->cancel, single_flight_wake, &p->flight);
 
 	return get_token(p, call, ret, ret_generation, err);
 }
@@ -512,7 +495,7 @@ exec_plugin_token(struct exec_plugin *p, const struct call *call, struct buf *re
 bool
 exec_plugin_rejected(struct exec_plugin *p, uint64_t generation)
 {
-	WITH_LOCK(&p->mu);
+	WITH_LOCK(&p->flight.mu);
 
 	if (p->generation > generation)
 		return true;
@@ -535,7 +518,7 @@ bool
 exec_plugin_certificate(struct exec_plugin *p, uint64_t *generation, struct secret *cert_pem,
                         struct secret *key_pem)
 {
-	WITH_LOCK(&p->mu);
+	WITH_LOCK(&p->flight.mu);
 
 	if (*generation == p->cert_generation)
 		return false;
@@ -548,7 +531,7 @@ exec_plugin_certificate(struct exec_plugin *p, uint64_t *generation, struct secr
 void
 exec_plugin_set_ca(struct exec_plugin *p, struct str ca_pem)
 {
-	WITH_LOCK(&p->mu);
+	WITH_LOCK(&p->flight.mu);
 
 	free(p->ca_memory);
 	p->ca_memory = xstrndup(ca_pem.ptr, ca_pem.len);
@@ -562,7 +545,7 @@ tell_ttl(void *plugin)
 {
 	struct exec_plugin *p = plugin;
 	double ttl = INFINITY;
-	WITH_LOCK(&p->mu);
+	WITH_LOCK(&p->flight.mu);
 
 	if (p->generation > 0 && p->credential.expires_wall_ns != CLOCK_FOREVER)
 		ttl = (double)(p->credential.expires_wall_ns - clock_wall(p->clock)) /
@@ -579,8 +562,7 @@ exec_plugin_new(const struct kube_config *config, struct clock *clock)
 	p->clock = clock;
 	p->cancel = cancel_new();
 	p->ca_pem = config->ca_pem;
-	mutex_init(&p->mu);
-	cond_init(&p->ended);
+	single_flight_init(&p->flight);
 	metrics_on_scrape(tell_ttl, p);
 	return p;
 }
@@ -597,7 +579,6 @@ exec_plugin_free(struct exec_plugin *p)
 	cancel_free(p->cancel);
 	exec_credential_fini(&p->credential);
 	free(p->ca_memory);
-	cond_destroy(&p->ended);
-	mutex_destroy(&p->mu);
+	single_flight_fini(&p->flight);
 	free(p);
 }

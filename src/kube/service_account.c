@@ -12,6 +12,7 @@
 #include "base/backoff.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/single_flight.h"
 #include "base/thread.h"
 
 #define NAMESPACE "kube-system"
@@ -29,10 +30,7 @@ struct service_account {
 	const char *name;
 	struct kube_client *client;
 	struct clock *clock;
-	pthread_mutex_t mu;
-	pthread_cond_t asked;
-	bool is_asking;               /* mu: somebody is */
-	uint64_t n_asked;             /* mu: times somebody did */
+	struct single_flight flight;  /* one request at a time; mu below is its lock */
 	struct error failure;         /* mu: of the last time, if it failed */
 	struct secret token;          /* mu */
 	uint64_t generation;          /* mu */
@@ -198,19 +196,17 @@ ask(struct service_account *a, const struct call *outer, struct error *err)
 	int64_t asked_boot_ns = clock_boot(a->clock), life_ns = 0;
 	bool is_ok;
 
-	a->is_asking = true;
-	mutex_unlock(&a->mu);
+	single_flight_begin(&a->flight);
+	mutex_unlock(&a->flight.mu);
 	is_ok = try_often(a, &call, &token, &life_ns, err);
-	mutex_lock(&a->mu);
+	mutex_lock(&a->flight.mu);
 	if (is_ok)
 		adopt(a, &token, asked_boot_ns, life_ns);
 	else
 		a->renew_boot_ns = clock_boot(a->clock) + AGAIN_NS;
 	if (!is_ok)
 		a->failure = *err;
-	a->is_asking = false;
-	a->n_asked++;
-	cond_broadcast(&a->asked);
+	single_flight_end(&a->flight);
 	return is_ok;
 }
 
@@ -225,17 +221,10 @@ is_usable(const struct service_account *a)
 static bool
 wait_for_other(struct service_account *a, const struct call *call, struct error *err)
 {
-	uint64_t n_before = a->n_asked;
+	uint64_t run = single_flight_running(&a->flight);
 
-	while (a->n_asked == n_before) {
-		if (cancel_is_fired(call->cancel))
-			return err_set(err, ERR_CANCELLED, "cancelled");
-		if (!clock_wait(call->clock, &a->asked, &a->mu, call->deadline_mono_ns) &&
-		    a->n_asked == n_before)
-			return err_set(err, ERR_TIMEOUT,
-			               "no token of service account " NAMESPACE "/%s in time",
-			               a->name);
-	}
+	if (!single_flight_wait(&a->flight, call, run, "a token", NULL, err))
+		return err_wrap(err, "service account " NAMESPACE "/%s", a->name);
 	if (is_usable(a))
 		return true;
 	*err = a->failure;
@@ -258,26 +247,18 @@ static bool
 ensure_token(struct service_account *a, const struct call *call, struct error *err)
 {
 	bool is_due = clock_boot(a->clock) >= a->renew_boot_ns;
+	bool is_asking = single_flight_running(&a->flight) > 0;
 
-	if (is_usable(a) && (!is_due || a->is_asking))
+	if (is_usable(a) && (!is_due || is_asking))
 		return true;
-	return a->is_asking ? wait_for_other(a, call, err) : renew(a, call, err);
-}
-
-static void
-wake(void *account)
-{
-	struct service_account *a = account;
-	WITH_LOCK(&a->mu);
-
-	cond_broadcast(&a->asked);
+	return is_asking ? wait_for_other(a, call, err) : renew(a, call, err);
 }
 
 static bool
 get_token(struct service_account *a, const struct call *call, struct buf *ret,
           uint64_t *ret_generation, struct error *err)
 {
-	WITH_LOCK(&a->mu);
+	WITH_LOCK(&a->flight.mu);
 
 	if (!ensure_token(a, call, err))
 		return false;
@@ -290,7 +271,7 @@ bool
 service_account_token(struct service_account *a, const struct call *call, struct buf *ret,
                       uint64_t *ret_generation, struct error *err)
 {
-	WITH_HOOK(call->cancel, wake, a);
+	WITH_HOOK(call->cancel, single_flight_wake, &a->flight);
 
 	return get_token(a, call, ret, ret_generation, err);
 }
@@ -299,7 +280,7 @@ bool
 service_account_rejected(struct service_account *a, uint64_t generation)
 {
 	int64_t now_ns = clock_boot(a->clock);
-	WITH_LOCK(&a->mu);
+	WITH_LOCK(&a->flight.mu);
 
 	if (a->generation > generation)
 		return true;
@@ -320,8 +301,7 @@ service_account_new(const char *name, struct kube_client *client, struct clock *
 	a->name = name;
 	a->client = client;
 	a->clock = clock;
-	mutex_init(&a->mu);
-	cond_init(&a->asked);
+	single_flight_init(&a->flight);
 	return a;
 }
 
@@ -331,7 +311,6 @@ service_account_free(struct service_account *a)
 	if (!a)
 		return;
 	secret_fini(&a->token);
-	cond_destroy(&a->asked);
-	mutex_destroy(&a->mu);
+	single_flight_fini(&a->flight);
 	free(a);
 }

@@ -15,11 +15,11 @@ enum {
 
 struct world {
 	struct single_flight flight;
-	bool is_gated; /* mu; runs wait for it to be false */
-	int n_inside;  /* mu; runs under way */
+	bool is_gated;  /* mu; runs wait for it to be false */
+	int n_inside;   /* mu; runs under way */
 	int n_overlaps; /* mu; runs that began beside another one */
-	int n_runs;    /* mu */
-	int n_waiting; /* mu; callers that have named their run */
+	int n_runs;     /* mu */
+	int n_waiting;  /* mu; callers that have named their run */
 };
 
 struct caller {
