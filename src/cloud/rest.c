@@ -218,8 +218,7 @@ take_page(struct reading *at, struct call *call, yyjson_val *root, size_t n, str
 }
 
 static bool
-read_page(struct rest *r, struct call *call, struct reading *at,
-          bool (*item)(void *arg, yyjson_val *item, struct error *err), void *arg,
+read_page(struct rest *r, struct call *call, struct reading *at, rest_item_fn *item, void *arg,
           struct error *err)
 {
 	CLEANUP(buf_fini) struct buf target = BUF_INIT(LIMIT_HTTP_URL);
@@ -242,7 +241,7 @@ read_page(struct rest *r, struct call *call, struct reading *at,
 		               STR_ARG(str_head(request.target, 200)), at->list->items);
 	yyjson_arr_foreach(array, i, n, one)
 	{
-		if (!item(arg, one, err))
+		if (!item(arg, call, one, err))
 			return false;
 	}
 	return take_page(at, call, root, yyjson_arr_size(array), err);
@@ -258,9 +257,8 @@ is_complete(const struct reading *at)
 }
 
 bool
-rest_list(struct rest *r, struct call *call, const struct rest_list *list,
-          bool (*item)(void *arg, yyjson_val *item, struct error *err), void *arg,
-          bool *ret_is_complete, struct error *err)
+rest_list(struct rest *r, struct call *call, const struct rest_list *list, rest_item_fn *item,
+          void *arg, bool *ret_is_complete, struct error *err)
 {
 	struct reading at = { .list = list, .token = STR_EMPTY };
 

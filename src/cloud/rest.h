@@ -90,10 +90,12 @@ struct rest_list {
 	const char *total; /* where an answer has the number of all items; NULL: nowhere */
 };
 
-/** Reads a list to its end and hands over its items, one by one, in order. An item is valid only
- * during that call, so its texts have to be copied: json_text_at(call->arena, item, "name").
+/** Takes one item of a list. It is valid only during that time, so its texts have to be copied:
+ * json_text_at(call->arena, item, "name"). False ends the list with its error. */
+typedef bool rest_item_fn(void *arg, struct call *call, yyjson_val *item, struct error *err);
+
+/** Reads a list to its end and hands over its items, one by one, in order.
  *
- * @param item             false ends the list with its error
  * @param ret_is_complete  every item was seen, as far as the answers show: each page gave the same
  *                         total, and as many items came. Without a total: it was one page, or pages
  *                         by token. An offset or a number without a total may miss an item while
@@ -103,7 +105,6 @@ struct rest_list {
  * not end before LIMIT_MACHINES items
  */
 NODISCARD bool rest_list(struct rest *, struct call *, const struct rest_list *list,
-                         bool (*item)(void *arg, yyjson_val *item, struct error *err), void *arg,
-                         bool *ret_is_complete, struct error *err);
+                         rest_item_fn *item, void *arg, bool *ret_is_complete, struct error *err);
 
 #endif

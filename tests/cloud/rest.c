@@ -232,11 +232,12 @@ a_failure_of_one_request_is_no_outage(void **state)
 /* ---- lists ---- */
 
 static bool
-read_item(void *arg, yyjson_val *item, struct error *err)
+read_item(void *arg, struct call *call, yyjson_val *item, struct error *err)
 {
 	struct world *w = arg;
 	int64_t number;
 
+	assert_ptr_equal(call, &w->call);
 	if (json_i64(item, "", &number) != JSON_FOUND)
 		return err_set(err, ERR_INVALID, "no number");
 	buf_addf(&w->read, "%d ", (int)number);

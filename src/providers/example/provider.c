@@ -69,27 +69,21 @@ read_machine(struct call *call, yyjson_val *val, struct machine *ret, struct err
 	return true;
 }
 
-struct machine_reader {
-	struct call *call;
-	struct machine_list *list;
-};
-
 static bool
-add_machine(void *arg, yyjson_val *item, struct error *err)
+add_machine(void *arg, struct call *call, yyjson_val *item, struct error *err)
 {
-	struct machine_reader *reader = arg;
+	struct machine_list *list = arg;
 
-	return read_machine(reader->call, item, machine_list_add(reader->list), err);
+	return read_machine(call, item, machine_list_add(list), err);
 }
 
 static bool
 list_machines(struct cloud *cloud, struct call *call, struct machine_list *ret, struct error *err)
 {
 	const struct rest_list list = { PAGES, .target = "/machines", .items = "machines" };
-	struct machine_reader reader = { call, ret };
 
-	return rest_list(example_of(cloud)->rest, call, &list, add_machine, &reader,
-	                 &ret->is_complete, err);
+	return rest_list(example_of(cloud)->rest, call, &list, add_machine, ret, &ret->is_complete,
+	                 err);
 }
 
 /* A 404 gives ERR_NOT_FOUND, for which the framework may delete the node. */
@@ -158,20 +152,19 @@ read_balancer(struct call *call, yyjson_val *val, struct balancer **ret, struct 
 }
 
 struct balancer_search {
-	struct call *call;
 	struct str name;
 	struct balancer *found;
 };
 
 static bool
-check_balancer(void *arg, yyjson_val *item, struct error *err)
+check_balancer(void *arg, struct call *call, yyjson_val *item, struct error *err)
 {
 	struct balancer_search *search = arg;
 	struct str name;
 
 	if (json_str(item, "name", &name) != JSON_FOUND || !str_eq(name, search->name))
 		return true;
-	return read_balancer(search->call, item, &search->found, err);
+	return read_balancer(call, item, &search->found, err);
 }
 
 static bool
@@ -179,7 +172,7 @@ find(struct cloud *cloud, struct call *call, const struct lb_spec *spec, struct 
      struct error *err)
 {
 	const struct rest_list list = { PAGES, .target = "/balancers", .items = "balancers" };
-	struct balancer_search search = { .call = call, .name = spec->name };
+	struct balancer_search search = { .name = spec->name };
 	bool is_complete;
 
 	if (!rest_list(example_of(cloud)->rest, call, &list, check_balancer, &search, &is_complete,
