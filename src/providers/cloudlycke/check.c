@@ -115,11 +115,12 @@ read_label(struct cl_reader *r, const struct yaml_key *key, const struct yaml_no
 }
 
 void
-cl_read_labels(struct cl_reader *r, UNUSED const struct cl_field *field,
-               const struct yaml_node *node, void *into)
+cl_read_labels(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,
+               void *into)
 {
 	struct cl_machine *machine = CONTAINER_OF((struct label **)into, struct cl_machine, labels);
 
+	(void)field;
 	if (!cl_expect(r, node, "map"))
 		return;
 	if (node->n > LABELS_MAX) {
@@ -163,12 +164,13 @@ read_ip(struct cl_reader *r, const struct yaml_node *node, struct str text, stru
 }
 
 void
-cl_read_address(struct cl_reader *r, UNUSED const struct cl_field *field,
-                const struct yaml_node *node, void *into)
+cl_read_address(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,
+                void *into)
 {
 	struct address *address = CONTAINER_OF((struct str *)into, struct address, address);
 	struct str text;
 
+	(void)field;
 	if (!cl_expect_string(r, node, &text) || address->type.len == 0)
 		return;
 	if (str_ends(address->type, STR("IP")))
@@ -195,11 +197,12 @@ cl_read_power(struct cl_reader *r, const struct cl_field *field, const struct ya
 }
 
 void
-cl_read_percent(struct cl_reader *r, UNUSED const struct cl_field *field,
-                const struct yaml_node *node, void *into)
+cl_read_percent(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,
+                void *into)
 {
 	struct str text;
 
+	(void)field;
 	if (!cl_expect_string(r, node, &text))
 		return;
 	if (!str_ends(text, STR("%")) || !str_to_i64(str_head(text, text.len - 1), 0, 100, into))
@@ -207,11 +210,13 @@ cl_read_percent(struct cl_reader *r, UNUSED const struct cl_field *field,
 }
 
 void
-cl_read_count(struct cl_reader *r, UNUSED const struct cl_field *field,
-              const struct yaml_node *node, UNUSED void *into)
+cl_read_count(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,
+              void *into)
 {
 	int64_t count;
 
+	(void)field;
+	(void)into;
 	if (cl_expect(r, node, "number") && !str_to_i64(node->text, 1, INT32_MAX, &count))
 		cl_complain_of(r, node, node->text, "is not a whole number of at least 1");
 }
@@ -242,9 +247,11 @@ is_quantity(struct str s)
 }
 
 void
-cl_read_quantity(struct cl_reader *r, UNUSED const struct cl_field *field,
-                 const struct yaml_node *node, UNUSED void *into)
+cl_read_quantity(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,
+                 void *into)
 {
+	(void)field;
+	(void)into;
 	if (strcmp(yaml_kind_name(node), "number") != 0 && !cl_expect(r, node, "string"))
 		return;
 	if (!is_quantity(node->text))
@@ -252,11 +259,12 @@ cl_read_quantity(struct cl_reader *r, UNUSED const struct cl_field *field,
 }
 
 void
-cl_read_hook(struct cl_reader *r, UNUSED const struct cl_field *field, const struct yaml_node *node,
+cl_read_hook(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,
              void *into)
 {
 	struct str text;
 
+	(void)field;
 	if (!cl_expect_string(r, node, &text))
 		return;
 	if (!str_starts(text, STR("/")))
@@ -276,11 +284,12 @@ is_plain_path(struct str s)
 }
 
 void
-cl_read_plain_path(struct cl_reader *r, UNUSED const struct cl_field *field,
-                   const struct yaml_node *node, void *into)
+cl_read_plain_path(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,
+                   void *into)
 {
 	struct str text;
 
+	(void)field;
 	if (!cl_expect_string(r, node, &text))
 		return;
 	if (!is_plain_path(text))
@@ -431,12 +440,13 @@ parse_single(struct str text, struct cl_block *ret)
 }
 
 static void
-read_block(struct cl_reader *r, UNUSED const struct cl_field *field, const struct yaml_node *node,
+read_block(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,
            void *item)
 {
 	struct cl_block block;
 	struct str text;
 
+	(void)field;
 	if (!cl_expect_string(r, node, &text))
 		return;
 	if (!parse_single(text, &block) && !parse_network(text, &block) &&

@@ -80,10 +80,11 @@ claim_name(struct cl_reader *r, const struct yaml_node *node, struct map *names,
 
 static void
 read_exactly(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,
-             UNUSED void *into)
+             void *into)
 {
 	struct str text;
 
+	(void)into;
 	if (!cl_expect_string(r, node, &text))
 		return;
 	if (!str_eq_c(text, field->rule->complaint))
@@ -115,23 +116,26 @@ static const struct cl_field state_fields[] = {
 };
 
 static void
-read_cloud(struct cl_reader *r, UNUSED const struct cl_field *field, const struct yaml_node *node,
+read_cloud(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,
            void *into)
 {
+	(void)field;
 	cl_read_map(r, node, cloud_fields, ARRAY_LEN(cloud_fields), into);
 }
 
 static void
-read_reload(struct cl_reader *r, UNUSED const struct cl_field *field, const struct yaml_node *node,
+read_reload(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,
             void *into)
 {
+	(void)field;
 	cl_read_map(r, node, reload_fields, ARRAY_LEN(reload_fields), into);
 }
 
 static void
-read_state(struct cl_reader *r, UNUSED const struct cl_field *field, const struct yaml_node *node,
+read_state(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,
            void *into)
 {
+	(void)field;
 	cl_read_map(r, node, state_fields, ARRAY_LEN(state_fields), into);
 }
 
@@ -158,18 +162,20 @@ static const struct cl_field type_fields[] = {
 };
 
 static void
-read_type(struct cl_reader *r, UNUSED const struct cl_field *field, const struct yaml_node *node,
+read_type(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,
           void *item)
 {
+	(void)field;
 	cl_read_map(r, node, type_fields, ARRAY_LEN(type_fields), item);
 }
 
 static void
 read_types(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,
-           UNUSED void *into)
+           void *into)
 {
 	struct cl_schema *schema = file_of(r)->schema;
 
+	(void)into;
 	schema->has_types = true;
 	schema->types = cl_new_list(r, node, TYPES_MAX, sizeof(schema->types[0]), &schema->n_types);
 	cl_read_items(r, field, node, schema->n_types, schema->types, sizeof(schema->types[0]),
@@ -262,9 +268,10 @@ static const struct cl_field address_fields[] = {
 };
 
 static void
-read_address(struct cl_reader *r, UNUSED const struct cl_field *field, const struct yaml_node *node,
+read_address(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,
              void *item)
 {
+	(void)field;
 	cl_read_map(r, node, address_fields, ARRAY_LEN(address_fields), item);
 }
 
@@ -318,21 +325,23 @@ static const struct cl_field machine_fields[] = {
 };
 
 static void
-read_machine(struct cl_reader *r, UNUSED const struct cl_field *field, const struct yaml_node *node,
+read_machine(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,
              void *item)
 {
 	struct cl_machine *machine = item;
 
+	(void)field;
 	machine->type = machine->zone = machine->region = machine->fault = STR_EMPTY;
 	cl_read_map(r, node, machine_fields, ARRAY_LEN(machine_fields), machine);
 }
 
 static void
 read_machines(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,
-              UNUSED void *into)
+              void *into)
 {
 	struct cl_schema *schema = file_of(r)->schema;
 
+	(void)into;
 	schema->machines = cl_new_list(r, node, LIMIT_MACHINES, sizeof(schema->machines[0]),
 	                               &schema->n_machines);
 	cl_read_items(r, field, node, schema->n_machines, schema->machines,
@@ -382,21 +391,23 @@ static const struct cl_field pool_fields[] = {
 };
 
 static void
-read_pool(struct cl_reader *r, UNUSED const struct cl_field *field, const struct yaml_node *node,
+read_pool(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,
           void *item)
 {
 	struct cl_pool *pool = item;
 
+	(void)field;
 	pool->avoids_edges = true;
 	cl_read_map(r, node, pool_fields, ARRAY_LEN(pool_fields), pool);
 }
 
 static void
 read_pools(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,
-           UNUSED void *into)
+           void *into)
 {
 	struct cl_schema *schema = file_of(r)->schema;
 
+	(void)into;
 	schema->pools = cl_new_list(r, node, POOLS_MAX, sizeof(schema->pools[0]), &schema->n_pools);
 	cl_read_items(r, field, node, schema->n_pools, schema->pools, sizeof(schema->pools[0]),
 	              read_pool);
@@ -413,12 +424,13 @@ static const struct cl_field haproxy_fields[] = {
 };
 
 static void
-read_haproxy(struct cl_reader *r, UNUSED const struct cl_field *field, const struct yaml_node *node,
+read_haproxy(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,
              void *into)
 {
 	static struct str check[] = { { "haproxy", 7 }, { "-c", 2 }, { "-f", 2 } };
 	struct cl_haproxy_config *haproxy = into;
 
+	(void)field;
 	haproxy->is_present = true;
 	haproxy->check = (struct cl_strings){ check, ARRAY_LEN(check) };
 	cl_read_map(r, node, haproxy_fields, ARRAY_LEN(haproxy_fields), haproxy);
@@ -434,11 +446,12 @@ static const struct cl_field balancer_fields[] = {
 };
 
 static void
-read_balancers(struct cl_reader *r, UNUSED const struct cl_field *field,
-               const struct yaml_node *node, void *into)
+read_balancers(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,
+               void *into)
 {
 	struct cl_balancers *balancers = into;
 
+	(void)field;
 	balancers->is_present = true;
 	cl_read_map(r, node, balancer_fields, ARRAY_LEN(balancer_fields), balancers);
 }
@@ -457,11 +470,12 @@ read_route_name(struct cl_reader *r, const struct cl_field *field, const struct 
 }
 
 static void
-read_target(struct cl_reader *r, UNUSED const struct cl_field *field, const struct yaml_node *node,
+read_target(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,
             void *into)
 {
 	struct str text;
 
+	(void)field;
 	if (!cl_expect_string(r, node, &text))
 		return;
 	if (!cl_names_find(file_of(r)->names, text))
@@ -489,13 +503,14 @@ claim_network(struct cl_reader *r, const struct yaml_node *node, struct str text
 }
 
 static void
-read_destination(struct cl_reader *r, UNUSED const struct cl_field *field,
-                 const struct yaml_node *node, void *into)
+read_destination(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,
+                 void *into)
 {
 	struct cl_route *route = CONTAINER_OF((struct ip_net *)into, struct cl_route, destination);
 	struct ip_net net;
 	struct str text;
 
+	(void)field;
 	if (!cl_expect_string(r, node, &text))
 		return;
 	if (!ip_net_parse(text, &net)) {
@@ -516,9 +531,10 @@ static const struct cl_field route_fields[] = {
 };
 
 static void
-read_route(struct cl_reader *r, UNUSED const struct cl_field *field, const struct yaml_node *node,
+read_route(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,
            void *item)
 {
+	(void)field;
 	cl_read_map(r, node, route_fields, ARRAY_LEN(route_fields), item);
 }
 
@@ -542,11 +558,12 @@ static const struct cl_field routes_fields[] = {
 };
 
 static void
-read_routes(struct cl_reader *r, UNUSED const struct cl_field *field, const struct yaml_node *node,
+read_routes(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,
             void *into)
 {
 	struct cl_routes *routes = into;
 
+	(void)field;
 	routes->is_present = true;
 	cl_read_map(r, node, routes_fields, ARRAY_LEN(routes_fields), routes);
 }

@@ -198,7 +198,7 @@ look_new_at(struct cl_inventory *inventory, size_t n, int64_t started_boot_ns)
 
 static bool
 look(struct cloud *cloud, struct call *call, const struct node_ref refs[], size_t n,
-     UNUSED int64_t not_before_boot_ns, struct look **ret, UNUSED struct error *err)
+     int64_t not_before_boot_ns, struct look **ret, struct error *err)
 {
 	struct cloudlycke *cl = cloudlycke_of(cloud);
 	int64_t started_boot_ns =
@@ -211,6 +211,8 @@ look(struct cloud *cloud, struct call *call, const struct node_ref refs[], size_
 		.look = look_new_at(inventory, n, started_boot_ns),
 	};
 
+	(void)not_before_boot_ns;
+	(void)err;
 	for (size_t i = 0; i < n; i++) {
 		if (refs[i].provider_id.len > 0)
 			look_by_id(&ask, i, refs[i].provider_id);

@@ -302,11 +302,12 @@ cl_read_string(struct cl_reader *r, const struct cl_field *field, const struct y
 }
 
 void
-cl_read_bool(struct cl_reader *r, UNUSED const struct cl_field *field, const struct yaml_node *node,
+cl_read_bool(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,
              void *into)
 {
 	bool value;
 
+	(void)field;
 	if (!cl_expect(r, node, "boolean"))
 		return;
 	if (yaml_to_bool(node, /*allow_yaml11=*/false, &value))

@@ -145,11 +145,12 @@ assert_refused(struct world *w, const struct cl_desired *desired, const char *me
 /* ---- a new address ---- */
 
 static void
-the_lowest_free_address_is_given(void **state UNUSED)
+the_lowest_free_address_is_given(void **state)
 {
 	CLEANUP(world_fini) struct world w = world_of("addresses: [10.0.0.1-10.0.0.4]");
 	struct cl_desired desired = desired_of(&w);
 
+	(void)state;
 	assert_gets(&w, &desired, "10.0.0.1", NULL);
 	hold(&w, "ns/a", "10.0.0.1");
 	hold(&w, "ns/b", "10.0.0.3");
@@ -159,12 +160,13 @@ the_lowest_free_address_is_given(void **state UNUSED)
 }
 
 static void
-the_first_block_is_used_first(void **state UNUSED)
+the_first_block_is_used_first(void **state)
 {
 	CLEANUP(world_fini)
 	struct world w = world_of("addresses: [10.9.0.7, 10.0.0.1-10.0.0.2, 10.1.0.1]");
 	struct cl_desired desired = desired_of(&w);
 
+	(void)state;
 	assert_gets(&w, &desired, "10.9.0.7", NULL);
 	hold(&w, "ns/a", "10.9.0.7");
 	assert_gets(&w, &desired, "10.0.0.1", NULL);
@@ -174,7 +176,7 @@ the_first_block_is_used_first(void **state UNUSED)
 }
 
 static void
-edges_and_avoided_addresses_are_left_out(void **state UNUSED)
+edges_and_avoided_addresses_are_left_out(void **state)
 {
 	CLEANUP(world_fini)
 	struct world w = world_of("addresses: [10.0.0.0/29], avoid: [10.0.0.1-10.0.0.2, 10.0.0.4]");
@@ -184,6 +186,7 @@ edges_and_avoided_addresses_are_left_out(void **state UNUSED)
 	CLEANUP(world_fini) struct world small = world_of("addresses: [10.0.0.0/31]");
 	struct cl_desired desired = desired_of(&w);
 
+	(void)state;
 	assert_gets(&w, &desired, "10.0.0.3", NULL);
 	hold(&w, "ns/a", "10.0.0.3");
 	assert_gets(&w, &desired, "10.0.0.5", NULL);
@@ -200,19 +203,20 @@ edges_and_avoided_addresses_are_left_out(void **state UNUSED)
 }
 
 static void
-an_edge_in_another_block_is_no_edge(void **state UNUSED)
+an_edge_in_another_block_is_no_edge(void **state)
 {
 	CLEANUP(world_fini)
 	struct world w = world_of("addresses: [10.0.0.0/30, 10.0.0.3-10.0.0.4]");
 	struct cl_desired desired = desired_of(&w);
 
+	(void)state;
 	hold(&w, "ns/a", "10.0.0.1");
 	hold(&w, "ns/b", "10.0.0.2");
 	assert_gets(&w, &desired, "10.0.0.3", NULL);
 }
 
 static void
-huge_blocks_cost_nothing(void **state UNUSED)
+huge_blocks_cost_nothing(void **state)
 {
 	CLEANUP(world_fini)
 	struct world w = world_of("addresses: ['::/0'], avoid: ['::-fd00::ffff']");
@@ -221,6 +225,7 @@ huge_blocks_cost_nothing(void **state UNUSED)
 	                            "avoid: ['ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff']");
 	struct cl_desired desired = desired_of(&w);
 
+	(void)state;
 	desired.families = &both[1];
 	assert_gets(&w, &desired, "fd00::1:0", NULL);
 	desired.pool = end.pool;
@@ -231,12 +236,13 @@ huge_blocks_cost_nothing(void **state UNUSED)
 /* ---- what it has ---- */
 
 static void
-an_address_that_fits_is_kept(void **state UNUSED)
+an_address_that_fits_is_kept(void **state)
 {
 	CLEANUP(world_fini)
 	struct world w = world_of("addresses: [10.0.0.1-10.0.0.9], avoid: [10.0.0.5]");
 	struct cl_desired desired = desired_of(&w);
 
+	(void)state;
 	desired.self.n_addresses = 1;
 	desired.self.addresses[0] = ip("10.0.0.7");
 	assert_gets(&w, &desired, "10.0.0.7", NULL);
@@ -254,11 +260,12 @@ an_address_that_fits_is_kept(void **state UNUSED)
 }
 
 static void
-the_services_own_entry_is_no_rival(void **state UNUSED)
+the_services_own_entry_is_no_rival(void **state)
 {
 	CLEANUP(world_fini) struct world w = world_of("addresses: [10.0.0.1]");
 	struct cl_desired desired = desired_of(&w);
 
+	(void)state;
 	hold(&w, "ns/me", "10.0.0.1")->uid = STR("me");
 	desired.self.n_addresses = 1;
 	desired.self.addresses[0] = ip("10.0.0.1");
@@ -270,12 +277,13 @@ the_services_own_entry_is_no_rival(void **state UNUSED)
 /* ---- wanted ones ---- */
 
 static void
-a_wanted_address_is_given_or_refused_with_the_reason(void **state UNUSED)
+a_wanted_address_is_given_or_refused_with_the_reason(void **state)
 {
 	CLEANUP(world_fini)
 	struct world w = world_of("addresses: [10.0.0.0/29], avoid: [10.0.0.2]");
 	struct cl_desired desired = desired_of(&w);
 
+	(void)state;
 	desired.n_wanted = 1;
 	desired.wanted[0] = ip("10.0.0.5");
 	assert_gets(&w, &desired, "10.0.0.5", NULL);
@@ -299,12 +307,13 @@ a_wanted_address_is_given_or_refused_with_the_reason(void **state UNUSED)
 #define DUAL "addresses: [10.0.0.1, 'fd00::1']"
 
 static void
-each_family_gets_an_address_in_the_order_of_families(void **state UNUSED)
+each_family_gets_an_address_in_the_order_of_families(void **state)
 {
 	static const enum ip_family reversed[] = { IP_V6, IP_V4 };
 	CLEANUP(world_fini) struct world w = world_of(DUAL);
 	struct cl_desired desired = desired_of(&w);
 
+	(void)state;
 	desired.n_families = 2;
 	assert_gets(&w, &desired, "10.0.0.1", "fd00::1");
 	desired.families = reversed;
@@ -312,11 +321,12 @@ each_family_gets_an_address_in_the_order_of_families(void **state UNUSED)
 }
 
 static void
-prefer_dual_stack_takes_one_family_if_need_be(void **state UNUSED)
+prefer_dual_stack_takes_one_family_if_need_be(void **state)
 {
 	CLEANUP(world_fini) struct world w = world_of(DUAL);
 	struct cl_desired desired = desired_of(&w);
 
+	(void)state;
 	desired.n_families = 2;
 	hold(&w, "ns/a", "10.0.0.1");
 	assert_refused(&w, &desired, "address pool \"p\" has no free IPv4 address (1 of 1 in use)");
@@ -327,11 +337,12 @@ prefer_dual_stack_takes_one_family_if_need_be(void **state UNUSED)
 }
 
 static void
-a_wanted_address_may_not_be_missing(void **state UNUSED)
+a_wanted_address_may_not_be_missing(void **state)
 {
 	CLEANUP(world_fini) struct world w = world_of(DUAL);
 	struct cl_desired desired = desired_of(&w);
 
+	(void)state;
 	desired.n_families = 2;
 	desired.may_lack = true;
 	desired.n_wanted = 1;
@@ -343,12 +354,13 @@ a_wanted_address_may_not_be_missing(void **state UNUSED)
 /* ---- sharing ---- */
 
 static void
-services_with_one_key_share_where_their_ports_differ(void **state UNUSED)
+services_with_one_key_share_where_their_ports_differ(void **state)
 {
 	CLEANUP(world_fini) struct world w = world_of("addresses: [10.0.0.1-10.0.0.2]");
 	struct cl_desired desired = desired_of(&w);
 	struct cl_holding *other = hold(&w, "ns/dns", "10.0.0.1");
 
+	(void)state;
 	desired.self.share_key = STR("k");
 	other->share_key = STR("k");
 	other->n_ports = 0;
@@ -364,12 +376,13 @@ services_with_one_key_share_where_their_ports_differ(void **state UNUSED)
 }
 
 static void
-only_services_with_one_key_share(void **state UNUSED)
+only_services_with_one_key_share(void **state)
 {
 	CLEANUP(world_fini) struct world w = world_of("addresses: [10.0.0.1]");
 	struct cl_desired desired = desired_of(&w);
 	struct cl_holding *other = hold(&w, "ns/dns", "10.0.0.1");
 
+	(void)state;
 	other->n_ports = 0;
 	set_ports(&w, other, PORTS("53/UDP"));
 	desired.n_wanted = 1;
@@ -427,7 +440,7 @@ change(struct cl_holding *h, struct cl_desired *desired, struct ip *wanted)
 }
 
 static void
-no_order_of_events_gives_an_address_twice(void **state UNUSED)
+no_order_of_events_gives_an_address_twice(void **state)
 {
 	CLEANUP(world_fini) struct world first = world_of(pools[0]), second = world_of(pools[1]);
 	CLEANUP(world_fini) struct world third = world_of(pools[2]);
@@ -436,6 +449,7 @@ no_order_of_events_gives_an_address_twice(void **state UNUSED)
 	struct lb_port ports[64];
 	char names[24][4];
 
+	(void)state;
 	for (int i = 0; i < 64; i++)
 		ports[i] = (struct lb_port){ .port = 80 + i % 5, .protocol_text = STR("TCP") };
 	for (unsigned seed = 1; seed <= 300; seed++) {

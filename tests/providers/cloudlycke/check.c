@@ -62,8 +62,9 @@ check_pools(const char *pools, const char *expected)
 #define AT(line, rest) "inventory.yaml:" #line ": " rest
 
 static void
-the_file_as_a_whole(void **state UNUSED)
+the_file_as_a_whole(void **state)
 {
+	(void)state;
 	check("machines: []", NULL);
 	check_text("a: [", AT(2, "invalid YAML: did not find expected node content"));
 	check_text("a: 1\nb: \"\n", AT(3, "invalid YAML: found unexpected end of stream"));
@@ -80,8 +81,9 @@ the_file_as_a_whole(void **state UNUSED)
 }
 
 static void
-fields(void **state UNUSED)
+fields(void **state)
 {
+	(void)state;
 	check("machnies: []\nmachines: []", AT(3, "unknown field \"machnies\""));
 	check("machines: []\nkind: Inventory", AT(4, "duplicate field \"kind\""));
 	check("machines: []\nkind: x", AT(4, "duplicate field \"kind\""));
@@ -97,8 +99,9 @@ fields(void **state UNUSED)
 }
 
 static void
-types(void **state UNUSED)
+types(void **state)
 {
+	(void)state;
 	check("machines: {}", AT(3, "machines: expected list, got map"));
 	check("machines: no", AT(3, "machines: expected list, got string"));
 	check("machines: []\ncloud: true", AT(4, "cloud: expected map, got boolean"));
@@ -123,8 +126,9 @@ types(void **state UNUSED)
 }
 
 static void
-cloud(void **state UNUSED)
+cloud(void **state)
 {
+	(void)state;
 	check("machines: []\ncloud: {zone: a b}",
 	      AT(4, "cloud.zone: \"a b\" is not a valid label value"));
 	check("machines: []\ncloud: {region: -a}",
@@ -136,8 +140,9 @@ cloud(void **state UNUSED)
 }
 
 static void
-reload(void **state UNUSED)
+reload(void **state)
 {
+	(void)state;
 	check("machines: []\nreload: {enabled: false, debounce: 0, poll: 0, maxRemoval: 100%}",
 	      NULL);
 	check("machines: []\nreload: {debounce: 5}",
@@ -157,8 +162,9 @@ reload(void **state UNUSED)
 }
 
 static void
-names_and_ids(void **state UNUSED)
+names_and_ids(void **state)
 {
+	(void)state;
 	check("machines: [{name: N1, id: m}]",
 	      AT(3, "machines[0].name: \"N1\" is not a valid node name"));
 	check("machines: [{name: '', id: m}]",
@@ -183,8 +189,9 @@ names_and_ids(void **state UNUSED)
 }
 
 static void
-machine_values(void **state UNUSED)
+machine_values(void **state)
 {
+	(void)state;
 	check_machine(
 		"  power: running",
 		AT(6,
@@ -203,8 +210,9 @@ machine_values(void **state UNUSED)
 }
 
 static void
-instance_types(void **state UNUSED)
+instance_types(void **state)
 {
+	(void)state;
 	check("machines: []\ninstanceTypes: [{name: a, cpus: 2, memory: 1Gi}, {name: b, memory: 1024}]",
 	      NULL);
 	check("machines: []\ninstanceTypes: [{cpus: 2}]", AT(4, "instanceTypes[0].name: required"));
@@ -222,8 +230,9 @@ instance_types(void **state UNUSED)
 }
 
 static void
-addresses(void **state UNUSED)
+addresses(void **state)
 {
+	(void)state;
 	check_machine(
 		"  addresses:\n  - {type: InternalIP, address: 192.168.20.1}\n"
 		"  - {type: InternalIP, address: 192.168.20.300}",
@@ -253,8 +262,9 @@ addresses(void **state UNUSED)
 }
 
 static void
-labels(void **state UNUSED)
+labels(void **state)
 {
+	(void)state;
 	check_machine("  labels: {example.com/rack: r1, rack: '', node.kubernetes.io/lab: x}",
 	              NULL);
 	check_machine("  labels:\n    a/b/c: x",
@@ -283,8 +293,9 @@ labels(void **state UNUSED)
 }
 
 static void
-pool_fields(void **state UNUSED)
+pool_fields(void **state)
 {
+	(void)state;
 	check_pools(
 		"- {name: a, addresses: [10.1.0.1, 10.1.1.0/24, 'fd00::1-fd00::ff', 10.1.2.1 - 10.1.2.9], avoid: "
 		"[10.1.1.7], avoidEdges: false, default: true, namespaces: [x], hostnameTemplate: "
@@ -312,8 +323,9 @@ pool_fields(void **state UNUSED)
 }
 
 static void
-pool_addresses(void **state UNUSED)
+pool_addresses(void **state)
 {
+	(void)state;
 	check_pools(
 		"- name: a\n  addresses:\n  - 10.1.0.1\n  - 10.1.0\n",
 		AT(8, "addressPools[0].addresses[1]: \"10.1.0\" is not an address, range or CIDR"));
@@ -333,8 +345,9 @@ pool_addresses(void **state UNUSED)
 }
 
 static void
-pools_that_overlap(void **state UNUSED)
+pools_that_overlap(void **state)
 {
+	(void)state;
 	check_pools(
 		"- {name: a, addresses: [10.1.0.0/24]}\n- name: b\n  addresses:\n  - 10.1.1.1\n  - 10.1.0.200-10.1.1.0",
 		AT(9,
@@ -369,8 +382,9 @@ pools_that_overlap(void **state UNUSED)
 }
 
 static void
-pools_with_the_address_of_a_machine(void **state UNUSED)
+pools_with_the_address_of_a_machine(void **state)
 {
+	(void)state;
 	check_pools("- {name: a, addresses: [10.1.0.1, 10.0.0.0/24]}",
 	            AT(5,
 	               "addressPools[0].addresses[1]: address 10.0.0.9 belongs to machine \"n1\""));
@@ -389,8 +403,9 @@ pools_with_the_address_of_a_machine(void **state UNUSED)
 }
 
 static void
-balancers_and_routes(void **state UNUSED)
+balancers_and_routes(void **state)
 {
+	(void)state;
 	check("machines: []\nloadBalancers: {}\nroutes: {}", NULL);
 	check("machines: []\nloadBalancers: {hook: /bin/true, hookTimeout: 5s, class: x}", NULL);
 	check("machines: []\nloadBalancers: {hook: bin/true}",
@@ -426,11 +441,12 @@ balancers_and_routes(void **state UNUSED)
 
 /* Sorted by line, whatever the order in which the parts are read. */
 static void
-the_first_twenty_problems_are_shown(void **state UNUSED)
+the_first_twenty_problems_are_shown(void **state)
 {
 	CLEANUP(cl_problems_fini) struct cl_problems problems = CL_PROBLEMS_INIT("f");
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(100000), shown = BUF_INIT(100000);
 
+	(void)state;
 	buf_add_c(&text, "routes: 1\nreload: 1\n" HEAD "machines:\n");
 	for (int i = 0; i < 30; i++)
 		buf_add_c(&text, "- 1\n");
@@ -450,10 +466,11 @@ the_first_twenty_problems_are_shown(void **state UNUSED)
 }
 
 static void
-foreign_text_is_quoted_and_cut(void **state UNUSED)
+foreign_text_is_quoted_and_cut(void **state)
 {
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(100000), expected = BUF_INIT(100000);
 
+	(void)state;
 	check("machines: [{name: \"a\\n\\\"\\\\\\x01\\x7f\\u0085\\u00e5\", id: m}]",
 	      AT(3,
 	         "machines[0].name: \"a\\n\\\"\\\\\\x01\\x7f\\u0085å\" is not a valid node name"));

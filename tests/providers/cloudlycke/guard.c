@@ -43,8 +43,9 @@ check(struct cl_inventory *before_taken, struct cl_inventory *after_taken, const
 }
 
 static void
-refuses_removals_above_the_limit(void **state UNUSED)
+refuses_removals_above_the_limit(void **state)
 {
+	(void)state;
 	check(make(10, 0, false, ""), make(10, 5, false, ""), NULL);
 	check(make(10, 0, false, ""), make(10, 6, false, ""),
 	      "would remove 6 of 10 machines (limit 50%); set reload.maxRemoval to allow");
@@ -57,8 +58,9 @@ refuses_removals_above_the_limit(void **state UNUSED)
 }
 
 static void
-admits_the_removal_of_one_machine(void **state UNUSED)
+admits_the_removal_of_one_machine(void **state)
 {
+	(void)state;
 	check(make(1, 0, false, ""), make(1, 1, false, ""), NULL);
 	check(make(1, 0, false, ""), make(1, 1, true, ""), NULL);
 	check(make(10, 0, false, ""), make(10, 1, false, "reload: {maxRemoval: 0%}\n"), NULL);
@@ -66,16 +68,18 @@ admits_the_removal_of_one_machine(void **state UNUSED)
 
 /* Machines that were terminated before count neither as machines nor as removed. */
 static void
-counts_machines_that_were_there(void **state UNUSED)
+counts_machines_that_were_there(void **state)
 {
+	(void)state;
 	check(make(10, 7, true, ""), make(10, 7, false, ""), NULL);
 	check(make(10, 7, true, ""), make(10, 9, true, ""),
 	      "would remove 2 of 3 machines (limit 50%); set reload.maxRemoval to allow");
 }
 
 static void
-takes_the_limit_of_the_new_file(void **state UNUSED)
+takes_the_limit_of_the_new_file(void **state)
 {
+	(void)state;
 	check(make(10, 0, false, ""), make(10, 10, false, "reload: {maxRemoval: 100%}\n"), NULL);
 	check(make(10, 0, false, ""), make(10, 9, false, "reload: {maxRemoval: 90%}\n"), NULL);
 	check(make(10, 0, false, "reload: {maxRemoval: 100%}\n"), make(10, 6, false, ""),
@@ -85,8 +89,9 @@ takes_the_limit_of_the_new_file(void **state UNUSED)
 }
 
 static void
-refuses_removals_by_a_file_that_lost_its_end(void **state UNUSED)
+refuses_removals_by_a_file_that_lost_its_end(void **state)
 {
+	(void)state;
 	check(make(10, 0, false, "\n"), make(10, 1, false, "cloud: {}"),
 	      "would remove 1 of 10 machines, and the file seems cut short: it does not end with a line break any more");
 	check(make(10, 0, false, "...\n"), make(10, 1, false, "\n"),
@@ -130,11 +135,12 @@ check_changed(const char *fields, size_t n_changed)
 }
 
 static void
-counts_what_changed(void **state UNUSED)
+counts_what_changed(void **state)
 {
 	static const char host[] = "addresses: [{type: Hostname, address: h}]";
 	CLEANUP(buf_fini) struct buf fields = BUF_INIT(1000);
 
+	(void)state;
 #define CHANGED(n, ...) \
 	(buf_reset(&fields), buf_addf(&fields, __VA_ARGS__), check_changed(fields.ptr, (n)))
 	CHANGED(0,
@@ -157,12 +163,13 @@ counts_what_changed(void **state UNUSED)
 }
 
 static void
-counts_returned_machines_as_added(void **state UNUSED)
+counts_returned_machines_as_added(void **state)
 {
 	CLEANUP(cl_inventory_unrefp)
 	struct cl_inventory *before = make(5, 2, true, ""), *after = make(6, 1, true, "");
 	struct cl_changes changes;
 
+	(void)state;
 	cl_compare(before, after, &changes);
 	assert_int_equal(changes.n_before, 3);
 	assert_int_equal(changes.n_added, 2); /* n1, which was terminated, and n5 */
@@ -171,7 +178,7 @@ counts_returned_machines_as_added(void **state UNUSED)
 }
 
 static void
-names_what_is_fixed_at_start(void **state UNUSED)
+names_what_is_fixed_at_start(void **state)
 {
 	CLEANUP(cl_inventory_unrefp) struct cl_inventory *before = parse("machines: []");
 	CLEANUP(cl_inventory_unrefp)
@@ -180,6 +187,7 @@ names_what_is_fixed_at_start(void **state UNUSED)
 		"loadBalancers: {hook: /h, hookTimeout: 1s}\nroutes: {hook: /h, hookTimeout: 1s}\n");
 	CLEANUP(buf_fini) struct buf fields = BUF_INIT(1000);
 
+	(void)state;
 	cl_changes_at_restart(&before->schema, &before->schema, &fields);
 	assert_string_equal(fields.ptr, "");
 	cl_changes_at_restart(&before->schema, &after->schema, &fields);

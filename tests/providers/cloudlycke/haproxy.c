@@ -124,10 +124,11 @@ assert_has_not(struct world *w, const char *text)
 }
 
 static void
-a_port_has_a_frontend_and_its_nodes(void **state UNUSED)
+a_port_has_a_frontend_and_its_nodes(void **state)
 {
 	CLEANUP(world_fini) struct world w;
 
+	(void)state;
 	world_init(&w);
 	assert_has(&w, "# default/web, port http\n"
 	               "frontend a1-80-v4\n"
@@ -146,10 +147,11 @@ a_port_has_a_frontend_and_its_nodes(void **state UNUSED)
 }
 
 static void
-ipv6_is_kept_apart(void **state UNUSED)
+ipv6_is_kept_apart(void **state)
 {
 	CLEANUP(world_fini) struct world w;
 
+	(void)state;
 	world_init(&w);
 	w.draft.holding.addresses[1] = ip("2001:db8::1");
 	w.draft.holding.n_addresses = 2;
@@ -161,10 +163,11 @@ ipv6_is_kept_apart(void **state UNUSED)
 }
 
 static void
-ranges_are_of_the_frontends_family(void **state UNUSED)
+ranges_are_of_the_frontends_family(void **state)
 {
 	CLEANUP(world_fini) struct world w;
 
+	(void)state;
 	world_init(&w);
 	w.draft.holding.addresses[1] = ip("2001:db8::1");
 	w.draft.holding.n_addresses = 2;
@@ -184,10 +187,11 @@ ranges_are_of_the_frontends_family(void **state UNUSED)
 }
 
 static void
-the_file_has_all_that_a_service_asks_for(void **state UNUSED)
+the_file_has_all_that_a_service_asks_for(void **state)
 {
 	CLEANUP(world_fini) struct world w;
 
+	(void)state;
 	world_init(&w);
 	w.draft.has_client_ip_affinity = true;
 	w.draft.affinity_timeout_s = 60;
@@ -210,10 +214,11 @@ the_file_has_all_that_a_service_asks_for(void **state UNUSED)
 }
 
 static void
-no_services_make_a_valid_file(void **state UNUSED)
+no_services_make_a_valid_file(void **state)
 {
 	CLEANUP(world_fini) struct world w;
 
+	(void)state;
 	world_init(&w);
 	w.draft.is_deleting = true;
 	assert_has_not(&w, "a1-80");
@@ -226,7 +231,7 @@ no_services_make_a_valid_file(void **state UNUSED)
 
 /* What the API server would never let through must not hurt either. */
 static void
-foreign_text_stays_in_its_place(void **state UNUSED)
+foreign_text_stays_in_its_place(void **state)
 {
 	const struct address address = { STR("InternalIP"), STR("10.0.0.1") };
 	const struct node_ref node = { .name = STR("n1\n\tbind :1"),
@@ -235,6 +240,7 @@ foreign_text_stays_in_its_place(void **state UNUSED)
 		                       .n_addresses = 1 };
 	CLEANUP(world_fini) struct world w;
 
+	(void)state;
 	world_init(&w);
 	cl_targets_unref(w.draft.targets);
 	w.draft.targets = cl_targets_new(&node, 1);

@@ -25,7 +25,7 @@ parse(struct str text)
 #define CHECK_STR(s, expected) assert_true(str_eq_c((s), (expected)))
 
 static void
-reads_every_field(void **state UNUSED)
+reads_every_field(void **state)
 {
 	CLEANUP(cl_inventory_unrefp)
 	struct cl_inventory *inventory = parse(STR(
@@ -56,6 +56,7 @@ reads_every_field(void **state UNUSED)
 	const struct cl_schema *s = &inventory->schema;
 	const struct cl_machine *m = &s->machines[0];
 
+	(void)state;
 	CHECK_STR(s->cloud.self, "n2");
 	CHECK_STR(s->cloud.cluster_id, "c");
 	assert_true(s->cloud.requires_cluster_id);
@@ -105,12 +106,13 @@ reads_every_field(void **state UNUSED)
 }
 
 static void
-has_defaults(void **state UNUSED)
+has_defaults(void **state)
 {
 	CLEANUP(cl_inventory_unrefp)
 	struct cl_inventory *inventory = parse(STR(HEAD "machines: [{name: a, id: b}]"));
 	const struct cl_schema *s = &inventory->schema;
 
+	(void)state;
 	assert_true(s->reload.is_enabled);
 	assert_int_equal(s->reload.debounce_ns, 250 * NS_PER_MS);
 	assert_int_equal(s->reload.poll_ns, 5 * NS_PER_SEC);
@@ -135,8 +137,9 @@ power_of(const char *word)
 }
 
 static void
-reads_power_bare_and_quoted(void **state UNUSED)
+reads_power_bare_and_quoted(void **state)
 {
+	(void)state;
 	assert_int_equal(power_of("on"), CL_POWER_ON);
 	assert_int_equal(power_of("'on'"), CL_POWER_ON);
 	assert_int_equal(power_of("true"), CL_POWER_ON);
@@ -150,13 +153,14 @@ reads_power_bare_and_quoted(void **state UNUSED)
 }
 
 static void
-reads_json(void **state UNUSED)
+reads_json(void **state)
 {
 	CLEANUP(cl_inventory_unrefp)
 	struct cl_inventory *inventory = parse(
 		STR("{\"apiVersion\": \"cloudlycke.io/v1alpha1\", \"kind\": \"Inventory\",\n"
 	            "\t\"machines\": [{\"name\": \"a\", \"id\": \"b\", \"power\": \"off\"}]}"));
 
+	(void)state;
 	assert_int_equal(inventory->schema.machines[0].power, CL_POWER_OFF);
 }
 
@@ -179,11 +183,12 @@ find(struct cl_inventory *inventory, const char *name)
 	     "- {name: d, id: m-d, addresses: [{type: Hostname, address: both}, {type: Hostname, address: D}]}\n"
 
 static void
-finds_by_name_alias_and_host(void **state UNUSED)
+finds_by_name_alias_and_host(void **state)
 {
 	CLEANUP(cl_inventory_unrefp) struct cl_inventory *inventory = parse(STR(FINDING));
 	const struct cl_machine *machines = inventory->schema.machines;
 
+	(void)state;
 	assert_ptr_equal(find(inventory, "a"), &machines[0]); /* though it is a Hostname of b */
 	assert_ptr_equal(find(inventory, "alias-a"), &machines[0]);
 	assert_ptr_equal(find(inventory, "host-a"), &machines[0]);
@@ -195,22 +200,24 @@ finds_by_name_alias_and_host(void **state UNUSED)
 }
 
 static void
-does_not_choose_among_several(void **state UNUSED)
+does_not_choose_among_several(void **state)
 {
 	CLEANUP(cl_inventory_unrefp) struct cl_inventory *inventory = parse(STR(FINDING));
 	CLEANUP(buf_fini) struct buf ids = BUF_INIT(1000);
 	const struct cl_machine *machine = NULL;
 
+	(void)state;
 	assert_false(cl_inventory_by_name(inventory, STR("both"), &machine, &ids));
 	assert_string_equal(ids.ptr, "m-b, m-c, m-d");
 	assert_null(machine);
 }
 
 static void
-finds_by_id_exactly(void **state UNUSED)
+finds_by_id_exactly(void **state)
 {
 	CLEANUP(cl_inventory_unrefp) struct cl_inventory *inventory = parse(STR(FINDING));
 
+	(void)state;
 	assert_ptr_equal(cl_inventory_by_id(inventory, STR("m-b")), &inventory->schema.machines[1]);
 	assert_null(cl_inventory_by_id(inventory, STR("m-B")));
 	assert_null(cl_inventory_by_id(inventory, STR("m-")));
@@ -218,7 +225,7 @@ finds_by_id_exactly(void **state UNUSED)
 }
 
 static void
-notices_how_the_file_ends(void **state UNUSED)
+notices_how_the_file_ends(void **state)
 {
 	static const struct {
 		struct str text;
@@ -231,6 +238,7 @@ notices_how_the_file_ends(void **state UNUSED)
 		{ STR_INIT(HEAD "machines: []\n# ...\n"), true, false },
 	};
 
+	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		CLEANUP(cl_inventory_unrefp) struct cl_inventory *inventory = parse(cases[i].text);
 
@@ -240,12 +248,13 @@ notices_how_the_file_ends(void **state UNUSED)
 }
 
 static void
-takes_the_example(void **state UNUSED)
+takes_the_example(void **state)
 {
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(LIMIT_INVENTORY_FILE);
 	CLEANUP(cl_inventory_unrefp) struct cl_inventory *inventory = NULL;
 	struct error err;
 
+	(void)state;
 	if (!file_read("examples/cloudlycke/vagrant.yaml", &text, &err))
 		fail_msg("%s", err.msg);
 	inventory = parse(buf_str(&text));
@@ -258,11 +267,12 @@ takes_the_example(void **state UNUSED)
 
 /* An inventory of a large cluster: 5,000 machines, each with three addresses. */
 static void
-is_small(void **state UNUSED)
+is_small(void **state)
 {
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(LIMIT_INVENTORY_FILE);
 	CLEANUP(cl_inventory_unrefp) struct cl_inventory *inventory = NULL;
 
+	(void)state;
 	buf_add_c(&text, HEAD "cloud: {region: r, zone: z}\nmachines:\n");
 	for (int i = 0; i < 5000; i++)
 		buf_addf(&text,

@@ -117,8 +117,9 @@ offers_balancers_where_the_inventory_has_them(void **state)
 }
 
 static void
-close_takes_null(void **state UNUSED)
+close_takes_null(void **state)
 {
+	(void)state;
 	ops.close(NULL);
 }
 

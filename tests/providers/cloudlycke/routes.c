@@ -156,8 +156,9 @@ content(const char *name)
 /* ---- tests ---- */
 
 static void
-routes_are_offered_where_the_inventory_has_them(void **state UNUSED)
+routes_are_offered_where_the_inventory_has_them(void **state)
 {
+	(void)state;
 	lab_write(lab, MACHINES);
 	cloud = lab_open(lab);
 	assert_null(cloud->routes);
@@ -167,12 +168,13 @@ routes_are_offered_where_the_inventory_has_them(void **state UNUSED)
 }
 
 static void
-created_routes_are_listed_after_the_static_ones_and_kept(void **state UNUSED)
+created_routes_are_listed_after_the_static_ones_and_kept(void **state)
 {
 	static const char *const all =
 		"fixed n2 10.9.0.0/16 fixed;lost gone 10.8.0.0/16 blackhole fixed;"
 		"kubernetes-uid n1 10.244.1.0/24;kubernetes-uid n1 fd00:1::/64;";
 
+	(void)state;
 	open_with("{static: [{name: fixed, targetNode: n2, destinationCIDR: 10.9.0.0/16}, "
 	          "{name: lost, targetNode: gone, destinationCIDR: 10.8.0.0/16}]}");
 	assert_true(create("n1", "cloudlycke://m-1", "10.244.1.0/24"));
@@ -189,8 +191,9 @@ created_routes_are_listed_after_the_static_ones_and_kept(void **state UNUSED)
 }
 
 static void
-impossible_routes_are_refused(void **state UNUSED)
+impossible_routes_are_refused(void **state)
 {
+	(void)state;
 	open_with("{static: [{name: r, targetNode: n2, destinationCIDR: 10.9.0.0/16}]}");
 	assert_false(create("n7", "", "10.244.7.0/24"));
 	assert_int_equal(err.code, ERR_INVALID);
@@ -210,7 +213,7 @@ impossible_routes_are_refused(void **state UNUSED)
 
 /* A kubelet may write any pod CIDR into its Node, and the hook changes the routes of its host. */
 static void
-no_hook_gets_a_destination_outside_of_the_cluster(void **state UNUSED)
+no_hook_gets_a_destination_outside_of_the_cluster(void **state)
 {
 	static const struct {
 		const char *cidr, *message;
@@ -224,6 +227,7 @@ no_hook_gets_a_destination_outside_of_the_cluster(void **state UNUSED)
 		{ "10.244.1.0", "destination \"10.244.1.0\" is not a CIDR" },
 	};
 
+	(void)state;
 	open_with_hook();
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		assert_false(create("n1", "", cases[i].cidr));
@@ -235,8 +239,9 @@ no_hook_gets_a_destination_outside_of_the_cluster(void **state UNUSED)
 }
 
 static void
-a_part_of_another_nodes_network_is_refused(void **state UNUSED)
+a_part_of_another_nodes_network_is_refused(void **state)
 {
+	(void)state;
 	open_with_hook();
 	assert_true(create("n1", "", "10.244.1.0/24"));
 	assert_false(create("n2", "", "10.244.1.128/25"));
@@ -248,8 +253,9 @@ a_part_of_another_nodes_network_is_refused(void **state UNUSED)
 }
 
 static void
-a_machine_that_is_gone_leaves_a_blackhole(void **state UNUSED)
+a_machine_that_is_gone_leaves_a_blackhole(void **state)
 {
+	(void)state;
 	open_with("{}");
 	assert_true(create("other-name", "cloudlycke://m-1", "10.244.1.0/24"));
 	assert_true(create("n2", "", "10.244.2.0/24"));
@@ -271,8 +277,9 @@ a_machine_that_is_gone_leaves_a_blackhole(void **state UNUSED)
 }
 
 static void
-a_hook_runs_for_creation_and_for_removal(void **state UNUSED)
+a_hook_runs_for_creation_and_for_removal(void **state)
 {
+	(void)state;
 	open_with_hook();
 	assert_true(create("n1", "", "10.244.1.0/24"));
 	assert_true(create("n1", "", "10.244.1.0/24"));
@@ -288,8 +295,9 @@ a_hook_runs_for_creation_and_for_removal(void **state UNUSED)
 }
 
 static void
-a_route_whose_hook_fails_is_not_listed(void **state UNUSED)
+a_route_whose_hook_fails_is_not_listed(void **state)
 {
+	(void)state;
 	open_with_hook();
 	lab_put(lab, "broken", "");
 	assert_false(create("n1", "", "10.244.1.0/24"));
@@ -300,8 +308,9 @@ a_route_whose_hook_fails_is_not_listed(void **state UNUSED)
 }
 
 static void
-a_route_whose_hook_fails_to_remove_it_stays(void **state UNUSED)
+a_route_whose_hook_fails_to_remove_it_stays(void **state)
 {
+	(void)state;
 	open_with_hook();
 	assert_true(create("n1", "", "10.244.1.0/24"));
 	lab_put(lab, "broken", "");
@@ -312,8 +321,9 @@ a_route_whose_hook_fails_to_remove_it_stays(void **state UNUSED)
 
 /* It stays where it was, as far as the hook is concerned, until that has done its work. */
 static void
-a_machine_with_another_address_runs_the_hook_again(void **state UNUSED)
+a_machine_with_another_address_runs_the_hook_again(void **state)
 {
+	(void)state;
 	open_with_hook();
 	assert_true(create("n1", "", "10.244.1.0/24"));
 	machines = MACHINES_AT("10.0.0.9");
@@ -337,8 +347,9 @@ a_machine_with_another_address_runs_the_hook_again(void **state UNUSED)
 
 /* The process ended between the two writes. */
 static void
-a_route_whose_hook_did_not_end_is_asked_for_again(void **state UNUSED)
+a_route_whose_hook_did_not_end_is_asked_for_again(void **state)
 {
+	(void)state;
 	lab_put(lab, "state.json",
 	        "{\"version\":1,\"generation\":1,\"loadBalancers\":{},\"routes\":{"
 	        "\"kubernetes\":[{\"name\":\"kubernetes-uid\",\"targetNode\":\"n1\","
@@ -356,8 +367,9 @@ a_route_whose_hook_did_not_end_is_asked_for_again(void **state UNUSED)
 
 /* What its hook may have done is undone, and the network is free for another node. */
 static void
-a_route_whose_hook_did_not_end_can_be_removed(void **state UNUSED)
+a_route_whose_hook_did_not_end_can_be_removed(void **state)
 {
+	(void)state;
 	lab_put(lab, "state.json",
 	        "{\"version\":1,\"generation\":1,\"loadBalancers\":{},\"routes\":{"
 	        "\"kubernetes\":[{\"name\":\"kubernetes-uid\",\"targetNode\":\"n1\","
@@ -371,8 +383,9 @@ a_route_whose_hook_did_not_end_can_be_removed(void **state UNUSED)
 }
 
 static void
-a_state_that_cannot_be_written_changes_nothing(void **state UNUSED)
+a_state_that_cannot_be_written_changes_nothing(void **state)
 {
+	(void)state;
 	open_with("{}");
 	assert_true(create("n1", "", "10.244.1.0/24"));
 	fence_renew(&fence, 1); /* another leads */

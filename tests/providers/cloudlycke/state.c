@@ -64,15 +64,16 @@ held_boot(struct clock *clock)
 }
 
 static int64_t
-real_mono(struct clock *clock UNUSED)
+real_mono(struct clock *clock)
 {
+	(void)clock;
 	return clock_mono(&clock_real);
 }
 
 static bool
-real_wait(struct clock *clock UNUSED, pthread_cond_t *cond, pthread_mutex_t *mutex,
-          int64_t deadline_ns)
+real_wait(struct clock *clock, pthread_cond_t *cond, pthread_mutex_t *mutex, int64_t deadline_ns)
 {
+	(void)clock;
 	return clock_wait(&clock_real, cond, mutex, deadline_ns);
 }
 
