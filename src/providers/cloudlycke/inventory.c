@@ -30,6 +30,8 @@ struct file_reader {
 
 /* For tables: `IN(cl_machine, id)` is where a field's value goes. */
 #define IN(type, member) .offset = offsetof(struct type, member)
+/* The fields of the map, or of each map of the list. */
+#define FIELDS(table) .fields = (table), .n_fields = ARRAY_LEN(table)
 
 static inline struct file_reader *
 file_of(struct cl_reader *r)
@@ -115,30 +117,6 @@ static const struct cl_field state_fields[] = {
 	{ "file", cl_read_string, IN(cl_state_config, file) },
 };
 
-static void
-read_cloud(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,
-           void *into)
-{
-	(void)field;
-	cl_read_map(r, node, cloud_fields, ARRAY_LEN(cloud_fields), into);
-}
-
-static void
-read_reload(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,
-            void *into)
-{
-	(void)field;
-	cl_read_map(r, node, reload_fields, ARRAY_LEN(reload_fields), into);
-}
-
-static void
-read_state(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,
-           void *into)
-{
-	(void)field;
-	cl_read_map(r, node, state_fields, ARRAY_LEN(state_fields), into);
-}
-
 /* ---- instanceTypes ---- */
 
 static void
@@ -162,14 +140,6 @@ static const struct cl_field type_fields[] = {
 };
 
 static void
-read_type(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,
-          void *item)
-{
-	(void)field;
-	cl_read_map(r, node, type_fields, ARRAY_LEN(type_fields), item);
-}
-
-static void
 read_types(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,
            void *into)
 {
@@ -179,7 +149,7 @@ read_types(struct cl_reader *r, const struct cl_field *field, const struct yaml_
 	schema->has_types = true;
 	schema->types = cl_new_list(r, node, TYPES_MAX, sizeof(schema->types[0]), &schema->n_types);
 	cl_read_items(r, field, node, schema->n_types, schema->types, sizeof(schema->types[0]),
-	              read_type);
+	              cl_read_struct);
 }
 
 /* ---- machines ---- */
@@ -267,14 +237,6 @@ static const struct cl_field address_fields[] = {
 	{ "address", cl_read_address, IN(address, address), .is_required = true },
 };
 
-static void
-read_address(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,
-             void *item)
-{
-	(void)field;
-	cl_read_map(r, node, address_fields, ARRAY_LEN(address_fields), item);
-}
-
 static bool
 is_repeated(const struct address *addresses, size_t i)
 {
@@ -297,7 +259,7 @@ read_addresses(struct cl_reader *r, const struct cl_field *field, const struct y
 	machine->addresses = cl_new_list(r, node, ADDRESSES_MAX, sizeof(machine->addresses[0]), &n);
 	machine->n_addresses = (uint32_t)n;
 	cl_read_items(r, field, node, machine->n_addresses, machine->addresses,
-	              sizeof(machine->addresses[0]), read_address);
+	              sizeof(machine->addresses[0]), cl_read_struct);
 	for (size_t i = 0; i < machine->n_addresses; i++) {
 		const struct address *address = &machine->addresses[i];
 		size_t len = cl_enter_item(r, i);
@@ -319,7 +281,7 @@ static const struct cl_field machine_fields[] = {
 	{ "zone", cl_read_string, IN(cl_machine, zone), .rule = &cl_rule_label_value },
 	{ "region", cl_read_string, IN(cl_machine, region), .rule = &cl_rule_label_value },
 	{ "power", cl_read_power, IN(cl_machine, power), .rule = &cl_rule_power },
-	{ "addresses", read_addresses, IN(cl_machine, addresses) },
+	{ "addresses", read_addresses, IN(cl_machine, addresses), FIELDS(address_fields) },
 	{ "labels", cl_read_labels, IN(cl_machine, labels) },
 	{ "fault", cl_read_string, IN(cl_machine, fault) },
 };
@@ -330,9 +292,8 @@ read_machine(struct cl_reader *r, const struct cl_field *field, const struct yam
 {
 	struct cl_machine *machine = item;
 
-	(void)field;
 	machine->type = machine->zone = machine->region = machine->fault = STR_EMPTY;
-	cl_read_map(r, node, machine_fields, ARRAY_LEN(machine_fields), machine);
+	cl_read_struct(r, field, node, machine);
 }
 
 static void
@@ -396,9 +357,8 @@ read_pool(struct cl_reader *r, const struct cl_field *field, const struct yaml_n
 {
 	struct cl_pool *pool = item;
 
-	(void)field;
 	pool->avoids_edges = true;
-	cl_read_map(r, node, pool_fields, ARRAY_LEN(pool_fields), pool);
+	cl_read_struct(r, field, node, pool);
 }
 
 static void
@@ -430,10 +390,9 @@ read_haproxy(struct cl_reader *r, const struct cl_field *field, const struct yam
 	static struct str check[] = { { "haproxy", 7 }, { "-c", 2 }, { "-f", 2 } };
 	struct cl_haproxy_config *haproxy = into;
 
-	(void)field;
 	haproxy->is_present = true;
 	haproxy->check = (struct cl_strings){ check, ARRAY_LEN(check) };
-	cl_read_map(r, node, haproxy_fields, ARRAY_LEN(haproxy_fields), haproxy);
+	cl_read_struct(r, field, node, haproxy);
 }
 
 static const struct cl_field balancer_fields[] = {
@@ -442,7 +401,7 @@ static const struct cl_field balancer_fields[] = {
 	  .rule = &cl_rule_hook_timeout },
 	{ "class", cl_read_string, IN(cl_balancers, class_name) },
 	{ "localOnly", cl_read_bool, IN(cl_balancers, is_local_only) },
-	{ "haproxy", read_haproxy, IN(cl_balancers, haproxy) },
+	{ "haproxy", read_haproxy, IN(cl_balancers, haproxy), FIELDS(haproxy_fields) },
 };
 
 static void
@@ -451,9 +410,8 @@ read_balancers(struct cl_reader *r, const struct cl_field *field, const struct y
 {
 	struct cl_balancers *balancers = into;
 
-	(void)field;
 	balancers->is_present = true;
-	cl_read_map(r, node, balancer_fields, ARRAY_LEN(balancer_fields), balancers);
+	cl_read_struct(r, field, node, balancers);
 }
 
 static void
@@ -531,14 +489,6 @@ static const struct cl_field route_fields[] = {
 };
 
 static void
-read_route(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,
-           void *item)
-{
-	(void)field;
-	cl_read_map(r, node, route_fields, ARRAY_LEN(route_fields), item);
-}
-
-static void
 read_static_routes(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,
                    void *into)
 {
@@ -547,11 +497,11 @@ read_static_routes(struct cl_reader *r, const struct cl_field *field, const stru
 	routes->fixed = cl_new_list(r, node, ROUTES_MAX, sizeof(routes->fixed[0]),
 	                            &routes->n_fixed);
 	cl_read_items(r, field, node, routes->n_fixed, routes->fixed, sizeof(routes->fixed[0]),
-	              read_route);
+	              cl_read_struct);
 }
 
 static const struct cl_field routes_fields[] = {
-	{ "static", read_static_routes, IN(cl_routes, fixed) },
+	{ "static", read_static_routes, IN(cl_routes, fixed), FIELDS(route_fields) },
 	{ "hook", cl_read_hook, IN(cl_routes, hook) },
 	{ "hookTimeout", cl_read_duration, IN(cl_routes, hook_timeout_ns),
 	  .rule = &cl_rule_hook_timeout },
@@ -563,9 +513,8 @@ read_routes(struct cl_reader *r, const struct cl_field *field, const struct yaml
 {
 	struct cl_routes *routes = into;
 
-	(void)field;
 	routes->is_present = true;
-	cl_read_map(r, node, routes_fields, ARRAY_LEN(routes_fields), routes);
+	cl_read_struct(r, field, node, routes);
 }
 
 /* ---- the whole file ---- */
@@ -577,14 +526,15 @@ static const struct cl_rule kind = { .complaint = "Inventory" };
 static const struct cl_field file_fields[] = {
 	{ "apiVersion", read_exactly, .rule = &api_version, .is_required = true },
 	{ "kind", read_exactly, .rule = &kind, .is_required = true },
-	{ "cloud", read_cloud, IN(cl_schema, cloud) },
-	{ "reload", read_reload, IN(cl_schema, reload) },
-	{ "state", read_state, IN(cl_schema, state) },
-	{ "instanceTypes", read_types, IN(cl_schema, types) },
-	{ "machines", read_machines, IN(cl_schema, machines), .is_required = true },
-	{ "addressPools", read_pools, IN(cl_schema, pools) },
-	{ "loadBalancers", read_balancers, IN(cl_schema, balancers) },
-	{ "routes", read_routes, IN(cl_schema, routes) },
+	{ "cloud", cl_read_struct, IN(cl_schema, cloud), FIELDS(cloud_fields) },
+	{ "reload", cl_read_struct, IN(cl_schema, reload), FIELDS(reload_fields) },
+	{ "state", cl_read_struct, IN(cl_schema, state), FIELDS(state_fields) },
+	{ "instanceTypes", read_types, IN(cl_schema, types), FIELDS(type_fields) },
+	{ "machines", read_machines, IN(cl_schema, machines), FIELDS(machine_fields),
+	  .is_required = true },
+	{ "addressPools", read_pools, IN(cl_schema, pools), FIELDS(pool_fields) },
+	{ "loadBalancers", read_balancers, IN(cl_schema, balancers), FIELDS(balancer_fields) },
+	{ "routes", read_routes, IN(cl_schema, routes), FIELDS(routes_fields) },
 };
 
 static const struct cl_schema defaults = {

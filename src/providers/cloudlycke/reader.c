@@ -242,6 +242,13 @@ cl_read_map(struct cl_reader *r, const struct yaml_node *node, const struct cl_f
 		read_field(r, node, &fields[i], into);
 }
 
+void
+cl_read_struct(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,
+               void *into)
+{
+	cl_read_map(r, node, field->fields, field->n_fields, into);
+}
+
 /* ---- lists ---- */
 
 void *

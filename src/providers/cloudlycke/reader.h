@@ -81,6 +81,8 @@ struct cl_field {
 	size_t offset; /* of the value in the struct that the map is read into */
 	const struct cl_rule *rule;
 	bool is_required;
+	const struct cl_field *fields; /* cl_read_struct(): of the map */
+	size_t n_fields;
 };
 
 /** A problem at the present path. */
@@ -116,6 +118,9 @@ void cl_read_items(struct cl_reader *r, const struct cl_field *field, const stru
                                 const struct yaml_node *, void *));
 
 /* For cl_field.read. */
+/** A map by the field's own table, into the struct at `into`. */
+void cl_read_struct(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,
+                    void *into);
 void cl_read_string(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,
                     void *into);
 void cl_read_strings(struct cl_reader *r, const struct cl_field *field,
