@@ -201,8 +201,8 @@ cl_balancers_remove(struct cloud *cloud, struct call *call, const struct lb_spec
 	       cl_allocations_remove(run->allocations, spec->uid, err);
 }
 
-/* Nodes without a provider ID are taken out where they are written down: selects() would only be
- * asked more often. */
+/* cl_targets_new() leaves nodes without a provider ID out; selects() would be called for every node
+ * of every Service instead. */
 const struct balancer_ops cl_balancer_ops = {
 	/* What can be done depends on the inventory: a hook is given everything, and HAProxy
 	 * refuses ports by itself, with a text that names the hook as the way out

@@ -1,7 +1,10 @@
 /* provider.c: machines without a cloud API, described in one inventory file.
  *
- * The provider to copy for a cloud of your own (docs/adding-a-cloud.md): load() reads the
- * inventory, start() begins to watch it, look() answers for nodes, and the table is last.
+ * load() reads the inventory, start() begins to watch the file, and look() answers for nodes. An
+ * answer must not be older than the question, and the inventory in memory is as old as the last
+ * load: if the file has changed since, a lookup first waits until it has been read again. If that
+ * takes too long, or if the file is not admitted, a machine that is not listed is unknown, not
+ * absent.
  */
 #include "base/alloc.h"
 #include "base/limits.h"
@@ -12,64 +15,64 @@
 #include "providers/cloudlycke/routes.h"
 #include "providers/cloudlycke/watcher.h"
 
-#define SETTLE_NS (2 * NS_PER_SEC) /* longest wait of a look for a file that is being changed */
+#define RELOAD_WAIT_NS (2 * NS_PER_SEC) /* the longest wait of a lookup for a changed file */
 
 extern const struct cloud_ops cloudlycke_cloud;
 
 /* ---- finding a machine ---- */
 
-/* One node's question and what is needed to answer it. */
-struct asking {
+/* A lookup of several nodes. */
+struct query {
 	const struct cl_inventory *inventory;
-	bool is_current; /* not being listed proves something */
+	bool is_current; /* a machine that is not listed is absent */
 	struct look *look;
 	struct arena scratch;
 };
 
 static void
-answer_error(struct asking *ask, size_t i, enum err_code code, struct str text)
+answer_error(struct query *query, size_t i, enum err_code code, struct str text)
 {
-	look_set_error(ask->look, i, PRESENCE_UNKNOWN, code, text);
+	look_set_error(query->look, i, PRESENCE_UNKNOWN, code, text);
 }
 
 /* `machine "x": power state unknown` and the like. */
 static void
-answer_about(struct asking *ask, size_t i, enum err_code code, const char *before, struct str what,
+answer_about(struct query *query, size_t i, enum err_code code, const char *before, struct str what,
              const char *after)
 {
-	answer_error(ask, i, code,
-	             arena_printf(&ask->scratch, "%s %s%s", before, quote_z(&ask->scratch, what),
-	                          after));
+	answer_error(query, i, code,
+	             arena_printf(&query->scratch, "%s %s%s", before,
+	                          quote_z(&query->scratch, what), after));
 }
 
-/* It is an answer only if the file says so now. */
+/* A machine is absent only if the file, as it is now, does not list it. */
 static void
-answer_absent(struct asking *ask, size_t i, struct str what)
+answer_absent(struct query *query, size_t i, struct str what)
 {
-	if (!ask->is_current) {
+	if (!query->is_current) {
 		answer_about(
-			ask, i, ERR_UNAVAILABLE, "machine", what,
+			query, i, ERR_UNAVAILABLE, "machine", what,
 			" is not in the inventory as loaded, but the file has changed since and is not accepted yet");
 		return;
 	}
-	ask->look->instances[i].presence = PRESENCE_ABSENT;
-	ask->look->instances[i].error_code = ERR_NONE;
-	ask->look->instances[i].error = STR_EMPTY;
+	query->look->instances[i].presence = PRESENCE_ABSENT;
+	query->look->instances[i].error_code = ERR_NONE;
+	query->look->instances[i].error = STR_EMPTY;
 }
 
 static void
-answer_not_listed(struct asking *ask, size_t i, struct str what)
+answer_not_listed(struct query *query, size_t i, struct str what)
 {
-	if (ask->inventory->schema.cloud.unknown_machines == CL_UNKNOWN_ERROR)
-		answer_about(ask, i, ERR_INVALID, "machine", what, " is not in the inventory");
+	if (query->inventory->schema.cloud.unknown_machines == CL_UNKNOWN_ERROR)
+		answer_about(query, i, ERR_INVALID, "machine", what, " is not in the inventory");
 	else
-		answer_absent(ask, i, what);
+		answer_absent(query, i, what);
 }
 
 static void
-answer_present(struct asking *ask, size_t i, const struct cl_machine *machine)
+answer_present(struct query *query, size_t i, const struct cl_machine *machine)
 {
-	ask->look->instances[i] = (struct instance){
+	query->look->instances[i] = (struct instance){
 		.presence = PRESENCE_PRESENT,
 		.power = machine->power == CL_POWER_ON ? POWER_ON : POWER_OFF,
 		.error = STR_EMPTY,
@@ -85,17 +88,17 @@ answer_present(struct asking *ask, size_t i, const struct cl_machine *machine)
 }
 
 static void
-answer(struct asking *ask, size_t i, const struct cl_machine *machine)
+answer(struct query *query, size_t i, const struct cl_machine *machine)
 {
 	if (machine->fault.len > 0)
-		answer_error(ask, i, ERR_UNAVAILABLE, machine->fault);
+		answer_error(query, i, ERR_UNAVAILABLE, machine->fault);
 	else if (machine->power == CL_POWER_UNKNOWN)
-		answer_about(ask, i, ERR_UNAVAILABLE, "machine", machine->id,
+		answer_about(query, i, ERR_UNAVAILABLE, "machine", machine->id,
 		             ": power state unknown");
 	else if (machine->power == CL_POWER_TERMINATED)
-		answer_absent(ask, i, machine->id);
+		answer_absent(query, i, machine->id);
 	else
-		answer_present(ask, i, machine);
+		answer_present(query, i, machine);
 }
 
 /* A kubelet may have been given a bare id, without "cloudlycke://". False: the id belongs to
@@ -121,58 +124,58 @@ can_find(struct cloud *cloud, struct str provider_id, unsigned *ret_realm)
 }
 
 static void
-look_by_id(struct asking *ask, size_t i, struct str provider_id)
+look_by_id(struct query *query, size_t i, struct str provider_id)
 {
 	const struct cl_machine *machine;
 	struct str id;
 
 	if (!parse_provider_id(provider_id, &id)) {
-		look_set_error(ask->look, i, PRESENCE_FOREIGN, ERR_INVALID,
-		               arena_printf(&ask->scratch,
+		look_set_error(query->look, i, PRESENCE_FOREIGN, ERR_INVALID,
+		               arena_printf(&query->scratch,
 		                            "providerID %s is not a cloudlycke:// id",
-		                            quote_z(&ask->scratch, provider_id)));
+		                            quote_z(&query->scratch, provider_id)));
 		return;
 	}
 	if (id.len == 0) {
-		answer_about(ask, i, ERR_INVALID, "providerID", provider_id, " has no machine id");
+		answer_about(query, i, ERR_INVALID, "providerID", provider_id,
+		             " has no machine id");
 		return;
 	}
-	machine = cl_inventory_by_id(ask->inventory, id);
+	machine = cl_inventory_by_id(query->inventory, id);
 	if (machine)
-		answer(ask, i, machine);
+		answer(query, i, machine);
 	else
-		answer_not_listed(ask, i, id);
+		answer_not_listed(query, i, id);
 }
 
 static void
-look_by_name(struct asking *ask, size_t i, struct str name)
+look_by_name(struct query *query, size_t i, struct str name)
 {
 	CLEANUP(buf_fini) struct buf ids = BUF_INIT(ERR_MSG_SIZE);
 	const struct cl_machine *machine;
 
-	if (!cl_inventory_by_name(ask->inventory, name, &machine, &ids))
-		answer_error(ask, i, ERR_INVALID,
-		             arena_printf(&ask->scratch, "node %s matches several machines: %s",
-		                          quote_z(&ask->scratch, name), ids.ptr));
+	if (!cl_inventory_by_name(query->inventory, name, &machine, &ids))
+		answer_error(query, i, ERR_INVALID,
+		             arena_printf(&query->scratch, "node %s matches several machines: %s",
+		                          quote_z(&query->scratch, name), ids.ptr));
 	else if (machine)
-		answer(ask, i, machine);
+		answer(query, i, machine);
 	else
-		answer_not_listed(ask, i, name);
+		answer_not_listed(query, i, name);
 }
 
 /* ---- a look ---- */
 
-/* Answers must not be older than the question, and memory is as old as the last load: when the file
- * looks other than it did then, have it loaded first. Not here: only the watcher knows whether it
- * is still being written. */
+/* Waits until a changed file has been read. The watcher reads it, because only the watcher knows
+ * whether it is still being written. False: it was not read in time. */
 static bool
-settle(struct cloudlycke *cl, struct call *call)
+wait_for_reload(struct cloudlycke *cl, struct call *call)
 {
 	int64_t deadline_ns;
 
 	if (!cl->is_watched || !cl_loader_has_changed(cl->loader))
 		return true;
-	deadline_ns = clock_deadline(clock_mono(call->clock), SETTLE_NS);
+	deadline_ns = clock_deadline(clock_mono(call->clock), RELOAD_WAIT_NS);
 	if (deadline_ns > call->deadline_mono_ns)
 		deadline_ns = call->deadline_mono_ns;
 	cl_watcher_check(cl->watcher);
@@ -185,7 +188,7 @@ release_inventory(void *inventory)
 	cl_inventory_unref(inventory);
 }
 
-/* The instances point into the inventory, which the look keeps: nothing is copied. */
+/* The instances point into the inventory, of which the look has a reference: nothing is copied. */
 static struct look *
 look_new_at(struct cl_inventory *inventory, size_t n, int64_t started_boot_ns)
 {
@@ -202,12 +205,12 @@ look(struct cloud *cloud, struct call *call, const struct node_ref refs[], size_
 {
 	struct cloudlycke *cl = cloudlycke_of(cloud);
 	int64_t started_boot_ns =
-		clock_boot(call->clock); /* what follows is seen no earlier than asked for */
-	bool is_settled = settle(cl, call), is_current;
+		clock_boot(call->clock); /* before the first read: see cloud/cloud.h */
+	bool is_read = wait_for_reload(cl, call), is_current;
 	struct cl_inventory *inventory = cl_loader_inventory(cl->loader, &is_current);
-	struct asking ask = {
+	struct query query = {
 		.inventory = inventory,
-		.is_current = is_settled && is_current,
+		.is_current = is_read && is_current,
 		.look = look_new_at(inventory, n, started_boot_ns),
 	};
 
@@ -215,12 +218,12 @@ look(struct cloud *cloud, struct call *call, const struct node_ref refs[], size_
 	(void)err;
 	for (size_t i = 0; i < n; i++) {
 		if (refs[i].provider_id.len > 0)
-			look_by_id(&ask, i, refs[i].provider_id);
+			look_by_id(&query, i, refs[i].provider_id);
 		else
-			look_by_name(&ask, i, refs[i].name);
+			look_by_name(&query, i, refs[i].name);
 	}
-	arena_fini(&ask.scratch);
-	*ret = ask.look;
+	arena_fini(&query.scratch);
+	*ret = query.look;
 	return true;
 }
 
@@ -322,8 +325,8 @@ start(struct cloud *cloud, const struct cloud_host *host, struct error *err)
 		return false;
 	cl->is_watched = inventory->schema.reload.is_enabled;
 	cl_watcher_start(cl->watcher, &inventory->schema.reload);
-	alloc_trim(); /* of what parsing the inventory took; not in load(), since it starts a thread
-	               */
+	/* Returns the memory that parsing took. Not in load(), because it starts a thread. */
+	alloc_trim();
 	return true;
 }
 
