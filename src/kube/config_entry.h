@@ -43,8 +43,8 @@ struct str entry_text(const struct config_entry *e, const char *key);
 bool entry_is_true(const struct config_entry *e, const char *key);
 /** Is the value present, and not null, "" or []? */
 bool entry_has(const struct config_entry *e, const char *key);
-/** A path, made absolute if it is relative, which means relative to the kubeconfig's folder; in the
- * arena of the configuration. */
+/** A path; a relative one is joined to the folder of the kubeconfig. In the arena of the
+ * configuration. */
 struct str entry_path(const struct config_entry *e, const char *key);
 /** Appends PEM text that is given inline (KEY-data, in base64) or as a path (KEY) and must contain
  * `marker`. False when it is absent or has a problem. *ret_file is empty for inline text. */

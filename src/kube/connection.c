@@ -1,4 +1,16 @@
-/* kube/connection.c: see connection.h. */
+/* kube/connection.c: see connection.h.
+ *
+ * Every client asks client_authorize() before each request, and that is where files are read again:
+ * no timer or thread is needed, and an idle program reads nothing. A change goes to all clients
+ * under mu, so that a client created at the same time gets either the old or the new certificates,
+ * never none.
+ *
+ * The generation of a credential is two numbers in one: that of the client certificate in the upper
+ * 32 bits, that of the token in the lower ones. A 401 is worth a second attempt if either has
+ * grown.
+ *
+ * Locks: tokens_mu before mu. warn_mu is taken alone, on the I/O threads.
+ */
 #include "kube/connection.h"
 
 #include <stdlib.h>
@@ -16,19 +28,19 @@
 #include "kube/service_account.h"
 #include "http/url.h"
 
-#define FOLLOW_NS (60 * NS_PER_SEC)
-#define URGENT_NS NS_PER_SEC /* after a 401 or a failure of TLS */
-#define WARN_NS (300 * NS_PER_SEC)
+#define FOLLOW_NS (60 * NS_PER_SEC) /* between two reads of the files */
+#define URGENT_NS NS_PER_SEC        /* the same after a 401 or a failed TLS handshake */
+#define WARN_NS (300 * NS_PER_SEC)  /* between two warnings about files */
 
 enum {
-	MAX_WARNINGS = 100, /* of the API server, that are remembered */
+	MAX_WARNINGS = 100, /* different warnings of the API server that are logged */
 };
 
 struct client {
 	struct http_auth auth;
 	struct client *next;
 	struct kube_connection *connection;
-	struct service_account *account; /* NULL: acts as the configuration says */
+	struct service_account *account; /* NULL: uses the credentials of the configuration */
 	char *name;                      /* of the account */
 	struct kube_client kube;
 };
@@ -37,26 +49,25 @@ struct kube_connection {
 	struct clock *clock;
 	char *kubeconfig;           /* "": none */
 	char *master;               /* "": none */
-	struct kube_config *config; /* the first: what it says of the server holds */
+	struct kube_config *config; /* the first one; its server settings stay in effect */
 	struct credentials *credentials;
 	struct exec_plugin *plugin; /* NULL: none */
 	const char *host;           /* "host:port", a label of metrics */
 	pthread_mutex_t mu;
 	struct client *clients;      /* mu */
 	struct tls_files tls_files;  /* mu */
-	uint32_t generation;         /* mu: goes up with each other client certificate */
-	uint64_t plugin_certificate; /* mu: the plugin's that was last looked at */
-	uint64_t config_hash;        /* mu: of the kubeconfig that was last looked at */
-	int64_t next_follow_ns;      /* mu; boot: when files are to be read again */
-	int64_t next_urgent_ns;      /* mu; boot: … if something went wrong */
+	uint32_t generation;         /* mu: of the client certificate; grows with each change */
+	uint64_t plugin_certificate; /* mu: generation of the plugin's certificate that is in use */
+	uint64_t config_hash;        /* mu: of the kubeconfig that was last read */
+	int64_t next_follow_ns;      /* mu; boot: when files are read again */
+	int64_t next_urgent_ns;      /* mu; boot: the same after a failure */
 	int64_t next_warn_ns;        /* mu; boot */
 
 	pthread_mutex_t tokens_mu;
-	/* tokens_mu: asks for the tokens of service accounts; NULL: nobody needs it yet */
-	struct kube_client *tokens;
+	struct kube_client *tokens; /* tokens_mu: for TokenRequests; NULL: not needed yet */
 
 	pthread_mutex_t warn_mu;
-	uint64_t warnings[MAX_WARNINGS]; /* warn_mu: hashes of what the API server warned of */
+	uint64_t warnings[MAX_WARNINGS]; /* warn_mu: hashes of the warnings that were logged */
 	size_t n_warnings;               /* warn_mu */
 };
 
@@ -65,14 +76,14 @@ struct kube_connection {
 static const double lookup_buckets[] = { .005, .025, .1, .25, .5, 1, 2, 4, 8, 15, 30 };
 
 METRIC_FAMILY(lookup_seconds, METRIC_HISTOGRAM, "rest_client_dns_resolution_duration_seconds",
-              "[ALPHA] Time it took to look up the API server's name, or its proxy's, for a new "
-              "connection; where an address is configured, nothing is looked up.",
+              "[ALPHA] Duration of DNS look-ups of the API server or its proxy for a new "
+              "connection. Configured addresses need no look-up.",
               .labels = { "host" }, METRIC_BUCKETS(lookup_buckets));
 METRIC_FAMILY(transports, METRIC_GAUGE, "rest_client_transport_cache_entries",
-              "[ALPHA] HTTP clients there are, each with connections of its own.");
+              "[ALPHA] Number of HTTP clients, each with connections of its own.");
 METRIC_FAMILY(
 	transports_total, METRIC_COUNTER, "rest_client_transport_create_calls_total",
-	"[ALPHA] Clients that were asked for: hit shares the connections of another, miss has "
+	"[ALPHA] Requested clients, by result: hit shares the connections of another client, miss has "
 	"its own.",
 	.labels = { "result" });
 
@@ -86,7 +97,7 @@ resolved(void *connection UNUSED, struct str name, int64_t took_ns)
 	metric_observe(metric_of(&lookup_seconds, host), (double)took_ns / (double)NS_PER_SEC);
 }
 
-/* ---- what the API server warns of ---- */
+/* ---- warnings of the API server ---- */
 
 static bool
 is_new_warning(struct kube_connection *c, struct str text)
@@ -115,13 +126,13 @@ warned(void *connection, struct str value)
 	if (text.len >= 2 && str_starts(text, STR("\"")) && str_ends(text, STR("\"")))
 		text = str_n(text.ptr + 1, text.len - 2);
 	if (is_new_warning(connection, text))
-		log_info("the API server warns", LOG_STR("text", text));
+		log_info("warning of the API server", LOG_STR("text", text));
 }
 
-/* ---- following files: all called with mu held ---- */
+/* ---- reading files again: called with mu held ---- */
 
 static void
-warn(struct kube_connection *c, const char *what, const struct error *err)
+warn_at_limited_rate(struct kube_connection *c, const char *what, const struct error *err)
 {
 	int64_t now_ns = clock_boot(c->clock);
 
@@ -131,10 +142,10 @@ warn(struct kube_connection *c, const char *what, const struct error *err)
 	log_warn(what, LOG_ERR(err));
 }
 
-/* Hands what has changed to the clients. Those of service accounts have no certificate of their
- * own. */
+/* Hands changed certificates to the clients. A client of a service account has no client
+ * certificate, because that would be another identity. */
 static void
-apply(struct kube_connection *c, unsigned changes)
+apply_changes(struct kube_connection *c, unsigned changes)
 {
 	bool is_ours = changes & TLS_FILES_CERT;
 	struct error err;
@@ -149,7 +160,9 @@ apply(struct kube_connection *c, unsigned changes)
 		if (client->account && !(changes & TLS_FILES_CA))
 			continue;
 		if (!http_client_set_tls(client->kube.http, &tls, ends_streams, &err))
-			warn(c, "certificates cannot be used, keeping the last ones", &err);
+			warn_at_limited_rate(c,
+			                     "certificates cannot be used, keeping the last ones",
+			                     &err);
 	}
 	if (changes & TLS_FILES_CA && c->plugin)
 		exec_plugin_set_ca(c->plugin, secret_expose(&c->tls_files.ca_pem));
@@ -179,7 +192,8 @@ is_same_plugin(const struct kube_exec *a, const struct kube_exec *b)
 	       str_eq(a->cluster_config, b->cluster_config);
 }
 
-/* What cannot be changed while we run; NULL: nothing of it differs. */
+/* The key of a setting that differs and cannot be changed while the program runs; NULL if there is
+ * none. */
 static const char *
 fixed_difference(const struct kube_config *a, const struct kube_config *b)
 {
@@ -198,9 +212,9 @@ fixed_difference(const struct kube_config *a, const struct kube_config *b)
 	return NULL;
 }
 
-/* Adopts all of it or nothing: credentials for another server do not fit this one, nor does a new
- * token fit old certificates. All steps that can fail come before the first change;
- * tls_files_update() changes nothing if it fails. */
+/* Takes over the whole new configuration or nothing of it, because credentials for another server
+ * do not fit this one, nor does a new token fit old certificates. All steps that can fail come
+ * before the first change; tls_files_update() changes nothing if it fails. */
 static bool
 adopt_config(struct kube_connection *c, const struct kube_config *config, unsigned *ret_changes,
              struct error *err)
@@ -210,13 +224,13 @@ adopt_config(struct kube_connection *c, const struct kube_config *config, unsign
 
 	if (key)
 		return err_set(err, ERR_UNSUPPORTED,
-		               "%s: `%s` is another, which takes a restart of ccmd", c->kubeconfig,
+		               "%s: `%s` has changed, which needs a restart of ccmd", c->kubeconfig,
 		               key);
 	if (!credentials_new(config, c->clock, &fresh, err) ||
 	    !tls_files_update(&c->tls_files, config, ret_changes, err))
 		return false;
 	credentials_adopt(c->credentials, fresh);
-	c->plugin_certificate = 0; /* what it gave last is to be put in again */
+	c->plugin_certificate = 0; /* the plugin's certificate must be set again */
 	return true;
 }
 
@@ -241,7 +255,8 @@ hash_config(const struct kube_connection *c, uint64_t *ret, struct error *err)
 	return true;
 }
 
-/* Parsed only when it is another one. One that cannot be used is looked at again each time. */
+/* Reads the kubeconfig again if its content has changed. One that cannot be used is parsed again
+ * each time. */
 static unsigned
 follow_config(struct kube_connection *c)
 {
@@ -256,49 +271,46 @@ follow_config(struct kube_connection *c)
 		c->config_hash = hash;
 		return changes;
 	}
-	warn(c, "the kubeconfig cannot be read again, keeping the last one", &err);
+	warn_at_limited_rate(c, "the kubeconfig cannot be read again, keeping the last one", &err);
 	return TLS_FILES_SAME;
 }
 
+/* Reads all files again if that is due; takes mu. */
 static void
-follow_files(struct kube_connection *c)
-{
-	unsigned changes = follow_config(c);
-	struct error err;
-
-	changes |= tls_files_follow(&c->tls_files, &err);
-	if (err.code != ERR_NONE)
-		warn(c, "certificates cannot be read again, keeping the last ones", &err);
-	if (changes != TLS_FILES_SAME)
-		apply(c, changes);
-}
-
-static void
-follow(struct kube_connection *c, bool is_urgent)
+follow_files(struct kube_connection *c, bool is_urgent)
 {
 	int64_t now_ns = clock_boot(c->clock);
+	unsigned changes;
+	struct error err;
 	WITH_LOCK(&c->mu);
 
 	if (now_ns < (is_urgent ? c->next_urgent_ns : c->next_follow_ns))
 		return;
 	c->next_follow_ns = now_ns + FOLLOW_NS;
 	c->next_urgent_ns = now_ns + URGENT_NS;
-	follow_files(c);
+	changes = follow_config(c);
+	changes |= tls_files_follow(&c->tls_files, &err);
+	if (err.code != ERR_NONE)
+		warn_at_limited_rate(c, "certificates cannot be read again, keeping the last ones",
+		                     &err);
+	if (changes != TLS_FILES_SAME)
+		apply_changes(c, changes);
 }
 
-/* ---- who we are ---- */
+/* ---- struct http_auth of a client ---- */
 
-/* The generation of what a client sends: the certificate's before the token's. */
+/* The generation of the credential that a client sends: the certificate's, then the token's. */
 static uint64_t
-combine(struct kube_connection *c, uint64_t token_generation)
+combine_generations(struct kube_connection *c, uint64_t token_generation)
 {
 	WITH_LOCK(&c->mu);
 
 	return (uint64_t)c->generation << 32 | (uint32_t)token_generation;
 }
 
+/* Uses the client certificate that came with the plugin's last credential. */
 static void
-adopt_certificate(struct kube_connection *c)
+adopt_plugin_certificate(struct kube_connection *c)
 {
 	CLEANUP(secret_fini) struct secret cert = SECRET_NONE, key = SECRET_NONE;
 	struct error err;
@@ -307,10 +319,12 @@ adopt_certificate(struct kube_connection *c)
 	if (!exec_plugin_certificate(c->plugin, &c->plugin_certificate, &cert, &key))
 		return;
 	if (tls_files_set_cert(&c->tls_files, &cert, &key, &err))
-		apply(c, TLS_FILES_CERT);
+		apply_changes(c, TLS_FILES_CERT);
 	else
-		warn(c, "the exec plugin's client certificate cannot be used, keeping the last one",
-		     &err);
+		warn_at_limited_rate(
+			c,
+			"the exec plugin's client certificate cannot be used, keeping the last one",
+			&err);
 }
 
 static bool
@@ -325,64 +339,52 @@ authorize_by_plugin(struct kube_connection *c, const struct call *call, struct b
 		return false;
 	if (ret->len == start)
 		buf_truncate(ret, before);
-	adopt_certificate(c);
+	adopt_plugin_certificate(c);
 	return true;
 }
 
 static bool
-authorize_by_config(struct kube_connection *c, const struct call *call, struct buf *ret,
-                    uint64_t *ret_generation, struct error *err)
+client_authorize(struct http_auth *auth, const struct call *call, struct buf *ret,
+                 uint64_t *ret_generation, struct error *err)
 {
-	struct http_auth *auth = credentials_auth(c->credentials);
+	struct client *client = CONTAINER_OF(auth, struct client, auth);
+	struct kube_connection *c = client->connection;
+	struct http_auth *own = credentials_auth(c->credentials);
 	uint64_t generation = 0;
 
+	follow_files(c, /*is_urgent=*/false);
+	if (client->account) {
+		buf_add_c(ret, "Bearer ");
+		return service_account_token(client->account, call, ret, ret_generation, err);
+	}
 	if (c->plugin ? !authorize_by_plugin(c, call, ret, &generation, err)
-	              : !auth->authorize(auth, call, ret, &generation, err))
+	              : !own->authorize(own, call, ret, &generation, err))
 		return false;
-	*ret_generation = combine(c, generation);
+	*ret_generation = combine_generations(c, generation);
 	return true;
 }
 
 static bool
-authorize(struct http_auth *auth, const struct call *call, struct buf *ret,
-          uint64_t *ret_generation, struct error *err)
+client_rejected(struct http_auth *auth, uint64_t generation)
 {
 	struct client *client = CONTAINER_OF(auth, struct client, auth);
-
-	follow(client->connection, /*is_urgent=*/false);
-	if (!client->account)
-		return authorize_by_config(client->connection, call, ret, ret_generation, err);
-	buf_add_c(ret, "Bearer ");
-	return service_account_token(client->account, call, ret, ret_generation, err);
-}
-
-static bool
-rejected_by_config(struct kube_connection *c, uint64_t generation)
-{
-	struct http_auth *auth = credentials_auth(c->credentials);
-	bool has_newer;
-
-	follow(c, /*is_urgent=*/true);
-	has_newer = combine(c, 0) >> 32 > generation >> 32;
-	if (c->plugin)
-		return exec_plugin_rejected(c->plugin, (uint32_t)generation) || has_newer;
-	return auth->rejected(auth, (uint32_t)generation) || has_newer;
-}
-
-static bool
-rejected(struct http_auth *auth, uint64_t generation)
-{
-	struct client *client = CONTAINER_OF(auth, struct client, auth);
+	struct kube_connection *c = client->connection;
+	struct http_auth *own = credentials_auth(c->credentials);
+	bool has_newer_cert;
 
 	if (client->account)
 		return service_account_rejected(client->account, generation);
-	return rejected_by_config(client->connection, generation);
+	follow_files(c, /*is_urgent=*/true);
+	has_newer_cert = combine_generations(c, 0) >> 32 > generation >> 32;
+	if (c->plugin)
+		return exec_plugin_rejected(c->plugin, (uint32_t)generation) || has_newer_cert;
+	return own->rejected(own, (uint32_t)generation) || has_newer_cert;
 }
 
 static void
-tls_failed(struct http_auth *auth)
+client_tls_failed(struct http_auth *auth)
 {
-	follow(CONTAINER_OF(auth, struct client, auth)->connection, /*is_urgent=*/true);
+	follow_files(CONTAINER_OF(auth, struct client, auth)->connection, /*is_urgent=*/true);
 }
 
 /* ---- the connection ---- */
@@ -393,25 +395,22 @@ is_https(const struct kube_config *config)
 	return str_starts(config->server, STR("https://"));
 }
 
-static const char *
-host_of(struct kube_config *config)
+static bool
+connection_load(struct kube_connection *c, const struct kube_config_source *source,
+                struct error *err)
 {
-	struct error err;
+	struct error ignored;
 	struct url url;
 
-	if (!url_parse(config->server, &url, &err))
-		return "";
-	return arena_printf(&config->arena, "%" STR_FMT ":%d", STR_ARG(url.host), url.port).ptr;
-}
-
-static bool
-load(struct kube_connection *c, const struct kube_config_source *source, struct error *err)
-{
 	if (c->kubeconfig[0] && !hash_config(c, &c->config_hash, err))
 		return false;
 	if (!kube_config_load(source, &c->config, /*problems=*/NULL, err))
 		return false;
-	c->host = host_of(c->config);
+	c->host = "";
+	if (url_parse(c->config->server, &url, &ignored))
+		c->host = arena_printf(&c->config->arena, "%" STR_FMT ":%d", STR_ARG(url.host),
+		                       url.port)
+		                  .ptr;
 	tls_files_init(&c->tls_files, c->config);
 	c->next_follow_ns = clock_boot(c->clock) + FOLLOW_NS;
 	if (kube_connection_uses_plugin(c))
@@ -431,7 +430,7 @@ kube_connection_open(const struct kube_config_source *source, struct clock *cloc
 	mutex_init(&c->mu);
 	mutex_init(&c->tokens_mu);
 	mutex_init(&c->warn_mu);
-	if (!load(c, source, err))
+	if (!connection_load(c, source, err))
 		return false;
 	*ret = TAKE(c);
 	return true;
@@ -446,7 +445,8 @@ client_free(struct client *client)
 	free(client);
 }
 
-/* The newest first: they may need the older one that asks for their tokens. */
+/* The newest clients are freed first, because they may use the older one that requests their
+ * tokens. */
 static void
 free_clients(struct kube_connection *c)
 {
@@ -512,9 +512,9 @@ kube_connection_uses_plugin(const struct kube_connection *c)
 
 /* ---- clients ---- */
 
-/* As docs/spec/framework.md, "User agents" has it. The API server takes the name of a field manager
- * from what stands before the first '/'; and for an agent that starts with "curl" it would indent
- * its JSON. */
+/* The format is that of docs/spec/framework.md, "User agents". The API server takes the part before
+ * the first '/' as the name of the field manager, and indents its JSON for an agent that starts
+ * with "curl". */
 static void
 add_user_agent(struct buf *b, const char *prefix, const char *agent)
 {
@@ -523,15 +523,6 @@ add_user_agent(struct buf *b, const char *prefix, const char *agent)
 	         STR_ARG(version_commit()));
 	if (agent)
 		buf_addf(b, "/%s%s", prefix, agent);
-}
-
-static void
-add_agent_of(struct buf *b, const struct client *client, const struct kube_client_options *options)
-{
-	if (client->account)
-		add_user_agent(b, "system:serviceaccount:kube-system:", options->service_account);
-	else
-		add_user_agent(b, "", options->agent);
 }
 
 static struct http_config
@@ -556,11 +547,11 @@ http_config_of(struct kube_connection *c, struct client *client,
 	};
 }
 
-/* Under the lock, so that no change of certificates comes between their use and its place in the
- * list. */
+/* Creates the HTTP client and adds the client to the list, both under mu, so that certificates that
+ * change in between are not missed. */
 static bool
-start(struct kube_connection *c, struct client *client, struct http_config *config,
-      struct error *err)
+client_start(struct kube_connection *c, struct client *client, struct http_config *config,
+             struct error *err)
 {
 	WITH_LOCK(&c->mu);
 
@@ -580,9 +571,9 @@ client_new(struct kube_connection *c)
 {
 	struct client *client = xcalloc(1, sizeof(*client));
 
-	client->auth = (struct http_auth){ .authorize = authorize,
-		                           .rejected = rejected,
-		                           .tls_failed = tls_failed };
+	client->auth = (struct http_auth){ .authorize = client_authorize,
+		                           .rejected = client_rejected,
+		                           .tls_failed = client_tls_failed };
 	client->connection = c;
 	client->kube = (struct kube_client){ .clock = c->clock,
 		                             .host = c->host,
@@ -590,21 +581,21 @@ client_new(struct kube_connection *c)
 	return client;
 }
 
-/* Over plain http no credential is sent, so no token of a service account either. */
+/* Credentials are never sent over plain http, so a token of a service account would have no use. */
 static bool
 has_account(const struct kube_connection *c, const struct kube_client_options *options)
 {
 	if (!options->service_account || is_https(c->config))
 		return options->service_account != NULL;
 	log_warn("the API server is reached over plain http, so no token of the service account is "
-	         "asked for or sent",
+	         "requested or sent",
 	         LOG_CSTR("account", options->service_account),
 	         LOG_STR("server", c->config->server));
 	return false;
 }
 
-/* The client that asks for tokens is made with the first that needs one; it changes nothing that a
- * fence would guard. */
+/* The client that requests tokens is created together with the first client that needs one. It has
+ * no fence, because a token changes nothing that another leader could be working on. */
 static bool
 set_account(struct kube_connection *c, struct client *client, const char *name, struct error *err)
 {
@@ -619,7 +610,7 @@ set_account(struct kube_connection *c, struct client *client, const char *name, 
 }
 
 static bool
-fill_client(struct kube_connection *c, struct client *client,
+client_init(struct kube_connection *c, struct client *client,
             const struct kube_client_options *options, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf agent = BUF_INIT(KIB(1));
@@ -627,10 +618,14 @@ fill_client(struct kube_connection *c, struct client *client,
 
 	if (has_account(c, options) && !set_account(c, client, options->service_account, err))
 		return false;
-	add_agent_of(&agent, client, options);
+	if (client->account)
+		add_user_agent(&agent,
+		               "system:serviceaccount:kube-system:", options->service_account);
+	else
+		add_user_agent(&agent, "", options->agent);
 	config = http_config_of(c, client, options);
 	config.user_agent = buf_str(&agent);
-	return start(c, client, &config, err);
+	return client_start(c, client, &config, err);
 }
 
 bool
@@ -639,7 +634,7 @@ kube_connection_client(struct kube_connection *c, const struct kube_client_optio
 {
 	struct client *client = client_new(c);
 
-	if (!fill_client(c, client, options, err)) {
+	if (!client_init(c, client, options, err)) {
 		client_free(client);
 		return false;
 	}

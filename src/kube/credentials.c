@@ -1,8 +1,7 @@
 /* kube/credentials.c: see credentials.h.
- *
- * Ages are counted on the clock that goes on while the machine is suspended: a token may have
- * expired meanwhile. The kubelet renews a projected token at 80 % of its life, so 50 s between
- * reads is far more often than needed.
+ * Ages are measured on the boot clock, because a token may expire while the machine is suspended.
+ * The kubelet renews a projected token at 80 % of its life, at least 2 min before its end, so
+ * reading it every 50 s is always in time.
  */
 #include "kube/credentials.h"
 
@@ -21,13 +20,13 @@
 struct credentials {
 	struct http_auth auth;
 	struct clock *clock;
-	bool is_plain; /* http: nothing is ever sent */
+	bool is_plain; /* plain http: credentials are never sent */
 	pthread_mutex_t mu;
 	char *token_file;       /* mu; "": none */
 	char *username;         /* mu */
 	struct secret password; /* mu */
 	struct secret token;    /* mu */
-	uint64_t generation;    /* mu; goes up with each other token */
+	uint64_t generation;    /* mu; grows with each change */
 	int64_t next_read_ns;   /* mu; boot */
 	int64_t next_warn_ns;   /* mu; boot */
 };
@@ -47,24 +46,15 @@ read_token(const struct credentials *c, struct secret *ret, struct error *err)
 	if (token.len == 0)
 		return err_set(err, ERR_INVALID, "token file %s is empty", path);
 	if (!str_is_visible(token))
-		return err_set(err, ERR_INVALID, "token file %s holds characters that no token has",
-		               path);
+		return err_set(err, ERR_INVALID,
+		               "token file %s contains spaces or control characters", path);
 	secret_set(ret, token);
 	return true;
 }
 
-static void
-warn_unread(struct credentials *c, int64_t now_ns, const struct error *err)
-{
-	if (now_ns < c->next_warn_ns)
-		return;
-	c->next_warn_ns = now_ns + WARN_EVERY_NS;
-	log_warn("token cannot be read again, keeping the last one", LOG_ERR(err));
-}
-
-/* Reads the file now. True when the token is another one. Called with mu held. */
+/* Reads the file now. True when the token has changed. Called with mu held. */
 static bool
-refresh(struct credentials *c)
+refresh_token(struct credentials *c)
 {
 	CLEANUP(secret_fini) struct secret token = SECRET_NONE;
 	int64_t now_ns = clock_boot(c->clock);
@@ -72,7 +62,10 @@ refresh(struct credentials *c)
 
 	if (!read_token(c, &token, &err)) {
 		c->next_read_ns = now_ns + READ_AGAIN_NS;
-		warn_unread(c, now_ns, &err);
+		if (now_ns >= c->next_warn_ns) {
+			c->next_warn_ns = now_ns + WARN_EVERY_NS;
+			log_warn("token cannot be read again, keeping the last one", LOG_ERR(&err));
+		}
 		return false;
 	}
 	c->next_read_ns = now_ns + READ_EVERY_NS;
@@ -98,41 +91,35 @@ add_basic(struct buf *b, const struct credentials *c)
 }
 
 static bool
-has_basic(const struct credentials *c)
-{
-	return c->username[0] || secret_is_set(&c->password);
-}
-
-static bool
-authorize(struct http_auth *auth, const struct call *call UNUSED, struct buf *ret,
-          uint64_t *ret_generation, struct error *err UNUSED)
+credentials_authorize(struct http_auth *auth, const struct call *call UNUSED, struct buf *ret,
+                      uint64_t *ret_generation, struct error *err UNUSED)
 {
 	struct credentials *c = CONTAINER_OF(auth, struct credentials, auth);
 	WITH_LOCK(&c->mu);
 
 	if (!c->is_plain && c->token_file[0] && clock_boot(c->clock) >= c->next_read_ns)
-		(void)refresh(c);
+		(void)refresh_token(c);
 	*ret_generation = c->generation;
 	if (c->is_plain)
 		return true;
 	if (secret_is_set(&c->token)) {
 		buf_add_c(ret, "Bearer ");
 		buf_add_str(ret, secret_expose(&c->token));
-	} else if (has_basic(c)) {
+	} else if (c->username[0] || secret_is_set(&c->password)) {
 		add_basic(ret, c);
 	}
 	return true;
 }
 
 static bool
-rejected(struct http_auth *auth, uint64_t generation)
+credentials_rejected(struct http_auth *auth, uint64_t generation)
 {
 	struct credentials *c = CONTAINER_OF(auth, struct credentials, auth);
 	WITH_LOCK(&c->mu);
 
 	if (c->is_plain)
 		return false;
-	return c->generation > generation || (c->token_file[0] && refresh(c));
+	return c->generation > generation || (c->token_file[0] && refresh_token(c));
 }
 
 /* ---- life cycle ---- */
@@ -145,7 +132,7 @@ first_token(struct credentials *c, struct str fixed, struct error *err)
 		return read_token(c, &c->token, err);
 	}
 	if (!str_is_visible(fixed))
-		return err_set(err, ERR_INVALID, "the token holds characters that no token has");
+		return err_set(err, ERR_INVALID, "the token contains spaces or control characters");
 	if (fixed.len)
 		secret_set(&c->token, fixed);
 	return true;
@@ -162,7 +149,7 @@ copy_fixed(struct credentials *c, const struct kube_config *config)
 
 /* Called with mu held. */
 static bool
-is_other(const struct credentials *c, const struct credentials *fresh)
+is_different(const struct credentials *c, const struct credentials *fresh)
 {
 	return strcmp(c->token_file, fresh->token_file) != 0 ||
 	       strcmp(c->username, fresh->username) != 0 ||
@@ -175,7 +162,7 @@ credentials_adopt(struct credentials *c, struct credentials *fresh)
 	struct credentials old;
 	WITH_LOCK(&c->mu);
 
-	if (!is_other(c, fresh))
+	if (!is_different(c, fresh))
 		return;
 	old = *c;
 	c->token_file = fresh->token_file;
@@ -191,7 +178,7 @@ credentials_adopt(struct credentials *c, struct credentials *fresh)
 }
 
 static bool
-has_any(const struct kube_config *config)
+has_credentials(const struct kube_config *config)
 {
 	return config->token_file.len || secret_is_set(&config->token) || config->username.len ||
 	       secret_is_set(&config->password) || config->cert_pem.len || config->exec;
@@ -203,12 +190,13 @@ credentials_new(const struct kube_config *config, struct clock *clock, struct cr
 {
 	CLEANUP(credentials_freep) struct credentials *c = xcalloc(1, sizeof(*c));
 
-	c->auth = (struct http_auth){ .authorize = authorize, .rejected = rejected };
+	c->auth = (struct http_auth){ .authorize = credentials_authorize,
+		                      .rejected = credentials_rejected };
 	c->clock = clock;
 	c->generation = 1;
 	mutex_init(&c->mu);
 	c->is_plain = !str_starts(config->server, STR("https://"));
-	if (c->is_plain && has_any(config))
+	if (c->is_plain && has_credentials(config))
 		log_warn("the API server is reached over plain http, so no credentials are sent",
 		         LOG_STR("server", config->server));
 	copy_fixed(c, config);
