@@ -65,7 +65,7 @@ struct question {
 	struct waiter *waiters;
 };
 
-/* A token that was valid. */
+/* A token that was valid recently, by its hash. */
 struct known_token {
 	struct digest key;
 	int64_t until_ns; /* boot; 0: none */
@@ -154,7 +154,7 @@ join(struct reviewer *r, struct question *q, struct digest source, reviewer_done
 }
 
 static struct review_answer *
-failed(void)
+failed_answer(void)
 {
 	return review_answer_new(REVIEW_FAILED, NULL, STR_EMPTY);
 }
@@ -234,7 +234,7 @@ recall(struct reviewer *r, const struct question *q, bool *ret_is_stale)
 {
 	*ret_is_stale = false;
 	if (r->is_closing)
-		return failed();
+		return failed_answer();
 	return review_cache_get(&r->caches[q->subject], &q->key, clock_boot(r->config.clock),
 	                        ret_is_stale);
 }
@@ -316,7 +316,7 @@ reviewer_rights(struct reviewer *r, struct str peer, const struct access_user *u
 
 	review_add_rights(&body, user, verb, path);
 	if (!buf_ok(&body)) {
-		*ret = failed();
+		*ret = failed_answer();
 		return REVIEWER_KNOWS;
 	}
 	q = question_new(r, OF_RIGHTS, buf_str(&body));
@@ -342,7 +342,7 @@ try_once(struct reviewer *r, const struct question *q, struct review_answer **re
 	               : review_rights(r->config.rights, &call, buf_str(&q->body), ret, err);
 }
 
-/* No answer came, or one that asks to come again. */
+/* Is it an error that may pass: no answer, or one that asks to come back later? */
 static bool
 may_pass(const struct error *err)
 {
@@ -361,7 +361,7 @@ pause_ns(int n_tries)
 	return pause + rand_between(0, pause / 5);
 }
 
-/* Puts it off, if another try makes sense. */
+/* Plans another try. False if it is pointless: the answer is final, or the time is over. */
 static bool
 put_off(struct reviewer *r, struct question *q, const struct error *err)
 {
@@ -374,9 +374,10 @@ put_off(struct reviewer *r, struct question *q, const struct error *err)
 	return true;
 }
 
-/* Without the right to ask, nobody will ever get in: somebody has to grant it. */
+/* Without the right to send reviews, every caller is refused until an operator grants it: that is
+ * an error, with a hint. */
 static void
-complain(struct reviewer *r, enum subject subject, const struct error *err)
+warn_not_reviewed(struct reviewer *r, enum subject subject, const struct error *err)
 {
 	int64_t now_ns = clock_boot(r->config.clock);
 	const char *what = subject == OF_TOKEN
@@ -428,7 +429,7 @@ remember(struct reviewer *r, const struct question *q, struct review_answer *ans
 		                 clock_deadline(now_ns, ttl_ns(r, q->subject, answer)));
 }
 
-/* The end of a question: nobody can join any more. Returns those who did. */
+/* Ends a question: no further request can join it. Returns the requests that did. */
 static struct waiter *
 close_question(struct reviewer *r, struct question *q, struct review_answer *answer)
 {
@@ -472,8 +473,8 @@ work_on(struct reviewer *r, struct question *q)
 		arena_reset(&r->arena);
 		if (put_off(r, q, &err))
 			return;
-		complain(r, q->subject, &err);
-		answer = failed();
+		warn_not_reviewed(r, q->subject, &err);
+		answer = failed_answer();
 	}
 	arena_reset(&r->arena);
 	settle(r, q, answer);
@@ -507,9 +508,9 @@ is_upkeep_due(const struct reviewer *r)
 	return r->config.upkeep && clock_mono(r->config.clock) >= r->upkeep_ns;
 }
 
-/* Waits for something to do: a question, or with NULL upkeep. False at the end. */
+/* Waits for work: a question, or upkeep if *ret is NULL. False when the reviewer is closing. */
 static bool
-take(struct reviewer *r, struct question **ret)
+take_work(struct reviewer *r, struct question **ret)
 {
 	WITH_LOCK(&r->mu);
 
@@ -526,9 +527,9 @@ take(struct reviewer *r, struct question **ret)
 	return false;
 }
 
-/* Somebody may want it again while it runs: they are heard. */
+/* upkeep_ns is reset before the call, so that reviewer_upkeep_by() during the call is not lost. */
 static void
-keep_up(struct reviewer *r)
+run_upkeep(struct reviewer *r)
 {
 	int64_t deadline_ns = clock_deadline(clock_mono(r->config.clock), REVIEW_NS);
 	struct call call = { r->config.clock, r->cancel, deadline_ns, &r->arena };
@@ -541,17 +542,17 @@ keep_up(struct reviewer *r)
 }
 
 static void *
-run(void *arg)
+reviewer_run(void *arg)
 {
 	struct reviewer *r = arg;
 	struct question *q;
 
-	while (take(r, &q)) {
+	while (take_work(r, &q)) {
 		watchdog_until(r->watchdog, clock_deadline(clock_mono(r->config.clock), REVIEW_NS));
 		if (q)
 			work_on(r, q);
 		else
-			keep_up(r);
+			run_upkeep(r);
 		watchdog_until(r->watchdog, CLOCK_FOREVER);
 	}
 	return NULL;
@@ -584,7 +585,7 @@ reviewer_new(const struct reviewer_config *config)
 		r->caches[i] = REVIEW_CACHE_INIT;
 	r->arena = ARENA_INIT;
 	r->watchdog = watchdog_new("review");
-	thread_start(&r->thread, "review", run, r);
+	thread_start(&r->thread, "review", reviewer_run, r);
 	return r;
 }
 
@@ -602,7 +603,7 @@ end_thread(struct reviewer *r)
 void
 reviewer_stop(struct reviewer *r)
 {
-	CLEANUP(review_answer_unrefp) struct review_answer *answer = failed();
+	CLEANUP(review_answer_unrefp) struct review_answer *answer = failed_answer();
 
 	end_thread(r);
 	while (r->questions)

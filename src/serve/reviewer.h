@@ -1,17 +1,17 @@
-/* serve/reviewer.h: a thread that asks the API server about callers, and remembers the answers for
- * a while.
+/* serve/reviewer.h: a thread that asks the API server about callers, and caches the answers.
  *
- * Whoever asks while the same question is under way shares its answer. A question that found no
- * answer is repeated four times, 500 ms apart and half as long again each time, 10 s in all;
- * meanwhile others have their turn. What failed is not remembered. Tokens are kept as keyed hashes
- * only.
+ * Requests with the same question share one review. A review without an answer is repeated up to
+ * four times, first after 500 ms, then after half as long again each time, within 10 s in all;
+ * meanwhile other questions have their turn. Failures are not cached. Tokens are kept as keyed
+ * hashes only.
  *
  * Requests with random tokens must not block requests with valid ones. So requests are counted by
  * source: the user once it is known, a token that was valid recently, or else the caller's address
- * (ip_source()). Of one source, LIMIT_SERVER_PER_SOURCE requests may wait; sources take turns; and
- * callers who are not authenticated yet cannot use up all of the waiting places
- * (LIMIT_SERVER_UNAUTHENTICATED). A yes whose time is over may be used while it is renewed, for as
- * long again at most: its caller does not wait, even if an attacker has the same address.
+ * (ip_source()). LIMIT_SERVER_PER_SOURCE requests of one source may wait; sources take turns; and
+ * callers that are not authenticated yet cannot use up all waiting places
+ * (LIMIT_SERVER_UNAUTHENTICATED). A positive answer that has expired may be used while it is
+ * renewed, for the same time again at most: its caller does not wait, even if an attacker has the
+ * same address.
  *
  * Threads: any.
  */
@@ -23,21 +23,21 @@
 struct reviewer;
 
 struct reviewer_config {
-	struct kube_client *tokens; /* NULL: tokens are not asked about */
-	struct kube_client *rights; /* NULL: rights are not */
+	struct kube_client *tokens; /* for TokenReview; NULL: none */
+	struct kube_client *rights; /* for SubjectAccessReview; NULL: none */
 	struct clock *clock;
 	int64_t token_ttl_ns, authorized_ttl_ns, unauthorized_ttl_ns;
-	/* what else the thread does: called at its start and at the time (mono) it returned last;
-	 * NULL: nothing */
+	/* Other work of the thread, may be NULL. Called at its start, and then at the time (mono)
+	 * that the last call returned. */
 	int64_t (*upkeep)(void *arg, struct call *);
 	void *arg;
 };
 
-/** Called once, on the thread; the answer is lent. */
+/** Called once, on the review thread; the answer is borrowed. */
 typedef void reviewer_done(void *arg, const struct review_answer *);
 
 enum reviewer_start {
-	REVIEWER_KNOWS,       /* *ret is set, a reference of yours */
+	REVIEWER_KNOWS,       /* *ret is set; the caller owns the reference */
 	REVIEWER_ASKS,        /* done will be called */
 	REVIEWER_BUSY,        /* too many requests are waiting */
 	REVIEWER_SOURCE_BUSY, /* too many requests of this source are waiting */
@@ -57,7 +57,7 @@ enum reviewer_start reviewer_rights(struct reviewer *, struct str peer, const st
                                     struct str verb, struct str path, struct review_answer **ret,
                                     reviewer_done *done, void *arg);
 
-/** Upkeep is due at that time (mono), if not sooner anyway. */
+/** Calls upkeep at that time (mono), unless it is due earlier. */
 void reviewer_upkeep_by(struct reviewer *, int64_t mono_ns);
 
 #endif
