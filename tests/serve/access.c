@@ -214,7 +214,8 @@ masters_by_certificate(void **state)
 	assert_int_equal(fake_http_count(f->http), 1);
 }
 
-/* Even those that the ConfigMap names for front proxies, and behind a front proxy's certificate. */
+/* Headers of front proxies are ignored, even with the names of the ConfigMap and a front proxy's
+ * certificate. */
 static void
 headers_say_nothing_about_the_caller(void **state)
 {
@@ -496,7 +497,7 @@ an_unauthenticated_user_stays_so(void **state UNUSED)
 	assert_false(access_user_is_in(user, "system:authenticated"));
 }
 
-/* Else the caller would be somebody with fewer groups than the certificate says. */
+/* Otherwise the caller would have fewer groups than the certificate. */
 static void
 too_many_groups_are_refused(void **state UNUSED)
 {
@@ -582,7 +583,7 @@ paths_that_are_always_allowed(void **state UNUSED)
 }
 
 static void
-masters_may_everything(void **state UNUSED)
+masters_are_allowed_everything(void **state UNUSED)
 {
 	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
 	struct access_draft d = ACCESS_DRAFT_INIT(&arena);
@@ -610,7 +611,7 @@ a_star_ends_a_path(void **state UNUSED)
 }
 
 static void
-refusals_are_worded_as_kubernetes_does(void **state UNUSED)
+refusals_have_the_words_of_kubernetes(void **state UNUSED)
 {
 	CLEANUP(access_user_unrefp) struct access_user *user = access_user_anonymous();
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(1000);
@@ -651,9 +652,9 @@ main(void)
 		cmocka_unit_test(extras_are_bounded),
 		cmocka_unit_test(tokens_are_found),
 		cmocka_unit_test(paths_that_are_always_allowed),
-		cmocka_unit_test(masters_may_everything),
+		cmocka_unit_test(masters_are_allowed_everything),
 		cmocka_unit_test(a_star_ends_a_path),
-		cmocka_unit_test(refusals_are_worded_as_kubernetes_does),
+		cmocka_unit_test(refusals_have_the_words_of_kubernetes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

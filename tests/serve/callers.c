@@ -116,7 +116,7 @@ run_attack(void *arg)
 	return NULL;
 }
 
-/* Returns when there is no room for another request of the attackers. */
+/* Returns when no further request of the attackers can wait. */
 static void
 begin_attack(struct fixture *f)
 {
@@ -201,7 +201,7 @@ get(struct fixture *f, const char *from, const char *path, const char *token)
 
 /* The request must be served before the API server has done so many reviews. A connection may be
  * cut off before its request is read, by the next one of the attackers' address, which cannot be
- * told apart from it: then the client connects again. */
+ * distinguished from it: then the client connects again. */
 static void
 assert_served_within(struct fixture *f, int n_reviews, const char *from, const char *path,
                      const char *token)

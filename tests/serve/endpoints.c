@@ -174,7 +174,7 @@ check_get(const char *path, int status, const char *type, const char *body)
 /* ---- tests ---- */
 
 static void
-health_is_told_as_kubernetes_does(void **state UNUSED)
+health_is_reported_as_kubernetes_does(void **state UNUSED)
 {
 	check_get("/healthz", 200, "text", "ok");
 	check_get("/livez", 200, "text", "ok");
@@ -212,7 +212,7 @@ one_check_has_a_path(void **state UNUSED)
 }
 
 static void
-metrics_come_in_the_format_asked_for(void **state UNUSED)
+metrics_have_the_requested_format(void **state UNUSED)
 {
 	struct server_request r = { .path = STR("/metrics") };
 
@@ -236,7 +236,7 @@ metrics_come_in_the_format_asked_for(void **state UNUSED)
 }
 
 static void
-slis_are_apart_and_can_be_reset(void **state UNUSED)
+slis_are_separate_and_can_be_reset(void **state UNUSED)
 {
 	struct server_request r = { .path = STR("/metrics/slis") };
 
@@ -251,7 +251,7 @@ slis_are_apart_and_can_be_reset(void **state UNUSED)
 }
 
 static void
-tells_what_it_is(void **state UNUSED)
+version_and_configuration_are_served(void **state UNUSED)
 {
 	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
 	struct server_request r = { .path = STR("/version") };
@@ -309,7 +309,7 @@ other_paths_and_methods_are_refused(void **state UNUSED)
 }
 
 static void
-who_may_not_is_told_as_a_status(void **state UNUSED)
+refusals_are_status_objects(void **state UNUSED)
 {
 	access_of_all = (struct access){
 		.outcome = ACCESS_FORBIDDEN,
@@ -347,7 +347,7 @@ a_caller_with_too_many_requests_gets_a_time_to_retry(void **state UNUSED)
 }
 
 static void
-a_plain_listener_has_metrics_alone(void **state UNUSED)
+a_plain_listener_has_only_metrics(void **state UNUSED)
 {
 	config.access = NULL;
 	check_get("/metrics", 200, "text/plain; version=0.0.4; charset=utf-8", NULL);
@@ -362,18 +362,20 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(
 			a_caller_with_too_many_requests_gets_a_time_to_retry, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(health_is_told_as_kubernetes_does, set_up,
+		cmocka_unit_test_setup_teardown(health_is_reported_as_kubernetes_does, set_up,
 		                                tear_down),
 		cmocka_unit_test_setup_teardown(one_check_has_a_path, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(metrics_come_in_the_format_asked_for, set_up,
+		cmocka_unit_test_setup_teardown(metrics_have_the_requested_format, set_up,
 		                                tear_down),
-		cmocka_unit_test_setup_teardown(slis_are_apart_and_can_be_reset, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(tells_what_it_is, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(slis_are_separate_and_can_be_reset, set_up,
+		                                tear_down),
+		cmocka_unit_test_setup_teardown(version_and_configuration_are_served, set_up,
+		                                tear_down),
 		cmocka_unit_test_setup_teardown(verbosity_can_be_put, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(other_paths_and_methods_are_refused, set_up,
 		                                tear_down),
-		cmocka_unit_test_setup_teardown(who_may_not_is_told_as_a_status, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(a_plain_listener_has_metrics_alone, set_up,
+		cmocka_unit_test_setup_teardown(refusals_are_status_objects, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(a_plain_listener_has_only_metrics, set_up,
 		                                tear_down),
 	};
 

@@ -65,7 +65,7 @@ rights_name_all_of_the_user(void **state UNUSED)
 }
 
 static void
-rights_of_somebody_simple(void **state UNUSED)
+rights_of_a_user_without_groups_and_extras(void **state UNUSED)
 {
 	CLEANUP(access_user_unrefp) struct access_user *user = access_user_anonymous();
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(1000);
@@ -109,7 +109,7 @@ a_user_is_read(void **state UNUSED)
 }
 
 static void
-nobody_is_read(void **state UNUSED)
+an_unknown_token_is_no(void **state UNUSED)
 {
 	static const char *const bodies[] = {
 		TOKEN_REVIEW("{}"),
@@ -318,7 +318,7 @@ get(struct review_cache *c, size_t n, int64_t now_ns)
 }
 
 static void
-gives_what_was_put_until_it_is_old(void **state UNUSED)
+answers_are_cached_until_they_expire(void **state UNUSED)
 {
 	CLEANUP(review_cache_fini) struct review_cache c = REVIEW_CACHE_INIT;
 
@@ -361,7 +361,7 @@ a_no_replaces_a_stale_yes(void **state UNUSED)
 }
 
 static void
-a_time_to_live_of_nothing_keeps_nothing(void **state UNUSED)
+with_a_time_to_live_of_0_nothing_is_cached(void **state UNUSED)
 {
 	CLEANUP(review_cache_fini) struct review_cache c = REVIEW_CACHE_INIT;
 
@@ -384,7 +384,7 @@ a_new_answer_replaces_the_old(void **state UNUSED)
 }
 
 static void
-the_one_not_used_for_longest_goes(void **state UNUSED)
+the_least_recently_used_answer_is_removed(void **state UNUSED)
 {
 	CLEANUP(review_cache_fini) struct review_cache c = REVIEW_CACHE_INIT;
 	size_t most = 0;
@@ -416,7 +416,7 @@ large_user(void)
 }
 
 static void
-large_answers_leave_less_room(void **state UNUSED)
+the_cache_is_bounded_by_size(void **state UNUSED)
 {
 	CLEANUP(review_cache_fini) struct review_cache c = REVIEW_CACHE_INIT;
 
@@ -433,7 +433,7 @@ large_answers_leave_less_room(void **state UNUSED)
 }
 
 static void
-the_old_go_when_others_come(void **state UNUSED)
+expired_answers_are_removed_when_others_are_added(void **state UNUSED)
 {
 	CLEANUP(review_cache_fini) struct review_cache c = REVIEW_CACHE_INIT;
 
@@ -449,23 +449,23 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_token_is_one_string),
 		cmocka_unit_test(rights_name_all_of_the_user),
-		cmocka_unit_test(rights_of_somebody_simple),
+		cmocka_unit_test(rights_of_a_user_without_groups_and_extras),
 		cmocka_unit_test(a_user_is_read),
-		cmocka_unit_test(nobody_is_read),
+		cmocka_unit_test(an_unknown_token_is_no),
 		cmocka_unit_test(hostile_token_answers_are_errors),
 		cmocka_unit_test(huge_groups_are_an_error),
 		cmocka_unit_test(rights_are_allowed_and_not_denied),
 		cmocka_unit_test(hostile_rights_are_errors),
 		cmocka_unit_test(a_long_reason_is_cut),
 		cmocka_unit_test(a_token_is_sent_and_its_answer_read),
-		cmocka_unit_test(gives_what_was_put_until_it_is_old),
+		cmocka_unit_test(answers_are_cached_until_they_expire),
 		cmocka_unit_test(a_yes_is_stale_for_as_long_as_it_was_good),
 		cmocka_unit_test(a_no_replaces_a_stale_yes),
-		cmocka_unit_test(a_time_to_live_of_nothing_keeps_nothing),
+		cmocka_unit_test(with_a_time_to_live_of_0_nothing_is_cached),
 		cmocka_unit_test(a_new_answer_replaces_the_old),
-		cmocka_unit_test(the_one_not_used_for_longest_goes),
-		cmocka_unit_test(large_answers_leave_less_room),
-		cmocka_unit_test(the_old_go_when_others_come),
+		cmocka_unit_test(the_least_recently_used_answer_is_removed),
+		cmocka_unit_test(the_cache_is_bounded_by_size),
+		cmocka_unit_test(expired_answers_are_removed_when_others_are_added),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

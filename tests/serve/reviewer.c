@@ -146,7 +146,7 @@ on_done(void *arg, const struct review_answer *answer)
 	count(arg, answer);
 }
 
-/* Asks, counting an answer that is known at once too. */
+/* Asks; counts an answer from the cache as well. */
 static enum reviewer_start
 ask_token_from(struct fixture *f, const char *peer, const char *token)
 {

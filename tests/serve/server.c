@@ -198,7 +198,7 @@ many_threads_answer(void **state UNUSED)
 
 /* The client may leave, and so may the server, before the answer comes. */
 static void
-late_answers_find_nobody(void **state UNUSED)
+late_answers_are_dropped(void **state UNUSED)
 {
 	SERVER_WORLD(w);
 	struct client gone, waiting;
@@ -224,7 +224,7 @@ late_answers_find_nobody(void **state UNUSED)
 
 /* On the IPv4 address, although it comes second. */
 static void
-listens_where_a_name_says(void **state UNUSED)
+listens_on_the_address_of_a_name(void **state UNUSED)
 {
 	SERVER_WORLD(w);
 
@@ -313,8 +313,8 @@ main(void)
 		cmocka_unit_test(invites_a_body_that_waits),
 		cmocka_unit_test(refuses_what_it_does_not_take),
 		cmocka_unit_test(many_threads_answer),
-		cmocka_unit_test(late_answers_find_nobody),
-		cmocka_unit_test(listens_where_a_name_says),
+		cmocka_unit_test(late_answers_are_dropped),
+		cmocka_unit_test(listens_on_the_address_of_a_name),
 		cmocka_unit_test(a_silent_name_server_is_waited_for_in_bounds),
 		cmocka_unit_test(says_why_it_cannot_listen),
 		cmocka_unit_test(shares_a_port_when_asked),

@@ -41,7 +41,7 @@ close_all(struct client *clients, size_t n)
 }
 
 static void
-silent_clients_keep_nobody_out(void **state UNUSED)
+silent_clients_do_not_keep_others_out(void **state UNUSED)
 {
 	SERVER_WORLD(w);
 	struct client clients[3 * LIMIT_SERVER_CONNECTIONS];
@@ -87,7 +87,7 @@ the_longest_idle_goes_first(void **state UNUSED)
 /* As when the API server does not answer reviews and the kubelet's probe connects: access.c lets
  * fewer requests wait than there may be connections. */
 static void
-requests_that_wait_for_us_keep_nobody_out(void **state UNUSED)
+pending_requests_do_not_keep_others_out(void **state UNUSED)
 {
 	SERVER_WORLD(w);
 	struct client clients[FEW - 1];
@@ -131,7 +131,7 @@ a_new_connection_is_refused_before_a_waiting_request_is_dropped(void **state UNU
 
 /* However long it has been idle, and however often another address connects. */
 static void
-the_address_with_most_connections_gives_one_up(void **state UNUSED)
+a_connection_of_the_address_with_the_most_is_closed(void **state UNUSED)
 {
 	SERVER_WORLD(w);
 	struct client idle, clients[3 * FEW];
@@ -150,7 +150,7 @@ the_address_with_most_connections_gives_one_up(void **state UNUSED)
 }
 
 static void
-handlers_hold_so_many_requests(void **state UNUSED)
+pending_requests_are_bounded(void **state UNUSED)
 {
 	SERVER_WORLD(w);
 	struct client clients[FEW];
@@ -207,7 +207,7 @@ set_headers_ms(struct server_world *w, int64_t ms)
 }
 
 static void
-dripping_moves_no_deadline(void **state UNUSED)
+single_bytes_do_not_move_a_deadline(void **state UNUSED)
 {
 	SERVER_WORLD(w);
 	struct client c, second;
@@ -265,7 +265,7 @@ answers_must_be_taken(void **state UNUSED)
 	c = client_open(w.port);
 	client_send(&c, GET("/later"));
 	assert_int_equal(client_answer(&c, NULL), 200);
-	server_world_wait_connections(&w, 1); /* nobody reads */
+	server_world_wait_connections(&w, 1); /* no client reads */
 	assert_int_equal(client_answer(&slow, &answer), 0);
 	assert_true(answer.len < BIG_BYTES);
 	client_close(&slow);
@@ -301,9 +301,9 @@ says_when_headers_are_too_large(void **state UNUSED)
 	assert_is_served(&w);
 }
 
-/* A client that is told no, and neither closes nor stops. */
+/* A client that is refused, and neither closes its connection nor stops sending. */
 static void
-lingers_for_so_long_only(void **state UNUSED)
+lingering_has_a_deadline(void **state UNUSED)
 {
 	SERVER_WORLD(w);
 	struct client c;
@@ -371,18 +371,18 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(silent_clients_keep_nobody_out),
+		cmocka_unit_test(silent_clients_do_not_keep_others_out),
 		cmocka_unit_test(the_longest_idle_goes_first),
-		cmocka_unit_test(requests_that_wait_for_us_keep_nobody_out),
+		cmocka_unit_test(pending_requests_do_not_keep_others_out),
 		cmocka_unit_test(a_new_connection_is_refused_before_a_waiting_request_is_dropped),
-		cmocka_unit_test(the_address_with_most_connections_gives_one_up),
-		cmocka_unit_test(handlers_hold_so_many_requests),
-		cmocka_unit_test(dripping_moves_no_deadline),
+		cmocka_unit_test(a_connection_of_the_address_with_the_most_is_closed),
+		cmocka_unit_test(pending_requests_are_bounded),
+		cmocka_unit_test(single_bytes_do_not_move_a_deadline),
 		cmocka_unit_test(idle_connections_end),
 		cmocka_unit_test(answers_must_be_taken),
 		cmocka_unit_test(takes_its_time_with_a_large_answer),
 		cmocka_unit_test(says_when_headers_are_too_large),
-		cmocka_unit_test(lingers_for_so_long_only),
+		cmocka_unit_test(lingering_has_a_deadline),
 		cmocka_unit_test(thousands_of_connections_leave_nothing),
 		cmocka_unit_test(runs_out_of_descriptors),
 	};

@@ -272,7 +272,8 @@ client_close(struct client *c)
 	*c = (struct client){ .fd = -1 };
 }
 
-/* A server that closes meanwhile is no failure here: the answer, or its lack, is looked at. */
+/* A server that closes meanwhile is not a failure here: the test checks the answer, or that there
+ * is none. */
 void
 client_send(struct client *c, const char *text)
 {

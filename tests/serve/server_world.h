@@ -53,7 +53,7 @@ void server_world_stop(struct server_world *w);
 void server_world_go_on(struct server_world *w);
 /** Waits until so many requests to "/hold" are held. */
 void server_world_wait_held(struct server_world *w, size_t n);
-/** Answers those that are held. */
+/** Answers the pending requests. */
 void server_world_release(struct server_world *w);
 
 struct client {

@@ -132,7 +132,7 @@ makes_its_own_certificate(void **state UNUSED)
 }
 
 static void
-names_what_it_is_told(void **state UNUSED)
+its_certificate_has_the_configured_names(void **state UNUSED)
 {
 	static const char *const names[] = { "ccm.example", "192.0.2.7", "fd00::7", NULL };
 	static const char *const bad[] = { "a,DNS:evil", NULL };
@@ -359,7 +359,7 @@ speaks_new_versions_and_good_ciphers_only(void **state UNUSED)
 }
 
 static void
-speaks_http1_to_those_who_offer_more(void **state UNUSED)
+speaks_http1_to_clients_that_offer_more(void **state UNUSED)
 {
 	SERVER_WORLD(w);
 	SSL_CTX *ctx = SSL_CTX_new(TLS_client_method());
@@ -380,7 +380,7 @@ speaks_http1_to_those_who_offer_more(void **state UNUSED)
 }
 
 static void
-tells_plain_clients_to_use_tls(void **state UNUSED)
+plain_clients_are_asked_to_use_tls(void **state UNUSED)
 {
 	SERVER_WORLD(w);
 	struct client c;
@@ -409,7 +409,7 @@ rude_handshakes_are_ended(void **state UNUSED)
 	w.limits.headers_ms = 1500;
 	server_world_start(&w);
 	c = client_open(w.port);
-	client_send(&c, "\x01\x02\x03garbage that is no TLS at all");
+	client_send(&c, "\x01\x02\x03garbage that is not TLS");
 	assert_true(client_is_closed(&c, 1000));
 	client_close(&c);
 
@@ -430,7 +430,7 @@ rude_handshakes_are_ended(void **state UNUSED)
 }
 
 static void
-a_crowd_in_handshakes_keeps_nobody_out(void **state UNUSED)
+many_handshakes_do_not_keep_others_out(void **state UNUSED)
 {
 	SERVER_WORLD(w);
 	struct client clients[2 * LIMIT_SERVER_CONNECTIONS];
@@ -494,17 +494,17 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(makes_its_own_certificate),
-		cmocka_unit_test(names_what_it_is_told),
+		cmocka_unit_test(its_certificate_has_the_configured_names),
 		cmocka_unit_test(renews_its_own_certificate),
 		cmocka_unit_test(keeps_its_own_certificate_in_a_folder),
 		cmocka_unit_test(chooses_by_name),
 		cmocka_unit_test(reads_changed_files_again),
 		cmocka_unit_test(says_what_cannot_be_used),
 		cmocka_unit_test(speaks_new_versions_and_good_ciphers_only),
-		cmocka_unit_test(speaks_http1_to_those_who_offer_more),
-		cmocka_unit_test(tells_plain_clients_to_use_tls),
+		cmocka_unit_test(speaks_http1_to_clients_that_offer_more),
+		cmocka_unit_test(plain_clients_are_asked_to_use_tls),
 		cmocka_unit_test(rude_handshakes_are_ended),
-		cmocka_unit_test(a_crowd_in_handshakes_keeps_nobody_out),
+		cmocka_unit_test(many_handshakes_do_not_keep_others_out),
 		cmocka_unit_test(large_answers_go_through_tls),
 		cmocka_unit_test(a_head_in_many_pieces_is_searched_once),
 	};

@@ -82,7 +82,7 @@ assert_judged(const struct server_world *w, const struct issue *how, const char 
 }
 
 static void
-knows_who_is_vouched_for(void **state UNUSED)
+a_trusted_certificate_names_its_user(void **state UNUSED)
 {
 	SERVER_WORLD(w);
 
@@ -181,7 +181,7 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(knows_who_is_vouched_for),
+		cmocka_unit_test(a_trusted_certificate_names_its_user),
 		cmocka_unit_test(refuses_all_others),
 		cmocka_unit_test(refuses_other_purposes),
 		cmocka_unit_test(refuses_a_foreign_authority),
