@@ -1,4 +1,9 @@
-/* loop.c: see loop.h. */
+/* loop.c: the event loop of main's thread; see loop.h.
+ *
+ * Each source is a descriptor that becomes readable: a signalfd, an eventfd for wake-ups, and a
+ * timerfd on CLOCK_BOOTTIME for the end of the lease. libevent's own timers use CLOCK_MONOTONIC,
+ * which stands still while the machine sleeps; they are only used for periodic work.
+ */
 #include "loop.h"
 
 #include <assert.h>
@@ -33,10 +38,10 @@ struct loop {
 	unsigned n_timers;
 };
 
-/* ---- what happens ---- */
+/* ---- events ---- */
 
 static void
-on_signal(evutil_socket_t fd, short what, void *arg)
+loop_on_signal(evutil_socket_t fd, short what, void *arg)
 {
 	struct loop *loop = arg;
 	struct signalfd_siginfo info;
@@ -47,7 +52,7 @@ on_signal(evutil_socket_t fd, short what, void *arg)
 }
 
 static void
-on_woken(evutil_socket_t fd, short what, void *arg)
+loop_on_wake(evutil_socket_t fd, short what, void *arg)
 {
 	struct loop *loop = arg;
 
@@ -57,7 +62,7 @@ on_woken(evutil_socket_t fd, short what, void *arg)
 }
 
 static void
-on_expired(evutil_socket_t fd, short what, void *arg)
+loop_on_expiry(evutil_socket_t fd, short what, void *arg)
 {
 	struct loop *loop = arg;
 	uint64_t n;
@@ -69,7 +74,7 @@ on_expired(evutil_socket_t fd, short what, void *arg)
 }
 
 static void
-on_timer(evutil_socket_t fd, short what, void *arg)
+loop_on_timer(evutil_socket_t fd, short what, void *arg)
 {
 	struct timer *timer = arg;
 
@@ -80,7 +85,7 @@ on_timer(evutil_socket_t fd, short what, void *arg)
 
 /* ---- life ---- */
 
-/* The kernel refuses a descriptor only when we have leaked thousands. */
+/* The kernel refuses a descriptor only if the program has leaked thousands of them. */
 static int
 must_open(int fd)
 {
@@ -89,7 +94,7 @@ must_open(int fd)
 }
 
 static struct event *
-watch(struct loop *loop, int fd, event_callback_fn fn)
+loop_watch(struct loop *loop, int fd, event_callback_fn fn)
 {
 	struct event *event = event_new(loop->base, fd, EV_READ | EV_PERSIST, fn, loop);
 
@@ -107,9 +112,9 @@ loop_new(const struct loop_handlers *handlers)
 	loop->signal_fd = signals_open(/*with_reload=*/true);
 	loop->wake_fd = must_open(wake_open());
 	loop->expiry_fd = must_open(timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK));
-	loop->signal_event = watch(loop, loop->signal_fd, on_signal);
-	loop->wake_event = watch(loop, loop->wake_fd, on_woken);
-	loop->expiry_event = watch(loop, loop->expiry_fd, on_expired);
+	loop->signal_event = loop_watch(loop, loop->signal_fd, loop_on_signal);
+	loop->wake_event = loop_watch(loop, loop->wake_fd, loop_on_wake);
+	loop->expiry_event = loop_watch(loop, loop->expiry_fd, loop_on_expiry);
 	return loop;
 }
 
@@ -144,7 +149,7 @@ loop_every(struct loop *loop, int64_t period_ns, void (*fn)(void *arg), void *ar
 
 	assert(loop->n_timers <= MAX_TIMERS);
 	*timer = (struct timer){ .fn = fn, .arg = arg };
-	timer->event = event_new(loop->base, -1, EV_PERSIST, on_timer, timer);
+	timer->event = event_new(loop->base, -1, EV_PERSIST, loop_on_timer, timer);
 	MUST(event_add(timer->event, &period));
 }
 

@@ -1,11 +1,14 @@
-/* main.c: flags, wiring, signals: the one file that knows every part.
+/* main.c: flags, wiring and signals: the only file that knows every part.
  *
- * Order of start: flags, the configurations of the API server and of the cloud, the sandbox,
- * clients (no connection yet), the cloud, then the API server, while the election begins on its own
- * thread; the server is opened; controllers start when we lead. Order of the end: no new work, a
- * second of grace for what runs, then everything that blocks is cancelled and threads are joined;
- * the lease is given back if all work had ended by itself; events are flushed. A lost lease knows
- * no order: the process ends at once.
+ * Order of the start: the flags; the configurations of the API server and of the cloud; the
+ * sandbox; clients, which do not connect yet; the cloud; then the API server is waited for, while
+ * the election begins on its own thread; the HTTPS server is opened; controllers start when this
+ * process leads.
+ *
+ * Order of the end: no new work; a second of grace for running work; then everything that blocks is
+ * cancelled, and all threads are joined; the lease is released if all work ended by itself; events
+ * are flushed. When the lease is lost, none of this applies: the process exits immediately, because
+ * another leader may be active.
  */
 #include <fcntl.h>
 #include <malloc.h>
@@ -34,7 +37,7 @@
 #include "stopper.h"
 
 enum {
-	AUTO_NODE_WORKERS = 8,     /* as many as the gate lets through */
+	AUTO_NODE_WORKERS = 8,     /* as many as the gate admits */
 	AUTO_SERVICE_WORKERS = 10, /* most of them wait for the cloud */
 	API_SERVER_WAIT_MS = 10000,
 	EVENT_FLUSH_MS = 500,
@@ -50,11 +53,11 @@ enum controller {
 	N_CONTROLLERS,
 };
 
-/* The names are those of --controllers (docs/spec/framework.md, "Controllers"); the accounts those
- * of --use-service-account-credentials, and the user agents. */
+/* name: as in --controllers (docs/spec/framework.md, "Controllers"). account: the service account
+ * with --use-service-account-credentials; always the user agent. */
 static const struct {
 	const char *name;
-	const char *account; /* also of its client's thread */
+	const char *account; /* also the name of the thread of its client */
 } controllers[N_CONTROLLERS] = {
 	[NODE] = { "cloud-node-controller", "node-controller" },
 	[LIFECYCLE] = { "cloud-node-lifecycle-controller", "node-controller" },
@@ -64,20 +67,22 @@ static const struct {
 
 #define CLOUD_FAILED "Cloud provider could not be initialized"
 #define SERVING_RELOAD_NS (60 * NS_PER_SEC)
-/* The elector's thread goes first: it knows why. */
+/* The elector's thread, which knows the reason, has so much time to report the loss first. */
 #define EXPIRY_MARGIN_NS (100 * NS_PER_MS)
 
-/* Everything there is, in the order it is made. */
+/* Everything that there is, in the order in which it is made. */
 struct program {
 	struct options options;
 	struct cancel *cancel;
 	struct fence fence;
 	struct kube_connection *connection;
 	struct review_connections reviews;
-	struct kube_client *kube; /* the connection's; under its names: */
+	struct kube_client *kube; /* the client of the connection; the next line: the same one under
+	                             other user agents */
 	struct kube_client root, informers, of_controllers[N_CONTROLLERS];
-	const char *account; /* with an account for each controller: the last one's */
-	struct kube_client *account_client; /* and its client */
+	const char *account; /* with --use-service-account-credentials: the last account for which a
+	                        client was opened */
+	struct kube_client *account_client; /* and that client */
 	struct recorder *recorder;
 	struct store *nodes;
 	struct host *host;
@@ -90,8 +95,8 @@ struct program {
 	struct serving *serving;
 };
 
-/* One arena, since threads wait far more than they allocate, and a second costs memory; and large
- * buffers go back to the kernel when they are freed. */
+/* One malloc arena is enough, because threads wait far more than they allocate, and each further
+ * one costs memory. Large buffers are returned to the kernel when they are freed. */
 static void
 tune_malloc(void)
 {
@@ -102,7 +107,8 @@ tune_malloc(void)
 
 /* ---- connections and the cloud ---- */
 
-/* What was left to us; /configz shows what is in effect. */
+/* Replaces "auto" by numbers, in the options themselves, so that /configz shows what is in effect.
+ */
 static void
 choose_numbers(struct options *o)
 {
@@ -152,8 +158,8 @@ load_cloud(struct program *p, struct error *err)
 	return true;
 }
 
-/* Everything that says what the program will need; then the rest is given up. Threads come later,
- * since what is given up after they were started, they keep. */
+/* Reads everything that says what the program will need, then gives up the rest. No thread may run
+ * yet: it would keep the rights that are given up later. */
 static bool
 configure(struct program *p, struct error *err)
 {
@@ -203,7 +209,7 @@ start_cloud(struct program *p, struct error *err)
 
 /* ---- the controllers ---- */
 
-/* Does the cloud have what this controller works with, as it is configured? */
+/* Does the cloud, as it is configured, offer what this controller works with? */
 static bool
 is_offered(const struct program *p, enum controller which)
 {
@@ -221,9 +227,9 @@ is_wanted(const struct program *p, enum controller which)
 	                      : controllers_enabled(&p->options, controllers[which].name);
 }
 
-/* The one client there is, under the controller's name. */
+/* The shared client, with the user agent of the controller. */
 static struct kube_client *
-named_client(struct program *p, enum controller which)
+name_client(struct program *p, enum controller which)
 {
 	struct kube_client *named = &p->of_controllers[which];
 
@@ -231,7 +237,8 @@ named_client(struct program *p, enum controller which)
 	return named;
 }
 
-/* Controllers of one account share a client. */
+/* Opens the client of a controller. With --use-service-account-credentials there is one client per
+ * account; controllers with the same account are neighbours in the enum, and share it. */
 static bool
 open_account(struct program *p, enum controller which, struct kube_client **ret, struct error *err)
 {
@@ -246,7 +253,7 @@ open_account(struct program *p, enum controller which, struct kube_client **ret,
 	};
 
 	if (!p->options.use_service_account_credentials) {
-		*ret = named_client(p, which);
+		*ret = name_client(p, which);
 		return true;
 	}
 	if (p->account_client && strcmp(p->account, account) == 0) {
@@ -260,13 +267,15 @@ open_account(struct program *p, enum controller which, struct kube_client **ret,
 	return true;
 }
 
-/* Why the controller does not run; NULL: it does. */
+/* Returns why the controller does not run; NULL: it runs. */
 static const char *
-why_not(struct program *p, enum controller which)
+why_not_run(struct program *p, enum controller which)
 {
 	if (!is_wanted(p, which))
 		return "controller is disabled";
-	return is_offered(p, which) ? NULL : "controller is skipped: this cloud has nothing for it";
+	return is_offered(p, which)
+	               ? NULL
+	               : "controller is skipped: this cloud does not offer what it needs";
 }
 
 /* Opens a client for each controller that runs; the others stay NULL. */
@@ -275,7 +284,7 @@ choose_controllers(struct program *p, struct kube_client *ret_clients[N_CONTROLL
                    struct error *err)
 {
 	for (enum controller which = 0; which < N_CONTROLLERS; which++) {
-		const char *reason = why_not(p, which);
+		const char *reason = why_not_run(p, which);
 
 		if (reason)
 			log_warn(reason, LOG_CSTR("controller", controllers[which].name));
@@ -285,7 +294,8 @@ choose_controllers(struct program *p, struct kube_client *ret_clients[N_CONTROLL
 	return true;
 }
 
-/* Without the route controller nothing reads --cluster-cidr, so that a bad value is ignored. */
+/* Without the route controller nothing reads --cluster-cidr, so a bad value is only worth a
+ * warning. */
 static bool
 check_cluster_cidr(const struct options *o, bool has_routes, struct error *err)
 {
@@ -294,7 +304,7 @@ check_cluster_cidr(const struct options *o, bool has_routes, struct error *err)
 	if (!has_routes) {
 		if (problem[0])
 			log_warn(
-				"--cluster-cidr cannot be used, but the route controller does not run, ignoring",
+				"--cluster-cidr is invalid, but the route controller does not run, ignoring",
 				LOG_CSTR("problem", problem));
 		return true;
 	}
@@ -303,8 +313,8 @@ check_cluster_cidr(const struct options *o, bool has_routes, struct error *err)
 	if (o->routes.n_cidrs == 0)
 		return err_set(
 			err, ERR_INVALID,
-			"--cluster-cidr is empty, but routes are wanted: name the networks of the pods, or "
-			"give --configure-cloud-routes=false");
+			"--cluster-cidr is empty, but the route controller needs it: give the networks of the pods, or "
+			"--configure-cloud-routes=false");
 	return true;
 }
 
@@ -353,10 +363,10 @@ wait_for_api_server(struct program *p, struct error *err)
 	return true;
 }
 
-/* ---- while it runs: called by the loop ---- */
+/* ---- running: called by the loop ---- */
 
 static void
-reload(struct program *p)
+reload_all(struct program *p)
 {
 	notify_reloading();
 	log_info("reloading, on SIGHUP");
@@ -367,12 +377,12 @@ reload(struct program *p)
 }
 
 static void
-on_signal(void *program, int signal)
+main_on_signal(void *program, int signal)
 {
 	struct program *p = program;
 
 	if (signal == SIGHUP) {
-		reload(p);
+		reload_all(p);
 		return;
 	}
 	log_info("stopping", LOG_CSTR("signal", sigabbrev_np(signal)));
@@ -380,9 +390,9 @@ on_signal(void *program, int signal)
 	loop_end(p->loop);
 }
 
-/* We may act now: at once without election, when the lease is ours with it. */
+/* This process may act now: with election, because it has the lease; without, from the start. */
 static void
-on_woken(void *program)
+main_on_woken(void *program)
 {
 	CLEANUP(buf_fini) struct buf version = BUF_INIT(LIMIT_NAME);
 	struct program *p = program;
@@ -392,30 +402,30 @@ on_woken(void *program)
 		return;
 	if (p->elector)
 		elector_version(p->elector, &version);
-	/* without election a restart by the operator and a crash look the same: it is taken for the
-	 * former (docs/deletion.md) */
+	/* Without election a restart by the operator and a restart after a crash look the same; it
+	 * is treated as the former (docs/deletion.md). */
 	manager_start(p->manager, buf_str(&version), may_follow_crash);
 	for (enum controller which = 0; which < N_CONTROLLERS; which++) {
-		if (!why_not(p, which))
+		if (!why_not_run(p, which))
 			health_add(p->health, controllers[which].name, HEALTH_HEALTHZ, NULL, NULL);
 	}
 	notify_send("STATUS=leading");
 }
 
-/* Another may lead already, so nothing is finished and nobody is waited for. */
+/* Another replica may lead already, so no work is finished and no thread is joined. */
 static void
-on_lost(void *program, const char *why)
+main_on_lost(void *program, const char *why)
 {
 	(void)program;
 	log_error("leaderelection lost", LOG_CSTR("reason", why));
 	_exit(EXIT_BAD);
 }
 
-/* The elector's thread should have said so before. */
+/* The elector's thread should have reported the loss before: it is stuck. */
 static void
-on_expired(void *program)
+main_on_expired(void *program)
 {
-	on_lost(program, "not renewed in time, and not noticed");
+	main_on_lost(program, "the lease was not renewed in time, and the elector did not notice");
 }
 
 static void
@@ -426,7 +436,7 @@ check_serving(void *program)
 	serving_reload(p->serving);
 }
 
-/* systemd's watchdog is fed only while everybody else is well. */
+/* systemd's watchdog is only fed while no other thread is stuck. */
 static void
 feed_watchdog(void *program)
 {
@@ -442,7 +452,7 @@ feed_watchdog(void *program)
 /* ---- election: called by the elector's thread ---- */
 
 static void
-on_leading(void *program)
+main_on_leading(void *program)
 {
 	struct program *p = program;
 
@@ -450,7 +460,7 @@ on_leading(void *program)
 }
 
 static void
-on_renewed(void *program, int64_t deadline_boot_ns)
+main_on_renewed(void *program, int64_t deadline_boot_ns)
 {
 	struct program *p = program;
 
@@ -472,9 +482,9 @@ start_election(struct program *p, struct error *err)
 		.lease_duration_ns = o->lease_duration_ns,
 		.renew_deadline_ns = o->renew_deadline_ns,
 		.retry_period_ns = o->retry_period_ns,
-		.started = on_leading,
-		.lost = on_lost,
-		.renewed = on_renewed,
+		.started = main_on_leading,
+		.lost = main_on_lost,
+		.renewed = main_on_renewed,
 		.arg = p,
 	};
 
@@ -522,13 +532,15 @@ start_timers(struct program *p)
 		loop_every(p->loop, notify_watchdog_ns(), feed_watchdog, p);
 }
 
-/* The election goes on while the API server is waited for: that is two round trips less until work
- * begins. Should there be none after all, the lease is given back. */
+/* The election begins before the API server is waited for, which saves two round trips until work
+ * begins. If the start fails, the lease is released. */
 static bool
 start_parts(struct program *p, struct error *err)
 {
-	p->loop = loop_new(&(struct loop_handlers){
-		.signalled = on_signal, .woken = on_woken, .expired = on_expired, .arg = p });
+	p->loop = loop_new(&(struct loop_handlers){ .signalled = main_on_signal,
+	                                            .woken = main_on_woken,
+	                                            .expired = main_on_expired,
+	                                            .arg = p });
 	add_health_checks(p);
 	if (p->options.election.is_enabled && !start_election(p, err))
 		return false;
@@ -536,7 +548,7 @@ start_parts(struct program *p, struct error *err)
 }
 
 static bool
-start(struct program *p, struct error *err)
+start_program(struct program *p, struct error *err)
 {
 	if (!configure(p, err) || !connect_api_server(p, err))
 		return false;
@@ -552,8 +564,8 @@ start(struct program *p, struct error *err)
 
 /* ---- end ---- */
 
-/* Returns true when no work of ours goes on: only then may another begin before the lease has run
- * out. */
+/* Returns true if no work goes on: only then may another replica begin before the lease has
+ * expired. */
 static bool
 stop_work(struct program *p)
 {
@@ -565,7 +577,7 @@ stop_work(struct program *p)
 }
 
 static void
-stop(struct program *p)
+stop_program(struct program *p)
 {
 	bool is_done = stop_work(p);
 
@@ -584,7 +596,7 @@ stop(struct program *p)
 	loop_free(p->loop);
 }
 
-/* Flags that mean nothing here are told once, so that nobody wonders. */
+/* Flags without effect are logged once, so that nobody relies on them. */
 static void
 log_notes(struct str notes, struct str warnings)
 {
@@ -599,29 +611,30 @@ log_notes(struct str notes, struct str warnings)
 }
 
 static int
-run(struct program *p)
+run_program(struct program *p)
 {
 	struct error err;
 	bool is_started, is_stopped;
 
-	signals_block(); /* until the stopper takes them: it is a thread, and those come after the
-	                    sandbox */
+	signals_block(); /* until the stopper reads them: it is a thread, and threads are started
+	                    after the sandbox */
 	log_info("ccmd starts", LOG_STR("version", str_skip(version_get(), 1)),
 	         LOG_CSTR("cloud", p->options.cloud_provider));
-	is_started = start(p, &err);
+	is_started = start_program(p, &err);
 	is_stopped = stopper_free(p->stopper);
 	if (is_started && !is_stopped)
 		loop_run(p->loop);
 	if (!is_started && !is_stopped)
 		log_error("cannot start", LOG_ERR(&err));
-	stop(p);
+	stop_program(p);
 	return is_started || is_stopped ? 0 : EXIT_BAD;
 }
 
-/* What a careless parent may have left: standard descriptors that are closed, so that the log would
- * go into the first file we open; an ignored SIGCHLD, with which no child can be waited for. */
+/* Repairs what the parent process may have left behind. If standard descriptors are closed, the log
+ * would go into the first file that we open. If SIGCHLD is ignored, no child process can be waited
+ * for. */
 static void
-settle_in(void)
+repair_environment(void)
 {
 	int fd;
 
@@ -644,7 +657,7 @@ main(int argc, char *argv[])
 	struct program p = { 0 };
 	int status;
 
-	settle_in();
+	repair_environment();
 	tune_malloc();
 	switch (flags_parse(argc, argv, &p.options, &out, &problems, &notes, &warnings)) {
 	case FLAGS_DONE:
@@ -668,7 +681,7 @@ main(int argc, char *argv[])
 	p.fence = p.options.election.is_enabled ? FENCE_CLOSED : FENCE_OPEN;
 	fence_show(&p.fence, &clock_real);
 	p.cancel = cancel_new();
-	status = run(&p);
+	status = run_program(&p);
 	options_fini(&p.options);
 	return status;
 }

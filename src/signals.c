@@ -1,4 +1,4 @@
-/* signals.c: see signals.h. */
+/* signals.c: signal sets and the descriptor; see signals.h. */
 #include "signals.h"
 
 #include <signal.h>
@@ -7,7 +7,7 @@
 #include "base/thread.h"
 
 static sigset_t
-all_of(bool with_reload)
+signal_set(bool with_reload)
 {
 	sigset_t set;
 
@@ -22,7 +22,7 @@ all_of(bool with_reload)
 void
 signals_block(void)
 {
-	sigset_t blocked = all_of(/*with_reload=*/true);
+	sigset_t blocked = signal_set(/*with_reload=*/true);
 
 	MUST(pthread_sigmask(SIG_BLOCK, &blocked, NULL));
 }
@@ -30,11 +30,11 @@ signals_block(void)
 int
 signals_open(bool with_reload)
 {
-	sigset_t wanted = all_of(with_reload);
+	sigset_t wanted = signal_set(with_reload);
 	int fd;
 
 	signals_block();
 	fd = signalfd(-1, &wanted, SFD_CLOEXEC | SFD_NONBLOCK);
-	MUST(fd < 0 ? -1 : 0); /* refused only when we have leaked thousands */
+	MUST(fd < 0 ? -1 : 0); /* refused only if the program has leaked thousands of descriptors */
 	return fd;
 }

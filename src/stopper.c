@@ -1,4 +1,4 @@
-/* stopper.c: see stopper.h. */
+/* stopper.c: a thread that waits for a signal or for the end of the start; see stopper.h. */
 #include "stopper.h"
 
 #include <poll.h>
@@ -23,12 +23,12 @@ enum {
 struct stopper {
 	struct cancel *cancel;
 	int signal_fd, end_fd;
-	bool is_stopped; /* the thread's, until that is joined */
+	bool is_stopped; /* written by the thread; read after it was joined */
 	pthread_t thread;
 };
 
 static void
-stop(struct stopper *s)
+stopper_stop(struct stopper *s)
 {
 	struct signalfd_siginfo info;
 
@@ -41,7 +41,7 @@ stop(struct stopper *s)
 }
 
 static void *
-run(void *arg)
+stopper_thread(void *arg)
 {
 	struct stopper *s = arg;
 	struct pollfd fds[] = { { .fd = s->end_fd, .events = POLLIN },
@@ -51,7 +51,7 @@ run(void *arg)
 		;
 	if (fds[0].revents)
 		return NULL;
-	stop(s);
+	stopper_stop(s);
 	if (poll(fds, 1, LONGEST_STOP_MS) == 0)
 		_exit(0);
 	return NULL;
@@ -66,7 +66,7 @@ stopper_new(struct cancel *cancel)
 	s->signal_fd = signals_open(/*with_reload=*/false);
 	s->end_fd = wake_open();
 	MUST(s->end_fd < 0 ? -1 : 0);
-	thread_start(&s->thread, "stopper", run, s);
+	thread_start(&s->thread, "stopper", stopper_thread, s);
 	return s;
 }
 

@@ -1,9 +1,10 @@
 /* stopper.h: SIGTERM and SIGINT while the program starts.
  *
- * The start is linear and may block, for seconds when the API server is away; the loop, which waits
- * for signals later, does not run yet. Till then a thread waits for them: it says so in the log and
- * fires the token that the start heeds. Should the start not end within 2 s, the process does, with
- * 0: nothing was changed yet, but for the lease perhaps.
+ * The start is linear code that may block, for seconds if the API server does not answer, and the
+ * loop, which reads signals later, does not run yet. Until then a thread waits for them: it logs
+ * the signal and fires the cancel token that everything in the start obeys. If the start has still
+ * not ended after 2 s, the process exits with code 0: nothing has been changed yet, except perhaps
+ * the lease.
  */
 #ifndef CCMD_STOPPER_H
 #define CCMD_STOPPER_H
@@ -13,10 +14,10 @@
 struct cancel;
 struct stopper;
 
-/** Takes those, too, that came since signals_block(). */
+/** Also handles signals that have been pending since signals_block(). */
 struct stopper *stopper_new(struct cancel *cancel);
-/** Signals that come from now on wait, for the loop. Returns whether one came before. NULL is
- * fine. */
+/** Signals that arrive from now on stay pending for the loop. Returns whether one arrived before.
+ * NULL is fine. */
 bool stopper_free(struct stopper *);
 
 #endif

@@ -242,7 +242,7 @@ def test_an_elector_that_is_stuck_ends_with_the_lease(replicas, arrivals, tmp_pa
     stall.touch()
     first.wait_lost(LEASE_S + RETRY_S + 1)
     ended = time.monotonic()
-    assert "not renewed in time, and not noticed" in first.text
+    assert "the lease was not renewed in time, and the elector did not notice" in first.text
     counted, last = first.renewals()[-2:]  # it may have been held before it counted the answer to its last one
     earliest, latest = (one.at + LEASE_S - 1 for one in (counted, last))
     assert earliest - SLACK_S < ended < latest + (0.5 if not sanitized() else 5)

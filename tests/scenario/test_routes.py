@@ -182,7 +182,7 @@ def test_routes_need_to_know_the_networks_of_pods(lab, cluster, inventory):
     done = run_ccmd("--cloud-provider=cloudlycke", f"--cloud-config={inventory.path}",
                     "--leader-elect=false", f"--kubeconfig={cluster.ccmd_kubeconfig}", "--secure-port=0")
     assert done.returncode == 1
-    assert "--cluster-cidr is empty, but routes are wanted" in done.stderr
+    assert "--cluster-cidr is empty, but the route controller needs it" in done.stderr
 
 
 @pytest.mark.parametrize("cidr, said", [
@@ -196,7 +196,7 @@ def test_a_bad_cluster_cidr_ends_the_start_only_where_routes_run(lab, cluster, i
     assert said in done.stderr.replace("\\", "")
     one = ccmd(configure_cloud_routes="false", cluster_cidr=cidr)
     settled()
-    assert re.search(r"warn .*--cluster-cidr cannot be used", one.text)
+    assert re.search(r"warn .*--cluster-cidr is invalid", one.text)
 
 
 # --- packets -----------------------------------------------------------------------------------------------------------
