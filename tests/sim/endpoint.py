@@ -1,12 +1,12 @@
-"""An HTTP endpoint on a port of its own: records every request, and fails on purpose.
+"""An HTTP endpoint on a port of its own: it records every request, and fails where a test asks for it.
 
-    with Endpoint() as endpoint:
-        endpoint.fault("GET", "/servers", faults.status(503, "unavailable"), times=2)
+    with HCloud() as endpoint:
+        endpoint.fault("GET", "/servers", faults.error("unavailable"), times=2)
         ...
         assert endpoint.calls("GET", "/servers") == 3
 
-Subclasses say what the answer is. A fault is a function (request, go) that returns a Reply; go() is the true answer. See
-faults.py. Everything may be used from any thread.
+A subclass, such as HCloud, computes the answers. A fault is a function (request, go) that returns a Reply; go() returns
+the answer without the fault. The faults are in faults.py. Every method may be called from any thread.
 """
 import http.server
 import json
