@@ -374,6 +374,7 @@ struct search {
 	size_t n_taken;
 };
 
+/* A port and protocol that both Services want. TCP 53 and UDP 53 can share an address. */
 static const struct lb_port *
 common_port(const struct cl_holding *a, const struct cl_holding *b)
 {
@@ -432,6 +433,8 @@ by_value(const void *a, const void *b)
 	return ip_cmp(a, b);
 }
 
+/* Sorted, so that find_free() looks each address up instead of comparing it with every Service,
+ * which would take long where a large pool is nearly full. */
 static void
 collect_taken(struct search *s)
 {
@@ -460,6 +463,8 @@ wanted_of(const struct search *s)
 	return NULL;
 }
 
+/* The address that the Service has already. It is given up when its pool no longer has it, or when
+ * another Service has it, too, and does not share it. */
 static bool
 find_kept(const struct search *s, struct ip *ret)
 {

@@ -76,7 +76,7 @@ change_record(struct cl_allocations *allocations, struct str uid, struct cl_reco
 	return is_done;
 }
 
-/* The same nodes are kept in memory once. */
+/* Balancers with the same nodes share one list of them in memory. */
 static struct cl_targets *
 share_targets(struct cl_allocations *allocations, struct cl_targets *targets)
 {
@@ -516,6 +516,8 @@ keep_orphan(struct cl_allocations *allocations, const struct cl_record *saved)
 	         LOG_STR("service", saved->holding.service));
 }
 
+/* The nodes of all balancers until each Service is worked on: which of them a Service wants is not
+ * known here, and HAProxy's health checks find those that do not answer. */
 static struct cl_targets *
 all_nodes(struct cl_allocations *allocations, struct arena *arena)
 {
@@ -559,6 +561,7 @@ cl_allocations_list(struct cl_allocations *allocations, size_t *ret_n, uint64_t 
 {
 	WITH_LOCK(&allocations->state->mu);
 
+	/* Read together: HAProxy's file is then known to have all changes up to the version. */
 	*ret_version = allocations->state->version;
 	return cl_state_list(allocations->state, ret_n);
 }

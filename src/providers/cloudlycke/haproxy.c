@@ -173,6 +173,7 @@ run_program(struct cl_haproxy *h, struct call *call, const char *const *argv, st
 
 /* ---- what HAProxy knows of its servers ---- */
 
+/* With time-outs: an HAProxy that hangs must not hold up the reload that would replace it. */
 static int
 connect_to(struct str path)
 {
@@ -297,6 +298,9 @@ add_remark(struct buf *b, struct str text)
 
 /* ---- the file: its head ---- */
 
+/* Clients and servers may be idle for long (`timeout client`, `timeout server`), so TCP keep-alives
+ * find dead ones. A connection that a node refuses is retried, at another node if need be
+ * (`redispatch`): on a new node, kube-proxy may not know the Service yet. */
 static void
 add_head(struct buf *b, struct str stats_socket)
 {
@@ -551,6 +555,8 @@ check_file(struct cl_haproxy *h, struct call *call, struct str text, struct erro
 	return is_good;
 }
 
+/* `loaded` is unknown from the rename until the reload has succeeded: if the reload fails, the next
+ * update loads the file again, even when it has not changed. */
 static bool
 install_file(struct cl_haproxy *h, struct call *call, struct str text, struct error *err)
 {

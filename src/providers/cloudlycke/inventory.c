@@ -154,6 +154,8 @@ read_types(struct cl_reader *r, const struct cl_field *field, const struct yaml_
 
 /* ---- machines ---- */
 
+/* Names and aliases of machines are one set: a node that is found by either must mean one machine.
+ */
 static void
 claim_machine(struct cl_reader *r, const struct yaml_node *node, struct map *names, struct str name,
               struct cl_machine *machine)
@@ -175,6 +177,8 @@ read_machine_name(struct cl_reader *r, const struct cl_field *field, const struc
 	claim_machine(r, node, &file_of(r)->names->by_name, machine->name, machine);
 }
 
+/* The id is stored behind "cloudlycke://", so that the provider ID, which every lookup returns,
+ * needs no memory of its own (cl_machine_provider_id()). */
 static void
 read_machine_id(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,
                 void *into)
@@ -552,6 +556,7 @@ static const struct cl_schema defaults = {
 	.routes = { .hook_timeout_ns = 30 * NS_PER_SEC },
 };
 
+/* Machines without a zone or region of their own have those of `cloud`. */
 static void
 apply_zone(struct cl_schema *schema)
 {

@@ -100,7 +100,8 @@ cl_stamp_eq(const struct cl_stamp *a, const struct cl_stamp *b)
 	       a->size == b->size && a->mtime_ns == b->mtime_ns;
 }
 
-/* Only regular files: the name must not lead to something that blocks or never ends. */
+/* Only regular files: a FIFO would block, a device might never end. O_NONBLOCK keeps open() itself
+ * from waiting for a FIFO's writer. */
 static bool
 open_regular(const char *path, int *ret, struct stat *ret_st)
 {
@@ -117,6 +118,7 @@ open_regular(const char *path, int *ret, struct stat *ret_st)
 	return true;
 }
 
+/* At most TEXT_MAX bytes, the bound of the buffer. */
 static bool
 read_all(int fd, struct buf *text)
 {

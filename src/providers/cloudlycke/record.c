@@ -56,7 +56,7 @@ add_target(struct cl_targets *t, const struct cl_target *from)
 	hash_text(&t->hash, str_n((const char *)copy, from->n_addresses * sizeof(*copy)));
 }
 
-/* The first InternalIP of each family. */
+/* The first InternalIP of each family: node ports are reached there. */
 static size_t
 internal_ips(const struct node_ref *node, struct ip ret[CL_FAMILIES])
 {
@@ -129,6 +129,7 @@ cl_targets_eq(const struct cl_targets *a, const struct cl_targets *b)
 
 /* ---- memory of a record ---- */
 
+/* The i-th text of the record, NULL after the last: for the size of its memory, and for copying. */
 static struct str *
 each_text(struct cl_record *r, size_t i)
 {

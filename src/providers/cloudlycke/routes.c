@@ -538,8 +538,9 @@ record_wanted(struct cl_routes_run *run, struct arena *arena, struct recorded *w
 	return true;
 }
 
-/* After success the route counts as made. After a failure it is removed again, unless it was made
- * before. */
+/* After success the route counts as made. After a failure its record is removed, unless the route
+ * was made before: then the former route may still exist, and `route-delete` must be run for it one
+ * day. */
 static bool
 set_hook_result(struct cl_routes_run *run, struct str destination, bool is_good, struct error *err)
 {

@@ -317,7 +317,9 @@ read_file(struct cl_state *s, struct error *err)
 
 /* ---- life cycle ---- */
 
-/* Called with the lock held. */
+/* The lock is on a file of its own, because the state file is replaced: a lock on it would be on
+ * the former content. The kernel releases it when the process ends, however that happens. Called
+ * with `mu` held. */
 static bool
 lock_file(struct cl_state *s, struct error *err)
 {
@@ -478,6 +480,8 @@ replace_file(struct cl_state *s, const struct buf *text, struct error *err)
 	CLEANUP(arena_fini) struct arena scratch = ARENA_INIT;
 	bool is_done;
 
+	/* Another leader may have the file already; its lock ends with the process, not with the
+	 * lease. */
 	if (!fence_check(s->host->fence, s->host->clock, err))
 		return false;
 	keep_backup(s);
@@ -491,7 +495,9 @@ replace_file(struct cl_state *s, const struct buf *text, struct error *err)
 	return true;
 }
 
-/* Called with the lock held; releases it while it writes. */
+/* Writes what memory will have after the changes that are in progress. Called with the lock held.
+ * The document is made under the lock, and the lock is released while it is written: an fsync may
+ * take long, and readers need not wait for it. */
 static bool
 write_file(struct cl_state *s, struct error *err)
 {

@@ -49,6 +49,8 @@ struct cl_watcher {
 
 /* ---- the folder ---- */
 
+/* All that may mean another content of the file: written in place, replaced by a rename, a link
+ * changed, and the folder itself replaced. Tried again in each round while it fails. */
 static void
 watch_folder(struct cl_watcher *w)
 {
