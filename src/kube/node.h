@@ -1,9 +1,8 @@
 /* kube/node.h: the fields of a Node that we act on.
- *
  * A Node is 10 to 30 kB of JSON; this keeps a few hundred bytes in one allocation. Label keys, and
- * labels whose values repeat (zones, types), are interned, as are taints but for those that say
- * when they were added. Taints keep their raw JSON, because they are sent back whole. Of the
- * annotations only those named in node_keep_annotations() are kept. A test pins the size.
+ * labels whose values repeat (zones, types), are interned, and so are taints without timeAdded.
+ * Taints keep their raw JSON, because they are sent back whole. Only the annotations named in
+ * node_keep_annotations() are kept. A test pins the size.
  */
 #ifndef CCMD_KUBE_NODE_H
 #define CCMD_KUBE_NODE_H
@@ -18,7 +17,7 @@ struct node_taint {
 };
 
 enum node_ready {
-	NODE_READY_UNKNOWN, /* also: no such condition, or another text */
+	NODE_READY_UNKNOWN, /* also if the condition is absent or has another status */
 	NODE_READY_FALSE,
 	NODE_READY_TRUE,
 };
@@ -38,8 +37,8 @@ struct node {
 	enum node_ready ready : 8;
 	enum node_network network : 8; /* with node_keep_routes() */
 	uint16_t n_pod_cidrs;
-	/* A hash of the Ready condition's lastHeartbeatTime, since all we want to know is whether
-	 * it moves. While the node is Ready it does not count as a difference. */
+	/* A hash of the Ready condition's lastHeartbeatTime: only whether it changes matters. While
+	 * the node is Ready, another heartbeat does not count as a difference. */
 	uint64_t heartbeat;
 	uint32_t n_labels, n_annotations, n_addresses, n_taints;
 	const struct label **labels; /* shared, or in this block */
@@ -69,26 +68,28 @@ node_provider_id(const struct node *n)
 	return n->object.index_key;
 }
 
-/** NULL when there is none. */
+/** The value, or NULL when the node does not have that key. */
 const struct str *node_label(const struct node *, struct str key);
 const struct str *node_annotation(const struct node *, struct str key);
 /** The first taint with that key, whatever its effect; NULL. */
 const struct node_taint *node_taint(const struct node *, struct str key);
-/** Has no cloud controller manager taken it in yet? Its taint says so. */
+/** Does the node still have the taint that says that no cloud controller manager has initialised
+ * it? */
 bool node_is_new(const struct node *);
-/** Was its removal announced: by a deletion that finalizers hold, or by the taint of an
+/** Was the node's removal announced, by a deletion that finalizers delay, or by the taint of an
  * autoscaler? */
 bool node_is_leaving(const struct node *);
-/** In order, by type and text. */
+/** Do both have the same addresses, by type and text, in the same order? */
 bool node_addresses_equal(const struct node *a, const struct node *b);
 bool node_pod_cidrs_equal(const struct node *a, const struct node *b);
 
-/** Names further annotation keys to keep (a provider's); before the first node is parsed. keys:
- * NULL-terminated, for ever. alpha.kubernetes.io/provided-node-ip is always kept. */
+/** Names further annotation keys to keep (a provider's), before the first node is parsed. keys ends
+ * with NULL and must live as long as the process. alpha.kubernetes.io/provided-node-ip is always
+ * kept. */
 void node_keep_annotations(const char *const *keys);
 
-/** Keeps spec.podCIDRs and the NetworkUnavailable condition too, for the route controller; before
- * the first node is parsed. */
+/** Keeps spec.podCIDRs and the NetworkUnavailable condition as well, which the route controller
+ * needs. Must be called before the first node is parsed. */
 void node_keep_routes(void);
 
 #define NODE_TAINT_UNINITIALIZED "node.cloudprovider.kubernetes.io/uninitialized"

@@ -1,10 +1,10 @@
-/* kube/patch.h: bodies of the writes we make to Nodes. Never a PUT.
+/* kube/patch.h: the bodies of our writes to Nodes. Nodes are never written by PUT.
  *
- * Each names what it was computed from: the UID always, so that a node re-created under the same
- * name is not touched, and the resourceVersion where a list is sent whole. The server answers 409
- * when either differs. JSON merge patches: lists are replaced, nulls delete, anything unnamed
- * stays; so two addresses of one type survive, which a strategic patch would merge
- * (docs/spec/kube-client.md, "Node addresses in patches").
+ * Each patch names the state that it was computed from: always the UID, so that a node re-created
+ * under the same name is not touched, and the resourceVersion if a list is sent whole. The server
+ * answers 409 if either differs. Most are JSON merge patches: lists are replaced, null deletes, and
+ * members that are not named stay. So two addresses of one type survive, which a strategic patch
+ * would merge (docs/spec/kube-client.md, "Node addresses in patches").
  */
 #ifndef CCMD_KUBE_PATCH_H
 #define CCMD_KUBE_PATCH_H
@@ -14,13 +14,12 @@
 
 struct node_patch {
 	struct str uid;
-	struct str resource_version; /* empty: not named */
+	struct str resource_version; /* empty: not in the patch */
 	const struct label *labels;
 	size_t n_labels;
-	struct str provider_id; /* empty: not written */
-	bool has_taints;
-	const struct str
-		*taints; /* raw JSON, each one taint; has_taints with n_taints 0 writes null */
+	struct str provider_id;   /* empty: not written */
+	bool has_taints;          /* write taints; null if n_taints is 0 */
+	const struct str *taints; /* each is the JSON of one taint */
 	size_t n_taints;
 	const struct address *addresses; /* only for /status */
 	size_t n_addresses;

@@ -1,12 +1,12 @@
-/* kube/queue.c: one record per key, on up to three structures at once.
+/* kube/queue.c: one record per key, in up to three structures.
  *
- * client-go keeps a list and three sets; here a record bears flags, and one map finds it. It exists
- * while anything is known of its key: it waits, is worked on, is due later, or has failures to
- * remember.
+ * client-go keeps a list and three sets; here a record has flags, and one map finds it. A record
+ * exists while its key waits, is being worked on, is due later, or has failures that count for its
+ * next delay.
  *
  * 	dirty && !processing   in the line, to be handed out
- * 	dirty && processing    added while worked on: back in the line at queue_done()
- * 	heap_place > 0         due later; a plain add does not change that
+ * 	dirty && processing    added while being worked on: back to the line at queue_done()
+ * 	heap_place > 0         due later; queue_add() does not change that
  * 	is_parked              due later, or at the next queue_release()
  */
 #include "kube/queue.h"
@@ -36,12 +36,12 @@ struct item {
 	char key[];
 };
 
-/* Thousands come at once with a list, between what stays: by themselves they leave no holes
- * there. */
+/* A list adds thousands of keys while long-lived objects are allocated. A pool of their own keeps
+ * the keys from leaving holes between those. */
 static struct pool items = POOL_INIT;
 
 enum {
-	BURST = 100, /* keys */
+	BURST = 100, /* keys, after which a thread that becomes idle frees memory */
 };
 
 #define REST_NS (2 * NS_PER_SEC)
@@ -75,26 +75,27 @@ struct queue {
 
 static const double seconds[] = { 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1, 10, 100, 1000 };
 
-METRIC_FAMILY(depth, METRIC_GAUGE, "workqueue_depth", "[BETA] Keys that wait to be worked on.",
+METRIC_FAMILY(depth, METRIC_GAUGE, "workqueue_depth", "[BETA] Keys that wait for a worker.",
               .labels = { "name" });
 METRIC_FAMILY(adds, METRIC_COUNTER, "workqueue_adds_total",
-              "[BETA] Keys added that did not wait already.", .labels = { "name" });
+              "[BETA] Keys that were added and were not in the queue already.",
+              .labels = { "name" });
 METRIC_FAMILY(retries, METRIC_COUNTER, "workqueue_retries_total",
-              "[BETA] Keys added for later, after failures and otherwise.", .labels = { "name" });
+              "[BETA] Keys that were added with a delay, after failures or for other reasons.",
+              .labels = { "name" });
 METRIC_FAMILY(waited, METRIC_HISTOGRAM, "workqueue_queue_duration_seconds",
-              "[BETA] How long a key waited until it was worked on.", .labels = { "name" },
+              "[BETA] How long a key waited for a worker.", .labels = { "name" },
               METRIC_BUCKETS(seconds));
 METRIC_FAMILY(worked, METRIC_HISTOGRAM, "workqueue_work_duration_seconds",
-              "[BETA] How long a key was worked on.", .labels = { "name" },
-              METRIC_BUCKETS(seconds));
+              "[BETA] How long a worker had a key.", .labels = { "name" }, METRIC_BUCKETS(seconds));
 METRIC_FAMILY(unfinished, METRIC_GAUGE, "workqueue_unfinished_work_seconds",
-              "[BETA] How long the keys being worked on have been so, together.",
+              "[BETA] Sum of the times that workers have had their present keys.",
               .labels = { "name" });
 METRIC_FAMILY(longest, METRIC_GAUGE, "workqueue_longest_running_processor_seconds",
-              "[BETA] How long the key has been worked on that was begun first.",
+              "[BETA] The longest time that a worker has had its present key.",
               .labels = { "name" });
 METRIC_FAMILY(oldest, METRIC_GAUGE, "ccmd_workqueue_oldest_due_seconds",
-              "[ALPHA] How long the key has waited that is next in line.", .labels = { "name" });
+              "[ALPHA] How long the next key in the line has waited.", .labels = { "name" });
 
 static struct queue_metrics
 metrics_of(const char *name)
@@ -150,7 +151,7 @@ item_of(struct queue *q, struct str key)
 	return item;
 }
 
-/* Lets go of a record that nothing is known of any more. */
+/* Frees the record if it has no state any more. */
 static void
 item_drop_idle(struct queue *q, struct item *item)
 {
@@ -283,7 +284,7 @@ add_due(struct queue *q, int64_t now_ns)
 	}
 }
 
-/* ---- what is computed when somebody asks ---- */
+/* ---- metrics that are computed at a scrape ---- */
 
 static double
 seconds_since(const struct queue *q, int64_t ns)

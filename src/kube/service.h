@@ -1,9 +1,8 @@
 /* kube/service.h: the fields of a Service that we act on.
- *
- * One allocation, a kilobyte at most for ordinary ones. Services that have nothing to do with us
- * (neither of type LoadBalancer nor with our finalizer) are kept as a husk: key, UID, version and
- * type, so that a change of type is seen. Annotations are kept whole for the others: any of them
- * may mean something to a provider.
+ * A Service takes one allocation, usually below a kilobyte. Of Services that do not concern us
+ * (neither of type LoadBalancer nor with our finalizer) only key, UID, version and type are kept,
+ * so that a change of type is noticed. Of the others all annotations are kept, because any may have
+ * a meaning for a provider.
  */
 #ifndef CCMD_KUBE_SERVICE_H
 #define CCMD_KUBE_SERVICE_H
@@ -61,11 +60,12 @@ const struct str *service_annotation(const struct service *, struct str key);
 
 /** Type LoadBalancer, without a class (docs/spec/framework.md, "Wanted balancers"). */
 bool service_wants_balancer(const struct service *);
-/** Our finalizer is on it, and it is being deleted or has another type. Other controllers use the
- * same finalizer: on a Service of another class it is ours only if we had a balancer for that
- * Service. */
+/** Does the Service have our finalizer although it is being deleted or has another type? Other
+ * controllers use the same finalizer: on a Service of another class it is ours only if we had a
+ * balancer for that Service. */
 bool service_needs_cleanup(const struct service *);
-/** Must the balancer be looked at again? docs/spec/framework.md, "Service changes". */
+/** Must the balancer be compared with the Service again? See docs/spec/framework.md, "Service
+ * changes". */
 bool service_needs_update(const struct service *old, const struct service *new);
 
 #endif

@@ -1,8 +1,9 @@
-/* kube/service_patch.h: bodies of the writes we make to Services, all to their /status
+/* kube/service_patch.h: the bodies of our writes to Services, all to their /status
  * (docs/spec/framework.md, "Service patches").
  *
- * Strategic merge patches. The UID is named always, so that a Service re-created under the same
- * name is not touched. The finalizer is removed by name from the list, never by clearing it.
+ * They are strategic merge patches. Each names the UID, so that a Service re-created under the same
+ * name is not touched. The finalizer is removed from the list by its name; the list is never
+ * replaced, because other controllers have finalizers in it.
  */
 #ifndef CCMD_KUBE_SERVICE_PATCH_H
 #define CCMD_KUBE_SERVICE_PATCH_H
@@ -21,14 +22,14 @@ void service_patch_claim(struct buf *b, const struct service *);
  * than our own last write to it, so the patch does both in any case. */
 bool service_patch_release(struct buf *b, const struct service *, bool is_stale);
 
-/** Appends the patch of status.loadBalancer; none: cleared. */
+/** Appends the patch of status.loadBalancer. Without ingress it is cleared. */
 void service_patch_status(struct buf *b, const struct service *,
                           const struct service_ingress *ingress, size_t n);
 
-/** Is what the Service says already that? In order; ports that others set do not count. An API
- * server that drops ipMode, as 1.28 does, must not make a difference for ever: a missing one equals
- * any. (One that keeps it never leaves it out of an ingress with an address:
- * docs/spec/framework.md, "Status of a Service".) */
+/** Does the Service have this status already? The order counts; ports that other clients set do
+ * not. A missing ipMode equals any, because API servers up to 1.28 drop it, and the status would be
+ * written again and again. Newer API servers never leave it out of an ingress with an address
+ * (docs/spec/framework.md, "Status of a Service"). */
 bool service_status_equals(const struct service *, const struct service_ingress *ingress, size_t n);
 
 /** Appends "/api/v1/namespaces/NS/services/NAME/status". */

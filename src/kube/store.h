@@ -1,15 +1,15 @@
-/* kube/store.h: the objects of one kind, as far as we have heard.
+/* kube/store.h: all objects of one kind, as last received from the API server.
  *
- * Filled by a reflector, read by everyone. Readers get a reference to an immutable snapshot of an
- * object; a short lock covers the look-up. Indexed by key and by object->index_key (nodes: provider
- * ID), where several objects may share one.
+ * A reflector fills the store; any thread may read it. Readers get a reference to an immutable
+ * object; a short lock covers the look-up. Objects are indexed by key and by object->index_key
+ * (nodes: the provider ID), which several objects may have in common.
  *
  * The handler is called on the reflector's thread after each change, without the store's lock, and
- * must not block: it pushes keys on queues. A change in nothing but the resource version updates
- * the object without a call.
+ * must not block: it pushes keys on queues. If only the resource version has changed, the object is
+ * replaced without a call.
  *
- * Threads: any; what is for the reflector is called by one thread. A store that has not synced must
- * not be used to decide on deletions.
+ * Threads: any, apart from the functions for the reflector, which one thread calls. A store that
+ * has not synced must not be used to decide on deletions, because it lacks objects that exist.
  */
 #ifndef CCMD_KUBE_STORE_H
 #define CCMD_KUBE_STORE_H
@@ -26,16 +26,16 @@ struct store_handler {
 };
 
 struct store *store_new(const struct kind *kind, struct clock *clock);
-void store_free(struct store *); /* NULL is fine */
+void store_free(struct store *); /* NULL is allowed */
 DEFINE_CLEANUP(struct store, store_free)
 
 const struct kind *store_kind(const struct store *);
-/** Before the reflector starts; any number of them. */
+/** Must be called before the reflector starts. There may be several handlers. */
 void store_add_handler(struct store *, struct store_handler handler);
 
 /** A reference to the object, or NULL. */
 struct object *store_get(struct store *, struct str key);
-/** How many objects have that index key; up to max of them as references in ret. */
+/** Returns how many objects have that index key, and references to up to max of them in ret. */
 size_t store_find(struct store *, struct str index_key, struct object **ret, size_t max);
 size_t store_count(struct store *);
 
@@ -53,24 +53,24 @@ NODISCARD bool store_wait_synced(struct store *, struct call *, struct error *er
 
 /* ---- for the reflector ---- */
 
-/** Takes over the reference. A state older than the stored one (same UID, lower resource version)
- * is dropped: an API server may answer from a cache that lags. LIMIT_OBJECTS: ERR_INVALID, and the
- * object is dropped. */
+/** Stores the object and takes over the reference. A state older than the stored one (same UID,
+ * lower resource version) is dropped, because an API server may answer from a cache that lags
+ * behind. ERR_INVALID, and the object is dropped, when there are LIMIT_OBJECTS already. */
 NODISCARD bool store_put(struct store *, struct object *object, struct error *err);
-/** The list or watch has that object, but it cannot be read: what is known of it stays. */
+/** The list or watch has that object, but it cannot be parsed: its stored state stays. */
 void store_keep(struct store *, struct str key);
-/** The object is the last state from a DELETED event; removed only when the stored one has the same
- * UID. */
+/** Removes the object of a DELETED event, whose last state is given, but only if the stored object
+ * has the same UID. */
 void store_remove(struct store *, const struct object *last);
-/** A list begins: every object neither put nor kept until store_end_list() is then removed, with
- * handler calls. is_newest: it shows the newest state there is, not a cache's, so that lower
- * resource versions are no sign of age: etcd was restored from a backup. */
+/** A list begins: store_end_list() will remove every object that was neither put nor kept until
+ * then, with handler calls. is_newest: the list comes from etcd and not from a cache, so lower
+ * resource versions do not mean that it is old; they mean that etcd was restored from a backup. */
 void store_begin_list(struct store *, bool is_newest);
 void store_end_list(struct store *);
-/** A list broke off: objects that were put stay, none is removed. */
+/** The list was interrupted: objects that were put stay, and none is removed. */
 void store_abort_list(struct store *);
-/** What came was no list of ours, such as one that never ends: abort it, and take out what it
- * added, with handler calls, so that it does not stand in the way of the next. */
+/** The answer was not a usable list, e.g. one without end: objects that it added are removed, with
+ * handler calls, so that they do not fill the store before the next list. */
 void store_reject_list(struct store *);
 
 #endif
