@@ -331,42 +331,8 @@ must_await_vanished(struct service_run *run, struct object *vanished)
 	return true;
 }
 
-/* The store has a Service of this name. */
-static bool
-service_sync_present(struct service_run *run, struct object *object, struct object *vanished,
-                     struct error *err)
-{
-	const struct object *balanced = run->record->balanced;
-	bool is_done = false;
-
-	if ((balanced && !is_same_service(balanced, object) &&
-	     !service_sync_former(run, service_of(vanished), err)) ||
-	    !service_sync(run, &is_done, err)) {
-		record_put_back(run->c, run->record, REASON_RETRY, vanished);
-		return false;
-	}
-	queue_forget(run->c->queue, object->key);
-	run->record->n_conflicts = 0;
-	if (is_done && !service_is_stale(run->record, run->service))
-		record_drop(run->c, run->record);
-	return true;
-}
-
-/* The store has no Service of this name. */
-static bool
-service_sync_absent(struct service_run *run, struct object *vanished, struct error *err)
-{
-	if (vanished && !service_sync_former(run, service_of(vanished), err)) {
-		record_put_back(run->c, run->record, REASON_RETRY, vanished);
-		return false;
-	}
-	queue_forget(run->c->queue, str_c(run->record->key));
-	record_drop(run->c, run->record);
-	return true;
-}
-
 /* Reasons are taken before the Service is read from the store: a change in between is a reason for
- * the next run. */
+ * the next run. A Service that vanished comes first, then the one that has its name now. */
 static bool
 service_reconcile(struct service_controller *c, struct call *call, struct str key,
                   struct error *err)
@@ -374,6 +340,7 @@ service_reconcile(struct service_controller *c, struct call *call, struct str ke
 	CLEANUP(object_unrefp) struct object *object = NULL;
 	CLEANUP(object_unrefp) struct object *vanished = NULL;
 	struct service_run run = { .c = c, .call = call };
+	bool has_former, is_done = false;
 
 	mutex_lock(&c->mu);
 	run.record = map_get(&c->records, key);
@@ -382,12 +349,21 @@ service_reconcile(struct service_controller *c, struct call *call, struct str ke
 		return true; /* a late retry of work that was done meanwhile */
 	run.reasons = record_take_reasons(c, run.record, &vanished);
 	object = store_get(c->env->services, key);
-	if (!object)
-		return service_sync_absent(&run, vanished, err);
-	run.service = service_of(object);
-	if (must_await_vanished(&run, vanished) || service_postpone(&run, vanished))
+	run.service = object ? service_of(object) : NULL;
+	if (object && (must_await_vanished(&run, vanished) || service_postpone(&run, vanished)))
 		return true;
-	return service_sync_present(&run, object, vanished, err);
+	has_former = vanished && !is_same_service(run.record->balanced, object);
+	if ((has_former && !service_sync_former(&run, service_of(vanished), err)) ||
+	    (object && !service_sync(&run, &is_done, err))) {
+		record_put_back(c, run.record, REASON_RETRY, vanished);
+		return false;
+	}
+	queue_forget(c->queue, key);
+	if (object)
+		run.record->n_conflicts = 0;
+	if (!object || (is_done && !service_is_stale(run.record, run.service)))
+		record_drop(c, run.record);
+	return true;
 }
 
 /* ---- workers ---- */
