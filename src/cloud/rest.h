@@ -55,8 +55,8 @@ struct str rest_target(struct call *, const char *before, struct str id, const c
 /** Sends a request and reads the answer.
  *
  * @param request  content_type may be left out where there is a body: it is application/json
- * @param ret      the answer's JSON, yours to free, or NULL if the answer has no body, as with a
- * 204. ret NULL: not wanted, so it need not be JSON.
+ * @param ret      the answer's JSON, yours to free; *ret is NULL if the answer has no body.
+ *                 ret NULL: the body is not wanted, so it need not be JSON.
  * @return  true after a 2xx. On false, err->code follows the status as http_status_error() says,
  *          e.g. ERR_NOT_FOUND, ERR_CONFLICT, ERR_THROTTLED; the message ends with the API's own,
  *          which is looked for in "error.message", "message", "error" and "detail" of the answer.
@@ -78,8 +78,7 @@ enum rest_paging {
  * can: fewer items move from page to page while it is read. */
 struct rest_list {
 	const char *target; /* "/machines", or with a query: "/machines?sort=id" */
-	const char
-		*items; /* where an answer has the array: "data.machines"; "": it is the answer */
+	const char *items;  /* where an answer has the array: "data.list"; "": it is the answer */
 	enum rest_paging paging;
 	const char *page_key; /* of the query, for number, offset or token: "page" */
 	const char *size_key; /* of the query, for page_size: "limit"; NULL: it is not sent */
@@ -96,13 +95,13 @@ typedef bool rest_item_fn(void *arg, struct call *call, yyjson_val *item, struct
 
 /** Reads a list to its end and hands over its items, one by one, in order.
  *
- * @param ret_is_complete  every item was seen, as far as the answers show: each page gave the same
- *                         total, and as many items came. Without a total: it was one page, or pages
- *                         by token. An offset or a number without a total may miss an item while
- *                         another one is deleted, so a list of several such pages is never
- * complete. May be NULL.
- * @return  as rest_do(); ERR_UNAVAILABLE also if an answer has no such array, or if the list does
- * not end before LIMIT_MACHINES items
+ * A list is complete if every item was seen, as far as the answers show: each page gave the same
+ * total, and as many items came. Without a total it has to be one page, or pages by token: by
+ * offset or number, an item is missed if another one is deleted meanwhile.
+ *
+ * @param ret_is_complete  may be NULL
+ * @return  as rest_do(). ERR_UNAVAILABLE also: an answer has no such array, or the list does not
+ *          end before LIMIT_MACHINES items
  */
 NODISCARD bool rest_list(struct rest *, struct call *, const struct rest_list *list,
                          rest_item_fn *item, void *arg, bool *ret_is_complete, struct error *err);

@@ -532,6 +532,20 @@ no_credential_no_request(void **state UNUSED)
 	assert_null(strstr(w.response.body.ptr, "Authorization"));
 }
 
+static void
+a_credential_may_have_a_header_of_its_own(void **state UNUSED)
+{
+	struct badge badge = badge_new("key-", 1);
+	WORLD(w);
+
+	badge.auth.header = "X-Key";
+	w.config.auth = &badge.auth;
+	start(&w, echo, NULL);
+	must_get(&w);
+	assert_non_null(strstr(w.response.body.ptr, "X-Key: key-1\r\n"));
+	assert_null(strstr(w.response.body.ptr, "Authorization"));
+}
+
 /* ---- the gate ---- */
 
 struct crowd {
@@ -874,6 +888,7 @@ main(void)
 		cmocka_unit_test(a_newer_credential_is_tried),
 		cmocka_unit_test(once),
 		cmocka_unit_test(no_credential_no_request),
+		cmocka_unit_test(a_credential_may_have_a_header_of_its_own),
 		cmocka_unit_test(many_callers_share_few_connections),
 		cmocka_unit_test(a_throttled_client_waits),
 		cmocka_unit_test(telling_never_delays_doing),
