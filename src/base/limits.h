@@ -31,6 +31,7 @@
 #define LIMIT_WATCH_LINE    MIB(16)    /* one watch event */
 #define LIMIT_LIST_BODY     MIB(1024)  /* a whole list, streamed: ends a server that never stops */
 #define LIMIT_RETRY_AFTER_S 60         /* longest wait we accept from a Retry-After header */
+#define LIMIT_LOOKUPS       16         /* host names that are resolved at the same time */
 #define LIMIT_GATE_MAX      8          /* requests under way at once, per client */
 
 /* Kubernetes */

@@ -8,13 +8,12 @@
  * answers wait for the loop, is counted and outlives both.
  */
 #include <errno.h>
-#include <netdb.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/ip.h"
+#include "base/resolve.h"
 #include "base/wake.h"
 #include "serve/internal.h"
 
@@ -198,102 +197,19 @@ server_on_accept(evutil_socket_t fd, short what UNUSED, void *arg)
 
 /* ---- the address to listen on ---- */
 
-/* getaddrinfo() has no deadline, and a silent name server blocks it for half a minute. So it runs
- * on its own thread, which is left running if it takes too long. */
-struct lookup {
-	pthread_mutex_t mu;
-	pthread_cond_t done; /* mu */
-	unsigned n_refs;     /* mu; of the thread and of the caller */
-	bool is_done;        /* mu */
-	int result;          /* mu; of getaddrinfo() */
-	struct ip ip;        /* mu */
-	char name[];
-};
-
-static void
-lookup_unref(struct lookup *l)
-{
-	bool is_last;
-
-	mutex_lock(&l->mu);
-	is_last = --l->n_refs == 0;
-	mutex_unlock(&l->mu);
-	if (!is_last)
-		return;
-	cond_destroy(&l->done);
-	mutex_destroy(&l->mu);
-	free(l);
-}
-DEFINE_CLEANUP(struct lookup, lookup_unref)
-
-/* Chooses the first IPv4 address, as Go does, else the first address. False if there is none. */
+/* The first IPv4 address of the name, as Go chooses, else its first address. */
 static bool
-lookup_choose(const struct addrinfo *all, struct ip *ret)
+server_resolve(struct str name, int64_t timeout_ms, struct ip *ret, struct error *err)
 {
-	const struct addrinfo *chosen = all;
-	char text[INET6_ADDRSTRLEN] = "";
+	struct ip all[RESOLVE_MAX];
+	size_t n, i = 0;
 
-	while (chosen && chosen->ai_family != AF_INET)
-		chosen = chosen->ai_next;
-	if (chosen)
-		inet_ntop(AF_INET, &((struct sockaddr_in *)chosen->ai_addr)->sin_addr, text,
-		          sizeof(text));
-	else if (all && all->ai_family == AF_INET6)
-		inet_ntop(AF_INET6, &((struct sockaddr_in6 *)all->ai_addr)->sin6_addr, text,
-		          sizeof(text));
-	return ip_parse(str_c(text), ret);
-}
-
-static void *
-lookup_run(void *arg)
-{
-	CLEANUP(lookup_unrefp) struct lookup *l = arg;
-	const struct addrinfo hints = { .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM };
-	struct addrinfo *all = NULL;
-	int result = getaddrinfo(l->name, NULL, &hints, &all);
-	WITH_LOCK(&l->mu);
-
-	l->result = result == 0 && !lookup_choose(all, &l->ip) ? EAI_NONAME : result;
-	l->is_done = true;
-	if (result == 0)
-		freeaddrinfo(all);
-	cond_signal(&l->done);
-	return NULL;
-}
-
-static bool
-lookup_wait(struct lookup *l, int64_t timeout_ms, struct ip *ret, struct error *err)
-{
-	int64_t deadline_ns = clock_mono(&clock_real) + timeout_ms * NS_PER_MS;
-	WITH_LOCK(&l->mu);
-
-	while (!l->is_done && clock_wait(&clock_real, &l->done, &l->mu, deadline_ns))
-		;
-	if (!l->is_done)
-		return err_set(err, ERR_TIMEOUT, "%s: the name was not resolved within %lld ms",
-		               l->name, (long long)timeout_ms);
-	if (l->result != 0)
-		return err_set(err, ERR_INVALID, "%s: %s", l->name, gai_strerror(l->result));
-	*ret = l->ip;
+	if (!resolve_host(name, timeout_ms, /*cancel=*/NULL, all, &n, err))
+		return false;
+	while (i < n && ip_family(&all[i]) != IP_V4)
+		i++;
+	*ret = all[i < n ? i : 0];
 	return true;
-}
-
-static bool
-lookup_name(struct str name, int64_t timeout_ms, struct ip *ret, struct error *err)
-{
-	CLEANUP(lookup_unrefp) struct lookup *l = xcalloc(1, sizeof(*l) + name.len + 1);
-	pthread_t thread;
-
-	mutex_init(&l->mu);
-	cond_init(&l->done);
-	memcpy(l->name, name.ptr, name.len);
-	l->n_refs = 2;
-	if (!thread_try_start(&thread, "resolver", lookup_run, l)) {
-		l->n_refs = 1;
-		return err_set(err, ERR_UNAVAILABLE, "start a thread to lookup_name %s", l->name);
-	}
-	MUST(pthread_detach(thread));
-	return lookup_wait(l, timeout_ms, ret, err);
 }
 
 static bool
@@ -305,7 +221,7 @@ server_address(const struct server_config *config, int64_t lookup_ms, struct soc
 	struct sockaddr_in *v4 = (struct sockaddr_in *)ret;
 	struct ip ip;
 
-	if (!ip_parse(config->address, &ip) && !lookup_name(config->address, lookup_ms, &ip, err))
+	if (!server_resolve(config->address, lookup_ms, &ip, err))
 		return err_wrap(err, "address to listen on");
 	*ret = (struct sockaddr_storage){ 0 };
 	if (ip_family(&ip) == IP_V4) {

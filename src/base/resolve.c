@@ -1,0 +1,155 @@
+/* base/resolve.c: see resolve.h. */
+#include "base/resolve.h"
+
+#include <netdb.h>
+#include <netinet/in.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/limits.h"
+#include "base/thread.h"
+
+/* Shared by the caller and the thread; the one that lets go last frees it. */
+struct lookup {
+	pthread_mutex_t mu;
+	pthread_cond_t changed; /* mu */
+	unsigned n_refs;        /* mu */
+	bool is_done;           /* mu */
+	bool is_cancelled;      /* mu */
+	int result;             /* mu; of getaddrinfo() */
+	struct ip ips[RESOLVE_MAX];
+	size_t n_ips; /* mu */
+	char name[];
+};
+
+static _Atomic unsigned n_threads;
+
+static void
+lookup_unref(struct lookup *l)
+{
+	bool is_last;
+
+	mutex_lock(&l->mu);
+	is_last = --l->n_refs == 0;
+	mutex_unlock(&l->mu);
+	if (!is_last)
+		return;
+	cond_destroy(&l->changed);
+	mutex_destroy(&l->mu);
+	free(l);
+}
+DEFINE_CLEANUP(struct lookup, lookup_unref)
+
+static bool
+lookup_read_address(const struct sockaddr *address, struct ip *ret)
+{
+	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
+
+	if (address->sa_family == AF_INET6) {
+		memcpy(ret->bytes, &((const struct sockaddr_in6 *)(const void *)address)->sin6_addr,
+		       sizeof(ret->bytes));
+		return true;
+	}
+	if (address->sa_family != AF_INET)
+		return false;
+	memcpy(ret->bytes, mapped, sizeof(mapped));
+	memcpy(ret->bytes + sizeof(mapped),
+	       &((const struct sockaddr_in *)(const void *)address)->sin_addr, 4);
+	return true;
+}
+
+static void *
+lookup_run(void *arg)
+{
+	CLEANUP(lookup_unrefp) struct lookup *l = arg;
+	const struct addrinfo hints = { .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM };
+	struct addrinfo *all = NULL;
+	int result = getaddrinfo(l->name, NULL, &hints, &all);
+
+	mutex_lock(&l->mu);
+	for (struct addrinfo *one = all; one && l->n_ips < RESOLVE_MAX; one = one->ai_next)
+		l->n_ips += lookup_read_address(one->ai_addr, &l->ips[l->n_ips]);
+	l->result = result == 0 && l->n_ips == 0 ? EAI_NONAME : result;
+	l->is_done = true;
+	cond_broadcast(&l->changed);
+	mutex_unlock(&l->mu);
+	if (all)
+		freeaddrinfo(all);
+	atomic_fetch_sub(&n_threads, 1);
+	return NULL;
+}
+
+static void
+lookup_cancel(void *arg)
+{
+	struct lookup *l = arg;
+	WITH_LOCK(&l->mu);
+
+	l->is_cancelled = true;
+	cond_broadcast(&l->changed);
+}
+
+static bool
+lookup_wait(struct lookup *l, int64_t timeout_ms, struct cancel *cancel, struct error *err)
+{
+	int64_t deadline_ns = clock_mono(&clock_real) + timeout_ms * NS_PER_MS;
+	WITH_HOOK(cancel, lookup_cancel, l);
+	WITH_LOCK(&l->mu);
+
+	while (!l->is_done && !l->is_cancelled &&
+	       clock_wait(&clock_real, &l->changed, &l->mu, deadline_ns))
+		;
+	if (!l->is_done && l->is_cancelled)
+		return err_set(err, ERR_CANCELLED, "cancelled while resolving %s", l->name);
+	if (!l->is_done)
+		return err_set(err, ERR_TIMEOUT, "%s: the name was not resolved within %lld ms",
+		               l->name, (long long)timeout_ms);
+	return l->result == 0 ||
+	       err_set(err, ERR_INVALID, "%s: %s", l->name, gai_strerror(l->result));
+}
+
+static bool
+lookup_start(struct lookup *l, struct error *err)
+{
+	pthread_t thread;
+
+	if (atomic_fetch_add(&n_threads, 1) >= LIMIT_LOOKUPS) {
+		atomic_fetch_sub(&n_threads, 1);
+		return err_set(
+			err, ERR_UNAVAILABLE,
+			"%s: %d names are being resolved already; the name servers do not answer",
+			l->name, LIMIT_LOOKUPS);
+	}
+	l->n_refs = 2;
+	if (!thread_try_start(&thread, "resolver", lookup_run, l)) {
+		l->n_refs = 1;
+		atomic_fetch_sub(&n_threads, 1);
+		return err_set(err, ERR_UNAVAILABLE, "%s: there is no thread to resolve it on",
+		               l->name);
+	}
+	MUST(pthread_detach(thread));
+	return true;
+}
+
+bool
+resolve_host(struct str name, int64_t timeout_ms, struct cancel *cancel, struct ip ret[RESOLVE_MAX],
+             size_t *ret_n, struct error *err)
+{
+	CLEANUP(lookup_unrefp) struct lookup *l = NULL;
+
+	if (ip_parse(name, ret)) {
+		*ret_n = 1;
+		return true;
+	}
+	l = xcalloc(1, sizeof(*l) + name.len + 1);
+	mutex_init(&l->mu);
+	cond_init(&l->changed);
+	memcpy(l->name, name.ptr, name.len);
+	l->n_refs = 1;
+	if (!lookup_start(l, err) || !lookup_wait(l, timeout_ms, cancel, err))
+		return false;
+	memcpy(ret, l->ips, sizeof(l->ips));
+	*ret_n = l->n_ips;
+	return true;
+}
