@@ -268,9 +268,9 @@ fit_and_report(struct cloud *cloud, struct call *call, struct lb_spec *spec, str
 
 /* ---- plain clouds ---- */
 
-/* Machines of nodes are found only with the credentials of the cluster's project. */
-static bool
-check_project(struct cloud *cloud, struct call *call, const struct lb_spec *spec, struct error *err)
+bool
+balancer_check_project(struct cloud *cloud, struct call *call, const struct lb_spec *spec,
+                       struct error *err)
 {
 	CLEANUP(look_unrefp) struct look *look = NULL;
 	struct lb_evidence evidence = { 0 };
@@ -309,7 +309,7 @@ find_or_create(struct cloud *cloud, struct call *call, const struct lb_spec *spe
 		return true;
 	if (err->code != ERR_NOT_FOUND)
 		return err_wrap(err, "find load balancer %" STR_FMT, STR_ARG(spec->name));
-	if (!check_project(cloud, call, spec, err))
+	if (!balancer_check_project(cloud, call, spec, err))
 		return false;
 	*ret_is_new = ops->create(cloud, call, spec, ret, err);
 	if (*ret_is_new)
@@ -367,7 +367,7 @@ remove_plainly(struct cloud *cloud, struct call *call, const struct lb_spec *spe
 		if (err->code != ERR_NOT_FOUND)
 			return err_wrap(err, "find load balancer %" STR_FMT, STR_ARG(spec->name));
 		*ret_found = false;
-		return check_project(cloud, call, spec, err);
+		return balancer_check_project(cloud, call, spec, err);
 	}
 	*ret_found = true;
 	return cloud->balancers->destroy(cloud, call, spec, balancer, err) ||

@@ -246,6 +246,12 @@ struct balancer_ops {
 	void (*forget)(struct cloud *, struct str uid);
 };
 
+/** For an ensure() or remove() that found no balancer: looks for the machines of nodes, which only
+ * the credentials of the cluster's project show, unless the Service needs no evidence. ERR_PENDING:
+ * there is none, and an event has reported it. */
+NODISCARD bool balancer_check_project(struct cloud *, struct call *, const struct lb_spec *,
+                                      struct error *err);
+
 /* ---- for the controllers: the operations of cloud->balancers, with all that is said above ---- */
 
 /** Composed of find(), create() and change(), it holds a Service whose balancer is not found (see

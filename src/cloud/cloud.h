@@ -153,7 +153,7 @@ struct cloud_config {
 };
 
 enum {
-	CLOUD_PATHS_MAX = 4,
+	CLOUD_PATHS_MAX = 5,
 };
 
 /** What a provider will do to the system it runs on: the sandbox allows that, and no more. Texts

@@ -17,7 +17,8 @@ struct rest {
 	struct login *login;      /* NULL: no token */
 	struct endpoint *endpoint;
 	const struct cloud_host *host;
-	char api_name[NAME_MAX_BYTES]; /* "the mycloud API" */
+	char api_name[NAME_MAX_BYTES];                          /* "the mycloud API" */
+	void (*add_message)(struct buf *ret, yyjson_val *root); /* NULL: message_of() */
 	bool has_plain_404;
 };
 
@@ -43,12 +44,15 @@ set_status_error(const struct rest *r, const struct http_request *request,
                  const struct http_response *response, struct error *err)
 {
 	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
+	CLEANUP(buf_fini) struct buf message = BUF_INIT(ERR_MSG_SIZE);
 	struct str body = buf_str(&response->body);
 	struct error ignored;
 	bool is_json = json_parse(body, &doc, &ignored);
 
+	if (r->add_message)
+		r->add_message(&message, doc ? yyjson_doc_get_root(doc) : NULL);
 	http_status_error(err, request, response->status, response->retry_after_ms,
-	                  message_of(doc, body));
+	                  message.len > 0 ? buf_str(&message) : message_of(doc, body));
 	if (err->code == ERR_NOT_FOUND && !is_json && !r->has_plain_404)
 		err->code = ERR_UNAVAILABLE;
 	return false;
@@ -290,7 +294,7 @@ open_http(struct rest *r, const struct rest_config *config, struct error *err)
 			.base_url = config->base_url,
 			.user_agent = buf_str(&agent),
 			.tls = config->tls,
-			.auth = r->login ? login_auth(r->login) : NULL,
+			.auth = r->login ? login_auth(r->login) : config->auth,
 			.clock = config->host->clock,
 			.fence = config->host->fence,
 		},
@@ -306,6 +310,7 @@ rest_new(const struct rest_config *config, struct rest **ret, struct error *err)
 	buf_addf(&api_name, "the %s API", config->name);
 	r->host = config->host;
 	r->has_plain_404 = config->has_plain_404;
+	r->add_message = config->add_message;
 	if (config->token)
 		r->login = login_new(&(struct login_config){ .secret = config->token,
 		                                             .header = config->token_header });

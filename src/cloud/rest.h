@@ -37,7 +37,13 @@ struct rest_config {
 	struct str base_url;              /* "https://api.example.com/v1" */
 	const struct login_secret *token; /* copied; NULL: the API wants none */
 	const char *token_header; /* "X-Key"; NULL: the token is sent as "Authorization: Bearer" */
-	struct tls_config tls;    /* all zero: the system's certificate authorities */
+	/* In place of token, where it is not simply read: an OAuth token, for example. It outlives
+	 * the client. */
+	struct http_auth *auth;
+	/* Appends the API's message of an error to ret, nothing if the answer has none. root is
+	 * NULL if the answer is not JSON. NULL: the members that rest_do() names are looked for. */
+	void (*add_message)(struct buf *ret, yyjson_val *root);
+	struct tls_config tls; /* all zero: the system's certificate authorities */
 	/* A 404 counts as ERR_NOT_FOUND, for which nodes may be deleted, only if its body is JSON:
 	 * other 404s may be pages of a proxy or of a wrong address. Set this for an API whose 404s
 	 * have no JSON. */
