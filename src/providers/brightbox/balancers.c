@@ -1,0 +1,678 @@
+/* balancers.c: see balancers.h.
+ *
+ * A run is a sequence of passes. A pass goes through the same steps every time, and each step
+ * compares one thing with the view and acts where it differs. The first pass is dry, on a view that
+ * may be some seconds old: if no step would act the Service is settled. Otherwise passes on fresh
+ * views follow, until one has nothing left to do. A step whose object is still missing ends its
+ * pass, because the next view shows it.
+ *
+ * A crash between two steps is harmless: the next run finds by their names what is there already.
+ */
+#include "providers/brightbox/balancers.h"
+
+#include "base/alloc.h"
+#include "base/event_kind.h"
+#include "base/ip.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/quote.h"
+#include "base/rand.h"
+#include "providers/brightbox/desired.h"
+#include "providers/brightbox/domains.h"
+
+#define FIREWALL_SOURCE "10.0.0.0/8" /* from where balancers reach servers */
+
+enum {
+	PASSES_MAX = 6,
+	IN_PLACE_MS =
+		3000, /* how long a worker waits for the cloud before the Service is requeued */
+	POLL_MS = 500,
+	AGAIN_MS = 2000,
+	DUPLICATE_MIN_MS = 1000, /* two processes wait for times in this range, at random */
+	DUPLICATE_MAX_MS = 6000,
+};
+
+EVENT_KIND(elsewhere_event, "cloud-controller-manager", "CloudIPMappedElsewhere", true, "Service",
+           "brightbox: the Service's cloud IP is mapped to something else and is left there.");
+EVENT_KIND(
+	duplicate_event, "cloud-controller-manager", "LoadBalancerDuplicate", true, "Service",
+	"brightbox: there are several load balancers of the Service's name; the message says which "
+	"one is used.");
+
+struct bb_balancers {
+	struct bb_balancers_config config;
+};
+
+/* One call of ensure or remove. */
+struct bb_run {
+	struct bb_balancers *b;
+	struct bb_client *client;
+	struct call *call;
+	const struct lb_spec *spec;
+	struct bb_desired desired;
+	struct bb_view *view;
+	bool is_dry;        /* steps only say whether they would act */
+	bool is_due;        /* a step acted, or would */
+	struct str created; /* id of the balancer that this run created; empty: none */
+	bool is_ours;       /* the account is that of the cluster */
+	struct str checked; /* id of the cloud IP whose domains were resolved */
+	bool is_mapping;    /* the cloud IP was asked to be mapped */
+	/* of the current pass */
+	const struct bb_cloud_ip *ip; /* NULL: it is still to be made */
+	struct bb_cloud_ip named_ip;  /* where the list does not have it */
+	struct str *domains;
+	size_t n_domains;
+	const struct bb_lb *lb; /* NULL: it is still to be made */
+};
+
+/* Every step asks this before it acts. */
+static bool
+bb_run_act(struct bb_run *run)
+{
+	run->is_due = true;
+	return !run->is_dry;
+}
+
+static bool
+bb_run_pend(struct error *err, int64_t retry_after_ms, const char *text)
+{
+	err_set(err, ERR_PENDING, "%s", text);
+	err->retry_after_ms = retry_after_ms;
+	return false;
+}
+
+static void
+bb_run_warn(const struct bb_run *run, const struct event_kind *kind, struct str text)
+{
+	const struct cloud_host *host = run->b->config.host;
+
+	host->service_event(host, run->spec, HOST_EVENT_WARNING, kind->reason, text);
+}
+
+static const char *
+bb_run_quote(const struct bb_run *run, struct str text)
+{
+	return quote_z(run->call->arena, text);
+}
+
+/* ---- the cloud IP ---- */
+
+static bool
+bb_ip_by_id(struct bb_run *run, struct error *err)
+{
+	for (size_t i = 0; i < run->view->n_cloud_ips; i++) {
+		if (str_eq(run->view->cloud_ips[i].id, run->desired.cloud_ip)) {
+			run->ip = &run->view->cloud_ips[i];
+			return true;
+		}
+	}
+	run->ip = &run->named_ip;
+	return bb_get_cloud_ip(run->client, run->call, run->desired.cloud_ip, &run->named_ip, err);
+}
+
+static bool
+bb_ip_by_address(struct bb_run *run, struct error *err)
+{
+	struct str wanted = run->desired.wanted_ip;
+	struct ip ip, v4, v6;
+
+	if (!ip_parse(wanted, &ip))
+		return err_set(err, ERR_INVALID, "Invalid LoadBalancerIP: %s",
+		               bb_run_quote(run, wanted));
+	for (size_t i = 0; i < run->view->n_cloud_ips; i++) {
+		const struct bb_cloud_ip *one = &run->view->cloud_ips[i];
+
+		if ((ip_parse(one->public_ipv4, &v4) && ip_eq(&ip, &v4)) ||
+		    (ip_parse(one->public_ipv6, &v6) && ip_eq(&ip, &v6))) {
+			run->ip = one;
+			return true;
+		}
+	}
+	return err_set(err, ERR_INVALID, "Could not find allocated Cloud IP with address %s",
+	               bb_run_quote(run, wanted));
+}
+
+/* The first that bears the name, or is mapped to a balancer that does. */
+static bool
+bb_ip_by_name(struct bb_run *run, struct error *err)
+{
+	struct bb_cloud_ip made;
+
+	for (size_t i = 0; i < run->view->n_cloud_ips; i++) {
+		const struct bb_cloud_ip *one = &run->view->cloud_ips[i];
+
+		if (str_eq(one->name, run->desired.name) ||
+		    (one->lb_id.len > 0 && str_eq(one->lb_name, run->desired.name))) {
+			run->ip = one;
+			return true;
+		}
+	}
+	return !bb_run_act(run) ||
+	       bb_create_cloud_ip(run->client, run->call, run->desired.name, &made, err);
+}
+
+static bool
+bb_step_ip(struct bb_run *run, struct error *err)
+{
+	run->ip = NULL;
+	if (run->desired.cloud_ip.len > 0)
+		return bb_ip_by_id(run, err);
+	if (run->desired.wanted_ip.len > 0)
+		return bb_ip_by_address(run, err);
+	return bb_ip_by_name(run, err);
+}
+
+static bool
+bb_step_domains(struct bb_run *run, struct error *err)
+{
+	bb_desired_domains(&run->desired, run->ip, run->call->arena, &run->domains,
+	                   &run->n_domains);
+	if (str_eq(run->checked, run->ip->id))
+		return true;
+	run->checked = arena_str(run->call->arena, run->ip->id);
+	return bb_domains_check(run->call, run->b->config.hosts_file, run->ip, run->domains,
+	                        run->n_domains, err);
+}
+
+/* ---- the firewall ---- */
+
+static bool
+bb_has_str(const struct str items[], size_t n, struct str item)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (str_eq(items[i], item))
+			return true;
+	}
+	return false;
+}
+
+/* Those of `items` that are not in `others`. */
+static size_t
+bb_missing(struct bb_run *run, const struct str items[], size_t n, const struct str others[],
+           size_t n_others, struct str **ret)
+{
+	size_t n_missing = 0;
+
+	*ret = arena_calloc(run->call->arena, n, sizeof(**ret));
+	for (size_t i = 0; i < n; i++) {
+		if (!bb_has_str(others, n_others, items[i]))
+			(*ret)[n_missing++] = items[i];
+	}
+	return n_missing;
+}
+
+/* New servers are added before old ones are removed, so that traffic never finds none. */
+static bool
+bb_step_members(struct bb_run *run, const struct bb_group *group, struct error *err)
+{
+	struct str *added, *removed;
+	size_t n_added = bb_missing(run, run->desired.servers, run->desired.n_servers,
+	                            group->servers, group->n_servers, &added);
+	size_t n_removed = bb_missing(run, group->servers, group->n_servers, run->desired.servers,
+	                              run->desired.n_servers, &removed);
+
+	if (n_added > 0 && bb_run_act(run) &&
+	    !bb_add_servers(run->client, run->call, group->id, added, n_added, err))
+		return false;
+	return n_removed == 0 || !bb_run_act(run) ||
+	       bb_remove_servers(run->client, run->call, group->id, removed, n_removed, err);
+}
+
+/* Only the first rule is ours; people may have added others. */
+static bool
+bb_step_rule(struct bb_run *run, const struct bb_policy *policy, struct error *err)
+{
+	struct bb_rule wanted = {
+		.id = policy->n_rules > 0 ? policy->rules[0].id : STR_EMPTY,
+		.protocol = STR("tcp"),
+		.source = STR(FIREWALL_SOURCE),
+		.destination_port = run->desired.firewall_ports,
+		.description = run->desired.name,
+	};
+	const struct bb_rule *is = policy->rules;
+
+	if (policy->n_rules == 0)
+		return !bb_run_act(run) ||
+		       bb_create_rule(run->client, run->call, policy->id, &wanted, err);
+	if (str_eq(is->protocol, wanted.protocol) && str_eq(is->source, wanted.source) &&
+	    str_eq(is->destination_port, wanted.destination_port) &&
+	    str_eq(is->description, wanted.description))
+		return true;
+	return !bb_run_act(run) || bb_update_rule(run->client, run->call, policy->id, &wanted, err);
+}
+
+static bool
+bb_step_firewall(struct bb_run *run, struct error *err)
+{
+	const struct bb_group *group = bb_view_group(run->view, run->desired.name);
+	const struct bb_policy *policy = bb_view_policy(run->view, run->desired.name);
+	struct bb_group new_group;
+	struct bb_policy new_policy;
+
+	if (!group && bb_run_act(run)) {
+		if (!bb_create_group(run->client, run->call, run->desired.name, &new_group, err))
+			return false;
+		group = &new_group;
+	}
+	if (!group)
+		return true;
+	if (!bb_step_members(run, group, err))
+		return false;
+	if (!policy && bb_run_act(run)) {
+		if (!bb_create_policy(run->client, run->call, run->desired.name, group->id,
+		                      &new_policy, err))
+			return false;
+		policy = &new_policy;
+	}
+	if (!policy)
+		return true;
+	if (!str_eq(policy->group, group->id) && bb_run_act(run) &&
+	    !bb_apply_policy(run->client, run->call, policy->id, group->id, err))
+		return false;
+	return bb_step_rule(run, policy, err);
+}
+
+/* ---- the balancer ---- */
+
+static struct str
+bb_lb_body(struct bb_run *run, bool is_update)
+{
+	CLEANUP(buf_fini) struct buf body = BUF_INIT(LIMIT_HTTP_REQUEST);
+
+	bb_desired_body(&body, &run->desired, run->domains, run->n_domains, is_update);
+	return arena_str(run->call->arena, buf_str(&body));
+}
+
+static bool
+bb_lb_create(struct bb_run *run, struct error *err)
+{
+	struct bb_lb made;
+
+	if (!bb_create_lb(run->client, run->call, bb_lb_body(run, /*is_update=*/false), &made, err))
+		return false;
+	log_info("load balancer created", LOG_STR("name", made.name), LOG_STR("id", made.id));
+	run->created = made.id;
+	return true;
+}
+
+/* Another process created one at the same time. Both delete their own, and the first one that wakes
+ * again keeps what it creates then. */
+static bool
+bb_lb_withdraw(struct bb_run *run, struct error *err)
+{
+	struct error why;
+
+	bb_views_outdate(run->b->config.views);
+	if (!bb_destroy_lb(run->client, run->call, run->created, &why) &&
+	    why.code != ERR_NOT_FOUND) {
+		*err = why;
+		return err_wrap(err, "delete load balancer %" STR_FMT " beside another one",
+		                STR_ARG(run->created));
+	}
+	log_info("load balancer withdrawn, another process created one as well",
+	         LOG_STR("id", run->created));
+	return bb_run_pend(err, rand_between(DUPLICATE_MIN_MS, DUPLICATE_MAX_MS),
+	                   "another process created a load balancer for this Service as well");
+}
+
+/* Of several that no run of ours made just now, the one that has a cloud IP serves. */
+static const struct bb_lb *
+bb_lb_choose(struct bb_run *run)
+{
+	const struct bb_lb *first = bb_view_next_lb(run->view, run->desired.name, NULL);
+	const struct bb_lb *chosen = first;
+	size_t n = 0;
+
+	for (const struct bb_lb *lb = first; lb;
+	     lb = bb_view_next_lb(run->view, run->desired.name, lb)) {
+		n++;
+		if (chosen->n_cloud_ips == 0 && lb->n_cloud_ips > 0)
+			chosen = lb;
+	}
+	if (n > 1 && !run->is_dry)
+		bb_run_warn(run, &duplicate_event,
+		            arena_printf(run->call->arena,
+		                         "There are %zu load balancers named %s; %" STR_FMT
+		                         " is used. Delete the others.",
+		                         n, bb_run_quote(run, run->desired.name),
+		                         STR_ARG(chosen->id)));
+	return chosen;
+}
+
+static bool
+bb_step_lb(struct bb_run *run, struct error *err)
+{
+	struct bb_lb updated;
+
+	for (const struct bb_lb *lb = NULL;
+	     run->created.len > 0 && (lb = bb_view_next_lb(run->view, run->desired.name, lb));) {
+		if (!str_eq(lb->id, run->created))
+			return bb_lb_withdraw(run, err);
+	}
+	run->lb = bb_lb_choose(run);
+	if (!run->lb)
+		return !bb_run_act(run) || bb_lb_create(run, err);
+	if (!bb_desired_differs(&run->desired, run->domains, run->n_domains, run->lb))
+		return true;
+	return !bb_run_act(run) || bb_update_lb(run->client, run->call, run->lb->id,
+	                                        bb_lb_body(run, /*is_update=*/true), &updated, err);
+}
+
+/* ---- mapping ---- */
+
+static bool
+bb_is_mapped_here(const struct bb_run *run)
+{
+	return str_eq(run->ip->lb_id, run->lb->id);
+}
+
+/* One that is mapped elsewhere stays there: somebody else may serve with it. */
+static bool
+bb_step_map(struct bb_run *run, struct error *err)
+{
+	if (bb_is_mapped_here(run) || run->is_mapping)
+		return true;
+	if (bb_cloud_ip_is_mapped(run->ip)) {
+		if (run->is_dry)
+			return true;
+		bb_run_warn(run, &elsewhere_event,
+		            arena_printf(run->call->arena,
+		                         "CloudIP %s (%" STR_FMT
+		                         ") is mapped elsewhere. Unmap the Cloud IP and reapply "
+		                         "this manifest, or map manually to %s",
+		                         bb_run_quote(run, run->ip->id),
+		                         STR_ARG(run->ip->public_ipv4),
+		                         bb_run_quote(run, run->lb->id)));
+		return true;
+	}
+	if (!bb_run_act(run))
+		return true;
+	run->is_mapping = true;
+	return bb_map_cloud_ip(run->client, run->call, run->ip->id, run->lb->id, err) ||
+	       err->code == ERR_CONFLICT; /* it is being mapped */
+}
+
+/* The balancer's other cloud IPs leave it, and those that bear the Service's name are destroyed. */
+static bool
+bb_step_stale_ips(struct bb_run *run, struct error *err)
+{
+	for (size_t i = 0; i < run->view->n_cloud_ips; i++) {
+		const struct bb_cloud_ip *one = &run->view->cloud_ips[i];
+		bool is_here = run->lb && str_eq(one->lb_id, run->lb->id);
+
+		if (run->ip && str_eq(one->id, run->ip->id))
+			continue;
+		if (is_here && bb_run_act(run) &&
+		    !bb_unmap_cloud_ip(run->client, run->call, one->id, err))
+			return false;
+		if (!is_here && str_eq(one->name, run->desired.name) && bb_run_act(run) &&
+		    !bb_destroy_cloud_ip(run->client, run->call, one->id, err) &&
+		    err->code != ERR_NOT_FOUND) {
+			if (err->code != ERR_CONFLICT)
+				return false;
+			return bb_run_pend(err, AGAIN_MS,
+			                   "a cloud IP of the Service is still mapped");
+		}
+	}
+	return true;
+}
+
+/* ---- a pass ---- */
+
+/* A Service without a balancer may be one whose credentials are those of another account: nothing
+ * at all is made there. */
+static bool
+bb_step_project(struct bb_run *run, struct error *err)
+{
+	if (run->is_dry || run->is_ours)
+		return true;
+	run->is_ours = bb_view_next_lb(run->view, run->desired.name, NULL) ||
+	               balancer_check_project(run->b->config.cloud, run->call, run->spec, err);
+	return run->is_ours;
+}
+
+static bool
+bb_pass(struct bb_run *run, struct error *err)
+{
+	run->lb = NULL;
+	if (!bb_step_project(run, err))
+		return false;
+	if (!bb_step_ip(run, err))
+		return err_wrap(err, "cloud IP");
+	if (!run->ip)
+		return true;
+	if (!bb_step_domains(run, err))
+		return false;
+	if (!bb_step_firewall(run, err))
+		return err_wrap(err, "firewall");
+	if (!bb_step_lb(run, err))
+		return err->code == ERR_PENDING ? false : err_wrap(err, "load balancer");
+	if (!run->lb)
+		return true;
+	return (bb_step_map(run, err) && bb_step_stale_ips(run, err)) ||
+	       (err->code == ERR_PENDING ? false : err_wrap(err, "cloud IP"));
+}
+
+/* Passes until one has nothing left to do. */
+static bool
+bb_run_converge(struct bb_run *run, bool (*pass)(struct bb_run *, struct error *),
+                struct error *err)
+{
+	struct bb_views *views = run->b->config.views;
+	bool is_good;
+
+	for (int i = 0; i < PASSES_MAX; i++) {
+		bb_view_unref(TAKE(run->view));
+		if (!bb_views_get(views, run->call, /*is_fresh=*/i == 1, &run->view, err))
+			return false;
+		run->is_dry = i == 0;
+		run->is_due = false;
+		is_good = pass(run, err);
+		if (run->is_due && !run->is_dry)
+			bb_views_outdate(views);
+		if (!is_good)
+			return false;
+		if (!run->is_due)
+			return true;
+	}
+	return bb_run_pend(err, AGAIN_MS, "the cloud does not show all changes yet");
+}
+
+/* ---- the result ---- */
+
+static bool
+bb_has_ip(const struct bb_lb *lb, struct str id)
+{
+	for (size_t i = 0; i < lb->n_cloud_ips; i++) {
+		if (str_eq(lb->cloud_ips[i].id, id))
+			return true;
+	}
+	return false;
+}
+
+/* What is on its way is ERR_PENDING, and no failure; what a person has to mend is one. */
+static bool
+bb_check_complete(const struct bb_run *run, const struct bb_lb *lb, struct error *err)
+{
+	if (!bb_lb_is_alive(lb))
+		err_set(err, ERR_PENDING, "Load Balancer %s still building",
+		        bb_run_quote(run, lb->id));
+	else if (!bb_has_ip(lb, run->ip->id))
+		err_set(err,
+		        bb_cloud_ip_is_mapped(run->ip) && !bb_is_mapped_here(run) ? ERR_UNAVAILABLE
+		                                                                  : ERR_PENDING,
+		        "Mapping of CloudIP %s to %s not complete", bb_run_quote(run, run->ip->id),
+		        bb_run_quote(run, lb->id));
+	else
+		err->code = ERR_NONE;
+	for (size_t i = 0; err->code == ERR_NONE && i < lb->n_domains; i++) {
+		const struct bb_domain *domain = &lb->domains[i];
+
+		if (!str_eq_c(domain->status, "valid"))
+			err_set(err,
+			        str_eq_c(domain->status, "pending") ? ERR_PENDING : ERR_UNAVAILABLE,
+			        "Domain %s has not yet been validated for SSL use (%s:%s)",
+			        bb_run_quote(run, domain->identifier),
+			        bb_run_quote(run, domain->status),
+			        bb_run_quote(run, domain->last_message));
+	}
+	err->retry_after_ms = err->code == ERR_PENDING ? AGAIN_MS : 0;
+	return err->code == ERR_NONE;
+}
+
+/* Each cloud IP's names: the addresses behind them are of both families. */
+static void
+bb_fill_status(const struct bb_run *run, const struct bb_lb *lb, struct lb_status *ret)
+{
+	struct arena *arena = run->call->arena;
+
+	*ret = (struct lb_status){
+		.ingress = arena_calloc(arena, 2 * lb->n_cloud_ips, sizeof(*ret->ingress)),
+	};
+	for (size_t i = 0; i < lb->n_cloud_ips; i++) {
+		const struct str names[] = { lb->cloud_ips[i].reverse_dns, lb->cloud_ips[i].fqdn };
+
+		for (size_t j = 0; j < ARRAY_LEN(names); j++) {
+			if (names[j].len > 0)
+				ret->ingress[ret->n_ingress++] = (struct lb_ingress){
+					.ip = STR_EMPTY,
+					.hostname = arena_str(arena, names[j]),
+					.ip_mode = LB_IP_MODE_NONE,
+				};
+		}
+	}
+}
+
+/* A change is read again until it has taken effect, but not for long: the Service comes back. */
+static bool
+bb_run_finish(struct bb_run *run, bool was_settled, struct lb_status *ret, struct error *err)
+{
+	int64_t deadline_ns = clock_mono(run->call->clock) + IN_PLACE_MS * NS_PER_MS;
+	struct bb_lb read_again;
+	const struct bb_lb *lb = run->lb;
+
+	for (;;) {
+		if (!was_settled || lb != run->lb) {
+			if (!bb_get_lb(run->client, run->call, run->lb->id, &read_again, err))
+				return false;
+			lb = &read_again;
+		}
+		if (bb_check_complete(run, lb, err)) {
+			bb_fill_status(run, lb, ret);
+			return true;
+		}
+		if (err->code != ERR_PENDING || clock_mono(run->call->clock) >= deadline_ns)
+			return false;
+		bb_views_outdate(run->b->config.views);
+		if (!cancel_sleep(run->call->cancel, run->call->clock, POLL_MS * NS_PER_MS, err))
+			return false;
+		was_settled = false;
+	}
+}
+
+static void
+bb_run_fini(struct bb_run *run)
+{
+	bb_view_unref(run->view);
+}
+
+static struct bb_run
+bb_run_init(struct bb_balancers *b, struct call *call, const struct lb_spec *spec)
+{
+	return (struct bb_run){
+		.b = b,
+		.client = b->config.client,
+		.call = call,
+		.spec = spec,
+		.created = STR_EMPTY,
+		.checked = STR_EMPTY,
+	};
+}
+
+bool
+bb_balancers_ensure(struct bb_balancers *b, struct call *call, const struct lb_spec *spec,
+                    struct lb_status *ret, struct error *err)
+{
+	CLEANUP(bb_run_fini) struct bb_run run = bb_run_init(b, call, spec);
+
+	if (!bb_desired_read(spec, call->arena, &run.desired, err) ||
+	    !bb_run_converge(&run, bb_pass, err))
+		return false;
+	return bb_run_finish(&run, /*was_settled=*/run.is_dry, ret, err);
+}
+
+/* ---- removing ---- */
+
+static bool
+bb_step_remove_group(struct bb_run *run, struct error *err)
+{
+	const struct bb_group *group = bb_view_group(run->view, run->desired.name);
+
+	if (!group || !bb_run_act(run))
+		return true;
+	if (group->n_servers > 0 && !bb_remove_servers(run->client, run->call, group->id,
+	                                               group->servers, group->n_servers, err))
+		return false;
+	return bb_destroy_group(run->client, run->call, group->id, err) ||
+	       err->code == ERR_NOT_FOUND;
+}
+
+static bool
+bb_step_remove_policy(struct bb_run *run, struct error *err)
+{
+	const struct bb_policy *policy = bb_view_policy(run->view, run->desired.name);
+
+	return !policy || !bb_run_act(run) ||
+	       bb_destroy_policy(run->client, run->call, policy->id, err) ||
+	       err->code == ERR_NOT_FOUND;
+}
+
+/* The firewall first, as the official controller does: what no longer leads anywhere goes last. */
+static bool
+bb_pass_remove(struct bb_run *run, struct error *err)
+{
+	if (!bb_step_remove_group(run, err))
+		return err_wrap(err, "server group");
+	if (!bb_step_remove_policy(run, err))
+		return err_wrap(err, "firewall policy");
+	for (const struct bb_lb *lb = NULL;
+	     (lb = bb_view_next_lb(run->view, run->desired.name, lb));) {
+		if (bb_run_act(run) && !bb_destroy_lb(run->client, run->call, lb->id, err) &&
+		    err->code != ERR_NOT_FOUND)
+			return err_wrap(err, "load balancer");
+	}
+	run->ip = NULL;
+	run->lb = NULL;
+	return bb_step_stale_ips(run, err) ||
+	       (err->code == ERR_PENDING ? false : err_wrap(err, "cloud IP"));
+}
+
+bool
+bb_balancers_remove(struct bb_balancers *b, struct call *call, const struct lb_spec *spec,
+                    bool *ret_found, struct error *err)
+{
+	CLEANUP(bb_run_fini) struct bb_run run = bb_run_init(b, call, spec);
+
+	run.desired.name = bb_name(spec, call->arena);
+	if (!bb_run_converge(&run, bb_pass_remove, err))
+		return false;
+	*ret_found = !run.is_dry;
+	return *ret_found || balancer_check_project(b->config.cloud, call, spec, err);
+}
+
+/* ---- life cycle ---- */
+
+struct bb_balancers *
+bb_balancers_new(const struct bb_balancers_config *config)
+{
+	struct bb_balancers *b = xcalloc(1, sizeof(*b));
+
+	b->config = *config;
+	return b;
+}
+
+void
+bb_balancers_free(struct bb_balancers *b)
+{
+	free(b);
+}

@@ -1,0 +1,44 @@
+/* balancers.h: load balancers of Services (docs/spec/brightbox.md, "Load balancers").
+ *
+ * A Service has a balancer, a cloud IP, a server group and a firewall policy with one rule. They
+ * are found by their name, which is made of the names of the Service and of the cluster; nothing
+ * about them is kept in Kubernetes.
+ *
+ * A run looks at a view of the account, makes what is missing, changes what differs, and looks
+ * again until nothing is left to do. A settled Service costs no request of its own.
+ *
+ * Two processes at once (a rolling update without election) may both create a balancer, since names
+ * are not unique. So after it has created one a run lists again: if there is another alive balancer
+ * of the name it deletes its own, waits a random time and begins anew. A cloud IP is mapped, and a
+ * status reported, only after a list that shows exactly one.
+ *
+ * Threads: any; of one Service one run at a time.
+ */
+#ifndef CCMD_BRIGHTBOX_BALANCERS_H
+#define CCMD_BRIGHTBOX_BALANCERS_H
+
+#include "cloud/balancer.h"
+#include "cloud/host.h"
+#include "providers/brightbox/view.h"
+
+struct bb_balancers; /* opaque */
+
+struct bb_balancers_config {
+	struct cloud *cloud;
+	const struct cloud_host *host;
+	struct bb_client *client;
+	struct bb_views *views;
+	struct str hosts_file; /* as in bb_domains_check() */
+};
+
+struct bb_balancers *bb_balancers_new(const struct bb_balancers_config *config);
+void bb_balancers_free(struct bb_balancers *); /* NULL is fine */
+DEFINE_CLEANUP(struct bb_balancers, bb_balancers_free)
+
+/* As in struct balancer_ops. */
+NODISCARD bool bb_balancers_ensure(struct bb_balancers *, struct call *, const struct lb_spec *,
+                                   struct lb_status *ret, struct error *err);
+NODISCARD bool bb_balancers_remove(struct bb_balancers *, struct call *, const struct lb_spec *,
+                                   bool *ret_found, struct error *err);
+
+#endif

@@ -1,0 +1,95 @@
+/* config.c: see config.h. */
+#include "providers/brightbox/config.h"
+
+#include <stdlib.h>
+
+/* The official controller's own identity, which its users log in through. It is public. */
+#define DEFAULT_CLIENT "app-dkmch"
+#define DEFAULT_CLIENT_SECRET "uogoelzgt0nwawb"
+#define DEFAULT_API_URL "https://api.gb1.brightbox.com/"
+
+static struct str
+bb_variable(const char *name, const char *otherwise)
+{
+	const char *value = getenv(name);
+
+	return str_c(value ? value : otherwise);
+}
+
+/* A variable that is set, even to nothing, comes before its file. */
+static bool
+bb_credential_load(const char *name, const char *file_name, const char *otherwise,
+                   struct cloud_needs *needs, struct login_secret *ret, struct error *err)
+{
+	const char *value = getenv(name), *path = getenv(file_name);
+
+	if (value || !path) {
+		login_secret_set(ret, str_c(value ? value : otherwise));
+		return true;
+	}
+	if (!login_secret_read(ret, path, err))
+		return err_wrap(err, "failed to read %s", file_name);
+	needs->reads[needs->n_reads++] = str_c(ret->path);
+	return true;
+}
+
+static bool
+bb_secret_is(const struct login_secret *secret, const char *text)
+{
+	return str_eq_c(secret_expose(&secret->value), text);
+}
+
+static bool
+bb_secret_is_empty(const struct login_secret *secret)
+{
+	return secret_expose(&secret->value).len == 0;
+}
+
+/* The official controller lets the default identity pass with an account and without a user, which
+ * the API then refuses: an application may only act for a user. */
+static bool
+bb_config_check(const struct bb_config *config, struct error *err)
+{
+	if (!bb_secret_is(&config->client, DEFAULT_CLIENT) ||
+	    !bb_secret_is(&config->client_secret, DEFAULT_CLIENT_SECRET))
+		return !config->has_user ||
+		       err_set(err, ERR_INVALID, "User Credentials not used with API Client");
+	if (config->account.len == 0)
+		return err_set(err, ERR_INVALID, "must specify Account with User Credentials");
+	return config->has_user ||
+	       err_set(err, ERR_INVALID,
+	               "must specify User Credentials with Account: set BRIGHTBOX_USER_NAME and "
+	               "BRIGHTBOX_PASSWORD, or BRIGHTBOX_CLIENT and BRIGHTBOX_CLIENT_SECRET");
+}
+
+bool
+bb_config_load(struct bb_config *ret, struct cloud_needs *needs, struct error *err)
+{
+	if (!bb_credential_load("BRIGHTBOX_CLIENT", "BRIGHTBOX_CLIENT_FILE", DEFAULT_CLIENT, needs,
+	                        &ret->client, err) ||
+	    !bb_credential_load("BRIGHTBOX_CLIENT_SECRET", "BRIGHTBOX_CLIENT_SECRET_FILE",
+	                        DEFAULT_CLIENT_SECRET, needs, &ret->client_secret, err) ||
+	    !bb_credential_load("BRIGHTBOX_USER_NAME", "BRIGHTBOX_USER_NAME_FILE", "", needs,
+	                        &ret->user, err) ||
+	    !bb_credential_load("BRIGHTBOX_PASSWORD", "BRIGHTBOX_PASSWORD_FILE", "", needs,
+	                        &ret->password, err))
+		return false;
+	ret->has_user = !bb_secret_is_empty(&ret->user) || !bb_secret_is_empty(&ret->password);
+	ret->account = bb_variable("BRIGHTBOX_ACCOUNT", "");
+	ret->api_url = bb_variable("BRIGHTBOX_API_URL", "");
+	if (ret->api_url.len == 0)
+		ret->api_url = STR(DEFAULT_API_URL);
+	ret->hosts_file = bb_variable("BRIGHTBOX_HOSTS_FILE", "");
+	if (ret->hosts_file.len > 0)
+		needs->reads[needs->n_reads++] = ret->hosts_file;
+	return bb_config_check(ret, err);
+}
+
+void
+bb_config_fini(struct bb_config *config)
+{
+	login_secret_fini(&config->client);
+	login_secret_fini(&config->client_secret);
+	login_secret_fini(&config->user);
+	login_secret_fini(&config->password);
+}

@@ -1,0 +1,606 @@
+/* desired.c: see desired.h.
+ *
+ * Checking and reading are apart: the checks, in their order, decide whether a Service is refused;
+ * what reads afterwards may rely on them.
+ */
+#include "providers/brightbox/desired.h"
+
+#include <stdlib.h>
+
+#include "base/ip.h"
+#include "base/quote.h"
+
+#define AWS_INTERVAL_KEY "service.beta.kubernetes.io/aws-load-balancer-healthcheck-interval"
+#define INTERVAL_KEY BB_PREFIX "healthcheck-interval"
+#define PROVIDER_PREFIX "brightbox://"
+
+enum {
+	HTTPS_PORT = 443,
+	CLOUD_IP_ID_MIN = 5, /* characters behind "cip-" */
+};
+
+/* ---- annotations ---- */
+
+static const char *const policies[] = { "least-connections", "round-robin", "source-address",
+	                                NULL };
+static const char *const protocols[] = { "tcp", "http", "https", NULL };
+static const char *const proxy_protocols[] = { "v1", "v2", "v2-ssl", "v2-ssl-cn", NULL };
+static const char *const check_types[] = { "tcp", "http", NULL };
+
+static bool
+bb_has(const struct lb_spec *spec, const char *key)
+{
+	return lb_annotation(spec, key);
+}
+
+static bool
+bb_is_word(struct str text, const char *const words[])
+{
+	while (*words && !str_eq_c(text, *words))
+		words++;
+	return *words;
+}
+
+/* The annotation where it is there and is one of the words; else the other text. */
+static struct str
+bb_word(const struct lb_spec *spec, const char *key, const char *const words[],
+        const char *otherwise)
+{
+	const struct str *text = lb_annotation(spec, key);
+
+	return text && bb_is_word(*text, words) ? *text : str_c(otherwise);
+}
+
+static struct str
+bb_text(const struct lb_spec *spec, const char *key)
+{
+	const struct str *text = lb_annotation(spec, key);
+
+	return text ? *text : STR_EMPTY;
+}
+
+/* 0 where it is not there. */
+static uint32_t
+bb_number(const struct lb_spec *spec, const char *key)
+{
+	int64_t number;
+
+	return str_to_i64(bb_text(spec, key), 0, UINT32_MAX, &number) ? (uint32_t)number : 0;
+}
+
+static struct str
+bb_listener_protocol(const struct lb_spec *spec)
+{
+	return bb_word(spec, BB_PREFIX "listener-protocol", protocols, "http");
+}
+
+/* ---- checks of one annotation ---- */
+
+struct bb_annotation {
+	const char *key;
+	bool (*is_good)(const struct lb_spec *, const struct bb_annotation *, struct str value,
+	                struct error *err);
+	const char *what;         /* of an enumeration: its name in the message … */
+	const char *type;         /* … and that of its type in the official program */
+	const char *const *words; /* NULL at the end */
+};
+
+static bool
+bb_check_word(const struct lb_spec *spec, const struct bb_annotation *annotation, struct str value,
+              struct error *err)
+{
+	CLEANUP(arena_fini) struct arena scratch = ARENA_INIT;
+
+	(void)spec;
+	if (bb_is_word(value, annotation->words))
+		return true;
+	return err_set(err, ERR_INVALID,
+	               "Invalid Load Balancer %s %s: %" STR_FMT " is not a valid %s.Enum",
+	               annotation->what, quote_z(&scratch, value), STR_ARG(value),
+	               annotation->type);
+}
+
+static bool
+bb_check_protocol(const struct lb_spec *spec, const struct bb_annotation *annotation,
+                  struct str value, struct error *err)
+{
+	if (!bb_check_word(spec, annotation, value, err))
+		return false;
+	if (!str_eq_c(value, "tcp"))
+		return true;
+	if (bb_has(spec, BB_PREFIX "ssl-ports"))
+		return err_set(err, ERR_INVALID,
+		               "SSL Ports are not supported with the tcp protocol");
+	if (bb_has(spec, BB_PREFIX "ssl-domains"))
+		return err_set(err, ERR_INVALID,
+		               "SSL Domains are not supported with the tcp protocol");
+	return true;
+}
+
+static bool
+bb_check_ssl_ports(const struct lb_spec *spec, const struct bb_annotation *annotation,
+                   struct str value, struct error *err)
+{
+	(void)annotation;
+	(void)value;
+	return bb_has(spec, BB_PREFIX "ssl-domains") ||
+	       err_set(err, ERR_INVALID,
+	               "SSL needs a list of domains to certify. Add the \"" BB_PREFIX
+	               "ssl-domains\" annotation");
+}
+
+static bool
+bb_check_number(const struct lb_spec *spec, const struct bb_annotation *annotation,
+                struct str value, struct error *err)
+{
+	CLEANUP(arena_fini) struct arena scratch = ARENA_INIT;
+	int64_t number;
+
+	(void)spec;
+	if (str_is_digits(value) && str_to_i64(value, 0, UINT32_MAX, &number))
+		return true;
+	return err_set(err, ERR_INVALID,
+	               "\"%s\" needs to be a positive number (strconv.ParseUint: parsing %s: %s)",
+	               annotation->key, quote_z(&scratch, value),
+	               str_is_digits(value) ? "value out of range" : "invalid syntax");
+}
+
+/* A path that reads the same in a URL: a query, a fragment or an escape would not. */
+static bool
+bb_is_path(struct str text)
+{
+	if (text.len > 0 && text.ptr[0] != '/')
+		return false;
+	for (size_t i = 0; i < text.len; i++) {
+		if ((unsigned char)text.ptr[i] < 0x20 || text.ptr[i] == 0x7f ||
+		    char_is_in(text.ptr[i], "?#%"))
+			return false;
+	}
+	return true;
+}
+
+static bool
+bb_check_path(const struct lb_spec *spec, const struct bb_annotation *annotation, struct str value,
+              struct error *err)
+{
+	(void)spec;
+	return bb_is_path(value) ||
+	       err_set(err, ERR_INVALID, "\"%s\" needs to be a valid Url request path",
+	               annotation->key);
+}
+
+static bool
+bb_is_cloud_ip_id(struct str text)
+{
+	struct str rest = str_skip(text, 4);
+
+	if (!str_starts(text, STR("cip-")) || rest.len < CLOUD_IP_ID_MIN)
+		return false;
+	for (size_t i = 0; i < rest.len; i++) {
+		if (!char_is_in(rest.ptr[i], "0123456789abcdefghijklmnopqrstuvwxyz"))
+			return false;
+	}
+	return true;
+}
+
+static bool
+bb_check_cloud_ip(const struct lb_spec *spec, const struct bb_annotation *annotation,
+                  struct str value, struct error *err)
+{
+	(void)spec;
+	return bb_is_cloud_ip_id(value) ||
+	       err_set(err, ERR_INVALID, "\"%s\" needs to match the pattern \"^cip-[0-9a-z]{5,}$\"",
+	               annotation->key);
+}
+
+/* In ascending order of their keys: the first mistake in this order is the one that is reported. */
+static const struct bb_annotation annotations[] = {
+	{ AWS_INTERVAL_KEY, bb_check_number, NULL, NULL, NULL },
+	{ BB_CLOUD_IP_KEY, bb_check_cloud_ip, NULL, NULL, NULL },
+	{ BB_PREFIX "healthcheck-healthy-threshold", bb_check_number, NULL, NULL, NULL },
+	{ INTERVAL_KEY, bb_check_number, NULL, NULL, NULL },
+	{ BB_PREFIX "healthcheck-protocol", bb_check_word, "Healthcheck Protocol",
+	  "healthchecktype", check_types },
+	{ BB_PREFIX "healthcheck-request", bb_check_path, NULL, NULL, NULL },
+	{ BB_PREFIX "healthcheck-timeout", bb_check_number, NULL, NULL, NULL },
+	{ BB_PREFIX "healthcheck-unhealthy-threshold", bb_check_number, NULL, NULL, NULL },
+	{ BB_PREFIX "listener-idle-timeout", bb_check_number, NULL, NULL, NULL },
+	{ BB_PREFIX "listener-protocol", bb_check_protocol, "Listener Protocol", "listenerprotocol",
+	  protocols },
+	{ BB_PREFIX "listener-proxy-protocol", bb_check_word, "Listener Proxy Protocol",
+	  "proxyprotocol", proxy_protocols },
+	{ BB_PREFIX "policy", bb_check_word, "Policy", "balancingpolicy", policies },
+	{ BB_PREFIX "ssl-ports", bb_check_ssl_ports, NULL, NULL, NULL },
+};
+
+static bool
+bb_check_annotations(const struct lb_spec *spec, struct error *err)
+{
+	for (size_t i = 0; i < ARRAY_LEN(annotations); i++) {
+		const struct str *value = lb_annotation(spec, annotations[i].key);
+
+		if (value && !annotations[i].is_good(spec, &annotations[i], *value, err))
+			return false;
+	}
+	return true;
+}
+
+/* ---- checks of the Service ---- */
+
+static bool
+bb_has_port(const struct lb_spec *spec, int32_t port)
+{
+	for (size_t i = 0; i < spec->n_ports; i++) {
+		if (spec->ports[i].port == port)
+			return true;
+	}
+	return false;
+}
+
+static bool
+bb_check(const struct lb_spec *spec, struct error *err)
+{
+	if (spec->has_client_ip_affinity)
+		return err_set(err, ERR_INVALID, "unsupported load balancer affinity: ClientIP");
+	if (spec->n_ports == 0)
+		return err_set(err, ERR_INVALID, "requested load balancer with no ports");
+	for (size_t i = 0; i < spec->n_ports; i++) {
+		if (spec->ports[i].protocol != LB_TCP)
+			return err_set(err, ERR_INVALID, "UDP nodeports are not supported");
+	}
+	if (!bb_has_port(spec, HTTPS_PORT) && str_eq_c(bb_listener_protocol(spec), "http") &&
+	    (bb_has(spec, BB_PREFIX "ssl-ports") || bb_has(spec, BB_PREFIX "ssl-domains")))
+		return err_set(err, ERR_INVALID, "SSL support requires a Port definition for 443");
+	if (spec->wanted_ip.len > 0 && bb_has(spec, BB_CLOUD_IP_KEY))
+		return err_set(err, ERR_INVALID, "Remove obsolete field: spec.loadBalancerIP");
+	return bb_check_annotations(spec, err);
+}
+
+/* ---- reading ---- */
+
+/* The base name is that of the Service; only one that has none is named after its UID. */
+struct str
+bb_name(const struct lb_spec *spec, struct arena *arena)
+{
+	struct str namespace = spec->namespace.len > 0 ? spec->namespace : STR("default");
+	struct str service = spec->service.len > 0 ? spec->service : spec->name;
+
+	return arena_printf(arena, "%" STR_FMT ".%" STR_FMT ".%" STR_FMT, STR_ARG(service),
+	                    STR_ARG(namespace), STR_ARG(spec->cluster));
+}
+
+/* An element of ssl-ports is a number where it reads as one, else a name. */
+static bool
+bb_is_ssl_port(const struct lb_spec *spec, const struct lb_port *port)
+{
+	const struct str *listed = lb_annotation(spec, BB_PREFIX "ssl-ports");
+	int64_t number;
+
+	if (port->port == HTTPS_PORT)
+		return true;
+	if (!listed || listed->len == 0 || str_eq_c(*listed, "*"))
+		return false;
+	for (struct str one, rest = *listed; str_split(&rest, ',', &one);) {
+		if (str_to_i64(one, INT32_MIN, INT32_MAX, &number)
+		            ? number == port->port
+		            : one.len > 0 && str_eq(one, port->name))
+			return true;
+	}
+	return false;
+}
+
+static void
+bb_read_listeners(const struct lb_spec *spec, struct arena *arena, struct bb_desired *ret)
+{
+	struct str protocol = bb_listener_protocol(spec);
+
+	ret->listeners = arena_calloc(arena, spec->n_ports, sizeof(*ret->listeners));
+	for (size_t i = 0; i < spec->n_ports; i++) {
+		const struct lb_port *port = &spec->ports[i];
+		bool is_https = str_eq_c(protocol, "https") ||
+		                (!str_eq_c(protocol, "tcp") && bb_is_ssl_port(spec, port));
+
+		ret->listeners[ret->n_listeners++] = (struct bb_listener){
+			.protocol = is_https ? STR("https") : protocol,
+			.in = port->port,
+			.out = port->node_port,
+			.timeout_ms = bb_number(spec, BB_PREFIX "listener-idle-timeout"),
+			.proxy_protocol = bb_text(spec, BB_PREFIX "listener-proxy-protocol"),
+		};
+		ret->is_https |= is_https;
+	}
+}
+
+/* With traffic policy Local the nodes say on a port of their own whether they have an endpoint. */
+static bool
+bb_has_health_port(const struct lb_spec *spec)
+{
+	return spec->traffic == LB_TRAFFIC_LOCAL && spec->health_check_node_port != 0;
+}
+
+static void
+bb_read_check(const struct lb_spec *spec, struct bb_check *ret)
+{
+	bool is_local = bb_has_health_port(spec);
+	bool is_tcp = !is_local && str_eq_c(bb_listener_protocol(spec), "tcp");
+	struct str request = bb_text(spec, BB_PREFIX "healthcheck-request");
+
+	ret->type = bb_word(spec, BB_PREFIX "healthcheck-protocol", check_types,
+	                    is_tcp ? "tcp" : "http");
+	ret->port = is_local ? spec->health_check_node_port : spec->ports[0].node_port;
+	if (str_eq_c(ret->type, "tcp"))
+		ret->request = STR("/");
+	else
+		ret->request = bb_has(spec, BB_PREFIX "healthcheck-request") ? request
+		                                                             : STR("/healthz");
+	ret->interval_ms = bb_number(spec,
+	                             bb_has(spec, INTERVAL_KEY) ? INTERVAL_KEY : AWS_INTERVAL_KEY);
+	ret->timeout_ms = bb_number(spec, BB_PREFIX "healthcheck-timeout");
+	ret->threshold_up = bb_number(spec, BB_PREFIX "healthcheck-healthy-threshold");
+	ret->threshold_down = bb_number(spec, BB_PREFIX "healthcheck-unhealthy-threshold");
+}
+
+static void
+bb_read_domains(const struct lb_spec *spec, struct arena *arena, struct bb_desired *ret)
+{
+	struct str listed = bb_text(spec, BB_PREFIX "ssl-domains");
+	size_t n_max = 1;
+
+	for (size_t i = 0; i < listed.len; i++)
+		n_max += listed.ptr[i] == ',';
+	ret->domains = arena_calloc(arena, n_max, sizeof(*ret->domains));
+	for (struct str one, rest = listed; str_split(&rest, ',', &one);) {
+		if (one.len > 0)
+			ret->domains[ret->n_domains++] = one;
+	}
+}
+
+static void
+bb_read_servers(const struct lb_spec *spec, struct arena *arena, struct bb_desired *ret)
+{
+	ret->servers = arena_calloc(arena, spec->n_nodes, sizeof(*ret->servers));
+	for (size_t i = 0; i < spec->n_nodes; i++) {
+		if (bb_is_member(spec->nodes[i].provider_id))
+			ret->servers[ret->n_servers++] = bb_server_id(spec->nodes[i].provider_id);
+	}
+}
+
+static struct str
+bb_firewall_ports(const struct lb_spec *spec, struct arena *arena)
+{
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(SIZE_MAX / 2);
+
+	for (size_t i = 0; i < spec->n_ports; i++)
+		buf_addf(&text, "%s%d", i > 0 ? "," : "", spec->ports[i].node_port);
+	if (spec->health_check_node_port != 0)
+		buf_addf(&text, ",%d", spec->health_check_node_port);
+	return arena_str(arena, buf_str(&text));
+}
+
+bool
+bb_desired_read(const struct lb_spec *spec, struct arena *arena, struct bb_desired *ret,
+                struct error *err)
+{
+	if (!bb_check(spec, err))
+		return false;
+	*ret = (struct bb_desired){
+		.name = bb_name(spec, arena),
+		.policy = bb_text(spec, BB_PREFIX "policy"),
+		.cloud_ip = bb_text(spec, BB_CLOUD_IP_KEY),
+		.wanted_ip = spec->wanted_ip,
+		.firewall_ports = bb_firewall_ports(spec, arena),
+	};
+	bb_read_listeners(spec, arena, ret);
+	bb_read_check(spec, &ret->check);
+	bb_read_domains(spec, arena, ret);
+	bb_read_servers(spec, arena, ret);
+	return true;
+}
+
+/* ---- provider IDs ---- */
+
+bool
+bb_is_member(struct str provider_id)
+{
+	return str_starts(provider_id, STR(PROVIDER_PREFIX)) &&
+	       provider_id.len > sizeof(PROVIDER_PREFIX) - 1;
+}
+
+struct str
+bb_server_id(struct str provider_id)
+{
+	const struct str ours = STR(PROVIDER_PREFIX), separator = STR("://");
+	struct str rest = provider_id;
+
+	if (str_starts(provider_id, ours))
+		return str_skip(provider_id, ours.len);
+	while (rest.len > 0 && !str_starts(rest, separator))
+		rest = str_skip(rest, 1);
+	if (rest.len == 0)
+		return provider_id;
+	rest = str_skip(rest, separator.len);
+	if (str_starts(rest, STR("/")))
+		rest = str_skip(rest, 1);
+	return str_starts(rest, STR("srv-")) ? rest : STR_EMPTY;
+}
+
+/* ---- the domains ---- */
+
+static int
+bb_compare_domains(const void *a, const void *b)
+{
+	return str_cmp(*(const struct str *)a, *(const struct str *)b);
+}
+
+void
+bb_desired_domains(const struct bb_desired *desired, const struct bb_cloud_ip *ip,
+                   struct arena *arena, struct str **ret, size_t *ret_n)
+{
+	const struct str names[] = { ip->fqdn, ip->reverse_dns };
+	struct str *all = arena_calloc(arena, desired->n_domains + ARRAY_LEN(names), sizeof(*all));
+	size_t n = desired->n_domains, n_kept = 0;
+
+	for (size_t i = 0; i < n; i++)
+		all[i] = desired->domains[i];
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+		if (names[i].len > 0)
+			all[n++] = names[i];
+	}
+	if (n > 0)
+		qsort(all, n, sizeof(*all), bb_compare_domains);
+	for (size_t i = 0; i < n; i++) {
+		if (n_kept == 0 || !str_eq(all[i], all[n_kept - 1]))
+			all[n_kept++] = all[i];
+	}
+	*ret = all;
+	*ret_n = n_kept;
+}
+
+/* ---- the body ---- */
+
+static void
+bb_add_number(struct buf *b, const char *name, uint32_t number)
+{
+	if (number > 0)
+		buf_addf(b, ",\"%s\":%u", name, number);
+}
+
+static void
+bb_add_listener(struct buf *b, const struct bb_listener *listener)
+{
+	buf_add_c(b, "{");
+	json_add_member(b, "protocol", listener->protocol);
+	buf_addf(b, ",\"in\":%d", listener->in);
+	bb_add_number(b, "out", (uint32_t)listener->out);
+	bb_add_number(b, "timeout", listener->timeout_ms);
+	if (listener->proxy_protocol.len > 0)
+		json_add_member(b, "proxy_protocol", listener->proxy_protocol);
+	buf_add_c(b, "}");
+}
+
+static void
+bb_add_check(struct buf *b, const struct bb_check *check)
+{
+	buf_add_c(b, "{");
+	json_add_member(b, "type", check->type);
+	buf_addf(b, ",\"port\":%d", check->port);
+	json_add_member(b, "request", check->request);
+	bb_add_number(b, "interval", check->interval_ms);
+	bb_add_number(b, "timeout", check->timeout_ms);
+	bb_add_number(b, "threshold_up", check->threshold_up);
+	bb_add_number(b, "threshold_down", check->threshold_down);
+	buf_add_c(b, "}");
+}
+
+/* An update without nodes says so: a member that is not there would leave the old ones in place. */
+void
+bb_desired_body(struct buf *b, const struct bb_desired *desired, const struct str domains[],
+                size_t n_domains, bool is_update)
+{
+	buf_add_c(b, "{");
+	json_add_member(b, "name", desired->name);
+	if (desired->n_servers > 0 || is_update) {
+		buf_add_c(b, ",\"nodes\":[");
+		for (size_t i = 0; i < desired->n_servers; i++) {
+			buf_add_c(b, i > 0 ? ",{" : "{");
+			json_add_member(b, "node", desired->servers[i]);
+			buf_add_c(b, "}");
+		}
+		buf_add_c(b, "]");
+	}
+	if (desired->policy.len > 0)
+		json_add_member(b, "policy", desired->policy);
+	buf_add_c(b, ",\"listeners\":[");
+	for (size_t i = 0; i < desired->n_listeners; i++) {
+		buf_add_c(b, i > 0 ? "," : "");
+		bb_add_listener(b, &desired->listeners[i]);
+	}
+	buf_add_c(b, "],\"healthcheck\":");
+	bb_add_check(b, &desired->check);
+	if (desired->is_https) {
+		buf_add_c(b, ",\"domains\":[");
+		for (size_t i = 0; i < n_domains; i++) {
+			buf_add_c(b, i > 0 ? "," : "");
+			json_add_str(b, domains[i]);
+		}
+		buf_add_c(b, "]");
+	}
+	buf_addf(b, ",\"https_redirect\":%s}", desired->is_https ? "true" : "false");
+}
+
+/* ---- the comparison ---- */
+
+/* A number that the Service leaves open is no difference. */
+static bool
+bb_numbers_differ(uint32_t desired, uint32_t is)
+{
+	return desired != 0 && desired != is;
+}
+
+static bool
+bb_checks_differ(const struct bb_check *desired, const struct bb_check *is)
+{
+	return !str_eq(desired->type, is->type) || desired->port != is->port ||
+	       !str_eq(desired->request, is->request) ||
+	       bb_numbers_differ(desired->interval_ms, is->interval_ms) ||
+	       bb_numbers_differ(desired->timeout_ms, is->timeout_ms) ||
+	       bb_numbers_differ(desired->threshold_up, is->threshold_up) ||
+	       bb_numbers_differ(desired->threshold_down, is->threshold_down);
+}
+
+static bool
+bb_nodes_differ(const struct bb_desired *desired, const struct bb_lb *lb)
+{
+	if (desired->n_servers != lb->n_nodes)
+		return true;
+	for (size_t i = 0; i < lb->n_nodes; i++) {
+		if (!str_eq(desired->servers[i], lb->nodes[i]))
+			return true;
+	}
+	return false;
+}
+
+static bool
+bb_listeners_differ(const struct bb_desired *desired, const struct bb_lb *lb)
+{
+	if (desired->n_listeners != lb->n_listeners)
+		return true;
+	for (size_t i = 0; i < lb->n_listeners; i++) {
+		const struct bb_listener *wanted = &desired->listeners[i], *is = &lb->listeners[i];
+
+		if (!str_eq(wanted->protocol, is->protocol) || wanted->in != is->in ||
+		    wanted->out != is->out || !str_eq(wanted->proxy_protocol, is->proxy_protocol) ||
+		    bb_numbers_differ(wanted->timeout_ms, is->timeout_ms))
+			return true;
+	}
+	return false;
+}
+
+/* In any order. Neither side repeats a name. */
+static bool
+bb_domains_differ(const struct str domains[], size_t n, const struct bb_lb *lb)
+{
+	if (!lb->has_acme || n != lb->n_domains)
+		return true;
+	for (size_t i = 0; i < n; i++) {
+		size_t j = 0;
+
+		while (j < lb->n_domains && !str_eq(domains[i], lb->domains[j].identifier))
+			j++;
+		if (j == lb->n_domains)
+			return true;
+	}
+	return false;
+}
+
+bool
+bb_desired_differs(const struct bb_desired *desired, const struct str domains[], size_t n_domains,
+                   const struct bb_lb *lb)
+{
+	return !str_eq(desired->name, lb->name) ||
+	       (desired->policy.len > 0 && !str_eq(desired->policy, lb->policy)) ||
+	       desired->is_https != lb->redirects_to_https ||
+	       bb_checks_differ(&desired->check, &lb->check) || bb_nodes_differ(desired, lb) ||
+	       bb_listeners_differ(desired, lb) ||
+	       (desired->is_https && bb_domains_differ(domains, n_domains, lb));
+}

@@ -1,0 +1,65 @@
+/* desired.h: what a Service asks of Brightbox: its load balancer, its cloud IP and the hole in the
+ * firewall (docs/spec/brightbox.md, "Annotations" and "The desired load balancer").
+ *
+ * Everything is read and checked before anything is asked or changed, in one order, and with the
+ * official controller's messages. Where it visits annotations in random order, we visit them in the
+ * order of their keys, so that a Service with two mistakes always names the same one.
+ *
+ * Threads: pure, plain values. Texts are views of the spec, or in the arena.
+ */
+#ifndef CCMD_BRIGHTBOX_DESIRED_H
+#define CCMD_BRIGHTBOX_DESIRED_H
+
+#include "cloud/balancer.h"
+#include "providers/brightbox/wire.h"
+
+#define BB_PREFIX "service.beta.kubernetes.io/brightbox-load-balancer-"
+#define BB_CLOUD_IP_KEY BB_PREFIX "cloudip-allocations"
+
+struct bb_desired {
+	/* Names the balancer, the server group, the firewall policy and a cloud IP of ours. */
+	struct str name;
+	struct str policy; /* empty: as it is, or the API's default */
+	struct bb_listener *listeners;
+	size_t n_listeners;
+	struct bb_check check;
+	bool is_https;       /* a listener is: the balancer needs a certificate for domains */
+	struct str *domains; /* those of the annotation */
+	size_t n_domains;
+	struct str cloud_ip;  /* an id, by annotation; empty: none */
+	struct str wanted_ip; /* spec.loadBalancerIP; empty: none */
+	struct str *servers;  /* ids of the nodes' servers, in the order of the nodes */
+	size_t n_servers;
+	struct str firewall_ports; /* "30080,30443" */
+};
+
+/** The name that links a Service to what it has at Brightbox. */
+struct str bb_name(const struct lb_spec *, struct arena *);
+
+/** @return  On false, err->code is ERR_INVALID */
+NODISCARD bool bb_desired_read(const struct lb_spec *, struct arena *, struct bb_desired *ret,
+                               struct error *err);
+
+/** Is a node with that provider ID a member of balancers? One of another cloud, or without a
+ * provider ID, is not. */
+bool bb_is_member(struct str provider_id);
+
+/** The id of the server that a provider ID names: without "brightbox://", or without another
+ * scheme where the rest is the id of a server, which k3s makes of a node's name. Empty: neither. */
+struct str bb_server_id(struct str provider_id);
+
+/** The domains of the balancer's certificate: those of the annotation and the names of the cloud
+ * IP, sorted, each once. Empty names are left out, since no name server knows them. */
+void bb_desired_domains(const struct bb_desired *, const struct bb_cloud_ip *, struct arena *,
+                        struct str **ret, size_t *ret_n);
+
+/** Appends the body of POST and PUT of a balancer. Domains are in it only where a listener is
+ * https. */
+void bb_desired_body(struct buf *b, const struct bb_desired *, const struct str domains[],
+                     size_t n_domains, bool is_update);
+
+/** Does the balancer differ from what is desired? What the Service leaves open never differs. */
+bool bb_desired_differs(const struct bb_desired *, const struct str domains[], size_t n_domains,
+                        const struct bb_lb *);
+
+#endif

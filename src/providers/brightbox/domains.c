@@ -1,0 +1,102 @@
+/* domains.c: see domains.h. */
+#include "providers/brightbox/domains.h"
+
+#include "base/file.h"
+#include "base/ip.h"
+#include "base/limits.h"
+#include "base/quote.h"
+#include "base/resolve.h"
+
+enum {
+	LOOKUP_MS = 5000,
+};
+
+/* ---- the file of host names ---- */
+
+static bool
+bb_next_word(struct str *line, struct str *ret)
+{
+	*line = str_trim(*line);
+	ret->ptr = line->ptr;
+	ret->len = 0;
+	while (ret->len < line->len && !char_is_in(ret->ptr[ret->len], " \t"))
+		ret->len++;
+	*line = str_skip(*line, ret->len);
+	return ret->len > 0;
+}
+
+static size_t
+bb_hosts_find(struct str text, struct str name, struct ip ret[RESOLVE_MAX])
+{
+	size_t n = 0;
+
+	for (struct str line, rest = text; n < RESOLVE_MAX && str_split(&rest, '\n', &line);) {
+		struct str word;
+
+		if (!bb_next_word(&line, &word) || !ip_parse(word, &ret[n]))
+			continue;
+		while (bb_next_word(&line, &word)) {
+			if (str_eq_nocase(word, name)) {
+				n++;
+				break;
+			}
+		}
+	}
+	return n;
+}
+
+static size_t
+bb_hosts_resolve(struct str path, struct str name, struct ip ret[RESOLVE_MAX])
+{
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(LIMIT_KUBECONFIG);
+	struct error ignored;
+
+	if (path.len == 0 || !file_read(path.ptr, &text, &ignored))
+		return 0;
+	return bb_hosts_find(buf_str(&text), name, ret);
+}
+
+/* ---- the check ---- */
+
+static bool
+bb_domain_check(struct call *call, struct str hosts_file, const struct bb_cloud_ip *cloud_ip,
+                const struct ip own[2], struct str domain, struct error *err)
+{
+	CLEANUP(buf_fini) struct buf what = BUF_INIT(ERR_MSG_SIZE);
+	struct ip ips[RESOLVE_MAX];
+	size_t n = bb_hosts_resolve(hosts_file, domain, ips);
+	struct error why;
+
+	buf_add_c(&what, "Failed to resolve ");
+	quote_add(&what, domain);
+	buf_addf(&what, " to load balancer address (%" STR_FMT ",%" STR_FMT ")",
+	         STR_ARG(cloud_ip->public_ipv4), STR_ARG(cloud_ip->public_ipv6));
+	if (n == 0 && !resolve_host(domain, LOOKUP_MS, call->cancel, ips, &n, &why)) {
+		if (why.code == ERR_CANCELLED) {
+			*err = why;
+			return false;
+		}
+		return err_set(err, ERR_INVALID, "%s: %s", what.ptr, why.msg);
+	}
+	for (size_t i = 0; i < n; i++) {
+		if (ip_eq(&ips[i], &own[0]) || ip_eq(&ips[i], &own[1]))
+			return true;
+	}
+	return err_set(err, ERR_INVALID, "%s", what.ptr);
+}
+
+bool
+bb_domains_check(struct call *call, struct str hosts_file, const struct bb_cloud_ip *cloud_ip,
+                 const struct str domains[], size_t n, struct error *err)
+{
+	struct ip own[2];
+
+	if (!ip_parse(cloud_ip->public_ipv4, &own[0]) || !ip_parse(cloud_ip->public_ipv6, &own[1]))
+		return err_set(err, ERR_INVALID, "Cloud IP %s failed to parse IP addresses",
+		               quote_z(call->arena, cloud_ip->id));
+	for (size_t i = 0; i < n; i++) {
+		if (!bb_domain_check(call, hosts_file, cloud_ip, own, domains[i], err))
+			return false;
+	}
+	return true;
+}

@@ -1,0 +1,172 @@
+/* provider.c: Brightbox, a drop-in for the official controller (docs/brightbox.md).
+ *
+ * Nodes are in servers.c, load balancers in balancers.c; here is the start, in the official
+ * controller's order, and the table.
+ */
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "providers/brightbox/balancers.h"
+#include "providers/brightbox/desired.h"
+#include "providers/brightbox/servers.h"
+#include "providers/brightbox/token.h"
+
+struct brightbox {
+	struct cloud cloud;
+	struct bb_config config;
+	struct bb_token *token;
+	struct bb_client *client;
+	struct bb_views *views;
+	struct bb_balancers *balancers;
+};
+
+static struct brightbox *
+brightbox_of(struct cloud *cloud)
+{
+	return CONTAINER_OF(cloud, struct brightbox, cloud);
+}
+
+/* ---- machines and balancers ---- */
+
+static bool
+bb_list_machines(struct cloud *cloud, struct call *call, struct machine_list *ret,
+                 struct error *err)
+{
+	return bb_servers_list(brightbox_of(cloud)->client, call, ret, err);
+}
+
+static bool
+bb_get_machine(struct cloud *cloud, struct call *call, struct str id, struct machine *ret,
+               struct error *err)
+{
+	return bb_servers_get(brightbox_of(cloud)->client, call, id, ret, err);
+}
+
+static bool
+bb_ensure(struct cloud *cloud, struct call *call, const struct lb_spec *spec, enum lb_outcome *ret,
+          struct lb_status *ret_status, struct error *err)
+{
+	*ret = LB_DONE;
+	return bb_balancers_ensure(brightbox_of(cloud)->balancers, call, spec, ret_status, err);
+}
+
+static bool
+bb_remove(struct cloud *cloud, struct call *call, const struct lb_spec *spec, bool *ret_found,
+          struct error *err)
+{
+	return bb_balancers_remove(brightbox_of(cloud)->balancers, call, spec, ret_found, err);
+}
+
+/* The official controller refuses UDP and affinity in its own words (desired.c), and passes over
+ * source ranges in silence, which leaves a Service open that looks restricted. */
+static const struct balancer_ops bb_balancer_ops = {
+	.features = {
+		[LB_UDP_PORTS] = LB_PASS,
+		[LB_SCTP_PORTS] = LB_PASS,
+		[LB_SEVERAL_PORTS] = LB_PASS,
+		[LB_PORTS_WITHOUT_NODE_PORT] = LB_PASS,
+		[LB_SOURCE_RANGES] = LB_LEAVE_OUT,
+		[LB_LOCAL_TRAFFIC] = LB_PASS,
+		[LB_CLIENT_AFFINITY] = LB_PASS,
+		[LB_IPV6] = LB_PASS,
+		[LB_DUAL_STACK] = LB_PASS,
+		[LB_CHOSEN_IP] = LB_PASS,
+	},
+	.ensure = bb_ensure,
+	.remove = bb_remove,
+};
+
+/* ---- life cycle ---- */
+
+static void
+bb_close(struct cloud *cloud)
+{
+	struct brightbox *bb;
+
+	if (!cloud)
+		return;
+	bb = brightbox_of(cloud);
+	bb_balancers_free(bb->balancers);
+	bb_views_free(bb->views);
+	bb_client_free(bb->client);
+	bb_token_free(bb->token);
+	bb_config_fini(&bb->config);
+	free(bb);
+}
+DEFINE_CLEANUP(struct cloud, bb_close)
+
+extern const struct cloud_ops brightbox_cloud;
+
+static bool
+bb_load(const struct cloud_config *config, struct cloud **ret, struct error *err)
+{
+	CLEANUP(bb_closep) struct cloud *cloud = NULL;
+	struct brightbox *bb = xcalloc(1, sizeof(*bb));
+
+	cloud = &bb->cloud;
+	cloud->ops = &brightbox_cloud;
+	if (config->path)
+		log_warn("supplied config is not read by this version. Using environment",
+		         LOG_CSTR("cloud-config", config->path));
+	if (!bb_config_load(&bb->config, &cloud->needs, err))
+		return false;
+	*ret = TAKE(cloud);
+	return true;
+}
+
+/* A wrong password shows here. Credentials of an API client that names its account are first used
+ * when a node or a Service needs them, as in the official controller. */
+static bool
+bb_log_in(struct brightbox *bb, const struct cloud_host *host, struct error *err)
+{
+	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
+	struct call call = { host->clock, NULL, CLOCK_FOREVER, &arena };
+	struct str account;
+
+	if (bb->config.has_user && !bb_token_fetch(bb->token, &call, err))
+		return false;
+	if (bb->config.account.len > 0)
+		return true;
+	if (!bb_first_account(bb->client, &call, &account, err))
+		return false;
+	log_debug("default account", LOG_STR("account", account));
+	return true;
+}
+
+static bool
+bb_start(struct cloud *cloud, const struct cloud_host *host, struct error *err)
+{
+	struct brightbox *bb = brightbox_of(cloud);
+	struct bb_client_config client = {
+		.host = host,
+		.api_url = bb->config.api_url,
+		.account = bb->config.has_user ? bb->config.account : STR_EMPTY,
+	};
+
+	if (!bb_token_new(host, &bb->config, &bb->token, err))
+		return false;
+	client.auth = bb_token_auth(bb->token);
+	if (!bb_client_new(&client, &bb->client, err) || !bb_log_in(bb, host, err))
+		return false;
+	bb->views = bb_views_new(bb->client, host->clock);
+	bb->balancers = bb_balancers_new(&(struct bb_balancers_config){
+		.cloud = cloud,
+		.host = host,
+		.client = bb->client,
+		.views = bb->views,
+		.hosts_file = bb->config.hosts_file,
+	});
+	cloud->balancers = &bb_balancer_ops;
+	return true;
+}
+
+const struct cloud_ops brightbox_cloud = {
+	.name = "brightbox",
+	.provider_id_prefix = BB_PROVIDER_ID_PREFIX,
+	.load = bb_load,
+	.start = bb_start,
+	.close = bb_close,
+	.list_machines = bb_list_machines,
+	.get_machine = bb_get_machine,
+};

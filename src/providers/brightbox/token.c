@@ -1,0 +1,410 @@
+/* token.c: see token.h. */
+#include "providers/brightbox/token.h"
+
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "base/base64.h"
+#include "base/json.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/quote.h"
+#include "base/thread.h"
+#include "http/url.h"
+#include "providers/brightbox/client.h"
+
+#define SCOPE "infrastructure orbit"
+
+enum {
+	EXPIRY_MARGIN_S = 10, /* a token counts as expired that long before its end */
+	REFUSED_PAUSE_S = 30, /* between two renewals because of refusals: a token that is refused
+	                         again was not the reason */
+	FORM_MAX_BYTES = 4 << 10,
+	TOKEN_MAX_BYTES = 4 << 10,
+};
+
+struct bb_token {
+	struct http_auth auth;        /* of requests to the API: the token */
+	struct http_auth client_auth; /* of token requests: the client's id and secret */
+	const struct cloud_host *host;
+	struct http_client *http; /* of the token endpoint; of the host in tests */
+	pthread_mutex_t mu;
+	pthread_cond_t renewed; /* mu */
+	struct bb_config *config;
+	struct secret access, refresh; /* mu */
+	int64_t ends_boot_ns;          /* mu */
+	int64_t next_refusal_boot_ns;  /* mu */
+	uint64_t generation;           /* mu */
+	bool is_renewing;              /* mu */
+	uint64_t n_renewals;           /* mu; ended, with or without a token */
+	struct error failure;          /* mu; of the last renewal, if it failed */
+};
+
+/* ---- the token request ---- */
+
+/* name=value of a form, as url.Values of Go writes it: with '+' for a blank. */
+static void
+bb_form_add(struct buf *form, const char *name, struct str value)
+{
+	buf_addf(form, "%s%s=", form->len > 0 ? "&" : "", name);
+	for (struct str word, rest = value; str_split(&rest, ' ', &word);) {
+		url_add_escaped(form, word);
+		if (rest.ptr)
+			buf_add_c(form, "+");
+	}
+}
+
+/* The parameters are in the order of their names. */
+static void
+bb_form_write(struct buf *form, const struct bb_config *config, const struct secret *refresh)
+{
+	if (!config->has_user) {
+		bb_form_add(form, "grant_type", STR("client_credentials"));
+		bb_form_add(form, "scope", STR(SCOPE));
+	} else if (secret_is_set(refresh)) {
+		bb_form_add(form, "grant_type", STR("refresh_token"));
+		bb_form_add(form, "refresh_token", secret_expose(refresh));
+	} else {
+		bb_form_add(form, "grant_type", STR("password"));
+		bb_form_add(form, "password", secret_expose(&config->password.value));
+		bb_form_add(form, "scope", STR(SCOPE));
+		bb_form_add(form, "username", secret_expose(&config->user.value));
+	}
+}
+
+/* The id and the secret are escaped as in a form before they are joined (RFC 6749, section 2.3.1).
+ */
+static bool
+bb_client_authorize(struct http_auth *auth, const struct call *call, struct buf *ret,
+                    uint64_t *ret_generation, struct error *err)
+{
+	struct bb_token *t = CONTAINER_OF(auth, struct bb_token, client_auth);
+	CLEANUP(buf_fini) struct buf plain = BUF_SECRET(LIMIT_CREDENTIAL);
+
+	(void)call;
+	url_add_escaped(&plain, secret_expose(&t->config->client.value));
+	buf_add_c(&plain, ":");
+	url_add_escaped(&plain, secret_expose(&t->config->client_secret.value));
+	buf_add_c(ret, "Basic ");
+	base64_add(ret, buf_str(&plain));
+	*ret_generation = 0;
+	return (buf_ok(&plain) && buf_ok(ret)) ||
+	       err_set(err, ERR_UNAUTHORIZED, "BRIGHTBOX_CLIENT_SECRET is too long");
+}
+
+static bool
+bb_client_rejected(struct http_auth *auth, uint64_t generation)
+{
+	(void)auth;
+	(void)generation;
+	return false;
+}
+
+/* ---- the answer ---- */
+
+/* In the words of Go's oauth2, which are what people search for. */
+static bool
+bb_token_refused(const struct http_response *response, struct error *err)
+{
+	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
+	CLEANUP(buf_fini) struct buf body = BUF_INIT(ERR_MSG_SIZE / 2);
+	struct str error = STR_EMPTY, description = STR_EMPTY;
+	struct error ignored;
+	bool is_refusal = response->status == 400 || response->status == 401;
+
+	if (json_parse(buf_str(&response->body), &doc, &ignored)) {
+		(void)json_str(yyjson_doc_get_root(doc), "error", &error);
+		(void)json_str(yyjson_doc_get_root(doc), "error_description", &description);
+	}
+	err->retry_after_ms = response->retry_after_ms;
+	if (error.len > 0) {
+		quote_add(&body, error);
+		if (description.len > 0) {
+			buf_add_c(&body, " ");
+			quote_add(&body, description);
+		}
+		err_set(err, ERR_UNAUTHORIZED, "oauth2: %s", body.ptr);
+	} else {
+		buf_add_clean(&body, buf_str(&response->body));
+		err_set(err, is_refusal ? ERR_UNAUTHORIZED : ERR_UNAVAILABLE,
+		        "oauth2: cannot fetch token: %d Response: %s", response->status, body.ptr);
+	}
+	err->http_status = response->status;
+	return false;
+}
+
+/* A member of an answer that is a form rather than JSON; empty: it is not there. */
+static struct str
+bb_form_value(struct str form, const char *name)
+{
+	struct str key, value;
+
+	for (struct str pair, rest = form; str_split(&rest, '&', &pair);) {
+		if (str_cut(pair, '=', &key, &value) && str_eq_c(key, name))
+			return value;
+	}
+	return STR_EMPTY;
+}
+
+/* What a token answer says, in either of its two forms; views of the answer. */
+struct bb_grant {
+	struct str access, refresh;
+	int64_t life_s; /* 0: it never ends */
+};
+
+static void
+bb_grant_read(struct str body, yyjson_val *root, struct bb_grant *ret)
+{
+	struct str life = STR_EMPTY;
+
+	*ret = (struct bb_grant){ .access = STR_EMPTY, .refresh = STR_EMPTY };
+	if (root) {
+		(void)json_str(root, "access_token", &ret->access);
+		(void)json_str(root, "refresh_token", &ret->refresh);
+		(void)json_i64(root, "expires_in", &ret->life_s);
+		(void)json_str(root, "expires_in", &life);
+	} else {
+		ret->access = bb_form_value(body, "access_token");
+		ret->refresh = bb_form_value(body, "refresh_token");
+		life = bb_form_value(body, "expires_in");
+	}
+	(void)!str_to_i64(life, 0, INT64_MAX / NS_PER_SEC, &ret->life_s);
+}
+
+static bool
+bb_token_accept(struct bb_token *t, struct str body, int64_t asked_boot_ns, struct error *err)
+{
+	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
+	struct bb_grant grant;
+	struct error ignored;
+
+	bb_grant_read(body, json_parse(body, &doc, &ignored) ? yyjson_doc_get_root(doc) : NULL,
+	              &grant);
+	if (grant.access.len == 0)
+		return err_set(err, ERR_UNAVAILABLE,
+		               "oauth2: server response missing access_token");
+	if (grant.access.len > TOKEN_MAX_BYTES || !str_is_visible(grant.access))
+		return err_set(err, ERR_UNAVAILABLE, "oauth2: the access token cannot be one");
+	WITH_LOCK(&t->mu);
+	secret_set(&t->access, grant.access);
+	secret_set(&t->refresh, grant.refresh);
+	t->generation++;
+	t->ends_boot_ns = grant.life_s <= 0
+	                          ? CLOCK_FOREVER
+	                          : clock_deadline(asked_boot_ns,
+	                                           (grant.life_s - EXPIRY_MARGIN_S) * NS_PER_SEC);
+	return true;
+}
+
+/* ---- renewing ---- */
+
+static bool
+bb_token_request(struct bb_token *t, struct call *call, const struct secret *refresh,
+                 struct error *err)
+{
+	CLEANUP(http_response_fini)
+	struct http_response response = { .body = BUF_SECRET(FORM_MAX_BYTES) };
+	CLEANUP(buf_fini) struct buf form = BUF_SECRET(LIMIT_CREDENTIAL);
+	int64_t asked_boot_ns = clock_boot(t->host->clock);
+	struct http_request request = {
+		.method = HTTP_POST,
+		.target = STR("/token/"),
+		.content_type = "application/x-www-form-urlencoded",
+		.max_body = FORM_MAX_BYTES,
+	};
+
+	bb_form_write(&form, t->config, refresh);
+	if (!buf_ok(&form))
+		return err_set(err, ERR_UNAUTHORIZED, "BRIGHTBOX_PASSWORD is too long");
+	request.body = buf_str(&form);
+	if (!http_do(t->http, call, &request, &response, err))
+		return false;
+	if (response.status < 200 || response.status >= 300)
+		return bb_token_refused(&response, err);
+	return bb_token_accept(t, buf_str(&response.body), asked_boot_ns, err);
+}
+
+/* A refresh token that is not good any more is no reason to end: the user's password is at hand. */
+static bool
+bb_token_renew(struct bb_token *t, const struct call *outer, struct error *err)
+{
+	CLEANUP(arena_wipe) struct arena arena = ARENA_INIT;
+	CLEANUP(secret_fini) struct secret refresh = SECRET_NONE;
+	struct call call = { outer->clock, outer->cancel, outer->deadline_mono_ns, &arena };
+	struct bb_config *config = t->config;
+	bool has_changed = login_secret_refresh(&config->client);
+
+	has_changed |= login_secret_refresh(&config->client_secret);
+	has_changed |= login_secret_refresh(&config->user);
+	has_changed |= login_secret_refresh(&config->password);
+	if (has_changed)
+		log_info("credentials were replaced", LOG_CSTR("cloud", "brightbox"));
+	else
+		secret_set(&refresh, secret_expose(&t->refresh));
+	if (bb_token_request(t, &call, &refresh, err))
+		return true;
+	if (!secret_is_set(&refresh) || err->code != ERR_UNAUTHORIZED)
+		return false;
+	secret_fini(&refresh);
+	return bb_token_request(t, &call, &refresh, err);
+}
+
+static bool
+bb_token_is_usable(const struct bb_token *t)
+{
+	return secret_is_set(&t->access) && clock_boot(t->host->clock) < t->ends_boot_ns;
+}
+
+/* With mu held, which is released meanwhile. */
+static bool
+bb_token_lead(struct bb_token *t, const struct call *call, struct error *err)
+{
+	bool is_good;
+
+	t->is_renewing = true;
+	mutex_unlock(&t->mu);
+	is_good = bb_token_renew(t, call, err);
+	mutex_lock(&t->mu);
+	if (!is_good)
+		t->failure = *err;
+	t->is_renewing = false;
+	t->n_renewals++;
+	cond_broadcast(&t->renewed);
+	return is_good;
+}
+
+/* With mu held. The result of the renewal that runs is that of all who wait for it. */
+static bool
+bb_token_join(struct bb_token *t, const struct call *call, struct error *err)
+{
+	uint64_t n_before = t->n_renewals;
+
+	while (t->n_renewals == n_before) {
+		if (cancel_is_fired(call->cancel))
+			return err_set(err, ERR_CANCELLED, "cancelled");
+		if (!clock_wait(call->clock, &t->renewed, &t->mu, call->deadline_mono_ns) &&
+		    t->n_renewals == n_before)
+			return err_set(err, ERR_TIMEOUT, "there was no access token in time");
+	}
+	if (bb_token_is_usable(t))
+		return true;
+	*err = t->failure;
+	return false;
+}
+
+static void
+bb_token_wake(void *token)
+{
+	struct bb_token *t = token;
+	WITH_LOCK(&t->mu);
+
+	cond_broadcast(&t->renewed);
+}
+
+/* ---- the Authorization header ---- */
+
+static bool
+bb_token_authorize(struct http_auth *auth, const struct call *call, struct buf *ret,
+                   uint64_t *ret_generation, struct error *err)
+{
+	struct bb_token *t = CONTAINER_OF(auth, struct bb_token, auth);
+	WITH_HOOK(call->cancel, bb_token_wake, t);
+	WITH_LOCK(&t->mu);
+
+	while (!bb_token_is_usable(t)) {
+		if (!(t->is_renewing ? bb_token_join(t, call, err) : bb_token_lead(t, call, err)))
+			return false;
+	}
+	buf_add_c(ret, "Bearer ");
+	buf_add_str(ret, secret_expose(&t->access));
+	*ret_generation = t->generation;
+	return true;
+}
+
+static bool
+bb_token_rejected(struct http_auth *auth, uint64_t generation)
+{
+	struct bb_token *t = CONTAINER_OF(auth, struct bb_token, auth);
+	int64_t now_ns = clock_boot(t->host->clock);
+	WITH_LOCK(&t->mu);
+
+	if (t->generation != generation)
+		return true;
+	if (now_ns < t->next_refusal_boot_ns)
+		return false;
+	t->next_refusal_boot_ns = now_ns + REFUSED_PAUSE_S * NS_PER_SEC;
+	secret_fini(&t->access);
+	secret_fini(&t->refresh);
+	return true;
+}
+
+struct http_auth *
+bb_token_auth(struct bb_token *t)
+{
+	return &t->auth;
+}
+
+bool
+bb_token_fetch(struct bb_token *t, struct call *call, struct error *err)
+{
+	CLEANUP(buf_fini) struct buf header = BUF_SECRET(LIMIT_CREDENTIAL);
+	uint64_t generation;
+
+	return bb_token_authorize(&t->auth, call, &header, &generation, err);
+}
+
+/* ---- life cycle ---- */
+
+static bool
+bb_token_open(struct bb_token *t, struct error *err)
+{
+	CLEANUP(buf_fini) struct buf root = BUF_INIT(LIMIT_HTTP_URL);
+
+	if (t->host->http) {
+		t->http = t->host->http;
+		return true;
+	}
+	bb_url_resolve(&root, t->config->api_url, "");
+	return http_client_new(
+		&(struct http_config){
+			.name = "brightbox-token",
+			.base_url = buf_str(&root),
+			.auth = &t->client_auth,
+			.clock = t->host->clock,
+		},
+		&t->http, err);
+}
+
+bool
+bb_token_new(const struct cloud_host *host, struct bb_config *config, struct bb_token **ret,
+             struct error *err)
+{
+	CLEANUP(bb_token_freep) struct bb_token *t = xcalloc(1, sizeof(*t));
+
+	t->host = host;
+	t->config = config;
+	t->auth = (struct http_auth){ .authorize = bb_token_authorize,
+		                      .rejected = bb_token_rejected };
+	t->client_auth = (struct http_auth){ .authorize = bb_client_authorize,
+		                             .rejected = bb_client_rejected };
+	mutex_init(&t->mu);
+	cond_init(&t->renewed);
+	if (!bb_token_open(t, err))
+		return err_wrap(err, "BRIGHTBOX_API_URL");
+	*ret = TAKE(t);
+	return true;
+}
+
+void
+bb_token_free(struct bb_token *t)
+{
+	if (!t)
+		return;
+	if (t->http != t->host->http)
+		http_client_free(t->http);
+	secret_fini(&t->access);
+	secret_fini(&t->refresh);
+	cond_destroy(&t->renewed);
+	mutex_destroy(&t->mu);
+	free(t);
+}

@@ -1,0 +1,34 @@
+/* token.h: the access token of the Brightbox API, which is had for credentials by OAuth 2
+ * (RFC 6749) and lives for two hours (docs/spec/brightbox.md, "Authentication").
+ *
+ * All requests share one token. The caller that finds it missing or about to end renews it, on its
+ * own thread; the others wait for that result. When the API refuses a token before its end, it is
+ * renewed once and the request is sent again. Credentials that come from files are read again
+ * before each renewal.
+ *
+ * Threads: any.
+ */
+#ifndef CCMD_BRIGHTBOX_TOKEN_H
+#define CCMD_BRIGHTBOX_TOKEN_H
+
+#include "cloud/host.h"
+#include "http/http.h"
+#include "providers/brightbox/config.h"
+
+struct bb_token; /* opaque */
+
+/** No request is made yet. config is borrowed, and its credentials are read and changed only here
+ * from now on. ERR_INVALID: the URL cannot be used. */
+NODISCARD bool bb_token_new(const struct cloud_host *host, struct bb_config *config,
+                            struct bb_token **ret, struct error *err);
+void bb_token_free(struct bb_token *); /* NULL is fine */
+DEFINE_CLEANUP(struct bb_token, bb_token_free)
+
+/** For http_config.auth; lives as long as the token. */
+struct http_auth *bb_token_auth(struct bb_token *);
+
+/** Gets a token unless there is one: to find out at the start whether the credentials are good.
+ * ERR_UNAUTHORIZED: they are not. */
+NODISCARD bool bb_token_fetch(struct bb_token *, struct call *, struct error *err);
+
+#endif

@@ -1,0 +1,56 @@
+/* view.h: what the account has of balancers, cloud IPs, server groups and firewall policies, read
+ * together and shared by all Services.
+ *
+ * The API can only list such objects as a whole, and names are the only link to a Service. So one
+ * reading of four lists answers for every Service that asks within VIEW_MAX_AGE_MS, and callers
+ * that ask while a reading is under way share the next one. Whoever changes something in the cloud
+ * calls bb_views_outdate(): no later caller gets a view that may not show the change.
+ *
+ * Threads: any. A view never changes.
+ */
+#ifndef CCMD_BRIGHTBOX_VIEW_H
+#define CCMD_BRIGHTBOX_VIEW_H
+
+#include "providers/brightbox/client.h"
+
+struct bb_view {
+	_Atomic unsigned n_refs;
+	struct arena arena;
+	uint64_t number;         /* of the reading, from 1 */
+	int64_t started_boot_ns; /* before the first request */
+	struct bb_lb *lbs;
+	size_t n_lbs;
+	struct bb_cloud_ip *cloud_ips;
+	size_t n_cloud_ips;
+	struct bb_group *groups;
+	size_t n_groups;
+	struct bb_policy *policies;
+	size_t n_policies;
+};
+
+void bb_view_unref(struct bb_view *); /* NULL is fine */
+DEFINE_CLEANUP(struct bb_view, bb_view_unref)
+
+/** Is that alive balancer one of the name? Blanks around it and the mark "#type:container" of older
+ * versions do not count. */
+bool bb_view_is_named(const struct bb_lb *lb, struct str name);
+/** The first alive balancer of that name that comes after *lb (NULL: the first of all), or NULL. */
+const struct bb_lb *bb_view_next_lb(const struct bb_view *, struct str name,
+                                    const struct bb_lb *lb);
+/** The first one of exactly that name, or NULL. */
+const struct bb_group *bb_view_group(const struct bb_view *, struct str name);
+const struct bb_policy *bb_view_policy(const struct bb_view *, struct str name);
+
+struct bb_views;
+
+struct bb_views *bb_views_new(struct bb_client *, struct clock *);
+void bb_views_free(struct bb_views *); /* NULL is fine */
+DEFINE_CLEANUP(struct bb_views, bb_views_free)
+
+/** A view that shows all changes so far, and is not older than VIEW_MAX_AGE_MS; with is_fresh, one
+ * whose reading begins only now. */
+NODISCARD bool bb_views_get(struct bb_views *, struct call *, bool is_fresh, struct bb_view **ret,
+                            struct error *err);
+void bb_views_outdate(struct bb_views *);
+
+#endif
