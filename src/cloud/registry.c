@@ -4,6 +4,7 @@
 
 /* The formatter would put several clouds into a line. */
 /* clang-format off */
+extern const struct cloud_ops brightbox_cloud;
 extern const struct cloud_ops cloudlycke_cloud;
 extern const struct cloud_ops hcloud_cloud;
 extern const struct cloud_ops hcloud_from_scratch_cloud;
@@ -11,6 +12,7 @@ extern const struct cloud_ops ccm_from_scratch_cloud;
 extern const struct cloud_ops example_cloud;
 
 static const struct cloud_ops *const clouds[] = {
+	&brightbox_cloud,
 	&cloudlycke_cloud,
 	&hcloud_cloud,
 	&hcloud_from_scratch_cloud,

@@ -44,7 +44,7 @@ descriptions_stand_in_a_column(void **state)
 		"\n  -v, --v int                              Verbosity of the log; from 1 on, debug lines are shown.\n"));
 	assert_non_null(strstr(text.ptr, "\n  -h, --help                     Print this"));
 	assert_non_null(strstr(text.ptr, "No effect: requests are always JSON. (default"));
-	assert_non_null(strstr(text.ptr, "\nClouds:\n\n  cloudlycke"));
+	assert_non_null(strstr(text.ptr, "\nClouds:\n\n  brightbox"));
 }
 
 static void

@@ -62,7 +62,8 @@ class Brightbox(Endpoint):
     map_delay_s, acme_delay_s, server_delay_s; token_s is how long a token lives, linger_s how long a deleted
     balancer stays in lists. lb_delete_leaves_cloud_ips_mapped and map_never_completes are mistakes of the cloud.
     acme_status: {domain: (status, message)}, "valid" where there is none. fail_delete: ids whose DELETE is
-    answered with 409. limits: {collection: how many there may be}. All may be changed at any time.
+    answered with 409. limits: {collection: how many there may be}. hosts_file: a path to which hosts() is
+    written with each change. All may be changed at any time.
     """
 
     ids = re.compile(r"/[a-z]{3}-[0-9a-z]{5,}")
@@ -79,6 +80,7 @@ class Brightbox(Endpoint):
         self.acme_status = {}
         self.fail_delete = set()
         self.limits = {}
+        self.hosts_file = None
         self._clients = {}  # id -> (secret, account)
         self._users = {}  # name -> (password, accounts)
         self._tokens = {}
@@ -183,6 +185,8 @@ class Brightbox(Endpoint):
         reply = OPERATIONS[request.method, path](self, account, ident, body)
         if row.made:
             headers["Location"] = reply["url"]
+        if request.is_write and self.hosts_file:
+            self.hosts_file.write_text(self.hosts())
         return Reply(row.status, json.dumps(reply).encode(),
                      {**headers, "Content-Type": "application/json; charset=utf-8"})
 
