@@ -1,4 +1,4 @@
-"""Who may see what on the secure port, as the real API server judges it: tokens, certificates, RBAC."""
+"""Access to the secure port, as the real API server decides it: tokens, certificates, RBAC."""
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -237,7 +237,7 @@ def test_a_passing_fault_is_not_noticed(serve, proxy, token):
     assert serving.status("/metrics", token=token()) == 200
 
 
-def test_a_review_that_hangs_holds_nobody_else_up(serve, proxy, token):
+def test_a_review_that_hangs_delays_no_other_caller(serve, proxy, token):
     serving = serve()
     bearer = token()
     held = proxy.on("POST", TOKEN_REVIEWS, silence(), times=None)
@@ -252,7 +252,7 @@ def test_a_review_that_hangs_holds_nobody_else_up(serve, proxy, token):
     assert statuses == [401] and 9 < time.monotonic() - begun < 20
 
 
-def test_hostile_answers_let_nobody_in(serve, proxy, token):
+def test_hostile_review_answers_authenticate_no_caller(serve, proxy, token):
     serving = serve()
     user = {"username": "root", "groups": ["system:masters"]}
     for body in ({}, {"kind": "TokenReview"}, {"kind": "TokenReview", "status": {"authenticated": "true", "user": user}},
@@ -286,7 +286,7 @@ def test_no_path_is_always_allowed(serve, proxy):
     wait_for(lambda: serving.status("/healthz") == 403, 15, "the cached right to be forgotten")
 
 
-def test_who_may_not_ask_is_told_what_to_grant(cluster, inventory, serve, token):
+def test_missing_rights_to_review_are_named(cluster, inventory, serve, token):
     nobody = cluster.kubeconfig("nobody", pair=cluster.authority.client("nobody", "nobody"))
     done = run_ccmd(
         "--cloud-provider=cloudlycke", f"--cloud-config={inventory.path}", f"--kubeconfig={cluster.ccmd_kubeconfig}",

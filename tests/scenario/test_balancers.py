@@ -113,7 +113,7 @@ def test_a_service_that_is_held_while_it_goes_takes_no_address_back(services, la
 # --- addresses ---------------------------------------------------------------------------------------------------------
 
 
-def test_kubectl_describe_tells_the_story(cluster, services, lab, node, ccmd):
+def test_kubectl_describe_shows_address_and_events(cluster, services, lab, node, ccmd):
     ccmd()
     services.create("web")
     address, = services.wait_ips("web")
@@ -153,7 +153,7 @@ def test_a_type_change_takes_it_away(services, lab, node, ccmd):
 
 
 @pytest.mark.plain
-def test_who_waits_for_an_address_gets_the_next_that_is_free(services, lab, node, ccmd):
+def test_a_service_without_an_address_gets_the_next_free_one(services, lab, node, ccmd):
     one = ccmd()
     for name in "abc":
         services.create(name)
@@ -349,7 +349,7 @@ def test_the_state_file(services, lab, node, ccmd, cluster, inventory, tmp_path)
 # --- hooks -------------------------------------------------------------------------------------------------------------
 
 
-def test_a_hook_is_told_of_every_change_once(services, lab, node, ccmd, hook, tmp_path, kubelet, settled):
+def test_a_hook_runs_once_for_every_change(services, lab, node, ccmd, hook, tmp_path, kubelet, settled):
     lab(state=tmp_path / "state.json", hook=str(hook.path))
     one = ccmd()
     services.create("web", 80, (53, "UDP"))

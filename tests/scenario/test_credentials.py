@@ -164,7 +164,7 @@ def test_through_a_socks_proxy(cluster, api, machines, kubelet, ccmd, tmp_path):
         assert set(proxy.asked) == {("localhost", cluster.port)}, "names are the proxy's to resolve"
 
 
-def test_another_authority_is_told_at_once(cluster, inventory, tmp_path):
+def test_another_authority_is_reported_immediately(cluster, inventory, tmp_path):
     other = Authority(tmp_path, "other")
     path = kubeconfig(tmp_path, cluster.url(), other.certificate, pair_user(cluster.ccmd_pair))
     begun = time.monotonic()

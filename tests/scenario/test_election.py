@@ -1,6 +1,6 @@
 """Several replicas, of which one acts. Each has a proxy and a certificate of its own; nodes come in all the time, so that
-whoever believes to lead has something to write. At the end of each story the proxies and the audit log prove that nobody
-acted who did not lead."""
+a leader always has something to write. At the end of each test the proxies and the audit log prove that no replica wrote
+anything while it did not lead."""
 import itertools
 import subprocess
 import threading
@@ -101,7 +101,7 @@ def transitions(replicas):
 # --- the proof itself ----------------------------------------------------------------------------------------------------
 
 
-def test_the_proof_sees_who_acts_out_of_turn():
+def test_the_proof_finds_changes_by_a_replica_that_does_not_lead():
     def replica(name, renewals, changes):
         def sent(at):
             return SimpleNamespace(at=at, answered_at=at + 0.01)

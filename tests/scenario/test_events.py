@@ -1,4 +1,4 @@
-"""Events: what `kubectl describe` shows, how repeats and floods are told, and that telling is never in the way of doing."""
+"""Events: what `kubectl describe` shows, how repeats and floods are combined, and that events never delay other work."""
 import re
 import time
 
@@ -54,7 +54,7 @@ def test_a_repeat_raises_the_count(api, cluster, inventory, ccmd):
     assert shown.split() == ["InventoryReloadRejected", "3"]
 
 
-def test_an_event_that_the_server_forgot_is_written_anew(api, inventory, ccmd):
+def test_an_event_that_the_server_forgot_is_written_again(api, inventory, ccmd):
     one = ccmd()
     one.wait_log("objects listed")
     reject(one, inventory, "mistake")
@@ -78,7 +78,7 @@ def test_floods_are_combined_and_then_dropped(api, inventory, ccmd):
     assert "mistake24" in combined()[0]["message"], "the message is the last that was let through"
 
 
-def test_a_namespace_that_is_going_away_is_no_trouble(api, inventory, kubelet, proxy, ccmd):
+def test_a_terminating_namespace_is_no_error(api, inventory, kubelet, proxy, ccmd):
     """What the API server answers for events of a namespace that is being deleted."""
     message = 'events "x" is forbidden: unable to create new content in namespace default because it is being terminated'
     refuse = proxy.on("POST", EVENTS_PATH, answer(403, message=message), times=None)
@@ -103,7 +103,7 @@ NODES_EACH = 60
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_telling_never_delays_doing(api, cluster, inventory, proxy, ccmd, fault):
+def test_events_that_fail_delay_no_node(api, cluster, inventory, proxy, ccmd, fault):
     """Nodes come in two waves, before and after events begin to fail: the second takes no longer than the first."""
     inventory.add(*(machine(f"{wave}-{n:05}", numbered_ip(n)) for wave in ("a", "b") for n in range(NODES_EACH)))
     one = ccmd()

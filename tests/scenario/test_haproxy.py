@@ -157,7 +157,7 @@ def test_many_services_need_few_reloads(services, haproxy, node, ccmd, inventory
     assert len(set(one for number in range(60) for one in services.wait_ips(f"s{number}"))) == 60
 
 
-def test_a_restart_disturbs_nobody(services, haproxy, backends, node, ccmd, tmp_path):
+def test_a_restart_interrupts_no_connection(services, haproxy, backends, node, ccmd, tmp_path):
     """Also without the state file: what other Services have stays in HAProxy's file from the first rendering on."""
     node("n1", f"{NET}.1.1")
     one = ccmd()
@@ -193,7 +193,7 @@ def test_other_protocols_are_refused(services, haproxy, node, ccmd):
 
 
 @pytest.mark.sanitized
-def test_proxy_protocol_tells_the_client(services, haproxy, backends, node, ccmd):
+def test_proxy_protocol_carries_the_clients_address(services, haproxy, backends, node, ccmd):
     node("n1", f"{NET}.1.1")
     ccmd()
     for version in ("v1", "v2"):

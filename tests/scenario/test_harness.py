@@ -112,7 +112,7 @@ def alive(pid):
         return False
 
 
-def test_a_process_tells_what_it_costs(tmp_path):
+def test_memory_and_cpu_of_a_process_are_measured(tmp_path):
     process = Process("sleep", ["sleep", "60"], tmp_path / "log").start()
     wait_for(lambda: "sleep" in (open(f"/proc/{process.pid}/comm").read()), 20, "setpriv to become sleep")
     wait_for(lambda: process.fds() == 3, 20, "its libraries to be loaded")

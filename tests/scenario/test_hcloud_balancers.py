@@ -201,7 +201,7 @@ def test_http_in_all_its_parts(services, cloud, fleet, start):
         "http": {"domain": "example.com", "path": "/up", "response": "", "status_codes": ["200", "3??"], "tls": False}}
 
 
-def test_a_port_that_is_not_tcp_is_left_out_and_told(services, cloud, fleet, start):
+def test_a_port_that_is_not_tcp_is_left_out_with_an_event(services, cloud, fleet, start):
     fleet("n1")
     start()
     services.create("dns", (53, "UDP"), (53, "TCP"))
@@ -233,7 +233,7 @@ def test_no_nodes_yet(services, cloud, fleet, start):
     ({"location": ""}, "neither load-balancer.hetzner.cloud/location nor load-balancer.hetzner.cloud/network-zone set"),
 ], ids=lambda value: next(iter(value.items())) if isinstance(value, dict) else "")
 @pytest.mark.sanitized
-def test_what_cannot_be_is_told_and_nothing_is_touched(services, cloud, fleet, start, annotations, text):
+def test_an_invalid_annotation_is_reported_and_nothing_is_changed(services, cloud, fleet, start, annotations, text):
     fleet("n1")
     start()
     services.create("web", annotations=wish(**annotations))
@@ -241,7 +241,7 @@ def test_what_cannot_be_is_told_and_nothing_is_touched(services, cloud, fleet, s
     assert not cloud.writes() and not balancers(cloud)
 
 
-def test_a_wish_that_cannot_be_read_changes_nothing_of_what_is_there(services, cloud, fleet, start):
+def test_an_invalid_annotation_leaves_the_balancer_as_it_is(services, cloud, fleet, start):
     fleet("n1")
     start()
     services.create("web")
@@ -350,7 +350,7 @@ def test_shape_follows_its_annotations(services, cloud, fleet, start):
     assert the_balancer(cloud)["load_balancer_type"] == "lb21", "nobody asks for another"
 
 
-def test_the_type_has_to_be_said_one_day(services, cloud, fleet, start):
+def test_a_missing_type_is_reported(services, cloud, fleet, start):
     fleet("n1")
     start()
     services.create("web")
@@ -844,7 +844,7 @@ def test_while_a_certificate_is_issued_all_else_goes_on(services, cloud, fleet, 
     assert not services.events("web", "SyncLoadBalancerFailed")
 
 
-def test_a_certificate_that_is_refused_is_told(services, cloud, fleet, start):
+def test_a_refused_certificate_is_reported(services, cloud, fleet, start):
     fleet("n1")
     cloud.fault("POST", "/certificates", faults.error("resource_limit_exceeded", "cannot create more than 20 managed "
                                                       "certificates per hour"), times=None)
@@ -894,7 +894,7 @@ def test_a_change_that_fails_is_made_again(services, cloud, fleet, start, fault)
 
 
 @pytest.mark.sanitized
-def test_an_action_that_fails_is_told_and_tried_again(services, cloud, fleet, start):
+def test_a_failed_action_is_reported_and_repeated(services, cloud, fleet, start):
     fleet("n1")
     start()
     services.create("web")
@@ -905,7 +905,7 @@ def test_an_action_that_fails_is_told_and_tried_again(services, cloud, fleet, st
     wait_for(lambda: the_balancer(cloud)["algorithm"]["type"] == "least_connections", RETRY_S, "the algorithm")
 
 
-def test_an_action_that_hangs_holds_up_nobody_else(services, cloud, fleet, start):
+def test_an_action_that_hangs_delays_no_other_service(services, cloud, fleet, start):
     fleet("n1")
     start("--concurrent-service-syncs=1")
     cloud.fault("POST", LISTS, faults.action_hangs())

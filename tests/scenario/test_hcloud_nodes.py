@@ -238,7 +238,7 @@ def test_a_cloud_that_does_not_answer_deletes_nothing(api, cloud, fleet, hetzner
     assert api.get_or_none(f"{NODES}/n2") and api.get_or_none(f"{NODES}/n3")
 
 
-def test_a_token_that_was_revoked_deletes_nothing_and_a_new_file_mends_it(api, cloud, fleet, hetzner, tmp_path):
+def test_a_revoked_token_deletes_nothing_until_a_new_file_replaces_it(api, cloud, fleet, hetzner, tmp_path):
     n1, n2 = fleet("n1", "n2")
     file = tmp_path / "token"
     file.write_text(cloud.token + "\n")

@@ -100,7 +100,7 @@ def test_events_come_from_where_people_look_for_them(api, cloud, robot, robot_en
                                 "exists in both APIs")
 
 
-def test_a_refused_token_is_told_on_us_and_on_the_node_that_waits(api, cloud, kubelet, hetzner, own_events, tmp_path):
+def test_a_refused_token_is_reported_about_ccmd_and_about_the_node(api, cloud, kubelet, hetzner, own_events, tmp_path):
     file = tmp_path / "token"
     file.write_text(cloud.token)
     servers = [cloud.add_server(name) for name in ("n1", "n2", "n3")]

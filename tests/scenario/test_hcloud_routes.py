@@ -104,7 +104,7 @@ def test_the_life_of_a_route(api, cloud, network, node, start):
     assert len(wrote(cloud)) == 3
 
 
-def test_a_node_that_joins_is_routed_without_a_word(api, cloud, network, node, start):
+def test_a_node_that_joins_is_routed_without_a_warning(api, cloud, network, node, start):
     """Its addresses come from us, a moment after its pod CIDR: that is no failure."""
     start()
     server = node("n1", "10.244.1.0/24", initialized=False)
@@ -204,7 +204,7 @@ def test_ipv6_is_left_to_others(api, cloud, network, node, start):
     assert routes(cloud) == {"10.244.1.0/24": n1.private_ip(network.id)}
 
 
-def test_a_pod_cidr_outside_of_the_clusters_is_said(api, cloud, network, node, start):
+def test_a_pod_cidr_outside_the_cluster_cidr_is_reported(api, cloud, network, node, start):
     node("n1", "10.250.1.0/24")
     n2 = node("n2", "10.244.2.0/24")
     start()
@@ -256,7 +256,7 @@ def test_a_stolen_kubelet_gets_no_packets_of_other_nodes(api, cloud, network, no
     assert is_routed(api.node("n1"))
 
 
-def test_a_refusal_is_said_and_the_others_go_on(api, cloud, network, node, start):
+def test_a_refused_route_is_reported_and_the_others_are_made(api, cloud, network, node, start):
     node("n1", "10.0.128.0/24")  # lies in the network's own subnet
     n2 = node("n2", "10.244.2.0/24")
     start(cluster_cidr="10.0.0.0/8")
@@ -269,7 +269,7 @@ def test_a_refusal_is_said_and_the_others_go_on(api, cloud, network, node, start
     assert routes(cloud) == {"10.244.2.0/24": n2.private_ip(network.id)}
 
 
-def test_a_full_network_is_said_and_asked_seldom(api, cloud, network, node, start):
+def test_a_full_network_is_reported_and_rarely_asked(api, cloud, network, node, start):
     for number in range(99):
         add_route(network, f"192.168.{number}.0/24", "10.0.9.9")
     for number in range(1, 6):
@@ -288,7 +288,7 @@ def test_a_full_network_is_said_and_asked_seldom(api, cloud, network, node, star
         api.wait_node(f"n{number}", is_routed, timeout=30)
 
 
-def test_a_server_outside_of_the_network_is_said(api, cloud, network, kubelet, start):
+def test_a_server_outside_the_network_is_reported(api, cloud, network, kubelet, start):
     server = cloud.add_server("n1")
     kubelet("n1", ip="10.0.0.9", initialized=True, provider_id=f"hcloud://{server.id}")
     pods(api, "n1", "10.244.1.0/24")
@@ -319,7 +319,7 @@ def test_a_bad_cluster_cidr_ends_the_start_where_there_is_a_network(network, het
 
 
 @pytest.mark.parametrize("trouble", [faults.empty_list(), faults.short_page(2), faults.wrong_total(), faults.plain(502)])
-def test_a_bad_list_of_servers_costs_nobody_his_route(api, cloud, network, node, start, trouble):
+def test_a_bad_list_of_servers_removes_no_route(api, cloud, network, node, start, trouble):
     for number in (1, 2):
         node(f"n{number}", f"10.244.{number}.0/24")
     start("--controllers=node-route-controller")
@@ -362,7 +362,7 @@ def test_a_lost_answer_makes_no_second_route_and_no_failure_that_lasts(api, clou
     assert cloud.calls("POST", ADD) == 1
 
 
-def test_a_busy_network_is_waited_for_without_a_word(api, cloud, network, node, start):
+def test_a_busy_network_is_waited_for_without_a_warning(api, cloud, network, node, start):
     busy = cloud.fault("POST", ADD, faults.conflict(), times=3)
     n1 = node("n1", "10.244.1.0/24")
     n2 = node("n2", "10.244.2.0/24")
@@ -374,7 +374,7 @@ def test_a_busy_network_is_waited_for_without_a_word(api, cloud, network, node, 
         assert not [one for one in api.events(name) if one["reason"] == "FailedToCreateRoute"]
 
 
-def test_an_action_that_fails_is_said_and_tried_again(api, cloud, network, node, start):
+def test_a_failed_action_is_reported_and_the_route_is_made(api, cloud, network, node, start):
     cloud.fault("POST", ADD, faults.action_error())
     node("n1", "10.244.1.0/24")
     start()

@@ -46,12 +46,12 @@ def test_a_token_is_required(refused, cloud):
     assert not cloud.calls()
 
 
-def test_all_mistakes_are_told_together(refused, cloud):
+def test_all_mistakes_are_reported_together(refused, cloud):
     said = refused(HCLOUD_DEBUG="foo", ROBOT_CACHE_TIMEOUT="biweekly")
     assert "failed to parse HCLOUD_DEBUG: strconv.ParseBool" in said and "failed to parse ROBOT_CACHE_TIMEOUT" in said
 
 
-def test_a_wrong_token_is_told_and_not_shown(refused):
+def test_a_wrong_token_is_reported_and_not_shown(refused):
     token = "x" * 64
     said = refused(HCLOUD_TOKEN=token)
     assert "hcloud/newCloud: unable to authenticate (unauthorized" in said, "what alerts match"

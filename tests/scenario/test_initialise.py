@@ -334,7 +334,7 @@ REST = CLOUD[3:] + [HOSTNAME]
         ("10.0.0.2,2001:db8::1", [("InternalIP", "10.0.0.2"), ("ExternalIP", "2001:db8::1")] + CLOUD[5:] + [HOSTNAME]),
     ],
 )
-def test_the_address_that_the_kubelet_was_told_is_enforced(api, kubelet, inventory, ccmd, annotation, expected):
+def test_the_provided_node_ip_is_enforced(api, kubelet, inventory, ccmd, annotation, expected):
     inventory.add(machine("n1", *CLOUD))
     kubelet("n1", provided_node_ip=annotation)
     ccmd()
@@ -355,7 +355,7 @@ def test_the_address_that_the_kubelet_was_told_is_enforced(api, kubelet, invento
         ("::", "failed to get node address from cloud provider that matches ip: ::"),
     ],
 )
-def test_one_that_makes_no_sense_blocks_and_says_why(api, kubelet, inventory, proxy, ccmd, annotation, why):
+def test_an_invalid_node_ip_blocks_with_a_reason(api, kubelet, inventory, proxy, ccmd, annotation, why):
     inventory.add(machine("n1", *CLOUD))
     one = kubelet("n1", provided_node_ip=annotation)
     ccmd()

@@ -1,4 +1,4 @@
-"""The inventory file changes while ccmd runs, in all the ways in which files change, and some in which they should not."""
+"""The inventory file changes while ccmd runs: by rename, in place, in pieces, by symlink, and with mistakes."""
 import json
 import re
 import signal
@@ -157,7 +157,7 @@ def test_sighup_reloads_where_nothing_else_does(api, kubelet, inventory, ccmd, s
     api.wait_node("n1", is_initialized, 20)
 
 
-def test_what_is_fixed_at_start_is_said(api, inventory, ccmd, settled):
+def test_a_setting_that_needs_a_restart_is_reported(api, inventory, ccmd, settled):
     one = ccmd()
     settled()
     inventory.content["reload"]["poll"] = "1s"

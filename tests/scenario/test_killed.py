@@ -159,10 +159,10 @@ class ByHook:
         self.world.half.write_text("")
 
 
-# --- the story ---------------------------------------------------------------------------------------------------------
+# --- the steps ---------------------------------------------------------------------------------------------------------
 
 
-class Story:
+class Scenario:
     """A Service comes, loses a node, gets it back, and goes, beside one that stays. Each step again and again, killed at
     its first write, its second, … until nobody is killed any more."""
 
@@ -254,7 +254,7 @@ def test_killed_at_each_write(services, inventory, kubelet, ccmd, proxy, tmp_pat
               "at a file or program": lambda: ByFile(tmp_path),
               "in a hook": lambda: ByHook(world)}[moment]()
     killer.disarm()
-    story = Story(ccmd, services, world, killer)
-    story.run()
-    assert story.n_kills >= 2, f"{story.n_kills} kills"
-    print(f"{moment}: {story.n_kills} kills")
+    scenario = Scenario(ccmd, services, world, killer)
+    scenario.run()
+    assert scenario.n_kills >= 2, f"{scenario.n_kills} kills"
+    print(f"{moment}: {scenario.n_kills} kills")

@@ -1,4 +1,4 @@
-"""What API servers and networks do to a watching client, and that nothing is lost and nothing grows."""
+"""Faults of API servers and networks that a watching client meets: no change is lost, and no resource grows."""
 import json
 import random
 import re
@@ -51,7 +51,7 @@ def test_a_watch_is_made_as_it_should(n1, proxy, ccmd):
     assert "gzip" not in first.headers.get("accept-encoding", "")
 
 
-def test_who_it_is_stands_in_the_user_agent(api, n1, proxy, ccmd):
+def test_the_user_agent_names_program_and_controller(api, n1, proxy, ccmd):
     """As with the Go programs: the audit log tells which controller it was."""
     ccmd()
     n1()
@@ -141,7 +141,7 @@ def test_a_version_too_large_is_asked_for_again(api, n1, proxy, ccmd):
     initialized(api)
 
 
-def test_a_node_deleted_while_nobody_watched_is_forgotten(api, n1, kubelet, proxy, ccmd, settled):
+def test_a_node_deleted_between_two_watches_is_forgotten(api, n1, kubelet, proxy, ccmd, settled):
     """Deleted and re-created between two watches that a 410 separates: the new one is initialised, the old one not missed."""
     ccmd()
     proxy.wait_watching()
@@ -200,7 +200,7 @@ def test_etcd_is_killed(cluster, api, n1, ccmd, settled):
 
 
 @pytest.mark.plain
-def test_nobody_listens_for_a_while(api, n1, proxy, ccmd, settled):
+def test_connections_are_refused_for_a_while(api, n1, proxy, ccmd, settled):
     one = ccmd()
     settled()
     proxy.refuse()
@@ -214,7 +214,7 @@ def test_nobody_listens_for_a_while(api, n1, proxy, ccmd, settled):
 
 
 @pytest.mark.slow
-def test_a_connection_on_which_nobody_answers_any_more(api, n1, proxy, ccmd, settled):
+def test_a_peer_that_vanished_is_noticed(api, n1, proxy, ccmd, settled):
     """The peer vanishes from the network without a word: it is noticed within a minute, on the watch too."""
     one = ccmd()
     settled()
@@ -228,7 +228,7 @@ def test_a_connection_on_which_nobody_answers_any_more(api, n1, proxy, ccmd, set
 
 
 @pytest.mark.slow
-def test_a_request_that_is_never_answered_holds_up_nobody_else(api, n1, kubelet, proxy, ccmd):
+def test_a_request_without_an_answer_delays_no_other(api, n1, kubelet, proxy, ccmd):
     proxy.on("PATCH", STATUS_PATH, silence(), when=lambda request: "/n1/" in request.path)
     n1(ip="192.0.2.1")
     ccmd()

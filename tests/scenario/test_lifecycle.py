@@ -248,7 +248,7 @@ def test_without_the_guard_one_look_is_enough(api, fleet, inventory, ccmd):
 
 
 @pytest.mark.parametrize("sign", ["renew_lease", "heartbeat"])
-def test_a_kubelet_that_still_speaks_keeps_its_node(api, fleet, inventory, ccmd, sign):
+def test_heartbeats_keep_the_node(api, fleet, inventory, ccmd, sign):
     n1, _ = fleet("n1", "n2")
     n1.renew_lease()
     ccmd(**dict(FAST, node_delete_confirm_interval="2s"))
@@ -362,7 +362,7 @@ def test_announced_nodes_do_not_wait_for_the_others(api, fleet, inventory, ccmd,
 
 
 @pytest.mark.parametrize("why", ["fault", "unknownMachines"])
-def test_a_cloud_that_cannot_tell_deletes_nothing(api, fleet, inventory, proxy, ccmd, why):
+def test_an_unknown_answer_of_the_cloud_deletes_nothing(api, fleet, inventory, proxy, ccmd, why):
     n1, _ = fleet("n1", "n2")
     if why == "fault":
         inventory.fault("n1", "no answer")
@@ -400,7 +400,7 @@ def test_two_nodes_of_one_machine_are_not_deleted(api, kubelet, fleet, ccmd):
 
 
 @pytest.mark.sanitized
-def test_a_deletion_that_is_refused_is_told_and_tried_again(api, fleet, inventory, proxy, ccmd):
+def test_a_refused_deletion_is_reported_and_repeated(api, fleet, inventory, proxy, ccmd):
     n1, _ = fleet("n1", "n2")
     proxy.on("DELETE", NODE_PATH, answer(403, message="not today"), times=1)
     ccmd(**FAST)

@@ -116,7 +116,7 @@ def test_every_family_is_on_the_reference_page(api, inventory, kubelet, scraped)
     assert shown.items() <= page.items()
 
 
-def test_they_tell_what_was_done(api, inventory, kubelet, scraped):
+def test_metrics_count_what_was_done(api, inventory, kubelet, scraped):
     inventory.add(machine("n1", "10.0.0.1"))
     kubelet("n1")
     one, scrape, _ = scraped()
@@ -167,7 +167,7 @@ def test_where_nothing_is_looked_up_nothing_is_counted(api, kubelet, inventory, 
     assert "rest_client_dns_resolution" not in scrape().text
 
 
-def test_trouble_can_be_seen(api, inventory, kubelet, proxy, scraped):
+def test_problems_show_in_metrics(api, inventory, kubelet, proxy, scraped):
     inventory.add(machine("n1", "10.0.0.1"))
     proxy.on("POST", EVENTS_PATH, answer(403))
     gone = proxy.on("GET", NODES_PATH, insert([error_event(410)]), watch=True)

@@ -1,4 +1,4 @@
-"""A name server that takes questions and never answers: the program must neither hang nor hide why."""
+"""A name server that accepts queries and never answers: the program must not hang, and must report the reason."""
 import os
 import socket
 import subprocess

@@ -92,12 +92,12 @@ def test_flags_as_people_type_them(api, kubelet, inventory, ccmd, flags):
         ("--authorization-kubeconfig", "/nonexistent/reviewer", ["--authorization-kubeconfig: ", "/nonexistent/reviewer", "No such file"]),
     ],
 )
-def test_what_is_missing_is_said(usual, name, value, texts):
+def test_missing_settings_are_named(usual, name, value, texts):
     fails(start({**usual, name: value}), *texts)
 
 
 @pytest.mark.plain
-def test_a_server_that_cannot_be_used_is_said(cluster, usual, proxy, tmp_path):
+def test_an_unusable_api_server_is_reported(cluster, usual, proxy, tmp_path):
     """Nobody listens there; or somebody does whose certificate is not of our authority. Both at once, to save time."""
     nobody = f"https://127.0.0.1:{free_ports(1)[0]}"
     other = Authority(tmp_path, "other-ca").certificate
@@ -113,7 +113,7 @@ def test_a_server_that_cannot_be_used_is_said(cluster, usual, proxy, tmp_path):
 
 @pytest.mark.parametrize("elects", [False, True], ids=["alone", "with election"])
 @pytest.mark.parametrize("silent", [False, True], ids=["refused", "no answer"])
-def test_it_can_be_told_to_end_while_it_waits_for_the_server(cluster, api, proxy, ccmd, elects, silent):
+def test_sigterm_while_it_waits_for_the_server(cluster, api, proxy, ccmd, elects, silent):
     if silent:
         proxy.on(None, None, silence(), times=None)
     else:
@@ -128,7 +128,7 @@ def test_it_can_be_told_to_end_while_it_waits_for_the_server(cluster, api, proxy
     assert not api.get_or_none(LEASE)
 
 
-def test_told_to_end_while_it_looks_up_whom_to_trust(cluster, api, proxy, ccmd):
+def test_sigterm_while_it_reads_the_trusted_authorities(cluster, api, proxy, ccmd):
     rule = proxy.on("GET", "extension-apiserver-authentication", silence())
     kubeconfig = cluster.kubeconfig("through-proxy", url=proxy.url)
     one = ccmd(kubeconfig=kubeconfig, authentication_kubeconfig=kubeconfig, leader_elect=True, secure_port=free_ports(1)[0])

@@ -109,7 +109,7 @@ def test_a_hook_that_fails_is_seen_and_tried_again(api, lab, node, ccmd, tmp_pat
     assert json.loads((tmp_path / "told").read_text().splitlines()[-1])["addresses"] == ["10.0.0.1"]
 
 
-def test_static_routes_stay_and_a_taken_network_is_said(api, lab, node, ccmd):
+def test_static_routes_stay_and_a_taken_network_is_reported(api, lab, node, ccmd):
     lab(static=[{"name": "core", "targetNode": "n2", "destinationCIDR": "10.244.1.0/24"}])
     node("n1", "10.244.1.0/24")
     ccmd(**FLAGS)

@@ -85,7 +85,7 @@ def test_an_abstract_address_will_do(ccmd, tmp_path):
     assert systemd.drain()[-1] == "STOPPING=1"
 
 
-def test_a_reload_is_told_with_its_time(ccmd, systemd):
+def test_systemd_gets_the_time_of_a_reload(ccmd, systemd):
     one = ccmd(env=systemd.environment)
     systemd.wait("READY=1")
     before = time.monotonic()
