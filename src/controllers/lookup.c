@@ -1,9 +1,9 @@
-/* controllers/lookup.c: see lookup.h.
+/* controllers/lookup.c: batches of nodes, and the looks that answer them; see lookup.h.
  *
- * A batch is a set of nodes, by UID, that one look answers. At most three exist: callers join
- * `pending` as long as another look runs; `running` is the batch whose look runs, on the thread of
- * the caller that found none running; `done` is the last successful one, kept for callers that its
- * age suits.
+ * A batch is a set of nodes, by UID, that one look answers. The lookup knows at most three: callers
+ * join `pending` while another look runs; `running` is the batch whose look runs, on the thread of
+ * the first caller that found none running; `done` is the last successful one, kept for callers for
+ * whom it is young enough.
  */
 #include "controllers/lookup.h"
 
@@ -21,17 +21,18 @@
 
 EVENT_KIND(
 	duplicate_event, COMPONENT, "DuplicateProviderID", true, "Node",
-	"Two nodes claim one machine: neither is changed or deleted until one of them is removed.");
+	"Two nodes have the provider ID of one machine. Neither is changed or deleted until one of them is removed.");
 
 struct batch {
 	unsigned n_refs; /* mu of the lookup's flight */
 	uint64_t run;    /* its number among the flight's runs */
 	int64_t not_before_boot_ns;
-	struct node **nodes; /* references, until done; position is the index in the look */
+	struct node **nodes; /* references, until the look is done; the position is the index in the
+	                        look */
 	size_t n, cap;
 	struct arena arena;       /* done: the keys of by_uid, and provider_ids */
 	struct str *provider_ids; /* done: by position */
-	struct map by_uid;        /* UID -> position + 1, as a pointer, since 0 is "none" */
+	struct map by_uid;        /* UID -> position + 1, as a pointer, because NULL means "none" */
 	bool is_good;
 	struct look *look;  /* is_good */
 	struct error error; /* else */
@@ -94,8 +95,8 @@ batch_index(const struct batch *b, const struct node *node, size_t *ret)
 	return true;
 }
 
-/* A provider ID is set once, so who has it has seen the node later; and it finds a machine that by
- * name may seem absent. */
+/* A provider ID is set once and never changes, so a snapshot that has it is the newer one. It also
+ * finds a machine that may seem absent by its name. */
 static void
 batch_refresh(struct batch *b, size_t place, struct node *node)
 {
@@ -104,7 +105,7 @@ batch_refresh(struct batch *b, size_t place, struct node *node)
 		return;
 	object_ref(&node->object);
 	map_put(&b->by_uid, node->object.uid,
-	        (void *)(uintptr_t)(place + 1)); /* the key is a view, too */
+	        (void *)(uintptr_t)(place + 1)); /* the key is a view of the node as well */
 	object_unref(&b->nodes[place]->object);
 	b->nodes[place] = node;
 }
@@ -123,9 +124,9 @@ batch_add(struct batch *b, struct node *node)
 	map_put(&b->by_uid, node->object.uid, (void *)(uintptr_t)b->n);
 }
 
-/* Keeps of its nodes what later askers are compared with. The nodes themselves would be thousands
- * of old snapshots, kept alive while new ones are stored beside them, and holes all over the heap
- * afterwards. */
+/* Keeps only what the nodes of later callers are compared with. The nodes themselves would be
+ * thousands of old snapshots that stay alive beside the new ones in the store, and fragment the
+ * heap afterwards. */
 static void
 batch_drop_nodes(struct batch *b)
 {
@@ -142,7 +143,7 @@ batch_drop_nodes(struct batch *b)
 	unref_nodes(b);
 }
 
-/* b is done. */
+/* Does this batch, whose look is done, answer the question? */
 static bool
 batch_covers(const struct batch *b, struct node *const nodes[], size_t n,
              int64_t not_before_boot_ns)
@@ -152,8 +153,8 @@ batch_covers(const struct batch *b, struct node *const nodes[], size_t n,
 	if (!b || b->not_before_boot_ns < not_before_boot_ns)
 		return false;
 	for (size_t i = 0; i < n; i++) {
-		/* another snapshot of the same node serves unless what identifies the machine
-		 * differs */
+		/* Another snapshot of the same node is good enough unless its provider ID differs.
+		 */
 		if (!batch_index(b, nodes[i], &place) ||
 		    !str_eq(b->provider_ids[place], node_provider_id(nodes[i])))
 			return false;
@@ -163,7 +164,7 @@ batch_covers(const struct batch *b, struct node *const nodes[], size_t n,
 
 /* ---- the look itself ---- */
 
-/* The other node that claims the machine with this provider ID; a reference, or NULL. */
+/* Returns a reference to another node that has the provider ID of this machine, or NULL. */
 static struct object *
 rival_of(struct store *nodes, const struct node *node, struct str provider_id)
 {
@@ -202,7 +203,8 @@ refuse_duplicate(struct lookup *l, struct batch *b, size_t i)
 	                 buf_str(&text));
 }
 
-/* On the thread of one caller, without the lock: no other thread touches a running batch. */
+/* Asks the provider; on the thread of one caller, without the lock. No other thread touches a
+ * running batch. */
 static void
 lookup_run(struct lookup *l, struct call *call, struct batch *b)
 {
@@ -253,7 +255,7 @@ lookup_start(struct lookup *l, struct call *call)
 	batch_unref(b);
 }
 
-/* The batch that will answer, with a reference. */
+/* Returns a reference to the batch that answers or will answer. With the lock held. */
 static struct batch *
 lookup_join(struct lookup *l, struct node *const nodes[], size_t n, int64_t not_before_boot_ns)
 {

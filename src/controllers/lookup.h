@@ -1,12 +1,12 @@
-/* controllers/lookup.h: questions to the cloud about machines, of all callers together.
+/* controllers/lookup.h: asks the cloud about machines, for all callers together.
  *
  * One look runs at a time. Callers that ask meanwhile share the *next* one, and an answer that is
- * young enough for its caller is handed out again. Uninitialised nodes of the store are added to
- * each look. So 5,000 nodes that join together, eight workers and the lifecycle controller cost a
- * handful of looks, and a provider with a list can answer each with one request.
+ * young enough for a caller is given again. Each look also asks about the uninitialised nodes of
+ * the store. So 5,000 nodes that join together, eight workers and the lifecycle controller cost a
+ * few looks, and a provider with a list can answer each with one request.
  *
- * Two nodes with one provider ID cannot both be right: both become UNKNOWN here, with a Warning
- * event.
+ * If two nodes have one provider ID, at most one of them is right: both become UNKNOWN here, with a
+ * Warning event.
  *
  * Threads: any.
  */
@@ -24,14 +24,14 @@ struct lookup_config {
 	struct store *nodes;
 	struct event_dedup *event_dedup;
 	struct clock *clock;
-	bool adds_new_nodes; /* to each look: the node controller runs, and asks for uninitialised
-	                        nodes next */
+	bool adds_new_nodes; /* to each look. Set where the node controller runs, which asks about
+	                        uninitialised nodes next */
 };
 
 struct lookup *lookup_new(const struct lookup_config *config);
 void lookup_free(struct lookup *); /* NULL is fine */
 
-/** An answer: a reference to a look, and where in it the caller's nodes are. For
+/** An answer: a reference to a look, and the places of the caller's nodes in it. For
  * CLEANUP(look_answer_fini). */
 struct look_answer {
 	struct look *look;
@@ -42,10 +42,10 @@ struct look_answer {
 
 #define LOOK_ANSWER_INIT ((struct look_answer){ 0 })
 void look_answer_fini(struct look_answer *);
-/** What was found of the i-th node asked for. */
+/** What was found about the i-th node of the question. */
 const struct instance *look_answer_at(const struct look_answer *, size_t i);
 
-/** Finds out about n nodes, by a look that started at or after not_before_boot_ns.
+/** Asks about n nodes, by a look that began at not_before_boot_ns or later.
  *
  * @param ret  LOOK_ANSWER_INIT
  * @return  false when the look failed as a whole, with the provider's error; ERR_CANCELLED,
@@ -53,7 +53,7 @@ const struct instance *look_answer_at(const struct look_answer *, size_t i);
 NODISCARD bool lookup_ask(struct lookup *, struct call *, struct node *const nodes[], size_t n,
                           int64_t not_before_boot_ns, struct look_answer *ret, struct error *err);
 
-/** Drops the answer that is kept for later askers, and its memory. */
+/** Drops the answer that is kept for later callers, and frees its memory. */
 void lookup_forget(struct lookup *);
 
 #endif
