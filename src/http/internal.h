@@ -20,6 +20,7 @@
 
 #include <curl/curl.h>
 #include <openssl/ssl.h>
+#include <sys/queue.h>
 
 #include "base/limits.h"
 #include "base/metrics.h"
@@ -49,8 +50,7 @@ NODISCARD bool tls_apply(const struct tls *tls, SSL_CTX *ctx);
 /* ---- the client ---- */
 
 struct job_list {
-	struct job *head;
-	struct job **tail;
+	TAILQ_HEAD(, job) jobs;
 	unsigned n;
 };
 
@@ -126,7 +126,7 @@ enum {
 
 struct job {
 	struct curl_client *client;
-	struct job *next;           /* in the list it is in */
+	TAILQ_ENTRY(job) link;      /* in the list it is in */
 	struct http_stream *stream; /* NULL: a request */
 
 	/* what to send; owned by the caller, constant while the I/O thread has the job */

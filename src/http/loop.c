@@ -57,41 +57,23 @@ METRIC_FAMILY(waiting, METRIC_GAUGE, "ccmd_client_requests_waiting",
 static void
 list_init(struct job_list *list)
 {
-	list->head = NULL;
-	list->tail = &list->head;
+	TAILQ_INIT(&list->jobs);
 	list->n = 0;
 }
 
 static void
 list_add(struct job_list *list, struct job *job)
 {
-	job->next = NULL;
-	*list->tail = job;
-	list->tail = &job->next;
+	TAILQ_INSERT_TAIL(&list->jobs, job, link);
 	list->n++;
 }
 
-/* link: where the job's predecessor points to it. */
 static struct job *
-list_remove(struct job_list *list, struct job **link)
+list_remove(struct job_list *list, struct job *job)
 {
-	struct job *job = *link;
-
-	*link = job->next;
+	TAILQ_REMOVE(&list->jobs, job, link);
 	list->n--;
-	if (!*link)
-		list->tail = link;
 	return job;
-}
-
-static void
-list_remove_job(struct job_list *list, struct job *job)
-{
-	struct job **link = &list->head;
-
-	while (*link != job)
-		link = &(*link)->next;
-	list_remove(list, link);
 }
 
 /* ---- handles ---- */
@@ -197,7 +179,7 @@ end_running(struct curl_client *c, struct job *job, bool is_ok)
 	int64_t now_ns = clock_mono(&clock_real);
 
 	curl_multi_remove_handle(c->multi, job->transfer->easy);
-	list_remove_job(&c->running, job);
+	list_remove(&c->running, job);
 	if (!job->stream)
 		leave_gate(c, job, is_ok, now_ns);
 	if (!job->is_endless) {
@@ -256,8 +238,9 @@ static int64_t
 opening_until_ns(const struct curl_client *c)
 {
 	int64_t until_ns = 0;
+	const struct job *job;
 
-	for (const struct job *job = c->running.head; job; job = job->next) {
+	TAILQ_FOREACH(job, &c->running.jobs, link) {
 		int64_t end_ns = job->submitted_ns + OPENING_NS;
 
 		if (job->stream && job->deadline_ns != CLOCK_FOREVER && end_ns > until_ns)
@@ -274,9 +257,9 @@ next_in_turn(struct curl_client *c, int64_t *ret_again_ns)
 {
 	int64_t opening_ns;
 
-	if (c->work.head)
+	if (!TAILQ_EMPTY(&c->work.jobs))
 		return &c->work;
-	if (!c->background.head || c->n_running_work > 0 || c->is_background_running)
+	if (TAILQ_EMPTY(&c->background.jobs) || c->n_running_work > 0 || c->is_background_running)
 		return NULL;
 	opening_ns = opening_until_ns(c);
 	if (opening_ns > clock_mono(&clock_real)) {
@@ -292,10 +275,13 @@ start_waiting(struct curl_client *c)
 	struct job_list *list;
 
 	c->gate_ns = CLOCK_FOREVER;
-	while ((list = next_in_turn(c, &c->gate_ns)) && enter_gate(c, list->head, &c->gate_ns)) {
-		list->head->response->waited_ns = clock_mono(&clock_real) -
-		                                  list->head->submitted_ns;
-		start_job(c, list_remove(list, &list->head));
+	while ((list = next_in_turn(c, &c->gate_ns))) {
+		struct job *job = TAILQ_FIRST(&list->jobs);
+
+		if (!enter_gate(c, job, &c->gate_ns))
+			return;
+		job->response->waited_ns = clock_mono(&clock_real) - job->submitted_ns;
+		start_job(c, list_remove(list, job));
 	}
 }
 
@@ -329,7 +315,9 @@ end_transfer(struct curl_client *c, struct transfer *transfer, CURLcode code)
 static void
 retire_connections(struct curl_client *c, bool ends_streams)
 {
-	for (struct job *job = c->running.head; job; job = job->next) {
+	struct job *job;
+
+	TAILQ_FOREACH(job, &c->running.jobs, link) {
 		job->is_retired = job->stream && ends_streams;
 		transfer_forbid_reuse(job->transfer);
 	}
@@ -342,12 +330,12 @@ retire_connections(struct curl_client *c, bool ends_streams)
 static bool
 take_inbox(struct curl_client *c)
 {
-	struct job_list inbox;
+	TAILQ_HEAD(, job) inbox = TAILQ_HEAD_INITIALIZER(inbox);
 	bool is_stopping, wants_retire, ends_streams;
 
 	mutex_lock(&c->mu);
-	inbox = c->inbox;
-	list_init(&c->inbox);
+	TAILQ_CONCAT(&inbox, &c->inbox.jobs, link);
+	c->inbox.n = 0;
 	c->is_poked = false;
 	c->is_polling = false;
 	is_stopping = c->is_stopping;
@@ -360,9 +348,8 @@ take_inbox(struct curl_client *c)
 	mutex_unlock(&c->mu);
 	if (wants_retire)
 		retire_connections(c, ends_streams);
-	while (inbox.head) {
-		struct job *job = list_remove(&inbox, &inbox.head);
-
+	for (struct job *job; (job = TAILQ_FIRST(&inbox));) {
+		TAILQ_REMOVE(&inbox, job, link);
 		if (job->stream)
 			start_job(c, job);
 		else
@@ -402,11 +389,10 @@ may_continue(const struct job *job, int64_t now_ns)
 static void
 end_late_waiting(struct job_list *list, int64_t now_ns)
 {
-	for (struct job **link = &list->head; *link;) {
-		if (may_continue(*link, now_ns))
-			link = &(*link)->next;
-		else
-			hand_back(list_remove(list, link), false);
+	for (struct job *job = TAILQ_FIRST(&list->jobs), *next; job; job = next) {
+		next = TAILQ_NEXT(job, link); /* a job that was handed back may be gone */
+		if (!may_continue(job, now_ns))
+			hand_back(list_remove(list, job), false);
 	}
 }
 
@@ -418,10 +404,10 @@ check_jobs(struct curl_client *c)
 
 	end_late_waiting(&c->work, now_ns);
 	end_late_waiting(&c->background, now_ns);
-	for (struct job *job = c->running.head, *next; job; job = next) {
+	for (struct job *job = TAILQ_FIRST(&c->running.jobs), *next; job; job = next) {
 		CURLcode code = CURLE_OK;
 
-		next = job->next;
+		next = TAILQ_NEXT(job, link);
 		if (!may_continue(job, now_ns)) {
 			end_running(c, job, false);
 			continue;
@@ -476,7 +462,7 @@ perform(struct curl_client *c)
 			take_result(c, msg->easy_handle, msg->data.result);
 			has_ended = true;
 		}
-	} while (has_ended && (c->work.head || c->background.head));
+	} while (has_ended && (!TAILQ_EMPTY(&c->work.jobs) || !TAILQ_EMPTY(&c->background.jobs)));
 }
 
 /* Frees what a burst of requests left behind. This is the first of two steps, and takes what is
@@ -515,7 +501,9 @@ sweep_connections(struct curl_client *c)
 static int64_t
 earliest_deadline(const struct job_list *list, int64_t now_ns, int64_t at_ns)
 {
-	for (const struct job *job = list->head; job; job = job->next) {
+	const struct job *job;
+
+	TAILQ_FOREACH(job, &list->jobs, link) {
 		int64_t fence_ns = clock_deadline(now_ns, fence_left_ns(job));
 
 		if (job->deadline_ns < at_ns)
@@ -608,6 +596,7 @@ static void *
 loop_run(void *arg)
 {
 	struct curl_client *c = arg;
+	struct job *job;
 
 	while (take_inbox(c)) {
 		publish_state(c);
@@ -615,7 +604,7 @@ loop_run(void *arg)
 		trim_handles(c);
 		sweep_connections(c);
 		perform(c);
-		for (struct job *job = c->running.head; job; job = job->next) {
+		TAILQ_FOREACH(job, &c->running.jobs, link) {
 			if (job->stream)
 				stream_wake_reader(job->stream);
 		}

@@ -440,7 +440,7 @@ connection_count_source(const struct server *s, const struct ip *source)
 
 	for (size_t i = 0; i < N_RANKS; i++) {
 		TAILQ_FOREACH(c, &s->lists[i], link)
-		n += ip_eq(&c->source, source);
+			n += ip_eq(&c->source, source);
 	}
 	return n;
 }
@@ -455,8 +455,7 @@ connection_evict(struct server *s)
 	size_t most = 0;
 
 	for (size_t i = 0; i < RANK_PENDING; i++) {
-		TAILQ_FOREACH(c, &s->lists[i], link)
-		{
+		TAILQ_FOREACH(c, &s->lists[i], link) {
 			size_t n = connection_count_source(s, &c->source);
 
 			if (n > most) {
