@@ -12,6 +12,7 @@
 #include "kube/queue.h"
 
 #include <assert.h>
+#include <sys/queue.h>
 
 #include "base/array.h"
 #include "base/backoff.h"
@@ -22,11 +23,11 @@
 #include "base/thread.h"
 
 struct item {
-	struct item *next;  /* in the line, or among those being worked on */
-	int64_t due_ns;     /* mono; while in the heap */
-	int64_t added_ns;   /* mono; while dirty */
-	int64_t started_ns; /* mono; while processing */
-	size_t heap_place;  /* 0: not in the heap */
+	STAILQ_ENTRY(item) link; /* in the line, or among those being worked on */
+	int64_t due_ns;          /* mono; while in the heap */
+	int64_t added_ns;        /* mono; while dirty */
+	int64_t started_ns;      /* mono; while processing */
+	size_t heap_place;       /* 0: not in the heap */
 	unsigned n_failures;
 	unsigned n_releases; /* of the queue, when this key was handed out */
 	bool is_dirty;
@@ -61,14 +62,14 @@ struct queue {
 	pthread_cond_t work; /* a key is in the line, the next due time is sooner, or shut down */
 	pthread_cond_t idle; /* nothing is being worked on */
 	struct map items;    /* mu */
-	struct item *first, **last_next; /* mu; the line */
-	size_t n_line;                   /* mu */
-	struct item **heap;              /* mu; from 1, soonest first */
-	size_t n_heap, cap_heap;         /* mu; n_heap counts the unused place 0 */
-	struct item *processing;         /* mu; the one begun last first */
-	size_t n_processing;             /* mu */
-	unsigned n_releases;             /* mu */
-	bool is_shut_down;               /* mu */
+	STAILQ_HEAD(, item) line;       /* mu */
+	size_t n_line;                  /* mu */
+	struct item **heap;             /* mu; from 1, soonest first */
+	size_t n_heap, cap_heap;        /* mu; n_heap counts the unused place 0 */
+	STAILQ_HEAD(, item) processing; /* mu; the one begun last first */
+	size_t n_processing;            /* mu */
+	unsigned n_releases;            /* mu */
+	bool is_shut_down;              /* mu */
 };
 
 /* ---- metrics ---- */
@@ -174,9 +175,7 @@ line_changed(struct queue *q, size_t n)
 static void
 line_append(struct queue *q, struct item *item)
 {
-	item->next = NULL;
-	*q->last_next = item;
-	q->last_next = &item->next;
+	STAILQ_INSERT_TAIL(&q->line, item, link);
 	line_changed(q, q->n_line + 1);
 	cond_signal(&q->work);
 }
@@ -184,11 +183,9 @@ line_append(struct queue *q, struct item *item)
 static struct item *
 line_pop(struct queue *q)
 {
-	struct item *item = q->first;
+	struct item *item = STAILQ_FIRST(&q->line);
 
-	q->first = item->next;
-	if (!q->first)
-		q->last_next = &q->first;
+	STAILQ_REMOVE_HEAD(&q->line, link);
 	line_changed(q, q->n_line - 1);
 	return item;
 }
@@ -296,16 +293,18 @@ static void
 set_ages(void *queue)
 {
 	struct queue *q = queue;
+	const struct item *item;
 	double sum = 0, first = 0;
-
 	WITH_LOCK(&q->mu);
-	for (const struct item *item = q->processing; item; item = item->next) {
+
+	STAILQ_FOREACH(item, &q->processing, link) {
 		first = seconds_since(q, item->started_ns);
 		sum += first;
 	}
 	metric_set(q->metrics.unfinished, sum);
 	metric_set(q->metrics.longest, first);
-	metric_set(q->metrics.oldest, q->first ? seconds_since(q, q->first->added_ns) : 0);
+	item = STAILQ_FIRST(&q->line);
+	metric_set(q->metrics.oldest, item ? seconds_since(q, item->added_ns) : 0);
 }
 
 /* ---- life cycle ---- */
@@ -319,7 +318,8 @@ queue_new(const struct queue_config *config)
 	q->max_delay_ns = config->max_delay_ns;
 	q->clock = config->clock;
 	q->metrics = metrics_of(config->name);
-	q->last_next = &q->first;
+	STAILQ_INIT(&q->line);
+	STAILQ_INIT(&q->processing);
 	ARRAY_PUSH(q->heap, q->n_heap, q->cap_heap, NULL); /* parents of place n are at n / 2 */
 	mutex_init(&q->mu);
 	cond_init(&q->work);
@@ -466,8 +466,7 @@ hand_out(struct queue *q, int64_t now_ns)
 	item->is_processing = true;
 	item->n_releases = q->n_releases;
 	item->started_ns = now_ns;
-	item->next = q->processing;
-	q->processing = item;
+	STAILQ_INSERT_HEAD(&q->processing, item, link);
 	q->n_processing++;
 	watchdog_promise(clock_deadline(now_ns, WATCHDOG_WORK_NS));
 	observe(q->metrics.waited, now_ns - item->added_ns);
@@ -478,11 +477,7 @@ hand_out(struct queue *q, int64_t now_ns)
 static void
 take_back(struct queue *q, struct item *item)
 {
-	struct item **link = &q->processing;
-
-	while (*link != item)
-		link = &(*link)->next;
-	*link = item->next;
+	STAILQ_REMOVE(&q->processing, item, item, link);
 	item->is_processing = false;
 	if (--q->n_processing == 0)
 		cond_broadcast(&q->idle);
@@ -506,7 +501,7 @@ queue_get(struct queue *q, int64_t deadline_ns, struct str *ret, struct error *e
 		if (q->is_shut_down)
 			return err_set(err, ERR_CANCELLED, "the queue was shut down");
 		add_due(q, now_ns);
-		if (q->first) {
+		if (!STAILQ_EMPTY(&q->line)) {
 			*ret = hand_out(q, now_ns);
 			return true;
 		}
