@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "base/thread.h"
+#include "fake_clock.h"
 
 static void
 count(void *arg)

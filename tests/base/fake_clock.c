@@ -7,6 +7,8 @@
 
 #include <cmocka.h>
 
+#include "fake_clock.h"
+
 enum {
 	N_THREADS = 8,
 };

@@ -9,6 +9,7 @@
 #include "base/limits.h"
 #include "base/metrics.h"
 #include "base/thread.h"
+#include "fake_clock.h"
 
 static void
 an_open_one_never_expires(void **state UNUSED)

@@ -9,6 +9,7 @@
 #include "base/cancel.h"
 #include "base/limits.h"
 #include "base/thread.h"
+#include "fake_clock.h"
 
 static struct fake_clock *fake;
 static struct clock *now;

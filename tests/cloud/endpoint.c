@@ -11,6 +11,7 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "base/thread.h"
+#include "fake_clock.h"
 
 #define WALL_NS (INT64_C(1767322800) * NS_PER_SEC) /* 2026-01-02T03:00:00Z */
 

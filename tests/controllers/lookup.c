@@ -2,6 +2,7 @@
 #include "controllers/rig.h"
 
 #include "base/thread.h"
+#include "fake_clock.h"
 
 enum {
 	MAX_NODES = 4,

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "base/limits.h"
+#include "fake_clock.h"
 
 static struct fake_clock *fake;
 static struct own_writes *writes;

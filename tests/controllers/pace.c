@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/macros.h"
+#include "fake_clock.h"
 
 /* Somebody changes the object every interval_ms. */
 static unsigned

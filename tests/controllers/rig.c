@@ -7,6 +7,7 @@
 #include "controllers/own_writes.h"
 #include "controllers/pace.h"
 #include "kube/service.h"
+#include "fake_clock.h"
 
 enum {
 	DEFAULT_AGE_S = 3600,

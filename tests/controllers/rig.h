@@ -25,6 +25,7 @@
 #include "controllers/event_dedup.h"
 #include "controllers/route/route.h"
 #include "controllers/service/service.h"
+#include "fake_clock.h"
 
 #define RIG_WALL_NS \
 	(INT64_C(1767322800) * NS_PER_SEC) /* 2026-01-02T03:00:00Z, when the rig is made */

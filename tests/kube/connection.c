@@ -18,6 +18,7 @@
 #include "base/log.h"
 #include "base/metrics.h"
 #include "http/loopback.h"
+#include "fake_clock.h"
 
 #define WALL_NS (INT64_C(1767322800) * NS_PER_SEC)
 

@@ -9,6 +9,7 @@
 
 #include "base/limits.h"
 #include "base/log.h"
+#include "fake_clock.h"
 
 #define WALL_NS (INT64_C(1767322800) * NS_PER_SEC)
 

@@ -17,6 +17,7 @@
 #include "base/thread.h"
 #include "kube/fake_http.h"
 #include "kube/lease.h"
+#include "fake_clock.h"
 
 #define WALL_NS (INT64_C(1767322800) * NS_PER_SEC) /* 2026-01-02T03:00:00Z */
 #define STEP_NS (100 * NS_PER_MS)

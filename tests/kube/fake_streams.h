@@ -8,6 +8,7 @@
 #define CCMD_TESTS_KUBE_FAKE_STREAMS_H
 
 #include "http/http.h"
+#include "fake_clock.h"
 
 struct fake_streams;
 

@@ -9,6 +9,7 @@
 
 #include "base/limits.h"
 #include "base/thread.h"
+#include "fake_clock.h"
 
 #define BASE_NS (8 * NS_PER_MS)
 #define MAX_NS (1000 * NS_PER_MS)

@@ -10,6 +10,7 @@
 #include "base/limits.h"
 #include "base/metrics.h"
 #include "kube/fake_http.h"
+#include "fake_clock.h"
 
 #define WALL_NS (INT64_C(1767322800) * NS_PER_SEC) /* 2026-01-02T03:00:00Z */
 #define STATUS(reason, code) \

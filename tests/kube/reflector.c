@@ -13,6 +13,7 @@
 #include "kube/fake_streams.h"
 #include "kube/node.h"
 #include "kube/samples.h"
+#include "fake_clock.h"
 
 #define LIST_0 "/api/v1/nodes?resourceVersion=0"
 #define NOT_OLDER "&resourceVersionMatch=NotOlderThan"

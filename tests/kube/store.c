@@ -10,6 +10,7 @@
 #include "base/thread.h"
 #include "kube/node.h"
 #include "kube/samples.h"
+#include "fake_clock.h"
 
 /* A store with a handler that writes down what it is told: "+a", "-a", "a:uid>uid". */
 struct fixture {

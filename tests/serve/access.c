@@ -10,6 +10,7 @@
 #include "base/limits.h"
 #include "kube/fake_http.h"
 #include "serve/fake_server.h"
+#include "fake_clock.h"
 
 #define MAP                                                                                                    \
 	"{\"kind\":\"ConfigMap\",\"data\":{\"client-ca-file\":\"CA client\",\"requestheader-client-ca-file\":" \

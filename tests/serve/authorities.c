@@ -12,6 +12,7 @@
 #include "base/limits.h"
 #include "kube/fake_http.h"
 #include "serve/fake_server.h"
+#include "fake_clock.h"
 
 #define MAP(client) "{\"kind\":\"ConfigMap\",\"data\":{\"client-ca-file\":\"" client "\"}}"
 

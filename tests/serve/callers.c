@@ -19,6 +19,7 @@
 #include "base/rand.h"
 #include "serve/endpoints.h"
 #include "serve/server_world.h"
+#include "fake_clock.h"
 
 #define TTL_NS (10 * NS_PER_SEC)
 

@@ -10,6 +10,7 @@
 #include "base/limits.h"
 #include "base/thread.h"
 #include "kube/fake_http.h"
+#include "fake_clock.h"
 
 #define YES_TOKEN                                                       \
 	"{\"kind\":\"TokenReview\",\"status\":{\"authenticated\":true," \

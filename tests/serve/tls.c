@@ -15,6 +15,7 @@
 #include "http/issued.h"
 #include "serve/self_signed.h"
 #include "serve/server_world.h"
+#include "fake_clock.h"
 
 #define GET(path) "GET " path " HTTP/1.1\r\nHost: x\r\n\r\n"
 #define DAY_NS (24 * 3600 * NS_PER_SEC)

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "controllers/pace.h"
 #include "controllers/rig.h"
+#include "fake_clock.h"
 
 static struct rig *rig;
 

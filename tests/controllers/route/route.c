@@ -3,6 +3,7 @@
 #include "base/metrics.h"
 #include "controllers/pace.h"
 #include "controllers/rig.h"
+#include "fake_clock.h"
 
 #define CIDR_A "10.244.1.0/24"
 #define CIDR_B "10.244.2.0/24"

@@ -15,6 +15,7 @@
 #include "base/rand.h"
 #include "controllers/rig.h"
 #include "controllers/service/service_internal.h"
+#include "fake_clock.h"
 
 enum {
 	N_SEQUENCES = 3000,

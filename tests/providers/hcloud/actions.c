@@ -11,6 +11,7 @@
 #include "base/limits.h"
 #include "base/thread.h"
 #include "providers/hcloud/lab.h"
+#include "fake_clock.h"
 
 /* ---- reading ---- */
 

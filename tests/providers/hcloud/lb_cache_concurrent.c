@@ -12,6 +12,7 @@
 #include "base/limits.h"
 #include "base/thread.h"
 #include "providers/hcloud/lab.h"
+#include "fake_clock.h"
 
 enum {
 	ASKERS = 8,

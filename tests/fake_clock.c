@@ -1,4 +1,4 @@
-/* base/fake_clock.c: a clock for tests that moves when told to; see clock.h.
+/* fake_clock.c: see fake_clock.h.
  *
  * A waiting thread is on the list from before it gives up its mutex until after it has it back.
  * Whoever wakes it holds our lock, so that it cannot leave the list (and take its condition
@@ -6,12 +6,13 @@
  * wake-up would be lost. Since the waiter takes these two in the other order, its mutex is only
  * tried, again and again.
  */
+#include "fake_clock.h"
+
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
 
 #include "base/alloc.h"
-#include "base/clock.h"
 #include "base/thread.h"
 
 struct waiter {
