@@ -212,6 +212,20 @@ makes_a_balancer(void **state)
 }
 
 static void
+leaves_the_balancer_of_another_service_alone(void **state)
+{
+	struct world *w = *state;
+
+	http_script_answer(&w->script, BALANCERS, 200,
+	                   "{\"balancers\":[{\"id\":\"8\",\"name\":\"other\"," WIRING "}],"
+	                   "\"total\":1}");
+	http_script_answer(&w->script, "POST /balancers", 201, BALANCER);
+	check_ensured(w, 1);
+	http_script_check_asked(&w->script,
+	                        BALANCERS "\nPOST /balancers {\"name\":\"lb\"," WIRING "}\n");
+}
+
+static void
 uses_the_balancer_that_another_process_made_meanwhile(void **state)
 {
 	struct world *w = *state;
@@ -260,6 +274,21 @@ makes_none_while_the_list_changes(void **state)
 }
 
 static void
+an_incomplete_balancer_is_not_changed(void **state)
+{
+	struct lb_spec spec = spec_of(1);
+	struct lb_status status = { 0 };
+	struct world *w = *state;
+	enum lb_outcome outcome;
+
+	http_script_answer(
+		&w->script, BALANCERS, 200,
+		"{\"balancers\":[{\"id\":\"9\",\"name\":\"lb\",\"ports\":[]}],\"total\":1}");
+	assert_false(balancer_ensure(w->cloud, &w->call, &spec, &outcome, &status, &w->err));
+	assert_int_equal(w->err.code, ERR_UNAVAILABLE);
+}
+
+static void
 refuses_what_its_balancers_cannot_do(void **state)
 {
 	struct str range = STR("192.0.2.0/24");
@@ -303,10 +332,12 @@ main(void)
 		TEST(believes_only_a_404_that_a_machine_is_gone),
 		TEST(an_incomplete_machine_makes_the_list_unknown),
 		TEST(makes_a_balancer),
+		TEST(leaves_the_balancer_of_another_service_alone),
 		TEST(uses_the_balancer_that_another_process_made_meanwhile),
 		TEST(changes_nothing_that_is_right),
 		TEST(adds_a_target),
 		TEST(makes_none_while_the_list_changes),
+		TEST(an_incomplete_balancer_is_not_changed),
 		TEST(refuses_what_its_balancers_cannot_do),
 		TEST(removes_a_balancer_once),
 	};
