@@ -292,8 +292,9 @@ push_header(struct headers *h, const char *key, const char *name, struct str val
 	struct str line;
 
 	if (!is_value(value)) {
-		entry_problem(h->user, key, ERR_INVALID,
-		              "empty, or holds characters that no header may");
+		entry_problem(
+			h->user, key, ERR_INVALID,
+			"it is empty, or contains characters that are not allowed in a header");
 		return;
 	}
 	line = arena_printf(&h->user->loader->config->arena, "%s: %" STR_FMT, name, STR_ARG(value));

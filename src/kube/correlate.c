@@ -1,7 +1,9 @@
 /* kube/correlate.c: see correlate.h.
  *
- * Records are found by a 128-bit hash in place of the text: an event costs its bytes only while it
- * waits.
+ * An event passes three steps, each with a cache of its own: aggregate() may combine it with
+ * similar ones (struct group), count_in_series() counts repeats (struct series), and may_pass()
+ * limits the rate of each object (struct bucket). Records are found by a 128-bit hash instead of
+ * the text, so an event's text is in memory only while the event waits.
  */
 #include "kube/correlate.h"
 
@@ -9,7 +11,7 @@
 #include "base/pool.h"
 
 #define WINDOW_NS (600 * NS_PER_SEC)
-#define REFILL_NS (300 * NS_PER_SEC) /* one more event of an object */
+#define REFILL_NS (300 * NS_PER_SEC) /* until an object may have one more event */
 #define TTL_NS (3600 * NS_PER_SEC)   /* kube-apiserver's --event-ttl */
 
 #define COMBINED "(combined from similar events): "
@@ -20,7 +22,7 @@ enum {
 	MAX_KEY = 4 * 1024,
 };
 
-/* Something remembered: the beginning of one of those below. */
+/* The common first part of the records below. */
 struct record {
 	struct record *newer, *older;
 	uint64_t id[2];
@@ -35,19 +37,20 @@ struct group {
 
 struct series {
 	struct record record;
-	int64_t first_ns; /* wall_ns of the first, which names it */
+	int64_t first_ns; /* wall_ns of the first event, a part of the event's name */
 	int64_t count;
 };
 
 struct bucket {
 	struct record record;
-	double spent; /* of BURST */
+	double spent; /* tokens taken out of BURST */
 };
 
 _Static_assert(sizeof(struct group) + sizeof(struct series) + sizeof(struct bucket) <= 192,
                "there may be thousands");
 
-/* They come while much else does, which goes again: by themselves they keep no page of that. */
+/* Records are allocated between many objects with a shorter life. A pool of their own keeps them
+ * from holding on to those objects' pages. */
 static struct pool records = POOL_INIT;
 
 /* ---- caches ---- */
@@ -86,7 +89,7 @@ cache_drop_oldest(struct cache *c)
 		map_fini(&c->map);
 }
 
-/* Forgets what is too old. Returns when (boot) the next one will be, or CLOCK_FOREVER. */
+/* Frees records that are too old. Returns when (boot) the next one will be, or CLOCK_FOREVER. */
 static int64_t
 cache_expire(struct cache *c, int64_t now_ns)
 {
@@ -95,7 +98,8 @@ cache_expire(struct cache *c, int64_t now_ns)
 	return c->oldest ? clock_deadline(c->oldest->used_ns, c->keep_ns + 1) : CLOCK_FOREVER;
 }
 
-/* The record with that id, made when new; used_ns is still that of the last time, or now. */
+/* Returns the record with that id and makes it the newest. A new one is created with used_ns now;
+ * of an old one used_ns is still the last use. */
 static struct record *
 cache_use(struct cache *c, const uint64_t id[2], int64_t now_ns)
 {
@@ -134,7 +138,8 @@ add_part(struct buf *key, struct str part)
 	buf_add_char(key, '\0');
 }
 
-/* Whose events they are. The first byte is the same in all keys: see hash_key(). */
+/* Adds the source and object of an event. The first byte is the same in all keys, for hash_key().
+ */
 static void
 add_source(struct buf *key, const struct event *e)
 {
@@ -148,8 +153,8 @@ add_source(struct buf *key, const struct event *e)
 	buf_add_char(key, e->type == EVENT_WARNING ? 'W' : 'N');
 }
 
-/* With and without the first byte FNV starts from two states, so that both halves would have to
- * collide. */
+/* The two halves are hashes of the key with and without its first byte. FNV is in a different state
+ * after that byte, so two keys collide only if both halves do. */
 static void
 hash_key(const struct buf *key, uint64_t ret[2])
 {
@@ -169,7 +174,8 @@ group_has(const struct group *group, uint32_t message)
 	return false;
 }
 
-/* Many different messages for one reason: true when this one shall go into their common event. */
+/* True if there are so many different messages for one reason that this one goes into their common
+ * event. */
 static bool
 aggregate(struct correlator *c, const struct buf *key, struct str message, int64_t now_ns)
 {
@@ -192,7 +198,7 @@ aggregate(struct correlator *c, const struct buf *key, struct str message, int64
 
 /* Counts the event as one of a series, whether or not it will be written. */
 static void
-number(struct correlator *c, const struct buf *key, int64_t now_ns, struct sighting *s)
+count_in_series(struct correlator *c, const struct buf *key, int64_t now_ns, struct sighting *s)
 {
 	struct series *series;
 	uint64_t id[2];
@@ -206,7 +212,7 @@ number(struct correlator *c, const struct buf *key, int64_t now_ns, struct sight
 	s->count = series->count;
 }
 
-/* One object may not flood the API server. */
+/* A token bucket for each object keeps it from flooding the API server with events. */
 static bool
 may_pass(struct correlator *c, const struct event *e, int64_t now_ns)
 {
@@ -266,7 +272,7 @@ correlator_take(struct correlator *c, const struct event *e, int64_t now_ns, str
 	} else {
 		add_part(&key, e->message);
 	}
-	number(c, &key, now_ns, ret);
+	count_in_series(c, &key, now_ns, ret);
 	return may_pass(c, e, now_ns);
 }
 

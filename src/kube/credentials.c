@@ -47,7 +47,7 @@ read_token(const struct credentials *c, struct secret *ret, struct error *err)
 		return err_set(err, ERR_INVALID, "token file %s is empty", path);
 	if (!str_is_visible(token))
 		return err_set(err, ERR_INVALID,
-		               "token file %s contains spaces or control characters", path);
+		               "token file %s contains characters that are not allowed", path);
 	secret_set(ret, token);
 	return true;
 }
@@ -132,7 +132,8 @@ first_token(struct credentials *c, struct str fixed, struct error *err)
 		return read_token(c, &c->token, err);
 	}
 	if (!str_is_visible(fixed))
-		return err_set(err, ERR_INVALID, "the token contains spaces or control characters");
+		return err_set(err, ERR_INVALID,
+		               "the token contains characters that are not allowed");
 	if (fixed.len)
 		secret_set(&c->token, fixed);
 	return true;

@@ -70,7 +70,7 @@ struct exec_plugin {
 	int64_t hints_end_boot_ns;         /* mu: of this period */
 };
 
-/* ---- what it answers ---- */
+/* ---- the program's output ---- */
 
 void
 exec_credential_fini(struct exec_credential *c)
@@ -80,7 +80,7 @@ exec_credential_fini(struct exec_credential *c)
 	secret_fini(&c->key_pem);
 }
 
-/* Copies a text of the document, and wipes it there. */
+/* Copies a text of the document and overwrites it there. */
 static bool
 take_secret(yyjson_val *root, const char *path, struct secret *ret, struct error *err)
 {
@@ -140,7 +140,8 @@ check_credential(const struct exec_credential *c, struct error *err)
 	if (!secret_is_set(&c->token) && !secret_is_set(&c->cert_pem))
 		return err_set(err, ERR_INVALID, "it has neither a token nor a client certificate");
 	if (!str_is_visible(secret_expose(&c->token)))
-		return err_set(err, ERR_INVALID, "status.token holds characters that no token has");
+		return err_set(err, ERR_INVALID,
+		               "status.token contains characters that are not allowed");
 	return true;
 }
 
@@ -172,7 +173,7 @@ exec_credential_parse(struct str json, struct str api_version, struct exec_crede
 	return true;
 }
 
-/* ---- what it is told ---- */
+/* ---- the program's environment ---- */
 
 static void
 add_member(struct buf *b, const char *name, struct str text)
@@ -227,7 +228,7 @@ add_info(struct exec_plugin *p, struct buf *b)
 	buf_add_c(b, "\"interactive\":false}}");
 }
 
-/* The configured variables and the information, which wins. */
+/* The configured variables and KUBERNETES_EXEC_INFO, which overrides a configured one. */
 static const char **
 variables(const struct kube_exec *exec, const char *info)
 {
@@ -246,7 +247,7 @@ variables(const struct kube_exec *exec, const char *info)
 /* ---- a run ---- */
 
 static void
-count(int exit_code, const char *outcome)
+count_run(int exit_code, const char *outcome)
 {
 	char memory[16] = "";
 	struct buf code = BUF_FIXED(memory);
@@ -268,7 +269,7 @@ may_hint(struct exec_plugin *p)
 	return p->n_hints++ < HINTS;
 }
 
-/* How to install it, in the words of the configuration's author, on one line. */
+/* Appends the kubeconfig's installHint, on one line. */
 static void
 add_hint(struct exec_plugin *p, struct error *err)
 {
@@ -290,7 +291,7 @@ run_failed(struct exec_plugin *p, struct error *err)
 	bool is_missing = err->code == ERR_NOT_FOUND;
 
 	if (err->code != ERR_CANCELLED)
-		count(1, is_missing ? "plugin_not_found_error" : "client_internal_error");
+		count_run(1, is_missing ? "plugin_not_found_error" : "client_internal_error");
 	if (is_missing)
 		add_hint(p, err);
 	return false;
@@ -301,7 +302,7 @@ check_exit(const struct child_result *r, struct error *err)
 {
 	if (r->exit_code == 0)
 		return true;
-	count(r->exit_code, "plugin_execution_error");
+	count_run(r->exit_code, "plugin_execution_error");
 	if (r->exit_code < 0)
 		return err_set(err, ERR_UNAUTHORIZED, "ended by signal %d", r->signal);
 	return err_set(err, ERR_UNAUTHORIZED, "exit code %d", r->exit_code);
@@ -340,10 +341,10 @@ obtain(struct exec_plugin *p, struct exec_credential *ret, struct error *err)
 	if (!check_exit(&r, err))
 		return err_wrap(err, "exec plugin: %s", exec->argv[0]);
 	if (!exec_credential_parse(buf_str(&r.out), exec->api_version, ret, err)) {
-		count(1, "client_internal_error");
+		count_run(1, "client_internal_error");
 		return err_wrap(err, "exec plugin: %s", exec->argv[0]);
 	}
-	count(0, "no_error");
+	count_run(0, "no_error");
 	return true;
 }
 
@@ -361,7 +362,7 @@ count_rotation(struct exec_plugin *p)
 
 /* Called with mu held. */
 static void
-adopt(struct exec_plugin *p, struct exec_credential *fresh)
+adopt_credential(struct exec_plugin *p, struct exec_credential *fresh)
 {
 	if (!secret_eq(&p->credential.cert_pem, &fresh->cert_pem) ||
 	    !secret_eq(&p->credential.key_pem, &fresh->key_pem)) {
@@ -387,7 +388,7 @@ run(void *plugin)
 	WITH_LOCK(&p->flight.mu);
 
 	if (is_ok)
-		adopt(p, &fresh);
+		adopt_credential(p, &fresh);
 	p->failure = err;
 	p->has_failed = !is_ok;
 	single_flight_end(&p->flight);
@@ -406,7 +407,7 @@ start_run(struct exec_plugin *p)
 	thread_start(&p->thread, "exec", run, p);
 }
 
-/* ---- who waits for it ---- */
+/* ---- waiting for a run ---- */
 
 /* All below are called with mu held. */
 
@@ -425,7 +426,7 @@ may_run(const struct exec_plugin *p)
 	return clock_boot(p->clock) >= p->next_run_boot_ns;
 }
 
-/* Until the run under way has ended. */
+/* Waits until the present run has ended. */
 static bool
 wait_for_run(struct exec_plugin *p, const struct call *call, struct error *err)
 {
@@ -440,9 +441,10 @@ wait_for_run(struct exec_plugin *p, const struct call *call, struct error *err)
 	               p->has_failed ? p->failure.msg : "");
 }
 
-/* What can be had without another run: a credential, be it old, or the last run's failure. */
+/* The result without another run: the credential, even if it is old, or the failure of the last
+ * run. */
 static bool
-make_do(const struct exec_plugin *p, struct error *err)
+use_last_result(const struct exec_plugin *p, struct error *err)
 {
 	if (p->generation > 0 && !p->is_refused && !p->has_failed)
 		return true;
@@ -467,7 +469,7 @@ ensure_credential(struct exec_plugin *p, const struct call *call, struct error *
 		start_run(p);
 	if (single_flight_running(&p->flight) && !wait_for_run(p, call, err))
 		return false;
-	return make_do(p, err);
+	return use_last_result(p, err);
 }
 
 static bool
@@ -541,7 +543,7 @@ exec_plugin_set_ca(struct exec_plugin *p, struct str ca_pem)
 /* ---- life cycle ---- */
 
 static void
-tell_ttl(void *plugin)
+set_ttl_metric(void *plugin)
 {
 	struct exec_plugin *p = plugin;
 	double ttl = INFINITY;
@@ -563,7 +565,7 @@ exec_plugin_new(const struct kube_config *config, struct clock *clock)
 	p->cancel = cancel_new();
 	p->ca_pem = config->ca_pem;
 	single_flight_init(&p->flight);
-	metrics_on_scrape(tell_ttl, p);
+	metrics_on_scrape(set_ttl_metric, p);
 	return p;
 }
 
@@ -572,7 +574,7 @@ exec_plugin_free(struct exec_plugin *p)
 {
 	if (!p)
 		return;
-	metrics_off_scrape(tell_ttl, p);
+	metrics_off_scrape(set_ttl_metric, p);
 	cancel_fire(p->cancel);
 	if (p->has_thread)
 		thread_join(p->thread);

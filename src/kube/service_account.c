@@ -1,8 +1,11 @@
 /* kube/service_account.c: see service_account.h.
+ * A token's life is the one we asked for or the one the server granted, whichever is shorter. It is
+ * counted from before the request, on the boot clock, so neither the server's clock nor a
+ * suspension of the machine matters.
  *
- * How long a token lives is what we asked for, or what the server says it made of that, whichever
- * is less; counted from before the request on the clock that goes on during a suspension, so that
- * the server's clock does not matter.
+ * All requests that need a token go through ensure_token() under one lock: the first that finds the
+ * token missing or due for renewal requests a new one, without the lock. The others use the old
+ * token while it is valid, and otherwise wait for that request and share its result.
  */
 #include "kube/service_account.h"
 
@@ -17,9 +20,9 @@
 
 #define NAMESPACE "kube-system"
 #define LIFE_S 3600
-#define SHORTEST_NS (600 * NS_PER_SEC) /* a life is taken as no shorter */
-#define AGAIN_NS (10 * NS_PER_SEC)     /* after a renewal that failed */
-#define REFUSED_NS NS_PER_SEC
+#define SHORTEST_NS (600 * NS_PER_SEC) /* a shorter life counts as this: the API's minimum */
+#define AGAIN_NS (10 * NS_PER_SEC)     /* until the next attempt after a failed renewal */
+#define REFUSED_NS NS_PER_SEC          /* between two 401 that lead to a new token */
 
 enum {
 	TRIES = 4,
@@ -31,15 +34,15 @@ struct service_account {
 	struct kube_client *client;
 	struct clock *clock;
 	struct single_flight flight;  /* one request at a time; mu below is its lock */
-	struct error failure;         /* mu: of the last time, if it failed */
+	struct error failure;         /* mu: of the last request, if it failed */
 	struct secret token;          /* mu */
 	uint64_t generation;          /* mu */
-	int64_t renew_boot_ns;        /* mu: when to ask for another */
-	int64_t ends_boot_ns;         /* mu: when token is worth nothing any more */
-	int64_t next_refusal_boot_ns; /* mu: a 401 is believed from then on */
+	int64_t renew_boot_ns;        /* mu: when to request another token */
+	int64_t ends_boot_ns;         /* mu: when the token expires */
+	int64_t next_refusal_boot_ns; /* mu: a 401 before that does not lead to a new token */
 };
 
-/* ---- asking the API server ---- */
+/* ---- requests ---- */
 
 static bool
 make_namespace(struct service_account *a, struct call *call, struct error *err)
@@ -67,16 +70,17 @@ post_account(struct service_account *a, struct call *call, struct error *err)
 	       err->code == ERR_EXISTS;
 }
 
+/* Creates the account, and its namespace first if that is missing. */
 static bool
 make_account(struct service_account *a, struct call *call, struct error *err)
 {
 	if (post_account(a, call, err))
 		return true;
 	if (err->code != ERR_NOT_FOUND)
-		return err_wrap(err, "create it");
+		return err_wrap(err, "create the account");
 	if (!make_namespace(a, call, err))
 		return err_wrap(err, "create namespace " NAMESPACE);
-	return post_account(a, call, err) || err_wrap(err, "create it");
+	return post_account(a, call, err) || err_wrap(err, "create the account");
 }
 
 static bool
@@ -94,7 +98,8 @@ post_request(struct service_account *a, struct call *call, struct buf *ret, stru
 	return kube_post_secret(a->client, call, path, body, ret, err);
 }
 
-/* The answer's spec has the life that was granted. */
+/* The spec of the answer holds the life that the server granted. The token is overwritten in the
+ * document after it was copied. */
 static bool
 read_answer(struct str json, struct secret *ret, int64_t *ret_life_ns, struct error *err)
 {
@@ -111,7 +116,7 @@ read_answer(struct str json, struct secret *ret, int64_t *ret_life_ns, struct er
 		return err_set(err, ERR_INTERNAL, "the answer has no token");
 	if (!str_is_visible(token))
 		return err_set(err, ERR_INVALID,
-		               "the answer's token holds characters that no token has");
+		               "the token in the answer contains characters that are not allowed");
 	secret_set(ret, token);
 	explicit_bzero((char *)(uintptr_t)token.ptr, token.len);
 	(void)json_i64(root, "spec.expirationSeconds", &life_s);
@@ -136,25 +141,18 @@ request_token(struct service_account *a, struct call *call, struct secret *ret,
 	return read_answer(buf_str(&answer), ret, ret_life_ns, err);
 }
 
-/* Those who may not ask will not be allowed to half a second later. */
+/* A missing permission or an invalid request will not be accepted half a second later either. */
 static bool
 is_final(const struct error *err)
 {
 	return err->code == ERR_CANCELLED || err->code == ERR_FORBIDDEN || err->code == ERR_INVALID;
 }
 
-/* To whoever wanted to send something, it is a credential that is missing. */
+/* Requests a token, up to TRIES times. For the request that needed the token, a failure means that
+ * it has no credential: ERR_UNAUTHORIZED. */
 static bool
-refused(const struct service_account *a, struct error *err)
-{
-	if (err->code != ERR_CANCELLED && err->code != ERR_TIMEOUT)
-		err->code = ERR_UNAUTHORIZED;
-	return err_wrap(err, "token of service account " NAMESPACE "/%s", a->name);
-}
-
-static bool
-try_often(struct service_account *a, struct call *call, struct secret *ret, int64_t *ret_life_ns,
-          struct error *err)
+request_with_retries(struct service_account *a, struct call *call, struct secret *ret,
+                     int64_t *ret_life_ns, struct error *err)
 {
 	struct attempts attempts = { .begun_ns = clock_mono(call->clock) };
 	int64_t wait_ns = FIRST_WAIT_MS * NS_PER_MS;
@@ -164,7 +162,9 @@ try_often(struct service_account *a, struct call *call, struct secret *ret, int6
 		if (attempts.n == TRIES || is_final(err) ||
 		    clock_deadline(clock_mono(call->clock), wait_ns) >= call->deadline_mono_ns) {
 			(void)attempts_end(&attempts, clock_mono(call->clock), err);
-			return refused(a, err);
+			if (err->code != ERR_CANCELLED && err->code != ERR_TIMEOUT)
+				err->code = ERR_UNAUTHORIZED;
+			return err_wrap(err, "token of service account " NAMESPACE "/%s", a->name);
 		}
 		if (!cancel_sleep(call->cancel, call->clock, wait_ns, err))
 			return false;
@@ -172,11 +172,20 @@ try_often(struct service_account *a, struct call *call, struct secret *ret, int6
 	}
 	return true;
 }
-/* ---- the token we have ---- */
+
+/* ---- the present token ---- */
+
+/* Called with mu held. */
+static bool
+is_usable(const struct service_account *a)
+{
+	return secret_is_set(&a->token) && clock_boot(a->clock) < a->ends_boot_ns;
+}
 
 /* Called with mu held. */
 static void
-adopt(struct service_account *a, const struct secret *token, int64_t asked_boot_ns, int64_t life_ns)
+adopt_token(struct service_account *a, const struct secret *token, int64_t asked_boot_ns,
+            int64_t life_ns)
 {
 	int64_t counted_ns = life_ns < SHORTEST_NS ? SHORTEST_NS : life_ns;
 
@@ -186,9 +195,10 @@ adopt(struct service_account *a, const struct secret *token, int64_t asked_boot_
 	a->ends_boot_ns = asked_boot_ns + counted_ns;
 }
 
-/* Called with mu held, which is released meanwhile. */
+/* Called with mu held, which is released during the request. A failure counts only if the old token
+ * is not valid any more. */
 static bool
-ask(struct service_account *a, const struct call *outer, struct error *err)
+renew_token(struct service_account *a, const struct call *outer, struct error *err)
 {
 	CLEANUP(secret_fini) struct secret token = SECRET_NONE;
 	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
@@ -198,26 +208,23 @@ ask(struct service_account *a, const struct call *outer, struct error *err)
 
 	single_flight_begin(&a->flight);
 	mutex_unlock(&a->flight.mu);
-	is_ok = try_often(a, &call, &token, &life_ns, err);
+	is_ok = request_with_retries(a, &call, &token, &life_ns, err);
 	mutex_lock(&a->flight.mu);
-	if (is_ok)
-		adopt(a, &token, asked_boot_ns, life_ns);
-	else
+	if (is_ok) {
+		adopt_token(a, &token, asked_boot_ns, life_ns);
+	} else {
 		a->renew_boot_ns = clock_boot(a->clock) + AGAIN_NS;
-	if (!is_ok)
 		a->failure = *err;
+	}
 	single_flight_end(&a->flight);
-	return is_ok;
+	if (is_ok || !is_usable(a))
+		return is_ok;
+	log_warn("token cannot be renewed, keeping the last one", LOG_ERR(err));
+	return true;
 }
 
-/* Called with mu held. */
-static bool
-is_usable(const struct service_account *a)
-{
-	return secret_is_set(&a->token) && clock_boot(a->clock) < a->ends_boot_ns;
-}
-
-/* Called with mu held. Waits until who asks has an answer, which is the answer for all. */
+/* Called with mu held. Waits until the running request has its answer, which counts for all that
+ * wait. */
 static bool
 wait_for_other(struct service_account *a, const struct call *call, struct error *err)
 {
@@ -231,18 +238,7 @@ wait_for_other(struct service_account *a, const struct call *call, struct error 
 	return false;
 }
 
-/* Called with mu held. A renewal that fails is no harm while the old token holds. */
-static bool
-renew(struct service_account *a, const struct call *call, struct error *err)
-{
-	if (ask(a, call, err))
-		return true;
-	if (!is_usable(a))
-		return false;
-	log_warn("token cannot be renewed, keeping the last one", LOG_ERR(err));
-	return true;
-}
-
+/* Called with mu held. */
 static bool
 ensure_token(struct service_account *a, const struct call *call, struct error *err)
 {
@@ -251,7 +247,7 @@ ensure_token(struct service_account *a, const struct call *call, struct error *e
 
 	if (is_usable(a) && (!is_due || is_asking))
 		return true;
-	return is_asking ? wait_for_other(a, call, err) : renew(a, call, err);
+	return is_asking ? wait_for_other(a, call, err) : renew_token(a, call, err);
 }
 
 static bool
@@ -287,7 +283,7 @@ service_account_rejected(struct service_account *a, uint64_t generation)
 	if (now_ns < a->next_refusal_boot_ns)
 		return false;
 	a->next_refusal_boot_ns = now_ns + REFUSED_NS;
-	a->ends_boot_ns = now_ns; /* the account was made anew, say */
+	a->ends_boot_ns = now_ns; /* for example, the account was deleted and created again */
 	return true;
 }
 

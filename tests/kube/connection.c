@@ -627,7 +627,7 @@ a_token_of_an_account_cannot_end_the_header(void **state UNUSED)
 	write_config(w, BY_FILES, CERT_FILES);
 	open_client(w, &(struct kube_client_options){ .name = "http",
 	                                              .service_account = "node-controller" });
-	must_fail(w, ERR_UNAUTHORIZED, "characters that no token has");
+	must_fail(w, ERR_UNAUTHORIZED, "characters that are not allowed");
 }
 
 static bool

@@ -231,7 +231,7 @@ failures_say_what_happened(void **state UNUSED)
 		{ "echo '" HEAD "null}'", "it has no status" },
 		{ "echo '" HEAD "{}}'", "neither a token nor a client certificate" },
 		{ "echo '" HEAD "{\"token\":1}}'", "status.token is not a string" },
-		{ "echo '" HEAD "{\"token\":\"a b\"}}'", "characters that no token has" },
+		{ "echo '" HEAD "{\"token\":\"a b\"}}'", "characters that are not allowed" },
 		{ "echo '" HEAD "{\"clientKeyData\":\"k\"}}'", "only one of" },
 		{ "echo '" HEAD "{\"token\":\"a\",\"expirationTimestamp\":\"soon\"}}'",
 		  "not a time of RFC 3339" },
