@@ -1,10 +1,9 @@
 /* kube/exec_plugin.c: see exec_plugin.h.
+ * Each run has a thread of its own. On a caller's thread, a caller whose deadline is near would
+ * kill a program that other callers wait for.
  *
- * A thread for a run, rather than the caller's: a caller with little time would kill a program that
- * others wait for.
- *
- * Expiry is wall time, since a time from outside is all there is to compare with; the distance of
- * runs is boot time.
+ * The expiry of a credential is compared with the wall clock, because the program gives it as a
+ * date. The distance between runs is measured on the boot clock.
  */
 #include "kube/exec_plugin.h"
 
@@ -31,7 +30,7 @@ enum {
 	RUN_MS = 60000,
 	HINTS = 10, /* in a period */
 	MAX_HINT = 300,
-	MAX_INFO = 128 << 10, /* the kernel takes no longer variable */
+	MAX_INFO = 128 << 10, /* the kernel does not accept a longer variable */
 };
 
 METRIC_FAMILY(calls_total, METRIC_COUNTER, "rest_client_exec_plugin_call_total",
@@ -39,8 +38,8 @@ METRIC_FAMILY(calls_total, METRIC_COUNTER, "rest_client_exec_plugin_call_total",
               .labels = { "code", "call_status" });
 
 METRIC_FAMILY(ttl_seconds, METRIC_GAUGE, "rest_client_exec_plugin_ttl_seconds",
-              "[ALPHA] Seconds until the plugin's credential expires, negative when it has; +Inf "
-              "without one that does.");
+              "[ALPHA] Seconds until the plugin's credential expires, negative after that; +Inf "
+              "if there is no credential or it does not expire.");
 
 static const double age_buckets[] = { 600,     1800,    3600,     14400,    86400,    604800,
 	                              2592000, 7776000, 15552000, 31104000, 124416000 };
@@ -57,10 +56,10 @@ struct exec_plugin {
 	struct single_flight flight;       /* one run at a time; mu below is its lock */
 	pthread_t thread;                  /* mu */
 	bool has_thread;                   /* mu: to be joined */
-	bool has_failed;                   /* mu: the last one did, with: */
-	struct error failure;              /* mu */
-	int64_t next_run_boot_ns;          /* mu: not before */
-	bool is_refused;                   /* mu: the server said 401 to what we have */
+	bool has_failed;                   /* mu: the last run failed */
+	struct error failure;              /* mu: its error */
+	int64_t next_run_boot_ns;          /* mu: the earliest start of the next run */
+	bool is_refused;                   /* mu: the server answered 401 to the credential */
 	struct exec_credential credential; /* mu */
 	uint64_t generation;               /* mu; 0: no credential yet */
 	uint64_t cert_generation;          /* mu; 0: never a certificate */

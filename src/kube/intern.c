@@ -1,7 +1,7 @@
-/* kube/intern.c: a map from text to itself, and one from rows of texts to themselves.
+/* kube/intern.c: a map from each text to its copy, and one from each row of texts to its copy.
  *
- * Equal texts have equal pointers here, so the bytes of a row whose texts are shared tell it from
- * all others: they are its key in the second map.
+ * Equal texts have equal pointers here. So two rows of such texts are equal if their bytes are,
+ * pointers included, and these bytes are the key of the second map.
  */
 #include "kube/intern.h"
 
@@ -11,14 +11,14 @@
 #include "base/thread.h"
 
 enum {
-	CHUNK_SIZE =
-		4096, /* texts are packed into these; allocating each would double what they take */
+	CHUNK_SIZE = 4096, /* texts are packed into chunks: one allocation each would take twice the
+	                      memory */
 };
 
 static pthread_mutex_t mu = PTHREAD_MUTEX_INITIALIZER;
 static struct map texts;  /* mu; from text to its first byte */
 static struct map rows;   /* mu; from struct str[], as bytes, to itself */
-static char *chunk;       /* mu; what is left of the newest */
+static char *chunk;       /* mu; the free rest of the newest chunk */
 static size_t chunk_left; /* mu */
 
 static char *

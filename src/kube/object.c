@@ -1,4 +1,5 @@
-/* kube/object.c: counting references, and reading what all kinds have in common. */
+/* kube/object.c: see object.h: references, resource versions, and parsing of the fields that all
+ * kinds have. */
 #include "kube/object.h"
 
 struct object *
@@ -15,7 +16,7 @@ object_unref(struct object *o)
 		o->kind->free(o);
 }
 
-/* Without leading zeros: object_version_is_older() compares lengths first. */
+/* A leading zero is refused, because object_version_is_older() compares lengths first. */
 bool
 object_version_is_decimal(struct str version)
 {

@@ -1,4 +1,5 @@
-/* kube/patch.c: see patch.h. */
+/* kube/patch.c: see patch.h. The JSON is written directly: a patch is small and has a fixed shape.
+ * Raw taints are copied as the server sent them, so unknown members survive. */
 #include "kube/patch.h"
 
 #include "base/clock.h"
@@ -18,7 +19,7 @@ add_labels(struct buf *b, const struct node_patch *p)
 	buf_add_char(b, '}');
 }
 
-/* What it was computed from; the object is left open. */
+/* Begins the patch with the state that it was computed from. The object "metadata" is left open. */
 static void
 add_origin(struct buf *b, const struct node_patch *p)
 {

@@ -2,8 +2,8 @@
  *
  * The second map leads from an index key to the first of the objects that have it; they are chained
  * through object->index_next. Its keys are views into that first object, so they change with it.
- *
- * A list stamps what it brings with its epoch; what bears another at its end is gone.
+ * Each list has a number, its epoch, and marks every object that it contains with it. At the end of
+ * the list, objects with another epoch do not exist any more and are removed.
  */
 #include "kube/store.h"
 
@@ -18,9 +18,9 @@ struct store {
 	struct clock *clock;
 	struct store_handler *handlers; /* before the reflector starts, then constant */
 	size_t n_handlers, cap_handlers;
-	uint32_t epoch;       /* reflector's */
-	bool is_newest_list;  /* reflector's */
-	int64_t list_boot_ns; /* reflector's: when the list under way began */
+	uint32_t epoch;       /* the reflector's */
+	bool is_newest_list;  /* the reflector's: see store_begin_list() */
+	int64_t list_boot_ns; /* the reflector's: when the present list began */
 
 	pthread_mutex_t mu;
 	pthread_cond_t synced;
@@ -201,8 +201,8 @@ index_unlink(struct store *s, struct object *o)
 	}
 }
 
-/* Would object take us back? Not when it is another that has the name now, nor when the list knows
- * best. */
+/* Is object an older state than the stored one? A new object with the same name is not, and during
+ * a list of the newest state versions are not compared. */
 static bool
 is_late(const struct store *s, const struct object *old, const struct object *object)
 {
@@ -210,7 +210,7 @@ is_late(const struct store *s, const struct object *old, const struct object *ob
 	       object_version_is_older(object->resource_version, old->resource_version);
 }
 
-/* Puts object in the place of old, whose reference is then the caller's. */
+/* Replaces old by object. The reference to old then belongs to the caller. */
 static void
 swap(struct store *s, struct object *old, struct object *object)
 {
@@ -237,7 +237,8 @@ enum put {
 	PUT_FULL,
 };
 
-/* On PUT_DONE the store has taken the reference over and *ret_old is the caller's. */
+/* On PUT_DONE the store has taken over the reference to object, and *ret_old belongs to the caller.
+ */
 static enum put
 try_put(struct store *s, struct object *object, struct object **ret_old)
 {
@@ -342,11 +343,11 @@ is_added(const struct store *s, const struct object *o)
 	return o->epoch == s->epoch && o->seen_boot_ns >= s->list_boot_ns;
 }
 
-/* Takes out all those that are so. */
+/* Removes all objects that match. Their references then belong to the caller. */
 static struct store_list
-take_those(struct store *s, bool (*are_so)(const struct store *s, const struct object *o))
+take_matching(struct store *s, bool (*matches)(const struct store *s, const struct object *o))
 {
-	struct store_list those = { 0 };
+	struct store_list taken = { 0 };
 	size_t cap = 0;
 	struct str key;
 	void *value;
@@ -355,12 +356,12 @@ take_those(struct store *s, bool (*are_so)(const struct store *s, const struct o
 	for (size_t pos = 0; map_next(&s->objects, &pos, &key, &value);) {
 		struct object *o = value;
 
-		if (are_so(s, o))
-			ARRAY_PUSH(those.objects, those.n, cap, o);
+		if (matches(s, o))
+			ARRAY_PUSH(taken.objects, taken.n, cap, o);
 	}
-	for (size_t i = 0; i < those.n; i++)
-		take_out(s, those.objects[i]);
-	return those;
+	for (size_t i = 0; i < taken.n; i++)
+		take_out(s, taken.objects[i]);
+	return taken;
 }
 
 static void
@@ -374,7 +375,7 @@ set_synced(struct store *s)
 void
 store_end_list(struct store *s)
 {
-	CLEANUP(store_list_free) struct store_list gone = take_those(s, is_unlisted);
+	CLEANUP(store_list_free) struct store_list gone = take_matching(s, is_unlisted);
 
 	s->is_newest_list = false;
 	for (size_t i = 0; i < gone.n; i++)
@@ -391,7 +392,7 @@ store_abort_list(struct store *s)
 void
 store_reject_list(struct store *s)
 {
-	CLEANUP(store_list_free) struct store_list added = take_those(s, is_added);
+	CLEANUP(store_list_free) struct store_list added = take_matching(s, is_added);
 
 	store_abort_list(s);
 	for (size_t i = 0; i < added.n; i++)

@@ -1,4 +1,5 @@
-/* kube/watch.c: see watch.h. */
+/* kube/watch.c: see watch.h. A line is {"type": …, "object": …}; the object of a bookmark has only
+ * a resourceVersion, and that of an error is a Status. */
 #include "kube/watch.h"
 
 #include "base/limits.h"
