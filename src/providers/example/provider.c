@@ -168,8 +168,8 @@ check_balancer(void *arg, struct call *call, yyjson_val *item, struct error *err
 }
 
 static bool
-find(struct cloud *cloud, struct call *call, const struct lb_spec *spec, struct balancer **ret,
-     struct error *err)
+find_balancer(struct cloud *cloud, struct call *call, const struct lb_spec *spec,
+              struct balancer **ret, struct error *err)
 {
 	const struct rest_list list = { PAGES, .target = "/balancers", .items = "balancers" };
 	struct balancer_search search = { .name = spec->name };
@@ -195,8 +195,8 @@ body_of(struct cloud *cloud, struct call *call, const struct lb_spec *spec)
 }
 
 static bool
-create(struct cloud *cloud, struct call *call, const struct lb_spec *spec, struct balancer **ret,
-       struct error *err)
+create_balancer(struct cloud *cloud, struct call *call, const struct lb_spec *spec,
+                struct balancer **ret, struct error *err)
 {
 	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
 	struct http_request request = { .method = HTTP_POST,
@@ -211,8 +211,8 @@ create(struct cloud *cloud, struct call *call, const struct lb_spec *spec, struc
 }
 
 static bool
-change(struct cloud *cloud, struct call *call, const struct lb_spec *spec,
-       struct balancer *balancer, struct error *err)
+change_balancer(struct cloud *cloud, struct call *call, const struct lb_spec *spec,
+                struct balancer *balancer, struct error *err)
 {
 	struct example_balancer *found = CONTAINER_OF(balancer, struct example_balancer, balancer);
 	struct http_request request = { .method = HTTP_PUT };
@@ -225,8 +225,8 @@ change(struct cloud *cloud, struct call *call, const struct lb_spec *spec,
 }
 
 static bool
-destroy(struct cloud *cloud, struct call *call, const struct lb_spec *spec,
-        const struct balancer *balancer, struct error *err)
+destroy_balancer(struct cloud *cloud, struct call *call, const struct lb_spec *spec,
+                 const struct balancer *balancer, struct error *err)
 {
 	struct http_request request = { .method = HTTP_DELETE };
 
@@ -237,10 +237,10 @@ destroy(struct cloud *cloud, struct call *call, const struct lb_spec *spec,
 
 static const struct balancer_ops balancers = {
 	.features = { [LB_SEVERAL_PORTS] = LB_PASS }, /* everything else is refused */
-	.find = find,
-	.create = create,
-	.change = change,
-	.destroy = destroy,
+	.find = find_balancer,
+	.create = create_balancer,
+	.change = change_balancer,
+	.destroy = destroy_balancer,
 };
 
 /* ---- life cycle ---- */
