@@ -13,6 +13,7 @@ from lib.process import REPOSITORY
 
 BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.M | re.S)
 STEP = "== step "
+PREAMBLE = "trap 'kill $(jobs -p) 2>/dev/null' EXIT\n"  # a command that fails leaves programs in the background
 NAMES_MADE = ("src/providers/{}", "tests/providers/{}", "tests/sim/{}.py", "tests/scenario/test_{}.py")
 
 
@@ -37,7 +38,7 @@ def test_the_commands_of_the_page_do_what_it_says(tmp_path):
     text, count = script()
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("CCMD_BINARY", "PYTEST_"))}
     with subprocess.Popen(
-        ["bash", "-eu", "-c", text], cwd=tree, env=environment | {"TMPDIR": str(tmp_path)}, stdin=subprocess.DEVNULL,
+        ["bash", "-eu", "-c", PREAMBLE + text], cwd=tree, env=environment | {"TMPDIR": str(tmp_path)}, stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
     ) as shell:
         try:
