@@ -111,7 +111,7 @@ each(void *arg, struct str item, struct error *err)
 {
 	struct object *object;
 
-	if (!object_parse(&node_kind, item, &object, err))
+	if (!object_parse(&node_kind.kind, item, &object, err))
 		return false;
 	put(arg, object);
 	return true;
@@ -180,8 +180,8 @@ apply_line(struct bench *b, struct str line)
 	struct error err;
 
 	if (!json_parse(line, &doc, &err) ||
-	    !watch_read(&node_kind, yyjson_doc_get_root(doc), &event, &err) ||
-	    !node_kind.parse(event.object, &object, &err))
+	    !watch_read(&node_kind.kind, yyjson_doc_get_root(doc), &event, &err) ||
+	    !node_kind.kind.parse(&node_kind.kind, event.object, &object, &err))
 		die(&err);
 	put(b, object);
 }
@@ -243,7 +243,7 @@ bench_queue(void)
 int
 main(void)
 {
-	struct bench b = { .store = store_new(&node_kind, &clock_real) };
+	struct bench b = { .store = store_new(&node_kind.kind, &clock_real) };
 
 	bench_list(&b);
 	bench_updates(&b);

@@ -55,13 +55,13 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct str text = str_n((const char *)data, size);
 	struct error err;
 
-	if (!object_parse(&node_kind, text, &one, &err)) {
+	if (!object_parse(&node_kind.kind, text, &one, &err)) {
 		assert(!one && err.code == ERR_INVALID);
 		return 0;
 	}
 	assert(one->key.len > 0 && one->uid.len > 0 && one->resource_version.len > 0);
-	assert(object_parse(&node_kind, text, &two, &err));
+	assert(object_parse(&node_kind.kind, text, &two, &err));
 	assert(touch_node(node_of(one)) == touch_node(node_of(two)));
-	assert(!node_kind.differs(one, two));
+	assert(!node_kind.kind.differs(one, two));
 	return 0;
 }

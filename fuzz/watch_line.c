@@ -17,7 +17,7 @@ check_object(yyjson_val *val)
 	struct error err;
 	bool has_key = object_read_key(val, &key);
 
-	if (!node_kind.parse(val, &object, &err)) {
+	if (!node_kind.kind.parse(&node_kind.kind, val, &object, &err)) {
 		assert(err.code == ERR_INVALID);
 		return;
 	}
@@ -32,7 +32,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct error err;
 
 	if (!json_parse(str_n((const char *)data, size), &doc, &err) ||
-	    !watch_read(&node_kind, yyjson_doc_get_root(doc), &event, &err)) {
+	    !watch_read(&node_kind.kind, yyjson_doc_get_root(doc), &event, &err)) {
 		assert(err.code == ERR_INVALID);
 		return 0;
 	}

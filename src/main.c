@@ -84,6 +84,7 @@ struct program {
 	                        client was opened */
 	struct kube_client *account_client; /* and that client */
 	struct recorder *recorder;
+	struct node_kind node_kind; /* of the nodes, with what the cloud and the controllers need */
 	struct store *nodes;
 	struct host *host;
 	struct cloud *cloud;
@@ -195,10 +196,10 @@ start_cloud(struct program *p, struct error *err)
 {
 	const struct cloud_ops *ops = p->cloud->ops;
 
-	if (ops->node_annotations)
-		node_keep_annotations(ops->node_annotations);
+	p->node_kind = node_kind;
+	p->node_kind.annotations = ops->node_annotations;
 	p->recorder = recorder_new(&p->root, &clock_real);
-	p->nodes = store_new(&node_kind, &clock_real);
+	p->nodes = store_new(&p->node_kind.kind, &clock_real);
 	p->host = host_new(&(struct host_config){ &clock_real, &p->fence, p->nodes, p->recorder,
 	                                          ops->event_component });
 	p->cloud->host = host_cloud_host(p->host);
@@ -347,6 +348,7 @@ make_manager(struct program *p, struct error *err)
 	config.lifecycle_client = clients[LIFECYCLE];
 	config.service_client = clients[SERVICE];
 	config.route_client = clients[ROUTE];
+	p->node_kind.keeps_routes = clients[ROUTE] != NULL;
 	p->manager = manager_new(&config);
 	return true;
 }

@@ -51,8 +51,6 @@ manager_new(const struct manager_config *config)
 		.clock = config->clock,
 		.adds_new_nodes = config->node_client != NULL,
 	});
-	if (config->route_client)
-		node_keep_routes();
 	if (config->service_client)
 		m->services = store_new(&service_kind, config->clock);
 	host_set_services(config->host, m->services);

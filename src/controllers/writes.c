@@ -52,7 +52,7 @@ read_live(const struct node_write *w, struct object **ret, struct error *err)
 		*ret = NULL;
 		return err->code == ERR_NOT_FOUND;
 	}
-	if (!object_parse(&node_kind, body, &live, err))
+	if (!object_parse(store_kind(w->env->nodes), body, &live, err))
 		return err_wrap(err, "GET %" STR_FMT, STR_ARG(buf_str(&path)));
 	if (!str_eq(live->uid, w->node->object.uid)) {
 		object_unref(live);

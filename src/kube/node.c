@@ -1,9 +1,12 @@
 /* kube/node.c: from a Node's JSON to one small block.
  *
- * Three steps: `read` makes a draft whose arrays are in an arena and whose texts are views of the
- * document; `own` notes which texts the node must keep itself, the others being shared
- * (kube/intern.h); `pack` adds up, allocates once, and moves everything there. The node's name is
- * kept once, although its host name's label and address repeat it.
+ * A node is parsed in two steps. The first makes a draft: its arrays are in an arena, and its texts
+ * are views of the document. Each text is either shared by all nodes (kube/intern.h) or noted as
+ * one that the node must own. The second step adds up the sizes, allocates the node once, and
+ * copies the arrays and the owned texts into it. So a stored node has no slack, and nothing of the
+ * document, which is some twenty times as large, is kept.
+ *
+ * The node's name is stored once, although the label and the address with the host name repeat it.
  */
 #include "kube/node.h"
 
@@ -13,11 +16,7 @@
 #include "base/pool.h"
 #include "kube/intern.h"
 
-/* written before the first node is parsed */
 static struct pool blocks = POOL_INIT; /* nodes grow while they are initialised */
-
-static const char *const *kept_annotations;
-static bool keeps_routes;
 
 /* Labels whose values many nodes share. */
 static const struct str shared_labels[] = {
@@ -33,16 +32,22 @@ static const struct str shared_labels[] = {
 	STR("topology.kubernetes.io/zone"),
 };
 
+/* Rows of texts can be shared, see intern_row(). */
+static_assert(sizeof(struct label) == 2 * sizeof(struct str), "a label is two texts");
+static_assert(sizeof(struct node_taint) == 4 * sizeof(struct str), "a taint is four texts");
+
 struct draft {
+	const struct node_kind *kind;
 	struct arena arena;
 	struct node node;
-	struct label *own_labels; /* in order; where node.labels has NULL */
+	struct label *own_labels; /* in order: the labels for which node.labels has NULL */
 	size_t n_own_labels;
 	struct node_taint *own_taints; /* likewise */
 	size_t n_own_taints;
-	struct str **own; /* in all of these: what is copied */
+	struct str *
+		*own; /* the texts, in all of these, that the node owns; the name is the first */
 	size_t n_own;
-	size_t own_bytes;
+	size_t own_bytes; /* of these texts, with the name counted once */
 };
 
 static void
@@ -114,36 +119,32 @@ read_source(yyjson_val *val, struct source *ret, struct error *err)
 	return true;
 }
 
-/* ---- what is copied, what is shared ---- */
+/* ---- texts: owned or shared ---- */
 
-static bool
-is_name(const struct draft *d, struct str s)
-{
-	return str_eq(s, d->node.object.key);
-}
-
+/* Notes a text that the node owns. A repetition of the node's name takes no further bytes. */
 static void
-own(struct draft *d, struct str *s)
+draft_own(struct draft *d, struct str *s)
 {
 	if (s->len == 0) {
 		*s = STR_EMPTY;
 		return;
 	}
 	d->own[d->n_own++] = s;
-	if (!is_name(d, *s))
+	if (!str_eq(*s, d->node.object.key))
 		d->own_bytes += s->len;
 }
 
 static void
-share(struct draft *d, struct str *s)
+draft_share(struct draft *d, struct str *s)
 {
 	if (!intern(s))
-		own(d, s);
+		draft_own(d, s);
 }
 
-/* Room for the texts of everything that source may hold. */
+/* Makes room for the texts of everything that the document has, whatever will be kept of it: the
+ * array must not move, and never grows. */
 static void
-make_room(struct draft *d, const struct source *s)
+draft_make_room(struct draft *d, const struct source *s)
 {
 	size_t n = 8 + 2 * yyjson_obj_size(s->meta.labels) +
 	           2 * yyjson_obj_size(s->meta.annotations) + 2 * yyjson_arr_size(s->addresses) +
@@ -173,16 +174,16 @@ read_meta(struct draft *d, const struct source *s, struct error *err)
 	o->resource_version = s->meta.resource_version;
 	o->index_key = s->provider_id;
 	d->node.is_deleting = s->meta.deleted.len > 0;
-	d->own_bytes = o->key.len; /* from here on it is shared by all who equal it */
-	own(d, &o->key);
-	own(d, &o->uid);
-	own(d, &o->resource_version);
-	own(d, &o->index_key);
+	d->own_bytes = o->key.len; /* draft_own() does not count it, since it equals the name */
+	draft_own(d, &o->key);
+	draft_own(d, &o->uid);
+	draft_own(d, &o->resource_version);
+	draft_own(d, &o->index_key);
 	return read_time(s->meta.created, "creationTimestamp", &d->node.created_wall_ns, err) &&
 	       read_time(s->meta.deleted, "deletionTimestamp", &deleted, err);
 }
 
-/* A label's value or an annotation's; null is the empty text, as Go decodes it. */
+/* Reads a label or an annotation. A null value is the empty text, as Go decodes it. */
 static bool
 read_pair(yyjson_val *key, const char *path, struct label *ret, struct error *err)
 {
@@ -195,7 +196,8 @@ read_pair(yyjson_val *key, const char *path, struct label *ret, struct error *er
 	return true;
 }
 
-/* An empty value takes no room of its own, whatever the key. */
+/* Is it worth sharing this label as a whole? A label without a value is, whatever its key, because
+ * it marks a role or a feature that many nodes have. */
 static bool
 is_shared_label(struct label label)
 {
@@ -204,24 +206,6 @@ is_shared_label(struct label label)
 			return true;
 	}
 	return label.value.len == 0;
-}
-
-static const struct label *
-share_label(struct label label)
-{
-	return intern(&label.key) && intern(&label.value)
-	               ? intern_row((const struct str *)&label, 2)
-	               : NULL;
-}
-
-static void
-own_label(struct draft *d, struct label label)
-{
-	struct label *mine = &d->own_labels[d->n_own_labels++];
-
-	*mine = label;
-	share(d, &mine->key);
-	own(d, &mine->value);
 }
 
 static bool
@@ -240,20 +224,25 @@ read_labels(struct draft *d, yyjson_val *labels, struct error *err)
 
 		if (!read_pair(key, "metadata.labels", &label, err))
 			return false;
-		if (is_shared_label(label))
-			*shared = share_label(label);
-		if (!*shared)
-			own_label(d, label);
+		if (is_shared_label(label) && intern(&label.key) && intern(&label.value))
+			*shared = intern_row((const struct str *)&label, 2);
+		if (!*shared) {
+			struct label *own = &d->own_labels[d->n_own_labels++];
+
+			*own = label;
+			draft_share(d, &own->key);
+			draft_own(d, &own->value);
+		}
 	}
 	return true;
 }
 
 static bool
-is_kept_annotation(struct str key)
+is_kept_annotation(const struct node_kind *kind, struct str key)
 {
 	if (str_eq_c(key, NODE_ANNOTATION_PROVIDED_IP))
 		return true;
-	for (const char *const *k = kept_annotations; k && *k; k++) {
+	for (const char *const *k = kind->annotations; k && *k; k++) {
 		if (str_eq_c(key, *k))
 			return true;
 	}
@@ -272,12 +261,12 @@ read_annotations(struct draft *d, yyjson_val *annotations, struct error *err)
 	while ((key = yyjson_obj_iter_next(&iter))) {
 		struct label *annotation = &node->annotations[node->n_annotations];
 
-		if (!is_kept_annotation(json_text(key)))
+		if (!is_kept_annotation(d->kind, json_text(key)))
 			continue;
 		if (!read_pair(key, "metadata.annotations", annotation, err))
 			return false;
-		share(d, &annotation->key);
-		own(d, &annotation->value);
+		draft_share(d, &annotation->key);
+		draft_own(d, &annotation->value);
 		node->n_annotations++;
 	}
 	return true;
@@ -297,32 +286,10 @@ read_addresses(struct draft *d, yyjson_val *addresses, struct error *err)
 
 		if (!READ(val, "status.addresses[]", address_fields, address, err))
 			return false;
-		share(d, &address->type);
-		own(d, &address->address);
+		draft_share(d, &address->type);
+		draft_own(d, &address->address);
 	}
 	return true;
-}
-
-/* The same on all nodes that were tainted for this reason. */
-static const struct node_taint *
-share_taint(struct node_taint taint)
-{
-	return intern(&taint.key) && intern(&taint.value) && intern(&taint.effect) &&
-	                       intern(&taint.raw)
-	               ? intern_row((const struct str *)&taint, 4)
-	               : NULL;
-}
-
-static void
-own_taint(struct draft *d, struct node_taint taint)
-{
-	struct node_taint *mine = &d->own_taints[d->n_own_taints++];
-
-	*mine = taint;
-	share(d, &mine->key);
-	share(d, &mine->effect);
-	own(d, &mine->value);
-	own(d, &mine->raw);
 }
 
 static bool
@@ -355,13 +322,24 @@ read_taints(struct draft *d, yyjson_val *taints, struct error *err)
 		if (!read_taint(d, val, &taint, err))
 			return false;
 		raw_bytes += taint.raw.len;
-		if (raw_bytes >= LIMIT_TAINTS_JSON) /* a single one was cut there */
+		/* not only above the limit: read_taint() cuts a longer taint to this length */
+		if (raw_bytes >= LIMIT_TAINTS_JSON)
 			return err_set(err, ERR_INVALID, "spec.taints: more than %zu bytes",
 			               LIMIT_TAINTS_JSON);
-		if (!json_at(val, "timeAdded"))
-			*shared = share_taint(taint);
-		if (!*shared)
-			own_taint(d, taint);
+		/* with a time it is the taint of one node; without, of all nodes with that reason
+		 */
+		if (!json_at(val, "timeAdded") && intern(&taint.key) && intern(&taint.value) &&
+		    intern(&taint.effect) && intern(&taint.raw))
+			*shared = intern_row((const struct str *)&taint, 4);
+		if (!*shared) {
+			struct node_taint *own = &d->own_taints[d->n_own_taints++];
+
+			*own = taint;
+			draft_share(d, &own->key);
+			draft_share(d, &own->effect);
+			draft_own(d, &own->value);
+			draft_own(d, &own->raw);
+		}
 	}
 	return true;
 }
@@ -373,7 +351,7 @@ read_pod_cidrs(struct draft *d, yyjson_val *pod_cidrs, struct error *err)
 	struct node *node = &d->node;
 	yyjson_val *val;
 
-	if (!keeps_routes)
+	if (!d->kind->keeps_routes)
 		return true;
 	if (yyjson_arr_size(pod_cidrs) > LIMIT_POD_CIDRS)
 		return err_set(err, ERR_INVALID, "spec.podCIDRs: more than %d", LIMIT_POD_CIDRS);
@@ -384,7 +362,7 @@ read_pod_cidrs(struct draft *d, yyjson_val *pod_cidrs, struct error *err)
 		if (!yyjson_is_str(val))
 			return err_set(err, ERR_INVALID, "spec.podCIDRs[]: not a string");
 		*cidr = json_text(val);
-		own(d, cidr);
+		draft_own(d, cidr);
 	}
 	return true;
 }
@@ -407,17 +385,6 @@ network_of(const struct condition *condition)
 	return NODE_NETWORK_OTHER;
 }
 
-static void
-keep_condition(struct draft *d, const struct condition *condition)
-{
-	if (str_eq_c(condition->type, "Ready")) {
-		d->node.ready = ready_of(condition->status);
-		d->node.heartbeat = str_hash(condition->heartbeat);
-	} else if (keeps_routes && str_eq_c(condition->type, "NetworkUnavailable")) {
-		d->node.network = network_of(condition);
-	}
-}
-
 static bool
 read_conditions(struct draft *d, yyjson_val *conditions, struct error *err)
 {
@@ -429,7 +396,13 @@ read_conditions(struct draft *d, yyjson_val *conditions, struct error *err)
 
 		if (!READ(val, "status.conditions[]", condition_fields, &condition, err))
 			return false;
-		keep_condition(d, &condition);
+		if (str_eq_c(condition.type, "Ready")) {
+			d->node.ready = ready_of(condition.status);
+			d->node.heartbeat = str_hash(condition.heartbeat);
+		} else if (d->kind->keeps_routes &&
+		           str_eq_c(condition.type, "NetworkUnavailable")) {
+			d->node.network = network_of(&condition);
+		}
 	}
 	return true;
 }
@@ -514,15 +487,18 @@ pack(struct draft *d)
 }
 
 static bool
-node_parse(yyjson_val *val, struct object **ret, struct error *err)
+node_parse(const struct kind *kind, yyjson_val *val, struct object **ret, struct error *err)
 {
 	CLEANUP(draft_fini)
-	struct draft d = { .node.object = { .kind = &node_kind, .refs = REF_INIT } };
+	struct draft d = {
+		.kind = (const struct node_kind *)kind,
+		.node.object = { .kind = kind, .refs = REF_INIT },
+	};
 	struct source s;
 
 	if (!read_source(val, &s, err))
 		return false;
-	make_room(&d, &s);
+	draft_make_room(&d, &s);
 	if (!read_meta(&d, &s, err) || !read_labels(&d, s.meta.labels, err) ||
 	    !read_annotations(&d, s.meta.annotations, err) ||
 	    !read_addresses(&d, s.addresses, err) || !read_taints(&d, s.taints, err) ||
@@ -543,6 +519,8 @@ is_label_equal(const struct label *a, const struct label *b)
 static bool
 are_labels_equal(const struct node *a, const struct node *b)
 {
+	if (a->n_labels != b->n_labels)
+		return false;
 	for (size_t i = 0; i < a->n_labels; i++) {
 		if (!is_label_equal(a->labels[i], b->labels[i]))
 			return false;
@@ -553,18 +531,13 @@ are_labels_equal(const struct node *a, const struct node *b)
 static bool
 are_annotations_equal(const struct node *a, const struct node *b)
 {
+	if (a->n_annotations != b->n_annotations)
+		return false;
 	for (size_t i = 0; i < a->n_annotations; i++) {
 		if (!is_label_equal(&a->annotations[i], &b->annotations[i]))
 			return false;
 	}
 	return true;
-}
-
-bool
-node_is_leaving(const struct node *n)
-{
-	return n->is_deleting || node_taint(n, STR("ToBeDeletedByClusterAutoscaler")) ||
-	       node_taint(n, STR("karpenter.sh/disrupted"));
 }
 
 bool
@@ -583,6 +556,8 @@ node_addresses_equal(const struct node *a, const struct node *b)
 static bool
 are_taints_equal(const struct node *a, const struct node *b)
 {
+	if (a->n_taints != b->n_taints)
+		return false;
 	for (size_t i = 0; i < a->n_taints; i++) {
 		if (a->taints[i] != b->taints[i] && !str_eq(a->taints[i]->raw, b->taints[i]->raw))
 			return false;
@@ -602,14 +577,7 @@ node_pod_cidrs_equal(const struct node *a, const struct node *b)
 	return true;
 }
 
-static bool
-are_counts_equal(const struct node *a, const struct node *b)
-{
-	return a->n_labels == b->n_labels && a->n_annotations == b->n_annotations &&
-	       a->n_taints == b->n_taints;
-}
-
-/* While a node is Ready its heartbeat says nothing new. */
+/* The heartbeat of a node that is Ready changes every few minutes and carries no information. */
 static bool
 are_conditions_equal(const struct node *a, const struct node *b)
 {
@@ -622,7 +590,7 @@ node_differs(const struct object *object_a, const struct object *object_b)
 {
 	const struct node *a = (const struct node *)object_a, *b = (const struct node *)object_b;
 
-	return !(are_counts_equal(a, b) && str_eq(a->object.uid, b->object.uid) &&
+	return !(str_eq(a->object.uid, b->object.uid) &&
 	         str_eq(node_provider_id(a), node_provider_id(b)) &&
 	         a->created_wall_ns == b->created_wall_ns && a->is_deleting == b->is_deleting &&
 	         are_conditions_equal(a, b) && are_labels_equal(a, b) &&
@@ -632,7 +600,8 @@ node_differs(const struct object *object_a, const struct object *object_b)
 
 /* ---- looking up ---- */
 
-/* Both from the end: of a key that is there twice the last counts. */
+/* Labels and annotations are searched from the end, because of several equal keys the last counts.
+ */
 
 const struct str *
 node_label(const struct node *node, struct str key)
@@ -670,16 +639,11 @@ node_is_new(const struct node *node)
 	return node_taint(node, STR(NODE_TAINT_UNINITIALIZED)) != NULL;
 }
 
-void
-node_keep_annotations(const char *const *keys)
+bool
+node_is_leaving(const struct node *n)
 {
-	kept_annotations = keys;
-}
-
-void
-node_keep_routes(void)
-{
-	keeps_routes = true;
+	return n->is_deleting || node_taint(n, STR("ToBeDeletedByClusterAutoscaler")) ||
+	       node_taint(n, STR("karpenter.sh/disrupted"));
 }
 
 static void
@@ -688,10 +652,12 @@ node_free(struct object *o)
 	pool_free(&blocks, o);
 }
 
-const struct kind node_kind = {
-	.name = "Node",
-	.path = "/api/v1/nodes",
-	.parse = node_parse,
-	.free = node_free,
-	.differs = node_differs,
+const struct node_kind node_kind = {
+	.kind = {
+		.name = "Node",
+		.path = "/api/v1/nodes",
+		.parse = node_parse,
+		.free = node_free,
+		.differs = node_differs,
+	},
 };

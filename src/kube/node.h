@@ -1,8 +1,8 @@
 /* kube/node.h: the fields of a Node that we act on.
  * A Node is 10 to 30 kB of JSON; this keeps a few hundred bytes in one allocation. Label keys, and
  * labels whose values repeat (zones, types), are interned, and so are taints without timeAdded.
- * Taints keep their raw JSON, because they are sent back whole. Only the annotations named in
- * node_keep_annotations() are kept. A test pins the size.
+ * Taints keep their raw JSON, because they are sent back whole. Only the annotations that
+ * struct node_kind names are kept. A test pins the size.
  */
 #ifndef CCMD_KUBE_NODE_H
 #define CCMD_KUBE_NODE_H
@@ -35,7 +35,7 @@ struct node {
 	int64_t created_wall_ns; /* metadata.creationTimestamp; 0 when absent */
 	bool is_deleting;        /* deletionTimestamp is set */
 	enum node_ready ready : 8;
-	enum node_network network : 8; /* with node_keep_routes() */
+	enum node_network network : 8; /* if the kind keeps_routes */
 	uint16_t n_pod_cidrs;
 	/* A hash of the Ready condition's lastHeartbeatTime: only whether it changes matters. While
 	 * the node is Ready, another heartbeat does not count as a difference. */
@@ -45,10 +45,20 @@ struct node {
 	struct label *annotations;
 	struct address *addresses;
 	const struct node_taint **taints; /* shared, or in this block */
-	struct str *pod_cidrs;            /* with node_keep_routes() */
+	struct str *pod_cidrs;            /* if the kind keeps_routes */
 };
 
-extern const struct kind node_kind;
+/** The kind of nodes, with the optional fields that its objects have. */
+struct node_kind {
+	struct kind kind;
+	/* Annotation keys to keep besides alpha.kubernetes.io/provided-node-ip; NULL at the end,
+	 * or NULL: none. */
+	const char *const *annotations;
+	bool keeps_routes; /* keep spec.podCIDRs and the NetworkUnavailable condition */
+};
+
+/** Keeps no optional fields. To keep some, copy it and set them before the first node is parsed. */
+extern const struct node_kind node_kind;
 
 static inline struct node *
 node_of(struct object *o)
@@ -82,15 +92,6 @@ bool node_is_leaving(const struct node *);
 /** Do both have the same addresses, by type and text, in the same order? */
 bool node_addresses_equal(const struct node *a, const struct node *b);
 bool node_pod_cidrs_equal(const struct node *a, const struct node *b);
-
-/** Names further annotation keys to keep (a provider's), before the first node is parsed. keys ends
- * with NULL and must live as long as the process. alpha.kubernetes.io/provided-node-ip is always
- * kept. */
-void node_keep_annotations(const char *const *keys);
-
-/** Keeps spec.podCIDRs and the NetworkUnavailable condition as well, which the route controller
- * needs. Must be called before the first node is parsed. */
-void node_keep_routes(void);
 
 #define NODE_TAINT_UNINITIALIZED "node.cloudprovider.kubernetes.io/uninitialized"
 #define NODE_TAINT_SHUTDOWN "node.cloudprovider.kubernetes.io/shutdown"

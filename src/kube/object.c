@@ -36,7 +36,7 @@ object_parse(const struct kind *kind, struct str json, struct object **ret, stru
 {
 	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
 
-	return json_parse(json, &doc, err) && kind->parse(yyjson_doc_get_root(doc), ret, err);
+	return json_parse(json, &doc, err) && kind->parse(kind, yyjson_doc_get_root(doc), ret, err);
 }
 
 static const char *

@@ -3,7 +3,8 @@
  * Objects are immutable, reference-counted projections of API objects: the dozen fields we act on,
  * in one allocation. A store replaces pointers and never changes an object; readers take a
  * reference and may keep it. struct node (kube/node.h) embeds struct object first. struct kind
- * holds what the store and the reflector need to know about a kind.
+ * holds what the store and the reflector need to know about a kind. An object
+ * refers to the kind that parsed it, which must outlive the object.
  *
  * Threads: any. Fields marked as the store's change under the store's lock and must not be used
  * elsewhere.
@@ -29,9 +30,10 @@ struct object {
 struct kind {
 	const char *name; /* "Node": the API's kind */
 	const char *path; /* "/api/v1/nodes" */
-	/* Projects an API object. ERR_INVALID when it lacks name, UID or resourceVersion, or a
-	 * field has another type. */
-	bool (*parse)(yyjson_val *val, struct object **ret, struct error *err);
+	/* Projects an API object; kind is this one. ERR_INVALID when the object lacks name, UID or
+	 * resourceVersion, or a field has another type. */
+	bool (*parse)(const struct kind *kind, yyjson_val *val, struct object **ret,
+	              struct error *err);
 	void (*free)(struct object *);
 	/* Does a field that we act on differ? The resource version is not one. */
 	bool (*differs)(const struct object *a, const struct object *b);

@@ -261,7 +261,7 @@ put_object(struct reflector *r, yyjson_val *val, bool *ret_is_skipped, struct er
 	CLEANUP(buf_fini) struct buf key = BUF_INIT(2 * LIMIT_NAME + 1);
 	struct object *object;
 
-	*ret_is_skipped = !r->kind->parse(val, &object, err);
+	*ret_is_skipped = !r->kind->parse(r->kind, val, &object, err);
 	if (!*ret_is_skipped)
 		return store_put(r->store, object, err);
 	if (!object_read_key(val, &key))
@@ -553,7 +553,7 @@ apply_event(struct reflector *r, const struct watch_event *event, struct error *
 			return false;
 		break;
 	case WATCH_DELETED:
-		if (!r->kind->parse(event->object, &last, err))
+		if (!r->kind->parse(r->kind, event->object, &last, err))
 			return err_wrap(err, "a deletion event cannot be parsed");
 		store_remove(r->store, last);
 		break;

@@ -364,10 +364,10 @@ read_rest(struct draft *d, const struct source *s, struct error *err)
 }
 
 static bool
-service_parse(yyjson_val *val, struct object **ret, struct error *err)
+service_parse(const struct kind *kind, yyjson_val *val, struct object **ret, struct error *err)
 {
 	CLEANUP(draft_fini)
-	struct draft d = { .service.object = { .kind = &service_kind, .refs = REF_INIT } };
+	struct draft d = { .service.object = { .kind = kind, .refs = REF_INIT } };
 	struct source s = { .type = STR_EMPTY };
 
 	if (!read_source(val, &s, err))

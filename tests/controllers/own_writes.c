@@ -40,7 +40,7 @@ node_at(const char *uid, const char *version)
 	         "{\"kind\":\"Node\",\"metadata\":{\"name\":\"a\",\"uid\":\"%s\","
 	         "\"resourceVersion\":\"%s\"}}",
 	         uid, version);
-	if (!object_parse(&node_kind, buf_str(&json), &object, &err))
+	if (!object_parse(&node_kind.kind, buf_str(&json), &object, &err))
 		fail_msg("%s", err.msg);
 	return object;
 }

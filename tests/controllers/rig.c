@@ -120,6 +120,7 @@ rig_new(void)
 	struct rig *r = xcalloc(1, sizeof(*r));
 	struct clock *clock;
 
+	r->node_kind = node_kind;
 	r->fake = fake_clock_new(RIG_WALL_NS);
 	r->watch = rig_clock_new(fake_clock_clock(r->fake));
 	clock = r->clock = &r->watch->clock;
@@ -134,7 +135,7 @@ rig_new(void)
 		.clock = clock,
 		.cancel = r->cancel,
 		.kube = &r->kube,
-		.nodes = store_new(&node_kind, clock),
+		.nodes = store_new(&r->node_kind.kind, clock),
 		.recorder = recorder_new(&r->kube, clock),
 		.cloud = fake_cloud_cloud(r->cloud),
 		.paces = paces_new(clock),
@@ -270,7 +271,7 @@ rig_restart_services(struct rig *r, unsigned n_workers)
 	cancel_free(r->cancel);
 	r->n_threads -= r->n_workers;
 	r->env.cancel = r->call.cancel = r->cancel = cancel_new();
-	r->env.nodes = store_new(&node_kind, r->clock);
+	r->env.nodes = store_new(&r->node_kind.kind, r->clock);
 	store_begin_list(r->env.nodes, /*is_newest=*/false);
 	start_services(r, n_workers);
 	copy_nodes(r, nodes);
@@ -299,7 +300,7 @@ rig_start_routes(struct rig *r, int64_t period_s, struct fake_routes_config conf
 	r->routes = fake_routes_new(r->cloud, &config);
 	assert_true(ip_net_parse(STR("10.244.0.0/16"), &r->cluster[0]));
 	assert_true(ip_net_parse(STR("fd00:10::/32"), &r->cluster[1]));
-	node_keep_routes();
+	r->node_kind.keeps_routes = true;
 	r->routing = route_controller_new(&r->env, &(struct route_controller_config){
 							   .period_ns = period_s * NS_PER_SEC,
 							   .cluster_cidrs = r->cluster,
@@ -367,7 +368,7 @@ rig_parse(struct rig *r, const struct rig_node *node)
 	struct object *object = NULL;
 	struct error err;
 
-	if (!object_parse(&node_kind, str_c(rig_json(r, node)), &object, &err))
+	if (!object_parse(&r->node_kind.kind, str_c(rig_json(r, node)), &object, &err))
 		fail_msg("%s", err.msg);
 	return node_of(object);
 }

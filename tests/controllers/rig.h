@@ -38,6 +38,7 @@ struct rig {
 	struct fake_cloud *cloud;
 	struct kube_client kube;
 	struct cancel *cancel;
+	struct node_kind node_kind; /* of env.nodes */
 	struct controller_env env;
 	struct node_controller *nodes;          /* NULL: not started */
 	struct lifecycle_controller *lifecycle; /* NULL: not started */

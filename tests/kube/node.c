@@ -18,7 +18,7 @@ parse(struct str json)
 	struct object *object = NULL;
 	struct error err = { 0 };
 
-	if (!object_parse(&node_kind, json, &object, &err))
+	if (!object_parse(&node_kind.kind, json, &object, &err))
 		fail_msg("%s", err.msg);
 	return node_of(object);
 }
@@ -97,13 +97,19 @@ static void
 keeps_named_annotations_only(void **state UNUSED)
 {
 	static const char *const keys[] = { "node.alpha.kubernetes.io/ttl", NULL };
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(MIB(1));
+	CLEANUP(object_unrefp) struct object *object = NULL;
+	struct node_kind kind = node_kind;
+	const struct node *after;
+	struct error err;
 	WITH_NODE(before, .name = "a");
 
 	assert_int_equal(before->n_annotations, 1);
 	check_str(*node_annotation(before, STR(NODE_ANNOTATION_PROVIDED_IP)), "10.0.0.1");
-	node_keep_annotations(keys);
-	WITH_NODE(after, .name = "a");
-	node_keep_annotations(NULL);
+	kind.annotations = keys;
+	sample_node(&text, &(struct sample_node){ .name = "a" });
+	assert_true(object_parse(&kind.kind, buf_str(&text), &object, &err));
+	after = node_of(object);
 	assert_int_equal(after->n_annotations, 2);
 	check_str(*node_annotation(after, STR("node.alpha.kubernetes.io/ttl")), "0");
 	assert_null(node_annotation(after,
@@ -172,7 +178,7 @@ check_refused(const char *json, const char *msg)
 	struct object *object = NULL;
 	struct error err = { 0 };
 
-	if (object_parse(&node_kind, str_c(json), &object, &err))
+	if (object_parse(&node_kind.kind, str_c(json), &object, &err))
 		fail_msg("%s was taken", json);
 	assert_null(object);
 	assert_int_equal(err.code, ERR_INVALID);
@@ -230,7 +236,7 @@ differ(const struct sample_node *a, const struct sample_node *b)
 	CLEANUP(node_unrefp) struct node *node_a = parse_sample(a);
 	CLEANUP(node_unrefp) struct node *node_b = parse_sample(b);
 
-	return node_kind.differs(&node_a->object, &node_b->object);
+	return node_kind.kind.differs(&node_a->object, &node_b->object);
 }
 
 #define SAMPLE(...) (&(struct sample_node){ .name = "a", __VA_ARGS__ })
@@ -264,7 +270,7 @@ differ_in(const char *one, const char *two)
 	buf_addf(&text, "{\"metadata\":{\"name\":\"a\",\"uid\":\"u\",\"resourceVersion\":\"1\"%s}",
 	         two);
 	CLEANUP(node_unrefp) struct node *b = parse(buf_str(&text));
-	return node_kind.differs(&a->object, &b->object);
+	return node_kind.kind.differs(&a->object, &b->object);
 }
 
 static void
@@ -326,18 +332,19 @@ keeps_what_routes_need_when_asked(void **state UNUSED)
 		"{\"metadata\":{\"name\":\"a\",\"uid\":\"u\",\"resourceVersion\":\"1\"},"
 		"\"spec\":{\"podCIDRs\":[\"10.244.1.0/24\",\"fd00::/64\"]},\"status\":{\"conditions\":["
 		"{\"type\":\"NetworkUnavailable\",\"status\":\"False\",\"reason\":\"RouteCreated\"}]}}";
+	struct node_kind kind = node_kind;
 	struct object *without, *with;
 	struct error err;
 
-	assert_true(object_parse(&node_kind, str_c(text), &without, &err));
-	node_keep_routes();
-	assert_true(object_parse(&node_kind, str_c(text), &with, &err));
+	assert_true(object_parse(&node_kind.kind, str_c(text), &without, &err));
+	kind.keeps_routes = true;
+	assert_true(object_parse(&kind.kind, str_c(text), &with, &err));
 	assert_int_equal(node_of(without)->n_pod_cidrs, 0);
 	assert_int_equal(node_of(without)->network, NODE_NETWORK_OTHER);
 	assert_int_equal(node_of(with)->n_pod_cidrs, 2);
 	assert_true(str_eq_c(node_of(with)->pod_cidrs[1], "fd00::/64"));
 	assert_int_equal(node_of(with)->network, NODE_NETWORK_ROUTED);
-	assert_true(node_kind.differs(without, with));
+	assert_true(node_kind.kind.differs(without, with));
 	object_unref(without);
 	object_unref(with);
 }

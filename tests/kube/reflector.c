@@ -45,7 +45,7 @@ set_up(void **state)
 		abort();
 	f->clock = fake_clock_new(INT64_C(1767323045) * NS_PER_SEC);
 	f->cancel = cancel_new();
-	f->store = store_new(&node_kind, fake_clock_clock(f->clock));
+	f->store = store_new(&node_kind.kind, fake_clock_clock(f->clock));
 	f->http = fake_streams_new(fake_clock_clock(f->clock));
 	f->text = BUF_INIT(MIB(4));
 	f->log_fd = dup(fileno(log));

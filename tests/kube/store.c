@@ -39,7 +39,7 @@ set_up(void **state)
 	struct fixture *f = calloc(1, sizeof(*f));
 
 	f->clock = fake_clock_new(INT64_C(1767323045) * NS_PER_SEC);
-	f->store = store_new(&node_kind, fake_clock_clock(f->clock));
+	f->store = store_new(&node_kind.kind, fake_clock_clock(f->clock));
 	f->told = BUF_INIT(KIB(4));
 	store_add_handler(f->store, (struct store_handler){ note, f });
 	*state = f;
@@ -66,7 +66,7 @@ make(const struct sample_node *sample)
 	struct error err;
 
 	sample_node(&text, sample);
-	if (!object_parse(&node_kind, buf_str(&text), &object, &err))
+	if (!object_parse(&node_kind.kind, buf_str(&text), &object, &err))
 		fail_msg("%s", err.msg);
 	return object;
 }

@@ -17,7 +17,7 @@ read_line(const char *line, struct watch_event *ret)
 	yyjson_doc *doc = NULL;
 
 	if (!json_parse(str_c(line), &doc, &err) ||
-	    !watch_read(&node_kind, yyjson_doc_get_root(doc), ret, &err))
+	    !watch_read(&node_kind.kind, yyjson_doc_get_root(doc), ret, &err))
 		fail_msg("%s: %s", line, err.msg);
 	return doc;
 }
@@ -72,7 +72,7 @@ refuses_what_is_no_event(void **state UNUSED)
 		struct error err = { 0 };
 
 		assert_true(json_parse(str_c(lines[i]), &doc, &err));
-		assert_false(watch_read(&node_kind, yyjson_doc_get_root(doc), &event, &err));
+		assert_false(watch_read(&node_kind.kind, yyjson_doc_get_root(doc), &event, &err));
 		assert_int_equal(err.code, ERR_INVALID);
 	}
 }

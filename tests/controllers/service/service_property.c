@@ -293,7 +293,7 @@ build(struct world *w)
 	struct call call = { r->clock, r->cancel, CLOCK_FOREVER, &w->arena };
 
 	w->is_crashing = false;
-	r->env.nodes = store_new(&node_kind, r->clock);
+	r->env.nodes = store_new(&r->node_kind.kind, r->clock);
 	r->env.services = store_new(&service_kind, r->clock);
 	store_begin_list(r->env.nodes, /*is_newest=*/false);
 	store_begin_list(r->env.services, /*is_newest=*/false);
