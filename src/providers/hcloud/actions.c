@@ -1,4 +1,17 @@
-/* actions.c: see actions.h. */
+/* actions.c: see actions.h.
+ *
+ * A waiter is a record on the stack of a thread that waits, and in the list while it does:
+ *
+ * 	!is_over              due_ns says when the state of its action is read next: first after
+ * 	                      100 ms, then after as long as it has waited already, 5 s at most
+ * 	is_over && is_good    the action was carried out
+ * 	is_over && !is_good   it failed, or its state cannot be read; err says why
+ *
+ * is_asking is set while one of the threads sends the request, without the lock. All others wait on
+ * the condition variable until the request is done, the next waiter is due, or their wait ends. A
+ * thread that leaves wakes the others, because it may be the one that would have sent the next
+ * request.
+ */
 #include "providers/hcloud/actions.h"
 
 #include <assert.h>
@@ -12,23 +25,23 @@
 #include "base/thread.h"
 
 enum {
-	ASKED_MAX = 25, /* ids in one request: a page of the API's usual size */
+	QUERY_MAX = 25, /* ids in one request: the API's default page size */
 	PENDING_MS = 1000,
 };
 
-/* An action is asked for when it is so old, and again when it is twice as old. */
-static const int64_t first_pause_ns = 100 * NS_PER_MS;
-static const int64_t last_pause_ns = 5 * NS_PER_SEC;
-static const int64_t longest_wait_ns = 300 * NS_PER_SEC;
+#define FIRST_PAUSE_NS (100 * NS_PER_MS)
+#define LAST_PAUSE_NS (5 * NS_PER_SEC)
+#define LONGEST_WAIT_NS (300 * NS_PER_SEC)
 
-/* Somebody who waits; on their stack, and in the list as long as they do. */
 struct waiter {
 	struct waiter *next;
-	int64_t id;
-	int64_t begun_ns, due_ns, end_ns; /* monotonic: due to be asked for; no longer waited for */
+	int64_t id;       /* of the action */
+	int64_t begun_ns; /* mono */
+	int64_t due_ns;   /* mono; when the state is to be read */
+	int64_t end_ns;   /* mono; when the wait ends */
 	bool is_over;
-	bool is_good;     /* when it is over; else err says why not */
-	struct error err; /* before: why there was no answer; ERR_NONE: there was */
+	bool is_good;
+	struct error err; /* of the last request, if it failed; else ERR_NONE */
 };
 
 struct hz_actions {
@@ -37,36 +50,29 @@ struct hz_actions {
 	pthread_mutex_t mu;
 	pthread_cond_t changed;
 	struct waiter *waiters; /* mu */
-	bool is_asking;         /* mu; one of them, without the lock */
+	bool is_asking;         /* mu; a waiting thread is sending a request */
 };
 
 /* ---- reading ---- */
 
-/* docs/spec/hcloud.md, "Error texts" */
+/* The text of a failed action is that of docs/spec/hcloud.md, "Error texts". */
 static bool
-fail(yyjson_val *action, int64_t id, struct error *err)
+hz_action_read_state(yyjson_val *action, struct hz_action *ret, struct error *err)
 {
-	struct str code = STR("<unknown>"), message = STR("Unknown error");
-
-	json_str(action, "error.code", &code);
-	json_str(action, "error.message", &message);
-	return err_set(err, hz_code_of(code, 0), "%" STR_FMT " (%" STR_FMT ", %" PRId64 ")",
-	               STR_ARG(str_utf8_head(message, 300)),
-	               STR_ARG(str_utf8_head(code, HZ_CODE_MAX)), id);
-}
-
-static bool
-read_action(yyjson_val *action, struct hz_action *ret, struct error *err)
-{
+	struct str status = STR_EMPTY, code = STR("<unknown>"), message = STR("Unknown error");
 	struct hz_action read = { 0 };
-	struct str status = STR_EMPTY;
 
 	if (json_i64(action, "id", &read.id) != JSON_FOUND || read.id <= 0)
 		return err_set(err, ERR_UNAVAILABLE,
-		               "the Hetzner Cloud API gave an action without id");
+		               "the Hetzner Cloud API returned an action without id");
 	json_str(action, "status", &status);
-	if (str_eq_c(status, "error"))
-		return fail(action, read.id, err);
+	if (str_eq_c(status, "error")) {
+		json_str(action, "error.code", &code);
+		json_str(action, "error.message", &message);
+		return err_set(err, hz_code_of(code, 0), "%" STR_FMT " (%" STR_FMT ", %" PRId64 ")",
+		               STR_ARG(str_utf8_head(message, 300)),
+		               STR_ARG(str_utf8_head(code, HZ_CODE_MAX)), read.id);
+	}
 	read.is_over = str_eq_c(status, "success");
 	*ret = read;
 	return true;
@@ -78,18 +84,12 @@ hz_action_read(yyjson_val *answer, struct hz_action *ret, struct error *err)
 	yyjson_val *action = json_at(answer, "action");
 
 	if (action)
-		return read_action(action, ret, err);
+		return hz_action_read_state(action, ret, err);
 	*ret = (struct hz_action){ .is_over = true };
 	return true;
 }
 
 /* ---- starting ---- */
-
-static void
-set_code(struct hz_done *done, struct str code)
-{
-	snprintf(done->code, sizeof(done->code), "%" STR_FMT, STR_ARG(code));
-}
 
 bool
 hz_change(struct hz_api *api, struct call *call, const struct hz_request *request,
@@ -98,84 +98,85 @@ hz_change(struct hz_api *api, struct call *call, const struct hz_request *reques
 	struct str code = STR_EMPTY;
 
 	*ret_done = (struct hz_done){ .action = { .is_over = true } };
-	if (!hz_api_do(api, call, request, ret_answer, err)) {
-		set_code(ret_done, str_c(ret_answer->code));
-		return false;
-	}
-	if (hz_action_read(hz_answer_root(ret_answer), &ret_done->action, err))
+	if (!hz_api_do(api, call, request, ret_answer, err))
+		code = str_c(ret_answer->code);
+	else if (hz_action_read(hz_answer_root(ret_answer), &ret_done->action, err))
 		return true;
-	json_str(hz_answer_root(ret_answer), "action.error.code", &code);
-	set_code(ret_done, code);
+	else
+		json_str(hz_answer_root(ret_answer), "action.error.code", &code);
+	snprintf(ret_done->code, sizeof(ret_done->code), "%" STR_FMT, STR_ARG(code));
 	return false;
 }
 
-/* ---- asking ---- */
+/* ---- the request ---- */
 
-struct asked {
-	int64_t ids[ASKED_MAX]; /* ascending, each once */
+/* The actions whose state one request reads. */
+struct action_query {
+	int64_t ids[QUERY_MAX]; /* ascending, each once */
 	size_t n;
 };
 
 static bool
-is_asked(const struct asked *asked, int64_t id)
+action_query_has(const struct action_query *query, int64_t id)
 {
-	for (size_t i = 0; i < asked->n; i++) {
-		if (asked->ids[i] == id)
+	for (size_t i = 0; i < query->n; i++) {
+		if (query->ids[i] == id)
 			return true;
 	}
 	return false;
 }
 
 static void
-add_id(struct asked *asked, int64_t id)
+action_query_add(struct action_query *query, int64_t id)
 {
-	size_t i = asked->n;
+	size_t i = query->n;
 
-	if (asked->n == ASKED_MAX || is_asked(asked, id))
+	if (query->n == QUERY_MAX || action_query_has(query, id))
 		return;
-	for (; i > 0 && asked->ids[i - 1] > id; i--)
-		asked->ids[i] = asked->ids[i - 1];
-	asked->ids[i] = id;
-	asked->n++;
+	for (; i > 0 && query->ids[i - 1] > id; i--)
+		query->ids[i] = query->ids[i - 1];
+	query->ids[i] = id;
+	query->n++;
 }
 
-/* Those that are due, and then as many others as there is room for: they cost nothing. */
-static struct asked
-pick(const struct hz_actions *a)
+/* The actions that are due come first. The rest of the request is filled with others, because the
+ * number of ids does not change what a request costs. */
+static struct action_query
+hz_actions_make_query(const struct hz_actions *a)
 {
 	int64_t now_ns = clock_mono(a->clock);
-	struct asked asked = { .n = 0 };
+	struct action_query query = { .n = 0 };
 
 	for (const struct waiter *w = a->waiters; w; w = w->next) {
 		if (!w->is_over && w->due_ns <= now_ns)
-			add_id(&asked, w->id);
+			action_query_add(&query, w->id);
 	}
 	for (const struct waiter *w = a->waiters; w; w = w->next) {
 		if (!w->is_over)
-			add_id(&asked, w->id);
+			action_query_add(&query, w->id);
 	}
-	return asked;
+	return query;
 }
 
 static bool
-fetch(struct hz_actions *a, struct call *call, const struct asked *asked, struct hz_answer *ret,
-      yyjson_val **ret_list, struct error *err)
+hz_actions_fetch(struct hz_actions *a, struct call *call, const struct action_query *query,
+                 struct hz_answer *ret, yyjson_val **ret_list, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf target = BUF_INIT(LIMIT_HTTP_URL);
 	struct hz_request how = { .endpoint = "/actions", .is_urgent = true };
 
 	buf_add_c(&target, "/actions?");
-	for (size_t i = 0; i < asked->n; i++)
-		buf_addf(&target, "id=%" PRId64 "&", asked->ids[i]);
+	for (size_t i = 0; i < query->n; i++)
+		buf_addf(&target, "id=%" PRId64 "&", query->ids[i]);
 	buf_add_c(&target, "page=1&sort=status&sort=id");
 	return hz_api_get(a->api, call, &target, how, ret, err) &&
 	       hz_answer_list(ret, "actions", ret_list, err);
 }
 
-/* ---- what came of it: with mu held ---- */
+/* ---- its result; with mu held ---- */
 
 static yyjson_val *
-find_action(yyjson_val *list, int64_t wanted)
+hz_actions_find_in(yyjson_val *list, int64_t wanted)
 {
 	yyjson_val *one;
 	size_t i, n;
@@ -191,111 +192,108 @@ find_action(yyjson_val *list, int64_t wanted)
 }
 
 static void
-take_answer(struct waiter *w, yyjson_val *list)
+waiter_take_answer(struct waiter *w, yyjson_val *list)
 {
-	yyjson_val *found = find_action(list, w->id);
+	yyjson_val *found = hz_actions_find_in(list, w->id);
 	struct hz_action action;
 
 	w->err = (struct error){ .code = ERR_NONE };
 	if (!found)
 		err_set(&w->err, ERR_UNAVAILABLE, "actions not found: [%" PRId64 "]", w->id);
-	else if (read_action(found, &action, &w->err))
+	else if (hz_action_read_state(found, &action, &w->err))
 		w->is_good = action.is_over;
 	w->is_over = w->is_good || w->err.code != ERR_NONE;
 }
 
-/* Clouds have bad moments, and actions run on meanwhile. */
-static bool
-is_passing(enum err_code code)
-{
-	return code == ERR_UNAVAILABLE || code == ERR_TIMEOUT || code == ERR_CONFLICT;
-}
-
+/* The wait goes on if the request failed for a reason that passes: the action is carried out
+ * whether or not its state can be read. */
 static void
-take_failure(struct waiter *w, const struct error *err)
+waiter_take_failure(struct waiter *w, const struct error *err)
 {
+	bool is_passing = err->is_outage || err->code == ERR_UNAVAILABLE ||
+	                  err->code == ERR_TIMEOUT || err->code == ERR_CONFLICT;
+
 	w->err = *err;
-	w->is_over = !err->is_outage && !is_passing(err->code);
+	w->is_over = !is_passing;
 }
 
 static void
-plan_next(struct waiter *w, int64_t now_ns)
+waiter_set_due(struct waiter *w, int64_t now_ns)
 {
 	int64_t pause_ns = now_ns - w->begun_ns;
 
-	if (pause_ns < first_pause_ns)
-		pause_ns = first_pause_ns;
-	w->due_ns = now_ns + (pause_ns < last_pause_ns ? pause_ns : last_pause_ns);
+	if (pause_ns < FIRST_PAUSE_NS)
+		pause_ns = FIRST_PAUSE_NS;
+	w->due_ns = now_ns + (pause_ns < LAST_PAUSE_NS ? pause_ns : LAST_PAUSE_NS);
 	if (w->err.is_outage)
 		w->due_ns = now_ns + w->err.retry_after_ms * NS_PER_MS;
 }
 
-/* list NULL: there was no answer, because of err. */
+/* list NULL: the request failed with err. */
 static void
-notify_waiters(struct hz_actions *a, const struct asked *asked, yyjson_val *list,
-               const struct error *err)
+hz_actions_notify_waiters(struct hz_actions *a, const struct action_query *query, yyjson_val *list,
+                          const struct error *err)
 {
 	for (struct waiter *w = a->waiters; w; w = w->next) {
-		if (w->is_over || !is_asked(asked, w->id))
+		if (w->is_over || !action_query_has(query, w->id))
 			continue;
 		if (list)
-			take_answer(w, list);
+			waiter_take_answer(w, list);
 		else
-			take_failure(w, err);
-		plan_next(w, clock_mono(a->clock));
+			waiter_take_failure(w, err);
+		waiter_set_due(w, clock_mono(a->clock));
 	}
 }
 
-/* Gives up the lock while it asks. */
+/* Reads the states for all waiters; the lock is released during the request. If the call of this
+ * thread was cancelled, only its own wait ends, and another thread repeats the request. */
 static void
-ask(struct hz_actions *a, struct call *call, struct waiter *own)
+hz_actions_read_states(struct hz_actions *a, struct call *call, struct waiter *own)
 {
 	CLEANUP(hz_answer_fini) struct hz_answer answer = HZ_ANSWER_INIT;
-	struct asked asked = pick(a);
+	struct action_query query = hz_actions_make_query(a);
 	yyjson_val *list = NULL;
 	struct error err;
 
 	a->is_asking = true;
 	mutex_unlock(&a->mu);
-	if (!fetch(a, call, &asked, &answer, &list, &err))
+	if (!hz_actions_fetch(a, call, &query, &answer, &list, &err))
 		list = NULL;
 	mutex_lock(&a->mu);
 	a->is_asking = false;
-	/* nobody else is to stop because of that, and whoever is still there asks at once */
 	if (!list && err.code == ERR_CANCELLED)
-		take_failure(own, &err);
+		waiter_take_failure(own, &err);
 	else
-		notify_waiters(a, &asked, list, &err);
+		hz_actions_notify_waiters(a, &query, list, &err);
 	cond_broadcast(&a->changed);
 }
 
-/* ---- waiting: with mu held ---- */
+/* ---- waiting; with mu held ---- */
 
+/* The other threads are woken because the new waiter may be due before all of them. */
 static void
-join(struct hz_actions *a, struct waiter *w)
+hz_actions_link(struct hz_actions *a, struct waiter *w)
 {
 	w->next = a->waiters;
 	a->waiters = w;
-	/* it may be due before those who wait already */
 	cond_broadcast(&a->changed);
 }
 
-/* One of the others may have to ask now. */
 static void
-leave(struct hz_actions *a, const struct waiter *w)
+hz_actions_unlink(struct hz_actions *a, const struct waiter *w)
 {
-	struct waiter **at = &a->waiters;
+	struct waiter **link = &a->waiters;
 
-	while (*at != w) {
-		assert(*at);
-		at = &(*at)->next;
+	while (*link != w) {
+		assert(*link);
+		link = &(*link)->next;
 	}
-	*at = w->next;
+	*link = w->next;
 	cond_broadcast(&a->changed);
 }
 
 static int64_t
-next_due(const struct hz_actions *a)
+hz_actions_next_due(const struct hz_actions *a)
 {
 	int64_t due_ns = CLOCK_FOREVER;
 
@@ -307,7 +305,7 @@ next_due(const struct hz_actions *a)
 }
 
 static bool
-set_pending(const struct waiter *w, int64_t now_ns, struct error *err)
+waiter_set_pending(const struct waiter *w, int64_t now_ns, struct error *err)
 {
 	bool has_error = w->err.code != ERR_NONE;
 
@@ -322,26 +320,20 @@ set_pending(const struct waiter *w, int64_t now_ns, struct error *err)
 	return false;
 }
 
-/* Will it not be heard of again in time? */
 static bool
-is_late(const struct hz_actions *a, const struct waiter *w, int64_t now_ns)
-{
-	return now_ns >= w->end_ns || (!a->is_asking && w->due_ns >= w->end_ns);
-}
-
-static bool
-wait_over(struct hz_actions *a, struct call *call, struct waiter *w, struct error *err)
+hz_actions_wait_over(struct hz_actions *a, struct call *call, struct waiter *w, struct error *err)
 {
 	while (!w->is_over) {
-		int64_t now_ns = clock_mono(a->clock), due_ns = next_due(a);
+		int64_t now_ns = clock_mono(a->clock), due_ns = hz_actions_next_due(a);
+		bool is_next_too_late = !a->is_asking && w->due_ns >= w->end_ns;
 
 		if (cancel_is_fired(call->cancel))
 			return err_set(err, ERR_CANCELLED,
 			               "cancelled while waiting for action %" PRId64, w->id);
-		if (is_late(a, w, now_ns))
-			return set_pending(w, now_ns, err);
+		if (now_ns >= w->end_ns || is_next_too_late)
+			return waiter_set_pending(w, now_ns, err);
 		if (!a->is_asking && due_ns <= now_ns)
-			ask(a, call, w);
+			hz_actions_read_states(a, call, w);
 		else
 			clock_wait(a->clock, &a->changed, &a->mu,
 			           a->is_asking ? w->end_ns : due_ns);
@@ -351,8 +343,9 @@ wait_over(struct hz_actions *a, struct call *call, struct waiter *w, struct erro
 	return w->is_good;
 }
 
+/* Called by the cancel token. */
 static void
-wake_all(void *actions)
+hz_actions_wake(void *actions)
 {
 	struct hz_actions *a = actions;
 	WITH_LOCK(&a->mu);
@@ -360,33 +353,39 @@ wake_all(void *actions)
 	cond_broadcast(&a->changed);
 }
 
-static bool
-wait_locked(struct hz_actions *a, struct call *call, struct waiter *w, struct error *err)
-{
-	bool ok;
-	WITH_LOCK(&a->mu);
-
-	join(a, w);
-	ok = wait_over(a, call, w, err);
-	leave(a, w);
-	return ok;
-}
-
 bool
 hz_actions_wait(struct hz_actions *a, struct call *call, struct hz_action action, struct error *err)
 {
-	int64_t now_ns = clock_mono(a->clock), end_ns = now_ns + longest_wait_ns;
+	int64_t now_ns = clock_mono(a->clock), end_ns = now_ns + LONGEST_WAIT_NS;
 	struct waiter w = { .id = action.id,
 		            .begun_ns = now_ns,
-		            .due_ns = now_ns + first_pause_ns,
+		            .due_ns = now_ns + FIRST_PAUSE_NS,
 		            .end_ns = end_ns < call->deadline_mono_ns ? end_ns
 		                                                      : call->deadline_mono_ns };
-	WITH_HOOK(call->cancel, wake_all, a);
+	bool ok;
+	WITH_HOOK(call->cancel, hz_actions_wake, a);
 
 	if (action.is_over || action.id == 0)
 		return true;
 	watchdog_extend(w.end_ns);
-	return wait_locked(a, call, &w, err);
+	mutex_lock(&a->mu);
+	hz_actions_link(a, &w);
+	ok = hz_actions_wait_over(a, call, &w, err);
+	hz_actions_unlink(a, &w);
+	mutex_unlock(&a->mu);
+	return ok;
+}
+
+bool
+hz_actions_wait_at_most(struct hz_actions *a, struct call *call, struct hz_action action,
+                        int64_t max_ns, struct error *err)
+{
+	struct call brief = *call;
+	int64_t deadline_ns = clock_deadline(clock_mono(call->clock), max_ns);
+
+	if (brief.deadline_mono_ns > deadline_ns)
+		brief.deadline_mono_ns = deadline_ns;
+	return hz_actions_wait(a, &brief, action, err);
 }
 
 /* ---- life cycle ---- */

@@ -1,12 +1,12 @@
-/* actions.h: waiting for what the cloud does behind an answer (docs/spec/hcloud.md, "Actions").
+/* actions.h: waits until the cloud has carried out a change (docs/spec/hcloud.md, "Actions").
  *
- * A change is answered with an action that runs on. Whoever waits for one, waits together with all
- * others: one request asks for all actions that are waited for (at most 25 a request), soon at
- * first and then less and less often, until they are over or the wait has an end. So 20 Services
- * that are made at once cost a handful of requests.
+ * The API answers a change before it is done, with an action whose state can be read. All threads
+ * that wait for actions share one request, which reads the state of up to 25 of them: soon after
+ * the change, then less and less often, until the actions are over or the waits end. 20 Services
+ * that are created at the same time cost a handful of requests.
  *
- * Threads: any. The first whose action is due asks for all, while the others wait for what it
- * hears; when it leaves, another takes over.
+ * Threads: any. A waiting thread sends the request, and the others wait for its result; when it
+ * returns to its caller, another thread sends the next one.
  */
 #ifndef CCMD_HCLOUD_ACTIONS_H
 #define CCMD_HCLOUD_ACTIONS_H
@@ -14,46 +14,50 @@
 #include "providers/hcloud/api.h"
 
 struct hz_action {
-	int64_t id; /* 0: none, it is over */
+	int64_t id; /* 0: there is none, because the change was done with the answer */
 	bool is_over;
 };
 
-/** What a call did, or why it did not. */
+/** What a change started, or why it was refused. */
 struct hz_done {
 	struct hz_action action;
-	char code[HZ_CODE_MAX]; /* the API's, of what was refused or failed at once; else "" */
+	char code[HZ_CODE_MAX]; /* the API's code if the request was refused, or if its action had
+	                           failed already in the answer; else "" */
 };
 
 struct hz_actions;
 
 /** Both are borrowed. */
 struct hz_actions *hz_actions_new(struct hz_api *api, struct clock *clock);
-/** Nobody may wait. NULL is fine. */
+/** No thread may be waiting. NULL is fine. */
 void hz_actions_free(struct hz_actions *);
 DEFINE_CLEANUP(struct hz_actions, hz_actions_free)
 
-/** Reads "action" of an answer; absent or null is none. One that has failed already fails as in
- * hz_actions_wait(). */
+/** Reads the member "action" of an answer; if it is absent or null, there is no action. If the
+ * action has failed already, the error is that of hz_actions_wait(). */
 NODISCARD bool hz_action_read(yyjson_val *answer, struct hz_action *ret, struct error *err);
 
-/** Sends a request that changes something, and reads what that started. *ret_done is filled on
- * failure as well. */
+/** Sends a request that changes something, and reads the action that it started. *ret_done is
+ * filled on failure as well. */
 NODISCARD bool hz_change(struct hz_api *, struct call *, const struct hz_request *request,
                          struct hz_answer *ret_answer, struct hz_done *ret_done, struct error *err);
 
-/** Waits until it is over; nothing is asked for one that is.
+/** Waits until the action is over. No request is sent for an action that is over already.
  *
  * @return  On false, err->code is
  *          ERR_PENDING      the next request for its state would be due only after the call's
- *                           deadline or after five minutes; with retry_after_ms
+ *                           deadline, or the wait took five minutes; with retry_after_ms
  *          ERR_CANCELLED
- *          ERR_THROTTLED    the budget or the cloud want no further requests
- *          ERR_UNAVAILABLE  the cloud no longer knows it
+ *          ERR_THROTTLED    the budget or the cloud permits no further requests
+ *          ERR_UNAVAILABLE  the API does not list the action any more
  *          any code with is_outage: the API is unavailable, and the action may still be running
- *          of a failed action hz_code_of() its code, with the text "message (code, id)"
+ *          hz_code_of() the action's code, if it failed; the text is "message (code, id)"
  *          other codes as hz_api_do(), but a single request without an answer does not end the
  *          wait */
 NODISCARD bool hz_actions_wait(struct hz_actions *, struct call *, struct hz_action action,
                                struct error *err);
+/** As hz_actions_wait(), for at most max_ns: then ERR_PENDING. */
+NODISCARD bool hz_actions_wait_at_most(struct hz_actions *, struct call *, struct hz_action action,
+                                       int64_t max_ns, struct error *err);
 
 #endif

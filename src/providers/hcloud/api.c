@@ -218,7 +218,7 @@ hz_answer_list(const struct hz_answer *answer, const char *name, yyjson_val **re
 {
 	if (json_array(hz_answer_root(answer), name, ret) == JSON_FOUND)
 		return true;
-	return err_set(err, ERR_UNAVAILABLE, "the Hetzner Cloud API gave no list of %s", name);
+	return err_set(err, ERR_UNAVAILABLE, "the Hetzner Cloud API returned no list of %s", name);
 }
 
 bool
@@ -227,7 +227,7 @@ hz_answer_object(const struct hz_answer *answer, const char *name, yyjson_val **
 {
 	if (json_object(hz_answer_root(answer), name, ret) == JSON_FOUND)
 		return true;
-	return err_set(err, ERR_UNAVAILABLE, "the Hetzner Cloud API gave no %s", name);
+	return err_set(err, ERR_UNAVAILABLE, "the Hetzner Cloud API returned no %s", name);
 }
 
 enum err_code
@@ -265,12 +265,6 @@ hz_code_of(struct str code, int status)
 			return known[i].err;
 	}
 	return status >= 500 ? ERR_UNAVAILABLE : ERR_INVALID;
-}
-
-static bool
-is_code(const struct hz_answer *answer, const char *code)
-{
-	return str_eq_c(str_c(answer->code), code);
 }
 
 /* Of an answer that says nothing in the API's words, and so need not be the API's. */
@@ -567,7 +561,7 @@ reception_of(const struct hz_answer *answer, const struct error *err)
 {
 	bool is_described = answer->code[0] != '\0';
 
-	if (err->code == ERR_UNAUTHORIZED || is_code(answer, "forbidden") ||
+	if (err->code == ERR_UNAUTHORIZED || hz_is_code(answer->code, "forbidden") ||
 	    (err->code == ERR_FORBIDDEN && !is_described))
 		return HZ_REFUSED;
 	if (err->code == ERR_THROTTLED || (is_described && err->code != ERR_UNAVAILABLE))
@@ -715,11 +709,11 @@ is_worth_a_retry(const struct hz_request *request, const struct hz_answer *answe
 		return false;
 	if (err->code == ERR_THROTTLED)
 		return request->is_patient;
-	if (is_code(answer, "conflict"))
+	if (hz_is_code(answer->code, "conflict"))
 		return true;
 	if (request->method != HTTP_GET)
 		return false;
-	return err->code == ERR_TIMEOUT || is_code(answer, "bad_gateway") ||
+	return err->code == ERR_TIMEOUT || hz_is_code(answer->code, "bad_gateway") ||
 	       (!answer->code[0] && err->http_status == 502);
 }
 

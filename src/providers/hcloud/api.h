@@ -90,6 +90,13 @@ int64_t hz_api_uptime_ns(struct hz_api *);
 /** The err_code of an error that the API described. */
 enum err_code hz_code_of(struct str code, int status);
 
+/** Is the code of an answer (hz_answer, hz_done) the wanted one? */
+static inline bool
+hz_is_code(const char *code, const char *wanted)
+{
+	return str_eq_c(str_c(code), wanted);
+}
+
 /* ---- the official controller's count of operations ---- */
 
 /** n times the operation with that name, one of a fixed set: "hcloud/newCloud". */

@@ -133,7 +133,7 @@ read_server(struct arena *arena, yyjson_val *val, struct hz_server *ret, struct 
 	s.name = json_text_at(arena, val, "name");
 	if (json_i64(val, "id", &s.id) != JSON_FOUND || s.id <= 0 || s.name.len == 0)
 		return err_set(err, ERR_UNAVAILABLE,
-		               "the Hetzner Cloud API gave a server without id or name");
+		               "the Hetzner Cloud API returned a server without id or name");
 	s.status = json_text_at(arena, val, "status");
 	s.type = json_text_at(arena, val, "server_type.name");
 	s.location = json_text_at(arena, val, "location.name");
@@ -305,7 +305,7 @@ read_network(struct arena *arena, yyjson_val *val, struct hz_network *ret, struc
 
 	if (json_i64(val, "id", &network.id) != JSON_FOUND || network.id <= 0)
 		return err_set(err, ERR_UNAVAILABLE,
-		               "the Hetzner Cloud API gave a network without id");
+		               "the Hetzner Cloud API returned a network without id");
 	read_routes(arena, val, &network);
 	read_members(arena, val, &network);
 	*ret = network;

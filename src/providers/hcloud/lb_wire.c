@@ -53,7 +53,8 @@ read_id(yyjson_val *val, const char *what, int64_t *ret, struct error *err)
 {
 	if (json_i64(val, "id", ret) == JSON_FOUND && *ret > 0)
 		return true;
-	return err_set(err, ERR_UNAVAILABLE, "the Hetzner Cloud API gave a %s without id", what);
+	return err_set(err, ERR_UNAVAILABLE, "the Hetzner Cloud API returned a %s without id",
+	               what);
 }
 
 static struct str

@@ -250,7 +250,7 @@ read_server(struct arena *arena, yyjson_val *val, struct hz_robot_server *ret, s
 	struct hz_robot_server s = { 0 };
 
 	if (json_i64(val, "server.server_number", &s.number) != JSON_FOUND || s.number <= 0)
-		return err_set(err, ERR_UNAVAILABLE, "Robot gave a server without number");
+		return err_set(err, ERR_UNAVAILABLE, "Robot returned a server without number");
 	s.name = json_text_at(arena, val, "server.server_name");
 	s.product = json_text_at(arena, val, "server.product");
 	s.dc = json_text_at(arena, val, "server.dc");
@@ -269,7 +269,7 @@ read_list(struct hz_robot *r, yyjson_val *root, struct error *err)
 	size_t i, n;
 
 	if (!yyjson_is_arr(root))
-		return err_set(err, ERR_UNAVAILABLE, "Robot gave no list of servers");
+		return err_set(err, ERR_UNAVAILABLE, "Robot returned no list of servers");
 	servers = arena_calloc(&arena, yyjson_arr_size(root), sizeof(*servers));
 	yyjson_arr_foreach(root, i, n, one)
 	{

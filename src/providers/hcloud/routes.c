@@ -152,17 +152,6 @@ note_busy(struct hz_routes *r, struct error *err)
 	err->retry_after_ms = pause_ns / NS_PER_MS;
 }
 
-static bool
-wait_in_place(struct hz_routes *r, struct call *call, struct hz_action action, struct error *err)
-{
-	struct call brief = *call;
-	int64_t most_ns = clock_deadline(clock_mono(call->clock), in_place_ns);
-
-	if (brief.deadline_mono_ns > most_ns)
-		brief.deadline_mono_ns = most_ns;
-	return hz_actions_wait(r->config.actions, &brief, action, err);
-}
-
 /* ERR_PENDING: the network is busy, with this change or another. */
 static bool
 change(struct hz_routes *r, struct call *call, const char *verb, const struct hz_route *route,
@@ -172,19 +161,13 @@ change(struct hz_routes *r, struct call *call, const char *verb, const struct hz
 	if (!check_idle(r, err))
 		return false;
 	if (hz_change_route(r->config.api, call, r->config.network, verb, route, done, err) &&
-	    wait_in_place(r, call, done->action, err)) {
+	    hz_actions_wait_at_most(r->config.actions, call, done->action, in_place_ns, err)) {
 		r->n_busy = 0;
 		return true;
 	}
 	if (err->code == ERR_CONFLICT || err->code == ERR_PENDING)
 		note_busy(r, err);
 	return false;
-}
-
-static bool
-is_code(const struct hz_done *done, const char *code)
-{
-	return str_eq_c(str_c(done->code), code);
 }
 
 /* Is it there by now, though it was not when we looked, or the other way round? Then it cannot be
@@ -214,10 +197,10 @@ add(struct hz_routes *r, struct call *call, const struct hz_route *route, struct
 		hz_route_added(&r->view, route);
 		return true;
 	}
-	if (is_code(&done, "invalid_input") && has_become(r, call, route, /*is_there=*/true))
+	if (hz_is_code(done.code, "invalid_input") && has_become(r, call, route, /*is_there=*/true))
 		return true;
 	err_wrap(err, "error adding route");
-	r->is_full = is_code(&done, "resource_limit_exceeded");
+	r->is_full = hz_is_code(done.code, "resource_limit_exceeded");
 	r->full = *err;
 	return false;
 }
@@ -228,7 +211,8 @@ take_away(struct hz_routes *r, struct call *call, const struct hz_route *route, 
 	struct hz_done done;
 
 	if (!change(r, call, "delete_route", route, &done, err) && err->code != ERR_NOT_FOUND &&
-	    !(is_code(&done, "invalid_input") && has_become(r, call, route, /*is_there=*/false)))
+	    !(hz_is_code(done.code, "invalid_input") &&
+	      has_become(r, call, route, /*is_there=*/false)))
 		return err_wrap(err, "error deleting route");
 	hz_route_removed(&r->view, route);
 	r->is_full = false;

@@ -56,9 +56,9 @@ reads_what_an_answer_started(void **state)
 	check_read("{\"action\":null}", 0, true);
 	check_read("{}", 0, true);
 	check_unread("{\"action\":{\"status\":\"success\"}}", ERR_UNAVAILABLE,
-	             "the Hetzner Cloud API gave an action without id");
+	             "the Hetzner Cloud API returned an action without id");
 	check_unread("{\"action\":7}", ERR_UNAVAILABLE,
-	             "the Hetzner Cloud API gave an action without id");
+	             "the Hetzner Cloud API returned an action without id");
 }
 
 /* docs/spec/hcloud.md, "Error texts" */
