@@ -1,8 +1,16 @@
 /* balancers.c: see balancers.h.
  *
- * The label is in the request that makes a balancer, so there is never one of ours without it.
- * Names are unique in a project: whoever comes second, be it a second process or our own request
- * whose answer was lost, is refused, and looks again.
+ * A run of ensure() looks for the balancer by its label; then, if the Service names one, by name;
+ * then it creates one; at the end it makes the balancer what the Service asks for (lb_converge.h).
+ *
+ * A crash, or an answer that is lost, leaves no second balancer behind, because of two rules. The
+ * label is part of the request that creates the balancer, so each balancer of ours has it from the
+ * beginning. And the API refuses a second balancer of the same name: if a request was executed
+ * although its answer was lost, or if another process was faster, the repeated request is refused,
+ * and the balancer is then found by its label.
+ *
+ * No run waits for the cloud longer than a few seconds. It ends with ERR_PENDING and is started
+ * again by the controller; the cache keeps the action that it waited for.
  */
 #include "providers/hcloud/balancers.h"
 
@@ -20,22 +28,22 @@
 #include "providers/hcloud/lb_desired.h"
 #include "providers/hcloud/lb_wire.h"
 
-/* Longer than this we do not wait for the cloud without saying so. */
-#define PATIENCE_NS (300 * NS_PER_SEC)
+/* A Service that waits for the cloud for longer than this fails, which is reported as an Event. */
+#define LONGEST_WAIT_NS (300 * NS_PER_SEC)
 
 enum {
-	LEAST_WAIT_MS = 1000,
-	MOST_WAIT_MS = 15000,
-	LEAST_HOLD_MS = 5000,
-	MOST_HOLD_MS = 300000,
+	MIN_PAUSE_MS = 1000,
+	MAX_PAUSE_MS = 15000,
+	MIN_HOLD_MS = 5000,
+	MAX_HOLD_MS = 300000,
 };
 
 EVENT_KIND(
 	protected_event, HZ_COMPONENT, "LoadBalancerProtected", true, "Service",
-	"hcloud: the load balancer is protected against deletion, and stays when the Service goes.");
+	"hcloud: the load balancer is protected against deletion, so it is kept although its Service was deleted.");
 EVENT_KIND(
 	unconfigured_event, HZ_COMPONENT, "LoadBalancerTypeUnconfigured", true, "Service",
-	"hcloud: neither the annotation nor HCLOUD_LOAD_BALANCERS_TYPE says what type the load balancer is to have.");
+	"hcloud: neither the annotation nor HCLOUD_LOAD_BALANCERS_TYPE sets the type of the load balancer.");
 EVENT_KIND(protocol_event, HZ_COMPONENT, "UnsupportedProtocolConfigured", true, "Service",
            "hcloud: a port of the Service is not TCP, and is left out.");
 
@@ -82,7 +90,7 @@ notify_unconfigured(const struct hz_lb_run *run)
 	hz_lb_notify(run, &unconfigured_event, &b);
 }
 
-/* ---- what is wanted ---- */
+/* ---- what the Service asks for ---- */
 
 static struct str
 tutorial_name(const struct hz_lb_run *run)
@@ -92,7 +100,7 @@ tutorial_name(const struct hz_lb_run *run)
 	                    STR_ARG(run->spec->service));
 }
 
-/* The tutorial knows no annotations (docs/spec/hcloud.md, "Tutorial"). */
+/* The tutorial has no annotations (docs/spec/hcloud.md, "Tutorial"). */
 static bool
 read_tutorial(struct hz_lb_run *run, struct error *err)
 {
@@ -109,16 +117,21 @@ read_tutorial(struct hz_lb_run *run, struct error *err)
 	return true;
 }
 
+/* Reads what the Service asks for, and waits for the action at which the last run stopped. */
 static bool
-read_desired(struct hz_lb_run *run, struct error *err)
+hz_balancers_begin(struct hz_lb_run *run, struct error *err)
 {
-	if (is_tutorial(run))
-		return read_tutorial(run, err);
-	return hz_lb_desired_read(run->tools->config, run->tools->network, run->spec,
-	                          run->call->arena, &run->desired, err);
+	const struct hz_lb_tools *t = run->tools;
+	bool ok;
+
+	hz_lb_cache_track(t->cache, run->spec);
+	ok = is_tutorial(run) ? read_tutorial(run, err)
+	                      : hz_lb_desired_read(t->config, t->network, run->spec,
+	                                           run->call->arena, &run->desired, err);
+	return ok && hz_lb_wait(run, hz_lb_cache_action(t->cache, run->spec->uid), err);
 }
 
-/* A certificate that is missing holds up the services and nothing else. */
+/* If a certificate is missing, only the services wait for it. */
 static bool
 resolve_certificates(struct hz_lb_run *run, struct error *err)
 {
@@ -134,9 +147,12 @@ resolve_certificates(struct hz_lb_run *run, struct error *err)
 
 /* ---- creating ---- */
 
+/* Whether the request was executed is unknown if it fails, so the cache is notified before it, and
+ * again with the id when there is one. */
 static bool
-post(struct hz_lb_run *run, const struct hz_lb_desired *desired, const struct hz_lb_type *type,
-     bool is_bare, struct hz_done *done, struct error *err)
+hz_balancers_post(struct hz_lb_run *run, const struct hz_lb_desired *desired,
+                  const struct hz_lb_type *type, bool is_bare, struct hz_done *done,
+                  struct error *err)
 {
 	const struct hz_lb_tools *t = run->tools;
 	CLEANUP(buf_fini) struct buf body = BUF_INIT(LIMIT_HTTP_REQUEST);
@@ -146,7 +162,9 @@ post(struct hz_lb_run *run, const struct hz_lb_desired *desired, const struct hz
 	*done = (struct hz_done){ 0 };
 	hz_body_create(&body, desired, type, run->targets.targets, run->targets.n, is_bare);
 	if (!buf_ok(&body))
-		return err_set(err, ERR_INVALID, "it is more than a request can hold");
+		return err_set(err, ERR_INVALID,
+		               "the load balancer has more services and targets than one request "
+		               "can hold");
 	hz_lb_cache_note_change(t->cache, run->spec->uid, 0);
 	ok = hz_create_lb(t->api, run->call, run->call->arena, buf_str(&body), &lb, done, err);
 	hz_lb_cache_note_change(t->cache, run->spec->uid, lb.id);
@@ -156,82 +174,73 @@ post(struct hz_lb_run *run, const struct hz_lb_desired *desired, const struct hz
 	return true;
 }
 
-/* The whole at once; and where the API does not take it because of a service, a target or the
- * network, without them: what is wrong comes up when they are added, one by one, and stops nothing
- * else. */
+/* One request creates the balancer with all its parts. If the API refuses it because of a service,
+ * a target or the network, a second request creates the balancer without them. They are added one
+ * by one afterwards, so that only the one that is wrong is missing. */
 static bool
-post_whole_or_bare(struct hz_lb_run *run, const struct hz_lb_type *type, struct hz_done *done,
-                   struct error *err)
+hz_balancers_create(struct hz_lb_run *run, struct error *err)
 {
-	struct hz_lb_desired desired = run->desired;
-
-	if (!run->has_services || (run->issuing.id > 0 && !run->issuing.is_over))
-		desired.n_services = 0;
-	if (post(run, &desired, type, /*is_bare=*/false, done, err))
-		return true;
-	if (!hz_lb_is_refusal(err) || err->code == ERR_EXISTS ||
-	    (desired.n_services == 0 && run->targets.n == 0 && desired.network == 0))
-		return false;
-	log_debug("a load balancer is made without its parts", LOG_ERR(err));
-	return post(run, &desired, type, /*is_bare=*/true, done, err);
-}
-
-static bool
-create(struct hz_lb_run *run, struct error *err)
-{
-	struct hz_aim aim = { run->tools->config, run->tools->host, run->tools->robot };
+	struct hz_lb_desired first = run->desired;
 	struct hz_lb_type type;
 	struct hz_done done;
 
 	hz_count_operations("hcops/LoadBalancerOps.Create", 1);
 	if (!hz_lb_find_type(run, &type, err) || !hz_lb_desired_has_place(&run->desired, err))
 		return false;
-	hz_targets_read(&aim, run->call, run->spec, &run->desired, NULL, &run->targets);
-	return post_whole_or_bare(run, &type, &done, err) && hz_lb_wait(run, done.action, err) &&
-	       hz_lb_refresh(run, err);
+	hz_targets_read(&run->tools->targets, run->call, run->spec, &run->desired, NULL,
+	                &run->targets);
+	if (!run->has_services || (run->issuing.id > 0 && !run->issuing.is_over))
+		first.n_services = 0;
+	if (!hz_balancers_post(run, &first, &type, /*is_bare=*/false, &done, err)) {
+		bool has_parts = first.n_services > 0 || run->targets.n > 0 || first.network != 0;
+
+		if (!hz_lb_is_refusal(err) || err->code == ERR_EXISTS || !has_parts)
+			return false;
+		log_debug("a load balancer is created without its parts", LOG_ERR(err));
+		if (!hz_balancers_post(run, &first, &type, /*is_bare=*/true, &done, err))
+			return false;
+	}
+	return hz_lb_wait(run, done.action, err) && hz_lb_refresh(run, err);
 }
 
 /* ---- finding ---- */
 
-/* Finds the balancer by its label. True with run->lb NULL: there is none, and this is the project
- * of the cluster. */
+/* Finds the balancer by its label; else adopts the one with the name that the Service asks for;
+ * else creates one. Certificates are ordered only after the search by label, because they are
+ * ordered in the same project, which must be the right one.
+ *
+ * *ret_is_held: as hz_lb_check_project(). */
 static bool
-find_labelled(struct hz_lb_run *run, struct error *err)
+hz_balancers_find_or_create(struct hz_lb_run *run, bool *ret_is_held, struct error *err)
 {
-	return hz_lb_refresh(run, err) ||
-	       (err->code == ERR_NOT_FOUND && hz_lb_check_project(run, err) &&
-	        hz_lb_check_name(run, err));
-}
+	bool is_found = hz_lb_refresh(run, err);
 
-/* Adopts the balancer with the name that the Service asks for, else creates one. */
-static bool
-adopt_or_make(struct hz_lb_run *run, struct error *err)
-{
-	if (run->desired.is_named && hz_lb_adopt(run, err))
-		return true;
-	if (run->desired.is_named && err->code != ERR_NOT_FOUND)
+	if (!is_found &&
+	    (err->code != ERR_NOT_FOUND || !hz_lb_check_project(run, ret_is_held, err) ||
+	     !hz_lb_check_name(run, err)))
 		return false;
-	if (create(run, err))
+	if (!resolve_certificates(run, err))
+		return false;
+	if (is_found)
+		return true;
+	if (run->desired.is_named) {
+		if (hz_lb_adopt(run, err))
+			return true;
+		if (err->code != ERR_NOT_FOUND)
+			return false;
+	}
+	if (hz_balancers_create(run, err))
 		return true;
 	err_wrap(err, "hcops/LoadBalancerOps.Create");
 	if (err->code != ERR_EXISTS)
 		return false;
-	/* somebody was faster, and that may have been us */
+	/* Another process was faster, or our own request, whose answer was lost. */
 	if (hz_lb_refresh(run, err))
 		return true;
 	return err->code == ERR_NOT_FOUND && hz_lb_adopt(run, err);
 }
 
-/* The balancer is looked for first, because certificates are ordered in the same project, which
- * must be the right one. */
-static bool
-find_or_make(struct hz_lb_run *run, struct error *err)
-{
-	return find_labelled(run, err) && resolve_certificates(run, err) &&
-	       (run->lb || adopt_or_make(run, err));
-}
-
-/* It has its addresses a moment later than it is there. */
+/* A new balancer gets its addresses a moment after it was created. */
 static bool
 check_addresses(const struct hz_lb_run *run, struct error *err)
 {
@@ -240,11 +249,11 @@ check_addresses(const struct hz_lb_run *run, struct error *err)
 	if (!lb->is_public || lb->ipv4.ip.len > 0 || lb->ipv6.ip.len > 0)
 		return true;
 	err_set(err, ERR_PENDING, "load balancer %" PRId64 " has no addresses yet", lb->id);
-	err->retry_after_ms = LEAST_WAIT_MS;
+	err->retry_after_ms = MIN_PAUSE_MS;
 	return false;
 }
 
-/* ---- waiting ---- */
+/* ---- the end of a run ---- */
 
 static int64_t
 clamp(int64_t value, int64_t min, int64_t max)
@@ -252,46 +261,44 @@ clamp(int64_t value, int64_t min, int64_t max)
 	return value < min ? min : value > max ? max : value;
 }
 
-/* The pauses grow with the wait. A wait of more than PATIENCE_NS is a failure, except for a held
- * Service, which waits for an operator. */
-static bool
-wait_or_fail(struct hz_lb_run *run, struct error *err)
+/* Sets the pause before the next run: a quarter of the time that the Service has waited already, or
+ * half of it if the Service is held, because then it waits for an operator. A wait of more than
+ * LONGEST_WAIT_NS becomes a failure, unless the Service is held. */
+static void
+set_pause(struct hz_lb_run *run, bool is_held, struct error *err)
 {
 	struct hz_lb_cache *cache = run->tools->cache;
-	int64_t waited_ns, pause_ms;
+	int64_t waited_ns = hz_lb_cache_wait_ns(cache, run->spec->uid);
 
-	if (err->code != ERR_PENDING)
-		return false;
-	waited_ns = hz_lb_cache_wait_ns(cache, run->spec->uid);
-	if (run->is_held) {
-		pause_ms = waited_ns / NS_PER_MS / 2;
-		err->retry_after_ms = clamp(pause_ms, LEAST_HOLD_MS, MOST_HOLD_MS);
-		return false;
+	if (is_held) {
+		err->retry_after_ms = clamp(waited_ns / NS_PER_MS / 2, MIN_HOLD_MS, MAX_HOLD_MS);
+		return;
 	}
-	pause_ms = waited_ns / NS_PER_MS / 4;
-	err->retry_after_ms = clamp(pause_ms, LEAST_WAIT_MS, MOST_WAIT_MS);
-	if (waited_ns < PATIENCE_NS)
-		return false;
+	err->retry_after_ms = clamp(waited_ns / NS_PER_MS / 4, MIN_PAUSE_MS, MAX_PAUSE_MS);
+	if (waited_ns < LONGEST_WAIT_NS)
+		return;
 	hz_lb_cache_set_action(cache, run->spec->uid, (struct hz_action){ 0 });
 	hz_lb_cache_end_wait(cache, run->spec->uid);
 	err->code = ERR_TIMEOUT;
 	err->retry_after_ms = 0;
-	return err_wrap(err, "for more than 5 minutes");
+	err_wrap(err, "for more than 5 minutes");
 }
 
-/* On success *err still says what is partial. */
+/* On success *err still says what is missing of a partial result. */
 static bool
-end_run(struct hz_lb_run *run, bool ok, const char *operation, struct error *err)
+hz_balancers_end(struct hz_lb_run *run, bool ok, bool is_held, const char *operation,
+                 struct error *err)
 {
 	hz_found_fini(&run->found);
-	if (ok && !run->is_partial) {
+	if (ok && run->missing.code == ERR_NONE) {
 		hz_lb_cache_end_wait(run->tools->cache, run->spec->uid);
 		return true;
 	}
 	if (ok)
 		*err = run->missing;
 	err_wrap(err, "%s", operation);
-	wait_or_fail(run, err);
+	if (err->code == ERR_PENDING)
+		set_pause(run, is_held, err);
 	return ok;
 }
 
@@ -320,7 +327,7 @@ add_address(const struct entries *e, struct str ip)
 		};
 }
 
-/* The annotation where it can be read. */
+/* The value of the annotation; otherwise the given one, also if the annotation cannot be read. */
 static bool
 annotation_or(const struct lb_spec *spec, const char *key, bool otherwise)
 {
@@ -375,7 +382,7 @@ hz_lb_status(const struct hz_config *config, const struct lb_spec *spec, const s
 	set_addresses(&config->lb, spec, lb, &e);
 }
 
-/* With a hostname nobody looks at them. */
+/* A hostname in the annotation is the whole status, so the other annotations do not matter then. */
 bool
 hz_lb_status_check(const struct lb_spec *spec, struct error *err)
 {
@@ -397,88 +404,51 @@ hz_lb_status_check(const struct lb_spec *spec, struct error *err)
 
 /* ---- ensure and update ---- */
 
-static bool
-begin(struct hz_balancers *b, struct hz_lb_run *run, struct error *err)
-{
-	hz_lb_cache_track(b->tools.cache, run->spec);
-	return read_desired(run, err) &&
-	       hz_lb_wait(run, hz_lb_cache_action(b->tools.cache, run->spec->uid), err);
-}
-
-/* A refusal is reported when all the rest is done. */
-static bool
-finish(struct hz_lb_run *run, struct error *err)
-{
-	if (!hz_lb_converge(run, err))
-		return false;
-	if (!run->is_partial && run->targets.is_partial)
-		run->missing = run->targets.reason;
-	run->is_partial |= run->targets.is_partial;
-	if (run->is_refused)
-		*err = run->refusal;
-	return !run->is_refused;
-}
-
-/* Each address with its name, as the tutorial has it. */
+/* The tutorial's status: each address with its name. Texts are copied, because the reading of the
+ * balancer is released before the controller writes the status. */
 static void
 tutorial_status(const struct hz_lb_run *run, struct lb_status *ret)
 {
 	const struct hz_lb_end *ends[] = { &run->lb->ipv4, &run->lb->ipv6 };
+	struct arena *arena = run->call->arena;
 
-	ret->ingress = arena_calloc(run->call->arena, ARRAY_LEN(ends), sizeof(ret->ingress[0]));
+	ret->ingress = arena_calloc(arena, ARRAY_LEN(ends), sizeof(ret->ingress[0]));
 	ret->n_ingress = 0;
 	for (size_t i = 0; i < ARRAY_LEN(ends); i++) {
 		if (ends[i]->ip.len > 0)
 			ret->ingress[ret->n_ingress++] = (struct lb_ingress){
-				.ip = ends[i]->ip,
-				.hostname = ends[i]->dns_ptr,
+				.ip = arena_str(arena, ends[i]->ip),
+				.hostname = arena_str(arena, ends[i]->dns_ptr),
 				.ip_mode = LB_IP_MODE_VIP,
 			};
 	}
 }
 
-/* What was read goes before the controller has written the status. */
-static void
-copy_texts(const struct hz_lb_run *run, struct lb_status *status)
-{
-	for (size_t i = 0; i < status->n_ingress; i++) {
-		struct lb_ingress *one = &status->ingress[i];
-
-		one->ip = arena_str(run->call->arena, one->ip);
-		one->hostname = arena_str(run->call->arena, one->hostname);
-	}
-}
-
-static void
-describe(const struct hz_lb_run *run, enum lb_outcome *ret_outcome, struct lb_status *ret)
-{
-	if (is_tutorial(run))
-		tutorial_status(run, ret);
-	else
-		hz_lb_status(run->tools->config, run->spec, run->lb, run->call->arena, ret);
-	copy_texts(run, ret);
-	*ret_outcome = run->is_partial ? LB_PARTIAL : LB_DONE;
-}
-
+/* A missing type is reported before the annotations are read, and so also if one of them is
+ * invalid. */
 static bool
 hz_balancers_ensure(struct cloud *cloud, struct call *call, const struct lb_spec *spec,
                     enum lb_outcome *ret_outcome, struct lb_status *ret, struct error *err)
 {
 	struct hz_balancers *b = hcloud_of(cloud)->balancers;
 	struct hz_lb_run run = { .tools = &b->tools, .call = call, .spec = spec };
-	bool ok = false;
+	bool is_held = false, ok = false;
 
 	hz_count_operations("hcloud/loadBalancers.EnsureLoadBalancer", 1);
-	notify_unconfigured(&run); /* before begin(), so that it is also reported if another
-	                              annotation is invalid */
-	if (begin(b, &run, err)) {
+	notify_unconfigured(&run);
+	if (hz_balancers_begin(&run, err)) {
 		notify_unsupported(&run);
-		ok = find_or_make(&run, err) && check_addresses(&run, err) && finish(&run, err) &&
+		ok = hz_balancers_find_or_create(&run, &is_held, err) &&
+		     check_addresses(&run, err) && hz_lb_converge(&run, err) &&
 		     (is_tutorial(&run) || hz_lb_status_check(spec, err));
-		if (ok)
-			describe(&run, ret_outcome, ret);
 	}
-	return end_run(&run, ok, "hcloud/loadBalancers.EnsureLoadBalancer", err);
+	if (ok && is_tutorial(&run))
+		tutorial_status(&run, ret);
+	else if (ok)
+		hz_lb_status(b->tools.config, spec, run.lb, call->arena, ret);
+	if (ok)
+		*ret_outcome = run.missing.code == ERR_NONE ? LB_DONE : LB_PARTIAL;
+	return hz_balancers_end(&run, ok, is_held, "hcloud/loadBalancers.EnsureLoadBalancer", err);
 }
 
 static bool
@@ -490,10 +460,11 @@ hz_balancers_update(struct cloud *cloud, struct call *call, const struct lb_spec
 	bool ok;
 
 	hz_count_operations("hcloud/loadBalancers.UpdateLoadBalancer", 1);
-	ok = begin(b, &run, err) && hz_lb_refresh(&run, err) && resolve_certificates(&run, err) &&
-	     finish(&run, err);
-	ok = end_run(&run, ok, "hcloud/loadBalancers.UpdateLoadBalancer", err);
-	return ok && !run.is_partial;
+	ok = hz_balancers_begin(&run, err) && hz_lb_refresh(&run, err) &&
+	     resolve_certificates(&run, err) && hz_lb_converge(&run, err);
+	ok = hz_balancers_end(&run, ok, /*is_held=*/false,
+	                      "hcloud/loadBalancers.UpdateLoadBalancer", err);
+	return ok && run.missing.code == ERR_NONE;
 }
 
 /* ---- remove ---- */
@@ -506,10 +477,10 @@ notify_protected(const struct hz_lb_run *run, const struct hz_lb *lb)
 	buf_addf(
 		&b,
 		"The load balancer named \"%" STR_FMT "\" (%" PRId64
-		") is protected against deletion: it stays, and is paid for, until somebody deletes it",
+		") is protected against deletion: it is kept, and has to be paid for, until it is deleted by hand",
 		STR_ARG(str_head(lb->name, 200)), lb->id);
 	hz_lb_notify(run, &protected_event, &b);
-	log_warn("a load balancer is protected against deletion, leaving it",
+	log_warn("load balancer kept, because it is protected against deletion",
 	         LOG_STR("name", lb->name), LOG_I64("id", lb->id));
 }
 
@@ -557,9 +528,13 @@ delete_unlabelled(struct hz_lb_run *run, bool *ret_found, struct error *err)
 	return delete_lb(run, &lb, err);
 }
 
-/* Several with our label are all ours: one of them by somebody's mistake. */
+/* All balancers with the Service's label are deleted: there are several if the label was copied by
+ * hand.
+ *
+ * *ret_is_held: as hz_lb_check_project(). */
 static bool
-delete_all(struct hz_lb_run *run, bool *ret_found, struct error *err)
+hz_balancers_delete_all(struct hz_lb_run *run, bool *ret_found, bool *ret_is_held,
+                        struct error *err)
 {
 	if (!hz_lb_cache_find(run->tools->cache, run->call, run->spec->uid, HZ_FRESH, &run->found,
 	                      err))
@@ -571,7 +546,7 @@ delete_all(struct hz_lb_run *run, bool *ret_found, struct error *err)
 	}
 	if (*ret_found)
 		return true;
-	if (!hz_lb_check_project(run, err))
+	if (!hz_lb_check_project(run, ret_is_held, err))
 		return false;
 	return !is_tutorial(run) || delete_unlabelled(run, ret_found, err);
 }
@@ -582,11 +557,12 @@ hz_balancers_remove(struct cloud *cloud, struct call *call, const struct lb_spec
 {
 	struct hz_balancers *b = hcloud_of(cloud)->balancers;
 	struct hz_lb_run run = { .tools = &b->tools, .call = call, .spec = spec };
-	bool found = false, ok;
+	bool found = false, is_held = false, ok;
 
 	hz_count_operations("hcloud/loadBalancers.EnsureLoadBalancerDeleted", 1);
-	ok = delete_all(&run, &found, err);
-	if (!end_run(&run, ok, "hcloud/loadBalancers.EnsureLoadBalancerDeleted", err))
+	ok = hz_balancers_delete_all(&run, &found, &is_held, err);
+	if (!hz_balancers_end(&run, ok, is_held, "hcloud/loadBalancers.EnsureLoadBalancerDeleted",
+	                      err))
 		return false;
 	hz_lb_cache_untrack(b->tools.cache, spec->uid);
 	*ret_found = found;
@@ -595,7 +571,7 @@ hz_balancers_remove(struct cloud *cloud, struct call *call, const struct lb_spec
 
 /* ---- the rest ---- */
 
-/* Who is not initialised is no target yet: it comes when it has its provider ID. */
+/* A node without a provider ID is not initialised yet. It becomes a target when it has one. */
 static bool
 hz_balancers_select(struct cloud *cloud, const struct lb_spec *spec, const struct node_ref *node)
 {
@@ -631,8 +607,8 @@ hz_balancers_new(const struct hz_balancers_config *config)
 		.config = config->config,
 		.host = config->host,
 		.api = config->api,
-		.robot = config->robot,
 		.network = config->network,
+		.targets = { config->config, config->host, config->robot },
 		.actions = config->actions,
 		.cache = config->cache,
 		.evidence = hz_evidence_new(&(struct hz_evidence_config){
@@ -662,7 +638,7 @@ hz_balancers_free(struct hz_balancers *b)
 /* As the official controller does: source ranges, the traffic policy, session affinity and a chosen
  * address have no effect, and no Event says so. The provider leaves out ports of other protocols by
  * itself, with the official controller's Event. IP families are passed, because every balancer has
- * addresses of both; a Service that wants IPv6 alone is served, too. */
+ * addresses of both; a Service that asks for IPv6 alone is served, too. */
 const struct balancer_ops hz_balancer_ops = {
 	.features = {
 		[LB_UDP_PORTS] = LB_PASS,

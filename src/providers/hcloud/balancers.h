@@ -1,9 +1,10 @@
 /* balancers.h: load balancers of the Hetzner Cloud, one for each Service (docs/spec/hcloud.md,
  * "Balancer of a Service").
  *
- * Ours is the one labelled with the Service's UID; one that bears the annotated name and is no live
- * Service's is adopted. One request makes a balancer with all that belongs to it; afterwards only
- * what differs is changed, and a settled one costs nothing.
+ * A Service's balancer has a label with the Service's UID. A balancer without it is adopted if it
+ * has the name in the Service's annotation and does not belong to another live Service
+ * (lb_adopt.h). One request creates a balancer with all its parts; afterwards only what differs is
+ * changed, and a balancer without differences costs no request that changes anything.
  *
  * Threads: as cloud/balancer.h says.
  */
@@ -25,7 +26,7 @@ struct hz_balancers_config {
 	struct hz_api *api;
 	struct hz_actions *actions;
 	struct hz_lb_cache *cache;
-	struct hz_robot *robot; /* NULL: none to ask */
+	struct hz_robot *robot; /* NULL: there is no login for Robot */
 	int64_t network;        /* 0: none */
 	bool is_network_ours;   /* as in struct hz_instances_config */
 };
@@ -39,8 +40,8 @@ extern const struct balancer_ops hz_balancer_ops;
 
 /* ---- the status of a Service ---- */
 
-/** From the balancer as it is, in the arena. An annotation that cannot be read counts as not
- * there. */
+/** Makes the status from the balancer as it is; texts are in the arena. An annotation that cannot
+ * be read counts as absent. */
 void hz_lb_status(const struct hz_config *, const struct lb_spec *, const struct hz_lb *,
                   struct arena *, struct lb_status *ret);
 

@@ -1,4 +1,10 @@
-/* lb_adopt.c: see lb_adopt.h. */
+/* lb_adopt.c: see lb_adopt.h.
+ *
+ * The search for evidence has three states: no search is running; a thread is searching
+ * (is_asking), and others get ERR_PENDING instead of sending the same requests; the last search
+ * found nothing (is_missing), which is valid for MISSING_NS. A search that found something leaves
+ * no state behind.
+ */
 #include "providers/hcloud/lb_adopt.h"
 
 #include <assert.h>
@@ -33,10 +39,10 @@ struct hz_evidence {
 
 EVENT_KIND(
 	adopted_event, HZ_COMPONENT, "LoadBalancerAdopted", false, "Service",
-	"hcloud: a load balancer with the name asked for, which belonged to no Service, is the Service's from now on.");
+	"hcloud: a load balancer that has the name in the Service's annotation, and belonged to no other Service, belongs to this Service from now on.");
 EVENT_KIND(
 	taken_event, HZ_COMPONENT, "LoadBalancerNameTaken", true, "Service",
-	"hcloud: a load balancer with the name asked for belongs to another Service or cluster, or must not be adopted; it is left alone.");
+	"hcloud: the load balancer that has the name in the Service's annotation belongs to another Service or cluster, or must not be adopted; it is not changed.");
 EVENT_KIND(held_event, HZ_COMPONENT, LB_HELD_REASON, true, "Service", "hcloud: " LB_HELD_WHEN);
 
 /* ---- adopting ---- */
@@ -163,7 +169,6 @@ hz_lb_check_name(const struct hz_lb_run *run, struct error *err)
 	return refuse_shared_name(run, &other, err);
 }
 
-/* By its name. ERR_NOT_FOUND: nobody has it. */
 bool
 hz_lb_adopt(struct hz_lb_run *run, struct error *err)
 {
@@ -352,10 +357,10 @@ report_hold(const struct hz_lb_run *run, const struct error *why)
 		LOG_STR("namespace", run->spec->namespace), LOG_STR("service", run->spec->service));
 }
 
-/* No balancer has the label of the Service: is this the project of the cluster? It is checked
- * before a balancer is looked for by name, because another project may have one of that name. */
+/* The project is checked before a balancer is looked for by name, because another project may have
+ * one of that name. */
 bool
-hz_lb_check_project(struct hz_lb_run *run, struct error *err)
+hz_lb_check_project(const struct hz_lb_run *run, bool *ret_is_held, struct error *err)
 {
 	struct lb_evidence found;
 
@@ -365,7 +370,7 @@ hz_lb_check_project(struct hz_lb_run *run, struct error *err)
 		return err_wrap(err, "check that the token opens the project of this cluster");
 	if (lb_check_evidence(&found, err))
 		return true;
-	run->is_held = true;
+	*ret_is_held = true;
 	report_hold(run, err);
 	return false;
 }

@@ -1,5 +1,5 @@
-/* lb_adopt.h: may a balancer that does not have the Service's label be taken over, and may it be
- * believed that there is none?
+/* lb_adopt.h: two decisions about a Service that has no balancer with its label: may it adopt one
+ * that has the right name, and is the project the right one to create one in?
  *
  * A balancer with the name that a Service's annotation asks for is adopted, unless it belongs to
  * another live Service, or HCLOUD_LOAD_BALANCERS_ADOPTION forbids it.
@@ -34,16 +34,18 @@ struct hz_evidence *hz_evidence_new(const struct hz_evidence_config *config);
 void hz_evidence_free(struct hz_evidence *); /* NULL is fine */
 DEFINE_CLEANUP(struct hz_evidence, hz_evidence_free)
 
-/** Takes over the balancer that has the desired name, as run->lb.
+/** Adopts the balancer that has the desired name, as run->lb.
  *
- * @return  On false, err->code is ERR_NOT_FOUND when no balancer has the name, ERR_INVALID when the
- * one that has it must not be adopted: an Event reports it. */
+ * @return  On false, err->code is ERR_NOT_FOUND if no balancer has the name, and ERR_INVALID if the
+ * one that has it must not be adopted, which an Event reports. */
 NODISCARD bool hz_lb_adopt(struct hz_lb_run *run, struct error *err);
 /** ERR_INVALID: in the tutorial's dialect two live Services have the same name for their balancers;
  * both get an Event. */
 NODISCARD bool hz_lb_check_name(const struct hz_lb_run *run, struct error *err);
-/** No balancer has the Service's label: is this the project of the cluster? On false with
- * run->is_held it is not, which is reported now and then; without, it is not known. */
-NODISCARD bool hz_lb_check_project(struct hz_lb_run *run, struct error *err);
+/** No balancer has the Service's label: is this the project of the cluster? If it is not, the
+ * result is false with *ret_is_held set, nothing may be created or removed, and an Event reports it
+ * every few minutes. False without it (*ret_is_held is left as it was): that is not known. */
+NODISCARD bool hz_lb_check_project(const struct hz_lb_run *run, bool *ret_is_held,
+                                   struct error *err);
 
 #endif

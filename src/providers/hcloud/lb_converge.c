@@ -1,11 +1,31 @@
-/* lb_converge.c: see lb_converge.h. */
+/* lb_converge.c: see lb_converge.h.
+ *
+ * A run compares the balancer as it was read with what the Service asks for, and sends one request
+ * for each difference (lb_plan.h). The order is: shape (name, label, type, networks, public
+ * interface), targets, services. Services are last because they may have to wait for a certificate,
+ * which takes minutes.
+ *
+ * A run may end at any step, by a crash or a failure: each request changes one thing, and the next
+ * run reads the balancer again and plans only what is still different. The label is set by the
+ * first step, so that a balancer that is being adopted is found by its label from then on.
+ *
+ * What a failed request means for the run:
+ *
+ * 	busy (locked, conflict)   ERR_PENDING: the run ends, and another one follows soon
+ * 	refusal                   noted; the run goes on and fails with the first one at its end
+ * 	refusal of a target       an Event on its node; the run goes on and does not fail for it
+ * 	anything else             the run ends
+ *
+ * The API allows only one order in one case: the public interface cannot be disabled while a target
+ * uses it. That step is repeated after the targets have been changed.
+ */
 #include "providers/hcloud/lb_converge.h"
 
 #include "base/event_kind.h"
 #include "base/log.h"
 #include "providers/hcloud/api.h"
 
-#define IN_PLACE_NS (3 * NS_PER_SEC)
+#define WAIT_IN_PLACE_NS (3 * NS_PER_SEC)
 
 enum {
 	BUSY_MS = 1000,
@@ -13,7 +33,7 @@ enum {
 
 EVENT_KIND(
 	deprecated_event, HZ_COMPONENT, "LoadBalancerTypeDeprecated", true, "Service",
-	"hcloud: the load balancer's type cannot be ordered any more some day; the message has the date.");
+	"hcloud: the load balancer's type is deprecated; the message says from when on it cannot be ordered any more.");
 
 /* ---- events ---- */
 
@@ -29,16 +49,10 @@ hz_lb_notify(const struct hz_lb_run *run, const struct event_kind *kind, const s
 
 /* ---- what an error means ---- */
 
-static bool
-is_code(const char *code, const char *wanted)
-{
-	return str_eq_c(str_c(code), wanted);
-}
-
 bool
 hz_lb_set_pending_if_busy(const char *code, struct error *err)
 {
-	if (!is_code(code, "locked") && !is_code(code, "conflict"))
+	if (!hz_is_code(code, "locked") && !hz_is_code(code, "conflict"))
 		return false;
 	err->code = ERR_PENDING;
 	err->retry_after_ms = BUSY_MS;
@@ -54,69 +68,80 @@ hz_lb_is_refusal(const struct error *err)
 void
 hz_lb_note_refusal(struct hz_lb_run *run, const struct error *err)
 {
-	if (run->is_refused)
-		return;
-	run->is_refused = true;
-	run->refusal = *err;
+	if (run->refusal.code == ERR_NONE)
+		run->refusal = *err;
+}
+
+static void
+hz_lb_note_missing(struct hz_lb_run *run, const struct error *err)
+{
+	if (run->missing.code == ERR_NONE)
+		run->missing = *err;
+}
+
+/* ---- reading the balancer ---- */
+
+bool
+hz_lb_refresh(struct hz_lb_run *run, struct error *err)
+{
+	struct hz_found found = HZ_FOUND_INIT;
+
+	if (!hz_lb_cache_find(run->tools->cache, run->call, run->spec->uid, HZ_RECENT, &found, err))
+		return false;
+	hz_found_fini(&run->found);
+	run->found = found;
+	if (found.n > 1)
+		return err_set(
+			err, ERR_INVALID,
+			"%zu load balancers carry the label of this Service: non-unique result",
+			found.n);
+	if (found.n == 0)
+		return err_set(err, ERR_NOT_FOUND, "load balancer not found");
+	run->lb = found.lbs[0];
+	return true;
 }
 
 /* ---- one step ---- */
 
-static bool
-wait_in_place(struct hz_lb_run *run, struct hz_action action, struct error *err)
-{
-	struct call brief = *run->call;
-	int64_t most_ns = clock_deadline(clock_mono(brief.clock), IN_PLACE_NS);
-
-	if (brief.deadline_mono_ns > most_ns)
-		brief.deadline_mono_ns = most_ns;
-	return hz_actions_wait(run->tools->actions, &brief, action, err);
-}
-
 bool
 hz_lb_wait(struct hz_lb_run *run, struct hz_action action, struct error *err)
 {
-	struct hz_lb_cache *cache = run->tools->cache;
-	bool ok, runs_on;
+	const struct hz_lb_tools *t = run->tools;
+	bool ok, is_running;
 
 	if (action.id == 0 || action.is_over)
 		return true;
-	ok = wait_in_place(run, action, err);
-	runs_on = !ok && (err->code == ERR_PENDING || err->is_outage);
-	hz_lb_cache_set_action(cache, run->spec->uid, runs_on ? action : (struct hz_action){ 0 });
+	ok = hz_actions_wait_at_most(t->actions, run->call, action, WAIT_IN_PLACE_NS, err);
+	is_running = !ok && (err->code == ERR_PENDING || err->is_outage);
+	hz_lb_cache_set_action(t->cache, run->spec->uid,
+	                       is_running ? action : (struct hz_action){ 0 });
 	return ok;
 }
 
+/* The change is noted before and after the step, because a reading of the balancer that began
+ * before the step, or during it, may not show the result. */
 static bool
-send_step(struct hz_lb_run *run, const struct hz_step *step, struct hz_done *done,
-          struct error *err)
+hz_lb_do_step(struct hz_lb_run *run, const struct hz_step *step, struct hz_done *done,
+              struct error *err)
 {
 	const struct hz_lb_tools *t = run->tools;
-
-	if (!step->verb)
-		return hz_put_lb(t->api, run->call, run->lb->id, step->body, done, err);
-	return hz_act_on_lb(t->api, run->call, run->lb->id, step->verb, step->body, done, err);
-}
-
-/* What was read before the step, or while it was under way, is out of date. */
-static bool
-act(struct hz_lb_run *run, const struct hz_step *step, struct hz_done *done, struct error *err)
-{
+	int64_t id = run->lb->id;
 	bool ok;
 
 	if (step->operation)
 		hz_count_operations(step->operation, 1);
-	hz_lb_cache_note_change(run->tools->cache, run->spec->uid, run->lb->id);
-	ok = send_step(run, step, done, err) ? hz_lb_wait(run, done->action, err)
-	                                     : hz_lb_set_pending_if_busy(done->code, err);
-	hz_lb_cache_note_change(run->tools->cache, run->spec->uid, run->lb->id);
+	hz_lb_cache_note_change(t->cache, run->spec->uid, id);
+	ok = step->verb ? hz_act_on_lb(t->api, run->call, id, step->verb, step->body, done, err)
+	                : hz_put_lb(t->api, run->call, id, step->body, done, err);
+	ok = ok ? hz_lb_wait(run, done->action, err) : hz_lb_set_pending_if_busy(done->code, err);
+	hz_lb_cache_note_change(t->cache, run->spec->uid, id);
 	return ok;
 }
 
-/* ---- shape ---- */
+/* ---- the type ---- */
 
 static void
-notify_deprecated(struct hz_lb_run *run, const struct hz_lb_type *type)
+hz_lb_notify_deprecated(struct hz_lb_run *run, const struct hz_lb_type *type)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(ERR_MSG_SIZE);
 	CLEANUP(buf_fini) struct buf date = BUF_INIT(40);
@@ -144,106 +169,215 @@ hz_lb_find_type(struct hz_lb_run *run, struct hz_lb_type *ret, struct error *err
 		               "Load Balancer Type \"%" STR_FMT
 		               "\" is unavailable and can no longer be ordered",
 		               STR_ARG(name));
-	notify_deprecated(run, ret);
+	hz_lb_notify_deprecated(run, ret);
 	return true;
 }
 
-/* A balancer that has the type keeps it, also when it can no longer be ordered; the official
- * controller stops there. */
+/* The type that the balancer should have. A balancer that has the desired type already keeps it
+ * even if the type can no longer be ordered; the official controller fails in this case. If the
+ * desired type cannot be had, that is a refusal, and the balancer keeps its own type. */
 static bool
-wanted_type(struct hz_lb_run *run, struct hz_lb_type *ret, struct error *err)
+hz_lb_choose_type(struct hz_lb_run *run, struct hz_lb_type *ret, struct error *err)
 {
+	struct hz_lb_type found;
+
 	*ret = run->lb->type;
 	if (!run->desired.is_type_chosen)
 		return true;
-	if (!str_eq(run->lb->type.name, run->desired.type))
-		return hz_lb_find_type(run, ret, err);
-	if (ret->is_deprecated)
-		notify_deprecated(run, ret);
-	return true;
-}
-
-/* The public interface stays while targets need it; they are changed next, and then it is tried
- * again (3.7 h). */
-static bool
-is_deadlock(const struct hz_step *step, const char *code)
-{
-	return step->verb && str_eq_c(str_c(step->verb), "disable_public_interface") &&
-	       is_code(code, "targets_without_use_private_ip");
-}
-
-/* Without our label it is not ours to be changed in any other way. */
-static bool
-is_foreign(const struct hz_lb_run *run)
-{
-	return !str_eq(run->lb->uid, run->desired.uid);
-}
-
-static bool
-shape_step(struct hz_lb_run *run, const struct hz_step *step, const struct hz_step **ret_later,
-           struct error *err)
-{
-	struct hz_done done = { 0 };
-
-	if (act(run, step, &done, err))
-		return true;
-	if (is_deadlock(step, done.code)) {
-		*ret_later = step;
+	if (str_eq(run->lb->type.name, run->desired.type)) {
+		if (run->lb->type.is_deprecated)
+			hz_lb_notify_deprecated(run, &run->lb->type);
 		return true;
 	}
-	err_wrap(err, "hcops/LoadBalancerOps.ReconcileHCLB");
-	if (!hz_lb_is_refusal(err) || (!step->verb && is_foreign(run)))
+	if (hz_lb_find_type(run, &found, err)) {
+		*ret = found;
+		return true;
+	}
+	if (!hz_lb_is_refusal(err))
 		return false;
 	hz_lb_note_refusal(run, err);
 	return true;
 }
 
-/* *ret_later: to be done once the targets have changed; NULL: nothing. */
+/* ---- shape: all but targets and services ---- */
+
+/* The API does not disable the public interface while targets need it. The targets are changed
+ * next, and the step is repeated after that. */
 static bool
-shape(struct hz_lb_run *run, bool *ret_has_changed, const struct hz_step **ret_later,
-      struct error *err)
+hz_lb_must_follow_targets(const struct hz_step *step, const char *code)
+{
+	return step->verb && str_eq_c(str_c(step->verb), "disable_public_interface") &&
+	       hz_is_code(code, "targets_without_use_private_ip");
+}
+
+/* Without the Service's label the balancer is not ours, so if the step that sets it is refused,
+ * nothing else of the balancer may be changed.
+ *
+ * *ret_postponed: set to the step if it has to follow the targets, else left as it is. */
+static bool
+hz_lb_do_shape_step(struct hz_lb_run *run, const struct hz_step *step,
+                    const struct hz_step **ret_postponed, struct error *err)
+{
+	bool has_our_label = str_eq(run->lb->uid, run->desired.uid);
+	struct hz_done done = { 0 };
+
+	if (hz_lb_do_step(run, step, &done, err))
+		return true;
+	if (hz_lb_must_follow_targets(step, done.code)) {
+		*ret_postponed = step;
+		return true;
+	}
+	err_wrap(err, "hcops/LoadBalancerOps.ReconcileHCLB");
+	if (!hz_lb_is_refusal(err) || (!step->verb && !has_our_label))
+		return false;
+	hz_lb_note_refusal(run, err);
+	return true;
+}
+
+/* *ret_postponed: the step to be repeated once the targets have changed, or NULL. */
+static bool
+hz_lb_converge_shape(struct hz_lb_run *run, const struct hz_step **ret_postponed, struct error *err)
 {
 	struct hz_lb_type type;
 	struct hz_steps steps;
 
+	*ret_postponed = NULL;
 	hz_count_operations("hcops/LoadBalancerOps.ReconcileHCLB", 1);
-	if (!wanted_type(run, &type, err)) {
-		if (!hz_lb_is_refusal(err))
-			return false;
-		hz_lb_note_refusal(run, err);
-		type = run->lb->type;
-	}
+	if (!hz_lb_choose_type(run, &type, err))
+		return false;
 	hz_plan_shape(&run->desired, &type, run->lb, run->call->arena, &steps);
 	for (size_t i = 0; i < steps.n; i++) {
-		if (!shape_step(run, &steps.steps[i], ret_later, err))
+		if (!hz_lb_do_shape_step(run, &steps.steps[i], ret_postponed, err))
 			return false;
 	}
-	*ret_has_changed = steps.n > 0;
+	return steps.n == 0 || hz_lb_refresh(run, err);
+}
+
+/* ---- targets ---- */
+
+static bool
+hz_lb_wrap_target(const struct hz_lb_run *run, const struct hz_step *step, struct error *err)
+{
+	const struct node_ref *node = hz_targets_node(&run->targets, step->target);
+
+	return err_wrap(err, "hcops/LoadBalancerOps.ReconcileHCLBTargets: target %" STR_FMT,
+	                STR_ARG(node ? node->name : STR("of no node")));
+}
+
+/* The API answers invalid_input if the balancer does not have the target, or if the server does not
+ * exist any more. Either way there is nothing to remove. */
+static bool
+hz_lb_remove_target(struct hz_lb_run *run, const struct hz_step *step, struct error *err)
+{
+	struct hz_done done = { 0 };
+
+	if (hz_lb_do_step(run, step, &done, err))
+		return true;
+	if (!hz_is_code(done.code, "invalid_input"))
+		return hz_lb_wrap_target(run, step, err);
+	log_debug("a target that cannot be removed is gone, ignoring", LOG_ERR(err));
+	return true;
+}
+
+/* Does the error concern that target alone, so that others may still be added? Two errors concern
+ * the balancer's own network interfaces and so all targets. */
+static bool
+hz_lb_is_target_error(const char *code, const struct error *err)
+{
+	if (hz_is_code(code, "load_balancer_not_attached_to_network") ||
+	    hz_is_code(code, "load_balancer_public_interface_disabled"))
+		return false;
+	return hz_lb_is_refusal(err) || hz_is_code(code, "robot_unavailable");
+}
+
+/* May adding the target succeed later without a change in the cluster? Not for a server that is
+ * gone. */
+static bool
+hz_lb_is_target_retryable(const char *code)
+{
+	return !hz_is_code(code, "invalid_input") &&
+	       !hz_is_code(code, "cloud_resource_ip_not_allowed");
+}
+
+/* *n_targets: how many targets the balancer has. */
+static bool
+hz_lb_add_target(struct hz_lb_run *run, const struct hz_step *step, size_t *n_targets,
+                 struct error *err)
+{
+	const struct hz_targets_config *config = &run->tools->targets;
+	const struct node_ref *node = hz_targets_node(&run->targets, step->target);
+	int64_t max = run->lb->type.max_targets;
+	struct hz_done done = { 0 };
+
+	if (max > 0 && *n_targets >= (size_t)max) {
+		hz_targets_exceeded(config, run->spec, node);
+		return true;
+	}
+	if (hz_lb_do_step(run, step, &done, err) ||
+	    hz_is_code(done.code, "target_already_defined")) {
+		++*n_targets;
+		return true;
+	}
+	if (hz_is_code(done.code, "resource_limit_exceeded")) {
+		hz_targets_exceeded(config, run->spec, node);
+		return true;
+	}
+	if (!node || !hz_lb_is_target_error(done.code, err))
+		return hz_lb_wrap_target(run, step, err);
+	hz_targets_refused(&run->targets, config, run->spec, node,
+	                   hz_lb_is_target_retryable(done.code), err);
+	return true;
+}
+
+static bool
+hz_lb_converge_targets(struct hz_lb_run *run, struct error *err)
+{
+	size_t n_targets = run->lb->n_targets;
+	struct hz_steps steps;
+
+	hz_count_operations("hcops/LoadBalancerOps.ReconcileHCLBTargets", 1);
+	hz_targets_read(&run->tools->targets, run->call, run->spec, &run->desired, run->lb,
+	                &run->targets);
+	hz_plan_targets(run->targets.targets, run->targets.n, run->lb, run->call->arena, &steps);
+	for (size_t i = 0; i < steps.n; i++) {
+		const struct hz_step *step = &steps.steps[i];
+
+		if (str_eq_c(str_c(step->verb), "add_target")) {
+			if (!hz_lb_add_target(run, step, &n_targets, err))
+				return false;
+		} else {
+			n_targets -= n_targets > 0;
+			if (!hz_lb_remove_target(run, step, err))
+				return false;
+		}
+	}
 	return true;
 }
 
 /* ---- services ---- */
 
 /* Waits for the managed certificate that the services use. It may take minutes to be issued, or be
- * refused: both are noted in the run, and only the services wait for it. *ret_is_issued: the
- * services may use it. */
+ * refused: both are noted in the run, and only the services wait for it. An outage of the API ends
+ * the run; the order of the certificate is not forgotten then, because it may still be issued.
+ *
+ * *ret_is_issued: the services may use it. */
 static bool
-await_certificate(struct hz_lb_run *run, bool *ret_is_issued, struct error *err)
+hz_lb_await_certificate(struct hz_lb_run *run, bool *ret_is_issued, struct error *err)
 {
-	bool is_waiting = run->issuing.id != 0 && !run->issuing.is_over;
+	const struct hz_lb_tools *t = run->tools;
 
-	*ret_is_issued = !is_waiting || wait_in_place(run, run->issuing, err);
-	if (!is_waiting)
+	*ret_is_issued = true;
+	if (run->issuing.id == 0 || run->issuing.is_over)
 		return true;
+	*ret_is_issued = hz_actions_wait_at_most(t->actions, run->call, run->issuing,
+	                                         WAIT_IN_PLACE_NS, err);
 	if (!*ret_is_issued && err->code == ERR_PENDING) {
-		run->is_partial = true;
-		run->missing = *err;
+		hz_lb_note_missing(run, err);
 		return true;
 	}
-	if (!*ret_is_issued &&
-	    err->is_outage) /* the certificate may still be issued: do not forget the order */
+	if (!*ret_is_issued && err->is_outage)
 		return false;
-	hz_certificates_forget(run->tools->certificates, run->desired.uid);
+	hz_certificates_forget(t->certificates, run->desired.uid);
 	if (*ret_is_issued)
 		return true;
 	err_wrap(err, "hcops/LoadBalancerOps.ReconcileHCLBServices: managed certificate");
@@ -254,14 +388,14 @@ await_certificate(struct hz_lb_run *run, bool *ret_is_issued, struct error *err)
 }
 
 static bool
-services(struct hz_lb_run *run, struct error *err)
+hz_lb_converge_services(struct hz_lb_run *run, struct error *err)
 {
 	struct hz_steps steps;
 	bool is_issued;
 
 	if (!run->has_services)
 		return true;
-	if (!await_certificate(run, &is_issued, err))
+	if (!hz_lb_await_certificate(run, &is_issued, err))
 		return false;
 	if (!is_issued)
 		return true;
@@ -270,7 +404,7 @@ services(struct hz_lb_run *run, struct error *err)
 	for (size_t i = 0; i < steps.n; i++) {
 		struct hz_done done = { 0 };
 
-		if (act(run, &steps.steps[i], &done, err))
+		if (hz_lb_do_step(run, &steps.steps[i], &done, err))
 			continue;
 		err_wrap(err, "hcops/LoadBalancerOps.ReconcileHCLBServices");
 		if (!hz_lb_is_refusal(err))
@@ -280,159 +414,23 @@ services(struct hz_lb_run *run, struct error *err)
 	return true;
 }
 
-/* ---- targets ---- */
-
-/* Is the error about that one target, so that others may do? */
-static bool
-is_verdict(const char *code, const struct error *err)
-{
-	if (is_code(code, "load_balancer_not_attached_to_network") ||
-	    is_code(code, "load_balancer_public_interface_disabled"))
-		return false;
-	return hz_lb_is_refusal(err) || is_code(code, "robot_unavailable");
-}
-
-/* May adding the target succeed later without a change in the cluster? Not for a server that is
- * gone. */
-static bool
-is_target_retryable(const char *code)
-{
-	return !is_code(code, "invalid_input") && !is_code(code, "cloud_resource_ip_not_allowed");
-}
-
-static bool
-is_adding(const struct hz_step *step)
-{
-	return str_eq_c(str_c(step->verb), "add_target");
-}
-
-static bool
-is_full(const struct hz_lb_run *run, size_t n_targets)
-{
-	int64_t most = run->lb->type.max_targets;
-
-	return most > 0 && n_targets >= (size_t)most;
-}
-
-static bool
-wrap_target(struct hz_lb_run *run, const struct hz_step *step, struct error *err)
-{
-	const struct node_ref *node = hz_targets_node(&run->targets, step->target);
-
-	return err_wrap(err, "hcops/LoadBalancerOps.ReconcileHCLBTargets: target %" STR_FMT,
-	                STR_ARG(node ? node->name : STR("of no node")));
-}
-
-/* What is no target of it, or no server any more, need not be removed. */
-static bool
-remove_target(struct hz_lb_run *run, const struct hz_step *step, struct error *err)
-{
-	struct hz_done done = { 0 };
-
-	if (act(run, step, &done, err))
-		return true;
-	if (!is_code(done.code, "invalid_input"))
-		return wrap_target(run, step, err);
-	log_debug("a target that cannot be removed is gone, ignoring", LOG_ERR(err));
-	return true;
-}
-
-static bool
-add_target(struct hz_lb_run *run, const struct hz_step *step, bool *ret_is_added, struct error *err)
-{
-	const struct node_ref *node = hz_targets_node(&run->targets, step->target);
-	struct hz_aim aim = { run->tools->config, run->tools->host, run->tools->robot };
-	struct hz_done done = { 0 };
-
-	*ret_is_added = act(run, step, &done, err) || is_code(done.code, "target_already_defined");
-	if (*ret_is_added)
-		return true;
-	if (is_code(done.code, "resource_limit_exceeded")) {
-		hz_targets_exceeded(&aim, run->spec, node);
-		return true;
-	}
-	if (!node || !is_verdict(done.code, err))
-		return wrap_target(run, step, err);
-	hz_targets_refused(&run->targets, &aim, run->spec, node, is_target_retryable(done.code),
-	                   err);
-	return true;
-}
-
-static bool
-target_step(struct hz_lb_run *run, const struct hz_step *step, size_t *n_targets, struct error *err)
-{
-	struct hz_aim aim = { run->tools->config, run->tools->host, run->tools->robot };
-	bool is_added = false;
-
-	if (!is_adding(step)) {
-		*n_targets -= *n_targets > 0;
-		return remove_target(run, step, err);
-	}
-	if (is_full(run, *n_targets)) {
-		hz_targets_exceeded(&aim, run->spec, hz_targets_node(&run->targets, step->target));
-		return true;
-	}
-	if (!add_target(run, step, &is_added, err))
-		return false;
-	*n_targets += is_added;
-	return true;
-}
-
-static bool
-targets(struct hz_lb_run *run, struct error *err)
-{
-	struct hz_aim aim = { run->tools->config, run->tools->host, run->tools->robot };
-	size_t n_targets = run->lb->n_targets;
-	struct hz_steps steps;
-
-	hz_count_operations("hcops/LoadBalancerOps.ReconcileHCLBTargets", 1);
-	hz_targets_read(&aim, run->call, run->spec, &run->desired, run->lb, &run->targets);
-	hz_plan_targets(run->targets.targets, run->targets.n, run->lb, run->call->arena, &steps);
-	for (size_t i = 0; i < steps.n; i++) {
-		if (!target_step(run, &steps.steps[i], &n_targets, err))
-			return false;
-	}
-	return true;
-}
-
-/* ---- all of it ---- */
-
-bool
-hz_lb_refresh(struct hz_lb_run *run, struct error *err)
-{
-	const struct hz_lb_tools *t = run->tools;
-	struct hz_found found = HZ_FOUND_INIT;
-
-	if (!hz_lb_cache_find(t->cache, run->call, run->spec->uid, HZ_RECENT, &found, err))
-		return false;
-	hz_found_fini(&run->found);
-	run->found = found;
-	if (found.n > 1)
-		return err_set(
-			err, ERR_INVALID,
-			"%zu load balancers carry the label of this Service: non-unique result",
-			found.n);
-	if (found.n == 0)
-		return err_set(err, ERR_NOT_FOUND, "load balancer not found");
-	run->lb = found.lbs[0];
-	return true;
-}
-
-static bool
-retry_later(struct hz_lb_run *run, const struct hz_step *step, struct error *err)
-{
-	const struct hz_step *ignored = NULL;
-
-	return shape_step(run, step, &ignored, err) && hz_lb_refresh(run, err);
-}
+/* ---- the run ---- */
 
 bool
 hz_lb_converge(struct hz_lb_run *run, struct error *err)
 {
-	const struct hz_step *later = NULL;
-	bool has_changed = false;
+	const struct hz_step *postponed, *ignored = NULL;
 
-	if (!shape(run, &has_changed, &later, err) || (has_changed && !hz_lb_refresh(run, err)))
+	if (!hz_lb_converge_shape(run, &postponed, err) || !hz_lb_converge_targets(run, err) ||
+	    !hz_lb_converge_services(run, err))
 		return false;
-	return targets(run, err) && services(run, err) && (!later || retry_later(run, later, err));
+	if (postponed &&
+	    (!hz_lb_do_shape_step(run, postponed, &ignored, err) || !hz_lb_refresh(run, err)))
+		return false;
+	if (run->targets.missing.code != ERR_NONE)
+		hz_lb_note_missing(run, &run->targets.missing);
+	if (run->refusal.code == ERR_NONE)
+		return true;
+	*err = run->refusal;
+	return false;
 }

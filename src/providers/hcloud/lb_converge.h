@@ -1,11 +1,11 @@
-/* lb_converge.h: makes one balancer as its Service wants it, step by step (docs/spec/hcloud.md,
+/* lb_converge.h: makes one balancer what its Service asks for, step by step (docs/spec/hcloud.md,
  * "Changing a balancer").
  *
- * Only what differs is changed. What the API refuses for a reason of its own stops nothing else:
- * the first refusal is reported when all the rest is done. A refused target is reported in an Event
- * on its node.
+ * Only what differs is changed. If the API refuses one change for a reason of its own, the other
+ * changes are made nevertheless, and the first refusal is reported at the end. A refused target is
+ * reported in an Event on its node.
  *
- * Threads: one run belongs to one thread.
+ * Threads: a run belongs to one thread.
  */
 #ifndef CCMD_HCLOUD_LB_CONVERGE_H
 #define CCMD_HCLOUD_LB_CONVERGE_H
@@ -23,56 +23,58 @@ struct hz_lb_tools {
 	const struct hz_config *config;
 	const struct cloud_host *host;
 	struct hz_api *api;
-	struct hz_robot *robot; /* NULL: none to ask */
-	int64_t network;        /* 0: none */
+	int64_t network; /* 0: none */
 	struct hz_actions *actions;
 	struct hz_lb_cache *cache;
 	struct hz_evidence *evidence;
 	struct hz_types *types;
 	struct hz_certificates *certificates;
+	struct hz_targets_config targets;
 };
 
-/** The work on one Service's balancer. */
+/** One ensure, update or remove of one Service's balancer. Of both errors only the first that
+ * occurs is kept; their code is ERR_NONE until then. */
 struct hz_lb_run {
 	const struct hz_lb_tools *tools;
 	struct call *call;
 	const struct lb_spec *spec;
 	struct hz_lb_desired desired;
-	bool has_services;        /* desired.services is complete: else they are left as they are */
-	struct hz_action issuing; /* their certificate, which they cannot name before; id 0: none */
+	bool has_services;        /* false: one of their certificates was refused, so the services
+	                             stay as they are */
+	struct hz_action issuing; /* of the managed certificate, which services cannot name before
+	                             it is over; id 0: none */
 	struct hz_found found;
-	const struct hz_lb *lb; /* as it was read last */
+	const struct hz_lb *lb; /* as it was read last; NULL: not found yet */
 	struct hz_targets targets;
-	bool is_partial;      /* something has to wait, or may go another time */
-	struct error missing; /* is_partial: what */
-	bool is_held; /* neither its balancer nor anything else of this cluster was found: nothing
-	                 is done */
-	bool is_refused;      /* something was */
-	struct error refusal; /* is_refused: the first time */
+	struct error refusal; /* a request that the API refused: the run fails with it */
+	struct error missing; /* something that another run may achieve: the result is partial */
 };
 
 /** Sends an Event about the Service. */
 void hz_lb_notify(const struct hz_lb_run *run, const struct event_kind *kind,
                   const struct buf *text);
 
-/** Brings run->lb to where it should be, and leaves it as it is then, but for services and
- * targets. */
+/** Changes run->lb until it is what run->desired says. Afterwards run->lb may be out of date in its
+ * services and targets.
+ *
+ * @return  On false, *err is a failure that ended the run, or the first refusal. */
 NODISCARD bool hz_lb_converge(struct hz_lb_run *run, struct error *err);
 
-/** The desired type; an Event on the Service says where it is deprecated.
- * ERR_INVALID: there is none, or it cannot be had any more. */
+/** Finds the desired type; an Event on the Service reports that it is deprecated.
+ * ERR_INVALID: no type has that name, or it can no longer be ordered. */
 NODISCARD bool hz_lb_find_type(struct hz_lb_run *run, struct hz_lb_type *ret, struct error *err);
-/** Reads the balancer again where it was changed. */
+/** Sets run->lb to the balancer with the Service's label; it is read again if it was changed.
+ * ERR_NOT_FOUND: there is none; ERR_INVALID: there are several. */
 NODISCARD bool hz_lb_refresh(struct hz_lb_run *run, struct error *err);
-/** Waits in place for a few seconds, then ERR_PENDING; the cache keeps the action, and the next run
- * waits for it first. */
+/** Waits for the action for a few seconds. If it takes longer: ERR_PENDING, and the cache keeps the
+ * action, for which the next run waits first. */
 NODISCARD bool hz_lb_wait(struct hz_lb_run *run, struct hz_action action, struct error *err);
 /** Turns the error of a request that the API refused because it is busy with the balancer into
  * ERR_PENDING. Others stay as they are. Returns false. */
 bool hz_lb_set_pending_if_busy(const char *code, struct error *err);
 /** Is the error the API's refusal of this one request, after which other requests may succeed? */
 bool hz_lb_is_refusal(const struct error *err);
-/** Keeps the first one, to be reported at the end of the run. */
+/** Keeps the first refusal of the run. */
 void hz_lb_note_refusal(struct hz_lb_run *run, const struct error *err);
 
 #endif

@@ -1,7 +1,7 @@
 /* lb_targets.h: a Service's nodes as targets of its balancer: cloud servers by id, dedicated
  * servers by address (docs/spec/hcloud.md, "Targets").
  *
- * A node that cannot be a target gets an Event that says so, and stops no other.
+ * A node that cannot be a target gets an Event that says why. Other nodes are not affected.
  *
  * Threads: any.
  */
@@ -12,34 +12,35 @@
 #include "providers/hcloud/lb_desired.h"
 #include "providers/hcloud/robot.h"
 
-struct hz_aim {
+struct hz_targets_config {
 	const struct hz_config *config;
 	const struct cloud_host *host;
-	struct hz_robot *robot; /* NULL: none to ask */
+	struct hz_robot *robot; /* NULL: there is no login for Robot */
 };
 
 /** What a balancer's targets should be; in the arena. */
 struct hz_targets {
 	struct hz_lb_target *targets;  /* in the order of the nodes */
-	const struct node_ref **nodes; /* of each; NULL: it is to stay as it is */
+	const struct node_ref **nodes; /* of each target; NULL: the target is kept without a node */
 	size_t n;
-	bool is_partial;     /* a node is missing that may be a target another time */
-	struct error reason; /* is_partial: of the first of them */
+	struct error missing; /* of the first node that is not a target now but may be one in
+	                         another run; code ERR_NONE: there is no such node */
 };
 
 /** lb: as it is now; NULL: there is none yet. */
-void hz_targets_read(const struct hz_aim *, struct call *, const struct lb_spec *,
+void hz_targets_read(const struct hz_targets_config *, struct call *, const struct lb_spec *,
                      const struct hz_lb_desired *, const struct hz_lb *lb, struct hz_targets *ret);
 
 /** The node of a target, or NULL. */
 const struct node_ref *hz_targets_node(const struct hz_targets *, const struct hz_lb_target *);
 
-/** The API refused that node: an event says so; where is_retryable, the whole is partial. why is
- * the API's. */
-void hz_targets_refused(struct hz_targets *, const struct hz_aim *, const struct lb_spec *,
-                        const struct node_ref *node, bool is_retryable, const struct error *why);
-/** There are as many targets already as the balancer's type allows. */
-void hz_targets_exceeded(const struct hz_aim *, const struct lb_spec *,
+/** The API refused that node, which an Event reports; why is the API's error. is_retryable: another
+ * run may succeed, so the node counts as missing. */
+void hz_targets_refused(struct hz_targets *, const struct hz_targets_config *,
+                        const struct lb_spec *, const struct node_ref *node, bool is_retryable,
+                        const struct error *why);
+/** The balancer has as many targets already as its type permits: an Event on the node. */
+void hz_targets_exceeded(const struct hz_targets_config *, const struct lb_spec *,
                          const struct node_ref *node);
 
 #endif

@@ -58,7 +58,7 @@ begin(struct story *s, void **state, bool has_robot)
 static const char *
 read_targets(struct story *s, const struct node_ref nodes[], size_t n, const struct hz_lb *lb)
 {
-	struct hz_aim aim = { s->lab->config, &s->lab->fake.host, s->lab->robot };
+	struct hz_targets_config config = { s->lab->config, &s->lab->fake.host, s->lab->robot };
 	struct call call = lab_call(s->lab, &s->arena);
 	struct buf b = BUF_FIXED(s->text);
 
@@ -66,7 +66,7 @@ read_targets(struct story *s, const struct node_ref nodes[], size_t n, const str
 	buf_reset(&s->lab->fake.events);
 	s->spec.nodes = nodes;
 	s->spec.n_nodes = n;
-	hz_targets_read(&aim, &call, &s->spec, &s->desired, lb, &s->targets);
+	hz_targets_read(&config, &call, &s->spec, &s->desired, lb, &s->targets);
 	for (size_t i = 0; i < s->targets.n; i++) {
 		const struct hz_lb_target *t = &s->targets.targets[i];
 
@@ -99,7 +99,7 @@ test_cloud_servers(void **state)
 	s.desired.uses_private_ip = true;
 	assert_string_equal(read_targets(&s, nodes, 3, NULL), "7p 5p");
 	assert_string_equal(s.lab->fake.events.ptr, "");
-	assert_false(s.targets.is_partial);
+	assert_int_equal(s.targets.missing.code, ERR_NONE);
 	end(&s);
 }
 
@@ -119,7 +119,7 @@ test_ids_that_are_none_of_ours(void **state)
 		"because the provider ID does not match any known format\n"
 		"b InvalidProviderID: Node could not be added to Load Balancer for service web: "
 		"unable to parse server id: hcloud://x\n");
-	assert_false(s.targets.is_partial);
+	assert_int_equal(s.targets.missing.code, ERR_NONE);
 	end(&s);
 }
 
@@ -140,7 +140,7 @@ test_dedicated_servers(void **state)
 		"bm2 LoadBalancerTargetRefused: Node could not be added to Load Balancer "
 		"for service web: the dedicated server has no IPv4 address\n"
 		"bm3 ServerNotFound: No server with id 323 was found in Robot\n");
-	assert_true(s.targets.is_partial);
+	assert_int_not_equal(s.targets.missing.code, ERR_NONE);
 	end(&s);
 }
 
@@ -156,7 +156,7 @@ test_dedicated_servers_while_robot_is_off(void **state)
 	assert_string_equal(read_targets(&s, nodes, 2, &lb), "5");
 	assert_string_equal(s.lab->fake.events.ptr,
 	                    "bm1 ServerNotFound: No server with id 321 was found in Robot\n");
-	assert_false(s.targets.is_partial);
+	assert_int_equal(s.targets.missing.code, ERR_NONE);
 	end(&s);
 }
 
@@ -173,9 +173,9 @@ test_a_robot_that_does_not_answer_takes_nothing_away(void **state)
 	begin(&s, state, true);
 	lab_add(s.lab, (struct http_script_answer){ .target = "/server", .code = ERR_UNAVAILABLE });
 	assert_string_equal(read_targets(&s, nodes, 2, &lb), "5 203.0.113.9(stays)");
-	assert_true(s.targets.is_partial);
-	assert_int_equal(s.targets.reason.code, ERR_UNAVAILABLE);
-	assert_non_null(strstr(s.targets.reason.msg,
+	assert_int_not_equal(s.targets.missing.code, ERR_NONE);
+	assert_int_equal(s.targets.missing.code, ERR_UNAVAILABLE);
+	assert_non_null(strstr(s.targets.missing.msg,
 	                       "target bm1: failed to get list of dedicated"));
 	end(&s);
 }
