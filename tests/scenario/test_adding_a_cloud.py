@@ -13,7 +13,7 @@ from lib.process import REPOSITORY
 
 BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.M | re.S)
 STEP = "== step "
-PREAMBLE = "trap 'kill $(jobs -p) 2>/dev/null' EXIT\n"  # a command that fails leaves programs in the background
+PREAMBLE = "trap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n"  # a command that fails leaves programs in the background
 NAMES_MADE = ("src/providers/{}", "tests/providers/{}", "tests/sim/{}.py", "tests/scenario/test_{}.py")
 
 
