@@ -6,6 +6,8 @@
  */
 #include "base/json.h"
 
+#include <inttypes.h>
+
 #include "base/alloc.h"
 #include "base/limits.h"
 
@@ -256,11 +258,84 @@ json_add_str(struct buf *b, struct str s)
 	buf_add_char(b, '"');
 }
 
-void
-json_add_member(struct buf *b, const char *name, struct str value)
+/* ---- objects and arrays ---- */
+
+static void
+begin_part(struct buf *b, const char *name)
 {
-	if (!str_ends(buf_str(b), STR("{")))
+	if (b->len > 0 && !char_is_in(b->ptr[b->len - 1], "{[:,"))
 		buf_add_char(b, ',');
-	buf_addf(b, "\"%s\":", name);
-	json_add_str(b, value);
+	if (name)
+		buf_addf(b, "\"%s\":", name);
+}
+
+void
+json_begin_object(struct buf *b, const char *name)
+{
+	begin_part(b, name);
+	buf_add_char(b, '{');
+}
+
+void
+json_end_object(struct buf *b)
+{
+	buf_add_char(b, '}');
+}
+
+void
+json_begin_array(struct buf *b, const char *name)
+{
+	begin_part(b, name);
+	buf_add_char(b, '[');
+}
+
+void
+json_end_array(struct buf *b)
+{
+	buf_add_char(b, ']');
+}
+
+void
+json_add_text(struct buf *b, const char *name, struct str text)
+{
+	begin_part(b, name);
+	json_add_str(b, text);
+}
+
+void
+json_add_texts(struct buf *b, const char *name, const struct str texts[], size_t n)
+{
+	json_begin_array(b, name);
+	for (size_t i = 0; i < n; i++)
+		json_add_text(b, NULL, texts[i]);
+	json_end_array(b);
+}
+
+void
+json_add_number(struct buf *b, const char *name, int64_t number)
+{
+	begin_part(b, name);
+	buf_addf(b, "%" PRId64, number);
+}
+
+void
+json_add_flag(struct buf *b, const char *name, bool is_true)
+{
+	begin_part(b, name);
+	buf_add_c(b, is_true ? "true" : "false");
+}
+
+void
+json_add_raw(struct buf *b, const char *name, struct str value)
+{
+	begin_part(b, name);
+	buf_add_str(b, value);
+}
+
+void
+json_add_name(struct buf *b, struct str name)
+{
+	begin_part(b, NULL);
+	json_add_str(b, name);
+	buf_add_char(b, ':');
 }

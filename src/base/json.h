@@ -1,4 +1,4 @@
-/* base/json.h: reading JSON by path and type together, and writing its strings.
+/* base/json.h: reading JSON by path and type together, and writing it.
  *
  * yyjson does the work; this adds paths ("metadata.name"), struct str, 64-bit integers that never
  * pass through a double, and one meaning for null: absent (docs/spec/kube-client.md,
@@ -51,8 +51,24 @@ struct str json_text(yyjson_val *val);
 void json_add_value(struct buf *b, yyjson_val *val);
 /** Appends s as a JSON string with its quotes; bytes that are not UTF-8 become U+FFFD. */
 void json_add_str(struct buf *b, struct str s);
-/** Appends "name":"value", with a comma before it unless it is the first of its object. name is
- * ours: nothing in it needs escaping. */
-void json_add_member(struct buf *b, const char *name, struct str value);
+/* Objects and arrays, one call for each part. The buffer's last byte says whether a comma has to
+ * stand before the part: none does behind '{', '[', ':' and ',', nor in an empty buffer. So there
+ * is no state, and text written by hand may stand between the calls.
+ *
+ * name is a member's name: ours, nothing in it needs escaping. NULL: an element of an array, or the
+ * value behind json_add_name(). */
+void json_begin_object(struct buf *b, const char *name);
+void json_end_object(struct buf *b);
+void json_begin_array(struct buf *b, const char *name);
+void json_end_array(struct buf *b);
+void json_add_text(struct buf *b, const char *name, struct str text);
+/** An array of texts. */
+void json_add_texts(struct buf *b, const char *name, const struct str texts[], size_t n);
+void json_add_number(struct buf *b, const char *name, int64_t number);
+void json_add_flag(struct buf *b, const char *name, bool is_true);
+/** A value that is JSON already, or its beginning: the caller appends the rest. */
+void json_add_raw(struct buf *b, const char *name, struct str value);
+/** A member's name that is not ours; its value follows. */
+void json_add_name(struct buf *b, struct str name);
 
 #endif

@@ -433,11 +433,9 @@ kube_delete(struct kube_client *c, struct call *call, struct str path, struct st
 	};
 
 	assert(uid.len > 0 && version.len > 0);
-	buf_add_c(&body,
-	          "{\"kind\":\"DeleteOptions\",\"apiVersion\":\"v1\",\"preconditions\":{\"uid\":");
-	json_add_str(&body, uid);
-	buf_add_c(&body, ",\"resourceVersion\":");
-	json_add_str(&body, version);
+	buf_add_c(&body, "{\"kind\":\"DeleteOptions\",\"apiVersion\":\"v1\",\"preconditions\":{");
+	json_add_text(&body, "uid", uid);
+	json_add_text(&body, "resourceVersion", version);
 	buf_add_c(&body, "}}");
 	if (!buf_ok(&body))
 		return err_set(err, ERR_INVALID,

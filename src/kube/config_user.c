@@ -171,10 +171,8 @@ add_json_items(struct buf *b, const struct yaml_node *node)
 	for (size_t i = 0; i < node->n; i++) {
 		if (i > 0)
 			buf_add_char(b, ',');
-		if (node->kind == YAML_MAP) {
-			json_add_str(b, node->keys[i].text);
-			buf_add_char(b, ':');
-		}
+		if (node->kind == YAML_MAP)
+			json_add_name(b, node->keys[i].text);
 		add_json(b, &node->items[i]);
 	}
 }

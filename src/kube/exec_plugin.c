@@ -175,22 +175,13 @@ exec_credential_parse(struct str json, struct str api_version, struct exec_crede
 /* ---- the program's environment ---- */
 
 static void
-add_member(struct buf *b, const char *name, struct str text)
-{
-	if (text.len == 0)
-		return;
-	buf_addf(b, ",\"%s\":", name);
-	json_add_str(b, text);
-}
-
-static void
 add_ca(struct exec_plugin *p, struct buf *b)
 {
 	WITH_LOCK(&p->flight.mu);
 
 	if (p->ca_pem.len == 0)
 		return;
-	buf_add_c(b, ",\"certificate-authority-data\":\"");
+	json_add_raw(b, "certificate-authority-data", STR("\""));
 	base64_add(b, p->ca_pem);
 	buf_add_char(b, '"');
 }
@@ -200,18 +191,18 @@ add_cluster(struct exec_plugin *p, struct buf *b)
 {
 	const struct kube_config *config = p->config;
 
-	buf_add_c(b, "\"cluster\":{\"server\":");
-	json_add_str(b, config->server);
-	add_member(b, "tls-server-name", config->tls_server_name);
+	json_begin_object(b, "cluster");
+	json_add_text(b, "server", config->server);
+	if (config->tls_server_name.len > 0)
+		json_add_text(b, "tls-server-name", config->tls_server_name);
 	if (config->is_insecure)
-		buf_add_c(b, ",\"insecure-skip-tls-verify\":true");
+		json_add_flag(b, "insecure-skip-tls-verify", true);
 	add_ca(p, b);
-	add_member(b, "proxy-url", config->proxy_url);
-	if (config->exec->cluster_config.len > 0) {
-		buf_add_c(b, ",\"config\":");
-		buf_add_str(b, config->exec->cluster_config);
-	}
-	buf_add_c(b, "},");
+	if (config->proxy_url.len > 0)
+		json_add_text(b, "proxy-url", config->proxy_url);
+	if (config->exec->cluster_config.len > 0)
+		json_add_raw(b, "config", config->exec->cluster_config);
+	json_end_object(b);
 }
 
 static void
@@ -219,12 +210,15 @@ add_info(struct exec_plugin *p, struct buf *b)
 {
 	const struct kube_exec *exec = p->config->exec;
 
-	buf_add_c(b, "KUBERNETES_EXEC_INFO={\"kind\":\"ExecCredential\",\"apiVersion\":");
-	json_add_str(b, exec->api_version);
-	buf_add_c(b, ",\"spec\":{");
+	buf_add_c(b, "KUBERNETES_EXEC_INFO={");
+	json_add_text(b, "kind", STR("ExecCredential"));
+	json_add_text(b, "apiVersion", exec->api_version);
+	json_begin_object(b, "spec");
 	if (exec->wants_cluster)
 		add_cluster(p, b);
-	buf_add_c(b, "\"interactive\":false}}");
+	json_add_flag(b, "interactive", false);
+	json_end_object(b);
+	json_end_object(b);
 }
 
 /* The configured variables and KUBERNETES_EXEC_INFO, which overrides a configured one. */

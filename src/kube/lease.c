@@ -92,33 +92,9 @@ lease_spec_differs(const struct lease *a, const struct lease *b)
 /* ---- writing ---- */
 
 static void
-add_key(struct buf *b, struct str name)
-{
-	if (!str_ends(buf_str(b), STR("{")))
-		buf_add_char(b, ',');
-	json_add_str(b, name);
-	buf_add_char(b, ':');
-}
-
-static void
-add_text(struct buf *b, const char *name, struct str value)
-{
-	add_key(b, str_c(name));
-	json_add_str(b, value);
-}
-
-static void
-add_number(struct buf *b, const char *name, int64_t value)
-{
-	add_key(b, str_c(name));
-	buf_addf(b, "%lld", (long long)value);
-}
-
-static void
 add_time(struct buf *b, const char *name, int64_t wall_ns)
 {
-	add_key(b, str_c(name));
-	buf_add_char(b, '"');
+	json_add_raw(b, name, STR("\""));
 	clock_format_rfc3339(b, wall_ns, /*micros=*/true);
 	buf_add_char(b, '"');
 }
@@ -149,14 +125,14 @@ static void
 add_claim(struct buf *b, const struct lease *old, enum lease_change change,
           const struct lease_claim *claim)
 {
-	add_text(b, "holderIdentity", claim->holder);
-	add_number(b, "leaseDurationSeconds", claim->duration_s);
+	json_add_text(b, "holderIdentity", claim->holder);
+	json_add_number(b, "leaseDurationSeconds", claim->duration_s);
 	if (change == LEASE_RENEW && old->acquired.len > 0)
-		add_text(b, "acquireTime", old->acquired);
+		json_add_text(b, "acquireTime", old->acquired);
 	else
 		add_time(b, "acquireTime", claim->wall_ns);
 	add_time(b, "renewTime", claim->wall_ns);
-	add_number(b, "leaseTransitions", transitions_after(old, change));
+	json_add_number(b, "leaseTransitions", transitions_after(old, change));
 }
 
 static void
@@ -166,17 +142,17 @@ add_spec(struct buf *b, const struct lease *old, enum lease_change change,
 	yyjson_val *spec = json_at(yyjson_doc_get_root(old->doc), "spec"), *key;
 	yyjson_obj_iter it;
 
-	buf_add_c(b, "\"spec\":{");
+	json_begin_object(b, "spec");
 	if (spec && yyjson_obj_iter_init(spec, &it)) {
 		while ((key = yyjson_obj_iter_next(&it))) {
 			if (is_ours(json_text(key)))
 				continue;
-			add_key(b, json_text(key));
+			json_add_name(b, json_text(key));
 			json_add_value(b, yyjson_obj_iter_get_val(key));
 		}
 	}
 	add_claim(b, old, change, claim);
-	buf_add_char(b, '}');
+	json_end_object(b);
 }
 
 void
@@ -186,16 +162,15 @@ lease_add_update(struct buf *b, const struct lease *old, enum lease_change chang
 	yyjson_obj_iter it = yyjson_obj_iter_with(yyjson_doc_get_root(old->doc));
 	yyjson_val *key;
 
-	buf_add_char(b, '{');
+	json_begin_object(b, NULL);
 	while ((key = yyjson_obj_iter_next(&it))) {
 		if (str_eq_c(json_text(key), "spec"))
 			continue;
-		add_key(b, json_text(key));
+		json_add_name(b, json_text(key));
 		json_add_value(b, yyjson_obj_iter_get_val(key));
 	}
-	buf_add_char(b, ',');
 	add_spec(b, old, change, claim);
-	buf_add_char(b, '}');
+	json_end_object(b);
 }
 
 void
@@ -203,14 +178,12 @@ lease_add_new(struct buf *b, struct str namespace, struct str name, const struct
 {
 	const struct lease none = LEASE_INIT;
 
-	buf_add_c(b,
-	          "{\"apiVersion\":\"" API_VERSION "\",\"kind\":\"Lease\",\"metadata\":{\"name\":");
-	json_add_str(b, name);
-	buf_add_c(b, ",\"namespace\":");
-	json_add_str(b, namespace);
-	buf_add_c(b, "},");
+	buf_add_c(b, "{\"apiVersion\":\"" API_VERSION "\",\"kind\":\"Lease\",\"metadata\":{");
+	json_add_text(b, "name", name);
+	json_add_text(b, "namespace", namespace);
+	json_end_object(b);
 	add_spec(b, &none, LEASE_RENEW, claim);
-	buf_add_char(b, '}');
+	json_end_object(b);
 }
 
 void

@@ -8,41 +8,36 @@
 static void
 add_labels(struct buf *b, const struct node_patch *p)
 {
-	buf_add_c(b, ",\"labels\":{");
+	json_begin_object(b, "labels");
 	for (size_t i = 0; i < p->n_labels; i++) {
-		if (i > 0)
-			buf_add_char(b, ',');
-		json_add_str(b, p->labels[i].key);
-		buf_add_char(b, ':');
-		json_add_str(b, p->labels[i].value);
+		json_add_name(b, p->labels[i].key);
+		json_add_text(b, NULL, p->labels[i].value);
 	}
-	buf_add_char(b, '}');
+	json_end_object(b);
 }
 
 /* Begins the patch with the state that it was computed from. The object "metadata" is left open. */
 static void
 add_origin(struct buf *b, const struct node_patch *p)
 {
-	buf_add_c(b, "{\"metadata\":{");
-	json_add_member(b, "uid", p->uid);
+	json_begin_object(b, NULL);
+	json_begin_object(b, "metadata");
+	json_add_text(b, "uid", p->uid);
 	if (p->resource_version.len > 0)
-		json_add_member(b, "resourceVersion", p->resource_version);
+		json_add_text(b, "resourceVersion", p->resource_version);
 }
 
 static void
 add_taints(struct buf *b, const struct node_patch *p)
 {
 	if (p->n_taints == 0) {
-		buf_add_c(b, "\"taints\":null");
+		json_add_raw(b, "taints", STR("null"));
 		return;
 	}
-	buf_add_c(b, "\"taints\":[");
-	for (size_t i = 0; i < p->n_taints; i++) {
-		if (i > 0)
-			buf_add_char(b, ',');
-		buf_add_str(b, p->taints[i]);
-	}
-	buf_add_char(b, ']');
+	json_begin_array(b, "taints");
+	for (size_t i = 0; i < p->n_taints; i++)
+		json_add_raw(b, NULL, p->taints[i]);
+	json_end_array(b);
 }
 
 static void
@@ -52,14 +47,12 @@ add_spec(struct buf *b, const struct node_patch *p)
 
 	if (!has_id && !p->has_taints)
 		return;
-	buf_add_c(b, ",\"spec\":{");
+	json_begin_object(b, "spec");
 	if (has_id)
-		json_add_member(b, "providerID", p->provider_id);
-	if (has_id && p->has_taints)
-		buf_add_char(b, ',');
+		json_add_text(b, "providerID", p->provider_id);
 	if (p->has_taints)
 		add_taints(b, p);
-	buf_add_char(b, '}');
+	json_end_object(b);
 }
 
 void
@@ -68,9 +61,9 @@ patch_node(struct buf *b, const struct node_patch *p)
 	add_origin(b, p);
 	if (p->n_labels > 0)
 		add_labels(b, p);
-	buf_add_char(b, '}');
+	json_end_object(b);
 	add_spec(b, p);
-	buf_add_char(b, '}');
+	json_end_object(b);
 }
 
 void
@@ -79,10 +72,10 @@ patch_node_status(struct buf *b, const struct node_patch *p)
 	add_origin(b, p);
 	buf_add_c(b, "},\"status\":{\"addresses\":[");
 	for (size_t i = 0; i < p->n_addresses; i++) {
-		buf_add_c(b, i > 0 ? ",{" : "{");
-		json_add_member(b, "type", p->addresses[i].type);
-		json_add_member(b, "address", p->addresses[i].address);
-		buf_add_char(b, '}');
+		json_begin_object(b, NULL);
+		json_add_text(b, "type", p->addresses[i].type);
+		json_add_text(b, "address", p->addresses[i].address);
+		json_end_object(b);
 	}
 	buf_add_c(b, "]}}");
 }
@@ -93,7 +86,7 @@ patch_node_network(struct buf *b, struct str uid, enum node_network network, int
 	bool is_routed = network == NODE_NETWORK_ROUTED;
 
 	buf_add_c(b, "{\"metadata\":{");
-	json_add_member(b, "uid", uid);
+	json_add_text(b, "uid", uid);
 	buf_addf(
 		b,
 		"},\"status\":{\"conditions\":[{\"type\":\"NetworkUnavailable\",\"status\":\"%s\",\"reason\":\"%s\","

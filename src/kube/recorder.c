@@ -111,7 +111,7 @@ event_namespace(const struct event *e)
 static void
 add_time(struct buf *b, const char *name, int64_t wall_ns)
 {
-	buf_addf(b, ",\"%s\":\"", name);
+	json_add_raw(b, name, STR("\""));
 	clock_format_rfc3339(b, wall_ns, /*micros=*/false);
 	buf_add_char(b, '"');
 }
@@ -119,15 +119,15 @@ add_time(struct buf *b, const char *name, int64_t wall_ns)
 static void
 add_involved(struct buf *b, const struct event *e)
 {
-	buf_add_c(b, ",\"involvedObject\":{");
-	json_add_member(b, "kind", e->kind);
+	json_begin_object(b, "involvedObject");
+	json_add_text(b, "kind", e->kind);
 	if (e->namespace.len)
-		json_add_member(b, "namespace", e->namespace);
-	json_add_member(b, "name", e->name);
+		json_add_text(b, "namespace", e->namespace);
+	json_add_text(b, "name", e->name);
 	if (e->uid.len)
-		json_add_member(b, "uid", e->uid);
-	json_add_member(b, "apiVersion", e->api_version);
-	buf_add_char(b, '}');
+		json_add_text(b, "uid", e->uid);
+	json_add_text(b, "apiVersion", e->api_version);
+	json_end_object(b);
 }
 
 /* docs/spec/kube-client.md, "Event objects". The reporting fields are not copied to a combined
@@ -138,23 +138,23 @@ add_event(struct buf *b, const struct sighting *s, struct str name)
 	const struct event *e = s->event;
 
 	buf_add_c(b, "{\"apiVersion\":\"v1\",\"kind\":\"Event\",\"metadata\":{");
-	json_add_member(b, "name", name);
-	json_add_member(b, "namespace", event_namespace(e));
-	buf_add_char(b, '}');
+	json_add_text(b, "name", name);
+	json_add_text(b, "namespace", event_namespace(e));
+	json_end_object(b);
 	add_involved(b, e);
-	json_add_member(b, "reason", str_c(e->reason));
-	json_add_member(b, "message", s->message);
-	buf_add_c(b, ",\"source\":{");
-	json_add_member(b, "component", str_c(e->component));
-	buf_add_char(b, '}');
+	json_add_text(b, "reason", str_c(e->reason));
+	json_add_text(b, "message", s->message);
+	json_begin_object(b, "source");
+	json_add_text(b, "component", str_c(e->component));
+	json_end_object(b);
 	add_time(b, "firstTimestamp", s->first_ns);
 	add_time(b, "lastTimestamp", e->wall_ns);
-	buf_addf(b, ",\"count\":%lld", (long long)s->count);
-	json_add_member(b, "type", e->type == EVENT_WARNING ? STR("Warning") : STR("Normal"));
-	buf_add_c(b, ",\"eventTime\":null");
-	json_add_member(b, "reportingComponent", s->is_combined ? STR_EMPTY : str_c(e->component));
-	json_add_member(b, "reportingInstance", STR_EMPTY);
-	buf_add_char(b, '}');
+	json_add_number(b, "count", s->count);
+	json_add_text(b, "type", e->type == EVENT_WARNING ? STR("Warning") : STR("Normal"));
+	json_add_raw(b, "eventTime", STR("null"));
+	json_add_text(b, "reportingComponent", s->is_combined ? STR_EMPTY : str_c(e->component));
+	json_add_text(b, "reportingInstance", STR_EMPTY);
+	json_end_object(b);
 }
 
 /* The path of an event, or with an empty name that of the collection. */
@@ -195,10 +195,11 @@ raise_count(struct recorder *r, struct call *call, const struct sighting *s, str
 	CLEANUP(buf_fini) struct buf path = BUF_INIT(LIMIT_HTTP_URL), body = BUF_INIT(MAX_BODY);
 
 	add_path(&path, s->event, name);
-	buf_addf(&body, "{\"count\":%lld", (long long)s->count);
+	json_begin_object(&body, NULL);
+	json_add_number(&body, "count", s->count);
 	add_time(&body, "lastTimestamp", s->event->wall_ns);
-	json_add_member(&body, "message", s->message);
-	buf_add_char(&body, '}');
+	json_add_text(&body, "message", s->message);
+	json_end_object(&body);
 	if (!buf_ok(&path) || !buf_ok(&body))
 		return err_set(err, ERR_INVALID,
 		               "an event of %" STR_FMT " is too large to be written",

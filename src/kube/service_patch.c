@@ -8,26 +8,21 @@
 static void
 add_order(struct buf *b, const struct service *s, bool wanted)
 {
-	const char *comma = "";
-
-	buf_add_c(b, ",\"$setElementOrder/finalizers\":[");
+	json_begin_array(b, "$setElementOrder/finalizers");
 	for (uint32_t i = 0; i < s->n_finalizers; i++) {
-		if (str_eq_c(s->finalizers[i], SERVICE_FINALIZER))
-			continue;
-		buf_add_c(b, comma);
-		json_add_str(b, s->finalizers[i]);
-		comma = ",";
+		if (!str_eq_c(s->finalizers[i], SERVICE_FINALIZER))
+			json_add_text(b, NULL, s->finalizers[i]);
 	}
 	if (wanted)
-		buf_addf(b, "%s\"%s\"", comma, SERVICE_FINALIZER);
-	buf_add_char(b, ']');
+		json_add_text(b, NULL, STR(SERVICE_FINALIZER));
+	json_end_array(b);
 }
 
 static void
 begin(struct buf *b, const struct service *s)
 {
 	buf_add_c(b, "{\"metadata\":{");
-	json_add_member(b, "uid", s->object.uid);
+	json_add_text(b, "uid", s->object.uid);
 }
 
 void
@@ -60,17 +55,17 @@ static void
 add_if_any(struct buf *b, const char *name, struct str value)
 {
 	if (value.len > 0)
-		json_add_member(b, name, value);
+		json_add_text(b, name, value);
 }
 
 static void
 add_ingress(struct buf *b, const struct service_ingress *ingress)
 {
-	buf_add_char(b, '{');
+	json_begin_object(b, NULL);
 	add_if_any(b, "ip", ingress->ip);
 	add_if_any(b, "ipMode", ingress->ip_mode);
 	add_if_any(b, "hostname", ingress->hostname);
-	buf_add_char(b, '}');
+	json_end_object(b);
 }
 
 void
@@ -79,10 +74,10 @@ service_patch_status(struct buf *b, const struct service *s, const struct servic
 {
 	begin(b, s);
 	buf_add_c(b, "},\"status\":{\"loadBalancer\":{\"ingress\":");
-	for (size_t i = 0; i < n; i++) {
-		buf_add_char(b, i > 0 ? ',' : '[');
+	if (n > 0)
+		json_begin_array(b, NULL);
+	for (size_t i = 0; i < n; i++)
 		add_ingress(b, &ingress[i]);
-	}
 	buf_add_c(b, n > 0 ? "]}}}" : "null}}}");
 }
 

@@ -93,28 +93,26 @@ build_info_setup(void)
 	           1);
 }
 
-static void
-add_member(struct buf *b, const char *name, const char *value, bool is_last)
-{
-	buf_addf(b, "  \"%s\": ", name);
-	json_add_str(b, str_c(value));
-	buf_add_c(b, is_last ? "\n" : ",\n");
-}
-
+/* Indented, as the Go programs print it. */
 void
 build_info_add_json(struct buf *b)
 {
 	struct build_info i = build_info();
+	const char *members[][2] = {
+		{ "major", i.major },
+		{ "minor", i.minor },
+		{ "gitVersion", i.version },
+		{ "gitCommit", i.commit },
+		{ "gitTreeState", i.tree_state },
+		{ "buildDate", i.date },
+		{ "goVersion", i.go_version },
+		{ "compiler", i.compiler },
+		{ "platform", i.platform },
+	};
 
-	buf_add_c(b, "{\n");
-	add_member(b, "major", i.major, false);
-	add_member(b, "minor", i.minor, false);
-	add_member(b, "gitVersion", i.version, false);
-	add_member(b, "gitCommit", i.commit, false);
-	add_member(b, "gitTreeState", i.tree_state, false);
-	add_member(b, "buildDate", i.date, false);
-	add_member(b, "goVersion", i.go_version, false);
-	add_member(b, "compiler", i.compiler, false);
-	add_member(b, "platform", i.platform, true);
-	buf_add_char(b, '}');
+	for (size_t n = 0; n < ARRAY_LEN(members); n++) {
+		buf_addf(b, "%s\n  \"%s\": ", n > 0 ? "," : "{", members[n][0]);
+		json_add_str(b, str_c(members[n][1]));
+	}
+	buf_add_c(b, "\n}");
 }

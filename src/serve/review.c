@@ -55,37 +55,24 @@ void
 review_add_token(struct buf *b, struct str token)
 {
 	buf_add_c(b, "{\"apiVersion\":\"authentication.k8s.io/v1\",\"kind\":\"TokenReview\","
-	             "\"spec\":{\"token\":");
-	json_add_str(b, token);
+	             "\"spec\":{");
+	json_add_text(b, "token", token);
 	buf_add_c(b, "}}");
-}
-
-static void
-add_groups(struct buf *b, const struct access_user *user)
-{
-	buf_add_c(b, ",\"groups\":[");
-	for (size_t i = 0; i < user->n_groups; i++) {
-		if (i > 0)
-			buf_add_char(b, ',');
-		json_add_str(b, user->groups[i]);
-	}
-	buf_add_char(b, ']');
 }
 
 /* {"key":["value","value"],…}: the values of a key are adjacent (access_draft_extra()). */
 static void
 add_extras(struct buf *b, const struct access_user *user)
 {
-	buf_add_c(b, ",\"extra\":{");
+	json_begin_object(b, "extra");
 	for (size_t i = 0; i < user->n_extras; i++) {
-		if (i > 0 && str_eq(user->extras[i - 1].key, user->extras[i].key)) {
-			buf_add_char(b, ',');
-		} else {
-			buf_add_c(b, i > 0 ? "]," : "");
-			json_add_str(b, user->extras[i].key);
-			buf_add_c(b, ":[");
+		if (i == 0 || !str_eq(user->extras[i - 1].key, user->extras[i].key)) {
+			if (i > 0)
+				json_end_array(b);
+			json_add_name(b, user->extras[i].key);
+			json_begin_array(b, NULL);
 		}
-		json_add_str(b, user->extras[i].value);
+		json_add_text(b, NULL, user->extras[i].value);
 	}
 	buf_add_c(b, user->n_extras ? "]}" : "}");
 }
@@ -94,19 +81,16 @@ void
 review_add_rights(struct buf *b, const struct access_user *user, struct str verb, struct str path)
 {
 	buf_add_c(b, "{\"apiVersion\":\"authorization.k8s.io/v1\",\"kind\":\"SubjectAccessReview\","
-	             "\"spec\":{\"user\":");
-	json_add_str(b, user->name);
-	if (user->uid.len) {
-		buf_add_c(b, ",\"uid\":");
-		json_add_str(b, user->uid);
-	}
-	add_groups(b, user);
+	             "\"spec\":{");
+	json_add_text(b, "user", user->name);
+	if (user->uid.len)
+		json_add_text(b, "uid", user->uid);
+	json_add_texts(b, "groups", user->groups, user->n_groups);
 	if (user->n_extras)
 		add_extras(b, user);
-	buf_add_c(b, ",\"nonResourceAttributes\":{\"path\":");
-	json_add_str(b, path);
-	buf_add_c(b, ",\"verb\":");
-	json_add_str(b, verb);
+	json_begin_object(b, "nonResourceAttributes");
+	json_add_text(b, "path", path);
+	json_add_text(b, "verb", verb);
 	buf_add_c(b, "}}}");
 }
 

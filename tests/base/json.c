@@ -240,16 +240,49 @@ replaces_broken_utf8(void **state UNUSED)
 static void
 writes_members(void **state UNUSED)
 {
-	CLEANUP(buf_fini) struct buf b = BUF_INIT(100);
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(200);
 
-	buf_add_char(&b, '{');
-	json_add_member(&b, "name", STR("{"));
-	json_add_member(&b, "namespace", STR_EMPTY);
-	buf_add_c(&b, ",\"inner\":{");
-	json_add_member(&b, "say", STR("\"no\""));
-	buf_add_c(&b, "}}");
+	json_begin_object(&b, NULL);
+	json_add_text(&b, "name", STR("{"));
+	json_add_text(&b, "namespace", STR_EMPTY);
+	json_begin_object(&b, "inner");
+	json_add_text(&b, "say", STR("\"no\""));
+	json_end_object(&b);
+	json_add_number(&b, "low", INT64_MIN);
+	json_add_flag(&b, "yes", true);
+	json_add_flag(&b, "no", false);
+	json_add_raw(&b, "raw", STR("null"));
+	json_add_name(&b, STR("a\"b["));
+	json_add_text(&b, NULL, STR("["));
+	json_begin_object(&b, "empty");
+	json_end_object(&b);
+	json_end_object(&b);
 	assert_string_equal(b.ptr, "{\"name\":\"{\",\"namespace\":\"\","
-	                           "\"inner\":{\"say\":\"\\\"no\\\"\"}}");
+	                           "\"inner\":{\"say\":\"\\\"no\\\"\"},"
+	                           "\"low\":-9223372036854775808,\"yes\":true,\"no\":false,"
+	                           "\"raw\":null,\"a\\\"b[\":\"[\",\"empty\":{}}");
+}
+
+static void
+writes_elements(void **state UNUSED)
+{
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(200);
+	struct str texts[] = { STR("a"), STR("[") };
+
+	json_begin_array(&b, NULL);
+	json_begin_object(&b, NULL);
+	json_add_texts(&b, "texts", texts, ARRAY_LEN(texts));
+	json_add_texts(&b, "none", NULL, 0);
+	json_end_object(&b);
+	json_begin_object(&b, NULL);
+	json_end_object(&b);
+	json_begin_array(&b, NULL);
+	json_end_array(&b);
+	json_add_number(&b, NULL, 1);
+	json_add_flag(&b, NULL, false);
+	json_add_raw(&b, NULL, STR("{}"));
+	json_end_array(&b);
+	assert_string_equal(b.ptr, "[{\"texts\":[\"a\",\"[\"],\"none\":[]},{},[],1,false,{}]");
 }
 
 int
@@ -268,6 +301,7 @@ main(void)
 		cmocka_unit_test(writes_strings),
 		cmocka_unit_test(replaces_broken_utf8),
 		cmocka_unit_test(writes_members),
+		cmocka_unit_test(writes_elements),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -143,12 +143,12 @@ bb_body(struct call *call, const struct bb_pair pairs[], size_t n)
 {
 	CLEANUP(buf_fini) struct buf body = BUF_INIT(LIMIT_HTTP_REQUEST);
 
-	buf_add_c(&body, "{");
+	json_begin_object(&body, NULL);
 	for (size_t i = 0; i < n; i++) {
 		if (pairs[i].value.len > 0)
-			json_add_member(&body, pairs[i].name, pairs[i].value);
+			json_add_text(&body, pairs[i].name, pairs[i].value);
 	}
-	buf_add_c(&body, "}");
+	json_end_object(&body);
 	return arena_str(call->arena, buf_str(&body));
 }
 
@@ -296,13 +296,15 @@ bb_change_members(struct bb_client *c, struct call *call, struct str group, cons
 {
 	CLEANUP(buf_fini) struct buf body = BUF_INIT(LIMIT_HTTP_REQUEST);
 
-	buf_add_c(&body, "{\"servers\":[");
+	json_begin_object(&body, NULL);
+	json_begin_array(&body, "servers");
 	for (size_t i = 0; i < n; i++) {
-		buf_add_c(&body, i > 0 ? ",{" : "{");
-		json_add_member(&body, "server", servers[i]);
-		buf_add_c(&body, "}");
+		json_begin_object(&body, NULL);
+		json_add_text(&body, "server", servers[i]);
+		json_end_object(&body);
 	}
-	buf_add_c(&body, "]}");
+	json_end_array(&body);
+	json_end_object(&body);
 	return bb_change(c, call, HTTP_POST, bb_target(c, call, "server_groups", group, verb),
 	                 buf_str(&body), NULL, NULL, err);
 }

@@ -462,34 +462,34 @@ static void
 bb_add_number(struct buf *b, const char *name, uint32_t number)
 {
 	if (number > 0)
-		buf_addf(b, ",\"%s\":%u", name, number);
+		json_add_number(b, name, number);
 }
 
 static void
 bb_add_listener(struct buf *b, const struct bb_listener *listener)
 {
-	buf_add_c(b, "{");
-	json_add_member(b, "protocol", listener->protocol);
-	buf_addf(b, ",\"in\":%d", listener->in);
+	json_begin_object(b, NULL);
+	json_add_text(b, "protocol", listener->protocol);
+	json_add_number(b, "in", listener->in);
 	bb_add_number(b, "out", (uint32_t)listener->out);
 	bb_add_number(b, "timeout", listener->timeout_ms);
 	if (listener->proxy_protocol.len > 0)
-		json_add_member(b, "proxy_protocol", listener->proxy_protocol);
-	buf_add_c(b, "}");
+		json_add_text(b, "proxy_protocol", listener->proxy_protocol);
+	json_end_object(b);
 }
 
 static void
 bb_add_check(struct buf *b, const struct bb_check *check)
 {
-	buf_add_c(b, "{");
-	json_add_member(b, "type", check->type);
-	buf_addf(b, ",\"port\":%d", check->port);
-	json_add_member(b, "request", check->request);
+	json_begin_object(b, "healthcheck");
+	json_add_text(b, "type", check->type);
+	json_add_number(b, "port", check->port);
+	json_add_text(b, "request", check->request);
 	bb_add_number(b, "interval", check->interval_ms);
 	bb_add_number(b, "timeout", check->timeout_ms);
 	bb_add_number(b, "threshold_up", check->threshold_up);
 	bb_add_number(b, "threshold_down", check->threshold_down);
-	buf_add_c(b, "}");
+	json_end_object(b);
 }
 
 /* An update without nodes says so: a member that is not there would leave the old ones in place. */
@@ -497,35 +497,28 @@ void
 bb_desired_body(struct buf *b, const struct bb_desired *desired, const struct str domains[],
                 size_t n_domains, bool is_update)
 {
-	buf_add_c(b, "{");
-	json_add_member(b, "name", desired->name);
+	json_begin_object(b, NULL);
+	json_add_text(b, "name", desired->name);
 	if (desired->n_servers > 0 || is_update) {
-		buf_add_c(b, ",\"nodes\":[");
+		json_begin_array(b, "nodes");
 		for (size_t i = 0; i < desired->n_servers; i++) {
-			buf_add_c(b, i > 0 ? ",{" : "{");
-			json_add_member(b, "node", desired->servers[i]);
-			buf_add_c(b, "}");
+			json_begin_object(b, NULL);
+			json_add_text(b, "node", desired->servers[i]);
+			json_end_object(b);
 		}
-		buf_add_c(b, "]");
+		json_end_array(b);
 	}
 	if (desired->policy.len > 0)
-		json_add_member(b, "policy", desired->policy);
-	buf_add_c(b, ",\"listeners\":[");
-	for (size_t i = 0; i < desired->n_listeners; i++) {
-		buf_add_c(b, i > 0 ? "," : "");
+		json_add_text(b, "policy", desired->policy);
+	json_begin_array(b, "listeners");
+	for (size_t i = 0; i < desired->n_listeners; i++)
 		bb_add_listener(b, &desired->listeners[i]);
-	}
-	buf_add_c(b, "],\"healthcheck\":");
+	json_end_array(b);
 	bb_add_check(b, &desired->check);
-	if (desired->is_https) {
-		buf_add_c(b, ",\"domains\":[");
-		for (size_t i = 0; i < n_domains; i++) {
-			buf_add_c(b, i > 0 ? "," : "");
-			json_add_str(b, domains[i]);
-		}
-		buf_add_c(b, "]");
-	}
-	buf_addf(b, ",\"https_redirect\":%s}", desired->is_https ? "true" : "false");
+	if (desired->is_https)
+		json_add_texts(b, "domains", domains, n_domains);
+	json_add_flag(b, "https_redirect", desired->is_https);
+	json_end_object(b);
 }
 
 /* ---- the comparison ---- */

@@ -99,10 +99,10 @@ static void
 write_input(struct buf *b, const char *action, const struct cl_record *record)
 {
 	buf_add_char(b, '{');
-	json_add_member(b, "action", str_c(action));
-	json_add_member(b, "loadBalancer", record->name);
+	json_add_text(b, "action", str_c(action));
+	json_add_text(b, "loadBalancer", record->name);
 	cl_record_json(b, record);
-	buf_add_c(b, ",\"nodes\":");
+	json_add_name(b, STR("nodes"));
 	cl_targets_json(b, record->targets);
 	buf_add_c(b, "}\n");
 }

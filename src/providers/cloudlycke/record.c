@@ -287,15 +287,16 @@ cl_addresses_json(struct buf *b, const struct ip *ips, size_t n)
 static void
 add_ports(struct buf *b, const struct cl_holding *h)
 {
-	buf_add_c(b, ",\"ports\":[");
+	json_begin_array(b, "ports");
 	for (size_t i = 0; i < h->n_ports; i++) {
-		buf_add_c(b, i > 0 ? ",{" : "{");
-		json_add_member(b, "name", h->ports[i].name);
-		json_add_member(b, "protocol", h->ports[i].protocol_text);
-		buf_addf(b, ",\"port\":%d,\"nodePort\":%d}", (int)h->ports[i].port,
-		         (int)h->ports[i].node_port);
+		json_begin_object(b, NULL);
+		json_add_text(b, "name", h->ports[i].name);
+		json_add_text(b, "protocol", h->ports[i].protocol_text);
+		json_add_number(b, "port", h->ports[i].port);
+		json_add_number(b, "nodePort", h->ports[i].node_port);
+		json_end_object(b);
 	}
-	buf_add_char(b, ']');
+	json_end_array(b);
 }
 
 void
@@ -303,24 +304,13 @@ cl_targets_json(struct buf *b, const struct cl_targets *t)
 {
 	buf_add_char(b, '[');
 	for (size_t i = 0; i < t->n; i++) {
-		buf_add_c(b, i > 0 ? ",{" : "{");
-		json_add_member(b, "name", t->items[i].name);
-		json_add_member(b, "id", t->items[i].id);
+		json_begin_object(b, NULL);
+		json_add_text(b, "name", t->items[i].name);
+		json_add_text(b, "id", t->items[i].id);
 		cl_addresses_json(b, t->items[i].addresses, t->items[i].n_addresses);
-		buf_add_char(b, '}');
+		json_end_object(b);
 	}
-	buf_add_char(b, ']');
-}
-
-static void
-add_ranges(struct buf *b, const struct cl_record *r)
-{
-	buf_add_c(b, ",\"sourceRanges\":[");
-	for (size_t i = 0; i < r->n_source_ranges; i++) {
-		buf_add_c(b, i > 0 ? "," : "");
-		json_add_str(b, r->source_ranges[i]);
-	}
-	buf_add_char(b, ']');
+	json_end_array(b);
 }
 
 static void
@@ -328,30 +318,31 @@ add_policies(struct buf *b, const struct cl_record *r)
 {
 	static const char *const proxies[] = { "", "v1", "v2" };
 
-	buf_addf(b, ",\"externalTrafficPolicy\":\"%s\",\"healthCheckNodePort\":%d",
-	         r->traffic == LB_TRAFFIC_LOCAL ? "Local" : "Cluster",
-	         (int)r->health_check_node_port);
-	buf_addf(b, ",\"sessionAffinity\":\"%s\",\"sessionAffinityTimeoutSeconds\":%d",
-	         r->has_client_ip_affinity ? "ClientIP" : "None", (int)r->affinity_timeout_s);
-	buf_addf(b, ",\"ipMode\":\"%s\",\"proxyProtocol\":\"%s\"",
-	         r->ip_mode == CL_IP_MODE_PROXY ? "Proxy" : "VIP", proxies[r->proxy]);
+	json_add_text(b, "externalTrafficPolicy",
+	              r->traffic == LB_TRAFFIC_LOCAL ? STR("Local") : STR("Cluster"));
+	json_add_number(b, "healthCheckNodePort", r->health_check_node_port);
+	json_add_text(b, "sessionAffinity",
+	              r->has_client_ip_affinity ? STR("ClientIP") : STR("None"));
+	json_add_number(b, "sessionAffinityTimeoutSeconds", r->affinity_timeout_s);
+	json_add_text(b, "ipMode", r->ip_mode == CL_IP_MODE_PROXY ? STR("Proxy") : STR("VIP"));
+	json_add_text(b, "proxyProtocol", str_c(proxies[r->proxy]));
 }
 
 static void
 add_content(struct buf *b, const struct cl_record *r)
 {
-	json_add_member(b, "cluster", r->cluster);
-	json_add_member(b, "namespace", r->holding.namespace);
-	json_add_member(b, "name", r->holding.service);
-	json_add_member(b, "uid", r->holding.uid);
-	json_add_member(b, "pool", r->pool);
+	json_add_text(b, "cluster", r->cluster);
+	json_add_text(b, "namespace", r->holding.namespace);
+	json_add_text(b, "name", r->holding.service);
+	json_add_text(b, "uid", r->holding.uid);
+	json_add_text(b, "pool", r->pool);
 	cl_addresses_json(b, r->holding.addresses, r->holding.n_addresses);
-	json_add_member(b, "hostname", r->hostname);
-	json_add_member(b, "shareKey", r->holding.share_key);
+	json_add_text(b, "hostname", r->hostname);
+	json_add_text(b, "shareKey", r->holding.share_key);
 	add_ports(b, &r->holding);
 	add_policies(b, r);
-	add_ranges(b, r);
-	buf_addf(b, ",\"deleting\":%s", r->is_deleting ? "true" : "false");
+	json_add_texts(b, "sourceRanges", r->source_ranges, r->n_source_ranges);
+	json_add_flag(b, "deleting", r->is_deleting);
 }
 
 /* 53 bits, which a program that edits the state file and takes all numbers for doubles keeps. */
@@ -361,6 +352,7 @@ cl_record_hash(const struct cl_record *r)
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(LIMIT_STATE_FILE);
 	uint64_t hash = r->targets->hash;
 
+	buf_add_char(&b, ','); /* a part of the hashes in state files */
 	add_content(&b, r);
 	hash_text(&hash, buf_str(&b));
 	return (int64_t)(hash >> 11 | 1);
@@ -376,8 +368,9 @@ void
 cl_record_json(struct buf *b, const struct cl_record *r)
 {
 	add_content(b, r);
-	buf_addf(b, ",\"generation\":%lld,\"hook\":{\"generation\":%lld",
-	         (long long)r->hook.generation, (long long)r->hook.done);
-	json_add_member(b, "error", r->hook.error);
-	buf_add_char(b, '}');
+	json_add_number(b, "generation", r->hook.generation);
+	json_begin_object(b, "hook");
+	json_add_number(b, "generation", r->hook.done);
+	json_add_text(b, "error", r->hook.error);
+	json_end_object(b);
 }

@@ -122,16 +122,11 @@ sort_recorded(struct cl_routes_run *run)
 static void
 add_json(struct buf *b, const struct recorded *r)
 {
-	json_add_member(b, "name", r->name);
-	json_add_member(b, "targetNode", r->target_node);
-	json_add_member(b, "machine", r->machine);
-	json_add_member(b, "destinationCIDR", r->destination);
-	buf_add_c(b, ",\"addresses\":[");
-	for (size_t i = 0; i < r->n_addresses; i++) {
-		buf_add_c(b, i > 0 ? "," : "");
-		json_add_str(b, r->addresses[i]);
-	}
-	buf_add_char(b, ']');
+	json_add_text(b, "name", r->name);
+	json_add_text(b, "targetNode", r->target_node);
+	json_add_text(b, "machine", r->machine);
+	json_add_text(b, "destinationCIDR", r->destination);
+	json_add_texts(b, "addresses", r->addresses, r->n_addresses);
 }
 
 static void
@@ -145,14 +140,17 @@ add_all(struct buf *b, const struct cl_routes_run *run)
 		bool is_first = i == 0 || !str_eq(r->cluster, cluster);
 
 		if (is_first) {
-			buf_add_c(b, i > 0 ? "]," : "");
-			json_add_str(b, r->cluster);
-			buf_add_c(b, ":[");
+			if (i > 0)
+				json_end_array(b);
+			json_add_name(b, r->cluster);
+			json_begin_array(b, NULL);
 		}
 		cluster = r->cluster;
-		buf_add_c(b, is_first ? "{" : ",{");
+		json_begin_object(b, NULL);
 		add_json(b, r);
-		buf_add_c(b, r->is_pending ? ",\"pending\":true}" : "}");
+		if (r->is_pending)
+			json_add_flag(b, "pending", true);
+		json_end_object(b);
 	}
 	buf_add_c(b, run->n > 0 ? "]}" : "}");
 }
@@ -381,8 +379,8 @@ hook_input(struct arena *arena, const char *action, const struct recorded *r)
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(LIMIT_STATE_FILE);
 
 	buf_add_char(&b, '{');
-	json_add_member(&b, "action", str_c(action));
-	json_add_member(&b, "cluster", r->cluster);
+	json_add_text(&b, "action", str_c(action));
+	json_add_text(&b, "cluster", r->cluster);
 	add_json(&b, r);
 	buf_add_c(&b, "}\n");
 	return arena_str(arena, buf_str(&b));

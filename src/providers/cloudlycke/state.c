@@ -423,18 +423,19 @@ add_entry(struct buf *b, const struct cl_record *r)
 {
 	json_add_str(b, r->name);
 	buf_add_c(b, ":{");
-	json_add_member(b, "namespace", r->holding.namespace);
-	json_add_member(b, "name", r->holding.service);
-	json_add_member(b, "uid", r->holding.uid);
+	json_add_text(b, "namespace", r->holding.namespace);
+	json_add_text(b, "name", r->holding.service);
+	json_add_text(b, "uid", r->holding.uid);
 	cl_addresses_json(b, r->holding.addresses, r->holding.n_addresses);
 	if (r->hook.generation > 0) {
-		buf_addf(b, ",\"generation\":%lld,\"hook\":{\"generation\":%lld,\"input\":%lld",
-		         (long long)r->hook.generation, (long long)r->hook.done,
-		         (long long)r->hook.input);
-		json_add_member(b, "error", r->hook.error);
-		buf_add_char(b, '}');
+		json_add_number(b, "generation", r->hook.generation);
+		json_begin_object(b, "hook");
+		json_add_number(b, "generation", r->hook.done);
+		json_add_number(b, "input", r->hook.input);
+		json_add_text(b, "error", r->hook.error);
+		json_end_object(b);
 	}
-	buf_add_char(b, '}');
+	json_end_object(b);
 }
 
 /* All records and routes as they are after the changes that are in progress. */

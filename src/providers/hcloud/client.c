@@ -350,8 +350,8 @@ hz_change_route(struct hz_api *api, struct call *call, int64_t network, const ch
 	snprintf(target, sizeof(target), "/networks/%" PRId64 "/actions/%s", network, verb);
 	snprintf(endpoint, sizeof(endpoint), "/networks/-/actions/%s", verb);
 	buf_add_char(&body, '{');
-	json_add_member(&body, "destination", route->destination);
-	json_add_member(&body, "gateway", route->gateway);
+	json_add_text(&body, "destination", route->destination);
+	json_add_text(&body, "gateway", route->gateway);
 	buf_add_char(&body, '}');
 	request.target = str_c(target);
 	request.body = buf_str(&body);

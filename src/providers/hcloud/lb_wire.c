@@ -304,85 +304,34 @@ hz_certificate_read(yyjson_val *val, struct arena *arena, struct hz_certificate 
 
 /* ---- writing: members ---- */
 
-/* Between an object's members, and between a list's elements. */
-static void
-separate(struct buf *b)
-{
-	if (b->len > 0 && b->ptr[b->len - 1] != '{' && b->ptr[b->len - 1] != '[')
-		buf_add_char(b, ',');
-}
-
-static void
-start_member(struct buf *b, const char *key)
-{
-	separate(b);
-	buf_addf(b, "\"%s\":", key);
-}
-
-static void
-add_text(struct buf *b, const char *key, struct str text)
-{
-	start_member(b, key);
-	json_add_str(b, text);
-}
-
 static void
 add_opt_text(struct buf *b, const char *key, const struct hz_opt_str *text)
 {
 	if (text->is_set)
-		add_text(b, key, text->value);
-}
-
-static void
-add_number(struct buf *b, const char *key, int64_t number)
-{
-	start_member(b, key);
-	buf_addf(b, "%" PRId64, number);
+		json_add_text(b, key, text->value);
 }
 
 static void
 add_opt_number(struct buf *b, const char *key, const struct hz_opt_i64 *number)
 {
 	if (number->is_set)
-		add_number(b, key, number->value);
-}
-
-static void
-add_bool(struct buf *b, const char *key, bool is_so)
-{
-	start_member(b, key);
-	buf_add_c(b, is_so ? "true" : "false");
+		json_add_number(b, key, number->value);
 }
 
 static void
 add_tri(struct buf *b, const char *key, enum hz_tri is_so)
 {
 	if (is_so != HZ_UNSET)
-		add_bool(b, key, is_so == HZ_YES);
-}
-
-static void
-add_texts(struct buf *b, const char *key, const struct str texts[], size_t n)
-{
-	start_member(b, key);
-	buf_add_char(b, '[');
-	for (size_t i = 0; i < n; i++) {
-		separate(b);
-		json_add_str(b, texts[i]);
-	}
-	buf_add_char(b, ']');
+		json_add_flag(b, key, is_so == HZ_YES);
 }
 
 static void
 add_numbers(struct buf *b, const char *key, const int64_t numbers[], size_t n)
 {
-	start_member(b, key);
-	buf_add_char(b, '[');
-	for (size_t i = 0; i < n; i++) {
-		separate(b);
-		buf_addf(b, "%" PRId64, numbers[i]);
-	}
-	buf_add_char(b, ']');
+	json_begin_array(b, key);
+	for (size_t i = 0; i < n; i++)
+		json_add_number(b, NULL, numbers[i]);
+	json_end_array(b);
 }
 
 /* ---- writing: services ---- */
@@ -390,8 +339,7 @@ add_numbers(struct buf *b, const char *key, const int64_t numbers[], size_t n)
 static void
 add_http(struct buf *b, const struct hz_lb_http *http)
 {
-	start_member(b, "http");
-	buf_add_char(b, '{');
+	json_begin_object(b, "http");
 	add_opt_text(b, "cookie_name", &http->cookie_name);
 	add_opt_number(b, "cookie_lifetime", &http->cookie_lifetime_s);
 	if (http->has_certificates)
@@ -399,61 +347,56 @@ add_http(struct buf *b, const struct hz_lb_http *http)
 	add_tri(b, "redirect_http", http->redirects);
 	add_tri(b, "sticky_sessions", http->is_sticky);
 	add_opt_number(b, "timeout_idle", &http->timeout_idle_s);
-	buf_add_char(b, '}');
+	json_end_object(b);
 }
 
 static void
 add_http_check(struct buf *b, const struct hz_lb_check *check)
 {
-	start_member(b, "http");
-	buf_add_char(b, '{');
+	json_begin_object(b, "http");
 	add_opt_text(b, "domain", &check->domain);
 	add_opt_text(b, "path", &check->path);
 	if (check->has_status_codes)
-		add_texts(b, "status_codes", check->status_codes, check->n_status_codes);
+		json_add_texts(b, "status_codes", check->status_codes, check->n_status_codes);
 	add_tri(b, "tls", check->is_tls);
-	buf_add_char(b, '}');
+	json_end_object(b);
 }
 
 static void
 add_check(struct buf *b, const struct hz_lb_check *check)
 {
-	start_member(b, "health_check");
-	buf_add_char(b, '{');
-	add_text(b, "protocol", check->protocol);
-	add_number(b, "port", check->port);
+	json_begin_object(b, "health_check");
+	json_add_text(b, "protocol", check->protocol);
+	json_add_number(b, "port", check->port);
 	add_opt_number(b, "interval", &check->interval_s);
 	add_opt_number(b, "timeout", &check->timeout_s);
 	add_opt_number(b, "retries", &check->retries);
 	if (!str_eq_c(check->protocol, "tcp"))
 		add_http_check(b, check);
-	buf_add_char(b, '}');
+	json_end_object(b);
 }
 
 void
 hz_body_service(struct buf *b, const struct hz_lb_service *s)
 {
-	buf_add_char(b, '{');
-	add_text(b, "protocol", s->protocol);
-	add_number(b, "listen_port", s->listen_port);
-	add_number(b, "destination_port", s->destination_port);
+	json_begin_object(b, NULL);
+	json_add_text(b, "protocol", s->protocol);
+	json_add_number(b, "listen_port", s->listen_port);
+	json_add_number(b, "destination_port", s->destination_port);
 	add_tri(b, "proxyprotocol", s->proxy_protocol);
 	if (s->has_http)
 		add_http(b, &s->http);
 	add_check(b, &s->check);
-	buf_add_char(b, '}');
+	json_end_object(b);
 }
 
 static void
 add_services(struct buf *b, const struct hz_lb_desired *desired)
 {
-	start_member(b, "services");
-	buf_add_char(b, '[');
-	for (size_t i = 0; i < desired->n_services; i++) {
-		separate(b);
+	json_begin_array(b, "services");
+	for (size_t i = 0; i < desired->n_services; i++)
 		hz_body_service(b, &desired->services[i]);
-	}
-	buf_add_char(b, ']');
+	json_end_array(b);
 }
 
 /* ---- writing: targets ---- */
@@ -463,89 +406,69 @@ add_target_name(struct buf *b, const struct hz_lb_target *target)
 {
 	bool is_ip = target->type == HZ_TARGET_IP;
 
-	add_text(b, "type", is_ip ? STR("ip") : STR("server"));
-	start_member(b, is_ip ? "ip" : "server");
-	buf_add_char(b, '{');
+	json_add_text(b, "type", is_ip ? STR("ip") : STR("server"));
+	json_begin_object(b, is_ip ? "ip" : "server");
 	if (is_ip)
-		add_text(b, "ip", target->ip);
+		json_add_text(b, "ip", target->ip);
 	else
-		add_number(b, "id", target->server);
-	buf_add_char(b, '}');
+		json_add_number(b, "id", target->server);
+	json_end_object(b);
 }
 
 void
 hz_body_target_name(struct buf *b, const struct hz_lb_target *target)
 {
-	buf_add_char(b, '{');
+	json_begin_object(b, NULL);
 	add_target_name(b, target);
-	buf_add_char(b, '}');
+	json_end_object(b);
 }
 
 void
 hz_body_target(struct buf *b, const struct hz_lb_target *target)
 {
-	buf_add_char(b, '{');
+	json_begin_object(b, NULL);
 	add_target_name(b, target);
 	if (target->type == HZ_TARGET_SERVER)
-		add_bool(b, "use_private_ip", target->uses_private_ip);
-	buf_add_char(b, '}');
+		json_add_flag(b, "use_private_ip", target->uses_private_ip);
+	json_end_object(b);
 }
 
 static void
 add_targets(struct buf *b, const struct hz_lb_target targets[], size_t n)
 {
-	start_member(b, "targets");
-	buf_add_char(b, '[');
-	for (size_t i = 0; i < n; i++) {
-		separate(b);
+	json_begin_array(b, "targets");
+	for (size_t i = 0; i < n; i++)
 		hz_body_target(b, &targets[i]);
-	}
-	buf_add_char(b, ']');
+	json_end_array(b);
 }
 
 /* ---- writing: a new balancer ---- */
 
 static void
-add_label(struct buf *b, struct str key, struct str value)
-{
-	separate(b);
-	json_add_str(b, key);
-	buf_add_char(b, ':');
-	json_add_str(b, value);
-}
-
-static void
 add_own_labels(struct buf *b, const struct hz_lb_desired *desired)
 {
-	add_label(b, STR(HZ_LABEL_UID), desired->uid);
+	json_add_text(b, HZ_LABEL_UID, desired->uid);
 	if (desired->cluster.len > 0)
-		add_label(b, STR(HZ_LABEL_CLUSTER), desired->cluster);
-}
-
-static void
-add_algorithm(struct buf *b, struct str algorithm)
-{
-	start_member(b, "algorithm");
-	buf_add_char(b, '{');
-	add_text(b, "type", algorithm);
-	buf_add_char(b, '}');
+		json_add_text(b, HZ_LABEL_CLUSTER, desired->cluster);
 }
 
 static void
 add_head(struct buf *b, const struct hz_lb_desired *desired, const struct hz_lb_type *type)
 {
-	add_text(b, "name", desired->name);
-	add_number(b, "load_balancer_type", type->id);
-	if (desired->algorithm.len > 0)
-		add_algorithm(b, desired->algorithm);
+	json_add_text(b, "name", desired->name);
+	json_add_number(b, "load_balancer_type", type->id);
+	if (desired->algorithm.len > 0) {
+		json_begin_object(b, "algorithm");
+		json_add_text(b, "type", desired->algorithm);
+		json_end_object(b);
+	}
 	if (desired->location.len > 0)
-		add_text(b, "location", desired->location);
+		json_add_text(b, "location", desired->location);
 	if (desired->network_zone.len > 0)
-		add_text(b, "network_zone", desired->network_zone);
-	start_member(b, "labels");
-	buf_add_char(b, '{');
+		json_add_text(b, "network_zone", desired->network_zone);
+	json_begin_object(b, "labels");
 	add_own_labels(b, desired);
-	buf_add_char(b, '}');
+	json_end_object(b);
 	add_tri(b, "public_interface", desired->is_public);
 }
 
@@ -573,7 +496,7 @@ add_parts(struct buf *b, const struct hz_lb_desired *desired, const struct hz_lb
           size_t n_targets)
 {
 	if (names_network(desired))
-		add_number(b, "network", desired->network);
+		json_add_number(b, "network", desired->network);
 	if (desired->n_services > 0)
 		add_services(b, desired);
 	if (n_targets > 0)
@@ -584,11 +507,11 @@ void
 hz_body_create(struct buf *b, const struct hz_lb_desired *desired, const struct hz_lb_type *type,
                const struct hz_lb_target targets[], size_t n_targets, bool without_parts)
 {
-	buf_add_char(b, '{');
+	json_begin_object(b, NULL);
 	add_head(b, desired, type);
 	if (!without_parts)
 		add_parts(b, desired, targets, count_first_targets(desired, type, n_targets));
-	buf_add_char(b, '}');
+	json_end_object(b);
 }
 
 /* ---- writing: other requests ---- */
@@ -596,26 +519,26 @@ hz_body_create(struct buf *b, const struct hz_lb_desired *desired, const struct 
 void
 hz_body_number(struct buf *b, const char *key, int64_t number)
 {
-	buf_add_char(b, '{');
-	add_number(b, key, number);
-	buf_add_char(b, '}');
+	json_begin_object(b, NULL);
+	json_add_number(b, key, number);
+	json_end_object(b);
 }
 
 void
 hz_body_text(struct buf *b, const char *key, struct str text)
 {
-	buf_add_char(b, '{');
-	add_text(b, key, text);
-	buf_add_char(b, '}');
+	json_begin_object(b, NULL);
+	json_add_text(b, key, text);
+	json_end_object(b);
 }
 
 void
 hz_body_rdns(struct buf *b, struct str ip, struct str dns_ptr)
 {
-	buf_add_char(b, '{');
-	add_text(b, "ip", ip);
-	add_text(b, "dns_ptr", dns_ptr);
-	buf_add_char(b, '}');
+	json_begin_object(b, NULL);
+	json_add_text(b, "ip", ip);
+	json_add_text(b, "dns_ptr", dns_ptr);
+	json_end_object(b);
 }
 
 static bool
@@ -627,49 +550,50 @@ is_own_label(struct str key)
 static void
 add_all_labels(struct buf *b, const struct hz_lb *lb, const struct hz_lb_desired *desired)
 {
-	start_member(b, "labels");
-	buf_add_char(b, '{');
+	json_begin_object(b, "labels");
 	for (size_t i = 0; i < lb->n_labels; i++) {
-		if (!is_own_label(lb->labels[i].key))
-			add_label(b, lb->labels[i].key, lb->labels[i].value);
+		if (is_own_label(lb->labels[i].key))
+			continue;
+		json_add_name(b, lb->labels[i].key);
+		json_add_text(b, NULL, lb->labels[i].value);
 	}
 	add_own_labels(b, desired);
-	buf_add_char(b, '}');
+	json_end_object(b);
 }
 
 void
 hz_body_put(struct buf *b, const struct hz_lb *lb, struct str name, bool is_relabelled,
             const struct hz_lb_desired *desired)
 {
-	buf_add_char(b, '{');
+	json_begin_object(b, NULL);
 	if (name.len > 0)
-		add_text(b, "name", name);
+		json_add_text(b, "name", name);
 	if (is_relabelled)
 		add_all_labels(b, lb, desired);
-	buf_add_char(b, '}');
+	json_end_object(b);
 }
 
 void
 hz_body_attach(struct buf *b, const struct hz_lb_desired *desired)
 {
-	buf_add_char(b, '{');
-	add_number(b, "network", desired->network);
+	json_begin_object(b, NULL);
+	json_add_number(b, "network", desired->network);
 	add_opt_text(b, "ip", &desired->private_ip);
 	add_opt_text(b, "ip_range", &desired->subnet);
-	buf_add_char(b, '}');
+	json_end_object(b);
 }
 
 void
 hz_body_certificate(struct buf *b, const struct hz_lb_desired *desired)
 {
-	buf_add_char(b, '{');
-	add_text(b, "name", desired->certificate_name);
-	add_text(b, "type", STR("managed"));
-	add_texts(b, "domain_names", desired->domains, desired->n_domains);
-	start_member(b, "labels");
-	buf_add_char(b, '{');
-	add_label(b, STR(HZ_LABEL_UID), desired->uid);
+	json_begin_object(b, NULL);
+	json_add_text(b, "name", desired->certificate_name);
+	json_add_text(b, "type", STR("managed"));
+	json_add_texts(b, "domain_names", desired->domains, desired->n_domains);
+	json_begin_object(b, "labels");
+	json_add_text(b, HZ_LABEL_UID, desired->uid);
 	if (desired->is_staging)
-		add_label(b, STR("HC-Use-Staging-CA"), STR("true"));
-	buf_add_c(b, "}}");
+		json_add_text(b, "HC-Use-Staging-CA", STR("true"));
+	json_end_object(b);
+	json_end_object(b);
 }
