@@ -1,9 +1,13 @@
-/* kube/config.c: see config.h.
+/* kube/config.c: from the files of a kubeconfig or a pod to a configuration.
  *
- * Only the current context with its cluster and its user is looked at. The others may name files of
- * another machine or need plugins we do not have, and kubectl does not mind them either.
+ * A kubeconfig is read into a tree (base/yaml.h). Then, from the top down: the current context
+ * names a cluster and a user, the cluster gives the server and its certificate authority, and the
+ * user gives the credentials (kube/config_user.c). Only the entries that the current context names
+ * are read. The others may name files of another machine or need plugins that are not here, and
+ * kubectl does not look at them either.
  *
- * Reading goes on after a problem wherever that makes sense.
+ * A problem does not end the reading: it is noted (kube/config_entry.h), and the value counts as
+ * absent. A pod's configuration has no such list, because each of its parts is a file of its own.
  */
 #include "kube/config.h"
 
@@ -12,23 +16,23 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/names.h"
-#include "kube/config_user.h"
+#include "kube/config_entry.h"
 #include "http/url.h"
 
 #define POD_FOLDER "/var/run/secrets/kubernetes.io/serviceaccount"
 
-#define INSTEAD "use an exec plugin, a client certificate, token or tokenFile"
-
 /* ---- the server ---- */
 
-/* Puts the scheme and the host where they are left out: "host:6443", "https://:6443". */
+/* Appends the URL with the scheme and the host that the text leaves out. kubectl accepts
+ * "host:6443" and "https://:6443". */
 static void
-complete_url(struct buf *b, struct str text, bool has_scheme, bool has_tls)
+config_complete_url(struct buf *b, struct str text, bool has_scheme, bool has_tls)
 {
 	struct str rest = text;
 
 	if (!has_scheme)
 		buf_add_c(b, has_tls ? "https://" : "http://");
+	/* copies the scheme, up to and with "://" */
 	for (bool in_scheme = has_scheme; in_scheme; rest = str_skip(rest, 1)) {
 		buf_add_str(b, str_head(rest, 1));
 		in_scheme = !str_ends(buf_str(b), STR("://"));
@@ -38,14 +42,16 @@ complete_url(struct buf *b, struct str text, bool has_scheme, bool has_tls)
 	buf_add_str(b, rest);
 }
 
+/* Validates a server's address and puts it into one form: scheme, host, port, path. */
 static bool
-parse_server(struct str text, bool has_tls, struct arena *arena, struct str *ret, struct error *err)
+config_parse_server(struct str text, bool has_tls, struct arena *arena, struct str *ret,
+                    struct error *err)
 {
 	CLEANUP(buf_fini) struct buf full = BUF_INIT(LIMIT_HTTP_URL);
 	bool has_scheme = str_contains(text, STR("://")), is_v6;
 	struct url url;
 
-	complete_url(&full, text, has_scheme, has_tls);
+	config_complete_url(&full, text, has_scheme, has_tls);
 	if (!buf_ok(&full))
 		return err_set(err, ERR_INVALID, "longer than %zu bytes", LIMIT_HTTP_URL);
 	if (!url_parse(buf_str(&full), &url, err))
@@ -64,27 +70,18 @@ parse_server(struct str text, bool has_tls, struct arena *arena, struct str *ret
 	return true;
 }
 
-/* Without a scheme, anything that only makes sense with TLS tells which one is meant. */
+/* A server's address without a scheme gets https if there are settings that have no effect without
+ * TLS, as in client-go (rest/url_utils.go, defaultServerUrlFor). */
 static bool
-is_tls_wanted(const struct kube_config *config)
+config_is_tls_wanted(const struct kube_config *config)
 {
 	return config->ca_pem.len || config->cert_pem.len || config->is_insecure;
-}
-
-static void
-load_master(struct config_loader *l, const char *master)
-{
-	struct error err;
-
-	if (!parse_server(str_c(master), is_tls_wanted(l->config), &l->config->arena,
-	                  &l->config->server, &err))
-		loader_problem(l, ERR_INVALID, "--master: %s", err.msg);
 }
 
 /* ---- cluster ---- */
 
 static void
-load_proxy(const struct config_entry *e)
+config_load_proxy(const struct config_entry *e)
 {
 	struct str text = entry_text(e, "proxy-url");
 	struct error err;
@@ -98,7 +95,7 @@ load_proxy(const struct config_entry *e)
 }
 
 static void
-load_ca(const struct config_entry *e)
+config_load_ca(const struct config_entry *e)
 {
 	CLEANUP(buf_fini) struct buf pem = BUF_SECRET(LIMIT_CREDENTIAL);
 	struct kube_config *config = e->loader->config;
@@ -113,10 +110,10 @@ load_ca(const struct config_entry *e)
 		config->ca_pem = arena_str(&config->arena, buf_str(&pem));
 }
 
-/* After the user: whether a client certificate is given decides about the scheme. Not with
- * --master, which replaces the name in the certificate too. */
+/* Called after the user is read, because a client certificate decides about the scheme. Not called
+ * with --master, which replaces the server together with its name in the certificate. */
 static void
-load_server(const struct config_entry *e)
+config_load_server(const struct config_entry *e)
 {
 	struct kube_config *config = e->loader->config;
 	struct str text = entry_text(e, "server");
@@ -124,104 +121,18 @@ load_server(const struct config_entry *e)
 
 	if (text.len == 0)
 		entry_problem(e, "server", ERR_INVALID, "not set");
-	else if (!parse_server(text, is_tls_wanted(config), &config->arena, &config->server, &err))
+	else if (!config_parse_server(text, config_is_tls_wanted(config), &config->arena,
+	                              &config->server, &err))
 		entry_problem(e, "server", ERR_INVALID, "%s", err.msg);
 	config->tls_server_name = arena_str(&config->arena, entry_text(e, "tls-server-name"));
 }
 
-/* ---- user ---- */
-
-static void
-load_certificate(const struct config_entry *e)
-{
-	CLEANUP(buf_fini)
-	struct buf cert = BUF_INIT(LIMIT_CREDENTIAL), key = BUF_SECRET(LIMIT_CREDENTIAL);
-	struct kube_config *config = e->loader->config;
-	bool has_cert = entry_has(e, "client-certificate") ||
-	                entry_has(e, "client-certificate-data");
-	bool has_key = entry_has(e, "client-key") || entry_has(e, "client-key-data");
-
-	if (has_cert && !has_key)
-		entry_problem(e, "client-certificate", ERR_INVALID, "has no client-key");
-	if (has_key && !has_cert)
-		entry_problem(e, "client-key", ERR_INVALID, "has no client-certificate");
-	if (entry_pem(e, "client-certificate", "-----BEGIN CERTIFICATE-----", &cert,
-	              &config->cert_file))
-		config->cert_pem = arena_str(&config->arena, buf_str(&cert));
-	if (entry_pem(e, "client-key", "PRIVATE KEY-----", &key, &config->key_file))
-		secret_set(&config->key_pem, buf_str(&key));
-}
-
-/* Reads a token only to see that it is there: credentials.c keeps it fresh. */
-static bool
-check_token_file(const char *path, struct error *err)
-{
-	CLEANUP(buf_fini) struct buf token = BUF_SECRET(LIMIT_CREDENTIAL);
-
-	if (!file_read(path, &token, err))
-		return false;
-	if (str_trim(buf_str(&token)).len == 0)
-		return err_set(err, ERR_INVALID, "%s is empty", path);
-	return true;
-}
-
-static void
-load_token(const struct config_entry *e)
-{
-	struct kube_config *config = e->loader->config;
-	struct str token = str_trim(entry_text(e, "token"));
-	struct error err;
-
-	config->token_file = entry_path(e, "tokenFile");
-	if (config->token_file.len == 0 && token.len)
-		secret_set(&config->token, token);
-	else if (config->token_file.len && !check_token_file(config->token_file.ptr, &err))
-		entry_problem(e, "tokenFile", ERR_INVALID, "%s", err.msg);
-}
-
-static void
-load_basic(const struct config_entry *e)
-{
-	struct kube_config *config = e->loader->config;
-	struct str password = entry_text(e, "password");
-
-	config->username = arena_str(&config->arena, entry_text(e, "username"));
-	if (password.len)
-		secret_set(&config->password, password);
-	if ((config->username.len || password.len) &&
-	    (entry_has(e, "token") || entry_has(e, "tokenFile")))
-		entry_problem(e, "username", ERR_INVALID,
-		              "more than one authentication method: token and basic");
-}
-
-static void
-refuse_provider(const struct config_entry *e)
-{
-	if (entry_has(e, "exec"))
-		entry_problem(e, "exec", ERR_INVALID, "cannot be combined with auth-provider");
-	else
-		entry_problem(e, "auth-provider", ERR_UNSUPPORTED, "not supported; " INSTEAD);
-}
-
-static void
-load_user(const struct config_entry *e, const struct config_entry *cluster)
-{
-	load_certificate(e);
-	load_token(e);
-	load_basic(e);
-	if (entry_has(e, "auth-provider"))
-		refuse_provider(e);
-	else
-		load_plugin(e, cluster);
-	load_impersonation(e);
-}
-
 /* ---- the document ---- */
 
-/* The value of `key` in an element of a list; a missing one counts as empty. */
+/* Returns the map `key` of an element of a list; a missing one counts as empty. */
 static const struct yaml_node *
-entry_map(struct config_loader *l, const char *list, struct str name, const struct yaml_node *item,
-          const char *key)
+config_entry_map(struct config_loader *l, const char *list, struct str name,
+                 const struct yaml_node *item, const char *key)
 {
 	static const struct yaml_node nothing = { .kind = YAML_NULL };
 	const struct yaml_node *map = yaml_get(item, str_c(key));
@@ -234,11 +145,11 @@ entry_map(struct config_loader *l, const char *list, struct str name, const stru
 	return &nothing;
 }
 
-/* Finds a name in clusters, users or contexts: the first one of several. False when it is not
- * there. */
+/* Finds an entry of clusters, users or contexts by its name; of several with one name the first
+ * counts. False if there is none. */
 static bool
-find_entry(struct config_loader *l, const struct yaml_node *doc, const char *list, const char *key,
-           struct str name, struct config_entry *ret)
+config_find_entry(struct config_loader *l, const struct yaml_node *doc, const char *list,
+                  const char *key, struct str name, struct config_entry *ret)
 {
 	const struct yaml_node *items = yaml_get(doc, str_c(list));
 
@@ -254,7 +165,7 @@ find_entry(struct config_loader *l, const struct yaml_node *doc, const char *lis
 			.loader = l,
 			.list = list,
 			.name = name,
-			.map = entry_map(l, list, name, &items->items[i], key),
+			.map = config_entry_map(l, list, name, &items->items[i], key),
 		};
 		return true;
 	}
@@ -262,7 +173,7 @@ find_entry(struct config_loader *l, const struct yaml_node *doc, const char *lis
 }
 
 static void
-load_namespace(const struct config_entry *context)
+config_load_namespace(const struct config_entry *context)
 {
 	struct str namespace = entry_text(context, "namespace");
 
@@ -274,16 +185,16 @@ load_namespace(const struct config_entry *context)
 	context->loader->config->namespace = arena_str(&context->loader->config->arena, namespace);
 }
 
-/* What a context says about `key` ("cluster"), looked up in `list` ("clusters"). */
+/* Finds the entry of `list` ("clusters") that the context names as its `key` ("cluster"). */
 static bool
-follow(const struct config_entry *context, const struct yaml_node *doc, const char *list,
-       const char *key, struct config_entry *ret)
+config_follow_context(const struct config_entry *context, const struct yaml_node *doc,
+                      const char *list, const char *key, struct config_entry *ret)
 {
 	struct str name = entry_text(context, key);
 
 	if (name.len == 0)
 		entry_problem(context, key, ERR_INVALID, "not set");
-	else if (find_entry(context->loader, doc, list, key, name, ret))
+	else if (config_find_entry(context->loader, doc, list, key, name, ret))
 		return true;
 	else
 		entry_problem(context, key, ERR_INVALID, "\"%" STR_FMT "\" is not in %s",
@@ -292,26 +203,27 @@ follow(const struct config_entry *context, const struct yaml_node *doc, const ch
 }
 
 static void
-load_context(const struct config_entry *context, const struct yaml_node *doc, bool has_master)
+config_load_context(const struct config_entry *context, const struct yaml_node *doc,
+                    bool has_master)
 {
 	struct config_entry cluster, user;
 	bool has_cluster;
 
-	load_namespace(context);
-	has_cluster = follow(context, doc, "clusters", "cluster", &cluster);
+	config_load_namespace(context);
+	has_cluster = config_follow_context(context, doc, "clusters", "cluster", &cluster);
 	if (has_cluster) {
-		load_ca(&cluster);
-		load_proxy(&cluster);
+		config_load_ca(&cluster);
+		config_load_proxy(&cluster);
 	}
-	if (follow(context, doc, "users", "user", &user))
-		load_user(&user, has_cluster ? &cluster : NULL);
+	if (config_follow_context(context, doc, "users", "user", &user))
+		config_load_user(&user, has_cluster ? &cluster : NULL);
 	if (has_cluster && !has_master)
-		load_server(&cluster);
+		config_load_server(&cluster);
 }
 
-/* Catches --kubeconfig=deployment.yaml. */
+/* Refuses other kinds of documents, such as --kubeconfig=deployment.yaml, with a clear message. */
 static void
-check_head(struct config_loader *l, const struct yaml_node *doc)
+config_check_kind(struct config_loader *l, const struct yaml_node *doc)
 {
 	static const char *const expected[][2] = { { "apiVersion", "v1" }, { "kind", "Config" } };
 
@@ -326,12 +238,13 @@ check_head(struct config_loader *l, const struct yaml_node *doc)
 }
 
 static void
-load_document(struct config_loader *l, const struct yaml_node *doc, const char *master)
+config_load_document(struct config_loader *l, const struct yaml_node *doc, const char *master)
 {
 	const struct yaml_node *current = yaml_get(doc, STR("current-context"));
 	struct config_entry context;
+	struct error err;
 
-	check_head(l, doc);
+	config_check_kind(l, doc);
 	if (doc->kind != YAML_MAP && doc->kind != YAML_NULL)
 		loader_problem(l, ERR_INVALID, "must be a map, not a %s", yaml_kind_name(doc));
 	else if (!current || current->kind != YAML_SCALAR || current->text.len == 0) {
@@ -339,18 +252,19 @@ load_document(struct config_loader *l, const struct yaml_node *doc, const char *
 			loader_problem(
 				l, ERR_INVALID,
 				"current-context: not set, no configuration has been provided");
-	} else if (!find_entry(l, doc, "contexts", "context", current->text, &context))
+	} else if (!config_find_entry(l, doc, "contexts", "context", current->text, &context))
 		loader_problem(l, ERR_INVALID,
 		               "current-context: \"%" STR_FMT "\" is not in contexts",
 		               STR_ARG(current->text));
 	else
-		load_context(&context, doc, master);
-	if (master)
-		load_master(l, master);
+		config_load_context(&context, doc, master);
+	if (master && !config_parse_server(str_c(master), config_is_tls_wanted(l->config),
+	                                   &l->config->arena, &l->config->server, &err))
+		loader_problem(l, ERR_INVALID, "--master: %s", err.msg);
 }
 
 static bool
-load_file(struct config_loader *l, const char *master)
+config_load_file(struct config_loader *l, const char *master)
 {
 	CLEANUP(buf_fini) struct buf text = BUF_SECRET(LIMIT_KUBECONFIG);
 	CLEANUP(arena_wipe) struct arena arena = ARENA_INIT;
@@ -359,13 +273,14 @@ load_file(struct config_loader *l, const char *master)
 	int line = 0;
 
 	if (!file_read(l->file, &text, &err)) {
+		/* without the path: loader_problem() begins with it */
 		const char *why = strstr(err.msg, ": ");
 
 		loader_problem(l, err.code, "%s", why ? why + 2 : err.msg);
 	} else if (!yaml_parse(buf_str(&text), &arena, &doc, &line, &err)) {
 		loader_problem(l, err.code, "line %d: %s", line, err.msg);
 	} else {
-		load_document(l, &doc, master);
+		config_load_document(l, &doc, master);
 	}
 	return loader_conclude(l);
 }
@@ -393,11 +308,14 @@ pod_server(struct kube_config *config, struct error *err)
 			"this is not a pod (KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set)");
 	url = arena_printf(&config->arena, "https://%s%" STR_FMT "%s:%" STR_FMT, is_v6 ? "[" : "",
 	                   STR_ARG(host), is_v6 ? "]" : "", STR_ARG(port));
-	if (!parse_server(url, /*has_tls=*/true, &config->arena, &config->server, err))
+	if (!config_parse_server(url, /*has_tls=*/true, &config->arena, &config->server, err))
 		return err_wrap(err, "KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT");
 	return true;
 }
 
+/* Without a file, or without a certificate in it, the system's authorities are trusted, as in
+ * client-go (rest/config.go, InClusterConfig). An empty file means that nothing is trusted
+ * (docs/spec/kube-client.md, "Rotated files"). */
 static void
 pod_ca(struct kube_config *config, const char *folder)
 {
@@ -436,13 +354,13 @@ pod_namespace(struct kube_config *config, const char *folder)
 }
 
 static bool
-load_pod(struct kube_config *config, const char *folder, struct error *err)
+config_load_pod(struct kube_config *config, const char *folder, struct error *err)
 {
 	if (!pod_server(config, err))
 		return false;
 	config->is_in_cluster = true;
 	config->token_file = pod_path(config, folder, "token");
-	if (!check_token_file(config->token_file.ptr, err))
+	if (!config_check_token_file(config->token_file.ptr, err))
 		return err_wrap(err, "token of the service account");
 	pod_ca(config, folder);
 	pod_namespace(config, folder);
@@ -473,9 +391,9 @@ null_if_empty(const char *text)
 	return text && text[0] ? text : NULL;
 }
 
-/* One problem, without a file that it could be in. */
+/* Adds the error as the only problem, without the name of a file. */
 static bool
-report(struct buf *problems, struct error *err)
+config_add_single_problem(struct buf *problems, struct error *err)
 {
 	if (problems)
 		buf_addf(problems, "%s\n", err->msg);
@@ -494,16 +412,16 @@ kube_config_load(const struct kube_config_source *source, struct kube_config **r
 	};
 
 	if (file) {
-		if (!load_file(&l, master))
+		if (!config_load_file(&l, master))
 			return false;
 	} else if (master) {
-		if (!parse_server(str_c(master), /*has_tls=*/false, &config->arena, &config->server,
-		                  err)) {
+		if (!config_parse_server(str_c(master), /*has_tls=*/false, &config->arena,
+		                         &config->server, err)) {
 			err_wrap(err, "--master");
-			return report(problems, err);
+			return config_add_single_problem(problems, err);
 		}
-	} else if (!load_pod(config, source->in_cluster_folder, err)) {
-		return report(problems, err);
+	} else if (!config_load_pod(config, source->in_cluster_folder, err)) {
+		return config_add_single_problem(problems, err);
 	}
 	*ret = TAKE(config);
 	return true;

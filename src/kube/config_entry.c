@@ -1,4 +1,5 @@
-/* kube/config_entry.c: see config_entry.h. */
+/* kube/config_entry.c: see config_entry.h. A message names the place as a user would write it:
+ * FILE: users[admin].exec.command: what is wrong. */
 #include "kube/config_entry.h"
 
 #include <stdarg.h>
@@ -9,9 +10,9 @@
 
 /* ---- problems ---- */
 
-/* Names in the file may hold anything, and a problem is one line. */
+/* Replaces control characters: names in the file may have any, and a problem is one line. */
 static void
-clean(struct buf *text)
+replace_controls(struct buf *text)
 {
 	for (size_t i = 0; i < text->len; i++) {
 		if ((unsigned char)text->ptr[i] < ' ' || text->ptr[i] == 0x7f)
@@ -29,7 +30,7 @@ loader_problem(struct config_loader *l, enum err_code code, const char *fmt, ...
 	va_start(args, fmt);
 	buf_addv(&text, fmt, args);
 	va_end(args);
-	clean(&text);
+	replace_controls(&text);
 	if (l->n_problems == 0)
 		err_set(l->err, code, "%s: %s", l->file, memory);
 	if (l->problems && l->n_problems < LIMIT_PROBLEMS)

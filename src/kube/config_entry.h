@@ -1,5 +1,5 @@
-/* kube/config_entry.h: typed getters for the values of a kubeconfig, and the list of its problems.
- * Only for kube/config.c and kube/config_user.c.
+/* kube/config_entry.h: what the three files of the configuration share: typed getters for the
+ * values of a kubeconfig, and the list of its problems. Only for kube/config*.c.
  *
  * Reading never stops at a problem, so that one run shows all of them. A value that cannot be used
  * counts as absent, each problem becomes a line, and the first one becomes the error.
@@ -50,5 +50,13 @@ struct str entry_path(const struct config_entry *e, const char *key);
  * `marker`. False when it is absent or has a problem. *ret_file is empty for inline text. */
 bool entry_pem(const struct config_entry *e, const char *key, const char *marker, struct buf *pem,
                struct str *ret_file);
+
+/* ---- users: kube/config_user.c ---- */
+
+/** Reads a user: client certificate, token, basic authentication, exec plugin and impersonation.
+ * The plugin may get information on the cluster, which may be NULL. */
+void config_load_user(const struct config_entry *user, const struct config_entry *cluster);
+/** Is there a token in the file? It is not kept: kube/credentials.c reads it when it is needed. */
+NODISCARD bool config_check_token_file(const char *path, struct error *err);
 
 #endif

@@ -1,13 +1,20 @@
-/* kube/config_user.c: see config_user.h. */
-#include "kube/config_user.h"
+/* kube/config_user.c: the user of a kubeconfig: credentials, an exec plugin, impersonation.
+ *
+ * A user may have several credentials; which of them is used is decided by kube/credentials.c and
+ * described in docs/spec/kube-client.md, "Users in a kubeconfig". Here combinations that cannot be
+ * meant are refused, and a plugin beside a fixed credential, which would never run, is left out.
+ */
+#include "kube/config_entry.h"
 
 #include <ctype.h>
 #include <stdlib.h>
 
 #include "base/array.h"
+#include "base/file.h"
 #include "base/json.h"
 #include "base/limits.h"
 
+#define INSTEAD "use an exec plugin, a client certificate, token or tokenFile"
 #define GROUP_VERSION "client.authentication.k8s.io/"
 #define MAX_HEADERS KIB(32) /* of impersonation, all of them */
 
@@ -54,6 +61,70 @@ push_list(const struct config_entry *e, const char *key, struct texts *t)
 			entry_problem(e, key, ERR_INVALID, "must hold strings, not a %s",
 			              yaml_kind_name(&list->items[i]));
 	}
+}
+
+/* ---- fixed credentials ---- */
+
+static void
+load_certificate(const struct config_entry *e)
+{
+	CLEANUP(buf_fini)
+	struct buf cert = BUF_INIT(LIMIT_CREDENTIAL), key = BUF_SECRET(LIMIT_CREDENTIAL);
+	struct kube_config *config = e->loader->config;
+	bool has_cert = entry_has(e, "client-certificate") ||
+	                entry_has(e, "client-certificate-data");
+	bool has_key = entry_has(e, "client-key") || entry_has(e, "client-key-data");
+
+	if (has_cert && !has_key)
+		entry_problem(e, "client-certificate", ERR_INVALID, "has no client-key");
+	if (has_key && !has_cert)
+		entry_problem(e, "client-key", ERR_INVALID, "has no client-certificate");
+	if (entry_pem(e, "client-certificate", "-----BEGIN CERTIFICATE-----", &cert,
+	              &config->cert_file))
+		config->cert_pem = arena_str(&config->arena, buf_str(&cert));
+	if (entry_pem(e, "client-key", "PRIVATE KEY-----", &key, &config->key_file))
+		secret_set(&config->key_pem, buf_str(&key));
+}
+
+bool
+config_check_token_file(const char *path, struct error *err)
+{
+	CLEANUP(buf_fini) struct buf token = BUF_SECRET(LIMIT_CREDENTIAL);
+
+	if (!file_read(path, &token, err))
+		return false;
+	if (str_trim(buf_str(&token)).len == 0)
+		return err_set(err, ERR_INVALID, "%s is empty", path);
+	return true;
+}
+
+static void
+load_token(const struct config_entry *e)
+{
+	struct kube_config *config = e->loader->config;
+	struct str token = str_trim(entry_text(e, "token"));
+	struct error err;
+
+	config->token_file = entry_path(e, "tokenFile");
+	if (config->token_file.len == 0 && token.len)
+		secret_set(&config->token, token);
+	else if (config->token_file.len && !config_check_token_file(config->token_file.ptr, &err))
+		entry_problem(e, "tokenFile", ERR_INVALID, "%s", err.msg);
+}
+
+static void
+load_basic(const struct config_entry *e)
+{
+	struct kube_config *config = e->loader->config;
+	struct str password = entry_text(e, "password");
+
+	config->username = arena_str(&config->arena, entry_text(e, "username"));
+	if (password.len)
+		secret_set(&config->password, password);
+	if ((config->username.len || password.len) &&
+	    (entry_has(e, "token") || entry_has(e, "tokenFile")))
+		entry_problem(e, "username", ERR_INVALID,
+		              "more than one authentication method: token and basic");
 }
 
 /* ---- plugins ---- */
@@ -127,7 +198,7 @@ plugin_version(const struct config_entry *e)
 	return arena_str(&e->loader->config->arena, version);
 }
 
-/* A daemon has no terminal, so IfAvailable comes to the same as Never. */
+/* A daemon has no terminal, so IfAvailable means the same as Never. */
 static void
 check_interactive(const struct config_entry *e, struct str version)
 {
@@ -144,11 +215,12 @@ check_interactive(const struct config_entry *e, struct str version)
 		              STR_ARG(mode));
 }
 
-/* ---- what a plugin is told about the cluster ---- */
+/* ---- the information on the cluster that a plugin gets ---- */
 
 static void add_json(struct buf *b, const struct yaml_node *node);
 
-/* What JSON takes for a number is one; other numbers of YAML stay texts. */
+/* A scalar that is a number in JSON becomes a number. Other numbers of YAML (0x10, .5) stay texts.
+ */
 static void
 add_json_scalar(struct buf *b, const struct yaml_node *node)
 {
@@ -197,7 +269,7 @@ add_json(struct buf *b, const struct yaml_node *node)
 	}
 }
 
-/* The cluster's extension of that name, as JSON. */
+/* Returns the cluster's extension for plugins as JSON; empty: none. */
 static struct str
 plugin_cluster_config(const struct config_entry *cluster)
 {
@@ -238,7 +310,7 @@ read_plugin(const struct config_entry *e, const struct config_entry *cluster)
 }
 
 static bool
-has_fixed(const struct config_entry *e)
+has_fixed_credential(const struct config_entry *e)
 {
 	static const char *const keys[] = { "token", "tokenFile", "client-certificate",
 		                            "client-certificate-data", "username" };
@@ -250,12 +322,14 @@ has_fixed(const struct config_entry *e)
 	return false;
 }
 
-void
+/* Reads `exec`. A plugin beside a fixed credential is never run, and is therefore not validated
+ * (docs/spec/kube-client.md, "Users in a kubeconfig"). */
+static void
 load_plugin(const struct config_entry *user, const struct config_entry *cluster)
 {
 	struct config_entry exec = *user;
 
-	if (!entry_has(user, "exec") || has_fixed(user))
+	if (!entry_has(user, "exec") || has_fixed_credential(user))
 		return;
 	exec.map = yaml_get(user->map, STR("exec"));
 	exec.inside = "exec.";
@@ -274,8 +348,9 @@ struct headers {
 	size_t n_bytes;
 };
 
+/* May this be the value of a header? A line break in it would begin another header. */
 static bool
-is_value(struct str s)
+is_header_value(struct str s)
 {
 	for (size_t i = 0; i < s.len; i++) {
 		if ((unsigned char)s.ptr[i] < ' ' || s.ptr[i] == 0x7f)
@@ -289,7 +364,7 @@ push_header(struct headers *h, const char *key, const char *name, struct str val
 {
 	struct str line;
 
-	if (!is_value(value)) {
+	if (!is_header_value(value)) {
 		entry_problem(
 			h->user, key, ERR_INVALID,
 			"it is empty, or contains characters that are not allowed in a header");
@@ -311,8 +386,8 @@ push_groups(struct headers *h)
 	free(groups.items);
 }
 
-/* What may not stand in a header's name goes as %XX, and so does '%' itself; in lower case, as keys
- * have no other. */
+/* Returns the name of the header for this key. Bytes that a header's name may not have are written
+ * as %XX, and so is '%' itself, because the API server decodes the name. */
 static const char *
 extra_name(struct arena *arena, struct str key)
 {
@@ -358,7 +433,7 @@ push_extra(struct headers *h)
 }
 
 static void
-push_name(struct headers *h, const char *key, const char *header)
+push_single(struct headers *h, const char *key, const char *header)
 {
 	struct str value = entry_text(h->user, key);
 
@@ -366,8 +441,9 @@ push_name(struct headers *h, const char *key, const char *header)
 		push_header(h, key, header, value);
 }
 
+/* Is a user to be impersonated? The other parts are of no use without `as`. */
 static bool
-check_name(const struct config_entry *user)
+check_impersonated_name(const struct config_entry *user)
 {
 	static const char *const others[] = { "as-uid", "as-groups", "as-user-extra" };
 
@@ -380,20 +456,39 @@ check_name(const struct config_entry *user)
 	return false;
 }
 
-void
+/* Turns `as`, `as-uid`, `as-groups` and `as-user-extra` into headers (docs/spec/kube-client.md,
+ * "Impersonation"). */
+static void
 load_impersonation(const struct config_entry *user)
 {
 	struct kube_config *config = user->loader->config;
 	struct headers h = { .user = user };
 
-	if (!check_name(user))
+	if (!check_impersonated_name(user))
 		return;
-	push_name(&h, "as", "Impersonate-User");
-	push_name(&h, "as-uid", "Impersonate-Uid");
+	push_single(&h, "as", "Impersonate-User");
+	push_single(&h, "as-uid", "Impersonate-Uid");
 	push_groups(&h);
 	push_extra(&h);
 	if (h.n_bytes > MAX_HEADERS)
 		entry_problem(user, "as", ERR_INVALID, "more than %zu bytes of headers",
 		              MAX_HEADERS);
 	config->headers = keep_texts(&h.lines, &config->arena);
+}
+
+/* ---- the user ---- */
+
+void
+config_load_user(const struct config_entry *user, const struct config_entry *cluster)
+{
+	load_certificate(user);
+	load_token(user);
+	load_basic(user);
+	if (!entry_has(user, "auth-provider"))
+		load_plugin(user, cluster);
+	else if (entry_has(user, "exec"))
+		entry_problem(user, "exec", ERR_INVALID, "cannot be combined with auth-provider");
+	else
+		entry_problem(user, "auth-provider", ERR_UNSUPPORTED, "not supported; " INSTEAD);
+	load_impersonation(user);
 }
