@@ -1,8 +1,11 @@
 /* kube/service.c: from a Service's JSON to one small block.
  *
- * As in kube/node.c: `read` makes a draft whose arrays are in an arena and whose texts are views of
- * the document; `pack` copies it all into one allocation. Services are hundreds where nodes are
- * thousands, so nothing is shared.
+ * As in kube/node.c, a draft is made first: its arrays are in an arena, and its texts are views of
+ * the document. Then everything is copied into one allocation. There are hundreds of Services where
+ * there are thousands of nodes, so no texts are shared between them.
+ *
+ * Most Services of a cluster are not of type LoadBalancer. They are read as far as their
+ * finalizers, which is enough to notice when one becomes ours.
  */
 #include "kube/service.h"
 
@@ -91,7 +94,8 @@ read_source(yyjson_val *val, struct source *s, struct error *err)
 
 /* ---- the parts ---- */
 
-/* A number that the API server has checked already; absent is 0. */
+/* Reads a number; absent is 0. The API server has checked the range already; checking it again
+ * keeps the conversion safe. */
 static bool
 read_number(yyjson_val *val, const char *path, int64_t max, int32_t *ret, struct error *err)
 {
@@ -104,6 +108,7 @@ read_number(yyjson_val *val, const char *path, int64_t max, int32_t *ret, struct
 	return true;
 }
 
+/* Returns a value as compact JSON, for values that are only compared or passed on. */
 static struct str
 copy_json(struct arena *arena, yyjson_val *val)
 {
@@ -190,6 +195,7 @@ read_ports(struct draft *d, yyjson_val *ports, struct error *err)
 		    !read_number(val, "port", 65535, &port->port, err) ||
 		    !read_number(val, "nodePort", 65535, &port->node_port, err))
 			return false;
+		/* the API's default */
 		if (port->protocol.len == 0)
 			port->protocol = STR("TCP");
 		port->has_app_protocol = yyjson_is_str(json_at(val, "appProtocol"));
@@ -351,28 +357,21 @@ pack(struct draft *d)
 }
 
 static bool
-concerns_us(const struct service *s)
-{
-	return s->is_load_balancer || s->has_finalizer;
-}
-
-static bool
-read_rest(struct draft *d, const struct source *s, struct error *err)
-{
-	return read_annotations(d, s->meta.annotations, err) && read_ports(d, s->ports, err) &&
-	       read_spec(d, s, err) && read_ingress(d, s->ingress, err);
-}
-
-static bool
 service_parse(const struct kind *kind, yyjson_val *val, struct object **ret, struct error *err)
 {
 	CLEANUP(draft_fini)
 	struct draft d = { .service.object = { .kind = kind, .refs = REF_INIT } };
 	struct source s = { .type = STR_EMPTY };
+	bool is_ok;
 
 	if (!read_source(val, &s, err))
 		return false;
-	if (!read_meta(&d, &s, err) || (concerns_us(&d.service) && !read_rest(&d, &s, err)))
+	is_ok = read_meta(&d, &s, err);
+	if (is_ok && (d.service.is_load_balancer || d.service.has_finalizer))
+		is_ok = read_annotations(&d, s.meta.annotations, err) &&
+		        read_ports(&d, s.ports, err) && read_spec(&d, &s, err) &&
+		        read_ingress(&d, s.ingress, err);
+	if (!is_ok)
 		return err_wrap(err, "service %" STR_FMT "/%" STR_FMT, STR_ARG(s.meta.namespace),
 		                STR_ARG(s.meta.name));
 	*ret = &pack(&d)->object;
@@ -420,7 +419,7 @@ are_ports_equal(const struct service *a, const struct service *b)
 	return true;
 }
 
-/* In any order: the API keeps a map. */
+/* Compares in any order, because annotations are a map, and the server may reorder them. */
 static bool
 are_annotations_equal(const struct service *a, const struct service *b)
 {
@@ -437,26 +436,23 @@ are_annotations_equal(const struct service *a, const struct service *b)
 }
 
 static bool
-is_ingress_equal(const struct service_ingress *a, const struct service_ingress *b)
-{
-	return str_eq(a->ip, b->ip) && str_eq(a->hostname, b->hostname) &&
-	       str_eq(a->ip_mode, b->ip_mode) && str_eq(a->ports, b->ports);
-}
-
-static bool
 are_statuses_equal(const struct service *a, const struct service *b)
 {
 	if (a->n_ingress != b->n_ingress)
 		return false;
 	for (uint32_t i = 0; i < a->n_ingress; i++) {
-		if (!is_ingress_equal(&a->ingress[i], &b->ingress[i]))
+		const struct service_ingress *one = &a->ingress[i], *other = &b->ingress[i];
+
+		if (!str_eq(one->ip, other->ip) || !str_eq(one->hostname, other->hostname) ||
+		    !str_eq(one->ip_mode, other->ip_mode) || !str_eq(one->ports, other->ports))
 			return false;
 	}
 	return true;
 }
 
-/* What a balancer is made of, apart from type, class and UID (docs/spec/framework.md,
- * "Service changes"). */
+/* Compares everything that a balancer is made from, apart from type, class and UID
+ * (docs/spec/framework.md, "Service changes"). Of the families only the number counts: a second one
+ * may come or go, but the API server never lets the first one change. */
 static bool
 is_balancer_spec_equal(const struct service *a, const struct service *b)
 {
@@ -487,11 +483,12 @@ service_differs(const struct object *object_a, const struct object *object_b)
 	         are_statuses_equal(a, b));
 }
 
-/* ---- what it means ---- */
+/* ---- questions that controllers ask ---- */
 
 const struct str *
 service_annotation(const struct service *s, struct str key)
 {
+	/* from the end: of several equal keys the last counts */
 	for (uint32_t i = s->n_annotations; i-- > 0;) {
 		if (str_eq(s->annotations[i].key, key))
 			return &s->annotations[i].value;
