@@ -1,4 +1,17 @@
-/* api.c: see api.h. */
+/* api.c: see api.h.
+ *
+ * The way of a request:
+ *
+ * 	1. endpoint_enter(): during an outage only a probe is sent, and all else fails here
+ * 	2. admit(): a change, or an urgent GET, is paid from the budget
+ * 	3. attempt(): the request itself, with metrics and the debug dump; each answer updates the
+ * 	   budget
+ * 	4. follow_outage(): reports a refused token, or a minute without answers, as an Event
+ * 	5. is_worth_a_retry(): a POST is repeated only if the API says that it was not executed
+ *
+ * Requests of the start skip 1, because nothing else works until they succeed. For background GETs
+ * the caller has paid before with hz_api_admit(), for all of them together.
+ */
 #include "providers/hcloud/api.h"
 
 #include <inttypes.h>
@@ -21,13 +34,15 @@
 
 /* ---- the count of operations ---- */
 
-METRIC_FAMILY(operations, METRIC_COUNTER, "cloud_controller_manager_operations_total",
-              "[ALPHA] Operations asked of the Hetzner Cloud provider.", .labels = { "op" });
+METRIC_FAMILY(
+	operations, METRIC_COUNTER, "cloud_controller_manager_operations_total",
+	"[ALPHA] Operations of the Hetzner Cloud provider, as the official controller counts them.",
+	.labels = { "op" });
 
-METRIC_FAMILY(server_lookups, METRIC_COUNTER,
-              "cloud_controller_manager_server_cache_requests_total",
-              "[ALPHA] Servers looked for, by whether an answer was at hand.",
-              .labels = { "subsystem", "mode", "result" });
+METRIC_FAMILY(
+	server_lookups, METRIC_COUNTER, "cloud_controller_manager_server_cache_requests_total",
+	"[ALPHA] Look-ups of servers, by whether a list that was read already had the answer.",
+	.labels = { "subsystem", "mode", "result" });
 
 void
 hz_count_operations(const char *op, double n)
@@ -60,7 +75,7 @@ skip_space(struct str s)
 	return s;
 }
 
-/* s is behind an opening quote; gives what is left from the closing one on, or nothing. */
+/* s starts behind an opening quote. The result starts with the closing quote, or is empty. */
 static struct str
 skip_string(struct str s)
 {
@@ -69,8 +84,8 @@ skip_string(struct str s)
 	return s;
 }
 
-/* Where s begins with a member that is a secret: gives the length up to its value's opening quote,
- * that included; else 0. */
+/* If s starts with a member whose value is a secret: the length of all that precedes the value,
+ * with its opening quote; else 0. */
 static size_t
 secret_head(struct str s)
 {
@@ -151,41 +166,46 @@ hz_dump_write(const struct buf *b)
 	}
 }
 
+/* ---- events and metrics ---- */
+
 enum {
 	ATTEMPT_MS = 15000,
 	PATIENT_RETRIES = 5,
 	USUAL_RETRIES = 2,
-	THROTTLED_MS = 1000, /* where nothing is known */
+	THROTTLED_MS = 1000, /* if neither the answer nor the budget says how long to wait */
 };
 
 static const int64_t first_delay_ns = NS_PER_SEC, last_delay_ns = 60 * NS_PER_SEC;
 
-EVENT_KIND(throttled_event, HZ_COMPONENT, "HetznerRateLimit", true, "Pod or Namespace kube-system",
-           "hcloud: the project's requests are nearly used up; periodic looks wait, then all do.");
+EVENT_KIND(
+	throttled_event, HZ_COMPONENT, "HetznerRateLimit", true, "Pod or Namespace kube-system",
+	"hcloud: the project's rate limit is nearly used up; periodic requests wait, and all others when only the reserve is left.");
 
 EVENT_KIND(
 	refused_event, HZ_COMPONENT, "HetznerTokenRefused", true, "Pod or Namespace kube-system",
-	"hcloud: the Hetzner Cloud API does not take the token: nodes and load balancers stay as they are until there is another.");
+	"hcloud: the Hetzner Cloud API refuses the token: nodes and load balancers stay as they are until it is replaced.");
 EVENT_KIND(
 	away_event, HZ_COMPONENT, "HetznerUnavailable", true, "Pod or Namespace kube-system",
-	"hcloud: the Hetzner Cloud API has not answered for a minute: nodes and load balancers stay as they are meanwhile.");
-EVENT_KIND(back_event, HZ_COMPONENT, "HetznerAnswers", false, "Pod or Namespace kube-system",
-           "hcloud: the Hetzner Cloud API answers again, after one of the two before.");
+	"hcloud: the Hetzner Cloud API has not answered for a minute: nodes and load balancers stay as they are until it does.");
+EVENT_KIND(
+	back_event, HZ_COMPONENT, "HetznerAnswers", false, "Pod or Namespace kube-system",
+	"hcloud: the Hetzner Cloud API answers again, after HetznerTokenRefused or HetznerUnavailable.");
 
 static const double duration_buckets[] = { .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10 };
 
 METRIC_FAMILY(requests, METRIC_COUNTER, "hcloud_api_requests_total",
-              "[ALPHA] Requests to the Hetzner Cloud API, each attempt for itself.",
+              "[ALPHA] Requests to the Hetzner Cloud API; each attempt counts.",
               .labels = { "code", "method", "api_endpoint" });
 METRIC_FAMILY(in_flight, METRIC_GAUGE, "hcloud_api_in_flight_requests",
               "[ALPHA] Requests to the Hetzner Cloud API that are not answered yet.");
 METRIC_FAMILY(durations, METRIC_HISTOGRAM, "hcloud_api_request_duration_seconds",
-              "[ALPHA] How long the Hetzner Cloud API took.", .labels = { "method" },
+              "[ALPHA] How long the Hetzner Cloud API took to answer.", .labels = { "method" },
               METRIC_BUCKETS(duration_buckets));
-METRIC_FAMILY(left, METRIC_GAUGE, "hcloud_api_rate_limit_remaining",
-              "[ALPHA] Requests that the Hetzner Cloud API still granted with its last answer.");
+METRIC_FAMILY(
+	left, METRIC_GAUGE, "hcloud_api_rate_limit_remaining",
+	"[ALPHA] Requests left of the rate limit, as the last answer of the Hetzner Cloud API says.");
 METRIC_FAMILY(throttled, METRIC_COUNTER, "hcloud_api_throttled_total",
-              "[ALPHA] Looks and changes put off to spare the rate limit.",
+              "[ALPHA] Requests that were postponed because of the rate limit.",
               .labels = { "urgency" });
 
 struct hz_api {
@@ -193,12 +213,12 @@ struct hz_api {
 	char *base_url;
 	pthread_mutex_t mu;
 	struct hz_budget budget; /* mu */
-	bool is_throttled;       /* mu; an Event has said so */
+	bool is_throttled;       /* mu; an Event has reported it */
 	struct hz_outage outage; /* mu */
 	struct endpoint *endpoint;
 };
 
-/* ---- what an answer means ---- */
+/* ---- the meaning of an answer ---- */
 
 void
 hz_answer_fini(struct hz_answer *a)
@@ -252,12 +272,12 @@ hz_code_of(struct str code, int status)
 		{ "server_error", ERR_UNAVAILABLE },
 		{ "service_error", ERR_UNAVAILABLE },
 		{ "robot_unavailable", ERR_UNAVAILABLE },
-		{ "action_failed", ERR_UNAVAILABLE }, /* of actions: it may go better next time */
+		{ "action_failed", ERR_UNAVAILABLE }, /* of actions: another attempt may succeed */
 		{ "unsupported_error", ERR_UNSUPPORTED },
 		{ "deprecated_api_endpoint", ERR_UNSUPPORTED },
 	};
 
-	/* the one word that nodes may be deleted for: both must say it */
+	/* A node may be deleted because of this code, so the status has to confirm it. */
 	if (str_eq_c(code, "not_found"))
 		return status == 404 ? ERR_NOT_FOUND : ERR_INVALID;
 	for (size_t i = 0; i < ARRAY_LEN(known); i++) {
@@ -267,7 +287,7 @@ hz_code_of(struct str code, int status)
 	return status >= 500 ? ERR_UNAVAILABLE : ERR_INVALID;
 }
 
-/* Of an answer that says nothing in the API's words, and so need not be the API's. */
+/* For an error without the API's own code. Such an answer may come from a proxy. */
 static enum err_code
 code_of_status(int status)
 {
@@ -304,7 +324,7 @@ add_messages(struct buf *b, yyjson_val *field)
 	buf_add_char(b, ')');
 }
 
-/* Of invalid_input: which fields, and what is wrong with each. */
+/* An error invalid_input names the fields that are wrong, with messages for each. */
 static void
 add_fields(struct buf *b, yyjson_val *root)
 {
@@ -338,7 +358,8 @@ set_failed(const struct http_request *request, const struct http_response *respo
 	return false;
 }
 
-/* "message (code)", as users know it from other tools. Foreign, so it is cut and cleaned. */
+/* "message (code)", as other Hetzner tools show it. The text is foreign, so it is cut and
+ * cleaned. */
 static bool
 set_described(const struct http_request *request, const struct http_response *response,
               yyjson_val *root, struct str code, struct str message, struct error *err)
@@ -383,8 +404,7 @@ read_answer(const struct http_request *request, const struct http_response *resp
 
 	if (response->body.len > 0 && !json_parse(buf_str(&response->body), &answer->doc, &why) &&
 	    is_good)
-		return err_set(err, ERR_UNAVAILABLE,
-		               "%s %" STR_FMT ": an answer that is not JSON: %s",
+		return err_set(err, ERR_UNAVAILABLE, "%s %" STR_FMT ": the answer is not JSON: %s",
 		               http_method_name(request->method),
 		               STR_ARG(str_head(request->target, 200)), why.msg);
 	return is_good || fail(request, response, answer, err);
@@ -407,8 +427,8 @@ note_budget(struct hz_api *a, const struct http_response *response)
 		metric_set(metric_of(&left), a->budget.left);
 }
 
-/* How long n requests would have to wait. *ret_has_begun: from now on requests have to wait. Called
- * with mu held. */
+/* How long n requests would have to wait. *ret_has_begun: requests have to wait now, and did not
+ * before, which is to be reported. Called with mu held. */
 static int64_t
 check_throttling(struct hz_api *a, enum hz_urgency urgency, size_t n, int64_t now_ns,
                  bool *ret_has_begun)
@@ -423,7 +443,7 @@ check_throttling(struct hz_api *a, enum hz_urgency urgency, size_t n, int64_t no
 	return wait_ns;
 }
 
-/* How long to wait; what goes is taken. */
+/* How long n requests have to wait; if they need not wait, they are taken from the budget. */
 static int64_t
 ask_budget(struct hz_api *a, enum hz_urgency urgency, size_t n, bool *ret_has_begun)
 {
@@ -451,14 +471,16 @@ notify_throttled(struct hz_api *a, int64_t wait_ns)
 
 	buf_add_c(
 		&b,
-		"the Hetzner Cloud API's rate limit of this project is nearly used up: periodic looks "
-		"slow down, and all wait while less than the reserve is left; the next goes in ");
+		"the Hetzner Cloud API's rate limit of this project is nearly used up: periodic requests "
+		"slow down, and all requests wait while less than the reserve is left; the next one is "
+		"sent in ");
 	clock_format_duration(&b, wait_ns / NS_PER_SEC * NS_PER_SEC);
 	log_warn(text);
 	send_event(a, HOST_EVENT_WARNING, &throttled_event, buf_str(&b));
 }
 
-/* After a refusal background requests may have to wait for long: this is reported now. */
+/* After a refusal (429) background requests may have to wait for long. It is reported now, because
+ * the next background request may be sent only much later. */
 static void
 follow_refusal(struct hz_api *a)
 {
@@ -502,7 +524,7 @@ hz_api_admit(struct hz_api *a, enum hz_urgency urgency, size_t n, struct error *
 	return is_down || admit(a, urgency, n, err);
 }
 
-/* An answer over the limit says when to come back only sometimes. */
+/* Not every answer 429 has a Retry-After; then the budget says when to come back. */
 static void
 add_retry_after(struct hz_api *a, struct error *err)
 {
@@ -516,7 +538,7 @@ add_retry_after(struct hz_api *a, struct error *err)
 	err->retry_after_ms = wait_ms > THROTTLED_MS ? wait_ms : THROTTLED_MS;
 }
 
-/* ---- a cloud that refuses, or is away ---- */
+/* ---- a refused token, and outages ---- */
 
 static void
 notify_refused(struct hz_api *a, const struct error *why)
@@ -527,7 +549,7 @@ notify_refused(struct hz_api *a, const struct error *why)
 		&b,
 		"The Hetzner Cloud API refuses the token, so nodes and load balancers stay as they are. "
 		"Put a valid one into HCLOUD_TOKEN, or into the file HCLOUD_TOKEN_FILE, which is read "
-		"without a restart. It says: %s",
+		"without a restart. The API's answer: %s",
 		why->msg);
 	log_error("the Hetzner Cloud API refuses the token", LOG_ERR(why));
 	send_event(a, HOST_EVENT_WARNING, &refused_event, buf_str(&b));
@@ -541,7 +563,7 @@ notify_unanswered(struct hz_api *a, const struct error *why)
 	buf_addf(
 		&b,
 		"The Hetzner Cloud API has not answered for a minute, so nodes and load balancers stay as they "
-		"are, and it is asked again. The last failure: %s",
+		"are. Requests are repeated until it answers. The last failure: %s",
 		why->msg);
 	log_error("the Hetzner Cloud API does not answer", LOG_ERR(why));
 	send_event(a, HOST_EVENT_WARNING, &away_event, buf_str(&b));
@@ -656,31 +678,11 @@ dump(struct hz_api *a, const struct http_request *request, const struct http_res
 }
 
 static bool
-exchange(struct hz_api *a, struct call *call, const struct hz_request *request,
-         const struct http_request *http, struct http_response *response, struct error *err)
-{
-	int64_t begun_ns = clock_mono(call->clock);
-	bool ok;
-
-	dump(a, http, NULL);
-	metric_add(metric_of(&in_flight), 1);
-	ok = http_do(a->config.http, call, http, response, err);
-	count(request, ok ? response->status : 0, clock_mono(call->clock) - begun_ns);
-	if (!ok)
-		return err_wrap(err, "%s %" STR_FMT, http_method_name(http->method),
-		                STR_ARG(str_head(http->target, 200)));
-	dump(a, http, response);
-	note_budget(a, response);
-	if (response->status == 429)
-		follow_refusal(a);
-	return true;
-}
-
-static bool
 attempt(struct hz_api *a, struct call *call, const struct hz_request *request,
         struct hz_answer *answer, struct error *err)
 {
 	CLEANUP(http_response_fini) struct http_response response = HTTP_RESPONSE_INIT;
+	int64_t begun_ns = clock_mono(call->clock);
 	struct http_request http = {
 		.method = request->method,
 		.target = request->target,
@@ -688,19 +690,29 @@ attempt(struct hz_api *a, struct call *call, const struct hz_request *request,
 		.body = request->body,
 		.timeout_ms = ATTEMPT_MS,
 	};
+	bool ok;
 
-	if (!exchange(a, call, request, &http, &response, err))
-		return false;
+	dump(a, &http, NULL);
+	metric_add(metric_of(&in_flight), 1);
+	ok = http_do(a->config.http, call, &http, &response, err);
+	count(request, ok ? response.status : 0, clock_mono(call->clock) - begun_ns);
+	if (!ok)
+		return err_wrap(err, "%s %" STR_FMT, http_method_name(http.method),
+		                STR_ARG(str_head(http.target, 200)));
+	dump(a, &http, &response);
+	note_budget(a, &response);
+	if (response.status == 429)
+		follow_refusal(a);
 	if (read_answer(&http, &response, answer, err))
 		return true;
 	add_retry_after(a, err);
 	return false;
 }
 
-/* ---- again ---- */
+/* ---- retries ---- */
 
-/* docs/spec/hcloud.md, "Retries". What may have been done is not done again by a POST: its caller
- * looks first. */
+/* docs/spec/hcloud.md, "Retries". A POST that may have been executed is not repeated here: its
+ * caller first reads what there is. */
 static bool
 is_worth_a_retry(const struct hz_request *request, const struct hz_answer *answer,
                  const struct error *err)
@@ -717,17 +729,13 @@ is_worth_a_retry(const struct hz_request *request, const struct hz_answer *answe
 	       (!answer->code[0] && err->http_status == 502);
 }
 
-static int64_t
-delay_ns(unsigned n)
-{
-	return rand_between(first_delay_ns, backoff_ns(first_delay_ns, n, last_delay_ns));
-}
-
-/* False, with the error left as it was, when the call has no time for it. */
+/* If the call's deadline comes before the end of the pause, the result is false and *err stays as
+ * it was. */
 static bool
 wait_to_retry(struct call *call, unsigned n, struct error *err)
 {
-	int64_t pause_ns = delay_ns(n);
+	int64_t pause_ns = rand_between(first_delay_ns,
+	                                backoff_ns(first_delay_ns, n, last_delay_ns));
 	struct error cancelled;
 
 	if (clock_deadline(clock_mono(call->clock), pause_ns) >= call->deadline_mono_ns &&
@@ -767,36 +775,29 @@ send_attempts(struct hz_api *a, struct call *call, const struct hz_request *requ
 	}
 }
 
-/* A probe is a single attempt, and is sent regardless of the budget, because probes are few. */
-static bool
-send_if_available(struct hz_api *a, struct call *call, const struct hz_request *request,
-                  struct hz_answer *ret, struct error *err)
-{
-	bool asks_budget = request->is_urgent || request->method != HTTP_GET;
-	enum endpoint_outcome outcome;
-	struct endpoint_pass pass;
-	bool ok;
-
-	if (!endpoint_enter(a->endpoint, &pass, err))
-		return false;
-	ok = send_attempts(a, call, request, pass.is_probe ? 0 : USUAL_RETRIES,
-	                   asks_budget && !pass.is_probe, ret, &outcome, err);
-	if (!ok && err->code == ERR_CANCELLED)
-		outcome = ENDPOINT_UNKNOWN;
-	endpoint_leave(a->endpoint, &pass, outcome, err);
-	return ok;
-}
-
 bool
 hz_api_do(struct hz_api *a, struct call *call, const struct hz_request *request,
           struct hz_answer *ret, struct error *err)
 {
-	enum endpoint_outcome ignored;
+	bool is_change = request->method != HTTP_GET, asks_budget;
+	enum endpoint_outcome outcome;
+	struct endpoint_pass pass;
+	bool ok;
 
-	if (request->is_patient) /* at start there is no outage to wait for: each request is sent */
-		return send_attempts(a, call, request, PATIENT_RETRIES, request->method != HTTP_GET,
-		                     ret, &ignored, err);
-	return send_if_available(a, call, request, ret, err);
+	if (request->is_patient)
+		return send_attempts(a, call, request, PATIENT_RETRIES, is_change, ret, &outcome,
+		                     err);
+	if (!endpoint_enter(a->endpoint, &pass, err))
+		return false;
+	/* A probe is a single attempt, and is sent regardless of the budget, because probes are
+	 * few. */
+	asks_budget = (is_change || request->is_urgent) && !pass.is_probe;
+	ok = send_attempts(a, call, request, pass.is_probe ? 0 : USUAL_RETRIES, asks_budget, ret,
+	                   &outcome, err);
+	if (!ok && err->code == ERR_CANCELLED)
+		outcome = ENDPOINT_UNKNOWN;
+	endpoint_leave(a->endpoint, &pass, outcome, err);
+	return ok;
 }
 
 int64_t
@@ -810,7 +811,8 @@ hz_api_get(struct hz_api *a, struct call *call, const struct buf *target, struct
            struct hz_answer *ret, struct error *err)
 {
 	if (!buf_ok(target))
-		return err_set(err, ERR_INVALID, "a name that is too long to ask for");
+		return err_set(err, ERR_INVALID,
+		               "the URL of the request is too long, because a name in it is");
 	how.method = HTTP_GET;
 	how.target = buf_str(target);
 	return hz_api_do(a, call, &how, ret, err);

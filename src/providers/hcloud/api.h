@@ -1,15 +1,15 @@
 /* api.h: requests to the Hetzner Cloud API: errors, retries, the request budget, metrics, the debug
  * dump (docs/spec/hcloud.md, "Requests" and "Retries").
  *
- * One request at a time per caller; typed calls are in client.h and lb_client.h. What is retried in
- * place is what cannot have been done, and GETs: `conflict`, `bad_gateway`, `timeout`, 502, 504 and
- * time-outs of the network. Over a limit it does not wait, unlike the official controller:
- * ERR_THROTTLED says when to come back, so that no worker is held.
+ * Typed calls are in client.h and lb_client.h. A request is repeated here if it cannot have been
+ * executed, or if it is a GET: after `conflict`, `bad_gateway`, `timeout`, 502, 504 and time-outs
+ * of the network. Unlike the official controller this does not wait when a limit is reached:
+ * ERR_THROTTLED says when to come back, so that no worker is blocked.
  *
- * This is not built on cloud/rest.h: the official controller repeats requests by the API's own
- * error codes, an error's code and not its status says what it means, requests are paid from a
- * budget, and metrics and the debug dump show each attempt. The endpoint and the login are those of
- * cloud/.
+ * This is not built on cloud/rest.h, for four reasons: the official controller repeats requests
+ * depending on the API's own error codes; the code of an error says what it means, and its status
+ * does not; requests are paid from a budget; metrics and the debug dump show each attempt. The
+ * endpoint and the login are those of cloud/.
  *
  * Threads: any.
  */
@@ -41,32 +41,32 @@ struct hz_request {
 	struct str target;    /* "/servers?page=1" */
 	const char *endpoint; /* for metrics: the path with ids as '-', "/servers/-" */
 	struct str body;      /* JSON; empty: none */
-	bool is_patient;      /* at start: five more attempts, over a limit too; else two */
-	bool is_urgent; /* asks the budget, as all do that change something; else the caller has,
-	                   for all its requests */
+	bool is_patient;      /* at start: up to five retries, also at the rate limit; else two */
+	bool is_urgent;       /* of a GET: it is paid from the budget, as every change is; else the
+	                         caller has paid with hz_api_admit() */
 };
 
 #define HZ_CODE_MAX 64
 
 struct hz_answer {
-	yyjson_doc *doc;        /* NULL: no body, or no JSON */
-	char code[HZ_CODE_MAX]; /* of an error the API described: "not_found"; else "" */
+	yyjson_doc *doc;        /* NULL: there is no body, or it is not JSON */
+	char code[HZ_CODE_MAX]; /* the API's own code of an error, as "not_found"; else "" */
 };
 
 #define HZ_ANSWER_INIT ((struct hz_answer){ 0 })
 /** For CLEANUP(hz_answer_fini). */
 void hz_answer_fini(struct hz_answer *);
-/** NULL where there is none, which json_at() and the like take. */
+/** NULL if there is no document; json_at() and similar functions accept that. */
 yyjson_val *hz_answer_root(const struct hz_answer *);
-/** The list, or the object, under that name; ERR_UNAVAILABLE: a 2xx without it is no answer. */
+/** The list, or the object, with that name. ERR_UNAVAILABLE: the answer does not have it. */
 NODISCARD bool hz_answer_list(const struct hz_answer *, const char *name, yyjson_val **ret,
                               struct error *err);
 NODISCARD bool hz_answer_object(const struct hz_answer *, const char *name, yyjson_val **ret,
                                 struct error *err);
 
-/** Sends, and sends again where that helps. ret, HZ_ANSWER_INIT before, is filled on failure as
- * well.
+/** Sends the request, and repeats it if that may help.
  *
+ * @param ret  HZ_ANSWER_INIT before; filled on failure as well
  * @return  On false, err->code follows the API's own code and not the status, so that a page of a
  * proxy or of a wrong address is never mistaken for an answer about a resource: ERR_NOT_FOUND is
  * the API's `not_found` alone. ERR_THROTTLED with retry_after_ms. While the API is unavailable only
@@ -75,13 +75,14 @@ NODISCARD bool hz_answer_object(const struct hz_answer *, const char *name, yyjs
 NODISCARD bool hz_api_do(struct hz_api *, struct call *, const struct hz_request *request,
                          struct hz_answer *ret, struct error *err);
 
-/** A GET of what was written to target, otherwise as `how` says. ERR_INVALID: it was too long. */
+/** A GET of target, with the other members of `how`. ERR_INVALID: the target was too long for its
+ * buffer. */
 NODISCARD bool hz_api_get(struct hz_api *, struct call *, const struct buf *target,
                           struct hz_request how, struct hz_answer *ret, struct error *err);
 
-/** May n requests be sent? ERR_THROTTLED with retry_after_ms when not; an Event and a metric report
- * it, once until there is budget again. While the API is unavailable the error is that of the
- * outage; if a probe is due the result is true, and the budget is not checked. */
+/** May n requests be sent? If not: ERR_THROTTLED with retry_after_ms; an Event reports it once,
+ * until there is budget again, and a metric counts it. While the API is unavailable the error is
+ * that of the outage; if a probe is due the result is true, and the budget is not checked. */
 NODISCARD bool hz_api_admit(struct hz_api *, enum hz_urgency, size_t n, struct error *err);
 
 /** CLOCK_BOOTTIME without the time that the API was unavailable. */
@@ -99,10 +100,10 @@ hz_is_code(const char *code, const char *wanted)
 
 /* ---- the official controller's count of operations ---- */
 
-/** n times the operation with that name, one of a fixed set: "hcloud/newCloud". */
+/** Adds n to the count of an operation. Its name is one of a fixed set, as "hcloud/newCloud". */
 void hz_count_operations(const char *op, double n);
 
-/** A server was looked for, by one of a few callers; result: "hit" or "miss". */
+/** Counts a look-up of a server. subsystem names the caller; result is "hit" or "miss". */
 void hz_count_lookup(const char *subsystem, enum hz_cache_mode mode, const char *result);
 
 /* ---- HCLOUD_DEBUG: every request and answer on standard error, without secrets ---- */
@@ -110,11 +111,11 @@ void hz_count_lookup(const char *subsystem, enum hz_cache_mode mode, const char 
 /* Authorization is shown as REDACTED, and so are the values of JSON members that hold keys and
  * passwords. A block is written with one write(). */
 
-/** Appends "--- Request:" and what was asked. base_url: in front of the target. */
+/** Appends "--- Request:" and the request; base_url precedes its target. */
 void hz_dump_request(struct buf *b, struct str base_url, const struct http_request *request);
-/** Appends "--- Response:" and what came. */
+/** Appends "--- Response:" and the response. */
 void hz_dump_response(struct buf *b, const struct http_response *response);
-/** Appends a JSON text with its secrets blackened; other texts as they are. */
+/** Appends a JSON text with its secrets replaced; other texts as they are. */
 void hz_dump_body(struct buf *b, struct str body);
 /** To standard error. */
 void hz_dump_write(const struct buf *b);

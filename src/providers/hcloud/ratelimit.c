@@ -7,14 +7,15 @@
 
 #define LIMIT_MAX 1e9
 #define DEFAULT_LIMIT 3600.0
-#define WINDOW_S 3600.0 /* an empty bucket is full after that, where the cloud does not say */
+#define WINDOW_S 3600.0 /* until an empty bucket is full, if the cloud does not say when */
 #define WAIT_MAX_S 3600.0
 #define PACE_MAX_S                                                                                \
 	600.0 /* longest pause between two pieces of background work while there is more than the \
 	         reserve */
 #define SLOW_BELOW 0.5 /* of the limit */
 #define LEARNT_AFTER_S 10.0
-/* A part of the rate is what we count on even where others take it all: somebody stops. */
+/* We count on a fifth of the refill even if other tools use all of it, because without any request
+ * we would not see when they stop. */
 #define LEAST_SHARE 5
 
 static double
@@ -35,7 +36,8 @@ wait_of(double s)
 	return (int64_t)(clamp(s, 0, WAIT_MAX_S) * (double)NS_PER_SEC);
 }
 
-/* From what is missing and when it will have flowed in; a bucket that is full says nothing. */
+/* The refill in requests a second: what is missing, divided by the time until the bucket is full. A
+ * full bucket says nothing about it. */
 static double
 rate_of(double limit, double left, int64_t seconds_to_full)
 {
@@ -46,8 +48,8 @@ rate_of(double limit, double left, int64_t seconds_to_full)
 	return clamp((limit - left) / (double)seconds_to_full, usual / 10, usual * 10);
 }
 
-/* The bucket holds less than it should when others drink from it. Over too short a time that cannot
- * be seen. */
+/* If the bucket holds less than expected, other tools have taken the difference. Over less than
+ * LEARNT_AFTER_S this is too inexact. */
 static void
 learn_flow(struct hz_budget *b, double left, int64_t now_ns)
 {
@@ -119,14 +121,16 @@ hz_budget_is_eased(const struct hz_budget *b, int64_t now_ns)
 	return left_at(b, b->flow, now_ns) > SLOW_BELOW * b->limit;
 }
 
-/* More than a bucket can hold goes when it is full: the cloud then says itself what it thinks of
- * that. */
+/* Seconds until `wanted` requests are left. More requests than the bucket can hold are sent when it
+ * is full; the cloud then refuses those that are too many. */
 static double
 refill_s(const struct hz_budget *b, double left, double wanted, double flow)
 {
 	return (clamp(wanted, 0, b->limit) - left) / flow;
 }
 
+/* Seconds between two pieces of background work of n requests: none while the bucket is half full,
+ * then more and more down to the floor. */
 static double
 pace_s(const struct hz_budget *b, double left, double floor, double n)
 {

@@ -1,17 +1,16 @@
-/* ratelimit.h: how many requests the cloud still grants us, when the next ones may go, and when an
- * outage is reported.
+/* ratelimit.h: how many requests the cloud still permits, when the next ones may be sent, and when
+ * an outage is reported.
  *
  * A project has a bucket of requests (3,600) that refills steadily (one a second); each answer says
- * how full it is. It is shared with all tools of the project, so a reserve is left to them. Urgent
- * work may take all but the reserve. Background work keeps off twice that, and slows down below
- * half: at three quarters of the way down it runs at a third of the refill, and so on, smoothly.
- * The refill is what the cloud reports, less what other tools were seen to take: where they take it
- * all, the background asks for next to nothing.
+ * how full it is. All tools of the project share it, so a reserve is left to them. Urgent work may
+ * use all but the reserve. Background work stops at twice the reserve, and slows down below half of
+ * the bucket: the less is left, the longer the pauses. The refill is what the cloud reports, less
+ * what other tools were seen to use: if they use all of it, background work sends next to nothing.
  *
- * A refused token is reported immediately; that no answer comes, after a minute of nothing else,
- * since clouds hiccup. Both are reported again every half hour, as the API server forgets Events
- * after one. Whatever the API says in its own words is an answer: that a thing does not exist, that
- * it is locked, that the rate limit is spent.
+ * A refused token is reported immediately. That the API does not answer is reported after a minute,
+ * because short outages are frequent. Both are reported again every half hour, because the API
+ * server keeps Events for an hour only. An error that the API describes is an answer: that
+ * something does not exist, that it is locked, that the rate limit is reached.
  *
  * Pure: plain values, no clock. Times are CLOCK_BOOTTIME nanoseconds unless they are named
  * otherwise.
@@ -25,39 +24,39 @@
 /* ---- the budget of requests ---- */
 
 enum hz_urgency {
-	HZ_BACKGROUND, /* nobody waits: periodic looks */
+	HZ_BACKGROUND, /* periodic requests, whose result can wait */
 	HZ_URGENT,
 };
 
 struct hz_budget {
 	unsigned reserve_percent;
-	bool is_known; /* the cloud has said something */
+	bool is_known; /* an answer had the headers, or was a refusal */
 	double limit;  /* requests */
-	double rate;   /* requests that flow in a second */
-	double left;   /* at seen_ns */
+	double rate;   /* of the refill, in requests a second */
+	double left;   /* requests, at seen_ns */
 	int64_t seen_ns;
-	double flow;         /* what of `rate` is left to us, others taking the rest; a second */
-	double noted, taken; /* `left` when the cloud said it last, and what we took since */
+	double flow;         /* the part of `rate` that other tools leave to us */
+	double noted, taken; /* `left` when `flow` was measured last, and what we took since */
 	int64_t noted_ns;
-	int64_t background_ns; /* when background work last went */
+	int64_t background_ns; /* when background requests were sent last */
 };
 
 /** Takes in the RateLimit headers of an answer: limit, remaining, and the Unix time at which the
- * bucket is full; -1 where one is missing, and then what is known stays. Nonsense is made
- * harmless. */
+ * bucket is full; -1 if one is missing, and then nothing changes. Values out of range are
+ * clamped. */
 void hz_budget_note(struct hz_budget *, int64_t limit, int64_t remaining, int64_t reset_s,
                     int64_t wall_s, int64_t now_ns);
-/** The cloud refused: nothing is left. */
+/** The cloud refused a request because of the rate limit: nothing is left. */
 void hz_budget_empty(struct hz_budget *, int64_t now_ns);
 
-/** How long until n requests may go; 0: now. At most an hour. */
+/** How long until n requests may be sent; 0: now. At most an hour. */
 int64_t hz_budget_wait_ns(const struct hz_budget *, enum hz_urgency, double n, int64_t now_ns);
-/** They go now. */
+/** Takes n requests, which are sent now, from the budget. */
 void hz_budget_take(struct hz_budget *, enum hz_urgency, double n, int64_t now_ns);
 
-/** What is there now, between 0 and the limit. */
+/** The requests that are left now, between 0 and the limit. */
 double hz_budget_left(const struct hz_budget *, int64_t now_ns);
-/** Nothing is slowed down for want of requests. */
+/** Is there so much left that nothing is slowed down? */
 bool hz_budget_is_eased(const struct hz_budget *, int64_t now_ns);
 
 /* ---- reports of an outage ---- */
@@ -65,10 +64,10 @@ bool hz_budget_is_eased(const struct hz_budget *, int64_t now_ns);
 enum hz_reception {
 	HZ_ANSWERED,
 	HZ_REFUSED,    /* 401, 403: the token */
-	HZ_UNANSWERED, /* nothing, 5xx, or what no API says */
+	HZ_UNANSWERED, /* no answer, 5xx, or an answer that is not the API's */
 };
 
-/** All zero: it was never asked. */
+/** All zero: no request was sent yet. */
 struct hz_outage {
 	enum hz_reception last;
 	int64_t since_ns; /* of `last` */
@@ -76,7 +75,7 @@ struct hz_outage {
 	int64_t reported_ns;
 };
 
-/** Takes in how one request went. True when the failure, or with HZ_ANSWERED its end, is to be
+/** Takes in the result of one request. True if the failure, or with HZ_ANSWERED its end, is to be
  * reported now. */
 bool hz_outage_note(struct hz_outage *, enum hz_reception, int64_t now_ns);
 

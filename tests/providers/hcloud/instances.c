@@ -502,11 +502,12 @@ a_spent_budget_is_not_overdrawn(void **state)
 		                270000); /* from 100 to 361, one a second */
 	}
 	lab_check_asked(lab, "");
-	/* told once */
+	/* reported once */
 	assert_string_equal(
 		lab->fake.events.ptr,
 		"- HetznerRateLimit: the Hetzner Cloud API's rate limit of this project is nearly used up: periodic "
-		"looks slow down, and all wait while less than the reserve is left; the next goes in 4m21s\n");
+		"requests slow down, and all requests wait while less than the reserve is left; the next one is sent "
+		"in 4m21s\n");
 	lab->fake.now_ns += 3000 * NS_PER_SEC;
 	check_one(lab, ref, PRESENCE_PRESENT, "");
 }
