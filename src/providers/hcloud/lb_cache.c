@@ -1,9 +1,19 @@
 /* lb_cache.c: see lb_cache.h.
  *
- * A reading is a list of balancers with the moment at which its request began. At most one reading
- * is running. Callers that come meanwhile join one pending reading, because the running one may
- * have begun before what they want to see. When it is done, the first of them to notice does the
- * request of the pending one, for all that joined it.
+ * A reading is a list of balancers with the moment at which its request began. It is
+ *
+ * 	pending   no request was sent yet; callers may join, and widen its scope
+ * 	running   one thread sends its request; the reading does not change for others
+ * 	filed     it was successful, and answers later calls: one for all balancers (`all`), and one
+ * 	          for each Service
+ *
+ * At most one reading is running. Callers that come meanwhile join the pending one, because the
+ * running one may have begun before the change that they want to see. When the running one is done,
+ * one of the threads that joined the pending one sends its request, for all of them.
+ *
+ * Calls, readings and our own changes are ordered by one counter (`now`), because two of them may
+ * have the same time on a clock. A reading may answer a call only if it began after our last change
+ * of the balancer.
  */
 #include "providers/hcloud/lb_cache.h"
 
@@ -19,17 +29,16 @@
 #include "cloud/host.h"
 #include "providers/hcloud/api.h"
 
-/* What we did not change ourselves changes seldom. */
+/* Balancers are seldom changed by others. */
 #define RECENT_NS (10 * NS_PER_SEC)
-/* At start all Services are looked at; this is how long that may take. */
+/* At start one list serves all Services; this is how long their first runs may take. */
 #define ADOPTED_NS (60 * NS_PER_SEC)
 /* The event rate limit of one object permits one event in this time. */
 #define REPORT_HOLD_NS (300 * NS_PER_SEC)
 
-/* What a reading covers: the balancer with that id, those with that UID, all. */
 enum reading_scope {
-	SCOPE_ONE,
-	SCOPE_UID,
+	SCOPE_ONE, /* the balancer with one id */
+	SCOPE_UID, /* the balancers with the UID of one Service */
 	SCOPE_ALL,
 };
 
@@ -39,36 +48,36 @@ struct hz_reading {
 	enum reading_scope scope; /* mu while pending; then fixed, as is all that follows */
 	bool is_adoption;
 	struct arena arena;
-	struct str uid;   /* of the only caller */
-	int64_t id;       /* the balancer it is known to have; 0: none is known */
-	uint64_t began;   /* its place in the order of things */
-	int64_t began_ns; /* for its age */
+	struct str uid;   /* of the only Service; not of SCOPE_ALL */
+	int64_t id;       /* of SCOPE_ONE: the balancer that the Service is known to have */
+	uint64_t began;   /* cache.now when its request began */
+	int64_t began_ns; /* mono; for its age */
 	bool is_good;
-	struct hz_lb_list list; /* is_good */
-	struct error error;     /* else */
+	struct hz_lb_list list; /* if is_good */
+	struct error error;     /* if not */
 };
 
-/* A Service. */
+/* What is known of a Service. */
 struct entry {
 	char *uid;
-	char *key; /* "namespace/name"; NULL: not known, since it was never tracked */
+	char *key; /* "namespace/name"; NULL: not known, because it was never tracked */
 	bool is_live, is_notified;
-	int64_t id;       /* of its balancer, as far as we know; 0: none */
-	uint64_t changed; /* when we changed it last, in the order of things */
+	int64_t id;       /* of its balancer; 0: not known */
+	uint64_t changed; /* cache.now when we changed its balancer last */
 	struct hz_action action;
 	int64_t wait_began_ns;      /* on the clock of hz_api_uptime_ns(); 0: it does not wait */
 	int64_t report_hold_ns;     /* mono: when to report again that it is held; 0: immediately */
-	struct hz_reading *reading; /* the last that was of this Service alone; NULL: none */
+	struct hz_reading *reading; /* the last one for this Service alone; NULL: none */
 };
 
 struct hz_lb_cache {
 	struct hz_api *api;
 	struct clock *clock;
 	struct single_flight flight; /* one reading at a time; its mu guards all that follows */
-	uint64_t now; /* mu; counts questions, readings and changes: no clock is fine enough */
-	struct map entries; /* mu; by UID */
-	struct map by_key;  /* mu; of those entries the one that has the key now: its UID is the
-	                       Service's */
+	uint64_t now;                /* mu; counts calls, readings and changes */
+	struct map entries;          /* mu; by UID */
+	struct map
+		by_key; /* mu; by namespace and name: the entry of the Service that has them now */
 	struct hz_reading *pending; /* mu; a reference */
 	struct hz_reading *all;     /* mu; the last list of all; NULL: none */
 };
@@ -134,10 +143,10 @@ entry_claim_key(struct hz_lb_cache *c, struct entry *e)
 		former->is_live = false;
 }
 
-/* ---- what readings cover ---- */
+/* ---- which reading answers a call; with the lock held ---- */
 
 static size_t
-count_of(const struct hz_reading *r, struct str uid)
+reading_count(const struct hz_reading *r, struct str uid)
 {
 	size_t n = 0;
 
@@ -146,35 +155,37 @@ count_of(const struct hz_reading *r, struct str uid)
 	return n;
 }
 
-/* Does it show all balancers of that Service? That of an id does only where it has the label:
- * another may have got it. */
+/* Does the reading show all balancers of that Service? A reading by id does only if the balancer
+ * has the label: otherwise the label may be on another balancer by now. */
 static bool
-is_about(const struct hz_reading *r, struct str uid)
+reading_covers(const struct hz_reading *r, struct str uid)
 {
 	if (r->scope == SCOPE_ALL)
 		return true;
-	return str_eq(r->uid, uid) && (r->scope == SCOPE_UID || count_of(r, uid) > 0);
+	return str_eq(r->uid, uid) && (r->scope == SCOPE_UID || reading_count(r, uid) > 0);
 }
 
-/* May it answer? That there is no balancer must be fresh, since one is made then. */
+/* May the reading answer the call? That there is no balancer has to be read after the call, because
+ * the caller creates one then. */
 static bool
-answers(const struct hz_lb_cache *c, const struct hz_reading *r, const struct entry *e,
-        struct str uid, enum hz_age age, uint64_t asked)
+reading_answers(const struct hz_lb_cache *c, const struct hz_reading *r, const struct entry *e,
+                struct str uid, enum hz_age age, uint64_t asked)
 {
 	uint64_t changed = e ? e->changed : 0;
 	int64_t most_ns = r && r->is_adoption ? ADOPTED_NS : RECENT_NS;
 
-	if (!r || r->began < changed || !is_about(r, uid))
+	if (!r || r->began < changed || !reading_covers(r, uid))
 		return false;
 	if (r->began > asked)
 		return true;
-	return age == HZ_RECENT && count_of(r, uid) > 0 &&
+	return age == HZ_RECENT && reading_count(r, uid) > 0 &&
 	       clock_mono(c->clock) - r->began_ns <= most_ns;
 }
 
-/* The younger first. */
+/* Of two readings that may answer, the younger one does. */
 static struct hz_reading *
-find_answer(const struct hz_lb_cache *c, struct str uid, enum hz_age age, uint64_t asked)
+hz_lb_cache_find_answer(const struct hz_lb_cache *c, struct str uid, enum hz_age age,
+                        uint64_t asked)
 {
 	const struct entry *e = map_get(&c->entries, uid);
 	struct hz_reading *own = e ? e->reading : NULL;
@@ -182,9 +193,9 @@ find_answer(const struct hz_lb_cache *c, struct str uid, enum hz_age age, uint64
 	struct hz_reading *first = is_own_younger ? own : c->all;
 	struct hz_reading *second = is_own_younger ? c->all : own;
 
-	if (answers(c, first, e, uid, age, asked))
+	if (reading_answers(c, first, e, uid, age, asked))
 		return first;
-	return answers(c, second, e, uid, age, asked) ? second : NULL;
+	return reading_answers(c, second, e, uid, age, asked) ? second : NULL;
 }
 
 /* ---- requests ---- */
@@ -200,9 +211,9 @@ read_one(struct hz_lb_cache *c, struct call *call, struct hz_reading *r, struct 
 	return true;
 }
 
-/* On the thread of one caller, without the lock: no other thread touches a running reading. */
+/* Runs on the thread of one caller, without the lock: no other thread touches a running reading. */
 static void
-run_reading(struct hz_lb_cache *c, struct call *call, struct hz_reading *r)
+reading_run(struct hz_lb_cache *c, struct call *call, struct hz_reading *r)
 {
 	struct str uid = r->scope == SCOPE_ALL ? STR_EMPTY : r->uid;
 
@@ -212,7 +223,7 @@ run_reading(struct hz_lb_cache *c, struct call *call, struct hz_reading *r)
 }
 
 static void
-file_reading(struct hz_lb_cache *c, struct hz_reading *r)
+reading_file(struct hz_lb_cache *c, struct hz_reading *r)
 {
 	if (!r->is_good)
 		return;
@@ -222,9 +233,9 @@ file_reading(struct hz_lb_cache *c, struct hz_reading *r)
 		reading_replace(&entry_make(c, r->uid)->reading, r);
 }
 
-/* With the lock held, and no reading running: runs the pending one. */
+/* Runs the pending reading. Called with the lock held, while no reading is running. */
 static void
-start_reading(struct hz_lb_cache *c, struct call *call)
+hz_lb_cache_run_pending(struct hz_lb_cache *c, struct call *call)
 {
 	struct hz_reading *r = TAKE(c->pending);
 
@@ -232,17 +243,18 @@ start_reading(struct hz_lb_cache *c, struct call *call)
 	r->began = ++c->now;
 	r->began_ns = clock_mono(c->clock);
 	mutex_unlock(&c->flight.mu);
-	run_reading(c, call, r);
+	reading_run(c, call, r);
 	mutex_lock(&c->flight.mu);
-	file_reading(c, r);
+	reading_file(c, r);
 	single_flight_end(&c->flight);
 	assert(r->n_refs > 1); /* the caller on whose thread this runs has one */
 	reading_unref(r);
 }
 
-/* Joins the pending reading; returns a reference. uid empty: about all balancers. */
+/* Joins the pending reading, or makes one; returns a reference. Readings for two Services become
+ * one of all balancers. uid empty: all balancers. */
 static struct hz_reading *
-join_reading(struct hz_lb_cache *c, struct str uid, int64_t id)
+hz_lb_cache_join(struct hz_lb_cache *c, struct str uid, int64_t id)
 {
 	struct hz_reading *r = c->pending;
 
@@ -262,7 +274,7 @@ join_reading(struct hz_lb_cache *c, struct str uid, int64_t id)
 }
 
 static bool
-wait_done(struct hz_lb_cache *c, struct call *call, struct hz_reading *r, struct error *err)
+reading_wait(struct hz_lb_cache *c, struct call *call, struct hz_reading *r, struct error *err)
 {
 	bool is_turn;
 
@@ -270,7 +282,7 @@ wait_done(struct hz_lb_cache *c, struct call *call, struct hz_reading *r, struct
 	if (!single_flight_wait(&c->flight, call, r->run, "the load balancers", &is_turn, err))
 		return false;
 	if (is_turn)
-		start_reading(c, call);
+		hz_lb_cache_run_pending(c, call);
 	if (!r->is_good)
 		*err = r->error;
 	return r->is_good;
@@ -279,10 +291,10 @@ wait_done(struct hz_lb_cache *c, struct call *call, struct hz_reading *r, struct
 /* ---- lookups ---- */
 
 static void
-fill_found(struct hz_reading *r, struct str uid, struct arena *arena, struct hz_found *ret)
+hz_found_fill(struct hz_reading *r, struct str uid, struct arena *arena, struct hz_found *ret)
 {
 	ret->reading = reading_ref(r);
-	ret->lbs = arena_calloc(arena, count_of(r, uid), sizeof(const struct hz_lb *));
+	ret->lbs = arena_calloc(arena, reading_count(r, uid), sizeof(const struct hz_lb *));
 	ret->n = 0;
 	for (size_t i = 0; i < r->list.n; i++) {
 		if (str_eq(r->list.lbs[i].uid, uid))
@@ -290,23 +302,23 @@ fill_found(struct hz_reading *r, struct str uid, struct arena *arena, struct hz_
 	}
 }
 
-/* A balancer whose id is known is read by its id once; where that does not show it, by its
- * label. */
+/* A balancer whose id is known is first read by its id. If that does not show a balancer with the
+ * label, the balancers are then read by the label. */
 static bool
-find_locked(struct hz_lb_cache *c, struct call *call, struct str uid, enum hz_age age,
-            struct hz_reading **ret, struct error *err)
+hz_lb_cache_find_locked(struct hz_lb_cache *c, struct call *call, struct str uid, enum hz_age age,
+                        struct hz_reading **ret, struct error *err)
 {
 	uint64_t asked = ++c->now;
 	const struct entry *e = map_get(&c->entries, uid);
 	int64_t id = e && age == HZ_RECENT ? e->id : 0;
 	struct hz_reading *r;
 
-	while (!(r = find_answer(c, uid, age, asked))) {
+	while (!(r = hz_lb_cache_find_answer(c, uid, age, asked))) {
 		bool is_read;
 
-		r = join_reading(c, uid, id);
+		r = hz_lb_cache_join(c, uid, id);
 		id = 0;
-		is_read = wait_done(c, call, r, err);
+		is_read = reading_wait(c, call, r, err);
 		reading_unref(r);
 		if (!is_read)
 			return false;
@@ -315,29 +327,23 @@ find_locked(struct hz_lb_cache *c, struct call *call, struct str uid, enum hz_ag
 	return true;
 }
 
-static void
-note_found(struct hz_lb_cache *c, struct str uid, const struct hz_found *found)
-{
-	struct entry *e = map_get(&c->entries, uid);
-
-	if (e)
-		e->id = found->n > 0 ? found->lbs[0]->id : 0;
-}
-
 bool
 hz_lb_cache_find(struct hz_lb_cache *c, struct call *call, struct str uid, enum hz_age age,
                  struct hz_found *ret, struct error *err)
 {
 	struct hz_reading *r;
+	struct entry *e;
 	WITH_HOOK(call->cancel, single_flight_wake, &c->flight);
 	WITH_LOCK(&c->flight.mu);
 
 	hz_count_operations("hcops/LoadBalancerOps.GetByK8SServiceUID", 1);
-	if (!find_locked(c, call, uid, age, &r, err))
+	if (!hz_lb_cache_find_locked(c, call, uid, age, &r, err))
 		return false;
-	fill_found(r, uid, call->arena, ret);
-	note_found(c, uid, ret);
+	hz_found_fill(r, uid, call->arena, ret);
 	ret->cache = c;
+	e = map_get(&c->entries, uid);
+	if (e)
+		e->id = ret->n > 0 ? ret->lbs[0]->id : 0;
 	return true;
 }
 
@@ -350,18 +356,18 @@ hz_found_fini(struct hz_found *found)
 	reading_unref(TAKE(found->reading));
 }
 
-/* A reading of all balancers that begins now. */
+/* Reads all balancers, in a request that begins now. *ret is a reference. */
 static bool
-read_all(struct hz_lb_cache *c, struct call *call, bool is_adoption, struct hz_reading **ret,
-         struct error *err)
+hz_lb_cache_read_all(struct hz_lb_cache *c, struct call *call, bool is_adoption,
+                     struct hz_reading **ret, struct error *err)
 {
 	struct hz_reading *r;
 	WITH_HOOK(call->cancel, single_flight_wake, &c->flight);
 	WITH_LOCK(&c->flight.mu);
 
-	r = join_reading(c, STR_EMPTY, 0);
+	r = hz_lb_cache_join(c, STR_EMPTY, 0);
 	r->is_adoption |= is_adoption;
-	if (!wait_done(c, call, r, err)) {
+	if (!reading_wait(c, call, r, err)) {
 		reading_unref(r);
 		return false;
 	}
@@ -375,7 +381,7 @@ hz_lb_cache_count_ours(struct hz_lb_cache *c, struct call *call, unsigned *ret, 
 	struct hz_reading *r;
 	unsigned n = 0;
 
-	if (!read_all(c, call, false, &r, err))
+	if (!hz_lb_cache_read_all(c, call, false, &r, err))
 		return false;
 	WITH_LOCK(&c->flight.mu);
 	for (size_t i = 0; i < r->list.n; i++) {
@@ -389,7 +395,7 @@ hz_lb_cache_count_ours(struct hz_lb_cache *c, struct call *call, unsigned *ret, 
 }
 
 static bool
-is_serving(const struct hz_lb *lb, const struct cloud_host *host)
+hz_lb_is_serving(const struct hz_lb *lb, const struct cloud_host *host)
 {
 	return lb->is_public && (host->is_service_address(host, lb->ipv4.ip) ||
 	                         host->is_service_address(host, lb->ipv6.ip));
@@ -402,10 +408,10 @@ hz_lb_cache_count_serving(struct hz_lb_cache *c, struct call *call, const struct
 	struct hz_reading *r;
 	unsigned n = 0;
 
-	if (!read_all(c, call, false, &r, err))
+	if (!hz_lb_cache_read_all(c, call, false, &r, err))
 		return false;
 	for (size_t i = 0; i < r->list.n; i++)
-		n += is_serving(&r->list.lbs[i], host);
+		n += hz_lb_is_serving(&r->list.lbs[i], host);
 	*ret = n;
 	WITH_LOCK(&c->flight.mu);
 	reading_unref(r);
@@ -424,7 +430,7 @@ hz_lb_cache_adopt(struct hz_lb_cache *c, struct call *call, const struct lb_spec
 		hz_lb_cache_track(c, specs[i]);
 	if (n == 0)
 		return true;
-	if (!read_all(c, call, true, &r, err))
+	if (!hz_lb_cache_read_all(c, call, true, &r, err))
 		return false;
 	WITH_LOCK(&c->flight.mu);
 	reading_unref(r);
@@ -470,8 +476,9 @@ hz_lb_cache_is_live(struct hz_lb_cache *c, struct str uid)
 	return e && e->is_live;
 }
 
+/* Do two keys give the same text if '/' is written as '-'? */
 static bool
-has_same_text(const struct entry *e, struct str key)
+entry_has_same_text(const struct entry *e, struct str key)
 {
 	size_t n = strlen(e->key);
 
@@ -498,7 +505,7 @@ hz_lb_cache_find_namesake(struct hz_lb_cache *c, const struct lb_spec *spec, str
 	for (size_t pos = 0; map_next(&c->by_key, &pos, &other, &value);) {
 		const struct entry *e = value;
 
-		if (!e->is_live || str_eq(other, key) || !has_same_text(e, key))
+		if (!e->is_live || str_eq(other, key) || !entry_has_same_text(e, key))
 			continue;
 		*ret = (struct lb_spec){ .uid = arena_str(arena, str_c(e->uid)) };
 		str_cut(arena_str(arena, other), '/', &ret->namespace, &ret->service);

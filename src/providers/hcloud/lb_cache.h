@@ -1,9 +1,10 @@
-/* lb_cache.h: which load balancers there are, as they were read last, and which Services live.
+/* lb_cache.h: the load balancers as they were read last, and the Services that exist.
  *
- * Nothing here is kept over a restart: the cloud's labels are the record. A caller gets a reading
- * that began after our own last change of the balancer and is a few seconds old at most; else it is
- * read again. One reading runs at a time, and all callers that come meanwhile share the next one.
- * For a single caller it reads one balancer, for several the list of all that are labelled.
+ * Nothing here has to survive a restart, because the labels in the cloud say which balancer belongs
+ * to which Service. A caller gets a reading that began after our own last change of the balancer
+ * and is a few seconds old at most; if there is none, the balancer is read again. One reading runs
+ * at a time, and all callers that come meanwhile share the next one. For a single caller it reads
+ * one balancer, for several callers the list of all that have the label.
  *
  * Threads: any. No request is made under the lock.
  */
@@ -20,7 +21,7 @@ struct hz_lb_cache *hz_lb_cache_new(struct hz_api *api, struct clock *clock);
 void hz_lb_cache_free(struct hz_lb_cache *); /* NULL is fine */
 DEFINE_CLEANUP(struct hz_lb_cache, hz_lb_cache_free)
 
-/** The balancers that carry one Service's label, as they were read. Views live until
+/** The balancers that have one Service's label, as they were read. Views are valid until
  * hz_found_fini(). */
 struct hz_found {
 	struct hz_lb_cache *cache;
@@ -35,14 +36,14 @@ void hz_found_fini(struct hz_found *);
 
 /* ---- Services ---- */
 
-/** Tracks all live Services, at start; reads the list of all balancers that are labelled, if there
- * are any. */
+/** Tracks all live Services, at start. If there are any, the list of all labelled balancers is
+ * read. */
 NODISCARD bool hz_lb_cache_adopt(struct hz_lb_cache *, struct call *,
                                  const struct lb_spec *const specs[], size_t n, struct error *err);
-/** The Service is live: a balancer with its label is its own. A former Service of the same
- * namespace and name no longer is. */
+/** Notes that the Service exists, so that a balancer with its label belongs to it. A former Service
+ * with the same namespace and name does not exist any more. */
 void hz_lb_cache_track(struct hz_lb_cache *, const struct lb_spec *);
-/** Its balancer is gone, and so is all that was known of it. */
+/** Forgets the Service; its balancer is gone. */
 void hz_lb_cache_untrack(struct hz_lb_cache *, struct str uid);
 bool hz_lb_cache_is_live(struct hz_lb_cache *, struct str uid);
 /** Another live Service for which "NAMESPACE-SERVICE" is the same text: "a-b/c" and "a/b-c".
@@ -54,42 +55,44 @@ bool hz_lb_cache_find_namesake(struct hz_lb_cache *, const struct lb_spec *, str
 /* ---- readings ---- */
 
 enum hz_age {
-	HZ_RECENT, /* a few seconds old will do, where it shows a balancer; that there is none is
-	              always read again */
-	HZ_FRESH,  /* begun after the question */
+	HZ_RECENT, /* a few seconds old, if it shows a balancer; that there is none is always read
+	              again */
+	HZ_FRESH,  /* begun after the call */
 };
 
-/** Those labelled with that UID: none, one, or by somebody's mistake several.
+/** The balancers with that UID in their label: none, one, or several, if the label was copied by
+ * hand.
  *
  * @param ret  HZ_FOUND_INIT */
 NODISCARD bool hz_lb_cache_find(struct hz_lb_cache *, struct call *, struct str uid,
                                 enum hz_age age, struct hz_found *ret, struct error *err);
-/** Reads the list of all, and counts those that carry the UID of a live Service. */
+/** Reads the list of all balancers, and counts those with the UID of a live Service. */
 NODISCARD bool hz_lb_cache_count_ours(struct hz_lb_cache *, struct call *, unsigned *ret,
                                       struct error *err);
-/** Reads the list of all, and counts those with a public address that a live Service has in its
- * status: no other project has one. Names, labels and private addresses prove nothing: another
- * project may have the same. */
+/** Reads the list of all balancers, and counts those with a public address that a live Service has
+ * in its status: no other project has one. Names, labels and private addresses prove nothing:
+ * another project may have the same. */
 NODISCARD bool hz_lb_cache_count_serving(struct hz_lb_cache *, struct call *,
                                          const struct cloud_host *, unsigned *ret,
                                          struct error *err);
 
-/* ---- what we do to them ---- */
+/* ---- our own changes ---- */
 
-/** That Service's balancer is being changed, or was: what was read before is out of date. id 0: as
- * before. */
+/** Notes that the Service's balancer is being changed, or was: earlier readings are out of date.
+ * id 0: its id stays as it was. */
 void hz_lb_cache_note_change(struct hz_lb_cache *, struct str uid, int64_t id);
-/** An action that is not over: the next run for that Service waits for it first. id 0: none. */
+/** Keeps an action that is not over; the next run for that Service waits for it first. id 0: none.
+ */
 void hz_lb_cache_set_action(struct hz_lb_cache *, struct str uid, struct hz_action action);
 struct hz_action hz_lb_cache_action(struct hz_lb_cache *, struct str uid);
-/** How long that Service has been waiting for the cloud, from the first such call on. Outages of
- * the API do not count. */
+/** How long that Service has been waiting for the cloud. The wait begins with the first call and
+ * ends with hz_lb_cache_end_wait(). Outages of the API do not count. */
 int64_t hz_lb_cache_wait_ns(struct hz_lb_cache *, struct str uid);
 void hz_lb_cache_end_wait(struct hz_lb_cache *, struct str uid);
-/** Is it time to report that the Service is held? At the first call since its last wait ended, then
- * every 5 minutes. */
+/** Is it time to report that the Service is held? Yes at the first call since its last wait ended,
+ * then every 5 minutes. */
 bool hz_lb_cache_should_report_hold(struct hz_lb_cache *, struct str uid);
-/** True at the first call for that Service: for what is reported once. */
+/** True at the first call for that Service: for events that are sent once. */
 bool hz_lb_cache_is_first_notice(struct hz_lb_cache *, struct str uid);
 
 #endif

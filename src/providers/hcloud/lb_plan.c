@@ -1,4 +1,8 @@
-/* lb_plan.c: see lb_plan.h. */
+/* lb_plan.c: see lb_plan.h.
+ *
+ * The first half compares: each function says whether the actual value is what the Service asks
+ * for, and an unset value always is. The second half makes a step for each difference.
+ */
 #include "providers/hcloud/lb_plan.h"
 
 #include <stdlib.h>
@@ -29,7 +33,7 @@ is_number(const struct hz_opt_i64 *wanted, const struct hz_opt_i64 *actual)
 	return !wanted->is_set || (actual->is_set && actual->value == wanted->value);
 }
 
-/* The empty text and none are the same. */
+/* For the API an empty text and an absent one are the same. */
 static bool
 is_text(const struct hz_opt_str *wanted, const struct hz_opt_str *actual)
 {
@@ -102,7 +106,8 @@ are_status_codes(const struct hz_lb_check *wanted, const struct hz_lb_check *act
 
 /* ---- comparing: services ---- */
 
-/* An API that does not speak of timeout_idle yet would never have the one that is wanted. */
+/* An API without the member timeout_idle would never have the desired value, and the service would
+ * be updated in each run. */
 static bool
 is_http(const struct hz_lb_http *wanted, const struct hz_lb_http *actual)
 {
@@ -125,9 +130,9 @@ is_check(const struct hz_lb_check *wanted, const struct hz_lb_check *actual)
 	       is_tri(wanted->is_tls, actual->is_tls) && are_status_codes(wanted, actual);
 }
 
-/* A service over tcp has no http to compare, though it may be asked for. */
+/* A service over tcp has no http settings to compare, even if annotations ask for some. */
 static bool
-service_is_so(const struct hz_lb_service *wanted, const struct hz_lb_service *actual)
+is_service(const struct hz_lb_service *wanted, const struct hz_lb_service *actual)
 {
 	bool has_http = wanted->has_http && !str_eq_c(wanted->protocol, "tcp");
 
@@ -146,7 +151,7 @@ cmp_numbers(int64_t a, int64_t b)
 	return (a > b) - (a < b);
 }
 
-/* Whatever their spelling; what is no address is before all that are, as a text. */
+/* Compares addresses independently of their spelling. Texts that are not addresses come first. */
 static int
 cmp_addresses(struct str a, struct str b)
 {
@@ -228,7 +233,7 @@ plan_put(struct planner *p, const struct hz_lb_desired *desired, const struct hz
 	add_counted_step(p, NULL, OPS "changeHCLBInfo");
 }
 
-/* The DNS knows no case. */
+/* Names in the DNS have no case. */
 static void
 plan_rdns(struct planner *p, const struct hz_opt_str *wanted, const struct hz_lb_end *end,
           const char *operation)
@@ -248,7 +253,8 @@ plan_algorithm(struct planner *p, struct str wanted, struct str actual)
 	add_counted_step(p, "change_algorithm", OPS "changeAlgorithm");
 }
 
-/* Never back to the default one: that could be less than somebody chose by hand. */
+/* A balancer is never changed to the default type: that could be smaller than a type that was
+ * chosen by hand. */
 static void
 plan_type(struct planner *p, const struct hz_lb_desired *desired, const struct hz_lb_type *type,
           const struct hz_lb *lb)
@@ -274,7 +280,7 @@ is_wanted_net(const struct hz_lb_desired *desired, const struct hz_private_net *
 	       (!desired->private_ip.is_set || is_same_ip(desired->private_ip.value, net->ip));
 }
 
-/* All but the wanted one are left, also where none is configured. */
+/* The balancer is detached from all networks but the desired one, also if none is configured. */
 static void
 plan_networks(struct planner *p, const struct hz_lb_desired *desired, const struct hz_lb *lb)
 {
@@ -337,7 +343,7 @@ plan_service(struct planner *p, const struct hz_lb_service *wanted,
 {
 	struct hz_step *step;
 
-	if (actual && service_is_so(wanted, actual))
+	if (actual && is_service(wanted, actual))
 		return;
 	hz_body_service(&p->body, wanted);
 	step = add_step(p, actual ? "update_service" : "add_service");
@@ -441,7 +447,7 @@ find_target(const void *key, const void *element)
 	return target_cmp(key, *(const struct hz_lb_target *const *)element);
 }
 
-/* The one that stands for it, or NULL. */
+/* The equal target in the set, or NULL. */
 static const struct hz_lb_target *
 target_set_get(const struct target_set *set, const struct hz_lb_target *target)
 {

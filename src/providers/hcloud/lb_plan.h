@@ -1,11 +1,11 @@
-/* lb_plan.h: what must be done so that a balancer is as it is wanted: nothing where it is so
- * already (docs/spec/hcloud.md, "Changing a balancer").
+/* lb_plan.h: the requests that make a balancer what its Service asks for; none if it is so already
+ * (docs/spec/hcloud.md, "Changing a balancer").
  *
- * What nobody asks for is left as it is, also where it was asked for once: an annotation that goes
- * away switches nothing off, as with the official controller. Its users set such members by hand,
- * and nothing tells theirs from what an annotation left behind. Owned at any time are the label,
- * the set of services with their ports and protocol, the health check's protocol and port, all
- * targets but selectors, and the networks.
+ * A setting that the Service does not ask for is left as it is, even if an annotation asked for it
+ * before: removing an annotation resets nothing, as with the official controller. Its users set
+ * such members by hand, and a setting made by hand looks the same as one that an annotation left
+ * behind. Always set are the label, the list of services with their ports and protocols, the
+ * protocol and port of health checks, all targets except selectors, and the networks.
  *
  * Threads: pure.
  */
@@ -16,13 +16,11 @@
 
 /** One request. */
 struct hz_step {
-	const char *verb; /* "add_service", a constant; NULL: the PUT of name and labels */
-	struct str body;  /* JSON; empty: none */
-	const char *
-		operation; /* what the official controller's count calls it; NULL: it counts none */
-	/* What it is about, for messages and for what a refusal means. */
-	int64_t listen_port;               /* of steps about services */
-	const struct hz_lb_target *target; /* of steps about targets */
+	const char *verb;      /* as "add_service", a constant; NULL: the PUT of name and labels */
+	struct str body;       /* JSON; empty: there is none */
+	const char *operation; /* its name in the official controller's metric; NULL: not counted */
+	int64_t listen_port;   /* of steps for services */
+	const struct hz_lb_target *target; /* of steps for targets */
 };
 
 struct hz_steps {
@@ -30,15 +28,15 @@ struct hz_steps {
 	size_t n;
 };
 
-/** Name, labels, rDNS, algorithm, type, networks, public interface: docs/spec/hcloud.md,
- * "Changing a balancer", in that order. rDNS waits for addresses.
- * @param type  the wanted one, as the cloud lists it */
+/** Name, labels, rDNS, algorithm, type, networks, public interface, in the order of
+ * docs/spec/hcloud.md, "Changing a balancer". rDNS is left out while the balancer has no addresses.
+ * @param type  the desired type, as the cloud lists it */
 void hz_plan_shape(const struct hz_lb_desired *, const struct hz_lb_type *type,
                    const struct hz_lb *, struct arena *, struct hz_steps *ret);
 
-/** Services to add and to change, in the Service's order, then those to remove. Where both together
- * would exceed the limit of the balancer's type, the removals come first. Certificates must have
- * been put in. */
+/** Services to add and to change, in the Service's order, then those to remove. If both together
+ * would exceed the limit of the balancer's type, the removals come first. The ids of certificates
+ * must be set. */
 void hz_plan_services(const struct hz_lb_desired *, const struct hz_lb *, struct arena *,
                       struct hz_steps *ret);
 
