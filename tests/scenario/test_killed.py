@@ -14,14 +14,12 @@ import pytest
 from lib.ccmd import binary, sanitized
 from lib.faultproxy import Hangup
 from lib.haproxy import PROGRAM
+from lib.killed import KilledAtEachWrite
 from lib.process import REPOSITORY
 from lib.services import FINALIZER, Services, finalizers, ips
-from lib.wait import wait_for
 
 pytestmark = [pytest.mark.plain, pytest.mark.one_version]
 
-PATIENCE_S = 60
-MOST_WRITES = 60  # of one change: it has far fewer
 EXCLUDED = "node.kubernetes.io/exclude-from-external-load-balancers"
 SERVICE_PATH = r"^/api/v1/namespaces/default/services/"
 
@@ -162,59 +160,19 @@ class ByHook:
 # --- the steps ---------------------------------------------------------------------------------------------------------
 
 
-class Scenario:
-    """A Service comes, loses a node, gets it back, and goes, beside one that stays. Each step again and again, killed at
-    its first write, its second, … until nobody is killed any more."""
+class Scenario(KilledAtEachWrite):
+    """A Service comes, loses a node, gets it back, and goes, beside one that stays."""
 
     def __init__(self, start, services, world, killer):
-        self.start, self.services, self.world, self.killer = start, services, world, killer
-        self.one = None
-        self.n_kills = 0
+        super().__init__(start, killer)
+        self.services, self.world = services, world
         self.wanted = {"stays": "192.0.2.10"}
         self.nodes = ["n1", "n2"]
 
-    def run(self):
-        self.begin()
-        steps = [self.create, self.exclude, self.include, self.delete]
-        done = {step: False for step in steps}
-        for n in range(1, MOST_WRITES):
-            for step in steps:
-                done[step] = not self.killed_at(n, step) if not done[step] else self.quietly(step)
-            if all(done.values()):
-                return
-        raise AssertionError(f"killed {self.n_kills} times, and no end")
+    def seen(self):
+        return self.wanted, self.nodes, self.services.get("web"), self.world.records()
 
-    def begin(self):
-        self.one = self.start(env=self.killer.environment)
-        self.services.create("stays")
-        self.settle()
-
-    def quietly(self, step):
-        step()
-        self.settle()
-        return True
-
-    def killed_at(self, n, step):
-        """Was it?"""
-        self.killer.arm(n, self.one)
-        step()
-        wait_for(lambda: not self.one.running or self.is_settled(), PATIENCE_S, "an end, of this or that kind")
-        self.killer.disarm()
-        if self.killer.strikes:
-            wait_for(lambda: not self.one.running, PATIENCE_S, "the kill that is under way")
-        if self.one.running:
-            return False
-        self.n_kills += 1
-        self.one.kill()  # noted as meant
-        self.one = self.start(env=self.killer.environment)
-        self.settle()
-        return True
-
-    def settle(self):
-        wait_for(self.is_settled, PATIENCE_S, f"all to be as wanted: {self.wanted}, {self.nodes}",
-                 seen=lambda: (self.services.get("web"), self.world.records()))
-
-    def is_settled(self):
+    def check(self):
         for name in ("stays", "web"):
             one = self.services.get(name)
             if name in self.wanted:
@@ -222,7 +180,6 @@ class Scenario:
             else:
                 assert one is None
         self.world.check(self.wanted, self.nodes)
-        return True
 
     def create(self):
         """It gets the lowest address that is left, each time."""
@@ -255,6 +212,8 @@ def test_killed_at_each_write(services, inventory, kubelet, ccmd, proxy, tmp_pat
               "in a hook": lambda: ByHook(world)}[moment]()
     killer.disarm()
     scenario = Scenario(ccmd, services, world, killer)
-    scenario.run()
+    services.create("stays")
+    scenario.begin()
+    scenario.run(scenario.create, scenario.exclude, scenario.include, scenario.delete)
     assert scenario.n_kills >= 2, f"{scenario.n_kills} kills"
     print(f"{moment}: {scenario.n_kills} kills")
