@@ -53,6 +53,7 @@ struct bb_run {
 	struct bb_view *view;
 	bool is_dry;        /* steps only say whether they would act */
 	bool is_due;        /* a step acted, or would */
+	bool has_acted;     /* in any pass */
 	struct str created; /* id of the balancer that this run created; empty: none */
 	bool is_ours;       /* the account is that of the cluster */
 	struct str checked; /* id of the cloud IP whose domains were resolved */
@@ -70,6 +71,7 @@ static bool
 bb_run_act(struct bb_run *run)
 {
 	run->is_due = true;
+	run->has_acted |= !run->is_dry;
 	return !run->is_dry;
 }
 
@@ -656,7 +658,9 @@ bb_balancers_remove(struct bb_balancers *b, struct call *call, const struct lb_s
 	run.desired.name = bb_name(spec, call->arena);
 	if (!bb_run_converge(&run, bb_pass_remove, err))
 		return false;
-	*ret_found = !run.is_dry;
+	/* That an older view shows the balancer and a new one nothing proves no deletion: the
+	 * credentials may have become those of another account in between. */
+	*ret_found = run.has_acted;
 	return *ret_found || balancer_check_project(b->config.cloud, call, spec, err);
 }
 
