@@ -5,11 +5,14 @@ What is in the simulated account in the end is compared field by field.
 import pytest
 
 from lib.api import NODES
+from lib.ccmd import run_ccmd
+from lib.killed import KilledAtEachWrite
 from lib.nodes import SHUTDOWN, addresses, is_initialized, taint_keys
 from lib.services import FINALIZER, Services, finalizers, ingress
 from lib.wait import holds_for, wait_for
 from sim import faults
-from sim.brightbox import Brightbox, empty_list, refuse
+from sim.brightbox import APPLICATION, Brightbox, empty_list, refuse
+from sim.endpoint import Reply
 
 pytestmark = pytest.mark.one_version
 
@@ -84,6 +87,44 @@ def wait_served(services, name="web", timeout=20):
     return services.wait(name, hostnames, timeout, f"service {name} to have names")
 
 
+# --- configuration and credentials -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("env, text", [
+    (dict(BRIGHTBOX_CLIENT=None, BRIGHTBOX_CLIENT_SECRET=None), "must specify Account with User Credentials"),
+    (dict(BRIGHTBOX_USER_NAME="a@example.com"), "User Credentials not used with API Client"),
+    (dict(BRIGHTBOX_CLIENT_SECRET="wrong"), r'oauth2: \"invalid_client\"'),
+    (dict(BRIGHTBOX_CLIENT=APPLICATION[0], BRIGHTBOX_CLIENT_SECRET=APPLICATION[1], BRIGHTBOX_ACCOUNT="acc-aaaaa",
+          BRIGHTBOX_USER_NAME="a@example.com", BRIGHTBOX_PASSWORD="hunter2"), r'oauth2: \"invalid_client\"'),
+], ids=["no account", "two identities", "wrong secret", "wrong password"])
+def test_it_does_not_start_without_an_identity(cluster, cloud, env, text):
+    environment = {**cloud.environment(), **env}
+    done = run_ccmd("--cloud-provider=brightbox", f"--kubeconfig={cluster.ccmd_kubeconfig}", "--leader-elect=false",
+                    "--secure-port=0", env={name: value for name, value in environment.items() if value is not None})
+    assert done.returncode == 1 and "Cloud provider could not be initialized" in done.stderr and text in done.stderr
+    assert cloud.secret not in done.stderr and "hunter2" not in done.stderr
+
+
+def test_credentials_in_files_are_replaced_while_it_runs(api, cloud, kubelet, start, tmp_path):
+    client, secret, config = (tmp_path / name for name in ("client", "secret", "config"))
+    client.write_text(f"{cloud.client}\n")
+    secret.write_text(f"{cloud.secret}\n")
+    config.write_text("this is not read")
+    one = start(cloud_config=config, env={
+        "BRIGHTBOX_CLIENT": None, "BRIGHTBOX_CLIENT_FILE": str(client), "BRIGHTBOX_CLIENT_SECRET": None,
+        "BRIGHTBOX_CLIENT_SECRET_FILE": str(secret)})
+    kubelet(cloud.account.add_server()["id"])
+    first, second = cloud.account.add_server(), cloud.account.add_server()
+    kubelet(first["id"])
+    api.wait_node(first["id"], is_initialized)
+    assert "supplied config is not read by this version. Using environment" in one.text
+    secret.write_text(cloud.change_secret())
+    cloud.revoke_tokens()
+    kubelet(second["id"])
+    api.wait_node(second["id"], is_initialized)
+    assert cloud.secret not in one.text
+
+
 # --- instances -------------------------------------------------------------------------------------------------------------
 
 
@@ -112,23 +153,6 @@ def test_a_server_that_is_off_and_one_that_is_gone(api, cloud, fleet, start):
     api.wait_node(off["id"], lambda node: SHUTDOWN in taint_keys(node), 10, "the taint of a shut down server")
     wait_for(lambda: not api.get_or_none(f"{NODES}/{gone['id']}"), 20, "the node to be deleted")
     assert api.get_or_none(f"{NODES}/{well['id']}")
-
-
-@pytest.mark.parametrize("what", ["another account", "empty list", "token refused", "error 503"])
-def test_no_node_goes_for_an_answer_that_proves_nothing(api, cloud, fleet, start, what):
-    servers = fleet(3, ready="Unknown")
-    if what == "another account":
-        cloud.move_client(cloud.add_account())
-    elif what == "empty list":
-        cloud.fault("GET", "/1.0/servers", empty_list(), times=None)
-        cloud.fault("GET", "/1.0/servers/{id}", refuse(500), times=None)
-    elif what == "token refused":
-        cloud.fault("POST", "/token/", refuse(401), times=None)
-    else:
-        cloud.fault("GET", None, faults.plain(503), times=None)
-    start(**FAST, env={"BRIGHTBOX_ACCOUNT": cloud.account.id})
-    wait_for(lambda: cloud.calls(), 10, "a request")
-    holds_for(lambda: all(api.get_or_none(f"{NODES}/{one['id']}") for one in servers), QUIET_S, "nodes", poll=0.1)
 
 
 # --- load balancers --------------------------------------------------------------------------------------------------------
@@ -227,6 +251,52 @@ def test_a_chosen_cloud_ip(cloud, fleet, services, start):
     assert cloud.account.every("cloud_ips") == [cip]
 
 
+def test_a_cloud_ip_is_replaced_and_one_that_serves_elsewhere_is_left_there(cloud, fleet, services, start):
+    """One that ccmd allocated is destroyed when it is replaced, one of the user's is only unmapped."""
+    server, = fleet(1)
+    mine, next_one = (cloud.account.add("cloud_ips", name=name) for name in ("mine", "next"))
+    elsewhere = cloud.account.add("cloud_ips", name="elsewhere", status="mapped", interface=server["interfaces"][0]["id"])
+    cloud.hosts_file.write_text(cloud.hosts())
+    start("--cluster-name=k")
+    services.create("web", 80)
+    wait_served(services)
+    lb = the(cloud, "load_balancers", "web.default.k")
+    for one in mine, next_one:
+        services.patch("web", {"metadata": {"annotations": annotations(cloudip_allocations=one["id"])}})
+        services.wait("web", lambda web, one=one: hostnames(web) == [one["reverse_dns"], one["fqdn"]], 20)
+        assert one["load_balancer"] == lb["id"] and not cloud.account.named("cloud_ips", "web.default.k")
+    assert mine["status"] == "unmapped"
+    services.patch("web", {"metadata": {"annotations": annotations(cloudip_allocations=elsewhere["id"])}})
+    services.wait_event("web", "CloudIPMappedElsewhere", f'CloudIP "{elsewhere["id"]}" ({elsewhere["public_ip"]}) is mapped')
+    assert (elsewhere["interface"], elsewhere["load_balancer"]) == (server["interfaces"][0]["id"], None)
+    assert cloud.account.every("cloud_ips") == [mine, next_one, elsewhere]
+
+
+def test_names_and_ports_of_certificates_and_local_traffic(cloud, fleet, services, start, tmp_path):
+    """A name that leads nowhere yet is an error; once it leads to the cloud IP the balancer gets it."""
+    fleet(1)
+    cip = cloud.account.add("cloud_ips", name="mine")
+    hosts, cloud.hosts_file = cloud.hosts_file, None
+    hosts.write_text(cloud.hosts())
+    start("--cluster-name=k", env={"BRIGHTBOX_HOSTS_FILE": str(hosts)})
+    made = services.create("web", 443, 8443, 80, externalTrafficPolicy="Local", annotations=annotations(
+        ssl_domains="www.example.invalid", ssl_ports="8443", cloudip_allocations=cip["id"]))
+    services.wait_event("web", "SyncLoadBalancerFailed", 'Failed to resolve "www.example.invalid" to load balancer address (')
+    assert cloud.account.named("load_balancers", "web.default.k") == []
+    hosts.write_text(cloud.hosts() + f"{cip['public_ipv6']} www.example.invalid\n")
+    services.patch("web", {"metadata": {"annotations": annotations(policy="round-robin")}})  # not to wait for the next try
+    wait_served(services)
+    lb, policy = (the(cloud, kind, "web.default.k") for kind in ("load_balancers", "firewall_policies"))
+    assert [(one["in"], one["protocol"]) for one in lb["listeners"]] == [(443, "https"), (8443, "https"), (80, "http")]
+    assert [one["identifier"] for one in lb["acme"]["domains"]] == sorted(
+        ["www.example.invalid", cip["fqdn"], cip["reverse_dns"]])
+    check = made["spec"]["healthCheckNodePort"]
+    assert (lb["healthcheck"]["type"], lb["healthcheck"]["port"], lb["healthcheck"]["request"]) == ("http", check, "/healthz")
+    rule, = cloud.account.rules_of(policy)
+    ports = [port["nodePort"] for port in made["spec"]["ports"]]
+    assert rule["destination_port"] == ",".join(map(str, [*ports, check]))
+
+
 def test_slow_changes_are_waited_for(cloud, fleet, services, start):
     fleet(1)
     cloud.lb_build_s, cloud.map_delay_s = 3, 1
@@ -258,3 +328,199 @@ def test_credentials_of_another_account_double_nothing(cloud, fleet, services, s
     start("--cluster-name=k")
     services.wait_event("web", "LoadBalancerHeld")
     assert other.every("load_balancers") == [] and hostnames(services.get("web"))
+
+
+# --- trouble ---------------------------------------------------------------------------------------------------------------
+
+
+def too_many(request, go):
+    return Reply(429, {"error_name": "rate_limited", "errors": ["slow down"]}, {"Retry-After": 2})
+
+
+OUTAGES = {
+    "401": refuse(401, "invalid_token"), "403": refuse(403, "Forbidden"),
+    "404": refuse(404, "missing_resource", "Resource not found"), "429": too_many, "503": refuse(503),
+    "half an answer": faults.cut_body(20),
+}
+
+
+def break_cloud(cloud, outage):
+    if outage == "another account":
+        cloud.move_client(cloud.add_account())
+    elif outage == "empty lists":
+        cloud.fault("GET", "/1.0/[a-z_]+", empty_list(), times=None)
+        cloud.fault("GET", "/1.0/servers/{id}", refuse(500), times=None)
+    elif outage == "no token":
+        cloud.revoke_tokens()
+        cloud.fault("POST", "/token/", refuse(401, "invalid_client"), times=None)
+    else:
+        cloud.fault(None, "/1.0/.*", OUTAGES[outage], times=None)
+
+
+@pytest.mark.parametrize("outage", ["another account", "empty lists", "no token", *OUTAGES])
+def test_an_outage_deletes_no_node_and_doubles_and_loses_nothing(api, cloud, kubelet, services, start, outage):
+    """Meanwhile nodes are not ready, a Service changes and another one goes; all of it is done afterwards."""
+    servers = [cloud.account.add_server()["id"] for _ in range(3)]
+    kubelets = [kubelet(one, initialized=True, provider_id=f"brightbox://{one}") for one in servers]
+    start("--cluster-name=k", **FAST)
+    for name in ("web", "old"):
+        services.create(name, 80)
+    for name in ("web", "old"):
+        wait_served(services, name)
+    lb, cip = the(cloud, "load_balancers", "web.default.k"), the(cloud, "cloud_ips", "web.default.k")
+    before = cloud.dump()
+    break_cloud(cloud, outage)
+    mark = cloud.mark()
+    for one in kubelets:
+        one.not_ready()
+    services.patch("web", {"spec": {"ports": [{"name": "s", "port": 8080, "protocol": "TCP", "targetPort": 1}]}})
+    services.delete("old")
+    wait_for(lambda: cloud.calls(since=mark), 10, "a request")
+    holds_for(lambda: all(api.get_or_none(f"{NODES}/{one}") for one in servers) and services.get("old") and
+              cloud.dump() == before and not any(one.every("load_balancers") for one in cloud.accounts[1:]), QUIET_S,
+              "all to be as it was", poll=0.1)
+    if outage in ("another account", "empty lists"):
+        return  # Services are held for minutes
+    cloud.clear_faults()
+    for one in kubelets:
+        one.ready()
+    for name in ("web", "old"):  # not to wait for the next try
+        services.patch(name, {"metadata": {"annotations": {"example.com/touched": "now"}}})
+    services.wait_gone("old", timeout=60)
+    wait_for(lambda: [one["in"] for one in lb["listeners"]] == [8080], 60, "the other port")
+    assert the(cloud, "load_balancers", "web.default.k") is lb and lb["status"] == "active"
+    assert cloud.account.every("cloud_ips") == [cip] and cip["load_balancer"] == lb["id"]
+    assert all(api.get_or_none(f"{NODES}/{one}") for one in servers)
+
+
+def assert_whole(cloud, name, servers):
+    """Exactly one of each that belongs to the name, and all of it together."""
+    lb, cip, group, policy = (the(cloud, kind, name) for kind in
+                              ("load_balancers", "cloud_ips", "server_groups", "firewall_policies"))
+    assert lb["status"] == "active" and cip["load_balancer"] == lb["id"] and policy["server_group"] == group["id"]
+    assert sorted(lb["nodes"]) == sorted(group["servers"]) == sorted(servers) and len(cloud.account.rules_of(policy)) == 1
+
+
+def assert_nothing(cloud, names=()):
+    """Nothing is left but what belongs to those names, and the account's own group and policy."""
+    kept = {"default", *names}
+    for kind in ("load_balancers", "cloud_ips", "server_groups", "firewall_policies"):
+        left = [one for one in cloud.account.every(kind) if one["name"] not in kept and one.get("status") != "deleted"]
+        assert left == []
+    assert len(cloud.account.every("firewall_rules")) == len(names)
+
+
+class ByCloud:
+    """At the n-th change in the cloud: after it was made, and before its answer comes."""
+
+    environment = None
+
+    def __init__(self, cloud):
+        self.cloud = cloud
+        self.fault = None
+
+    @property
+    def strikes(self):
+        return self.fault.hits > 0
+
+    def arm(self, n, one):
+        self.fault = self.cloud.fault(None, "/1.0/.*", faults.afterwards(one.kill), skip=n - 1,
+                                      when=lambda request: request.is_write)
+
+    def disarm(self):
+        self.cloud.clear_faults()
+
+
+class Killed(KilledAtEachWrite):
+    """A Service comes and goes, beside one that stays."""
+
+    def __init__(self, start, services, cloud, servers):
+        super().__init__(lambda env: start("--cluster-name=k", env=env), ByCloud(cloud))
+        self.services, self.cloud, self.servers = services, cloud, servers
+        self.wanted = {"stays"}
+
+    def seen(self):
+        return self.wanted, self.cloud.tally(), self.services.events("web")
+
+    def check(self):
+        for name in ("stays", "web"):
+            one = self.services.get(name)
+            assert hostnames(one) if name in self.wanted else one is None
+        for name in self.wanted:
+            assert_whole(self.cloud, f"{name}.default.k", self.servers)
+        assert_nothing(self.cloud, {f"{name}.default.k" for name in self.wanted})
+
+    def create(self):
+        self.wanted.add("web")
+        self.services.create("web")
+
+    def delete(self):
+        self.wanted.remove("web")
+        self.services.delete("web")
+
+
+@pytest.mark.plain
+def test_killed_at_each_write(cloud, fleet, services, start):
+    servers = [one["id"] for one in fleet(2)]
+    scenario = Killed(start, services, cloud, servers)
+    services.create("stays")
+    scenario.begin()
+    scenario.run(scenario.create, scenario.delete)
+    assert scenario.n_kills >= 12, f"{scenario.n_kills} kills"
+
+
+def test_two_processes_at_once_make_one_balancer(cloud, fleet, services, start):
+    """A rolling update without election."""
+    servers = [one["id"] for one in fleet(2)]
+    cloud.latency_s, cloud.lb_build_s, cloud.map_delay_s = 0.02, 0.3, 0.1
+    start("--cluster-name=k"), start("--cluster-name=k")
+    names = [f"s{number}" for number in range(4)]
+    for name in names:
+        services.create(name, 80)
+
+    def is_whole():
+        for name in names:
+            lb, cip = the(cloud, "load_balancers", f"{name}.default.k"), the(cloud, "cloud_ips", f"{name}.default.k")
+            assert lb["status"] == "active" and cip["load_balancer"] == lb["id"] and sorted(lb["nodes"]) == sorted(servers)
+            assert hostnames(services.get(name)) == [cip["reverse_dns"], cip["fqdn"]]
+        return True
+
+    wait_for(is_whole, 60, "one balancer with one cloud IP for each Service", seen=cloud.tally)
+    holds_for(is_whole, 1, "one balancer each", poll=0.1)
+    for name in names:
+        services.delete(name)
+    for name in names:
+        services.wait_gone(name, timeout=60)
+    assert_nothing(cloud)
+
+
+# --- how much it asks ------------------------------------------------------------------------------------------------------
+
+
+def test_twenty_services_at_once_their_restart_and_one_node_more(cloud, fleet, services, start):
+    cloud.latency_s = 0.02
+    servers = [one["id"] for one in fleet(10)]
+    one = start("--cluster-name=k")
+    names = [f"s{number}" for number in range(20)]
+    for name in names:
+        services.create(name, 80)
+    for name in names:
+        wait_served(services, name, 30)
+        assert_whole(cloud, f"{name}.default.k", servers)
+    assert cloud.calls() <= 300, cloud.tally()
+    one.stop()
+    mark = cloud.mark()
+    start("--cluster-name=k")
+    wait_for(lambda: cloud.calls("GET", "/1.0/load_balancers", since=mark), 10, "a look at the balancers")
+    holds_for(lambda: cloud.calls(since=mark) <= 10, QUIET_S, "few requests", poll=0.1)
+    mark = cloud.mark()
+    servers += [one["id"] for one in fleet(1)]
+    wait_for(lambda: [assert_whole(cloud, f"{name}.default.k", servers) for name in names], 15, "the new server everywhere")
+    assert cloud.calls(since=mark) <= 130, cloud.tally(since=mark)
+    mark = cloud.mark()
+    for name in names:
+        services.delete(name)
+    for name in names:
+        services.wait_gone(name, timeout=30)
+    assert_nothing(cloud)
+    assert cloud.calls(since=mark) <= 190, cloud.tally(since=mark)
