@@ -1,8 +1,8 @@
 /* cloud/balancer.c: see balancer.h.
  *
- * What the controllers call is here: the desired state is cut down to what the provider's table
- * says that its balancers can do, and handed to the provider's own functions, or to those made of
- * find(), create(), change() and destroy().
+ * The functions that the controllers call. Each reduces the desired state to what the provider's
+ * balancers can do according to its table, and then calls the provider's own function, or its
+ * replacement here, which uses find(), create(), change() and destroy().
  */
 #include "cloud/balancer.h"
 
@@ -73,17 +73,18 @@ static const char *const feature_names[LB_N_FEATURES] = {
 	[LB_CHOSEN_IP] = "spec.loadBalancerIP",
 };
 
-/* The desired state of one call, while it is cut down to what the balancers can do. */
+/* The desired state of one call, while it is reduced to what the balancers can do. */
 struct fitting {
 	const struct cloud *cloud;
 	struct lb_spec *spec;
 	struct lb_port *ports;    /* a copy that spec->ports points to */
 	enum ip_family *families; /* likewise */
 	struct buf *left_out;     /* names of what was left out with an event */
-	bool refuses;             /* LB_REFUSE has its effect; else what is refused stays */
+	bool refuses; /* LB_REFUSE is an error; otherwise refused features stay in the spec */
 };
 
-/* The Service asks for that feature. True: leave it out. ERR_UNSUPPORTED: it is refused. */
+/* Applies the provider's table to a feature that the Service asks for. ERR_UNSUPPORTED: it is
+ * refused. */
 static bool
 fit_feature(struct fitting *f, enum lb_feature feature, bool *ret_leaves_out, struct error *err)
 {
@@ -152,11 +153,11 @@ fit_ports(struct fitting *f, struct error *err)
 	               f->cloud->ops->name);
 }
 
-/* A Service with PreferDualStack is content with one family. */
+/* A Service with PreferDualStack accepts one family. */
 static bool
 fit_families(struct fitting *f, struct error *err)
 {
-	bool is_content = f->spec->family_policy == LB_PREFER_DUAL_STACK;
+	bool accepts_one = f->spec->family_policy == LB_PREFER_DUAL_STACK;
 	bool has_dual = f->cloud->balancers->features[LB_DUAL_STACK] == LB_PASS;
 	bool has_v6 = f->cloud->balancers->features[LB_IPV6] == LB_PASS;
 	size_t n = 0;
@@ -166,11 +167,11 @@ fit_families(struct fitting *f, struct error *err)
 		bool leaves_out = false;
 
 		if (family == IP_V6 && !has_v6) {
-			leaves_out = is_content && f->spec->n_families > 1;
+			leaves_out = accepts_one && f->spec->n_families > 1;
 			if (!leaves_out && !fit_feature(f, LB_IPV6, &leaves_out, err))
 				return false;
 		} else if (n > 0 && !has_dual) {
-			leaves_out = is_content;
+			leaves_out = accepts_one;
 			if (!leaves_out && !fit_feature(f, LB_DUAL_STACK, &leaves_out, err))
 				return false;
 		}
@@ -224,7 +225,7 @@ fit_rest(struct fitting *f, struct error *err)
 	return true;
 }
 
-/* Cuts *spec down. refuses: as in struct fitting. */
+/* Reduces *spec to what the balancers can do. refuses: as in struct fitting. */
 static bool
 fit_spec(struct cloud *cloud, struct call *call, struct lb_spec *spec, bool refuses,
          struct buf *left_out, struct error *err)
@@ -242,8 +243,8 @@ fit_spec(struct cloud *cloud, struct call *call, struct lb_spec *spec, bool refu
 }
 
 static void
-warn(struct cloud *cloud, const struct lb_spec *spec, const struct event_kind *kind,
-     struct str text)
+warn_service(struct cloud *cloud, const struct lb_spec *spec, const struct event_kind *kind,
+             struct str text)
 {
 	if (cloud->host)
 		cloud->host->service_event(cloud->host, spec, HOST_EVENT_WARNING, kind->reason,
@@ -262,7 +263,7 @@ fit_and_report(struct cloud *cloud, struct call *call, struct lb_spec *spec, str
 		return true;
 	buf_addf(&text, "Load balancers of %s do not support %s: left out", cloud->ops->name,
 	         left_out.ptr);
-	warn(cloud, spec, &left_out_event, buf_str(&text));
+	warn_service(cloud, spec, &left_out_event, buf_str(&text));
 	return true;
 }
 
@@ -294,7 +295,7 @@ balancer_check_project(struct cloud *cloud, struct call *call, const struct lb_s
 	if (lb_check_evidence(&evidence, err))
 		return true;
 	err->retry_after_ms = HELD_MS;
-	warn(cloud, spec, &held_event, str_c(err->msg));
+	warn_service(cloud, spec, &held_event, str_c(err->msg));
 	return false;
 }
 
@@ -320,8 +321,8 @@ find_or_create(struct cloud *cloud, struct call *call, const struct lb_spec *spe
 }
 
 static bool
-change(struct cloud *cloud, struct call *call, const struct lb_spec *spec,
-       struct balancer *balancer, struct error *err)
+change_balancer(struct cloud *cloud, struct call *call, const struct lb_spec *spec,
+                struct balancer *balancer, struct error *err)
 {
 	return cloud->balancers->change(cloud, call, spec, balancer, err) ||
 	       err_wrap(err, "change load balancer %" STR_FMT, STR_ARG(balancer->id));
@@ -335,7 +336,7 @@ ensure_plainly(struct cloud *cloud, struct call *call, const struct lb_spec *spe
 	bool is_new;
 
 	if (!find_or_create(cloud, call, spec, &balancer, &is_new, err) ||
-	    (!is_new && !change(cloud, call, spec, balancer, err)))
+	    (!is_new && !change_balancer(cloud, call, spec, balancer, err)))
 		return false;
 	if (balancer->status.n_ingress == 0) {
 		err_set(err, ERR_PENDING, "load balancer %" STR_FMT " has no addresses yet",
@@ -354,7 +355,7 @@ update_plainly(struct cloud *cloud, struct call *call, const struct lb_spec *spe
 	struct balancer *balancer = NULL;
 
 	return cloud->balancers->find(cloud, call, spec, &balancer, err) &&
-	       change(cloud, call, spec, balancer, err);
+	       change_balancer(cloud, call, spec, balancer, err);
 }
 
 static bool
@@ -393,8 +394,8 @@ balancer_ensure(struct cloud *cloud, struct call *call, const struct lb_spec *sp
 	return true;
 }
 
-/* A refusal is reported by balancer_ensure() alone: nodes of a balancer that was made before follow
- * in spite of it. */
+/* If the provider has update_nodes(), refused features are no error here: balancer_ensure() reports
+ * them, and the targets of a balancer that exists already must still follow the nodes. */
 bool
 balancer_update_nodes(struct cloud *cloud, struct call *call, const struct lb_spec *spec,
                       struct error *err)

@@ -1,17 +1,18 @@
 /* cloud/balancer.h: load balancers, as a provider sees them.
  *
- * One Service of type LoadBalancer wants one balancer. The controller says what is wanted (struct
- * lb_spec); the provider compares that with its cloud and changes what differs. Everything may be
- * run twice, and by two processes at once during a rolling update: the second run changes nothing,
- * a balancer is never made twice, and one that is not ours is never touched.
+ * Each Service of type LoadBalancer has one balancer. The controller describes the desired balancer
+ * (struct lb_spec); the provider compares that with its cloud and changes what differs. Every
+ * operation may be run twice, even by two processes at the same time during a rolling update: the
+ * second run changes nothing, no second balancer is created for a Service, and a balancer that is
+ * not ours is never touched.
  *
- * Errors: ERR_PENDING with retry_after_ms: the cloud is still at it, come back then; no failure.
- * ERR_THROTTLED likewise. ERR_INVALID, ERR_UNSUPPORTED: the Service asks for what cannot be; its
- * owner is told, and it is tried again more and more seldom, at least every 5 minutes. Everything
- * else is tried again with back-off.
+ * Errors: ERR_PENDING with retry_after_ms: the cloud has not finished yet. The controller tries
+ * again after that time and does not count a failure. ERR_THROTTLED likewise. ERR_INVALID,
+ * ERR_UNSUPPORTED: the Service asks for something that is not possible. An event says so, and the
+ * pauses between further attempts grow to 5 minutes. All other errors are retried with back-off.
  *
- * Threads: functions for different Services run at the same time; of one Service, one after the
- * other.
+ * Threads: functions for different Services may run at the same time, those for one Service never
+ * do.
  */
 #ifndef CCMD_CLOUD_BALANCER_H
 #define CCMD_CLOUD_BALANCER_H
@@ -35,8 +36,8 @@ struct lb_port {
 
 enum lb_traffic {
 	LB_TRAFFIC_CLUSTER,
-	LB_TRAFFIC_LOCAL, /* only nodes with an endpoint answer; health_check_node_port tells which
-	                   */
+	LB_TRAFFIC_LOCAL, /* only nodes with an endpoint take traffic; a health check of
+	                     health_check_node_port finds them */
 };
 
 enum lb_family_policy {
@@ -45,10 +46,10 @@ enum lb_family_policy {
 	LB_REQUIRE_DUAL_STACK,
 };
 
-/** How kube-proxy treats traffic to an ingress address: VIP, the packets keep it; Proxy, they come
- * from the balancer. */
+/** The destination address of packets that arrive at a node (ipMode in the Service's status). VIP:
+ * still the ingress address. Proxy: the node's own address, because the balancer forwards them. */
 enum lb_ip_mode {
-	LB_IP_MODE_NONE, /* an ingress without an address */
+	LB_IP_MODE_NONE, /* for an ingress that has only a hostname */
 	LB_IP_MODE_VIP,
 	LB_IP_MODE_PROXY,
 };
@@ -59,7 +60,7 @@ struct lb_ingress {
 };
 
 struct lb_status {
-	struct lb_ingress *ingress; /* what ensure() gives is in the call's arena */
+	struct lb_ingress *ingress; /* ensure() returns it in the call's arena */
 	size_t n_ingress;
 };
 
@@ -84,10 +85,10 @@ struct lb_spec {
 	int32_t health_check_node_port; /* 0: none */
 	bool has_client_ip_affinity;
 	int32_t affinity_timeout_s;
-	struct lb_status status; /* what the Service says now */
+	struct lb_status status; /* the Service's present status.loadBalancer */
 	bool is_leaving;         /* the Service is being deleted or wants no balancer any more */
-	const struct node_ref
-		*nodes; /* those that selects() named, sorted by name; empty for deletion */
+	const struct node_ref *nodes; /* those that selects() accepted, sorted by name; empty when
+	                                 the balancer is removed */
 	size_t n_nodes;
 };
 
@@ -132,10 +133,11 @@ NODISCARD bool lb_check_evidence(const struct lb_evidence *, struct error *err);
 
 /* ---- what a cloud's balancers cannot do ----
  *
- * A Service may ask for more than a cloud's balancers can do. If a provider passed over that in
- * silence, a Service with source ranges would look restricted and be open. So the table of a
- * provider says for each feature what happens, and what it does not mention is refused. The
- * framework acts on it before the provider is called, for ensure() and for create() and change().
+ * A Service may ask for more than a cloud's balancers can do. If a provider ignored that silently,
+ * a Service with source ranges would look restricted but be open to everyone. So the table of a
+ * provider says for each feature what happens; a feature that the table does not mention is
+ * refused. The framework applies the table before it calls ensure(), update_nodes(), create() or
+ * change().
  */
 
 enum lb_feature {
@@ -147,7 +149,7 @@ enum lb_feature {
 	LB_LOCAL_TRAFFIC,           /* spec.externalTrafficPolicy: Local */
 	LB_CLIENT_AFFINITY,         /* spec.sessionAffinity: ClientIP */
 	LB_IPV6,
-	LB_DUAL_STACK, /* addresses of both families; PreferDualStack is content with one */
+	LB_DUAL_STACK, /* addresses of both families; PreferDualStack accepts one */
 	LB_CHOSEN_IP,  /* spec.loadBalancerIP */
 	LB_N_FEATURES,
 };
@@ -156,7 +158,7 @@ enum lb_support {
 	LB_REFUSE,    /* ERR_UNSUPPORTED; the Service gets no balancer, or keeps the one it has */
 	LB_LEAVE_OUT, /* it is removed from struct lb_spec, and a Warning event reports it */
 	LB_IGNORE,    /* it is removed without an event */
-	LB_PASS,      /* the provider gets it, and does it or handles it in its own way */
+	LB_PASS,      /* it stays in struct lb_spec, and the provider handles it */
 };
 
 /* ---- the table of a provider ---- */
@@ -168,28 +170,30 @@ enum lb_support {
 	[LB_LOCAL_TRAFFIC] = LB_PASS, [LB_CLIENT_AFFINITY] = LB_PASS, [LB_IPV6] = LB_PASS, \
 	[LB_DUAL_STACK] = LB_PASS, [LB_CHOSEN_IP] = LB_PASS
 
-/** How far `ensure` came when it returns true. */
+/** What ensure() has done when it returns true. */
 enum lb_outcome {
 	LB_DONE,
 	LB_ELSEWHERE, /* another controller handles this Service: no status is written */
-	LB_PARTIAL, /* it serves, and its status is written; what is missing is in *err, as after a
-	               failure, and tried again */
+	LB_PARTIAL, /* the balancer works, and its status is written; *err says what is missing, and
+	               that is retried as after a failure */
 };
 
 /** A balancer that find() or create() returned, in the call's arena. A provider that needs more
  * for change() and destroy() embeds it (CONTAINER_OF). */
 struct balancer {
 	struct str id;           /* for messages */
-	struct lb_status status; /* its addresses. None: it has none yet, so ask again soon */
+	struct lb_status status; /* its addresses; empty: none is assigned yet, so the controller
+	                            asks again soon */
 };
 
-/** Either ensure() and remove(), and if that is cheaper update_nodes(); or find(), create(),
- * change() and destroy(), of which the framework makes the other three. */
+/** A provider sets either ensure() and remove(), with update_nodes() if that is cheaper when only
+ * nodes change; or find(), create(), change() and destroy(), from which the framework builds the
+ * other three. */
 struct balancer_ops {
 	/** What its balancers can do, by enum lb_feature: { [LB_IPV6] = LB_PASS, … }. */
 	enum lb_support features[LB_N_FEATURES];
-	/** Its balancers lead to nodes' addresses: another address is another target. Else only
-	 * names and provider IDs count. */
+	/** The targets of its balancers are addresses of nodes, so a changed address is a changed
+	 * target. Otherwise only changes of names and provider IDs matter. */
 	bool uses_addresses;
 	/** Is that node a target of that Service? Pure and cheap; NULL: every node that the
 	 * framework's own rules admit (docs/spec/framework.md, "Targets"). If the cloud has a
@@ -197,17 +201,19 @@ struct balancer_ops {
 	 * here. */
 	bool (*selects)(struct cloud *, const struct lb_spec *, const struct node_ref *node);
 
-	/* ---- a cloud that does everything by itself ---- */
+	/* ---- a provider with its own ensure() ---- */
 
-	/** Makes it so: creates, changes, or finds it as it should be. */
+	/** Creates the balancer, or changes what differs from the spec, or finds that nothing does.
+	 */
 	bool (*ensure)(struct cloud *, struct call *, const struct lb_spec *, enum lb_outcome *ret,
 	               struct lb_status *ret_status, struct error *);
-	/** Only the nodes changed. ERR_NOT_FOUND: there is no such balancer; the controller ensures
-	 * instead. NULL: ensure() is called. */
+	/** Updates the targets when only the nodes have changed. ERR_NOT_FOUND: there is no such
+	 * balancer; the controller then calls ensure(). NULL: ensure() is called. */
 	bool (*update_nodes)(struct cloud *, struct call *, const struct lb_spec *, struct error *);
-	/** Removes it and what is left of half-made ones. Already gone is success. Never depends on
-	 * annotations being valid; only uid, name, namespace, service and cluster are to be
-	 * trusted to be there. *ret_found: there was something. */
+	/** Removes the balancer, and what an interrupted ensure() left behind. Succeeds if it is
+	 * already gone. Must not depend on annotations, which may be invalid: only uid, name,
+	 * namespace, service and cluster are always set. *ret_found: there was something to remove.
+	 */
 	bool (*remove)(struct cloud *, struct call *, const struct lb_spec *, bool *ret_found,
 	               struct error *);
 
@@ -215,15 +221,16 @@ struct balancer_ops {
 
 	/** Looks for the balancer of a Service: by a label with its UID if the cloud has labels,
 	 * else by spec->name, which is made of the UID and so unique. ERR_NOT_FOUND: the cloud says
-	 * that there is none. Only uid, name, namespace, service and cluster are to be trusted. */
+	 * that there is none. May only depend on uid, name, namespace, service and cluster, as
+	 * remove(). */
 	bool (*find)(struct cloud *, struct call *, const struct lb_spec *, struct balancer **ret,
 	             struct error *);
-	/** Makes it, with ports and nodes. It was not found before; ERR_EXISTS: another process was
-	 * faster, so it is looked for again. */
+	/** Creates it, with ports and nodes, after find() has not found it. ERR_EXISTS: another
+	 * process was faster, so the framework calls find() again. */
 	bool (*create)(struct cloud *, struct call *, const struct lb_spec *, struct balancer **ret,
 	               struct error *);
 	/** Compares ports and nodes of the balancer that find() returned with spec and changes what
-	 * differs: nothing, most of the time. May update its status. ERR_NOT_FOUND: it went
+	 * differs: nothing, most of the time. May update its status. ERR_NOT_FOUND: it was deleted
 	 * meanwhile. */
 	bool (*change)(struct cloud *, struct call *, const struct lb_spec *, struct balancer *,
 	               struct error *);
@@ -231,13 +238,14 @@ struct balancer_ops {
 	bool (*destroy)(struct cloud *, struct call *, const struct lb_spec *,
 	                const struct balancer *, struct error *);
 
-	/* ---- any of them ---- */
+	/* ---- optional, for both kinds ---- */
 
-	/** All Services that want a balancer of this controller or still carry its finalizer, once
-	 * after each start, before any other call: a provider that stores no addresses itself
-	 * rebuilds them from statuses. A status is no proof: any user who may patch it can write
-	 * any address there. Services of another class are not included, nor are Services that are
-	 * being deleted without our finalizer. NULL: not needed. */
+	/** Called once after each start, before any other call, with all Services that want a
+	 * balancer of this controller or still carry its finalizer. A provider that does not store
+	 * which addresses it has assigned learns that from their statuses. A status is no proof:
+	 * any user who may patch it can write any address there. Services of another class are not
+	 * included, nor are Services that are being deleted without our finalizer. NULL: not
+	 * needed. */
 	bool (*adopt)(struct cloud *, struct call *, const struct lb_spec *const specs[], size_t n,
 	              struct error *);
 	/** The Service with that UID no longer exists, but its balancer is kept. A provider that
@@ -246,16 +254,15 @@ struct balancer_ops {
 	void (*forget)(struct cloud *, struct str uid);
 };
 
-/** For an ensure() or remove() that found no balancer: looks for the machines of nodes, which only
- * the credentials of the cluster's project show, unless the Service needs no evidence. ERR_PENDING:
- * there is none, and an event has reported it. */
+/** For an ensure() or remove() that found no balancer. Unless lb_needs_evidence() is false, looks
+ * for machines of nodes as evidence. ERR_PENDING: none was found, and an event has reported it. */
 NODISCARD bool balancer_check_project(struct cloud *, struct call *, const struct lb_spec *,
                                       struct error *err);
 
-/* ---- for the controllers: the operations of cloud->balancers, with all that is said above ---- */
+/* ---- for the controllers: the operations of cloud->balancers, with the rules above ---- */
 
-/** Composed of find(), create() and change(), it holds a Service whose balancer is not found (see
- * above), with the cloud's machines of nodes as evidence. */
+/** For a plain cloud (find(), create() and change()) this also holds a Service whose balancer is
+ * not found; machines of nodes are the evidence. */
 NODISCARD bool balancer_ensure(struct cloud *, struct call *, const struct lb_spec *,
                                enum lb_outcome *ret, struct lb_status *ret_status,
                                struct error *err);

@@ -3,11 +3,12 @@
  * A provider is a folder in providers/ and one table, struct cloud_ops, listed in cloud/registry.c.
  * It gets small plain structs (a node's name, provider ID, labels, addresses) and never sees
  * Kubernetes; events and requeues go through cloud/host.h. Its functions run once, may fail, and
- * are run again: they keep no state that a second run would trip over.
+ * are run again: they keep no state that would make a second run fail or act differently.
  *
- * Life: load() reads the configuration, before the sandbox and before there is any other thread;
- * start() reaches for the cloud, inside the sandbox; close() ends it, started or not. Nothing of
- * the configuration is read twice.
+ * Life cycle: load() reads the configuration, before the sandbox is entered and before any other
+ * thread runs; start() begins to use the cloud, inside the sandbox; close() ends its threads and
+ * frees it, started or not. start() uses what load() has read and does not read the configuration
+ * again.
  *
  * Threads: look() may be called from several threads at once; load(), start() and close() from one.
  */
@@ -36,23 +37,24 @@ struct node_ref {
 	/* As in the Node's spec and not checked; only if the route controller runs. */
 	const struct str *pod_cidrs;
 	size_t n_pod_cidrs;
-	bool is_ready; /* the kubelet says so */
-	bool is_new;   /* not initialised: pods, and people, wait for it */
+	bool is_ready; /* the node's Ready condition is True */
+	bool is_new;   /* not initialised yet: no pod can run on it before its machine is found */
 };
 
 /** Does the machine of a node exist? Only ABSENT can lead to a deletion. */
 enum presence {
-	PRESENCE_UNKNOWN, /* could not be found out; carries an error */
+	PRESENCE_UNKNOWN, /* the provider could not find out; the error says why */
 	PRESENCE_PRESENT,
-	PRESENCE_ABSENT,  /* the cloud says so, in a look that began after it was asked for */
-	PRESENCE_FOREIGN, /* a provider ID that is not this provider's, or that it has no
-	                     credentials for */
+	PRESENCE_ABSENT,  /* the cloud says so, in answer to a request that was sent after the look
+	                     was asked for */
+	PRESENCE_FOREIGN, /* the provider ID belongs to another provider, or to a realm without
+	                     credentials */
 };
 
 enum power {
 	POWER_UNKNOWN,
 	POWER_ON,
-	POWER_OFF, /* exists, and will not run until somebody starts it: off, suspended */
+	POWER_OFF, /* the machine exists, and stays off until a person or program starts it */
 };
 
 /** What a look found of one node_ref; all views live as long as the look. */
@@ -61,8 +63,8 @@ struct instance {
 	enum power power : 8;     /* PRESENT only */
 	bool is_outage;           /* UNKNOWN: as in struct error */
 	enum err_code error_code; /* UNKNOWN and FOREIGN: why, for people */
-	/* Who answered, where a provider asks several clouds with credentials of their own:
-	 * machines of different realms are no witnesses for each other, and anchors are those of
+	/* Which API answered, if a provider asks several APIs, each with its own credentials. A
+	 * machine found in one realm proves nothing about machines of another; anchors belong to
 	 * realm 0. Less than CLOUD_REALMS_MAX. */
 	unsigned realm;
 	struct str error;
@@ -83,17 +85,18 @@ enum {
 struct look {
 	struct ref refs;
 	struct arena arena;
-	void (*release)(
-		void *owner); /* called with the last reference gone; NULL: nothing to let go */
-	void *owner;          /* what the views point into, where that is not the arena */
+	void (*release)(void *owner); /* called when the last reference is dropped; NULL: there is
+	                                 nothing to free */
+	void *owner; /* the argument of release(): what the views point into, if that is not the
+	                arena */
 	struct instance *instances;
 	size_t n;
-	/* Things found that only the cluster's project has (Hetzner: its network by the id, a
-	 * balancer that serves one of the cluster's Services). A node is deleted only if the same
-	 * look found the machine of another node, which shows that the credentials are those of the
-	 * cluster's project. If no other node has a provider ID, one anchor is enough instead. A
-	 * provider that leaves it 0 only makes the deletion of a cluster's last node wait for a
-	 * person. */
+	/* The number of things found that exist only in the cluster's project (Hetzner: its network
+	 * by the id, a balancer that serves one of the cluster's Services). A node is deleted only
+	 * if the same look found the machine of another node, which shows that the credentials are
+	 * those of the cluster's project. If no other node has a provider ID, one anchor is enough
+	 * instead. If a provider leaves it 0, the only effect is that a person has to delete a
+	 * cluster's last node. */
 	unsigned n_anchors;
 	int64_t started_boot_ns; /* before the first request was sent */
 };
@@ -142,34 +145,35 @@ struct cloud_config {
 	struct clock *clock;
 	const char *path;         /* --cloud-config; NULL: none */
 	const char *cluster_name; /* --cluster-name */
-	unsigned reserve_percent; /* --cloud-rate-limit-reserve: of its requests, left to other
-	                             tools */
+	unsigned reserve_percent; /* --cloud-rate-limit-reserve: the share of the cloud's rate limit
+	                             that is left to other tools */
 	const struct ip_net *cluster_cidrs; /* --cluster-cidr */
 	size_t n_cluster_cidrs;
-	/* Why --cluster-cidr cannot be used: start() fails with it where routes would be offered.
-	 * NULL: it can be used, or the route controller is switched off. */
+	/* Why --cluster-cidr cannot be used: start() fails with this text if it would offer routes.
+	 * NULL: it can be used, or the route controller is disabled. */
 	const char *cluster_cidr_problem;
-	bool has_election; /* --leader-elect: there may be others, of which one leads */
+	bool has_election; /* --leader-elect: other replicas may run, and only one of them leads */
 };
 
 enum {
 	CLOUD_PATHS_MAX = 5,
 };
 
-/** What a provider will do to the system it runs on: the sandbox allows that, and no more. Texts
- * live as long as the cloud. */
+/** The files and programs of this machine that a provider will use after load(): the sandbox allows
+ * no others. Texts live as long as the cloud. */
 struct cloud_needs {
-	/* files, or folders, that are read again after load(), beside --cloud-config */
+	/* files or folders that are read after load(), in addition to --cloud-config */
 	struct str reads[CLOUD_PATHS_MAX];
 	size_t n_reads;
-	/* files that it makes and replaces */
+	/* files that it creates and replaces */
 	struct str writes[CLOUD_PATHS_MAX];
 	size_t n_writes;
-	bool runs_programs; /* hooks: no sandbox then, since it would bind them as well */
+	bool runs_programs; /* such as hooks. There is no sandbox then, because its rules would
+	                       apply to them, too. */
 };
 
-/** A plain listener for /metrics that the users of the cloud's own controller are used to. That it
- * cannot listen is logged and no failure. */
+/** A listener without TLS for /metrics, where the cloud's official controller has one. If it cannot
+ * be opened, a warning is logged, and the program goes on. */
 struct cloud_listener {
 	bool is_wanted;
 	struct str host; /* empty: all addresses */
@@ -183,45 +187,45 @@ struct route_ops;    /* cloud/route.h */
 struct cloud {
 	const struct cloud_ops *ops;
 
-	/* by the framework, before start(); NULL in tests that do without */
+	/* set by the framework, before start(); NULL in tests that need no host */
 	const struct cloud_host *host;
 
-	/* by load() */
+	/* set by load() */
 	struct cloud_needs needs;
 	struct cloud_listener metrics;
 
-	/* by load() or start(), constant afterwards; NULL: not offered */
+	/* set by load() or start(), constant afterwards; NULL: not offered */
 	const struct balancer_ops *balancers;
 	const struct route_ops *routes;
 };
 
-/** What is the same however the cloud is configured. */
+/** A provider: its names and functions, which do not depend on the configuration. */
 struct cloud_ops {
-	/* ---- about it ---- */
+	/* ---- description ---- */
 
 	const char *name; /* "hcloud", as in --cloud-provider */
 	/** What all provider IDs of this cloud begin with: "mycloud://". Nodes with another prefix
 	 * belong to another cloud: a look answers FOREIGN for them without asking the provider, the
-	 * lifecycle controller reports them (event ForeignProviderID), and they are no targets of
-	 * load balancers, as are nodes without a provider ID. NULL: the provider gets all nodes and
-	 * sorts them out by itself, e.g. since it has several prefixes or events of its own about
-	 * them; it then needs look() and can_find(). */
+	 * lifecycle controller reports them (event ForeignProviderID), and they are never targets
+	 * of load balancers; neither are nodes without a provider ID. NULL: the provider gets all
+	 * nodes and recognises those of other clouds itself, e.g. because it has several prefixes
+	 * or sends its own events about such nodes; it then needs look() and can_find(). */
 	const char *provider_id_prefix;
 	/** The source of its Events; NULL: "cloud-controller-manager". */
 	const char *event_component;
-	/** The keys of annotations that it needs of nodes, and finds in node_ref; NULL-terminated;
-	 * NULL: none. */
+	/** The keys of the node annotations that the provider needs; node_ref has only these.
+	 * Terminated by NULL; NULL: none. */
 	const char *const *node_annotations;
 
-	/* ---- its life ---- */
+	/* ---- life cycle ---- */
 
-	/** Reads and checks the configuration, and says in struct cloud what follows from it. It
-	 * may wait for a file that is being written, but starts no thread, changes nothing outside
-	 * of the process and makes no request. Any error ends the program; its message goes to a
-	 * person. */
+	/** Reads and checks the configuration, and fills in those fields of struct cloud that
+	 * follow from it. It may wait for a file that is being written, but starts no thread,
+	 * changes nothing outside of the process and makes no request. Any error ends the program;
+	 * its message is logged for the operator. */
 	bool (*load)(const struct cloud_config *config, struct cloud **ret, struct error *err);
 	/** Begins work: clients, threads, first requests. host lives as long as the cloud. An error
-	 * ends the program, as one of load() does; the caller closes the cloud then. */
+	 * ends the program, as in load(); the caller then closes the cloud. */
 	bool (*start)(struct cloud *, const struct cloud_host *host, struct error *err);
 	/** Reads its configuration again, on SIGHUP, and logs the result. NULL: nothing to read. */
 	void (*reload)(struct cloud *);
@@ -230,15 +234,17 @@ struct cloud_ops {
 
 	/* ---- machines: look(), or list_machines() and get_machine() ---- */
 
-	/** Looks for n machines. No answer may come from before not_before_boot_ns. The provider
-	 * picks the cheapest way to ask. False means that everything is unknown. An ABSENT must be
-	 * the cloud's own word for that machine. */
+	/** Looks for the machines of n nodes. All answers must come from requests that began at
+	 * not_before_boot_ns or later. The provider picks the cheapest way to ask. False means that
+	 * all n machines are UNKNOWN. A machine is ABSENT only if the cloud itself says that this
+	 * machine does not exist. */
 	bool (*look)(struct cloud *, struct call *call, const struct node_ref refs[], size_t n,
 	             int64_t not_before_boot_ns, struct look **ret, struct error *err);
 	/** Can look() find a machine by that provider ID, and in which realm? False: the ID belongs
 	 * to another cloud or to a realm without credentials, or is malformed, so look() answers
-	 * FOREIGN or UNKNOWN. Makes no request, because it chooses the nodes that can be witnesses
-	 * before the cloud is asked. NULL: those with provider_id_prefix, in realm 0. */
+	 * FOREIGN or UNKNOWN. Makes no request, because the controllers use it to choose possible
+	 * witnesses before they ask the cloud. NULL: the IDs with provider_id_prefix can be found,
+	 * in realm 0. */
 	bool (*can_find)(struct cloud *, struct str provider_id, unsigned *ret_realm);
 
 	/** Lists all machines of the project (rest_list() in cloud/rest.h does the paging). ret is
@@ -254,11 +260,11 @@ struct cloud_ops {
 
 /* ---- for the controllers ---- */
 
-/** look(), or what list_machines() and get_machine() make of it; nodes with the provider ID of
- * another cloud are answered here. */
+/** Calls look(), or makes a look by list_machines() and get_machine(). Answers FOREIGN for nodes
+ * with the provider ID of another cloud, without asking the provider. */
 NODISCARD bool cloud_look(struct cloud *, struct call *call, const struct node_ref refs[], size_t n,
                           int64_t not_before_boot_ns, struct look **ret, struct error *err);
-/** can_find(), or what provider_id_prefix makes of it. */
+/** Calls can_find(), or compares with provider_id_prefix if the provider has no can_find(). */
 bool cloud_can_find(struct cloud *, struct str provider_id, unsigned *ret_realm);
 /** Does the node belong to another cloud, or is it not initialised yet? Always false without
  * provider_id_prefix. */

@@ -10,12 +10,12 @@ enum {
 	FAILURES_MIN = 2, /* in a row, until the endpoint is down */
 };
 
-static const int64_t first_pause_ns = NS_PER_SEC;
-static const int64_t last_pause_ns = 30 * NS_PER_SEC;
-/* Refused callers are due in this interval one after the other, but at most that long after the
- * next probe. */
-static const int64_t place_ns = NS_PER_SEC;
-static const int64_t last_place_ns = 300 * NS_PER_SEC;
+static const int64_t pause_first_ns = NS_PER_SEC;
+static const int64_t pause_max_ns = 30 * NS_PER_SEC;
+/* Refused callers are due one after the other, with this interval between them, but none later than
+ * the maximum after the next probe. */
+static const int64_t refused_interval_ns = NS_PER_SEC;
+static const int64_t refused_delay_max_ns = 300 * NS_PER_SEC;
 
 struct endpoint {
 	struct endpoint_config config;
@@ -30,7 +30,8 @@ struct endpoint {
 	unsigned n_refused;      /* mu; since the last probe began */
 	int64_t down_ns;         /* mu; boot: when this outage began */
 	int64_t past_outages_ns; /* mu; their length, without this one */
-	struct error error; /* mu; of this outage, as callers get it, except for retry_after_ms */
+	struct error error;      /* mu; the error of this outage that callers get, except for
+	                            retry_after_ms */
 };
 
 /* ---- state: all functions here are called with mu held ---- */
@@ -44,7 +45,7 @@ now_boot(const struct endpoint *e)
 static int64_t
 pause_ns(const struct endpoint *e)
 {
-	return backoff_ns(first_pause_ns, e->n_probes, last_pause_ns);
+	return backoff_ns(pause_first_ns, e->n_probes, pause_max_ns);
 }
 
 static int64_t
@@ -59,16 +60,16 @@ until_next_probe_ns(const struct endpoint *e)
 static void
 set_outage(const struct endpoint *e, int64_t place, struct error *err)
 {
-	int64_t behind_ns = place * place_ns;
+	int64_t behind_ns = place * refused_interval_ns;
 
-	if (behind_ns > last_place_ns)
-		behind_ns = last_place_ns;
+	if (behind_ns > refused_delay_max_ns)
+		behind_ns = refused_delay_max_ns;
 	*err = e->error;
 	err->retry_after_ms = (until_next_probe_ns(e) + behind_ns) / NS_PER_MS + 1;
 }
 
 static bool
-may_go(const struct endpoint *e)
+may_send(const struct endpoint *e)
 {
 	return !e->is_down || (!e->is_probing && now_boot(e) >= e->next_probe_ns);
 }
@@ -172,7 +173,7 @@ endpoint_check(struct endpoint *e, bool *ret_is_down, struct error *err)
 	WITH_LOCK(&e->mu);
 
 	*ret_is_down = e->is_down;
-	if (may_go(e))
+	if (may_send(e))
 		return true;
 	set_outage(e, e->n_refused++, err);
 	return false;
@@ -183,7 +184,7 @@ endpoint_enter(struct endpoint *e, struct endpoint_pass *ret, struct error *err)
 {
 	WITH_LOCK(&e->mu);
 
-	if (!may_go(e)) {
+	if (!may_send(e)) {
 		set_outage(e, e->n_refused++, err);
 		return false;
 	}

@@ -21,8 +21,8 @@ enum host_requeue {
 	HOST_REQUEUE_SERVICES,  /* all Services */
 	HOST_REQUEUE_SERVICE,   /* the one with the key "namespace/name" */
 	HOST_REQUEUE_ROUTES,    /* all routes */
-	HOST_REQUEUE_RECOVERED, /* what waits for an API that is available again (cloud/endpoint.h)
-	                         */
+	HOST_REQUEUE_RECOVERED, /* all objects that wait for an API, which is available again
+	                           (cloud/endpoint.h) */
 };
 
 struct http_client;
@@ -42,8 +42,8 @@ struct cloud_host {
 	/** An Event on a Service (its namespace, name and UID are used). */
 	void (*service_event)(const struct cloud_host *, const struct lb_spec *spec,
 	                      enum host_event type, const char *reason, struct str message);
-	/** Something changed in the cloud: what is named is reconciled now, although it is not due
-	 * yet. key: of HOST_REQUEUE_SERVICE; empty for the others. */
+	/** Something changed in the cloud: the objects that `what` names are reconciled now,
+	 * although they are not due yet. key: for HOST_REQUEUE_SERVICE; empty for the others. */
 	void (*requeue)(const struct cloud_host *, enum host_requeue what, struct str key);
 	/** All nodes known now, in the arena. */
 	void (*nodes)(const struct cloud_host *, struct arena *arena, struct node_ref **ret,

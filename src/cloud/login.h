@@ -1,8 +1,8 @@
-/* cloud/login.h: a secret that a cloud's API wants, and the header that carries it.
+/* cloud/login.h: a secret that a cloud's API requires, and the header that carries it.
  *
  * A secret that comes from a file is read again before each request, and when the API refuses it
- * with a 401, so that it can be replaced without a restart. A file that cannot be read, or is
- * empty, leaves the last value: it is being replaced.
+ * with a 401, so that it can be replaced without a restart. If the file is missing, unreadable or
+ * empty, the last value stays in use, because the file is probably being replaced at that moment.
  *
  * Threads: a login_secret has one owner; a login may be used from any thread.
  */
@@ -48,7 +48,7 @@ DEFINE_CLEANUP(struct login, login_free)
 
 /** For http_config.auth; lives as long as the login. */
 struct http_auth *login_auth(struct login *);
-/** Goes up with every other secret; reads the files. */
+/** A number that grows when a secret changes. Reads the files first. */
 uint64_t login_generation(struct login *);
 
 #endif

@@ -93,7 +93,7 @@ cloud_can_find(struct cloud *cloud, struct str provider_id, unsigned *ret_realm)
 	return !cloud_is_foreign(cloud, provider_id);
 }
 
-/* Does the provider ID begin as those of another cloud? */
+/* Does the provider ID have another prefix than those of this cloud? */
 static bool
 has_other_prefix(const struct cloud *cloud, const struct node_ref *ref)
 {
@@ -126,7 +126,7 @@ struct plain_look {
 	struct look *look;
 	struct machine_list list;
 	struct map by_id, by_name; /* of the list */
-	struct map twins;          /* by name: another machine with the name of one in by_name */
+	struct map twins;          /* by name: a second machine with that name */
 	size_t n_asked;            /* by id, so far */
 };
 
@@ -266,8 +266,8 @@ find_by_name(struct plain_look *p, size_t i)
 	}
 }
 
-/* Whoever is asked for first differs from look to look, so that in a large cluster all get their
- * turn in spite of CONFIRMED_MAX. */
+/* Each look begins with a random node. One look asks for at most CONFIRMED_MAX machines by id, so
+ * in a large cluster a fixed order would never reach the last nodes. */
 static void
 answer_all(struct plain_look *p)
 {
@@ -285,8 +285,7 @@ answer_all(struct plain_look *p)
 	}
 }
 
-/* A few machines are cheaper to ask for by id. The list is needed for nodes without a provider
- * ID. */
+/* Asking for a few machines by id is cheaper than the list. Nodes without a provider ID need it. */
 static bool
 wants_list(const struct plain_look *p)
 {

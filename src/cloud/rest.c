@@ -93,9 +93,9 @@ exchange(struct rest *r, struct call *call, const struct http_request *request, 
 	return read_body(request, &response, ret, err);
 }
 
-/* What the result of a request says about the API as a whole: would others fail, too? A call whose
- * deadline passed gave the API too little time, and a request that could not be sent, or whose
- * answer is too large, says nothing. */
+/* What the result of a request says about the API as a whole: would other requests fail, too? A
+ * request says nothing about that if the call's own deadline gave the API too little time, if it
+ * could not be sent, or if its answer is too large. */
 static enum endpoint_outcome
 outcome_of(const struct call *call, const struct error *err)
 {
@@ -138,7 +138,7 @@ rest_target(struct call *call, const char *before, struct str id, const char *af
 	buf_add_c(&b, before);
 	url_add_escaped(&b, id);
 	buf_add_c(&b, after);
-	/* what is too long is no path, so that the HTTP client refuses it */
+	/* this text is not a path, so the HTTP client refuses the request */
 	return buf_ok(&b) ? arena_str(call->arena, buf_str(&b)) : STR("too long for a URL");
 }
 
@@ -147,10 +147,10 @@ rest_target(struct call *call, const char *before, struct str id, const char *af
 /* How far a list has been read. */
 struct reading {
 	const struct rest_list *list;
-	struct str token;     /* of the next page; empty: the first one */
-	size_t n_pages, n;    /* read so far */
-	int64_t total;        /* as the last page said; -1: it did not */
-	bool is_total_shaken; /* pages did not say the same, or one said nothing */
+	struct str token;         /* of the next page; empty: the first one */
+	size_t n_pages, n;        /* read so far */
+	int64_t total;            /* from the last page; -1: it gave none */
+	bool is_total_unreliable; /* two pages gave different totals, or a page gave none */
 	bool is_over;
 };
 
@@ -201,7 +201,7 @@ take_page(struct reading *at, struct call *call, yyjson_val *root, size_t n, str
 
 	if (list->total)
 		(void)json_i64(root, list->total, &total);
-	at->is_total_shaken |= total < 0 || (at->n_pages > 0 && total != at->total);
+	at->is_total_unreliable |= total < 0 || (at->n_pages > 0 && total != at->total);
 	at->total = total;
 	at->n_pages++;
 	at->n += n;
@@ -256,7 +256,7 @@ static bool
 is_complete(const struct reading *at)
 {
 	if (at->list->total)
-		return !at->is_total_shaken && at->total == (int64_t)at->n;
+		return !at->is_total_unreliable && at->total == (int64_t)at->n;
 	return at->n_pages == 1 || at->list->paging == REST_NEXT_TOKEN;
 }
 

@@ -14,8 +14,8 @@
  * Every request passes an endpoint (cloud/endpoint.h): while the API is unavailable, requests fail
  * immediately, one probe at a time is sent, and all objects continue together when it is back. A
  * GET whose connection broke before an answer came is sent again by the HTTP client; nothing else
- * is repeated here: a failed operation is run again by its controller, with back-off. The fence,
- * the number of requests at once and the sizes of answers are watched by the HTTP client.
+ * is repeated here: a failed operation is run again by its controller, with back-off. The HTTP
+ * client enforces the fence, the number of simultaneous requests and the largest size of answers.
  *
  * Threads: any.
  */
@@ -31,14 +31,15 @@ struct rest; /* opaque */
 
 struct rest_config {
 	const struct cloud_host *host;
-	/* The cloud's name: "mycloud". Of the client's thread, in logs and metrics, at most 15
-	 * bytes; texts call the API "the mycloud API". It lives as long as the process. */
+	/* The cloud's name: "mycloud", at most 15 bytes. It is the name of the client's thread, and
+	 * of the client in logs and metrics; texts call the API "the mycloud API". It lives as long
+	 * as the process. */
 	const char *name;
 	struct str base_url;              /* "https://api.example.com/v1" */
 	const struct login_secret *token; /* copied; NULL: the API wants none */
 	const char *token_header; /* "X-Key"; NULL: the token is sent as "Authorization: Bearer" */
-	/* In place of token, where it is not simply read: an OAuth token, for example. It outlives
-	 * the client. */
+	/* Instead of token, if the token cannot simply be read: an OAuth token, for example. It
+	 * must outlive the client. */
 	struct http_auth *auth;
 	/* Appends the API's message of an error to ret, nothing if the answer has none. root is
 	 * NULL if the answer is not JSON. NULL: the members that rest_do() names are looked for. */
@@ -66,7 +67,8 @@ struct str rest_target(struct call *, const char *before, struct str id, const c
  * @return  true after a 2xx. On false, err->code follows the status as http_status_error() says,
  *          e.g. ERR_NOT_FOUND, ERR_CONFLICT, ERR_THROTTLED; the message ends with the API's own,
  *          which is looked for in "error.message", "message", "error" and "detail" of the answer.
- *          ERR_UNAVAILABLE also for a 2xx that is not JSON. Without an answer as http_do() says.
+ *          ERR_UNAVAILABLE also for a 2xx that is not JSON.
+ *          If there was no answer, the codes are those of http_do().
  */
 NODISCARD bool rest_do(struct rest *, struct call *, const struct http_request *request,
                        yyjson_doc **ret, struct error *err);
@@ -80,23 +82,23 @@ enum rest_paging {
 	REST_NEXT_TOKEN,  /* each answer names the next page, the last one does not */
 };
 
-/** How an API gives a list. Sort it by something that does not change, such as the id, if the API
- * can: fewer items move from page to page while it is read. */
+/** How an API returns a list. If the API can sort it, ask for an order that does not change, such
+ * as by id: then fewer items move from page to page while the list is read. */
 struct rest_list {
 	const char *target; /* "/machines", or with a query: "/machines?sort=id" */
 	const char *items;  /* where an answer has the array: "data.list"; "": it is the answer */
 	enum rest_paging paging;
 	const char *page_key; /* of the query, for number, offset or token: "page" */
 	const char *size_key; /* of the query, for page_size: "limit"; NULL: it is not sent */
-	/* No more than the API gives at once. Of page numbers and offsets without a total, a page
+	/* At most the API's own maximum. With page numbers or offsets and without a total, a page
 	 * with fewer items is the last. */
 	size_t page_size;
 	const char *next;  /* where an answer has the next token (text or number): "meta.next" */
 	const char *total; /* where an answer has the number of all items; NULL: nowhere */
 };
 
-/** Takes one item of a list. It is valid only during that time, so its texts have to be copied:
- * json_text_at(call->arena, item, "name"). False ends the list with its error. */
+/** Receives one item of a list. The item is valid only during this call, so its texts have to be
+ * copied: json_text_at(call->arena, item, "name"). False ends the list with its error. */
 typedef bool rest_item_fn(void *arg, struct call *call, yyjson_val *item, struct error *err);
 
 /** Reads a list to its end and hands over its items, one by one, in order.

@@ -9,14 +9,15 @@
 #include "cloud/cloud.h"
 
 struct route {
-	struct str name;             /* the provider's; not compared */
-	struct str target_node;      /* empty: the target is none of our nodes */
-	struct str destination_cidr; /* exactly as it was asked for: compared as text */
+	struct str name;             /* the provider's name for it; never compared */
+	struct str target_node;      /* empty: the target is not a node of this cluster */
+	struct str destination_cidr; /* exactly the text that create() was given, because texts are
+	                                compared */
 	bool is_blackhole;           /* its target is gone */
-	bool is_unfinished; /* asked for, but create() never came to its end: whether it works is
-	                       not known */
+	bool is_unfinished; /* create() began but did not finish, so it is unknown whether the route
+	                       works */
 	bool is_fixed;      /* not ours to remove */
-	const struct address *target_addresses; /* where route_ops.compares_addresses */
+	const struct address *target_addresses; /* if route_ops.compares_addresses */
 	size_t n_target_addresses;
 };
 
@@ -26,11 +27,11 @@ struct route_list {
 };
 
 struct route_ops {
-	/** Which families of pod CIDRs can be routed: those of others stay out of plan and
-	 * condition, with one event. */
+	/** Which families of pod CIDRs can be routed. Pod CIDRs of other families are ignored in
+	 * the plan and in the nodes' NetworkUnavailable condition, and one event reports that. */
 	unsigned (*families)(struct cloud *); /* bits: 1 IPv4, 2 IPv6 */
-	bool compares_addresses; /* target_addresses are filled, and a route whose node's addresses
-	                            changed is made anew */
+	bool compares_addresses; /* list() fills target_addresses, and a route is created again if
+	                            its node's addresses have changed */
 	/** How old an answer of list() may be while nothing changes, so that an idle loop costs
 	 * nothing; 0: the flag's period. */
 	int64_t idle_period_ns;
@@ -38,7 +39,7 @@ struct route_ops {
 	/** hint: the node's UID. ERR_EXISTS is success where the route is the same. */
 	bool (*create)(struct cloud *, struct call *, const struct node_ref *node, struct str hint,
 	               struct str destination_cidr, struct error *);
-	/** A route as list() gave it. Already gone is success. */
+	/** Removes a route as list() returned it. Succeeds if it is already gone. */
 	bool (*remove)(struct cloud *, struct call *, const struct route *, struct error *);
 };
 
