@@ -1,4 +1,4 @@
-/* controllers/host.c: the services of this process for a provider; see host.h. */
+/* controllers/host.c: implements struct cloud_host; see host.h. */
 #include "controllers/host.h"
 
 #include "base/alloc.h"

@@ -1,6 +1,6 @@
-/* controllers/host.h: what a cloud provider is given (struct cloud_host), made of what this process
- * has: events through the recorder, requeues by the controllers, nodes and Services from the
- * stores.
+/* controllers/host.h: what a cloud provider is given (struct cloud_host), implemented with parts of
+ * this process: events go to the recorder, requeues to the controllers; nodes and Services come
+ * from the stores.
  *
  * Threads: any.
  */
@@ -33,7 +33,7 @@ const struct cloud_host *host_cloud_host(struct host *);
 struct event_object host_ourselves(void);
 
 /** Sets the function that carries out cloud_host.requeue; NULL: none. Without one a request is
- * dropped: controllers begin by checking everything. */
+ * dropped, which does no harm, because controllers check everything when they start. */
 void host_set_requeue(struct host *,
                       void (*requeue)(void *arg, enum host_requeue what, struct str key),
                       void *arg);

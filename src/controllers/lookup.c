@@ -87,27 +87,27 @@ batch_unref(struct batch *b)
 static bool
 batch_index(const struct batch *b, const struct node *node, size_t *ret)
 {
-	uintptr_t place = (uintptr_t)map_get(&b->by_uid, node->object.uid);
+	uintptr_t position = (uintptr_t)map_get(&b->by_uid, node->object.uid);
 
-	if (place == 0)
+	if (position == 0)
 		return false;
-	*ret = place - 1;
+	*ret = position - 1;
 	return true;
 }
 
-/* A provider ID is set once and never changes, so a snapshot that has it is the newer one. It also
- * finds a machine that may seem absent by its name. */
+/* A provider ID is set once and never changes, so a snapshot that has it is the newer one. With it
+ * the look also finds a machine that would seem absent if it were looked for by name. */
 static void
-batch_refresh(struct batch *b, size_t place, struct node *node)
+batch_refresh(struct batch *b, size_t position, struct node *node)
 {
 	if (node_provider_id(node).len == 0 ||
-	    str_eq(node_provider_id(b->nodes[place]), node_provider_id(node)))
+	    str_eq(node_provider_id(b->nodes[position]), node_provider_id(node)))
 		return;
 	object_ref(&node->object);
 	map_put(&b->by_uid, node->object.uid,
-	        (void *)(uintptr_t)(place + 1)); /* the key is a view of the node as well */
-	object_unref(&b->nodes[place]->object);
-	b->nodes[place] = node;
+	        (void *)(uintptr_t)(position + 1)); /* the key is a view of the node as well */
+	object_unref(&b->nodes[position]->object);
+	b->nodes[position] = node;
 }
 
 static void
@@ -124,9 +124,8 @@ batch_add(struct batch *b, struct node *node)
 	map_put(&b->by_uid, node->object.uid, (void *)(uintptr_t)b->n);
 }
 
-/* Keeps only what the nodes of later callers are compared with. The nodes themselves would be
- * thousands of old snapshots that stay alive beside the new ones in the store, and fragment the
- * heap afterwards. */
+/* Keeps only what the nodes of later callers are compared with. If the nodes were kept, thousands
+ * of old snapshots would stay in memory beside the new ones in the store, and fragment the heap. */
 static void
 batch_drop_nodes(struct batch *b)
 {
@@ -148,15 +147,15 @@ static bool
 batch_covers(const struct batch *b, struct node *const nodes[], size_t n,
              int64_t not_before_boot_ns)
 {
-	size_t place;
+	size_t position;
 
 	if (!b || b->not_before_boot_ns < not_before_boot_ns)
 		return false;
 	for (size_t i = 0; i < n; i++) {
 		/* Another snapshot of the same node is good enough unless its provider ID differs.
 		 */
-		if (!batch_index(b, nodes[i], &place) ||
-		    !str_eq(b->provider_ids[place], node_provider_id(nodes[i])))
+		if (!batch_index(b, nodes[i], &position) ||
+		    !str_eq(b->provider_ids[position], node_provider_id(nodes[i])))
 			return false;
 	}
 	return true;
@@ -166,19 +165,19 @@ batch_covers(const struct batch *b, struct node *const nodes[], size_t n,
 
 /* Returns a reference to another node that has the provider ID of this machine, or NULL. */
 static struct object *
-rival_of(struct store *nodes, const struct node *node, struct str provider_id)
+find_duplicate(struct store *nodes, const struct node *node, struct str provider_id)
 {
 	struct object *found[2] = { NULL, NULL };
-	struct object *rival = NULL;
+	struct object *other = NULL;
 	size_t n = provider_id.len > 0 ? store_find(nodes, provider_id, found, 2) : 0;
 
 	for (size_t i = 0; i < 2 && i < n; i++) {
-		if (!rival && !str_eq(found[i]->uid, node->object.uid))
-			rival = found[i];
+		if (!other && !str_eq(found[i]->uid, node->object.uid))
+			other = found[i];
 		else
 			object_unref(found[i]);
 	}
-	return rival;
+	return other;
 }
 
 static void
@@ -187,17 +186,18 @@ refuse_duplicate(struct lookup *l, struct batch *b, size_t i)
 	const struct instance *instance = &b->look->instances[i];
 	struct str id = instance->presence == PRESENCE_PRESENT ? instance->provider_id
 	                                                       : node_provider_id(b->nodes[i]);
-	CLEANUP(object_unrefp) struct object *rival = rival_of(l->config.nodes, b->nodes[i], id);
+	CLEANUP(object_unrefp)
+	struct object *other = find_duplicate(l->config.nodes, b->nodes[i], id);
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(ERR_MSG_SIZE);
 
-	if (!rival) {
+	if (!other) {
 		event_dedup_clear(l->config.event_dedup, b->nodes[i], duplicate_event.reason);
 		return;
 	}
 	buf_addf(&text,
 	         "provider ID \"%" STR_FMT "\" belongs to node %" STR_FMT
 	         " too: neither is changed or deleted until one of them is removed",
-	         STR_ARG(id), STR_ARG(rival->key));
+	         STR_ARG(id), STR_ARG(other->key));
 	look_set_error(b->look, i, PRESENCE_UNKNOWN, ERR_INVALID, buf_str(&text));
 	event_dedup_warn(l->config.event_dedup, COMPONENT, b->nodes[i], duplicate_event.reason,
 	                 buf_str(&text));
@@ -296,8 +296,9 @@ fill_answer(const struct batch *b, struct node *const nodes[], size_t n, struct 
 	}
 }
 
-/* The running batch may hold these nodes, as new ones: waits for it before another is started. Only
- * for this one, since the next may follow immediately. */
+/* The running batch may include these nodes, because each look also asks about uninitialised nodes:
+ * waits for it before another look is started. It waits for this batch only, because other callers
+ * may start the next look immediately after it. */
 static bool
 await_running(struct lookup *l, struct call *call, int64_t not_before_boot_ns, struct error *err)
 {

@@ -1,9 +1,9 @@
 /* controllers/lookup.h: asks the cloud about machines, for all callers together.
  *
- * One look runs at a time. Callers that ask meanwhile share the *next* one, and an answer that is
- * young enough for a caller is given again. Each look also asks about the uninitialised nodes of
- * the store. So 5,000 nodes that join together, eight workers and the lifecycle controller cost a
- * few looks, and a provider with a list can answer each with one request.
+ * One look runs at a time. Callers that ask meanwhile share the *next* one, and the last answer is
+ * reused for callers for whom it is young enough. Each look also asks about the uninitialised nodes
+ * of the store. So 5,000 nodes that join together, eight workers and the lifecycle controller cost
+ * a few looks, and a provider with a list can answer each with one request.
  *
  * If two nodes have one provider ID, at most one of them is right: both become UNKNOWN here, with a
  * Warning event.
@@ -24,14 +24,14 @@ struct lookup_config {
 	struct store *nodes;
 	struct event_dedup *event_dedup;
 	struct clock *clock;
-	bool adds_new_nodes; /* to each look. Set where the node controller runs, which asks about
-	                        uninitialised nodes next */
+	bool adds_new_nodes; /* each look also asks about uninitialised nodes. Set if the node
+	                        controller runs, which will ask about them next */
 };
 
 struct lookup *lookup_new(const struct lookup_config *config);
 void lookup_free(struct lookup *); /* NULL is fine */
 
-/** An answer: a reference to a look, and the places of the caller's nodes in it. For
+/** An answer: a reference to a look, and the positions of the caller's nodes in it. For
  * CLEANUP(look_answer_fini). */
 struct look_answer {
 	struct look *look;

@@ -1,7 +1,7 @@
 /* controllers/manager.c: builds, starts and stops the controllers; see manager.h.
  *
- * What the controllers share (the lookup, paces, own writes, the stores) is made once, when the
- * manager is. A controller exists only between manager_start() and manager_stop().
+ * What the controllers share (the lookup, paces, own writes, the stores) is created together with
+ * the manager. A controller exists only between manager_start() and manager_stop().
  */
 #include "controllers/manager.h"
 
@@ -188,8 +188,8 @@ manager_start(struct manager *m, struct str min_version, bool may_follow_crash)
 	m->is_started = true;
 }
 
-/* No key is handed out any more; reconciles that run may go on for grace_ns. Returns true if all of
- * them have ended. */
+/* Stops handing out keys, and waits up to grace_ns for reconciles that are running. Returns true if
+ * all of them have ended. */
 static bool
 manager_drain(struct manager *m, int64_t grace_ns)
 {
@@ -209,10 +209,10 @@ manager_drain(struct manager *m, int64_t grace_ns)
 	return is_done;
 }
 
-/* The lifecycle and route controllers have no queue to drain: a request that they have sent at
- * shutdown is aborted, but the server may still execute it. */
+/* The lifecycle and route controllers have no queue to drain. If one of them is working now, its
+ * request is aborted, but the server may still execute it. */
 static bool
-is_cut_off(struct manager *m)
+may_act_late(struct manager *m)
 {
 	return (m->lifecycle && lifecycle_controller_is_working(m->lifecycle)) ||
 	       (m->route && route_controller_is_working(m->route));
@@ -228,7 +228,7 @@ manager_stop(struct manager *m, int64_t grace_ns)
 	host_set_requeue(m->config.host, NULL, NULL);
 	is_done = manager_drain(m, grace_ns);
 	cancel_fire(m->cancel);
-	is_done = is_done && !is_cut_off(m);
+	is_done = is_done && !may_act_late(m);
 	reflector_free(TAKE(m->node_reflector));
 	reflector_free(TAKE(m->service_reflector));
 	node_controller_free(TAKE(m->node));

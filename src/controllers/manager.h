@@ -1,4 +1,5 @@
-/* controllers/manager.h: the controllers of this process, from the moment when it leads to its end.
+/* controllers/manager.h: the controllers of this process, which run from the moment when it begins
+ * to lead.
  *
  * main opens the clients, the cloud and the recorder, and hands them over here. manager_start()
  * builds the wanted controllers, then the reflectors that feed their stores, so that no controller

@@ -1,5 +1,5 @@
-/* controllers/own_writes.c: see own_writes.h. One entry a node, from its write to the event that
- * tells of it. */
+/* controllers/own_writes.c: see own_writes.h. A node has an entry from our write until the watch
+ * event that shows it. */
 #include "controllers/own_writes.h"
 
 #include "base/alloc.h"

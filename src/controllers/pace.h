@@ -5,6 +5,7 @@
  * reactions are immediate, each further one waits until 10 s, 20 s, … up to 5 min have passed since
  * the previous one, so that an hour costs at most PACE_HOUR reactions. After 10 min without a
  * reaction the count begins at 0 again. docs/errors.md lists the reactions.
+ *
  * Threads: any, for struct paces; a struct pace belongs to its owner.
  */
 #ifndef CCMD_CONTROLLERS_PACE_H

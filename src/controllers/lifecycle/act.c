@@ -3,7 +3,8 @@
  *
  * lifecycle_decide() collects everything the decision depends on as plain values (struct
  * guard_facts), lets the guard decide, and carries the decision out. A node that is held back gets
- * one Warning event for each reason, so that whoever waits for the deletion learns what is missing.
+ * one Warning event for each reason, so that an operator who waits for the deletion learns what is
+ * missing.
  */
 #include "base/array.h"
 #include "base/event_kind.h"
@@ -17,7 +18,7 @@
 #include "kube/patch.h"
 
 enum {
-	/* So many conflicts in a row are reported like any other failure. */
+	/* The number of conflicts in a row that is reported like any other failure. */
 	CONFLICTS_REPORTED = 3,
 };
 
@@ -150,7 +151,7 @@ lifecycle_note_deletion(struct round *r, const struct check *check)
 	           clock_boot(c->env->clock));
 }
 
-/* A DELETE that is repeated has no second event. */
+/* A repeated DELETE sends no second event. */
 static void
 report_deleting(struct round *r, const struct check *check)
 {
@@ -191,13 +192,12 @@ is_harmless_conflict(struct candidate *candidate, const struct error *err)
 /* A node that is marked for deletion already stays until its finalizers are removed: a further
  * request would have no effect.
  *
- * The resource version on which the decision is based is a
- * precondition of the DELETE. A kubelet that came back writes its status, which changes the
- * version, and the API server knows that before our watch delivers it; the Lease does not help
- * where it is missing or forbidden. Other writers of the node (a CNI, an autoscaler) cannot keep a
- * silent node for ever: a conflict needs a write between the watch event of the last write and our
- * DELETE, and each attempt uses the version known by then. If such conflicts repeat, they are
- * reported. */
+ * The resource version on which the decision is based is a precondition of the DELETE. A kubelet
+ * that came back writes its status, which changes the version, and the API server knows that before
+ * our watch delivers it; the Lease does not help where it is missing or forbidden. Other writers of
+ * the node (a CNI, an autoscaler) cannot prevent the deletion of a silent node: a conflict needs a
+ * write between the watch event of the last write and our DELETE, and each attempt uses the version
+ * known by then. If such conflicts repeat, they are reported. */
 static void
 lifecycle_delete(struct round *r, const struct check *check, const struct node *now)
 {
@@ -222,8 +222,8 @@ lifecycle_delete(struct round *r, const struct check *check, const struct node *
 	lifecycle_note_deletion(r, check);
 }
 
-/* Why a node is not deleted although its machine seems gone; NULL: it is deleted, or there is no
- * need to say it, because the answer is still young. */
+/* Why a node is not deleted although its machine seems gone; NULL: no event is needed, e.g. because
+ * the absence has only just been seen. */
 static const char *
 held_because(const struct round *r, const struct check *check, enum guard_outcome outcome)
 {

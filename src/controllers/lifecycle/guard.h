@@ -20,11 +20,12 @@ struct guard_config {
 	int64_t confirm_ns;   /* the least time between the starts of two looks that agree; 12 s */
 	int64_t min_age_ns;   /* the least age of a node; 60 s */
 	int64_t nameless_ns;  /* how long a node without a provider ID must be absent; 15 min */
-	unsigned breaker_min; /* so many deletions within the window are never too many; 3 */
-	unsigned breaker_percent;  /* nor is this share of all nodes; 20 */
+	unsigned breaker_min; /* up to this number of deletions within the window is never too many;
+	                         3 */
+	unsigned breaker_percent;  /* neither is up to this share of all nodes; 20 */
 	int64_t breaker_window_ns; /* 10 min */
-	int64_t breaker_agree_ns;  /* for how long looks must have agreed if there are too many; 5
-	                              min */
+	int64_t breaker_agree_ns;  /* too many deletions wait until looks have agreed for this long;
+	                              5 min */
 };
 
 enum {
@@ -90,8 +91,8 @@ enum guard_outcome {
 	GUARD_N_OUTCOMES,
 };
 
-/** Is the absence of this machine proven? The breaker, which compares with other nodes, is left
- * aside. Returns GUARD_DELETE or the first rule that is against it. */
+/** Is the absence of this machine proven? Ignores the breaker, which depends on other nodes.
+ * Returns GUARD_DELETE or the first rule that is against it. */
 enum guard_outcome guard_prove(const struct guard_config *config, const struct guard_facts *facts);
 /** The decision: guard_prove(), then the breaker. */
 enum guard_outcome guard_decide(const struct guard_config *config, const struct guard_facts *facts);

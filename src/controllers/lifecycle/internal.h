@@ -26,7 +26,7 @@
 #define LIFECYCLE_RETRY_NS (5 * NS_PER_SEC)
 #define LIFECYCLE_RETRY_MAX_NS (GUARD_LOOK_S * NS_PER_SEC)
 
-/* The machines that a look asked for as possible witnesses, in case that it found none of them. For
+/* How many machines a look asked for as possible witnesses. Used only if it found none of them, by
  * the event that says why a node is not deleted. */
 struct asked_witnesses {
 	unsigned n_asked;

@@ -72,8 +72,8 @@ lifecycle_track(struct lifecycle_controller *c, const struct node *node)
 	return candidate;
 }
 
-/* Drops the candidates whose node is gone or Ready: this round has not met them. (Removing from a
- * map while walking it is not allowed, hence two passes.) */
+/* Drops the candidates whose node is gone or Ready, which are those that this round has not
+ * tracked. (Removing from a map while walking it is not allowed, hence two passes.) */
 static void
 lifecycle_untrack_absent(struct lifecycle_controller *c, struct arena *arena)
 {
@@ -220,8 +220,8 @@ lifecycle_round(struct lifecycle_controller *c, struct arena *arena, enum lifecy
 
 /* ---- the thread ---- */
 
-/* Sleeps until the next look is due or a node changes. *ret says which candidates are due whatever
- * their time. Returns false when cancelled. */
+/* Sleeps until the next look is due or a node changes. *ret says which candidates are due now,
+ * whatever their due_mono_ns is. Returns false when cancelled. */
 static bool
 lifecycle_wait(struct lifecycle_controller *c, int64_t due_ns, enum lifecycle_due *ret)
 {

@@ -31,7 +31,7 @@ enum {
 
 /* *ret is a hash of the last heartbeat in the node's status and of the renewTime of its Lease: it
  * changes when the kubelet reports. Where the Lease does not exist or may not be read, only the
- * status counts. Any other failure is an error, because then nobody knows whether the kubelet is
+ * status counts. Any other failure is an error, because it is then unknown whether the kubelet is
  * silent. */
 static bool
 lifecycle_read_heartbeat(struct round *r, const struct node *node, uint64_t *ret, struct error *err)

@@ -16,8 +16,8 @@ struct address_list {
  * match it come first, and other addresses of their types are dropped. An empty list means that the
  * cloud gave no addresses: the node keeps its own.
  *
- * ERR_INVALID: the annotation is malformed, or names an IP that the cloud does not list (or lists
- * nothing). Views point into node and instance; the array is in the arena. */
+ * ERR_INVALID: the annotation is malformed, or names an IP that is not among the cloud's addresses.
+ * Views point into node and instance; the array is in the arena. */
 NODISCARD bool addresses_plan(const struct node *node, const struct instance *instance,
                               struct arena *arena, struct address_list *ret, struct error *err);
 

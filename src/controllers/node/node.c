@@ -32,7 +32,7 @@ EVENT_KIND(synced_event, COMPONENT, "Synced", false, "Node",
            "The node was initialised. Sent once for each node.");
 EVENT_KIND(
 	failed_event, COMPONENT, "FailedToInitializeNode", true, "Node",
-	"The node cannot be initialised until somebody corrects what the message says. That its machine is not found is reported only from 30 s after the creation of the node on.");
+	"The node cannot be initialised until somebody corrects what the message says. If its machine is not found, that is reported only when the node is at least 30 s old.");
 
 enum {
 	INIT_ATTEMPTS = 20,
@@ -43,7 +43,7 @@ enum {
 };
 
 static const int64_t failure_base_ns = 100 * NS_PER_MS;
-/* A cloud may begin to list the machine of a new node so much later than the node is created. */
+/* A cloud may need this long after the creation of a node to list its machine. */
 static const int64_t machine_delay_ns = 30 * NS_PER_SEC;
 static const int64_t echo_ns =
 	5 * NS_PER_SEC; /* by then the watch has delivered our own write, or it was undone */
@@ -74,8 +74,9 @@ struct node_controller {
 /* ---- initialisation ---- */
 
 /* Addresses are written before the taint is removed, so that no pod lands on a node without
- * addresses. *ret_version is the version for the patch of the taints to name: a conflict there
- * means that somebody wrote after the state that the taints were computed from. */
+ * addresses. *ret_version is the resource version that the patch of the taints has to name: that
+ * patch fails with a conflict if another client has written since the state from which the taints
+ * were computed. */
 static bool
 write_addresses(const struct node_write *w, const struct instance *instance,
                 struct str *ret_version, struct error *err)
@@ -507,8 +508,8 @@ collect_initialised(const struct store_list *all, struct arena *arena, struct no
 	return n;
 }
 
-/* One question about all nodes. Those whose addresses differ are marked as stale and queued, and a
- * worker writes them: it alone works on the node then. */
+/* One question about all nodes. Nodes whose addresses differ are marked as stale and queued. A
+ * worker writes the addresses, because the queue lets only one worker at a time handle a node. */
 static bool
 mark_stale(struct node_controller *c, struct call *call, struct error *err)
 {

@@ -32,7 +32,8 @@ enum {
 	RUN_TIMEOUT_S = 300,
 };
 
-/* Changes of nodes within this time are handled by one run, and runs begin at most so often. */
+/* Changes of nodes within coalesce_ns are handled by one run. Between the starts of two runs there
+ * is at least run_pause_ns. */
 static const int64_t coalesce_ns = 200 * NS_PER_MS;
 static const int64_t run_pause_ns = NS_PER_SEC;
 
@@ -41,6 +42,7 @@ METRIC_FAMILY(syncs_total, METRIC_COUNTER, "route_controller_route_sync_total",
 
 EVENT_KIND(failed_event, ROUTE_COMPONENT, "FailedToCreateRoute", true, "Node",
            "The route to the pods of the node could not be created. This is retried.");
+
 struct route_controller {
 	struct controller_env *env;
 	struct route_controller_config config;
@@ -111,7 +113,7 @@ route_note_failure(struct route_run *r, size_t node, const struct error *err)
 	r->is_refused |= is_reportable(err);
 }
 
-/* In an outage the event says it; the log has one line about the outage already. */
+/* During an outage only the event is sent, because the log already has a line about the outage. */
 static void
 route_report_failure(struct route_run *r, const struct node *node, struct str cidr, int64_t took_ns,
                      const struct error *err)
@@ -456,7 +458,7 @@ route_wake_paced(struct route_controller *c, const struct node *node)
 	cond_signal(&c->woken);
 }
 
-/* Must routes to this node lead to another place, or for other pods? */
+/* Do the routes to this node need another target or other destinations? */
 static bool
 has_new_target(const struct node *old, const struct node *new)
 {
@@ -483,7 +485,7 @@ route_on_node(void *arg, const struct object *object_old, const struct object *o
 		route_wake_for_conditions(c);
 }
 
-/* ---- life ---- */
+/* ---- life cycle ---- */
 
 struct route_controller *
 route_controller_new(struct controller_env *env, const struct route_controller_config *config)

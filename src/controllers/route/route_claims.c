@@ -78,8 +78,8 @@ add_claim(struct claims *cs, const struct map *routes, size_t i, struct str cidr
 	};
 }
 
-/* Only pod CIDRs of our families and within --cluster-cidr are claims. Others are ignored entirely:
- * they must not make a node unusable. */
+/* Only pod CIDRs of our families and within --cluster-cidr are claims. Others are ignored entirely,
+ * because an unusual pod CIDR must not make a node unusable. */
 static void
 collect_claims(struct claims *cs)
 {

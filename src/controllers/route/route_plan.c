@@ -49,7 +49,7 @@ planner_fini(struct planner *p)
 
 /* The key of a route. Neither a node's name nor a CIDR contains a blank. */
 static struct str
-pair(struct planner *p, struct str node, struct str cidr)
+route_key(struct planner *p, struct str node, struct str cidr)
 {
 	return arena_printf(p->arena, "%" STR_FMT " %" STR_FMT, STR_ARG(node), STR_ARG(cidr));
 }
@@ -59,7 +59,7 @@ index_routes(struct planner *p)
 {
 	for (size_t i = 0; i < p->n_routes; i++) {
 		const struct route *route = &p->routes[i];
-		struct str key = pair(p, route->target_node, route->destination_cidr);
+		struct str key = route_key(p, route->target_node, route->destination_cidr);
 
 		if (route->target_node.len == 0)
 			continue;
@@ -108,7 +108,7 @@ decide_route(const struct planner *p, const struct route_node *node, struct str 
 static void
 plan_one(struct planner *p, size_t node, struct str cidr, struct route_plan *plan)
 {
-	struct str key = pair(p, p->nodes[node].name, cidr);
+	struct str key = route_key(p, p->nodes[node].name, cidr);
 	struct entry *entry = ARENA_NEW(p->arena, struct entry);
 
 	entry->action = decide_route(p, &p->nodes[node], key);
@@ -162,8 +162,9 @@ plan_removals(struct planner *p, const struct ip_net *cidrs, size_t n_cidrs,
 	plan->removes_first = p->compares_addresses;
 	for (size_t i = 0; i < p->n_routes; i++) {
 		const struct route *route = &p->routes[i];
-		const struct entry *entry = map_get(&p->entries, pair(p, route->target_node,
-		                                                      route->destination_cidr));
+		const struct entry *entry = map_get(&p->entries,
+		                                    route_key(p, route->target_node,
+		                                              route->destination_cidr));
 
 		if (!is_ours(route, cidrs, n_cidrs))
 			continue;

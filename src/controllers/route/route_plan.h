@@ -24,7 +24,8 @@ struct route_need {
 
 /** What the plan means for the condition NetworkUnavailable of a node. */
 enum route_condition {
-	ROUTE_CONDITION_UNTOUCHED,   /* the node has neither pod CIDRs nor a route: not ours */
+	ROUTE_CONDITION_UNTOUCHED,   /* the node has neither pod CIDRs nor a route: the condition is
+	                                not ours to write */
 	ROUTE_CONDITION_BY_RESULT,   /* routes exist, unless one of the creations fails */
 	ROUTE_CONDITION_NOT_CREATED, /* the node has no pod CIDRs, but a route leads to it */
 };
@@ -33,8 +34,8 @@ struct route_plan {
 	struct route_need *create;
 	size_t n_create;
 	size_t *remove; /* indices of listed routes */
-	/* For each removal: a live node has its destination, so it is no mistake.
-	 * route_removals_hold() sets further ones. */
+	/* For each removal: a live node has its destination among its pod CIDRs, so the removal is
+	 * not a mistake. route_removals_hold() sets further ones. */
 	bool *is_expected;
 	size_t n_remove;
 	size_t n_ours;                    /* listed routes that are ours */

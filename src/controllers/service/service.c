@@ -18,7 +18,8 @@ enum {
 
 /* docs/spec/framework.md, "Service retries" */
 static const int64_t failure_base_ns = 5 * NS_PER_SEC;
-/* Failed clean-ups are retried at least so often (docs/spec/framework.md, "Service retries"). */
+/* The longest pause before a failed clean-up is retried (docs/spec/framework.md, "Service
+ * retries"). */
 static const int64_t cleanup_max_ns = 30 * NS_PER_SEC;
 static const int64_t pass_pause_ns = NS_PER_SEC;
 
@@ -223,13 +224,13 @@ has_targets(const struct service *s)
 }
 
 static void
-service_queue_all(struct service_controller *c, bool (*is_meant)(const struct service *),
+service_queue_all(struct service_controller *c, bool (*is_affected)(const struct service *),
                   unsigned reason)
 {
 	CLEANUP(store_list_free) struct store_list all = store_list(c->env->services);
 
 	for (size_t i = 0; i < all.n; i++) {
-		if (is_meant(service_of(all.objects[i])))
+		if (is_affected(service_of(all.objects[i])))
 			service_queue(c, all.objects[i]->key, reason);
 	}
 }
@@ -468,7 +469,7 @@ service_worker(void *arg)
 	return NULL;
 }
 
-/* ---- life ---- */
+/* ---- life cycle ---- */
 
 struct service_controller *
 service_controller_new(struct controller_env *env, const struct service_controller_config *config)

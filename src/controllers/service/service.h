@@ -3,11 +3,11 @@
  *
  * One queue of Services. A Service has one key, with reasons: FULL (anything about the Service may
  * have changed) or NODES (only its targets may have). So ensuring a balancer and updating its
- * targets never overlap, and a slow Service delays no other while there are workers left. Targets
- * follow their nodes immediately, then at most once a second; only balancers whose set of (name,
- * provider ID) changed cost a call. The finalizer is written before the balancer is made, and
- * removed after the balancer is gone; a deletion depends on nothing but the Service's UID and name.
- * Status is written only from a successful answer, never from a failure.
+ * targets never overlap, and a slow Service delays no other while there are workers left. When
+ * nodes change, targets are changed immediately, and then at most once a second; only balancers
+ * whose set of (name, provider ID) changed cost a call. The finalizer is written before the
+ * balancer is made, and removed after the balancer is gone; a deletion depends on nothing but the
+ * Service's UID and name. Status is written only from a successful answer, never from a failure.
  *
  * Threads: the controller has its own; all functions may be called from any thread.
  */

@@ -56,7 +56,7 @@ struct service_record {
 	                     last */
 	bool has_failed;  /* the last ensure or update failed */
 	uint64_t warned_outage; /* hash of the last Warning if an outage was its cause; else 0 */
-	bool is_elsewhere; /* the provider answered that another controller serves it: we must not
+	bool is_elsewhere; /* the provider answered that another controller handles it: we must not
 	                      set its targets */
 	bool is_empty_reported; /* the event that there are no targets was sent */
 	/* the event about work that began and has not ended */

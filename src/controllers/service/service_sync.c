@@ -16,7 +16,7 @@
 #include "controllers/service/service_internal.h"
 #include "kube/service_patch.h"
 
-/* Changed targets are passed on to the provider immediately, then at most so often. */
+/* Changed targets are passed on to the provider immediately, then at most once in this time. */
 static const int64_t update_pause_ns = NS_PER_SEC;
 /* The pause after a conflict with another writer of the Service, and how many conflicts in a row
  * are expected. Further conflicts have another cause: an admission webhook that answers 409, or a
@@ -54,7 +54,7 @@ is_stale(const struct service_run *run)
 	return service_is_stale(run->record, run->service);
 }
 
-/* An answer without a version leaves the run unsure of its write. */
+/* If the answer has no version, the record stays unsure whether the write was executed. */
 static void
 note_written(struct service_run *run, struct str answer)
 {
@@ -167,7 +167,7 @@ write_status(struct service_run *run, bool was_stale, const struct service_ingre
 }
 
 /* The mode is always written with an address: if it is left out, the server fills in a default, and
- * the status would differ for ever from the one that we want (docs/spec/framework.md, "Status of a
+ * the status would always differ from the one that we want (docs/spec/framework.md, "Status of a
  * Service"). */
 static struct str
 mode_text(const struct lb_ingress *ingress)
@@ -212,10 +212,10 @@ set_balanced(struct service_run *run, struct object *service)
 	object_unref(old);
 }
 
-/* Must be called before the provider is: even if its call fails, the balancer may exist, and has to
- * be removed one day. */
+/* Must be called before the provider's ensure() or update_nodes(): even if that fails, it may have
+ * created the balancer, which has to be removed later. */
 static void
-service_remember(struct service_run *run)
+service_note_balancer(struct service_run *run)
 {
 	set_balanced(run, object_ref((struct object *)(uintptr_t)&run->service->object));
 }
@@ -226,7 +226,7 @@ set_targets(struct service_run *run, struct lb_spec *spec, const struct target_l
 {
 	spec->nodes = targets->refs;
 	spec->n_nodes = targets->n;
-	service_remember(run);
+	service_note_balancer(run);
 	run->record->targets_hash = targets->hash;
 	run->record->has_targets = true;
 	run->record->next_update_ns = clock_deadline(clock_mono(run->call->clock), update_pause_ns);
@@ -248,7 +248,7 @@ service_ensure(struct service_run *run, struct error *err)
 	CLEANUP(target_list_fini) struct target_list targets = { 0 };
 	enum lb_outcome outcome = LB_DONE;
 	struct lb_status status = { 0 };
-	bool is_gone, was_stale = is_stale(run); /* as it is before we write */
+	bool is_gone, was_stale = is_stale(run); /* read before our first write */
 	struct error why;
 
 	if (!is_settled(run))
@@ -340,7 +340,7 @@ service_sync_has_new_targets(struct service_run *run)
 
 /* ---- removing a balancer ---- */
 
-/* Nothing of this Service matters for the next one of that name. */
+/* The next Service of that name must not inherit anything from this one. */
 static void
 forget_balancer(struct service_run *run)
 {
@@ -389,7 +389,7 @@ remove_and_release(struct service_run *run, bool *ret_is_ours, struct error *err
 	if (!remove_balancer(run, &was_found, err))
 		return err_wrap(err, "failed to delete load balancer");
 	if (was_found)
-		service_remember(run);
+		service_note_balancer(run);
 	*ret_is_ours = may_release(run);
 	if (*ret_is_ours && !service_release(run, err))
 		return false;
@@ -464,9 +464,9 @@ service_sync(struct service_run *run, bool *ret_is_done, struct error *err)
 	return is_synced;
 }
 
-/* Was this Service deleted in order? Our finalizer keeps a Service until its balancer is gone. If a
- * Service disappears together with the finalizer, the API server's data was lost, or the API server
- * is now that of another cluster. */
+/* Was this Service deleted by a client, rather than lost? Our finalizer keeps a Service until its
+ * balancer is gone. If a Service disappears together with the finalizer, the API server's data was
+ * lost, or the API server is now that of another cluster. */
 static bool
 was_deleted(const struct service *last)
 {

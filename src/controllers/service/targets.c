@@ -1,9 +1,9 @@
 /* controllers/service/targets.c: the nodes behind load balancers; see targets.h.
  *
  * Building the set takes a pass over all nodes, so it happens without the lock. A generation
- * number, counted up with each change of a node, tells whether a set is still current when it is
- * done: an outdated one serves its caller (whose Service is queued again by that change) but is not
- * kept.
+ * number, which each change of a node increments, shows whether the set is still current when it is
+ * complete. An outdated set is used by the caller that built it, whose Service is queued again by
+ * that change, but it is not kept.
  */
 #include "controllers/service/targets.h"
 
@@ -27,7 +27,7 @@ struct target_set {
 struct targets {
 	struct store *nodes;
 	pthread_mutex_t mu;
-	struct target_set *current; /* mu; NULL: to be made */
+	struct target_set *current; /* mu; NULL: has to be built */
 	uint64_t generation;        /* mu: counts changes */
 };
 
@@ -206,7 +206,7 @@ targets_select(struct targets *t, struct cloud *cloud, const struct lb_spec *spe
 	return list;
 }
 
-/* ---- life ---- */
+/* ---- life cycle ---- */
 
 struct targets *
 targets_new(struct store *nodes)
