@@ -75,8 +75,8 @@ add_serving(struct needs *needs, const struct options *o)
 	add_file(needs, o->access.config.client_ca_file);
 }
 
-/* A rule needs an existing folder, so it is made now. (The text comes from argv and is terminated.)
- */
+/* A rule needs an existing folder, so the folder is created now. (The text comes from argv and is
+ * terminated.) */
 static void
 add_cert_folder(struct needs *needs, struct str folder)
 {
@@ -93,7 +93,7 @@ add_cloud(struct needs *needs, const struct cloud_needs *cloud)
 		needs->writes[needs->n_writes++] = cloud->writes[i];
 }
 
-/* Enters the sandbox. Logs what is in force, and what the kernel cannot do. */
+/* Enters the sandbox. Logs which parts of it are active, and which the kernel does not offer. */
 static void
 enter_sandbox(const struct needs *needs)
 {

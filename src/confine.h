@@ -1,8 +1,8 @@
 /* confine.h: gives up the rights that the program will not need, as --sandbox says
  * (base/sandbox.h).
  *
- * The rules name the folders of all files that the flags and the kubeconfigs name, so both must be
- * known before; and they bind only threads that are started afterwards.
+ * The sandbox's rules list the folders of all files that the flags and the kubeconfigs name, so
+ * both must have been read before. The rules apply only to threads that are started afterwards.
  */
 #ifndef CCMD_CONFINE_H
 #define CCMD_CONFINE_H
@@ -12,13 +12,14 @@
 #include "kube/connection.h"
 #include "serving.h"
 
-/** Must be called before any secret is read. Switches core files off and, unless the sandbox is
- * off, denies debuggers. */
+/** Must be called before any secret is read. Disables core files and, unless the sandbox is off,
+ * prevents debuggers from attaching. */
 void confine_secrets(const struct options *);
 
 /** Enters the sandbox; must be called when the configuration is known, before the first thread is
  * started. Does nothing where a credential plugin or programs of the cloud are configured, because
- * programs that we start would be bound by the same rules. Logs what is in force. */
+ * the same rules would apply to programs that we start. Logs which parts of the sandbox are active.
+ */
 void confine(const struct options *, const struct kube_connection *,
              const struct review_connections *, const struct cloud_needs *);
 

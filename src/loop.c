@@ -68,7 +68,7 @@ loop_on_expiry(evutil_socket_t fd, short what, void *arg)
 	uint64_t n;
 
 	(void)what;
-	/* nothing to read: loop_set_expiry() on another thread was faster to move the end */
+	/* nothing to read: another thread has just set a later time by loop_set_expiry() */
 	if (read(fd, &n, sizeof(n)) == (ssize_t)sizeof(n))
 		loop->handlers.expired(loop->handlers.arg);
 }
@@ -83,7 +83,7 @@ loop_on_timer(evutil_socket_t fd, short what, void *arg)
 	timer->fn(timer->arg);
 }
 
-/* ---- life ---- */
+/* ---- life cycle ---- */
 
 /* The kernel refuses a descriptor only if the program has leaked thousands of them. */
 static int

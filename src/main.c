@@ -1,9 +1,8 @@
 /* main.c: flags, wiring and signals: the only file that knows every part.
  *
  * Order of the start: the flags; the configurations of the API server and of the cloud; the
- * sandbox; clients, which do not connect yet; the cloud; then the API server is waited for, while
- * the election begins on its own thread; the HTTPS server is opened; controllers start when this
- * process leads.
+ * sandbox; clients, which do not connect yet; the cloud; the election, on its own thread, while the
+ * main thread waits for the API server; the HTTPS server; the controllers, when this process leads.
  *
  * Order of the end: no new work; a second of grace for running work; then everything that blocks is
  * cancelled, and all threads are joined; the lease is released if all work ended by itself; events
@@ -67,10 +66,11 @@ static const struct {
 
 #define CLOUD_FAILED "Cloud provider could not be initialized"
 #define SERVING_RELOAD_NS (60 * NS_PER_SEC)
-/* The elector's thread, which knows the reason, has so much time to report the loss first. */
+/* When the lease expires, the elector's thread has this much time to report the loss with its
+ * reason, before the main thread ends the process. */
 #define EXPIRY_MARGIN_NS (100 * NS_PER_MS)
 
-/* Everything that there is, in the order in which it is made. */
+/* All parts of the program, in the order in which they are created. */
 struct program {
 	struct options options;
 	struct cancel *cancel;
@@ -159,8 +159,8 @@ load_cloud(struct program *p, struct error *err)
 	return true;
 }
 
-/* Reads everything that says what the program will need, then gives up the rest. No thread may run
- * yet: it would keep the rights that are given up later. */
+/* Reads all configuration, which determines the rights that the program will need, then gives up
+ * all others. No other thread may run yet, because it would keep them. */
 static bool
 configure(struct program *p, struct error *err)
 {
@@ -423,7 +423,7 @@ main_on_lost(void *program, const char *why)
 	_exit(EXIT_BAD);
 }
 
-/* The elector's thread should have reported the loss before: it is stuck. */
+/* The elector's thread should have reported the loss before, so it must be stuck. */
 static void
 main_on_expired(void *program)
 {
@@ -598,7 +598,7 @@ stop_program(struct program *p)
 	loop_free(p->loop);
 }
 
-/* Flags without effect are logged once, so that nobody relies on them. */
+/* Flags without effect are logged at the start, so that users do not rely on them. */
 static void
 log_notes(struct str notes, struct str warnings)
 {

@@ -1,8 +1,8 @@
 /* serving.c: opens the HTTPS server and the plain listeners, and the clients that ask the API
  * server about callers; see serving.h.
  *
- * The flags were parsed into struct server_config and struct access_config; what is added here is
- * only what a flag cannot know: the loop, the clock, the clients and the handler.
+ * The flags were parsed into struct server_config and struct access_config; this file adds only
+ * what does not come from flags: the loop, the clock, the clients and the handler.
  */
 #include "serving.h"
 
@@ -23,8 +23,8 @@ struct serving {
 
 /* ---- the API servers that decide about callers ---- */
 
-/* Opens a connection by this kubeconfig or, without one, as a pod of the cluster. Where there is
- * neither, nobody can be authenticated, and only paths that are open to everyone are served
+/* Opens a connection by this kubeconfig or, without one, as a pod of the cluster. If there is
+ * neither, no caller can be authenticated, and only paths that are open to everyone are served
  * (docs/spec/framework.md, "Clients for reviews"). */
 static void
 load_review_connection(struct review_connection *r, const char *kubeconfig, const struct options *o,
@@ -188,7 +188,7 @@ open_metrics_of_cloud(struct serving *s)
 		log_warn("cannot serve the cloud's metrics", LOG_ERR(&err));
 }
 
-/* ---- life ---- */
+/* ---- life cycle ---- */
 
 bool
 serving_start(const struct serving_config *config, struct serving **ret, struct error *err)

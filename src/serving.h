@@ -1,4 +1,4 @@
-/* serving.h: what this process shows of itself: health, metrics and its configuration.
+/* serving.h: the servers for this process's health, metrics and configuration.
  *
  * The HTTPS server behind --secure-port, where the API server decides who may read what
  * (serve/access.h), and, on request, a plain listener that serves nothing but metrics. Replicas
@@ -31,7 +31,7 @@ struct review_connections {
 };
 
 /** Reads both kubeconfigs. Must be called before the sandbox is entered, which has to know what
- * files they name. Problems are reported by serving_start(). main_connection serves where a flag
+ * files they name. Problems are reported by serving_start(). main_connection is used where a flag
  * names the same kubeconfig as --kubeconfig; it must outlive the review connections. */
 void review_connections_load(struct review_connections *ret, const struct options *,
                              struct kube_connection *main_connection);
@@ -50,8 +50,8 @@ struct serving_config {
  * the program: it names the flag, or the role that is missing. */
 NODISCARD bool serving_start(const struct serving_config *config, struct serving **ret,
                              struct error *err);
-/** Reads certificates again if they changed. For every minute, and SIGHUP. NULL is fine, here and
- * below. */
+/** Reads certificates again if they changed. Called every minute and on SIGHUP. NULL is fine, here
+ * and below. */
 void serving_reload(struct serving *);
 void serving_stop(struct serving *);
 
