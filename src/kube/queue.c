@@ -8,6 +8,10 @@
  * 	dirty && processing    added while being worked on: back to the line at queue_done()
  * 	heap_place > 0         due later; queue_add() does not change that
  * 	is_parked              due later, or at the next queue_release()
+ *
+ * Keys that are due later are in a binary heap. No thread waits for them as such: each worker in
+ * queue_get() sleeps until the heap's first key is due, and moves the keys that are due to the
+ * line. One mutex protects everything, because each operation is short.
  */
 #include "kube/queue.h"
 
@@ -37,15 +41,16 @@ struct item {
 	char key[];
 };
 
-/* A list adds thousands of keys while long-lived objects are allocated. A pool of their own keeps
- * the keys from leaving holes between those. */
+/* The first list of a kind adds thousands of keys while long-lived objects are allocated. Keys with
+ * a pool of their own leave no holes between these objects when they are freed. */
 static struct pool items = POOL_INIT;
 
 enum {
 	BURST = 100, /* keys, after which a thread that becomes idle frees memory */
 };
 
-#define REST_NS (2 * NS_PER_SEC)
+#define REST_NS (2 * NS_PER_SEC) /* without a key: the thread is idle */
+/* Released keys are spread over this time, because all of them call the same API. */
 #define RELEASE_SPREAD_NS (2 * NS_PER_SEC)
 
 struct queue_metrics {
@@ -98,6 +103,7 @@ METRIC_FAMILY(longest, METRIC_GAUGE, "workqueue_longest_running_processor_second
 METRIC_FAMILY(oldest, METRIC_GAUGE, "ccmd_workqueue_oldest_due_seconds",
               "[ALPHA] How long the next key in the line has waited.", .labels = { "name" });
 
+/* Without a name nothing is counted, and all pointers are NULL. */
 static struct queue_metrics
 metrics_of(const char *name)
 {
@@ -116,14 +122,14 @@ metrics_of(const char *name)
 }
 
 static void
-count(struct metric *m)
+count_one(struct metric *m)
 {
 	if (m)
 		metric_inc(m);
 }
 
 static void
-observe(struct metric *m, int64_t duration_ns)
+observe_seconds(struct metric *m, int64_t duration_ns)
 {
 	if (m)
 		metric_observe(m, (double)duration_ns / (double)NS_PER_SEC);
@@ -190,14 +196,15 @@ line_pop(struct queue *q)
 	return item;
 }
 
+/* Adds the key for now. While it is being worked on, the mark is enough: queue_done() sees it. */
 static void
-add(struct queue *q, struct item *item)
+mark_dirty(struct queue *q, struct item *item)
 {
 	if (item->is_dirty)
 		return;
 	item->is_dirty = true;
 	item->added_ns = clock_mono(q->clock);
-	count(q->metrics.adds);
+	count_one(q->metrics.adds);
 	if (!item->is_processing)
 		line_append(q, item);
 }
@@ -257,6 +264,7 @@ heap_pop(struct queue *q)
 	heap_down(q, last);
 }
 
+/* Puts the item into the heap, or moves it up; it is never moved to a later time. */
 static void
 heap_put(struct queue *q, struct item *item, int64_t due_ns)
 {
@@ -268,16 +276,17 @@ heap_put(struct queue *q, struct item *item, int64_t due_ns)
 		ARRAY_PUSH(q->heap, q->n_heap, q->cap_heap, item);
 	}
 	heap_up(q, item);
-	if (item->heap_place == 1) /* everyone who waits has to wait for less */
+	if (item->heap_place == 1) /* all workers sleep too long */
 		cond_broadcast(&q->work);
 }
 
+/* Moves the keys whose time has come from the heap to the line. */
 static void
-add_due(struct queue *q, int64_t now_ns)
+move_due(struct queue *q, int64_t now_ns)
 {
 	for (struct item *top; (top = heap_top(q)) && top->due_ns <= now_ns;) {
 		heap_pop(q);
-		add(q, top);
+		mark_dirty(q, top);
 	}
 }
 
@@ -289,6 +298,7 @@ seconds_since(const struct queue *q, int64_t ns)
 	return (double)(clock_mono(q->clock) - ns) / (double)NS_PER_SEC;
 }
 
+/* The list of keys being worked on begins with the latest, so the last one is the oldest. */
 static void
 set_ages(void *queue)
 {
@@ -356,15 +366,15 @@ queue_add(struct queue *q, struct str key)
 {
 	WITH_LOCK(&q->mu);
 	if (!q->is_shut_down)
-		add(q, item_of(q, key));
+		mark_dirty(q, item_of(q, key));
 }
 
 static void
-add_after(struct queue *q, struct item *item, int64_t delay_ns)
+add_delayed(struct queue *q, struct item *item, int64_t delay_ns)
 {
-	count(q->metrics.retries);
+	count_one(q->metrics.retries);
 	if (delay_ns <= 0)
-		add(q, item);
+		mark_dirty(q, item);
 	else
 		heap_put(q, item, clock_deadline(clock_mono(q->clock), delay_ns));
 }
@@ -374,7 +384,7 @@ queue_add_after(struct queue *q, struct str key, int64_t delay_ns)
 {
 	WITH_LOCK(&q->mu);
 	if (!q->is_shut_down)
-		add_after(q, item_of(q, key), delay_ns);
+		add_delayed(q, item_of(q, key), delay_ns);
 }
 
 int64_t
@@ -391,7 +401,7 @@ queue_add_failed(struct queue *q, struct str key, int64_t max_delay_ns)
 	item = item_of(q, key);
 	delay_ns = backoff_spread_ns(q->base_delay_ns, item->n_failures, max_ns);
 	item->n_failures++;
-	add_after(q, item, delay_ns);
+	add_delayed(q, item, delay_ns);
 	return delay_ns;
 }
 
@@ -408,7 +418,7 @@ queue_park(struct queue *q, struct str key, int64_t delay_ns)
 	item = item_of(q, key);
 	if (item->is_processing && item->n_releases != q->n_releases)
 		delay_ns = rand_between(1, RELEASE_SPREAD_NS);
-	add_after(q, item, delay_ns);
+	add_delayed(q, item, delay_ns);
 	if (item->heap_place > 0)
 		item->is_parked = true;
 }
@@ -457,6 +467,8 @@ queue_failures(struct queue *q, struct str key)
 
 /* ---- handing out ---- */
 
+/* Gives the first key of the line to the calling worker, which has to return it before the watchdog
+ * considers its thread stuck. */
 static struct str
 hand_out(struct queue *q, int64_t now_ns)
 {
@@ -469,26 +481,8 @@ hand_out(struct queue *q, int64_t now_ns)
 	STAILQ_INSERT_HEAD(&q->processing, item, link);
 	q->n_processing++;
 	watchdog_promise(clock_deadline(now_ns, WATCHDOG_WORK_NS));
-	observe(q->metrics.waited, now_ns - item->added_ns);
+	observe_seconds(q->metrics.waited, now_ns - item->added_ns);
 	return item_key(item);
-}
-
-/* There are as many as workers. */
-static void
-take_back(struct queue *q, struct item *item)
-{
-	STAILQ_REMOVE(&q->processing, item, item, link);
-	item->is_processing = false;
-	if (--q->n_processing == 0)
-		cond_broadcast(&q->idle);
-}
-
-static int64_t
-wake_time(const struct queue *q, int64_t deadline_ns)
-{
-	const struct item *top = heap_top(q);
-
-	return top && top->due_ns < deadline_ns ? top->due_ns : deadline_ns;
 }
 
 bool
@@ -496,19 +490,21 @@ queue_get(struct queue *q, int64_t deadline_ns, struct str *ret, struct error *e
 {
 	WITH_LOCK(&q->mu);
 	for (;;) {
-		int64_t now_ns = clock_mono(q->clock);
+		int64_t now_ns = clock_mono(q->clock), wake_ns = deadline_ns;
 
 		if (q->is_shut_down)
 			return err_set(err, ERR_CANCELLED, "the queue was shut down");
-		add_due(q, now_ns);
+		move_due(q, now_ns);
 		if (!STAILQ_EMPTY(&q->line)) {
 			*ret = hand_out(q, now_ns);
 			return true;
 		}
 		if (now_ns >= deadline_ns)
 			return err_set(err, ERR_TIMEOUT, "no key in time");
-		watchdog_promise(CLOCK_FOREVER);
-		(void)clock_wait(q->clock, &q->work, &q->mu, wake_time(q, deadline_ns));
+		if (heap_top(q) && heap_top(q)->due_ns < wake_ns)
+			wake_ns = heap_top(q)->due_ns;
+		watchdog_promise(CLOCK_FOREVER); /* a sleeping worker is not stuck */
+		(void)clock_wait(q->clock, &q->work, &q->mu, wake_ns);
 	}
 }
 
@@ -524,7 +520,7 @@ queue_get_or_rest(struct queue *q, unsigned *n_busy, struct str *ret)
 		return true;
 	if (err.code != ERR_TIMEOUT)
 		return false;
-	alloc_trim();
+	alloc_trim(); /* only here: it costs more than a key */
 	*n_busy = 1;
 	return queue_get(q, QUEUE_FOREVER, ret, &err);
 }
@@ -537,8 +533,11 @@ queue_done(struct queue *q, struct str key)
 	WITH_LOCK(&q->mu);
 	item = map_get(&q->items, key);
 	assert(item && item->is_processing);
-	observe(q->metrics.worked, clock_mono(q->clock) - item->started_ns);
-	take_back(q, item);
+	observe_seconds(q->metrics.worked, clock_mono(q->clock) - item->started_ns);
+	STAILQ_REMOVE(&q->processing, item, item, link); /* it is as long as there are workers */
+	item->is_processing = false;
+	if (--q->n_processing == 0)
+		cond_broadcast(&q->idle);
 	if (item->is_dirty)
 		line_append(q, item);
 	else
