@@ -1,4 +1,9 @@
-/* kube/tls_files.c: see tls_files.h. */
+/* kube/tls_files.c: reads certificates and keys again, and takes over what has changed and works.
+ *
+ * New content is tried in a throw-away TLS context first (http_tls_check()). So a file that is
+ * being written, or a certificate whose key is not there yet, changes nothing, and the next look
+ * finds the rest. The looks themselves are made by kube/connection.c.
+ */
 #include "kube/tls_files.h"
 
 #include <stdlib.h>
@@ -13,18 +18,12 @@ METRIC_FAMILY(reloads_total, METRIC_COUNTER, "rest_client_transport_ca_reload_to
               .labels = { "result", "reason" });
 
 static void
-copy_text(struct secret *to, struct str from)
+set_or_clear(struct secret *to, struct str from)
 {
 	if (from.len > 0)
 		secret_set(to, from);
 	else
 		secret_fini(to);
-}
-
-static bool
-is_text(const struct secret *s, struct str text)
-{
-	return str_eq(secret_expose(s), text);
 }
 
 struct tls_config
@@ -42,7 +41,7 @@ tls_files_config(const struct tls_files *m, bool with_cert)
 /* ---- the authorities ---- */
 
 static void
-count(const char *result, const char *reason)
+count_look(const char *result, const char *reason)
 {
 	metric_inc(metric_of(&reloads_total, result, reason));
 }
@@ -53,11 +52,11 @@ check_ca(struct str pem, const char *file, struct error *err)
 	const struct tls_config tls = { .ca_pem = pem };
 
 	if (pem.len == 0) {
-		count("failure", "empty");
+		count_look("failure", "empty");
 		return err_set(err, ERR_INVALID, "%s: the file is empty", file);
 	}
 	if (!http_tls_check(&tls, err)) {
-		count("failure", "ca_parse_error");
+		count_look("failure", "ca_parse_error");
 		return err_wrap(err, "%s", file);
 	}
 	return true;
@@ -71,23 +70,24 @@ follow_ca(struct tls_files *m, struct error *err)
 	if (!m->ca_file[0])
 		return TLS_FILES_SAME;
 	if (!file_read(m->ca_file, &pem, err)) {
-		count("failure", "read_error");
+		count_look("failure", "read_error");
 		return TLS_FILES_SAME;
 	}
-	if (is_text(&m->ca_pem, buf_str(&pem))) {
-		count("success", "unchanged");
+	if (str_eq(secret_expose(&m->ca_pem), buf_str(&pem))) {
+		count_look("success", "unchanged");
 		return TLS_FILES_SAME;
 	}
 	if (!check_ca(buf_str(&pem), m->ca_file, err))
 		return TLS_FILES_SAME;
-	count("success", "updated");
-	copy_text(&m->ca_pem, buf_str(&pem));
+	count_look("success", "updated");
+	set_or_clear(&m->ca_pem, buf_str(&pem));
 	m->trusts_nothing = false;
 	return TLS_FILES_CA;
 }
 
 /* ---- the client certificate ---- */
 
+/* Checks them without an authority: whether the server can be trusted is another question. */
 static bool
 check_pair(const struct secret *cert, const struct secret *key, struct error *err)
 {
@@ -104,12 +104,12 @@ tls_files_set_cert(struct tls_files *m, const struct secret *cert, const struct 
 {
 	if (!check_pair(cert, key, err))
 		return false;
-	copy_text(&m->cert_pem, secret_expose(cert));
-	copy_text(&m->key_pem, secret_expose(key));
+	set_or_clear(&m->cert_pem, secret_expose(cert));
+	set_or_clear(&m->key_pem, secret_expose(key));
 	return true;
 }
 
-/* The file's content, or what there is when it was given inline. */
+/* Reads the file; if the text was given inline, what is present stays. */
 static bool
 read_part(const char *file, const struct secret *present, struct secret *ret, struct error *err)
 {
@@ -117,16 +117,17 @@ read_part(const char *file, const struct secret *present, struct secret *ret, st
 
 	if (file[0] && !file_read(file, &pem, err))
 		return false;
-	copy_text(ret, file[0] ? buf_str(&pem) : secret_expose(present));
+	set_or_clear(ret, file[0] ? buf_str(&pem) : secret_expose(present));
 	return true;
 }
 
-/* They are written one after the other: between the two they do not fit, and the next look will
- * find them. */
+/* Certificate and key are written one after the other. Between the two writes they do not belong
+ * together, which is reported; the next look finds both. */
 static unsigned
 follow_cert(struct tls_files *m, struct error *err)
 {
 	CLEANUP(secret_fini) struct secret cert = SECRET_NONE, key = SECRET_NONE;
+	bool is_ok;
 
 	if (!m->cert_file[0] && !m->key_file[0])
 		return TLS_FILES_SAME;
@@ -135,13 +136,11 @@ follow_cert(struct tls_files *m, struct error *err)
 		return TLS_FILES_SAME;
 	if (secret_eq(&cert, &m->cert_pem) && secret_eq(&key, &m->key_pem))
 		return TLS_FILES_SAME;
-	if (!secret_is_set(&cert) || !tls_files_set_cert(m, &cert, &key, err)) {
-		if (!secret_is_set(&cert))
-			err_set(err, ERR_INVALID, "the file is empty");
+	is_ok = secret_is_set(&cert) ? tls_files_set_cert(m, &cert, &key, err)
+	                             : err_set(err, ERR_INVALID, "the file is empty");
+	if (!is_ok)
 		err_wrap(err, "%s", m->cert_file);
-		return TLS_FILES_SAME;
-	}
-	return TLS_FILES_CERT;
+	return is_ok ? TLS_FILES_CERT : TLS_FILES_SAME;
 }
 
 unsigned
@@ -163,9 +162,9 @@ tls_files_init(struct tls_files *m, const struct kube_config *config)
 		.trusts_nothing = config->trusts_nothing,
 		.is_insecure = config->is_insecure,
 	};
-	copy_text(&m->ca_pem, config->ca_pem);
-	copy_text(&m->cert_pem, config->cert_pem);
-	copy_text(&m->key_pem, secret_expose(&config->key_pem));
+	set_or_clear(&m->ca_pem, config->ca_pem);
+	set_or_clear(&m->cert_pem, config->cert_pem);
+	set_or_clear(&m->key_pem, secret_expose(&config->key_pem));
 }
 
 void
@@ -180,7 +179,7 @@ tls_files_fini(struct tls_files *m)
 }
 
 static unsigned
-difference(const struct tls_files *a, const struct tls_files *b)
+tls_files_difference(const struct tls_files *a, const struct tls_files *b)
 {
 	bool has_same_ca = secret_eq(&a->ca_pem, &b->ca_pem) &&
 	                   a->trusts_nothing == b->trusts_nothing;
@@ -202,7 +201,8 @@ tls_files_update(struct tls_files *m, const struct kube_config *config, unsigned
 	tls = tls_files_config(&fresh, /*with_cert=*/true);
 	if (!http_tls_check(&tls, err))
 		return false;
-	*ret_changes = difference(m, &fresh);
+	/* the old one is freed as `fresh` */
+	*ret_changes = tls_files_difference(m, &fresh);
 	*m = fresh;
 	fresh = old;
 	return true;

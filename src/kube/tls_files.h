@@ -1,7 +1,9 @@
-/* kube/tls_files.h: certificates and keys, as files give them.
+/* kube/tls_files.h: the certificates and keys of a connection, and the files that they come from.
  *
- * Files are compared by content, since the kubelet swaps symbolic links. What cannot be read or
- * used changes nothing. Not for several threads at once: the connection has the lock.
+ * Files are compared by content and not by time, because the kubelet replaces them by switching a
+ * symbolic link. A file that cannot be read or used changes nothing: the last content stays in use.
+ *
+ * Threads: one at a time; kube/connection.c holds its lock.
  */
 #ifndef CCMD_KUBE_TLS_FILES_H
 #define CCMD_KUBE_TLS_FILES_H
@@ -11,7 +13,7 @@
 
 struct tls_files {
 	char *ca_file, *cert_file, *key_file; /* "": inline, or none */
-	struct secret ca_pem;                 /* none: see trusts_nothing */
+	struct secret ca_pem;                 /* none: the system's, unless trusts_nothing */
 	bool trusts_nothing;
 	bool is_insecure;
 	struct secret cert_pem, key_pem; /* none, or both */
@@ -27,21 +29,22 @@ enum tls_files_change {
 void tls_files_init(struct tls_files *m, const struct kube_config *config);
 void tls_files_fini(struct tls_files *m);
 
-/** Reads the files again. The sum of enum tls_files_change; *err has the last problem, with a code
- * that is not ERR_NONE, when there was one, and counts are in
+/** Reads the files again. Returns the sum of enum tls_files_change. *err has the last problem if
+ * there was one, and the code ERR_NONE if not. Each look at the authorities is counted in
  * rest_client_transport_ca_reload_total. */
 unsigned tls_files_follow(struct tls_files *m, struct error *err);
 
-/** As another configuration has it; false, with ERR_INVALID, when that cannot work. */
+/** Takes over what another configuration has. False with ERR_INVALID, and nothing changed, if that
+ * cannot work. */
 NODISCARD bool tls_files_update(struct tls_files *m, const struct kube_config *config,
                                 unsigned *ret_changes, struct error *err);
 
-/** Another client certificate, from elsewhere. ERR_INVALID when it and the key cannot work; both
- * empty: none any more. */
+/** Sets a client certificate that does not come from the files, or none if both are empty.
+ * ERR_INVALID, and nothing changed, if certificate and key do not work together. */
 NODISCARD bool tls_files_set_cert(struct tls_files *m, const struct secret *cert_pem,
                                   const struct secret *key_pem, struct error *err);
 
-/** Views of it; with_cert false: without the client certificate. */
+/** Returns views of the texts; with_cert false: without the client certificate. */
 struct tls_config tls_files_config(const struct tls_files *m, bool with_cert);
 
 #endif
