@@ -22,7 +22,7 @@ static char *chunk;       /* mu; the free rest of the newest chunk */
 static size_t chunk_left; /* mu */
 
 static char *
-copy(struct str s)
+copy_to_chunk(struct str s)
 {
 	char *place;
 
@@ -53,7 +53,7 @@ intern(struct str *s)
 	if (!shared) {
 		if (texts.count == LIMIT_INTERN)
 			return false;
-		shared = copy(*s);
+		shared = copy_to_chunk(*s);
 		(void)map_put(&texts, str_n(shared, s->len), shared);
 	}
 	s->ptr = shared;

@@ -1,5 +1,9 @@
-/* kube/object.c: see object.h: references, resource versions, and parsing of the fields that all
- * kinds have. */
+/* kube/object.c: references, resource versions, and the reading of fields.
+ *
+ * Fields are read in one pass over an object's members, and each member is looked up in a short
+ * table. yyjson keeps objects as lists, so looking up each field by name would walk the list once
+ * per field.
+ */
 #include "kube/object.h"
 
 struct object *
@@ -52,6 +56,7 @@ type_name(enum object_want want)
 	return names[want];
 }
 
+/* False if the value has another type. */
 static bool
 read_value(yyjson_val *val, enum object_want want, void *into)
 {
@@ -97,6 +102,7 @@ object_read(yyjson_val *val, const char *path, const struct object_field *fields
 		return true;
 	if (!yyjson_is_obj(val))
 		return err_set(err, ERR_INVALID, "%s: not an object", path);
+	/* unknown members are skipped: newer API servers have more */
 	iter = yyjson_obj_iter_with(val);
 	while ((key = yyjson_obj_iter_next(&iter))) {
 		const struct object_field *field = find_field(key, fields, n);

@@ -4,6 +4,10 @@
  * through object->index_next. Its keys are views into that first object, so they change with it.
  * Each list has a number, its epoch, and marks every object that it contains with it. At the end of
  * the list, objects with another epoch do not exist any more and are removed.
+ *
+ * Only the reflector's thread changes the maps. So it may look at an object after it has released
+ * the lock, for as long as it does not change the store itself. Handlers are called without the
+ * lock, because they take locks of their own (queues) and may read the store.
  */
 #include "kube/store.h"
 
@@ -139,7 +143,7 @@ store_has_synced(struct store *s)
 }
 
 static void
-wake(void *arg)
+wake_waiters(void *arg)
 {
 	struct store *s = arg;
 
@@ -148,7 +152,7 @@ wake(void *arg)
 }
 
 static bool
-wait_locked(struct store *s, struct call *call, struct error *err)
+wait_for_list(struct store *s, struct call *call, struct error *err)
 {
 	WITH_LOCK(&s->mu);
 	while (!s->has_synced) {
@@ -165,9 +169,10 @@ wait_locked(struct store *s, struct call *call, struct error *err)
 bool
 store_wait_synced(struct store *s, struct call *call, struct error *err)
 {
-	WITH_HOOK(call->cancel, wake, s);
+	/* before the lock: the hook takes it, and may be called immediately */
+	WITH_HOOK(call->cancel, wake_waiters, s);
 
-	return wait_locked(s, call, err) || err_wrap(err, "list %s", s->kind->path);
+	return wait_for_list(s, call, err) || err_wrap(err, "list %s", s->kind->path);
 }
 
 /* ---- changing; all under mu ---- */
@@ -182,6 +187,8 @@ index_link(struct store *s, struct object *o)
 	(void)map_put(&s->index, o->index_key, o);
 }
 
+/* The map's key is a view into the first object of the chain, so a new first one is put with a key
+ * of its own. */
 static void
 index_unlink(struct store *s, struct object *o)
 {
@@ -201,8 +208,9 @@ index_unlink(struct store *s, struct object *o)
 	}
 }
 
-/* Is object an older state than the stored one? A new object with the same name is not, and during
- * a list of the newest state versions are not compared. */
+/* Is object an older state than the stored one? Another object with the same name is not, because
+ * its UID differs. During a list of the newest state versions are not compared, because they are
+ * lower if etcd was restored from a backup. */
 static bool
 is_late(const struct store *s, const struct object *old, const struct object *object)
 {
@@ -210,9 +218,11 @@ is_late(const struct store *s, const struct object *old, const struct object *ob
 	       object_version_is_older(object->resource_version, old->resource_version);
 }
 
-/* Replaces old by object. The reference to old then belongs to the caller. */
+/* Puts object in the place of old, which may be NULL. The reference to old then belongs to the
+ * caller. An object with the UID of the old one is the same API object, so it was seen when the old
+ * one was. */
 static void
-swap(struct store *s, struct object *old, struct object *object)
+replace(struct store *s, struct object *old, struct object *object)
 {
 	bool is_same = old && str_eq(old->uid, object->uid);
 
@@ -249,10 +259,11 @@ try_put(struct store *s, struct object *object, struct object **ret_old)
 	if (!old && s->objects.count >= LIMIT_OBJECTS)
 		return PUT_FULL;
 	if (old && is_late(s, old, object)) {
+		/* the list has this object, although not its newest state */
 		old->epoch = s->epoch;
 		return PUT_LATE;
 	}
-	swap(s, old, object);
+	replace(s, old, object);
 	*ret_old = old;
 	return PUT_DONE;
 }
@@ -274,7 +285,7 @@ store_put(struct store *s, struct object *object, struct error *err)
 	case PUT_DONE:
 		break;
 	}
-	/* only this thread takes objects out, so it stays valid */
+	/* the store owns the reference now; object stays valid, because only this thread removes */
 	mine = NULL;
 	if (!old || !str_eq(old->uid, object->uid) || s->kind->differs(old, object))
 		call_handlers(s, old, object);
@@ -292,6 +303,7 @@ store_keep(struct store *s, struct str key)
 		o->epoch = s->epoch;
 }
 
+/* Removes o. The reference then belongs to the caller. */
 static void
 take_out(struct store *s, struct object *o)
 {
@@ -299,6 +311,7 @@ take_out(struct store *s, struct object *o)
 	(void)map_remove(&s->objects, o->key);
 }
 
+/* Removes the object unless it was replaced by another one with the same name. */
 static struct object *
 take_same(struct store *s, const struct object *last)
 {
@@ -364,14 +377,6 @@ take_matching(struct store *s, bool (*matches)(const struct store *s, const stru
 	return taken;
 }
 
-static void
-set_synced(struct store *s)
-{
-	WITH_LOCK(&s->mu);
-	s->has_synced = true;
-	cond_broadcast(&s->synced);
-}
-
 void
 store_end_list(struct store *s)
 {
@@ -380,7 +385,10 @@ store_end_list(struct store *s)
 	s->is_newest_list = false;
 	for (size_t i = 0; i < gone.n; i++)
 		call_handlers(s, gone.objects[i], /*object=*/NULL);
-	set_synced(s);
+	/* after the handlers, so that whoever waited for the list finds their work done */
+	WITH_LOCK(&s->mu);
+	s->has_synced = true;
+	cond_broadcast(&s->synced);
 }
 
 void

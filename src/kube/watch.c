@@ -40,14 +40,16 @@ read_type(struct str text, enum watch_type *ret, struct error *err)
 	               STR_ARG(str_head(text, LIMIT_NAME)));
 }
 
+/* Reads the resource version. False if the object is of another kind or has no version: such an
+ * event cannot be applied, and the watch could not be reopened after it. */
 static bool
-is_news(const struct kind *kind, yyjson_val *object, struct str *ret_version)
+read_version(const struct kind *kind, yyjson_val *object, struct str *ret)
 {
 	struct str name;
 
 	return json_str(object, "kind", &name) == JSON_FOUND && str_eq_c(name, kind->name) &&
-	       json_str(object, "metadata.resourceVersion", ret_version) == JSON_FOUND &&
-	       ret_version->len > 0 && ret_version->len <= LIMIT_NAME;
+	       json_str(object, "metadata.resourceVersion", ret) == JSON_FOUND && ret->len > 0 &&
+	       ret->len <= LIMIT_NAME;
 }
 
 bool
@@ -60,7 +62,7 @@ watch_read(const struct kind *kind, yyjson_val *val, struct watch_event *ret, st
 	    !read_type(line.type, &event.type, err))
 		return false;
 	event.object = line.object;
-	if (event.type != WATCH_ERROR && !is_news(kind, event.object, &event.resource_version))
+	if (event.type != WATCH_ERROR && !read_version(kind, event.object, &event.resource_version))
 		event.type = WATCH_SKIPPED;
 	*ret = event;
 	return true;
@@ -79,6 +81,7 @@ watch_status_error(yyjson_val *status, struct error *err)
 		retry_after_s = LIMIT_RETRY_AFTER_S;
 	(void)err_set(err, kube_status_code(status), "the server ends the watch: %" STR_FMT,
 	              STR_ARG(str_head(message, ERR_MSG_SIZE)));
+	/* the code comes from the server and may be anything */
 	if (code >= 100 && code <= 599)
 		err->http_status = (int)code;
 	if (retry_after_s > 0)
