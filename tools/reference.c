@@ -70,8 +70,7 @@ check_page(const char *path, struct str wanted, struct error *err)
 		return false;
 	if (!str_eq(buf_str(&present), wanted))
 		return err_set(err, ERR_INVALID,
-		               "%s is not what the program's tables give: run tools/reference",
-		               path);
+		               "%s does not match the program's tables: run tools/reference", path);
 	return true;
 }
 

@@ -7,8 +7,7 @@
 
 METRIC_FAMILY(
 	remaining, METRIC_GAUGE, "ccmd_fence_remaining_seconds",
-	"[ALPHA] How long this process may go on changing things if its lease is not renewed; 0: not "
-	"the leader; +Inf: without leader election.");
+	"[ALPHA] How long this process may continue to change the cluster and the cloud if its lease is not renewed; 0: not the leader; +Inf: without leader election.");
 
 void
 fence_renew(struct fence *f, int64_t deadline_boot_ns)

@@ -15,10 +15,10 @@
 #include "base/thread.h"
 
 METRIC_FAMILY(last_result, METRIC_GAUGE, "kubernetes_healthcheck",
-              "[STABLE] What a check of an endpoint said last: 1 well, 0 not.",
+              "[STABLE] The last result of a health check: 1 success, 0 failure.",
               .page = METRICS_SLIS, .labels = { "name", "type" });
 METRIC_FAMILY(results_total, METRIC_COUNTER, "kubernetes_healthchecks_total",
-              "[STABLE] Runs of a check of an endpoint, by what it said.", .page = METRICS_SLIS,
+              "[STABLE] Runs of a health check, by result.", .page = METRICS_SLIS,
               .labels = { "name", "status", "type" });
 
 enum {

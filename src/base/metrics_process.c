@@ -12,13 +12,14 @@
 #include "base/metrics.h"
 
 METRIC_FAMILY(cpu_seconds, METRIC_COUNTER, "process_cpu_seconds_total",
-              "CPU time used, of user and system.");
+              "CPU time used, user and system.");
 METRIC_FAMILY(open_fds, METRIC_GAUGE, "process_open_fds", "Open file descriptors.");
-METRIC_FAMILY(max_fds, METRIC_GAUGE, "process_max_fds", "File descriptors there may be.");
+METRIC_FAMILY(max_fds, METRIC_GAUGE, "process_max_fds", "Maximum number of open file descriptors.");
 METRIC_FAMILY(virtual_bytes, METRIC_GAUGE, "process_virtual_memory_bytes",
               "Size of the address space.");
-METRIC_FAMILY(resident_bytes, METRIC_GAUGE, "process_resident_memory_bytes",
-              "Memory in use, the pages of libraries that others share included.");
+METRIC_FAMILY(
+	resident_bytes, METRIC_GAUGE, "process_resident_memory_bytes",
+	"Resident memory, including pages of libraries that are shared with other processes.");
 METRIC_FAMILY(start_seconds, METRIC_GAUGE, "process_start_time_seconds",
               "When the process was started; Unix time.");
 

@@ -11,7 +11,7 @@
 #define CHECK_EVERY_NS NS_PER_SEC
 
 METRIC_FAMILY(stuck, METRIC_GAUGE, "ccmd_stuck_threads",
-              "[ALPHA] Threads that were not heard of in time, as the last health check found.");
+              "[ALPHA] Threads that had not reported in time at the last health check.");
 
 enum {
 	NAME_SIZE = 16,

@@ -18,10 +18,9 @@ enum {
 };
 
 EVENT_KIND(held_event, "cloud-controller-manager", LB_HELD_REASON, true, "Service", LB_HELD_WHEN);
-EVENT_KIND(left_out_event, "cloud-controller-manager", "LoadBalancerFeatureLeftOut", true,
-           "Service",
-           "the cloud's load balancers cannot do all that the Service asks for; what the message "
-           "names is left out.");
+EVENT_KIND(
+	left_out_event, "cloud-controller-manager", "LoadBalancerFeatureLeftOut", true, "Service",
+	"The cloud's load balancers cannot do all that the Service asks for; what the message names has no effect.");
 
 /* ---- annotations and evidence ---- */
 

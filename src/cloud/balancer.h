@@ -110,9 +110,9 @@ const struct str *lb_annotation(const struct lb_spec *, const char *key);
 #define LB_ANNOTATION_GONE "ccmd.io/load-balancer-is-gone"
 /** The reason of that event, and its description for EVENT_KIND(). */
 #define LB_HELD_REASON "LoadBalancerHeld"
-#define LB_HELD_WHEN                                                                            \
-	"the Service's load balancer is not found, and nothing shows that the credentials are " \
-	"those of the cluster's project; nothing is made or released."
+#define LB_HELD_WHEN                                                                                     \
+	"The Service's load balancer is not found, and nothing shows that the credentials are those of " \
+	"the cluster's project: no load balancer is created, and the Service is not released."
 
 /** Things found that only the cluster's own project has. They count only if the request for them
  * began after the one that found no balancer. */

@@ -24,8 +24,7 @@ static const struct flag generic[] = {
 	{ "shutdown-grace-period", FLAG_DURATION, AT(grace_period_ns), "1s",
 	  "How long running work may continue after SIGTERM." },
 	{ "sandbox", FLAG_CHOICE, AT(sandbox), "auto",
-	  "auto: give up rights that are not needed, by seccomp and Landlock, as far as the kernel supports them; not "
-	  "where other programs have to be started. off: never.",
+	  "auto: give up rights that are not needed, by seccomp and Landlock, as far as the kernel supports them; not if ccmd has to start other programs. off: never.",
 	  .choices = (const char *const[]){ "auto", "off", NULL } },
 };
 
@@ -33,7 +32,7 @@ const struct flag_group generic_flags = { "Generic", generic, ARRAY_LEN(generic)
 
 static const struct flag client[] = {
 	{ "kubeconfig", FLAG_TEXT, AT(kubeconfig), "",
-	  "File that says how to reach the API server. Without it and --master: as a pod of the cluster." },
+	  "File that says how to reach the API server. Without it and --master, ccmd uses the service account of its pod." },
 	{ "master", FLAG_TEXT, AT(master), "",
 	  "URL of the API server; overrides that of the kubeconfig." },
 	{ "kube-api-qps", FLAG_RATE, AT(kube_api_qps), "auto",
@@ -84,7 +83,8 @@ static const struct flag controllers[] = {
 	  "entry that names a controller decides. Controllers: cloud-node-controller (cloud-node), cloud-node-lifecycle-controller "
 	  "(cloud-node-lifecycle), service-lb-controller (service), node-route-controller (route)." },
 	{ "controller-start-interval", FLAG_DURATION, AT(controller_start_interval_ns), "0s",
-	  "Time between the starts of two controllers.", FLAG_NO_EFFECT, "they start together" },
+	  "Time between the starts of two controllers.", FLAG_NO_EFFECT,
+	  "all controllers start together" },
 };
 
 const struct flag_group controller_flags = { "Controllers", controllers, ARRAY_LEN(controllers) };
@@ -116,9 +116,9 @@ static const struct flag guard[] = {
 	{ "node-delete-nameless-age", FLAG_DURATION, AT(guard.nameless_ns), "15m0s",
 	  "How long the machine of a node without a provider ID must be absent." },
 	{ "node-delete-breaker-min", FLAG_NUMBER, AT(guard.breaker_min), "3",
-	  "So many deletions within the window are never too many." },
+	  "Up to this number of nodes may be deleted within the window, whatever their percentage is." },
 	{ "node-delete-breaker-percent", FLAG_PERCENT, AT(guard.breaker_percent), "20",
-	  "Deleting more than this percentage of all nodes within the window is too many: looks must agree for longer." },
+	  "If a larger percentage of all nodes would be deleted within the window, looks must agree for longer." },
 	{ "node-delete-breaker-window", FLAG_DURATION, AT(guard.breaker_window_ns), "10m0s",
 	  "Time within which deletions are counted together." },
 	{ "node-delete-breaker-agree", FLAG_DURATION, AT(guard.breaker_agree_ns), "5m0s",
@@ -143,7 +143,8 @@ static const struct flag route[] = {
 	  "The pod networks of nodes are allocated by a controller.", FLAG_NO_EFFECT,
 	  "upstream does not consult it either" },
 	{ "cidr-allocator-type", FLAG_TEXT, AT(shown.cidr_allocator_type), "RangeAllocator",
-	  "How pod networks are allocated.", FLAG_NO_EFFECT, "ccmd does not allocate them" },
+	  "How pod networks are allocated.", FLAG_NO_EFFECT,
+	  "ccmd does not allocate pod networks" },
 	{ "route-reconciliation-period", FLAG_PERIOD, AT(routes.period_ns), "10s",
 	  "How often routes are compared with the cloud's." },
 };
@@ -157,7 +158,7 @@ static const struct flag deprecated[] = {
 	  "there is no insecure port: see --secure-port" },
 	{ "allow-untagged-cloud", FLAG_BOOL, AT(shown.allow_untagged_cloud), "false",
 	  "Run without a cluster ID in the cloud.", FLAG_DEPRECATED,
-	  "no supported cloud needs one" },
+	  "no supported cloud needs a cluster ID" },
 	{ "node-sync-period", FLAG_DURATION, AT(shown.node_sync_ns), "0s",
 	  "How often nodes were compared with the cloud's list.", FLAG_DEPRECATED,
 	  "upstream does not read it either" },

@@ -46,8 +46,7 @@ static const char NO_PROXIES[] = "callers are not identified by headers of front
 
 static const struct flag authentication[] = {
 	{ "authentication-kubeconfig", FLAG_TEXT, AT(access.authentication_kubeconfig), "",
-	  "File that says how to reach the API server that checks tokens (TokenReview). Without it: as a pod of the cluster; "
-	  "where that is not possible, tokens are not checked and callers are anonymous." },
+	  "File that says how to reach the API server that checks tokens (TokenReview). Without it, ccmd uses the service account of its pod; outside of a pod, tokens are not checked and callers are anonymous." },
 	{ "authentication-skip-lookup", FLAG_BOOL, AT(access.config.skip_lookup), "false",
 	  "Do not read missing settings from the ConfigMap extension-apiserver-authentication." },
 	{ "authentication-tolerate-lookup-failure", FLAG_BOOL,
@@ -76,11 +75,10 @@ const struct flag_group authentication_flags = { "Authentication", authenticatio
 
 static const struct flag authorization[] = {
 	{ "authorization-kubeconfig", FLAG_TEXT, AT(access.authorization_kubeconfig), "",
-	  "File that says how to reach the API server that decides who may do what (SubjectAccessReview). Without it: as a pod "
-	  "of the cluster; where that is not possible, everything but --authorization-always-allow-paths is forbidden." },
+	  "File that says how to reach the API server that authorises callers (SubjectAccessReview). Without it, ccmd uses the service account of its pod; outside of a pod, only --authorization-always-allow-paths, and members of system:masters, are allowed." },
 	{ "authorization-always-allow-paths", FLAG_LIST, AT(access.allow_paths),
 	  "/healthz,/readyz,/livez",
-	  "Paths that everyone may read; a * at the end stands for any rest." },
+	  "Paths that everyone may read; a * at the end matches any text." },
 	{ "authorization-webhook-cache-authorized-ttl", FLAG_DURATION,
 	  AT(access.config.authorized_ttl_ns), "10s", "How long a permission is cached." },
 	{ "authorization-webhook-cache-unauthorized-ttl", FLAG_DURATION,

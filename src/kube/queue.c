@@ -101,7 +101,8 @@ METRIC_FAMILY(longest, METRIC_GAUGE, "workqueue_longest_running_processor_second
               "[BETA] The longest time that a worker has had its present key.",
               .labels = { "name" });
 METRIC_FAMILY(oldest, METRIC_GAUGE, "ccmd_workqueue_oldest_due_seconds",
-              "[ALPHA] How long the next key in the line has waited.", .labels = { "name" });
+              "[ALPHA] How long the key that is next in the queue has waited.",
+              .labels = { "name" });
 
 /* Without a name nothing is counted, and all pointers are NULL. */
 static struct queue_metrics

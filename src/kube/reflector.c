@@ -108,7 +108,7 @@ METRIC_FAMILY(
 	"last version seen, by result: known, unknown (a list follows), failed.",
 	.labels = { "kind", "result" });
 METRIC_FAMILY(watch_age, METRIC_GAUGE, "ccmd_reflector_watch_age_seconds",
-              "[ALPHA] How long the present watch of a kind has been open; 0: none is.",
+              "[ALPHA] How long the present watch of a kind has been open; 0: no watch is open.",
               .labels = { "kind" });
 METRIC_FAMILY(events, METRIC_COUNTER, "ccmd_reflector_events_total",
               "[ALPHA] Watch events of a kind, by type.", .labels = { "kind", "type" });

@@ -14,7 +14,7 @@
 #include "base/metrics.h"
 
 METRIC_FAMILY(reloads_total, METRIC_COUNTER, "rest_client_transport_ca_reload_total",
-              "[ALPHA] Looks at the file of certificate authorities, by result and reason.",
+              "[ALPHA] Checks of the file of certificate authorities, by result and reason.",
               .labels = { "result", "reason" });
 
 static void

@@ -215,7 +215,7 @@ deprecated_flags_are_warned_of(void **state)
 {
 	(void)state;
 	EXPECT_WARNINGS(
-		"--allow-untagged-cloud is deprecated and has no effect: no supported cloud needs one\n"
+		"--allow-untagged-cloud is deprecated and has no effect: no supported cloud needs a cluster ID\n"
 		"--port is deprecated and has no effect: there is no insecure port: see --secure-port\n"
 		"--address is deprecated and has no effect: there is no insecure port: see --bind-address\n"
 		"--node-sync-period is deprecated and has no effect: upstream does not read it either\n",

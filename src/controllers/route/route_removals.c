@@ -17,7 +17,7 @@
 #include "controllers/route/route.h"
 
 EVENT_KIND(
-	held_event, ROUTE_COMPONENT, "RouteRemovalsHeld", true, "Pod, or Namespace kube-system",
+	held_event, ROUTE_COMPONENT, "RouteRemovalsHeld", true, "Pod or Namespace kube-system",
 	"Routes that lead to no node are not removed yet: too many would be removed together, or the cluster shows no nodes. A second event says that a route could not be created meanwhile, because the table may be full of held routes.");
 
 struct route_removals {

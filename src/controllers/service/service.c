@@ -28,7 +28,7 @@ static const int64_t pass_pause_ns = NS_PER_SEC;
 #define KEY_PASS STR("nodes")
 
 METRIC_FAMILY(pass_seconds, METRIC_HISTOGRAM, "service_controller_nodesync_latency_seconds",
-              "[ALPHA] Duration of a pass that gives all Services notice of changed nodes.",
+              "[ALPHA] Duration of a pass that queues all Services because nodes changed.",
               .buckets = (const double[]){ 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096,
                                            8192, 16384 },
               .n_buckets = 15);

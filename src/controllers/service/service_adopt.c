@@ -16,7 +16,7 @@
 EVENT_KIND(
 	failed_event, SERVICE_COMPONENT, "AdoptLoadBalancersFailed", true,
 	"Pod or Namespace kube-system",
-	"The existing load balancers could not be read, so no Service is worked on. Reading them is retried.");
+	"The existing load balancers could not be read, so no Service is reconciled. Reading them is retried.");
 
 static const int64_t pause_ns = 5 * NS_PER_SEC;
 static const int64_t pause_max_ns = 60 * NS_PER_SEC;

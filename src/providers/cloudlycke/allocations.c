@@ -18,7 +18,7 @@
 
 EVENT_KIND(
 	conflict_event, "cloud-controller-manager", "AddressConflict", true, "Service",
-	"cloudlycke: another Service has the address in its status as well, and keeps it; this one is given another.");
+	"cloudlycke: another Service has the same address in its status and keeps it; this Service gets another address.");
 
 EVENT_KIND(
 	no_pool_event, "cloud-controller-manager", "AddressNotInPool", true, "Service",

@@ -28,11 +28,11 @@
 EVENT_KIND(
 	rejected_event, "cloud-controller-manager", "InventoryReloadRejected", true,
 	"Pod or Namespace kube-system",
-	"cloudlycke: the changed inventory file has mistakes; the one loaded before stays in effect.");
+	"cloudlycke: the changed inventory file has errors; the inventory loaded before stays in effect.");
 EVENT_KIND(
 	refused_event, "cloud-controller-manager", "InventoryReloadRefused", true,
 	"Pod or Namespace kube-system",
-	"cloudlycke: the changed inventory file would remove too many machines at once; the one loaded before stays in effect.");
+	"cloudlycke: the changed inventory file would remove too many machines together; the inventory loaded before stays in effect.");
 
 enum {
 	MESSAGE_MAX = 32768, /* LIMIT_PROBLEMS problems */

@@ -33,7 +33,7 @@
 EVENT_KIND(
 	newer_event, "cloud-controller-manager", "StateFileIsNewer", true,
 	"Pod or Namespace kube-system",
-	"cloudlycke: the state file was written by a newer version; it is left as it is, and hooks are run again for everything.");
+	"cloudlycke: the state file was written by a newer version; it is left unchanged and not read, so all hooks are run again.");
 
 enum {
 	VERSION = 1,

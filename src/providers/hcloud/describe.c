@@ -7,7 +7,7 @@
 
 EVENT_KIND(
 	internal_ip_event, HZ_COMPONENT, "MisconfiguredInternalIP", true, "Node",
-	"hcloud: an InternalIP that the kubelet of a dedicated server reports is not handed on, since its family is not configured or the address is an ExternalIP already.");
+	"hcloud: an InternalIP that the kubelet of a dedicated server reports is not kept, because its family is not configured or the address is an ExternalIP as well.");
 
 enum {
 	ID_MAX = 64,

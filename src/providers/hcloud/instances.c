@@ -21,7 +21,7 @@ enum {
 
 EVENT_KIND(
 	lookup_event, HZ_COMPONENT, "InstanceLookupFailed", true, "Node",
-	"hcloud: a Cloud server and a Robot server both have the node's name; it is not initialised until one is renamed.");
+	"hcloud: a Cloud server and a Robot server both have the node's name; the node is not initialised until one of them is renamed.");
 EVENT_KIND(
 	mismatch_event, HZ_COMPONENT, "PossibleNodeDeletion", true, "Node",
 	"hcloud: the Robot server with the node's provider ID has another name; the node is neither changed nor deleted until one of them is renamed or the node is removed by hand.");

@@ -43,7 +43,7 @@ EVENT_KIND(
 EVENT_KIND(
 	taken_event, HZ_COMPONENT, "LoadBalancerNameTaken", true, "Service",
 	"hcloud: the load balancer that has the name in the Service's annotation belongs to another Service or cluster, or must not be adopted; it is not changed.");
-EVENT_KIND(held_event, HZ_COMPONENT, LB_HELD_REASON, true, "Service", "hcloud: " LB_HELD_WHEN);
+EVENT_KIND(held_event, HZ_COMPONENT, LB_HELD_REASON, true, "Service", LB_HELD_WHEN);
 
 /* ---- adopting ---- */
 

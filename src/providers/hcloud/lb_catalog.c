@@ -18,7 +18,7 @@
 
 METRIC_FAMILY(type_lookups, METRIC_COUNTER,
               "cloud_controller_manager_load_balancer_type_cache_requests_total",
-              "[ALPHA] Load balancer types looked for, by whether an answer was at hand.",
+              "[ALPHA] Look-ups of load balancer types, by whether the answer was cached.",
               .labels = { "subsystem", "mode", "result" });
 
 struct hz_types {

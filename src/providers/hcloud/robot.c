@@ -23,11 +23,11 @@ enum {
 
 EVENT_KIND(
 	limit_event, HZ_COMPONENT, "RobotRateLimitExceeded", true, "Pod or Namespace kube-system",
-	"hcloud: the Robot web service refuses further requests; dedicated servers are not looked at for a while.");
+	"hcloud: the Robot web service refuses further requests; dedicated servers are not looked up for ROBOT_RATE_LIMIT_WAIT_TIME, at least a minute.");
 
 EVENT_KIND(
 	login_event, HZ_COMPONENT, "RobotLoginRefused", true, "Pod or Namespace kube-system",
-	"hcloud: the Robot web service refuses ROBOT_USER or ROBOT_PASSWORD; it is asked again after 10 minutes, or with others.");
+	"hcloud: the Robot web service refuses ROBOT_USER or ROBOT_PASSWORD; no request is sent for 10 minutes, or until one of them is changed.");
 
 METRIC_FAMILY(requests, METRIC_COUNTER, "hrobot_api_requests_total",
               "[ALPHA] Requests to the Robot web service.", .labels = { "code", "api_endpoint" });
