@@ -3,7 +3,7 @@
  *
  * Sends, for each node named on standard input, the PATCH of its addresses and then the PATCH of
  * its provider ID, labels and taints, with a given number of connections, and reads only the
- * status. This is the yardstick for `./dev bench`: no client that does more can be much faster.
+ * status. `./dev bench` compares ccmd with it: no client that does more can be much faster.
  *
  * 	limit URL CA CERT KEY CONNECTIONS < names
  *

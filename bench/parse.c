@@ -46,7 +46,7 @@ heap_bytes(void)
 	return info.uordblks + info.hblkhd;
 }
 
-/* What the kernel says we hold of our own, in bytes; 0 when it does not say. */
+/* The process's anonymous memory in bytes, as the kernel reports it; 0 if the kernel does not. */
 static size_t
 anonymous_bytes(void)
 {
@@ -99,7 +99,7 @@ put(struct bench *b, struct object *object)
 
 	if (!store_put(b->store, object, &err))
 		die(&err);
-	if (b->n_put++ % 64 > 0) /* asking costs more than parsing */
+	if (b->n_put++ % 64 > 0) /* heap_bytes() costs more than parsing */
 		return;
 	bytes = heap_bytes();
 	if (bytes > b->peak_bytes)
@@ -129,7 +129,7 @@ feed(struct bench *b, struct json_split *split, struct str text)
 	}
 }
 
-/* The text is made outside the measured time, and only a bit of it at a time. */
+/* The text is made outside of the measured time, and only a piece of it at a time. */
 static void
 bench_list(struct bench *b)
 {

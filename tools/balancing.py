@@ -78,7 +78,7 @@ class WithGo:
         machines.write_text("".join(f"{name} {ip}\n" for name, ip in nodes))
         self.folder = folder
         self.name = "Go, tuned" if flags else "Go"
-        kubeconfig = cluster.admin_kubeconfig  # it asks for more than our role allows
+        kubeconfig = cluster.admin_kubeconfig  # the Go framework needs more rights than deploy/rbac.yaml grants
         self.argv = [program, "--cloud-provider=memory", f"--cloud-config={machines}", f"--kubeconfig={kubeconfig}",
                      f"--authentication-kubeconfig={kubeconfig}", f"--authorization-kubeconfig={kubeconfig}",
                      "--bind-address=127.0.0.1", f"--cert-dir={folder}", "--leader-elect=false", *flags]
@@ -181,7 +181,7 @@ class Balancing:
         time.sleep(SETTLE_S)
 
     def flap(self, names):
-        """Each of them goes or comes every two seconds."""
+        """Excludes these nodes from load balancers, and two seconds later includes them again, and so on."""
         changes, before, begun = self.side.changes(), self.writes(), time.monotonic()
         turn = 0
         while time.monotonic() - begun < FLAP_S:
@@ -199,7 +199,7 @@ class Balancing:
         time.sleep(SETTLE_S)
         self.report(f"{self.side.name}: restarted: writes", before)
         self.called(Counter())
-        if self.flags is None:  # the other's memory was lost, so it makes them all again
+        if self.flags is None:  # the Go framework's cloud loses its memory at a restart, so all balancers are made again
             self.table.add("  changes", self.side.changes() - changes, goal=0)
 
     # --- looking -----------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""./dev bench: goals and figures, side by side with what they are compared to, in one run.
+"""./dev bench: measures ccmd, and prints each figure beside its goal and beside the program that it is compared with.
 
     ./dev bench                     everything: about 10 minutes
     ./dev bench --nodes 5 1000      only these sizes
@@ -10,8 +10,8 @@
     ./dev bench --hcloud-nodes      only this: requests for nodes in a simulated Hetzner Cloud, and a long list, about 3 minutes
     ./dev bench --idle              only this: the cost of an idle cluster, beside the Go framework, about 11 minutes
 
-Times are wall seconds of this machine and this moment: compare within one run. The limit is the same two PATCHes a node,
-sent blindly by bench/limit.c at its best number of connections (docs/performance.md).
+Times are wall seconds of this machine and this moment: compare within one run. The limit is the time in which bench/limit.c sends the same two PATCHes for each node, at its best number of connections
+(docs/performance.md).
 """
 import argparse
 import re
@@ -90,7 +90,7 @@ class Bench:
         for connections in numbers:
             self.empty()
             names = create_many(self.api, count)
-            time.sleep(2)  # the API server's own after-work; both sides get it
+            time.sleep(2)  # until the API server has finished its work on the new nodes
             pair = self.cluster.admin_pair
             done = subprocess.run(
                 [REPOSITORY / "build" / "bench" / "limit", self.cluster.url(), self.cluster.ca, pair.certificate, pair.key,
@@ -153,7 +153,7 @@ class Bench:
     def inventory(self, names):
         machines = [machine(name, ("InternalIP", numbered_ip(number)), ("ExternalIP", f"203.0.113.{number % 250}"),
                             type="bench", zone=f"zone-{number % 3}", region="bench") for number, name in enumerate(names)]
-        cloud = self.folder / f"cloud-{len(names)}"  # of its own: the log beside it would wake who watches the folder
+        cloud = self.folder / f"cloud-{len(names)}"  # a folder of its own, since ccmd watches it and would be woken by a log file in it
         cloud.mkdir()
         return Inventory(cloud / "inventory.yaml", machines)
 
@@ -180,7 +180,7 @@ class Bench:
         before, connections = self.limit(count, self.connections)
         figures = self.initialise(count)
         after, _ = self.limit(count, [connections])
-        seconds = (before + after) / 2  # the server becomes slower or faster meanwhile
+        seconds = (before + after) / 2  # the server may have become slower or faster between the two
         add = self.table.add
         add(f"{count} nodes: the API server's limit", seconds, "s",
             note=f"{connections} connections: {before:.1f} s before, {after:.1f} s after")

@@ -1,9 +1,9 @@
 """./dev cluster: a bare API server to try things on, without ccmd, and with fake kubelets.
 
     ./dev cluster                         starts etcd and kube-apiserver, prints what to export, runs until Ctrl-C
-    ./dev cluster kubelet add NAME…       kubelets start: they register their nodes, and report that they are ready
-    ./dev cluster kubelet silence NAME…   they report no longer, as when their machines are switched off or gone
-    ./dev cluster kubelet remove NAME…    their nodes are deleted
+    ./dev cluster kubelet add NAME…       starts kubelets: they register their nodes, and report that they are ready
+    ./dev cluster kubelet silence NAME…   kubelets stop reporting, as when their machines are switched off or gone
+    ./dev cluster kubelet remove NAME…    deletes their nodes
 
 The commands for kubelets need the exported KUBECONFIG. The one line that the first command writes to its standard output is
 for the shell; everything else goes to standard error.
@@ -57,7 +57,7 @@ def show(cluster):
 
 
 def connect():
-    """The cluster of KUBECONFIG, which must be one of ours: nobody wants a fake node elsewhere."""
+    """The cluster of KUBECONFIG. It must be one that these tools started, so that no real cluster gets a fake node."""
     path = Path(os.environ.get("KUBECONFIG", ""))
     if not (path.parent / "etcd.log").exists():
         sys.exit("cluster: KUBECONFIG does not name a cluster that ./dev cluster or ./dev demo --keep started: run the export "

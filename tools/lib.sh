@@ -40,8 +40,8 @@ configure() {
 		set -- --werror "$@"
 	fi
 	# A folder whose configuration was cut short has no build.ninja. One with other options is configured again, and so is one
-	# that was copied together with the tree: Meson remembers absolute paths and would build the tree it was copied from.
-	# Objects stay: Ninja makes those again whose command is another one.
+	# that was copied together with the tree: Meson stores absolute paths and would build the tree it was copied from.
+	# Objects are kept: Ninja makes only those again whose command has changed.
 	wanted="$ROOT CC=${CC:-} $*"
 	if [ -e "$folder/build.ninja" ] && [ "$(cat "$folder/options" 2>/dev/null)" = "$wanted" ]; then
 		return

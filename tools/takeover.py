@@ -1,4 +1,4 @@
-"""How long nobody leads: ./dev bench --takeover.
+"""How long no replica leads: ./dev bench --takeover.
 
 With the default timings (lease 15 s, renew deadline 10 s, retry period 2 s). A round has one leader and one standby; the
 leader is killed, or gets SIGTERM, after a random part of its period. Go is client-go's election, as the controllers of the

@@ -88,7 +88,7 @@ def test_a_new_cloud_overwrites_nothing(sources):
     registry = (sources / "src/cloud/registry.c").read_text()
     (sources / "src/providers/acme/provider.c").write_text("mine")
     done = new_cloud(sources, "acme")
-    assert (done.returncode, done.stderr) == (1, "new-cloud: src/providers/acme is there already\n")
+    assert (done.returncode, done.stderr) == (1, "new-cloud: src/providers/acme exists already\n")
     assert (sources / "src/providers/acme/provider.c").read_text() == "mine"
     assert (sources / "src/cloud/registry.c").read_text() == registry
 
@@ -105,8 +105,8 @@ def test_a_new_cloud_overwrites_nothing(sources):
     ("rest", "has another meaning"),
     ("base", "has another meaning"),
     ("test", "has another meaning"),
-    ("hcloud", "is there already"),
-    ("faults", "is there already"),
+    ("hcloud", "exists already"),
+    ("faults", "exists already"),
 ])
 def test_names_that_would_not_work_are_refused(sources, name, problem):
     before = {path: (sources / path.format(name)).exists() for path in NAMES_MADE}
