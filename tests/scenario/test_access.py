@@ -45,7 +45,7 @@ def token(cluster, accounts):
 
 
 class Serving:
-    """A ccmd with its secure port, and who asks there."""
+    """A ccmd with its secure port, and requests to it."""
 
     def __init__(self, cluster, process, port):
         self.cluster, self.process, self.port = cluster, process, port

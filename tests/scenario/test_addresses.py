@@ -14,7 +14,7 @@ EXTERNAL = ("ExternalIP", "198.51.100.1")
 
 @pytest.fixture
 def n1(kubelet, inventory, ccmd, api):
-    """Starts with a machine of these addresses and a node that has them: n1(A, EXTERNAL). Returns the kubelet."""
+    """n1(A, EXTERNAL): starts ccmd with a machine of these addresses and a node that has them. Returns the kubelet."""
 
     def start(*cloud, node=None, **options):
         inventory.add(machine("n1", *cloud))

@@ -1,4 +1,4 @@
-"""Load balancers of the cloudlycke provider: addresses, hooks, the state file. What a user of `kubectl` sees."""
+"""Load balancers of the cloudlycke provider: addresses, hooks and the state file, as a user of `kubectl` sees them."""
 import json
 import threading
 import time
@@ -41,7 +41,7 @@ def lab(inventory):
 
 @pytest.fixture
 def hook(tmp_path):
-    """A hook that notes what it is run for: .path, .runs(); .fate(script) decides how it ends."""
+    """A hook that records its input: .path, .runs(). .fate(script) decides how it ends."""
 
     class Hook:
         path = tmp_path / "hook"
@@ -74,7 +74,8 @@ HOLD = "example.com/hold"
 
 @pytest.mark.parametrize("is_done", [False, True], ids=["before the API server hears", "before its answer comes"])
 def test_a_service_that_is_held_while_it_goes_takes_no_address_back(services, lab, node, proxy, ccmd, is_done):
-    """ccmd is killed when the balancer is gone, the address is another Service's, and the Service is about to be released."""
+    """ccmd is killed when the balancer has been deleted and the address given to another Service, before the finalizer is
+    removed."""
     lab({"name": "lab", "addresses": ["192.0.2.10"]})
     reached, strike = threading.Event(), threading.Event()
     made = [services.create(name, kind="ClusterIP") for name in ("a", "b")]
@@ -265,7 +266,8 @@ def test_a_restart_keeps_everything(services, lab, node, ccmd, tmp_path, memory,
 
 
 def test_two_services_with_one_address(services, lab, node, ccmd):
-    """Somebody wrote it into a status while nobody looked: one keeps it, the other is told and moves."""
+    """While ccmd was stopped, another client wrote the address into a status: one Service keeps it, the other gets an event and
+    another address."""
     for name in "ab":
         services.create(name)
         services.api.patch(f"/api/v1/namespaces/default/services/{name}/status",

@@ -1,4 +1,4 @@
-"""Who ccmd is to the API server: credentials that are replaced while it runs, from files, plugins and proxies."""
+"""ccmd's credentials for the API server, from files and plugins and through proxies, and their replacement while it runs."""
 import json
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -24,7 +24,7 @@ REFUSED_S = 15  # the API server remembers for 10 s that a token is good
 
 
 def token(api, until=None):
-    """A token of ccmd's service account; it is good for as long as the Secret named until is there."""
+    """A token of ccmd's service account, which is valid as long as the Secret named until exists."""
     spec = {"expirationSeconds": 3600}
     if until:
         api.post(SECRETS, {"metadata": {"name": until}})
@@ -134,7 +134,7 @@ def test_a_plugin_gives_a_certificate(cluster, api, machines, kubelet, ccmd, tmp
 
 
 def test_a_plugin_that_is_of_no_use(cluster, inventory, tmp_path):
-    """It is run again until the time to start is over, 10 s: all of them at once."""
+    """It is run again until the start gives up, after 10 s. All plugins are tried at the same time."""
     plugins = {
         "exec sleep 100": "has not ended in time", "exit 3": "exit code 3", "echo '{}'": "its kind is not ExecCredential",
         "head -c 5242880 /dev/zero": "wrote more than 1048576 bytes",
@@ -254,7 +254,7 @@ def test_controllers_act_as_service_accounts(rig):
 @pytest.mark.slow
 @pytest.mark.one_version
 def test_a_client_certificate_that_is_renewed(rig):
-    """Only the new name has any rights in the end, nothing is started anew, and no node is missed."""
+    """In the end only the new name has rights. ccmd is not restarted, and no node is missed."""
     authority = rig.cluster.authority
     pairs = {name: authority.client(f"renewed-{name}", name, [group]) for name, group in
              (("old-name", "old-group"), ("new-name", REPLICAS))}

@@ -1,4 +1,4 @@
-"""Several replicas, of which one acts. Each has a proxy and a certificate of its own; nodes come in all the time, so that
+"""Several replicas, of which one acts. Each has a proxy and a certificate of its own. Nodes join all the time, so that
 a leader always has something to write. At the end of each test the proxies and the audit log prove that no replica wrote
 anything while it did not lead."""
 import itertools
@@ -28,13 +28,13 @@ PATIENCE_S = 8  # what is added to a bound for a busy machine; where being early
 
 @pytest.fixture(scope="module")
 def cluster(request):
-    """One of our own, with an audit log; it is frozen now and then."""
+    """A cluster of this module's own, with an audit log, because some tests freeze it."""
     with Cluster(request.param, audit=True) as cluster:
         yield cluster
 
 
 class Arrivals:
-    """A node comes in every 50 ms."""
+    """A node joins every 50 ms."""
 
     def __init__(self, api):
         self.api = api
@@ -133,7 +133,7 @@ def test_the_proof_finds_changes_by_a_replica_that_does_not_lead():
 
 def test_one_leads_and_the_others_wait(cluster, replicas, arrivals):
     first, second, third = replicas.start_all(3)
-    time.sleep(LEASE_S + JITTER_S)  # longer than a lease that nobody renews
+    time.sleep(LEASE_S + JITTER_S)  # longer than a lease that is not renewed
     assert first.leads and not second.leads and not third.leads
     arrivals.wait_initialized()
     assert first.changes() and not second.changes() and not third.changes()
@@ -192,7 +192,7 @@ def test_an_orderly_end_is_a_quick_take_over(cluster, replicas, arrivals):
     first.stop()
     ended = time.monotonic()
     assert replicas.wait_leader() is second
-    assert second.renewals()[0].at - ended < LEASE_S - RETRY_S  # what it takes at least when nobody let go
+    assert second.renewals()[0].at - ended < LEASE_S - RETRY_S  # the shortest time if the lease had not been released
     release = first.lease_writes()[-1]
     assert release.json()["spec"]["holderIdentity"] == "" and release.json()["spec"]["leaseDurationSeconds"] == 1
     assert not first.changes(since=release.at)
@@ -203,7 +203,7 @@ def test_an_orderly_end_is_a_quick_take_over(cluster, replicas, arrivals):
 
 
 def test_a_rolling_update(replicas, arrivals):
-    """A new one starts, the old one is told to end; three times."""
+    """A new replica starts and the old one gets SIGTERM, three times."""
     current = replicas.start()
     replicas.wait_leader()
     for round in range(3):
@@ -232,7 +232,8 @@ def test_a_leader_that_was_stopped_wakes_as_a_former_one(replicas, arrivals):
 
 @pytest.mark.sanitized
 def test_an_elector_that_is_stuck_ends_with_the_lease(replicas, arrivals, tmp_path):
-    """The loop's timer stands behind its thread: nobody acts after the fence, and the process ends before others begin."""
+    """The main loop's timer watches the elector's thread: the process changes nothing after the fence, and ends before another
+    replica begins."""
     stall = tmp_path / "stall"
     first = replicas.start(env={**preload(tmp_path, "stall"), "STALL_THREAD": "elector", "STALL_FILE": str(stall)})
     replicas.wait_leader()
@@ -264,7 +265,7 @@ def test_a_short_stop_is_survived(replicas, arrivals):
 
 @pytest.mark.slow
 def test_a_frozen_api_server(cluster, usual_replicas, arrivals):
-    """8 s are survived, with the default timings; 16 s are not: whoever leads ends before another may begin."""
+    """With the default timings the leader survives 8 s. In 16 s it ends, before another replica may begin."""
     first, second = usual_replicas.start_all(2)
     cluster.apiserver.pause()
     time.sleep(8)  # the length of the stop is what is tested
@@ -308,7 +309,7 @@ def test_a_leader_that_is_cut_off_ends_before_another_begins(replicas, arrivals)
 
 @pytest.mark.parametrize("when", ["acquiring", "renewing"])
 def test_a_lost_answer_does_not_confuse(replicas, arrivals, when):
-    """The API server has stored it, and the connection breaks before it could say so."""
+    """The API server has stored the Lease, and the connection breaks before its answer arrives."""
     first = replicas.start()
     replicas.wait_leader()
     if when == "renewing":
@@ -330,7 +331,7 @@ def test_a_lost_answer_does_not_confuse(replicas, arrivals, when):
 
 
 def test_a_deleted_lease_ends_its_leader(replicas, arrivals):
-    """Who has seen the lease lets it run out, whether or not it is there; the next one to be made is a new one."""
+    """A replica that has seen the Lease waits until it would have run out, although it is deleted, and then creates a new one."""
     first, second = replicas.start_all(2)
     uid = replicas.lease()["metadata"]["uid"]
     replicas.api.delete(LEASE)
@@ -396,7 +397,7 @@ class ClockShim:
         self.environment = {**preload(folder, "skew"), "CLOCK_SKEW_FILE": str(self.file)}
 
     def set(self, seconds):
-        """By rename: nobody reads half of it."""
+        """By rename, so that no process reads half of it."""
         new = self.file.with_suffix(".new")
         new.write_text(f"{seconds}\n")
         new.replace(self.file)
@@ -412,7 +413,7 @@ def go_elector():
 
 
 def test_the_go_frameworks_election_and_back(cluster, replicas, arrivals, tmp_path, go_elector):
-    """A cluster that changes to ccmd, or back, by starting the one and stopping the other."""
+    """A cluster changes to ccmd, or back: one program is started, then the other is stopped."""
     argv = [
         go_elector, f"--kubeconfig={cluster.admin_kubeconfig}", "--identity=go", f"--lease-duration={LEASE_S}s",
         f"--renew-deadline={RENEW_S}s", f"--retry-period={RETRY_S}s",

@@ -1,4 +1,4 @@
-"""What the HTTPS server gives: health, configuration, version."""
+"""The HTTPS server's answers: health, configuration, version."""
 import pytest
 
 from lib.ccmd import machine, run_ccmd
@@ -70,7 +70,7 @@ def test_what_it_is_and_how_it_is_configured(api, served):
 
 
 def test_it_says_it_is_another_version(proxy, served):
-    """--version=vX.Y.Z, as fleets do that report a build of their own."""
+    """--version=vX.Y.Z, as operators use it who run builds of their own."""
     one, admin, _ = served("--version=v9.8.7-rc.1")
     version = admin.get("/version").json
     assert (version["gitVersion"], version["major"], version["minor"]) == ("v9.8.7-rc.1", "9", "8")

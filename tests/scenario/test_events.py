@@ -18,7 +18,7 @@ def rejected(api):
 
 
 def reject(ccmd, inventory, text):
-    """Writes a file that cannot be used, and then a good one; returns once ccmd has seen both."""
+    """Writes an inventory with an error, and then a valid one; returns once ccmd has seen both."""
     for what, content in (("inventory reload rejected", inventory.text().replace("machines:", f"{text}: 1\nmachines:", 1)),
                           ("inventory reloaded", inventory.text())):
         before = ccmd.text.count(what)
@@ -66,7 +66,7 @@ def test_an_event_that_the_server_forgot_is_written_again(api, inventory, ccmd):
 
 
 def test_floods_are_combined_and_then_dropped(api, inventory, ccmd):
-    """The 10th different message begins a common event; 25 events of one object are written, and then no more."""
+    """From the 10th different message on, messages share one event. 25 events of one object are written, and then no more."""
     one = ccmd()
     one.wait_log("objects listed")
     for number in range(30):
@@ -104,7 +104,7 @@ NODES_EACH = 60
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_events_that_fail_delay_no_node(api, cluster, inventory, proxy, ccmd, fault):
-    """Nodes come in two waves, before and after events begin to fail: the second takes no longer than the first."""
+    """Nodes join in two groups, before and after events begin to fail: the second group takes no longer than the first."""
     inventory.add(*(machine(f"{wave}-{n:05}", numbered_ip(n)) for wave in ("a", "b") for n in range(NODES_EACH)))
     one = ccmd()
     one.may_be_refused = True
@@ -127,7 +127,7 @@ def test_events_that_fail_delay_no_node(api, cluster, inventory, proxy, ccmd, fa
 
 @pytest.mark.slow
 def test_what_does_not_fit_is_dropped(api, inventory, proxy, ccmd):
-    """1,000 events wait for a server that does not take them; further ones are dropped, with one line that says so."""
+    """1,000 events wait for a server that does not accept them; further ones are dropped, and one line reports this."""
     count = 1150
     proxy.on(None, EVENTS_PATH, silence(), times=None)
     inventory.add(*(machine(f"node-{n:05}", numbered_ip(n)) for n in range(count)))

@@ -80,7 +80,7 @@ def three_nodes(node, ccmd, api):
 
 
 def answered(address, port=PORT, **more):
-    """Who answers, or None."""
+    """The name of the backend that answers, or None."""
     try:
         return fetch(address, port, timeout=5, **more)
     except OSError:
@@ -101,12 +101,12 @@ def test_requests_reach_the_nodes(services, haproxy, backends, node, ccmd):
     wait_for(lambda: names(address) == {"n1", "n2"}, 10, "both nodes to answer")
     services.delete("web")
     services.wait_gone("web")
-    wait_for(lambda: answered(address) is None, 20, "nobody to answer any more")
+    wait_for(lambda: answered(address) is None, 20, "no backend to answer any more")
     assert haproxy.is_valid()
 
 
 def test_nodes_come_and_go_under_a_steady_stream(services, haproxy, backends, node, inventory, ccmd, api):
-    """Changes of n3 do not concern requests that n1 and n2 answer, nor one that has been running since before."""
+    """Changes of n3 affect neither requests that n1 and n2 answer, nor a request that began before."""
     node("n1", f"{NET}.1.1"), node("n2", f"{NET}.1.2")
     ccmd()
     web = services.create("web", PORT)
@@ -220,7 +220,7 @@ def test_source_ranges_are_kept(services, haproxy, backends, node, ccmd):
 
 
 def test_clients_stay_with_their_node(services, haproxy, backends, node, three_nodes):
-    """Also when there is a node more, to which a hash would lead one in four, and when another Service comes."""
+    """Also when a node is added, to which a hash would send one client in four, and when a Service is added."""
     web = services.create("web", PORT, sessionAffinity="ClientIP")
     for number in (1, 2, 3, 4):
         backends(web, f"n{number}", f"{NET}.1.{number}")
@@ -246,7 +246,7 @@ def test_clients_stay_with_their_node(services, haproxy, backends, node, three_n
 
 @pytest.mark.sanitized
 def test_local_traffic_goes_where_the_pods_are(services, haproxy, backends, three_nodes):
-    """Which node has one, the health check's node port tells; it is remembered over a reload."""
+    """The health check's node port shows which nodes have a pod. HAProxy keeps this state over a reload."""
     web = services.create("web", PORT, externalTrafficPolicy="Local")
     for number in (1, 2, 3):
         backends(web, f"n{number}", f"{NET}.1.{number}")
@@ -266,7 +266,7 @@ def test_local_traffic_goes_where_the_pods_are(services, haproxy, backends, thre
 
 
 def test_a_file_that_haproxy_refuses_is_never_in_use(services, haproxy, backends, node, inventory, tmp_path, ccmd):
-    """A check that fails, and a reload that fails: the Service is told, the file stays good, and it heals."""
+    """After a check or a reload that fails, the Service has an event, and the file stays valid; the next change succeeds."""
     broken = tmp_path / "broken"
     for step in ("check", "reload"):
         script = tmp_path / step
@@ -373,7 +373,7 @@ def inside(network, function, *arguments, **more):
 
 
 def test_ipv6_clients_are_led_to_ipv6_addresses(services, network, dual_nodes, dual_backends, inventory, kubelet):
-    """And a node that comes and goes disturbs none of them."""
+    """A node that is added and removed disturbs none of them."""
     web = services.create("web", PORT, ipFamilies=["IPv6"], ipFamilyPolicy="SingleStack")
     dual_backends(web)
     address, = services.wait_ips("web")
@@ -407,12 +407,12 @@ def test_dual_stack(services, network, dual_nodes, dual_backends):
     wait_for(lambda: inside(network, names, v4) == {"n1 v4", "n2 v4"}, 10, "both nodes to answer by IPv4")
     services.patch("web", {"spec": {"ipFamilyPolicy": "SingleStack", "ipFamilies": ["IPv6"]}})
     services.wait_ips("web", v6)
-    wait_for(lambda: inside(network, answered, v4) is None, 10, "nobody to answer by IPv4")
+    wait_for(lambda: inside(network, answered, v4) is None, 10, "no backend to answer by IPv4")
     assert inside(network, answered, v6).endswith("v6")
 
 
 def test_ipv6_source_ranges_and_proxy_protocol(services, network, dual_nodes, dual_backends):
-    """A range is about its own family; where there is none of a family, none of it gets in."""
+    """A range is valid for its own family. A family without a range is closed."""
     web = services.create("web", PORT, ipFamilyPolicy="RequireDualStack", annotations={"proxy-protocol": "v2"},
                           loadBalancerSourceRanges=[f"{V6}7:0/112"])
     seen = dual_backends(web, proxied=True)

@@ -27,7 +27,7 @@ VOLATILE = ("id", "created", "included_traffic", "outgoing_traffic", "ingoing_tr
 
 
 def wish(**annotations):
-    """wish(use_private_ip="true"): annotations of the provider."""
+    """wish(use_private_ip="true"): the provider's annotations, with their prefix."""
     return {PREFIX + key.replace("_", "-"): value for key, value in annotations.items()}
 
 
@@ -60,7 +60,7 @@ def fleet(cloud, kubelet):
 
 @pytest.fixture
 def private(cloud, metadata):
-    """private(): a network, and what tells a ccmd that it runs on a server of it: (network, env)."""
+    """private(): (a network, the environment of a ccmd that runs on a server in it)."""
 
     def build(**options):
         network = cloud.add_network("net", **options)
@@ -75,7 +75,7 @@ def private(cloud, metadata):
 
 
 def brief(body):
-    """What a balancer is, without what time makes of it."""
+    """The balancer's fields, without those that change with time."""
     kept = {key: value for key, value in body.items() if key not in VOLATILE}
     kept["location"], kept["load_balancer_type"] = body["location"]["name"], body["load_balancer_type"]["name"]
     kept["targets"] = [{key: value for key, value in one.items() if key != "health_status"} for one in body["targets"]]
@@ -134,7 +134,7 @@ def quiet(cloud, mark, seconds=QUIET_S):
 
 
 def poke(services, name, value):
-    """An annotation of somebody else's: the Service is looked at, and nothing differs."""
+    """Sets an annotation of another component: the Service is reconciled, and nothing differs."""
     services.patch(name, {"metadata": {"annotations": {"example.com/poke": value}}})
 
 
@@ -347,7 +347,7 @@ def test_shape_follows_its_annotations(services, cloud, fleet, start):
     services.patch("web", {"metadata": {"annotations": {PREFIX + "type": None, PREFIX + "name": None}}})
     mark = cloud.mark()
     quiet(cloud, mark)
-    assert the_balancer(cloud)["load_balancer_type"] == "lb21", "nobody asks for another"
+    assert the_balancer(cloud)["load_balancer_type"] == "lb21", "no annotation sets another type"
 
 
 def test_a_missing_type_is_reported(services, cloud, fleet, start):
@@ -409,7 +409,7 @@ def test_without_a_network_it_leaves_those_it_is_in(services, cloud, fleet, star
 
 
 def test_private_targets_and_no_public_interface_in_one_step(services, cloud, fleet, private, start):
-    """The public interface cannot go while targets need it, and they change only afterwards: no reason to be stuck."""
+    """The public interface cannot be removed while targets need it: the targets are changed first."""
     cloud.action_s = 0.05
     network, env = private()
     n1, n2 = fleet("n1", "n2", networks=[network])
@@ -540,7 +540,7 @@ def test_more_nodes_than_the_type_has_targets(services, api, cloud, fleet, start
 
 
 def test_what_others_added(services, cloud, fleet, start):
-    """Targets by label are left alone; services that the Service does not name go, as with the official controller."""
+    """Targets by label stay; services that the Service does not name are removed, as by the official controller."""
     n1, = fleet("n1")
     one = start()
     services.create("web")
@@ -560,7 +560,7 @@ def test_what_others_added(services, cloud, fleet, start):
 
 @pytest.fixture
 def dedicated(cloud, robot, kubelet):
-    """dedicated(321, "bm1", "203.0.113.9"): a server at Robot, and its initialised node; and what tells ccmd of Robot."""
+    """dedicated(321, "bm1", "203.0.113.9"): a server at Robot and its initialised node; .env: the variables for Robot."""
 
     def build(number, name, public_ip, ip="10.1.0.1"):
         robot.add_server(number, name, ip=public_ip)
@@ -677,7 +677,7 @@ def test_a_protected_balancer_outlives_its_service(services, cloud, fleet, start
 
 
 def test_another_services_balancer_is_not_deleted(services, cloud, fleet, start):
-    """Somebody gave it to another Service by its label."""
+    """An operator gave it to another Service by its label."""
     fleet("n1")
     start()
     services.create("web")
@@ -1115,7 +1115,7 @@ def test_a_cloud_that_has_enough_is_left_alone(services, cloud, fleet, start):
 
 @pytest.mark.sanitized
 def test_moving_over_from_the_official_controller_changes_nothing(services, cloud, fleet, private, start):
-    """The state as the official controller leaves it: one balancer as simple as can be, and one with a network and http."""
+    """The state that the official controller leaves: a balancer without any options, and one with a network and http."""
     network, env = private()
     n1, n2 = fleet("n1", "n2", networks=[network])
     plain = services.create("plain", 80)
@@ -1205,7 +1205,7 @@ def test_the_tutorials_dialect(services, cloud, fleet, private, hetzner):
 
 
 def test_a_balancer_that_the_tutorial_left(services, cloud, fleet, private, hetzner):
-    """It knows its balancers by name only."""
+    """The tutorial's controller knows its balancers by name only."""
     network, env = private()
     fleet("n1", provider="hcloud-from-scratch", networks=[network])
     env["HCLOUD_NETWORK"] = str(network.id)

@@ -1,7 +1,7 @@
 """Nodes in the Hetzner Cloud: they are initialised, watched and deleted, with few requests, and never by mistake.
 
-The periods are those of every day, many times as fast. Where requests are counted, they are counted for each period, and an
-hour is so many periods as it has by default.
+The periods are shorter than the defaults. Where requests are counted, they are counted for each period, and an hour has as
+many periods as with the defaults.
 """
 import time
 
@@ -100,7 +100,7 @@ def test_a_dedicated_server(api, cloud, robot, kubelet, hetzner):
 @pytest.mark.parametrize("provider, down", [("hcloud-from-scratch", "stopping"), ("ccm-from-scratch", "off")])
 @pytest.mark.sanitized
 def test_the_tutorials_dialect(api, cloud, kubelet, hetzner, metadata, provider, down):
-    """As in its repository, where all but running is shut down, and as in its text."""
+    """As in the tutorial's repository, where every status but running is shut down, and as in its text."""
     network = cloud.add_network("net")
     server = cloud.add_server("n1", ip="198.18.0.7", ipv6="2001:db8:1234::/64", networks=[network], private_ip="10.0.0.9")
     n1 = kubelet("n1", ip="10.0.0.9")
@@ -147,7 +147,7 @@ def test_the_node_of_a_deleted_server_goes_on_proof(api, cloud, fleet, hetzner):
 
 
 def test_the_network_stands_in_for_a_witness(api, cloud, kubelet, hetzner, metadata):
-    """The last node of a cluster may go, since the token still sees the network of the cluster."""
+    """The last node of a cluster may be deleted, since the token still sees the network of the cluster."""
     network = cloud.add_network("net")
     server, own = cloud.add_server("n1", networks=[network]), cloud.add_server("control-plane", networks=[network])
     n1 = kubelet("n1", initialized=True, provider_id=f"hcloud://{server.id}")
@@ -174,7 +174,7 @@ def test_a_token_of_another_project_deletes_nothing(api, cloud, fleet, hetzner):
 
 
 def test_a_token_of_another_project_that_has_servers_deletes_nothing(api, cloud, fleet, hetzner):
-    """Theirs even have the names of ours: a witness is known by its provider ID."""
+    """The other project's servers even have the names of the cluster's: a witness is found by its provider ID."""
     kubelets = fleet("n1", "n2", "n3")
     other, token = cloud.add_project()
     for name in ("n1", "n2", "n3", "n4"):
@@ -205,7 +205,7 @@ def lists_only(request):
     faults.plain(502), faults.error("unavailable"), faults.reset(),
 ], ids=["empty", "short", "wrong total", "bad json", "cut", "502", "503", "reset"])
 def test_a_list_that_is_wrong_deletes_nothing(api, cloud, fleet, hetzner, fault):
-    """The list alone is wrong: each server still answers by its ID, and that is asked before anything is deleted."""
+    """Only the list is wrong: each server is still found by its ID, which is requested before anything is deleted."""
     kubelets = fleet("n1", "n2", "n3", "n4")
     rule = cloud.fault("GET", "/servers", fault, times=None, when=lists_only)
     hetzner(**FAST)

@@ -1,5 +1,5 @@
-"""What people see of the Hetzner provider, and what it needs of where it runs: proxies, events, IDs of other controllers, machines
-without IPv4, and the steps of the tutorial."""
+"""The Hetzner provider in operation: proxies, events, provider IDs of other controllers, machines without IPv4, and the steps of
+the tutorial."""
 import re
 
 import pytest
@@ -52,7 +52,7 @@ def proxied(endpoint):
 
 def test_the_cloud_and_robot_are_asked_through_the_proxy_and_metadata_is_not(
         api, cloud, robot, robot_env, metadata, kubelet, hetzner):
-    """The simulators play the proxy themselves."""
+    """The simulators are the proxy, too."""
     network = cloud.add_network("net")
     here = metadata(cloud.add_server("n1", networks=[network], private_ip="10.0.0.9"))
     robot.add_server(321, "bm1")
@@ -125,7 +125,7 @@ def test_a_refused_token_is_reported_about_ccmd_and_about_the_node(api, cloud, k
 
 
 def test_the_reserve_is_a_flag(api, cloud, kubelet, hetzner, own_events):
-    """Half of it is left to others: what runs in the background waits, though most would go by default; a new node does not."""
+    """With a reserve of half the limit, background work waits that would run by default; a new node does not wait."""
     server = cloud.add_server("n1")
     n1 = kubelet("n1", initialized=True, provider_id=f"hcloud://{server.id}")
     cloud.project.tokens_left = 2500.0
@@ -143,7 +143,7 @@ def test_the_reserve_is_a_flag(api, cloud, kubelet, hetzner, own_events):
 
 
 def test_ids_that_another_controller_wrote(api, cloud, robot, robot_env, kubelet, hetzner):
-    """hcloud://bm-N is how Syself's wrote Robot servers; who moves here keeps the nodes as they are."""
+    """Syself's fork wrote hcloud://bm-N for Robot servers; their nodes are left as they are."""
     ids = {"bm1": "hcloud://bm-321", "bm2": "hrobot://322", "bm3": "hrobot://323"}
     machines = {}
     for name, provider_id in ids.items():
@@ -198,7 +198,7 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: official}]
 
 
 def test_the_rights_of_the_official_controller_are_enough(cluster, api, cloud, kubelet, hetzner):
-    """Who replaces the image has the role of its chart, and no other: nodes come and go, and so does a Service."""
+    """An operator who replaces the image has the role of the official chart and no other. It is enough for nodes and Services."""
     cluster.kubectl("apply", "-f", "-", input=OFFICIAL_ROLE)
     servers = [cloud.add_server(name) for name in ("n1", "n2")]
     n1, n2 = (kubelet(one.name) for one in servers)
