@@ -110,14 +110,14 @@ def forbidden(user, path="/metrics"):
 # --- who comes without anything -----------------------------------------------------------------------------------------
 
 
-def test_health_is_for_everybody_and_the_rest_is_not(serve):
+def test_health_is_open_to_everyone_and_other_paths_are_not(serve):
     serving = serve()
     assert serving.ask("/healthz").body == b"ok"
     for path in ("/metrics", "/configz", "/no/such/path", "/healthz/../metrics"):
         assert serving.refusal(path) == forbidden(ANONYMOUS, path)
 
 
-def test_headers_name_no_caller(serve, cluster):
+def test_headers_of_front_proxies_are_ignored(serve, cluster):
     serving = serve()
     forged = {"X-Remote-User": "kubernetes-admin", "X-Remote-Group": "system:masters"}
     assert serving.refusal("/metrics", headers=forged) == forbidden(ANONYMOUS)
@@ -160,7 +160,7 @@ def test_kubectl_reads_raw_paths(serve, cluster, token):
         raw("/metrics", "made.up.token")
 
 
-def test_one_question_for_many_callers(serve, proxy, token):
+def test_one_review_answers_many_callers(serve, proxy, token):
     serving = serve(authentication_token_webhook_cache_ttl="60s", authorization_webhook_cache_authorized_ttl="60s")
     bearer = token()
     proxy.on("POST", TOKEN_REVIEWS, delay(0.5))
@@ -215,7 +215,7 @@ def test_authorities_from_files_are_followed(serve, tmp_path):
 
 
 @pytest.mark.plain
-def test_without_an_api_server_answers_last_a_while_then_it_closes(serve, proxy, token):
+def test_without_an_api_server_cached_answers_are_used_until_they_expire(serve, proxy, token):
     serving = serve(authentication_token_webhook_cache_ttl="2s", authorization_webhook_cache_authorized_ttl="2s")
     bearer = token()
     assert serving.status("/metrics", token=bearer) == 200
@@ -230,7 +230,7 @@ def test_without_an_api_server_answers_last_a_while_then_it_closes(serve, proxy,
     wait_for(lambda: serving.status("/metrics", token=bearer) == 200, 20, "tokens to be known again")
 
 
-def test_a_passing_fault_is_not_noticed(serve, proxy, token):
+def test_a_short_fault_of_the_api_server_refuses_no_caller(serve, proxy, token):
     serving = serve()
     proxy.on("POST", TOKEN_REVIEWS, answer(500), times=2)
     proxy.on("POST", RIGHTS_REVIEWS, answer(429), times=1)
@@ -302,7 +302,7 @@ def test_missing_rights_to_review_are_named(cluster, inventory, serve, token):
 
 
 @pytest.mark.plain
-def test_idle_it_asks_nothing(serve, proxy):
+def test_an_idle_server_sends_no_review(serve, proxy):
     serving = serve()
     mark = proxy.mark()
     with pytest.raises(Timeout):

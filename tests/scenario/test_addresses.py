@@ -45,7 +45,7 @@ def test_addresses_come_and_go(api, n1, inventory):
     becomes(api, [("InternalIP", "fd00::1"), HOSTNAME])
 
 
-def test_what_others_write_is_put_right(api, n1, proxy):
+def test_addresses_that_other_clients_write_are_corrected(api, n1, proxy):
     one = n1(A, EXTERNAL)
     proxy.wait_watching()
     one.set_addresses(("InternalIP", "192.0.2.66"), HOSTNAME)
@@ -58,7 +58,7 @@ def test_the_order_within_a_type_matters(api, n1, inventory):
     becomes(api, [B, A, EXTERNAL, HOSTNAME])
 
 
-def test_the_order_of_types_does_not(api, n1, inventory, proxy, settled):
+def test_the_order_of_types_does_not_matter(api, n1, inventory, proxy, settled):
     n1(A, EXTERNAL)
     proxy.wait_watching()
     inventory.set_addresses("n1", EXTERNAL, A)
@@ -88,12 +88,12 @@ def test_a_cloud_without_addresses_leaves_the_nodes(api, n1, inventory, proxy):
     assert addresses(api.node("n1")) == [A, EXTERNAL, HOSTNAME]
 
 
-def test_the_provided_address_is_enforced_here_too(api, n1, inventory):
+def test_the_provided_address_is_enforced_at_a_refresh_too(api, n1, inventory):
     n1(A, B, EXTERNAL, provided_node_ip="10.0.0.2")
     becomes(api, [B, EXTERNAL, HOSTNAME])
 
 
-def test_one_that_matches_nothing_leaves_the_addresses(api, n1, inventory, proxy):
+def test_a_provided_address_without_a_match_leaves_the_addresses(api, n1, inventory, proxy):
     n1(A, EXTERNAL, provided_node_ip="10.0.0.1", node=[A, EXTERNAL, HOSTNAME])
     proxy.wait_watching()
     inventory.set_addresses("n1", B, EXTERNAL)

@@ -73,7 +73,7 @@ HOLD = "example.com/hold"
 
 
 @pytest.mark.parametrize("is_done", [False, True], ids=["before the API server hears", "before its answer comes"])
-def test_a_service_that_is_held_while_it_goes_takes_no_address_back(services, lab, node, proxy, ccmd, is_done):
+def test_a_service_whose_deletion_was_interrupted_takes_no_address_back(services, lab, node, proxy, ccmd, is_done):
     """ccmd is killed when the balancer has been deleted and the address given to another Service, before the finalizer is
     removed."""
     lab({"name": "lab", "addresses": ["192.0.2.10"]})
@@ -142,7 +142,7 @@ def test_a_service_gets_an_address_and_gives_it_back(services, lab, node, ccmd):
     assert services.wait_ips("other") == [address]
 
 
-def test_a_type_change_takes_it_away(services, lab, node, ccmd):
+def test_a_type_change_takes_the_address_away(services, lab, node, ccmd):
     ccmd()
     services.create("web")
     services.wait_ips("web")
@@ -166,7 +166,7 @@ def test_a_service_without_an_address_gets_the_next_free_one(services, lab, node
     services.wait_ips("d", "192.0.2.11", timeout=7)  # not only at the next try, after 10 s
 
 
-def test_wanted_addresses(services, lab, node, ccmd):
+def test_requested_addresses(services, lab, node, ccmd):
     lab({**POOL, "avoid": ["192.0.2.11"]})
     ccmd()
     services.create("one", loadBalancerIP="192.0.2.12")
@@ -186,7 +186,7 @@ def test_wanted_addresses(services, lab, node, ccmd):
 
 
 @pytest.mark.plain
-def test_services_that_share(services, lab, node, ccmd):
+def test_services_that_share_an_address(services, lab, node, ccmd):
     ccmd()
     services.create("tcp", (53, "TCP"), annotations={"share": "dns"})
     services.wait_ips("tcp", "192.0.2.10")
@@ -225,7 +225,7 @@ def test_hostnames_and_ip_modes(services, lab, node, ccmd):
     assert ingress(services.get("web"))[0]["hostname"] == "www.example.com"
 
 
-def test_a_pool_that_moves_moves_its_services(services, lab, node, ccmd):
+def test_services_follow_a_changed_pool(services, lab, node, ccmd):
     one = ccmd()
     services.create("web")
     services.wait_ips("web", "192.0.2.10")
@@ -279,7 +279,7 @@ def test_two_services_with_one_address(services, lab, node, ccmd):
     services.wait_ips(keeps, "192.0.2.11")
 
 
-def test_killed_again_and_again_it_converges(services, lab, node, ccmd, hook, tmp_path):
+def test_services_converge_although_ccmd_is_killed_again_and_again(services, lab, node, ccmd, hook, tmp_path):
     """kill -9 at some moment of each step: in the end each Service has one address of its own, and nothing is left."""
     state = tmp_path / "state.json"
     lab({"name": "lab", "addresses": ["192.0.2.0/26"]}, state=state, hook=str(hook.path))

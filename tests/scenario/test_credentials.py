@@ -133,7 +133,7 @@ def test_a_plugin_gives_a_certificate(cluster, api, machines, kubelet, ccmd, tmp
     initialized(api, "n1")
 
 
-def test_a_plugin_that_is_of_no_use(cluster, inventory, tmp_path):
+def test_a_plugin_that_fails(cluster, inventory, tmp_path):
     """It is run again until the start gives up, after 10 s. All plugins are tried at the same time."""
     plugins = {
         "exec sleep 100": "has not ended in time", "exit 3": "exit code 3", "echo '{}'": "its kind is not ExecCredential",

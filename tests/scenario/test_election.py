@@ -162,7 +162,7 @@ def test_a_leader_renews_by_one_request_a_period(replicas):
     assert found[0].connection not in others
 
 
-def test_a_standby_ends_at_once_and_leaves_the_lease_alone(replicas):
+def test_a_standby_ends_immediately_and_leaves_the_lease_unchanged(replicas):
     first, second = replicas.start_all(2)
     before = replicas.lease()["spec"]["holderIdentity"]
     assert second.stop() < LEASE_S - 1 or sanitized()
@@ -186,7 +186,7 @@ def test_a_killed_leader_is_replaced(replicas, arrivals):
 
 
 @pytest.mark.sanitized
-def test_an_orderly_end_is_a_quick_take_over(cluster, replicas, arrivals):
+def test_after_sigterm_another_replica_leads_soon(cluster, replicas, arrivals):
     first, second = replicas.start_all(2)
     identity = first.identity
     first.stop()
@@ -308,7 +308,7 @@ def test_a_leader_that_is_cut_off_ends_before_another_begins(replicas, arrivals)
 
 
 @pytest.mark.parametrize("when", ["acquiring", "renewing"])
-def test_a_lost_answer_does_not_confuse(replicas, arrivals, when):
+def test_a_lost_answer_about_the_lease_changes_no_leader(replicas, arrivals, when):
     """The API server has stored the Lease, and the connection breaks before its answer arrives."""
     first = replicas.start()
     replicas.wait_leader()

@@ -26,7 +26,7 @@ def ready(anonymous):
     wait_for(lambda: anonymous.get("/readyz").status == 200, what="it to be ready", seen=lambda: anonymous.get("/readyz").text)
 
 
-def test_probes_need_no_name(api, served):
+def test_probes_need_no_credentials(api, served):
     _, _, anonymous = served()
     ready(anonymous)
     for path in ("/healthz", "/livez", "/readyz"):
@@ -59,7 +59,7 @@ def test_health_as_metrics(api, served):
     assert "kubernetes_healthcheck" not in admin.get("/metrics").text
 
 
-def test_what_it_is_and_how_it_is_configured(api, served):
+def test_version_and_configuration(api, served):
     _, admin, _ = served()
     version = admin.get("/version").json
     assert version["gitVersion"].lstrip("v") in run_ccmd("--version").stdout and version["platform"].startswith("linux/")
@@ -69,7 +69,7 @@ def test_what_it_is_and_how_it_is_configured(api, served):
     assert shown["ServiceController"]["ConcurrentServiceSyncs"] == 10
 
 
-def test_it_says_it_is_another_version(proxy, served):
+def test_another_version_can_be_reported(proxy, served):
     """--version=vX.Y.Z, as operators use it who run builds of their own."""
     one, admin, _ = served("--version=v9.8.7-rc.1")
     version = admin.get("/version").json
@@ -81,7 +81,7 @@ def test_it_says_it_is_another_version(proxy, served):
     assert all(request.headers["user-agent"].startswith("ccmd/9.8.7 (") for request in proxy.requests()), "no suffix"
 
 
-def test_the_log_can_be_made_louder(api, inventory, kubelet, served):
+def test_the_log_level_can_be_raised(api, inventory, kubelet, served):
     one, admin, _ = served()
     response = admin.request("PUT", "/debug/flags/v", body="4")
     assert (response.status, response.text) == (200, "successfully set klog.logging.verbosity to 4")
@@ -91,12 +91,12 @@ def test_the_log_can_be_made_louder(api, inventory, kubelet, served):
     one.wait_log(r"debug http .*PATCH")
 
 
-def test_without_profiling_it_cannot(api, served):
+def test_without_profiling_the_log_level_is_fixed(api, served):
     _, admin, _ = served(profiling=False)
     assert admin.request("PUT", "/debug/flags/v", body="4").status == 404
 
 
-def test_strangers_learn_nothing(api, served):
+def test_callers_without_rights_learn_nothing(api, served):
     _, admin, anonymous = served()
     assert (admin.get("/nothing").status, admin.get("/nothing").text) == (404, "404 page not found\n")
     assert admin.request("POST", "/metrics").status == 405
@@ -105,7 +105,7 @@ def test_strangers_learn_nothing(api, served):
         assert response.status == 403 and response.json["kind"] == "Status" and response.json["reason"] == "Forbidden"
 
 
-def test_an_api_server_out_of_reach_kills_nobody(api, inventory, proxy, served):
+def test_liveness_does_not_depend_on_the_api_server(api, inventory, proxy, served):
     """A liveness probe that failed then would only add restarts to an outage."""
     _, _, anonymous = served()
     ready(anonymous)

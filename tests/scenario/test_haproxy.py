@@ -206,7 +206,7 @@ def test_proxy_protocol_carries_the_clients_address(services, haproxy, backends,
     services.wait_event("odd", "SyncLoadBalancerFailed", '"v3" is not one of v1, v2')
 
 
-def test_source_ranges_are_kept(services, haproxy, backends, node, ccmd):
+def test_source_ranges_are_enforced(services, haproxy, backends, node, ccmd):
     node("n1", f"{NET}.1.1")
     ccmd()
     web = services.create("web", PORT, loadBalancerSourceRanges=["127.7.0.0/16", "::/0"])
@@ -293,7 +293,7 @@ def test_a_file_that_haproxy_refuses_is_never_in_use(services, haproxy, backends
 
 
 @pytest.mark.sanitized
-def test_names_cannot_break_the_file(services, haproxy, backends, node, ccmd):
+def test_odd_names_leave_the_file_valid(services, haproxy, backends, node, ccmd):
     """Port names and Service names as odd as Kubernetes allows them."""
     node("n1.rack-1.example", f"{NET}.1.1")
     ccmd()
@@ -305,7 +305,7 @@ def test_names_cannot_break_the_file(services, haproxy, backends, node, ccmd):
 
 
 @pytest.mark.sanitized
-def test_with_an_election_it_has_to_be_meant(services, haproxy, node, inventory, ccmd, cluster, tmp_path):
+def test_with_an_election_local_only_is_required(services, haproxy, node, inventory, ccmd, cluster, tmp_path):
     from lib.ccmd import run_ccmd
 
     done = run_ccmd("--cloud-provider=cloudlycke", f"--cloud-config={inventory.path}",

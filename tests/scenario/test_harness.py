@@ -326,7 +326,7 @@ def test_raw_and_endless_answers(proxy, through):
     assert through.list(NODES) == [7]
 
 
-def test_nobody_listens(proxy, through):
+def test_connections_are_refused(proxy, through):
     through.get("/version")
     proxy.refuse()
     with pytest.raises(OSError):

@@ -162,7 +162,7 @@ def test_a_service_gets_a_balancer_with_all_that_belongs_to_it(services, cloud, 
 
 
 @pytest.mark.sanitized
-def test_what_belongs_to_it_is_in_the_request_that_makes_it(services, cloud, fleet, private, start):
+def test_one_request_creates_the_balancer_with_all_its_parts(services, cloud, fleet, private, start):
     network, env = private()
     n1, = fleet("n1", networks=[network])
     start(**env)
@@ -184,7 +184,7 @@ def test_what_belongs_to_it_is_in_the_request_that_makes_it(services, cloud, fle
 
 
 @pytest.mark.sanitized
-def test_http_in_all_its_parts(services, cloud, fleet, start):
+def test_all_settings_of_http(services, cloud, fleet, start):
     fleet("n1")
     start()
     services.create("web", 80, annotations=wish(
@@ -326,7 +326,7 @@ def test_an_update_changes_only_what_differs(services, cloud, fleet, start):
 
 
 @pytest.mark.sanitized
-def test_shape_follows_its_annotations(services, cloud, fleet, start):
+def test_settings_of_the_balancer_follow_the_annotations(services, cloud, fleet, start):
     cloud.action_s = 0.05
     fleet("n1")
     start()
@@ -357,7 +357,7 @@ def test_a_missing_type_is_reported(services, cloud, fleet, start):
     services.wait_event("web", "LoadBalancerTypeUnconfigured", "HCLOUD_LOAD_BALANCERS_TYPE")
 
 
-def test_a_type_on_its_way_out(services, cloud, fleet, start):
+def test_a_deprecated_type(services, cloud, fleet, start):
     fleet("n1")
     cloud.load_balancer_types[1]["deprecation"] = {"announced": "2025-01-01T00:00:00+00:00",
                                                    "unavailable_after": "2199-03-04T00:00:00+00:00"}
@@ -396,7 +396,7 @@ def test_an_address_of_the_subnet_that_is_asked_for(services, cloud, fleet, priv
     assert the_balancer(cloud)["private_net"][0]["ip"].startswith("10.0.1.")
 
 
-def test_without_a_network_it_leaves_those_it_is_in(services, cloud, fleet, start):
+def test_without_a_network_the_balancer_is_detached(services, cloud, fleet, start):
     fleet("n1")
     one = start()
     services.create("web")
@@ -539,7 +539,7 @@ def test_more_nodes_than_the_type_has_targets(services, api, cloud, fleet, start
     wait_targets(cloud, "n2", "n3")
 
 
-def test_what_others_added(services, cloud, fleet, start):
+def test_additions_by_other_clients(services, cloud, fleet, start):
     """Targets by label stay; services that the Service does not name are removed, as by the official controller."""
     n1, = fleet("n1")
     one = start()
@@ -629,7 +629,7 @@ def test_dedicated_servers_by_their_private_address(services, cloud, private, de
 
 @pytest.mark.parametrize("deletion_acts", [True, False], ids=["an action", "204"])
 @pytest.mark.sanitized
-def test_it_goes_with_its_service(services, cloud, fleet, start, deletion_acts):
+def test_the_balancer_is_deleted_with_its_service(services, cloud, fleet, start, deletion_acts):
     cloud.action_s = 0.1
     cloud.deletion_acts = deletion_acts
     fleet("n1")
@@ -643,7 +643,7 @@ def test_it_goes_with_its_service(services, cloud, fleet, start, deletion_acts):
     assert cloud.calls(since=mark) <= 4, cloud.tally(since=mark)
 
 
-def test_it_goes_with_its_type(services, cloud, fleet, start):
+def test_the_balancer_is_deleted_when_the_type_changes(services, cloud, fleet, start):
     fleet("n1")
     start()
     services.create("web")
@@ -653,7 +653,7 @@ def test_it_goes_with_its_type(services, cloud, fleet, start):
     assert not balancers(cloud)
 
 
-def test_one_that_is_gone_already(services, cloud, fleet, start):
+def test_a_balancer_that_does_not_exist_any_more(services, cloud, fleet, start):
     fleet("n1")
     start()
     services.create("web")
@@ -688,7 +688,7 @@ def test_another_services_balancer_is_not_deleted(services, cloud, fleet, start)
     assert the_balancer(cloud)["labels"][LABEL] == "somebody-elses"
 
 
-def test_one_that_somebody_deleted_is_made_again(services, cloud, fleet, start):
+def test_a_balancer_that_was_deleted_by_hand_is_created_again(services, cloud, fleet, start):
     fleet("n1")
     start()
     services.create("web")
@@ -748,7 +748,7 @@ def test_a_tenant_gets_no_balancer_that_was_not_released_for_adoption(services, 
     assert the_balancer(cloud)["labels"] == wanted
 
 
-def test_one_whose_label_was_taken_off_is_found_by_its_name(services, cloud, fleet, start):
+def test_a_balancer_without_its_label_is_found_by_its_name(services, cloud, fleet, start):
     fleet("n1")
     one = start()
     services.create("web")
@@ -762,7 +762,7 @@ def test_one_whose_label_was_taken_off_is_found_by_its_name(services, cloud, fle
     assert [each.id for each in cloud.load_balancers.values()] == [before]
 
 
-def test_a_name_that_another_has_is_no_reason_to_let_targets_wait(services, cloud, fleet, start):
+def test_targets_are_updated_although_the_name_is_taken(services, cloud, fleet, start):
     fleet("n1")
     cloud.add_load_balancer("taken")
     start()
@@ -828,7 +828,7 @@ def test_a_managed_certificate_is_ordered_once(services, cloud, fleet, start):
     assert cloud.calls("POST", "/certificates") == 1
 
 
-def test_while_a_certificate_is_issued_all_else_goes_on(services, cloud, fleet, start):
+def test_other_changes_are_made_while_a_certificate_is_issued(services, cloud, fleet, start):
     fleet("n1")
     cloud.fault("POST", "/certificates", faults.action_hangs())
     start()
@@ -1096,7 +1096,7 @@ def test_twenty_services_their_restart_and_one_node_more(services, cloud, fleet,
     assert cloud.calls(since=mark) <= 2 * 20 + 10, cloud.tally(since=mark)
 
 
-def test_a_cloud_that_has_enough_is_left_alone(services, cloud, fleet, start):
+def test_few_requests_are_sent_past_the_rate_limit(services, cloud, fleet, start):
     fleet("n1")
     start()
     services.create("web")

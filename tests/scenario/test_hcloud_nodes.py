@@ -185,7 +185,7 @@ def test_a_token_of_another_project_that_has_servers_deletes_nothing(api, cloud,
     stay(api, *kubelets)
 
 
-def test_all_servers_gone_at_once_deletes_nothing(api, cloud, fleet, hetzner):
+def test_nothing_is_deleted_when_all_servers_vanish(api, cloud, fleet, hetzner):
     kubelets = fleet("n1", "n2", "n3")
     hetzner(**FAST)
     cloud.servers.clear()
@@ -268,7 +268,7 @@ def test_a_robot_that_refuses_deletes_nothing(api, cloud, robot, fleet, kubelet,
     stay(api, *machines)
 
 
-def test_a_cloud_that_has_enough_is_left_alone_and_deletes_nothing(api, cloud, fleet, hetzner):
+def test_past_the_rate_limit_few_requests_are_sent_and_nothing_is_deleted(api, cloud, fleet, hetzner):
     kubelets = fleet("n1", "n2", "n3")
     one = hetzner(**FAST)
     one.wait_log("controller started")

@@ -68,7 +68,7 @@ def test_the_cloud_and_robot_are_asked_through_the_proxy_and_metadata_is_not(
     assert here.calls() and proxied(here) == {False}
 
 
-def test_no_proxy_is_heard(api, cloud, kubelet, hetzner):
+def test_no_proxy_is_honoured(api, cloud, kubelet, hetzner):
     cloud.add_server("n1")
     kubelet("n1")
     hetzner(env={"HCLOUD_ENDPOINT": elsewhere(cloud), "HTTP_PROXY": "http://127.0.0.1:9", "NO_PROXY": "example.com,0.0.0.0/32"})
@@ -76,7 +76,7 @@ def test_no_proxy_is_heard(api, cloud, kubelet, hetzner):
     assert proxied(cloud) == {False}
 
 
-def test_support_sees_who_asks(api, cloud, kubelet, hetzner):
+def test_requests_name_the_program(api, cloud, kubelet, hetzner):
     cloud.add_server("n1")
     kubelet("n1")
     hetzner()
@@ -89,7 +89,7 @@ def test_support_sees_who_asks(api, cloud, kubelet, hetzner):
 # --- what is told ------------------------------------------------------------------------------------------------------------
 
 
-def test_events_come_from_where_people_look_for_them(api, cloud, robot, robot_env, kubelet, hetzner):
+def test_events_have_the_official_source(api, cloud, robot, robot_env, kubelet, hetzner):
     cloud.add_server("n1")
     robot.add_server(321, "n1")
     kubelet("n1")
@@ -142,7 +142,7 @@ def test_the_reserve_is_a_flag(api, cloud, kubelet, hetzner, own_events):
 # --- IDs and addresses ----------------------------------------------------------------------------------------------------------
 
 
-def test_ids_that_another_controller_wrote(api, cloud, robot, robot_env, kubelet, hetzner):
+def test_provider_ids_of_another_controller(api, cloud, robot, robot_env, kubelet, hetzner):
     """Syself's fork wrote hcloud://bm-N for Robot servers; their nodes are left as they are."""
     ids = {"bm1": "hcloud://bm-321", "bm2": "hrobot://322", "bm3": "hrobot://323"}
     machines = {}

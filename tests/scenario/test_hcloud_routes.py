@@ -1,4 +1,4 @@
-"""Routes in the Hetzner Cloud: the private network knows the way to every node's pods, by few requests.
+"""Routes in the Hetzner Cloud: the private network gets a route to every node's pods, by few requests.
 
 The network's routes are compared field by field. The requests that led there are counted.
 """
@@ -21,7 +21,7 @@ QUIET_S = 1.5  # several runs, if there were any
 
 @pytest.fixture
 def network(cloud):
-    """One network; .env is what tells a ccmd of it."""
+    """One network; .env: the variables of a ccmd that uses it."""
     one = cloud.add_network("net")
     one.env = {"HCLOUD_NETWORK": "net", "HCLOUD_NETWORK_DISABLE_ATTACHED_CHECK": "true"}
     return one
@@ -105,7 +105,7 @@ def test_the_life_of_a_route(api, cloud, network, node, start):
 
 
 def test_a_node_that_joins_is_routed_without_a_warning(api, cloud, network, node, start):
-    """Its addresses come from us, a moment after its pod CIDR: that is no failure."""
+    """ccmd writes its addresses a moment after its pod CIDR: that is not a failure."""
     start()
     server = node("n1", "10.244.1.0/24", initialized=False)
     api.wait_node("n1", is_routed)
@@ -114,7 +114,7 @@ def test_a_node_that_joins_is_routed_without_a_warning(api, cloud, network, node
 
 
 @pytest.mark.sanitized
-def test_many_nodes_at_once_cost_few_requests(api, cloud, network, node, start):
+def test_many_nodes_together_cost_few_requests(api, cloud, network, node, start):
     cloud.action_s = 0.1
     wanted = {}
     for number in range(1, 13):
@@ -145,8 +145,8 @@ def test_nothing_is_asked_at_rest_and_little_after_a_restart(api, cloud, network
     assert api.node("n1")["metadata"]["resourceVersion"] == before
 
 
-def test_what_is_not_the_clusters_stays(api, cloud, network, node, start):
-    """Routes outside of the pods' network are somebody else's, whoever answers there; inside they are ours."""
+def test_routes_outside_of_the_cluster_cidr_stay(api, cloud, network, node, start):
+    """Routes outside of the pods' network belong to others, whatever their gateway is; routes inside belong to ccmd."""
     n1 = node("n1", "10.244.1.0/24")
     stranger = cloud.add_server("stranger", networks=[network])
     foreign = {"0.0.0.0/0": n1.private_ip(network.id), "192.168.7.0/24": "10.0.9.9",
@@ -196,7 +196,7 @@ def test_a_server_with_another_address_is_followed(api, cloud, network, node, st
 # --- what cannot be --------------------------------------------------------------------------------------------------------
 
 
-def test_ipv6_is_left_to_others(api, cloud, network, node, start):
+def test_ipv6_pod_cidrs_get_no_route(api, cloud, network, node, start):
     n1 = node("n1", "10.244.1.0/24", "fd00:10:1::/64")
     start(cluster_cidr="fd00:10::/32,10.244.0.0/16")
     api.wait_node("n1", is_routed)
@@ -299,7 +299,7 @@ def test_a_server_outside_the_network_is_reported(api, cloud, network, kubelet, 
 
 
 @pytest.mark.parametrize("cidr, off", [(None, None), ("fd00:10::/32", None), ("10.244.0.0/16", "false")])
-def test_where_routes_are_not_wanted_there_are_none(api, cloud, network, node, start, settled, cidr, off):
+def test_routes_can_be_switched_off(api, cloud, network, node, start, settled, cidr, off):
     node("n1", "10.244.1.0/24")
     start(cluster_cidr=cidr, HCLOUD_NETWORK_ROUTES_ENABLED=off)
     cloud.add_server("sentinel", networks=[network], private_ip="10.0.200.1")
@@ -430,7 +430,7 @@ def test_a_cni_that_writes_the_condition_costs_few_requests(api, cloud, network,
     written = cni(api, ("n1", "n2", "n3"), seconds)
     assert cloud.mark() == mark  # nothing was asked
     assert (written["n1"], written["n2"]) == (1, 1)
-    assert 2 <= written["n3"] <= 7  # five at once, then after 10 and 20 s
+    assert 2 <= written["n3"] <= 7  # five immediately, then after 10 and 20 s
     if seconds > 10:
         assert "a route of this node is missing" in api.wait_event("n3", "NetworkConditionContested")["message"]
 

@@ -63,13 +63,13 @@ def test_a_cloud_that_cannot_be_reached(refused):
     assert "hcloud/newCloud: GET /locations: " in said
 
 
-def test_a_network_that_is_not_there(refused, cloud):
+def test_a_network_that_does_not_exist(refused, cloud):
     assert "hcloud/newCloud: Network nowhere not found" in refused(HCLOUD_NETWORK="nowhere\n")
     assert "hcloud/newCloud: Network 4711 not found" in refused(HCLOUD_NETWORK="4711")
     assert cloud.calls("GET", "/networks/4711") == 1, "a number is an ID first"
 
 
-def test_a_network_that_we_are_not_in(refused, cloud, metadata):
+def test_a_network_that_this_machine_is_not_attached_to(refused, cloud, metadata):
     cloud.add_network("net")
     here = metadata(cloud.add_server("here"))
     said = refused(HCLOUD_NETWORK="net", HCLOUD_METADATA_ENDPOINT=here.url)
@@ -93,7 +93,7 @@ def test_metrics_are_where_users_look_for_them(start, cloud):
     assert other.running, "who moves from one controller to the other has two"
 
 
-def test_what_is_dumped_has_no_token(api, start, cloud, kubelet):
+def test_the_debug_dump_has_no_token(api, start, cloud, kubelet):
     cloud.add_server("n1")
     kubelet("n1")
     one = start(env={"HCLOUD_DEBUG": "true"})

@@ -1,4 +1,4 @@
-"""The hooks that come with ccmd: what they tell HAProxy and nftables, run as ccmd runs them."""
+"""The hooks that come with ccmd: what they write for HAProxy and nftables, run as ccmd runs them."""
 import contextlib
 import json
 import os
@@ -113,7 +113,7 @@ def rules(tmp_path):
     return make
 
 
-def test_packets_are_led_to_the_nodes(rules):
+def test_packets_are_forwarded_to_the_nodes(rules):
     text = rules(balancer(ports=[{"name": "", "protocol": "UDP", "port": 53, "nodePort": 31053}]))
     assert text.startswith("table inet ccmd_a1b2\ndelete table inet ccmd_a1b2\ntable inet ccmd_a1b2 {\n")
     assert "ip daddr 192.0.2.1 udp dport 53 dnat ip to numgen inc mod 2 map { 0 : 10.0.0.1, 1 : 10.0.0.2 } : 31053" in text
@@ -130,11 +130,11 @@ def test_ranges_affinity_and_missing_nodes(rules):
     assert "dnat ip" not in text and "ip daddr 192.0.2.1 tcp dport 80 drop" in text
 
 
-def test_a_table_goes_as_a_whole(rules):
+def test_a_table_is_removed_as_a_whole(rules):
     assert rules(balancer(action="delete")) == "table inet ccmd_a1b2\ndelete table inet ccmd_a1b2\n"
 
 
-def test_a_failure_is_told(tmp_path):
+def test_a_failure_is_reported(tmp_path):
     done = run("nftables-dnat", balancer(), NFT=str(tmp_path / "missing"))
     assert done.returncode != 0 and "missing" in done.stderr
     done = run("nftables-dnat", {"action": "ensure"})
@@ -208,7 +208,7 @@ class UdpBackend:
 
 
 def ask(client, address, port=80, source=None, udp=False):
-    """Who answers, or None."""
+    """The name of the node that answers, or None."""
     with client.inside():
         try:
             return ask_udp(address, port) if udp else fetch(address, port, timeout=2, source=source)

@@ -169,7 +169,7 @@ def test_a_second_run_changes_nothing(api, kubelet, inventory, proxy, ccmd, sett
     assert len(api.events("n1", "Synced")) == 1
 
 
-def test_one_event_says_so(api, kubelet, inventory, ccmd, settled):
+def test_one_event_reports_the_initialisation(api, kubelet, inventory, ccmd, settled):
     inventory.add(machine("n1", "10.0.0.1"))
     node = kubelet("n1").node
     ccmd()
@@ -258,7 +258,7 @@ def test_the_clouds_type_zone_and_region_override(api, kubelet, inventory, ccmd)
     assert [labels[key] for key in TYPE + ZONE + REGION] == ["vbox.vm.1g.2cpu"] * 2 + ["z1"] * 2 + ["r1"] * 2
 
 
-def test_what_the_cloud_does_not_say_stays(api, kubelet, inventory, ccmd):
+def test_labels_that_the_cloud_does_not_know_stay(api, kubelet, inventory, ccmd):
     inventory.add(machine("n1", "10.0.0.1", region="r1"))
     kubelet("n1", labels={ZONE[1]: "mine"})
     ccmd()
@@ -367,7 +367,7 @@ def test_an_invalid_node_ip_blocks_with_a_reason(api, kubelet, inventory, proxy,
     initialized(api)
 
 
-def test_with_it_a_machine_without_addresses_blocks(api, kubelet, inventory, ccmd):
+def test_with_a_provided_ip_a_machine_without_addresses_blocks(api, kubelet, inventory, ccmd):
     inventory.add(machine("n1"))
     kubelet("n1", provided_node_ip="10.0.0.1")
     ccmd()
@@ -375,7 +375,7 @@ def test_with_it_a_machine_without_addresses_blocks(api, kubelet, inventory, ccm
     assert not is_initialized(api.node("n1"))
 
 
-def test_without_it_a_machine_without_addresses_leaves_the_kubelets(api, kubelet, inventory, proxy, ccmd, settled):
+def test_without_a_provided_ip_the_kubelets_addresses_stay(api, kubelet, inventory, proxy, ccmd, settled):
     inventory.add(machine("n1"))
     kubelet("n1", ip="10.0.0.1")
     ccmd()
@@ -480,7 +480,7 @@ def test_a_node_deleted_between_look_and_write(api, kubelet, inventory, proxy, c
 
 
 @pytest.mark.plain
-def test_many_nodes_at_once(api, inventory, proxy, ccmd):
+def test_many_nodes_together(api, inventory, proxy, ccmd):
     names = create_many(api, 300, prefix="many")
     inventory.add(*(machine(name, numbered_ip(number), ("ExternalIP", f"198.51.{number // 250}.{number % 250}"), **N1)
                     for number, name in enumerate(names)))

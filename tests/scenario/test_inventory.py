@@ -64,7 +64,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("broken", BROKEN)
-def test_what_makes_no_sense_is_kept_out(api, kubelet, inventory, proxy, ccmd, settled, broken):
+def test_an_invalid_file_is_rejected(api, kubelet, inventory, proxy, ccmd, settled, broken):
     inventory.add(machine("n1", "10.0.0.1"), machine("n2", "10.0.0.2"))
     n1, n2 = kubelet("n1"), kubelet("n2")
     one = ccmd(**DELETING)

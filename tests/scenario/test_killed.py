@@ -33,7 +33,7 @@ def services(api):
 
 
 class World:
-    """What the hook, the state file and HAProxy were told: all three have to say the same as the Services."""
+    """What the hook, the state file and HAProxy have: all three must agree with the Services."""
 
     def __init__(self, folder, inventory):
         self.told = folder / "told"
@@ -84,7 +84,7 @@ def script(path, text):
 
 
 class ByApi:
-    """At the n-th write to a Service: before the server hears of it, or before we hear of what it did."""
+    """At the n-th write to a Service: before the request arrives, or before its answer does."""
 
     def __init__(self, proxy, is_done):
         self.proxy = proxy
@@ -145,7 +145,7 @@ class ByHook:
     """In the middle of the n-th run of the hook."""
 
     environment = {}
-    strikes = False  # at once
+    strikes = False  # immediately
 
     def __init__(self, world):
         self.world = world

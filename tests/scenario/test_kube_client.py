@@ -52,7 +52,7 @@ def test_a_watch_is_made_as_it_should(n1, proxy, ccmd):
 
 
 def test_the_user_agent_names_program_and_controller(api, n1, proxy, ccmd):
-    """As with the Go programs: the audit log tells which controller it was."""
+    """As with the Go programs: the audit log shows which controller sent a request."""
     ccmd()
     n1()
     proxy.wait_watching()
@@ -90,7 +90,7 @@ def test_a_watch_cut_in_its_headers(api, n1, proxy, ccmd):
 
 
 @pytest.mark.plain
-def test_watches_that_end_at_once_make_no_storm(api, n1, proxy, ccmd):
+def test_watches_that_end_immediately_cause_no_storm(api, n1, proxy, ccmd):
     rule = proxy.on("GET", NODES_PATH, end_events(0), watch=True, times=None)
     ccmd()
     rule.wait_hit()
@@ -101,7 +101,7 @@ def test_watches_that_end_at_once_make_no_storm(api, n1, proxy, ccmd):
     initialized(api)
 
 
-def test_a_watch_that_ends_well_is_resumed_at_once(api, n1, kubelet, proxy, ccmd):
+def test_a_watch_that_ends_well_is_resumed_immediately(api, n1, kubelet, proxy, ccmd):
     n1()
     proxy.on("GET", NODES_PATH, end_events(2), watch=True)
     ccmd()
@@ -180,7 +180,7 @@ def test_the_api_server_is_killed_under_load(cluster, api, inventory, ccmd):
     assert one.running
 
 
-def test_a_node_of_the_outage_is_found_after_it(cluster, api, n1, ccmd, settled):
+def test_a_node_that_joined_during_an_outage_is_found_after_it(cluster, api, n1, ccmd, settled):
     one = ccmd()
     settled()
     cluster.kill_apiserver()
@@ -215,7 +215,7 @@ def test_connections_are_refused_for_a_while(api, n1, proxy, ccmd, settled):
 
 @pytest.mark.slow
 def test_a_peer_that_vanished_is_noticed(api, n1, proxy, ccmd, settled):
-    """The peer vanishes from the network without a word: it is noticed within a minute, on the watch too."""
+    """The peer vanishes from the network without closing its connections: ccmd notices within a minute, on the watch too."""
     one = ccmd()
     settled()
     begun = time.monotonic()
@@ -535,7 +535,7 @@ def test_a_watch_line_that_never_ends_is_given_up(api, n1, kubelet, proxy, ccmd)
 
 
 @pytest.mark.plain
-def test_many_changes_of_no_interest_cost_little(api, n1, kubelet, proxy, ccmd, settled):
+def test_many_changes_that_do_not_matter_cost_little(api, n1, kubelet, proxy, ccmd, settled):
     """Kubelets report all the time; only what a controller needs is looked at, and nothing is written."""
     one = n1(real_sized=True)
     program = ccmd()

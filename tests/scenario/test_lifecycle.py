@@ -93,7 +93,7 @@ def test_every_taint_of_that_key_and_effect_goes(api, fleet, ccmd):
                   or node["spec"].get("taints") == [{"key": SHUTDOWN, "effect": "NoExecute"}])
 
 
-def test_a_taint_that_is_there_is_not_written_again(api, fleet, inventory, proxy, ccmd):
+def test_an_existing_taint_is_not_written_again(api, fleet, inventory, proxy, ccmd):
     (n1,) = fleet("n1")
     inventory.power("n1", "off")
     n1.silent()
@@ -104,7 +104,7 @@ def test_a_taint_that_is_there_is_not_written_again(api, fleet, inventory, proxy
     assert write.method == "PATCH" and write.json()["metadata"]["resourceVersion"]
 
 
-def test_one_that_differs_is_put_right(api, fleet, inventory, ccmd):
+def test_a_taint_that_differs_is_replaced(api, fleet, inventory, ccmd):
     (n1,) = fleet("n1")
     n1.set_taints([dict(SHUTDOWN_TAINT, value="wrong"), {"key": "stays", "effect": "NoSchedule"}])
     inventory.power("n1", "off")
@@ -115,7 +115,7 @@ def test_one_that_differs_is_put_right(api, fleet, inventory, ccmd):
 
 
 @pytest.mark.sanitized
-def test_a_taint_of_others_in_the_same_moment_is_not_lost(api, fleet, inventory, proxy, ccmd):
+def test_a_taint_that_another_client_writes_at_the_same_time_is_kept(api, fleet, inventory, proxy, ccmd):
     (n1,) = fleet("n1")
     added = {"key": "example.com/late", "effect": "NoSchedule"}
     proxy.on("PATCH", NODE_PATH, meanwhile(lambda: n1.set_taints((n1.node["spec"].get("taints") or []) + [added])))
@@ -194,7 +194,7 @@ def test_it_takes_two_looks_some_time_apart(api, fleet, inventory, proxy, ccmd):
 
 
 def test_a_machine_that_was_missing_for_a_moment_saves_its_node(api, fleet, inventory, ccmd):
-    """The count starts anew each time the machine is seen."""
+    """The count starts again each time that the machine is found."""
     n1, _ = fleet("n1", "n2")
     entry = dict(inventory.find("n1"))
     ccmd(**dict(FAST, node_delete_confirm_interval="3s"))
@@ -217,7 +217,7 @@ def test_without_a_witness_nothing_is_deleted(api, fleet, inventory, ccmd):
     assert event["type"] == "Warning" and "kubectl delete node n1" in event["message"]
     stays(api, "n1")
     held = api.events("n1", "NodeDeletionHeld")
-    assert len(held) == 1 and held[0]["count"] == 1, "a lasting state is told once"
+    assert len(held) == 1 and held[0]["count"] == 1, "a lasting state is reported once"
 
 
 def test_an_inventory_emptied_by_mistake_deletes_nothing(api, fleet, inventory, ccmd):
@@ -231,7 +231,7 @@ def test_an_inventory_emptied_by_mistake_deletes_nothing(api, fleet, inventory, 
     stays(api, "n1", "n2", "n3")
 
 
-def test_a_witness_can_be_done_without(api, fleet, inventory, ccmd):
+def test_without_the_rule_no_witness_is_needed(api, fleet, inventory, ccmd):
     (n1,) = fleet("n1")
     ccmd("--node-delete-require-witness=false", **FAST)
     inventory.remove("n1")
@@ -318,7 +318,7 @@ def test_nodes_that_were_never_initialised_are_deleted_too(api, kubelet, fleet, 
     api.wait_gone("n1")
 
 
-def test_too_many_at_once_wait_and_then_go_together(api, fleet, inventory, proxy, ccmd):
+def test_too_many_deletions_wait_and_are_then_made_together(api, fleet, inventory, proxy, ccmd):
     names = [f"n{number}" for number in range(10)]
     kubelets = fleet(*names)
     gone = names[:4]
@@ -338,7 +338,7 @@ def test_too_many_at_once_wait_and_then_go_together(api, fleet, inventory, proxy
     assert all(exists(api, name) for name in names[4:])
 
 
-def test_as_many_as_are_usual_do_not_wait(api, fleet, inventory, proxy, ccmd):
+def test_a_few_deletions_do_not_wait(api, fleet, inventory, proxy, ccmd):
     names = [f"n{number}" for number in range(5)]
     kubelets = fleet(*names)
     ccmd(**dict(FAST, node_delete_breaker_agree="1h"))

@@ -99,7 +99,7 @@ def test_prometheus_can_read_them_all(api, inventory, kubelet, scraped):
         sample.name for family in metrics.families.values() for sample in family.samples}
 
 
-def test_nothing_is_compressed_even_for_who_would_take_it(api, scraped):
+def test_nothing_is_compressed_even_for_clients_that_accept_it(api, scraped):
     """As Prometheus asks. docs/performance.md says why not."""
     _, _, server = scraped()
     response = server.get("/metrics", **{"Accept-Encoding": "gzip"})
@@ -159,7 +159,7 @@ def test_connections_and_look_ups_are_counted(api, cluster, scraped):
     assert metrics.value("rest_client_transport_create_calls_total", result="hit") >= 3
 
 
-def test_where_nothing_is_looked_up_nothing_is_counted(api, kubelet, inventory, scraped):
+def test_without_look_ups_nothing_is_counted(api, kubelet, inventory, scraped):
     inventory.add(machine("n1", "10.0.0.1"))
     kubelet("n1")
     _, scrape, _ = scraped()

@@ -13,7 +13,7 @@ SILENT = "127.0.0.77"
 
 @pytest.fixture
 def silent_name_server():
-    """Listens where name servers do, so that no "refused" tells the resolver that nobody is there."""
+    """Listens on the port of name servers, so that the resolver gets no "refused"."""
     if os.geteuid() != 0:
         pytest.skip("needs root, for port 53 and a mount namespace")
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:

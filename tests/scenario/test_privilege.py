@@ -1,4 +1,4 @@
-"""How little ccmd may do: calls of the kernel, files, and where its secrets are. The role is in every scenario."""
+"""The limits of ccmd's rights: system calls, files, and the places of its secrets. The role is used by every scenario."""
 import base64
 import os
 import re
@@ -107,7 +107,7 @@ def open_folder():
 
 
 def copy_program(folder):
-    """The program, and what it is linked to in the folders of whoever built it."""
+    """The program, and the libraries that it is linked to in the folders of the user who built it."""
     for line in subprocess.run(["ldd", str(binary())], capture_output=True, text=True).stdout.splitlines():
         library = re.search(r"=> (/\S+)", line)
         if library and not library.group(1).startswith(("/lib", "/usr/lib")):
@@ -200,6 +200,6 @@ def test_a_token_is_where_it_is_needed_and_nowhere_else(cluster, api, kubelet, i
 
 
 def test_the_deployment_is_accepted(cluster, api):
-    """By the API server, with unknown fields refused; nothing runs it here."""
+    """The API server accepts it, with unknown fields refused; nothing runs it here."""
     said = cluster.kubectl("apply", "--dry-run=server", "--validate=strict", "-f", str(REPOSITORY / "deploy" / "deployment.yaml"))
     assert "deployment.apps/ccmd created" in said

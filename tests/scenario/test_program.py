@@ -1,4 +1,4 @@
-"""The program as people start, stop and mistreat it."""
+"""The program's start, its end, and the mistakes that operators make."""
 import re
 import shutil
 import signal
@@ -98,7 +98,7 @@ def test_missing_settings_are_named(usual, name, value, texts):
 
 @pytest.mark.plain
 def test_an_unusable_api_server_is_reported(cluster, usual, proxy, tmp_path):
-    """Nobody listens there; or somebody does whose certificate is not of our authority. Both at once, to save time."""
+    """No server listens there, or its certificate is of another authority. Both are tried together, to save time."""
     nobody = f"https://127.0.0.1:{free_ports(1)[0]}"
     other = Authority(tmp_path, "other-ca").certificate
     configs = [cluster.kubeconfig("nobody", url=nobody), cluster.kubeconfig("wrong-ca", url=proxy.url, ca=other)]
@@ -219,14 +219,14 @@ def test_sigterm_while_a_write_is_under_way(api, kubelet, inventory, proxy, ccmd
     one.stop()
 
 
-def test_sigterm_while_nobody_answers(api, proxy, ccmd, settled):
+def test_sigterm_while_the_api_server_does_not_answer(api, proxy, ccmd, settled):
     one = ccmd()
     settled()
     proxy.vanish_all()
     one.stop()
 
 
-def test_sigterm_while_nobody_listens(api, proxy, ccmd, settled):
+def test_sigterm_while_the_api_server_does_not_listen(api, proxy, ccmd, settled):
     one = ccmd()
     settled()
     proxy.refuse()
@@ -277,7 +277,7 @@ def test_killed_at_each_write_the_next_one_finishes(api, kubelet, inventory, pro
 
 
 @pytest.mark.slow
-def test_stopped_for_half_a_minute_it_goes_on(api, kubelet, inventory, proxy, ccmd, settled):
+def test_ccmd_continues_after_half_a_minute_of_sigstop(api, kubelet, inventory, proxy, ccmd, settled):
     inventory.add(machine("n1", "10.0.0.1"), machine("n2", "10.0.0.2"))
     n1 = kubelet("n1")
     one = ccmd(node_delete_min_age="0s")
@@ -293,8 +293,9 @@ def test_stopped_for_half_a_minute_it_goes_on(api, kubelet, inventory, proxy, cc
 
 
 @pytest.mark.parametrize("hours", [-1, 1], ids=["an hour behind", "an hour ahead"])
-def test_a_wrong_clock_neither_hurries_nor_harms(api, kubelet, inventory, proxy, ccmd, tmp_path, hours):
-    """Behind, all nodes look as if they came from the future, and are young. Ahead, their age proves nothing by itself."""
+def test_a_wrong_clock_neither_hastens_nor_causes_a_deletion(api, kubelet, inventory, proxy, ccmd, tmp_path, hours):
+    """If the clock is behind, nodes seem to come from the future, and count as young. If it is ahead, their age alone proves
+    nothing."""
     shim = skewed_clock(tmp_path)
     inventory.add(machine("n1", "10.0.0.1"), machine("n2", "10.0.0.2"))
     kubelets = [kubelet("n1"), kubelet("n2")]
@@ -348,8 +349,8 @@ def test_at_rest_it_is_silent_and_small(api, kubelet, inventory, ccmd, settled):
     assert sanitized() or one.rss_kib() < 20 << 10
 
 
-def test_two_of_them_do_no_harm(api, kubelet, inventory, ccmd):
-    """Without election, a rolling update runs two for a moment."""
+def test_two_processes_without_election_do_no_harm(api, kubelet, inventory, ccmd):
+    """Without election, two processes run for a moment in a rolling update."""
     names = [f"n{number}" for number in range(30)]
     inventory.add(*(machine(name, f"10.0.1.{number}", "fd00::1") for number, name in enumerate(names)))
     ccmd()

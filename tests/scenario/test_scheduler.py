@@ -1,4 +1,4 @@
-"""The whole story with a real scheduler: pods wait for the cloud taint to go, then they are bound."""
+"""With a real scheduler: pods wait until the cloud taint is removed, then they are bound."""
 import pytest
 
 from lib.api import MERGE, NODES
@@ -84,7 +84,7 @@ def scheduling_failures(api):
 
 
 def test_the_cloud_taint_keeps_pods_pending(cluster, api, kubelet, scheduler):
-    """Without a controller: the half of the story that needs none of ours."""
+    """Without ccmd the taint stays."""
     register_both(kubelet, api)
     create_pods(api)
     wait_pending(cluster, api)

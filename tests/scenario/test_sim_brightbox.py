@@ -151,7 +151,7 @@ def test_tokens_end(brightbox, client):
     assert fresh("GET", "servers")[0] == 401
 
 
-def test_accounts_are_apart(brightbox, client):
+def test_accounts_see_only_their_own_objects(brightbox, client):
     server = brightbox.account.add_server()
     other = brightbox.add_account()
     assert client("GET", f"servers/{server['id']}")[0] == 200
@@ -177,7 +177,7 @@ def test_accounts_are_apart(brightbox, client):
     ({"policy": "random"}, "policy must be one of least-connections, round-robin, source-address"),
     ({"colour": "red"}, "colour unknown field"),
 ])
-def test_a_balancer_that_cannot_be(brightbox, client, change, problem):
+def test_invalid_balancers_are_refused(brightbox, client, change, problem):
     assert client("POST", "load_balancers", {**BALANCER, **change}) == (
         422, {"error_name": "unprocessable_entity", "errors": [problem]})
     assert brightbox.account.every("load_balancers") == []
@@ -202,7 +202,7 @@ def test_other_refusals(brightbox, client):
 # --- what takes a while --------------------------------------------------------------------------------------------------
 
 
-def test_a_balancers_life(brightbox, client):
+def test_the_life_of_a_balancer(brightbox, client):
     brightbox.lb_build_s = brightbox.lb_destroy_s = brightbox.map_delay_s = 10
     status, lb = client("POST", "load_balancers", BALANCER)
     assert (status, lb["status"], client.headers["Location"]) == (202, "creating", lb["url"])

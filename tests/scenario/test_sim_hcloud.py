@@ -34,13 +34,13 @@ def on(balancer, action):
 
 
 @pytest.mark.parametrize("authorization", [None, "Bearer wrong", "Basic {}", "{}", "Bearer"])
-def test_only_a_token_opens(cloud, authorization):
+def test_every_request_needs_a_token(cloud, authorization):
     answer = Rest(cloud, authorization=authorization and authorization.format(cloud.token))("GET", "/locations")
     assert answer.status == 401
     assert answer.json() == {"error": {"code": "unauthorized", "message": "unable to authenticate", "details": None}}
 
 
-def test_a_token_of_another_project_sees_another_world(cloud, rest):
+def test_a_token_of_another_project_sees_that_project(cloud, rest):
     cloud.add_server("n1")
     other, token = cloud.add_project()
     other.add_server("theirs")
@@ -78,7 +78,7 @@ def test_every_row_of_the_tables_is_served():
     ("PUT", "/servers", 405, "method_not_allowed"),
     ("GET", "/actions", 410, "deprecated_api_endpoint"),
 ])
-def test_what_is_not_there(rest, method, path, status, code):
+def test_paths_and_objects_that_do_not_exist(rest, method, path, status, code):
     answer = rest(method, path)
     assert (answer.status, answer.code) == (status, code)
 
@@ -247,7 +247,7 @@ def test_an_unknown_action_is_left_out_of_a_list(cloud, rest):
     assert [one["id"] for one in found] == [action["id"]]
 
 
-def test_what_is_busy_refuses_changes(cloud, rest):
+def test_a_busy_resource_refuses_changes(cloud, rest):
     cloud.action_s = 100
     network, balancer = cloud.add_network(), cloud.add_load_balancer("lb")
     rest.good("POST", on(balancer, "add_service"), TCP)
@@ -285,7 +285,7 @@ def test_an_action_that_hangs_keeps_others_out_until_released(cloud, rest):
 # --- servers and networks ------------------------------------------------------------------------------------------------
 
 
-def test_a_server_lives(cloud, rest):
+def test_the_life_of_a_server(cloud, rest):
     network = cloud.add_network()
     made = rest.good("POST", "/servers", {"name": "n1", "server_type": "cx22", "image": "debian-12", "location": "hel1",
                                           "networks": [network.id], "labels": {"a": "b"}})

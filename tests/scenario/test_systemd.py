@@ -1,4 +1,4 @@
-"""What systemd is told: a socket of ours stands for its own, as sd_notify(3) describes it."""
+"""Messages to systemd, as sd_notify(3) describes them: the tests' own socket takes the place of systemd's."""
 import contextlib
 import shutil
 import signal
@@ -75,8 +75,8 @@ def test_ready_comes_with_the_api_server_and_stopping_before_the_end(api, proxy,
     assert lines.count("READY=1") == 1 and lines[-1] == "STOPPING=1", lines
 
 
-def test_an_abstract_address_will_do(ccmd, tmp_path):
-    """Some service managers and containers give one; the sandbox keeps us from others."""
+def test_an_abstract_socket_address_works(ccmd, tmp_path):
+    """Some service managers and containers use such an address; the sandbox permits no other abstract socket."""
     name = f"ccmd-{tmp_path.name}-{time.time_ns()}"
     systemd = Notifications(f"\0{name}")
     one = ccmd(env={"NOTIFY_SOCKET": f"@{name}"})
@@ -98,7 +98,7 @@ def test_systemd_gets_the_time_of_a_reload(ccmd, systemd):
 
 
 @pytest.mark.plain
-def test_the_watchdog_is_fed_at_half_its_time_and_not_while_we_are_stopped(ccmd, systemd):
+def test_watchdog_messages_come_at_half_the_time_and_not_while_ccmd_is_stopped(ccmd, systemd):
     one = ccmd(env={**systemd.environment, "WATCHDOG_USEC": "2000000"})
     times = systemd.wait("WATCHDOG=1", count=5)
     gaps = [later - earlier for earlier, later in zip(times, times[1:])]
@@ -112,7 +112,7 @@ def test_the_watchdog_is_fed_at_half_its_time_and_not_while_we_are_stopped(ccmd,
     systemd.wait("WATCHDOG=1", count=fed + 1)
 
 
-def test_the_watchdog_of_another_is_not_fed(ccmd, systemd, settled):
+def test_the_watchdog_of_another_process_gets_no_messages(ccmd, systemd, settled):
     ccmd(env={**systemd.environment, "WATCHDOG_USEC": "200000", "WATCHDOG_PID": "1"})
     settled()
     assert not [line for line in systemd.drain() if line.startswith("WATCHDOG")]
@@ -131,7 +131,7 @@ def analyze(*arguments):
 
 
 def test_systemd_finds_nothing_wrong_with_the_unit(tmp_path):
-    """But that the program and its man page are not installed here."""
+    """Except that the program and its man page are not installed here."""
     unit = tmp_path / "ccmd.service"
     unit.write_text(UNIT.read_text().replace("ExecStart=/usr/bin/ccmd ", f"ExecStart={binary()} "))
     done = analyze("verify", "--man=no", unit)
@@ -139,7 +139,7 @@ def test_systemd_finds_nothing_wrong_with_the_unit(tmp_path):
 
 
 def test_the_unit_gives_up_what_it_can(tmp_path):
-    """What is left of 10.0: the network, which it is there for, and the kinds of restrictions that would break it."""
+    """The exposure that systemd-analyze still finds is due to the network, and to restrictions that would break ccmd."""
     done = analyze("security", "--offline=true", "--threshold=14", UNIT)
     if "unrecognized option" in done.stderr:
         pytest.skip("this systemd-analyze cannot look at files")

@@ -24,7 +24,7 @@ PLACEHOLDER = re.compile(r"\{[a-z_]+\}")
 
 
 def path_pattern(path):
-    """A path as people write it, such as /servers/{id}, or a regular expression: what the whole path must match."""
+    """The pattern that a whole path must match: from a path such as /servers/{id}, or a regular expression."""
     return re.compile(PLACEHOLDER.sub("[^/]+", path))
 
 
@@ -59,11 +59,11 @@ class Request:
         self.status = None
         self.took_s = None
         self.fault = None
-        self.outcome = None  # what becomes of the actions it starts, see faults.action_error
+        self.outcome = None  # how the actions that it starts end, see faults.action_error
 
     @property
     def query(self):
-        """Of parameters given several times, the last."""
+        """The parameters; if one is given several times, the last one counts."""
         return dict(self.pairs)
 
     def json(self):
@@ -98,7 +98,7 @@ class Reply:
 
 
 class Fault:
-    """What happens to the requests it matches: skip of them are left alone, then times of them are acted on."""
+    """Acts on requests that match: the first skip of them are answered as usual, and then times of them are acted on."""
 
     def __init__(self, method, path, action, times, skip, seconds, when):
         self.method = method
@@ -152,7 +152,7 @@ class Endpoint:
         raise NotImplementedError
 
     def close(self):
-        """Nothing listens any more, and every connection ends."""
+        """Stops listening, and ends every connection."""
         if not self.closing.is_set():
             self.closing.set()
             self._listener.shutdown()
@@ -180,7 +180,7 @@ class Endpoint:
         ]
 
     def calls(self, method=None, path=None, since=0):
-        """How many."""
+        """The number of such requests."""
         return len(self.requests(method, path, since))
 
     def writes(self, since=0):
@@ -192,7 +192,7 @@ class Endpoint:
             return len(self._requests)
 
     def forget(self):
-        """Lets go of what was recorded: for long runs."""
+        """Drops the recorded requests: for long runs."""
         with self._lock:
             self._requests.clear()
 
@@ -279,7 +279,7 @@ class _Server(http.server.ThreadingHTTPServer):
                     pass  # it ended by itself
 
     def handle_error(self, request, client_address):
-        """A client that goes away is no news; all else is a mistake of ours, and shown."""
+        """A client that closes its connection is not reported; every other error is a bug of the simulator, and printed."""
         if not isinstance(sys.exc_info()[1], OSError):
             super().handle_error(request, client_address)
 

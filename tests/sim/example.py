@@ -1,4 +1,4 @@
-"""The API of the example cloud (src/providers/example/provider.c), for scenarios and to play with.
+"""The API of the example cloud (src/providers/example/provider.c), for scenarios and for trying things by hand.
 
     with Example() as cloud:
         cloud.add("machines", name="worker-7")

@@ -1,4 +1,4 @@
-"""What can be done to a request on purpose: actions for Endpoint.fault().
+"""Faults that a test can inject into a request: actions for Endpoint.fault().
 
 Each is a function (request, go) that returns a Reply; go() is the true answer, which takes effect when called.
 """
@@ -34,7 +34,7 @@ STATUS = {
 
 
 def status_of(code):
-    """Codes that are not in the table are refusals of what was asked: 422."""
+    """Codes that are not in the table refuse the request's content: 422."""
     return STATUS.get(code, 422)
 
 
@@ -76,7 +76,7 @@ def too_many(reset_in_s=10, limit=3600, retry_after_s=None):
 
 
 def plain(status=502, text="<html><body>Bad Gateway</body></html>"):
-    """An answer of something in between, which is no JSON."""
+    """An answer of a proxy in between, which is not JSON."""
     return lambda request, go: Reply(status, text.encode(), {"Content-Type": "text/html"})
 
 
@@ -85,7 +85,7 @@ def bad_json(text='{"servers": [{"id": 1, '):
 
 
 def reset():
-    """The connection ends before anything is done."""
+    """The connection ends before the request is executed."""
     return lambda request, go: Reply(0, reset=True)
 
 
@@ -93,7 +93,7 @@ def reset():
 
 
 def delay(endpoint, seconds):
-    """The answer comes late, and what was asked for is done late."""
+    """The request is executed late, and so its answer comes late."""
 
     def act(request, go):
         endpoint.pause(seconds)
@@ -103,7 +103,7 @@ def delay(endpoint, seconds):
 
 
 def answer_late(endpoint, seconds):
-    """It is done at once, and answered late."""
+    """The request is executed immediately, and answered late."""
 
     def act(request, go):
         reply = go()
@@ -114,7 +114,7 @@ def answer_late(endpoint, seconds):
 
 
 def lose_answer():
-    """It is done, but the connection ends instead of an answer."""
+    """The request is executed, but the connection ends instead of an answer."""
 
     def act(request, go):
         go()
@@ -144,7 +144,7 @@ def meanwhile(function):
 
 
 def afterwards(function):
-    """Answers after it has run the function, with what was true before."""
+    """Runs the function, then answers with the state before it."""
 
     def act(request, go):
         reply = go()
@@ -166,7 +166,7 @@ def rewrite(change):
 
 
 def empty_list():
-    """A list that says, in good form, that there is nothing."""
+    """A valid list without entries."""
 
     def change(body):
         for key, value in body.items():

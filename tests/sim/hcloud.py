@@ -20,7 +20,7 @@ from .endpoint import Endpoint, Reply
 from .project import ApiError, Project, stamp
 from .routing import HANDLERS, call_of
 
-FIRST_ID = 4_300_000_001  # more than 32 bits hold: nobody may rely on less
+FIRST_ID = 4_300_000_001  # larger than 32 bits, so that no client relies on less
 TOKEN_CHARACTERS = 64
 
 
@@ -65,7 +65,7 @@ class HCloud(Endpoint):
     # --- tokens ------------------------------------------------------------------------------------------------------
 
     def add_project(self):
-        """Another world. Returns it and its token."""
+        """Another project, which shares nothing with the first. Returns it and its token."""
         project = Project(self, next(self._numbers))
         return project, self.add_token(project)
 
@@ -93,7 +93,7 @@ class HCloud(Endpoint):
         return stamp(self.clock.now())
 
     def advance(self, seconds):
-        """Lets that much time pass at once: actions end, the bucket of requests fills."""
+        """Lets that much time pass immediately: actions end, the bucket of requests fills."""
         self.clock.advance(seconds)
 
     # --- answers -----------------------------------------------------------------------------------------------------

@@ -48,7 +48,7 @@ def wanted(call, things):
 
 
 def in_order(call, things):
-    """By the sort parameters, the first counting most; else by id. What has not finished yet comes first."""
+    """Sorts by the sort parameters, the first one first, otherwise by id. Things that have not finished yet come first."""
     things.sort(key=field(things, "id"))
     for order in reversed(call.every("sort")):
         name, _, direction = order.partition(":")

@@ -1,4 +1,4 @@
-"""What a Hetzner server is told about itself, for one server of a simulated cloud.
+"""The metadata service of Hetzner servers, for one server of a simulated cloud.
 
     with Metadata(cloud.add_server("n1", networks=[net])) as metadata:
         run_something(HCLOUD_METADATA_ENDPOINT=metadata.url)

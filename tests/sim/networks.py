@@ -1,4 +1,4 @@
-"""Private networks: subnets, routes, who has which address."""
+"""Private networks: subnets, routes, and the addresses of their members."""
 import ipaddress
 
 from . import lists

@@ -1,4 +1,4 @@
-"""What is only read: the catalog, and the actions on everything."""
+"""Paths that are only read: the catalog, and the actions of all resources."""
 from . import lists
 from .catalog import find
 from .project import ApiError

@@ -8,7 +8,7 @@ import ipaddress
 from . import faults
 from .catalog import find
 
-TRANSIENT = {"network": "conflict"}  # how a busy resource refuses, by type; all others are locked
+TRANSIENT = {"network": "conflict"}  # the error of a busy resource, by type; the error of all others is "locked"
 
 
 class ApiError(Exception):
@@ -42,7 +42,7 @@ def stamp(seconds):
 
 
 class Action:
-    """Something that takes a while. resources and holds are lists of (type, id): what it is about, what it keeps busy."""
+    """A change that takes some time. resources and holds are lists of (type, id): what it is about, and what it keeps busy."""
 
     def __init__(self, ident, command, resources, holds, started, due, effect, failure):
         self.id = ident
@@ -203,7 +203,7 @@ class Project:
                                if target["type"] != "server" or target["server"]["id"] in self.servers]
 
     def state(self):
-        """All of it as the API would show it, for comparison: {"servers": {name: …}, …}."""
+        """The whole project as the API would show it, for comparison: {"servers": {name: …}, …}."""
         with self.cloud.lock:
             self.settle()
             return {plural: {one.name: one.json() for one in self.collection(plural).values()}
@@ -216,7 +216,7 @@ class Project:
         return {one.ipv4 for things in (self.servers, self.load_balancers) for one in things.values()}
 
     def public_pair(self):
-        """The next IPv4 address and IPv6 /64 that nobody has."""
+        """The next free IPv4 address and IPv6 /64."""
         self._public += 1
         number = (self.number << 16) + self._public
         v4 = ipaddress.IPv4Address("198.18.0.0") + number
@@ -280,7 +280,7 @@ class Project:
     # --- requests per hour -------------------------------------------------------------------------------------------
 
     def take_token(self):
-        """One request more. Returns whether it may be answered."""
+        """Counts one more request. Returns whether it may be answered."""
         self._refill()
         if self.tokens_left < 1:
             return False

@@ -1,4 +1,4 @@
-"""From a request to the function that serves it, with everything about it checked against tables.py first."""
+"""Checks a request against tables.py, and finds the function that serves it."""
 import json
 import re
 
@@ -30,7 +30,7 @@ PATHS = _compiled()
 
 
 class Call:
-    """A request that was found to be in order."""
+    """A request that has passed the checks."""
 
     def __init__(self, request, path, row, parts, body, now):
         self.request = request

@@ -61,7 +61,7 @@ class Server(Resource):
                 balancer.drop_private_target(self.id)
 
     def delete(self):
-        """Gone at once; balancers forget it too, unless the cloud's setting says that they lag."""
+        """Deletes the server immediately, also from the balancers' targets, unless the cloud's setting says that they lag."""
         del self.project.servers[self.id]
         if not self.project.cloud.targets_outlive_servers:
             self.project.drop_dead_targets()

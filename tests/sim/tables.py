@@ -1,4 +1,4 @@
-"""What may be asked of the Hetzner Cloud API: methods, paths, query parameters, bodies, and the status of a good answer.
+"""Requests that the Hetzner Cloud API takes: methods, paths, query parameters, bodies, and the status of a good answer.
 
 Only what the simulator offers is here. Whatever is not here is refused: an unknown path with 404, an unknown parameter or
 member of a body with 422 invalid_input. (The true API lets some of that pass; a provider has no reason to send it.)
@@ -193,7 +193,7 @@ ROWS = {
     ("DELETE", CERTIFICATE): Row(204),
 }
 
-# each kind of resource that changes also tells of its actions
+# each kind of resource that can be changed also has paths for its actions
 for _plural in ("servers", "networks", "load_balancers", "certificates"):
     ROWS["GET", f"/{_plural}/actions"] = Row(query={"id": Number(1), **OF_ACTIONS})
     ROWS["GET", f"/{_plural}/actions/{{id}}"] = Row()

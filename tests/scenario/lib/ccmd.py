@@ -22,12 +22,12 @@ def binary():
 
 
 def sanitized(path=None):
-    """Built with a sanitizer: its memory and speed say nothing. The build says so by what it links or contains."""
+    """Whether ccmd is built with a sanitizer: then its memory and speed mean nothing. Found by the libraries and symbols in it."""
     return b"__asan_init" in Path(path or binary()).read_bytes() or b"__tsan_init" in Path(path or binary()).read_bytes()
 
 
 def preload(folder, name):
-    """The environment in which lib/NAME.c is put before the C library, for one test."""
+    """An environment in which lib/NAME.c is loaded before the C library, for one test."""
     import pytest
 
     if subprocess.run(["ldd", str(binary())], capture_output=True).returncode != 0:
@@ -40,7 +40,7 @@ def preload(folder, name):
 
 
 def environment():
-    """Nothing of the caller's proxies, clouds or sanitizer settings gets through."""
+    """The caller's environment without its settings of proxies, clouds and sanitizers."""
     kept = {key: value for key, value in os.environ.items() if key in ("PATH", "HOME", "TMPDIR", "LANG", "LD_LIBRARY_PATH")}
     kept["ASAN_OPTIONS"] = os.environ.get("ASAN_OPTIONS", "abort_on_error=0:detect_leaks=1")
     kept["UBSAN_OPTIONS"] = os.environ.get("UBSAN_OPTIONS", "print_stacktrace=1")
@@ -149,7 +149,7 @@ class Ccmd:
         assert not refused, f"deploy/rbac.yaml does not allow what it does:\n{refused}"
 
     def finish(self, check=True):
-        """For the end of a test: stops it if it runs; with check it must have run till now, or been stopped by us."""
+        """For the end of a test: stops ccmd if it runs. With check it must still run, or the test must have stopped it."""
         if self.process.child is None:
             return
         if self.running and check:
@@ -183,14 +183,14 @@ def machine(name, *addresses, id=None, type=None, zone=None, region=None, labels
 
 
 class _Plain(yaml.SafeDumper):
-    """Dictionaries in our order, and no aliases, which the inventory's reader refuses."""
+    """Keeps the order of dictionaries, and writes no aliases, which the inventory's reader refuses."""
 
     def ignore_aliases(self, data):
         return True
 
 
 class Inventory:
-    """The inventory file. Changes are written at once, whole, by rename.
+    """The inventory file. Each change is written immediately, as a whole, by a rename.
 
     It reloads fast: debounce and poll are 50 ms and 200 ms unless given.
     """
@@ -211,14 +211,14 @@ class Inventory:
         return yaml.dump(self.content, Dumper=_Plain, sort_keys=False)
 
     def write(self, text=None):
-        """Whole, by rename, as careful editors and configuration management do."""
+        """Replaces the file as a whole, by a rename, as careful editors and configuration management do."""
         replacement = self.path.with_name(f".{self.path.name}.new")
         replacement.write_text(self.text() if text is None else text)
         replacement.replace(self.path)
         return self
 
     def write_in_place(self, text=None, pieces=1, pause=0.0):
-        """Truncates and writes the file itself, perhaps in pieces with a pause between: as careless editors do."""
+        """Truncates and writes the file itself, in pieces with pauses if asked for, as careless editors do."""
         data = (self.text() if text is None else text).encode()
         size = max(1, -(-len(data) // pieces))
         with open(self.path, "wb", buffering=0) as file:
@@ -229,7 +229,7 @@ class Inventory:
         return self
 
     def use_symlinks(self):
-        """Turns the file into what a mounted ConfigMap looks like: NAME -> ..data/NAME, ..data -> a dated folder."""
+        """Makes the file look as in a mounted ConfigMap: NAME -> ..data/NAME, ..data -> a dated folder."""
         self.path.unlink(missing_ok=True)
         self.swap_symlink()
         self.path.symlink_to(Path("..data") / self.path.name)
@@ -262,7 +262,7 @@ class Inventory:
         return self.remove_quietly(*names).write()
 
     def remove_quietly(self, *names):
-        """Without writing the file: for the other ways to write."""
+        """Does not write the file; for tests that write it in another way."""
         self.content["machines"] = [one for one in self.machines if one["name"] not in names]
         return self
 

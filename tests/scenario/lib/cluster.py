@@ -29,12 +29,12 @@ from .wait import Timeout, wait_for
 
 DEFAULT_VERSION = "1.36"
 PROGRAMS = ("etcd", "kube-apiserver", "kubectl", "kube-scheduler")
-READY_S = 120  # four of them start at once, on two busy cores
+READY_S = 120  # four of them start at the same time, on two busy cores
 
 # ccmd runs under the published role and no other, so that every scenario also proves it.
 USER = "system:serviceaccount:kube-system:cloud-controller-manager"
 USER_GROUPS = ["system:serviceaccounts", "system:serviceaccounts:kube-system"]
-REPLICAS = "ccmd:replicas"  # a group with the same rights, for tests that tell replicas apart by name
+REPLICAS = "ccmd:replicas"  # a group with the same rights, for tests that distinguish replicas by name
 
 AUDIT_POLICY = """\
 apiVersion: audit.k8s.io/v1
@@ -166,7 +166,7 @@ class Cluster:
             self.etcd.resume()
 
     def restore(self):
-        """Puts what backup() copied in the place of etcd's data. Returns once ccmd may use the API server."""
+        """Replaces etcd's data by the copy that backup() made. Returns once ccmd may use the API server."""
         self.apiserver.kill()
         self.etcd.kill()
         shutil.rmtree(self.folder / "etcd")
@@ -229,7 +229,7 @@ class Cluster:
         return f"https://127.0.0.1:{port or self.port}"
 
     def api(self, pair=None, token=None, timeout=30):
-        """A client of the API server, as the administrator unless another identity is given. Closed with the cluster."""
+        """A client of the API server, as the administrator unless another identity is given. It is closed with the cluster."""
         api = Api(self.url(), self.ca, None if token else pair or self.admin_pair, token=token, timeout=timeout)
         self._apis.append(api)
         return api
@@ -366,7 +366,7 @@ class Cluster:
 
 
 def main():
-    """python3 -m lib.cluster: a control plane to play with, until Ctrl-C."""
+    """python3 -m lib.cluster: runs a control plane to try things on, until Ctrl-C."""
     version = sys.argv[1] if len(sys.argv) > 1 else DEFAULT_VERSION
     with Cluster(version) as cluster:
         print(f"ready after {cluster.started_in_s:.1f} s: export KUBECONFIG={cluster.admin_kubeconfig}", flush=True)

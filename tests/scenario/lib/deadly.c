@@ -1,5 +1,5 @@
 /* deadly.c: kills the program before one of its writes, by LD_PRELOAD: DEADLY_FILE holds how many
- * writes it may still begin (0 or less: any number), and may be set anew at any time, under its
+ * writes it may still begin (0 or less: any number), and may be changed at any time, under its
  * lock; -1 says that it has killed. A write is a step that another process can see, or a power cut
  * can lose: fsync(), rename(), link(), and starting a program. Children are left alone. */
 #define _GNU_SOURCE
@@ -28,7 +28,7 @@ open_count(void)
 	return path && is_meant() ? open(path, O_RDWR | O_CLOEXEC) : -1;
 }
 
-/* Writes come from several threads, and whoever sets the count anew must not have it put back by
+/* Writes come from several threads, and a new count must not be overwritten by
  * one of them. */
 static void
 count_write(void)

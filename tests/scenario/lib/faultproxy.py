@@ -46,7 +46,7 @@ class Hangup(Exception):
 
 
 class Request:
-    """One request as it came in. status is the answer's, None while there is none; it was begun at answered_at."""
+    """One request as it came in. status is that of the answer, which began at answered_at; None: there is no answer yet."""
 
     def __init__(self, connection, method, target, headers, body):
         self.at = time.monotonic()
@@ -92,7 +92,7 @@ class Request:
 
 
 class Rule:
-    """What happens to the requests it matches: skip of them are left alone, then times of them are acted on."""
+    """Acts on requests that match: the first skip of them are passed on, and then times of them are acted on."""
 
     def __init__(self, method, path, action, watch=None, skip=0, times=1, when=None):
         self.method = method
@@ -162,7 +162,7 @@ class FaultProxy:
         return self.on(None, None, action, skip=n - 1)
 
     def clear(self):
-        """Forgets all rules; what is silenced stays so until its connection ends."""
+        """Removes all rules; a connection that was silenced stays silent until it ends."""
         with self._lock:
             self._rules.clear()
 
@@ -212,12 +212,12 @@ class FaultProxy:
             connection.doom = Hangup(reset)
 
     def vanish_all(self):
-        """Every present connection goes dead as if the cable was cut: not even TCP answers any more."""
+        """Cuts every present connection as if its cable was cut: not even TCP answers any more."""
         for connection in self._present():
             connection.vanish()
 
     def refuse(self):
-        """Nothing listens any more: connection refused. Present connections are reset."""
+        """Stops listening: new connections are refused. Present connections are reset."""
         with self._lock:
             listener, self._listener = self._listener, None
         if listener:
@@ -371,7 +371,7 @@ class Connection:
                 return
 
     def _check_client(self):
-        """The client has sent something while it waits for an answer: that it has gone, or the next request."""
+        """The client's socket can be read while it waits for an answer: it has gone, or has sent the next request."""
         self.client.settimeout(1)
         data = self.client.recv(65536)
         if not data:
@@ -463,7 +463,7 @@ class Connection:
             time.sleep(min(TICK_S, max(0, deadline - time.monotonic())))
 
     def wait_for_end(self):
-        """Says nothing until the client has gone, or the proxy closes."""
+        """Sends nothing until the client has gone, or the proxy closes."""
         while not self.proxy.closed.is_set():
             if self.doom:
                 raise self.doom
@@ -482,7 +482,7 @@ class Connection:
         raise Hangup()
 
     def vanish(self):
-        """The kernel throws away whatever the client sends from now on, without a word, and we send nothing.
+        """From now on the kernel discards everything that the client sends, without an answer, and the proxy sends nothing.
 
         What was sent must have been acknowledged before: else our kernel would send it again and again, and the client
         would take that for a sign of life. A connection that ends meanwhile is gone as well.
@@ -662,7 +662,7 @@ def delay(seconds):
 
 
 def meanwhile(function):
-    """Runs the function, then passes the request on: for what happens between a client's look and its write."""
+    """Runs the function, then passes the request on: for changes between a client's read and its write."""
 
     def act(connection, request):
         function()
@@ -736,7 +736,7 @@ def cut_events(count, inside=True, orderly=False):
 
 
 def end_events(count):
-    """A watch ends well (last chunk and all) after count events."""
+    """A watch ends properly, with its last chunk, after count events."""
 
     def transform(connection, pieces):
         passed = 0
@@ -754,7 +754,7 @@ def end_events(count):
 
 
 def insert(extra, after=0):
-    """Slips lines (bytes, or objects sent as JSON) into a watch after that many real events."""
+    """Inserts lines (bytes, or objects sent as JSON) into a watch after that many real events."""
     encoded = [one if isinstance(one, bytes) else json.dumps(one).encode() + b"\n" for one in extra]
 
     def transform(connection, pieces):
@@ -816,12 +816,12 @@ def stall(events=0, length=None):
 
 
 def silence():
-    """The request is taken and nothing ever comes back; TCP is alive."""
+    """The request is accepted and never answered; TCP is alive."""
     return lambda connection, request: connection.wait_for_end()
 
 
 def vanish(after_head=False):
-    """The peer is gone from the network: not even TCP answers. With after_head, once the answer has begun."""
+    """The peer disappears from the network: not even TCP answers. With after_head, this happens once the answer has begun."""
 
     def transform(connection, pieces):
         connection.vanish()

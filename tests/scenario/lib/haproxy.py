@@ -28,7 +28,7 @@ frontend nothing
 
 
 class Haproxy:
-    """Master and worker; its configuration is for ccmd to write. reload is the command that loads it anew.
+    """Master and worker. ccmd writes the configuration; reload is the command that loads it again.
 
     namespace is a lib.netns.Namespace to run in.
     """
@@ -61,14 +61,15 @@ class Haproxy:
                 "reload": [str(self.script)]}
 
     def ask(self, command):
-        """The answer of the worker that runs, on its stats socket."""
+        """The answer of the running worker on its stats socket."""
         with socket.socket(socket.AF_UNIX) as connection:
             connection.connect(str(self.socket))
             connection.sendall(f"{command}\n".encode())
             return b"".join(iter(lambda: connection.recv(65536), b"")).decode()
 
     def wait_knows_clients(self):
-        """Until the worker has heard from the one before, or has waited for it in vain (5 s): only then does it teach the next."""
+        """Waits until the worker has the stick table of the one before, or has given up waiting for it (5 s): only then does it send
+        its own to the next."""
         resync = lambda: int(re.search(r" flags=(0x\w+)", self.ask("show peers"))[1], 16) & 3
         wait_for(lambda: resync() == 3, 20, "the worker to be ready to teach", seen=lambda: self.ask("show peers"))
 
@@ -116,7 +117,7 @@ class Backend:
             daemon_threads = True
 
             def handle_error(self, *_):
-                """Health checks end in the middle of nothing."""
+                """Health checks close the connection without a request."""
 
         self.server = Server((address, port), Handler)
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
@@ -146,7 +147,7 @@ def read_proxy_header(connection):
 
 
 def fetch(address, port, path="/", timeout=10, source=None):
-    """One request on a connection of its own; the name of who answered."""
+    """One request on a connection of its own. Returns the name of the backend that answered."""
     connection = http.client.HTTPConnection(address, port, timeout=timeout, source_address=source and (source, 0))
     try:
         connection.request("GET", path)

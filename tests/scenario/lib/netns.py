@@ -1,4 +1,4 @@
-"""Networks of our own: a network namespace, where it is seen from outside too."""
+"""Networks of the tests' own: network namespaces, which are visible from outside too."""
 import contextlib
 import ctypes
 import os
@@ -10,7 +10,7 @@ LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 def available():
-    """Why there are none, or None."""
+    """Why network namespaces cannot be used, or None."""
     if os.geteuid() != 0 or not shutil.which("ip") or subprocess.run(["unshare", "-n", "true"]).returncode != 0:
         return "network namespaces need root, and ip"
     return None

@@ -170,7 +170,7 @@ class Kubelet:
         return self.report("False")
 
     def silent(self):
-        """What the node lifecycle controller of kube-controller-manager writes when heartbeats stop.
+        """Writes what the node lifecycle controller of kube-controller-manager writes when heartbeats stop.
 
         lastHeartbeatTime stays as it was: this is how a dead machine looks.
         """
@@ -182,7 +182,7 @@ class Kubelet:
         return self.api.patch(f"{NODES}/{self.name}/status", body, STRATEGIC)
 
     def heartbeat(self):
-        """Only the heartbeat of the Ready condition moves, by a second; its status stays."""
+        """Moves only the heartbeat of the Ready condition, by a second; its status stays."""
         self._beats += 1
         beat = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(seconds=self._beats)
         body = {"status": {"conditions": [{"type": "Ready", "lastHeartbeatTime": timestamp(beat)}]}}

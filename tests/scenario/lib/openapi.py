@@ -29,7 +29,7 @@ class Document:
         self._components = _as_json_schema(self.content["components"])
 
     def operation(self, method, path):
-        """None if there is no such thing."""
+        """The description of that request, or None."""
         return self.content["paths"].get(path, {}).get(method.lower())
 
     def resolve(self, schema):
@@ -47,7 +47,7 @@ class Document:
         return content["application/json"]["schema"] if content else None
 
     def problems(self, method, path, status, body):
-        """What the document has against this answer."""
+        """The differences between this answer and the document."""
         responses = self.operation(method, path)["responses"]
         described = responses.get(str(status)) or responses.get(f"{status // 100}xx")
         if described is None:
@@ -61,7 +61,7 @@ class Document:
 
 
 def _as_json_schema(schema):
-    """Also closed: what is not described is a problem."""
+    """As closed schemas: a member that is not described is a difference."""
     if isinstance(schema, list):
         return [_as_json_schema(one) for one in schema]
     if not isinstance(schema, dict):

@@ -35,7 +35,7 @@ def spawn(argv, **options):
 
 
 class _Ports:
-    """A block of ports that no other process of ours takes from, as long as we live.
+    """A block of ports from which no other process of the tests takes ports, as long as this one lives.
 
     Those that the kernel gives to who asks for port 0 are no good for a server that starts later, and again later: until
     then they may become the local end of somebody's connection. So these are from below that range, and below NodePorts.
@@ -77,7 +77,7 @@ def _ports():
 
 
 def free_ports(count):
-    """Ports on which nobody listens, all different, and kept from others."""
+    """Ports on which no process listens, all different, and reserved for the caller."""
     return [_ports().take() for _ in range(count)]
 
 
@@ -188,7 +188,7 @@ class Process:
 
 
 class Signalled(SystemExit):
-    """A signal ended the program. That is not a failure, and what the program made is removed."""
+    """A signal ended the program. That is not a failure; the files that the program made are removed."""
 
 
 def end_on_signals():

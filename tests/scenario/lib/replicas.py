@@ -55,7 +55,7 @@ class Replica:
         return self.running and self.identity is not None
 
     def lease_writes(self):
-        """Those that the API server accepted, and said so: no rule of the proxy took the answer away."""
+        """The renewals that the API server accepted and whose answer arrived: no rule of the proxy dropped it."""
         found = [one for one in self.proxy.requests() if one.is_write and is_lease(one)]
         return [one for one in found if one.status in (200, 201) and one.rule is None]
 
@@ -63,11 +63,11 @@ class Replica:
         return [one for one in self.lease_writes() if one.json()["spec"]["holderIdentity"]]
 
     def changes(self, since=0.0):
-        """All that it sent that is neither a read, about the lease, nor an event: the API server's answer does not matter."""
+        """All requests of the replica except reads, those about the lease, and events, whatever the API server answered."""
         return [one for one in self.proxy.writes() if not is_lease(one) and one.at >= since]
 
     def wait_lost(self, timeout):
-        """It must end by itself, with 1, and say why."""
+        """The replica must end by itself, with code 1, and log why."""
         code = self.process.wait(timeout)
         assert code == 1, f"it ended with {code}:\n{self.process.log_tail()}"
         assert "error leaderelection lost" in self.text, self.process.log_tail()

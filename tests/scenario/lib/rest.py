@@ -1,4 +1,4 @@
-"""A client of a simulated cloud that does nothing on its own: what is sent is what the test says."""
+"""A client of a simulated cloud that sends only what the test says."""
 import http.client
 import json
 from urllib.parse import urlencode, urlsplit
@@ -20,7 +20,7 @@ class Answer:
 
     @property
     def fields(self):
-        """The names that invalid_input complains about."""
+        """The names of the fields in invalid_input."""
         details = self.json()["error"]["details"] or {}
         return [one["name"] for one in details.get("fields", [])]
 

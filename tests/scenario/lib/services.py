@@ -1,4 +1,4 @@
-"""Services of type LoadBalancer, and what becomes of them."""
+"""Services of type LoadBalancer, their status and their events."""
 import time
 
 from .wait import PATIENCE_S, wait_for
@@ -97,7 +97,7 @@ class Services:
         return wait_for(check, timeout, f"event {reason} about {name}", seen=lambda: self.events(name, None, namespace))
 
     def clear(self):
-        """Removes all but the API server's own, whatever holds them."""
+        """Removes all Services but the API server's own, and their finalizers."""
         for one in self.api.list(ALL_SERVICES):
             name, namespace = one["metadata"]["name"], one["metadata"]["namespace"]
             if name == "kubernetes":

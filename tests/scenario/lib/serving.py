@@ -20,7 +20,8 @@ class Answer:
 
 
 class Serving:
-    """Asks 127.0.0.1:port; with TLS, a certificate of ours if a pair is given. The server's is not checked: it made its own."""
+    """Sends requests to 127.0.0.1:port; with TLS and a pair, with that client certificate. The server's certificate is not checked,
+    since it is self-signed."""
 
     def __init__(self, port, pair=None, is_plain=False):
         self.port = port

@@ -1,4 +1,4 @@
-"""A small SOCKS5 proxy: CONNECT without authentication, by name or address. It records what it was asked for."""
+"""A small SOCKS5 proxy: CONNECT without authentication, by name or address. It records the requested addresses."""
 import socket
 import struct
 import threading

@@ -1,4 +1,4 @@
-"""Waiting for something to become true, with a deadline: the only way anything here waits."""
+"""Waiting for a condition, with a deadline. All waiting of the tests is done here."""
 import time
 
 POLL_S = 0.02
@@ -6,7 +6,7 @@ PATIENCE_S = 20.0  # until something is taken for missing: far more than a busy 
 
 
 class Timeout(AssertionError):
-    """What was waited for did not come. An AssertionError, so that pytest reports it as a failed test."""
+    """A condition did not become true in time. An AssertionError, so that pytest reports it as a failed test."""
 
 
 def wait_for(predicate, timeout=PATIENCE_S, what="it", poll=POLL_S, seen=None):

@@ -112,7 +112,7 @@ class Brightbox(Endpoint):
             self.revoke_tokens()
 
     def revoke_tokens(self):
-        """No token that was given out is known any more."""
+        """From now on every token that was given out is refused."""
         with self.lock:
             self._tokens.clear()
 
@@ -360,7 +360,7 @@ def refuse(status, name="server_error", *errors):
 
 
 def empty_list():
-    """An action for Endpoint.fault(): a list that says, in good form, that there is nothing."""
+    """An action for Endpoint.fault(): a valid list without entries."""
     return lambda request, go: Reply(200, b"[]", {"Content-Type": "application/json; charset=utf-8"})
 
 
