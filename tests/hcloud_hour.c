@@ -640,7 +640,7 @@ find_the_truth(int64_t within_s)
 }
 
 static void
-no_trouble_deletes_a_node(void **state UNUSED)
+no_failure_deletes_a_node(void **state UNUSED)
 {
 	for (size_t i = 0; i < ARRAY_LEN(troubles); i++) {
 		live_through(i);
@@ -651,7 +651,7 @@ no_trouble_deletes_a_node(void **state UNUSED)
 
 /* Whatever is wrong with the project, people read why their nodes stay. */
 static void
-a_wrong_project_is_told_on_each_node(void **state UNUSED)
+a_wrong_project_is_reported_on_each_node(void **state UNUSED)
 {
 	live_through(0);
 	assert_int_equal(events("NodeDeletionHeld"), 60);
@@ -671,8 +671,8 @@ main(void)
 		TEST(ten_silent_nodes_cost_little_more_than_one),
 		TEST(five_hundred_join_with_a_few_lists),
 		TEST(where_others_take_it_all_we_ask_little),
-		TEST(no_trouble_deletes_a_node),
-		TEST(a_wrong_project_is_told_on_each_node),
+		TEST(no_failure_deletes_a_node),
+		TEST(a_wrong_project_is_reported_on_each_node),
 	};
 
 	log_set_fd(-1);

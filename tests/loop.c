@@ -125,7 +125,7 @@ an_expiry_that_is_put_off_waits(void **state)
 }
 
 static void
-an_expiry_in_the_past_is_at_once(void **state)
+an_expiry_in_the_past_fires_immediately(void **state)
 {
 	struct seen s;
 
@@ -157,7 +157,7 @@ main(void)
 		cmocka_unit_test(signals_arrive_in_the_loop),
 		cmocka_unit_test(another_thread_wakes_it_once_at_least),
 		cmocka_unit_test(an_expiry_that_is_put_off_waits),
-		cmocka_unit_test(an_expiry_in_the_past_is_at_once),
+		cmocka_unit_test(an_expiry_in_the_past_fires_immediately),
 		cmocka_unit_test(timers_come_again),
 	};
 

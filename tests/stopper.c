@@ -15,7 +15,7 @@
 #include "base/thread.h"
 
 static void
-a_start_that_nobody_ends_goes_on(void **state UNUSED)
+a_start_without_a_signal_continues(void **state UNUSED)
 {
 	CLEANUP(cancel_freep) struct cancel *cancel = cancel_new();
 	struct stopper *stopper = stopper_new(cancel);
@@ -76,7 +76,7 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_start_that_nobody_ends_goes_on),
+		cmocka_unit_test(a_start_without_a_signal_continues),
 		cmocka_unit_test(a_signal_ends_the_wait_of_the_start),
 		cmocka_unit_test(other_signals_wait),
 		cmocka_unit_test(a_start_that_does_not_listen_is_ended),

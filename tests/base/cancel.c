@@ -37,7 +37,7 @@ hooks_run_once(void **state UNUSED)
 }
 
 static void
-a_late_hook_runs_at_once(void **state UNUSED)
+a_late_hook_runs_immediately(void **state UNUSED)
 {
 	CLEANUP(cancel_freep) struct cancel *c = cancel_new();
 	int n = 0;
@@ -71,7 +71,7 @@ hooks_see_the_flag(void **state UNUSED)
 }
 
 static void
-without_token_nobody_stops_us(void **state UNUSED)
+without_a_token_the_wait_is_not_cancelled(void **state UNUSED)
 {
 	struct error err;
 	int n = 0;
@@ -232,9 +232,9 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(hooks_run_once),
-		cmocka_unit_test(a_late_hook_runs_at_once),
+		cmocka_unit_test(a_late_hook_runs_immediately),
 		cmocka_unit_test(hooks_see_the_flag),
-		cmocka_unit_test(without_token_nobody_stops_us),
+		cmocka_unit_test(without_a_token_the_wait_is_not_cancelled),
 		cmocka_unit_test(unhooking_waits_for_the_hook),
 		cmocka_unit_test(sleeps_that_long),
 		cmocka_unit_test(firing_wakes_all),

@@ -163,7 +163,7 @@ output_and_exit_code_come_back(void **state UNUSED)
 }
 
 static void
-a_signal_is_told(void **state UNUSED)
+a_signal_is_reported(void **state UNUSED)
 {
 	CLEANUP(world_fini) struct world w = world_new();
 
@@ -207,7 +207,7 @@ input_larger_than_a_pipe_arrives(void **state UNUSED)
 }
 
 static void
-nobody_need_read_the_input(void **state UNUSED)
+a_child_need_not_read_its_input(void **state UNUSED)
 {
 	CLEANUP(world_fini) struct world w = world_new();
 	CLEANUP(buf_fini) struct buf input = BUF_INIT(MIB(1));
@@ -298,7 +298,7 @@ assert_killed_in_time(const struct world *w)
 }
 
 static void
-who_hangs_is_killed_with_its_group(void **state UNUSED)
+a_child_that_hangs_is_killed_with_its_group(void **state UNUSED)
 {
 	CLEANUP(world_fini) struct world w = world_new();
 
@@ -312,7 +312,7 @@ who_hangs_is_killed_with_its_group(void **state UNUSED)
 }
 
 static void
-who_is_asked_to_end_may_clean_up(void **state UNUSED)
+a_child_that_gets_sigterm_may_clean_up(void **state UNUSED)
 {
 	CLEANUP(world_fini) struct world w = world_new();
 
@@ -325,7 +325,7 @@ who_is_asked_to_end_may_clean_up(void **state UNUSED)
 }
 
 static void
-who_does_not_listen_is_killed(void **state UNUSED)
+a_child_that_ignores_sigterm_is_killed(void **state UNUSED)
 {
 	CLEANUP(world_fini) struct world w = world_new();
 
@@ -544,17 +544,17 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(output_and_exit_code_come_back),
-		cmocka_unit_test(a_signal_is_told),
+		cmocka_unit_test(a_signal_is_reported),
 		cmocka_unit_test(arguments_are_no_shell_words),
 		cmocka_unit_test(later_variables_win),
 		cmocka_unit_test(input_larger_than_a_pipe_arrives),
-		cmocka_unit_test(nobody_need_read_the_input),
+		cmocka_unit_test(a_child_need_not_read_its_input),
 		cmocka_unit_test(without_input_there_is_its_end),
 		cmocka_unit_test(too_much_output_ends_it),
 		cmocka_unit_test(exactly_as_much_as_allowed_is_fine),
-		cmocka_unit_test(who_hangs_is_killed_with_its_group),
-		cmocka_unit_test(who_is_asked_to_end_may_clean_up),
-		cmocka_unit_test(who_does_not_listen_is_killed),
+		cmocka_unit_test(a_child_that_hangs_is_killed_with_its_group),
+		cmocka_unit_test(a_child_that_gets_sigterm_may_clean_up),
+		cmocka_unit_test(a_child_that_ignores_sigterm_is_killed),
 		cmocka_unit_test(a_child_that_cannot_be_killed_is_left_and_reaped_later),
 		cmocka_unit_test(the_calls_deadline_cuts_it_short),
 		cmocka_unit_test(grandchildren_may_keep_the_pipe),

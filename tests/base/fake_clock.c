@@ -130,7 +130,7 @@ stands_still_until_moved(void **state UNUSED)
 }
 
 static void
-wakes_who_is_due(void **state UNUSED)
+wakes_threads_that_are_due(void **state UNUSED)
 {
 	struct fake_clock *fake = fake_clock_new(0);
 	struct worker early, late;
@@ -230,7 +230,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(stands_still_until_moved),
-		cmocka_unit_test(wakes_who_is_due),
+		cmocka_unit_test(wakes_threads_that_are_due),
 		cmocka_unit_test(a_past_deadline_does_not_wait),
 		cmocka_unit_test(no_wake_up_is_lost),
 		cmocka_unit_test(one_long_step_is_many_short_ones),

@@ -117,7 +117,7 @@ without_checks_there_is_a_ping(void **state UNUSED)
 }
 
 static void
-one_check_tells_why(void **state)
+one_check_reports_why_it_fails(void **state)
 {
 	CLEANUP(buf_fini) struct buf reason = BUF_INIT(KIB(4));
 
@@ -186,7 +186,7 @@ main(void)
 		                                set_up, tear_down),
 		cmocka_unit_test_setup_teardown(what_is_excluded_does_not_run, set_up, tear_down),
 		cmocka_unit_test(without_checks_there_is_a_ping),
-		cmocka_unit_test_setup_teardown(one_check_tells_why, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(one_check_reports_why_it_fails, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(counts_each_run_until_reset, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(a_failure_is_logged_once_with_its_reason, set_up,
 		                                tear_down),

@@ -116,7 +116,7 @@ the_last_duplicate_wins(void **state UNUSED)
 }
 
 static void
-tells_absent_from_mistyped(void **state UNUSED)
+distinguishes_absent_from_mistyped(void **state UNUSED)
 {
 	WITH_JSON(root, "{\"s\":\"x\\u0000y\",\"b\":true,\"a\":[1],\"o\":{},\"n\":null}");
 	struct str s = STR("before");
@@ -294,7 +294,7 @@ main(void)
 		cmocka_unit_test(siblings_are_not_depth),
 		cmocka_unit_test(walks_dots),
 		cmocka_unit_test(the_last_duplicate_wins),
-		cmocka_unit_test(tells_absent_from_mistyped),
+		cmocka_unit_test(distinguishes_absent_from_mistyped),
 		cmocka_unit_test(a_text_is_copied_or_empty),
 		cmocka_unit_test(integers_never_pass_through_doubles),
 		cmocka_unit_test(carries_what_it_does_not_understand),

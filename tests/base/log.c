@@ -95,7 +95,7 @@ lines_have_levels_and_fields(void **state UNUSED)
 }
 
 static void
-lines_tell_the_time(void **state UNUSED)
+lines_have_the_time(void **state UNUSED)
 {
 	int64_t before = clock_wall(&clock_real);
 	int64_t wall;
@@ -287,7 +287,7 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		LOG_TEST(lines_have_levels_and_fields),        LOG_TEST(lines_tell_the_time),
+		LOG_TEST(lines_have_levels_and_fields),        LOG_TEST(lines_have_the_time),
 		LOG_TEST(debug_is_silent_unless_wanted),       LOG_TEST(values_cannot_forge_a_line),
 		LOG_TEST(what_is_no_utf8_is_replaced),         LOG_TEST(json_is_one_object_a_line),
 		LOG_TEST(long_lines_are_cut_well_formed),      LOG_TEST(long_messages_are_cut),

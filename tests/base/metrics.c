@@ -279,7 +279,7 @@ set_seven(void *arg)
 }
 
 static void
-hooks_compute_what_nobody_counts(void **state UNUSED)
+hooks_compute_values_when_they_are_scraped(void **state UNUSED)
 {
 	metrics_on_scrape(set_seven, &static_a);
 	check_has_line("static_a 7\n");
@@ -325,7 +325,7 @@ main(void)
 		cmocka_unit_test(a_page_is_shown_and_reset_by_itself),
 		cmocka_unit_test(a_series_outlives_a_reset_and_is_shown_when_it_is_counted_again),
 		cmocka_unit_test(labels_are_written_in_alphabetical_order),
-		cmocka_unit_test(hooks_compute_what_nobody_counts),
+		cmocka_unit_test(hooks_compute_values_when_they_are_scraped),
 		cmocka_unit_test(speaks_openmetrics),
 	};
 

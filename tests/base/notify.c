@@ -71,7 +71,7 @@ set_up(const char *address)
 }
 
 static void
-tells_a_path(void **state UNUSED)
+reports_to_a_path(void **state UNUSED)
 {
 	int fd = listen_at(path);
 
@@ -84,7 +84,7 @@ tells_a_path(void **state UNUSED)
 }
 
 static void
-tells_an_abstract_name(void **state UNUSED)
+reports_to_an_abstract_name(void **state UNUSED)
 {
 	int fd = listen_at("@ccmd-notify-test");
 
@@ -95,7 +95,7 @@ tells_an_abstract_name(void **state UNUSED)
 }
 
 static void
-a_reload_tells_the_time(void **state UNUSED)
+a_reload_reports_the_time(void **state UNUSED)
 {
 	int64_t before_us = clock_mono(&clock_real) / 1000, told_us;
 	struct str head = STR("RELOADING=1\nMONOTONIC_USEC="), text;
@@ -153,7 +153,7 @@ the_watchdog_is_fed_twice_as_often(void **state UNUSED)
 }
 
 static void
-nothing_is_told_to_nobody(void **state UNUSED)
+without_a_socket_nothing_is_sent(void **state UNUSED)
 {
 	char too_long[200];
 
@@ -172,7 +172,7 @@ nothing_is_told_to_nobody(void **state UNUSED)
 }
 
 static void
-one_who_comes_late_is_told(void **state UNUSED)
+a_late_listener_gets_later_messages(void **state UNUSED)
 {
 	int fd;
 
@@ -191,7 +191,7 @@ one_who_comes_late_is_told(void **state UNUSED)
 }
 
 static void
-one_who_does_not_listen_costs_little(void **state UNUSED)
+a_listener_that_does_not_read_costs_little(void **state UNUSED)
 {
 	int64_t started_ns = clock_mono(&clock_real);
 	int fd = listen_at(path), n = 0;
@@ -209,14 +209,14 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(tells_a_path, clear),
-		cmocka_unit_test_setup(tells_an_abstract_name, clear),
-		cmocka_unit_test_setup(a_reload_tells_the_time, clear),
+		cmocka_unit_test_setup(reports_to_a_path, clear),
+		cmocka_unit_test_setup(reports_to_an_abstract_name, clear),
+		cmocka_unit_test_setup(a_reload_reports_the_time, clear),
 		cmocka_unit_test_setup(children_do_not_see_it, clear),
 		cmocka_unit_test_setup(the_watchdog_is_fed_twice_as_often, clear),
-		cmocka_unit_test_setup(nothing_is_told_to_nobody, clear),
-		cmocka_unit_test_setup(one_who_comes_late_is_told, clear),
-		cmocka_unit_test_setup(one_who_does_not_listen_costs_little, clear),
+		cmocka_unit_test_setup(without_a_socket_nothing_is_sent, clear),
+		cmocka_unit_test_setup(a_late_listener_gets_later_messages, clear),
+		cmocka_unit_test_setup(a_listener_that_does_not_read_costs_little, clear),
 	};
 	struct buf b = BUF_FIXED(path);
 	int failed;

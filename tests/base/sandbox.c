@@ -312,7 +312,7 @@ links_are_followed_to_their_folder(void **state UNUSED)
 }
 
 static void
-a_file_in_the_root_folder_is_told(void **state UNUSED)
+a_file_in_the_root_folder_is_reported(void **state UNUSED)
 {
 	CLEANUP(buf_fini) struct buf notes = BUF_INIT(4096);
 	int ends[2], status;
@@ -423,7 +423,7 @@ main(void)
 		cmocka_unit_test(only_what_is_configured_is_read),
 		cmocka_unit_test(only_what_a_flag_names_is_written),
 		cmocka_unit_test(links_are_followed_to_their_folder),
-		cmocka_unit_test(a_file_in_the_root_folder_is_told),
+		cmocka_unit_test(a_file_in_the_root_folder_is_reported),
 		cmocka_unit_test(it_keeps_to_itself),
 		cmocka_unit_test(results_have_names),
 	};

@@ -228,7 +228,7 @@ stop(void *arg, struct str item UNUSED, struct error *err)
 }
 
 static void
-stops_when_told(void **state UNUSED)
+stops_when_asked(void **state UNUSED)
 {
 	CLEANUP(json_split_freep) struct json_split *s = json_split_new(STR("items"), KIB(1));
 	struct error err;
@@ -288,7 +288,7 @@ main(void)
 		cmocka_unit_test(an_element_may_be_as_large_as_allowed),
 		cmocka_unit_test(bounds_the_head),
 		cmocka_unit_test(bounds_the_depth),
-		cmocka_unit_test(stops_when_told),
+		cmocka_unit_test(stops_when_asked),
 		cmocka_unit_test(an_element_in_one_chunk_is_not_copied),
 	};
 

@@ -321,7 +321,7 @@ reads_booleans_as_go_does(void **state UNUSED)
 }
 
 static void
-tells_characters_apart(void **state UNUSED)
+distinguishes_characters(void **state UNUSED)
 {
 	assert_true(str_is_digits(STR("0189")));
 	assert_false(str_is_digits(STR("")));
@@ -436,7 +436,7 @@ main(void)
 		cmocka_unit_test(reads_durations_to_the_last_bit),
 		cmocka_unit_test(refuses_other_durations),
 		cmocka_unit_test(reads_booleans_as_go_does),
-		cmocka_unit_test(tells_characters_apart),
+		cmocka_unit_test(distinguishes_characters),
 		cmocka_unit_test(reads_hexadecimal_digits),
 		cmocka_unit_test(nul_is_in_no_set_of_characters),
 		cmocka_unit_test(hashes_as_fnv1a),

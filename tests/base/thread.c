@@ -131,7 +131,7 @@ stay(void *arg UNUSED)
 
 /* In a child: those that did start stay. */
 static void
-a_thread_too_many_is_told_where_it_may_be(void **state UNUSED)
+a_thread_that_cannot_be_started_is_reported(void **state UNUSED)
 {
 	pid_t child = fork();
 	int status;
@@ -185,7 +185,7 @@ main(void)
 		cmocka_unit_test(a_scope_holds_the_lock),
 		cmocka_unit_test(conditions_use_the_monotonic_clock),
 #if !HAS_SANITIZER
-		cmocka_unit_test(a_thread_too_many_is_told_where_it_may_be),
+		cmocka_unit_test(a_thread_that_cannot_be_started_is_reported),
 #endif
 		cmocka_unit_test(misuse_aborts),
 	};

@@ -57,7 +57,7 @@ promise_here(int seconds)
 }
 
 static void
-who_waits_for_work_is_never_late(void **state UNUSED)
+a_thread_that_waits_for_work_is_never_late(void **state UNUSED)
 {
 	struct watchdog *p = watchdog_new("looker");
 
@@ -122,7 +122,7 @@ another_promise_is_another_matter(void **state UNUSED)
 }
 
 static void
-judgements_are_a_second_apart(void **state UNUSED)
+decisions_are_a_second_apart(void **state UNUSED)
 {
 	struct watchdog *p = watchdog_new("worker");
 
@@ -231,7 +231,7 @@ sleep_long(void *cancel)
 
 /* A wait that has an end is part of the promise. */
 static void
-who_sleeps_is_expected_later(void **state UNUSED)
+a_sleeping_thread_is_expected_later(void **state UNUSED)
 {
 	struct cancel *cancel = cancel_new();
 	pthread_t thread;
@@ -251,14 +251,14 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(who_waits_for_work_is_never_late),
+		cmocka_unit_test(a_thread_that_waits_for_work_is_never_late),
 		cmocka_unit_test(a_broken_promise_is_late_after_the_tolerance),
 		cmocka_unit_test(a_stopped_process_wakes_in_good_health),
 		cmocka_unit_test(another_promise_is_another_matter),
-		cmocka_unit_test(judgements_are_a_second_apart),
+		cmocka_unit_test(decisions_are_a_second_apart),
 		cmocka_unit_test(all_who_are_late_are_named),
 		cmocka_unit_test(a_thread_is_known_by_its_name_until_it_ends),
-		cmocka_unit_test(who_sleeps_is_expected_later),
+		cmocka_unit_test(a_sleeping_thread_is_expected_later),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -242,7 +242,7 @@ reads_booleans(void **state UNUSED)
 }
 
 static void
-tells_the_line_of_a_mistake(void **state UNUSED)
+reports_the_line_of_a_mistake(void **state UNUSED)
 {
 	check_refused(STR("a: 1\nb: [1, 2\nc: 3\n"), 3, "did not find expected ',' or ']'");
 	check_refused(STR("a: 1\n b: 2\n"), 2, "mapping values are not allowed");
@@ -318,7 +318,7 @@ main(void)
 		cmocka_unit_test_teardown(names_numbers, forget),
 		cmocka_unit_test_teardown(tags_say_how_to_read, forget),
 		cmocka_unit_test_teardown(reads_booleans, forget),
-		cmocka_unit_test_teardown(tells_the_line_of_a_mistake, forget),
+		cmocka_unit_test_teardown(reports_the_line_of_a_mistake, forget),
 		cmocka_unit_test_teardown(refuses_aliases_and_anchors, forget),
 		cmocka_unit_test_teardown(refuses_tags_and_strange_keys, forget),
 		cmocka_unit_test_teardown(refuses_other_encodings, forget),

@@ -328,7 +328,7 @@ nothing_is_made_if_nothing_is_left(void **state)
 }
 
 static void
-who_prefers_two_families_is_content_with_one(void **state)
+a_service_that_prefers_two_families_may_get_one(void **state)
 {
 	static const enum lb_feature features[] = { LB_IPV6, LB_DUAL_STACK };
 	struct world *w = *state;
@@ -618,7 +618,7 @@ main(void)
 		TEST(what_is_ignored_is_left_out_in_silence),
 		TEST(what_is_passed_arrives),
 		TEST(nothing_is_made_if_nothing_is_left),
-		TEST(who_prefers_two_families_is_content_with_one),
+		TEST(a_service_that_prefers_two_families_may_get_one),
 		TEST(a_refusal_does_not_stop_an_update_of_nodes),
 		TEST(without_update_nodes_the_balancer_is_ensured),
 		TEST(a_balancer_is_made_once),

@@ -105,7 +105,7 @@ put(const char *path, const char *text)
 }
 
 static void
-a_replaced_file_is_used_at_once(void **state)
+a_replaced_file_is_used_immediately(void **state)
 {
 	CLEANUP(login_freep) struct login *login = NULL;
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(1000);
@@ -140,7 +140,7 @@ main(void)
 		cmocka_unit_test(a_token_that_breaks_the_header_is_not_sent),
 		cmocka_unit_test(a_key_may_have_a_header_of_its_own),
 		cmocka_unit_test(user_and_password_are_basic),
-		cmocka_unit_test(a_replaced_file_is_used_at_once),
+		cmocka_unit_test(a_replaced_file_is_used_immediately),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

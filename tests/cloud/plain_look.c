@@ -271,7 +271,7 @@ an_id_without_a_machine_is_unknown(void **state)
 }
 
 static void
-few_absences_are_confirmed_at_once(void **state)
+few_absences_are_confirmed_immediately(void **state)
 {
 	struct node_ref refs[150];
 	struct world *w = *state;
@@ -374,7 +374,7 @@ main(void)
 		TEST(a_machine_without_an_id_makes_the_list_incomplete),
 		TEST(machines_of_one_name_are_ambiguous),
 		TEST(an_id_without_a_machine_is_unknown),
-		TEST(few_absences_are_confirmed_at_once),
+		TEST(few_absences_are_confirmed_immediately),
 		TEST(the_prefix_says_whose_a_node_is),
 		TEST(a_provider_with_a_prefix_gets_its_own_nodes_only),
 		TEST(a_provider_without_a_prefix_gets_all_nodes),

@@ -125,7 +125,7 @@ memory_is_bounded(void **state UNUSED)
 }
 
 static void
-events_without_memory_are_always_told(void **state UNUSED)
+events_that_are_not_deduplicated_are_always_sent(void **state UNUSED)
 {
 	for (int i = 0; i < 2; i++)
 		node_event(rig->env.recorder, "cloud-node-controller", node, EVENT_NORMAL, "Synced",
@@ -148,7 +148,7 @@ main(void)
 		TEST(a_node_re_created_is_another),
 		TEST(what_has_passed_is_heard_again),
 		TEST(memory_is_bounded),
-		TEST(events_without_memory_are_always_told),
+		TEST(events_that_are_not_deduplicated_are_always_sent),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

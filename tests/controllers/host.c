@@ -118,7 +118,7 @@ hear(void *arg, enum host_requeue what, struct str key)
 }
 
 static void
-a_wake_up_reaches_whoever_is_there(void **state UNUSED)
+a_wake_up_reaches_a_registered_handler(void **state UNUSED)
 {
 	struct heard heard = { 0 };
 
@@ -256,7 +256,7 @@ main(void)
 		TEST(an_event_on_a_node_names_it),
 		TEST(an_event_about_ourselves_is_on_our_pod),
 		TEST(without_a_pod_it_is_on_the_namespace),
-		TEST(a_wake_up_reaches_whoever_is_there),
+		TEST(a_wake_up_reaches_a_registered_handler),
 		TEST(no_nodes_are_none),
 		TEST(nodes_come_with_all_that_a_ref_has),
 		TEST(an_address_is_ours_by_the_status_of_a_live_service),

@@ -536,7 +536,7 @@ a_machine_that_belongs_to_another_node_is_unknown(void **state UNUSED)
 }
 
 static void
-twins_that_were_mended_may_be_told_of_again(void **state UNUSED)
+twins_that_were_resolved_may_be_reported_again(void **state UNUSED)
 {
 	put_twins();
 	ask_stored();
@@ -575,7 +575,7 @@ main(void)
 		TEST(two_nodes_with_one_provider_id_are_unknown),
 		TEST(twins_are_unknown_although_their_machine_is_gone),
 		TEST(a_machine_that_belongs_to_another_node_is_unknown),
-		TEST(twins_that_were_mended_may_be_told_of_again),
+		TEST(twins_that_were_resolved_may_be_reported_again),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -135,7 +135,7 @@ what_was_given_is_shown(void **state)
 }
 
 static void
-a_rate_alone_lets_one_through_at_once(void **state)
+a_rate_alone_lets_one_through_immediately(void **state)
 {
 	(void)state;
 	assert_int_equal(PARSE("--kube-api-qps=5"), FLAGS_RUN);
@@ -157,7 +157,7 @@ main(void)
 		cmocka_unit_test(the_keys_are_those_of_the_go_framework_in_its_order),
 		cmocka_unit_test(defaults_are_shown),
 		cmocka_unit_test(what_was_given_is_shown),
-		cmocka_unit_test(a_rate_alone_lets_one_through_at_once),
+		cmocka_unit_test(a_rate_alone_lets_one_through_immediately),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, fini);

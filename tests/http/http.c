@@ -155,7 +155,7 @@ keep_warning(void *arg, struct str value)
 }
 
 static void
-warnings_are_told(void **state UNUSED)
+warnings_are_reported(void **state UNUSED)
 {
 	CLEANUP(buf_fini) struct buf all = BUF_INIT(1000);
 	WORLD(w);
@@ -176,7 +176,7 @@ keep_name(void *arg, struct str name, int64_t took_ns)
 
 /* Of two names, one is not there; an address is none. */
 static void
-lookups_are_told(void **state UNUSED)
+lookups_of_names_are_reported(void **state UNUSED)
 {
 	CLEANUP(buf_fini) struct buf all = BUF_INIT(1000);
 	WORLD(w);
@@ -320,7 +320,7 @@ refuses_bad_targets(void **state UNUSED)
 }
 
 static void
-tells_that_nobody_listens(void **state UNUSED)
+reports_that_the_connection_was_refused(void **state UNUSED)
 {
 	WORLD(w);
 
@@ -689,7 +689,7 @@ open_stream(void *arg)
 
 /* Who opens a stream is waited for as well. */
 static void
-telling_does_not_delay_a_list(void **state UNUSED)
+events_do_not_delay_a_list(void **state UNUSED)
 {
 	pthread_t list, event;
 	void *result;
@@ -745,7 +745,7 @@ events_do_not_wait_long_for_a_stream(void **state UNUSED)
 }
 
 static void
-telling_never_delays_doing(void **state UNUSED)
+events_never_delay_other_requests(void **state UNUSED)
 {
 	pthread_t work, event;
 	void *result;
@@ -867,15 +867,15 @@ main(void)
 		cmocka_unit_test(sends_a_large_body),
 		cmocka_unit_test(reads_headers),
 		cmocka_unit_test(sends_further_headers),
-		cmocka_unit_test(warnings_are_told),
-		cmocka_unit_test(lookups_are_told),
+		cmocka_unit_test(warnings_are_reported),
+		cmocka_unit_test(lookups_of_names_are_reported),
 		cmocka_unit_test(takes_odd_headers),
 		cmocka_unit_test(follows_no_redirect),
 		cmocka_unit_test(refuses_broken_answers),
 		cmocka_unit_test(bounds_headers),
 		cmocka_unit_test(bounds_bodies),
 		cmocka_unit_test(refuses_bad_targets),
-		cmocka_unit_test(tells_that_nobody_listens),
+		cmocka_unit_test(reports_that_the_connection_was_refused),
 		cmocka_unit_test(times_out),
 		cmocka_unit_test(obeys_the_calls_deadline),
 		cmocka_unit_test(is_cancelled),
@@ -891,8 +891,8 @@ main(void)
 		cmocka_unit_test(a_credential_may_have_a_header_of_its_own),
 		cmocka_unit_test(many_callers_share_few_connections),
 		cmocka_unit_test(a_throttled_client_waits),
-		cmocka_unit_test(telling_never_delays_doing),
-		cmocka_unit_test(telling_does_not_delay_a_list),
+		cmocka_unit_test(events_never_delay_other_requests),
+		cmocka_unit_test(events_do_not_delay_a_list),
 		cmocka_unit_test(events_do_not_wait_long_for_a_stream),
 		cmocka_unit_test(a_server_that_takes_no_events_delays_no_work),
 		cmocka_unit_test(idle_connections_are_closed),

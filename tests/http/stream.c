@@ -314,7 +314,7 @@ flood(struct visit *v)
 
 /* 20 MB: the server gets rid of what fits our buffer and those of two sockets, no more. */
 static void
-a_stream_nobody_reads_is_paused(void **state UNUSED)
+a_stream_that_is_not_read_is_paused(void **state UNUSED)
 {
 	struct flood f = { 0 };
 	struct http_stream *stream;
@@ -407,7 +407,7 @@ main(void)
 		cmocka_unit_test(a_stream_is_cancelled),
 		cmocka_unit_test(no_headers_in_time),
 		cmocka_unit_test(a_refusal_is_no_stream),
-		cmocka_unit_test(a_stream_nobody_reads_is_paused),
+		cmocka_unit_test(a_stream_that_is_not_read_is_paused),
 		cmocka_unit_test(a_paused_stream_is_closed),
 		cmocka_unit_test(a_stream_may_be_bounded),
 	};

@@ -209,7 +209,7 @@ tunnels_through_a_proxy(void **state UNUSED)
 }
 
 static void
-asks_the_environment_unless_told(void **state UNUSED)
+asks_the_environment_unless_a_proxy_is_given(void **state UNUSED)
 {
 	WORLD(w);
 
@@ -233,7 +233,7 @@ asks_the_environment_unless_told(void **state UNUSED)
 /* ---- replaced while it runs ---- */
 
 static void
-shows_another_certificate_at_once(void **state UNUSED)
+shows_another_certificate_immediately(void **state UNUSED)
 {
 	struct tls_config tls;
 	WORLD(w);
@@ -355,7 +355,7 @@ count_failure(struct http_auth *auth)
 }
 
 static void
-failures_of_tls_are_told(void **state UNUSED)
+failures_of_tls_are_reported(void **state UNUSED)
 {
 	struct watcher watcher = { .auth = { .authorize = no_credential,
 		                             .tls_failed = count_failure } };
@@ -390,12 +390,12 @@ main(void)
 		cmocka_unit_test(refuses_bad_urls),
 		cmocka_unit_test(goes_through_a_proxy),
 		cmocka_unit_test(tunnels_through_a_proxy),
-		cmocka_unit_test(asks_the_environment_unless_told),
-		cmocka_unit_test(shows_another_certificate_at_once),
+		cmocka_unit_test(asks_the_environment_unless_a_proxy_is_given),
+		cmocka_unit_test(shows_another_certificate_immediately),
 		cmocka_unit_test(other_anchors_hold_for_new_connections),
 		cmocka_unit_test(nothing_is_trusted_when_that_is_asked),
 		cmocka_unit_test(streams_end_with_their_identity_only),
-		cmocka_unit_test(failures_of_tls_are_told),
+		cmocka_unit_test(failures_of_tls_are_reported),
 	};
 
 	return cmocka_run_group_tests(tests, world_setup, world_teardown);

@@ -273,7 +273,7 @@ other_2xx_and_redirects_fail(void **state UNUSED)
 }
 
 static void
-the_status_may_tell_when_to_come_back(void **state UNUSED)
+the_status_may_say_when_to_come_back(void **state UNUSED)
 {
 	fake_http_answer(http, 429,
 	                 "{\"kind\":\"Status\",\"reason\":\"TooManyRequests\","
@@ -455,7 +455,7 @@ main(void)
 		SCRIPTED(a_failure_may_hide_behind_200),
 		SCRIPTED(an_object_is_never_empty),
 		SCRIPTED(other_2xx_and_redirects_fail),
-		SCRIPTED(the_status_may_tell_when_to_come_back),
+		SCRIPTED(the_status_may_say_when_to_come_back),
 		SCRIPTED(a_retry_after_is_obeyed),
 		SCRIPTED(a_retry_without_time_does_not_hide_the_refusal),
 		SCRIPTED(without_retry_after_there_is_no_retry),

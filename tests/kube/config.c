@@ -517,7 +517,7 @@ a_problem_is_a_line(void **state UNUSED)
 }
 
 static void
-tells_all_problems(void **state UNUSED)
+reports_all_problems(void **state UNUSED)
 {
 	CLEANUP(buf_fini) struct buf problems = BUF_INIT(KIB(64)), expected = BUF_INIT(KIB(64));
 	CLEANUP(kube_config_freep) struct kube_config *config = NULL;
@@ -710,7 +710,7 @@ main(void)
 		cmocka_unit_test(master_with_an_empty_file),
 		cmocka_unit_test(says_what_is_wrong),
 		cmocka_unit_test(a_problem_is_a_line),
-		cmocka_unit_test(tells_all_problems),
+		cmocka_unit_test(reports_all_problems),
 		cmocka_unit_test(refuses_other_documents),
 		cmocka_unit_test(a_missing_file_is_not_found),
 		cmocka_unit_test(refuses_large_credentials),

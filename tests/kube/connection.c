@@ -376,7 +376,7 @@ wants_others(struct visit *v)
 }
 
 static void
-a_refused_certificate_is_read_again_at_once(void **state UNUSED)
+a_refused_certificate_is_read_again_immediately(void **state UNUSED)
 {
 	CLEANUP(world_freep) struct world *w = world_new(wants_others);
 
@@ -638,7 +638,7 @@ forbids(struct visit *v)
 }
 
 static void
-who_may_not_ask_for_tokens_hears_of_it(void **state UNUSED)
+a_missing_right_to_request_tokens_is_reported(void **state UNUSED)
 {
 	CLEANUP(world_freep) struct world *w = world_new(forbids);
 
@@ -710,7 +710,7 @@ main(void)
 		cmocka_unit_test(a_warning_is_logged_once),
 		cmocka_unit_test(a_token_is_read_again_when_refused),
 		cmocka_unit_test(a_certificate_is_followed),
-		cmocka_unit_test(a_refused_certificate_is_read_again_at_once),
+		cmocka_unit_test(a_refused_certificate_is_read_again_immediately),
 		cmocka_unit_test(authorities_are_followed),
 		cmocka_unit_test(the_kubeconfig_is_followed),
 		cmocka_unit_test(a_kubeconfig_is_followed_as_a_whole),
@@ -719,7 +719,7 @@ main(void)
 		cmocka_unit_test(a_service_account_is_made_and_used),
 		cmocka_unit_test(no_token_of_an_account_goes_over_plain_http),
 		cmocka_unit_test(a_token_of_an_account_cannot_end_the_header),
-		cmocka_unit_test(who_may_not_ask_for_tokens_hears_of_it),
+		cmocka_unit_test(a_missing_right_to_request_tokens_is_reported),
 		cmocka_unit_test(a_failing_renewal_is_no_harm),
 		cmocka_unit_test(a_wrong_authority_ends_the_start),
 	};

@@ -223,7 +223,7 @@ a_failed_read_keeps_the_last_token(void **state UNUSED)
 }
 
 static void
-a_rejected_token_is_read_again_at_once(void **state UNUSED)
+a_rejected_token_is_read_again_immediately(void **state UNUSED)
 {
 	uint64_t first;
 
@@ -386,7 +386,7 @@ main(void)
 		WITH_CLOCK(the_file_is_read_again_after_50_s),
 		WITH_CLOCK(an_unchanged_token_keeps_its_generation),
 		WITH_CLOCK(a_failed_read_keeps_the_last_token),
-		WITH_CLOCK(a_rejected_token_is_read_again_at_once),
+		WITH_CLOCK(a_rejected_token_is_read_again_immediately),
 		WITH_CLOCK(a_token_that_was_replaced_meanwhile_counts_as_newer),
 		WITH_CLOCK(a_token_is_not_logged),
 		WITH_CLOCK(another_configuration_is_another_generation),

@@ -648,7 +648,7 @@ timings_are_validated(void **state UNUSED)
 }
 
 static void
-all_problems_are_told(void **state UNUSED)
+all_problems_are_reported(void **state UNUSED)
 {
 	CLEANUP(buf_fini) struct buf problems = BUF_INIT(KIB(4));
 
@@ -677,7 +677,7 @@ identities_differ(void **state UNUSED)
 
 /* The API server may come up with us. Later it is asked at the usual pace. */
 static void
-who_starts_before_the_server_asks_every_second(void **state UNUSED)
+a_start_before_the_server_asks_every_second(void **state UNUSED)
 {
 	set_outage(0, REFUSED);
 	start(0);
@@ -691,7 +691,7 @@ who_starts_before_the_server_asks_every_second(void **state UNUSED)
 }
 
 static void
-who_is_refused_at_once_does_not_hurry(void **state UNUSED)
+an_immediate_refusal_does_not_shorten_the_pause(void **state UNUSED)
 {
 	set_outage(0, BROKEN);
 	replicas[0].reads = BROKEN;
@@ -729,7 +729,7 @@ a_leader_renews_by_one_request_each_period(void **state UNUSED)
 }
 
 static void
-what_is_nobodys_is_taken_at_once(void **state UNUSED)
+a_lease_without_a_holder_is_taken_immediately(void **state UNUSED)
 {
 	someone_writes(HELD_BY("", 15, "2026-01-02T03:00:00.000000Z"));
 	start(0);
@@ -1037,7 +1037,7 @@ a_lost_answer_to_a_renewal_does_not_confuse(void **state UNUSED)
 }
 
 static void
-what_is_done_to_the_lease_is_noticed_at_once(void **state UNUSED)
+changes_of_the_lease_are_noticed_immediately(void **state UNUSED)
 {
 	start_leading();
 	someone_writes(HELD_BY("you", 15, "1"));
@@ -1502,7 +1502,7 @@ check_event(struct fake_http *events, size_t i, const char *message)
 }
 
 static void
-events_tell_of_the_beginning_and_the_end(void **state UNUSED)
+events_report_the_beginning_and_the_end(void **state UNUSED)
 {
 	struct fake_http *events = fake_http_new();
 	struct kube_client client = { .http = fake_http_client(events),
@@ -1629,7 +1629,7 @@ live_through(uint64_t story)
 }
 
 static void
-never_two_at_once(void **state UNUSED)
+never_two_at_the_same_time(void **state UNUSED)
 {
 	int n_leaders = 0;
 
@@ -1660,13 +1660,13 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(timings_are_validated),
-		cmocka_unit_test(all_problems_are_told),
+		cmocka_unit_test(all_problems_are_reported),
 		cmocka_unit_test(identities_differ),
-		ON_SERVER(who_starts_before_the_server_asks_every_second),
-		ON_SERVER(who_is_refused_at_once_does_not_hurry),
+		ON_SERVER(a_start_before_the_server_asks_every_second),
+		ON_SERVER(an_immediate_refusal_does_not_shorten_the_pause),
 		ON_SERVER(the_first_makes_the_lease),
 		ON_SERVER(a_leader_renews_by_one_request_each_period),
-		ON_SERVER(what_is_nobodys_is_taken_at_once),
+		ON_SERVER(a_lease_without_a_holder_is_taken_immediately),
 		ON_SERVER(another_is_waited_for_as_long_as_it_asked),
 		ON_SERVER(a_renewal_prolongs_and_a_label_does_not),
 		ON_SERVER(asks_every_2_to_4_4_seconds),
@@ -1676,7 +1676,7 @@ main(void)
 		ON_SERVER(every_state_lease_and_answer),
 		ON_SERVER(a_change_by_others_costs_a_look),
 		ON_SERVER(a_lost_answer_to_a_renewal_does_not_confuse),
-		ON_SERVER(what_is_done_to_the_lease_is_noticed_at_once),
+		ON_SERVER(changes_of_the_lease_are_noticed_immediately),
 		ON_SERVER(a_leader_ends_when_the_data_was_restored),
 		ON_SERVER(one_old_answer_ends_no_leader),
 		ON_SERVER(a_restore_that_cannot_be_confirmed_is_looked_at_again),
@@ -1701,10 +1701,10 @@ main(void)
 		ON_SERVER(what_another_took_is_not_released),
 		ON_SERVER(without_a_release_the_lease_runs_out),
 		ON_SERVER(a_stop_ends_a_request_that_hangs),
-		ON_SERVER(events_tell_of_the_beginning_and_the_end),
+		ON_SERVER(events_report_the_beginning_and_the_end),
 		ON_SERVER(a_metric_tells_who_leads),
 		ON_SERVER(only_a_leader_that_hangs_is_unhealthy),
-		ON_SERVER(never_two_at_once),
+		ON_SERVER(never_two_at_the_same_time),
 		ON_SERVER(clocks_may_run_a_fifth_faster),
 	};
 

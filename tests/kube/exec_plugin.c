@@ -297,7 +297,7 @@ a_missing_one_hints_ten_times(void **state UNUSED)
 }
 
 static void
-it_is_told_where_it_is(void **state UNUSED)
+the_plugin_gets_the_cluster_and_its_environment(void **state UNUSED)
 {
 	CLEANUP(world_freep) struct world *w = world_new();
 	const char *const env[] = { "PROFILE=prod", "KUBERNETES_EXEC_INFO=forged", NULL };
@@ -322,7 +322,7 @@ it_is_told_where_it_is(void **state UNUSED)
 }
 
 static void
-without_being_asked_it_is_told_little(void **state UNUSED)
+without_verbose_the_answer_is_short(void **state UNUSED)
 {
 	CLEANUP(world_freep) struct world *w = world_new();
 
@@ -490,8 +490,8 @@ main(void)
 		cmocka_unit_test(a_failure_heals),
 		cmocka_unit_test(a_valid_one_outlives_failures),
 		cmocka_unit_test(a_missing_one_hints_ten_times),
-		cmocka_unit_test(it_is_told_where_it_is),
-		cmocka_unit_test(without_being_asked_it_is_told_little),
+		cmocka_unit_test(the_plugin_gets_the_cluster_and_its_environment),
+		cmocka_unit_test(without_verbose_the_answer_is_short),
 		cmocka_unit_test(certificates_are_handed_out_once),
 		cmocka_unit_test(all_wait_for_one_run),
 		cmocka_unit_test(a_run_without_time_does_not_hide_why_the_former_failed),

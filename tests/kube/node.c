@@ -242,7 +242,7 @@ differ(const struct sample_node *a, const struct sample_node *b)
 #define SAMPLE(...) (&(struct sample_node){ .name = "a", __VA_ARGS__ })
 
 static void
-tells_what_matters(void **state UNUSED)
+distinguishes_changes_that_matter(void **state UNUSED)
 {
 	assert_false(differ(SAMPLE(.version = "1"), SAMPLE(.version = "2")));
 	assert_false(differ(SAMPLE(.n_images = 1), SAMPLE(.n_images = 2)));
@@ -274,7 +274,7 @@ differ_in(const char *one, const char *two)
 }
 
 static void
-tells_every_part_apart(void **state UNUSED)
+distinguishes_every_part(void **state UNUSED)
 {
 	assert_true(differ_in(",\"labels\":{\"k\":\"1\"}}", ",\"labels\":{\"k\":\"2\"}}"));
 	assert_true(differ_in(",\"labels\":{\"k\":\"1\"}}", ",\"labels\":{\"l\":\"1\"}}"));
@@ -396,8 +396,8 @@ main(void)
 		cmocka_unit_test(keeps_all_fields_of_taints),
 		cmocka_unit_test(refuses_what_is_no_node),
 		cmocka_unit_test(bounds_taints),
-		cmocka_unit_test(tells_what_matters),
-		cmocka_unit_test(tells_every_part_apart),
+		cmocka_unit_test(distinguishes_changes_that_matter),
+		cmocka_unit_test(distinguishes_every_part),
 		cmocka_unit_test(shares_repeated_texts),
 		cmocka_unit_test(is_small),
 		cmocka_unit_test(does_not_share_long_texts),

@@ -557,7 +557,7 @@ work(void *arg)
 }
 
 static void
-never_works_on_a_key_twice_at_once(void **state UNUSED)
+never_works_on_a_key_twice_at_the_same_time(void **state UNUSED)
 {
 	struct crowd c = { .q = queue_new(&(struct queue_config){ .name = "crowd",
 		                                                  .base_delay_ns = 1000,
@@ -646,7 +646,7 @@ main(void)
 		TEST(shuts_down),
 		TEST(hands_nothing_out_after_shut_down),
 		TEST(waits_until_nothing_is_worked_on),
-		TEST(never_works_on_a_key_twice_at_once),
+		TEST(never_works_on_a_key_twice_at_the_same_time),
 		TEST(counts),
 	};
 

@@ -503,7 +503,7 @@ free_recorder(void *arg)
 }
 
 static void
-flushing_takes_no_longer_than_told(void **state UNUSED)
+flushing_ends_at_its_deadline(void **state UNUSED)
 {
 	pthread_t thread;
 
@@ -525,7 +525,7 @@ tell_often(void *arg UNUSED)
 }
 
 static void
-many_threads_may_tell(void **state UNUSED)
+many_threads_may_report(void **state UNUSED)
 {
 	pthread_t threads[4];
 
@@ -562,8 +562,8 @@ main(void)
 		SCRIPTED(a_full_queue_drops_the_new),
 		SCRIPTED(what_goes_first_is_written_first),
 		SCRIPTED(retries_are_abandoned_at_the_end),
-		SCRIPTED(flushing_takes_no_longer_than_told),
-		SCRIPTED(many_threads_may_tell),
+		SCRIPTED(flushing_ends_at_its_deadline),
+		SCRIPTED(many_threads_may_report),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

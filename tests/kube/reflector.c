@@ -620,7 +620,7 @@ a_version_that_cannot_be_waited_for_is_given_up(void **state)
 
 /* docs/spec/kube-client.md, "Watch events" */
 static void
-skips_what_is_no_news(void **state)
+skips_events_without_effect(void **state)
 {
 	struct fixture *f = *state;
 
@@ -665,7 +665,7 @@ lists_again_when_the_version_is_gone(void **state)
 }
 
 static void
-backs_off_when_the_version_is_gone_at_once(void **state)
+backs_off_when_the_version_is_gone_immediately(void **state)
 {
 	struct fixture *f = *state;
 
@@ -783,7 +783,7 @@ lists_again_after_other_failures(void **state)
 }
 
 static void
-backs_off_after_a_watch_that_ends_at_once(void **state)
+backs_off_after_a_watch_that_ends_immediately(void **state)
 {
 	struct fixture *f = *state;
 
@@ -1108,15 +1108,15 @@ main(void)
 		TEST(silence_is_counted_across_watches),
 		TEST(the_first_list_is_no_older_than_wanted),
 		TEST(a_version_that_cannot_be_waited_for_is_given_up),
-		TEST(skips_what_is_no_news),
+		TEST(skips_events_without_effect),
 		TEST(lists_again_when_the_version_is_gone),
-		TEST(backs_off_when_the_version_is_gone_at_once),
+		TEST(backs_off_when_the_version_is_gone_immediately),
 		TEST(lists_the_newest_when_the_list_is_gone_too),
 		TEST(lists_the_newest_when_the_version_is_not_there_yet),
 		TEST(waits_for_a_server_that_restarts),
 		TEST(obeys_retry_after),
 		TEST(lists_again_after_other_failures),
-		TEST(backs_off_after_a_watch_that_ends_at_once),
+		TEST(backs_off_after_a_watch_that_ends_immediately),
 		TEST(waits_longer_and_says_less_with_each_failure),
 		TEST(is_quick_again_after_a_long_watch),
 		TEST(keeps_all_when_a_list_breaks_off),

@@ -113,7 +113,7 @@ remove_node(struct fixture *f, const struct sample_node *sample)
 #define REMOVE(f, ...) remove_node(f, &(struct sample_node){ __VA_ARGS__ })
 
 static void
-tells_of_changes(void **state)
+reports_changes(void **state)
 {
 	struct fixture *f = *state;
 
@@ -495,7 +495,7 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(tells_of_changes),
+		TEST(reports_changes),
 		TEST(is_silent_when_only_the_version_differs),
 		TEST(never_goes_back),
 		TEST(takes_a_lower_version_of_another_object),

@@ -47,7 +47,7 @@ reads_events(void **state UNUSED)
 }
 
 static void
-knows_what_is_no_news(void **state UNUSED)
+recognises_events_to_skip(void **state UNUSED)
 {
 	check_type(
 		"{\"type\":\"ADDED\",\"object\":{\"kind\":\"Pod\",\"metadata\":{\"resourceVersion\":\"7\"}}}",
@@ -114,7 +114,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(reads_events),
-		cmocka_unit_test(knows_what_is_no_news),
+		cmocka_unit_test(recognises_events_to_skip),
 		cmocka_unit_test(refuses_what_is_no_event),
 		cmocka_unit_test(says_why_a_watch_ends),
 	};

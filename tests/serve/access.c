@@ -301,7 +301,7 @@ verbs_are_those_of_http(void **state)
 }
 
 static void
-those_who_wait_at_the_end_are_refused(void **state)
+callers_that_wait_at_the_end_are_refused(void **state)
 {
 	struct fixture *f = *state;
 	struct server_request request = get_with_token("/metrics");
@@ -643,7 +643,7 @@ main(void)
 		TEST(a_changed_authority_is_noticed_when_it_is_missed),
 		TEST(without_an_api_server_it_closes_when_answers_grow_old),
 		TEST(verbs_are_those_of_http),
-		TEST(those_who_wait_at_the_end_are_refused),
+		TEST(callers_that_wait_at_the_end_are_refused),
 		TEST(a_wrong_path_is_refused_at_the_start),
 		cmocka_unit_test(every_combination),
 		cmocka_unit_test(anonymous_is_not_authenticated),

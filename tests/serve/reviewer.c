@@ -594,7 +594,7 @@ ask_often(void *arg)
 }
 
 static void
-nobody_is_forgotten(void **state)
+no_waiting_thread_is_forgotten(void **state)
 {
 	struct fixture *f = *state;
 	pthread_t threads[N_THREADS];
@@ -634,7 +634,7 @@ main(void)
 		TEST(a_user_has_a_share_of_their_own),
 		TEST(stopping_answers_all_who_wait),
 		TEST(upkeep_happens_when_it_is_due),
-		TEST(nobody_is_forgotten),
+		TEST(no_waiting_thread_is_forgotten),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -60,7 +60,7 @@ deletes_after_two_absences_12_s_apart(void **state)
 }
 
 static void
-one_presence_between_starts_anew(void **state)
+one_presence_in_between_starts_the_count_again(void **state)
 {
 	struct guard_track t = { 0 };
 
@@ -86,7 +86,7 @@ unknown_neither_counts_nor_resets(void **state)
 }
 
 static void
-a_heartbeat_between_starts_anew(void **state)
+a_heartbeat_in_between_starts_the_count_again(void **state)
 {
 	struct guard_track t = { 0 };
 
@@ -259,9 +259,9 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(deletes_after_two_absences_12_s_apart),
-		cmocka_unit_test(one_presence_between_starts_anew),
+		cmocka_unit_test(one_presence_in_between_starts_the_count_again),
 		cmocka_unit_test(unknown_neither_counts_nor_resets),
-		cmocka_unit_test(a_heartbeat_between_starts_anew),
+		cmocka_unit_test(a_heartbeat_in_between_starts_the_count_again),
 		cmocka_unit_test(a_look_without_a_witness_does_not_count),
 		cmocka_unit_test(the_breaker_waits_for_five_minutes_of_agreement),
 		cmocka_unit_test(without_the_guard_one_absence_is_enough),

@@ -186,7 +186,7 @@ a_node_that_becomes_not_ready_is_looked_at_soon(void **state UNUSED)
 }
 
 static void
-a_wake_up_looks_at_once(void **state UNUSED)
+a_wake_up_looks_immediately(void **state UNUSED)
 {
 	fake_cloud_set(rig->cloud, "a", MACHINE_ON);
 	put("a", "Unknown");
@@ -391,7 +391,7 @@ wake_ups_do_not_hurry_a_deletion(void **state UNUSED)
 }
 
 static void
-a_node_re_created_begins_anew(void **state UNUSED)
+a_re_created_node_begins_without_a_history(void **state UNUSED)
 {
 	struct rig_node node = node_of_name("a", "Unknown");
 
@@ -1000,7 +1000,7 @@ put_gone_and_well(int n_gone, int n_well)
 }
 
 static void
-three_go_at_once(void **state UNUSED)
+three_are_deleted_immediately(void **state UNUSED)
 {
 	put_gone_and_well(3, 2);
 	rig_run(rig, 13);
@@ -1024,7 +1024,7 @@ five_of_ten_go_after_five_minutes_together(void **state UNUSED)
 }
 
 static void
-five_of_thirty_go_at_once(void **state UNUSED)
+five_of_thirty_are_deleted_immediately(void **state UNUSED)
 {
 	put_gone_and_well(5, 25);
 	rig_run(rig, 13);
@@ -1182,7 +1182,7 @@ a_deletion_is_sent_again_at_longer_and_longer_intervals(void **state UNUSED)
 /* ---- when things go wrong ---- */
 
 static void
-a_deletion_that_fails_is_told_and_tried_again(void **state UNUSED)
+a_deletion_that_fails_is_reported_and_tried_again(void **state UNUSED)
 {
 	fake_api_rule(rig->api,
 	              (struct api_rule){ .method = HTTP_DELETE, .times = 2, .status = 500 });
@@ -1313,7 +1313,7 @@ main(void)
 		TEST(an_hour_costs_sixty_looks),
 		TEST(nodes_that_fail_together_share_their_looks),
 		TEST(a_node_that_becomes_not_ready_is_looked_at_soon),
-		TEST(a_wake_up_looks_at_once),
+		TEST(a_wake_up_looks_immediately),
 		TEST(a_machine_that_is_off_gets_the_taint),
 		TEST(the_taint_stays_while_not_ready_and_goes_with_ready),
 		TEST(a_taint_that_comes_back_is_removed_less_and_less_often),
@@ -1325,7 +1325,7 @@ main(void)
 		TEST(a_node_that_comes_back_between_is_kept),
 		TEST(a_machine_that_is_seen_again_is_kept),
 		TEST(wake_ups_do_not_hurry_a_deletion),
-		TEST(a_node_re_created_begins_anew),
+		TEST(a_re_created_node_begins_without_a_history),
 		TEST(without_a_witness_it_stays_for_ever),
 		TEST(a_witness_that_appears_lets_it_go),
 		TEST(a_node_without_a_provider_id_is_no_witness),
@@ -1364,15 +1364,15 @@ main(void)
 		TEST(a_deletion_names_the_version_that_it_was_decided_by),
 		TEST(a_node_that_changed_meanwhile_is_looked_at_again),
 		TEST(a_node_that_changes_all_the_time_is_reported),
-		TEST(three_go_at_once),
+		TEST(three_are_deleted_immediately),
 		TEST(five_of_ten_go_after_five_minutes_together),
-		TEST(five_of_thirty_go_at_once),
+		TEST(five_of_thirty_are_deleted_immediately),
 		TEST(deletions_count_for_ten_minutes),
 		TEST(after_a_crash_a_node_waits_for_five_minutes),
 		TEST(after_a_crash_one_of_many_is_deleted_immediately),
 		TEST(ten_minutes_after_a_crash_it_is_forgotten),
 		TEST(announced_nodes_neither_count_nor_wait),
-		TEST(a_deletion_that_fails_is_told_and_tried_again),
+		TEST(a_deletion_that_fails_is_reported_and_tried_again),
 		TEST(a_node_that_is_held_is_deleted_once),
 		TEST(a_deletion_that_is_sent_again_is_logged_once),
 		TEST(a_deletion_is_sent_again_at_longer_and_longer_intervals),

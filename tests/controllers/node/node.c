@@ -463,7 +463,7 @@ pending_and_throttled_machines_do_not_spin(void **state UNUSED)
 }
 
 static void
-a_throttled_machine_is_asked_for_anew(void **state UNUSED)
+a_throttled_machine_is_requested_again(void **state UNUSED)
 {
 	begin_without_machine(PRESENCE_UNKNOWN, ERR_THROTTLED);
 	fake_cloud_set(rig->cloud, "a", machine);
@@ -762,7 +762,7 @@ main(void)
 		TEST(a_foreign_machine_is_never_written),
 		TEST(an_unknown_machine_is_asked_for_again_in_silence),
 		TEST(pending_and_throttled_machines_do_not_spin),
-		TEST(a_throttled_machine_is_asked_for_anew),
+		TEST(a_throttled_machine_is_requested_again),
 		TEST(a_look_that_fails_is_made_again),
 		TEST(a_machine_that_appears_is_found_at_the_next_retry),
 		TEST(a_machine_that_appears_is_found_when_woken),

@@ -108,7 +108,7 @@ put_routed(struct rig_node node, const char *version)
 /* ---- what is done ---- */
 
 static void
-every_pod_cidr_gets_a_route_and_every_node_is_told(void **state UNUSED)
+every_pod_cidr_gets_a_route_and_every_node_its_condition(void **state UNUSED)
 {
 	start(&both);
 	rig_put(rig,
@@ -161,7 +161,7 @@ routes_of_others_are_left_alone(void **state UNUSED)
 }
 
 static void
-a_blackhole_is_removed_and_made_anew(void **state UNUSED)
+a_blackhole_is_removed_and_created_again(void **state UNUSED)
 {
 	start(&both);
 	rig_put(rig, &node_a);
@@ -213,7 +213,7 @@ routes_are_made_eight_at_a_time(void **state UNUSED)
 /* ---- when ---- */
 
 static void
-nodes_wake_it_at_once(void **state UNUSED)
+nodes_wake_it_immediately(void **state UNUSED)
 {
 	start(&idle);
 	put_routed(node_a, "7");
@@ -291,7 +291,7 @@ a_provider_may_wake_it(void **state UNUSED)
 /* ---- what goes wrong ---- */
 
 static void
-a_failure_is_told_and_tried_more_and_more_seldom(void **state UNUSED)
+a_failure_is_reported_and_tried_less_and_less_often(void **state UNUSED)
 {
 	start(&idle);
 	rig_put(rig, &node_a);
@@ -824,17 +824,17 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(every_pod_cidr_gets_a_route_and_every_node_is_told),
+		TEST(every_pod_cidr_gets_a_route_and_every_node_its_condition),
 		TEST(nothing_is_written_when_all_is_right),
 		TEST(routes_of_others_are_left_alone),
-		TEST(a_blackhole_is_removed_and_made_anew),
+		TEST(a_blackhole_is_removed_and_created_again),
 		TEST(a_cidr_that_moved_is_removed_first),
 		TEST(routes_are_made_eight_at_a_time),
-		TEST(nodes_wake_it_at_once),
+		TEST(nodes_wake_it_immediately),
 		TEST(an_idle_cluster_costs_nothing),
 		TEST(many_changes_are_a_run_a_second),
 		TEST(a_provider_may_wake_it),
-		TEST(a_failure_is_told_and_tried_more_and_more_seldom),
+		TEST(a_failure_is_reported_and_tried_less_and_less_often),
 		TEST(a_list_that_fails_changes_nothing),
 		TEST(the_cloud_says_when_to_come_back),
 		TEST(a_condition_that_could_not_be_written_is_written_later),

@@ -179,7 +179,7 @@ removals_that_a_live_node_needs_are_expected(void **state UNUSED)
 }
 
 static void
-changed_addresses_make_a_route_anew(void **state UNUSED)
+changed_addresses_replace_a_route(void **state UNUSED)
 {
 	struct route route = { .target_node = STR("a"),
 		               .destination_cidr = STR("10.244.1.0/24"),
@@ -195,7 +195,7 @@ changed_addresses_make_a_route_anew(void **state UNUSED)
 }
 
 static void
-a_node_without_cidrs_that_is_a_target_is_told(void **state UNUSED)
+a_node_without_cidrs_that_is_a_target_is_reported(void **state UNUSED)
 {
 	const struct route route = { .target_node = STR("bare"),
 		                     .destination_cidr = STR("10.244.5.0/24") };
@@ -257,8 +257,8 @@ main(void)
 		cmocka_unit_test(an_unfinished_route_is_finished_or_removed),
 		cmocka_unit_test(a_cidr_that_moved_is_removed_before_it_is_made),
 		cmocka_unit_test(removals_that_a_live_node_needs_are_expected),
-		cmocka_unit_test(changed_addresses_make_a_route_anew),
-		cmocka_unit_test(a_node_without_cidrs_that_is_a_target_is_told),
+		cmocka_unit_test(changed_addresses_replace_a_route),
+		cmocka_unit_test(a_node_without_cidrs_that_is_a_target_is_reported),
 		cmocka_unit_test(applying_a_plan_settles),
 	};
 

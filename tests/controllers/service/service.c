@@ -344,7 +344,7 @@ nothing_is_written_when_all_is_right(void **state UNUSED)
 }
 
 static void
-a_restart_changes_and_tells_nothing(void **state UNUSED)
+a_restart_changes_and_reports_nothing(void **state UNUSED)
 {
 	begin_settled();
 	crash();
@@ -729,7 +729,7 @@ a_service_of_the_same_name_waits_for_the_former_ones_balancer(void **state UNUSE
 
 /* The one whose balancer is left is not the one that was seen last. */
 static void
-two_that_vanish_one_after_the_other_leave_nothing(void **state UNUSED)
+two_services_that_vanish_one_after_the_other_leave_nothing(void **state UNUSED)
 {
 	begin_settled();
 	fault((struct fake_fault){
@@ -962,7 +962,7 @@ a_service_that_wants_its_balancer_back_is_claimed_again(void **state UNUSED)
 /* ---- nodes ---- */
 
 static void
-new_nodes_are_told_at_once(void **state UNUSED)
+new_nodes_are_passed_on_immediately(void **state UNUSED)
 {
 	begin_settled();
 	rig_put(rig, &node_b);
@@ -980,7 +980,7 @@ new_nodes_are_told_at_once(void **state UNUSED)
 
 /* docs/spec/framework.md, "Targets" */
 static void
-only_another_set_of_nodes_is_told(void **state UNUSED)
+only_another_set_of_nodes_is_passed_on(void **state UNUSED)
 {
 	static const struct rig_node versions[] = {
 		{ .name = "a", .version = "8", .provider_id = "fake://a", .ready = "False" },
@@ -1057,7 +1057,7 @@ nodes_of_other_clouds_are_targets_only_where_no_prefix_is_named(void **state UNU
 }
 
 static void
-churn_of_nodes_is_told_once_a_second(void **state UNUSED)
+churn_of_nodes_changes_targets_once_a_second(void **state UNUSED)
 {
 	begin_settled();
 	for (int i = 0; i < 100; i++) { /* 10 seconds */
@@ -1098,7 +1098,7 @@ flap(unsigned seconds)
 /* Else a node that flaps would use up the 25 events that an object may have, and its deletion would
  * not be told. */
 static void
-flapping_is_told_more_and_more_seldom(void **state UNUSED)
+flapping_is_reported_less_and_less_often(void **state UNUSED)
 {
 	begin_settled();
 	flap(50);
@@ -1116,7 +1116,7 @@ flapping_is_told_more_and_more_seldom(void **state UNUSED)
 }
 
 static void
-targets_that_take_the_cloud_a_while_are_told(void **state UNUSED)
+targets_that_take_the_cloud_some_time_are_reported(void **state UNUSED)
 {
 	begin_settled();
 	fault((struct fake_fault){
@@ -1339,7 +1339,7 @@ only_services_of_this_controller_are_adopted(void **state UNUSED)
 }
 
 static void
-what_keeps_from_adopting_is_told_once_in_a_while(void **state UNUSED)
+what_prevents_adoption_is_reported_now_and_then(void **state UNUSED)
 {
 	fault((struct fake_fault){ .call = "adopt", .code = ERR_UNAVAILABLE });
 	begin_with(&web);
@@ -1358,7 +1358,7 @@ what_keeps_from_adopting_is_told_once_in_a_while(void **state UNUSED)
 
 /* Waiting for a rate limit is no trouble, and as long as the cloud says. */
 static void
-adopting_waits_as_long_as_it_is_told(void **state UNUSED)
+adopting_waits_for_the_time_that_the_provider_names(void **state UNUSED)
 {
 	fault((struct fake_fault){
 		.call = "adopt", .code = ERR_THROTTLED, .retry_after_ms = 20000, .times = 1 });
@@ -1420,7 +1420,7 @@ main(void)
 		TEST(a_service_held_by_another_finalizer_loses_its_status),
 		TEST(what_concerns_the_balancer_leads_to_a_sync),
 		TEST(nothing_is_written_when_all_is_right),
-		TEST(a_restart_changes_and_tells_nothing),
+		TEST(a_restart_changes_and_reports_nothing),
 		TEST(an_api_server_without_ip_modes_is_not_written_to_for_ever),
 		TEST(a_status_is_never_emptied_by_a_failure),
 		TEST(a_cloud_that_is_still_at_it_is_asked_again_in_time),
@@ -1443,7 +1443,7 @@ main(void)
 		TEST(a_service_that_vanishes_without_it_loses_its_balancer),
 		TEST(a_service_that_vanishes_under_a_worker_loses_its_balancer),
 		TEST(a_service_of_the_same_name_waits_for_the_former_ones_balancer),
-		TEST(two_that_vanish_one_after_the_other_leave_nothing),
+		TEST(two_services_that_vanish_one_after_the_other_leave_nothing),
 		TEST(a_service_gone_before_it_was_claimed_gets_nothing),
 		TEST(a_conflict_is_tried_again_without_a_warning),
 		TEST(a_conflict_that_lasts_is_a_failure_like_others),
@@ -1455,13 +1455,13 @@ main(void)
 		TEST(a_node_that_alternates_as_a_target_costs_little),
 		TEST(a_release_whose_answer_was_lost_may_have_happened),
 		TEST(a_service_that_wants_its_balancer_back_is_claimed_again),
-		TEST(new_nodes_are_told_at_once),
-		TEST(only_another_set_of_nodes_is_told),
+		TEST(new_nodes_are_passed_on_immediately),
+		TEST(only_another_set_of_nodes_is_passed_on),
 		TEST(excluded_nodes_are_no_targets),
 		TEST(nodes_of_other_clouds_are_targets_only_where_no_prefix_is_named),
-		TEST(churn_of_nodes_is_told_once_a_second),
-		TEST(flapping_is_told_more_and_more_seldom),
-		TEST(targets_that_take_the_cloud_a_while_are_told),
+		TEST(churn_of_nodes_changes_targets_once_a_second),
+		TEST(flapping_is_reported_less_and_less_often),
+		TEST(targets_that_take_the_cloud_some_time_are_reported),
 		TEST(a_balancer_that_is_missing_is_made_again),
 		TEST(an_update_that_fails_leads_to_a_full_sync),
 		TEST(no_nodes_are_said_once),
@@ -1476,8 +1476,8 @@ main(void)
 		                                tear_down),
 		TEST(existing_ones_are_adopted_before_all_else),
 		TEST(only_services_of_this_controller_are_adopted),
-		TEST(what_keeps_from_adopting_is_told_once_in_a_while),
-		TEST(adopting_waits_as_long_as_it_is_told),
+		TEST(what_prevents_adoption_is_reported_now_and_then),
+		TEST(adopting_waits_for_the_time_that_the_provider_names),
 		TEST(stopping_lets_what_runs_finish),
 		TEST(what_does_not_finish_is_cancelled),
 		TEST(stopping_while_adopting_ends_all_workers),

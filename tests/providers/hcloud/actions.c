@@ -151,7 +151,7 @@ comes_back_when_there_is_no_time(void **state)
 }
 
 static void
-nobody_is_held_for_ever(void **state)
+no_caller_is_held_for_ever(void **state)
 {
 	struct lab *lab = *state;
 	int64_t begun_ns = lab->fake.now_ns;
@@ -579,7 +579,7 @@ a_request_asks_for_25_at_most(void **state)
 
 /* It was not in the request, so it cannot be missing from the answer. */
 static void
-who_comes_meanwhile_is_not_missing(void **state)
+a_service_that_comes_meanwhile_is_not_missing(void **state)
 {
 	struct crowd *w = *state;
 
@@ -703,7 +703,7 @@ main(void)
 		IN_LAB(what_is_over_costs_nothing),
 		IN_LAB(asks_less_and_less_often),
 		IN_LAB(comes_back_when_there_is_no_time),
-		IN_LAB(nobody_is_held_for_ever),
+		IN_LAB(no_caller_is_held_for_ever),
 		IN_LAB(says_why_it_failed),
 		IN_LAB(a_bad_moment_of_the_cloud_passes),
 		IN_LAB(an_outage_is_not_taken_for_a_long_action),
@@ -712,7 +712,7 @@ main(void)
 		IN_CROWD(one_asks_for_all),
 		IN_CROWD(the_young_go_along),
 		IN_CROWD(a_request_asks_for_25_at_most),
-		IN_CROWD(who_comes_meanwhile_is_not_missing),
+		IN_CROWD(a_service_that_comes_meanwhile_is_not_missing),
 		IN_CROWD(another_takes_over),
 		IN_CROWD(a_deadline_ends_the_wait_for_a_slow_answer),
 		IN_CROWD(cancelling_ends_all_waits),

@@ -93,7 +93,7 @@ a_change_is_not_sent_twice(void **state)
 }
 
 static void
-over_the_limit_nobody_is_held(void **state)
+past_the_rate_limit_no_worker_is_blocked(void **state)
 {
 	struct lab *lab = *state;
 	int64_t begun_ns = lab->fake.now_ns;
@@ -204,7 +204,7 @@ changes_leave_the_reserve_to_others(void **state)
 /* ---- trouble is told ---- */
 
 static void
-a_wrong_token_is_told_once(void **state)
+a_wrong_token_is_reported_once(void **state)
 {
 	struct lab *lab = *state;
 	struct error err;
@@ -227,7 +227,7 @@ a_wrong_token_is_told_once(void **state)
 }
 
 static void
-silence_is_told_after_a_minute(void **state)
+silence_is_reported_after_a_minute(void **state)
 {
 	struct lab *lab = *state;
 	struct error err;
@@ -249,7 +249,7 @@ silence_is_told_after_a_minute(void **state)
 /* That it says no is an answer; and a token for reading only is told where it matters. Who is over
  * the limit is told so. */
 static void
-an_answer_is_no_trouble(void **state)
+an_answer_is_not_a_failure(void **state)
 {
 	static const char *const bodies[] = { LAB_ERROR("rate_limit_exceeded"), LAB_ERROR("locked"),
 		                              LAB_ERROR("protected"), LAB_ERROR("token_readonly"),
@@ -437,14 +437,14 @@ main(void)
 		IN_LAB(several_attempts_are_reported_behind_the_error),
 		IN_LAB(retries_nothing_else),
 		IN_LAB(a_change_is_not_sent_twice),
-		IN_LAB(over_the_limit_nobody_is_held),
+		IN_LAB(past_the_rate_limit_no_worker_is_blocked),
 		IN_LAB(at_start_it_is_patient),
 		IN_LAB(errors_are_in_the_apis_words),
 		IN_LAB(invalid_fields_and_the_correlation_id_are_named),
 		IN_LAB(changes_leave_the_reserve_to_others),
-		IN_LAB(a_wrong_token_is_told_once),
-		IN_LAB(silence_is_told_after_a_minute),
-		IN_LAB(an_answer_is_no_trouble),
+		IN_LAB(a_wrong_token_is_reported_once),
+		IN_LAB(silence_is_reported_after_a_minute),
+		IN_LAB(an_answer_is_not_a_failure),
 		IN_LAB(each_attempt_is_counted),
 		IN_LAB(an_outage_is_probed_now_and_then),
 		IN_LAB(an_outage_costs_no_budget),

@@ -439,7 +439,7 @@ an_action_is_waited_for_before_all_else(void **state)
 
 /* More and more seldom, and then with a word about it; after which it begins anew. */
 static void
-an_action_without_end_is_told(void **state)
+an_action_without_end_is_reported(void **state)
 {
 	int64_t begun_ns, last_ms = 0;
 	unsigned n = 0;
@@ -945,7 +945,7 @@ main(void)
 		TEST(a_balancer_with_the_default_name_is_taken_back_in_all_modes),
 		TEST(a_type_that_is_not_chosen_is_reported_beside_another_mistake),
 		TEST(an_action_is_waited_for_before_all_else),
-		TEST(an_action_without_end_is_told),
+		TEST(an_action_without_end_is_reported),
 		TEST(patience_with_an_action_outlasts_an_outage),
 		TEST(a_certificate_that_fails_to_be_issued_is_a_failure),
 		TEST(a_certificate_that_is_refused_is_a_failure),

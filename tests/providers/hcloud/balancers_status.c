@@ -178,7 +178,7 @@ check_told(const char *key, const char *msg)
 }
 
 static void
-but_their_owner_is_told(void **state UNUSED)
+unreadable_annotations_are_reported(void **state UNUSED)
 {
 #define UNREADABLE(key)                                                                       \
 	"hcloud/loadBalancers.getLoadBalancerStatusIngress: annotation/Name.BoolFromService:" \
@@ -200,7 +200,7 @@ main(void)
 		cmocka_unit_test(the_proxy_protocol_makes_the_mode),
 		cmocka_unit_test(a_hostname_stands_alone),
 		cmocka_unit_test(unreadable_annotations_do_not_count),
-		cmocka_unit_test(but_their_owner_is_told),
+		cmocka_unit_test(unreadable_annotations_are_reported),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

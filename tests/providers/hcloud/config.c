@@ -227,7 +227,7 @@ a_token_is_required(void **state)
 }
 
 static void
-missing_files_are_told_together(void **state)
+missing_files_are_reported_together(void **state)
 {
 	(void)state;
 	unsetenv("HCLOUD_TOKEN");
@@ -418,7 +418,7 @@ main(void)
 		cmocka_unit_test_setup(a_listener_may_be_a_name, clean),
 		cmocka_unit_test_setup(no_listener_where_the_port_is_part_of_the_address, clean),
 		cmocka_unit_test_setup(a_token_is_required, clean),
-		cmocka_unit_test_setup(missing_files_are_told_together, clean),
+		cmocka_unit_test_setup(missing_files_are_reported_together, clean),
 		cmocka_unit_test_setup(values_are_read_as_go_does, clean),
 		cmocka_unit_test_setup(values_must_make_sense, clean),
 		cmocka_unit_test_setup(the_reserve_is_the_flags_unless_the_variable_is_set, clean),

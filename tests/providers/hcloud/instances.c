@@ -513,7 +513,7 @@ a_spent_budget_is_not_overdrawn(void **state)
 }
 
 static void
-who_is_waited_for_goes_first(void **state)
+looks_for_new_nodes_go_first(void **state)
 {
 	struct node_ref new = by_name("n1"), nameless = by_name("n1"), known = by_id("hcloud://1");
 	struct lab *lab = *state;
@@ -857,7 +857,7 @@ main(void)
 		IN_LAB(our_network_is_an_anchor),
 		IN_LAB(an_anchor_is_asked_for_only_in_need),
 		IN_LAB(a_spent_budget_is_not_overdrawn),
-		IN_LAB(who_is_waited_for_goes_first),
+		IN_LAB(looks_for_new_nodes_go_first),
 		IN_LAB(after_a_refusal_the_background_keeps_off),
 		IN_LAB(no_answer_is_older_than_its_question),
 		WITH_ROBOT(one_list_answers_for_all_dedicated_servers),

@@ -114,7 +114,7 @@ nothing_is_asked_where_no_service_is(void **state)
 }
 
 static void
-that_there_is_none_is_always_news(void **state)
+an_absence_is_always_read_again(void **state)
 {
 	(void)state;
 	lab_answer(story.lab, ALL, 200, LBS(LB(1, "a"), "1"));
@@ -128,7 +128,7 @@ that_there_is_none_is_always_news(void **state)
 }
 
 static void
-what_is_old_is_read_anew_by_its_id(void **state)
+an_old_balancer_is_read_again_by_its_id(void **state)
 {
 	(void)state;
 	lab_answer(story.lab, OF("a"), 200, LBS(LB(1, "a"), "1"));
@@ -144,7 +144,7 @@ what_is_old_is_read_anew_by_its_id(void **state)
 }
 
 static void
-what_we_changed_is_read_anew(void **state)
+a_balancer_that_we_changed_is_read_again(void **state)
 {
 	(void)state;
 	lab_answer(story.lab, OF("a"), 200, LBS(LB(1, "a"), "1"));
@@ -190,7 +190,7 @@ several_with_one_label(void **state)
 }
 
 static void
-a_failure_is_told_and_the_next_asks_again(void **state)
+a_failure_is_reported_and_the_next_caller_asks_again(void **state)
 {
 	CLEANUP(hz_found_fini) struct hz_found found = HZ_FOUND_INIT;
 	struct call call = lab_call(story.lab, &story.arena);
@@ -309,13 +309,13 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(one_list_answers_for_all_after_a_start),
 		TEST(nothing_is_asked_where_no_service_is),
-		TEST(that_there_is_none_is_always_news),
-		TEST(what_is_old_is_read_anew_by_its_id),
-		TEST(what_we_changed_is_read_anew),
+		TEST(an_absence_is_always_read_again),
+		TEST(an_old_balancer_is_read_again_by_its_id),
+		TEST(a_balancer_that_we_changed_is_read_again),
 		TEST(what_we_made_is_asked_for_by_its_id),
 		TEST(an_id_that_misleads),
 		TEST(several_with_one_label),
-		TEST(a_failure_is_told_and_the_next_asks_again),
+		TEST(a_failure_is_reported_and_the_next_caller_asks_again),
 		TEST(only_public_addresses_of_live_services_prove_the_project),
 		TEST(a_service_that_came_back_under_another_uid_replaces_the_former),
 		TEST(a_namesake_is_another_live_service_with_the_same_text),

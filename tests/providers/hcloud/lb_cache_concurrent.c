@@ -203,7 +203,7 @@ teardown(void **state)
 /* ---- tests ---- */
 
 static void
-who_comes_meanwhile_shares_the_next_reading(void **state UNUSED)
+a_caller_that_comes_meanwhile_shares_the_next_reading(void **state UNUSED)
 {
 	start_all(cancel, cancel);
 	let_go();
@@ -215,7 +215,7 @@ who_comes_meanwhile_shares_the_next_reading(void **state UNUSED)
 
 /* Another of those who gathered reads for all. */
 static void
-who_is_cancelled_in_the_air_holds_up_nobody(void **state UNUSED)
+a_cancelled_reader_holds_up_no_other_caller(void **state UNUSED)
 {
 	start_all(other_cancel, cancel);
 	cancel_fire(other_cancel);
@@ -248,8 +248,8 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CROWDED(who_comes_meanwhile_shares_the_next_reading),
-		CROWDED(who_is_cancelled_in_the_air_holds_up_nobody),
+		CROWDED(a_caller_that_comes_meanwhile_shares_the_next_reading),
+		CROWDED(a_cancelled_reader_holds_up_no_other_caller),
 		CROWDED(all_who_wait_can_be_cancelled),
 	};
 

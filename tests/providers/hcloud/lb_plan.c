@@ -297,7 +297,7 @@ joins_its_network(void **state UNUSED)
 }
 
 static void
-another_address_is_attached_anew(void **state UNUSED)
+another_private_address_is_attached_again(void **state UNUSED)
 {
 	CLEANUP(made_fini) struct made m;
 
@@ -459,7 +459,7 @@ what_is_always_owned_is_corrected(void **state UNUSED)
 
 /* Set by hand, or left behind by an annotation: lb_plan.h says why. */
 static void
-what_nobody_asks_for_is_left(void **state UNUSED)
+settings_without_an_annotation_are_left_unchanged(void **state UNUSED)
 {
 	CLEANUP(made_fini) struct made m;
 	struct hz_lb_service *s = &m.services[0];
@@ -587,7 +587,7 @@ lists_are_sets(void **state UNUSED)
 /* The API keeps none for tcp, and one that is older says nothing of timeout_idle: both would never
  * settle. */
 static void
-what_the_cloud_does_not_tell_is_not_compared(void **state UNUSED)
+values_that_the_cloud_does_not_name_are_not_compared(void **state UNUSED)
 {
 	CLEANUP(made_fini) struct made m;
 
@@ -756,17 +756,17 @@ main(void)
 		cmocka_unit_test(changes_a_chosen_type),
 		cmocka_unit_test(leaves_other_networks),
 		cmocka_unit_test(joins_its_network),
-		cmocka_unit_test(another_address_is_attached_anew),
+		cmocka_unit_test(another_private_address_is_attached_again),
 		cmocka_unit_test(another_subnet_is_not),
 		cmocka_unit_test(switches_the_public_interface),
 		cmocka_unit_test(steps_have_the_official_order),
 		cmocka_unit_test(services_come_and_go),
 		cmocka_unit_test(services_are_removed_first_where_the_type_has_no_room),
 		cmocka_unit_test(what_is_always_owned_is_corrected),
-		cmocka_unit_test(what_nobody_asks_for_is_left),
+		cmocka_unit_test(settings_without_an_annotation_are_left_unchanged),
 		cmocka_unit_test(every_member_that_is_asked_for_counts),
 		cmocka_unit_test(lists_are_sets),
-		cmocka_unit_test(what_the_cloud_does_not_tell_is_not_compared),
+		cmocka_unit_test(values_that_the_cloud_does_not_name_are_not_compared),
 		cmocka_unit_test(the_same_targets_need_nothing),
 		cmocka_unit_test(targets_are_removed_before_others_are_added),
 		cmocka_unit_test(another_way_there_is_another_target),

@@ -29,7 +29,7 @@ wait_s(const struct hz_budget *b, enum hz_urgency urgency, double n, int64_t now
 }
 
 static void
-an_unknown_one_stops_nobody(void **state)
+an_unknown_budget_blocks_no_request(void **state)
 {
 	struct hz_budget b = { .reserve_percent = 5 };
 
@@ -40,7 +40,7 @@ an_unknown_one_stops_nobody(void **state)
 }
 
 static void
-a_full_one_stops_nobody(void **state)
+a_full_budget_blocks_no_request(void **state)
 {
 	struct hz_budget b = budget(3600);
 
@@ -181,7 +181,7 @@ note_at(struct hz_outage *o, enum hz_reception reception, int64_t s)
 }
 
 static void
-a_cloud_that_answers_is_no_news(void **state)
+a_cloud_that_answers_is_not_reported(void **state)
 {
 	struct hz_outage o = { 0 };
 
@@ -191,7 +191,7 @@ a_cloud_that_answers_is_no_news(void **state)
 }
 
 static void
-a_refused_token_is_told_at_once_and_once(void **state)
+a_refused_token_is_reported_immediately_and_once(void **state)
 {
 	struct hz_outage o = { 0 };
 
@@ -205,7 +205,7 @@ a_refused_token_is_told_at_once_and_once(void **state)
 }
 
 static void
-silence_is_told_after_a_minute(void **state)
+silence_is_reported_after_a_minute(void **state)
 {
 	struct hz_outage o = { 0 };
 
@@ -222,7 +222,7 @@ silence_is_told_after_a_minute(void **state)
 
 /* Events are kept for an hour. */
 static void
-what_lasts_is_told_again(void **state)
+a_lasting_failure_is_reported_again(void **state)
 {
 	struct hz_outage o = { 0 };
 	unsigned n_told = 0;
@@ -234,7 +234,7 @@ what_lasts_is_told_again(void **state)
 }
 
 static void
-another_trouble_is_news(void **state)
+another_failure_is_reported(void **state)
 {
 	struct hz_outage o = { 0 };
 
@@ -250,8 +250,8 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(an_unknown_one_stops_nobody),
-		cmocka_unit_test(a_full_one_stops_nobody),
+		cmocka_unit_test(an_unknown_budget_blocks_no_request),
+		cmocka_unit_test(a_full_budget_blocks_no_request),
 		cmocka_unit_test(keeps_a_reserve),
 		cmocka_unit_test(slows_the_background_down),
 		cmocka_unit_test(counts_what_it_gave),
@@ -260,11 +260,11 @@ main(void)
 		cmocka_unit_test(our_own_requests_are_not_others),
 		cmocka_unit_test(never_waits_for_ever),
 		cmocka_unit_test(takes_no_nonsense),
-		cmocka_unit_test(a_cloud_that_answers_is_no_news),
-		cmocka_unit_test(a_refused_token_is_told_at_once_and_once),
-		cmocka_unit_test(silence_is_told_after_a_minute),
-		cmocka_unit_test(what_lasts_is_told_again),
-		cmocka_unit_test(another_trouble_is_news),
+		cmocka_unit_test(a_cloud_that_answers_is_not_reported),
+		cmocka_unit_test(a_refused_token_is_reported_immediately_and_once),
+		cmocka_unit_test(silence_is_reported_after_a_minute),
+		cmocka_unit_test(a_lasting_failure_is_reported_again),
+		cmocka_unit_test(another_failure_is_reported),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

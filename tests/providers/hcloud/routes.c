@@ -480,7 +480,7 @@ a_busy_network_is_left_alone(void **state UNUSED)
 }
 
 static void
-an_action_without_an_end_holds_nobody(void **state UNUSED)
+an_action_without_an_end_blocks_no_worker(void **state UNUSED)
 {
 	int64_t begun_ns;
 
@@ -496,7 +496,7 @@ an_action_without_an_end_holds_nobody(void **state UNUSED)
 }
 
 static void
-an_action_that_fails_is_told(void **state UNUSED)
+an_action_that_fails_is_reported(void **state UNUSED)
 {
 	look_at(NETWORK(""));
 	answer(ADD, 201,
@@ -615,8 +615,8 @@ main(void)
 		IN_LAB(a_route_that_came_meanwhile_is_success),
 		IN_LAB(a_full_table_is_asked_once_a_run),
 		IN_LAB(a_busy_network_is_left_alone),
-		IN_LAB(an_action_without_an_end_holds_nobody),
-		IN_LAB(an_action_that_fails_is_told),
+		IN_LAB(an_action_without_an_end_blocks_no_worker),
+		IN_LAB(an_action_that_fails_is_reported),
 		IN_LAB(removes_by_either_name),
 		IN_LAB(what_is_gone_is_removed),
 		IN_LAB(the_tutorial_names_them_the_other_way_round),
