@@ -13,16 +13,17 @@
 #include "kube/patch.h"
 
 bool
-node_write_send(const struct node_write *w, const char *subresource, enum kube_patch kind,
+node_write_send(const struct node_write *w, const char *subresource, enum kube_patch_type type,
                 struct str body, struct str *ret_version, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf path = BUF_INIT(LIMIT_HTTP_URL);
 	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
+	struct kube_patch patch = { .type = type, .body = body, .answer = KUBE_ANSWER_META };
 	struct str answer, version;
 
 	patch_node_path(&path, node_name(w->node), subresource);
-	if (!kube_patch(w->env->kube, w->call, buf_str(&path), kind, body, KUBE_ANSWER_META,
-	                &answer, err))
+	patch.path = buf_str(&path);
+	if (!kube_patch(w->env->kube, w->call, &patch, &answer, err))
 		return false;
 	if (!json_parse(answer, &doc, err))
 		return err_wrap(err, "answer to PATCH %" STR_FMT, STR_ARG(buf_str(&path)));

@@ -39,7 +39,7 @@ NODISCARD bool node_write(const struct node_write *w, struct error *err);
  * @param subresource  "status", or NULL: the node itself
  * @param ret_version  the new resource version, in the call's arena; may be NULL */
 NODISCARD bool node_write_send(const struct node_write *w, const char *subresource,
-                               enum kube_patch kind, struct str body, struct str *ret_version,
+                               enum kube_patch_type type, struct str body, struct str *ret_version,
                                struct error *err);
 
 /** Adds or removes the shutdown taint (docs/spec/framework.md, "Shutdown taint"). Sends nothing if

@@ -323,22 +323,22 @@ kube_get(struct kube_client *c, struct call *call, struct str path, struct str *
 }
 
 static const char *
-patch_type(enum kube_patch kind)
+patch_type(enum kube_patch_type type)
 {
-	return kind == KUBE_PATCH_STRATEGIC ? "application/strategic-merge-patch+json"
+	return type == KUBE_PATCH_STRATEGIC ? "application/strategic-merge-patch+json"
 	                                    : "application/merge-patch+json";
 }
 
 bool
-kube_patch(struct kube_client *c, struct call *call, struct str path, enum kube_patch kind,
-           struct str body, enum kube_answer what, struct str *ret_body, struct error *err)
+kube_patch(struct kube_client *c, struct call *call, const struct kube_patch *patch,
+           struct str *ret_body, struct error *err)
 {
 	struct http_request request = {
 		.method = HTTP_PATCH,
-		.target = path,
-		.accept = what == KUBE_ANSWER_META ? ACCEPT_META : NULL,
-		.content_type = patch_type(kind),
-		.body = body,
+		.target = patch->path,
+		.accept = patch->answer == KUBE_ANSWER_META ? ACCEPT_META : NULL,
+		.content_type = patch_type(patch->type),
+		.body = patch->body,
 	};
 
 	return kube_request(c, call, &request, ret_body, err);

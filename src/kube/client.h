@@ -23,7 +23,7 @@ struct kube_client {
 };
 
 /** How a PATCH body is read by the server. */
-enum kube_patch {
+enum kube_patch_type {
 	KUBE_PATCH_MERGE,     /* application/merge-patch+json: lists are replaced whole */
 	KUBE_PATCH_STRATEGIC, /* application/strategic-merge-patch+json: a rule for each list */
 };
@@ -40,10 +40,17 @@ enum kube_answer {
 NODISCARD bool kube_get(struct kube_client *, struct call *, struct str path, struct str *ret_body,
                         struct error *err);
 
+/** A change of an object or of its sub-resource. */
+struct kube_patch {
+	struct str path;
+	enum kube_patch_type type;
+	struct str body;
+	enum kube_answer answer;
+};
+
 /** PATCH. ret_body may be NULL. ERR_NOT_FOUND: the object is gone; ERR_CONFLICT: it has another
  * resourceVersion or UID; ERR_INVALID: the server refuses the content. */
-NODISCARD bool kube_patch(struct kube_client *, struct call *, struct str path,
-                          enum kube_patch kind, struct str body, enum kube_answer answer,
+NODISCARD bool kube_patch(struct kube_client *, struct call *, const struct kube_patch *patch,
                           struct str *ret_body, struct error *err);
 
 /** POST; class as in http.h. ret_body may be NULL. ERR_EXISTS; ERR_NOT_FOUND: the namespace is

@@ -120,13 +120,16 @@ get_sends_no_body(void **state UNUSED)
 static void
 patch_names_its_kind_and_what_it_wants(void **state UNUSED)
 {
+	const struct kube_patch merge = { STR("/p"), KUBE_PATCH_MERGE, STR("{\"a\":1}"),
+		                          KUBE_ANSWER_META };
+	const struct kube_patch strategic = { STR("/p"), KUBE_PATCH_STRATEGIC, STR("{}"),
+		                              KUBE_ANSWER_FULL };
 	const struct fake_request *r;
 	struct str body = STR_EMPTY;
 	struct error err;
 
 	fake_http_answer(http, 200, "{}");
-	assert_true(kube_patch(&client, &call, STR("/p"), KUBE_PATCH_MERGE, STR("{\"a\":1}"),
-	                       KUBE_ANSWER_META, &body, &err));
+	assert_true(kube_patch(&client, &call, &merge, &body, &err));
 	assert_str(body, "{}");
 	r = fake_http_request(http, 0);
 	assert_int_equal(r->method, HTTP_PATCH);
@@ -136,9 +139,7 @@ patch_names_its_kind_and_what_it_wants(void **state UNUSED)
 	assert_string_equal(r->body, "{\"a\":1}");
 	assert_false(r->can_replay);
 
-	assert_true(kube_patch(&client, &call, STR("/p"), KUBE_PATCH_STRATEGIC, STR("{}"),
-	                       KUBE_ANSWER_FULL,
-	                       /*ret_body=*/NULL, &err));
+	assert_true(kube_patch(&client, &call, &strategic, /*ret_body=*/NULL, &err));
 	r = fake_http_request(http, 1);
 	assert_string_equal(r->accept, "");
 	assert_string_equal(r->content_type, "application/strategic-merge-patch+json");

@@ -103,13 +103,16 @@ static bool
 service_patch(struct service_run *run, struct str body, bool *ret_is_gone, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf path = BUF_INIT(LIMIT_HTTP_URL);
+	struct kube_patch patch = { .type = KUBE_PATCH_STRATEGIC,
+		                    .body = body,
+		                    .answer = KUBE_ANSWER_META };
 	struct str answer;
 
 	service_patch_path(&path, run->service);
+	patch.path = buf_str(&path);
 	*ret_is_gone = false;
 	run->record->is_unsure = true;
-	if (kube_patch(run->c->env->kube, run->call, buf_str(&path), KUBE_PATCH_STRATEGIC, body,
-	               KUBE_ANSWER_META, &answer, err)) {
+	if (kube_patch(run->c->env->kube, run->call, &patch, &answer, err)) {
 		note_written(run, answer);
 		return true;
 	}
