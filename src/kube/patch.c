@@ -1,12 +1,14 @@
-/* kube/patch.c: see patch.h. The JSON is written directly: a patch is small and has a fixed shape.
- * Raw taints are copied as the server sent them, so unknown members survive. */
+/* kube/patch.c: see patch.h. The JSON is written directly, because a patch is small and has a fixed
+ * shape. Taints are copied as the server sent them, so members that are not known here survive. */
 #include "kube/patch.h"
 
 #include "base/clock.h"
 #include "http/url.h"
 
+/* ---- nodes ---- */
+
 static void
-add_labels(struct buf *b, const struct node_patch *p)
+node_add_labels(struct buf *b, const struct node_patch *p)
 {
 	json_begin_object(b, "labels");
 	for (size_t i = 0; i < p->n_labels; i++) {
@@ -18,7 +20,7 @@ add_labels(struct buf *b, const struct node_patch *p)
 
 /* Begins the patch with the state that it was computed from. The object "metadata" is left open. */
 static void
-add_origin(struct buf *b, const struct node_patch *p)
+node_begin(struct buf *b, const struct node_patch *p)
 {
 	json_begin_object(b, NULL);
 	json_begin_object(b, "metadata");
@@ -28,7 +30,7 @@ add_origin(struct buf *b, const struct node_patch *p)
 }
 
 static void
-add_taints(struct buf *b, const struct node_patch *p)
+node_add_taints(struct buf *b, const struct node_patch *p)
 {
 	if (p->n_taints == 0) {
 		json_add_raw(b, "taints", STR("null"));
@@ -41,7 +43,7 @@ add_taints(struct buf *b, const struct node_patch *p)
 }
 
 static void
-add_spec(struct buf *b, const struct node_patch *p)
+node_add_spec(struct buf *b, const struct node_patch *p)
 {
 	bool has_id = p->provider_id.len > 0;
 
@@ -51,25 +53,25 @@ add_spec(struct buf *b, const struct node_patch *p)
 	if (has_id)
 		json_add_text(b, "providerID", p->provider_id);
 	if (p->has_taints)
-		add_taints(b, p);
+		node_add_taints(b, p);
 	json_end_object(b);
 }
 
 void
 patch_node(struct buf *b, const struct node_patch *p)
 {
-	add_origin(b, p);
+	node_begin(b, p);
 	if (p->n_labels > 0)
-		add_labels(b, p);
+		node_add_labels(b, p);
 	json_end_object(b);
-	add_spec(b, p);
+	node_add_spec(b, p);
 	json_end_object(b);
 }
 
 void
 patch_node_status(struct buf *b, const struct node_patch *p)
 {
-	add_origin(b, p);
+	node_begin(b, p);
 	buf_add_c(b, "},\"status\":{\"addresses\":[");
 	for (size_t i = 0; i < p->n_addresses; i++) {
 		json_begin_object(b, NULL);
@@ -109,4 +111,103 @@ patch_node_path(struct buf *b, struct str name, const char *subresource)
 		buf_add_char(b, '/');
 		buf_add_c(b, subresource);
 	}
+}
+
+/* ---- Services ---- */
+
+/* Adds the order that the list is to have after the patch: all other finalizers as they are, then
+ * ours if it is wanted. */
+static void
+service_add_order(struct buf *b, const struct service *s, bool wanted)
+{
+	json_begin_array(b, "$setElementOrder/finalizers");
+	for (uint32_t i = 0; i < s->n_finalizers; i++) {
+		if (!str_eq_c(s->finalizers[i], SERVICE_FINALIZER))
+			json_add_text(b, NULL, s->finalizers[i]);
+	}
+	if (wanted)
+		json_add_text(b, NULL, STR(SERVICE_FINALIZER));
+	json_end_array(b);
+}
+
+/* Begins the patch and leaves the object "metadata" open. */
+static void
+service_begin(struct buf *b, const struct service *s)
+{
+	buf_add_c(b, "{\"metadata\":{");
+	json_add_text(b, "uid", s->object.uid);
+}
+
+void
+patch_service_claim(struct buf *b, const struct service *s)
+{
+	service_begin(b, s);
+	service_add_order(b, s, /*wanted=*/true);
+	buf_add_c(b, ",\"finalizers\":[\"" SERVICE_FINALIZER "\"]}}");
+}
+
+bool
+patch_service_release(struct buf *b, const struct service *s, bool is_stale)
+{
+	bool has_status = is_stale || s->n_ingress > 0;
+	bool has_finalizer = is_stale || s->has_finalizer;
+
+	if (!has_finalizer && !has_status)
+		return false;
+	service_begin(b, s);
+	if (has_finalizer) {
+		service_add_order(b, s, /*wanted=*/false);
+		buf_add_c(b,
+		          ",\"$deleteFromPrimitiveList/finalizers\":[\"" SERVICE_FINALIZER "\"]");
+	}
+	buf_add_c(b, has_status ? "},\"status\":{\"loadBalancer\":{\"ingress\":null}}}" : "}}");
+	return true;
+}
+
+void
+patch_service_status(struct buf *b, const struct service *s, const struct service_ingress *ingress,
+                     size_t n)
+{
+	service_begin(b, s);
+	buf_add_c(b, "},\"status\":{\"loadBalancer\":{\"ingress\":");
+	if (n > 0)
+		json_begin_array(b, NULL);
+	for (size_t i = 0; i < n; i++) {
+		json_begin_object(b, NULL);
+		if (ingress[i].ip.len > 0)
+			json_add_text(b, "ip", ingress[i].ip);
+		if (ingress[i].ip_mode.len > 0)
+			json_add_text(b, "ipMode", ingress[i].ip_mode);
+		if (ingress[i].hostname.len > 0)
+			json_add_text(b, "hostname", ingress[i].hostname);
+		json_end_object(b);
+	}
+	buf_add_c(b, n > 0 ? "]}}}" : "null}}}");
+}
+
+bool
+service_status_equals(const struct service *s, const struct service_ingress *ingress, size_t n)
+{
+	if (s->n_ingress != n)
+		return false;
+	for (size_t i = 0; i < n; i++) {
+		const struct service_ingress *is = &s->ingress[i], *wanted = &ingress[i];
+
+		if (!str_eq(is->ip, wanted->ip) || !str_eq(is->hostname, wanted->hostname))
+			return false;
+		/* Kubernetes 1.28 has no such field and drops it */
+		if (is->ip_mode.len > 0 && !str_eq(is->ip_mode, wanted->ip_mode))
+			return false;
+	}
+	return true;
+}
+
+void
+patch_service_path(struct buf *b, const struct service *s)
+{
+	buf_add_c(b, "/api/v1/namespaces/");
+	url_add_escaped(b, s->namespace);
+	buf_add_c(b, "/services/");
+	url_add_escaped(b, s->name);
+	buf_add_c(b, "/status");
 }

@@ -14,7 +14,7 @@
 #include "base/log.h"
 #include "base/metrics.h"
 #include "controllers/service/service_internal.h"
-#include "kube/service_patch.h"
+#include "kube/patch.h"
 
 /* Changed targets are passed on to the provider immediately, then at most once in this time. */
 static const int64_t update_pause_ns = NS_PER_SEC;
@@ -108,7 +108,7 @@ service_patch(struct service_run *run, struct str body, bool *ret_is_gone, struc
 		                    .answer = KUBE_ANSWER_META };
 	struct str answer;
 
-	service_patch_path(&path, run->service);
+	patch_service_path(&path, run->service);
 	patch.path = buf_str(&path);
 	*ret_is_gone = false;
 	run->record->is_unsure = true;
@@ -131,7 +131,7 @@ service_claim(struct service_run *run, bool *ret_is_gone, struct error *err)
 	*ret_is_gone = false;
 	if (run->service->has_finalizer && !is_stale(run))
 		return true;
-	service_patch_claim(&body, run->service);
+	patch_service_claim(&body, run->service);
 	if (!service_patch(run, buf_str(&body), ret_is_gone, err))
 		return err_wrap(err, "failed to add load balancer cleanup finalizer");
 	return true;
@@ -144,7 +144,7 @@ service_release(struct service_run *run, struct error *err)
 	CLEANUP(buf_fini) struct buf body = BUF_INIT(LIMIT_HTTP_REQUEST);
 	bool is_gone;
 
-	if (!service_patch_release(&body, run->service, is_stale(run)))
+	if (!patch_service_release(&body, run->service, is_stale(run)))
 		return true;
 	if (!service_patch(run, buf_str(&body), &is_gone, err))
 		return err_wrap(err, "failed to remove load balancer cleanup finalizer");
@@ -161,7 +161,7 @@ write_status(struct service_run *run, bool was_stale, const struct service_ingre
 
 	if (!was_stale && service_status_equals(run->service, ingress, n))
 		return true;
-	service_patch_status(&body, run->service, ingress, n);
+	patch_service_status(&body, run->service, ingress, n);
 	if (!service_patch(run, buf_str(&body), &is_gone, err))
 		return err_wrap(err, "failed to update load balancer status");
 	log_info("service status written", LOG_STR("service", run->service->object.key),
