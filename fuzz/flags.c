@@ -20,7 +20,8 @@ check_options(const struct options *o)
 {
 	for (size_t i = 0; i < flag_count(); i++)
 		assert(o->states[i].text);
-	assert(o->serving.port >= 0 && o->serving.port <= 65535 && o->n_node_workers >= 0);
+	assert(o->serving.secure.port >= 0 && o->serving.secure.port <= 65535);
+	assert(o->n_node_workers >= 0);
 	assert(o->election.lease_duration_ns >= 0 && o->routes.n_cidrs <= 2);
 	assert(o->kube_api_qps >= 0 && o->verbosity >= 0);
 	(void)controllers_enabled(o, "service-lb-controller");
