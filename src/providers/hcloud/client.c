@@ -34,7 +34,7 @@ skip_alias(const struct hz_dialect *dialect, struct str *text)
 	return false;
 }
 
-/* In this order, since the second begins like the third. */
+/* The order matters: ROBOT_OLD_PREFIX begins with the prefix of the cloud. */
 static bool
 skip_any_prefix(const struct hz_dialect *dialect, struct str *text, enum hz_kind *ret)
 {
@@ -53,7 +53,7 @@ set_unexpected(const struct hz_dialect *dialect, struct str text, struct error *
 		return err_set(err, ERR_UNSUPPORTED,
 		               "Provider ID does not have the expected prefix %s: %" STR_FMT,
 		               dialect->id_prefix, STR_ARG(text));
-	/* "the the" is how people search for it */
+	/* The official controller's text, with its mistake, because users search for it. */
 	return err_set(err, ERR_UNSUPPORTED,
 	               "Provider ID does not have one of the the expected prefixes "
 	               "(hcloud://, hrobot://, hcloud://bm-): %" STR_FMT,
@@ -145,7 +145,7 @@ read_server(struct arena *arena, yyjson_val *val, struct hz_server *ret, struct 
 	return true;
 }
 
-/* ---- asking ---- */
+/* ---- requests ---- */
 
 static bool
 get(struct hz_api *api, struct call *call, const struct buf *target, const char *endpoint,
@@ -156,9 +156,9 @@ get(struct hz_api *api, struct call *call, const struct buf *target, const char 
 	return hz_api_get(api, call, target, how, ret, err);
 }
 
-/* NULL: none has that name. */
+/* NULL: no object has that name. */
 static yyjson_val *
-with_name(yyjson_val *list, struct str name)
+find_by_name(yyjson_val *list, struct str name)
 {
 	yyjson_val *one;
 	size_t i, n;
@@ -186,7 +186,7 @@ hz_find_named(struct hz_api *api, struct call *call, const char *path, struct st
 	if (!hz_api_get(api, call, &target, how, answer, err) ||
 	    !hz_answer_list(answer, path + 1, &list, err))
 		return false;
-	*ret = with_name(list, name);
+	*ret = find_by_name(list, name);
 	return *ret || err_set(err, ERR_NOT_FOUND, "none of the %s has the name \"%" STR_FMT "\"",
 	                       path + 1, STR_ARG(str_utf8_head(name, NAME_SHOWN)));
 }
@@ -398,7 +398,7 @@ hz_servers_by_name(const struct hz_servers *s, struct str name)
 	return map_get(&s->by_name, name);
 }
 
-/* One that moved from page to page while we read is counted once. */
+/* A server that moved to another page during the reading is counted once. */
 static void
 add_page(struct hz_servers *s, const struct hz_page *page)
 {

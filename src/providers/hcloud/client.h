@@ -1,8 +1,8 @@
-/* client.h: the calls of the Hetzner Cloud API that we make, typed in and out, and the provider IDs
- * that name what they return.
+/* client.h: calls of the Hetzner Cloud API about servers and networks, with typed arguments and
+ * results, and the provider IDs of nodes.
  *
- * Everything returned is in the arena given, and nothing of it is trusted further than its type: a
- * server has an id and a name, all else may be missing and is then empty.
+ * Results are in the arena given. Of an answer only the types are relied on: a server has an id and
+ * a name; any other member may be missing, and is empty then.
  *
  * Threads: any; a struct hz_servers is read once, by one thread.
  */
@@ -29,18 +29,18 @@ struct hz_id {
 	int64_t number; /* positive */
 };
 
-/** ERR_UNSUPPORTED: not one of this provider's; ERR_INVALID: one of them, but without a number that
- * can be. */
+/** ERR_UNSUPPORTED: the provider ID belongs to another cloud; ERR_INVALID: it has one of our
+ * prefixes, but no valid number. */
 NODISCARD bool hz_id_parse(const struct hz_dialect *, struct str text, struct hz_id *ret,
                            struct error *err);
-/** Appends what is written to nodes. */
+/** Appends the provider ID as it is written to nodes. */
 void hz_id_format(struct buf *b, const struct hz_dialect *, struct hz_id id);
 
 /* ---- private networks ---- */
 
 struct hz_private_net {
 	int64_t network;
-	struct str ip; /* empty: it has none yet */
+	struct str ip; /* empty: there is none yet */
 };
 
 struct hz_private_nets {
@@ -48,14 +48,14 @@ struct hz_private_nets {
 	size_t n;
 };
 
-/** Reads "private_net" of either. What names no network is left out. */
+/** Reads "private_net" of a server or balancer. Elements without a network are left out. */
 void hz_private_nets_read(struct arena *, yyjson_val *of, struct hz_private_nets *ret);
 /** The address in that network; empty: none. */
 struct str hz_address_in(const struct hz_private_nets *, int64_t network);
 
 /* ---- calls ---- */
 
-#define HZ_PAGE 50 /* the most the API gives at once */
+#define HZ_PAGE 50 /* the API's largest page */
 
 struct hz_server {
 	int64_t id;
@@ -70,7 +70,7 @@ struct hz_server {
 struct hz_page {
 	struct hz_server *servers;
 	size_t n;
-	int64_t total; /* of all pages; -1: not said */
+	int64_t total; /* of all pages; -1: the API does not say */
 	int64_t next;  /* 0: this is the last */
 };
 
@@ -83,12 +83,12 @@ struct hz_network {
 	struct str name;
 	struct hz_route *routes;
 	size_t n_routes;
-	int64_t *servers; /* ids of those that are attached */
+	int64_t *servers; /* ids of the attached servers */
 	size_t n_servers;
 };
 
-/** GET path?name=…, and of that list the one with exactly this name: the filter is theirs, the
- * comparison ours.
+/** GET path?name=…, and finds the object with exactly this name in the list. The names are compared
+ * here, because it matters that exactly this object is found.
  *
  * @param path  "/servers"; the list is under the same name
  * @param how   for hz_api_get(); the endpoint is the path
@@ -104,11 +104,12 @@ NODISCARD bool hz_get_server(struct hz_api *, struct call *, struct arena *, int
 /** By its exact name. ERR_NOT_FOUND. */
 NODISCARD bool hz_find_server(struct hz_api *, struct call *, struct arena *, struct str name,
                               struct hz_server *ret, struct error *err);
-/** Pages count from 1; sorted by id, so that what is created meanwhile moves nothing. */
+/** Pages count from 1. They are sorted by id, so that a server that is created meanwhile comes last
+ * and moves no other. */
 NODISCARD bool hz_list_servers(struct hz_api *, struct call *, struct arena *, int64_t page,
                                struct hz_page *ret, struct error *err);
 
-/** ERR_NOT_FOUND; hz_find_network() by its exact name. is_patient: at start, see api.h. */
+/** By id, or by its exact name. ERR_NOT_FOUND. is_patient: as in struct hz_request. */
 NODISCARD bool hz_get_network(struct hz_api *, struct call *, struct arena *, int64_t id,
                               bool is_patient, struct hz_network *ret, struct error *err);
 NODISCARD bool hz_find_network(struct hz_api *, struct call *, struct arena *, struct str name,
@@ -121,45 +122,45 @@ NODISCARD bool hz_change_route(struct hz_api *, struct call *, int64_t network, 
                                const struct hz_route *route, struct hz_done *ret_done,
                                struct error *err);
 
-/** Does the API answer, and take the token? */
+/** Does the API answer, and accept the token? */
 NODISCARD bool hz_probe(struct hz_api *, struct call *, struct error *err);
 
 /* ---- all servers of the project at one moment ---- */
 
-/* A list is complete when every page gave the same total and the distinct ids are as many: servers
- * that came or went while the pages were read would make it miss some. Only what a complete list
- * lacks can be said not to exist. */
+/* A list is complete if every page gave the same total, and there are as many distinct ids: if
+ * servers are created or deleted while the pages are read, a page may miss others. Only a server
+ * that a complete list lacks does not exist. */
 
 struct hz_servers {
 	struct arena arena;
 	struct map by_id;   /* the bytes of the id -> struct hz_server */
 	struct map by_name; /* names are unique in a project */
 	bool is_complete;
-	int64_t total; /* as the last page gave it; -1: not said */
-	int64_t next;  /* the page to read; 0: all have been */
-	bool is_shaky; /* totals differed, or were not said */
+	int64_t total; /* of the last page; -1: the API does not say */
+	int64_t next;  /* the page to read; 0: all were read */
+	bool is_shaky; /* totals differed, or were missing */
 };
 
 #define HZ_SERVERS_INIT ((struct hz_servers){ .total = -1, .next = 1 })
 /** For CLEANUP(hz_servers_fini). */
 void hz_servers_fini(struct hz_servers *);
 
-/** Reads the next page; s->next is 0 when it was the last, and only then is_complete is meaningful.
+/** Reads the next page. s->next is 0 after the last one, and is_complete is set then.
  *
  * @param s  HZ_SERVERS_INIT before the first; to be freed on failure as well */
 NODISCARD bool hz_servers_read_page(struct hz_api *, struct call *, struct hz_servers *s,
                                     struct error *err);
-/** How many pages follow, by the total of the last one. */
+/** How many pages follow, computed from the total of the last one. */
 uint64_t hz_servers_pages_left(const struct hz_servers *);
 
 /** NULL: not listed. */
 const struct hz_server *hz_servers_by_id(const struct hz_servers *, int64_t id);
 const struct hz_server *hz_servers_by_name(const struct hz_servers *, struct str name);
 
-/* ---- the metadata service: what a server can ask about itself ---- */
+/* ---- the metadata service, which answers a server about itself ---- */
 
-/** Does the text of private-networks name this network? Lines of YAML, of which we read
- * `network_id: N`. */
+/** Does the text of private-networks contain this network? It is YAML; only its lines
+ * `network_id: N` are read. */
 bool hz_metadata_names_network(struct str text, int64_t network);
 
 /** Asks the metadata service. Errors are those of the request; a status other than 2xx is

@@ -1,4 +1,9 @@
-/* config.c: see config.h. */
+/* config.c: see config.h.
+ *
+ * A table lists the variables with their types. Most are read into struct hz_config; a few, whose
+ * text has to be translated, into struct raw. All values are read first, then checked against each
+ * other, so that one start reports all mistakes of a kind.
+ */
 #include "providers/hcloud/config.h"
 
 #include <stddef.h>
@@ -123,8 +128,8 @@ is_unit(struct str unit)
 	return is_one_of(unit, units, ARRAY_LEN(units));
 }
 
-/* The first thing that is wrong with a text that is no duration, in Go's words before its
- * quotation. */
+/* Appends the first mistake of a text that is not a duration, in Go's words up to its quotation of
+ * the text. */
 static void
 explain_duration(struct str text, struct buf *why)
 {
@@ -234,15 +239,15 @@ enum {
 
 enum variable_type {
 	TEXT,                /* as it is */
-	BOOL,                /* the empty text is a mistake */
+	BOOL,                /* the empty text is an error */
 	TRI,                 /* the same, and unset is a third value */
-	DURATION,            /* the empty text is a mistake */
+	DURATION,            /* the empty text is an error */
 	DURATION_OR_DEFAULT, /* the empty text and 0 mean the default */
 	COUNT,
 	COUNT_OR_DEFAULT,
 };
 
-/* What is read before it is given a meaning. */
+/* Values that check_all() translates. */
 struct raw {
 	bool has_lbs, are_routes_wanted;
 	struct str families, cache_mode, metrics_address, adoption;
@@ -302,8 +307,8 @@ static const struct variable {
 	{ "ROBOT_ENDPOINT", TEXT, CONFIG(robot_endpoint) },
 };
 
-/* The tutorial has no others (docs/spec/hcloud.md, "Tutorial"); those with an endpoint are there so
- * that it can be tried out. */
+/* All variables of the tutorial (docs/spec/hcloud.md, "Tutorial"), and two of ccmd: the endpoint,
+ * for tests, and the reserve. */
 static const char *const tutorial_variables[] = {
 	"HCLOUD_ENDPOINT",
 	"HCLOUD_NETWORK",
@@ -444,7 +449,7 @@ read_all(struct reader *r)
 	}
 }
 
-/* ---- meaning ---- */
+/* ---- checking ---- */
 
 static void
 trim_endpoint(struct str *endpoint, const char *otherwise)
@@ -572,8 +577,9 @@ check_metrics(struct reader *r)
 
 	if (c->has_metrics &&
 	    !hz_parse_listener(r->raw.metrics_address, &c->metrics_host, &c->metrics_port)) {
-		log_warn("HCLOUD_METRICS_ADDRESS is not an address and a port, no metrics there",
-		         LOG_STR("address", r->raw.metrics_address));
+		log_warn(
+			"HCLOUD_METRICS_ADDRESS is not an address and a port, so there is no metrics listener",
+			LOG_STR("address", r->raw.metrics_address));
 		c->has_metrics = false;
 	}
 }
@@ -634,13 +640,13 @@ log_oddities(const struct hz_config *c)
 		log_warn("HCLOUD_SERVER_CACHE_MODE is experimental");
 	if (getenv("HCLOUD_SERVER_CACHE_MAX_AGE"))
 		log_info(
-			"HCLOUD_SERVER_CACHE_MAX_AGE has no effect: no answer is older than its question");
+			"HCLOUD_SERVER_CACHE_MAX_AGE has no effect: servers are read again for each look-up");
 	if (c->has_robot && !hz_config_has_robot_login(c))
 		log_info(
 			"Robot support enabled without credentials. Some features might not work as expected.");
 }
 
-/* ---- all of it ---- */
+/* ---- loading ---- */
 
 static void
 set_defaults(struct reader *r, unsigned reserve_percent)
@@ -670,7 +676,8 @@ set_defaults(struct reader *r, unsigned reserve_percent)
 	};
 }
 
-/* The last line without its end, as Go joins them. In the log, too, where the error has no room. */
+/* The problems joined as Go does it: a line each, without the last newline. If they do not fit into
+ * an error, they are logged as well. */
 static bool
 fail(struct buf *problems, struct error *err)
 {

@@ -6,7 +6,7 @@
  * HCLOUD_LOAD_BALANCERS_ADOPTION are additions of ccmd. Files that X_FILE names for secrets are
  * read again when they change.
  *
- * What the official controller and the tutorial's do differently is a table, struct hz_dialect.
+ * struct hz_dialect lists what the official controller and that of the tutorial do differently.
  *
  * Threads: read once at start, constant afterwards.
  */
@@ -53,11 +53,11 @@ enum hz_families {
 
 enum hz_cache_mode {
 	HZ_CACHE_ALL, /* one list answers for many */
-	HZ_CACHE_ONE, /* each machine by itself */
-	HZ_CACHE_OFF, /* the same, and nothing kept */
+	HZ_CACHE_ONE, /* one request for each machine */
+	HZ_CACHE_OFF, /* the same; the official controller keeps nothing then */
 };
 
-/** Unset means: leave it as it is. */
+/** HZ_UNSET: the setting is left as it is. */
 enum hz_tri {
 	HZ_UNSET,
 	HZ_NO,
@@ -80,7 +80,7 @@ struct hz_lb_config {
 	bool is_disabled, hides_ipv6, hides_private, uses_private_ip;
 	enum hz_tri hides_public, uses_proxy_protocol;
 	struct str private_subnet;
-	int64_t health_interval_ns, health_timeout_ns, health_retries; /* 0: the cloud's own */
+	int64_t health_interval_ns, health_timeout_ns, health_retries; /* 0: the cloud's default */
 };
 
 struct hz_config {
@@ -93,8 +93,7 @@ struct hz_config {
 	bool skips_attached_check, has_routes, has_zone_label;
 	enum hz_families families;
 	enum hz_cache_mode cache_mode;
-	int64_t cache_max_age_ns; /* checked, and held by all answers, which are never older than
-	                             their question */
+	int64_t cache_max_age_ns; /* without effect: no answer is older than its look-up */
 	bool has_metrics;
 	struct str metrics_host; /* empty: all addresses */
 	int metrics_port;
@@ -104,17 +103,17 @@ struct hz_config {
 	int64_t robot_cache_ns, robot_pause_ns;
 };
 
-/** Reads the environment. reserve_percent: of --cloud-rate-limit-reserve, for where
+/** Reads the environment. reserve_percent: of --cloud-rate-limit-reserve, used if
  * HCLOUD_RATE_LIMIT_RESERVE is not set.
  *
- * @return  On false ERR_INVALID with all problems, a line each; first of those values that cannot
- * be read, and when there are none, of those that make no sense. */
+ * @return  On false ERR_INVALID with all problems, one in a line: those of values that cannot be
+ * read, or, if all can be read, those of values that are not permitted. */
 NODISCARD bool hz_config_load(const struct hz_dialect *, unsigned reserve_percent,
                               struct hz_config **ret, struct error *err);
 void hz_config_free(struct hz_config *); /* NULL is fine */
 DEFINE_CLEANUP(struct hz_config, hz_config_free)
 
-/** Both user and password are there, and so there is a Robot to ask. */
+/** Are both user and password of Robot configured? */
 bool hz_config_has_robot_login(const struct hz_config *);
 
 /* ---- values as Go's strconv and time packages read them ---- */
@@ -122,9 +121,9 @@ bool hz_config_has_robot_login(const struct hz_config *);
 /* With their error texts. Each returns false and appends the reason to `why` when the text is not
  * valid; *ret keeps its value. */
 
-/** Exactly 1 t T TRUE true True 0 f F FALSE false False: the empty text is none. */
+/** Exactly 1 t T TRUE true True 0 f F FALSE false False. The empty text is not valid. */
 NODISCARD bool hz_parse_bool(struct str text, bool *ret, struct buf *why);
-/** "1h30m", "250ms", "0"; the empty text is none. */
+/** "1h30m", "250ms", "0". The empty text is not valid. */
 NODISCARD bool hz_parse_duration(struct str text, int64_t *ret_ns, struct buf *why);
 NODISCARD bool hz_parse_int(struct str text, int64_t *ret, struct buf *why);
 /** A listener as Go names it: ":8233", "127.0.0.1:8233", "[::1]:8233", "localhost:8233"; *ret_host

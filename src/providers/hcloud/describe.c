@@ -14,7 +14,7 @@ enum {
 	ADDRESSES_MAX = 4, /* its name, IPv4, IPv6, a private one */
 };
 
-/* Addresses as they are collected. */
+/* The addresses collected so far. */
 struct addresses {
 	struct arena *arena;
 	struct address *items;
@@ -64,8 +64,8 @@ power_of(const struct hz_dialect *dialect, struct str status)
 	return is_off ? POWER_OFF : POWER_ON;
 }
 
-/* The label existing clusters have; the API no longer names data centres (docs/spec/hcloud.md,
- * "Machine type and place"). */
+/* The zone that nodes of existing clusters have in their label. The API does not name data centres
+ * any more (docs/spec/hcloud.md, "Machine type and place"). */
 static struct str
 zone_of(struct str location)
 {
@@ -118,7 +118,7 @@ annotation(const struct node_ref *ref, const char *key)
 	return NULL;
 }
 
-/* The network's first host; for the tutorial its base. False when there is none. */
+/* The first address of the server's network; for the tutorial its base. False: it has none. */
 static bool
 derive_ipv6(const struct hz_describer *d, const struct hz_server *server, struct ip *ret)
 {
@@ -132,7 +132,7 @@ derive_ipv6(const struct hz_describer *d, const struct hz_server *server, struct
 	return true;
 }
 
-/* The node's owner may know better: newer versions of the official controller read this annotation
+/* An annotation of the node replaces the address, as in newer versions of the official controller
  * (docs/spec/hcloud.md, "Machine addresses"). */
 static bool
 annotated_ipv6(const struct hz_describer *d, const struct node_ref *ref, struct ip *ret)
@@ -236,7 +236,7 @@ has_address(const struct addresses *a, struct str address)
 	return false;
 }
 
-/* Why an address that the kubelet reports is not handed on, or NULL. */
+/* Why an address that the kubelet reports is left out, or NULL. */
 static const char *
 problem_with(const struct hz_describer *d, const struct addresses *a, struct str text)
 {
@@ -269,7 +269,7 @@ forward_internal(const struct hz_describer *d, struct addresses *a, const struct
 	}
 }
 
-/* "2a01:4f8:111:4221::" comes without a host. */
+/* Robot names the network, as "2a01:4f8:111:4221::"; the server has its first address. */
 static void
 add_robot_ipv6(struct addresses *a, struct str net)
 {

@@ -1,7 +1,7 @@
-/* describe.h: what a node learns about its machine: type, place, addresses, labels
+/* describe.h: what a node gets from its machine: type, zone and region, addresses, labels
  * (docs/spec/hcloud.md, "Machine type and place" and "Machine addresses").
  *
- * Threads: pure, but for events about addresses that do not fit.
+ * Threads: pure, except for Events about addresses that are left out.
  */
 #ifndef CCMD_HCLOUD_DESCRIBE_H
 #define CCMD_HCLOUD_DESCRIBE_H
@@ -11,7 +11,8 @@
 #include "providers/hcloud/config.h"
 #include "providers/hcloud/robot.h"
 
-/** Robot's and the cloud's answers witness nothing about each other (struct instance). */
+/** Robot and the cloud are asked separately, so an answer of one proves nothing about the other
+ * (struct instance). */
 enum hz_realm {
 	HZ_REALM_CLOUD,
 	HZ_REALM_ROBOT,
@@ -25,10 +26,10 @@ struct hz_describer {
 	int64_t network; /* 0: none */
 };
 
-/** Both fill *ret, with texts in the arena; presence is PRESENT. */
+/** Fills *ret, with texts in the arena; presence is PRESENT. */
 void hz_describe_cloud(const struct hz_describer *, struct arena *, const struct node_ref *ref,
                        const struct hz_server *server, struct instance *ret);
-/** power is left unknown. */
+/** As hz_describe_cloud(); power is left unknown. */
 void hz_describe_robot(const struct hz_describer *, struct arena *, const struct node_ref *ref,
                        const struct hz_robot_server *server, struct instance *ret);
 

@@ -1,5 +1,5 @@
-/* hcloud.h: the provider and its parts. provider.c makes them; functions that are called with the
- * cloud, in a part's own file, find it here.
+/* hcloud.h: the provider and its parts. provider.c makes them; the operations of a part, which are
+ * called with a struct cloud, find the part here.
  *
  * Threads: constant after start().
  */
@@ -19,10 +19,10 @@ struct hcloud {
 	struct http_client *http, *robot_http;
 	struct hz_api *api;
 	struct hz_actions *actions;
-	struct hz_robot *robot; /* NULL: not to be asked */
+	struct hz_robot *robot; /* NULL: there is no login for Robot */
 	struct hz_lb_cache *cache;
-	struct hz_balancers *balancers; /* NULL: not wanted */
-	struct hz_routes *routes;       /* NULL: not wanted */
+	struct hz_balancers *balancers; /* NULL: disabled, as the cache */
+	struct hz_routes *routes;       /* NULL: disabled */
 	struct hz_instances *instances;
 	int64_t network; /* its id; 0: none */
 	bool is_network_ours;

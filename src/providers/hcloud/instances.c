@@ -1,5 +1,15 @@
 /* instances.c: see instances.h.
  *
+ * A look has one question for each node, which is OPEN until it has an answer:
+ *
+ * 	1. Provider IDs are parsed. An ID that cannot be found here is answered immediately.
+ * 	2. The cloud answers for its IDs, and for nodes without an ID by name.
+ * 	3. Robot answers for its IDs. For nodes without an ID it is asked as well, because a name
+ * may exist at both, and then it is unknown which machine is meant.
+ * 	4. If machines are absent and none was found, an anchor is looked for: something that only
+ * 	   our project has. Without it the token may be that of another project, and no node may be
+ * 	   deleted.
+ *
  * The look is not made by cloud/look.c from list_machines() and get_machine(): a list stops at the
  * page that answers the last question, requests are paid from a budget, names are looked for at
  * Robot, too, and there are two realms and anchors.
@@ -15,8 +25,7 @@
 #include "providers/hcloud/hcloud.h"
 
 enum {
-	CONFIRMED_AT_ONCE =
-		100, /* machines missing from a list that are asked for by id in one look */
+	CONFIRMATIONS_MAX = 100, /* requests by id in one look, for machines that the list lacks */
 };
 
 EVENT_KIND(
@@ -24,17 +33,17 @@ EVENT_KIND(
 	"hcloud: a Cloud server and a Robot server both have the node's name; the node is not initialised until one of them is renamed.");
 EVENT_KIND(
 	mismatch_event, HZ_COMPONENT, "PossibleNodeDeletion", true, "Node",
-	"hcloud: the Robot server with the node's provider ID has another name; the node is neither changed nor deleted until one of them is renamed or the node is removed by hand.");
+	"hcloud: the Robot server with the node's provider ID has another name; the node is neither changed nor deleted until one of them is renamed or the node is deleted by hand.");
 
 struct hz_instances {
 	struct hz_instances_config config;
 	struct hz_describer describer;
 	_Atomic int64_t
 		n_listed; /* servers of the project, when they were listed last; -1: never */
-	_Atomic size_t next_confirm; /* of the missing ones, who is asked for first */
+	_Atomic size_t next_confirm; /* the node with which the next confirmations begin */
 };
 
-/* What one node_ref asks for, and how far it got. */
+/* About one node_ref. */
 enum question_state {
 	OPEN,
 	ANSWERED,
@@ -53,7 +62,7 @@ struct asking {
 	size_t n;
 	struct question *questions;
 	struct look *look;
-	struct arena arena; /* of what is needed for the length of the look */
+	struct arena arena; /* freed at the end of the look */
 };
 
 /* ---- answers ---- */
@@ -105,7 +114,7 @@ count_cloud_questions(const struct asking *ask)
 	return n;
 }
 
-/* The rest is not asked for: what failed for one fails for all. */
+/* No further request is sent: a failure of one request is likely to affect all. */
 static void
 give_up_cloud(struct asking *ask, const struct error *err)
 {
@@ -157,7 +166,7 @@ hz_instances_can_find(struct cloud *cloud, struct str provider_id, unsigned *ret
 	return true;
 }
 
-/* ---- the cloud, one by one ---- */
+/* ---- the cloud: a request for each server ---- */
 
 static void
 count_lookup(const struct asking *ask, const char *result)
@@ -182,7 +191,7 @@ fetch_server(struct asking *ask, size_t i, struct hz_server *ret, struct error *
 	       err_wrap(err, "failed to get hcloud server \"%" STR_FMT "\"", STR_ARG(name));
 }
 
-/* False when there is no point in going on. */
+/* False: the request failed, and the next one is likely to fail, too. */
 static bool
 ask_one(struct asking *ask, size_t i, struct error *err)
 {
@@ -208,7 +217,7 @@ ask_each(struct asking *ask, struct error *err)
 	return true;
 }
 
-/* ---- the cloud, by its list ---- */
+/* ---- the cloud: its list of servers ---- */
 
 static const struct hz_server *
 find_in(const struct asking *ask, const struct hz_servers *servers, size_t i)
@@ -235,14 +244,15 @@ answer_from(struct asking *ask, const struct hz_servers *servers)
 	}
 }
 
-/* Those beyond the bound are unknown this time; next time others are asked for first. */
+/* Reads the servers that the list lacks by id. If there are more than CONFIRMATIONS_MAX, the rest
+ * is unknown this time, and the next look begins with them. */
 static bool
 confirm_missing(struct asking *ask, struct error *err)
 {
 	size_t first = ask->n > 0 ? atomic_load(&ask->in->next_confirm) % ask->n : 0;
 	size_t n_asked = 0;
 
-	for (size_t k = 0; k < ask->n && n_asked < CONFIRMED_AT_ONCE; k++) {
+	for (size_t k = 0; k < ask->n && n_asked < CONFIRMATIONS_MAX; k++) {
 		size_t i = (first + k) % ask->n;
 
 		if (!is_cloud_question(&ask->questions[i]))
@@ -253,15 +263,15 @@ confirm_missing(struct asking *ask, struct error *err)
 			return false;
 	}
 	err_set(err, ERR_UNAVAILABLE,
-	        "not in the list of servers; %d others are being asked for first",
-	        CONFIRMED_AT_ONCE);
+	        "not in the list of servers, and not looked up yet: %d others come first",
+	        CONFIRMATIONS_MAX);
 	give_up_cloud(ask, err);
 	return true;
 }
 
-/* As long as questions are open, and their number does not make single requests cheaper, if all can
- * be asked singly. A page that answers several is cheaper, and the next one is likely to be like
- * the last. */
+/* Is reading the next page cheaper than a request for each open question? It is if there are more
+ * questions than one look may ask singly, if fewer pages than questions are left, or if the last
+ * page answered several questions, because the next one probably does so, too. */
 static bool
 wants_page(const struct asking *ask, const struct hz_servers *servers, size_t n_answered_last)
 {
@@ -269,7 +279,7 @@ wants_page(const struct asking *ask, const struct hz_servers *servers, size_t n_
 
 	if (servers->next == 0 || n == 0)
 		return false;
-	return servers->next == 1 || n > CONFIRMED_AT_ONCE || n_answered_last > 1 ||
+	return servers->next == 1 || n > CONFIRMATIONS_MAX || n_answered_last > 1 ||
 	       hz_servers_pages_left(servers) <= n;
 }
 
@@ -300,7 +310,7 @@ ask_list(struct asking *ask, struct error *err)
 	return confirm_missing(ask, err);
 }
 
-/* ---- which way, and when ---- */
+/* ---- list or single requests ---- */
 
 static size_t
 count_pages(const struct hz_instances *in)
@@ -310,7 +320,7 @@ count_pages(const struct hz_instances *in)
 	return n_listed <= 0 ? 1 : ((size_t)n_listed + HZ_PAGE - 1) / HZ_PAGE;
 }
 
-/* A new node has somebody waiting for it; all else is looked at again and again. */
+/* A new node cannot be used before it has an answer. Other nodes are looked up periodically. */
 static enum hz_urgency
 urgency_of(const struct asking *ask)
 {
@@ -344,8 +354,8 @@ has_its_name(const struct node_ref *ref, const struct hz_robot_server *server)
 	return str_eq(ref->name, server->name);
 }
 
-/* The server was renamed, or it has been given to another cluster under another name: the answers
- * of Robot do not show which. Upstream takes the machine for gone. */
+/* Either the server was renamed, or it is used for something else now: Robot's answers do not show
+ * which. The official controller takes the machine for gone. */
 static void
 answer_renamed(struct asking *ask, size_t i, const struct hz_robot_server *server)
 {
@@ -368,8 +378,8 @@ answer_renamed(struct asking *ask, size_t i, const struct hz_robot_server *serve
 	answer_error(ask, i, PRESENCE_UNKNOWN, &err);
 }
 
-/* The reset service is asked only where it matters. That it does not answer, or has none for this
- * server, says nothing. */
+/* Robot's reset service is asked only for nodes that are not Ready. If it does not answer, or does
+ * not support the server, the power is unknown. */
 static enum power
 robot_power(struct asking *ask, size_t i, int64_t number)
 {
@@ -391,7 +401,7 @@ answer_robot(struct asking *ask, size_t i, const struct hz_robot_server *server)
 	ask->questions[i].state = ANSWERED;
 }
 
-/* The list may be minutes old: good enough to say that a machine is there, not that it is gone. */
+/* The list may be minutes old. It proves that a machine exists, but not that it does not. */
 static bool
 fetch_robot(struct asking *ask, size_t i, struct hz_robot_server *ret, struct error *err)
 {
@@ -445,9 +455,9 @@ refuse_both(struct asking *ask, size_t i)
 	answer_error(ask, i, PRESENCE_UNKNOWN, &err);
 }
 
-/* The cloud has answered for a node without a provider ID; Robot may have one of that name, too.
- * While it does not answer, its last list will do for that: its failures are no reason to let
- * servers of the cloud wait. */
+/* The node has no provider ID, and the cloud has answered for its name. Robot may have a server of
+ * that name, too. If the cloud has the server and Robot does not answer, an old list of Robot is
+ * good enough, so that a failure of Robot does not delay servers of the cloud. */
 static void
 ask_robot_by_name(struct asking *ask, size_t i)
 {
@@ -485,7 +495,7 @@ ask_robot(struct asking *ask)
 
 /* ---- anchors ---- */
 
-/* Is there an absent machine, and none that was found? Only then does an anchor decide anything. */
+/* An anchor matters only if a machine is absent and no other one was found. */
 static bool
 wants_anchor(const struct asking *ask)
 {

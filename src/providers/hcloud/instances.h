@@ -1,10 +1,10 @@
 /* instances.h: finding the machines of nodes, in the cloud and at Robot, with as few requests as
  * can be (docs/spec/hcloud.md, "Finding a machine").
  *
- * A few nodes are asked for by id; many, by the pages of one list, where HCLOUD_SERVER_CACHE_MODE
- * allows it. What is missing from a list is asked for by id before it is ABSENT, and only the API's
- * own `not_found` makes it so. Any other failure leaves all that were not answered UNKNOWN, without
- * further requests.
+ * The servers of a few nodes are read by id; those of many nodes by the pages of one list, if
+ * HCLOUD_SERVER_CACHE_MODE permits it. A server that the list lacks is read by id before it counts
+ * as ABSENT, and only the API's own `not_found` makes it so. After any other failure no further
+ * request is sent, and all nodes without an answer are UNKNOWN.
  *
  * Threads: any; in practice one look at a time (controllers/lookup.h).
  */
@@ -20,11 +20,11 @@ struct hz_instances_config {
 	const struct hz_config *config;
 	const struct cloud_host *host;
 	struct hz_api *api;
-	struct hz_robot *robot;    /* NULL: none to ask */
+	struct hz_robot *robot;    /* NULL: there is no login for Robot */
 	struct hz_lb_cache *cache; /* NULL: no load balancers */
 	int64_t network;           /* 0: none */
-	bool is_network_ours; /* no other project has it by accident: it was configured by id, or we
-	                         are attached to it */
+	bool is_network_ours; /* it proves that the token opens our project: it was configured by
+	                         id, or this machine is attached to it */
 };
 
 struct hz_instances *hz_instances_new(const struct hz_instances_config *config);

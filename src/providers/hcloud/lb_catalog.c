@@ -25,10 +25,9 @@ struct hz_types {
 	struct hz_api *api;
 	struct clock *clock;
 	pthread_mutex_t
-		listing; /* held during a request, so that there is one at a time; before mu */
-	pthread_mutex_t
-		mu; /* never held during a request: a type that is known is found meanwhile */
-	struct arena arena;       /* mu; of the list */
+		listing;    /* held during a request, so that there is one at a time; before mu */
+	pthread_mutex_t mu; /* not held during a request, so that known types are found meanwhile */
+	struct arena arena; /* mu; of the list */
 	struct hz_lb_type *types; /* mu; NULL: never listed */
 	size_t n;                 /* mu */
 	int64_t listed_ns;        /* mu; when the request of the list began */
@@ -52,8 +51,7 @@ set_type_missing(struct error *err, struct str name)
 	               STR_ARG(name));
 }
 
-/* What the last list says about the name, with that answer as the result. *ret_is_known false: it
- * is too old to say. */
+/* Looks the name up in the last list. *ret_is_known false: the list is too old for the answer. */
 static bool
 types_recall(struct hz_types *t, struct arena *arena, struct str name, bool *ret_is_known,
              struct hz_lb_type *ret, struct error *err)
@@ -226,7 +224,7 @@ find_uploaded(struct hz_certificates *c, struct call *call, struct str name, int
 		return true;
 	hz_count_operations("hcops/CertificateOps.GetCertificateByNameOrID", 1);
 	if (!hz_find_certificate(c->api, call, call->arena, name, &found, err)) {
-		/* a name that nobody has is the Service's mistake */
+		/* A wrong name is a mistake in the Service's annotation. */
 		if (err->code == ERR_NOT_FOUND)
 			err_set(err, ERR_INVALID, "certificate \"%" STR_FMT "\": not found",
 			        STR_ARG(name));
@@ -254,8 +252,7 @@ resolve_uploaded(struct hz_certificates *c, struct call *call, const struct hz_l
 
 /* ---- certificates: managed ones ---- */
 
-/* Its name may be another's: then nothing is ordered, and the Service's owner has to name
- * another. */
+/* If another certificate has the name, none is ordered, and the annotation has to be changed. */
 static bool
 order_managed(struct hz_certificates *c, struct call *call, const struct hz_lb_desired *desired,
               struct hz_certificate *ret, struct hz_action *ret_action, struct error *err)

@@ -1,13 +1,13 @@
-/* lb_catalog.h: what a load balancer refers to by name: types and certificates.
+/* lb_catalog.h: types and certificates, to which load balancers refer.
  *
- * Types: one list serves for an hour. A name that it lacks is looked up in a new list, at most once
- * a minute. A type that is known is found while a request is under way; there is one request at a
- * time.
+ * Types: one list is used for an hour. A name that it lacks is looked up in a new list, at most
+ * once a minute. One request runs at a time, during which types of the present list are still
+ * found.
  *
- * Certificates: uploaded ones are named by id, which is not checked, or by name. A managed one is
- * the Service's own, known by its label, and ordered where there is none; that takes minutes, and
- * other Services go on meanwhile. What was found serves for a while, so that settled Services cost
- * no call: a certificate in use cannot be deleted.
+ * Certificates: uploaded ones are given by id, which is not checked, or by name. A managed one
+ * belongs to one Service, is found by its label, and is ordered if there is none; that takes
+ * minutes, during which other Services are served. A certificate that was found is kept for a
+ * while, so that Services without changes cost no request: a certificate in use cannot be deleted.
  *
  * Threads: any.
  */
@@ -25,7 +25,8 @@ struct hz_types *hz_types_new(struct hz_api *api, struct clock *clock);
 void hz_types_free(struct hz_types *); /* NULL is fine */
 DEFINE_CLEANUP(struct hz_types, hz_types_free)
 
-/** ERR_INVALID: a list of the last minute has none of that name. Texts are copied to the arena. */
+/** ERR_INVALID: a list that is at most a minute old lacks the name. Texts are copied to the arena.
+ */
 NODISCARD bool hz_types_find(struct hz_types *, struct call *, struct arena *, struct str name,
                              struct hz_lb_type *ret, struct error *err);
 
@@ -37,12 +38,13 @@ struct hz_certificates *hz_certificates_new(struct hz_api *api, struct clock *cl
 void hz_certificates_free(struct hz_certificates *); /* NULL is fine */
 DEFINE_CLEANUP(struct hz_certificates, hz_certificates_free)
 
-/** Puts the ids into the services of the desired balancer. *ret_action: the certificate is being
- * issued, and no service may name it before. */
+/** Sets the ids in the services of the desired balancer. *ret_action: issues the certificate, which
+ * services may not use before it is over; id 0: there is nothing to wait for. */
 NODISCARD bool hz_certificates_resolve(struct hz_certificates *, struct call *,
                                        struct hz_lb_desired *, struct hz_action *ret_action,
                                        struct error *err);
-/** The Service's own certificate was issued, or could not be: it is looked up again. */
+/** Forgets the Service's managed certificate, which was issued or refused, so that it is looked up
+ * again. */
 void hz_certificates_forget(struct hz_certificates *, struct str uid);
 
 #endif

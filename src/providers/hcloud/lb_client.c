@@ -31,17 +31,17 @@ get(struct hz_api *api, struct call *call, const struct buf *target, const char 
 
 /* ---- lists: all pages ---- */
 
-/* One that moved from page to page while we read is taken once. */
+/* An object that moved to another page during the reading is taken once. */
 struct listing {
 	const char *path, *name; /* "/load_balancers", "load_balancers" */
 	struct str selector;     /* empty: none */
-	bool is_unsorted;        /* the API takes no order */
+	bool is_unsorted;        /* the API does not sort this list */
 	bool (*take)(struct listing *, yyjson_val *, struct error *);
 	struct arena *arena;
 	struct map seen; /* the bytes of the id */
-	int64_t total;   /* as the last page gave it; -1: not said */
-	int64_t next;    /* the page to read; 0: all have been */
-	void *items;     /* in memory of our own, until it is known how many */
+	int64_t total;   /* of the last page; -1: the API does not say */
+	int64_t next;    /* the page to read; 0: all were read */
+	void *items;     /* malloc'ed; copied to the arena when their number is known */
 	size_t n, cap;
 };
 
@@ -162,7 +162,8 @@ list_lbs_once(struct hz_api *api, struct call *call, struct arena *arena, struct
 	return true;
 }
 
-/* One that is missing would be made once more. */
+/* The list has to be complete, because for a balancer that it lacks another one would be created.
+ */
 bool
 hz_list_lbs(struct hz_api *api, struct call *call, struct arena *arena, struct str uid,
             struct hz_lb_list *ret, struct error *err)

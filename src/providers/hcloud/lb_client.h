@@ -1,9 +1,9 @@
-/* lb_client.h: the calls about load balancers, their types and certificates, typed in and out
+/* lb_client.h: calls of the API about load balancers, their types and certificates
  * (docs/spec/hcloud.md, "Requests").
  *
- * What is read is as lb_wire.h says. A list is cut at no page: all pages or a failure. Calls that
- * change something give the action that does it, to be waited for (actions.h); id 0: it is done
- * already. All ask the budget as urgent work. Texts are in the arena given.
+ * Results are the structs of lb_wire.h, with texts in the arena given. A list has all pages, or the
+ * call fails. Calls that change something return the action that does it, for which the caller
+ * waits (actions.h); id 0: it is done already. All are paid from the budget as urgent work.
  *
  * Threads: any.
  */
@@ -18,11 +18,11 @@ struct hz_lb_list {
 	size_t n;
 };
 
-/** All balancers that carry HZ_LABEL_UID, or it with that value. uid empty: any. ERR_CONFLICT: the
- * list changed each time that it was read. */
+/** All balancers with the label HZ_LABEL_UID and that value; uid empty: with any value.
+ * ERR_CONFLICT: the list changed during each of several readings. */
 NODISCARD bool hz_list_lbs(struct hz_api *, struct call *, struct arena *, struct str uid,
                            struct hz_lb_list *ret, struct error *err);
-/** ERR_NOT_FOUND: the API says that there is none. */
+/** ERR_NOT_FOUND: the API says that it does not exist. */
 NODISCARD bool hz_get_lb(struct hz_api *, struct call *, struct arena *, int64_t id,
                          struct hz_lb *ret, struct error *err);
 /** By its exact name. ERR_NOT_FOUND. */
@@ -36,11 +36,11 @@ NODISCARD bool hz_create_lb(struct hz_api *, struct call *, struct arena *, stru
 /** PUT /load_balancers/{id}: name and labels. */
 NODISCARD bool hz_put_lb(struct hz_api *, struct call *, int64_t id, struct str body,
                          struct hz_done *ret_done, struct error *err);
-/** DELETE; 204, and 201 with an action, are success; ERR_NOT_FOUND: gone already. */
+/** DELETE; success is 204, or 201 with an action. ERR_NOT_FOUND: it was deleted already. */
 NODISCARD bool hz_delete_lb(struct hz_api *, struct call *, int64_t id, struct hz_done *ret_done,
                             struct error *err);
 /** POST /load_balancers/{id}/actions/{verb}. body may be empty.
- * @param verb  one of a fixed set: metrics name it */
+ * @param verb  one of a fixed set, because metrics have it as a label */
 NODISCARD bool hz_act_on_lb(struct hz_api *, struct call *, int64_t id, const char *verb,
                             struct str body, struct hz_done *ret_done, struct error *err);
 
@@ -48,7 +48,7 @@ NODISCARD bool hz_act_on_lb(struct hz_api *, struct call *, int64_t id, const ch
 NODISCARD bool hz_list_lb_types(struct hz_api *, struct call *, struct arena *,
                                 struct hz_lb_type **ret, size_t *ret_n, struct error *err);
 
-/** By exact name, or by the Service's UID (ERR_CONFLICT when several carry it). ERR_NOT_FOUND. */
+/** By exact name, or by the Service's UID (ERR_CONFLICT: several have it). ERR_NOT_FOUND. */
 NODISCARD bool hz_find_certificate(struct hz_api *, struct call *, struct arena *, struct str name,
                                    struct hz_certificate *ret, struct error *err);
 NODISCARD bool hz_find_certificate_of(struct hz_api *, struct call *, struct arena *,

@@ -1,4 +1,11 @@
-/* lb_desired.c: see lb_desired.h. */
+/* lb_desired.c: see lb_desired.h.
+ *
+ * First the types of annotations, then one reader for each group of settings. If several
+ * annotations are wrong, the one that the official controller reads first is reported, so the order
+ * of the readers matters. All ports of a Service have the same settings; they are read once, and
+ * only if there is a port that a balancer can serve, because without one mistakes in them do not
+ * matter.
+ */
 #include "providers/hcloud/lb_desired.h"
 
 #include "base/ip.h"
@@ -11,7 +18,7 @@ enum {
 	WHY_MAX = 700,
 };
 
-/* As the official controller names and counts what it does. */
+/* The official controller's names of operations, in error texts and in its metric. */
 #define BOOL "annotation/Name.BoolFromService"
 #define INT "annotation/Name.IntFromService"
 #define DURATION "annotation/Name.DurationFromService"
@@ -26,7 +33,7 @@ look_up(const struct lb_spec *spec, const char *key, const char *operation)
 	return lb_annotation(spec, key);
 }
 
-/* ---- annotations: numbers and truths ---- */
+/* ---- annotations: numbers and booleans ---- */
 
 static bool
 set_unreadable(const char *operation, const char *key, const struct buf *why, struct error *err)
@@ -73,7 +80,7 @@ hz_annotation_int(const struct lb_spec *spec, const char *key, struct hz_opt_i64
 	return true;
 }
 
-/* The message ends with the annotation, which the official controller's does not name. */
+/* The official controller's text does not name the annotation; here it follows in brackets. */
 static bool
 set_no_duration(const char *key, const struct buf *why, struct error *err)
 {
@@ -102,7 +109,7 @@ hz_annotation_seconds(const struct lb_spec *spec, const char *key, struct hz_opt
 
 /* ---- words ---- */
 
-/* One of those listed, which are lower case; NULL-terminated. */
+/* The text has to be one of the words, which are lower case, in any case. NULL ends the words. */
 static bool
 read_word(struct str text, const char *operation, const char *const words[], struct hz_opt_str *ret)
 {
@@ -116,7 +123,7 @@ read_word(struct str text, const char *operation, const char *const words[], str
 	return false;
 }
 
-/* where: accessor and validator, as the official controller calls them. */
+/* where: the official controller's functions that read and check the annotation. */
 static bool
 set_unknown_word(const char *where, const char *key, struct str text, struct error *err)
 {
@@ -259,19 +266,19 @@ check_selector(const struct reader *r)
 	return read_selector(r->spec, &arena, &selector, r->err);
 }
 
-/* ---- its labels ---- */
+/* ---- labels ---- */
 
-/* --cluster-name may be any text. The API takes as a label's value what Kubernetes does and refuses
- * the whole request otherwise, so a name that is no such value is left out. */
+/* --cluster-name may be any text. The API permits the same label values as Kubernetes, and refuses
+ * the whole request otherwise, so another name is left out. */
 static struct str
 cluster_label(struct str name)
 {
 	return name_is_label_value(name) ? name : STR_EMPTY;
 }
 
-/* ---- its name, place and kind ---- */
+/* ---- name, place and type ---- */
 
-/* The annotation, also where it is empty, before the configuration. */
+/* The annotation, even if it is empty; if it is absent, the value of the configuration. */
 static struct str
 text_or(const struct reader *r, const char *key, struct str otherwise)
 {
@@ -334,8 +341,8 @@ read_rdns(const struct reader *r, const char *key, struct hz_opt_str *ret)
 	ret->is_set = ret->value.len > 0;
 }
 
-/* That of the configuration is valid when trimmed and lower-cased; the official controller sends it
- * as it is, for ever. */
+/* The value of the configuration is trimmed and lower-cased here. The official controller sends it
+ * as it is, and the API refuses it each time. */
 static bool
 read_algorithm(const struct reader *r)
 {
@@ -435,7 +442,7 @@ read_targets(const struct reader *r)
 
 /* ---- certificates ---- */
 
-/* Anything but a clear yes is no. */
+/* A value that cannot be read counts as no. */
 static bool
 is_staging(const struct reader *r)
 {
@@ -467,7 +474,7 @@ read_managed(const struct reader *r)
 	return true;
 }
 
-/* What is no number is a name. */
+/* An element that is not a number is a name. */
 static void
 read_uploaded(const struct reader *r)
 {
@@ -500,10 +507,7 @@ read_certificates(const struct reader *r)
 	return true;
 }
 
-/* ---- ports: the same for each, except for the numbers ---- */
-
-/* Annotations are read once, and only where there is a port that a balancer can have: without one
- * their mistakes do not matter. */
+/* ---- settings of ports, as tables ---- */
 
 #define BUILDER "hcops/hclbServiceOptsBuilder."
 #define OPTIONS SERVICES ": " BUILDER "buildAddServiceOpts: " BUILDER "extract"
@@ -618,7 +622,8 @@ read_service_options(const struct reader *r, struct hz_lb_service *s)
 
 /* ---- health checks ---- */
 
-/* What a check is made with where the annotation is not there; none of ours: the cloud's own. */
+/* The values of the configuration, for absent annotations. A value that is not configured either is
+ * the cloud's default. */
 static void
 set_defaults(const struct reader *r, struct hz_lb_check *check)
 {
@@ -633,7 +638,7 @@ set_defaults(const struct reader *r, struct hz_lb_check *check)
 		check->retries = (struct hz_opt_i64){ true, lb->health_retries };
 }
 
-/* Details of http alone do not make a check another than the default one. */
+/* Is a health check asked for? Annotations with details of http alone do not count. */
 static bool
 is_check_wanted(const struct hz_lb_check *check, const struct hz_opt_str *protocol,
                 const struct hz_opt_i64 *port)
@@ -665,7 +670,7 @@ resolve_check(const struct reader *r, const struct hz_opt_str *protocol, struct 
 	if (protocol->is_set && str_eq_c(protocol->value, "https"))
 		check->is_tls = HZ_YES;
 	else if (protocol->is_set && check->is_tls == HZ_UNSET)
-		check->is_tls = HZ_NO; /* it may have been https before */
+		check->is_tls = HZ_NO; /* switches TLS off if the check was https before */
 	return true;
 }
 
@@ -738,10 +743,9 @@ read_services(const struct reader *r)
 	return true;
 }
 
-/* ---- all of it ---- */
+/* ---- the desired balancer ---- */
 
-/* Of several mistakes the first counts: in the order in which the official controller comes across
- * them. */
+/* In the order in which the official controller would report mistakes. */
 static bool
 read_all(const struct reader *r)
 {

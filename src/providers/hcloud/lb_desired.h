@@ -1,15 +1,15 @@
-/* lb_desired.h: the load balancer that a Service asks for: annotations, before environment, before
- * defaults.
+/* lb_desired.h: the load balancer that a Service asks for. A value comes from its annotation, else
+ * from the environment, else it is the default.
  *
- * Everything is read before anything is changed. Messages are the official controller's from its
- * second operation on ("hcops/LoadBalancerOps.ReconcileHCLB: ..."): the caller puts its own in
- * front ("hcloud/loadBalancers.EnsureLoadBalancer").
+ * All annotations are read before the first change. Error texts are the official controller's from
+ * its second operation on ("hcops/LoadBalancerOps.ReconcileHCLB: ..."); the caller puts the first
+ * one in front ("hcloud/loadBalancers.EnsureLoadBalancer").
  *
- * Some values are read more leniently than there: durations without a unit are seconds, as its
- * documents say; elements of lists are trimmed and empty ones dropped; an empty name, rDNS or
- * subnet range counts as absent. A health check over https is one over http with TLS, since the API
- * has no other; where its protocol is not set, and the Service's own is https, it is plain http,
- * since the balancer terminates TLS and its targets speak http.
+ * Some values are read more leniently than by the official controller: durations without a unit are
+ * seconds, as its documents say; elements of lists are trimmed and empty ones dropped; an empty
+ * name, rDNS or subnet range counts as absent. A health check over https is one over http with TLS,
+ * since the API has no other; where its protocol is not set, and the Service's own is https, it is
+ * plain http, since the balancer terminates TLS and its targets speak http.
  *
  * Threads: any. Nothing is changed except the count of operations (api.h).
  */
@@ -22,9 +22,9 @@
 
 /* ---- values of annotations ---- */
 
-/* Each returns false with ERR_INVALID, and the official controller's words, when the annotation is
- * present and is not of that type. Where it is absent, *ret keeps its value, which is the default.
- * Texts are views of the spec. */
+/* Each returns false with ERR_INVALID, and the official controller's text, if the annotation is
+ * present and not of that type. If it is absent, *ret keeps its value, which is the default. Texts
+ * are views of the spec. */
 
 #define HZ_LB_PREFIX "load-balancer.hetzner.cloud/"
 
@@ -34,8 +34,8 @@ NODISCARD bool hz_annotation_tri(const struct lb_spec *, const char *key, enum h
                                  struct error *err);
 NODISCARD bool hz_annotation_int(const struct lb_spec *, const char *key, struct hz_opt_i64 *ret,
                                  struct error *err);
-/** A duration, cut to whole seconds. A number alone is seconds, as the official documents say and
- * its program does not. */
+/** A duration, cut to whole seconds. A number without unit means seconds, as the documents of the
+ * official controller say; the official controller itself refuses it. */
 NODISCARD bool hz_annotation_seconds(const struct lb_spec *, const char *key,
                                      struct hz_opt_i64 *ret, struct error *err);
 /** "tcp", "http" or "https", whatever its case. */
@@ -44,10 +44,10 @@ NODISCARD bool hz_annotation_protocol(const struct lb_spec *, const char *key,
 /** "round_robin" or "least_connections", whatever its case. */
 NODISCARD bool hz_annotation_algorithm(const struct lb_spec *, const char *key,
                                        struct hz_opt_str *ret, struct error *err);
-/** Any text is one. */
+/** Any text is valid. */
 void hz_annotation_text(const struct lb_spec *, const char *key, struct hz_opt_str *ret);
 
-/** The elements, trimmed, without empty ones; in the arena. False: it is not there. */
+/** The elements, trimmed, without empty ones; in the arena. False: the annotation is absent. */
 bool hz_annotation_list(const struct lb_spec *, const char *key, struct arena *, struct str **ret,
                         size_t *ret_n);
 
@@ -64,7 +64,7 @@ struct hz_lb_desired {
 	struct str cluster; /* the value of HZ_LABEL_CLUSTER; empty: the name cannot be a label's
 	                       value */
 	struct str name;    /* the annotation, or the default */
-	bool is_named;      /* the annotation: an existing one is renamed */
+	bool is_named;      /* by the annotation; then an existing balancer is renamed */
 	struct str location, network_zone; /* not both */
 	struct str type;                   /* "lb11" by default */
 	bool is_type_chosen;               /* else an existing balancer keeps its own */
@@ -75,22 +75,22 @@ struct hz_lb_desired {
 	/* Of a balancer in a network; canonical. */
 	struct hz_opt_str private_ip, subnet;
 	struct hz_opt_str ipv4_rdns, ipv6_rdns; /* never empty */
-	bool is_managed;                        /* its certificate, which is found by uid */
-	struct str certificate_name;            /* of a managed one, as the next three */
+	bool is_managed;                        /* its certificate is ordered, and found by uid */
+	struct str certificate_name;            /* if is_managed, as the next three */
 	struct str *domains;                    /* at least one */
 	size_t n_domains;
 	bool is_staging;
-	/* Uploaded ones; lb_catalog.h puts their ids in services[].http.certificates, as that of a
-	 * managed one. */
+	/* Uploaded certificates; lb_catalog.h sets their ids in services[].http.certificates, as
+	 * the id of a managed one. */
 	struct hz_certificate_ref *certificates;
 	size_t n_certificates;
 	struct hz_lb_service *services; /* in the Service's order */
 	size_t n_services;
-	const struct lb_port **unsupported; /* ports that are not TCP: one event each */
+	const struct lb_port **unsupported; /* ports that are not TCP: an Event for each */
 	size_t n_unsupported;
 };
 
-/** Reads it. Views of the spec and of the configuration remain.
+/** Reads what the Service asks for. *ret has views of the spec and of the configuration.
  *
  * @param network  HCLOUD_NETWORK's id, or 0
  * @return  On false, err->code is ERR_INVALID
@@ -98,15 +98,17 @@ struct hz_lb_desired {
 NODISCARD bool hz_lb_desired_read(const struct hz_config *, int64_t network, const struct lb_spec *,
                                   struct arena *, struct hz_lb_desired *ret, struct error *err);
 
-/** Is a type chosen for it, by annotation or configuration? Else it is the default one. */
+/** Does an annotation or the configuration set the type? Otherwise it is the default type. */
 bool hz_lb_has_type(const struct hz_config *, const struct lb_spec *);
 
-/** Does it say where a balancer is to be made? An existing one needs no place. ERR_INVALID. */
+/** Is a location or network zone set, in which a balancer can be created? If not, ERR_INVALID. An
+ * existing balancer needs neither. */
 NODISCARD bool hz_lb_desired_has_place(const struct hz_lb_desired *, struct error *err);
 
-/** Does node-selector let the node in? One that cannot be read lets all in: hz_lb_desired_read()
- * fails for it before anything is touched, and "no available nodes" beside that error would
- * mislead. Cost: called for each node and Service; about a microsecond for usual selectors. */
+/** Does the annotation node-selector select the node? One that cannot be read selects all:
+ * hz_lb_desired_read() fails for it before anything is touched, and "no available nodes" beside
+ * that error would mislead. Cost: called for each node and Service; about a microsecond for usual
+ * selectors. */
 bool hz_lb_selects(const struct lb_spec *, const struct node_ref *);
 
 #endif

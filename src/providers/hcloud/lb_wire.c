@@ -189,7 +189,7 @@ read_targets(struct arena *arena, yyjson_val *list, struct hz_lb *ret)
 
 /* ---- reading: a type ---- */
 
-/* An end that cannot be read is one that nobody has set. */
+/* A date that cannot be read counts as not set. */
 static int64_t
 read_end_of_sale(yyjson_val *deprecation)
 {
@@ -472,7 +472,8 @@ add_head(struct buf *b, const struct hz_lb_desired *desired, const struct hz_lb_
 	add_tri(b, "public_interface", desired->is_public);
 }
 
-/* An address or a subnet can only be asked for when it is attached later. */
+/* May the first request name the network? Not if an address or a subnet is asked for, which is only
+ * possible in a later attach_to_network. */
 static bool
 names_network(const struct hz_lb_desired *desired)
 {

@@ -1,12 +1,12 @@
 /* lb_wire.h: load balancers, their types and certificates, and how the API writes them in JSON.
  *
- * One vocabulary serves for what the cloud has and for what a Service asks for (lb_desired.h): what
- * the cloud has is complete, what a Service asks for leaves some members unset, and an unset member
- * is never changed.
+ * The same structs describe what the cloud has and what a Service asks for (lb_desired.h). What the
+ * cloud has is complete. What a Service asks for leaves some members unset, and an unset member is
+ * never changed.
  *
- * Reading trusts nothing further than its type: an object without an id is an error; any other
- * member may be missing and is then empty or unset. A target of a kind that we do not know is
- * treated like a label selector, which is left alone; a service without a port is left out. Request
+ * Of an answer only the types are relied on: an object without an id is an error; any other member
+ * may be missing, and is empty or unset then. A target of an unknown type is treated like a label
+ * selector, which is never changed; a service without a port is left out. Request
  * bodies have their members in the order of the API's documents, and unset ones are left out.
  *
  * Threads: pure, plain values. All texts are in the arena of the caller.
@@ -44,7 +44,7 @@ struct hz_lb_http {
 	struct hz_opt_str cookie_name;
 	struct hz_opt_i64 cookie_lifetime_s, timeout_idle_s;
 	enum hz_tri redirects, is_sticky;
-	bool has_certificates; /* the list counts, though it may be empty */
+	bool has_certificates; /* the list is set; it may be empty */
 	int64_t *certificates; /* ids */
 	size_t n_certificates;
 };
@@ -53,7 +53,7 @@ struct hz_lb_check {
 	struct str protocol; /* "tcp" or "http" */
 	int64_t port;
 	struct hz_opt_i64 interval_s, timeout_s, retries;
-	struct hz_opt_str domain, path; /* of http only, as what follows */
+	struct hz_opt_str domain, path; /* of http only, as all that follow */
 	bool has_status_codes;
 	struct str *status_codes;
 	size_t n_status_codes;
@@ -72,7 +72,7 @@ struct hz_lb_service {
 enum hz_target_type {
 	HZ_TARGET_SERVER,
 	HZ_TARGET_IP,
-	HZ_TARGET_SELECTOR, /* somebody else's: left alone, and counted */
+	HZ_TARGET_SELECTOR, /* not ours: never changed, but it counts as a target */
 };
 
 struct hz_lb_target {
@@ -118,7 +118,7 @@ struct hz_lb {
 struct hz_certificate {
 	int64_t id;
 	struct str name, uid;       /* uid: of HZ_LABEL_UID; empty: none */
-	bool is_managed, is_failed; /* failed: it was ordered, and will not come */
+	bool is_managed, is_failed; /* failed: the order was refused */
 };
 
 /** ERR_UNAVAILABLE without an id, here and below. */
@@ -130,26 +130,26 @@ NODISCARD bool hz_certificate_read(yyjson_val *, struct arena *, struct hz_certi
 
 /* ---- writing: each function appends one JSON value ---- */
 
-/** POST /load_balancers, with all that it takes: label, services, the network (where neither
- * address nor subnet is asked for) and the first of the targets, as many as the type has room for.
- * Targets wait where they need a network that is not in the body, or a public interface that is
- * not wanted. buf_ok() of *b is false when it is too long: then without_parts.
+/** POST /load_balancers, with all that it accepts: label, services, the network (if neither address
+ * nor subnet is asked for) and the first targets, as many as the type permits. Targets are left out
+ * if they need a network that is not in the body, or a public interface that is disabled. buf_ok()
+ * of *b is false if the body is too long.
  *
- * @param without_parts  no services, targets and network: where the API does not like one of
+ * @param without_parts  leaves out services, targets and network, for when the API refused one of
  * them */
 void hz_body_create(struct buf *b, const struct hz_lb_desired *, const struct hz_lb_type *type,
                     const struct hz_lb_target targets[], size_t n_targets, bool without_parts);
-/** POST add_service and update_service, which mean the same members. */
+/** POST add_service and update_service, which have the same members. */
 void hz_body_service(struct buf *b, const struct hz_lb_service *);
 /** POST add_target. */
 void hz_body_target(struct buf *b, const struct hz_lb_target *);
 /** POST remove_target, which names it and nothing else. */
 void hz_body_target_name(struct buf *b, const struct hz_lb_target *);
-/** PUT /load_balancers/{id}: the labels the balancer has, and ours. name empty, is_relabelled
- * false: not named. */
+/** PUT /load_balancers/{id}. name empty: it is left out. is_relabelled: with the labels that the
+ * balancer has, and ours; else without labels. */
 void hz_body_put(struct buf *b, const struct hz_lb *, struct str name, bool is_relabelled,
                  const struct hz_lb_desired *);
-/** Of requests that name one thing: {"listen_port":443}, {"type":"round_robin"}. */
+/** Of requests with one member: {"listen_port":443}, {"type":"round_robin"}. */
 void hz_body_number(struct buf *b, const char *key, int64_t number);
 void hz_body_text(struct buf *b, const char *key, struct str text);
 /** POST change_dns_ptr. */

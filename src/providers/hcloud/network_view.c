@@ -109,7 +109,7 @@ take_members(struct hz_network_view *v, const struct hz_servers *servers, int64_
 	}
 }
 
-/* Where there is nobody at all, it is rather we who do not see them. */
+/* A network without any member is more likely to be a list of the wrong project. */
 static bool
 is_sure(const struct hz_network_view *v, const struct hz_servers *servers,
         const struct hz_network *network)

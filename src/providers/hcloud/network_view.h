@@ -1,9 +1,9 @@
-/* network_view.h: the private network at one moment: its routes, and which server has which address
- * in it.
+/* network_view.h: the private network as it was read last: its routes, and the address of each
+ * server in it.
  *
- * The network says which servers are attached to it, and so whether the list of servers can be
- * believed: one that lacks a member, or has it without an address, was read at a bad moment, or is
- * not ours.
+ * The network has a list of attached servers, which shows whether the list of servers is reliable.
+ * If that lacks a member, or has it without an address, it was read during a change, or belongs to
+ * another project.
  *
  * Threads: the owner's lock.
  */
@@ -26,7 +26,7 @@ struct hz_network_view {
 	struct hz_member *members;
 	size_t n_members;
 	struct map by_ip;
-	bool is_sure;         /* whoever is no member has no address in the network */
+	bool is_sure;         /* all servers with an address in the network are members */
 	int64_t read_boot_ns; /* when reading began; -1: never */
 	size_t n_pages;       /* of the list of servers */
 };
@@ -35,21 +35,21 @@ struct hz_network_view {
 /** For CLEANUP(hz_network_view_fini). */
 void hz_network_view_fini(struct hz_network_view *);
 
-/** Reads it again, as urgent work; twice where the first reading is not sure. On failure it stays
- * what it was.
+/** Reads it again, as urgent work; twice if the first reading is not sure. On failure the view
+ * stays as it was.
  *
  * Cost: two requests, and one more for each further 50 servers of the project. */
 NODISCARD bool hz_network_view_read(struct hz_network_view *, struct hz_api *, struct call *call,
                                     int64_t network, struct error *err);
 
-/** NULL: no member. Names are unique in a project. */
+/** NULL: not a member. Names are unique in a project. */
 const struct hz_member *hz_member_by_id(const struct hz_network_view *, int64_t id);
 const struct hz_member *hz_member_by_name(const struct hz_network_view *, struct str name);
 const struct hz_member *hz_member_by_ip(const struct hz_network_view *, struct str ip);
 
-/** The route to that destination, of which there is one at most; NULL: none. */
+/** The route to that destination, of which there is at most one; NULL: none. */
 const struct hz_route *hz_route_to(const struct hz_network_view *, struct str destination);
-/** What we did: texts are copied. */
+/** Notes our own change. Texts are copied. */
 void hz_route_added(struct hz_network_view *, const struct hz_route *route);
 void hz_route_removed(struct hz_network_view *, const struct hz_route *route);
 

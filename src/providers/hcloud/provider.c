@@ -1,9 +1,12 @@
 /* provider.c: Hetzner Cloud and Robot, a drop-in for the official controller (docs/spec/hcloud.md).
  *
- * What is here is the start: configuration, clients, the network, the probes, in the official
+ * This file has the start: configuration, clients, the network, the probes, in the official
  * controller's order and with its messages. Nodes are in instances.c, load balancers in
  * balancers.c, routes in routes.c, each with the table of its operations. The tables of the cloud
  * are last: one for each dialect.
+ *
+ * load() reads the environment and sends nothing. start() sends the first requests and fails if one
+ * of them does, so that a wrong token or network is found at the start.
  */
 #include <inttypes.h>
 
@@ -112,7 +115,7 @@ open_robot(struct hcloud *hz, struct error *err)
 
 /* ---- the network ---- */
 
-/* A number is an id, and where there is no such network, a name. */
+/* A number is an id, or, if no network has that id, a name. */
 static bool
 resolve_network(struct hcloud *hz, struct call *call, struct error *err)
 {
@@ -184,7 +187,7 @@ reach(struct hcloud *hz, struct error *err)
 	return hz_probe(hz->api, &call, err);
 }
 
-/* Networks of the cloud know IPv4 only. NULL: --cluster-cidr names none of it. */
+/* Networks of the cloud have IPv4 only. NULL: --cluster-cidr has no IPv4 network. */
 static const struct ip_net *
 routable_cidr(const struct cloud_config *config)
 {
@@ -205,7 +208,7 @@ open_routes(struct hcloud *hz, struct error *err)
 	if (hz->cloud_config.cluster_cidr_problem)
 		return err_set(err, ERR_INVALID, "%s", hz->cloud_config.cluster_cidr_problem);
 	if (!cidr) {
-		log_info("no routes are made: --cluster-cidr names no network of IPv4");
+		log_info("routes are not created, because --cluster-cidr has no IPv4 network");
 		return true;
 	}
 	hz->routes = hz_routes_new(&(struct hz_routes_config){
@@ -246,7 +249,7 @@ open_parts(struct hcloud *hz)
 		});
 }
 
-/* Files with secrets are read again, so that these can be replaced without a restart. */
+/* Files with secrets are read again while the program runs, so the sandbox has to permit it. */
 static void
 add_read(struct cloud_needs *needs, const struct login_secret *source)
 {

@@ -1,4 +1,12 @@
-/* robot.c: see robot.h. */
+/* robot.c: see robot.h.
+ *
+ * The service is open, or closed until closed_boot_ns: after the rate limit was exceeded, or after
+ * the login was refused (is_login_bad). While it is closed no request is sent. New credentials,
+ * which have another generation, open it again, and make the list out of date.
+ *
+ * The mutex is held during a request, so there is one at a time, and a list is read once for all
+ * callers that wait for it.
+ */
 #include "providers/hcloud/robot.h"
 
 #include <inttypes.h>
@@ -38,14 +46,14 @@ struct hz_robot {
 	struct arena arena;              /* mu; of servers */
 	struct hz_robot_server *servers; /* mu */
 	size_t n;                        /* mu */
-	int64_t listed_boot_ns;          /* mu; when the list was asked for; -1: never */
-	int64_t closed_boot_ns;          /* mu; nothing is asked before */
-	bool is_login_bad;               /* mu; that is why */
-	uint64_t generation;             /* mu; of the login that all this belongs to */
+	int64_t listed_boot_ns;          /* mu; when the list was requested; -1: never */
+	int64_t closed_boot_ns;          /* mu; no request is sent before */
+	bool is_login_bad;               /* mu; closed because the login was refused */
+	uint64_t generation;             /* mu; of the login that the fields above belong to */
 	struct endpoint *endpoint;
 };
 
-/* ---- the guard ---- */
+/* ---- pauses; with mu held ---- */
 
 static void
 close_until(struct hz_robot *r, int64_t pause_ns)
@@ -68,7 +76,7 @@ hit_limit(struct hz_robot *r)
 	close_until(r, pause_of(r));
 	buf_add_c(
 		&b,
-		"the Robot web service's rate limit is exceeded, dedicated servers are not looked at for ");
+		"the Robot web service's rate limit is exceeded, no requests about dedicated servers are sent for ");
 	clock_format_duration(&b, pause_of(r));
 	log_warn(text);
 	r->config.host->event(r->config.host, /*ref=*/NULL, HOST_EVENT_WARNING, limit_event.reason,
@@ -79,7 +87,7 @@ static void
 refuse_login(struct hz_robot *r)
 {
 	static const char text[] =
-		"The Robot web service refuses ROBOT_USER or ROBOT_PASSWORD. Dedicated servers are not looked at, "
+		"The Robot web service refuses ROBOT_USER or ROBOT_PASSWORD. No requests about dedicated servers are sent, "
 		"and their nodes stay as they are, for 10 minutes or until the files named by ROBOT_USER_FILE and "
 		"ROBOT_PASSWORD_FILE hold others: repeated refusals block this address";
 
@@ -89,7 +97,7 @@ refuse_login(struct hz_robot *r)
 	                      str_c(text));
 }
 
-/* With other credentials nothing of before is true. */
+/* What was learnt with other credentials is forgotten. */
 static void
 follow_login(struct hz_robot *r)
 {
@@ -114,7 +122,7 @@ set_login_refused(struct error *err, const char *time)
 	return false;
 }
 
-/* The official controller's words, with the time as RFC 3339. */
+/* The text is the official controller's, with the time as RFC 3339. */
 static bool
 check_open(struct hz_robot *r, struct error *err)
 {
@@ -208,7 +216,7 @@ exchange(struct hz_robot *r, struct call *call, struct str target, const char *e
 	if (response.status < 200 || response.status >= 300)
 		return fail(r, &request, &response, doc ? yyjson_doc_get_root(doc) : NULL, err);
 	if (!is_json)
-		return err_set(err, ERR_UNAVAILABLE, "GET %" STR_FMT ": no JSON: %s",
+		return err_set(err, ERR_UNAVAILABLE, "GET %" STR_FMT ": the answer is not JSON: %s",
 		               STR_ARG(target), why.msg);
 	*ret = TAKE(doc);
 	return true;
@@ -285,18 +293,8 @@ read_list(struct hz_robot *r, yyjson_val *root, struct error *err)
 	return true;
 }
 
-/* An account without servers is told "not found" (docs/spec/hcloud.md, "Robot"); no other path ends
- * here. */
-static bool
-take_empty(struct hz_robot *r, const struct error *err)
-{
-	if (err->code != ERR_NOT_FOUND)
-		return false;
-	r->n = 0;
-	return true;
-}
-
-/* A list that failed is asked for again by the next who wants it. */
+/* Reads the list if it is too old. If that fails, the next caller tries again. For an account
+ * without servers the answer is "not found" (docs/spec/hcloud.md, "Robot"). */
 static bool
 refresh(struct hz_robot *r, struct call *call, struct error *err)
 {
@@ -309,7 +307,9 @@ refresh(struct hz_robot *r, struct call *call, struct error *err)
 	if (ask(r, call, STR("/server"), "/server", &doc, err)) {
 		if (!read_list(r, yyjson_doc_get_root(doc), err))
 			return false;
-	} else if (!take_empty(r, err)) {
+	} else if (err->code == ERR_NOT_FOUND) {
+		r->n = 0;
+	} else {
 		return err_wrap(err, "list of Robot servers");
 	}
 	r->listed_boot_ns = now_ns;
@@ -329,7 +329,7 @@ copy(struct arena *arena, const struct hz_robot_server *s)
 	};
 }
 
-/* ---- for the rest of the provider ---- */
+/* ---- look-ups ---- */
 
 bool
 hz_robot_find(struct hz_robot *r, struct call *call, struct arena *arena, int64_t number,
@@ -349,7 +349,7 @@ hz_robot_find(struct hz_robot *r, struct call *call, struct arena *arena, int64_
 }
 
 static const struct hz_robot_server *
-with_name(const struct hz_robot *r, struct str name)
+find_by_name(const struct hz_robot *r, struct str name)
 {
 	for (size_t i = r->n; i-- > 0;) {
 		if (str_eq(r->servers[i].name, name))
@@ -369,7 +369,7 @@ hz_robot_find_name(struct hz_robot *r, struct call *call, struct arena *arena, s
 	is_fresh = refresh(r, call, err);
 	if (!is_fresh && r->listed_boot_ns < 0)
 		return false;
-	found = with_name(r, name);
+	found = find_by_name(r, name);
 	if (found) {
 		*ret = copy(arena, found);
 		return true;

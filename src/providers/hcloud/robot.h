@@ -1,9 +1,9 @@
 /* robot.h: dedicated servers, from the Robot web service (docs/spec/hcloud.md, "Robot").
  *
- * The service grants few requests (200 an hour) and blocks who asks too often or with a wrong
- * password. So one list answers for all servers and is kept for ROBOT_CACHE_TIMEOUT; after a
- * refusal nothing is asked for a while. What the list has not is asked for by number before anybody
- * says that it is not there.
+ * The service permits few requests (200 an hour), and blocks clients that send more, or that use a
+ * wrong password. So one list answers for all servers and is kept for ROBOT_CACHE_TIMEOUT, and
+ * after a refusal no request is sent for a while. A server that the list lacks is read by its
+ * number before it counts as absent.
  *
  * Threads: any; one request at a time.
  */
@@ -26,26 +26,26 @@ struct hz_robot_config {
 	struct http_client *http; /* borrowed, as is the login */
 	struct login *login;      /* NULL: credentials never change */
 	const struct cloud_host *host;
-	int64_t cache_ns; /* how long a list serves */
-	int64_t pause_ns; /* after the rate limit; 0: a minute */
+	int64_t cache_ns; /* how long a list is used */
+	int64_t pause_ns; /* after the rate limit was exceeded; 0: a minute */
 };
 
 struct hz_robot *hz_robot_new(const struct hz_robot_config *config);
 void hz_robot_free(struct hz_robot *); /* NULL is fine */
 DEFINE_CLEANUP(struct hz_robot, hz_robot_free)
 
-/** From the list, which may be as old as it may be. ERR_NOT_FOUND: not in it, which proves nothing.
- * Texts are copied to the arena. */
+/** Finds a server in the list, which may be cache_ns old. ERR_NOT_FOUND: the list lacks it, which
+ * does not prove that it does not exist. Texts are copied to the arena. */
 NODISCARD bool hz_robot_find(struct hz_robot *, struct call *, struct arena *, int64_t number,
                              struct hz_robot_server *ret, struct error *err);
-/** By name; of several the last. Where no fresh list can be had, an older one serves to find it;
- * that it is not there, an older one says only where may_be_old. */
+/** Finds a server by name; of several the last. If the list cannot be read again, an older one may
+ * answer with the server, and with ERR_NOT_FOUND only if may_be_old. */
 NODISCARD bool hz_robot_find_name(struct hz_robot *, struct call *, struct arena *, struct str name,
                                   bool may_be_old, struct hz_robot_server *ret, struct error *err);
-/** Asks for that one. ERR_NOT_FOUND: the service says that there is none. */
+/** Reads one server. ERR_NOT_FOUND: the service says that it does not exist. */
 NODISCARD bool hz_robot_get(struct hz_robot *, struct call *, struct arena *, int64_t number,
                             struct hz_robot_server *ret, struct error *err);
-/** Is it switched off? "shut off" is; "running" and "not supported" are not. */
+/** Is it switched off? Only with "shut off"; not with "running" or "not supported". */
 NODISCARD bool hz_robot_is_off(struct hz_robot *, struct call *, int64_t number, bool *ret,
                                struct error *err);
 

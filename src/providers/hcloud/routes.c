@@ -21,16 +21,15 @@ struct hz_routes {
 	struct hz_routes_config config;
 	pthread_mutex_t mu; /* held through requests: the network takes one change at a time */
 	struct hz_network_view view; /* mu */
-	int64_t busy_boot_ns; /* mu; a change of it or of somebody else goes on; none is tried
-	                         before */
-	unsigned n_busy;      /* mu; how often in a row */
-	bool is_full;         /* mu; and full says so, until the next look or removal */
-	struct error full;    /* mu */
+	int64_t busy_boot_ns; /* mu; the network is being changed; no change is sent before */
+	unsigned n_busy;      /* mu; how often it was busy in succession */
+	bool is_full;         /* mu; until the next reading or removal */
+	struct error full;    /* mu; is_full: the API's refusal */
 };
 
-/* ---- what there is ---- */
+/* ---- listing ---- */
 
-/* Nodes by their servers. */
+/* The nodes, to be found by their servers. */
 struct nodes {
 	struct map by_id;   /* the bytes of the id */
 	struct map by_name; /* of those without a provider ID */
@@ -77,7 +76,7 @@ node_of(const struct nodes *nodes, const struct hz_member *member)
 	return node ? node : map_get(&nodes->by_name, member->name);
 }
 
-/* The two controllers of old write it the other way round. */
+/* The official controller writes the gateway first, the tutorial's the destination. */
 static struct str
 name_of(const struct hz_routes *r, const struct hz_route *route, struct arena *arena)
 {
@@ -126,7 +125,7 @@ hz_routes_list(struct cloud *cloud, struct call *call, struct route_list *ret, s
 	return true;
 }
 
-/* ---- changing it: with mu held ---- */
+/* ---- changing the network; with mu held ---- */
 
 static bool
 check_idle(const struct hz_routes *r, struct error *err)
@@ -141,7 +140,7 @@ check_idle(const struct hz_routes *r, struct error *err)
 	return false;
 }
 
-/* Less and less often, since it may be that it never ends. */
+/* The pauses grow, because the change may never end. */
 static void
 note_busy(struct hz_routes *r, struct error *err)
 {
@@ -170,8 +169,8 @@ change(struct hz_routes *r, struct call *call, const char *verb, const struct hz
 	return false;
 }
 
-/* Is it there by now, though it was not when we looked, or the other way round? Then it cannot be
- * added or removed, and need not be. */
+/* Was the route added or removed by someone else since the last reading? Then the API refuses our
+ * change, which is not needed any more. */
 static bool
 has_become(struct hz_routes *r, struct call *call, const struct hz_route *route, bool is_there)
 {
@@ -221,7 +220,7 @@ take_away(struct hz_routes *r, struct call *call, const struct hz_route *route, 
 
 /* ---- creating: with mu held ---- */
 
-/* number 0: it is to be found by the node's name. */
+/* *ret_number 0: the server has to be found by the node's name. */
 static bool
 read_target(const struct hz_routes *r, const struct node_ref *node, int64_t *ret_number,
             struct error *err)
@@ -239,7 +238,8 @@ read_target(const struct hz_routes *r, const struct node_ref *node, int64_t *ret
 	return true;
 }
 
-/* It was not in the network a moment ago: why? */
+/* The server was not in the network at the last reading. Reads it, because it may have been
+ * attached meanwhile, or to report what is wrong. */
 static bool
 ask_for_server(struct hz_routes *r, struct call *call, const struct node_ref *node, int64_t number,
                struct str *ret, struct error *err)
@@ -281,7 +281,8 @@ find_gateway(struct hz_routes *r, struct call *call, const struct node_ref *node
 	return true;
 }
 
-/* An address that the node is still to be given is waited for: it wakes us. */
+/* If the node has no InternalIP yet, ERR_PENDING: the route is created when the node gets one,
+ * which starts another run. */
 static bool
 check_address(const struct node_ref *node, struct str gateway, struct error *err)
 {
@@ -422,7 +423,7 @@ hz_routes_create(struct cloud *cloud, struct call *call, const struct node_ref *
 
 /* ---- removing ---- */
 
-/* Either way round: only the destination has a '/'. */
+/* The name may have either order: only the destination has a '/'. */
 static bool
 parse_name(struct str name, struct hz_route *ret, struct error *err)
 {
@@ -430,7 +431,7 @@ parse_name(struct str name, struct hz_route *ret, struct error *err)
 	bool is_gateway_first;
 
 	if (!str_cut(name, '-', &first, &second))
-		return err_set(err, ERR_INVALID, "\"%" STR_FMT "\" is no name of a route",
+		return err_set(err, ERR_INVALID, "\"%" STR_FMT "\" is not a valid route name",
 		               STR_ARG(name));
 	is_gateway_first = str_index(second, '/') >= 0;
 	ret->gateway = is_gateway_first ? first : second;
@@ -485,7 +486,7 @@ hz_routes_families(struct cloud *cloud)
 	return 1;
 }
 
-/* Nobody but us and a person at the console changes routes: an hour costs two requests. */
+/* Routes are otherwise changed only by hand, so one run in an hour is enough. */
 const struct route_ops hz_route_ops = {
 	.families = hz_routes_families,
 	.idle_period_ns = 3600 * NS_PER_SEC,

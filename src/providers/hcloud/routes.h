@@ -1,15 +1,15 @@
 /* routes.h: routes to pods, in the private network of HCLOUD_NETWORK (docs/spec/hcloud.md,
  * "Routes").
  *
- * A route's gateway is the address that a node's server has in the network; which server is a
- * node's is told by provider IDs, and by the name where a node has none. One look is the network
- * and the servers' list; what is created right after it is compared with that look, not asked for
- * again. A route whose gateway is no server's is a blackhole only if the list has all servers that
- * the network says are attached to it.
+ * The gateway of a node's route is the address that the node's server has in the network. The
+ * provider ID says which server that is, or the name, if a node has no provider ID. One reading
+ * consists of the network and the list of servers; routes that are created soon after it are
+ * compared with it, and nothing is read again. A route whose gateway does not belong to a server is
+ * a blackhole only if the list has all servers that are attached to the network.
  *
- * A network takes one change at a time, so changes wait for each other here and not by being
- * refused. After one that does not end, and while the table is full, the others of the same run are
- * not tried.
+ * A network permits one change at a time, so changes wait here for each other, instead of being
+ * refused by the API. If a change does not end, or the table is full, no other change of the same
+ * run is sent.
  *
  * Threads: as in struct route_ops.
  */

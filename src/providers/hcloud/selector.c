@@ -141,7 +141,7 @@ lex(struct str *rest)
 	return token;
 }
 
-/* Where an operator is expected. */
+/* Takes the next token where an operator is expected. */
 static struct token
 take_operator(struct parser *p)
 {
@@ -152,7 +152,7 @@ take_operator(struct parser *p)
 	return token;
 }
 
-/* Anywhere else "in" is a word like others. */
+/* Where no operator is expected, "in" and "notin" are words. */
 static enum token_kind
 kind_of_next(const struct parser *p)
 {
@@ -232,7 +232,7 @@ add_value(struct parser *p, struct requirement *r, struct str value)
 	r->n_values++;
 }
 
-/* "(a,b)"; what is missing before, between or behind commas is the empty value. */
+/* "(a,b)"; an element may be missing, and is the empty value then. */
 static bool
 parse_list(struct parser *p, struct requirement *r)
 {
@@ -294,7 +294,7 @@ infer_operator(struct parser *p, struct requirement *r)
 	                                                            : parse_value(p, r);
 }
 
-/* What follows "!a" is left to the caller, who knows only ',' and the end. */
+/* After "!a" the caller accepts only ',' and the end. */
 static bool
 parse_requirement(struct parser *p, struct requirement *r)
 {
@@ -358,8 +358,7 @@ count_commas(struct str text)
 	return n;
 }
 
-/* Commas part requirements, and values; every value but the last of each requirement has one of its
- * own. */
+/* Commas separate requirements, and values in a list, so the number of commas bounds both. */
 bool
 hz_selector_parse(struct str text, struct arena *arena, const struct hz_selector **ret,
                   struct error *err)

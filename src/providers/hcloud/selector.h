@@ -1,8 +1,8 @@
 /* selector.h: Kubernetes label selectors: "a=b,c!=d,e in (f,g),h notin (i),j,!k,l>5".
  *
- * For the annotation node-selector. Takes and refuses the same texts as labels.Parse of
- * k8s.io/apimachinery, which the official controller uses. Two rules are easily missed: "a=" wants
- * the empty value, and "b!=c" and "b notin (c)" also select what has no label b.
+ * For the annotation node-selector. Accepts and refuses the same texts as labels.Parse of
+ * k8s.io/apimachinery, which the official controller uses. Two rules are easily missed: "a="
+ * selects the empty value, and "b!=c" and "b notin (c)" also select nodes without a label b.
  *
  * Threads: pure; a parsed one may be shared.
  */

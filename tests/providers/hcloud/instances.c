@@ -727,7 +727,7 @@ robots_rate_limit_is_guarded(void **state)
 	assert_string_equal(
 		lab->fake.events.ptr,
 		"- RobotRateLimitExceeded: the Robot web service's rate limit is exceeded, "
-		"dedicated servers are not looked at for 1m0s\n");
+		"no requests about dedicated servers are sent for 1m0s\n");
 	lab->fake.now_ns += 61 * NS_PER_SEC;
 	lab->script.n_answers = 0;
 	lab_answer(lab, "/server", 200, ROBOT_LIST);

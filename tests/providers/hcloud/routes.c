@@ -519,7 +519,8 @@ removes_by_either_name(void **state UNUSED)
 	assert_true(remove_named("10.244.1.0/24-10.0.0.1"));
 	check_asked(GOODBYE);
 	assert_false(remove_named("what"));
-	assert_string_equal(story.err.msg, "hcloud/DeleteRoute: \"what\" is no name of a route");
+	assert_string_equal(story.err.msg,
+	                    "hcloud/DeleteRoute: \"what\" is not a valid route name");
 }
 
 static void
