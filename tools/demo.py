@@ -34,7 +34,7 @@ MACHINES = ("control-1", "worker-1", "worker-2")
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/cloud-controller-manager"
 LABELS = ("node.kubernetes.io/instance-type", "topology.kubernetes.io/region", "topology.kubernetes.io/zone", "example.com/rack")
 
-# The defaults are 12 s, 60 s: a demo should not take that long, and a person who reads along should see the same rules.
+# The defaults are 12 s and 60 s. With shorter times the demo ends sooner, and shows the same rules.
 GUARD = {"node_delete_confirm_interval": "4s", "node_delete_min_age": "10s"}
 
 
@@ -42,7 +42,7 @@ NETWORK = {"cluster_cidr": "10.244.0.0/16"}
 
 
 class Stage:
-    """What the audience sees: a line a step, with its time; colour only on a terminal."""
+    """The demo's output: a line for each step, with its time; in colour only on a terminal."""
 
     def __init__(self):
         self.is_terminal = sys.stdout.isatty() and "NO_COLOR" not in os.environ
@@ -83,7 +83,7 @@ class Demo:
         self.haproxy = Haproxy(folder / "haproxy").start() if HAPROXY else None
         self.services = Services(self.api)
         self.backends = []
-        # one barrier less than usual, so that the last step can show the one behind it
+        # without the limit on removals in the inventory, so that the last step shows the guard behind it
         self.inventory = Inventory(
             cloud / "inventory.yaml",
             [self.machine(name, number) for number, name in enumerate(MACHINES, 10)],
@@ -100,7 +100,7 @@ class Demo:
 
     @staticmethod
     def address(number):
-        """On the loopback network, so that HAProxy really gets there."""
+        """An address of the loopback network, so that HAProxy can reach it."""
         return f"127.20.0.{number}"
 
     @staticmethod
@@ -128,7 +128,7 @@ class Demo:
     # --- the steps -------------------------------------------------------------------------------------------------------
 
     def join(self):
-        self.stage.title("Three machines join: their kubelets register nodes that take no pods yet")
+        self.stage.title("Three machines join: their kubelets register nodes that accept no pods yet")
         for kubelet in self.kubelets.values():
             kubelet.register(lease=True)
         self.kubectl("get", "nodes", "-o", "custom-columns=NAME:.metadata.name,PROVIDER ID:.spec.providerID,TAINTS:.spec.taints[*].key")
@@ -170,7 +170,7 @@ class Demo:
         if not self.haproxy:
             self.stage.say("(haproxy is not installed: the address is allocated, and not served)")
             return
-        self.stage.step("curl reaches all three machines by it", lambda: {self.curl() for _ in range(6)} >= set(MACHINES))
+        self.stage.step("curl reaches all three machines through this address", lambda: {self.curl() for _ in range(6)} >= set(MACHINES))
         self.stage.shell(f"$ curl http://{self.services.wait_ips('web')[0]}:18080/\n{self.curl()}")
 
     def curl(self):
@@ -278,7 +278,7 @@ class Demo:
 
 
 class Failover:
-    """--ha: two replicas with the lease's usual times; the leader is killed, and later asked to go."""
+    """--ha: two replicas with the default times of the lease; a leader is killed, and the next one gets SIGTERM."""
 
     def __init__(self, stage, folder, cluster):
         self.stage = stage
@@ -356,7 +356,7 @@ class Failover:
 
 def main():
     parser = argparse.ArgumentParser(prog="./dev demo", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--keep", action="store_true", help="leave it running, and say how to look around")
+    parser.add_argument("--keep", action="store_true", help="leave everything running, and print commands to look around")
     parser.add_argument("--ha", action="store_true", help="two replicas: the leader is killed, the other takes over")
     options = parser.parse_args()
     stage = Stage()

@@ -1,4 +1,4 @@
-"""Brightbox: nodes and load balancers as the official controller makes them, by fewer requests, and never by mistake.
+"""Brightbox: nodes and load balancers as with the official controller, with fewer requests; mistakes destroy nothing.
 
 What is in the simulated account in the end is compared field by field.
 """
@@ -178,7 +178,7 @@ def test_a_service_gets_a_balancer_with_all_that_belongs_to_it(cloud, fleet, ser
     assert FINALIZER in finalizers(served)
 
 
-def test_nodes_and_ports_follow_and_a_restart_changes_nothing(cloud, fleet, services, start, kubelet):
+def test_a_balancer_follows_nodes_and_ports_and_a_restart_changes_nothing(cloud, fleet, services, start, kubelet):
     fleet(2)
     first = start("--cluster-name=k")
     services.create("web", 80)
@@ -197,7 +197,7 @@ def test_nodes_and_ports_follow_and_a_restart_changes_nothing(cloud, fleet, serv
     assert cloud.calls("GET", since=before) <= 10
 
 
-def test_a_service_that_goes_leaves_nothing(cloud, fleet, services, start):
+def test_a_deleted_service_leaves_nothing_behind(cloud, fleet, services, start):
     fleet(1)
     cloud.lb_destroy_s = 1
     kept = cloud.account.add("cloud_ips", name="mine")
@@ -223,7 +223,7 @@ def test_certificates_for_the_names_of_a_balancer(cloud, fleet, services, start)
     assert sorted(one["identifier"] for one in lb["acme"]["domains"]) == sorted([cip["fqdn"], cip["reverse_dns"]])
 
 
-def test_a_domain_that_leads_elsewhere(cloud, fleet, services, start):
+def test_a_domain_with_another_address(cloud, fleet, services, start):
     fleet(1)
     start("--cluster-name=k")
     services.create("web", 443, annotations=annotations(ssl_domains="127.0.0.1"))
@@ -251,8 +251,8 @@ def test_a_chosen_cloud_ip(cloud, fleet, services, start):
     assert cloud.account.every("cloud_ips") == [cip]
 
 
-def test_a_cloud_ip_is_replaced_and_one_that_serves_elsewhere_is_left_there(cloud, fleet, services, start):
-    """One that ccmd allocated is destroyed when it is replaced, one of the user's is only unmapped."""
+def test_a_cloud_ip_is_replaced_unless_it_is_mapped_elsewhere(cloud, fleet, services, start):
+    """A cloud IP that ccmd allocated is destroyed when it is replaced; a cloud IP of the user is only unmapped."""
     server, = fleet(1)
     mine, next_one = (cloud.account.add("cloud_ips", name=name) for name in ("mine", "next"))
     elsewhere = cloud.account.add("cloud_ips", name="elsewhere", status="mapped", interface=server["interfaces"][0]["id"])
@@ -273,7 +273,7 @@ def test_a_cloud_ip_is_replaced_and_one_that_serves_elsewhere_is_left_there(clou
 
 
 def test_names_and_ports_of_certificates_and_local_traffic(cloud, fleet, services, start, tmp_path):
-    """A name that leads nowhere yet is an error; once it leads to the cloud IP the balancer gets it."""
+    """A name that has no address yet is an error; once it has the cloud IP's address, the balancer gets the name."""
     fleet(1)
     cip = cloud.account.add("cloud_ips", name="mine")
     hosts, cloud.hosts_file = cloud.hosts_file, None
@@ -317,7 +317,7 @@ def test_an_expired_token_is_renewed(cloud, fleet, services, start):
     assert not services.events("two", "SyncLoadBalancerFailed")
 
 
-def test_credentials_of_another_account_double_nothing(cloud, fleet, services, start):
+def test_credentials_of_another_account_create_no_second_balancer(cloud, fleet, services, start):
     fleet(1)
     first = start("--cluster-name=k")
     services.create("web", 80)
@@ -330,7 +330,7 @@ def test_credentials_of_another_account_double_nothing(cloud, fleet, services, s
     assert other.every("load_balancers") == [] and hostnames(services.get("web"))
 
 
-# --- trouble ---------------------------------------------------------------------------------------------------------------
+# --- failures ---------------------------------------------------------------------------------------------------------------
 
 
 def too_many(request, go):
@@ -394,7 +394,7 @@ def test_an_outage_deletes_no_node_and_doubles_and_loses_nothing(api, cloud, kub
 
 
 def assert_whole(cloud, name, servers):
-    """Exactly one of each that belongs to the name, and all of it together."""
+    """There is exactly one object of each kind for the name, and they belong together."""
     lb, cip, group, policy = (the(cloud, kind, name) for kind in
                               ("load_balancers", "cloud_ips", "server_groups", "firewall_policies"))
     assert lb["status"] == "active" and cip["load_balancer"] == lb["id"] and policy["server_group"] == group["id"]
@@ -402,7 +402,7 @@ def assert_whole(cloud, name, servers):
 
 
 def assert_nothing(cloud, names=()):
-    """Nothing is left but what belongs to those names, and the account's own group and policy."""
+    """Only the objects of those names are left, and the account's own group and policy."""
     kept = {"default", *names}
     for kind in ("load_balancers", "cloud_ips", "server_groups", "firewall_policies"):
         left = [one for one in cloud.account.every(kind) if one["name"] not in kept and one.get("status") != "deleted"]
@@ -411,7 +411,7 @@ def assert_nothing(cloud, names=()):
 
 
 class ByCloud:
-    """At the n-th change in the cloud: after it was made, and before its answer comes."""
+    """At the n-th change in the cloud: after it is made, and before its answer arrives."""
 
     environment = None
 
@@ -469,7 +469,7 @@ def test_killed_at_each_write(cloud, fleet, services, start):
     assert scenario.n_kills >= 12, f"{scenario.n_kills} kills"
 
 
-def test_two_processes_at_once_make_one_balancer(cloud, fleet, services, start):
+def test_two_processes_make_one_balancer(cloud, fleet, services, start):
     """A rolling update without election."""
     servers = [one["id"] for one in fleet(2)]
     cloud.latency_s, cloud.lb_build_s, cloud.map_delay_s = 0.02, 0.3, 0.1
@@ -497,7 +497,7 @@ def test_two_processes_at_once_make_one_balancer(cloud, fleet, services, start):
 # --- how much it asks ------------------------------------------------------------------------------------------------------
 
 
-def test_twenty_services_at_once_their_restart_and_one_node_more(cloud, fleet, services, start):
+def test_twenty_services_a_restart_and_one_node_more(cloud, fleet, services, start):
     cloud.latency_s = 0.02
     servers = [one["id"] for one in fleet(10)]
     one = start("--cluster-name=k")
