@@ -14,7 +14,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static struct str body;
 static int status;
 
-/* Time passes for those who wait. */
+/* Time passes for callers that wait. */
 static int64_t now_ns = NS_PER_SEC;
 
 static int64_t

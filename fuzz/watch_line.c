@@ -1,5 +1,6 @@
 /* A line of a watch, and the list's way of reading the same object: an event that is news has a
- * version, and what cannot be projected can still be told from others or is refused. */
+ * version, and an object that cannot be projected can still be distinguished from others, or is
+ * refused. */
 #include "kube/watch.h"
 
 #include <assert.h>

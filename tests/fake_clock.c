@@ -117,7 +117,8 @@ fake_clock_new(int64_t wall_ns)
 	};
 	mutex_init(&fake->mu);
 	cond_init(&fake->changed);
-	/* not zero, and not the same: whoever mixes them up, or takes 0 for "never", shall fail */
+	/* not zero, and not the same: code that mixes them up, or takes 0 for "never", shall fail
+	 */
 	fake->mono_ns = 1000 * NS_PER_SEC;
 	fake->boot_ns = 2000 * NS_PER_SEC;
 	fake->wall_ns = wall_ns;

@@ -1,6 +1,6 @@
 /* fake_clock.h: a clock that tests advance by hand.
  *
- * It keeps those who wait on it, and advancing it wakes them.
+ * It keeps the threads that wait on it, and advancing it wakes them.
  *
  * Threads: every function may be called from any thread.
  */
@@ -15,8 +15,8 @@ struct fake_clock;
 struct fake_clock *fake_clock_new(int64_t wall_ns);
 void fake_clock_free(struct fake_clock *);
 struct clock *fake_clock_clock(struct fake_clock *);
-/** Moves all three clocks and wakes whoever's deadline passed. Hold no mutex that a waiter waits
- * with. */
+/** Moves all three clocks and wakes threads whose deadline has passed. Hold no mutex that a waiter
+ * waits with. */
 void fake_clock_advance(struct fake_clock *, int64_t ns);
 /** Moves only the wall clock, as an administrator would. */
 void fake_clock_jump_wall(struct fake_clock *, int64_t ns);

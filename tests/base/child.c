@@ -251,10 +251,10 @@ exactly_as_much_as_allowed_is_fine(void **state UNUSED)
 	assert_int_equal(w.err.code, ERR_INVALID);
 }
 
-/* ---- those who do not end ---- */
+/* ---- children that do not end ---- */
 
 /* The real clock, but an hour passes as soon as the script has made the file "begun". It says so on
- * its output then, which wakes whoever waits for it. */
+ * its output then, which wakes the thread that waits for it. */
 static struct {
 	int64_t (*mono_ns)(struct clock *);
 	const char *path;

@@ -256,7 +256,7 @@ reading_says_what_is_wrong(void **state UNUSED)
 	assert_non_null(strstr(err.msg, "is a directory"));
 }
 
-/* fstat() tells 0 for them. */
+/* fstat() reports size 0 for them. */
 static void
 reads_files_without_a_size(void **state UNUSED)
 {
@@ -349,7 +349,7 @@ a_pipe_is_not_waited_for_without_end(void **state UNUSED)
 	int fd;
 
 	assert_int_equal(mkfifo(in_folder("f"), 0600), 0);
-	assert_true(file_read(in_folder("f"), &b, &err)); /* nobody has it open for writing */
+	assert_true(file_read(in_folder("f"), &b, &err)); /* no process has it open for writing */
 	assert_int_equal(b.len, 0);
 	fd = open(in_folder("f"), O_RDWR | O_NONBLOCK);
 	is_time_over = true;

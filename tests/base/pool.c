@@ -96,7 +96,7 @@ little_is_wasted(void **state UNUSED)
 		pool_free(&pool, blocks[i]);
 }
 
-/* Blocks are freed by whoever holds the last reference: here, by the other thread. */
+/* The holder of the last reference frees the block: here, the other thread. */
 static void *
 replace_blocks(void *arg)
 {

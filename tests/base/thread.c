@@ -105,7 +105,7 @@ conditions_use_the_monotonic_clock(void **state UNUSED)
 	cond_init(&cond);
 	mutex_lock(&mu);
 	assert_int_equal(pthread_cond_timedwait(&cond, &mu, &past), ETIMEDOUT);
-	/* on the wall clock this would be decades ago, and the wait over at once */
+	/* on the wall clock this would be decades ago, and the wait would end immediately */
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	past = now;
 	past.tv_nsec += NS_PER_MS;

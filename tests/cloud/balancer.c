@@ -305,7 +305,7 @@ what_is_passed_arrives(void **state)
 	assert_string_equal(w->fake.events.ptr, "");
 }
 
-/* A balancer without ports, or of no family, would be open to nobody and paid for. */
+/* A balancer without ports, or of no family, would serve no client, and be paid for. */
 static void
 nothing_is_made_if_nothing_is_left(void **state)
 {

@@ -22,7 +22,7 @@ struct fake_host {
 
 void fake_host_init(struct fake_host *);
 void fake_host_fini(struct fake_host *);
-/** A call that nobody cancels, without a deadline. */
+/** A call that is never cancelled, without a deadline. */
 struct call fake_host_call(struct fake_host *, struct arena *);
 
 #endif

@@ -64,7 +64,7 @@ usual(const struct api_request *request)
 	return (struct api_rule){ .status = 200 };
 }
 
-/* Rules, then whoever answers, then the usual. */
+/* The test's rules answer first, then its function, then the default. */
 static struct api_rule
 choose(struct fake_api *api, const struct http_request *request, struct buf *body)
 {

@@ -25,7 +25,7 @@ struct fake_balancers {
 	void *mood_arg;                      /* mu */
 	fake_reach_fn *reach;                /* mu */
 	void *reach_arg;                     /* mu */
-	char made[64];                       /* mu; that nobody was told of */
+	char made[64];                       /* mu; whose creation was not reported */
 	void (*on_make)(void *, const char *);
 	void *on_make_arg;
 };
@@ -251,7 +251,7 @@ operate_ensure(struct fake_balancers *fb, const struct lb_spec *spec, struct err
 	return true;
 }
 
-/* Without the lock: whoever is told may want to look. */
+/* Without the lock, because the function that is called may look at the balancers. */
 static void
 tell_made(struct fake_balancers *fb)
 {

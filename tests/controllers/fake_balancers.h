@@ -32,7 +32,7 @@ struct fake_fault {
 /** Faults are tried in the order they were added. */
 void fake_balancers_fault(struct fake_balancers *, struct fake_fault fault);
 void fake_balancers_forget_faults(struct fake_balancers *);
-/** Asked before each call, after the faults: ERR_NONE, or what it fails with. NULL: nobody. */
+/** Asked before each call, after the faults: ERR_NONE, or what it fails with. NULL: not asked. */
 typedef enum err_code fake_balancers_mood_fn(void *arg, const char *call, bool *ret_is_late,
                                              int64_t *ret_retry_after_ms);
 void fake_balancers_mood(struct fake_balancers *, fake_balancers_mood_fn *mood, void *arg);
@@ -53,7 +53,7 @@ void fake_balancers_forget_calls(struct fake_balancers *);
 /** The most that ran at the same time. */
 unsigned fake_balancers_most_at_once(struct fake_balancers *);
 
-/** A copy; exists is false where there is none. */
+/** A copy; exists is false if there is no such balancer. */
 struct fake_balancer_state {
 	bool exists;
 	char name[64], uid[64], address[32];

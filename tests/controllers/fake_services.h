@@ -36,7 +36,7 @@ void fake_services_put(struct fake_services *, const struct fake_service *servic
 /** The API server's data is replaced: a Service of that name has another UID, and no deletion of
  * the former is reported. */
 void fake_services_replace(struct fake_services *, const struct fake_service *service);
-/** As `kubectl delete`: marks it when it has finalizers. No effect where there is none. */
+/** As `kubectl delete`: marks it when it has finalizers. No effect if there is no such Service. */
 void fake_services_delete(struct fake_services *, const char *name);
 /** As `kubectl patch` that takes a finalizer off by hand. */
 void fake_services_strip(struct fake_services *, const char *name, const char *finalizer);

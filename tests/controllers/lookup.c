@@ -194,7 +194,8 @@ askers_of_the_same_age_need_two_more_at_most(void **state UNUSED)
 	assert_int_equal(looks(), 1);
 	fake_cloud_release(rig->cloud, 1);
 	rig_settle_with(rig, ARRAY_LEN(askers) - 1);
-	assert_int_equal(looks(), 2); /* whoever was first, and perhaps some more */
+	assert_int_equal(looks(), 2); /* the first caller has a look of its own, and the others
+	                                 share the next */
 	fake_cloud_let_go(rig->cloud);
 	for (size_t i = 0; i < ARRAY_LEN(askers); i++) {
 		join(&askers[i]);

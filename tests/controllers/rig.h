@@ -115,9 +115,10 @@ void rig_sync(struct rig *);
 /** Returns when all threads, and `extra` of the test's own, wait. */
 void rig_settle_with(struct rig *, unsigned extra);
 void rig_settle(struct rig *);
-/** Moves the clock at once, and settles. */
+/** Moves the clock in one step, and settles. */
 void rig_advance_ms(struct rig *, int64_t ms);
-/** Moves the clock from one deadline to the next, and settles at each: nobody is late. */
+/** Moves the clock from one deadline to the next, and settles at each, so that no thread is late.
+ */
 void rig_run(struct rig *, int64_t seconds);
 
 #endif

@@ -174,7 +174,7 @@ keep_name(void *arg, struct str name, int64_t took_ns)
 	buf_addf(arg, "%" STR_FMT "%s|", STR_ARG(name), took_ns < 0 ? " in the past" : "");
 }
 
-/* Of two names, one is not there; an address is none. */
+/* One of two names does not exist; an address is not looked up. */
 static void
 lookups_of_names_are_reported(void **state UNUSED)
 {

@@ -55,7 +55,7 @@ bool visit_writes(struct visit *v, const char *text);
 bool visit_reply(struct visit *v, const char *status, const char *headers, const char *body);
 /** Has the head this line? Compared as it is, without regard for case. */
 bool visit_has(const struct visit *v, const char *line);
-/** Waits until the client closes; for those who never answer. */
+/** Waits until the client closes; for handlers that never answer. */
 void visit_wait_gone(struct visit *v);
 
 #endif

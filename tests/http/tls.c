@@ -249,7 +249,7 @@ shows_another_certificate_immediately(void **state UNUSED)
 	must_get(&w);
 	assert_string_equal(w.response.body.ptr, "TLSv1.3 - cert");
 	assert_false(w.response.is_reused);
-	/* the idle one, which nobody asks for any more, does not stay; later ones are kept again */
+	/* the idle one, which is not used any more, does not stay; later ones are kept again */
 	wait_for(w.server, loopback_open, 0);
 	must_get(&w);
 	must_get(&w);

@@ -592,7 +592,7 @@ a_service_account_is_made_and_used(void **state UNUSED)
 	must_get(w, "Bearer t1");
 	pass(w, 1);
 	must_get(w, "Bearer t2");
-	/* the account was made anew */
+	/* the account was created again */
 	w->welcome = "Authorization: Bearer t3";
 	must_get(w, "Bearer t3");
 	w->welcome = "Authorization: Bearer none";

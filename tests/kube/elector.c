@@ -86,7 +86,7 @@ struct replica {
 	_Atomic int n_started, n_lost;
 	_Atomic int64_t renewed_ns, lost_boot_ns;
 	char why[256];
-	bool is_over;         /* it was told to end */
+	bool is_over;         /* the test has ended it */
 	struct cancel *ended; /* where a real one would end the process */
 };
 
@@ -453,7 +453,7 @@ left_ns(const struct replica *r)
 	                          (struct clock *)(uintptr_t)&r->fast.clock);
 }
 
-/* Never two at once, whatever happens. */
+/* There are never two leaders at the same time, whatever happens. */
 static void
 check_fences(void)
 {
@@ -1483,7 +1483,7 @@ a_stop_ends_a_request_that_hangs(void **state UNUSED)
 	assert_int_equal(me()->n_lost, 0);
 }
 
-/* ---- what others are told ---- */
+/* ---- events, metrics and health ---- */
 
 static void
 check_event(struct fake_http *events, size_t i, const char *message)

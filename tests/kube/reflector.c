@@ -656,7 +656,7 @@ lists_again_when_the_version_is_gone(void **state)
 	start(f);
 	fake_clock_advance(f->clock, MINUTE);
 	settle(f);
-	check_count(f, 4); /* at once */
+	check_count(f, 4); /* immediately */
 	check_asked(f, 2, "/api/v1/nodes?resourceVersion=10" NOT_OLDER);
 	check_watch(f, 3, "30");
 	check_version(f, "a", NULL);

@@ -12,7 +12,7 @@
 #include "kube/samples.h"
 #include "fake_clock.h"
 
-/* A store with a handler that writes down what it is told: "+a", "-a", "a:uid>uid". */
+/* A store with a handler that records its calls: "+a", "-a", "a:uid>uid". */
 struct fixture {
 	struct fake_clock *clock;
 	struct store *store;

@@ -180,7 +180,7 @@ a_node_that_becomes_not_ready_is_looked_at_soon(void **state UNUSED)
 	put("a", "True");
 	rig_run(rig, 600);
 	assert_int_equal(looks(), 1);
-	put("a", "Unknown"); /* the steps begin anew */
+	put("a", "Unknown"); /* the steps begin again */
 	rig_run(rig, 13);
 	assert_int_equal(looks(), 3);
 }

@@ -1,4 +1,5 @@
-/* When routes are made and removed, how often the cloud is asked, and what nodes are told. */
+/* When routes are made and removed, how often the cloud is asked, and which conditions nodes get.
+ */
 #include "base/limits.h"
 #include "base/metrics.h"
 #include "controllers/pace.h"
@@ -299,7 +300,8 @@ a_failure_is_reported_and_tried_less_and_less_often(void **state UNUSED)
 	fake_routes_fault(rig->routes,
 	                  (struct fake_fault){ .call = "create a", .code = ERR_INVALID });
 	begin();
-	assert_true(fake_routes_has(rig->routes, "b", CIDR_B)); /* it is nobody else's trouble */
+	assert_true(fake_routes_has(rig->routes, "b",
+	                            CIDR_B)); /* the other routes are not affected */
 	assert_int_equal(fake_api_events(rig->api, "FailedToCreateRoute", "a"), 1);
 	assert_non_null(strstr(fake_api_last_event(rig->api, "FailedToCreateRoute"),
 	                       "Could not create route u-a " CIDR_A " for node a after 0s: "
@@ -313,7 +315,7 @@ a_failure_is_reported_and_tried_less_and_less_often(void **state UNUSED)
 	fake_routes_forget_faults(rig->routes);
 	rig_run(rig, 301);
 	assert_true(fake_routes_has(rig->routes, "a", CIDR_A));
-	put_version(node_a, "8"); /* nothing of ours in it: nobody is woken … */
+	put_version(node_a, "8"); /* nothing in it matters: no run begins … */
 	fake_routes_forget_calls(rig->routes);
 	rig_run(rig, 60);
 	assert_int_equal(calls(NULL), 0); /* … and nothing is left to be tried again */

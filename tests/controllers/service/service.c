@@ -555,7 +555,7 @@ other_finalizers_stay(void **state UNUSED)
 	assert_quiet();
 }
 
-/* Its balancer is there, nobody tried to remove it, the provider was notified, and one Warning
+/* Its balancer is there, no call tried to remove it, the provider was notified, and one Warning
  * names it. */
 static void
 assert_kept(const char *uid)
@@ -919,7 +919,7 @@ a_node_that_alternates_as_a_target_costs_little(void **state UNUSED)
 	assert_in_range(fake_balancers_calls(rig->balancers, "update"), 5, PACE_HOUR);
 }
 
-/* Done, but nobody is told. */
+/* The change is made, but its answer is lost. */
 static int
 answer_lost(void *services, const struct api_request *request, struct buf *body)
 {
@@ -1106,7 +1106,7 @@ flapping_is_reported_less_and_less_often(void **state UNUSED)
 	assert_int_equal(events("UpdatedLoadBalancer"), 1);
 	assert_int_equal(n_event_writes(), 1);
 	run(30);
-	assert_int_equal(n_event_writes(), 2); /* the last change is told too */
+	assert_int_equal(n_event_writes(), 2); /* the last change is reported too */
 	flap(600);
 	assert_in_range(n_event_writes(), 4, 5);
 	run(900);
@@ -1268,7 +1268,7 @@ what_is_partial_has_its_status_and_is_tried_again(void **state UNUSED)
 	assert_int_equal(calls("ensure"), 0);
 }
 
-/* ---- many at once ---- */
+/* ---- many Services together ---- */
 
 static int
 set_up_many(void **state UNUSED)

@@ -262,7 +262,8 @@ check_end(struct world *w)
 
 	fake_services_each(w->rig->services, check_service, w);
 	fake_services_each(w->rig->services, count_balancer, &sum);
-	assert_int_equal(sum.n, fake_balancers_count(w->rig->balancers)); /* nobody else has one */
+	assert_int_equal(sum.n,
+	                 fake_balancers_count(w->rig->balancers)); /* no other Service has one */
 }
 
 /* ---- steps ---- */

@@ -189,7 +189,7 @@ lab_machines(struct lab *lab, unsigned n, const char *text)
 
 /* ---- waiting ---- */
 
-/* Takes what has been logged; waits for more until the deadline. False when there is none. */
+/* Takes what has been logged; waits for more until the deadline. False if there is no line. */
 static bool
 read_log(struct lab *lab, int64_t deadline_ns)
 {

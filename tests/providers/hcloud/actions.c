@@ -238,7 +238,7 @@ an_outage_is_not_taken_for_a_long_action(void **state)
 	assert_true(wait_for_7(lab, 10000, &err));
 }
 
-/* A client that shuts down fails its requests so, whoever's call it is. */
+/* A client that shuts down fails all requests this way, of every caller. */
 static void
 a_cancelled_request_ends_the_wait(void **state)
 {
@@ -609,7 +609,7 @@ count_failed(const struct crowd *w, enum err_code code)
 	return n;
 }
 
-/* The one that asks goes, and its request with it: the next asks at once. */
+/* The caller that asks is cancelled, and its request with it: the next caller asks immediately. */
 static void
 another_takes_over(void **state)
 {

@@ -201,7 +201,7 @@ changes_leave_the_reserve_to_others(void **state)
 	assert_true(ask(lab, HTTP_GET, false, &err)); /* it has been admitted */
 }
 
-/* ---- trouble is told ---- */
+/* ---- failures are reported ---- */
 
 static void
 a_wrong_token_is_reported_once(void **state)

@@ -437,7 +437,7 @@ an_action_is_waited_for_before_all_else(void **state)
 	assert_true(ensure());
 }
 
-/* More and more seldom, and then with a word about it; after which it begins anew. */
+/* Less and less often, then with an event; after that the waiting begins again. */
 static void
 an_action_without_end_is_reported(void **state)
 {

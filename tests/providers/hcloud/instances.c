@@ -203,7 +203,7 @@ what_is_missing_is_asked_for(void **state)
 	assert_int_equal(look->instances[2].presence, PRESENCE_PRESENT);
 }
 
-/* A list that somebody changed while it was read is none that everything is in. */
+/* A list that changed while it was read may lack entries. */
 static void
 pages_that_shift_are_not_complete(void **state)
 {
@@ -296,7 +296,7 @@ pages_are_read_until_all_are_found(void **state)
 	lab_check_asked(lab, LAB_PAGE_1 "\n");
 }
 
-/* How many there are, the first page tells. */
+/* The first page has the number of all entries. */
 static void
 a_long_list_is_not_read_for_a_few(void **state)
 {
@@ -352,7 +352,7 @@ without_the_cache_each_is_asked_for(void **state)
 	}
 }
 
-/* After the first failure nobody else is asked for. */
+/* After the first failure no other server is requested. */
 static void
 one_failure_stops_the_rest(void **state)
 {

@@ -26,7 +26,7 @@ int lab_setup(void **state);
 int lab_setup_open(void **state);
 int lab_teardown(void **state);
 
-/** Reads the environment as it is now, and makes api and instances anew; network 0: none. */
+/** Reads the environment as it is now, and makes a new api and new instances; network 0: none. */
 void lab_open(struct lab *, const struct hz_dialect *, int64_t network);
 /** Before lab_open(). */
 void lab_use_robot(struct lab *);

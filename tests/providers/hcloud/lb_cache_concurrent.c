@@ -119,7 +119,7 @@ let_go(void)
 	wake_cloud(NULL);
 }
 
-/* ---- those who ask ---- */
+/* ---- callers ---- */
 
 static void *
 ask(void *arg)
@@ -213,7 +213,7 @@ a_caller_that_comes_meanwhile_shares_the_next_reading(void **state UNUSED)
 	assert_false(cloud.was_crowded);
 }
 
-/* Another of those who gathered reads for all. */
+/* Another of the waiting callers reads for all. */
 static void
 a_cancelled_reader_holds_up_no_other_caller(void **state UNUSED)
 {

@@ -244,7 +244,7 @@ asks_for_an_address_in_its_network(void **state UNUSED)
 	              SHAPE "attachToNetwork: could not parse private IPv4 'ten'");
 	check_refused("private-ipv4", "", SHAPE "attachToNetwork: could not parse private IPv4 ''");
 	lb_case_init(&off);
-	lb_case_note(&off, "private-ipv4", "ten"); /* nobody looks at it */
+	lb_case_note(&off, "private-ipv4", "ten"); /* it is not read */
 	assert_false(lb_case_desired(&off, 0).private_ip.is_set);
 }
 

@@ -49,7 +49,7 @@ a_full_budget_blocks_no_request(void **state)
 	assert_int_equal(hz_budget_wait_ns(&b, HZ_URGENT, 200, HOUR_NS), 0);
 }
 
-/* 180 are the reserve, 360 where nobody waits. */
+/* 180 are the reserve, 360 for periodic requests. */
 static void
 keeps_a_reserve(void **state)
 {

@@ -213,7 +213,7 @@ a_gateway_that_is_no_servers_is_a_blackhole(void **state UNUSED)
 	assert_false(found.routes[0].is_fixed);
 }
 
-/* A list that lacks servers, or a token that sees none, must cost nobody his route. */
+/* A list that lacks servers, or a token that sees none, must remove no route. */
 static void
 what_cannot_be_known_is_kept(void **state UNUSED)
 {
@@ -348,7 +348,7 @@ the_node_must_have_the_address(void **state UNUSED)
 	story.addresses[0].address = STR("10.0.0.9");
 	check_refused(0, "10.244.1.0/24", ERR_INVALID,
 	              "hcloud/CreateRoute: IP 10.0.0.1 not part of routes target addresses");
-	/* it has none yet: nothing to tell anybody */
+	/* it has no address yet: this is not reported */
 	story.addresses[0] = (struct address){ STR("ExternalIP"), STR("10.0.0.1") };
 	check_refused(0, "10.244.1.0/24", ERR_PENDING,
 	              "hcloud/CreateRoute: IP 10.0.0.1 not part of routes target addresses");
