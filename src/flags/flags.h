@@ -5,9 +5,9 @@
  * flags, '_' for '-'. One table defines the name, default, meaning and group of every flag
  * (table.h). All problems are collected, a line each.
  *
- * Every flag of the Go framework is accepted. A flag that means nothing here is checked like the
- * others, and noted. A deprecated flag is a warning, and so is a value that is replaced by a
- * stricter or weaker one.
+ * Every flag of the Go framework is accepted. A flag that has no effect here is checked like the
+ * others, and its name is added to the notes. Deprecated flags lead to a warning, and so do values
+ * for which another one is used (TLS 1.2 instead of 1.0).
  */
 #ifndef CCMD_FLAGS_FLAGS_H
 #define CCMD_FLAGS_FLAGS_H
@@ -18,7 +18,7 @@
 enum flags_outcome {
 	FLAGS_RUN,
 	FLAGS_DONE, /* --help or --version was printed to out */
-	FLAGS_BAD,  /* problems has a line each */
+	FLAGS_BAD,  /* problems has one line for each problem */
 };
 
 /** Reads the command line.

@@ -5,7 +5,7 @@
 #include "base/buf.h"
 
 /** Appends the page docs/reference/flags.md, as Markdown: each flag with its type, its default and
- * what becomes of it. */
+ * its effect. */
 void flags_reference(struct buf *out);
 
 /** Appends the options of the man page docs/ccmd.8, as mdoc(7). */

@@ -34,7 +34,7 @@ enum flag_kind {
 
 enum flag_effect {
 	FLAG_HONOURED = 0,
-	FLAG_NO_EFFECT,  /* accepted because upstream has it; means nothing here */
+	FLAG_NO_EFFECT,  /* accepted because upstream has it, but has no effect here */
 	FLAG_DEPRECATED, /* the same, and upstream has deprecated or removed it */
 };
 

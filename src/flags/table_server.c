@@ -34,7 +34,7 @@ static const struct flag serving[] = {
 	{ "disable-http2-serving", FLAG_BOOL, FLAG_NOWHERE, "false", "No HTTP/2.", FLAG_NO_EFFECT,
 	  HTTP1_ONLY },
 	{ "http2-max-streams-per-connection", FLAG_NUMBER, FLAG_NOWHERE, "0",
-	  "Maximum of HTTP/2 streams per connection.", FLAG_NO_EFFECT, HTTP1_ONLY },
+	  "Maximum number of HTTP/2 streams per connection.", FLAG_NO_EFFECT, HTTP1_ONLY },
 	{ "metrics-bind-address", FLAG_TEXT, AT(serving.metrics_bind_address), "",
 	  "Address and port, such as :8233 or [::]:8233, of a plain HTTP server that serves only /metrics, open to everyone. "
 	  "Without an address: 0.0.0.0. Empty: no such server." },
