@@ -240,7 +240,7 @@ bearer_token(struct str authorization)
 }
 
 static enum access_identity
-known(struct access_user *user, struct access_user **ret)
+identify_as(struct access_user *user, struct access_user **ret)
 {
 	if (!user)
 		return ACCESS_REFUSED;
@@ -255,14 +255,14 @@ access_identify(const struct access_proof *client, struct str authorization, boo
 	struct str token = can_review ? bearer_token(authorization) : STR_EMPTY;
 
 	if (client->verdict == ACCESS_PROOF_GOOD && client->peer.common_name.len)
-		return known(user_of_certificate(&client->peer), ret_user);
+		return identify_as(user_of_certificate(&client->peer), ret_user);
 	if (token.len) {
 		*ret_token = token;
 		return ACCESS_HAS_TOKEN;
 	}
 	if (client->verdict == ACCESS_PROOF_BAD)
 		return ACCESS_REFUSED;
-	return known(access_user_anonymous(), ret_user);
+	return identify_as(access_user_anonymous(), ret_user);
 }
 
 /* ---- rights ---- */

@@ -7,9 +7,9 @@
  *
  * The file is read again every minute, the ConfigMap every 5 min, and both immediately when a
  * certificate was not trusted (at most every 10 s). There is no watch: it would cost a connection
- * of 140 kB for an object that changes once a year, and a change matters first when a certificate
- * fails. If a text cannot be read or used, that is logged once in 10 min, and the last good one
- * stays in use.
+ * of 140 kB for an object that changes once a year, and a change matters only when a certificate is
+ * not trusted. If a text cannot be read or used, that is logged once in 10 min, and the last good
+ * one stays in use.
  *
  * Threads: authorities_get() and authorities_recheck() from any, authorities_refresh() from one.
  */

@@ -5,9 +5,9 @@
  * 	                                           +-> CLOSING
  *
  * A connection has a state, one deadline for that state, and the event of its socket that it waits
- * for. The deadline is set where the state begins, and bytes that arrive do not move it: otherwise
- * a client could hold a connection for ever by sending one byte now and then. Every deadline closes
- * the connection without an answer.
+ * for. The deadline is set when the state begins, and bytes that arrive do not move it: otherwise a
+ * client could keep a connection without limit by sending one byte now and then. Every deadline
+ * closes the connection without an answer.
  *
  * In PENDING a handler has the request. Nothing is read then, so what a client sends ahead stays in
  * the kernel's buffer. A connection gets at most one request served in a turn of the loop, so that
@@ -23,8 +23,9 @@
 
 enum {
 	READ_BYTES = 4096,
-	MAX_DISCARDS = 16,     /* reads in one turn of bytes that are thrown away */
-	MANY_CONNECTIONS = 16, /* so many at a time are worth giving memory back afterwards */
+	MAX_DISCARDS = 16, /* how often bytes are read and discarded in one turn of the loop */
+	MANY_CONNECTIONS =
+		16, /* after this many at the same time, freed memory is returned to the kernel */
 };
 
 enum io {
@@ -370,7 +371,7 @@ connection_answer(struct connection *c)
 	connection_run(c);
 }
 
-/* ---- life ---- */
+/* ---- life cycle ---- */
 
 static void
 connection_name_peer(struct connection *c, const struct sockaddr_storage *peer)

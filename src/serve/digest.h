@@ -1,7 +1,8 @@
 /* serve/digest.h: keyed hashes, which recognise a secret without keeping it.
  *
  * HMAC-SHA256 with a key of this process: a hash from a core file cannot be compared with anything
- * elsewhere, and without the key nobody can construct two texts that collide. Threads: any.
+ * elsewhere, and without the key it is not possible to construct two texts that collide. Threads:
+ * any.
  */
 #ifndef CCMD_SERVE_DIGEST_H
 #define CCMD_SERVE_DIGEST_H

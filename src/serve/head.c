@@ -145,7 +145,7 @@ parse_field(struct str line, struct head *h)
 
 /* Does one of the fields of that name contain the word in its list? */
 static bool
-lists(const struct head *h, struct str name, struct str word)
+field_lists(const struct head *h, struct str name, struct str word)
 {
 	struct str value;
 
@@ -186,8 +186,8 @@ check_fields(struct head *h, bool is_11)
 
 	if ((is_11 && !has_host) || head_field(h, STR("Host"), 1, &host))
 		return BAD_REQUEST;
-	h->keeps_alive = is_11 && !lists(h, STR("Connection"), STR("close"));
-	h->expects_continue = is_11 && lists(h, STR("Expect"), STR("100-continue"));
+	h->keeps_alive = is_11 && !field_lists(h, STR("Connection"), STR("close"));
+	h->expects_continue = is_11 && field_lists(h, STR("Expect"), STR("100-continue"));
 	return parse_length(h);
 }
 

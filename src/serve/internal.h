@@ -143,7 +143,7 @@ struct server_request {
 	struct server *server;
 	struct outbox *outbox;
 	struct clock *clock;
-	struct connection *connection; /* the loop's; NULL once it is gone */
+	struct connection *connection; /* only for the loop's thread; NULL once it is gone */
 	char *bytes;                   /* head and body; the path is decoded in place */
 	struct head head;
 	struct str path, body;

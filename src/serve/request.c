@@ -11,7 +11,7 @@ enum {
 	FIELDS_BYTES = 4096, /* room for the head of an answer; all are shorter */
 };
 
-/* ---- life ---- */
+/* ---- life cycle ---- */
 
 /* Decodes the path in place: it never gets longer. A path that parse_target() made up ("/" for
  * "http://host") is not in r->bytes, and has nothing to decode. */

@@ -4,10 +4,11 @@
  * answer is renewed. The thread takes a question that is due. The question stays in the list while
  * it is asked, so that other requests can join, and while it waits to be asked again.
  *
- * Turns make it fair: the turn of a new question is the current turn, or one more than the turn of
- * the last question of the same source. The question with the lowest turn is asked first. So the
- * only question of a source waits for at most one question of each other source, however many these
- * have.
+ * Each question gets a number, its turn, so that sources are treated fairly. The turn is the
+ * highest turn of the questions taken so far, or one more than the turn of the last question of the
+ * same source if that is higher. The question with the lowest turn is asked first. So the only
+ * question of a source waits for at most one question of each other source, however many questions
+ * these have.
  *
  * The lifetime of answers includes the time while the machine is suspended, because a token may be
  * revoked meanwhile.
@@ -132,7 +133,7 @@ question_new(struct reviewer *r, enum subject subject, struct str text)
 
 /* Where it is linked, or would be: the end. Called with mu held. */
 static struct question **
-place_of(struct reviewer *r, const struct question *like)
+find_question(struct reviewer *r, const struct question *like)
 {
 	struct question **at = &r->questions;
 
@@ -144,7 +145,8 @@ place_of(struct reviewer *r, const struct question *like)
 
 /* Called with mu held. */
 static void
-join(struct reviewer *r, struct question *q, struct digest source, reviewer_done *done, void *arg)
+add_waiter(struct reviewer *r, struct question *q, struct digest source, reviewer_done *done,
+           void *arg)
 {
 	struct waiter *w = xcalloc(1, sizeof(*w));
 
@@ -230,7 +232,7 @@ set_known_source(struct reviewer *r, struct question *q)
 
 /* The cached answer; NULL: the question has to be asked. Called with mu held. */
 static struct review_answer *
-recall(struct reviewer *r, const struct question *q, bool *ret_is_stale)
+find_answer(struct reviewer *r, const struct question *q, bool *ret_is_stale)
 {
 	*ret_is_stale = false;
 	if (r->is_closing)
@@ -242,9 +244,9 @@ recall(struct reviewer *r, const struct question *q, bool *ret_is_stale)
 /* Asks a question with a stale answer again, so that the next request finds a fresh one. Called
  * with mu held. */
 static void
-renew(struct reviewer *r, struct question **q)
+renew_question(struct reviewer *r, struct question **q)
 {
-	if (*place_of(r, *q) || r->n_questions >= 2 * LIMIT_SERVER_PENDING)
+	if (*find_question(r, *q) || r->n_questions >= 2 * LIMIT_SERVER_PENDING)
 		return;
 	(*q)->source = (*q)->key;
 	link_question(r, TAKE(*q));
@@ -264,8 +266,8 @@ check_room(const struct reviewer *r, const struct question *q)
 
 /* Takes q over. */
 static enum reviewer_start
-ask(struct reviewer *r, struct question *question, struct review_answer **ret, reviewer_done *done,
-    void *arg)
+ask_question(struct reviewer *r, struct question *question, struct review_answer **ret,
+             reviewer_done *done, void *arg)
 {
 	CLEANUP(question_freep) struct question *q = question;
 	struct digest source;
@@ -274,10 +276,10 @@ ask(struct reviewer *r, struct question *question, struct review_answer **ret, r
 	bool is_stale;
 	WITH_LOCK(&r->mu);
 
-	*ret = recall(r, q, &is_stale);
+	*ret = find_answer(r, q, &is_stale);
 	if (*ret) {
 		if (is_stale)
-			renew(r, &q);
+			renew_question(r, &q);
 		return REVIEWER_KNOWS;
 	}
 	set_known_source(r, q);
@@ -285,12 +287,12 @@ ask(struct reviewer *r, struct question *question, struct review_answer **ret, r
 	if (start != REVIEWER_ASKS)
 		return start;
 	source = q->source;
-	asked = *place_of(r, q);
+	asked = *find_question(r, q);
 	if (!asked) {
 		asked = q;
 		link_question(r, TAKE(q));
 	}
-	join(r, asked, source, done, arg);
+	add_waiter(r, asked, source, done, arg);
 	return REVIEWER_ASKS;
 }
 
@@ -303,7 +305,7 @@ reviewer_token(struct reviewer *r, struct str peer, struct str token, struct rev
 	q->source = source_of_peer(r, peer);
 	q->is_unauthenticated = true;
 	secret_set(&q->token, token);
-	return ask(r, q, ret, done, arg);
+	return ask_question(r, q, ret, done, arg);
 }
 
 enum reviewer_start
@@ -326,7 +328,7 @@ reviewer_rights(struct reviewer *r, struct str peer, const struct access_user *u
 	                                  : digest_of(&r->key, user->name);
 	q->body = body;
 	body = BUF_INIT(0);
-	return ask(r, q, ret, done, arg);
+	return ask_question(r, q, ret, done, arg);
 }
 
 /* ---- asking ---- */
@@ -344,7 +346,7 @@ try_once(struct reviewer *r, const struct question *q, struct review_answer **re
 
 /* Is it an error that may pass: no answer, or one that asks to come back later? */
 static bool
-may_pass(const struct error *err)
+is_transient(const struct error *err)
 {
 	return err->code == ERR_UNAVAILABLE || err->code == ERR_TIMEOUT ||
 	       err->code == ERR_THROTTLED;
@@ -363,12 +365,13 @@ pause_ns(int n_tries)
 
 /* Plans another try. False if it is pointless: the answer is final, or the time is over. */
 static bool
-put_off(struct reviewer *r, struct question *q, const struct error *err)
+schedule_retry(struct reviewer *r, struct question *q, const struct error *err)
 {
 	int64_t due_ns = clock_deadline(clock_mono(r->config.clock), pause_ns(q->n_tries));
 	WITH_LOCK(&r->mu);
 
-	if (r->is_closing || !may_pass(err) || q->n_tries == MAX_TRIES || due_ns >= q->deadline_ns)
+	if (r->is_closing || !is_transient(err) || q->n_tries == MAX_TRIES ||
+	    due_ns >= q->deadline_ns)
 		return false;
 	q->due_ns = due_ns;
 	return true;
@@ -418,7 +421,7 @@ note_token(struct reviewer *r, const struct question *q, const struct review_ans
 
 /* Called with mu held. */
 static void
-remember(struct reviewer *r, const struct question *q, struct review_answer *answer)
+store_answer(struct reviewer *r, const struct question *q, struct review_answer *answer)
 {
 	int64_t now_ns = clock_boot(r->config.clock);
 
@@ -435,8 +438,8 @@ close_question(struct reviewer *r, struct question *q, struct review_answer *ans
 {
 	WITH_LOCK(&r->mu);
 
-	remember(r, q, answer);
-	*place_of(r, q) = q->next;
+	store_answer(r, q, answer);
+	*find_question(r, q) = q->next;
 	r->n_questions--;
 	for (struct waiter *w = q->waiters; w; w = w->next)
 		r->n_waiters--;
@@ -456,14 +459,14 @@ notify_waiters(struct waiter *waiters, const struct review_answer *answer)
 }
 
 static void
-settle(struct reviewer *r, struct question *q, struct review_answer *answer)
+answer_question(struct reviewer *r, struct question *q, struct review_answer *answer)
 {
 	notify_waiters(close_question(r, q, answer), answer);
 	question_free(q);
 }
 
 static void
-work_on(struct reviewer *r, struct question *q)
+try_question(struct reviewer *r, struct question *q)
 {
 	CLEANUP(review_answer_unrefp) struct review_answer *answer = NULL;
 	struct error err;
@@ -471,13 +474,13 @@ work_on(struct reviewer *r, struct question *q)
 	q->n_tries++;
 	if (!try_once(r, q, &answer, &err)) {
 		arena_reset(&r->arena);
-		if (put_off(r, q, &err))
+		if (schedule_retry(r, q, &err))
 			return;
 		warn_not_reviewed(r, q->subject, &err);
 		answer = failed_answer();
 	}
 	arena_reset(&r->arena);
-	settle(r, q, answer);
+	answer_question(r, q, answer);
 }
 
 /* ---- the thread ---- */
@@ -550,7 +553,7 @@ reviewer_run(void *arg)
 	while (take_work(r, &q)) {
 		watchdog_until(r->watchdog, clock_deadline(clock_mono(r->config.clock), REVIEW_NS));
 		if (q)
-			work_on(r, q);
+			try_question(r, q);
 		else
 			run_upkeep(r);
 		watchdog_until(r->watchdog, CLOCK_FOREVER);
@@ -607,7 +610,7 @@ reviewer_stop(struct reviewer *r)
 
 	end_thread(r);
 	while (r->questions)
-		settle(r, r->questions, answer);
+		answer_question(r, r->questions, answer);
 }
 
 void

@@ -298,7 +298,7 @@ server_listen(struct server *s, const struct server_config *config, struct error
 	return true;
 }
 
-/* ---- life ---- */
+/* ---- life cycle ---- */
 
 static struct event *
 server_event(struct server *s, int fd, short what, event_callback_fn fn)

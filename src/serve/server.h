@@ -12,7 +12,8 @@
  * kept us waiting for longest. Connections whose request waits for a handler are not closed; if all
  * connections have one, the new connection is refused. So handlers should keep fewer requests
  * waiting (LIMIT_SERVER_PENDING): then a client that opens many connections cannot keep a probe
- * out. A client's certificate is requested, not required; serve/access.h decides what it is worth.
+ * out. A client's certificate is requested, not required, and the handshake does not check it;
+ * serve/access.h does that.
  *
  * Bodies need a Content-Length: chunks are refused with 411, as RFC 9112 6.3 allows. There is no
  * HTTP/2 and no compression.

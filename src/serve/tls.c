@@ -2,9 +2,9 @@
  *
  * A certificate can therefore be replaced while connections exist: their sessions hold references
  * to the old one. Clients' certificates are accepted unchecked in the handshake, and checked when a
- * request needs it (trust.c): a failed handshake does not tell the client why, and the trusted
- * authorities may change while a connection lives. Sessions are not resumed: that would cost memory
- * for each client, and there are only a few probes and scrapes a minute.
+ * request needs it (trust.c): a failed handshake does not show the client the reason, and the
+ * trusted authorities may change while a connection lives. Sessions are not resumed: that would
+ * cost memory for each client, and there are only a few probes and scrapes a minute.
  *
  * The first pair is for clients that name no host, or a host of no other pair. It comes from
  * --tls-cert-file, or is self-signed. Pairs from files are read again when a digest of their
@@ -344,7 +344,7 @@ make_context(struct tls_server *t, const struct server_tls *config, struct error
 	return set_lists(t->ctx, config, err);
 }
 
-/* ---- life ---- */
+/* ---- life cycle ---- */
 
 static void
 set_files(struct pair *p, const struct server_certificate *from)
@@ -395,7 +395,7 @@ open_main(struct tls_server *t, const struct server_tls *config, struct error *e
 		return make_pair(t, err);
 	if (!set_folder(p, config, err))
 		return false;
-	/* a pair in --cert-dir is used, whoever wrote it; half a pair is an error */
+	/* a pair in --cert-dir is used, even if ccmd did not write it; half a pair is an error */
 	if (!exists(p->cert_file) && !exists(p->key_file))
 		return make_pair(t, err);
 	return pair_load(p, &changed, err);
