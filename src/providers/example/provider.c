@@ -25,13 +25,13 @@
 struct example {
 	struct cloud cloud;
 	struct login_secret token;
-	struct str url; /* of the environment */
+	struct str url; /* from the environment */
 	struct rest *rest;
 };
 
 extern const struct cloud_ops example_cloud;
 
-/* How this API gives its lists, for struct rest_list. */
+/* How this API returns its lists, for struct rest_list. */
 #define PAGES                                                                                \
 	.paging = REST_PAGE_NUMBER, .page_key = "page", .size_key = "size", .page_size = 50, \
 	.total = "total"
@@ -44,7 +44,8 @@ example_of(struct cloud *cloud)
 
 /* ---- machines ---- */
 
-/* An answer without what a machine must have proves nothing about it, so it is an error. */
+/* A machine without id, name or address is an error: the framework must conclude nothing from it.
+ */
 static bool
 read_machine(struct call *call, yyjson_val *val, struct machine *ret, struct error *err)
 {
@@ -106,8 +107,9 @@ struct example_balancer {
 	struct str wiring; /* as wiring_of() writes it */
 };
 
-/* Ports and targets as JSON. Both for requests and for comparison: this API returns lists as they
- * were sent. If yours sorts them, sort them here as well. */
+/* Ports and targets as JSON, for requests and for comparison with answers. The texts can be
+ * compared because this API returns lists as they were sent. If yours sorts them, sort them here as
+ * well. */
 static struct str
 wiring_of(struct cloud *cloud, struct call *call, const struct lb_spec *spec)
 {
@@ -206,7 +208,8 @@ create_balancer(struct cloud *cloud, struct call *call, const struct lb_spec *sp
 	if (rest_do(example_of(cloud)->rest, call, &request, &doc, err))
 		return read_balancer(call, yyjson_doc_get_root(doc), ret, err);
 	if (err->code == ERR_CONFLICT)
-		err->code = ERR_EXISTS; /* the API's names are unique: somebody else made it */
+		err->code = ERR_EXISTS; /* names are unique in this API: another process has created
+		                           it */
 	return false;
 }
 
