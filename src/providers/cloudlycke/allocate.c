@@ -404,8 +404,8 @@ cl_may_share(const struct cl_holding *a, const struct cl_holding *b,
 }
 
 /* The first other Service that has the address and does not share it; NULL: none. The ports and the
- * sharing key of an orphan are not known: who has had the address together with it keeps it, and
- * nobody else gets it. */
+ * sharing key of an orphan are not known: a Service that has had the address together with it keeps
+ * the address, and no other Service gets it. */
 static const struct cl_holding *
 rival_for(const struct search *s, const struct ip *ip, const struct lb_port **ret_port)
 {
@@ -579,7 +579,8 @@ find_free(struct search *s, struct ip *ret)
 	return false;
 }
 
-/* When none is free, every usable one is in use. */
+/* Counts the usable addresses of the pool that are in use. Called when none is free, so it is also
+ * their total. */
 static size_t
 count_used(const struct search *s)
 {
@@ -638,7 +639,8 @@ check_families(const struct cl_desired *desired, struct arena *arena, struct err
 	return true;
 }
 
-/* With PreferDualStack one family may have to do without; a wanted address may not. */
+/* With PreferDualStack a family without a free address is left out, unless an address of it is
+ * wanted. */
 static bool
 allocate_all(const struct cl_desired *desired, struct search *s, struct cl_grant *grant,
              bool *ret_is_full, struct error *err)

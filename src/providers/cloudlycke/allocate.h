@@ -2,10 +2,10 @@
  *
  * Pure functions of the Service, the inventory, and the addresses that other Services have.
  *
- * Rules for an address, in this order: one that the Service has and that still fits stays; a wanted
- * one is given or refused with the reason; with a sharing key, one that a Service of the same key
- * and namespace has, where no port is wanted twice; else the lowest that is free, first listed
- * block first.
+ * Rules for the address of one family, in this order. A wanted address is given, or refused with
+ * the reason. An address that the Service has already stays if it still fits. With a sharing key,
+ * the Service gets the address of a Service with the same key and namespace if they have no port in
+ * common. Otherwise it gets the lowest free address of the first listed block that has one.
  */
 #ifndef CCMD_CLOUDLYCKE_ALLOCATE_H
 #define CCMD_CLOUDLYCKE_ALLOCATE_H
@@ -19,7 +19,8 @@ struct cl_desired {
 	bool may_lack; /* an address of one family is enough (PreferDualStack) */
 	struct ip wanted[CL_FAMILIES];
 	size_t n_wanted;
-	struct cl_holding self; /* what it has now; among the others it is skipped, by UID */
+	struct cl_holding self; /* what it has now; the others may include it, and it is skipped
+	                           there by its UID */
 };
 
 struct cl_grant {

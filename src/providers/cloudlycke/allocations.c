@@ -1,9 +1,9 @@
 /* allocations.c: see allocations.h.
  *
- * Under one lock, that of the state, an allocation looks at all records, those that are being
- * written included, chooses addresses, and begins its change; the lock is released only while the
- * file is written. So two Services never choose the same free address, and an address that a failed
- * write did not take is free again.
+ * An allocation holds one lock, that of the state, while it looks at all records (also those that
+ * are being written), chooses addresses, and begins its change. The lock is released only while the
+ * file is written. So two Services never choose the same free address, and after a failed write the
+ * address is free again.
  */
 #include "providers/cloudlycke/allocations.h"
 

@@ -1,11 +1,11 @@
 /* allocations.h: all load balancers, and which Service has which address.
  *
  * There is one record per Service, by UID. A change is made in memory and in the state file, or not
- * at all; an address that a Service leaves is free only after its new one is written, and readers
- * see only what is written. After a start records are made from the Services and the addresses in
- * their status (cl_allocations_adopt()), so that a new leader on another machine gives the same
- * addresses; the state file adds what hooks were last run for, addresses that no status has yet,
- * and addresses that no pool has any more.
+ * at all. The address that a Service gives up is free only after its new one is written, and
+ * readers see only what is written. After a start, records are made from the Services and the
+ * addresses in their status (cl_allocations_adopt()), so that a new leader on another machine gives
+ * the same addresses. The state file adds what hooks were last run for, addresses that no status
+ * has yet, and addresses that no pool has any more.
  *
  * Threads: any; for one Service, one call after the other.
  */

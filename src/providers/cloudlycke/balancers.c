@@ -2,9 +2,9 @@
  *
  * ensure: addresses are allocated and written to the state file, with a new generation where the
  * hook has to run; the hook runs; its result is written; HAProxy's file is written and loaded.
- * remove: HAProxy first, then the hook's `delete`, and only then the entry in the file goes and the
- * addresses are free. Each step may be run twice, so a process that ends between two of them does
- * no harm: the next attempt, or the next start, begins with the first.
+ * remove: HAProxy first, then the hook's `delete`; only then is the entry in the file removed,
+ * which frees the addresses. Each step may be run twice, so a process that ends between two of them
+ * does no harm: the next attempt, or the next start, begins with the first.
  */
 #include "providers/cloudlycke/balancers.h"
 
@@ -23,7 +23,8 @@ struct cl_balancers_run {
 
 /* ---- life cycle ---- */
 
-/* HAProxy's file is on the host we run on: another leader would serve the addresses elsewhere. */
+/* HAProxy runs on the same host as ccmd, so another leader would serve the addresses on another
+ * host. */
 static bool
 check_place(const struct cl_balancers *config, const struct cloud_config *cloud, struct error *err)
 {
@@ -204,9 +205,8 @@ cl_balancers_remove(struct cloud *cloud, struct call *call, const struct lb_spec
 /* cl_targets_new() leaves nodes without a provider ID out; selects() would be called for every node
  * of every Service instead. */
 const struct balancer_ops cl_balancer_ops = {
-	/* What can be done depends on the inventory: a hook is given everything, and HAProxy
-	 * refuses ports by itself, with a text that names the hook as the way out
-	 * (cl_haproxy_accepts()). */
+	/* What can be done depends on the inventory: a hook gets everything, and
+	 * cl_haproxy_accepts() refuses ports with a text that recommends a hook. */
 	.features = {
 		LB_PASSES_ALL,
 	},

@@ -475,7 +475,7 @@ cl_read_blocks(struct cl_reader *r, const struct cl_field *field, const struct y
 
 /* ---- pools compared with each other and with machines ---- */
 
-/* A block with its place in the file. */
+/* A block with its position in the file. */
 struct placed {
 	const struct cl_block *block;
 	size_t pool, element;

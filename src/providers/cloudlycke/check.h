@@ -4,7 +4,7 @@
  * would refuse must not get past this file.
  *
  * There may be thousands of address pools with a million addresses: they are checked by sorting
- * their blocks, and no address is looked at by itself.
+ * their blocks, and addresses are not checked one by one.
  */
 #ifndef CCMD_CLOUDLYCKE_CHECK_H
 #define CCMD_CLOUDLYCKE_CHECK_H
@@ -55,8 +55,8 @@ void cl_read_labels(struct cl_reader *r, const struct cl_field *field, const str
 void cl_read_blocks(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,
                     void *into);
 
-/** No pool too large, none overlapping another, none with the address of a machine: node is the
- * list of pools. */
+/** Adds a problem for each pool that is too large, overlaps with another one, or has the address of
+ * a machine. node is the list of pools. */
 void cl_check_pools(struct cl_reader *r, const struct yaml_node *node,
                     const struct cl_schema *schema);
 

@@ -1,5 +1,5 @@
-/* cloudlycke.h: the provider and its parts. provider.c makes them; functions that are called with
- * the cloud, in a part's own file, find it here.
+/* cloudlycke.h: the provider and its parts. provider.c creates the parts. The functions of a part
+ * that get a struct cloud find the part here.
  *
  * Threads: constant after start().
  */
@@ -14,14 +14,16 @@
 struct cloudlycke {
 	struct cloud cloud;
 	struct cloud_config config;
-	/* of the texts in cloud.needs: the inventory that they come from is replaced */
+	/* owns the texts in cloud.needs, because the inventory that they come from may be replaced
+	 */
 	struct arena arena;
 	struct cl_loader *loader;
 	struct cl_watcher *watcher;
-	struct cl_state *state;             /* of the next two; NULL: neither is there */
+	struct cl_state *state;             /* of the next two; NULL: neither is offered */
 	struct cl_balancers_run *balancers; /* NULL: not offered */
 	struct cl_routes_run *routes;       /* NULL: not offered */
-	bool is_watched; /* the file may change at any time, and not only on request */
+	bool is_watched; /* the watcher reads the file again when it changes, and not only on SIGHUP
+	                  */
 };
 
 static inline struct cloudlycke *

@@ -1,9 +1,9 @@
 /* haproxy.c: see haproxy.h.
  *
  * Every change of the allocations has a version. A caller whose version HAProxy has loaded already
- * has nothing to do; else one caller at a time does, for all: it waits until changes pause, renders
- * the file, has it checked under another name, renames it, saves the state of the servers, and
- * reloads. Other callers are sent away with ERR_PENDING and come back when that should be over.
+ * has nothing to do. Otherwise one caller at a time does the work for all: it waits until changes
+ * pause, renders the file under another name, lets HAProxy check it, renames it, saves the state of
+ * the servers, and reloads. Other callers get ERR_PENDING and come back when that should be done.
  *
  * The process may end between any two steps: before the rename, HAProxy has the former file; after
  * it, the first update of the next start reloads, because `loaded` is not known then.
@@ -173,7 +173,8 @@ run_program(struct cl_haproxy *h, struct call *call, const char *const *argv, st
 
 /* ---- what HAProxy knows of its servers ---- */
 
-/* With time-outs: an HAProxy that hangs must not hold up the reload that would replace it. */
+/* The socket has time-outs, because an HAProxy that hangs must not prevent the reload that would
+ * replace it. */
 static int
 connect_to(struct str path)
 {
@@ -278,7 +279,7 @@ is_plain(struct str text)
 	return text.len > 0 && text.len <= 253;
 }
 
-/* The name, or a hash of it where HAProxy could take it for something else. */
+/* The name, or a hash of it if HAProxy could read it as something else. */
 static void
 add_name(struct buf *b, struct str name)
 {

@@ -21,7 +21,7 @@ struct cl_haproxy *cl_haproxy_new(const struct cl_balancers *config,
 void cl_haproxy_free(struct cl_haproxy *); /* NULL is fine */
 DEFINE_CLEANUP(struct cl_haproxy, cl_haproxy_free)
 
-/** ERR_INVALID: the Service asks for what HAProxy cannot do. */
+/** ERR_INVALID: the Service asks for something that HAProxy cannot do. */
 NODISCARD bool cl_haproxy_accepts(const struct cl_record *draft, struct error *err);
 
 /** Returns true when HAProxy has loaded all allocations made before the call. ERR_PENDING with

@@ -107,8 +107,8 @@ write_input(struct buf *b, const char *action, const struct cl_record *record)
 	buf_add_c(b, "}\n");
 }
 
-/* The last line that a program prints is usually the reason of its failure; the event has no room
- * for more. */
+/* The last line that a program prints is usually the reason of its failure. The event has no room
+ * for all lines. */
 static struct str
 last_line(const struct buf *text)
 {

@@ -5,9 +5,8 @@
  * have been quiet for 50 ms; later, the watcher waits for that.
  *
  * A reload reads, parses, compares with the inventory in effect, and publishes; only then does it
- * log and requeue, so that whatever is requeued finds the new inventory. A text that is not
- * admitted changes `outcome` alone: lookups then know that the inventory in effect is not what the
- * file has.
+ * log and requeue, so that the requeued work finds the new inventory. A text that is not admitted
+ * changes only `outcome`: lookups then know that the inventory in effect is not what the file has.
  */
 #include "providers/cloudlycke/loader.h"
 
@@ -376,7 +375,7 @@ check_text(struct cl_loader *l, struct str text, struct cl_inventory **ret,
 	return CL_ACCEPTED;
 }
 
-/* The inventory is replaced before anything is logged or requeued, so that whatever that causes
+/* The inventory is replaced before anything is logged or requeued, so that the work that follows
  * finds the new one. */
 static void
 accept_inventory(struct cl_loader *l, struct cl_inventory *inventory, const struct cl_stamp *stamp,

@@ -56,11 +56,11 @@ enum cl_outcome cl_loader_reload(struct cl_loader *, bool is_forced);
  * last. */
 struct cl_inventory *cl_loader_inventory(struct cl_loader *, bool *ret_is_current);
 
-/** Has the file another stamp than when it was read last? Costs a stat(). */
+/** Does the stamp of the file differ from that of the last read? Costs a stat(). */
 bool cl_loader_has_changed(struct cl_loader *);
 
 /** Waits until the file has been read and has not changed since; at most until the deadline, or
- * until the call is cancelled. False: it has not been read. */
+ * until the call is cancelled. False: its present state has not been read. */
 bool cl_loader_wait(struct cl_loader *, struct call *call, int64_t deadline_mono_ns);
 
 const char *cl_loader_path(const struct cl_loader *);

@@ -1,10 +1,9 @@
 /* provider.c: machines without a cloud API, described in one inventory file.
  *
  * load() reads the inventory, start() begins to watch the file, and look() answers for nodes. An
- * answer must not be older than the question, and the inventory in memory is as old as the last
- * load: if the file has changed since, a lookup first waits until it has been read again. If that
- * takes too long, or if the file is not admitted, a machine that is not listed is unknown, not
- * absent.
+ * answer must not be older than its question. So if the file has changed since it was loaded, a
+ * lookup first waits until it has been read again. If that takes too long, or if the changed file
+ * is not admitted (guard.h), a machine that is not listed is unknown, not absent.
  */
 #include "base/alloc.h"
 #include "base/limits.h"
@@ -188,7 +187,8 @@ release_inventory(void *inventory)
 	cl_inventory_unref(inventory);
 }
 
-/* The instances point into the inventory, of which the look has a reference: nothing is copied. */
+/* The look holds a reference to the inventory, so its instances can point into it instead of
+ * copying. */
 static struct look *
 look_new_at(struct cl_inventory *inventory, size_t n, int64_t started_boot_ns)
 {
@@ -270,7 +270,7 @@ set_needs(struct cloudlycke *cl)
 		needs->writes[needs->n_writes++] = arena_str(&cl->arena, schema->state.file);
 }
 
-/* The folder is watched before the file is read, so that no change falls between. */
+/* The folder is watched before the file is read, so that no change between the two is missed. */
 static bool
 load(const struct cloud_config *config, struct cloud **ret, struct error *err)
 {
@@ -294,8 +294,8 @@ load(const struct cloud_config *config, struct cloud **ret, struct error *err)
 	return true;
 }
 
-/* With an election the state file is for the leader: it is taken with the first Services or
- * routes. */
+/* With an election only the leader may use the state file, so it is taken later, with the first
+ * Services or routes. */
 static bool
 open_parts(struct cloudlycke *cl, const struct cl_schema *schema, const struct cloud_host *host,
            struct error *err)

@@ -59,7 +59,7 @@ struct cl_strings {
 
 struct cl_reader {
 	struct cl_problems *problems;
-	struct arena *keep;   /* of the snapshot */
+	struct arena *keep;   /* of the inventory */
 	struct arena scratch; /* the tree and the quoted texts: freed when the file has been read */
 	struct map interned;  /* texts that many machines share, to their one copy */
 	struct buf path;      /* "machines[0].id" */
@@ -91,7 +91,7 @@ void cl_complain(struct cl_reader *r, const struct yaml_node *at, const char *fm
 /** `"text" complaint`. */
 void cl_complain_of(struct cl_reader *r, const struct yaml_node *at, struct str text,
                     const char *complaint);
-/** Lengthens the path by ".name" or "[i]"; give what it returns to cl_leave(). */
+/** Lengthens the path by ".name" or "[i]". Returns its former length, for cl_leave(). */
 size_t cl_enter(struct cl_reader *r, const char *name);
 size_t cl_enter_item(struct cl_reader *r, size_t i);
 void cl_leave(struct cl_reader *r, size_t len);
@@ -101,14 +101,14 @@ bool cl_expect_string(struct cl_reader *r, const struct yaml_node *node, struct 
 /** The same for kinds: "list", "map". */
 bool cl_expect(struct cl_reader *r, const struct yaml_node *node, const char *kind);
 
-/** A copy that lives as long as the snapshot; equal texts share one. */
+/** A copy that lives as long as the inventory; equal texts share one. */
 struct str cl_keep(struct cl_reader *r, struct str text);
 
 void cl_read_map(struct cl_reader *r, const struct yaml_node *node, const struct cl_field *fields,
                  size_t n, void *into);
 
-/** A zeroed array of the snapshot for a list of at most `most` items of `size` bytes; NULL and
- * *ret_n = 0, with a problem, when it is no list or too long. */
+/** A zeroed array, which lives as long as the inventory, for a list of at most `most` items of
+ * `size` bytes; NULL and *ret_n = 0, with a problem, when the node is not a list or is too long. */
 void *cl_new_list(struct cl_reader *r, const struct yaml_node *node, size_t most, size_t size,
                   size_t *ret_n);
 /** Reads its n items: each(r, field, node, item). */

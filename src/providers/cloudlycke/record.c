@@ -345,7 +345,8 @@ add_content(struct buf *b, const struct cl_record *r)
 	json_add_flag(b, "deleting", r->is_deleting);
 }
 
-/* 53 bits, which a program that edits the state file and takes all numbers for doubles keeps. */
+/* 53 bits: a program that edits the state file and reads all numbers as doubles does not change
+ * them. */
 int64_t
 cl_record_hash(const struct cl_record *r)
 {

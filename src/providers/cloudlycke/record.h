@@ -1,5 +1,5 @@
-/* record.h: one load balancer: its Service, addresses, ports and nodes, as allocations, HAProxy's
- * file and hooks have it, and how far its hook has come.
+/* record.h: one load balancer, for allocations, HAProxy's file and hooks: its Service, addresses,
+ * ports and nodes, and the progress of its hook.
  *
  * Changes are found by `input`, a hash of all that HAProxy and the hook are given: the state file
  * has it in place of the whole input. A record is immutable. A change replaces it by a new one, so
@@ -64,8 +64,8 @@ enum cl_proxy {
 	CL_PROXY_V2,
 };
 
-/** What the hook was run for. A change of its input makes a new generation; the hook is done with
- * it when it has ended. Between the two it is not known what the hook has set up. */
+/** What the hook was run for. Each change of its input begins a new generation, which is done when
+ * the hook that was run for it has ended. Until then it is not known what the hook has set up. */
 struct cl_progress {
 	int64_t generation; /* of the last input; 0: there was none */
 	int64_t input;      /* cl_record.input of that generation; 0: not known */

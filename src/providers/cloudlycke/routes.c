@@ -449,7 +449,8 @@ check_destination(const struct cl_routes_run *run, struct arena *arena, struct s
 	               quote_z(arena, destination));
 }
 
-/* False when a static route is in the way. *ret_is_done: it is what is asked for. */
+/* False when a static route leads to another node. *ret_is_done: a static route is what is asked
+ * for. */
 static bool
 check_static(const struct cl_inventory *inventory, const struct node_ref *node,
              struct str destination, struct arena *arena, bool *ret_is_done, struct error *err)
@@ -537,8 +538,8 @@ record_wanted(struct cl_routes_run *run, struct arena *arena, struct recorded *w
 }
 
 /* After success the route counts as made. After a failure its record is removed, unless the route
- * was made before: then the former route may still exist, and `route-delete` must be run for it one
- * day. */
+ * was made before: then the former route may still exist, and the record is needed for its
+ * `route-delete`. */
 static bool
 set_hook_result(struct cl_routes_run *run, struct str destination, bool is_good, struct error *err)
 {

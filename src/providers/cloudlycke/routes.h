@@ -3,7 +3,7 @@
  *
  * A route that the controller asks for is written to the state file and then passed to a hook.
  * Until its hook has succeeded it is listed as unfinished, so that the controller asks for it
- * again. Without a hook the routes are there for other programs that read the state file.
+ * again. Without a hook, the routes are only for other programs that read the state file.
  *
  * Threads: as cloud/route.h says.
  */
@@ -24,8 +24,8 @@ struct cl_routes_run *cl_routes_open(const struct cloud_config *config,
 void cl_routes_close(struct cl_routes_run *); /* NULL is fine */
 
 /** For the cloud of a struct cloudlycke (cloudlycke.h) with routes. create: ERR_INVALID, the node
- * is no machine, or the destination is not within --cluster-cidr; ERR_EXISTS, another node has a
- * route to an overlapping destination. remove: ERR_INVALID, it is static. */
+ * is not a machine of the inventory, or the destination is not within --cluster-cidr; ERR_EXISTS,
+ * another node has a route to an overlapping destination. remove: ERR_INVALID, it is static. */
 extern const struct route_ops cl_route_ops;
 
 #endif

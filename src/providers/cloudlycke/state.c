@@ -8,8 +8,8 @@
  *      "hook.generation" follows: where they differ, the hook is run again;
  *   3. after the hook's `delete`, the entry is removed: until then its addresses are taken.
  *
- * With 200 Services and a hook, a node that comes or goes changes 200 entries twice. Each with a
- * write and an fsync of its own took up to three seconds; shared they are two dozen.
+ * With 200 Services and a hook, a node that comes or goes changes 200 entries twice. With a write
+ * and an fsync for each of them that took up to three seconds; shared, there are two dozen writes.
  */
 #include "providers/cloudlycke/state.h"
 
@@ -352,7 +352,7 @@ cl_state_take(struct cl_state *s, struct error *err)
 	return s->is_taken;
 }
 
-/* A standby only looks whether the file is valid: it is the leader's. */
+/* A standby only checks whether the file is valid, because only the leader may use it. */
 static bool
 check_file(struct cl_state *s, struct error *err)
 {
@@ -581,7 +581,8 @@ write_waiting(struct cl_state *s)
 	cond_broadcast(&s->written);
 }
 
-/* The first caller writes; those who come meanwhile wait, and one of them writes next, for all. */
+/* The first caller writes. Callers that arrive meanwhile wait, and then one of them writes the
+ * changes of all. */
 static bool
 commit_change(struct cl_state *s, struct cl_change *c, struct error *err)
 {

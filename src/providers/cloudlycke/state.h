@@ -1,9 +1,9 @@
 /* state.h: what each Service and each route was given, in memory and in the state file alike.
  *
- * The file has what nothing else knows: by Service UID the name of the Service, its addresses, what
- * its hook was last run for and with which result; and the routes. Everything else about a balancer
- * is made again from its Service at the next start. A balancer whose Service is gone stays in the
- * file, and so its addresses stay reserved.
+ * The file has what cannot be read from anywhere else. For each Service, by its UID, these are its
+ * name, its addresses, and what its hook was last run for, with the result; and there are the
+ * routes. Everything else about a balancer is made again from its Service at the next start. A
+ * balancer whose Service is gone stays in the file, and so its addresses stay reserved.
  *
  * A change is made in memory and in the file, or in neither. Changes that arrive during a write
  * share the next one. Until a change is written there are two records of that Service, the old and

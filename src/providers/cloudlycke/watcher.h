@@ -14,8 +14,8 @@
 
 struct cl_watcher;
 
-/** Watches the folder from here on; to be called before the first load, so that no change falls
- * between. The loader outlives the watcher. */
+/** Watches the folder from now on. Must be called before the first load, so that no change in
+ * between is missed. The loader outlives the watcher. */
 struct cl_watcher *cl_watcher_new(struct cl_loader *loader);
 /** Ends the thread. NULL is fine. */
 void cl_watcher_free(struct cl_watcher *);
@@ -24,9 +24,10 @@ DEFINE_CLEANUP(struct cl_watcher, cl_watcher_free)
 /** Starts the thread. Without reload.enabled it loads only after cl_watcher_reload(). */
 void cl_watcher_start(struct cl_watcher *, const struct cl_reload *reload);
 
-/** Has the thread load the file, changed or not. */
+/** Makes the thread load the file, changed or not. */
 void cl_watcher_reload(struct cl_watcher *);
-/** Has the thread compare the file's stamp, and load the file once it is quiet. */
+/** Makes the thread compare the file's stamp and, if it has changed, load the file once it is
+ * quiet. */
 void cl_watcher_check(struct cl_watcher *);
 
 #endif
