@@ -1,10 +1,10 @@
 /* balancers.c: see balancers.h.
  *
  * A run is a sequence of passes. A pass goes through the same steps every time, and each step
- * compares one thing with the view and acts where it differs. The first pass is dry, on a view that
- * may be some seconds old: if no step would act the Service is settled. Otherwise passes on fresh
- * views follow, until one has nothing left to do. A step whose object is still missing ends its
- * pass, because the next view shows it.
+ * compares one thing with the view and acts where it differs. The first pass is dry: it changes
+ * nothing, and its view may be some seconds old. If no step would act, nothing needs to be done for
+ * the Service. Otherwise passes on fresh views follow, until one has nothing left to do. A step
+ * whose object is still missing ends its pass, because the next view shows it.
  *
  * A crash between two steps is harmless: the next run finds by their names what is there already.
  */
@@ -28,7 +28,7 @@ enum {
 		3000, /* how long a worker waits for the cloud before the Service is requeued */
 	POLL_MS = 500,
 	AGAIN_MS = 2000,
-	DUPLICATE_MIN_MS = 1000, /* two processes wait for times in this range, at random */
+	DUPLICATE_MIN_MS = 1000, /* each of two processes waits for a random time in this range */
 	DUPLICATE_MAX_MS = 6000,
 };
 
@@ -51,13 +51,13 @@ struct bb_run {
 	const struct lb_spec *spec;
 	struct bb_desired desired;
 	struct bb_view *view;
-	bool is_dry;        /* steps only say whether they would act */
+	bool is_dry;        /* steps only set is_due if they would act */
 	bool is_due;        /* a step acted, or would */
 	bool has_acted;     /* in any pass */
 	struct str created; /* id of the balancer that this run created; empty: none */
-	bool is_ours;       /* the account is that of the cluster */
+	bool is_ours;       /* there is evidence that the account is that of the cluster */
 	struct str checked; /* id of the cloud IP whose domains were resolved */
-	bool is_mapping;    /* the cloud IP was asked to be mapped */
+	bool is_mapping;    /* this run has sent the request that maps the cloud IP */
 	/* of the current pass */
 	const struct bb_cloud_ip *ip; /* NULL: it is still to be made */
 	struct bb_cloud_ip named_ip;  /* where the list does not have it */
@@ -66,7 +66,7 @@ struct bb_run {
 	const struct bb_lb *lb; /* NULL: it is still to be made */
 };
 
-/* Every step asks this before it acts. */
+/* Every step calls this before it acts, and acts only if it returns true. */
 static bool
 bb_run_act(struct bb_run *run)
 {
@@ -134,7 +134,7 @@ bb_ip_by_address(struct bb_run *run, struct error *err)
 	               bb_run_quote(run, wanted));
 }
 
-/* The first that bears the name, or is mapped to a balancer that does. */
+/* The first one that has the name, or that is mapped to a balancer that has it. */
 static bool
 bb_ip_by_name(struct bb_run *run, struct error *err)
 {
@@ -220,7 +220,7 @@ bb_step_members(struct bb_run *run, const struct bb_group *group, struct error *
 	       bb_remove_servers(run->client, run->call, group->id, removed, n_removed, err);
 }
 
-/* Only the first rule is ours; people may have added others. */
+/* Only the first rule is ours; users may have added others. */
 static bool
 bb_step_rule(struct bb_run *run, const struct bb_policy *policy, struct error *err)
 {
@@ -317,7 +317,8 @@ bb_lb_withdraw(struct bb_run *run, struct error *err)
 	                   "another process created a load balancer for this Service as well");
 }
 
-/* Of several that no run of ours made just now, the one that has a cloud IP serves. */
+/* Of several balancers, the first one with a cloud IP is used, because it serves the Service
+ * already; without any, the first one. */
 static const struct bb_lb *
 bb_lb_choose(struct bb_run *run)
 {
@@ -368,7 +369,7 @@ bb_is_mapped_here(const struct bb_run *run)
 	return str_eq(run->ip->lb_id, run->lb->id);
 }
 
-/* One that is mapped elsewhere stays there: somebody else may serve with it. */
+/* A cloud IP that is mapped elsewhere stays there, because it may be in use there. */
 static bool
 bb_step_map(struct bb_run *run, struct error *err)
 {
@@ -394,7 +395,8 @@ bb_step_map(struct bb_run *run, struct error *err)
 	       err->code == ERR_CONFLICT; /* it is being mapped */
 }
 
-/* The balancer's other cloud IPs leave it, and those that bear the Service's name are destroyed. */
+/* Unmaps other cloud IPs from the balancer. Other cloud IPs with the Service's name that are not
+ * mapped to it are destroyed. */
 static bool
 bb_step_stale_ips(struct bb_run *run, struct error *err)
 {
@@ -421,8 +423,8 @@ bb_step_stale_ips(struct bb_run *run, struct error *err)
 
 /* ---- a pass ---- */
 
-/* A Service without a balancer may be one whose credentials are those of another account: nothing
- * at all is made there. */
+/* If no balancer is found, the credentials may be those of another account, in which nothing must
+ * be created. */
 static bool
 bb_step_project(struct bb_run *run, struct error *err)
 {
@@ -492,7 +494,7 @@ bb_has_ip(const struct bb_lb *lb, struct str id)
 	return false;
 }
 
-/* What is on its way is ERR_PENDING, and no failure; what a person has to mend is one. */
+/* ERR_PENDING if the cloud has not finished; another error if a person has to correct something. */
 static bool
 bb_check_complete(const struct bb_run *run, const struct bb_lb *lb, struct error *err)
 {
@@ -522,7 +524,8 @@ bb_check_complete(const struct bb_run *run, const struct bb_lb *lb, struct error
 	return err->code == ERR_NONE;
 }
 
-/* Each cloud IP's names: the addresses behind them are of both families. */
+/* Lists the names of the cloud IPs instead of addresses, because each name has addresses of both
+ * families. */
 static void
 bb_fill_status(const struct bb_run *run, const struct bb_lb *lb, struct lb_status *ret)
 {
@@ -545,7 +548,8 @@ bb_fill_status(const struct bb_run *run, const struct bb_lb *lb, struct lb_statu
 	}
 }
 
-/* A change is read again until it has taken effect, but not for long: the Service comes back. */
+/* Reads the balancer until its changes have taken effect, for IN_PLACE_MS at most. After that the
+ * error is ERR_PENDING, and the Service is queued again. */
 static bool
 bb_run_finish(struct bb_run *run, bool was_settled, struct lb_status *ret, struct error *err)
 {
@@ -629,7 +633,8 @@ bb_step_remove_policy(struct bb_run *run, struct error *err)
 	       err->code == ERR_NOT_FOUND;
 }
 
-/* The firewall first, as the official controller does: what no longer leads anywhere goes last. */
+/* In the official controller's order: the firewall, the balancer, and then the cloud IPs, which
+ * cannot be destroyed while they are mapped. */
 static bool
 bb_pass_remove(struct bb_run *run, struct error *err)
 {

@@ -1,18 +1,20 @@
 /* balancers.h: load balancers of Services (docs/spec/brightbox.md, "Load balancers").
  *
  * A Service has a balancer, a cloud IP, a server group and a firewall policy with one rule. They
- * are found by their name, which is made of the names of the Service and of the cluster; nothing
- * about them is kept in Kubernetes.
+ * are found by their name, which consists of the names of the Service, its namespace and the
+ * cluster; nothing about them is stored in Kubernetes.
  *
- * A run looks at a view of the account, makes what is missing, changes what differs, and looks
- * again until nothing is left to do. A settled Service costs no request of its own.
+ * A run compares a view of the account with what the Service needs, creates what is missing,
+ * changes what differs, and repeats this until nothing is left to do. A Service that needs no
+ * change costs no request of its own.
  *
- * Two processes at once (a rolling update without election) may both create a balancer, since names
- * are not unique. So after it has created one a run lists again: if there is another alive balancer
- * of the name it deletes its own, waits a random time and begins anew. A cloud IP is mapped, and a
- * status reported, only after a list that shows exactly one.
+ * Two processes that run at the same time (a rolling update without election) may both create a
+ * balancer, because names are not unique. So after a run has created a balancer, it lists again: if
+ * there is another live balancer of that name, it deletes its own, waits for a random time and
+ * begins again. A cloud IP is mapped, and a status reported, only after a list that shows exactly
+ * one.
  *
- * Threads: any; of one Service one run at a time.
+ * Threads: any; at most one run at a time for each Service.
  */
 #ifndef CCMD_BRIGHTBOX_BALANCERS_H
 #define CCMD_BRIGHTBOX_BALANCERS_H

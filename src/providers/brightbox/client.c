@@ -14,8 +14,8 @@ struct bb_client {
 
 /* ---- errors ---- */
 
-/* The text that the official controller gives for the body of an error; nothing for a body that
- * names no error. */
+/* Appends the official controller's text for the body of an error; nothing if the body names no
+ * error. */
 static void
 bb_add_message(struct buf *ret, yyjson_val *root)
 {
@@ -61,7 +61,7 @@ bb_target(const struct bb_client *c, struct call *call, const char *collection, 
 		buf_addf(&target, "/%s", verb);
 	if (c->account)
 		url_add_query(&target, "account_id", str_c(c->account));
-	/* what is too long is no path, so that the HTTP client refuses it */
+	/* this text is not a path, so the HTTP client refuses the request */
 	return buf_ok(&target) ? arena_str(call->arena, buf_str(&target)) : STR("too long");
 }
 

@@ -1,8 +1,8 @@
 /* client.h: one function for each call of the Brightbox API (docs/spec/brightbox.md, "Requests").
  *
  * The API has no pages: a list is complete, or it is an error. Only the status 404 means that
- * something is not there. Changes answer before they have taken effect: a balancer is built, and a
- * cloud IP is mapped, some seconds later.
+ * something is not there. The API answers a change before it has taken effect: a balancer is built,
+ * and a cloud IP is mapped, some seconds later.
  *
  * Threads: any. Answers are in the arena of the call.
  */
@@ -18,7 +18,8 @@ struct bb_client_config {
 	const struct cloud_host *host;
 	struct http_auth *auth;
 	struct str api_url; /* as configured: "https://api.gb1.brightbox.com/" */
-	struct str account; /* named in each request of a user's credentials; empty: not */
+	struct str account; /* named in each request, as a user's credentials require; empty: not
+	                       named */
 };
 
 NODISCARD bool bb_client_new(const struct bb_client_config *, struct bb_client **ret,
@@ -26,8 +27,8 @@ NODISCARD bool bb_client_new(const struct bb_client_config *, struct bb_client *
 void bb_client_free(struct bb_client *); /* NULL is fine */
 DEFINE_CLEANUP(struct bb_client, bb_client_free)
 
-/** The URL that a relative reference means, read from a base as RFC 3986 does for paths: behind the
- * base's last '/'. */
+/** Appends the URL of a relative reference, which replaces everything behind the last '/' of the
+ * base (RFC 3986, section 5.2.3). */
 void bb_url_resolve(struct buf *ret, struct str base, const char *relative);
 
 /* ---- reading ---- */

@@ -16,7 +16,7 @@ bb_variable(const char *name, const char *otherwise)
 	return str_c(value ? value : otherwise);
 }
 
-/* A variable that is set, even to nothing, comes before its file. */
+/* A variable that is set, even to an empty text, takes precedence over its file. */
 static bool
 bb_credential_load(const char *name, const char *file_name, const char *otherwise,
                    struct cloud_needs *needs, struct login_secret *ret, struct error *err)
@@ -45,8 +45,9 @@ bb_secret_is_empty(const struct login_secret *secret)
 	return secret_expose(&secret->value).len == 0;
 }
 
-/* The official controller lets the default identity pass with an account and without a user, which
- * the API then refuses: an application may only act for a user. */
+/* The default identity with an account but without a user is refused here. The official controller
+ * accepts it, and the API then refuses its requests, because an application may only act for a
+ * user. */
 static bool
 bb_config_check(const struct bb_config *config, struct error *err)
 {

@@ -16,14 +16,14 @@
 struct bb_config {
 	struct login_secret client, client_secret;
 	struct login_secret user, password;
-	bool has_user;      /* the password grant, instead of that of an API client */
+	bool has_user; /* log in with a user's password instead of an API client's credentials */
 	struct str account; /* empty: none */
 	struct str api_url;
 	struct str hosts_file; /* empty: none */
 };
 
-/** Reads and checks the environment. What is read again later is added to needs. Texts are those of
- * the environment. ERR_INVALID. */
+/** Reads and checks the environment. Files that are read again later are added to needs. Texts
+ * point into the environment. ERR_INVALID. */
 NODISCARD bool bb_config_load(struct bb_config *ret, struct cloud_needs *needs, struct error *err);
 void bb_config_fini(struct bb_config *); /* it may be all zero */
 

@@ -1,7 +1,7 @@
 /* desired.c: see desired.h.
  *
- * Checking and reading are apart: the checks, in their order, decide whether a Service is refused;
- * what reads afterwards may rely on them.
+ * The Service is checked before it is read: the checks, in their order, decide whether it is
+ * refused, and the functions that read it rely on them.
  */
 #include "providers/brightbox/desired.h"
 
@@ -41,7 +41,7 @@ bb_is_word(struct str text, const char *const words[])
 	return *words;
 }
 
-/* The annotation where it is there and is one of the words; else the other text. */
+/* The annotation if it is set and is one of the words; else the other text. */
 static struct str
 bb_word(const struct lb_spec *spec, const char *key, const char *const words[],
         const char *otherwise)
@@ -59,7 +59,7 @@ bb_text(const struct lb_spec *spec, const char *key)
 	return text ? *text : STR_EMPTY;
 }
 
-/* 0 where it is not there. */
+/* 0 if the annotation is not set. */
 static uint32_t
 bb_number(const struct lb_spec *spec, const char *key)
 {
@@ -258,7 +258,7 @@ bb_check(const struct lb_spec *spec, struct error *err)
 
 /* ---- reading ---- */
 
-/* The base name is that of the Service; only one that has none is named after its UID. */
+/* Begins with the Service's name, or with a name made of its UID if it has none. */
 struct str
 bb_name(const struct lb_spec *spec, struct arena *arena)
 {
@@ -311,7 +311,8 @@ bb_read_listeners(const struct lb_spec *spec, struct arena *arena, struct bb_des
 	}
 }
 
-/* With traffic policy Local the nodes say on a port of their own whether they have an endpoint. */
+/* With traffic policy Local, a health check of this port on a node shows whether the node has an
+ * endpoint. */
 static bool
 bb_has_health_port(const struct lb_spec *spec)
 {
@@ -492,7 +493,8 @@ bb_add_check(struct buf *b, const struct bb_check *check)
 	json_end_object(b);
 }
 
-/* An update without nodes says so: a member that is not there would leave the old ones in place. */
+/* An update without nodes contains an empty list, because without the member the old nodes would
+ * stay. */
 void
 bb_desired_body(struct buf *b, const struct bb_desired *desired, const struct str domains[],
                 size_t n_domains, bool is_update)
@@ -523,7 +525,7 @@ bb_desired_body(struct buf *b, const struct bb_desired *desired, const struct st
 
 /* ---- the comparison ---- */
 
-/* A number that the Service leaves open is no difference. */
+/* A number that the Service leaves open (0) is not compared. */
 static bool
 bb_numbers_differ(uint32_t desired, uint32_t is)
 {

@@ -1,9 +1,9 @@
-/* desired.h: what a Service asks of Brightbox: its load balancer, its cloud IP and the hole in the
- * firewall (docs/spec/brightbox.md, "Annotations" and "The desired load balancer").
+/* desired.h: what a Service needs at Brightbox: its load balancer, its cloud IP and its firewall
+ * rule (docs/spec/brightbox.md, "Annotations" and "The desired load balancer").
  *
- * Everything is read and checked before anything is asked or changed, in one order, and with the
- * official controller's messages. Where it visits annotations in random order, we visit them in the
- * order of their keys, so that a Service with two mistakes always names the same one.
+ * Everything is read and checked before any request is made, with the official controller's
+ * messages. That controller checks annotations in random order; here they are checked in the order
+ * of their keys, so that the message about a Service with two mistakes is always the same.
  *
  * Threads: pure, plain values. Texts are views of the spec, or in the arena.
  */
@@ -23,7 +23,8 @@ struct bb_desired {
 	struct bb_listener *listeners;
 	size_t n_listeners;
 	struct bb_check check;
-	bool is_https;       /* a listener is: the balancer needs a certificate for domains */
+	bool is_https; /* a listener is https, so the balancer needs a certificate for its domains
+	                */
 	struct str *domains; /* those of the annotation */
 	size_t n_domains;
 	struct str cloud_ip;  /* an id, by annotation; empty: none */
@@ -44,8 +45,9 @@ NODISCARD bool bb_desired_read(const struct lb_spec *, struct arena *, struct bb
  * provider ID, is not. */
 bool bb_is_member(struct str provider_id);
 
-/** The id of the server that a provider ID names: without "brightbox://", or without another
- * scheme where the rest is the id of a server, which k3s makes of a node's name. Empty: neither. */
+/** The id of the server in a provider ID: what follows "brightbox://", or follows another scheme if
+ * that is the id of a server (k3s writes the node's name there). An ID without a scheme is returned
+ * as it is. Empty: it names no server. */
 struct str bb_server_id(struct str provider_id);
 
 /** The domains of the balancer's certificate: those of the annotation and the names of the cloud
@@ -58,7 +60,8 @@ void bb_desired_domains(const struct bb_desired *, const struct bb_cloud_ip *, s
 void bb_desired_body(struct buf *b, const struct bb_desired *, const struct str domains[],
                      size_t n_domains, bool is_update);
 
-/** Does the balancer differ from what is desired? What the Service leaves open never differs. */
+/** Does the balancer differ from what is desired? Settings that the Service leaves open are not
+ * compared. */
 bool bb_desired_differs(const struct bb_desired *, const struct str domains[], size_t n_domains,
                         const struct bb_lb *);
 

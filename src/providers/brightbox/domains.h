@@ -1,8 +1,8 @@
 /* domains.h: do the names of a certificate lead to the balancer?
  *
- * Brightbox orders a certificate for them, which fails where they do not, and costs the certificate
- * authority's patience. So they are looked up first, for every Service, as the official controller
- * does.
+ * Brightbox orders a certificate for them. The order fails if they do not, and certificate
+ * authorities limit the number of failed orders. So the names are looked up first, for every
+ * Service, as the official controller does.
  *
  * Threads: any. A lookup blocks its caller for a few seconds at most.
  */
@@ -14,7 +14,7 @@
 
 /** Resolves each domain; one of its addresses has to be the cloud IP's.
  *
- * @param hosts_file  of the format of /etc/hosts, looked at before the resolver; empty: none
+ * @param hosts_file  in the format of /etc/hosts, read before the resolver is asked; empty: none
  * @return  On false, err->code is ERR_INVALID, or ERR_CANCELLED
  */
 NODISCARD bool bb_domains_check(struct call *, struct str hosts_file, const struct bb_cloud_ip *ip,

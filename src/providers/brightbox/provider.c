@@ -1,6 +1,6 @@
 /* provider.c: Brightbox, a drop-in for the official controller (docs/brightbox.md).
  *
- * Nodes are in servers.c, load balancers in balancers.c; here is the start, in the official
+ * Nodes are in servers.c, load balancers in balancers.c. This file has the start, in the official
  * controller's order, and the table.
  */
 #include <stdlib.h>
@@ -58,8 +58,9 @@ bb_remove(struct cloud *cloud, struct call *call, const struct lb_spec *spec, bo
 	return bb_balancers_remove(brightbox_of(cloud)->balancers, call, spec, ret_found, err);
 }
 
-/* The official controller refuses UDP and affinity in its own words (desired.c), and passes over
- * source ranges in silence, which leaves a Service open that looks restricted. */
+/* UDP and affinity are refused in desired.c, with the official controller's messages. That
+ * controller ignores source ranges silently, so a Service that looks restricted is open to
+ * everyone; here an event reports it. */
 static const struct balancer_ops bb_balancer_ops = {
 	.features = {
 		[LB_UDP_PORTS] = LB_PASS,
@@ -115,8 +116,9 @@ bb_load(const struct cloud_config *config, struct cloud **ret, struct error *err
 	return true;
 }
 
-/* A wrong password shows here. Credentials of an API client that names its account are first used
- * when a node or a Service needs them, as in the official controller. */
+/* Finds out at the start whether a user's password is wrong. The credentials of an API client with
+ * a configured account are first used when a node or a Service needs them, as in the official
+ * controller. */
 static bool
 bb_log_in(struct brightbox *bb, const struct cloud_host *host, struct error *err)
 {

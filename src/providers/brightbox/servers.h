@@ -1,7 +1,7 @@
 /* servers.h: servers as machines of nodes (docs/spec/brightbox.md, "Instances").
  *
- * A node bears the id of its server as its name. Of a server that is deleted or failed nothing is
- * left: it counts as absent, as does one that the API does not know.
+ * The name of a node is the id of its server. A server that is deleted or has failed counts as
+ * absent, like one that the API does not know, because it cannot run again.
  *
  * Threads: any.
  */
@@ -13,8 +13,8 @@
 
 #define BB_PROVIDER_ID_PREFIX "brightbox://"
 
-/** As in struct cloud_ops. A server that cannot be described is left out of the list, so that it is
- * asked for by itself and only its own node is affected. */
+/** As in struct cloud_ops. A server that cannot be described is left out of the list, so that the
+ * framework asks for it alone and only its own node is affected. */
 NODISCARD bool bb_servers_list(struct bb_client *, struct call *, struct machine_list *ret,
                                struct error *err);
 NODISCARD bool bb_servers_get(struct bb_client *, struct call *, struct str id, struct machine *ret,
@@ -22,7 +22,8 @@ NODISCARD bool bb_servers_get(struct bb_client *, struct call *, struct str id, 
 
 /** Does a server in that state exist? One that is being deleted still does. */
 bool bb_server_exists(const struct bb_server *);
-/** Describes a server. ERR_UNAVAILABLE, with the official controller's words: it cannot be. */
+/** Describes a server. ERR_UNAVAILABLE, with the official controller's words: that is not possible.
+ */
 NODISCARD bool bb_server_describe(const struct bb_server *, struct arena *, struct machine *ret,
                                   struct error *err);
 

@@ -16,9 +16,9 @@
 #define SCOPE "infrastructure orbit"
 
 enum {
-	EXPIRY_MARGIN_S = 10, /* a token counts as expired that long before its end */
-	REFUSED_PAUSE_S = 30, /* between two renewals because of refusals: a token that is refused
-	                         again was not the reason */
+	EXPIRY_MARGIN_S = 10, /* a token counts as expired this long before its end */
+	REFUSED_PAUSE_S = 30, /* between two renewals because of refusals: if a new token is refused
+	                         as well, the token was not the reason */
 	FORM_MAX_BYTES = 4 << 10,
 	TOKEN_MAX_BYTES = 4 << 10,
 };
@@ -102,7 +102,7 @@ bb_client_rejected(struct http_auth *auth, uint64_t generation)
 
 /* ---- the answer ---- */
 
-/* In the words of Go's oauth2, which are what people search for. */
+/* In the words of Go's oauth2 package, because users search for them. */
 static bool
 bb_token_refused(const struct http_response *response, struct error *err)
 {
@@ -224,7 +224,7 @@ bb_token_request(struct bb_token *t, struct call *call, const struct secret *ref
 	return bb_token_accept(t, buf_str(&response.body), asked_boot_ns, err);
 }
 
-/* A refresh token that is not good any more is no reason to end: the user's password is at hand. */
+/* If the API refuses the refresh token, a token is requested with the user's password. */
 static bool
 bb_token_renew(struct bb_token *t, const struct call *outer, struct error *err)
 {
@@ -273,7 +273,7 @@ bb_token_lead(struct bb_token *t, const struct call *call, struct error *err)
 	return is_good;
 }
 
-/* With mu held. The result of the renewal that runs is that of all who wait for it. */
+/* With mu held. Waits for the renewal that is running, and takes over its result. */
 static bool
 bb_token_join(struct bb_token *t, const struct call *call, struct error *err)
 {

@@ -1,10 +1,10 @@
-/* token.h: the access token of the Brightbox API, which is had for credentials by OAuth 2
- * (RFC 6749) and lives for two hours (docs/spec/brightbox.md, "Authentication").
+/* token.h: the access token of the Brightbox API, which is requested with the credentials by OAuth
+ * 2 (RFC 6749) and is valid for two hours (docs/spec/brightbox.md, "Authentication").
  *
- * All requests share one token. The caller that finds it missing or about to end renews it, on its
- * own thread; the others wait for that result. When the API refuses a token before its end, it is
- * renewed once and the request is sent again. Credentials that come from files are read again
- * before each renewal.
+ * All requests share one token. The caller that finds it missing or about to expire renews it, on
+ * its own thread; the others wait for that result. When the API refuses a token that has not
+ * expired, it is renewed once and the request is sent again. Credentials that come from files are
+ * read again before each renewal.
  *
  * Threads: any.
  */
@@ -27,8 +27,8 @@ DEFINE_CLEANUP(struct bb_token, bb_token_free)
 /** For http_config.auth; lives as long as the token. */
 struct http_auth *bb_token_auth(struct bb_token *);
 
-/** Gets a token unless there is one: to find out at the start whether the credentials are good.
- * ERR_UNAUTHORIZED: they are not. */
+/** Requests a token unless there is one, to find out at the start whether the credentials are
+ * valid. ERR_UNAUTHORIZED: they are not. */
 NODISCARD bool bb_token_fetch(struct bb_token *, struct call *, struct error *err);
 
 #endif

@@ -110,8 +110,8 @@ bb_view_policy(const struct bb_view *view, struct str name)
 
 /* ---- sharing ---- */
 
-/* With mu held, which is released meanwhile. A reading that its caller gave up says nothing to the
- * others. */
+/* With mu held, which is released meanwhile. A reading that was cancelled or timed out has no
+ * result for other callers. */
 static bool
 bb_views_read(struct bb_views *v, const struct call *call, struct error *err)
 {
@@ -167,8 +167,8 @@ bb_views_is_current(const struct bb_views *v, uint64_t after)
 	return after > 0 || age_ns <= VIEW_MAX_AGE_MS * NS_PER_MS;
 }
 
-/* A caller takes the result of the first reading that began late enough, a failure too. It reads by
- * itself when none runs, and waits for the end of one that began too early. */
+/* A caller takes the result of the first reading that began late enough, even if it is a failure.
+ * It begins a reading if none is running, and waits for the end of one that began too early. */
 bool
 bb_views_get(struct bb_views *v, struct call *call, bool is_fresh, struct bb_view **ret,
              struct error *err)

@@ -1,10 +1,10 @@
-/* view.h: what the account has of balancers, cloud IPs, server groups and firewall policies, read
+/* view.h: the balancers, cloud IPs, server groups and firewall policies of the account, read
  * together and shared by all Services.
  *
  * The API can only list such objects as a whole, and names are the only link to a Service. So one
  * reading of four lists answers for every Service that asks within VIEW_MAX_AGE_MS, and callers
- * that ask while a reading is under way share the next one. Whoever changes something in the cloud
- * calls bb_views_outdate(): no later caller gets a view that may not show the change.
+ * that ask while a reading is under way share the next one. A caller that has changed something in
+ * the cloud calls bb_views_outdate(): views that may not show the change are not used after that.
  *
  * Threads: any. A view never changes.
  */

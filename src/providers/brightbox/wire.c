@@ -14,7 +14,7 @@ enum member_type {
 	MEMBER_TEXT,
 	MEMBER_WORD, /* a text out of a list */
 	MEMBER_FLAG,
-	MEMBER_IS_THERE, /* a flag: it is there at all */
+	MEMBER_IS_THERE, /* a flag: is the member there at all? */
 	MEMBER_PORT,     /* int32_t */
 	MEMBER_NUMBER,   /* uint32_t */
 	MEMBER_LIST,     /* pointer and count of structs that another table describes */
@@ -37,7 +37,7 @@ struct bb_object {
 	size_t size;
 	const struct member *members;
 	size_t n_members;
-	bool has_id; /* and is nothing without it */
+	bool has_id; /* an object without an id is an error */
 };
 
 static const char *const server_states[] = { "creating", "active", "inactive",    "deleting",
@@ -91,7 +91,7 @@ static const struct member server_members[] = {
 };
 const struct bb_object bb_server_object = OBJECT("server", struct bb_server, server_members, true);
 
-/* What a balancer says of its cloud IPs is the same, without load_balancer. */
+/* The cloud IPs in the answer about a balancer have the same members, except load_balancer. */
 static const struct member cloud_ip_members[] = {
 	TEXT(struct bb_cloud_ip, "id", id),
 	TEXT(struct bb_cloud_ip, "name", name),
@@ -173,7 +173,7 @@ const struct bb_object bb_policy_object = OBJECT("firewall policy", struct bb_po
 
 /* ---- the reader ---- */
 
-/* False when it is there and is not of that type. */
+/* False if the member is there but is not a text. */
 static bool
 bb_text_read(yyjson_val *val, const char *path, struct arena *arena, struct str *ret)
 {

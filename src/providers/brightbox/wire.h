@@ -1,8 +1,8 @@
-/* wire.h: objects of the Brightbox API, and how it writes them in JSON.
+/* wire.h: the objects of the Brightbox API, and reading them from JSON.
  *
- * An answer with a member of the wrong type, or with a word that an enumeration does not have, is
- * an error: it is not an answer of the API that we know, and nothing is concluded from it. Members
- * that we do not know are ignored; null is the same as absent.
+ * An answer with a member of the wrong type, or with an unknown word where the API has an
+ * enumeration, is an error: it is not in the format that we know, and nothing is concluded from it.
+ * Members that we do not know are ignored; null is the same as absent.
  *
  * Threads: pure, plain values. All texts are in the arena of the caller.
  */
@@ -77,7 +77,7 @@ struct bb_lb {
 	size_t n_cloud_ips;
 };
 
-/** Is it active, or being made? Only such a balancer is seen as one of a Service. */
+/** Is it active, or being created? Only such a balancer counts as that of a Service. */
 bool bb_lb_is_alive(const struct bb_lb *);
 
 /* ---- server groups and the firewall ---- */
@@ -107,8 +107,8 @@ struct bb_object;
 extern const struct bb_object bb_server_object, bb_cloud_ip_object, bb_lb_object, bb_group_object,
 	bb_policy_object, bb_rule_object;
 
-/** Reads an object into the struct that belongs to the description. ERR_UNAVAILABLE with what
- * cannot be understood. */
+/** Reads an object into the struct that belongs to the description. ERR_UNAVAILABLE names the
+ * member that cannot be understood. */
 NODISCARD bool bb_object_read(yyjson_val *, const struct bb_object *, struct arena *, void *ret,
                               struct error *err);
 /** Reads an array of them; *ret is an array of these structs. */
