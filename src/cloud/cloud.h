@@ -10,7 +10,8 @@
  * frees it, started or not. start() uses what load() has read and does not read the configuration
  * again.
  *
- * Threads: look() may be called from several threads at once; load(), start() and close() from one.
+ * Threads: look() may be called from several threads at the same time; load(), start() and close()
+ * from one.
  */
 #ifndef CCMD_CLOUD_CLOUD_H
 #define CCMD_CLOUD_CLOUD_H
