@@ -3,11 +3,11 @@
  * The way of a request:
  *
  * 	1. endpoint_enter(): during an outage only a probe is sent, and all else fails here
- * 	2. admit(): a change, or an urgent GET, is paid from the budget
- * 	3. attempt(): the request itself, with metrics and the debug dump; each answer updates the
- * 	   budget
- * 	4. follow_outage(): reports a refused token, or a minute without answers, as an Event
- * 	5. is_worth_a_retry(): a POST is repeated only if the API says that it was not executed
+ * 	2. hz_api_pay(): a change, or an urgent GET, is paid from the budget
+ * 	3. hz_api_attempt(): the request itself, with metrics and the debug dump; each answer
+ * updates the budget
+ * 	4. hz_api_follow_outage(): reports a refused token, or a minute without answers, as an Event
+ * 	5. hz_api_may_retry(): a POST is repeated only if the API says that it was not executed
  *
  * Requests of the start skip 1, because nothing else works until they succeed. For background GETs
  * the caller has paid before with hz_api_admit(), for all of them together.
@@ -68,7 +68,7 @@ static const char *const secret_members[] = { "\"private_key\"", "\"root_passwor
 	                                      "\"password\"" };
 
 static struct str
-skip_space(struct str s)
+hz_dump_skip_space(struct str s)
 {
 	while (s.len > 0 && strchr(" \t\r\n", s.ptr[0]))
 		s = str_skip(s, 1);
@@ -77,7 +77,7 @@ skip_space(struct str s)
 
 /* s starts behind an opening quote. The result starts with the closing quote, or is empty. */
 static struct str
-skip_string(struct str s)
+hz_dump_skip_string(struct str s)
 {
 	while (s.len > 0 && s.ptr[0] != '"')
 		s = str_skip(s, s.ptr[0] == '\\' ? 2 : 1);
@@ -87,17 +87,17 @@ skip_string(struct str s)
 /* If s starts with a member whose value is a secret: the length of all that precedes the value,
  * with its opening quote; else 0. */
 static size_t
-secret_head(struct str s)
+hz_dump_secret_head(struct str s)
 {
 	struct str rest;
 
 	for (size_t i = 0; i < ARRAY_LEN(secret_members); i++) {
 		if (!str_starts(s, str_c(secret_members[i])))
 			continue;
-		rest = skip_space(str_skip(s, strlen(secret_members[i])));
+		rest = hz_dump_skip_space(str_skip(s, strlen(secret_members[i])));
 		if (rest.len == 0 || rest.ptr[0] != ':')
 			return 0;
-		rest = skip_space(str_skip(rest, 1));
+		rest = hz_dump_skip_space(str_skip(rest, 1));
 		return rest.len > 0 && rest.ptr[0] == '"' ? s.len - rest.len + 1 : 0;
 	}
 	return 0;
@@ -107,12 +107,12 @@ void
 hz_dump_body(struct buf *b, struct str body)
 {
 	while (body.len > 0) {
-		size_t head = body.ptr[0] == '"' ? secret_head(body) : 0;
+		size_t head = body.ptr[0] == '"' ? hz_dump_secret_head(body) : 0;
 
 		if (head > 0) {
 			buf_add_str(b, str_head(body, head));
 			buf_add_c(b, "REDACTED");
-			body = skip_string(str_skip(body, head));
+			body = hz_dump_skip_string(str_skip(body, head));
 		} else {
 			buf_add_char(b, body.ptr[0]);
 			body = str_skip(body, 1);
@@ -134,7 +134,7 @@ hz_dump_request(struct buf *b, struct str base_url, const struct http_request *r
 }
 
 static void
-add_number(struct buf *b, const char *name, int64_t value)
+hz_dump_number(struct buf *b, const char *name, int64_t value)
 {
 	if (value >= 0)
 		buf_addf(b, "%s: %" PRId64 "\n", name, value);
@@ -144,9 +144,9 @@ void
 hz_dump_response(struct buf *b, const struct http_response *response)
 {
 	buf_addf(b, "--- Response:\nHTTP/1.1 %d\n", response->status);
-	add_number(b, "RateLimit-Limit", response->ratelimit_limit);
-	add_number(b, "RateLimit-Remaining", response->ratelimit_remaining);
-	add_number(b, "RateLimit-Reset", response->ratelimit_reset);
+	hz_dump_number(b, "RateLimit-Limit", response->ratelimit_limit);
+	hz_dump_number(b, "RateLimit-Remaining", response->ratelimit_remaining);
+	hz_dump_number(b, "RateLimit-Reset", response->ratelimit_reset);
 	buf_add_char(b, '\n');
 	hz_dump_body(b, buf_str(&response->body));
 	buf_add_c(b, "\n\n\n");
@@ -289,7 +289,7 @@ hz_code_of(struct str code, int status)
 
 /* For an error without the API's own code. Such an answer may come from a proxy. */
 static enum err_code
-code_of_status(int status)
+hz_api_code_of_status(int status)
 {
 	switch (status) {
 	case 401:
@@ -306,7 +306,7 @@ code_of_status(int status)
 }
 
 static void
-add_messages(struct buf *b, yyjson_val *field)
+hz_api_add_messages(struct buf *b, yyjson_val *field)
 {
 	yyjson_val *messages, *one;
 	size_t i, n;
@@ -326,7 +326,7 @@ add_messages(struct buf *b, yyjson_val *field)
 
 /* An error invalid_input names the fields that are wrong, with messages for each. */
 static void
-add_fields(struct buf *b, yyjson_val *root)
+hz_api_add_fields(struct buf *b, yyjson_val *root)
 {
 	yyjson_val *fields, *one;
 	size_t i, n;
@@ -340,15 +340,15 @@ add_fields(struct buf *b, yyjson_val *root)
 		json_str(one, "name", &name);
 		buf_addf(b, "%s%" STR_FMT,
 		         i > 0 ? ", " : ": invalid fields: ", STR_ARG(str_utf8_head(name, 100)));
-		add_messages(b, one);
+		hz_api_add_messages(b, one);
 	}
 }
 
 /* The message begins with the text of the official client, so that alerts that match
  * "hcloud/newCloud: unable to authenticate" still work. The request follows it. */
 static bool
-set_failed(const struct http_request *request, const struct http_response *response,
-           enum err_code code, struct str text, struct error *err)
+hz_api_set_failed(const struct http_request *request, const struct http_response *response,
+                  enum err_code code, struct str text, struct error *err)
 {
 	err_set(err, code, "%" STR_FMT " [%s %" STR_FMT ", status %d]", STR_ARG(text),
 	        http_method_name(request->method), STR_ARG(str_head(request->target, 200)),
@@ -361,8 +361,8 @@ set_failed(const struct http_request *request, const struct http_response *respo
 /* "message (code)", as other Hetzner tools show it. The text is foreign, so it is cut and
  * cleaned. */
 static bool
-set_described(const struct http_request *request, const struct http_response *response,
-              yyjson_val *root, struct str code, struct str message, struct error *err)
+hz_api_set_described(const struct http_request *request, const struct http_response *response,
+                     yyjson_val *root, struct str code, struct str message, struct error *err)
 {
 	char text[600] = "", clean[600] = "";
 	struct buf b = BUF_FIXED(text), cleaned = BUF_FIXED(clean);
@@ -371,15 +371,15 @@ set_described(const struct http_request *request, const struct http_response *re
 	buf_addf(&b, "%" STR_FMT " (%" STR_FMT "%s%s)", STR_ARG(str_utf8_head(message, 300)),
 	         STR_ARG(str_utf8_head(code, HZ_CODE_MAX)), id[0] ? ", " : "", id);
 	if (str_eq_c(code, "invalid_input"))
-		add_fields(&b, root);
+		hz_api_add_fields(&b, root);
 	buf_add_clean(&cleaned, str_trim(buf_str(&b)));
-	return set_failed(request, response, hz_code_of(code, response->status), buf_str(&cleaned),
-	                  err);
+	return hz_api_set_failed(request, response, hz_code_of(code, response->status),
+	                         buf_str(&cleaned), err);
 }
 
 static bool
-fail(const struct http_request *request, const struct http_response *response,
-     struct hz_answer *answer, struct error *err)
+hz_api_fail(const struct http_request *request, const struct http_response *response,
+            struct hz_answer *answer, struct error *err)
 {
 	struct str code = STR_EMPTY, message = STR_EMPTY;
 	yyjson_val *root = hz_answer_root(answer);
@@ -390,14 +390,15 @@ fail(const struct http_request *request, const struct http_response *response,
 	json_str(root, "error.message", &message);
 	snprintf(answer->code, sizeof(answer->code), "%" STR_FMT, STR_ARG(code));
 	if (code.len > 0)
-		return set_described(request, response, root, code, message, err);
+		return hz_api_set_described(request, response, root, code, message, err);
 	buf_addf(&b, "hcloud: server responded with status code %d", response->status);
-	return set_failed(request, response, code_of_status(response->status), buf_str(&b), err);
+	return hz_api_set_failed(request, response, hz_api_code_of_status(response->status),
+	                         buf_str(&b), err);
 }
 
 static bool
-read_answer(const struct http_request *request, const struct http_response *response,
-            struct hz_answer *answer, struct error *err)
+hz_api_read_answer(const struct http_request *request, const struct http_response *response,
+                   struct hz_answer *answer, struct error *err)
 {
 	bool is_good = response->status >= 200 && response->status < 300;
 	struct error why;
@@ -407,13 +408,13 @@ read_answer(const struct http_request *request, const struct http_response *resp
 		return err_set(err, ERR_UNAVAILABLE, "%s %" STR_FMT ": the answer is not JSON: %s",
 		               http_method_name(request->method),
 		               STR_ARG(str_head(request->target, 200)), why.msg);
-	return is_good || fail(request, response, answer, err);
+	return is_good || hz_api_fail(request, response, answer, err);
 }
 
 /* ---- the budget ---- */
 
 static void
-note_budget(struct hz_api *a, const struct http_response *response)
+hz_api_note_budget(struct hz_api *a, const struct http_response *response)
 {
 	struct clock *clock = a->config.host->clock;
 	WITH_LOCK(&a->mu);
@@ -430,8 +431,8 @@ note_budget(struct hz_api *a, const struct http_response *response)
 /* How long n requests would have to wait. *ret_has_begun: requests have to wait now, and did not
  * before, which is to be reported. Called with mu held. */
 static int64_t
-check_throttling(struct hz_api *a, enum hz_urgency urgency, size_t n, int64_t now_ns,
-                 bool *ret_has_begun)
+hz_api_check_throttling(struct hz_api *a, enum hz_urgency urgency, size_t n, int64_t now_ns,
+                        bool *ret_has_begun)
 {
 	int64_t wait_ns = hz_budget_wait_ns(&a->budget, urgency, (double)n, now_ns);
 
@@ -445,26 +446,27 @@ check_throttling(struct hz_api *a, enum hz_urgency urgency, size_t n, int64_t no
 
 /* How long n requests have to wait; if they need not wait, they are taken from the budget. */
 static int64_t
-ask_budget(struct hz_api *a, enum hz_urgency urgency, size_t n, bool *ret_has_begun)
+hz_api_take_budget(struct hz_api *a, enum hz_urgency urgency, size_t n, bool *ret_has_begun)
 {
 	int64_t now_ns = clock_boot(a->config.host->clock);
 	int64_t wait_ns;
 	WITH_LOCK(&a->mu);
 
-	wait_ns = check_throttling(a, urgency, n, now_ns, ret_has_begun);
+	wait_ns = hz_api_check_throttling(a, urgency, n, now_ns, ret_has_begun);
 	if (wait_ns == 0 && a->budget.is_known)
 		hz_budget_take(&a->budget, urgency, (double)n, now_ns);
 	return wait_ns;
 }
 
 static void
-send_event(struct hz_api *a, enum host_event type, const struct event_kind *kind, struct str text)
+hz_api_send_event(struct hz_api *a, enum host_event type, const struct event_kind *kind,
+                  struct str text)
 {
 	a->config.host->event(a->config.host, /*ref=*/NULL, type, kind->reason, text);
 }
 
 static void
-notify_throttled(struct hz_api *a, int64_t wait_ns)
+hz_api_notify_throttled(struct hz_api *a, int64_t wait_ns)
 {
 	char text[300] = "";
 	struct buf b = BUF_FIXED(text);
@@ -476,35 +478,35 @@ notify_throttled(struct hz_api *a, int64_t wait_ns)
 		"sent in ");
 	clock_format_duration(&b, wait_ns / NS_PER_SEC * NS_PER_SEC);
 	log_warn(text);
-	send_event(a, HOST_EVENT_WARNING, &throttled_event, buf_str(&b));
+	hz_api_send_event(a, HOST_EVENT_WARNING, &throttled_event, buf_str(&b));
 }
 
 /* After a refusal (429) background requests may have to wait for long. It is reported now, because
  * the next background request may be sent only much later. */
 static void
-follow_refusal(struct hz_api *a)
+hz_api_follow_refusal(struct hz_api *a)
 {
 	int64_t wait_ns;
 	bool has_begun;
 
 	mutex_lock(&a->mu);
-	wait_ns = check_throttling(a, HZ_BACKGROUND, 1, clock_boot(a->config.host->clock),
-	                           &has_begun);
+	wait_ns = hz_api_check_throttling(a, HZ_BACKGROUND, 1, clock_boot(a->config.host->clock),
+	                                  &has_begun);
 	mutex_unlock(&a->mu);
 	if (has_begun)
-		notify_throttled(a, wait_ns);
+		hz_api_notify_throttled(a, wait_ns);
 }
 
 static bool
-admit(struct hz_api *a, enum hz_urgency urgency, size_t n, struct error *err)
+hz_api_pay(struct hz_api *a, enum hz_urgency urgency, size_t n, struct error *err)
 {
 	bool has_begun;
-	int64_t wait_ns = ask_budget(a, urgency, n, &has_begun);
+	int64_t wait_ns = hz_api_take_budget(a, urgency, n, &has_begun);
 
 	if (wait_ns == 0)
 		return true;
 	if (has_begun)
-		notify_throttled(a, wait_ns);
+		hz_api_notify_throttled(a, wait_ns);
 	metric_inc(metric_of(&throttled, urgency == HZ_URGENT ? "urgent" : "background"));
 	err_set(err, ERR_THROTTLED,
 	        "the Hetzner Cloud API's rate limit is nearly used up, waiting %" PRId64 " s",
@@ -521,12 +523,12 @@ hz_api_admit(struct hz_api *a, enum hz_urgency urgency, size_t n, struct error *
 	if (!endpoint_check(a->endpoint, &is_down, err))
 		return false;
 	/* However many requests are planned, only one probe is sent, which needs no budget. */
-	return is_down || admit(a, urgency, n, err);
+	return is_down || hz_api_pay(a, urgency, n, err);
 }
 
 /* Not every answer 429 has a Retry-After; then the budget says when to come back. */
 static void
-add_retry_after(struct hz_api *a, struct error *err)
+hz_api_add_retry_after(struct hz_api *a, struct error *err)
 {
 	int64_t wait_ms;
 	WITH_LOCK(&a->mu);
@@ -541,7 +543,7 @@ add_retry_after(struct hz_api *a, struct error *err)
 /* ---- a refused token, and outages ---- */
 
 static void
-notify_refused(struct hz_api *a, const struct error *why)
+hz_api_notify_refused(struct hz_api *a, const struct error *why)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(KIB(4));
 
@@ -552,11 +554,11 @@ notify_refused(struct hz_api *a, const struct error *why)
 		"without a restart. The API's answer: %s",
 		why->msg);
 	log_error("the Hetzner Cloud API refuses the token", LOG_ERR(why));
-	send_event(a, HOST_EVENT_WARNING, &refused_event, buf_str(&b));
+	hz_api_send_event(a, HOST_EVENT_WARNING, &refused_event, buf_str(&b));
 }
 
 static void
-notify_unanswered(struct hz_api *a, const struct error *why)
+hz_api_notify_unanswered(struct hz_api *a, const struct error *why)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(KIB(4));
 
@@ -566,20 +568,21 @@ notify_unanswered(struct hz_api *a, const struct error *why)
 		"are. Requests are repeated until it answers. The last failure: %s",
 		why->msg);
 	log_error("the Hetzner Cloud API does not answer", LOG_ERR(why));
-	send_event(a, HOST_EVENT_WARNING, &away_event, buf_str(&b));
+	hz_api_send_event(a, HOST_EVENT_WARNING, &away_event, buf_str(&b));
 }
 
 static void
-notify_answered(struct hz_api *a)
+hz_api_notify_answered(struct hz_api *a)
 {
 	log_info("the Hetzner Cloud API answers again");
-	send_event(a, HOST_EVENT_NORMAL, &back_event, STR("The Hetzner Cloud API answers again"));
+	hz_api_send_event(a, HOST_EVENT_NORMAL, &back_event,
+	                  STR("The Hetzner Cloud API answers again"));
 }
 
 /* An error that the API described is an answer, unless it is about the token or about the API
  * itself. */
 static enum hz_reception
-reception_of(const struct hz_answer *answer, const struct error *err)
+hz_api_reception_of(const struct hz_answer *answer, const struct error *err)
 {
 	bool is_described = answer->code[0] != '\0';
 
@@ -592,7 +595,7 @@ reception_of(const struct hz_answer *answer, const struct error *err)
 }
 
 static bool
-note_reception(struct hz_api *a, enum hz_reception reception)
+hz_api_note_reception(struct hz_api *a, enum hz_reception reception)
 {
 	WITH_LOCK(&a->mu);
 
@@ -603,8 +606,8 @@ note_reception(struct hz_api *a, enum hz_reception reception)
  * this request only; a 403 without an error code is that of a proxy. A call whose deadline passed
  * gave the API too little time to answer. */
 static enum endpoint_outcome
-outcome_of(const struct call *call, bool ok, const struct hz_answer *answer,
-           const struct error *err)
+hz_api_outcome_of(const struct call *call, bool ok, const struct hz_answer *answer,
+                  const struct error *err)
 {
 	if (ok)
 		return ENDPOINT_ANSWERED;
@@ -613,27 +616,28 @@ outcome_of(const struct call *call, bool ok, const struct hz_answer *answer,
 		return ENDPOINT_UNKNOWN;
 	if (err->code == ERR_UNAUTHORIZED || err->http_status >= 500 ||
 	    (err->code == ERR_FORBIDDEN && !answer->code[0]) ||
-	    reception_of(answer, err) == HZ_UNANSWERED)
+	    hz_api_reception_of(answer, err) == HZ_UNANSWERED)
 		return ENDPOINT_FAILED;
 	return ENDPOINT_ANSWERED;
 }
 
 static void
-follow_outage(struct hz_api *a, bool ok, const struct hz_answer *answer, const struct error *err)
+hz_api_follow_outage(struct hz_api *a, bool ok, const struct hz_answer *answer,
+                     const struct error *err)
 {
-	enum hz_reception reception = ok ? HZ_ANSWERED : reception_of(answer, err);
+	enum hz_reception reception = ok ? HZ_ANSWERED : hz_api_reception_of(answer, err);
 
-	if ((!ok && err->code == ERR_CANCELLED) || !note_reception(a, reception))
+	if ((!ok && err->code == ERR_CANCELLED) || !hz_api_note_reception(a, reception))
 		return;
 	switch (reception) {
 	case HZ_ANSWERED:
-		notify_answered(a);
+		hz_api_notify_answered(a);
 		break;
 	case HZ_REFUSED:
-		notify_refused(a, err);
+		hz_api_notify_refused(a, err);
 		break;
 	case HZ_UNANSWERED:
-		notify_unanswered(a, err);
+		hz_api_notify_unanswered(a, err);
 		break;
 	}
 }
@@ -641,7 +645,7 @@ follow_outage(struct hz_api *a, bool ok, const struct hz_answer *answer, const s
 /* ---- one attempt ---- */
 
 static const char *
-lower_method(enum http_method method)
+hz_api_lower_method(enum http_method method)
 {
 	static const char *const names[] = {
 		[HTTP_GET] = "get",     [HTTP_POST] = "post",     [HTTP_PUT] = "put",
@@ -652,19 +656,21 @@ lower_method(enum http_method method)
 }
 
 static void
-count(const struct hz_request *request, int status, int64_t took_ns)
+hz_api_count(const struct hz_request *request, int status, int64_t took_ns)
 {
 	char code[16];
 
 	snprintf(code, sizeof(code), "%d", status);
 	metric_add(metric_of(&in_flight), -1);
-	metric_inc(metric_of(&requests, code, lower_method(request->method), request->endpoint));
-	metric_observe(metric_of(&durations, lower_method(request->method)),
+	metric_inc(metric_of(&requests, code, hz_api_lower_method(request->method),
+	                     request->endpoint));
+	metric_observe(metric_of(&durations, hz_api_lower_method(request->method)),
 	               (double)took_ns / (double)NS_PER_SEC);
 }
 
 static void
-dump(struct hz_api *a, const struct http_request *request, const struct http_response *response)
+hz_api_dump(struct hz_api *a, const struct http_request *request,
+            const struct http_response *response)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(LIMIT_HTTP_BODY);
 
@@ -678,8 +684,8 @@ dump(struct hz_api *a, const struct http_request *request, const struct http_res
 }
 
 static bool
-attempt(struct hz_api *a, struct call *call, const struct hz_request *request,
-        struct hz_answer *answer, struct error *err)
+hz_api_attempt(struct hz_api *a, struct call *call, const struct hz_request *request,
+               struct hz_answer *answer, struct error *err)
 {
 	CLEANUP(http_response_fini) struct http_response response = HTTP_RESPONSE_INIT;
 	int64_t begun_ns = clock_mono(call->clock);
@@ -692,20 +698,20 @@ attempt(struct hz_api *a, struct call *call, const struct hz_request *request,
 	};
 	bool ok;
 
-	dump(a, &http, NULL);
+	hz_api_dump(a, &http, NULL);
 	metric_add(metric_of(&in_flight), 1);
 	ok = http_do(a->config.http, call, &http, &response, err);
-	count(request, ok ? response.status : 0, clock_mono(call->clock) - begun_ns);
+	hz_api_count(request, ok ? response.status : 0, clock_mono(call->clock) - begun_ns);
 	if (!ok)
 		return err_wrap(err, "%s %" STR_FMT, http_method_name(http.method),
 		                STR_ARG(str_head(http.target, 200)));
-	dump(a, &http, &response);
-	note_budget(a, &response);
+	hz_api_dump(a, &http, &response);
+	hz_api_note_budget(a, &response);
 	if (response.status == 429)
-		follow_refusal(a);
-	if (read_answer(&http, &response, answer, err))
+		hz_api_follow_refusal(a);
+	if (hz_api_read_answer(&http, &response, answer, err))
 		return true;
-	add_retry_after(a, err);
+	hz_api_add_retry_after(a, err);
 	return false;
 }
 
@@ -714,7 +720,7 @@ attempt(struct hz_api *a, struct call *call, const struct hz_request *request,
 /* docs/spec/hcloud.md, "Retries". A POST that may have been executed is not repeated here: its
  * caller first reads what there is. */
 static bool
-is_worth_a_retry(const struct hz_request *request, const struct hz_answer *answer,
+hz_api_may_retry(const struct hz_request *request, const struct hz_answer *answer,
                  const struct error *err)
 {
 	if (err->code == ERR_CANCELLED)
@@ -732,7 +738,7 @@ is_worth_a_retry(const struct hz_request *request, const struct hz_answer *answe
 /* If the call's deadline comes before the end of the pause, the result is false and *err stays as
  * it was. */
 static bool
-wait_to_retry(struct call *call, unsigned n, struct error *err)
+hz_api_wait_to_retry(struct call *call, unsigned n, struct error *err)
 {
 	int64_t pause_ns = rand_between(first_delay_ns,
 	                                backoff_ns(first_delay_ns, n, last_delay_ns));
@@ -749,9 +755,9 @@ wait_to_retry(struct call *call, unsigned n, struct error *err)
 
 /* Makes all attempts. *ret_outcome: what the last of them says about the API. */
 static bool
-send_attempts(struct hz_api *a, struct call *call, const struct hz_request *request,
-              unsigned n_retries, bool asks_budget, struct hz_answer *ret,
-              enum endpoint_outcome *ret_outcome, struct error *err)
+hz_api_send_attempts(struct hz_api *a, struct call *call, const struct hz_request *request,
+                     unsigned n_retries, bool asks_budget, struct hz_answer *ret,
+                     enum endpoint_outcome *ret_outcome, struct error *err)
 {
 	struct attempts attempts = { .begun_ns = clock_mono(call->clock) };
 
@@ -761,16 +767,16 @@ send_attempts(struct hz_api *a, struct call *call, const struct hz_request *requ
 
 		hz_answer_fini(ret);
 		ret->code[0] = '\0';
-		if (asks_budget && !admit(a, HZ_URGENT, 1, err))
+		if (asks_budget && !hz_api_pay(a, HZ_URGENT, 1, err))
 			return false;
-		ok = attempt(a, call, request, ret, err);
-		follow_outage(a, ok, ret, err);
-		*ret_outcome = outcome_of(call, ok, ret, err);
+		ok = hz_api_attempt(a, call, request, ret, err);
+		hz_api_follow_outage(a, ok, ret, err);
+		*ret_outcome = hz_api_outcome_of(call, ok, ret, err);
 		if (ok)
 			return true;
 		attempts_note(&attempts, err);
-		if (n == n_retries || !is_worth_a_retry(request, ret, err) ||
-		    !wait_to_retry(call, n, err))
+		if (n == n_retries || !hz_api_may_retry(request, ret, err) ||
+		    !hz_api_wait_to_retry(call, n, err))
 			return attempts_end(&attempts, clock_mono(call->clock), err);
 	}
 }
@@ -785,15 +791,15 @@ hz_api_do(struct hz_api *a, struct call *call, const struct hz_request *request,
 	bool ok;
 
 	if (request->is_patient)
-		return send_attempts(a, call, request, PATIENT_RETRIES, is_change, ret, &outcome,
-		                     err);
+		return hz_api_send_attempts(a, call, request, PATIENT_RETRIES, is_change, ret,
+		                            &outcome, err);
 	if (!endpoint_enter(a->endpoint, &pass, err))
 		return false;
 	/* A probe is a single attempt, and is sent regardless of the budget, because probes are
 	 * few. */
 	asks_budget = (is_change || request->is_urgent) && !pass.is_probe;
-	ok = send_attempts(a, call, request, pass.is_probe ? 0 : USUAL_RETRIES, asks_budget, ret,
-	                   &outcome, err);
+	ok = hz_api_send_attempts(a, call, request, pass.is_probe ? 0 : USUAL_RETRIES, asks_budget,
+	                          ret, &outcome, err);
 	if (!ok && err->code == ERR_CANCELLED)
 		outcome = ENDPOINT_UNKNOWN;
 	endpoint_leave(a->endpoint, &pass, outcome, err);

@@ -54,7 +54,7 @@ struct hz_balancers {
 /* ---- events ---- */
 
 static void
-notify_unsupported(const struct hz_lb_run *run)
+hz_balancers_notify_unsupported(const struct hz_lb_run *run)
 {
 	for (size_t i = 0; i < run->desired.n_unsupported; i++) {
 		CLEANUP(buf_fini) struct buf b = BUF_INIT(ERR_MSG_SIZE);
@@ -69,17 +69,17 @@ notify_unsupported(const struct hz_lb_run *run)
 }
 
 static bool
-is_tutorial(const struct hz_lb_run *run)
+hz_balancers_is_tutorial(const struct hz_lb_run *run)
 {
 	return run->tools->config->dialect->is_tutorial;
 }
 
 static void
-notify_unconfigured(const struct hz_lb_run *run)
+hz_balancers_notify_unconfigured(const struct hz_lb_run *run)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(ERR_MSG_SIZE);
 
-	if (is_tutorial(run) || hz_lb_has_type(run->tools->config, run->spec) ||
+	if (hz_balancers_is_tutorial(run) || hz_lb_has_type(run->tools->config, run->spec) ||
 	    !hz_lb_cache_is_first_notice(run->tools->cache, run->spec->uid))
 		return;
 	buf_add_c(
@@ -93,7 +93,7 @@ notify_unconfigured(const struct hz_lb_run *run)
 /* ---- what the Service asks for ---- */
 
 static struct str
-tutorial_name(const struct hz_lb_run *run)
+hz_balancers_tutorial_name(const struct hz_lb_run *run)
 {
 	return arena_printf(run->call->arena, "%" STR_FMT "-%" STR_FMT "-%" STR_FMT,
 	                    STR_ARG(run->spec->cluster), STR_ARG(run->spec->namespace),
@@ -102,7 +102,7 @@ tutorial_name(const struct hz_lb_run *run)
 
 /* The tutorial has no annotations (docs/spec/hcloud.md, "Tutorial"). */
 static bool
-read_tutorial(struct hz_lb_run *run, struct error *err)
+hz_balancers_read_tutorial(struct hz_lb_run *run, struct error *err)
 {
 	struct lb_spec bare = *run->spec;
 
@@ -110,7 +110,7 @@ read_tutorial(struct hz_lb_run *run, struct error *err)
 	if (!hz_lb_desired_read(run->tools->config, run->tools->network, &bare, run->call->arena,
 	                        &run->desired, err))
 		return false;
-	run->desired.name = tutorial_name(run);
+	run->desired.name = hz_balancers_tutorial_name(run);
 	run->desired.is_named = true;
 	run->desired.location = STR("fsn1");
 	run->desired.uses_private_ip = true;
@@ -125,15 +125,16 @@ hz_balancers_begin(struct hz_lb_run *run, struct error *err)
 	bool ok;
 
 	hz_lb_cache_track(t->cache, run->spec);
-	ok = is_tutorial(run) ? read_tutorial(run, err)
-	                      : hz_lb_desired_read(t->config, t->network, run->spec,
-	                                           run->call->arena, &run->desired, err);
+	ok = hz_balancers_is_tutorial(run)
+	             ? hz_balancers_read_tutorial(run, err)
+	             : hz_lb_desired_read(t->config, t->network, run->spec, run->call->arena,
+	                                  &run->desired, err);
 	return ok && hz_lb_wait(run, hz_lb_cache_action(t->cache, run->spec->uid), err);
 }
 
 /* If a certificate is missing, only the services wait for it. */
 static bool
-resolve_certificates(struct hz_lb_run *run, struct error *err)
+hz_balancers_resolve_certificates(struct hz_lb_run *run, struct error *err)
 {
 	run->has_services = hz_certificates_resolve(run->tools->certificates, run->call,
 	                                            &run->desired, &run->issuing, err);
@@ -219,7 +220,7 @@ hz_balancers_find_or_create(struct hz_lb_run *run, bool *ret_is_held, struct err
 	    (err->code != ERR_NOT_FOUND || !hz_lb_check_project(run, ret_is_held, err) ||
 	     !hz_lb_check_name(run, err)))
 		return false;
-	if (!resolve_certificates(run, err))
+	if (!hz_balancers_resolve_certificates(run, err))
 		return false;
 	if (is_found)
 		return true;
@@ -242,7 +243,7 @@ hz_balancers_find_or_create(struct hz_lb_run *run, bool *ret_is_held, struct err
 
 /* A new balancer gets its addresses a moment after it was created. */
 static bool
-check_addresses(const struct hz_lb_run *run, struct error *err)
+hz_balancers_check_addresses(const struct hz_lb_run *run, struct error *err)
 {
 	const struct hz_lb *lb = run->lb;
 
@@ -256,7 +257,7 @@ check_addresses(const struct hz_lb_run *run, struct error *err)
 /* ---- the end of a run ---- */
 
 static int64_t
-clamp(int64_t value, int64_t min, int64_t max)
+hz_balancers_clamp(int64_t value, int64_t min, int64_t max)
 {
 	return value < min ? min : value > max ? max : value;
 }
@@ -265,16 +266,18 @@ clamp(int64_t value, int64_t min, int64_t max)
  * half of it if the Service is held, because then it waits for an operator. A wait of more than
  * LONGEST_WAIT_NS becomes a failure, unless the Service is held. */
 static void
-set_pause(struct hz_lb_run *run, bool is_held, struct error *err)
+hz_balancers_set_pause(struct hz_lb_run *run, bool is_held, struct error *err)
 {
 	struct hz_lb_cache *cache = run->tools->cache;
 	int64_t waited_ns = hz_lb_cache_wait_ns(cache, run->spec->uid);
 
 	if (is_held) {
-		err->retry_after_ms = clamp(waited_ns / NS_PER_MS / 2, MIN_HOLD_MS, MAX_HOLD_MS);
+		err->retry_after_ms = hz_balancers_clamp(waited_ns / NS_PER_MS / 2, MIN_HOLD_MS,
+		                                         MAX_HOLD_MS);
 		return;
 	}
-	err->retry_after_ms = clamp(waited_ns / NS_PER_MS / 4, MIN_PAUSE_MS, MAX_PAUSE_MS);
+	err->retry_after_ms = hz_balancers_clamp(waited_ns / NS_PER_MS / 4, MIN_PAUSE_MS,
+	                                         MAX_PAUSE_MS);
 	if (waited_ns < LONGEST_WAIT_NS)
 		return;
 	hz_lb_cache_set_action(cache, run->spec->uid, (struct hz_action){ 0 });
@@ -298,7 +301,7 @@ hz_balancers_end(struct hz_lb_run *run, bool ok, bool is_held, const char *opera
 		*err = run->missing;
 	err_wrap(err, "%s", operation);
 	if (err->code == ERR_PENDING)
-		set_pause(run, is_held, err);
+		hz_balancers_set_pause(run, is_held, err);
 	return ok;
 }
 
@@ -317,7 +320,7 @@ struct entries {
 };
 
 static void
-add_address(const struct entries *e, struct str ip)
+hz_lb_status_add(const struct entries *e, struct str ip)
 {
 	if (ip.len > 0)
 		e->status->ingress[e->status->n_ingress++] = (struct lb_ingress){
@@ -329,7 +332,7 @@ add_address(const struct entries *e, struct str ip)
 
 /* The value of the annotation; otherwise the given one, also if the annotation cannot be read. */
 static bool
-annotation_or(const struct lb_spec *spec, const char *key, bool otherwise)
+hz_lb_status_option(const struct lb_spec *spec, const char *key, bool otherwise)
 {
 	struct error ignored;
 	bool is_so = otherwise;
@@ -338,7 +341,7 @@ annotation_or(const struct lb_spec *spec, const char *key, bool otherwise)
 }
 
 static void
-set_hostname(struct str hostname, struct arena *arena, struct lb_status *ret)
+hz_lb_status_set_hostname(struct str hostname, struct arena *arena, struct lb_status *ret)
 {
 	*ret = (struct lb_status){ ARENA_NEW(arena, struct lb_ingress), 1 };
 	*ret->ingress = (struct lb_ingress){
@@ -349,17 +352,19 @@ set_hostname(struct str hostname, struct arena *arena, struct lb_status *ret)
 }
 
 static void
-set_addresses(const struct hz_lb_config *config, const struct lb_spec *spec, const struct hz_lb *lb,
-              const struct entries *e)
+hz_lb_status_set_addresses(const struct hz_lb_config *config, const struct lb_spec *spec,
+                           const struct hz_lb *lb, const struct entries *e)
 {
 	if (lb->is_public)
-		add_address(e, lb->ipv4.ip);
-	if (lb->is_public && !annotation_or(spec, HZ_LB_PREFIX "ipv6-disabled", config->hides_ipv6))
-		add_address(e, lb->ipv6.ip);
-	if (annotation_or(spec, HZ_LB_PREFIX "disable-private-ingress", config->hides_private))
+		hz_lb_status_add(e, lb->ipv4.ip);
+	if (lb->is_public &&
+	    !hz_lb_status_option(spec, HZ_LB_PREFIX "ipv6-disabled", config->hides_ipv6))
+		hz_lb_status_add(e, lb->ipv6.ip);
+	if (hz_lb_status_option(spec, HZ_LB_PREFIX "disable-private-ingress",
+	                        config->hides_private))
 		return;
 	for (size_t i = 0; i < lb->nets.n; i++)
-		add_address(e, lb->nets.items[i].ip);
+		hz_lb_status_add(e, lb->nets.items[i].ip);
 }
 
 void
@@ -367,19 +372,19 @@ hz_lb_status(const struct hz_config *config, const struct lb_spec *spec, const s
              struct arena *arena, struct lb_status *ret)
 {
 	const struct str *hostname = lb_annotation(spec, HZ_LB_PREFIX "hostname");
-	bool is_proxied = annotation_or(spec, HZ_LB_PREFIX "uses-proxyprotocol",
-	                                config->lb.uses_proxy_protocol == HZ_YES);
+	bool is_proxied = hz_lb_status_option(spec, HZ_LB_PREFIX "uses-proxyprotocol",
+	                                      config->lb.uses_proxy_protocol == HZ_YES);
 	struct entries e = { arena, ret, is_proxied ? LB_IP_MODE_PROXY : LB_IP_MODE_VIP };
 
 	hz_count_operations(OPERATION, 1);
 	if (hostname) {
-		set_hostname(*hostname, arena, ret);
+		hz_lb_status_set_hostname(*hostname, arena, ret);
 		return;
 	}
 	*ret = (struct lb_status){
 		.ingress = arena_calloc(arena, PUBLIC_ENTRIES + lb->nets.n, sizeof(*ret->ingress)),
 	};
-	set_addresses(&config->lb, spec, lb, &e);
+	hz_lb_status_set_addresses(&config->lb, spec, lb, &e);
 }
 
 /* A hostname in the annotation is the whole status, so the other annotations do not matter then. */
@@ -407,7 +412,7 @@ hz_lb_status_check(const struct lb_spec *spec, struct error *err)
 /* The tutorial's status: each address with its name. Texts are copied, because the reading of the
  * balancer is released before the controller writes the status. */
 static void
-tutorial_status(const struct hz_lb_run *run, struct lb_status *ret)
+hz_balancers_tutorial_status(const struct hz_lb_run *run, struct lb_status *ret)
 {
 	const struct hz_lb_end *ends[] = { &run->lb->ipv4, &run->lb->ipv6 };
 	struct arena *arena = run->call->arena;
@@ -435,15 +440,15 @@ hz_balancers_ensure(struct cloud *cloud, struct call *call, const struct lb_spec
 	bool is_held = false, ok = false;
 
 	hz_count_operations("hcloud/loadBalancers.EnsureLoadBalancer", 1);
-	notify_unconfigured(&run);
+	hz_balancers_notify_unconfigured(&run);
 	if (hz_balancers_begin(&run, err)) {
-		notify_unsupported(&run);
+		hz_balancers_notify_unsupported(&run);
 		ok = hz_balancers_find_or_create(&run, &is_held, err) &&
-		     check_addresses(&run, err) && hz_lb_converge(&run, err) &&
-		     (is_tutorial(&run) || hz_lb_status_check(spec, err));
+		     hz_balancers_check_addresses(&run, err) && hz_lb_converge(&run, err) &&
+		     (hz_balancers_is_tutorial(&run) || hz_lb_status_check(spec, err));
 	}
-	if (ok && is_tutorial(&run))
-		tutorial_status(&run, ret);
+	if (ok && hz_balancers_is_tutorial(&run))
+		hz_balancers_tutorial_status(&run, ret);
 	else if (ok)
 		hz_lb_status(b->tools.config, spec, run.lb, call->arena, ret);
 	if (ok)
@@ -461,7 +466,7 @@ hz_balancers_update(struct cloud *cloud, struct call *call, const struct lb_spec
 
 	hz_count_operations("hcloud/loadBalancers.UpdateLoadBalancer", 1);
 	ok = hz_balancers_begin(&run, err) && hz_lb_refresh(&run, err) &&
-	     resolve_certificates(&run, err) && hz_lb_converge(&run, err);
+	     hz_balancers_resolve_certificates(&run, err) && hz_lb_converge(&run, err);
 	ok = hz_balancers_end(&run, ok, /*is_held=*/false,
 	                      "hcloud/loadBalancers.UpdateLoadBalancer", err);
 	return ok && run.missing.code == ERR_NONE;
@@ -470,7 +475,7 @@ hz_balancers_update(struct cloud *cloud, struct call *call, const struct lb_spec
 /* ---- remove ---- */
 
 static void
-notify_protected(const struct hz_lb_run *run, const struct hz_lb *lb)
+hz_balancers_notify_protected(const struct hz_lb_run *run, const struct hz_lb *lb)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(ERR_MSG_SIZE);
 
@@ -485,14 +490,14 @@ notify_protected(const struct hz_lb_run *run, const struct hz_lb *lb)
 }
 
 static bool
-delete_lb(struct hz_lb_run *run, const struct hz_lb *lb, struct error *err)
+hz_balancers_delete_one(struct hz_lb_run *run, const struct hz_lb *lb, struct error *err)
 {
 	const struct hz_lb_tools *t = run->tools;
 	struct hz_done done = { 0 };
 
 	hz_count_operations("hcops/LoadBalancerOps.Delete", 1);
 	if (lb->is_protected) {
-		notify_protected(run, lb);
+		hz_balancers_notify_protected(run, lb);
 		return true;
 	}
 	hz_lb_cache_note_change(t->cache, run->spec->uid, lb->id);
@@ -502,7 +507,7 @@ delete_lb(struct hz_lb_run *run, const struct hz_lb *lb, struct error *err)
 		return true;
 	if (!str_eq_c(str_c(done.code), "protected"))
 		return hz_lb_set_pending_if_busy(done.code, err);
-	notify_protected(run, lb);
+	hz_balancers_notify_protected(run, lb);
 	return true;
 }
 
@@ -510,7 +515,7 @@ delete_lb(struct hz_lb_run *run, const struct hz_lb *lb, struct error *err)
  * Service's label is left alone. If two live Services share the name, the balancer is left to the
  * Service that remains. */
 static bool
-delete_unlabelled(struct hz_lb_run *run, bool *ret_found, struct error *err)
+hz_balancers_delete_unlabelled(struct hz_lb_run *run, bool *ret_found, struct error *err)
 {
 	const struct hz_lb_tools *t = run->tools;
 	struct arena *arena = run->call->arena;
@@ -520,12 +525,12 @@ delete_unlabelled(struct hz_lb_run *run, bool *ret_found, struct error *err)
 	if (hz_lb_cache_find_namesake(t->cache, run->spec, arena, &other))
 		return true;
 	hz_count_operations("hcops/LoadBalancerOps.GetByName", 1);
-	if (!hz_find_lb(t->api, run->call, arena, tutorial_name(run), &lb, err))
+	if (!hz_find_lb(t->api, run->call, arena, hz_balancers_tutorial_name(run), &lb, err))
 		return err->code == ERR_NOT_FOUND;
 	if (lb.uid.len > 0 && !str_eq(lb.uid, run->spec->uid))
 		return true;
 	*ret_found = true;
-	return delete_lb(run, &lb, err);
+	return hz_balancers_delete_one(run, &lb, err);
 }
 
 /* All balancers with the Service's label are deleted: there are several if the label was copied by
@@ -541,14 +546,15 @@ hz_balancers_delete_all(struct hz_lb_run *run, bool *ret_found, bool *ret_is_hel
 		return false;
 	*ret_found = run->found.n > 0;
 	for (size_t i = 0; i < run->found.n; i++) {
-		if (!delete_lb(run, run->found.lbs[i], err))
+		if (!hz_balancers_delete_one(run, run->found.lbs[i], err))
 			return false;
 	}
 	if (*ret_found)
 		return true;
 	if (!hz_lb_check_project(run, ret_is_held, err))
 		return false;
-	return !is_tutorial(run) || delete_unlabelled(run, ret_found, err);
+	return !hz_balancers_is_tutorial(run) ||
+	       hz_balancers_delete_unlabelled(run, ret_found, err);
 }
 
 static bool

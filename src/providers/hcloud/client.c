@@ -15,7 +15,7 @@
 
 /* The upstream parser drops every occurrence of the prefix: "hcloud://hcloud://1" is 1. */
 static bool
-skip_prefix(struct str *text, const char *prefix)
+hz_id_skip_prefix(struct str *text, const char *prefix)
 {
 	struct str before = *text;
 
@@ -25,10 +25,10 @@ skip_prefix(struct str *text, const char *prefix)
 }
 
 static bool
-skip_alias(const struct hz_dialect *dialect, struct str *text)
+hz_id_skip_alias(const struct hz_dialect *dialect, struct str *text)
 {
 	for (const char *const *alias = dialect->id_aliases; *alias; alias++) {
-		if (skip_prefix(text, *alias))
+		if (hz_id_skip_prefix(text, *alias))
 			return true;
 	}
 	return false;
@@ -36,18 +36,18 @@ skip_alias(const struct hz_dialect *dialect, struct str *text)
 
 /* The order matters: ROBOT_OLD_PREFIX begins with the prefix of the cloud. */
 static bool
-skip_any_prefix(const struct hz_dialect *dialect, struct str *text, enum hz_kind *ret)
+hz_id_skip_any_prefix(const struct hz_dialect *dialect, struct str *text, enum hz_kind *ret)
 {
 	*ret = HZ_ROBOT;
 	if (!dialect->is_tutorial &&
-	    (skip_prefix(text, ROBOT_PREFIX) || skip_prefix(text, ROBOT_OLD_PREFIX)))
+	    (hz_id_skip_prefix(text, ROBOT_PREFIX) || hz_id_skip_prefix(text, ROBOT_OLD_PREFIX)))
 		return true;
 	*ret = HZ_CLOUD;
-	return skip_prefix(text, dialect->id_prefix) || skip_alias(dialect, text);
+	return hz_id_skip_prefix(text, dialect->id_prefix) || hz_id_skip_alias(dialect, text);
 }
 
 static bool
-set_unexpected(const struct hz_dialect *dialect, struct str text, struct error *err)
+hz_id_set_unexpected(const struct hz_dialect *dialect, struct str text, struct error *err)
 {
 	if (dialect->is_tutorial)
 		return err_set(err, ERR_UNSUPPORTED,
@@ -66,8 +66,8 @@ hz_id_parse(const struct hz_dialect *dialect, struct str text, struct hz_id *ret
 	struct str rest = text;
 	struct hz_id id;
 
-	if (!skip_any_prefix(dialect, &rest, &id.kind))
-		return set_unexpected(dialect, text, err);
+	if (!hz_id_skip_any_prefix(dialect, &rest, &id.kind))
+		return hz_id_set_unexpected(dialect, text, err);
 	if (rest.len == 0)
 		return err_set(err, ERR_INVALID, "providerID is missing a serverID: %" STR_FMT,
 		               STR_ARG(text));
@@ -126,7 +126,8 @@ enum {
 /* ---- reading ---- */
 
 static bool
-read_server(struct arena *arena, yyjson_val *val, struct hz_server *ret, struct error *err)
+hz_client_read_server(struct arena *arena, yyjson_val *val, struct hz_server *ret,
+                      struct error *err)
 {
 	struct hz_server s = { 0 };
 
@@ -148,8 +149,8 @@ read_server(struct arena *arena, yyjson_val *val, struct hz_server *ret, struct 
 /* ---- requests ---- */
 
 static bool
-get(struct hz_api *api, struct call *call, const struct buf *target, const char *endpoint,
-    bool is_patient, struct hz_answer *ret, struct error *err)
+hz_client_get(struct hz_api *api, struct call *call, const struct buf *target, const char *endpoint,
+              bool is_patient, struct hz_answer *ret, struct error *err)
 {
 	struct hz_request how = { .endpoint = endpoint, .is_patient = is_patient };
 
@@ -158,7 +159,7 @@ get(struct hz_api *api, struct call *call, const struct buf *target, const char 
 
 /* NULL: no object has that name. */
 static yyjson_val *
-find_by_name(yyjson_val *list, struct str name)
+hz_client_find_by_name(yyjson_val *list, struct str name)
 {
 	yyjson_val *one;
 	size_t i, n;
@@ -186,7 +187,7 @@ hz_find_named(struct hz_api *api, struct call *call, const char *path, struct st
 	if (!hz_api_get(api, call, &target, how, answer, err) ||
 	    !hz_answer_list(answer, path + 1, &list, err))
 		return false;
-	*ret = find_by_name(list, name);
+	*ret = hz_client_find_by_name(list, name);
 	return *ret || err_set(err, ERR_NOT_FOUND, "none of the %s has the name \"%" STR_FMT "\"",
 	                       path + 1, STR_ARG(str_utf8_head(name, NAME_SHOWN)));
 }
@@ -203,9 +204,9 @@ hz_get_server(struct hz_api *api, struct call *call, struct arena *arena, int64_
 	yyjson_val *val;
 
 	buf_addf(&target, "/servers/%" PRId64, id);
-	if (!get(api, call, &target, "/servers/-", false, &answer, err) ||
+	if (!hz_client_get(api, call, &target, "/servers/-", false, &answer, err) ||
 	    !hz_answer_object(&answer, "server", &val, err) ||
-	    !read_server(arena, val, &server, err))
+	    !hz_client_read_server(arena, val, &server, err))
 		return false;
 	if (server.id != id)
 		return err_set(err, ERR_UNAVAILABLE, "asked for server %" PRId64 ", got %" PRId64,
@@ -223,11 +224,12 @@ hz_find_server(struct hz_api *api, struct call *call, struct arena *arena, struc
 	yyjson_val *val;
 
 	return hz_find_named(api, call, "/servers", name, how, &answer, &val, err) &&
-	       read_server(arena, val, ret, err);
+	       hz_client_read_server(arena, val, ret, err);
 }
 
 static bool
-read_servers(struct arena *arena, yyjson_val *list, struct hz_page *ret, struct error *err)
+hz_client_read_servers(struct arena *arena, yyjson_val *list, struct hz_page *ret,
+                       struct error *err)
 {
 	yyjson_val *one;
 	size_t i, n;
@@ -235,7 +237,7 @@ read_servers(struct arena *arena, yyjson_val *list, struct hz_page *ret, struct 
 	ret->servers = arena_calloc(arena, yyjson_arr_size(list), sizeof(*ret->servers));
 	yyjson_arr_foreach(list, i, n, one)
 	{
-		if (!read_server(arena, one, &ret->servers[ret->n++], err))
+		if (!hz_client_read_server(arena, one, &ret->servers[ret->n++], err))
 			return false;
 	}
 	return true;
@@ -251,9 +253,9 @@ hz_list_servers(struct hz_api *api, struct call *call, struct arena *arena, int6
 	yyjson_val *list, *root;
 
 	buf_addf(&target, "/servers?page=%" PRId64 "&per_page=%d&sort=id%%3Aasc", page, HZ_PAGE);
-	if (!get(api, call, &target, "/servers", false, &answer, err) ||
+	if (!hz_client_get(api, call, &target, "/servers", false, &answer, err) ||
 	    !hz_answer_list(&answer, "servers", &list, err) ||
-	    !read_servers(arena, list, &read, err))
+	    !hz_client_read_servers(arena, list, &read, err))
 		return err_wrap(err, "page %" PRId64 " of the servers", page);
 	root = hz_answer_root(&answer);
 	json_i64(root, "meta.pagination.total_entries", &read.total);
@@ -265,7 +267,7 @@ hz_list_servers(struct hz_api *api, struct call *call, struct arena *arena, int6
 /* ---- networks ---- */
 
 static void
-read_routes(struct arena *arena, yyjson_val *val, struct hz_network *ret)
+hz_client_read_routes(struct arena *arena, yyjson_val *val, struct hz_network *ret)
 {
 	yyjson_val *list, *one;
 	size_t i, n;
@@ -283,7 +285,7 @@ read_routes(struct arena *arena, yyjson_val *val, struct hz_network *ret)
 }
 
 static void
-read_members(struct arena *arena, yyjson_val *val, struct hz_network *ret)
+hz_client_read_members(struct arena *arena, yyjson_val *val, struct hz_network *ret)
 {
 	yyjson_val *list, *one;
 	size_t i, n;
@@ -299,15 +301,16 @@ read_members(struct arena *arena, yyjson_val *val, struct hz_network *ret)
 }
 
 static bool
-read_network(struct arena *arena, yyjson_val *val, struct hz_network *ret, struct error *err)
+hz_client_read_network(struct arena *arena, yyjson_val *val, struct hz_network *ret,
+                       struct error *err)
 {
 	struct hz_network network = { .name = json_text_at(arena, val, "name") };
 
 	if (json_i64(val, "id", &network.id) != JSON_FOUND || network.id <= 0)
 		return err_set(err, ERR_UNAVAILABLE,
 		               "the Hetzner Cloud API returned a network without id");
-	read_routes(arena, val, &network);
-	read_members(arena, val, &network);
+	hz_client_read_routes(arena, val, &network);
+	hz_client_read_members(arena, val, &network);
 	*ret = network;
 	return true;
 }
@@ -321,9 +324,9 @@ hz_get_network(struct hz_api *api, struct call *call, struct arena *arena, int64
 	yyjson_val *val;
 
 	buf_addf(&target, "/networks/%" PRId64, id);
-	return get(api, call, &target, "/networks/-", is_patient, &answer, err) &&
+	return hz_client_get(api, call, &target, "/networks/-", is_patient, &answer, err) &&
 	       hz_answer_object(&answer, "network", &val, err) &&
-	       read_network(arena, val, ret, err);
+	       hz_client_read_network(arena, val, ret, err);
 }
 
 bool
@@ -335,7 +338,7 @@ hz_find_network(struct hz_api *api, struct call *call, struct arena *arena, stru
 	yyjson_val *val;
 
 	return hz_find_named(api, call, "/networks", name, how, &answer, &val, err) &&
-	       read_network(arena, val, ret, err);
+	       hz_client_read_network(arena, val, ret, err);
 }
 
 bool
@@ -368,7 +371,7 @@ hz_probe(struct hz_api *api, struct call *call, struct error *err)
 	yyjson_val *list;
 
 	buf_add_c(&target, "/locations");
-	return get(api, call, &target, "/locations", true, &answer, err) &&
+	return hz_client_get(api, call, &target, "/locations", true, &answer, err) &&
 	       hz_answer_list(&answer, "locations", &list, err);
 }
 
@@ -400,7 +403,7 @@ hz_servers_by_name(const struct hz_servers *s, struct str name)
 
 /* A server that moved to another page during the reading is counted once. */
 static void
-add_page(struct hz_servers *s, const struct hz_page *page)
+hz_servers_add_page(struct hz_servers *s, const struct hz_page *page)
 {
 	for (size_t i = 0; i < page->n; i++) {
 		struct hz_server *server = &page->servers[i];
@@ -413,7 +416,7 @@ add_page(struct hz_servers *s, const struct hz_page *page)
 }
 
 static bool
-check_next(int64_t number, int64_t next, struct error *err)
+hz_servers_check_next(int64_t number, int64_t next, struct error *err)
 {
 	if (next == 0 || (next == number + 1 && next <= PAGES_MAX))
 		return true;
@@ -427,12 +430,12 @@ hz_servers_read_page(struct hz_api *api, struct call *call, struct hz_servers *s
 	struct hz_page page;
 
 	if (!hz_list_servers(api, call, &s->arena, number, &page, err) ||
-	    !check_next(number, page.next, err))
+	    !hz_servers_check_next(number, page.next, err))
 		return false;
 	s->is_shaky |= page.total < 0 || (number > 1 && page.total != s->total);
 	s->total = page.total;
 	s->next = page.next;
-	add_page(s, &page);
+	hz_servers_add_page(s, &page);
 	s->is_complete = s->next == 0 && !s->is_shaky && (int64_t)s->by_id.count == s->total;
 	return true;
 }
@@ -453,7 +456,7 @@ enum {
 
 /* "  network_id: 1234", or with the "- " of a list's item. */
 static bool
-is_id_line(struct str line, int64_t network)
+hz_metadata_is_id_line(struct str line, int64_t network)
 {
 	struct str key, value;
 	int64_t id;
@@ -469,7 +472,7 @@ bool
 hz_metadata_names_network(struct str text, int64_t network)
 {
 	for (struct str line; str_split(&text, '\n', &line);) {
-		if (is_id_line(line, network))
+		if (hz_metadata_is_id_line(line, network))
 			return true;
 	}
 	return false;

@@ -56,7 +56,7 @@ enum {
 };
 
 static bool
-is_one_of(struct str text, const char *const words[], size_t n)
+hz_config_is_one_of(struct str text, const char *const words[], size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
 		if (str_eq_c(text, words[i]))
@@ -79,41 +79,41 @@ hz_parse_bool(struct str text, bool *ret, struct buf *why)
 /* ---- values: durations ---- */
 
 static bool
-is_digit(struct str s)
+hz_config_is_digit(struct str s)
 {
 	return s.len > 0 && s.ptr[0] >= '0' && s.ptr[0] <= '9';
 }
 
 static bool
-skip_digits(struct str *s)
+hz_config_skip_digits(struct str *s)
 {
-	bool has_any = is_digit(*s);
+	bool has_any = hz_config_is_digit(*s);
 
-	while (is_digit(*s))
+	while (hz_config_is_digit(*s))
 		*s = str_skip(*s, 1);
 	return has_any;
 }
 
 /* "1", "1.5", ".5", "1."; not "." */
 static bool
-skip_number(struct str *s)
+hz_config_skip_number(struct str *s)
 {
-	bool has_digits = skip_digits(s);
+	bool has_digits = hz_config_skip_digits(s);
 
 	if (s->len > 0 && s->ptr[0] == '.') {
 		*s = str_skip(*s, 1);
-		has_digits |= skip_digits(s);
+		has_digits |= hz_config_skip_digits(s);
 	}
 	return has_digits;
 }
 
 static struct str
-take_unit(struct str *s)
+hz_config_take_unit(struct str *s)
 {
 	struct str unit = *s;
 
 	unit.len = 0;
-	while (s->len > 0 && s->ptr[0] != '.' && !is_digit(*s)) {
+	while (s->len > 0 && s->ptr[0] != '.' && !hz_config_is_digit(*s)) {
 		unit.len++;
 		*s = str_skip(*s, 1);
 	}
@@ -121,29 +121,29 @@ take_unit(struct str *s)
 }
 
 static bool
-is_unit(struct str unit)
+hz_config_is_unit(struct str unit)
 {
 	static const char *const units[] = { "ns", "us", "µs", "μs", "ms", "s", "m", "h" };
 
-	return is_one_of(unit, units, ARRAY_LEN(units));
+	return hz_config_is_one_of(unit, units, ARRAY_LEN(units));
 }
 
 /* Appends the first mistake of a text that is not a duration, in Go's words up to its quotation of
  * the text. */
 static void
-explain_duration(struct str text, struct buf *why)
+hz_config_explain_duration(struct str text, struct buf *why)
 {
 	struct str rest = text, unit;
 
 	if (rest.len > 0 && (rest.ptr[0] == '-' || rest.ptr[0] == '+'))
 		rest = str_skip(rest, 1);
-	while (rest.len > 0 && skip_number(&rest)) {
-		unit = take_unit(&rest);
+	while (rest.len > 0 && hz_config_skip_number(&rest)) {
+		unit = hz_config_take_unit(&rest);
 		if (unit.len == 0) {
 			buf_add_c(why, "time: missing unit in duration ");
 			return;
 		}
-		if (!is_unit(unit)) {
+		if (!hz_config_is_unit(unit)) {
 			buf_add_c(why, "time: unknown unit ");
 			quote_add(why, unit);
 			buf_add_c(why, " in duration ");
@@ -158,7 +158,7 @@ hz_parse_duration(struct str text, int64_t *ret_ns, struct buf *why)
 {
 	if (str_to_duration_ns(text, ret_ns))
 		return true;
-	explain_duration(text, why);
+	hz_config_explain_duration(text, why);
 	quote_add(why, text);
 	return false;
 }
@@ -178,13 +178,13 @@ hz_parse_int(struct str text, int64_t *ret, struct buf *why)
 		digits = str_skip(digits, 1);
 	buf_add_c(why, "strconv.Atoi: parsing ");
 	quote_add(why, text);
-	buf_add_c(why, skip_digits(&digits) && digits.len == 0 ? ": value out of range"
-	                                                       : ": invalid syntax");
+	buf_add_c(why, hz_config_skip_digits(&digits) && digits.len == 0 ? ": value out of range"
+	                                                                 : ": invalid syntax");
 	return false;
 }
 
 static ptrdiff_t
-last_colon(struct str text)
+hz_config_last_colon(struct str text)
 {
 	ptrdiff_t at = -1;
 
@@ -196,7 +196,7 @@ last_colon(struct str text)
 }
 
 static bool
-parse_host(struct str host, struct str *ret)
+hz_config_parse_host(struct str host, struct str *ret)
 {
 	struct ip ip;
 
@@ -212,13 +212,13 @@ parse_host(struct str host, struct str *ret)
 bool
 hz_parse_listener(struct str text, struct str *ret_host, int *ret_port)
 {
-	ptrdiff_t colon = last_colon(text);
+	ptrdiff_t colon = hz_config_last_colon(text);
 	int64_t port = HTTP_PORT;
 
 	if (text.len > 0 &&
 	    (colon < 0 || !str_to_i64(str_skip(text, (size_t)colon + 1), 1, 65535, &port)))
 		return false;
-	if (!parse_host(str_head(text, colon < 0 ? 0 : (size_t)colon), ret_host))
+	if (!hz_config_parse_host(str_head(text, colon < 0 ? 0 : (size_t)colon), ret_host))
 		return false;
 	*ret_port = (int)port;
 	return true;
@@ -247,7 +247,7 @@ enum variable_type {
 	COUNT_OR_DEFAULT,
 };
 
-/* Values that check_all() translates. */
+/* Values that hz_config_check_all() translates. */
 struct raw {
 	bool has_lbs, are_routes_wanted;
 	struct str families, cache_mode, metrics_address, adoption;
@@ -318,7 +318,7 @@ static const char *const tutorial_variables[] = {
 /* ---- reading ---- */
 
 static bool
-read_tri(struct str text, enum hz_tri *ret, struct buf *why)
+hz_config_read_tri(struct str text, enum hz_tri *ret, struct buf *why)
 {
 	bool is_yes;
 
@@ -329,7 +329,7 @@ read_tri(struct str text, enum hz_tri *ret, struct buf *why)
 }
 
 static bool
-read_duration_or_default(struct str text, int64_t *ret, struct buf *why)
+hz_config_read_duration_or_default(struct str text, int64_t *ret, struct buf *why)
 {
 	int64_t value = 0;
 
@@ -341,7 +341,7 @@ read_duration_or_default(struct str text, int64_t *ret, struct buf *why)
 }
 
 static bool
-read_count_or_default(struct str text, int64_t *ret, struct buf *why)
+hz_config_read_count_or_default(struct str text, int64_t *ret, struct buf *why)
 {
 	int64_t value = 0;
 
@@ -353,7 +353,7 @@ read_count_or_default(struct str text, int64_t *ret, struct buf *why)
 }
 
 static bool
-read_value(struct reader *r, const struct variable *v, struct str text, struct buf *why)
+hz_config_read_value(struct reader *r, const struct variable *v, struct str text, struct buf *why)
 {
 	void *to = (v->is_raw ? (char *)&r->raw : (char *)r->config) + v->offset;
 
@@ -364,26 +364,26 @@ read_value(struct reader *r, const struct variable *v, struct str text, struct b
 	case BOOL:
 		return hz_parse_bool(text, to, why);
 	case TRI:
-		return read_tri(text, to, why);
+		return hz_config_read_tri(text, to, why);
 	case DURATION:
 		return hz_parse_duration(text, to, why);
 	case DURATION_OR_DEFAULT:
-		return read_duration_or_default(text, to, why);
+		return hz_config_read_duration_or_default(text, to, why);
 	case COUNT:
 		return hz_parse_int(text, to, why);
 	case COUNT_OR_DEFAULT:
-		return read_count_or_default(text, to, why);
+		return hz_config_read_count_or_default(text, to, why);
 	}
 	return false;
 }
 
 static void
-read_variable(struct reader *r, const struct variable *v)
+hz_config_read_variable(struct reader *r, const struct variable *v)
 {
 	CLEANUP(buf_fini) struct buf why = BUF_INIT(ERR_MSG_SIZE);
 	const char *text = getenv(v->name);
 
-	if (!text || read_value(r, v, str_c(text), &why))
+	if (!text || hz_config_read_value(r, v, str_c(text), &why))
 		return;
 	if (v->type == DURATION)
 		buf_addf(r->problems, "invalid value for \"%s\": %s\n", v->name, why.ptr);
@@ -392,7 +392,7 @@ read_variable(struct reader *r, const struct variable *v)
 }
 
 static bool
-is_read(const struct hz_dialect *dialect, const char *name)
+hz_config_is_read(const struct hz_dialect *dialect, const char *name)
 {
 	for (size_t i = 0; dialect->is_tutorial && i < ARRAY_LEN(tutorial_variables); i++) {
 		if (strcmp(name, tutorial_variables[i]) == 0)
@@ -409,7 +409,7 @@ enum {
  * cannot be read is reported in Go's words, where people search for them. The official controller
  * reads such a file at its start only (cloud/login.h). */
 static void
-load_secret(struct login_secret *s, const char *variable, struct buf *problems)
+hz_config_load_secret(struct login_secret *s, const char *variable, struct buf *problems)
 {
 	char memory[NAME_MAX_LEN] = "";
 	struct buf name = BUF_FIXED(memory);
@@ -434,25 +434,25 @@ load_secret(struct login_secret *s, const char *variable, struct buf *problems)
 }
 
 static void
-read_all(struct reader *r)
+hz_config_read_all(struct reader *r)
 {
 	const struct hz_dialect *dialect = r->config->dialect;
 
-	load_secret(&r->config->token, "HCLOUD_TOKEN", r->problems);
+	hz_config_load_secret(&r->config->token, "HCLOUD_TOKEN", r->problems);
 	if (!dialect->is_tutorial) {
-		load_secret(&r->config->robot_user, "ROBOT_USER", r->problems);
-		load_secret(&r->config->robot_password, "ROBOT_PASSWORD", r->problems);
+		hz_config_load_secret(&r->config->robot_user, "ROBOT_USER", r->problems);
+		hz_config_load_secret(&r->config->robot_password, "ROBOT_PASSWORD", r->problems);
 	}
 	for (size_t i = 0; i < ARRAY_LEN(variables); i++) {
-		if (is_read(dialect, variables[i].name))
-			read_variable(r, &variables[i]);
+		if (hz_config_is_read(dialect, variables[i].name))
+			hz_config_read_variable(r, &variables[i]);
 	}
 }
 
 /* ---- checking ---- */
 
 static void
-trim_endpoint(struct str *endpoint, const char *otherwise)
+hz_config_trim_endpoint(struct str *endpoint, const char *otherwise)
 {
 	if (endpoint->len == 0)
 		*endpoint = str_c(otherwise);
@@ -461,7 +461,7 @@ trim_endpoint(struct str *endpoint, const char *otherwise)
 }
 
 static bool
-resolve_families(struct str text, enum hz_families *ret)
+hz_config_resolve_families(struct str text, enum hz_families *ret)
 {
 	if (text.len == 0 || str_eq_c(text, "ipv4"))
 		*ret = HZ_IPV4;
@@ -475,7 +475,7 @@ resolve_families(struct str text, enum hz_families *ret)
 }
 
 static bool
-resolve_cache_mode(struct str text, enum hz_cache_mode *ret)
+hz_config_resolve_cache_mode(struct str text, enum hz_cache_mode *ret)
 {
 	if (str_eq_c(text, "all"))
 		*ret = HZ_CACHE_ALL;
@@ -489,18 +489,18 @@ resolve_cache_mode(struct str text, enum hz_cache_mode *ret)
 }
 
 static void
-resolve_instances(struct reader *r)
+hz_config_resolve_instances(struct reader *r)
 {
-	if (!resolve_families(r->raw.families, &r->config->families))
+	if (!hz_config_resolve_families(r->raw.families, &r->config->families))
 		buf_add_c(r->problems, "invalid value for \"HCLOUD_INSTANCES_ADDRESS_FAMILY\", "
 		                       "expect one of: ipv4,ipv6,dualstack\n");
-	if (!resolve_cache_mode(r->raw.cache_mode, &r->config->cache_mode))
+	if (!hz_config_resolve_cache_mode(r->raw.cache_mode, &r->config->cache_mode))
 		buf_add_c(r->problems, "invalid value for \"HCLOUD_SERVER_CACHE_MODE\", "
 		                       "expect one of: all,one,off\n");
 }
 
 static bool
-is_algorithm(struct str text)
+hz_config_is_algorithm(struct str text)
 {
 	text = str_trim(text);
 	return text.len == 0 || str_eq_nocase(text, STR("round_robin")) ||
@@ -508,7 +508,7 @@ is_algorithm(struct str text)
 }
 
 static bool
-resolve_adoption(struct str text, enum hz_adoption *ret)
+hz_config_resolve_adoption(struct str text, enum hz_adoption *ret)
 {
 	if (str_eq_c(text, "by-name"))
 		*ret = HZ_ADOPT_BY_NAME;
@@ -522,13 +522,13 @@ resolve_adoption(struct str text, enum hz_adoption *ret)
 }
 
 static void
-check_balancers(struct reader *r)
+hz_config_check_balancers(struct reader *r)
 {
 	const struct hz_lb_config *lb = &r->config->lb;
 	struct ip_net net;
 
 	r->config->lb.is_disabled = !r->raw.has_lbs;
-	if (!resolve_adoption(r->raw.adoption, &r->config->lb.adoption))
+	if (!hz_config_resolve_adoption(r->raw.adoption, &r->config->lb.adoption))
 		buf_add_c(r->problems, "invalid value for \"HCLOUD_LOAD_BALANCERS_ADOPTION\", "
 		                       "expect one of: by-name,labelled,never\n");
 	if (lb->location.len > 0 && lb->network_zone.len > 0)
@@ -540,7 +540,7 @@ check_balancers(struct reader *r)
 		         "invalid value for \"HCLOUD_LOAD_BALANCERS_PRIVATE_SUBNET_IP_RANGE\": "
 		         "must be a valid CIDR: invalid CIDR address: %" STR_FMT "\n",
 		         STR_ARG(lb->private_subnet));
-	if (!is_algorithm(lb->algorithm))
+	if (!hz_config_is_algorithm(lb->algorithm))
 		buf_addf(r->problems,
 		         "invalid value for \"HCLOUD_LOAD_BALANCERS_ALGORITHM_TYPE\": "
 		         "unsupported value \"%" STR_FMT "\"\n",
@@ -555,7 +555,7 @@ hz_config_has_robot_login(const struct hz_config *c)
 }
 
 static void
-check_robot(struct reader *r)
+hz_config_check_robot(struct reader *r)
 {
 	const struct hz_config *c = r->config;
 	bool has_user = secret_expose(&c->robot_user.value).len > 0;
@@ -571,7 +571,7 @@ check_robot(struct reader *r)
 }
 
 static void
-check_metrics(struct reader *r)
+hz_config_check_metrics(struct reader *r)
 {
 	struct hz_config *c = r->config;
 
@@ -585,7 +585,7 @@ check_metrics(struct reader *r)
 }
 
 static void
-check_tutorial(struct reader *r)
+hz_config_check_tutorial(struct reader *r)
 {
 	int64_t id;
 
@@ -595,13 +595,13 @@ check_tutorial(struct reader *r)
 }
 
 static void
-check_all(struct reader *r)
+hz_config_check_all(struct reader *r)
 {
 	struct hz_config *c = r->config;
 
-	trim_endpoint(&c->endpoint, DEFAULT_ENDPOINT);
-	trim_endpoint(&c->robot_endpoint, DEFAULT_ROBOT_ENDPOINT);
-	trim_endpoint(&c->metadata_endpoint, DEFAULT_METADATA_ENDPOINT);
+	hz_config_trim_endpoint(&c->endpoint, DEFAULT_ENDPOINT);
+	hz_config_trim_endpoint(&c->robot_endpoint, DEFAULT_ROBOT_ENDPOINT);
+	hz_config_trim_endpoint(&c->metadata_endpoint, DEFAULT_METADATA_ENDPOINT);
 	c->network = str_trim(c->network); /* secrets often end with a new line */
 	c->has_routes = c->network.len > 0 && r->raw.are_routes_wanted;
 	if (!secret_is_set(&c->token.value) || secret_expose(&c->token.value).len == 0)
@@ -610,15 +610,15 @@ check_all(struct reader *r)
 		buf_add_c(r->problems, "invalid value for \"HCLOUD_RATE_LIMIT_RESERVE\", "
 		                       "expect a percentage from 0 to 50\n");
 	c->reserve_percent = (unsigned)r->raw.reserve;
-	resolve_instances(r);
-	check_balancers(r);
-	check_robot(r);
-	check_metrics(r);
-	check_tutorial(r);
+	hz_config_resolve_instances(r);
+	hz_config_check_balancers(r);
+	hz_config_check_robot(r);
+	hz_config_check_metrics(r);
+	hz_config_check_tutorial(r);
 }
 
 static void
-warn_token(size_t len)
+hz_config_warn_token(size_t len)
 {
 	char text[100] = "";
 	struct buf b = BUF_FIXED(text);
@@ -630,12 +630,12 @@ warn_token(size_t len)
 }
 
 static void
-log_oddities(const struct hz_config *c)
+hz_config_log_oddities(const struct hz_config *c)
 {
 	size_t len = secret_expose(&c->token.value).len;
 
 	if (len != TOKEN_LEN)
-		warn_token(len);
+		hz_config_warn_token(len);
 	if (getenv("HCLOUD_SERVER_CACHE_MODE"))
 		log_warn("HCLOUD_SERVER_CACHE_MODE is experimental");
 	if (getenv("HCLOUD_SERVER_CACHE_MAX_AGE"))
@@ -649,7 +649,7 @@ log_oddities(const struct hz_config *c)
 /* ---- loading ---- */
 
 static void
-set_defaults(struct reader *r, unsigned reserve_percent)
+hz_config_set_defaults(struct reader *r, unsigned reserve_percent)
 {
 	struct hz_config *c = r->config;
 	bool is_official = !c->dialect->is_tutorial;
@@ -679,7 +679,7 @@ set_defaults(struct reader *r, unsigned reserve_percent)
 /* The problems joined as Go does it: a line each, without the last newline. If they do not fit into
  * an error, they are logged as well. */
 static bool
-fail(struct buf *problems, struct error *err)
+hz_config_fail(struct buf *problems, struct error *err)
 {
 	struct str text = str_trim(buf_str(problems));
 
@@ -698,14 +698,14 @@ hz_config_load(const struct hz_dialect *dialect, unsigned reserve_percent, struc
 	struct reader r = { .config = config, .problems = &problems };
 
 	config->dialect = dialect;
-	set_defaults(&r, reserve_percent);
-	read_all(&r);
+	hz_config_set_defaults(&r, reserve_percent);
+	hz_config_read_all(&r);
 	if (problems.len > 0)
-		return fail(&problems, err);
-	check_all(&r);
+		return hz_config_fail(&problems, err);
+	hz_config_check_all(&r);
 	if (problems.len > 0)
-		return fail(&problems, err);
-	log_oddities(config);
+		return hz_config_fail(&problems, err);
+	hz_config_log_oddities(config);
 	*ret = TAKE(config);
 	return true;
 }

@@ -22,14 +22,14 @@ struct addresses {
 };
 
 static void
-add_address(struct addresses *a, struct str type, struct str address)
+hz_describe_add_address(struct addresses *a, struct str type, struct str address)
 {
 	if (address.len > 0)
 		a->items[a->n++] = (struct address){ type, arena_str(a->arena, address) };
 }
 
 static struct str
-id_text(const struct hz_describer *d, struct arena *arena, struct hz_id id)
+hz_describe_id_text(const struct hz_describer *d, struct arena *arena, struct hz_id id)
 {
 	char memory[ID_MAX] = "";
 	struct buf b = BUF_FIXED(memory);
@@ -39,7 +39,8 @@ id_text(const struct hz_describer *d, struct arena *arena, struct hz_id id)
 }
 
 static void
-set_label(const struct hz_describer *d, struct arena *arena, struct str value, struct instance *ret)
+hz_describe_set_label(const struct hz_describer *d, struct arena *arena, struct str value,
+                      struct instance *ret)
 {
 	struct label *label;
 
@@ -54,7 +55,7 @@ set_label(const struct hz_describer *d, struct arena *arena, struct str value, s
 /* ---- servers of the cloud ---- */
 
 static enum power
-power_of(const struct hz_dialect *dialect, struct str status)
+hz_describe_power_of(const struct hz_dialect *dialect, struct str status)
 {
 	bool is_off = dialect->is_off_unless_running ? !str_eq_c(status, "running")
 	                                             : str_eq_c(status, "off");
@@ -67,7 +68,7 @@ power_of(const struct hz_dialect *dialect, struct str status)
 /* The zone that nodes of existing clusters have in their label. The API does not name data centres
  * any more (docs/spec/hcloud.md, "Machine type and place"). */
 static struct str
-zone_of(struct str location)
+hz_describe_zone_of(struct str location)
 {
 	static const struct {
 		const char *location, *zone;
@@ -84,10 +85,10 @@ zone_of(struct str location)
 }
 
 static void
-set_place(const struct hz_describer *d, struct arena *arena, const struct hz_server *server,
-          struct instance *ret)
+hz_describe_set_place(const struct hz_describer *d, struct arena *arena,
+                      const struct hz_server *server, struct instance *ret)
 {
-	struct str region = server->location, zone = zone_of(server->location);
+	struct str region = server->location, zone = hz_describe_zone_of(server->location);
 
 	if (d->config->dialect->has_wide_regions) {
 		region = server->network_zone;
@@ -98,18 +99,19 @@ set_place(const struct hz_describer *d, struct arena *arena, const struct hz_ser
 }
 
 static void
-add_ipv4(const struct hz_describer *d, struct addresses *a, const struct hz_server *server)
+hz_describe_add_ipv4(const struct hz_describer *d, struct addresses *a,
+                     const struct hz_server *server)
 {
 	struct ip ip;
 
 	if (!(d->config->families & HZ_IPV4) || !ip_parse(server->ipv4, &ip) ||
 	    ip_is_unspecified(&ip))
 		return;
-	add_address(a, STR("ExternalIP"), server->ipv4);
+	hz_describe_add_address(a, STR("ExternalIP"), server->ipv4);
 }
 
 static const struct str *
-annotation(const struct node_ref *ref, const char *key)
+hz_describe_annotation(const struct node_ref *ref, const char *key)
 {
 	for (size_t i = 0; i < ref->n_annotations; i++) {
 		if (str_eq_c(ref->annotations[i].key, key))
@@ -120,7 +122,8 @@ annotation(const struct node_ref *ref, const char *key)
 
 /* The first address of the server's network; for the tutorial its base. False: it has none. */
 static bool
-derive_ipv6(const struct hz_describer *d, const struct hz_server *server, struct ip *ret)
+hz_describe_derive_ipv6(const struct hz_describer *d, const struct hz_server *server,
+                        struct ip *ret)
 {
 	struct ip_net net;
 
@@ -135,33 +138,35 @@ derive_ipv6(const struct hz_describer *d, const struct hz_server *server, struct
 /* An annotation of the node replaces the address, as in newer versions of the official controller
  * (docs/spec/hcloud.md, "Machine addresses"). */
 static bool
-annotated_ipv6(const struct hz_describer *d, const struct node_ref *ref, struct ip *ret)
+hz_describe_annotated_ipv6(const struct hz_describer *d, const struct node_ref *ref, struct ip *ret)
 {
-	const struct str *text = annotation(ref, HZ_ANNOTATION_IPV6);
+	const struct str *text = hz_describe_annotation(ref, HZ_ANNOTATION_IPV6);
 
 	return text && !d->config->dialect->is_tutorial && ip_parse(*text, ret) &&
 	       ip_family(ret) == IP_V6 && !ip_is_unspecified(ret);
 }
 
 static void
-add_ipv6(const struct hz_describer *d, struct addresses *a, const struct node_ref *ref,
-         const struct hz_server *server)
+hz_describe_add_ipv6(const struct hz_describer *d, struct addresses *a, const struct node_ref *ref,
+                     const struct hz_server *server)
 {
 	char memory[64] = "";
 	struct buf b = BUF_FIXED(memory);
 	struct ip ip;
 
 	if (!(d->config->families & HZ_IPV6) ||
-	    (!annotated_ipv6(d, ref, &ip) && !derive_ipv6(d, server, &ip)))
+	    (!hz_describe_annotated_ipv6(d, ref, &ip) && !hz_describe_derive_ipv6(d, server, &ip)))
 		return;
 	ip_format(&b, &ip);
-	add_address(a, STR("ExternalIP"), buf_str(&b));
+	hz_describe_add_address(a, STR("ExternalIP"), buf_str(&b));
 }
 
 static void
-add_private(const struct hz_describer *d, struct addresses *a, const struct hz_server *server)
+hz_describe_add_private(const struct hz_describer *d, struct addresses *a,
+                        const struct hz_server *server)
 {
-	add_address(a, STR("InternalIP"), hz_address_in(&server->private_nets, d->network));
+	hz_describe_add_address(a, STR("InternalIP"),
+	                        hz_address_in(&server->private_nets, d->network));
 }
 
 void
@@ -172,19 +177,20 @@ hz_describe_cloud(const struct hz_describer *d, struct arena *arena, const struc
 
 	*ret = (struct instance){
 		.presence = PRESENCE_PRESENT,
-		.power = power_of(d->config->dialect, server->status),
+		.power = hz_describe_power_of(d->config->dialect, server->status),
 		.realm = HZ_REALM_CLOUD,
 		.error = STR_EMPTY,
-		.provider_id = id_text(d, arena, (struct hz_id){ HZ_CLOUD, server->id }),
+		.provider_id = hz_describe_id_text(d, arena,
+		                                   (struct hz_id){ HZ_CLOUD, server->id }),
 		.type = arena_str(arena, server->type),
 	};
-	set_place(d, arena, server, ret);
-	set_label(d, arena, STR("cloud"), ret);
+	hz_describe_set_place(d, arena, server, ret);
+	hz_describe_set_label(d, arena, STR("cloud"), ret);
 	a.items = arena_calloc(arena, ADDRESSES_MAX, sizeof(*a.items));
-	add_address(&a, STR("Hostname"), server->name);
-	add_ipv4(d, &a, server);
-	add_ipv6(d, &a, ref, server);
-	add_private(d, &a, server);
+	hz_describe_add_address(&a, STR("Hostname"), server->name);
+	hz_describe_add_ipv4(d, &a, server);
+	hz_describe_add_ipv6(d, &a, ref, server);
+	hz_describe_add_private(d, &a, server);
 	ret->addresses = a.items;
 	ret->n_addresses = a.n;
 }
@@ -192,7 +198,7 @@ hz_describe_cloud(const struct hz_describer *d, struct arena *arena, const struc
 /* ---- dedicated servers ---- */
 
 static bool
-is_label_char(char c)
+hz_describe_is_label_char(char c)
 {
 	return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') ||
 	       c == '_' || c == '.' || c == '-';
@@ -200,7 +206,7 @@ is_label_char(char c)
 
 /* "Robot Server™ 1" becomes "Robot-Server-1". */
 static struct str
-type_of(struct arena *arena, struct str product)
+hz_describe_type_of(struct arena *arena, struct str product)
 {
 	char *copy = arena_strz(arena, product);
 	size_t n = 0;
@@ -208,14 +214,15 @@ type_of(struct arena *arena, struct str product)
 	for (size_t i = 0; i < product.len; i++) {
 		if (product.ptr[i] == ' ')
 			copy[n++] = '-';
-		else if (is_label_char(product.ptr[i]))
+		else if (hz_describe_is_label_char(product.ptr[i]))
 			copy[n++] = product.ptr[i];
 	}
 	return str_n(copy, n);
 }
 
 static void
-refuse(const struct hz_describer *d, const struct node_ref *ref, const char *why, struct str ip)
+hz_describe_refuse(const struct hz_describer *d, const struct node_ref *ref, const char *why,
+                   struct str ip)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(ERR_MSG_SIZE);
 
@@ -227,7 +234,7 @@ refuse(const struct hz_describer *d, const struct node_ref *ref, const char *why
 }
 
 static bool
-has_address(const struct addresses *a, struct str address)
+hz_describe_has_address(const struct addresses *a, struct str address)
 {
 	for (size_t i = 0; i < a->n; i++) {
 		if (str_eq(a->items[i].address, address))
@@ -238,7 +245,7 @@ has_address(const struct addresses *a, struct str address)
 
 /* Why an address that the kubelet reports is left out, or NULL. */
 static const char *
-problem_with(const struct hz_describer *d, const struct addresses *a, struct str text)
+hz_describe_problem_with(const struct hz_describer *d, const struct addresses *a, struct str text)
 {
 	struct ip ip;
 	bool is_v4 = ip_parse(text, &ip) && ip_family(&ip) == IP_V4;
@@ -247,13 +254,14 @@ problem_with(const struct hz_describer *d, const struct addresses *a, struct str
 		return "is IPv4 even though IPv6 only is configured";
 	if (!is_v4 && d->config->families == HZ_IPV4)
 		return "is IPv6 even though IPv4 only is configured";
-	if (has_address(a, text))
+	if (hz_describe_has_address(a, text))
 		return "already exists as an ExternalIP";
 	return NULL;
 }
 
 static void
-forward_internal(const struct hz_describer *d, struct addresses *a, const struct node_ref *ref)
+hz_describe_forward_internal(const struct hz_describer *d, struct addresses *a,
+                             const struct node_ref *ref)
 {
 	for (size_t i = 0; i < ref->n_addresses; i++) {
 		const struct address *one = &ref->addresses[i];
@@ -261,17 +269,17 @@ forward_internal(const struct hz_describer *d, struct addresses *a, const struct
 
 		if (!str_eq_c(one->type, "InternalIP"))
 			continue;
-		problem = problem_with(d, a, one->address);
+		problem = hz_describe_problem_with(d, a, one->address);
 		if (problem)
-			refuse(d, ref, problem, one->address);
+			hz_describe_refuse(d, ref, problem, one->address);
 		else
-			add_address(a, STR("InternalIP"), one->address);
+			hz_describe_add_address(a, STR("InternalIP"), one->address);
 	}
 }
 
 /* Robot names the network, as "2a01:4f8:111:4221::"; the server has its first address. */
 static void
-add_robot_ipv6(struct addresses *a, struct str net)
+hz_describe_add_robot_ipv6(struct addresses *a, struct str net)
 {
 	char memory[80] = "";
 	struct buf b = BUF_FIXED(memory);
@@ -279,7 +287,7 @@ add_robot_ipv6(struct addresses *a, struct str net)
 	if (net.len == 0)
 		return;
 	buf_addf(&b, "%" STR_FMT "1", STR_ARG(net));
-	add_address(a, STR("ExternalIP"), buf_str(&b));
+	hz_describe_add_address(a, STR("ExternalIP"), buf_str(&b));
 }
 
 void
@@ -293,21 +301,22 @@ hz_describe_robot(const struct hz_describer *d, struct arena *arena, const struc
 		.presence = PRESENCE_PRESENT,
 		.realm = HZ_REALM_ROBOT,
 		.error = STR_EMPTY,
-		.provider_id = id_text(d, arena, (struct hz_id){ HZ_ROBOT, server->number }),
-		.type = type_of(arena, server->product),
+		.provider_id = hz_describe_id_text(d, arena,
+		                                   (struct hz_id){ HZ_ROBOT, server->number }),
+		.type = hz_describe_type_of(arena, server->product),
 		.zone = arena_lower(arena, server->dc),
 	};
 	if (!str_cut(ret->zone, '-', &ret->region, &rest))
 		ret->region = ret->zone;
-	set_label(d, arena, STR("robot"), ret);
+	hz_describe_set_label(d, arena, STR("robot"), ret);
 	a.items = arena_calloc(arena, 3 + ref->n_addresses, sizeof(*a.items));
-	add_address(&a, STR("Hostname"), server->name);
+	hz_describe_add_address(&a, STR("Hostname"), server->name);
 	if (d->config->families & HZ_IPV6)
-		add_robot_ipv6(&a, server->ipv6_net);
+		hz_describe_add_robot_ipv6(&a, server->ipv6_net);
 	if (d->config->families & HZ_IPV4)
-		add_address(&a, STR("ExternalIP"), server->ipv4);
+		hz_describe_add_address(&a, STR("ExternalIP"), server->ipv4);
 	if (d->config->forwards_internal_ips)
-		forward_internal(d, &a, ref);
+		hz_describe_forward_internal(d, &a, ref);
 	ret->addresses = a.items;
 	ret->n_addresses = a.n;
 }

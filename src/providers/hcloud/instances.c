@@ -68,7 +68,7 @@ struct asking {
 /* ---- answers ---- */
 
 static void
-answer_error(struct asking *ask, size_t i, enum presence presence, const struct error *err)
+hz_look_answer_error(struct asking *ask, size_t i, enum presence presence, const struct error *err)
 {
 	look_set_error(ask->look, i, presence, err->code, str_c(err->msg));
 	ask->look->instances[i].is_outage = err->is_outage;
@@ -76,7 +76,7 @@ answer_error(struct asking *ask, size_t i, enum presence presence, const struct 
 }
 
 static void
-answer_absent(struct asking *ask, size_t i, enum hz_realm realm)
+hz_look_answer_absent(struct asking *ask, size_t i, enum hz_realm realm)
 {
 	ask->look->instances[i] = (struct instance){
 		.presence = PRESENCE_ABSENT,
@@ -91,7 +91,7 @@ answer_absent(struct asking *ask, size_t i, enum hz_realm realm)
 }
 
 static void
-answer_server(struct asking *ask, size_t i, const struct hz_server *server)
+hz_look_answer_server(struct asking *ask, size_t i, const struct hz_server *server)
 {
 	hz_describe_cloud(&ask->in->describer, &ask->look->arena, &ask->refs[i], server,
 	                  &ask->look->instances[i]);
@@ -99,28 +99,28 @@ answer_server(struct asking *ask, size_t i, const struct hz_server *server)
 }
 
 static bool
-is_cloud_question(const struct question *q)
+hz_look_is_cloud_question(const struct question *q)
 {
 	return q->state == OPEN && (!q->has_id || q->id.kind == HZ_CLOUD);
 }
 
 static size_t
-count_cloud_questions(const struct asking *ask)
+hz_look_count_cloud_questions(const struct asking *ask)
 {
 	size_t n = 0;
 
 	for (size_t i = 0; i < ask->n; i++)
-		n += is_cloud_question(&ask->questions[i]);
+		n += hz_look_is_cloud_question(&ask->questions[i]);
 	return n;
 }
 
 /* No further request is sent: a failure of one request is likely to affect all. */
 static void
-give_up_cloud(struct asking *ask, const struct error *err)
+hz_look_give_up_cloud(struct asking *ask, const struct error *err)
 {
 	for (size_t i = 0; i < ask->n; i++) {
-		if (is_cloud_question(&ask->questions[i]))
-			answer_error(ask, i, PRESENCE_UNKNOWN, err);
+		if (hz_look_is_cloud_question(&ask->questions[i]))
+			hz_look_answer_error(ask, i, PRESENCE_UNKNOWN, err);
 	}
 }
 
@@ -128,8 +128,8 @@ give_up_cloud(struct asking *ask, const struct error *err)
 
 /* ERR_UNSUPPORTED: the ID belongs to a cloud that we cannot ask. */
 static bool
-parse_id(const struct hz_instances *in, struct str provider_id, struct hz_id *ret,
-         struct error *err)
+hz_look_parse_id(const struct hz_instances *in, struct str provider_id, struct hz_id *ret,
+                 struct error *err)
 {
 	if (!hz_id_parse(in->config.config->dialect, provider_id, ret, err))
 		return err_wrap(err, "failed to convert provider id to server id");
@@ -141,16 +141,17 @@ parse_id(const struct hz_instances *in, struct str provider_id, struct hz_id *re
 }
 
 static void
-read_id(struct asking *ask, size_t i)
+hz_look_read_id(struct asking *ask, size_t i)
 {
 	struct question *q = &ask->questions[i];
 	struct error err;
 
 	q->has_id = ask->refs[i].provider_id.len > 0;
-	if (q->has_id && !parse_id(ask->in, ask->refs[i].provider_id, &q->id, &err))
-		answer_error(ask, i,
-		             err.code == ERR_UNSUPPORTED ? PRESENCE_FOREIGN : PRESENCE_UNKNOWN,
-		             &err);
+	if (q->has_id && !hz_look_parse_id(ask->in, ask->refs[i].provider_id, &q->id, &err))
+		hz_look_answer_error(ask, i,
+		                     err.code == ERR_UNSUPPORTED ? PRESENCE_FOREIGN
+		                                                 : PRESENCE_UNKNOWN,
+		                     &err);
 }
 
 bool
@@ -160,7 +161,7 @@ hz_instances_can_find(struct cloud *cloud, struct str provider_id, unsigned *ret
 	struct error ignored;
 	struct hz_id id;
 
-	if (!parse_id(in, provider_id, &id, &ignored))
+	if (!hz_look_parse_id(in, provider_id, &id, &ignored))
 		return false;
 	*ret_realm = id.kind == HZ_ROBOT ? HZ_REALM_ROBOT : HZ_REALM_CLOUD;
 	return true;
@@ -169,19 +170,19 @@ hz_instances_can_find(struct cloud *cloud, struct str provider_id, unsigned *ret
 /* ---- the cloud: a request for each server ---- */
 
 static void
-count_lookup(const struct asking *ask, const char *result)
+hz_look_count_lookup(const struct asking *ask, const char *result)
 {
 	hz_count_lookup("instances_v2", ask->in->config.config->cache_mode, result);
 }
 
 static bool
-fetch_server(struct asking *ask, size_t i, struct hz_server *ret, struct error *err)
+hz_look_fetch_server(struct asking *ask, size_t i, struct hz_server *ret, struct error *err)
 {
 	const struct question *q = &ask->questions[i];
 	struct hz_api *api = ask->in->config.api;
 	struct str name = ask->refs[i].name;
 
-	count_lookup(ask, "miss");
+	hz_look_count_lookup(ask, "miss");
 	if (q->has_id)
 		return hz_get_server(api, ask->call, &ask->arena, q->id.number, ret, err) ||
 		       err_wrap(err, "failed to get hcloud server \"%" PRId64 "\"", q->id.number);
@@ -193,25 +194,25 @@ fetch_server(struct asking *ask, size_t i, struct hz_server *ret, struct error *
 
 /* False: the request failed, and the next one is likely to fail, too. */
 static bool
-ask_one(struct asking *ask, size_t i, struct error *err)
+hz_look_ask_one(struct asking *ask, size_t i, struct error *err)
 {
 	struct hz_server server;
 
-	if (fetch_server(ask, i, &server, err)) {
-		answer_server(ask, i, &server);
+	if (hz_look_fetch_server(ask, i, &server, err)) {
+		hz_look_answer_server(ask, i, &server);
 		return true;
 	}
 	if (err->code != ERR_NOT_FOUND)
 		return false;
-	answer_absent(ask, i, HZ_REALM_CLOUD);
+	hz_look_answer_absent(ask, i, HZ_REALM_CLOUD);
 	return true;
 }
 
 static bool
-ask_each(struct asking *ask, struct error *err)
+hz_look_ask_each(struct asking *ask, struct error *err)
 {
 	for (size_t i = 0; i < ask->n; i++) {
-		if (is_cloud_question(&ask->questions[i]) && !ask_one(ask, i, err))
+		if (hz_look_is_cloud_question(&ask->questions[i]) && !hz_look_ask_one(ask, i, err))
 			return false;
 	}
 	return true;
@@ -220,7 +221,7 @@ ask_each(struct asking *ask, struct error *err)
 /* ---- the cloud: its list of servers ---- */
 
 static const struct hz_server *
-find_in(const struct asking *ask, const struct hz_servers *servers, size_t i)
+hz_look_find_in(const struct asking *ask, const struct hz_servers *servers, size_t i)
 {
 	const struct question *q = &ask->questions[i];
 
@@ -229,25 +230,25 @@ find_in(const struct asking *ask, const struct hz_servers *servers, size_t i)
 }
 
 static void
-answer_from(struct asking *ask, const struct hz_servers *servers)
+hz_look_answer_from(struct asking *ask, const struct hz_servers *servers)
 {
 	for (size_t i = 0; i < ask->n; i++) {
 		const struct hz_server *server;
 
-		if (!is_cloud_question(&ask->questions[i]))
+		if (!hz_look_is_cloud_question(&ask->questions[i]))
 			continue;
-		server = find_in(ask, servers, i);
+		server = hz_look_find_in(ask, servers, i);
 		if (!server)
 			continue;
-		count_lookup(ask, "hit");
-		answer_server(ask, i, server);
+		hz_look_count_lookup(ask, "hit");
+		hz_look_answer_server(ask, i, server);
 	}
 }
 
 /* Reads the servers that the list lacks by id. If there are more than CONFIRMATIONS_MAX, the rest
  * is unknown this time, and the next look begins with them. */
 static bool
-confirm_missing(struct asking *ask, struct error *err)
+hz_look_confirm_missing(struct asking *ask, struct error *err)
 {
 	size_t first = ask->n > 0 ? atomic_load(&ask->in->next_confirm) % ask->n : 0;
 	size_t n_asked = 0;
@@ -255,17 +256,17 @@ confirm_missing(struct asking *ask, struct error *err)
 	for (size_t k = 0; k < ask->n && n_asked < CONFIRMATIONS_MAX; k++) {
 		size_t i = (first + k) % ask->n;
 
-		if (!is_cloud_question(&ask->questions[i]))
+		if (!hz_look_is_cloud_question(&ask->questions[i]))
 			continue;
 		n_asked++;
 		atomic_store(&ask->in->next_confirm, i + 1);
-		if (!ask_one(ask, i, err))
+		if (!hz_look_ask_one(ask, i, err))
 			return false;
 	}
 	err_set(err, ERR_UNAVAILABLE,
 	        "not in the list of servers, and not looked up yet: %d others come first",
 	        CONFIRMATIONS_MAX);
-	give_up_cloud(ask, err);
+	hz_look_give_up_cloud(ask, err);
 	return true;
 }
 
@@ -273,9 +274,10 @@ confirm_missing(struct asking *ask, struct error *err)
  * questions than one look may ask singly, if fewer pages than questions are left, or if the last
  * page answered several questions, because the next one probably does so, too. */
 static bool
-wants_page(const struct asking *ask, const struct hz_servers *servers, size_t n_answered_last)
+hz_look_wants_page(const struct asking *ask, const struct hz_servers *servers,
+                   size_t n_answered_last)
 {
-	size_t n = count_cloud_questions(ask);
+	size_t n = hz_look_count_cloud_questions(ask);
 
 	if (servers->next == 0 || n == 0)
 		return false;
@@ -284,7 +286,7 @@ wants_page(const struct asking *ask, const struct hz_servers *servers, size_t n_
 }
 
 static void
-note_size(struct hz_instances *in, const struct hz_servers *servers)
+hz_look_note_size(struct hz_instances *in, const struct hz_servers *servers)
 {
 	int64_t n = (int64_t)servers->by_id.count;
 
@@ -292,28 +294,28 @@ note_size(struct hz_instances *in, const struct hz_servers *servers)
 }
 
 static bool
-ask_list(struct asking *ask, struct error *err)
+hz_look_ask_list(struct asking *ask, struct error *err)
 {
 	CLEANUP(hz_servers_fini) struct hz_servers servers = HZ_SERVERS_INIT;
 	size_t n_answered = 0;
 
-	count_lookup(ask, "miss");
-	while (wants_page(ask, &servers, n_answered)) {
-		size_t n_open = count_cloud_questions(ask);
+	hz_look_count_lookup(ask, "miss");
+	while (hz_look_wants_page(ask, &servers, n_answered)) {
+		size_t n_open = hz_look_count_cloud_questions(ask);
 
 		if (!hz_servers_read_page(ask->in->config.api, ask->call, &servers, err))
 			return err_wrap(err, "failed to list hcloud servers");
-		answer_from(ask, &servers);
-		n_answered = n_open - count_cloud_questions(ask);
+		hz_look_answer_from(ask, &servers);
+		n_answered = n_open - hz_look_count_cloud_questions(ask);
 	}
-	note_size(ask->in, &servers);
-	return confirm_missing(ask, err);
+	hz_look_note_size(ask->in, &servers);
+	return hz_look_confirm_missing(ask, err);
 }
 
 /* ---- list or single requests ---- */
 
 static size_t
-count_pages(const struct hz_instances *in)
+hz_look_count_pages(const struct hz_instances *in)
 {
 	int64_t n_listed = atomic_load(&in->n_listed);
 
@@ -322,34 +324,35 @@ count_pages(const struct hz_instances *in)
 
 /* A new node cannot be used before it has an answer. Other nodes are looked up periodically. */
 static enum hz_urgency
-urgency_of(const struct asking *ask)
+hz_look_urgency_of(const struct asking *ask)
 {
 	for (size_t i = 0; i < ask->n; i++) {
-		if (is_cloud_question(&ask->questions[i]) && ask->refs[i].is_new)
+		if (hz_look_is_cloud_question(&ask->questions[i]) && ask->refs[i].is_new)
 			return HZ_URGENT;
 	}
 	return HZ_BACKGROUND;
 }
 
 static bool
-ask_cloud(struct asking *ask, struct error *err)
+hz_look_ask_cloud(struct asking *ask, struct error *err)
 {
-	size_t n = count_cloud_questions(ask), n_pages = count_pages(ask->in);
+	size_t n = hz_look_count_cloud_questions(ask), n_pages = hz_look_count_pages(ask->in);
 	bool is_listed = ask->in->config.config->cache_mode == HZ_CACHE_ALL && n > n_pages;
 
 	if (n == 0)
 		return true;
-	if (hz_api_admit(ask->in->config.api, urgency_of(ask), is_listed ? n_pages : n, err) &&
-	    (is_listed ? ask_list(ask, err) : ask_each(ask, err)))
+	if (hz_api_admit(ask->in->config.api, hz_look_urgency_of(ask), is_listed ? n_pages : n,
+	                 err) &&
+	    (is_listed ? hz_look_ask_list(ask, err) : hz_look_ask_each(ask, err)))
 		return true;
-	give_up_cloud(ask, err);
+	hz_look_give_up_cloud(ask, err);
 	return false;
 }
 
 /* ---- Robot ---- */
 
 static bool
-has_its_name(const struct node_ref *ref, const struct hz_robot_server *server)
+hz_look_has_its_name(const struct node_ref *ref, const struct hz_robot_server *server)
 {
 	return str_eq(ref->name, server->name);
 }
@@ -357,7 +360,7 @@ has_its_name(const struct node_ref *ref, const struct hz_robot_server *server)
 /* Either the server was renamed, or it is used for something else now: Robot's answers do not show
  * which. The official controller takes the machine for gone. */
 static void
-answer_renamed(struct asking *ask, size_t i, const struct hz_robot_server *server)
+hz_look_answer_renamed(struct asking *ask, size_t i, const struct hz_robot_server *server)
 {
 	const struct cloud_host *host = ask->in->config.host;
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(ERR_MSG_SIZE);
@@ -375,13 +378,13 @@ answer_renamed(struct asking *ask, size_t i, const struct hz_robot_server *serve
 		"\" in Robot; if it has another use now: kubectl delete node %" STR_FMT,
 		err.msg, STR_ARG(name), STR_ARG(name));
 	host->event(host, &ask->refs[i], HOST_EVENT_WARNING, mismatch_event.reason, buf_str(&b));
-	answer_error(ask, i, PRESENCE_UNKNOWN, &err);
+	hz_look_answer_error(ask, i, PRESENCE_UNKNOWN, &err);
 }
 
 /* Robot's reset service is asked only for nodes that are not Ready. If it does not answer, or does
  * not support the server, the power is unknown. */
 static enum power
-robot_power(struct asking *ask, size_t i, int64_t number)
+hz_look_robot_power(struct asking *ask, size_t i, int64_t number)
 {
 	struct error err;
 	bool is_off;
@@ -393,23 +396,23 @@ robot_power(struct asking *ask, size_t i, int64_t number)
 }
 
 static void
-answer_robot(struct asking *ask, size_t i, const struct hz_robot_server *server)
+hz_look_answer_robot(struct asking *ask, size_t i, const struct hz_robot_server *server)
 {
 	hz_describe_robot(&ask->in->describer, &ask->look->arena, &ask->refs[i], server,
 	                  &ask->look->instances[i]);
-	ask->look->instances[i].power = robot_power(ask, i, server->number);
+	ask->look->instances[i].power = hz_look_robot_power(ask, i, server->number);
 	ask->questions[i].state = ANSWERED;
 }
 
 /* The list may be minutes old. It proves that a machine exists, but not that it does not. */
 static bool
-fetch_robot(struct asking *ask, size_t i, struct hz_robot_server *ret, struct error *err)
+hz_look_fetch_robot(struct asking *ask, size_t i, struct hz_robot_server *ret, struct error *err)
 {
 	struct hz_robot *robot = ask->in->config.robot;
 	int64_t number = ask->questions[i].id.number;
 
 	if (hz_robot_find(robot, ask->call, &ask->arena, number, ret, err)) {
-		if (has_its_name(&ask->refs[i], ret))
+		if (hz_look_has_its_name(&ask->refs[i], ret))
 			return true;
 	} else if (err->code != ERR_NOT_FOUND) {
 		return false;
@@ -418,27 +421,27 @@ fetch_robot(struct asking *ask, size_t i, struct hz_robot_server *ret, struct er
 }
 
 static void
-ask_robot_by_id(struct asking *ask, size_t i)
+hz_look_ask_robot_by_id(struct asking *ask, size_t i)
 {
 	struct hz_robot_server server;
 	struct error err;
 
-	if (fetch_robot(ask, i, &server, &err)) {
-		if (has_its_name(&ask->refs[i], &server))
-			answer_robot(ask, i, &server);
+	if (hz_look_fetch_robot(ask, i, &server, &err)) {
+		if (hz_look_has_its_name(&ask->refs[i], &server))
+			hz_look_answer_robot(ask, i, &server);
 		else
-			answer_renamed(ask, i, &server);
+			hz_look_answer_renamed(ask, i, &server);
 	} else if (err.code == ERR_NOT_FOUND) {
-		answer_absent(ask, i, HZ_REALM_ROBOT);
+		hz_look_answer_absent(ask, i, HZ_REALM_ROBOT);
 	} else {
 		err_wrap(&err, "failed to get robot server \"%" PRId64 "\"",
 		         ask->questions[i].id.number);
-		answer_error(ask, i, PRESENCE_UNKNOWN, &err);
+		hz_look_answer_error(ask, i, PRESENCE_UNKNOWN, &err);
 	}
 }
 
 static void
-refuse_both(struct asking *ask, size_t i)
+hz_look_refuse_both(struct asking *ask, size_t i)
 {
 	const struct cloud_host *host = ask->in->config.host;
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(ERR_MSG_SIZE);
@@ -452,14 +455,14 @@ refuse_both(struct asking *ask, size_t i)
 	host->event(host, &ask->refs[i], HOST_EVENT_WARNING, lookup_event.reason, buf_str(&b));
 	err_set(&err, ERR_INVALID, "found both a cloud & robot server for name \"%" STR_FMT "\"",
 	        STR_ARG(name));
-	answer_error(ask, i, PRESENCE_UNKNOWN, &err);
+	hz_look_answer_error(ask, i, PRESENCE_UNKNOWN, &err);
 }
 
 /* The node has no provider ID, and the cloud has answered for its name. Robot may have a server of
  * that name, too. If the cloud has the server and Robot does not answer, an old list of Robot is
  * good enough, so that a failure of Robot does not delay servers of the cloud. */
 static void
-ask_robot_by_name(struct asking *ask, size_t i)
+hz_look_ask_robot_by_name(struct asking *ask, size_t i)
 {
 	enum presence in_cloud = ask->look->instances[i].presence;
 	struct hz_robot_server server;
@@ -470,26 +473,26 @@ ask_robot_by_name(struct asking *ask, size_t i)
 	if (hz_robot_find_name(ask->in->config.robot, ask->call, &ask->arena, ask->refs[i].name,
 	                       in_cloud == PRESENCE_PRESENT, &server, &err)) {
 		if (in_cloud == PRESENCE_PRESENT)
-			refuse_both(ask, i);
+			hz_look_refuse_both(ask, i);
 		else
-			answer_robot(ask, i, &server);
+			hz_look_answer_robot(ask, i, &server);
 	} else if (err.code != ERR_NOT_FOUND) {
 		err_wrap(&err, "failed to get robot server \"%" STR_FMT "\"",
 		         STR_ARG(ask->refs[i].name));
-		answer_error(ask, i, PRESENCE_UNKNOWN, &err);
+		hz_look_answer_error(ask, i, PRESENCE_UNKNOWN, &err);
 	}
 }
 
 static void
-ask_robot(struct asking *ask)
+hz_look_ask_robot(struct asking *ask)
 {
 	for (size_t i = 0; ask->in->config.robot && i < ask->n; i++) {
 		const struct question *q = &ask->questions[i];
 
 		if (!q->has_id)
-			ask_robot_by_name(ask, i);
+			hz_look_ask_robot_by_name(ask, i);
 		else if (q->state == OPEN)
-			ask_robot_by_id(ask, i);
+			hz_look_ask_robot_by_id(ask, i);
 	}
 }
 
@@ -497,7 +500,7 @@ ask_robot(struct asking *ask)
 
 /* An anchor matters only if a machine is absent and no other one was found. */
 static bool
-wants_anchor(const struct asking *ask)
+hz_look_wants_anchor(const struct asking *ask)
 {
 	bool has_absent = false;
 
@@ -514,7 +517,7 @@ wants_anchor(const struct asking *ask)
 }
 
 static bool
-sees_network(struct asking *ask)
+hz_look_sees_network(struct asking *ask)
 {
 	const struct hz_instances_config *config = &ask->in->config;
 	struct hz_network network;
@@ -527,7 +530,7 @@ sees_network(struct asking *ask)
 }
 
 static unsigned
-count_balancers(struct asking *ask)
+hz_look_count_balancers(struct asking *ask)
 {
 	const struct hz_instances_config *config = &ask->in->config;
 	struct error err;
@@ -542,26 +545,26 @@ count_balancers(struct asking *ask)
 /* A token of another project finds neither our network by its id nor the balancers of our
  * Services. */
 static void
-find_anchors(struct asking *ask)
+hz_look_find_anchors(struct asking *ask)
 {
-	if (!wants_anchor(ask))
+	if (!hz_look_wants_anchor(ask))
 		return;
-	ask->look->n_anchors = sees_network(ask) ? 1 : count_balancers(ask);
+	ask->look->n_anchors = hz_look_sees_network(ask) ? 1 : hz_look_count_balancers(ask);
 }
 
 /* ---- a look ---- */
 
 static void
-begin(struct asking *ask)
+hz_look_read_ids(struct asking *ask)
 {
 	ask->questions = arena_calloc(&ask->arena, ask->n, sizeof(*ask->questions));
 	hz_count_operations("hcloud/instancesv2.InstanceMetadata", (double)ask->n);
 	for (size_t i = 0; i < ask->n; i++)
-		read_id(ask, i);
+		hz_look_read_id(ask, i);
 }
 
 static bool
-has_any_answer(const struct look *look)
+hz_look_has_any_answer(const struct look *look)
 {
 	for (size_t i = 0; i < look->n; i++) {
 		if (look->instances[i].presence != PRESENCE_UNKNOWN)
@@ -581,12 +584,12 @@ hz_instances_look(struct cloud *cloud, struct call *call, const struct node_ref 
 
 	(void)not_before_boot_ns; /* nothing is cached */
 	ask.look = look_new(n, clock_boot(call->clock));
-	begin(&ask);
-	is_asked = ask_cloud(&ask, err);
-	ask_robot(&ask);
-	find_anchors(&ask);
+	hz_look_read_ids(&ask);
+	is_asked = hz_look_ask_cloud(&ask, err);
+	hz_look_ask_robot(&ask);
+	hz_look_find_anchors(&ask);
 	arena_fini(&ask.arena);
-	if (!is_asked && !has_any_answer(ask.look)) {
+	if (!is_asked && !hz_look_has_any_answer(ask.look)) {
 		look_unref(ask.look);
 		return false;
 	}

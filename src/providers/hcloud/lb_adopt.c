@@ -48,7 +48,7 @@ EVENT_KIND(held_event, HZ_COMPONENT, LB_HELD_REASON, true, "Service", LB_HELD_WH
 /* ---- adopting ---- */
 
 static struct str
-label_of(const struct hz_lb *lb, const char *key)
+hz_lb_label_of(const struct hz_lb *lb, const char *key)
 {
 	for (size_t i = 0; i < lb->n_labels; i++) {
 		if (str_eq_c(lb->labels[i].key, key))
@@ -59,7 +59,7 @@ label_of(const struct hz_lb *lb, const char *key)
 
 /* The default name proves nothing, because all clusters have it whose operators chose no name. */
 static bool
-is_of_another_cluster(struct str theirs, struct str ours)
+hz_lb_is_of_another_cluster(struct str theirs, struct str ours)
 {
 	return theirs.len > 0 && !str_eq(theirs, ours) && !str_eq_c(theirs, DEFAULT_CLUSTER) &&
 	       !str_eq_c(ours, DEFAULT_CLUSTER);
@@ -67,13 +67,13 @@ is_of_another_cluster(struct str theirs, struct str ours)
 
 /* Does HCLOUD_LOAD_BALANCERS_ADOPTION permit the adoption? If not, appends the reason to *why. */
 static bool
-is_adoption_permitted(const struct hz_lb_run *run, const struct hz_lb *lb, struct buf *why)
+hz_lb_is_adoption_permitted(const struct hz_lb_run *run, const struct hz_lb *lb, struct buf *why)
 {
-	struct str theirs = label_of(lb, HZ_LABEL_CLUSTER), ours = run->spec->cluster;
+	struct str theirs = hz_lb_label_of(lb, HZ_LABEL_CLUSTER), ours = run->spec->cluster;
 
 	switch (run->tools->config->lb.adoption) {
 	case HZ_ADOPT_BY_NAME:
-		if (is_of_another_cluster(theirs, ours))
+		if (hz_lb_is_of_another_cluster(theirs, ours))
 			buf_addf(why,
 			         "belongs to the cluster \"%" STR_FMT
 			         "\" by its label " HZ_LABEL_CLUSTER
@@ -81,7 +81,7 @@ is_adoption_permitted(const struct hz_lb_run *run, const struct hz_lb *lb, struc
 			         STR_ARG(str_head(theirs, 64)));
 		break;
 	case HZ_ADOPT_LABELLED:
-		if (ours.len == 0 || !str_eq(label_of(lb, HZ_LABEL_ADOPT), ours))
+		if (ours.len == 0 || !str_eq(hz_lb_label_of(lb, HZ_LABEL_ADOPT), ours))
 			buf_addf(why,
 			         "is not adopted: " ADOPTION
 			         "=labelled requires the label " HZ_LABEL_ADOPT "=%" STR_FMT,
@@ -97,7 +97,7 @@ is_adoption_permitted(const struct hz_lb_run *run, const struct hz_lb *lb, struc
 /* The default name contains the UID of the Service, so a balancer with that name may always be
  * adopted, unless it belongs to another live Service. */
 static bool
-may_adopt(const struct hz_lb_run *run, const struct hz_lb *lb, struct buf *why)
+hz_lb_may_adopt(const struct hz_lb_run *run, const struct hz_lb *lb, struct buf *why)
 {
 	if (str_eq(lb->uid, run->spec->uid))
 		return true;
@@ -106,12 +106,12 @@ may_adopt(const struct hz_lb_run *run, const struct hz_lb *lb, struct buf *why)
 		         STR_ARG(str_head(lb->uid, 64)));
 		return false;
 	}
-	return !run->desired.is_named || is_adoption_permitted(run, lb, why);
+	return !run->desired.is_named || hz_lb_is_adoption_permitted(run, lb, why);
 }
 
 static bool
-refuse_to_adopt(const struct hz_lb_run *run, const struct hz_lb *lb, const struct buf *why,
-                struct error *err)
+hz_lb_refuse_to_adopt(const struct hz_lb_run *run, const struct hz_lb *lb, const struct buf *why,
+                      struct error *err)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(ERR_MSG_SIZE);
 
@@ -123,7 +123,7 @@ refuse_to_adopt(const struct hz_lb_run *run, const struct hz_lb *lb, const struc
 }
 
 static void
-notify_adopted(const struct hz_lb_run *run, const struct hz_lb *lb)
+hz_lb_notify_adopted(const struct hz_lb_run *run, const struct hz_lb *lb)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(ERR_MSG_SIZE);
 
@@ -142,7 +142,8 @@ notify_adopted(const struct hz_lb_run *run, const struct hz_lb *lb)
  * Each of the two Services would take over the balancer of the other, so a name that two live
  * Services share is refused for both. */
 static bool
-refuse_shared_name(const struct hz_lb_run *run, const struct lb_spec *other, struct error *err)
+hz_lb_refuse_shared_name(const struct hz_lb_run *run, const struct lb_spec *other,
+                         struct error *err)
 {
 	const struct cloud_host *host = run->tools->host;
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(ERR_MSG_SIZE);
@@ -166,7 +167,7 @@ hz_lb_check_name(const struct hz_lb_run *run, struct error *err)
 	if (!run->tools->config->dialect->is_tutorial ||
 	    !hz_lb_cache_find_namesake(run->tools->cache, run->spec, run->call->arena, &other))
 		return true;
-	return refuse_shared_name(run, &other, err);
+	return hz_lb_refuse_shared_name(run, &other, err);
 }
 
 bool
@@ -179,10 +180,10 @@ hz_lb_adopt(struct hz_lb_run *run, struct error *err)
 	hz_count_operations("hcops/LoadBalancerOps.GetByName", 1);
 	if (!hz_find_lb(t->api, run->call, run->call->arena, run->desired.name, lb, err))
 		return false;
-	if (!may_adopt(run, lb, &why))
-		return refuse_to_adopt(run, lb, &why, err);
+	if (!hz_lb_may_adopt(run, lb, &why))
+		return hz_lb_refuse_to_adopt(run, lb, &why, err);
 	if (!str_eq(lb->uid, run->spec->uid))
-		notify_adopted(run, lb);
+		hz_lb_notify_adopted(run, lb);
 	hz_lb_cache_note_change(t->cache, run->spec->uid, lb->id);
 	run->lb = lb;
 	return true;
@@ -192,15 +193,15 @@ hz_lb_adopt(struct hz_lb_run *run, struct error *err)
 
 /* An answer that the resource does not exist is no failure: *ret_is_found is false then. */
 static bool
-note_answer(bool is_found, bool *ret_is_found, struct error *err)
+hz_evidence_note_answer(bool is_found, bool *ret_is_found, struct error *err)
 {
 	*ret_is_found = is_found;
 	return is_found || err->code == ERR_NOT_FOUND;
 }
 
 static bool
-look_for_network(struct hz_evidence *ev, struct call *call, struct lb_evidence *found,
-                 struct error *err)
+hz_evidence_find_network(struct hz_evidence *ev, struct call *call, struct lb_evidence *found,
+                         struct error *err)
 {
 	const struct hz_evidence_config *c = &ev->config;
 	struct hz_network network;
@@ -209,9 +210,9 @@ look_for_network(struct hz_evidence *ev, struct call *call, struct lb_evidence *
 	if (c->network == 0)
 		return true;
 	if (!hz_api_admit(c->api, HZ_URGENT, 1, err) ||
-	    !note_answer(hz_get_network(c->api, call, call->arena, c->network, false, &network,
-	                                err),
-	                 &is_found, err))
+	    !hz_evidence_note_answer(hz_get_network(c->api, call, call->arena, c->network, false,
+	                                            &network, err),
+	                             &is_found, err))
 		return err_wrap(err, "look for the network");
 	found->n_networks += is_found && network.id == c->network;
 	return true;
@@ -219,7 +220,8 @@ look_for_network(struct hz_evidence *ev, struct call *call, struct lb_evidence *
 
 /* Chooses the ids of up to MACHINES_ASKED cloud servers that are nodes, Ready nodes first. */
 static size_t
-choose_machines(const struct hz_evidence *ev, struct arena *arena, int64_t ret[MACHINES_ASKED])
+hz_evidence_choose_machines(const struct hz_evidence *ev, struct arena *arena,
+                            int64_t ret[MACHINES_ASKED])
 {
 	const struct cloud_host *host = ev->config.host;
 	struct node_ref *nodes;
@@ -242,12 +244,12 @@ choose_machines(const struct hz_evidence *ev, struct arena *arena, int64_t ret[M
 }
 
 static bool
-look_for_machines(struct hz_evidence *ev, struct call *call, struct lb_evidence *found,
-                  struct error *err)
+hz_evidence_find_machines(struct hz_evidence *ev, struct call *call, struct lb_evidence *found,
+                          struct error *err)
 {
 	struct hz_api *api = ev->config.api;
 	int64_t ids[MACHINES_ASKED];
-	size_t n = choose_machines(ev, call->arena, ids);
+	size_t n = hz_evidence_choose_machines(ev, call->arena, ids);
 
 	assert(n <= MACHINES_ASKED);
 	for (size_t i = 0; i < n && found->n_machines == 0; i++) {
@@ -255,8 +257,9 @@ look_for_machines(struct hz_evidence *ev, struct call *call, struct lb_evidence 
 		bool is_found;
 
 		if (!hz_api_admit(api, HZ_URGENT, 1, err) ||
-		    !note_answer(hz_get_server(api, call, call->arena, ids[i], &server, err),
-		                 &is_found, err))
+		    !hz_evidence_note_answer(hz_get_server(api, call, call->arena, ids[i], &server,
+		                                           err),
+		                             &is_found, err))
 			return err_wrap(err, "look for the machine of a node");
 		found->n_machines += is_found;
 	}
@@ -264,21 +267,21 @@ look_for_machines(struct hz_evidence *ev, struct call *call, struct lb_evidence 
 }
 
 static bool
-has_any(const struct lb_evidence *found)
+hz_evidence_has_any(const struct lb_evidence *found)
 {
 	return found->n_networks + found->n_machines + found->n_balancers > 0;
 }
 
 /* The cheapest request comes first; the first result ends the search. */
 static bool
-look_for_all(struct hz_evidence *ev, struct call *call, struct lb_evidence *found,
-             struct error *err)
+hz_evidence_search(struct hz_evidence *ev, struct call *call, struct lb_evidence *found,
+                   struct error *err)
 {
-	if (!look_for_network(ev, call, found, err))
+	if (!hz_evidence_find_network(ev, call, found, err))
 		return false;
-	if (!has_any(found) && !look_for_machines(ev, call, found, err))
+	if (!hz_evidence_has_any(found) && !hz_evidence_find_machines(ev, call, found, err))
 		return false;
-	return has_any(found) ||
+	return hz_evidence_has_any(found) ||
 	       hz_lb_cache_count_ours(ev->config.cache, call, &found->n_balancers, err) ||
 	       err_wrap(err, "look for load balancers of this cluster");
 }
@@ -292,7 +295,7 @@ enum turn {
 };
 
 static enum turn
-take_turn(struct hz_evidence *ev)
+hz_evidence_take_turn(struct hz_evidence *ev)
 {
 	WITH_LOCK(&ev->mu);
 
@@ -305,7 +308,7 @@ take_turn(struct hz_evidence *ev)
 }
 
 static void
-end_turn(struct hz_evidence *ev, bool is_missing)
+hz_evidence_end_turn(struct hz_evidence *ev, bool is_missing)
 {
 	WITH_LOCK(&ev->mu);
 
@@ -318,10 +321,11 @@ end_turn(struct hz_evidence *ev, bool is_missing)
  *
  * @return  On false the result is unknown. ERR_PENDING: another thread is searching. */
 static bool
-find_evidence(struct hz_evidence *ev, struct call *call, struct lb_evidence *ret, struct error *err)
+hz_evidence_find(struct hz_evidence *ev, struct call *call, struct lb_evidence *ret,
+                 struct error *err)
 {
 	struct lb_evidence found = { 0 };
-	enum turn turn = take_turn(ev);
+	enum turn turn = hz_evidence_take_turn(ev);
 	bool is_known;
 
 	if (turn == TURN_OTHERS) {
@@ -331,8 +335,8 @@ find_evidence(struct hz_evidence *ev, struct call *call, struct lb_evidence *ret
 		return false;
 	}
 	if (turn == TURN_OURS) {
-		is_known = look_for_all(ev, call, &found, err);
-		end_turn(ev, is_known && !has_any(&found));
+		is_known = hz_evidence_search(ev, call, &found, err);
+		hz_evidence_end_turn(ev, is_known && !hz_evidence_has_any(&found));
 		if (!is_known)
 			return false;
 	}
@@ -343,7 +347,7 @@ find_evidence(struct hz_evidence *ev, struct call *call, struct lb_evidence *ret
 /* ---- a balancer that is not found ---- */
 
 static void
-report_hold(const struct hz_lb_run *run, const struct error *why)
+hz_lb_report_hold(const struct hz_lb_run *run, const struct error *why)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(ERR_MSG_SIZE);
 
@@ -366,12 +370,12 @@ hz_lb_check_project(const struct hz_lb_run *run, bool *ret_is_held, struct error
 
 	if (!lb_needs_evidence(run->spec))
 		return true;
-	if (!find_evidence(run->tools->evidence, run->call, &found, err))
+	if (!hz_evidence_find(run->tools->evidence, run->call, &found, err))
 		return err_wrap(err, "check that the token opens the project of this cluster");
 	if (lb_check_evidence(&found, err))
 		return true;
 	*ret_is_held = true;
-	report_hold(run, err);
+	hz_lb_report_hold(run, err);
 	return false;
 }
 

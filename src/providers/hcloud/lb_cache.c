@@ -201,7 +201,8 @@ hz_lb_cache_find_answer(const struct hz_lb_cache *c, struct str uid, enum hz_age
 /* ---- requests ---- */
 
 static bool
-read_one(struct hz_lb_cache *c, struct call *call, struct hz_reading *r, struct error *err)
+hz_lb_cache_read_one(struct hz_lb_cache *c, struct call *call, struct hz_reading *r,
+                     struct error *err)
 {
 	r->list.lbs = arena_calloc(&r->arena, 1, sizeof(r->list.lbs[0]));
 	if (hz_get_lb(c->api, call, &r->arena, r->id, &r->list.lbs[0], err))
@@ -218,7 +219,7 @@ reading_run(struct hz_lb_cache *c, struct call *call, struct hz_reading *r)
 	struct str uid = r->scope == SCOPE_ALL ? STR_EMPTY : r->uid;
 
 	r->is_good = r->scope == SCOPE_ONE
-	                     ? read_one(c, call, r, &r->error)
+	                     ? hz_lb_cache_read_one(c, call, r, &r->error)
 	                     : hz_list_lbs(c->api, call, &r->arena, uid, &r->list, &r->error);
 }
 

@@ -34,7 +34,7 @@ struct hz_types {
 };
 
 static const struct hz_lb_type *
-types_get(const struct hz_types *t, struct str name)
+hz_types_get(const struct hz_types *t, struct str name)
 {
 	for (size_t i = 0; i < t->n; i++) {
 		if (str_eq(t->types[i].name, name))
@@ -44,7 +44,7 @@ types_get(const struct hz_types *t, struct str name)
 }
 
 static bool
-set_type_missing(struct error *err, struct str name)
+hz_types_set_missing(struct error *err, struct str name)
 {
 	return err_set(err, ERR_INVALID,
 	               "error getting load balancer type: load balancer type not found: %" STR_FMT,
@@ -53,25 +53,25 @@ set_type_missing(struct error *err, struct str name)
 
 /* Looks the name up in the last list. *ret_is_known false: the list is too old for the answer. */
 static bool
-types_recall(struct hz_types *t, struct arena *arena, struct str name, bool *ret_is_known,
-             struct hz_lb_type *ret, struct error *err)
+hz_types_recall(struct hz_types *t, struct arena *arena, struct str name, bool *ret_is_known,
+                struct hz_lb_type *ret, struct error *err)
 {
 	const struct hz_lb_type *type;
 	int64_t age_ns;
 	WITH_LOCK(&t->mu);
 
-	type = types_get(t, name);
+	type = hz_types_get(t, name);
 	age_ns = clock_mono(t->clock) - t->listed_ns;
 	*ret_is_known = t->types && age_ns < (type ? TYPES_AGE_NS : TYPES_MISS_AGE_NS);
 	if (!*ret_is_known || !type)
-		return set_type_missing(err, name);
+		return hz_types_set_missing(err, name);
 	*ret = *type;
 	ret->name = arena_str(arena, type->name);
 	return true;
 }
 
 static bool
-types_list(struct hz_types *t, struct call *call, struct error *err)
+hz_types_list(struct hz_types *t, struct call *call, struct error *err)
 {
 	int64_t begun_ns = clock_mono(t->clock);
 	struct arena arena = ARENA_INIT;
@@ -96,19 +96,19 @@ bool
 hz_types_find(struct hz_types *t, struct call *call, struct arena *arena, struct str name,
               struct hz_lb_type *ret, struct error *err)
 {
-	bool is_known, is_found = types_recall(t, arena, name, &is_known, ret, err);
+	bool is_known, is_found = hz_types_recall(t, arena, name, &is_known, ret, err);
 
 	metric_inc(metric_of(&type_lookups, "load_balancer", "all", is_known ? "hit" : "miss"));
 	if (is_known)
 		return is_found;
 	WITH_LOCK(&t->listing);
 	/* another caller may have listed while this one waited */
-	is_found = types_recall(t, arena, name, &is_known, ret, err);
+	is_found = hz_types_recall(t, arena, name, &is_known, ret, err);
 	if (is_known)
 		return is_found;
-	if (!types_list(t, call, err))
+	if (!hz_types_list(t, call, err))
 		return false;
-	return types_recall(t, arena, name, &is_known, ret, err);
+	return hz_types_recall(t, arena, name, &is_known, ret, err);
 }
 
 struct hz_types *
@@ -155,8 +155,8 @@ struct hz_certificates {
 /* ---- certificates: what is known ---- */
 
 static bool
-certificates_recall(struct hz_certificates *c, struct str key, int64_t *ret,
-                    struct hz_action *ret_action)
+hz_certificates_recall(struct hz_certificates *c, struct str key, int64_t *ret,
+                       struct hz_action *ret_action)
 {
 	const struct known *one;
 	WITH_LOCK(&c->mu);
@@ -170,7 +170,7 @@ certificates_recall(struct hz_certificates *c, struct str key, int64_t *ret,
 }
 
 static void
-certificates_drop(struct hz_certificates *c, struct str key)
+hz_certificates_drop(struct hz_certificates *c, struct str key)
 {
 	struct known *old = map_remove(&c->known, key);
 
@@ -181,24 +181,25 @@ certificates_drop(struct hz_certificates *c, struct str key)
 }
 
 static void
-certificates_drop_all(struct hz_certificates *c)
+hz_certificates_drop_all(struct hz_certificates *c)
 {
 	struct str key;
 	void *one;
 
 	for (size_t pos = 0; map_next(&c->known, &pos, &key, &one); pos = 0)
-		certificates_drop(c, key);
+		hz_certificates_drop(c, key);
 }
 
 static void
-certificates_store(struct hz_certificates *c, struct str key, int64_t id, struct hz_action action)
+hz_certificates_store(struct hz_certificates *c, struct str key, int64_t id,
+                      struct hz_action action)
 {
 	struct known *one = xcalloc(1, sizeof(*one));
 	WITH_LOCK(&c->mu);
 
 	if (c->known.count >= LIMIT_CERTIFICATES)
-		certificates_drop_all(c);
-	certificates_drop(c, key);
+		hz_certificates_drop_all(c);
+	hz_certificates_drop(c, key);
 	*one = (struct known){ xstrndup(key.ptr, key.len), id, clock_mono(c->clock), action };
 	map_put(&c->known, str_n(one->key, key.len), one);
 }
@@ -208,19 +209,19 @@ hz_certificates_forget(struct hz_certificates *c, struct str uid)
 {
 	WITH_LOCK(&c->mu);
 
-	certificates_drop(c, uid);
+	hz_certificates_drop(c, uid);
 }
 
 /* ---- certificates: uploaded ones ---- */
 
 static bool
-find_uploaded(struct hz_certificates *c, struct call *call, struct str name, int64_t *ret,
-              struct error *err)
+hz_certificates_find_uploaded(struct hz_certificates *c, struct call *call, struct str name,
+                              int64_t *ret, struct error *err)
 {
 	struct hz_action none = { 0 };
 	struct hz_certificate found;
 
-	if (certificates_recall(c, name, ret, &none))
+	if (hz_certificates_recall(c, name, ret, &none))
 		return true;
 	hz_count_operations("hcops/CertificateOps.GetCertificateByNameOrID", 1);
 	if (!hz_find_certificate(c->api, call, call->arena, name, &found, err)) {
@@ -230,21 +231,23 @@ find_uploaded(struct hz_certificates *c, struct call *call, struct str name, int
 			        STR_ARG(name));
 		return false;
 	}
-	certificates_store(c, name, found.id, none);
+	hz_certificates_store(c, name, found.id, none);
 	*ret = found.id;
 	return true;
 }
 
 static bool
-resolve_uploaded(struct hz_certificates *c, struct call *call, const struct hz_lb_desired *desired,
-                 int64_t ids[], struct error *err)
+hz_certificates_resolve_uploaded(struct hz_certificates *c, struct call *call,
+                                 const struct hz_lb_desired *desired, int64_t ids[],
+                                 struct error *err)
 {
 	hz_count_operations("hcops/hclbServiceOptsBuilder.resolveCertsByNameOrID", 1);
 	for (size_t i = 0; i < desired->n_certificates; i++) {
 		const struct hz_certificate_ref *one = &desired->certificates[i];
 
 		ids[i] = one->id;
-		if (one->id == 0 && !find_uploaded(c, call, one->name, &ids[i], err))
+		if (one->id == 0 &&
+		    !hz_certificates_find_uploaded(c, call, one->name, &ids[i], err))
 			return false;
 	}
 	return true;
@@ -254,8 +257,9 @@ resolve_uploaded(struct hz_certificates *c, struct call *call, const struct hz_l
 
 /* If another certificate has the name, none is ordered, and the annotation has to be changed. */
 static bool
-order_managed(struct hz_certificates *c, struct call *call, const struct hz_lb_desired *desired,
-              struct hz_certificate *ret, struct hz_action *ret_action, struct error *err)
+hz_certificates_order_managed(struct hz_certificates *c, struct call *call,
+                              const struct hz_lb_desired *desired, struct hz_certificate *ret,
+                              struct hz_action *ret_action, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf body = BUF_INIT(LIMIT_HTTP_REQUEST);
 	struct hz_done done = { 0 };
@@ -272,26 +276,29 @@ order_managed(struct hz_certificates *c, struct call *call, const struct hz_lb_d
 }
 
 static bool
-find_or_order_managed(struct hz_certificates *c, struct call *call,
-                      const struct hz_lb_desired *desired, struct hz_certificate *ret,
-                      struct hz_action *ret_action, struct error *err)
+hz_certificates_find_or_order_managed(struct hz_certificates *c, struct call *call,
+                                      const struct hz_lb_desired *desired,
+                                      struct hz_certificate *ret, struct hz_action *ret_action,
+                                      struct error *err)
 {
 	hz_count_operations("hcops/CertificateOps.GetCertificateByLabel", 1);
 	if (hz_find_certificate_of(c->api, call, call->arena, desired->uid, ret, err))
 		return true;
-	return err->code == ERR_NOT_FOUND && order_managed(c, call, desired, ret, ret_action, err);
+	return err->code == ERR_NOT_FOUND &&
+	       hz_certificates_order_managed(c, call, desired, ret, ret_action, err);
 }
 
 static bool
-resolve_managed(struct hz_certificates *c, struct call *call, const struct hz_lb_desired *desired,
-                int64_t *ret, struct hz_action *ret_action, struct error *err)
+hz_certificates_resolve_managed(struct hz_certificates *c, struct call *call,
+                                const struct hz_lb_desired *desired, int64_t *ret,
+                                struct hz_action *ret_action, struct error *err)
 {
 	struct hz_certificate found;
 
 	hz_count_operations("hcops/LoadBalancerOps.reconcileManagedCertificate", 1);
-	if (certificates_recall(c, desired->uid, ret, ret_action))
+	if (hz_certificates_recall(c, desired->uid, ret, ret_action))
 		return true;
-	if (!find_or_order_managed(c, call, desired, &found, ret_action, err))
+	if (!hz_certificates_find_or_order_managed(c, call, desired, &found, ret_action, err))
 		return false;
 	*ret = found.id;
 	if (found.is_failed)
@@ -299,14 +306,14 @@ resolve_managed(struct hz_certificates *c, struct call *call, const struct hz_lb
 		               "managed certificate \"%" STR_FMT
 		               "\" could not be issued: delete it, and it is ordered again",
 		               STR_ARG(found.name));
-	certificates_store(c, desired->uid, found.id, *ret_action);
+	hz_certificates_store(c, desired->uid, found.id, *ret_action);
 	return true;
 }
 
 /* ---- certificates: ids in the services ---- */
 
 static void
-set_certificate_ids(struct hz_lb_desired *desired, int64_t ids[], size_t n)
+hz_certificates_set_ids(struct hz_lb_desired *desired, int64_t ids[], size_t n)
 {
 	for (size_t i = 0; i < desired->n_services; i++) {
 		desired->services[i].http.certificates = ids;
@@ -324,10 +331,11 @@ hz_certificates_resolve(struct hz_certificates *c, struct call *call, struct hz_
 	*ret_action = (struct hz_action){ 0 };
 	if (n == 0)
 		return true;
-	if (desired->is_managed ? !resolve_managed(c, call, desired, ids, ret_action, err)
-	                        : !resolve_uploaded(c, call, desired, ids, err))
+	if (desired->is_managed
+	            ? !hz_certificates_resolve_managed(c, call, desired, ids, ret_action, err)
+	            : !hz_certificates_resolve_uploaded(c, call, desired, ids, err))
 		return err_wrap(err, "hcops/LoadBalancerOps.ReconcileHCLBServices");
-	set_certificate_ids(desired, ids, n);
+	hz_certificates_set_ids(desired, ids, n);
 	return true;
 }
 
@@ -349,7 +357,7 @@ hz_certificates_free(struct hz_certificates *c)
 {
 	if (!c)
 		return;
-	certificates_drop_all(c);
+	hz_certificates_drop_all(c);
 	map_fini(&c->known);
 	mutex_destroy(&c->mu);
 	free(c);

@@ -20,8 +20,8 @@ enum {
 static const struct hz_request urgent = { .is_urgent = true };
 
 static bool
-get(struct hz_api *api, struct call *call, const struct buf *target, const char *endpoint,
-    struct hz_answer *ret, struct error *err)
+hz_lb_client_get(struct hz_api *api, struct call *call, const struct buf *target,
+                 const char *endpoint, struct hz_answer *ret, struct error *err)
 {
 	struct hz_request how = urgent;
 
@@ -53,7 +53,7 @@ listing_fini(struct listing *list)
 }
 
 static bool
-take_once(struct listing *list, yyjson_val *one, struct error *err)
+hz_lb_client_take_once(struct listing *list, yyjson_val *one, struct error *err)
 {
 	int64_t *id = ARENA_NEW(list->arena, int64_t);
 
@@ -63,7 +63,7 @@ take_once(struct listing *list, yyjson_val *one, struct error *err)
 }
 
 static bool
-take_page(struct listing *list, const struct hz_answer *answer, struct error *err)
+hz_lb_client_take_page(struct listing *list, const struct hz_answer *answer, struct error *err)
 {
 	yyjson_val *root = hz_answer_root(answer), *page, *one;
 	int64_t number = list->next;
@@ -73,7 +73,7 @@ take_page(struct listing *list, const struct hz_answer *answer, struct error *er
 		return false;
 	yyjson_arr_foreach(page, i, n, one)
 	{
-		if (!take_once(list, one, err))
+		if (!hz_lb_client_take_once(list, one, err))
 			return false;
 	}
 	list->total = -1;
@@ -87,7 +87,8 @@ take_page(struct listing *list, const struct hz_answer *answer, struct error *er
 }
 
 static bool
-read_page(struct hz_api *api, struct call *call, struct listing *list, struct error *err)
+hz_lb_client_read_page(struct hz_api *api, struct call *call, struct listing *list,
+                       struct error *err)
 {
 	CLEANUP(hz_answer_fini) struct hz_answer answer = HZ_ANSWER_INIT;
 	CLEANUP(buf_fini) struct buf target = BUF_INIT(LIMIT_HTTP_URL);
@@ -97,29 +98,31 @@ read_page(struct hz_api *api, struct call *call, struct listing *list, struct er
 		url_add_query(&target, "label_selector", list->selector);
 	buf_addf(&target, "%cpage=%" PRId64 "&per_page=%d%s", list->selector.len > 0 ? '&' : '?',
 	         list->next, HZ_PAGE, list->is_unsorted ? "" : "&sort=id%3Aasc");
-	return get(api, call, &target, list->path, &answer, err) && take_page(list, &answer, err);
+	return hz_lb_client_get(api, call, &target, list->path, &answer, err) &&
+	       hz_lb_client_take_page(list, &answer, err);
 }
 
 static bool
-read_pages(struct hz_api *api, struct call *call, struct listing *list, struct error *err)
+hz_lb_client_read_pages(struct hz_api *api, struct call *call, struct listing *list,
+                        struct error *err)
 {
 	for (list->next = 1; list->next > 0;) {
 		int64_t number = list->next;
 
-		if (!read_page(api, call, list, err))
+		if (!hz_lb_client_read_page(api, call, list, err))
 			return err_wrap(err, "page %" PRId64 " of %s", number, list->name);
 	}
 	return true;
 }
 
 static bool
-is_whole(const struct listing *list)
+hz_lb_client_is_whole(const struct listing *list)
 {
 	return list->total < 0 || list->total == (int64_t)list->seen.count;
 }
 
 static void *
-take_items(struct listing *list, size_t size)
+hz_lb_client_take_items(struct listing *list, size_t size)
 {
 	void *items = arena_calloc(list->arena, list->n, size);
 
@@ -131,7 +134,7 @@ take_items(struct listing *list, size_t size)
 /* ---- balancers ---- */
 
 static bool
-take_lb(struct listing *list, yyjson_val *one, struct error *err)
+hz_lb_client_take_lb(struct listing *list, yyjson_val *one, struct error *err)
 {
 	struct hz_lb lb, *lbs = list->items;
 
@@ -143,22 +146,23 @@ take_lb(struct listing *list, yyjson_val *one, struct error *err)
 }
 
 static bool
-list_lbs_once(struct hz_api *api, struct call *call, struct arena *arena, struct str selector,
-              struct hz_lb_list *ret, struct error *err)
+hz_lb_client_list_lbs_once(struct hz_api *api, struct call *call, struct arena *arena,
+                           struct str selector, struct hz_lb_list *ret, struct error *err)
 {
 	CLEANUP(listing_fini)
 	struct listing list = { .path = "/load_balancers",
 		                .name = "load_balancers",
 		                .selector = selector,
-		                .take = take_lb,
+		                .take = hz_lb_client_take_lb,
 		                .arena = arena };
 
-	if (!read_pages(api, call, &list, err))
+	if (!hz_lb_client_read_pages(api, call, &list, err))
 		return false;
-	if (!is_whole(&list))
+	if (!hz_lb_client_is_whole(&list))
 		return err_set(err, ERR_CONFLICT,
 		               "the list of load balancers changed while it was read");
-	*ret = (struct hz_lb_list){ .lbs = take_items(&list, sizeof(*ret->lbs)), .n = list.n };
+	*ret = (struct hz_lb_list){ .lbs = hz_lb_client_take_items(&list, sizeof(*ret->lbs)),
+		                    .n = list.n };
 	return true;
 }
 
@@ -173,7 +177,7 @@ hz_list_lbs(struct hz_api *api, struct call *call, struct arena *arena, struct s
 	                              : STR(HZ_LABEL_UID);
 
 	for (int n = 1;; n++) {
-		if (list_lbs_once(api, call, arena, selector, ret, err))
+		if (hz_lb_client_list_lbs_once(api, call, arena, selector, ret, err))
 			return true;
 		if (err->code != ERR_CONFLICT || n == LIST_ATTEMPTS)
 			return false;
@@ -190,7 +194,7 @@ hz_get_lb(struct hz_api *api, struct call *call, struct arena *arena, int64_t id
 	yyjson_val *val;
 
 	buf_addf(&target, "/load_balancers/%" PRId64, id);
-	if (!get(api, call, &target, "/load_balancers/-", &answer, err) ||
+	if (!hz_lb_client_get(api, call, &target, "/load_balancers/-", &answer, err) ||
 	    !hz_answer_object(&answer, "load_balancer", &val, err) ||
 	    !hz_lb_read(val, arena, &lb, err))
 		return false;
@@ -231,8 +235,8 @@ hz_create_lb(struct hz_api *api, struct call *call, struct arena *arena, struct 
 }
 
 static bool
-change_lb(struct hz_api *api, struct call *call, enum http_method method, int64_t id,
-          struct str body, struct hz_done *ret, struct error *err)
+hz_lb_client_change_lb(struct hz_api *api, struct call *call, enum http_method method, int64_t id,
+                       struct str body, struct hz_done *ret, struct error *err)
 {
 	CLEANUP(hz_answer_fini) struct hz_answer answer = HZ_ANSWER_INIT;
 	char target[ENDPOINT_MAX];
@@ -249,14 +253,14 @@ bool
 hz_put_lb(struct hz_api *api, struct call *call, int64_t id, struct str body,
           struct hz_done *ret_done, struct error *err)
 {
-	return change_lb(api, call, HTTP_PUT, id, body, ret_done, err);
+	return hz_lb_client_change_lb(api, call, HTTP_PUT, id, body, ret_done, err);
 }
 
 bool
 hz_delete_lb(struct hz_api *api, struct call *call, int64_t id, struct hz_done *ret_done,
              struct error *err)
 {
-	return change_lb(api, call, HTTP_DELETE, id, STR_EMPTY, ret_done, err);
+	return hz_lb_client_change_lb(api, call, HTTP_DELETE, id, STR_EMPTY, ret_done, err);
 }
 
 bool
@@ -276,7 +280,7 @@ hz_act_on_lb(struct hz_api *api, struct call *call, int64_t id, const char *verb
 /* ---- types ---- */
 
 static bool
-take_type(struct listing *list, yyjson_val *one, struct error *err)
+hz_lb_client_take_type(struct listing *list, yyjson_val *one, struct error *err)
 {
 	struct hz_lb_type type, *types = list->items;
 
@@ -296,12 +300,12 @@ hz_list_lb_types(struct hz_api *api, struct call *call, struct arena *arena,
 		                .name = "load_balancer_types",
 		                .selector = STR_EMPTY,
 		                .is_unsorted = true,
-		                .take = take_type,
+		                .take = hz_lb_client_take_type,
 		                .arena = arena };
 
-	if (!read_pages(api, call, &list, err))
+	if (!hz_lb_client_read_pages(api, call, &list, err))
 		return false;
-	*ret = take_items(&list, sizeof(**ret));
+	*ret = hz_lb_client_take_items(&list, sizeof(**ret));
 	*ret_n = list.n;
 	return true;
 }
@@ -320,7 +324,7 @@ hz_find_certificate(struct hz_api *api, struct call *call, struct arena *arena, 
 }
 
 static bool
-take_certificate(struct listing *list, yyjson_val *one, struct error *err)
+hz_lb_client_take_certificate(struct listing *list, yyjson_val *one, struct error *err)
 {
 	struct hz_certificate certificate, *certificates = list->items;
 
@@ -338,11 +342,11 @@ hz_find_certificate_of(struct hz_api *api, struct call *call, struct arena *aren
 	CLEANUP(listing_fini)
 	struct listing list = { .path = "/certificates",
 		                .name = "certificates",
-		                .take = take_certificate,
+		                .take = hz_lb_client_take_certificate,
 		                .arena = arena };
 
 	list.selector = arena_printf(arena, HZ_LABEL_UID "=%" STR_FMT, STR_ARG(uid));
-	if (!read_pages(api, call, &list, err))
+	if (!hz_lb_client_read_pages(api, call, &list, err))
 		return false;
 	if (list.n == 0)
 		return err_set(err, ERR_NOT_FOUND, "not found");

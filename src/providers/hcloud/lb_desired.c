@@ -27,7 +27,7 @@ enum {
 #define STRINGS "annotation/Name.StringsFromService"
 
 static const struct str *
-look_up(const struct lb_spec *spec, const char *key, const char *operation)
+hz_annotation_look_up(const struct lb_spec *spec, const char *key, const char *operation)
 {
 	hz_count_operations(operation, 1);
 	return lb_annotation(spec, key);
@@ -36,7 +36,8 @@ look_up(const struct lb_spec *spec, const char *key, const char *operation)
 /* ---- annotations: numbers and booleans ---- */
 
 static bool
-set_unreadable(const char *operation, const char *key, const struct buf *why, struct error *err)
+hz_annotation_set_unreadable(const char *operation, const char *key, const struct buf *why,
+                             struct error *err)
 {
 	return err_set(err, ERR_INVALID, "%s: %s: %s", operation, key, why->ptr);
 }
@@ -44,11 +45,12 @@ set_unreadable(const char *operation, const char *key, const struct buf *why, st
 bool
 hz_annotation_bool(const struct lb_spec *spec, const char *key, bool *ret, struct error *err)
 {
-	const struct str *text = look_up(spec, key, BOOL);
+	const struct str *text = hz_annotation_look_up(spec, key, BOOL);
 	char memory[WHY_MAX] = "";
 	struct buf why = BUF_FIXED(memory);
 
-	return !text || hz_parse_bool(*text, ret, &why) || set_unreadable(BOOL, key, &why, err);
+	return !text || hz_parse_bool(*text, ret, &why) ||
+	       hz_annotation_set_unreadable(BOOL, key, &why, err);
 }
 
 bool
@@ -67,7 +69,7 @@ bool
 hz_annotation_int(const struct lb_spec *spec, const char *key, struct hz_opt_i64 *ret,
                   struct error *err)
 {
-	const struct str *text = look_up(spec, key, INT);
+	const struct str *text = hz_annotation_look_up(spec, key, INT);
 	char memory[WHY_MAX] = "";
 	struct buf why = BUF_FIXED(memory);
 	int64_t value;
@@ -75,14 +77,14 @@ hz_annotation_int(const struct lb_spec *spec, const char *key, struct hz_opt_i64
 	if (!text)
 		return true;
 	if (!hz_parse_int(*text, &value, &why))
-		return set_unreadable(INT, key, &why, err);
+		return hz_annotation_set_unreadable(INT, key, &why, err);
 	*ret = (struct hz_opt_i64){ true, value };
 	return true;
 }
 
 /* The official controller's text does not name the annotation; here it follows in brackets. */
 static bool
-set_no_duration(const char *key, const struct buf *why, struct error *err)
+hz_annotation_set_no_duration(const char *key, const struct buf *why, struct error *err)
 {
 	return err_set(err, ERR_INVALID, DURATION ": %s (%s)", why->ptr, key);
 }
@@ -91,7 +93,7 @@ bool
 hz_annotation_seconds(const struct lb_spec *spec, const char *key, struct hz_opt_i64 *ret,
                       struct error *err)
 {
-	const struct str *text = look_up(spec, key, DURATION);
+	const struct str *text = hz_annotation_look_up(spec, key, DURATION);
 	char memory[WHY_MAX] = "";
 	struct buf why = BUF_FIXED(memory);
 	int64_t value;
@@ -100,7 +102,7 @@ hz_annotation_seconds(const struct lb_spec *spec, const char *key, struct hz_opt
 		return true;
 	if (!str_to_i64(*text, INT64_MIN, INT64_MAX, &value)) {
 		if (!hz_parse_duration(*text, &value, &why))
-			return set_no_duration(key, &why, err);
+			return hz_annotation_set_no_duration(key, &why, err);
 		value /= NS_PER_SEC;
 	}
 	*ret = (struct hz_opt_i64){ true, value };
@@ -111,7 +113,8 @@ hz_annotation_seconds(const struct lb_spec *spec, const char *key, struct hz_opt
 
 /* The text has to be one of the words, which are lower case, in any case. NULL ends the words. */
 static bool
-read_word(struct str text, const char *operation, const char *const words[], struct hz_opt_str *ret)
+hz_annotation_read_word(struct str text, const char *operation, const char *const words[],
+                        struct hz_opt_str *ret)
 {
 	hz_count_operations(operation, 1);
 	for (; *words; words++) {
@@ -125,7 +128,8 @@ read_word(struct str text, const char *operation, const char *const words[], str
 
 /* where: the official controller's functions that read and check the annotation. */
 static bool
-set_unknown_word(const char *where, const char *key, struct str text, struct error *err)
+hz_annotation_set_unknown_word(const char *where, const char *key, struct str text,
+                               struct error *err)
 {
 	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
 
@@ -139,10 +143,13 @@ hz_annotation_protocol(const struct lb_spec *spec, const char *key, struct hz_op
                        struct error *err)
 {
 	static const char *const protocols[] = { "tcp", "http", "https", NULL };
-	const struct str *text = look_up(spec, key, PROTOCOL);
+	const struct str *text = hz_annotation_look_up(spec, key, PROTOCOL);
 
-	return !text || read_word(*text, "annotation/validateServiceProtocol", protocols, ret) ||
-	       set_unknown_word(PROTOCOL ": annotation/validateServiceProtocol", key, *text, err);
+	return !text ||
+	       hz_annotation_read_word(*text, "annotation/validateServiceProtocol", protocols,
+	                               ret) ||
+	       hz_annotation_set_unknown_word(PROTOCOL ": annotation/validateServiceProtocol", key,
+	                                      *text, err);
 }
 
 bool
@@ -150,10 +157,13 @@ hz_annotation_algorithm(const struct lb_spec *spec, const char *key, struct hz_o
                         struct error *err)
 {
 	static const char *const algorithms[] = { "round_robin", "least_connections", NULL };
-	const struct str *text = look_up(spec, key, ALGORITHM);
+	const struct str *text = hz_annotation_look_up(spec, key, ALGORITHM);
 
-	return !text || read_word(*text, "annotation/validateAlgorithmType", algorithms, ret) ||
-	       set_unknown_word(ALGORITHM ": annotation/validateAlgorithmType", key, *text, err);
+	return !text ||
+	       hz_annotation_read_word(*text, "annotation/validateAlgorithmType", algorithms,
+	                               ret) ||
+	       hz_annotation_set_unknown_word(ALGORITHM ": annotation/validateAlgorithmType", key,
+	                                      *text, err);
 }
 
 /* ---- texts ---- */
@@ -168,7 +178,7 @@ hz_annotation_text(const struct lb_spec *spec, const char *key, struct hz_opt_st
 }
 
 static size_t
-count_elements(struct str text)
+hz_annotation_count_elements(struct str text)
 {
 	size_t n = 0;
 
@@ -181,13 +191,13 @@ bool
 hz_annotation_list(const struct lb_spec *spec, const char *key, struct arena *arena,
                    struct str **ret, size_t *ret_n)
 {
-	const struct str *text = look_up(spec, key, STRINGS);
+	const struct str *text = hz_annotation_look_up(spec, key, STRINGS);
 	struct str *elements;
 	size_t n = 0;
 
 	if (!text)
 		return false;
-	elements = arena_calloc(arena, count_elements(*text), sizeof(*elements));
+	elements = arena_calloc(arena, hz_annotation_count_elements(*text), sizeof(*elements));
 	for (struct str element, rest = *text; str_split(&rest, ',', &element);) {
 		element = str_trim(element);
 		if (element.len > 0)
@@ -216,7 +226,7 @@ struct reader {
 /* ---- bounds ---- */
 
 static bool
-check_bounds(const struct lb_spec *spec, struct error *err)
+hz_desired_check_bounds(const struct lb_spec *spec, struct error *err)
 {
 	if (spec->n_ports > LIMIT_BALANCER_PORTS)
 		return err_set(err, ERR_INVALID, "a Service with more than %d ports",
@@ -235,8 +245,8 @@ check_bounds(const struct lb_spec *spec, struct error *err)
 /* ---- nodes ---- */
 
 static bool
-read_selector(const struct lb_spec *spec, struct arena *arena, const struct hz_selector **ret,
-              struct error *err)
+hz_desired_read_selector(const struct lb_spec *spec, struct arena *arena,
+                         const struct hz_selector **ret, struct error *err)
 {
 	struct hz_opt_str text = { .value = STR_EMPTY };
 
@@ -253,17 +263,17 @@ hz_lb_selects(const struct lb_spec *spec, const struct node_ref *node)
 	struct error err;
 
 	return !lb_annotation(spec, HZ_LB_PREFIX "node-selector") ||
-	       !read_selector(spec, &arena, &selector, &err) ||
+	       !hz_desired_read_selector(spec, &arena, &selector, &err) ||
 	       hz_selector_matches(selector, node->labels, node->n_labels);
 }
 
 static bool
-check_selector(const struct reader *r)
+hz_desired_check_selector(const struct reader *r)
 {
 	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
 	const struct hz_selector *selector;
 
-	return read_selector(r->spec, &arena, &selector, r->err);
+	return hz_desired_read_selector(r->spec, &arena, &selector, r->err);
 }
 
 /* ---- labels ---- */
@@ -271,7 +281,7 @@ check_selector(const struct reader *r)
 /* --cluster-name may be any text. The API permits the same label values as Kubernetes, and refuses
  * the whole request otherwise, so another name is left out. */
 static struct str
-cluster_label(struct str name)
+hz_desired_cluster_label(struct str name)
 {
 	return name_is_label_value(name) ? name : STR_EMPTY;
 }
@@ -280,7 +290,7 @@ cluster_label(struct str name)
 
 /* The annotation, even if it is empty; if it is absent, the value of the configuration. */
 static struct str
-text_or(const struct reader *r, const char *key, struct str otherwise)
+hz_desired_text_or(const struct reader *r, const char *key, struct str otherwise)
 {
 	struct hz_opt_str text = { .value = otherwise };
 
@@ -289,21 +299,22 @@ text_or(const struct reader *r, const char *key, struct str otherwise)
 }
 
 static void
-read_name(const struct reader *r)
+hz_desired_read_name(const struct reader *r)
 {
-	struct str name = text_or(r, HZ_LB_PREFIX "name", STR_EMPTY);
+	struct str name = hz_desired_text_or(r, HZ_LB_PREFIX "name", STR_EMPTY);
 
 	r->desired->is_named = name.len > 0;
 	r->desired->name = r->desired->is_named ? name : r->spec->name;
 }
 
 static void
-read_place(const struct reader *r)
+hz_desired_read_place(const struct reader *r)
 {
 	struct hz_lb_desired *desired = r->desired;
 
-	desired->location = text_or(r, HZ_LB_PREFIX "location", r->lb->location);
-	desired->network_zone = text_or(r, HZ_LB_PREFIX "network-zone", r->lb->network_zone);
+	desired->location = hz_desired_text_or(r, HZ_LB_PREFIX "location", r->lb->location);
+	desired->network_zone = hz_desired_text_or(r, HZ_LB_PREFIX "network-zone",
+	                                           r->lb->network_zone);
 	if (desired->location.len > 0)
 		desired->network_zone = STR_EMPTY;
 }
@@ -318,9 +329,9 @@ hz_lb_desired_has_place(const struct hz_lb_desired *desired, struct error *err)
 }
 
 static void
-read_type(const struct reader *r)
+hz_desired_read_type(const struct reader *r)
 {
-	struct str type = text_or(r, HZ_LB_PREFIX "type", r->lb->type);
+	struct str type = hz_desired_text_or(r, HZ_LB_PREFIX "type", r->lb->type);
 
 	r->desired->is_type_chosen = type.len > 0;
 	r->desired->type = r->desired->is_type_chosen ? type : STR(DEFAULT_TYPE);
@@ -331,11 +342,11 @@ hz_lb_has_type(const struct hz_config *config, const struct lb_spec *spec)
 {
 	struct reader r = { .lb = &config->lb, .spec = spec };
 
-	return text_or(&r, HZ_LB_PREFIX "type", r.lb->type).len > 0;
+	return hz_desired_text_or(&r, HZ_LB_PREFIX "type", r.lb->type).len > 0;
 }
 
 static void
-read_rdns(const struct reader *r, const char *key, struct hz_opt_str *ret)
+hz_desired_read_rdns(const struct reader *r, const char *key, struct hz_opt_str *ret)
 {
 	hz_annotation_text(r->spec, key, ret);
 	ret->is_set = ret->value.len > 0;
@@ -344,7 +355,7 @@ read_rdns(const struct reader *r, const char *key, struct hz_opt_str *ret)
 /* The value of the configuration is trimmed and lower-cased here. The official controller sends it
  * as it is, and the API refuses it each time. */
 static bool
-read_algorithm(const struct reader *r)
+hz_desired_read_algorithm(const struct reader *r)
 {
 	struct hz_opt_str algorithm = {
 		.value = arena_lower(r->arena, str_trim(r->lb->algorithm)),
@@ -359,7 +370,7 @@ read_algorithm(const struct reader *r)
 /* ---- networks ---- */
 
 static struct hz_opt_str
-canonical(struct arena *arena, const struct ip *ip, int bits)
+hz_desired_canonical(struct arena *arena, const struct ip *ip, int bits)
 {
 	char memory[64] = "";
 	struct buf b = BUF_FIXED(memory);
@@ -371,7 +382,7 @@ canonical(struct arena *arena, const struct ip *ip, int bits)
 }
 
 static bool
-read_private_ip(const struct reader *r)
+hz_desired_read_private_ip(const struct reader *r)
 {
 	struct hz_opt_str text = { 0 };
 	struct ip ip;
@@ -383,15 +394,16 @@ read_private_ip(const struct reader *r)
 		return err_set(r->err, ERR_INVALID,
 		               SHAPE "attachToNetwork: could not parse private IPv4 '%" STR_FMT "'",
 		               STR_ARG(text.value));
-	r->desired->private_ip = canonical(r->arena, &ip, -1);
+	r->desired->private_ip = hz_desired_canonical(r->arena, &ip, -1);
 	return true;
 }
 
 /* "10.0.1.5/24" asks for 10.0.1.0/24. */
 static bool
-read_subnet(const struct reader *r)
+hz_desired_read_subnet(const struct reader *r)
 {
-	struct str text = text_or(r, HZ_LB_PREFIX "private-subnet-ip-range", r->lb->private_subnet);
+	struct str text = hz_desired_text_or(r, HZ_LB_PREFIX "private-subnet-ip-range",
+	                                     r->lb->private_subnet);
 	struct ip first, last;
 	struct ip_net net;
 	bool is_v4;
@@ -405,12 +417,13 @@ read_subnet(const struct reader *r)
 		               STR_ARG(text));
 	ip_net_span(&net, &first, &last);
 	is_v4 = str_index(text, ':') < 0;
-	r->desired->subnet = canonical(r->arena, &first, (int)net.bits - (is_v4 ? 96 : 0));
+	r->desired->subnet = hz_desired_canonical(r->arena, &first,
+	                                          (int)net.bits - (is_v4 ? 96 : 0));
 	return true;
 }
 
 static bool
-read_public(const struct reader *r)
+hz_desired_read_public(const struct reader *r)
 {
 	enum hz_tri is_hidden = r->lb->hides_public;
 
@@ -422,15 +435,16 @@ read_public(const struct reader *r)
 }
 
 static bool
-read_networks(const struct reader *r)
+hz_desired_read_networks(const struct reader *r)
 {
-	if (r->desired->network != 0 && (!read_private_ip(r) || !read_subnet(r)))
+	if (r->desired->network != 0 &&
+	    (!hz_desired_read_private_ip(r) || !hz_desired_read_subnet(r)))
 		return false;
-	return read_public(r);
+	return hz_desired_read_public(r);
 }
 
 static bool
-read_targets(const struct reader *r)
+hz_desired_read_targets(const struct reader *r)
 {
 	r->desired->uses_private_ip = r->lb->uses_private_ip;
 	if (!hz_annotation_bool(r->spec, HZ_LB_PREFIX "use-private-ip",
@@ -444,7 +458,7 @@ read_targets(const struct reader *r)
 
 /* A value that cannot be read counts as no. */
 static bool
-is_staging(const struct reader *r)
+hz_desired_is_staging(const struct reader *r)
 {
 	struct error ignored;
 	bool is_yes = false;
@@ -455,16 +469,17 @@ is_staging(const struct reader *r)
 }
 
 static bool
-read_managed(const struct reader *r)
+hz_desired_read_managed(const struct reader *r)
 {
 	struct hz_lb_desired *desired = r->desired;
 
-	desired->certificate_name = text_or(r, HZ_LB_PREFIX "http-managed-certificate-name",
-	                                    STR_EMPTY);
+	desired->certificate_name = hz_desired_text_or(r,
+	                                               HZ_LB_PREFIX "http-managed-certificate-name",
+	                                               STR_EMPTY);
 	if (desired->certificate_name.len == 0)
 		desired->certificate_name = arena_printf(r->arena, DEFAULT_CERTIFICATE "%" STR_FMT,
 		                                         STR_ARG(r->spec->uid));
-	desired->is_staging = is_staging(r);
+	desired->is_staging = hz_desired_is_staging(r);
 	if (!hz_annotation_list(r->spec, HZ_LB_PREFIX "http-managed-certificate-domains", r->arena,
 	                        &desired->domains, &desired->n_domains) ||
 	    desired->n_domains == 0)
@@ -476,7 +491,7 @@ read_managed(const struct reader *r)
 
 /* An element that is not a number is a name. */
 static void
-read_uploaded(const struct reader *r)
+hz_desired_read_uploaded(const struct reader *r)
 {
 	struct hz_lb_desired *desired = r->desired;
 	struct str *elements;
@@ -496,14 +511,14 @@ read_uploaded(const struct reader *r)
 }
 
 static bool
-read_certificates(const struct reader *r)
+hz_desired_read_certificates(const struct reader *r)
 {
-	struct str type = text_or(r, HZ_LB_PREFIX "certificate-type", STR_EMPTY);
+	struct str type = hz_desired_text_or(r, HZ_LB_PREFIX "certificate-type", STR_EMPTY);
 
 	r->desired->is_managed = str_eq_c(type, "managed"); /* its case matters */
 	if (r->desired->is_managed)
-		return read_managed(r);
-	read_uploaded(r);
+		return hz_desired_read_managed(r);
+	hz_desired_read_uploaded(r);
 	return true;
 }
 
@@ -551,7 +566,7 @@ static const struct field http_check_fields[] = {
 };
 
 static bool
-read_field(const struct reader *r, const struct field *f, void *to)
+hz_desired_read_field(const struct reader *r, const struct field *f, void *to)
 {
 	switch (f->type) {
 	case TEXT:
@@ -568,17 +583,17 @@ read_field(const struct reader *r, const struct field *f, void *to)
 }
 
 static bool
-read_fields(const struct reader *r, const struct field fields[], size_t n, void *into)
+hz_desired_read_fields(const struct reader *r, const struct field fields[], size_t n, void *into)
 {
 	for (size_t i = 0; i < n; i++) {
-		if (!read_field(r, &fields[i], (char *)into + fields[i].offset))
+		if (!hz_desired_read_field(r, &fields[i], (char *)into + fields[i].offset))
 			return false;
 	}
 	return true;
 }
 
 static bool
-is_any_there(const struct reader *r, const struct field fields[], size_t n)
+hz_desired_has_any(const struct reader *r, const struct field fields[], size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
 		if (lb_annotation(r->spec, fields[i].key))
@@ -590,7 +605,7 @@ is_any_there(const struct reader *r, const struct field fields[], size_t n)
 /* ---- protocols and http ---- */
 
 static bool
-read_protocols(const struct reader *r, struct hz_lb_service *s)
+hz_desired_read_protocols(const struct reader *r, struct hz_lb_service *s)
 {
 	struct hz_opt_str protocol = { .value = STR("tcp") };
 
@@ -604,20 +619,21 @@ read_protocols(const struct reader *r, struct hz_lb_service *s)
 }
 
 static bool
-read_service_http(const struct reader *r, struct hz_lb_service *s)
+hz_desired_read_service_http(const struct reader *r, struct hz_lb_service *s)
 {
 	s->http.has_certificates = r->desired->is_managed ||
 	                           lb_annotation(r->spec, HZ_LB_PREFIX "http-certificates");
 	s->has_http = s->http.has_certificates ||
-	              is_any_there(r, http_fields, ARRAY_LEN(http_fields));
-	return read_fields(r, http_fields, ARRAY_LEN(http_fields), &s->http);
+	              hz_desired_has_any(r, http_fields, ARRAY_LEN(http_fields));
+	return hz_desired_read_fields(r, http_fields, ARRAY_LEN(http_fields), &s->http);
 }
 
 static bool
-read_service_options(const struct reader *r, struct hz_lb_service *s)
+hz_desired_read_service_options(const struct reader *r, struct hz_lb_service *s)
 {
 	hz_count_operations(BUILDER "extract", 1);
-	return (read_protocols(r, s) && read_service_http(r, s)) || err_wrap(r->err, OPTIONS);
+	return (hz_desired_read_protocols(r, s) && hz_desired_read_service_http(r, s)) ||
+	       err_wrap(r->err, OPTIONS);
 }
 
 /* ---- health checks ---- */
@@ -625,7 +641,7 @@ read_service_options(const struct reader *r, struct hz_lb_service *s)
 /* The values of the configuration, for absent annotations. A value that is not configured either is
  * the cloud's default. */
 static void
-set_defaults(const struct reader *r, struct hz_lb_check *check)
+hz_desired_set_defaults(const struct reader *r, struct hz_lb_check *check)
 {
 	const struct hz_lb_config *lb = r->lb;
 
@@ -640,32 +656,33 @@ set_defaults(const struct reader *r, struct hz_lb_check *check)
 
 /* Is a health check asked for? Annotations with details of http alone do not count. */
 static bool
-is_check_wanted(const struct hz_lb_check *check, const struct hz_opt_str *protocol,
-                const struct hz_opt_i64 *port)
+hz_desired_is_check_wanted(const struct hz_lb_check *check, const struct hz_opt_str *protocol,
+                           const struct hz_opt_i64 *port)
 {
 	return protocol->is_set || port->is_set || check->interval_s.is_set ||
 	       check->timeout_s.is_set || check->retries.is_set;
 }
 
 static bool
-read_http_check(const struct reader *r, struct hz_lb_check *check)
+hz_desired_read_http_check(const struct reader *r, struct hz_lb_check *check)
 {
 	check->has_status_codes = hz_annotation_list(r->spec, HZ_LB_PREFIX "http-status-codes",
 	                                             r->arena, &check->status_codes,
 	                                             &check->n_status_codes);
-	return read_fields(r, http_check_fields, ARRAY_LEN(http_check_fields), check);
+	return hz_desired_read_fields(r, http_check_fields, ARRAY_LEN(http_check_fields), check);
 }
 
 /* lb_desired.h says what https means. */
 static bool
-resolve_check(const struct reader *r, const struct hz_opt_str *protocol, struct hz_lb_check *check)
+hz_desired_resolve_check(const struct reader *r, const struct hz_opt_str *protocol,
+                         struct hz_lb_check *check)
 {
 	if (str_eq_c(protocol->value, "tcp")) {
 		check->protocol = protocol->value;
 		return true;
 	}
 	check->protocol = STR("http");
-	if (!read_http_check(r, check))
+	if (!hz_desired_read_http_check(r, check))
 		return false;
 	if (protocol->is_set && str_eq_c(protocol->value, "https"))
 		check->is_tls = HZ_YES;
@@ -675,19 +692,19 @@ resolve_check(const struct reader *r, const struct hz_opt_str *protocol, struct 
 }
 
 static bool
-read_check(const struct reader *r, struct hz_lb_service *s, struct hz_opt_i64 *port)
+hz_desired_read_check(const struct reader *r, struct hz_lb_service *s, struct hz_opt_i64 *port)
 {
 	struct hz_opt_str protocol = { .value = s->protocol };
 
 	hz_count_operations(BUILDER "extractHealthCheck", 1);
-	set_defaults(r, &s->check);
+	hz_desired_set_defaults(r, &s->check);
 	if (!hz_annotation_protocol(r->spec, HZ_LB_PREFIX "health-check-protocol", &protocol,
 	                            r->err) ||
 	    !hz_annotation_int(r->spec, HZ_LB_PREFIX "health-check-port", port, r->err) ||
-	    !read_fields(r, check_fields, ARRAY_LEN(check_fields), &s->check) ||
-	    !resolve_check(r, &protocol, &s->check))
+	    !hz_desired_read_fields(r, check_fields, ARRAY_LEN(check_fields), &s->check) ||
+	    !hz_desired_resolve_check(r, &protocol, &s->check))
 		return err_wrap(r->err, CHECKS);
-	if (!is_check_wanted(&s->check, &protocol, port))
+	if (!hz_desired_is_check_wanted(&s->check, &protocol, port))
 		s->check = (struct hz_lb_check){ .protocol = STR("tcp") };
 	return true;
 }
@@ -695,7 +712,7 @@ read_check(const struct reader *r, struct hz_lb_service *s, struct hz_opt_i64 *p
 /* ---- ports ---- */
 
 static void
-sort_out(const struct reader *r)
+hz_desired_split_ports(const struct reader *r)
 {
 	struct hz_lb_desired *desired = r->desired;
 	size_t n = r->spec->n_ports;
@@ -717,7 +734,8 @@ sort_out(const struct reader *r)
 }
 
 static void
-set_ports(struct hz_lb_service *s, const struct hz_lb_service *model, struct hz_opt_i64 check_port)
+hz_desired_set_ports(struct hz_lb_service *s, const struct hz_lb_service *model,
+                     struct hz_opt_i64 check_port)
 {
 	int64_t listen_port = s->listen_port, destination_port = s->destination_port;
 
@@ -728,18 +746,19 @@ set_ports(struct hz_lb_service *s, const struct hz_lb_service *model, struct hz_
 }
 
 static bool
-read_services(const struct reader *r)
+hz_desired_read_services(const struct reader *r)
 {
 	struct hz_opt_i64 check_port = { 0 };
 	struct hz_lb_service model = { 0 };
 
-	sort_out(r);
+	hz_desired_split_ports(r);
 	if (r->desired->n_services == 0)
 		return true;
-	if (!read_service_options(r, &model) || !read_check(r, &model, &check_port))
+	if (!hz_desired_read_service_options(r, &model) ||
+	    !hz_desired_read_check(r, &model, &check_port))
 		return false;
 	for (size_t i = 0; i < r->desired->n_services; i++)
-		set_ports(&r->desired->services[i], &model, check_port);
+		hz_desired_set_ports(&r->desired->services[i], &model, check_port);
 	return true;
 }
 
@@ -747,17 +766,18 @@ read_services(const struct reader *r)
 
 /* In the order in which the official controller would report mistakes. */
 static bool
-read_all(const struct reader *r)
+hz_desired_read_all(const struct reader *r)
 {
-	if (!check_selector(r))
+	if (!hz_desired_check_selector(r))
 		return false;
-	read_name(r);
-	read_place(r);
-	read_type(r);
-	read_rdns(r, HZ_LB_PREFIX "ipv4-rdns", &r->desired->ipv4_rdns);
-	read_rdns(r, HZ_LB_PREFIX "ipv6-rdns", &r->desired->ipv6_rdns);
-	return read_algorithm(r) && read_networks(r) && read_certificates(r) && read_services(r) &&
-	       read_targets(r);
+	hz_desired_read_name(r);
+	hz_desired_read_place(r);
+	hz_desired_read_type(r);
+	hz_desired_read_rdns(r, HZ_LB_PREFIX "ipv4-rdns", &r->desired->ipv4_rdns);
+	hz_desired_read_rdns(r, HZ_LB_PREFIX "ipv6-rdns", &r->desired->ipv6_rdns);
+	return hz_desired_read_algorithm(r) && hz_desired_read_networks(r) &&
+	       hz_desired_read_certificates(r) && hz_desired_read_services(r) &&
+	       hz_desired_read_targets(r);
 }
 
 bool
@@ -766,7 +786,7 @@ hz_lb_desired_read(const struct hz_config *config, int64_t network, const struct
 {
 	struct hz_lb_desired desired = {
 		.uid = spec->uid,
-		.cluster = cluster_label(spec->cluster),
+		.cluster = hz_desired_cluster_label(spec->cluster),
 		.network = network,
 	};
 	struct reader r = {
@@ -777,7 +797,7 @@ hz_lb_desired_read(const struct hz_config *config, int64_t network, const struct
 		.err = err,
 	};
 
-	if (!check_bounds(spec, err) || !read_all(&r))
+	if (!hz_desired_check_bounds(spec, err) || !hz_desired_read_all(&r))
 		return false;
 	*ret = desired;
 	return true;

@@ -22,20 +22,20 @@ enum {
 /* ---- comparing: single members ---- */
 
 static bool
-is_tri(enum hz_tri wanted, enum hz_tri actual)
+hz_plan_is_tri(enum hz_tri wanted, enum hz_tri actual)
 {
 	return wanted == HZ_UNSET || (wanted == HZ_YES) == (actual == HZ_YES);
 }
 
 static bool
-is_number(const struct hz_opt_i64 *wanted, const struct hz_opt_i64 *actual)
+hz_plan_is_number(const struct hz_opt_i64 *wanted, const struct hz_opt_i64 *actual)
 {
 	return !wanted->is_set || (actual->is_set && actual->value == wanted->value);
 }
 
 /* For the API an empty text and an absent one are the same. */
 static bool
-is_text(const struct hz_opt_str *wanted, const struct hz_opt_str *actual)
+hz_plan_is_text(const struct hz_opt_str *wanted, const struct hz_opt_str *actual)
 {
 	struct str is = actual->is_set ? actual->value : STR_EMPTY;
 
@@ -45,7 +45,7 @@ is_text(const struct hz_opt_str *wanted, const struct hz_opt_str *actual)
 /* ---- comparing: lists, which are sets: the cloud may order them differently ---- */
 
 static bool
-has_id(const int64_t ids[], size_t n, int64_t id)
+hz_plan_has_id(const int64_t ids[], size_t n, int64_t id)
 {
 	for (size_t i = 0; i < n; i++) {
 		if (ids[i] == id)
@@ -55,27 +55,27 @@ has_id(const int64_t ids[], size_t n, int64_t id)
 }
 
 static bool
-has_all_ids(const int64_t ids[], size_t n, const int64_t others[], size_t n_others)
+hz_plan_has_all_ids(const int64_t ids[], size_t n, const int64_t others[], size_t n_others)
 {
 	for (size_t i = 0; i < n_others; i++) {
-		if (!has_id(ids, n, others[i]))
+		if (!hz_plan_has_id(ids, n, others[i]))
 			return false;
 	}
 	return true;
 }
 
 static bool
-are_certificates(const struct hz_lb_http *wanted, const struct hz_lb_http *actual)
+hz_plan_are_certificates(const struct hz_lb_http *wanted, const struct hz_lb_http *actual)
 {
 	return !wanted->has_certificates ||
-	       (has_all_ids(wanted->certificates, wanted->n_certificates, actual->certificates,
-	                    actual->n_certificates) &&
-	        has_all_ids(actual->certificates, actual->n_certificates, wanted->certificates,
-	                    wanted->n_certificates));
+	       (hz_plan_has_all_ids(wanted->certificates, wanted->n_certificates,
+	                            actual->certificates, actual->n_certificates) &&
+	        hz_plan_has_all_ids(actual->certificates, actual->n_certificates,
+	                            wanted->certificates, wanted->n_certificates));
 }
 
 static bool
-has_text(const struct str texts[], size_t n, struct str text)
+hz_plan_has_text(const struct str texts[], size_t n, struct str text)
 {
 	for (size_t i = 0; i < n; i++) {
 		if (str_eq(texts[i], text))
@@ -85,23 +85,24 @@ has_text(const struct str texts[], size_t n, struct str text)
 }
 
 static bool
-has_all_texts(const struct str texts[], size_t n, const struct str others[], size_t n_others)
+hz_plan_has_all_texts(const struct str texts[], size_t n, const struct str others[],
+                      size_t n_others)
 {
 	for (size_t i = 0; i < n_others; i++) {
-		if (!has_text(texts, n, others[i]))
+		if (!hz_plan_has_text(texts, n, others[i]))
 			return false;
 	}
 	return true;
 }
 
 static bool
-are_status_codes(const struct hz_lb_check *wanted, const struct hz_lb_check *actual)
+hz_plan_are_status_codes(const struct hz_lb_check *wanted, const struct hz_lb_check *actual)
 {
 	return !wanted->has_status_codes ||
-	       (has_all_texts(wanted->status_codes, wanted->n_status_codes, actual->status_codes,
-	                      actual->n_status_codes) &&
-	        has_all_texts(actual->status_codes, actual->n_status_codes, wanted->status_codes,
-	                      wanted->n_status_codes));
+	       (hz_plan_has_all_texts(wanted->status_codes, wanted->n_status_codes,
+	                              actual->status_codes, actual->n_status_codes) &&
+	        hz_plan_has_all_texts(actual->status_codes, actual->n_status_codes,
+	                              wanted->status_codes, wanted->n_status_codes));
 }
 
 /* ---- comparing: services ---- */
@@ -109,51 +110,54 @@ are_status_codes(const struct hz_lb_check *wanted, const struct hz_lb_check *act
 /* An API without the member timeout_idle would never have the desired value, and the service would
  * be updated in each run. */
 static bool
-is_http(const struct hz_lb_http *wanted, const struct hz_lb_http *actual)
+hz_plan_is_http(const struct hz_lb_http *wanted, const struct hz_lb_http *actual)
 {
-	return is_text(&wanted->cookie_name, &actual->cookie_name) &&
-	       is_number(&wanted->cookie_lifetime_s, &actual->cookie_lifetime_s) &&
+	return hz_plan_is_text(&wanted->cookie_name, &actual->cookie_name) &&
+	       hz_plan_is_number(&wanted->cookie_lifetime_s, &actual->cookie_lifetime_s) &&
 	       (!actual->timeout_idle_s.is_set ||
-	        is_number(&wanted->timeout_idle_s, &actual->timeout_idle_s)) &&
-	       is_tri(wanted->redirects, actual->redirects) &&
-	       is_tri(wanted->is_sticky, actual->is_sticky) && are_certificates(wanted, actual);
+	        hz_plan_is_number(&wanted->timeout_idle_s, &actual->timeout_idle_s)) &&
+	       hz_plan_is_tri(wanted->redirects, actual->redirects) &&
+	       hz_plan_is_tri(wanted->is_sticky, actual->is_sticky) &&
+	       hz_plan_are_certificates(wanted, actual);
 }
 
 static bool
-is_check(const struct hz_lb_check *wanted, const struct hz_lb_check *actual)
+hz_plan_is_check(const struct hz_lb_check *wanted, const struct hz_lb_check *actual)
 {
 	return str_eq(wanted->protocol, actual->protocol) && wanted->port == actual->port &&
-	       is_number(&wanted->interval_s, &actual->interval_s) &&
-	       is_number(&wanted->timeout_s, &actual->timeout_s) &&
-	       is_number(&wanted->retries, &actual->retries) &&
-	       is_text(&wanted->domain, &actual->domain) && is_text(&wanted->path, &actual->path) &&
-	       is_tri(wanted->is_tls, actual->is_tls) && are_status_codes(wanted, actual);
+	       hz_plan_is_number(&wanted->interval_s, &actual->interval_s) &&
+	       hz_plan_is_number(&wanted->timeout_s, &actual->timeout_s) &&
+	       hz_plan_is_number(&wanted->retries, &actual->retries) &&
+	       hz_plan_is_text(&wanted->domain, &actual->domain) &&
+	       hz_plan_is_text(&wanted->path, &actual->path) &&
+	       hz_plan_is_tri(wanted->is_tls, actual->is_tls) &&
+	       hz_plan_are_status_codes(wanted, actual);
 }
 
 /* A service over tcp has no http settings to compare, even if annotations ask for some. */
 static bool
-is_service(const struct hz_lb_service *wanted, const struct hz_lb_service *actual)
+hz_plan_is_service(const struct hz_lb_service *wanted, const struct hz_lb_service *actual)
 {
 	bool has_http = wanted->has_http && !str_eq_c(wanted->protocol, "tcp");
 
 	return str_eq(wanted->protocol, actual->protocol) &&
 	       wanted->destination_port == actual->destination_port &&
-	       is_tri(wanted->proxy_protocol, actual->proxy_protocol) &&
-	       (!has_http || is_http(&wanted->http, &actual->http)) &&
-	       is_check(&wanted->check, &actual->check);
+	       hz_plan_is_tri(wanted->proxy_protocol, actual->proxy_protocol) &&
+	       (!has_http || hz_plan_is_http(&wanted->http, &actual->http)) &&
+	       hz_plan_is_check(&wanted->check, &actual->check);
 }
 
 /* ---- comparing: targets ---- */
 
 static int
-cmp_numbers(int64_t a, int64_t b)
+hz_plan_cmp_numbers(int64_t a, int64_t b)
 {
 	return (a > b) - (a < b);
 }
 
 /* Compares addresses independently of their spelling. Texts that are not addresses come first. */
 static int
-cmp_addresses(struct str a, struct str b)
+hz_plan_cmp_addresses(struct str a, struct str b)
 {
 	struct ip left, right;
 	bool is_left = ip_parse(a, &left), is_right = ip_parse(b, &right);
@@ -166,14 +170,14 @@ cmp_addresses(struct str a, struct str b)
 /* An order of targets in which equal ones are the same target: type, server or address, and the
  * network it is reached by. */
 static int
-target_cmp(const struct hz_lb_target *a, const struct hz_lb_target *b)
+hz_plan_target_cmp(const struct hz_lb_target *a, const struct hz_lb_target *b)
 {
 	if (a->type != b->type)
-		return cmp_numbers(a->type, b->type);
+		return hz_plan_cmp_numbers(a->type, b->type);
 	if (a->type != HZ_TARGET_SERVER)
-		return cmp_addresses(a->ip, b->ip);
+		return hz_plan_cmp_addresses(a->ip, b->ip);
 	if (a->server != b->server)
-		return cmp_numbers(a->server, b->server);
+		return hz_plan_cmp_numbers(a->server, b->server);
 	return a->uses_private_ip - b->uses_private_ip;
 }
 
@@ -201,7 +205,7 @@ planner_fini(struct planner *p)
 }
 
 static struct hz_step *
-add_step(struct planner *p, const char *verb)
+hz_plan_add_step(struct planner *p, const char *verb)
 {
 	struct hz_step *step = &p->steps->steps[p->steps->n++];
 
@@ -214,15 +218,15 @@ add_step(struct planner *p, const char *verb)
 }
 
 static void
-add_counted_step(struct planner *p, const char *verb, const char *operation)
+hz_plan_add_counted_step(struct planner *p, const char *verb, const char *operation)
 {
-	add_step(p, verb)->operation = operation;
+	hz_plan_add_step(p, verb)->operation = operation;
 }
 
 /* ---- shape ---- */
 
 static void
-plan_put(struct planner *p, const struct hz_lb_desired *desired, const struct hz_lb *lb)
+hz_plan_put(struct planner *p, const struct hz_lb_desired *desired, const struct hz_lb *lb)
 {
 	bool is_renamed = desired->is_named && !str_eq(desired->name, lb->name);
 	bool is_relabelled = !str_eq(desired->uid, lb->uid);
@@ -230,43 +234,43 @@ plan_put(struct planner *p, const struct hz_lb_desired *desired, const struct hz
 	if (!is_renamed && !is_relabelled)
 		return;
 	hz_body_put(&p->body, lb, is_renamed ? desired->name : STR_EMPTY, is_relabelled, desired);
-	add_counted_step(p, NULL, OPS "changeHCLBInfo");
+	hz_plan_add_counted_step(p, NULL, OPS "changeHCLBInfo");
 }
 
 /* Names in the DNS have no case. */
 static void
-plan_rdns(struct planner *p, const struct hz_opt_str *wanted, const struct hz_lb_end *end,
-          const char *operation)
+hz_plan_rdns(struct planner *p, const struct hz_opt_str *wanted, const struct hz_lb_end *end,
+             const char *operation)
 {
 	if (!wanted->is_set || end->ip.len == 0 || str_eq_nocase(wanted->value, end->dns_ptr))
 		return;
 	hz_body_rdns(&p->body, end->ip, wanted->value);
-	add_counted_step(p, "change_dns_ptr", operation);
+	hz_plan_add_counted_step(p, "change_dns_ptr", operation);
 }
 
 static void
-plan_algorithm(struct planner *p, struct str wanted, struct str actual)
+hz_plan_algorithm(struct planner *p, struct str wanted, struct str actual)
 {
 	if (wanted.len == 0 || str_eq(wanted, actual))
 		return;
 	hz_body_text(&p->body, "type", wanted);
-	add_counted_step(p, "change_algorithm", OPS "changeAlgorithm");
+	hz_plan_add_counted_step(p, "change_algorithm", OPS "changeAlgorithm");
 }
 
 /* A balancer is never changed to the default type: that could be smaller than a type that was
  * chosen by hand. */
 static void
-plan_type(struct planner *p, const struct hz_lb_desired *desired, const struct hz_lb_type *type,
-          const struct hz_lb *lb)
+hz_plan_type(struct planner *p, const struct hz_lb_desired *desired, const struct hz_lb_type *type,
+             const struct hz_lb *lb)
 {
 	if (!desired->is_type_chosen || str_eq(type->name, lb->type.name))
 		return;
 	hz_body_number(&p->body, "load_balancer_type", type->id);
-	add_counted_step(p, "change_type", OPS "changeType");
+	hz_plan_add_counted_step(p, "change_type", OPS "changeType");
 }
 
 static bool
-is_same_ip(struct str a, struct str b)
+hz_plan_is_same_ip(struct str a, struct str b)
 {
 	struct ip left, right;
 
@@ -274,39 +278,41 @@ is_same_ip(struct str a, struct str b)
 }
 
 static bool
-is_wanted_net(const struct hz_lb_desired *desired, const struct hz_private_net *net)
+hz_plan_is_wanted_net(const struct hz_lb_desired *desired, const struct hz_private_net *net)
 {
 	return net->network == desired->network &&
-	       (!desired->private_ip.is_set || is_same_ip(desired->private_ip.value, net->ip));
+	       (!desired->private_ip.is_set ||
+	        hz_plan_is_same_ip(desired->private_ip.value, net->ip));
 }
 
 /* The balancer is detached from all networks but the desired one, also if none is configured. */
 static void
-plan_networks(struct planner *p, const struct hz_lb_desired *desired, const struct hz_lb *lb)
+hz_plan_networks(struct planner *p, const struct hz_lb_desired *desired, const struct hz_lb *lb)
 {
 	bool is_attached = false;
 
 	for (size_t i = 0; i < lb->nets.n; i++) {
-		if (is_wanted_net(desired, &lb->nets.items[i])) {
+		if (hz_plan_is_wanted_net(desired, &lb->nets.items[i])) {
 			is_attached = true;
 			continue;
 		}
 		hz_body_number(&p->body, "network", lb->nets.items[i].network);
-		add_counted_step(p, "detach_from_network", OPS "detachFromNetwork");
+		hz_plan_add_counted_step(p, "detach_from_network", OPS "detachFromNetwork");
 	}
 	if (desired->network == 0 || is_attached)
 		return;
 	hz_body_attach(&p->body, desired);
-	add_counted_step(p, "attach_to_network", OPS "attachToNetwork");
+	hz_plan_add_counted_step(p, "attach_to_network", OPS "attachToNetwork");
 }
 
 static void
-plan_public(struct planner *p, enum hz_tri wanted, bool is_public)
+hz_plan_public(struct planner *p, enum hz_tri wanted, bool is_public)
 {
 	if (wanted == HZ_UNSET || (wanted == HZ_YES) == is_public)
 		return;
-	add_counted_step(p, is_public ? "disable_public_interface" : "enable_public_interface",
-	                 OPS "togglePublicInterface");
+	hz_plan_add_counted_step(p,
+	                         is_public ? "disable_public_interface" : "enable_public_interface",
+	                         OPS "togglePublicInterface");
 }
 
 void
@@ -316,19 +322,19 @@ hz_plan_shape(const struct hz_lb_desired *desired, const struct hz_lb_type *type
 	CLEANUP(planner_fini)
 	struct planner p = planner_of(arena, SHAPE_STEPS + lb->nets.n, ret);
 
-	plan_put(&p, desired, lb);
-	plan_rdns(&p, &desired->ipv4_rdns, &lb->ipv4, OPS "changeIPv4RDNS");
-	plan_rdns(&p, &desired->ipv6_rdns, &lb->ipv6, OPS "changeIPv6RDNS");
-	plan_algorithm(&p, desired->algorithm, lb->algorithm);
-	plan_type(&p, desired, type, lb);
-	plan_networks(&p, desired, lb);
-	plan_public(&p, desired->is_public, lb->is_public);
+	hz_plan_put(&p, desired, lb);
+	hz_plan_rdns(&p, &desired->ipv4_rdns, &lb->ipv4, OPS "changeIPv4RDNS");
+	hz_plan_rdns(&p, &desired->ipv6_rdns, &lb->ipv6, OPS "changeIPv6RDNS");
+	hz_plan_algorithm(&p, desired->algorithm, lb->algorithm);
+	hz_plan_type(&p, desired, type, lb);
+	hz_plan_networks(&p, desired, lb);
+	hz_plan_public(&p, desired->is_public, lb->is_public);
 }
 
 /* ---- services ---- */
 
 static const struct hz_lb_service *
-find_service(const struct hz_lb_service services[], size_t n, int64_t listen_port)
+hz_plan_find_service(const struct hz_lb_service services[], size_t n, int64_t listen_port)
 {
 	for (size_t i = 0; i < n; i++) {
 		if (services[i].listen_port == listen_port)
@@ -338,45 +344,46 @@ find_service(const struct hz_lb_service services[], size_t n, int64_t listen_por
 }
 
 static void
-plan_service(struct planner *p, const struct hz_lb_service *wanted,
-             const struct hz_lb_service *actual)
+hz_plan_service(struct planner *p, const struct hz_lb_service *wanted,
+                const struct hz_lb_service *actual)
 {
 	struct hz_step *step;
 
-	if (actual && is_service(wanted, actual))
+	if (actual && hz_plan_is_service(wanted, actual))
 		return;
 	hz_body_service(&p->body, wanted);
-	step = add_step(p, actual ? "update_service" : "add_service");
+	step = hz_plan_add_step(p, actual ? "update_service" : "add_service");
 	step->listen_port = wanted->listen_port;
 	step->operation = actual ? BUILDER "buildUpdateServiceOpts" : BUILDER "buildAddServiceOpts";
 }
 
 static void
-plan_removal(struct planner *p, const struct hz_lb_service *actual)
+hz_plan_removal(struct planner *p, const struct hz_lb_service *actual)
 {
 	hz_body_number(&p->body, "listen_port", actual->listen_port);
-	add_step(p, "delete_service")->listen_port = actual->listen_port;
+	hz_plan_add_step(p, "delete_service")->listen_port = actual->listen_port;
 }
 
 static void
-plan_service_removals(struct planner *p, const struct hz_lb_desired *desired,
-                      const struct hz_lb *lb)
+hz_plan_service_removals(struct planner *p, const struct hz_lb_desired *desired,
+                         const struct hz_lb *lb)
 {
 	for (size_t i = 0; i < lb->n_services; i++) {
-		if (!find_service(desired->services, desired->n_services,
-		                  lb->services[i].listen_port))
-			plan_removal(p, &lb->services[i]);
+		if (!hz_plan_find_service(desired->services, desired->n_services,
+		                          lb->services[i].listen_port))
+			hz_plan_removal(p, &lb->services[i]);
 	}
 }
 
 /* Would the type's limit be exceeded if services were added before others are removed? */
 static bool
-exceeds_limit(const struct hz_lb_desired *desired, const struct hz_lb *lb)
+hz_plan_exceeds_limit(const struct hz_lb_desired *desired, const struct hz_lb *lb)
 {
 	size_t n = lb->n_services;
 
 	for (size_t i = 0; i < desired->n_services; i++)
-		n += !find_service(lb->services, lb->n_services, desired->services[i].listen_port);
+		n += !hz_plan_find_service(lb->services, lb->n_services,
+		                           desired->services[i].listen_port);
 	return lb->type.max_services > 0 && n > (size_t)lb->type.max_services;
 }
 
@@ -386,16 +393,16 @@ hz_plan_services(const struct hz_lb_desired *desired, const struct hz_lb *lb, st
 {
 	CLEANUP(planner_fini)
 	struct planner p = planner_of(arena, desired->n_services + lb->n_services, ret);
-	bool removes_first = exceeds_limit(desired, lb);
+	bool removes_first = hz_plan_exceeds_limit(desired, lb);
 
 	if (removes_first)
-		plan_service_removals(&p, desired, lb);
+		hz_plan_service_removals(&p, desired, lb);
 	for (size_t i = 0; i < desired->n_services; i++)
-		plan_service(&p, &desired->services[i],
-		             find_service(lb->services, lb->n_services,
-		                          desired->services[i].listen_port));
+		hz_plan_service(&p, &desired->services[i],
+		                hz_plan_find_service(lb->services, lb->n_services,
+		                                     desired->services[i].listen_port));
 	if (!removes_first)
-		plan_service_removals(&p, desired, lb);
+		hz_plan_service_removals(&p, desired, lb);
 }
 
 /* ---- targets ---- */
@@ -407,22 +414,22 @@ struct target_set {
 };
 
 static int
-by_target(const void *a, const void *b)
+hz_plan_by_target(const void *a, const void *b)
 {
 	const struct hz_lb_target *left = *(const struct hz_lb_target *const *)a;
 	const struct hz_lb_target *right = *(const struct hz_lb_target *const *)b;
-	int order = target_cmp(left, right);
+	int order = hz_plan_target_cmp(left, right);
 
 	return order != 0 ? order : (left > right) - (left < right);
 }
 
 static void
-drop_repeated(struct target_set *set)
+hz_plan_drop_repeated(struct target_set *set)
 {
 	size_t n = 0;
 
 	for (size_t i = 0; i < set->n; i++) {
-		if (n == 0 || target_cmp(set->targets[n - 1], set->targets[i]) != 0)
+		if (n == 0 || hz_plan_target_cmp(set->targets[n - 1], set->targets[i]) != 0)
 			set->targets[n++] = set->targets[i];
 	}
 	set->n = n;
@@ -436,15 +443,15 @@ target_set_of(const struct hz_lb_target targets[], size_t n, struct arena *arena
 	for (size_t i = 0; i < n; i++)
 		set.targets[i] = &targets[i];
 	if (n > 0)
-		qsort(set.targets, n, sizeof(set.targets[0]), by_target);
-	drop_repeated(&set);
+		qsort(set.targets, n, sizeof(set.targets[0]), hz_plan_by_target);
+	hz_plan_drop_repeated(&set);
 	return set;
 }
 
 static int
-find_target(const void *key, const void *element)
+hz_plan_find_target(const void *key, const void *element)
 {
-	return target_cmp(key, *(const struct hz_lb_target *const *)element);
+	return hz_plan_target_cmp(key, *(const struct hz_lb_target *const *)element);
 }
 
 /* The equal target in the set, or NULL. */
@@ -454,22 +461,23 @@ target_set_get(const struct target_set *set, const struct hz_lb_target *target)
 	const struct hz_lb_target **found = NULL;
 
 	if (set->n > 0)
-		found = bsearch(target, set->targets, set->n, sizeof(set->targets[0]), find_target);
+		found = bsearch(target, set->targets, set->n, sizeof(set->targets[0]),
+		                hz_plan_find_target);
 	return found ? *found : NULL;
 }
 
 static void
-plan_target_addition(struct planner *p, const struct hz_lb_target *target)
+hz_plan_target_addition(struct planner *p, const struct hz_lb_target *target)
 {
 	hz_body_target(&p->body, target);
-	add_step(p, "add_target")->target = target;
+	hz_plan_add_step(p, "add_target")->target = target;
 }
 
 /* The wanted target with the other address (public or private) of the same server, if it is still
  * to be added; or NULL. */
 static const struct hz_lb_target *
-find_other_address(const struct hz_lb_target *target, const struct target_set *wanted,
-                   const struct target_set *actual)
+hz_plan_find_other_address(const struct hz_lb_target *target, const struct target_set *wanted,
+                           const struct target_set *actual)
 {
 	struct hz_lb_target other = *target;
 
@@ -482,8 +490,8 @@ find_other_address(const struct hz_lb_target *target, const struct target_set *w
 /* Must the target be removed? Selectors are never ours, and a target that the list repeats is
  * removed once. */
 static bool
-must_remove(const struct hz_lb_target *target, const struct target_set *wanted,
-            const struct target_set *actual)
+hz_plan_must_remove(const struct hz_lb_target *target, const struct target_set *wanted,
+                    const struct target_set *actual)
 {
 	return target->type != HZ_TARGET_SELECTOR && !target_set_get(wanted, target) &&
 	       target_set_get(actual, target) == target;
@@ -502,14 +510,14 @@ hz_plan_targets(const struct hz_lb_target targets[], size_t n, const struct hz_l
 	for (size_t i = 0; i < lb->n_targets; i++) {
 		const struct hz_lb_target *target = &lb->targets[i], *other;
 
-		if (!must_remove(target, &wanted, &actual))
+		if (!hz_plan_must_remove(target, &wanted, &actual))
 			continue;
 		hz_body_target_name(&p.body, target);
-		add_step(&p, "remove_target")->target = target;
-		other = find_other_address(target, &wanted, &actual);
+		hz_plan_add_step(&p, "remove_target")->target = target;
+		other = hz_plan_find_other_address(target, &wanted, &actual);
 		if (!other)
 			continue;
-		plan_target_addition(&p, other);
+		hz_plan_target_addition(&p, other);
 		is_added[other - targets] = true;
 	}
 	for (size_t i = 0; i < n; i++) {
@@ -517,6 +525,6 @@ hz_plan_targets(const struct hz_lb_target targets[], size_t n, const struct hz_l
 
 		if (!is_added[i] && target_set_get(&wanted, target) == target &&
 		    !target_set_get(&actual, target))
-			plan_target_addition(&p, target);
+			hz_plan_target_addition(&p, target);
 	}
 }

@@ -10,7 +10,7 @@
 /* ---- reading: members that may be missing ---- */
 
 static enum hz_tri
-tri_at(yyjson_val *val, const char *path)
+hz_wire_tri_at(yyjson_val *val, const char *path)
 {
 	bool is_true;
 
@@ -20,7 +20,7 @@ tri_at(yyjson_val *val, const char *path)
 }
 
 static struct hz_opt_i64
-number_at(yyjson_val *val, const char *path)
+hz_wire_number_at(yyjson_val *val, const char *path)
 {
 	struct hz_opt_i64 number = { 0 };
 
@@ -29,7 +29,7 @@ number_at(yyjson_val *val, const char *path)
 }
 
 static struct hz_opt_str
-text_at(struct arena *arena, yyjson_val *val, const char *path)
+hz_wire_text_at(struct arena *arena, yyjson_val *val, const char *path)
 {
 	struct hz_opt_str text = { .value = STR_EMPTY };
 
@@ -40,7 +40,7 @@ text_at(struct arena *arena, yyjson_val *val, const char *path)
 
 /* NULL: there is none. */
 static yyjson_val *
-list_at(yyjson_val *val, const char *path)
+hz_wire_list_at(yyjson_val *val, const char *path)
 {
 	yyjson_val *list = NULL;
 
@@ -49,7 +49,7 @@ list_at(yyjson_val *val, const char *path)
 }
 
 static bool
-read_id(yyjson_val *val, const char *what, int64_t *ret, struct error *err)
+hz_wire_read_id(yyjson_val *val, const char *what, int64_t *ret, struct error *err)
 {
 	if (json_i64(val, "id", ret) == JSON_FOUND && *ret > 0)
 		return true;
@@ -58,7 +58,7 @@ read_id(yyjson_val *val, const char *what, int64_t *ret, struct error *err)
 }
 
 static struct str
-label_at(struct arena *arena, yyjson_val *val, struct str key)
+hz_wire_label_at(struct arena *arena, yyjson_val *val, struct str key)
 {
 	yyjson_val *value = json_key(json_at(val, "labels"), key);
 
@@ -68,7 +68,7 @@ label_at(struct arena *arena, yyjson_val *val, struct str key)
 /* ---- reading: services ---- */
 
 static void
-read_certificates(struct arena *arena, yyjson_val *list, struct hz_lb_http *ret)
+hz_wire_read_certificates(struct arena *arena, yyjson_val *list, struct hz_lb_http *ret)
 {
 	yyjson_val *one;
 	size_t i, n;
@@ -85,18 +85,18 @@ read_certificates(struct arena *arena, yyjson_val *list, struct hz_lb_http *ret)
 }
 
 static void
-read_http(struct arena *arena, yyjson_val *val, struct hz_lb_http *ret)
+hz_wire_read_http(struct arena *arena, yyjson_val *val, struct hz_lb_http *ret)
 {
-	ret->cookie_name = text_at(arena, val, "cookie_name");
-	ret->cookie_lifetime_s = number_at(val, "cookie_lifetime");
-	ret->timeout_idle_s = number_at(val, "timeout_idle");
-	ret->redirects = tri_at(val, "redirect_http");
-	ret->is_sticky = tri_at(val, "sticky_sessions");
-	read_certificates(arena, list_at(val, "certificates"), ret);
+	ret->cookie_name = hz_wire_text_at(arena, val, "cookie_name");
+	ret->cookie_lifetime_s = hz_wire_number_at(val, "cookie_lifetime");
+	ret->timeout_idle_s = hz_wire_number_at(val, "timeout_idle");
+	ret->redirects = hz_wire_tri_at(val, "redirect_http");
+	ret->is_sticky = hz_wire_tri_at(val, "sticky_sessions");
+	hz_wire_read_certificates(arena, hz_wire_list_at(val, "certificates"), ret);
 }
 
 static void
-read_status_codes(struct arena *arena, yyjson_val *list, struct hz_lb_check *ret)
+hz_wire_read_status_codes(struct arena *arena, yyjson_val *list, struct hz_lb_check *ret)
 {
 	yyjson_val *one;
 	size_t i, n;
@@ -112,21 +112,21 @@ read_status_codes(struct arena *arena, yyjson_val *list, struct hz_lb_check *ret
 }
 
 static void
-read_check(struct arena *arena, yyjson_val *val, struct hz_lb_check *ret)
+hz_wire_read_check(struct arena *arena, yyjson_val *val, struct hz_lb_check *ret)
 {
 	ret->protocol = json_text_at(arena, val, "protocol");
 	json_i64(val, "port", &ret->port);
-	ret->interval_s = number_at(val, "interval");
-	ret->timeout_s = number_at(val, "timeout");
-	ret->retries = number_at(val, "retries");
-	ret->domain = text_at(arena, val, "http.domain");
-	ret->path = text_at(arena, val, "http.path");
-	ret->is_tls = tri_at(val, "http.tls");
-	read_status_codes(arena, list_at(val, "http.status_codes"), ret);
+	ret->interval_s = hz_wire_number_at(val, "interval");
+	ret->timeout_s = hz_wire_number_at(val, "timeout");
+	ret->retries = hz_wire_number_at(val, "retries");
+	ret->domain = hz_wire_text_at(arena, val, "http.domain");
+	ret->path = hz_wire_text_at(arena, val, "http.path");
+	ret->is_tls = hz_wire_tri_at(val, "http.tls");
+	hz_wire_read_status_codes(arena, hz_wire_list_at(val, "http.status_codes"), ret);
 }
 
 static bool
-read_service(struct arena *arena, yyjson_val *val, struct hz_lb_service *ret)
+hz_wire_read_service(struct arena *arena, yyjson_val *val, struct hz_lb_service *ret)
 {
 	yyjson_val *http;
 
@@ -134,16 +134,16 @@ read_service(struct arena *arena, yyjson_val *val, struct hz_lb_service *ret)
 		return false;
 	json_i64(val, "destination_port", &ret->destination_port);
 	ret->protocol = json_text_at(arena, val, "protocol");
-	ret->proxy_protocol = tri_at(val, "proxyprotocol");
+	ret->proxy_protocol = hz_wire_tri_at(val, "proxyprotocol");
 	ret->has_http = json_object(val, "http", &http) == JSON_FOUND;
 	if (ret->has_http)
-		read_http(arena, http, &ret->http);
-	read_check(arena, json_at(val, "health_check"), &ret->check);
+		hz_wire_read_http(arena, http, &ret->http);
+	hz_wire_read_check(arena, json_at(val, "health_check"), &ret->check);
 	return true;
 }
 
 static void
-read_services(struct arena *arena, yyjson_val *list, struct hz_lb *ret)
+hz_wire_read_services(struct arena *arena, yyjson_val *list, struct hz_lb *ret)
 {
 	yyjson_val *one;
 	size_t i, n;
@@ -151,14 +151,15 @@ read_services(struct arena *arena, yyjson_val *list, struct hz_lb *ret)
 	ret->services = arena_calloc(arena, yyjson_arr_size(list), sizeof(*ret->services));
 	yyjson_arr_foreach(list, i, n, one)
 	{
-		ret->n_services += read_service(arena, one, &ret->services[ret->n_services]);
+		ret->n_services += hz_wire_read_service(arena, one,
+		                                        &ret->services[ret->n_services]);
 	}
 }
 
 /* ---- reading: targets ---- */
 
 static struct hz_lb_target
-read_target(struct arena *arena, yyjson_val *val)
+hz_wire_read_target(struct arena *arena, yyjson_val *val)
 {
 	struct hz_lb_target target = { .type = HZ_TARGET_SELECTOR, .ip = STR_EMPTY };
 	struct str type = STR_EMPTY;
@@ -175,7 +176,7 @@ read_target(struct arena *arena, yyjson_val *val)
 }
 
 static void
-read_targets(struct arena *arena, yyjson_val *list, struct hz_lb *ret)
+hz_wire_read_targets(struct arena *arena, yyjson_val *list, struct hz_lb *ret)
 {
 	yyjson_val *one;
 	size_t i, n;
@@ -183,7 +184,7 @@ read_targets(struct arena *arena, yyjson_val *list, struct hz_lb *ret)
 	ret->targets = arena_calloc(arena, yyjson_arr_size(list), sizeof(*ret->targets));
 	yyjson_arr_foreach(list, i, n, one)
 	{
-		ret->targets[ret->n_targets++] = read_target(arena, one);
+		ret->targets[ret->n_targets++] = hz_wire_read_target(arena, one);
 	}
 }
 
@@ -191,7 +192,7 @@ read_targets(struct arena *arena, yyjson_val *list, struct hz_lb *ret)
 
 /* A date that cannot be read counts as not set. */
 static int64_t
-read_end_of_sale(yyjson_val *deprecation)
+hz_wire_read_end_of_sale(yyjson_val *deprecation)
 {
 	struct str text = STR_EMPTY;
 	int64_t wall_ns;
@@ -201,7 +202,7 @@ read_end_of_sale(yyjson_val *deprecation)
 }
 
 static struct hz_lb_type
-read_type(struct arena *arena, yyjson_val *val)
+hz_wire_read_type(struct arena *arena, yyjson_val *val)
 {
 	struct hz_lb_type type = { .name = json_text_at(arena, val, "name") };
 	yyjson_val *deprecation;
@@ -211,14 +212,14 @@ read_type(struct arena *arena, yyjson_val *val)
 	json_i64(val, "max_services", &type.max_services);
 	type.is_deprecated = json_object(val, "deprecation", &deprecation) == JSON_FOUND;
 	if (type.is_deprecated)
-		type.unavailable_wall_s = read_end_of_sale(deprecation);
+		type.unavailable_wall_s = hz_wire_read_end_of_sale(deprecation);
 	return type;
 }
 
 /* ---- reading: a balancer ---- */
 
 static void
-read_labels(struct arena *arena, yyjson_val *val, struct hz_lb *ret)
+hz_wire_read_labels(struct arena *arena, yyjson_val *val, struct hz_lb *ret)
 {
 	yyjson_val *map, *key, *value;
 	size_t i, n;
@@ -236,22 +237,22 @@ read_labels(struct arena *arena, yyjson_val *val, struct hz_lb *ret)
 }
 
 static struct hz_lb_end
-read_end(struct arena *arena, yyjson_val *val)
+hz_wire_read_end(struct arena *arena, yyjson_val *val)
 {
 	return (struct hz_lb_end){ .ip = json_text_at(arena, val, "ip"),
 		                   .dns_ptr = json_text_at(arena, val, "dns_ptr") };
 }
 
 static void
-read_parts(struct arena *arena, yyjson_val *val, struct hz_lb *ret)
+hz_wire_read_parts(struct arena *arena, yyjson_val *val, struct hz_lb *ret)
 {
-	ret->is_public = tri_at(val, "public_net.enabled") != HZ_NO;
-	ret->ipv4 = read_end(arena, json_at(val, "public_net.ipv4"));
-	ret->ipv6 = read_end(arena, json_at(val, "public_net.ipv6"));
-	read_labels(arena, val, ret);
+	ret->is_public = hz_wire_tri_at(val, "public_net.enabled") != HZ_NO;
+	ret->ipv4 = hz_wire_read_end(arena, json_at(val, "public_net.ipv4"));
+	ret->ipv6 = hz_wire_read_end(arena, json_at(val, "public_net.ipv6"));
+	hz_wire_read_labels(arena, val, ret);
 	hz_private_nets_read(arena, val, &ret->nets);
-	read_services(arena, list_at(val, "services"), ret);
-	read_targets(arena, list_at(val, "targets"), ret);
+	hz_wire_read_services(arena, hz_wire_list_at(val, "services"), ret);
+	hz_wire_read_targets(arena, hz_wire_list_at(val, "targets"), ret);
 }
 
 bool
@@ -259,14 +260,14 @@ hz_lb_read(yyjson_val *val, struct arena *arena, struct hz_lb *ret, struct error
 {
 	struct hz_lb lb = { 0 };
 
-	if (!read_id(val, "load balancer", &lb.id, err))
+	if (!hz_wire_read_id(val, "load balancer", &lb.id, err))
 		return false;
-	lb.type = read_type(arena, json_at(val, "load_balancer_type"));
+	lb.type = hz_wire_read_type(arena, json_at(val, "load_balancer_type"));
 	lb.name = json_text_at(arena, val, "name");
-	lb.uid = label_at(arena, val, STR(HZ_LABEL_UID));
+	lb.uid = hz_wire_label_at(arena, val, STR(HZ_LABEL_UID));
 	lb.algorithm = json_text_at(arena, val, "algorithm.type");
-	lb.is_protected = tri_at(val, "protection.delete") == HZ_YES;
-	read_parts(arena, val, &lb);
+	lb.is_protected = hz_wire_tri_at(val, "protection.delete") == HZ_YES;
+	hz_wire_read_parts(arena, val, &lb);
 	*ret = lb;
 	return true;
 }
@@ -278,9 +279,9 @@ hz_lb_type_read(yyjson_val *val, struct arena *arena, struct hz_lb_type *ret, st
 {
 	int64_t id;
 
-	if (!read_id(val, "load balancer type", &id, err))
+	if (!hz_wire_read_id(val, "load balancer type", &id, err))
 		return false;
-	*ret = read_type(arena, val);
+	*ret = hz_wire_read_type(arena, val);
 	return true;
 }
 
@@ -291,11 +292,11 @@ hz_certificate_read(yyjson_val *val, struct arena *arena, struct hz_certificate 
 	struct hz_certificate read = { .name = json_text_at(arena, val, "name") };
 	struct str type = STR_EMPTY, issuance = STR_EMPTY;
 
-	if (!read_id(val, "certificate", &read.id, err))
+	if (!hz_wire_read_id(val, "certificate", &read.id, err))
 		return false;
 	json_str(val, "type", &type);
 	json_str(val, "status.issuance", &issuance);
-	read.uid = label_at(arena, val, STR(HZ_LABEL_UID));
+	read.uid = hz_wire_label_at(arena, val, STR(HZ_LABEL_UID));
 	read.is_managed = str_eq_c(type, "managed");
 	read.is_failed = str_eq_c(issuance, "failed");
 	*ret = read;
@@ -305,28 +306,28 @@ hz_certificate_read(yyjson_val *val, struct arena *arena, struct hz_certificate 
 /* ---- writing: members ---- */
 
 static void
-add_opt_text(struct buf *b, const char *key, const struct hz_opt_str *text)
+hz_body_add_opt_text(struct buf *b, const char *key, const struct hz_opt_str *text)
 {
 	if (text->is_set)
 		json_add_text(b, key, text->value);
 }
 
 static void
-add_opt_number(struct buf *b, const char *key, const struct hz_opt_i64 *number)
+hz_body_add_opt_number(struct buf *b, const char *key, const struct hz_opt_i64 *number)
 {
 	if (number->is_set)
 		json_add_number(b, key, number->value);
 }
 
 static void
-add_tri(struct buf *b, const char *key, enum hz_tri is_so)
+hz_body_add_tri(struct buf *b, const char *key, enum hz_tri is_so)
 {
 	if (is_so != HZ_UNSET)
 		json_add_flag(b, key, is_so == HZ_YES);
 }
 
 static void
-add_numbers(struct buf *b, const char *key, const int64_t numbers[], size_t n)
+hz_body_add_numbers(struct buf *b, const char *key, const int64_t numbers[], size_t n)
 {
 	json_begin_array(b, key);
 	for (size_t i = 0; i < n; i++)
@@ -337,42 +338,42 @@ add_numbers(struct buf *b, const char *key, const int64_t numbers[], size_t n)
 /* ---- writing: services ---- */
 
 static void
-add_http(struct buf *b, const struct hz_lb_http *http)
+hz_body_add_http(struct buf *b, const struct hz_lb_http *http)
 {
 	json_begin_object(b, "http");
-	add_opt_text(b, "cookie_name", &http->cookie_name);
-	add_opt_number(b, "cookie_lifetime", &http->cookie_lifetime_s);
+	hz_body_add_opt_text(b, "cookie_name", &http->cookie_name);
+	hz_body_add_opt_number(b, "cookie_lifetime", &http->cookie_lifetime_s);
 	if (http->has_certificates)
-		add_numbers(b, "certificates", http->certificates, http->n_certificates);
-	add_tri(b, "redirect_http", http->redirects);
-	add_tri(b, "sticky_sessions", http->is_sticky);
-	add_opt_number(b, "timeout_idle", &http->timeout_idle_s);
+		hz_body_add_numbers(b, "certificates", http->certificates, http->n_certificates);
+	hz_body_add_tri(b, "redirect_http", http->redirects);
+	hz_body_add_tri(b, "sticky_sessions", http->is_sticky);
+	hz_body_add_opt_number(b, "timeout_idle", &http->timeout_idle_s);
 	json_end_object(b);
 }
 
 static void
-add_http_check(struct buf *b, const struct hz_lb_check *check)
+hz_body_add_http_check(struct buf *b, const struct hz_lb_check *check)
 {
 	json_begin_object(b, "http");
-	add_opt_text(b, "domain", &check->domain);
-	add_opt_text(b, "path", &check->path);
+	hz_body_add_opt_text(b, "domain", &check->domain);
+	hz_body_add_opt_text(b, "path", &check->path);
 	if (check->has_status_codes)
 		json_add_texts(b, "status_codes", check->status_codes, check->n_status_codes);
-	add_tri(b, "tls", check->is_tls);
+	hz_body_add_tri(b, "tls", check->is_tls);
 	json_end_object(b);
 }
 
 static void
-add_check(struct buf *b, const struct hz_lb_check *check)
+hz_body_add_check(struct buf *b, const struct hz_lb_check *check)
 {
 	json_begin_object(b, "health_check");
 	json_add_text(b, "protocol", check->protocol);
 	json_add_number(b, "port", check->port);
-	add_opt_number(b, "interval", &check->interval_s);
-	add_opt_number(b, "timeout", &check->timeout_s);
-	add_opt_number(b, "retries", &check->retries);
+	hz_body_add_opt_number(b, "interval", &check->interval_s);
+	hz_body_add_opt_number(b, "timeout", &check->timeout_s);
+	hz_body_add_opt_number(b, "retries", &check->retries);
 	if (!str_eq_c(check->protocol, "tcp"))
-		add_http_check(b, check);
+		hz_body_add_http_check(b, check);
 	json_end_object(b);
 }
 
@@ -383,15 +384,15 @@ hz_body_service(struct buf *b, const struct hz_lb_service *s)
 	json_add_text(b, "protocol", s->protocol);
 	json_add_number(b, "listen_port", s->listen_port);
 	json_add_number(b, "destination_port", s->destination_port);
-	add_tri(b, "proxyprotocol", s->proxy_protocol);
+	hz_body_add_tri(b, "proxyprotocol", s->proxy_protocol);
 	if (s->has_http)
-		add_http(b, &s->http);
-	add_check(b, &s->check);
+		hz_body_add_http(b, &s->http);
+	hz_body_add_check(b, &s->check);
 	json_end_object(b);
 }
 
 static void
-add_services(struct buf *b, const struct hz_lb_desired *desired)
+hz_body_add_services(struct buf *b, const struct hz_lb_desired *desired)
 {
 	json_begin_array(b, "services");
 	for (size_t i = 0; i < desired->n_services; i++)
@@ -402,7 +403,7 @@ add_services(struct buf *b, const struct hz_lb_desired *desired)
 /* ---- writing: targets ---- */
 
 static void
-add_target_name(struct buf *b, const struct hz_lb_target *target)
+hz_body_add_target_name(struct buf *b, const struct hz_lb_target *target)
 {
 	bool is_ip = target->type == HZ_TARGET_IP;
 
@@ -419,7 +420,7 @@ void
 hz_body_target_name(struct buf *b, const struct hz_lb_target *target)
 {
 	json_begin_object(b, NULL);
-	add_target_name(b, target);
+	hz_body_add_target_name(b, target);
 	json_end_object(b);
 }
 
@@ -427,14 +428,14 @@ void
 hz_body_target(struct buf *b, const struct hz_lb_target *target)
 {
 	json_begin_object(b, NULL);
-	add_target_name(b, target);
+	hz_body_add_target_name(b, target);
 	if (target->type == HZ_TARGET_SERVER)
 		json_add_flag(b, "use_private_ip", target->uses_private_ip);
 	json_end_object(b);
 }
 
 static void
-add_targets(struct buf *b, const struct hz_lb_target targets[], size_t n)
+hz_body_add_targets(struct buf *b, const struct hz_lb_target targets[], size_t n)
 {
 	json_begin_array(b, "targets");
 	for (size_t i = 0; i < n; i++)
@@ -445,7 +446,7 @@ add_targets(struct buf *b, const struct hz_lb_target targets[], size_t n)
 /* ---- writing: a new balancer ---- */
 
 static void
-add_own_labels(struct buf *b, const struct hz_lb_desired *desired)
+hz_body_add_own_labels(struct buf *b, const struct hz_lb_desired *desired)
 {
 	json_add_text(b, HZ_LABEL_UID, desired->uid);
 	if (desired->cluster.len > 0)
@@ -453,7 +454,7 @@ add_own_labels(struct buf *b, const struct hz_lb_desired *desired)
 }
 
 static void
-add_head(struct buf *b, const struct hz_lb_desired *desired, const struct hz_lb_type *type)
+hz_body_add_head(struct buf *b, const struct hz_lb_desired *desired, const struct hz_lb_type *type)
 {
 	json_add_text(b, "name", desired->name);
 	json_add_number(b, "load_balancer_type", type->id);
@@ -467,24 +468,25 @@ add_head(struct buf *b, const struct hz_lb_desired *desired, const struct hz_lb_
 	if (desired->network_zone.len > 0)
 		json_add_text(b, "network_zone", desired->network_zone);
 	json_begin_object(b, "labels");
-	add_own_labels(b, desired);
+	hz_body_add_own_labels(b, desired);
 	json_end_object(b);
-	add_tri(b, "public_interface", desired->is_public);
+	hz_body_add_tri(b, "public_interface", desired->is_public);
 }
 
 /* May the first request name the network? Not if an address or a subnet is asked for, which is only
  * possible in a later attach_to_network. */
 static bool
-names_network(const struct hz_lb_desired *desired)
+hz_wire_names_network(const struct hz_lb_desired *desired)
 {
 	return desired->network != 0 && !desired->private_ip.is_set && !desired->subnet.is_set;
 }
 
 static size_t
-count_first_targets(const struct hz_lb_desired *desired, const struct hz_lb_type *type, size_t n)
+hz_wire_count_first_targets(const struct hz_lb_desired *desired, const struct hz_lb_type *type,
+                            size_t n)
 {
 	size_t max = type->max_targets > 0 ? (size_t)type->max_targets : n;
-	bool is_reachable = desired->uses_private_ip ? names_network(desired)
+	bool is_reachable = desired->uses_private_ip ? hz_wire_names_network(desired)
 	                                             : desired->is_public != HZ_NO;
 
 	if (!is_reachable)
@@ -493,15 +495,15 @@ count_first_targets(const struct hz_lb_desired *desired, const struct hz_lb_type
 }
 
 static void
-add_parts(struct buf *b, const struct hz_lb_desired *desired, const struct hz_lb_target targets[],
-          size_t n_targets)
+hz_body_add_parts(struct buf *b, const struct hz_lb_desired *desired,
+                  const struct hz_lb_target targets[], size_t n_targets)
 {
-	if (names_network(desired))
+	if (hz_wire_names_network(desired))
 		json_add_number(b, "network", desired->network);
 	if (desired->n_services > 0)
-		add_services(b, desired);
+		hz_body_add_services(b, desired);
 	if (n_targets > 0)
-		add_targets(b, targets, n_targets);
+		hz_body_add_targets(b, targets, n_targets);
 }
 
 void
@@ -509,9 +511,10 @@ hz_body_create(struct buf *b, const struct hz_lb_desired *desired, const struct 
                const struct hz_lb_target targets[], size_t n_targets, bool without_parts)
 {
 	json_begin_object(b, NULL);
-	add_head(b, desired, type);
+	hz_body_add_head(b, desired, type);
 	if (!without_parts)
-		add_parts(b, desired, targets, count_first_targets(desired, type, n_targets));
+		hz_body_add_parts(b, desired, targets,
+		                  hz_wire_count_first_targets(desired, type, n_targets));
 	json_end_object(b);
 }
 
@@ -543,22 +546,22 @@ hz_body_rdns(struct buf *b, struct str ip, struct str dns_ptr)
 }
 
 static bool
-is_own_label(struct str key)
+hz_wire_is_own_label(struct str key)
 {
 	return str_eq_c(key, HZ_LABEL_UID) || str_eq_c(key, HZ_LABEL_CLUSTER);
 }
 
 static void
-add_all_labels(struct buf *b, const struct hz_lb *lb, const struct hz_lb_desired *desired)
+hz_body_add_all_labels(struct buf *b, const struct hz_lb *lb, const struct hz_lb_desired *desired)
 {
 	json_begin_object(b, "labels");
 	for (size_t i = 0; i < lb->n_labels; i++) {
-		if (is_own_label(lb->labels[i].key))
+		if (hz_wire_is_own_label(lb->labels[i].key))
 			continue;
 		json_add_name(b, lb->labels[i].key);
 		json_add_text(b, NULL, lb->labels[i].value);
 	}
-	add_own_labels(b, desired);
+	hz_body_add_own_labels(b, desired);
 	json_end_object(b);
 }
 
@@ -570,7 +573,7 @@ hz_body_put(struct buf *b, const struct hz_lb *lb, struct str name, bool is_rela
 	if (name.len > 0)
 		json_add_text(b, "name", name);
 	if (is_relabelled)
-		add_all_labels(b, lb, desired);
+		hz_body_add_all_labels(b, lb, desired);
 	json_end_object(b);
 }
 
@@ -579,8 +582,8 @@ hz_body_attach(struct buf *b, const struct hz_lb_desired *desired)
 {
 	json_begin_object(b, NULL);
 	json_add_number(b, "network", desired->network);
-	add_opt_text(b, "ip", &desired->private_ip);
-	add_opt_text(b, "ip_range", &desired->subnet);
+	hz_body_add_opt_text(b, "ip", &desired->private_ip);
+	hz_body_add_opt_text(b, "ip_range", &desired->subnet);
 	json_end_object(b);
 }
 

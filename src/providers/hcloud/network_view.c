@@ -83,7 +83,7 @@ hz_route_removed(struct hz_network_view *v, const struct hz_route *route)
 /* ---- reading ---- */
 
 static void
-add_member(struct hz_network_view *v, const struct hz_server *server, struct str ip)
+hz_view_add_member(struct hz_network_view *v, const struct hz_server *server, struct str ip)
 {
 	struct hz_member *member = &v->members[v->n_members++];
 
@@ -93,7 +93,7 @@ add_member(struct hz_network_view *v, const struct hz_server *server, struct str
 }
 
 static void
-take_members(struct hz_network_view *v, const struct hz_servers *servers, int64_t network)
+hz_view_take_members(struct hz_network_view *v, const struct hz_servers *servers, int64_t network)
 {
 	size_t pos = 0;
 	struct str key;
@@ -105,14 +105,14 @@ take_members(struct hz_network_view *v, const struct hz_servers *servers, int64_
 		struct str ip = hz_address_in(&server->private_nets, network);
 
 		if (ip.len > 0)
-			add_member(v, server, ip);
+			hz_view_add_member(v, server, ip);
 	}
 }
 
 /* A network without any member is more likely to be a list of the wrong project. */
 static bool
-is_sure(const struct hz_network_view *v, const struct hz_servers *servers,
-        const struct hz_network *network)
+hz_view_is_sure(const struct hz_network_view *v, const struct hz_servers *servers,
+                const struct hz_network *network)
 {
 	for (size_t i = 0; i < network->n_servers; i++) {
 		const struct hz_server *server = hz_servers_by_id(servers, network->servers[i]);
@@ -124,8 +124,8 @@ is_sure(const struct hz_network_view *v, const struct hz_servers *servers,
 }
 
 static bool
-read_network(struct hz_api *api, struct call *call, struct arena *arena, int64_t id,
-             struct hz_network *ret, struct error *err)
+hz_view_read_network(struct hz_api *api, struct call *call, struct arena *arena, int64_t id,
+                     struct hz_network *ret, struct error *err)
 {
 	hz_count_operations("hcloud/reloadNetwork", 1);
 	if (hz_get_network(api, call, arena, id, /*is_patient=*/false, ret, err))
@@ -135,8 +135,8 @@ read_network(struct hz_api *api, struct call *call, struct arena *arena, int64_t
 }
 
 static bool
-read_servers(struct hz_api *api, struct call *call, struct hz_servers *ret, size_t *ret_n_pages,
-             struct error *err)
+hz_view_read_servers(struct hz_api *api, struct call *call, struct hz_servers *ret,
+                     size_t *ret_n_pages, struct error *err)
 {
 	for (*ret_n_pages = 0; ret->next > 0; ++*ret_n_pages) {
 		if (!hz_servers_read_page(api, call, ret, err))
@@ -146,32 +146,32 @@ read_servers(struct hz_api *api, struct call *call, struct hz_servers *ret, size
 }
 
 static bool
-read_once(struct hz_network_view *v, struct hz_api *api, struct call *call, int64_t id,
-          struct error *err)
+hz_view_read_once(struct hz_network_view *v, struct hz_api *api, struct call *call, int64_t id,
+                  struct error *err)
 {
 	CLEANUP(hz_servers_fini) struct hz_servers servers = HZ_SERVERS_INIT;
 	struct hz_network network;
 
 	v->read_boot_ns = clock_boot(call->clock);
-	if (!read_network(api, call, &servers.arena, id, &network, err) ||
-	    !read_servers(api, call, &servers, &v->n_pages, err))
+	if (!hz_view_read_network(api, call, &servers.arena, id, &network, err) ||
+	    !hz_view_read_servers(api, call, &servers, &v->n_pages, err))
 		return false;
 	for (size_t i = 0; i < network.n_routes; i++)
 		hz_route_added(v, &network.routes[i]);
-	take_members(v, &servers, id);
-	v->is_sure = is_sure(v, &servers, &network);
+	hz_view_take_members(v, &servers, id);
+	v->is_sure = hz_view_is_sure(v, &servers, &network);
 	return true;
 }
 
 static bool
-replace(struct hz_network_view *v, struct hz_api *api, struct call *call, int64_t network,
-        struct error *err)
+hz_view_replace(struct hz_network_view *v, struct hz_api *api, struct call *call, int64_t network,
+                struct error *err)
 {
 	CLEANUP(hz_network_view_fini) struct hz_network_view fresh = HZ_NETWORK_VIEW_INIT;
 	struct hz_network_view old = *v;
 
 	if (!hz_api_admit(api, HZ_URGENT, 1 + v->n_pages, err) ||
-	    !read_once(&fresh, api, call, network, err))
+	    !hz_view_read_once(&fresh, api, call, network, err))
 		return false;
 	*v = fresh;
 	fresh = old;
@@ -183,7 +183,7 @@ hz_network_view_read(struct hz_network_view *v, struct hz_api *api, struct call 
                      int64_t network, struct error *err)
 {
 	for (int n = 0; n < ATTEMPTS; n++) {
-		if (!replace(v, api, call, network, err))
+		if (!hz_view_replace(v, api, call, network, err))
 			return false;
 		if (v->is_sure)
 			break;

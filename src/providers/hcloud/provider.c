@@ -5,8 +5,8 @@
  * balancers.c, routes in routes.c, each with the table of its operations. The tables of the cloud
  * are last: one for each dialect.
  *
- * load() reads the environment and sends nothing. start() sends the first requests and fails if one
- * of them does, so that a wrong token or network is found at the start.
+ * load() reads the environment and sends nothing. hz_provider_start() sends the first requests and
+ * fails if one of them does, so that a wrong token or network is found at the start.
  */
 #include <inttypes.h>
 
@@ -27,7 +27,7 @@ enum {
 /* ---- life cycle ---- */
 
 static void
-close_cloud(struct cloud *cloud)
+hz_provider_close(struct cloud *cloud)
 {
 	struct hcloud *hz;
 
@@ -49,13 +49,13 @@ close_cloud(struct cloud *cloud)
 	free(hz);
 }
 
-DEFINE_CLEANUP(struct cloud, close_cloud)
+DEFINE_CLEANUP(struct cloud, hz_provider_close)
 
 /* ---- clients ---- */
 
 static bool
-open_http(struct hcloud *hz, const char *name, struct str url, struct login *login,
-          struct http_client **ret, struct error *err)
+hz_provider_open_http(struct hcloud *hz, const char *name, struct str url, struct login *login,
+                      struct http_client **ret, struct error *err)
 {
 	char memory[AGENT_MAX] = "";
 	struct buf agent = BUF_FIXED(memory);
@@ -76,10 +76,10 @@ open_http(struct hcloud *hz, const char *name, struct str url, struct login *log
 }
 
 static bool
-open_api(struct hcloud *hz, struct error *err)
+hz_provider_open_api(struct hcloud *hz, struct error *err)
 {
 	hz->login = login_new(&(struct login_config){ .secret = &hz->config->token });
-	if (!open_http(hz, "hcloud", hz->config->endpoint, hz->login, &hz->http, err))
+	if (!hz_provider_open_http(hz, "hcloud", hz->config->endpoint, hz->login, &hz->http, err))
 		return err_wrap(err, "HCLOUD_ENDPOINT");
 	hz->api = hz_api_new(&(struct hz_api_config){
 		.http = hz->http,
@@ -93,7 +93,7 @@ open_api(struct hcloud *hz, struct error *err)
 }
 
 static bool
-open_robot(struct hcloud *hz, struct error *err)
+hz_provider_open_robot(struct hcloud *hz, struct error *err)
 {
 	const struct hz_config *config = hz->config;
 
@@ -101,7 +101,8 @@ open_robot(struct hcloud *hz, struct error *err)
 		return true;
 	hz->robot_login = login_new(&(struct login_config){ .secret = &config->robot_password,
 	                                                    .user = &config->robot_user });
-	if (!open_http(hz, "hrobot", config->robot_endpoint, hz->robot_login, &hz->robot_http, err))
+	if (!hz_provider_open_http(hz, "hrobot", config->robot_endpoint, hz->robot_login,
+	                           &hz->robot_http, err))
 		return err_wrap(err, "ROBOT_ENDPOINT");
 	hz->robot = hz_robot_new(&(struct hz_robot_config){
 		.http = hz->robot_http,
@@ -117,7 +118,7 @@ open_robot(struct hcloud *hz, struct error *err)
 
 /* A number is an id, or, if no network has that id, a name. */
 static bool
-resolve_network(struct hcloud *hz, struct call *call, struct error *err)
+hz_provider_resolve_network(struct hcloud *hz, struct call *call, struct error *err)
 {
 	struct str wanted = hz->config->network;
 	struct hz_network network;
@@ -141,12 +142,13 @@ resolve_network(struct hcloud *hz, struct call *call, struct error *err)
 }
 
 static bool
-ask_metadata(struct hcloud *hz, struct call *call, bool *ret, struct error *err)
+hz_provider_ask_metadata(struct hcloud *hz, struct call *call, bool *ret, struct error *err)
 {
 	CLEANUP(http_client_freep) struct http_client *http = NULL;
 
 	hz_count_operations("serverIsAttachedToNetwork", 1);
-	if (!open_http(hz, "metadata", hz->config->metadata_endpoint, NULL, &http, err) ||
+	if (!hz_provider_open_http(hz, "metadata", hz->config->metadata_endpoint, NULL, &http,
+	                           err) ||
 	    !hz_metadata_is_attached(http, call, hz->network, ret, err))
 		return err_wrap(err, "checking if server is in Network not possible: "
 		                     "serverIsAttachedToNetwork");
@@ -154,13 +156,13 @@ ask_metadata(struct hcloud *hz, struct call *call, bool *ret, struct error *err)
 }
 
 static bool
-check_attached(struct hcloud *hz, struct call *call, struct error *err)
+hz_provider_check_attached(struct hcloud *hz, struct call *call, struct error *err)
 {
 	bool is_attached;
 
 	if (hz->config->skips_attached_check)
 		return true;
-	if (!ask_metadata(hz, call, &is_attached, err))
+	if (!hz_provider_ask_metadata(hz, call, &is_attached, err))
 		return false;
 	if (!is_attached)
 		return err_set(err, ERR_INVALID, "This node is not attached to Network %" STR_FMT,
@@ -172,24 +174,24 @@ check_attached(struct hcloud *hz, struct call *call, struct error *err)
 /* ---- load and start ---- */
 
 static bool
-reach(struct hcloud *hz, struct error *err)
+hz_provider_connect(struct hcloud *hz, struct error *err)
 {
 	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
 	struct call call = { .clock = hz->host->clock,
 		             .deadline_mono_ns = CLOCK_FOREVER,
 		             .arena = &arena };
 
-	if (!open_api(hz, err) || !open_robot(hz, err))
+	if (!hz_provider_open_api(hz, err) || !hz_provider_open_robot(hz, err))
 		return false;
-	if (hz->config->network.len > 0 &&
-	    (!resolve_network(hz, &call, err) || !check_attached(hz, &call, err)))
+	if (hz->config->network.len > 0 && (!hz_provider_resolve_network(hz, &call, err) ||
+	                                    !hz_provider_check_attached(hz, &call, err)))
 		return false;
 	return hz_probe(hz->api, &call, err);
 }
 
 /* Networks of the cloud have IPv4 only. NULL: --cluster-cidr has no IPv4 network. */
 static const struct ip_net *
-routable_cidr(const struct cloud_config *config)
+hz_provider_routable_cidr(const struct cloud_config *config)
 {
 	for (size_t i = 0; i < config->n_cluster_cidrs; i++) {
 		if (ip_family(&config->cluster_cidrs[i].ip) == IP_V4)
@@ -199,9 +201,9 @@ routable_cidr(const struct cloud_config *config)
 }
 
 static bool
-open_routes(struct hcloud *hz, struct error *err)
+hz_provider_open_routes(struct hcloud *hz, struct error *err)
 {
-	const struct ip_net *cidr = routable_cidr(&hz->cloud_config);
+	const struct ip_net *cidr = hz_provider_routable_cidr(&hz->cloud_config);
 
 	if (!hz->config->has_routes)
 		return true;
@@ -223,7 +225,7 @@ open_routes(struct hcloud *hz, struct error *err)
 }
 
 static void
-open_parts(struct hcloud *hz)
+hz_provider_open_parts(struct hcloud *hz)
 {
 	if (!hz->config->lb.is_disabled)
 		hz->cache = hz_lb_cache_new(hz->api, hz->host->clock);
@@ -251,17 +253,18 @@ open_parts(struct hcloud *hz)
 
 /* Files with secrets are read again while the program runs, so the sandbox has to permit it. */
 static void
-add_read(struct cloud_needs *needs, const struct login_secret *source)
+hz_provider_add_read(struct cloud_needs *needs, const struct login_secret *source)
 {
 	if (source->path)
 		needs->reads[needs->n_reads++] = str_c(source->path);
 }
 
 static bool
-load_dialect(const struct cloud_ops *ops, const struct hz_dialect *dialect,
-             const struct cloud_config *cloud_config, struct cloud **ret, struct error *err)
+hz_provider_load_dialect(const struct cloud_ops *ops, const struct hz_dialect *dialect,
+                         const struct cloud_config *cloud_config, struct cloud **ret,
+                         struct error *err)
 {
-	CLEANUP(close_cloudp) struct cloud *cloud = NULL;
+	CLEANUP(hz_provider_closep) struct cloud *cloud = NULL;
 	struct hcloud *hz = xcalloc(1, sizeof(*hz));
 
 	cloud = &hz->cloud;
@@ -270,9 +273,9 @@ load_dialect(const struct cloud_ops *ops, const struct hz_dialect *dialect,
 	hz_count_operations("hcloud/newCloud", 1);
 	if (!hz_config_load(dialect, cloud_config->reserve_percent, &hz->config, err))
 		return false;
-	add_read(&cloud->needs, &hz->config->token);
-	add_read(&cloud->needs, &hz->config->robot_user);
-	add_read(&cloud->needs, &hz->config->robot_password);
+	hz_provider_add_read(&cloud->needs, &hz->config->token);
+	hz_provider_add_read(&cloud->needs, &hz->config->robot_user);
+	hz_provider_add_read(&cloud->needs, &hz->config->robot_password);
 	cloud->metrics = (struct cloud_listener){ hz->config->has_metrics, hz->config->metrics_host,
 		                                  hz->config->metrics_port };
 	*ret = TAKE(cloud);
@@ -280,15 +283,15 @@ load_dialect(const struct cloud_ops *ops, const struct hz_dialect *dialect,
 }
 
 static bool
-start(struct cloud *cloud, const struct cloud_host *host, struct error *err)
+hz_provider_start(struct cloud *cloud, const struct cloud_host *host, struct error *err)
 {
 	struct hcloud *hz = hcloud_of(cloud);
 
 	hz->host = host;
-	if (!reach(hz, err))
+	if (!hz_provider_connect(hz, err))
 		return err_wrap(err, "hcloud/newCloud");
-	open_parts(hz);
-	if (!open_routes(hz, err))
+	hz_provider_open_parts(hz);
+	if (!hz_provider_open_routes(hz, err))
 		return false;
 	cloud->balancers = hz->balancers ? &hz_balancer_ops : NULL;
 	cloud->routes = hz->routes ? &hz_route_ops : NULL;
@@ -301,21 +304,23 @@ start(struct cloud *cloud, const struct cloud_host *host, struct error *err)
 extern const struct cloud_ops hcloud_cloud, hcloud_from_scratch_cloud, ccm_from_scratch_cloud;
 
 static bool
-load_official(const struct cloud_config *config, struct cloud **ret, struct error *err)
+hz_provider_load_official(const struct cloud_config *config, struct cloud **ret, struct error *err)
 {
-	return load_dialect(&hcloud_cloud, &hz_official, config, ret, err);
+	return hz_provider_load_dialect(&hcloud_cloud, &hz_official, config, ret, err);
 }
 
 static bool
-load_tutorial(const struct cloud_config *config, struct cloud **ret, struct error *err)
+hz_provider_load_tutorial(const struct cloud_config *config, struct cloud **ret, struct error *err)
 {
-	return load_dialect(&hcloud_from_scratch_cloud, &hz_tutorial, config, ret, err);
+	return hz_provider_load_dialect(&hcloud_from_scratch_cloud, &hz_tutorial, config, ret, err);
 }
 
 static bool
-load_tutorial_text(const struct cloud_config *config, struct cloud **ret, struct error *err)
+hz_provider_load_tutorial_text(const struct cloud_config *config, struct cloud **ret,
+                               struct error *err)
 {
-	return load_dialect(&ccm_from_scratch_cloud, &hz_tutorial_text, config, ret, err);
+	return hz_provider_load_dialect(&ccm_from_scratch_cloud, &hz_tutorial_text, config, ret,
+	                                err);
 }
 
 static const char *const node_annotations[] = { HZ_ANNOTATION_IPV6, NULL };
@@ -327,9 +332,9 @@ const struct cloud_ops hcloud_cloud = {
 	.name = "hcloud",
 	.event_component = HZ_COMPONENT,
 	.node_annotations = node_annotations,
-	.load = load_official,
-	.start = start,
-	.close = close_cloud,
+	.load = hz_provider_load_official,
+	.start = hz_provider_start,
+	.close = hz_provider_close,
 	.look = hz_instances_look,
 	.can_find = hz_instances_can_find,
 };
@@ -337,9 +342,9 @@ const struct cloud_ops hcloud_cloud = {
 const struct cloud_ops hcloud_from_scratch_cloud = {
 	.name = "hcloud-from-scratch",
 	.event_component = HZ_COMPONENT,
-	.load = load_tutorial,
-	.start = start,
-	.close = close_cloud,
+	.load = hz_provider_load_tutorial,
+	.start = hz_provider_start,
+	.close = hz_provider_close,
 	.look = hz_instances_look,
 	.can_find = hz_instances_can_find,
 };
@@ -347,9 +352,9 @@ const struct cloud_ops hcloud_from_scratch_cloud = {
 const struct cloud_ops ccm_from_scratch_cloud = {
 	.name = "ccm-from-scratch",
 	.event_component = HZ_COMPONENT,
-	.load = load_tutorial_text,
-	.start = start,
-	.close = close_cloud,
+	.load = hz_provider_load_tutorial_text,
+	.start = hz_provider_start,
+	.close = hz_provider_close,
 	.look = hz_instances_look,
 	.can_find = hz_instances_can_find,
 };

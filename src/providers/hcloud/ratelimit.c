@@ -19,51 +19,52 @@
 #define LEAST_SHARE 5
 
 static double
-clamp(double v, double lo, double hi)
+hz_budget_clamp(double v, double lo, double hi)
 {
 	return v < lo ? lo : v > hi ? hi : v;
 }
 
 static double
-seconds(int64_t ns)
+hz_budget_seconds(int64_t ns)
 {
 	return (double)ns / (double)NS_PER_SEC;
 }
 
 static int64_t
-wait_of(double s)
+hz_budget_wait_of(double s)
 {
-	return (int64_t)(clamp(s, 0, WAIT_MAX_S) * (double)NS_PER_SEC);
+	return (int64_t)(hz_budget_clamp(s, 0, WAIT_MAX_S) * (double)NS_PER_SEC);
 }
 
 /* The refill in requests a second: what is missing, divided by the time until the bucket is full. A
  * full bucket says nothing about it. */
 static double
-rate_of(double limit, double left, int64_t seconds_to_full)
+hz_budget_rate_of(double limit, double left, int64_t seconds_to_full)
 {
 	double usual = limit / WINDOW_S;
 
 	if (seconds_to_full <= 0 || left >= limit)
 		return usual;
-	return clamp((limit - left) / (double)seconds_to_full, usual / 10, usual * 10);
+	return hz_budget_clamp((limit - left) / (double)seconds_to_full, usual / 10, usual * 10);
 }
 
 /* If the bucket holds less than expected, other tools have taken the difference. Over less than
  * LEARNT_AFTER_S this is too inexact. */
 static void
-learn_flow(struct hz_budget *b, double left, int64_t now_ns)
+hz_budget_learn_flow(struct hz_budget *b, double left, int64_t now_ns)
 {
-	double passed_s = seconds(now_ns - b->noted_ns);
+	double passed_s = hz_budget_seconds(now_ns - b->noted_ns);
 	double expected = b->noted - b->taken + b->rate * passed_s;
 
 	if (passed_s < LEARNT_AFTER_S)
 		return;
-	expected = clamp(expected, 0, b->limit);
-	b->flow = clamp(b->rate - (expected - left) / passed_s, b->rate / LEAST_SHARE, b->rate);
+	expected = hz_budget_clamp(expected, 0, b->limit);
+	b->flow = hz_budget_clamp(b->rate - (expected - left) / passed_s, b->rate / LEAST_SHARE,
+	                          b->rate);
 }
 
 static void
-note_left(struct hz_budget *b, int64_t now_ns)
+hz_budget_note_left(struct hz_budget *b, int64_t now_ns)
 {
 	b->noted = b->left;
 	b->noted_ns = now_ns;
@@ -76,17 +77,17 @@ hz_budget_note(struct hz_budget *b, int64_t limit, int64_t remaining, int64_t re
 {
 	if (limit <= 0 || remaining < 0)
 		return;
-	b->limit = clamp((double)limit, 1, LIMIT_MAX);
-	b->left = clamp((double)remaining, 0, b->limit);
-	b->rate = rate_of(b->limit, b->left, reset_s > wall_s ? reset_s - wall_s : 0);
+	b->limit = hz_budget_clamp((double)limit, 1, LIMIT_MAX);
+	b->left = hz_budget_clamp((double)remaining, 0, b->limit);
+	b->rate = hz_budget_rate_of(b->limit, b->left, reset_s > wall_s ? reset_s - wall_s : 0);
 	b->seen_ns = now_ns;
 	if (b->is_known)
-		learn_flow(b, b->left, now_ns);
+		hz_budget_learn_flow(b, b->left, now_ns);
 	else
 		b->flow = b->rate;
-	b->flow = clamp(b->flow, b->rate / LEAST_SHARE, b->rate);
-	if (!b->is_known || seconds(now_ns - b->noted_ns) >= LEARNT_AFTER_S)
-		note_left(b, now_ns);
+	b->flow = hz_budget_clamp(b->flow, b->rate / LEAST_SHARE, b->rate);
+	if (!b->is_known || hz_budget_seconds(now_ns - b->noted_ns) >= LEARNT_AFTER_S)
+		hz_budget_note_left(b, now_ns);
 	b->is_known = true;
 }
 
@@ -96,7 +97,7 @@ hz_budget_empty(struct hz_budget *b, int64_t now_ns)
 	if (!b->is_known) {
 		b->limit = DEFAULT_LIMIT;
 		b->rate = b->flow = b->limit / WINDOW_S;
-		note_left(b, now_ns);
+		hz_budget_note_left(b, now_ns);
 	}
 	b->is_known = true;
 	b->left = 0;
@@ -104,63 +105,68 @@ hz_budget_empty(struct hz_budget *b, int64_t now_ns)
 }
 
 static double
-left_at(const struct hz_budget *b, double flow, int64_t now_ns)
+hz_budget_left_at(const struct hz_budget *b, double flow, int64_t now_ns)
 {
-	return clamp(b->left + flow * seconds(now_ns - b->seen_ns), 0, b->limit);
+	return hz_budget_clamp(b->left + flow * hz_budget_seconds(now_ns - b->seen_ns), 0,
+	                       b->limit);
 }
 
 double
 hz_budget_left(const struct hz_budget *b, int64_t now_ns)
 {
-	return left_at(b, b->rate, now_ns);
+	return hz_budget_left_at(b, b->rate, now_ns);
 }
 
 bool
 hz_budget_is_eased(const struct hz_budget *b, int64_t now_ns)
 {
-	return left_at(b, b->flow, now_ns) > SLOW_BELOW * b->limit;
+	return hz_budget_left_at(b, b->flow, now_ns) > SLOW_BELOW * b->limit;
 }
 
 /* Seconds until `wanted` requests are left. More requests than the bucket can hold are sent when it
  * is full; the cloud then refuses those that are too many. */
 static double
-refill_s(const struct hz_budget *b, double left, double wanted, double flow)
+hz_budget_refill_s(const struct hz_budget *b, double left, double wanted, double flow)
 {
-	return (clamp(wanted, 0, b->limit) - left) / flow;
+	return (hz_budget_clamp(wanted, 0, b->limit) - left) / flow;
 }
 
 /* Seconds between two pieces of background work of n requests: none while the bucket is half full,
  * then more and more down to the floor. */
 static double
-pace_s(const struct hz_budget *b, double left, double floor, double n)
+hz_budget_pace_s(const struct hz_budget *b, double left, double floor, double n)
 {
-	double span = SLOW_BELOW * b->limit - floor, room = (left - floor) / clamp(span, 1, span);
+	double span = SLOW_BELOW * b->limit - floor,
+	       room = (left - floor) / hz_budget_clamp(span, 1, span);
 
 	if (span <= 0 || room >= 1)
 		return 0;
-	return clamp(n / b->flow * (1 / clamp(room, 0.01, 1) - 1), 0, PACE_MAX_S);
+	return hz_budget_clamp(n / b->flow * (1 / hz_budget_clamp(room, 0.01, 1) - 1), 0,
+	                       PACE_MAX_S);
 }
 
 int64_t
 hz_budget_wait_ns(const struct hz_budget *b, enum hz_urgency urgency, double n, int64_t now_ns)
 {
-	double flow = urgency == HZ_URGENT ? b->rate : b->flow, left = left_at(b, flow, now_ns);
+	double flow = urgency == HZ_URGENT ? b->rate : b->flow,
+	       left = hz_budget_left_at(b, flow, now_ns);
 	double reserve = b->limit * b->reserve_percent / 100;
 	double floor = urgency == HZ_URGENT ? reserve : 2 * reserve;
 
 	if (!b->is_known)
 		return 0;
-	if (left < clamp(floor + n, 0, b->limit))
-		return wait_of(refill_s(b, left, floor + n, flow));
+	if (left < hz_budget_clamp(floor + n, 0, b->limit))
+		return hz_budget_wait_of(hz_budget_refill_s(b, left, floor + n, flow));
 	if (urgency == HZ_URGENT)
 		return 0;
-	return wait_of(pace_s(b, left, floor, n) - seconds(now_ns - b->background_ns));
+	return hz_budget_wait_of(hz_budget_pace_s(b, left, floor, n) -
+	                         hz_budget_seconds(now_ns - b->background_ns));
 }
 
 void
 hz_budget_take(struct hz_budget *b, enum hz_urgency urgency, double n, int64_t now_ns)
 {
-	b->left = clamp(hz_budget_left(b, now_ns) - n, 0, b->limit);
+	b->left = hz_budget_clamp(hz_budget_left(b, now_ns) - n, 0, b->limit);
 	b->seen_ns = now_ns;
 	b->taken += n;
 	if (urgency == HZ_BACKGROUND)
@@ -173,7 +179,7 @@ hz_budget_take(struct hz_budget *b, enum hz_urgency urgency, double n, int64_t n
 #define REPORT_AGAIN_NS (1800 * NS_PER_SEC)
 
 static bool
-is_report_due(const struct hz_outage *o, int64_t now_ns)
+hz_outage_is_report_due(const struct hz_outage *o, int64_t now_ns)
 {
 	if (o->last == HZ_ANSWERED)
 		return false;
@@ -191,7 +197,7 @@ hz_outage_note(struct hz_outage *o, enum hz_reception reception, int64_t now_ns)
 		*o = (struct hz_outage){ .last = reception, .since_ns = now_ns };
 	if (reception == HZ_ANSWERED)
 		return was_reported;
-	if (!is_report_due(o, now_ns))
+	if (!hz_outage_is_report_due(o, now_ns))
 		return false;
 	o->is_reported = true;
 	o->reported_ns = now_ns;

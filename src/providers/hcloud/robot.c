@@ -56,42 +56,42 @@ struct hz_robot {
 /* ---- pauses; with mu held ---- */
 
 static void
-close_until(struct hz_robot *r, int64_t pause_ns)
+hz_robot_close_until(struct hz_robot *r, int64_t pause_ns)
 {
 	r->closed_boot_ns = clock_boot(r->config.host->clock) + pause_ns;
 }
 
 static int64_t
-pause_of(const struct hz_robot *r)
+hz_robot_pause_of(const struct hz_robot *r)
 {
 	return r->config.pause_ns > LEAST_PAUSE_NS ? r->config.pause_ns : LEAST_PAUSE_NS;
 }
 
 static void
-hit_limit(struct hz_robot *r)
+hz_robot_hit_limit(struct hz_robot *r)
 {
 	char text[200] = "";
 	struct buf b = BUF_FIXED(text);
 
-	close_until(r, pause_of(r));
+	hz_robot_close_until(r, hz_robot_pause_of(r));
 	buf_add_c(
 		&b,
 		"the Robot web service's rate limit is exceeded, no requests about dedicated servers are sent for ");
-	clock_format_duration(&b, pause_of(r));
+	clock_format_duration(&b, hz_robot_pause_of(r));
 	log_warn(text);
 	r->config.host->event(r->config.host, /*ref=*/NULL, HOST_EVENT_WARNING, limit_event.reason,
 	                      buf_str(&b));
 }
 
 static void
-refuse_login(struct hz_robot *r)
+hz_robot_refuse_login(struct hz_robot *r)
 {
 	static const char text[] =
 		"The Robot web service refuses ROBOT_USER or ROBOT_PASSWORD. No requests about dedicated servers are sent, "
 		"and their nodes stay as they are, for 10 minutes or until the files named by ROBOT_USER_FILE and "
 		"ROBOT_PASSWORD_FILE hold others: repeated refusals block this address";
 
-	close_until(r, LOGIN_PAUSE_NS);
+	hz_robot_close_until(r, LOGIN_PAUSE_NS);
 	log_error("the Robot web service refuses user name or password");
 	r->config.host->event(r->config.host, /*ref=*/NULL, HOST_EVENT_WARNING, login_event.reason,
 	                      str_c(text));
@@ -99,7 +99,7 @@ refuse_login(struct hz_robot *r)
 
 /* What was learnt with other credentials is forgotten. */
 static void
-follow_login(struct hz_robot *r)
+hz_robot_follow_login(struct hz_robot *r)
 {
 	uint64_t generation = r->config.login ? login_generation(r->config.login) : 0;
 
@@ -113,7 +113,7 @@ follow_login(struct hz_robot *r)
 /* The login was refused, and nothing is sent until then. Callers may come back soon nevertheless,
  * because new credentials end the pause. */
 static bool
-set_login_refused(struct error *err, const char *time)
+hz_robot_set_login_refused(struct error *err, const char *time)
 {
 	err_set(err, ERR_UNAUTHORIZED, "Robot refused user name or password, next try at \"%s\"",
 	        time);
@@ -124,7 +124,7 @@ set_login_refused(struct error *err, const char *time)
 
 /* The text is the official controller's, with the time as RFC 3339. */
 static bool
-check_open(struct hz_robot *r, struct error *err)
+hz_robot_check_open(struct hz_robot *r, struct error *err)
 {
 	int64_t left_ns = r->closed_boot_ns - clock_boot(r->config.host->clock);
 	char time[40] = "";
@@ -134,7 +134,7 @@ check_open(struct hz_robot *r, struct error *err)
 		return true;
 	clock_format_rfc3339(&b, clock_wall(r->config.host->clock) + left_ns, false);
 	if (r->is_login_bad)
-		return set_login_refused(err, time);
+		return hz_robot_set_login_refused(err, time);
 	err_set(err, ERR_THROTTLED, "rate limit exceeded, next try at \"%s\"", time);
 	err->retry_after_ms = left_ns / NS_PER_MS + 1;
 	return false;
@@ -143,18 +143,18 @@ check_open(struct hz_robot *r, struct error *err)
 /* ---- requests: with mu held, so that there is one at a time ---- */
 
 static bool
-is_limit(int status, struct str code)
+hz_robot_is_limit(int status, struct str code)
 {
 	return status == 429 || str_eq_c(code, "RATE_LIMIT_EXCEEDED") ||
 	       (status == 403 && code.len == 0);
 }
 
 static enum err_code
-code_of(int status, struct str code)
+hz_robot_code_of(int status, struct str code)
 {
 	if (status == 401)
 		return ERR_UNAUTHORIZED;
-	if (is_limit(status, code))
+	if (hz_robot_is_limit(status, code))
 		return ERR_THROTTLED;
 	if (status == 404 && (str_eq_c(code, "SERVER_NOT_FOUND") || str_eq_c(code, "NOT_FOUND")))
 		return ERR_NOT_FOUND;
@@ -162,8 +162,8 @@ code_of(int status, struct str code)
 }
 
 static bool
-fail(struct hz_robot *r, const struct http_request *request, const struct http_response *response,
-     yyjson_val *root, struct error *err)
+hz_robot_fail(struct hz_robot *r, const struct http_request *request,
+              const struct http_response *response, yyjson_val *root, struct error *err)
 {
 	struct str code = STR_EMPTY, message = STR_EMPTY;
 	char text[300] = "";
@@ -177,17 +177,17 @@ fail(struct hz_robot *r, const struct http_request *request, const struct http_r
 	else
 		buf_addf(&b, "server responded with status code %d", response->status);
 	http_status_error(err, request, response->status, response->retry_after_ms, buf_str(&b));
-	err->code = code_of(response->status, code);
+	err->code = hz_robot_code_of(response->status, code);
 	r->is_login_bad = err->code == ERR_UNAUTHORIZED;
 	if (err->code == ERR_THROTTLED)
-		hit_limit(r);
+		hz_robot_hit_limit(r);
 	else if (r->is_login_bad)
-		refuse_login(r);
+		hz_robot_refuse_login(r);
 	return false;
 }
 
 static void
-count(int status, const char *endpoint)
+hz_robot_count(int status, const char *endpoint)
 {
 	char code[16];
 
@@ -196,8 +196,8 @@ count(int status, const char *endpoint)
 }
 
 static bool
-exchange(struct hz_robot *r, struct call *call, struct str target, const char *endpoint,
-         yyjson_doc **ret, struct error *err)
+hz_robot_exchange(struct hz_robot *r, struct call *call, struct str target, const char *endpoint,
+                  yyjson_doc **ret, struct error *err)
 {
 	CLEANUP(http_response_fini) struct http_response response = HTTP_RESPONSE_INIT;
 	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
@@ -208,13 +208,14 @@ exchange(struct hz_robot *r, struct call *call, struct str target, const char *e
 	bool is_json;
 
 	if (!http_do(r->config.http, call, &request, &response, err)) {
-		count(0, endpoint);
+		hz_robot_count(0, endpoint);
 		return err_wrap(err, "GET %" STR_FMT, STR_ARG(target));
 	}
-	count(response.status, endpoint);
+	hz_robot_count(response.status, endpoint);
 	is_json = json_parse(buf_str(&response.body), &doc, &why);
 	if (response.status < 200 || response.status >= 300)
-		return fail(r, &request, &response, doc ? yyjson_doc_get_root(doc) : NULL, err);
+		return hz_robot_fail(r, &request, &response, doc ? yyjson_doc_get_root(doc) : NULL,
+		                     err);
 	if (!is_json)
 		return err_set(err, ERR_UNAVAILABLE, "GET %" STR_FMT ": the answer is not JSON: %s",
 		               STR_ARG(target), why.msg);
@@ -225,7 +226,7 @@ exchange(struct hz_robot *r, struct call *call, struct str target, const char *e
 /* Unlike in api.c, a refused login counts as an answer: it has its own pause, because repeated
  * refusals block our address. */
 static enum endpoint_outcome
-outcome_of(const struct call *call, bool ok, const struct error *err)
+hz_robot_outcome_of(const struct call *call, bool ok, const struct error *err)
 {
 	if (ok)
 		return ENDPOINT_ANSWERED;
@@ -237,23 +238,24 @@ outcome_of(const struct call *call, bool ok, const struct error *err)
 }
 
 static bool
-ask(struct hz_robot *r, struct call *call, struct str target, const char *endpoint,
-    yyjson_doc **ret, struct error *err)
+hz_robot_ask(struct hz_robot *r, struct call *call, struct str target, const char *endpoint,
+             yyjson_doc **ret, struct error *err)
 {
 	struct endpoint_pass pass;
 	bool ok;
 
-	if (!check_open(r, err) || !endpoint_enter(r->endpoint, &pass, err))
+	if (!hz_robot_check_open(r, err) || !endpoint_enter(r->endpoint, &pass, err))
 		return false;
-	ok = exchange(r, call, target, endpoint, ret, err);
-	endpoint_leave(r->endpoint, &pass, outcome_of(call, ok, err), err);
+	ok = hz_robot_exchange(r, call, target, endpoint, ret, err);
+	endpoint_leave(r->endpoint, &pass, hz_robot_outcome_of(call, ok, err), err);
 	return ok;
 }
 
 /* ---- reading ---- */
 
 static bool
-read_server(struct arena *arena, yyjson_val *val, struct hz_robot_server *ret, struct error *err)
+hz_robot_read_server(struct arena *arena, yyjson_val *val, struct hz_robot_server *ret,
+                     struct error *err)
 {
 	struct hz_robot_server s = { 0 };
 
@@ -269,7 +271,7 @@ read_server(struct arena *arena, yyjson_val *val, struct hz_robot_server *ret, s
 }
 
 static bool
-read_list(struct hz_robot *r, yyjson_val *root, struct error *err)
+hz_robot_read_list(struct hz_robot *r, yyjson_val *root, struct error *err)
 {
 	struct hz_robot_server *servers;
 	struct arena arena = ARENA_INIT;
@@ -281,7 +283,7 @@ read_list(struct hz_robot *r, yyjson_val *root, struct error *err)
 	servers = arena_calloc(&arena, yyjson_arr_size(root), sizeof(*servers));
 	yyjson_arr_foreach(root, i, n, one)
 	{
-		if (!read_server(&arena, one, &servers[i], err)) {
+		if (!hz_robot_read_server(&arena, one, &servers[i], err)) {
 			arena_fini(&arena);
 			return false;
 		}
@@ -296,16 +298,16 @@ read_list(struct hz_robot *r, yyjson_val *root, struct error *err)
 /* Reads the list if it is too old. If that fails, the next caller tries again. For an account
  * without servers the answer is "not found" (docs/spec/hcloud.md, "Robot"). */
 static bool
-refresh(struct hz_robot *r, struct call *call, struct error *err)
+hz_robot_refresh(struct hz_robot *r, struct call *call, struct error *err)
 {
 	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
 	int64_t now_ns = clock_boot(r->config.host->clock);
 
-	follow_login(r);
+	hz_robot_follow_login(r);
 	if (r->listed_boot_ns >= 0 && now_ns - r->listed_boot_ns <= r->config.cache_ns)
 		return true;
-	if (ask(r, call, STR("/server"), "/server", &doc, err)) {
-		if (!read_list(r, yyjson_doc_get_root(doc), err))
+	if (hz_robot_ask(r, call, STR("/server"), "/server", &doc, err)) {
+		if (!hz_robot_read_list(r, yyjson_doc_get_root(doc), err))
 			return false;
 	} else if (err->code == ERR_NOT_FOUND) {
 		r->n = 0;
@@ -317,7 +319,7 @@ refresh(struct hz_robot *r, struct call *call, struct error *err)
 }
 
 static struct hz_robot_server
-copy(struct arena *arena, const struct hz_robot_server *s)
+hz_robot_copy(struct arena *arena, const struct hz_robot_server *s)
 {
 	return (struct hz_robot_server){
 		.number = s->number,
@@ -337,11 +339,11 @@ hz_robot_find(struct hz_robot *r, struct call *call, struct arena *arena, int64_
 {
 	WITH_LOCK(&r->mu);
 
-	if (!refresh(r, call, err))
+	if (!hz_robot_refresh(r, call, err))
 		return false;
 	for (size_t i = r->n; i-- > 0;) {
 		if (r->servers[i].number == number) {
-			*ret = copy(arena, &r->servers[i]);
+			*ret = hz_robot_copy(arena, &r->servers[i]);
 			return true;
 		}
 	}
@@ -349,7 +351,7 @@ hz_robot_find(struct hz_robot *r, struct call *call, struct arena *arena, int64_
 }
 
 static const struct hz_robot_server *
-find_by_name(const struct hz_robot *r, struct str name)
+hz_robot_find_by_name(const struct hz_robot *r, struct str name)
 {
 	for (size_t i = r->n; i-- > 0;) {
 		if (str_eq(r->servers[i].name, name))
@@ -366,12 +368,12 @@ hz_robot_find_name(struct hz_robot *r, struct call *call, struct arena *arena, s
 	bool is_fresh;
 	WITH_LOCK(&r->mu);
 
-	is_fresh = refresh(r, call, err);
+	is_fresh = hz_robot_refresh(r, call, err);
 	if (!is_fresh && r->listed_boot_ns < 0)
 		return false;
-	found = find_by_name(r, name);
+	found = hz_robot_find_by_name(r, name);
 	if (found) {
-		*ret = copy(arena, found);
+		*ret = hz_robot_copy(arena, found);
 		return true;
 	}
 	if (!is_fresh && !may_be_old)
@@ -389,10 +391,10 @@ hz_robot_get(struct hz_robot *r, struct call *call, struct arena *arena, int64_t
 	char target[40];
 	WITH_LOCK(&r->mu);
 
-	follow_login(r);
+	hz_robot_follow_login(r);
 	snprintf(target, sizeof(target), "/server/%" PRId64, number);
-	if (!ask(r, call, str_c(target), "/server/-", &doc, err) ||
-	    !read_server(arena, yyjson_doc_get_root(doc), &server, err))
+	if (!hz_robot_ask(r, call, str_c(target), "/server/-", &doc, err) ||
+	    !hz_robot_read_server(arena, yyjson_doc_get_root(doc), &server, err))
 		return false;
 	if (server.number != number)
 		return err_set(err, ERR_UNAVAILABLE,
@@ -410,9 +412,9 @@ hz_robot_is_off(struct hz_robot *r, struct call *call, int64_t number, bool *ret
 	char target[40];
 	WITH_LOCK(&r->mu);
 
-	follow_login(r);
+	hz_robot_follow_login(r);
 	snprintf(target, sizeof(target), "/reset/%" PRId64, number);
-	if (!ask(r, call, str_c(target), "/reset/-", &doc, err))
+	if (!hz_robot_ask(r, call, str_c(target), "/reset/-", &doc, err))
 		return false;
 	json_str(yyjson_doc_get_root(doc), "reset.operating_status", &status);
 	*ret = str_eq_c(status, "shut off");

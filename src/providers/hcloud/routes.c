@@ -43,7 +43,8 @@ nodes_fini(struct nodes *nodes)
 }
 
 static void
-add_node(const struct hz_routes *r, struct nodes *nodes, struct arena *arena, struct node_ref *node)
+hz_routes_add_node(const struct hz_routes *r, struct nodes *nodes, struct arena *arena,
+                   struct node_ref *node)
 {
 	struct hz_id *id = ARENA_NEW(arena, struct hz_id);
 	struct error ignored;
@@ -56,7 +57,7 @@ add_node(const struct hz_routes *r, struct nodes *nodes, struct arena *arena, st
 }
 
 static void
-read_nodes(const struct hz_routes *r, struct nodes *ret, struct arena *arena)
+hz_routes_read_nodes(const struct hz_routes *r, struct nodes *ret, struct arena *arena)
 {
 	const struct cloud_host *host = r->config.host;
 	struct node_ref *refs;
@@ -64,12 +65,12 @@ read_nodes(const struct hz_routes *r, struct nodes *ret, struct arena *arena)
 
 	host->nodes(host, arena, &refs, &n);
 	for (size_t i = 0; i < n; i++)
-		add_node(r, ret, arena, &refs[i]);
+		hz_routes_add_node(r, ret, arena, &refs[i]);
 }
 
 /* The node of a member of the network; NULL: it is not a node. */
 static const struct node_ref *
-node_of(const struct nodes *nodes, const struct hz_member *member)
+hz_routes_node_of(const struct nodes *nodes, const struct hz_member *member)
 {
 	const struct node_ref *node = map_get(&nodes->by_id, map_key_i64(&member->id));
 
@@ -78,7 +79,7 @@ node_of(const struct nodes *nodes, const struct hz_member *member)
 
 /* The official controller writes the gateway first, the tutorial's the destination. */
 static struct str
-name_of(const struct hz_routes *r, const struct hz_route *route, struct arena *arena)
+hz_routes_name_of(const struct hz_routes *r, const struct hz_route *route, struct arena *arena)
 {
 	bool is_tutorial = r->config.config->dialect->is_tutorial;
 	struct str first = is_tutorial ? route->destination : route->gateway;
@@ -88,14 +89,14 @@ name_of(const struct hz_routes *r, const struct hz_route *route, struct arena *a
 }
 
 static struct route
-describe(const struct hz_routes *r, const struct nodes *nodes, const struct hz_route *route,
-         struct arena *arena)
+hz_routes_describe(const struct hz_routes *r, const struct nodes *nodes,
+                   const struct hz_route *route, struct arena *arena)
 {
 	const struct hz_member *member = hz_member_by_ip(&r->view, route->gateway);
-	const struct node_ref *node = member ? node_of(nodes, member) : NULL;
+	const struct node_ref *node = member ? hz_routes_node_of(nodes, member) : NULL;
 
 	return (struct route){
-		.name = name_of(r, route, arena),
+		.name = hz_routes_name_of(r, route, arena),
 		.target_node = node ? node->name : STR_EMPTY,
 		.destination_cidr = arena_str(arena, route->destination),
 		.is_blackhole = !member && r->view.is_sure,
@@ -115,10 +116,11 @@ hz_routes_list(struct cloud *cloud, struct call *call, struct route_list *ret, s
 	if (!hz_network_view_read(&r->view, r->config.api, call, r->config.network, err))
 		return err_wrap(err, "hcloud/ListRoutes");
 	r->is_full = false;
-	read_nodes(r, &nodes, call->arena);
+	hz_routes_read_nodes(r, &nodes, call->arena);
 	list.routes = arena_calloc(call->arena, r->view.n_routes, sizeof(list.routes[0]));
 	while (list.n < r->view.n_routes) {
-		list.routes[list.n] = describe(r, &nodes, &r->view.routes[list.n], call->arena);
+		list.routes[list.n] = hz_routes_describe(r, &nodes, &r->view.routes[list.n],
+		                                         call->arena);
 		list.n++;
 	}
 	*ret = list;
@@ -128,7 +130,7 @@ hz_routes_list(struct cloud *cloud, struct call *call, struct route_list *ret, s
 /* ---- changing the network; with mu held ---- */
 
 static bool
-check_idle(const struct hz_routes *r, struct error *err)
+hz_routes_check_idle(const struct hz_routes *r, struct error *err)
 {
 	int64_t left_ns = r->busy_boot_ns - clock_boot(r->config.host->clock);
 
@@ -142,7 +144,7 @@ check_idle(const struct hz_routes *r, struct error *err)
 
 /* The pauses grow, because the change may never end. */
 static void
-note_busy(struct hz_routes *r, struct error *err)
+hz_routes_note_busy(struct hz_routes *r, struct error *err)
 {
 	int64_t pause_ns = backoff_ns(busy_pause_ns, r->n_busy++, busy_max_ns);
 
@@ -153,11 +155,11 @@ note_busy(struct hz_routes *r, struct error *err)
 
 /* ERR_PENDING: the network is busy, with this change or another. */
 static bool
-change(struct hz_routes *r, struct call *call, const char *verb, const struct hz_route *route,
-       struct hz_done *done, struct error *err)
+hz_routes_change(struct hz_routes *r, struct call *call, const char *verb,
+                 const struct hz_route *route, struct hz_done *done, struct error *err)
 {
 	*done = (struct hz_done){ .action = { .is_over = true } };
-	if (!check_idle(r, err))
+	if (!hz_routes_check_idle(r, err))
 		return false;
 	if (hz_change_route(r->config.api, call, r->config.network, verb, route, done, err) &&
 	    hz_actions_wait_at_most(r->config.actions, call, done->action, in_place_ns, err)) {
@@ -165,14 +167,15 @@ change(struct hz_routes *r, struct call *call, const char *verb, const struct hz
 		return true;
 	}
 	if (err->code == ERR_CONFLICT || err->code == ERR_PENDING)
-		note_busy(r, err);
+		hz_routes_note_busy(r, err);
 	return false;
 }
 
 /* Was the route added or removed by someone else since the last reading? Then the API refuses our
  * change, which is not needed any more. */
 static bool
-has_become(struct hz_routes *r, struct call *call, const struct hz_route *route, bool is_there)
+hz_routes_has_become(struct hz_routes *r, struct call *call, const struct hz_route *route,
+                     bool is_there)
 {
 	const struct hz_route *found;
 	struct error ignored;
@@ -184,7 +187,8 @@ has_become(struct hz_routes *r, struct call *call, const struct hz_route *route,
 }
 
 static bool
-add(struct hz_routes *r, struct call *call, const struct hz_route *route, struct error *err)
+hz_routes_add(struct hz_routes *r, struct call *call, const struct hz_route *route,
+              struct error *err)
 {
 	struct hz_done done;
 
@@ -192,11 +196,12 @@ add(struct hz_routes *r, struct call *call, const struct hz_route *route, struct
 		*err = r->full;
 		return false;
 	}
-	if (change(r, call, "add_route", route, &done, err)) {
+	if (hz_routes_change(r, call, "add_route", route, &done, err)) {
 		hz_route_added(&r->view, route);
 		return true;
 	}
-	if (hz_is_code(done.code, "invalid_input") && has_become(r, call, route, /*is_there=*/true))
+	if (hz_is_code(done.code, "invalid_input") &&
+	    hz_routes_has_become(r, call, route, /*is_there=*/true))
 		return true;
 	err_wrap(err, "error adding route");
 	r->is_full = hz_is_code(done.code, "resource_limit_exceeded");
@@ -205,13 +210,15 @@ add(struct hz_routes *r, struct call *call, const struct hz_route *route, struct
 }
 
 static bool
-take_away(struct hz_routes *r, struct call *call, const struct hz_route *route, struct error *err)
+hz_routes_delete(struct hz_routes *r, struct call *call, const struct hz_route *route,
+                 struct error *err)
 {
 	struct hz_done done;
 
-	if (!change(r, call, "delete_route", route, &done, err) && err->code != ERR_NOT_FOUND &&
+	if (!hz_routes_change(r, call, "delete_route", route, &done, err) &&
+	    err->code != ERR_NOT_FOUND &&
 	    !(hz_is_code(done.code, "invalid_input") &&
-	      has_become(r, call, route, /*is_there=*/false)))
+	      hz_routes_has_become(r, call, route, /*is_there=*/false)))
 		return err_wrap(err, "error deleting route");
 	hz_route_removed(&r->view, route);
 	r->is_full = false;
@@ -222,8 +229,8 @@ take_away(struct hz_routes *r, struct call *call, const struct hz_route *route, 
 
 /* *ret_number 0: the server has to be found by the node's name. */
 static bool
-read_target(const struct hz_routes *r, const struct node_ref *node, int64_t *ret_number,
-            struct error *err)
+hz_routes_read_target(const struct hz_routes *r, const struct node_ref *node, int64_t *ret_number,
+                      struct error *err)
 {
 	struct hz_id id = { .kind = HZ_CLOUD };
 
@@ -241,8 +248,8 @@ read_target(const struct hz_routes *r, const struct node_ref *node, int64_t *ret
 /* The server was not in the network at the last reading. Reads it, because it may have been
  * attached meanwhile, or to report what is wrong. */
 static bool
-ask_for_server(struct hz_routes *r, struct call *call, const struct node_ref *node, int64_t number,
-               struct str *ret, struct error *err)
+hz_routes_ask_for_server(struct hz_routes *r, struct call *call, const struct node_ref *node,
+                         int64_t number, struct str *ret, struct error *err)
 {
 	struct hz_api *api = r->config.api;
 	struct hz_server server;
@@ -264,19 +271,19 @@ ask_for_server(struct hz_routes *r, struct call *call, const struct node_ref *no
 }
 
 static bool
-find_gateway(struct hz_routes *r, struct call *call, const struct node_ref *node, struct str *ret,
-             struct error *err)
+hz_routes_find_gateway(struct hz_routes *r, struct call *call, const struct node_ref *node,
+                       struct str *ret, struct error *err)
 {
 	const struct hz_member *member;
 	int64_t number = 0;
 
-	if (!read_target(r, node, &number, err))
+	if (!hz_routes_read_target(r, node, &number, err))
 		return false;
 	member = number > 0 ? hz_member_by_id(&r->view, number)
 	                    : hz_member_by_name(&r->view, node->name);
 	hz_count_lookup("routes", r->config.config->cache_mode, member ? "hit" : "miss");
 	if (!member)
-		return ask_for_server(r, call, node, number, ret, err);
+		return hz_routes_ask_for_server(r, call, node, number, ret, err);
 	*ret = arena_str(call->arena, member->ip);
 	return true;
 }
@@ -284,7 +291,7 @@ find_gateway(struct hz_routes *r, struct call *call, const struct node_ref *node
 /* If the node has no InternalIP yet, ERR_PENDING: the route is created when the node gets one,
  * which starts another run. */
 static bool
-check_address(const struct node_ref *node, struct str gateway, struct error *err)
+hz_routes_check_address(const struct node_ref *node, struct str gateway, struct error *err)
 {
 	bool has_any = false;
 
@@ -302,8 +309,8 @@ check_address(const struct node_ref *node, struct str gateway, struct error *err
 /* The route controller only asks for destinations within --cluster-cidr; this check ensures that no
  * others are changed. */
 static bool
-check_is_inside(const struct hz_routes *r, struct str destination, const struct ip_net *net,
-                struct error *err)
+hz_routes_check_is_inside(const struct hz_routes *r, struct str destination,
+                          const struct ip_net *net, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf cluster = BUF_INIT(KIB(1));
 
@@ -316,8 +323,8 @@ check_is_inside(const struct hz_routes *r, struct str destination, const struct 
 }
 
 static bool
-check_destination(const struct hz_routes *r, const struct node_ref *node, struct str destination,
-                  struct error *err)
+hz_routes_check_destination(const struct hz_routes *r, const struct node_ref *node,
+                            struct str destination, struct error *err)
 {
 	struct ip_net net;
 
@@ -329,11 +336,11 @@ check_destination(const struct hz_routes *r, const struct node_ref *node, struct
 		               "can't create route \"%" STR_FMT "\" via node \"%" STR_FMT
 		               "\": private networks do not support IPv6",
 		               STR_ARG(destination), STR_ARG(node->name));
-	return check_is_inside(r, destination, &net, err);
+	return hz_routes_check_is_inside(r, destination, &net, err);
 }
 
 static bool
-need_view(struct hz_routes *r, struct call *call, struct error *err)
+hz_routes_need_view(struct hz_routes *r, struct call *call, struct error *err)
 {
 	int64_t age_ns = clock_boot(call->clock) - r->view.read_boot_ns;
 
@@ -342,7 +349,7 @@ need_view(struct hz_routes *r, struct call *call, struct error *err)
 }
 
 static bool
-has_pod_cidr(const struct node_ref *node, struct str cidr)
+hz_routes_has_pod_cidr(const struct node_ref *node, struct str cidr)
 {
 	for (size_t i = 0; i < node->n_pod_cidrs; i++) {
 		if (str_eq(node->pod_cidrs[i], cidr))
@@ -354,8 +361,8 @@ has_pod_cidr(const struct node_ref *node, struct str cidr)
 /* A route to a live node that has this pod CIDR stays. The route controller does not ask for
  * another one in that case, but its list of routes may be older than ours. */
 static bool
-check_is_replaceable(const struct hz_routes *r, struct call *call, const struct hz_route *known,
-                     struct error *err)
+hz_routes_check_is_replaceable(const struct hz_routes *r, struct call *call,
+                               const struct hz_route *known, struct error *err)
 {
 	CLEANUP(nodes_fini) struct nodes nodes = { MAP_INIT, MAP_INIT };
 	const struct hz_member *member = hz_member_by_ip(&r->view, known->gateway);
@@ -368,9 +375,9 @@ check_is_replaceable(const struct hz_routes *r, struct call *call, const struct 
 		               STR_ARG(known->gateway));
 	if (!member)
 		return true;
-	read_nodes(r, &nodes, call->arena);
-	node = node_of(&nodes, member);
-	if (!node || !has_pod_cidr(node, known->destination))
+	hz_routes_read_nodes(r, &nodes, call->arena);
+	node = hz_routes_node_of(&nodes, member);
+	if (!node || !hz_routes_has_pod_cidr(node, known->destination))
 		return true;
 	return err_set(err, ERR_EXISTS,
 	               "it leads to node %" STR_FMT " via \"%" STR_FMT
@@ -379,7 +386,8 @@ check_is_replaceable(const struct hz_routes *r, struct call *call, const struct 
 }
 
 static bool
-upsert(struct hz_routes *r, struct call *call, const struct hz_route *route, struct error *err)
+hz_routes_upsert(struct hz_routes *r, struct call *call, const struct hz_route *route,
+                 struct error *err)
 {
 	const struct hz_route *known = hz_route_to(&r->view, route->destination);
 	struct hz_route old = { .destination = route->destination };
@@ -388,24 +396,26 @@ upsert(struct hz_routes *r, struct call *call, const struct hz_route *route, str
 		return true;
 	if (known) {
 		old.gateway = arena_str(call->arena, known->gateway);
-		if (!check_is_replaceable(r, call, known, err) || !take_away(r, call, &old, err))
+		if (!hz_routes_check_is_replaceable(r, call, known, err) ||
+		    !hz_routes_delete(r, call, &old, err))
 			return false;
 	}
-	return add(r, call, route, err);
+	return hz_routes_add(r, call, route, err);
 }
 
 static bool
-create(struct hz_routes *r, struct call *call, const struct node_ref *node, struct str destination,
-       struct error *err)
+hz_routes_create_locked(struct hz_routes *r, struct call *call, const struct node_ref *node,
+                        struct str destination, struct error *err)
 {
 	struct hz_route route = { .destination = destination };
 	WITH_LOCK(&r->mu);
 
-	if (!check_destination(r, node, destination, err) || !need_view(r, call, err) ||
-	    !find_gateway(r, call, node, &route.gateway, err) ||
-	    !check_address(node, route.gateway, err))
+	if (!hz_routes_check_destination(r, node, destination, err) ||
+	    !hz_routes_need_view(r, call, err) ||
+	    !hz_routes_find_gateway(r, call, node, &route.gateway, err) ||
+	    !hz_routes_check_address(node, route.gateway, err))
 		return false;
-	return upsert(r, call, &route, err) ||
+	return hz_routes_upsert(r, call, &route, err) ||
 	       err_wrap(err, "error upserting route \"%" STR_FMT "\" via \"%" STR_FMT "\"",
 	                STR_ARG(destination), STR_ARG(route.gateway));
 }
@@ -418,14 +428,15 @@ hz_routes_create(struct cloud *cloud, struct call *call, const struct node_ref *
 
 	(void)hint;
 	hz_count_operations("hcloud/CreateRoute", 1);
-	return create(r, call, node, destination, err) || err_wrap(err, "hcloud/CreateRoute");
+	return hz_routes_create_locked(r, call, node, destination, err) ||
+	       err_wrap(err, "hcloud/CreateRoute");
 }
 
 /* ---- removing ---- */
 
 /* The name may have either order: only the destination has a '/'. */
 static bool
-parse_name(struct str name, struct hz_route *ret, struct error *err)
+hz_routes_parse_name(struct str name, struct hz_route *ret, struct error *err)
 {
 	struct str first, second;
 	bool is_gateway_first;
@@ -448,7 +459,8 @@ hz_routes_remove(struct cloud *cloud, struct call *call, const struct route *rou
 	WITH_LOCK(&r->mu);
 
 	hz_count_operations("hcloud/DeleteRoute", 1);
-	if (parse_name(route->name, &named, err) && take_away(r, call, &named, err))
+	if (hz_routes_parse_name(route->name, &named, err) &&
+	    hz_routes_delete(r, call, &named, err))
 		return true;
 	return err_wrap(err, "hcloud/DeleteRoute");
 }

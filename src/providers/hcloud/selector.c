@@ -69,30 +69,30 @@ struct parser {
 /* ---- tokens ---- */
 
 static bool
-is_blank(char c)
+hz_selector_is_blank(char c)
 {
 	return c == ' ' || c == '\t' || c == '\r' || c == '\n';
 }
 
 static bool
-is_special(char c)
+hz_selector_is_special(char c)
 {
 	return c == '=' || c == '!' || c == '(' || c == ')' || c == ',' || c == '<' || c == '>';
 }
 
 static size_t
-word_len(struct str text)
+hz_selector_word_len(struct str text)
 {
 	size_t n = 0;
 
-	while (n < text.len && text.ptr[n] != '\0' && !is_blank(text.ptr[n]) &&
-	       !is_special(text.ptr[n]))
+	while (n < text.len && text.ptr[n] != '\0' && !hz_selector_is_blank(text.ptr[n]) &&
+	       !hz_selector_is_special(text.ptr[n]))
 		n++;
 	return n;
 }
 
 static struct token
-token_of_word(struct str word)
+hz_selector_token_of_word(struct str word)
 {
 	if (str_eq_c(word, "in"))
 		return (struct token){ TOKEN_IN, word };
@@ -103,7 +103,7 @@ token_of_word(struct str word)
 
 /* The longest that the text starts with. */
 static struct token
-token_of_symbol(struct str text)
+hz_selector_token_of_symbol(struct str text)
 {
 	static const struct {
 		const char *text;
@@ -124,17 +124,18 @@ token_of_symbol(struct str text)
 }
 
 static struct token
-lex(struct str *rest)
+hz_selector_lex(struct str *rest)
 {
 	struct token token = { .kind = TOKEN_END };
 
-	while (rest->len > 0 && is_blank(rest->ptr[0]))
+	while (rest->len > 0 && hz_selector_is_blank(rest->ptr[0]))
 		*rest = str_skip(*rest, 1);
 	token.text = str_head(*rest, 0);
 	if (rest->len == 0 || rest->ptr[0] == '\0')
 		return token;
-	token = is_special(rest->ptr[0]) ? token_of_symbol(*rest)
-	                                 : token_of_word(str_head(*rest, word_len(*rest)));
+	token = hz_selector_is_special(rest->ptr[0])
+	                ? hz_selector_token_of_symbol(*rest)
+	                : hz_selector_token_of_word(str_head(*rest, hz_selector_word_len(*rest)));
 	*rest = str_skip(*rest, token.text.len);
 	if (rest->len > 0 && rest->ptr[0] == '\0') /* it ends the token and is gone with it */
 		*rest = str_skip(*rest, 1);
@@ -143,18 +144,18 @@ lex(struct str *rest)
 
 /* Takes the next token where an operator is expected. */
 static struct token
-take_operator(struct parser *p)
+hz_selector_take_operator(struct parser *p)
 {
 	struct token token = p->next;
 
 	if (token.kind != TOKEN_END)
-		p->next = lex(&p->rest);
+		p->next = hz_selector_lex(&p->rest);
 	return token;
 }
 
 /* Where no operator is expected, "in" and "notin" are words. */
 static enum token_kind
-kind_of_next(const struct parser *p)
+hz_selector_kind_of_next(const struct parser *p)
 {
 	bool is_word = p->next.kind == TOKEN_IN || p->next.kind == TOKEN_NOT_IN;
 
@@ -162,10 +163,10 @@ kind_of_next(const struct parser *p)
 }
 
 static struct token
-take(struct parser *p)
+hz_selector_take(struct parser *p)
 {
-	enum token_kind kind = kind_of_next(p);
-	struct token token = take_operator(p);
+	enum token_kind kind = hz_selector_kind_of_next(p);
+	struct token token = hz_selector_take_operator(p);
 
 	token.kind = kind;
 	return token;
@@ -173,7 +174,7 @@ take(struct parser *p)
 
 /* Positions count from 1. */
 static bool
-fail_at(struct parser *p, struct str at, const char *problem)
+hz_selector_fail_at(struct parser *p, struct str at, const char *problem)
 {
 	char memory[QUOTED_MAX] = "";
 	struct buf quoted = BUF_FIXED(memory);
@@ -186,47 +187,49 @@ fail_at(struct parser *p, struct str at, const char *problem)
 /* ---- keys and values ---- */
 
 static bool
-check_key(struct parser *p, struct str key)
+hz_selector_check_key(struct parser *p, struct str key)
 {
 	return name_is_label_key(key) ||
-	       fail_at(p, key,
-	               "not the key of a label, such as pool or example.com/pool: at most 63 letters, "
-	               "digits, '-', '_' and '.', the first and the last a letter or digit");
+	       hz_selector_fail_at(
+		       p, key,
+		       "not the key of a label, such as pool or example.com/pool: at most 63 letters, "
+		       "digits, '-', '_' and '.', the first and the last a letter or digit");
 }
 
 static bool
-check_value(struct parser *p, struct str value)
+hz_selector_check_value(struct parser *p, struct str value)
 {
 	return name_is_label_value(value) ||
-	       fail_at(p, value,
-	               "not the value of a label: at most 63 letters, digits, '-', '_' and '.', the "
-	               "first and the last a letter or digit");
+	       hz_selector_fail_at(
+		       p, value,
+		       "not the value of a label: at most 63 letters, digits, '-', '_' and '.', the "
+		       "first and the last a letter or digit");
 }
 
 static bool
-check_values(struct parser *p, const struct requirement *r)
+hz_selector_check_values(struct parser *p, const struct requirement *r)
 {
 	for (size_t i = 0; i < r->n_values; i++) {
-		if (!check_value(p, r->values[i]))
+		if (!hz_selector_check_value(p, r->values[i]))
 			return false;
 	}
 	return true;
 }
 
 static bool
-check_number(struct parser *p, struct requirement *r)
+hz_selector_check_number(struct parser *p, struct requirement *r)
 {
 	struct str value = r->values[0];
 
 	return str_to_i64(value, INT64_MIN, INT64_MAX, &r->number)
-	               ? check_value(p, value)
-	               : fail_at(p, value, "< and > compare with an integer");
+	               ? hz_selector_check_value(p, value)
+	               : hz_selector_fail_at(p, value, "< and > compare with an integer");
 }
 
 /* ---- requirements ---- */
 
 static void
-add_value(struct parser *p, struct requirement *r, struct str value)
+hz_selector_add_value(struct parser *p, struct requirement *r, struct str value)
 {
 	p->values[p->n_values++] = value;
 	r->n_values++;
@@ -234,42 +237,42 @@ add_value(struct parser *p, struct requirement *r, struct str value)
 
 /* "(a,b)"; an element may be missing, and is the empty value then. */
 static bool
-parse_list(struct parser *p, struct requirement *r)
+hz_selector_parse_list(struct parser *p, struct requirement *r)
 {
-	struct token token = take(p);
+	struct token token = hz_selector_take(p);
 
 	if (token.kind != TOKEN_OPEN)
-		return fail_at(p, token.text, "expected '('");
+		return hz_selector_fail_at(p, token.text, "expected '('");
 	for (bool is_last = false; !is_last; is_last = token.kind == TOKEN_CLOSE) {
 		struct token value = { TOKEN_WORD, str_head(p->next.text, 0) };
 
-		if (kind_of_next(p) == TOKEN_WORD)
-			value = take(p);
-		add_value(p, r, value.text);
-		token = take(p);
+		if (hz_selector_kind_of_next(p) == TOKEN_WORD)
+			value = hz_selector_take(p);
+		hz_selector_add_value(p, r, value.text);
+		token = hz_selector_take(p);
 		if (token.kind != TOKEN_COMMA && token.kind != TOKEN_CLOSE)
-			return fail_at(p, token.text, "expected ',' or ')'");
+			return hz_selector_fail_at(p, token.text, "expected ',' or ')'");
 	}
 	return true;
 }
 
 static bool
-parse_value(struct parser *p, struct requirement *r)
+hz_selector_parse_value(struct parser *p, struct requirement *r)
 {
 	struct token token = { TOKEN_WORD, str_head(p->next.text, 0) };
 
 	if (p->next.kind != TOKEN_END && p->next.kind != TOKEN_COMMA)
-		token = take(p);
+		token = hz_selector_take(p);
 	if (token.kind != TOKEN_WORD)
-		return fail_at(p, token.text, "expected a value");
-	add_value(p, r, token.text);
+		return hz_selector_fail_at(p, token.text, "expected a value");
+	hz_selector_add_value(p, r, token.text);
 	return true;
 }
 
 static bool
-infer_operator(struct parser *p, struct requirement *r)
+hz_selector_infer_operator(struct parser *p, struct requirement *r)
 {
-	struct token token = take_operator(p);
+	struct token token = hz_selector_take_operator(p);
 
 	switch (token.kind) {
 	case TOKEN_IN:
@@ -287,69 +290,72 @@ infer_operator(struct parser *p, struct requirement *r)
 		r->op = OP_LESS;
 		break;
 	default:
-		return fail_at(p, token.text, "expected =, ==, !=, in, notin, < or >");
+		return hz_selector_fail_at(p, token.text, "expected =, ==, !=, in, notin, < or >");
 	}
 	r->values = p->values + p->n_values;
-	return token.kind == TOKEN_IN || token.kind == TOKEN_NOT_IN ? parse_list(p, r)
-	                                                            : parse_value(p, r);
+	return token.kind == TOKEN_IN || token.kind == TOKEN_NOT_IN ? hz_selector_parse_list(p, r)
+	                                                            : hz_selector_parse_value(p, r);
 }
 
 /* After "!a" the caller accepts only ',' and the end. */
 static bool
-parse_requirement(struct parser *p, struct requirement *r)
+hz_selector_parse_requirement(struct parser *p, struct requirement *r)
 {
 	struct token token;
 	bool is_negated = p->next.kind == TOKEN_NOT;
 
 	if (is_negated)
-		take(p);
-	token = take(p);
+		hz_selector_take(p);
+	token = hz_selector_take(p);
 	if (token.kind != TOKEN_WORD)
-		return fail_at(p, token.text, "expected a key");
+		return hz_selector_fail_at(p, token.text, "expected a key");
 	r->key = token.text;
 	r->op = is_negated ? OP_MISSING : OP_EXISTS;
-	if (!check_key(p, r->key))
+	if (!hz_selector_check_key(p, r->key))
 		return false;
 	if (is_negated || p->next.kind == TOKEN_END || p->next.kind == TOKEN_COMMA)
 		return true;
-	if (!infer_operator(p, r))
+	if (!hz_selector_infer_operator(p, r))
 		return false;
-	return r->op == OP_GREATER || r->op == OP_LESS ? check_number(p, r) : check_values(p, r);
+	return r->op == OP_GREATER || r->op == OP_LESS ? hz_selector_check_number(p, r)
+	                                               : hz_selector_check_values(p, r);
 }
 
 static bool
-starts_requirement(const struct parser *p)
+hz_selector_starts_requirement(const struct parser *p)
 {
-	return kind_of_next(p) == TOKEN_WORD || p->next.kind == TOKEN_NOT;
+	return hz_selector_kind_of_next(p) == TOKEN_WORD || p->next.kind == TOKEN_NOT;
 }
 
 /* After a requirement: the end, or a comma and the start of another. */
 static bool
-go_on(struct parser *p)
+hz_selector_next_requirement(struct parser *p)
 {
-	struct token token = take(p);
+	struct token token = hz_selector_take(p);
 
 	if (token.kind == TOKEN_END)
 		return true;
 	if (token.kind != TOKEN_COMMA)
-		return fail_at(p, token.text, "expected ',' or the end");
-	return starts_requirement(p) || fail_at(p, p->next.text, "expected a key after ','");
+		return hz_selector_fail_at(p, token.text, "expected ',' or the end");
+	return hz_selector_starts_requirement(p) ||
+	       hz_selector_fail_at(p, p->next.text, "expected a key after ','");
 }
 
 static bool
-parse_all(struct parser *p, struct hz_selector *selector)
+hz_selector_parse_all(struct parser *p, struct hz_selector *selector)
 {
-	if (p->next.kind != TOKEN_END && !starts_requirement(p))
-		return fail_at(p, p->next.text, "expected a key");
+	if (p->next.kind != TOKEN_END && !hz_selector_starts_requirement(p))
+		return hz_selector_fail_at(p, p->next.text, "expected a key");
 	while (p->next.kind != TOKEN_END) {
-		if (!parse_requirement(p, &selector->requirements[selector->n++]) || !go_on(p))
+		if (!hz_selector_parse_requirement(p, &selector->requirements[selector->n++]) ||
+		    !hz_selector_next_requirement(p))
 			return false;
 	}
 	return true;
 }
 
 static size_t
-count_commas(struct str text)
+hz_selector_count_commas(struct str text)
 {
 	size_t n = 0;
 
@@ -371,13 +377,13 @@ hz_selector_parse(struct str text, struct arena *arena, const struct hz_selector
 		return err_set(err, ERR_INVALID, "a selector of more than %zu bytes",
 		               LIMIT_SELECTOR);
 	selector = ARENA_NEW(arena, struct hz_selector);
-	n = count_commas(text) + 1;
+	n = hz_selector_count_commas(text) + 1;
 	selector->requirements = arena_calloc(arena, n, sizeof(*selector->requirements));
 	p.values = arena_calloc(arena, n, sizeof(*p.values));
 	p.text = arena_str(arena, text);
 	p.rest = p.text;
-	p.next = lex(&p.rest);
-	if (!parse_all(&p, selector))
+	p.next = hz_selector_lex(&p.rest);
+	if (!hz_selector_parse_all(&p, selector))
 		return false;
 	*ret = selector;
 	return true;
@@ -386,7 +392,7 @@ hz_selector_parse(struct str text, struct arena *arena, const struct hz_selector
 /* ---- matching ---- */
 
 static const struct str *
-find(const struct label *const labels[], size_t n, struct str key)
+hz_selector_find(const struct label *const labels[], size_t n, struct str key)
 {
 	for (size_t i = 0; i < n; i++) {
 		if (str_eq(labels[i]->key, key))
@@ -396,7 +402,7 @@ find(const struct label *const labels[], size_t n, struct str key)
 }
 
 static bool
-has_value(const struct requirement *r, const struct str *value)
+hz_selector_has_value(const struct requirement *r, const struct str *value)
 {
 	for (size_t i = 0; value && i < r->n_values; i++) {
 		if (str_eq(r->values[i], *value))
@@ -406,7 +412,7 @@ has_value(const struct requirement *r, const struct str *value)
 }
 
 static bool
-holds(const struct requirement *r, const struct str *value)
+hz_selector_holds(const struct requirement *r, const struct str *value)
 {
 	int64_t number;
 
@@ -416,9 +422,9 @@ holds(const struct requirement *r, const struct str *value)
 	case OP_MISSING:
 		return !value;
 	case OP_IN:
-		return has_value(r, value);
+		return hz_selector_has_value(r, value);
 	case OP_NOT_IN:
-		return !has_value(r, value);
+		return !hz_selector_has_value(r, value);
 	case OP_GREATER:
 		return value && str_to_i64(*value, INT64_MIN, INT64_MAX, &number) &&
 		       number > r->number;
@@ -436,7 +442,7 @@ hz_selector_matches(const struct hz_selector *selector, const struct label *cons
 	for (size_t i = 0; i < selector->n; i++) {
 		const struct requirement *r = &selector->requirements[i];
 
-		if (!holds(r, find(labels, n, r->key)))
+		if (!hz_selector_holds(r, hz_selector_find(labels, n, r->key)))
 			return false;
 	}
 	return true;
