@@ -5,9 +5,11 @@ nodes as kubelets do, starts ccmd, and shows what happens to them, and to a Serv
 serves it if it is installed. The result of every step is read back through the API; the demo
 exits with 0 only if every result was seen.
 
-    ./dev demo           about a minute once everything is built
-    ./dev demo --ha      two replicas: the leader is killed, the other takes over
-    ./dev demo --keep    leaves it running, and prints commands to look around
+    ./dev demo                     about a minute once everything is built
+    ./dev demo --cloud=hcloud      the same job in a simulated Hetzner Cloud
+    ./dev demo --cloud=brightbox   and in a simulated Brightbox Cloud
+    ./dev demo --ha                two replicas: the leader is killed, the other takes over
+    ./dev demo --keep              leaves it running, and prints commands to look around
 """
 import argparse
 import json
@@ -19,7 +21,7 @@ import time
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(REPOSITORY / "tests" / "scenario"))
+sys.path[:0] = [str(REPOSITORY / "tests" / "scenario"), str(REPOSITORY / "tests")]
 
 from lib.ccmd import Ccmd, Inventory, machine  # noqa: E402
 from lib.cluster import Cluster  # noqa: E402
@@ -29,6 +31,7 @@ from lib.nodes import SHUTDOWN, Kubelet, addresses, is_initialized, taint_keys  
 from lib.process import Signalled, end_on_signals, temporary_folder  # noqa: E402
 from lib.services import FINALIZER, Services, finalizers  # noqa: E402
 from lib.wait import Timeout, wait_for  # noqa: E402
+from demo_clouds import CLOUDS, CloudDemo  # noqa: E402
 
 MACHINES = ("control-1", "worker-1", "worker-2")
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/cloud-controller-manager"
@@ -357,14 +360,19 @@ class Failover:
 def main():
     parser = argparse.ArgumentParser(prog="./dev demo", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--keep", action="store_true", help="leave everything running, and print commands to look around")
-    parser.add_argument("--ha", action="store_true", help="two replicas: the leader is killed, the other takes over")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--cloud", choices=["cloudlycke", *CLOUDS], default="cloudlycke", help="default: cloudlycke, an inventory file")
+    what.add_argument("--ha", action="store_true", help="two replicas: the leader is killed, the other takes over")
     options = parser.parse_args()
     stage = Stage()
     stage.title("A real etcd and kube-apiserver start")
     end_on_signals()
     with temporary_folder("ccmd-demo-") as folder, Cluster(folder=folder / "cluster") as cluster:
         stage.say(f"ready after {cluster.started_in_s:.1f} s")
-        demo = (Failover if options.ha else Demo)(stage, folder, cluster)
+        if options.cloud in CLOUDS:
+            demo = CloudDemo(stage, folder, cluster, CLOUDS[options.cloud](folder), GUARD)
+        else:
+            demo = (Failover if options.ha else Demo)(stage, folder, cluster)
         try:
             if options.ha:
                 demo.run(folder)

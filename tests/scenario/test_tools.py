@@ -99,7 +99,7 @@ def test_named_scenarios_run_alone(tree, arguments, runs_all):
     assert call.endswith(" ".join(arguments))
 
 
-@pytest.mark.parametrize("options", [[], ["--keep"]])
+@pytest.mark.parametrize("options", [[], ["--keep"], ["--cloud=brightbox"]])
 def test_a_demo_ended_by_a_signal_leaves_no_folders(tmp_path, options):
     folder = tmp_path / "tmp"
     folder.mkdir()
