@@ -8,6 +8,7 @@
     ./dev bench --balancers         only this: 200 Services in a cluster of 500 nodes, beside the Go framework, about 8 minutes
     ./dev bench --hcloud            only this: 20 Services in a simulated Hetzner Cloud, about 2 minutes
     ./dev bench --hcloud-nodes      only this: requests for nodes in a simulated Hetzner Cloud, and a long list, about 3 minutes
+    ./dev bench --brightbox         only this: 20 Services and the requests of an hour in a simulated Brightbox Cloud, about 5 minutes
     ./dev bench --idle              only this: the cost of an idle cluster, beside the Go framework, about 11 minutes
 
 Times are wall seconds of this machine and this moment: compare within one run. The limit is the time in which bench/limit.c sends the same two PATCHes for each node, at its best number of connections
@@ -34,6 +35,7 @@ from lib.serving import Serving  # noqa: E402
 from lib.replicas import LEASE  # noqa: E402
 from lib.wait import wait_for  # noqa: E402
 from balancing import TUNED, Balancing  # noqa: E402
+from brightbox import Brightbox  # noqa: E402
 from hcloud_nodes import HCloudNodes  # noqa: E402
 from hetzner import Hetzner  # noqa: E402
 from idle import Idle  # noqa: E402
@@ -211,6 +213,7 @@ def main():
     parser.add_argument("--balancers", action="store_true", help="only the figures of Services")
     parser.add_argument("--hcloud-nodes", action="store_true", help="only the figures of nodes in the Hetzner Cloud")
     parser.add_argument("--hcloud", action="store_true", help="only the figures of load balancers in the Hetzner Cloud")
+    parser.add_argument("--brightbox", action="store_true", help="only the figures of a simulated Brightbox Cloud")
     parser.add_argument("--bare", action="store_true", help="without election and server")
     options = parser.parse_args()
     IDLE_S = 0 if options.skip_idle else IDLE_S
@@ -225,13 +228,12 @@ def main():
                 TakeOver(cluster, Path(folder), table, options.takeover).run()
             if options.idle:
                 Idle(cluster, Path(folder), table, options.idle).run()
-    if options.hcloud:
+    clouds = [part for part, is_wanted in ((Hetzner, options.hcloud), (HCloudNodes, options.hcloud_nodes),
+                                           (Brightbox, options.brightbox)) if is_wanted]
+    for part in clouds:
         with tempfile.TemporaryDirectory(prefix="ccmd-bench-") as folder, Cluster() as cluster:
-            Hetzner(cluster, Path(folder), table).run()
-    if options.hcloud_nodes:
-        with tempfile.TemporaryDirectory(prefix="ccmd-bench-") as folder, Cluster() as cluster:
-            HCloudNodes(cluster, Path(folder), table).run()
-    if options.takeover or options.idle or options.balancers or options.hcloud or options.hcloud_nodes:
+            part(cluster, Path(folder), table).run()
+    if options.takeover or options.idle or options.balancers or clouds:
         table.print()
         return
     with tempfile.TemporaryDirectory(prefix="ccmd-bench-") as folder, Cluster() as cluster:
