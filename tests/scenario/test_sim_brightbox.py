@@ -271,6 +271,43 @@ def test_controls_over_http(brightbox, client):
     assert control("POST", "switches", {"nothing": 1})[0] == 422
 
 
+def test_a_world_file(brightbox, client):
+    """Partial objects get their usual members, null stays null; what was dumped can be loaded again."""
+    brightbox.load({
+        "servers": [{"id": "srv-aaaaa", "zone": "gb1s-b", "server_type": None}],
+        "load_balancers": [{"id": "lba-aaaaa", "name": "web", "nodes": ["srv-aaaaa"]}],
+        "cloud_ips": [{"id": "cip-aaaaa", "status": "mapped", "load_balancer": "lba-aaaaa", "reverse_dns": None}],
+        "switches": {"lb_destroy_s": 9, "fail_delete": ["cip-aaaaa"],
+                     "faults": [{"method": "GET", "path": "/1.0/zones*", "status": 503, "body": "{}"}]},
+    })
+    lb = client("GET", "load_balancers/lba-aaaaa")[1]
+    assert [(one["id"], one["reverse_dns"]) for one in lb["cloud_ips"]] == [("cip-aaaaa", None)] and lb["buffer_size"] == 4096
+    server = client("GET", "servers/srv-aaaaa")[1]
+    assert (server["zone"]["handle"], server["server_type"], server["hostname"]) == ("gb1s-b", None, "srv-aaaaa")
+    assert client("GET", f"zones/{server['zone']['id']}")[0] == 503 and brightbox.lb_destroy_s == 9
+    assert client("DELETE", "cloud_ips/cip-aaaaa") == (409, CONFLICT)
+    before = brightbox.dump()
+    brightbox.load(before)
+    assert brightbox.dump() == before
+
+
+@pytest.mark.parametrize("kind, wanted", [("empty_list", (200, [])), ("other_account", (200, []))])
+def test_faults_over_http(brightbox, client, kind, wanted):
+    brightbox.account.add_server()
+    send = lambda method, body=None: client._send(method, "/_sim/fault", json.dumps(body).encode() if body else None, {})
+    send("POST", {"method": "GET", "path": "/1.0/*", "kind": kind, "times": None})
+    assert client("GET", "servers") == wanted
+    send("DELETE")
+    assert len(client("GET", "servers")[1]) == 1
+    assert send("POST", {"kind": "magic"})[0] == 422
+
+
+def test_an_answer_that_is_not_json_is_a_fault_over_http(brightbox, client):
+    client._send("POST", "/_sim/fault", json.dumps({"path": "/1.0/*", "kind": "bad_json"}).encode(), {})
+    with pytest.raises(ValueError):
+        client("GET", "servers")
+
+
 def test_faults(brightbox, client):
     brightbox.account.add_server()
     brightbox.fault("GET", "/1.0/servers", empty_list())

@@ -85,6 +85,7 @@ class Brightbox(Endpoint):
         self._users = {}  # name -> (password, accounts)
         self._tokens = {}
         self._refresh = {}  # refresh token -> accounts
+        self._stranger = None  # an empty account, see other_account()
         self.accounts = []
         super().__init__(**options)
         self.account = self.add_account()
@@ -179,6 +180,8 @@ class Brightbox(Endpoint):
 
     def _api(self, request, headers):
         account = self._authenticate(request)
+        if request.outcome == "stranger":
+            account = self._stranger = self._stranger or Account(self, "Stranger")
         account.settle()
         path, ident, row = self._find(request)
         body = self._body(request, row)
@@ -314,16 +317,30 @@ class Brightbox(Endpoint):
             self.advance(body.get("advance_s", 0))
         elif what == "token/revoke":
             self.revoke_tokens()
+        elif what == "fault" and request.method == "DELETE":
+            self.clear_faults()
         elif what == "fault":
-            self.fault(body.get("method"), body.get("path"), fault_of(self, body), times=body.get("times", 1))
+            self.inject(body)
         elif what == "switches":
-            for name, value in body.items():
-                if name not in SWITCHES:
-                    raise unprocessable(f"{name} is not a switch: {', '.join(SWITCHES)}")
-                setattr(self, name, set(value) if name == "fail_delete" else value)
+            self.switch(body)
         else:
             raise missing()
         return Reply(200, {})
+
+    def inject(self, record):
+        """A fault as JSON says it: {"method": …, "path": …, "kind": …, "times": …}. In the path, * is any text."""
+        path = record.get("path")
+        self.fault(record.get("method"), path and path.replace("*", ".*"), fault_of(self, record), times=record.get("times", 1))
+
+    def switch(self, values):
+        for name, value in values.items():
+            if name == "faults":
+                for record in value:
+                    self.inject(record)
+            elif name not in SWITCHES:
+                raise unprocessable(f"{name} is not a switch: {', '.join((*SWITCHES, 'faults'))}")
+            else:
+                setattr(self, name, set(value) if name == "fail_delete" else value)
 
     def dump(self):
         """The first account's objects: {collection: [object, …]}."""
@@ -331,13 +348,19 @@ class Brightbox(Endpoint):
         return {collection: self.account.every(collection) for collection in COLLECTIONS}
 
     def load(self, state):
-        """Replaces the collections that are named. Members that an object lacks get their usual values."""
+        """Replaces the collections that are named. Members that an object lacks get their usual values; a server names
+        its zone and its type by id or by handle. "switches" is as for switch()."""
+        state = dict(state)
+        self.switch(state.pop("switches", {}))
         for collection, given in state.items():
             if collection not in COLLECTIONS:
                 raise unprocessable(f"{collection} is not a collection: {', '.join(COLLECTIONS)}")
             self.account.objects[collection].clear()
             for one in given:
-                self.account.add(collection, **one)
+                if collection == "servers":
+                    self.account.add_server(**one)
+                else:
+                    self.account.add(collection, **one)
 
 
 def fault_of(endpoint, given):
@@ -347,11 +370,11 @@ def fault_of(endpoint, given):
         return faults.plain(given.get("status", 503), given.get("body", ""))
     if kind == "delay":
         return faults.delay(endpoint, given["seconds"])
-    if kind == "reset":
-        return faults.reset()
     if kind == "cut":
         return faults.cut_body(given.get("length", 10))
-    raise unprocessable("kind must be one of status, delay, reset, cut")
+    if kind in FAULTS:
+        return FAULTS[kind]()
+    raise unprocessable(f"kind must be one of status, delay, cut, {', '.join(FAULTS)}")
 
 
 def refuse(status, name="server_error", *errors):
@@ -362,6 +385,19 @@ def refuse(status, name="server_error", *errors):
 def empty_list():
     """An action for Endpoint.fault(): a valid list without entries."""
     return lambda request, go: Reply(200, b"[]", {"Content-Type": "application/json; charset=utf-8"})
+
+
+def other_account():
+    """An action for Endpoint.fault(): the answer of an account that has nothing, as if the token were its."""
+
+    def act(request, go):
+        request.outcome = "stranger"
+        return go()
+
+    return act
+
+
+FAULTS = {"reset": faults.reset, "bad_json": faults.bad_json, "empty_list": empty_list, "other_account": other_account}
 
 
 # --- what each request does ----------------------------------------------------------------------------------------------

@@ -92,9 +92,9 @@ class Account:
         return made
 
     def add_server(self, name=None, groups=(), **members):
-        """A server; its name in Kubernetes is its id. zone and server_type are handles, or None."""
+        """A server; its name in Kubernetes is its id. zone and server_type are ids or handles, or None."""
         for member, collection in (("zone", "zones"), ("server_type", "server_types")):
-            if isinstance(members.get(member), str):
+            if members.get(member) and members[member] not in self.objects[collection]:
                 members[member] = self._by_handle(collection, members[member])["id"]
         server = self.add("servers", name=name, **members)
         for group in groups:
