@@ -1,4 +1,4 @@
-/* Whatever the ConfigMap says, the authorities come out whole and bounded, or not at all. */
+/* For any ConfigMap, the authorities are complete and bounded, or there are none. */
 #include "serve/authorities.h"
 
 #include <assert.h>

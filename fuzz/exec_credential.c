@@ -1,4 +1,5 @@
-/* Whatever a plugin writes: a credential that can be sent, or what is wrong with it. */
+/* Any output of a plugin gives a credential that can be sent, or an error that says what is wrong.
+ */
 #include "kube/exec_plugin.h"
 
 #include <assert.h>

@@ -1,5 +1,5 @@
-/* Arguments, one a line: whatever they are, they give options that can be used, text that ends the
- * program, or problems of a line each. */
+/* Arguments, one per line. They give options that can be used, text after which the program ends,
+ * or problems of one line each. */
 #include "flags/flags.h"
 
 #include <assert.h>

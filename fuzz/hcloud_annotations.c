@@ -1,5 +1,5 @@
-/* Whatever annotations say, bodies are JSON, and a balancer that is as it is wanted needs
- * nothing. */
+/* For any annotations, request bodies are JSON, and a balancer that is as desired needs no change.
+ */
 #include <assert.h>
 
 #include "base/json.h"

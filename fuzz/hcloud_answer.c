@@ -1,6 +1,6 @@
-/* The first byte picks a status, the rest is every answer of a Hetzner Cloud and of Robot: a look
- * at two machines either fails with an error, or gives instances whose texts are all there. Only a
- * 404 that is `not_found` in the API's words may make a machine of the cloud absent. */
+/* The first byte selects a status; the rest is every answer of Hetzner Cloud and of Robot. A lookup
+ * of two machines fails with an error, or gives instances with all their texts. Only a 404 with the
+ * API's code `not_found` may make a machine of the cloud absent. */
 #include <assert.h>
 #include <string.h>
 

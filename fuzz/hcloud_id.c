@@ -1,5 +1,5 @@
-/* A provider ID that is read is written in a form that reads the same; metadata text never trips
- * the reader. */
+/* A provider ID that can be read is written in a form that reads the same. Any metadata text is
+ * read without harm. */
 #include <assert.h>
 
 #include "providers/hcloud/client.h"

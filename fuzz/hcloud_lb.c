@@ -1,6 +1,5 @@
-/* What a Hetzner Cloud says of a load balancer, of its type, of a certificate and of an action: it
- * is refused with a reason, or all texts are there, and nothing is more than there are elements
- * for. */
+/* Answers of Hetzner Cloud about a load balancer, its type, a certificate and an action. Each is
+ * refused with a reason, or all texts are there, and no count is larger than its array. */
 #include <assert.h>
 #include <string.h>
 

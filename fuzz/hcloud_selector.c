@@ -1,5 +1,5 @@
-/* A selector that is taken is taken again with blanks around it, and means the same; whatever it
- * is, matching ends. */
+/* A selector that is accepted is accepted with blanks around it too, and means the same. Matching
+ * ends for any selector. */
 #include "providers/hcloud/selector.h"
 
 #include <assert.h>

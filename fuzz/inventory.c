@@ -1,5 +1,5 @@
-/* What is accepted can be found under every name it has; what is refused has problems with
- * lines. */
+/* An accepted machine can be found under each of its names. A refused file has problems with line
+ * numbers. */
 #include "providers/cloudlycke/inventory.h"
 
 #include <assert.h>

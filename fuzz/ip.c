@@ -1,4 +1,5 @@
-/* An address comes out the same when it is written and read again; a network has sane bounds. */
+/* An address stays the same when it is written and read again. A network has a valid prefix length.
+ */
 #include "base/ip.h"
 
 #include <assert.h>

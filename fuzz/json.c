@@ -1,5 +1,4 @@
-/* Whatever is JSON comes out the same when it is written and read again; whatever the bytes, they
- * can be written as a string. */
+/* JSON stays the same when it is written and read again. Any bytes can be written as a string. */
 #include "base/json.h"
 
 #include <assert.h>

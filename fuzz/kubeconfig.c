@@ -1,4 +1,4 @@
-/* Whatever the bytes: a configuration that could work, or lines that say what is wrong. */
+/* Any bytes give a configuration that could work, or lines that say what is wrong. */
 #include "kube/config.h"
 
 #include <assert.h>

@@ -1,5 +1,5 @@
-/* A Lease as the API server may answer it: what we write back is a Lease again, with our fields and
- * none of its lost. */
+/* A Lease as the API server may send it. What is written back is a Lease again, with our fields,
+ * and none of its other fields is lost. */
 #include "kube/lease.h"
 
 #include <assert.h>

@@ -1,5 +1,5 @@
-/* Whatever the JSON, a node comes out whole or not at all; the same text gives the same node, and
- * every byte of it is its own or shared, none the document's. */
+/* From any JSON a node is parsed completely or not at all. The same text gives the same node. Each
+ * of its texts is its own or shared; none points into the document. */
 #include "kube/node.h"
 
 #include <assert.h>

@@ -1,5 +1,5 @@
-/* The first byte picks the kind of answer. Only one that says so in so many words lets anybody in,
- * and a user that comes out is bounded, and can be asked about in turn. */
+/* The first byte selects the kind of answer. Only an explicit permission authorises a caller. A
+ * user that is parsed is bounded, and can be sent in another review. */
 #include "serve/review.h"
 
 #include <assert.h>

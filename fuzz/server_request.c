@@ -1,6 +1,6 @@
-/* Whatever comes over a connection: each request that a handler sees is well formed, each is
- * answered, and in the end nothing of it is left. The bytes take the way of a plain connection,
- * through a pair of sockets. */
+/* Any bytes of a connection: each request that a handler gets is well formed, each is answered, and
+ * nothing is left in the end. The bytes go through a pair of sockets, like those of a plain
+ * connection. */
 #include <assert.h>
 #include <errno.h>
 #include <signal.h>

@@ -1,5 +1,5 @@
-/* The first eight bytes are the sizes of the chunks, in turn; the rest is the list. When it is
- * JSON, its elements are those that a parse of the whole text finds. */
+/* The first eight bytes are the sizes of the chunks, in turn; the rest is the list. If it is JSON,
+ * its elements are those that a parse of the whole text finds. */
 #include "base/split.h"
 
 #include <assert.h>

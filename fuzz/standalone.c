@@ -1,8 +1,8 @@
 /* standalone.c: runs a fuzz target over kept input, for compilers without libFuzzer.
  *
- * Arguments are files and folders. A folder's files go in one after the other; those that do not
- * exist are no error, for a new target has no corpus yet. The name of the input at hand is on
- * standard error when one crashes.
+ * Arguments are files and folders. The files of a folder are run one after the other. A missing one
+ * is no error, because a new target has no corpus yet. If an input crashes the target, its name is
+ * the last one on standard error.
  */
 #include <dirent.h>
 #include <errno.h>

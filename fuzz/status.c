@@ -1,5 +1,5 @@
-/* The first byte picks the HTTP status, the rest is the body of the answer: always an error with a
- * clean text. */
+/* The first byte selects the HTTP status; the rest is the body of the answer. The result is always
+ * an error with a printable text. */
 #include "kube/client.h"
 
 #include <assert.h>

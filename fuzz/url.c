@@ -1,5 +1,5 @@
-/* A URL's parts lie within its text, and its host is nothing that must be escaped; any list of
- * NO_PROXY can be read. */
+/* The parts of a URL lie within its text, and its host has no character that must be escaped. Any
+ * list of NO_PROXY can be read. */
 #include "http/url.h"
 
 #include <assert.h>

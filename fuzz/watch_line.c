@@ -1,6 +1,5 @@
-/* A line of a watch, and the list's way of reading the same object: an event that is news has a
- * version, and an object that cannot be projected can still be distinguished from others, or is
- * refused. */
+/* A line of a watch, parsed as an event and as an object of a list. An event that can be applied
+ * has a version. An object that cannot be parsed has a key or is refused. */
 #include "kube/watch.h"
 
 #include <assert.h>

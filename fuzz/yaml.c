@@ -1,5 +1,5 @@
-/* What is read stays within its bounds and can be walked; what is refused has a line within the
- * text. */
+/* A document that is accepted stays within its bounds and can be walked. A refused one has a line
+ * number within the text. */
 #include "base/yaml.h"
 
 #include <assert.h>
