@@ -354,7 +354,7 @@ a_certificate_is_followed(void **state UNUSED)
 	open_world(w, BY_FILES, CERT_FILES);
 	must_get(w, "\"peer\":\"o\"");
 	stream = open_stream(w);
-	write_file(w, "cert", buf_str(&others.cert_pem)); /* and not yet the key */
+	write_file(w, "cert", buf_str(&others.cert_pem)); /* without its key yet */
 	pass(w, 60);
 	must_get(w, "\"peer\":\"o\"");
 	write_pair(w, &others);
@@ -555,7 +555,7 @@ a_plugin_gives_certificates(void **state UNUSED)
 	open_world(w, BY_FILES, PLUGIN);
 	must_get(w, "\"peer\":\"o\"");
 	assert_false(str_contains(w->answer, STR("Authorization")));
-	/* what else the kubeconfig says changes nothing */
+	/* a kubeconfig that differs only in a comment changes nothing */
 	write_config(w, BY_FILES, PLUGIN "\n# other");
 	pass(w, 60);
 	must_get(w, "\"peer\":\"o\"");
@@ -660,7 +660,7 @@ a_failing_renewal_is_no_harm(void **state UNUSED)
 	                                              .service_account = "node-controller" });
 	must_get(w, "Bearer t1");
 	w->has_account = false;
-	write_pair(w, &others); /* whose requests for tokens are refused */
+	write_pair(w, &others); /* the server refuses its requests for tokens */
 	pass(w, 3000);
 	must_get(w, "Bearer t1");
 	pass(w, 601);

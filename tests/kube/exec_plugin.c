@@ -57,7 +57,7 @@ read_file(struct world *w, const char *name)
 	return arena_strz(&w->arena, buf_str(&text));
 }
 
-/* The plugin counts its runs in a file and does what `script` says, in its folder. */
+/* The plugin counts its runs in a file and then runs `script` in its folder. */
 static void
 start(struct world *w, const char *script)
 {
@@ -418,7 +418,7 @@ a_run_without_time_does_not_hide_why_the_former_failed(void **state UNUSED)
 	assert_non_null(strstr(w->err.msg, "exit code 7"));
 }
 
-/* Who has no time goes; the run goes on for the others. */
+/* A caller whose deadline passes returns; the run continues for the other callers. */
 static void
 each_waits_as_long_as_it_may(void **state UNUSED)
 {

@@ -311,7 +311,7 @@ shares_repeated_texts(void **state UNUSED)
 	assert_ptr_equal(a->addresses[0].address.ptr, node_name(a).ptr);
 }
 
-/* Thousands of these are kept. Whoever lets them grow should know. */
+/* Thousands of nodes are stored, so a change that makes them larger must be deliberate. */
 static void
 is_small(void **state UNUSED)
 {

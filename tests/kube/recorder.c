@@ -458,7 +458,8 @@ a_full_queue_drops_the_new(void **state UNUSED)
 	assert_true(counter("ccmd_events_dropped_total{reason=\"shutdown\"}") >= shutdown + 1);
 }
 
-/* Though the queue is full: at the end there may be no time for the rest. In their order. */
+/* Even if the queue is full, because at the end there may be no time for the other events. Their
+ * order is kept. */
 static void
 what_goes_first_is_written_first(void **state UNUSED)
 {

@@ -505,7 +505,7 @@ a_list_after_a_restore_that_fails_is_tried_again(void **state)
 	check_version(f, "a", "5");
 }
 
-/* No answer, or an answer of another kind, says nothing about the version. */
+/* Neither a missing answer nor one of another kind means that the version is too old. */
 static void
 a_probe_that_fails_changes_nothing(void **state)
 {
