@@ -174,8 +174,9 @@ exec_credential_parse(struct str json, struct str api_version, struct exec_crede
 
 /* ---- the program's environment ---- */
 
+/* Takes the lock, because a file with the authorities may be read again at any time. */
 static void
-add_ca(struct exec_plugin *p, struct buf *b)
+info_add_ca(struct exec_plugin *p, struct buf *b)
 {
 	WITH_LOCK(&p->flight.mu);
 
@@ -187,7 +188,7 @@ add_ca(struct exec_plugin *p, struct buf *b)
 }
 
 static void
-add_cluster(struct exec_plugin *p, struct buf *b)
+info_add_cluster(struct exec_plugin *p, struct buf *b)
 {
 	const struct kube_config *config = p->config;
 
@@ -197,7 +198,7 @@ add_cluster(struct exec_plugin *p, struct buf *b)
 		json_add_text(b, "tls-server-name", config->tls_server_name);
 	if (config->is_insecure)
 		json_add_flag(b, "insecure-skip-tls-verify", true);
-	add_ca(p, b);
+	info_add_ca(p, b);
 	if (config->proxy_url.len > 0)
 		json_add_text(b, "proxy-url", config->proxy_url);
 	if (config->exec->cluster_config.len > 0)
@@ -206,7 +207,7 @@ add_cluster(struct exec_plugin *p, struct buf *b)
 }
 
 static void
-add_info(struct exec_plugin *p, struct buf *b)
+info_add(struct exec_plugin *p, struct buf *b)
 {
 	const struct kube_exec *exec = p->config->exec;
 
@@ -215,7 +216,7 @@ add_info(struct exec_plugin *p, struct buf *b)
 	json_add_text(b, "apiVersion", exec->api_version);
 	json_begin_object(b, "spec");
 	if (exec->wants_cluster)
-		add_cluster(p, b);
+		info_add_cluster(p, b);
 	json_add_flag(b, "interactive", false);
 	json_end_object(b);
 	json_end_object(b);
@@ -223,7 +224,7 @@ add_info(struct exec_plugin *p, struct buf *b)
 
 /* The configured variables and KUBERNETES_EXEC_INFO, which overrides a configured one. */
 static const char **
-variables(const struct kube_exec *exec, const char *info)
+environment_with(const struct kube_exec *exec, const char *info)
 {
 	const char **env;
 	size_t n = 0;
@@ -264,7 +265,7 @@ may_hint(struct exec_plugin *p)
 
 /* Appends the kubeconfig's installHint, on one line. */
 static void
-add_hint(struct exec_plugin *p, struct error *err)
+append_hint(struct exec_plugin *p, struct error *err)
 {
 	struct str hint = str_utf8_head(p->config->exec->install_hint, MAX_HINT);
 	char memory[MAX_HINT + 1] = "";
@@ -286,7 +287,7 @@ run_failed(struct exec_plugin *p, struct error *err)
 	if (err->code != ERR_CANCELLED)
 		count_run(1, is_missing ? "plugin_not_found_error" : "client_internal_error");
 	if (is_missing)
-		add_hint(p, err);
+		append_hint(p, err);
 	return false;
 }
 
@@ -309,12 +310,12 @@ run_program(struct exec_plugin *p, struct child_result *r, struct error *err)
 	const char **env;
 	bool is_ok;
 
-	add_info(p, &info);
+	info_add(p, &info);
 	if (!buf_ok(&info)) {
 		err_set(err, ERR_INVALID, "what it is to be told of the cluster is too long");
 		return run_failed(p, err);
 	}
-	env = variables(p->config->exec, info.ptr);
+	env = environment_with(p->config->exec, info.ptr);
 	is_ok = child_run(&call,
 	                  &(struct child_spec){
 				  .argv = p->config->exec->argv, .env = env, .timeout_ms = RUN_MS },
@@ -324,7 +325,7 @@ run_program(struct exec_plugin *p, struct child_result *r, struct error *err)
 }
 
 static bool
-obtain(struct exec_plugin *p, struct exec_credential *ret, struct error *err)
+run_and_parse(struct exec_plugin *p, struct exec_credential *ret, struct error *err)
 {
 	CLEANUP(child_result_fini) struct child_result r = CHILD_RESULT_INIT;
 	const struct kube_exec *exec = p->config->exec;
@@ -372,12 +373,12 @@ adopt_credential(struct exec_plugin *p, struct exec_credential *fresh)
 }
 
 static void *
-run(void *plugin)
+plugin_thread(void *plugin)
 {
 	struct exec_plugin *p = plugin;
 	struct exec_credential fresh = { 0 };
 	struct error err = { 0 };
-	bool is_ok = obtain(p, &fresh, &err);
+	bool is_ok = run_and_parse(p, &fresh, &err);
 	WITH_LOCK(&p->flight.mu);
 
 	if (is_ok)
@@ -388,16 +389,18 @@ run(void *plugin)
 	return NULL;
 }
 
-/* Called with mu held. */
+/* Called with mu held. The time of the next run counts from here, so that a program that fails
+ * immediately is not started over and over. */
 static void
 start_run(struct exec_plugin *p)
 {
 	if (p->has_thread)
-		thread_join(p->thread); /* which has nothing left to do but to leave the lock */
+		thread_join(p->thread); /* its run has ended; at most it still has to release the
+		                           lock */
 	p->has_thread = true;
 	single_flight_begin(&p->flight);
 	p->next_run_boot_ns = clock_boot(p->clock) + RUN_DISTANCE_NS;
-	thread_start(&p->thread, "exec", run, p);
+	thread_start(&p->thread, "exec", plugin_thread, p);
 }
 
 /* ---- waiting for a run ---- */

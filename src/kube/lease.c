@@ -1,4 +1,4 @@
-/* kube/lease.c: see lease.h.
+/* kube/lease.c: parses a Lease, and writes the next one.
  *
  * A Lease is written by walking through the old one: members are copied as they are, except those
  * that we set.
@@ -28,7 +28,7 @@ read_str(yyjson_val *root, const char *path, struct str *ret, struct error *err)
 	return true;
 }
 
-/* The API's int32 that is never negative. */
+/* Reads a number that is an int32 in the API and never negative. */
 static bool
 read_count(yyjson_val *root, const char *path, int64_t *ret, struct error *err)
 {
@@ -92,7 +92,7 @@ lease_spec_differs(const struct lease *a, const struct lease *b)
 /* ---- writing ---- */
 
 static void
-add_time(struct buf *b, const char *name, int64_t wall_ns)
+lease_add_time(struct buf *b, const char *name, int64_t wall_ns)
 {
 	json_add_raw(b, name, STR("\""));
 	clock_format_rfc3339(b, wall_ns, /*micros=*/true);
@@ -112,32 +112,26 @@ is_ours(struct str name)
 	return false;
 }
 
-static int64_t
-transitions_after(const struct lease *old, enum lease_change change)
-{
-	bool is_one_more = change == LEASE_TAKE && old->transitions < INT32_MAX;
-
-	return old->transitions + (is_one_more ? 1 : 0);
-}
-
-/* Our fields, into an object that was opened. */
+/* Adds our fields to the open object. A renewal keeps the time at which the Lease was acquired. */
 static void
-add_claim(struct buf *b, const struct lease *old, enum lease_change change,
-          const struct lease_claim *claim)
+lease_add_claim(struct buf *b, const struct lease *old, enum lease_change change,
+                const struct lease_claim *claim)
 {
 	json_add_text(b, "holderIdentity", claim->holder);
 	json_add_number(b, "leaseDurationSeconds", claim->duration_s);
 	if (change == LEASE_RENEW && old->acquired.len > 0)
 		json_add_text(b, "acquireTime", old->acquired);
 	else
-		add_time(b, "acquireTime", claim->wall_ns);
-	add_time(b, "renewTime", claim->wall_ns);
-	json_add_number(b, "leaseTransitions", transitions_after(old, change));
+		lease_add_time(b, "acquireTime", claim->wall_ns);
+	lease_add_time(b, "renewTime", claim->wall_ns);
+	/* the API has no larger number */
+	json_add_number(b, "leaseTransitions",
+	                old->transitions + (change == LEASE_TAKE && old->transitions < INT32_MAX));
 }
 
 static void
-add_spec(struct buf *b, const struct lease *old, enum lease_change change,
-         const struct lease_claim *claim)
+lease_add_spec(struct buf *b, const struct lease *old, enum lease_change change,
+               const struct lease_claim *claim)
 {
 	yyjson_val *spec = json_at(yyjson_doc_get_root(old->doc), "spec"), *key;
 	yyjson_obj_iter it;
@@ -151,7 +145,7 @@ add_spec(struct buf *b, const struct lease *old, enum lease_change change,
 			json_add_value(b, yyjson_obj_iter_get_val(key));
 		}
 	}
-	add_claim(b, old, change, claim);
+	lease_add_claim(b, old, change, claim);
 	json_end_object(b);
 }
 
@@ -169,7 +163,7 @@ lease_add_update(struct buf *b, const struct lease *old, enum lease_change chang
 		json_add_name(b, json_text(key));
 		json_add_value(b, yyjson_obj_iter_get_val(key));
 	}
-	add_spec(b, old, change, claim);
+	lease_add_spec(b, old, change, claim);
 	json_end_object(b);
 }
 
@@ -182,7 +176,7 @@ lease_add_new(struct buf *b, struct str namespace, struct str name, const struct
 	json_add_text(b, "name", name);
 	json_add_text(b, "namespace", namespace);
 	json_end_object(b);
-	add_spec(b, &none, LEASE_RENEW, claim);
+	lease_add_spec(b, &none, LEASE_RENEW, claim);
 	json_end_object(b);
 }
 
