@@ -257,6 +257,12 @@ struct cloud_ops {
 	 * ever reported as absent. */
 	bool (*get_machine)(struct cloud *, struct call *, struct str id, struct machine *ret,
 	                    struct error *);
+	/** The name of a node is the id of its machine: a node without a provider ID is looked for
+	 * by that, and names in the list do not count. */
+	bool names_are_ids;
+	/** Counts anchors (struct look), by requests that begin now. It is called for a look in
+	 * which a machine is absent and none is present. NULL: there are none. */
+	bool (*count_anchors)(struct cloud *, struct call *, unsigned *ret, struct error *);
 };
 
 /* ---- for the controllers ---- */

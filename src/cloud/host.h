@@ -48,11 +48,11 @@ struct cloud_host {
 	/** All nodes known now, in the arena. */
 	void (*nodes)(const struct cloud_host *, struct arena *arena, struct node_ref **ret,
 	              size_t *ret_n);
-	/** Is that address in status.loadBalancer of a live Service of ours: of type LoadBalancer,
-	 * without a class, not being deleted? Addresses are compared by value, not by text. False
-	 * while Services are not known: they have not been listed yet, or no controller of this
-	 * process needs them. */
-	bool (*is_service_address)(const struct cloud_host *, struct str ip);
+	/** Is that IP address, or host name, in status.loadBalancer of a live Service of ours: of
+	 * type LoadBalancer, without a class, not being deleted? Addresses are compared by value,
+	 * not by text. False while Services are not known: they have not been listed yet, or no
+	 * controller of this process needs them. */
+	bool (*is_service_address)(const struct cloud_host *, struct str address);
 };
 
 #endif

@@ -222,16 +222,25 @@ ask_for(struct plain_look *p, size_t i, struct str id)
 	}
 }
 
+/* Has the node nothing but its name to find its machine by? */
+static bool
+is_named_only(const struct plain_look *p, const struct node_ref *ref)
+{
+	return ref->provider_id.len == 0 && !p->cloud->ops->names_are_ids;
+}
+
 static void
 find_by_id(struct plain_look *p, size_t i)
 {
-	struct str id = cloud_machine_id(p->cloud, p->refs[i].provider_id);
+	const struct node_ref *ref = &p->refs[i];
+	struct str id = ref->provider_id.len > 0 ? cloud_machine_id(p->cloud, ref->provider_id)
+	                                         : ref->name;
 	const struct machine *machine = map_get(&p->by_id, id);
 	struct error err;
 
 	if (id.len == 0) {
 		err_set(&err, ERR_INVALID, "provider ID \"%" STR_FMT "\" has no machine id",
-		        STR_ARG(p->refs[i].provider_id));
+		        STR_ARG(ref->provider_id));
 		set_unknown(p, i, &err);
 	} else if (machine) {
 		set_present(p, i, machine);
@@ -278,21 +287,21 @@ answer_all(struct plain_look *p)
 
 		if (has_other_prefix(p->cloud, &p->refs[i]))
 			set_foreign(p->look, i, p->cloud, &p->refs[i]);
-		else if (p->refs[i].provider_id.len > 0)
-			find_by_id(p, i);
-		else
+		else if (is_named_only(p, &p->refs[i]))
 			find_by_name(p, i);
+		else
+			find_by_id(p, i);
 	}
 }
 
-/* Asking for a few machines by id is cheaper than the list. Nodes without a provider ID need it. */
+/* Asking for a few machines by id is cheaper than the list. Nodes that have only a name need it. */
 static bool
 wants_list(const struct plain_look *p)
 {
 	size_t n_ids = 0;
 
 	for (size_t i = 0; i < p->n; i++) {
-		if (p->refs[i].provider_id.len == 0)
+		if (is_named_only(p, &p->refs[i]))
 			return true;
 		n_ids += !has_other_prefix(p->cloud, &p->refs[i]);
 	}
@@ -325,6 +334,25 @@ read_list(struct plain_look *p, struct error *err)
 	return true;
 }
 
+/* Anchors matter only where nothing else shows that the credentials are the right ones. Without an
+ * answer there are none. */
+static void
+count_anchors(struct plain_look *p)
+{
+	size_t n_absent = 0;
+	struct error ignored;
+	unsigned n = 0;
+
+	for (size_t i = 0; i < p->n; i++) {
+		if (p->look->instances[i].presence == PRESENCE_PRESENT)
+			return;
+		n_absent += p->look->instances[i].presence == PRESENCE_ABSENT;
+	}
+	if (n_absent > 0 && p->cloud->ops->count_anchors &&
+	    p->cloud->ops->count_anchors(p->cloud, p->call, &n, &ignored))
+		p->look->n_anchors = n;
+}
+
 static bool
 look_plainly(struct cloud *cloud, struct call *call, const struct node_ref refs[], size_t n,
              int64_t started_boot_ns, struct look **ret, struct error *err)
@@ -341,6 +369,7 @@ look_plainly(struct cloud *cloud, struct call *call, const struct node_ref refs[
 	if (ok) {
 		p.look = look_new(n, started_boot_ns);
 		answer_all(&p);
+		count_anchors(&p);
 		*ret = p.look;
 	}
 	map_fini(&p.by_id);

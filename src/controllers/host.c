@@ -87,16 +87,18 @@ host_nodes(const struct cloud_host *h, struct arena *arena, struct node_ref **re
 	*ret_n = all.n;
 }
 
-/* Is this a Service with a balancer, and is this one of its addresses? */
+/* Is this a Service with a balancer, and is this one of its addresses? ip: what the text means;
+ * NULL: it is a host name. */
 static bool
-has_ingress_ip(const struct service *s, const struct ip *wanted)
+has_ingress(const struct service *s, struct str text, const struct ip *ip)
 {
-	struct ip ip;
+	struct ip one;
 
 	if (!service_wants_balancer(s) || s->is_deleting)
 		return false;
 	for (uint32_t i = 0; i < s->n_ingress; i++) {
-		if (ip_parse(s->ingress[i].ip, &ip) && ip_eq(&ip, wanted))
+		if (ip ? ip_parse(s->ingress[i].ip, &one) && ip_eq(&one, ip)
+		       : str_eq_nocase(s->ingress[i].hostname, text))
 			return true;
 	}
 	return false;
@@ -110,13 +112,14 @@ host_is_service_address(const struct cloud_host *h, struct str text)
 	CLEANUP(store_list_free) struct store_list all = { 0 };
 	struct host *host = host_of(h);
 	struct ip ip;
+	bool is_ip = ip_parse(text, &ip);
 	WITH_LOCK(&host->mu);
 
-	if (!host->services || !ip_parse(text, &ip))
+	if (!host->services || text.len == 0)
 		return false;
 	all = store_list(host->services);
 	for (size_t i = 0; i < all.n; i++) {
-		if (has_ingress_ip(service_of(all.objects[i]), &ip))
+		if (has_ingress(service_of(all.objects[i]), text, is_ip ? &ip : NULL))
 			return true;
 	}
 	return false;

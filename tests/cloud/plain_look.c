@@ -19,6 +19,7 @@ struct world {
 	struct error failure;  /* of get_machine(); code ERR_NONE: it answers */
 	bool is_incomplete;
 	unsigned n_lists, n_gets;
+	unsigned anchors, n_counts;
 };
 
 static bool
@@ -360,6 +361,94 @@ a_provider_without_a_prefix_gets_all_nodes(void **state)
 	assert_false(cloud_is_foreign(&w->cloud, STR_EMPTY));
 }
 
+/* ---- names that are ids ---- */
+
+static const struct cloud_ops with_ids_as_names = {
+	.name = "toy",
+	.provider_id_prefix = "toy://",
+	.list_machines = list_machines,
+	.get_machine = get_machine,
+	.names_are_ids = true,
+};
+
+/* A node without a provider ID is asked for by its name, so that a machine which the list leaves
+ * out is not reported as absent. */
+static void
+a_name_that_is_an_id_is_asked_for(void **state)
+{
+	struct node_ref refs[] = { by_name("1"), by_name("2"), by_name("3"), by_name("4") };
+	struct world *w = *state;
+	CLEANUP(look_unrefp) struct look *one = NULL;
+	CLEANUP(look_unrefp) struct look *many = NULL;
+
+	w->cloud.ops = &with_ids_as_names;
+	w->listed[0] = "1 other";
+	w->existing = " 1 2 ";
+	one = look_at(w, refs, 1);
+	check(one, 0, PRESENCE_PRESENT, "toy://1");
+	assert_int_equal(w->n_lists, 0);
+	many = look_at(w, refs, 4);
+	check(many, 0, PRESENCE_PRESENT, "toy://1");
+	check(many, 1, PRESENCE_PRESENT, "toy://2");
+	check(many, 2, PRESENCE_ABSENT, "");
+	assert_int_equal(w->n_lists, 1);
+}
+
+/* ---- anchors ---- */
+
+static bool
+count_anchors(struct cloud *cloud, struct call *call, unsigned *ret, struct error *err)
+{
+	struct world *w = CONTAINER_OF(cloud, struct world, cloud);
+
+	(void)call;
+	w->n_counts++;
+	*ret = w->anchors;
+	return w->failure.code == ERR_NONE || err_set(err, w->failure.code, "no");
+}
+
+static const struct cloud_ops with_anchors = {
+	.name = "toy",
+	.provider_id_prefix = "toy://",
+	.list_machines = list_machines,
+	.get_machine = get_machine,
+	.count_anchors = count_anchors,
+};
+
+static void
+anchors_count_where_no_machine_is_left(void **state)
+{
+	struct node_ref refs[] = { by_id("toy://1"), by_id("toy://2") };
+	struct world *w = *state;
+	CLEANUP(look_unrefp) struct look *witnessed = NULL;
+	CLEANUP(look_unrefp) struct look *empty = NULL;
+
+	w->cloud.ops = &with_anchors;
+	w->existing = " 1 ";
+	w->anchors = 3;
+	witnessed = look_at(w, refs, 2);
+	assert_int_equal(witnessed->n_anchors, 0);
+	assert_int_equal(w->n_counts, 0);
+	empty = look_at(w, &refs[1], 1);
+	assert_int_equal(empty->n_anchors, 3);
+}
+
+static void
+anchors_that_cannot_be_counted_are_none(void **state)
+{
+	struct node_ref ref = by_name("1");
+	struct world *w = *state;
+	CLEANUP(look_unrefp) struct look *look = NULL;
+
+	w->cloud.ops = &with_anchors;
+	w->anchors = 3;
+	err_set(&w->failure, ERR_UNAVAILABLE, "no");
+	look = look_at(w, &ref, 1);
+	check(look, 0, PRESENCE_ABSENT, "");
+	assert_int_equal(w->n_counts, 1);
+	assert_int_equal(look->n_anchors, 0);
+}
+
 int
 main(void)
 {
@@ -378,6 +467,9 @@ main(void)
 		TEST(the_prefix_says_whose_a_node_is),
 		TEST(a_provider_with_a_prefix_gets_its_own_nodes_only),
 		TEST(a_provider_without_a_prefix_gets_all_nodes),
+		TEST(a_name_that_is_an_id_is_asked_for),
+		TEST(anchors_count_where_no_machine_is_left),
+		TEST(anchors_that_cannot_be_counted_are_none),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -225,7 +225,8 @@ an_address_is_ours_by_the_status_of_a_live_service(void **state UNUSED)
 	put_service(services, "theirs", "",
 	            "\"type\":\"LoadBalancer\",\"loadBalancerClass\":\"example.com/lb\"",
 	            "{\"ip\":\"192.0.2.3\"}");
-	put_service(services, "inner", "", "\"type\":\"ClusterIP\"", "{\"ip\":\"192.0.2.4\"}");
+	put_service(services, "inner", "", "\"type\":\"ClusterIP\"",
+	            "{\"ip\":\"192.0.2.4\"},{\"hostname\":\"inner.example\"}");
 	assert_false(is_service_address("192.0.2.1"));
 	host_set_services(host, services);
 	assert_true(is_service_address("192.0.2.1"));
@@ -235,7 +236,8 @@ an_address_is_ours_by_the_status_of_a_live_service(void **state UNUSED)
 	assert_false(is_service_address("192.0.2.4"));
 	assert_false(is_service_address("192.0.2.5"));
 	assert_false(is_service_address(""));
-	assert_false(is_service_address("web.example"));
+	assert_true(is_service_address("Web.example"));
+	assert_false(is_service_address("inner.example"));
 	host_set_services(host, NULL);
 	assert_false(is_service_address("192.0.2.1"));
 }
