@@ -365,6 +365,37 @@ http_method_name(enum http_method method)
 	return names[method];
 }
 
+const char *
+http_status_text(int status)
+{
+	static const struct {
+		int status;
+		const char *text;
+	} rows[] = {
+		{ 400, "Bad Request" },
+		{ 401, "Unauthorized" },
+		{ 403, "Forbidden" },
+		{ 404, "Not Found" },
+		{ 405, "Method Not Allowed" },
+		{ 408, "Request Timeout" },
+		{ 409, "Conflict" },
+		{ 410, "Gone" },
+		{ 422, "Unprocessable Entity" },
+		{ 429, "Too Many Requests" },
+		{ 500, "Internal Server Error" },
+		{ 501, "Not Implemented" },
+		{ 502, "Bad Gateway" },
+		{ 503, "Service Unavailable" },
+		{ 504, "Gateway Timeout" },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		if (rows[i].status == status)
+			return rows[i].text;
+	}
+	return "";
+}
+
 static enum err_code
 code_of_status(int status)
 {

@@ -16,9 +16,10 @@
 #define SCOPE "infrastructure orbit"
 
 enum {
-	EXPIRY_MARGIN_S = 10, /* a token counts as expired this long before its end */
-	REFUSED_PAUSE_S = 30, /* between two renewals because of refusals: if a new token is refused
-	                         as well, the token was not the reason */
+	EXPIRY_MARGIN_S = 10, /* a token counts as expired that long before its end */
+	REFUSED_PAUSE_S = 30, /* between two renewals because of refusals: a token that is refused
+	                         again was not the reason */
+	LIFE_MAX_S = INT32_MAX,
 	FORM_MAX_BYTES = 4 << 10,
 	TOKEN_MAX_BYTES = 4 << 10,
 };
@@ -42,16 +43,22 @@ struct bb_token {
 
 /* ---- the token request ---- */
 
-/* name=value of a form, as url.Values of Go writes it: with '+' for a blank. */
+/* As url.QueryEscape() of Go writes it: with '+' for a blank. */
 static void
-bb_form_add(struct buf *form, const char *name, struct str value)
+bb_form_escape(struct buf *form, struct str value)
 {
-	buf_addf(form, "%s%s=", form->len > 0 ? "&" : "", name);
 	for (struct str word, rest = value; str_split(&rest, ' ', &word);) {
 		url_add_escaped(form, word);
 		if (rest.ptr)
 			buf_add_c(form, "+");
 	}
+}
+
+static void
+bb_form_add(struct buf *form, const char *name, struct str value)
+{
+	buf_addf(form, "%s%s=", form->len > 0 ? "&" : "", name);
+	bb_form_escape(form, value);
 }
 
 /* The parameters are in the order of their names. */
@@ -82,9 +89,9 @@ bb_client_authorize(struct http_auth *auth, const struct call *call, struct buf 
 	CLEANUP(buf_fini) struct buf plain = BUF_SECRET(LIMIT_CREDENTIAL);
 
 	(void)call;
-	url_add_escaped(&plain, secret_expose(&t->config->client.value));
+	bb_form_escape(&plain, secret_expose(&t->config->client.value));
 	buf_add_c(&plain, ":");
-	url_add_escaped(&plain, secret_expose(&t->config->client_secret.value));
+	bb_form_escape(&plain, secret_expose(&t->config->client_secret.value));
 	buf_add_c(ret, "Basic ");
 	base64_add(ret, buf_str(&plain));
 	*ret_generation = 0;
@@ -102,15 +109,25 @@ bb_client_rejected(struct http_auth *auth, uint64_t generation)
 
 /* ---- the answer ---- */
 
-/* In the words of Go's oauth2 package, because users search for them. */
+/* Credentials that are refused need a person; everything else passes. */
+static enum err_code
+bb_token_code(int status)
+{
+	if (status == 429)
+		return ERR_THROTTLED;
+	return status >= 400 && status < 500 ? ERR_UNAUTHORIZED : ERR_UNAVAILABLE;
+}
+
+/* In the words of Go's oauth2, which are what people search for. */
 static bool
 bb_token_refused(const struct http_response *response, struct error *err)
 {
 	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
 	CLEANUP(buf_fini) struct buf body = BUF_INIT(ERR_MSG_SIZE / 2);
 	struct str error = STR_EMPTY, description = STR_EMPTY;
+	const char *reason = http_status_text(response->status);
+	enum err_code code = bb_token_code(response->status);
 	struct error ignored;
-	bool is_refusal = response->status == 400 || response->status == 401;
 
 	if (json_parse(buf_str(&response->body), &doc, &ignored)) {
 		(void)json_str(yyjson_doc_get_root(doc), "error", &error);
@@ -123,37 +140,57 @@ bb_token_refused(const struct http_response *response, struct error *err)
 			buf_add_c(&body, " ");
 			quote_add(&body, description);
 		}
-		err_set(err, ERR_UNAUTHORIZED, "oauth2: %s", body.ptr);
+		err_set(err, code, "oauth2: %s", body.ptr);
 	} else {
 		buf_add_clean(&body, buf_str(&response->body));
-		err_set(err, is_refusal ? ERR_UNAUTHORIZED : ERR_UNAVAILABLE,
-		        "oauth2: cannot fetch token: %d Response: %s", response->status, body.ptr);
+		err_set(err, code, "oauth2: cannot fetch token: %d%s%s Response: %s",
+		        response->status, reason[0] ? " " : "", reason, body.ptr);
 	}
 	err->http_status = response->status;
 	return false;
 }
 
-/* A member of an answer that is a form rather than JSON; empty: it is not there. */
-static struct str
-bb_form_value(struct str form, const char *name)
+static void
+bb_form_unescape(struct buf *ret, struct str value)
 {
+	for (size_t i = 0; i < value.len; i++) {
+		int high = i + 2 < value.len ? str_hex_digit(value.ptr[i + 1]) : -1;
+		int low = i + 2 < value.len ? str_hex_digit(value.ptr[i + 2]) : -1;
+
+		if (value.ptr[i] == '%' && high >= 0 && low >= 0) {
+			buf_add_char(ret, (char)(high * 16 + low));
+			i += 2;
+		} else {
+			buf_add_char(ret, value.ptr[i] == '+' ? ' ' : value.ptr[i]);
+		}
+	}
+}
+
+/* A member of an answer that is a form rather than JSON, decoded in the arena; empty: it is not
+ * there. */
+static struct str
+bb_form_value(struct arena *arena, struct str form, const char *name)
+{
+	CLEANUP(buf_fini) struct buf plain = BUF_SECRET(FORM_MAX_BYTES);
 	struct str key, value;
 
 	for (struct str pair, rest = form; str_split(&rest, '&', &pair);) {
-		if (str_cut(pair, '=', &key, &value) && str_eq_c(key, name))
-			return value;
+		if (str_cut(pair, '=', &key, &value) && str_eq_c(key, name)) {
+			bb_form_unescape(&plain, value);
+			return arena_str(arena, buf_str(&plain));
+		}
 	}
 	return STR_EMPTY;
 }
 
-/* What a token answer says, in either of its two forms; views of the answer. */
+/* What a token answer says, in either of its two forms; views of the answer, or in the arena. */
 struct bb_grant {
 	struct str access, refresh;
 	int64_t life_s; /* 0: it never ends */
 };
 
 static void
-bb_grant_read(struct str body, yyjson_val *root, struct bb_grant *ret)
+bb_grant_read(struct arena *arena, struct str body, yyjson_val *root, struct bb_grant *ret)
 {
 	struct str life = STR_EMPTY;
 
@@ -164,22 +201,25 @@ bb_grant_read(struct str body, yyjson_val *root, struct bb_grant *ret)
 		(void)json_i64(root, "expires_in", &ret->life_s);
 		(void)json_str(root, "expires_in", &life);
 	} else {
-		ret->access = bb_form_value(body, "access_token");
-		ret->refresh = bb_form_value(body, "refresh_token");
-		life = bb_form_value(body, "expires_in");
+		ret->access = bb_form_value(arena, body, "access_token");
+		ret->refresh = bb_form_value(arena, body, "refresh_token");
+		life = bb_form_value(arena, body, "expires_in");
 	}
-	(void)!str_to_i64(life, 0, INT64_MAX / NS_PER_SEC, &ret->life_s);
+	(void)!str_to_i64(life, 0, LIFE_MAX_S, &ret->life_s);
+	if (ret->life_s > LIFE_MAX_S)
+		ret->life_s = LIFE_MAX_S;
 }
 
 static bool
-bb_token_accept(struct bb_token *t, struct str body, int64_t asked_boot_ns, struct error *err)
+bb_token_accept(struct bb_token *t, struct arena *arena, struct str body, int64_t asked_boot_ns,
+                struct error *err)
 {
 	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
 	struct bb_grant grant;
 	struct error ignored;
 
-	bb_grant_read(body, json_parse(body, &doc, &ignored) ? yyjson_doc_get_root(doc) : NULL,
-	              &grant);
+	bb_grant_read(arena, body,
+	              json_parse(body, &doc, &ignored) ? yyjson_doc_get_root(doc) : NULL, &grant);
 	if (grant.access.len == 0)
 		return err_set(err, ERR_UNAVAILABLE,
 		               "oauth2: server response missing access_token");
@@ -221,15 +261,15 @@ bb_token_request(struct bb_token *t, struct call *call, const struct secret *ref
 		return false;
 	if (response.status < 200 || response.status >= 300)
 		return bb_token_refused(&response, err);
-	return bb_token_accept(t, buf_str(&response.body), asked_boot_ns, err);
+	return bb_token_accept(t, call->arena, buf_str(&response.body), asked_boot_ns, err);
 }
 
 /* If the API refuses the refresh token, a token is requested with the user's password. */
 static bool
-bb_token_renew(struct bb_token *t, const struct call *outer, struct error *err)
+bb_token_renew(struct bb_token *t, const struct call *outer, struct secret *refresh,
+               struct error *err)
 {
 	CLEANUP(arena_wipe) struct arena arena = ARENA_INIT;
-	CLEANUP(secret_fini) struct secret refresh = SECRET_NONE;
 	struct call call = { outer->clock, outer->cancel, outer->deadline_mono_ns, &arena };
 	struct bb_config *config = t->config;
 	bool has_changed = login_secret_refresh(&config->client);
@@ -237,16 +277,16 @@ bb_token_renew(struct bb_token *t, const struct call *outer, struct error *err)
 	has_changed |= login_secret_refresh(&config->client_secret);
 	has_changed |= login_secret_refresh(&config->user);
 	has_changed |= login_secret_refresh(&config->password);
-	if (has_changed)
+	if (has_changed) {
 		log_info("credentials were replaced", LOG_CSTR("cloud", "brightbox"));
-	else
-		secret_set(&refresh, secret_expose(&t->refresh));
-	if (bb_token_request(t, &call, &refresh, err))
+		secret_fini(refresh);
+	}
+	if (bb_token_request(t, &call, refresh, err))
 		return true;
-	if (!secret_is_set(&refresh) || err->code != ERR_UNAUTHORIZED)
+	if (!secret_is_set(refresh) || err->code != ERR_UNAUTHORIZED)
 		return false;
-	secret_fini(&refresh);
-	return bb_token_request(t, &call, &refresh, err);
+	secret_fini(refresh);
+	return bb_token_request(t, &call, refresh, err);
 }
 
 static bool
@@ -255,38 +295,47 @@ bb_token_is_usable(const struct bb_token *t)
 	return secret_is_set(&t->access) && clock_boot(t->host->clock) < t->ends_boot_ns;
 }
 
-/* With mu held, which is released meanwhile. */
+/* With mu held, which is released meanwhile. What ended only because this caller was stopped, or
+ * ran out of time, is no result for the others: the next one of them renews. */
 static bool
 bb_token_lead(struct bb_token *t, const struct call *call, struct error *err)
 {
+	CLEANUP(secret_fini) struct secret refresh = SECRET_NONE;
 	bool is_good;
 
 	t->is_renewing = true;
+	if (secret_expose(&t->refresh).len > 0) /* an answer without one leaves it empty */
+		secret_set(&refresh, secret_expose(&t->refresh));
 	mutex_unlock(&t->mu);
-	is_good = bb_token_renew(t, call, err);
+	is_good = bb_token_renew(t, call, &refresh, err);
 	mutex_lock(&t->mu);
-	if (!is_good)
-		t->failure = *err;
 	t->is_renewing = false;
-	t->n_renewals++;
+	if (is_good ||
+	    !(err->code == ERR_CANCELLED || clock_mono(call->clock) >= call->deadline_mono_ns)) {
+		t->n_renewals++;
+		t->failure.code = ERR_NONE;
+		if (!is_good)
+			t->failure = *err;
+	}
 	cond_broadcast(&t->renewed);
 	return is_good;
 }
 
-/* With mu held. Waits for the renewal that is running, and takes over its result. */
+/* With mu held. Waits for the end of the renewal that runs. True: it gave a token, or its caller
+ * gave up, so that somebody else has to renew. */
 static bool
 bb_token_join(struct bb_token *t, const struct call *call, struct error *err)
 {
 	uint64_t n_before = t->n_renewals;
 
-	while (t->n_renewals == n_before) {
+	while (t->is_renewing && t->n_renewals == n_before) {
 		if (cancel_is_fired(call->cancel))
 			return err_set(err, ERR_CANCELLED, "cancelled");
 		if (!clock_wait(call->clock, &t->renewed, &t->mu, call->deadline_mono_ns) &&
-		    t->n_renewals == n_before)
+		    t->is_renewing && t->n_renewals == n_before)
 			return err_set(err, ERR_TIMEOUT, "there was no access token in time");
 	}
-	if (bb_token_is_usable(t))
+	if (t->n_renewals == n_before || t->failure.code == ERR_NONE)
 		return true;
 	*err = t->failure;
 	return false;
@@ -303,15 +352,20 @@ bb_token_wake(void *token)
 
 /* ---- the Authorization header ---- */
 
+/* A token that was got for this request is used however short its life is: one that lives for less
+ * than the margin would otherwise be renewed again and again. */
 static bool
 bb_token_authorize(struct http_auth *auth, const struct call *call, struct buf *ret,
                    uint64_t *ret_generation, struct error *err)
 {
 	struct bb_token *t = CONTAINER_OF(auth, struct bb_token, auth);
+	uint64_t n_before;
 	WITH_HOOK(call->cancel, bb_token_wake, t);
 	WITH_LOCK(&t->mu);
 
-	while (!bb_token_is_usable(t)) {
+	n_before = t->n_renewals;
+	while (!bb_token_is_usable(t) &&
+	       (t->n_renewals == n_before || !secret_is_set(&t->access))) {
 		if (!(t->is_renewing ? bb_token_join(t, call, err) : bb_token_lead(t, call, err)))
 			return false;
 	}
