@@ -10,25 +10,32 @@
  */
 #include "providers/brightbox/balancers.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 #include "base/alloc.h"
 #include "base/event_kind.h"
 #include "base/ip.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/map.h"
 #include "base/quote.h"
 #include "base/rand.h"
+#include "base/thread.h"
 #include "providers/brightbox/desired.h"
 #include "providers/brightbox/domains.h"
 
 #define FIREWALL_SOURCE "10.0.0.0/8" /* from where balancers reach servers */
+#define DEFAULT_CLUSTER "kubernetes" /* the default of --cluster-name */
 
 enum {
 	PASSES_MAX = 6,
-	IN_PLACE_MS =
-		3000, /* how long a worker waits for the cloud before the Service is requeued */
+	/* how long a worker waits for its changes to take effect before the Service is requeued */
+	IN_PLACE_MS = 3000,
 	POLL_MS = 500,
 	AGAIN_MS = 2000,
-	DUPLICATE_MIN_MS = 1000, /* each of two processes waits for a random time in this range */
+	LATER_MS = 5000,         /* … and when the run changed nothing: the cloud may need hours */
+	DUPLICATE_MIN_MS = 1000, /* two processes wait for times in this range, at random */
 	DUPLICATE_MAX_MS = 6000,
 };
 
@@ -39,8 +46,19 @@ EVENT_KIND(
 	"brightbox: there are several load balancers of the Service's name; the message says which "
 	"one is used.");
 
+EVENT_KIND(foreign_event, "cloud-controller-manager", "LoadBalancerMayBeForeign", true, "Service",
+           "brightbox: a load balancer was found by a name that contains the default cluster name, "
+           "and no Service of this cluster has its addresses.");
+
+/* A balancer that this process created, until a status shows it. */
+struct bb_created {
+	struct str name, id;
+};
+
 struct bb_balancers {
 	struct bb_balancers_config config;
+	pthread_mutex_t mu;
+	struct map created; /* mu; of struct bb_created */
 };
 
 /* One call of ensure or remove. */
@@ -54,10 +72,12 @@ struct bb_run {
 	bool is_dry;        /* steps only set is_due if they would act */
 	bool is_due;        /* a step acted, or would */
 	bool has_acted;     /* in any pass */
-	struct str created; /* id of the balancer that this run created; empty: none */
-	bool is_ours;       /* there is evidence that the account is that of the cluster */
+	struct str created; /* id of the balancer that this process created; empty: none */
+	bool is_ours;       /* the account is that of the cluster */
 	struct str checked; /* id of the cloud IP whose domains were resolved */
-	bool is_mapping;    /* this run has sent the request that maps the cloud IP */
+	bool is_mapping;    /* the cloud IP was asked to be mapped */
+	bool is_unmapping;  /* old cloud IPs were asked to be unmapped */
+	bool is_reported;   /* events about the balancer were sent */
 	/* of the current pass */
 	const struct bb_cloud_ip *ip; /* NULL: it is still to be made */
 	struct bb_cloud_ip named_ip;  /* where the list does not have it */
@@ -66,7 +86,42 @@ struct bb_run {
 	const struct bb_lb *lb; /* NULL: it is still to be made */
 };
 
-/* Every step calls this before it acts, and acts only if it returns true. */
+/* ---- balancers that this process created ---- */
+
+/* A run that fails after it created a balancer forgets that. The next one must still know which of
+ * two balancers is its own. */
+static void
+bb_created_store(struct bb_run *run, struct str id)
+{
+	struct bb_balancers *b = run->b;
+	struct bb_created *one;
+	WITH_LOCK(&b->mu);
+
+	free(map_remove(&b->created, run->desired.name));
+	run->created = id;
+	if (id.len == 0)
+		return;
+	one = xcalloc(1, sizeof(*one) + run->desired.name.len + id.len);
+	one->name = str_n(memcpy(one + 1, run->desired.name.ptr, run->desired.name.len),
+	                  run->desired.name.len);
+	one->id = str_n(memcpy((char *)(one + 1) + one->name.len, id.ptr, id.len), id.len);
+	map_put(&b->created, one->name, one);
+}
+
+static void
+bb_created_load(struct bb_run *run)
+{
+	struct bb_balancers *b = run->b;
+	const struct bb_created *one;
+	WITH_LOCK(&b->mu);
+
+	one = map_get(&b->created, run->desired.name);
+	run->created = one ? arena_str(run->call->arena, one->id) : STR_EMPTY;
+}
+
+/* ---- a run ---- */
+
+/* Every step asks this before it acts. */
 static bool
 bb_run_act(struct bb_run *run)
 {
@@ -127,6 +182,12 @@ bb_ip_by_address(struct bb_run *run, struct error *err)
 		if ((ip_parse(one->public_ipv4, &v4) && ip_eq(&ip, &v4)) ||
 		    (ip_parse(one->public_ipv6, &v6) && ip_eq(&ip, &v6))) {
 			run->ip = one;
+			if (run->is_dry)
+				log_warn("spec.loadBalancerIP is deprecated. Remove the entry and "
+				         "add the annotation",
+				         LOG_STR("service", run->desired.name),
+				         LOG_CSTR("key", BB_CLOUD_IP_KEY),
+				         LOG_STR("value", one->id));
 			return true;
 		}
 	}
@@ -293,7 +354,7 @@ bb_lb_create(struct bb_run *run, struct error *err)
 	if (!bb_create_lb(run->client, run->call, bb_lb_body(run, /*is_update=*/false), &made, err))
 		return false;
 	log_info("load balancer created", LOG_STR("name", made.name), LOG_STR("id", made.id));
-	run->created = made.id;
+	bb_created_store(run, made.id);
 	return true;
 }
 
@@ -313,48 +374,91 @@ bb_lb_withdraw(struct bb_run *run, struct error *err)
 	}
 	log_info("load balancer withdrawn, another process created one as well",
 	         LOG_STR("id", run->created));
+	bb_created_store(run, STR_EMPTY);
 	return bb_run_pend(err, rand_between(DUPLICATE_MIN_MS, DUPLICATE_MAX_MS),
 	                   "another process created a load balancer for this Service as well");
 }
 
-/* Of several balancers, the first one with a cloud IP is used, because it serves the Service
- * already; without any, the first one. */
+/* Of several that this process did not create, the one that has a cloud IP serves. */
 static const struct bb_lb *
-bb_lb_choose(struct bb_run *run)
+bb_lb_choose(struct bb_run *run, size_t *ret_n)
 {
 	const struct bb_lb *first = bb_view_next_lb(run->view, run->desired.name, NULL);
 	const struct bb_lb *chosen = first;
-	size_t n = 0;
 
+	*ret_n = 0;
 	for (const struct bb_lb *lb = first; lb;
 	     lb = bb_view_next_lb(run->view, run->desired.name, lb)) {
-		n++;
+		(*ret_n)++;
 		if (chosen->n_cloud_ips == 0 && lb->n_cloud_ips > 0)
 			chosen = lb;
 	}
-	if (n > 1 && !run->is_dry)
+	return chosen;
+}
+
+/* Does a live Service of ours have an address of that cloud IP? Its reverse name does not count:
+ * the owner of an account chooses it, so another account may have the same. */
+static bool
+bb_is_in_status(const struct cloud_host *host, const struct bb_cloud_ip *ip)
+{
+	return host->is_service_address(host, ip->fqdn) ||
+	       host->is_service_address(host, ip->public_ipv4) ||
+	       host->is_service_address(host, ip->public_ipv6);
+}
+
+static bool
+bb_lb_is_in_status(const struct cloud_host *host, const struct bb_lb *lb)
+{
+	for (size_t i = 0; i < lb->n_cloud_ips; i++) {
+		if (bb_is_in_status(host, &lb->cloud_ips[i]))
+			return true;
+	}
+	return false;
+}
+
+/* What a person should know about the balancer that was found by its name, once in a run. */
+static void
+bb_lb_report(struct bb_run *run, const struct bb_lb *lb, size_t n)
+{
+	const char *name = bb_run_quote(run, run->desired.name);
+	struct arena *arena = run->call->arena;
+
+	if (run->is_reported || run->created.len > 0)
+		return;
+	run->is_reported = true;
+	if (n > 1)
 		bb_run_warn(run, &duplicate_event,
-		            arena_printf(run->call->arena,
+		            arena_printf(arena,
 		                         "There are %zu load balancers named %s; %" STR_FMT
 		                         " is used. Delete the others.",
-		                         n, bb_run_quote(run, run->desired.name),
-		                         STR_ARG(chosen->id)));
-	return chosen;
+		                         n, name, STR_ARG(lb->id)));
+	if (str_eq_c(run->spec->cluster, DEFAULT_CLUSTER) && lb->n_cloud_ips > 0 &&
+	    !bb_lb_is_in_status(run->b->config.host, lb))
+		bb_run_warn(run, &foreign_event,
+		            arena_printf(arena,
+		                         "Load balancer %" STR_FMT
+		                         " was found by its name %s, which contains the default "
+		                         "cluster name, and no Service of this cluster has its "
+		                         "addresses. If it belongs to another cluster of this "
+		                         "account, give each cluster its own --cluster-name",
+		                         STR_ARG(lb->id), name));
 }
 
 static bool
 bb_step_lb(struct bb_run *run, struct error *err)
 {
 	struct bb_lb updated;
+	size_t n;
 
 	for (const struct bb_lb *lb = NULL;
 	     run->created.len > 0 && (lb = bb_view_next_lb(run->view, run->desired.name, lb));) {
 		if (!str_eq(lb->id, run->created))
-			return bb_lb_withdraw(run, err);
+			return !bb_run_act(run) || bb_lb_withdraw(run, err);
 	}
-	run->lb = bb_lb_choose(run);
+	run->lb = bb_lb_choose(run, &n);
 	if (!run->lb)
 		return !bb_run_act(run) || bb_lb_create(run, err);
+	bb_lb_report(run, run->lb, n);
 	if (!bb_desired_differs(&run->desired, run->domains, run->n_domains, run->lb))
 		return true;
 	return !bb_run_act(run) || bb_update_lb(run->client, run->call, run->lb->id,
@@ -395,29 +499,58 @@ bb_step_map(struct bb_run *run, struct error *err)
 	       err->code == ERR_CONFLICT; /* it is being mapped */
 }
 
-/* Unmaps other cloud IPs from the balancer. Other cloud IPs with the Service's name that are not
- * mapped to it are destroyed. */
+/* A balancer that is being deleted keeps its cloud IPs until that has ended. */
+static bool
+bb_ip_is_leaving(const struct bb_run *run, const struct bb_cloud_ip *ip)
+{
+	for (size_t i = 0; i < run->view->n_lbs; i++) {
+		if (str_eq(run->view->lbs[i].id, ip->lb_id))
+			return str_eq_c(run->view->lbs[i].status, "deleting");
+	}
+	return false;
+}
+
+/* Unmapping takes some seconds, like mapping, so it is asked for in one pass of a run. */
+static bool
+bb_ip_unmap(struct bb_run *run, const struct bb_cloud_ip *ip, struct error *err)
+{
+	if (run->is_unmapping)
+		return bb_run_pend(err, AGAIN_MS, "an old cloud IP is still mapped");
+	return !bb_run_act(run) || bb_unmap_cloud_ip(run->client, run->call, ip->id, err) ||
+	       err->code == ERR_CONFLICT; /* it is being unmapped */
+}
+
+static bool
+bb_ip_destroy(struct bb_run *run, const struct bb_cloud_ip *ip, struct error *err)
+{
+	if (bb_ip_is_leaving(run, ip)) {
+		bb_views_outdate(run->b->config.views);
+		return bb_run_pend(err, LATER_MS, "CloudIPs still mapped to load balancer");
+	}
+	return !bb_run_act(run) || bb_destroy_cloud_ip(run->client, run->call, ip->id, err) ||
+	       err->code == ERR_NOT_FOUND;
+}
+
+/* The balancer's other cloud IPs leave it, and those that bear the Service's name are destroyed. */
 static bool
 bb_step_stale_ips(struct bb_run *run, struct error *err)
 {
+	bool unmaps = false;
+
 	for (size_t i = 0; i < run->view->n_cloud_ips; i++) {
 		const struct bb_cloud_ip *one = &run->view->cloud_ips[i];
 		bool is_here = run->lb && str_eq(one->lb_id, run->lb->id);
 
 		if (run->ip && str_eq(one->id, run->ip->id))
 			continue;
-		if (is_here && bb_run_act(run) &&
-		    !bb_unmap_cloud_ip(run->client, run->call, one->id, err))
+		if (is_here && !bb_ip_unmap(run, one, err))
 			return false;
-		if (!is_here && str_eq(one->name, run->desired.name) && bb_run_act(run) &&
-		    !bb_destroy_cloud_ip(run->client, run->call, one->id, err) &&
-		    err->code != ERR_NOT_FOUND) {
-			if (err->code != ERR_CONFLICT)
-				return false;
-			return bb_run_pend(err, AGAIN_MS,
-			                   "a cloud IP of the Service is still mapped");
-		}
+		if (!is_here && str_eq(one->name, run->desired.name) &&
+		    !bb_ip_destroy(run, one, err))
+			return false;
+		unmaps |= is_here;
 	}
+	run->is_unmapping |= unmaps && !run->is_dry;
 	return true;
 }
 
@@ -494,7 +627,7 @@ bb_has_ip(const struct bb_lb *lb, struct str id)
 	return false;
 }
 
-/* ERR_PENDING if the cloud has not finished; another error if a person has to correct something. */
+/* What is on its way is ERR_PENDING, and no failure; what a person has to fix is one. */
 static bool
 bb_check_complete(const struct bb_run *run, const struct bb_lb *lb, struct error *err)
 {
@@ -520,7 +653,6 @@ bb_check_complete(const struct bb_run *run, const struct bb_lb *lb, struct error
 			        bb_run_quote(run, domain->status),
 			        bb_run_quote(run, domain->last_message));
 	}
-	err->retry_after_ms = err->code == ERR_PENDING ? AGAIN_MS : 0;
 	return err->code == ERR_NONE;
 }
 
@@ -548,32 +680,36 @@ bb_fill_status(const struct bb_run *run, const struct bb_lb *lb, struct lb_statu
 	}
 }
 
-/* Reads the balancer until its changes have taken effect, for IN_PLACE_MS at most. After that the
- * error is ERR_PENDING, and the Service is queued again. */
+/* The balancer of the view that the run ended with is enough where everything is complete. Changes
+ * are waited for, but not for long; where the run changed nothing one look is enough. */
 static bool
 bb_run_finish(struct bb_run *run, bool was_settled, struct lb_status *ret, struct error *err)
 {
-	int64_t deadline_ns = clock_mono(run->call->clock) + IN_PLACE_MS * NS_PER_MS;
-	struct bb_lb read_again;
-	const struct bb_lb *lb = run->lb;
+	int64_t deadline_ns = clock_mono(run->call->clock) +
+	                      (was_settled ? 0 : IN_PLACE_MS * NS_PER_MS);
+	bool is_complete = was_settled && bb_check_complete(run, run->lb, err);
+	struct bb_lb lb = *run->lb;
 
-	for (;;) {
-		if (!was_settled || lb != run->lb) {
-			if (!bb_get_lb(run->client, run->call, run->lb->id, &read_again, err))
-				return false;
-			lb = &read_again;
-		}
-		if (bb_check_complete(run, lb, err)) {
-			bb_fill_status(run, lb, ret);
-			return true;
-		}
-		if (err->code != ERR_PENDING || clock_mono(run->call->clock) >= deadline_ns)
+	while (!is_complete) {
+		if (!bb_get_lb(run->client, run->call, run->lb->id, &lb, err))
 			return false;
-		bb_views_outdate(run->b->config.views);
+		is_complete = bb_check_complete(run, &lb, err);
+		if (is_complete)
+			break;
+		if (err->code == ERR_PENDING)
+			bb_views_outdate(run->b->config.views);
+		if (err->code != ERR_PENDING || clock_mono(run->call->clock) >= deadline_ns) {
+			err->retry_after_ms = err->code != ERR_PENDING ? 0
+			                      : was_settled            ? LATER_MS
+			                                               : AGAIN_MS;
+			return false;
+		}
 		if (!cancel_sleep(run->call->cancel, run->call->clock, POLL_MS * NS_PER_MS, err))
 			return false;
-		was_settled = false;
 	}
+	bb_fill_status(run, &lb, ret);
+	bb_created_store(run, STR_EMPTY);
+	return true;
 }
 
 static void
@@ -601,8 +737,10 @@ bb_balancers_ensure(struct bb_balancers *b, struct call *call, const struct lb_s
 {
 	CLEANUP(bb_run_fini) struct bb_run run = bb_run_init(b, call, spec);
 
-	if (!bb_desired_read(spec, call->arena, &run.desired, err) ||
-	    !bb_run_converge(&run, bb_pass, err))
+	if (!bb_desired_read(spec, call->arena, &run.desired, err))
+		return false;
+	bb_created_load(&run);
+	if (!bb_run_converge(&run, bb_pass, err))
 		return false;
 	return bb_run_finish(&run, /*was_settled=*/run.is_dry, ret, err);
 }
@@ -633,24 +771,43 @@ bb_step_remove_policy(struct bb_run *run, struct error *err)
 	       err->code == ERR_NOT_FOUND;
 }
 
-/* In the official controller's order: the firewall, the balancer, and then the cloud IPs, which
- * cannot be destroyed while they are mapped. */
+/* A cloud IP that is not ours by its name, too, is free only when the balancer is gone. */
+static bool
+bb_step_await_ips(struct bb_run *run, struct error *err)
+{
+	for (size_t i = 0; i < run->view->n_cloud_ips; i++) {
+		const struct bb_cloud_ip *one = &run->view->cloud_ips[i];
+
+		if (str_eq(one->lb_name, run->desired.name) && bb_ip_is_leaving(run, one)) {
+			bb_views_outdate(run->b->config.views);
+			return bb_run_pend(err, LATER_MS, "CloudIPs still mapped to load balancer");
+		}
+	}
+	return true;
+}
+
+/* The firewall first, as the official controller does: what no longer leads anywhere goes last. The
+ * balancer holds its cloud IPs, so they are left to the next pass. */
 static bool
 bb_pass_remove(struct bb_run *run, struct error *err)
 {
+	bool has_lb = false;
+
 	if (!bb_step_remove_group(run, err))
 		return err_wrap(err, "server group");
 	if (!bb_step_remove_policy(run, err))
 		return err_wrap(err, "firewall policy");
 	for (const struct bb_lb *lb = NULL;
-	     (lb = bb_view_next_lb(run->view, run->desired.name, lb));) {
+	     (lb = bb_view_next_lb(run->view, run->desired.name, lb)); has_lb = true) {
 		if (bb_run_act(run) && !bb_destroy_lb(run->client, run->call, lb->id, err) &&
 		    err->code != ERR_NOT_FOUND)
 			return err_wrap(err, "load balancer");
 	}
+	if (has_lb)
+		return true;
 	run->ip = NULL;
 	run->lb = NULL;
-	return bb_step_stale_ips(run, err) ||
+	return (bb_step_stale_ips(run, err) && bb_step_await_ips(run, err)) ||
 	       (err->code == ERR_PENDING ? false : err_wrap(err, "cloud IP"));
 }
 
@@ -663,10 +820,29 @@ bb_balancers_remove(struct bb_balancers *b, struct call *call, const struct lb_s
 	run.desired.name = bb_name(spec, call->arena);
 	if (!bb_run_converge(&run, bb_pass_remove, err))
 		return false;
+	bb_created_store(&run, STR_EMPTY);
 	/* That an older view shows the balancer and a new one nothing proves no deletion: the
 	 * credentials may have become those of another account in between. */
 	*ret_found = run.has_acted;
 	return *ret_found || balancer_check_project(b->config.cloud, call, spec, err);
+}
+
+/* ---- anchors ---- */
+
+bool
+bb_balancers_count_serving(struct bb_balancers *b, struct call *call, unsigned *ret,
+                           struct error *err)
+{
+	struct bb_lb *lbs;
+	unsigned n_serving = 0;
+	size_t n;
+
+	if (!bb_list_lbs(b->config.client, call, &lbs, &n, err))
+		return false;
+	for (size_t i = 0; i < n; i++)
+		n_serving += bb_lb_is_alive(&lbs[i]) && bb_lb_is_in_status(b->config.host, &lbs[i]);
+	*ret = n_serving;
+	return true;
 }
 
 /* ---- life cycle ---- */
@@ -677,11 +853,21 @@ bb_balancers_new(const struct bb_balancers_config *config)
 	struct bb_balancers *b = xcalloc(1, sizeof(*b));
 
 	b->config = *config;
+	mutex_init(&b->mu);
 	return b;
 }
 
 void
 bb_balancers_free(struct bb_balancers *b)
 {
+	struct str name;
+	void *one;
+
+	if (!b)
+		return;
+	for (size_t pos = 0; map_next(&b->created, &pos, &name, &one);)
+		free(one);
+	map_fini(&b->created);
+	mutex_destroy(&b->mu);
 	free(b);
 }

@@ -8,11 +8,10 @@
  * changes what differs, and repeats this until nothing is left to do. A Service that needs no
  * change costs no request of its own.
  *
- * Two processes that run at the same time (a rolling update without election) may both create a
- * balancer, because names are not unique. So after a run has created a balancer, it lists again: if
- * there is another live balancer of that name, it deletes its own, waits for a random time and
- * begins again. A cloud IP is mapped, and a status reported, only after a list that shows exactly
- * one.
+ * Two processes at once (a rolling update without election) may both create a balancer, since names
+ * are not unique. So after it has created one a run lists again: if there is another alive balancer
+ * of the name it deletes its own, waits a random time and begins again. A cloud IP is mapped, and a
+ * status reported, only after a list that shows exactly one.
  *
  * Threads: any; at most one run at a time for each Service.
  */
@@ -42,5 +41,10 @@ NODISCARD bool bb_balancers_ensure(struct bb_balancers *, struct call *, const s
                                    struct lb_status *ret, struct error *err);
 NODISCARD bool bb_balancers_remove(struct bb_balancers *, struct call *, const struct lb_spec *,
                                    bool *ret_found, struct error *err);
+
+/** Counts the balancers of which a cloud IP is in the status of a live Service of ours, by one
+ * request: evidence that the credentials are those of the cluster's account. */
+NODISCARD bool bb_balancers_count_serving(struct bb_balancers *, struct call *, unsigned *ret,
+                                          struct error *err);
 
 #endif

@@ -356,13 +356,18 @@ bb_read_domains(const struct lb_spec *spec, struct arena *arena, struct bb_desir
 	}
 }
 
+/* A node of another cloud, or without a provider ID, is no member of balancers. */
 static void
 bb_read_servers(const struct lb_spec *spec, struct arena *arena, struct bb_desired *ret)
 {
+	const struct str prefix = STR(PROVIDER_PREFIX);
+
 	ret->servers = arena_calloc(arena, spec->n_nodes, sizeof(*ret->servers));
 	for (size_t i = 0; i < spec->n_nodes; i++) {
-		if (bb_is_member(spec->nodes[i].provider_id))
-			ret->servers[ret->n_servers++] = bb_server_id(spec->nodes[i].provider_id);
+		struct str id = spec->nodes[i].provider_id;
+
+		if (str_starts(id, prefix) && id.len > prefix.len)
+			ret->servers[ret->n_servers++] = str_skip(id, prefix.len);
 	}
 }
 
@@ -396,33 +401,6 @@ bb_desired_read(const struct lb_spec *spec, struct arena *arena, struct bb_desir
 	bb_read_domains(spec, arena, ret);
 	bb_read_servers(spec, arena, ret);
 	return true;
-}
-
-/* ---- provider IDs ---- */
-
-bool
-bb_is_member(struct str provider_id)
-{
-	return str_starts(provider_id, STR(PROVIDER_PREFIX)) &&
-	       provider_id.len > sizeof(PROVIDER_PREFIX) - 1;
-}
-
-struct str
-bb_server_id(struct str provider_id)
-{
-	const struct str ours = STR(PROVIDER_PREFIX), separator = STR("://");
-	struct str rest = provider_id;
-
-	if (str_starts(provider_id, ours))
-		return str_skip(provider_id, ours.len);
-	while (rest.len > 0 && !str_starts(rest, separator))
-		rest = str_skip(rest, 1);
-	if (rest.len == 0)
-		return provider_id;
-	rest = str_skip(rest, separator.len);
-	if (str_starts(rest, STR("/")))
-		rest = str_skip(rest, 1);
-	return str_starts(rest, STR("srv-")) ? rest : STR_EMPTY;
 }
 
 /* ---- the domains ---- */
@@ -565,7 +543,7 @@ bb_listeners_differ(const struct bb_desired *desired, const struct bb_lb *lb)
 
 		if (!str_eq(wanted->protocol, is->protocol) || wanted->in != is->in ||
 		    wanted->out != is->out || !str_eq(wanted->proxy_protocol, is->proxy_protocol) ||
-		    bb_numbers_differ(wanted->timeout_ms, is->timeout_ms))
+		    (is->timeout_ms != 0 && bb_numbers_differ(wanted->timeout_ms, is->timeout_ms)))
 			return true;
 	}
 	return false;

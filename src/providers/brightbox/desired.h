@@ -41,15 +41,6 @@ struct str bb_name(const struct lb_spec *, struct arena *);
 NODISCARD bool bb_desired_read(const struct lb_spec *, struct arena *, struct bb_desired *ret,
                                struct error *err);
 
-/** Is a node with that provider ID a member of balancers? One of another cloud, or without a
- * provider ID, is not. */
-bool bb_is_member(struct str provider_id);
-
-/** The id of the server in a provider ID: what follows "brightbox://", or follows another scheme if
- * that is the id of a server (k3s writes the node's name there). An ID without a scheme is returned
- * as it is. Empty: it names no server. */
-struct str bb_server_id(struct str provider_id);
-
 /** The domains of the balancer's certificate: those of the annotation and the names of the cloud
  * IP, sorted, each once. Empty names are left out, since no name server knows them. */
 void bb_desired_domains(const struct bb_desired *, const struct bb_cloud_ip *, struct arena *,

@@ -8,7 +8,7 @@
 #include "base/resolve.h"
 
 enum {
-	LOOKUP_MS = 5000,
+	LOOKUP_MS = 10000, /* Go's resolver, too, gives up after two attempts of 5 s */
 };
 
 /* ---- the file of host names ---- */
@@ -72,11 +72,10 @@ bb_domain_check(struct call *call, struct str hosts_file, const struct bb_cloud_
 	buf_addf(&what, " to load balancer address (%" STR_FMT ",%" STR_FMT ")",
 	         STR_ARG(cloud_ip->public_ipv4), STR_ARG(cloud_ip->public_ipv6));
 	if (n == 0 && !resolve_host(domain, LOOKUP_MS, call->cancel, ips, &n, &why)) {
-		if (why.code == ERR_CANCELLED) {
-			*err = why;
-			return false;
-		}
-		return err_set(err, ERR_INVALID, "%s: %s", what.ptr, why.msg);
+		*err = why;
+		return why.code == ERR_CANCELLED
+		               ? false
+		               : err_set(err, why.code, "%s: %s", what.ptr, why.msg);
 	}
 	for (size_t i = 0; i < n; i++) {
 		if (ip_eq(&ips[i], &own[0]) || ip_eq(&ips[i], &own[1]))

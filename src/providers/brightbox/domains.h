@@ -14,8 +14,8 @@
 
 /** Resolves each domain; one of its addresses has to be the cloud IP's.
  *
- * @param hosts_file  in the format of /etc/hosts, read before the resolver is asked; empty: none
- * @return  On false, err->code is ERR_INVALID, or ERR_CANCELLED
+ * @param hosts_file  of the format of /etc/hosts, looked at before the resolver; empty: none
+ * @return  On false, err->code is ERR_INVALID, or as in resolve_host()
  */
 NODISCARD bool bb_domains_check(struct call *, struct str hosts_file, const struct bb_cloud_ip *ip,
                                 const struct str domains[], size_t n, struct error *err);

@@ -58,9 +58,14 @@ bb_remove(struct cloud *cloud, struct call *call, const struct lb_spec *spec, bo
 	return bb_balancers_remove(brightbox_of(cloud)->balancers, call, spec, ret_found, err);
 }
 
-/* UDP and affinity are refused in desired.c, with the official controller's messages. That
- * controller ignores source ranges silently, so a Service that looks restricted is open to
- * everyone; here an event reports it. */
+static bool
+bb_count_anchors(struct cloud *cloud, struct call *call, unsigned *ret, struct error *err)
+{
+	return bb_balancers_count_serving(brightbox_of(cloud)->balancers, call, ret, err);
+}
+
+/* The official controller refuses UDP and affinity in its own words (desired.c), and passes over
+ * source ranges in silence, which leaves a Service open that looks restricted. */
 static const struct balancer_ops bb_balancer_ops = {
 	.features = {
 		[LB_UDP_PORTS] = LB_PASS,
@@ -171,4 +176,6 @@ const struct cloud_ops brightbox_cloud = {
 	.close = bb_close,
 	.list_machines = bb_list_machines,
 	.get_machine = bb_get_machine,
+	.names_are_ids = true,
+	.count_anchors = bb_count_anchors,
 };

@@ -24,21 +24,21 @@ bb_server_power(const struct bb_server *server)
 
 /* ---- addresses ---- */
 
-/* Adds the address in its canonical spelling. what: "Server has invalid IPv4 address: srv-aaaaa".
+/* Adds the address in its canonical spelling. whose: "Server has invalid IPv4 address: srv-aaaaa".
  */
 static bool
 bb_add_ip(struct arena *arena, struct instance *instance, struct address *addresses,
-          struct str text, enum ip_family family, const char *what, struct str id,
+          struct str text, enum ip_family family, const char *whose, struct str id,
           struct error *err)
 {
 	char memory[IP_TEXT_BYTES] = "";
 	struct buf canonical = BUF_FIXED(memory);
 	struct ip ip;
 
-	if (!ip_parse(text, &ip) || (family == IP_V4 && ip_family(&ip) != IP_V4))
+	if (!ip_parse(text, &ip))
 		return err_set(err, ERR_UNAVAILABLE,
-		               "%s has invalid IPv%d address: %" STR_FMT " (%s)", what, (int)family,
-		               STR_ARG(id), quote_z(arena, text));
+		               "%s has invalid IPv%d address: %" STR_FMT " (%s)", whose,
+		               (int)family, STR_ARG(id), quote_z(arena, text));
 	ip_format(&canonical, &ip);
 	addresses[instance->n_addresses++] = (struct address){
 		STR("ExternalIP"),
@@ -50,7 +50,8 @@ bb_add_ip(struct arena *arena, struct instance *instance, struct address *addres
 static void
 bb_add_name(struct instance *instance, struct address *addresses, const char *type, struct str name)
 {
-	addresses[instance->n_addresses++] = (struct address){ str_c(type), name };
+	if (name.len > 0)
+		addresses[instance->n_addresses++] = (struct address){ str_c(type), name };
 }
 
 /* The official controller's order, which its users see. Interface addresses are private and count
@@ -117,11 +118,16 @@ bb_server_describe(const struct bb_server *server, struct arena *arena, struct m
 			.region = STR_EMPTY,
 		},
 	};
+	if (server->status.len == 0)
+		return err_set(err, ERR_UNAVAILABLE,
+		               "Instance %" STR_FMT ": Unrecognised status \"\"",
+		               STR_ARG(server->id));
+	if (!bb_add_addresses(server, arena, &ret->instance, err))
+		return false;
 	if (server->zone.len == 0 || server->type.len == 0)
 		return err_set(err, ERR_UNAVAILABLE, "server %" STR_FMT " has no %s",
 		               STR_ARG(server->id), server->zone.len == 0 ? "zone" : "server type");
-	return bb_add_addresses(server, arena, &ret->instance, err) &&
-	       bb_region(server->zone, &ret->instance.region, err);
+	return bb_region(server->zone, &ret->instance.region, err);
 }
 
 bool

@@ -13,8 +13,8 @@
 
 #define BB_PROVIDER_ID_PREFIX "brightbox://"
 
-/** As in struct cloud_ops. A server that cannot be described is left out of the list, so that the
- * framework asks for it alone and only its own node is affected. */
+/** As in struct cloud_ops. A server that cannot be described is left out of the list, so that it is
+ * asked for by its id, and only its own node is affected. */
 NODISCARD bool bb_servers_list(struct bb_client *, struct call *, struct machine_list *ret,
                                struct error *err);
 NODISCARD bool bb_servers_get(struct bb_client *, struct call *, struct str id, struct machine *ret,
@@ -22,8 +22,8 @@ NODISCARD bool bb_servers_get(struct bb_client *, struct call *, struct str id, 
 
 /** Does a server in that state exist? One that is being deleted still does. */
 bool bb_server_exists(const struct bb_server *);
-/** Describes a server. ERR_UNAVAILABLE, with the official controller's words: that is not possible.
- */
+/** Describes a server that exists. ERR_UNAVAILABLE, with the official controller's words: it cannot
+ * be described. */
 NODISCARD bool bb_server_describe(const struct bb_server *, struct arena *, struct machine *ret,
                                   struct error *err);
 

@@ -127,7 +127,7 @@ bb_views_read(struct bb_views *v, const struct call *call, struct error *err)
 		view->number = number;
 		bb_view_unref(v->view);
 		v->view = view;
-	} else if (err->code != ERR_CANCELLED && err->code != ERR_TIMEOUT) {
+	} else if (err->code != ERR_CANCELLED && clock_mono(call->clock) < call->deadline_mono_ns) {
 		v->failed = number;
 		v->failure = *err;
 	}

@@ -1,0 +1,104 @@
+/* account.h: a small Brightbox account in memory, and processes of ccmd that use it, for tests of
+ * the provider as a whole.
+ *
+ * Every change takes effect immediately. Names are not unique, as at Brightbox. A process is the
+ * provider with a host and an HTTP client of its own.
+ *
+ * Threads: the account has no lock: one process at a time uses it.
+ */
+#ifndef CCMD_TESTS_BRIGHTBOX_ACCOUNT_H
+#define CCMD_TESTS_BRIGHTBOX_ACCOUNT_H
+
+#include "base/arena.h"
+#include "cloud/balancer.h"
+#include "cloud/fake_host.h"
+#include "http/http.h"
+
+enum {
+	ACCOUNT_ITEMS = 16, /* of each kind */
+	ACCOUNT_SERVERS = 3,
+};
+
+struct account_lb {
+	char id[16];
+	const char *status;
+	struct str body; /* of the last POST or PUT */
+};
+
+struct account_ip {
+	char id[16];
+	unsigned number; /* 203.0.113.number */
+	struct str name;
+	char lb[16]; /* id of the balancer that it is mapped to; "": none */
+};
+
+struct account_group {
+	char id[16];
+	struct str name;
+	struct str servers[ACCOUNT_ITEMS];
+	size_t n_servers;
+};
+
+struct account_policy {
+	char id[16];
+	struct str name;
+	char group[16];
+	struct str rule; /* body of the last POST or PUT; empty: it has none */
+};
+
+struct account {
+	struct arena arena;
+	unsigned n_ids;
+	struct account_lb lbs[ACCOUNT_ITEMS];
+	size_t n_lbs;
+	struct account_ip ips[ACCOUNT_ITEMS];
+	size_t n_ips;
+	struct account_group groups[ACCOUNT_ITEMS];
+	size_t n_groups;
+	struct account_policy policies[ACCOUNT_ITEMS];
+	size_t n_policies;
+	bool has_no_servers; /* as the credentials of another account see it */
+	const char *acme_status;
+};
+
+void account_fini(struct account *);
+/** Appends all objects: equal texts are equal accounts. */
+void account_write(const struct account *, struct buf *ret);
+
+enum failure {
+	FAILURE_REFUSED, /* 500; nothing was done */
+	FAILURE_LOST,    /* done, but the answer did not arrive */
+};
+
+struct process {
+	struct http_client http;
+	struct account *account;
+	struct fake_host fake;
+	struct cloud *cloud;
+	/* Before a request; false: it fails. NULL: nothing. */
+	bool (*before)(struct process *, const struct http_request *, struct error *err);
+	/* After it. NULL: nothing. */
+	void (*after)(struct process *, const struct http_request *, const struct buf *answer);
+	unsigned n_asked;     /* requests */
+	unsigned n_writes;    /* those that are no GET */
+	unsigned fail_at;     /* the request with this number fails; 0: none */
+	enum failure failure; /* in this way */
+	struct buf asked;     /* "GET /servers", each with a new line */
+};
+
+/** Starts the provider. The environment is set here. */
+void process_start(struct process *, struct account *);
+void process_end(struct process *);
+/** Forgets what was asked. */
+void process_forget(struct process *);
+
+/** Runs ensure() of a Service; false as it does. */
+bool process_ensure(struct process *, const struct lb_spec *, struct lb_status *ret,
+                    struct arena *arena, struct error *err);
+bool process_remove(struct process *, const struct lb_spec *, bool *ret_found, struct error *err);
+
+/** "web" in "default" of the cluster "k", port 80 at node port 30080, with two nodes. The arrays
+ * that it points to are shared by all callers. */
+struct lb_spec account_service(void);
+
+#endif

@@ -1,0 +1,574 @@
+/* Balancers of the provider as a whole, against a small account. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/alloc.h"
+#include "base/limits.h"
+#include "providers/brightbox/account.h"
+
+#define KEY(name) STR("service.beta.kubernetes.io/brightbox-load-balancer-" name)
+
+enum {
+	RUNS_MAX = 12, /* after which a Service has to be settled */
+	OLD_NS = 11,   /* seconds after which a view is too old */
+};
+
+struct rig {
+	struct account account;
+	struct process process;
+	struct arena arena;
+	struct lb_spec spec;
+	struct label annotations[4];
+	struct lb_status status;
+	struct error err;
+};
+
+static int
+setup(void **state)
+{
+	struct rig *rig = xcalloc(1, sizeof(*rig));
+
+	process_start(&rig->process, &rig->account);
+	rig->spec = account_service();
+	rig->spec.annotations = rig->annotations;
+	*state = rig;
+	return 0;
+}
+
+static int
+teardown(void **state)
+{
+	struct rig *rig = *state;
+
+	process_end(&rig->process);
+	account_fini(&rig->account);
+	arena_fini(&rig->arena);
+	free(rig);
+	return 0;
+}
+
+static bool
+ensure(struct rig *rig)
+{
+	return process_ensure(&rig->process, &rig->spec, &rig->status, &rig->arena, &rig->err);
+}
+
+static void
+settle(struct rig *rig)
+{
+	if (!ensure(rig))
+		fail_msg("%s", rig->err.msg);
+}
+
+static void
+annotate(struct rig *rig, struct str key, const char *value)
+{
+	rig->annotations[rig->spec.n_annotations++] = (struct label){ key, str_c(value) };
+}
+
+static void
+check_event(struct rig *rig, const char *text)
+{
+	if (!str_contains(buf_str(&rig->process.fake.events), str_c(text)))
+		fail_msg("no event \"%s\" in: %s", text, rig->process.fake.events.ptr);
+}
+
+static void
+check_asked(struct rig *rig, const char *asked)
+{
+	assert_string_equal(rig->process.asked.ptr, asked);
+}
+
+/* One balancer with one cloud IP, a group with both servers, and a policy with its rule. */
+static void
+check_whole(const struct account *a)
+{
+	assert_int_equal(a->n_lbs, 1);
+	assert_int_equal(a->n_ips, 1);
+	assert_string_equal(a->ips[0].lb, a->lbs[0].id);
+	assert_int_equal(a->n_groups, 1);
+	assert_int_equal(a->groups[0].n_servers, 2);
+	assert_int_equal(a->n_policies, 1);
+	assert_string_equal(a->policies[0].group, a->groups[0].id);
+	assert_true(str_contains(a->policies[0].rule, STR("\"destination_port\":\"30080\"")));
+}
+
+static void
+check_empty(const struct account *a)
+{
+	assert_int_equal(a->n_lbs + a->n_ips + a->n_groups + a->n_policies, 0);
+}
+
+/* ---- creating, changing, removing ---- */
+
+static void
+a_service_gets_all_it_needs_and_the_names_of_its_cloud_ip(void **state)
+{
+	struct rig *rig = *state;
+
+	settle(rig);
+	check_whole(&rig->account);
+	assert_int_equal(rig->status.n_ingress, 2);
+	assert_true(str_eq_c(rig->status.ingress[0].hostname, "cip-00001.reverse.example"));
+	assert_true(str_eq_c(rig->status.ingress[1].hostname, "cip-00001.gb1.example"));
+	assert_int_equal(rig->status.ingress[0].ip.len, 0);
+}
+
+static void
+a_settled_service_costs_nothing_and_four_lists_with_an_old_view(void **state)
+{
+	struct rig *rig = *state;
+
+	settle(rig);
+	settle(rig);
+	process_forget(&rig->process);
+	settle(rig);
+	check_asked(rig, "");
+	rig->process.fake.now_ns += OLD_NS * NS_PER_SEC;
+	settle(rig);
+	check_asked(rig, "GET /load_balancers\nGET /cloud_ips\nGET /server_groups\n"
+	                 "GET /firewall_policies\n");
+}
+
+static void
+nodes_are_added_before_others_are_removed(void **state)
+{
+	struct node_ref third = { .name = STR("srv-ccccc"),
+		                  .provider_id = STR("brightbox://srv-ccccc") };
+	struct rig *rig = *state;
+	const char *asked;
+
+	settle(rig);
+	process_forget(&rig->process);
+	rig->spec.nodes = &third;
+	rig->spec.n_nodes = 1;
+	settle(rig);
+	asked = rig->process.asked.ptr;
+	assert_true(strstr(asked, "add_servers") < strstr(asked, "remove_servers"));
+	assert_int_equal(rig->account.groups[0].n_servers, 1);
+	assert_true(str_contains(rig->account.lbs[0].body, STR("[{\"node\":\"srv-ccccc\"}]")));
+}
+
+static void
+without_nodes_the_balancer_is_emptied_once(void **state)
+{
+	struct rig *rig = *state;
+
+	settle(rig);
+	rig->spec.n_nodes = 0;
+	settle(rig);
+	assert_true(str_contains(rig->account.lbs[0].body, STR("\"nodes\":[]")));
+	process_forget(&rig->process);
+	settle(rig);
+	assert_int_equal(rig->process.n_writes, 0);
+}
+
+static void
+removal_leaves_nothing_and_may_run_twice(void **state)
+{
+	struct rig *rig = *state;
+	bool was_found;
+
+	settle(rig);
+	assert_true(process_remove(&rig->process, &rig->spec, &was_found, &rig->err));
+	assert_true(was_found);
+	check_empty(&rig->account);
+	assert_true(process_remove(&rig->process, &rig->spec, &was_found, &rig->err));
+	assert_false(was_found);
+}
+
+static void
+removal_begins_with_the_firewall_and_ends_with_the_cloud_ip(void **state)
+{
+	struct rig *rig = *state;
+	bool was_found;
+
+	settle(rig);
+	settle(rig);
+	process_forget(&rig->process);
+	assert_true(process_remove(&rig->process, &rig->spec, &was_found, &rig->err));
+	buf_reset(&rig->process.fake.events);
+	check_asked(rig, "GET /load_balancers\nGET /cloud_ips\nGET /server_groups\n"
+	                 "GET /firewall_policies\n"
+	                 "POST /server_groups/grp-00002/remove_servers\n"
+	                 "DELETE /server_groups/grp-00002\nDELETE /firewall_policies/fwp-00003\n"
+	                 "DELETE /load_balancers/lba-00004\n"
+	                 "GET /load_balancers\nGET /cloud_ips\nGET /server_groups\n"
+	                 "GET /firewall_policies\nDELETE /cloud_ips/cip-00001\n"
+	                 "GET /load_balancers\nGET /cloud_ips\nGET /server_groups\n"
+	                 "GET /firewall_policies\n");
+}
+
+/* A balancer that is being deleted holds its cloud IPs for some seconds. */
+static void
+cloud_ips_of_a_balancer_that_is_being_deleted_are_waited_for(void **state)
+{
+	struct rig *rig = *state;
+	bool was_found;
+
+	settle(rig);
+	rig->account.lbs[0].status = "deleting";
+	rig->process.fake.now_ns += OLD_NS * NS_PER_SEC;
+	assert_false(process_remove(&rig->process, &rig->spec, &was_found, &rig->err));
+	assert_int_equal(rig->err.code, ERR_PENDING);
+	assert_true(rig->err.retry_after_ms > 0);
+	assert_int_equal(rig->account.n_ips, 1);
+}
+
+/* ---- cloud IPs ---- */
+
+static void
+add_ip(struct rig *rig, const char *id, const char *name, const char *lb)
+{
+	struct account_ip *ip = &rig->account.ips[rig->account.n_ips++];
+
+	*ip = (struct account_ip){ .number = (unsigned)strtoul(id + 4, NULL, 10),
+		                   .name = str_c(name) };
+	snprintf(ip->id, sizeof(ip->id), "%s", id);
+	snprintf(ip->lb, sizeof(ip->lb), "%s", lb);
+	rig->account.n_ids += 10;
+}
+
+static void
+a_chosen_cloud_ip_takes_the_place_of_our_own(void **state)
+{
+	struct rig *rig = *state;
+
+	settle(rig);
+	add_ip(rig, "cip-00050", "mine", "");
+	annotate(rig, KEY("cloudip-allocations"), "cip-00050");
+	settle(rig);
+	assert_int_equal(rig->account.n_ips, 1);
+	assert_string_equal(rig->account.ips[0].id, "cip-00050");
+	assert_string_equal(rig->account.ips[0].lb, rig->account.lbs[0].id);
+}
+
+static void
+a_chosen_cloud_ip_is_never_destroyed(void **state)
+{
+	struct rig *rig = *state;
+	bool was_found;
+
+	add_ip(rig, "cip-00050", "mine", "");
+	annotate(rig, KEY("cloudip-allocations"), "cip-00050");
+	settle(rig);
+	assert_true(process_remove(&rig->process, &rig->spec, &was_found, &rig->err));
+	assert_int_equal(rig->account.n_ips, 1);
+	assert_string_equal(rig->account.ips[0].lb, "");
+}
+
+static void
+a_cloud_ip_that_is_mapped_elsewhere_stays_there(void **state)
+{
+	struct rig *rig = *state;
+
+	add_ip(rig, "cip-00050", "mine", "srv-other");
+	annotate(rig, KEY("cloudip-allocations"), "cip-00050");
+	assert_false(ensure(rig));
+	assert_int_equal(rig->err.code, ERR_UNAVAILABLE);
+	assert_string_equal(rig->err.msg,
+	                    "Mapping of CloudIP \"cip-00050\" to \"lba-00013\" not complete");
+	check_event(rig, "CloudIPMappedElsewhere: CloudIP \"cip-00050\" (203.0.113.50) is mapped "
+	                 "elsewhere. Unmap the Cloud IP and reapply this manifest, or map manually "
+	                 "to \"lba-00013\"");
+	assert_string_equal(rig->account.ips[0].lb, "srv-other");
+}
+
+static void
+a_cloud_ip_is_chosen_by_its_address(void **state)
+{
+	struct rig *rig = *state;
+
+	add_ip(rig, "cip-00050", "mine", "");
+	rig->spec.wanted_ip = STR("2001:0db8:0::50");
+	settle(rig);
+	assert_string_equal(rig->account.ips[0].lb, rig->account.lbs[0].id);
+	assert_int_equal(rig->account.n_ips, 1);
+}
+
+static void
+a_wrong_choice_of_a_cloud_ip_changes_nothing(void **state)
+{
+	struct rig *rig = *state;
+
+	rig->spec.wanted_ip = STR("not-an-ip");
+	assert_false(ensure(rig));
+	assert_string_equal(rig->err.msg, "cloud IP: Invalid LoadBalancerIP: \"not-an-ip\"");
+	rig->spec.wanted_ip = STR("203.0.113.9");
+	assert_false(ensure(rig));
+	assert_string_equal(
+		rig->err.msg,
+		"cloud IP: Could not find allocated Cloud IP with address \"203.0.113.9\"");
+	rig->spec.wanted_ip = STR_EMPTY;
+	annotate(rig, KEY("cloudip-allocations"), "cip-00050");
+	assert_false(ensure(rig));
+	assert_string_equal(rig->err.msg,
+	                    "cloud IP: GET /cloud_ips/cip-00050: 404 missing_resource: "
+	                    "Resource not found");
+	check_empty(&rig->account);
+}
+
+/* The official controller takes the first cloud IP of the name, and destroys the others. */
+static void
+other_cloud_ips_of_the_name_are_destroyed(void **state)
+{
+	struct rig *rig = *state;
+
+	add_ip(rig, "cip-00050", "web.default.k", "");
+	add_ip(rig, "cip-00051", "web.default.k", "");
+	settle(rig);
+	assert_int_equal(rig->account.n_ips, 1);
+	assert_string_equal(rig->account.ips[0].id, "cip-00050");
+}
+
+/* ---- certificates ---- */
+
+static void
+a_certificate_that_is_not_valid_is_named(void **state)
+{
+	struct lb_port port = { STR("https"), STR_EMPTY, STR("TCP"), LB_TCP, 443, 30443 };
+	struct rig *rig = *state;
+
+	rig->spec.ports = &port;
+	rig->account.acme_status = "invalid";
+	assert_false(ensure(rig));
+	assert_int_equal(rig->err.code, ERR_UNAVAILABLE);
+	assert_string_equal(rig->err.msg, "Domain \"cip-00001.gb1.example\" has not yet been "
+	                                  "validated for SSL use (\"invalid\":\"\")");
+	rig->account.acme_status = "pending";
+	assert_false(ensure(rig));
+	assert_int_equal(rig->err.code, ERR_PENDING);
+	rig->account.acme_status = "valid";
+	settle(rig);
+}
+
+/* A certificate may need hours, so a run that changes nothing asks once. */
+static void
+waiting_for_a_certificate_is_cheap(void **state)
+{
+	struct lb_port port = { STR("https"), STR_EMPTY, STR("TCP"), LB_TCP, 443, 30443 };
+	struct rig *rig = *state;
+
+	rig->spec.ports = &port;
+	rig->account.acme_status = "pending";
+	assert_false(ensure(rig));
+	assert_false(ensure(rig));
+	process_forget(&rig->process);
+	assert_false(ensure(rig));
+	assert_int_equal(rig->process.n_asked, 5);
+	assert_true(rig->err.retry_after_ms >= 5000);
+}
+
+static void
+a_domain_that_leads_elsewhere_stops_before_a_change(void **state)
+{
+	struct lb_port port = { STR("https"), STR_EMPTY, STR("TCP"), LB_TCP, 443, 30443 };
+	struct rig *rig = *state;
+
+	rig->spec.ports = &port;
+	annotate(rig, KEY("ssl-domains"), "192.0.2.1");
+	assert_false(ensure(rig));
+	assert_int_equal(rig->err.code, ERR_INVALID);
+	assert_string_equal(rig->err.msg, "Failed to resolve \"192.0.2.1\" to load balancer "
+	                                  "address (203.0.113.1,2001:db8::1)");
+	assert_int_equal(rig->account.n_lbs, 0);
+}
+
+/* ---- whose balancer ---- */
+
+static void
+a_service_with_a_status_is_held_in_another_account(void **state)
+{
+	struct lb_ingress ingress = { STR_EMPTY, STR("cip-00009.gb1.example"), LB_IP_MODE_NONE };
+	struct rig *rig = *state;
+	bool was_found;
+
+	rig->process.fake.nodes = (struct node_ref *)(uintptr_t)rig->spec.nodes;
+	rig->process.fake.n_nodes = rig->spec.n_nodes;
+	rig->spec.status = (struct lb_status){ &ingress, 1 };
+	rig->account.has_no_servers = true;
+	assert_false(ensure(rig));
+	assert_int_equal(rig->err.code, ERR_PENDING);
+	check_event(rig, "LoadBalancerHeld");
+	check_empty(&rig->account);
+	assert_false(process_remove(&rig->process, &rig->spec, &was_found, &rig->err));
+	assert_int_equal(rig->err.code, ERR_PENDING);
+	rig->account.has_no_servers = false;
+	settle(rig);
+}
+
+static void
+several_balancers_of_a_name_are_reported_and_left(void **state)
+{
+	struct rig *rig = *state;
+
+	settle(rig);
+	rig->account.lbs[1] = rig->account.lbs[0];
+	snprintf(rig->account.lbs[1].id, sizeof(rig->account.lbs[1].id), "lba-00099");
+	rig->account.n_lbs = 2;
+	rig->process.fake.now_ns += OLD_NS * NS_PER_SEC;
+	settle(rig);
+	assert_int_equal(rig->account.n_lbs, 2);
+	check_event(rig, "LoadBalancerDuplicate: There are 2 load balancers named "
+	                 "\"web.default.k\"; lba-00004 is used. Delete the others.");
+}
+
+/* Two clusters with the default name would use each other's balancers. */
+static void
+a_balancer_of_the_default_name_without_a_service_is_reported(void **state)
+{
+	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
+	struct lb_status status;
+	struct process other;
+	struct rig *rig = *state;
+
+	rig->spec.cluster = STR("kubernetes");
+	settle(rig);
+	assert_null(strstr(rig->process.fake.events.ptr, "LoadBalancerMayBeForeign"));
+	process_start(&other, &rig->account);
+	assert_true(process_ensure(&other, &rig->spec, &status, &arena, &rig->err));
+	assert_non_null(strstr(other.fake.events.ptr, "LoadBalancerMayBeForeign"));
+	buf_reset(&other.fake.events);
+	other.fake.service_address = "cip-00001.gb1.example";
+	assert_true(process_ensure(&other, &rig->spec, &status, &arena, &rig->err));
+	assert_string_equal(other.fake.events.ptr, "");
+	process_end(&other);
+}
+
+static void
+a_balancer_in_a_status_is_an_anchor(void **state)
+{
+	struct node_ref gone = { .name = STR("srv-zzzzz"),
+		                 .provider_id = STR("brightbox://srv-zzzzz") };
+	struct rig *rig = *state;
+	struct call call = fake_host_call(&rig->process.fake, &rig->arena);
+
+	settle(rig);
+	for (unsigned i = 0; i < 3; i++) {
+		static const char *const addresses[] = { NULL, "cip-00001.reverse.example",
+			                                 "cip-00001.gb1.example" };
+		CLEANUP(look_unrefp) struct look *look = NULL;
+
+		rig->process.fake.service_address = addresses[i];
+		assert_true(cloud_look(rig->process.cloud, &call, &gone, 1, 0, &look, &rig->err));
+		assert_int_equal(look->instances[0].presence, PRESENCE_ABSENT);
+		assert_int_equal(look->n_anchors, i == 2);
+	}
+}
+
+/* ---- every request fails once ---- */
+
+/* Runs until the Service is settled, as its controller does. */
+static void
+converge(struct rig *rig)
+{
+	for (int i = 0; i < RUNS_MAX; i++) {
+		if (ensure(rig))
+			return;
+		rig->process.fake.now_ns += 40 * NS_PER_SEC; /* past pauses after a failure */
+	}
+	fail_msg("not settled: %s", rig->err.msg);
+}
+
+static void
+check_each_failure_of_creation(enum failure failure)
+{
+	for (unsigned n = 1;; n++) {
+		struct rig *rig;
+		unsigned n_asked;
+
+		assert_int_equal(setup((void **)&rig), 0);
+		rig->process.n_asked = 0;
+		rig->process.fail_at = n;
+		rig->process.failure = failure;
+		(void)!ensure(rig);
+		n_asked = rig->process.n_asked;
+		rig->process.fake.now_ns += 40 * NS_PER_SEC;
+		converge(rig);
+		check_whole(&rig->account);
+		teardown((void **)&rig);
+		if (n_asked < n)
+			break;
+		assert_true(n < 100);
+	}
+}
+
+static void
+each_request_of_a_creation_may_fail(void **state)
+{
+	(void)state;
+	check_each_failure_of_creation(FAILURE_REFUSED);
+}
+
+static void
+each_answer_of_a_creation_may_be_lost(void **state)
+{
+	(void)state;
+	check_each_failure_of_creation(FAILURE_LOST);
+}
+
+static void
+each_request_of_a_removal_may_fail(void **state)
+{
+	(void)state;
+	for (unsigned n = 1;; n++) {
+		struct rig *rig;
+		bool was_found, is_gone = false;
+
+		assert_int_equal(setup((void **)&rig), 0);
+		settle(rig);
+		process_forget(&rig->process);
+		rig->process.fail_at = n;
+		rig->process.failure = n % 2 ? FAILURE_REFUSED : FAILURE_LOST;
+		for (int i = 0; i < RUNS_MAX && !is_gone; i++) {
+			is_gone = process_remove(&rig->process, &rig->spec, &was_found, &rig->err);
+			rig->process.fake.now_ns += 40 * NS_PER_SEC;
+		}
+		assert_true(is_gone);
+		check_empty(&rig->account);
+		is_gone = rig->process.n_asked < n;
+		teardown((void **)&rig);
+		if (is_gone)
+			break;
+		assert_true(n < 100);
+	}
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+		TEST(a_service_gets_all_it_needs_and_the_names_of_its_cloud_ip),
+		TEST(a_settled_service_costs_nothing_and_four_lists_with_an_old_view),
+		TEST(nodes_are_added_before_others_are_removed),
+		TEST(without_nodes_the_balancer_is_emptied_once),
+		TEST(removal_leaves_nothing_and_may_run_twice),
+		TEST(removal_begins_with_the_firewall_and_ends_with_the_cloud_ip),
+		TEST(cloud_ips_of_a_balancer_that_is_being_deleted_are_waited_for),
+		TEST(a_chosen_cloud_ip_takes_the_place_of_our_own),
+		TEST(a_chosen_cloud_ip_is_never_destroyed),
+		TEST(a_cloud_ip_that_is_mapped_elsewhere_stays_there),
+		TEST(a_cloud_ip_is_chosen_by_its_address),
+		TEST(a_wrong_choice_of_a_cloud_ip_changes_nothing),
+		TEST(other_cloud_ips_of_the_name_are_destroyed),
+		TEST(a_certificate_that_is_not_valid_is_named),
+		TEST(waiting_for_a_certificate_is_cheap),
+		TEST(a_domain_that_leads_elsewhere_stops_before_a_change),
+		TEST(a_service_with_a_status_is_held_in_another_account),
+		TEST(several_balancers_of_a_name_are_reported_and_left),
+		TEST(a_balancer_of_the_default_name_without_a_service_is_reported),
+		TEST(a_balancer_in_a_status_is_an_anchor),
+		cmocka_unit_test(each_request_of_a_creation_may_fail),
+		cmocka_unit_test(each_answer_of_a_creation_may_be_lost),
+		cmocka_unit_test(each_request_of_a_removal_may_fail),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
