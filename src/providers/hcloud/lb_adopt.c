@@ -191,7 +191,7 @@ hz_lb_adopt(struct hz_lb_run *run, struct error *err)
 
 /* ---- evidence: one search ---- */
 
-/* An answer that the resource does not exist is no failure: *ret_is_found is false then. */
+/* An answer that the resource does not exist is not a failure: *ret_is_found is false then. */
 static bool
 hz_evidence_note_answer(bool is_found, bool *ret_is_found, struct error *err)
 {

@@ -246,8 +246,8 @@ silence_is_reported_after_a_minute(void **state)
 	               "hcloud: server responded with status code 503 [GET /x, status 503]\n"));
 }
 
-/* That it says no is an answer; and a token for reading only is told where it matters. Who is over
- * the limit is told so. */
+/* A refusal of one request is an answer, also that of a token that may only read. The rate limit
+ * has an Event of its own. */
 static void
 an_answer_is_not_a_failure(void **state)
 {

@@ -131,7 +131,7 @@ reads_http(void **state UNUSED)
 	check_text(check->status_codes[1], "301");
 }
 
-/* A kind of target that is not known is somebody else's, too. */
+/* A target of an unknown type is not ours either. */
 static void
 reads_targets(void **state UNUSED)
 {

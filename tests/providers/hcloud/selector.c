@@ -104,7 +104,7 @@ passes_over_where_one_does_not_hold(void **state UNUSED)
 		"gpu notin ()",
 		"slots>12",
 		"slots<12",
-		"pool>1", /* its value is no number */
+		"pool>1", /* its value is not a number */
 		"pool<1",
 		"pool=web,missing",
 		"missing,pool=web",
