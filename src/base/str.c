@@ -15,6 +15,17 @@ str_n(const char *ptr, size_t len)
 	return ptr ? (struct str){ ptr, len } : STR_EMPTY;
 }
 
+struct str
+str_pack(char **at, struct str s)
+{
+	struct str copy = { *at, s.len };
+
+	if (s.len > 0)
+		memcpy(*at, s.ptr, s.len);
+	*at += s.len;
+	return copy;
+}
+
 bool
 str_eq(struct str a, struct str b)
 {

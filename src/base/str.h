@@ -22,6 +22,10 @@ struct str {
 #define STR_FMT ".*s"
 #define STR_ARG(s) (int)(s).len, (s).ptr
 
+/** Copies the bytes of s to *at, moves *at behind them and returns the view of the copy: for
+ * several texts behind one another in one block. */
+struct str str_pack(char **at, struct str s);
+
 /** A view of a terminated string; NULL gives the empty view. */
 struct str str_c(const char *text);
 struct str str_n(const char *ptr, size_t len);

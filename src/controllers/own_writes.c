@@ -47,16 +47,6 @@ own_writes_free(struct own_writes *w)
 	free(w);
 }
 
-static struct str
-put_text(char **at, struct str s)
-{
-	struct str copy = str_n(*at, s.len);
-
-	memcpy(*at, s.ptr, s.len);
-	*at += s.len;
-	return copy;
-}
-
 static struct entry *
 entry_new(const struct node *node, struct str version)
 {
@@ -64,9 +54,9 @@ entry_new(const struct node *node, struct str version)
 	                          version.len);
 	char *at = e->text;
 
-	e->name = put_text(&at, node_name(node));
-	e->uid = put_text(&at, node->object.uid);
-	e->version = put_text(&at, version);
+	e->name = str_pack(&at, node_name(node));
+	e->uid = str_pack(&at, node->object.uid);
+	e->version = str_pack(&at, version);
 	return e;
 }
 

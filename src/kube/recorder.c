@@ -364,16 +364,6 @@ recorder_run(void *arg)
 
 /* ---- the public side ---- */
 
-static struct str
-keep(char **at, struct str s)
-{
-	struct str copy = { *at, s.len };
-
-	memcpy(*at, s.ptr, s.len);
-	*at += s.len;
-	return copy;
-}
-
 static struct event *
 event_new(const char *component, const struct event_object *o, enum event_type type,
           const char *reason, struct str message)
@@ -386,12 +376,12 @@ event_new(const char *component, const struct event_object *o, enum event_type t
 	char *at = e->bytes;
 
 	*e = (struct event){ .component = component, .reason = reason, .type = type };
-	e->api_version = keep(&at, api_version);
-	e->kind = keep(&at, kind);
-	e->namespace = keep(&at, o->namespace);
-	e->name = keep(&at, o->name);
-	e->uid = keep(&at, o->uid);
-	e->message = keep(&at, text);
+	e->api_version = str_pack(&at, api_version);
+	e->kind = str_pack(&at, kind);
+	e->namespace = str_pack(&at, o->namespace);
+	e->name = str_pack(&at, o->name);
+	e->uid = str_pack(&at, o->uid);
+	e->message = str_pack(&at, text);
 	return e;
 }
 

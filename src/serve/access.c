@@ -125,16 +125,6 @@ is_among(const struct str groups[], size_t n, const char *group)
 	return false;
 }
 
-static struct str
-keep(char **at, struct str s)
-{
-	struct str copy = { *at, s.len };
-
-	memcpy(*at, s.ptr, s.len);
-	*at += s.len;
-	return copy;
-}
-
 /* One block: the user, its arrays, their texts. */
 static struct access_user *
 copy_draft(const struct access_draft *d)
@@ -149,15 +139,15 @@ copy_draft(const struct access_draft *d)
 	u->size = size;
 	u->groups = (struct str *)(u + 1);
 	u->extras = (struct label *)(u->groups + d->n_groups);
-	u->name = keep(&at, d->name);
-	u->uid = keep(&at, d->uid);
+	u->name = str_pack(&at, d->name);
+	u->uid = str_pack(&at, d->uid);
 	for (; u->n_groups < d->n_groups; u->n_groups++)
-		u->groups[u->n_groups] = keep(&at, d->groups[u->n_groups]);
+		u->groups[u->n_groups] = str_pack(&at, d->groups[u->n_groups]);
 	for (; u->n_extras < d->n_extras; u->n_extras++) {
 		struct label *extra = &u->extras[u->n_extras];
 
-		extra->key = keep(&at, d->extras[u->n_extras].key);
-		extra->value = keep(&at, d->extras[u->n_extras].value);
+		extra->key = str_pack(&at, d->extras[u->n_extras].key);
+		extra->value = str_pack(&at, d->extras[u->n_extras].value);
 	}
 	return u;
 }

@@ -26,6 +26,20 @@ views_are_never_null(void **state UNUSED)
 }
 
 static void
+packs_texts_behind_one_another(void **state UNUSED)
+{
+	char block[6] = "......", *at = block;
+	struct str first = str_pack(&at, STR("ab")), second = str_pack(&at, none);
+	struct str third = str_pack(&at, STR("cde"));
+
+	check(first, "ab");
+	check(second, "");
+	check(third, "cde");
+	assert_ptr_equal(third.ptr, block + 2);
+	assert_memory_equal(block, "abcde.", sizeof(block));
+}
+
+static void
 compares(void **state UNUSED)
 {
 	assert_true(str_eq(none, STR_EMPTY));
@@ -422,6 +436,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(views_are_never_null),
+		cmocka_unit_test(packs_texts_behind_one_another),
 		cmocka_unit_test(compares),
 		cmocka_unit_test(orders),
 		cmocka_unit_test(looks_at_ends),

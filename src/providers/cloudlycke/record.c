@@ -161,25 +161,14 @@ texts_size(struct cl_record *r)
 	return size;
 }
 
-static struct str
-put_text(char **at, struct str text)
-{
-	struct str copy = str_n(*at, text.len);
-
-	if (text.len > 0)
-		memcpy(*at, text.ptr, text.len);
-	*at += text.len;
-	return copy;
-}
-
 static const struct lb_port *
 put_ports(struct lb_port *to, char **at, const struct lb_port *from, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
 		to[i] = (struct lb_port){
-			.name = put_text(at, from[i].name),
+			.name = str_pack(at, from[i].name),
 			.app_protocol = STR_EMPTY,
-			.protocol_text = put_text(at, from[i].protocol_text),
+			.protocol_text = str_pack(at, from[i].protocol_text),
 			.protocol = from[i].protocol,
 			.port = from[i].port,
 			.node_port = from[i].node_port,
@@ -191,7 +180,7 @@ static const struct str *
 put_texts(struct str *to, char **at, const struct str *from, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
-		to[i] = put_text(at, from[i]);
+		to[i] = str_pack(at, from[i]);
 	return to;
 }
 
@@ -212,7 +201,7 @@ cl_record_new(const struct cl_record *draft)
 	ranges = (void *)(ports + n_ports);
 	at = (void *)(ranges + n_ranges);
 	for (size_t i = 0; (text = each_text(r, i)); i++)
-		*text = put_text(&at, *text);
+		*text = str_pack(&at, *text);
 	r->holding.ports = put_ports(ports, &at, draft->holding.ports, n_ports);
 	r->source_ranges = put_texts(ranges, &at, draft->source_ranges, n_ranges);
 	cl_targets_ref(r->targets);
