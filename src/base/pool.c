@@ -2,7 +2,8 @@
  *
  * Before each block is a pointer to its chunk, NULL for one that malloc() gave. A free block holds
  * the pointer to the next free one of its chunk instead. What lies behind the first n_cut blocks
- * was never used, so that a chunk for few has few pages. Chunks that are full are on no list.
+ * was never used, so that a chunk for few has few pages. Chunks that are full are on no
+ * list.
  *
  * Under ASan each block is malloc()'s own, so that use after free is seen.
  */
@@ -27,7 +28,7 @@ struct block {
 };
 
 struct pool_chunk {
-	struct pool_chunk *next, **link; /* link: what points to it; NULL: on no list */
+	LIST_ENTRY(pool_chunk) link; /* on pool.open, while a block is free */
 	struct block *free;
 	unsigned n_used, n_cut;
 	unsigned class;
@@ -37,29 +38,6 @@ static size_t
 size_of(unsigned class)
 {
 	return (class + 1) * POOL_STEP;
-}
-
-/* ---- lists ---- */
-
-static void
-open_chunk(struct pool *p, struct pool_chunk *chunk)
-{
-	struct pool_chunk **head = &p->open[chunk->class];
-
-	chunk->next = *head;
-	chunk->link = head;
-	if (chunk->next)
-		chunk->next->link = &chunk->next;
-	*head = chunk;
-}
-
-static void
-close_chunk(struct pool_chunk *chunk)
-{
-	*chunk->link = chunk->next;
-	if (chunk->next)
-		chunk->next->link = chunk->link;
-	chunk->link = NULL;
 }
 
 /* ---- chunks ---- */
@@ -107,12 +85,14 @@ take(struct pool *p, unsigned class)
 	struct block *block;
 	WITH_LOCK(&p->mu);
 
-	if (!p->open[class])
-		open_chunk(p, chunk_new(class));
-	chunk = p->open[class];
+	chunk = LIST_FIRST(&p->open[class]);
+	if (!chunk) {
+		chunk = chunk_new(class);
+		LIST_INSERT_HEAD(&p->open[class], chunk, link);
+	}
 	block = take_from(chunk);
 	if (is_full(chunk))
-		close_chunk(chunk);
+		LIST_REMOVE(chunk, link);
 	return block;
 }
 
@@ -121,13 +101,13 @@ give(struct pool *p, struct pool_chunk *chunk, struct block *block)
 {
 	WITH_LOCK(&p->mu);
 
+	if (is_full(chunk))
+		LIST_INSERT_HEAD(&p->open[chunk->class], chunk, link);
 	block->next = chunk->free;
 	chunk->free = block;
-	if (!chunk->link)
-		open_chunk(p, chunk);
 	if (--chunk->n_used > 0)
 		return;
-	close_chunk(chunk);
+	LIST_REMOVE(chunk, link);
 	free(chunk);
 }
 

@@ -11,6 +11,7 @@
 #define CCMD_BASE_POOL_H
 
 #include <pthread.h>
+#include <sys/queue.h>
 
 #include "base/macros.h"
 
@@ -21,8 +22,7 @@ struct pool_chunk;
 
 struct pool {
 	pthread_mutex_t mu;
-	struct pool_chunk
-		*open[POOL_LARGEST / POOL_STEP]; /* mu; by size: chunks with a free block */
+	LIST_HEAD(, pool_chunk) open[POOL_LARGEST / POOL_STEP]; /* mu; by size: with a free block */
 };
 
 #define POOL_INIT { .mu = PTHREAD_MUTEX_INITIALIZER }

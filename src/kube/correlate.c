@@ -24,7 +24,7 @@ enum {
 
 /* The common first part of the records below. */
 struct record {
-	struct record *newer, *older;
+	TAILQ_ENTRY(record) link;
 	uint64_t id[2];
 	int64_t used_ns; /* boot */
 };
@@ -61,28 +61,18 @@ record_key(const struct record *record)
 	return str_n((const char *)record->id, sizeof(record->id));
 }
 
-static void
-cache_unlink(struct cache *c, struct record *record)
+static struct record *
+cache_oldest(const struct cache *c)
 {
-	*(record->newer ? &record->newer->older : &c->newest) = record->older;
-	*(record->older ? &record->older->newer : &c->oldest) = record->newer;
-}
-
-static void
-cache_link_newest(struct cache *c, struct record *record)
-{
-	record->newer = NULL;
-	record->older = c->newest;
-	*(c->newest ? &c->newest->newer : &c->oldest) = record;
-	c->newest = record;
+	return TAILQ_LAST(&c->line, record_line);
 }
 
 static void
 cache_drop_oldest(struct cache *c)
 {
-	struct record *record = c->oldest;
+	struct record *record = cache_oldest(c);
 
-	cache_unlink(c, record);
+	TAILQ_REMOVE(&c->line, record, link);
 	(void)map_remove(&c->map, record_key(record));
 	pool_free(&records, record);
 	if (c->map.count == 0)
@@ -93,9 +83,11 @@ cache_drop_oldest(struct cache *c)
 static int64_t
 cache_expire(struct cache *c, int64_t now_ns)
 {
-	while (c->oldest && now_ns - c->oldest->used_ns > c->keep_ns)
+	const struct record *oldest;
+
+	while ((oldest = cache_oldest(c)) && now_ns - oldest->used_ns > c->keep_ns)
 		cache_drop_oldest(c);
-	return c->oldest ? clock_deadline(c->oldest->used_ns, c->keep_ns + 1) : CLOCK_FOREVER;
+	return oldest ? clock_deadline(oldest->used_ns, c->keep_ns + 1) : CLOCK_FOREVER;
 }
 
 /* Returns the record with that id and makes it the newest. A new one is created with used_ns now;
@@ -106,8 +98,8 @@ cache_use(struct cache *c, const uint64_t id[2], int64_t now_ns)
 	struct record *record = map_get(&c->map, str_n((const char *)id, sizeof(record->id)));
 
 	if (record) {
-		cache_unlink(c, record);
-		cache_link_newest(c, record);
+		TAILQ_REMOVE(&c->line, record, link);
+		TAILQ_INSERT_HEAD(&c->line, record, link);
 		return record;
 	}
 	if (c->map.count >= LIMIT_EVENT_CACHE)
@@ -117,14 +109,14 @@ cache_use(struct cache *c, const uint64_t id[2], int64_t now_ns)
 	record->used_ns = now_ns;
 	memcpy(record->id, id, sizeof(record->id));
 	(void)map_put(&c->map, record_key(record), record);
-	cache_link_newest(c, record);
+	TAILQ_INSERT_HEAD(&c->line, record, link);
 	return record;
 }
 
 static void
 cache_fini(struct cache *c)
 {
-	while (c->oldest)
+	while (!TAILQ_EMPTY(&c->line))
 		cache_drop_oldest(c);
 	map_fini(&c->map);
 }
@@ -276,13 +268,19 @@ correlator_take(struct correlator *c, const struct event *e, int64_t now_ns, str
 	return may_pass(c, e, now_ns);
 }
 
+static void
+cache_init(struct cache *c, size_t record_size, int64_t keep_ns)
+{
+	*c = (struct cache){ .record_size = record_size, .keep_ns = keep_ns };
+	TAILQ_INIT(&c->line);
+}
+
 void
 correlator_init(struct correlator *c)
 {
-	c->groups = (struct cache){ .record_size = sizeof(struct group), .keep_ns = WINDOW_NS };
-	c->series = (struct cache){ .record_size = sizeof(struct series), .keep_ns = TTL_NS };
-	c->buckets = (struct cache){ .record_size = sizeof(struct bucket),
-		                     .keep_ns = BURST * REFILL_NS };
+	cache_init(&c->groups, sizeof(struct group), WINDOW_NS);
+	cache_init(&c->series, sizeof(struct series), TTL_NS);
+	cache_init(&c->buckets, sizeof(struct bucket), BURST * REFILL_NS);
 }
 
 void

@@ -12,12 +12,14 @@
 #ifndef CCMD_KUBE_CORRELATE_H
 #define CCMD_KUBE_CORRELATE_H
 
+#include <sys/queue.h>
+
 #include "base/map.h"
 #include "kube/recorder.h"
 
 /** A queued event, in one allocation. */
 struct event {
-	struct event *next;
+	STAILQ_ENTRY(event) next;
 	const char *component, *reason; /* literals */
 	enum event_type type;
 	int64_t wall_ns; /* unique in this process, because it becomes part of the name */
@@ -37,8 +39,8 @@ struct sighting {
 struct record;
 
 struct cache {
-	struct map map; /* id -> record */
-	struct record *newest, *oldest;
+	struct map map;                       /* id -> record */
+	TAILQ_HEAD(record_line, record) line; /* by use, the latest first */
 	size_t record_size;
 	int64_t keep_ns;
 };

@@ -35,9 +35,7 @@ enum {
  * between a burst's other allocations. */
 static struct pool events = POOL_INIT;
 
-struct line {
-	struct event *first, *last;
-};
+STAILQ_HEAD(event_line, event);
 
 struct recorder {
 	struct kube_client *client;
@@ -46,14 +44,14 @@ struct recorder {
 	pthread_t thread;
 
 	pthread_mutex_t mu;
-	pthread_cond_t changed;     /* mu: an event, or is_closing */
-	pthread_cond_t ended;       /* mu: is_done */
-	struct line urgent, others; /* mu */
-	size_t n_queued;            /* mu; in both */
-	int64_t last_wall_ns;       /* mu */
-	int64_t next_warn_ns;       /* mu; mono */
-	bool is_closing;            /* mu */
-	bool is_done;               /* mu */
+	pthread_cond_t changed;           /* mu: an event, or is_closing */
+	pthread_cond_t ended;             /* mu: is_done */
+	struct event_line urgent, others; /* mu */
+	size_t n_queued;                  /* mu; in both */
+	int64_t last_wall_ns;             /* mu */
+	int64_t next_warn_ns;             /* mu; mono */
+	bool is_closing;                  /* mu */
+	bool is_done;                     /* mu */
 
 	/* the thread's own */
 	struct arena arena;
@@ -278,27 +276,6 @@ write_event(struct recorder *r, const struct sighting *s)
 	metric_inc(metric_of(&written_total));
 }
 
-/* ---- the queue ---- */
-
-/* Called with mu held. */
-static void
-line_add(struct line *line, struct event *e)
-{
-	e->next = NULL;
-	*(line->first ? &line->last->next : &line->first) = e;
-	line->last = e;
-}
-
-/* Not of an empty one. Called with mu held. */
-static struct event *
-line_take(struct line *line)
-{
-	struct event *e = line->first;
-
-	line->first = e->next;
-	return e;
-}
-
 /* ---- the thread ---- */
 
 /* Waits for an event. True with *ret NULL when the deadline passed, false when the recorder is
@@ -306,6 +283,7 @@ line_take(struct line *line)
 static bool
 take_event(struct recorder *r, int64_t deadline_ns, struct event **ret)
 {
+	struct event_line *line;
 	WITH_LOCK(&r->mu);
 
 	*ret = NULL;
@@ -316,7 +294,9 @@ take_event(struct recorder *r, int64_t deadline_ns, struct event **ret)
 	}
 	if (r->n_queued == 0)
 		return false;
-	*ret = line_take(r->urgent.first ? &r->urgent : &r->others);
+	line = STAILQ_EMPTY(&r->urgent) ? &r->others : &r->urgent;
+	*ret = STAILQ_FIRST(line);
+	STAILQ_REMOVE_HEAD(line, next);
 	count_queued(r, r->n_queued - 1);
 	return true;
 }
@@ -421,7 +401,7 @@ enqueue(struct recorder *r, struct event *e, bool goes_first)
 		return "queue_full";
 	}
 	e->wall_ns = distinct_wall_ns(r);
-	line_add(goes_first ? &r->urgent : &r->others, e);
+	STAILQ_INSERT_TAIL(goes_first ? &r->urgent : &r->others, e, next);
 	count_queued(r, r->n_queued + 1);
 	cond_signal(&r->changed);
 	return NULL;
@@ -470,6 +450,8 @@ recorder_new(struct kube_client *client, struct clock *clock)
 	mutex_init(&r->mu);
 	cond_init(&r->changed);
 	cond_init(&r->ended);
+	STAILQ_INIT(&r->urgent);
+	STAILQ_INIT(&r->others);
 	r->arena = ARENA_INIT;
 	correlator_init(&r->correlator);
 	thread_start(&r->thread, "events", recorder_run, r);

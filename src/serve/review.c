@@ -295,30 +295,14 @@ struct review_entry {
 	int64_t until_ns;  /* boot: stale from then on */
 	int64_t forget_ns; /* boot: not used from then on */
 	size_t bytes;
-	struct review_entry *newer, *older;
+	TAILQ_ENTRY(review_entry) link;
 };
-
-static void
-review_cache_link(struct review_cache *c, struct review_entry *e)
-{
-	e->newer = NULL;
-	e->older = c->first;
-	*(c->first ? &c->first->newer : &c->last) = e;
-	c->first = e;
-}
-
-static void
-review_cache_unlink(struct review_cache *c, struct review_entry *e)
-{
-	*(e->newer ? &e->newer->older : &c->first) = e->older;
-	*(e->older ? &e->older->newer : &c->last) = e->newer;
-}
 
 static void
 review_cache_drop(struct review_cache *c, struct review_entry *e)
 {
 	(void)map_remove(&c->entries, digest_str(&e->key));
-	review_cache_unlink(c, e);
+	TAILQ_REMOVE(&c->line, e, link);
 	c->bytes -= e->bytes;
 	review_answer_unref(e->answer);
 	free(e);
@@ -327,8 +311,8 @@ review_cache_drop(struct review_cache *c, struct review_entry *e)
 void
 review_cache_fini(struct review_cache *c)
 {
-	while (c->last)
-		review_cache_drop(c, c->last);
+	while (!TAILQ_EMPTY(&c->line))
+		review_cache_drop(c, TAILQ_FIRST(&c->line));
 	map_fini(&c->entries);
 }
 
@@ -344,8 +328,8 @@ review_cache_get(struct review_cache *c, const struct digest *key, int64_t now_n
 		review_cache_drop(c, e);
 		return NULL;
 	}
-	review_cache_unlink(c, e);
-	review_cache_link(c, e);
+	TAILQ_REMOVE(&c->line, e, link);
+	TAILQ_INSERT_HEAD(&c->line, e, link);
 	*ret_is_stale = now_ns >= e->until_ns;
 	return review_answer_ref(e->answer);
 }
@@ -362,9 +346,12 @@ review_size(const struct review_answer *answer)
 static void
 review_cache_make_room(struct review_cache *c, int64_t now_ns)
 {
-	while (c->last && (c->entries.count > LIMIT_ACCESS_CACHE ||
-	                   c->bytes > LIMIT_ACCESS_CACHE_BYTES || c->last->forget_ns <= now_ns))
-		review_cache_drop(c, c->last);
+	struct review_entry *last;
+
+	while ((last = TAILQ_LAST(&c->line, review_line)) &&
+	       (c->entries.count > LIMIT_ACCESS_CACHE || c->bytes > LIMIT_ACCESS_CACHE_BYTES ||
+	        last->forget_ns <= now_ns))
+		review_cache_drop(c, last);
 }
 
 void
@@ -386,6 +373,6 @@ review_cache_put(struct review_cache *c, const struct digest *key, struct review
 	e->bytes = review_size(answer);
 	c->bytes += e->bytes;
 	(void)map_put(&c->entries, digest_str(&e->key), e);
-	review_cache_link(c, e);
+	TAILQ_INSERT_HEAD(&c->line, e, link);
 	review_cache_make_room(c, now_ns);
 }

@@ -7,6 +7,8 @@
 #ifndef CCMD_SERVE_REVIEW_H
 #define CCMD_SERVE_REVIEW_H
 
+#include <sys/queue.h>
+
 #include "base/map.h"
 #include "base/ref.h"
 #include "base/secret.h"
@@ -63,11 +65,12 @@ struct review_entry;
 
 struct review_cache {
 	struct map entries;
-	struct review_entry *first, *last; /* by use, the latest first */
+	TAILQ_HEAD(review_line, review_entry) line; /* by use, the latest first */
 	size_t bytes;
 };
 
-#define REVIEW_CACHE_INIT ((struct review_cache){ .entries = MAP_INIT })
+#define REVIEW_CACHE_INIT(cache) \
+	((struct review_cache){ .entries = MAP_INIT, .line = TAILQ_HEAD_INITIALIZER((cache).line) })
 
 void review_cache_fini(struct review_cache *);
 /** A reference for the caller, or NULL: there is no answer, or it has expired. */

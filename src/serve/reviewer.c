@@ -585,7 +585,7 @@ reviewer_new(const struct reviewer_config *config)
 	mutex_init(&r->mu);
 	cond_init(&r->changed);
 	for (size_t i = 0; i < N_SUBJECTS; i++)
-		r->caches[i] = REVIEW_CACHE_INIT;
+		r->caches[i] = REVIEW_CACHE_INIT(r->caches[i]);
 	r->arena = ARENA_INIT;
 	r->watchdog = watchdog_new("review");
 	thread_start(&r->thread, "review", reviewer_run, r);

@@ -81,7 +81,7 @@ empty_chunks_go_back(void **state UNUSED)
 		pool_free(&pool, blocks[i]);
 	assert_true(bytes_in_use() <= before);
 	for (size_t i = 0; i < ARRAY_LEN(pool.open); i++)
-		assert_null(pool.open[i]);
+		assert_null(LIST_FIRST(&pool.open[i]));
 }
 
 static void

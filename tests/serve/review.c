@@ -320,7 +320,7 @@ get(struct review_cache *c, size_t n, int64_t now_ns)
 static void
 answers_are_cached_until_they_expire(void **state UNUSED)
 {
-	CLEANUP(review_cache_fini) struct review_cache c = REVIEW_CACHE_INIT;
+	CLEANUP(review_cache_fini) struct review_cache c = REVIEW_CACHE_INIT(c);
 
 	assert_int_equal(get(&c, 1, 0), -1);
 	put(&c, 1, REVIEW_YES, 0, 10);
@@ -336,7 +336,7 @@ answers_are_cached_until_they_expire(void **state UNUSED)
 static void
 a_yes_is_stale_for_as_long_as_it_was_good(void **state UNUSED)
 {
-	CLEANUP(review_cache_fini) struct review_cache c = REVIEW_CACHE_INIT;
+	CLEANUP(review_cache_fini) struct review_cache c = REVIEW_CACHE_INIT(c);
 
 	put(&c, 1, REVIEW_YES, 10, 15);
 	put(&c, 2, REVIEW_NO, 10, 15);
@@ -352,7 +352,7 @@ a_yes_is_stale_for_as_long_as_it_was_good(void **state UNUSED)
 static void
 a_no_replaces_a_stale_yes(void **state UNUSED)
 {
-	CLEANUP(review_cache_fini) struct review_cache c = REVIEW_CACHE_INIT;
+	CLEANUP(review_cache_fini) struct review_cache c = REVIEW_CACHE_INIT(c);
 
 	put(&c, 1, REVIEW_YES, 10, 15);
 	put(&c, 1, REVIEW_NO, 16, 21);
@@ -363,7 +363,7 @@ a_no_replaces_a_stale_yes(void **state UNUSED)
 static void
 with_a_time_to_live_of_0_nothing_is_cached(void **state UNUSED)
 {
-	CLEANUP(review_cache_fini) struct review_cache c = REVIEW_CACHE_INIT;
+	CLEANUP(review_cache_fini) struct review_cache c = REVIEW_CACHE_INIT(c);
 
 	put(&c, 1, REVIEW_YES, 5, 5);
 	assert_int_equal(c.entries.count, 0);
@@ -375,7 +375,7 @@ with_a_time_to_live_of_0_nothing_is_cached(void **state UNUSED)
 static void
 a_new_answer_replaces_the_old(void **state UNUSED)
 {
-	CLEANUP(review_cache_fini) struct review_cache c = REVIEW_CACHE_INIT;
+	CLEANUP(review_cache_fini) struct review_cache c = REVIEW_CACHE_INIT(c);
 
 	put(&c, 1, REVIEW_YES, 0, 10);
 	put(&c, 1, REVIEW_NO, 0, 10);
@@ -386,7 +386,7 @@ a_new_answer_replaces_the_old(void **state UNUSED)
 static void
 the_least_recently_used_answer_is_removed(void **state UNUSED)
 {
-	CLEANUP(review_cache_fini) struct review_cache c = REVIEW_CACHE_INIT;
+	CLEANUP(review_cache_fini) struct review_cache c = REVIEW_CACHE_INIT(c);
 	size_t most = 0;
 
 	for (size_t i = 0; i < 3 * LIMIT_ACCESS_CACHE; i++) {
@@ -418,7 +418,7 @@ large_user(void)
 static void
 the_cache_is_bounded_by_size(void **state UNUSED)
 {
-	CLEANUP(review_cache_fini) struct review_cache c = REVIEW_CACHE_INIT;
+	CLEANUP(review_cache_fini) struct review_cache c = REVIEW_CACHE_INIT(c);
 
 	for (size_t i = 0; i < 20; i++) {
 		CLEANUP(review_answer_unrefp)
@@ -435,7 +435,7 @@ the_cache_is_bounded_by_size(void **state UNUSED)
 static void
 expired_answers_are_removed_when_others_are_added(void **state UNUSED)
 {
-	CLEANUP(review_cache_fini) struct review_cache c = REVIEW_CACHE_INIT;
+	CLEANUP(review_cache_fini) struct review_cache c = REVIEW_CACHE_INIT(c);
 
 	for (size_t i = 0; i < 100; i++)
 		put(&c, i, i % 2 ? REVIEW_YES : REVIEW_NO, 0, 10);
