@@ -17,6 +17,12 @@ struct str {
 	size_t len;
 };
 
+/** The array belongs to somebody else as well. */
+struct str_list {
+	struct str *items;
+	size_t n;
+};
+
 #define STR(literal) ((struct str){ "" literal, sizeof(literal) - 1 })
 #define STR_EMPTY ((struct str){ "", 0 })
 #define STR_FMT ".*s"

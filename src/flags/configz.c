@@ -35,7 +35,7 @@ add_duration(struct buf *json, const char *name, int64_t ns)
 
 /* An empty list is null, as Go prints a nil slice. */
 static void
-add_list(struct buf *json, const char *name, const struct text_list *list)
+add_list(struct buf *json, const char *name, const struct str_list *list)
 {
 	if (list->n == 0)
 		json_add_raw(json, name, STR("null"));

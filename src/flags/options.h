@@ -15,11 +15,6 @@
 #include "serve/access.h"
 #include "serve/server.h"
 
-struct text_list {
-	struct str *items;
-	size_t n;
-};
-
 struct route_options {
 	bool are_configured; /* --configure-cloud-routes */
 	bool allocate_node_cidrs;
@@ -42,15 +37,14 @@ struct serving_options {
 	struct server_config secure, metrics;
 	bool share_address;
 	/* as typed */
-	struct text_list cipher_names, curve_names, sni_texts;
+	struct str_list cipher_names, curve_names, sni_texts;
 	const char *min_version_name, *metrics_bind_address;
 };
 
 /** Who may use the server, and which API servers decide. */
 struct access_options {
 	const char *authentication_kubeconfig, *authorization_kubeconfig; /* empty: the cluster's */
-	struct access_config config;  /* as far as flags define it */
-	struct text_list allow_paths; /* the memory of config.allow_paths */
+	struct access_config config; /* as far as flags define it */
 };
 
 /** Values that only /configz shows. */
@@ -59,7 +53,7 @@ struct shown_options {
 	bool allow_untagged_cloud, contention_profiling;
 	int64_t min_resync_ns, node_sync_ns;
 	unsigned n_status_workers;
-	struct text_list webhooks;
+	struct str_list webhooks;
 };
 
 enum sandbox_mode {
@@ -82,7 +76,7 @@ struct options {
 	double kube_api_burst; /* 0: automatic */
 	bool use_service_account_credentials;
 	/* controllers */
-	struct text_list controllers; /* canonical names; see controllers_enabled() */
+	struct str_list controllers; /* canonical names; see controllers_enabled() */
 	int64_t controller_start_interval_ns;
 	int64_t n_node_workers;         /* 0: automatic */
 	int64_t n_service_workers;      /* 0: automatic */
@@ -94,7 +88,7 @@ struct options {
 	struct election_options election;
 	struct serving_options serving;
 	struct access_options access;
-	struct text_list gate_texts; /* "Name=true", as typed */
+	struct str_list gate_texts; /* "Name=true", as typed */
 	int64_t grace_period_ns;
 	int64_t verbosity;
 	enum log_format log_format;

@@ -183,7 +183,7 @@ add_group(struct options *o, struct str name, struct buf *problems, struct buf *
 static void
 resolve_groups(struct options *o, struct buf *problems, struct buf *warnings)
 {
-	const struct text_list *names = &o->serving.curve_names;
+	const struct str_list *names = &o->serving.curve_names;
 	size_t n_problems = problems->len;
 
 	for (size_t i = 0; i < names->n; i++)

@@ -26,8 +26,8 @@ enum flag_kind {
 	FLAG_PERIOD,   /* int64_t nanoseconds, above 0 */
 	FLAG_ADDRESS,  /* struct str, an IP address */
 	FLAG_CHOICE,   /* an enum: the index into choices */
-	FLAG_LIST,     /* struct text_list; a value is cut at commas */
-	FLAG_EACH,     /* struct text_list; a value is one item */
+	FLAG_LIST,     /* struct str_list; a value is cut at commas */
+	FLAG_EACH,     /* struct str_list; a value is one item */
 	FLAG_HELP,
 	FLAG_VERSION,
 };

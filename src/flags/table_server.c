@@ -76,7 +76,7 @@ const struct flag_group authentication_flags = { "Authentication", authenticatio
 static const struct flag authorization[] = {
 	{ "authorization-kubeconfig", FLAG_TEXT, AT(access.authorization_kubeconfig), "",
 	  "File that says how to reach the API server that authorises callers (SubjectAccessReview). Without it, ccmd uses the service account of its pod; outside of a pod, only --authorization-always-allow-paths, and members of system:masters, are allowed." },
-	{ "authorization-always-allow-paths", FLAG_LIST, AT(access.allow_paths),
+	{ "authorization-always-allow-paths", FLAG_LIST, AT(access.config.allow_paths),
 	  "/healthz,/readyz,/livez",
 	  "Paths that everyone may read; a * at the end matches any text." },
 	{ "authorization-webhook-cache-authorized-ttl", FLAG_DURATION,

@@ -217,7 +217,7 @@ check_election(const struct election_options *e, struct buf *problems)
 /* ---- authorization ---- */
 
 static void
-check_paths(const struct text_list *paths, struct buf *problems)
+check_paths(const struct str_list *paths, struct buf *problems)
 {
 	for (size_t i = 0; i < paths->n; i++) {
 		struct str path = paths->items[i];
@@ -242,7 +242,5 @@ options_validate(struct options *o, struct buf *problems, struct buf *warnings)
 	check_cidrs(&o->routes);
 	check_election(&o->election, problems);
 	serving_resolve(o, problems, warnings);
-	check_paths(&o->access.allow_paths, problems);
-	o->access.config.allow_paths = o->access.allow_paths.items;
-	o->access.config.n_allow_paths = o->access.allow_paths.n;
+	check_paths(&o->access.config.allow_paths, problems);
 }

@@ -19,7 +19,7 @@ enum {
 union scratch {
 	const char *text;
 	struct str str;
-	struct text_list list;
+	struct str_list list;
 	int64_t number;
 	double rate;
 };
@@ -157,7 +157,7 @@ parse_choice(const struct value *v)
 static bool
 parse_list(const struct value *v)
 {
-	struct text_list *list = v->field;
+	struct str_list *list = v->field;
 	struct str text = str_c(v->text), part;
 	size_t n_old = v->is_first ? 0 : list->n, n_new = 0;
 	bool is_cut = v->flag->kind == FLAG_LIST;
@@ -168,7 +168,7 @@ parse_list(const struct value *v)
 	items = arena_calloc(&v->options->arena, n_old + n_new + 1, sizeof(*items));
 	if (n_old > 0)
 		memcpy(items, list->items, n_old * sizeof(*items));
-	*list = (struct text_list){ items, n_old };
+	*list = (struct str_list){ items, n_old };
 	if (!is_cut && text.len > 0)
 		items[list->n++] = text;
 	for (size_t i = 0; is_cut && i < n_new; i++)

@@ -272,7 +272,7 @@ path_matches(struct str pattern, struct str path)
 }
 
 bool
-access_paths_check(struct access_list paths, struct error *err)
+access_paths_check(struct str_list paths, struct error *err)
 {
 	for (size_t i = 0; i < paths.n; i++) {
 		ptrdiff_t star = str_index(paths.items[i], '*');
@@ -287,7 +287,7 @@ access_paths_check(struct access_list paths, struct error *err)
 }
 
 bool
-access_is_free(const struct access_user *user, struct str path, struct access_list paths)
+access_is_free(const struct access_user *user, struct str path, struct str_list paths)
 {
 	if (access_user_is_in(user, ACCESS_MASTERS))
 		return true;
@@ -317,7 +317,7 @@ access_add_refusal(struct buf *b, const struct access_user *user, struct str ver
 
 struct access {
 	struct arena arena; /* of the texts below */
-	struct access_list allow_paths;
+	struct str_list allow_paths;
 	bool can_review_tokens, can_review_rights;
 	struct authorities *authorities;
 	struct reviewer *reviewer;
@@ -532,14 +532,14 @@ access_upkeep(void *arg, struct call *call)
 	return authorities_refresh(a->authorities, call);
 }
 
-static struct access_list
-copy_list(struct arena *arena, const struct str *items, size_t n)
+static struct str_list
+copy_list(struct arena *arena, struct str_list list)
 {
-	struct str *copy = arena_calloc(arena, n + 1, sizeof(copy[0]));
+	struct str *copy = arena_calloc(arena, list.n + 1, sizeof(copy[0]));
 
-	for (size_t i = 0; i < n; i++)
-		copy[i] = arena_str(arena, items[i]);
-	return (struct access_list){ copy, n };
+	for (size_t i = 0; i < list.n; i++)
+		copy[i] = arena_str(arena, list.items[i]);
+	return (struct str_list){ copy, list.n };
 }
 
 static bool
@@ -597,7 +597,7 @@ access_new(const struct access_config *config, struct access **ret, struct error
 	CLEANUP(access_freep) struct access *a = xcalloc(1, sizeof(*a));
 
 	a->arena = ARENA_INIT;
-	a->allow_paths = copy_list(&a->arena, config->allow_paths, config->n_allow_paths);
+	a->allow_paths = copy_list(&a->arena, config->allow_paths);
 	a->can_review_tokens = config->authentication && !config->authentication->is_plain;
 	a->can_review_rights = config->authorization;
 	if (!access_paths_check(a->allow_paths, err) || !open_authorities(a, config, err))

@@ -89,12 +89,6 @@ enum access_outcome {
 	ACCESS_TOO_MANY,     /* 429: too many requests of this caller wait for the API server */
 };
 
-/** Texts that end with a NUL. */
-struct access_list {
-	const struct str *items;
-	size_t n;
-};
-
 /** The result of checking the client's certificate against the trusted authorities. */
 struct access_proof {
 	enum {
@@ -123,11 +117,11 @@ enum access_identity access_identify(const struct access_proof *client, struct s
                                      struct str *ret_token);
 
 /** ERR_INVALID: a path has a star that is not at its end. */
-NODISCARD bool access_paths_check(struct access_list paths, struct error *err);
+NODISCARD bool access_paths_check(struct str_list paths, struct error *err);
 /** Is the request allowed without a review? Members of system:masters may do everything, everyone
  * may use the paths that are always allowed: "/a" exactly, "/a*" as a prefix; the first slash may
  * be missing. */
-bool access_is_free(const struct access_user *, struct str path, struct access_list paths);
+bool access_is_free(const struct access_user *, struct str path, struct str_list paths);
 
 /** Appends the message of the Status object for a request that is not allowed. reason: the API
  * server's, may be empty. */
@@ -146,9 +140,8 @@ struct access_config {
 	bool skip_lookup;      /* --authentication-skip-lookup: the ConfigMap is not read */
 	bool tolerate_lookup_failure;
 	int64_t token_ttl_ns, authorized_ttl_ns, unauthorized_ttl_ns;
-	struct str client_ca_file;     /* replaces the ConfigMap's authorities; empty: not given */
-	const struct str *allow_paths; /* "/healthz"; with a star at the end, a prefix */
-	size_t n_allow_paths;
+	struct str client_ca_file;   /* replaces the ConfigMap's authorities; empty: not given */
+	struct str_list allow_paths; /* "/healthz"; with a star at the end, a prefix */
 };
 
 /** Reads the ConfigMap kube-system/extension-apiserver-authentication, and reads it again from time

@@ -51,7 +51,7 @@ the_last_value_counts(void **state)
 }
 
 static void
-expect_list(const struct text_list *list, const char *wanted)
+expect_list(const struct str_list *list, const char *wanted)
 {
 	CLEANUP(buf_fini) struct buf joined = BUF_INIT(KIB(1));
 
@@ -66,13 +66,13 @@ lists_grow_by_commas_and_by_repetition(void **state)
 	(void)state;
 	assert_int_equal(PARSE("--webhooks=a,b", "--webhooks", "c"), FLAGS_RUN);
 	expect_list(&line_options.shown.webhooks, "a;b;c;");
-	expect_list(&line_options.access.allow_paths, "/healthz;/readyz;/livez;");
+	expect_list(&line_options.access.config.allow_paths, "/healthz;/readyz;/livez;");
 	assert_int_equal(PARSE("--authorization-always-allow-paths="), FLAGS_RUN);
-	assert_int_equal(line_options.access.allow_paths.n, 0);
+	assert_int_equal(line_options.access.config.allow_paths.n, 0);
 	assert_int_equal(PARSE("--authorization-always-allow-paths=",
 	                       "--authorization-always-allow-paths=/a,/b*"),
 	                 FLAGS_RUN);
-	expect_list(&line_options.access.allow_paths, "/a;/b*;"); /* the default is gone */
+	expect_list(&line_options.access.config.allow_paths, "/a;/b*;"); /* the default is gone */
 }
 
 static void

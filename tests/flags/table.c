@@ -186,7 +186,7 @@ fields_hold_the_defaults(void **state)
 	assert_int_equal(o->serving.metrics.port, 0);
 	assert_int_equal(o->sandbox, SANDBOX_AUTO);
 	assert_true(o->shown.min_resync_ns == 12 * 3600 * NS_PER_SEC);
-	assert_int_equal(o->access.config.n_allow_paths, 3);
+	assert_int_equal(o->access.config.allow_paths.n, 3);
 	assert_true(controllers_enabled(o, "service-lb-controller"));
 }
 

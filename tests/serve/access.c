@@ -24,7 +24,7 @@
 
 #define TTL_NS (10 * NS_PER_SEC)
 
-static const struct str allow_paths[] = { { "/healthz", 8 } };
+static struct str allow_paths[] = { { "/healthz", 8 } };
 
 struct fixture {
 	struct fake_clock *clock;
@@ -54,8 +54,7 @@ set_up(void **state)
 		                            .authorized_ttl_ns = TTL_NS,
 		                            .unauthorized_ttl_ns = TTL_NS,
 		                            .client_ca_file = STR_EMPTY,
-		                            .allow_paths = allow_paths,
-		                            .n_allow_paths = 1 };
+		                            .allow_paths = { allow_paths, 1 } };
 	*state = f;
 	return 0;
 }
@@ -324,7 +323,7 @@ a_wrong_path_is_refused_at_the_start(void **state)
 	struct str wrong = STR("/a*b");
 	struct error err;
 
-	f->config.allow_paths = &wrong;
+	f->config.allow_paths.items = &wrong;
 	assert_false(access_new(&f->config, &f->access, &err));
 	assert_int_equal(err.code, ERR_INVALID);
 }
@@ -560,7 +559,7 @@ is_free(const char *path, const char *pattern)
 	CLEANUP(access_user_unrefp) struct access_user *user = access_user_anonymous();
 	struct str item = str_c(pattern);
 
-	return access_is_free(user, str_c(path), (struct access_list){ &item, 1 });
+	return access_is_free(user, str_c(path), (struct str_list){ &item, 1 });
 }
 
 static void
@@ -594,7 +593,7 @@ masters_are_allowed_everything(void **state UNUSED)
 	access_draft_name(&d, STR("root"));
 	access_draft_group(&d, STR("system:masters"));
 	assert_true(access_user_new(&d, &user, &err));
-	assert_true(access_is_free(user, STR("/metrics"), (struct access_list){ 0 }));
+	assert_true(access_is_free(user, STR("/metrics"), (struct str_list){ 0 }));
 }
 
 static void
@@ -604,11 +603,11 @@ a_star_ends_a_path(void **state UNUSED)
 	struct str twice = STR("/a**");
 	struct error err;
 
-	assert_false(access_paths_check((struct access_list){ wrong, 2 }, &err));
+	assert_false(access_paths_check((struct str_list){ wrong, 2 }, &err));
 	assert_int_equal(err.code, ERR_INVALID);
 	assert_non_null(strstr(err.msg, "/a*b"));
-	assert_false(access_paths_check((struct access_list){ &twice, 1 }, &err));
-	assert_true(access_paths_check((struct access_list){ wrong, 1 }, &err));
+	assert_false(access_paths_check((struct str_list){ &twice, 1 }, &err));
+	assert_true(access_paths_check((struct str_list){ wrong, 1 }, &err));
 }
 
 static void

@@ -138,7 +138,7 @@ static int
 set_up(void **state)
 {
 	static const struct http_ops ops = { .do_request = review };
-	static const struct str allow_paths[] = { { "/livez", 6 } };
+	static struct str allow_paths[] = { { "/livez", 6 } };
 	struct fixture *f = calloc(1, sizeof(*f));
 	struct error err;
 
@@ -154,8 +154,7 @@ set_up(void **state)
 	                                                .authorized_ttl_ns = TTL_NS,
 	                                                .unauthorized_ttl_ns = TTL_NS,
 	                                                .client_ca_file = STR_EMPTY,
-	                                                .allow_paths = allow_paths,
-	                                                .n_allow_paths = 1 },
+	                                                .allow_paths = { allow_paths, 1 } },
 	                       &f->access, &err));
 	f->endpoints = (struct endpoints_config){ .access = f->access,
 		                                  .health = health_new(),

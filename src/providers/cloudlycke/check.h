@@ -45,7 +45,7 @@ void cl_read_hook(struct cl_reader *r, const struct cl_field *field, const struc
 /** An absolute path of letters, digits and "._-/", fit for the files of other programs. */
 void cl_read_plain_path(struct cl_reader *r, const struct cl_field *field,
                         const struct yaml_node *node, void *into);
-/** A list of at least one word, the program first; into struct cl_strings. */
+/** A list of at least one word, the program first; into struct str_list. */
 void cl_read_command(struct cl_reader *r, const struct cl_field *field,
                      const struct yaml_node *node, void *into);
 void cl_read_labels(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,

@@ -6,7 +6,7 @@
 #include "providers/cloudlycke/guard.h"
 
 static bool
-strings_eq(const struct cl_strings *a, const struct cl_strings *b)
+strings_eq(const struct str_list *a, const struct str_list *b)
 {
 	bool is_eq = a->n == b->n;
 

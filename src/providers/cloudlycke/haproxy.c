@@ -56,7 +56,7 @@ struct cl_haproxy {
 /* ---- life cycle ---- */
 
 static const char **
-copy_words(const struct cl_strings *words, const char *last)
+copy_words(const struct str_list *words, const char *last)
 {
 	const char **copy = xcalloc(words->n + 2, sizeof(*copy));
 

@@ -209,7 +209,7 @@ static void
 read_aliases(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,
              void *into)
 {
-	struct cl_machine *machine = CONTAINER_OF((struct cl_strings *)into, struct cl_machine,
+	struct cl_machine *machine = CONTAINER_OF((struct str_list *)into, struct cl_machine,
 	                                          aliases);
 
 	cl_read_strings(r, field, node, into);
@@ -395,7 +395,7 @@ read_haproxy(struct cl_reader *r, const struct cl_field *field, const struct yam
 	struct cl_haproxy_config *haproxy = into;
 
 	haproxy->is_present = true;
-	haproxy->check = (struct cl_strings){ check, ARRAY_LEN(check) };
+	haproxy->check = (struct str_list){ check, ARRAY_LEN(check) };
 	cl_read_struct(r, field, node, haproxy);
 }
 

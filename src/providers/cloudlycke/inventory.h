@@ -31,7 +31,7 @@ struct cl_machine {
 	struct str type;
 	struct str zone, region; /* with the file's defaults applied */
 	struct str fault;        /* not empty: every look-up fails with this text */
-	struct cl_strings aliases;
+	struct str_list aliases;
 	struct address *addresses; /* IP addresses in their canonical spelling */
 	struct label *labels;
 	uint32_t n_addresses, n_labels;
@@ -112,7 +112,7 @@ struct cl_pool {
 	struct cl_blocks avoid;
 	bool avoids_edges;
 	bool is_default;
-	struct cl_strings namespaces; /* none: all */
+	struct str_list namespaces; /* none: all */
 	struct str hostname_template;
 	int ip_mode; /* enum cl_ip_mode */
 };
@@ -126,8 +126,8 @@ struct cl_haproxy_config {
 	bool is_present;
 	struct str file;
 	struct str stats_socket; /* empty: none */
-	struct cl_strings check; /* the file to be checked is added */
-	struct cl_strings reload;
+	struct str_list check;   /* the file to be checked is added */
+	struct str_list reload;
 };
 
 struct cl_balancers {

@@ -284,7 +284,7 @@ void
 cl_read_strings(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,
                 void *into)
 {
-	struct cl_strings *strings = into;
+	struct str_list *strings = into;
 
 	strings->items = cl_new_list(r, node, STRINGS_MAX, sizeof(struct str), &strings->n);
 	cl_read_items(r, field, node, strings->n, strings->items, sizeof(struct str),

@@ -52,11 +52,6 @@ void cl_problems_text(const struct cl_problems *p, size_t most, struct buf *b);
 
 /* ---- reading ---- */
 
-struct cl_strings {
-	struct str *items;
-	size_t n;
-};
-
 struct cl_reader {
 	struct cl_problems *problems;
 	struct arena *keep;   /* of the inventory */
