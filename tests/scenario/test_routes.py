@@ -221,6 +221,9 @@ def wires():
             ip("-n", one, "address", "add", address, "dev", "eth0")
             ip("-n", one, "address", "add", address6, "dev", "eth0", "nodad")
             ip("-n", one, "link", "set", "eth0", "up")
+        # the kernel notices a moment later that the cable is plugged in at both ends, and shows it in each route
+        wait_for(lambda: all("state UP" in ip("-n", one, "link", "show", "eth0") for one in (router, host)),
+                 what="the cable to be up")
         ip("-n", host, "address", "add", "10.244.1.5/32", "dev", "lo")
         ip("-n", host, "address", "add", "fd00:10:1::5/128", "dev", "lo")
         yield router, host
