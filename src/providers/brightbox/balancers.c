@@ -444,6 +444,21 @@ bb_lb_report(struct bb_run *run, const struct bb_lb *lb, size_t n)
 		                         STR_ARG(lb->id), name));
 }
 
+/* No balancer of the name is in the list. May one be created? Not while the list lacks one that
+ * this process created before. */
+static bool
+bb_lb_may_create(struct bb_run *run, struct error *err)
+{
+	struct bb_lb lb;
+
+	if (run->created.len == 0)
+		return true;
+	if (!bb_get_lb(run->client, run->call, run->created, &lb, err))
+		return err->code == ERR_NOT_FOUND;
+	return !bb_lb_is_alive(&lb) ||
+	       bb_run_pend(err, AGAIN_MS, "the list lacks the load balancer that was created");
+}
+
 static bool
 bb_step_lb(struct bb_run *run, struct error *err)
 {
@@ -457,7 +472,7 @@ bb_step_lb(struct bb_run *run, struct error *err)
 	}
 	run->lb = bb_lb_choose(run, &n);
 	if (!run->lb)
-		return !bb_run_act(run) || bb_lb_create(run, err);
+		return !bb_run_act(run) || (bb_lb_may_create(run, err) && bb_lb_create(run, err));
 	bb_lb_report(run, run->lb, n);
 	if (!bb_desired_differs(&run->desired, run->domains, run->n_domains, run->lb))
 		return true;

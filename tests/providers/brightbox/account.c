@@ -218,7 +218,7 @@ answer_lbs(struct exchange *x)
 	size_t at = FIND(a->lbs, a->n_lbs, x->id);
 
 	if (x->id.len == 0 && x->method == HTTP_GET) {
-		WRITE_LIST(x->ret, a->n_lbs, write_lb(a, &a->lbs[i], x->ret));
+		WRITE_LIST(x->ret, a->lists_no_lbs ? 0 : a->n_lbs, write_lb(a, &a->lbs[i], x->ret));
 		return 200;
 	}
 	if (x->method == HTTP_POST) {

@@ -57,6 +57,7 @@ struct account {
 	size_t n_groups;
 	struct account_policy policies[ACCOUNT_ITEMS];
 	size_t n_policies;
+	bool lists_no_lbs;   /* although there are some: the list is late */
 	bool has_no_servers; /* as the credentials of another account see it */
 	const char *acme_status;
 };

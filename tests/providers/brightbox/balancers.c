@@ -419,6 +419,22 @@ several_balancers_of_a_name_are_reported_and_left(void **state)
 	                 "\"web.default.k\"; lba-00004 is used. Delete the others.");
 }
 
+static void
+a_balancer_that_the_list_lacks_is_not_created_again(void **state)
+{
+	struct rig *rig = *state;
+
+	rig->account.lists_no_lbs = true;
+	for (int i = 0; i < 3; i++) {
+		assert_false(ensure(rig));
+		assert_int_equal(rig->err.code, ERR_PENDING);
+		assert_int_equal(rig->account.n_lbs, 1);
+	}
+	rig->account.lists_no_lbs = false;
+	settle(rig);
+	assert_int_equal(rig->account.n_lbs, 1);
+}
+
 /* Two clusters with the default name would use each other's balancers. */
 static void
 a_balancer_of_the_default_name_without_a_service_is_reported(void **state)
@@ -562,6 +578,7 @@ main(void)
 		TEST(waiting_for_a_certificate_is_cheap),
 		TEST(a_domain_that_leads_elsewhere_stops_before_a_change),
 		TEST(a_service_with_a_status_is_held_in_another_account),
+		TEST(a_balancer_that_the_list_lacks_is_not_created_again),
 		TEST(several_balancers_of_a_name_are_reported_and_left),
 		TEST(a_balancer_of_the_default_name_without_a_service_is_reported),
 		TEST(a_balancer_in_a_status_is_an_anchor),
