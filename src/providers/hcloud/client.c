@@ -1,4 +1,13 @@
-/* client.c: see client.h. */
+/* client.c: see client.h.
+ *
+ * The path of a request has the ID of an object, but the endpoint, which is a label of the metrics,
+ * has "-" in its place, so that the number of label values is bounded.
+ *
+ * A list of servers is read page by page, with one request for each page. Servers may be created or
+ * deleted between two of these requests, which moves others to a neighbouring page. The pages are
+ * therefore sorted by ID, a server that occurs on two pages counts once, and the list is complete
+ * only if the total that each page names stayed the same and equals the number of servers read.
+ */
 #include "providers/hcloud/client.h"
 
 #include <inttypes.h>
@@ -11,9 +20,10 @@
 /* ---- provider IDs ---- */
 
 #define ROBOT_PREFIX "hrobot://"
-#define ROBOT_OLD_PREFIX "hcloud://bm-" /* of Syself's fork: read, never written */
+#define ROBOT_OLD_PREFIX "hcloud://bm-" /* written by Syself's fork only */
 
-/* The upstream parser drops every occurrence of the prefix: "hcloud://hcloud://1" is 1. */
+/* Removes the prefix as often as the text starts with it, as the official controller does
+ * (docs/spec/hcloud.md, "Provider IDs"): "hcloud://hcloud://1" is server 1. */
 static bool
 hz_id_skip_prefix(struct str *text, const char *prefix)
 {
@@ -34,7 +44,7 @@ hz_id_skip_alias(const struct hz_dialect *dialect, struct str *text)
 	return false;
 }
 
-/* The order matters: ROBOT_OLD_PREFIX begins with the prefix of the cloud. */
+/* ROBOT_OLD_PREFIX is tested before the prefix of the cloud, because it starts with that prefix. */
 static bool
 hz_id_skip_any_prefix(const struct hz_dialect *dialect, struct str *text, enum hz_kind *ret)
 {
@@ -53,7 +63,8 @@ hz_id_set_unexpected(const struct hz_dialect *dialect, struct str text, struct e
 		return err_set(err, ERR_UNSUPPORTED,
 		               "Provider ID does not have the expected prefix %s: %" STR_FMT,
 		               dialect->id_prefix, STR_ARG(text));
-	/* The official controller's text, with its mistake, because users search for it. */
+	/* This is the text of the official controller, including its mistake "the the", because
+	 * users search for it. */
 	return err_set(err, ERR_UNSUPPORTED,
 	               "Provider ID does not have one of the the expected prefixes "
 	               "(hcloud://, hrobot://, hcloud://bm-): %" STR_FMT,
@@ -72,7 +83,7 @@ hz_id_parse(const struct hz_dialect *dialect, struct str text, struct hz_id *ret
 		return err_set(err, ERR_INVALID, "providerID is missing a serverID: %" STR_FMT,
 		               STR_ARG(text));
 	if (rest.len > 1 && rest.ptr[0] == '+' && rest.ptr[1] != '-')
-		rest = str_skip(rest, 1); /* Go's parser allows it */
+		rest = str_skip(rest, 1); /* Go's strconv.ParseInt accepts a sign */
 	if (!str_to_i64(rest, 1, INT64_MAX, &id.number))
 		return err_set(err, ERR_INVALID, "unable to parse server id: %" STR_FMT,
 		               STR_ARG(text));
@@ -157,7 +168,7 @@ hz_client_get(struct hz_api *api, struct call *call, const struct buf *target, c
 	return hz_api_get(api, call, target, how, ret, err);
 }
 
-/* NULL: no object has that name. */
+/* Returns NULL if no object has that name. */
 static yyjson_val *
 hz_client_find_by_name(yyjson_val *list, struct str name)
 {
@@ -401,7 +412,8 @@ hz_servers_by_name(const struct hz_servers *s, struct str name)
 	return map_get(&s->by_name, name);
 }
 
-/* A server that moved to another page during the reading is counted once. */
+/* A server that moved to another page between two requests may be in both pages, and counts once.
+ */
 static void
 hz_servers_add_page(struct hz_servers *s, const struct hz_page *page)
 {
@@ -415,6 +427,8 @@ hz_servers_add_page(struct hz_servers *s, const struct hz_page *page)
 	}
 }
 
+/* The next page must be the one behind the page just read: a cloud that names an earlier page, or
+ * always one more, would make the caller read without end. PAGES_MAX bounds the memory. */
 static bool
 hz_servers_check_next(int64_t number, int64_t next, struct error *err)
 {
@@ -454,7 +468,8 @@ enum {
 	METADATA_TIMEOUT_MS = 5000,
 };
 
-/* "  network_id: 1234", or with the "- " of a list's item. */
+/* Does the line have the form "  network_id: 1234", with or without the "- " that starts an item of
+ * a YAML list? */
 static bool
 hz_metadata_is_id_line(struct str line, int64_t network)
 {

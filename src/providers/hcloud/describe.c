@@ -1,4 +1,10 @@
-/* describe.c: see describe.h. */
+/* describe.c: see describe.h.
+ *
+ * A description is built from a server as the API sends it, the configuration, and, for some
+ * addresses, the node as it is now. The order of the addresses is that of the official controller
+ * (docs/spec/hcloud.md, "Machine addresses"), so that a node does not change when one controller
+ * replaces the other.
+ */
 #include "providers/hcloud/describe.h"
 
 #include "base/event_kind.h"
@@ -11,10 +17,10 @@ EVENT_KIND(
 
 enum {
 	ID_MAX = 64,
-	ADDRESSES_MAX = 4, /* its name, IPv4, IPv6, a private one */
+	ADDRESSES_MAX = 4, /* of a cloud server: name, IPv4, IPv6, private address */
 };
 
-/* The addresses collected so far. */
+/* The addresses collected so far. The caller has allocated room for all of them. */
 struct addresses {
 	struct arena *arena;
 	struct address *items;
@@ -65,8 +71,9 @@ hz_describe_power_of(const struct hz_dialect *dialect, struct str status)
 	return is_off ? POWER_OFF : POWER_ON;
 }
 
-/* The zone that nodes of existing clusters have in their label. The API does not name data centres
- * any more (docs/spec/hcloud.md, "Machine type and place"). */
+/* Returns the data centre of a location, which nodes of existing clusters have in the label of
+ * their zone. The API no longer names data centres, hence the table (docs/spec/hcloud.md, "Machine
+ * type and place"). */
 static struct str
 hz_describe_zone_of(struct str location)
 {
@@ -120,7 +127,8 @@ hz_describe_annotation(const struct node_ref *ref, const char *key)
 	return NULL;
 }
 
-/* The first address of the server's network; for the tutorial its base. False: it has none. */
+/* The API names the server's IPv6 network. The server has its first host address; the tutorial's
+ * controller uses the base address. Returns false if the server has no IPv6 network. */
 static bool
 hz_describe_derive_ipv6(const struct hz_describer *d, const struct hz_server *server,
                         struct ip *ret)
@@ -135,8 +143,9 @@ hz_describe_derive_ipv6(const struct hz_describer *d, const struct hz_server *se
 	return true;
 }
 
-/* An annotation of the node replaces the address, as in newer versions of the official controller
- * (docs/spec/hcloud.md, "Machine addresses"). */
+/* An annotation of the node replaces the IPv6 address, as in later versions of the official
+ * controller (docs/spec/hcloud.md, "Machine addresses"). Returns false if the node has no such
+ * annotation, or its value is not a usable address. */
 static bool
 hz_describe_annotated_ipv6(const struct hz_describer *d, const struct node_ref *ref, struct ip *ret)
 {
@@ -204,7 +213,8 @@ hz_describe_is_label_char(char c)
 	       c == '_' || c == '.' || c == '-';
 }
 
-/* "Robot Server™ 1" becomes "Robot-Server-1". */
+/* Returns the product as the value of a label, which permits no blanks and few other characters:
+ * "Robot Server™ 1" becomes "Robot-Server-1". */
 static struct str
 hz_describe_type_of(struct arena *arena, struct str product)
 {
@@ -243,7 +253,7 @@ hz_describe_has_address(const struct addresses *a, struct str address)
 	return false;
 }
 
-/* Why an address that the kubelet reports is left out, or NULL. */
+/* Returns why an InternalIP that the kubelet reports is left out, or NULL if it is kept. */
 static const char *
 hz_describe_problem_with(const struct hz_describer *d, const struct addresses *a, struct str text)
 {
@@ -277,7 +287,8 @@ hz_describe_forward_internal(const struct hz_describer *d, struct addresses *a,
 	}
 }
 
-/* Robot names the network, as "2a01:4f8:111:4221::"; the server has its first address. */
+/* Robot names the server's IPv6 network as "2a01:4f8:111:4221::". The server has the first host
+ * address of it, which is this text with the digit 1 behind it. */
 static void
 hz_describe_add_robot_ipv6(struct addresses *a, struct str net)
 {

@@ -1,18 +1,23 @@
 /* instances.c: see instances.h.
  *
- * A look has one question for each node, which is OPEN until it has an answer:
+ * A look has one question for each node. A question is OPEN until the node has an answer, and a
+ * look has these steps:
  *
- * 	1. Provider IDs are parsed. An ID that cannot be found here is answered immediately.
- * 	2. The cloud answers for its IDs, and for nodes without an ID by name.
- * 	3. Robot answers for its IDs. For nodes without an ID it is asked as well, because a name
- * may exist at both, and then it is unknown which machine is meant.
- * 	4. If machines are absent and none was found, an anchor is looked for: something that only
- * 	   our project has. Without it the token may be that of another project, and no node may be
- * 	   deleted.
+ * 	1. Provider IDs are parsed. A node whose ID belongs to another cloud, or is invalid, is
+ * 	   answered immediately.
+ * 	2. The Cloud API is asked for servers with its IDs, and by name for nodes without an ID.
+ * 	3. Robot is asked for servers with its IDs, and by name for nodes without an ID: if both
+ * 	   services have a server of that name, it is unknown which machine the node runs on.
+ * 	4. If machines are absent and none was found by its ID, the look searches for an anchor:
+ * 	   an object that only our project has. Without an anchor the token may belong to another
+ * 	   project, and no node may be deleted.
  *
- * The look is not made by cloud/look.c from list_machines() and get_machine(): a list stops at the
- * page that answers the last question, requests are paid from a budget, names are looked for at
- * Robot, too, and there are two realms and anchors.
+ * A question that a failed request leaves open gets PRESENCE_UNKNOWN, so the node stays as it is.
+ *
+ * This provider does not use the look that cloud/look.c makes from list_machines() and
+ * get_machine(), for these reasons: a list ends with the page that answers the last question,
+ * requests are paid from a budget, names are searched at Robot as well, and there are two realms
+ * and anchors.
  */
 #include "providers/hcloud/instances.h"
 
@@ -25,7 +30,7 @@
 #include "providers/hcloud/hcloud.h"
 
 enum {
-	CONFIRMATIONS_MAX = 100, /* requests by id in one look, for machines that the list lacks */
+	CONFIRMATIONS_MAX = 100, /* requests by ID in one look, for machines that the list lacks */
 };
 
 EVENT_KIND(
@@ -39,11 +44,11 @@ struct hz_instances {
 	struct hz_instances_config config;
 	struct hz_describer describer;
 	_Atomic int64_t
-		n_listed; /* servers of the project, when they were listed last; -1: never */
-	_Atomic size_t next_confirm; /* the node with which the next confirmations begin */
+		n_listed; /* servers of the project at the last list; -1: there was no list yet */
+	_Atomic size_t next_confirm; /* index of the node that is confirmed first next time */
 };
 
-/* About one node_ref. */
+/* The state of one node_ref in a look. */
 enum question_state {
 	OPEN,
 	ANSWERED,
@@ -114,7 +119,8 @@ hz_look_count_cloud_questions(const struct asking *ask)
 	return n;
 }
 
-/* No further request is sent: a failure of one request is likely to affect all. */
+/* Answers all open questions for the Cloud API with the error. No further request is sent, because
+ * what made one request fail is likely to make all of them fail. */
 static void
 hz_look_give_up_cloud(struct asking *ask, const struct error *err)
 {
@@ -126,7 +132,8 @@ hz_look_give_up_cloud(struct asking *ask, const struct error *err)
 
 /* ---- reading the provider IDs ---- */
 
-/* ERR_UNSUPPORTED: the ID belongs to a cloud that we cannot ask. */
+/* ERR_UNSUPPORTED means that the ID belongs to another cloud, or to Robot while Robot is not
+ * configured. */
 static bool
 hz_look_parse_id(const struct hz_instances *in, struct str provider_id, struct hz_id *ret,
                  struct error *err)
@@ -192,7 +199,8 @@ hz_look_fetch_server(struct asking *ask, size_t i, struct hz_server *ret, struct
 	       err_wrap(err, "failed to get hcloud server \"%" STR_FMT "\"", STR_ARG(name));
 }
 
-/* False: the request failed, and the next one is likely to fail, too. */
+/* Returns false if the request failed, in which case the next one is likely to fail, too. An absent
+ * server is an answer. */
 static bool
 hz_look_ask_one(struct asking *ask, size_t i, struct error *err)
 {
@@ -245,8 +253,9 @@ hz_look_answer_from(struct asking *ask, const struct hz_servers *servers)
 	}
 }
 
-/* Reads the servers that the list lacks by id. If there are more than CONFIRMATIONS_MAX, the rest
- * is unknown this time, and the next look begins with them. */
+/* Asks for each server that the list lacks by its ID or name, because a list does not prove that a
+ * server is absent. If more than CONFIRMATIONS_MAX are missing, the others are unknown in this
+ * look, and the next look begins with them. */
 static bool
 hz_look_confirm_missing(struct asking *ask, struct error *err)
 {
@@ -270,9 +279,10 @@ hz_look_confirm_missing(struct asking *ask, struct error *err)
 	return true;
 }
 
-/* Is reading the next page cheaper than a request for each open question? It is if there are more
- * questions than one look may ask singly, if fewer pages than questions are left, or if the last
- * page answered several questions, because the next one probably does so, too. */
+/* Is it cheaper to read the next page than to send a request for each open question? The first page
+ * is always read. Another one is cheaper if more questions are open than one look may ask singly,
+ * if at most as many pages as questions are left, or if the last page answered several questions,
+ * because the next one probably does so as well. */
 static bool
 hz_look_wants_page(const struct asking *ask, const struct hz_servers *servers,
                    size_t n_answered_last)
@@ -322,7 +332,8 @@ hz_look_count_pages(const struct hz_instances *in)
 	return n_listed <= 0 ? 1 : ((size_t)n_listed + HZ_PAGE - 1) / HZ_PAGE;
 }
 
-/* A new node cannot be used before it has an answer. Other nodes are looked up periodically. */
+/* A look with a new node is urgent, because the node cannot be used before it has an answer. Other
+ * nodes are looked up periodically, and can wait. */
 static enum hz_urgency
 hz_look_urgency_of(const struct asking *ask)
 {
@@ -357,8 +368,9 @@ hz_look_has_its_name(const struct node_ref *ref, const struct hz_robot_server *s
 	return str_eq(ref->name, server->name);
 }
 
-/* Either the server was renamed, or it is used for something else now: Robot's answers do not show
- * which. The official controller takes the machine for gone. */
+/* Either the server was renamed, or it is now used for something else: Robot's answers do not show
+ * which of the two. The node is therefore kept; the official controller treats the machine as
+ * deleted. */
 static void
 hz_look_answer_renamed(struct asking *ask, size_t i, const struct hz_robot_server *server)
 {
@@ -381,8 +393,9 @@ hz_look_answer_renamed(struct asking *ask, size_t i, const struct hz_robot_serve
 	hz_look_answer_error(ask, i, PRESENCE_UNKNOWN, &err);
 }
 
-/* Robot's reset service is asked only for nodes that are not Ready. If it does not answer, or does
- * not support the server, the power is unknown. */
+/* Robot's reset service is asked only for nodes that are not Ready, because Robot permits few
+ * requests. If the service does not answer, or does not support the server, the power is unknown.
+ */
 static enum power
 hz_look_robot_power(struct asking *ask, size_t i, int64_t number)
 {
@@ -404,7 +417,8 @@ hz_look_answer_robot(struct asking *ask, size_t i, const struct hz_robot_server 
 	ask->questions[i].state = ANSWERED;
 }
 
-/* The list may be minutes old. It proves that a machine exists, but not that it does not. */
+/* Robot's list may be minutes old. It proves that a machine exists under its name. If the list
+ * lacks the machine, or has it under another name, the server is read by its number. */
 static bool
 hz_look_fetch_robot(struct asking *ask, size_t i, struct hz_robot_server *ret, struct error *err)
 {
@@ -458,9 +472,9 @@ hz_look_refuse_both(struct asking *ask, size_t i)
 	hz_look_answer_error(ask, i, PRESENCE_UNKNOWN, &err);
 }
 
-/* The node has no provider ID, and the cloud has answered for its name. Robot may have a server of
+/* The node has no provider ID, and the Cloud API was asked for its name. Robot may have a server of
  * that name, too. If the cloud has the server and Robot does not answer, an old list of Robot is
- * good enough, so that a failure of Robot does not delay servers of the cloud. */
+ * good enough, so that an outage of Robot does not delay servers of the cloud. */
 static void
 hz_look_ask_robot_by_name(struct asking *ask, size_t i)
 {
@@ -498,7 +512,8 @@ hz_look_ask_robot(struct asking *ask)
 
 /* ---- anchors ---- */
 
-/* An anchor matters only if a machine is absent and no other one was found. */
+/* An anchor is needed only if a machine of the cloud is absent and no other one was found by its
+ * ID, which would prove as well that the token is that of our project. */
 static bool
 hz_look_wants_anchor(const struct asking *ask)
 {
@@ -542,8 +557,8 @@ hz_look_count_balancers(struct asking *ask)
 	               : 0;
 }
 
-/* A token of another project finds neither our network by its id nor the balancers of our
- * Services. */
+/* Counts the anchors: our network, or else the balancers of our Services. A token of another
+ * project finds neither of them. */
 static void
 hz_look_find_anchors(struct asking *ask)
 {
@@ -582,7 +597,7 @@ hz_instances_look(struct cloud *cloud, struct call *call, const struct node_ref 
 	};
 	bool is_asked;
 
-	(void)not_before_boot_ns; /* nothing is cached */
+	(void)not_before_boot_ns; /* no answer of the Cloud API is cached */
 	ask.look = look_new(n, clock_boot(call->clock));
 	hz_look_read_ids(&ask);
 	is_asked = hz_look_ask_cloud(&ask, err);

@@ -1,4 +1,16 @@
-/* lb_catalog.c: see lb_catalog.h. */
+/* lb_catalog.c: see lb_catalog.h.
+ *
+ * A look-up of a type first searches the last list, under mu. If that list is too old for the
+ * answer, the thread takes `listing`, searches again, because another thread may have replaced the
+ * list meanwhile, and only then sends the request. mu is taken inside `listing` and is not held
+ * during the request.
+ *
+ * Certificates are cached by name if the annotation names them, and by the UID of the Service if
+ * they are managed. mu is not held during requests, so that other Services are served meanwhile.
+ * Two threads may therefore ask for one certificate, and the later answer replaces the earlier one.
+ * A managed certificate is searched by its label before it is ordered, so an order whose answer was
+ * lost is found at the next attempt.
+ */
 #include "providers/hcloud/lb_catalog.h"
 
 #include "base/alloc.h"
@@ -12,8 +24,9 @@
 /* ---- types ---- */
 
 #define TYPES_AGE_NS (3600 * NS_PER_SEC)
-/* A type that the last list lacks may be new, but a Service with a misspelt one must not cause a
- * request at each of its attempts. */
+/* A type that the last list lacks may have been added to the cloud since. The list is read again
+ * for it at most once a minute, so that a Service with a misspelt type does not cause a request at
+ * each of its attempts. */
 #define TYPES_MISS_AGE_NS (60 * NS_PER_SEC)
 
 METRIC_FAMILY(type_lookups, METRIC_COUNTER,
@@ -25,10 +38,10 @@ struct hz_types {
 	struct hz_api *api;
 	struct clock *clock;
 	pthread_mutex_t
-		listing;    /* held during a request, so that there is one at a time; before mu */
-	pthread_mutex_t mu; /* not held during a request, so that known types are found meanwhile */
-	struct arena arena; /* mu; of the list */
-	struct hz_lb_type *types; /* mu; NULL: never listed */
+		listing;    /* held during a request, so that one runs at a time; taken before mu */
+	pthread_mutex_t mu; /* not held during a request, so that other threads find known types */
+	struct arena arena; /* mu; owns the texts and types of the list */
+	struct hz_lb_type *types; /* mu; NULL: no list was read yet */
 	size_t n;                 /* mu */
 	int64_t listed_ns;        /* mu; when the request of the list began */
 };
@@ -51,7 +64,8 @@ hz_types_set_missing(struct error *err, struct str name)
 	               STR_ARG(name));
 }
 
-/* Looks the name up in the last list. *ret_is_known false: the list is too old for the answer. */
+/* Looks the name up in the last list. *ret_is_known is false if the list is too old for the answer,
+ * and has to be read again. */
 static bool
 hz_types_recall(struct hz_types *t, struct arena *arena, struct str name, bool *ret_is_known,
                 struct hz_lb_type *ret, struct error *err)
@@ -102,7 +116,7 @@ hz_types_find(struct hz_types *t, struct call *call, struct arena *arena, struct
 	if (is_known)
 		return is_found;
 	WITH_LOCK(&t->listing);
-	/* another caller may have listed while this one waited */
+	/* Another thread may have read the list while this one waited for the lock. */
 	is_found = hz_types_recall(t, arena, name, &is_known, ret, err);
 	if (is_known)
 		return is_found;
@@ -137,12 +151,12 @@ hz_types_free(struct hz_types *t)
 #define CERTIFICATE_AGE_NS (600 * NS_PER_SEC)
 #define CREATE "hcops/CertificateOps.CreateManagedCertificate"
 
-/* A certificate that was found: by its name, or by the UID of the Service that it was ordered
- * for. */
+/* A certificate that was found. Its key is its name, or, if it is managed, the UID of the Service
+ * for which it was ordered. */
 struct known {
 	char *key;
 	int64_t id, found_ns;
-	struct hz_action action; /* that issues it; id 0: none */
+	struct hz_action action; /* issues the certificate; id 0: there is no such action */
 };
 
 struct hz_certificates {
@@ -225,7 +239,7 @@ hz_certificates_find_uploaded(struct hz_certificates *c, struct call *call, stru
 		return true;
 	hz_count_operations("hcops/CertificateOps.GetCertificateByNameOrID", 1);
 	if (!hz_find_certificate(c->api, call, call->arena, name, &found, err)) {
-		/* A wrong name is a mistake in the Service's annotation. */
+		/* The annotation has a wrong name. ERR_INVALID says that it has to be changed. */
 		if (err->code == ERR_NOT_FOUND)
 			err_set(err, ERR_INVALID, "certificate \"%" STR_FMT "\": not found",
 			        STR_ARG(name));
@@ -255,7 +269,8 @@ hz_certificates_resolve_uploaded(struct hz_certificates *c, struct call *call,
 
 /* ---- certificates: managed ones ---- */
 
-/* If another certificate has the name, none is ordered, and the annotation has to be changed. */
+/* The API refuses an order whose name another certificate has. A retry does not help then: the
+ * annotation has to be changed, so the error becomes ERR_INVALID. */
 static bool
 hz_certificates_order_managed(struct hz_certificates *c, struct call *call,
                               const struct hz_lb_desired *desired, struct hz_certificate *ret,

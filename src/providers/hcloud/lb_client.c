@@ -1,4 +1,12 @@
-/* lb_client.c: see lb_client.h. */
+/* lb_client.c: see lb_client.h.
+ *
+ * One reader of lists (struct listing) serves balancers, types and certificates. It reads page
+ * after page, and hands each object to a function of the kind. Objects may be created or deleted
+ * between the requests of two pages, which moves others to a neighbouring page. So an object is
+ * taken once by its ID, and a list of balancers is read up to three times until the number of IDs
+ * equals the total that the last page names: the caller would create a second balancer for a
+ * Service whose balancer is missing from the list.
+ */
 #include "providers/hcloud/lb_client.h"
 
 #include <inttypes.h>
@@ -31,17 +39,17 @@ hz_lb_client_get(struct hz_api *api, struct call *call, const struct buf *target
 
 /* ---- lists: all pages ---- */
 
-/* An object that moved to another page during the reading is taken once. */
+/* The state of reading one list. */
 struct listing {
 	const char *path, *name; /* "/load_balancers", "load_balancers" */
-	struct str selector;     /* empty: none */
-	bool is_unsorted;        /* the API does not sort this list */
+	struct str selector;     /* of labels; empty: the list has all objects */
+	bool is_unsorted;        /* the API has no sort parameter for this list */
 	bool (*take)(struct listing *, yyjson_val *, struct error *);
 	struct arena *arena;
-	struct map seen; /* the bytes of the id */
-	int64_t total;   /* of the last page; -1: the API does not say */
-	int64_t next;    /* the page to read; 0: all were read */
-	void *items;     /* malloc'ed; copied to the arena when their number is known */
+	struct map seen; /* the IDs that were taken; a key has the bytes of an ID */
+	int64_t total;   /* as the last page names it; -1: the page does not name a total */
+	int64_t next;    /* the page to read next; 0: all pages were read */
+	void *items;     /* on the heap while they grow; at the end they are copied to the arena */
 	size_t n, cap;
 };
 
@@ -166,8 +174,8 @@ hz_lb_client_list_lbs_once(struct hz_api *api, struct call *call, struct arena *
 	return true;
 }
 
-/* The list has to be complete, because for a balancer that it lacks another one would be created.
- */
+/* An incomplete list is an error, because the caller creates another balancer for a Service whose
+ * balancer is not in the list. */
 bool
 hz_list_lbs(struct hz_api *api, struct call *call, struct arena *arena, struct str uid,
             struct hz_lb_list *ret, struct error *err)

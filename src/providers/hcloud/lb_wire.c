@@ -1,4 +1,13 @@
-/* lb_wire.c: see lb_wire.h. */
+/* lb_wire.c: see lb_wire.h.
+ *
+ * Reading functions (hz_wire_…, hz_…_read) copy from an answer of the API into the structs, and
+ * writing functions (hz_body_…) append a request body to a buffer. A member has three states:
+ * unset, set to false or to an empty value, and set to another value. The difference between the
+ * first two matters in a request, because the API does not change what the body lacks.
+ *
+ * The body that creates a balancer may have services and targets, which saves the requests that add
+ * them. It cannot have everything: see hz_wire_names_network().
+ */
 #include "providers/hcloud/lb_wire.h"
 
 #include <inttypes.h>
@@ -38,7 +47,7 @@ hz_wire_text_at(struct arena *arena, yyjson_val *val, const char *path)
 	return text;
 }
 
-/* NULL: there is none. */
+/* Returns NULL if the member is missing or not a list. */
 static yyjson_val *
 hz_wire_list_at(yyjson_val *val, const char *path)
 {
@@ -190,7 +199,7 @@ hz_wire_read_targets(struct arena *arena, yyjson_val *list, struct hz_lb *ret)
 
 /* ---- reading: a type ---- */
 
-/* A date that cannot be read counts as not set. */
+/* Returns INT64_MAX, which means that no end is known, if the date is missing or cannot be read. */
 static int64_t
 hz_wire_read_end_of_sale(yyjson_val *deprecation)
 {
@@ -473,14 +482,18 @@ hz_body_add_head(struct buf *b, const struct hz_lb_desired *desired, const struc
 	hz_body_add_tri(b, "public_interface", desired->is_public);
 }
 
-/* May the first request name the network? Not if an address or a subnet is asked for, which is only
- * possible in a later attach_to_network. */
+/* May the request that creates the balancer name the network? The API accepts an address or a
+ * subnet in the network only in the action attach_to_network, so a balancer for which one of them
+ * is asked is attached after it was created. */
 static bool
 hz_wire_names_network(const struct hz_lb_desired *desired)
 {
 	return desired->network != 0 && !desired->private_ip.is_set && !desired->subnet.is_set;
 }
 
+/* Returns how many of the n targets the request that creates the balancer has. The API refuses more
+ * targets than the type permits, and targets that the new balancer cannot reach: by their private
+ * address without the network, or by their public one without the public interface. */
 static size_t
 hz_wire_count_first_targets(const struct hz_lb_desired *desired, const struct hz_lb_type *type,
                             size_t n)
@@ -551,6 +564,7 @@ hz_wire_is_own_label(struct str key)
 	return str_eq_c(key, HZ_LABEL_UID) || str_eq_c(key, HZ_LABEL_CLUSTER);
 }
 
+/* A PUT replaces all labels, so the body has those of other tools, too. */
 static void
 hz_body_add_all_labels(struct buf *b, const struct hz_lb *lb, const struct hz_lb_desired *desired)
 {

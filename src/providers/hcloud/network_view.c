@@ -1,4 +1,13 @@
-/* network_view.c: see network_view.h. */
+/* network_view.c: see network_view.h.
+ *
+ * A reading consists of the network, then all pages of servers. The API has no request for both
+ * together, so a server may be attached or deleted in between. The network's own list of attached
+ * servers shows that: the view is sure only if each of them is in the list of servers with an
+ * address in the network. If the view is not sure, it is read once more; after that the owner has
+ * to cope with a view that is not sure.
+ *
+ * A reading goes into a fresh view, which replaces the present one only if all requests succeeded.
+ */
 #include "providers/hcloud/network_view.h"
 
 #include <inttypes.h>
@@ -8,7 +17,7 @@
 #include "providers/hcloud/client.h"
 
 enum {
-	ATTEMPTS = 2,
+	ATTEMPTS = 2, /* readings, if the first one is not sure */
 };
 
 void
@@ -109,7 +118,8 @@ hz_view_take_members(struct hz_network_view *v, const struct hz_servers *servers
 	}
 }
 
-/* A network without any member is more likely to be a list of the wrong project. */
+/* A network without any member counts as not sure: it is more likely that the list of servers is
+ * that of another project than that a cluster has no server in its network. */
 static bool
 hz_view_is_sure(const struct hz_network_view *v, const struct hz_servers *servers,
                 const struct hz_network *network)

@@ -1,4 +1,16 @@
-/* ratelimit.c: see ratelimit.h. */
+/* ratelimit.c: see ratelimit.h.
+ *
+ * The budget has three figures, which follow the answers of the API:
+ *
+ * 	left  requests in the bucket at seen_ns; what flows in after that is extrapolated
+ * 	rate  what flows into the bucket, in requests a second, computed from RateLimit-Reset
+ * 	flow  the part of the rate that is left to us: the rate less what other tools took
+ *
+ * Urgent work is planned with the rate, background work with the flow. The flow is learnt over at
+ * least LEARNT_AFTER_S, by comparing the bucket with what it would hold if only this process had
+ * taken requests. The present measurement began at noted_ns with `noted` requests in the bucket;
+ * since then this process has taken `taken` of them.
+ */
 #include "providers/hcloud/ratelimit.h"
 
 #include "base/clock.h"
@@ -7,15 +19,17 @@
 
 #define LIMIT_MAX 1e9
 #define DEFAULT_LIMIT 3600.0
-#define WINDOW_S 3600.0 /* until an empty bucket is full, if the cloud does not say when */
+#define WINDOW_S \
+	3600.0 /* an empty bucket is full after this time, unless an answer says otherwise */
 #define WAIT_MAX_S 3600.0
-#define PACE_MAX_S                                                                                \
-	600.0 /* longest pause between two pieces of background work while there is more than the \
-	         reserve */
-#define SLOW_BELOW 0.5 /* of the limit */
+#define PACE_MAX_S                                                                                 \
+	600.0 /* the longest pause between two pieces of background work while more than the floor \
+	         is left */
+#define SLOW_BELOW 0.5 /* background work slows down below this part of the limit */
 #define LEARNT_AFTER_S 10.0
-/* We count on a fifth of the refill even if other tools use all of it, because without any request
- * we would not see when they stop. */
+/* Background work plans with at least a fifth of the refill, even if other tools use all of it:
+ * only answers show how full the bucket is, so without requests it would never be noticed that the
+ * other tools have stopped. */
 #define LEAST_SHARE 5
 
 static double
@@ -36,8 +50,10 @@ hz_budget_wait_of(double s)
 	return (int64_t)(hz_budget_clamp(s, 0, WAIT_MAX_S) * (double)NS_PER_SEC);
 }
 
-/* The refill in requests a second: what is missing, divided by the time until the bucket is full. A
- * full bucket says nothing about it. */
+/* Returns the refill in requests a second: what the bucket lacks, divided by the time until it is
+ * full. A full bucket does not show the refill, so the usual one is assumed. The result is bounded
+ * to a tenth and ten times the usual one, because both figures come from the cloud, and the clocks
+ * may differ. */
 static double
 hz_budget_rate_of(double limit, double left, int64_t seconds_to_full)
 {
@@ -48,8 +64,8 @@ hz_budget_rate_of(double limit, double left, int64_t seconds_to_full)
 	return hz_budget_clamp((limit - left) / (double)seconds_to_full, usual / 10, usual * 10);
 }
 
-/* If the bucket holds less than expected, other tools have taken the difference. Over less than
- * LEARNT_AFTER_S this is too inexact. */
+/* If the bucket holds less than expected, other tools have taken the difference. The API counts in
+ * whole requests and seconds, so a measurement over less than LEARNT_AFTER_S is too inexact. */
 static void
 hz_budget_learn_flow(struct hz_budget *b, double left, int64_t now_ns)
 {
@@ -123,16 +139,18 @@ hz_budget_is_eased(const struct hz_budget *b, int64_t now_ns)
 	return hz_budget_left_at(b, b->flow, now_ns) > SLOW_BELOW * b->limit;
 }
 
-/* Seconds until `wanted` requests are left. More requests than the bucket can hold are sent when it
- * is full; the cloud then refuses those that are too many. */
+/* Returns the seconds until `wanted` requests are left. Work that needs more requests than the
+ * bucket can hold starts when the bucket is full; the cloud then refuses the requests that exceed
+ * it. */
 static double
 hz_budget_refill_s(const struct hz_budget *b, double left, double wanted, double flow)
 {
 	return (hz_budget_clamp(wanted, 0, b->limit) - left) / flow;
 }
 
-/* Seconds between two pieces of background work of n requests: none while the bucket is half full,
- * then more and more down to the floor. */
+/* Returns the seconds between two pieces of background work of n requests: 0 while the bucket is at
+ * least half full, and the more the closer it is to the floor. At half of the way the pause is as
+ * long as the refill of n requests takes. */
 static double
 hz_budget_pace_s(const struct hz_budget *b, double left, double floor, double n)
 {
@@ -145,6 +163,7 @@ hz_budget_pace_s(const struct hz_budget *b, double left, double floor, double n)
 	                       PACE_MAX_S);
 }
 
+/* Urgent work may use all but the reserve, background work stops at twice the reserve. */
 int64_t
 hz_budget_wait_ns(const struct hz_budget *b, enum hz_urgency urgency, double n, int64_t now_ns)
 {
@@ -178,6 +197,8 @@ hz_budget_take(struct hz_budget *b, enum hz_urgency urgency, double n, int64_t n
 #define REPORT_AFTER_NS (60 * NS_PER_SEC)
 #define REPORT_AGAIN_NS (1800 * NS_PER_SEC)
 
+/* A refused token is reported immediately, because it does not recover by itself. Missing answers
+ * are reported after REPORT_AFTER_NS, because short outages are frequent. */
 static bool
 hz_outage_is_report_due(const struct hz_outage *o, int64_t now_ns)
 {

@@ -1,11 +1,12 @@
 /* robot.c: see robot.h.
  *
- * The service is open, or closed until closed_boot_ns: after the rate limit was exceeded, or after
- * the login was refused (is_login_bad). While it is closed no request is sent. New credentials,
- * which have another generation, open it again, and make the list out of date.
+ * The service is either open, or closed until closed_boot_ns because the rate limit was exceeded or
+ * the login was refused (is_login_bad). While it is closed, calls fail without a request, because
+ * the service blocks clients that send too many requests or bad logins. New credentials, which have
+ * another generation, open the service again and make the list out of date.
  *
- * The mutex is held during a request, so there is one at a time, and a list is read once for all
- * callers that wait for it.
+ * The mutex is held during a request. So one request runs at a time, and all callers that wait for
+ * the list use the one that the first of them reads.
  */
 #include "providers/hcloud/robot.h"
 
@@ -43,12 +44,12 @@ METRIC_FAMILY(requests, METRIC_COUNTER, "hrobot_api_requests_total",
 struct hz_robot {
 	struct hz_robot_config config;
 	pthread_mutex_t mu;
-	struct arena arena;              /* mu; of servers */
+	struct arena arena;              /* mu; owns the servers */
 	struct hz_robot_server *servers; /* mu */
 	size_t n;                        /* mu */
-	int64_t listed_boot_ns;          /* mu; when the list was requested; -1: never */
-	int64_t closed_boot_ns;          /* mu; no request is sent before */
-	bool is_login_bad;               /* mu; closed because the login was refused */
+	int64_t listed_boot_ns;          /* mu; when the list was requested; -1: there is no list */
+	int64_t closed_boot_ns;          /* mu; no request is sent before this time */
+	bool is_login_bad;               /* mu; the last answer with an error refused the login */
 	uint64_t generation;             /* mu; of the login that the fields above belong to */
 	struct endpoint *endpoint;
 };
@@ -97,7 +98,8 @@ hz_robot_refuse_login(struct hz_robot *r)
 	                      str_c(text));
 }
 
-/* What was learnt with other credentials is forgotten. */
+/* When the credentials have changed, the list and the pause are dropped, because they belong to the
+ * old ones. */
 static void
 hz_robot_follow_login(struct hz_robot *r)
 {
@@ -110,7 +112,7 @@ hz_robot_follow_login(struct hz_robot *r)
 	r->closed_boot_ns = 0;
 }
 
-/* The login was refused, and nothing is sent until then. Callers may come back soon nevertheless,
+/* No request is sent until `time`. The caller is nevertheless asked to try again in LOGIN_RETRY_MS,
  * because new credentials end the pause. */
 static bool
 hz_robot_set_login_refused(struct error *err, const char *time)
@@ -122,7 +124,7 @@ hz_robot_set_login_refused(struct error *err, const char *time)
 	return false;
 }
 
-/* The text is the official controller's, with the time as RFC 3339. */
+/* The error has the text of the official controller, with the time as RFC 3339. */
 static bool
 hz_robot_check_open(struct hz_robot *r, struct error *err)
 {
@@ -140,8 +142,10 @@ hz_robot_check_open(struct hz_robot *r, struct error *err)
 	return false;
 }
 
-/* ---- requests: with mu held, so that there is one at a time ---- */
+/* ---- requests: with mu held, so that one runs at a time ---- */
 
+/* A 403 without a code of the web service counts as the rate limit, too: the service blocks clients
+ * that send too many requests, and a pause is the safe reaction. */
 static bool
 hz_robot_is_limit(int status, struct str code)
 {
@@ -223,8 +227,8 @@ hz_robot_exchange(struct hz_robot *r, struct call *call, struct str target, cons
 	return true;
 }
 
-/* Unlike in api.c, a refused login counts as an answer: it has its own pause, because repeated
- * refusals block our address. */
+/* Unlike in api.c, a refused login counts as an answer of the endpoint. It has a pause of its own,
+ * because repeated refusals block our address. */
 static enum endpoint_outcome
 hz_robot_outcome_of(const struct call *call, bool ok, const struct error *err)
 {
@@ -295,8 +299,9 @@ hz_robot_read_list(struct hz_robot *r, yyjson_val *root, struct error *err)
 	return true;
 }
 
-/* Reads the list if it is too old. If that fails, the next caller tries again. For an account
- * without servers the answer is "not found" (docs/spec/hcloud.md, "Robot"). */
+/* Reads the list if it is older than ROBOT_CACHE_TIMEOUT. If that fails, the old list stays, and
+ * the next caller tries again. For an account without servers the service answers "not found",
+ * which is an empty list (docs/spec/hcloud.md, "Robot"). */
 static bool
 hz_robot_refresh(struct hz_robot *r, struct call *call, struct error *err)
 {

@@ -1,4 +1,22 @@
-/* routes.c: see routes.h. */
+/* routes.c: see routes.h.
+ *
+ * The mutex is held through requests, because the API refuses a change of a network while another
+ * one runs. So changes of this process wait for each other here. The view of the network is read by
+ * each listing, by a creation that finds it older than a minute, and after a refused change, to see
+ * whether the change is still needed. Our own changes are noted in the view, so a run of the route
+ * controller usually costs one reading.
+ *
+ * Two states stop further changes without a request:
+ *
+ * 	busy  the API refused a change because another one is running, or our own change has not
+ * 	      ended after 30 s. Changes fail with ERR_PENDING until busy_boot_ns; the pauses grow
+ * 	      from 2 s to 5 minutes while the network stays busy.
+ * 	full  the API refused a route because the table has no room. Additions fail with the same
+ * 	      error until a route is deleted, or the next listing.
+ *
+ * A route to another gateway is replaced by deleting it first, because the API permits one route
+ * for each destination. If the process ends between the two changes, the next run adds the route.
+ */
 #include "providers/hcloud/routes.h"
 
 #include <inttypes.h>
@@ -13,7 +31,7 @@
 #include "providers/hcloud/network_view.h"
 
 static const int64_t view_max_age_ns = 60 * NS_PER_SEC;
-static const int64_t in_place_ns = 30 * NS_PER_SEC; /* waiting for one change */
+static const int64_t in_place_ns = 30 * NS_PER_SEC; /* the longest wait for one change */
 static const int64_t busy_pause_ns = 2 * NS_PER_SEC;
 static const int64_t busy_max_ns = 300 * NS_PER_SEC;
 
@@ -21,18 +39,18 @@ struct hz_routes {
 	struct hz_routes_config config;
 	pthread_mutex_t mu; /* held through requests: the network takes one change at a time */
 	struct hz_network_view view; /* mu */
-	int64_t busy_boot_ns; /* mu; the network is being changed; no change is sent before */
-	unsigned n_busy;      /* mu; how often it was busy in succession */
-	bool is_full;         /* mu; until the next reading or removal */
-	struct error full;    /* mu; is_full: the API's refusal */
+	int64_t busy_boot_ns;        /* mu; no change is sent before this time */
+	unsigned n_busy;             /* mu; how often in succession the network was busy */
+	bool is_full;                /* mu; set until the next listing or deletion */
+	struct error full;           /* mu; the API's refusal, if is_full */
 };
 
 /* ---- listing ---- */
 
-/* The nodes, to be found by their servers. */
+/* The nodes, indexed by what identifies their servers. */
 struct nodes {
-	struct map by_id;   /* the bytes of the id */
-	struct map by_name; /* of those without a provider ID */
+	struct map by_id;   /* a key has the bytes of the server's ID */
+	struct map by_name; /* has only nodes without a provider ID */
 };
 
 static void
@@ -68,7 +86,7 @@ hz_routes_read_nodes(const struct hz_routes *r, struct nodes *ret, struct arena 
 		hz_routes_add_node(r, ret, arena, &refs[i]);
 }
 
-/* The node of a member of the network; NULL: it is not a node. */
+/* Returns the node that runs on a member of the network, or NULL if the member is not a node. */
 static const struct node_ref *
 hz_routes_node_of(const struct nodes *nodes, const struct hz_member *member)
 {
@@ -77,7 +95,8 @@ hz_routes_node_of(const struct nodes *nodes, const struct hz_member *member)
 	return node ? node : map_get(&nodes->by_name, member->name);
 }
 
-/* The official controller writes the gateway first, the tutorial's the destination. */
+/* The name of a route starts with the gateway in the official controller, and with the destination
+ * in the tutorial's. */
 static struct str
 hz_routes_name_of(const struct hz_routes *r, const struct hz_route *route, struct arena *arena)
 {
@@ -88,6 +107,9 @@ hz_routes_name_of(const struct hz_routes *r, const struct hz_route *route, struc
 	return arena_printf(arena, "%" STR_FMT "-%" STR_FMT, STR_ARG(first), STR_ARG(second));
 }
 
+/* A route whose gateway is not a member is a blackhole, which the route controller deletes. If the
+ * view is not sure, the gateway may belong to a server that the view lacks: the route is then
+ * fixed, and the route controller does not remove it. */
 static struct route
 hz_routes_describe(const struct hz_routes *r, const struct nodes *nodes,
                    const struct hz_route *route, struct arena *arena)
@@ -142,7 +164,7 @@ hz_routes_check_idle(const struct hz_routes *r, struct error *err)
 	return false;
 }
 
-/* The pauses grow, because the change may never end. */
+/* The pauses grow, because the change that makes the network busy may never end. */
 static void
 hz_routes_note_busy(struct hz_routes *r, struct error *err)
 {
@@ -153,7 +175,8 @@ hz_routes_note_busy(struct hz_routes *r, struct error *err)
 	err->retry_after_ms = pause_ns / NS_PER_MS;
 }
 
-/* ERR_PENDING: the network is busy, with this change or another. */
+/* Sends one change and waits until it has ended. ERR_PENDING means that the network is busy with
+ * this change or with another one. */
 static bool
 hz_routes_change(struct hz_routes *r, struct call *call, const char *verb,
                  const struct hz_route *route, struct hz_done *done, struct error *err)
@@ -171,8 +194,8 @@ hz_routes_change(struct hz_routes *r, struct call *call, const char *verb,
 	return false;
 }
 
-/* Was the route added or removed by someone else since the last reading? Then the API refuses our
- * change, which is not needed any more. */
+/* Did another client add or remove the route since the last reading? In that case the API refuses
+ * our change with invalid_input, and the change is no longer needed. */
 static bool
 hz_routes_has_become(struct hz_routes *r, struct call *call, const struct hz_route *route,
                      bool is_there)
@@ -227,7 +250,8 @@ hz_routes_delete(struct hz_routes *r, struct call *call, const struct hz_route *
 
 /* ---- creating: with mu held ---- */
 
-/* *ret_number 0: the server has to be found by the node's name. */
+/* Reads the number of the node's server from its provider ID. *ret_number is 0 if the node has no
+ * provider ID, and its server has to be found by name. */
 static bool
 hz_routes_read_target(const struct hz_routes *r, const struct node_ref *node, int64_t *ret_number,
                       struct error *err)
@@ -245,8 +269,8 @@ hz_routes_read_target(const struct hz_routes *r, const struct node_ref *node, in
 	return true;
 }
 
-/* The server was not in the network at the last reading. Reads it, because it may have been
- * attached meanwhile, or to report what is wrong. */
+/* The server was not in the network at the last reading. Reads the server by itself, because it may
+ * have been attached since, and because the error should say what is wrong with it. */
 static bool
 hz_routes_ask_for_server(struct hz_routes *r, struct call *call, const struct node_ref *node,
                          int64_t number, struct str *ret, struct error *err)
@@ -288,8 +312,9 @@ hz_routes_find_gateway(struct hz_routes *r, struct call *call, const struct node
 	return true;
 }
 
-/* If the node has no InternalIP yet, ERR_PENDING: the route is created when the node gets one,
- * which starts another run. */
+/* The gateway has to be an InternalIP of the node (docs/spec/hcloud.md, "Routes"). If the node has
+ * no InternalIP yet, the error is ERR_PENDING: the route controller runs again when the node gets
+ * one, and the route is created then. */
 static bool
 hz_routes_check_address(const struct node_ref *node, struct str gateway, struct error *err)
 {
@@ -306,8 +331,8 @@ hz_routes_check_address(const struct node_ref *node, struct str gateway, struct 
 	               "IP %" STR_FMT " not part of routes target addresses", STR_ARG(gateway));
 }
 
-/* The route controller only asks for destinations within --cluster-cidr; this check ensures that no
- * others are changed. */
+/* The route controller asks only for destinations within --cluster-cidr. This check makes sure that
+ * no other route of the network is ever changed. */
 static bool
 hz_routes_check_is_inside(const struct hz_routes *r, struct str destination,
                           const struct ip_net *net, struct error *err)
@@ -358,8 +383,8 @@ hz_routes_has_pod_cidr(const struct node_ref *node, struct str cidr)
 	return false;
 }
 
-/* A route to a live node that has this pod CIDR stays. The route controller does not ask for
- * another one in that case, but its list of routes may be older than ours. */
+/* A route to an existing node that has this pod CIDR is not replaced. The route controller does not
+ * ask for another route in that case, but its list of routes may be older than our view. */
 static bool
 hz_routes_check_is_replaceable(const struct hz_routes *r, struct call *call,
                                const struct hz_route *known, struct error *err)
@@ -434,7 +459,8 @@ hz_routes_create(struct cloud *cloud, struct call *call, const struct node_ref *
 
 /* ---- removing ---- */
 
-/* The name may have either order: only the destination has a '/'. */
+/* The gateway may be before or behind the '-', see hz_routes_name_of(). Only the destination has a
+ * '/', which decides. */
 static bool
 hz_routes_parse_name(struct str name, struct hz_route *ret, struct error *err)
 {
@@ -498,7 +524,8 @@ hz_routes_families(struct cloud *cloud)
 	return 1;
 }
 
-/* Routes are otherwise changed only by hand, so one run in an hour is enough. */
+/* Apart from this controller only people change the routes, so without changes of nodes one run in
+ * an hour is enough. */
 const struct route_ops hz_route_ops = {
 	.families = hz_routes_families,
 	.idle_period_ns = 3600 * NS_PER_SEC,

@@ -1,9 +1,14 @@
 /* selector.c: see selector.h.
  *
- * One token of lookahead is enough. Words end at blanks and at any of =!(),<>, so keys are checked
- * only after they were cut. "in" and "notin" are operators behind a key, and words everywhere else.
- * As in labels.Parse, a NUL ends the text where a token could start, and a token where it stands
- * inside one.
+ * A recursive-descent parser with one token of lookahead (parser.next) reads
+ *
+ * 	selector     requirement { "," requirement }, or nothing
+ * 	requirement  ["!"] key, or key operator value, or key ("in" | "notin") "(" values ")"
+ *
+ * A word ends at a blank and at any of =!(),<>, so the lexer does not know what a key may contain;
+ * keys and values are checked after the word was read. "in" and "notin" are operators behind a key,
+ * and words everywhere else. As in labels.Parse, a NUL at the place where a token could start ends
+ * the text, and a NUL inside a token ends that token.
  */
 #include "providers/hcloud/selector.h"
 
@@ -58,8 +63,8 @@ struct hz_selector {
 };
 
 struct parser {
-	struct str text; /* all of it, for errors */
-	struct str rest;
+	struct str text; /* the whole text, for errors */
+	struct str rest; /* behind next */
 	struct token next;
 	struct str *values; /* room for all values that the text can hold */
 	size_t n_values;
@@ -101,7 +106,8 @@ hz_selector_token_of_word(struct str word)
 	return (struct token){ TOKEN_WORD, word };
 }
 
-/* The longest that the text starts with. */
+/* Returns the longest symbol that the text starts with. The table has "==" and "!=" first, because
+ * the first match is taken. */
 static struct token
 hz_selector_token_of_symbol(struct str text)
 {
@@ -137,7 +143,7 @@ hz_selector_lex(struct str *rest)
 	                ? hz_selector_token_of_symbol(*rest)
 	                : hz_selector_token_of_word(str_head(*rest, hz_selector_word_len(*rest)));
 	*rest = str_skip(*rest, token.text.len);
-	if (rest->len > 0 && rest->ptr[0] == '\0') /* it ends the token and is gone with it */
+	if (rest->len > 0 && rest->ptr[0] == '\0') /* a NUL ends the token and is skipped with it */
 		*rest = str_skip(*rest, 1);
 	return token;
 }
@@ -153,7 +159,8 @@ hz_selector_take_operator(struct parser *p)
 	return token;
 }
 
-/* Where no operator is expected, "in" and "notin" are words. */
+/* Returns the kind of the next token where no operator is expected: there "in" and "notin" are
+ * words. */
 static enum token_kind
 hz_selector_kind_of_next(const struct parser *p)
 {
@@ -172,7 +179,7 @@ hz_selector_take(struct parser *p)
 	return token;
 }
 
-/* Positions count from 1. */
+/* `at` is a part of the selector's text; its position, counted from 1, goes into the error. */
 static bool
 hz_selector_fail_at(struct parser *p, struct str at, const char *problem)
 {
@@ -235,7 +242,7 @@ hz_selector_add_value(struct parser *p, struct requirement *r, struct str value)
 	r->n_values++;
 }
 
-/* "(a,b)"; an element may be missing, and is the empty value then. */
+/* Reads "(a,b)". An element may be missing, as in "(a,)", and is the empty value then. */
 static bool
 hz_selector_parse_list(struct parser *p, struct requirement *r)
 {
@@ -297,7 +304,8 @@ hz_selector_infer_operator(struct parser *p, struct requirement *r)
 	                                                            : hz_selector_parse_value(p, r);
 }
 
-/* After "!a" the caller accepts only ',' and the end. */
+/* A requirement with '!' has no operator. If one follows nevertheless, the caller refuses it,
+ * because it accepts only ',' and the end of the text. */
 static bool
 hz_selector_parse_requirement(struct parser *p, struct requirement *r)
 {
@@ -327,7 +335,7 @@ hz_selector_starts_requirement(const struct parser *p)
 	return hz_selector_kind_of_next(p) == TOKEN_WORD || p->next.kind == TOKEN_NOT;
 }
 
-/* After a requirement: the end, or a comma and the start of another. */
+/* A requirement must be followed by the end, or by a comma and the start of another requirement. */
 static bool
 hz_selector_next_requirement(struct parser *p)
 {
@@ -364,7 +372,8 @@ hz_selector_count_commas(struct str text)
 	return n;
 }
 
-/* Commas separate requirements, and values in a list, so the number of commas bounds both. */
+/* A comma separates two requirements, or two values of a list. So there are at most as many of each
+ * as commas and one more, and both arrays are allocated once. */
 bool
 hz_selector_parse(struct str text, struct arena *arena, const struct hz_selector **ret,
                   struct error *err)
@@ -411,6 +420,7 @@ hz_selector_has_value(const struct requirement *r, const struct str *value)
 	return false;
 }
 
+/* `value` is NULL if the node does not have the label. Such a node satisfies "!=" and "notin". */
 static bool
 hz_selector_holds(const struct requirement *r, const struct str *value)
 {
