@@ -1,10 +1,10 @@
-/* kube/config.c: from the files of a kubeconfig or a pod to a configuration.
+/* kube/config.c: reads a configuration from a kubeconfig or from the files in a pod.
  *
  * A kubeconfig is read into a tree (base/yaml.h). Then, from the top down: the current context
  * names a cluster and a user, the cluster gives the server and its certificate authority, and the
  * user gives the credentials (kube/config_user.c). Only the entries that the current context names
- * are read. The others may name files of another machine or need plugins that are not here, and
- * kubectl does not look at them either.
+ * are read. The others may name files of another machine or need plugins that are not installed
+ * here, and kubectl does not read them either.
  *
  * A problem does not end the reading: it is noted (kube/config_entry.h), and the value counts as
  * absent. A pod's configuration has no such list, because each of its parts is a file of its own.
@@ -32,7 +32,7 @@ config_complete_url(struct buf *b, struct str text, bool has_scheme, bool has_tl
 
 	if (!has_scheme)
 		buf_add_c(b, has_tls ? "https://" : "http://");
-	/* copies the scheme, up to and with "://" */
+	/* This loop copies the scheme, including "://". */
 	for (bool in_scheme = has_scheme; in_scheme; rest = str_skip(rest, 1)) {
 		buf_add_str(b, str_head(rest, 1));
 		in_scheme = !str_ends(buf_str(b), STR("://"));
@@ -110,8 +110,8 @@ config_load_ca(const struct config_entry *e)
 		config->ca_pem = arena_str(&config->arena, buf_str(&pem));
 }
 
-/* Called after the user is read, because a client certificate decides about the scheme. Not called
- * with --master, which replaces the server together with its name in the certificate. */
+/* Is called after the user was read, because a client certificate decides about the scheme. It is
+ * not called with --master, which replaces the server together with its name in the certificate. */
 static void
 config_load_server(const struct config_entry *e)
 {
@@ -129,7 +129,7 @@ config_load_server(const struct config_entry *e)
 
 /* ---- the document ---- */
 
-/* Returns the map `key` of an element of a list; a missing one counts as empty. */
+/* Returns the map `key` of an element of a list. A missing map counts as empty. */
 static const struct yaml_node *
 config_entry_map(struct config_loader *l, const char *list, struct str name,
                  const struct yaml_node *item, const char *key)
@@ -145,8 +145,8 @@ config_entry_map(struct config_loader *l, const char *list, struct str name,
 	return &nothing;
 }
 
-/* Finds an entry of clusters, users or contexts by its name; of several with one name the first
- * counts. False if there is none. */
+/* Finds an entry of clusters, users or contexts by its name. If several entries have the name, the
+ * first one counts. Returns false if no entry has it. */
 static bool
 config_find_entry(struct config_loader *l, const struct yaml_node *doc, const char *list,
                   const char *key, struct str name, struct config_entry *ret)
@@ -273,7 +273,7 @@ config_load_file(struct config_loader *l, const char *master)
 	int line = 0;
 
 	if (!file_read(l->file, &text, &err)) {
-		/* without the path: loader_problem() begins with it */
+		/* The path is cut off, because loader_problem() puts it before the message. */
 		const char *why = strstr(err.msg, ": ");
 
 		loader_problem(l, err.code, "%s", why ? why + 2 : err.msg);
@@ -367,7 +367,7 @@ config_load_pod(struct kube_config *config, const char *folder, struct error *er
 	return true;
 }
 
-/* ---- the whole ---- */
+/* ---- the configuration ---- */
 
 static struct kube_config *
 config_new(void)
@@ -435,7 +435,7 @@ kube_config_free(struct kube_config *config)
 	secret_fini(&config->key_pem);
 	secret_fini(&config->token);
 	secret_fini(&config->password);
-	arena_wipe(&config->arena); /* a proxy's URL may hold a password, a plugin's variables
-	                               anything */
+	arena_wipe(&config->arena); /* wiped, because a proxy's URL may hold a password, and a
+	                               plugin's variables any secret */
 	free(config);
 }

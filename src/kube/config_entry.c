@@ -1,5 +1,13 @@
-/* kube/config_entry.c: see config_entry.h. A message names the place as a user would write it:
- * FILE: users[admin].exec.command: what is wrong. */
+/* kube/config_entry.c: see config_entry.h.
+ *
+ * A message names the place of the value as a user would write it:
+ * FILE: users[admin].exec.command: what is wrong. The first problem also becomes the error. The
+ * list of problems has at most LIMIT_PROBLEMS lines, since a file may have one for each of its
+ * values, and ends with the number of the others.
+ *
+ * Values come from a file that users write, so names may contain control characters, which would
+ * break a line or change a terminal; each of them is replaced by '?'.
+ */
 #include "kube/config_entry.h"
 
 #include <stdarg.h>
@@ -10,7 +18,8 @@
 
 /* ---- problems ---- */
 
-/* Replaces control characters: names in the file may have any, and a problem is one line. */
+/* Replaces control characters, because names in the file may have any, and a problem is one line.
+ */
 static void
 replace_controls(struct buf *text)
 {

@@ -1,8 +1,8 @@
 /* kube/config_user.c: the user of a kubeconfig: credentials, an exec plugin, impersonation.
  *
- * A user may have several credentials; which of them is used is decided by kube/credentials.c and
- * described in docs/spec/kube-client.md, "Users in a kubeconfig". Here combinations that cannot be
- * meant are refused, and a plugin beside a fixed credential, which would never run, is left out.
+ * A user may have several credentials. kube/credentials.c decides which of them is used
+ * (docs/spec/kube-client.md, "Users in a kubeconfig"). This file refuses combinations that must be
+ * mistakes, and leaves out a plugin beside a fixed credential, because it would never run.
  */
 #include "kube/config_entry.h"
 
@@ -16,9 +16,10 @@
 
 #define INSTEAD "use an exec plugin, a client certificate, token or tokenFile"
 #define GROUP_VERSION "client.authentication.k8s.io/"
-#define MAX_HEADERS KIB(32) /* of impersonation, all of them */
+#define MAX_HEADERS KIB(32) /* the size of all headers of impersonation together */
 
-/* Texts under construction; they and the final list live in the configuration's arena. */
+/* A list of texts that is being built. The array is on the heap while it grows. The texts, and the
+ * final list that keep_texts() returns, are in the configuration's arena. */
 struct texts {
 	const char **items;
 	size_t n, cap;
@@ -41,7 +42,7 @@ push_text(struct texts *t, const char *text)
 	ARRAY_PUSH(t->items, t->n, t->cap, text);
 }
 
-/* The scalars of a list; anything else in it is a problem. */
+/* Adds the scalars of a list. Any other element is a problem. */
 static void
 push_list(const struct config_entry *e, const char *key, struct texts *t)
 {
@@ -198,7 +199,8 @@ plugin_version(const struct config_entry *e)
 	return arena_str(&e->loader->config->arena, version);
 }
 
-/* A daemon has no terminal, so IfAvailable means the same as Never. */
+/* A daemon has no terminal, so IfAvailable means the same as Never, and Always is refused. In v1
+ * the mode has no default and must be set; in v1beta1 it may be missing. */
 static void
 check_interactive(const struct config_entry *e, struct str version)
 {
@@ -219,8 +221,8 @@ check_interactive(const struct config_entry *e, struct str version)
 
 static void add_json(struct buf *b, const struct yaml_node *node);
 
-/* A scalar that is a number in JSON becomes a number. Other numbers of YAML (0x10, .5) stay texts.
- */
+/* A scalar that is a number in JSON becomes a number. Numbers that only YAML has (0x10, .5) become
+ * texts. */
 static void
 add_json_scalar(struct buf *b, const struct yaml_node *node)
 {
@@ -249,7 +251,7 @@ add_json_items(struct buf *b, const struct yaml_node *node)
 	}
 }
 
-/* By recursion: YAML is no deeper than LIMIT_YAML_DEPTH. */
+/* The recursion is bounded, because base/yaml.c refuses documents deeper than LIMIT_YAML_DEPTH. */
 static void
 add_json(struct buf *b, const struct yaml_node *node)
 {
@@ -269,7 +271,8 @@ add_json(struct buf *b, const struct yaml_node *node)
 	}
 }
 
-/* Returns the cluster's extension for plugins as JSON; empty: none. */
+/* Returns the cluster's extension for plugins as JSON. The text is empty if there is no such
+ * extension. */
 static struct str
 plugin_cluster_config(const struct config_entry *cluster)
 {
@@ -322,7 +325,7 @@ has_fixed_credential(const struct config_entry *e)
 	return false;
 }
 
-/* Reads `exec`. A plugin beside a fixed credential is never run, and is therefore not validated
+/* Reads `exec`. A plugin beside a fixed credential never runs, and is therefore not validated
  * (docs/spec/kube-client.md, "Users in a kubeconfig"). */
 static void
 load_plugin(const struct config_entry *user, const struct config_entry *cluster)
@@ -348,7 +351,8 @@ struct headers {
 	size_t n_bytes;
 };
 
-/* May this be the value of a header? A line break in it would begin another header. */
+/* May the text be the value of a header? A line break in it would begin another header, such as one
+ * that impersonates another user. */
 static bool
 is_header_value(struct str s)
 {
@@ -386,8 +390,9 @@ push_groups(struct headers *h)
 	free(groups.items);
 }
 
-/* Returns the name of the header for this key. Bytes that a header's name may not have are written
- * as %XX, and so is '%' itself, because the API server decodes the name. */
+/* Returns the name of the header for this key. Bytes that the name of a header must not have (RFC
+ * 9110, section 5.6.2) are written as %XX, and so is '%' itself, because the API server decodes the
+ * name. */
 static const char *
 extra_name(struct arena *arena, struct str key)
 {
@@ -441,7 +446,8 @@ push_single(struct headers *h, const char *key, const char *header)
 		push_header(h, key, header, value);
 }
 
-/* Is a user to be impersonated? The other parts are of no use without `as`. */
+/* Does the entry name a user to impersonate? Without `as` the API server refuses the other parts.
+ */
 static bool
 check_impersonated_name(const struct config_entry *user)
 {

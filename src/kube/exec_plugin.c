@@ -1,6 +1,18 @@
 /* kube/exec_plugin.c: see exec_plugin.h.
- * Each run has a thread of its own. On a caller's thread, a caller whose deadline is near would
- * kill a program that other callers wait for.
+ *
+ * Each run has a thread of its own. If a caller's thread ran the program, the end of this caller's
+ * deadline would kill a program for which other callers are waiting.
+ *
+ * A caller takes mu (the lock of the single flight) and does the first of these that applies:
+ *
+ * 	1. The credential is valid for EARLY_NS more, and the server has not refused it: it is used.
+ * 	2. A run is going on, or one may start, because RUN_DISTANCE_NS have passed since the start
+ * 	   of the last one: the caller waits for its end.
+ * 	3. No run may start yet: the result of the last run counts, a credential or its failure.
+ *
+ * A run sets the credential and raises the generation. A request that was answered with 401 reports
+ * the generation that it used. If the credential is a newer one by then, the report is about the
+ * old one and is ignored.
  *
  * The expiry of a credential is compared with the wall clock, because the program gives it as a
  * date. The distance between runs is measured on the boot clock.
@@ -28,9 +40,9 @@
 
 enum {
 	RUN_MS = 60000,
-	HINTS = 10, /* in a period */
+	HINTS = 10, /* of the kubeconfig's installHint in one HINT_PERIOD_NS */
 	MAX_HINT = 300,
-	MAX_INFO = 128 << 10, /* the kernel does not accept a longer variable */
+	MAX_INFO = 128 << 10, /* execve(2) of Linux refuses a longer variable */
 };
 
 METRIC_FAMILY(calls_total, METRIC_COUNTER, "rest_client_exec_plugin_call_total",
@@ -52,10 +64,10 @@ METRIC_FAMILY(
 struct exec_plugin {
 	const struct kube_config *config;
 	struct clock *clock;
-	struct cancel *cancel;             /* of its runs */
+	struct cancel *cancel;             /* ends the present run when the plugin is freed */
 	struct single_flight flight;       /* one run at a time; mu below is its lock */
 	pthread_t thread;                  /* mu */
-	bool has_thread;                   /* mu: to be joined */
+	bool has_thread;                   /* mu: `thread` was started and has to be joined */
 	bool has_failed;                   /* mu: the last run failed */
 	struct error failure;              /* mu: its error */
 	int64_t next_run_boot_ns;          /* mu: the earliest start of the next run */
@@ -64,9 +76,9 @@ struct exec_plugin {
 	uint64_t generation;               /* mu; 0: no credential yet */
 	uint64_t cert_generation;          /* mu; 0: never a certificate */
 	struct str ca_pem;                 /* mu */
-	char *ca_memory;                   /* mu: what ca_pem is in; NULL: the configuration's */
-	int n_hints;                       /* mu: given in this period */
-	int64_t hints_end_boot_ns;         /* mu: of this period */
+	char *ca_memory;           /* mu: the memory of ca_pem; NULL: the configuration owns it */
+	int n_hints;               /* mu: hints that were given in this period */
+	int64_t hints_end_boot_ns; /* mu: the end of this period */
 };
 
 /* ---- the program's output ---- */
@@ -79,7 +91,7 @@ exec_credential_fini(struct exec_credential *c)
 	secret_fini(&c->key_pem);
 }
 
-/* Copies a text of the document and overwrites it there. */
+/* Copies a text of the document and overwrites it there, so that only the secret has it. */
 static bool
 take_secret(yyjson_val *root, const char *path, struct secret *ret, struct error *err)
 {
@@ -174,7 +186,8 @@ exec_credential_parse(struct str json, struct str api_version, struct exec_crede
 
 /* ---- the program's environment ---- */
 
-/* Takes the lock, because a file with the authorities may be read again at any time. */
+/* Takes the lock, because exec_plugin_set_ca() may replace the authorities on another thread during
+ * a run. */
 static void
 info_add_ca(struct exec_plugin *p, struct buf *b)
 {
@@ -222,7 +235,8 @@ info_add(struct exec_plugin *p, struct buf *b)
 	json_end_object(b);
 }
 
-/* The configured variables and KUBERNETES_EXEC_INFO, which overrides a configured one. */
+/* Returns the configured variables and, as the last one, KUBERNETES_EXEC_INFO, which overrides a
+ * configured variable of that name. */
 static const char **
 environment_with(const struct kube_exec *exec, const char *info)
 {
@@ -263,7 +277,8 @@ may_hint(struct exec_plugin *p)
 	return p->n_hints++ < HINTS;
 }
 
-/* Appends the kubeconfig's installHint, on one line. */
+/* Appends the kubeconfig's installHint to the error. Control characters become blanks, so that the
+ * error stays one line. */
 static void
 append_hint(struct exec_plugin *p, struct error *err)
 {
@@ -389,14 +404,14 @@ plugin_thread(void *plugin)
 	return NULL;
 }
 
-/* Called with mu held. The time of the next run counts from here, so that a program that fails
- * immediately is not started over and over. */
+/* Is called with mu held. The earliest time of the next run counts from the start of this one, so
+ * that a program that fails immediately is not started in a tight loop. */
 static void
 start_run(struct exec_plugin *p)
 {
 	if (p->has_thread)
-		thread_join(p->thread); /* its run has ended; at most it still has to release the
-		                           lock */
+		thread_join(p->thread); /* its run has ended, so joining does not wait for a
+		                           program */
 	p->has_thread = true;
 	single_flight_begin(&p->flight);
 	p->next_run_boot_ns = clock_boot(p->clock) + RUN_DISTANCE_NS;
@@ -405,7 +420,7 @@ start_run(struct exec_plugin *p)
 
 /* ---- waiting for a run ---- */
 
-/* All below are called with mu held. */
+/* The functions of this section are called with mu held. */
 
 static bool
 is_valid(const struct exec_plugin *p, int64_t margin_ns)
@@ -437,8 +452,8 @@ wait_for_run(struct exec_plugin *p, const struct call *call, struct error *err)
 	               p->has_failed ? p->failure.msg : "");
 }
 
-/* The result without another run: the credential, even if it is old, or the failure of the last
- * run. */
+/* Returns the result of the last run: its credential, even if that expires soon or has expired, or
+ * its failure. After a failure a credential that is still valid is used. */
 static bool
 use_last_result(const struct exec_plugin *p, struct error *err)
 {

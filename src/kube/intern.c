@@ -1,7 +1,11 @@
 /* kube/intern.c: a map from each text to its copy, and one from each row of texts to its copy.
  *
- * Equal texts have equal pointers here. So two rows of such texts are equal if their bytes are,
- * pointers included, and these bytes are the key of the second map.
+ * Equal texts have equal pointers after intern(). So two rows of such texts are equal exactly if
+ * the bytes of their structs, pointers and lengths, are equal, and these bytes are the key of the
+ * second map.
+ *
+ * Nothing is ever freed, so a pointer that was handed out stays valid without a count of
+ * references. LIMIT_INTERN and LIMIT_INTERN_BYTES bound the memory, whatever the objects contain.
  */
 #include "kube/intern.h"
 
@@ -11,14 +15,14 @@
 #include "base/thread.h"
 
 enum {
-	CHUNK_SIZE = 4096, /* texts are packed into chunks: one allocation each would take twice the
-	                      memory */
+	CHUNK_SIZE = 4096, /* texts are packed into chunks, because an allocation for each text
+	                      would take twice the memory */
 };
 
 static pthread_mutex_t mu = PTHREAD_MUTEX_INITIALIZER;
-static struct map texts;  /* mu; from text to its first byte */
-static struct map rows;   /* mu; from struct str[], as bytes, to itself */
-static char *chunk;       /* mu; the free rest of the newest chunk */
+static struct map texts;  /* mu; from a text to the first byte of its copy */
+static struct map rows;   /* mu; from the bytes of a struct str[] to its copy */
+static char *chunk;       /* mu; the free part of the newest chunk */
 static size_t chunk_left; /* mu */
 
 static char *

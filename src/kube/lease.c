@@ -1,7 +1,10 @@
 /* kube/lease.c: parses a Lease, and writes the next one.
  *
- * A Lease is written by walking through the old one: members are copied as they are, except those
- * that we set.
+ * An update is a PUT, which replaces the whole object. So the new Lease is written by walking
+ * through the old one: every member is copied as it is, also those that this program does not know,
+ * except the five members of the spec that a leader sets. The copy includes metadata with the
+ * resourceVersion that was read. So the API server refuses the PUT with a conflict if another
+ * replica has written the Lease in the meantime.
  */
 #include "kube/lease.h"
 
@@ -28,7 +31,7 @@ read_str(yyjson_val *root, const char *path, struct str *ret, struct error *err)
 	return true;
 }
 
-/* Reads a number that is an int32 in the API and never negative. */
+/* Reads a number that is an int32 in the API, and never negative. An absent number is 0. */
 static bool
 read_count(yyjson_val *root, const char *path, int64_t *ret, struct error *err)
 {
@@ -99,6 +102,7 @@ lease_add_time(struct buf *b, const char *name, int64_t wall_ns)
 	buf_add_char(b, '"');
 }
 
+/* Is this a member of the spec that lease_add_claim() writes? */
 static bool
 is_ours(struct str name)
 {
@@ -124,7 +128,7 @@ lease_add_claim(struct buf *b, const struct lease *old, enum lease_change change
 	else
 		lease_add_time(b, "acquireTime", claim->wall_ns);
 	lease_add_time(b, "renewTime", claim->wall_ns);
-	/* the API has no larger number */
+	/* The number is an int32 in the API, so it stops at the largest one. */
 	json_add_number(b, "leaseTransitions",
 	                old->transitions + (change == LEASE_TAKE && old->transitions < INT32_MAX));
 }

@@ -7,6 +7,10 @@
  * document, which is some twenty times as large, is kept.
  *
  * The node's name is stored once, although the label and the address with the host name repeat it.
+ *
+ * A label or a taint is shared as a whole row of texts if many nodes have it. node.labels and
+ * node.taints are arrays of pointers, which lead either to a shared row or into the node's own
+ * block. While the draft is made, NULL stands for the latter, because the block does not exist yet.
  */
 #include "kube/node.h"
 
@@ -16,9 +20,9 @@
 #include "base/pool.h"
 #include "kube/intern.h"
 
-static struct pool blocks = POOL_INIT; /* nodes grow while they are initialised */
+static struct pool blocks = POOL_INIT; /* a pool, because nodes grow while they are initialised */
 
-/* Labels whose values many nodes share. */
+/* The keys of labels whose values many nodes share. */
 static const struct str shared_labels[] = {
 	STR("beta.kubernetes.io/arch"),
 	STR("beta.kubernetes.io/instance-type"),
@@ -32,7 +36,7 @@ static const struct str shared_labels[] = {
 	STR("topology.kubernetes.io/zone"),
 };
 
-/* Rows of texts can be shared, see intern_row(). */
+/* intern_row() shares rows of texts, so a label and a taint must be nothing else. */
 static_assert(sizeof(struct label) == 2 * sizeof(struct str), "a label is two texts");
 static_assert(sizeof(struct node_taint) == 4 * sizeof(struct str), "a taint is four texts");
 
@@ -40,14 +44,14 @@ struct draft {
 	const struct node_kind *kind;
 	struct arena arena;
 	struct node node;
-	struct label *own_labels; /* in order: the labels for which node.labels has NULL */
+	struct label *own_labels; /* the labels for which node.labels has NULL, in the same order */
 	size_t n_own_labels;
-	struct node_taint *own_taints; /* likewise */
+	struct node_taint *own_taints; /* the taints for which node.taints has NULL, likewise */
 	size_t n_own_taints;
-	struct str *
-		*own; /* the texts, in all of these, that the node owns; the name is the first */
+	struct str **own; /* all texts, in any part of the draft, that the node owns; the name is
+	                     the first */
 	size_t n_own;
-	size_t own_bytes; /* of these texts, with the name counted once */
+	size_t own_bytes; /* the size of these texts, with the name counted once */
 };
 
 static void
@@ -56,7 +60,7 @@ draft_fini(struct draft *d)
 	arena_fini(&d->arena);
 }
 
-/* The node in its JSON. */
+/* Views of the parts of a node's JSON. */
 struct source {
 	struct object_meta meta;
 	yyjson_val *spec, *status;
@@ -121,7 +125,7 @@ read_source(yyjson_val *val, struct source *ret, struct error *err)
 
 /* ---- texts: owned or shared ---- */
 
-/* Notes a text that the node owns. A repetition of the node's name takes no further bytes. */
+/* Notes a text that the node owns. A text that repeats the node's name takes no further bytes. */
 static void
 draft_own(struct draft *d, struct str *s)
 {
@@ -141,8 +145,8 @@ draft_share(struct draft *d, struct str *s)
 		draft_own(d, s);
 }
 
-/* Makes room for the texts of everything that the document has, whatever will be kept of it: the
- * array must not move, and never grows. */
+/* Allocates the array `own` for the texts of everything that the document has, although only a part
+ * of them will be kept. So the array never has to grow. */
 static void
 draft_make_room(struct draft *d, const struct source *s)
 {
@@ -174,7 +178,7 @@ read_meta(struct draft *d, const struct source *s, struct error *err)
 	o->resource_version = s->meta.resource_version;
 	o->index_key = s->provider_id;
 	d->node.is_deleting = s->meta.deleted.len > 0;
-	d->own_bytes = o->key.len; /* draft_own() does not count it, since it equals the name */
+	d->own_bytes = o->key.len; /* draft_own() adds nothing for it, it equals the name */
 	draft_own(d, &o->key);
 	draft_own(d, &o->uid);
 	draft_own(d, &o->resource_version);
@@ -196,8 +200,8 @@ read_pair(yyjson_val *key, const char *path, struct label *ret, struct error *er
 	return true;
 }
 
-/* Is it worth sharing this label as a whole? A label without a value is, whatever its key, because
- * it marks a role or a feature that many nodes have. */
+/* Is this label shared as a whole? A label without a value always is, because it marks a role or a
+ * feature that many nodes have. */
 static bool
 is_shared_label(struct label label)
 {
@@ -322,12 +326,13 @@ read_taints(struct draft *d, yyjson_val *taints, struct error *err)
 		if (!read_taint(d, val, &taint, err))
 			return false;
 		raw_bytes += taint.raw.len;
-		/* not only above the limit: read_taint() cuts a longer taint to this length */
+		/* A size that equals the limit is refused, too, because read_taint() cuts a longer
+		 * taint to this length. */
 		if (raw_bytes >= LIMIT_TAINTS_JSON)
 			return err_set(err, ERR_INVALID, "spec.taints: more than %zu bytes",
 			               LIMIT_TAINTS_JSON);
-		/* with a time it is the taint of one node; without, of all nodes with that reason
-		 */
+		/* A taint with timeAdded belongs to one node. A taint without it is the same on all
+		 * nodes that have it. */
 		if (!json_at(val, "timeAdded") && intern(&taint.key) && intern(&taint.value) &&
 		    intern(&taint.effect) && intern(&taint.raw))
 			*shared = intern_row((const struct str *)&taint, 4);
@@ -423,7 +428,7 @@ pack_array(char **at, const void *from, size_t n, size_t size)
 static void
 pack_texts(struct draft *d, char *at)
 {
-	struct str name = d->node.object.key; /* the first of them */
+	struct str name = d->node.object.key; /* the first of the owned texts, see read_meta() */
 
 	for (size_t i = 0; i < d->n_own; i++) {
 		struct str *s = d->own[i];
@@ -438,7 +443,7 @@ pack_texts(struct draft *d, char *at)
 	}
 }
 
-/* own: those of the block. */
+/* `own` are the node's own labels in the block. */
 static void
 link_labels(struct node *block, const struct label *own)
 {
@@ -457,6 +462,8 @@ link_taints(struct node *block, const struct node_taint *own)
 	}
 }
 
+/* The texts are packed before the structs are copied, because pack_texts() changes the pointers in
+ * the draft. Arrays come before texts, because texts have no alignment. */
 static struct node *
 pack(struct draft *d)
 {
@@ -600,8 +607,8 @@ node_differs(const struct object *object_a, const struct object *object_b)
 
 /* ---- looking up ---- */
 
-/* Labels and annotations are searched from the end, because of several equal keys the last counts.
- */
+/* Labels and annotations are searched from the end: if the JSON has a key more than once, the last
+ * value counts, as in Go. */
 
 const struct str *
 node_label(const struct node *node, struct str key)

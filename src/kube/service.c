@@ -1,11 +1,12 @@
 /* kube/service.c: from a Service's JSON to one small block.
  *
  * As in kube/node.c, a draft is made first: its arrays are in an arena, and its texts are views of
- * the document. Then everything is copied into one allocation. There are hundreds of Services where
- * there are thousands of nodes, so no texts are shared between them.
+ * the document. Then everything is copied into one allocation. pack_all() runs twice: once to count
+ * the bytes, and once to copy, so that both cannot disagree about the parts. A cluster has hundreds
+ * of Services where it has thousands of nodes, so Services share no texts.
  *
- * Most Services of a cluster are not of type LoadBalancer. They are read as far as their
- * finalizers, which is enough to notice when one becomes ours.
+ * Most Services of a cluster are not of type LoadBalancer. Unless they have our finalizer, only
+ * what read_meta() reads is kept, which is enough to notice when one becomes ours.
  */
 #include "kube/service.h"
 
@@ -24,7 +25,7 @@ draft_fini(struct draft *d)
 	arena_fini(&d->arena);
 }
 
-/* The Service in its JSON. */
+/* Views of the parts of a Service's JSON. */
 struct source {
 	struct object_meta meta;
 	yyjson_val *metadata, *spec, *status;
@@ -94,8 +95,8 @@ read_source(yyjson_val *val, struct source *s, struct error *err)
 
 /* ---- the parts ---- */
 
-/* Reads a number; absent is 0. The API server has checked the range already; checking it again
- * keeps the conversion safe. */
+/* Reads a number; an absent one is 0. The API server has checked the range, but the conversion to
+ * int32_t must be safe whatever the document has. */
 static bool
 read_number(yyjson_val *val, const char *path, int64_t max, int32_t *ret, struct error *err)
 {
@@ -195,7 +196,7 @@ read_ports(struct draft *d, yyjson_val *ports, struct error *err)
 		    !read_number(val, "port", 65535, &port->port, err) ||
 		    !read_number(val, "nodePort", 65535, &port->node_port, err))
 			return false;
-		/* the API's default */
+		/* the default of the API */
 		if (port->protocol.len == 0)
 			port->protocol = STR("TCP");
 		port->has_app_protocol = yyjson_is_str(json_at(val, "appProtocol"));
@@ -244,9 +245,10 @@ read_spec(struct draft *d, const struct source *s, struct error *err)
 
 /* ---- one block ---- */
 
-/* Where arrays and then texts go; before the block exists it only counts. */
+/* The places in the block for the next array and the next text. While both pointers are NULL, the
+ * block does not exist yet, and the packer only counts bytes. */
 struct packer {
-	char *arrays, *texts; /* NULL: counting */
+	char *arrays, *texts; /* the start of each part; NULL while counting */
 	size_t n_array_bytes, n_text_bytes;
 };
 
@@ -419,7 +421,7 @@ are_ports_equal(const struct service *a, const struct service *b)
 	return true;
 }
 
-/* Compares in any order, because annotations are a map, and the server may reorder them. */
+/* The order does not count, because annotations are a map, which the API server may reorder. */
 static bool
 are_annotations_equal(const struct service *a, const struct service *b)
 {
@@ -450,9 +452,9 @@ are_statuses_equal(const struct service *a, const struct service *b)
 	return true;
 }
 
-/* Compares everything that a balancer is made from, apart from type, class and UID
+/* Compares everything from which a balancer is made, apart from type, class and UID
  * (docs/spec/framework.md, "Service changes"). Of the families only the number counts: a second one
- * may come or go, but the API server never lets the first one change. */
+ * may be added or removed, but the API server never lets the first one change. */
 static bool
 is_balancer_spec_equal(const struct service *a, const struct service *b)
 {
@@ -488,7 +490,7 @@ service_differs(const struct object *object_a, const struct object *object_b)
 const struct str *
 service_annotation(const struct service *s, struct str key)
 {
-	/* from the end: of several equal keys the last counts */
+	/* If the JSON has a key more than once, the last value counts, as in Go. */
 	for (uint32_t i = s->n_annotations; i-- > 0;) {
 		if (str_eq(s->annotations[i].key, key))
 			return &s->annotations[i].value;

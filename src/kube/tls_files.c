@@ -1,8 +1,11 @@
-/* kube/tls_files.c: reads certificates and keys again, and takes over what has changed and works.
+/* kube/tls_files.c: reads certificates and keys again, and uses new content that is valid.
  *
- * New content is tried in a throw-away TLS context first (http_tls_check()). So a file that is
- * being written, or a certificate whose key is not there yet, changes nothing, and the next look
- * finds the rest. The looks themselves are made by kube/connection.c.
+ * New content is first tried in a TLS context that is thrown away (http_tls_check()). So a file
+ * that is being written, or a certificate whose key has not been written yet, changes nothing, and
+ * the next reading finds the rest. kube/connection.c decides when the files are read.
+ *
+ * The authorities, and the certificate with its key, are followed independently: a problem with one
+ * of the two does not delay the other.
  */
 #include "kube/tls_files.h"
 
@@ -87,7 +90,8 @@ follow_ca(struct tls_files *m, struct error *err)
 
 /* ---- the client certificate ---- */
 
-/* Checks them without an authority: whether the server can be trusted is another question. */
+/* Checks whether certificate and key belong together. The check needs no authority, because it is
+ * not about the server. */
 static bool
 check_pair(const struct secret *cert, const struct secret *key, struct error *err)
 {
@@ -109,7 +113,8 @@ tls_files_set_cert(struct tls_files *m, const struct secret *cert, const struct 
 	return true;
 }
 
-/* Reads the file; if the text was given inline, what is present stays. */
+/* Reads the file. If there is no file, because the text was given inline, the present text stays.
+ */
 static bool
 read_part(const char *file, const struct secret *present, struct secret *ret, struct error *err)
 {
@@ -122,7 +127,7 @@ read_part(const char *file, const struct secret *present, struct secret *ret, st
 }
 
 /* Certificate and key are written one after the other. Between the two writes they do not belong
- * together, which is reported; the next look finds both. */
+ * together. That is reported as an error, the old pair stays, and the next reading finds both. */
 static unsigned
 follow_cert(struct tls_files *m, struct error *err)
 {
@@ -201,7 +206,7 @@ tls_files_update(struct tls_files *m, const struct kube_config *config, unsigned
 	tls = tls_files_config(&fresh, /*with_cert=*/true);
 	if (!http_tls_check(&tls, err))
 		return false;
-	/* the old one is freed as `fresh` */
+	/* The old texts are moved to `fresh`, which frees them at the end. */
 	*ret_changes = tls_files_difference(m, &fresh);
 	*m = fresh;
 	fresh = old;
