@@ -11,7 +11,7 @@
 void
 alloc_fail(size_t n, size_t size)
 {
-	/* log_write() needs no memory beyond the stack */
+	/* log_write() works without heap memory: it builds the line on the stack. */
 	log_error("out of memory", LOG_I64("count", (int64_t)n),
 	          LOG_I64("size_bytes", (int64_t)size));
 	abort();
@@ -40,7 +40,8 @@ xmalloc(size_t size)
 void *
 xreallocarray(void *ptr, size_t n, size_t size)
 {
-	/* never zero bytes: realloc() may free then, and NULL would look like a failure */
+	/* The size is never zero: realloc() may free the memory then, and its NULL would look like
+	 * a failure. */
 	void *memory = reallocarray(ptr, n ? n : 1, size ? size : 1);
 
 	if (!memory)
@@ -65,12 +66,12 @@ xstrdup(const char *text)
 	return xstrndup(text, strlen(text));
 }
 
-/* ---- giving back ---- */
+/* ---- returning memory to the system ---- */
 
 #if defined(__GLIBC__) && !HAS_SANITIZER
 
 enum {
-	CACHED_MOST = 1032, /* bytes of the largest block that glibc keeps for a thread */
+	CACHED_MOST = 1032, /* bytes of the largest block that glibc caches per thread */
 	CACHED_STEP = 16,
 	CACHED_EACH = 7,
 };
@@ -79,7 +80,8 @@ struct cached {
 	struct cached *next;
 };
 
-/* Whatever the size, all that the thread has of it, or as much again from elsewhere. */
+/* Allocates as many blocks of every cached size as the cache can hold. malloc() serves them from
+ * the cache of the thread first, so the cache is empty afterwards. */
 static struct cached *
 take_cached(void)
 {
@@ -113,10 +115,11 @@ free_cached(void *arg)
 	return NULL;
 }
 
-/* glibc keeps some freed blocks of each small size for the thread that freed them, up to 200 kB,
- * and for as long as that thread lives, however little it does. There they lie between others and
- * hold on to whole pages. No call lets go of them, but the end of a thread does: what it has kept
- * goes back to all. */
+/* glibc caches some freed blocks of each small size for the thread that freed them, up to 200 kB,
+ * for as long as the thread lives. These blocks lie between blocks in use and keep whole pages
+ * occupied. No call empties the cache directly, but glibc releases the cache of a thread that ends
+ * to the common heap. The cached blocks are therefore handed to a short-lived thread, which frees
+ * them. */
 static void
 empty_cache(void)
 {

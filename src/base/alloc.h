@@ -1,8 +1,10 @@
-/* base/alloc.h: memory that never comes back NULL.
+/* base/alloc.h: memory allocation that never returns NULL.
  *
- * Out of memory is logged and ends the process: the kubelet or systemd restarts us, and no caller
- * has an untested path. Sizes that come from outside are checked against base/limits.h before they
- * get here.
+ * When memory runs out, the functions log a line and abort the process: the kubelet or systemd
+ * restarts it, and no caller needs an error path that no test reaches. Callers check sizes that
+ * come from outside against base/limits.h before they allocate.
+ *
+ * Threads: every function may be called from any thread.
  */
 #ifndef CCMD_BASE_ALLOC_H
 #define CCMD_BASE_ALLOC_H
@@ -11,25 +13,26 @@
 
 #include "base/macros.h"
 
-/** Zeroed memory of n * size bytes; free() it. Aborts when it cannot be had or n * size
- * overflows. */
+/** Returns n * size bytes of zeroed memory; release it with free(). Aborts when the memory is not
+ * available or when n * size overflows. */
 NODISCARD void *xcalloc(size_t n, size_t size);
 
-/** Uninitialised memory; free() it. */
+/** Returns uninitialised memory; release it with free(). */
 NODISCARD void *xmalloc(size_t size);
 
-/** realloc() to n * size bytes, aborting like xcalloc(). */
+/** Resizes ptr to n * size bytes as realloc() does, and aborts like xcalloc(). */
 NODISCARD void *xreallocarray(void *ptr, size_t n, size_t size);
 
-/** A terminated copy of len bytes; free() it. */
+/** Returns a terminated copy of len bytes; release it with free(). */
 NODISCARD char *xstrndup(const char *text, size_t len);
 NODISCARD char *xstrdup(const char *text);
 
-/** Logs and aborts: for those who compute a size themselves and see it overflow. */
+/** Logs and aborts: for callers that compute a size themselves and detect an overflow. */
 __attribute__((noreturn)) void alloc_fail(size_t n, size_t size);
 
-/** Gives free memory back to the system, also what is kept for the calling thread alone. For a
- * thread that has done much and now has nothing to do: it takes about a millisecond. */
+/** Returns free memory to the system, including the blocks that the C library caches for the
+ * calling thread. It is meant for a thread that has finished a large piece of work and becomes
+ * idle: the call takes about a millisecond. */
 void alloc_trim(void);
 
 #endif

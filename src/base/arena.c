@@ -1,8 +1,9 @@
 /* base/arena.c: see arena.h.
  *
- * Blocks double from 4 KiB to 64 KiB; what needs more gets a block of its own size. Most work items
- * fit the first block, which stays, so that a worker at rest holds 4 KiB and a busy one seldom
- * calls malloc(). Texts are not aligned: an inventory keeps four short ones a machine.
+ * Block sizes double from 4 KiB to 64 KiB; a larger allocation gets a block of its own size. Most
+ * work items fit into the first block. arena_reset() keeps that block, so an idle worker holds 4
+ * KiB and a busy worker seldom calls malloc(). Texts are not aligned: an inventory keeps four short
+ * texts per machine, and padding would cost more than the texts.
  */
 #include "base/arena.h"
 
@@ -46,7 +47,8 @@ arena_wipe(struct arena *a)
 static bool
 is_kept(const struct arena_block *block)
 {
-	if (!block || HAS_ASAN) /* all go, so that use after a reset is seen */
+	if (!block || HAS_ASAN) /* Under ASan every block is freed, so that ASan reports uses after
+	                           a reset. */
 		return !block;
 	return !block->older && block->cap == BLOCK_FIRST;
 }
@@ -90,7 +92,7 @@ add_block(struct arena *a, size_t size)
 	a->used = 0;
 }
 
-/* Not zeroed; size is not 0. */
+/* The memory is not zeroed. The size must not be 0. */
 static void *
 take(struct arena *a, size_t size)
 {
@@ -111,7 +113,8 @@ arena_alloc(struct arena *a, size_t size)
 {
 	if (size == 0)
 		size = 1;
-	a->used = aligned(a->used); /* not beyond the block, whose size is aligned too */
+	a->used = aligned(
+		a->used); /* This stays within the block, because the block size is aligned too. */
 	return memset(take(a, size), 0, size);
 }
 

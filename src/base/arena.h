@@ -1,8 +1,10 @@
-/* base/arena.h: memory with one life time.
+/* base/arena.h: memory for many small objects that are released together.
  *
- * A work item's parse trees, URLs and bodies come from its arena and go together with
- * arena_reset().
- * Threads: one thread at a time.
+ * The parse trees, URLs and bodies of a work item are allocated from its arena and become invalid
+ * together with arena_reset(). Single objects are never freed. Allocation aborts when memory runs
+ * out, like base/alloc.h.
+ *
+ * Threads: an arena is used by one thread at a time; it has no lock.
  */
 #ifndef CCMD_BASE_ARENA_H
 #define CCMD_BASE_ARENA_H
@@ -15,7 +17,7 @@ struct arena_block;
 
 struct arena {
 	struct arena_block *block; /* newest first */
-	size_t used;               /* bytes used of the newest block */
+	size_t used;               /* bytes used in the newest block */
 	size_t total;              /* bytes handed out since the last reset */
 };
 
@@ -23,21 +25,22 @@ struct arena {
 
 /** Frees everything. For CLEANUP(arena_fini). */
 void arena_fini(struct arena *a);
-/** The same, and overwrites all of it first: for what held secrets. For CLEANUP(arena_wipe). */
+/** Overwrites all memory, then frees it like arena_fini(): for arenas that held secrets. For
+ * CLEANUP(arena_wipe). */
 void arena_wipe(struct arena *a);
-/** Makes everything handed out invalid; keeps one small block for the next round (not under ASan,
- * which is to see who still uses what is gone). */
+/** Invalidates everything that was allocated. One small block is kept for the next work item,
+ * except under ASan, which can then report uses of invalid memory. */
 void arena_reset(struct arena *a);
 
-/** Zeroed memory, aligned for any type. */
+/** Returns zeroed memory, aligned for any type. */
 NODISCARD void *arena_alloc(struct arena *a, size_t size);
-/** n * size, aborting on overflow. */
+/** Returns n * size bytes like arena_alloc(); aborts when the product overflows. */
 NODISCARD void *arena_calloc(struct arena *a, size_t n, size_t size);
 
-/** A copy, terminated behind its end, so that ptr can serve as a C string. */
+/** Returns a copy of s. A terminator follows its last byte, so ptr can be used as a C string. */
 struct str arena_str(struct arena *a, struct str s);
 char *arena_strz(struct arena *a, struct str s);
-/** The same with its ASCII letters in lower case. */
+/** Returns a copy of s with its ASCII letters in lower case. */
 struct str arena_lower(struct arena *a, struct str s);
 struct str arena_printf(struct arena *a, const char *fmt, ...) PRINTF_LIKE(2, 3);
 

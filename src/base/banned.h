@@ -1,7 +1,9 @@
-/* base/banned.h: calls that cut, overflow, or depend on the locale become compile errors.
+/* base/banned.h: turns calls that truncate, overflow or depend on the locale into compile errors.
  *
- * Use struct buf, struct str, str_to_i64() and clock_*() in their place. The system headers that
- * declare the banned names are pulled in first, so that the poison does not hit their declarations.
+ * Use struct buf, struct str, str_to_i64() and clock_*() instead. The system headers that declare
+ * the banned names are included first, because the poison would also reject their declarations.
+ *
+ * Threads: not relevant; this header acts at compile time only.
  */
 #ifndef CCMD_BASE_BANNED_H
 #define CCMD_BASE_BANNED_H
@@ -12,7 +14,7 @@
 #include <strings.h>
 #include <time.h>
 
-/* with _FORTIFY_SOURCE and clang these are macros */
+/* With _FORTIFY_SOURCE and clang these names are macros. */
 #undef sprintf
 #undef vsprintf
 

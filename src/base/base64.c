@@ -18,7 +18,7 @@ base64_add(struct buf *b, struct str bytes)
 	}
 }
 
-/* The value of a digit, -1 for anything else. */
+/* Returns the value of a Base64 digit, or -1 for any other character. */
 static int
 value_of(char c)
 {

@@ -1,4 +1,7 @@
-/* base/base64.h: bytes as text (RFC 4648, the standard alphabet with padding). */
+/* base/base64.h: Base64 encoding and decoding (RFC 4648, the standard alphabet with padding).
+ *
+ * Threads: every function may be called from any thread; the buffer belongs to the caller.
+ */
 #ifndef CCMD_BASE_BASE64_H
 #define CCMD_BASE_BASE64_H
 
@@ -6,9 +9,9 @@
 
 void base64_add(struct buf *b, struct str bytes);
 
-/** Appends the bytes; white space may stand anywhere, as long values are often folded. Bits left
- * over before the padding are not looked at, as in Go. False when it is not base64; what was
- * decoded by then is in b. */
+/** Appends the decoded bytes. White space is allowed anywhere, because long values are often
+ * folded. Surplus bits before the padding are ignored, as in Go. Returns false when the text is
+ * not Base64; b then holds the bytes that were decoded before the error. */
 NODISCARD bool base64_decode(struct str text, struct buf *b);
 
 #endif

@@ -1,7 +1,7 @@
 /* base/buf.c: see buf.h.
  *
- * What does not fit is cut off at the end, and nothing is added after that: the content is always a
- * prefix of what the builder meant.
+ * An addition that exceeds the bound is cut off, and later additions are dropped: the content is
+ * always a prefix of the complete text.
  */
 #include "base/buf.h"
 
@@ -25,7 +25,7 @@ buf_init(struct buf *b, size_t max_bytes)
 	*b = BUF_INIT(max_bytes);
 }
 
-/* Leaves b as it was made. */
+/* Leaves b as it was after its initialisation. */
 static void
 forget(struct buf *b)
 {
@@ -49,7 +49,7 @@ buf_reset(struct buf *b)
 	buf_truncate(b, 0);
 }
 
-/* realloc() would leave a copy behind. */
+/* Secrets are copied by hand, because realloc() could leave a copy in the old memory. */
 static void
 move_secret(struct buf *b, size_t cap)
 {
@@ -63,7 +63,7 @@ move_secret(struct buf *b, size_t cap)
 	b->ptr = memory;
 }
 
-/* Room for len bytes, len <= max, and the terminator. */
+/* Allocates room for len bytes (len <= max) and the terminator. */
 static void
 grow(struct buf *b, size_t len)
 {
@@ -83,7 +83,7 @@ grow(struct buf *b, size_t len)
 	b->ptr[b->len] = '\0';
 }
 
-/* Makes room for n bytes, or for as many of them as fit. */
+/* Allocates room for n bytes, or for as many of them as the bound allows. */
 static size_t
 reserve_some(struct buf *b, size_t n)
 {

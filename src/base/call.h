@@ -1,8 +1,11 @@
-/* base/call.h: what a piece of work carries along: how long it may take, who may stop it, its
- * memory.
+/* base/call.h: the context of a work item: its deadline, its cancellation and its memory.
  *
- * A worker fills one per work item and passes it down; pass it on, keep none of it. Memory from the
- * arena is valid until the work item is done.
+ * A worker fills one struct call per work item and passes it to every function that can wait.
+ * Callees pass it on and never store it. Memory from the arena is valid until the work item is
+ * done.
+ *
+ * Threads: a call belongs to the thread that works on the item; its cancel token may be fired from
+ * any thread.
  */
 #ifndef CCMD_BASE_CALL_H
 #define CCMD_BASE_CALL_H
@@ -13,13 +16,14 @@
 
 struct call {
 	struct clock *clock;
-	struct cancel *cancel;    /* NULL: nobody can stop it */
-	int64_t deadline_mono_ns; /* CLOCK_FOREVER: the parts' own time-outs only */
+	struct cancel *cancel;    /* NULL: the work cannot be cancelled */
+	int64_t deadline_mono_ns; /* CLOCK_FOREVER: only the timeouts of the single operations apply
+	                           */
 	struct arena *arena;
 };
 
-/** The earlier of the call's deadline and the end of timeout_ns from now, by clock_real: for what
- * waits in the kernel (sockets, child processes), which knows no other clock. */
+/** Returns the earlier of the call's deadline and the end of timeout_ns from now, on clock_real:
+ * for waits in the kernel (sockets, child processes), which cannot use a test clock. */
 int64_t call_deadline_real(const struct call *call, int64_t timeout_ns);
 
 #endif

@@ -1,7 +1,7 @@
 /* base/cancel.c: see cancel.h.
  *
- * Hooks run under the lock that cancel_unhook() takes: that is what makes "does not run any more"
- * true.
+ * Hooks run under the lock that cancel_unhook() takes. cancel_unhook() therefore waits for a
+ * running hook, and its caller may free the hook's argument afterwards.
  */
 #include "base/cancel.h"
 
@@ -20,7 +20,7 @@ struct hook {
 };
 
 struct cancel {
-	atomic_bool is_fired; /* changed under mu, read without */
+	atomic_bool is_fired; /* written under mu, read without it */
 	pthread_mutex_t mu;
 	struct hook *hooks; /* mu */
 	size_t n_hooks;     /* mu */
@@ -64,7 +64,7 @@ cancel_is_fired(const struct cancel *c)
 	return c && atomic_load(&c->is_fired);
 }
 
-/* False when it is too late for that. */
+/* Returns false when the token has fired already: its hooks have run and will not run again. */
 static bool
 add_hook(struct cancel *c, struct hook hook)
 {
@@ -110,7 +110,8 @@ struct sleeper {
 	pthread_cond_t woken;
 };
 
-/* The lock keeps it from coming between the sleeper's look at the flag and its waiting. */
+/* The lock prevents the signal from falling between the sleeper's check of the flag and its wait,
+ * where it would be lost. */
 static void
 wake(void *arg)
 {

@@ -1,8 +1,10 @@
-/* base/cancel.h: "stop what you are doing", fired once.
+/* base/cancel.h: a cancellation token, fired at most once.
  *
- * Whoever can block registers a hook that wakes it. Firing runs the hooks on the firing thread,
- * after the flag is up; they must not block, nor hook or unhook. A hook may take a lock; nobody may
- * hold that lock while hooking or unhooking. NULL instead of a token is one that never fires.
+ * A thread that blocks registers a hook that wakes it. cancel_fire() sets the flag first and then
+ * runs the hooks on the firing thread, so that a woken thread sees the flag. Hooks run under the
+ * lock of the token: they must not block, and must not add or remove hooks. A hook may take another
+ * lock; a thread that holds that lock must not add or remove hooks, because the two locks would be
+ * taken in both orders. Wherever a token is optional, NULL stands for a token that never fires.
  *
  * Threads: every function may be called from any thread.
  */
@@ -15,16 +17,18 @@
 struct cancel;
 
 struct cancel *cancel_new(void);
-/** Every hook must be gone. NULL is fine. */
+/** All hooks must have been removed. NULL is allowed. */
 void cancel_free(struct cancel *);
 DEFINE_CLEANUP(struct cancel, cancel_free)
 
 void cancel_fire(struct cancel *);
 bool cancel_is_fired(const struct cancel *);
 
-/** Runs fn(arg) when fired; at once, on this thread, if that has already happened. */
+/** Runs fn(arg) when the token fires. If it has fired already, fn(arg) runs immediately, on the
+ * calling thread. */
 void cancel_hook(struct cancel *, void (*fn)(void *), void *arg);
-/** After this returns the hook does not run any more. No effect when it is not there. */
+/** Removes a hook. When this returns, the hook is not running and will not run. Has no effect when
+ * the hook is not registered. */
 void cancel_unhook(struct cancel *, void (*fn)(void *), void *arg);
 
 struct cancel_hooked {
@@ -46,12 +50,14 @@ cancel_unhookp(struct cancel_hooked *h)
 	cancel_unhook(h->cancel, h->fn, h->arg);
 }
 
-/** Hooks until the end of the scope. Comes before the WITH_LOCK() of what the hook locks. */
+/** Registers the hook until the end of the scope. It must precede the WITH_LOCK() of the mutex that
+ * the hook locks: scopes end in reverse order, so the mutex is released before the hook is
+ * removed. */
 #define WITH_HOOK(cancel, fn, arg) \
 	CLEANUP(cancel_unhookp)    \
 	UNUSED struct cancel_hooked hooked = cancel_hook_scoped(cancel, fn, arg)
 
-/** Sleeps for duration_ns. False with ERR_CANCELLED in *err when fired before it passed. */
+/** Sleeps for duration_ns. Returns false with ERR_CANCELLED in *err when the token fires first. */
 NODISCARD bool cancel_sleep(struct cancel *, struct clock *, int64_t duration_ns,
                             struct error *err);
 

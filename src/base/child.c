@@ -1,12 +1,13 @@
 /* base/child.c: see child.h.
  *
- * posix_spawn(), since after a fork() in a program with threads hardly anything may be called; it
- * also tells why exec failed. The input is a file in memory rather than a pipe: it takes any size
- * at once, and nobody gets SIGPIPE. The group is signalled before its leader is reaped, because
- * until then its number belongs to nobody else.
+ * The program is started by posix_spawn(): after fork() in a process with threads, only
+ * async-signal-safe functions may be called. posix_spawn() also reports why exec failed. The input
+ * is a file in memory rather than a pipe: it holds any size without a writer that waits, and a
+ * program that does not read its input causes no SIGPIPE. The group is signalled before its leader
+ * is reaped, because the kernel may reuse the process id after that.
  *
- * What the child started and left behind may keep its pipes open for ever: its end is the end of
- * the process, not of the pipe.
+ * Background processes of the program may keep its pipes open without limit. Its end is therefore
+ * the end of the process (a pidfd), not the end of file on the pipes.
  */
 #include "base/child.h"
 
@@ -30,21 +31,22 @@
 
 enum {
 	DEFAULT_TIMEOUT_MS = 60000,
-	/* From SIGKILL to the end of the process; one that waits in the kernel takes longer. */
+	/* Time from SIGKILL to the end of the process; a process blocked in the kernel takes
+	 * longer. */
 	KILL_MS = 2000,
-	MAX_LINGERING = 16, /* killed processes that are remembered, to be reaped later */
-	READ_SIZE = 4096,   /* at a time; no more than LIMIT_CHILD_STDERR */
+	MAX_LINGERING = 16, /* processes that survived SIGKILL and are reaped later */
+	READ_SIZE = 4096,   /* per read(); at most LIMIT_CHILD_STDERR */
 };
 
 struct child {
 	const struct child_spec *spec;
 	const char **env;
-	int in;             /* what becomes its standard input */
-	int out[2], err[2]; /* we read [0]; -1: none */
-	int cancelled;      /* a wake, rung when the call is cancelled */
+	int in;             /* becomes its standard input */
+	int out[2], err[2]; /* this process reads [0]; -1: not open */
+	int cancelled;      /* a wake descriptor (base/wake.h), rung when the call is cancelled */
 	int exited;         /* a pidfd */
 	pid_t pid;
-	int64_t deadline_ns; /* by clock_real: poll() knows no other */
+	int64_t deadline_ns; /* on clock_real, because poll() cannot wait on another clock */
 	bool is_too_long;    /* more output than allowed */
 	struct child_result result;
 };
@@ -56,7 +58,7 @@ child_result_fini(struct child_result *r)
 	buf_fini(&r->err);
 }
 
-/* ---- what it is given ---- */
+/* ---- input, output and environment ---- */
 
 static int
 open_input(struct str input)
@@ -71,7 +73,7 @@ open_input(struct str input)
 	return fd;
 }
 
-/* Only our end does not block. */
+/* Only the reading end is non-blocking: the program expects ordinary blocking output. */
 static bool
 open_pipe(int fds[2])
 {
@@ -100,7 +102,7 @@ count(const char *const *texts)
 	return n;
 }
 
-/* "NAME=", or all of it when it has no value. */
+/* Returns "NAME=", or the whole text when it has no value. */
 static struct str
 name_of(const char *variable)
 {
@@ -117,7 +119,7 @@ is_named(const char *const *variables, struct str name)
 	return false;
 }
 
-/* Those that no later one replaces; their number. */
+/* Keeps the entries that no later entry replaces and returns their number. */
 static size_t
 add_variables(const char **env, size_t n, const char *const *variables, const char *const *later)
 {
@@ -140,7 +142,7 @@ environment(const char *const *more)
 	return env;
 }
 
-/* ---- its start ---- */
+/* ---- starting ---- */
 
 static void
 plan_descriptors(const struct child *c, posix_spawn_file_actions_t *actions)
@@ -153,7 +155,8 @@ plan_descriptors(const struct child *c, posix_spawn_file_actions_t *actions)
 	MUST(posix_spawn_file_actions_addclosefrom_np(actions, STDERR_FILENO + 1));
 }
 
-/* As a program expects them: our threads block all signals, and we ignore some. */
+/* Restores the defaults that programs expect: the threads of this process block all signals, and
+ * the process ignores some. */
 static void
 plan_signals(posix_spawnattr_t *attr)
 {
@@ -196,7 +199,7 @@ cannot_start(int errnum, struct error *err)
 	return false;
 }
 
-/* ---- its end ---- */
+/* ---- killing and reaping ---- */
 
 static void
 kill_group(const struct child *c, int signal)
@@ -204,9 +207,9 @@ kill_group(const struct child *c, int signal)
 	(void)kill(-c->pid, signal);
 }
 
-/* Processes that were killed and did not end within KILL_MS, e.g. because they wait in the kernel
- * for a file server that does not answer. They are reaped when another program is run after their
- * end. If there are more than MAX_LINGERING, the others stay zombies. */
+/* Processes that did not end within KILL_MS after SIGKILL, e.g. because they are blocked in the
+ * kernel on a file server that does not answer. They are reaped when another program is run after
+ * their end. If there are more than MAX_LINGERING, the others remain zombies. */
 static pthread_mutex_t lingering_mu = PTHREAD_MUTEX_INITIALIZER;
 static pid_t lingering[MAX_LINGERING]; /* lingering_mu; 0: none */
 
@@ -238,7 +241,8 @@ reap_lingering(void)
 	}
 }
 
-/* The caller has seen the process end, or has killed it. */
+/* Waits for the process and reaps it. The caller has either seen the process end or has killed it.
+ */
 static bool
 reap(struct child *c, struct error *err)
 {
@@ -281,10 +285,10 @@ start(struct child *c, struct error *err)
 	return false;
 }
 
-/* ---- what it writes ---- */
+/* ---- output ---- */
 
-/* Reads once. False when there is nothing (more) now; at the end the descriptor is closed as
- * well. */
+/* Reads once. Returns false when no (more) bytes are available now; at end of file it also closes
+ * the descriptor. */
 static bool
 read_some(int *fd, char bytes[READ_SIZE], size_t *ret)
 {
@@ -304,7 +308,7 @@ read_some(int *fd, char bytes[READ_SIZE], size_t *ret)
 	return false;
 }
 
-/* True when there may be more. */
+/* Returns true when more bytes may be available. */
 static bool
 take_out(struct child *c)
 {
@@ -335,8 +339,8 @@ take_err(struct child *c)
 	return true;
 }
 
-/* Whatever was written before the end; what a process left behind goes on writing is not worth more
- * than a pipe holds. */
+/* Reads the output that the program wrote before it ended. The amount of standard error is bounded,
+ * because a background process may continue to write. */
 static void
 take_rest(struct child *c)
 {
@@ -354,7 +358,8 @@ cancel(void *fd)
 	wake_ring(*(int *)fd);
 }
 
-/* In whole milliseconds, rounded up; at most a minute, since poll() takes an int. */
+/* Returns the time left in whole milliseconds, rounded up; at most a minute, because poll() takes
+ * an int. */
 static int
 time_left_ms(const struct child *c)
 {
@@ -365,7 +370,7 @@ time_left_ms(const struct child *c)
 	return left_ns > 60 * NS_PER_SEC ? 60000 : (int)((left_ns + NS_PER_MS - 1) / NS_PER_MS);
 }
 
-/* Takes what it writes until it ends. False when it has to be killed. */
+/* Collects output until the program ends. Returns false when the program has to be killed. */
 static bool
 wait_for_end(struct child *c, struct error *err)
 {
@@ -392,7 +397,8 @@ wait_for_end(struct child *c, struct error *err)
 	}
 }
 
-/* Asks it to end, where it is given the time; what it has to say is still heard. */
+/* Sends SIGTERM if a grace period is set, and waits for that long. Output during the grace period
+ * is still collected. */
 static void
 ask_to_end(struct child *c)
 {
@@ -428,7 +434,7 @@ attend(struct child *c, struct call *call, struct error *err)
 	return true;
 }
 
-/* ---- all of it ---- */
+/* ---- the complete run ---- */
 
 static void
 init(struct child *c, const struct child_spec *spec, const struct call *call)
@@ -445,7 +451,7 @@ init(struct child *c, const struct child_spec *spec, const struct call *call)
 		.exited = -1,
 		.deadline_ns = call_deadline_real(call, timeout_ms * NS_PER_MS),
 	};
-	/* credentials, more often than not */
+	/* The output usually contains credentials. */
 	c->result.out = BUF_SECRET(spec->max_output ? spec->max_output : LIMIT_CHILD_OUTPUT);
 	buf_init(&c->result.err, LIMIT_CHILD_STDERR);
 }

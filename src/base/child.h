@@ -1,13 +1,14 @@
-/* base/child.h: programs we start, bounded in time and output.
+/* base/child.h: runs external programs, bounded in time and output.
  *
- * An argument vector, never a shell. The child gets a session of its own, /dev/null as input unless
- * given some, our standard error, and none of our descriptors. It is killed with its whole group
- * when the deadline passes (after a SIGTERM and a grace period, where it is given one) or the call
- * is cancelled, and reaped here. A process that waits in the kernel may not even end then: it is
- * left alone and reaped in a later call. Ended means that the program itself did: what it left
- * behind goes on, and what that writes later is nobody's.
+ * A program is started from an argument vector, never through a shell. It gets a session of its
+ * own, /dev/null as standard input unless the caller provides input, the standard error of this
+ * process, and no other descriptors. Its process group is killed when the deadline passes (after
+ * SIGTERM and a grace period, if one is set) or when the call is cancelled, and the child is reaped
+ * here. A process that is blocked in the kernel may survive SIGKILL for a while: child_run() stops
+ * waiting, and a later call reaps it. A program has ended when its own process has ended: processes
+ * that it left in the background continue, and their later output is discarded.
  *
- * Threads: any; the caller waits.
+ * Threads: every function may be called from any thread; the caller waits for the program.
  */
 #ifndef CCMD_BASE_CHILD_H
 #define CCMD_BASE_CHILD_H
@@ -20,17 +21,17 @@ struct child_spec {
 	const char *const
 		*argv; /* argv[0] is looked up in PATH when it has no '/'; NULL at the end */
 	const char *const *env; /* "NAME=value" on top of our environment, later wins; NULL: none */
-	struct str input;       /* written to its standard input, which is then closed */
-	int64_t timeout_ms;     /* 0: 60 s; the call's deadline cuts it short */
-	int64_t grace_ms;  /* past that: SIGTERM, and SIGKILL so much later; 0: SIGKILL at once.
-	                      Whoever cancels does not wait */
-	size_t max_output; /* of standard output; 0: LIMIT_CHILD_OUTPUT */
-	bool take_stderr;  /* standard error is kept (the last LIMIT_CHILD_STDERR bytes) instead of
-	                      passed through */
+	struct str input;       /* written to its standard input, followed by end of file */
+	int64_t timeout_ms;     /* 0: 60 s; an earlier deadline of the call takes precedence */
+	int64_t grace_ms;       /* after the timeout: time between SIGTERM and SIGKILL; 0: SIGKILL
+	                           immediately, as is always the case on cancellation */
+	size_t max_output;      /* of standard output; 0: LIMIT_CHILD_OUTPUT */
+	bool take_stderr; /* standard error is kept (the last LIMIT_CHILD_STDERR bytes) instead of
+	                     passed through */
 };
 
 struct child_result {
-	int exit_code;  /* -1: ended by a signal */
+	int exit_code;  /* -1: terminated by a signal */
 	int signal;     /* 0: none */
 	struct buf out; /* yours */
 	struct buf err; /* yours; with take_stderr */
@@ -39,12 +40,13 @@ struct child_result {
 #define CHILD_RESULT_INIT ((struct child_result){ .out = BUF_INIT(0), .err = BUF_INIT(0) })
 void child_result_fini(struct child_result *);
 
-/** Runs it to its end. True whatever its exit code. On false, err->code is
- *    ERR_NOT_FOUND    there is no such program (or its interpreter)
- *    ERR_FORBIDDEN    it may not be executed
- *    ERR_TIMEOUT      it did not end in time
- *    ERR_CANCELLED
- *    ERR_INVALID      it wrote more than max_output */
+/** Runs the program and waits for its end. Returns true whatever its exit code. On false, err->code
+ * is
+ *    ERR_NOT_FOUND    the program (or its interpreter) does not exist
+ *    ERR_FORBIDDEN    the program may not be executed
+ *    ERR_TIMEOUT      the program did not end in time
+ *    ERR_CANCELLED    the call was cancelled
+ *    ERR_INVALID      the program wrote more than max_output bytes */
 NODISCARD bool child_run(struct call *call, const struct child_spec *spec, struct child_result *ret,
                          struct error *err);
 

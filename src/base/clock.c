@@ -101,7 +101,7 @@ clock_format_rfc3339(struct buf *b, int64_t wall_ns, bool micros)
 	buf_add_char(b, 'Z');
 }
 
-/* Exactly n digits. */
+/* Parses exactly n digits. */
 static bool
 take_digits(struct str *s, size_t n, int min, int max, int *ret)
 {
@@ -157,7 +157,7 @@ take_time(struct str *s, struct tm *tm)
 	       take_digits(s, 2, 0, 59, &tm->tm_sec);
 }
 
-/* Nothing, or a point and one to nine digits. */
+/* Parses an optional fraction: a point and one to nine digits. */
 static bool
 take_fraction(struct str *s, int *ret_ns)
 {
@@ -215,7 +215,7 @@ clock_parse_rfc3339(struct str text, int64_t *ret_wall_ns)
 
 /* ---- durations ---- */
 
-/* ns / unit with as many digits behind the point as it needs. */
+/* Appends ns / unit with as many digits after the point as it needs. */
 static void
 add_fraction(struct buf *b, uint64_t ns, uint64_t unit)
 {

@@ -1,7 +1,8 @@
 /* base/error.c: see error.h.
  *
- * Every message is made in a local array first, so that the old one may be among the arguments, and
- * one that is longer than struct error holds can be cut where no character is split.
+ * Every message is formatted into a local array first, for two reasons: the old message may be
+ * among the arguments, and a message that is too long for struct error can be truncated at a
+ * character boundary.
  */
 #include "base/error.h"
 
@@ -14,12 +15,12 @@
 #include "base/log.h"
 #include "base/str.h"
 
-/* for the analyzer only */
+/* The macros of error.h exist for the analyzer only. */
 #undef err_set
 #undef err_wrap
 #undef err_errno
 
-/* One byte more than fits, so that keep() sees whether the cut would go through a character. */
+/* One byte more than fits, so that keep() can detect a cut through a character. */
 #define TEXT_SIZE (ERR_MSG_SIZE + 1)
 
 static void
@@ -92,8 +93,8 @@ err_errno(struct error *err, int errnum, const char *fmt, ...)
 {
 	char memory[TEXT_SIZE] = "";
 	struct buf text = BUF_FIXED(memory);
-	const char *reason =
-		strerrordesc_np(errnum); /* unlike strerror(): no locale, no shared memory */
+	const char *reason = strerrordesc_np(errnum); /* unlike strerror(), it neither depends on
+	                                                 the locale nor uses shared memory */
 	va_list args;
 
 	va_start(args, fmt);

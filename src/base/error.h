@@ -1,14 +1,16 @@
-/* base/error.h: what went wrong, by value.
+/* base/error.h: errors, passed by value.
  *
- * A function that can fail returns bool and fills *err exactly when it returns false; its outputs
- * are written on success only. err_set() and err_wrap() return false, so that failing is one line:
+ * A function that can fail returns bool and fills *err exactly when it returns false; it writes its
+ * outputs on success only. err_set() and err_wrap() return false, so that a failure takes one line:
  *
  * 	if (!hz_lb_create(hz, call, spec, &lb, err))
  * 		return err_wrap(err, "create load balancer %" STR_FMT, STR_ARG(spec->name));
  *
- * Nothing here allocates, and nothing is shared between threads. The message reaches logs and
- * Events: write it for whoever runs `kubectl describe`. Foreign text goes through %s, never as a
- * format.
+ * The functions never allocate memory, so errors can be reported when memory runs out. The message
+ * reaches logs and Events: write it for a user of `kubectl describe`. Foreign text is passed as an
+ * argument for %s, never as the format.
+ *
+ * Threads: every function may be called from any thread; a struct error belongs to its caller.
  */
 #ifndef CCMD_BASE_ERROR_H
 #define CCMD_BASE_ERROR_H
@@ -18,21 +20,22 @@
 
 #include "base/macros.h"
 
-/** What a caller may branch on. The worker loop turns these into behaviour (docs/errors.md). */
+/** The codes that callers may branch on. The worker loop derives its behaviour from them
+ * (docs/errors.md). */
 enum err_code {
-	ERR_NONE = 0,    /* no error; never returned by a failing function */
-	ERR_CANCELLED,   /* we are shutting down, or the fence is down */
-	ERR_TIMEOUT,     /* a deadline of ours passed */
-	ERR_UNAVAILABLE, /* the other side cannot be reached or is not able to answer now */
-	ERR_THROTTLED,   /* the other side asked us to slow down; see retry_after_ms */
-	ERR_PENDING,     /* under way in the cloud: come back after retry_after_ms, not a failure */
+	ERR_NONE = 0,     /* no error; never returned by a failing function */
+	ERR_CANCELLED,    /* the process is shutting down, or the fence is closed */
+	ERR_TIMEOUT,      /* a deadline of this program passed */
+	ERR_UNAVAILABLE,  /* the server cannot be reached or cannot answer now */
+	ERR_THROTTLED,    /* the server asked for fewer requests; see retry_after_ms */
+	ERR_PENDING,      /* in progress in the cloud, not a failure: retry after retry_after_ms */
 	ERR_UNAUTHORIZED, /* credentials are missing or were refused */
 	ERR_FORBIDDEN,    /* credentials are known but not allowed to do this */
 	ERR_NOT_FOUND,
 	ERR_EXISTS,
-	ERR_GONE,     /* a resource version is too old: list again */
-	ERR_CONFLICT, /* somebody else changed it since we looked */
-	ERR_INVALID,  /* what we were given cannot work until somebody changes it */
+	ERR_GONE,     /* a resource version is too old: a new list is required */
+	ERR_CONFLICT, /* another client changed the object since it was read */
+	ERR_INVALID,  /* the input cannot work until a user changes it */
 	ERR_UNSUPPORTED,
 	ERR_INTERNAL,
 };
@@ -44,35 +47,35 @@ enum {
 struct error {
 	enum err_code code;
 	int http_status;        /* 0 when no response arrived */
-	int64_t retry_after_ms; /* 0: back off as usual */
+	int64_t retry_after_ms; /* 0: the usual backoff applies */
 	bool is_outage; /* an API is unavailable for all callers: not a failure of this object */
-	char msg[ERR_MSG_SIZE]; /* for people; cut at a UTF-8 boundary, always terminated */
+	char msg[ERR_MSG_SIZE]; /* for people; truncated at a UTF-8 boundary, always terminated */
 };
 
-/** Sets code and message, clears the rest. Returns false. */
+/** Sets code and message and clears the other fields. Returns false. */
 bool err_set(struct error *err, enum err_code code, const char *fmt, ...) PRINTF_LIKE(3, 4);
 
-/** Puts "what we were doing: " before the message; code and the rest stay. Returns false. */
+/** Puts "what was attempted: " before the message and keeps the other fields. Returns false. */
 bool err_wrap(struct error *err, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
-/** Like err_set() with ": <text of errnum>" after the message. The code follows errnum: ENOENT is
- * ERR_NOT_FOUND, EACCES and EPERM are ERR_FORBIDDEN, ETIMEDOUT is ERR_TIMEOUT, all others
- * ERR_INTERNAL.
- * Returns false. */
+/** Works like err_set(), with ": <text of errnum>" after the message. The code follows errnum:
+ * ENOENT becomes ERR_NOT_FOUND, EACCES and EPERM become ERR_FORBIDDEN, ETIMEDOUT becomes
+ * ERR_TIMEOUT, all others become ERR_INTERNAL. Returns false. */
 bool err_errno(struct error *err, int errnum, const char *fmt, ...) PRINTF_LIKE(3, 4);
 
 #ifdef __clang_analyzer__
-/* It sees one file at a time. */
+/* The analyzer sees one file at a time and does not know that these functions return false. */
 #define err_set(...) (err_set(__VA_ARGS__), false)
 #define err_wrap(...) (err_wrap(__VA_ARGS__), false)
 #define err_errno(...) (err_errno(__VA_ARGS__), false)
 #endif
 
-/** A short name in lower case ("not found"), for logs and metric labels; never NULL. */
+/** Returns a short name in lower case ("not found") for logs and metric labels; never NULL. */
 const char *err_code_name(enum err_code code);
 
-/** Aborts with a log line unless a call that can fail only by our own mistake returned 0. The
- * reason is its result, as pthread calls return it, or errno where the result is -1. */
+/** Aborts with a log line unless the call returned 0: for calls that fail only through a bug in
+ * this program. The reason in the log line is the result, as pthread calls return it, or errno
+ * where the result is -1. */
 #define MUST(call) must_return_zero((call), #call, __FILE__, __LINE__)
 void must_return_zero(int result, const char *what, const char *file, int line);
 

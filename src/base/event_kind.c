@@ -4,7 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The linker's names for the two ends of the section; both NULL in a program without any. */
+/* The linker defines these symbols at both ends of the section; both are NULL in a program without
+ * any EVENT_KIND(). */
 extern const struct event_kind *__start_event_kinds[] __attribute__((weak));
 extern const struct event_kind *__stop_event_kinds[] __attribute__((weak));
 
@@ -21,7 +22,8 @@ compare(const void *a, const void *b)
 const struct event_kind *const *
 event_kinds(size_t *ret_n)
 {
-	/* numbers, since to C these are no two ends of one array */
+	/* The subtraction uses integers, because in C these are two unrelated objects, not two ends
+	 * of one array. */
 	*ret_n = ((uintptr_t)__stop_event_kinds - (uintptr_t)__start_event_kinds) /
 	         sizeof(__start_event_kinds[0]);
 	if (*ret_n > 0)

@@ -1,7 +1,10 @@
-/* base/event_kind.h: which Events there are: each is defined once, beside the code that sends it,
- * and the reference page is made from the same list.
+/* base/event_kind.h: the kinds of Events that this program writes.
  *
- * Threads: constants.
+ * Each kind is defined once, in the file that emits it. The linker gathers all definitions into one
+ * list, from which the reference page of Events is generated.
+ *
+ * Threads: the kinds are constants that every thread may read; event_kinds() sorts the list in
+ * place, so one thread at a time may call it.
  */
 #ifndef CCMD_BASE_EVENT_KIND_H
 #define CCMD_BASE_EVENT_KIND_H
@@ -14,19 +17,19 @@ struct event_kind {
 	const char *component; /* "cloud-node-controller" */
 	const char *reason;    /* "Synced" */
 	bool is_warning;
-	const char *about; /* on what kind of object: "Node" */
-	const char *when;  /* for people */
+	const char *about; /* the kind of the object that the Event refers to: "Node" */
+	const char *when;  /* a description for the reference page */
 };
 
-/** Defines one for this file, and puts it on the list (base/metrics.h does the same). */
+/** Defines a kind for this file and adds it to the list, as METRIC_FAMILY() in base/metrics.h. */
 #define EVENT_KIND(id, component_, reason_, is_warning_, about_, when_)                         \
 	static const struct event_kind id = { (component_), (reason_), (is_warning_), (about_), \
 		                              (when_) };                                        \
 	static const struct event_kind *id##_entry                                              \
 		__attribute__((section("event_kinds"), used, aligned(sizeof(void *)))) = &id
 
-/** All there are in the program, by component and reason; *ret_n of them. The array is the
- * linker's. */
+/** Returns all kinds of the program, sorted by component and reason, and their number in *ret_n.
+ * The array is static memory that the linker laid out. */
 const struct event_kind *const *event_kinds(size_t *ret_n);
 
 #endif

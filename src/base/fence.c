@@ -35,7 +35,7 @@ fence_check(struct fence *f, struct clock *clock, struct error *err)
 	return true;
 }
 
-/* The one fence that is shown. */
+/* The fence that the metrics export. */
 static struct {
 	struct fence *fence;
 	struct clock *clock;

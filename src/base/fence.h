@@ -1,10 +1,10 @@
-/* base/fence.h: may this process still act?
+/* base/fence.h: decides whether this process may still change anything.
  *
- * With leader election, only the holder of the lease may change anything. The fence holds the
- * moment, on CLOCK_BOOTTIME, after which our right to act may have passed to somebody else: the
- * *start* of the last good renewal + lease duration - 1 s. Everything that changes something
- * outside asks first: the HTTP client for anything but a GET, hooks and file writes by
- * fence_check(). Without election it never expires.
+ * With leader election, only the holder of the lease may make changes. The fence stores the time,
+ * on CLOCK_BOOTTIME, after which another process may hold the lease: the *start* of the last
+ * successful renewal + lease duration - 1 s. Every change outside of this process checks the fence
+ * first: the HTTP client for every request but GET, hooks and file writes through fence_check().
+ * Without leader election the fence never expires.
  *
  * Threads: every function may be called from any thread; reading takes no lock.
  */
@@ -20,18 +20,20 @@ struct fence {
 	_Atomic int64_t deadline_boot_ns;
 };
 
-/** Open for ever. */
+/** Open without limit. */
 #define FENCE_OPEN ((struct fence){ CLOCK_FOREVER })
 /** Closed until the first renewal. */
 #define FENCE_CLOSED ((struct fence){ 0 })
 
 void fence_renew(struct fence *, int64_t deadline_boot_ns);
-/** Nanoseconds left, 0 when past; CLOCK_FOREVER when it never expires. NULL is open. */
+/** Returns the nanoseconds left, 0 after the deadline, or CLOCK_FOREVER when the fence never
+ * expires. NULL is an open fence. */
 int64_t fence_remaining_ns(struct fence *, struct clock *);
-/** False with ERR_CANCELLED when past. NULL is open. */
+/** Returns false with ERR_CANCELLED after the deadline. NULL is an open fence. */
 NODISCARD bool fence_check(struct fence *, struct clock *, struct error *err);
 
-/** Shows it in the metrics, from now on and for ever. */
+/** Exports the fence in the metrics until the process ends; both arguments must live that long.
+ * Called once. */
 void fence_show(struct fence *, struct clock *);
 
 #endif

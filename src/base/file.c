@@ -1,8 +1,8 @@
-/* base/file.c: reading in bounds, replacing by rename.
+/* base/file.c: bounded reads, and replacement by rename.
  *
- * A crash at any point of file_replace() leaves the old content or the new, never a mixture; what
- * may stay is a temporary file ".NAME.XXXXXX". The order matters: content to disk, then the name,
- * then the folder.
+ * A crash at any point of file_replace() leaves the old content or the new content, never a
+ * mixture; a temporary file ".NAME.XXXXXX" may remain. The order is essential: the content must be
+ * on disk before the rename, and the rename before the fsync of the folder.
  */
 #include "base/file.h"
 
@@ -38,7 +38,7 @@ fd_write_all(int fd, struct str bytes)
 	return true;
 }
 
-/* False when the deadline passed, with errno unchanged. */
+/* Returns false when the deadline has passed, with errno unchanged. */
 static bool
 wait_readable(int fd, int64_t deadline_ns)
 {
@@ -50,9 +50,9 @@ wait_readable(int fd, int64_t deadline_ns)
 }
 
 /* A regular file is read without waiting. A pipe or terminal (/dev/stdin, /dev/fd/63 of a shell's
- * <(command)) is read until its writers have closed it, but not for ever: a FIFO in the place of a
- * credential file must not block the thread that reads it. A FIFO without a writer counts as
- * empty. */
+ * <(command)) is read until its writers have closed it, for a limited time: a FIFO in the place of
+ * a credential file must not block the reading thread without limit. A FIFO without a writer counts
+ * as empty. */
 static ssize_t
 read_retrying(int fd, void *bytes, size_t len, int64_t deadline_ns)
 {
@@ -70,8 +70,9 @@ too_large(const struct buf *b, struct error *err)
 	return err_set(err, ERR_INVALID, "larger than %zu bytes", b->max);
 }
 
-/* The size that fstat() tells is only a hint: /proc and pipes tell 0. It lets most files be read
- * into memory that does not move, and refuses large ones before reading. */
+/* The size from fstat() is only a hint: it is 0 for pipes and for files of /proc. It allows most
+ * files to be read without moving the buffer, and large files to be refused before they are read.
+ */
 static bool
 read_start(int fd, struct buf *b, struct error *err)
 {
@@ -106,7 +107,7 @@ read_chunks(int fd, char *bytes, size_t size, struct buf *b, struct error *err)
 	return n == 0 || err_errno(err, errno, "read");
 }
 
-/* Most files are configuration, and many of those hold secrets: nothing stays on the stack. */
+/* Many files are configuration that contains secrets, so the chunk on the stack is overwritten. */
 static bool
 read_all(int fd, struct buf *b, struct error *err)
 {
@@ -144,9 +145,9 @@ write_temporary(int fd, struct str content, unsigned mode, struct error *err)
 	return true;
 }
 
-/* Makes the rename durable. Some network file systems cannot sync a folder and fail with EINVAL,
- * which is ignored. Other failures are only logged: readers of the file already see the new
- * content, so a caller that continued with the old content would contradict the file. */
+/* Makes the rename durable. Some network file systems cannot sync a folder and return EINVAL, which
+ * is ignored. Other failures are only logged: readers of the file already see the new content, so a
+ * caller that continued with the old content would contradict the file. */
 static void
 sync_folder(const char *folder, const char *path)
 {

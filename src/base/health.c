@@ -1,7 +1,7 @@
 /* base/health.c: see health.h.
  *
- * Checks are only ever added, to an array that does not move: those that were there when somebody
- * asked are run without the lock, since they take locks of their own.
+ * Checks are only appended, to an array that does not move. A request therefore reads the number of
+ * checks under the lock and runs those without it: checks take locks of their own.
  */
 #include "base/health.h"
 
@@ -28,18 +28,18 @@ enum {
 struct check {
 	const char *name;
 	unsigned kinds;
-	health_check *check; /* NULL: always well */
+	health_check *check; /* NULL: always passes */
 	void *arg;
-	bool is_failing; /* mu; as last seen */
+	bool is_failing; /* mu; the result of the last run */
 };
 
 struct health {
 	pthread_mutex_t mu;
-	size_t n; /* mu; those below never change but for is_failing */
+	size_t n; /* mu; entries below n never change, except is_failing */
 	struct check checks[LIMIT_HEALTH_CHECKS];
 };
 
-/* Runs while nothing was added for a kind, as in Kubernetes. */
+/* Runs for a kind without any registered check, as in Kubernetes. */
 static struct check ping = { .name = "ping",
 	                     .kinds = HEALTH_HEALTHZ | HEALTH_LIVEZ | HEALTH_READYZ };
 
@@ -82,7 +82,7 @@ n_checks(struct health *h)
 	return h->n;
 }
 
-/* Told when it changes, not at each of the probes. */
+/* Logs a changed result only, because probes run every few seconds. */
 static void
 note_change(struct health *h, struct check *c, bool is_well, struct str reason)
 {
@@ -112,8 +112,8 @@ run_check(struct health *h, struct check *c, enum health_kind kind, struct buf *
 	return is_well;
 }
 
-/* The first check of a kind at or after *at, which it moves behind; ping where there is none at
- * all. */
+/* Returns the first check of a kind at or after *at and moves *at past it. Returns the ping check
+ * when the kind has no checks. */
 static struct check *
 next_check(struct health *h, size_t n, enum health_kind kind, size_t *at, bool is_first)
 {
@@ -149,7 +149,7 @@ has_check(struct health *h, size_t n, enum health_kind kind, struct str name)
 	return false;
 }
 
-/* Names that were to be left out and are no check's. */
+/* Appends a warning about excluded names that no check has. */
 static void
 warn_unmatched(struct health *h, size_t n, enum health_kind kind, const struct str exclude[],
                size_t n_exclude, struct buf *text)
@@ -182,7 +182,7 @@ add_result(struct health *h, struct check *c, enum health_kind kind, struct buf 
 	return is_well;
 }
 
-/* One line a check. */
+/* Appends one line per check. */
 static bool
 run_all(struct health *h, enum health_kind kind, const struct str exclude[], size_t n_exclude,
         struct buf *text)

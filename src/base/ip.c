@@ -1,7 +1,9 @@
-/* base/ip.c: one form inside (IPv6, IPv4 mapped into it), so that comparing is memcmp().
+/* base/ip.c: see ip.h.
  *
- * The canonical spelling is written here and not by inet_ntop(), whose answer for "::1.2.3.4"
- * differs between C libraries and from Go's, with which we must agree.
+ * All addresses are stored in one form (IPv6, with IPv4 mapped into it), so that comparing is
+ * memcmp(). The canonical spelling is written here and not by inet_ntop(), because the output of
+ * inet_ntop() for "::1.2.3.4" differs between C libraries and from Go, whose spelling must be
+ * matched.
  */
 #include "base/ip.h"
 
@@ -23,8 +25,8 @@ parse_octets(struct str text, uint8_t ret[4])
 	return n == 4;
 }
 
-/* inet_pton() wants a terminated text; a tail like IPv4 is rewritten as two groups first, because
- * leading zeros are allowed in it. */
+/* inet_pton() requires a terminated text. An embedded IPv4 tail is rewritten as two groups first,
+ * because leading zeros are allowed in it. */
 static bool
 parse_groups(struct str text, uint8_t ret[16])
 {
@@ -50,7 +52,7 @@ ip_parse(struct str text, struct ip *ret)
 {
 	struct ip ip;
 
-	/* a NUL would end the text for inet_pton() */
+	/* A NUL would end the text for inet_pton() and hide the bytes after it. */
 	if (text.len == 0 || memchr(text.ptr, '\0', text.len))
 		return false;
 	memcpy(ip.bytes, mapped_prefix, sizeof(mapped_prefix));
@@ -117,7 +119,7 @@ ip_is_unspecified(const struct ip *ip)
 	return memcmp(ip->bytes + from, zeros, 16 - from) == 0;
 }
 
-/* The bits of byte i that belong to the network's prefix. */
+/* Returns a mask of the bits of byte i that belong to the network prefix. */
 static uint8_t
 prefix_mask(unsigned bits, unsigned i)
 {
@@ -131,7 +133,7 @@ prefix_mask(unsigned bits, unsigned i)
 bool
 ip_net_contains(const struct ip_net *net, const struct ip *ip)
 {
-	if (ip_family(&net->ip) != ip_family(ip)) /* ::/0 is about IPv6 only */
+	if (ip_family(&net->ip) != ip_family(ip)) /* ::/0 matches IPv6 addresses only */
 		return false;
 	for (unsigned i = 0; i < 16; i++) {
 		if ((net->ip.bytes[i] ^ ip->bytes[i]) & prefix_mask(net->bits, i))
@@ -183,7 +185,8 @@ group(const struct ip *ip, unsigned i)
 	return (unsigned)ip->bytes[2 * i] << 8 | ip->bytes[2 * i + 1];
 }
 
-/* The first longest run of at least two zero groups; *ret_len is 0 when there is none. */
+/* Finds the first of the longest runs of at least two zero groups; *ret_len is 0 when no such run
+ * exists. */
 static void
 find_zero_run(const struct ip *ip, unsigned *ret_start, unsigned *ret_len)
 {

@@ -1,8 +1,9 @@
 /* base/json.c: paths, types and null on top of yyjson.
  *
- * yyjson's reader keeps no stack, so deep input cannot hurt it; the depth is bounded for those who
- * walk the result. It is measured on the parsed values, which lie behind one another in document
- * order: that costs a tenth of scanning the text for brackets outside strings.
+ * The yyjson reader uses no stack for nesting, so deep input cannot harm it. The depth is bounded
+ * for the code that walks the result recursively. The depth is measured on the parsed values, which
+ * yyjson stores in document order: that costs a tenth of a scan of the text for brackets outside of
+ * strings.
  */
 #include "base/json.h"
 
@@ -35,8 +36,8 @@ static const yyjson_alc json_alc = {
 	.free = json_free,
 };
 
-/* True when no value has more than max containers around and including it. ends[] is where the open
- * containers end. */
+/* Returns true when no value has more than max containers around and including it. ends[] holds the
+ * ends of the open containers. */
 static bool
 is_depth_within(yyjson_doc *doc)
 {
@@ -65,7 +66,7 @@ json_parse(struct str text, yyjson_doc **ret, struct error *err)
 
 	if (text.len == 0)
 		return err_set(err, ERR_INVALID, "invalid JSON: empty");
-	/* without YYJSON_READ_INSITU the text is not written to */
+	/* Without YYJSON_READ_INSITU, yyjson does not write to the text. */
 	doc = yyjson_read_opts((char *)(uintptr_t)text.ptr, text.len, YYJSON_READ_BIGNUM_AS_RAW,
 	                       &json_alc, &problem);
 	if (!doc)
@@ -78,7 +79,8 @@ json_parse(struct str text, yyjson_doc **ret, struct error *err)
 	return true;
 }
 
-/* The last one, as Go decodes; yyjson's own look-up returns the first. */
+/* Returns the last of duplicate keys, as Go decodes them; the look-up of yyjson returns the first.
+ */
 yyjson_val *
 json_key(yyjson_val *obj, struct str key)
 {
@@ -188,8 +190,8 @@ void
 json_add_value(struct buf *b, yyjson_val *val)
 {
 	size_t len;
-	/* cannot fail: what was read holds neither infinities nor broken UTF-8, and memory
-	 * aborts */
+	/* This cannot fail: parsed values contain neither infinities nor invalid UTF-8, and the
+	 * allocator aborts when memory runs out. */
 	char *text = yyjson_val_write_opts(val, YYJSON_WRITE_NOFLAG, &json_alc, &len, NULL);
 
 	buf_add(b, text ? text : "null", text ? len : 4);
@@ -221,7 +223,7 @@ add_escape(struct buf *b, char c)
 	}
 }
 
-/* The number of bytes at the front of s that stand in a JSON string as they are. */
+/* Returns the number of leading bytes of s that need no escape in a JSON string. */
 static size_t
 plain_len(struct str s)
 {

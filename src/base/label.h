@@ -1,7 +1,8 @@
-/* base/label.h: the two pairs that both sides of the house speak of: the Kubernetes client and the
- * clouds.
+/* base/label.h: the two pairs of texts that the Kubernetes client and the clouds share.
  *
- * Plain views; who owns the bytes is said where they are kept.
+ * Both are plain views; the documentation of each holder states who owns the bytes.
+ *
+ * Threads: not relevant; these are types only.
  */
 #ifndef CCMD_BASE_LABEL_H
 #define CCMD_BASE_LABEL_H
@@ -13,8 +14,8 @@ struct label {
 	struct str key, value;
 };
 
-/** An address of a machine, with its type as Kubernetes names it: "Hostname", "InternalIP",
- * "ExternalIP", "InternalDNS", "ExternalDNS". */
+/** An address of a machine, with its Kubernetes type: "Hostname", "InternalIP", "ExternalIP",
+ * "InternalDNS" or "ExternalDNS". */
 struct address {
 	struct str type, address;
 };

@@ -1,10 +1,11 @@
 /* base/log.c: see log.h.
  *
- * A line is put together on the stack, so that a program out of memory can still say so, and leaves
- * with one write(), so that lines of several threads do not mix. One that is too long ends within a
- * value, and still is well-formed: the last bytes of the memory are kept for what closes it.
+ * A line is built on the stack, so that it can be logged when memory runs out, and is written with
+ * one write(), so that lines of several threads do not mix. A line that is too long ends within a
+ * value and is still well-formed: the last bytes of the array are reserved for the closing
+ * characters.
  *
- * Both formats quote alike, as JSON does.
+ * Both formats quote as JSON does.
  */
 #include "base/log.h"
 
@@ -17,7 +18,7 @@
 #include "base/clock.h"
 
 enum {
-	LINE_SIZE = 8192,   /* with the line feed */
+	LINE_SIZE = 8192,   /* including the line feed */
 	LINE_RESERVE = 4,   /* quote, brace, line feed, terminator */
 	DURATION_SIZE = 40, /* "-2562047h47m16.854775808s" is the longest */
 };
@@ -25,7 +26,7 @@ enum {
 struct line {
 	struct buf text;
 	bool is_json;
-	bool is_cut; /* something was left out: nothing but closing characters may follow */
+	bool is_cut; /* the line is truncated: only closing characters may follow */
 };
 
 static atomic_int format = LOG_LOGFMT;
@@ -64,7 +65,7 @@ log_set_fd(int new_fd)
 	atomic_store(&fd, new_fd);
 }
 
-/* Adds all of it or, where that leaves no room for the closing characters, nothing. */
+/* Adds the whole text, or nothing when the closing characters would not fit after it. */
 static void
 add(struct line *line, struct str s)
 {
@@ -80,8 +81,8 @@ close_with(struct line *line, char c)
 	buf_add_char(&line->text, c);
 }
 
-/* The length of the character s starts with, 1 where it is none. C1 control characters are two
- * bytes in UTF-8, and terminals obey them. */
+/* Returns the length of the character that s starts with, or 1 for an invalid byte. C1 control
+ * characters are two bytes in UTF-8 and must be recognised, because terminals obey them. */
 static size_t
 look_at(struct str s, bool *ret_is_valid, bool *ret_is_control)
 {
@@ -100,8 +101,8 @@ add_control(struct line *line, struct str s)
 	static const char short_names[] = {
 		['\b'] = 'b', ['\t'] = 't', ['\n'] = 'n', ['\f'] = 'f', ['\r'] = 'r'
 	};
-	unsigned char code = (unsigned char)s.ptr[s.len - 1]; /* of a C1 character, the second byte
-	                                                         is its code */
+	unsigned char code =
+		(unsigned char)s.ptr[s.len - 1]; /* the second byte of a C1 character is its code */
 	char memory[8] = "";
 	struct buf text = BUF_FIXED(memory);
 
@@ -112,7 +113,7 @@ add_control(struct line *line, struct str s)
 	add(line, buf_str(&text));
 }
 
-/* What stands between quotes has them, and backslashes, escaped. */
+/* Adds the text; between quotes, quotes and backslashes are escaped. */
 static void
 add_text(struct line *line, struct str s, bool is_quoted)
 {
@@ -190,7 +191,8 @@ add_duration(struct line *line, int64_t ns)
 	add_value(line, buf_str(&text));
 }
 
-/* Whole, with room for the shortest value, or not at all: a key alone would break the JSON. */
+/* Adds the key only if the shortest value fits after it: a key alone would make the JSON invalid.
+ */
 static void
 add_key(struct line *line, const char *key)
 {
@@ -239,7 +241,7 @@ add_head(struct line *line, enum log_level level, const char *message)
 	add_quoted(line, str_c(message));
 }
 
-/* A line that cannot be written is lost: there is nowhere to say so. */
+/* A line that cannot be written is lost: no other place exists to report the failure. */
 static void
 emit(struct str line)
 {

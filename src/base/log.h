@@ -1,16 +1,17 @@
-/* base/log.h: structured lines on standard error.
+/* base/log.h: structured log lines on standard error.
  *
  * 	log_info("node initialised", LOG_STR("node", name), LOG_I64("addresses", n));
  * 	2026-01-02T03:04:05.678901Z info  node initialised node=worker-1 addresses=2
  *
- * error = someone should look; warn = we coped; info = we changed something outside, or a mile
- * stone of the program's life; debug = the rest (-v=1 and up). At rest the program is silent.
- * Library code returns errors and logs nothing above debug; the worker loop logs a failure once,
- * with its whole message.
+ * Levels: error = an operator should look; warn = a problem that the program handled; info = a
+ * change outside of the program, or a milestone of the process; debug = everything else (-v=1 and
+ * up). An idle program logs nothing. Library code returns errors and logs nothing above debug; the
+ * worker loop logs a failure once, with its whole message.
  *
- * Secrets have their own type (base/secret.h), which no macro here takes. Values are quoted where
- * needed, so that foreign text cannot forge a line. Threads: any; a line is written with one
- * write().
+ * Secrets have their own type (base/secret.h), which no macro here accepts. Values are quoted where
+ * needed, so that foreign text cannot forge a line.
+ *
+ * Threads: every function may be called from any thread; a line is written with one write().
  */
 #ifndef CCMD_BASE_LOG_H
 #define CCMD_BASE_LOG_H
@@ -44,14 +45,15 @@ struct log_field {
 	((struct log_field){ .key = (k), .kind = LOG_FIELD_DURATION, .number = (n) })
 #define LOG_ERR(e) LOG_STR("err", str_c((e)->msg))
 
-/** verbosity as klog counts it: 0 shows info and above, 1 and more shows debug. */
+/** Sets the format and the verbosity as klog counts it: 0 shows info and above, 1 and more show
+ * debug. */
 void log_setup(enum log_format format, int verbosity);
-/** Changes it while running. */
+/** Changes the verbosity at run time. */
 void log_set_verbosity(int verbosity);
-/** True when debug lines are wanted, for those that are costly to make. */
+/** Returns true when debug lines are written: for callers whose fields are costly to compute. */
 bool log_is_debug(void);
 
-/** The file descriptor lines go to; 2 by default. For tests. */
+/** Sets the file descriptor of the log, 2 by default. For tests. */
 void log_set_fd(int fd);
 
 void log_write(enum log_level level, const char *message, const struct log_field *fields, size_t n);

@@ -1,4 +1,7 @@
-/* base/macros.h: the few compiler helpers that every file may use. */
+/* base/macros.h: the compiler helpers that every file may use.
+ *
+ * Threads: not relevant; these are macros only.
+ */
 #ifndef CCMD_BASE_MACROS_H
 #define CCMD_BASE_MACROS_H
 
@@ -12,7 +15,8 @@
 #define UNUSED __attribute__((unused))
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 
-/* How it was built: gcc defines macros, clang has features. HAS_SANITIZER: ASan or TSan. */
+/* The sanitizers of this build: gcc defines macros, clang has features. HAS_SANITIZER: ASan or
+ * TSan. */
 #if defined(__SANITIZE_ADDRESS__)
 #define HAS_ASAN 1
 #elif defined(__SANITIZE_THREAD__)
@@ -35,7 +39,7 @@
  * the same line: CLEANUP(buf_fini) struct buf b = BUF_INIT(LIMIT); */
 #define CLEANUP(fn) __attribute__((cleanup(fn)))
 
-/** Makes fnp() for CLEANUP from a destructor of a pointer. */
+/** Defines fnp(), for CLEANUP, from a destructor fn() of a pointer. */
 #define DEFINE_CLEANUP(type, fn)           \
 	static inline void fn##p(type **p) \
 	{                                  \
@@ -43,7 +47,7 @@
 			fn(*p);            \
 	}
 
-/** Hands an owned pointer over and leaves NULL behind: *ret = TAKE(lb); */
+/** Transfers an owned pointer and leaves NULL in its place: *ret = TAKE(lb); */
 #define TAKE(p)                          \
 	({                               \
 		__auto_type take_ = (p); \
@@ -51,7 +55,7 @@
 		take_;                   \
 	})
 
-/** The struct that embeds `member`; checked by type. */
+/** Returns the struct that embeds `member`; the compiler checks the type of ptr. */
 #define CONTAINER_OF(ptr, type, member)                                              \
 	({                                                                           \
 		__typeof__(&((type *)0)->member) container_of_ = (ptr);              \

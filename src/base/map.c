@@ -1,9 +1,9 @@
 /* base/map.c: see map.h.
  *
- * Linear probing, at most three quarters full. Removing moves the entries behind the gap back
- * instead of leaving a tombstone, so that a table with much coming and going stays as fast as a new
- * one. It shrinks when it is nearly empty: what waits in a queue while 5,000 nodes join would else
- * cost 200 kB for ever.
+ * Open addressing with linear probing, at most three quarters full. A removal moves the entries
+ * after the gap back instead of leaving a tombstone, so that a table with many insertions and
+ * removals stays as fast as a new one. The table shrinks when it is nearly empty: otherwise the
+ * queue that held 5,000 joining nodes would keep 200 kB as long as the process runs.
  */
 #include "base/map.h"
 
@@ -17,7 +17,7 @@
 
 enum {
 	MAP_FIRST = 8,
-	MAP_KEPT = 64, /* not worth shrinking */
+	MAP_KEPT = 64, /* tables of this capacity or less do not shrink */
 };
 
 /* ---- one entry ---- */
@@ -55,7 +55,7 @@ new_entries(const struct map *m, size_t cap)
 	return xcalloc(cap, m->key_at > 0 ? sizeof(m->values[0]) : sizeof(m->entries[0]));
 }
 
-/* ---- where it is ---- */
+/* ---- finding an entry ---- */
 
 /* Users choose many of the keys (names of objects, annotations). With a fixed hash function an
  * attacker can prepare names that all collide, so that each look-up walks through all of them.
@@ -134,7 +134,8 @@ after(const struct map *m, size_t i)
 	return (i + 1) & (m->cap - 1);
 }
 
-/* The entry with this key, or the free one where it belongs. There is always a free one. */
+/* Returns the position of the entry with this key, or of the free slot for it. A free slot always
+ * exists, because the table is never full. */
 static size_t
 find(const struct map *m, struct str key)
 {
@@ -166,7 +167,7 @@ map_next(const struct map *m, size_t *pos, struct str *ret_key, void **ret_value
 	return false;
 }
 
-/* ---- coming and going ---- */
+/* ---- adding and removing ---- */
 
 void
 map_fini(struct map *m)
@@ -210,8 +211,8 @@ map_put(struct map *m, struct str key, void *value)
 	return before;
 }
 
-/* May the entry at i fill the gap? Only if its home is not between the two, else it would not be
- * found. */
+/* Returns true when the entry at i may fill the gap: its home position must not lie between the
+ * two, or a look-up would not find the entry any more. */
 static bool
 fits_gap(const struct map *m, size_t gap, size_t i)
 {

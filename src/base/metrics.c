@@ -1,7 +1,7 @@
-/* base/metrics.c: all families in one list, each with its series and its lock.
+/* base/metrics.c: see metrics.h.
  *
- * A family's series are searched one by one: there are few, and whoever counts often keeps the
- * pointer.
+ * All families are in one list, each with its series and its lock. The series of a family are
+ * searched linearly: they are few, and hot paths keep the pointer.
  */
 #include "base/metrics.h"
 
@@ -18,7 +18,7 @@ struct metric {
 	double value;      /* mu; counter, gauge; a histogram's sum */
 	uint64_t count;    /* mu; a histogram's observations */
 	uint64_t *buckets; /* mu; observations up to each bound, not cumulated */
-	bool is_hidden;    /* mu; reset, and not changed since */
+	bool is_hidden;    /* mu; reset, and unchanged since then */
 	char *labels[];    /* values, as many as the family has */
 };
 
@@ -31,14 +31,14 @@ static pthread_mutex_t families_mu = PTHREAD_MUTEX_INITIALIZER;
 static struct metric_family *families;                   /* families_mu */
 static struct metric_family **families_tail = &families; /* families_mu */
 
-static pthread_mutex_t hooks_mu = PTHREAD_MUTEX_INITIALIZER; /* held while they run */
+static pthread_mutex_t hooks_mu = PTHREAD_MUTEX_INITIALIZER; /* held while the hooks run */
 static struct hook *hooks;                                   /* hooks_mu */
 static size_t n_hooks, cap_hooks;                            /* hooks_mu */
 
 /* ---- families ---- */
 
-/* The linker's names for the two ends of the section; both NULL in a program without any
- * METRIC_FAMILY(). */
+/* The linker defines these symbols at both ends of the section; both are NULL in a program without
+ * any METRIC_FAMILY(). */
 extern struct metric_family *__start_metric_families[] __attribute__((weak));
 extern struct metric_family *__stop_metric_families[] __attribute__((weak));
 
@@ -73,12 +73,14 @@ compare_names(const void *a, const void *b)
 	              (*(struct metric_family *const *)b)->name);
 }
 
-/* The linker's order is nobody's. Called with families_mu held. */
+/* Appends the families by name, because the order of the linker is arbitrary. Called with
+ * families_mu held. */
 static void
 gather_families(void)
 {
 	static bool is_done;
-	/* numbers, since to C these are no two ends of one array */
+	/* The subtraction uses integers, because in C these are two unrelated objects, not two ends
+	 * of one array. */
 	size_t n = ((uintptr_t)__stop_metric_families - (uintptr_t)__start_metric_families) /
 	           sizeof(__start_metric_families[0]);
 
@@ -261,7 +263,7 @@ add_u64(struct buf *b, uint64_t v)
 	buf_add(b, digits + at, sizeof(digits) - at);
 }
 
-/* The shortest text that reads back as the same number. */
+/* Appends the shortest text that reads back as the same number. */
 static void
 add_fraction(struct buf *b, double v)
 {
@@ -276,8 +278,8 @@ add_fraction(struct buf *b, double v)
 	buf_add_c(b, text);
 }
 
-/* Whole numbers without exponent: most are, and printf() is what a scrape would spend its time
- * in. */
+/* Appends integers without printf() and without an exponent: most values are integers, and printf()
+ * would dominate the cost of a scrape. */
 static void
 add_number(struct buf *b, double v)
 {
@@ -317,7 +319,7 @@ add_label(struct buf *b, const char *name, const char *value, bool is_first)
 	buf_add_char(b, '"');
 }
 
-/* The start of a line: name, suffix and labels; le may be NULL. */
+/* Appends the start of a line: name, suffix and labels; le may be NULL. */
 static void
 add_series_name(struct buf *b, const struct metric *m, const char *suffix, const char *le)
 {
@@ -352,7 +354,7 @@ add_bucket(struct buf *b, const struct metric *m, const char *le, uint64_t count
 	buf_add_char(b, '\n');
 }
 
-/* OpenMetrics wants "1.0" where the older format has "1". */
+/* OpenMetrics requires "1.0" where the older format has "1". */
 static void
 add_bound(struct buf *b, double bound, enum metric_format format)
 {
@@ -380,7 +382,7 @@ add_histogram(struct buf *b, const struct metric *m, enum metric_format format)
 	add_line(b, m, "_count", (double)m->count);
 }
 
-/* OpenMetrics counts x_total samples into a family x. */
+/* In OpenMetrics, samples named x_total belong to a family named x. */
 static struct str
 family_name(const struct metric_family *family, enum metric_format format)
 {

@@ -1,14 +1,14 @@
 /* base/metrics.h: counters, gauges and histograms in the Prometheus text format.
  *
- * A family is defined where it is counted, as a static table of names and help: METRIC_FAMILY()
- * puts it on a list of all there are in the program, with nothing to call at start; the reference
- * page is made from the same list. Its series are found by the values of the labels. Label values
- * come from fixed sets, never from object names: LIMIT_METRIC_SERIES bounds what a family can hold,
+ * METRIC_FAMILY() defines a family as a static table in the file that counts it, without any call
+ * at start. The linker gathers all families into one list, from which the reference page is
+ * generated as well. A series is identified by the values of its labels. Label values come from
+ * fixed sets, never from object names: LIMIT_METRIC_SERIES bounds the series of a family, and
  * further series are counted in one named "other".
  *
- * Counting takes one short lock a family; look a series up once and keep the pointer where it is
- * hot. What would have to be computed (ages, sizes, what the kernel counts) is set by a hook when
- * somebody asks.
+ * Counting takes one lock per family for a short time; hot paths look a series up once and keep the
+ * pointer. Values that have to be computed (ages, sizes, counters of the kernel) are set by a hook
+ * before each scrape.
  *
  * Threads: every function may be called from any thread. Series live as long as the process.
  */
@@ -46,7 +46,7 @@ struct metric_family {
 	enum metric_type type;
 	enum metric_page page;
 	const char *name;
-	const char *help; /* begins with how stable it is, as in Kubernetes: "[ALPHA] " */
+	const char *help; /* begins with the stability level, as in Kubernetes: "[ALPHA] " */
 	const char *labels[METRIC_MAX_LABELS + 1]; /* names; NULL at the end */
 	const double *buckets; /* of histograms: upper bounds, ascending, without +Inf */
 	size_t n_buckets;
@@ -79,13 +79,14 @@ struct metric_family {
 /** For .buckets and .n_buckets of METRIC_FAMILY(). */
 #define METRIC_BUCKETS(array) .buckets = (array), .n_buckets = ARRAY_LEN(array)
 
-/** Defines a family at run time; call once. labels: n_labels <= METRIC_MAX_LABELS. All pointers
- * must live for ever. */
+/** Defines a family at run time, once per name. n_labels <= METRIC_MAX_LABELS. All pointers must
+ * stay valid until the process ends. */
 struct metric_family *metric_family_new(enum metric_type type, const char *name, const char *help,
                                         const char *const *labels, size_t n_labels,
                                         const double *buckets, size_t n_buckets);
 
-/** The series with these label values (as many as the family has labels), made when new. */
+/** Returns the series with these label values (one per label of the family), and creates it when it
+ * does not exist. */
 struct metric *metric_of(struct metric_family *family, ...);
 
 void metric_inc(struct metric *m);
@@ -95,14 +96,14 @@ void metric_set(struct metric *m, double v);
 void metric_observe(struct metric *m, double v);
 double metric_value(struct metric *m); /* counter, gauge; a histogram's count */
 
-/** fn(arg) is called before the families are written, each time, on the thread that writes. It may
- * count and take locks that are not held around the two functions below. */
+/** Calls fn(arg) before the families are written, each time, on the writing thread. The hook may
+ * count, and may take locks that are not held by callers of the two functions below. */
 void metrics_on_scrape(void (*fn)(void *arg), void *arg);
-/** When it returns, the hook is not running and will not. */
+/** When this returns, the hook is not running and will not run. */
 void metrics_off_scrape(void (*fn)(void *arg), void *arg);
 
-/** Appends all families of a page that have a series, by name; those defined at run time come last.
- * Labels are written in alphabetical order. */
+/** Appends all families of a page that have a series, by name; families defined at run time come
+ * last. Labels are written in alphabetical order. */
 void metrics_write_page(struct buf *b, enum metric_page page, enum metric_format format);
 /** /metrics in the text format. */
 void metrics_write(struct buf *b);
@@ -110,8 +111,8 @@ void metrics_write(struct buf *b);
  * until it changes again. */
 void metrics_reset(enum metric_page page);
 
-/** All families, one after the other, in the order they are written in; NULL gives the first, and
- * ends. */
+/** Iterates over all families in the order of the output. NULL gives the first family; the last one
+ * is followed by NULL. */
 const struct metric_family *metrics_next(const struct metric_family *);
 
 #endif

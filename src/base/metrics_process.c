@@ -1,5 +1,6 @@
-/* base/metrics_process.c: see metrics_process.h. Names and meanings are those that all Prometheus
- * clients share. */
+/* base/metrics_process.c: see metrics_process.h. Names and meanings are the common ones of all
+ * Prometheus clients.
+ */
 #include "base/metrics_process.h"
 
 #include <dirent.h>
@@ -47,7 +48,7 @@ set_cpu(void)
 		           (double)used.tv_sec + (double)used.tv_nsec / 1e9);
 }
 
-/* "." and ".." are no descriptors. */
+/* The entries "." and ".." are not descriptors. */
 static void
 set_fds(void)
 {
@@ -72,7 +73,7 @@ read_text(int fd, char *memory, size_t size)
 	return str_trim(str_n(memory, n > 0 ? (size_t)n : 0));
 }
 
-/* The n-th word of a line, from 0, as a number; 0 when it is none. */
+/* Returns the n-th word of a line, counted from 0, as a number; 0 when the word is not a number. */
 static int64_t
 word_number(struct str line, size_t n)
 {
@@ -105,8 +106,8 @@ set_all(void *arg UNUSED)
 	set_memory();
 }
 
-/* The kernel counts from when the machine was started. The name, in parentheses, may hold
- * anything. */
+/* The kernel counts the start time from the boot of the machine. The name of the process, in
+ * parentheses, may contain any character. */
 static int64_t
 age_ns(void)
 {

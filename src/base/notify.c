@@ -1,5 +1,6 @@
-/* base/notify.c: see notify.h. libsystemd would bring more code than this, and three libraries of
- * its own. */
+/* base/notify.c: see notify.h. libsystemd would add more code than this file, and three libraries
+ * that it depends on.
+ */
 #include "base/notify.h"
 
 #include <errno.h>
@@ -18,13 +19,13 @@
 #define BACKLOG_WAIT_US 100000
 
 static struct {
-	int fd; /* -1: nobody to tell */
+	int fd; /* -1: notifications are off */
 	struct sockaddr_un address;
 	socklen_t address_len;
 	int64_t watchdog_ns;
 } notify = { .fd = -1 };
 
-/* An abstract name starts with a NUL and has none at its end. */
+/* An abstract name starts with a NUL and has no terminator. */
 static bool
 read_address(struct str text)
 {
@@ -60,10 +61,11 @@ open_socket(void)
 		return;
 	(void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
 	notify.fd = fd;
-	(void)reconnect(); /* where this fails, notify_send() tries again */
+	(void)reconnect(); /* when this fails, notify_send() tries again */
 }
 
-/* The variables may have been meant for the one who started us: then WATCHDOG_PID is another's. */
+/* WATCHDOG_PID differs from the own process id when the variables were meant for the parent
+ * process; the watchdog stays off then. */
 static int64_t
 read_watchdog_ns(const char *usec, const char *pid)
 {
@@ -101,7 +103,8 @@ send_once(const char *state)
 	return send(notify.fd, state, strlen(state), MSG_NOSIGNAL) >= 0;
 }
 
-/* The other side may have come after us, or anew. */
+/* A failed send is repeated once over a new connection, because the receiver may have been started
+ * or restarted after notify_setup(). */
 void
 notify_send(const char *state)
 {

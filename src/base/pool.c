@@ -1,11 +1,11 @@
 /* base/pool.c: see pool.h.
  *
- * Before each block is a pointer to its chunk, NULL for one that malloc() gave. A free block holds
- * the pointer to the next free one of its chunk instead. What lies behind the first n_cut blocks
- * was never used, so that a chunk for few has few pages. Chunks that are full are on no
- * list.
+ * Each block is preceded by a pointer to its chunk, which is NULL for a block from malloc(). A free
+ * block holds a pointer to the next free block of its chunk instead. The memory after the first
+ * n_cut blocks was never touched, so a chunk with few blocks occupies few pages. Full chunks are
+ * not on any list.
  *
- * Under ASan each block is malloc()'s own, so that use after free is seen.
+ * Under ASan each block comes from malloc(), so that ASan detects uses after free.
  */
 #include "base/pool.h"
 
@@ -28,7 +28,7 @@ struct block {
 };
 
 struct pool_chunk {
-	LIST_ENTRY(pool_chunk) link; /* on pool.open, while a block is free */
+	LIST_ENTRY(pool_chunk) link; /* on pool.open while a block of the chunk is free */
 	struct block *free;
 	unsigned n_used, n_cut;
 	unsigned class;
@@ -63,7 +63,7 @@ cut(struct pool_chunk *chunk)
 	return (struct block *)((char *)(chunk + 1) + chunk->n_cut++ * size_of(chunk->class));
 }
 
-/* Not of a full one. */
+/* Takes a block from a chunk, which must not be full. */
 static struct block *
 take_from(struct pool_chunk *chunk)
 {

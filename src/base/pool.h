@@ -1,11 +1,11 @@
-/* base/pool.h: blocks that live long, beside others of nearly their size.
+/* base/pool.h: an allocator for long-lived blocks of similar sizes.
  *
- * For objects stored by the thousand that grow as they are replaced: with malloc() old and new ones
- * lie in between each other, and the old ones leave holes that fit nothing and free no page. Here
- * blocks whose sizes differ by less than 16 bytes share chunks of 64 kB; a chunk goes back as a
- * whole, and the next one fits in its place whatever its blocks' size.
+ * It is meant for objects that are stored by the thousand and grow when they are replaced. With
+ * malloc(), old and new objects are interleaved, and the old ones leave holes that are too small
+ * for the new ones and free no page. Here, blocks whose sizes differ by less than 16 bytes share
+ * chunks of 64 kB. An empty chunk is freed as a whole and can be reused for any block size.
  *
- * Threads: any.
+ * Threads: every function may be called from any thread.
  */
 #ifndef CCMD_BASE_POOL_H
 #define CCMD_BASE_POOL_H
@@ -22,16 +22,17 @@ struct pool_chunk;
 
 struct pool {
 	pthread_mutex_t mu;
-	LIST_HEAD(, pool_chunk) open[POOL_LARGEST / POOL_STEP]; /* mu; by size: with a free block */
+	LIST_HEAD(, pool_chunk)
+	open[POOL_LARGEST / POOL_STEP]; /* mu; per size: chunks with a free block */
 };
 
 #define POOL_INIT { .mu = PTHREAD_MUTEX_INITIALIZER }
 
-/** Uninitialised memory, aligned for pointers and int64_t; give it back with pool_free(). */
+/** Returns uninitialised memory, aligned for pointers and int64_t; release it with pool_free(). */
 NODISCARD void *pool_alloc(struct pool *pool, size_t size);
-/** NULL is fine. */
+/** Releases the memory. NULL is allowed. */
 void pool_free(struct pool *pool, void *memory);
-/** The bytes that a block takes, with what is kept beside it. */
+/** Returns the bytes that a block occupies, including its header. */
 size_t pool_bytes(const void *memory);
 
 #endif

@@ -2,7 +2,7 @@
 #include "base/quote.h"
 
 enum {
-	QUOTE_MAX = 300, /* names and ids have at most 253 */
+	QUOTE_MAX = 300, /* names and ids have at most 253 bytes */
 };
 
 static void
@@ -20,8 +20,7 @@ quote_ascii(struct buf *b, char c)
 		buf_add_char(b, c);
 }
 
-/* The control characters of Latin-1 (U+0080 to U+009F) are two bytes, of which the first is
- * 0xc2. */
+/* The control characters U+0080 to U+009F are two bytes in UTF-8; the first byte is 0xc2. */
 static bool
 is_c1_control(struct str sequence)
 {

@@ -1,7 +1,7 @@
 /* base/rand.c: see rand.h.
  *
- * The kernel is asked each time: what is needed is a few numbers a second, and a buffer of our own
- * would be one more thing that fork() copies and a core file shows.
+ * Every number is read from the kernel: the program needs a few per second, and a buffer in memory
+ * would be copied by fork() and appear in core files.
  */
 #include "base/rand.h"
 
@@ -16,8 +16,8 @@ fill(void *bytes, size_t len)
 {
 	ssize_t n;
 
-	/* up to 256 bytes come whole; only the wait for the first entropy after boot can be
-	 * interrupted */
+	/* Up to 256 bytes are returned whole; a signal can only interrupt the wait for the first
+	 * entropy after boot. */
 	do {
 		n = getrandom(bytes, len, 0);
 	} while (n < 0 && errno == EINTR);
@@ -44,8 +44,8 @@ rand_between(int64_t lo, int64_t hi)
 
 	if (hi <= lo)
 		return lo;
-	bias = (0 - range) %
-	       range; /* 2^64 modulo range: that many values would come up too often */
+	bias = (0 - range) % range; /* 2^64 modulo range: so many values are rejected, because they
+	                               would make some results more frequent than others */
 	do {
 		value = rand_u64();
 	} while (value < bias);

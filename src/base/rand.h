@@ -1,4 +1,7 @@
-/* base/rand.h: randomness for jitter and identifiers, from the kernel. Threads: any. */
+/* base/rand.h: random numbers from the kernel, for jitter and identifiers.
+ *
+ * Threads: every function may be called from any thread.
+ */
 #ifndef CCMD_BASE_RAND_H
 #define CCMD_BASE_RAND_H
 
@@ -7,9 +10,10 @@
 #include "base/buf.h"
 
 uint64_t rand_u64(void);
-/** Uniform in [lo, hi); lo when hi <= lo. */
+/** Returns a uniformly distributed number in [lo, hi), or lo when hi <= lo. */
 int64_t rand_between(int64_t lo, int64_t hi);
-/** d as it is up to twice as long: spreads what would otherwise come back together. */
+/** Returns a random duration between d and 2 * d, to spread retries that would otherwise coincide.
+ */
 int64_t rand_jitter(int64_t d);
 /** Appends a random (version 4) UUID. */
 void rand_uuid(struct buf *b);

@@ -10,7 +10,7 @@
 #include "base/limits.h"
 #include "base/thread.h"
 
-/* Shared by the caller and the thread; the one that lets go last frees it. */
+/* Shared by the caller and the thread; the last of the two to release it frees it. */
 struct lookup {
 	pthread_mutex_t mu;
 	pthread_cond_t changed; /* mu */

@@ -7,7 +7,7 @@
 
 #include "base/sandbox_internal.h"
 
-/* Landlock first: its system calls are not among those that seccomp leaves. Both ask for
+/* Landlock comes first: the seccomp filter does not allow its system calls. Both require
  * no_new_privs. */
 unsigned
 sandbox_enter(const struct sandbox_config *config, struct buf *notes)

@@ -1,13 +1,13 @@
-/* base/sandbox_landlock.c: which files may still be opened.
+/* base/sandbox_landlock.c: restricts which files the process may open.
  *
- * By raw system calls: the C library has no wrappers, and the headers of Debian 12 lack what newer
- * kernels know. Each version of the interface (ABI) takes more rights; asking for unknown ones
- * fails, so the mask is cut to the kernel's. A right that is handled is refused everywhere but
- * below the folders of the rules.
+ * The code uses raw system calls: the C library has no wrappers, and the headers of Debian 12 lack
+ * the constants of newer kernels. Each version of the interface (ABI) adds rights. A request with
+ * unknown rights fails, so the mask is reduced to the rights of the running kernel. A handled right
+ * is denied everywhere except below the folders of the rules.
  *
- * /proc as a whole, though we only read our own part of it: a rule sticks to an inode, and that of
- * /proc/PID is made anew after the kernel has forgotten it. The kernel itself keeps a process in
- * such a domain from looking into others (ptrace_may_access).
+ * /proc is allowed as a whole, although the process reads only its own part: a rule is attached to
+ * an inode, and the kernel creates a new inode for /proc/PID after it has evicted the old one. The
+ * kernel itself prevents a process in such a domain from inspecting others (ptrace_may_access).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -22,7 +22,8 @@
 #include "base/file.h"
 #include "base/sandbox_internal.h"
 
-/* The same numbers on every architecture that came after them. */
+/* These numbers are the same on every architecture, because they are newer than the unified system
+ * call table. */
 #define SYS_CREATE_RULESET 444
 #define SYS_ADD_RULE 445
 #define SYS_RESTRICT_SELF 446
@@ -60,7 +61,7 @@ enum landlock_scope {
 
 struct ruleset_attr {
 	uint64_t fs;
-	uint64_t net; /* ABI 4; left alone */
+	uint64_t net; /* ABI 4; not used */
 	uint64_t scoped;
 };
 
@@ -75,8 +76,8 @@ struct ruleset {
 	struct buf *notes;
 };
 
-/* The trust store, the libraries that getaddrinfo loads, time zones; and where the kernel tells
- * about us. */
+/* The trust store, the libraries that getaddrinfo loads, the time zones, and the files with which
+ * the kernel describes this process. */
 static const char *const system_folders[] = {
 	"/etc",
 	"/lib",
@@ -113,7 +114,7 @@ add_rule(const struct ruleset *r, const char *path, uint64_t rights)
 
 	rule.parent_fd = open(path, O_PATH | O_CLOEXEC);
 	if (rule.parent_fd < 0)
-		return; /* not there: nothing to allow */
+		return; /* the path does not exist, so no rule is needed */
 	if (fstat(rule.parent_fd, &st) == 0 && !S_ISDIR(st.st_mode))
 		rule.allowed &= FS_OF_FILES;
 	if (syscall(SYS_ADD_RULE, r->fd, RULE_PATH_BENEATH, &rule, 0) < 0)
@@ -121,7 +122,7 @@ add_rule(const struct ruleset *r, const char *path, uint64_t rights)
 	close(rule.parent_fd);
 }
 
-/* Path itself when it is a folder, else the one that it is in. */
+/* Returns the path itself when it is a folder, otherwise the folder that contains it. */
 static void
 add_folder_of(const struct ruleset *r, const char *path, uint64_t rights)
 {
@@ -153,8 +154,8 @@ add_path(const struct ruleset *r, struct str path, uint64_t rights)
 	free(target);
 }
 
-/* What OpenSSL takes instead of the system's trust store: a file, and folders separated by
- * colons. */
+/* OpenSSL reads these instead of the system's trust store: a file, and folders separated by colons.
+ */
 static void
 add_trust_of_environment(const struct ruleset *r)
 {
@@ -174,7 +175,7 @@ add_system(const struct ruleset *r)
 		add_rule(r, system_folders[i], FS_TO_READ);
 	for (size_t i = 0; i < ARRAY_LEN(devices); i++)
 		add_rule(r, devices[i], FS_READ_FILE | FS_WRITE_FILE);
-	/* where systemd, NetworkManager and others link it to */
+	/* systemd, NetworkManager and others replace this file by a link into their own folders. */
 	add_path(r, STR("/etc/resolv.conf"), FS_TO_READ);
 	add_trust_of_environment(r);
 }
@@ -204,7 +205,7 @@ rights_of(long abi)
 	return rights;
 }
 
-/* An older kernel refuses a longer structure only if what it does not know is set. */
+/* An older kernel refuses a longer structure only if the fields that it does not know are set. */
 static bool
 open_ruleset(struct ruleset *r, long abi)
 {

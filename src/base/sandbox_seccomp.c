@@ -1,16 +1,16 @@
-/* base/sandbox_seccomp.c: which system calls are still answered.
+/* base/sandbox_seccomp.c: restricts which system calls the process may make.
  *
- * The list: what strace shows of real runs on glibc 2.36, and what other versions of glibc (2.31 to
- * 2.41), musl, libcurl, OpenSSL and libevent call in the same places, on x86-64 and arm64. Names
- * that libseccomp or the architecture does not know are skipped, which is the same as refusing
- * them. Whoever adds a call here says what for.
+ * The list contains the calls that strace shows in real runs on glibc 2.36, and those that other
+ * versions of glibc (2.31 to 2.41), musl, libcurl, OpenSSL and libevent make in the same places, on
+ * x86-64 and arm64. Names that libseccomp or the architecture does not know are skipped, which has
+ * the same effect as refusing them. A new entry needs a comment that names its purpose.
  *
- * Refused is answered with ENOSYS. Of clone3 the flags are in memory, where a filter cannot look:
- * the C library falls back to clone, whose flags say whether it makes a thread.
+ * Refused calls fail with ENOSYS. clone3 is refused because its flags are in memory, which a filter
+ * cannot read: the C library falls back to clone, whose flags show whether it creates a thread.
  *
- * Executable memory comes from files only, never writable at the same time: dlopen needs no more.
- * It is no more than a hurdle where a file can be written and mapped, which Landlock leaves to the
- * paths that flags name.
+ * Executable memory must come from a file and must not be writable at the same time, which is
+ * sufficient for dlopen. This is only a hurdle for an attacker who can write a file and map it,
+ * which Landlock limits to the paths that flags name.
  */
 #include "base/sandbox_internal.h"
 
@@ -46,7 +46,7 @@ static const char *const calls[] = {
 	/* memory */
 	"brk", "madvise", "mremap", "munmap",
 
-	/* threads, and their ends; tgkill is below */
+	/* threads and their ends; tgkill has its own rule below */
 	"exit", "exit_group", "futex", "futex_waitv", "get_robust_list", "getpid", "getppid", "gettid", "membarrier",
 	"restart_syscall", "rseq", "sched_get_priority_max", "sched_get_priority_min", "sched_getaffinity",
 	"sched_getparam", "sched_getscheduler", "sched_yield", "set_robust_list", "set_tid_address",
@@ -63,21 +63,21 @@ static const char *const calls[] = {
 	"close", "close_range", "dup", "dup2", "dup3", "fcntl", "lseek", "pread64", "preadv", "preadv2", "pwrite64",
 	"pwritev", "pwritev2", "read", "readv", "write", "writev",
 
-	/* waiting; pipes and event descriptors wake other threads */
+	/* waiting; pipes and event descriptors, which wake other threads */
 	"epoll_create", "epoll_create1", "epoll_ctl", "epoll_pwait", "epoll_pwait2", "epoll_wait", "eventfd",
 	"eventfd2", "pipe", "pipe2", "poll", "ppoll", "pselect6", "select",
 
-	/* files to be read, or replaced by rename; Landlock says which */
+	/* files that are read, or replaced by rename; Landlock restricts the paths */
 	"access", "faccessat", "faccessat2", "fchmod", "fdatasync", "flock", "fstat", "fsync", "getcwd", "getdents",
 	"getdents64", "inotify_add_watch", "inotify_init", "inotify_init1", "inotify_rm_watch", "link", "linkat", "lstat", "mkdir",
 	"mkdirat", "newfstatat", "open", "openat", "openat2", "readlink", "readlinkat", "rename", "renameat",
 	"renameat2", "stat", "statx", "unlink", "unlinkat",
 
-	/* the network; socket and socketpair are below */
+	/* the network; socket and socketpair have their own rules below */
 	"accept", "accept4", "bind", "connect", "getpeername", "getsockname", "getsockopt", "listen", "recvfrom",
 	"recvmmsg", "recvmsg", "sendmmsg", "sendmsg", "sendto", "setsockopt", "shutdown",
 
-	/* who and where we are, and what we use */
+	/* identity, host and resource usage of this process */
 	"getegid", "geteuid", "getgid", "getrandom", "getresgid", "getresuid", "getrlimit", "getrusage", "getuid",
 	"sysinfo", "uname",
 };
@@ -86,11 +86,11 @@ static const char *const calls[] = {
 
 static const int families[] = { AF_INET, AF_INET6, AF_UNIX, AF_NETLINK };
 
-/* isatty(), the C library's and libevent's non-blocking reads, names of network interfaces in
+/* isatty(), non-blocking reads of the C library and libevent, and names of network interfaces in
  * addresses (fe80::1%eth0) */
 static const unsigned long ioctls[] = { TCGETS, FIONREAD, FIONBIO, SIOCGIFINDEX, SIOCGIFNAME };
 
-/* the names of threads, and of memory areas by newer C libraries */
+/* The names of threads, and the names of memory areas, which newer C libraries set. */
 static const unsigned long prctls[] = { PR_SET_NAME, PR_GET_NAME, PR_SET_VMA };
 
 struct filter {
@@ -113,7 +113,7 @@ allow(struct filter *f, const char *name, unsigned n, const struct scmp_arg_cmp 
 	f->is_broken = true;
 }
 
-/* The kernel takes these arguments as 32 bits, whatever the upper ones hold. */
+/* The kernel uses only the lower 32 bits of these arguments, whatever the upper bits contain. */
 static void
 allow_values(struct filter *f, const char *name, unsigned arg, const unsigned long values[],
              size_t n)
@@ -131,7 +131,7 @@ allow_sockets(struct filter *f)
 	allow_values(f, "socketpair", 0, &(unsigned long){ AF_UNIX }, 1);
 }
 
-/* Data of any kind; code only from a file, and not to be written. */
+/* Allows any mapping of data, and executable mappings only of files and without write access. */
 static void
 allow_mappings(struct filter *f)
 {
@@ -149,8 +149,8 @@ allow_mappings(struct filter *f)
 	allow(f, "mprotect", 1, &data);
 }
 
-/* The process's number stays what it is now, since it cannot make another: abort() and
- * pthread_kill() only. */
+/* Allows signals to this process only, for abort() and pthread_kill(). The process id is fixed in
+ * the filter, because the process cannot create another one. */
 static void
 allow_own(struct filter *f)
 {
@@ -158,7 +158,7 @@ allow_own(struct filter *f)
 
 	allow(f, "clone", 1, &SCMP_CMP(0, SCMP_CMP_MASKED_EQ, thread, thread));
 	allow_values(f, "tgkill", 0, &(unsigned long){ (unsigned long)getpid() }, 1);
-	/* to ask for limits, not to set them */
+	/* Allows reading limits, not setting them. */
 	allow(f, "prlimit64", 1, &SCMP_CMP(2, SCMP_CMP_EQ, 0, 0));
 }
 
@@ -174,9 +174,9 @@ add_rules(struct filter *f)
 	allow_values(f, "prctl", 0, prctls, ARRAY_LEN(prctls));
 }
 
-/* A binary tree, since there are over a hundred calls; and no protection of one thread's
- * speculation from another's, which older kernels would slow every thread down for: nobody else's
- * code runs here. */
+/* The filter is a binary tree, because it has over a hundred calls. The mitigation against
+ * speculative execution between threads is off: on older kernels it slows every thread down, and
+ * only trusted code runs in this process. */
 static int
 load(struct filter *f)
 {

@@ -9,7 +9,8 @@
 void
 secret_set(struct secret *s, struct str bytes)
 {
-	char *copy = xstrndup(bytes.ptr, bytes.len); /* first: the bytes may be those of s */
+	char *copy = xstrndup(bytes.ptr,
+	                      bytes.len); /* copied first, because bytes may point into s */
 
 	secret_fini(s);
 	s->hidden = copy;
@@ -34,7 +35,8 @@ secret_is_set(const struct secret *s)
 bool
 secret_eq(const struct secret *a, const struct secret *b)
 {
-	volatile unsigned char difference = 0; /* volatile: no clever way out of the loop */
+	volatile unsigned char difference =
+		0; /* volatile prevents the compiler from leaving the loop early */
 
 	if (secret_is_set(a) != secret_is_set(b) || a->hidden_len != b->hidden_len)
 		return false;

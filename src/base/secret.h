@@ -1,9 +1,11 @@
 /* base/secret.h: bytes that are never printed.
  *
- * There is no function that formats a secret, no log field takes one, and the type is not a struct
- * str, so that passing it to one that does is a compile error. Whoever must send it asks for the
- * bytes by the one function whose name says what happens. The memory is overwritten when it is
+ * No function formats a secret, no log field accepts one, and the type is not a struct str, so that
+ * passing it to a function that prints is a compile error. Code that sends the secret gets the
+ * bytes from secret_expose(), whose name shows what happens. The memory is overwritten before it is
  * freed.
+ *
+ * Threads: a secret has no lock; the owner protects it.
  */
 #ifndef CCMD_BASE_SECRET_H
 #define CCMD_BASE_SECRET_H
@@ -11,20 +13,20 @@
 #include "base/str.h"
 
 struct secret {
-	char *hidden; /* terminated; NULL: none */
+	char *hidden; /* terminated; NULL: not set */
 	size_t hidden_len;
 };
 
 #define SECRET_NONE ((struct secret){ 0 })
 
-/** Copies. Replaces, and wipes, what was there. */
+/** Copies the bytes, after overwriting and freeing the previous value. */
 void secret_set(struct secret *s, struct str bytes);
-/** Wipes and frees; leaves SECRET_NONE. */
+/** Overwrites and frees the memory; leaves SECRET_NONE. */
 void secret_fini(struct secret *s);
 bool secret_is_set(const struct secret *s);
-/** Compares in a time that depends on the lengths only. */
+/** Compares in a time that depends on the lengths only, so that timing reveals no content. */
 bool secret_eq(const struct secret *a, const struct secret *b);
-/** The bytes, to be sent to whom they are meant for and nowhere else; owned by s. */
+/** Returns the bytes, which s owns. Pass them only to their intended receiver. */
 struct str secret_expose(const struct secret *s);
 
 #endif

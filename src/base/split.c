@@ -1,8 +1,8 @@
-/* base/split.c: a state machine over the top level of a list answer.
+/* base/split.c: a state machine over the top level of a list response.
  *
- * Between values it goes byte by byte; inside a value, which is nearly everywhere, it leaps from
- * quote to quote and bracket to bracket by a table. An element that lies in one chunk is handed out
- * where it is; one that is cut by a border is put together in `item`.
+ * Between values it advances byte by byte. Inside a value, where nearly all bytes are, a table lets
+ * it skip to the next quote or bracket. An element that lies in one chunk is handed out in place;
+ * an element that spans chunks is assembled in `item`.
  */
 #include "base/split.h"
 
@@ -12,14 +12,14 @@
 
 enum state {
 	AT_START,
-	AT_FIRST_KEY, /* or the object's end */
+	AT_FIRST_KEY, /* or the end of the object */
 	AT_KEY,
 	IN_KEY,
 	AT_COLON,
 	AT_VALUE,
 	IN_VALUE,
 	AFTER_VALUE,
-	AT_FIRST_ITEM, /* or the array's end */
+	AT_FIRST_ITEM, /* or the end of the array */
 	AT_ITEM,
 	IN_ITEM,
 	AFTER_ITEM,
@@ -30,20 +30,20 @@ enum state {
 struct json_split {
 	struct str items;
 	enum state state;
-	bool is_items; /* the current key is the array's */
+	bool is_items; /* the current key is the name of the array */
 	bool seen_items;
-	size_t key_pos; /* where the current key's quote is in head */
+	size_t key_pos; /* position in head of the opening quote of the current key */
 	struct buf head;
 	struct buf item; /* the part of an element that came with earlier chunks */
 
-	/* the value we are in */
+	/* The state within the current value. */
 	bool is_scalar; /* a number, true, false, null: ends before a delimiter */
 	bool in_string;
 	bool is_escaped; /* the next byte belongs to a backslash */
 	unsigned depth;
 };
 
-/* What is being fed. */
+/* The chunk that is being processed. */
 struct feed {
 	const char *p;
 	const char *end;
@@ -52,8 +52,8 @@ struct feed {
 };
 
 enum {
-	CLASS_BRACKET = 1,   /* or a quote: what matters outside strings */
-	CLASS_STRING = 2,    /* what matters inside */
+	CLASS_BRACKET = 1,   /* brackets and quotes: significant outside of strings */
+	CLASS_STRING = 2,    /* significant inside of strings */
 	CLASS_DELIMITER = 4, /* ends a scalar */
 	CLASS_SPACE = 8,
 };
@@ -134,8 +134,7 @@ unexpected(struct feed *f, struct error *err)
 	               (unsigned)(unsigned char)*f->p);
 }
 
-/* Goes on inside a string, behind its opening quote, up to the closing one or the end of the
- * chunk. */
+/* Advances inside a string, after its opening quote, to the closing quote or the end of chunk. */
 static const char *
 scan_string(struct json_split *s, const char *p, const char *end)
 {
@@ -157,7 +156,8 @@ scan_string(struct json_split *s, const char *p, const char *end)
 	return p;
 }
 
-/* Goes on outside strings up to the next quote, which it enters, or bracket, which it counts. */
+/* Advances outside of strings to the next quote, which starts a string, or bracket, which changes
+ * the depth. */
 static const char *
 scan_brackets(struct json_split *s, const char *p, const char *end)
 {
@@ -182,7 +182,7 @@ begin_value(struct json_split *s, char first)
 	s->depth = 0;
 }
 
-/* Goes on inside a value, moving f->p behind what belongs to it. */
+/* Advances inside a value: f->p moves past the bytes that belong to it. */
 static bool
 scan_value(struct json_split *s, struct feed *f, bool *ret_is_done, struct error *err)
 {
@@ -218,7 +218,7 @@ step_key(struct json_split *s, struct feed *f, struct error *err)
 	if (s->in_string)
 		return true;
 	key = str_skip(buf_str(&s->head), s->key_pos);
-	if (str_index(key, '\\') >= 0) { /* nobody writes these, but they are the same key */
+	if (str_index(key, '\\') >= 0) { /* unusual, but it must match the plain key */
 		if (!json_parse(key, &doc, err))
 			return false;
 		key = json_text(yyjson_doc_get_root(doc));
@@ -269,8 +269,8 @@ step_item(struct json_split *s, struct feed *f, struct error *err)
 	return true;
 }
 
-/* An element or the array's end, where the state allows it. The element's first byte is left to
- * step_item(). */
+/* Processes the start of an element or the end of the array, as the state allows. step_item()
+ * processes the first byte of the element. */
 static bool
 step_array(struct json_split *s, struct feed *f, struct error *err)
 {
@@ -302,7 +302,7 @@ enter_items(struct json_split *s, struct feed *f, struct error *err)
 		return err_set(err, ERR_INVALID, "invalid list: %" STR_FMT " is there twice",
 		               STR_ARG(s->items));
 	s->seen_items = true;
-	if (*f->p == 'n') { /* null, how Go writes an empty list at times */
+	if (*f->p == 'n') { /* null is how Go encodes a nil list */
 		begin_value(s, 'n');
 		s->state = IN_VALUE;
 		return true;
@@ -315,7 +315,7 @@ enter_items(struct json_split *s, struct feed *f, struct error *err)
 	return add_head(s, "[", 1, err);
 }
 
-/* The value's first byte is left to step_head_value(). */
+/* step_head_value() processes the first byte of the value. */
 static bool
 enter_value(struct json_split *s, struct feed *f, struct error *err)
 {
@@ -338,7 +338,7 @@ enter_key(struct json_split *s)
 	return true;
 }
 
-/* The object's own punctuation. */
+/* Processes the punctuation of the top-level object. */
 static bool
 step_object(struct json_split *s, struct feed *f, struct error *err)
 {

@@ -1,14 +1,16 @@
-/* base/split.h: cuts a stream of JSON into the elements of one array, without keeping the rest.
+/* base/split.h: splits a stream of JSON into the elements of one array, without storing the whole.
  *
- * A list answer is {"kind":…,"metadata":{…},"items":[ {…}, {…}, … ]}; 5,000 nodes are 60 MB of it.
- * The splitter is fed the bytes as they arrive and hands out each element of the top-level member
- * `items` as soon as its last byte is there; all other top-level members are collected into one
- * small object, the head, for the caller to read at the end. It only counts brackets and strings:
- * whether an element is valid JSON is for its parser to say. An element may be any value. Without
- * the array, or with null in its place, there are no elements; anything else in its place, or a
- * second array, is refused.
+ * The response to a list request is {"kind":…,"metadata":{…},"items":[ {…}, {…}, … ]}; 5,000 nodes
+ * take 60 MB. The splitter is fed the bytes as they arrive. It hands out each element of the
+ * top-level member `items` as soon as its last byte has arrived, and collects all other top-level
+ * members into one small object, the head, which the caller reads at the end. The splitter only
+ * counts brackets and strings: the parser of an element decides whether it is valid JSON. An
+ * element may be any value. A missing array, or null in its place, has no elements; any other value
+ * in its place, or a second array, is refused.
  *
- * Memory: one element (LIMIT_JSON_ITEM) and the head (LIMIT_JSON_HEAD), whatever comes in.
+ * Memory: one element (LIMIT_JSON_ITEM) and the head (LIMIT_JSON_HEAD), whatever the input.
+ *
+ * Threads: a splitter has no lock; one thread uses it at a time.
  */
 #ifndef CCMD_BASE_SPLIT_H
 #define CCMD_BASE_SPLIT_H
@@ -18,25 +20,25 @@
 
 struct json_split;
 
-/** items: the name of the array, which must outlive the splitter; max_item_bytes: the most one
- * element may have. */
+/** items: the name of the array, which must outlive the splitter. max_item_bytes: the largest size
+ * of one element. */
 struct json_split *json_split_new(struct str items, size_t max_item_bytes);
 void json_split_free(struct json_split *);
 DEFINE_CLEANUP(struct json_split, json_split_free)
 
-/** Takes bytes and calls each() once per element that ends in them, with a view that is valid
- * during the call only. Stops and returns false when each() returns false (with its error) or with
- * ERR_INVALID when this cannot be a JSON object, an element or the head is larger than allowed, or
- * one of their values is nested deeper than LIMIT_JSON_DEPTH. After that every call fails.
+/** Processes bytes and calls each() once for each element that ends in them, with a view that is
+ * valid during the call only. Returns false when each() returns false (with its error), or with
+ * ERR_INVALID when the input cannot be a JSON object, when an element or the head is too large, or
+ * when a value is nested deeper than LIMIT_JSON_DEPTH. After a failure every further call fails.
  *
  * Cost: an element that lies within `bytes` is not copied. */
 NODISCARD bool json_split_feed(struct json_split *, struct str bytes,
                                bool (*each)(void *arg, struct str item, struct error *err),
                                void *arg, struct error *err);
 
-/** To be called at the end of the stream: false with ERR_INVALID when the object is not complete.
- * *ret_head is the top-level object without the array's elements ("items":[]); owned by the
- * splitter. */
+/** Must be called at the end of the stream. Returns false with ERR_INVALID when the object is not
+ * complete. *ret_head is the top-level object without the elements of the array ("items":[]); the
+ * splitter owns it. */
 NODISCARD bool json_split_end(struct json_split *, struct str *ret_head, struct error *err);
 
 #endif

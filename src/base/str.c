@@ -173,7 +173,8 @@ str_to_i64(struct str s, int64_t min, int64_t max, int64_t *ret)
 	for (; is_digit(s); s = str_skip(s, 1)) {
 		int digit = s.ptr[0] - '0';
 
-		/* counted on the negative side when negative: INT64_MIN has no positive twin */
+		/* A negative number is accumulated as a negative value, because INT64_MIN has no
+		 * positive counterpart. */
 		if (__builtin_mul_overflow(value, 10, &value) ||
 		    __builtin_add_overflow(value, is_negative ? -digit : digit, &value))
 			return false;
@@ -192,8 +193,8 @@ static const struct {
 	struct str name;
 	uint64_t ns;
 } duration_units[] = {
-	/* the first that fits is taken, hence "ms" before "m"; the two micro signs are U+00B5 and
-	 * U+03BC */
+	/* The first matching unit is taken, so "ms" precedes "m". The two micro signs are U+00B5
+	 * and U+03BC. */
 	{ STR("ns"), 1 },
 	{ STR("us"), 1000 },
 	{ STR("\xc2\xb5s"), 1000 },
@@ -233,7 +234,7 @@ take_whole(struct str *s, uint64_t *ret)
 	return true;
 }
 
-/* Digits behind the 18th are read and make no difference. */
+/* Digits after the 18th are accepted and ignored. */
 static double
 take_fraction(struct str *s)
 {
@@ -249,7 +250,7 @@ take_fraction(struct str *s)
 	return value / scale;
 }
 
-/* One "1.5h", added to *sum. */
+/* Parses one number with its unit, such as "1.5h", and adds it to *sum. */
 static bool
 take_term(struct str *s, uint64_t *sum)
 {
@@ -370,8 +371,8 @@ is_continuation(char c)
 	return ((unsigned char)c & 0xc0) == 0x80;
 }
 
-/* The length its first byte promises, and the range of the second byte (RFC 3629, section 4), which
- * is what rules out overlong forms and surrogates. */
+/* Returns the length that the first byte announces, and the valid range of the second byte (RFC
+ * 3629, section 4), which excludes overlong forms and surrogates. */
 static size_t
 utf8_promise(unsigned char first, unsigned char *ret_low, unsigned char *ret_high)
 {
@@ -416,6 +417,7 @@ str_utf8_head(struct str s, size_t max)
 		return s;
 	while (len > 0 && max - len < 3 && is_continuation(s.ptr[len]))
 		len--;
-	/* more than three in a row are no UTF-8: nothing to protect */
+	/* More than three continuation bytes in a row are not UTF-8, so no sequence needs
+	 * protection. */
 	return str_head(s, is_continuation(s.ptr[len]) ? max : len);
 }

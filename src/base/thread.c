@@ -9,7 +9,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 
-/* Instrumented frames are several times as large. */
+/* Sanitizers make stack frames several times as large. */
 #define STACK_SIZE (HAS_SANITIZER ? MIB(2) : KIB(256))
 
 struct start {
@@ -24,7 +24,8 @@ begin(void *arg)
 	struct start start = *(struct start *)arg;
 
 	free(arg);
-	/* from inside: a short thread could be gone before its creator names it */
+	/* The thread sets its own name: a short-lived thread could end before its creator sets it.
+	 */
 	(void)pthread_setname_np(pthread_self(), start.name);
 	return start.run(start.arg);
 }
@@ -52,7 +53,7 @@ try_start(pthread_t *ret, const char *name, void *(*run)(void *), void *arg)
 	start->run = run;
 	start->arg = arg;
 	memcpy(start->name, name, strnlen(name, sizeof(start->name) - 1));
-	/* the new thread inherits the mask: no signal reaches it even for a moment */
+	/* The new thread inherits the mask, so that it never receives a signal. */
 	sigfillset(&all);
 	MUST(pthread_sigmask(SIG_SETMASK, &all, &before));
 	result = create(ret, start);

@@ -1,7 +1,9 @@
-/* base/thread.h: threads, locks and conditions whose misuse aborts.
+/* base/thread.h: threads, locks and condition variables whose misuse aborts.
  *
- * These pthread calls fail only by our own mistake (an uninitialised mutex, one that is not ours),
- * so none of the wrappers returns a result.
+ * The wrapped pthread calls fail only through a bug in this program (an uninitialised mutex, a
+ * mutex that another thread holds), so none of the wrappers returns a result.
+ *
+ * Threads: every function may be called from any thread.
  */
 #ifndef CCMD_BASE_THREAD_H
 #define CCMD_BASE_THREAD_H
@@ -12,10 +14,11 @@
 #include "base/error.h"
 #include "base/macros.h"
 
-/** Starts a thread with a 256 KiB stack, all signals blocked and a name of at most 15 bytes that
- * `ps -L` and `top -H` show. Aborts when the system has no more threads. */
+/** Starts a thread with a 256 KiB stack, all signals blocked and a name of at most 15 bytes, which
+ * `ps -L` and `top -H` show. Aborts when the system cannot create more threads. */
 void thread_start(pthread_t *ret, const char *name, void *(*run)(void *), void *arg);
-/** The same for a thread that may be done without: false when the system has no more. */
+/** Starts a thread like thread_start(), but returns false when the system cannot create more
+ * threads: for threads that the program can do without. */
 NODISCARD bool thread_try_start(pthread_t *ret, const char *name, void *(*run)(void *), void *arg);
 void thread_join(pthread_t thread);
 

@@ -1,4 +1,4 @@
-/* version.c: see version.h. */
+/* base/version.c: see version.h. */
 #include "base/version.h"
 
 #include <string.h>
@@ -31,7 +31,7 @@ version_set(struct str text)
 {
 	size_t len = str_head(text, VERSION_MAX).len;
 
-	memmove(version, text.ptr, len); /* it may be version_get() */
+	memmove(version, text.ptr, len); /* text may be the result of version_get() */
 	version[len] = '\0';
 }
 

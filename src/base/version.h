@@ -1,7 +1,9 @@
-/* base/version.h: the version that this program says it is: its own, unless --version=vX.Y.Z asks
- * for another; and what it was built from and for.
+/* base/version.h: the version that this program reports, the commit and the platform.
  *
- * Threads: setting belongs before the first thread; reading from any.
+ * The version is the program's own, unless --version=vX.Y.Z sets another one.
+ *
+ * Threads: the setters are called before the first thread starts; the getters may be called from
+ * any thread.
  */
 #ifndef CCMD_BASE_VERSION_H
 #define CCMD_BASE_VERSION_H
@@ -13,21 +15,22 @@ enum {
 	VERSION_COMMIT_MAX = 7,
 };
 
-/** "v0.1.0": 'v', digits, a dot, digits, a dot, and more; characters that fit into a header.
- * Copied, at most VERSION_MAX. */
+/** Sets the version, e.g. "v0.1.0": 'v', digits, a dot, digits, a dot, and further characters that
+ * are allowed in a header. Copies at most VERSION_MAX bytes. */
 void version_set(struct str text);
-/** Begins with 'v'; terminated. */
+/** Returns the version, which begins with 'v' and is terminated. */
 struct str version_get(void);
-/** As version_get(), without the 'v' and without a suffix such as -rc.1. */
+/** Returns the version without the 'v' and without a suffix such as -rc.1. */
 struct str version_numbers(void);
 
-/** The commit that was built: its first VERSION_COMMIT_MAX characters are copied. Empty: as if it
- * was never set. */
+/** Sets the commit of the build; its first VERSION_COMMIT_MAX characters are copied. An empty text
+ * means that the commit is unknown. */
 void version_set_commit(struct str commit);
-/** As it stands in User-Agents (docs/spec/framework.md, "User agents"): "0123abc", or "unknown". */
+/** Returns the commit as it appears in User-Agent headers (docs/spec/framework.md, "User agents"):
+ * "0123abc", or "unknown". */
 struct str version_commit(void);
 
-/** As Go names it: "linux/amd64". */
+/** Returns the platform as Go names it: "linux/amd64". */
 struct str version_platform(void);
 
 #endif

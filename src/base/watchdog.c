@@ -20,7 +20,8 @@ enum {
 struct watchdog {
 	char name[NAME_SIZE];
 	_Atomic int64_t deadline_ns; /* mono */
-	int64_t overdue_ns; /* mu; the promise that was found broken last time, or CLOCK_FOREVER */
+	int64_t overdue_ns; /* mu; the promise that was overdue at the last check, or CLOCK_FOREVER
+	                     */
 	bool is_stuck;      /* mu */
 	struct watchdog *next; /* mu */
 };
@@ -65,10 +66,10 @@ watchdog_until(struct watchdog *p, int64_t deadline_mono_ns)
 		atomic_store_explicit(&p->deadline_ns, deadline_mono_ns, memory_order_relaxed);
 }
 
-/* ---- one for each thread ---- */
+/* ---- the watchdog of the calling thread ---- */
 
 static pthread_once_t own_once = PTHREAD_ONCE_INIT;
-static pthread_key_t own_key; /* its only use is to be told of the end of a thread */
+static pthread_key_t own_key; /* its destructor frees the watchdog when the thread ends */
 static _Thread_local struct watchdog *own;
 
 static void
@@ -107,7 +108,7 @@ watchdog_extend(int64_t deadline_mono_ns)
 
 /* ---- checking ---- */
 
-/* Stuck is who has broken the same promise at two checks. */
+/* A thread is stuck when the same promise is overdue at two checks. */
 static void
 check(struct watchdog *p, int64_t now_ns)
 {

@@ -1,15 +1,16 @@
-/* base/watchdog.h: threads that say when they will be heard of next.
+/* base/watchdog.h: detects threads that are stuck.
  *
- * A thread that works says by when it will have come up for air; one that waits for work promises
- * nothing. It counts as stuck WATCHDOG_TOLERANCE_NS past the moment it named itself. A cloud or an
- * API server that cannot be reached makes nobody stuck: requests have deadlines, and those are what
- * is promised.
+ * A working thread promises a time by which it will report again; a thread that waits for work
+ * promises nothing. A thread counts as stuck WATCHDOG_TOLERANCE_NS after the promised time. An
+ * unreachable cloud or API server makes no thread stuck: requests have deadlines, and the promises
+ * include these.
  *
- * A process that was stopped (SIGSTOP, a frozen cgroup, a suspended machine) finds every promise
- * broken when it wakes: so watchdog_late() counts a promise only if it was already due at the
- * previous check, and checks are at least a second apart; those in between repeat the last answer.
+ * After a pause of the whole process (SIGSTOP, a frozen cgroup, a suspended machine) every promise
+ * is overdue. watchdog_late() therefore counts a promise only if it was already overdue at the
+ * previous check. Checks are at least a second apart; a call in between repeats the last result.
  *
- * Threads: every function may be called from any thread. Telling takes no lock.
+ * Threads: every function may be called from any thread. Reporting takes no lock, except at the
+ * first watchdog_promise() of a thread.
  */
 #ifndef CCMD_BASE_WATCHDOG_H
 #define CCMD_BASE_WATCHDOG_H
@@ -18,32 +19,33 @@
 #include "base/health.h"
 
 #define WATCHDOG_TOLERANCE_NS (30 * NS_PER_SEC)
-/** What a worker promises for one work item. Whatever waits in between, with a deadline, extends
- * it: requests, sleeps, programs that are run. */
+/** The promise of a worker for one work item. Every wait with a deadline (requests, sleeps, child
+ * processes) extends it. */
 #define WATCHDOG_WORK_NS (120 * NS_PER_SEC)
 
 struct watchdog;
 
-/** name: of the thread, a literal. */
+/** Creates a watchdog; name is the name of the thread. */
 struct watchdog *watchdog_new(const char *name);
-/** NULL is fine, here and below. */
+/** NULL is allowed, here and below. */
 void watchdog_free(struct watchdog *);
 
-/** I am heard of again by then. CLOCK_FOREVER: I wait for work. */
+/** Promises that the thread reports again by this deadline. CLOCK_FOREVER: the thread waits for
+ * work. */
 void watchdog_until(struct watchdog *, int64_t deadline_mono_ns);
 
-/** The same for the calling thread, whose watchdog is made at the first call, named like the
- * thread, and ends with it. */
+/** Makes a promise for the calling thread. The first call creates its watchdog, with the name of
+ * the thread; the watchdog is freed when the thread ends. */
 void watchdog_promise(int64_t deadline_mono_ns);
-/** The calling thread is about to wait until then at most: its promise, if it made one, is as late
- * at least. */
+/** Reports that the calling thread is about to wait until this deadline at most: its promise, if it
+ * made one, is extended to that time. */
 void watchdog_extend(int64_t deadline_mono_ns);
 
-/** Appends the names of those who are stuck, separated by ", ", and how late they are; true when
- * there are any. */
+/** Appends the names of the stuck threads, separated by ", ", and how late they are. Returns true
+ * when a thread is stuck. */
 bool watchdog_late(struct clock *, struct buf *names);
 
-/** The same as a check, "progress" by name; its argument is the struct clock. */
+/** Runs watchdog_late() as a health check, named "progress"; its argument is the struct clock. */
 health_check watchdog_health;
 
 #endif

@@ -1,7 +1,7 @@
-/* base/yaml.c: libyaml's events made into a tree.
+/* base/yaml.c: builds a tree from the events of libyaml.
  *
- * Events rather than libyaml's own documents: those keep aliases, know no bounds, and have no line
- * for a key. The functions here recurse, at most LIMIT_YAML_DEPTH deep.
+ * The documents of libyaml itself are not used: they keep aliases, have no bounds, and have no line
+ * numbers for keys. The functions here recurse at most LIMIT_YAML_DEPTH deep.
  */
 #include "base/yaml.h"
 
@@ -15,7 +15,7 @@ struct reader {
 	yaml_parser_t parser;
 	struct str text;
 	struct arena *arena;
-	int line; /* of the latest event, or of the problem */
+	int line; /* line of the latest event, or of the problem */
 	size_t n_nodes;
 	struct error *err;
 };
@@ -26,7 +26,8 @@ line_of(yaml_mark_t mark)
 	return (int)mark.line + 1;
 }
 
-/* libyaml's reader, which refuses bytes, knows only the place in the text. */
+/* The reader of libyaml, which refuses invalid bytes, reports an offset in the text instead of a
+ * line. */
 static int
 line_at(struct str text, size_t pos)
 {
@@ -58,8 +59,8 @@ next_event(struct reader *r, yaml_event_t *ret)
 	return true;
 }
 
-/* A kubeconfig has its secrets in scalars. libyaml grows their memory as it reads, and leaves the
- * beginnings behind. */
+/* A kubeconfig contains secrets in scalars, so the final text of each scalar is overwritten.
+ * Fragments may remain in freed memory, because libyaml reallocates the text while it reads. */
 static void
 event_fini(yaml_event_t *event)
 {
@@ -68,7 +69,7 @@ event_fini(yaml_event_t *event)
 	yaml_event_delete(event);
 }
 
-/* The same for the text as it came in, and as it was decoded. */
+/* Overwrites the raw input and the decoded text, for the same reason. */
 static void
 parser_fini(yaml_parser_t *p)
 {
@@ -77,7 +78,7 @@ parser_fini(yaml_parser_t *p)
 	yaml_parser_delete(p);
 }
 
-/* Takes an event that has nothing in it for us. */
+/* Consumes an event whose content is not needed. */
 static bool
 skip_event(struct reader *r)
 {
@@ -147,7 +148,7 @@ check_event(struct reader *r, const yaml_event_t *event)
 	return true;
 }
 
-/* A tag says how a scalar is to be read, as quotes do. */
+/* A tag decides how a scalar may be read, as quotes do. */
 static bool
 is_text(const yaml_event_t *event)
 {
@@ -180,7 +181,7 @@ read_scalar(struct reader *r, const yaml_event_t *event, struct yaml_node *ret)
 	ret->kind = !ret->is_quoted && is_null(ret->text) ? YAML_NULL : YAML_SCALAR;
 }
 
-/* What is being collected of one list or map. */
+/* The list or map that is being collected. */
 struct parts {
 	struct yaml_node *items;
 	size_t n_items, cap_items;
@@ -220,7 +221,7 @@ read_key(struct reader *r, const yaml_event_t *event, struct parts *parts)
 	return true;
 }
 
-/* One event of a list or map: a key, a value, or (*ret_is_end) its end. */
+/* Processes one event of a list or map: a key, a value, or its end (*ret_is_end). */
 static bool
 read_part(struct reader *r, bool is_map, unsigned depth, struct parts *parts, bool *ret_is_end)
 {
@@ -273,7 +274,8 @@ read_node(struct reader *r, const yaml_event_t *event, unsigned depth, struct ya
 	return read_parts(r, depth + 1, ret);
 }
 
-/* DOCUMENT-START node DOCUMENT-END STREAM-END, of which the first event is given. */
+/* Parses DOCUMENT-START node DOCUMENT-END STREAM-END; the caller has read the first of these
+ * events. */
 static bool
 read_document(struct reader *r, const yaml_event_t *start, struct yaml_node *ret)
 {
@@ -357,7 +359,7 @@ is_whole_number(struct str s, const char *digits)
 	return s.len && skip_digits(s, digits).len == 0;
 }
 
-/* Digits with a point somewhere and an exponent, as in the core schema of YAML 1.2. */
+/* Returns true for digits with an optional point and exponent, as in YAML 1.2's core schema. */
 static bool
 is_decimal(struct str s)
 {
