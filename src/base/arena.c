@@ -47,8 +47,7 @@ arena_wipe(struct arena *a)
 static bool
 is_kept(const struct arena_block *block)
 {
-	if (!block || HAS_ASAN) /* Under ASan every block is freed, so that ASan reports uses after
-	                           a reset. */
+	if (!block || HAS_ASAN) /* ASan then reports uses after the reset */
 		return !block;
 	return !block->older && block->cap == BLOCK_FIRST;
 }

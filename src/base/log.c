@@ -101,8 +101,7 @@ add_control(struct line *line, struct str s)
 	static const char short_names[] = {
 		['\b'] = 'b', ['\t'] = 't', ['\n'] = 'n', ['\f'] = 'f', ['\r'] = 'r'
 	};
-	unsigned char code =
-		(unsigned char)s.ptr[s.len - 1]; /* the second byte of a C1 character is its code */
+	unsigned char code = (unsigned char)s.ptr[s.len - 1]; /* of C1: the second byte */
 	char memory[8] = "";
 	struct buf text = BUF_FIXED(memory);
 

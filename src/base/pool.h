@@ -22,8 +22,7 @@ struct pool_chunk;
 
 struct pool {
 	pthread_mutex_t mu;
-	LIST_HEAD(, pool_chunk)
-	open[POOL_LARGEST / POOL_STEP]; /* mu; per size: chunks with a free block */
+	LIST_HEAD(, pool_chunk) open[POOL_LARGEST / POOL_STEP]; /* mu; chunks with free blocks */
 };
 
 #define POOL_INIT { .mu = PTHREAD_MUTEX_INITIALIZER }
