@@ -15,11 +15,12 @@
 static sem_t silence;
 
 /* The addresses of all names, in the order of the resolver; several threads read them. */
-static struct sockaddr_in6 v6 = { .sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT };
-static struct sockaddr_in v4 = { .sin_family = AF_INET };
-static struct addrinfo second = { .ai_family = AF_INET, .ai_addr = (void *)&v4 };
+static struct sockaddr_in6 loopback6 = { .sin6_family = AF_INET6,
+	                                 .sin6_addr = IN6ADDR_LOOPBACK_INIT };
+static struct sockaddr_in loopback4 = { .sin_family = AF_INET };
+static struct addrinfo second = { .ai_family = AF_INET, .ai_addr = (void *)&loopback4 };
 static struct addrinfo first = { .ai_family = AF_INET6,
-	                         .ai_addr = (void *)&v6,
+	                         .ai_addr = (void *)&loopback6,
 	                         .ai_next = &second };
 
 /* Replaces the C library's: the machine's own configuration is not used. */
@@ -137,6 +138,6 @@ main(void)
 	};
 
 	sem_init(&silence, 0, 0);
-	v4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	loopback4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,7 +5,7 @@
  * 	1. endpoint_enter(): during an outage only a probe is sent, and all else fails here
  * 	2. hz_api_pay(): a change, or an urgent GET, is paid from the budget
  * 	3. hz_api_attempt(): the request itself, with metrics and the debug dump; each answer
- * updates the budget
+ * 	   updates the budget
  * 	4. hz_api_follow_outage(): reports a refused token, or a minute without answers, as an Event
  * 	5. hz_api_may_retry(): a POST is repeated only if the API says that it was not executed
  *
