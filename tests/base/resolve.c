@@ -12,7 +12,8 @@
 #include "base/limits.h"
 #include "base/thread.h"
 
-static sem_t silence;
+static sem_t silence; /* what the name server of "silent.test" waits for */
+static sem_t held;    /* … and that of "held.test" */
 
 /* The addresses of all names, in the order of the resolver; several threads read them. */
 static struct sockaddr_in6 loopback6 = { .sin6_family = AF_INET6,
@@ -32,6 +33,8 @@ getaddrinfo(const char *name, const char *service, const struct addrinfo *hints,
 	(void)hints;
 	if (strcmp(name, "silent.test") == 0)
 		sem_wait(&silence);
+	else if (strcmp(name, "held.test") == 0)
+		sem_wait(&held);
 	else if (strcmp(name, "here.test") != 0)
 		return EAI_NONAME;
 	*ret = &first;
@@ -119,10 +122,10 @@ can_be_cancelled(void **state)
 	cancel_fire(cancel);
 	/* a thread of the test before may not have ended yet */
 	do
-		assert_false(resolve_host(STR("silent.test"), 600000, cancel, ips, &n, &err));
+		assert_false(resolve_host(STR("held.test"), 600000, cancel, ips, &n, &err));
 	while (err.code == ERR_UNAVAILABLE);
 	assert_int_equal(err.code, ERR_CANCELLED);
-	sem_post(&silence);
+	sem_post(&held);
 	cancel_free(cancel);
 }
 
@@ -138,6 +141,7 @@ main(void)
 	};
 
 	sem_init(&silence, 0, 0);
+	sem_init(&held, 0, 0);
 	loopback4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
