@@ -291,6 +291,7 @@ struct waiting {
 	struct hz_actions *actions;
 	struct call call;
 	struct hz_action action;
+	bool is_joined;
 	bool ok; /* what follows is for after the join */
 	struct error err;
 };
@@ -493,10 +494,24 @@ check_asked(struct crowd *w, unsigned n, unsigned n_ids)
 }
 
 static void
+join(struct waiting *one)
+{
+	if (!one->is_joined)
+		thread_join(one->thread);
+	one->is_joined = true;
+}
+
+static void
+join_first(struct crowd *w, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		join(&w->waiters[i]);
+}
+
+static void
 join_all(struct crowd *w)
 {
-	for (size_t i = 0; i < w->n; i++)
-		thread_join(w->waiters[i].thread);
+	join_first(w, w->n);
 }
 
 static size_t
@@ -527,6 +542,7 @@ one_asks_for_all(void **state)
 	check_asked(w, 1, 10);
 	finish(w, 4);
 	fake_clock_advance(w->fake, 100 * NS_PER_MS);
+	join_first(w, 4);
 	fake_clock_settle(w->fake, 6);
 	check_asked(w, 2, 20);
 	finish(w, 10);
@@ -614,7 +630,7 @@ static void
 another_takes_over(void **state)
 {
 	struct crowd *w = *state;
-	struct cancel *cancels[4];
+	struct cancel *cancels[4], *cancelled;
 
 	set_held(w, true);
 	for (size_t i = 0; i < ARRAY_LEN(cancels); i++)
@@ -624,7 +640,12 @@ another_takes_over(void **state)
 	fake_clock_settle(w->fake, 4);
 	check_asked(w, 1, 4);
 	finish(w, 4);
-	cancel_fire(asking(w));
+	cancelled = asking(w);
+	cancel_fire(cancelled);
+	for (size_t i = 0; i < ARRAY_LEN(cancels); i++) {
+		if (cancels[i] == cancelled)
+			join(&w->waiters[i]);
+	}
 	fake_clock_settle(w->fake, 3);
 	check_asked(w, 2, 7);
 	set_held(w, false);
@@ -649,7 +670,7 @@ a_deadline_ends_the_wait_for_a_slow_answer(void **state)
 	hasty = start(w, NULL, clock_mono(w->clock) + NS_PER_SEC);
 	fake_clock_settle(w->fake, 2);
 	fake_clock_advance(w->fake, NS_PER_SEC);
-	thread_join(hasty->thread);
+	join(hasty);
 	assert_false(hasty->ok);
 	assert_int_equal(hasty->err.code, ERR_PENDING);
 	assert_int_equal(hasty->err.retry_after_ms, 1000);
@@ -657,7 +678,7 @@ a_deadline_ends_the_wait_for_a_slow_answer(void **state)
 	set_held(w, false);
 	fake_clock_settle(w->fake, 1);
 	fake_clock_advance(w->fake, 10 * NS_PER_SEC);
-	thread_join(w->waiters[0].thread);
+	join(&w->waiters[0]);
 	assert_true(w->waiters[0].ok);
 }
 
