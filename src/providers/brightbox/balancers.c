@@ -22,6 +22,7 @@
 #include "base/quote.h"
 #include "base/rand.h"
 #include "base/thread.h"
+#include "providers/brightbox/brightbox.h"
 #include "providers/brightbox/desired.h"
 #include "providers/brightbox/domains.h"
 
@@ -746,18 +747,21 @@ bb_run_init(struct bb_balancers *b, struct call *call, const struct lb_spec *spe
 	};
 }
 
-bool
-bb_balancers_ensure(struct bb_balancers *b, struct call *call, const struct lb_spec *spec,
-                    struct lb_status *ret, struct error *err)
+static bool
+bb_balancers_ensure(struct cloud *cloud, struct call *call, const struct lb_spec *spec,
+                    enum lb_outcome *ret, struct lb_status *ret_status, struct error *err)
 {
+	struct bb_balancers *b = brightbox_of(cloud)->balancers;
 	CLEANUP(bb_run_fini) struct bb_run run = bb_run_init(b, call, spec);
 
 	if (!bb_desired_read(spec, call->arena, &run.desired, err))
 		return false;
 	bb_created_load(&run);
-	if (!bb_run_converge(&run, bb_pass, err))
+	if (!bb_run_converge(&run, bb_pass, err) ||
+	    !bb_run_finish(&run, /*was_settled=*/run.is_dry, ret_status, err))
 		return false;
-	return bb_run_finish(&run, /*was_settled=*/run.is_dry, ret, err);
+	*ret = LB_DONE;
+	return true;
 }
 
 /* ---- removing ---- */
@@ -826,10 +830,11 @@ bb_pass_remove(struct bb_run *run, struct error *err)
 	       (err->code == ERR_PENDING ? false : err_wrap(err, "cloud IP"));
 }
 
-bool
-bb_balancers_remove(struct bb_balancers *b, struct call *call, const struct lb_spec *spec,
+static bool
+bb_balancers_remove(struct cloud *cloud, struct call *call, const struct lb_spec *spec,
                     bool *ret_found, struct error *err)
 {
+	struct bb_balancers *b = brightbox_of(cloud)->balancers;
 	CLEANUP(bb_run_fini) struct bb_run run = bb_run_init(b, call, spec);
 
 	run.desired.name = bb_name(spec, call->arena);
@@ -842,12 +847,31 @@ bb_balancers_remove(struct bb_balancers *b, struct call *call, const struct lb_s
 	return *ret_found || balancer_check_project(b->config.cloud, call, spec, err);
 }
 
+/* The official controller refuses UDP and affinity in its own words (desired.c), and passes over
+ * source ranges in silence, which leaves a Service open that looks restricted. */
+const struct balancer_ops bb_balancer_ops = {
+	.features = {
+		[LB_UDP_PORTS] = LB_PASS,
+		[LB_SCTP_PORTS] = LB_PASS,
+		[LB_SEVERAL_PORTS] = LB_PASS,
+		[LB_PORTS_WITHOUT_NODE_PORT] = LB_PASS,
+		[LB_SOURCE_RANGES] = LB_LEAVE_OUT,
+		[LB_LOCAL_TRAFFIC] = LB_PASS,
+		[LB_CLIENT_AFFINITY] = LB_PASS,
+		[LB_IPV6] = LB_PASS,
+		[LB_DUAL_STACK] = LB_PASS,
+		[LB_CHOSEN_IP] = LB_PASS,
+	},
+	.ensure = bb_balancers_ensure,
+	.remove = bb_balancers_remove,
+};
+
 /* ---- anchors ---- */
 
 bool
-bb_balancers_count_serving(struct bb_balancers *b, struct call *call, unsigned *ret,
-                           struct error *err)
+bb_balancers_count_serving(struct cloud *cloud, struct call *call, unsigned *ret, struct error *err)
 {
+	struct bb_balancers *b = brightbox_of(cloud)->balancers;
 	struct bb_lb *lbs;
 	unsigned n_serving = 0;
 	size_t n;

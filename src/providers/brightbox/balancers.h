@@ -36,15 +36,13 @@ struct bb_balancers *bb_balancers_new(const struct bb_balancers_config *config);
 void bb_balancers_free(struct bb_balancers *); /* NULL is fine */
 DEFINE_CLEANUP(struct bb_balancers, bb_balancers_free)
 
-/* As in struct balancer_ops. */
-NODISCARD bool bb_balancers_ensure(struct bb_balancers *, struct call *, const struct lb_spec *,
-                                   struct lb_status *ret, struct error *err);
-NODISCARD bool bb_balancers_remove(struct bb_balancers *, struct call *, const struct lb_spec *,
-                                   bool *ret_found, struct error *err);
+/** For a cloud that is the first member of a struct brightbox (brightbox.h). */
+extern const struct balancer_ops bb_balancer_ops;
 
-/** Counts the balancers of which a cloud IP is in the status of a live Service of ours, by one
- * request: evidence that the credentials are those of the cluster's account. */
-NODISCARD bool bb_balancers_count_serving(struct bb_balancers *, struct call *, unsigned *ret,
+/** cloud_ops.count_anchors. Counts the balancers of which a cloud IP is in the status of a live
+ * Service of ours, by one request: evidence that the credentials are those of the cluster's
+ * account. */
+NODISCARD bool bb_balancers_count_serving(struct cloud *, struct call *, unsigned *ret,
                                           struct error *err);
 
 #endif

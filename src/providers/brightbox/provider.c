@@ -7,81 +7,9 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
-#include "providers/brightbox/balancers.h"
-#include "providers/brightbox/desired.h"
+#include "providers/brightbox/brightbox.h"
 #include "providers/brightbox/servers.h"
 #include "providers/brightbox/token.h"
-
-struct brightbox {
-	struct cloud cloud;
-	struct bb_config config;
-	struct bb_token *token;
-	struct bb_client *client;
-	struct bb_views *views;
-	struct bb_balancers *balancers;
-};
-
-static struct brightbox *
-brightbox_of(struct cloud *cloud)
-{
-	return CONTAINER_OF(cloud, struct brightbox, cloud);
-}
-
-/* ---- machines and balancers ---- */
-
-static bool
-bb_list_machines(struct cloud *cloud, struct call *call, struct machine_list *ret,
-                 struct error *err)
-{
-	return bb_servers_list(brightbox_of(cloud)->client, call, ret, err);
-}
-
-static bool
-bb_get_machine(struct cloud *cloud, struct call *call, struct str id, struct machine *ret,
-               struct error *err)
-{
-	return bb_servers_get(brightbox_of(cloud)->client, call, id, ret, err);
-}
-
-static bool
-bb_ensure(struct cloud *cloud, struct call *call, const struct lb_spec *spec, enum lb_outcome *ret,
-          struct lb_status *ret_status, struct error *err)
-{
-	*ret = LB_DONE;
-	return bb_balancers_ensure(brightbox_of(cloud)->balancers, call, spec, ret_status, err);
-}
-
-static bool
-bb_remove(struct cloud *cloud, struct call *call, const struct lb_spec *spec, bool *ret_found,
-          struct error *err)
-{
-	return bb_balancers_remove(brightbox_of(cloud)->balancers, call, spec, ret_found, err);
-}
-
-static bool
-bb_count_anchors(struct cloud *cloud, struct call *call, unsigned *ret, struct error *err)
-{
-	return bb_balancers_count_serving(brightbox_of(cloud)->balancers, call, ret, err);
-}
-
-/* The official controller refuses UDP and affinity in its own words (desired.c), and passes over
- * source ranges in silence, which leaves a Service open that looks restricted. */
-static const struct balancer_ops bb_balancer_ops = {
-	.features = {
-		[LB_UDP_PORTS] = LB_PASS,
-		[LB_SCTP_PORTS] = LB_PASS,
-		[LB_SEVERAL_PORTS] = LB_PASS,
-		[LB_PORTS_WITHOUT_NODE_PORT] = LB_PASS,
-		[LB_SOURCE_RANGES] = LB_LEAVE_OUT,
-		[LB_LOCAL_TRAFFIC] = LB_PASS,
-		[LB_CLIENT_AFFINITY] = LB_PASS,
-		[LB_IPV6] = LB_PASS,
-		[LB_DUAL_STACK] = LB_PASS,
-		[LB_CHOSEN_IP] = LB_PASS,
-	},
-	.ensure = bb_ensure,
-	.remove = bb_remove,
-};
 
 /* ---- life cycle ---- */
 
@@ -174,8 +102,8 @@ const struct cloud_ops brightbox_cloud = {
 	.load = bb_load,
 	.start = bb_start,
 	.close = bb_close,
-	.list_machines = bb_list_machines,
-	.get_machine = bb_get_machine,
+	.list_machines = bb_servers_list,
+	.get_machine = bb_servers_get,
 	.names_are_ids = true,
-	.count_anchors = bb_count_anchors,
+	.count_anchors = bb_balancers_count_serving,
 };

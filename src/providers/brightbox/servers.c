@@ -3,6 +3,7 @@
 
 #include "base/ip.h"
 #include "base/quote.h"
+#include "providers/brightbox/brightbox.h"
 
 enum {
 	IP_TEXT_BYTES = 64,
@@ -131,12 +132,12 @@ bb_server_describe(const struct bb_server *server, struct arena *arena, struct m
 }
 
 bool
-bb_servers_get(struct bb_client *client, struct call *call, struct str id, struct machine *ret,
+bb_servers_get(struct cloud *cloud, struct call *call, struct str id, struct machine *ret,
                struct error *err)
 {
 	struct bb_server server;
 
-	if (!bb_get_server(client, call, id, &server, err))
+	if (!bb_get_server(brightbox_of(cloud)->client, call, id, &server, err))
 		return false;
 	if (!bb_server_exists(&server))
 		return err_set(err, ERR_NOT_FOUND, "server %" STR_FMT " is %" STR_FMT, STR_ARG(id),
@@ -145,14 +146,13 @@ bb_servers_get(struct bb_client *client, struct call *call, struct str id, struc
 }
 
 bool
-bb_servers_list(struct bb_client *client, struct call *call, struct machine_list *ret,
-                struct error *err)
+bb_servers_list(struct cloud *cloud, struct call *call, struct machine_list *ret, struct error *err)
 {
 	struct bb_server *servers;
 	struct error ignored;
 	size_t n;
 
-	if (!bb_list_servers(client, call, &servers, &n, err))
+	if (!bb_list_servers(brightbox_of(cloud)->client, call, &servers, &n, err))
 		return false;
 	for (size_t i = 0; i < n; i++) {
 		struct machine machine;

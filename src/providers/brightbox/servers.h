@@ -15,9 +15,9 @@
 
 /** As in struct cloud_ops. A server that cannot be described is left out of the list, so that it is
  * asked for by its id, and only its own node is affected. */
-NODISCARD bool bb_servers_list(struct bb_client *, struct call *, struct machine_list *ret,
+NODISCARD bool bb_servers_list(struct cloud *, struct call *, struct machine_list *ret,
                                struct error *err);
-NODISCARD bool bb_servers_get(struct bb_client *, struct call *, struct str id, struct machine *ret,
+NODISCARD bool bb_servers_get(struct cloud *, struct call *, struct str id, struct machine *ret,
                               struct error *err);
 
 /** Does a server in that state exist? One that is being deleted still does. */
