@@ -1,7 +1,13 @@
-/* token.c: see token.h. */
+/* token.c: see token.h.
+ *
+ * A renewal is a run of a single flight. It uses the configuration without the lock, and its result
+ * is stored under the lock when it ends, so that a token, its end and the refresh token always
+ * belong together.
+ */
 #include "providers/brightbox/token.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "base/base64.h"
@@ -9,6 +15,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/quote.h"
+#include "base/single_flight.h"
 #include "base/thread.h"
 #include "http/url.h"
 #include "providers/brightbox/client.h"
@@ -28,17 +35,18 @@ struct bb_token {
 	struct http_auth auth;        /* of requests to the API: the token */
 	struct http_auth client_auth; /* of token requests: the client's id and secret */
 	const struct cloud_host *host;
-	struct http_client *http; /* of the token endpoint; of the host in tests */
-	pthread_mutex_t mu;
-	pthread_cond_t renewed; /* mu */
-	struct bb_config *config;
-	struct secret access, refresh; /* mu */
-	int64_t ends_boot_ns;          /* mu */
-	int64_t next_refusal_boot_ns;  /* mu */
-	uint64_t generation;           /* mu */
-	bool is_renewing;              /* mu */
-	uint64_t n_renewals;           /* mu; ended, with or without a token */
-	struct error failure;          /* mu; of the last renewal, if it failed */
+	struct http_client *http;     /* of the token endpoint; of the host in tests */
+	struct single_flight flight;  /* one renewal at a time; mu below is its lock */
+	struct bb_config *config;     /* of the renewal */
+	struct secret access;         /* mu */
+	struct secret refresh;        /* mu; not set: there is none */
+	int64_t ends_boot_ns;         /* mu */
+	int64_t next_refusal_boot_ns; /* mu */
+	uint64_t generation;          /* mu */
+	/* mu; the number of the last renewal that has a result for other callers, and that result:
+	 * ERR_NONE stands for a token */
+	uint64_t answered_run;
+	struct error failure;
 };
 
 /* ---- the token request ---- */
@@ -183,56 +191,58 @@ bb_form_value(struct arena *arena, struct str form, const char *name)
 	return STR_EMPTY;
 }
 
-/* What a token answer says, in either of its two forms; views of the answer, or in the arena. */
+/* What a token answer says, in either of its two forms. */
 struct bb_grant {
-	struct str access, refresh;
+	struct secret access, refresh;
 	int64_t life_s; /* 0: it never ends */
 };
 
 static void
-bb_grant_read(struct arena *arena, struct str body, yyjson_val *root, struct bb_grant *ret)
+bb_grant_fini(struct bb_grant *grant)
 {
-	struct str life = STR_EMPTY;
+	secret_fini(&grant->access);
+	secret_fini(&grant->refresh);
+}
 
-	*ret = (struct bb_grant){ .access = STR_EMPTY, .refresh = STR_EMPTY };
-	if (root) {
-		(void)json_str(root, "access_token", &ret->access);
-		(void)json_str(root, "refresh_token", &ret->refresh);
-		(void)json_i64(root, "expires_in", &ret->life_s);
-		(void)json_str(root, "expires_in", &life);
-	} else {
-		ret->access = bb_form_value(arena, body, "access_token");
-		ret->refresh = bb_form_value(arena, body, "refresh_token");
-		life = bb_form_value(arena, body, "expires_in");
-	}
-	(void)!str_to_i64(life, 0, LIFE_MAX_S, &ret->life_s);
-	if (ret->life_s > LIFE_MAX_S)
-		ret->life_s = LIFE_MAX_S;
+/* Overwrites the text where it was found, in the document or in the arena. */
+static void
+bb_grant_take(struct str text, struct secret *ret)
+{
+	if (text.len == 0)
+		return;
+	secret_set(ret, text);
+	explicit_bzero((char *)(uintptr_t)text.ptr, text.len);
 }
 
 static bool
-bb_token_accept(struct bb_token *t, struct arena *arena, struct str body, int64_t asked_boot_ns,
-                struct error *err)
+bb_grant_read(struct arena *arena, struct str body, struct bb_grant *ret, struct error *err)
 {
 	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
-	struct bb_grant grant;
+	struct str access = STR_EMPTY, refresh = STR_EMPTY, life = STR_EMPTY;
 	struct error ignored;
 
-	bb_grant_read(arena, body,
-	              json_parse(body, &doc, &ignored) ? yyjson_doc_get_root(doc) : NULL, &grant);
-	if (grant.access.len == 0)
+	if (json_parse(body, &doc, &ignored)) {
+		yyjson_val *root = yyjson_doc_get_root(doc);
+
+		(void)json_str(root, "access_token", &access);
+		(void)json_str(root, "refresh_token", &refresh);
+		(void)json_i64(root, "expires_in", &ret->life_s);
+		(void)json_str(root, "expires_in", &life);
+	} else {
+		access = bb_form_value(arena, body, "access_token");
+		refresh = bb_form_value(arena, body, "refresh_token");
+		life = bb_form_value(arena, body, "expires_in");
+	}
+	if (access.len == 0)
 		return err_set(err, ERR_UNAVAILABLE,
 		               "oauth2: server response missing access_token");
-	if (grant.access.len > TOKEN_MAX_BYTES || !str_is_visible(grant.access))
+	if (access.len > TOKEN_MAX_BYTES || !str_is_visible(access))
 		return err_set(err, ERR_UNAVAILABLE, "oauth2: the access token cannot be one");
-	WITH_LOCK(&t->mu);
-	secret_set(&t->access, grant.access);
-	secret_set(&t->refresh, grant.refresh);
-	t->generation++;
-	t->ends_boot_ns = grant.life_s <= 0
-	                          ? CLOCK_FOREVER
-	                          : clock_deadline(asked_boot_ns,
-	                                           (grant.life_s - EXPIRY_MARGIN_S) * NS_PER_SEC);
+	bb_grant_take(access, &ret->access);
+	bb_grant_take(refresh, &ret->refresh);
+	(void)!str_to_i64(life, 0, LIFE_MAX_S, &ret->life_s);
+	if (ret->life_s > LIFE_MAX_S)
+		ret->life_s = LIFE_MAX_S;
 	return true;
 }
 
@@ -240,12 +250,11 @@ bb_token_accept(struct bb_token *t, struct arena *arena, struct str body, int64_
 
 static bool
 bb_token_request(struct bb_token *t, struct call *call, const struct secret *refresh,
-                 struct error *err)
+                 struct bb_grant *ret, struct error *err)
 {
 	CLEANUP(http_response_fini)
 	struct http_response response = { .body = BUF_SECRET(FORM_MAX_BYTES) };
 	CLEANUP(buf_fini) struct buf form = BUF_SECRET(LIMIT_CREDENTIAL);
-	int64_t asked_boot_ns = clock_boot(t->host->clock);
 	struct http_request request = {
 		.method = HTTP_POST,
 		.target = STR("/token/"),
@@ -261,13 +270,13 @@ bb_token_request(struct bb_token *t, struct call *call, const struct secret *ref
 		return false;
 	if (response.status < 200 || response.status >= 300)
 		return bb_token_refused(&response, err);
-	return bb_token_accept(t, call->arena, buf_str(&response.body), asked_boot_ns, err);
+	return bb_grant_read(call->arena, buf_str(&response.body), ret, err);
 }
 
 /* If the API refuses the refresh token, a token is requested with the user's password. */
 static bool
 bb_token_renew(struct bb_token *t, const struct call *outer, struct secret *refresh,
-               struct error *err)
+               struct bb_grant *ret, struct error *err)
 {
 	CLEANUP(arena_wipe) struct arena arena = ARENA_INIT;
 	struct call call = { outer->clock, outer->cancel, outer->deadline_mono_ns, &arena };
@@ -281,94 +290,101 @@ bb_token_renew(struct bb_token *t, const struct call *outer, struct secret *refr
 		log_info("credentials were replaced", LOG_CSTR("cloud", "brightbox"));
 		secret_fini(refresh);
 	}
-	if (bb_token_request(t, &call, refresh, err))
+	if (bb_token_request(t, &call, refresh, ret, err))
 		return true;
 	if (!secret_is_set(refresh) || err->code != ERR_UNAUTHORIZED)
 		return false;
 	secret_fini(refresh);
-	return bb_token_request(t, &call, refresh, err);
+	return bb_token_request(t, &call, refresh, ret, err);
 }
 
+/* Called with mu held. */
 static bool
 bb_token_is_usable(const struct bb_token *t)
 {
 	return secret_is_set(&t->access) && clock_boot(t->host->clock) < t->ends_boot_ns;
 }
 
-/* With mu held, which is released meanwhile. What ended only because this caller was stopped, or
- * ran out of time, is no result for the others: the next one of them renews. */
+/* Called with mu held. */
+static void
+bb_token_adopt(struct bb_token *t, struct bb_grant *grant, int64_t asked_boot_ns)
+{
+	secret_set(&t->access, secret_expose(&grant->access));
+	secret_fini(&t->refresh); /* an answer may have none */
+	if (secret_is_set(&grant->refresh))
+		secret_set(&t->refresh, secret_expose(&grant->refresh));
+	t->generation++;
+	t->ends_boot_ns = grant->life_s <= 0
+	                          ? CLOCK_FOREVER
+	                          : clock_deadline(asked_boot_ns,
+	                                           (grant->life_s - EXPIRY_MARGIN_S) * NS_PER_SEC);
+}
+
+/* Called with mu held, which is released meanwhile. A renewal that ended only because this caller
+ * was cancelled, or ran out of time, has no result for other callers: the next one renews. */
 static bool
 bb_token_lead(struct bb_token *t, const struct call *call, struct error *err)
 {
 	CLEANUP(secret_fini) struct secret refresh = SECRET_NONE;
+	CLEANUP(bb_grant_fini) struct bb_grant grant = { 0 };
+	int64_t asked_boot_ns = clock_boot(t->host->clock);
 	bool is_good;
 
-	t->is_renewing = true;
-	if (secret_expose(&t->refresh).len > 0) /* an answer without one leaves it empty */
+	if (secret_is_set(&t->refresh))
 		secret_set(&refresh, secret_expose(&t->refresh));
-	mutex_unlock(&t->mu);
-	is_good = bb_token_renew(t, call, &refresh, err);
-	mutex_lock(&t->mu);
-	t->is_renewing = false;
+	single_flight_begin(&t->flight);
+	mutex_unlock(&t->flight.mu);
+	is_good = bb_token_renew(t, call, &refresh, &grant, err);
+	mutex_lock(&t->flight.mu);
+	if (is_good)
+		bb_token_adopt(t, &grant, asked_boot_ns);
 	if (is_good ||
 	    !(err->code == ERR_CANCELLED || clock_mono(call->clock) >= call->deadline_mono_ns)) {
-		t->n_renewals++;
+		t->answered_run = single_flight_running(&t->flight);
 		t->failure.code = ERR_NONE;
 		if (!is_good)
 			t->failure = *err;
 	}
-	cond_broadcast(&t->renewed);
+	single_flight_end(&t->flight);
 	return is_good;
 }
 
-/* With mu held. Waits for the end of the renewal that runs. True: it gave a token, or its caller
- * gave up, so that somebody else has to renew. */
+/* Called with mu held. A token that was requested for this caller is used however short its life
+ * is: one that lives for less than the margin would otherwise be renewed again and again. */
 static bool
-bb_token_join(struct bb_token *t, const struct call *call, struct error *err)
+bb_token_ensure(struct bb_token *t, const struct call *call, struct error *err)
 {
-	uint64_t n_before = t->n_renewals;
+	while (!bb_token_is_usable(t)) {
+		uint64_t run = single_flight_running(&t->flight);
 
-	while (t->is_renewing && t->n_renewals == n_before) {
-		if (cancel_is_fired(call->cancel))
-			return err_set(err, ERR_CANCELLED, "cancelled");
-		if (!clock_wait(call->clock, &t->renewed, &t->mu, call->deadline_mono_ns) &&
-		    t->is_renewing && t->n_renewals == n_before)
-			return err_set(err, ERR_TIMEOUT, "there was no access token in time");
+		if (run == 0)
+			return bb_token_lead(t, call, err);
+		if (!single_flight_wait(&t->flight, call, run, "an access token", NULL, err))
+			return false;
+		if (t->answered_run < run)
+			continue;
+		if (t->failure.code != ERR_NONE) {
+			*err = t->failure;
+			return false;
+		}
+		if (secret_is_set(&t->access)) /* and not refused by the API since */
+			return true;
 	}
-	if (t->n_renewals == n_before || t->failure.code == ERR_NONE)
-		return true;
-	*err = t->failure;
-	return false;
-}
-
-static void
-bb_token_wake(void *token)
-{
-	struct bb_token *t = token;
-	WITH_LOCK(&t->mu);
-
-	cond_broadcast(&t->renewed);
+	return true;
 }
 
 /* ---- the Authorization header ---- */
 
-/* A token that was got for this request is used however short its life is: one that lives for less
- * than the margin would otherwise be renewed again and again. */
 static bool
 bb_token_authorize(struct http_auth *auth, const struct call *call, struct buf *ret,
                    uint64_t *ret_generation, struct error *err)
 {
 	struct bb_token *t = CONTAINER_OF(auth, struct bb_token, auth);
-	uint64_t n_before;
-	WITH_HOOK(call->cancel, bb_token_wake, t);
-	WITH_LOCK(&t->mu);
+	WITH_HOOK(call->cancel, single_flight_wake, &t->flight);
+	WITH_LOCK(&t->flight.mu);
 
-	n_before = t->n_renewals;
-	while (!bb_token_is_usable(t) &&
-	       (t->n_renewals == n_before || !secret_is_set(&t->access))) {
-		if (!(t->is_renewing ? bb_token_join(t, call, err) : bb_token_lead(t, call, err)))
-			return false;
-	}
+	if (!bb_token_ensure(t, call, err))
+		return false;
 	buf_add_c(ret, "Bearer ");
 	buf_add_str(ret, secret_expose(&t->access));
 	*ret_generation = t->generation;
@@ -380,7 +396,7 @@ bb_token_rejected(struct http_auth *auth, uint64_t generation)
 {
 	struct bb_token *t = CONTAINER_OF(auth, struct bb_token, auth);
 	int64_t now_ns = clock_boot(t->host->clock);
-	WITH_LOCK(&t->mu);
+	WITH_LOCK(&t->flight.mu);
 
 	if (t->generation != generation)
 		return true;
@@ -441,8 +457,7 @@ bb_token_new(const struct cloud_host *host, struct bb_config *config, struct bb_
 		                      .rejected = bb_token_rejected };
 	t->client_auth = (struct http_auth){ .authorize = bb_client_authorize,
 		                             .rejected = bb_client_rejected };
-	mutex_init(&t->mu);
-	cond_init(&t->renewed);
+	single_flight_init(&t->flight);
 	if (!bb_token_open(t, err))
 		return err_wrap(err, "BRIGHTBOX_API_URL");
 	*ret = TAKE(t);
@@ -458,7 +473,6 @@ bb_token_free(struct bb_token *t)
 		http_client_free(t->http);
 	secret_fini(&t->access);
 	secret_fini(&t->refresh);
-	cond_destroy(&t->renewed);
-	mutex_destroy(&t->mu);
+	single_flight_fini(&t->flight);
 	free(t);
 }
