@@ -1,9 +1,14 @@
-/* view.c: see view.h. */
+/* view.c: see view.h.
+ *
+ * Readings are the runs of a single flight, and a view has the number of its reading. A call is
+ * answered by the first reading that is new enough for it and has a result. That is the last one,
+ * the running one or the next one, and a later one only if that reading was given up by its caller
+ * or outdated by a change.
+ */
 #include "providers/brightbox/view.h"
 
-#include <stdatomic.h>
-
 #include "base/alloc.h"
+#include "base/single_flight.h"
 #include "base/thread.h"
 
 enum {
@@ -13,14 +18,11 @@ enum {
 struct bb_views {
 	struct bb_client *client;
 	struct clock *clock;
-	pthread_mutex_t mu;
-	pthread_cond_t read;  /* mu; a reading ended */
-	struct bb_view *view; /* mu; the last one; NULL: none */
-	uint64_t n_readings;  /* mu; that began: the number of the last one */
-	uint64_t n_outdated;  /* mu; views with this number, or a lower one, are not used */
-	bool is_reading;      /* mu */
-	uint64_t failed;      /* mu; the number of the last reading that failed; 0: none */
-	struct error failure; /* mu; of that one */
+	struct single_flight flight; /* one reading at a time; mu below is its lock */
+	struct bb_view *view;        /* mu; the last one; NULL: none */
+	uint64_t n_outdated;         /* mu; views with this number, or a lower one, are not used */
+	uint64_t failed_run;         /* mu; the last reading that failed; 0: none */
+	struct error failure;        /* mu; of that reading */
 };
 
 /* ---- a view ---- */
@@ -28,17 +30,10 @@ struct bb_views {
 void
 bb_view_unref(struct bb_view *view)
 {
-	if (!view || atomic_fetch_sub_explicit(&view->n_refs, 1, memory_order_acq_rel) > 1)
+	if (!view || !ref_drop(&view->refs))
 		return;
 	arena_fini(&view->arena);
 	free(view);
-}
-
-static struct bb_view *
-bb_view_ref(struct bb_view *view)
-{
-	atomic_fetch_add_explicit(&view->n_refs, 1, memory_order_relaxed);
-	return view;
 }
 
 static bool
@@ -48,7 +43,7 @@ bb_view_read(struct bb_client *client, const struct call *outer, struct bb_view 
 	CLEANUP(bb_view_unrefp) struct bb_view *view = xcalloc(1, sizeof(*view));
 	struct call call = { outer->clock, outer->cancel, outer->deadline_mono_ns, &view->arena };
 
-	atomic_init(&view->n_refs, 1);
+	ref_init(&view->refs);
 	view->started_boot_ns = clock_boot(outer->clock);
 	if (!bb_list_lbs(client, &call, &view->lbs, &view->n_lbs, err) ||
 	    !bb_list_cloud_ips(client, &call, &view->cloud_ips, &view->n_cloud_ips, err) ||
@@ -110,93 +105,88 @@ bb_view_policy(const struct bb_view *view, struct str name)
 
 /* ---- sharing ---- */
 
-/* With mu held, which is released meanwhile. A reading that was cancelled or timed out has no
- * result for other callers. */
+/* Called with mu held, which is released meanwhile. A reading that was cancelled or timed out has
+ * no result for other callers. */
 static bool
 bb_views_read(struct bb_views *v, const struct call *call, struct error *err)
 {
 	struct bb_view *view = NULL;
-	uint64_t number = ++v->n_readings;
+	uint64_t number = single_flight_next(&v->flight);
 	bool is_good;
 
-	v->is_reading = true;
-	mutex_unlock(&v->mu);
+	single_flight_begin(&v->flight);
+	mutex_unlock(&v->flight.mu);
 	is_good = bb_view_read(v->client, call, &view, err);
-	mutex_lock(&v->mu);
+	mutex_lock(&v->flight.mu);
 	if (is_good) {
 		view->number = number;
 		bb_view_unref(v->view);
 		v->view = view;
 	} else if (err->code != ERR_CANCELLED && clock_mono(call->clock) < call->deadline_mono_ns) {
-		v->failed = number;
+		v->failed_run = number;
 		v->failure = *err;
 	}
-	v->is_reading = false;
-	cond_broadcast(&v->read);
+	single_flight_end(&v->flight);
 	return is_good;
 }
 
-/* With mu held. */
+/* Called with mu held. */
 static bool
-bb_views_wait(struct bb_views *v, const struct call *call, struct error *err)
+bb_views_is_recent(const struct bb_views *v)
 {
-	if (cancel_is_fired(call->cancel))
-		return err_set(err, ERR_CANCELLED, "cancelled");
-	return clock_wait(call->clock, &v->read, &v->mu, call->deadline_mono_ns) ||
-	       err_set(err, ERR_TIMEOUT, "the lists of the account were not read in time");
+	return v->view && v->view->number > v->n_outdated &&
+	       clock_boot(v->clock) - v->view->started_boot_ns <= VIEW_MAX_AGE_MS * NS_PER_MS;
 }
 
-static void
-bb_views_wake(void *views)
-{
-	struct bb_views *v = views;
-	WITH_LOCK(&v->mu);
-
-	cond_broadcast(&v->read);
-}
-
-/* With mu held. */
+/* Called with mu held. Waits for a view with the number `first`, or a higher one, that shows all
+ * changes. A view that the caller has waited for is used whatever its age is: if the API is slow,
+ * the next one would be as old. */
 static bool
-bb_views_is_current(const struct bb_views *v, uint64_t after)
+bb_views_await(struct bb_views *v, const struct call *call, uint64_t first, struct error *err)
 {
-	int64_t age_ns;
+	bool is_turn;
 
-	if (!v->view || v->view->number <= after || v->view->number <= v->n_outdated)
-		return false;
-	age_ns = clock_boot(v->clock) - v->view->started_boot_ns;
-	return after > 0 || age_ns <= VIEW_MAX_AGE_MS * NS_PER_MS;
+	while (!v->view || v->view->number < first || v->view->number <= v->n_outdated) {
+		uint64_t run = single_flight_running(&v->flight);
+
+		if (v->failed_run >= first) {
+			*err = v->failure;
+			return false;
+		}
+		if (run < first || run <= v->n_outdated)
+			run = single_flight_next(&v->flight);
+		if (!single_flight_wait(&v->flight, call, run, "the lists of the account", &is_turn,
+		                        err) ||
+		    (is_turn && !bb_views_read(v, call, err)))
+			return false;
+	}
+	return true;
 }
 
-/* A caller takes the result of the first reading that began late enough, even if it is a failure.
- * It begins a reading if none is running, and waits for the end of one that began too early. */
 bool
 bb_views_get(struct bb_views *v, struct call *call, bool is_fresh, struct bb_view **ret,
              struct error *err)
 {
-	uint64_t after, last_failure;
-	WITH_HOOK(call->cancel, bb_views_wake, v);
-	WITH_LOCK(&v->mu);
+	uint64_t first;
+	WITH_HOOK(call->cancel, single_flight_wake, &v->flight);
+	WITH_LOCK(&v->flight.mu);
 
-	after = is_fresh ? v->n_readings : 0;
-	last_failure = v->n_readings;
-	while (!bb_views_is_current(v, after)) {
-		if (v->failed > last_failure && v->failed > v->n_outdated) {
-			*err = v->failure;
-			return false;
-		}
-		if (v->is_reading ? !bb_views_wait(v, call, err) : !bb_views_read(v, call, err))
-			return false;
-	}
-	*ret = bb_view_ref(v->view);
+	first = single_flight_running(&v->flight);
+	if (is_fresh || first == 0)
+		first = single_flight_next(&v->flight);
+	if ((is_fresh || !bb_views_is_recent(v)) && !bb_views_await(v, call, first, err))
+		return false;
+	ref_take(&v->view->refs);
+	*ret = v->view;
 	return true;
 }
 
 void
 bb_views_outdate(struct bb_views *v)
 {
-	WITH_LOCK(&v->mu);
+	WITH_LOCK(&v->flight.mu);
 
-	v->n_outdated = v->n_readings;
+	v->n_outdated = single_flight_next(&v->flight) - 1;
 }
 
 /* ---- life cycle ---- */
@@ -208,8 +198,7 @@ bb_views_new(struct bb_client *client, struct clock *clock)
 
 	v->client = client;
 	v->clock = clock;
-	mutex_init(&v->mu);
-	cond_init(&v->read);
+	single_flight_init(&v->flight);
 	return v;
 }
 
@@ -219,7 +208,6 @@ bb_views_free(struct bb_views *v)
 	if (!v)
 		return;
 	bb_view_unref(v->view);
-	cond_destroy(&v->read);
-	mutex_destroy(&v->mu);
+	single_flight_fini(&v->flight);
 	free(v);
 }

@@ -2,19 +2,20 @@
  * together and shared by all Services.
  *
  * The API can only list such objects as a whole, and names are the only link to a Service. So one
- * reading of four lists answers for every Service that asks within VIEW_MAX_AGE_MS, and callers
- * that ask while a reading is under way share the next one. A caller that has changed something in
- * the cloud calls bb_views_outdate(): views that may not show the change are not used after that.
+ * reading of four lists answers for every Service that asks within VIEW_MAX_AGE_MS, or while it is
+ * under way. A caller that has changed something in the cloud calls bb_views_outdate(): views that
+ * may not show the change are not used after that.
  *
  * Threads: any. A view never changes.
  */
 #ifndef CCMD_BRIGHTBOX_VIEW_H
 #define CCMD_BRIGHTBOX_VIEW_H
 
+#include "base/ref.h"
 #include "providers/brightbox/client.h"
 
 struct bb_view {
-	_Atomic unsigned n_refs;
+	struct ref refs;
 	struct arena arena;
 	uint64_t number;         /* of the reading, from 1 */
 	int64_t started_boot_ns; /* before the first request */
