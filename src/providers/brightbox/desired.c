@@ -21,24 +21,10 @@ enum {
 
 /* ---- annotations ---- */
 
-static const char *const policies[] = { "least-connections", "round-robin", "source-address",
-	                                NULL };
-static const char *const protocols[] = { "tcp", "http", "https", NULL };
-static const char *const proxy_protocols[] = { "v1", "v2", "v2-ssl", "v2-ssl-cn", NULL };
-static const char *const check_types[] = { "tcp", "http", NULL };
-
 static bool
 bb_has(const struct lb_spec *spec, const char *key)
 {
 	return lb_annotation(spec, key);
-}
-
-static bool
-bb_is_word(struct str text, const char *const words[])
-{
-	while (*words && !str_eq_c(text, *words))
-		words++;
-	return *words;
 }
 
 /* The annotation if it is set and is one of the words; else the other text. */
@@ -71,7 +57,7 @@ bb_number(const struct lb_spec *spec, const char *key)
 static struct str
 bb_listener_protocol(const struct lb_spec *spec)
 {
-	return bb_word(spec, BB_PREFIX "listener-protocol", protocols, "http");
+	return bb_word(spec, BB_PREFIX "listener-protocol", bb_protocols, "http");
 }
 
 /* ---- checks of one annotation ---- */
@@ -200,16 +186,16 @@ static const struct bb_annotation annotations[] = {
 	{ BB_PREFIX "healthcheck-healthy-threshold", bb_check_number, NULL, NULL, NULL },
 	{ INTERVAL_KEY, bb_check_number, NULL, NULL, NULL },
 	{ BB_PREFIX "healthcheck-protocol", bb_check_word, "Healthcheck Protocol",
-	  "healthchecktype", check_types },
+	  "healthchecktype", bb_check_types },
 	{ BB_PREFIX "healthcheck-request", bb_check_path, NULL, NULL, NULL },
 	{ BB_PREFIX "healthcheck-timeout", bb_check_number, NULL, NULL, NULL },
 	{ BB_PREFIX "healthcheck-unhealthy-threshold", bb_check_number, NULL, NULL, NULL },
 	{ BB_PREFIX "listener-idle-timeout", bb_check_number, NULL, NULL, NULL },
 	{ BB_PREFIX "listener-protocol", bb_check_protocol, "Listener Protocol", "listenerprotocol",
-	  protocols },
+	  bb_protocols },
 	{ BB_PREFIX "listener-proxy-protocol", bb_check_word, "Listener Proxy Protocol",
-	  "proxyprotocol", proxy_protocols },
-	{ BB_PREFIX "policy", bb_check_word, "Policy", "balancingpolicy", policies },
+	  "proxyprotocol", bb_proxy_protocols },
+	{ BB_PREFIX "policy", bb_check_word, "Policy", "balancingpolicy", bb_policies },
 	{ BB_PREFIX "ssl-ports", bb_check_ssl_ports, NULL, NULL, NULL },
 };
 
@@ -326,7 +312,7 @@ bb_read_check(const struct lb_spec *spec, struct bb_check *ret)
 	bool is_tcp = !is_local && str_eq_c(bb_listener_protocol(spec), "tcp");
 	struct str request = bb_text(spec, BB_PREFIX "healthcheck-request");
 
-	ret->type = bb_word(spec, BB_PREFIX "healthcheck-protocol", check_types,
+	ret->type = bb_word(spec, BB_PREFIX "healthcheck-protocol", bb_check_types,
 	                    is_tcp ? "tcp" : "http");
 	ret->port = is_local ? spec->health_check_node_port : spec->ports[0].node_port;
 	if (str_eq_c(ret->type, "tcp"))

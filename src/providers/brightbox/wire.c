@@ -45,11 +45,10 @@ static const char *const server_states[] = { "creating", "active", "inactive",  
 static const char *const lb_states[] = { "creating", "active", "deleting", "deleted",
 	                                 "failing",  "failed", NULL };
 static const char *const ip_states[] = { "mapped", "unmapped", NULL };
-static const char *const policies[] = { "least-connections", "round-robin", "source-address",
-	                                NULL };
-static const char *const protocols[] = { "tcp", "http", "https", NULL };
-static const char *const proxy_protocols[] = { "v1", "v2", "v2-ssl", "v2-ssl-cn", NULL };
-static const char *const check_types[] = { "tcp", "http", NULL };
+const char *const bb_policies[] = { "least-connections", "round-robin", "source-address", NULL };
+const char *const bb_protocols[] = { "tcp", "http", "https", NULL };
+const char *const bb_proxy_protocols[] = { "v1", "v2", "v2-ssl", "v2-ssl-cn", NULL };
+const char *const bb_check_types[] = { "tcp", "http", NULL };
 
 #define TEXT(type, path, field) { path, MEMBER_TEXT, offsetof(type, field), 0, NULL, NULL }
 #define WORD(type, path, field, words) { path, MEMBER_WORD, offsetof(type, field), 0, words, NULL }
@@ -107,11 +106,11 @@ const struct bb_object bb_cloud_ip_object = OBJECT("cloud IP", struct bb_cloud_i
                                                    true);
 
 static const struct member listener_members[] = {
-	WORD(struct bb_listener, "protocol", protocol, protocols),
+	WORD(struct bb_listener, "protocol", protocol, bb_protocols),
 	PORT(struct bb_listener, "in", in),
 	PORT(struct bb_listener, "out", out),
 	NUMBER(struct bb_listener, "timeout", timeout_ms),
-	WORD(struct bb_listener, "proxy_protocol", proxy_protocol, proxy_protocols),
+	WORD(struct bb_listener, "proxy_protocol", proxy_protocol, bb_proxy_protocols),
 };
 static const struct bb_object listener_object = OBJECT("listener", struct bb_listener,
                                                        listener_members, false);
@@ -128,11 +127,11 @@ static const struct member lb_members[] = {
 	TEXT(struct bb_lb, "id", id),
 	TEXT(struct bb_lb, "name", name),
 	WORD(struct bb_lb, "status", status, lb_states),
-	WORD(struct bb_lb, "policy", policy, policies),
+	WORD(struct bb_lb, "policy", policy, bb_policies),
 	FLAG(struct bb_lb, "https_redirect", redirects_to_https),
 	IDS(struct bb_lb, "nodes", nodes),
 	LIST(struct bb_lb, "listeners", listeners, &listener_object),
-	WORD(struct bb_lb, "healthcheck.type", check.type, check_types),
+	WORD(struct bb_lb, "healthcheck.type", check.type, bb_check_types),
 	PORT(struct bb_lb, "healthcheck.port", check.port),
 	TEXT(struct bb_lb, "healthcheck.request", check.request),
 	NUMBER(struct bb_lb, "healthcheck.interval", check.interval_ms),
@@ -171,6 +170,14 @@ static const struct member policy_members[] = {
 const struct bb_object bb_policy_object = OBJECT("firewall policy", struct bb_policy,
                                                  policy_members, true);
 
+bool
+bb_is_word(struct str text, const char *const words[])
+{
+	while (*words && !str_eq_c(text, *words))
+		words++;
+	return *words;
+}
+
 /* ---- the reader ---- */
 
 /* False if the member is there but is not a text. */
@@ -183,14 +190,6 @@ bb_text_read(yyjson_val *val, const char *path, struct arena *arena, struct str 
 		return false;
 	*ret = arena_str(arena, text);
 	return true;
-}
-
-static bool
-bb_is_word(struct str text, const char *const *words)
-{
-	while (*words && !str_eq_c(text, *words))
-		words++;
-	return *words || text.len == 0;
 }
 
 static bool
@@ -250,7 +249,8 @@ bb_member_read(yyjson_val *val, const struct member *member, struct arena *arena
 		break;
 	case MEMBER_WORD:
 		is_good = bb_text_read(val, member->path, arena, at) &&
-		          bb_is_word(*(struct str *)at, member->words);
+		          (((struct str *)at)->len == 0 ||
+		           bb_is_word(*(struct str *)at, member->words));
 		break;
 	case MEMBER_FLAG:
 		is_good = json_bool(val, member->path, at) != JSON_MISTYPED;
