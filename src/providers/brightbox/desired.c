@@ -9,10 +9,10 @@
 
 #include "base/ip.h"
 #include "base/quote.h"
+#include "providers/brightbox/servers.h"
 
 #define AWS_INTERVAL_KEY "service.beta.kubernetes.io/aws-load-balancer-healthcheck-interval"
 #define INTERVAL_KEY BB_PREFIX "healthcheck-interval"
-#define PROVIDER_PREFIX "brightbox://"
 
 enum {
 	HTTPS_PORT = 443,
@@ -346,7 +346,7 @@ bb_read_domains(const struct lb_spec *spec, struct arena *arena, struct bb_desir
 static void
 bb_read_servers(const struct lb_spec *spec, struct arena *arena, struct bb_desired *ret)
 {
-	const struct str prefix = STR(PROVIDER_PREFIX);
+	const struct str prefix = STR(BB_PROVIDER_ID_PREFIX);
 
 	ret->servers = arena_calloc(arena, spec->n_nodes, sizeof(*ret->servers));
 	for (size_t i = 0; i < spec->n_nodes; i++) {
