@@ -28,9 +28,10 @@ venv_path() {
 	echo "$CACHE/venv-$(sha256sum <"$1" | cut -c1-12)"
 }
 
-# The Python of the tests, the demo and the benchmarks, and of the linters.
+# The Python of the tests, the demo and the benchmarks, of the linters, and of the site.
 PYTHON=$(venv_path tools/requirements.txt)/bin/python3
 LINT_BIN=$(venv_path tools/requirements-lint.txt)/bin
+DOCS_BIN=$(venv_path tools/requirements-docs.txt)/bin
 
 # configure FOLDER [MESON OPTION…]: sets a build folder up, once. Warnings are errors in CI only.
 configure() {

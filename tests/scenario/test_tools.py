@@ -177,8 +177,10 @@ def test_kubelets_are_added_to_clusters_of_ours_only(tmp_path, cluster):
     assert tool.returncode == 1 and "KUBECONFIG does not name a cluster" in problems
 
 
-def test_comments_cite_documents_that_are_there(tmp_path):
+def test_documents_are_listed_and_comments_cite_what_is_there(tmp_path):
     for name, text in {
+        "mkdocs.yml": "nav:\n  - X: spec/x.md\n",
+        "docs/unlisted.md": "# No entry\n",
         "docs/spec/x.md": "# X\n\n## Here\n",
         "src/a.c": '/* docs/spec/x.md,\n * "Here" and "Gone"; docs/spec/y.md, x.md. */\n',
         "tools/b": '# docs/spec/x.md, "Here"\n',
@@ -192,4 +194,5 @@ def test_comments_cite_documents_that_are_there(tmp_path):
         'src/a.c: cites docs/spec/x.md, "Gone", which does not exist',
         "src/a.c: cites docs/spec/y.md, which does not exist",
         "src/a.c: cites x.md, which does not exist",
+        "docs/unlisted.md: has no entry in mkdocs.yml",
     ]

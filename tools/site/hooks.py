@@ -1,0 +1,74 @@
+"""What MkDocs lacks for the site of this repository (mkdocs.yml).
+
+Documents link to files outside of docs/ (manifests, examples, CONTRIBUTING.md). The site has a page for each of them:
+a document becomes a page of its own, another file is shown in a page below files/.
+"""
+import functools
+import os
+import re
+from pathlib import Path
+
+from mkdocs.structure.files import File
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+LINK = re.compile(r"(?<=\]\()([^)\s]+)(?=\))")
+LANGUAGES = {".yaml": "yaml", ".service": "ini", ".8": "text"}
+
+
+def on_files(files, config):
+    """Adds the documents at the root of the tree, and the files that a document links to."""
+    documents = [path for path in sorted(ROOT.glob("*.md")) if path.name != "README.md"]
+    for path in documents:
+        files.append(File.generated(config, path.name, content=rewrite(path, path.read_text())))
+    linked = {target for path in [*documents, *DOCS.rglob("*.md")] for target in linked_files(path)}
+    for path in sorted(linked):
+        files.append(File.generated(config, page_of_file(path), content=show(path)))
+    return files
+
+
+def on_page_markdown(markdown, page, **_):
+    """The page's text, with links to other files of the tree replaced by links to their pages."""
+    source = DOCS / page.file.src_uri
+    return rewrite(source, markdown) if source.exists() else markdown
+
+
+def linked_files(path):
+    targets = (resolve(path, link) for link in LINK.findall(path.read_text()))
+    return {target for target in targets if target and target.is_file() and target.suffix != ".md"}
+
+
+def resolve(path, link):
+    """The file or folder that a link of the document at path leads to; None for other sites and headings."""
+    if re.match(r"[a-z]+:|#", link):
+        return None
+    return Path(os.path.normpath(path.parent / link.partition("#")[0]))
+
+
+def rewrite(path, text):
+    return LINK.sub(functools.partial(link_in_site, path), text)
+
+
+def link_in_site(path, link):
+    target = resolve(path, link[1])
+    if target is None:
+        return link[1]
+    _, mark, heading = link[1].partition("#")
+    return os.path.relpath(DOCS / page_of(target), (DOCS / page_of(path)).parent) + mark + heading
+
+
+def page_of(target):
+    """The source of its page, relative to docs/."""
+    if target.suffix != ".md":
+        return page_of_file(target)
+    return target.relative_to(DOCS if target.is_relative_to(DOCS) else ROOT).as_posix()
+
+
+def page_of_file(path):
+    return f"files/{path.relative_to(ROOT).as_posix()}.md"
+
+
+def show(path):
+    language = LANGUAGES.get(path.suffix, "sh" if path.read_text().startswith("#!") else "text")
+    name = path.relative_to(ROOT).as_posix()
+    return f"---\ntitle: {name}\nsearch:\n  exclude: true\n---\n\n# {name}\n\n````{language}\n{path.read_text()}\n````\n"
