@@ -319,3 +319,12 @@ def test_names_of_cloud_ips(brightbox):
     cip = brightbox.account.add("cloud_ips")
     assert f"{cip['public_ipv4']} {cip['reverse_dns']}\n" in brightbox.hosts()
     assert f"{cip['public_ipv6']} {cip['fqdn']}\n" in brightbox.hosts()
+
+
+def test_the_file_of_names_is_replaced_and_never_empty(brightbox, client, tmp_path):
+    brightbox.hosts_file = tmp_path / "hosts"
+    client("POST", "cloud_ips", {"name": "one"})
+    before = brightbox.hosts()
+    with brightbox.hosts_file.open() as reader:
+        client("POST", "cloud_ips", {"name": "two"})
+        assert reader.read() == before and brightbox.hosts_file.read_text() == brightbox.hosts() != before

@@ -162,6 +162,12 @@ class Brightbox(Endpoint):
                         rows += [f"{one['public_ipv4']} {name}", f"{one['public_ipv6']} {name}"]
             return "".join(f"{row}\n" for row in rows)
 
+    def _write_hosts(self):
+        """The file is replaced, so that a program that reads it meanwhile finds all names."""
+        new = self.hosts_file.with_name(f"{self.hosts_file.name}.new")
+        new.write_text(self.hosts())
+        new.replace(self.hosts_file)
+
     # --- answers -----------------------------------------------------------------------------------------------------
 
     def answer(self, request):
@@ -189,7 +195,7 @@ class Brightbox(Endpoint):
         if row.made:
             headers["Location"] = reply["url"]
         if request.is_write and self.hosts_file:
-            self.hosts_file.write_text(self.hosts())
+            self._write_hosts()
         return Reply(row.status, json.dumps(reply).encode(),
                      {**headers, "Content-Type": "application/json; charset=utf-8"})
 
