@@ -372,21 +372,29 @@ http_status_text(int status)
 		int status;
 		const char *text;
 	} rows[] = {
+		{ 200, "OK" },
+		{ 204, "No Content" },
 		{ 400, "Bad Request" },
 		{ 401, "Unauthorized" },
 		{ 403, "Forbidden" },
 		{ 404, "Not Found" },
 		{ 405, "Method Not Allowed" },
+		{ 406, "Not Acceptable" },
 		{ 408, "Request Timeout" },
 		{ 409, "Conflict" },
 		{ 410, "Gone" },
+		{ 411, "Length Required" },
+		{ 413, "Request Entity Too Large" },
+		{ 415, "Unsupported Media Type" },
 		{ 422, "Unprocessable Entity" },
 		{ 429, "Too Many Requests" },
+		{ 431, "Request Header Fields Too Large" },
 		{ 500, "Internal Server Error" },
 		{ 501, "Not Implemented" },
 		{ 502, "Bad Gateway" },
 		{ 503, "Service Unavailable" },
 		{ 504, "Gateway Timeout" },
+		{ 505, "HTTP Version Not Supported" },
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {

@@ -250,8 +250,8 @@ void http_client_close_idle(struct http_client *);
 
 const char *http_method_name(enum http_method);
 
-/** The words that a status line has for a failure, as Go's http.StatusText() writes them:
- * "Unauthorized" for 401; "" for a status that is not listed. */
+/** The text of a status line, as Go's http.StatusText() writes it: "Unauthorized" for 401; "" for a
+ * status that is not in the table. */
 const char *http_status_text(int status);
 
 #endif

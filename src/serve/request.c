@@ -4,6 +4,7 @@
  * it on any thread, and it outlives its connection.
  */
 #include "base/alloc.h"
+#include "http/http.h"
 #include "http/pem.h"
 #include "serve/internal.h"
 
@@ -155,38 +156,6 @@ server_request_has_certificate(const struct server_request *r)
 
 /* ---- answers ---- */
 
-static const struct {
-	int status;
-	const char *text;
-} phrases[] = {
-	{ 200, "OK" },
-	{ 204, "No Content" },
-	{ 400, "Bad Request" },
-	{ 401, "Unauthorized" },
-	{ 403, "Forbidden" },
-	{ 404, "Not Found" },
-	{ 405, "Method Not Allowed" },
-	{ 406, "Not Acceptable" },
-	{ 411, "Length Required" },
-	{ 413, "Content Too Large" },
-	{ 415, "Unsupported Media Type" },
-	{ 429, "Too Many Requests" },
-	{ 431, "Request Header Fields Too Large" },
-	{ 500, "Internal Server Error" },
-	{ 503, "Service Unavailable" },
-	{ 505, "HTTP Version Not Supported" },
-};
-
-static const char *
-answer_phrase(int status)
-{
-	for (size_t i = 0; i < ARRAY_LEN(phrases); i++) {
-		if (phrases[i].status == status)
-			return phrases[i].text;
-	}
-	return "Status";
-}
-
 static void
 answer_add_date(struct buf *b, int64_t wall_ns)
 {
@@ -217,7 +186,7 @@ answer_write(struct buf *b, const struct server_response *response, int64_t wall
 {
 	if (!buf_reserve(b, FIELDS_BYTES + response->body.len))
 		alloc_fail(1, response->body.len);
-	buf_addf(b, "HTTP/1.1 %d %s\r\n", response->status, answer_phrase(response->status));
+	buf_addf(b, "HTTP/1.1 %d %s\r\n", response->status, http_status_text(response->status));
 	answer_add_date(b, wall_ns);
 	answer_add_field(b, "Content-Type",
 	                 response->content_type ? response->content_type
@@ -236,7 +205,7 @@ answer_refuse(struct buf *b, int status, int64_t wall_ns)
 {
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(FIELDS_BYTES);
 
-	buf_addf(&text, "%d %s\n", status, answer_phrase(status));
+	buf_addf(&text, "%d %s\n", status, http_status_text(status));
 	answer_write(b, &(struct server_response){ .status = status, .body = buf_str(&text) },
 	             wall_ns, /*is_head=*/false, /*closes=*/true);
 }
