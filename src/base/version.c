@@ -51,6 +51,16 @@ version_numbers(void)
 }
 
 void
+version_split(struct str text, struct str *ret_major, struct str *ret_minor)
+{
+	struct str rest = str_skip(text, 1);
+
+	*ret_minor = STR_EMPTY;
+	(void)str_split(&rest, '.', ret_major);
+	(void)str_split(&rest, '.', ret_minor);
+}
+
+void
 version_set_commit(struct str text)
 {
 	size_t len = str_head(text, VERSION_COMMIT_MAX).len;

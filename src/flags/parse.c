@@ -75,10 +75,9 @@ set_version(struct reader *r, struct str value)
 static void
 print_raw_version(struct str version, struct buf *out)
 {
-	struct str major = STR_EMPTY, minor = STR_EMPTY, rest = STR_EMPTY;
+	struct str major, minor;
 
-	if (str_cut(str_skip(version, 1), '.', &major, &rest))
-		str_cut(rest, '.', &minor, &rest);
+	version_split(version, &major, &minor);
 	buf_addf(out, "version.Info{Major:\"%" STR_FMT "\", Minor:\"%" STR_FMT "\", ",
 	         STR_ARG(major), STR_ARG(minor));
 	buf_addf(out, "GitVersion:\"%" STR_FMT "\", Compiler:\"%s\", Platform:\"%s\"}\n",

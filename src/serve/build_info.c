@@ -38,17 +38,6 @@ struct build_info {
 	const char *tree_state, *date, *go_version, *compiler, *platform;
 };
 
-static void
-read_version(struct build_info *info)
-{
-	struct str major, minor, rest = version_numbers();
-
-	(void)str_split(&rest, '.', &major);
-	(void)str_split(&rest, '.', &minor);
-	snprintf(info->major, sizeof(info->major), "%" STR_FMT, STR_ARG(major));
-	snprintf(info->minor, sizeof(info->minor), "%" STR_FMT, STR_ARG(minor));
-}
-
 /* "0123abcd", with a '+' at its end if files differed from the commit; empty outside of a
  * repository. */
 static void
@@ -72,8 +61,11 @@ build_info(void)
 		.compiler = COMPILER,
 		.platform = version_platform().ptr,
 	};
+	struct str major, minor;
 
-	read_version(&info);
+	version_split(version_get(), &major, &minor);
+	snprintf(info.major, sizeof(info.major), "%" STR_FMT, STR_ARG(major));
+	snprintf(info.minor, sizeof(info.minor), "%" STR_FMT, STR_ARG(minor));
 	read_commit(&info);
 	return info;
 }

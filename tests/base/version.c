@@ -28,6 +28,20 @@ is_our_own_until_another_is_set(void **state UNUSED)
 }
 
 static void
+major_and_minor_are_the_first_two_numbers(void **state)
+{
+	static const char *const texts[] = { "v1.36.3", "v1.36.0-rc.1+build", "v1.36." };
+	struct str major, minor;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
+		version_split(str_c(texts[i]), &major, &minor);
+		assert_true(str_eq_c(major, "1"));
+		assert_true(str_eq_c(minor, "36"));
+	}
+}
+
+static void
 commits_are_shortened(void **state UNUSED)
 {
 	assert_true(str_eq_c(version_commit(), "unknown"));
@@ -65,6 +79,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(is_our_own_until_another_is_set),
+		cmocka_unit_test(major_and_minor_are_the_first_two_numbers),
 		cmocka_unit_test(commits_are_shortened),
 		cmocka_unit_test(the_platform_is_the_one_it_was_built_for),
 	};
