@@ -15,6 +15,8 @@
  */
 #include "serve/reviewer.h"
 
+#include <sys/queue.h>
+
 #include "base/alloc.h"
 #include "base/ip.h"
 #include "base/limits.h"
@@ -44,14 +46,16 @@ enum subject {
 };
 
 struct waiter {
-	struct waiter *next;
+	SLIST_ENTRY(waiter) next;
 	struct digest source;
 	reviewer_done *done;
 	void *arg;
 };
 
+SLIST_HEAD(waiter_list, waiter);
+
 struct question {
-	struct question *next;
+	TAILQ_ENTRY(question) next;
 	enum subject subject;
 	struct digest key;
 	struct digest source;    /* of the first request that asks it */
@@ -63,7 +67,7 @@ struct question {
 	bool is_kept;            /* its answer may go to the cache */
 	int n_tries;
 	int64_t due_ns, deadline_ns; /* mono */
-	struct waiter *waiters;
+	struct waiter_list waiters;
 };
 
 /* A token that was valid recently, by its hash. */
@@ -81,7 +85,7 @@ struct reviewer {
 
 	pthread_mutex_t mu;
 	pthread_cond_t changed;        /* mu */
-	struct question *questions;    /* mu; the oldest first */
+	TAILQ_HEAD(, question) questions; /* mu; the oldest first */
 	size_t n_questions, n_waiters; /* mu */
 	uint64_t turn;                 /* mu; the highest of the questions taken so far */
 	struct known_token known[LIMIT_SERVER_KNOWN_TOKENS]; /* mu */
@@ -131,16 +135,23 @@ question_new(struct reviewer *r, enum subject subject, struct str text)
 	return q;
 }
 
-/* Where it is linked, or would be: the end. Called with mu held. */
-static struct question **
+static bool
+is_same_digest(const struct digest *a, const struct digest *b)
+{
+	return str_eq(digest_str(a), digest_str(b));
+}
+
+/* The question in the list that asks the same, or NULL. Called with mu held. */
+static struct question *
 find_question(struct reviewer *r, const struct question *like)
 {
-	struct question **at = &r->questions;
+	struct question *q;
 
-	while (*at && ((*at)->subject != like->subject ||
-	               !str_eq(digest_str(&(*at)->key), digest_str(&like->key))))
-		at = &(*at)->next;
-	return at;
+	TAILQ_FOREACH(q, &r->questions, next) {
+		if (q->subject == like->subject && is_same_digest(&q->key, &like->key))
+			return q;
+	}
+	return NULL;
 }
 
 /* Called with mu held. */
@@ -150,8 +161,8 @@ add_waiter(struct reviewer *r, struct question *q, struct digest source, reviewe
 {
 	struct waiter *w = xcalloc(1, sizeof(*w));
 
-	*w = (struct waiter){ q->waiters, source, done, arg };
-	q->waiters = w;
+	*w = (struct waiter){ .source = source, .done = done, .arg = arg };
+	SLIST_INSERT_HEAD(&q->waiters, w, next);
 	r->n_waiters++;
 }
 
@@ -161,24 +172,18 @@ failed_answer(void)
 	return review_answer_new(REVIEW_FAILED, NULL, STR_EMPTY);
 }
 
-static bool
-is_same_digest(const struct digest *a, const struct digest *b)
-{
-	return str_eq(digest_str(a), digest_str(b));
-}
-
 /* Appends the question to the list and gives it its turn. Called with mu held. */
 static void
 link_question(struct reviewer *r, struct question *q)
 {
-	struct question **at = &r->questions;
+	const struct question *other;
 
 	q->turn = r->turn;
-	for (; *at; at = &(*at)->next) {
-		if (is_same_digest(&(*at)->source, &q->source) && (*at)->turn >= q->turn)
-			q->turn = (*at)->turn + 1;
+	TAILQ_FOREACH(other, &r->questions, next) {
+		if (is_same_digest(&other->source, &q->source) && other->turn >= q->turn)
+			q->turn = other->turn + 1;
 	}
-	*at = q;
+	TAILQ_INSERT_TAIL(&r->questions, q, next);
 	r->n_questions++;
 	cond_signal(&r->changed);
 }
@@ -187,10 +192,12 @@ link_question(struct reviewer *r, struct question *q)
 static size_t
 count_waiters(const struct reviewer *r, const struct digest *source)
 {
+	const struct question *q;
+	const struct waiter *w;
 	size_t n = 0;
 
-	for (const struct question *q = r->questions; q; q = q->next) {
-		for (const struct waiter *w = q->waiters; w; w = w->next)
+	TAILQ_FOREACH(q, &r->questions, next) {
+		SLIST_FOREACH(w, &q->waiters, next)
 			n += is_same_digest(&w->source, source);
 	}
 	return n;
@@ -246,7 +253,7 @@ find_answer(struct reviewer *r, const struct question *q, bool *ret_is_stale)
 static void
 renew_question(struct reviewer *r, struct question **q)
 {
-	if (*find_question(r, *q) || r->n_questions >= 2 * LIMIT_SERVER_PENDING)
+	if (find_question(r, *q) || r->n_questions >= 2 * LIMIT_SERVER_PENDING)
 		return;
 	(*q)->source = (*q)->key;
 	link_question(r, TAKE(*q));
@@ -287,7 +294,7 @@ ask_question(struct reviewer *r, struct question *question, struct review_answer
 	if (start != REVIEWER_ASKS)
 		return start;
 	source = q->source;
-	asked = *find_question(r, q);
+	asked = find_question(r, q);
 	if (!asked) {
 		asked = q;
 		link_question(r, TAKE(q));
@@ -432,36 +439,31 @@ store_answer(struct reviewer *r, const struct question *q, struct review_answer 
 		                 clock_deadline(now_ns, ttl_ns(r, q->subject, answer)));
 }
 
-/* Ends a question: no further request can join it. Returns the requests that did. */
-static struct waiter *
+/* After this no further request can join the question. */
+static void
 close_question(struct reviewer *r, struct question *q, struct review_answer *answer)
 {
+	const struct waiter *w;
 	WITH_LOCK(&r->mu);
 
 	store_answer(r, q, answer);
-	*find_question(r, q) = q->next;
+	TAILQ_REMOVE(&r->questions, q, next);
 	r->n_questions--;
-	for (struct waiter *w = q->waiters; w; w = w->next)
+	SLIST_FOREACH(w, &q->waiters, next)
 		r->n_waiters--;
-	return TAKE(q->waiters);
-}
-
-static void
-notify_waiters(struct waiter *waiters, const struct review_answer *answer)
-{
-	while (waiters) {
-		struct waiter *w = waiters;
-
-		waiters = w->next;
-		w->done(w->arg, answer);
-		free(w);
-	}
 }
 
 static void
 answer_question(struct reviewer *r, struct question *q, struct review_answer *answer)
 {
-	notify_waiters(close_question(r, q, answer), answer);
+	struct waiter *w;
+
+	close_question(r, q, answer);
+	while ((w = SLIST_FIRST(&q->waiters))) {
+		SLIST_REMOVE_HEAD(&q->waiters, next);
+		w->done(w->arg, answer);
+		free(w);
+	}
 	question_free(q);
 }
 
@@ -491,10 +493,10 @@ static struct question *
 due_question(struct reviewer *r, int64_t *ret_next_ns)
 {
 	int64_t now_ns = clock_mono(r->config.clock);
-	struct question *first = NULL;
+	struct question *first = NULL, *q;
 
 	*ret_next_ns = CLOCK_FOREVER;
-	for (struct question *q = r->questions; q; q = q->next) {
+	TAILQ_FOREACH(q, &r->questions, next) {
 		if (q->due_ns <= now_ns && (!first || q->turn < first->turn))
 			first = q;
 		if (q->due_ns < *ret_next_ns)
@@ -587,6 +589,7 @@ reviewer_new(const struct reviewer_config *config)
 	for (size_t i = 0; i < N_SUBJECTS; i++)
 		r->caches[i] = REVIEW_CACHE_INIT(r->caches[i]);
 	r->arena = ARENA_INIT;
+	TAILQ_INIT(&r->questions);
 	r->watchdog = watchdog_new("review");
 	thread_start(&r->thread, "review", reviewer_run, r);
 	return r;
@@ -609,8 +612,8 @@ reviewer_stop(struct reviewer *r)
 	CLEANUP(review_answer_unrefp) struct review_answer *answer = failed_answer();
 
 	end_thread(r);
-	while (r->questions)
-		answer_question(r, r->questions, answer);
+	while (!TAILQ_EMPTY(&r->questions))
+		answer_question(r, TAILQ_FIRST(&r->questions), answer);
 }
 
 void
