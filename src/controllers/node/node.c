@@ -234,7 +234,10 @@ node_initialise(struct node_controller *c, struct call *call, struct node *node,
 		return err_wrap(err, "failed to initialize node %" STR_FMT,
 		                STR_ARG(node_name(node)));
 	if (init.has_written) {
-		(void)paces_take(c->env->paces, node->object.uid, "initialise");
+		/* A node that had no provider ID got one, which cannot be removed. So this happens
+		 * once in a node's life, and need not be remembered for each node that joins. */
+		if (node_provider_id(node).len > 0)
+			(void)paces_take(c->env->paces, node->object.uid, "initialise");
 		report_initialised(c, node);
 	}
 	event_dedup_clear(c->env->event_dedup, node, failed_event.reason);
