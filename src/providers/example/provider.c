@@ -104,34 +104,36 @@ get_machine(struct cloud *cloud, struct call *call, struct str id, struct machin
 
 struct example_balancer {
 	struct balancer balancer;
-	struct str wiring; /* as wiring_of() writes it */
+	struct str body; /* as body_of() writes it */
 };
 
-/* Ports and targets as JSON, for requests and for comparison with answers. The texts can be
- * compared because this API returns lists as they were sent. If yours sorts them, sort them here as
- * well. */
+/* A balancer as JSON, for requests and for comparison with answers. The texts can be compared
+ * because this API returns lists as they were sent. If yours sorts them, sort them here as well. */
 static struct str
-wiring_of(struct cloud *cloud, struct call *call, const struct lb_spec *spec)
+body_of(struct cloud *cloud, struct call *call, const struct lb_spec *spec)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(LIMIT_HTTP_BODY);
 
-	buf_add_c(&b, "\"ports\":[");
+	json_begin_object(&b, NULL);
+	json_add_text(&b, "name", spec->name);
+	json_begin_array(&b, "ports");
 	for (size_t i = 0; i < spec->n_ports; i++)
-		buf_addf(&b, "%s\"%d:%d\"", i > 0 ? "," : "", spec->ports[i].port,
-		         spec->ports[i].node_port);
-	buf_add_c(&b, "],\"targets\":[");
-	for (size_t i = 0; i < spec->n_nodes; i++) {
-		buf_add_c(&b, i > 0 ? "," : "");
-		json_add_str(&b, cloud_machine_id(cloud, spec->nodes[i].provider_id));
-	}
-	buf_add_c(&b, "]");
+		json_add_text(&b, NULL,
+		              arena_printf(call->arena, "%d:%d", spec->ports[i].port,
+		                           spec->ports[i].node_port));
+	json_end_array(&b);
+	json_begin_array(&b, "targets");
+	for (size_t i = 0; i < spec->n_nodes; i++)
+		json_add_text(&b, NULL, cloud_machine_id(cloud, spec->nodes[i].provider_id));
+	json_end_array(&b);
+	json_end_object(&b);
 	return arena_str(call->arena, buf_str(&b));
 }
 
 static bool
 read_balancer(struct call *call, yyjson_val *val, struct balancer **ret, struct error *err)
 {
-	CLEANUP(buf_fini) struct buf wiring = BUF_INIT(LIMIT_HTTP_BODY);
+	CLEANUP(buf_fini) struct buf body = BUF_INIT(LIMIT_HTTP_BODY);
 	struct example_balancer *found = ARENA_NEW(call->arena, struct example_balancer);
 	struct lb_ingress *ingress = ARENA_NEW(call->arena, struct lb_ingress);
 	yyjson_val *ports, *targets;
@@ -144,11 +146,14 @@ read_balancer(struct call *call, yyjson_val *val, struct balancer **ret, struct 
 	if (found->balancer.id.len == 0 || json_array(val, "ports", &ports) != JSON_FOUND ||
 	    json_array(val, "targets", &targets) != JSON_FOUND)
 		return err_set(err, ERR_UNAVAILABLE, "a balancer lacks its id, ports or targets");
-	buf_add_c(&wiring, "\"ports\":");
-	json_add_value(&wiring, ports);
-	buf_add_c(&wiring, ",\"targets\":");
-	json_add_value(&wiring, targets);
-	found->wiring = arena_str(call->arena, buf_str(&wiring));
+	json_begin_object(&body, NULL);
+	json_add_text(&body, "name", json_text_at(call->arena, val, "name"));
+	json_add_name(&body, STR("ports"));
+	json_add_value(&body, ports);
+	json_add_name(&body, STR("targets"));
+	json_add_value(&body, targets);
+	json_end_object(&body);
+	found->body = arena_str(call->arena, buf_str(&body));
 	*ret = &found->balancer;
 	return true;
 }
@@ -188,14 +193,6 @@ find_balancer(struct cloud *cloud, struct call *call, const struct lb_spec *spec
 	return true;
 }
 
-/* For POST and PUT. */
-static struct str
-body_of(struct cloud *cloud, struct call *call, const struct lb_spec *spec)
-{
-	return arena_printf(call->arena, "{\"name\":\"%" STR_FMT "\",%" STR_FMT "}",
-	                    STR_ARG(spec->name), STR_ARG(wiring_of(cloud, call, spec)));
-}
-
 static bool
 create_balancer(struct cloud *cloud, struct call *call, const struct lb_spec *spec,
                 struct balancer **ret, struct error *err)
@@ -218,12 +215,13 @@ change_balancer(struct cloud *cloud, struct call *call, const struct lb_spec *sp
                 struct balancer *balancer, struct error *err)
 {
 	struct example_balancer *found = CONTAINER_OF(balancer, struct example_balancer, balancer);
-	struct http_request request = { .method = HTTP_PUT };
+	struct http_request request = { .method = HTTP_PUT,
+		                        .target = rest_target(call, "/balancers/", balancer->id,
+		                                              ""),
+		                        .body = body_of(cloud, call, spec) };
 
-	if (str_eq(found->wiring, wiring_of(cloud, call, spec)))
+	if (str_eq(found->body, request.body))
 		return true;
-	request.target = rest_target(call, "/balancers/", balancer->id, "");
-	request.body = body_of(cloud, call, spec);
 	return rest_do(example_of(cloud)->rest, call, &request, NULL, err);
 }
 
@@ -231,10 +229,11 @@ static bool
 destroy_balancer(struct cloud *cloud, struct call *call, const struct lb_spec *spec,
                  const struct balancer *balancer, struct error *err)
 {
-	struct http_request request = { .method = HTTP_DELETE };
+	struct http_request request = {
+		.method = HTTP_DELETE, .target = rest_target(call, "/balancers/", balancer->id, "")
+	};
 
 	(void)spec;
-	request.target = rest_target(call, "/balancers/", balancer->id, "");
 	return rest_do(example_of(cloud)->rest, call, &request, NULL, err);
 }
 
