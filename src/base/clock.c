@@ -17,29 +17,33 @@ read_clock(clockid_t id)
 }
 
 static int64_t
-real_mono(struct clock *c UNUSED)
+real_mono(struct clock *c)
 {
+	(void)c;
 	return read_clock(CLOCK_MONOTONIC);
 }
 
 static int64_t
-real_boot(struct clock *c UNUSED)
+real_boot(struct clock *c)
 {
+	(void)c;
 	return read_clock(CLOCK_BOOTTIME);
 }
 
 static int64_t
-real_wall(struct clock *c UNUSED)
+real_wall(struct clock *c)
 {
+	(void)c;
 	return read_clock(CLOCK_REALTIME);
 }
 
 static bool
-real_wait(struct clock *c UNUSED, pthread_cond_t *cond, pthread_mutex_t *mutex, int64_t deadline_ns)
+real_wait(struct clock *c, pthread_cond_t *cond, pthread_mutex_t *mutex, int64_t deadline_ns)
 {
 	struct timespec until;
 	int result;
 
+	(void)c;
 	if (deadline_ns == CLOCK_FOREVER) {
 		MUST(pthread_cond_wait(cond, mutex));
 		return true;

@@ -42,10 +42,11 @@ static struct {
 } shown;
 
 static void
-set_remaining(void *arg UNUSED)
+set_remaining(void *arg)
 {
 	int64_t ns = fence_remaining_ns(shown.fence, shown.clock);
 
+	(void)arg;
 	metric_set(metric_of(&remaining),
 	           ns == CLOCK_FOREVER ? INFINITY : (double)ns / (double)NS_PER_SEC);
 }

@@ -13,20 +13,24 @@
 #include "base/limits.h"
 
 static void *
-json_malloc(void *ctx UNUSED, size_t size)
+json_malloc(void *ctx, size_t size)
 {
+	(void)ctx;
 	return xmalloc(size);
 }
 
 static void *
-json_realloc(void *ctx UNUSED, void *ptr, size_t old_size UNUSED, size_t size)
+json_realloc(void *ctx, void *ptr, size_t old_size, size_t size)
 {
+	(void)ctx;
+	(void)old_size;
 	return xreallocarray(ptr, 1, size);
 }
 
 static void
-json_free(void *ctx UNUSED, void *ptr)
+json_free(void *ctx, void *ptr)
 {
+	(void)ctx;
 	free(ptr);
 }
 

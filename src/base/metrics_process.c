@@ -99,8 +99,9 @@ set_memory(void)
 }
 
 static void
-set_all(void *arg UNUSED)
+set_all(void *arg)
 {
+	(void)arg;
 	set_cpu();
 	set_fds();
 	set_memory();

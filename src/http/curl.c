@@ -49,7 +49,7 @@ enum {
 /* Keep-alive and TCP_USER_TIMEOUT make the kernel notice within 45 s that the peer is gone, whether
  * we wait for data or have sent some. */
 static curl_socket_t
-on_socket(void *arg UNUSED, curlsocktype purpose UNUSED, struct curl_sockaddr *addr)
+on_socket(void *arg, curlsocktype purpose, struct curl_sockaddr *addr)
 {
 	static const struct {
 		int level, name, value;
@@ -60,6 +60,8 @@ on_socket(void *arg UNUSED, curlsocktype purpose UNUSED, struct curl_sockaddr *a
 	};
 	int fd = socket(addr->family, addr->socktype | SOCK_CLOEXEC, addr->protocol);
 
+	(void)arg;
+	(void)purpose;
 	if (fd < 0)
 		return CURL_SOCKET_BAD;
 	for (size_t i = 0; i < ARRAY_LEN(options); i++)
@@ -69,11 +71,12 @@ on_socket(void *arg UNUSED, curlsocktype purpose UNUSED, struct curl_sockaddr *a
 }
 
 static CURLcode
-on_ssl_ctx(CURL *easy UNUSED, void *ctx, void *client)
+on_ssl_ctx(CURL *easy, void *ctx, void *client)
 {
 	struct curl_client *c = client;
 	WITH_LOCK(&c->mu);
 
+	(void)easy;
 	return tls_apply(&c->tls, ctx) ? CURLE_OK : CURLE_SSL_CERTPROBLEM;
 }
 
@@ -101,11 +104,14 @@ transfer_report_lookup(const struct transfer *transfer, CURLINFO in_us)
 
 /* CURLOPT_PREREQFUNCTION: called when a connection is ready, before the request is sent on it. */
 static int
-on_send(void *arg, char *primary_ip UNUSED, char *local_ip UNUSED, int primary_port UNUSED,
-        int local_port UNUSED)
+on_send(void *arg, char *primary_ip, char *local_ip, int primary_port, int local_port)
 {
 	struct transfer *transfer = arg;
 
+	(void)primary_ip;
+	(void)local_ip;
+	(void)primary_port;
+	(void)local_port;
 	if (++transfer->n_sends > 1)
 		return CURL_PREREQFUNC_ABORT;
 	if (transfer_info(transfer, CURLINFO_NUM_CONNECTS) > 0)
@@ -399,8 +405,11 @@ transfer_forbid_reuse(struct transfer *transfer)
 /* ---- the sweeper ---- */
 
 static curl_socket_t
-no_socket(void *arg UNUSED, curlsocktype purpose UNUSED, struct curl_sockaddr *addr UNUSED)
+no_socket(void *arg, curlsocktype purpose, struct curl_sockaddr *addr)
 {
+	(void)arg;
+	(void)purpose;
+	(void)addr;
 	return CURL_SOCKET_BAD;
 }
 

@@ -21,7 +21,7 @@ enum {
  * NULL for a new socket: the pointer assigned here is libcurl's memory of it, and is dropped with
  * the socket. */
 static int
-on_socket(CURL *easy UNUSED, curl_socket_t fd, int what, void *client, void *known)
+on_socket(CURL *easy, curl_socket_t fd, int what, void *client, void *known)
 {
 	struct curl_client *c = client;
 	struct epoll_event event = {
@@ -30,6 +30,7 @@ on_socket(CURL *easy UNUSED, curl_socket_t fd, int what, void *client, void *kno
 		.data.fd = fd,
 	};
 
+	(void)easy;
 	if (what == CURL_POLL_REMOVE) {
 		/* fails if the socket is closed already, which also removed it from the set */
 		epoll_ctl(c->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
@@ -42,10 +43,11 @@ on_socket(CURL *easy UNUSED, curl_socket_t fd, int what, void *client, void *kno
 }
 
 static int
-on_timer(CURLM *multi UNUSED, long timeout_ms, void *client)
+on_timer(CURLM *multi, long timeout_ms, void *client)
 {
 	struct curl_client *c = client;
 
+	(void)multi;
 	c->timer_ns = timeout_ms < 0 ? CLOCK_FOREVER
 	                             : clock_mono(&clock_real) + timeout_ms * NS_PER_MS;
 	return 0;

@@ -38,8 +38,12 @@ pem_is_bounded(struct str pem, const char *what, struct error *err)
 
 /* Without this callback OpenSSL would ask for a pass phrase on the terminal. */
 static int
-no_passphrase(char *buf UNUSED, int size UNUSED, int is_writing UNUSED, void *arg UNUSED)
+no_passphrase(char *buf, int size, int is_writing, void *arg)
 {
+	(void)buf;
+	(void)size;
+	(void)is_writing;
+	(void)arg;
 	return -1;
 }
 

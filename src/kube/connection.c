@@ -88,11 +88,12 @@ METRIC_FAMILY(
 	.labels = { "result" });
 
 static void
-resolved(void *connection UNUSED, struct str name, int64_t took_ns)
+resolved(void *connection, struct str name, int64_t took_ns)
 {
 	char host[LIMIT_NAME + 1] = "";
 	struct buf text = BUF_FIXED(host);
 
+	(void)connection;
 	buf_add_str(&text, str_head(name, LIMIT_NAME));
 	metric_observe(metric_of(&lookup_seconds, host), (double)took_ns / (double)NS_PER_SEC);
 }

@@ -91,12 +91,14 @@ add_basic(struct buf *b, const struct credentials *c)
 }
 
 static bool
-credentials_authorize(struct http_auth *auth, const struct call *call UNUSED, struct buf *ret,
-                      uint64_t *ret_generation, struct error *err UNUSED)
+credentials_authorize(struct http_auth *auth, const struct call *call, struct buf *ret,
+                      uint64_t *ret_generation, struct error *err)
 {
 	struct credentials *c = CONTAINER_OF(auth, struct credentials, auth);
 	WITH_LOCK(&c->mu);
 
+	(void)call;
+	(void)err;
 	if (!c->is_plain && c->token_file[0] && clock_boot(c->clock) >= c->next_read_ns)
 		(void)refresh_token(c);
 	*ret_generation = c->generation;

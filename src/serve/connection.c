@@ -329,7 +329,7 @@ connection_step(struct connection *c)
 
 /* ---- turns of the loop ---- */
 
-static void connection_on_ready(evutil_socket_t fd UNUSED, short what UNUSED, void *arg);
+static void connection_on_ready(evutil_socket_t fd, short what, void *arg);
 
 static void
 connection_wait_for(struct connection *c, short what)
@@ -352,14 +352,18 @@ connection_run(struct connection *c)
 }
 
 static void
-connection_on_ready(evutil_socket_t fd UNUSED, short what UNUSED, void *arg)
+connection_on_ready(evutil_socket_t fd, short what, void *arg)
 {
+	(void)fd;
+	(void)what;
 	connection_run(arg);
 }
 
 static void
-connection_on_deadline(evutil_socket_t fd UNUSED, short what UNUSED, void *arg)
+connection_on_deadline(evutil_socket_t fd, short what, void *arg)
 {
+	(void)fd;
+	(void)what;
 	connection_free(arg);
 }
 

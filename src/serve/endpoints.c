@@ -169,14 +169,16 @@ reply_metrics(struct server_request *request, enum metric_page page)
 }
 
 static void
-answer_metrics(const struct endpoints_config *config UNUSED, struct server_request *request)
+answer_metrics(const struct endpoints_config *config, struct server_request *request)
 {
+	(void)config;
 	reply_metrics(request, METRICS_MAIN);
 }
 
 static void
-answer_slis(const struct endpoints_config *config UNUSED, struct server_request *request)
+answer_slis(const struct endpoints_config *config, struct server_request *request)
 {
+	(void)config;
 	if (server_request_method(request) != SERVER_DELETE) {
 		reply_metrics(request, METRICS_SLIS);
 		return;
@@ -199,10 +201,11 @@ answer_configz(const struct endpoints_config *config, struct server_request *req
 }
 
 static void
-answer_version(const struct endpoints_config *config UNUSED, struct server_request *request)
+answer_version(const struct endpoints_config *config, struct server_request *request)
 {
 	CLEANUP(buf_fini) struct buf json = BUF_INIT(KIB(4));
 
+	(void)config;
 	build_info_add_json(&json);
 	reply_whole(request, 200, JSON_TYPE, &json);
 }
@@ -210,12 +213,13 @@ answer_version(const struct endpoints_config *config UNUSED, struct server_reque
 /* As in the Go program, where PUT changes klog's flag -v. kubectl has no command for it; curl -X
  * PUT -d 4 does it. */
 static void
-answer_verbosity(const struct endpoints_config *config UNUSED, struct server_request *request)
+answer_verbosity(const struct endpoints_config *config, struct server_request *request)
 {
 	char memory[128] = "";
 	struct buf text = BUF_FIXED(memory);
 	int64_t level;
 
+	(void)config;
 	if (!str_to_i64(str_trim(server_request_body(request)), 0, MAX_VERBOSITY, &level)) {
 		reply_line(request, 400, "the body is not a level from 0 to 100");
 		return;

@@ -124,11 +124,12 @@ server_deliver(struct server *s, struct server_request *r)
  * from its other events. They are delivered in the next turn, because they ring the eventfd again:
  * it was read before the list was emptied. */
 static void
-server_on_answers(evutil_socket_t fd, short what UNUSED, void *arg)
+server_on_answers(evutil_socket_t fd, short what, void *arg)
 {
 	struct server *s = arg;
 	STAILQ_HEAD(, server_request) answered = STAILQ_HEAD_INITIALIZER(answered);
 
+	(void)what;
 	if (!wake_drain(fd))
 		return;
 	mutex_lock(&s->outbox->mu);
@@ -158,10 +159,12 @@ server_relieve(struct server *s)
 }
 
 static void
-server_on_resume(evutil_socket_t fd UNUSED, short what UNUSED, void *arg)
+server_on_resume(evutil_socket_t fd, short what, void *arg)
 {
 	struct server *s = arg;
 
+	(void)fd;
+	(void)what;
 	event_add(s->accepting, NULL);
 }
 
@@ -174,7 +177,7 @@ is_shortage(int errnum)
 /* Accepts one connection in a turn. A loop until EAGAIN would close a connection too many: without
  * a free descriptor, accept() reports the shortage even if no client is waiting. */
 static void
-server_on_accept(evutil_socket_t fd, short what UNUSED, void *arg)
+server_on_accept(evutil_socket_t fd, short what, void *arg)
 {
 	struct server *s = arg;
 	struct sockaddr_storage peer;
@@ -182,6 +185,7 @@ server_on_accept(evutil_socket_t fd, short what UNUSED, void *arg)
 	const int on = 1;
 	int client = accept4(fd, (struct sockaddr *)&peer, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
+	(void)what;
 	if (client < 0) {
 		if (is_shortage(errno))
 			server_relieve(s);

@@ -258,20 +258,24 @@ choose_certificate(SSL *ssl, void *arg)
 }
 
 static int
-accept_unchecked(X509_STORE_CTX *ctx UNUSED, void *arg UNUSED)
+accept_unchecked(X509_STORE_CTX *ctx, void *arg)
 {
+	(void)ctx;
+	(void)arg;
 	return 1;
 }
 
 /* The server speaks only HTTP/1.1. Go clients offer "h2" first, and fall back. A client that offers
  * no protocol of ours gets an alert (RFC 7301 3.2). */
 static int
-choose_protocol(SSL *ssl UNUSED, const unsigned char **ret, unsigned char *ret_len,
-                const unsigned char *offered, unsigned n_offered, void *arg UNUSED)
+choose_protocol(SSL *ssl, const unsigned char **ret, unsigned char *ret_len,
+                const unsigned char *offered, unsigned n_offered, void *arg)
 {
 	static const unsigned char ours[] = "\x08http/1.1";
 	unsigned char *chosen;
 
+	(void)ssl;
+	(void)arg;
 	if (SSL_select_next_proto(&chosen, ret_len, ours, sizeof(ours) - 1, offered, n_offered) !=
 	    OPENSSL_NPN_NEGOTIATED)
 		return SSL_TLSEXT_ERR_ALERT_FATAL;
