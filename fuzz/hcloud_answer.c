@@ -18,24 +18,30 @@ static int status;
 static int64_t now_ns = NS_PER_SEC;
 
 static int64_t
-now(struct clock *c UNUSED)
+now(struct clock *c)
 {
+	(void)c;
 	return now_ns;
 }
 
 static bool
-hurry(struct clock *c UNUSED, pthread_cond_t *cond UNUSED, pthread_mutex_t *mu UNUSED,
-      int64_t deadline_ns)
+hurry(struct clock *c, pthread_cond_t *cond, pthread_mutex_t *mu, int64_t deadline_ns)
 {
+	(void)c;
+	(void)cond;
+	(void)mu;
 	now_ns = deadline_ns > now_ns ? deadline_ns : now_ns;
 	return false;
 }
 
 static bool
-answer(struct http_client *c UNUSED, struct call *call UNUSED,
-       const struct http_request *request UNUSED, struct http_response *response,
-       struct error *err UNUSED)
+answer(struct http_client *c, struct call *call, const struct http_request *request,
+       struct http_response *response, struct error *err)
 {
+	(void)c;
+	(void)call;
+	(void)request;
+	(void)err;
 	response->status = status;
 	response->ratelimit_limit = response->ratelimit_remaining = response->ratelimit_reset = -1;
 	buf_init(&response->body, LIMIT_HTTP_BODY);
@@ -44,9 +50,14 @@ answer(struct http_client *c UNUSED, struct call *call UNUSED,
 }
 
 static void
-ignore(const struct cloud_host *host UNUSED, const struct node_ref *ref UNUSED,
-       enum host_event type UNUSED, const char *reason UNUSED, struct str message UNUSED)
+ignore(const struct cloud_host *host, const struct node_ref *ref, enum host_event type,
+       const char *reason, struct str message)
 {
+	(void)host;
+	(void)ref;
+	(void)type;
+	(void)reason;
+	(void)message;
 }
 
 static void

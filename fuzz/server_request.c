@@ -36,8 +36,9 @@ look(const struct server_request *r)
 }
 
 static void
-handle(void *arg UNUSED, struct server_request *r)
+handle(void *arg, struct server_request *r)
 {
+	(void)arg;
 	look(r);
 	server_reply(r, &(struct server_response){ .status = 200, .body = server_request_path(r) });
 }

@@ -294,12 +294,13 @@ take_request(struct world *w, struct http_response *r)
 }
 
 static bool
-do_request(struct http_client *client, struct call *call UNUSED, const struct http_request *request,
+do_request(struct http_client *client, struct call *call, const struct http_request *request,
            struct http_response *r, struct error *err)
 {
 	struct world *w = CONTAINER_OF(client, struct world, http);
 	WITH_LOCK(&w->mu);
 
+	(void)call;
 	w->n_asked++;
 	buf_init(&r->body, LIMIT_HTTP_BODY);
 	if (!take_request(w, r)) {
@@ -312,21 +313,25 @@ do_request(struct http_client *client, struct call *call UNUSED, const struct ht
 /* ---- the world ---- */
 
 static void
-count_event(const struct cloud_host *host, const struct node_ref *ref UNUSED,
-            enum host_event type UNUSED, const char *reason, struct str message UNUSED)
+count_event(const struct cloud_host *host, const struct node_ref *ref, enum host_event type,
+            const char *reason, struct str message)
 {
 	struct world *w = CONTAINER_OF((struct cloud_host *)(uintptr_t)host, struct world, host);
 	WITH_LOCK(&w->mu);
 
+	(void)ref;
+	(void)type;
+	(void)message;
 	w->n_events++;
 	snprintf(w->last_event, sizeof(w->last_event), "%s", reason);
 }
 
 static void
-release(const struct cloud_host *host, enum host_requeue what, struct str key UNUSED)
+release(const struct cloud_host *host, enum host_requeue what, struct str key)
 {
 	struct world *w = CONTAINER_OF((struct cloud_host *)(uintptr_t)host, struct world, host);
 
+	(void)key;
 	assert_int_equal(what, HOST_REQUEUE_RECOVERED);
 	if (w->rig->nodes)
 		node_controller_release(w->rig->nodes);
@@ -418,8 +423,9 @@ end(void)
 }
 
 static int
-tear_down(void **state UNUSED)
+tear_down(void **state)
 {
+	(void)state;
 	end();
 	return 0;
 }
@@ -493,8 +499,9 @@ events(const char *reason)
 
 /* At most 15 an hour for each 50 servers: one list every 5 minutes. */
 static void
-idle_fifty_servers_cost_a_list_each_period(void **state UNUSED)
+idle_fifty_servers_cost_a_list_each_period(void **state)
 {
+	(void)state;
 	begin(50);
 	put_many(50, 0);
 	rig_sync(world->rig);
@@ -504,8 +511,9 @@ idle_fifty_servers_cost_a_list_each_period(void **state UNUSED)
 }
 
 static void
-idle_hundreds_of_servers_cost_the_same_each(void **state UNUSED)
+idle_hundreds_of_servers_cost_the_same_each(void **state)
 {
+	(void)state;
 	begin(400);
 	put_many(400, 0);
 	rig_sync(world->rig);
@@ -516,10 +524,11 @@ idle_hundreds_of_servers_cost_the_same_each(void **state UNUSED)
 
 /* At most 60 an hour, beside the lists. */
 static void
-a_silent_node_costs_a_request_each_look(void **state UNUSED)
+a_silent_node_costs_a_request_each_look(void **state)
 {
 	unsigned n_idle = 13;
 
+	(void)state;
 	begin(10);
 	put_many(10, 1);
 	rig_sync(world->rig);
@@ -530,8 +539,9 @@ a_silent_node_costs_a_request_each_look(void **state UNUSED)
 }
 
 static void
-ten_silent_nodes_cost_little_more_than_one(void **state UNUSED)
+ten_silent_nodes_cost_little_more_than_one(void **state)
 {
+	(void)state;
 	begin(50);
 	put_many(50, 10);
 	rig_sync(world->rig);
@@ -542,8 +552,9 @@ ten_silent_nodes_cost_little_more_than_one(void **state UNUSED)
 
 /* At most 30: the list of 500 is 10 pages. */
 static void
-five_hundred_join_with_a_few_lists(void **state UNUSED)
+five_hundred_join_with_a_few_lists(void **state)
 {
+	(void)state;
 	begin(500);
 	for (unsigned i = 0; i < 500; i++)
 		rig_put(world->rig, &(struct rig_node){ .name = name_of(i),
@@ -560,8 +571,9 @@ five_hundred_join_with_a_few_lists(void **state UNUSED)
 /* Another tool of the project takes nearly all that flows in: of what is left we take little, and
  * say so once. */
 static void
-where_others_take_it_all_we_ask_little(void **state UNUSED)
+where_others_take_it_all_we_ask_little(void **state)
 {
+	(void)state;
 	begin(50);
 	world->left = 300;
 	world->neighbours = 1.02;
@@ -640,8 +652,9 @@ find_the_truth(int64_t within_s)
 }
 
 static void
-no_failure_deletes_a_node(void **state UNUSED)
+no_failure_deletes_a_node(void **state)
 {
+	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(troubles); i++) {
 		live_through(i);
 		find_the_truth(troubles[i].trouble == TOO_MANY ? 2400 : 600);
@@ -651,8 +664,9 @@ no_failure_deletes_a_node(void **state UNUSED)
 
 /* Whatever is wrong with the project, people read why their nodes stay. */
 static void
-a_wrong_project_is_reported_on_each_node(void **state UNUSED)
+a_wrong_project_is_reported_on_each_node(void **state)
 {
+	(void)state;
 	live_through(0);
 	assert_int_equal(events("NodeDeletionHeld"), 60);
 	assert_non_null(strstr(fake_api_last_event(world->rig->api, "NodeDeletionHeld"),

@@ -15,21 +15,23 @@
 #include "base/thread.h"
 
 static void
-a_start_without_a_signal_continues(void **state UNUSED)
+a_start_without_a_signal_continues(void **state)
 {
 	CLEANUP(cancel_freep) struct cancel *cancel = cancel_new();
 	struct stopper *stopper = stopper_new(cancel);
 
+	(void)state;
 	assert_false(stopper_free(stopper));
 	assert_false(cancel_is_fired(cancel));
 	assert_false(stopper_free(NULL));
 }
 
 static void
-a_signal_ends_the_wait_of_the_start(void **state UNUSED)
+a_signal_ends_the_wait_of_the_start(void **state)
 {
 	static const int signals[] = { SIGTERM, SIGINT };
 
+	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(signals); i++) {
 		CLEANUP(cancel_freep) struct cancel *cancel = cancel_new();
 		struct stopper *stopper = stopper_new(cancel);
@@ -44,12 +46,13 @@ a_signal_ends_the_wait_of_the_start(void **state UNUSED)
 
 /* SIGHUP is for the loop. */
 static void
-other_signals_wait(void **state UNUSED)
+other_signals_wait(void **state)
 {
 	CLEANUP(cancel_freep) struct cancel *cancel = cancel_new();
 	struct stopper *stopper = stopper_new(cancel);
 	sigset_t pending;
 
+	(void)state;
 	kill(getpid(), SIGHUP);
 	assert_false(stopper_free(stopper));
 	sigpending(&pending);
@@ -57,11 +60,12 @@ other_signals_wait(void **state UNUSED)
 }
 
 static void
-a_start_that_does_not_listen_is_ended(void **state UNUSED)
+a_start_that_does_not_listen_is_ended(void **state)
 {
 	pid_t child = fork();
 	int status;
 
+	(void)state;
 	if (child == 0) {
 		(void)stopper_new(cancel_new());
 		kill(getpid(), SIGTERM);

@@ -16,12 +16,13 @@
 #include "base/log.h"
 
 static void
-free_is_enough(void **state UNUSED)
+free_is_enough(void **state)
 {
 	int *numbers = xcalloc(3, sizeof(*numbers));
 	char *copy = xstrndup("worker-1", 6);
 	char *whole = xstrdup("");
 
+	(void)state;
 	for (int i = 0; i < 3; i++)
 		assert_int_equal(numbers[i], 0);
 	numbers = xreallocarray(numbers, 1000, sizeof(*numbers));
@@ -43,8 +44,9 @@ bytes_in_use(void)
 
 /* What a thread has freed is kept for it, and counts as in use, until it trims. */
 static void
-trimming_gives_back_what_the_thread_has_kept(void **state UNUSED)
+trimming_gives_back_what_the_thread_has_kept(void **state)
 {
+	(void)state;
 	void *kept[7 * 10], *last;
 	size_t before, n = 0;
 
@@ -65,8 +67,9 @@ trimming_gives_back_what_the_thread_has_kept(void **state UNUSED)
 #endif
 
 static void
-nothing_is_something(void **state UNUSED)
+nothing_is_something(void **state)
 {
+	(void)state;
 	void *memory[] = { xcalloc(0, 8), xmalloc(0), xreallocarray(NULL, 0, 4),
 		           xstrndup(NULL, 0) };
 
@@ -129,15 +132,16 @@ check_aborts(void (*act)(void))
 }
 
 static void
-no_memory_is_the_end(void **state UNUSED)
+no_memory_is_the_end(void **state)
 {
+	(void)state;
 	check_aborts(overflow_calloc);
 	check_aborts(overflow_realloc);
 	check_aborts(too_large);
 }
 
 static void
-arrays_grow(void **state UNUSED)
+arrays_grow(void **state)
 {
 	struct pair {
 		int a, b;
@@ -145,6 +149,7 @@ arrays_grow(void **state UNUSED)
 	size_t n = 0;
 	size_t cap = 0;
 
+	(void)state;
 	for (int i = 0; i < 100; i++)
 		ARRAY_PUSH(pairs, n, cap, (struct pair){ i, -i });
 	assert_int_equal(n, 100);

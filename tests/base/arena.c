@@ -17,10 +17,11 @@ check_zero(const char *memory, size_t size)
 }
 
 static void
-memory_is_zeroed_and_aligned(void **state UNUSED)
+memory_is_zeroed_and_aligned(void **state)
 {
 	CLEANUP(arena_fini) struct arena a = ARENA_INIT;
 
+	(void)state;
 	for (int round = 0; round < 3; round++) {
 		for (size_t size = 0; size < 200; size++) {
 			char *memory = arena_alloc(&a, size);
@@ -35,11 +36,12 @@ memory_is_zeroed_and_aligned(void **state UNUSED)
 }
 
 static void
-pieces_do_not_overlap(void **state UNUSED)
+pieces_do_not_overlap(void **state)
 {
 	CLEANUP(arena_fini) struct arena a = ARENA_INIT;
 	unsigned char *pieces[500];
 
+	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(pieces); i++) {
 		pieces[i] = arena_alloc(&a, i * 3);
 		memset(pieces[i], (int)(i % 251), i * 3);
@@ -51,10 +53,11 @@ pieces_do_not_overlap(void **state UNUSED)
 }
 
 static void
-large_pieces_fit(void **state UNUSED)
+large_pieces_fit(void **state)
 {
 	CLEANUP(arena_fini) struct arena a = ARENA_INIT;
 
+	(void)state;
 	for (size_t size = KIB(1); size <= MIB(1); size *= 2) {
 		char *memory = arena_alloc(&a, size);
 
@@ -65,11 +68,12 @@ large_pieces_fit(void **state UNUSED)
 }
 
 static void
-a_reset_keeps_little(void **state UNUSED)
+a_reset_keeps_little(void **state)
 {
 	CLEANUP(arena_fini) struct arena a = ARENA_INIT;
 	struct arena_block *first;
 
+	(void)state;
 	arena_reset(&a);
 	assert_null(a.block);
 	assert_non_null(arena_alloc(&a, 1));
@@ -85,11 +89,12 @@ a_reset_keeps_little(void **state UNUSED)
 }
 
 static void
-copies_are_terminated(void **state UNUSED)
+copies_are_terminated(void **state)
 {
 	CLEANUP(arena_fini) struct arena a = ARENA_INIT;
 	struct str copy = arena_str(&a, str_head(STR("worker-1"), 6));
 
+	(void)state;
 	assert_string_equal(copy.ptr, "worker");
 	assert_int_equal(copy.len, 6);
 	assert_string_equal(arena_strz(&a, STR("x")), "x");
@@ -97,21 +102,23 @@ copies_are_terminated(void **state UNUSED)
 }
 
 static void
-lowers_ascii_only(void **state UNUSED)
+lowers_ascii_only(void **state)
 {
 	CLEANUP(arena_fini) struct arena a = ARENA_INIT;
 	struct str text = arena_lower(&a, STR("AZ az-@[\xc3\x84"));
 
+	(void)state;
 	assert_true(str_eq_c(text, "az az-@[\xc3\x84"));
 	assert_string_equal(text.ptr, "az az-@[\xc3\x84");
 }
 
 static void
-prints(void **state UNUSED)
+prints(void **state)
 {
 	CLEANUP(arena_fini) struct arena a = ARENA_INIT;
 	struct str text = arena_printf(&a, "%s/%d", "lb", 7);
 
+	(void)state;
 	assert_true(str_eq_c(text, "lb/7"));
 	assert_string_equal(text.ptr, "lb/7");
 	text = arena_printf(&a, "%*d", 10000, 1);
@@ -120,12 +127,13 @@ prints(void **state UNUSED)
 }
 
 static void
-makes_arrays_and_structs(void **state UNUSED)
+makes_arrays_and_structs(void **state)
 {
 	CLEANUP(arena_fini) struct arena a = ARENA_INIT;
 	struct str *one = ARENA_NEW(&a, struct str);
 	struct str *many = arena_calloc(&a, 100, sizeof(*many));
 
+	(void)state;
 	assert_null(one->ptr);
 	for (int i = 0; i < 100; i++)
 		assert_null(many[i].ptr);

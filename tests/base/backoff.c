@@ -11,7 +11,7 @@
 #include "base/macros.h"
 
 static void
-doubles_up_to_the_most(void **state UNUSED)
+doubles_up_to_the_most(void **state)
 {
 	static const struct {
 		int64_t first;
@@ -29,6 +29,7 @@ doubles_up_to_the_most(void **state UNUSED)
 		{ INT64_MAX / 2 + 1, 1, INT64_MAX, INT64_MAX },
 	};
 
+	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
 		assert_int_equal(backoff_ns(rows[i].first, rows[i].n, rows[i].most), rows[i].delay);
 }
@@ -47,10 +48,11 @@ sample(int64_t first, unsigned n_times, int64_t limit, int64_t *least, int64_t *
 }
 
 static void
-never_comes_back_before_the_delay(void **state UNUSED)
+never_comes_back_before_the_delay(void **state)
 {
 	int64_t least, most;
 
+	(void)state;
 	sample(5000, 0, 300000, &least, &most);
 	assert_in_range(least, 5000, 5020);
 	assert_in_range(most, 6980, 7000);
@@ -62,10 +64,11 @@ never_comes_back_before_the_delay(void **state UNUSED)
 /* Objects that failed together are spread at the longest delay as well, and none waits for longer
  * than that. */
 static void
-spreads_below_the_longest_delay(void **state UNUSED)
+spreads_below_the_longest_delay(void **state)
 {
 	int64_t least, most;
 
+	(void)state;
 	sample(5000, 20, 7000, &least, &most);
 	assert_in_range(least, 5000, 5020);
 	assert_in_range(most, 6980, 7000);
@@ -87,11 +90,12 @@ fail_with(struct attempts *a, enum err_code code, const char *msg, struct error 
 }
 
 static void
-a_late_timeout_hides_no_other_error(void **state UNUSED)
+a_late_timeout_hides_no_other_error(void **state)
 {
 	struct attempts a = { .begun_ns = NS_PER_SEC };
 	struct error err;
 
+	(void)state;
 	fail_with(&a, ERR_TIMEOUT, "no answer in time", &err);
 	fail_with(&a, ERR_UNAVAILABLE, "connection reset", &err);
 	fail_with(&a, ERR_UNAVAILABLE, "connection refused", &err);
@@ -104,11 +108,12 @@ a_late_timeout_hides_no_other_error(void **state UNUSED)
 }
 
 static void
-the_first_of_timeouts_says_most(void **state UNUSED)
+the_first_of_timeouts_says_most(void **state)
 {
 	struct attempts a = { 0 };
 	struct error err;
 
+	(void)state;
 	fail_with(&a, ERR_TIMEOUT, "no answer in time", &err);
 	fail_with(&a, ERR_TIMEOUT, "timed out while waiting for its turn", &err);
 	assert_false(attempts_end(&a, 2 * NS_PER_SEC, &err));
@@ -116,11 +121,12 @@ the_first_of_timeouts_says_most(void **state UNUSED)
 }
 
 static void
-one_attempt_and_a_cancelled_one_stay_as_they_are(void **state UNUSED)
+one_attempt_and_a_cancelled_one_stay_as_they_are(void **state)
 {
 	struct attempts a = { 0 };
 	struct error err;
 
+	(void)state;
 	fail_with(&a, ERR_UNAVAILABLE, "connection refused", &err);
 	assert_false(attempts_end(&a, NS_PER_SEC, &err));
 	assert_string_equal(err.msg, "connection refused");

@@ -19,8 +19,9 @@ static const char *const vectors[][2] = {
 };
 
 static void
-encodes_and_decodes(void **state UNUSED)
+encodes_and_decodes(void **state)
 {
+	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(vectors); i++) {
 		CLEANUP(buf_fini) struct buf text = BUF_INIT(100), bytes = BUF_INIT(100);
 
@@ -32,20 +33,22 @@ encodes_and_decodes(void **state UNUSED)
 }
 
 static void
-folded_lines_are_fine(void **state UNUSED)
+folded_lines_are_fine(void **state)
 {
 	CLEANUP(buf_fini) struct buf bytes = BUF_INIT(100);
 
+	(void)state;
 	assert_true(base64_decode(STR(" Zm9v\r\n\tYmFy\n"), &bytes));
 	assert_string_equal(bytes.ptr, "foobar");
 }
 
 static void
-anything_else_is_refused(void **state UNUSED)
+anything_else_is_refused(void **state)
 {
 	static const char *const wrong[] = { "Z",        "Zg",   "Zg=", "Zg===",
 		                             "Zg==Zg==", "Z-==", "=",   "Zm9v!" };
 
+	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(wrong); i++) {
 		CLEANUP(buf_fini) struct buf bytes = BUF_INIT(100);
 

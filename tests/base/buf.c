@@ -15,10 +15,11 @@ check(const struct buf *b, const char *content)
 }
 
 static void
-an_empty_one_is_a_string(void **state UNUSED)
+an_empty_one_is_a_string(void **state)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(10);
 
+	(void)state;
 	check(&b, "");
 	buf_add(&b, NULL, 0);
 	buf_add_c(&b, "");
@@ -33,10 +34,11 @@ an_empty_one_is_a_string(void **state UNUSED)
 }
 
 static void
-all_ways_to_add(void **state UNUSED)
+all_ways_to_add(void **state)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(1000);
 
+	(void)state;
 	buf_add_c(&b, "a");
 	buf_add_str(&b, STR("bc"));
 	buf_add_char(&b, 'd');
@@ -48,17 +50,19 @@ all_ways_to_add(void **state UNUSED)
 }
 
 static void
-foreign_text_stays_on_one_line(void **state UNUSED)
+foreign_text_stays_on_one_line(void **state)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(1000);
 
+	(void)state;
 	buf_add_clean(&b, STR("a\nb\x1b[0m\xff \xc3\xa9 \xc3"));
 	check(&b, "a b [0m? \xc3\xa9 ?");
 }
 
 static void
-grows_to_its_bound(void **state UNUSED)
+grows_to_its_bound(void **state)
 {
+	(void)state;
 	for (size_t max = 0; max < 300; max++) {
 		CLEANUP(buf_fini) struct buf b = BUF_INIT(max);
 
@@ -74,10 +78,11 @@ grows_to_its_bound(void **state UNUSED)
 }
 
 static void
-keeps_the_front_of_what_is_too_long(void **state UNUSED)
+keeps_the_front_of_what_is_too_long(void **state)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(5);
 
+	(void)state;
 	buf_add_c(&b, "abc");
 	buf_add_c(&b, "defg");
 	check(&b, "abcde");
@@ -95,10 +100,11 @@ keeps_the_front_of_what_is_too_long(void **state UNUSED)
 }
 
 static void
-can_be_written_in_place(void **state UNUSED)
+can_be_written_in_place(void **state)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(100);
 
+	(void)state;
 	buf_add_c(&b, "ab");
 	assert_false(buf_reserve(&b, 99));
 	assert_true(buf_ok(&b));
@@ -110,10 +116,11 @@ can_be_written_in_place(void **state UNUSED)
 }
 
 static void
-can_be_shortened(void **state UNUSED)
+can_be_shortened(void **state)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(100);
 
+	(void)state;
 	buf_add_c(&b, "abcdef");
 	buf_truncate(&b, 9);
 	check(&b, "abcdef");
@@ -130,12 +137,13 @@ can_be_shortened(void **state UNUSED)
 }
 
 static void
-hands_its_memory_over(void **state UNUSED)
+hands_its_memory_over(void **state)
 {
 	struct buf b = BUF_INIT(100);
 	char *empty = buf_take(&b);
 	char *text;
 
+	(void)state;
 	buf_add_c(&b, "abc");
 	text = buf_take(&b);
 	assert_string_equal(empty, "");
@@ -147,11 +155,12 @@ hands_its_memory_over(void **state UNUSED)
 }
 
 static void
-can_live_in_an_array(void **state UNUSED)
+can_live_in_an_array(void **state)
 {
 	char memory[8] = "";
 	struct buf b = BUF_FIXED(memory);
 
+	(void)state;
 	buf_add_c(&b, "abc");
 	buf_addf(&b, "%d", 456789);
 	assert_ptr_equal(b.ptr, memory);
@@ -160,10 +169,11 @@ can_live_in_an_array(void **state UNUSED)
 }
 
 static void
-survives_its_end(void **state UNUSED)
+survives_its_end(void **state)
 {
 	struct buf b;
 
+	(void)state;
 	buf_init(&b, 20);
 	buf_add_c(&b, "secret");
 	buf_wipe(&b);

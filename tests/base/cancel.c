@@ -18,11 +18,12 @@ count(void *arg)
 }
 
 static void
-hooks_run_once(void **state UNUSED)
+hooks_run_once(void **state)
 {
 	CLEANUP(cancel_freep) struct cancel *c = cancel_new();
 	int counts[20] = { 0 };
 
+	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(counts); i++)
 		cancel_hook(c, count, &counts[i]);
 	cancel_unhook(c, count, &counts[3]);
@@ -37,11 +38,12 @@ hooks_run_once(void **state UNUSED)
 }
 
 static void
-a_late_hook_runs_immediately(void **state UNUSED)
+a_late_hook_runs_immediately(void **state)
 {
 	CLEANUP(cancel_freep) struct cancel *c = cancel_new();
 	int n = 0;
 
+	(void)state;
 	cancel_fire(c);
 	cancel_hook(c, count, &n);
 	assert_int_equal(n, 1);
@@ -59,11 +61,12 @@ see_flag(void *arg)
 }
 
 static void
-hooks_see_the_flag(void **state UNUSED)
+hooks_see_the_flag(void **state)
 {
 	CLEANUP(cancel_freep) struct cancel *c = cancel_new();
 	void *seen[2] = { c, NULL };
 
+	(void)state;
 	cancel_hook(c, see_flag, seen);
 	cancel_fire(c);
 	cancel_unhook(c, see_flag, seen);
@@ -71,11 +74,12 @@ hooks_see_the_flag(void **state UNUSED)
 }
 
 static void
-without_a_token_the_wait_is_not_cancelled(void **state UNUSED)
+without_a_token_the_wait_is_not_cancelled(void **state)
 {
 	struct error err;
 	int n = 0;
 
+	(void)state;
 	assert_false(cancel_is_fired(NULL));
 	cancel_hook(NULL, count, &n);
 	cancel_unhook(NULL, count, &n);
@@ -120,7 +124,7 @@ unhook(void *arg)
 }
 
 static void
-unhooking_waits_for_the_hook(void **state UNUSED)
+unhooking_waits_for_the_hook(void **state)
 {
 	CLEANUP(cancel_freep) struct cancel *c = cancel_new();
 	struct slow slow = { .c = c };
@@ -128,6 +132,7 @@ unhooking_waits_for_the_hook(void **state UNUSED)
 	struct error err;
 	void *saw_it;
 
+	(void)state;
 	sem_init(&slow.is_entered, 0, 0);
 	sem_init(&slow.may_leave, 0, 0);
 	sem_init(&slow.is_unhooking, 0, 0);
@@ -144,12 +149,13 @@ unhooking_waits_for_the_hook(void **state UNUSED)
 }
 
 static void
-sleeps_that_long(void **state UNUSED)
+sleeps_that_long(void **state)
 {
 	CLEANUP(cancel_freep) struct cancel *c = cancel_new();
 	int64_t start = clock_mono(&clock_real);
 	struct error err;
 
+	(void)state;
 	assert_true(cancel_sleep(c, &clock_real, 2 * NS_PER_MS, &err));
 	assert_true(clock_mono(&clock_real) - start >= 2 * NS_PER_MS);
 	assert_true(cancel_sleep(c, &clock_real, 0, &err));
@@ -190,8 +196,9 @@ start_sleepers(struct sleeper *sleepers, size_t n, struct cancel *c, struct cloc
 }
 
 static void
-firing_wakes_all(void **state UNUSED)
+firing_wakes_all(void **state)
 {
+	(void)state;
 	/* again and again: they are met before, while and after they fall asleep */
 	for (int round = 0; round < 100; round++) {
 		CLEANUP(cancel_freep) struct cancel *c = cancel_new();
@@ -208,12 +215,13 @@ firing_wakes_all(void **state UNUSED)
 }
 
 static void
-sleeps_on_the_clock_it_is_given(void **state UNUSED)
+sleeps_on_the_clock_it_is_given(void **state)
 {
 	CLEANUP(cancel_freep) struct cancel *c = cancel_new();
 	struct fake_clock *fake = fake_clock_new(0);
 	struct sleeper sleepers[2];
 
+	(void)state;
 	start_sleepers(&sleepers[0], 1, c, fake_clock_clock(fake), 3600 * NS_PER_SEC);
 	start_sleepers(&sleepers[1], 1, c, fake_clock_clock(fake), 7200 * NS_PER_SEC);
 	fake_clock_settle(fake, 2);

@@ -152,10 +152,11 @@ assert_dies(pid_t pid)
 }
 
 static void
-output_and_exit_code_come_back(void **state UNUSED)
+output_and_exit_code_come_back(void **state)
 {
 	CLEANUP(world_fini) struct world w = world_new();
 
+	(void)state;
 	assert_true(run_script(&w, "echo hello; exit 3", (struct child_spec){ 0 }));
 	assert_out(&w, "hello\n");
 	assert_int_equal(w.result.exit_code, 3);
@@ -163,31 +164,34 @@ output_and_exit_code_come_back(void **state UNUSED)
 }
 
 static void
-a_signal_is_reported(void **state UNUSED)
+a_signal_is_reported(void **state)
 {
 	CLEANUP(world_fini) struct world w = world_new();
 
+	(void)state;
 	assert_true(run_script(&w, "kill -TERM $$", (struct child_spec){ 0 }));
 	assert_int_equal(w.result.exit_code, -1);
 	assert_int_equal(w.result.signal, SIGTERM);
 }
 
 static void
-arguments_are_no_shell_words(void **state UNUSED)
+arguments_are_no_shell_words(void **state)
 {
 	CLEANUP(world_fini) struct world w = world_new();
 	const char *argv[] = { "printf", "%s|", "a b", "$HOME;ls", "", NULL };
 
+	(void)state;
 	assert_true(child_run(&w.call, &(struct child_spec){ .argv = argv }, &w.result, &w.err));
 	assert_out(&w, "a b|$HOME;ls||");
 }
 
 static void
-later_variables_win(void **state UNUSED)
+later_variables_win(void **state)
 {
 	CLEANUP(world_fini) struct world w = world_new();
 	const char *const env[] = { "CHILD_A=1", "CHILD_B=2", "CHILD_A=3", NULL };
 
+	(void)state;
 	assert_int_equal(setenv("CHILD_B", "ours", 1), 0);
 	assert_int_equal(setenv("CHILD_C", "kept", 1), 0);
 	assert_true(run_script(&w, "env | grep ^CHILD_ | sort", (struct child_spec){ .env = env }));
@@ -195,11 +199,12 @@ later_variables_win(void **state UNUSED)
 }
 
 static void
-input_larger_than_a_pipe_arrives(void **state UNUSED)
+input_larger_than_a_pipe_arrives(void **state)
 {
 	CLEANUP(world_fini) struct world w = world_new();
 	CLEANUP(buf_fini) struct buf input = BUF_INIT(MIB(1));
 
+	(void)state;
 	for (int i = 0; i < 100000; i++)
 		buf_add_c(&input, "1234567\n");
 	assert_true(run_script(&w, "wc -c", (struct child_spec){ .input = buf_str(&input) }));
@@ -207,11 +212,12 @@ input_larger_than_a_pipe_arrives(void **state UNUSED)
 }
 
 static void
-a_child_need_not_read_its_input(void **state UNUSED)
+a_child_need_not_read_its_input(void **state)
 {
 	CLEANUP(world_fini) struct world w = world_new();
 	CLEANUP(buf_fini) struct buf input = BUF_INIT(MIB(1));
 
+	(void)state;
 	assert_true(buf_reserve(&input, MIB(1)));
 	memset(input.ptr, 'x', MIB(1));
 	buf_grown(&input, MIB(1));
@@ -220,31 +226,34 @@ a_child_need_not_read_its_input(void **state UNUSED)
 }
 
 static void
-without_input_there_is_its_end(void **state UNUSED)
+without_input_there_is_its_end(void **state)
 {
 	CLEANUP(world_fini) struct world w = world_new();
 
+	(void)state;
 	assert_true(run_script(&w, "wc -c", (struct child_spec){ 0 }));
 	assert_out(&w, "0\n");
 }
 
 static void
-too_much_output_ends_it(void **state UNUSED)
+too_much_output_ends_it(void **state)
 {
 	CLEANUP(world_fini) struct world w = world_new();
 	struct child_spec spec = { .timeout_ms = 30000 };
 
+	(void)state;
 	assert_false(run_script(&w, "head -c 5242880 /dev/zero; sleep 100", spec));
 	assert_int_equal(w.err.code, ERR_INVALID);
 	assert_string_equal(w.err.msg, "sh: wrote more than 1048576 bytes");
 }
 
 static void
-exactly_as_much_as_allowed_is_fine(void **state UNUSED)
+exactly_as_much_as_allowed_is_fine(void **state)
 {
 	CLEANUP(world_fini) struct world w = world_new();
 	const char *script = "head -c 100000 /dev/zero | tr '\\0' x";
 
+	(void)state;
 	assert_true(run_script(&w, script, (struct child_spec){ .max_output = 100000 }));
 	assert_int_equal(w.result.out.len, 100000);
 	assert_false(run_script(&w, script, (struct child_spec){ .max_output = 99999 }));
@@ -298,10 +307,11 @@ assert_killed_in_time(const struct world *w)
 }
 
 static void
-a_child_that_hangs_is_killed_with_its_group(void **state UNUSED)
+a_child_that_hangs_is_killed_with_its_group(void **state)
 {
 	CLEANUP(world_fini) struct world w = world_new();
 
+	(void)state;
 	assert_false(run_until_begun(&w,
 	                             "sleep 100 & echo $! >grandchild; trap '' TERM INT; "
 	                             ": >begun; echo begun; wait; sleep 100",
@@ -312,10 +322,11 @@ a_child_that_hangs_is_killed_with_its_group(void **state UNUSED)
 }
 
 static void
-a_child_that_gets_sigterm_may_clean_up(void **state UNUSED)
+a_child_that_gets_sigterm_may_clean_up(void **state)
 {
 	CLEANUP(world_fini) struct world w = world_new();
 
+	(void)state;
 	assert_false(run_until_begun(&w,
 	                             "trap 'echo $$ >asked; exit 0' TERM; : >begun; echo begun; "
 	                             "sleep 100 & wait",
@@ -325,10 +336,11 @@ a_child_that_gets_sigterm_may_clean_up(void **state UNUSED)
 }
 
 static void
-a_child_that_ignores_sigterm_is_killed(void **state UNUSED)
+a_child_that_ignores_sigterm_is_killed(void **state)
 {
 	CLEANUP(world_fini) struct world w = world_new();
 
+	(void)state;
 	assert_false(
 		run_until_begun(&w, "trap '' TERM; : >begun; echo begun; while :; do sleep 1; done",
 	                        /*grace_ms=*/200));
@@ -338,11 +350,12 @@ a_child_that_ignores_sigterm_is_killed(void **state UNUSED)
 
 /* Like a process that waits in the kernel for a file server that is gone. */
 static void
-a_child_that_cannot_be_killed_is_left_and_reaped_later(void **state UNUSED)
+a_child_that_cannot_be_killed_is_left_and_reaped_later(void **state)
 {
 	CLEANUP(world_fini) struct world w = world_new();
 	siginfo_t info;
 
+	(void)state;
 	is_in_kernel = true;
 	assert_false(run_script(&w, "exec sleep 100", (struct child_spec){ .timeout_ms = 50 }));
 	is_in_kernel = false;
@@ -354,10 +367,11 @@ a_child_that_cannot_be_killed_is_left_and_reaped_later(void **state UNUSED)
 }
 
 static void
-the_calls_deadline_cuts_it_short(void **state UNUSED)
+the_calls_deadline_cuts_it_short(void **state)
 {
 	CLEANUP(world_fini) struct world w = world_new();
 
+	(void)state;
 	w.call.deadline_mono_ns = clock_mono(&clock_real) + 200 * NS_PER_MS;
 	assert_false(run_script(&w, "sleep 100", (struct child_spec){ 0 }));
 	assert_int_equal(w.err.code, ERR_TIMEOUT);
@@ -366,12 +380,13 @@ the_calls_deadline_cuts_it_short(void **state UNUSED)
 
 /* A background process that keeps the pipe does not keep us. */
 static void
-grandchildren_may_keep_the_pipe(void **state UNUSED)
+grandchildren_may_keep_the_pipe(void **state)
 {
 	CLEANUP(world_fini) struct world w = world_new();
 	struct child_spec spec = { .timeout_ms = 50000, .take_stderr = true };
 	int64_t before_ns = clock_mono(&clock_real), pid;
 
+	(void)state;
 	assert_true(run_script(&w, "sleep 60 & echo $!", spec));
 	assert_true(clock_mono(&clock_real) - before_ns < 30 * NS_PER_SEC);
 	assert_int_equal(w.result.exit_code, 0);
@@ -380,7 +395,7 @@ grandchildren_may_keep_the_pipe(void **state UNUSED)
 }
 
 static void
-endless_writers_left_behind_do_not_hold_us(void **state UNUSED)
+endless_writers_left_behind_do_not_hold_us(void **state)
 {
 	CLEANUP(world_fini) struct world w = world_new();
 	struct child_spec spec = { .timeout_ms = 50000, .take_stderr = true };
@@ -391,17 +406,19 @@ endless_writers_left_behind_do_not_hold_us(void **state UNUSED)
 	                                  w.folder)
 	                             .ptr;
 
+	(void)state;
 	assert_true(run_script(&w, script, spec));
 	assert_int_equal(w.result.err.len, LIMIT_CHILD_STDERR);
 	kill(pid_in(&w, "writer"), SIGKILL); /* or its closed pipe was faster */
 }
 
 static void
-last_words_are_kept(void **state UNUSED)
+last_words_are_kept(void **state)
 {
 	CLEANUP(world_fini) struct world w = world_new();
 	const char *script = "for i in $(seq 5000); do echo line $i >&2; done; echo out; exit 1";
 
+	(void)state;
 	assert_true(run_script(&w, script, (struct child_spec){ .take_stderr = true }));
 	assert_out(&w, "out\n");
 	assert_int_equal(w.result.err.len, LIMIT_CHILD_STDERR);
@@ -409,13 +426,14 @@ last_words_are_kept(void **state UNUSED)
 }
 
 static void
-a_missing_program_is_not_found(void **state UNUSED)
+a_missing_program_is_not_found(void **state)
 {
 	CLEANUP(world_fini) struct world w = world_new();
 	const char *const paths[] = { "no-such-program", path_in(&w, "missing"),
 		                      "/etc/passwd/program" };
 	size_t before = n_descriptors();
 
+	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(paths); i++) {
 		const char *argv[] = { paths[i], NULL };
 
@@ -428,19 +446,21 @@ a_missing_program_is_not_found(void **state UNUSED)
 }
 
 static void
-a_missing_interpreter_is_not_found(void **state UNUSED)
+a_missing_interpreter_is_not_found(void **state)
 {
 	CLEANUP(world_fini) struct world w = world_new();
 
+	(void)state;
 	assert_false(run_file(&w, "script", "#!/no/such/interpreter\n", 0755));
 	assert_int_equal(w.err.code, ERR_NOT_FOUND);
 }
 
 static void
-what_cannot_be_executed_is_forbidden(void **state UNUSED)
+what_cannot_be_executed_is_forbidden(void **state)
 {
 	CLEANUP(world_fini) struct world w = world_new();
 
+	(void)state;
 	assert_false(run_file(&w, "script", "#!/bin/sh\n", 0644));
 	assert_int_equal(w.err.code, ERR_FORBIDDEN);
 	assert_false(run_file(&w, "garbage", "garbage\n", 0755));
@@ -465,7 +485,7 @@ cancel_when_begun(void *arg)
 }
 
 static void
-cancelling_kills_it(void **state UNUSED)
+cancelling_kills_it(void **state)
 {
 	CLEANUP(cancel_freep) struct cancel *token = cancel_new();
 	CLEANUP(world_fini) struct world w = world_new();
@@ -474,6 +494,7 @@ cancelling_kills_it(void **state UNUSED)
 	struct canceller canceller = { path_in(&w, "begun"), token };
 	pthread_t thread;
 
+	(void)state;
 	w.call.cancel = token;
 	thread_start(&thread, "cancel", cancel_when_begun, &canceller);
 	assert_false(run_script(&w, script, (struct child_spec){ 0 }));
@@ -486,7 +507,7 @@ cancelling_kills_it(void **state UNUSED)
 
 /* Signals as any program expects them, a session of its own, and no descriptors of ours. */
 static void
-nothing_of_ours_is_inherited(void **state UNUSED)
+nothing_of_ours_is_inherited(void **state)
 {
 	CLEANUP(world_fini) struct world w = world_new();
 	sigset_t all, before;
@@ -495,6 +516,7 @@ nothing_of_ours_is_inherited(void **state UNUSED)
 		"grep '^SigBlk' /proc/self/status | tr -s '0\\t\\n' '0  '; "
 		"ls /proc/self/fd | wc -l; ps -o sid= -p $$ | grep -cx \" *$$\"; kill -PIPE $$";
 
+	(void)state;
 	assert_true(fd > 2);
 	signal(SIGPIPE, SIG_IGN);
 	sigfillset(&all);
@@ -526,11 +548,12 @@ run_many(void *failed)
 }
 
 static void
-threads_do_not_get_in_each_others_way(void **state UNUSED)
+threads_do_not_get_in_each_others_way(void **state)
 {
 	pthread_t threads[4];
 	void *result;
 
+	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(threads); i++)
 		thread_start(&threads[i], "many", run_many, threads);
 	for (size_t i = 0; i < ARRAY_LEN(threads); i++) {

@@ -9,11 +9,12 @@
 #include "base/thread.h"
 
 static void
-the_real_one_moves_on(void **state UNUSED)
+the_real_one_moves_on(void **state)
 {
 	int64_t mono = clock_mono(&clock_real);
 	int64_t boot = clock_boot(&clock_real);
 
+	(void)state;
 	assert_true(mono > 0);
 	assert_true(boot > 0);
 	assert_true(clock_mono(&clock_real) >= mono);
@@ -38,10 +39,11 @@ wait_until(int64_t deadline_ns)
 }
 
 static void
-waits_to_the_deadline(void **state UNUSED)
+waits_to_the_deadline(void **state)
 {
 	int64_t now = clock_mono(&clock_real);
 
+	(void)state;
 	assert_false(wait_until(now + 2 * NS_PER_MS));
 	assert_true(clock_mono(&clock_real) >= now + 2 * NS_PER_MS);
 	assert_false(wait_until(now));
@@ -85,15 +87,17 @@ check_woken(int64_t deadline_ns)
 }
 
 static void
-is_woken_by_a_signal(void **state UNUSED)
+is_woken_by_a_signal(void **state)
 {
+	(void)state;
 	check_woken(CLOCK_FOREVER);
 	check_woken(clock_mono(&clock_real) + 60 * NS_PER_SEC);
 }
 
 static void
-deadlines_do_not_overflow(void **state UNUSED)
+deadlines_do_not_overflow(void **state)
 {
+	(void)state;
 	assert_true(clock_deadline(5, 3) == 8);
 	assert_true(clock_deadline(5, -8) == -3);
 	assert_true(clock_deadline(5, CLOCK_FOREVER) == CLOCK_FOREVER);
@@ -115,8 +119,9 @@ check_format(int64_t wall_ns, const char *seconds, const char *micros)
 }
 
 static void
-writes_rfc3339(void **state UNUSED)
+writes_rfc3339(void **state)
 {
+	(void)state;
 	check_format(0, "1970-01-01T00:00:00Z", "1970-01-01T00:00:00.000000Z");
 	check_format(INT64_C(1767323045678901999), "2026-01-02T03:04:05Z",
 	             "2026-01-02T03:04:05.678901Z");
@@ -136,10 +141,11 @@ check_parse(const char *text, int64_t expected)
 }
 
 static void
-reads_rfc3339(void **state UNUSED)
+reads_rfc3339(void **state)
 {
 	const int64_t then = INT64_C(1767323045) * NS_PER_SEC;
 
+	(void)state;
 	check_parse("1970-01-01T00:00:00Z", 0);
 	check_parse("2026-01-02T03:04:05Z", then);
 	check_parse("2026-01-02T03:04:05.6Z", then + 600 * NS_PER_MS);
@@ -155,7 +161,7 @@ reads_rfc3339(void **state UNUSED)
 }
 
 static void
-refuses_other_times(void **state UNUSED)
+refuses_other_times(void **state)
 {
 	static const char *const wrong[] = {
 		"",
@@ -192,6 +198,7 @@ refuses_other_times(void **state UNUSED)
 	};
 	int64_t wall = 77;
 
+	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(wrong); i++) {
 		if (clock_parse_rfc3339(str_c(wrong[i]), &wall) || wall != 77)
 			fail_msg("%s gave %lld", wrong[i], (long long)wall);
@@ -199,8 +206,9 @@ refuses_other_times(void **state UNUSED)
 }
 
 static void
-reads_what_it_writes(void **state UNUSED)
+reads_what_it_writes(void **state)
 {
+	(void)state;
 	for (int64_t second = -5000000000; second < 5000000000; second += 12345678) {
 		CLEANUP(buf_fini) struct buf b = BUF_INIT(100);
 
@@ -223,8 +231,9 @@ check_duration(int64_t ns, const char *expected)
 
 /* The cases of Go's own test of Duration.String(), and what a CCM shows. */
 static void
-writes_durations_like_go(void **state UNUSED)
+writes_durations_like_go(void **state)
 {
+	(void)state;
 	check_duration(0, "0s");
 	check_duration(1, "1ns");
 	check_duration(1100, "1.1\xc2\xb5s");

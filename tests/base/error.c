@@ -23,10 +23,11 @@ euros(char first)
 }
 
 static void
-setting_replaces_all(void **state UNUSED)
+setting_replaces_all(void **state)
 {
 	struct error err = { .code = ERR_GONE, .http_status = 410, .retry_after_ms = 5 };
 
+	(void)state;
 	assert_false(err_set(&err, ERR_INVALID, "%s of %d", "two", 3));
 	assert_int_equal(err.code, ERR_INVALID);
 	assert_int_equal(err.http_status, 0);
@@ -35,10 +36,11 @@ setting_replaces_all(void **state UNUSED)
 }
 
 static void
-wrapping_adds_in_front(void **state UNUSED)
+wrapping_adds_in_front(void **state)
 {
 	struct error err;
 
+	(void)state;
 	err_set(&err, ERR_THROTTLED, "rate limit");
 	err.http_status = 429;
 	err.retry_after_ms = 1000;
@@ -51,10 +53,11 @@ wrapping_adds_in_front(void **state UNUSED)
 }
 
 static void
-messages_may_hold_themselves(void **state UNUSED)
+messages_may_hold_themselves(void **state)
 {
 	struct error err;
 
+	(void)state;
 	err_set(&err, ERR_INVALID, "inner");
 	err_set(&err, ERR_INTERNAL, "<%s>", err.msg);
 	assert_string_equal(err.msg, "<inner>");
@@ -63,10 +66,11 @@ messages_may_hold_themselves(void **state UNUSED)
 }
 
 static void
-cuts_between_characters(void **state UNUSED)
+cuts_between_characters(void **state)
 {
 	struct error err;
 
+	(void)state;
 	err_set(&err, ERR_INVALID, "%s", euros('\0'));
 	assert_int_equal(strlen(err.msg), 999);
 	err_set(&err, ERR_INVALID, "%s", euros('x'));
@@ -78,11 +82,12 @@ cuts_between_characters(void **state UNUSED)
 }
 
 static void
-fills_the_message(void **state UNUSED)
+fills_the_message(void **state)
 {
 	char text[ERR_MSG_SIZE + 5];
 	struct error err;
 
+	(void)state;
 	memset(text, 'a', sizeof(text));
 	for (int len = ERR_MSG_SIZE - 2; len < ERR_MSG_SIZE + 5; len++) {
 		err_set(&err, ERR_INVALID, "%.*s", len, text);
@@ -102,8 +107,9 @@ check_errno(int errnum, enum err_code code, const char *msg)
 }
 
 static void
-reads_errno(void **state UNUSED)
+reads_errno(void **state)
 {
+	(void)state;
 	check_errno(ENOENT, ERR_NOT_FOUND, "open /x: No such file or directory");
 	check_errno(EACCES, ERR_FORBIDDEN, "open /x: Permission denied");
 	check_errno(EPERM, ERR_FORBIDDEN, "open /x: Operation not permitted");
@@ -113,8 +119,9 @@ reads_errno(void **state UNUSED)
 }
 
 static void
-every_code_has_a_name(void **state UNUSED)
+every_code_has_a_name(void **state)
 {
+	(void)state;
 	for (int code = ERR_NONE; code <= ERR_INTERNAL; code++) {
 		const char *name = err_code_name((enum err_code)code);
 

@@ -105,13 +105,14 @@ done_by(struct worker *w)
 }
 
 static void
-stands_still_until_moved(void **state UNUSED)
+stands_still_until_moved(void **state)
 {
 	struct fake_clock *fake = fake_clock_new(77);
 	struct clock *clock = fake_clock_clock(fake);
 	int64_t mono = clock_mono(clock);
 	int64_t boot = clock_boot(clock);
 
+	(void)state;
 	assert_true(clock_wall(clock) == 77);
 	assert_true(mono != boot);
 	fake_clock_advance(fake, 10);
@@ -130,11 +131,12 @@ stands_still_until_moved(void **state UNUSED)
 }
 
 static void
-wakes_threads_that_are_due(void **state UNUSED)
+wakes_threads_that_are_due(void **state)
 {
 	struct fake_clock *fake = fake_clock_new(0);
 	struct worker early, late;
 
+	(void)state;
 	start(&early, fake, 10, CLOCK_FOREVER, NULL);
 	start(&late, fake, 20, CLOCK_FOREVER, NULL);
 	fake_clock_settle(fake, 2);
@@ -155,13 +157,14 @@ wakes_threads_that_are_due(void **state UNUSED)
 }
 
 static void
-a_past_deadline_does_not_wait(void **state UNUSED)
+a_past_deadline_does_not_wait(void **state)
 {
 	struct fake_clock *fake = fake_clock_new(0);
 	struct clock *clock = fake_clock_clock(fake);
 	pthread_mutex_t mu = PTHREAD_MUTEX_INITIALIZER;
 	pthread_cond_t cond;
 
+	(void)state;
 	cond_init(&cond);
 	mutex_lock(&mu);
 	assert_false(clock_wait(clock, &cond, &mu, clock_mono(clock)));
@@ -173,11 +176,12 @@ a_past_deadline_does_not_wait(void **state UNUSED)
 
 /* Each advance is one period: a lost wake-up would hang, a missed one would count too few. */
 static void
-no_wake_up_is_lost(void **state UNUSED)
+no_wake_up_is_lost(void **state)
 {
 	struct fake_clock *fake = fake_clock_new(0);
 	struct worker workers[N_THREADS];
 
+	(void)state;
 	for (int i = 0; i < N_THREADS; i++)
 		start(&workers[i], fake, 1 + i, 1 + i, NULL);
 	fake_clock_settle(fake, N_THREADS);
@@ -193,11 +197,12 @@ no_wake_up_is_lost(void **state UNUSED)
 }
 
 static void
-one_long_step_is_many_short_ones(void **state UNUSED)
+one_long_step_is_many_short_ones(void **state)
 {
 	struct fake_clock *fake = fake_clock_new(0);
 	struct worker w;
 
+	(void)state;
 	start(&w, fake, 1, 1, NULL);
 	fake_clock_advance(fake, 1000);
 	fake_clock_settle(fake, 1);
@@ -207,11 +212,12 @@ one_long_step_is_many_short_ones(void **state UNUSED)
 }
 
 static void
-settling_covers_signals(void **state UNUSED)
+settling_covers_signals(void **state)
 {
 	struct fake_clock *fake = fake_clock_new(0);
 	struct worker chain[N_THREADS];
 
+	(void)state;
 	for (int i = N_THREADS - 1; i >= 0; i--)
 		start(&chain[i], fake, CLOCK_FOREVER, 0, i < N_THREADS - 1 ? &chain[i + 1] : NULL);
 	for (int round = 1; round <= 50; round++) {

@@ -12,11 +12,12 @@
 #include "fake_clock.h"
 
 static void
-an_open_one_never_expires(void **state UNUSED)
+an_open_one_never_expires(void **state)
 {
 	struct fence f = FENCE_OPEN;
 	struct error err;
 
+	(void)state;
 	assert_true(fence_check(&f, &clock_real, &err));
 	assert_true(fence_check(NULL, &clock_real, &err));
 	assert_true(fence_remaining_ns(&f, &clock_real) == CLOCK_FOREVER);
@@ -24,24 +25,26 @@ an_open_one_never_expires(void **state UNUSED)
 }
 
 static void
-a_closed_one_lets_nothing_pass(void **state UNUSED)
+a_closed_one_lets_nothing_pass(void **state)
 {
 	struct fence f = FENCE_CLOSED;
 	struct error err;
 
+	(void)state;
 	assert_false(fence_check(&f, &clock_real, &err));
 	assert_int_equal(err.code, ERR_CANCELLED);
 	assert_true(fence_remaining_ns(&f, &clock_real) == 0);
 }
 
 static void
-a_renewed_one_holds_to_its_deadline(void **state UNUSED)
+a_renewed_one_holds_to_its_deadline(void **state)
 {
 	struct fake_clock *fake = fake_clock_new(0);
 	struct clock *clock = fake_clock_clock(fake);
 	struct fence f = FENCE_CLOSED;
 	struct error err;
 
+	(void)state;
 	fence_renew(&f, clock_boot(clock) + 14 * NS_PER_SEC);
 	assert_true(fence_remaining_ns(&f, clock) == 14 * NS_PER_SEC);
 	fake_clock_advance(fake, 14 * NS_PER_SEC - 1);
@@ -81,13 +84,14 @@ watch(void *arg)
 }
 
 static void
-is_read_while_renewed(void **state UNUSED)
+is_read_while_renewed(void **state)
 {
 	struct fake_clock *fake = fake_clock_new(0);
 	struct shared shared = { FENCE_CLOSED, fake_clock_clock(fake) };
 	pthread_t threads[3];
 	void *is_good;
 
+	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(threads); i++)
 		thread_start(&threads[i], "watcher", watch, &shared);
 	for (int64_t left = 1; left <= 1000; left++)
@@ -110,12 +114,13 @@ check_shown(const char *line)
 }
 
 static void
-is_shown_in_the_metrics(void **state UNUSED)
+is_shown_in_the_metrics(void **state)
 {
 	static struct fence fence = FENCE_CLOSED;
 	struct fake_clock *fake = fake_clock_new(0);
 	struct clock *clock = fake_clock_clock(fake);
 
+	(void)state;
 	fence_show(&fence, clock);
 	check_shown("\nccmd_fence_remaining_seconds 0\n");
 	fence_renew(&fence, clock_boot(clock) + 14 * NS_PER_SEC);

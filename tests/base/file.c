@@ -87,15 +87,17 @@ count_files(void)
 }
 
 static int
-make_folder(void **state UNUSED)
+make_folder(void **state)
 {
+	(void)state;
 	memcpy(folder + sizeof(folder) - 7, "XXXXXX", 6);
 	return mkdtemp(folder) ? 0 : -1;
 }
 
 static int
-remove_folder(void **state UNUSED)
+remove_folder(void **state)
 {
+	(void)state;
 	unlink(in_folder("f"));
 	rmdir(in_folder("d"));
 	return rmdir(folder);
@@ -122,10 +124,11 @@ check_content(const char *content)
 }
 
 static void
-replaces_whole_files(void **state UNUSED)
+replaces_whole_files(void **state)
 {
 	struct stat st;
 
+	(void)state;
 	put(STR("one"));
 	check_content("one");
 	put(STR("something longer"));
@@ -138,13 +141,14 @@ replaces_whole_files(void **state UNUSED)
 }
 
 static void
-the_mode_does_not_depend_on_the_umask(void **state UNUSED)
+the_mode_does_not_depend_on_the_umask(void **state)
 {
 	mode_t before = umask(0777);
 	struct error err;
 	struct stat st;
 	bool ok = file_replace(in_folder("f"), STR("x"), 0644, &err);
 
+	(void)state;
 	umask(before);
 	assert_true(ok);
 	assert_int_equal(stat(in_folder("f"), &st), 0);
@@ -152,8 +156,9 @@ the_mode_does_not_depend_on_the_umask(void **state UNUSED)
 }
 
 static void
-short_and_interrupted_writes_go_on(void **state UNUSED)
+short_and_interrupted_writes_go_on(void **state)
 {
+	(void)state;
 	is_short = true;
 	put(STR("all of it"));
 	is_short = false;
@@ -162,10 +167,11 @@ short_and_interrupted_writes_go_on(void **state UNUSED)
 
 /* fchmod, write, fsync and rename, each at its turn. */
 static void
-keeps_the_old_content_when_a_step_fails(void **state UNUSED)
+keeps_the_old_content_when_a_step_fails(void **state)
 {
 	struct error err;
 
+	(void)state;
 	put(STR("old"));
 	for (int n = 1; n <= 4; n++) {
 		fail_at = n;
@@ -204,8 +210,9 @@ replace_without_sync(int errnum)
 /* The file is replaced all the same: after an error, the caller would go on with the old
  * content. */
 static void
-warns_when_the_folder_was_not_synced(void **state UNUSED)
+warns_when_the_folder_was_not_synced(void **state)
 {
+	(void)state;
 	assert_non_null(strstr(replace_without_sync(EIO), "warn  a file was replaced, but "));
 	check_content("new");
 	assert_string_equal(replace_without_sync(EINVAL), "");
@@ -213,10 +220,11 @@ warns_when_the_folder_was_not_synced(void **state UNUSED)
 }
 
 static void
-does_not_replace_a_folder(void **state UNUSED)
+does_not_replace_a_folder(void **state)
 {
 	struct error err;
 
+	(void)state;
 	assert_int_equal(mkdir(in_folder("d"), 0700), 0);
 	assert_false(file_replace(in_folder("d"), STR("x"), 0600, &err));
 	assert_int_equal(err.code, ERR_INTERNAL);
@@ -226,11 +234,12 @@ does_not_replace_a_folder(void **state UNUSED)
 }
 
 static void
-reading_appends_within_the_bound(void **state UNUSED)
+reading_appends_within_the_bound(void **state)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(10);
 	struct error err;
 
+	(void)state;
 	put(STR("12345"));
 	assert_true(file_read(in_folder("f"), &b, &err));
 	assert_true(file_read(in_folder("f"), &b, &err));
@@ -243,11 +252,12 @@ reading_appends_within_the_bound(void **state UNUSED)
 }
 
 static void
-reading_says_what_is_wrong(void **state UNUSED)
+reading_says_what_is_wrong(void **state)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(10);
 	struct error err;
 
+	(void)state;
 	assert_false(file_read(in_folder("none"), &b, &err));
 	assert_int_equal(err.code, ERR_NOT_FOUND);
 	assert_non_null(strstr(err.msg, "/none: No such file"));
@@ -258,11 +268,12 @@ reading_says_what_is_wrong(void **state UNUSED)
 
 /* fstat() reports size 0 for them. */
 static void
-reads_files_without_a_size(void **state UNUSED)
+reads_files_without_a_size(void **state)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(10000), small = BUF_INIT(3);
 	struct error err;
 
+	(void)state;
 	assert_true(file_read("/proc/self/stat", &b, &err));
 	assert_true(b.len > 10);
 	assert_false(file_read("/proc/self/stat", &small, &err));
@@ -287,12 +298,13 @@ read_pipe(const char *content, size_t len, struct buf *b, struct error *err)
 }
 
 static void
-reads_a_pipe(void **state UNUSED)
+reads_a_pipe(void **state)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(5000);
 	struct error err;
 	char large[5000] = { 'a' };
 
+	(void)state;
 	assert_true(read_pipe("hello", 5, &b, &err));
 	assert_string_equal(b.ptr, "hello");
 	assert_false(read_pipe(large, sizeof(large), &b, &err));
@@ -324,7 +336,7 @@ write_late(void *arg)
 
 /* Like that of a shell's <(command), which takes a moment. */
 static void
-waits_for_the_writer_of_a_pipe(void **state UNUSED)
+waits_for_the_writer_of_a_pipe(void **state)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(5000);
 	struct error err;
@@ -332,6 +344,7 @@ waits_for_the_writer_of_a_pipe(void **state UNUSED)
 	char path[40];
 	int ends[2];
 
+	(void)state;
 	assert_int_equal(pipe(ends), 0);
 	snprintf(path, sizeof(path), "/dev/fd/%d", ends[0]);
 	assert_int_equal(pthread_create(&thread, NULL, write_late, &ends[1]), 0);
@@ -342,12 +355,13 @@ waits_for_the_writer_of_a_pipe(void **state UNUSED)
 }
 
 static void
-a_pipe_is_not_waited_for_without_end(void **state UNUSED)
+a_pipe_is_not_waited_for_without_end(void **state)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(5000);
 	struct error err;
 	int fd;
 
+	(void)state;
 	assert_int_equal(mkfifo(in_folder("f"), 0600), 0);
 	assert_true(file_read(in_folder("f"), &b, &err)); /* no process has it open for writing */
 	assert_int_equal(b.len, 0);
@@ -370,8 +384,9 @@ check_join(struct str base, struct str path, const char *expected)
 }
 
 static void
-joins_and_cuts_paths(void **state UNUSED)
+joins_and_cuts_paths(void **state)
 {
+	(void)state;
 	check_join(STR("/etc"), STR("ca.crt"), "/etc/ca.crt");
 	check_join(STR("/"), STR("ca.crt"), "/ca.crt");
 	check_join(STR("/etc"), STR("/run/ca.crt"), "/run/ca.crt");

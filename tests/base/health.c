@@ -16,16 +16,18 @@
 static bool is_well, is_ready;
 
 static bool
-leads(void *arg UNUSED, struct buf *reason)
+leads(void *arg, struct buf *reason)
 {
+	(void)arg;
 	if (!is_well)
 		buf_add_c(reason, "the lease is stale");
 	return is_well;
 }
 
 static bool
-synced(void *arg UNUSED, struct buf *reason)
+synced(void *arg, struct buf *reason)
 {
+	(void)arg;
 	if (!is_ready)
 		buf_add_c(reason, "nodes are not known yet");
 	return is_ready;
@@ -108,10 +110,11 @@ what_is_excluded_does_not_run(void **state)
 }
 
 static void
-without_checks_there_is_a_ping(void **state UNUSED)
+without_checks_there_is_a_ping(void **state)
 {
 	struct health *h = health_new();
 
+	(void)state;
 	check(h, HEALTH_READYZ, true, true, "[+]ping ok\nreadyz check passed\n");
 	health_free(h);
 }

@@ -47,8 +47,9 @@ check_refused(struct str text)
 }
 
 static void
-reads_ipv4(void **state UNUSED)
+reads_ipv4(void **state)
 {
+	(void)state;
 	check("192.168.20.11", "192.168.20.11");
 	check("0.0.0.0", "0.0.0.0");
 	check("255.255.255.255", "255.255.255.255");
@@ -68,8 +69,9 @@ reads_ipv4(void **state UNUSED)
 }
 
 static void
-reads_ipv6(void **state UNUSED)
+reads_ipv6(void **state)
 {
+	(void)state;
 	check("fd00:0020::F0", "fd00:20::f0");
 	check("::", "::");
 	check("::1", "::1");
@@ -100,8 +102,9 @@ reads_ipv6(void **state UNUSED)
 }
 
 static void
-writes_rfc5952(void **state UNUSED)
+writes_rfc5952(void **state)
 {
+	(void)state;
 	check("2001:db8:0:1:1:1:1:1", "2001:db8:0:1:1:1:1:1"); /* 4.2.2: one group alone stays */
 	check("2001:0:0:1:0:0:0:1", "2001:0:0:1::1");          /* 4.2.3: the longest */
 	check("2001:db8:0:0:1:0:0:1", "2001:db8::1:0:0:1");    /* 4.2.3: else the first */
@@ -112,10 +115,11 @@ writes_rfc5952(void **state UNUSED)
 }
 
 static void
-compares_whatever_the_spelling(void **state UNUSED)
+compares_whatever_the_spelling(void **state)
 {
 	struct ip a = parse("10.0.0.1"), mapped = parse("::ffff:a00:1"), b = parse("10.0.0.2");
 
+	(void)state;
 	assert_true(ip_eq(&a, &mapped));
 	assert_false(ip_eq(&a, &b));
 	assert_true(ip_cmp(&a, &b) < 0);
@@ -124,11 +128,12 @@ compares_whatever_the_spelling(void **state UNUSED)
 }
 
 static void
-a_machine_has_a_network_of_64_bits(void **state UNUSED)
+a_machine_has_a_network_of_64_bits(void **state)
 {
 	struct ip a = parse("2001:db8::1"), b = parse("2001:db8::ffff:0:2"), v4 = parse("10.0.0.1");
 	struct ip network = parse("2001:db8::"), source = ip_source(&a), source4 = ip_source(&v4);
 
+	(void)state;
 	assert_true(ip_eq(&source, &network));
 	source = ip_source(&b);
 	assert_true(ip_eq(&source, &network));
@@ -136,11 +141,12 @@ a_machine_has_a_network_of_64_bits(void **state UNUSED)
 }
 
 static void
-knows_families(void **state UNUSED)
+knows_families(void **state)
 {
 	struct ip v4 = parse("10.0.0.1"), mapped = parse("::ffff:1.2.3.4"), v6 = parse("fd00::1");
 	struct ip any4 = parse("0.0.0.0"), any6 = parse("::");
 
+	(void)state;
 	assert_int_equal(ip_family(&v4), IP_V4);
 	assert_int_equal(ip_family(&mapped), IP_V4);
 	assert_int_equal(ip_family(&v6), IP_V6);
@@ -161,8 +167,9 @@ check_net_refused(struct str text)
 }
 
 static void
-reads_networks(void **state UNUSED)
+reads_networks(void **state)
 {
+	(void)state;
 	assert_int_equal(parse_net("10.0.0.0/8").bits, 104);
 	assert_int_equal(parse_net("0.0.0.0/0").bits, 96);
 	assert_int_equal(parse_net("::/0").bits, 0);
@@ -189,8 +196,9 @@ contains(const char *net_text, const char *ip_text)
 }
 
 static void
-networks_contain(void **state UNUSED)
+networks_contain(void **state)
 {
+	(void)state;
 	assert_true(contains("10.0.0.0/8", "10.255.0.1"));
 	assert_false(contains("10.0.0.0/8", "11.0.0.0"));
 	assert_true(contains("192.0.2.8/29", "192.0.2.15"));
@@ -209,12 +217,13 @@ networks_contain(void **state UNUSED)
 }
 
 static void
-knows_host_bits(void **state UNUSED)
+knows_host_bits(void **state)
 {
 	struct ip_net clean = parse_net("10.1.0.0/16"), host = parse_net("10.1.0.1/16");
 	struct ip_net odd = parse_net("10.1.128.0/17"), odd_host = parse_net("10.1.192.0/17");
 	struct ip_net whole = parse_net("fd00::1/128"), all = parse_net("::/0");
 
+	(void)state;
 	assert_false(ip_net_has_host_bits(&clean));
 	assert_true(ip_net_has_host_bits(&host));
 	assert_false(ip_net_has_host_bits(&odd));
@@ -224,12 +233,13 @@ knows_host_bits(void **state UNUSED)
 }
 
 static void
-a_network_is_within_a_wider_one_of_its_family(void **state UNUSED)
+a_network_is_within_a_wider_one_of_its_family(void **state)
 {
 	struct ip_net wide = parse_net("10.244.0.0/16"), part = parse_net("10.244.1.7/24");
 	struct ip_net wider = parse_net("10.244.0.0/15"), all6 = parse_net("::/0");
 	const struct ip_net both[] = { all6, wide };
 
+	(void)state;
 	assert_true(ip_net_is_within(&part, &wide));
 	assert_true(ip_net_is_within(&wide, &wide));
 	assert_false(ip_net_is_within(&wide, &part));
@@ -241,10 +251,11 @@ a_network_is_within_a_wider_one_of_its_family(void **state UNUSED)
 }
 
 static void
-a_network_is_written_with_its_own_prefix(void **state UNUSED)
+a_network_is_written_with_its_own_prefix(void **state)
 {
 	static const char *const nets[] = { "10.244.0.0/16", "0.0.0.0/0", "fd00::/64", "::/0" };
 
+	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(nets); i++) {
 		CLEANUP(buf_fini) struct buf b = BUF_INIT(100);
 		struct ip_net net = parse_net(nets[i]);
@@ -271,8 +282,9 @@ check_span(const char *net, const char *first, const char *last)
 }
 
 static void
-networks_have_ends(void **state UNUSED)
+networks_have_ends(void **state)
 {
+	(void)state;
 	check_span("10.1.2.3/16", "10.1.0.0", "10.1.255.255");
 	check_span("10.1.192.0/17", "10.1.128.0", "10.1.255.255");
 	check_span("10.0.0.7/32", "10.0.0.7", "10.0.0.7");

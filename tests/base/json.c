@@ -37,8 +37,9 @@ check_refused(struct str text, const char *msg)
 }
 
 static void
-refuses_what_is_not_json(void **state UNUSED)
+refuses_what_is_not_json(void **state)
 {
+	(void)state;
 	check_refused(STR(""), "empty");
 	check_refused(STR("{\"a\" 1}"), "at byte 5");
 	check_refused(STR("{} {}"), "at byte 3");
@@ -58,12 +59,13 @@ nest(struct buf *b, int depth)
 }
 
 static void
-bounds_the_depth(void **state UNUSED)
+bounds_the_depth(void **state)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(KIB(64));
 	yyjson_doc *doc = NULL;
 	struct error err;
 
+	(void)state;
 	nest(&b, LIMIT_JSON_DEPTH);
 	assert_true(json_parse(buf_str(&b), &doc, &err));
 	yyjson_doc_free(doc);
@@ -73,12 +75,13 @@ bounds_the_depth(void **state UNUSED)
 }
 
 static void
-siblings_are_not_depth(void **state UNUSED)
+siblings_are_not_depth(void **state)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(KIB(64));
 	yyjson_doc *doc = NULL;
 	struct error err;
 
+	(void)state;
 	buf_add_c(&b, "[[]");
 	for (int i = 0; i < 1000; i++)
 		buf_add_c(&b, ",[[{}]],{\"a\":{}}");
@@ -88,10 +91,11 @@ siblings_are_not_depth(void **state UNUSED)
 }
 
 static void
-walks_dots(void **state UNUSED)
+walks_dots(void **state)
 {
 	WITH_JSON(root, "{\"a\":{\"b\":{\"c\":7,\"n\":null},\"s\":\"x\"},\"d.e\":1}");
 
+	(void)state;
 	assert_int_equal(yyjson_get_int(json_at(root, "a.b.c")), 7);
 	assert_ptr_equal(json_at(root, ""), root);
 	assert_null(json_at(root, "a.b.n"));
@@ -107,22 +111,24 @@ walks_dots(void **state UNUSED)
 }
 
 static void
-the_last_duplicate_wins(void **state UNUSED)
+the_last_duplicate_wins(void **state)
 {
 	WITH_JSON(root, "{\"a\":1,\"b\":5,\"a\":2,\"b\":null}");
 
+	(void)state;
 	assert_int_equal(yyjson_get_int(json_at(root, "a")), 2);
 	assert_null(json_at(root, "b"));
 }
 
 static void
-distinguishes_absent_from_mistyped(void **state UNUSED)
+distinguishes_absent_from_mistyped(void **state)
 {
 	WITH_JSON(root, "{\"s\":\"x\\u0000y\",\"b\":true,\"a\":[1],\"o\":{},\"n\":null}");
 	struct str s = STR("before");
 	yyjson_val *val = NULL;
 	bool b = false;
 
+	(void)state;
 	assert_int_equal(json_str(root, "s", &s), JSON_FOUND);
 	assert_true(str_eq(s, STR("x\0y")));
 	assert_int_equal(json_str(root, "b", &s), JSON_MISTYPED);
@@ -143,12 +149,13 @@ distinguishes_absent_from_mistyped(void **state UNUSED)
 }
 
 static void
-a_text_is_copied_or_empty(void **state UNUSED)
+a_text_is_copied_or_empty(void **state)
 {
 	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
 	WITH_JSON(root, "{\"s\":\"x\",\"b\":true,\"empty\":\"\"}");
 	struct str found = STR_EMPTY;
 
+	(void)state;
 	assert_int_equal(json_str(root, "s", &found), JSON_FOUND);
 	assert_string_equal(json_text_at(&arena, root, "s").ptr, "x");
 	assert_ptr_not_equal(json_text_at(&arena, root, "s").ptr, found.ptr);
@@ -158,8 +165,9 @@ a_text_is_copied_or_empty(void **state UNUSED)
 }
 
 static void
-integers_never_pass_through_doubles(void **state UNUSED)
+integers_never_pass_through_doubles(void **state)
 {
+	(void)state;
 	WITH_JSON(root,
 	          "{\"max\":9223372036854775807,\"min\":-9223372036854775808,"
 	          "\"over\":9223372036854775808,\"under\":-9223372036854775809,"
@@ -190,8 +198,9 @@ check_kept(const char *text)
 }
 
 static void
-carries_what_it_does_not_understand(void **state UNUSED)
+carries_what_it_does_not_understand(void **state)
 {
+	(void)state;
 	check_kept(
 		"[{\"key\":\"k\",\"timeAdded\":\"2026-01-02T03:04:05Z\",\"effect\":\"NoExecute\"}]");
 	check_kept(
@@ -211,8 +220,9 @@ check_string(struct str s, const char *expected)
 }
 
 static void
-writes_strings(void **state UNUSED)
+writes_strings(void **state)
 {
+	(void)state;
 	check_string(STR(""), "\"\"");
 	check_string(STR("plain/text"), "\"plain/text\"");
 	check_string(STR("\"\\\b\n\r\t\0\x1f\x7f"),
@@ -224,8 +234,9 @@ writes_strings(void **state UNUSED)
 #define BAD "\xef\xbf\xbd"
 
 static void
-replaces_broken_utf8(void **state UNUSED)
+replaces_broken_utf8(void **state)
 {
+	(void)state;
 	check_string(STR("a\xff-"), "\"a" BAD "-\"");
 	check_string(STR("\xc3"), "\"" BAD "\"");
 	check_string(STR("\xe2\x82"), "\"" BAD BAD "\"");
@@ -238,10 +249,11 @@ replaces_broken_utf8(void **state UNUSED)
 }
 
 static void
-writes_members(void **state UNUSED)
+writes_members(void **state)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(200);
 
+	(void)state;
 	json_begin_object(&b, NULL);
 	json_add_text(&b, "name", STR("{"));
 	json_add_text(&b, "namespace", STR_EMPTY);
@@ -264,11 +276,12 @@ writes_members(void **state UNUSED)
 }
 
 static void
-writes_elements(void **state UNUSED)
+writes_elements(void **state)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(200);
 	struct str texts[] = { STR("a"), STR("[") };
 
+	(void)state;
 	json_begin_array(&b, NULL);
 	json_begin_object(&b, NULL);
 	json_add_texts(&b, "texts", texts, ARRAY_LEN(texts));

@@ -24,8 +24,9 @@ static int fd;
 static char *seen; /* all lines since open_log() */
 
 static int
-open_log(void **state UNUSED)
+open_log(void **state)
 {
+	(void)state;
 	fd = memfd_create("log", 0);
 	log_set_fd(fd);
 	log_setup(LOG_LOGFMT, 0);
@@ -33,8 +34,9 @@ open_log(void **state UNUSED)
 }
 
 static int
-close_log(void **state UNUSED)
+close_log(void **state)
 {
+	(void)state;
 	log_set_fd(STDERR_FILENO);
 	free(seen);
 	seen = NULL;
@@ -77,10 +79,11 @@ check_value(struct str value, const char *expected)
 }
 
 static void
-lines_have_levels_and_fields(void **state UNUSED)
+lines_have_levels_and_fields(void **state)
 {
 	struct error err;
 
+	(void)state;
 	err_set(&err, ERR_NOT_FOUND, "no such machine");
 	log_info("node initialised", LOG_CSTR("node", "worker-1"), LOG_I64("addresses", 2));
 	check_last("info  node initialised node=worker-1 addresses=2");
@@ -95,11 +98,12 @@ lines_have_levels_and_fields(void **state UNUSED)
 }
 
 static void
-lines_have_the_time(void **state UNUSED)
+lines_have_the_time(void **state)
 {
 	int64_t before = clock_wall(&clock_real);
 	int64_t wall;
 
+	(void)state;
 	log_info("m");
 	assert_true(clock_parse_rfc3339(str_n(lines(), TIME_LEN - 1), &wall));
 	assert_true(wall >= before - 1000);
@@ -115,8 +119,9 @@ costly(void)
 }
 
 static void
-debug_is_silent_unless_wanted(void **state UNUSED)
+debug_is_silent_unless_wanted(void **state)
 {
+	(void)state;
 	n_evaluated = 0;
 	assert_false(log_is_debug());
 	log_debug("m", LOG_I64("n", costly()));
@@ -130,8 +135,9 @@ debug_is_silent_unless_wanted(void **state UNUSED)
 }
 
 static void
-values_cannot_forge_a_line(void **state UNUSED)
+values_cannot_forge_a_line(void **state)
 {
+	(void)state;
 	check_value(STR("plain/1.2:3-x\\y'"), "plain/1.2:3-x\\y'");
 	check_value(STR(""), "\"\"");
 	check_value((struct str){ NULL, 0 }, "\"\"");
@@ -146,8 +152,9 @@ values_cannot_forge_a_line(void **state UNUSED)
 }
 
 static void
-what_is_no_utf8_is_replaced(void **state UNUSED)
+what_is_no_utf8_is_replaced(void **state)
 {
+	(void)state;
 	check_value(STR("gr\xc3\xbc\xc3\x9f"), "gr\xc3\xbc\xc3\x9f");
 	check_value(STR("a\xffz"), "a\xef\xbf\xbdz");
 	check_value(STR("a\xc3"), "a\xef\xbf\xbd");
@@ -158,10 +165,11 @@ what_is_no_utf8_is_replaced(void **state UNUSED)
 }
 
 static void
-json_is_one_object_a_line(void **state UNUSED)
+json_is_one_object_a_line(void **state)
 {
 	char *text;
 
+	(void)state;
 	log_setup(LOG_JSON, 0);
 	log_info("say \"hi\"\n", LOG_CSTR("node", "a\tb"), LOG_I64("n", -1),
 	         LOG_DURATION("d", NS_PER_MS));
@@ -202,8 +210,9 @@ check_cut(const char *unit)
 }
 
 static void
-long_lines_are_cut_well_formed(void **state UNUSED)
+long_lines_are_cut_well_formed(void **state)
 {
+	(void)state;
 	check_cut("= ");
 	check_cut("\n");
 	check_cut("\"");
@@ -212,10 +221,11 @@ long_lines_are_cut_well_formed(void **state UNUSED)
 }
 
 static void
-long_messages_are_cut(void **state UNUSED)
+long_messages_are_cut(void **state)
 {
 	char message[2 * LINE_MAX_LEN];
 
+	(void)state;
 	memset(message, 'm', sizeof(message) - 1);
 	message[sizeof(message) - 1] = '\0';
 	log_setup(LOG_JSON, 0);
@@ -225,10 +235,11 @@ long_messages_are_cut(void **state UNUSED)
 
 /* The value ends at each of the last bytes, and behind it comes another field. */
 static void
-fields_that_do_not_fit_are_left_out(void **state UNUSED)
+fields_that_do_not_fit_are_left_out(void **state)
 {
 	char value[LINE_MAX_LEN + 1] = "";
 
+	(void)state;
 	log_setup(LOG_JSON, 0);
 	for (size_t len = LINE_MAX_LEN - 120; len < LINE_MAX_LEN; len++) {
 		const char *rest;
@@ -247,8 +258,9 @@ fields_that_do_not_fit_are_left_out(void **state UNUSED)
 }
 
 static void
-errno_survives(void **state UNUSED)
+errno_survives(void **state)
 {
+	(void)state;
 	log_set_fd(-1);
 	errno = ENOENT;
 	log_info("m");
@@ -256,19 +268,21 @@ errno_survives(void **state UNUSED)
 }
 
 static void *
-log_much(void *arg UNUSED)
+log_much(void *arg)
 {
+	(void)arg;
 	for (int i = 0; i < 200; i++)
 		log_info("m", LOG_CSTR("k", "a value with spaces"), LOG_I64("end", 1));
 	return NULL;
 }
 
 static void
-lines_of_threads_do_not_mix(void **state UNUSED)
+lines_of_threads_do_not_mix(void **state)
 {
 	pthread_t threads[4];
 	int n = 0;
 
+	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(threads); i++)
 		thread_start(&threads[i], "logger", log_much, NULL);
 	for (size_t i = 0; i < ARRAY_LEN(threads); i++)

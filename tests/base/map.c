@@ -21,8 +21,9 @@ static struct key {
 } keys[N_KEYS];
 
 static int
-make_keys(void **state UNUSED)
+make_keys(void **state)
 {
+	(void)state;
 	for (int i = 0; i < N_KEYS; i++) {
 		keys[i] = (struct key){ 0 };
 		(void)snprintf(keys[i].text, sizeof(keys[i].text), "node-%d", i);
@@ -32,13 +33,14 @@ make_keys(void **state UNUSED)
 }
 
 static void
-an_empty_one_has_nothing(void **state UNUSED)
+an_empty_one_has_nothing(void **state)
 {
 	struct map m = MAP_INIT;
 	struct str key;
 	void *value;
 	size_t pos = 0;
 
+	(void)state;
 	assert_null(map_get(&m, STR("x")));
 	assert_null(map_remove(&m, STR("x")));
 	assert_false(map_next(&m, &pos, &key, &value));
@@ -46,7 +48,7 @@ an_empty_one_has_nothing(void **state UNUSED)
 }
 
 static void
-putting_replaces_key_and_value(void **state UNUSED)
+putting_replaces_key_and_value(void **state)
 {
 	CLEANUP(map_fini) struct map m = MAP_INIT;
 	struct str first = str_c(keys[1].text);
@@ -55,6 +57,7 @@ putting_replaces_key_and_value(void **state UNUSED)
 	void *value;
 	size_t pos = 0;
 
+	(void)state;
 	assert_null(map_put(&m, first, &keys[1]));
 	assert_ptr_equal(map_put(&m, str_c(again), &keys[2]), &keys[1]);
 	assert_int_equal(m.count, 1);
@@ -66,11 +69,12 @@ putting_replaces_key_and_value(void **state UNUSED)
 }
 
 static void
-the_empty_key_is_one(void **state UNUSED)
+the_empty_key_is_one(void **state)
 {
 	CLEANUP(map_fini) struct map m = MAP_INIT;
 	struct str none = { NULL, 0 };
 
+	(void)state;
 	assert_null(map_get(&m, STR("")));
 	assert_null(map_put(&m, none, &keys[0]));
 	assert_ptr_equal(map_get(&m, STR("")), &keys[0]);
@@ -129,8 +133,9 @@ check_many_changes(struct map of_kind)
 }
 
 static void
-behaves_like_a_list(void **state UNUSED)
+behaves_like_a_list(void **state)
 {
+	(void)state;
 	check_many_changes(MAP_INIT);
 	check_many_changes(MAP_OF(struct key, name));
 }
@@ -154,15 +159,16 @@ check_emptying(struct map of_kind)
 }
 
 static void
-gives_memory_back_when_it_empties(void **state UNUSED)
+gives_memory_back_when_it_empties(void **state)
 {
+	(void)state;
 	check_emptying(MAP_INIT);
 	check_emptying(MAP_OF(struct key, name));
 }
 
 /* The key of what was replaced may go; after map_fini() it is a map of the same kind. */
 static void
-values_may_bring_their_key(void **state UNUSED)
+values_may_bring_their_key(void **state)
 {
 	CLEANUP(map_fini) struct map m = MAP_OF(struct key, name);
 	struct key other = { .name = STR("node-1") };
@@ -170,6 +176,7 @@ values_may_bring_their_key(void **state UNUSED)
 	void *value;
 	size_t pos = 0;
 
+	(void)state;
 	assert_null(map_get(&m, STR("node-1")));
 	assert_null(map_put(&m, keys[1].name, &keys[1]));
 	assert_ptr_equal(map_put(&m, other.name, &other), &keys[1]);
@@ -211,10 +218,11 @@ read_order(char text[4000])
 
 /* So an attacker cannot choose names that collide. */
 static void
-the_order_is_another_one_in_each_process(void **state UNUSED)
+the_order_is_another_one_in_each_process(void **state)
 {
 	char one[4000], two[4000];
 
+	(void)state;
 	read_order(one);
 	read_order(two);
 	assert_true(strlen(one) > 100);
@@ -223,8 +231,9 @@ the_order_is_another_one_in_each_process(void **state UNUSED)
 }
 
 int
-main(int argc, char **argv UNUSED)
+main(int argc, char **argv)
 {
+	(void)argv;
 	if (argc > 1) {
 		(void)make_keys(NULL);
 		print_order();

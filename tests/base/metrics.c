@@ -51,12 +51,13 @@ check_has_line(const char *line)
 }
 
 static void
-writes_counters(void **state UNUSED)
+writes_counters(void **state)
 {
 	static const char *const labels[] = { "code", "method" };
 	struct metric_family *family = metric_family_new(METRIC_COUNTER, "requests_total",
 	                                                 "Requests.", labels, 2, NULL, 0);
 
+	(void)state;
 	metric_inc(metric_of(family, "200", "GET"));
 	metric_add(metric_of(family, "429", "POST"), 2.5);
 	metric_inc(metric_of(family, "200", "GET"));
@@ -69,11 +70,12 @@ writes_counters(void **state UNUSED)
 }
 
 static void
-writes_gauges(void **state UNUSED)
+writes_gauges(void **state)
 {
 	struct metric_family *family = metric_family_new(METRIC_GAUGE, "depth", "Keys that wait.",
 	                                                 NULL, 0, NULL, 0);
 
+	(void)state;
 	check_ends("# TYPE depth gauge\ndepth 0\n");
 	metric_set(metric_of(family), 7);
 	metric_add(metric_of(family), -9);
@@ -81,7 +83,7 @@ writes_gauges(void **state UNUSED)
 }
 
 static void
-writes_histograms(void **state UNUSED)
+writes_histograms(void **state)
 {
 	static const char *const labels[] = { "verb" };
 	static const double buckets[] = { 1e-8, 0.005, 1, 10 };
@@ -90,6 +92,7 @@ writes_histograms(void **state UNUSED)
 	                                                 ARRAY_LEN(buckets));
 	struct metric *m = metric_of(family, "GET");
 
+	(void)state;
 	metric_observe(m, 0.25);
 	metric_observe(m, 1);
 	metric_observe(m, 10.5);
@@ -107,21 +110,23 @@ writes_histograms(void **state UNUSED)
 }
 
 static void
-a_histogram_without_labels_has_le_alone(void **state UNUSED)
+a_histogram_without_labels_has_le_alone(void **state)
 {
 	static const double buckets[] = { 2 };
 
+	(void)state;
 	metric_family_new(METRIC_HISTOGRAM, "h", "H.", NULL, 0, buckets, 1);
 	check_ends("h_bucket{le=\"2\"} 0\nh_bucket{le=\"+Inf\"} 0\nh_sum 0\nh_count 0\n");
 }
 
 static void
-escapes_labels_and_help(void **state UNUSED)
+escapes_labels_and_help(void **state)
 {
 	static const char *const labels[] = { "text" };
 	struct metric_family *family = metric_family_new(METRIC_GAUGE, "escaped", "a \"b\" \\ c\nd",
 	                                                 labels, 1, NULL, 0);
 
+	(void)state;
 	metric_set(metric_of(family, "a \"b\" \\ c\nd"), 1);
 	check_ends("# HELP escaped a \"b\" \\\\ c\\nd\n"
 	           "# TYPE escaped gauge\n"
@@ -139,11 +144,12 @@ check_number(struct metric *m, double v, const char *text)
 }
 
 static void
-writes_numbers_in_full(void **state UNUSED)
+writes_numbers_in_full(void **state)
 {
 	struct metric *m = metric_of(metric_family_new(METRIC_GAUGE, "number", "N.", NULL, 0, NULL,
 	                                               0));
 
+	(void)state;
 	check_number(m, 1e6, "1000000");
 	check_number(m, 1785000000, "1785000000");
 	check_number(m, -0.0, "0");
@@ -158,22 +164,24 @@ writes_numbers_in_full(void **state UNUSED)
 }
 
 static void
-a_family_without_series_is_not_shown(void **state UNUSED)
+a_family_without_series_is_not_shown(void **state)
 {
 	static const char *const labels[] = { "a" };
 
+	(void)state;
 	metric_family_new(METRIC_COUNTER, "unseen_total", "U.", labels, 1, NULL, 0);
 	assert_false(str_contains(buf_str(written()), STR("unseen_total")));
 }
 
 static void
-bounds_the_series(void **state UNUSED)
+bounds_the_series(void **state)
 {
 	static const char *const labels[] = { "a", "b" };
 	struct metric_family *family = metric_family_new(METRIC_COUNTER, "many_total", "M.", labels,
 	                                                 2, NULL, 0);
 	char value[20];
 
+	(void)state;
 	for (int i = 0; i < LIMIT_METRIC_SERIES + 5; i++) {
 		snprintf(value, sizeof(value), "%d", i);
 		metric_inc(metric_of(family, value, "x"));
@@ -188,19 +196,21 @@ bounds_the_series(void **state UNUSED)
 static struct metric_family *shared;
 
 static void *
-count(void *arg UNUSED)
+count(void *arg)
 {
+	(void)arg;
 	for (int i = 0; i < 1000; i++)
 		metric_inc(metric_of(shared, i % 2 ? "odd" : "even"));
 	return NULL;
 }
 
 static void
-threads_count_together(void **state UNUSED)
+threads_count_together(void **state)
 {
 	static const char *const labels[] = { "kind" };
 	pthread_t threads[4];
 
+	(void)state;
 	shared = metric_family_new(METRIC_COUNTER, "shared_total", "S.", labels, 1, NULL, 0);
 	for (size_t i = 0; i < ARRAY_LEN(threads); i++)
 		thread_start(&threads[i], "count", count, NULL);
@@ -213,10 +223,11 @@ threads_count_together(void **state UNUSED)
 }
 
 static void
-families_of_a_file_are_listed_by_name_with_nothing_to_call(void **state UNUSED)
+families_of_a_file_are_listed_by_name_with_nothing_to_call(void **state)
 {
 	const struct metric_family *family = metrics_next(NULL);
 
+	(void)state;
 	while (family != &static_a) /* others of this layer may come before */
 		family = metrics_next(family);
 	assert_ptr_equal(metrics_next(family), &static_b);
@@ -229,10 +240,11 @@ families_of_a_file_are_listed_by_name_with_nothing_to_call(void **state UNUSED)
 }
 
 static void
-a_page_is_shown_and_reset_by_itself(void **state UNUSED)
+a_page_is_shown_and_reset_by_itself(void **state)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(KIB(4));
 
+	(void)state;
 	metric_set(metric_of(&apart), 3);
 	assert_false(str_contains(buf_str(written()), STR("apart")));
 	metrics_write_page(&b, METRICS_SLIS, METRICS_TEXT);
@@ -245,11 +257,12 @@ a_page_is_shown_and_reset_by_itself(void **state UNUSED)
 
 /* A thread that looked a series up just before the reset counts in it just after. */
 static void
-a_series_outlives_a_reset_and_is_shown_when_it_is_counted_again(void **state UNUSED)
+a_series_outlives_a_reset_and_is_shown_when_it_is_counted_again(void **state)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(KIB(4));
 	struct metric *kept = metric_of(&apart_by_kind, "x");
 
+	(void)state;
 	metric_add(kept, 5);
 	metrics_reset(METRICS_SLIS);
 	metrics_write_page(&b, METRICS_SLIS, METRICS_TEXT);
@@ -264,8 +277,9 @@ a_series_outlives_a_reset_and_is_shown_when_it_is_counted_again(void **state UNU
 /* As Prometheus' own libraries write them, whatever the order of the definition; "le" is always the
  * last. */
 static void
-labels_are_written_in_alphabetical_order(void **state UNUSED)
+labels_are_written_in_alphabetical_order(void **state)
 {
+	(void)state;
 	metric_observe(metric_of(&static_c, "GET", "200", "fast"), 1);
 	check_has_line(
 		"static_c_seconds_bucket{code=\"200\",mode=\"fast\",verb=\"GET\",le=\"+Inf\"} 1\n"
@@ -279,8 +293,9 @@ set_seven(void *arg)
 }
 
 static void
-hooks_compute_values_when_they_are_scraped(void **state UNUSED)
+hooks_compute_values_when_they_are_scraped(void **state)
 {
+	(void)state;
 	metrics_on_scrape(set_seven, &static_a);
 	check_has_line("static_a 7\n");
 	metrics_off_scrape(set_seven, &static_a);
@@ -291,11 +306,12 @@ hooks_compute_values_when_they_are_scraped(void **state UNUSED)
 /* A counter's family has no _total there, bounds are written as fractions, and the end is
  * marked. */
 static void
-speaks_openmetrics(void **state UNUSED)
+speaks_openmetrics(void **state)
 {
 	static const double buckets[] = { 0.5, 2 };
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(KIB(256));
 
+	(void)state;
 	metric_family_new(METRIC_HISTOGRAM, "om_seconds", "O \"m\".", NULL, 0, buckets, 2);
 	metrics_write_page(&b, METRICS_MAIN, METRICS_OPENMETRICS);
 	assert_non_null(strstr(b.ptr, "# HELP static_b [ALPHA] B.\n# TYPE static_b counter\n"

@@ -53,8 +53,9 @@ assert_silent(int fd)
 }
 
 static int
-clear(void **state UNUSED)
+clear(void **state)
 {
+	(void)state;
 	unlink(path);
 	unsetenv("NOTIFY_SOCKET");
 	unsetenv("WATCHDOG_USEC");
@@ -71,10 +72,11 @@ set_up(const char *address)
 }
 
 static void
-reports_to_a_path(void **state UNUSED)
+reports_to_a_path(void **state)
 {
 	int fd = listen_at(path);
 
+	(void)state;
 	set_up(path);
 	notify_send("READY=1\nSTATUS=leading");
 	assert_string_equal(next(fd), "READY=1\nSTATUS=leading");
@@ -84,10 +86,11 @@ reports_to_a_path(void **state UNUSED)
 }
 
 static void
-reports_to_an_abstract_name(void **state UNUSED)
+reports_to_an_abstract_name(void **state)
 {
 	int fd = listen_at("@ccmd-notify-test");
 
+	(void)state;
 	set_up("@ccmd-notify-test");
 	notify_send("WATCHDOG=1");
 	assert_string_equal(next(fd), "WATCHDOG=1");
@@ -95,12 +98,13 @@ reports_to_an_abstract_name(void **state UNUSED)
 }
 
 static void
-a_reload_reports_the_time(void **state UNUSED)
+a_reload_reports_the_time(void **state)
 {
 	int64_t before_us = clock_mono(&clock_real) / 1000, told_us;
 	struct str head = STR("RELOADING=1\nMONOTONIC_USEC="), text;
 	int fd = listen_at(path);
 
+	(void)state;
 	set_up(path);
 	notify_reloading();
 	text = str_c(next(fd));
@@ -111,10 +115,11 @@ a_reload_reports_the_time(void **state UNUSED)
 }
 
 static void
-children_do_not_see_it(void **state UNUSED)
+children_do_not_see_it(void **state)
 {
 	int fd = listen_at(path);
 
+	(void)state;
 	setenv("WATCHDOG_USEC", "10000000", 1);
 	setenv("WATCHDOG_PID", "1", 1);
 	set_up(path);
@@ -135,11 +140,12 @@ watchdog_of(const char *usec, const char *pid)
 }
 
 static void
-the_watchdog_is_fed_twice_as_often(void **state UNUSED)
+the_watchdog_is_fed_twice_as_often(void **state)
 {
 	char ours[16] = "", other[16] = "";
 	struct buf b = BUF_FIXED(ours), c = BUF_FIXED(other);
 
+	(void)state;
 	buf_addf(&b, "%d", (int)getpid());
 	buf_addf(&c, "%d", (int)getppid());
 	assert_int_equal(watchdog_of("30000000", NULL), 15 * NS_PER_SEC);
@@ -153,10 +159,11 @@ the_watchdog_is_fed_twice_as_often(void **state UNUSED)
 }
 
 static void
-without_a_socket_nothing_is_sent(void **state UNUSED)
+without_a_socket_nothing_is_sent(void **state)
 {
 	char too_long[200];
 
+	(void)state;
 	notify_send("READY=1");
 	memset(too_long, 'x', sizeof(too_long));
 	too_long[0] = '/';
@@ -172,10 +179,11 @@ without_a_socket_nothing_is_sent(void **state UNUSED)
 }
 
 static void
-a_late_listener_gets_later_messages(void **state UNUSED)
+a_late_listener_gets_later_messages(void **state)
 {
 	int fd;
 
+	(void)state;
 	set_up(path);
 	notify_send("STATUS=starting");
 	fd = listen_at(path);
@@ -191,11 +199,12 @@ a_late_listener_gets_later_messages(void **state UNUSED)
 }
 
 static void
-a_listener_that_does_not_read_costs_little(void **state UNUSED)
+a_listener_that_does_not_read_costs_little(void **state)
 {
 	int64_t started_ns = clock_mono(&clock_real);
 	int fd = listen_at(path), n = 0;
 
+	(void)state;
 	set_up(path);
 	do
 		notify_send("WATCHDOG=1");

@@ -40,8 +40,9 @@ check_and_free(size_t i)
 }
 
 static void
-blocks_do_not_overlap(void **state UNUSED)
+blocks_do_not_overlap(void **state)
 {
+	(void)state;
 	for (size_t i = 0; i < N_BLOCKS; i++)
 		fill(i);
 	for (size_t i = 0; i < N_BLOCKS; i += 2)
@@ -54,8 +55,9 @@ blocks_do_not_overlap(void **state UNUSED)
 }
 
 static void
-blocks_are_aligned(void **state UNUSED)
+blocks_are_aligned(void **state)
 {
+	(void)state;
 	for (size_t size = 0; size < 2 * POOL_LARGEST; size++) {
 		void *memory = pool_alloc(&pool, size);
 
@@ -71,10 +73,11 @@ bytes_in_use(void)
 }
 
 static void
-empty_chunks_go_back(void **state UNUSED)
+empty_chunks_go_back(void **state)
 {
 	size_t before = bytes_in_use();
 
+	(void)state;
 	for (size_t i = 0; i < N_BLOCKS; i++)
 		blocks[i] = pool_alloc(&pool, 500);
 	for (size_t i = 0; i < N_BLOCKS; i++)
@@ -85,10 +88,11 @@ empty_chunks_go_back(void **state UNUSED)
 }
 
 static void
-little_is_wasted(void **state UNUSED)
+little_is_wasted(void **state)
 {
 	size_t before = bytes_in_use();
 
+	(void)state;
 	for (size_t i = 0; i < N_BLOCKS; i++)
 		blocks[i] = pool_alloc(&pool, 500);
 	assert_true(bytes_in_use() - before <= N_BLOCKS * 550);
@@ -112,11 +116,12 @@ replace_blocks(void *arg)
 }
 
 static void
-threads_may_share_it(void **state UNUSED)
+threads_may_share_it(void **state)
 {
 	static _Atomic(void *) slots[50];
 	pthread_t threads[2];
 
+	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(threads); i++)
 		thread_start(&threads[i], "replace", replace_blocks, slots);
 	for (size_t i = 0; i < ARRAY_LEN(threads); i++)

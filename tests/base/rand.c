@@ -7,11 +7,12 @@
 #include <cmocka.h>
 
 static void
-all_bits_change(void **state UNUSED)
+all_bits_change(void **state)
 {
 	uint64_t ones = 0;
 	uint64_t zeros = 0;
 
+	(void)state;
 	for (int i = 0; i < 200; i++) {
 		uint64_t value = rand_u64();
 
@@ -23,10 +24,11 @@ all_bits_change(void **state UNUSED)
 }
 
 static void
-a_range_is_covered_evenly(void **state UNUSED)
+a_range_is_covered_evenly(void **state)
 {
 	int counts[10] = { 0 };
 
+	(void)state;
 	for (int i = 0; i < 10000; i++) {
 		int64_t value = rand_between(-5, 5);
 
@@ -38,11 +40,12 @@ a_range_is_covered_evenly(void **state UNUSED)
 }
 
 static void
-odd_ranges(void **state UNUSED)
+odd_ranges(void **state)
 {
 	bool has_negative = false;
 	bool has_positive = false;
 
+	(void)state;
 	assert_true(rand_between(3, 3) == 3);
 	assert_true(rand_between(3, 2) == 3);
 	assert_true(rand_between(INT64_MAX, INT64_MIN) == INT64_MAX);
@@ -58,11 +61,12 @@ odd_ranges(void **state UNUSED)
 }
 
 static void
-jitter_lengthens(void **state UNUSED)
+jitter_lengthens(void **state)
 {
 	int64_t least = INT64_MAX;
 	int64_t most = 0;
 
+	(void)state;
 	for (int i = 0; i < 1000; i++) {
 		int64_t d = rand_jitter(1000);
 
@@ -77,10 +81,11 @@ jitter_lengthens(void **state UNUSED)
 }
 
 static void
-uuids_have_their_form(void **state UNUSED)
+uuids_have_their_form(void **state)
 {
 	CLEANUP(buf_fini) struct buf last = BUF_INIT(100);
 
+	(void)state;
 	for (int round = 0; round < 100; round++) {
 		CLEANUP(buf_fini) struct buf b = BUF_INIT(100);
 

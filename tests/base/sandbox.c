@@ -102,8 +102,9 @@ try_programs(void)
 }
 
 static void
-no_program_is_started(void **state UNUSED)
+no_program_is_started(void **state)
 {
+	(void)state;
 	in_child(try_programs, SANDBOX_SECCOMP);
 }
 
@@ -133,8 +134,9 @@ try_powers(void)
 }
 
 static void
-nothing_is_done_that_we_do_not_need(void **state UNUSED)
+nothing_is_done_that_we_do_not_need(void **state)
 {
+	(void)state;
 	in_child(try_powers, SANDBOX_SECCOMP);
 }
 
@@ -155,8 +157,9 @@ try_code(void)
 }
 
 static void
-data_does_not_become_code(void **state UNUSED)
+data_does_not_become_code(void **state)
 {
+	(void)state;
 	in_child(try_code, SANDBOX_SECCOMP);
 }
 
@@ -191,8 +194,9 @@ try_libraries(void)
 }
 
 static void
-libraries_still_work(void **state UNUSED)
+libraries_still_work(void **state)
 {
+	(void)state;
 	in_child(try_libraries, SANDBOX_NONE);
 }
 
@@ -212,11 +216,12 @@ try_abort(void)
 }
 
 static void
-it_can_still_abort(void **state UNUSED)
+it_can_still_abort(void **state)
 {
 	pid_t child = fork();
 	int status;
 
+	(void)state;
 	if (child == 0) {
 		try_abort();
 		_exit(0);
@@ -265,8 +270,9 @@ try_reading(void)
 }
 
 static void
-only_what_is_configured_is_read(void **state UNUSED)
+only_what_is_configured_is_read(void **state)
 {
+	(void)state;
 	in_child(try_reading, SANDBOX_LANDLOCK);
 }
 
@@ -283,8 +289,9 @@ try_writing(void)
 }
 
 static void
-only_what_a_flag_names_is_written(void **state UNUSED)
+only_what_a_flag_names_is_written(void **state)
 {
+	(void)state;
 	in_child(try_writing, SANDBOX_LANDLOCK);
 }
 
@@ -300,10 +307,11 @@ try_link(void)
 
 /* The configuration names a link in one folder to a file in another. */
 static void
-links_are_followed_to_their_folder(void **state UNUSED)
+links_are_followed_to_their_folder(void **state)
 {
 	CLEANUP(buf_fini) struct buf link = BUF_INIT(256);
 
+	(void)state;
 	memcpy(target, readable, sizeof(target));
 	buf_addf(&link, "%s/links/link", folder);
 	memcpy(readable, link.ptr, link.len + 1);
@@ -312,12 +320,13 @@ links_are_followed_to_their_folder(void **state UNUSED)
 }
 
 static void
-a_file_in_the_root_folder_is_reported(void **state UNUSED)
+a_file_in_the_root_folder_is_reported(void **state)
 {
 	CLEANUP(buf_fini) struct buf notes = BUF_INIT(4096);
 	int ends[2], status;
 	pid_t child;
 
+	(void)state;
 	assert_int_equal(pipe(ends), 0);
 	child = fork();
 	if (child == 0) {
@@ -352,11 +361,12 @@ try_hardened(void)
 }
 
 static void
-it_keeps_to_itself(void **state UNUSED)
+it_keeps_to_itself(void **state)
 {
 	pid_t child = fork();
 	int status;
 
+	(void)state;
 	if (child == 0) {
 		try_hardened();
 		_exit(0);
@@ -366,8 +376,9 @@ it_keeps_to_itself(void **state UNUSED)
 }
 
 static void
-results_have_names(void **state UNUSED)
+results_have_names(void **state)
 {
+	(void)state;
 	assert_string_equal(sandbox_result_name(SANDBOX_NONE), "none");
 	assert_string_equal(sandbox_result_name(SANDBOX_SECCOMP | SANDBOX_LANDLOCK),
 	                    "seccomp+landlock");
@@ -406,8 +417,11 @@ make_files(void)
 }
 
 static int
-forget(const char *path, const struct stat *st UNUSED, int type UNUSED, struct FTW *at UNUSED)
+forget(const char *path, const struct stat *st, int type, struct FTW *at)
 {
+	(void)st;
+	(void)type;
+	(void)at;
 	return remove(path);
 }
 

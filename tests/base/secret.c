@@ -28,25 +28,28 @@ explicit_bzero(void *bytes, size_t len)
 void __explicit_bzero_chk(void *bytes, size_t len, size_t room);
 
 void
-__explicit_bzero_chk(void *bytes, size_t len, size_t room UNUSED)
+__explicit_bzero_chk(void *bytes, size_t len, size_t room)
 {
+	(void)room;
 	explicit_bzero(bytes, len);
 }
 
 static int
-forget(void **state UNUSED)
+forget(void **state)
 {
+	(void)state;
 	n_wiped = 0;
 	last_wiped_len = 0;
 	return 0;
 }
 
 static void
-keeps_a_copy(void **state UNUSED)
+keeps_a_copy(void **state)
 {
 	CLEANUP(secret_fini) struct secret s = SECRET_NONE;
 	char token[] = "tok\0en";
 
+	(void)state;
 	assert_false(secret_is_set(&s));
 	assert_int_equal(secret_expose(&s).len, 0);
 	assert_non_null(secret_expose(&s).ptr);
@@ -58,10 +61,11 @@ keeps_a_copy(void **state UNUSED)
 }
 
 static void
-wipes_what_it_gives_up(void **state UNUSED)
+wipes_what_it_gives_up(void **state)
 {
 	struct secret s = SECRET_NONE;
 
+	(void)state;
 	secret_set(&s, STR("first"));
 	assert_int_equal(n_wiped, 0);
 	secret_set(&s, STR("second"));
@@ -76,10 +80,11 @@ wipes_what_it_gives_up(void **state UNUSED)
 }
 
 static void
-can_be_set_to_a_part_of_itself(void **state UNUSED)
+can_be_set_to_a_part_of_itself(void **state)
 {
 	CLEANUP(secret_fini) struct secret s = SECRET_NONE;
 
+	(void)state;
 	secret_set(&s, STR("token\n"));
 	secret_set(&s, str_trim(secret_expose(&s)));
 	assert_true(str_eq(secret_expose(&s), STR("token")));
@@ -99,8 +104,9 @@ are_equal(const struct str *a, const struct str *b)
 }
 
 static void
-compares(void **state UNUSED)
+compares(void **state)
 {
+	(void)state;
 	assert_true(are_equal(&STR("abc"), &STR("abc")));
 	assert_false(are_equal(&STR("abc"), &STR("abd")));
 	assert_false(are_equal(&STR("abc"), &STR("xbc")));
@@ -114,10 +120,11 @@ compares(void **state UNUSED)
 }
 
 static void
-buffers_can_be_wiped(void **state UNUSED)
+buffers_can_be_wiped(void **state)
 {
 	struct buf b = BUF_INIT(100);
 
+	(void)state;
 	buf_add_c(&b, "token");
 	buf_truncate(&b, 1);
 	buf_wipe(&b);
@@ -129,11 +136,12 @@ buffers_can_be_wiped(void **state UNUSED)
 
 /* What it grew out of is wiped as well, so nothing but the last memory is left to see. */
 static void
-buffers_for_secrets_leave_nothing_behind(void **state UNUSED)
+buffers_for_secrets_leave_nothing_behind(void **state)
 {
 	struct buf b = BUF_SECRET(1000);
 	char *token;
 
+	(void)state;
 	for (int i = 0; i < 300; i++)
 		buf_add_char(&b, 'x');
 	assert_int_equal(b.len, 300);
@@ -153,10 +161,11 @@ buffers_for_secrets_leave_nothing_behind(void **state UNUSED)
 }
 
 static void
-arenas_can_be_wiped(void **state UNUSED)
+arenas_can_be_wiped(void **state)
 {
 	struct arena a = ARENA_INIT;
 
+	(void)state;
 	arena_str(&a, STR("token"));
 	assert_non_null(arena_alloc(&a, 100000));
 	arena_wipe(&a);

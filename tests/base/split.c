@@ -10,10 +10,11 @@
 
 /* Elements are noted one after another, each followed by ';'. */
 static bool
-note(void *arg, struct str item, struct error *err UNUSED)
+note(void *arg, struct str item, struct error *err)
 {
 	struct buf *found = arg;
 
+	(void)err;
 	buf_add_str(found, item);
 	buf_add_char(found, ';');
 	return true;
@@ -76,8 +77,9 @@ check_refused(struct str text, const char *msg)
 }
 
 static void
-cuts_a_list(void **state UNUSED)
+cuts_a_list(void **state)
 {
+	(void)state;
 	check(STR("{\"kind\":\"List\",\"metadata\":{\"resourceVersion\":\"7\"},\"items\":[{\"a\":1},{\"b\":[{}]}]}\n"),
 	      "{\"a\":1};{\"b\":[{}]};",
 	      "{\"kind\":\"List\",\"metadata\":{\"resourceVersion\":\"7\"},\"items\":[]}");
@@ -86,30 +88,34 @@ cuts_a_list(void **state UNUSED)
 }
 
 static void
-takes_any_element_and_spacing(void **state UNUSED)
+takes_any_element_and_spacing(void **state)
 {
+	(void)state;
 	check(STR(" {\r\n\t\"items\" : [ 1 ,\"a, ]\" , null,true, [ [ ] ] , -1.5e3] , \"b\" : 2 } \n "),
 	      "1;\"a, ]\";null;true;[ [ ] ];-1.5e3;", "{\"items\":[],\"b\":2}");
 }
 
 static void
-strings_hide_brackets(void **state UNUSED)
+strings_hide_brackets(void **state)
 {
+	(void)state;
 	check(STR("{\"a\":\"}\\\"]\",\"items\":[{\"}{\":\"\\\\\"},{\"x\":\"\\\\\\\"]}\"}]}"),
 	      "{\"}{\":\"\\\\\"};{\"x\":\"\\\\\\\"]}\"};", "{\"a\":\"}\\\"]\",\"items\":[]}");
 }
 
 static void
-only_the_top_level_key_counts(void **state UNUSED)
+only_the_top_level_key_counts(void **state)
 {
+	(void)state;
 	check(STR("{\"a\":{\"items\":[1]},\"b\":\"items\",\"items\":[{\"items\":[2]}],\"itemsx\":[3],\"item\":[]}"),
 	      "{\"items\":[2]};",
 	      "{\"a\":{\"items\":[1]},\"b\":\"items\",\"items\":[],\"itemsx\":[3],\"item\":[]}");
 }
 
 static void
-absent_and_null_have_no_elements(void **state UNUSED)
+absent_and_null_have_no_elements(void **state)
 {
+	(void)state;
 	check(STR("{}"), "", "{}");
 	check(STR("{\"kind\":\"Status\",\"code\":403}"), "", "{\"kind\":\"Status\",\"code\":403}");
 	check(STR("{\"items\":null,\"a\":1}"), "", "{\"items\":null,\"a\":1}");
@@ -117,15 +123,17 @@ absent_and_null_have_no_elements(void **state UNUSED)
 }
 
 static void
-reads_an_escaped_key(void **state UNUSED)
+reads_an_escaped_key(void **state)
 {
+	(void)state;
 	check(STR("{\"it\\u0065ms\":[1]}"), "1;", "{\"it\\u0065ms\":[]}");
 	check(STR("{\"items\\\"\":[1]}"), "", "{\"items\\\"\":[1]}");
 }
 
 static void
-refuses_what_is_no_list(void **state UNUSED)
+refuses_what_is_no_list(void **state)
 {
+	(void)state;
 	check_refused(STR("[]"), "unexpected byte 0x5b");
 	check_refused(STR("null"), "unexpected byte 0x6e");
 	check_refused(STR("{\"items\":{}}"), "items is not an array");
@@ -136,8 +144,9 @@ refuses_what_is_no_list(void **state UNUSED)
 }
 
 static void
-refuses_wrong_punctuation(void **state UNUSED)
+refuses_wrong_punctuation(void **state)
 {
+	(void)state;
 	check_refused(STR("{,}"), "unexpected");
 	check_refused(STR("{\"a\" 1}"), "unexpected");
 	check_refused(STR("{\"a\":}"), "unexpected");
@@ -153,33 +162,37 @@ refuses_wrong_punctuation(void **state UNUSED)
 }
 
 static void
-refuses_bytes_after_the_end(void **state UNUSED)
+refuses_bytes_after_the_end(void **state)
 {
+	(void)state;
 	check_refused(STR("{\"items\":[]}x"), "unexpected byte 0x78");
 	check_refused(STR("{} {}"), "unexpected byte 0x7b");
 	check_refused(STR("{}\0"), "unexpected byte 0x00");
 }
 
 static void
-refuses_a_cut_list(void **state UNUSED)
+refuses_a_cut_list(void **state)
 {
 	struct str whole = STR("{\"a\":\"x\",\"items\":[{\"b\":1},2]}");
 
+	(void)state;
 	for (size_t len = 1; len < whole.len; len++)
 		check_refused(str_head(whole, len), "ends in the middle");
 }
 
 static void
-bounds_an_element(void **state UNUSED)
+bounds_an_element(void **state)
 {
+	(void)state;
 	check_refused(STR("{\"items\":[\"123456789012345678\",\"1234567890123456789\"]}"),
 	              "larger than 20 bytes");
 	check_refused(STR("{\"items\":[\"123456789012345678901234567890"), "larger than 20 bytes");
 }
 
 static void
-an_element_may_be_as_large_as_allowed(void **state UNUSED)
+an_element_may_be_as_large_as_allowed(void **state)
 {
+	(void)state;
 	for (size_t chunk = 1; chunk < 40; chunk++) {
 		CLEANUP(json_split_freep) struct json_split *s = json_split_new(STR("items"), 5);
 		CLEANUP(buf_fini) struct buf found = BUF_INIT(KIB(1));
@@ -191,12 +204,13 @@ an_element_may_be_as_large_as_allowed(void **state UNUSED)
 }
 
 static void
-bounds_the_head(void **state UNUSED)
+bounds_the_head(void **state)
 {
 	CLEANUP(json_split_freep) struct json_split *s = json_split_new(STR("items"), KIB(1));
 	CLEANUP(buf_fini) struct buf found = BUF_INIT(KIB(1)), text = BUF_INIT(KIB(128));
 	struct error err;
 
+	(void)state;
 	buf_add_c(&text, "{\"a\":\"");
 	while (text.len < LIMIT_JSON_HEAD + 10)
 		buf_add_c(&text, "0123456789abcdef");
@@ -206,12 +220,13 @@ bounds_the_head(void **state UNUSED)
 }
 
 static void
-bounds_the_depth(void **state UNUSED)
+bounds_the_depth(void **state)
 {
 	CLEANUP(json_split_freep) struct json_split *s = json_split_new(STR("items"), KIB(1));
 	CLEANUP(buf_fini) struct buf found = BUF_INIT(KIB(1)), text = BUF_INIT(KIB(1));
 	struct error err;
 
+	(void)state;
 	buf_add_c(&text, "{\"items\":[");
 	for (int i = 0; i < LIMIT_JSON_DEPTH; i++)
 		buf_add_char(&text, '[');
@@ -221,20 +236,22 @@ bounds_the_depth(void **state UNUSED)
 }
 
 static bool
-stop(void *arg, struct str item UNUSED, struct error *err)
+stop(void *arg, struct str item, struct error *err)
 {
+	(void)item;
 	++*(int *)arg;
 	return err_set(err, ERR_GONE, "enough");
 }
 
 static void
-stops_when_asked(void **state UNUSED)
+stops_when_asked(void **state)
 {
 	CLEANUP(json_split_freep) struct json_split *s = json_split_new(STR("items"), KIB(1));
 	struct error err;
 	struct str head;
 	int calls = 0;
 
+	(void)state;
 	assert_false(json_split_feed(s, STR("{\"items\":[1,2,3]}"), stop, &calls, &err));
 	assert_int_equal(err.code, ERR_GONE);
 	assert_false(json_split_feed(s, STR("{\"items\":[1]}"), stop, &calls, &err));
@@ -249,17 +266,19 @@ struct span {
 };
 
 static bool
-count_inside(void *arg, struct str item, struct error *err UNUSED)
+count_inside(void *arg, struct str item, struct error *err)
 {
 	struct span *span = arg;
 
+	(void)err;
 	span->inside += item.ptr >= span->chunk.ptr && item.ptr < span->chunk.ptr + span->chunk.len;
 	return true;
 }
 
 static void
-an_element_in_one_chunk_is_not_copied(void **state UNUSED)
+an_element_in_one_chunk_is_not_copied(void **state)
 {
+	(void)state;
 	CLEANUP(json_split_freep) struct json_split *s = json_split_new(STR("items"), KIB(1));
 	struct span span = { .chunk = STR("{\"items\":[{\"a\":1},[2],{\"cut\":") };
 	struct error err;

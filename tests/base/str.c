@@ -16,8 +16,9 @@ check(struct str s, const char *text)
 }
 
 static void
-views_are_never_null(void **state UNUSED)
+views_are_never_null(void **state)
 {
+	(void)state;
 	assert_non_null(str_c(NULL).ptr);
 	assert_non_null(str_n(NULL, 0).ptr);
 	assert_int_equal(str_c(NULL).len, 0);
@@ -26,12 +27,13 @@ views_are_never_null(void **state UNUSED)
 }
 
 static void
-packs_texts_behind_one_another(void **state UNUSED)
+packs_texts_behind_one_another(void **state)
 {
 	char block[6] = "......", *at = block;
 	struct str first = str_pack(&at, STR("ab")), second = str_pack(&at, none);
 	struct str third = str_pack(&at, STR("cde"));
 
+	(void)state;
 	check(first, "ab");
 	check(second, "");
 	check(third, "cde");
@@ -40,8 +42,9 @@ packs_texts_behind_one_another(void **state UNUSED)
 }
 
 static void
-compares(void **state UNUSED)
+compares(void **state)
 {
+	(void)state;
 	assert_true(str_eq(none, STR_EMPTY));
 	assert_true(str_eq(STR("a\0b"), STR("a\0b")));
 	assert_false(str_eq(STR("a\0b"), STR("a\0c")));
@@ -53,8 +56,9 @@ compares(void **state UNUSED)
 }
 
 static void
-orders(void **state UNUSED)
+orders(void **state)
 {
+	(void)state;
 	assert_int_equal(str_cmp(none, STR_EMPTY), 0);
 	assert_true(str_cmp(STR("a"), STR("b")) < 0);
 	assert_true(str_cmp(STR("b"), STR("ab")) > 0);
@@ -64,8 +68,9 @@ orders(void **state UNUSED)
 }
 
 static void
-looks_at_ends(void **state UNUSED)
+looks_at_ends(void **state)
 {
+	(void)state;
 	assert_true(str_starts(STR("hcloud://1"), STR("hcloud://")));
 	assert_true(str_starts(STR("a"), none));
 	assert_true(str_starts(none, none));
@@ -78,8 +83,9 @@ looks_at_ends(void **state UNUSED)
 }
 
 static void
-finds(void **state UNUSED)
+finds(void **state)
 {
+	(void)state;
 	assert_int_equal(str_index(STR("a=b=c"), '='), 1);
 	assert_int_equal(str_index(STR("abc"), '='), -1);
 	assert_int_equal(str_index(none, '='), -1);
@@ -90,8 +96,9 @@ finds(void **state UNUSED)
 }
 
 static void
-takes_parts(void **state UNUSED)
+takes_parts(void **state)
 {
+	(void)state;
 	check(str_skip(STR("abc"), 1), "bc");
 	check(str_skip(STR("abc"), 4), "");
 	check(str_skip(none, 4), "");
@@ -118,8 +125,9 @@ check_split(struct str text, const char *const *parts)
 }
 
 static void
-splits(void **state UNUSED)
+splits(void **state)
 {
+	(void)state;
 	check_split(STR("a,b,,c"), (const char *const[]){ "a", "b", "", "c", NULL });
 	check_split(STR("a"), (const char *const[]){ "a", NULL });
 	check_split(STR(""), (const char *const[]){ "", NULL });
@@ -128,11 +136,12 @@ splits(void **state UNUSED)
 }
 
 static void
-cuts(void **state UNUSED)
+cuts(void **state)
 {
 	struct str before = STR("?");
 	struct str after = STR("?");
 
+	(void)state;
 	assert_false(str_cut(STR("ab"), ':', &before, &after));
 	check(before, "?");
 	check(after, "?");
@@ -163,8 +172,9 @@ check_no_number(struct str text)
 }
 
 static void
-reads_numbers(void **state UNUSED)
+reads_numbers(void **state)
 {
+	(void)state;
 	check_number("0", 0);
 	check_number("-0", 0);
 	check_number("007", 7);
@@ -173,7 +183,7 @@ reads_numbers(void **state UNUSED)
 }
 
 static void
-refuses_other_numbers(void **state UNUSED)
+refuses_other_numbers(void **state)
 {
 	static const char *const wrong[] = {
 		"",
@@ -194,6 +204,7 @@ refuses_other_numbers(void **state UNUSED)
 		"99999999999999999999",
 	};
 
+	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(wrong); i++)
 		check_no_number(str_c(wrong[i]));
 	check_no_number(STR("1\0"));
@@ -201,10 +212,11 @@ refuses_other_numbers(void **state UNUSED)
 }
 
 static void
-numbers_have_a_range(void **state UNUSED)
+numbers_have_a_range(void **state)
 {
 	int64_t value;
 
+	(void)state;
 	assert_true(str_to_i64(STR("65535"), 1, 65535, &value));
 	assert_false(str_to_i64(STR("65536"), 1, 65535, &value));
 	assert_true(str_to_i64(STR("1"), 1, 65535, &value));
@@ -223,8 +235,9 @@ check_duration(const char *text, int64_t expected)
 
 /* The cases, and the results, of Go's own test of ParseDuration. */
 static void
-reads_durations(void **state UNUSED)
+reads_durations(void **state)
 {
+	(void)state;
 	check_duration("0", 0);
 	check_duration("5s", 5 * NS_PER_SEC);
 	check_duration("30s", 30 * NS_PER_SEC);
@@ -258,8 +271,9 @@ reads_durations(void **state UNUSED)
 }
 
 static void
-reads_durations_to_the_last_bit(void **state UNUSED)
+reads_durations_to_the_last_bit(void **state)
 {
+	(void)state;
 	check_duration("52763797000ns", INT64_C(52763797000));
 	check_duration("0.3333333333333333333h", 20 * 60 * NS_PER_SEC);
 	check_duration("9007199254740993ns", (INT64_C(1) << 53) + 1);
@@ -275,7 +289,7 @@ reads_durations_to_the_last_bit(void **state UNUSED)
 }
 
 static void
-refuses_other_durations(void **state UNUSED)
+refuses_other_durations(void **state)
 {
 	static const char *const wrong[] = {
 		"",
@@ -308,6 +322,7 @@ refuses_other_durations(void **state UNUSED)
 	};
 	int64_t ns = 77;
 
+	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(wrong); i++) {
 		if (str_to_duration_ns(str_c(wrong[i]), &ns) || ns != 77)
 			fail_msg("%s gave %lld", wrong[i], (long long)ns);
@@ -319,13 +334,14 @@ refuses_other_durations(void **state UNUSED)
 /* ---- characters, and words ---- */
 
 static void
-reads_booleans_as_go_does(void **state UNUSED)
+reads_booleans_as_go_does(void **state)
 {
 	static const char *const yes[] = { "1", "t", "T", "TRUE", "true", "True" };
 	static const char *const no[] = { "0", "f", "F", "FALSE", "false", "False" };
 	static const char *const others[] = { "", "yes", "tRUE", "true ", "2", "on" };
 	bool value = false;
 
+	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(yes); i++) {
 		assert_true(str_to_bool(str_c(yes[i]), &value) && value);
 		assert_true(str_to_bool(str_c(no[i]), &value) && !value);
@@ -335,8 +351,9 @@ reads_booleans_as_go_does(void **state UNUSED)
 }
 
 static void
-distinguishes_characters(void **state UNUSED)
+distinguishes_characters(void **state)
 {
+	(void)state;
 	assert_true(str_is_digits(STR("0189")));
 	assert_false(str_is_digits(STR("")));
 	assert_false(str_is_digits(STR("1/")));
@@ -350,8 +367,9 @@ distinguishes_characters(void **state UNUSED)
 }
 
 static void
-reads_hexadecimal_digits(void **state UNUSED)
+reads_hexadecimal_digits(void **state)
 {
+	(void)state;
 	assert_int_equal(str_hex_digit('0'), 0);
 	assert_int_equal(str_hex_digit('9'), 9);
 	assert_int_equal(str_hex_digit('a'), 10);
@@ -364,8 +382,9 @@ reads_hexadecimal_digits(void **state UNUSED)
 }
 
 static void
-nul_is_in_no_set_of_characters(void **state UNUSED)
+nul_is_in_no_set_of_characters(void **state)
 {
+	(void)state;
 	assert_true(char_is_in('a', "ba"));
 	assert_false(char_is_in('c', "ba"));
 	assert_false(char_is_in('\0', "ba"));
@@ -373,15 +392,16 @@ nul_is_in_no_set_of_characters(void **state UNUSED)
 }
 
 static void
-hashes_as_fnv1a(void **state UNUSED)
+hashes_as_fnv1a(void **state)
 {
+	(void)state;
 	assert_true(str_hash(STR("")) == UINT64_C(0xcbf29ce484222325));
 	assert_true(str_hash(STR("a")) == UINT64_C(0xaf63dc4c8601ec8c));
 	assert_true(str_hash(STR("foobar")) == UINT64_C(0x85944171f73967e8));
 }
 
 static void
-measures_utf8(void **state UNUSED)
+measures_utf8(void **state)
 {
 	static const char *const wrong[] = {
 		"\x80",
@@ -405,6 +425,7 @@ measures_utf8(void **state UNUSED)
 		"\xfe",
 	};
 
+	(void)state;
 	assert_int_equal(str_utf8_len(none), 0);
 	assert_int_equal(str_utf8_len(STR("\0")), 1);
 	assert_int_equal(str_utf8_len(STR("ab")), 1);
@@ -419,11 +440,12 @@ measures_utf8(void **state UNUSED)
 }
 
 static void
-heads_keep_characters_whole(void **state UNUSED)
+heads_keep_characters_whole(void **state)
 {
 	struct str text = STR("a\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80z"); /* at 0, 1, 3, 6, 10 */
 	static const size_t heads[] = { 0, 1, 1, 3, 3, 3, 6, 6, 6, 6, 10, 11, 11 };
 
+	(void)state;
 	for (size_t max = 0; max < ARRAY_LEN(heads); max++)
 		assert_int_equal(str_utf8_head(text, max).len, heads[max]);
 	assert_int_equal(str_utf8_head(none, 0).len, 0);

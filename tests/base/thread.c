@@ -49,11 +49,12 @@ facts_of(const char *name)
 }
 
 static void
-threads_are_small_and_named(void **state UNUSED)
+threads_are_small_and_named(void **state)
 {
 	struct facts facts = facts_of("reflector");
 	sigset_t mask;
 
+	(void)state;
 	assert_string_equal(facts.name, "reflector");
 	if (!HAS_SANITIZER)
 		assert_true(facts.stack_bytes <= 264 * 1024);
@@ -81,11 +82,12 @@ count(void *arg)
 }
 
 static void
-a_scope_holds_the_lock(void **state UNUSED)
+a_scope_holds_the_lock(void **state)
 {
 	struct counter counter = { .mu = PTHREAD_MUTEX_INITIALIZER };
 	pthread_t threads[4];
 
+	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(threads); i++)
 		thread_start(&threads[i], "counter", count, &counter);
 	for (size_t i = 0; i < ARRAY_LEN(threads); i++)
@@ -94,7 +96,7 @@ a_scope_holds_the_lock(void **state UNUSED)
 }
 
 static void
-conditions_use_the_monotonic_clock(void **state UNUSED)
+conditions_use_the_monotonic_clock(void **state)
 {
 	struct timespec past = { .tv_sec = 1 }; /* on any clock */
 	struct timespec now;
@@ -102,6 +104,7 @@ conditions_use_the_monotonic_clock(void **state UNUSED)
 	pthread_cond_t cond;
 	int result;
 
+	(void)state;
 	cond_init(&cond);
 	mutex_lock(&mu);
 	assert_int_equal(pthread_cond_timedwait(&cond, &mu, &past), ETIMEDOUT);
@@ -123,19 +126,21 @@ conditions_use_the_monotonic_clock(void **state UNUSED)
 
 #if !HAS_SANITIZER
 static void *
-stay(void *arg UNUSED)
+stay(void *arg)
 {
+	(void)arg;
 	pause();
 	return NULL;
 }
 
 /* In a child: those that did start stay. */
 static void
-a_thread_that_cannot_be_started_is_reported(void **state UNUSED)
+a_thread_that_cannot_be_started_is_reported(void **state)
 {
 	pid_t child = fork();
 	int status;
 
+	(void)state;
 	if (child == 0) {
 		pthread_t thread;
 		int n = 0;
@@ -152,13 +157,14 @@ a_thread_that_cannot_be_started_is_reported(void **state UNUSED)
 #endif
 
 static void
-misuse_aborts(void **state UNUSED)
+misuse_aborts(void **state)
 {
 	char text[300] = "";
 	int ends[2];
 	pid_t child;
 	int status;
 
+	(void)state;
 	assert_int_equal(pipe(ends), 0);
 	child = fork();
 	if (child == 0) {

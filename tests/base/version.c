@@ -15,10 +15,11 @@ check(const char *whole, const char *numbers)
 }
 
 static void
-is_our_own_until_another_is_set(void **state UNUSED)
+is_our_own_until_another_is_set(void **state)
 {
 	char text[] = "v1.36.3-rc.1+build";
 
+	(void)state;
 	check("v" CCMD_VERSION, CCMD_VERSION);
 	version_set(version_get());
 	check("v" CCMD_VERSION, CCMD_VERSION);
@@ -42,8 +43,9 @@ major_and_minor_are_the_first_two_numbers(void **state)
 }
 
 static void
-commits_are_shortened(void **state UNUSED)
+commits_are_shortened(void **state)
 {
+	(void)state;
 	assert_true(str_eq_c(version_commit(), "unknown"));
 	version_set_commit(STR("0123456789ab"));
 	assert_true(str_eq_c(version_commit(), "0123456"));
@@ -55,7 +57,7 @@ commits_are_shortened(void **state UNUSED)
 
 /* The names are those of Go. */
 static void
-the_platform_is_the_one_it_was_built_for(void **state UNUSED)
+the_platform_is_the_one_it_was_built_for(void **state)
 {
 	static const struct {
 		const char *machine, *platform;
@@ -66,6 +68,7 @@ the_platform_is_the_one_it_was_built_for(void **state UNUSED)
 	};
 	struct utsname own;
 
+	(void)state;
 	assert_int_equal(uname(&own), 0);
 	for (size_t i = 0; i < ARRAY_LEN(known); i++) {
 		/* a program of 32 bits runs on the kernel of its larger sibling */

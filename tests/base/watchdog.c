@@ -15,16 +15,18 @@ static struct fake_clock *fake;
 static struct clock *now;
 
 static int
-set_up(void **state UNUSED)
+set_up(void **state)
 {
+	(void)state;
 	fake = fake_clock_new(1785000000 * NS_PER_SEC);
 	now = fake_clock_clock(fake);
 	return 0;
 }
 
 static int
-tear_down(void **state UNUSED)
+tear_down(void **state)
 {
+	(void)state;
 	fake_clock_free(fake);
 	return 0;
 }
@@ -57,10 +59,11 @@ promise_here(int seconds)
 }
 
 static void
-a_thread_that_waits_for_work_is_never_late(void **state UNUSED)
+a_thread_that_waits_for_work_is_never_late(void **state)
 {
 	struct watchdog *p = watchdog_new("looker");
 
+	(void)state;
 	watchdog_until(p, CLOCK_FOREVER);
 	seconds_pass(1000000);
 	check_late("");
@@ -70,10 +73,11 @@ a_thread_that_waits_for_work_is_never_late(void **state UNUSED)
 }
 
 static void
-a_broken_promise_is_late_after_the_tolerance(void **state UNUSED)
+a_broken_promise_is_late_after_the_tolerance(void **state)
 {
 	struct watchdog *p = watchdog_new("looker");
 
+	(void)state;
 	promise(p, 10);
 	seconds_pass(39);
 	check_late("");
@@ -89,10 +93,11 @@ a_broken_promise_is_late_after_the_tolerance(void **state UNUSED)
 
 /* All clocks went on while nothing ran: who wakes gets a moment to say so. */
 static void
-a_stopped_process_wakes_in_good_health(void **state UNUSED)
+a_stopped_process_wakes_in_good_health(void **state)
 {
 	struct watchdog *p = watchdog_new("http");
 
+	(void)state;
 	promise(p, 5);
 	check_late("");
 	seconds_pass(3600);
@@ -106,10 +111,11 @@ a_stopped_process_wakes_in_good_health(void **state UNUSED)
 
 /* Late with one promise, then with the next: it works, if slowly. */
 static void
-another_promise_is_another_matter(void **state UNUSED)
+another_promise_is_another_matter(void **state)
 {
 	struct watchdog *p = watchdog_new("worker");
 
+	(void)state;
 	promise(p, 1);
 	seconds_pass(60);
 	check_late("");
@@ -122,10 +128,11 @@ another_promise_is_another_matter(void **state UNUSED)
 }
 
 static void
-decisions_are_a_second_apart(void **state UNUSED)
+decisions_are_a_second_apart(void **state)
 {
 	struct watchdog *p = watchdog_new("worker");
 
+	(void)state;
 	promise(p, -100);
 	seconds_pass(1);
 	check_late("");
@@ -139,11 +146,12 @@ decisions_are_a_second_apart(void **state UNUSED)
 }
 
 static void
-all_who_are_late_are_named(void **state UNUSED)
+all_who_are_late_are_named(void **state)
 {
 	struct watchdog *a = watchdog_new("a"), *b = watchdog_new("b"), *c = watchdog_new("c");
 	CLEANUP(buf_fini) struct buf reason = BUF_INIT(KIB(1));
 
+	(void)state;
 	promise(a, 0);
 	promise(b, 1000);
 	promise(c, 3);
@@ -202,11 +210,12 @@ work(void *arg)
 }
 
 static void
-a_thread_is_known_by_its_name_until_it_ends(void **state UNUSED)
+a_thread_is_known_by_its_name_until_it_ends(void **state)
 {
 	struct speaker s = { PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0 };
 	pthread_t thread;
 
+	(void)state;
 	thread_start(&thread, "node", work, &s);
 	await(&s, 1);
 	seconds_pass(71);
@@ -231,11 +240,12 @@ sleep_long(void *cancel)
 
 /* A wait that has an end is part of the promise. */
 static void
-a_sleeping_thread_is_expected_later(void **state UNUSED)
+a_sleeping_thread_is_expected_later(void **state)
 {
 	struct cancel *cancel = cancel_new();
 	pthread_t thread;
 
+	(void)state;
 	thread_start(&thread, "sleeper", sleep_long, cancel);
 	fake_clock_settle(fake, 1);
 	seconds_pass(990);

@@ -12,8 +12,9 @@
 static struct arena arena;
 
 static int
-forget(void **state UNUSED)
+forget(void **state)
 {
+	(void)state;
 	arena_fini(&arena);
 	return 0;
 }
@@ -57,7 +58,7 @@ check_scalar(const struct yaml_node *node, const char *text, int line)
 }
 
 static void
-reads_a_tree_with_lines(void **state UNUSED)
+reads_a_tree_with_lines(void **state)
 {
 	struct yaml_node root = parse(STR("# a comment\n"
 	                                  "kind: Inventory\n"
@@ -68,6 +69,7 @@ reads_a_tree_with_lines(void **state UNUSED)
 	                                  "  - {name: b}\n"));
 	const struct yaml_node *machines = yaml_get(&root, STR("machines")), *addresses;
 
+	(void)state;
 	assert_int_equal(root.kind, YAML_MAP);
 	assert_int_equal(root.line, 2);
 	assert_int_equal(root.n, 2);
@@ -87,12 +89,13 @@ reads_a_tree_with_lines(void **state UNUSED)
 }
 
 static void
-reads_json(void **state UNUSED)
+reads_json(void **state)
 {
 	struct yaml_node root =
 		parse(STR("{\"a\": [1, true, null, \"x\\u00e9\\/\"],\n\t\"b\": {}, \"c\": []}"));
 	const struct yaml_node *a = yaml_get(&root, STR("a"));
 
+	(void)state;
 	assert_int_equal(a->n, 4);
 	assert_string_equal(yaml_kind_name(&a->items[0]), "number");
 	assert_string_equal(yaml_kind_name(&a->items[1]), "boolean");
@@ -104,8 +107,9 @@ reads_json(void **state UNUSED)
 }
 
 static void
-an_empty_text_is_null(void **state UNUSED)
+an_empty_text_is_null(void **state)
 {
+	(void)state;
 	assert_int_equal(parse(STR("")).kind, YAML_NULL);
 	assert_int_equal(parse(STR("# only a comment\n")).kind, YAML_NULL);
 	assert_int_equal(parse(STR("---\n")).kind, YAML_NULL);
@@ -114,19 +118,21 @@ an_empty_text_is_null(void **state UNUSED)
 }
 
 static void
-takes_a_byte_order_mark(void **state UNUSED)
+takes_a_byte_order_mark(void **state)
 {
 	struct yaml_node root = parse(STR("\xef\xbb\xbf\x61: 1\n"));
 
+	(void)state;
 	check_scalar(yaml_get(&root, STR("a")), "1", 1);
 }
 
 static void
-keeps_the_text_of_scalars(void **state UNUSED)
+keeps_the_text_of_scalars(void **state)
 {
 	struct yaml_node root = parse(STR(
 		"a: 007\nb: 'it''s'\nc: \"x\\ty\\0\"\nd: |\n  two\n  lines\ne: >-\n  one\n  line\n"));
 
+	(void)state;
 	check_scalar(yaml_get(&root, STR("a")), "007", 1);
 	assert_false(yaml_get(&root, STR("a"))->is_quoted);
 	check_scalar(yaml_get(&root, STR("b")), "it's", 2);
@@ -138,10 +144,11 @@ keeps_the_text_of_scalars(void **state UNUSED)
 }
 
 static void
-duplicate_and_merge_keys_are_ordinary(void **state UNUSED)
+duplicate_and_merge_keys_are_ordinary(void **state)
 {
 	struct yaml_node root = parse(STR("a: 1\na: 2\n<<: {b: 3}\n~: 4\n"));
 
+	(void)state;
 	assert_int_equal(root.n, 4);
 	assert_true(str_eq(root.keys[0].text, root.keys[1].text));
 	assert_int_equal(root.keys[1].line, 2);
@@ -161,8 +168,9 @@ check_kind(struct str text, const char *name)
 }
 
 static void
-names_kinds(void **state UNUSED)
+names_kinds(void **state)
 {
+	(void)state;
 	check_kind(STR("[]"), "list");
 	check_kind(STR("a: 1"), "map");
 	check_kind(STR("~"), "null");
@@ -178,8 +186,9 @@ names_kinds(void **state UNUSED)
 }
 
 static void
-names_numbers(void **state UNUSED)
+names_numbers(void **state)
 {
+	(void)state;
 	check_kind(STR("0"), "number");
 	check_kind(STR("-12"), "number");
 	check_kind(STR("+1.5e-3"), "number");
@@ -201,8 +210,9 @@ names_numbers(void **state UNUSED)
 }
 
 static void
-tags_say_how_to_read(void **state UNUSED)
+tags_say_how_to_read(void **state)
 {
+	(void)state;
 	check_kind(STR("!!str 5"), "string");
 	check_kind(STR("! 5"), "string");
 	check_kind(STR("!!str"), "string");
@@ -225,8 +235,9 @@ check_bool(struct str text, bool core, bool yaml11, bool expected)
 }
 
 static void
-reads_booleans(void **state UNUSED)
+reads_booleans(void **state)
 {
+	(void)state;
 	check_bool(STR("true"), true, true, true);
 	check_bool(STR("TRUE"), true, true, true);
 	check_bool(STR("False"), true, true, false);
@@ -242,8 +253,9 @@ reads_booleans(void **state UNUSED)
 }
 
 static void
-reports_the_line_of_a_mistake(void **state UNUSED)
+reports_the_line_of_a_mistake(void **state)
 {
+	(void)state;
 	check_refused(STR("a: 1\nb: [1, 2\nc: 3\n"), 3, "did not find expected ',' or ']'");
 	check_refused(STR("a: 1\n b: 2\n"), 2, "mapping values are not allowed");
 	check_refused(STR("a: 1\n\tb: 2\n"), 2, "found a tab character");
@@ -252,8 +264,9 @@ reports_the_line_of_a_mistake(void **state UNUSED)
 }
 
 static void
-refuses_aliases_and_anchors(void **state UNUSED)
+refuses_aliases_and_anchors(void **state)
 {
+	(void)state;
 	check_refused(STR("a: 1\nb: &x 2\n"), 2, "anchors and aliases");
 	check_refused(STR("a: 1\nb: &x [2]\n"), 2, "anchors and aliases");
 	check_refused(STR("\n&x {}\n"), 2, "anchors and aliases");
@@ -263,8 +276,9 @@ refuses_aliases_and_anchors(void **state UNUSED)
 }
 
 static void
-refuses_tags_and_strange_keys(void **state UNUSED)
+refuses_tags_and_strange_keys(void **state)
 {
+	(void)state;
 	check_refused(STR("a: !custom 1\n"), 1, "tag !custom");
 	check_refused(STR("a:\n  !!binary aGk=\n"), 2, "tag tag:yaml.org,2002:binary");
 	check_refused(STR("!!map {}\n"), 1, "tag tag:yaml.org,2002:map");
@@ -275,8 +289,9 @@ refuses_tags_and_strange_keys(void **state UNUSED)
 }
 
 static void
-refuses_other_encodings(void **state UNUSED)
+refuses_other_encodings(void **state)
 {
+	(void)state;
 	check_refused(STR("\xff\xfe\x61\0"), 1, "UTF-16");
 	check_refused(STR("\xfe\xff\0a"), 1, "UTF-16");
 	check_refused(STR("a\0b\0"), 1, "control characters");
@@ -285,10 +300,11 @@ refuses_other_encodings(void **state UNUSED)
 }
 
 static void
-bounds_the_depth(void **state UNUSED)
+bounds_the_depth(void **state)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(KIB(64));
 
+	(void)state;
 	for (int i = 0; i < LIMIT_YAML_DEPTH; i++)
 		buf_add_char(&b, '[');
 	for (int i = 0; i < LIMIT_YAML_DEPTH; i++)

@@ -30,15 +30,17 @@ struct story {
 static struct story *story;
 
 static void
-note_requeue(const struct cloud_host *host UNUSED, enum host_requeue what, struct str key)
+note_requeue(const struct cloud_host *host, enum host_requeue what, struct str key)
 {
+	(void)host;
 	if (what == HOST_REQUEUE_RECOVERED && key.len == 0)
 		story->n_woken++;
 }
 
 static int
-set_up(void **state UNUSED)
+set_up(void **state)
 {
+	(void)state;
 	story = xcalloc(1, sizeof(*story));
 	story->fake = fake_clock_new(WALL_NS);
 	story->host = (struct cloud_host){ .clock = fake_clock_clock(story->fake),
@@ -49,8 +51,9 @@ set_up(void **state UNUSED)
 }
 
 static int
-tear_down(void **state UNUSED)
+tear_down(void **state)
 {
+	(void)state;
 	endpoint_free(story->endpoint);
 	fake_clock_free(story->fake);
 	free(TAKE(story));
@@ -129,10 +132,11 @@ go_down(void)
 /* ---- up and down ---- */
 
 static void
-one_failure_is_about_one_request(void **state UNUSED)
+one_failure_is_about_one_request(void **state)
 {
 	struct error err = fail_once();
 
+	(void)state;
 	assert_false(err.is_outage);
 	assert_string_equal(err.msg, "connection refused");
 	assert_false(is_down());
@@ -143,10 +147,11 @@ one_failure_is_about_one_request(void **state UNUSED)
 }
 
 static void
-two_failures_in_a_row_are_an_outage(void **state UNUSED)
+two_failures_in_a_row_are_an_outage(void **state)
 {
 	struct error err;
 
+	(void)state;
 	fail_once();
 	pass_time(5000);
 	err = fail_once();
@@ -160,10 +165,11 @@ two_failures_in_a_row_are_an_outage(void **state UNUSED)
 
 /* Requests that were sent before the last answer, and fail after it, are old. */
 static void
-a_failure_from_before_an_answer_does_not_count(void **state UNUSED)
+a_failure_from_before_an_answer_does_not_count(void **state)
 {
 	struct endpoint_pass first = enter(), second = enter(), third = enter();
 
+	(void)state;
 	fail_with(first, ERR_TIMEOUT, 0, "no answer");
 	answer(second);
 	fail_with(third, ERR_TIMEOUT, 0, "no answer");
@@ -172,8 +178,9 @@ a_failure_from_before_an_answer_does_not_count(void **state UNUSED)
 }
 
 static void
-an_answer_ends_an_outage_and_wakes_the_host(void **state UNUSED)
+an_answer_ends_an_outage_and_wakes_the_host(void **state)
 {
+	(void)state;
 	go_down();
 	pass_time(1000);
 	answer(enter());
@@ -186,10 +193,11 @@ an_answer_ends_an_outage_and_wakes_the_host(void **state UNUSED)
 /* The answer to a request that was under way when the endpoint went down proves as much as the
  * answer to a probe. */
 static void
-any_answer_ends_an_outage(void **state UNUSED)
+any_answer_ends_an_outage(void **state)
 {
 	struct endpoint_pass slow = enter();
 
+	(void)state;
 	go_down();
 	answer(slow);
 	assert_false(is_down());
@@ -197,10 +205,11 @@ any_answer_ends_an_outage(void **state UNUSED)
 }
 
 static void
-a_cancelled_probe_proves_nothing(void **state UNUSED)
+a_cancelled_probe_proves_nothing(void **state)
 {
 	struct endpoint_pass probe;
 
+	(void)state;
 	go_down();
 	pass_time(1000);
 	probe = enter();
@@ -212,10 +221,11 @@ a_cancelled_probe_proves_nothing(void **state UNUSED)
 /* ---- probes ---- */
 
 static void
-there_is_one_probe_at_a_time(void **state UNUSED)
+there_is_one_probe_at_a_time(void **state)
 {
 	struct endpoint_pass probe;
 
+	(void)state;
 	go_down();
 	refused();
 	pass_time(1000);
@@ -230,10 +240,11 @@ there_is_one_probe_at_a_time(void **state UNUSED)
 
 /* With a caller every 100 ms, there are probes after 1, 2, 4, 8, 16 s, and then every 30 s. */
 static void
-an_outage_of_half_an_hour_costs_two_requests_a_minute(void **state UNUSED)
+an_outage_of_half_an_hour_costs_two_requests_a_minute(void **state)
 {
 	unsigned n_first = 0, n_rest = 0;
 
+	(void)state;
 	go_down();
 	for (unsigned i = 1; i <= 18000; i++) {
 		struct endpoint_pass pass;
@@ -254,8 +265,9 @@ an_outage_of_half_an_hour_costs_two_requests_a_minute(void **state UNUSED)
 
 /* A caller that comes back at the time in its error finds a probe due, and few other callers. */
 static void
-refused_callers_come_back_one_after_the_other(void **state UNUSED)
+refused_callers_come_back_one_after_the_other(void **state)
 {
+	(void)state;
 	go_down();
 	for (int64_t i = 0; i < 10; i++)
 		assert_int_equal(refused().retry_after_ms, 1000 + 1000 * i + 1);
@@ -266,11 +278,12 @@ refused_callers_come_back_one_after_the_other(void **state UNUSED)
 
 /* Otherwise an object whose requests always fail would send the probe each time. */
 static void
-a_failed_caller_comes_back_after_a_refused_one(void **state UNUSED)
+a_failed_caller_comes_back_after_a_refused_one(void **state)
 {
 	struct endpoint_pass probe;
 	int64_t probe_ms;
 
+	(void)state;
 	go_down();
 	pass_time(1000);
 	probe = enter();
@@ -280,8 +293,9 @@ a_failed_caller_comes_back_after_a_refused_one(void **state UNUSED)
 }
 
 static void
-a_new_outage_begins_with_short_pauses(void **state UNUSED)
+a_new_outage_begins_with_short_pauses(void **state)
 {
+	(void)state;
 	go_down();
 	for (unsigned i = 0; i < 10; i++) {
 		pass_time(30000);
@@ -296,10 +310,11 @@ a_new_outage_begins_with_short_pauses(void **state UNUSED)
 /* ---- errors ---- */
 
 static void
-a_refused_token_stays_unauthorized(void **state UNUSED)
+a_refused_token_stays_unauthorized(void **state)
 {
 	struct error err;
 
+	(void)state;
 	fail_with(enter(), ERR_UNAUTHORIZED, 401, "unable to authenticate");
 	fail_with(enter(), ERR_UNAUTHORIZED, 401, "unable to authenticate");
 	err = refused();
@@ -310,10 +325,11 @@ a_refused_token_stays_unauthorized(void **state UNUSED)
 
 /* A request's id, a path and the like differ each time; the cause is the same. */
 static void
-the_text_changes_only_with_the_cause(void **state UNUSED)
+the_text_changes_only_with_the_cause(void **state)
 {
 	struct error err;
 
+	(void)state;
 	fail_with(enter(), ERR_UNAVAILABLE, 503, "first");
 	fail_with(enter(), ERR_UNAVAILABLE, 503, "second");
 	assert_non_null(strstr(refused().msg, "Z: second"));
@@ -327,8 +343,9 @@ the_text_changes_only_with_the_cause(void **state UNUSED)
 }
 
 static void
-the_cause_of_another_outage_is_forgotten(void **state UNUSED)
+the_cause_of_another_outage_is_forgotten(void **state)
 {
+	(void)state;
 	go_down();
 	pass_time(1000);
 	answer(enter());
@@ -340,10 +357,11 @@ the_cause_of_another_outage_is_forgotten(void **state UNUSED)
 }
 
 static void
-limits_of_waiting_do_not_count_outages(void **state UNUSED)
+limits_of_waiting_do_not_count_outages(void **state)
 {
 	int64_t begun_ns = endpoint_uptime_ns(story->endpoint);
 
+	(void)state;
 	pass_time(10000);
 	go_down();
 	pass_time(600000);
@@ -378,8 +396,9 @@ outcome_now(void)
 }
 
 static void *
-send_many(void *arg UNUSED)
+send_many(void *arg)
 {
+	(void)arg;
 	for (unsigned i = 0; i < ROUNDS; i++) {
 		struct endpoint_pass pass;
 		struct error err;
@@ -400,10 +419,11 @@ send_many(void *arg UNUSED)
 }
 
 static void
-many_threads_share_it(void **state UNUSED)
+many_threads_share_it(void **state)
 {
 	pthread_t threads[THREADS];
 
+	(void)state;
 	for (unsigned i = 0; i < THREADS; i++)
 		thread_start(&threads[i], "sender", send_many, NULL);
 	for (unsigned i = 0; i < THREADS; i++)

@@ -7,10 +7,11 @@
 #include <cmocka.h>
 
 static void
-starts_unknown(void **state UNUSED)
+starts_unknown(void **state)
 {
 	CLEANUP(look_unrefp) struct look *look = look_new(2, 42);
 
+	(void)state;
 	assert_int_equal(look->n, 2);
 	assert_int_equal(look->started_boot_ns, 42);
 	assert_int_equal(look->n_anchors, 0);
@@ -23,11 +24,12 @@ starts_unknown(void **state UNUSED)
 }
 
 static void
-keeps_the_text_of_an_error(void **state UNUSED)
+keeps_the_text_of_an_error(void **state)
 {
 	CLEANUP(look_unrefp) struct look *look = look_new(1, 0);
 	char text[] = "token of another project";
 
+	(void)state;
 	look_set_error(look, 0, PRESENCE_FOREIGN, ERR_FORBIDDEN, str_c(text));
 	memset(text, 'x', sizeof(text) - 1);
 	assert_int_equal(look->instances[0].presence, PRESENCE_FOREIGN);
@@ -44,11 +46,12 @@ count(void *owner)
 }
 
 static void
-lets_its_owner_go_with_the_last_reference(void **state UNUSED)
+lets_its_owner_go_with_the_last_reference(void **state)
 {
 	struct look *look = look_new(0, 0);
 	unsigned n_released = 0;
 
+	(void)state;
 	look->release = count;
 	look->owner = &n_released;
 	assert_ptr_equal(look_ref(look), look);
@@ -61,16 +64,18 @@ lets_its_owner_go_with_the_last_reference(void **state UNUSED)
 
 /* Looks are made of thousands of these. */
 static void
-an_instance_is_small(void **state UNUSED)
+an_instance_is_small(void **state)
 {
+	(void)state;
 	assert_true(sizeof(struct instance) <= 128);
 }
 
 static void
-clouds_are_found_by_name(void **state UNUSED)
+clouds_are_found_by_name(void **state)
 {
 	CLEANUP(buf_fini) struct buf list = BUF_INIT(1000);
 
+	(void)state;
 	assert_non_null(cloud_find(STR("cloudlycke")));
 	assert_string_equal(cloud_find(STR("cloudlycke"))->name, "cloudlycke");
 	assert_null(cloud_find(STR("Cloudlycke")));

@@ -7,16 +7,18 @@ static struct rig *rig;
 static struct node *node;
 
 static int
-set_up(void **state UNUSED)
+set_up(void **state)
 {
+	(void)state;
 	rig = rig_new();
 	node = rig_parse(rig, &(struct rig_node){ .name = "a" });
 	return 0;
 }
 
 static int
-tear_down(void **state UNUSED)
+tear_down(void **state)
 {
+	(void)state;
 	object_unref(&node->object);
 	rig_free(rig);
 	return 0;
@@ -37,8 +39,9 @@ events(void)
 }
 
 static void
-the_same_again_is_silent(void **state UNUSED)
+the_same_again_is_silent(void **state)
 {
+	(void)state;
 	for (int i = 0; i < 20; i++)
 		warn(node, "Held", "no witness");
 	assert_int_equal(events(), 1);
@@ -46,8 +49,9 @@ the_same_again_is_silent(void **state UNUSED)
 }
 
 static void
-another_text_is_heard(void **state UNUSED)
+another_text_is_heard(void **state)
 {
+	(void)state;
 	warn(node, "Held", "no witness");
 	warn(node, "Held", "its kubelet lives");
 	warn(node, "Held", "no witness");
@@ -56,8 +60,9 @@ another_text_is_heard(void **state UNUSED)
 }
 
 static void
-another_reason_is_heard(void **state UNUSED)
+another_reason_is_heard(void **state)
 {
+	(void)state;
 	warn(node, "Held", "text");
 	warn(node, "Foreign", "text");
 	assert_int_equal(fake_api_events(rig->api, "Held", "a"), 1);
@@ -65,10 +70,11 @@ another_reason_is_heard(void **state UNUSED)
 }
 
 static void
-a_node_re_created_is_another(void **state UNUSED)
+a_node_re_created_is_another(void **state)
 {
 	struct node *other = rig_parse(rig, &(struct rig_node){ .name = "a", .uid = "u-2" });
 
+	(void)state;
 	warn(node, "Held", "text");
 	warn(other, "Held", "text");
 	assert_int_equal(fake_api_events(rig->api, "Held", "a"), 2);
@@ -76,8 +82,9 @@ a_node_re_created_is_another(void **state UNUSED)
 }
 
 static void
-what_has_passed_is_heard_again(void **state UNUSED)
+what_has_passed_is_heard_again(void **state)
 {
+	(void)state;
 	event_dedup_clear(rig->env.event_dedup, node, "Held");
 	warn(node, "Held", "text");
 	warn(node, "Foreign", "text");
@@ -112,8 +119,9 @@ events_of_a(void)
 
 /* With one more than there is room for, all are forgotten. */
 static void
-memory_is_bounded(void **state UNUSED)
+memory_is_bounded(void **state)
 {
+	(void)state;
 	warn(node, "Held", "text");
 	warn_of_others(LIMIT_EVENT_DEDUP - 1);
 	warn(node, "Held", "text");
@@ -125,8 +133,9 @@ memory_is_bounded(void **state UNUSED)
 }
 
 static void
-events_that_are_not_deduplicated_are_always_sent(void **state UNUSED)
+events_that_are_not_deduplicated_are_always_sent(void **state)
 {
+	(void)state;
 	for (int i = 0; i < 2; i++)
 		node_event(rig->env.recorder, "cloud-node-controller", node, EVENT_NORMAL, "Synced",
 		           STR("text"));

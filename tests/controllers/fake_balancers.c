@@ -240,10 +240,11 @@ run(struct cloud *cloud, struct call *call, const char *op, const struct lb_spec
 }
 
 static bool
-operate_ensure(struct fake_balancers *fb, const struct lb_spec *spec, struct error *err UNUSED)
+operate_ensure(struct fake_balancers *fb, const struct lb_spec *spec, struct error *err)
 {
 	struct fake_balancer_state *b = find(fb, spec->uid);
 
+	(void)err;
 	if (!b)
 		b = make(fb, spec);
 	set_annotations(b, spec);
@@ -277,19 +278,22 @@ operate_update(struct fake_balancers *fb, const struct lb_spec *spec, struct err
 }
 
 static bool
-operate_remove(struct fake_balancers *fb, const struct lb_spec *spec, struct error *err UNUSED)
+operate_remove(struct fake_balancers *fb, const struct lb_spec *spec, struct error *err)
 {
 	struct fake_balancer_state *b = find(fb, spec->uid);
 
+	(void)err;
 	if (b)
 		drop(fb, b);
 	return true;
 }
 
 static bool
-operate_nothing(struct fake_balancers *fb UNUSED, const struct lb_spec *spec UNUSED,
-                struct error *err UNUSED)
+operate_nothing(struct fake_balancers *fb, const struct lb_spec *spec, struct error *err)
 {
+	(void)fb;
+	(void)spec;
+	(void)err;
 	return true;
 }
 
@@ -362,10 +366,11 @@ forget(struct cloud *cloud, struct str uid)
 }
 
 static bool
-selects(struct cloud *cloud UNUSED, const struct lb_spec *spec, const struct node_ref *node)
+selects(struct cloud *cloud, const struct lb_spec *spec, const struct node_ref *node)
 {
 	const struct str *pool = lb_annotation(spec, "pool");
 
+	(void)cloud;
 	for (size_t i = 0; pool && i < node->n_labels; i++) {
 		if (str_eq_c(node->labels[i]->key, "pool"))
 			return str_eq(node->labels[i]->value, *pool);

@@ -136,11 +136,12 @@ look_locked(struct fake_cloud *f, struct call *call, const struct node_ref refs[
 
 static bool
 look_now(struct cloud *cloud, struct call *call, const struct node_ref refs[], size_t n,
-         int64_t not_before_boot_ns UNUSED, struct look **ret, struct error *err)
+         int64_t not_before_boot_ns, struct look **ret, struct error *err)
 {
 	struct fake_cloud *f = fake_of(cloud);
 	WITH_HOOK(call->cancel, wake, f);
 
+	(void)not_before_boot_ns;
 	return look_locked(f, call, refs, n, ret, err);
 }
 

@@ -13,8 +13,9 @@ static const struct cloud_host *given;
 static struct fence fence = FENCE_OPEN;
 
 static int
-set_up(void **state UNUSED)
+set_up(void **state)
 {
+	(void)state;
 	rig = rig_new();
 	host = host_new(&(struct host_config){ rig->clock, &fence, rig->env.nodes,
 	                                       rig->env.recorder, /*component=*/NULL });
@@ -23,8 +24,9 @@ set_up(void **state UNUSED)
 }
 
 static int
-tear_down(void **state UNUSED)
+tear_down(void **state)
 {
+	(void)state;
 	unsetenv("POD_NAME");
 	unsetenv("POD_NAMESPACE");
 	unsetenv("POD_UID");
@@ -49,18 +51,20 @@ assert_has(const char *text, const char *part)
 }
 
 static void
-clock_and_fence_are_ours(void **state UNUSED)
+clock_and_fence_are_ours(void **state)
 {
+	(void)state;
 	assert_ptr_equal(given->clock, rig->clock);
 	assert_ptr_equal(given->fence, &fence);
 }
 
 static void
-an_event_on_a_node_names_it(void **state UNUSED)
+an_event_on_a_node_names_it(void **state)
 {
 	const struct node_ref ref = { .name = STR("a"), .uid = STR("u-a") };
 	const struct api_request *r = event(&ref, HOST_EVENT_WARNING);
 
+	(void)state;
 	assert_string_equal(r->target, "/api/v1/namespaces/default/events");
 	assert_has(
 		r->body,
@@ -71,10 +75,11 @@ an_event_on_a_node_names_it(void **state UNUSED)
 }
 
 static void
-an_event_about_ourselves_is_on_our_pod(void **state UNUSED)
+an_event_about_ourselves_is_on_our_pod(void **state)
 {
 	const struct api_request *r;
 
+	(void)state;
 	setenv("POD_NAME", "ccmd-0", 1);
 	setenv("POD_NAMESPACE", "system", 1);
 	setenv("POD_UID", "u-pod", 1);
@@ -87,10 +92,11 @@ an_event_about_ourselves_is_on_our_pod(void **state UNUSED)
 }
 
 static void
-without_a_pod_it_is_on_the_namespace(void **state UNUSED)
+without_a_pod_it_is_on_the_namespace(void **state)
 {
 	const struct api_request *r;
 
+	(void)state;
 	setenv("POD_NAME", "ccmd-0", 1);
 	r = event(NULL, HOST_EVENT_NORMAL);
 	assert_string_equal(r->target, "/api/v1/namespaces/default/events");
@@ -118,10 +124,11 @@ hear(void *arg, enum host_requeue what, struct str key)
 }
 
 static void
-a_wake_up_reaches_a_registered_handler(void **state UNUSED)
+a_wake_up_reaches_a_registered_handler(void **state)
 {
 	struct heard heard = { 0 };
 
+	(void)state;
 	given->requeue(given, HOST_REQUEUE_NODES, STR_EMPTY);
 	host_set_requeue(host, hear, &heard);
 	assert_int_equal(heard.n, 0);
@@ -138,11 +145,12 @@ a_wake_up_reaches_a_registered_handler(void **state UNUSED)
 /* ---- nodes ---- */
 
 static void
-no_nodes_are_none(void **state UNUSED)
+no_nodes_are_none(void **state)
 {
 	struct node_ref *refs;
 	size_t n = 7;
 
+	(void)state;
 	given->nodes(given, &rig->arena, &refs, &n);
 	assert_int_equal(n, 0);
 }
@@ -156,11 +164,12 @@ assert_label(const struct label *label, const char *key, const char *value)
 
 /* The snapshot is a copy: the store may change. */
 static void
-nodes_come_with_all_that_a_ref_has(void **state UNUSED)
+nodes_come_with_all_that_a_ref_has(void **state)
 {
 	struct node_ref *refs;
 	size_t n;
 
+	(void)state;
 	rig_put(rig, &(struct rig_node){
 			     .name = "a",
 			     .provider_id = "fake://a",
@@ -211,10 +220,11 @@ put_service(struct store *services, const char *name, const char *metadata, cons
 /* An address is ours only if a live Service of ours has it in its status, and only while Services
  * are known. */
 static void
-an_address_is_ours_by_the_status_of_a_live_service(void **state UNUSED)
+an_address_is_ours_by_the_status_of_a_live_service(void **state)
 {
 	CLEANUP(store_freep) struct store *services = store_new(&service_kind, rig->clock);
 
+	(void)state;
 	store_begin_list(services, /*is_newest=*/false);
 	put_service(
 		services, "web", "", "\"type\":\"LoadBalancer\"",
@@ -243,8 +253,9 @@ an_address_is_ours_by_the_status_of_a_live_service(void **state UNUSED)
 }
 
 static void
-nothing_made_is_freed(void **state UNUSED)
+nothing_made_is_freed(void **state)
 {
+	(void)state;
 	host_free(NULL);
 }
 

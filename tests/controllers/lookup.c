@@ -25,8 +25,9 @@ static struct rig *rig;
 static struct lookup *lookup;
 
 static int
-set_up(void **state UNUSED)
+set_up(void **state)
 {
+	(void)state;
 	rig = rig_new();
 	lookup = rig->env.lookup;
 	fake_cloud_set(rig->cloud, "a", MACHINE_ON);
@@ -35,8 +36,9 @@ set_up(void **state UNUSED)
 }
 
 static int
-tear_down(void **state UNUSED)
+tear_down(void **state)
 {
+	(void)state;
 	rig_free(rig);
 	return 0;
 }
@@ -110,10 +112,11 @@ looks(void)
 /* ---- sharing ---- */
 
 static void
-an_answer_is_in_the_order_asked(void **state UNUSED)
+an_answer_is_in_the_order_asked(void **state)
 {
 	struct caller a = { 0 };
 
+	(void)state;
 	add(&a, "gone");
 	add(&a, "a");
 	fake_cloud_set(rig->cloud, "odd", (struct fake_machine){ .presence = PRESENCE_FOREIGN });
@@ -128,10 +131,11 @@ an_answer_is_in_the_order_asked(void **state UNUSED)
 }
 
 static void
-later_askers_share_the_next_look(void **state UNUSED)
+later_askers_share_the_next_look(void **state)
 {
 	struct caller first = { 0 }, second = { 0 }, third = { 0 };
 
+	(void)state;
 	fake_cloud_hold(rig->cloud);
 	start(&first, "a", now_ns());
 	rig_settle_with(rig, 1);
@@ -156,10 +160,11 @@ later_askers_share_the_next_look(void **state UNUSED)
 }
 
 static void
-the_same_node_is_asked_for_once(void **state UNUSED)
+the_same_node_is_asked_for_once(void **state)
 {
 	struct caller first = { 0 }, others[5] = { 0 };
 
+	(void)state;
 	fake_cloud_hold(rig->cloud);
 	start(&first, "a", now_ns());
 	rig_settle_with(rig, 1);
@@ -180,11 +185,12 @@ the_same_node_is_asked_for_once(void **state UNUSED)
 /* Callers whom the running look may answer wait for it; if it does not, they share one or two
  * more. */
 static void
-askers_of_the_same_age_need_two_more_at_most(void **state UNUSED)
+askers_of_the_same_age_need_two_more_at_most(void **state)
 {
 	static const char *const names[] = { "a", "b", "c", "d", "e", "f" };
 	struct caller askers[ARRAY_LEN(names)] = { 0 };
 
+	(void)state;
 	fake_cloud_hold(rig->cloud);
 	start(&askers[0], names[0], now_ns());
 	rig_settle_with(rig, 1);
@@ -206,10 +212,11 @@ askers_of_the_same_age_need_two_more_at_most(void **state UNUSED)
 
 /* Look after look must not keep a caller waiting whom the first one answered. */
 static void
-a_caller_with_an_answer_does_not_wait_for_the_next_look(void **state UNUSED)
+a_caller_with_an_answer_does_not_wait_for_the_next_look(void **state)
 {
 	struct caller first = { 0 }, same = { 0 }, later = { 0 };
 
+	(void)state;
 	fake_cloud_hold(rig->cloud);
 	start(&first, "a", now_ns());
 	rig_settle_with(rig, 1);
@@ -230,10 +237,11 @@ a_caller_with_an_answer_does_not_wait_for_the_next_look(void **state UNUSED)
 /* ---- what is kept ---- */
 
 static void
-a_young_answer_is_given_again(void **state UNUSED)
+a_young_answer_is_given_again(void **state)
 {
 	int64_t before_ns = now_ns();
 
+	(void)state;
 	assert_true(ask("a", before_ns).ok);
 	rig_advance_ms(rig, 1);
 	assert_int_equal(ask("a", before_ns).started_boot_ns, before_ns);
@@ -244,8 +252,9 @@ a_young_answer_is_given_again(void **state UNUSED)
 }
 
 static void
-an_answer_about_others_is_not_enough(void **state UNUSED)
+an_answer_about_others_is_not_enough(void **state)
 {
+	(void)state;
 	assert_true(ask("a", now_ns()).ok);
 	assert_int_equal(ask("gone", now_ns()).presences[0], PRESENCE_ABSENT);
 	assert_int_equal(looks(), 2);
@@ -263,10 +272,11 @@ ask_for(const struct rig_node *wanted, int64_t not_before_ns)
 
 /* A newer snapshot of the node will do, but not another machine, or another node of the name. */
 static void
-an_answer_is_for_a_uid_and_a_machine(void **state UNUSED)
+an_answer_is_for_a_uid_and_a_machine(void **state)
 {
 	int64_t before_ns = now_ns();
 
+	(void)state;
 	assert_true(ask("a", before_ns).ok);
 	assert_true(ask_for(&(struct rig_node){ .name = "a", .version = "8" }, before_ns).ok);
 	assert_int_equal(looks(), 1);
@@ -280,7 +290,7 @@ an_answer_is_for_a_uid_and_a_machine(void **state UNUSED)
 /* One asker has seen the provider ID, the other not yet: found by name, the machine might seem
  * absent. */
 static void
-the_newer_snapshot_is_asked_for(void **state UNUSED)
+the_newer_snapshot_is_asked_for(void **state)
 {
 	struct caller first = { 0 }, second = { 0 };
 	struct caller third = {
@@ -289,6 +299,7 @@ the_newer_snapshot_is_asked_for(void **state UNUSED)
 		.n = 1
 	};
 
+	(void)state;
 	fake_cloud_hold(rig->cloud);
 	start(&first, "b", now_ns());
 	rig_settle_with(rig, 1);
@@ -308,10 +319,11 @@ the_newer_snapshot_is_asked_for(void **state UNUSED)
 }
 
 static void
-what_is_forgotten_is_asked_again(void **state UNUSED)
+what_is_forgotten_is_asked_again(void **state)
 {
 	int64_t before_ns = now_ns();
 
+	(void)state;
 	assert_true(ask("a", before_ns).ok);
 	lookup_forget(lookup);
 	lookup_forget(lookup);
@@ -321,12 +333,13 @@ what_is_forgotten_is_asked_again(void **state UNUSED)
 
 /* The answer that an asker has in hand outlives what is kept. */
 static void
-an_answer_in_use_is_not_taken_away(void **state UNUSED)
+an_answer_in_use_is_not_taken_away(void **state)
 {
 	CLEANUP(look_answer_fini) struct look_answer answer = LOOK_ANSWER_INIT;
 	struct node *node = rig_parse(rig, &(struct rig_node){ .name = "a" });
 	struct error err;
 
+	(void)state;
 	assert_true(lookup_ask(lookup, &rig->call, &node, 1, now_ns(), &answer, &err));
 	lookup_forget(lookup);
 	assert_true(ask("b", now_ns()).ok);
@@ -337,10 +350,11 @@ an_answer_in_use_is_not_taken_away(void **state UNUSED)
 /* ---- new nodes ---- */
 
 static void
-new_nodes_are_added(void **state UNUSED)
+new_nodes_are_added(void **state)
 {
 	int64_t before_ns = now_ns();
 
+	(void)state;
 	rig_put(rig, &(struct rig_node){ .name = "a", .taints = RIG_UNINITIALIZED });
 	rig_put(rig, &(struct rig_node){ .name = "b", .taints = RIG_UNINITIALIZED });
 	rig_put(rig, &(struct rig_node){ .name = "old" });
@@ -363,10 +377,11 @@ assert_failed(struct caller *a, enum err_code code)
 }
 
 static void
-a_failed_look_fails_for_all_who_share_it(void **state UNUSED)
+a_failed_look_fails_for_all_who_share_it(void **state)
 {
 	struct caller first = { 0 }, others[3] = { 0 };
 
+	(void)state;
 	fake_cloud_hold(rig->cloud);
 	start(&first, "a", now_ns());
 	rig_settle_with(rig, 1);
@@ -386,10 +401,11 @@ a_failed_look_fails_for_all_who_share_it(void **state UNUSED)
 }
 
 static void
-a_failure_is_not_kept_and_takes_nothing_away(void **state UNUSED)
+a_failure_is_not_kept_and_takes_nothing_away(void **state)
 {
 	int64_t before_ns = now_ns();
 
+	(void)state;
 	assert_true(ask("a", before_ns).ok);
 	rig_advance_ms(rig, 1);
 	fake_cloud_fail(rig->cloud, ERR_UNAVAILABLE);
@@ -403,12 +419,13 @@ a_failure_is_not_kept_and_takes_nothing_away(void **state UNUSED)
 
 /* The second waits for the running look, the third for the pending one: both end. */
 static void
-cancelled_while_waiting(void **state UNUSED)
+cancelled_while_waiting(void **state)
 {
 	struct cancel *mine = cancel_new();
 	struct caller first = { 0 }, second = { .call = { rig->clock, mine, CLOCK_FOREVER, NULL } },
 		      third = second;
 
+	(void)state;
 	fake_cloud_hold(rig->cloud);
 	start(&first, "a", now_ns());
 	rig_settle_with(rig, 1);
@@ -427,10 +444,11 @@ cancelled_while_waiting(void **state UNUSED)
 }
 
 static void
-cancelled_while_running(void **state UNUSED)
+cancelled_while_running(void **state)
 {
 	struct caller a = { 0 };
 
+	(void)state;
 	fake_cloud_hold(rig->cloud);
 	start(&a, "a", now_ns());
 	rig_settle_with(rig, 1);
@@ -439,12 +457,13 @@ cancelled_while_running(void **state UNUSED)
 }
 
 static void
-timed_out_while_waiting(void **state UNUSED)
+timed_out_while_waiting(void **state)
 {
 	int64_t deadline_ns = clock_mono(rig->clock) + 2 * NS_PER_SEC;
 	struct caller first = { 0 }, second = { .call = { rig->clock, NULL, deadline_ns, NULL } },
 		      third = second;
 
+	(void)state;
 	fake_cloud_hold(rig->cloud);
 	start(&first, "a", now_ns());
 	rig_settle_with(rig, 1);
@@ -493,8 +512,9 @@ ask_stored(void)
 }
 
 static void
-two_nodes_with_one_provider_id_are_unknown(void **state UNUSED)
+two_nodes_with_one_provider_id_are_unknown(void **state)
 {
+	(void)state;
 	put_twins();
 	for (int i = 0; i < 5; i++) {
 		struct caller a = ask_stored();
@@ -510,10 +530,11 @@ two_nodes_with_one_provider_id_are_unknown(void **state UNUSED)
 
 /* Also when their machine is gone: ABSENT would delete both. */
 static void
-twins_are_unknown_although_their_machine_is_gone(void **state UNUSED)
+twins_are_unknown_although_their_machine_is_gone(void **state)
 {
 	struct caller a;
 
+	(void)state;
 	put_twins();
 	fake_cloud_set(rig->cloud, "a", MACHINE_GONE);
 	fake_cloud_set(rig->cloud, "b", MACHINE_GONE);
@@ -524,10 +545,11 @@ twins_are_unknown_although_their_machine_is_gone(void **state UNUSED)
 
 /* A new node without a provider ID whose machine is another's already. */
 static void
-a_machine_that_belongs_to_another_node_is_unknown(void **state UNUSED)
+a_machine_that_belongs_to_another_node_is_unknown(void **state)
 {
 	struct caller a;
 
+	(void)state;
 	put_twins();
 	put_b(NULL, "fake://a");
 	a = ask_stored();
@@ -537,8 +559,9 @@ a_machine_that_belongs_to_another_node_is_unknown(void **state UNUSED)
 }
 
 static void
-twins_that_were_resolved_may_be_reported_again(void **state UNUSED)
+twins_that_were_resolved_may_be_reported_again(void **state)
 {
+	(void)state;
 	put_twins();
 	ask_stored();
 	put_b("fake://b", "fake://b");

@@ -61,11 +61,12 @@ request(struct error *err)
 }
 
 static bool
-reach(void *arg UNUSED, struct error *err)
+reach(void *arg, struct error *err)
 {
 	struct endpoint_pass pass;
 	enum endpoint_outcome outcome;
 
+	(void)arg;
 	if (!endpoint_enter(api.endpoint, &pass, err))
 		return false;
 	outcome = request(err);
@@ -74,15 +75,18 @@ reach(void *arg UNUSED, struct error *err)
 }
 
 static bool
-reach_for_look(void *arg, struct look *look UNUSED, struct error *err)
+reach_for_look(void *arg, struct look *look, struct error *err)
 {
+	(void)look;
 	return reach(arg, err);
 }
 
 /* As in manager.c. */
 static void
-release(const struct cloud_host *host UNUSED, enum host_requeue what, struct str key UNUSED)
+release(const struct cloud_host *host, enum host_requeue what, struct str key)
 {
+	(void)host;
+	(void)key;
 	if (what != HOST_REQUEUE_RECOVERED)
 		return;
 	node_controller_release(rig->nodes);
@@ -172,8 +176,9 @@ put_all(void)
 }
 
 static int
-tear_down(void **state UNUSED)
+tear_down(void **state)
 {
+	(void)state;
 	log_set_fd(-1);
 	rig_free(TAKE(rig));
 	endpoint_free(TAKE(api.endpoint));
@@ -274,29 +279,33 @@ live_through(int64_t outage_s, enum err_code code, int status, const char *why)
 }
 
 static void
-connections_are_refused_for_half_an_hour(void **state UNUSED)
+connections_are_refused_for_half_an_hour(void **state)
 {
+	(void)state;
 	live_through(LONG_S, ERR_UNAVAILABLE, 0, "connection refused");
 	assert_int_equal(fake_api_events(rig->api, "FailedToInitializeNode", NULL), 0);
 }
 
 static void
-nothing_answers(void **state UNUSED)
+nothing_answers(void **state)
 {
+	(void)state;
 	live_through(SHORT_S, ERR_TIMEOUT, 0, "no answer in time");
 }
 
 static void
-all_is_503(void **state UNUSED)
+all_is_503(void **state)
 {
+	(void)state;
 	live_through(SHORT_S, ERR_UNAVAILABLE, 503, "503");
 }
 
 /* The events say what it is: one for each node, and one for each attempt of a Service that failed
  * in another way. */
 static void
-the_token_is_refused(void **state UNUSED)
+the_token_is_refused(void **state)
 {
+	(void)state;
 	live_through(SHORT_S, ERR_UNAUTHORIZED, 401, "unable to authenticate");
 	assert_non_null(strstr(fake_api_last_event(rig->api, "FailedToInitializeNode"),
 	                       "unable to authenticate"));
@@ -308,8 +317,9 @@ the_token_is_refused(void **state UNUSED)
 
 /* The list of balancers, which is read before any Service is worked on, cannot be read either. */
 static void
-a_start_during_an_outage_catches_up_as_soon(void **state UNUSED)
+a_start_during_an_outage_catches_up_as_soon(void **state)
 {
+	(void)state;
 	set_trouble(ERR_UNAVAILABLE, 0, "connection refused");
 	begin();
 	put_nodes();
@@ -323,8 +333,9 @@ a_start_during_an_outage_catches_up_as_soon(void **state UNUSED)
 
 /* A settled cluster goes through an outage, and there is work afterwards. */
 static void
-a_short_outage_costs_little_more_than_its_length(void **state UNUSED)
+a_short_outage_costs_little_more_than_its_length(void **state)
 {
+	(void)state;
 	begin_empty();
 	put_all();
 	for (int64_t i = 0; i < 10; i++)

@@ -14,16 +14,18 @@ static struct fake_clock *fake;
 static struct own_writes *writes;
 
 static int
-set_up(void **state UNUSED)
+set_up(void **state)
 {
+	(void)state;
 	fake = fake_clock_new(INT64_C(1767322800) * NS_PER_SEC);
 	writes = own_writes_new(fake_clock_clock(fake));
 	return 0;
 }
 
 static int
-tear_down(void **state UNUSED)
+tear_down(void **state)
 {
+	(void)state;
 	own_writes_free(writes);
 	fake_clock_free(fake);
 	return 0;
@@ -62,8 +64,9 @@ are_ahead(const char *uid, const char *version)
 }
 
 static void
-an_older_state_is_not_acted_on(void **state UNUSED)
+an_older_state_is_not_acted_on(void **state)
 {
+	(void)state;
 	note("u", "100");
 	assert_true(are_ahead("u", "99"));
 	assert_true(are_ahead("u", "99"));
@@ -72,16 +75,18 @@ an_older_state_is_not_acted_on(void **state UNUSED)
 }
 
 static void
-another_node_of_that_name_is_acted_on(void **state UNUSED)
+another_node_of_that_name_is_acted_on(void **state)
 {
+	(void)state;
 	note("u", "100");
 	assert_false(are_ahead("v", "99"));
 }
 
 /* The API server's data was restored: version 100 is gone, and the node is at 50. */
 static void
-a_write_that_never_appears_is_forgotten(void **state UNUSED)
+a_write_that_never_appears_is_forgotten(void **state)
 {
+	(void)state;
 	note("u", "100");
 	fake_clock_advance(fake, 59 * NS_PER_SEC);
 	assert_true(are_ahead("u", "50"));

@@ -26,10 +26,11 @@ reactions(struct pace *pace, int64_t *now_ns, int64_t interval_ms, int64_t secon
 }
 
 static void
-the_first_ones_are_immediate(void **state UNUSED)
+the_first_ones_are_immediate(void **state)
 {
 	struct pace pace = { 0 };
 
+	(void)state;
 	for (int i = 0; i < PACE_FREE; i++)
 		assert_int_equal(pace_take(&pace, 5), 0);
 	assert_int_equal(pace_take(&pace, 5), 10 * NS_PER_SEC);
@@ -39,10 +40,11 @@ the_first_ones_are_immediate(void **state UNUSED)
 }
 
 static void
-reactions_in_an_hour_are_bounded_however_fast_the_changes(void **state UNUSED)
+reactions_in_an_hour_are_bounded_however_fast_the_changes(void **state)
 {
 	static const int64_t intervals_ms[] = { 100, 1000, 5000, 30000, 240000 };
 
+	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(intervals_ms); i++) {
 		struct pace pace = { 0 };
 		int64_t now_ns = 1;
@@ -53,11 +55,12 @@ reactions_in_an_hour_are_bounded_however_fast_the_changes(void **state UNUSED)
 }
 
 static void
-after_a_quiet_while_it_begins_afresh(void **state UNUSED)
+after_a_quiet_while_it_begins_afresh(void **state)
 {
 	struct pace pace = { 0 };
 	int64_t now_ns = 1;
 
+	(void)state;
 	(void)reactions(&pace, &now_ns, 1000, 3600);
 	now_ns += 601 * NS_PER_SEC;
 	for (int i = 0; i < PACE_FREE; i++)
@@ -65,11 +68,12 @@ after_a_quiet_while_it_begins_afresh(void **state UNUSED)
 }
 
 static void
-objects_and_reactions_are_counted_apart(void **state UNUSED)
+objects_and_reactions_are_counted_apart(void **state)
 {
 	struct fake_clock *fake = fake_clock_new(0);
 	struct paces *ps = paces_new(fake_clock_clock(fake));
 
+	(void)state;
 	for (int i = 0; i < PACE_FREE; i++)
 		assert_int_equal(paces_take(ps, STR("u-1"), "taint"), 0);
 	assert_int_equal(paces_take(ps, STR("u-1"), "taint"), 10 * NS_PER_SEC);
@@ -83,11 +87,12 @@ objects_and_reactions_are_counted_apart(void **state UNUSED)
 
 /* A reaction that is reserved covers all changes before it. */
 static void
-a_reserved_reaction_is_counted_once(void **state UNUSED)
+a_reserved_reaction_is_counted_once(void **state)
 {
 	struct fake_clock *fake = fake_clock_new(0);
 	struct paces *ps = paces_new(fake_clock_clock(fake));
 
+	(void)state;
 	fake_clock_advance(fake, NS_PER_SEC);
 	for (int i = 0; i < PACE_FREE; i++)
 		assert_int_equal(paces_reserve(ps, STR("u"), "run"), 0);
@@ -103,11 +108,12 @@ a_reserved_reaction_is_counted_once(void **state UNUSED)
 
 /* However many objects there are, memory is used for a bounded number of them. */
 static void
-memory_is_bounded(void **state UNUSED)
+memory_is_bounded(void **state)
 {
 	struct fake_clock *fake = fake_clock_new(0);
 	struct paces *ps = paces_new(fake_clock_clock(fake));
 
+	(void)state;
 	for (int i = 0; i < 2 * LIMIT_PACES + 1; i++) {
 		char uid[16];
 

@@ -52,8 +52,9 @@ change_weather(void)
 }
 
 static bool
-spoil(void *arg UNUSED, struct look *look, struct error *err)
+spoil(void *arg, struct look *look, struct error *err)
 {
+	(void)arg;
 	change_weather();
 	if (weather.trouble == REFUSED)
 		return err_set(err, ERR_UNAUTHORIZED, "401 unauthorized");
@@ -103,8 +104,9 @@ begin(uint64_t seed, const struct guard_config *guard)
 }
 
 static int
-tear_down(void **state UNUSED)
+tear_down(void **state)
 {
+	(void)state;
 	rig_free(rig);
 	rig = NULL;
 	return 0;
@@ -134,8 +136,9 @@ deletions(void)
 }
 
 static void
-no_node_is_ever_deleted(void **state UNUSED)
+no_node_is_ever_deleted(void **state)
 {
+	(void)state;
 	for (uint64_t seed = 0; seed < N_SEEDS; seed++) {
 		begin(seed, &guard_defaults);
 		live_through_an_hour();
@@ -149,10 +152,11 @@ no_node_is_ever_deleted(void **state UNUSED)
 
 /* One machine is really gone. Its node goes when the weather allows, and no other. */
 static void
-only_the_one_that_is_gone_goes(void **state UNUSED)
+only_the_one_that_is_gone_goes(void **state)
 {
 	unsigned n_gone = 0, n_seeds = 20;
 
+	(void)state;
 	for (uint64_t seed = 0; seed < n_seeds; seed++) {
 		begin(seed, &guard_defaults);
 		fake_cloud_set(rig->cloud, "n0", MACHINE_GONE);
@@ -166,11 +170,12 @@ only_the_one_that_is_gone_goes(void **state UNUSED)
 
 /* Else the above would prove nothing. */
 static void
-without_the_guard_nodes_are_lost(void **state UNUSED)
+without_the_guard_nodes_are_lost(void **state)
 {
 	struct guard_config off = guard_defaults;
 	size_t n = 0;
 
+	(void)state;
 	off.is_enabled = false;
 	for (uint64_t seed = 0; seed < 10; seed++) {
 		begin(seed, &off);

@@ -11,15 +11,18 @@ static struct node *node;
 static int64_t now_ns;
 
 static int64_t
-jumping_now(struct clock *c UNUSED)
+jumping_now(struct clock *c)
 {
+	(void)c;
 	return now_ns;
 }
 
 static bool
-jumping_wait(struct clock *c UNUSED, pthread_cond_t *cond UNUSED, pthread_mutex_t *mutex UNUSED,
-             int64_t deadline_ns)
+jumping_wait(struct clock *c, pthread_cond_t *cond, pthread_mutex_t *mutex, int64_t deadline_ns)
 {
+	(void)c;
+	(void)cond;
+	(void)mutex;
 	now_ns = deadline_ns;
 	return false;
 }
@@ -27,8 +30,9 @@ jumping_wait(struct clock *c UNUSED, pthread_cond_t *cond UNUSED, pthread_mutex_
 static struct clock jumping_clock = { jumping_now, jumping_now, jumping_now, jumping_wait };
 
 static int
-set_up(void **state UNUSED)
+set_up(void **state)
 {
+	(void)state;
 	rig = rig_new();
 	rig->call.clock = &jumping_clock;
 	rig->kube.clock = &jumping_clock;
@@ -38,8 +42,9 @@ set_up(void **state UNUSED)
 }
 
 static int
-tear_down(void **state UNUSED)
+tear_down(void **state)
 {
+	(void)state;
 	object_unref(&node->object);
 	rig_free(rig);
 	return 0;
@@ -98,11 +103,12 @@ write_it(unsigned attempts, int *n_calls, struct error *err)
 }
 
 static void
-what_works_is_sent_once(void **state UNUSED)
+what_works_is_sent_once(void **state)
 {
 	struct error err;
 	int n;
 
+	(void)state;
 	assert_true(write_it(5, &n, &err));
 	assert_int_equal(n, 1);
 	assert_string_equal(patch(0), "7");
@@ -111,11 +117,12 @@ what_works_is_sent_once(void **state UNUSED)
 }
 
 static void
-after_a_conflict_it_is_computed_from_the_live_node(void **state UNUSED)
+after_a_conflict_it_is_computed_from_the_live_node(void **state)
 {
 	struct error err;
 	int n;
 
+	(void)state;
 	say(HTTP_PATCH, 1, 409, NULL);
 	server_has(&(struct rig_node){ .name = "a", .version = "9" });
 	assert_true(write_it(5, &n, &err));
@@ -127,11 +134,12 @@ after_a_conflict_it_is_computed_from_the_live_node(void **state UNUSED)
 }
 
 static void
-attempts_are_bounded(void **state UNUSED)
+attempts_are_bounded(void **state)
 {
 	struct error err;
 	int n;
 
+	(void)state;
 	say(HTTP_PATCH, 0, 409, NULL);
 	server_has(&(struct rig_node){ .name = "a", .version = "9" });
 	assert_false(write_it(3, &n, &err));
@@ -141,22 +149,24 @@ attempts_are_bounded(void **state UNUSED)
 }
 
 static void
-a_node_that_is_gone_needs_nothing(void **state UNUSED)
+a_node_that_is_gone_needs_nothing(void **state)
 {
 	struct error err;
 	int n;
 
+	(void)state;
 	say(HTTP_PATCH, 0, 404, NULL);
 	assert_true(write_it(5, &n, &err));
 	assert_int_equal(n, 1);
 }
 
 static void
-a_node_gone_after_a_conflict_needs_nothing(void **state UNUSED)
+a_node_gone_after_a_conflict_needs_nothing(void **state)
 {
 	struct error err;
 	int n;
 
+	(void)state;
 	say(HTTP_PATCH, 0, 409, NULL);
 	say(HTTP_GET, 0, 404, NULL);
 	assert_true(write_it(5, &n, &err));
@@ -164,11 +174,12 @@ a_node_gone_after_a_conflict_needs_nothing(void **state UNUSED)
 }
 
 static void
-another_node_of_that_name_is_left_alone(void **state UNUSED)
+another_node_of_that_name_is_left_alone(void **state)
 {
 	struct error err;
 	int n;
 
+	(void)state;
 	say(HTTP_PATCH, 0, 409, NULL);
 	server_has(&(struct rig_node){ .name = "a", .uid = "u-new", .version = "9" });
 	assert_true(write_it(5, &n, &err));
@@ -176,7 +187,7 @@ another_node_of_that_name_is_left_alone(void **state UNUSED)
 }
 
 static void
-other_failures_are_passed_up(void **state UNUSED)
+other_failures_are_passed_up(void **state)
 {
 	static const struct {
 		int status;
@@ -185,6 +196,7 @@ other_failures_are_passed_up(void **state UNUSED)
 	struct error err;
 	int n;
 
+	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		fake_api_forget_rules(rig->api);
 		say(HTTP_PATCH, 0, cases[i].status, NULL);
@@ -195,11 +207,12 @@ other_failures_are_passed_up(void **state UNUSED)
 }
 
 static void
-a_failing_read_is_passed_up(void **state UNUSED)
+a_failing_read_is_passed_up(void **state)
 {
 	struct error err;
 	int n;
 
+	(void)state;
 	say(HTTP_PATCH, 0, 409, NULL);
 	say(HTTP_GET, 0, 500, NULL);
 	assert_false(write_it(5, &n, &err));
@@ -213,11 +226,12 @@ a_failing_read_is_passed_up(void **state UNUSED)
 }
 
 static void
-nothing_is_sent_after_a_cancellation(void **state UNUSED)
+nothing_is_sent_after_a_cancellation(void **state)
 {
 	struct error err;
 	int n;
 
+	(void)state;
 	say(HTTP_PATCH, 0, 409, NULL);
 	cancel_fire(rig->cancel);
 	assert_false(write_it(5, &n, &err));
@@ -237,18 +251,19 @@ send_patch(struct str *ret_version, struct error *err)
 }
 
 static void
-the_new_version_is_read(void **state UNUSED)
+the_new_version_is_read(void **state)
 {
 	struct str version = STR_EMPTY;
 	struct error err;
 
+	(void)state;
 	assert_true(send_patch(&version, &err));
 	assert_true(str_eq_c(version, "1001"));
 	assert_string_equal(fake_api_nth(rig->api, HTTP_PATCH, PATH, 0)->target, PATH "/status");
 }
 
 static void
-an_answer_without_a_version_is_an_error(void **state UNUSED)
+an_answer_without_a_version_is_an_error(void **state)
 {
 	static const char *const bodies[] = { "{}", "{\"metadata\":{\"resourceVersion\":7}}", "[]",
 		                              "{\"metadata\":{\"resourceVersion\":\"\"}}",
@@ -256,6 +271,7 @@ an_answer_without_a_version_is_an_error(void **state UNUSED)
 	struct str version = STR("untouched");
 	struct error err;
 
+	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(bodies); i++) {
 		fake_api_forget_rules(rig->api);
 		say(HTTP_PATCH, 0, 200, bodies[i]);
@@ -285,16 +301,18 @@ taint(const char *taints, bool wanted)
 }
 
 static void
-the_taint_is_appended(void **state UNUSED)
+the_taint_is_appended(void **state)
 {
+	(void)state;
 	assert_string_equal(taint(NULL, true), HEAD "[" RIG_SHUTDOWN "]}}");
 	assert_string_equal(taint(KEPT, true), HEAD "[" KEPT "," RIG_SHUTDOWN "]}}");
 	assert_string_equal(fake_api_nth(rig->api, HTTP_PATCH, PATH, 0)->target, PATH);
 }
 
 static void
-the_taint_is_there_already(void **state UNUSED)
+the_taint_is_there_already(void **state)
 {
+	(void)state;
 	assert_null(taint(RIG_SHUTDOWN, true));
 	assert_null(taint(KEPT "," RIG_SHUTDOWN, true));
 	assert_null(taint("{\"key\":\"" NODE_TAINT_SHUTDOWN
@@ -303,7 +321,7 @@ the_taint_is_there_already(void **state UNUSED)
 }
 
 static void
-a_taint_of_that_key_and_effect_is_replaced_in_place(void **state UNUSED)
+a_taint_of_that_key_and_effect_is_replaced_in_place(void **state)
 {
 	const char *valued = "{\"key\":\"" NODE_TAINT_SHUTDOWN
 			     "\",\"value\":\"v\",\"effect\":\"NoSchedule\"}," KEPT;
@@ -311,6 +329,7 @@ a_taint_of_that_key_and_effect_is_replaced_in_place(void **state UNUSED)
 		"{\"key\":\"" NODE_TAINT_SHUTDOWN
 		"\",\"effect\":\"NoSchedule\",\"timeAdded\":\"2026-01-01T00:00:00Z\"}," KEPT;
 
+	(void)state;
 	assert_string_equal(taint(valued, true), HEAD "[" RIG_SHUTDOWN "," KEPT "]}}");
 	assert_string_equal(taint(timed, true), HEAD "[" RIG_SHUTDOWN "," KEPT "]}}");
 }
@@ -318,8 +337,9 @@ a_taint_of_that_key_and_effect_is_replaced_in_place(void **state UNUSED)
 #define OTHER_EFFECT "{\"key\":\"" NODE_TAINT_SHUTDOWN "\",\"effect\":\"NoExecute\"}"
 
 static void
-another_effect_is_another_taint(void **state UNUSED)
+another_effect_is_another_taint(void **state)
 {
+	(void)state;
 	assert_string_equal(taint(OTHER_EFFECT, true),
 	                    HEAD "[" OTHER_EFFECT "," RIG_SHUTDOWN "]}}");
 	assert_string_equal(taint(OTHER_EFFECT "," RIG_SHUTDOWN, false),
@@ -328,8 +348,9 @@ another_effect_is_another_taint(void **state UNUSED)
 }
 
 static void
-the_taint_is_removed(void **state UNUSED)
+the_taint_is_removed(void **state)
 {
+	(void)state;
 	assert_string_equal(taint(RIG_SHUTDOWN, false), HEAD "null}}");
 	assert_string_equal(taint(RIG_SHUTDOWN "," KEPT, false), HEAD "[" KEPT "]}}");
 	assert_null(taint(KEPT, false));
@@ -337,10 +358,11 @@ the_taint_is_removed(void **state UNUSED)
 }
 
 static void
-after_a_conflict_the_live_taints_count(void **state UNUSED)
+after_a_conflict_the_live_taints_count(void **state)
 {
 	struct error err;
 
+	(void)state;
 	say(HTTP_PATCH, 1, 409, NULL);
 	server_has(&(struct rig_node){ .name = "a", .version = "9", .taints = KEPT });
 	assert_true(write_shutdown_taint(&rig->env, &rig->call, node, true, &err));
@@ -351,10 +373,11 @@ after_a_conflict_the_live_taints_count(void **state UNUSED)
 }
 
 static void
-after_a_conflict_nothing_may_be_left_to_do(void **state UNUSED)
+after_a_conflict_nothing_may_be_left_to_do(void **state)
 {
 	struct error err;
 
+	(void)state;
 	say(HTTP_PATCH, 1, 409, NULL);
 	server_has(&(struct rig_node){ .name = "a", .version = "9", .taints = RIG_SHUTDOWN });
 	assert_true(write_shutdown_taint(&rig->env, &rig->call, node, true, &err));

@@ -49,7 +49,7 @@ pod_networks_are_one_or_one_of_each_family(void **state)
 
 /* Only the route controller reads it, so only the start of that controller fails. */
 static void
-a_bad_cluster_cidr_is_no_problem_of_the_command_line(void **state UNUSED)
+a_bad_cluster_cidr_is_no_problem_of_the_command_line(void **state)
 {
 	static const struct {
 		const char *flag, *problem;
@@ -68,6 +68,7 @@ a_bad_cluster_cidr_is_no_problem_of_the_command_line(void **state UNUSED)
 		  "cluster CIDR \"\" is not a CIDR, e.g. 10.244.0.0/16" },
 	};
 
+	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		assert_int_equal(PARSE(cases[i].flag), FLAGS_RUN);
 		assert_int_equal(line_options.routes.n_cidrs, 0);

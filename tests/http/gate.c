@@ -44,10 +44,11 @@ throttle(struct gate *g, int64_t now_ns)
 }
 
 static void
-starts_with_four(void **state UNUSED)
+starts_with_four(void **state)
 {
 	struct gate g;
 
+	(void)state;
 	gate_init(&g, 0, 0, 0);
 	fill(&g, 4);
 	gate_leave(&g, GATE_FAILURE, 0, 0);
@@ -55,10 +56,11 @@ starts_with_four(void **state UNUSED)
 }
 
 static void
-grows_to_its_bound(void **state UNUSED)
+grows_to_its_bound(void **state)
 {
 	struct gate g;
 
+	(void)state;
 	gate_init(&g, 0, 0, 0);
 	succeed(&g, 99);
 	assert_int_equal(g.limit, 4);
@@ -69,10 +71,11 @@ grows_to_its_bound(void **state UNUSED)
 }
 
 static void
-halves_once_a_second(void **state UNUSED)
+halves_once_a_second(void **state)
 {
 	struct gate g;
 
+	(void)state;
 	gate_init(&g, 0, 0, 0);
 	throttle(&g, 0);
 	assert_int_equal(g.limit, 2);
@@ -85,10 +88,11 @@ halves_once_a_second(void **state UNUSED)
 }
 
 static void
-throttling_starts_the_count_again(void **state UNUSED)
+throttling_starts_the_count_again(void **state)
 {
 	struct gate g;
 
+	(void)state;
 	gate_init(&g, 0, 0, 0);
 	succeed(&g, 99);
 	throttle(&g, 0);
@@ -99,11 +103,12 @@ throttling_starts_the_count_again(void **state UNUSED)
 }
 
 static void
-is_closed_as_long_as_was_asked(void **state UNUSED)
+is_closed_as_long_as_was_asked(void **state)
 {
 	struct gate g;
 	int64_t at_ns;
 
+	(void)state;
 	gate_init(&g, 0, 0, 0);
 	assert_true(gate_enter(&g, 0, &at_ns));
 	assert_true(gate_enter(&g, 0, &at_ns));
@@ -118,11 +123,12 @@ is_closed_as_long_as_was_asked(void **state UNUSED)
 }
 
 static void
-keeps_to_a_rate(void **state UNUSED)
+keeps_to_a_rate(void **state)
 {
 	struct gate g;
 	int64_t at_ns;
 
+	(void)state;
 	gate_init(&g, 10, 2, 0);
 	for (int i = 0; i < 2; i++) {
 		assert_true(gate_enter(&g, 0, &at_ns));
@@ -139,11 +145,12 @@ keeps_to_a_rate(void **state UNUSED)
 }
 
 static void
-takes_any_rate(void **state UNUSED)
+takes_any_rate(void **state)
 {
 	struct gate g;
 	int64_t at_ns;
 
+	(void)state;
 	gate_init(&g, 1e-12, -5, 0);
 	assert_true(gate_enter(&g, 0, &at_ns));
 	assert_false(gate_enter(&g, 0, &at_ns));

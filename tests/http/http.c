@@ -17,10 +17,11 @@
 /* ---- requests ---- */
 
 static void
-reads_an_answer(void **state UNUSED)
+reads_an_answer(void **state)
 {
 	WORLD(w);
 
+	(void)state;
 	start(&w, echo, NULL);
 	must_get(&w);
 	assert_int_equal(w.response.status, 200);
@@ -36,11 +37,12 @@ reads_an_answer(void **state UNUSED)
 }
 
 static void
-sends_a_body(void **state UNUSED)
+sends_a_body(void **state)
 {
 	static const enum http_method methods[] = { HTTP_POST, HTTP_PUT, HTTP_PATCH, HTTP_DELETE };
 	WORLD(w);
 
+	(void)state;
 	start(&w, echo, NULL);
 	for (size_t i = 0; i < ARRAY_LEN(methods); i++) {
 		assert_true(send_request(&w, methods[i], "{\"a\":1}", false));
@@ -54,10 +56,11 @@ sends_a_body(void **state UNUSED)
 }
 
 static void
-sends_none(void **state UNUSED)
+sends_none(void **state)
 {
 	WORLD(w);
 
+	(void)state;
 	start(&w, echo, NULL);
 	assert_true(send_request(&w, HTTP_POST, "{\"a\":1}", false));
 	assert_true(send_request(&w, HTTP_POST, NULL, false));
@@ -80,12 +83,13 @@ body_size(struct visit *v)
 }
 
 static void
-sends_a_large_body(void **state UNUSED)
+sends_a_large_body(void **state)
 {
 	size_t size = 3 << 20;
 	char *body = malloc(size + 1);
 	WORLD(w);
 
+	(void)state;
 	memset(body, 'x', size);
 	body[size] = '\0';
 	start_server(&w, body_size, NULL, &identity);
@@ -106,10 +110,11 @@ many_headers(struct visit *v)
 }
 
 static void
-reads_headers(void **state UNUSED)
+reads_headers(void **state)
 {
 	WORLD(w);
 
+	(void)state;
 	start(&w, many_headers, NULL);
 	must_get(&w);
 	assert_int_equal(w.response.status, 503);
@@ -122,12 +127,13 @@ reads_headers(void **state UNUSED)
 }
 
 static void
-sends_further_headers(void **state UNUSED)
+sends_further_headers(void **state)
 {
 	const char *const headers[] = { "Impersonate-User: jane", "Impersonate-Group: a",
 		                        "Impersonate-Group: b", NULL };
 	WORLD(w);
 
+	(void)state;
 	w.config.headers = headers;
 	start(&w, echo, NULL);
 	for (int i = 0; i < 2; i++) {
@@ -155,11 +161,12 @@ keep_warning(void *arg, struct str value)
 }
 
 static void
-warnings_are_reported(void **state UNUSED)
+warnings_are_reported(void **state)
 {
 	CLEANUP(buf_fini) struct buf all = BUF_INIT(1000);
 	WORLD(w);
 
+	(void)state;
 	w.config.warned = keep_warning;
 	w.config.callback_arg = &all;
 	start(&w, three_warnings, NULL);
@@ -176,12 +183,13 @@ keep_name(void *arg, struct str name, int64_t took_ns)
 
 /* One of two names does not exist; an address is not looked up. */
 static void
-lookups_of_names_are_reported(void **state UNUSED)
+lookups_of_names_are_reported(void **state)
 {
 	CLEANUP(buf_fini) struct buf all = BUF_INIT(1000);
 	WORLD(w);
 	char url[64];
 
+	(void)state;
 	w.config.resolved = keep_name;
 	w.config.callback_arg = &all;
 	start(&w, echo, NULL);
@@ -211,10 +219,11 @@ odd_headers(struct visit *v)
 }
 
 static void
-takes_odd_headers(void **state UNUSED)
+takes_odd_headers(void **state)
 {
 	WORLD(w);
 
+	(void)state;
 	start(&w, odd_headers, NULL);
 	must_get(&w);
 	assert_int_equal(w.response.status, 200);
@@ -232,10 +241,11 @@ redirect(struct visit *v)
 }
 
 static void
-follows_no_redirect(void **state UNUSED)
+follows_no_redirect(void **state)
 {
 	WORLD(w);
 
+	(void)state;
 	start(&w, redirect, NULL);
 	must_get(&w);
 	assert_int_equal(w.response.status, 302);
@@ -261,8 +271,9 @@ check_raw(const char *answer, enum err_code code, const char *text)
 }
 
 static void
-refuses_broken_answers(void **state UNUSED)
+refuses_broken_answers(void **state)
 {
+	(void)state;
 	check_raw("", ERR_UNAVAILABLE, "/path: the server closed the connection without an answer");
 	check_raw("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf", ERR_UNAVAILABLE,
 	          "the connection ended in the middle of the answer");
@@ -283,20 +294,22 @@ endless_headers(struct visit *v)
 }
 
 static void
-bounds_headers(void **state UNUSED)
+bounds_headers(void **state)
 {
 	WORLD(w);
 
+	(void)state;
 	start(&w, endless_headers, NULL);
 	must_fail(&w, HTTP_GET, ERR_INVALID, "headers of the answer are larger than allowed");
 }
 
 static void
-bounds_bodies(void **state UNUSED)
+bounds_bodies(void **state)
 {
 	const struct http_request request = { .target = STR("/"), .max_body = 100000 };
 	WORLD(w);
 
+	(void)state;
 	start(&w, endless_body, NULL);
 	assert_false(http_do(w.client, &w.call, &request, &w.response, &w.err));
 	assert_int_equal(w.err.code, ERR_INVALID);
@@ -304,11 +317,12 @@ bounds_bodies(void **state UNUSED)
 }
 
 static void
-refuses_bad_targets(void **state UNUSED)
+refuses_bad_targets(void **state)
 {
 	static const char *const targets[] = { "/a b", "/a\r\nX: y", "nodes", "/\x7f", "@evil/" };
 	WORLD(w);
 
+	(void)state;
 	start(&w, echo, NULL);
 	for (size_t i = 0; i < ARRAY_LEN(targets); i++) {
 		const struct http_request request = { .target = str_c(targets[i]) };
@@ -320,10 +334,11 @@ refuses_bad_targets(void **state UNUSED)
 }
 
 static void
-reports_that_the_connection_was_refused(void **state UNUSED)
+reports_that_the_connection_was_refused(void **state)
 {
 	WORLD(w);
 
+	(void)state;
 	w.config.base_url = STR("http://127.0.0.1:1");
 	start_client(&w);
 	must_fail(&w, HTTP_GET, ERR_UNAVAILABLE, "GET http://127.0.0.1:1/path: connection refused");
@@ -332,12 +347,13 @@ reports_that_the_connection_was_refused(void **state UNUSED)
 /* ---- deadlines and cancelling ---- */
 
 static void
-times_out(void **state UNUSED)
+times_out(void **state)
 {
 	const struct http_request request = { .target = STR("/"), .timeout_ms = 50 };
 	int64_t started_ns;
 	WORLD(w);
 
+	(void)state;
 	start(&w, silent, NULL);
 	started_ns = now_ns();
 	assert_false(http_do(w.client, &w.call, &request, &w.response, &w.err));
@@ -347,10 +363,11 @@ times_out(void **state UNUSED)
 }
 
 static void
-obeys_the_calls_deadline(void **state UNUSED)
+obeys_the_calls_deadline(void **state)
 {
 	WORLD(w);
 
+	(void)state;
 	start(&w, silent, NULL);
 	w.call.deadline_mono_ns = now_ns() + 100 * MS;
 	must_fail(&w, HTTP_GET, ERR_TIMEOUT, "");
@@ -362,12 +379,13 @@ obeys_the_calls_deadline(void **state UNUSED)
 }
 
 static void
-is_cancelled(void **state UNUSED)
+is_cancelled(void **state)
 {
 	pthread_t thread;
 	WORLD(w);
 	struct later later = { .w = &w, .n_requests = 1 };
 
+	(void)state;
 	start(&w, silent, NULL);
 	thread_start(&thread, "later", fire_later, &later);
 	must_fail(&w, HTTP_PATCH, ERR_CANCELLED, "cancelled");
@@ -379,7 +397,7 @@ is_cancelled(void **state UNUSED)
 }
 
 static void
-past_the_fence_only_reads(void **state UNUSED)
+past_the_fence_only_reads(void **state)
 {
 	struct fence fence = FENCE_CLOSED;
 	struct http_request event = {
@@ -389,6 +407,7 @@ past_the_fence_only_reads(void **state UNUSED)
 	};
 	WORLD(w);
 
+	(void)state;
 	w.config.fence = &fence;
 	start(&w, echo, NULL);
 	must_fail(&w, HTTP_PATCH, ERR_CANCELLED, "not the leader any more");
@@ -401,12 +420,13 @@ past_the_fence_only_reads(void **state UNUSED)
 }
 
 static void
-nothing_lasts_beyond_the_fence(void **state UNUSED)
+nothing_lasts_beyond_the_fence(void **state)
 {
 	struct fence fence = FENCE_CLOSED;
 	int64_t started_ns;
 	WORLD(w);
 
+	(void)state;
 	w.config.fence = &fence;
 	start(&w, silent, NULL);
 	started_ns = now_ns();
@@ -425,10 +445,11 @@ dies_at_the_second(struct visit *v)
 }
 
 static void
-a_get_is_sent_again(void **state UNUSED)
+a_get_is_sent_again(void **state)
 {
 	WORLD(w);
 
+	(void)state;
 	start(&w, dies_at_the_second, NULL);
 	must_get(&w);
 	must_get(&w);
@@ -438,10 +459,11 @@ a_get_is_sent_again(void **state UNUSED)
 }
 
 static void
-nothing_else_is(void **state UNUSED)
+nothing_else_is(void **state)
 {
 	static const enum http_method methods[] = { HTTP_POST, HTTP_PUT, HTTP_PATCH, HTTP_DELETE };
 
+	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(methods); i++) {
 		WORLD(w);
 
@@ -455,10 +477,11 @@ nothing_else_is(void **state UNUSED)
 }
 
 static void
-but_for_what_can_be_replayed(void **state UNUSED)
+but_for_what_can_be_replayed(void **state)
 {
 	WORLD(w);
 
+	(void)state;
 	start(&w, dies_at_the_second, NULL);
 	must_get(&w);
 	assert_true(send_request(&w, HTTP_PATCH, "{}", true));
@@ -472,10 +495,11 @@ always_dies(struct visit *v)
 }
 
 static void
-and_only_once(void **state UNUSED)
+and_only_once(void **state)
 {
 	WORLD(w);
 
+	(void)state;
 	start(&w, always_dies, NULL);
 	must_get(&w);
 	must_fail(&w, HTTP_GET, ERR_UNAVAILABLE, "");
@@ -488,11 +512,12 @@ and_only_once(void **state UNUSED)
 /* ---- credentials ---- */
 
 static void
-a_newer_credential_is_tried(void **state UNUSED)
+a_newer_credential_is_tried(void **state)
 {
 	struct badge badge = badge_new("Bearer token-", 2);
 	WORLD(w);
 
+	(void)state;
 	w.config.auth = &badge.auth;
 	start(&w, wants_token_2, NULL);
 	assert_true(send_request(&w, HTTP_POST, "{}", false));
@@ -502,11 +527,12 @@ a_newer_credential_is_tried(void **state UNUSED)
 }
 
 static void
-once(void **state UNUSED)
+once(void **state)
 {
 	struct badge badge = badge_new("Bearer wrong-", 10);
 	WORLD(w);
 
+	(void)state;
 	w.config.auth = &badge.auth;
 	start(&w, wants_token_2, NULL);
 	must_get(&w);
@@ -516,11 +542,12 @@ once(void **state UNUSED)
 }
 
 static void
-no_credential_no_request(void **state UNUSED)
+no_credential_no_request(void **state)
 {
 	struct badge badge = badge_new(NULL, 1);
 	WORLD(w);
 
+	(void)state;
 	w.config.auth = &badge.auth;
 	start(&w, echo, NULL);
 	must_fail(&w, HTTP_GET, ERR_UNAUTHORIZED, "no token");
@@ -533,11 +560,12 @@ no_credential_no_request(void **state UNUSED)
 }
 
 static void
-a_credential_may_have_a_header_of_its_own(void **state UNUSED)
+a_credential_may_have_a_header_of_its_own(void **state)
 {
 	struct badge badge = badge_new("key-", 1);
 	WORLD(w);
 
+	(void)state;
 	badge.auth.header = "X-Key";
 	w.config.auth = &badge.auth;
 	start(&w, echo, NULL);
@@ -591,12 +619,13 @@ visit_often(void *arg)
 }
 
 static void
-many_callers_share_few_connections(void **state UNUSED)
+many_callers_share_few_connections(void **state)
 {
 	pthread_t threads[32];
 	WORLD(w);
 	struct crowd crowd = { .w = &w, .n_each = 50 };
 
+	(void)state;
 	start_server(&w, counts_visitors, &crowd, &identity);
 	start_client(&w);
 	for (size_t i = 0; i < ARRAY_LEN(threads); i++)
@@ -618,12 +647,13 @@ throttles_first(struct visit *v)
 }
 
 static void
-a_throttled_client_waits(void **state UNUSED)
+a_throttled_client_waits(void **state)
 {
 	const struct http_request hasty = { .target = STR("/"), .timeout_ms = 30 };
 	int64_t started_ns;
 	WORLD(w);
 
+	(void)state;
 	start(&w, throttles_first, NULL);
 	started_ns = now_ns();
 	must_get(&w);
@@ -689,12 +719,13 @@ open_stream(void *arg)
 
 /* Who opens a stream is waited for as well. */
 static void
-events_do_not_delay_a_list(void **state UNUSED)
+events_do_not_delay_a_list(void **state)
 {
 	pthread_t list, event;
 	void *result;
 	WORLD(w);
 
+	(void)state;
 	sem_init(&answers, 0, 0);
 	start(&w, answers_when_told, NULL);
 	thread_start(&list, "list", open_stream, &w);
@@ -720,7 +751,7 @@ answers_events_alone(struct visit *v)
 
 /* Some proxies hold the headers of a watch back until its first event. */
 static void
-events_do_not_wait_long_for_a_stream(void **state UNUSED)
+events_do_not_wait_long_for_a_stream(void **state)
 {
 	struct cancel *gone = cancel_new();
 	pthread_t watch, event;
@@ -728,6 +759,7 @@ events_do_not_wait_long_for_a_stream(void **state UNUSED)
 	void *result;
 	WORLD(w);
 
+	(void)state;
 	w.call.cancel = gone;
 	start(&w, answers_events_alone, NULL);
 	begun_ns = now_ns();
@@ -745,12 +777,13 @@ events_do_not_wait_long_for_a_stream(void **state UNUSED)
 }
 
 static void
-events_never_delay_other_requests(void **state UNUSED)
+events_never_delay_other_requests(void **state)
 {
 	pthread_t work, event;
 	void *result;
 	WORLD(w);
 
+	(void)state;
 	sem_init(&answers, 0, 0);
 	start(&w, answers_when_told, NULL);
 	thread_start(&work, "work", send_work, &w);
@@ -777,11 +810,12 @@ sends_events_away(struct visit *v)
 }
 
 static void
-a_server_that_takes_no_events_delays_no_work(void **state UNUSED)
+a_server_that_takes_no_events_delays_no_work(void **state)
 {
 	int64_t started_ns;
 	WORLD(w);
 
+	(void)state;
 	start(&w, sends_events_away, NULL);
 	assert_ptr_equal(send_event(&w), &w);
 	started_ns = now_ns();
@@ -791,12 +825,13 @@ a_server_that_takes_no_events_delays_no_work(void **state UNUSED)
 }
 
 static void
-idle_connections_are_closed(void **state UNUSED)
+idle_connections_are_closed(void **state)
 {
 	const struct http_request watch = { .target = STR("/watch") };
 	struct http_stream *stream;
 	WORLD(w);
 
+	(void)state;
 	start_server(&w, endless_body, NULL, &identity);
 	start_client(&w);
 	assert_true(http_stream_open(w.client, &w.call, &watch, &stream, &w.err));
@@ -817,7 +852,7 @@ idle_connections_are_closed(void **state UNUSED)
 /* ---- the rest ---- */
 
 static void
-statuses_become_errors(void **state UNUSED)
+statuses_become_errors(void **state)
 {
 	static const struct {
 		int status;
@@ -832,6 +867,7 @@ statuses_become_errors(void **state UNUSED)
 	const struct http_request request = { .method = HTTP_POST, .target = STR("/servers") };
 	struct error err;
 
+	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(statuses); i++) {
 		assert_false(http_status_error(&err, &request, statuses[i].status, 5, STR_EMPTY));
 		assert_int_equal(err.code, statuses[i].code);
@@ -846,11 +882,12 @@ statuses_become_errors(void **state UNUSED)
 }
 
 static void
-the_loop_turns(void **state UNUSED)
+the_loop_turns(void **state)
 {
 	int64_t before_ns = now_ns(), turned_ns;
 	WORLD(w);
 
+	(void)state;
 	start(&w, echo, NULL);
 	must_get(&w);
 	turned_ns = http_client_last_turn_ns(w.client);

@@ -102,8 +102,10 @@ identity_fini(struct identity *id)
 }
 
 static int
-take_any(int is_ok UNUSED, X509_STORE_CTX *ctx UNUSED)
+take_any(int is_ok, X509_STORE_CTX *ctx)
 {
+	(void)is_ok;
+	(void)ctx;
 	return 1;
 }
 

@@ -61,12 +61,13 @@ lines_in_pieces(struct visit *v)
 }
 
 static void
-reads_lines(void **state UNUSED)
+reads_lines(void **state)
 {
 	CLEANUP(http_stream_closep) struct http_stream *stream = NULL;
 	struct str line;
 	WORLD(w);
 
+	(void)state;
 	start(&w, lines_in_pieces, NULL);
 	stream = must_open(&w);
 	assert_true(str_eq_c(must_next(&w, stream), "one"));
@@ -115,11 +116,12 @@ must_list(struct world *w)
 }
 
 static void
-what_ends_by_itself_shares_a_connection(void **state UNUSED)
+what_ends_by_itself_shares_a_connection(void **state)
 {
 	struct http_stream *stream;
 	WORLD(w);
 
+	(void)state;
 	start(&w, a_list_or_a_watch, NULL);
 	must_get(&w);
 	must_list(&w);
@@ -143,10 +145,11 @@ dies_at_the_second(struct visit *v)
 }
 
 static void
-a_connection_that_was_dead_already_is_replaced(void **state UNUSED)
+a_connection_that_was_dead_already_is_replaced(void **state)
 {
 	WORLD(w);
 
+	(void)state;
 	start(&w, dies_at_the_second, NULL);
 	must_get(&w);
 	must_list(&w);
@@ -168,11 +171,12 @@ long_line(struct visit *v)
 }
 
 static void
-bounds_lines(void **state UNUSED)
+bounds_lines(void **state)
 {
 	struct http_stream *stream;
 	WORLD(w);
 
+	(void)state;
 	start(&w, long_line, "\n");
 	stream = must_open(&w);
 	assert_int_equal(must_next(&w, stream).len, 1000);
@@ -195,11 +199,12 @@ one_line(struct visit *v)
 }
 
 static void
-a_stream_that_breaks_says_so(void **state UNUSED)
+a_stream_that_breaks_says_so(void **state)
 {
 	struct http_stream *stream;
 	WORLD(w);
 
+	(void)state;
 	start(&w, one_line, NULL);
 	stream = must_open(&w);
 	assert_true(str_eq_c(must_next(&w, stream), "line"));
@@ -211,11 +216,12 @@ a_stream_that_breaks_says_so(void **state UNUSED)
 }
 
 static void
-waits_for_as_long_as_was_said(void **state UNUSED)
+waits_for_as_long_as_was_said(void **state)
 {
 	struct http_stream *stream;
 	WORLD(w);
 
+	(void)state;
 	start(&w, one_line, "wait");
 	stream = must_open(&w);
 	assert_true(str_eq_c(must_next(&w, stream), "line"));
@@ -226,7 +232,7 @@ waits_for_as_long_as_was_said(void **state UNUSED)
 }
 
 static void
-a_stream_is_cancelled(void **state UNUSED)
+a_stream_is_cancelled(void **state)
 {
 	struct http_stream *stream;
 	pthread_t thread;
@@ -234,6 +240,7 @@ a_stream_is_cancelled(void **state UNUSED)
 	struct later later = { .w = &w, .n_requests = 1 };
 	const struct http_request request = { .target = STR("/") };
 
+	(void)state;
 	start(&w, one_line, "wait");
 	stream = must_open(&w);
 	must_next(&w, stream);
@@ -247,12 +254,13 @@ a_stream_is_cancelled(void **state UNUSED)
 }
 
 static void
-no_headers_in_time(void **state UNUSED)
+no_headers_in_time(void **state)
 {
 	const struct http_request request = { .target = STR("/"), .timeout_ms = 30 };
 	struct http_stream *stream;
 	WORLD(w);
 
+	(void)state;
 	start(&w, silent, NULL);
 	assert_false(http_stream_open(w.client, &w.call, &request, &stream, &w.err));
 	assert_int_equal(w.err.code, ERR_TIMEOUT);
@@ -266,12 +274,13 @@ gone(struct visit *v)
 }
 
 static void
-a_refusal_is_no_stream(void **state UNUSED)
+a_refusal_is_no_stream(void **state)
 {
 	const struct http_request request = { .target = STR("/nodes?resourceVersion=1") };
 	struct http_stream *stream;
 	WORLD(w);
 
+	(void)state;
 	start(&w, gone, NULL);
 	assert_false(http_stream_open(w.client, &w.call, &request, &stream, &w.err));
 	assert_int_equal(w.err.code, ERR_GONE);
@@ -314,13 +323,14 @@ flood(struct visit *v)
 
 /* 20 MB: the server gets rid of what fits our buffer and those of two sockets, no more. */
 static void
-a_stream_that_is_not_read_is_paused(void **state UNUSED)
+a_stream_that_is_not_read_is_paused(void **state)
 {
 	struct flood f = { 0 };
 	struct http_stream *stream;
 	size_t before;
 	WORLD(w);
 
+	(void)state;
 	start_server(&w, flood, &f, &identity);
 	start_client(&w);
 	stream = must_open(&w);
@@ -341,12 +351,13 @@ a_stream_that_is_not_read_is_paused(void **state UNUSED)
 }
 
 static void
-a_paused_stream_is_closed(void **state UNUSED)
+a_paused_stream_is_closed(void **state)
 {
 	struct flood f = { 0 };
 	struct http_stream *stream;
 	WORLD(w);
 
+	(void)state;
 	start(&w, flood, &f);
 	stream = must_open(&w);
 	usleep(20000);
@@ -355,7 +366,7 @@ a_paused_stream_is_closed(void **state UNUSED)
 }
 
 static void
-a_stream_may_be_bounded(void **state UNUSED)
+a_stream_may_be_bounded(void **state)
 {
 	const struct http_request request = { .target = STR("/"), .max_body = 1000000 };
 	struct http_stream *stream;
@@ -363,6 +374,7 @@ a_stream_may_be_bounded(void **state UNUSED)
 	size_t n = 0;
 	WORLD(w);
 
+	(void)state;
 	start(&w, endless_body, NULL);
 	assert_true(http_stream_open(w.client, &w.call, &request, &stream, &w.err));
 	while (http_stream_read(stream, CLOCK_FOREVER, &bytes, &w.err))
@@ -373,7 +385,7 @@ a_stream_may_be_bounded(void **state UNUSED)
 }
 
 static void
-a_newer_credential_is_tried(void **state UNUSED)
+a_newer_credential_is_tried(void **state)
 {
 	struct badge badge = badge_new("Bearer token-", 2);
 	const struct http_request request = { .target = STR("/nodes") };
@@ -381,6 +393,7 @@ a_newer_credential_is_tried(void **state UNUSED)
 	struct str line;
 	WORLD(w);
 
+	(void)state;
 	w.config.auth = &badge.auth;
 	start(&w, wants_token_2, NULL);
 	assert_true(http_stream_open(w.client, &w.call, &request, &stream, &w.err));

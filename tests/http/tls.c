@@ -23,10 +23,11 @@ tells_peer(struct visit *v)
 }
 
 static void
-verifies_the_server(void **state UNUSED)
+verifies_the_server(void **state)
 {
 	WORLD(w);
 
+	(void)state;
 	start_server(&w, tells_peer, NULL, &identity);
 	start_client(&w);
 	must_get(&w);
@@ -34,11 +35,12 @@ verifies_the_server(void **state UNUSED)
 }
 
 static void
-another_authority_is_refused(void **state UNUSED)
+another_authority_is_refused(void **state)
 {
 	struct identity other;
 	WORLD(w);
 
+	(void)state;
 	identity_init(&other);
 	w.config.tls.ca_pem = buf_str(&other.cert_pem);
 	start_server(&w, tells_peer, NULL, &identity);
@@ -56,10 +58,11 @@ another_authority_is_refused(void **state UNUSED)
 }
 
 static void
-the_name_is_checked(void **state UNUSED)
+the_name_is_checked(void **state)
 {
 	WORLD(w);
 
+	(void)state;
 	start_server(&w, tells_peer, NULL, &identity);
 	w.config.tls.server_name = STR("api.test");
 	start_client(&w);
@@ -89,10 +92,11 @@ tells_host(struct visit *v)
 }
 
 static void
-the_host_stays_the_address(void **state UNUSED)
+the_host_stays_the_address(void **state)
 {
 	WORLD(w);
 
+	(void)state;
 	start_server(&w, tells_host, NULL, &identity);
 	w.config.tls.server_name = STR("api.test");
 	start_client(&w);
@@ -101,10 +105,11 @@ the_host_stays_the_address(void **state UNUSED)
 }
 
 static void
-shows_its_certificate(void **state UNUSED)
+shows_its_certificate(void **state)
 {
 	WORLD(w);
 
+	(void)state;
 	start_server(&w, tells_peer, NULL, &identity);
 	w.config.tls.cert_pem = buf_str(&identity.cert_pem);
 	w.config.tls.key_pem = &identity.key_pem;
@@ -140,12 +145,13 @@ check_tls(struct str ca, struct str cert, const struct secret *key, const char *
 }
 
 static void
-refuses_bad_certificates(void **state UNUSED)
+refuses_bad_certificates(void **state)
 {
 	struct str cert = buf_str(&identity.cert_pem);
 	struct secret bad = SECRET_NONE;
 	struct identity other;
 
+	(void)state;
 	identity_init(&other);
 	check_tls(STR("hello"), STR_EMPTY, NULL, "no certificate found in the CA data");
 	check_tls(str_head(cert, cert.len - 40), STR_EMPTY, NULL, "certificate 1 of the CA data");
@@ -161,10 +167,11 @@ refuses_bad_certificates(void **state UNUSED)
 }
 
 static void
-refuses_bad_urls(void **state UNUSED)
+refuses_bad_urls(void **state)
 {
 	const struct tls_config tls = { 0 };
 
+	(void)state;
 	check_config(&tls, "h:443", "", "https://");
 	check_config(&tls, "socks5://h", "", "https://");
 	check_config(&tls, "https://u:p@h", "", "password");
@@ -174,10 +181,11 @@ refuses_bad_urls(void **state UNUSED)
 /* ---- proxies ---- */
 
 static void
-goes_through_a_proxy(void **state UNUSED)
+goes_through_a_proxy(void **state)
 {
 	WORLD(w);
 
+	(void)state;
 	start_server(&w, echo, NULL, NULL);
 	w.config.proxy_url = w.config.base_url;
 	w.config.base_url = STR("http://cloud.test:81/v1");
@@ -196,10 +204,11 @@ no_tunnel(struct visit *v)
 }
 
 static void
-tunnels_through_a_proxy(void **state UNUSED)
+tunnels_through_a_proxy(void **state)
 {
 	WORLD(w);
 
+	(void)state;
 	start_server(&w, no_tunnel, NULL, NULL);
 	w.config.proxy_url = w.config.base_url;
 	w.config.base_url = STR("https://10.9.9.9:6443");
@@ -209,10 +218,11 @@ tunnels_through_a_proxy(void **state UNUSED)
 }
 
 static void
-asks_the_environment_unless_a_proxy_is_given(void **state UNUSED)
+asks_the_environment_unless_a_proxy_is_given(void **state)
 {
 	WORLD(w);
 
+	(void)state;
 	start_server(&w, echo, NULL, NULL);
 	setenv("http_proxy", w.url, 1);
 	w.config.base_url = STR("http://cloud.test");
@@ -233,11 +243,12 @@ asks_the_environment_unless_a_proxy_is_given(void **state UNUSED)
 /* ---- replaced while it runs ---- */
 
 static void
-shows_another_certificate_immediately(void **state UNUSED)
+shows_another_certificate_immediately(void **state)
 {
 	struct tls_config tls;
 	WORLD(w);
 
+	(void)state;
 	start_server(&w, tells_peer, NULL, &identity);
 	start_client(&w);
 	must_get(&w);
@@ -257,12 +268,13 @@ shows_another_certificate_immediately(void **state UNUSED)
 }
 
 static void
-other_anchors_hold_for_new_connections(void **state UNUSED)
+other_anchors_hold_for_new_connections(void **state)
 {
 	struct identity other;
 	struct tls_config tls;
 	WORLD(w);
 
+	(void)state;
 	identity_init(&other);
 	start_server(&w, tells_peer, NULL, &identity);
 	start_client(&w);
@@ -282,10 +294,11 @@ other_anchors_hold_for_new_connections(void **state UNUSED)
 }
 
 static void
-nothing_is_trusted_when_that_is_asked(void **state UNUSED)
+nothing_is_trusted_when_that_is_asked(void **state)
 {
 	WORLD(w);
 
+	(void)state;
 	start_server(&w, tells_peer, NULL, &identity);
 	w.config.tls.ca_pem = STR_EMPTY;
 	w.config.tls.trusts_nothing = true;
@@ -316,12 +329,13 @@ open_stream(struct world *w)
 }
 
 static void
-streams_end_with_their_identity_only(void **state UNUSED)
+streams_end_with_their_identity_only(void **state)
 {
 	CLEANUP(http_stream_closep) struct http_stream *stream = NULL;
 	struct str line;
 	WORLD(w);
 
+	(void)state;
 	start_server(&w, one_line_and_no_end, NULL, &identity);
 	start_client(&w);
 	stream = open_stream(&w);
@@ -341,9 +355,13 @@ struct watcher {
 };
 
 static bool
-no_credential(struct http_auth *auth UNUSED, const struct call *call UNUSED, struct buf *ret UNUSED,
-              uint64_t *ret_generation, struct error *err UNUSED)
+no_credential(struct http_auth *auth, const struct call *call, struct buf *ret,
+              uint64_t *ret_generation, struct error *err)
 {
+	(void)auth;
+	(void)call;
+	(void)ret;
+	(void)err;
 	*ret_generation = 1;
 	return true;
 }
@@ -355,7 +373,7 @@ count_failure(struct http_auth *auth)
 }
 
 static void
-failures_of_tls_are_reported(void **state UNUSED)
+failures_of_tls_are_reported(void **state)
 {
 	struct watcher watcher = { .auth = { .authorize = no_credential,
 		                             .tls_failed = count_failure } };
@@ -363,6 +381,7 @@ failures_of_tls_are_reported(void **state UNUSED)
 	struct http_stream *stream;
 	WORLD(w);
 
+	(void)state;
 	start_server(&w, tells_peer, NULL, &identity);
 	w.config.auth = &watcher.auth;
 	start_client(&w);

@@ -43,8 +43,9 @@ check_refused(struct str text)
 }
 
 static void
-reads_urls(void **state UNUSED)
+reads_urls(void **state)
 {
+	(void)state;
 	check("https://api.example.com:6443", "https", "api.example.com", 6443, "");
 	check("https://10.0.0.1", "https", "10.0.0.1", 443, "");
 	check("http://localhost/", "http", "localhost", 80, "");
@@ -61,8 +62,9 @@ reads_urls(void **state UNUSED)
 }
 
 static void
-refuses_what_is_none(void **state UNUSED)
+refuses_what_is_none(void **state)
 {
+	(void)state;
 	check_refused(STR(""));
 	check_refused(STR("api.example.com"));
 	check_refused(STR("ftp://h"));
@@ -92,20 +94,22 @@ refuses_what_is_none(void **state UNUSED)
 }
 
 static void
-repeats_no_password(void **state UNUSED)
+repeats_no_password(void **state)
 {
 	struct error err;
 	struct url url;
 
+	(void)state;
 	assert_false(url_parse(STR("http://user:hunter2@proxy:x"), &url, &err));
 	assert_null(strstr(err.msg, "hunter2"));
 }
 
 static void
-escapes(void **state UNUSED)
+escapes(void **state)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(1000);
 
+	(void)state;
 	buf_add_c(&b, "/api");
 	url_add_query(&b, "labelSelector", STR("a=b,c in (d)"));
 	url_add_query(&b, "x", STR("-._~/\xc3\xa4\0"));
@@ -122,8 +126,9 @@ check_no_proxy(const char *list, const char *host, int port, bool is_excluded)
 }
 
 static void
-no_proxy_is_read_as_go_does(void **state UNUSED)
+no_proxy_is_read_as_go_does(void **state)
 {
+	(void)state;
 	check_no_proxy("", "a.b", 443, false);
 	check_no_proxy("*", "a.b", 443, true);
 	check_no_proxy("x, *", "a.b", 443, true);
@@ -161,8 +166,9 @@ proxy_of(const char *text)
 }
 
 static void
-asks_the_environment(void **state UNUSED)
+asks_the_environment(void **state)
 {
+	(void)state;
 	unsetenv("https_proxy");
 	unsetenv("http_proxy");
 	unsetenv("no_proxy");

@@ -14,11 +14,12 @@
 struct identity identity;
 
 int
-world_setup(void **state UNUSED)
+world_setup(void **state)
 {
 	static const char *const names[] = { "http_proxy", "HTTP_PROXY", "https_proxy",
 		                             "HTTPS_PROXY" };
 
+	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(names); i++)
 		unsetenv(names[i]);
 	identity_init(&identity);
@@ -26,8 +27,9 @@ world_setup(void **state UNUSED)
 }
 
 int
-world_teardown(void **state UNUSED)
+world_teardown(void **state)
 {
+	(void)state;
 	identity_fini(&identity);
 	return 0;
 }
@@ -191,11 +193,12 @@ fire_later(void *arg)
 }
 
 static bool
-badge_authorize(struct http_auth *auth, const struct call *call UNUSED, struct buf *ret,
+badge_authorize(struct http_auth *auth, const struct call *call, struct buf *ret,
                 uint64_t *ret_generation, struct error *err)
 {
 	struct badge *badge = CONTAINER_OF(auth, struct badge, auth);
 
+	(void)call;
 	if (!badge->text)
 		return err_set(err, ERR_UNAUTHORIZED, "no token");
 	if (*badge->text)

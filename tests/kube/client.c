@@ -22,15 +22,18 @@ static struct arena arena;
 static int64_t now_ns;
 
 static int64_t
-jumping_now(struct clock *c UNUSED)
+jumping_now(struct clock *c)
 {
+	(void)c;
 	return now_ns;
 }
 
 static bool
-jumping_wait(struct clock *c UNUSED, pthread_cond_t *cond UNUSED, pthread_mutex_t *mutex UNUSED,
-             int64_t deadline_ns)
+jumping_wait(struct clock *c, pthread_cond_t *cond, pthread_mutex_t *mutex, int64_t deadline_ns)
 {
+	(void)c;
+	(void)cond;
+	(void)mutex;
 	now_ns = deadline_ns;
 	return false;
 }
@@ -38,8 +41,9 @@ jumping_wait(struct clock *c UNUSED, pthread_cond_t *cond UNUSED, pthread_mutex_
 static struct clock jumping_clock = { jumping_now, jumping_now, jumping_now, jumping_wait };
 
 static int
-set_up(void **state UNUSED)
+set_up(void **state)
 {
+	(void)state;
 	now_ns = NS_PER_SEC;
 	http = fake_http_new();
 	arena = ARENA_INIT;
@@ -51,8 +55,9 @@ set_up(void **state UNUSED)
 }
 
 static int
-tear_down(void **state UNUSED)
+tear_down(void **state)
 {
+	(void)state;
 	arena_fini(&arena);
 	fake_http_free(http);
 	return 0;
@@ -103,10 +108,11 @@ get_fails(enum err_code code)
 /* ---- what is sent ---- */
 
 static void
-get_sends_no_body(void **state UNUSED)
+get_sends_no_body(void **state)
 {
 	const struct fake_request *r;
 
+	(void)state;
 	fake_http_answer(http, 200, "{\"kind\":\"Node\"}");
 	must_get("{\"kind\":\"Node\"}");
 	r = fake_http_request(http, 0);
@@ -118,7 +124,7 @@ get_sends_no_body(void **state UNUSED)
 }
 
 static void
-patch_names_its_kind_and_what_it_wants(void **state UNUSED)
+patch_names_its_kind_and_what_it_wants(void **state)
 {
 	const struct kube_patch merge = { STR("/p"), KUBE_PATCH_MERGE, STR("{\"a\":1}"),
 		                          KUBE_ANSWER_META };
@@ -128,6 +134,7 @@ patch_names_its_kind_and_what_it_wants(void **state UNUSED)
 	struct str body = STR_EMPTY;
 	struct error err;
 
+	(void)state;
 	fake_http_answer(http, 200, "{}");
 	assert_true(kube_patch(&client, &call, &merge, &body, &err));
 	assert_str(body, "{}");
@@ -146,11 +153,12 @@ patch_names_its_kind_and_what_it_wants(void **state UNUSED)
 }
 
 static void
-post_may_be_replayed_only_in_the_background(void **state UNUSED)
+post_may_be_replayed_only_in_the_background(void **state)
 {
 	const struct fake_request *r;
 	struct error err;
 
+	(void)state;
 	fake_http_answer(http, 201, "{}");
 	assert_true(kube_post(&client, &call, STR("/p"), HTTP_WORK, STR("{}"), NULL, &err));
 	r = fake_http_request(http, 0);
@@ -165,11 +173,12 @@ post_may_be_replayed_only_in_the_background(void **state UNUSED)
 }
 
 static void
-background_patch_is_strategic(void **state UNUSED)
+background_patch_is_strategic(void **state)
 {
 	const struct fake_request *r;
 	struct error err;
 
+	(void)state;
 	fake_http_answer(http, 200, "");
 	assert_true(kube_patch_background(&client, &call, STR("/p"), STR("{\"count\":2}"), &err));
 	r = fake_http_request(http, 0);
@@ -180,11 +189,12 @@ background_patch_is_strategic(void **state UNUSED)
 }
 
 static void
-delete_names_uid_and_version(void **state UNUSED)
+delete_names_uid_and_version(void **state)
 {
 	const struct fake_request *r;
 	struct error err;
 
+	(void)state;
 	fake_http_answer(http, 200, "{\"kind\":\"Status\",\"status\":\"Success\"}");
 	assert_true(kube_delete(&client, &call, STR("/api/v1/nodes/a"), STR("u-1"), STR("7"),
 	                        &err));
@@ -204,7 +214,7 @@ delete_names_uid_and_version(void **state UNUSED)
 /* ---- what comes back ---- */
 
 static void
-the_reason_decides(void **state UNUSED)
+the_reason_decides(void **state)
 {
 	static const struct {
 		int status;
@@ -234,6 +244,7 @@ the_reason_decides(void **state UNUSED)
 		{ 503, "", ERR_UNAVAILABLE },
 	};
 
+	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		struct error err;
 
@@ -247,8 +258,9 @@ the_reason_decides(void **state UNUSED)
 }
 
 static void
-a_failure_may_hide_behind_200(void **state UNUSED)
+a_failure_may_hide_behind_200(void **state)
 {
+	(void)state;
 	fake_http_answer(http, 200, STATUS("Forbidden", 403));
 	get_fails(ERR_FORBIDDEN);
 	fake_http_answer(http, 200, "{\"kind\":\"Status\",\"status\":\"Failure\"}");
@@ -258,15 +270,17 @@ a_failure_may_hide_behind_200(void **state UNUSED)
 }
 
 static void
-an_object_is_never_empty(void **state UNUSED)
+an_object_is_never_empty(void **state)
 {
+	(void)state;
 	fake_http_answer(http, 200, "");
 	get_fails(ERR_INTERNAL);
 }
 
 static void
-other_2xx_and_redirects_fail(void **state UNUSED)
+other_2xx_and_redirects_fail(void **state)
 {
+	(void)state;
 	fake_http_answer(http, 206, "{}");
 	must_get("{}");
 	fake_http_answer(http, 302, "");
@@ -274,8 +288,9 @@ other_2xx_and_redirects_fail(void **state UNUSED)
 }
 
 static void
-the_status_may_say_when_to_come_back(void **state UNUSED)
+the_status_may_say_when_to_come_back(void **state)
 {
+	(void)state;
 	fake_http_answer(http, 429,
 	                 "{\"kind\":\"Status\",\"reason\":\"TooManyRequests\","
 	                 "\"details\":{\"retryAfterSeconds\":1000000}}");
@@ -285,8 +300,9 @@ the_status_may_say_when_to_come_back(void **state UNUSED)
 /* ---- retries ---- */
 
 static void
-a_retry_after_is_obeyed(void **state UNUSED)
+a_retry_after_is_obeyed(void **state)
 {
+	(void)state;
 	fake_http_add(http, (struct fake_answer){ .status = 429, .retry_after_ms = 2000 });
 	fake_http_add(http, (struct fake_answer){ .status = 503, .retry_after_ms = 3000 });
 	fake_http_answer(http, 200, "{}");
@@ -296,8 +312,9 @@ a_retry_after_is_obeyed(void **state UNUSED)
 }
 
 static void
-without_retry_after_there_is_no_retry(void **state UNUSED)
+without_retry_after_there_is_no_retry(void **state)
 {
+	(void)state;
 	fake_http_answer(http, 503, "");
 	get_fails(ERR_UNAVAILABLE);
 	fake_http_add(http, (struct fake_answer){ .status = 404, .retry_after_ms = 2000 });
@@ -309,8 +326,9 @@ without_retry_after_there_is_no_retry(void **state UNUSED)
 }
 
 static void
-ten_retries_are_enough(void **state UNUSED)
+ten_retries_are_enough(void **state)
 {
+	(void)state;
 	fake_http_add(http, (struct fake_answer){ .status = 429, .retry_after_ms = 1000 });
 	assert_int_equal(get_fails(ERR_THROTTLED).retry_after_ms, 1000);
 	assert_int_equal(fake_http_count(http), 11);
@@ -318,8 +336,9 @@ ten_retries_are_enough(void **state UNUSED)
 }
 
 static void
-a_wait_beyond_the_deadline_is_not_begun(void **state UNUSED)
+a_wait_beyond_the_deadline_is_not_begun(void **state)
 {
+	(void)state;
 	call.deadline_mono_ns = now_ns + 2 * NS_PER_SEC;
 	fake_http_add(http, (struct fake_answer){ .status = 429, .retry_after_ms = 2000 });
 	get_fails(ERR_THROTTLED);
@@ -328,12 +347,13 @@ a_wait_beyond_the_deadline_is_not_begun(void **state UNUSED)
 }
 
 static void
-a_retry_without_time_does_not_hide_the_refusal(void **state UNUSED)
+a_retry_without_time_does_not_hide_the_refusal(void **state)
 {
 	static const char before[] = "503 overloaded (2 attempts in ";
 	struct error err;
 	const char *took;
 
+	(void)state;
 	fake_http_add(http, (struct fake_answer){
 				    .status = 503, .body = "overloaded", .retry_after_ms = 2000 });
 	fake_http_add(http, (struct fake_answer){ .code = ERR_TIMEOUT });
@@ -345,10 +365,11 @@ a_retry_without_time_does_not_hide_the_refusal(void **state UNUSED)
 }
 
 static void
-a_wait_ends_when_cancelled(void **state UNUSED)
+a_wait_ends_when_cancelled(void **state)
 {
 	CLEANUP(cancel_freep) struct cancel *cancel = cancel_new();
 
+	(void)state;
 	call.cancel = cancel;
 	cancel_fire(cancel);
 	fake_http_add(http, (struct fake_answer){ .status = 429, .retry_after_ms = 2000 });
@@ -359,10 +380,11 @@ a_wait_ends_when_cancelled(void **state UNUSED)
 /* ---- health ---- */
 
 static void
-waits_until_healthy(void **state UNUSED)
+waits_until_healthy(void **state)
 {
 	struct error err;
 
+	(void)state;
 	fake_http_add(http, (struct fake_answer){ .code = ERR_UNAVAILABLE });
 	fake_http_answer(http, 500, "[-]etcd failed");
 	fake_http_answer(http, 200, "ok");
@@ -372,10 +394,11 @@ waits_until_healthy(void **state UNUSED)
 }
 
 static void
-does_not_wait_for_ever(void **state UNUSED)
+does_not_wait_for_ever(void **state)
 {
 	struct error err;
 
+	(void)state;
 	fake_http_answer(http, 500, "[-]etcd failed");
 	assert_false(kube_wait_healthy(&client, &call, 10000, &err));
 	assert_int_equal(err.code, ERR_UNAVAILABLE);
@@ -386,10 +409,11 @@ does_not_wait_for_ever(void **state UNUSED)
 }
 
 static void
-a_last_attempt_without_time_does_not_hide_why(void **state UNUSED)
+a_last_attempt_without_time_does_not_hide_why(void **state)
 {
 	struct error err;
 
+	(void)state;
 	fake_http_add(http, (struct fake_answer){ .code = ERR_TIMEOUT });
 	fake_http_answer(http, 500, "[-]etcd failed");
 	fake_http_add(http, (struct fake_answer){ .code = ERR_TIMEOUT });
@@ -398,11 +422,12 @@ a_last_attempt_without_time_does_not_hide_why(void **state UNUSED)
 }
 
 static void
-stops_waiting_when_cancelled(void **state UNUSED)
+stops_waiting_when_cancelled(void **state)
 {
 	CLEANUP(cancel_freep) struct cancel *cancel = cancel_new();
 	struct error err;
 
+	(void)state;
 	call.cancel = cancel;
 	cancel_fire(cancel);
 	assert_false(kube_wait_healthy(&client, &call, 10000, &err));
@@ -413,10 +438,11 @@ stops_waiting_when_cancelled(void **state UNUSED)
 /* ---- metrics ---- */
 
 static void
-requests_are_counted(void **state UNUSED)
+requests_are_counted(void **state)
 {
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(MIB(1));
 
+	(void)state;
 	client.host = "counted:6443";
 	fake_http_add(http, (struct fake_answer){ .status = 429, .retry_after_ms = 2000 });
 	fake_http_answer(http, 200, "{}");

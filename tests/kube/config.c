@@ -139,7 +139,7 @@ assert_str(struct str s, const char *expected)
 /* ---- what works ---- */
 
 static void
-reads_inline_data(void **state UNUSED)
+reads_inline_data(void **state)
 {
 	CLEANUP(kube_config_freep)
 	struct kube_config *config = must_load(
@@ -149,6 +149,7 @@ reads_inline_data(void **state UNUSED)
 		"\n"
 		"    token: ' t0ken '");
 
+	(void)state;
 	assert_str(config->server, "https://api.example:6443");
 	assert_str(config->tls_server_name, "kubernetes");
 	assert_str(config->proxy_url, "http://proxy:3128");
@@ -163,7 +164,7 @@ reads_inline_data(void **state UNUSED)
 }
 
 static void
-paths_are_relative_to_the_file(void **state UNUSED)
+paths_are_relative_to_the_file(void **state)
 {
 	CLEANUP(kube_config_freep)
 	struct kube_config *config = must_load(
@@ -171,6 +172,7 @@ paths_are_relative_to_the_file(void **state UNUSED)
 		"    client-certificate: ./cert.pem\n    client-key: key.pem\n    tokenFile: token\n"
 		"    token: ignored");
 
+	(void)state;
 	assert_str(config->ca_pem, CERT_PEM);
 	assert_str(config->ca_file, in_folder("ca.crt"));
 	assert_str(secret_expose(&config->key_pem), KEY_PEM);
@@ -180,7 +182,7 @@ paths_are_relative_to_the_file(void **state UNUSED)
 }
 
 static void
-base64_may_be_folded(void **state UNUSED)
+base64_may_be_folded(void **state)
 {
 	CLEANUP(kube_config_freep)
 	struct kube_config *config = must_load(
@@ -188,11 +190,12 @@ base64_may_be_folded(void **state UNUSED)
 		"      LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0t\n      Ck1JSUIKLS0tLS1FTkQgQ0VSVElGSUNBVEUt LS0tLQo=\n",
 		"    {}");
 
+	(void)state;
 	assert_str(config->ca_pem, CERT_PEM);
 }
 
 static void
-completes_the_server(void **state UNUSED)
+completes_the_server(void **state)
 {
 	static const char *const cases[][3] = {
 		{ "https://h", "", "https://h:443" },
@@ -209,6 +212,7 @@ completes_the_server(void **state UNUSED)
 		{ "h:6443", "    certificate-authority: ca.crt\n", "https://h:6443" },
 	};
 
+	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		CLEANUP(buf_fini) struct buf cluster = BUF_INIT(KIB(1));
 		CLEANUP(kube_config_freep) struct kube_config *config = NULL;
@@ -220,55 +224,60 @@ completes_the_server(void **state UNUSED)
 }
 
 static void
-a_client_certificate_means_https(void **state UNUSED)
+a_client_certificate_means_https(void **state)
 {
 	CLEANUP(kube_config_freep)
 	struct kube_config *config = must_load(
 		"    server: h", "    client-certificate: cert.pem\n    client-key: key.pem");
 
+	(void)state;
 	assert_str(config->server, "https://h:443");
 }
 
 static void
-reads_basic_credentials(void **state UNUSED)
+reads_basic_credentials(void **state)
 {
 	CLEANUP(kube_config_freep)
 	struct kube_config *config = must_load("    server: https://h",
 	                                       "    username: admin\n    password: 1234");
 
+	(void)state;
 	assert_str(config->username, "admin");
 	assert_str(secret_expose(&config->password), "1234");
 }
 
 static void
-the_first_of_a_name_wins(void **state UNUSED)
+the_first_of_a_name_wins(void **state)
 {
 	CLEANUP(kube_config_freep)
 	struct kube_config *config = must_load(
 		"    server: https://first\n- name: k\n  cluster:\n    server: https://second",
 		"    {}");
 
+	(void)state;
 	assert_str(config->server, "https://first:443");
 }
 
 static void
-other_entries_do_not_matter(void **state UNUSED)
+other_entries_do_not_matter(void **state)
 {
 	CLEANUP(kube_config_freep)
 	struct kube_config *config = must_load(
 		"    server: https://h\n    unknown: [1]\n- name: other\n  cluster: {server: [], x: y}",
 		"    {}\n- name: other\n  user: {exec: {command: aws}}");
 
+	(void)state;
 	assert_str(config->server, "https://h:443");
 }
 
 static void
-a_plugin_beside_a_token_does_not_matter(void **state UNUSED)
+a_plugin_beside_a_token_does_not_matter(void **state)
 {
 	CLEANUP(kube_config_freep)
 	struct kube_config *config = must_load("    server: https://h",
 	                                       "    token: t\n    exec: {command: aws}");
 
+	(void)state;
 	assert_str(secret_expose(&config->token), "t");
 }
 
@@ -276,7 +285,7 @@ a_plugin_beside_a_token_does_not_matter(void **state UNUSED)
 #define GOOD_EXEC "    exec: {command: aws, apiVersion: " V1 ", interactiveMode: Never"
 
 static void
-reads_a_plugin(void **state UNUSED)
+reads_a_plugin(void **state)
 {
 	CLEANUP(kube_config_freep)
 	struct kube_config *config = must_load(
@@ -290,6 +299,7 @@ reads_a_plugin(void **state UNUSED)
 		"      env:\n      - {name: AWS_PROFILE, value: prod}\n      - {name: EMPTY}");
 	const struct kube_exec *exec = config->exec;
 
+	(void)state;
 	assert_non_null(exec);
 	assert_string_equal(exec->argv[0], in_folder("bin/aws"));
 	assert_string_equal(exec->argv[1], "eks");
@@ -307,8 +317,9 @@ reads_a_plugin(void **state UNUSED)
 }
 
 static void
-a_bare_command_is_for_the_path(void **state UNUSED)
+a_bare_command_is_for_the_path(void **state)
 {
+	(void)state;
 	CLEANUP(kube_config_freep)
 	struct kube_config *config = must_load("    server: https://h", GOOD_EXEC "}");
 
@@ -317,7 +328,7 @@ a_bare_command_is_for_the_path(void **state UNUSED)
 }
 
 static void
-impersonation_becomes_headers(void **state UNUSED)
+impersonation_becomes_headers(void **state)
 {
 	static const char *const expected[] = {
 		"Impersonate-User: jane",
@@ -335,27 +346,30 @@ impersonation_becomes_headers(void **state UNUSED)
 	                            "    as-groups: [developers, admins]\n"
 	                            "    as-user-extra: {scopes: [a, b], acme.com/project%: [p]}");
 
+	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(expected); i++)
 		assert_string_equal(config->headers[i], expected[i]);
 	assert_null(config->headers[ARRAY_LEN(expected)]);
 }
 
 static void
-a_socks_proxy_is_fine(void **state UNUSED)
+a_socks_proxy_is_fine(void **state)
 {
 	CLEANUP(kube_config_freep)
 	struct kube_config *config =
 		must_load("    server: https://h\n    proxy-url: socks5://p:1080", "    token: t");
 
+	(void)state;
 	assert_str(config->proxy_url, "socks5://p:1080");
 }
 
 static void
-reads_json_and_the_namespace(void **state UNUSED)
+reads_json_and_the_namespace(void **state)
 {
 	CLEANUP(kube_config_freep) struct kube_config *config = NULL;
 	struct error err = { .msg = "" };
 
+	(void)state;
 	write_file(
 		"config",
 		STR("{\"current-context\": \"c\", \"contexts\": [{\"name\": \"c\", \"context\": "
@@ -369,11 +383,12 @@ reads_json_and_the_namespace(void **state UNUSED)
 /* ---- --master ---- */
 
 static void
-master_replaces_the_server(void **state UNUSED)
+master_replaces_the_server(void **state)
 {
 	CLEANUP(kube_config_freep) struct kube_config *config = NULL;
 	struct error err = { .msg = "" };
 
+	(void)state;
 	write_config("    tls-server-name: n\n    certificate-authority: ca.crt", "    token: t");
 	assert_true(load("10.0.0.1:6443", &config, NULL, &err));
 	assert_str(config->server, "https://10.0.0.1:6443");
@@ -383,12 +398,13 @@ master_replaces_the_server(void **state UNUSED)
 }
 
 static void
-master_alone_is_enough(void **state UNUSED)
+master_alone_is_enough(void **state)
 {
 	CLEANUP(kube_config_freep) struct kube_config *config = NULL, *none = NULL;
 	struct kube_config_source source = { .kubeconfig = "", .master = "https://h:6443" };
 	struct error err = { .msg = "" };
 
+	(void)state;
 	assert_true(kube_config_load(&source, &config, NULL, &err));
 	assert_str(config->server, "https://h:6443");
 	assert_str(config->token_file, "");
@@ -401,11 +417,12 @@ master_alone_is_enough(void **state UNUSED)
 }
 
 static void
-master_with_an_empty_file(void **state UNUSED)
+master_with_an_empty_file(void **state)
 {
 	CLEANUP(kube_config_freep) struct kube_config *config = NULL;
 	struct error err = { .msg = "" };
 
+	(void)state;
 	write_file("config", STR(""));
 	assert_true(load("http://h:1", &config, NULL, &err));
 	assert_str(config->server, "http://h:1");
@@ -414,8 +431,9 @@ master_with_an_empty_file(void **state UNUSED)
 /* ---- what does not ---- */
 
 static void
-says_what_is_wrong(void **state UNUSED)
+says_what_is_wrong(void **state)
 {
+	(void)state;
 	static const char good_cluster[] = "    server: https://h", good_user[] = "    token: t";
 	static const struct {
 		const char *cluster, *user; /* NULL: a good one */
@@ -508,22 +526,24 @@ says_what_is_wrong(void **state UNUSED)
 }
 
 static void
-a_problem_is_a_line(void **state UNUSED)
+a_problem_is_a_line(void **state)
 {
 	CLEANUP(buf_fini) struct buf expected = BUF_INIT(KIB(1));
 
+	(void)state;
 	buf_addf(&expected, "users[u].tokenFile: %s is empty", in_folder("empty"));
 	assert_problem("    server: https://h", "    tokenFile: empty", ERR_INVALID, expected.ptr);
 }
 
 static void
-reports_all_problems(void **state UNUSED)
+reports_all_problems(void **state)
 {
 	CLEANUP(buf_fini) struct buf problems = BUF_INIT(KIB(64)), expected = BUF_INIT(KIB(64));
 	CLEANUP(kube_config_freep) struct kube_config *config = NULL;
 	const char *file;
 	struct error err;
 
+	(void)state;
 	write_config("    certificate-authority: gone.crt\n    server: ''",
 	             "    client-certificate: cert.pem\n    tokenFile: gone");
 	assert_false(load(NULL, &config, &problems, &err));
@@ -541,7 +561,7 @@ reports_all_problems(void **state UNUSED)
 }
 
 static void
-refuses_other_documents(void **state UNUSED)
+refuses_other_documents(void **state)
 {
 	static const struct {
 		struct str text;
@@ -561,6 +581,7 @@ refuses_other_documents(void **state UNUSED)
 		  "contexts[c].namespace: \"A.b\" is not a name of a namespace (and 2 more)" },
 	};
 
+	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		CLEANUP(kube_config_freep) struct kube_config *config = NULL;
 		struct error err = { .msg = "" };
@@ -574,25 +595,27 @@ refuses_other_documents(void **state UNUSED)
 }
 
 static void
-a_missing_file_is_not_found(void **state UNUSED)
+a_missing_file_is_not_found(void **state)
 {
 	CLEANUP(buf_fini) struct buf problems = BUF_INIT(KIB(4));
 	CLEANUP(kube_config_freep) struct kube_config *config = NULL;
 	struct kube_config_source source = { .kubeconfig = in_folder("gone") };
 	struct error err;
 
+	(void)state;
 	assert_false(kube_config_load(&source, &config, &problems, &err));
 	assert_int_equal(err.code, ERR_NOT_FOUND);
 	assert_non_null(strstr(problems.ptr, "gone: No such file or directory\n"));
 }
 
 static void
-refuses_large_credentials(void **state UNUSED)
+refuses_large_credentials(void **state)
 {
 	CLEANUP(buf_fini) struct buf large = BUF_INIT(MIB(1)), cluster = BUF_INIT(MIB(1));
 	CLEANUP(kube_config_freep) struct kube_config *config = NULL;
 	struct error err = { .msg = "" };
 
+	(void)state;
 	while (large.len <= LIMIT_CREDENTIAL)
 		buf_add_c(&large, CERT_PEM);
 	write_file("large", buf_str(&large));
@@ -621,11 +644,12 @@ load_pod(const char *host, const char *port, struct kube_config **ret, struct er
 }
 
 static void
-reads_what_a_pod_is_given(void **state UNUSED)
+reads_what_a_pod_is_given(void **state)
 {
 	CLEANUP(kube_config_freep) struct kube_config *v4 = NULL, *v6 = NULL;
 	struct error err = { .msg = "" };
 
+	(void)state;
 	assert_true(load_pod("10.96.0.1", "443", &v4, &err));
 	assert_str(v4->server, "https://10.96.0.1:443");
 	assert_str(v4->ca_pem, CERT_PEM);
@@ -640,11 +664,12 @@ reads_what_a_pod_is_given(void **state UNUSED)
 }
 
 static void
-the_environment_names_the_namespace(void **state UNUSED)
+the_environment_names_the_namespace(void **state)
 {
 	CLEANUP(kube_config_freep) struct kube_config *config = NULL;
 	struct error err = { .msg = "" };
 
+	(void)state;
 	setenv("POD_NAMESPACE", "mine", 1);
 	assert_true(load_pod("10.96.0.1", "443", &config, &err));
 	assert_str(config->namespace, "mine");
@@ -652,11 +677,12 @@ the_environment_names_the_namespace(void **state UNUSED)
 }
 
 static void
-a_pod_without_ca_trusts_the_system(void **state UNUSED)
+a_pod_without_ca_trusts_the_system(void **state)
 {
 	CLEANUP(kube_config_freep) struct kube_config *config = NULL;
 	struct error err = { .msg = "" };
 
+	(void)state;
 	unlink(in_folder("ca.crt"));
 	assert_true(load_pod("10.96.0.1", "443", &config, &err));
 	assert_str(config->ca_pem, "");
@@ -665,11 +691,12 @@ a_pod_without_ca_trusts_the_system(void **state UNUSED)
 }
 
 static void
-a_pod_needs_a_token(void **state UNUSED)
+a_pod_needs_a_token(void **state)
 {
 	CLEANUP(kube_config_freep) struct kube_config *config = NULL;
 	struct error err = { .msg = "" };
 
+	(void)state;
 	unlink(in_folder("token"));
 	assert_false(load_pod("10.96.0.1", "443", &config, &err));
 	assert_int_equal(err.code, ERR_NOT_FOUND);
@@ -677,11 +704,12 @@ a_pod_needs_a_token(void **state UNUSED)
 }
 
 static void
-no_configuration_at_all(void **state UNUSED)
+no_configuration_at_all(void **state)
 {
 	CLEANUP(kube_config_freep) struct kube_config *config = NULL;
 	struct error err = { .msg = "" };
 
+	(void)state;
 	assert_false(load_pod("10.96.0.1", "", &config, &err));
 	assert_int_equal(err.code, ERR_NOT_FOUND);
 	assert_non_null(strstr(err.msg, "no configuration has been provided"));

@@ -243,10 +243,11 @@ must_fail(struct world *w, enum err_code code, const char *text)
 /* ---- what is sent ---- */
 
 static void
-each_client_has_its_name(void **state UNUSED)
+each_client_has_its_name(void **state)
 {
 	CLEANUP(world_freep) struct world *w = world_new(tell);
 
+	(void)state;
 	write_config(w, BY_FILES, "token: abc");
 	open_client(w, &(struct kube_client_options){ .name = "http", .agent = "node-controller" });
 	must_get(w, "User-Agent: ccmd/0.1.0 (linux/");
@@ -260,11 +261,12 @@ each_client_has_its_name(void **state UNUSED)
 }
 
 static void
-a_client_may_have_several_names(void **state UNUSED)
+a_client_may_have_several_names(void **state)
 {
 	CLEANUP(world_freep) struct world *w = world_new(tell);
 	struct kube_client *client, named, other;
 
+	(void)state;
 	open_world(w, BY_FILES, "token: abc");
 	client = w->client;
 	named = kube_connection_named(w->connection, client, "node-controller");
@@ -278,10 +280,11 @@ a_client_may_have_several_names(void **state UNUSED)
 }
 
 static void
-impersonation_is_in_every_request(void **state UNUSED)
+impersonation_is_in_every_request(void **state)
 {
 	CLEANUP(world_freep) struct world *w = world_new(tell);
 
+	(void)state;
 	open_world(w, BY_FILES, "{token: abc, as: jane, as-groups: [a, b]}");
 	for (int i = 0; i < 2; i++) {
 		must_get(w, "Impersonate-User: jane\\r\\n");
@@ -290,13 +293,14 @@ impersonation_is_in_every_request(void **state UNUSED)
 }
 
 static void
-a_warning_is_logged_once(void **state UNUSED)
+a_warning_is_logged_once(void **state)
 {
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(KIB(64));
 	CLEANUP(world_freep) struct world *w = world_new(tell);
 	int fd = memfd_create("log", MFD_CLOEXEC);
 	const char *first;
 
+	(void)state;
 	log_set_fd(fd);
 	open_world(w, BY_FILES, "token: abc");
 	must_get(w, "abc");
@@ -315,11 +319,12 @@ a_warning_is_logged_once(void **state UNUSED)
 
 /* As the kubelet does it. */
 static void
-a_token_is_read_again_when_refused(void **state UNUSED)
+a_token_is_read_again_when_refused(void **state)
 {
 	CLEANUP(world_freep) struct world *w = world_new(tell);
 	const char *link = path_in(w, "token");
 
+	(void)state;
 	write_file(w, "token-1", STR("t1\n"));
 	write_file(w, "token-2", STR("t2\n"));
 	assert_int_equal(symlink("token-1", link), 0);
@@ -345,12 +350,13 @@ open_stream(struct world *w)
 }
 
 static void
-a_certificate_is_followed(void **state UNUSED)
+a_certificate_is_followed(void **state)
 {
 	CLEANUP(world_freep) struct world *w = world_new(tell);
 	struct http_stream *stream;
 	struct str line;
 
+	(void)state;
 	open_world(w, BY_FILES, CERT_FILES);
 	must_get(w, "\"peer\":\"o\"");
 	stream = open_stream(w);
@@ -376,10 +382,11 @@ wants_others(struct visit *v)
 }
 
 static void
-a_refused_certificate_is_read_again_immediately(void **state UNUSED)
+a_refused_certificate_is_read_again_immediately(void **state)
 {
 	CLEANUP(world_freep) struct world *w = world_new(wants_others);
 
+	(void)state;
 	open_world(w, BY_FILES, CERT_FILES);
 	must_fail(w, ERR_UNAUTHORIZED, "401");
 	write_pair(w, &others);
@@ -406,7 +413,7 @@ n_reloads(const char *result, const char *reason)
 }
 
 static void
-authorities_are_followed(void **state UNUSED)
+authorities_are_followed(void **state)
 {
 	static const char *const bad[] = { "", "garbage",
 		                           "-----BEGIN CERTIFICATE-----\nAAAA\n"
@@ -417,6 +424,7 @@ authorities_are_followed(void **state UNUSED)
 		n_wrong = n_reloads("failure", "ca_parse_error"),
 		n_unread = n_reloads("failure", "read_error");
 
+	(void)state;
 	write_file(w, "ca", buf_str(&others.cert_pem));
 	open_world(w, BY_FILES, "token: abc");
 	must_fail(w, ERR_UNAVAILABLE, "certificate");
@@ -440,11 +448,12 @@ authorities_are_followed(void **state UNUSED)
 }
 
 static void
-the_kubeconfig_is_followed(void **state UNUSED)
+the_kubeconfig_is_followed(void **state)
 {
 	CLEANUP(buf_fini) struct buf data = BUF_INIT(KIB(64));
 	CLEANUP(world_freep) struct world *w = world_new(tell);
 
+	(void)state;
 	open_world(w, BY_FILES, "token: abc");
 	must_get(w, "Bearer abc");
 	write_config(w, BY_FILES, "token: def");
@@ -475,7 +484,7 @@ the_kubeconfig_is_followed(void **state UNUSED)
 }
 
 static void
-a_kubeconfig_is_followed_as_a_whole(void **state UNUSED)
+a_kubeconfig_is_followed_as_a_whole(void **state)
 {
 	static const char *const unusable[] = {
 		"token: def\n    client-certificate: cert\n    client-key: other-key",
@@ -483,6 +492,7 @@ a_kubeconfig_is_followed_as_a_whole(void **state UNUSED)
 	};
 	CLEANUP(world_freep) struct world *w = world_new(tell);
 
+	(void)state;
 	write_file(w, "other-key", secret_expose(&others.key_pem));
 	write_file(w, "nonsense",
 	           STR("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"));
@@ -528,10 +538,11 @@ pair_json(struct world *w, const struct identity *id)
 }
 
 static void
-a_plugin_gives_tokens(void **state UNUSED)
+a_plugin_gives_tokens(void **state)
 {
 	CLEANUP(world_freep) struct world *w = world_new(tell);
 
+	(void)state;
 	write_plugin(w, "\"token\":\"p1\"");
 	open_world(w, BY_FILES, PLUGIN);
 	assert_true(kube_connection_uses_plugin(w->connection));
@@ -547,10 +558,11 @@ a_plugin_gives_tokens(void **state UNUSED)
 }
 
 static void
-a_plugin_gives_certificates(void **state UNUSED)
+a_plugin_gives_certificates(void **state)
 {
 	CLEANUP(world_freep) struct world *w = world_new(tell);
 
+	(void)state;
 	write_plugin(w, pair_json(w, &ours));
 	open_world(w, BY_FILES, PLUGIN);
 	must_get(w, "\"peer\":\"o\"");
@@ -575,10 +587,11 @@ a_plugin_gives_certificates(void **state UNUSED)
 /* ---- service accounts ---- */
 
 static void
-a_service_account_is_made_and_used(void **state UNUSED)
+a_service_account_is_made_and_used(void **state)
 {
 	CLEANUP(world_freep) struct world *w = world_new(give_tokens);
 
+	(void)state;
 	write_config(w, BY_FILES, CERT_FILES "\n    as: jane");
 	open_client(w, &(struct kube_client_options){ .name = "http",
 	                                              .agent = "ignored",
@@ -602,10 +615,11 @@ a_service_account_is_made_and_used(void **state UNUSED)
 
 /* For example a proxy on the same machine that has credentials of its own. */
 static void
-no_token_of_an_account_goes_over_plain_http(void **state UNUSED)
+no_token_of_an_account_goes_over_plain_http(void **state)
 {
 	CLEANUP(world_freep) struct world *w = world_of(tell, /*server=*/NULL);
 
+	(void)state;
 	write_config_of(w, "http", "insecure-skip-tls-verify: false", "token: abc");
 	open_client(w, &(struct kube_client_options){ .name = "http",
 	                                              .agent = "node-controller",
@@ -619,10 +633,11 @@ no_token_of_an_account_goes_over_plain_http(void **state UNUSED)
 
 /* With line ends in a token, the API server could add headers to our requests. */
 static void
-a_token_of_an_account_cannot_end_the_header(void **state UNUSED)
+a_token_of_an_account_cannot_end_the_header(void **state)
 {
 	CLEANUP(world_freep) struct world *w = world_new(give_tokens);
 
+	(void)state;
 	w->token_end = "\\r\\nImpersonate-User: root";
 	write_config(w, BY_FILES, CERT_FILES);
 	open_client(w, &(struct kube_client_options){ .name = "http",
@@ -638,10 +653,11 @@ forbids(struct visit *v)
 }
 
 static void
-a_missing_right_to_request_tokens_is_reported(void **state UNUSED)
+a_missing_right_to_request_tokens_is_reported(void **state)
 {
 	CLEANUP(world_freep) struct world *w = world_new(forbids);
 
+	(void)state;
 	write_config(w, BY_FILES, CERT_FILES);
 	open_client(w, &(struct kube_client_options){ .name = "http",
 	                                              .service_account = "node-controller" });
@@ -651,10 +667,11 @@ a_missing_right_to_request_tokens_is_reported(void **state UNUSED)
 }
 
 static void
-a_failing_renewal_is_no_harm(void **state UNUSED)
+a_failing_renewal_is_no_harm(void **state)
 {
 	CLEANUP(world_freep) struct world *w = world_new(give_tokens);
 
+	(void)state;
 	write_config(w, BY_FILES, CERT_FILES);
 	open_client(w, &(struct kube_client_options){ .name = "http",
 	                                              .service_account = "node-controller" });
@@ -671,11 +688,12 @@ a_failing_renewal_is_no_harm(void **state UNUSED)
 /* ---- the server's certificate ---- */
 
 static void
-a_wrong_authority_ends_the_start(void **state UNUSED)
+a_wrong_authority_ends_the_start(void **state)
 {
 	CLEANUP(world_freep) struct world *w = world_new(tell);
 	int64_t before_ns = clock_mono(&clock_real);
 
+	(void)state;
 	write_file(w, "ca", buf_str(&others.cert_pem));
 	open_world(w, BY_FILES, "token: abc");
 	w->client->clock = &clock_real;
@@ -685,16 +703,18 @@ a_wrong_authority_ends_the_start(void **state UNUSED)
 }
 
 static int
-set_up(void **state UNUSED)
+set_up(void **state)
 {
+	(void)state;
 	identity_init(&ours);
 	identity_init(&others);
 	return 0;
 }
 
 static int
-tear_down(void **state UNUSED)
+tear_down(void **state)
 {
+	(void)state;
 	identity_fini(&ours);
 	identity_fini(&others);
 	return 0;

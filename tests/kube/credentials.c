@@ -29,10 +29,11 @@ write_token(const char *text)
 }
 
 static int
-set_up(void **state UNUSED)
+set_up(void **state)
 {
 	int fd;
 
+	(void)state;
 	memcpy(token_path + sizeof(token_path) - 7, "XXXXXX", 6);
 	fd = mkstemp(token_path);
 	if (fd < 0)
@@ -49,8 +50,9 @@ set_up(void **state UNUSED)
 }
 
 static int
-tear_down(void **state UNUSED)
+tear_down(void **state)
 {
+	(void)state;
 	credentials_free(credentials);
 	credentials = NULL;
 	secret_fini(&config.token);
@@ -112,8 +114,9 @@ rejected(uint64_t generation)
 /* ---- fixed credentials ---- */
 
 static void
-a_fixed_token_stays(void **state UNUSED)
+a_fixed_token_stays(void **state)
 {
+	(void)state;
 	secret_set(&config.token, STR("fixed"));
 	start();
 	check_header("Bearer fixed");
@@ -121,7 +124,7 @@ a_fixed_token_stays(void **state UNUSED)
 }
 
 static void
-basic_is_base64(void **state UNUSED)
+basic_is_base64(void **state)
 {
 	static const char *const cases[][3] = {
 		{ "Aladdin", "open sesame", "Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==" },
@@ -131,6 +134,7 @@ basic_is_base64(void **state UNUSED)
 		{ "me", "", "Basic bWU6" },
 	};
 
+	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		config.username = str_c(cases[i][0]);
 		secret_set(&config.password, str_c(cases[i][1]));
@@ -141,16 +145,18 @@ basic_is_base64(void **state UNUSED)
 }
 
 static void
-without_credentials_there_is_no_header(void **state UNUSED)
+without_credentials_there_is_no_header(void **state)
 {
+	(void)state;
 	start();
 	check_header("");
 	assert_false(rejected(1));
 }
 
 static void
-nothing_is_sent_over_plain_http(void **state UNUSED)
+nothing_is_sent_over_plain_http(void **state)
 {
+	(void)state;
 	config.server = STR("http://api:8080");
 	config.token_file = STR("/nowhere");
 	config.username = STR("me");
@@ -161,8 +167,9 @@ nothing_is_sent_over_plain_http(void **state UNUSED)
 }
 
 static void
-a_token_cannot_end_the_header(void **state UNUSED)
+a_token_cannot_end_the_header(void **state)
 {
+	(void)state;
 	secret_set(&config.token, STR("a\r\nX-Other: b"));
 	assert_int_equal(start_fails(), ERR_INVALID);
 }
@@ -170,8 +177,9 @@ a_token_cannot_end_the_header(void **state UNUSED)
 /* ---- the token file ---- */
 
 static void
-the_first_read_must_succeed(void **state UNUSED)
+the_first_read_must_succeed(void **state)
 {
+	(void)state;
 	config.token_file = STR("/nowhere/token");
 	assert_int_equal(start_fails(), ERR_NOT_FOUND);
 	config.token_file = str_c(token_path);
@@ -182,10 +190,11 @@ the_first_read_must_succeed(void **state UNUSED)
 }
 
 static void
-the_file_is_read_again_after_50_s(void **state UNUSED)
+the_file_is_read_again_after_50_s(void **state)
 {
 	uint64_t first;
 
+	(void)state;
 	start_with_file(" one\n");
 	first = check_header("Bearer one");
 	write_token("two\n");
@@ -199,10 +208,11 @@ the_file_is_read_again_after_50_s(void **state UNUSED)
 }
 
 static void
-an_unchanged_token_keeps_its_generation(void **state UNUSED)
+an_unchanged_token_keeps_its_generation(void **state)
 {
 	uint64_t first;
 
+	(void)state;
 	start_with_file("one");
 	first = check_header("Bearer one");
 	fake_clock_advance(time_now, 60 * NS_PER_SEC);
@@ -210,8 +220,9 @@ an_unchanged_token_keeps_its_generation(void **state UNUSED)
 }
 
 static void
-a_failed_read_keeps_the_last_token(void **state UNUSED)
+a_failed_read_keeps_the_last_token(void **state)
 {
+	(void)state;
 	start_with_file("one");
 	write_token("");
 	fake_clock_advance(time_now, 50 * NS_PER_SEC);
@@ -223,10 +234,11 @@ a_failed_read_keeps_the_last_token(void **state UNUSED)
 }
 
 static void
-a_rejected_token_is_read_again_immediately(void **state UNUSED)
+a_rejected_token_is_read_again_immediately(void **state)
 {
 	uint64_t first;
 
+	(void)state;
 	start_with_file("one");
 	first = check_header("Bearer one");
 	assert_false(rejected(first));
@@ -236,10 +248,11 @@ a_rejected_token_is_read_again_immediately(void **state UNUSED)
 }
 
 static void
-a_token_that_was_replaced_meanwhile_counts_as_newer(void **state UNUSED)
+a_token_that_was_replaced_meanwhile_counts_as_newer(void **state)
 {
 	uint64_t first, second;
 
+	(void)state;
 	start_with_file("one");
 	first = check_header("Bearer one");
 	write_token("two");
@@ -250,12 +263,13 @@ a_token_that_was_replaced_meanwhile_counts_as_newer(void **state UNUSED)
 }
 
 static void
-a_token_is_not_logged(void **state UNUSED)
+a_token_is_not_logged(void **state)
 {
 	int pipe_fds[2];
 	char text[4096];
 	ssize_t n;
 
+	(void)state;
 	assert_int_equal(pipe(pipe_fds), 0);
 	log_set_fd(pipe_fds[1]);
 	start_with_file("one");
@@ -300,10 +314,11 @@ adopt_token(const char *token)
 }
 
 static void
-another_configuration_is_another_generation(void **state UNUSED)
+another_configuration_is_another_generation(void **state)
 {
 	uint64_t first, second;
 
+	(void)state;
 	start_with_file("one");
 	first = check_header("Bearer one");
 	adopt_token("two");
@@ -318,7 +333,7 @@ another_configuration_is_another_generation(void **state UNUSED)
 /* ---- threads ---- */
 
 static void *
-ask_often(void *arg UNUSED)
+ask_often(void *arg)
 {
 	struct call call = { fake_clock_clock(time_now), NULL, CLOCK_FOREVER, NULL };
 	struct http_auth *auth = credentials_auth(credentials);
@@ -326,6 +341,7 @@ ask_often(void *arg UNUSED)
 	struct error err;
 	uint64_t generation;
 
+	(void)arg;
 	buf_init(&header, KIB(4));
 	for (int i = 0; i < 200; i++) {
 		buf_reset(&header);
@@ -337,10 +353,11 @@ ask_often(void *arg UNUSED)
 }
 
 static void
-many_threads_may_ask_while_the_configuration_changes(void **state UNUSED)
+many_threads_may_ask_while_the_configuration_changes(void **state)
 {
 	pthread_t threads[4];
 
+	(void)state;
 	start_with_file("one");
 	for (size_t i = 0; i < ARRAY_LEN(threads); i++)
 		assert_int_equal(pthread_create(&threads[i], NULL, ask_often, NULL), 0);
@@ -354,10 +371,11 @@ many_threads_may_ask_while_the_configuration_changes(void **state UNUSED)
 }
 
 static void
-many_threads_may_ask(void **state UNUSED)
+many_threads_may_ask(void **state)
 {
 	pthread_t threads[4];
 
+	(void)state;
 	start_with_file("one");
 	for (size_t i = 0; i < ARRAY_LEN(threads); i++)
 		assert_int_equal(pthread_create(&threads[i], NULL, ask_often, NULL), 0);

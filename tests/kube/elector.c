@@ -116,8 +116,9 @@ fast_boot(struct clock *c)
 }
 
 static int64_t
-fast_wall(struct clock *c UNUSED)
+fast_wall(struct clock *c)
 {
+	(void)c;
 	return clock_wall(fake_clock_clock(fake));
 }
 
@@ -526,8 +527,9 @@ stop(struct replica *r, bool release)
 }
 
 static int
-set_up(void **state UNUSED)
+set_up(void **state)
 {
+	(void)state;
 	memset(replicas, 0, sizeof(replicas));
 	memset(percents_faster, 0, sizeof(percents_faster));
 	n_replicas = 0;
@@ -556,8 +558,9 @@ end(struct replica *r)
 }
 
 static int
-tear_down(void **state UNUSED)
+tear_down(void **state)
 {
+	(void)state;
 	for (unsigned i = 0; i < n_replicas; i++)
 		end(&replicas[i]);
 	fake_clock_free(fake);
@@ -612,7 +615,7 @@ start_leading(void)
 /* ---- timings ---- */
 
 static void
-timings_are_validated(void **state UNUSED)
+timings_are_validated(void **state)
 {
 	static const struct {
 		int64_t lease_ms, renew_ms, retry_ms;
@@ -633,6 +636,7 @@ timings_are_validated(void **state UNUSED)
 		{ 1000, 900, 100, "by more than 1s" },
 	};
 
+	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		CLEANUP(buf_fini) struct buf problems = BUF_INIT(KIB(4));
 		bool is_good = elector_validate(cases[i].lease_ms * NS_PER_MS,
@@ -648,10 +652,11 @@ timings_are_validated(void **state UNUSED)
 }
 
 static void
-all_problems_are_reported(void **state UNUSED)
+all_problems_are_reported(void **state)
 {
 	CLEANUP(buf_fini) struct buf problems = BUF_INIT(KIB(4));
 
+	(void)state;
 	assert_false(elector_validate(0, -1, 0, &problems));
 	assert_non_null(strstr(problems.ptr, "lease-duration"));
 	assert_non_null(strstr(problems.ptr, "renew-deadline"));
@@ -659,11 +664,12 @@ all_problems_are_reported(void **state UNUSED)
 }
 
 static void
-identities_differ(void **state UNUSED)
+identities_differ(void **state)
 {
 	CLEANUP(buf_fini) struct buf a = BUF_INIT(KIB(1)), b = BUF_INIT(KIB(1));
 	char host[256] = "";
 
+	(void)state;
 	elector_identity(&a);
 	elector_identity(&b);
 	assert_int_equal(gethostname(host, sizeof(host) - 1), 0);
@@ -677,8 +683,9 @@ identities_differ(void **state UNUSED)
 
 /* The API server may come up with us. Later it is asked at the usual pace. */
 static void
-a_start_before_the_server_asks_every_second(void **state UNUSED)
+a_start_before_the_server_asks_every_second(void **state)
 {
+	(void)state;
 	set_outage(0, REFUSED);
 	start(0);
 	pass(SECONDS(5));
@@ -691,8 +698,9 @@ a_start_before_the_server_asks_every_second(void **state UNUSED)
 }
 
 static void
-an_immediate_refusal_does_not_shorten_the_pause(void **state UNUSED)
+an_immediate_refusal_does_not_shorten_the_pause(void **state)
 {
+	(void)state;
 	set_outage(0, BROKEN);
 	replicas[0].reads = BROKEN;
 	start(0);
@@ -701,10 +709,11 @@ an_immediate_refusal_does_not_shorten_the_pause(void **state UNUSED)
 }
 
 static void
-the_first_makes_the_lease(void **state UNUSED)
+the_first_makes_the_lease(void **state)
 {
 	int64_t start_ns = clock_boot(fake_clock_clock(fake));
 
+	(void)state;
 	start(0);
 	check_leads(me());
 	assert_string_equal(methods_since(0), "GO");
@@ -715,10 +724,11 @@ the_first_makes_the_lease(void **state UNUSED)
 }
 
 static void
-a_leader_renews_by_one_request_each_period(void **state UNUSED)
+a_leader_renews_by_one_request_each_period(void **state)
 {
 	size_t n;
 
+	(void)state;
 	start_leading();
 	n = count_sent();
 	pass(SECONDS(60));
@@ -729,8 +739,9 @@ a_leader_renews_by_one_request_each_period(void **state UNUSED)
 }
 
 static void
-a_lease_without_a_holder_is_taken_immediately(void **state UNUSED)
+a_lease_without_a_holder_is_taken_immediately(void **state)
 {
+	(void)state;
 	someone_writes(HELD_BY("", 15, "2026-01-02T03:00:00.000000Z"));
 	start(0);
 	check_leads(me());
@@ -740,7 +751,7 @@ a_lease_without_a_holder_is_taken_immediately(void **state UNUSED)
 
 /* However long ago the holder says that it renewed, and whatever our clock says. */
 static void
-another_is_waited_for_as_long_as_it_asked(void **state UNUSED)
+another_is_waited_for_as_long_as_it_asked(void **state)
 {
 	static const struct {
 		const char *spec;
@@ -753,6 +764,7 @@ another_is_waited_for_as_long_as_it_asked(void **state UNUSED)
 		{ "{\"holderIdentity\":\"you\"}", 15 },
 	};
 
+	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		begin_anew();
 		someone_writes(cases[i].spec);
@@ -767,10 +779,11 @@ another_is_waited_for_as_long_as_it_asked(void **state UNUSED)
 }
 
 static void
-a_renewal_prolongs_and_a_label_does_not(void **state UNUSED)
+a_renewal_prolongs_and_a_label_does_not(void **state)
 {
 	CLEANUP(buf_fini) struct buf holder = BUF_INIT(KIB(1));
 
+	(void)state;
 	someone_writes(HELD_BY("you", 15, "1"));
 	start(0);
 	pass(SECONDS(10));
@@ -786,11 +799,12 @@ a_renewal_prolongs_and_a_label_does_not(void **state UNUSED)
 }
 
 static void
-asks_every_2_to_4_4_seconds(void **state UNUSED)
+asks_every_2_to_4_4_seconds(void **state)
 {
 	int64_t last_ns;
 	bool differ = false;
 
+	(void)state;
 	someone_writes(HELD_BY("you", 3600, "1"));
 	start(0);
 	last_ns = server.sent[0].boot_ns;
@@ -808,8 +822,9 @@ asks_every_2_to_4_4_seconds(void **state UNUSED)
 
 /* Its holder may not know yet. */
 static void
-a_deleted_lease_is_respected_by_who_has_seen_it(void **state UNUSED)
+a_deleted_lease_is_respected_by_who_has_seen_it(void **state)
 {
+	(void)state;
 	someone_writes(HELD_BY("you", 15, "1"));
 	start(0);
 	someone_deletes();
@@ -822,8 +837,9 @@ a_deleted_lease_is_respected_by_who_has_seen_it(void **state UNUSED)
 }
 
 static void
-a_lost_answer_is_found_again(void **state UNUSED)
+a_lost_answer_is_found_again(void **state)
 {
+	(void)state;
 	someone_writes(HELD_BY("", 15, "1"));
 	script(0, CUT);
 	start(0);
@@ -837,8 +853,9 @@ a_lost_answer_is_found_again(void **state UNUSED)
 }
 
 static void
-the_fence_counts_from_the_start_of_the_request(void **state UNUSED)
+the_fence_counts_from_the_start_of_the_request(void **state)
 {
+	(void)state;
 	someone_writes(HELD_BY("", 15, "1"));
 	script(0, SLOW);
 	start(0);
@@ -974,8 +991,9 @@ check_row(bool is_leader, enum content content, const char *expected)
 /* Columns: nothing fails; the first write fails with 409, with 500, after it was applied, with a
  * cut answer; reads fail with 500, with cut answers. L leads, s stands by, X lost. */
 static void
-every_state_lease_and_answer(void **state UNUSED)
+every_state_lease_and_answer(void **state)
 {
+	(void)state;
 	check_row(/*is_leader=*/false, ABSENT, "LsssssL");
 	check_row(/*is_leader=*/false, ABSENT_AFTER_OTHERS, "sssssss");
 	check_row(/*is_leader=*/false, NOBODYS, "Lssssss");
@@ -1008,11 +1026,12 @@ metric(const char *name)
 }
 
 static void
-a_change_by_others_costs_a_look(void **state UNUSED)
+a_change_by_others_costs_a_look(void **state)
 {
 	int64_t before;
 	size_t n;
 
+	(void)state;
 	start_leading();
 	before = metric("leader_election_slowpath_total{name=\"ccm\"}");
 	someone_labels();
@@ -1026,8 +1045,9 @@ a_change_by_others_costs_a_look(void **state UNUSED)
 }
 
 static void
-a_lost_answer_to_a_renewal_does_not_confuse(void **state UNUSED)
+a_lost_answer_to_a_renewal_does_not_confuse(void **state)
 {
+	(void)state;
 	start_leading();
 	script(0, CUT);
 	pass(SECONDS(2));
@@ -1037,8 +1057,9 @@ a_lost_answer_to_a_renewal_does_not_confuse(void **state UNUSED)
 }
 
 static void
-changes_of_the_lease_are_noticed_immediately(void **state UNUSED)
+changes_of_the_lease_are_noticed_immediately(void **state)
 {
+	(void)state;
 	start_leading();
 	someone_writes(HELD_BY("you", 15, "1"));
 	pass(SECONDS(2));
@@ -1066,10 +1087,11 @@ changes_of_the_lease_are_noticed_immediately(void **state UNUSED)
 	"ending, to start with empty caches"
 
 static void
-a_leader_ends_when_the_data_was_restored(void **state UNUSED)
+a_leader_ends_when_the_data_was_restored(void **state)
 {
 	size_t n;
 
+	(void)state;
 	start_leading();
 	pass(SECONDS(60));
 	n = count_sent();
@@ -1087,10 +1109,11 @@ a_leader_ends_when_the_data_was_restored(void **state UNUSED)
 }
 
 static void
-one_old_answer_ends_no_leader(void **state UNUSED)
+one_old_answer_ends_no_leader(void **state)
 {
 	size_t n;
 
+	(void)state;
 	start_leading();
 	pass(SECONDS(10));
 	n = count_sent();
@@ -1103,8 +1126,9 @@ one_old_answer_ends_no_leader(void **state UNUSED)
 }
 
 static void
-a_restore_that_cannot_be_confirmed_is_looked_at_again(void **state UNUSED)
+a_restore_that_cannot_be_confirmed_is_looked_at_again(void **state)
 {
+	(void)state;
 	start_leading();
 	pass(SECONDS(10));
 	mutex_lock(&server.mu);
@@ -1120,8 +1144,9 @@ a_restore_that_cannot_be_confirmed_is_looked_at_again(void **state UNUSED)
 /* For example one that was created again in the data of another cluster: its versions cannot be
  * compared with the former ones. */
 static void
-versions_of_another_lease_are_not_compared(void **state UNUSED)
+versions_of_another_lease_are_not_compared(void **state)
 {
+	(void)state;
 	start_leading();
 	pass(SECONDS(10));
 	mutex_lock(&server.mu);
@@ -1133,12 +1158,13 @@ versions_of_another_lease_are_not_compared(void **state UNUSED)
 }
 
 static void
-versions_that_are_no_numbers_are_not_compared(void **state UNUSED)
+versions_that_are_no_numbers_are_not_compared(void **state)
 {
 	FILE *log = tmpfile();
 	char text[65536] = "";
 	const char *at;
 
+	(void)state;
 	assert_non_null(log);
 	log_set_fd(fileno(log));
 	mutex_lock(&server.mu);
@@ -1162,8 +1188,9 @@ versions_that_are_no_numbers_are_not_compared(void **state UNUSED)
 
 /* The holder that was seen does not know of the restore yet, and may act. */
 static void
-a_holder_from_before_the_restore_is_respected(void **state UNUSED)
+a_holder_from_before_the_restore_is_respected(void **state)
 {
+	(void)state;
 	someone_writes(HELD_BY("you", 15, "1"));
 	start(0);
 	someone_restores(99, HELD_BY("", 1, "0"));
@@ -1177,8 +1204,9 @@ a_holder_from_before_the_restore_is_respected(void **state UNUSED)
 }
 
 static void
-a_holder_in_the_restored_data_is_respected(void **state UNUSED)
+a_holder_in_the_restored_data_is_respected(void **state)
 {
+	(void)state;
 	someone_writes(HELD_BY("you", 15, "1"));
 	start(0);
 	someone_restores(99, HELD_BY("him", 20, "0"));
@@ -1189,10 +1217,11 @@ a_holder_in_the_restored_data_is_respected(void **state UNUSED)
 }
 
 static void
-the_version_of_the_lease_that_was_taken_is_known(void **state UNUSED)
+the_version_of_the_lease_that_was_taken_is_known(void **state)
 {
 	CLEANUP(buf_fini) struct buf version = BUF_INIT(64);
 
+	(void)state;
 	someone_writes(HELD_BY("you", 15, "1"));
 	start(0);
 	elector_version(me()->elector, &version);
@@ -1204,10 +1233,11 @@ the_version_of_the_lease_that_was_taken_is_known(void **state UNUSED)
 }
 
 static void
-short_outages_are_survived(void **state UNUSED)
+short_outages_are_survived(void **state)
 {
 	static const enum fault outages[] = { REFUSED, BROKEN, CONFLICT };
 
+	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(outages); i++) {
 		start_leading();
 		set_outage(0, outages[i]);
@@ -1222,8 +1252,9 @@ short_outages_are_survived(void **state UNUSED)
 
 /* Half of the renew deadline for the one, and then there is another. */
 static void
-one_request_that_hangs_is_survived(void **state UNUSED)
+one_request_that_hangs_is_survived(void **state)
 {
+	(void)state;
 	start_leading();
 	script(0, HANGS);
 	pass(SECONDS(7) - STEP_NS);
@@ -1235,12 +1266,13 @@ one_request_that_hangs_is_survived(void **state UNUSED)
 
 /* 2 s until the renewal that fails and 10 s of trying; the fence would close 2 s later. */
 static void
-long_outages_are_not(void **state UNUSED)
+long_outages_are_not(void **state)
 {
 	static const enum fault outages[] = { REFUSED, BROKEN, HANGS };
 	static const char *const whys[] = { "connection refused (5 attempts in 10s)", "GET /apis/",
 		                            "no answer in time" };
 
+	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(outages); i++) {
 		start_leading();
 		set_outage(0, outages[i]);
@@ -1257,10 +1289,11 @@ long_outages_are_not(void **state UNUSED)
 /* The renew deadline may lie behind the fence's: the fence's counts then, even while a request is
  * under way. */
 static void
-nothing_goes_on_past_the_fence(void **state UNUSED)
+nothing_goes_on_past_the_fence(void **state)
 {
 	struct replica *r = me();
 
+	(void)state;
 	start_leading();
 	script(0, SLOW); /* begun at 2 s, done at 5 s: the fence closes at 16 s, the next renewal
 	                    begins at 7 s */
@@ -1273,10 +1306,11 @@ nothing_goes_on_past_the_fence(void **state UNUSED)
 }
 
 static void
-jumps_of_the_wall_clock_change_nothing(void **state UNUSED)
+jumps_of_the_wall_clock_change_nothing(void **state)
 {
 	size_t n;
 
+	(void)state;
 	start_leading();
 	start(1);
 	for (int i = 0; i < 20; i++) {
@@ -1292,10 +1326,11 @@ jumps_of_the_wall_clock_change_nothing(void **state UNUSED)
 }
 
 static void
-a_suspended_leader_wakes_as_a_former_one(void **state UNUSED)
+a_suspended_leader_wakes_as_a_former_one(void **state)
 {
 	size_t n;
 
+	(void)state;
 	start_leading();
 	pass(SECONDS(1));
 	n = count_sent();
@@ -1308,10 +1343,11 @@ a_suspended_leader_wakes_as_a_former_one(void **state UNUSED)
 
 /* Even if the lease would run on by its new start: by the old one others may have begun. */
 static void
-a_renewal_that_spans_a_suspension_is_none(void **state UNUSED)
+a_renewal_that_spans_a_suspension_is_none(void **state)
 {
 	static const int64_t suspensions_ms[] = { 9500, 20000 };
 
+	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(suspensions_ms); i++) {
 		begin_anew();
 		start_leading();
@@ -1324,8 +1360,9 @@ a_renewal_that_spans_a_suspension_is_none(void **state UNUSED)
 }
 
 static void
-a_short_suspension_is_survived(void **state UNUSED)
+a_short_suspension_is_survived(void **state)
 {
+	(void)state;
 	start_leading();
 	pass(SECONDS(1));
 	fake_clock_suspend(fake, SECONDS(8));
@@ -1335,8 +1372,9 @@ a_short_suspension_is_survived(void **state UNUSED)
 }
 
 static void
-a_suspended_standby_looks_before_it_takes(void **state UNUSED)
+a_suspended_standby_looks_before_it_takes(void **state)
 {
+	(void)state;
 	start_leading();
 	start(1);
 	fake_clock_suspend(fake, SECONDS(10));
@@ -1350,10 +1388,11 @@ a_suspended_standby_looks_before_it_takes(void **state UNUSED)
 /* ---- the end ---- */
 
 static void
-a_release_lets_the_next_begin(void **state UNUSED)
+a_release_lets_the_next_begin(void **state)
 {
 	size_t n;
 
+	(void)state;
 	start_leading();
 	start(1);
 	n = count_sent();
@@ -1406,10 +1445,11 @@ stop_while_time_passes(struct replica *r, int64_t timeout_ms)
 }
 
 static void
-a_release_begins_again_after_a_conflict(void **state UNUSED)
+a_release_begins_again_after_a_conflict(void **state)
 {
 	size_t n;
 
+	(void)state;
 	start_leading();
 	script(0, CONFLICT);
 	n = count_sent();
@@ -1419,8 +1459,9 @@ a_release_begins_again_after_a_conflict(void **state UNUSED)
 }
 
 static void
-a_release_is_not_waited_for_for_ever(void **state UNUSED)
+a_release_is_not_waited_for_for_ever(void **state)
 {
+	(void)state;
 	start_leading();
 	set_outage(0, HANGS);
 	stop_while_time_passes(me(), 500);
@@ -1429,10 +1470,11 @@ a_release_is_not_waited_for_for_ever(void **state UNUSED)
 }
 
 static void
-only_a_leader_releases(void **state UNUSED)
+only_a_leader_releases(void **state)
 {
 	size_t n;
 
+	(void)state;
 	someone_writes(HELD_BY("you", 15, "1"));
 	start(0);
 	n = count_sent();
@@ -1442,10 +1484,11 @@ only_a_leader_releases(void **state UNUSED)
 }
 
 static void
-what_another_took_is_not_released(void **state UNUSED)
+what_another_took_is_not_released(void **state)
 {
 	size_t n;
 
+	(void)state;
 	start_leading();
 	someone_writes(HELD_BY("you", 15, "1"));
 	n = count_sent();
@@ -1456,10 +1499,11 @@ what_another_took_is_not_released(void **state UNUSED)
 }
 
 static void
-without_a_release_the_lease_runs_out(void **state UNUSED)
+without_a_release_the_lease_runs_out(void **state)
 {
 	size_t n;
 
+	(void)state;
 	start_leading();
 	start(1);
 	n = count_sent();
@@ -1474,8 +1518,9 @@ without_a_release_the_lease_runs_out(void **state UNUSED)
 }
 
 static void
-a_stop_ends_a_request_that_hangs(void **state UNUSED)
+a_stop_ends_a_request_that_hangs(void **state)
 {
+	(void)state;
 	start_leading();
 	set_outage(0, HANGS);
 	pass(SECONDS(3));
@@ -1502,13 +1547,14 @@ check_event(struct fake_http *events, size_t i, const char *message)
 }
 
 static void
-events_report_the_beginning_and_the_end(void **state UNUSED)
+events_report_the_beginning_and_the_end(void **state)
 {
 	struct fake_http *events = fake_http_new();
 	struct kube_client client = { .http = fake_http_client(events),
 		                      .clock = fake_clock_clock(fake) };
 	struct recorder *recorder = recorder_new(&client, fake_clock_clock(fake));
 
+	(void)state;
 	start_with(0, recorder);
 	while (me()->n_started == 0)
 		usleep(1000);
@@ -1521,10 +1567,11 @@ events_report_the_beginning_and_the_end(void **state UNUSED)
 }
 
 static void
-a_metric_tells_who_leads(void **state UNUSED)
+a_metric_tells_who_leads(void **state)
 {
 	static const char name[] = "leader_election_master_status{name=\"ccm\"}";
 
+	(void)state;
 	someone_writes(HELD_BY("you", 15, "1"));
 	start(0);
 	assert_true(metric(name) == 0);
@@ -1543,10 +1590,11 @@ is_healthy(struct replica *r, struct buf *reason)
 }
 
 static void
-only_a_leader_that_hangs_is_unhealthy(void **state UNUSED)
+only_a_leader_that_hangs_is_unhealthy(void **state)
 {
 	CLEANUP(buf_fini) struct buf reason = BUF_INIT(KIB(1));
 
+	(void)state;
 	start_leading();
 	start(1);
 	assert_true(is_healthy(&replicas[1], &reason));
@@ -1629,10 +1677,11 @@ live_through(uint64_t story)
 }
 
 static void
-never_two_at_the_same_time(void **state UNUSED)
+never_two_at_the_same_time(void **state)
 {
 	int n_leaders = 0;
 
+	(void)state;
 	for (uint64_t story = 1; story <= 3; story++) {
 		begin_anew();
 		n_leaders += live_through(story);
@@ -1643,8 +1692,9 @@ never_two_at_the_same_time(void **state UNUSED)
 /* The last good renewal is at most retry period + renew deadline old when a leader gives up: 12 s,
  * while others wait 15. */
 static void
-clocks_may_run_a_fifth_faster(void **state UNUSED)
+clocks_may_run_a_fifth_faster(void **state)
 {
+	(void)state;
 	for (uint64_t story = 11; story <= 13; story++) {
 		begin_anew();
 		percents_faster[1] = 10;

@@ -153,10 +153,11 @@ pass(struct world *w, int64_t seconds)
 }
 
 static void
-a_token_without_an_end_is_kept(void **state UNUSED)
+a_token_without_an_end_is_kept(void **state)
 {
 	CLEANUP(world_freep) struct world *w = world_new();
 
+	(void)state;
 	start(w, "echo '" HEAD "{\"token\":\"abc\"}}'");
 	must_give(w, "abc");
 	pass(w, 100000);
@@ -165,11 +166,12 @@ a_token_without_an_end_is_kept(void **state UNUSED)
 }
 
 static void
-another_is_asked_for_before_it_ends(void **state UNUSED)
+another_is_asked_for_before_it_ends(void **state)
 {
 	CLEANUP(world_freep) struct world *w = world_new();
 	uint64_t first;
 
+	(void)state;
 	start(w, "read end <end\necho '" HEAD "{\"token\":\"until-'$end'\","
 	         "\"expirationTimestamp\":\"2026-01-02T'$end'Z\"}}'");
 	write_file(w, "end", "03:10:00\n");
@@ -187,10 +189,11 @@ another_is_asked_for_before_it_ends(void **state UNUSED)
 
 /* Clocks differ: the server is the one to judge. But not a run for each request. */
 static void
-an_expired_one_is_used_for_a_second(void **state UNUSED)
+an_expired_one_is_used_for_a_second(void **state)
 {
 	CLEANUP(world_freep) struct world *w = world_new();
 
+	(void)state;
 	start(w, "echo '" HEAD
 	         "{\"token\":\"old\",\"expirationTimestamp\":\"2020-01-01T00:00:00Z\"}}'");
 	must_give(w, "old");
@@ -202,10 +205,11 @@ an_expired_one_is_used_for_a_second(void **state UNUSED)
 }
 
 static void
-a_refused_one_is_replaced_once_a_second(void **state UNUSED)
+a_refused_one_is_replaced_once_a_second(void **state)
 {
 	CLEANUP(world_freep) struct world *w = world_new();
 
+	(void)state;
 	start(w, "n=$(wc -l <runs)\necho '" HEAD "{\"token\":\"t'$n'\"}}'");
 	must_give(w, "t1");
 	assert_false(exec_plugin_rejected(w->plugin, w->generation));
@@ -218,8 +222,9 @@ a_refused_one_is_replaced_once_a_second(void **state UNUSED)
 }
 
 static void
-failures_say_what_happened(void **state UNUSED)
+failures_say_what_happened(void **state)
 {
+	(void)state;
 	static const char *const cases[][2] = {
 		{ "exit 3", "plugin: exit code 3" },
 		{ "kill -9 $$", "plugin: ended by signal 9" },
@@ -250,10 +255,11 @@ failures_say_what_happened(void **state UNUSED)
 }
 
 static void
-a_failure_heals(void **state UNUSED)
+a_failure_heals(void **state)
 {
 	CLEANUP(world_freep) struct world *w = world_new();
 
+	(void)state;
 	start(w, "cat answer");
 	must_fail(w, ERR_UNAUTHORIZED, "exit code 1");
 	write_file(w, "answer", HEAD "{\"token\":\"abc\"}}");
@@ -263,10 +269,11 @@ a_failure_heals(void **state UNUSED)
 
 /* Within the last ten seconds a failing plugin does no harm. */
 static void
-a_valid_one_outlives_failures(void **state UNUSED)
+a_valid_one_outlives_failures(void **state)
 {
 	CLEANUP(world_freep) struct world *w = world_new();
 
+	(void)state;
 	start(w, "cat answer");
 	write_file(w, "answer",
 	           HEAD "{\"token\":\"abc\",\"expirationTimestamp\":\"2026-01-02T03:10:00Z\"}}");
@@ -280,11 +287,12 @@ a_valid_one_outlives_failures(void **state UNUSED)
 }
 
 static void
-a_missing_one_hints_ten_times(void **state UNUSED)
+a_missing_one_hints_ten_times(void **state)
 {
 	CLEANUP(world_freep) struct world *w = world_new();
 	const char *argv[] = { "/no/such/plugin", NULL };
 
+	(void)state;
 	w->exec.install_hint = STR("install it\nfrom \033[1mhere");
 	start(w, "");
 	w->exec.argv = argv;
@@ -297,11 +305,12 @@ a_missing_one_hints_ten_times(void **state UNUSED)
 }
 
 static void
-the_plugin_gets_the_cluster_and_its_environment(void **state UNUSED)
+the_plugin_gets_the_cluster_and_its_environment(void **state)
 {
 	CLEANUP(world_freep) struct world *w = world_new();
 	const char *const env[] = { "PROFILE=prod", "KUBERNETES_EXEC_INFO=forged", NULL };
 
+	(void)state;
 	w->exec.env = env;
 	w->exec.wants_cluster = true;
 	start(w, "echo \"$PROFILE $KUBERNETES_EXEC_INFO\" >told; cat >input\n"
@@ -322,10 +331,11 @@ the_plugin_gets_the_cluster_and_its_environment(void **state UNUSED)
 }
 
 static void
-without_verbose_the_answer_is_short(void **state UNUSED)
+without_verbose_the_answer_is_short(void **state)
 {
 	CLEANUP(world_freep) struct world *w = world_new();
 
+	(void)state;
 	start(w, "echo \"$KUBERNETES_EXEC_INFO\" >told\necho '" HEAD "{\"token\":\"abc\"}}'");
 	must_give(w, "abc");
 	assert_string_equal(read_file(w, "told"),
@@ -334,12 +344,13 @@ without_verbose_the_answer_is_short(void **state UNUSED)
 }
 
 static void
-certificates_are_handed_out_once(void **state UNUSED)
+certificates_are_handed_out_once(void **state)
 {
 	CLEANUP(secret_fini) struct secret cert = SECRET_NONE, key = SECRET_NONE;
 	CLEANUP(world_freep) struct world *w = world_new();
 	uint64_t known = 0;
 
+	(void)state;
 	start(w, "cat answer");
 	write_file(w, "answer", HEAD "{\"token\":\"abc\"}}");
 	must_give(w, "abc");
@@ -386,12 +397,13 @@ ask(void *arg)
 }
 
 static void
-all_wait_for_one_run(void **state UNUSED)
+all_wait_for_one_run(void **state)
 {
 	CLEANUP(world_freep) struct world *w = world_new();
 	pthread_t threads[8];
 	struct caller askers[8];
 
+	(void)state;
 	start(w, "sleep 0.3; echo '" HEAD "{\"token\":\"abc\"}}'");
 	for (size_t i = 0; i < ARRAY_LEN(threads); i++) {
 		askers[i] = (struct caller){ .w = w, .call = w->call };
@@ -406,10 +418,11 @@ all_wait_for_one_run(void **state UNUSED)
 }
 
 static void
-a_run_without_time_does_not_hide_why_the_former_failed(void **state UNUSED)
+a_run_without_time_does_not_hide_why_the_former_failed(void **state)
 {
 	CLEANUP(world_freep) struct world *w = world_new();
 
+	(void)state;
 	start(w, "test -e again && sleep 1000; touch again; exit 7");
 	must_fail(w, ERR_UNAUTHORIZED, "exit code 7");
 	pass(w, 1);
@@ -420,13 +433,14 @@ a_run_without_time_does_not_hide_why_the_former_failed(void **state UNUSED)
 
 /* A caller whose deadline passes returns; the run continues for the other callers. */
 static void
-each_waits_as_long_as_it_may(void **state UNUSED)
+each_waits_as_long_as_it_may(void **state)
 {
 	CLEANUP(cancel_freep) struct cancel *cancel = cancel_new();
 	CLEANUP(world_freep) struct world *w = world_new();
 	struct caller a;
 	pthread_t thread;
 
+	(void)state;
 	start(w, "while ! test -e go; do sleep 0.02; done; echo '" HEAD "{\"token\":\"abc\"}}'");
 	w->call.deadline_mono_ns = clock_mono(&clock_real) + 100 * NS_PER_MS;
 	must_fail(w, ERR_TIMEOUT, "has not ended in time");
@@ -442,11 +456,12 @@ each_waits_as_long_as_it_may(void **state UNUSED)
 }
 
 static void
-freeing_kills_it(void **state UNUSED)
+freeing_kills_it(void **state)
 {
 	CLEANUP(world_freep) struct world *w = world_new();
 	int64_t before_ns = clock_mono(&clock_real);
 
+	(void)state;
 	start(w, "sleep 1000");
 	w->call.deadline_mono_ns = before_ns + 100 * NS_PER_MS;
 	must_fail(w, ERR_TIMEOUT, "has not ended in time");
@@ -455,11 +470,12 @@ freeing_kills_it(void **state UNUSED)
 }
 
 static void
-runs_are_counted(void **state UNUSED)
+runs_are_counted(void **state)
 {
 	CLEANUP(buf_fini) struct buf page = BUF_INIT(MIB(1));
 	CLEANUP(world_freep) struct world *w = world_new();
 
+	(void)state;
 	start(w, "echo '" HEAD
 	         "{\"token\":\"abc\",\"expirationTimestamp\":\"2026-01-02T03:10:00Z\"}}'");
 	must_give(w, "abc");

@@ -35,13 +35,14 @@ assert_str(struct str s, const char *expected)
 }
 
 static void
-all_fields_are_read(void **state UNUSED)
+all_fields_are_read(void **state)
 {
 	CLEANUP(lease_fini)
 	struct lease l = parse(
 		LEASE("{\"holderIdentity\":\"a\",\"leaseDurationSeconds\":15,\"acquireTime\":\"A\","
 	              "\"renewTime\":\"R\",\"leaseTransitions\":3}"));
 
+	(void)state;
 	assert_str(l.holder, "a");
 	assert_str(l.acquired, "A");
 	assert_str(l.uid, "u-1");
@@ -51,7 +52,7 @@ all_fields_are_read(void **state UNUSED)
 }
 
 static void
-absent_fields_are_empty(void **state UNUSED)
+absent_fields_are_empty(void **state)
 {
 	static const char *const texts[] = {
 		"{\"kind\":\"Lease\"," META "}",
@@ -60,6 +61,7 @@ absent_fields_are_empty(void **state UNUSED)
 		LEASE("{\"holderIdentity\":null,\"leaseDurationSeconds\":null,\"leaseTransitions\":null}"),
 	};
 
+	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
 		CLEANUP(lease_fini) struct lease l = parse(texts[i]);
 
@@ -70,7 +72,7 @@ absent_fields_are_empty(void **state UNUSED)
 }
 
 static void
-what_is_no_lease_is_refused(void **state UNUSED)
+what_is_no_lease_is_refused(void **state)
 {
 	static const char *const texts[] = {
 		"",
@@ -92,6 +94,7 @@ what_is_no_lease_is_refused(void **state UNUSED)
 		LEASE("{\"leaseTransitions\":-1}"),
 	};
 
+	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
 		struct lease l = LEASE_INIT;
 		struct error err = { .code = ERR_NONE };
@@ -103,7 +106,7 @@ what_is_no_lease_is_refused(void **state UNUSED)
 }
 
 static void
-a_renewal_is_seen_and_a_label_is_not(void **state UNUSED)
+a_renewal_is_seen_and_a_label_is_not(void **state)
 {
 	CLEANUP(lease_fini) struct lease none = LEASE_INIT;
 	CLEANUP(lease_fini) struct lease a = parse(LEASE("{\"renewTime\":\"1\"}"));
@@ -114,6 +117,7 @@ a_renewal_is_seen_and_a_label_is_not(void **state UNUSED)
 		"{\"kind\":\"Lease\",\"metadata\":{\"name\":\"l\",\"uid\":\"u-1\",\"resourceVersion\":\"8\","
 		"\"labels\":{\"a\":\"b\"}},\"spec\":{\"renewTime\":\"1\"}}");
 
+	(void)state;
 	assert_true(lease_spec_differs(&none, &a));
 	assert_true(lease_spec_differs(&a, &renewed));
 	assert_false(lease_spec_differs(&a, &same));
@@ -145,8 +149,9 @@ check_update(const char *old, enum lease_change change, const struct lease_claim
 }
 
 static void
-everything_else_survives(void **state UNUSED)
+everything_else_survives(void **state)
 {
+	(void)state;
 	check_update(FOREIGN, LEASE_TAKE, &claim,
 	             FOREIGN_HEAD FOREIGN_SPEC
 	             ",\"holderIdentity\":\"me\",\"leaseDurationSeconds\":15,\"acquireTime\":\"" NOW
@@ -162,32 +167,35 @@ everything_else_survives(void **state UNUSED)
 }
 
 static void
-what_is_missing_is_added(void **state UNUSED)
+what_is_missing_is_added(void **state)
 {
 	static const char expected[] = "{\"kind\":\"Lease\"," META
 				       ",\"spec\":{\"holderIdentity\":\"me\","
 				       "\"leaseDurationSeconds\":15,\"acquireTime\":\"" NOW
 				       "\",\"renewTime\":\"" NOW "\",\"leaseTransitions\":0}}";
 
+	(void)state;
 	check_update("{\"kind\":\"Lease\"," META "}", LEASE_RENEW, &claim, expected);
 	check_update(LEASE("null"), LEASE_RENEW, &claim, expected);
 }
 
 static void
-transitions_stop_at_the_largest_number(void **state UNUSED)
+transitions_stop_at_the_largest_number(void **state)
 {
 	CLEANUP(lease_fini) struct lease l = parse(LEASE("{\"leaseTransitions\":2147483647}"));
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(MIB(1));
 
+	(void)state;
 	lease_add_update(&b, &l, LEASE_TAKE, &claim);
 	assert_non_null(strstr(b.ptr, "\"leaseTransitions\":2147483647}"));
 }
 
 static void
-a_new_one_is_complete(void **state UNUSED)
+a_new_one_is_complete(void **state)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(MIB(1));
 
+	(void)state;
 	lease_add_new(&b, STR("kube-system"), STR("ccm"),
 	              &(struct lease_claim){ STR("a\"b"), 15, WALL_NS });
 	assert_string_equal(
@@ -199,10 +207,11 @@ a_new_one_is_complete(void **state UNUSED)
 }
 
 static void
-paths_are_escaped(void **state UNUSED)
+paths_are_escaped(void **state)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(KIB(1));
 
+	(void)state;
 	lease_add_path(&b, STR("kube-system"), STR("a/b"));
 	assert_string_equal(b.ptr,
 	                    "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/a%2Fb");

@@ -61,8 +61,9 @@ check_label(const struct node *n, const char *key, const char *expected)
 }
 
 static void
-keeps_what_we_act_on(void **state UNUSED)
+keeps_what_we_act_on(void **state)
 {
+	(void)state;
 	WITH_NODE(n, .name = "worker-1", .uid = "u-1", .version = "42", .provider_id = "hcloud://7",
 	          .n_images = 50, .is_uninitialized = true);
 	const struct node_taint *taint = node_taint(n, STR(NODE_TAINT_UNINITIALIZED));
@@ -94,7 +95,7 @@ keeps_what_we_act_on(void **state UNUSED)
 }
 
 static void
-keeps_named_annotations_only(void **state UNUSED)
+keeps_named_annotations_only(void **state)
 {
 	static const char *const keys[] = { "node.alpha.kubernetes.io/ttl", NULL };
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(MIB(1));
@@ -104,6 +105,7 @@ keeps_named_annotations_only(void **state UNUSED)
 	struct error err;
 	WITH_NODE(before, .name = "a");
 
+	(void)state;
 	assert_int_equal(before->n_annotations, 1);
 	check_str(*node_annotation(before, STR(NODE_ANNOTATION_PROVIDED_IP)), "10.0.0.1");
 	kind.annotations = keys;
@@ -119,10 +121,11 @@ keeps_named_annotations_only(void **state UNUSED)
 #define BARE "\"metadata\":{\"name\":\"a\",\"uid\":\"u\",\"resourceVersion\":\"1\"}"
 
 static void
-reads_a_bare_node(void **state UNUSED)
+reads_a_bare_node(void **state)
 {
 	CLEANUP(node_unrefp) struct node *n = parse(STR("{" BARE "}"));
 
+	(void)state;
 	assert_true(n->n_labels == 0 && n->n_annotations == 0 && n->n_addresses == 0 &&
 	            n->n_taints == 0);
 	assert_non_null(node_provider_id(n).ptr);
@@ -135,7 +138,7 @@ reads_a_bare_node(void **state UNUSED)
 /* docs/spec/kube-client.md, "JSON values": null is absent, the last of several keys counts, NUL is
  * a byte like others */
 static void
-reads_odd_json_as_go_does(void **state UNUSED)
+reads_odd_json_as_go_does(void **state)
 {
 	CLEANUP(node_unrefp)
 	struct node *n = parse(STR(
@@ -145,6 +148,7 @@ reads_odd_json_as_go_does(void **state UNUSED)
 		"\"spec\":{\"providerID\":\"y\",\"taints\":null},\"status\":{\"conditions\":[{\"type\":\"Ready\","
 		"\"status\":\"Perhaps\"}]}}"));
 
+	(void)state;
 	check_label(n, "k", "two");
 	check_label(n, "n", "");
 	assert_int_equal(node_label(n, STR("z"))->len, 3);
@@ -154,13 +158,14 @@ reads_odd_json_as_go_does(void **state UNUSED)
 }
 
 static void
-keeps_all_fields_of_taints(void **state UNUSED)
+keeps_all_fields_of_taints(void **state)
 {
 	static const char raw[] =
 		"{\"effect\":\"NoExecute\",\"future\":{\"n\":18446744073709551616},\"key\":\"k\","
 		"\"timeAdded\":\"2026-01-02T03:04:05Z\"}";
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(KIB(4));
 
+	(void)state;
 	buf_addf(&text,
 	         "{" BARE
 	         ",\"spec\":{\"taints\":[ %s ,{\"key\":\"k\",\"effect\":\"NoSchedule\"}]}}",
@@ -187,8 +192,9 @@ check_refused(const char *json, const char *msg)
 }
 
 static void
-refuses_what_is_no_node(void **state UNUSED)
+refuses_what_is_no_node(void **state)
 {
+	(void)state;
 	check_refused("[]", "not an object");
 	check_refused("{}", "metadata.name is missing");
 	check_refused("{\"metadata\":{\"name\":\"a\",\"resourceVersion\":\"1\"}}",
@@ -216,10 +222,11 @@ refuses_what_is_no_node(void **state UNUSED)
 }
 
 static void
-bounds_taints(void **state UNUSED)
+bounds_taints(void **state)
 {
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(2 * LIMIT_TAINTS_JSON);
 
+	(void)state;
 	buf_addf(&text,
 	         "{" BARE ",\"spec\":{\"taints\":[{\"value\":\"%0*d\"},{\"value\":\"%0*d\"}]}}",
 	         (int)LIMIT_TAINTS_JSON / 2, 0, (int)LIMIT_TAINTS_JSON / 2, 0);
@@ -242,8 +249,9 @@ differ(const struct sample_node *a, const struct sample_node *b)
 #define SAMPLE(...) (&(struct sample_node){ .name = "a", __VA_ARGS__ })
 
 static void
-distinguishes_changes_that_matter(void **state UNUSED)
+distinguishes_changes_that_matter(void **state)
 {
+	(void)state;
 	assert_false(differ(SAMPLE(.version = "1"), SAMPLE(.version = "2")));
 	assert_false(differ(SAMPLE(.n_images = 1), SAMPLE(.n_images = 2)));
 	assert_false(differ(SAMPLE(.heartbeat = "1"), SAMPLE(.heartbeat = "2")));
@@ -274,8 +282,9 @@ differ_in(const char *one, const char *two)
 }
 
 static void
-distinguishes_every_part(void **state UNUSED)
+distinguishes_every_part(void **state)
 {
+	(void)state;
 	assert_true(differ_in(",\"labels\":{\"k\":\"1\"}}", ",\"labels\":{\"k\":\"2\"}}"));
 	assert_true(differ_in(",\"labels\":{\"k\":\"1\"}}", ",\"labels\":{\"l\":\"1\"}}"));
 	assert_true(differ_in(",\"labels\":{}}", ",\"labels\":{\"l\":\"1\"}}"));
@@ -294,8 +303,9 @@ distinguishes_every_part(void **state UNUSED)
 }
 
 static void
-shares_repeated_texts(void **state UNUSED)
+shares_repeated_texts(void **state)
 {
+	(void)state;
 	WITH_NODE(a, .name = "a", .is_uninitialized = true);
 	size_t n = intern_count();
 	WITH_NODE(b, .name = "b", .is_uninitialized = true);
@@ -313,8 +323,9 @@ shares_repeated_texts(void **state UNUSED)
 
 /* Thousands of nodes are stored, so a change that makes them larger must be deliberate. */
 static void
-is_small(void **state UNUSED)
+is_small(void **state)
 {
+	(void)state;
 	WITH_NODE(n, .name = "worker-00001", .uid = "3f4c9f4f-0f72-45a1-a1ac-0f24ed4a6d4d",
 	          .version = "1234567", .provider_id = "hcloud://40000001", .n_images = 50);
 
@@ -326,7 +337,7 @@ is_small(void **state UNUSED)
 }
 
 static void
-keeps_what_routes_need_when_asked(void **state UNUSED)
+keeps_what_routes_need_when_asked(void **state)
 {
 	static const char text[] =
 		"{\"metadata\":{\"name\":\"a\",\"uid\":\"u\",\"resourceVersion\":\"1\"},"
@@ -336,6 +347,7 @@ keeps_what_routes_need_when_asked(void **state UNUSED)
 	struct object *without, *with;
 	struct error err;
 
+	(void)state;
 	assert_true(object_parse(&node_kind.kind, str_c(text), &without, &err));
 	kind.keeps_routes = true;
 	assert_true(object_parse(&kind.kind, str_c(text), &with, &err));
@@ -351,10 +363,11 @@ keeps_what_routes_need_when_asked(void **state UNUSED)
 
 /* The last of the tests: the table stays full. */
 static void
-keeps_texts_itself_when_the_table_is_full(void **state UNUSED)
+keeps_texts_itself_when_the_table_is_full(void **state)
 {
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(KIB(4));
 
+	(void)state;
 	for (unsigned i = 0; intern_count() < LIMIT_INTERN; i++) {
 		struct str s;
 
@@ -375,11 +388,12 @@ keeps_texts_itself_when_the_table_is_full(void **state UNUSED)
 }
 
 static void
-does_not_share_long_texts(void **state UNUSED)
+does_not_share_long_texts(void **state)
 {
 	static char text[LIMIT_INTERN_BYTES + 1] = { 'x' };
 	struct str s = str_n(text, sizeof(text)), empty = str_n(text, 0);
 
+	(void)state;
 	assert_false(intern(&s));
 	assert_ptr_equal(s.ptr, text);
 	assert_true(intern(&empty));

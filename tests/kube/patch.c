@@ -21,8 +21,9 @@ check(void (*build)(struct buf *, const struct node_patch *), const struct node_
 }
 
 static void
-names_what_it_was_computed_from(void **state UNUSED)
+names_what_it_was_computed_from(void **state)
 {
+	(void)state;
 	check(patch_node, &(struct node_patch){ .uid = STR("u") },
 	      "{\"metadata\":{\"uid\":\"u\"}}");
 	check(patch_node, &(struct node_patch){ .uid = STR("u"), .resource_version = STR("7") },
@@ -33,11 +34,12 @@ names_what_it_was_computed_from(void **state UNUSED)
 }
 
 static void
-initialises_a_node(void **state UNUSED)
+initialises_a_node(void **state)
 {
 	const struct label labels[] = { { STR("zone"), STR("z1") }, { STR("type"), STR("a\"b") } };
 	const struct str taints[] = { STR("{\"key\":\"a\"}"), STR("{\"key\":\"b\"}") };
 
+	(void)state;
 	check(patch_node,
 	      &(struct node_patch){ .uid = STR("u"),
 	                            .resource_version = STR("7"),
@@ -52,10 +54,11 @@ initialises_a_node(void **state UNUSED)
 }
 
 static void
-says_whether_the_network_is_there(void **state UNUSED)
+says_whether_the_network_is_there(void **state)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(KIB(4));
 
+	(void)state;
 	patch_node_network(&b, STR("u"), NODE_NETWORK_ROUTED, 0);
 	assert_string_equal(
 		b.ptr,
@@ -68,10 +71,11 @@ says_whether_the_network_is_there(void **state UNUSED)
 }
 
 static void
-writes_parts_alone(void **state UNUSED)
+writes_parts_alone(void **state)
 {
 	const struct label label = { STR("k"), STR("v") };
 
+	(void)state;
 	check(patch_node, &(struct node_patch){ .uid = STR("u"), .labels = &label, .n_labels = 1 },
 	      "{\"metadata\":{\"uid\":\"u\",\"labels\":{\"k\":\"v\"}}}");
 	check(patch_node, &(struct node_patch){ .uid = STR("u"), .provider_id = STR("x://1") },
@@ -83,12 +87,13 @@ writes_parts_alone(void **state UNUSED)
 /* Two addresses of one type must survive (docs/spec/kube-client.md,
  * "Node addresses in patches"). */
 static void
-writes_addresses_as_they_are(void **state UNUSED)
+writes_addresses_as_they_are(void **state)
 {
 	const struct address addresses[] = { { STR("InternalIP"), STR("10.0.0.1") },
 		                             { STR("InternalIP"), STR("fd00::1") },
 		                             { STR("Hostname"), STR("a") } };
 
+	(void)state;
 	check(patch_node_status,
 	      &(struct node_patch){ .uid = STR("u"), .addresses = addresses, .n_addresses = 3 },
 	      "{\"metadata\":{\"uid\":\"u\"},\"status\":{\"addresses\":["
@@ -97,10 +102,11 @@ writes_addresses_as_they_are(void **state UNUSED)
 }
 
 static void
-makes_paths(void **state UNUSED)
+makes_paths(void **state)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(KIB(4));
 
+	(void)state;
 	patch_node_path(&b, STR("worker-1.example"), NULL);
 	assert_string_equal(b.ptr, "/api/v1/nodes/worker-1.example");
 	buf_reset(&b);
@@ -125,8 +131,9 @@ check_claim(struct str *list, uint32_t n, const char *expected)
 }
 
 static void
-a_finalizer_is_added_by_name(void **state UNUSED)
+a_finalizer_is_added_by_name(void **state)
 {
+	(void)state;
 	check_claim(NULL, 0,
 	            "{\"metadata\":{\"uid\":\"u\",\"$setElementOrder/finalizers\":[" OURS
 	            "],\"finalizers\":[" OURS "]}}");
@@ -145,7 +152,7 @@ check_release(const struct service *s, const char *expected)
 }
 
 static void
-a_finalizer_is_removed_by_name_and_the_status_with_it(void **state UNUSED)
+a_finalizer_is_removed_by_name_and_the_status_with_it(void **state)
 {
 	struct service_ingress ingress = { .ip = STR("192.0.2.1") };
 	struct service s = { .object.uid = STR("u"),
@@ -153,6 +160,7 @@ a_finalizer_is_removed_by_name_and_the_status_with_it(void **state UNUSED)
 		             .finalizers = finalizers,
 		             .n_finalizers = 3 };
 
+	(void)state;
 	check_release(
 		&s,
 		"{\"metadata\":{\"uid\":\"u\",\"$setElementOrder/finalizers\":[\"foo\",\"bar\"],"
@@ -176,11 +184,12 @@ a_finalizer_is_removed_by_name_and_the_status_with_it(void **state UNUSED)
 }
 
 static void
-a_state_that_may_be_old_is_released_in_any_case(void **state UNUSED)
+a_state_that_may_be_old_is_released_in_any_case(void **state)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(KIB(4));
 	struct service s = { .object.uid = STR("u") };
 
+	(void)state;
 	assert_true(patch_service_release(&b, &s, /*is_stale=*/true));
 	assert_string_equal(b.ptr,
 	                    "{\"metadata\":{\"uid\":\"u\",\"$setElementOrder/finalizers\":[],"
@@ -189,7 +198,7 @@ a_state_that_may_be_old_is_released_in_any_case(void **state UNUSED)
 }
 
 static void
-statuses_are_written_whole(void **state UNUSED)
+statuses_are_written_whole(void **state)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(KIB(4));
 	struct service s = { .object.uid = STR("u") };
@@ -199,6 +208,7 @@ statuses_are_written_whole(void **state UNUSED)
 		{ .hostname = STR("only.example") },
 	};
 
+	(void)state;
 	patch_service_status(&b, &s, ingress, 3);
 	assert_string_equal(
 		b.ptr, "{\"metadata\":{\"uid\":\"u\"},\"status\":{\"loadBalancer\":{\"ingress\":["
@@ -213,7 +223,7 @@ statuses_are_written_whole(void **state UNUSED)
 }
 
 static void
-a_status_that_says_so_already_is_left_alone(void **state UNUSED)
+a_status_that_says_so_already_is_left_alone(void **state)
 {
 	struct service_ingress said[] = {
 		{ .ip = STR("192.0.2.1"), .ip_mode = STR("VIP"), .ports = STR("[]") }
@@ -221,6 +231,7 @@ a_status_that_says_so_already_is_left_alone(void **state UNUSED)
 	struct service s = { .ingress = said, .n_ingress = 1 };
 	struct service_ingress wanted = { .ip = STR("192.0.2.1"), .ip_mode = STR("VIP") };
 
+	(void)state;
 	assert_true(service_status_equals(&s, &wanted, 1));
 	said[0].ip_mode = STR_EMPTY; /* dropped by an old API server */
 	assert_true(service_status_equals(&s, &wanted, 1));
@@ -233,11 +244,12 @@ a_status_that_says_so_already_is_left_alone(void **state UNUSED)
 }
 
 static void
-paths_are_escaped(void **state UNUSED)
+paths_are_escaped(void **state)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(KIB(4));
 	struct service s = { .namespace = STR("a b"), .name = STR("web") };
 
+	(void)state;
 	patch_service_path(&b, &s);
 	assert_string_equal(b.ptr, "/api/v1/namespaces/a%20b/services/web/status");
 }

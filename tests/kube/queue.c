@@ -557,7 +557,7 @@ work(void *arg)
 }
 
 static void
-never_works_on_a_key_twice_at_the_same_time(void **state UNUSED)
+never_works_on_a_key_twice_at_the_same_time(void **state)
 {
 	struct crowd c = { .q = queue_new(&(struct queue_config){ .name = "crowd",
 		                                                  .base_delay_ns = 1000,
@@ -566,6 +566,7 @@ never_works_on_a_key_twice_at_the_same_time(void **state UNUSED)
 	pthread_t threads[4];
 	char text[16];
 
+	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(threads); i++)
 		thread_start(&threads[i], "worker", work, &c);
 	for (unsigned i = 0; i < N_ADDS; i++) {

@@ -25,8 +25,9 @@ static const struct event_object node = {
 };
 
 static int
-set_up(void **state UNUSED)
+set_up(void **state)
 {
+	(void)state;
 	http = fake_http_new();
 	fake = fake_clock_new(WALL_NS);
 	client = (struct kube_client){ .http = fake_http_client(http),
@@ -44,8 +45,9 @@ flush(void)
 }
 
 static int
-tear_down(void **state UNUSED)
+tear_down(void **state)
 {
+	(void)state;
 	if (recorder)
 		flush();
 	fake_clock_free(fake);
@@ -120,10 +122,11 @@ method_of(size_t i)
 /* ---- the object ---- */
 
 static void
-a_new_event_is_created(void **state UNUSED)
+a_new_event_is_created(void **state)
 {
 	const struct fake_request *r;
 
+	(void)state;
 	tell("Node synced \"successfully\"");
 	flush();
 	r = fake_http_request(http, 0);
@@ -144,12 +147,13 @@ a_new_event_is_created(void **state UNUSED)
 }
 
 static void
-a_service_has_a_namespace(void **state UNUSED)
+a_service_has_a_namespace(void **state)
 {
 	const struct event_object service = { "v1", "Service", STR("shop"), STR("web"),
 		                              STR("u-2") };
 	const struct fake_request *r;
 
+	(void)state;
 	recorder_event(recorder, "service-controller", &service, EVENT_WARNING,
 	               "SyncLoadBalancerFailed", STR("no"));
 	flush();
@@ -161,10 +165,11 @@ a_service_has_a_namespace(void **state UNUSED)
 }
 
 static void
-a_name_that_is_no_dns_name_is_hashed(void **state UNUSED)
+a_name_that_is_no_dns_name_is_hashed(void **state)
 {
 	const struct event_object odd = { "v1", "Node", STR_EMPTY, STR("A/../B"), STR_EMPTY };
 
+	(void)state;
 	recorder_event(recorder, "c", &odd, EVENT_NORMAL, "R", STR("m"));
 	flush();
 	assert_null(strstr(fake_http_request(http, 0)->body, "{\"name\":\"A/"));
@@ -172,8 +177,9 @@ a_name_that_is_no_dns_name_is_hashed(void **state UNUSED)
 }
 
 static void
-events_of_one_moment_have_different_names(void **state UNUSED)
+events_of_one_moment_have_different_names(void **state)
 {
+	(void)state;
 	tell("one");
 	tell("two");
 	flush();
@@ -182,10 +188,11 @@ events_of_one_moment_have_different_names(void **state UNUSED)
 }
 
 static void
-a_long_message_is_cut_between_characters(void **state UNUSED)
+a_long_message_is_cut_between_characters(void **state)
 {
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(KIB(4));
 
+	(void)state;
 	while (text.len < LIMIT_EVENT_MESSAGE - 1)
 		buf_add_char(&text, 'a');
 	buf_add_c(&text, "\xc3\xa4\xc3\xa4");
@@ -198,10 +205,11 @@ a_long_message_is_cut_between_characters(void **state UNUSED)
 /* ---- correlation ---- */
 
 static void
-a_repeat_raises_the_count(void **state UNUSED)
+a_repeat_raises_the_count(void **state)
 {
 	const struct fake_request *r;
 
+	(void)state;
 	tell("same");
 	wait_for(1);
 	fake_clock_advance(fake, 5 * NS_PER_SEC);
@@ -221,10 +229,11 @@ a_repeat_raises_the_count(void **state UNUSED)
 }
 
 static void
-other_objects_types_and_reasons_are_others(void **state UNUSED)
+other_objects_types_and_reasons_are_others(void **state)
 {
 	const struct event_object other = { "v1", "Node", STR_EMPTY, STR("worker-1"), STR("u-2") };
 
+	(void)state;
 	tell("same");
 	recorder_event(recorder, "cloud-node-controller", &node, EVENT_WARNING, "Synced",
 	               STR("same"));
@@ -240,8 +249,9 @@ other_objects_types_and_reasons_are_others(void **state UNUSED)
 }
 
 static void
-a_forgotten_event_is_created_again(void **state UNUSED)
+a_forgotten_event_is_created_again(void **state)
 {
+	(void)state;
 	fake_http_answer(http, 201, "{}");
 	fake_http_answer(http, 404, STATUS("NotFound", 404));
 	fake_http_answer(http, 201, "{}");
@@ -260,8 +270,9 @@ a_forgotten_event_is_created_again(void **state UNUSED)
 }
 
 static void
-after_an_hour_a_repeat_is_new(void **state UNUSED)
+after_an_hour_a_repeat_is_new(void **state)
 {
+	(void)state;
 	tell("same");
 	wait_for(1);
 	fake_clock_advance(fake, 3601 * NS_PER_SEC);
@@ -283,8 +294,9 @@ tell_number(int i)
 }
 
 static void
-ten_different_messages_are_combined(void **state UNUSED)
+ten_different_messages_are_combined(void **state)
 {
+	(void)state;
 	for (int i = 1; i <= 11; i++)
 		tell_number(i);
 	tell_number(1);
@@ -304,8 +316,9 @@ ten_different_messages_are_combined(void **state UNUSED)
 }
 
 static void
-the_window_ends(void **state UNUSED)
+the_window_ends(void **state)
 {
+	(void)state;
 	for (int i = 1; i <= 9; i++)
 		tell_number(i);
 	wait_for(9);
@@ -317,11 +330,12 @@ the_window_ends(void **state UNUSED)
 }
 
 static void
-floods_are_dropped(void **state UNUSED)
+floods_are_dropped(void **state)
 {
 	const struct event_object other = { "v1", "Node", STR_EMPTY, STR("worker-2"), STR("u-2") };
 	double dropped;
 
+	(void)state;
 	dropped = counter("ccmd_events_dropped_total{reason=\"spam\"}");
 	for (int i = 0; i < 30; i++)
 		tell("same");
@@ -351,10 +365,11 @@ tell_of(const char *name)
 }
 
 static void
-what_was_not_used_for_longest_is_forgotten(void **state UNUSED)
+what_was_not_used_for_longest_is_forgotten(void **state)
 {
 	size_t n = 1;
 
+	(void)state;
 	tell("same");
 	for (int i = 0; i < LIMIT_EVENT_CACHE + 500; i++) {
 		char name[32] = "";
@@ -381,10 +396,11 @@ what_was_not_used_for_longest_is_forgotten(void **state UNUSED)
 /* ---- failures ---- */
 
 static void
-a_lost_connection_is_tried_again(void **state UNUSED)
+a_lost_connection_is_tried_again(void **state)
 {
 	double written = counter("ccmd_events_written_total");
 
+	(void)state;
 	fake_http_add(http, (struct fake_answer){ .code = ERR_UNAVAILABLE });
 	fake_http_add(http, (struct fake_answer){ .code = ERR_TIMEOUT });
 	fake_http_answer(http, 201, "{}");
@@ -404,10 +420,11 @@ a_lost_connection_is_tried_again(void **state UNUSED)
 }
 
 static void
-after_twelve_tries_it_is_dropped(void **state UNUSED)
+after_twelve_tries_it_is_dropped(void **state)
 {
 	double failed = counter("ccmd_events_dropped_total{reason=\"failed\"}");
 
+	(void)state;
 	fake_http_add(http, (struct fake_answer){ .code = ERR_UNAVAILABLE });
 	tell("m");
 	for (size_t i = 1; i <= 11; i++) {
@@ -422,11 +439,12 @@ after_twelve_tries_it_is_dropped(void **state UNUSED)
 }
 
 static void
-what_the_server_says_is_final(void **state UNUSED)
+what_the_server_says_is_final(void **state)
 {
 	double failed = counter("ccmd_events_dropped_total{reason=\"failed\"}");
 	double written = counter("ccmd_events_written_total");
 
+	(void)state;
 	fake_http_answer(http, 403, STATUS("Forbidden", 403));
 	fake_http_answer(http, 500, STATUS("InternalError", 500));
 	fake_http_answer(http, 502, "<html>");
@@ -442,11 +460,12 @@ what_the_server_says_is_final(void **state UNUSED)
 /* ---- bounds and the end ---- */
 
 static void
-a_full_queue_drops_the_new(void **state UNUSED)
+a_full_queue_drops_the_new(void **state)
 {
 	double full = counter("ccmd_events_dropped_total{reason=\"queue_full\"}");
 	double shutdown = counter("ccmd_events_dropped_total{reason=\"shutdown\"}");
 
+	(void)state;
 	fake_http_add(http, (struct fake_answer){ .hangs = true });
 	tell("hangs");
 	fake_http_wait(http, 1);
@@ -461,10 +480,11 @@ a_full_queue_drops_the_new(void **state UNUSED)
 /* Even if the queue is full, because at the end there may be no time for the other events. Their
  * order is kept. */
 static void
-what_goes_first_is_written_first(void **state UNUSED)
+what_goes_first_is_written_first(void **state)
 {
 	double full = counter("ccmd_events_dropped_total{reason=\"queue_full\"}");
 
+	(void)state;
 	fake_http_add(http, (struct fake_answer){ .code = ERR_UNAVAILABLE });
 	fake_http_answer(http, 201, "{}");
 	tell("lost");
@@ -481,10 +501,11 @@ what_goes_first_is_written_first(void **state UNUSED)
 }
 
 static void
-retries_are_abandoned_at_the_end(void **state UNUSED)
+retries_are_abandoned_at_the_end(void **state)
 {
 	double shutdown = counter("ccmd_events_dropped_total{reason=\"shutdown\"}");
 
+	(void)state;
 	fake_http_add(http, (struct fake_answer){ .code = ERR_UNAVAILABLE });
 	fake_http_answer(http, 201, "{}");
 	tell("lost");
@@ -504,10 +525,11 @@ free_recorder(void *arg)
 }
 
 static void
-flushing_ends_at_its_deadline(void **state UNUSED)
+flushing_ends_at_its_deadline(void **state)
 {
 	pthread_t thread;
 
+	(void)state;
 	fake_http_add(http, (struct fake_answer){ .hangs = true });
 	tell("hangs");
 	wait_for(1);
@@ -518,18 +540,20 @@ flushing_ends_at_its_deadline(void **state UNUSED)
 }
 
 static void *
-tell_often(void *arg UNUSED)
+tell_often(void *arg)
 {
+	(void)arg;
 	for (int i = 0; i < 100; i++)
 		tell_number(i);
 	return NULL;
 }
 
 static void
-many_threads_may_report(void **state UNUSED)
+many_threads_may_report(void **state)
 {
 	pthread_t threads[4];
 
+	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(threads); i++)
 		assert_int_equal(pthread_create(&threads[i], NULL, tell_often, NULL), 0);
 	for (size_t i = 0; i < ARRAY_LEN(threads); i++)

@@ -41,8 +41,9 @@ with_spec(const char *spec)
 }
 
 static void
-everything_a_balancer_needs_is_kept(void **state UNUSED)
+everything_a_balancer_needs_is_kept(void **state)
 {
+	(void)state;
 	struct service *s = parse(
 		"{" META
 		",\"deletionTimestamp\":\"2026-01-02T03:04:05Z\",\"finalizers\":[\"a/b\",\"" SERVICE_FINALIZER
@@ -86,8 +87,9 @@ everything_a_balancer_needs_is_kept(void **state UNUSED)
 }
 
 static void
-of_other_services_a_husk_is_kept(void **state UNUSED)
+of_other_services_a_husk_is_kept(void **state)
 {
+	(void)state;
 	struct service *s =
 		parse("{" META ",\"annotations\":{\"k\":\"v\"}},\"spec\":{\"type\":\"ClusterIP\","
 	              "\"ports\":[{\"port\":80}]}}");
@@ -99,7 +101,7 @@ of_other_services_a_husk_is_kept(void **state UNUSED)
 }
 
 static void
-bad_fields_are_named(void **state UNUSED)
+bad_fields_are_named(void **state)
 {
 	static const struct {
 		const char *spec, *wanted;
@@ -113,6 +115,7 @@ bad_fields_are_named(void **state UNUSED)
 		{ ",\"healthCheckNodePort\":\"x\"", "healthCheckNodePort: not a number" },
 	};
 
+	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		CLEANUP(buf_fini) struct buf text = BUF_INIT(KIB(8));
 		struct object *object;
@@ -127,7 +130,7 @@ bad_fields_are_named(void **state UNUSED)
 }
 
 static void
-what_wants_a_balancer(void **state UNUSED)
+what_wants_a_balancer(void **state)
 {
 	static const struct {
 		const char *metadata, *spec;
@@ -152,6 +155,7 @@ what_wants_a_balancer(void **state UNUSED)
 		  true, false },
 	};
 
+	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		CLEANUP(buf_fini) struct buf text = BUF_INIT(KIB(8));
 		struct service *s;
@@ -167,7 +171,7 @@ what_wants_a_balancer(void **state UNUSED)
 /* docs/spec/framework.md, "Service changes": each of these alone leads to a sync; those of the
  * second list never do. */
 static void
-changes_that_matter_and_changes_that_do_not(void **state UNUSED)
+changes_that_matter_and_changes_that_do_not(void **state)
 {
 	static const char *const matter[] = {
 		",\"loadBalancerSourceRanges\":[\"10.0.0.0/8\"]",
@@ -197,6 +201,7 @@ changes_that_matter_and_changes_that_do_not(void **state UNUSED)
 		",\"ipFamilyPolicy\":\"SingleStack\"",
 	};
 
+	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(matter); i++) {
 		for (size_t j = 0; j < ARRAY_LEN(matter); j++) {
 			struct service *a = with_spec(matter[i]), *b = with_spec(matter[j]);
@@ -218,24 +223,26 @@ changes_that_matter_and_changes_that_do_not(void **state UNUSED)
 }
 
 static void
-families_count_by_number_only(void **state UNUSED)
+families_count_by_number_only(void **state)
 {
 	struct service *a = with_spec(",\"ipFamilies\":[\"IPv4\"]"),
 		       *b = with_spec(",\"ipFamilies\":[\"IPv6\"]");
 
+	(void)state;
 	assert_false(service_needs_update(a, b));
 	release(a);
 	release(b);
 }
 
 static void
-annotations_matter_in_any_order(void **state UNUSED)
+annotations_matter_in_any_order(void **state)
 {
 	static const char *const texts[] = { "\"a\":\"1\",\"b\":\"2\"", "\"b\":\"2\",\"a\":\"1\"",
 		                             "\"a\":\"1\"", "\"a\":\"1\",\"b\":\"3\"",
 		                             "\"a\":\"1\",\"c\":\"2\"" };
 	struct service *s[ARRAY_LEN(texts)];
 
+	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
 		CLEANUP(buf_fini) struct buf text = BUF_INIT(KIB(8));
 
@@ -252,8 +259,9 @@ annotations_matter_in_any_order(void **state UNUSED)
 }
 
 static void
-services_without_a_balancer_never_need_one(void **state UNUSED)
+services_without_a_balancer_never_need_one(void **state)
 {
+	(void)state;
 	struct service *a = parse("{" META "},\"spec\":{\"type\":\"ClusterIP\"}}");
 	struct service *b = parse("{" META
 	                          "},\"spec\":{\"type\":\"NodePort\",\"ports\":[{\"port\":1}]}}");
@@ -269,8 +277,9 @@ services_without_a_balancer_never_need_one(void **state UNUSED)
 
 /* The store hands on what differs: all that the controller acts on, and nothing else. */
 static void
-what_the_store_calls_a_difference(void **state UNUSED)
+what_the_store_calls_a_difference(void **state)
 {
+	(void)state;
 	struct service *plain = with_spec("");
 	struct service *same =
 		parse("{\"metadata\":{\"namespace\":\"shop\",\"name\":\"web\",\"uid\":\"u-1\","

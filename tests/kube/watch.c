@@ -37,8 +37,9 @@ check_type(const char *line, enum watch_type type, const char *version)
 #define NODE "{\"kind\":\"Node\",\"metadata\":{\"resourceVersion\":\"7\"}}"
 
 static void
-reads_events(void **state UNUSED)
+reads_events(void **state)
 {
+	(void)state;
 	check_type("{\"type\":\"ADDED\",\"object\":" NODE "}", WATCH_ADDED, "7");
 	check_type("{\"type\":\"MODIFIED\",\"object\":" NODE "}", WATCH_MODIFIED, "7");
 	check_type("{\"object\":" NODE ",\"type\":\"DELETED\",\"more\":1}", WATCH_DELETED, "7");
@@ -47,8 +48,9 @@ reads_events(void **state UNUSED)
 }
 
 static void
-recognises_events_to_skip(void **state UNUSED)
+recognises_events_to_skip(void **state)
 {
+	(void)state;
 	check_type(
 		"{\"type\":\"ADDED\",\"object\":{\"kind\":\"Pod\",\"metadata\":{\"resourceVersion\":\"7\"}}}",
 		WATCH_SKIPPED, "");
@@ -61,11 +63,12 @@ recognises_events_to_skip(void **state UNUSED)
 }
 
 static void
-refuses_what_is_no_event(void **state UNUSED)
+refuses_what_is_no_event(void **state)
 {
 	static const char *const lines[] = { "[]", "{}", "{\"type\":1}", "{\"type\":\"added\"}",
 		                             "{\"type\":\"ADDED\",\"object\":1}" };
 
+	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(lines); i++) {
 		CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
 		struct watch_event event;
@@ -89,11 +92,12 @@ status_error(const char *status)
 }
 
 static void
-says_why_a_watch_ends(void **state UNUSED)
+says_why_a_watch_ends(void **state)
 {
 	struct error err = status_error("{\"kind\":\"Status\",\"message\":\"too old: 1 (2)\","
 	                                "\"reason\":\"Expired\",\"code\":410}");
 
+	(void)state;
 	assert_int_equal(err.code, ERR_GONE);
 	assert_int_equal(err.http_status, 410);
 	assert_non_null(strstr(err.msg, "too old: 1 (2)"));

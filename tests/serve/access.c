@@ -441,8 +441,9 @@ check_combination(const struct combination *c)
 }
 
 static void
-every_combination(void **state UNUSED)
+every_combination(void **state)
 {
+	(void)state;
 	for (int i = 0; i < N_CLIENTS * N_AUTHS * 2; i++) {
 		struct combination c = {
 			.client = (enum client)(i / 2 % N_CLIENTS),
@@ -457,22 +458,24 @@ every_combination(void **state UNUSED)
 /* ---- who they are ---- */
 
 static void
-anonymous_is_not_authenticated(void **state UNUSED)
+anonymous_is_not_authenticated(void **state)
 {
 	CLEANUP(access_user_unrefp) struct access_user *user = known_user(none());
 
+	(void)state;
 	assert_str(user->name, "system:anonymous");
 	assert_int_equal(user->n_groups, 1);
 	assert_str(user->groups[0], "system:unauthenticated");
 }
 
 static void
-organizations_are_groups(void **state UNUSED)
+organizations_are_groups(void **state)
 {
 	struct str groups[] = { STR("dev"), STR("ops") };
 	struct access_proof client = good("jane");
 	CLEANUP(access_user_unrefp) struct access_user *user = NULL;
 
+	(void)state;
 	client.peer.organizations = groups;
 	client.peer.n_organizations = 2;
 	user = known_user(client);
@@ -484,13 +487,14 @@ organizations_are_groups(void **state UNUSED)
 }
 
 static void
-an_unauthenticated_user_stays_so(void **state UNUSED)
+an_unauthenticated_user_stays_so(void **state)
 {
 	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
 	struct access_draft d = ACCESS_DRAFT_INIT(&arena);
 	CLEANUP(access_user_unrefp) struct access_user *user = NULL;
 	struct error err;
 
+	(void)state;
 	access_draft_name(&d, STR("system:anonymous"));
 	access_draft_group(&d, STR("system:unauthenticated"));
 	assert_true(access_user_new(&d, &user, &err));
@@ -499,13 +503,14 @@ an_unauthenticated_user_stays_so(void **state UNUSED)
 
 /* Otherwise the caller would have fewer groups than the certificate. */
 static void
-too_many_groups_are_refused(void **state UNUSED)
+too_many_groups_are_refused(void **state)
 {
 	static struct str groups[LIMIT_USER_BYTES / sizeof(struct str)];
 	struct access_proof client = good("jane");
 	struct access_user *user;
 	struct str token;
 
+	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(groups); i++)
 		groups[i] = STR("many");
 	client.peer.organizations = groups;
@@ -514,13 +519,14 @@ too_many_groups_are_refused(void **state UNUSED)
 }
 
 static void
-extras_are_bounded(void **state UNUSED)
+extras_are_bounded(void **state)
 {
 	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
 	struct access_draft d = ACCESS_DRAFT_INIT(&arena);
 	struct access_user *user;
 	struct error err;
 
+	(void)state;
 	access_draft_name(&d, STR("jane"));
 	for (int i = 0; i < LIMIT_USER_EXTRAS; i++)
 		access_draft_extra(&d, STR("k"), STR("v"));
@@ -531,7 +537,7 @@ extras_are_bounded(void **state UNUSED)
 }
 
 static void
-tokens_are_found(void **state UNUSED)
+tokens_are_found(void **state)
 {
 	static const struct {
 		const char *header, *token;
@@ -541,6 +547,7 @@ tokens_are_found(void **state UNUSED)
 		{ "Bearerabc", "" },         { "Negotiate abc", "" }, { "", "" },
 	};
 
+	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		struct access_proof client = none();
 		CLEANUP(access_user_unrefp) struct access_user *user = NULL;
@@ -563,8 +570,9 @@ is_free(const char *path, const char *pattern)
 }
 
 static void
-paths_that_are_always_allowed(void **state UNUSED)
+paths_that_are_always_allowed(void **state)
 {
+	(void)state;
 	assert_true(is_free("/healthz", "/healthz"));
 	assert_true(is_free("/healthz", "healthz"));
 	assert_false(is_free("/healthz/x", "/healthz"));
@@ -583,13 +591,14 @@ paths_that_are_always_allowed(void **state UNUSED)
 }
 
 static void
-masters_are_allowed_everything(void **state UNUSED)
+masters_are_allowed_everything(void **state)
 {
 	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
 	struct access_draft d = ACCESS_DRAFT_INIT(&arena);
 	CLEANUP(access_user_unrefp) struct access_user *user = NULL;
 	struct error err;
 
+	(void)state;
 	access_draft_name(&d, STR("root"));
 	access_draft_group(&d, STR("system:masters"));
 	assert_true(access_user_new(&d, &user, &err));
@@ -597,12 +606,13 @@ masters_are_allowed_everything(void **state UNUSED)
 }
 
 static void
-a_star_ends_a_path(void **state UNUSED)
+a_star_ends_a_path(void **state)
 {
 	struct str wrong[] = { STR("/healthz"), STR("/a*b") };
 	struct str twice = STR("/a**");
 	struct error err;
 
+	(void)state;
 	assert_false(access_paths_check((struct str_list){ wrong, 2 }, &err));
 	assert_int_equal(err.code, ERR_INVALID);
 	assert_non_null(strstr(err.msg, "/a*b"));
@@ -611,11 +621,12 @@ a_star_ends_a_path(void **state UNUSED)
 }
 
 static void
-refusals_have_the_words_of_kubernetes(void **state UNUSED)
+refusals_have_the_words_of_kubernetes(void **state)
 {
 	CLEANUP(access_user_unrefp) struct access_user *user = access_user_anonymous();
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(1000);
 
+	(void)state;
 	access_add_refusal(&b, user, STR("get"), STR("/metrics"), STR_EMPTY);
 	assert_str(buf_str(&b),
 	           "forbidden: User \"system:anonymous\" cannot get path \"/metrics\"");

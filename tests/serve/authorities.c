@@ -26,8 +26,9 @@ static struct authorities *source;
 static char folder[64];
 
 static int
-set_up(void **state UNUSED)
+set_up(void **state)
 {
+	(void)state;
 	clock_ = fake_clock_new(NS_PER_SEC);
 	http = fake_http_new();
 	arena = ARENA_INIT;
@@ -50,8 +51,9 @@ path_of(const char *name)
 }
 
 static int
-tear_down(void **state UNUSED)
+tear_down(void **state)
 {
+	(void)state;
 	authorities_free(source);
 	(void)unlink(path_of("client").ptr);
 	assert_int_equal(rmdir(folder), 0);
@@ -116,8 +118,9 @@ advance_and_refresh(int64_t seconds)
 }
 
 static void
-authorities_come_from_the_map(void **state UNUSED)
+authorities_come_from_the_map(void **state)
 {
+	(void)state;
 	fake_http_answer(http, 200, MAP("CA one"));
 	open_authorities();
 	assert_string_equal(
@@ -127,8 +130,9 @@ authorities_come_from_the_map(void **state UNUSED)
 }
 
 static void
-a_file_wins_over_the_map_which_is_not_read(void **state UNUSED)
+a_file_wins_over_the_map_which_is_not_read(void **state)
 {
+	(void)state;
 	config.client_ca_file = write_file("client", "CA file");
 	open_authorities();
 	assert_true(trusts_client("file"));
@@ -137,8 +141,9 @@ a_file_wins_over_the_map_which_is_not_read(void **state UNUSED)
 }
 
 static void
-nothing_to_follow_is_never_due(void **state UNUSED)
+nothing_to_follow_is_never_due(void **state)
 {
+	(void)state;
 	config.skip_lookup = true;
 	open_authorities();
 	assert_false(trusts_client("one"));
@@ -148,8 +153,9 @@ nothing_to_follow_is_never_due(void **state UNUSED)
 }
 
 static void
-a_map_that_is_not_there_is_a_warning(void **state UNUSED)
+a_map_that_is_not_there_is_a_warning(void **state)
 {
+	(void)state;
 	fake_http_answer(http, 404, "{\"kind\":\"Status\",\"reason\":\"NotFound\"}");
 	fake_http_answer(http, 200, MAP("CA one"));
 	open_authorities();
@@ -159,10 +165,11 @@ a_map_that_is_not_there_is_a_warning(void **state UNUSED)
 }
 
 static void
-a_map_that_must_not_be_read_is_fatal(void **state UNUSED)
+a_map_that_must_not_be_read_is_fatal(void **state)
 {
 	struct error err;
 
+	(void)state;
 	fake_http_answer(http, 403, "{\"kind\":\"Status\",\"reason\":\"Forbidden\"}");
 	err = open_fails(ERR_FORBIDDEN);
 	assert_non_null(strstr(err.msg, "extension-apiserver-authentication-reader"));
@@ -172,8 +179,9 @@ a_map_that_must_not_be_read_is_fatal(void **state UNUSED)
 }
 
 static void
-other_failures_are_fatal_unless_tolerated(void **state UNUSED)
+other_failures_are_fatal_unless_tolerated(void **state)
 {
+	(void)state;
 	fake_http_add(http, (struct fake_answer){ .code = ERR_UNAVAILABLE });
 	open_fails(ERR_UNAVAILABLE);
 	config.tolerate_lookup_failure = true;
@@ -185,8 +193,9 @@ other_failures_are_fatal_unless_tolerated(void **state UNUSED)
 }
 
 static void
-a_map_of_nonsense_is_fatal_unless_tolerated(void **state UNUSED)
+a_map_of_nonsense_is_fatal_unless_tolerated(void **state)
 {
+	(void)state;
 	fake_http_answer(http, 200, MAP("nonsense"));
 	open_fails(ERR_INVALID);
 	config.tolerate_lookup_failure = true;
@@ -195,8 +204,9 @@ a_map_of_nonsense_is_fatal_unless_tolerated(void **state UNUSED)
 }
 
 static void
-a_bad_file_is_fatal_always(void **state UNUSED)
+a_bad_file_is_fatal_always(void **state)
 {
+	(void)state;
 	config.tolerate_lookup_failure = true;
 	config.client_ca_file = path_of("client");
 	open_fails(ERR_NOT_FOUND);
@@ -207,8 +217,9 @@ a_bad_file_is_fatal_always(void **state UNUSED)
 }
 
 static void
-the_map_is_read_every_five_minutes(void **state UNUSED)
+the_map_is_read_every_five_minutes(void **state)
 {
+	(void)state;
 	fake_http_answer(http, 200, MAP("CA one"));
 	fake_http_answer(http, 200, MAP("CA two"));
 	open_authorities();
@@ -219,8 +230,9 @@ the_map_is_read_every_five_minutes(void **state UNUSED)
 }
 
 static void
-the_file_is_read_every_minute(void **state UNUSED)
+the_file_is_read_every_minute(void **state)
 {
+	(void)state;
 	config.skip_lookup = true;
 	config.client_ca_file = write_file("client", "CA one");
 	open_authorities();
@@ -232,8 +244,9 @@ the_file_is_read_every_minute(void **state UNUSED)
 }
 
 static void
-the_last_good_map_stays(void **state UNUSED)
+the_last_good_map_stays(void **state)
 {
+	(void)state;
 	fake_http_answer(http, 200, MAP("CA one"));
 	fake_http_answer(http, 403, "");
 	fake_http_answer(http, 200, "nonsense");
@@ -249,8 +262,9 @@ the_last_good_map_stays(void **state UNUSED)
 }
 
 static void
-the_last_good_file_stays(void **state UNUSED)
+the_last_good_file_stays(void **state)
 {
+	(void)state;
 	config.client_ca_file = write_file("client", "CA file");
 	open_authorities();
 	(void)write_file("client", "nonsense");
@@ -265,8 +279,9 @@ the_last_good_file_stays(void **state UNUSED)
 }
 
 static void
-a_recheck_reads_again_but_not_often(void **state UNUSED)
+a_recheck_reads_again_but_not_often(void **state)
 {
+	(void)state;
 	fake_http_answer(http, 200, MAP("CA one"));
 	fake_http_answer(http, 200, MAP("CA two"));
 	open_authorities();
@@ -303,8 +318,9 @@ read_map(const char *body)
 }
 
 static void
-what_kubeadm_writes(void **state UNUSED)
+what_kubeadm_writes(void **state)
 {
+	(void)state;
 	assert_str(read_map("{\"kind\":\"ConfigMap\",\"data\":{"
 	                    "\"client-ca-file\":\"-----BEGIN\\n\","
 	                    "\"requestheader-allowed-names\":\"[\\\"front-proxy-client\\\"]\","
@@ -313,8 +329,9 @@ what_kubeadm_writes(void **state UNUSED)
 }
 
 static void
-keys_may_be_absent(void **state UNUSED)
+keys_may_be_absent(void **state)
 {
+	(void)state;
 	assert_str(read_map("{\"kind\":\"ConfigMap\"}"), "");
 	assert_str(read_map("{\"kind\":\"ConfigMap\",\"data\":null}"), "");
 	assert_str(read_map("{\"kind\":\"ConfigMap\",\"data\":{}}"), "");
@@ -336,8 +353,9 @@ check_hostile(const char *body)
 }
 
 static void
-what_cannot_be_is_refused(void **state UNUSED)
+what_cannot_be_is_refused(void **state)
 {
+	(void)state;
 	check_hostile("");
 	check_hostile("{}");
 	check_hostile("{\"kind\":\"Pod\",\"data\":{}}");
@@ -347,10 +365,11 @@ what_cannot_be_is_refused(void **state UNUSED)
 }
 
 static void
-authorities_are_bounded(void **state UNUSED)
+authorities_are_bounded(void **state)
 {
 	CLEANUP(buf_fini) struct buf body = BUF_INIT(LIMIT_CREDENTIAL + KIB(1));
 
+	(void)state;
 	buf_add_c(&body, "{\"kind\":\"ConfigMap\",\"data\":{\"client-ca-file\":\"");
 	for (size_t i = 0; i < LIMIT_CREDENTIAL; i++)
 		buf_add_char(&body, 'a');

@@ -44,12 +44,14 @@ struct fixture {
 /* ---- the API server ---- */
 
 static bool
-review(struct http_client *client, struct call *call UNUSED, const struct http_request *request,
-       struct http_response *response, struct error *err UNUSED)
+review(struct http_client *client, struct call *call, const struct http_request *request,
+       struct http_response *response, struct error *err)
 {
 	struct fixture *f = CONTAINER_OF(client, struct fixture, api);
 	bool is_good = str_contains(request->body, STR("\"good"));
 
+	(void)call;
+	(void)err;
 	usleep(REVIEW_MS * 1000);
 	atomic_fetch_add(&f->n_reviews, 1);
 	response->status = 201;
@@ -129,8 +131,9 @@ begin_attack(struct fixture *f)
 /* ---- the rig ---- */
 
 static void
-add_configz(void *arg UNUSED, struct buf *json)
+add_configz(void *arg, struct buf *json)
 {
+	(void)arg;
 	buf_add_c(json, "{}");
 }
 

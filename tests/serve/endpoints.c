@@ -48,15 +48,17 @@ server_request_body(const struct server_request *r)
 }
 
 struct str
-server_request_peer(const struct server_request *r UNUSED)
+server_request_peer(const struct server_request *r)
 {
+	(void)r;
 	return STR("192.0.2.7");
 }
 
 bool
 server_request_parameter(const struct server_request *r, const char *name, size_t n,
-                         struct arena *arena UNUSED, struct str *ret)
+                         struct arena *arena, struct str *ret)
 {
+	(void)arena;
 	if (strcmp(name, "verbose") == 0)
 		return n == 0 && r->is_verbose;
 	assert_string_equal(name, "exclude");
@@ -115,8 +117,9 @@ static bool is_leading;
 static struct endpoints_config config;
 
 static bool
-leads(void *arg UNUSED, struct buf *reason)
+leads(void *arg, struct buf *reason)
 {
+	(void)arg;
 	if (!is_leading)
 		buf_add_c(reason, "not renewed for 40s");
 	return is_leading;
@@ -129,10 +132,11 @@ configz(void *arg, struct buf *json)
 }
 
 static int
-set_up(void **state UNUSED)
+set_up(void **state)
 {
 	static char kind[] = "CloudControllerManagerConfiguration";
 
+	(void)state;
 	access_of_all = (struct access){ .outcome = ACCESS_ALLOWED };
 	is_leading = true;
 	config = (struct endpoints_config){
@@ -147,8 +151,9 @@ set_up(void **state UNUSED)
 }
 
 static int
-tear_down(void **state UNUSED)
+tear_down(void **state)
 {
+	(void)state;
 	health_free(config.health);
 	return 0;
 }
@@ -174,8 +179,9 @@ check_get(const char *path, int status, const char *type, const char *body)
 /* ---- tests ---- */
 
 static void
-health_is_reported_as_kubernetes_does(void **state UNUSED)
+health_is_reported_as_kubernetes_does(void **state)
 {
+	(void)state;
 	check_get("/healthz", 200, "text", "ok");
 	check_get("/livez", 200, "text", "ok");
 	check_get("/readyz", 200, "text", "ok");
@@ -200,8 +206,9 @@ health_is_reported_as_kubernetes_does(void **state UNUSED)
 }
 
 static void
-one_check_has_a_path(void **state UNUSED)
+one_check_has_a_path(void **state)
 {
+	(void)state;
 	check_get("/livez/leaderElection", 200, "text", "ok");
 	check_get("/readyz/ping", 200, "text", "ok");
 	check_get("/readyz/leaderElection", 404, "text", "404 page not found\n");
@@ -212,10 +219,11 @@ one_check_has_a_path(void **state UNUSED)
 }
 
 static void
-metrics_have_the_requested_format(void **state UNUSED)
+metrics_have_the_requested_format(void **state)
 {
 	struct server_request r = { .path = STR("/metrics") };
 
+	(void)state;
 	build_info_setup();
 	endpoints_handle(&config, &r);
 	assert_string_equal(r.type, "text/plain; version=0.0.4; charset=utf-8");
@@ -236,10 +244,11 @@ metrics_have_the_requested_format(void **state UNUSED)
 }
 
 static void
-slis_are_separate_and_can_be_reset(void **state UNUSED)
+slis_are_separate_and_can_be_reset(void **state)
 {
 	struct server_request r = { .path = STR("/metrics/slis") };
 
+	(void)state;
 	check_get("/livez", 200, "text", "ok");
 	endpoints_handle(&config, &r);
 	assert_non_null(strstr(r.answer.ptr, "kubernetes_healthcheck{name=\"leaderElection\","
@@ -251,13 +260,14 @@ slis_are_separate_and_can_be_reset(void **state UNUSED)
 }
 
 static void
-version_and_configuration_are_served(void **state UNUSED)
+version_and_configuration_are_served(void **state)
 {
 	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
 	struct server_request r = { .path = STR("/version") };
 	struct str text;
 	struct error err;
 
+	(void)state;
 	check_get("/configz", 200, "application/json",
 	          "{\"cloudcontrollermanager.config.k8s.io\":"
 	          "{\"kind\":\"CloudControllerManagerConfiguration\"}}");
@@ -272,12 +282,13 @@ version_and_configuration_are_served(void **state UNUSED)
 }
 
 static void
-verbosity_can_be_put(void **state UNUSED)
+verbosity_can_be_put(void **state)
 {
 	struct server_request put = { .path = STR("/debug/flags/v"),
 		                      .method = SERVER_PUT,
 		                      .body = STR("4\n") };
 
+	(void)state;
 	log_set_fd(-1);
 	check(&put, 200, "text", "successfully set klog.logging.verbosity to 4");
 	assert_true(log_is_debug());
@@ -293,10 +304,11 @@ verbosity_can_be_put(void **state UNUSED)
 }
 
 static void
-other_paths_and_methods_are_refused(void **state UNUSED)
+other_paths_and_methods_are_refused(void **state)
 {
 	struct server_request post = { .path = STR("/metrics"), .method = SERVER_POST };
 
+	(void)state;
 	check_get("/", 404, "text", "404 page not found\n");
 	check_get("/metrics/", 404, "text", "404 page not found\n");
 	check_get("/healthzz", 404, "text", "404 page not found\n");
@@ -309,8 +321,9 @@ other_paths_and_methods_are_refused(void **state UNUSED)
 }
 
 static void
-refusals_are_status_objects(void **state UNUSED)
+refusals_are_status_objects(void **state)
 {
+	(void)state;
 	access_of_all = (struct access){
 		.outcome = ACCESS_FORBIDDEN,
 		.message = "forbidden: User \"x\" cannot get path \"/nowhere\""
@@ -330,10 +343,11 @@ refusals_are_status_objects(void **state UNUSED)
 }
 
 static void
-a_caller_with_too_many_requests_gets_a_time_to_retry(void **state UNUSED)
+a_caller_with_too_many_requests_gets_a_time_to_retry(void **state)
 {
 	struct server_request r = { .path = STR("/metrics") };
 
+	(void)state;
 	access_of_all = (struct access){ .outcome = ACCESS_TOO_MANY, .message = "too many" };
 	endpoints_handle(&config, &r);
 	assert_int_equal(r.status, 429);
@@ -347,8 +361,9 @@ a_caller_with_too_many_requests_gets_a_time_to_retry(void **state UNUSED)
 }
 
 static void
-a_plain_listener_has_only_metrics(void **state UNUSED)
+a_plain_listener_has_only_metrics(void **state)
 {
+	(void)state;
 	config.access = NULL;
 	check_get("/metrics", 200, "text/plain; version=0.0.4; charset=utf-8", NULL);
 	check_get("/metrics/slis", 404, "text", "404 page not found\n");

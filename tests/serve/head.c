@@ -18,11 +18,12 @@ parse(const char *text)
 }
 
 static void
-waits_for_the_end(void **state UNUSED)
+waits_for_the_end(void **state)
 {
 	static const char text[] = "\r\nGET / HTTP/1.1\r\nHost: x\r\n\r\n";
 	struct head head;
 
+	(void)state;
 	for (size_t i = 0; i < sizeof(text) - 1; i++)
 		assert_int_equal(head_parse(str_n(text, i), &head), HEAD_MORE);
 	for (size_t i = 0; i < sizeof(text) - 1; i++) {
@@ -35,10 +36,11 @@ waits_for_the_end(void **state UNUSED)
 }
 
 static void
-reads_targets(void **state UNUSED)
+reads_targets(void **state)
 {
 	struct head head;
 
+	(void)state;
 	assert_int_equal(head_parse(STR("GET http://h:1/p/q?a=b?c HTTP/1.1\r\nHost:x\r\n\r\n"),
 	                            &head),
 	                 HEAD_WHOLE);
@@ -60,8 +62,9 @@ reads_targets(void **state UNUSED)
 }
 
 static void
-refuses_what_can_be_read_in_two_ways(void **state UNUSED)
+refuses_what_can_be_read_in_two_ways(void **state)
 {
+	(void)state;
 	assert_int_equal(parse("GET / HTTP/1.1\r\nHost: x\r\nA : b\r\n\r\n"), 400);
 	assert_int_equal(parse("GET / HTTP/1.1\r\nHost: x\r\nA: b\r\n c\r\n\r\n"), 400);
 	assert_int_equal(parse("GET / HTTP/1.1\r\nHost: x\r\nA: b\nC: d\r\n\r\n"), 400);
@@ -90,10 +93,11 @@ refuses_what_can_be_read_in_two_ways(void **state UNUSED)
 }
 
 static void
-knows_when_to_keep_a_connection(void **state UNUSED)
+knows_when_to_keep_a_connection(void **state)
 {
 	struct head head;
 
+	(void)state;
 	assert_int_equal(head_parse(STR("GET / HTTP/1.1\r\nHost: x\r\n\r\n"), &head), HEAD_WHOLE);
 	assert_true(head.keeps_alive);
 	assert_int_equal(
@@ -119,11 +123,12 @@ add_fields(struct buf *b, size_t n, size_t len)
 }
 
 static void
-bounds_number_and_size(void **state UNUSED)
+bounds_number_and_size(void **state)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(MIB(1));
 	struct head head;
 
+	(void)state;
 	add_fields(&b, LIMIT_SERVER_FIELDS, 1);
 	buf_add_c(&b, "\r\n");
 	assert_int_equal(head_parse(buf_str(&b), &head), HEAD_WHOLE);
@@ -148,11 +153,12 @@ assert_decoded(const char *in, bool is_form, const char *out)
 }
 
 static void
-decodes_once(void **state UNUSED)
+decodes_once(void **state)
 {
 	char room[100];
 	size_t len;
 
+	(void)state;
 	assert_decoded("/a%2fb%2525+", false, "/a/b%25+");
 	assert_decoded("a+%e4%BD", true, "a \xe4\xbd");
 	assert_false(percent_decode(STR("%00"), false, room, &len));

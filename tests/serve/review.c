@@ -40,21 +40,23 @@ user_with_everything(void)
 /* ---- what is asked ---- */
 
 static void
-a_token_is_one_string(void **state UNUSED)
+a_token_is_one_string(void **state)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(1000);
 
+	(void)state;
 	review_add_token(&b, STR("a\"b"));
 	assert_str(buf_str(&b), "{\"apiVersion\":\"authentication.k8s.io/v1\","
 	                        "\"kind\":\"TokenReview\",\"spec\":{\"token\":\"a\\\"b\"}}");
 }
 
 static void
-rights_name_all_of_the_user(void **state UNUSED)
+rights_name_all_of_the_user(void **state)
 {
 	CLEANUP(access_user_unrefp) struct access_user *user = user_with_everything();
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(1000);
 
+	(void)state;
 	review_add_rights(&b, user, STR("get"), STR("/metrics"));
 	assert_str(buf_str(&b),
 	           "{\"apiVersion\":\"authorization.k8s.io/v1\",\"kind\":\"SubjectAccessReview\","
@@ -65,11 +67,12 @@ rights_name_all_of_the_user(void **state UNUSED)
 }
 
 static void
-rights_of_a_user_without_groups_and_extras(void **state UNUSED)
+rights_of_a_user_without_groups_and_extras(void **state)
 {
 	CLEANUP(access_user_unrefp) struct access_user *user = access_user_anonymous();
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(1000);
 
+	(void)state;
 	review_add_rights(&b, user, STR("get"), STR("/"));
 	assert_str(
 		buf_str(&b),
@@ -92,7 +95,7 @@ token_answer(const char *body)
 }
 
 static void
-a_user_is_read(void **state UNUSED)
+a_user_is_read(void **state)
 {
 	CLEANUP(review_answer_unrefp)
 	struct review_answer *a = token_answer(TOKEN_REVIEW(
@@ -100,6 +103,7 @@ a_user_is_read(void **state UNUSED)
 		"\"groups\":[\"dev\",\"system:authenticated\"],"
 		"\"extra\":{\"k\":[\"1\",\"2\"],\"none\":null,\"empty\":[]}}}"));
 
+	(void)state;
 	assert_int_equal(a->verdict, REVIEW_YES);
 	assert_str(a->user->name, "jane");
 	assert_str(a->user->uid, "u");
@@ -109,7 +113,7 @@ a_user_is_read(void **state UNUSED)
 }
 
 static void
-an_unknown_token_is_no(void **state UNUSED)
+an_unknown_token_is_no(void **state)
 {
 	static const char *const bodies[] = {
 		TOKEN_REVIEW("{}"),
@@ -119,6 +123,7 @@ an_unknown_token_is_no(void **state UNUSED)
 		TOKEN_REVIEW("{\"user\":{\"username\":7},\"error\":\"invalid bearer token\"}"),
 	};
 
+	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(bodies); i++) {
 		CLEANUP(review_answer_unrefp) struct review_answer *a = token_answer(bodies[i]);
 
@@ -128,7 +133,7 @@ an_unknown_token_is_no(void **state UNUSED)
 }
 
 static void
-hostile_token_answers_are_errors(void **state UNUSED)
+hostile_token_answers_are_errors(void **state)
 {
 	static const char *const bodies[] = {
 		"",
@@ -164,6 +169,7 @@ hostile_token_answers_are_errors(void **state UNUSED)
 		TOKEN_REVIEW("{\"error\":{}}"),
 	};
 
+	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(bodies); i++) {
 		struct review_answer *a = NULL;
 		struct error err = { .code = ERR_NONE };
@@ -175,12 +181,13 @@ hostile_token_answers_are_errors(void **state UNUSED)
 }
 
 static void
-huge_groups_are_an_error(void **state UNUSED)
+huge_groups_are_an_error(void **state)
 {
 	CLEANUP(buf_fini) struct buf body = BUF_INIT(MIB(4));
 	struct review_answer *a = NULL;
 	struct error err;
 
+	(void)state;
 	buf_add_c(&body, "{\"kind\":\"TokenReview\",\"status\":{\"authenticated\":true,"
 	                 "\"user\":{\"username\":\"a\",\"groups\":[\"\"");
 	for (size_t i = 0; i < LIMIT_USER_BYTES / sizeof(struct label); i++)
@@ -192,7 +199,7 @@ huge_groups_are_an_error(void **state UNUSED)
 }
 
 static void
-rights_are_allowed_and_not_denied(void **state UNUSED)
+rights_are_allowed_and_not_denied(void **state)
 {
 	static const struct {
 		const char *body;
@@ -206,6 +213,7 @@ rights_are_allowed_and_not_denied(void **state UNUSED)
 		{ RIGHTS("{}"), REVIEW_NO },
 	};
 
+	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		CLEANUP(review_answer_unrefp) struct review_answer *a = NULL;
 		struct error err;
@@ -216,7 +224,7 @@ rights_are_allowed_and_not_denied(void **state UNUSED)
 }
 
 static void
-hostile_rights_are_errors(void **state UNUSED)
+hostile_rights_are_errors(void **state)
 {
 	static const char *const bodies[] = {
 		"{\"status\":{\"allowed\":true}}",
@@ -229,6 +237,7 @@ hostile_rights_are_errors(void **state UNUSED)
 		RIGHTS("{\"allowed\":true,\"reason\":[]}"),
 	};
 
+	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(bodies); i++) {
 		struct review_answer *a = NULL;
 		struct error err;
@@ -240,12 +249,13 @@ hostile_rights_are_errors(void **state UNUSED)
 }
 
 static void
-a_long_reason_is_cut(void **state UNUSED)
+a_long_reason_is_cut(void **state)
 {
 	CLEANUP(buf_fini) struct buf body = BUF_INIT(KIB(2));
 	CLEANUP(review_answer_unrefp) struct review_answer *a = NULL;
 	struct error err;
 
+	(void)state;
 	buf_add_c(&body, "{\"kind\":\"SubjectAccessReview\",\"status\":{\"reason\":\"");
 	for (int i = 0; i < 300; i++)
 		buf_add_c(&body, "ä");
@@ -257,7 +267,7 @@ a_long_reason_is_cut(void **state UNUSED)
 /* ---- asking ---- */
 
 static void
-a_token_is_sent_and_its_answer_read(void **state UNUSED)
+a_token_is_sent_and_its_answer_read(void **state)
 {
 	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
 	CLEANUP(review_answer_unrefp) struct review_answer *a = NULL;
@@ -267,6 +277,7 @@ a_token_is_sent_and_its_answer_read(void **state UNUSED)
 	struct call call = { &clock_real, NULL, CLOCK_FOREVER, &arena };
 	struct error err;
 
+	(void)state;
 	secret_set(&token, STR("abc"));
 	fake_http_answer(http, 201,
 	                 TOKEN_REVIEW("{\"authenticated\":true,\"user\":{\"username\":\"a\"}}"));
@@ -318,10 +329,11 @@ get(struct review_cache *c, size_t n, int64_t now_ns)
 }
 
 static void
-answers_are_cached_until_they_expire(void **state UNUSED)
+answers_are_cached_until_they_expire(void **state)
 {
 	CLEANUP(review_cache_fini) struct review_cache c = REVIEW_CACHE_INIT(c);
 
+	(void)state;
 	assert_int_equal(get(&c, 1, 0), -1);
 	put(&c, 1, REVIEW_YES, 0, 10);
 	put(&c, 2, REVIEW_NO, 0, 5);
@@ -334,10 +346,11 @@ answers_are_cached_until_they_expire(void **state UNUSED)
 }
 
 static void
-a_yes_is_stale_for_as_long_as_it_was_good(void **state UNUSED)
+a_yes_is_stale_for_as_long_as_it_was_good(void **state)
 {
 	CLEANUP(review_cache_fini) struct review_cache c = REVIEW_CACHE_INIT(c);
 
+	(void)state;
 	put(&c, 1, REVIEW_YES, 10, 15);
 	put(&c, 2, REVIEW_NO, 10, 15);
 	put(&c, 3, REVIEW_YES, 10, CLOCK_FOREVER - 1);
@@ -350,10 +363,11 @@ a_yes_is_stale_for_as_long_as_it_was_good(void **state UNUSED)
 }
 
 static void
-a_no_replaces_a_stale_yes(void **state UNUSED)
+a_no_replaces_a_stale_yes(void **state)
 {
 	CLEANUP(review_cache_fini) struct review_cache c = REVIEW_CACHE_INIT(c);
 
+	(void)state;
 	put(&c, 1, REVIEW_YES, 10, 15);
 	put(&c, 1, REVIEW_NO, 16, 21);
 	assert_int_equal(get(&c, 1, 17), REVIEW_NO);
@@ -361,10 +375,11 @@ a_no_replaces_a_stale_yes(void **state UNUSED)
 }
 
 static void
-with_a_time_to_live_of_0_nothing_is_cached(void **state UNUSED)
+with_a_time_to_live_of_0_nothing_is_cached(void **state)
 {
 	CLEANUP(review_cache_fini) struct review_cache c = REVIEW_CACHE_INIT(c);
 
+	(void)state;
 	put(&c, 1, REVIEW_YES, 5, 5);
 	assert_int_equal(c.entries.count, 0);
 	put(&c, 1, REVIEW_YES, 5, 6);
@@ -373,10 +388,11 @@ with_a_time_to_live_of_0_nothing_is_cached(void **state UNUSED)
 }
 
 static void
-a_new_answer_replaces_the_old(void **state UNUSED)
+a_new_answer_replaces_the_old(void **state)
 {
 	CLEANUP(review_cache_fini) struct review_cache c = REVIEW_CACHE_INIT(c);
 
+	(void)state;
 	put(&c, 1, REVIEW_YES, 0, 10);
 	put(&c, 1, REVIEW_NO, 0, 10);
 	assert_int_equal(get(&c, 1, 0), REVIEW_NO);
@@ -384,11 +400,12 @@ a_new_answer_replaces_the_old(void **state UNUSED)
 }
 
 static void
-the_least_recently_used_answer_is_removed(void **state UNUSED)
+the_least_recently_used_answer_is_removed(void **state)
 {
 	CLEANUP(review_cache_fini) struct review_cache c = REVIEW_CACHE_INIT(c);
 	size_t most = 0;
 
+	(void)state;
 	for (size_t i = 0; i < 3 * LIMIT_ACCESS_CACHE; i++) {
 		put(&c, i, REVIEW_YES, 0, 10);
 		assert_int_equal(get(&c, 0, 0), REVIEW_YES);
@@ -416,10 +433,11 @@ large_user(void)
 }
 
 static void
-the_cache_is_bounded_by_size(void **state UNUSED)
+the_cache_is_bounded_by_size(void **state)
 {
 	CLEANUP(review_cache_fini) struct review_cache c = REVIEW_CACHE_INIT(c);
 
+	(void)state;
 	for (size_t i = 0; i < 20; i++) {
 		CLEANUP(review_answer_unrefp)
 		struct review_answer *a = review_answer_new(REVIEW_YES, large_user(), STR_EMPTY);
@@ -433,10 +451,11 @@ the_cache_is_bounded_by_size(void **state UNUSED)
 }
 
 static void
-expired_answers_are_removed_when_others_are_added(void **state UNUSED)
+expired_answers_are_removed_when_others_are_added(void **state)
 {
 	CLEANUP(review_cache_fini) struct review_cache c = REVIEW_CACHE_INIT(c);
 
+	(void)state;
 	for (size_t i = 0; i < 100; i++)
 		put(&c, i, i % 2 ? REVIEW_YES : REVIEW_NO, 0, 10);
 	put(&c, 100, REVIEW_YES, 20, 30);

@@ -16,7 +16,7 @@ static sem_t silence; /* what the name server of "silent.test" waits for */
 
 /* Replaces the C library's: the machine's own configuration is not used. */
 int
-getaddrinfo(const char *name, const char *service UNUSED, const struct addrinfo *hints UNUSED,
+getaddrinfo(const char *name, const char *service, const struct addrinfo *hints,
             struct addrinfo **ret)
 {
 	static struct sockaddr_in6 v6 = { .sin6_family = AF_INET6 };
@@ -26,6 +26,8 @@ getaddrinfo(const char *name, const char *service UNUSED, const struct addrinfo 
 		                         .ai_addr = (void *)&v6,
 		                         .ai_next = &second };
 
+	(void)service;
+	(void)hints;
 	if (strcmp(name, "silent.test") == 0)
 		sem_wait(&silence);
 	else if (strcmp(name, "here.test") != 0)
@@ -37,8 +39,9 @@ getaddrinfo(const char *name, const char *service UNUSED, const struct addrinfo 
 }
 
 void
-freeaddrinfo(struct addrinfo *all UNUSED)
+freeaddrinfo(struct addrinfo *all)
 {
+	(void)all;
 }
 
 static void
@@ -60,11 +63,12 @@ exchange(const struct server_world *w, const char *request, int status, struct b
 }
 
 static void
-answers_with_the_headers_of_all(void **state UNUSED)
+answers_with_the_headers_of_all(void **state)
 {
 	SERVER_WORLD(w);
 	CLEANUP(buf_fini) struct buf answer = BUF_INIT(MIB(1));
 
+	(void)state;
 	server_world_start(&w);
 	exchange(&w, GET("/"), 200, &answer);
 	assert_has(&answer, "HTTP/1.1 200 OK\r\nDate: ");
@@ -75,12 +79,13 @@ answers_with_the_headers_of_all(void **state UNUSED)
 }
 
 static void
-head_has_the_length_but_no_body(void **state UNUSED)
+head_has_the_length_but_no_body(void **state)
 {
 	SERVER_WORLD(w);
 	CLEANUP(buf_fini) struct buf answer = BUF_INIT(MIB(1));
 	struct client c;
 
+	(void)state;
 	server_world_start(&w);
 	c = client_open(w.port);
 	client_send(&c, "HEAD / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
@@ -92,11 +97,12 @@ head_has_the_length_but_no_body(void **state UNUSED)
 }
 
 static void
-shows_what_came_in(void **state UNUSED)
+shows_what_came_in(void **state)
 {
 	SERVER_WORLD(w);
 	CLEANUP(buf_fini) struct buf answer = BUF_INIT(MIB(1));
 
+	(void)state;
 	server_world_start(&w);
 	exchange(&w,
 	         "PUT /a%2Fb%20c?p=1&q=2&p=x+y%26&p&p=%00&p=%zz&%70=last HTTP/1.1\r\nhost: x\r\n"
@@ -110,12 +116,13 @@ shows_what_came_in(void **state UNUSED)
 }
 
 static void
-keeps_alive_and_takes_pipelined_requests_in_turn(void **state UNUSED)
+keeps_alive_and_takes_pipelined_requests_in_turn(void **state)
 {
 	SERVER_WORLD(w);
 	CLEANUP(buf_fini) struct buf answer = BUF_INIT(MIB(1));
 	struct client c;
 
+	(void)state;
 	server_world_start(&w);
 	c = client_open(w.port);
 	client_send(&c, GET("/later") GET("/") "POST /body HTTP/1.1\r\nHost: x\r\nContent-Length: "
@@ -132,11 +139,12 @@ keeps_alive_and_takes_pipelined_requests_in_turn(void **state UNUSED)
 }
 
 static void
-closes_when_asked_and_for_old_clients(void **state UNUSED)
+closes_when_asked_and_for_old_clients(void **state)
 {
 	SERVER_WORLD(w);
 	struct client c;
 
+	(void)state;
 	server_world_start(&w);
 	c = client_open(w.port);
 	client_send(&c, "GET / HTTP/1.0\r\n\r\n");
@@ -146,11 +154,12 @@ closes_when_asked_and_for_old_clients(void **state UNUSED)
 }
 
 static void
-invites_a_body_that_waits(void **state UNUSED)
+invites_a_body_that_waits(void **state)
 {
 	SERVER_WORLD(w);
 	struct client c;
 
+	(void)state;
 	server_world_start(&w);
 	c = client_open(w.port);
 	client_send(&c, "PUT /x HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: "
@@ -162,11 +171,12 @@ invites_a_body_that_waits(void **state UNUSED)
 }
 
 static void
-refuses_what_it_does_not_take(void **state UNUSED)
+refuses_what_it_does_not_take(void **state)
 {
 	SERVER_WORLD(w);
 	CLEANUP(buf_fini) struct buf answer = BUF_INIT(MIB(1));
 
+	(void)state;
 	server_world_start(&w);
 	exchange(&w, "GET /%00 HTTP/1.1\r\nHost: x\r\n\r\n", 400, &answer);
 	assert_has(&answer, "nosniff\r\nConnection: close\r\n\r\n400 Bad Request\n");
@@ -178,11 +188,12 @@ refuses_what_it_does_not_take(void **state UNUSED)
 }
 
 static void
-many_threads_answer(void **state UNUSED)
+many_threads_answer(void **state)
 {
 	SERVER_WORLD(w);
 	struct client clients[40];
 
+	(void)state;
 	server_world_start(&w);
 	for (size_t i = 0; i < ARRAY_LEN(clients); i++)
 		clients[i] = client_open(w.port);
@@ -198,11 +209,12 @@ many_threads_answer(void **state UNUSED)
 
 /* The client may leave, and so may the server, before the answer comes. */
 static void
-late_answers_are_dropped(void **state UNUSED)
+late_answers_are_dropped(void **state)
 {
 	SERVER_WORLD(w);
 	struct client gone, waiting;
 
+	(void)state;
 	server_world_start(&w);
 	gone = client_open(w.port);
 	client_send(&gone, GET("/hold"));
@@ -224,20 +236,22 @@ late_answers_are_dropped(void **state UNUSED)
 
 /* On the IPv4 address, although it comes second. */
 static void
-listens_on_the_address_of_a_name(void **state UNUSED)
+listens_on_the_address_of_a_name(void **state)
 {
 	SERVER_WORLD(w);
 
+	(void)state;
 	w.config.address = STR("here.test");
 	server_world_start(&w);
 	assert_is_served(&w);
 }
 
 static void
-a_silent_name_server_is_waited_for_in_bounds(void **state UNUSED)
+a_silent_name_server_is_waited_for_in_bounds(void **state)
 {
 	SERVER_WORLD(w);
 
+	(void)state;
 	sem_init(&silence, 0, 0);
 	w.config.address = STR("silent.test");
 	w.limits.lookup_ms = 50;
@@ -248,11 +262,12 @@ a_silent_name_server_is_waited_for_in_bounds(void **state UNUSED)
 }
 
 static void
-says_why_it_cannot_listen(void **state UNUSED)
+says_why_it_cannot_listen(void **state)
 {
 	SERVER_WORLD(w);
 	struct server *other;
 
+	(void)state;
 	server_world_start(&w);
 	w.config.port = w.port;
 	assert_false(server_new(&w.config, &other, &w.err));
@@ -267,11 +282,12 @@ says_why_it_cannot_listen(void **state UNUSED)
 }
 
 static void
-shares_a_port_when_asked(void **state UNUSED)
+shares_a_port_when_asked(void **state)
 {
 	SERVER_WORLD(w);
 	struct server *other;
 
+	(void)state;
 	w.config.share_port = true;
 	server_world_start(&w);
 	server_world_stop(&w);
@@ -281,12 +297,13 @@ shares_a_port_when_asked(void **state UNUSED)
 }
 
 static void
-listens_on_both_families(void **state UNUSED)
+listens_on_both_families(void **state)
 {
 	SERVER_WORLD(w);
 	int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	struct sockaddr_in6 to = { .sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT };
 
+	(void)state;
 	if (bind(fd, (struct sockaddr *)&to, sizeof(to)) != 0) {
 		close(fd);
 		skip();

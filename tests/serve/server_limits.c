@@ -41,11 +41,12 @@ close_all(struct client *clients, size_t n)
 }
 
 static void
-silent_clients_do_not_keep_others_out(void **state UNUSED)
+silent_clients_do_not_keep_others_out(void **state)
 {
 	SERVER_WORLD(w);
 	struct client clients[3 * LIMIT_SERVER_CONNECTIONS];
 
+	(void)state;
 	server_world_start(&w);
 	open_all(&w, clients, ARRAY_LEN(clients));
 	assert_is_served(&w);
@@ -57,11 +58,12 @@ silent_clients_do_not_keep_others_out(void **state UNUSED)
 }
 
 static void
-the_longest_idle_goes_first(void **state UNUSED)
+the_longest_idle_goes_first(void **state)
 {
 	SERVER_WORLD(w);
 	struct client clients[FEW], held;
 
+	(void)state;
 	w.limits.n_connections = FEW;
 	server_world_start(&w);
 	held = client_open(w.port);
@@ -87,11 +89,12 @@ the_longest_idle_goes_first(void **state UNUSED)
 /* As when the API server does not answer reviews and the kubelet's probe connects: access.c lets
  * fewer requests wait than there may be connections. */
 static void
-pending_requests_do_not_keep_others_out(void **state UNUSED)
+pending_requests_do_not_keep_others_out(void **state)
 {
 	SERVER_WORLD(w);
 	struct client clients[FEW - 1];
 
+	(void)state;
 	w.limits.n_connections = FEW;
 	server_world_start(&w);
 	open_all(&w, clients, FEW - 1);
@@ -106,11 +109,12 @@ pending_requests_do_not_keep_others_out(void **state UNUSED)
 }
 
 static void
-a_new_connection_is_refused_before_a_waiting_request_is_dropped(void **state UNUSED)
+a_new_connection_is_refused_before_a_waiting_request_is_dropped(void **state)
 {
 	SERVER_WORLD(w);
 	struct client clients[FEW], more;
 
+	(void)state;
 	w.limits.n_connections = FEW;
 	server_world_start(&w);
 	open_all(&w, clients, FEW);
@@ -131,11 +135,12 @@ a_new_connection_is_refused_before_a_waiting_request_is_dropped(void **state UNU
 
 /* However long it has been idle, and however often another address connects. */
 static void
-a_connection_of_the_address_with_the_most_is_closed(void **state UNUSED)
+a_connection_of_the_address_with_the_most_is_closed(void **state)
 {
 	SERVER_WORLD(w);
 	struct client idle, clients[3 * FEW];
 
+	(void)state;
 	w.limits.n_connections = FEW;
 	server_world_start(&w);
 	idle = client_open_from("127.0.0.2", w.port);
@@ -150,11 +155,12 @@ a_connection_of_the_address_with_the_most_is_closed(void **state UNUSED)
 }
 
 static void
-pending_requests_are_bounded(void **state UNUSED)
+pending_requests_are_bounded(void **state)
 {
 	SERVER_WORLD(w);
 	struct client clients[FEW];
 
+	(void)state;
 	w.limits.n_requests = FEW;
 	server_world_start(&w);
 	open_all(&w, clients, FEW);
@@ -207,12 +213,13 @@ set_headers_ms(struct server_world *w, int64_t ms)
 }
 
 static void
-single_bytes_do_not_move_a_deadline(void **state UNUSED)
+single_bytes_do_not_move_a_deadline(void **state)
 {
 	SERVER_WORLD(w);
 	struct client c, second;
 	int64_t since_ns;
 
+	(void)state;
 	server_world_start(&w);
 	second = client_open(w.port); /* its second head */
 	client_send(&second, GET("/"));
@@ -233,12 +240,13 @@ single_bytes_do_not_move_a_deadline(void **state UNUSED)
 }
 
 static void
-idle_connections_end(void **state UNUSED)
+idle_connections_end(void **state)
 {
 	SERVER_WORLD(w);
 	struct client c;
 	int64_t since_ns;
 
+	(void)state;
 	w.limits.idle_ms = SHORT_MS;
 	server_world_start(&w);
 	since_ns = clock_mono(&clock_real);
@@ -251,12 +259,13 @@ idle_connections_end(void **state UNUSED)
 }
 
 static void
-answers_must_be_taken(void **state UNUSED)
+answers_must_be_taken(void **state)
 {
 	SERVER_WORLD(w);
 	CLEANUP(buf_fini) struct buf answer = BUF_INIT((size_t)2 * BIG_BYTES);
 	struct client c, slow;
 
+	(void)state;
 	w.limits.write_ms = SHORT_MS;
 	server_world_start(&w);
 	slow = client_open(w.port);
@@ -273,11 +282,12 @@ answers_must_be_taken(void **state UNUSED)
 }
 
 static void
-takes_its_time_with_a_large_answer(void **state UNUSED)
+takes_its_time_with_a_large_answer(void **state)
 {
 	SERVER_WORLD(w);
 	struct client c;
 
+	(void)state;
 	server_world_start(&w);
 	c = client_open(w.port);
 	client_send(&c, GET("/big") GET("/"));
@@ -288,11 +298,12 @@ takes_its_time_with_a_large_answer(void **state UNUSED)
 
 /* The refusal arrives though the client goes on sending. */
 static void
-says_when_headers_are_too_large(void **state UNUSED)
+says_when_headers_are_too_large(void **state)
 {
 	SERVER_WORLD(w);
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(MIB(1));
 
+	(void)state;
 	server_world_start(&w);
 	buf_add_c(&text, "GET / HTTP/1.1\r\nHost: x\r\nA: ");
 	for (int i = 0; i < 200000; i++)
@@ -303,11 +314,12 @@ says_when_headers_are_too_large(void **state UNUSED)
 
 /* A client that is refused, and neither closes its connection nor stops sending. */
 static void
-lingering_has_a_deadline(void **state UNUSED)
+lingering_has_a_deadline(void **state)
 {
 	SERVER_WORLD(w);
 	struct client c;
 
+	(void)state;
 	w.limits.linger_ms = SHORT_MS;
 	server_world_start(&w);
 	c = client_open(w.port);
@@ -323,10 +335,11 @@ lingering_has_a_deadline(void **state UNUSED)
 }
 
 static void
-thousands_of_connections_leave_nothing(void **state UNUSED)
+thousands_of_connections_leave_nothing(void **state)
 {
 	SERVER_WORLD(w);
 
+	(void)state;
 	server_world_start(&w);
 	for (int i = 0; i < 3000; i++) {
 		struct client c = client_open(w.port);
@@ -345,13 +358,14 @@ thousands_of_connections_leave_nothing(void **state UNUSED)
 
 /* With no descriptor left, an idle connection makes room. */
 static void
-runs_out_of_descriptors(void **state UNUSED)
+runs_out_of_descriptors(void **state)
 {
 	SERVER_WORLD(w);
 	struct client idle;
 	struct rlimit old, low;
 	int last;
 
+	(void)state;
 	server_world_start(&w);
 	idle = client_open(w.port);
 	client_send(&idle, GET("/"));

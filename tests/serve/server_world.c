@@ -117,10 +117,11 @@ handle(void *arg, struct server_request *r)
 /* ---- the world ---- */
 
 static void
-on_stop(evutil_socket_t fd, short what UNUSED, void *arg)
+on_stop(evutil_socket_t fd, short what, void *arg)
 {
 	uint64_t count;
 
+	(void)what;
 	if (read(fd, &count, sizeof(count)) > 0)
 		event_base_loopbreak(arg);
 }

@@ -24,22 +24,27 @@ static char folder[] = "/tmp/ccmd-server-XXXXXX";
 static SSL_CTX *client_ctx;
 
 static int
-setup(void **state UNUSED)
+setup(void **state)
 {
+	(void)state;
 	client_ctx = SSL_CTX_new(TLS_client_method());
 	log_set_fd(open("/dev/null", O_WRONLY | O_CLOEXEC));
 	return mkdtemp(folder) ? 0 : -1;
 }
 
 static int
-remove_one(const char *path, const struct stat *st UNUSED, int type UNUSED, struct FTW *ftw UNUSED)
+remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
 {
+	(void)st;
+	(void)type;
+	(void)ftw;
 	return remove(path);
 }
 
 static int
-teardown(void **state UNUSED)
+teardown(void **state)
 {
+	(void)state;
 	SSL_CTX_free(client_ctx);
 	return nftw(folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
 }
@@ -114,12 +119,13 @@ reload(struct server_world *w)
 }
 
 static void
-makes_its_own_certificate(void **state UNUSED)
+makes_its_own_certificate(void **state)
 {
 	SERVER_WORLD(w);
 	struct client c;
 	X509 *cert;
 
+	(void)state;
 	w.config.tls.is_plain = false;
 	server_world_start(&w);
 	assert_true(client_open_tls(w.port, client_ctx, NULL, &c));
@@ -133,7 +139,7 @@ makes_its_own_certificate(void **state UNUSED)
 }
 
 static void
-its_certificate_has_the_configured_names(void **state UNUSED)
+its_certificate_has_the_configured_names(void **state)
 {
 	static const char *const names[] = { "ccm.example", "192.0.2.7", "fd00::7", NULL };
 	static const char *const bad[] = { "a,DNS:evil", NULL };
@@ -141,6 +147,7 @@ its_certificate_has_the_configured_names(void **state UNUSED)
 	X509 *cert;
 	struct error err;
 
+	(void)state;
 	assert_true(self_signed_new(names, clock_wall(&clock_real), &cert, &key, &err));
 	assert_int_equal(X509_check_host(cert, "ccm.example", 0, 0, NULL), 1);
 	assert_int_equal(X509_check_host(cert, "localhost", 0, 0, NULL), 0);
@@ -190,11 +197,12 @@ assert_renewed_in_time(struct server_world *w, struct fake_clock *clock)
 }
 
 static void
-renews_its_own_certificate(void **state UNUSED)
+renews_its_own_certificate(void **state)
 {
 	SERVER_WORLD(w);
 	struct fake_clock *clock = fake_clock_new(clock_wall(&clock_real));
 
+	(void)state;
 	w.config.tls.is_plain = false;
 	w.config.clock = fake_clock_clock(clock);
 	assert_renewed_in_time(&w, clock);
@@ -204,13 +212,14 @@ renews_its_own_certificate(void **state UNUSED)
 }
 
 static void
-keeps_its_own_certificate_in_a_folder(void **state UNUSED)
+keeps_its_own_certificate_in_a_folder(void **state)
 {
 	SERVER_WORLD(w);
 	struct fake_clock *clock = fake_clock_new(clock_wall(&clock_real));
 	char kept[64], shown[64], path[100], key[120];
 	struct stat st;
 
+	(void)state;
 	(void)snprintf(path, sizeof(path), "%s/certs", folder);
 	(void)snprintf(key, sizeof(key), "%s/ccm.key", path);
 	w.config.tls = (struct server_tls){ .cert_folder = str_c(path), .pair_name = "ccm" };
@@ -236,7 +245,7 @@ keeps_its_own_certificate_in_a_folder(void **state UNUSED)
 }
 
 static void
-chooses_by_name(void **state UNUSED)
+chooses_by_name(void **state)
 {
 	SERVER_WORLD(w);
 	struct server_certificate sni[] = {
@@ -245,6 +254,7 @@ chooses_by_name(void **state UNUSED)
 		write_issued("exact", "exact", NULL),
 	};
 
+	(void)state;
 	sni[0].names = STR("*.example.com, other.test");
 	sni[2].names = STR("a.example.com");
 	w.config.tls = (struct server_tls){ .main = write_issued("main", "main", NULL),
@@ -264,13 +274,14 @@ chooses_by_name(void **state UNUSED)
 }
 
 static void
-reads_changed_files_again(void **state UNUSED)
+reads_changed_files_again(void **state)
 {
 	SERVER_WORLD(w);
 	struct error err;
 	struct server_certificate files = write_issued("turn", "first", NULL);
 	struct client old;
 
+	(void)state;
 	w.config.tls = (struct server_tls){ .main = files };
 	server_world_start(&w);
 	assert_true(client_open_tls(w.port, client_ctx, NULL, &old));
@@ -303,12 +314,13 @@ assert_refused(struct server_world *w, const char *text)
 }
 
 static void
-says_what_cannot_be_used(void **state UNUSED)
+says_what_cannot_be_used(void **state)
 {
 	SERVER_WORLD(w);
 	struct server_certificate one = write_issued("one", "one", NULL);
 	struct server_certificate two = write_issued("two", "two", NULL);
 
+	(void)state;
 	w.config.tls = (struct server_tls){ .main = { .cert_file = one.cert_file,
 		                                      .key_file = two.key_file } };
 	assert_refused(&w, "two.key is not the key of the certificate in ");
@@ -341,10 +353,11 @@ can_connect(const struct server_world *w, int max_version, const char *ciphers)
 }
 
 static void
-speaks_new_versions_and_good_ciphers_only(void **state UNUSED)
+speaks_new_versions_and_good_ciphers_only(void **state)
 {
 	SERVER_WORLD(w);
 
+	(void)state;
 	w.config.tls.is_plain = false;
 	server_world_start(&w);
 	assert_true(can_connect(&w, TLS1_3_VERSION, "ALL"));
@@ -360,7 +373,7 @@ speaks_new_versions_and_good_ciphers_only(void **state UNUSED)
 }
 
 static void
-speaks_http1_to_clients_that_offer_more(void **state UNUSED)
+speaks_http1_to_clients_that_offer_more(void **state)
 {
 	SERVER_WORLD(w);
 	SSL_CTX *ctx = SSL_CTX_new(TLS_client_method());
@@ -368,6 +381,7 @@ speaks_http1_to_clients_that_offer_more(void **state UNUSED)
 	struct client c;
 	unsigned len;
 
+	(void)state;
 	w.config.tls.is_plain = false;
 	server_world_start(&w);
 	SSL_CTX_set_alpn_protos(ctx, (const unsigned char *)"\x02h2\x08http/1.1", 12);
@@ -381,12 +395,13 @@ speaks_http1_to_clients_that_offer_more(void **state UNUSED)
 }
 
 static void
-plain_clients_are_asked_to_use_tls(void **state UNUSED)
+plain_clients_are_asked_to_use_tls(void **state)
 {
 	SERVER_WORLD(w);
 	struct client c;
 	char text[200] = "";
 
+	(void)state;
 	w.config.tls.is_plain = false;
 	server_world_start(&w);
 	c = client_open(w.port);
@@ -400,12 +415,13 @@ plain_clients_are_asked_to_use_tls(void **state UNUSED)
 
 /* Garbage, half a handshake, and one that starts a second handshake within the first's session. */
 static void
-rude_handshakes_are_ended(void **state UNUSED)
+rude_handshakes_are_ended(void **state)
 {
 	SERVER_WORLD(w);
 	SSL_CTX *ctx = SSL_CTX_new(TLS_client_method());
 	struct client c;
 
+	(void)state;
 	w.config.tls.is_plain = false;
 	w.limits.headers_ms = 1500;
 	server_world_start(&w);
@@ -431,12 +447,13 @@ rude_handshakes_are_ended(void **state UNUSED)
 }
 
 static void
-many_handshakes_do_not_keep_others_out(void **state UNUSED)
+many_handshakes_do_not_keep_others_out(void **state)
 {
 	SERVER_WORLD(w);
 	struct client clients[2 * LIMIT_SERVER_CONNECTIONS];
 	int64_t start;
 
+	(void)state;
 	w.config.tls.is_plain = false;
 	server_world_start(&w);
 	for (size_t i = 0; i < ARRAY_LEN(clients); i++) {
@@ -451,11 +468,12 @@ many_handshakes_do_not_keep_others_out(void **state UNUSED)
 }
 
 static void
-large_answers_go_through_tls(void **state UNUSED)
+large_answers_go_through_tls(void **state)
 {
 	SERVER_WORLD(w);
 	struct client c;
 
+	(void)state;
 	w.config.tls.is_plain = false;
 	server_world_start(&w);
 	assert_true(client_open_tls(w.port, client_ctx, NULL, &c));
@@ -469,13 +487,14 @@ large_answers_go_through_tls(void **state UNUSED)
 /* One read gives at most one TLS record, so a client that sends one byte in each record causes a
  * search after each byte. */
 static void
-a_head_in_many_pieces_is_searched_once(void **state UNUSED)
+a_head_in_many_pieces_is_searched_once(void **state)
 {
 	static const char text[] = "GET / HTTP/1.1\r\nHost: x\r\nA: ";
 	SERVER_WORLD(w);
 	struct client c;
 	size_t n_before;
 
+	(void)state;
 	w.config.tls.is_plain = false;
 	server_world_start(&w);
 	assert_true(client_open_tls(w.port, client_ctx, NULL, &c));

@@ -11,16 +11,18 @@
 static struct issued authority, foreign;
 
 static int
-setup(void **state UNUSED)
+setup(void **state)
 {
+	(void)state;
 	issue(&authority, &(struct issue){ .name = "ca", .is_authority = true });
 	issue(&foreign, &(struct issue){ .name = "ca", .is_authority = true });
 	return 0;
 }
 
 static int
-teardown(void **state UNUSED)
+teardown(void **state)
 {
+	(void)state;
 	issued_fini(&authority);
 	issued_fini(&foreign);
 	return 0;
@@ -82,10 +84,11 @@ assert_judged(const struct server_world *w, const struct issue *how, const char 
 }
 
 static void
-a_trusted_certificate_names_its_user(void **state UNUSED)
+a_trusted_certificate_names_its_user(void **state)
 {
 	SERVER_WORLD(w);
 
+	(void)state;
 	start(&w);
 	assert_judged(&w,
 	              &(struct issue){ .by = &authority,
@@ -101,10 +104,11 @@ a_trusted_certificate_names_its_user(void **state UNUSED)
 }
 
 static void
-refuses_all_others(void **state UNUSED)
+refuses_all_others(void **state)
 {
 	SERVER_WORLD(w);
 
+	(void)state;
 	start(&w);
 	assert_says(&w, NULL, "\r\n\r\nunauthorized: no client certificate shown=0");
 	assert_judged(&w,
@@ -118,12 +122,13 @@ refuses_all_others(void **state UNUSED)
 }
 
 static void
-refuses_other_purposes(void **state UNUSED)
+refuses_other_purposes(void **state)
 {
 	SERVER_WORLD(w);
 	CLEANUP(buf_fini) struct buf answer = BUF_INIT(MIB(1));
 	struct issued shown;
 
+	(void)state;
 	start(&w);
 	issue(&shown, &(struct issue){ .by = &authority, .name = "a", .purposes = "serverAuth" });
 	ask(&w, &shown, NULL, TLS1_3_VERSION, &answer);
@@ -134,22 +139,24 @@ refuses_other_purposes(void **state UNUSED)
 
 /* The foreign authority bears the name of ours. */
 static void
-refuses_a_foreign_authority(void **state UNUSED)
+refuses_a_foreign_authority(void **state)
 {
 	SERVER_WORLD(w);
 
+	(void)state;
 	start(&w);
 	assert_judged(&w, &(struct issue){ .by = &foreign, .name = "mallory" },
 	              "unauthorized: client certificate: certificate signature failure shown=1");
 }
 
 static void
-follows_a_chain_in_either_version(void **state UNUSED)
+follows_a_chain_in_either_version(void **state)
 {
 	SERVER_WORLD(w);
 	CLEANUP(buf_fini) struct buf answer = BUF_INIT(MIB(1));
 	struct issued middle, shown;
 
+	(void)state;
 	start(&w);
 	issue(&middle, &(struct issue){ .by = &authority, .name = "middle", .is_authority = true });
 	issue(&shown, &(struct issue){ .by = &middle, .name = "alice" });
@@ -163,11 +170,12 @@ follows_a_chain_in_either_version(void **state UNUSED)
 }
 
 static void
-takes_bundles_of_certificates_only(void **state UNUSED)
+takes_bundles_of_certificates_only(void **state)
 {
 	struct trust *trust;
 	struct error err;
 
+	(void)state;
 	assert_false(trust_new(STR(""), &trust, &err));
 	assert_int_equal(err.code, ERR_INVALID);
 	assert_false(

@@ -10,16 +10,18 @@
 static struct rig *rig;
 
 static int
-set_up(void **state UNUSED)
+set_up(void **state)
 {
+	(void)state;
 	rig = rig_new();
 	rig_start_lifecycle(rig, &guard_defaults);
 	return 0;
 }
 
 static int
-tear_down(void **state UNUSED)
+tear_down(void **state)
 {
+	(void)state;
 	rig_free(rig);
 	return 0;
 }
@@ -115,8 +117,9 @@ assert_looked_at(size_t i, int64_t seconds)
 }
 
 static void
-ready_nodes_cost_nothing(void **state UNUSED)
+ready_nodes_cost_nothing(void **state)
 {
+	(void)state;
 	put_witness("a");
 	put_witness("b");
 	rig_sync(rig);
@@ -126,10 +129,11 @@ ready_nodes_cost_nothing(void **state UNUSED)
 }
 
 static void
-looks_come_at_0_12_30_60_and_every_65_s(void **state UNUSED)
+looks_come_at_0_12_30_60_and_every_65_s(void **state)
 {
 	static const int64_t at_s[] = { 0, 12, 30, 60, 125, 190, 255 };
 
+	(void)state;
 	fake_cloud_set(rig->cloud, "a", MACHINE_ON);
 	put_witness("w");
 	put("a", "False");
@@ -144,8 +148,9 @@ looks_come_at_0_12_30_60_and_every_65_s(void **state UNUSED)
 }
 
 static void
-an_hour_costs_sixty_looks(void **state UNUSED)
+an_hour_costs_sixty_looks(void **state)
 {
+	(void)state;
 	fake_cloud_set(rig->cloud, "a", MACHINE_ON);
 	put("a", "False");
 	rig_sync(rig);
@@ -154,8 +159,9 @@ an_hour_costs_sixty_looks(void **state UNUSED)
 }
 
 static void
-nodes_that_fail_together_share_their_looks(void **state UNUSED)
+nodes_that_fail_together_share_their_looks(void **state)
 {
+	(void)state;
 	for (int i = 0; i < 20; i++) {
 		const char *name = arena_printf(&rig->arena, "n%d", i).ptr;
 
@@ -169,8 +175,9 @@ nodes_that_fail_together_share_their_looks(void **state UNUSED)
 }
 
 static void
-a_node_that_becomes_not_ready_is_looked_at_soon(void **state UNUSED)
+a_node_that_becomes_not_ready_is_looked_at_soon(void **state)
 {
+	(void)state;
 	put_witness("a");
 	rig_sync(rig);
 	rig_run(rig, 600);
@@ -186,8 +193,9 @@ a_node_that_becomes_not_ready_is_looked_at_soon(void **state UNUSED)
 }
 
 static void
-a_wake_up_looks_immediately(void **state UNUSED)
+a_wake_up_looks_immediately(void **state)
 {
+	(void)state;
 	fake_cloud_set(rig->cloud, "a", MACHINE_ON);
 	put("a", "Unknown");
 	rig_sync(rig);
@@ -201,10 +209,11 @@ a_wake_up_looks_immediately(void **state UNUSED)
 /* ---- machines that are off ---- */
 
 static void
-a_machine_that_is_off_gets_the_taint(void **state UNUSED)
+a_machine_that_is_off_gets_the_taint(void **state)
 {
 	struct rig_node node = node_of_name("a", "Unknown");
 
+	(void)state;
 	fake_cloud_set(rig->cloud, "a", MACHINE_OFF);
 	rig_put(rig, &node);
 	rig_sync(rig);
@@ -222,10 +231,11 @@ a_machine_that_is_off_gets_the_taint(void **state UNUSED)
 }
 
 static void
-the_taint_stays_while_not_ready_and_goes_with_ready(void **state UNUSED)
+the_taint_stays_while_not_ready_and_goes_with_ready(void **state)
 {
 	struct rig_node node = node_of_name("a", "Unknown");
 
+	(void)state;
 	fake_cloud_set(rig->cloud, "a", MACHINE_ON);
 	node.taints = RIG_SHUTDOWN;
 	rig_put(rig, &node);
@@ -244,11 +254,12 @@ the_taint_stays_while_not_ready_and_goes_with_ready(void **state UNUSED)
 
 /* Another client adds the taint again every second, for an hour. */
 static void
-a_taint_that_comes_back_is_removed_less_and_less_often(void **state UNUSED)
+a_taint_that_comes_back_is_removed_less_and_less_often(void **state)
 {
 	struct rig_node node = node_of_name("a", "True");
 	char version[16];
 
+	(void)state;
 	rig_put(rig, &node);
 	rig_sync(rig);
 	for (int i = 0; i < 3600; i++) {
@@ -262,11 +273,12 @@ a_taint_that_comes_back_is_removed_less_and_less_often(void **state UNUSED)
 }
 
 static void
-a_node_whose_readiness_alternates_is_looked_at_no_more_often(void **state UNUSED)
+a_node_whose_readiness_alternates_is_looked_at_no_more_often(void **state)
 {
 	struct rig_node node = node_of_name("a", "True");
 	char version[16];
 
+	(void)state;
 	fake_cloud_set(rig->cloud, "a", MACHINE_ON);
 	rig_put(rig, &node);
 	rig_sync(rig);
@@ -281,8 +293,9 @@ a_node_whose_readiness_alternates_is_looked_at_no_more_often(void **state UNUSED
 }
 
 static void
-a_taint_that_cannot_be_written_is_tried_again(void **state UNUSED)
+a_taint_that_cannot_be_written_is_tried_again(void **state)
 {
+	(void)state;
 	fake_api_rule(rig->api, (struct api_rule){ .method = HTTP_PATCH,
 	                                           .part = "/nodes/a",
 	                                           .times = 2,
@@ -295,10 +308,11 @@ a_taint_that_cannot_be_written_is_tried_again(void **state UNUSED)
 }
 
 static void
-a_taint_that_cannot_be_removed_is_tried_again(void **state UNUSED)
+a_taint_that_cannot_be_removed_is_tried_again(void **state)
 {
 	struct rig_node node = node_of_name("a", "True");
 
+	(void)state;
 	fake_api_rule(rig->api, (struct api_rule){ .method = HTTP_PATCH,
 	                                           .part = "/nodes/a",
 	                                           .times = 2,
@@ -315,10 +329,11 @@ a_taint_that_cannot_be_removed_is_tried_again(void **state UNUSED)
 /* ---- machines that are gone ---- */
 
 static void
-a_node_goes_after_two_absences_12_s_apart(void **state UNUSED)
+a_node_goes_after_two_absences_12_s_apart(void **state)
 {
 	const struct api_request *r;
 
+	(void)state;
 	begin_with_a_gone();
 	rig_advance_ms(rig, 11900);
 	assert_int_equal(deletions(), 0);
@@ -339,8 +354,9 @@ a_node_goes_after_two_absences_12_s_apart(void **state UNUSED)
 }
 
 static void
-a_ready_node_is_never_deleted(void **state UNUSED)
+a_ready_node_is_never_deleted(void **state)
 {
+	(void)state;
 	put_witness("w");
 	put("a", "True");
 	rig_sync(rig);
@@ -353,8 +369,9 @@ a_ready_node_is_never_deleted(void **state UNUSED)
 }
 
 static void
-a_node_that_comes_back_between_is_kept(void **state UNUSED)
+a_node_that_comes_back_between_is_kept(void **state)
 {
+	(void)state;
 	begin_with_a_gone();
 	rig_run(rig, 6);
 	put("a", "True");
@@ -367,8 +384,9 @@ a_node_that_comes_back_between_is_kept(void **state UNUSED)
 }
 
 static void
-a_machine_that_is_seen_again_is_kept(void **state UNUSED)
+a_machine_that_is_seen_again_is_kept(void **state)
 {
+	(void)state;
 	begin_with_a_gone();
 	rig_run(rig, 6);
 	fake_cloud_set(rig->cloud, "a", MACHINE_ON);
@@ -377,8 +395,9 @@ a_machine_that_is_seen_again_is_kept(void **state UNUSED)
 }
 
 static void
-wake_ups_do_not_hurry_a_deletion(void **state UNUSED)
+wake_ups_do_not_hurry_a_deletion(void **state)
 {
+	(void)state;
 	begin_with_a_gone();
 	for (int i = 0; i < 11; i++) {
 		lifecycle_controller_wake(rig->lifecycle);
@@ -391,10 +410,11 @@ wake_ups_do_not_hurry_a_deletion(void **state UNUSED)
 }
 
 static void
-a_re_created_node_begins_without_a_history(void **state UNUSED)
+a_re_created_node_begins_without_a_history(void **state)
 {
 	struct rig_node node = node_of_name("a", "Unknown");
 
+	(void)state;
 	begin_with_a_gone();
 	rig_run(rig, 6);
 	node.uid = "u-new";
@@ -411,8 +431,9 @@ a_re_created_node_begins_without_a_history(void **state UNUSED)
 /* ---- witnesses ---- */
 
 static void
-without_a_witness_it_stays_for_ever(void **state UNUSED)
+without_a_witness_it_stays_for_ever(void **state)
 {
+	(void)state;
 	put("a", "Unknown");
 	put("b", "Unknown");
 	put("c", "True");
@@ -428,8 +449,9 @@ without_a_witness_it_stays_for_ever(void **state UNUSED)
 }
 
 static void
-a_witness_that_appears_lets_it_go(void **state UNUSED)
+a_witness_that_appears_lets_it_go(void **state)
 {
+	(void)state;
 	put("a", "Unknown");
 	put("w", "True");
 	rig_sync(rig);
@@ -441,8 +463,9 @@ a_witness_that_appears_lets_it_go(void **state UNUSED)
 
 /* A machine found by name proves nothing: a node without a provider ID is no witness. */
 static void
-a_node_without_a_provider_id_is_no_witness(void **state UNUSED)
+a_node_without_a_provider_id_is_no_witness(void **state)
 {
+	(void)state;
 	fake_cloud_set(rig->cloud, "w", MACHINE_ON);
 	rig_put(rig, &(struct rig_node){ .name = "w" });
 	put("a", "Unknown");
@@ -452,8 +475,9 @@ a_node_without_a_provider_id_is_no_witness(void **state UNUSED)
 }
 
 static void
-a_node_that_is_not_ready_either_is_a_witness(void **state UNUSED)
+a_node_that_is_not_ready_either_is_a_witness(void **state)
 {
+	(void)state;
 	fake_cloud_set(rig->cloud, "b", MACHINE_ON);
 	put("a", "Unknown");
 	put("b", "Unknown");
@@ -464,8 +488,9 @@ a_node_that_is_not_ready_either_is_a_witness(void **state UNUSED)
 }
 
 static void
-an_anchor_serves_where_no_other_node_is(void **state UNUSED)
+an_anchor_serves_where_no_other_node_is(void **state)
 {
+	(void)state;
 	fake_cloud_anchors(rig->cloud, 1);
 	put("a", "Unknown");
 	rig_sync(rig);
@@ -474,8 +499,9 @@ an_anchor_serves_where_no_other_node_is(void **state UNUSED)
 }
 
 static void
-an_anchor_is_not_enough_where_another_node_should_be(void **state UNUSED)
+an_anchor_is_not_enough_where_another_node_should_be(void **state)
 {
+	(void)state;
 	fake_cloud_anchors(rig->cloud, 1);
 	put("a", "Unknown");
 	put("w", "True"); /* and its machine is gone as well */
@@ -486,10 +512,11 @@ an_anchor_is_not_enough_where_another_node_should_be(void **state UNUSED)
 
 /* Machines that are looked for elsewhere, with another credential, say nothing about ours. */
 static void
-a_machine_of_another_realm_is_no_witness(void **state UNUSED)
+a_machine_of_another_realm_is_no_witness(void **state)
 {
 	struct fake_machine elsewhere = MACHINE_ON, gone_elsewhere = MACHINE_GONE;
 
+	(void)state;
 	elsewhere.realm = gone_elsewhere.realm = 1;
 	fake_cloud_anchors(rig->cloud, 1);
 	fake_cloud_set(rig->cloud, "w", elsewhere);
@@ -505,10 +532,11 @@ a_machine_of_another_realm_is_no_witness(void **state UNUSED)
 }
 
 static void
-an_anchor_is_of_the_first_realm(void **state UNUSED)
+an_anchor_is_of_the_first_realm(void **state)
 {
 	struct fake_machine gone_elsewhere = MACHINE_GONE;
 
+	(void)state;
 	gone_elsewhere.realm = 1;
 	fake_cloud_anchors(rig->cloud, 1);
 	fake_cloud_set(rig->cloud, "a", gone_elsewhere);
@@ -528,8 +556,9 @@ put_foreign(const char *name)
 }
 
 static void
-foreign_nodes_take_no_place_of_a_witness(void **state UNUSED)
+foreign_nodes_take_no_place_of_a_witness(void **state)
 {
+	(void)state;
 	for (int i = 0; i < 12; i++)
 		put_foreign(arena_printf(&rig->arena, "foreign-%d", i).ptr);
 	begin_with_a_gone();
@@ -539,8 +568,9 @@ foreign_nodes_take_no_place_of_a_witness(void **state UNUSED)
 }
 
 static void
-where_the_only_ready_node_is_foreign_others_are_witnesses(void **state UNUSED)
+where_the_only_ready_node_is_foreign_others_are_witnesses(void **state)
 {
+	(void)state;
 	put_foreign("foreign");
 	fake_cloud_set(rig->cloud, "b", MACHINE_ON);
 	put("a", "Unknown");
@@ -552,8 +582,9 @@ where_the_only_ready_node_is_foreign_others_are_witnesses(void **state UNUSED)
 }
 
 static void
-where_all_other_nodes_are_foreign_an_anchor_serves(void **state UNUSED)
+where_all_other_nodes_are_foreign_an_anchor_serves(void **state)
 {
+	(void)state;
 	fake_cloud_anchors(rig->cloud, 1);
 	put_foreign("foreign");
 	put("a", "Unknown");
@@ -565,8 +596,9 @@ where_all_other_nodes_are_foreign_an_anchor_serves(void **state UNUSED)
 /* Its kubelet still sends heartbeats, but its machine is gone as well: other nodes are asked for
  * all the same. */
 static void
-a_ready_node_without_a_machine_is_not_the_only_one_asked(void **state UNUSED)
+a_ready_node_without_a_machine_is_not_the_only_one_asked(void **state)
 {
+	(void)state;
 	put("gone", "True");
 	fake_cloud_set(rig->cloud, "b", MACHINE_ON);
 	put("a", "Unknown");
@@ -578,10 +610,11 @@ a_ready_node_without_a_machine_is_not_the_only_one_asked(void **state UNUSED)
 }
 
 static void
-nodes_of_another_realm_take_no_place_of_a_witness(void **state UNUSED)
+nodes_of_another_realm_take_no_place_of_a_witness(void **state)
 {
 	struct fake_machine elsewhere = MACHINE_ON;
 
+	(void)state;
 	elsewhere.realm = 1;
 	for (int i = 0; i < 12; i++) {
 		const char *name = arena_printf(&rig->arena, "elsewhere-%d", i).ptr;
@@ -597,10 +630,11 @@ nodes_of_another_realm_take_no_place_of_a_witness(void **state UNUSED)
 
 /* Each realm has its own witnesses. A witness of one realm does not end the search in the other. */
 static void
-machines_of_two_realms_that_go_together_have_a_witness_each(void **state UNUSED)
+machines_of_two_realms_that_go_together_have_a_witness_each(void **state)
 {
 	struct fake_machine elsewhere = MACHINE_ON, gone_elsewhere = MACHINE_GONE;
 
+	(void)state;
 	elsewhere.realm = gone_elsewhere.realm = 1;
 	fake_cloud_set(rig->cloud, "e", elsewhere);
 	put("e", "True");
@@ -616,8 +650,9 @@ machines_of_two_realms_that_go_together_have_a_witness_each(void **state UNUSED)
 
 /* If the nodes that were asked for are gone as well, the next look asks for others. */
 static void
-other_nodes_are_asked_for_when_no_witness_was_found(void **state UNUSED)
+other_nodes_are_asked_for_when_no_witness_was_found(void **state)
 {
+	(void)state;
 	for (int i = 0; i < 12; i++)
 		put(arena_printf(&rig->arena, "gone-%d", i).ptr, "True");
 	begin_with_a_gone();
@@ -627,8 +662,9 @@ other_nodes_are_asked_for_when_no_witness_was_found(void **state UNUSED)
 }
 
 static void
-the_event_says_how_many_were_asked_and_what_was_found(void **state UNUSED)
+the_event_says_how_many_were_asked_and_what_was_found(void **state)
 {
+	(void)state;
 	put_foreign("foreign");
 	fake_cloud_set(rig->cloud, "b",
 	               (struct fake_machine){ .presence = PRESENCE_UNKNOWN,
@@ -645,8 +681,9 @@ the_event_says_how_many_were_asked_and_what_was_found(void **state UNUSED)
 }
 
 static void
-the_event_says_that_no_node_could_be_asked_for(void **state UNUSED)
+the_event_says_that_no_node_could_be_asked_for(void **state)
 {
+	(void)state;
 	put_foreign("foreign");
 	put("a", "Unknown");
 	rig_sync(rig);
@@ -654,10 +691,11 @@ the_event_says_that_no_node_could_be_asked_for(void **state UNUSED)
 }
 
 static void
-witnesses_can_be_waived(void **state UNUSED)
+witnesses_can_be_waived(void **state)
 {
 	struct guard_config guard = guard_defaults;
 
+	(void)state;
 	guard.require_witness = false;
 	rig_free(rig);
 	rig = rig_new();
@@ -669,10 +707,11 @@ witnesses_can_be_waived(void **state UNUSED)
 }
 
 static void
-without_the_guard_the_first_look_deletes(void **state UNUSED)
+without_the_guard_the_first_look_deletes(void **state)
 {
 	struct guard_config guard = guard_defaults;
 
+	(void)state;
 	guard.is_enabled = false;
 	rig_free(rig);
 	rig = rig_new();
@@ -705,8 +744,9 @@ renewed(int i)
 }
 
 static void
-a_lease_that_stands_still_lets_it_go(void **state UNUSED)
+a_lease_that_stands_still_lets_it_go(void **state)
 {
+	(void)state;
 	lease_is(0, 200, renewed(1));
 	begin_with_a_gone();
 	rig_run(rig, 13);
@@ -715,8 +755,9 @@ a_lease_that_stands_still_lets_it_go(void **state UNUSED)
 }
 
 static void
-a_lease_that_is_renewed_holds_it(void **state UNUSED)
+a_lease_that_is_renewed_holds_it(void **state)
 {
+	(void)state;
 	for (int i = 0; i < 55; i++)
 		lease_is(1, 200, renewed(i));
 	lease_is(0, 200, renewed(55));
@@ -731,10 +772,11 @@ a_lease_that_is_renewed_holds_it(void **state UNUSED)
 }
 
 static void
-a_heartbeat_holds_it(void **state UNUSED)
+a_heartbeat_holds_it(void **state)
 {
 	struct rig_node node = node_of_name("a", "Unknown");
 
+	(void)state;
 	begin_with_a_gone();
 	rig_run(rig, 6);
 	node.heartbeat = "2026-01-02T03:00:05Z";
@@ -747,8 +789,9 @@ a_heartbeat_holds_it(void **state UNUSED)
 }
 
 static void
-a_lease_that_is_not_there_or_not_ours_to_read_says_nothing(void **state UNUSED)
+a_lease_that_is_not_there_or_not_ours_to_read_says_nothing(void **state)
 {
+	(void)state;
 	lease_is(1, 403, NULL);
 	begin_with_a_gone();
 	rig_run(rig, 13); /* then 404 */
@@ -756,8 +799,9 @@ a_lease_that_is_not_there_or_not_ours_to_read_says_nothing(void **state UNUSED)
 }
 
 static void
-a_look_does_not_count_when_the_lease_cannot_be_read(void **state UNUSED)
+a_look_does_not_count_when_the_lease_cannot_be_read(void **state)
 {
+	(void)state;
 	lease_is(0, 500, NULL);
 	begin_with_a_gone();
 	rig_run(rig, 600);
@@ -768,8 +812,9 @@ a_look_does_not_count_when_the_lease_cannot_be_read(void **state UNUSED)
 }
 
 static void
-a_lease_that_is_nonsense_does_not_count_either(void **state UNUSED)
+a_lease_that_is_nonsense_does_not_count_either(void **state)
 {
+	(void)state;
 	lease_is(0, 200, "{\"spec\":");
 	begin_with_a_gone();
 	rig_run(rig, 600);
@@ -779,10 +824,11 @@ a_lease_that_is_nonsense_does_not_count_either(void **state UNUSED)
 /* ---- age, and the wall clock ---- */
 
 static void
-a_young_node_waits(void **state UNUSED)
+a_young_node_waits(void **state)
 {
 	struct rig_node node = node_of_name("a", "Unknown");
 
+	(void)state;
 	node.age_s = 10;
 	put_witness("w");
 	rig_put(rig, &node);
@@ -796,10 +842,11 @@ a_young_node_waits(void **state UNUSED)
 /* Hundreds join, and none of them is ready at first: until two looks can prove anything the cloud
  * is left alone. */
 static void
-a_new_node_is_not_looked_at_before_it_could_go(void **state UNUSED)
+a_new_node_is_not_looked_at_before_it_could_go(void **state)
 {
 	struct rig_node node = node_of_name("a", "Unknown");
 
+	(void)state;
 	node.age_s = 1;
 	node.taints = RIG_UNINITIALIZED;
 	put_witness("w");
@@ -812,10 +859,11 @@ a_new_node_is_not_looked_at_before_it_could_go(void **state UNUSED)
 }
 
 static void
-a_node_from_the_future_is_young(void **state UNUSED)
+a_node_from_the_future_is_young(void **state)
 {
 	struct rig_node node = node_of_name("a", "Unknown");
 
+	(void)state;
 	node.age_s = -3600;
 	put_witness("w");
 	rig_put(rig, &node);
@@ -827,8 +875,9 @@ a_node_from_the_future_is_young(void **state UNUSED)
 }
 
 static void
-jumps_of_the_wall_clock_hurry_nothing(void **state UNUSED)
+jumps_of_the_wall_clock_hurry_nothing(void **state)
 {
+	(void)state;
 	begin_with_a_gone();
 	for (int i = 0; i < 11; i++) {
 		fake_clock_jump_wall(rig->fake, (i % 2 ? -2 : 1) * 3600 * NS_PER_SEC);
@@ -840,8 +889,9 @@ jumps_of_the_wall_clock_hurry_nothing(void **state UNUSED)
 
 /* An hour back makes every node of an hour young, and nothing else late. */
 static void
-a_wall_clock_that_is_behind_makes_nodes_young(void **state UNUSED)
+a_wall_clock_that_is_behind_makes_nodes_young(void **state)
 {
+	(void)state;
 	begin_with_a_gone();
 	fake_clock_jump_wall(rig->fake, -3600 * NS_PER_SEC);
 	rig_run(rig, 30);
@@ -852,8 +902,9 @@ a_wall_clock_that_is_behind_makes_nodes_young(void **state UNUSED)
 }
 
 static void
-a_nameless_node_waits_for_15_minutes(void **state UNUSED)
+a_nameless_node_waits_for_15_minutes(void **state)
 {
+	(void)state;
 	put_witness("w");
 	rig_put(rig, &(struct rig_node){ .name = "a", .ready = "Unknown" });
 	rig_sync(rig);
@@ -885,10 +936,11 @@ end_the_look(void)
 }
 
 static void
-a_node_that_becomes_ready_during_the_look_is_kept(void **state UNUSED)
+a_node_that_becomes_ready_during_the_look_is_kept(void **state)
 {
 	struct rig_node node = node_of_name("a", "True");
 
+	(void)state;
 	begin_the_last_look();
 	node.version = "8";
 	rig_put(rig, &node);
@@ -899,10 +951,11 @@ a_node_that_becomes_ready_during_the_look_is_kept(void **state UNUSED)
 }
 
 static void
-a_heartbeat_during_the_look_keeps_it(void **state UNUSED)
+a_heartbeat_during_the_look_keeps_it(void **state)
 {
 	struct rig_node node = node_of_name("a", "Unknown");
 
+	(void)state;
 	begin_the_last_look();
 	node.version = "8";
 	node.heartbeat = "2026-01-02T03:00:05Z";
@@ -914,8 +967,9 @@ a_heartbeat_during_the_look_keeps_it(void **state UNUSED)
 }
 
 static void
-a_node_that_goes_during_the_look_is_not_deleted(void **state UNUSED)
+a_node_that_goes_during_the_look_is_not_deleted(void **state)
 {
+	(void)state;
 	begin_the_last_look();
 	rig_remove(rig, "a");
 	end_the_look();
@@ -923,10 +977,11 @@ a_node_that_goes_during_the_look_is_not_deleted(void **state UNUSED)
 }
 
 static void
-a_node_re_created_during_the_look_is_not_deleted(void **state UNUSED)
+a_node_re_created_during_the_look_is_not_deleted(void **state)
 {
 	struct rig_node node = node_of_name("a", "Unknown");
 
+	(void)state;
 	begin_the_last_look();
 	node.provider_id = id_of("other"); /* or both would claim one machine */
 	node.uid = "u-new";
@@ -940,10 +995,11 @@ a_node_re_created_during_the_look_is_not_deleted(void **state UNUSED)
 /* The API server refuses the DELETE if it knows of a change that we do not know yet, such as a
  * kubelet that came back. */
 static void
-a_deletion_names_the_version_that_it_was_decided_by(void **state UNUSED)
+a_deletion_names_the_version_that_it_was_decided_by(void **state)
 {
 	struct rig_node node = node_of_name("a", "Unknown");
 
+	(void)state;
 	begin_the_last_look();
 	node.version = "8";
 	node.labels = "\"changed\":\"yes\"";
@@ -955,8 +1011,9 @@ a_deletion_names_the_version_that_it_was_decided_by(void **state UNUSED)
 }
 
 static void
-a_node_that_changed_meanwhile_is_looked_at_again(void **state UNUSED)
+a_node_that_changed_meanwhile_is_looked_at_again(void **state)
 {
+	(void)state;
 	fake_api_rule(rig->api,
 	              (struct api_rule){ .method = HTTP_DELETE, .times = 2, .status = 409 });
 	begin_with_a_gone();
@@ -969,8 +1026,9 @@ a_node_that_changed_meanwhile_is_looked_at_again(void **state UNUSED)
 
 /* Another client writes the node faster than the watch reports it. */
 static void
-a_node_that_changes_all_the_time_is_reported(void **state UNUSED)
+a_node_that_changes_all_the_time_is_reported(void **state)
 {
+	(void)state;
 	fake_api_rule(rig->api, (struct api_rule){ .method = HTTP_DELETE, .status = 409 });
 	begin_with_a_gone();
 	rig_run(rig, 12 + 5 + 1);
@@ -1000,16 +1058,18 @@ put_gone_and_well(int n_gone, int n_well)
 }
 
 static void
-three_are_deleted_immediately(void **state UNUSED)
+three_are_deleted_immediately(void **state)
 {
+	(void)state;
 	put_gone_and_well(3, 2);
 	rig_run(rig, 13);
 	assert_int_equal(deletions(), 3);
 }
 
 static void
-five_of_ten_go_after_five_minutes_together(void **state UNUSED)
+five_of_ten_go_after_five_minutes_together(void **state)
 {
+	(void)state;
 	put_gone_and_well(5, 5);
 	rig_run(rig, 299);
 	assert_int_equal(deletions(), 0);
@@ -1024,8 +1084,9 @@ five_of_ten_go_after_five_minutes_together(void **state UNUSED)
 }
 
 static void
-five_of_thirty_are_deleted_immediately(void **state UNUSED)
+five_of_thirty_are_deleted_immediately(void **state)
 {
+	(void)state;
 	put_gone_and_well(5, 25);
 	rig_run(rig, 13);
 	assert_int_equal(deletions(), 5);
@@ -1033,8 +1094,9 @@ five_of_thirty_are_deleted_immediately(void **state UNUSED)
 
 /* Three go, and count: with the next one it is four of ten within ten minutes. */
 static void
-deletions_count_for_ten_minutes(void **state UNUSED)
+deletions_count_for_ten_minutes(void **state)
 {
+	(void)state;
 	put_gone_and_well(3, 7);
 	rig_run(rig, 13);
 	assert_int_equal(deletions(), 3);
@@ -1059,8 +1121,9 @@ follow_a_crash(void)
 /* Leaders that change every minute do not delete a few nodes each: one node of ten, with those that
  * the former leader may have deleted, counts as four of ten. */
 static void
-after_a_crash_a_node_waits_for_five_minutes(void **state UNUSED)
+after_a_crash_a_node_waits_for_five_minutes(void **state)
 {
+	(void)state;
 	follow_a_crash();
 	put_gone_and_well(1, 9);
 	rig_run(rig, 299);
@@ -1073,8 +1136,9 @@ after_a_crash_a_node_waits_for_five_minutes(void **state UNUSED)
 }
 
 static void
-after_a_crash_one_of_many_is_deleted_immediately(void **state UNUSED)
+after_a_crash_one_of_many_is_deleted_immediately(void **state)
 {
+	(void)state;
 	follow_a_crash();
 	put_gone_and_well(1, 29);
 	rig_run(rig, 13);
@@ -1082,8 +1146,9 @@ after_a_crash_one_of_many_is_deleted_immediately(void **state UNUSED)
 }
 
 static void
-ten_minutes_after_a_crash_it_is_forgotten(void **state UNUSED)
+ten_minutes_after_a_crash_it_is_forgotten(void **state)
 {
+	(void)state;
 	follow_a_crash();
 	put_gone_and_well(0, 5);
 	rig_run(rig, 601);
@@ -1096,7 +1161,7 @@ ten_minutes_after_a_crash_it_is_forgotten(void **state UNUSED)
 /* Four in each way: if one way were not known, the breaker would hold those, and the single one
  * with them. */
 static void
-announced_nodes_neither_count_nor_wait(void **state UNUSED)
+announced_nodes_neither_count_nor_wait(void **state)
 {
 	static const char *const taints[] = {
 		NULL,
@@ -1104,6 +1169,7 @@ announced_nodes_neither_count_nor_wait(void **state UNUSED)
 		"{\"key\":\"karpenter.sh/disrupted\",\"effect\":\"NoSchedule\"}",
 	};
 
+	(void)state;
 	for (int i = 0; i < 12; i++) {
 		struct rig_node node = node_of_name(numbered(i), "Unknown");
 
@@ -1121,10 +1187,11 @@ announced_nodes_neither_count_nor_wait(void **state UNUSED)
 
 /* A finalizer holds it: it is marked, and that is all there is to do. */
 static void
-a_node_that_is_held_is_deleted_once(void **state UNUSED)
+a_node_that_is_held_is_deleted_once(void **state)
 {
 	struct rig_node node = node_of_name("a", "Unknown");
 
+	(void)state;
 	begin_with_a_gone();
 	rig_run(rig, 13);
 	assert_int_equal(deletions(), 1);
@@ -1153,10 +1220,11 @@ count_logged(int fd, const char *text)
 }
 
 static void
-a_deletion_that_is_sent_again_is_logged_once(void **state UNUSED)
+a_deletion_that_is_sent_again_is_logged_once(void **state)
 {
 	int fd = memfd_create("log", MFD_CLOEXEC);
 
+	(void)state;
 	log_set_fd(fd);
 	begin_with_a_gone();
 	rig_run(rig, 60);
@@ -1168,8 +1236,9 @@ a_deletion_that_is_sent_again_is_logged_once(void **state UNUSED)
 
 /* The store does not hear of it. */
 static void
-a_deletion_is_sent_again_at_longer_and_longer_intervals(void **state UNUSED)
+a_deletion_is_sent_again_at_longer_and_longer_intervals(void **state)
 {
+	(void)state;
 	begin_with_a_gone();
 	rig_run(rig, 13);
 	rig_run(rig, 5 + 10 + 20 + 40 + 1);
@@ -1182,8 +1251,9 @@ a_deletion_is_sent_again_at_longer_and_longer_intervals(void **state UNUSED)
 /* ---- when things go wrong ---- */
 
 static void
-a_deletion_that_fails_is_reported_and_tried_again(void **state UNUSED)
+a_deletion_that_fails_is_reported_and_tried_again(void **state)
 {
+	(void)state;
 	fake_api_rule(rig->api,
 	              (struct api_rule){ .method = HTTP_DELETE, .times = 2, .status = 500 });
 	begin_with_a_gone();
@@ -1199,10 +1269,11 @@ a_deletion_that_fails_is_reported_and_tried_again(void **state UNUSED)
 /* The server refuses: another node has the name. The store hears of it, and what was learnt of the
  * old one is void. */
 static void
-another_node_of_that_name_is_not_deleted(void **state UNUSED)
+another_node_of_that_name_is_not_deleted(void **state)
 {
 	struct rig_node node = node_of_name("a", "Unknown");
 
+	(void)state;
 	fake_api_rule(rig->api, (struct api_rule){ .method = HTTP_DELETE, .status = 409 });
 	begin_with_a_gone();
 	rig_run(rig, 13);
@@ -1216,8 +1287,9 @@ another_node_of_that_name_is_not_deleted(void **state UNUSED)
 }
 
 static void
-a_foreign_node_is_never_deleted(void **state UNUSED)
+a_foreign_node_is_never_deleted(void **state)
 {
+	(void)state;
 	fake_cloud_set(rig->cloud, "a",
 	               (struct fake_machine){ .presence = PRESENCE_FOREIGN,
 	                                      .error_code = ERR_INVALID });
@@ -1229,8 +1301,9 @@ a_foreign_node_is_never_deleted(void **state UNUSED)
 }
 
 static void
-an_unknown_node_is_never_deleted(void **state UNUSED)
+an_unknown_node_is_never_deleted(void **state)
 {
+	(void)state;
 	fake_cloud_set(rig->cloud, "a",
 	               (struct fake_machine){ .presence = PRESENCE_UNKNOWN,
 	                                      .error_code = ERR_TIMEOUT });
@@ -1241,10 +1314,11 @@ an_unknown_node_is_never_deleted(void **state UNUSED)
 
 /* One of several APIs was away: the look succeeded, but says nothing about this node. */
 static void
-an_unknown_node_is_looked_at_when_the_cloud_recovers(void **state UNUSED)
+an_unknown_node_is_looked_at_when_the_cloud_recovers(void **state)
 {
 	size_t n_before;
 
+	(void)state;
 	fake_cloud_set(rig->cloud, "a",
 	               (struct fake_machine){ .presence = PRESENCE_UNKNOWN,
 	                                      .error_code = ERR_UNAVAILABLE });
@@ -1259,8 +1333,9 @@ an_unknown_node_is_looked_at_when_the_cloud_recovers(void **state UNUSED)
 }
 
 static void
-an_hour_without_the_cloud_changes_nothing(void **state UNUSED)
+an_hour_without_the_cloud_changes_nothing(void **state)
 {
+	(void)state;
 	fake_cloud_fail(rig->cloud, ERR_UNAVAILABLE);
 	begin_with_a_gone();
 	rig_run(rig, 3600);
@@ -1273,10 +1348,11 @@ an_hour_without_the_cloud_changes_nothing(void **state UNUSED)
 }
 
 static void
-twins_are_never_deleted(void **state UNUSED)
+twins_are_never_deleted(void **state)
 {
 	struct rig_node node = node_of_name("b", "Unknown");
 
+	(void)state;
 	node.provider_id = "fake://a";
 	rig_put(rig, &node);
 	begin_with_a_gone();
@@ -1286,8 +1362,9 @@ twins_are_never_deleted(void **state UNUSED)
 }
 
 static void
-nothing_happens_before_the_first_list(void **state UNUSED)
+nothing_happens_before_the_first_list(void **state)
 {
+	(void)state;
 	put_witness("w");
 	put("a", "Unknown");
 	rig_run(rig, 600);
@@ -1295,8 +1372,9 @@ nothing_happens_before_the_first_list(void **state UNUSED)
 }
 
 static void
-it_ends_in_the_middle_of_a_look(void **state UNUSED)
+it_ends_in_the_middle_of_a_look(void **state)
 {
+	(void)state;
 	fake_cloud_hold(rig->cloud);
 	begin_with_a_gone();
 	assert_int_equal(looks(), 1);

@@ -55,8 +55,9 @@ static const struct rig_node done = {
 static struct rig *rig;
 
 static int
-set_up(void **state UNUSED)
+set_up(void **state)
 {
+	(void)state;
 	rig = rig_new();
 	rig_start_nodes(rig, 1);
 	fake_cloud_set(rig->cloud, "a", machine);
@@ -64,8 +65,9 @@ set_up(void **state UNUSED)
 }
 
 static int
-tear_down(void **state UNUSED)
+tear_down(void **state)
 {
+	(void)state;
 	rig_free(rig);
 	return 0;
 }
@@ -119,8 +121,9 @@ events(const char *reason)
 /* ---- initialisation ---- */
 
 static void
-addresses_come_first_then_all_the_rest(void **state UNUSED)
+addresses_come_first_then_all_the_rest(void **state)
 {
+	(void)state;
 	begin_with(&fresh);
 	assert_int_equal(n_patches(), 2);
 	assert_patch(0, PATH "/status", ADDRESSES_OF("7"));
@@ -131,8 +134,9 @@ addresses_come_first_then_all_the_rest(void **state UNUSED)
 }
 
 static void
-a_node_that_appears_later_is_initialised_too(void **state UNUSED)
+a_node_that_appears_later_is_initialised_too(void **state)
 {
+	(void)state;
 	rig_sync(rig);
 	assert_no_patch();
 	rig_put(rig, &fresh);
@@ -141,8 +145,9 @@ a_node_that_appears_later_is_initialised_too(void **state UNUSED)
 }
 
 static void
-nothing_happens_before_the_first_list(void **state UNUSED)
+nothing_happens_before_the_first_list(void **state)
 {
+	(void)state;
 	rig_put(rig, &fresh);
 	rig_settle(rig);
 	assert_no_patch();
@@ -150,10 +155,11 @@ nothing_happens_before_the_first_list(void **state UNUSED)
 }
 
 static void
-one_write_does_where_addresses_match(void **state UNUSED)
+one_write_does_where_addresses_match(void **state)
 {
 	struct rig_node node = fresh;
 
+	(void)state;
 	node.addresses = HOSTNAME "," INTERNAL;
 	begin_with(&node);
 	assert_int_equal(n_patches(), 1);
@@ -161,10 +167,11 @@ one_write_does_where_addresses_match(void **state UNUSED)
 }
 
 static void
-a_provider_id_is_not_written_over(void **state UNUSED)
+a_provider_id_is_not_written_over(void **state)
 {
 	struct rig_node node = fresh;
 
+	(void)state;
 	node.provider_id = "other://b";
 	begin_with(&node);
 	assert_patch(1, PATH, REST_OF("1001", "\"taints\":null"));
@@ -178,20 +185,22 @@ a_provider_id_is_not_written_over(void **state UNUSED)
 	"{\"key\":\"node.cloudprovider.kubernetes.io/uninitialized\",\"effect\":\"NoExecute\"}"
 
 static void
-other_taints_are_kept_as_they_are(void **state UNUSED)
+other_taints_are_kept_as_they_are(void **state)
 {
 	struct rig_node node = fresh;
 
+	(void)state;
 	node.taints = TAINT_A "," RIG_UNINITIALIZED "," TAINT_B "," UNINITIALIZED_TOO;
 	begin_with(&node);
 	assert_patch(1, PATH, REST_OF("1001", PROVIDER_ID ",\"taints\":[" TAINT_A "," TAINT_B "]"));
 }
 
 static void
-labels_that_are_right_are_not_sent(void **state UNUSED)
+labels_that_are_right_are_not_sent(void **state)
 {
 	struct rig_node node = fresh;
 
+	(void)state;
 	node.labels =
 		"\"failure-domain.beta.kubernetes.io/zone\":\"z1\",\"topology.kubernetes.io/zone\":\"z1\","
 		"\"failure-domain.beta.kubernetes.io/region\":\"r1\",\"topology.kubernetes.io/region\":\"r1\","
@@ -205,10 +214,11 @@ labels_that_are_right_are_not_sent(void **state UNUSED)
 }
 
 static void
-an_address_that_the_cloud_does_not_know_stops_it(void **state UNUSED)
+an_address_that_the_cloud_does_not_know_stops_it(void **state)
 {
 	struct rig_node node = fresh;
 
+	(void)state;
 	node.annotations = "\"alpha.kubernetes.io/provided-node-ip\":\"10.0.0.2\"";
 	begin_with(&node);
 	rig_run(rig, 30);
@@ -220,10 +230,11 @@ an_address_that_the_cloud_does_not_know_stops_it(void **state UNUSED)
 
 /* Until the store has heard of our write, the node looks as if nothing had been done. */
 static void
-what_was_just_written_is_not_written_again(void **state UNUSED)
+what_was_just_written_is_not_written_again(void **state)
 {
 	struct rig_node node = fresh;
 
+	(void)state;
 	begin_with(&fresh);
 	node.labels = "\"noise\":\"1\"";
 	node.version = "8";
@@ -238,10 +249,11 @@ what_was_just_written_is_not_written_again(void **state UNUSED)
 
 /* Somebody put the taint back: that is a node to initialise again. */
 static void
-a_taint_that_comes_back_is_taken_off_again(void **state UNUSED)
+a_taint_that_comes_back_is_taken_off_again(void **state)
 {
 	struct rig_node node = done;
 
+	(void)state;
 	begin_with(&fresh);
 	rig_put(rig, &done);
 	rig_settle(rig);
@@ -260,8 +272,9 @@ numbered(int i)
 }
 
 static void
-many_nodes_cost_few_looks(void **state UNUSED)
+many_nodes_cost_few_looks(void **state)
 {
+	(void)state;
 	rig_free(rig);
 	rig = rig_new();
 	rig_start_nodes(rig, 8);
@@ -280,10 +293,11 @@ many_nodes_cost_few_looks(void **state UNUSED)
 /* ---- others write, too ---- */
 
 static void
-a_conflict_in_the_first_write(void **state UNUSED)
+a_conflict_in_the_first_write(void **state)
 {
 	struct rig_node live = fresh;
 
+	(void)state;
 	live.version = "9";
 	live.taints = RIG_UNINITIALIZED "," TAINT_A;
 	conflict_once(PATH "/status", &live);
@@ -300,10 +314,11 @@ a_conflict_in_the_first_write(void **state UNUSED)
 
 /* Addresses are written by then, and a taint was added meanwhile. */
 static void
-a_conflict_in_the_second_write(void **state UNUSED)
+a_conflict_in_the_second_write(void **state)
 {
 	struct rig_node live = fresh;
 
+	(void)state;
 	live.version = "1005";
 	live.addresses = INTERNAL "," HOSTNAME;
 	live.taints = RIG_UNINITIALIZED "," TAINT_B;
@@ -322,8 +337,9 @@ a_conflict_in_the_second_write(void **state UNUSED)
 }
 
 static void
-somebody_else_initialised_it(void **state UNUSED)
+somebody_else_initialised_it(void **state)
 {
+	(void)state;
 	conflict_once(PATH "/status", &done);
 	begin_with(&fresh);
 	rig_run(rig, 2);
@@ -332,8 +348,9 @@ somebody_else_initialised_it(void **state UNUSED)
 }
 
 static void
-a_node_that_goes_meanwhile_is_no_failure(void **state UNUSED)
+a_node_that_goes_meanwhile_is_no_failure(void **state)
 {
+	(void)state;
 	fake_api_rule(rig->api,
 	              (struct api_rule){ .method = HTTP_PATCH, .part = PATH, .status = 404 });
 	begin_with(&fresh);
@@ -344,8 +361,9 @@ a_node_that_goes_meanwhile_is_no_failure(void **state UNUSED)
 }
 
 static void
-a_server_that_fails_is_tried_again(void **state UNUSED)
+a_server_that_fails_is_tried_again(void **state)
 {
+	(void)state;
 	fake_api_rule(rig->api,
 	              (struct api_rule){
 			      .method = HTTP_PATCH, .part = PATH, .times = 2, .status = 500 });
@@ -373,8 +391,9 @@ begin_without_machine(enum presence presence, enum err_code code)
 }
 
 static void
-an_absent_machine_is_waited_for(void **state UNUSED)
+an_absent_machine_is_waited_for(void **state)
 {
+	(void)state;
 	begin_without_machine(PRESENCE_ABSENT, ERR_NONE);
 	assert_int_equal(events("FailedToInitializeNode"), 1);
 	assert_int_equal(fake_api_count(rig->api, HTTP_PATCH, "/events/"), 0);
@@ -382,10 +401,11 @@ an_absent_machine_is_waited_for(void **state UNUSED)
 
 /* A cloud may list a machine a moment after its kubelet has registered. */
 static void
-a_machine_that_comes_a_moment_late_makes_no_event(void **state UNUSED)
+a_machine_that_comes_a_moment_late_makes_no_event(void **state)
 {
 	struct rig_node node = fresh;
 
+	(void)state;
 	node.age_s = 1;
 	fake_cloud_set(rig->cloud, "a", MACHINE_GONE);
 	begin_with(&node);
@@ -397,10 +417,11 @@ a_machine_that_comes_a_moment_late_makes_no_event(void **state UNUSED)
 }
 
 static void
-a_machine_that_does_not_come_makes_one_event(void **state UNUSED)
+a_machine_that_does_not_come_makes_one_event(void **state)
 {
 	struct rig_node node = fresh;
 
+	(void)state;
 	node.age_s = 1;
 	fake_cloud_set(rig->cloud, "a", MACHINE_GONE);
 	begin_with(&node);
@@ -413,10 +434,11 @@ a_machine_that_does_not_come_makes_one_event(void **state UNUSED)
 /* The creation time is from another machine's clock. If that is far off, the node's age says
  * nothing. */
 static void
-a_node_from_the_future_is_not_young_for_long(void **state UNUSED)
+a_node_from_the_future_is_not_young_for_long(void **state)
 {
 	struct rig_node node = fresh;
 
+	(void)state;
 	node.age_s = -3600;
 	fake_cloud_set(rig->cloud, "a", MACHINE_GONE);
 	begin_with(&node);
@@ -424,10 +446,11 @@ a_node_from_the_future_is_not_young_for_long(void **state UNUSED)
 }
 
 static void
-what_people_must_fix_is_reported_on_a_young_node_too(void **state UNUSED)
+what_people_must_fix_is_reported_on_a_young_node_too(void **state)
 {
 	struct rig_node node = fresh;
 
+	(void)state;
 	fake_cloud_set(rig->cloud, "a",
 	               (struct fake_machine){ .presence = PRESENCE_UNKNOWN,
 	                                      .error_code = ERR_INVALID });
@@ -437,8 +460,9 @@ what_people_must_fix_is_reported_on_a_young_node_too(void **state UNUSED)
 }
 
 static void
-a_foreign_machine_is_never_written(void **state UNUSED)
+a_foreign_machine_is_never_written(void **state)
 {
+	(void)state;
 	begin_without_machine(PRESENCE_FOREIGN, ERR_INVALID);
 	assert_int_equal(events("FailedToInitializeNode"), 1);
 	assert_int_equal(fake_api_count(rig->api, HTTP_PATCH, "/events/"), 0);
@@ -446,16 +470,18 @@ a_foreign_machine_is_never_written(void **state UNUSED)
 
 /* Nobody needs to mend anything. */
 static void
-an_unknown_machine_is_asked_for_again_in_silence(void **state UNUSED)
+an_unknown_machine_is_asked_for_again_in_silence(void **state)
 {
+	(void)state;
 	begin_without_machine(PRESENCE_UNKNOWN, ERR_UNAVAILABLE);
 	assert_int_equal(events("FailedToInitializeNode"), 0);
 }
 
 /* Neither of them says when to come back, and neither may be asked for without a pause. */
 static void
-pending_and_throttled_machines_do_not_spin(void **state UNUSED)
+pending_and_throttled_machines_do_not_spin(void **state)
 {
+	(void)state;
 	begin_without_machine(PRESENCE_UNKNOWN, ERR_PENDING);
 	fake_cloud_set(rig->cloud, "a", machine);
 	rig_run(rig, 120);
@@ -463,8 +489,9 @@ pending_and_throttled_machines_do_not_spin(void **state UNUSED)
 }
 
 static void
-a_throttled_machine_is_requested_again(void **state UNUSED)
+a_throttled_machine_is_requested_again(void **state)
 {
+	(void)state;
 	begin_without_machine(PRESENCE_UNKNOWN, ERR_THROTTLED);
 	fake_cloud_set(rig->cloud, "a", machine);
 	rig_run(rig, 120);
@@ -472,8 +499,9 @@ a_throttled_machine_is_requested_again(void **state UNUSED)
 }
 
 static void
-a_look_that_fails_is_made_again(void **state UNUSED)
+a_look_that_fails_is_made_again(void **state)
 {
+	(void)state;
 	fake_cloud_fail(rig->cloud, ERR_UNAUTHORIZED);
 	begin_with(&fresh);
 	rig_run(rig, 60);
@@ -486,8 +514,9 @@ a_look_that_fails_is_made_again(void **state UNUSED)
 }
 
 static void
-a_machine_that_appears_is_found_at_the_next_retry(void **state UNUSED)
+a_machine_that_appears_is_found_at_the_next_retry(void **state)
 {
+	(void)state;
 	begin_without_machine(PRESENCE_ABSENT, ERR_NONE);
 	fake_cloud_set(rig->cloud, "a", machine);
 	rig_settle(rig);
@@ -498,8 +527,9 @@ a_machine_that_appears_is_found_at_the_next_retry(void **state UNUSED)
 }
 
 static void
-a_machine_that_appears_is_found_when_woken(void **state UNUSED)
+a_machine_that_appears_is_found_when_woken(void **state)
 {
+	(void)state;
 	begin_without_machine(PRESENCE_ABSENT, ERR_NONE);
 	fake_cloud_set(rig->cloud, "a", machine);
 	node_controller_wake(rig->nodes);
@@ -508,10 +538,11 @@ a_machine_that_appears_is_found_when_woken(void **state UNUSED)
 }
 
 static void
-retries_come_at_least_every_five_minutes(void **state UNUSED)
+retries_come_at_least_every_five_minutes(void **state)
 {
 	size_t before;
 
+	(void)state;
 	begin_without_machine(PRESENCE_ABSENT, ERR_NONE);
 	rig_run(rig, 1200);
 	for (int i = 0; i < 3; i++) {
@@ -524,10 +555,11 @@ retries_come_at_least_every_five_minutes(void **state UNUSED)
 /* ---- afterwards ---- */
 
 static void
-ga_labels_follow_the_beta_ones(void **state UNUSED)
+ga_labels_follow_the_beta_ones(void **state)
 {
 	struct rig_node node = done;
 
+	(void)state;
 	node.labels =
 		"\"failure-domain.beta.kubernetes.io/zone\":\"z2\",\"topology.kubernetes.io/zone\":\"z1\","
 		"\"beta.kubernetes.io/instance-type\":\"t2\",\"topology.kubernetes.io/region\":\"r1\"";
@@ -540,10 +572,11 @@ ga_labels_follow_the_beta_ones(void **state UNUSED)
 }
 
 static void
-labels_in_order_are_left_alone(void **state UNUSED)
+labels_in_order_are_left_alone(void **state)
 {
 	struct rig_node node = done;
 
+	(void)state;
 	node.labels =
 		"\"failure-domain.beta.kubernetes.io/zone\":\"z1\",\"topology.kubernetes.io/zone\":\"z1\"";
 	begin_with(&node);
@@ -569,8 +602,9 @@ move_machine(void)
 }
 
 static void
-addresses_are_compared_at_the_start(void **state UNUSED)
+addresses_are_compared_at_the_start(void **state)
 {
+	(void)state;
 	move_machine();
 	begin_with(&done);
 	assert_int_equal(n_patches(), 1);
@@ -579,8 +613,9 @@ addresses_are_compared_at_the_start(void **state UNUSED)
 }
 
 static void
-addresses_are_compared_every_few_minutes(void **state UNUSED)
+addresses_are_compared_every_few_minutes(void **state)
 {
+	(void)state;
 	begin_with(&done);
 	move_machine();
 	rig_run(rig, RIG_REFRESH_S - 1);
@@ -592,8 +627,9 @@ addresses_are_compared_every_few_minutes(void **state UNUSED)
 }
 
 static void
-equal_addresses_are_not_written(void **state UNUSED)
+equal_addresses_are_not_written(void **state)
 {
+	(void)state;
 	begin_with(&done);
 	rig_run(rig, 3 * RIG_REFRESH_S);
 	assert_no_patch();
@@ -603,11 +639,12 @@ equal_addresses_are_not_written(void **state UNUSED)
 /* Status is never written from a failed read; nor is anything taken away because a machine seems
  * absent. */
 static void
-addresses_stay_when_the_machine_cannot_be_found(void **state UNUSED)
+addresses_stay_when_the_machine_cannot_be_found(void **state)
 {
 	static const enum presence presences[] = { PRESENCE_ABSENT, PRESENCE_UNKNOWN,
 		                                   PRESENCE_FOREIGN };
 
+	(void)state;
 	begin_with(&done);
 	for (size_t i = 0; i < ARRAY_LEN(presences); i++) {
 		fake_cloud_set(rig->cloud, "a",
@@ -624,10 +661,11 @@ addresses_stay_when_the_machine_cannot_be_found(void **state UNUSED)
 }
 
 static void
-a_conflict_in_the_refresh(void **state UNUSED)
+a_conflict_in_the_refresh(void **state)
 {
 	struct rig_node live = done;
 
+	(void)state;
 	live.version = "2005";
 	conflict_once(PATH "/status", &live);
 	move_machine();
@@ -640,10 +678,11 @@ a_conflict_in_the_refresh(void **state UNUSED)
 
 /* Between the comparison and the write somebody else did it. */
 static void
-a_refresh_that_is_not_needed_any_more(void **state UNUSED)
+a_refresh_that_is_not_needed_any_more(void **state)
 {
 	struct rig_node live = done;
 
+	(void)state;
 	live.version = "2005";
 	live.addresses = "{\"type\":\"InternalIP\",\"address\":\"10.0.0.9\"}," HOSTNAME;
 	conflict_once(PATH "/status", &live);
@@ -656,8 +695,9 @@ a_refresh_that_is_not_needed_any_more(void **state UNUSED)
 /* ---- the end ---- */
 
 static void
-nothing_is_begun_after_a_stop(void **state UNUSED)
+nothing_is_begun_after_a_stop(void **state)
 {
+	(void)state;
 	rig_sync(rig);
 	queue_shut_down(node_controller_queue(rig->nodes));
 	rig_put(rig, &fresh);
@@ -666,8 +706,9 @@ nothing_is_begun_after_a_stop(void **state UNUSED)
 }
 
 static void
-what_runs_may_go_on_until_it_is_cancelled(void **state UNUSED)
+what_runs_may_go_on_until_it_is_cancelled(void **state)
 {
+	(void)state;
 	fake_api_rule(rig->api, (struct api_rule){ .method = HTTP_PATCH,
 	                                           .part = PATH "/status",
 	                                           .hangs = true });
@@ -682,8 +723,9 @@ what_runs_may_go_on_until_it_is_cancelled(void **state UNUSED)
 }
 
 static void
-a_look_ends_with_the_token(void **state UNUSED)
+a_look_ends_with_the_token(void **state)
 {
+	(void)state;
 	fake_cloud_hold(rig->cloud);
 	begin_with(&fresh);
 	queue_shut_down(node_controller_queue(rig->nodes));
@@ -709,10 +751,11 @@ fight(const struct rig_node *other)
 }
 
 static void
-a_cloud_taint_that_comes_back_is_removed_less_and_less_often(void **state UNUSED)
+a_cloud_taint_that_comes_back_is_removed_less_and_less_often(void **state)
 {
 	struct rig_node node = done;
 
+	(void)state;
 	node.taints = RIG_UNINITIALIZED;
 	rig_sync(rig);
 	fight(&node);
@@ -731,10 +774,11 @@ the_first_initialisation_takes_no_memory(void **state)
 }
 
 static void
-a_label_that_is_changed_back_is_written_less_and_less_often(void **state UNUSED)
+a_label_that_is_changed_back_is_written_less_and_less_often(void **state)
 {
 	struct rig_node node = done;
 
+	(void)state;
 	node.labels =
 		"\"failure-domain.beta.kubernetes.io/zone\":\"z1\",\"topology.kubernetes.io/zone\":\"z2\"";
 	rig_sync(rig);

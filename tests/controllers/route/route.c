@@ -30,8 +30,9 @@ static const struct fake_routes_config idle = { .families = 3,
 static const struct fake_routes_config only_v4 = { .families = 1 };
 
 static int
-tear_down(void **state UNUSED)
+tear_down(void **state)
 {
+	(void)state;
 	rig_free(rig);
 	return 0;
 }
@@ -109,8 +110,9 @@ put_routed(struct rig_node node, const char *version)
 /* ---- what is done ---- */
 
 static void
-every_pod_cidr_gets_a_route_and_every_node_its_condition(void **state UNUSED)
+every_pod_cidr_gets_a_route_and_every_node_its_condition(void **state)
 {
+	(void)state;
 	start(&both);
 	rig_put(rig,
 	        &(struct rig_node){ .name = "a", .pod_cidrs = "\"" CIDR_A "\",\"" CIDR_V6 "\"" });
@@ -131,8 +133,9 @@ every_pod_cidr_gets_a_route_and_every_node_its_condition(void **state UNUSED)
 }
 
 static void
-nothing_is_written_when_all_is_right(void **state UNUSED)
+nothing_is_written_when_all_is_right(void **state)
 {
+	(void)state;
 	start(&both);
 	put_routed(node_a, "7");
 	add_route("a", CIDR_A);
@@ -145,8 +148,9 @@ nothing_is_written_when_all_is_right(void **state UNUSED)
 }
 
 static void
-routes_of_others_are_left_alone(void **state UNUSED)
+routes_of_others_are_left_alone(void **state)
 {
+	(void)state;
 	start(&both);
 	rig_put(rig, &(struct rig_node){ .name = "bare" });
 	add_route("gone", "10.244.9.0/24"); /* ours */
@@ -162,8 +166,9 @@ routes_of_others_are_left_alone(void **state UNUSED)
 }
 
 static void
-a_blackhole_is_removed_and_created_again(void **state UNUSED)
+a_blackhole_is_removed_and_created_again(void **state)
 {
+	(void)state;
 	start(&both);
 	rig_put(rig, &node_a);
 	fake_routes_add(rig->routes, (struct route){ .target_node = STR("a"),
@@ -177,8 +182,9 @@ a_blackhole_is_removed_and_created_again(void **state UNUSED)
 }
 
 static void
-a_cidr_that_moved_is_removed_first(void **state UNUSED)
+a_cidr_that_moved_is_removed_first(void **state)
 {
+	(void)state;
 	start(&both);
 	rig_put(rig, &node_a);
 	add_route("b", CIDR_A);
@@ -188,8 +194,9 @@ a_cidr_that_moved_is_removed_first(void **state UNUSED)
 }
 
 static void
-routes_are_made_eight_at_a_time(void **state UNUSED)
+routes_are_made_eight_at_a_time(void **state)
 {
+	(void)state;
 	start(&both);
 	for (int i = 0; i < 20; i++) {
 		char name[16], cidrs[32];
@@ -214,8 +221,9 @@ routes_are_made_eight_at_a_time(void **state UNUSED)
 /* ---- when ---- */
 
 static void
-nodes_wake_it_immediately(void **state UNUSED)
+nodes_wake_it_immediately(void **state)
 {
+	(void)state;
 	start(&idle);
 	put_routed(node_a, "7");
 	add_route("a", CIDR_A);
@@ -235,10 +243,11 @@ nodes_wake_it_immediately(void **state UNUSED)
 }
 
 static void
-an_idle_cluster_costs_nothing(void **state UNUSED)
+an_idle_cluster_costs_nothing(void **state)
 {
 	int64_t before = counted_runs();
 
+	(void)state;
 	start(&idle);
 	put_routed(node_a, "7");
 	add_route("a", CIDR_A);
@@ -262,8 +271,9 @@ an_idle_cluster_costs_nothing(void **state UNUSED)
 }
 
 static void
-many_changes_are_a_run_a_second(void **state UNUSED)
+many_changes_are_a_run_a_second(void **state)
 {
+	(void)state;
 	start(&idle);
 	begin();
 	for (int i = 0; i < 100; i++) {
@@ -280,8 +290,9 @@ many_changes_are_a_run_a_second(void **state UNUSED)
 }
 
 static void
-a_provider_may_wake_it(void **state UNUSED)
+a_provider_may_wake_it(void **state)
 {
+	(void)state;
 	start(&idle);
 	begin();
 	route_controller_wake(rig->routing);
@@ -292,8 +303,9 @@ a_provider_may_wake_it(void **state UNUSED)
 /* ---- what goes wrong ---- */
 
 static void
-a_failure_is_reported_and_tried_less_and_less_often(void **state UNUSED)
+a_failure_is_reported_and_tried_less_and_less_often(void **state)
 {
+	(void)state;
 	start(&idle);
 	rig_put(rig, &node_a);
 	put_routed(node_b, "7");
@@ -322,8 +334,9 @@ a_failure_is_reported_and_tried_less_and_less_often(void **state UNUSED)
 }
 
 static void
-a_list_that_fails_changes_nothing(void **state UNUSED)
+a_list_that_fails_changes_nothing(void **state)
 {
+	(void)state;
 	start(&idle);
 	rig_put(rig, &node_a);
 	fake_routes_fault(rig->routes, (struct fake_fault){ .call = "list",
@@ -337,8 +350,9 @@ a_list_that_fails_changes_nothing(void **state UNUSED)
 }
 
 static void
-the_cloud_says_when_to_come_back(void **state UNUSED)
+the_cloud_says_when_to_come_back(void **state)
 {
+	(void)state;
 	start(&idle);
 	rig_put(rig, &node_a);
 	fake_routes_fault(rig->routes, (struct fake_fault){ .call = "create",
@@ -354,8 +368,9 @@ the_cloud_says_when_to_come_back(void **state UNUSED)
 }
 
 static void
-a_condition_that_could_not_be_written_is_written_later(void **state UNUSED)
+a_condition_that_could_not_be_written_is_written_later(void **state)
 {
+	(void)state;
 	start(&idle);
 	rig_put(rig, &node_a);
 	fake_api_rule(rig->api, (struct api_rule){ .method = HTTP_PATCH,
@@ -371,8 +386,9 @@ a_condition_that_could_not_be_written_is_written_later(void **state UNUSED)
 /* The watch is behind: the store shows what was there before our write, which says nothing about
  * what is. */
 static void
-a_condition_is_put_right_however_late_the_store_hears(void **state UNUSED)
+a_condition_is_put_right_however_late_the_store_hears(void **state)
 {
+	(void)state;
 	start(&idle);
 	put_routed(node_a, "7");
 	fake_routes_fault(rig->routes, (struct fake_fault){ .call = "create a",
@@ -396,8 +412,9 @@ a_condition_is_put_right_however_late_the_store_hears(void **state UNUSED)
 
 /* A CNI that writes False with a reason of its own means the same as we do. */
 static void
-any_false_is_left_alone_where_all_routes_exist(void **state UNUSED)
+any_false_is_left_alone_where_all_routes_exist(void **state)
 {
+	(void)state;
 	start(&idle);
 	rig_put(rig, &(struct rig_node){
 			     .name = "a", .pod_cidrs = "\"" CIDR_A "\"", .network = CNI_IS_UP });
@@ -434,8 +451,9 @@ fight(const char *cidr, const char *ours, const char *theirs)
 }
 
 static void
-another_writer_costs_nothing_where_all_routes_exist(void **state UNUSED)
+another_writer_costs_nothing_where_all_routes_exist(void **state)
 {
+	(void)state;
 	start(&idle);
 	put_routed(node_a, "7");
 	add_route("a", CIDR_A);
@@ -447,10 +465,11 @@ another_writer_costs_nothing_where_all_routes_exist(void **state UNUSED)
 }
 
 static void
-another_writer_is_corrected_less_and_less_often(void **state UNUSED)
+another_writer_is_corrected_less_and_less_often(void **state)
 {
 	size_t alone;
 
+	(void)state;
 	start(&idle);
 	fake_routes_fault(rig->routes,
 	                  (struct fake_fault){ .call = "create a", .code = ERR_INVALID });
@@ -479,8 +498,9 @@ another_writer_is_corrected_less_and_less_often(void **state UNUSED)
 }
 
 static void
-a_condition_that_cannot_be_written_costs_no_look(void **state UNUSED)
+a_condition_that_cannot_be_written_costs_no_look(void **state)
 {
+	(void)state;
 	start(&idle);
 	rig_put(rig, &node_a);
 	fake_api_rule(rig->api, (struct api_rule){ .method = HTTP_PATCH,
@@ -494,13 +514,14 @@ a_condition_that_cannot_be_written_costs_no_look(void **state UNUSED)
 }
 
 static void
-a_node_that_changes_back_and_forth_costs_few_looks(void **state UNUSED)
+a_node_that_changes_back_and_forth_costs_few_looks(void **state)
 {
 	static const char *const addresses[] = {
 		"{\"type\":\"InternalIP\",\"address\":\"10.0.0.1\"}",
 		"{\"type\":\"InternalIP\",\"address\":\"10.0.0.2\"}",
 	};
 
+	(void)state;
 	start(&idle);
 	put_routed(node_a, "7");
 	add_route("a", CIDR_A);
@@ -523,8 +544,9 @@ a_node_that_changes_back_and_forth_costs_few_looks(void **state UNUSED)
 }
 
 static void
-a_node_without_pod_cidrs_that_has_a_route_has_none(void **state UNUSED)
+a_node_without_pod_cidrs_that_has_a_route_has_none(void **state)
 {
+	(void)state;
 	start(&idle);
 	rig_put(rig, &(struct rig_node){ .name = "a" });
 	rig_put(rig, &(struct rig_node){ .name = "b", .network = MISSING });
@@ -537,8 +559,9 @@ a_node_without_pod_cidrs_that_has_a_route_has_none(void **state UNUSED)
 }
 
 static void
-families_that_are_not_offered_stay_out(void **state UNUSED)
+families_that_are_not_offered_stay_out(void **state)
 {
+	(void)state;
 	start(&only_v4);
 	rig_put(rig,
 	        &(struct rig_node){ .name = "a", .pod_cidrs = "\"" CIDR_A "\",\"" CIDR_V6 "\"" });
@@ -557,8 +580,9 @@ families_that_are_not_offered_stay_out(void **state UNUSED)
 /* ---- whose pod CIDR it is ---- */
 
 static void
-pod_cidrs_outside_of_the_cluster_are_never_routed(void **state UNUSED)
+pod_cidrs_outside_of_the_cluster_are_never_routed(void **state)
 {
+	(void)state;
 	start(&both);
 	add_route("", "0.0.0.0/0");
 	add_route("", "10.244.0.0/15");
@@ -578,8 +602,9 @@ pod_cidrs_outside_of_the_cluster_are_never_routed(void **state UNUSED)
 }
 
 static void
-an_older_node_keeps_its_pod_cidr(void **state UNUSED)
+an_older_node_keeps_its_pod_cidr(void **state)
 {
+	(void)state;
 	start(&both);
 	rig_put(rig,
 	        &(struct rig_node){ .name = "evil", .pod_cidrs = "\"" CIDR_A "\"", .age_s = 10 });
@@ -607,8 +632,9 @@ an_older_node_keeps_its_pod_cidr(void **state UNUSED)
 /* Not even an older node gets it: with the stolen kubelet of one that had no pod CIDR, an attacker
  * could ask for any. */
 static void
-a_live_node_keeps_the_route_that_it_has(void **state UNUSED)
+a_live_node_keeps_the_route_that_it_has(void **state)
 {
+	(void)state;
 	start(&both);
 	put_routed(node_b, "7");
 	add_route("b", CIDR_B);
@@ -667,8 +693,9 @@ remove_nodes(int from, int to)
 }
 
 static void
-a_few_routes_are_removed_immediately(void **state UNUSED)
+a_few_routes_are_removed_immediately(void **state)
 {
+	(void)state;
 	start_fleet(NULL);
 	remove_nodes(0, 3);
 	rig_run(rig, 1);
@@ -678,8 +705,9 @@ a_few_routes_are_removed_immediately(void **state UNUSED)
 
 /* A run is made for these removals: the next regular one is an hour away. */
 static void
-many_removals_wait_for_five_minutes(void **state UNUSED)
+many_removals_wait_for_five_minutes(void **state)
 {
+	(void)state;
 	start_fleet(NULL);
 	remove_nodes(0, 4);
 	rig_run(rig, 299);
@@ -698,8 +726,9 @@ many_removals_wait_for_five_minutes(void **state UNUSED)
 }
 
 static void
-removals_of_the_last_minutes_count(void **state UNUSED)
+removals_of_the_last_minutes_count(void **state)
 {
+	(void)state;
 	start_fleet(NULL);
 	remove_nodes(0, 3);
 	rig_run(rig, 120);
@@ -712,8 +741,9 @@ removals_of_the_last_minutes_count(void **state UNUSED)
 }
 
 static void
-nodes_that_come_back_keep_their_routes(void **state UNUSED)
+nodes_that_come_back_keep_their_routes(void **state)
 {
+	(void)state;
 	start_fleet(NULL);
 	remove_nodes(0, 4);
 	rig_run(rig, 200);
@@ -736,8 +766,9 @@ nodes_that_come_back_keep_their_routes(void **state UNUSED)
 }
 
 static void
-routes_of_nodes_that_were_announced_do_not_wait(void **state UNUSED)
+routes_of_nodes_that_were_announced_do_not_wait(void **state)
 {
+	(void)state;
 	start_fleet(LEAVING);
 	remove_nodes(0, 5);
 	rig_run(rig, 1);
@@ -751,8 +782,9 @@ routes_of_nodes_that_were_announced_do_not_wait(void **state UNUSED)
 }
 
 static void
-routes_that_a_live_node_needs_do_not_wait(void **state UNUSED)
+routes_that_a_live_node_needs_do_not_wait(void **state)
 {
+	(void)state;
 	start(&idle);
 	for (int i = 0; i < N_FLEET; i++) {
 		static char cidrs[N_FLEET][40];
@@ -770,8 +802,9 @@ routes_that_a_live_node_needs_do_not_wait(void **state UNUSED)
 }
 
 static void
-without_nodes_nothing_is_removed(void **state UNUSED)
+without_nodes_nothing_is_removed(void **state)
 {
+	(void)state;
 	start(&idle);
 	add_route("x", CIDR_A);
 	begin();
@@ -787,8 +820,9 @@ without_nodes_nothing_is_removed(void **state UNUSED)
 }
 
 static void
-a_table_that_held_removals_fill_is_reported(void **state UNUSED)
+a_table_that_held_removals_fill_is_reported(void **state)
 {
+	(void)state;
 	start_fleet(NULL);
 	fake_routes_fault(rig->routes,
 	                  (struct fake_fault){ .call = "create", .code = ERR_INVALID });
@@ -803,8 +837,9 @@ a_table_that_held_removals_fill_is_reported(void **state UNUSED)
 /* ---- the end ---- */
 
 static void
-it_ends_during_a_run(void **state UNUSED)
+it_ends_during_a_run(void **state)
 {
+	(void)state;
 	start(&idle);
 	rig_put(rig, &node_a);
 	rig_put(rig, &node_b);

@@ -12,8 +12,9 @@
 static struct arena arena;
 
 static int
-tear_down(void **state UNUSED)
+tear_down(void **state)
 {
+	(void)state;
 	arena_fini(&arena);
 	return 0;
 }
@@ -33,12 +34,13 @@ claim(size_t node, const char *cidr, int64_t created_s, const char *uid)
 /* ---- claims ---- */
 
 static void
-the_older_node_keeps_its_pod_cidr(void **state UNUSED)
+the_older_node_keeps_its_pod_cidr(void **state)
 {
 	struct route_claim claims[] = { claim(0, "10.244.1.0/24", 20, "a"),
 		                        claim(1, "10.244.1.0/24", 10, "b"),
 		                        claim(2, "10.244.2.0/24", 30, "c") };
 
+	(void)state;
 	route_claims_decide(&arena, claims, 3);
 	assert_false(claims[0].is_granted);
 	assert_ptr_equal(claims[0].lost_to, &claims[1]);
@@ -48,18 +50,19 @@ the_older_node_keeps_its_pod_cidr(void **state UNUSED)
 }
 
 static void
-of_nodes_of_one_age_the_lower_uid_goes_first(void **state UNUSED)
+of_nodes_of_one_age_the_lower_uid_goes_first(void **state)
 {
 	struct route_claim claims[] = { claim(0, "10.244.1.0/24", 10, "b"),
 		                        claim(1, "10.244.1.0/24", 10, "a") };
 
+	(void)state;
 	route_claims_decide(&arena, claims, 2);
 	assert_false(claims[0].is_granted);
 	assert_true(claims[1].is_granted);
 }
 
 static void
-an_overlap_counts_in_both_directions(void **state UNUSED)
+an_overlap_counts_in_both_directions(void **state)
 {
 	struct route_claim claims[] = {
 		claim(0, "10.244.1.0/24", 10, "a"),   claim(1, "10.244.0.0/16", 20, "b"),
@@ -67,6 +70,7 @@ an_overlap_counts_in_both_directions(void **state UNUSED)
 		claim(4, "fd00:1::/64", 50, "e"),
 	};
 
+	(void)state;
 	route_claims_decide(&arena, claims, 5);
 	assert_true(claims[0].is_granted);
 	assert_ptr_equal(claims[1].lost_to, &claims[0]);
@@ -77,24 +81,26 @@ an_overlap_counts_in_both_directions(void **state UNUSED)
 
 /* Otherwise a node could shut out all later ones by asking for everything. */
 static void
-a_claim_that_lost_blocks_no_other(void **state UNUSED)
+a_claim_that_lost_blocks_no_other(void **state)
 {
 	struct route_claim claims[] = { claim(0, "10.244.1.0/24", 10, "a"),
 		                        claim(1, "10.244.0.0/16", 20, "b"),
 		                        claim(2, "10.244.2.0/24", 30, "c") };
 
+	(void)state;
 	route_claims_decide(&arena, claims, 3);
 	assert_false(claims[1].is_granted);
 	assert_true(claims[2].is_granted);
 }
 
 static void
-a_node_that_has_its_route_keeps_it(void **state UNUSED)
+a_node_that_has_its_route_keeps_it(void **state)
 {
 	struct route_claim claims[] = { claim(0, "10.244.1.0/24", 10, "a"),
 		                        claim(1, "10.244.1.0/24", 20, "b"),
 		                        claim(2, "10.244.0.0/16", 30, "c") };
 
+	(void)state;
 	claims[1].is_routed = claims[2].is_routed = true;
 	route_claims_decide(&arena, claims, 3);
 	assert_false(claims[0].is_granted);
@@ -138,7 +144,7 @@ check(const struct route_claim *claims, size_t n)
 }
 
 static void
-any_claims_are_decided_by_the_rule(void **state UNUSED)
+any_claims_are_decided_by_the_rule(void **state)
 {
 	static const char *const cidrs[] = {
 		"0.0.0.0/0",      "10.244.0.0/16", "10.244.0.0/17",   "10.244.1.0/24",
@@ -148,6 +154,7 @@ any_claims_are_decided_by_the_rule(void **state UNUSED)
 	};
 	static const char *const uids[] = { "a", "b", "c", "d", "e", "f", "g", "h", "i", "j" };
 
+	(void)state;
 	srand(11);
 	for (int round = 0; round < 20000; round++) {
 		struct route_claim claims[10];
@@ -177,13 +184,14 @@ wanted(const struct route_removal_facts *f)
 }
 
 static void
-all_removals_are_decided_by_the_rule(void **state UNUSED)
+all_removals_are_decided_by_the_rule(void **state)
 {
 	static const int64_t agreed_ns[] = { 0, 1, 300 * NS_PER_SEC - 1, 300 * NS_PER_SEC,
 		                             INT64_MAX };
 	static const size_t n_nodes[] = { 0, 1, 5000 };
 	size_t n = 0;
 
+	(void)state;
 	for (size_t table = 0; table <= 60; table++) {
 		for (size_t going = 0; going <= table; going++) {
 			for (size_t i = 0; i < ARRAY_LEN(agreed_ns) * ARRAY_LEN(n_nodes) * 2; i++) {
@@ -204,10 +212,11 @@ all_removals_are_decided_by_the_rule(void **state UNUSED)
 }
 
 static void
-a_share_of_the_table_is_never_too_many(void **state UNUSED)
+a_share_of_the_table_is_never_too_many(void **state)
 {
 	struct route_removal_facts f = { .n_nodes = 1, .n_table = 100, .n_going = 20 };
 
+	(void)state;
 	assert_int_equal(route_removal_decide(&f), ROUTE_REMOVAL_DONE);
 	f.n_going = 21;
 	assert_int_equal(route_removal_decide(&f), ROUTE_REMOVAL_TOO_MANY);

@@ -27,16 +27,18 @@ static const struct route_node nodes[] = {
 static struct arena arena;
 
 static int
-set_up(void **state UNUSED)
+set_up(void **state)
 {
+	(void)state;
 	assert_true(ip_net_parse(STR("10.244.0.0/16"), &cluster[0]));
 	assert_true(ip_net_parse(STR("fd00::/16"), &cluster[1]));
 	return 0;
 }
 
 static int
-tear_down(void **state UNUSED)
+tear_down(void **state)
 {
+	(void)state;
 	arena_fini(&arena);
 	return 0;
 }
@@ -49,10 +51,11 @@ plan(const struct route *routes, size_t n, bool compares)
 }
 
 static void
-missing_routes_are_made(void **state UNUSED)
+missing_routes_are_made(void **state)
 {
 	struct route_plan p = plan(NULL, 0, false);
 
+	(void)state;
 	assert_int_equal(p.n_create, 3);
 	assert_int_equal(p.create[0].node, 0);
 	assert_true(str_eq_c(p.create[2].cidr, "fd00:2::/64"));
@@ -63,7 +66,7 @@ missing_routes_are_made(void **state UNUSED)
 }
 
 static void
-a_settled_table_needs_nothing(void **state UNUSED)
+a_settled_table_needs_nothing(void **state)
 {
 	const struct route routes[] = {
 		{ .target_node = STR("a"), .destination_cidr = STR("10.244.1.0/24") },
@@ -72,11 +75,12 @@ a_settled_table_needs_nothing(void **state UNUSED)
 	};
 	struct route_plan p = plan(routes, 3, false);
 
+	(void)state;
 	assert_int_equal(p.n_create + p.n_remove, 0);
 }
 
 static void
-only_what_lies_in_the_cluster_is_removed(void **state UNUSED)
+only_what_lies_in_the_cluster_is_removed(void **state)
 {
 	const struct route routes[] = {
 		{ .target_node = STR("gone"),
@@ -101,6 +105,7 @@ only_what_lies_in_the_cluster_is_removed(void **state UNUSED)
 	};
 	struct route_plan p = plan(routes, ARRAY_LEN(routes), false);
 
+	(void)state;
 	assert_int_equal(p.n_ours, 4);
 	assert_int_equal(p.n_remove, 4);
 	assert_int_equal(p.remove[0], 0);
@@ -111,7 +116,7 @@ only_what_lies_in_the_cluster_is_removed(void **state UNUSED)
 }
 
 static void
-a_blackhole_is_replaced_in_one_run(void **state UNUSED)
+a_blackhole_is_replaced_in_one_run(void **state)
 {
 	const struct route routes[] = {
 		{ .target_node = STR("a"),
@@ -120,6 +125,7 @@ a_blackhole_is_replaced_in_one_run(void **state UNUSED)
 	};
 	struct route_plan p = plan(routes, 1, false);
 
+	(void)state;
 	assert_int_equal(p.n_remove, 1);
 	assert_int_equal(p.n_create, 3);
 	assert_true(p.removes_first);
@@ -128,7 +134,7 @@ a_blackhole_is_replaced_in_one_run(void **state UNUSED)
 /* Whoever made it was killed: it is asked for again where it is wanted, and removed where it is
  * not. */
 static void
-an_unfinished_route_is_finished_or_removed(void **state UNUSED)
+an_unfinished_route_is_finished_or_removed(void **state)
 {
 	const struct route routes[] = {
 		{ .target_node = STR("a"),
@@ -140,6 +146,7 @@ an_unfinished_route_is_finished_or_removed(void **state UNUSED)
 	};
 	struct route_plan p = plan(routes, 2, false);
 
+	(void)state;
 	assert_int_equal(p.n_create, 3);
 	assert_int_equal(p.n_remove, 1);
 	assert_int_equal(p.remove[0], 1);
@@ -149,20 +156,21 @@ an_unfinished_route_is_finished_or_removed(void **state UNUSED)
 /* docs/spec/framework.md, "Routes": a cloud that has one route per CIDR would refuse the new one
  * while the old one is there. */
 static void
-a_cidr_that_moved_is_removed_before_it_is_made(void **state UNUSED)
+a_cidr_that_moved_is_removed_before_it_is_made(void **state)
 {
 	const struct route routes[] = {
 		{ .target_node = STR("b"), .destination_cidr = STR("10.244.1.0/24") },
 	};
 	struct route_plan p = plan(routes, 1, false);
 
+	(void)state;
 	assert_int_equal(p.n_remove, 1);
 	assert_int_equal(p.n_create, 3);
 	assert_true(p.removes_first);
 }
 
 static void
-removals_that_a_live_node_needs_are_expected(void **state UNUSED)
+removals_that_a_live_node_needs_are_expected(void **state)
 {
 	const struct route routes[] = {
 		{ .target_node = STR("gone"), .destination_cidr = STR("10.244.1.0/24") },
@@ -172,6 +180,7 @@ removals_that_a_live_node_needs_are_expected(void **state UNUSED)
 	};
 	struct route_plan p = plan(routes, 4, false);
 
+	(void)state;
 	assert_int_equal(p.n_remove, 3);
 	assert_true(p.is_expected[0]); /* though a's own route is there */
 	assert_false(p.is_expected[1]);
@@ -179,13 +188,14 @@ removals_that_a_live_node_needs_are_expected(void **state UNUSED)
 }
 
 static void
-changed_addresses_replace_a_route(void **state UNUSED)
+changed_addresses_replace_a_route(void **state)
 {
 	struct route route = { .target_node = STR("a"),
 		               .destination_cidr = STR("10.244.1.0/24"),
 		               .target_addresses = address_a_turned,
 		               .n_target_addresses = 2 };
 
+	(void)state;
 	assert_int_equal(plan(&route, 1, true).n_remove, 0);
 	route.n_target_addresses = 1;
 	assert_int_equal(plan(&route, 1, false).n_remove, 0);
@@ -195,12 +205,13 @@ changed_addresses_replace_a_route(void **state UNUSED)
 }
 
 static void
-a_node_without_cidrs_that_is_a_target_is_reported(void **state UNUSED)
+a_node_without_cidrs_that_is_a_target_is_reported(void **state)
 {
 	const struct route route = { .target_node = STR("bare"),
 		                     .destination_cidr = STR("10.244.5.0/24") };
 	struct route_plan p = plan(&route, 1, false);
 
+	(void)state;
 	assert_int_equal(p.conditions[2], ROUTE_CONDITION_NOT_CREATED);
 	assert_int_equal(p.n_remove, 1);
 }
@@ -208,7 +219,7 @@ a_node_without_cidrs_that_is_a_target_is_reported(void **state UNUSED)
 /* Applying a plan to any table leads to one that needs nothing: no blackholes, each CIDR once at
  * least, no strangers. */
 static void
-applying_a_plan_settles(void **state UNUSED)
+applying_a_plan_settles(void **state)
 {
 	static const struct str names[] = { STR("a"), STR("b"), STR("bare"), STR("gone"),
 		                            STR_EMPTY };
@@ -216,6 +227,7 @@ applying_a_plan_settles(void **state UNUSED)
 		                            STR("fd00:2::/64"), STR("10.244.9.0/24"),
 		                            STR("172.16.0.0/24") };
 
+	(void)state;
 	srand(7);
 	for (int round = 0; round < 5000; round++) {
 		struct route table[16], next[32];

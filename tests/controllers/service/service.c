@@ -22,20 +22,23 @@ set_up_with(unsigned n_workers, bool selects)
 }
 
 static int
-set_up(void **state UNUSED)
+set_up(void **state)
 {
+	(void)state;
 	return set_up_with(2, /*selects=*/false);
 }
 
 static int
-set_up_selecting(void **state UNUSED)
+set_up_selecting(void **state)
 {
+	(void)state;
 	return set_up_with(2, /*selects=*/true);
 }
 
 static int
-tear_down(void **state UNUSED)
+tear_down(void **state)
 {
+	(void)state;
 	rig_free(rig);
 	return 0;
 }
@@ -172,8 +175,9 @@ crash(void)
 /* ---- what leads to a balancer ---- */
 
 static void
-a_service_gets_a_finalizer_a_balancer_and_a_status_in_this_order(void **state UNUSED)
+a_service_gets_a_finalizer_a_balancer_and_a_status_in_this_order(void **state)
 {
+	(void)state;
 	begin_with(&web);
 	assert_balanced("web-1", "a=fake://a,");
 	assert_int_equal(calls("ensure web web-1 a,"), 1);
@@ -192,8 +196,9 @@ a_service_gets_a_finalizer_a_balancer_and_a_status_in_this_order(void **state UN
 }
 
 static void
-no_balancer_is_made_before_the_finalizer_is_on(void **state UNUSED)
+no_balancer_is_made_before_the_finalizer_is_on(void **state)
 {
+	(void)state;
 	fake_api_rule(rig->api, (struct api_rule){ .method = HTTP_PATCH,
 	                                           .part = "/services/",
 	                                           .status = 500 });
@@ -207,8 +212,9 @@ no_balancer_is_made_before_the_finalizer_is_on(void **state UNUSED)
 }
 
 static void
-services_that_want_none_are_left_alone(void **state UNUSED)
+services_that_want_none_are_left_alone(void **state)
 {
+	(void)state;
 	fake_services_put(rig->services,
 	                  &(struct fake_service){ .name = "one", .type = "ClusterIP" });
 	fake_services_put(rig->services,
@@ -225,10 +231,11 @@ services_that_want_none_are_left_alone(void **state UNUSED)
 /* All controllers made with k8s.io/cloud-provider use the same finalizer. If we removed it, the
  * other's balancer would be left. */
 static void
-the_finalizer_of_another_class_is_left_to_its_controller(void **state UNUSED)
+the_finalizer_of_another_class_is_left_to_its_controller(void **state)
 {
 	struct fake_service theirs = { .name = "web", .class = "x", .finalizers = OURS };
 
+	(void)state;
 	begin_with(&theirs);
 	run(60);
 	service_controller_wake(rig->balancing, STR_EMPTY);
@@ -260,8 +267,9 @@ the_finalizer_of_another_class_is_left_to_its_controller(void **state UNUSED)
 
 /* It was ours before its type was changed and changed back, as the balancer in the cloud shows. */
 static void
-a_service_of_another_class_is_released_where_it_had_our_balancer(void **state UNUSED)
+a_service_of_another_class_is_released_where_it_had_our_balancer(void **state)
 {
+	(void)state;
 	begin_settled();
 	rig_restart_services(rig, 2);
 	fake_services_put(rig->services, &(struct fake_service){ .name = "web", .class = "x" });
@@ -280,8 +288,9 @@ a_service_of_another_class_is_released_where_it_had_our_balancer(void **state UN
 
 /* Its address may be another Service's by now, whichever finalizer holds it. */
 static void
-a_service_held_by_another_finalizer_loses_its_status(void **state UNUSED)
+a_service_held_by_another_finalizer_loses_its_status(void **state)
 {
+	(void)state;
 	begin_with(&(struct fake_service){ .name = "web", .finalizers = "example.com/hold" });
 	run(2);
 	assert_balanced("web-1", "a=fake://a,");
@@ -300,7 +309,7 @@ a_service_held_by_another_finalizer_loses_its_status(void **state UNUSED)
 
 /* docs/spec/framework.md, "Service changes" */
 static void
-what_concerns_the_balancer_leads_to_a_sync(void **state UNUSED)
+what_concerns_the_balancer_leads_to_a_sync(void **state)
 {
 	static const struct fake_service changed[] = {
 		{ .name = "web", .annotations = "\"k\":\"v\"" },
@@ -316,6 +325,7 @@ what_concerns_the_balancer_leads_to_a_sync(void **state UNUSED)
 		{ .name = "web", .spec = "\"ipFamilies\":[\"IPv4\"]" },
 	};
 
+	(void)state;
 	begin_settled();
 	for (size_t i = 0; i < ARRAY_LEN(changed); i++) {
 		put(&changed[i]);
@@ -331,8 +341,9 @@ what_concerns_the_balancer_leads_to_a_sync(void **state UNUSED)
 }
 
 static void
-nothing_is_written_when_all_is_right(void **state UNUSED)
+nothing_is_written_when_all_is_right(void **state)
 {
+	(void)state;
 	begin_settled();
 	run(3600);
 	assert_quiet();
@@ -344,8 +355,9 @@ nothing_is_written_when_all_is_right(void **state UNUSED)
 }
 
 static void
-a_restart_changes_and_reports_nothing(void **state UNUSED)
+a_restart_changes_and_reports_nothing(void **state)
 {
+	(void)state;
 	begin_settled();
 	crash();
 	run(60);
@@ -358,8 +370,9 @@ a_restart_changes_and_reports_nothing(void **state UNUSED)
 }
 
 static void
-an_api_server_without_ip_modes_is_not_written_to_for_ever(void **state UNUSED)
+an_api_server_without_ip_modes_is_not_written_to_for_ever(void **state)
 {
+	(void)state;
 	fake_services_drop_modes(rig->services);
 	begin_settled();
 	assert_string_equal(service().ingress, "[{\"ip\":\"192.0.2.1\"}]");
@@ -370,8 +383,9 @@ an_api_server_without_ip_modes_is_not_written_to_for_ever(void **state UNUSED)
 }
 
 static void
-a_status_is_never_emptied_by_a_failure(void **state UNUSED)
+a_status_is_never_emptied_by_a_failure(void **state)
 {
+	(void)state;
 	begin_settled();
 	fault((struct fake_fault){ .call = "ensure", .code = ERR_UNAVAILABLE });
 	put(&(struct fake_service){ .name = "web", .annotations = "\"k\":\"v\"" });
@@ -384,8 +398,9 @@ a_status_is_never_emptied_by_a_failure(void **state UNUSED)
 /* ---- waiting, failing ---- */
 
 static void
-a_cloud_that_is_still_at_it_is_asked_again_in_time(void **state UNUSED)
+a_cloud_that_is_still_at_it_is_asked_again_in_time(void **state)
 {
+	(void)state;
 	fault((struct fake_fault){ .call = "ensure",
 	                           .code = ERR_PENDING,
 	                           .retry_after_ms = 4000,
@@ -406,8 +421,9 @@ a_cloud_that_is_still_at_it_is_asked_again_in_time(void **state UNUSED)
 }
 
 static void
-a_rate_limit_is_waited_for_without_a_warning(void **state UNUSED)
+a_rate_limit_is_waited_for_without_a_warning(void **state)
 {
+	(void)state;
 	fault((struct fake_fault){
 		.call = "ensure", .code = ERR_THROTTLED, .retry_after_ms = 60000, .times = 1 });
 	begin_with(&web);
@@ -422,8 +438,9 @@ a_rate_limit_is_waited_for_without_a_warning(void **state UNUSED)
 
 /* As in the Go controllers, and no sooner: the cause of a failure may need a moment to pass. */
 static void
-a_failure_is_tried_again_after_five_to_seven_seconds(void **state UNUSED)
+a_failure_is_tried_again_after_five_to_seven_seconds(void **state)
 {
+	(void)state;
 	fault((struct fake_fault){ .call = "ensure", .code = ERR_UNAVAILABLE, .times = 1 });
 	begin_with(&web);
 	rig_advance_ms(rig, 4990);
@@ -434,8 +451,9 @@ a_failure_is_tried_again_after_five_to_seven_seconds(void **state UNUSED)
 }
 
 static void
-what_cannot_be_is_said_and_tried_every_five_minutes(void **state UNUSED)
+what_cannot_be_is_said_and_tried_every_five_minutes(void **state)
 {
+	(void)state;
 	fault((struct fake_fault){ .call = "ensure", .code = ERR_INVALID });
 	begin_with(&web);
 	assert_int_equal(events("SyncLoadBalancerFailed"), 1);
@@ -452,8 +470,9 @@ what_cannot_be_is_said_and_tried_every_five_minutes(void **state UNUSED)
 }
 
 static void
-another_node_may_be_what_a_failure_waited_for(void **state UNUSED)
+another_node_may_be_what_a_failure_waited_for(void **state)
 {
+	(void)state;
 	fault((struct fake_fault){ .call = "ensure", .code = ERR_INVALID, .times = 8 });
 	begin_with(&web);
 	run(1200);
@@ -466,8 +485,9 @@ another_node_may_be_what_a_failure_waited_for(void **state UNUSED)
 /* ---- the way out ---- */
 
 static void
-a_deleted_service_loses_its_balancer_before_its_finalizer(void **state UNUSED)
+a_deleted_service_loses_its_balancer_before_its_finalizer(void **state)
 {
+	(void)state;
 	begin_settled();
 	fault((struct fake_fault){ .call = "remove", .code = ERR_UNAVAILABLE, .times = 1 });
 	fake_services_delete(rig->services, "web");
@@ -486,8 +506,9 @@ a_deleted_service_loses_its_balancer_before_its_finalizer(void **state UNUSED)
 
 /* docs/spec/framework.md, "Service retries" */
 static void
-a_clean_up_is_tried_every_30_seconds_at_least(void **state UNUSED)
+a_clean_up_is_tried_every_30_seconds_at_least(void **state)
 {
+	(void)state;
 	begin_settled();
 	fault((struct fake_fault){ .call = "remove", .code = ERR_UNAVAILABLE });
 	fake_services_delete(rig->services, "web");
@@ -504,8 +525,9 @@ a_clean_up_is_tried_every_30_seconds_at_least(void **state UNUSED)
 }
 
 static void
-a_balancer_already_gone_releases_the_service(void **state UNUSED)
+a_balancer_already_gone_releases_the_service(void **state)
 {
+	(void)state;
 	begin_settled();
 	fake_balancers_drop(rig->balancers, "web-1");
 	fake_services_delete(rig->services, "web");
@@ -514,8 +536,9 @@ a_balancer_already_gone_releases_the_service(void **state UNUSED)
 }
 
 static void
-another_type_takes_balancer_status_and_finalizer_away(void **state UNUSED)
+another_type_takes_balancer_status_and_finalizer_away(void **state)
 {
+	(void)state;
 	begin_settled();
 	put(&plain);
 	assert_int_equal(fake_balancers_count(rig->balancers), 0);
@@ -529,8 +552,9 @@ another_type_takes_balancer_status_and_finalizer_away(void **state UNUSED)
 }
 
 static void
-another_type_while_we_were_away_is_cleaned_up(void **state UNUSED)
+another_type_while_we_were_away_is_cleaned_up(void **state)
 {
+	(void)state;
 	begin_settled();
 	fake_services_put(rig->services, &plain);
 	crash();
@@ -540,8 +564,9 @@ another_type_while_we_were_away_is_cleaned_up(void **state UNUSED)
 }
 
 static void
-other_finalizers_stay(void **state UNUSED)
+other_finalizers_stay(void **state)
 {
+	(void)state;
 	begin_with(&(struct fake_service){ .name = "web", .finalizers = "example.com/other" });
 	fake_services_delete(rig->services, "web");
 	rig_deliver(rig);
@@ -575,8 +600,9 @@ assert_kept(const char *uid)
 }
 
 static void
-a_service_that_vanishes_with_our_finalizer_keeps_its_balancer(void **state UNUSED)
+a_service_that_vanishes_with_our_finalizer_keeps_its_balancer(void **state)
 {
+	(void)state;
 	begin_settled();
 	store_begin_list(rig->env.services, /*is_newest=*/true); /* of an empty etcd */
 	store_end_list(rig->env.services);
@@ -588,8 +614,9 @@ a_service_that_vanishes_with_our_finalizer_keeps_its_balancer(void **state UNUSE
 /* The API server is that of a rebuilt or cloned cluster: the Services have the same names and other
  * UIDs. */
 static void
-a_service_that_returns_under_another_uid_keeps_the_former_balancer(void **state UNUSED)
+a_service_that_returns_under_another_uid_keeps_the_former_balancer(void **state)
 {
+	(void)state;
 	begin_settled();
 	fake_services_replace(rig->services, &web);
 	rig_deliver(rig);
@@ -606,8 +633,9 @@ a_service_that_returns_under_another_uid_keeps_the_former_balancer(void **state 
 }
 
 static void
-a_service_that_returns_without_wanting_a_balancer_keeps_the_former_one(void **state UNUSED)
+a_service_that_returns_without_wanting_a_balancer_keeps_the_former_one(void **state)
 {
+	(void)state;
 	begin_settled();
 	fake_services_replace(rig->services, &plain);
 	rig_deliver(rig);
@@ -618,11 +646,11 @@ a_service_that_returns_without_wanting_a_balancer_keeps_the_former_one(void **st
 
 /* The watch reports both changes, one after the other, before a worker gets to the Service. */
 static void
-a_service_that_vanishes_and_returns_at_the_same_moment_keeps_the_former_balancer(void **state
-                                                                                         UNUSED)
+a_service_that_vanishes_and_returns_at_the_same_moment_keeps_the_former_balancer(void **state)
 {
 	CLEANUP(object_unrefp) struct object *former = NULL;
 
+	(void)state;
 	begin_settled();
 	fault((struct fake_fault){ .call = "update", .code = ERR_UNAVAILABLE, .hangs = true });
 	rig_put(rig, &node_b);
@@ -642,8 +670,9 @@ a_service_that_vanishes_and_returns_at_the_same_moment_keeps_the_former_balancer
 }
 
 static void
-a_service_that_vanishes_without_it_loses_its_balancer(void **state UNUSED)
+a_service_that_vanishes_without_it_loses_its_balancer(void **state)
 {
+	(void)state;
 	begin_settled();
 	fault((struct fake_fault){ .call = "remove", .code = ERR_UNAVAILABLE, .times = 2 });
 	fake_services_strip(rig->services, "web", "service.kubernetes.io/load-balancer-cleanup");
@@ -665,8 +694,9 @@ retry_becomes_due(void)
 /* The Service is replaced while a worker looks for it: the store has the new one and has not
  * reported it yet. */
 static void
-a_service_that_returns_under_a_worker_keeps_the_former_balancer(void **state UNUSED)
+a_service_that_returns_under_a_worker_keeps_the_former_balancer(void **state)
 {
+	(void)state;
 	begin_settled();
 	fault((struct fake_fault){ .call = "update", .code = ERR_UNAVAILABLE, .times = 1 });
 	rig_put(rig, &node_b);
@@ -679,8 +709,9 @@ a_service_that_returns_under_a_worker_keeps_the_former_balancer(void **state UNU
 }
 
 static void
-a_service_that_returns_under_a_worker_after_its_deletion_loses_its_balancer(void **state UNUSED)
+a_service_that_returns_under_a_worker_after_its_deletion_loses_its_balancer(void **state)
 {
+	(void)state;
 	begin_settled();
 	fake_services_strip(rig->services, "web", "service.kubernetes.io/load-balancer-cleanup");
 	fake_services_replace(rig->services, &web);
@@ -696,8 +727,9 @@ a_service_that_returns_under_a_worker_after_its_deletion_loses_its_balancer(void
 /* A worker looks for the Service just when it goes: the store is without it, and has not told so
  * yet. */
 static void
-a_service_that_vanishes_under_a_worker_loses_its_balancer(void **state UNUSED)
+a_service_that_vanishes_under_a_worker_loses_its_balancer(void **state)
 {
+	(void)state;
 	begin_settled();
 	fault((struct fake_fault){ .call = "update", .code = ERR_UNAVAILABLE, .times = 1 });
 	rig_put(rig, &node_b);
@@ -710,8 +742,9 @@ a_service_that_vanishes_under_a_worker_loses_its_balancer(void **state UNUSED)
 }
 
 static void
-a_service_of_the_same_name_waits_for_the_former_ones_balancer(void **state UNUSED)
+a_service_of_the_same_name_waits_for_the_former_ones_balancer(void **state)
 {
+	(void)state;
 	begin_settled();
 	fault((struct fake_fault){ .call = "remove web web-1", .code = ERR_UNAVAILABLE });
 	fake_services_strip(rig->services, "web", "service.kubernetes.io/load-balancer-cleanup");
@@ -729,8 +762,9 @@ a_service_of_the_same_name_waits_for_the_former_ones_balancer(void **state UNUSE
 
 /* The one whose balancer is left is not the one that was seen last. */
 static void
-two_services_that_vanish_one_after_the_other_leave_nothing(void **state UNUSED)
+two_services_that_vanish_one_after_the_other_leave_nothing(void **state)
 {
+	(void)state;
 	begin_settled();
 	fault((struct fake_fault){
 		.call = "remove web web-1", .code = ERR_UNAVAILABLE, .times = 3 });
@@ -747,8 +781,9 @@ two_services_that_vanish_one_after_the_other_leave_nothing(void **state UNUSED)
 /* ---- others write at the same time ---- */
 
 static void
-a_service_gone_before_it_was_claimed_gets_nothing(void **state UNUSED)
+a_service_gone_before_it_was_claimed_gets_nothing(void **state)
 {
+	(void)state;
 	fake_services_put(rig->services, &web);
 	rig_sync_services(rig);
 	fake_services_put(rig->services, &(struct fake_service){ .name = "late" });
@@ -761,8 +796,9 @@ a_service_gone_before_it_was_claimed_gets_nothing(void **state UNUSED)
 }
 
 static void
-a_conflict_is_tried_again_without_a_warning(void **state UNUSED)
+a_conflict_is_tried_again_without_a_warning(void **state)
 {
+	(void)state;
 	fake_api_rule(rig->api, (struct api_rule){ .method = HTTP_PATCH,
 	                                           .part = "/services/",
 	                                           .times = 1,
@@ -777,8 +813,9 @@ a_conflict_is_tried_again_without_a_warning(void **state UNUSED)
 /* An admission webhook answers 409. The first two answers are treated like conflicts between
  * writers. */
 static void
-a_conflict_that_lasts_is_a_failure_like_others(void **state UNUSED)
+a_conflict_that_lasts_is_a_failure_like_others(void **state)
 {
+	(void)state;
 	fake_api_rule(rig->api, (struct api_rule){ .method = HTTP_PATCH,
 	                                           .part = "/services/",
 	                                           .status = 409 });
@@ -808,8 +845,9 @@ refuse_status(void *services, const struct api_request *request, struct buf *bod
 }
 
 static void
-a_conflict_about_the_status_alone_is_a_failure_when_it_lasts(void **state UNUSED)
+a_conflict_about_the_status_alone_is_a_failure_when_it_lasts(void **state)
 {
+	(void)state;
 	fake_api_answer_with(rig->api, refuse_status, rig->services);
 	begin_with(&web);
 	run(2);
@@ -835,8 +873,9 @@ a_conflict_about_the_status_alone_is_a_failure_when_it_lasts(void **state UNUSED
 /* The watch of Services lags: a new Service has the name, and the store still shows the former
  * one. */
 static void
-a_watch_that_lags_for_long_is_reported(void **state UNUSED)
+a_watch_that_lags_for_long_is_reported(void **state)
 {
+	(void)state;
 	begin_settled();
 	fake_services_set_status(rig->services, "web", "[{\"ip\":\"192.0.2.99\"}]");
 	rig_deliver(rig);
@@ -852,8 +891,9 @@ a_watch_that_lags_for_long_is_reported(void **state UNUSED)
 
 /* The store lags: what it shows has been replaced by another of the same name. */
 static void
-a_status_is_not_written_to_anothers_name(void **state UNUSED)
+a_status_is_not_written_to_anothers_name(void **state)
 {
+	(void)state;
 	begin_settled();
 	fault((struct fake_fault){ .call = "ensure web web-1", .hangs = true });
 	fake_services_put(rig->services,
@@ -874,8 +914,9 @@ a_status_is_not_written_to_anothers_name(void **state UNUSED)
 
 /* Else the balancer would be left when the Service is deleted. */
 static void
-a_finalizer_that_was_taken_off_is_put_back(void **state UNUSED)
+a_finalizer_that_was_taken_off_is_put_back(void **state)
 {
+	(void)state;
 	begin_settled();
 	fake_services_strip(rig->services, "web", "service.kubernetes.io/load-balancer-cleanup");
 	rig_deliver(rig);
@@ -884,8 +925,9 @@ a_finalizer_that_was_taken_off_is_put_back(void **state UNUSED)
 }
 
 static void
-a_finalizer_that_is_taken_off_for_an_hour_costs_little(void **state UNUSED)
+a_finalizer_that_is_taken_off_for_an_hour_costs_little(void **state)
 {
+	(void)state;
 	begin_settled();
 	for (int i = 0; i < 600; i++) {
 		fake_services_strip(rig->services, "web",
@@ -899,8 +941,9 @@ a_finalizer_that_is_taken_off_for_an_hour_costs_little(void **state UNUSED)
 
 /* For an hour, another client labels a node and removes the label again, every six seconds. */
 static void
-a_node_that_alternates_as_a_target_costs_little(void **state UNUSED)
+a_node_that_alternates_as_a_target_costs_little(void **state)
 {
+	(void)state;
 	begin_settled();
 	for (int i = 0; i < 600; i++) {
 		char version[16];
@@ -927,8 +970,9 @@ answer_lost(void *services, const struct api_request *request, struct buf *body)
 }
 
 static void
-a_release_whose_answer_was_lost_may_have_happened(void **state UNUSED)
+a_release_whose_answer_was_lost_may_have_happened(void **state)
 {
+	(void)state;
 	begin_settled();
 	fake_services_put(rig->services, &plain);
 	fake_services_put(rig->services, &web);
@@ -944,8 +988,9 @@ a_release_whose_answer_was_lost_may_have_happened(void **state UNUSED)
 
 /* What the store shows is from before we let go of it. */
 static void
-a_service_that_wants_its_balancer_back_is_claimed_again(void **state UNUSED)
+a_service_that_wants_its_balancer_back_is_claimed_again(void **state)
 {
+	(void)state;
 	begin_settled();
 	fake_services_put(rig->services, &plain);
 	fake_services_put(rig->services, &web);
@@ -962,8 +1007,9 @@ a_service_that_wants_its_balancer_back_is_claimed_again(void **state UNUSED)
 /* ---- nodes ---- */
 
 static void
-new_nodes_are_passed_on_immediately(void **state UNUSED)
+new_nodes_are_passed_on_immediately(void **state)
 {
+	(void)state;
 	begin_settled();
 	rig_put(rig, &node_b);
 	rig_settle(rig);
@@ -980,7 +1026,7 @@ new_nodes_are_passed_on_immediately(void **state UNUSED)
 
 /* docs/spec/framework.md, "Targets" */
 static void
-only_another_set_of_nodes_is_passed_on(void **state UNUSED)
+only_another_set_of_nodes_is_passed_on(void **state)
 {
 	static const struct rig_node versions[] = {
 		{ .name = "a", .version = "8", .provider_id = "fake://a", .ready = "False" },
@@ -996,6 +1042,7 @@ only_another_set_of_nodes_is_passed_on(void **state UNUSED)
 		  .provider_id = "fake://a" }, /* re-created, the same machine */
 	};
 
+	(void)state;
 	begin_settled();
 	for (size_t i = 0; i < ARRAY_LEN(versions); i++) {
 		rig_put(rig, &versions[i]);
@@ -1009,8 +1056,9 @@ only_another_set_of_nodes_is_passed_on(void **state UNUSED)
 }
 
 static void
-excluded_nodes_are_no_targets(void **state UNUSED)
+excluded_nodes_are_no_targets(void **state)
 {
+	(void)state;
 	begin_settled();
 	rig_put(rig, &node_b);
 	run(2);
@@ -1043,8 +1091,9 @@ excluded_nodes_are_no_targets(void **state UNUSED)
 /* A cloud that does not name its prefix gets them, as cloudlycke, which serves by addresses, and
  * hcloud, which reports them. */
 static void
-nodes_of_other_clouds_are_targets_only_where_no_prefix_is_named(void **state UNUSED)
+nodes_of_other_clouds_are_targets_only_where_no_prefix_is_named(void **state)
 {
+	(void)state;
 	begin_settled();
 	rig_put(rig, &(struct rig_node){ .name = "b", .provider_id = "other://b" });
 	run(2);
@@ -1057,8 +1106,9 @@ nodes_of_other_clouds_are_targets_only_where_no_prefix_is_named(void **state UNU
 }
 
 static void
-churn_of_nodes_changes_targets_once_a_second(void **state UNUSED)
+churn_of_nodes_changes_targets_once_a_second(void **state)
 {
+	(void)state;
 	begin_settled();
 	for (int i = 0; i < 100; i++) { /* 10 seconds */
 		struct rig_node flapping = node_b;
@@ -1098,8 +1148,9 @@ flap(unsigned seconds)
 /* Else a node that flaps would use up the 25 events that an object may have, and its deletion would
  * not be told. */
 static void
-flapping_is_reported_less_and_less_often(void **state UNUSED)
+flapping_is_reported_less_and_less_often(void **state)
 {
+	(void)state;
 	begin_settled();
 	flap(50);
 	assert_in_range(calls("update"), 45, 51);
@@ -1116,8 +1167,9 @@ flapping_is_reported_less_and_less_often(void **state UNUSED)
 }
 
 static void
-targets_that_take_the_cloud_some_time_are_reported(void **state UNUSED)
+targets_that_take_the_cloud_some_time_are_reported(void **state)
 {
+	(void)state;
 	begin_settled();
 	fault((struct fake_fault){
 		.call = "update", .code = ERR_PENDING, .retry_after_ms = 500, .times = 1 });
@@ -1131,8 +1183,9 @@ targets_that_take_the_cloud_some_time_are_reported(void **state UNUSED)
 }
 
 static void
-a_balancer_that_is_missing_is_made_again(void **state UNUSED)
+a_balancer_that_is_missing_is_made_again(void **state)
 {
+	(void)state;
 	begin_settled();
 	fake_balancers_drop(rig->balancers, "web-1");
 	rig_put(rig, &node_b);
@@ -1144,8 +1197,9 @@ a_balancer_that_is_missing_is_made_again(void **state UNUSED)
 }
 
 static void
-an_update_that_fails_leads_to_a_full_sync(void **state UNUSED)
+an_update_that_fails_leads_to_a_full_sync(void **state)
 {
+	(void)state;
 	begin_settled();
 	fault((struct fake_fault){ .call = "update", .code = ERR_UNAVAILABLE, .times = 1 });
 	rig_put(rig, &node_b);
@@ -1162,8 +1216,9 @@ an_update_that_fails_leads_to_a_full_sync(void **state UNUSED)
 }
 
 static void
-no_nodes_are_said_once(void **state UNUSED)
+no_nodes_are_said_once(void **state)
 {
+	(void)state;
 	begin_settled();
 	rig_remove(rig, "a");
 	run(2);
@@ -1190,10 +1245,11 @@ move_node_a(void)
 }
 
 static void
-addresses_matter_where_the_cloud_uses_them(void **state UNUSED)
+addresses_matter_where_the_cloud_uses_them(void **state)
 {
 	struct rig_node moved;
 
+	(void)state;
 	begin_settled();
 	moved = move_node_a();
 	assert_int_equal(calls("update web web-1 a,"), 1);
@@ -1205,16 +1261,18 @@ addresses_matter_where_the_cloud_uses_them(void **state UNUSED)
 }
 
 static void
-addresses_are_nothing_to_other_clouds(void **state UNUSED)
+addresses_are_nothing_to_other_clouds(void **state)
 {
+	(void)state;
 	begin_settled();
 	move_node_a();
 	assert_int_equal(calls(NULL), 0);
 }
 
 static void
-labels_matter_where_the_cloud_selects(void **state UNUSED)
+labels_matter_where_the_cloud_selects(void **state)
 {
+	(void)state;
 	begin_with(&(struct fake_service){ .name = "web", .annotations = "\"pool\":\"x\"" });
 	assert_balanced("web-1", "");
 	run(2);
@@ -1236,8 +1294,9 @@ labels_matter_where_the_cloud_selects(void **state UNUSED)
 /* ---- another controller's ---- */
 
 static void
-what_is_handled_elsewhere_gets_no_status(void **state UNUSED)
+what_is_handled_elsewhere_gets_no_status(void **state)
 {
+	(void)state;
 	begin_with(&(struct fake_service){ .name = "web", .annotations = "\"elsewhere\":\"\"" });
 	assert_int_equal(calls("ensure"), 1);
 	assert_true(service().is_claimed); /* docs/spec/framework.md, "Implemented elsewhere" */
@@ -1252,8 +1311,9 @@ what_is_handled_elsewhere_gets_no_status(void **state UNUSED)
 }
 
 static void
-what_is_partial_has_its_status_and_is_tried_again(void **state UNUSED)
+what_is_partial_has_its_status_and_is_tried_again(void **state)
 {
+	(void)state;
 	begin_with(&(struct fake_service){ .name = "web", .annotations = "\"partial\":\"\"" });
 	assert_int_equal(calls("ensure"), 1);
 	assert_non_null(strstr(service().ingress, "192.0.2.1"));
@@ -1271,16 +1331,18 @@ what_is_partial_has_its_status_and_is_tried_again(void **state UNUSED)
 /* ---- many Services together ---- */
 
 static int
-set_up_many(void **state UNUSED)
+set_up_many(void **state)
 {
+	(void)state;
 	return set_up_with(3, /*selects=*/false);
 }
 
 static void
-a_slow_service_delays_no_other(void **state UNUSED)
+a_slow_service_delays_no_other(void **state)
 {
 	char name[16];
 
+	(void)state;
 	fault((struct fake_fault){ .call = "ensure slow", .hangs = true });
 	fake_services_put(rig->services, &(struct fake_service){ .name = "slow" });
 	fake_services_put(rig->services, &(struct fake_service){ .name = "slow2" });
@@ -1299,8 +1361,9 @@ a_slow_service_delays_no_other(void **state UNUSED)
 }
 
 static void
-existing_ones_are_adopted_before_all_else(void **state UNUSED)
+existing_ones_are_adopted_before_all_else(void **state)
 {
+	(void)state;
 	fault((struct fake_fault){ .call = "adopt", .code = ERR_UNAVAILABLE, .times = 2 });
 	fake_services_put(rig->services, &web);
 	begin_with(&(struct fake_service){ .name = "none", .type = "ClusterIP" });
@@ -1314,10 +1377,11 @@ existing_ones_are_adopted_before_all_else(void **state UNUSED)
 /* The status of the others is not about our balancers: it is another controller's, or about a
  * balancer that is gone. */
 static void
-only_services_of_this_controller_are_adopted(void **state UNUSED)
+only_services_of_this_controller_are_adopted(void **state)
 {
 	const char *last;
 
+	(void)state;
 	fake_services_put(rig->services, &web);
 	fake_services_put(rig->services,
 	                  &(struct fake_service){ "theirs", .class = "x", .finalizers = OURS });
@@ -1339,8 +1403,9 @@ only_services_of_this_controller_are_adopted(void **state UNUSED)
 }
 
 static void
-what_prevents_adoption_is_reported_now_and_then(void **state UNUSED)
+what_prevents_adoption_is_reported_now_and_then(void **state)
 {
+	(void)state;
 	fault((struct fake_fault){ .call = "adopt", .code = ERR_UNAVAILABLE });
 	begin_with(&web);
 	run(240);
@@ -1358,8 +1423,9 @@ what_prevents_adoption_is_reported_now_and_then(void **state UNUSED)
 
 /* Waiting for a rate limit is no trouble, and as long as the cloud says. */
 static void
-adopting_waits_for_the_time_that_the_provider_names(void **state UNUSED)
+adopting_waits_for_the_time_that_the_provider_names(void **state)
 {
+	(void)state;
 	fault((struct fake_fault){
 		.call = "adopt", .code = ERR_THROTTLED, .retry_after_ms = 20000, .times = 1 });
 	begin_with(&web);
@@ -1372,8 +1438,9 @@ adopting_waits_for_the_time_that_the_provider_names(void **state UNUSED)
 }
 
 static void
-stopping_lets_what_runs_finish(void **state UNUSED)
+stopping_lets_what_runs_finish(void **state)
 {
+	(void)state;
 	fault((struct fake_fault){ .call = "ensure", .hangs = true });
 	begin_with(&web);
 	queue_shut_down(service_controller_queue(rig->balancing));
@@ -1385,8 +1452,9 @@ stopping_lets_what_runs_finish(void **state UNUSED)
 }
 
 static void
-what_does_not_finish_is_cancelled(void **state UNUSED)
+what_does_not_finish_is_cancelled(void **state)
 {
+	(void)state;
 	fault((struct fake_fault){ .call = "ensure", .hangs = true });
 	begin_with(&web);
 	crash(); /* joins */
@@ -1396,8 +1464,9 @@ what_does_not_finish_is_cancelled(void **state UNUSED)
 }
 
 static void
-stopping_while_adopting_ends_all_workers(void **state UNUSED)
+stopping_while_adopting_ends_all_workers(void **state)
 {
+	(void)state;
 	fault((struct fake_fault){ .call = "adopt", .hangs = true });
 	begin_with(&web);
 	crash(); /* joins */

@@ -566,19 +566,21 @@ number_from_env(const char *name, uint64_t otherwise)
 static uint64_t seed_now;
 
 static int
-say_seed(void **state UNUSED)
+say_seed(void **state)
 {
+	(void)state;
 	if (seed_now > 0)
 		(void)fprintf(stderr, "the last sequence was CCMD_SEED=%" PRIu64 "\n", seed_now);
 	return 0;
 }
 
 static void
-random_sequences_end_in_the_state_that_is_allowed(void **state UNUSED)
+random_sequences_end_in_the_state_that_is_allowed(void **state)
 {
 	uint64_t seed = number_from_env("CCMD_SEED", 0);
 	uint64_t n = number_from_env("CCMD_SEQUENCES", N_SEQUENCES);
 
+	(void)state;
 	is_told = seed > 0;
 	for (seed_now = is_told ? seed : 1; seed_now <= (is_told ? seed : n); seed_now++)
 		run_sequence(seed_now);
@@ -629,8 +631,9 @@ tell_story_with(unsigned doomed_call, unsigned doomed_write, enum effect doom)
 }
 
 static void
-any_provider_call_and_any_write_may_fail(void **state UNUSED)
+any_provider_call_and_any_write_may_fail(void **state)
 {
+	(void)state;
 	for (enum effect doom = EFFECT_FAILS; doom <= EFFECT_CRASHES_LATE; doom++) {
 		unsigned n_calls = 1, n_writes = 1;
 

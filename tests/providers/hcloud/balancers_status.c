@@ -59,20 +59,22 @@ check_with(const char *key, const char *value, const char *wanted)
 #define PRIVATE "10.0.0.5  VIP;10.1.0.5  VIP;"
 
 static void
-names_all_addresses_in_order(void **state UNUSED)
+names_all_addresses_in_order(void **state)
 {
 	CLEANUP(lb_case_fini) struct lb_case c;
 
+	(void)state;
 	lb_case_init(&c);
 	check(&c, &whole, V4 V6 PRIVATE);
 }
 
 static void
-names_what_there_is(void **state UNUSED)
+names_what_there_is(void **state)
 {
 	struct hz_lb lb = whole;
 	CLEANUP(lb_case_fini) struct lb_case c;
 
+	(void)state;
 	lb_case_init(&c);
 	lb.nets.n = 0;
 	check(&c, &lb, V4 V6);
@@ -83,21 +85,23 @@ names_what_there_is(void **state UNUSED)
 }
 
 static void
-a_hidden_interface_has_no_addresses(void **state UNUSED)
+a_hidden_interface_has_no_addresses(void **state)
 {
 	struct hz_lb lb = whole;
 	CLEANUP(lb_case_fini) struct lb_case c;
 
+	(void)state;
 	lb_case_init(&c);
 	lb.is_public = false;
 	check(&c, &lb, PRIVATE);
 }
 
 static void
-ipv6_may_be_left_out(void **state UNUSED)
+ipv6_may_be_left_out(void **state)
 {
 	CLEANUP(lb_case_fini) struct lb_case c;
 
+	(void)state;
 	check_with("ipv6-disabled", "true", V4 PRIVATE);
 	lb_case_init(&c);
 	c.config.lb.hides_ipv6 = true;
@@ -107,10 +111,11 @@ ipv6_may_be_left_out(void **state UNUSED)
 }
 
 static void
-so_may_private_addresses(void **state UNUSED)
+so_may_private_addresses(void **state)
 {
 	CLEANUP(lb_case_fini) struct lb_case c;
 
+	(void)state;
 	check_with("disable-private-ingress", "true", V4 V6);
 	lb_case_init(&c);
 	c.config.lb.hides_private = true;
@@ -120,8 +125,9 @@ so_may_private_addresses(void **state UNUSED)
 }
 
 static void
-the_proxy_protocol_makes_the_mode(void **state UNUSED)
+the_proxy_protocol_makes_the_mode(void **state)
 {
+	(void)state;
 #define PROXIED "203.0.113.7  Proxy;2001:db8::1  Proxy;10.0.0.5  Proxy;10.1.0.5  Proxy;"
 	CLEANUP(lb_case_fini) struct lb_case c;
 
@@ -134,10 +140,11 @@ the_proxy_protocol_makes_the_mode(void **state UNUSED)
 }
 
 static void
-a_hostname_stands_alone(void **state UNUSED)
+a_hostname_stands_alone(void **state)
 {
 	CLEANUP(lb_case_fini) struct lb_case c;
 
+	(void)state;
 	check_with("hostname", "web.example.com", " web.example.com ;");
 	check_with("hostname", "", "  ;");
 	lb_case_init(&c);
@@ -147,10 +154,11 @@ a_hostname_stands_alone(void **state UNUSED)
 }
 
 static void
-unreadable_annotations_do_not_count(void **state UNUSED)
+unreadable_annotations_do_not_count(void **state)
 {
 	CLEANUP(lb_case_fini) struct lb_case c;
 
+	(void)state;
 	check_with("ipv6-disabled", "yes", V4 V6 PRIVATE);
 	check_with("disable-private-ingress", "", V4 V6 PRIVATE);
 	lb_case_init(&c);
@@ -178,8 +186,9 @@ check_told(const char *key, const char *msg)
 }
 
 static void
-unreadable_annotations_are_reported(void **state UNUSED)
+unreadable_annotations_are_reported(void **state)
 {
+	(void)state;
 #define UNREADABLE(key)                                                                       \
 	"hcloud/loadBalancers.getLoadBalancerStatusIngress: annotation/Name.BoolFromService:" \
 	" load-balancer.hetzner.cloud/" key ": strconv.ParseBool: parsing \"yes\": invalid syntax"

@@ -81,20 +81,22 @@ answer(struct str target, struct buf *ret)
 }
 
 static void
-wake_cloud(void *arg UNUSED)
+wake_cloud(void *arg)
 {
 	WITH_LOCK(&cloud.mu);
 
+	(void)arg;
 	cond_broadcast(&cloud.changed);
 }
 
 static bool
-take_its_time(struct http_client *http UNUSED, struct call *call,
-              const struct http_request *request, struct http_response *response, struct error *err)
+take_its_time(struct http_client *http, struct call *call, const struct http_request *request,
+              struct http_response *response, struct error *err)
 {
 	WITH_HOOK(call->cancel, wake_cloud, NULL);
 	WITH_LOCK(&cloud.mu);
 
+	(void)http;
 	*response = (struct http_response){ .status = 200,
 		                            .ratelimit_limit = -1,
 		                            .ratelimit_remaining = -1,
@@ -203,8 +205,9 @@ teardown(void **state)
 /* ---- tests ---- */
 
 static void
-a_caller_that_comes_meanwhile_shares_the_next_reading(void **state UNUSED)
+a_caller_that_comes_meanwhile_shares_the_next_reading(void **state)
 {
+	(void)state;
 	start_all(cancel, cancel);
 	let_go();
 	check_found(0);
@@ -215,8 +218,9 @@ a_caller_that_comes_meanwhile_shares_the_next_reading(void **state UNUSED)
 
 /* Another of the waiting callers reads for all. */
 static void
-a_cancelled_reader_holds_up_no_other_caller(void **state UNUSED)
+a_cancelled_reader_holds_up_no_other_caller(void **state)
 {
+	(void)state;
 	start_all(other_cancel, cancel);
 	cancel_fire(other_cancel);
 	thread_join(askers[0].thread);
@@ -227,8 +231,9 @@ a_cancelled_reader_holds_up_no_other_caller(void **state UNUSED)
 }
 
 static void
-all_who_wait_can_be_cancelled(void **state UNUSED)
+all_who_wait_can_be_cancelled(void **state)
 {
+	(void)state;
 	start_all(cancel, other_cancel);
 	cancel_fire(other_cancel);
 	for (unsigned i = 1; i < ASKERS; i++) {

@@ -53,11 +53,12 @@ check_refused(const char *key, const char *value, const char *msg)
 /* ---- the balancer as a whole ---- */
 
 static void
-wants_little_by_default(void **state UNUSED)
+wants_little_by_default(void **state)
 {
 	CLEANUP(lb_case_fini) struct lb_case c;
 	struct hz_lb_desired desired;
 
+	(void)state;
 	lb_case_init(&c);
 	desired = lb_case_desired(&c, 0);
 	check_str(desired.uid, CASE_UID);
@@ -75,11 +76,12 @@ wants_little_by_default(void **state UNUSED)
 }
 
 static void
-a_name_is_for_renaming(void **state UNUSED)
+a_name_is_for_renaming(void **state)
 {
 	CLEANUP(lb_case_fini) struct lb_case c, empty;
 	struct hz_lb_desired desired = desired_with(&c, "name", "Web Frontend");
 
+	(void)state;
 	assert_true(desired.is_named);
 	check_str(desired.name, "Web Frontend");
 	desired = desired_with(&empty, "name", "");
@@ -110,8 +112,9 @@ check_place(const char *env_location, const char *env_zone, const char *location
 }
 
 static void
-is_made_at_one_place(void **state UNUSED)
+is_made_at_one_place(void **state)
 {
+	(void)state;
 	check_place("fsn1", "", NULL, NULL, "fsn1", "");
 	check_place("", "eu-central", NULL, NULL, "", "eu-central");
 	check_place("fsn1", "", "nbg1", NULL, "nbg1", "");
@@ -124,12 +127,13 @@ is_made_at_one_place(void **state UNUSED)
 }
 
 static void
-says_that_a_place_is_missing(void **state UNUSED)
+says_that_a_place_is_missing(void **state)
 {
 	CLEANUP(lb_case_fini) struct lb_case c;
 	struct hz_lb_desired desired = desired_with(&c, "location", "");
 	struct error err;
 
+	(void)state;
 	assert_false(hz_lb_desired_has_place(&desired, &err));
 	assert_int_equal(err.code, ERR_INVALID);
 	assert_string_equal(err.msg, "hcops/LoadBalancerOps.Create: neither " KEY
@@ -152,8 +156,9 @@ check_type(const char *env, const char *annotation, const char *type, bool is_ch
 }
 
 static void
-has_a_type(void **state UNUSED)
+has_a_type(void **state)
 {
+	(void)state;
 	check_type("", NULL, "lb11", false);
 	check_type("lb21", NULL, "lb21", true);
 	check_type("lb21", "lb31", "lb31", true);
@@ -174,8 +179,9 @@ check_algorithm(const char *env, const char *annotation, const char *algorithm)
 }
 
 static void
-has_an_algorithm(void **state UNUSED)
+has_an_algorithm(void **state)
 {
+	(void)state;
 	check_algorithm("", NULL, "");
 	check_algorithm("", "least_connections", "least_connections");
 	check_algorithm("", "Round_Robin", "round_robin");
@@ -191,11 +197,12 @@ has_an_algorithm(void **state UNUSED)
 }
 
 static void
-rdns_is_asked_for_unless_empty(void **state UNUSED)
+rdns_is_asked_for_unless_empty(void **state)
 {
 	CLEANUP(lb_case_fini) struct lb_case v4, v6, empty;
 	struct hz_lb_desired desired = desired_with(&v4, "ipv4-rdns", "web.example.com");
 
+	(void)state;
 	assert_true(desired.ipv4_rdns.is_set && !desired.ipv6_rdns.is_set);
 	check_str(desired.ipv4_rdns.value, "web.example.com");
 	desired = desired_with(&v6, "ipv6-rdns", "web6.example.com");
@@ -217,8 +224,9 @@ check_public(enum hz_tri env, const char *annotation, enum hz_tri is_public)
 }
 
 static void
-the_public_interface_has_three_states(void **state UNUSED)
+the_public_interface_has_three_states(void **state)
 {
+	(void)state;
 	check_public(HZ_UNSET, NULL, HZ_UNSET);
 	check_public(HZ_YES, NULL, HZ_NO);
 	check_public(HZ_NO, NULL, HZ_YES);
@@ -232,11 +240,12 @@ the_public_interface_has_three_states(void **state UNUSED)
 }
 
 static void
-asks_for_an_address_in_its_network(void **state UNUSED)
+asks_for_an_address_in_its_network(void **state)
 {
 	CLEANUP(lb_case_fini) struct lb_case c, off;
 	struct hz_lb_desired desired = desired_with(&c, "private-ipv4", "10.0.0.5");
 
+	(void)state;
 	assert_true(desired.private_ip.is_set);
 	check_str(desired.private_ip.value, "10.0.0.5");
 	assert_int_equal(desired.network, NETWORK);
@@ -265,8 +274,9 @@ check_subnet(const char *env, const char *annotation, const char *subnet)
 }
 
 static void
-asks_for_a_subnet(void **state UNUSED)
+asks_for_a_subnet(void **state)
 {
+	(void)state;
 	check_subnet("", NULL, NULL);
 	check_subnet("10.0.0.0/24", NULL, "10.0.0.0/24");
 	check_subnet("10.0.0.0/24", "10.0.1.77/24", "10.0.1.0/24");
@@ -292,8 +302,9 @@ check_private(bool env, const char *annotation, bool uses_private_ip)
 }
 
 static void
-private_targets_need_a_network(void **state UNUSED)
+private_targets_need_a_network(void **state)
 {
+	(void)state;
 	check_private(false, NULL, false);
 	check_private(true, NULL, true);
 	check_private(false, "true", true);
@@ -306,12 +317,13 @@ private_targets_need_a_network(void **state UNUSED)
 /* ---- certificates ---- */
 
 static void
-names_certificates_by_id_or_name(void **state UNUSED)
+names_certificates_by_id_or_name(void **state)
 {
 	CLEANUP(lb_case_fini) struct lb_case c, empty;
 	struct hz_lb_desired desired = desired_with(&c, "http-certificates",
 	                                            "7, web ,,9007199254740993,0");
 
+	(void)state;
 	assert_int_equal(desired.n_certificates, 4);
 	assert_int_equal(desired.certificates[0].id, 7);
 	assert_int_equal(desired.certificates[1].id, 0);
@@ -326,11 +338,12 @@ names_certificates_by_id_or_name(void **state UNUSED)
 }
 
 static void
-orders_a_managed_certificate(void **state UNUSED)
+orders_a_managed_certificate(void **state)
 {
 	CLEANUP(lb_case_fini) struct lb_case c;
 	struct hz_lb_desired desired;
 
+	(void)state;
 	lb_case_init(&c);
 	lb_case_note(&c, "certificate-type", "managed");
 	lb_case_note(&c, "http-managed-certificate-domains", "example.com, *.example.com");
@@ -357,10 +370,11 @@ orders_a_managed_certificate(void **state UNUSED)
 }
 
 static void
-a_managed_certificate_needs_domains(void **state UNUSED)
+a_managed_certificate_needs_domains(void **state)
 {
 	CLEANUP(lb_case_fini) struct lb_case c, other;
 
+	(void)state;
 #define NO_DOMAINS                                                     \
 	SERVICES "hcops/LoadBalancerOps.reconcileManagedCertificate: " \
 		 "no domains for managed certificate"
@@ -408,8 +422,9 @@ check_service(const char *const notes[][2], size_t n, const char *body)
 #define WITH_CHECK(members) TCP("\"health_check\":{" members "}}")
 
 static void
-a_service_has_a_protocol(void **state UNUSED)
+a_service_has_a_protocol(void **state)
 {
+	(void)state;
 	check_service(NULL, 0, TCP(TCP_CHECK));
 	CHECK("{\"protocol\":\"http\"," PORTS "," TCP_CHECK, { "protocol", "HTTP" });
 	CHECK("{\"protocol\":\"https\"," PORTS "," TCP_CHECK, { "protocol", "https" });
@@ -425,10 +440,11 @@ a_service_has_a_protocol(void **state UNUSED)
 }
 
 static void
-the_proxy_protocol_may_be_configured(void **state UNUSED)
+the_proxy_protocol_may_be_configured(void **state)
 {
 	CLEANUP(lb_case_fini) struct lb_case c;
 
+	(void)state;
 	lb_case_init(&c);
 	c.config.lb.uses_proxy_protocol = HZ_YES;
 	check_body(&c, TCP("\"proxyprotocol\":true," TCP_CHECK));
@@ -437,8 +453,9 @@ the_proxy_protocol_may_be_configured(void **state UNUSED)
 }
 
 static void
-a_service_may_have_http_details(void **state UNUSED)
+a_service_may_have_http_details(void **state)
 {
+	(void)state;
 #define WITH_HTTP(members) TCP("\"http\":{" members "}," TCP_CHECK)
 	CHECK(WITH_HTTP("\"cookie_name\":\"C\""), { "http-cookie-name", "C" });
 	CHECK(WITH_HTTP("\"cookie_lifetime\":90"), { "http-cookie-lifetime", "1m30s" });
@@ -456,8 +473,9 @@ a_service_may_have_http_details(void **state UNUSED)
 }
 
 static void
-says_which_http_detail_is_wrong(void **state UNUSED)
+says_which_http_detail_is_wrong(void **state)
 {
+	(void)state;
 	check_refused("http-cookie-lifetime", "biweekly",
 	              OPTIONS "annotation/Name.DurationFromService: time: invalid duration "
 	                      "\"biweekly\" (" KEY "http-cookie-lifetime)");
@@ -475,8 +493,9 @@ says_which_http_detail_is_wrong(void **state UNUSED)
 }
 
 static void
-a_service_may_have_a_check_of_its_own(void **state UNUSED)
+a_service_may_have_a_check_of_its_own(void **state)
 {
+	(void)state;
 	CHECK(WITH_CHECK("\"protocol\":\"tcp\",\"port\":8080"), { "health-check-port", "8080" });
 	CHECK(WITH_CHECK("\"protocol\":\"tcp\",\"port\":30080,\"interval\":15"),
 	      { "health-check-interval", "15s" });
@@ -495,8 +514,9 @@ a_service_may_have_a_check_of_its_own(void **state UNUSED)
 
 /* An API that knows tcp and http only. */
 static void
-a_check_over_https_is_one_over_http(void **state UNUSED)
+a_check_over_https_is_one_over_http(void **state)
 {
+	(void)state;
 	CHECK(WITH_CHECK("\"protocol\":\"http\",\"port\":30080,\"http\":{\"tls\":true}"),
 	      { "health-check-protocol", "https" });
 	CHECK(WITH_CHECK("\"protocol\":\"http\",\"port\":30080,\"http\":{\"tls\":true}"),
@@ -515,18 +535,20 @@ a_check_over_https_is_one_over_http(void **state UNUSED)
 /* docs/spec/hcloud.md, "Services": they are no reason for another check, and are not read for one
  * over tcp. */
 static void
-details_of_http_alone_make_no_check(void **state UNUSED)
+details_of_http_alone_make_no_check(void **state)
 {
+	(void)state;
 	CHECK("{\"protocol\":\"http\"," PORTS "," TCP_CHECK, { "protocol", "http" },
 	      { "health-check-http-path", "/x" }, { "http-status-codes", "200" });
 	CHECK(TCP(TCP_CHECK), { "health-check-http-validate-certificate", "nonsense" });
 }
 
 static void
-says_which_check_detail_is_wrong(void **state UNUSED)
+says_which_check_detail_is_wrong(void **state)
 {
 	CLEANUP(lb_case_fini) struct lb_case c;
 
+	(void)state;
 	check_refused("health-check-protocol", "icmp",
 	              CHECKS "annotation/Name.LBSvcProtocolFromService: "
 	                     "annotation/validateServiceProtocol: invalid: icmp (" KEY
@@ -556,10 +578,11 @@ says_which_check_detail_is_wrong(void **state UNUSED)
 }
 
 static void
-checks_may_be_configured(void **state UNUSED)
+checks_may_be_configured(void **state)
 {
 	CLEANUP(lb_case_fini) struct lb_case c;
 
+	(void)state;
 	lb_case_init(&c);
 	c.config.lb.health_interval_ns = 7 * NS_PER_SEC;
 	c.config.lb.health_timeout_ns = 2500 * NS_PER_MS;
@@ -576,11 +599,12 @@ checks_may_be_configured(void **state UNUSED)
 }
 
 static void
-every_tcp_port_is_a_service(void **state UNUSED)
+every_tcp_port_is_a_service(void **state)
 {
 	CLEANUP(lb_case_fini) struct lb_case c;
 	struct hz_lb_desired desired;
 
+	(void)state;
 	lb_case_init(&c);
 	lb_case_port(&c, LB_UDP, 53, 30053);
 	lb_case_port(&c, LB_TCP, 443, 30443);
@@ -600,10 +624,11 @@ every_tcp_port_is_a_service(void **state UNUSED)
 
 /* As with the official controller, which reads them port by port. */
 static void
-without_tcp_ports_their_annotations_do_not_count(void **state UNUSED)
+without_tcp_ports_their_annotations_do_not_count(void **state)
 {
 	CLEANUP(lb_case_fini) struct lb_case c;
 
+	(void)state;
 	lb_case_init(&c);
 	c.ports[0].protocol = LB_UDP;
 	lb_case_note(&c, "protocol", "nonsense");
@@ -628,8 +653,9 @@ selects_web(const char *selector)
 }
 
 static void
-selects_nodes_by_their_labels(void **state UNUSED)
+selects_nodes_by_their_labels(void **state)
 {
+	(void)state;
 	assert_true(selects_web(NULL));
 	assert_true(selects_web(""));
 	assert_true(selects_web("pool in (web,db),!gpu"));
@@ -645,11 +671,12 @@ selects_nodes_by_their_labels(void **state UNUSED)
 /* ---- bounds ---- */
 
 static void
-long_annotations_are_refused(void **state UNUSED)
+long_annotations_are_refused(void **state)
 {
 	char *value = malloc(LIMIT_BALANCER_TEXT + 2);
 	CLEANUP(lb_case_fini) struct lb_case c;
 
+	(void)state;
 	memset(value, 'x', LIMIT_BALANCER_TEXT + 1);
 	value[LIMIT_BALANCER_TEXT + 1] = '\0';
 	check_refused("http-cookie-name", value,
@@ -664,11 +691,12 @@ long_annotations_are_refused(void **state UNUSED)
 }
 
 static void
-so_are_services_with_many_ports(void **state UNUSED)
+so_are_services_with_many_ports(void **state)
 {
 	static struct lb_port ports[LIMIT_BALANCER_PORTS + 1];
 	CLEANUP(lb_case_fini) struct lb_case c;
 
+	(void)state;
 	lb_case_init(&c);
 	c.spec.ports = ports;
 	c.spec.n_ports = LIMIT_BALANCER_PORTS;

@@ -144,10 +144,11 @@ check_services(struct made *m, const char *wanted)
 /* ---- shape ---- */
 
 static void
-a_settled_balancer_has_no_step(void **state UNUSED)
+a_settled_balancer_has_no_step(void **state)
 {
 	CLEANUP(made_fini) struct made m;
 
+	(void)state;
 	made_init(&m);
 	check_shape(&m, 0, "");
 	check_services(&m, "");
@@ -161,10 +162,11 @@ a_settled_balancer_has_no_step(void **state UNUSED)
 }
 
 static void
-our_label_joins_the_others(void **state UNUSED)
+our_label_joins_the_others(void **state)
 {
 	CLEANUP(made_fini) struct made m;
 
+	(void)state;
 	made_init(&m);
 	m.labels[0] = (struct label){ STR("team"), STR("a\"b") };
 	m.labels[1] = (struct label){ STR(HZ_LABEL_UID), STR("stale") };
@@ -181,10 +183,11 @@ our_label_joins_the_others(void **state UNUSED)
 
 /* Otherwise the first start of a version that writes it would change every balancer. */
 static void
-the_cluster_is_written_with_another_label_and_never_alone(void **state UNUSED)
+the_cluster_is_written_with_another_label_and_never_alone(void **state)
 {
 	CLEANUP(made_fini) struct made m;
 
+	(void)state;
 	made_init(&m);
 	m.c.spec.cluster = STR("blue");
 	check_shape(&m, 0, "");
@@ -201,10 +204,11 @@ the_cluster_is_written_with_another_label_and_never_alone(void **state UNUSED)
 }
 
 static void
-an_annotated_name_renames(void **state UNUSED)
+an_annotated_name_renames(void **state)
 {
 	CLEANUP(made_fini) struct made m;
 
+	(void)state;
 	made_init(&m);
 	m.lb.name = STR("by hand");
 	check_shape(&m, 0, ""); /* a default name never does */
@@ -218,10 +222,11 @@ an_annotated_name_renames(void **state UNUSED)
 }
 
 static void
-rdns_is_set_where_there_is_an_address(void **state UNUSED)
+rdns_is_set_where_there_is_an_address(void **state)
 {
 	CLEANUP(made_fini) struct made m;
 
+	(void)state;
 	made_init(&m);
 	lb_case_note(&m.c, "ipv4-rdns", "web.example.com");
 	lb_case_note(&m.c, "ipv6-rdns", "web6.example.com");
@@ -234,10 +239,11 @@ rdns_is_set_where_there_is_an_address(void **state UNUSED)
 }
 
 static void
-changes_the_algorithm(void **state UNUSED)
+changes_the_algorithm(void **state)
 {
 	CLEANUP(made_fini) struct made m;
 
+	(void)state;
 	made_init(&m);
 	m.lb.algorithm = STR("least_connections");
 	check_shape(&m, 0, "");
@@ -246,10 +252,11 @@ changes_the_algorithm(void **state UNUSED)
 }
 
 static void
-changes_a_chosen_type(void **state UNUSED)
+changes_a_chosen_type(void **state)
 {
 	CLEANUP(made_fini) struct made m;
 
+	(void)state;
 	made_init(&m);
 	m.lb.type.name = STR("lb21");
 	check_shape(&m, 0, ""); /* never down to the default */
@@ -259,10 +266,11 @@ changes_a_chosen_type(void **state UNUSED)
 }
 
 static void
-leaves_other_networks(void **state UNUSED)
+leaves_other_networks(void **state)
 {
 	CLEANUP(made_fini) struct made m;
 
+	(void)state;
 	made_init(&m);
 	m.nets[0] = (struct hz_private_net){ 4712, STR("10.1.0.5") };
 	m.nets[1] = (struct hz_private_net){ NETWORK, STR("10.0.0.5") };
@@ -278,10 +286,11 @@ leaves_other_networks(void **state UNUSED)
 }
 
 static void
-joins_its_network(void **state UNUSED)
+joins_its_network(void **state)
 {
 	CLEANUP(made_fini) struct made m;
 
+	(void)state;
 	made_init(&m);
 	check_shape(&m, NETWORK, "attach_to_network {\"network\":4711}\n");
 	lb_case_note(&m.c, "private-subnet-ip-range", "10.0.0.9/24");
@@ -297,10 +306,11 @@ joins_its_network(void **state UNUSED)
 }
 
 static void
-another_private_address_is_attached_again(void **state UNUSED)
+another_private_address_is_attached_again(void **state)
 {
 	CLEANUP(made_fini) struct made m;
 
+	(void)state;
 	made_init(&m);
 	m.nets[0] = (struct hz_private_net){ NETWORK, STR("10.0.0.5") };
 	m.lb.nets.n = 1;
@@ -311,10 +321,11 @@ another_private_address_is_attached_again(void **state UNUSED)
 }
 
 static void
-another_subnet_is_not(void **state UNUSED)
+another_subnet_is_not(void **state)
 {
 	CLEANUP(made_fini) struct made m;
 
+	(void)state;
 	made_init(&m);
 	m.nets[0] = (struct hz_private_net){ NETWORK, STR("10.0.0.5") };
 	m.lb.nets.n = 1;
@@ -323,10 +334,11 @@ another_subnet_is_not(void **state UNUSED)
 }
 
 static void
-switches_the_public_interface(void **state UNUSED)
+switches_the_public_interface(void **state)
 {
 	CLEANUP(made_fini) struct made m;
 
+	(void)state;
 	made_init(&m);
 	lb_case_note(&m.c, "disable-public-network", "true");
 	check_shape(&m, 0, "disable_public_interface \n");
@@ -337,10 +349,11 @@ switches_the_public_interface(void **state UNUSED)
 }
 
 static void
-steps_have_the_official_order(void **state UNUSED)
+steps_have_the_official_order(void **state)
 {
 	CLEANUP(made_fini) struct made m;
 
+	(void)state;
 	made_init(&m);
 	m.lb.uid = STR_EMPTY;
 	m.lb.n_labels = 0;
@@ -370,12 +383,13 @@ steps_have_the_official_order(void **state UNUSED)
 	",\"health_check\":{\"protocol\":\"tcp\",\"port\":" node "}}\n"
 
 static void
-services_come_and_go(void **state UNUSED)
+services_come_and_go(void **state)
 {
 	CLEANUP(made_fini) struct made m;
 	struct hz_lb_desired desired;
 	struct hz_steps steps;
 
+	(void)state;
 	made_init(&m);
 	m.services[0] = service_of(8080, 30080);
 	m.services[1] = service_of(53, 30053);
@@ -393,10 +407,11 @@ services_come_and_go(void **state UNUSED)
 
 /* The API refuses a service beyond the limit of the type, also if another one is about to go. */
 static void
-services_are_removed_first_where_the_type_has_no_room(void **state UNUSED)
+services_are_removed_first_where_the_type_has_no_room(void **state)
 {
 	CLEANUP(made_fini) struct made m;
 
+	(void)state;
 	made_init(&m);
 	m.services[0] = service_of(8080, 30080);
 	m.services[1] = service_of(8443, 30443);
@@ -449,8 +464,9 @@ to_http(struct hz_lb_service *s)
 }
 
 static void
-what_is_always_owned_is_corrected(void **state UNUSED)
+what_is_always_owned_is_corrected(void **state)
 {
+	(void)state;
 	check_corrected(to_another_node_port);
 	check_corrected(to_a_stale_check);
 	check_corrected(to_an_http_check);
@@ -459,11 +475,12 @@ what_is_always_owned_is_corrected(void **state UNUSED)
 
 /* Set by hand, or left behind by an annotation: lb_plan.h says why. */
 static void
-settings_without_an_annotation_are_left_unchanged(void **state UNUSED)
+settings_without_an_annotation_are_left_unchanged(void **state)
 {
 	CLEANUP(made_fini) struct made m;
 	struct hz_lb_service *s = &m.services[0];
 
+	(void)state;
 	made_init(&m);
 	s->proxy_protocol = HZ_YES;
 	s->check.interval_s.value = 99;
@@ -534,8 +551,9 @@ CHANGE(checked_with_tls, s->check.is_tls = HZ_YES)
 CHANGE(checked_for_less, s->check.n_status_codes = 1)
 
 static void
-every_member_that_is_asked_for_counts(void **state UNUSED)
+every_member_that_is_asked_for_counts(void **state)
 {
+	(void)state;
 	check_asked("uses-proxyprotocol", "true", proxied);
 	check_asked("http-cookie-name", "C", named_cookie);
 	check_asked("http-cookie-lifetime", "60s", long_cookie);
@@ -554,7 +572,7 @@ every_member_that_is_asked_for_counts(void **state UNUSED)
 }
 
 static void
-lists_are_sets(void **state UNUSED)
+lists_are_sets(void **state)
 {
 	CLEANUP(made_fini) struct made m;
 	int64_t wanted[] = { 7, 8 }, actual[] = { 8, 7, 9 };
@@ -562,6 +580,7 @@ lists_are_sets(void **state UNUSED)
 	struct hz_lb_desired desired;
 	struct hz_steps steps;
 
+	(void)state;
 	made_init(&m);
 	lb_case_note(&m.c, "protocol", "https");
 	lb_case_note(&m.c, "http-certificates", "7,8");
@@ -587,10 +606,11 @@ lists_are_sets(void **state UNUSED)
 /* The API keeps none for tcp, and one that is older says nothing of timeout_idle: both would never
  * settle. */
 static void
-values_that_the_cloud_does_not_name_are_not_compared(void **state UNUSED)
+values_that_the_cloud_does_not_name_are_not_compared(void **state)
 {
 	CLEANUP(made_fini) struct made m;
 
+	(void)state;
 	made_init(&m);
 	lb_case_note(&m.c, "http-timeout-idle", "90s");
 	lb_case_note(&m.c, "http-sticky-sessions", "true");
@@ -641,24 +661,26 @@ check_targets(const struct hz_lb_target wanted[], size_t n_wanted, struct hz_lb_
 #define REMOVE_IP(ip) "remove_target {\"type\":\"ip\",\"ip\":{\"ip\":\"" ip "\"}}\n"
 
 static void
-the_same_targets_need_nothing(void **state UNUSED)
+the_same_targets_need_nothing(void **state)
 {
 	const struct hz_lb_target wanted[] = { server(3, true), server(1, true),
 		                               address("203.0.113.9") };
 	struct hz_lb_target actual[] = { server(1, true), address("203.0.113.9"), server(3, true) };
 
+	(void)state;
 	check_targets(NULL, 0, NULL, 0, "");
 	check_targets(wanted, 3, actual, 3, "");
 }
 
 static void
-targets_are_removed_before_others_are_added(void **state UNUSED)
+targets_are_removed_before_others_are_added(void **state)
 {
 	const struct hz_lb_target wanted[] = { server(5, false), address("203.0.113.9"),
 		                               server(2, false) };
 	struct hz_lb_target actual[] = { server(9, false), address("203.0.113.8"),
 		                         server(2, false) };
 
+	(void)state;
 	check_targets(wanted, 3, actual, 3,
 	              REMOVE_SERVER("9") REMOVE_IP("203.0.113.8") ADD_SERVER("5", "false")
 	                      ADD_IP("203.0.113.9"));
@@ -669,22 +691,24 @@ targets_are_removed_before_others_are_added(void **state UNUSED)
 }
 
 static void
-another_way_there_is_another_target(void **state UNUSED)
+another_way_there_is_another_target(void **state)
 {
 	const struct hz_lb_target wanted[] = { server(5, true) };
 	struct hz_lb_target actual[] = { server(5, false) };
 
+	(void)state;
 	check_targets(wanted, 1, actual, 1, REMOVE_SERVER("5") ADD_SERVER("5", "true"));
 }
 
 /* The public address can only be given up before the private one is added, so the pairs go one by
  * one. */
 static void
-a_server_that_changes_its_address_is_back_before_the_next_one_goes(void **state UNUSED)
+a_server_that_changes_its_address_is_back_before_the_next_one_goes(void **state)
 {
 	const struct hz_lb_target wanted[] = { server(7, false), server(5, true), server(6, true) };
 	struct hz_lb_target actual[] = { server(6, false), server(9, false), server(5, false) };
 
+	(void)state;
 	check_targets(wanted, 3, actual, 3,
 	              REMOVE_SERVER("6") ADD_SERVER("6", "true") REMOVE_SERVER("9")
 	                      REMOVE_SERVER("5") ADD_SERVER("5", "true") ADD_SERVER("7", "false"));
@@ -692,11 +716,12 @@ a_server_that_changes_its_address_is_back_before_the_next_one_goes(void **state 
 
 /* A hostile or broken API may repeat a target as often as an answer has room for. */
 static void
-a_target_that_the_cloud_repeats_is_removed_once(void **state UNUSED)
+a_target_that_the_cloud_repeats_is_removed_once(void **state)
 {
 	static struct hz_lb_target actual[3000];
 	const struct hz_lb_target wanted[] = { server(5, true) };
 
+	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(actual); i++)
 		actual[i] = server(5, false);
 	check_targets(wanted, 1, actual, ARRAY_LEN(actual),
@@ -706,30 +731,32 @@ a_target_that_the_cloud_repeats_is_removed_once(void **state UNUSED)
 
 /* A server's id may be the number of a dedicated one. */
 static void
-selectors_are_left_alone(void **state UNUSED)
+selectors_are_left_alone(void **state)
 {
 	const struct hz_lb_target wanted[] = { server(5, false) };
 	struct hz_lb_target actual[] = { { .type = HZ_TARGET_SELECTOR, .ip = STR_EMPTY },
 		                         { .type = HZ_TARGET_SELECTOR, .ip = STR_EMPTY } };
 
+	(void)state;
 	check_targets(wanted, 1, actual, 2, ADD_SERVER("5", "false"));
 }
 
 static void
-one_target_is_added_once(void **state UNUSED)
+one_target_is_added_once(void **state)
 {
 	const struct hz_lb_target wanted[] = { server(5, false), address("2001:DB8::1"),
 		                               server(5, false), address("2001:db8:0::1"),
 		                               address("not an address") };
 	struct hz_lb_target actual[] = { address("2001:db8::0:1") };
 
+	(void)state;
 	check_targets(wanted, 5, NULL, 0,
 	              ADD_SERVER("5", "false") ADD_IP("2001:DB8::1") ADD_IP("not an address"));
 	check_targets(wanted, 4, actual, 1, ADD_SERVER("5", "false"));
 }
 
 static void
-steps_name_their_target(void **state UNUSED)
+steps_name_their_target(void **state)
 {
 	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
 	const struct hz_lb_target wanted[] = { server(5, false) };
@@ -737,6 +764,7 @@ steps_name_their_target(void **state UNUSED)
 	struct hz_lb lb = { .targets = actual, .n_targets = 1 };
 	struct hz_steps steps;
 
+	(void)state;
 	hz_plan_targets(wanted, 1, &lb, &arena, &steps);
 	assert_int_equal(steps.n, 2);
 	assert_ptr_equal(steps.steps[0].target, &actual[0]);

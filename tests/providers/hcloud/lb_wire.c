@@ -16,8 +16,9 @@
 static struct arena arena;
 
 static int
-forget(void **state UNUSED)
+forget(void **state)
 {
+	(void)state;
 	arena_fini(&arena);
 	return 0;
 }
@@ -64,10 +65,11 @@ check_text(struct str text, const char *expected)
 	"\"label_selector\":{\"selector\":\"a\"},\"targets\":[],\"use_private_ip\":true}"
 
 static void
-reads_a_balancer(void **state UNUSED)
+reads_a_balancer(void **state)
 {
 	struct hz_lb lb = read_lb(BALANCER);
 
+	(void)state;
 	assert_int_equal(lb.id, 4300000007);
 	check_text(lb.name, "web");
 	check_text(lb.uid, "u-1");
@@ -90,11 +92,12 @@ reads_a_balancer(void **state UNUSED)
 }
 
 static void
-reads_services(void **state UNUSED)
+reads_services(void **state)
 {
 	struct hz_lb lb = read_lb(BALANCER);
 	const struct hz_lb_service *tcp = &lb.services[0], *https = &lb.services[1];
 
+	(void)state;
 	assert_int_equal(lb.n_services, 2);
 	assert_int_equal(tcp->listen_port, 80);
 	assert_int_equal(tcp->destination_port, 30080);
@@ -109,12 +112,13 @@ reads_services(void **state UNUSED)
 }
 
 static void
-reads_http(void **state UNUSED)
+reads_http(void **state)
 {
 	struct hz_lb lb = read_lb(BALANCER);
 	const struct hz_lb_http *http = &lb.services[1].http;
 	const struct hz_lb_check *check = &lb.services[1].check;
 
+	(void)state;
 	assert_true(lb.services[1].has_http);
 	check_text(http->cookie_name.value, "C");
 	assert_int_equal(http->cookie_lifetime_s.value, 300);
@@ -133,10 +137,11 @@ reads_http(void **state UNUSED)
 
 /* A target of an unknown type is not ours either. */
 static void
-reads_targets(void **state UNUSED)
+reads_targets(void **state)
 {
 	struct hz_lb lb = read_lb(BALANCER);
 
+	(void)state;
 	assert_int_equal(lb.n_targets, 3);
 	assert_int_equal(lb.targets[0].type, HZ_TARGET_SERVER);
 	assert_int_equal(lb.targets[0].server, 7);
@@ -152,10 +157,11 @@ reads_targets(void **state UNUSED)
 }
 
 static void
-what_is_missing_is_empty(void **state UNUSED)
+what_is_missing_is_empty(void **state)
 {
 	struct hz_lb lb = read_lb("{\"id\":1}");
 
+	(void)state;
 	check_text(lb.name, "");
 	check_text(lb.uid, "");
 	check_text(lb.type.name, "");
@@ -166,13 +172,14 @@ what_is_missing_is_empty(void **state UNUSED)
 }
 
 static void
-what_is_mistyped_is_left_out(void **state UNUSED)
+what_is_mistyped_is_left_out(void **state)
 {
 	struct hz_lb lb = read_lb(
 		"{\"id\":1,\"name\":7,\"labels\":[\"hcloud-ccm/service-uid\"],\"services\":[7,{},"
 		"{\"listen_port\":80,\"http\":7,\"health_check\":[]},{\"listen_port\":81,\"http\":{"
 		"\"certificates\":[\"x\",5,1.5]}}],\"private_net\":[{\"ip\":\"10.0.0.5\"}]}");
 
+	(void)state;
 	check_text(lb.name, "");
 	assert_int_equal(lb.n_labels, 0);
 	assert_int_equal(lb.nets.n, 0);
@@ -183,7 +190,7 @@ what_is_mistyped_is_left_out(void **state UNUSED)
 }
 
 static void
-without_an_id_it_is_none(void **state UNUSED)
+without_an_id_it_is_none(void **state)
 {
 	static const char *const texts[] = { "{}", "7", "{\"id\":\"7\"}", "{\"id\":0}",
 		                             "{\"id\":-7}" };
@@ -192,6 +199,7 @@ without_an_id_it_is_none(void **state UNUSED)
 	struct hz_lb lb;
 	struct error err;
 
+	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
 		CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
 		yyjson_val *val;
@@ -220,8 +228,9 @@ check_type(const char *deprecation, bool is_deprecated, int64_t unavailable_wall
 }
 
 static void
-a_type_may_be_deprecated(void **state UNUSED)
+a_type_may_be_deprecated(void **state)
 {
+	(void)state;
 	check_type("null", false, 0);
 	check_type("{\"announced\":\"2026-06-01T00:00:00+00:00\",\"unavailable_after\":"
 	           "\"2026-09-01T00:00:00+00:00\"}",
@@ -242,12 +251,13 @@ read_certificate(const char *text)
 }
 
 static void
-reads_certificates(void **state UNUSED)
+reads_certificates(void **state)
 {
 	struct hz_certificate one =
 		read_certificate("{\"id\":9,\"name\":\"c\",\"type\":\"uploaded\",\"labels\":{},"
 	                         "\"status\":null}");
 
+	(void)state;
 	assert_int_equal(one.id, 9);
 	check_text(one.name, "c");
 	check_text(one.uid, "");
@@ -299,10 +309,11 @@ check_create(struct lb_case *c, int64_t network, size_t n_targets, bool without_
 #define IP "{\"type\":\"ip\",\"ip\":{\"ip\":\"203.0.113.9\"}}"
 
 static void
-a_new_balancer_comes_with_its_parts(void **state UNUSED)
+a_new_balancer_comes_with_its_parts(void **state)
 {
 	CLEANUP(lb_case_fini) struct lb_case c;
 
+	(void)state;
 	lb_case_init(&c);
 	check_create(&c, 0, 1, false, FSN1 WITH_SERVICES ",\"targets\":[" SERVER("5", "true") "]}");
 	check_create(&c, 0, 0, false, FSN1 WITH_SERVICES "}");
@@ -330,8 +341,9 @@ check_cluster(const char *cluster, const char *label)
 
 /* The API refuses the request for any other value. */
 static void
-a_new_balancer_names_its_cluster_where_a_label_can(void **state UNUSED)
+a_new_balancer_names_its_cluster_where_a_label_can(void **state)
 {
+	(void)state;
 	check_cluster("kubernetes", ",\"ccmd.io/cluster\":\"kubernetes\"");
 	check_cluster("a.b_c-1", ",\"ccmd.io/cluster\":\"a.b_c-1\"");
 	check_cluster("a23456789012345678901234567890123456789012345678901234567890123",
@@ -346,10 +358,11 @@ a_new_balancer_names_its_cluster_where_a_label_can(void **state UNUSED)
 }
 
 static void
-more_ports_are_more_services(void **state UNUSED)
+more_ports_are_more_services(void **state)
 {
 	CLEANUP(lb_case_fini) struct lb_case c;
 
+	(void)state;
 	lb_case_init(&c);
 	lb_case_port(&c, LB_TCP, 443, 30443);
 	check_create(&c, 0, 0, false,
@@ -361,20 +374,22 @@ more_ports_are_more_services(void **state UNUSED)
 }
 
 static void
-as_many_targets_as_the_type_has_room_for(void **state UNUSED)
+as_many_targets_as_the_type_has_room_for(void **state)
 {
 	CLEANUP(lb_case_fini) struct lb_case c;
 
+	(void)state;
 	lb_case_init(&c);
 	check_create(&c, 0, 3, false,
 	             FSN1 WITH_SERVICES ",\"targets\":[" SERVER("5", "true") "," IP "]}");
 }
 
 static void
-a_new_balancer_has_all_that_is_asked_for(void **state UNUSED)
+a_new_balancer_has_all_that_is_asked_for(void **state)
 {
 	CLEANUP(lb_case_fini) struct lb_case c;
 
+	(void)state;
 	lb_case_init(&c);
 	lb_case_note(&c, "name", "Web \"1\"");
 	lb_case_note(&c, "location", "");
@@ -394,10 +409,11 @@ a_new_balancer_has_all_that_is_asked_for(void **state UNUSED)
 }
 
 static void
-targets_wait_for_their_way(void **state UNUSED)
+targets_wait_for_their_way(void **state)
 {
 	CLEANUP(lb_case_fini) struct lb_case c, other;
 
+	(void)state;
 	lb_case_init(&c);
 	lb_case_note(&c, "disable-public-network", "true");
 	check_create(&c, 0, 1, false, FSN1 ",\"public_interface\":false" WITH_SERVICES "}");
@@ -416,7 +432,7 @@ targets_wait_for_their_way(void **state UNUSED)
 
 /* Even the longest: 200 ports with three texts of 16 KiB. */
 static void
-what_is_too_long_is_seen(void **state UNUSED)
+what_is_too_long_is_seen(void **state)
 {
 	static char text[LIMIT_BALANCER_TEXT + 1];
 	static struct lb_port ports[LIMIT_BALANCER_PORTS];
@@ -424,6 +440,7 @@ what_is_too_long_is_seen(void **state UNUSED)
 	CLEANUP(lb_case_fini) struct lb_case c;
 	struct hz_lb_desired desired;
 
+	(void)state;
 	memset(text, '\x01', LIMIT_BALANCER_TEXT);
 	lb_case_init(&c);
 	lb_case_note(&c, "http-cookie-name", text);
@@ -451,10 +468,11 @@ check_certificate(struct lb_case *c, const char *wanted)
 }
 
 static void
-a_managed_certificate_is_ordered(void **state UNUSED)
+a_managed_certificate_is_ordered(void **state)
 {
 	CLEANUP(lb_case_fini) struct lb_case c;
 
+	(void)state;
 	lb_case_init(&c);
 	lb_case_note(&c, "certificate-type", "managed");
 	lb_case_note(&c, "http-managed-certificate-domains", "a.example,*.a.example");

@@ -169,12 +169,13 @@ check_route(const struct route *route, const char *name, const char *node, const
 }
 
 static void
-routes_lead_to_nodes(void **state UNUSED)
+routes_lead_to_nodes(void **state)
 {
 	struct route_list found = look_at(NETWORK(ROUTE("10.244.1.0/24",
 	                                                "10.0.0.1") "," ROUTE("0.0.0.0/0",
 	                                                                      "10.0.0.2")));
 
+	(void)state;
 	assert_int_equal(found.n, 2);
 	check_route(&found.routes[0], "10.0.0.1-10.244.1.0/24", "n1", "10.244.1.0/24");
 	check_route(&found.routes[1], "10.0.0.2-0.0.0.0/0", "n2", "0.0.0.0/0");
@@ -183,10 +184,11 @@ routes_lead_to_nodes(void **state UNUSED)
 
 /* docs/spec/hcloud.md, "Routes": a name that drifted made a route come and go. */
 static void
-the_provider_id_says_which_node(void **state UNUSED)
+the_provider_id_says_which_node(void **state)
 {
 	struct route_list found;
 
+	(void)state;
 	story.nodes[0].name = STR("other");
 	story.nodes[1].provider_id = STR_EMPTY;
 	found = look_at(NETWORK(ROUTE("10.244.1.0/24", "10.0.0.1") "," ROUTE("10.244.2.0/24",
@@ -204,10 +206,11 @@ the_provider_id_says_which_node(void **state UNUSED)
 }
 
 static void
-a_gateway_that_is_no_servers_is_a_blackhole(void **state UNUSED)
+a_gateway_that_is_no_servers_is_a_blackhole(void **state)
 {
 	struct route_list found = look_at(NETWORK(ROUTE("10.244.1.0/24", "10.0.0.7")));
 
+	(void)state;
 	check_route(&found.routes[0], "10.0.0.7-10.244.1.0/24", "", "10.244.1.0/24");
 	assert_true(found.routes[0].is_blackhole);
 	assert_false(found.routes[0].is_fixed);
@@ -215,20 +218,22 @@ a_gateway_that_is_no_servers_is_a_blackhole(void **state UNUSED)
 
 /* A list that lacks servers, or a token that sees none, must remove no route. */
 static void
-what_cannot_be_known_is_kept(void **state UNUSED)
+what_cannot_be_known_is_kept(void **state)
 {
 	struct route_list found = look(NETWORK(ROUTE("10.244.1.0/24", "10.0.0.1")),
 	                               LAB_LIST("", "null", "0"));
 
+	(void)state;
 	assert_false(found.routes[0].is_blackhole);
 	assert_true(found.routes[0].is_fixed);
 }
 
 static void
-no_list_without_the_network(void **state UNUSED)
+no_list_without_the_network(void **state)
 {
 	struct route_list found;
 
+	(void)state;
 	answer("/networks/4711", 404, LAB_NOT_FOUND);
 	assert_false(list(&found));
 	assert_string_equal(story.err.msg, "hcloud/ListRoutes: network not found: 4711: server not "
@@ -238,8 +243,9 @@ no_list_without_the_network(void **state UNUSED)
 /* ---- creating ---- */
 
 static void
-creates_a_route(void **state UNUSED)
+creates_a_route(void **state)
 {
+	(void)state;
 	look_at(NETWORK(""));
 	answer(ADD, 201, ACTION("running"));
 	answer(WATCH, 200, WATCHED("running"));
@@ -254,8 +260,9 @@ creates_a_route(void **state UNUSED)
 }
 
 static void
-what_is_there_is_not_made_again(void **state UNUSED)
+what_is_there_is_not_made_again(void **state)
 {
+	(void)state;
 	look_at(NETWORK(ROUTE("10.244.1.0/24", "10.0.0.1")));
 	assert_true(create(0, "10.244.1.0/24"));
 	check_asked("");
@@ -263,8 +270,9 @@ what_is_there_is_not_made_again(void **state UNUSED)
 
 /* docs/spec/hcloud.md, "Routes" */
 static void
-a_stale_gateway_is_replaced(void **state UNUSED)
+a_stale_gateway_is_replaced(void **state)
 {
+	(void)state;
 	look_at(NETWORK(ROUTE("10.244.1.0/24", "10.0.0.7")));
 	answer(DELETE, 201, ACTION("success"));
 	answer(ADD, 201, ACTION("success"));
@@ -274,8 +282,9 @@ a_stale_gateway_is_replaced(void **state UNUSED)
 }
 
 static void
-a_node_without_a_provider_id_is_found_by_name(void **state UNUSED)
+a_node_without_a_provider_id_is_found_by_name(void **state)
 {
+	(void)state;
 	story.nodes[1].provider_id = STR_EMPTY;
 	look_at(NETWORK(""));
 	answer(ADD, 201, ACTION("success"));
@@ -284,8 +293,9 @@ a_node_without_a_provider_id_is_found_by_name(void **state UNUSED)
 }
 
 static void
-a_server_that_has_just_joined_is_asked_for(void **state UNUSED)
+a_server_that_has_just_joined_is_asked_for(void **state)
 {
+	(void)state;
 	look_at(NETWORK(""));
 	story.nodes[1].provider_id = STR("hcloud://3");
 	answer("/servers/3", 200, "{\"server\":" SERVER(3, "n2", "10.0.0.2") "}");
@@ -296,8 +306,9 @@ a_server_that_has_just_joined_is_asked_for(void **state UNUSED)
 }
 
 static void
-an_old_look_is_renewed(void **state UNUSED)
+an_old_look_is_renewed(void **state)
 {
+	(void)state;
 	look_at(NETWORK(""));
 	answer(ADD, 201, ACTION("success"));
 	story.lab->fake.now_ns += 61 * NS_PER_SEC;
@@ -307,8 +318,9 @@ an_old_look_is_renewed(void **state UNUSED)
 }
 
 static void
-says_which_nodes_can_have_none(void **state UNUSED)
+says_which_nodes_can_have_none(void **state)
 {
+	(void)state;
 	look_at(NETWORK(""));
 	check_refused(0, "fd00:10:1::/64", ERR_UNSUPPORTED,
 	              "hcloud/CreateRoute: can't create route \"fd00:10:1::/64\" via node \"n1\": "
@@ -326,8 +338,9 @@ says_which_nodes_can_have_none(void **state UNUSED)
 }
 
 static void
-says_what_is_wrong_with_a_server(void **state UNUSED)
+says_what_is_wrong_with_a_server(void **state)
 {
+	(void)state;
 	look_at(NETWORK(""));
 	story.nodes[0].provider_id = STR("hcloud://7");
 	answer("/servers/7", 404, LAB_NOT_FOUND);
@@ -342,8 +355,9 @@ says_what_is_wrong_with_a_server(void **state UNUSED)
 }
 
 static void
-the_node_must_have_the_address(void **state UNUSED)
+the_node_must_have_the_address(void **state)
 {
+	(void)state;
 	look_at(NETWORK(""));
 	story.addresses[0].address = STR("10.0.0.9");
 	check_refused(0, "10.244.1.0/24", ERR_INVALID,
@@ -357,8 +371,9 @@ the_node_must_have_the_address(void **state UNUSED)
 
 /* Even if a route to it exists: that one is not ours. */
 static void
-a_pod_cidr_outside_of_the_clusters_is_refused(void **state UNUSED)
+a_pod_cidr_outside_of_the_clusters_is_refused(void **state)
 {
+	(void)state;
 	look_at(NETWORK(ROUTE("0.0.0.0/0", "10.0.0.254")));
 	check_refused(
 		0, "0.0.0.0/0", ERR_INVALID,
@@ -374,10 +389,11 @@ a_pod_cidr_outside_of_the_clusters_is_refused(void **state UNUSED)
 
 /* The route controller does not ask for this, unless what it saw has changed meanwhile. */
 static void
-a_live_nodes_route_is_not_taken_away(void **state UNUSED)
+a_live_nodes_route_is_not_taken_away(void **state)
 {
 	const struct str cidr = STR("10.244.1.0/24");
 
+	(void)state;
 	story.nodes[1].pod_cidrs = &cidr;
 	story.nodes[1].n_pod_cidrs = 1;
 	look_at(NETWORK(ROUTE("10.244.1.0/24", "10.0.0.2")));
@@ -394,8 +410,9 @@ a_live_nodes_route_is_not_taken_away(void **state UNUSED)
 
 /* The next look may show which server has the gateway. */
 static void
-a_route_with_an_unknown_gateway_is_not_taken_away(void **state UNUSED)
+a_route_with_an_unknown_gateway_is_not_taken_away(void **state)
 {
+	(void)state;
 	look(NETWORK(ROUTE("10.244.1.0/24", "10.0.0.2")),
 	     LAB_LIST(SERVER(1, "n1", "10.0.0.1"), "null", "1"));
 	assert_false(create(0, "10.244.1.0/24"));
@@ -408,8 +425,9 @@ a_route_with_an_unknown_gateway_is_not_taken_away(void **state UNUSED)
 #define UPSERTING "hcloud/CreateRoute: error upserting route \"10.244.1.0/24\" via \"10.0.0.1\": "
 
 static void
-a_refusal_names_the_fields(void **state UNUSED)
+a_refusal_names_the_fields(void **state)
 {
+	(void)state;
 	look_at(NETWORK(""));
 	answer(ADD, 422,
 	       "{\"error\":{\"code\":\"invalid_input\",\"message\":\"bad\",\"details\":{\"fields\":["
@@ -422,8 +440,9 @@ a_refusal_names_the_fields(void **state UNUSED)
 
 /* By a request whose answer was lost, or by another process. */
 static void
-a_route_that_came_meanwhile_is_success(void **state UNUSED)
+a_route_that_came_meanwhile_is_success(void **state)
 {
+	(void)state;
 	look_at(NETWORK(""));
 	forget_answers();
 	answer(ADD, 422, LAB_ERROR("invalid_input"));
@@ -433,8 +452,9 @@ a_route_that_came_meanwhile_is_success(void **state UNUSED)
 }
 
 static void
-a_full_table_is_asked_once_a_run(void **state UNUSED)
+a_full_table_is_asked_once_a_run(void **state)
 {
+	(void)state;
 	look_at(NETWORK(""));
 	answer(ADD, 403, LAB_ERROR("resource_limit_exceeded"));
 	assert_false(create(0, "10.244.1.0/24"));
@@ -454,10 +474,11 @@ a_full_table_is_asked_once_a_run(void **state UNUSED)
 }
 
 static void
-a_busy_network_is_left_alone(void **state UNUSED)
+a_busy_network_is_left_alone(void **state)
 {
 	static const int64_t pauses_ms[] = { 2000, 4000, 8000 };
 
+	(void)state;
 	look_at(NETWORK(""));
 	answer(ADD, 409, LAB_ERROR("conflict"));
 	for (size_t i = 0; i < ARRAY_LEN(pauses_ms); i++) {
@@ -480,10 +501,11 @@ a_busy_network_is_left_alone(void **state UNUSED)
 }
 
 static void
-an_action_without_an_end_blocks_no_worker(void **state UNUSED)
+an_action_without_an_end_blocks_no_worker(void **state)
 {
 	int64_t begun_ns;
 
+	(void)state;
 	look_at(NETWORK(""));
 	answer(ADD, 201, ACTION("running"));
 	answer(WATCH, 200, WATCHED("running"));
@@ -496,8 +518,9 @@ an_action_without_an_end_blocks_no_worker(void **state UNUSED)
 }
 
 static void
-an_action_that_fails_is_reported(void **state UNUSED)
+an_action_that_fails_is_reported(void **state)
 {
+	(void)state;
 	look_at(NETWORK(""));
 	answer(ADD, 201,
 	       "{\"action\":{\"id\":70,\"status\":\"error\",\"error\":{\"code\":\"action_failed\","
@@ -511,8 +534,9 @@ an_action_that_fails_is_reported(void **state UNUSED)
 #define GOODBYE "POST " DELETE " {\"destination\":\"10.244.1.0/24\",\"gateway\":\"10.0.0.1\"}\n"
 
 static void
-removes_by_either_name(void **state UNUSED)
+removes_by_either_name(void **state)
 {
+	(void)state;
 	answer(DELETE, 201, ACTION("success"));
 	assert_true(remove_named("10.0.0.1-10.244.1.0/24"));
 	check_asked(GOODBYE);
@@ -524,8 +548,9 @@ removes_by_either_name(void **state UNUSED)
 }
 
 static void
-what_is_gone_is_removed(void **state UNUSED)
+what_is_gone_is_removed(void **state)
 {
+	(void)state;
 	answer(DELETE, 404, LAB_NOT_FOUND);
 	assert_true(remove_named("10.0.0.1-10.244.1.0/24"));
 	forget_answers();
@@ -540,10 +565,11 @@ what_is_gone_is_removed(void **state UNUSED)
 /* ---- the tutorial's, and threads ---- */
 
 static void
-the_tutorial_names_them_the_other_way_round(void **state UNUSED)
+the_tutorial_names_them_the_other_way_round(void **state)
 {
 	struct route_list found;
 
+	(void)state;
 	setenv("HCLOUD_NETWORK", "4711", 1);
 	story.nodes[0].provider_id = STR("hcloud-from-scratch://1");
 	open_routes(&hz_tutorial);
@@ -573,11 +599,12 @@ make_some(void *number)
 
 /* The lab takes one request at a time as well, and knows no locks. */
 static void
-changes_wait_for_each_other(void **state UNUSED)
+changes_wait_for_each_other(void **state)
 {
 	pthread_t threads[2];
 	void *ok;
 
+	(void)state;
 	look_at(NETWORK(""));
 	answer(ADD, 201, ACTION("success"));
 	for (size_t i = 0; i < ARRAY_LEN(threads); i++)

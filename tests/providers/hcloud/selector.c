@@ -39,7 +39,7 @@ check_all(const char *const texts[], size_t n, bool is_selected)
 }
 
 static void
-selects_what_holds_all_requirements(void **state UNUSED)
+selects_what_holds_all_requirements(void **state)
 {
 	static const char *const texts[] = {
 		"",
@@ -76,11 +76,12 @@ selects_what_holds_all_requirements(void **state UNUSED)
 		"notin notin (in,notin)",
 	};
 
+	(void)state;
 	check_all(texts, ARRAY_LEN(texts), true);
 }
 
 static void
-passes_over_where_one_does_not_hold(void **state UNUSED)
+passes_over_where_one_does_not_hold(void **state)
 {
 	static const char *const texts[] = {
 		"missing",
@@ -113,16 +114,18 @@ passes_over_where_one_does_not_hold(void **state UNUSED)
 		"topology.kubernetes.io/zone=nbg1-dc3",
 	};
 
+	(void)state;
 	check_all(texts, ARRAY_LEN(texts), false);
 }
 
 /* As Go's parser reads it: the end where a token could start, and the end of a token. */
 static void
-nul_ends_tokens_and_the_text(void **state UNUSED)
+nul_ends_tokens_and_the_text(void **state)
 {
 	static const char ended[] = "pool\0\0,missing", cut[] = "pool\0=\0web\0,gpu",
 			  other[] = "pool\0=\0db";
 
+	(void)state;
 	assert_true(select_n(ended, sizeof(ended) - 1));
 	assert_true(select_n(cut, sizeof(cut) - 1));
 	assert_false(select_n(other, sizeof(other) - 1));
@@ -146,8 +149,9 @@ check_bad(const char *text, size_t position, const char *problem)
 }
 
 static void
-reports_where_and_what_was_expected(void **state UNUSED)
+reports_where_and_what_was_expected(void **state)
 {
+	(void)state;
 #define OPERATOR "expected =, ==, !=, in, notin, < or >"
 #define END "expected ',' or the end"
 	check_bad(",", 1, "expected a key");
@@ -179,12 +183,13 @@ reports_where_and_what_was_expected(void **state UNUSED)
 	"digit"
 
 static void
-reports_what_is_wrong_with_a_key(void **state UNUSED)
+reports_what_is_wrong_with_a_key(void **state)
 {
 	static const char *const keys[] = {
 		"-a", "a-", "a$b", LONG, "x/", "/a", "X/a", "x_y/a", "x..y/a", "-x/a", "a/b/c",
 	};
 
+	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(keys); i++)
 		check_bad(keys[i], 1,
 		          "not the key of a label, such as pool or example.com/pool" RULE);
@@ -193,8 +198,9 @@ reports_what_is_wrong_with_a_key(void **state UNUSED)
 }
 
 static void
-reports_what_is_wrong_with_a_value(void **state UNUSED)
+reports_what_is_wrong_with_a_value(void **state)
 {
+	(void)state;
 #define NUMBER "< and > compare with an integer"
 	check_bad("a=b/c", 3, "not the value of a label" RULE);
 	check_bad("a in (b,-)", 9, "not the value of a label" RULE);
@@ -209,24 +215,26 @@ reports_what_is_wrong_with_a_value(void **state UNUSED)
 
 /* A log line or an event shows the text: quotes and line feeds in it are escaped. */
 static void
-quotes_the_selector(void **state UNUSED)
+quotes_the_selector(void **state)
 {
 	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
 	const struct hz_selector *selector;
 	struct error err;
 
+	(void)state;
 	assert_false(hz_selector_parse(STR("\"\n="), &arena, &selector, &err));
 	assert_true(str_starts(str_c(err.msg), STR("selector \"\\\"\\n=\", position 1: ")));
 }
 
 static void
-long_prefixes_are_refused(void **state UNUSED)
+long_prefixes_are_refused(void **state)
 {
 	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
 	const struct hz_selector *selector;
 	struct error err;
 	char key[256];
 
+	(void)state;
 	memset(key, 'a', sizeof(key));
 	memcpy(key + 254, "/b", 2);
 	assert_false(hz_selector_parse(str_n(key, 256), &arena, &selector, &err));
@@ -235,13 +243,14 @@ long_prefixes_are_refused(void **state UNUSED)
 }
 
 static void
-takes_text_up_to_its_limit(void **state UNUSED)
+takes_text_up_to_its_limit(void **state)
 {
 	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
 	char *text = malloc(LIMIT_SELECTOR + 1);
 	const struct hz_selector *selector;
 	struct error err;
 
+	(void)state;
 	memset(text, ',', LIMIT_SELECTOR + 1);
 	memcpy(text, "gpu in (", 8);
 	text[LIMIT_SELECTOR - 1] = ')';
@@ -254,13 +263,14 @@ takes_text_up_to_its_limit(void **state UNUSED)
 }
 
 static void
-keeps_no_view_of_the_text(void **state UNUSED)
+keeps_no_view_of_the_text(void **state)
 {
 	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
 	const struct hz_selector *selector;
 	char text[] = "pool=web";
 	struct error err;
 
+	(void)state;
 	assert_true(hz_selector_parse(str_c(text), &arena, &selector, &err));
 	memset(text, 'x', sizeof(text));
 	assert_true(hz_selector_matches(selector, labels, ARRAY_LEN(labels)));
