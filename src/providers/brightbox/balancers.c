@@ -696,14 +696,15 @@ bb_fill_status(const struct bb_run *run, const struct bb_lb *lb, struct lb_statu
 	}
 }
 
-/* The balancer of the view that the run ended with is enough where everything is complete. Changes
- * are waited for, but not for long; where the run changed nothing one look is enough. */
+/* The balancer of the view that the run ended with is enough where everything is complete: that
+ * view shows all changes of the run. Otherwise the balancer alone is read again. Changes are waited
+ * for, but not for long; where the run changed nothing one look is enough. */
 static bool
 bb_run_finish(struct bb_run *run, bool was_settled, struct lb_status *ret, struct error *err)
 {
 	int64_t deadline_ns = clock_mono(run->call->clock) +
 	                      (was_settled ? 0 : IN_PLACE_MS * NS_PER_MS);
-	bool is_complete = was_settled && bb_check_complete(run, run->lb, err);
+	bool is_complete = bb_check_complete(run, run->lb, err);
 	struct bb_lb lb = *run->lb;
 
 	while (!is_complete) {
