@@ -3,8 +3,9 @@
  * A run is a sequence of passes. A pass goes through the same steps every time, and each step
  * compares one thing with the view and acts where it differs. The first pass is dry: it changes
  * nothing, and its view may be some seconds old. If no step would act, nothing needs to be done for
- * the Service. Otherwise passes on fresh views follow, until one has nothing left to do. A step
- * whose object is still missing ends its pass, because the next view shows it.
+ * the Service. Otherwise passes follow on views that were read since the run began, and after its
+ * last change, until one has nothing left to do. A step whose object is still missing ends its
+ * pass, because the next view shows it.
  *
  * A crash between two steps is harmless: the next run finds by their names what is there already.
  */
@@ -79,6 +80,7 @@ struct bb_run {
 	bool is_mapping;    /* the cloud IP was asked to be mapped */
 	bool is_unmapping;  /* old cloud IPs were asked to be unmapped */
 	bool is_reported;   /* events about the balancer were sent */
+	bool is_waiting; /* the pass ended because the cloud has not finished an earlier change */
 	/* of the current pass */
 	const struct bb_cloud_ip *ip; /* NULL: it is still to be made */
 	struct bb_cloud_ip named_ip;  /* where the list does not have it */
@@ -137,6 +139,16 @@ bb_run_pend(struct error *err, int64_t retry_after_ms, const char *text)
 	err_set(err, ERR_PENDING, "%s", text);
 	err->retry_after_ms = retry_after_ms;
 	return false;
+}
+
+/* The cloud has not finished what was asked for. A run that asked for it waits in place for a
+ * while, as bb_run_converge() does. */
+static bool
+bb_run_wait(struct bb_run *run, struct error *err, const char *text)
+{
+	run->is_waiting = run->has_acted;
+	bb_views_outdate(run->b->config.views);
+	return bb_run_pend(err, run->has_acted ? AGAIN_MS : LATER_MS, text);
 }
 
 static void
@@ -531,7 +543,7 @@ static bool
 bb_ip_unmap(struct bb_run *run, const struct bb_cloud_ip *ip, struct error *err)
 {
 	if (run->is_unmapping)
-		return bb_run_pend(err, AGAIN_MS, "an old cloud IP is still mapped");
+		return bb_run_wait(run, err, "an old cloud IP is still mapped");
 	return !bb_run_act(run) || bb_unmap_cloud_ip(run->client, run->call, ip->id, err) ||
 	       err->code == ERR_CONFLICT; /* it is being unmapped */
 }
@@ -539,10 +551,8 @@ bb_ip_unmap(struct bb_run *run, const struct bb_cloud_ip *ip, struct error *err)
 static bool
 bb_ip_destroy(struct bb_run *run, const struct bb_cloud_ip *ip, struct error *err)
 {
-	if (bb_ip_is_leaving(run, ip)) {
-		bb_views_outdate(run->b->config.views);
-		return bb_run_pend(err, LATER_MS, "CloudIPs still mapped to load balancer");
-	}
+	if (bb_ip_is_leaving(run, ip))
+		return bb_run_wait(run, err, "CloudIPs still mapped to load balancer");
 	return !bb_run_act(run) || bb_destroy_cloud_ip(run->client, run->call, ip->id, err) ||
 	       err->code == ERR_NOT_FOUND;
 }
@@ -612,20 +622,26 @@ bb_run_converge(struct bb_run *run, bool (*pass)(struct bb_run *, struct error *
                 struct error *err)
 {
 	struct bb_views *views = run->b->config.views;
+	uint64_t first = bb_views_next(views);
+	int64_t deadline_ns = clock_mono(run->call->clock) + IN_PLACE_MS * NS_PER_MS;
 	bool is_good;
 
-	for (int i = 0; i < PASSES_MAX; i++) {
-		bb_view_unref(TAKE(run->view));
-		if (!bb_views_get(views, run->call, /*is_fresh=*/i == 1, &run->view, err))
+	for (int i = 0; i < PASSES_MAX; i += !run->is_waiting) {
+		if (run->is_waiting &&
+		    !cancel_sleep(run->call->cancel, run->call->clock, POLL_MS * NS_PER_MS, err))
 			return false;
+		bb_view_unref(TAKE(run->view));
 		run->is_dry = i == 0;
 		run->is_due = false;
+		run->is_waiting = false;
+		if (!bb_views_get(views, run->call, run->is_dry ? 0 : first, &run->view, err))
+			return false;
 		is_good = pass(run, err);
 		if (run->is_due && !run->is_dry)
 			bb_views_outdate(views);
-		if (!is_good)
+		if (!is_good && !(run->is_waiting && clock_mono(run->call->clock) < deadline_ns))
 			return false;
-		if (!run->is_due)
+		if (is_good && !run->is_due)
 			return true;
 	}
 	return bb_run_pend(err, AGAIN_MS, "the cloud does not show all changes yet");
@@ -798,10 +814,8 @@ bb_step_await_ips(struct bb_run *run, struct error *err)
 	for (size_t i = 0; i < run->view->n_cloud_ips; i++) {
 		const struct bb_cloud_ip *one = &run->view->cloud_ips[i];
 
-		if (str_eq(one->lb_name, run->desired.name) && bb_ip_is_leaving(run, one)) {
-			bb_views_outdate(run->b->config.views);
-			return bb_run_pend(err, LATER_MS, "CloudIPs still mapped to load balancer");
-		}
+		if (str_eq(one->lb_name, run->desired.name) && bb_ip_is_leaving(run, one))
+			return bb_run_wait(run, err, "CloudIPs still mapped to load balancer");
 	}
 	return true;
 }

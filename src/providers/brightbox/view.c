@@ -146,39 +146,50 @@ bb_views_await(struct bb_views *v, const struct call *call, uint64_t first, stru
 {
 	bool is_turn;
 
-	while (!v->view || v->view->number < first || v->view->number <= v->n_outdated) {
+	for (;;) {
+		uint64_t needed = first > v->n_outdated ? first : v->n_outdated + 1;
 		uint64_t run = single_flight_running(&v->flight);
 
-		if (v->failed_run >= first) {
+		if (v->view && v->view->number >= needed)
+			return true;
+		if (v->failed_run >= needed) {
 			*err = v->failure;
 			return false;
 		}
-		if (run < first || run <= v->n_outdated)
+		if (run < needed)
 			run = single_flight_next(&v->flight);
 		if (!single_flight_wait(&v->flight, call, run, "the lists of the account", &is_turn,
 		                        err) ||
 		    (is_turn && !bb_views_read(v, call, err)))
 			return false;
 	}
-	return true;
 }
 
 bool
-bb_views_get(struct bb_views *v, struct call *call, bool is_fresh, struct bb_view **ret,
+bb_views_get(struct bb_views *v, struct call *call, uint64_t first, struct bb_view **ret,
              struct error *err)
 {
-	uint64_t first;
+	bool may_be_old = first == 0;
 	WITH_HOOK(call->cancel, single_flight_wake, &v->flight);
 	WITH_LOCK(&v->flight.mu);
 
-	first = single_flight_running(&v->flight);
-	if (is_fresh || first == 0)
+	if (may_be_old)
+		first = single_flight_running(&v->flight);
+	if (first == 0)
 		first = single_flight_next(&v->flight);
-	if ((is_fresh || !bb_views_is_recent(v)) && !bb_views_await(v, call, first, err))
+	if (!(may_be_old && bb_views_is_recent(v)) && !bb_views_await(v, call, first, err))
 		return false;
 	ref_take(&v->view->refs);
 	*ret = v->view;
 	return true;
+}
+
+uint64_t
+bb_views_next(struct bb_views *v)
+{
+	WITH_LOCK(&v->flight.mu);
+
+	return single_flight_next(&v->flight);
 }
 
 void

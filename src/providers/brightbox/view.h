@@ -48,10 +48,12 @@ struct bb_views *bb_views_new(struct bb_client *, struct clock *);
 void bb_views_free(struct bb_views *); /* NULL is fine */
 DEFINE_CLEANUP(struct bb_views, bb_views_free)
 
-/** A view that shows all changes so far, and is not older than VIEW_MAX_AGE_MS; with is_fresh, one
- * whose reading begins only now. */
-NODISCARD bool bb_views_get(struct bb_views *, struct call *, bool is_fresh, struct bb_view **ret,
+/** A view that shows all changes so far. `first` is the lowest number that it may have, at most
+ * bb_views_next(); 0: it is not older than VIEW_MAX_AGE_MS. */
+NODISCARD bool bb_views_get(struct bb_views *, struct call *, uint64_t first, struct bb_view **ret,
                             struct error *err);
+/** The number of the first reading that begins after this call. */
+uint64_t bb_views_next(struct bb_views *);
 void bb_views_outdate(struct bb_views *);
 
 #endif

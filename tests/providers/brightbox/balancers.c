@@ -151,6 +151,7 @@ nodes_are_added_before_others_are_removed(void **state)
 	settle(rig);
 	asked = rig->process.asked.ptr;
 	assert_true(strstr(asked, "add_servers") < strstr(asked, "remove_servers"));
+	assert_null(strstr(asked, "GET /load_balancers/")); /* the lists show that all is done */
 	assert_int_equal(rig->account.groups[0].n_servers, 1);
 	assert_true(str_contains(rig->account.lbs[0].body, STR("[{\"node\":\"srv-ccccc\"}]")));
 }

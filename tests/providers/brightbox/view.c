@@ -95,16 +95,22 @@ let_pass(struct world *w)
 /* ---- one caller ---- */
 
 static struct bb_view *
-get(struct world *w, bool is_fresh)
+get_since(struct world *w, uint64_t first)
 {
 	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
 	struct call call = { fake_clock_clock(w->clock), NULL, CLOCK_FOREVER, &arena };
 	struct bb_view *view = NULL;
 	struct error err;
 
-	if (!bb_views_get(w->views, &call, is_fresh, &view, &err))
+	if (!bb_views_get(w->views, &call, first, &view, &err))
 		fail_msg("%s", err.msg);
 	return view;
+}
+
+static struct bb_view *
+get(struct world *w, bool is_fresh)
+{
+	return get_since(w, is_fresh ? bb_views_next(w->views) : 0);
 }
 
 static void
@@ -154,6 +160,22 @@ a_caller_can_demand_lists_of_now(void **state)
 }
 
 static void
+lists_read_since_a_run_began_are_as_good_as_new_ones(void **state)
+{
+	struct world *w = *state;
+	uint64_t began;
+
+	answer(w, 200, "[]");
+	let_pass(w);
+	check_reads(w, false, FOUR_LISTS);
+	began = bb_views_next(w->views);
+	bb_view_unref(get_since(w, began));
+	http_script_check_asked(&w->script, FOUR_LISTS);
+	bb_view_unref(get_since(w, began));
+	http_script_check_asked(&w->script, "");
+}
+
+static void
 lists_in_use_stay_as_they_are(void **state)
 {
 	CLEANUP(bb_view_unrefp) struct bb_view *first = NULL;
@@ -189,7 +211,7 @@ each_list_is_needed(void **state)
 		http_script_answer(&w->script, targets[i], 409, "{\"error_name\":\"no\"}");
 		answer(w, 200, "[]");
 		answer_others(w);
-		assert_false(bb_views_get(w->views, &call, false, &view, &err));
+		assert_false(bb_views_get(w->views, &call, 0, &view, &err));
 		assert_int_equal(err.code, ERR_CONFLICT);
 		assert_null(view);
 	}
@@ -217,7 +239,8 @@ caller_run(void *arg)
 	struct call call = { fake_clock_clock(c->w->clock), c->cancel,
 		             c->deadline_ns ? c->deadline_ns : CLOCK_FOREVER, &arena };
 
-	c->is_good = bb_views_get(c->w->views, &call, c->is_fresh, &view, &c->err);
+	c->is_good = bb_views_get(c->w->views, &call, c->is_fresh ? bb_views_next(c->w->views) : 0,
+	                          &view, &c->err);
 	if (c->is_good)
 		c->n_lbs = view->n_lbs;
 	return NULL;
@@ -441,6 +464,7 @@ main(void)
 		TEST(services_share_the_lists_for_ten_seconds),
 		TEST(lists_are_read_again_after_a_change),
 		TEST(a_caller_can_demand_lists_of_now),
+		TEST(lists_read_since_a_run_began_are_as_good_as_new_ones),
 		TEST(lists_in_use_stay_as_they_are),
 		TEST(each_list_is_needed),
 		TEST(many_services_share_one_reading),
