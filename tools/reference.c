@@ -3,14 +3,15 @@
  *	reference write FOLDER    writes them
  *	reference check FOLDER    names the pages that are out of date; fails if there is one
  *
- * Each page is a row of pages[] below. In a page that is also written by hand, only the part
- * between two marks is generated. This program is not installed.
+ * FOLDER is the root of the tree. Each page is a row of pages[] below. In a page that is also
+ * written by hand, only the part between two marks is generated. This program is not installed.
  */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/file.h"
 #include "base/limits.h"
+#include "flags/completion.h"
 #include "flags/reference.h"
 #include "reference_pages.h"
 
@@ -22,11 +23,14 @@ static const struct page {
 	void (*add)(struct buf *out);
 	bool is_part;
 } pages[] = {
-	{ "ccmd.8", flags_man, true },
-	{ "reference/endpoints.md", endpoints_reference, false },
-	{ "reference/events.md", events_reference, false },
-	{ "reference/flags.md", flags_reference, false },
-	{ "reference/metrics.md", metrics_reference, false },
+	{ "deploy/completion/_ccmd", completion_zsh, false },
+	{ "deploy/completion/ccmd.bash", completion_bash, false },
+	{ "deploy/completion/ccmd.fish", completion_fish, false },
+	{ "docs/ccmd.8", flags_man, true },
+	{ "docs/reference/endpoints.md", endpoints_reference, false },
+	{ "docs/reference/events.md", events_reference, false },
+	{ "docs/reference/flags.md", flags_reference, false },
+	{ "docs/reference/metrics.md", metrics_reference, false },
 };
 
 /* The present page with its part generated again. */
