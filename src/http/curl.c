@@ -34,6 +34,7 @@ enum {
 	SWEEP_IDLE_S = 1,          /* the same while idle connections are to be closed */
 	FIRST_BODY = 256 << 10,    /* at most this much is allocated because of a Content-Length */
 	ERROR_BODY = 64 << 10,     /* kept of the answer that refuses a stream */
+	DATE_MAX = 64,             /* a longer Date is not read */
 };
 
 /* All these options exist since libcurl 7.85, so a setting that fails is a mistake of ours. */
@@ -149,6 +150,21 @@ read_correlation(struct http_response *response, struct str line)
 		         STR_ARG(value));
 }
 
+/* curl_getdate() reads the three formats of RFC 9110, section 5.6.7. */
+static void
+read_date(struct http_response *response, struct str line)
+{
+	struct str name = STR("Date");
+	char text[DATE_MAX] = "";
+	struct buf date = BUF_FIXED(text);
+	time_t seconds;
+
+	buf_add_str(&date, str_trim(str_skip(line, name.len + 1)));
+	seconds = curl_getdate(text, NULL);
+	if (buf_ok(&date) && seconds > 0)
+		response->date_s = seconds;
+}
+
 static void
 read_header(struct http_response *response, struct str line)
 {
@@ -164,6 +180,8 @@ read_header(struct http_response *response, struct str line)
 		response->ratelimit_remaining = seconds;
 	else if (header_i64(line, STR("RateLimit-Reset"), &seconds))
 		response->ratelimit_reset = seconds;
+	else if (is_header(line, STR("Date")))
+		read_date(response, line);
 	else
 		read_correlation(response, line);
 }

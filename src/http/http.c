@@ -13,6 +13,7 @@
 
 #include "base/alloc.h"
 #include "base/ip.h"
+#include "http/read_only.h"
 #include "http/url.h"
 
 enum {
@@ -314,14 +315,16 @@ bool
 http_do(struct http_client *client, struct call *call, const struct http_request *request,
         struct http_response *response, struct error *err)
 {
-	return client->ops->do_request(client, call, request, response, err);
+	return http_check_read_only(request, err) &&
+	       client->ops->do_request(client, call, request, response, err);
 }
 
 bool
 http_stream_open(struct http_client *client, struct call *call, const struct http_request *request,
                  struct http_stream **ret, struct error *err)
 {
-	return client->ops->stream_open(client, call, request, ret, err);
+	return http_check_read_only(request, err) &&
+	       client->ops->stream_open(client, call, request, ret, err);
 }
 
 void

@@ -120,6 +120,7 @@ struct http_request {
 struct http_response {
 	int status;
 	int64_t retry_after_ms; /* Retry-After in seconds, at most LIMIT_RETRY_AFTER_S; 0: none */
+	int64_t date_s;         /* the server's time (Date), as Unix time; 0: absent */
 	int64_t ratelimit_limit, ratelimit_remaining, ratelimit_reset; /* RateLimit-*; -1: absent */
 	/* X-Correlation-Id, which support asks for; "": absent, too long or not printable */
 	char correlation_id[HTTP_CORRELATION_MAX];

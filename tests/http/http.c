@@ -105,7 +105,7 @@ many_headers(struct visit *v)
 	return visit_reply(v, "503 Service Unavailable",
 	                   "retry-after: 7\r\nRateLimit-Limit: 3600\r\nRateLimit-Remaining:3599\r\n"
 	                   "RateLimit-Reset: 1700000000\r\nRateLimit: x\r\n"
-	                   "x-correlation-id: 4d17a7\r\n",
+	                   "x-correlation-id: 4d17a7\r\nDate: Tue, 14 Nov 2023 22:13:20 GMT\r\n",
 	                   "later");
 }
 
@@ -123,6 +123,7 @@ reads_headers(void **state)
 	assert_int_equal(w.response.ratelimit_remaining, 3599);
 	assert_int_equal(w.response.ratelimit_reset, 1700000000);
 	assert_string_equal(w.response.correlation_id, "4d17a7");
+	assert_int_equal(w.response.date_s, 1700000000);
 	assert_string_equal(w.response.body.ptr, "later");
 }
 
