@@ -119,40 +119,11 @@ choose_numbers(struct options *o)
 		o->n_service_workers = AUTO_SERVICE_WORKERS;
 }
 
-/* --configure-cloud-routes=false is another way to say --controllers=-node-route-controller. */
-static bool
-are_routes_wanted(const struct options *o)
-{
-	return o->routes.are_configured && controllers_enabled(o, controllers[ROUTE].name);
-}
-
-/* Why the route controller cannot run although it is enabled; NULL: it can, or it is disabled. */
-static const char *
-cluster_cidr_problem(const struct options *o)
-{
-	return are_routes_wanted(o) && o->routes.cidr_problem[0] ? o->routes.cidr_problem : NULL;
-}
-
-static struct cloud_config
-cloud_config_of(const struct options *o)
-{
-	return (struct cloud_config){
-		.clock = &clock_real,
-		.path = o->cloud_config[0] ? o->cloud_config : NULL,
-		.cluster_name = o->cluster_name,
-		.reserve_percent = o->cloud_reserve_percent,
-		.cluster_cidrs = o->routes.cidrs,
-		.n_cluster_cidrs = o->routes.n_cidrs,
-		.cluster_cidr_problem = cluster_cidr_problem(o),
-		.has_election = o->election.is_enabled,
-	};
-}
-
 static bool
 load_cloud(struct program *p, struct error *err)
 {
 	const struct cloud_ops *ops = cloud_find(str_c(p->options.cloud_provider));
-	struct cloud_config config = cloud_config_of(&p->options);
+	struct cloud_config config = options_cloud_config(&p->options, &clock_real);
 
 	if (!ops->load(&config, &p->cloud, err))
 		return err_wrap(err, CLOUD_FAILED);
@@ -224,7 +195,7 @@ is_offered(const struct program *p, enum controller which)
 static bool
 is_wanted(const struct program *p, enum controller which)
 {
-	return which == ROUTE ? are_routes_wanted(&p->options)
+	return which == ROUTE ? options_want_routes(&p->options)
 	                      : controllers_enabled(&p->options, controllers[which].name);
 }
 

@@ -217,6 +217,9 @@ struct cloud_ops {
 	/** The keys of the node annotations that the provider needs; node_ref has only these.
 	 * Terminated by NULL; NULL: none. */
 	const char *const *node_annotations;
+	/** The target of the POST by which the provider gets a token: "/token/". The commands for
+	 * operators, which change nothing, send no other POST to the cloud. NULL: it sends none. */
+	const char *login_target;
 
 	/* ---- life cycle ---- */
 

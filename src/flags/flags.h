@@ -13,6 +13,7 @@
 #define CCMD_FLAGS_FLAGS_H
 
 #include "base/buf.h"
+#include "cloud/cloud.h"
 #include "flags/options.h"
 
 enum flags_outcome {
@@ -36,6 +37,13 @@ void options_fini(struct options *o);
 /** Is the controller with this canonical name ("service-lb-controller") wanted? The first entry of
  * --controllers that names it decides; without one, "*" does. */
 bool controllers_enabled(const struct options *o, const char *canonical);
+
+/** Is the route controller wanted? --configure-cloud-routes=false is another way to say
+ * --controllers=-node-route-controller. */
+bool options_want_routes(const struct options *o);
+
+/** What the cloud's load() is given. Its texts and lists are those of the options. */
+struct cloud_config options_cloud_config(const struct options *o, struct clock *clock);
 
 /** Logs a debug line for each flag, as the Go programs do: FLAG: --name="value". */
 void flags_log(const struct options *o);

@@ -257,7 +257,7 @@ bb_token_request(struct bb_token *t, struct call *call, const struct secret *ref
 	CLEANUP(buf_fini) struct buf form = BUF_SECRET(LIMIT_CREDENTIAL);
 	struct http_request request = {
 		.method = HTTP_POST,
-		.target = STR("/token/"),
+		.target = STR(BB_TOKEN_TARGET),
 		.content_type = "application/x-www-form-urlencoded",
 		.max_body = FORM_MAX_BYTES,
 	};

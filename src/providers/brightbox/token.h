@@ -15,6 +15,8 @@
 #include "http/http.h"
 #include "providers/brightbox/config.h"
 
+#define BB_TOKEN_TARGET "/token/"
+
 struct bb_token; /* opaque */
 
 /** No request is made yet. config is borrowed, and its credentials are read and changed only here
