@@ -478,19 +478,35 @@ kube_connection_close(struct kube_connection *c)
 	free(c);
 }
 
+/* Copies those that are named. */
+static size_t
+copy_files(const struct str files[], size_t n_files, struct str ret[KUBE_CONNECTION_FILES])
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < n_files; i++) {
+		if (files[i].len > 0)
+			ret[n++] = files[i];
+	}
+	return n;
+}
+
 size_t
 kube_connection_files(const struct kube_connection *c, struct str ret[KUBE_CONNECTION_FILES])
 {
 	const struct kube_config *config = c->config;
 	const struct str files[] = { config->token_file, config->ca_file, config->cert_file,
 		                     config->key_file };
-	size_t n = 0;
 
-	for (size_t i = 0; i < ARRAY_LEN(files); i++) {
-		if (files[i].len > 0)
-			ret[n++] = files[i];
-	}
-	return n;
+	return copy_files(files, ARRAY_LEN(files), ret);
+}
+
+size_t
+kube_connection_secret_files(const struct kube_connection *c, struct str ret[KUBE_CONNECTION_FILES])
+{
+	const struct str files[] = { c->config->token_file, c->config->key_file };
+
+	return copy_files(files, ARRAY_LEN(files), ret);
 }
 
 struct str

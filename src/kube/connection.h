@@ -54,6 +54,9 @@ struct kube_client kube_connection_named(struct kube_connection *, const struct 
 /** The files that are read again, without the kubeconfig itself, for the sandbox. Valid until the
  * first client is created. Returns their number. */
 size_t kube_connection_files(const struct kube_connection *, struct str ret[KUBE_CONNECTION_FILES]);
+/** The same, but only those whose content is secret: the token and the key. */
+size_t kube_connection_secret_files(const struct kube_connection *,
+                                    struct str ret[KUBE_CONNECTION_FILES]);
 struct str kube_connection_server(const struct kube_connection *);    /* for messages */
 struct str kube_connection_namespace(const struct kube_connection *); /* our own namespace */
 /** Does the configuration have an exec plugin? The program then cannot run in a sandbox. */
