@@ -31,6 +31,7 @@
 #include "kube/elector.h"
 #include "kube/node.h"
 #include "loop.h"
+#include "operator/command.h"
 #include "serving.h"
 #include "signals.h"
 #include "stopper.h"
@@ -632,6 +633,8 @@ main(int argc, char *argv[])
 
 	repair_environment();
 	tune_malloc();
+	if (command_is_given(argc, argv))
+		return command_main(argc, argv);
 	switch (flags_parse(argc, argv, &p.options, &out, &problems, &notes, &warnings)) {
 	case FLAGS_DONE:
 		(void)!fd_write_all(STDOUT_FILENO, buf_str(&out));

@@ -13,6 +13,7 @@
 #include "base/limits.h"
 #include "flags/completion.h"
 #include "flags/reference.h"
+#include "operator/reference.h"
 #include "reference_pages.h"
 
 #define BEGIN ".\\\" What follows is made by tools/reference from the table that also parses.\n"
@@ -27,6 +28,7 @@ static const struct page {
 	{ "deploy/completion/ccmd.bash", completion_bash, false },
 	{ "deploy/completion/ccmd.fish", completion_fish, false },
 	{ "docs/ccmd.8", flags_man, true },
+	{ "docs/reference/checks.md", checks_reference, false },
 	{ "docs/reference/endpoints.md", endpoints_reference, false },
 	{ "docs/reference/events.md", events_reference, false },
 	{ "docs/reference/flags.md", flags_reference, false },

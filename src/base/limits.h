@@ -91,6 +91,10 @@
 #define LIMIT_PROBLEMS 20              /* problems of one file that are reported */
 #define LIMIT_CERTIFICATES 1000        /* certificates of load balancers whose ids are remembered */
 
+/* commands for operators */
+#define LIMIT_FINDINGS 1000            /* findings of one check; further ones are counted */
+#define LIMIT_REPORT   MIB(64)         /* the text or JSON that a command prints */
+
 /* clang-format on */
 
 #endif

@@ -1,0 +1,73 @@
+/* operator/check_configuration.c: flags and files. */
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include "operator/doctor.h"
+
+/* Most warnings begin with the flag: "--name is deprecated …". */
+static void
+find_warning(struct report *r, struct str line)
+{
+	struct str flag, rest;
+	struct finding *finding;
+
+	if (str_starts(line, STR("--")) && str_cut(line, ' ', &flag, &rest))
+		finding = report_find(r, "flag", flag, "%" STR_FMT, STR_ARG(rest));
+	else
+		finding = report_find(r, "", STR_EMPTY, "%" STR_FMT, STR_ARG(line));
+	report_fix(r, finding, "remove or change it; see docs/reference/flags.md");
+}
+
+void
+check_flags(struct doctor *d, struct report *r)
+{
+	for (struct str line, rest = d->flag_notes; str_split(&rest, '\n', &line);) {
+		if (line.len > 0)
+			report_fix(r, report_find(r, "flag", line, "is accepted and has no effect"),
+			           "remove it; docs/reference/flags.md says why it has none");
+	}
+	for (struct str line, rest = d->flag_warnings; str_split(&rest, '\n', &line);) {
+		if (line.len > 0)
+			find_warning(r, line);
+	}
+}
+
+static void
+check_file(struct doctor *d, struct report *r, struct str path)
+{
+	struct stat status;
+	const char *name = arena_strz(view_call(d->view)->arena, path);
+
+	if (path.len == 0 || stat(name, &status) != 0 || !(status.st_mode & S_IROTH))
+		return;
+	report_fix(r, report_find(r, "file", path, "every user of this machine can read it"),
+	           "chmod o-r %" STR_FMT, STR_ARG(path));
+}
+
+/* In a pod, only the pod itself sees its files. Certificates and authorities are no secrets, so of
+ * the files that a kubeconfig names only the token and the key are checked. */
+void
+check_files(struct doctor *d, struct report *r)
+{
+	struct kube_connection *connection;
+	struct cloud *cloud;
+	struct error err;
+
+	if (getenv("KUBERNETES_SERVICE_HOST")) {
+		report_skip(r, "the files are those of a pod");
+		return;
+	}
+	if (view_connection(d->view, &connection, &err)) {
+		struct str files[KUBE_CONNECTION_FILES];
+		size_t n = kube_connection_secret_files(connection, files);
+
+		for (size_t i = 0; i < n; i++)
+			check_file(d, r, files[i]);
+	}
+	check_file(d, r, str_c(view_options(d->view)->kubeconfig));
+	check_file(d, r, view_options(d->view)->serving.secure.tls.main.key_file);
+	if (!view_cloud(d->view, &cloud, &err))
+		return;
+	for (size_t i = 0; i < cloud->needs.n_reads; i++)
+		check_file(d, r, cloud->needs.reads[i]);
+}

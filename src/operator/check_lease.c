@@ -1,0 +1,143 @@
+/* operator/check_lease.c: who leads, and who else works. */
+#include "operator/doctor.h"
+
+enum {
+	/* A replica that starts may take over a Lease that another controller has just left, whose
+	 * last writes are then a little newer than the election. */
+	HANDOVER_S = 60,
+	/* Without an election, a write that is older than this may be from before a migration. */
+	RECENT_S = 600,
+};
+
+#define ELECTION_IS_OFF "--leader-elect=false, so there is no Lease"
+
+/* True with *ret, unless the check is skipped or could not run. */
+static bool
+get_lease(struct doctor *d, struct report *r, const struct view_lease **ret)
+{
+	struct error err;
+
+	if (!view_options(d->view)->election.is_enabled) {
+		report_skip(r, ELECTION_IS_OFF);
+		return false;
+	}
+	if (!view_lease(d->view, ret, &err)) {
+		report_unknown(r, &err);
+		return false;
+	}
+	return true;
+}
+
+static bool
+has_holder(const struct view_lease *l)
+{
+	return l->exists && l->lease.holder.len > 0;
+}
+
+static struct str
+lease_name(struct doctor *d)
+{
+	const struct election_options *o = &view_options(d->view)->election;
+
+	return arena_printf(view_call(d->view)->arena, "%s/%s", o->resource_namespace,
+	                    o->resource_name);
+}
+
+void
+check_leader(struct doctor *d, struct report *r)
+{
+	const struct view_lease *l;
+	struct finding *finding;
+
+	if (!get_lease(d, r, &l) || has_holder(l))
+		return;
+	finding = report_find(r, "lease", lease_name(d), "%s",
+	                      l->exists ? "it has no holder" : "it does not exist");
+	report_fix(
+		r, finding,
+		"start ccmd, or read its log: kubectl -n kube-system logs deploy/ccmd; journalctl -u ccmd");
+}
+
+void
+check_renewal(struct doctor *d, struct report *r)
+{
+	const struct view_lease *l;
+	int64_t late_s;
+
+	if (!get_lease(d, r, &l))
+		return;
+	if (!has_holder(l)) {
+		report_skip(r, "no replica leads");
+		return;
+	}
+	late_s = view_now_s(d->view) - l->renewed_s - l->lease.duration_s;
+	if (late_s <= 0)
+		return;
+	report_fix(r,
+	           report_find(r, "lease", lease_name(d),
+	                       "%" STR_FMT " holds it and should have renewed it %lld s ago",
+	                       STR_ARG(l->lease.holder), (long long)late_s),
+	           "look for that replica; another one takes over as soon as it runs");
+}
+
+void
+check_lease_owner(struct doctor *d, struct report *r)
+{
+	const struct view_lease *l;
+
+	if (!get_lease(d, r, &l))
+		return;
+	if (!has_holder(l))
+		report_skip(r, "no replica leads");
+	else if (l->manager.len > 0 && !str_eq_c(l->manager, "ccmd"))
+		report_fix(
+			r,
+			report_find(r, "lease", lease_name(d),
+		                    "it was last written by %" STR_FMT " (holder %" STR_FMT ")",
+		                    STR_ARG(l->manager), STR_ARG(l->lease.holder)),
+			"scale that controller to 0 replicas, or give ccmd another name by --leader-elect-resource-name once it is gone");
+}
+
+/* Writes before this time may be from before a migration to ccmd. */
+static bool
+get_begin(struct doctor *d, int64_t *ret_s, struct error *err)
+{
+	const struct view_lease *l;
+	int64_t acquired_ns;
+
+	*ret_s = view_now_s(d->view) - RECENT_S;
+	if (!view_options(d->view)->election.is_enabled)
+		return true;
+	if (!view_lease(d->view, &l, err))
+		return false;
+	if (has_holder(l) && str_eq_c(l->manager, "ccmd") &&
+	    clock_parse_rfc3339(l->lease.acquired, &acquired_ns))
+		*ret_s = acquired_ns / NS_PER_SEC + HANDOVER_S;
+	return true;
+}
+
+void
+check_other_controllers(struct doctor *d, struct report *r)
+{
+	const struct view_writer *writers;
+	int64_t begin_s;
+	size_t n;
+	struct error err;
+
+	if (!view_writers(d->view, &writers, &n, &err) || !get_begin(d, &begin_s, &err)) {
+		report_unknown(r, &err);
+		return;
+	}
+	for (size_t i = 0; i < n; i++) {
+		const struct view_writer *w = &writers[i];
+
+		if (str_eq_c(w->manager, "ccmd") || w->time_s < begin_s)
+			continue;
+		report_fix(
+			r,
+			report_find(r, w->kind, w->name, "%" STR_FMT " wrote to it %lld s ago",
+		                    STR_ARG(w->manager),
+		                    (long long)(view_now_s(d->view) - w->time_s)),
+			"kubectl -A get deploy,daemonset | grep cloud-controller-manager; then scale it to 0 replicas or delete it");
+	}
+}

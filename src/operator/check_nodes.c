@@ -1,0 +1,413 @@
+/* operator/check_nodes.c: the nodes, compared with their machines. */
+#include <stdlib.h>
+
+#include "base/map.h"
+#include "controllers/node/addresses.h"
+#include "flags/flags.h"
+#include "operator/doctor.h"
+
+enum {
+	NEW_S = 60, /* a node may be uninitialised for so long without anything being wrong */
+};
+
+/* The nodes with a look of their machines. */
+struct machines {
+	const struct view_nodes *nodes;
+	const struct look *look;
+	struct cloud *cloud;
+};
+
+static bool
+get_nodes(struct doctor *d, struct report *r, const struct view_nodes **ret)
+{
+	struct error err;
+
+	if (view_nodes(d->view, ret, &err))
+		return true;
+	report_unknown(r, &err);
+	return false;
+}
+
+static bool
+get_machines(struct doctor *d, struct report *r, struct machines *ret)
+{
+	struct error err;
+
+	if (view_nodes(d->view, &ret->nodes, &err) && view_cloud(d->view, &ret->cloud, &err) &&
+	    view_look(d->view, &ret->look, &err))
+		return true;
+	report_unknown(r, &err);
+	return false;
+}
+
+/* Does the look have the machine of that initialised node? */
+static const struct instance *
+instance_of(const struct machines *m, size_t i)
+{
+	const struct instance *instance = &m->look->instances[i];
+
+	if (node_is_new(m->nodes->items[i]) || instance->presence != PRESENCE_PRESENT)
+		return NULL;
+	return instance;
+}
+
+static int64_t
+age_s(struct doctor *d, const struct node *node)
+{
+	return view_now_s(d->view) - node->created_wall_ns / NS_PER_SEC;
+}
+
+/* ---- kubelets ---- */
+
+void
+check_kubelets(struct doctor *d, struct report *r)
+{
+	const struct view_nodes *nodes;
+
+	if (!get_nodes(d, r, &nodes))
+		return;
+	for (size_t i = 0; i < nodes->n; i++) {
+		const struct node *node = nodes->items[i];
+
+		if (node_provider_id(node).len > 0 || node_is_new(node))
+			continue;
+		report_fix(
+			r,
+			report_find(r, "node", node_name(node),
+		                    "it has neither a provider ID nor the taint of new nodes"),
+			"start its kubelet with --cloud-provider=external, then: kubectl taint node %" STR_FMT
+			" " NODE_TAINT_UNINITIALIZED "=true:NoSchedule",
+			STR_ARG(node_name(node)));
+	}
+}
+
+/* ---- new nodes ---- */
+
+static void
+find_new_node(struct doctor *d, struct report *r, const struct node *node,
+              const struct instance *instance)
+{
+	struct call *call = view_call(d->view);
+	struct address_list addresses;
+	struct finding *finding;
+	struct error err;
+
+	switch (instance->presence) {
+	case PRESENCE_ABSENT:
+		finding = report_find(r, "node", node_name(node),
+		                      "the cloud has no machine for it");
+		report_fix(
+			r, finding,
+			"give the machine the name of the node, or start the kubelet with --hostname-override or --provider-id");
+		return;
+	case PRESENCE_FOREIGN:
+	case PRESENCE_UNKNOWN:
+		report_find(r, "node", node_name(node), "%" STR_FMT, STR_ARG(instance->error));
+		return;
+	case PRESENCE_PRESENT:
+		break;
+	}
+	if (!addresses_plan(node, instance, call->arena, &addresses, &err)) {
+		finding = report_find(r, "node", node_name(node), "%s", err.msg);
+		report_fix(r, finding,
+		           "start its kubelet with a --node-ip that the machine has in the cloud");
+	} else if (age_s(d, node) > NEW_S) {
+		finding = report_find(
+			r, "node", node_name(node),
+			"its machine is found, but nothing has initialised it for %lld s",
+			(long long)age_s(d, node));
+		report_fix(r, finding, "see the checks of the leader election and of the rights");
+	}
+}
+
+void
+check_new_nodes(struct doctor *d, struct report *r)
+{
+	struct machines m;
+
+	if (!get_machines(d, r, &m))
+		return;
+	for (size_t i = 0; i < m.nodes->n; i++) {
+		if (node_is_new(m.nodes->items[i]))
+			find_new_node(d, r, m.nodes->items[i], &m.look->instances[i]);
+	}
+}
+
+/* ---- provider IDs ---- */
+
+void
+check_foreign_ids(struct doctor *d, struct report *r)
+{
+	struct machines m;
+
+	if (!get_machines(d, r, &m))
+		return;
+	for (size_t i = 0; i < m.nodes->n; i++) {
+		const struct node *node = m.nodes->items[i];
+
+		if (node_is_new(node) || m.look->instances[i].presence != PRESENCE_FOREIGN)
+			continue;
+		report_fix(
+			r,
+			report_find(r, "node", node_name(node),
+		                    "its provider ID %" STR_FMT " belongs to another cloud",
+		                    STR_ARG(node_provider_id(node))),
+			"nothing, if that is intended; else delete the node and start its kubelet again");
+	}
+}
+
+void
+check_duplicate_ids(struct doctor *d, struct report *r)
+{
+	CLEANUP(map_fini) struct map first = MAP_INIT;
+	const struct view_nodes *nodes;
+
+	if (!get_nodes(d, r, &nodes))
+		return;
+	for (size_t i = 0; i < nodes->n; i++) {
+		const struct node *node = nodes->items[i], *other;
+
+		if (node_provider_id(node).len == 0)
+			continue;
+		other = map_get(&first, node_provider_id(node));
+		if (!other) {
+			map_put(&first, node_provider_id(node), (void *)(uintptr_t)node);
+			continue;
+		}
+		report_fix(
+			r,
+			report_find(r, "node", node_name(node),
+		                    "it has the provider ID %" STR_FMT " of node %" STR_FMT,
+		                    STR_ARG(node_provider_id(node)), STR_ARG(node_name(other))),
+			"kubectl delete node NAME, for the one that no kubelet reports as Ready");
+	}
+}
+
+void
+check_absent_machines(struct doctor *d, struct report *r)
+{
+	struct machines m;
+
+	if (!get_machines(d, r, &m))
+		return;
+	for (size_t i = 0; i < m.nodes->n; i++) {
+		const struct node *node = m.nodes->items[i];
+
+		if (node_is_new(node) || node_provider_id(node).len == 0 ||
+		    m.look->instances[i].presence != PRESENCE_ABSENT)
+			continue;
+		report_fix(
+			r,
+			report_find(r, "node", node_name(node), "its machine is gone%s",
+		                    node->ready == NODE_READY_TRUE
+		                            ? ", but its kubelet reports it as Ready"
+		                            : "; ccmd deletes the node when that is proven"),
+			"wait some minutes; if the node stays, and its machine is really gone: kubectl delete node %" STR_FMT,
+			STR_ARG(node_name(node)));
+	}
+}
+
+/* ---- addresses and labels ---- */
+
+static void
+add_addresses(struct buf *b, const struct address *addresses, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		buf_addf(b, "%s%" STR_FMT " %" STR_FMT, i > 0 ? ", " : "",
+		         STR_ARG(addresses[i].type), STR_ARG(addresses[i].address));
+	if (n == 0)
+		buf_add_c(b, "none");
+}
+
+static void
+compare_addresses(struct doctor *d, struct report *r, const struct node *node,
+                  const struct instance *instance)
+{
+	CLEANUP(buf_fini) struct buf has = BUF_INIT(KIB(1));
+	CLEANUP(buf_fini) struct buf wanted = BUF_INIT(KIB(1));
+	struct address_list list;
+	struct finding *finding;
+	struct error err;
+
+	if (!addresses_plan(node, instance, view_call(d->view)->arena, &list, &err)) {
+		finding = report_find(r, "node", node_name(node), "%s", err.msg);
+		report_fix(r, finding,
+		           "start its kubelet with a --node-ip that the machine has in the cloud");
+		return;
+	}
+	if (list.n == 0 || addresses_equal(list.items, list.n, node->addresses, node->n_addresses))
+		return;
+	add_addresses(&has, node->addresses, node->n_addresses);
+	add_addresses(&wanted, list.items, list.n);
+	report_fix(
+		r,
+		report_find(r, "node", node_name(node), "it has %s; the cloud says %s", has.ptr,
+	                    wanted.ptr),
+		"wait for the next comparison (--node-status-update-frequency); if it stays, read ccmd's log");
+}
+
+void
+check_addresses(struct doctor *d, struct report *r)
+{
+	struct machines m;
+
+	if (!get_machines(d, r, &m))
+		return;
+	for (size_t i = 0; i < m.nodes->n; i++) {
+		const struct instance *instance = instance_of(&m, i);
+
+		if (instance)
+			compare_addresses(d, r, m.nodes->items[i], instance);
+	}
+}
+
+static void
+compare_label(struct report *r, const struct node *node, const char *key, struct str wanted)
+{
+	const struct str *has = node_label(node, str_c(key));
+
+	if (wanted.len == 0 || (has && str_eq(*has, wanted)))
+		return;
+	report_fix(r,
+	           report_find(r, "node", node_name(node),
+	                       "label %s is \"%" STR_FMT "\"; the cloud says \"%" STR_FMT "\"", key,
+	                       STR_ARG(has ? *has : STR_EMPTY), STR_ARG(wanted)),
+	           "kubectl label node %" STR_FMT " --overwrite %s=%" STR_FMT,
+	           STR_ARG(node_name(node)), key, STR_ARG(wanted));
+}
+
+void
+check_labels(struct doctor *d, struct report *r)
+{
+	struct machines m;
+
+	if (!get_machines(d, r, &m))
+		return;
+	for (size_t i = 0; i < m.nodes->n; i++) {
+		const struct instance *instance = instance_of(&m, i);
+		const struct node *node = m.nodes->items[i];
+
+		if (!instance)
+			continue;
+		compare_label(r, node, "node.kubernetes.io/instance-type", instance->type);
+		compare_label(r, node, "topology.kubernetes.io/zone", instance->zone);
+		compare_label(r, node, "topology.kubernetes.io/region", instance->region);
+	}
+}
+
+/* ---- pod CIDRs ---- */
+
+/* False: the check was skipped or could not run. */
+static bool
+has_routes(struct doctor *d, struct report *r)
+{
+	const struct options *o = view_options(d->view);
+	struct cloud *cloud;
+	struct error err;
+
+	if (!options_want_routes(o)) {
+		report_skip(r, "the route controller is disabled");
+		return false;
+	}
+	if (!view_cloud(d->view, &cloud, &err)) {
+		report_unknown(r, &err);
+		return false;
+	}
+	if (!cloud->routes) {
+		report_skip(r, "the cloud, as it is configured, has no routes");
+		return false;
+	}
+	return true;
+}
+
+void
+check_cluster_cidr(struct doctor *d, struct report *r)
+{
+	const struct options *o = view_options(d->view);
+	const struct view_nodes *nodes;
+
+	if (!has_routes(d, r) || !get_nodes(d, r, &nodes))
+		return;
+	for (size_t i = 0; i < nodes->n; i++) {
+		const struct node *node = nodes->items[i];
+
+		for (uint32_t j = 0; j < node->n_pod_cidrs; j++) {
+			struct ip_net net;
+
+			if (!ip_net_parse(node->pod_cidrs[j], &net) ||
+			    ip_net_is_within_any(&net, o->routes.cidrs, o->routes.n_cidrs))
+				continue;
+			report_fix(r,
+			           report_find(r, "node", node_name(node),
+			                       "its pod CIDR %" STR_FMT " is outside of %s",
+			                       STR_ARG(node->pod_cidrs[j]), o->routes.cluster_cidr),
+			           "give ccmd the --cluster-cidr of kube-controller-manager");
+		}
+	}
+}
+
+struct pod_cidr {
+	const struct node *node;
+	struct str text;
+	struct ip first, last;
+};
+
+static int
+compare_pod_cidrs(const void *a, const void *b)
+{
+	const struct pod_cidr *x = a, *y = b;
+	int order = ip_cmp(&x->first, &y->first);
+
+	return order != 0 ? order : str_cmp(node_name(x->node), node_name(y->node));
+}
+
+static size_t
+collect_pod_cidrs(const struct view_nodes *nodes, struct pod_cidr *ret)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < nodes->n; i++) {
+		for (uint32_t j = 0; j < nodes->items[i]->n_pod_cidrs; j++) {
+			struct str text = nodes->items[i]->pod_cidrs[j];
+			struct ip_net net;
+
+			if (!ip_net_parse(text, &net))
+				continue;
+			ret[n] = (struct pod_cidr){ .node = nodes->items[i], .text = text };
+			ip_net_span(&net, &ret[n].first, &ret[n].last);
+			n++;
+		}
+	}
+	return n;
+}
+
+/* Two networks overlap only if one contains the other. So in the order of their first addresses it
+ * is enough to compare each one with the one before it that reaches furthest. */
+void
+check_pod_cidrs(struct doctor *d, struct report *r)
+{
+	const struct view_nodes *nodes;
+	struct pod_cidr *cidrs, *widest = NULL;
+	size_t n = 0;
+
+	if (!has_routes(d, r) || !get_nodes(d, r, &nodes))
+		return;
+	for (size_t i = 0; i < nodes->n; i++)
+		n += nodes->items[i]->n_pod_cidrs;
+	cidrs = arena_calloc(view_call(d->view)->arena, n + 1, sizeof(*cidrs));
+	n = collect_pod_cidrs(nodes, cidrs);
+	qsort(cidrs, n, sizeof(*cidrs), compare_pod_cidrs);
+	for (size_t i = 0; i < n; i++) {
+		if (widest && ip_cmp(&cidrs[i].first, &widest->last) <= 0)
+			report_fix(
+				r,
+				report_find(r, "node", node_name(cidrs[i].node),
+			                    "its pod CIDR %" STR_FMT " overlaps with %" STR_FMT
+			                    " of node %" STR_FMT,
+			                    STR_ARG(cidrs[i].text), STR_ARG(widest->text),
+			                    STR_ARG(node_name(widest->node))),
+				"delete the newer of the two nodes and let its kubelet register again");
+		if (!widest || ip_cmp(&cidrs[i].last, &widest->last) > 0)
+			widest = &cidrs[i];
+	}
+}

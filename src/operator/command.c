@@ -1,0 +1,312 @@
+/* operator/command.c: see command.h. */
+#include "operator/command.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/arena.h"
+#include "base/file.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/sandbox.h"
+#include "base/version.h"
+#include "flags/flags.h"
+#include "operator/doctor.h"
+
+#define PLUGIN "kubectl-ccmd"
+
+struct command {
+	const char *name, *summary;
+	const char *own_flags; /* for its help: lines of text */
+	const char *details;   /* for its help */
+	bool has_json, has_all;
+	int (*run)(const struct command_line *line); /* NULL: help */
+};
+
+/* ---- running: what all commands share ---- */
+
+/* The options of the controller, and what flags_parse() reports about them. */
+struct parsed {
+	struct options options;
+	struct buf out, problems, notes, warnings;
+};
+
+static void
+parsed_fini(struct parsed *p)
+{
+	options_fini(&p->options);
+	buf_fini(&p->out);
+	buf_fini(&p->problems);
+	buf_fini(&p->notes);
+	buf_fini(&p->warnings);
+}
+
+#define PARSED_INIT                                      \
+	((struct parsed){ .out = BUF_INIT(KIB(64)),      \
+	                  .problems = BUF_INIT(KIB(64)), \
+	                  .notes = BUF_INIT(KIB(64)),    \
+	                  .warnings = BUF_INIT(KIB(64)) })
+
+/* The code that commands share with the controller logs its progress, which would disturb the
+ * output: -v shows the log. */
+static void
+set_up_log(const struct options *o)
+{
+	log_setup(o->log_format, (int)o->verbosity);
+	if (o->verbosity == 0)
+		log_set_fd(open("/dev/null", O_WRONLY | O_CLOEXEC));
+}
+
+static bool
+parse_options(const struct command_line *line, struct parsed *ret)
+{
+	if (flags_parse(line->argc, line->argv, &ret->options, &ret->out, &ret->problems,
+	                &ret->notes, &ret->warnings) != FLAGS_RUN) {
+		(void)!fd_write_all(STDERR_FILENO, buf_str(&ret->problems));
+		(void)!fd_write_all(STDOUT_FILENO, buf_str(&ret->out));
+		return false;
+	}
+	version_set(ret->options.version);
+	sandbox_no_cores();
+	set_up_log(&ret->options);
+	view_restrict(cloud_find(str_c(ret->options.cloud_provider)));
+	return true;
+}
+
+/* https://no-color.org: any value but the empty one switches colours off. */
+static bool
+has_colours(void)
+{
+	const char *off = getenv("NO_COLOR"), *term = getenv("TERM");
+
+	return isatty(STDOUT_FILENO) && !(off && off[0]) && !(term && strcmp(term, "dumb") == 0);
+}
+
+static int
+run_doctor(const struct command_line *line)
+{
+	CLEANUP(parsed_fini) struct parsed parsed = PARSED_INIT;
+	CLEANUP(report_fini) struct report report = REPORT_INIT;
+	CLEANUP(buf_fini) struct buf out = BUF_INIT(LIMIT_REPORT);
+	CLEANUP(view_freep) struct view *view = NULL;
+	struct doctor doctor;
+
+	if (!parse_options(line, &parsed))
+		return EXIT_NOT_KNOWN;
+	view = view_new(&parsed.options);
+	doctor = (struct doctor){ view, buf_str(&parsed.notes), buf_str(&parsed.warnings) };
+	doctor_run(&doctor, &report);
+	if (line->is_json)
+		report_print_json(&report, &out);
+	else
+		report_print(&report, has_colours(), line->is_all, &out);
+	if (!fd_write_all(STDOUT_FILENO, buf_str(&out)))
+		return EXIT_NOT_KNOWN;
+	return report_exit_code(&report);
+}
+
+/* ---- the table ---- */
+
+static const struct command commands[] = {
+	{ "doctor", "says what is wrong, why it matters, and how to fix it",
+	  "      --all             also show checks that do not apply, and all findings of each check\n"
+	  "  -o, --output json     print JSON (docs/doctor.md)\n",
+	  "Checks the API server, the rights, the leader election, the cloud, the nodes, the Services and the\n"
+	  "configuration, and changes nothing.",
+	  .has_json = true, .has_all = true, .run = run_doctor },
+	{ "help", "shows this list, or the help of a command", "", "", .run = NULL },
+};
+
+static const struct command *
+find_command(struct str name)
+{
+	for (size_t i = 0; i < ARRAY_LEN(commands); i++) {
+		if (str_eq_c(name, commands[i].name))
+			return &commands[i];
+	}
+	return NULL;
+}
+
+/* ---- help ---- */
+
+static void
+add_list(struct buf *out)
+{
+	buf_add_c(out, "ccmd --cloud-provider=NAME [FLAG...]   runs the controller\n");
+	for (size_t i = 0; i < ARRAY_LEN(commands); i++)
+		buf_addf(out, "ccmd %-34s%s\n", commands[i].name, commands[i].summary);
+	buf_add_c(
+		out,
+		"\n"
+		"Commands take the flags, the environment and the configuration of the controller, and change\n"
+		"nothing. Exit codes: 0 nothing to do, 1 something to do, 2 it could not find out.\n"
+		"\n"
+		"ccmd COMMAND --help   shows the flags of a command\n"
+		"ccmd --help           shows the flags of the controller\n");
+}
+
+bool
+command_help(struct str topic, struct buf *out)
+{
+	const struct command *command = find_command(topic);
+
+	if (topic.len == 0 || (command && !command->run)) {
+		add_list(out);
+		return true;
+	}
+	if (!command)
+		return false;
+	buf_addf(out, "ccmd %s [FLAG...]   %s\n\n%s\n\n", command->name, command->summary,
+	         command->details);
+	buf_addf(out, "%s  -h, --help            show this text\n\n", command->own_flags);
+	buf_add_c(
+		out,
+		"All flags of the controller may be given as well; ccmd --help shows them. They should be those\n"
+		"of the running controller.\n");
+	return true;
+}
+
+static int
+run_help(const struct command_line *line)
+{
+	CLEANUP(buf_fini) struct buf out = BUF_INIT(KIB(64));
+
+	if (command_help(line->topic, &out)) {
+		(void)!fd_write_all(STDOUT_FILENO, buf_str(&out));
+		return EXIT_NOTHING_TO_DO;
+	}
+	buf_addf(&out, "ccmd has no command \"%" STR_FMT "\"; ccmd help lists them\n",
+	         STR_ARG(line->topic));
+	(void)!fd_write_all(STDERR_FILENO, buf_str(&out));
+	return EXIT_NOT_KNOWN;
+}
+
+/* ---- the command line ---- */
+
+static bool
+is_plugin(const char *program)
+{
+	const char *slash = strrchr(program, '/');
+
+	return strcmp(slash ? slash + 1 : program, PLUGIN) == 0;
+}
+
+bool
+command_is_given(int argc, char *const argv[])
+{
+	return argc > 0 && (is_plugin(argv[0]) || (argc > 1 && find_command(str_c(argv[1]))));
+}
+
+/* The value of a flag that may be in the same argument or in the next one; NULL: arg is another
+ * flag. */
+static const char *
+flag_value(int argc, char *const argv[], int *at, const char *name)
+{
+	struct str arg = str_c(argv[*at]), flag, value;
+
+	if (str_eq_c(arg, name))
+		return *at + 1 < argc ? argv[++*at] : "";
+	if (str_cut(arg, '=', &flag, &value) && str_eq_c(flag, name))
+		return value.ptr;
+	return NULL;
+}
+
+static void
+set_output(struct command_line *line, const char *value, struct buf *problems)
+{
+	if (strcmp(value, "json") == 0 && line->command->has_json)
+		line->is_json = true;
+	else if (strcmp(value, "text") != 0)
+		buf_addf(problems, "ccmd %s: --output is \"%s\" instead of text%s\n",
+		         line->command->name, value, line->command->has_json ? " or json" : "");
+}
+
+/* Takes the argument at *at if it is one of the command's own. */
+static bool
+take_own(struct command_line *line, int argc, char *const argv[], int *at, struct buf *problems)
+{
+	struct str arg = str_c(argv[*at]);
+	const char *output = flag_value(argc, argv, at, "-o");
+
+	if (!output)
+		output = flag_value(argc, argv, at, "--output");
+	if (output)
+		set_output(line, output, problems);
+	else if (str_eq_c(arg, "--help") || str_eq_c(arg, "-h"))
+		line->wants_help = true;
+	else if (str_eq_c(arg, "--all") && line->command->has_all)
+		line->is_all = true;
+	else
+		return false;
+	return true;
+}
+
+/* kubectl tells its plugins nothing about its own configuration, so they find it in the same way:
+ * in $KUBECONFIG, else in the home folder. */
+static void
+add_kubeconfig(struct command_line *line)
+{
+	const char *path = getenv("KUBECONFIG"), *home = getenv("HOME");
+	struct str text;
+
+	for (int i = 1; i < line->argc; i++) {
+		if (str_starts(str_c(line->argv[i]), STR("--kubeconfig")) ||
+		    str_starts(str_c(line->argv[i]), STR("--master")))
+			return;
+	}
+	if (path && path[0])
+		text = arena_printf(line->arena, "--kubeconfig=%s", path);
+	else if (home && home[0])
+		text = arena_printf(line->arena, "--kubeconfig=%s/.kube/config", home);
+	else
+		return;
+	line->argv[line->argc++] = arena_strz(line->arena, text);
+}
+
+static void
+parse_rest(struct command_line *line, int argc, char *const argv[], struct buf *problems)
+{
+	for (int i = 2; i < argc; i++) {
+		if (!line->command->run && line->topic.len == 0 && argv[i][0] != '-')
+			line->topic = str_c(argv[i]);
+		else if (!take_own(line, argc, argv, &i, problems))
+			line->argv[line->argc++] = argv[i];
+	}
+	if (line->is_plugin)
+		add_kubeconfig(line);
+}
+
+bool
+command_parse(int argc, char *const argv[], struct arena *arena, struct command_line *ret,
+              struct buf *problems)
+{
+	*ret = (struct command_line){ .arena = arena, .is_plugin = is_plugin(argv[0]), .argc = 1 };
+	ret->argv = arena_calloc(arena, (size_t)argc + 2, sizeof(ret->argv[0]));
+	ret->argv[0] = argv[0];
+	ret->command = find_command(argc > 1 ? str_c(argv[1]) : STR("help"));
+	if (ret->command)
+		parse_rest(ret, argc, argv, problems);
+	else
+		buf_addf(problems, "ccmd has no command \"%s\"; ccmd help lists them\n", argv[1]);
+	return problems->len == 0;
+}
+
+int
+command_main(int argc, char *const argv[])
+{
+	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
+	CLEANUP(buf_fini) struct buf problems = BUF_INIT(KIB(64));
+	struct command_line line;
+
+	if (!command_parse(argc, argv, &arena, &line, &problems)) {
+		(void)!fd_write_all(STDERR_FILENO, buf_str(&problems));
+		return EXIT_NOT_KNOWN;
+	}
+	if (line.command->run && !line.wants_help)
+		return line.command->run(&line);
+	if (line.command->run)
+		line.topic = str_c(line.command->name);
+	return run_help(&line);
+}

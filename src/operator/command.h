@@ -1,0 +1,52 @@
+/* operator/command.h: the commands for operators: ccmd doctor, ccmd status, ccmd help.
+ *
+ * A command takes the flags of the controller besides its own, reads the same environment and
+ * configuration, prints its result, and changes nothing anywhere (operator/view.h). Exit codes: 0
+ * nothing to do, 1 something to do, 2 it could not find out, which includes a wrong command line.
+ *
+ * As kubectl-ccmd (a link to the program) it is a plugin of kubectl: `kubectl ccmd doctor` is
+ * `ccmd doctor` with kubectl's kubeconfig, unless --kubeconfig or --master names another server.
+ *
+ * Threads: main's.
+ */
+#ifndef CCMD_OPERATOR_COMMAND_H
+#define CCMD_OPERATOR_COMMAND_H
+
+#include "base/buf.h"
+
+enum {
+	EXIT_NOTHING_TO_DO = 0,
+	EXIT_SOMETHING_TO_DO = 1,
+	EXIT_NOT_KNOWN = 2,
+};
+
+/** A command line, cut into the command's own flags and those of the controller. */
+struct command_line {
+	const struct command *command; /* NULL: none was named */
+	struct str topic;              /* of help: the command that it is about; empty: all */
+	bool wants_help;               /* --help */
+	bool is_json;                  /* -o json */
+	bool is_all;                   /* --all */
+	bool is_plugin;                /* started as kubectl-ccmd */
+	char **argv; /* argv[0] and the flags of the controller; NULL at the end */
+	int argc;
+	struct arena *arena; /* of argv */
+};
+
+/** Does this command line name a command, or is the program a plugin of kubectl? If not, the
+ * controller runs. */
+bool command_is_given(int argc, char *const argv[]);
+
+/** Cuts a command line for which command_is_given() is true. False with a line in problems for
+ * each thing that is wrong. */
+NODISCARD bool command_parse(int argc, char *const argv[], struct arena *arena,
+                             struct command_line *ret, struct buf *problems);
+
+/** Appends the help of one command, or the list of all if topic is empty. False: there is no such
+ * command. */
+NODISCARD bool command_help(struct str topic, struct buf *out);
+
+/** Runs the command. Returns the exit code of the process. */
+int command_main(int argc, char *const argv[]);
+
+#endif

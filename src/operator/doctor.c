@@ -1,0 +1,87 @@
+/* operator/doctor.c: the table of the checks, in the order in which they run and are printed.
+ *
+ * The first two digits of a code are those of its group. What a check compares, and what to do
+ * about a finding, is described in docs/doctor.md under its code.
+ */
+#include "operator/doctor.h"
+
+static const char SERVER[] = "API server";
+static const char RIGHTS[] = "Rights";
+static const char LEASE[] = "Leader election";
+static const char CLOUD[] = "Cloud";
+static const char NODES[] = "Nodes";
+static const char SERVICES[] = "Services";
+static const char CONFIGURATION[] = "Configuration";
+
+const struct check doctor_checks[] = {
+	{ "CCMD001", SERVER, "The API server answers",
+	  "Without it ccmd can neither read nor change anything.", check_server },
+	{ "CCMD002", SERVER, "The version of Kubernetes is supported",
+	  "ccmd is tested with Kubernetes 1.28 and newer.", check_version },
+	{ "CCMD003", SERVER, "The clocks of this machine and of the API server agree",
+	  "Tokens and certificates are valid for a time only, and a wrong clock makes them invalid.",
+	  check_clock },
+
+	{ "CCMD010", RIGHTS, "The credentials have the rights that the controllers need",
+	  "A request that is refused is tried again, forever.", check_rights },
+
+	{ "CCMD020", LEASE, "A replica leads",
+	  "Only the leader works: new nodes keep their taint and Services stay pending.",
+	  check_leader },
+	{ "CCMD021", LEASE, "The leader renews its Lease",
+	  "A leader that does not renew has ended or cannot reach the API server.", check_renewal },
+	{ "CCMD022", LEASE, "The Lease is held by ccmd",
+	  "While another program holds it, ccmd stands by.", check_lease_owner },
+	{ "CCMD023", LEASE, "No other cloud controller manager is at work",
+	  "Two controllers undo each other's changes, and may create two load balancers for a Service.",
+	  check_other_controllers },
+
+	{ "CCMD030", CLOUD, "The cloud can be used",
+	  "Without the cloud no node is initialised and no load balancer changes.", check_cloud },
+	{ "CCMD031", CLOUD, "The cloud's project has the machines of the nodes",
+	  "With the credentials of another project, every machine looks deleted.", check_project },
+
+	{ "CCMD040", NODES, "All kubelets run with --cloud-provider=external",
+	  "Other nodes come without the taint by which ccmd notices them, and get no provider ID.",
+	  check_kubelets },
+	{ "CCMD041", NODES, "New nodes are initialised",
+	  "A node keeps its taint until it is initialised, and no ordinary pod runs on it.",
+	  check_new_nodes },
+	{ "CCMD042", NODES, "All provider IDs belong to this cloud",
+	  "ccmd leaves nodes of another cloud alone.", check_foreign_ids },
+	{ "CCMD043", NODES, "Each provider ID belongs to one node",
+	  "Two nodes with one machine get its addresses both, and only one of them can be reached.",
+	  check_duplicate_ids },
+	{ "CCMD044", NODES, "Each node has its machine",
+	  "Pods of a node whose machine is gone are not started elsewhere until the node is deleted.",
+	  check_absent_machines },
+	{ "CCMD045", NODES, "The addresses of the nodes are those of their machines",
+	  "Other components reach a node by the addresses in its status.", check_addresses },
+	{ "CCMD046", NODES, "The labels of the nodes are those of their machines",
+	  "The scheduler places pods and volumes by zone and region; ccmd sets these labels only once.",
+	  check_labels },
+	{ "CCMD047", NODES, "The pod CIDRs are within --cluster-cidr",
+	  "Other pod CIDRs get no route, so their pods cannot be reached.", check_cluster_cidr },
+	{ "CCMD048", NODES, "The pod CIDRs do not overlap",
+	  "Only the older of two nodes with one pod CIDR gets a route.", check_pod_cidrs },
+
+	{ "CCMD060", SERVICES, "Services of type LoadBalancer have an address",
+	  "Without one, nothing outside of the cluster reaches them.", check_pending_services },
+	{ "CCMD061", SERVICES, "Services of type LoadBalancer have nodes behind them",
+	  "A load balancer without targets answers nobody.", check_targets },
+
+	{ "CCMD080", CONFIGURATION, "All flags have an effect",
+	  "The settings are not those that the command line suggests.", check_flags },
+	{ "CCMD081", CONFIGURATION, "Files with secrets are readable only by their owner and group",
+	  "Any user of this machine could act with these credentials.", check_files },
+};
+const size_t doctor_n_checks = ARRAY_LEN(doctor_checks);
+
+void
+doctor_run(struct doctor *d, struct report *ret)
+{
+	for (size_t i = 0; i < doctor_n_checks; i++) {
+		report_begin(ret, &doctor_checks[i]);
+		doctor_checks[i].run(d, ret);
+	}
+}

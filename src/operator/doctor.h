@@ -1,0 +1,61 @@
+/* operator/doctor.h: the checks of `ccmd doctor`.
+ *
+ * doctor.c has the table of all checks; each file check_GROUP.c has the functions of one group. A
+ * check reads what it needs from the view, and reports findings, or why it could not run. To add
+ * one, write its function, add a row to the table with the next free code of its group, and a
+ * section to docs/doctor.md. A code is never used again for another check, because people search
+ * for it.
+ *
+ * Threads: one.
+ */
+#ifndef CCMD_OPERATOR_DOCTOR_H
+#define CCMD_OPERATOR_DOCTOR_H
+
+#include "operator/report.h"
+#include "operator/view.h"
+
+struct doctor {
+	struct view *view;
+	/* a line for each, as flags_parse() returns them */
+	struct str flag_notes, flag_warnings;
+};
+
+extern const struct check doctor_checks[];
+extern const size_t doctor_n_checks;
+
+/** Runs all checks. */
+void doctor_run(struct doctor *, struct report *ret);
+
+/* ---- the checks ---- */
+
+void check_server(struct doctor *, struct report *);
+void check_version(struct doctor *, struct report *);
+void check_clock(struct doctor *, struct report *);
+
+void check_rights(struct doctor *, struct report *);
+
+void check_leader(struct doctor *, struct report *);
+void check_renewal(struct doctor *, struct report *);
+void check_lease_owner(struct doctor *, struct report *);
+void check_other_controllers(struct doctor *, struct report *);
+
+void check_cloud(struct doctor *, struct report *);
+void check_project(struct doctor *, struct report *);
+
+void check_kubelets(struct doctor *, struct report *);
+void check_new_nodes(struct doctor *, struct report *);
+void check_foreign_ids(struct doctor *, struct report *);
+void check_duplicate_ids(struct doctor *, struct report *);
+void check_absent_machines(struct doctor *, struct report *);
+void check_addresses(struct doctor *, struct report *);
+void check_labels(struct doctor *, struct report *);
+void check_cluster_cidr(struct doctor *, struct report *);
+void check_pod_cidrs(struct doctor *, struct report *);
+
+void check_pending_services(struct doctor *, struct report *);
+void check_targets(struct doctor *, struct report *);
+
+void check_flags(struct doctor *, struct report *);
+void check_files(struct doctor *, struct report *);
+
+#endif

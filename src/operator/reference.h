@@ -1,0 +1,10 @@
+/* operator/reference.h: the checks as documents show them. Used by tools/reference only. */
+#ifndef CCMD_OPERATOR_REFERENCE_H
+#define CCMD_OPERATOR_REFERENCE_H
+
+#include "base/buf.h"
+
+/** Appends the page docs/reference/checks.md, as Markdown. */
+void checks_reference(struct buf *out);
+
+#endif

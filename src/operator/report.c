@@ -1,0 +1,264 @@
+/* operator/report.c: see report.h. */
+#include "operator/report.h"
+
+#include <stdlib.h>
+
+#include "base/array.h"
+#include "base/json.h"
+#include "base/limits.h"
+
+enum {
+	MARK_WIDTH = 8, /* "problem" and a blank */
+	MAX_SHOWN = 10, /* findings of one check */
+	LONGEST_TEXT = 4096,
+};
+
+void
+report_fini(struct report *r)
+{
+	for (size_t i = 0; i < r->n; i++)
+		free(r->results[i].findings);
+	free(r->results);
+	arena_fini(&r->arena);
+	*r = REPORT_INIT;
+}
+
+/* ---- collecting ---- */
+
+static struct check_result *
+current(struct report *r)
+{
+	return &r->results[r->n - 1];
+}
+
+/* Formats a text that may contain foreign parts, as one line. */
+static struct str
+clean_text(struct report *r, const char *fmt, va_list args)
+{
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(LONGEST_TEXT);
+	CLEANUP(buf_fini) struct buf clean = BUF_INIT(LONGEST_TEXT);
+
+	buf_addv(&text, fmt, args);
+	buf_add_clean(&clean, buf_str(&text));
+	return arena_str(&r->arena, buf_str(&clean));
+}
+
+void
+report_begin(struct report *r, const struct check *check)
+{
+	ARRAY_PUSH(r->results, r->n, r->cap, (struct check_result){ .check = check });
+}
+
+struct finding *
+report_find(struct report *r, const char *kind, struct str name, const char *fmt, ...)
+{
+	struct check_result *result = current(r);
+	struct finding finding = { .kind = str_c(kind), .name = arena_str(&r->arena, name) };
+	va_list args;
+
+	result->result = RESULT_PROBLEM;
+	if (result->n_findings == LIMIT_FINDINGS) {
+		result->n_dropped++;
+		return NULL;
+	}
+	va_start(args, fmt);
+	finding.message = clean_text(r, fmt, args);
+	va_end(args);
+	ARRAY_PUSH(result->findings, result->n_findings, result->cap, finding);
+	return &result->findings[result->n_findings - 1];
+}
+
+void
+report_fix(struct report *r, struct finding *finding, const char *fmt, ...)
+{
+	va_list args;
+
+	if (!finding)
+		return;
+	va_start(args, fmt);
+	finding->fix = clean_text(r, fmt, args);
+	va_end(args);
+}
+
+void
+report_unknown(struct report *r, const struct error *err)
+{
+	struct check_result *result = current(r);
+
+	result->reason = arena_str(&r->arena, str_c(err->msg));
+	if (result->result == RESULT_OK)
+		result->result = RESULT_UNKNOWN;
+}
+
+void
+report_skip(struct report *r, const char *reason)
+{
+	current(r)->reason = arena_str(&r->arena, str_c(reason));
+	current(r)->result = RESULT_SKIPPED;
+}
+
+/* ---- the outcome ---- */
+
+size_t
+report_count(const struct report *r, enum result result)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < r->n; i++)
+		n += r->results[i].result == result;
+	return n;
+}
+
+int
+report_exit_code(const struct report *r)
+{
+	if (report_count(r, RESULT_UNKNOWN) > 0)
+		return 2;
+	return report_count(r, RESULT_PROBLEM) > 0 ? 1 : 0;
+}
+
+/* ---- text ---- */
+
+static const struct {
+	const char *name, *colour;
+} looks[] = {
+	[RESULT_OK] = { "ok", "\033[32m" },
+	[RESULT_PROBLEM] = { "problem", "\033[31m" },
+	[RESULT_UNKNOWN] = { "unknown", "\033[33m" },
+	[RESULT_SKIPPED] = { "skipped", "\033[2m" },
+};
+
+static void
+print_mark(enum result result, bool has_colours, struct buf *out)
+{
+	buf_addf(out, "  %s%-*s%s ", has_colours ? looks[result].colour : "", MARK_WIDTH,
+	         looks[result].name, has_colours ? "\033[0m" : "");
+}
+
+static void
+print_finding(const struct finding *finding, struct buf *out)
+{
+	buf_addf(out, "           - %" STR_FMT "%s%" STR_FMT "%s%" STR_FMT "\n",
+	         STR_ARG(finding->kind), finding->name.len > 0 ? " " : "", STR_ARG(finding->name),
+	         finding->kind.len > 0 ? ": " : "", STR_ARG(finding->message));
+	if (finding->fix.len > 0)
+		buf_addf(out, "             fix: %" STR_FMT "\n", STR_ARG(finding->fix));
+}
+
+static void
+print_findings(const struct check_result *result, bool shows_all, struct buf *out)
+{
+	size_t n = result->n_findings;
+
+	if (!shows_all && n > MAX_SHOWN)
+		n = MAX_SHOWN;
+	for (size_t i = 0; i < n; i++)
+		print_finding(&result->findings[i], out);
+	if (n < result->n_findings + result->n_dropped)
+		buf_addf(out, "           and %zu more%s\n",
+		         result->n_findings + result->n_dropped - n,
+		         shows_all ? "" : "; --all shows them");
+	buf_addf(out, "           Why: %s\n", result->check->why);
+	buf_addf(out, "           More: docs/doctor.md, \"%s\"\n", result->check->code);
+}
+
+/* Where many checks could not run for one reason, only the first one shows it. */
+static void
+print_reason(const struct report *r, const struct check_result *result, struct buf *out)
+{
+	const struct check_result *first = r->results;
+
+	while (!str_eq(first->reason, result->reason))
+		first++;
+	buf_addf(out, "           %s: ",
+	         result->result == RESULT_SKIPPED ? "not checked" : "could not check");
+	if (first < result && result->result == RESULT_UNKNOWN)
+		buf_addf(out, "see %s\n", first->check->code);
+	else
+		buf_addf(out, "%" STR_FMT "\n", STR_ARG(result->reason));
+}
+
+static void
+print_result(const struct report *r, const struct check_result *result, bool has_colours,
+             bool shows_all, struct buf *out)
+{
+	print_mark(result->result, has_colours, out);
+	buf_addf(out, "%s  %s\n", result->check->code, result->check->title);
+	if (result->reason.len > 0)
+		print_reason(r, result, out);
+	if (result->result == RESULT_PROBLEM)
+		print_findings(result, shows_all, out);
+}
+
+static void
+print_summary(const struct report *r, struct buf *out)
+{
+	size_t n_problems = report_count(r, RESULT_PROBLEM);
+	size_t n_unknown = report_count(r, RESULT_UNKNOWN);
+
+	buf_addf(out, "%zu of %zu checks found a problem, %zu could not run, %zu did not apply.\n",
+	         n_problems, r->n, n_unknown, report_count(r, RESULT_SKIPPED));
+}
+
+void
+report_print(const struct report *r, bool has_colours, bool shows_all, struct buf *out)
+{
+	const char *group = "";
+
+	for (size_t i = 0; i < r->n; i++) {
+		const struct check_result *result = &r->results[i];
+
+		if (!str_eq_c(str_c(group), result->check->group)) {
+			buf_addf(out, "%s%s\n", i > 0 ? "\n" : "", result->check->group);
+			group = result->check->group;
+		}
+		if (result->result != RESULT_SKIPPED || shows_all)
+			print_result(r, result, has_colours, shows_all, out);
+	}
+	buf_add_char(out, '\n');
+	print_summary(r, out);
+}
+
+/* ---- JSON ---- */
+
+static void
+add_finding_json(const struct finding *finding, struct buf *out)
+{
+	json_begin_object(out, NULL);
+	json_add_text(out, "kind", finding->kind);
+	json_add_text(out, "name", finding->name);
+	json_add_text(out, "message", finding->message);
+	json_add_text(out, "fix", finding->fix);
+	json_end_object(out);
+}
+
+static void
+add_result_json(const struct check_result *result, struct buf *out)
+{
+	json_begin_object(out, NULL);
+	json_add_text(out, "code", str_c(result->check->code));
+	json_add_text(out, "group", str_c(result->check->group));
+	json_add_text(out, "title", str_c(result->check->title));
+	json_add_text(out, "why", str_c(result->check->why));
+	json_add_text(out, "result", str_c(looks[result->result].name));
+	json_add_text(out, "reason", result->reason);
+	json_begin_array(out, "findings");
+	for (size_t i = 0; i < result->n_findings; i++)
+		add_finding_json(&result->findings[i], out);
+	json_end_array(out);
+	json_add_number(out, "findingsLeftOut", (int64_t)result->n_dropped);
+	json_end_object(out);
+}
+
+void
+report_print_json(const struct report *r, struct buf *out)
+{
+	json_begin_object(out, NULL);
+	json_add_number(out, "exitCode", report_exit_code(r));
+	json_begin_array(out, "checks");
+	for (size_t i = 0; i < r->n; i++)
+		add_result_json(&r->results[i], out);
+	json_end_array(out);
+	json_end_object(out);
+	buf_add_char(out, '\n');
+}

@@ -1,0 +1,88 @@
+/* operator/report.h: what the checks of a command found, and how it is printed.
+ *
+ * Each check has one result. A check that ran without a problem is OK; one that found problems has
+ * a finding for each object that is concerned; one that could not run is UNKNOWN, with the reason,
+ * and does not keep the others from running; one that does not apply here is SKIPPED.
+ *
+ * The text is for people: groups, one line for each check, and below it the findings. The JSON has
+ * the same content, and its members are only ever added to (docs/doctor.md, "JSON").
+ *
+ * Threads: one.
+ */
+#ifndef CCMD_OPERATOR_REPORT_H
+#define CCMD_OPERATOR_REPORT_H
+
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/error.h"
+
+struct doctor;
+struct report;
+
+enum result {
+	RESULT_OK,
+	RESULT_PROBLEM,
+	RESULT_UNKNOWN, /* the check could not run */
+	RESULT_SKIPPED, /* the check does not apply */
+};
+
+/** A check: a row of a table. All texts are constants. */
+struct check {
+	const char *code;  /* "CCMD001"; never used for another check */
+	const char *group; /* "Nodes"; checks of one group are neighbours */
+	const char *title; /* what is true if nothing is wrong: "The API server answers" */
+	const char *why;   /* why it matters, a sentence */
+	void (*run)(struct doctor *, struct report *);
+};
+
+/** All texts are in the report's arena. */
+struct finding {
+	struct str kind;    /* "node", "service", "lease", "flag"…; empty: the cluster as a whole */
+	struct str name;    /* "worker-1", "default/web"; empty like kind */
+	struct str message; /* what is wrong, a sentence without a full stop at its end */
+	struct str fix;     /* the command, or what to do */
+};
+
+struct check_result {
+	const struct check *check;
+	enum result result;
+	struct str reason; /* UNKNOWN, SKIPPED: why */
+	struct finding *findings;
+	size_t n_findings, cap;
+	size_t n_dropped; /* findings beyond LIMIT_FINDINGS */
+};
+
+struct report {
+	struct arena arena;
+	struct check_result *results;
+	size_t n, cap;
+};
+
+#define REPORT_INIT ((struct report){ 0 })
+void report_fini(struct report *); /* for CLEANUP */
+
+/** Begins the next check; the functions below are about it until the next one begins. */
+void report_begin(struct report *, const struct check *check);
+/** Adds a finding and returns it, for report_fix(). kind and name are copied. */
+struct finding *report_find(struct report *, const char *kind, struct str name, const char *fmt,
+                            ...) PRINTF_LIKE(4, 5);
+/** Sets what to do about a finding. */
+void report_fix(struct report *, struct finding *, const char *fmt, ...) PRINTF_LIKE(3, 4);
+/** The check could not run, or only for a part of the objects: it is UNKNOWN, unless it has
+ * findings. */
+void report_unknown(struct report *, const struct error *err);
+/** The check does not apply. reason completes "skipped: ". */
+void report_skip(struct report *, const char *reason);
+
+size_t report_count(const struct report *, enum result result);
+/** 0: nothing to do; 1: there are problems; 2: a check could not run, so there may be problems
+ * besides those that were found. */
+int report_exit_code(const struct report *);
+
+/** Appends the text. With colours: for a terminal. shows_all: findings beyond the first ten of a
+ * check as well, and the checks that were skipped. */
+void report_print(const struct report *, bool has_colours, bool shows_all, struct buf *out);
+/** Appends the JSON object and a line feed. */
+void report_print_json(const struct report *, struct buf *out);
+
+#endif

@@ -1,0 +1,606 @@
+/* operator/view.c: see view.h. */
+#include "operator/view.h"
+
+#include <stdlib.h>
+
+#include "base/array.h"
+#include "base/limits.h"
+#include "base/split.h"
+#include "cloud/host.h"
+#include "controllers/node_ref.h"
+#include "flags/flags.h"
+#include "http/read_only.h"
+
+#define LIST_IDLE_NS (30 * NS_PER_SEC) /* without a byte, until a list is given up */
+
+enum {
+	MAX_POSTS = 4,
+	MAX_WRITERS = 16, /* different controllers; more than anybody runs */
+};
+
+enum part {
+	PART_CONNECTION,
+	PART_SERVER,
+	PART_NODES,
+	PART_SERVICES,
+	PART_LEASE,
+	PART_CLOUD,
+	PART_LOOK,
+	N_PARTS,
+};
+
+struct view {
+	const struct options *options;
+	struct arena arena;
+	struct call call;
+	struct {
+		bool is_read, has_failed;
+		struct error err;
+	} parts[N_PARTS];
+
+	struct kube_connection *connection;
+	struct kube_client *kube;
+	struct view_server server;
+	struct node_kind node_kind;
+	struct store *node_store, *service_store;
+	struct store_list node_list, service_list;
+	struct view_nodes nodes;
+	struct view_services services;
+	struct view_writer writers[MAX_WRITERS];
+	size_t n_writers;
+	struct view_lease lease;
+	struct fence fence; /* closed */
+	struct cloud_host host;
+	struct cloud *cloud;
+	struct look *look;
+};
+
+/* ---- the restriction ---- */
+
+const char *const view_posts[] = {
+	"/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
+	"/apis/authorization.k8s.io/v1/subjectaccessreviews",
+	NULL,
+};
+
+void
+view_restrict(const struct cloud_ops *ops)
+{
+	static const char *posts[MAX_POSTS];
+	size_t n = 0;
+
+	for (; view_posts[n]; n++)
+		posts[n] = view_posts[n];
+	posts[n++] = ops->login_target;
+	posts[n] = NULL;
+	http_set_read_only(posts);
+}
+
+/* ---- life cycle ---- */
+
+struct view *
+view_new(const struct options *options)
+{
+	struct view *v = xcalloc(1, sizeof(*v));
+
+	v->options = options;
+	v->call = (struct call){ &clock_real, NULL, CLOCK_FOREVER, &v->arena };
+	v->fence = FENCE_CLOSED;
+	v->lease.lease = LEASE_INIT;
+	v->node_kind = node_kind;
+	v->node_kind.keeps_routes = true;
+	return v;
+}
+
+void
+view_free(struct view *v)
+{
+	if (!v)
+		return;
+	look_unref(v->look);
+	if (v->cloud)
+		v->cloud->ops->close(v->cloud);
+	store_list_free(&v->node_list);
+	store_list_free(&v->service_list);
+	store_free(v->node_store);
+	store_free(v->service_store);
+	lease_fini(&v->lease.lease);
+	kube_connection_close(v->connection);
+	arena_fini(&v->arena);
+	free(v);
+}
+
+const struct options *
+view_options(const struct view *v)
+{
+	return v->options;
+}
+
+struct call *
+view_call(struct view *v)
+{
+	return &v->call;
+}
+
+/* Reads a part unless that was done before. */
+static bool
+view_read(struct view *v, enum part part, bool (*read)(struct view *, struct error *),
+          struct error *err)
+{
+	if (!v->parts[part].is_read) {
+		v->parts[part].is_read = true;
+		v->parts[part].has_failed = !read(v, &v->parts[part].err);
+	}
+	if (v->parts[part].has_failed)
+		*err = v->parts[part].err;
+	return !v->parts[part].has_failed;
+}
+
+/* ---- the API server ---- */
+
+static bool
+read_connection(struct view *v, struct error *err)
+{
+	struct kube_config_source source = { .kubeconfig = v->options->kubeconfig,
+		                             .master = v->options->master };
+	struct kube_client_options options = { .name = "http", .agent = "operator" };
+
+	return kube_connection_open(&source, &clock_real, &v->connection, err) &&
+	       kube_connection_client(v->connection, &options, &v->kube, err);
+}
+
+bool
+view_connection(struct view *v, struct kube_connection **ret, struct error *err)
+{
+	if (!view_read(v, PART_CONNECTION, read_connection, err))
+		return false;
+	*ret = v->connection;
+	return true;
+}
+
+static void
+read_version(struct view *v, struct str body)
+{
+	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
+	struct str minor;
+	struct error ignored;
+
+	if (!json_parse(body, &doc, &ignored))
+		return;
+	v->server.version = json_text_at(&v->arena, yyjson_doc_get_root(doc), "gitVersion");
+	minor = json_text_at(&v->arena, yyjson_doc_get_root(doc), "minor");
+	while (minor.len > 0 && !str_is_digits(minor)) /* "36+" of some distributions */
+		minor = str_head(minor, minor.len - 1);
+	if (!str_to_i64(minor, 0, INT32_MAX, &v->server.minor))
+		v->server.minor = 0;
+}
+
+/* Not kube_get(), because the date of the answer is needed. */
+static bool
+read_server(struct view *v, struct error *err)
+{
+	CLEANUP(http_response_fini) struct http_response response = HTTP_RESPONSE_INIT;
+	struct http_request request = { .method = HTTP_GET, .target = STR("/version") };
+	struct kube_connection *connection;
+
+	if (!view_connection(v, &connection, err))
+		return false;
+	v->server.url = kube_connection_server(connection);
+	if (!http_do(v->kube->http, &v->call, &request, &response, err))
+		return false;
+	if (response.status != 200)
+		return kube_status_error(err, &request, response.status, response.retry_after_ms,
+		                         buf_str(&response.body));
+	if (response.date_s > 0)
+		v->server.skew_s = response.date_s - clock_wall(&clock_real) / NS_PER_SEC;
+	read_version(v, buf_str(&response.body));
+	return true;
+}
+
+bool
+view_server(struct view *v, const struct view_server **ret, struct error *err)
+{
+	if (!view_read(v, PART_SERVER, read_server, err))
+		return false;
+	*ret = &v->server;
+	return true;
+}
+
+int64_t
+view_now_s(struct view *v)
+{
+	return clock_wall(&clock_real) / NS_PER_SEC + v->server.skew_s;
+}
+
+bool
+view_client(struct view *v, struct kube_client **ret, struct error *err)
+{
+	if (!view_read(v, PART_SERVER, read_server, err))
+		return false;
+	*ret = v->kube;
+	return true;
+}
+
+/* ---- lists ---- */
+
+struct list {
+	struct view *view;
+	struct store *store;
+	const char *kind; /* "node", for struct view_writer */
+};
+
+bool
+view_is_controller(struct str manager)
+{
+	return str_eq_c(manager, "ccmd") ||
+	       str_contains(manager, STR("cloud-controller-manager")) ||
+	       str_contains(manager, STR("cloud-provider")) || str_ends(manager, STR("-ccm"));
+}
+
+/* Keeps the last write of each controller. */
+static void
+note_writer(struct list *list, struct str manager, struct str name, int64_t time_s)
+{
+	struct view *v = list->view;
+	size_t i = 0;
+
+	while (i < v->n_writers && !str_eq(v->writers[i].manager, manager))
+		i++;
+	if (i == MAX_WRITERS || (i < v->n_writers && v->writers[i].time_s >= time_s))
+		return;
+	if (i == v->n_writers)
+		v->n_writers++;
+	v->writers[i] = (struct view_writer){ arena_str(&v->arena, manager), list->kind,
+		                              arena_str(&v->arena, name), time_s };
+}
+
+static void
+read_writers(struct list *list, yyjson_val *item, struct str name)
+{
+	yyjson_val *fields = NULL, *entry;
+	size_t i, n;
+
+	(void)json_array(item, "metadata.managedFields", &fields);
+	yyjson_arr_foreach(fields, i, n, entry)
+	{
+		struct str manager = STR_EMPTY, time = STR_EMPTY;
+		int64_t time_ns;
+
+		(void)json_str(entry, "manager", &manager);
+		(void)json_str(entry, "time", &time);
+		if (view_is_controller(manager) && clock_parse_rfc3339(time, &time_ns))
+			note_writer(list, manager, name, time_ns / NS_PER_SEC);
+	}
+}
+
+static bool
+read_item(void *arg, struct str text, struct error *err)
+{
+	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
+	struct list *list = arg;
+	const struct kind *kind = store_kind(list->store);
+	struct object *object;
+	struct str key;
+
+	if (!json_parse(text, &doc, err) ||
+	    !kind->parse(kind, yyjson_doc_get_root(doc), &object, err))
+		return false;
+	key = arena_str(&list->view->arena, object->key);
+	read_writers(list, yyjson_doc_get_root(doc), key);
+	return store_put(list->store, object, err);
+}
+
+static bool
+read_stream(struct list *list, struct http_stream *stream, struct error *err)
+{
+	CLEANUP(json_split_freep)
+	struct json_split *split = json_split_new(STR("items"), LIMIT_JSON_ITEM);
+	struct str bytes, head;
+	size_t total = 0;
+
+	do {
+		int64_t deadline_ns = clock_deadline(clock_mono(&clock_real), LIST_IDLE_NS);
+
+		if (!http_stream_read(stream, deadline_ns, &bytes, err) ||
+		    !json_split_feed(split, bytes, read_item, list, err))
+			return false;
+		total += bytes.len;
+		if (total > LIMIT_LIST_BODY)
+			return err_set(err, ERR_INVALID, "the list is larger than %zu bytes",
+			               LIMIT_LIST_BODY);
+	} while (bytes.len > 0);
+	return json_split_end(split, &head, err);
+}
+
+static int
+compare_objects(const void *a, const void *b)
+{
+	const struct object *const *x = a, *const *y = b;
+
+	return str_cmp((*x)->key, (*y)->key);
+}
+
+/* Reads all objects of a kind into a store, and returns them sorted by their keys. */
+static bool
+read_list(struct list *list, struct store_list *ret, struct error *err)
+{
+	CLEANUP(http_stream_closep) struct http_stream *stream = NULL;
+	const struct kind *kind = store_kind(list->store);
+	struct http_request request = {
+		.method = HTTP_GET,
+		.target = arena_printf(&list->view->arena, "%s?resourceVersion=0", kind->path),
+	};
+	struct kube_client *kube;
+
+	if (!view_client(list->view, &kube, err))
+		return false;
+	store_begin_list(list->store, /*is_newest=*/false);
+	if (!http_stream_open(kube->http, &list->view->call, &request, &stream, err) ||
+	    !read_stream(list, stream, err))
+		return err_wrap(err, "list %ss", list->kind);
+	store_end_list(list->store);
+	*ret = store_list(list->store);
+	qsort(ret->objects, ret->n, sizeof(ret->objects[0]), compare_objects);
+	return true;
+}
+
+static bool
+read_nodes(struct view *v, struct error *err)
+{
+	struct view_nodes *nodes = &v->nodes;
+	struct list list = { v, NULL, "node" };
+
+	v->node_kind.annotations = cloud_find(str_c(v->options->cloud_provider))->node_annotations;
+	list.store = v->node_store = store_new(&v->node_kind.kind, &clock_real);
+	if (!read_list(&list, &v->node_list, err))
+		return false;
+	nodes->n = v->node_list.n;
+	nodes->items = arena_calloc(&v->arena, nodes->n + 1, sizeof(nodes->items[0]));
+	nodes->refs = arena_calloc(&v->arena, nodes->n + 1, sizeof(nodes->refs[0]));
+	for (size_t i = 0; i < nodes->n; i++) {
+		nodes->items[i] = node_of(v->node_list.objects[i]);
+		nodes->refs[i] = node_ref_of(nodes->items[i]);
+	}
+	return true;
+}
+
+bool
+view_nodes(struct view *v, const struct view_nodes **ret, struct error *err)
+{
+	if (!view_read(v, PART_NODES, read_nodes, err))
+		return false;
+	*ret = &v->nodes;
+	return true;
+}
+
+static bool
+read_services(struct view *v, struct error *err)
+{
+	struct view_services *services = &v->services;
+	struct list list = { v, NULL, "service" };
+
+	list.store = v->service_store = store_new(&service_kind, &clock_real);
+	if (!read_list(&list, &v->service_list, err))
+		return false;
+	services->n = v->service_list.n;
+	services->items = arena_calloc(&v->arena, services->n + 1, sizeof(services->items[0]));
+	for (size_t i = 0; i < services->n; i++)
+		services->items[i] = service_of(v->service_list.objects[i]);
+	return true;
+}
+
+bool
+view_services(struct view *v, const struct view_services **ret, struct error *err)
+{
+	if (!view_read(v, PART_SERVICES, read_services, err))
+		return false;
+	*ret = &v->services;
+	return true;
+}
+
+bool
+view_writers(struct view *v, const struct view_writer **ret, size_t *ret_n, struct error *err)
+{
+	if (!view_read(v, PART_NODES, read_nodes, err) ||
+	    !view_read(v, PART_SERVICES, read_services, err))
+		return false;
+	*ret = v->writers;
+	*ret_n = v->n_writers;
+	return true;
+}
+
+/* ---- the Lease ---- */
+
+/* The manager of the newest entry in managedFields. */
+static struct str
+last_manager(yyjson_val *object, struct arena *arena)
+{
+	yyjson_val *fields = NULL, *entry;
+	struct str manager = STR_EMPTY, newest = STR_EMPTY;
+	size_t i, n;
+
+	(void)json_array(object, "metadata.managedFields", &fields);
+	yyjson_arr_foreach(fields, i, n, entry)
+	{
+		struct str time = STR_EMPTY;
+
+		(void)json_str(entry, "time", &time); /* all in UTC and of the same length */
+		if (str_cmp(time, newest) >= 0) {
+			newest = time;
+			manager = json_text_at(arena, entry, "manager");
+		}
+	}
+	return manager;
+}
+
+static bool
+read_lease(struct view *v, struct error *err)
+{
+	CLEANUP(buf_fini) struct buf path = BUF_INIT(KIB(2));
+	struct view_lease *l = &v->lease;
+	struct str body, renewed = STR_EMPTY;
+	struct kube_client *kube;
+	int64_t renewed_ns;
+	yyjson_val *root;
+
+	if (!view_client(v, &kube, err))
+		return false;
+	lease_add_path(&path, str_c(v->options->election.resource_namespace),
+	               str_c(v->options->election.resource_name));
+	if (!kube_get(kube, &v->call, buf_str(&path), &body, err))
+		return err->code == ERR_NOT_FOUND; /* it does not exist, which is an answer */
+	if (!lease_parse(body, &l->lease, err))
+		return false;
+	l->exists = true;
+	root = yyjson_doc_get_root(l->lease.doc);
+	l->manager = last_manager(root, &v->arena);
+	(void)json_str(root, "spec.renewTime", &renewed);
+	if (clock_parse_rfc3339(renewed, &renewed_ns))
+		l->renewed_s = renewed_ns / NS_PER_SEC;
+	return true;
+}
+
+bool
+view_lease(struct view *v, const struct view_lease **ret, struct error *err)
+{
+	if (!view_read(v, PART_LEASE, read_lease, err))
+		return false;
+	*ret = &v->lease;
+	return true;
+}
+
+/* ---- the cloud, and what it is given ---- */
+
+static struct view *
+view_of(const struct cloud_host *host)
+{
+	return (struct view *)((uintptr_t)host - offsetof(struct view, host));
+}
+
+static void
+drop_event(const struct cloud_host *host, const struct node_ref *ref, enum host_event type,
+           const char *reason, struct str message)
+{
+	(void)host;
+	(void)ref;
+	(void)type;
+	(void)reason;
+	(void)message;
+}
+
+static void
+drop_service_event(const struct cloud_host *host, const struct lb_spec *spec, enum host_event type,
+                   const char *reason, struct str message)
+{
+	(void)host;
+	(void)spec;
+	(void)type;
+	(void)reason;
+	(void)message;
+}
+
+static void
+drop_requeue(const struct cloud_host *host, enum host_requeue what, struct str key)
+{
+	(void)host;
+	(void)what;
+	(void)key;
+}
+
+/* Called on threads of the cloud as well, so it must not read anything: the nodes were read before
+ * the cloud was started. */
+static void
+list_nodes(const struct cloud_host *host, struct arena *arena, struct node_ref **ret, size_t *ret_n)
+{
+	const struct view_nodes *nodes = &view_of(host)->nodes;
+
+	*ret = arena_calloc(arena, nodes->n + 1, sizeof((*ret)[0]));
+	for (size_t i = 0; i < nodes->n; i++)
+		(*ret)[i] = node_ref_copy(arena, nodes->items[i]);
+	*ret_n = nodes->n;
+}
+
+static bool
+has_address(const struct service *s, struct str address)
+{
+	struct ip wanted, one;
+	bool is_ip = ip_parse(address, &wanted);
+
+	for (uint32_t i = 0; i < s->n_ingress; i++) {
+		if (is_ip && ip_parse(s->ingress[i].ip, &one) && ip_eq(&wanted, &one))
+			return true;
+		if (str_eq(s->ingress[i].hostname, address) && address.len > 0)
+			return true;
+	}
+	return false;
+}
+
+static bool
+is_service_address(const struct cloud_host *host, struct str address)
+{
+	const struct view_services *services = &view_of(host)->services;
+
+	for (size_t i = 0; i < services->n; i++) {
+		const struct service *s = services->items[i];
+
+		if (service_wants_balancer(s) && !s->is_deleting && has_address(s, address))
+			return true;
+	}
+	return false;
+}
+
+/* With has_election the state file of a cloud is not taken at the start: the controller that runs
+ * has it open. */
+static bool
+read_cloud(struct view *v, struct error *err)
+{
+	const struct cloud_ops *ops = cloud_find(str_c(v->options->cloud_provider));
+	struct cloud_config config = options_cloud_config(v->options, &clock_real);
+	struct error ignored;
+
+	config.has_election = true;
+	if (!ops->load(&config, &v->cloud, err))
+		return false;
+	(void)!view_read(v, PART_NODES, read_nodes, &ignored);
+	(void)!view_read(v, PART_SERVICES, read_services, &ignored);
+	v->host = (struct cloud_host){
+		.clock = &clock_real,
+		.fence = &v->fence,
+		.event = drop_event,
+		.service_event = drop_service_event,
+		.requeue = drop_requeue,
+		.nodes = list_nodes,
+		.is_service_address = is_service_address,
+	};
+	v->cloud->host = &v->host;
+	return ops->start(v->cloud, &v->host, err);
+}
+
+bool
+view_cloud(struct view *v, struct cloud **ret, struct error *err)
+{
+	if (!view_read(v, PART_CLOUD, read_cloud, err))
+		return false;
+	*ret = v->cloud;
+	return true;
+}
+
+static bool
+read_look(struct view *v, struct error *err)
+{
+	const struct view_nodes *nodes;
+	struct cloud *cloud;
+
+	return view_nodes(v, &nodes, err) && view_cloud(v, &cloud, err) &&
+	       cloud_look(cloud, &v->call, nodes->refs, nodes->n, clock_boot(&clock_real), &v->look,
+	                  err);
+}
+
+bool
+view_look(struct view *v, const struct look **ret, struct error *err)
+{
+	if (!view_read(v, PART_LOOK, read_look, err))
+		return false;
+	*ret = v->look;
+	return true;
+}

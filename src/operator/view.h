@@ -1,0 +1,105 @@
+/* operator/view.h: what a command sees of the cluster and of its cloud.
+ *
+ * A command gets the flags of the controller and reads with the same credentials, but changes
+ * nothing: all HTTP clients are restricted (http/read_only.h), and the cloud gets a closed fence,
+ * which also stops hooks and file writes. Its Events are dropped.
+ *
+ * The parts (nodes, Services, the Lease, the cloud …) are read when they are first asked for, and
+ * at most once. A part that could not be read gives the same error to everyone who asks, so one
+ * failure does not keep other checks from running, and a server that does not answer is asked once
+ * and not for every check.
+ *
+ * Threads: one, apart from the cloud's own.
+ */
+#ifndef CCMD_OPERATOR_VIEW_H
+#define CCMD_OPERATOR_VIEW_H
+
+#include "cloud/cloud.h"
+#include "flags/options.h"
+#include "kube/client.h"
+#include "kube/connection.h"
+#include "kube/lease.h"
+#include "kube/node.h"
+#include "kube/service.h"
+#include "kube/store.h"
+
+struct view;
+
+/** Restricts this process to requests that change nothing, apart from the login of that cloud. Call
+ * it before view_new(). */
+void view_restrict(const struct cloud_ops *);
+/** The targets of POST requests that view_restrict() permits to every command, NULL at the end. */
+extern const char *const view_posts[];
+
+/** options must outlive the view. Nothing is read yet. */
+struct view *view_new(const struct options *options);
+void view_free(struct view *); /* NULL is fine */
+DEFINE_CLEANUP(struct view, view_free)
+
+const struct options *view_options(const struct view *);
+/** For requests and texts; its memory lives as long as the view. */
+struct call *view_call(struct view *);
+
+/* ---- the API server ---- */
+
+struct view_server {
+	struct str url;
+	struct str version; /* "v1.36.3"; empty: the answer names none */
+	int64_t minor;      /* 36; 0: the answer names none */
+	int64_t skew_s;     /* the server's clock minus ours; 0 also if the answer has no date */
+};
+
+/** GET /version. Every other read from the API server begins with this, and fails if it failed. */
+NODISCARD bool view_server(struct view *, const struct view_server **ret, struct error *err);
+/** Unix time by the server's clock. */
+int64_t view_now_s(struct view *);
+/** A client; every request of it fails as view_server() does. */
+NODISCARD bool view_client(struct view *, struct kube_client **ret, struct error *err);
+/** The connection, whether or not the server answers; for the files that it names. */
+NODISCARD bool view_connection(struct view *, struct kube_connection **ret, struct error *err);
+
+/** A write to a Node or Service, as its managedFields say. */
+struct view_writer {
+	struct str manager; /* the first word of the User-Agent: "ccmd" */
+	const char *kind;   /* "node" or "service": the object that it wrote last */
+	struct str name;
+	int64_t time_s;
+};
+
+/** All nodes, sorted by name. */
+struct view_nodes {
+	const struct node **items;
+	struct node_ref *refs; /* the same nodes, as a provider sees them */
+	size_t n;
+};
+NODISCARD bool view_nodes(struct view *, const struct view_nodes **ret, struct error *err);
+
+struct view_services {
+	const struct service **items; /* sorted by key */
+	size_t n;
+};
+NODISCARD bool view_services(struct view *, const struct view_services **ret, struct error *err);
+
+/** The last write of each cloud controller manager to any node or Service. Reads both. */
+NODISCARD bool view_writers(struct view *, const struct view_writer **ret, size_t *ret_n,
+                            struct error *err);
+
+struct view_lease {
+	bool exists;
+	struct lease lease;
+	struct str manager; /* of the last write; empty: unknown */
+	int64_t renewed_s;  /* Unix time; 0: never */
+};
+NODISCARD bool view_lease(struct view *, const struct view_lease **ret, struct error *err);
+
+/* ---- the cloud ---- */
+
+/** The cloud, loaded and started as the controller does it. */
+NODISCARD bool view_cloud(struct view *, struct cloud **ret, struct error *err);
+/** A look for the machines of all nodes, in the order of view_nodes(). */
+NODISCARD bool view_look(struct view *, const struct look **ret, struct error *err);
+
+/** Is this the name under which a cloud controller manager writes, ours or another one? */
+bool view_is_controller(struct str manager);
+
+#endif

@@ -1,0 +1,139 @@
+#include "operator/command.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "base/arena.h"
+#include "base/limits.h"
+
+static struct arena arena;
+static struct buf problems = BUF_INIT(KIB(4));
+static struct command_line line;
+
+static int
+count(char *const argv[])
+{
+	int n = 0;
+
+	while (argv[n])
+		n++;
+	return n;
+}
+
+#define ARGV(...) ((char *[]){ __VA_ARGS__, NULL })
+
+static bool
+parse(char *argv[])
+{
+	buf_reset(&problems);
+	return command_parse(count(argv), argv, &arena, &line, &problems);
+}
+
+static bool
+is_given(char *argv[])
+{
+	return command_is_given(count(argv), argv);
+}
+
+static int
+tear_down(void **state UNUSED)
+{
+	arena_fini(&arena);
+	buf_fini(&problems);
+	return 0;
+}
+
+/* The command line of a Go program must never be taken for a command. */
+static void
+the_controller_runs_without_a_command(void **state UNUSED)
+{
+	assert_false(is_given(ARGV("ccmd")));
+	assert_false(is_given(ARGV("ccmd", "--cloud-provider=hcloud")));
+	assert_false(is_given(ARGV("ccmd", "--cluster-name", "doctor")));
+	assert_false(is_given(ARGV("ccmd", "nothing")));
+	assert_true(is_given(ARGV("ccmd", "doctor")));
+	assert_true(is_given(ARGV("/usr/bin/ccmd", "help")));
+	assert_true(is_given(ARGV("/usr/local/bin/kubectl-ccmd")));
+	assert_true(is_given(ARGV("kubectl-ccmd", "nothing")));
+}
+
+static void
+cuts_its_own_flags(void **state UNUSED)
+{
+	assert_true(parse(ARGV("ccmd", "doctor", "--kubeconfig", "x", "-o", "json", "--all",
+	                       "-v=1")));
+	assert_true(line.is_json && line.is_all && !line.wants_help);
+	assert_int_equal(line.argc, 4);
+	assert_string_equal(line.argv[0], "ccmd");
+	assert_string_equal(line.argv[1], "--kubeconfig");
+	assert_string_equal(line.argv[2], "x");
+	assert_string_equal(line.argv[3], "-v=1");
+	assert_null(line.argv[4]);
+	assert_true(parse(ARGV("ccmd", "doctor", "--output=json")) && line.is_json);
+	assert_true(parse(ARGV("ccmd", "doctor", "-o=text")) && !line.is_json);
+	assert_true(parse(ARGV("ccmd", "doctor", "-h")) && line.wants_help);
+}
+
+static void
+refuses_what_it_does_not_know(void **state UNUSED)
+{
+	assert_false(parse(ARGV("ccmd", "doctor", "-o", "yaml")));
+	assert_string_equal(problems.ptr,
+	                    "ccmd doctor: --output is \"yaml\" instead of text or json\n");
+	assert_false(parse(ARGV("ccmd", "doctor", "-o")));
+	assert_false(parse(ARGV("kubectl-ccmd", "nothing")));
+	assert_string_equal(problems.ptr,
+	                    "ccmd has no command \"nothing\"; ccmd help lists them\n");
+}
+
+static void
+a_plugin_uses_the_kubeconfig_of_kubectl(void **state UNUSED)
+{
+	setenv("HOME", "/home/me", 1);
+	unsetenv("KUBECONFIG");
+	assert_true(parse(ARGV("kubectl-ccmd", "doctor")));
+	assert_string_equal(line.argv[1], "--kubeconfig=/home/me/.kube/config");
+	setenv("KUBECONFIG", "/tmp/config", 1);
+	assert_true(parse(ARGV("kubectl-ccmd", "doctor")));
+	assert_string_equal(line.argv[1], "--kubeconfig=/tmp/config");
+	assert_true(parse(ARGV("kubectl-ccmd", "doctor", "--kubeconfig=/mine")));
+	assert_int_equal(line.argc, 2);
+	assert_true(parse(ARGV("kubectl-ccmd", "doctor", "--master=http://x")));
+	assert_int_equal(line.argc, 2);
+	assert_true(parse(ARGV("ccmd", "doctor")));
+	assert_int_equal(line.argc, 1);
+}
+
+static void
+helps(void **state UNUSED)
+{
+	CLEANUP(buf_fini) struct buf out = BUF_INIT(KIB(16));
+
+	assert_true(parse(ARGV("ccmd", "help", "doctor")));
+	assert_string_equal(line.topic.ptr, "doctor");
+	assert_true(command_help(STR_EMPTY, &out));
+	assert_non_null(strstr(out.ptr, "ccmd doctor"));
+	buf_reset(&out);
+	assert_true(command_help(STR("doctor"), &out));
+	assert_non_null(strstr(out.ptr, "--output json"));
+	assert_false(command_help(STR("nothing"), &out));
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_controller_runs_without_a_command),
+		cmocka_unit_test(cuts_its_own_flags),
+		cmocka_unit_test(refuses_what_it_does_not_know),
+		cmocka_unit_test(a_plugin_uses_the_kubeconfig_of_kubectl),
+		cmocka_unit_test(helps),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, tear_down);
+}

@@ -1,0 +1,178 @@
+#include "operator/report.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/json.h"
+#include "base/limits.h"
+
+static const struct check first = { "CCMD001", "API server", "It answers", "Else nothing works.",
+	                            NULL };
+static const struct check second = { "CCMD002", "API server", "It is new", "Old ones differ.",
+	                             NULL };
+static const struct check third = { "CCMD040", "Nodes", "All are well", "Pods need them.", NULL };
+
+#define REPORT(r)                                           \
+	CLEANUP(report_fini) struct report r = REPORT_INIT; \
+	CLEANUP(buf_fini) struct buf out = BUF_INIT(MIB(1))
+
+static void
+exit_codes(void **state UNUSED)
+{
+	struct error err;
+	REPORT(r);
+
+	report_begin(&r, &first);
+	assert_int_equal(report_exit_code(&r), 0);
+	report_begin(&r, &second);
+	report_skip(&r, "there is no need");
+	assert_int_equal(report_exit_code(&r), 0);
+	report_begin(&r, &third);
+	report_find(&r, "node", STR("n1"), "it is gone");
+	assert_int_equal(report_exit_code(&r), 1);
+	report_begin(&r, &first);
+	err_set(&err, ERR_UNAVAILABLE, "connection refused");
+	report_unknown(&r, &err);
+	assert_int_equal(report_exit_code(&r), 2);
+	(void)out;
+}
+
+static void
+prints_text(void **state UNUSED)
+{
+	struct error err;
+	REPORT(r);
+
+	err_set(&err, ERR_UNAVAILABLE, "connection refused");
+	report_begin(&r, &first);
+	report_unknown(&r, &err);
+	report_begin(&r, &second);
+	report_unknown(&r, &err);
+	report_begin(&r, &third);
+	report_fix(&r, report_find(&r, "node", STR("n1"), "it is gone"), "kubectl delete node n1");
+	report_find(&r, "", STR_EMPTY, "all are gone");
+	report_print(&r, /*has_colours=*/false, /*shows_all=*/false, &out);
+	assert_string_equal(out.ptr,
+	                    "API server\n"
+	                    "  unknown  CCMD001  It answers\n"
+	                    "           could not check: connection refused\n"
+	                    "  unknown  CCMD002  It is new\n"
+	                    "           could not check: see CCMD001\n"
+	                    "\n"
+	                    "Nodes\n"
+	                    "  problem  CCMD040  All are well\n"
+	                    "           - node n1: it is gone\n"
+	                    "             fix: kubectl delete node n1\n"
+	                    "           - all are gone\n"
+	                    "           Why: Pods need them.\n"
+	                    "           More: docs/doctor.md, \"CCMD040\"\n"
+	                    "\n"
+	                    "1 of 3 checks found a problem, 2 could not run, 0 did not apply.\n");
+}
+
+static void
+shows_skipped_checks_if_all_are_wanted(void **state UNUSED)
+{
+	REPORT(r);
+
+	report_begin(&r, &first);
+	report_skip(&r, "there is no need");
+	report_print(&r, false, false, &out);
+	assert_null(strstr(out.ptr, "CCMD001"));
+	buf_reset(&out);
+	report_print(&r, false, true, &out);
+	assert_non_null(strstr(out.ptr, "skipped  CCMD001"));
+	assert_non_null(strstr(out.ptr, "not checked: there is no need"));
+}
+
+static void
+colours_only_the_mark(void **state UNUSED)
+{
+	REPORT(r);
+
+	report_begin(&r, &first);
+	report_print(&r, true, false, &out);
+	assert_non_null(strstr(out.ptr, "  \033[32mok      \033[0m CCMD001  It answers\n"));
+}
+
+static void
+bounds_the_findings(void **state UNUSED)
+{
+	REPORT(r);
+
+	report_begin(&r, &third);
+	for (size_t i = 0; i < LIMIT_FINDINGS + 5; i++)
+		report_fix(&r, report_find(&r, "node", STR("n"), "%zu", i), "wait");
+	assert_int_equal(r.results[0].n_findings, LIMIT_FINDINGS);
+	assert_int_equal(r.results[0].n_dropped, 5);
+	report_print(&r, false, false, &out);
+	assert_non_null(strstr(out.ptr, "and 995 more; --all shows them\n"));
+}
+
+/* A finding survives a later failure of its check: what was found is true. */
+static void
+keeps_findings_of_a_check_that_fails(void **state UNUSED)
+{
+	struct error err;
+	REPORT(r);
+
+	report_begin(&r, &third);
+	report_find(&r, "node", STR("n1"), "it is gone");
+	err_set(&err, ERR_UNAVAILABLE, "connection refused");
+	report_unknown(&r, &err);
+	assert_int_equal(r.results[0].result, RESULT_PROBLEM);
+	report_print(&r, false, false, &out);
+	assert_non_null(strstr(out.ptr, "could not check: connection refused"));
+	assert_non_null(strstr(out.ptr, "- node n1: it is gone"));
+}
+
+static void
+cleans_foreign_text(void **state UNUSED)
+{
+	REPORT(r);
+
+	report_begin(&r, &third);
+	report_find(&r, "node", STR("n1"), "it says %s", "a\033[31m\nb\xff");
+	assert_string_equal(r.results[0].findings[0].message.ptr, "it says a [31m b?");
+	(void)out;
+}
+
+static void
+prints_json(void **state UNUSED)
+{
+	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
+	struct error err;
+	REPORT(r);
+
+	report_begin(&r, &third);
+	report_fix(&r, report_find(&r, "node", STR("n1"), "it is \"gone\""), "wait");
+	report_print_json(&r, &out);
+	assert_true(json_parse(buf_str(&out), &doc, &err));
+	assert_string_equal(
+		out.ptr,
+		"{\"exitCode\":1,\"checks\":[{\"code\":\"CCMD040\",\"group\":\"Nodes\","
+		"\"title\":\"All are well\",\"why\":\"Pods need them.\",\"result\":\"problem\","
+		"\"reason\":\"\",\"findings\":[{\"kind\":\"node\",\"name\":\"n1\","
+		"\"message\":\"it is \\\"gone\\\"\",\"fix\":\"wait\"}],\"findingsLeftOut\":0}]}\n");
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(exit_codes),
+		cmocka_unit_test(prints_text),
+		cmocka_unit_test(shows_skipped_checks_if_all_are_wanted),
+		cmocka_unit_test(colours_only_the_mark),
+		cmocka_unit_test(bounds_the_findings),
+		cmocka_unit_test(keeps_findings_of_a_check_that_fails),
+		cmocka_unit_test(cleans_foreign_text),
+		cmocka_unit_test(prints_json),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

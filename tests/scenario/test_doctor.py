@@ -1,0 +1,400 @@
+"""ccmd doctor: each check is provoked alone and names itself, on a healthy cluster there is nothing to say, and what cannot
+be checked is said."""
+import shutil
+import subprocess
+import time
+
+import pytest
+
+from lib import role
+from lib.api import NODES
+from lib.ccmd import binary, environment, machine, run_ccmd
+from lib.certs import Authority
+from lib.faultproxy import answer
+from lib.nodes import is_initialized
+from lib.operator import doctor, flags_of
+from lib.replicas import LEASE
+from lib.services import SERVICES, service
+
+pytestmark = [pytest.mark.needs_binary, pytest.mark.one_version]
+
+
+@pytest.fixture
+def examine(cluster, inventory):
+    """examine("--flag", option=value): what the doctor says to the flags of the fixture ccmd."""
+
+    def run(*flags, kubeconfig=cluster.ccmd_kubeconfig, inventory=inventory, env=None, **options):
+        return doctor(*flags_of(kubeconfig, inventory, *flags, **options), env=env)
+
+    return run
+
+
+@pytest.fixture
+def node(kubelet, inventory):
+    """node("n1"): an initialised node and its machine."""
+
+    def add(name, ip="10.0.0.1", **fields):
+        inventory.add(machine(name, ip))
+        fields = {"provider_id": f"cloudlycke://m-{name}", "initialized": True, **fields}
+        return kubelet(name, ip=ip, **fields)
+
+    return add
+
+
+def only(report, code, *objects):
+    """The check found exactly these objects, and no other check found anything."""
+    assert report.codes() == {code}, report.content
+    assert report.codes("unknown") == set()
+    assert set(report.found(code)) == set(objects)
+    assert report.exit_code == 1
+    assert all(one["fix"] for one in report.checks[code]["findings"] if code != "CCMD041")
+
+
+# --- healthy -----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.sanitized
+def test_a_healthy_cluster(api, inventory, kubelet, ccmd, examine):
+    for number in (1, 2):
+        inventory.add(machine(f"n{number}", f"10.0.0.{number}", zone="z1", region="r1", type="t1"))
+        kubelet(f"n{number}", ip=f"10.0.0.{number}")
+    ccmd(leader_elect=True)
+    for name in ("n1", "n2"):
+        api.wait_node(name, is_initialized)
+    report = examine(leader_elect=True)
+    assert report.exit_code == 0, report.content
+    assert report.codes() == set() and report.codes("unknown") == set()
+    assert {"CCMD001", "CCMD010", "CCMD020", "CCMD030", "CCMD045"} <= report.codes("ok")
+
+
+def test_it_changes_nothing(api, cluster, node, proxy, examine):
+    node("n1")
+    kubeconfig = cluster.kubeconfig("doctor", url=proxy.url)
+    examine(kubeconfig=kubeconfig, leader_elect=True)
+    methods = {(one.method, one.path) for one in proxy.requests() if one.method != "GET"}
+    assert methods == {("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews")}
+
+
+# --- the API server, rights, the lease ---------------------------------------------------------------------------------------
+
+
+def test_a_wrong_clock(cluster, api, proxy, examine):
+    proxy.on("GET", "/version", answer(200, {"gitVersion": "v1.36.3", "major": "1", "minor": "36"},
+                                       headers={"Date": "Tue, 14 Nov 2023 22:13:20 GMT"}), times=99)
+    only(examine(kubeconfig=cluster.kubeconfig("doctor", url=proxy.url)), "CCMD003", "")
+
+
+def test_an_old_version(cluster, api, proxy, examine):
+    proxy.on("GET", "/version", answer(200, {"gitVersion": "v1.27.16", "major": "1", "minor": "27"}), times=99)
+    only(examine(kubeconfig=cluster.kubeconfig("doctor", url=proxy.url)), "CCMD002", "")
+
+
+def test_missing_rights_are_those_of_the_published_role(cluster, api, examine):
+    stranger = cluster.kubeconfig("stranger", pair=cluster.authority.client("stranger", "stranger"))
+    report = examine(kubeconfig=stranger, leader_elect=True, secure_port=10258)
+    wanted = set()
+    for one in role.objects():
+        for rule in one.get("rules", ()):
+            for verb in rule["verbs"]:
+                wanted |= {f"may not {verb} {resource}" for resource in rule["resources"]}
+    told = {one["message"].split(" in the namespace")[0].removesuffix(" cloud-controller-manager")
+            for one in report.checks["CCMD010"]["findings"]}
+    server = {"may not create tokenreviews", "may not create subjectaccessreviews",
+              "may not get configmaps extension-apiserver-authentication"}
+    assert told == wanted | server
+    assert report.exit_code == 2, "the nodes could not be listed"
+
+
+def test_an_administrator_is_not_the_controller(cluster, api, examine):
+    report = examine(kubeconfig=cluster.admin_kubeconfig)
+    assert report.checks["CCMD010"]["result"] == "skipped"
+    assert "every right" in report.checks["CCMD010"]["reason"]
+
+
+def test_nobody_leads(api, examine):
+    only(examine(leader_elect=True), "CCMD020", "lease kube-system/cloud-controller-manager")
+
+
+def lease(holder="host_uuid", age_s=0):
+    at = time.strftime("%Y-%m-%dT%H:%M:%S.000000Z", time.gmtime(time.time() - age_s))
+    return {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+            "metadata": {"name": "cloud-controller-manager", "namespace": "kube-system"},
+            "spec": {"holderIdentity": holder, "leaseDurationSeconds": 15, "acquireTime": at, "renewTime": at}}
+
+
+def test_a_leader_that_is_silent(api, examine):
+    api.post(LEASE.rsplit("/", 1)[0], lease(age_s=3600), fieldManager="ccmd")
+    only(examine(leader_elect=True), "CCMD021", "lease kube-system/cloud-controller-manager")
+
+
+def test_a_lease_of_another_program(api, examine):
+    api.post(LEASE.rsplit("/", 1)[0], lease(), fieldManager="hcloud-cloud-controller-manager")
+    only(examine(leader_elect=True), "CCMD022", "lease kube-system/cloud-controller-manager")
+
+
+def test_another_controller_at_work(api, node, examine):
+    node("n1")
+    api.patch(f"{NODES}/n1", {"metadata": {"annotations": {"a": "b"}}}, fieldManager="hcloud-cloud-controller-manager")
+    report = examine()
+    only(report, "CCMD023", "node n1")
+    assert "hcloud-cloud-controller-manager" in report.found("CCMD023")["node n1"]
+
+
+# --- the cloud ---------------------------------------------------------------------------------------------------------------
+
+
+def hetzner_flags(cluster, *more):
+    return flags_of(cluster.ccmd_kubeconfig, None, "--cloud-provider=hcloud", "--allow-untagged-cloud", *more)
+
+
+def hetzner_environment(cloud, **more):
+    return {"HCLOUD_ENDPOINT": cloud.url, "HCLOUD_TOKEN": cloud.token, "HCLOUD_METRICS_ENABLED": "false", **more}
+
+
+def test_a_healthy_cluster_at_hetzner(api, cluster, cloud, kubelet, hetzner):
+    cloud.add_server("n1")
+    kubelet("n1")
+    hetzner()
+    api.wait_node("n1", is_initialized)
+    report = doctor(*hetzner_flags(cluster), env=hetzner_environment(cloud))
+    assert report.codes() | report.codes("unknown") <= {"CCMD080"}, report.content  # --allow-untagged-cloud
+
+
+def test_a_wrong_token(api, cluster, cloud):
+    report = doctor(*hetzner_flags(cluster), env=hetzner_environment(cloud, HCLOUD_TOKEN="x" * 64))
+    assert "CCMD030" in report.codes() and "401" in report.found("CCMD030")[""]
+    assert report.exit_code == 2 and "CCMD044" in report.codes("unknown")
+    assert "x" * 64 not in str(report.content)
+
+
+def test_a_cloud_that_cannot_be_reached(api, cluster, cloud):
+    report = doctor(*hetzner_flags(cluster), env=hetzner_environment(cloud, HCLOUD_ENDPOINT="http://127.0.0.1:1"))
+    assert "CCMD030" in report.codes() and report.exit_code == 2
+    assert {"CCMD001", "CCMD010"} <= report.codes("ok"), "what does not need the cloud is checked"
+
+
+def test_the_token_of_another_project(api, cluster, cloud, kubelet):
+    for number in (1, 2):
+        kubelet(f"n{number}", initialized=True, provider_id=f"hcloud://{number}")
+    report = doctor(*hetzner_flags(cluster), env=hetzner_environment(cloud))
+    assert report.codes() - {"CCMD080"} == {"CCMD031", "CCMD044"}
+
+
+def test_nothing_is_written_to_the_cloud(api, cluster, cloud, kubelet):
+    cloud.add_server("n1")
+    kubelet("n1")
+    doctor(*hetzner_flags(cluster), env=hetzner_environment(cloud))
+    assert {one.method for one in cloud.requests()} == {"GET"}
+
+
+# --- nodes -------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_kubelet_without_the_cloud_provider(node, kubelet, examine):
+    node("n1")
+    kubelet("n2", initialized=True)
+    report = examine()
+    assert report.found("CCMD040").keys() == {"node n2"}
+    only(report, "CCMD040", "node n2")
+
+
+def test_a_new_node_without_a_machine(node, kubelet, examine):
+    node("n1")
+    kubelet("n2")
+    only(examine(), "CCMD041", "node n2")
+
+
+def test_a_new_node_with_two_machines(node, kubelet, inventory, examine):
+    node("n1")
+    kubelet("n2")
+    inventory.add(machine("x", "10.0.0.2", ("Hostname", "n2")), machine("y", "10.0.0.3", ("Hostname", "n2")))
+    report = examine()
+    only(report, "CCMD041", "node n2")
+    assert "m-x, m-y" in report.found("CCMD041")["node n2"]
+
+
+def test_a_new_node_with_a_wrong_node_ip(node, kubelet, inventory, examine):
+    node("n1")
+    inventory.add(machine("n2", "10.0.0.2"))
+    kubelet("n2", provided_node_ip="192.0.2.7")
+    report = examine()
+    only(report, "CCMD041", "node n2")
+    assert "192.0.2.7" in report.found("CCMD041")["node n2"]
+
+
+def test_a_node_of_another_cloud(node, examine):
+    node("n1")
+    node("n2", provider_id="aws:///eu-west-1/i-0abc")
+    only(examine(), "CCMD042", "node n2")
+
+
+def test_two_nodes_with_one_machine(node, kubelet, examine):
+    node("n1")
+    kubelet("n2", ip="10.0.0.1", initialized=True, provider_id="cloudlycke://m-n1", addresses=[("InternalIP", "10.0.0.1")])
+    only(examine(), "CCMD043", "node n2")
+
+
+def test_a_machine_that_is_gone(node, inventory, examine):
+    node("n1")
+    node("n2")
+    inventory.remove("n2")
+    report = examine()
+    only(report, "CCMD044", "node n2")
+    assert "Ready" in report.found("CCMD044")["node n2"]
+
+
+def test_other_addresses(node, inventory, examine):
+    node("n1")
+    inventory.set_addresses("n1", "10.0.0.9")
+    report = examine()
+    only(report, "CCMD045", "node n1")
+    assert "10.0.0.1" in report.found("CCMD045")["node n1"] and "10.0.0.9" in report.found("CCMD045")["node n1"]
+
+
+def test_another_zone(node, inventory, examine):
+    node("n1", labels={"topology.kubernetes.io/zone": "z1"})
+    inventory.set("n1", zone="z2")
+    report = examine()
+    only(report, "CCMD046", "node n1")
+    assert "--overwrite topology.kubernetes.io/zone=z2" in report.checks["CCMD046"]["findings"][0]["fix"]
+
+
+def pod_cidr(api, name, cidr):
+    api.patch(f"{NODES}/{name}", {"spec": {"podCIDR": cidr, "podCIDRs": [cidr]}})
+
+
+@pytest.fixture
+def routed(inventory, tmp_path):
+    """An inventory whose cloud has routes, and the flags."""
+    inventory.content["routes"] = {"hook": "/bin/true"}
+    inventory.content["state"] = {"file": str(tmp_path / "state")}
+    inventory.write()
+    return dict(cluster_cidr="10.244.0.0/16")
+
+
+def test_pod_cidrs_outside_of_the_cluster_cidr(api, node, routed, examine):
+    node("n1")
+    pod_cidr(api, "n1", "10.244.1.0/24")
+    node("n2", ip="10.0.0.2")
+    pod_cidr(api, "n2", "10.99.2.0/24")
+    only(examine(**routed), "CCMD047", "node n2")
+
+
+def test_pod_cidrs_that_overlap(api, node, routed, examine):
+    for name, cidr in (("n1", "10.244.1.0/24"), ("n2", "10.244.0.0/22"), ("n3", "10.244.8.0/24"), ("n4", "10.244.9.0/24")):
+        node(name, ip=f"10.0.0.{name[1]}")
+        pod_cidr(api, name, cidr)
+    report = examine(**routed)
+    only(report, "CCMD048", "node n1")
+    assert "n2" in report.found("CCMD048")["node n1"]
+
+
+# --- Services ----------------------------------------------------------------------------------------------------------------
+
+
+def test_a_pending_service(api, cluster, cloud, kubelet):
+    server = cloud.add_server("n1", ip="198.18.0.7")
+    kubelet("n1", initialized=True, provider_id=f"hcloud://{server.id}")
+    api.post(SERVICES, service("web"))
+    try:
+        report = doctor(*hetzner_flags(cluster), env=hetzner_environment(cloud))
+        assert report.found("CCMD060").keys() == {"service default/web"}
+        assert "describe service web" in report.checks["CCMD060"]["findings"][0]["fix"]
+        assert "CCMD061" not in report.codes()
+        api.patch(f"{NODES}/n1", {"metadata": {"labels": {"node.kubernetes.io/exclude-from-external-load-balancers": ""}}})
+        report = doctor(*hetzner_flags(cluster), env=hetzner_environment(cloud))
+        assert report.found("CCMD061").keys() == {"service default/web"}
+    finally:
+        api.delete(f"{SERVICES}/web")
+
+
+# --- configuration -----------------------------------------------------------------------------------------------------------
+
+
+def test_flags_without_effect(api, examine):
+    only(examine("--allow-untagged-cloud", "--min-resync-period=1h"), "CCMD080",
+         "flag --allow-untagged-cloud", "flag --min-resync-period")
+
+
+def test_a_kubeconfig_that_all_can_read(api, cluster, tmp_path, examine):
+    path = tmp_path / "kubeconfig"
+    shutil.copy(cluster.ccmd_kubeconfig, path)
+    path.chmod(0o644)
+    only(examine(kubeconfig=path), "CCMD081", f"file {path}")
+    report = examine(kubeconfig=path, env={"KUBERNETES_SERVICE_HOST": "10.96.0.1"})
+    assert report.codes() == set()
+
+
+# --- several at the same time, and failures ----------------------------------------------------------------------------------
+
+
+def test_several_problems(node, kubelet, inventory, examine):
+    node("n1")
+    node("n2")
+    kubelet("n3")
+    inventory.remove("n2")
+    report = examine("--allow-untagged-cloud", leader_elect=True)
+    assert report.codes() == {"CCMD020", "CCMD041", "CCMD044", "CCMD080"} and report.exit_code == 1
+
+
+def test_no_api_server(inventory, tmp_path):
+    report = doctor("--master=http://127.0.0.1:1", "--cloud-provider=cloudlycke", f"--cloud-config={inventory.path}")
+    assert report.exit_code == 2 and report.codes() == {"CCMD001"}
+    assert "CCMD041" in report.codes("unknown") and "CCMD080" in report.codes("ok")
+
+
+def test_the_api_server_fails_at_any_request(cluster, api, node, proxy, examine):
+    node("n1")
+    kubeconfig = cluster.kubeconfig("doctor", url=proxy.url)
+    examine(kubeconfig=kubeconfig, leader_elect=True)
+    for path in sorted({one.path for one in proxy.requests()}):
+        proxy.clear()
+        rule = proxy.on(None, path, answer(500), times=99)
+        report = examine(kubeconfig=kubeconfig, leader_elect=True)
+        assert report.exit_code == 2, f"{path}: {report.content}"
+        assert rule.hits
+        assert "CCMD080" in report.codes("ok")
+
+
+def test_it_never_sends_a_credential_to_a_server_it_cannot_verify(cluster, api, proxy, tmp_path, examine):
+    stranger = Authority(tmp_path)
+    kubeconfig = cluster.kubeconfig("doctor", url=proxy.url, ca=stranger.certificate)
+    report = examine(kubeconfig=kubeconfig)
+    assert report.exit_code == 2 and "CCMD001" in report.codes() and not proxy.requests()
+
+
+# --- the command line --------------------------------------------------------------------------------------------------------
+
+
+def test_text_for_people(api, cluster, node, kubelet, inventory):
+    node("n1")
+    kubelet("n2")
+    done = run_ccmd("doctor", *flags_of(cluster.ccmd_kubeconfig, inventory))
+    assert done.returncode == 1
+    assert "  problem  CCMD041  New nodes are initialised\n           - node n2: " in done.stdout
+    assert "\x1b" not in done.stdout, "no colours without a terminal"
+    assert done.stderr == ""
+
+
+def test_as_a_plugin_of_kubectl(api, cluster, inventory, tmp_path):
+    plugin = tmp_path / "kubectl-ccmd"
+    plugin.symlink_to(binary())
+    command = [str(cluster.programs / "kubectl"), "ccmd", "doctor", "--cloud-provider=cloudlycke",
+               f"--cloud-config={inventory.path}", "--leader-elect=false", "-o", "json"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, env={
+        **environment(), "PATH": f"{tmp_path}:/usr/bin:/bin", "KUBECONFIG": str(cluster.admin_kubeconfig)})
+    assert done.returncode == 0 and '"exitCode":0' in done.stdout, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("arguments, code, text", [
+    (["help"], 0, "ccmd doctor"),
+    (["help", "doctor"], 0, "--output json"),
+    (["doctor", "--help"], 0, "--output json"),
+    (["help", "nothing"], 2, 'no command "nothing"'),
+    (["doctor", "-o", "yaml"], 2, '"yaml" instead of text or json'),
+    (["doctor"], 2, "--cloud-provider cannot be empty"),
+    (["doctor", "--no-such-flag"], 2, "unknown flag: --no-such-flag"),
+])
+def test_the_command_line(arguments, code, text):
+    done = run_ccmd(*arguments)
+    assert done.returncode == code and text in done.stdout + done.stderr
