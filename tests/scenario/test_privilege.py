@@ -15,7 +15,7 @@ import yaml
 from lib.api import NODES
 from lib.ccmd import Ccmd, binary, machine, sanitized
 from lib.nodes import is_initialized
-from lib.process import REPOSITORY, free_ports
+from lib.process import free_ports
 from lib.wait import wait_for
 
 pytestmark = [pytest.mark.needs_binary, pytest.mark.one_version]
@@ -194,12 +194,3 @@ def test_a_token_is_where_it_is_needed_and_nowhere_else(cluster, api, kubelet, i
         lambda: (found := count_in_memory(one.pid, signature)) and found[0] <= OURS[place] and found, 5, "copies to go"
     )
     assert ours == OURS[place] and requests <= REQUESTS, (ours, requests)
-
-
-# --- what is published ---------------------------------------------------------------------------------------------------
-
-
-def test_the_deployment_is_accepted(cluster, api):
-    """The API server accepts it, with unknown fields refused; nothing runs it here."""
-    said = cluster.kubectl("apply", "--dry-run=server", "--validate=strict", "-f", str(REPOSITORY / "deploy" / "deployment.yaml"))
-    assert "deployment.apps/ccmd created" in said

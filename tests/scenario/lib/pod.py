@@ -1,0 +1,125 @@
+"""A pod of a Deployment, run without a kubelet: its container's program with the arguments, environment, user and files that
+the Deployment names, in a file system that is read-only and has nothing else.
+"""
+import base64
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from .ccmd import Ccmd, binary, sanitized
+
+ACCOUNT_FOLDER = "var/run/secrets/kubernetes.io/serviceaccount"
+LOOKED_UP = ("etc/hosts", "etc/resolv.conf", "etc/nsswitch.conf", "etc/ssl/certs/ca-certificates.crt")
+START = """
+set -e
+mount --bind "$1" "$1"
+mount --bind /dev "$1/dev"
+mount --bind /proc "$1/proc"
+mount -o remount,bind,ro "$1"
+root=$1 user=$2
+shift 2
+exec setpriv --no-new-privs chroot --userspec="$user" --groups= "$root" "$@"
+"""
+
+
+def skip_unless_possible():
+    if os.geteuid() != 0:
+        pytest.skip("not root")
+    if not shutil.which("unshare") or not shutil.which("setpriv"):
+        pytest.skip("no unshare or setpriv")
+    if sanitized():
+        pytest.skip("a sanitizer needs files that a container does not have")
+
+
+class Pod:
+    """What the API server says of a Deployment or DaemonSet, made to run here."""
+
+    def __init__(self, cluster, workload):
+        self.cluster = cluster
+        self.api = cluster.api()
+        self.namespace = workload["metadata"]["namespace"]
+        self.spec = workload["spec"]["template"]["spec"]
+        (self.container,) = self.spec["containers"]
+        self.metadata = {"name": f"{workload['metadata']['name']}-0", "namespace": self.namespace, "uid": "11111111-pod"}
+
+    def start(self, folder):
+        """Its ccmd, which runs already."""
+        skip_unless_possible()
+        root = self.make_root(folder / "root")
+        one = Ccmd(folder, None, None, name="pod")
+        user = self.spec["securityContext"]
+        one.process.argv = ["unshare", "--mount", "--propagation=private", "sh", "-c", START, "sh", str(root),
+                            f"{user['runAsUser']}:{user['runAsGroup']}", "/ccmd", *self.container["args"]]
+        one.process.env = self.environment()
+        return one.start()
+
+    # --- its environment ---------------------------------------------------------------------------------------------
+
+    def environment(self):
+        found = {"KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": str(self.cluster.port),
+                 "PATH": os.environ["PATH"]}
+        for one in self.container["env"]:
+            value = one["value"] if "value" in one else self.value_from(one["valueFrom"])
+            if value is not None:
+                found[one["name"]] = value
+        return found
+
+    def value_from(self, source):
+        if "fieldRef" in source:
+            return self.metadata[source["fieldRef"]["fieldPath"].removeprefix("metadata.")]
+        reference = source["secretKeyRef"]
+        value = self.secret(reference["name"]).get(reference["key"])
+        assert value is not None or reference.get("optional"), f"no key {reference}"
+        return value and value.decode()
+
+    def secret(self, name):
+        one = self.api.get(f"/api/v1/namespaces/{self.namespace}/secrets/{name}")
+        return {key: base64.b64decode(value) for key, value in one["data"].items()}
+
+    # --- its files ---------------------------------------------------------------------------------------------------
+
+    def make_root(self, root):
+        root.mkdir()
+        for name in ("dev", "proc", ACCOUNT_FOLDER):
+            (root / name).mkdir(parents=True)
+        copy_program(root)
+        for name in LOOKED_UP:
+            if Path("/", name).exists():
+                (root / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(Path("/", name), root / name)
+        self.write_account(root / ACCOUNT_FOLDER)
+        self.write_volumes(root)
+        return root
+
+    def write_account(self, folder):
+        path = f"/api/v1/namespaces/{self.namespace}/serviceaccounts/{self.spec['serviceAccountName']}/token"
+        (folder / "token").write_text(self.api.post(path, {"spec": {}})["status"]["token"])
+        (folder / "ca.crt").write_text(Path(self.cluster.ca).read_text())
+        (folder / "namespace").write_text(self.namespace)
+
+    def write_volumes(self, root):
+        group = self.spec["securityContext"]["fsGroup"]
+        volumes = {one["name"]: one["secret"] for one in self.spec["volumes"]}
+        for mount in self.container["volumeMounts"]:
+            folder = root / mount["mountPath"].lstrip("/")
+            folder.mkdir(parents=True, exist_ok=True)
+            volume = volumes[mount["name"]]
+            for key, value in self.secret(volume["secretName"]).items():
+                (folder / key).write_bytes(value)
+                os.chown(folder / key, 0, group)
+                (folder / key).chmod(volume["defaultMode"])
+
+
+def copy_program(root):
+    """The program, and the libraries that it is linked to, where it looks for them."""
+    shutil.copy(binary(), root / "ccmd")
+    for line in subprocess.run(["ldd", str(binary())], capture_output=True, text=True).stdout.splitlines():
+        library = re.search(r"(/\S+) \(0x", line)
+        if library:
+            path = root / library.group(1).lstrip("/")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(library.group(1), path)

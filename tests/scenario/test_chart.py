@@ -1,0 +1,386 @@
+"""The Helm chart: what it renders, what it refuses, and that ccmd does its job as the chart installs it."""
+import json
+import re
+import subprocess
+
+import pytest
+import yaml
+
+from lib.ccmd import machine
+from lib.helm import CHART, KINDS_OF_MONITORING, NAMESPACE, Helm, tool
+from lib.nodes import is_initialized, is_routed
+from lib.pod import Pod
+from lib.process import REPOSITORY, free_ports
+from lib.services import Services, ingress
+from lib.serving import Serving
+from lib.wait import wait_for
+from sim.brightbox import Brightbox
+
+pytestmark = [pytest.mark.plain, pytest.mark.one_version]
+
+CLOUDS = ("hcloud", "hcloud-from-scratch", "ccm-from-scratch", "brightbox", "cloudlycke")
+
+# Values as Hetzner's chart has them, in their defaults or in its README.
+HETZNER = {
+    "args": {"cloud-provider": "hcloud", "allow-untagged-cloud": "", "route-reconciliation-period": "30s",
+             "webhook-secure-port": "0", "feature-gates": "CloudControllerManagerWatchBasedRoutesReconciliation=true"},
+    "kind": "Deployment", "replicaCount": 1, "nameOverride": None,
+    "env": {"HCLOUD_TOKEN": {"valueFrom": {"secretKeyRef": {"name": "hcloud", "key": "token"}}},
+            "ROBOT_USER": {"valueFrom": {"secretKeyRef": {"name": "hcloud", "key": "robot-user", "optional": True}}},
+            "HCLOUD_LOAD_BALANCERS_LOCATION": {"value": "fsn1"}},
+    "image": {"pullSecrets": [{"name": "registry"}]},
+    "monitoring": {"enabled": True, "podMonitor": {"enabled": True, "labels": {"release": "prometheus"}, "annotations": {},
+                                                   "spec": {"podMetricsEndpoints": [{"port": "metrics"}]}}},
+    "networking": {"enabled": True, "clusterCIDR": "10.244.0.0/16",
+                   "network": {"valueFrom": {"secretKeyRef": {"name": "hcloud", "key": "network"}}}},
+    "resources": {"requests": {"cpu": "100m", "memory": "50Mi"}},
+    "podSecurityContext": {"runAsNonRoot": True}, "securityContext": {"readOnlyRootFilesystem": True},
+    "strategy": {}, "additionalTolerations": [{"key": "node.cilium.io/agent-not-ready", "operator": "Exists"}],
+    "nodeSelector": {"node-role.kubernetes.io/control-plane": ""}, "affinity": {},
+    "priorityClassName": "system-cluster-critical", "robot": {"enabled": True}, "rbac": {"create": True},
+    "serviceAccount": {"annotations": {"a": "b"}}, "podLabels": {"c": "d"}, "podAnnotations": {"e": "f"},
+    "extraVolumeMounts": [{"name": "more", "mountPath": "/more", "readOnly": True}],
+    "extraVolumes": [{"name": "more", "secret": {"secretName": "more"}}],
+    "dnsPolicy": "Default", "dnsConfig": {"nameservers": ["1.1.1.1"]},
+}
+
+ALL_MONITORING = {"monitoring": {name: {"enabled": True, "labels": {"release": "prometheus"}, "annotations": {"a": "b"}}
+                                 for name in ("podMonitor", "serviceMonitor", "prometheusRule", "dashboard")}}
+
+MATRIX = {
+    "default": {},
+    **{cloud: {"args": {"cloud-provider": cloud}} for cloud in CLOUDS},
+    "three replicas": {"replicaCount": 3},
+    "DaemonSet": {"kind": "DaemonSet"},
+    "pod network": {"hostNetwork": False, "replicaCount": 2, "networkPolicy": {"egress": [{"ports": [{"port": 443}]}]}},
+    "Hetzner's values": HETZNER,
+    "monitoring": ALL_MONITORING,
+    "accounts": {"args": {"use-service-account-credentials": True, "leader-elect-resource-name": "x",
+                          "leader-elect-resource-namespace": "default", "bind-address": "127.0.0.1"}},
+    "another release": {"nameOverride": "ccm-two", "serviceAccount": {"name": "ccm-two"},
+                        "args": {"leader-elect-resource-name": "ccm-two"}},
+    "no rights": {"rbac": {"create": False}, "serviceAccount": {"create": False, "name": "mine"}},
+}
+matrix = pytest.mark.parametrize("values", MATRIX.values(), ids=MATRIX.keys())
+
+
+@pytest.fixture
+def helm(request, tmp_path):
+    return Helm(tool(request.config, "helm"), tmp_path)
+
+
+# --- what is rendered ----------------------------------------------------------------------------------------------------
+
+
+@matrix
+def test_values_pass_the_linter(helm, values):
+    helm.checked("lint", "--strict", values=values)
+
+
+@pytest.mark.parametrize("values, message", [
+    ({"replicas": 2}, "additional properties 'replicas' not allowed"),
+    ({"monitoring": {"podmonitor": {}}}, "at '/monitoring': additional properties 'podmonitor' not allowed"),
+    ({"kind": "StatefulSet"}, "at '/kind': value must be one of 'Deployment', 'DaemonSet'"),
+    ({"args": {"cloud-provider": "aws"}}, "at '/args/cloud-provider': value must be one of 'hcloud', "),
+    ({"args": {"cloud-provider": None}}, "at '/args': missing property 'cloud-provider'"),
+    ({"args": {"v": [4]}}, "at '/args/v': got array, want "),
+    ({"args": {"--v": 4}}, "at '/args': additional properties '--v' not allowed"),
+    ({"env": {"HCLOUD_TOKEN": "secret"}}, "at '/env/HCLOUD_TOKEN': got string, want null or object"),
+    ({"env": {"A": {"value": 1}}}, "at '/env/A/value': got number, want string"),
+    ({"env": {"A": {"value": "1", "valueFrom": {}}}}, "at '/env/A': maxProperties: got 2, want 1"),
+    ({"networking": {"clusterCIDR": "10.244.0.0"}}, "at '/networking/clusterCIDR': '10.244.0.0' does not match pattern"),
+    ({"replicaCount": "two"}, "at '/replicaCount': got string, want integer"),
+    ({"image": {"digest": "abc"}}, "at '/image/digest': 'abc' does not match pattern"),
+    ({"serviceAccount": {"name": ""}}, "at '/serviceAccount/name': '' does not match pattern"),
+    ({"monitoring": {"port": 0}}, "at '/monitoring/port': minimum: got 0, want 1"),
+    ({"args": {"cluster-cidr": "10.0.0.0/8"}}, "args.cluster-cidr: the chart sets this flag; use networking.enabled and"),
+    ({"args": {"leader-elect": False}, "replicaCount": 2}, "args.leader-elect: without election only one replica may run"),
+    ({"args": {"leader-elect": "false"}, "kind": "DaemonSet"}, "args.leader-elect: without election only one replica may"),
+    ({"args": {"secure-port": "0"}}, "args.secure-port: the probes need this port"),
+    ({"args": {"cloud-provider": "brightbox"}, "robot": {"enabled": True}}, "robot.enabled: dedicated servers need"),
+], ids=lambda one: "" if isinstance(one, str) else json.dumps(one))
+def test_wrong_values_are_explained(helm, values, message):
+    done = helm.run("template", "ccmd", values=values)
+    assert done.returncode != 0 and message in done.stderr, done.stderr
+
+
+def test_flags_are_written_as_given(helm):
+    args = {"cloud-provider": "hcloud", "allow-untagged-cloud": "", "v": 4, "profiling": False, "kube-api-qps": 1000000,
+            "controllers": "*,-node-route-controller", "cluster-name": "a: b", "node-monitor-period": None}
+    (container,) = helm.workload({"args": args, "monitoring": {"enabled": False}})["spec"]["template"]["spec"]["containers"]
+    assert container["args"] == [
+        "--allow-untagged-cloud", "--cloud-provider=hcloud", "--cluster-name=a: b", "--controllers=*,-node-route-controller",
+        "--kube-api-qps=1000000", "--profiling=false", "--v=4"]
+
+
+def test_variables_of_the_user_replace_those_of_the_chart(helm):
+    (container,) = helm.workload({"env": {
+        "HCLOUD_TOKEN_FILE": {"value": "/mine"}, "POD_UID": None, "A": {"valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
+    }, "networking": {"enabled": True, "network": {"value": "4711"}}})["spec"]["template"]["spec"]["containers"]
+    found = {one["name"]: one for one in container["env"]}
+    assert len(found) == len(container["env"])
+    assert found["HCLOUD_TOKEN_FILE"]["value"] == "/mine"
+    assert found["HCLOUD_NETWORK"] == {"name": "HCLOUD_NETWORK", "value": "4711"}
+    assert found["A"]["valueFrom"] == {"fieldRef": {"fieldPath": "metadata.name"}}
+
+
+def test_values_of_hetzners_chart_have_their_effect(helm):
+    found = helm.render(HETZNER)
+    (workload,), spec = found["Deployment"], found["Deployment"][0]["spec"]["template"]["spec"]
+    (container,) = spec["containers"]
+    environment = {one["name"]: one for one in container["env"]}
+    assert environment["HCLOUD_TOKEN"]["valueFrom"] == HETZNER["env"]["HCLOUD_TOKEN"]["valueFrom"]
+    assert environment["HCLOUD_NETWORK"]["valueFrom"] == HETZNER["networking"]["network"]["valueFrom"]
+    assert environment["ROBOT_ENABLED"]["value"] == "true"
+    assert {"--allow-untagged-cloud", "--cluster-cidr=10.244.0.0/16", "--route-reconciliation-period=30s"} <= set(container["args"])
+    assert container["resources"]["requests"] == HETZNER["resources"]["requests"]
+    assert spec["nodeSelector"] == HETZNER["nodeSelector"] and spec["imagePullSecrets"] == [{"name": "registry"}]
+    assert HETZNER["additionalTolerations"][0] in spec["tolerations"] and spec["dnsConfig"] == HETZNER["dnsConfig"]
+    assert {"name": "more", "mountPath": "/more", "readOnly": True} in container["volumeMounts"]
+    assert found["PodMonitor"][0]["metadata"]["labels"]["release"] == "prometheus"
+    assert workload["spec"]["template"]["metadata"]["labels"]["c"] == "d"
+    assert found["ServiceAccount"][0]["metadata"]["annotations"] == {"a": "b"}
+
+
+@pytest.mark.parametrize("image, wanted", [
+    ({}, "ghcr.io/ccmd/ccmd:{version}"),
+    ({"tag": "v2"}, "ghcr.io/ccmd/ccmd:v2"),
+    ({"repository": "r:5000/x", "tag": "v2", "digest": f"sha256:{'0' * 64}"}, f"r:5000/x@sha256:{'0' * 64}"),
+], ids=["default", "tag", "digest"])
+def test_the_image(helm, image, wanted):
+    (container,) = helm.workload({"image": image})["spec"]["template"]["spec"]["containers"]
+    assert container["image"] == wanted.format(version=project_version())
+
+
+def project_version():
+    return re.search(r"^  version: '(.*)',$", (REPOSITORY / "meson.build").read_text(), re.M)[1]
+
+
+def test_the_chart_has_the_version_of_the_program():
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    assert chart["version"] == chart["appVersion"] == project_version()
+
+
+@pytest.mark.parametrize("values, kinds", [
+    ({}, set()),
+    ({"replicaCount": 2}, {"PodDisruptionBudget"}),
+    ({"replicaCount": 2, "podDisruptionBudget": {"enabled": False}}, set()),
+    ({"kind": "DaemonSet", "replicaCount": 2}, set()),
+    ({"hostNetwork": False}, {"NetworkPolicy"}),
+    ({"hostNetwork": False, "networkPolicy": {"enabled": False}}, set()),
+    (ALL_MONITORING, {"PodMonitor", "ServiceMonitor", "Service", "PrometheusRule", "ConfigMap"}),
+    ({"monitoring": {**ALL_MONITORING["monitoring"], "enabled": False}},
+     {"ServiceMonitor", "Service", "PrometheusRule", "ConfigMap"}),
+], ids=lambda one: json.dumps(one)[:60] if isinstance(one, dict) else "")
+def test_optional_objects(helm, values, kinds):
+    always = {"ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", values.get("kind", "Deployment")}
+    assert set(helm.render(values)) == always | kinds
+    assert not set(helm.render(values, monitoring=False)) & set(KINDS_OF_MONITORING)
+
+
+def test_the_notes_say_what_was_left_out(helm):
+    said = helm.checked("install", "ccmd", "--dry-run=client", values=ALL_MONITORING)
+    assert "monitoring.prometheusRule is left out: the cluster has no such API" in said
+
+
+def test_manifests_in_deploy_are_current(helm):
+    done = subprocess.run([REPOSITORY / "tools" / "manifests", "--check"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+# --- in a cluster --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["hcloud", "brightbox", "cloudlycke"])
+def test_manifests_in_deploy_are_accepted(cluster, api, name):
+    """The API server accepts them, with unknown fields refused; nothing runs them here."""
+    said = cluster.kubectl("apply", "--dry-run=server", "--validate=strict", "-f", str(REPOSITORY / "deploy" / f"{name}.yaml"))
+    assert "deployment.apps/ccmd created" in said
+
+
+@pytest.fixture(scope="module")
+def crds(request, cluster):
+    """The CRDs of the Prometheus operator."""
+    folder = tool(request.config, "prometheus-operator")
+    files = [f"{folder}/example/prometheus-operator-crd/monitoring.coreos.com_{kind.lower()}s.yaml" for kind in KINDS_OF_MONITORING]
+    arguments = [word for one in files for word in ("-f", one)]
+    cluster.kubectl("apply", "--server-side", *arguments)
+    for kind in KINDS_OF_MONITORING:
+        cluster.kubectl("wait", "--for=condition=Established", f"crd/{kind.lower()}s.monitoring.coreos.com")
+    yield
+    cluster.kubectl("delete", "--wait=false", *arguments)
+
+
+# The harness has granted rights to the account of deploy/rbac.yaml. Releases use another one, so that only theirs count.
+ACCOUNT = "ccmd-chart"
+
+
+def merged(values, more):
+    """values with more in them, which takes precedence."""
+    found = dict(values)
+    for key, value in more.items():
+        found[key] = merged(found[key], value) if isinstance(found.get(key), dict) and isinstance(value, dict) else value
+    return found
+
+
+@pytest.fixture
+def release(helm, cluster, api):
+    """release(values): installs or upgrades the release; returns its workload, as the API server has it."""
+    access = (f"--kubeconfig={cluster.admin_kubeconfig}", f"--namespace={NAMESPACE}")
+
+    def install(values):
+        values = merged({"serviceAccount": {"name": ACCOUNT}}, values)
+        helm.checked("upgrade", "--install", "ccmd", *access, values=values)
+        kind = values.get("kind", "Deployment").lower()
+        return api.get(f"/apis/apps/v1/namespaces/{NAMESPACE}/{kind}s/{values.get('nameOverride') or 'ccmd'}")
+
+    yield install
+    helm.run("uninstall", "ccmd", *access)
+
+
+@pytest.mark.slow
+@matrix
+def test_the_api_server_accepts_all(helm, cluster, api, crds, values):
+    text = helm.template(merged(values, {"serviceAccount": {"name": ACCOUNT}}))
+    cluster.kubectl("apply", "--dry-run=server", "--validate=strict", "-f", "-", input=text)
+    try:
+        said = cluster.kubectl("apply", "--validate=strict", "-f", "-", input=text)
+        assert said.count(" created\n") == len([one for one in yaml.safe_load_all(text) if one])
+    finally:
+        cluster.kubectl("delete", "--ignore-not-found", "-f", "-", input=text)
+
+
+@pytest.mark.slow
+def test_a_release_is_installed_changed_and_removed(helm, cluster, api, crds, release):
+    release(ALL_MONITORING)
+    listed = cluster.kubectl("get", "-A", "podmonitor,servicemonitor,prometheusrule,service,configmap", "-o", "name",
+                             "-l", "app.kubernetes.io/instance=ccmd").split()
+    assert len(listed) == 5, listed
+    workload = release({"replicaCount": 3})
+    assert workload["spec"]["replicas"] == 3
+    assert len(cluster.kubectl("get", "-A", "poddisruptionbudget", "-o", "name").split()) == 1
+    workload = release({"kind": "DaemonSet"})
+    assert workload["kind"] == "DaemonSet"
+    assert cluster.kubectl("get", "-A", "deployments,poddisruptionbudget", "-o", "name") == ""
+    helm.checked("uninstall", "ccmd", f"--kubeconfig={cluster.admin_kubeconfig}", f"--namespace={NAMESPACE}")
+    left = cluster.kubectl("get", "-A", "daemonset,serviceaccount,clusterrole,clusterrolebinding,role,rolebinding", "-o", "name")
+    assert ACCOUNT not in left
+
+
+# --- ccmd, as the chart runs it --------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def ports():
+    """The values that make ccmd listen where no other test does."""
+    secure, metrics = free_ports(2)
+    return {"args": {"secure-port": secure}, "monitoring": {"port": metrics}}
+
+
+@pytest.fixture
+def secret(api):
+    """secret("hcloud", token="…"): makes a Secret in the release's namespace."""
+    made = []
+
+    def create(name, **data):
+        api.post(f"/api/v1/namespaces/{NAMESPACE}/secrets", {"metadata": {"name": name}, "stringData": data})
+        made.append(name)
+
+    yield create
+    for name in made:
+        api.delete(f"/api/v1/namespaces/{NAMESPACE}/secrets/{name}")
+
+
+@pytest.fixture
+def services(api):
+    one = Services(api)
+    one.clear()
+    yield one
+    one.clear()
+
+
+@pytest.fixture
+def run(cluster, tmp_path):
+    """run(workload): the ccmd of one of its pods."""
+    started = []
+
+    def start(workload):
+        started.append(Pod(cluster, workload).start(tmp_path))
+        return started[-1]
+
+    yield start
+    for one in started:
+        one.finish()
+
+
+def check_probes(workload, ccmd):
+    """The probes and the metrics, where the workload says that they are."""
+    (container,) = workload["spec"]["template"]["spec"]["containers"]
+    ports = {one["name"]: one["containerPort"] for one in container["ports"]}
+    for name in ("livenessProbe", "readinessProbe"):
+        probe = container[name]["httpGet"]
+        server = Serving(ports[probe["port"]], is_plain=probe["scheme"] != "HTTPS")
+        wait_for(lambda: server.get(probe["path"]).status == 200, what=name)
+    assert "ccmd_build_info" in Serving(ports["metrics"], is_plain=True).get("/metrics").text
+    assert " forbidden" not in ccmd.text
+
+
+@pytest.mark.slow
+@pytest.mark.needs_binary
+def test_hcloud(api, cloud, kubelet, ports, release, run, secret, services):
+    network = cloud.add_network("net")
+    server = cloud.add_server("n1", networks=[network])
+    secret("hcloud", token=cloud.token, network="net")
+    workload = release(merged(ports, {
+        "networking": {"enabled": True},
+        "env": {"HCLOUD_ENDPOINT": {"value": cloud.url}, "HCLOUD_LOAD_BALANCERS_LOCATION": {"value": "fsn1"},
+                "HCLOUD_NETWORK_DISABLE_ATTACHED_CHECK": {"value": "true"}}}))
+    kubelet("n1", ip=server.private_ip(network.id))
+    api.patch("/api/v1/nodes/n1", {"spec": {"podCIDR": "10.244.1.0/24", "podCIDRs": ["10.244.1.0/24"]}})
+    one = run(workload)
+    api.wait_node("n1", is_initialized)
+    api.wait_node("n1", is_routed)
+    services.create("web", 80)
+    services.wait_ips("web")
+    check_probes(workload, one)
+
+
+@pytest.mark.slow
+@pytest.mark.needs_binary
+def test_brightbox(api, kubelet, ports, release, run, secret, services, tmp_path):
+    with Brightbox() as cloud:
+        secret("brightbox-credentials", **{"controller-client": cloud.client, "controller-client-secret": cloud.secret,
+                                           "apiurl": cloud.url + "/", "hosts": ""})
+        workload = release(merged(ports, {
+            "args": {"cloud-provider": "brightbox", "cluster-name": "k"}, "kind": "DaemonSet",
+            "env": {"BRIGHTBOX_HOSTS_FILE": {"value": "/etc/ccmd/hosts"}}}))
+        server = cloud.account.add_server()
+        kubelet(server["id"])
+        one = run(workload)
+        cloud.hosts_file = tmp_path / "root" / "etc" / "ccmd" / "hosts"
+        api.wait_node(server["id"], is_initialized)
+        services.create("web", 80)
+        services.wait("web", ingress)
+        check_probes(workload, one)
+        one.finish()
+
+
+@pytest.mark.slow
+@pytest.mark.needs_binary
+def test_cloudlycke(api, inventory, kubelet, ports, release, run, secret, services, tmp_path):
+    inventory.content.update(addressPools=[{"name": "lab", "addresses": ["192.0.2.10-192.0.2.12"]}], loadBalancers={})
+    inventory.add(machine("n1", "10.0.0.1"))
+    secret("ccmd", **{"cloud.yaml": inventory.text()})
+    workload = release(merged(ports, {"args": {"cloud-provider": "cloudlycke"}, "replicaCount": 2}))
+    kubelet("n1", ip="10.0.0.1")
+    one = run(workload)
+    api.wait_node("n1", is_initialized)
+    services.create("web", 80)
+    services.wait_ips("web", "192.0.2.10")
+    assert api.get("/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/cloud-controller-manager")
+    check_probes(workload, one)
+    # a changed inventory, as the kubelet would bring it; the event about a wrong one is the pod's
+    (tmp_path / "root" / "etc" / "ccmd" / "cloud.yaml").write_text("machines: 1\n")
+    wait_for(lambda: [event for event in api.list(f"/api/v1/namespaces/{NAMESPACE}/events")
+                      if event["reason"] == "InventoryReloadRejected" and event["involvedObject"]["name"] == "ccmd-0"],
+             what="the event about the pod")
