@@ -37,7 +37,7 @@ class Tree:
 
     def make(self):
         (self.folder / "tools").mkdir(parents=True)
-        for name in ("lib.sh", "test", "build", "requirements.txt", "requirements-lint.txt"):
+        for name in ("lib.sh", "test", "build", *(one.name for one in (ROOT / "tools").glob("requirements*.txt"))):
             shutil.copy(ROOT / "tools" / name, self.folder / "tools" / name)
         shutil.copy(ROOT / "dev", self.folder / "dev")
         for name in ("setup", "kube-parts", "count-tests"):
