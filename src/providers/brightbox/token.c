@@ -1,8 +1,8 @@
 /* token.c: see token.h.
  *
- * A renewal is a run of a single flight. It uses the configuration without the lock, and its result
- * is stored under the lock when it ends, so that a token, its end and the refresh token always
- * belong together.
+ * A renewal is a run of a single flight. It uses the credentials without the lock, so they are read
+ * from their files only while no renewal runs. Its result is stored under the lock when it ends, so
+ * that a token, its end and the refresh token always belong together.
  */
 #include "providers/brightbox/token.h"
 
@@ -26,6 +26,7 @@ enum {
 	EXPIRY_MARGIN_S = 10, /* a token counts as expired that long before its end */
 	REFUSED_PAUSE_S = 30, /* between two renewals because of refusals: a token that is refused
 	                         again was not the reason */
+	AGAIN_S = 10,         /* until the next attempt after a failure with new credentials */
 	LIFE_MAX_S = INT32_MAX,
 	FORM_MAX_BYTES = 4 << 10,
 	TOKEN_MAX_BYTES = 4 << 10,
@@ -37,10 +38,11 @@ struct bb_token {
 	const struct cloud_host *host;
 	struct http_client *http;     /* of the token endpoint; of the host in tests */
 	struct single_flight flight;  /* one renewal at a time; mu below is its lock */
-	struct bb_config *config;     /* of the renewal */
+	struct bb_config *config;     /* of the renewal that runs; else mu */
 	struct secret access;         /* mu */
 	struct secret refresh;        /* mu; not set: there is none */
 	int64_t ends_boot_ns;         /* mu */
+	int64_t due_boot_ns;          /* mu; when to renew it although it is valid */
 	int64_t next_refusal_boot_ns; /* mu */
 	uint64_t generation;          /* mu */
 	/* mu; the number of the last renewal that has a result for other callers, and that result:
@@ -280,6 +282,20 @@ bb_token_renew(struct bb_token *t, const struct call *outer, struct secret *refr
 {
 	CLEANUP(arena_wipe) struct arena arena = ARENA_INIT;
 	struct call call = { outer->clock, outer->cancel, outer->deadline_mono_ns, &arena };
+
+	if (bb_token_request(t, &call, refresh, ret, err))
+		return true;
+	if (!secret_is_set(refresh) || err->code != ERR_UNAUTHORIZED)
+		return false;
+	secret_fini(refresh);
+	return bb_token_request(t, &call, refresh, ret, err);
+}
+
+/* Called with mu held, while no renewal runs. True if a file has other credentials, for which a
+ * token is requested at the next opportunity. */
+static bool
+bb_token_refresh_credentials(struct bb_token *t)
+{
 	struct bb_config *config = t->config;
 	bool has_changed = login_secret_refresh(&config->client);
 
@@ -288,14 +304,10 @@ bb_token_renew(struct bb_token *t, const struct call *outer, struct secret *refr
 	has_changed |= login_secret_refresh(&config->password);
 	if (has_changed) {
 		log_info("credentials were replaced", LOG_CSTR("cloud", "brightbox"));
-		secret_fini(refresh);
+		secret_fini(&t->refresh);
+		t->due_boot_ns = 0;
 	}
-	if (bb_token_request(t, &call, refresh, ret, err))
-		return true;
-	if (!secret_is_set(refresh) || err->code != ERR_UNAUTHORIZED)
-		return false;
-	secret_fini(refresh);
-	return bb_token_request(t, &call, refresh, ret, err);
+	return has_changed;
 }
 
 /* Called with mu held. */
@@ -314,6 +326,7 @@ bb_token_adopt(struct bb_token *t, struct bb_grant *grant, int64_t asked_boot_ns
 	if (secret_is_set(&grant->refresh))
 		secret_set(&t->refresh, secret_expose(&grant->refresh));
 	t->generation++;
+	t->due_boot_ns = CLOCK_FOREVER;
 	t->ends_boot_ns = grant->life_s <= 0
 	                          ? CLOCK_FOREVER
 	                          : clock_deadline(asked_boot_ns,
@@ -321,14 +334,16 @@ bb_token_adopt(struct bb_token *t, struct bb_grant *grant, int64_t asked_boot_ns
 }
 
 /* Called with mu held, which is released meanwhile. A renewal that ended only because this caller
- * was cancelled, or ran out of time, has no result for other callers: the next one renews. */
+ * was cancelled, or ran out of time, has no result for other callers: the next one renews. A token
+ * that is still valid stays in use if the API refuses new credentials: one of two files may have
+ * been replaced before the other. */
 static bool
 bb_token_lead(struct bb_token *t, const struct call *call, struct error *err)
 {
 	CLEANUP(secret_fini) struct secret refresh = SECRET_NONE;
 	CLEANUP(bb_grant_fini) struct bb_grant grant = { 0 };
 	int64_t asked_boot_ns = clock_boot(t->host->clock);
-	bool is_good;
+	bool is_good, has_result;
 
 	if (secret_is_set(&t->refresh))
 		secret_set(&refresh, secret_expose(&t->refresh));
@@ -338,15 +353,21 @@ bb_token_lead(struct bb_token *t, const struct call *call, struct error *err)
 	mutex_lock(&t->flight.mu);
 	if (is_good)
 		bb_token_adopt(t, &grant, asked_boot_ns);
-	if (is_good ||
-	    !(err->code == ERR_CANCELLED || clock_mono(call->clock) >= call->deadline_mono_ns)) {
+	has_result = is_good || (err->code != ERR_CANCELLED &&
+	                         clock_mono(call->clock) < call->deadline_mono_ns);
+	if (has_result) {
 		t->answered_run = single_flight_running(&t->flight);
-		t->failure.code = ERR_NONE;
-		if (!is_good)
-			t->failure = *err;
+		t->failure = is_good ? (struct error){ 0 } : *err;
 	}
 	single_flight_end(&t->flight);
-	return is_good;
+	if (is_good || !bb_token_is_usable(t))
+		return is_good;
+	if (has_result) {
+		t->due_boot_ns = clock_deadline(clock_boot(t->host->clock), AGAIN_S * NS_PER_SEC);
+		log_warn("no access token for the new credentials, keeping the last one",
+		         LOG_ERR(err));
+	}
+	return true;
 }
 
 /* Called with mu held. A token that was requested for this caller is used however short its life
@@ -354,11 +375,9 @@ bb_token_lead(struct bb_token *t, const struct call *call, struct error *err)
 static bool
 bb_token_ensure(struct bb_token *t, const struct call *call, struct error *err)
 {
-	while (!bb_token_is_usable(t)) {
-		uint64_t run = single_flight_running(&t->flight);
-
-		if (run == 0)
-			return bb_token_lead(t, call, err);
+	for (uint64_t run; (run = single_flight_running(&t->flight)) > 0;) {
+		if (bb_token_is_usable(t))
+			return true;
 		if (!single_flight_wait(&t->flight, call, run, "an access token", NULL, err))
 			return false;
 		if (t->answered_run < run)
@@ -370,7 +389,9 @@ bb_token_ensure(struct bb_token *t, const struct call *call, struct error *err)
 		if (secret_is_set(&t->access)) /* and not refused by the API since */
 			return true;
 	}
-	return true;
+	(void)bb_token_refresh_credentials(t);
+	return (bb_token_is_usable(t) && clock_boot(t->host->clock) < t->due_boot_ns) ||
+	       bb_token_lead(t, call, err);
 }
 
 /* ---- the Authorization header ---- */
@@ -400,7 +421,8 @@ bb_token_rejected(struct http_auth *auth, uint64_t generation)
 
 	if (t->generation != generation)
 		return true;
-	if (now_ns < t->next_refusal_boot_ns)
+	if ((single_flight_running(&t->flight) > 0 || !bb_token_refresh_credentials(t)) &&
+	    now_ns < t->next_refusal_boot_ns)
 		return false;
 	t->next_refusal_boot_ns = now_ns + REFUSED_PAUSE_S * NS_PER_SEC;
 	secret_fini(&t->access);

@@ -1,3 +1,4 @@
+/* The access token and its requests: section "Authentication" of docs/spec/brightbox.md. */
 #include "providers/brightbox/token.h"
 
 #include <setjmp.h>
@@ -29,6 +30,7 @@ struct rig {
 	struct error err;
 	char header[200];
 	uint64_t generation;
+	char path[32]; /* a file with the password; "": none */
 };
 
 static void
@@ -73,11 +75,42 @@ setup_user(void **state)
 	return result;
 }
 
+static void
+write_password(struct rig *rig, const char *text)
+{
+	FILE *file = fopen(rig->path, "w");
+
+	assert_non_null(file);
+	fputs(text, file);
+	fclose(file);
+}
+
+/* A user whose password is in a file. */
+static int
+setup_file(void **state)
+{
+	int result = setup(state);
+	struct rig *rig = *state;
+
+	snprintf(rig->path, sizeof(rig->path), "/tmp/ccmd-bb-XXXXXX");
+	close(mkstemp(rig->path));
+	write_password(rig, "first");
+	login_secret_set(&rig->config.client, STR("app-dkmch"));
+	login_secret_set(&rig->config.client_secret, STR("s"));
+	login_secret_set(&rig->config.user, STR("me"));
+	assert_true(login_secret_read(&rig->config.password, rig->path, &rig->err));
+	rig->config.has_user = true;
+	assert_true(bb_token_new(&rig->fake.host, &rig->config, &rig->token, &rig->err));
+	return result;
+}
+
 static int
 teardown(void **state)
 {
 	struct rig *rig = *state;
 
+	if (rig->path[0])
+		unlink(rig->path);
 	bb_token_free(rig->token);
 	bb_config_fini(&rig->config);
 	http_script_fini(&rig->script);
@@ -318,32 +351,147 @@ a_refusal_of_an_older_token_renews_nothing(void **state)
 
 /* ---- files ---- */
 
+#define PASSWORD_FORM(password) \
+	"grant_type=password&password=" password "&scope=infrastructure+orbit&username=me"
+
+/* The refresh token belongs to the old password. */
 static void
-files_are_read_again_before_each_renewal(void **state)
+a_new_password_is_used_by_the_next_request(void **state)
 {
-	char path[] = "/tmp/ccmd-bb-XXXXXX";
-	FILE *file = fdopen(mkstemp(path), "w");
 	struct rig *rig = *state;
 
-	fputs("first", file);
-	fclose(file);
-	login_secret_set(&rig->config.client, STR("app-dkmch"));
-	login_secret_set(&rig->config.client_secret, STR("s"));
-	login_secret_set(&rig->config.user, STR("me"));
-	assert_true(login_secret_read(&rig->config.password, path, &rig->err));
-	rig->config.has_user = true;
-	assert_true(bb_token_new(&rig->fake.host, &rig->config, &rig->token, &rig->err));
-	answer(rig, 200, "{\"access_token\":\"t1\",\"expires_in\":60,\"refresh_token\":\"r1\"}");
+	answer(rig, 200, "{\"access_token\":\"t1\",\"expires_in\":7200,\"refresh_token\":\"r1\"}");
+	answer(rig, 200, "{\"access_token\":\"t2\",\"expires_in\":7200}");
 	check_header(rig, "Bearer t1");
-	file = fopen(path, "w");
-	fputs("second\n", file);
-	fclose(file);
-	rig->fake.now_ns += 60 * NS_PER_SEC;
-	buf_reset(&rig->script.asked);
+	check_asked(rig, PASSWORD_FORM("first"));
+	write_password(rig, "second\n");
+	check_header(rig, "Bearer t2");
+	check_asked(rig, PASSWORD_FORM("second"));
+	check_header(rig, "Bearer t2");
+	check_asked(rig, "");
+}
+
+/* For example, the file was written before the API knew the new password. */
+static void
+the_last_token_is_used_while_a_new_password_is_refused(void **state)
+{
+	struct rig *rig = *state;
+
+	answer(rig, 200, "{\"access_token\":\"t1\",\"expires_in\":7200,\"refresh_token\":\"r1\"}");
+	answer(rig, 401, "{\"error\":\"invalid_client\"}");
+	answer(rig, 401, "{\"error\":\"invalid_client\"}");
+	answer(rig, 200, "{\"access_token\":\"t2\",\"expires_in\":7200}");
 	check_header(rig, "Bearer t1");
-	check_asked(rig, "grant_type=password&password=second&scope=infrastructure+orbit&"
-	                 "username=me");
+	check_asked(rig, PASSWORD_FORM("first"));
+	write_password(rig, "second");
+	check_header(rig, "Bearer t1");
+	check_asked(rig, PASSWORD_FORM("second"));
+	check_header(rig, "Bearer t1");
+	check_asked(rig, "");
+	rig->fake.now_ns += 10 * NS_PER_SEC;
+	check_header(rig, "Bearer t1");
+	check_asked(rig, PASSWORD_FORM("second"));
+	write_password(rig, "third");
+	check_header(rig, "Bearer t2");
+	check_asked(rig, PASSWORD_FORM("third"));
+}
+
+static void
+a_new_password_that_is_refused_fails_requests_when_the_token_has_ended(void **state)
+{
+	struct rig *rig = *state;
+
+	answer(rig, 200, "{\"access_token\":\"t1\",\"expires_in\":7200}");
+	answer(rig, 401, "{\"error\":\"invalid_client\"}");
+	check_header(rig, "Bearer t1");
+	write_password(rig, "second");
+	check_header(rig, "Bearer t1");
+	rig->fake.now_ns += 7200 * NS_PER_SEC;
+	assert_false(authorize(rig));
+	assert_string_equal(rig->err.msg, "oauth2: \"invalid_client\"");
+	assert_int_equal(rig->err.code, ERR_UNAUTHORIZED);
+}
+
+/* Even if the last refusal was a moment ago. */
+static void
+a_refused_request_is_repeated_if_there_is_a_new_password(void **state)
+{
+	struct rig *rig = *state;
+
+	answer(rig, 200, "{\"access_token\":\"t1\",\"expires_in\":7200}");
+	answer(rig, 200, "{\"access_token\":\"t2\",\"expires_in\":7200}");
+	answer(rig, 200, "{\"access_token\":\"t3\",\"expires_in\":7200}");
+	check_header(rig, "Bearer t1");
+	assert_true(reject(rig));
+	check_header(rig, "Bearer t2");
+	assert_false(reject(rig));
+	write_password(rig, "second");
+	assert_true(reject(rig));
+	check_header(rig, "Bearer t3");
+}
+
+/* It is probably being replaced at this moment. */
+static void
+a_missing_or_empty_file_changes_nothing(void **state)
+{
+	struct rig *rig = *state;
+
+	answer(rig, 200, GOOD);
+	check_header(rig, "Bearer t1");
+	check_asked(rig, PASSWORD_FORM("first"));
+	write_password(rig, "");
+	check_header(rig, "Bearer t1");
+	unlink(rig->path);
+	check_header(rig, "Bearer t1");
+	rig->fake.now_ns += 7200 * NS_PER_SEC;
+	check_header(rig, "Bearer t1");
+	check_asked(rig, PASSWORD_FORM("first"));
+}
+
+/* ---- secrets ---- */
+
+/* Whatever the API answers. */
+static void
+no_error_and_no_line_of_the_log_has_a_secret(void **state)
+{
+	static const struct {
+		int status;
+		const char *body;
+	} rows[] = {
+		{ 401, "{\"error\":\"invalid_client\"}" },
+		{ 500, "" },
+		{ 200, "{\"refresh_token\":\"secret-refresh\"}" },
+		{ 200, "{\"access_token\":\"secret access\"}" },
+		{ 200, "access_token=secret%01access" },
+	};
+	char path[] = "/tmp/ccmd-bb-log-XXXXXX", lines[KIB(4)] = "";
+	int fd = mkstemp(path);
+	struct rig *rig = *state;
+
 	unlink(path);
+	log_set_fd(fd);
+	answer(rig, 200, "{\"access_token\":\"secret-1\",\"refresh_token\":\"secret-r\"}");
+	write_password(rig, "secret-2");
+	check_header(rig, "Bearer secret-1");
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		answer(rig, rows[i].status, rows[i].body);
+		write_password(rig, i % 2 == 0 ? "secret-3" : "secret-4");
+		check_header(rig, "Bearer secret-1");
+		(void)reject(rig);
+		assert_false(authorize(rig));
+		assert_null(strstr(rig->err.msg, "secret-"));
+		assert_null(strstr(rig->err.msg, "secret access"));
+		answer(rig, 200, "{\"access_token\":\"secret-1\"}");
+		write_password(rig, "secret-5");
+		check_header(rig, "Bearer secret-1");
+		rig->fake.now_ns += 31 * NS_PER_SEC;
+	}
+	log_set_fd(-1);
+	assert_true(pread(fd, lines, sizeof(lines) - 1, 0) > 0);
+	close(fd);
+	assert_non_null(strstr(lines, "credentials were replaced"));
+	assert_non_null(strstr(lines, "keeping the last one"));
+	assert_null(strstr(lines, "secret-"));
 }
 
 int
@@ -352,6 +500,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 #define CLIENT(name) cmocka_unit_test_setup_teardown(name, setup_client, teardown)
 #define USER(name) cmocka_unit_test_setup_teardown(name, setup_user, teardown)
+#define PASSWORD_FILE(name) cmocka_unit_test_setup_teardown(name, setup_file, teardown)
 		CLIENT(an_api_client_asks_with_its_own_grant),
 		USER(a_user_asks_with_the_password_then_with_the_refresh_token),
 		USER(a_refresh_token_that_is_refused_gives_way_to_the_password),
@@ -363,8 +512,13 @@ main(void)
 		CLIENT(refusals_have_the_words_of_oauth2),
 		CLIENT(a_refused_token_is_renewed_once),
 		CLIENT(a_refusal_of_an_older_token_renews_nothing),
-		cmocka_unit_test_setup_teardown(files_are_read_again_before_each_renewal, setup,
-		                                teardown),
+		PASSWORD_FILE(a_new_password_is_used_by_the_next_request),
+		PASSWORD_FILE(the_last_token_is_used_while_a_new_password_is_refused),
+		PASSWORD_FILE(
+			a_new_password_that_is_refused_fails_requests_when_the_token_has_ended),
+		PASSWORD_FILE(a_refused_request_is_repeated_if_there_is_a_new_password),
+		PASSWORD_FILE(a_missing_or_empty_file_changes_nothing),
+		PASSWORD_FILE(no_error_and_no_line_of_the_log_has_a_secret),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

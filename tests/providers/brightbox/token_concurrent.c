@@ -5,7 +5,9 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -28,6 +30,7 @@ struct world {
 	struct fake_host fake;
 	struct bb_config config;
 	struct bb_token *token;
+	char path[32]; /* the file of the client's secret */
 };
 
 struct caller {
@@ -39,6 +42,16 @@ struct caller {
 	struct error err;
 	char header[100];
 };
+
+static void
+write_secret(struct world *w, const char *text)
+{
+	FILE *file = fopen(w->path, "w");
+
+	assert_non_null(file);
+	fputs(text, file);
+	fclose(file);
+}
 
 static int
 setup(void **state)
@@ -54,7 +67,10 @@ setup(void **state)
 	w->fake.host.http = &w->hold.client;
 	w->fake.host.clock = fake_clock_clock(w->clock);
 	login_secret_set(&w->config.client, STR("cli-aaaaa"));
-	login_secret_set(&w->config.client_secret, STR("s"));
+	snprintf(w->path, sizeof(w->path), "/tmp/ccmd-bb-XXXXXX");
+	close(mkstemp(w->path));
+	write_secret(w, "first");
+	assert_true(login_secret_read(&w->config.client_secret, w->path, &err));
 	assert_true(bb_token_new(&w->fake.host, &w->config, &w->token, &err));
 	*state = w;
 	return 0;
@@ -65,6 +81,7 @@ teardown(void **state)
 {
 	struct world *w = *state;
 
+	unlink(w->path);
 	bb_token_free(w->token);
 	bb_config_fini(&w->config);
 	http_hold_fini(&w->hold);
@@ -239,6 +256,34 @@ a_caller_that_gives_up_stops_only_itself(void **state)
 	assert_int_equal(http_hold_arrived(&w->hold), 1);
 }
 
+static void
+the_last_token_is_used_while_new_credentials_are_tried(void **state)
+{
+	struct caller first = { 0 }, renewing = { 0 }, others[CALLERS] = { 0 };
+	struct world *w = *state;
+
+	http_script_answer(&w->script, "POST /token/", 200,
+	                   "{\"access_token\":\"t1\",\"expires_in\":7200}");
+	http_script_answer(&w->script, "POST /token/", 200,
+	                   "{\"access_token\":\"t2\",\"expires_in\":7200}");
+	start(w, &first, 1);
+	http_hold_release(&w->hold, 1);
+	thread_join(first.thread);
+	write_secret(w, "second");
+	start(w, &renewing, 1);
+	for (int i = 0; i < CALLERS; i++) {
+		others[i].w = w;
+		others[i].deadline_ns = CLOCK_FOREVER;
+		thread_start(&others[i].thread, "caller", authorize, &others[i]);
+		thread_join(others[i].thread);
+		check_header(&others[i], "Bearer t1");
+	}
+	http_hold_release(&w->hold, 1);
+	thread_join(renewing.thread);
+	check_header(&renewing, "Bearer t2");
+	assert_int_equal(http_hold_arrived(&w->hold), 2);
+}
+
 int
 main(void)
 {
@@ -250,6 +295,7 @@ main(void)
 		TEST(a_cancelled_request_is_repeated_for_the_others),
 		TEST(a_request_whose_caller_ran_out_of_time_is_repeated_for_the_others),
 		TEST(a_caller_that_gives_up_stops_only_itself),
+		TEST(the_last_token_is_used_while_new_credentials_are_tried),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
