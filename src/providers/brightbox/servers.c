@@ -9,6 +9,9 @@ enum {
 	IP_TEXT_BYTES = 64,
 };
 
+static const char *const states[] = { "creating", "active", "inactive",    "deleting",
+	                              "deleted",  "failed", "unavailable", NULL };
+
 bool
 bb_server_exists(const struct bb_server *server)
 {
@@ -119,10 +122,10 @@ bb_server_describe(const struct bb_server *server, struct arena *arena, struct m
 			.region = STR_EMPTY,
 		},
 	};
-	if (server->status.len == 0)
+	if (!bb_is_word(server->status, states))
 		return err_set(err, ERR_UNAVAILABLE,
-		               "Instance %" STR_FMT ": Unrecognised status \"\"",
-		               STR_ARG(server->id));
+		               "Instance %" STR_FMT ": Unrecognised status %s", STR_ARG(server->id),
+		               quote_z(arena, server->status));
 	if (!bb_add_addresses(server, arena, &ret->instance, err))
 		return false;
 	if (server->zone.len == 0 || server->type.len == 0)

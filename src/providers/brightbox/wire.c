@@ -40,8 +40,6 @@ struct bb_object {
 	bool has_id; /* an object without an id is an error */
 };
 
-static const char *const server_states[] = { "creating", "active", "inactive",    "deleting",
-	                                     "deleted",  "failed", "unavailable", NULL };
 static const char *const lb_states[] = { "creating", "active", "deleting", "deleted",
 	                                 "failing",  "failed", NULL };
 static const char *const ip_states[] = { "mapped", "unmapped", NULL };
@@ -80,7 +78,7 @@ static const struct bb_object server_ip_object = OBJECT("cloud IP", struct bb_se
 
 static const struct member server_members[] = {
 	TEXT(struct bb_server, "id", id),
-	WORD(struct bb_server, "status", status, server_states),
+	TEXT(struct bb_server, "status", status),
 	TEXT(struct bb_server, "hostname", hostname),
 	TEXT(struct bb_server, "fqdn", fqdn),
 	TEXT(struct bb_server, "zone.handle", zone),

@@ -22,7 +22,9 @@ struct bb_server_cloud_ip {
 };
 
 struct bb_server {
-	struct str id, status, hostname, fqdn;
+	struct str id;
+	struct str status; /* any text: one server must not make the whole list an error */
+	struct str hostname, fqdn;
 	struct str zone, type; /* handles; empty: the answer has none */
 	struct bb_interface *interfaces;
 	size_t n_interfaces;

@@ -363,7 +363,7 @@ an_answer_that_cannot_be_understood_is_an_error(void **state)
 	struct bb_lb *lbs;
 	size_t n;
 
-	check_failure(w, 200, "{\"id\":\"srv-11111\",\"status\":\"asleep\"}", ERR_UNAVAILABLE,
+	check_failure(w, 200, "{\"id\":\"srv-11111\",\"status\":7}", ERR_UNAVAILABLE,
 	              "GET /servers/srv-11111: server: status cannot be understood");
 	check_failure(w, 200, "[]", ERR_UNAVAILABLE,
 	              "GET /servers/srv-11111: a server is not an object");
