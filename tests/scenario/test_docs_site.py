@@ -1,12 +1,17 @@
-"""The documentation site: it builds, its links lead somewhere, and its pages fit on a phone."""
+"""The documentation site: it builds, its links lead somewhere, its pages fit on a phone, and what it shows works."""
 import functools
+import html
 import http.server
+import re
 import subprocess
 import threading
 
 import pytest
+import yaml
 
 from lib import browser
+from lib.haproxy import PROGRAM as HAPROXY
+from lib.helm import CHART, Helm, tool
 from lib.process import REPOSITORY
 
 pytestmark = [pytest.mark.slow, pytest.mark.plain]
@@ -67,6 +72,7 @@ def test_pages_need_no_horizontal_scrolling_and_no_other_server(site, url, chrom
         width = chromium.value("document.documentElement.scrollWidth")
         assert width <= size[0], f"{page} is {width} wide"
         assert chromium.value("document.querySelector('article h1').textContent"), page
+        assert chromium.value("[...document.images].every(one => one.naturalWidth > 0)"), f"{page}: a picture is missing"
         others = [one for one in chromium.requests if not one.startswith((url, "data:"))]
         assert not others, f"{page} requests {others}"
 
@@ -85,3 +91,36 @@ def test_the_search_finds_a_flag(url, chromium):
         look();
     })""")
     assert "/reference/flags/" in found or "/deletion/" in found
+
+
+def helm_commands():
+    for path in [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs" / "install").glob("*.md"))]:
+        text = path.read_text().replace("\\\n", " ")
+        for arguments in re.findall(r"^helm install ccmd (.*)$", text, re.M):
+            yield pytest.param(arguments.split(), id=f"{path.stem}-{len(arguments)}")
+
+
+@pytest.mark.parametrize("arguments", helm_commands())
+def test_the_chart_accepts_the_commands_of_the_guides(pytestconfig, tmp_path, arguments):
+    chart, *values = arguments
+    assert chart == f"ccmd-{yaml.safe_load((CHART / 'Chart.yaml').read_text())['version']}.tgz"
+    rendered = Helm(tool(pytestconfig, "helm"), tmp_path).checked("template", "ccmd", CHART, *values)
+    (deployment,) = [one for one in yaml.safe_load_all(rendered) if one and one["kind"] == "Deployment"]
+    assert deployment["metadata"]["namespace"] == "kube-system"
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    assert container["image"].startswith("registry.example.com/ccmd:")
+
+
+def words(path):
+    """Of the picture. What differs from run to run is replaced: times, ports, and which machine answers curl."""
+    texts = re.findall(r"<text[^>]*>([^<]*)</text>", path.read_text())
+    texts = [re.sub(r"[\d.]+", "N", " ".join(html.unescape(text).split())) for text in texts]
+    return ["MACHINE" if text in ("control-N", "worker-N") else text for text in texts if text]
+
+
+def test_the_picture_shows_what_the_demo_prints(tmp_path):
+    if not HAPROXY:
+        pytest.skip("haproxy is not installed")
+    done = subprocess.run([REPOSITORY / "tools" / "demo-picture", tmp_path / "demo.svg"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert words(tmp_path / "demo.svg") == words(REPOSITORY / "docs" / "pictures" / "demo.svg")

@@ -35,7 +35,7 @@ def on_page_markdown(markdown, page, **_):
 
 def linked_files(path):
     targets = (resolve(path, link) for link in LINK.findall(path.read_text()))
-    return {target for target in targets if target and target.is_file() and target.suffix != ".md"}
+    return {target for target in targets if target and target.is_file() and not is_in_site(target)}
 
 
 def resolve(path, link):
@@ -45,13 +45,18 @@ def resolve(path, link):
     return Path(os.path.normpath(path.parent / link.partition("#")[0]))
 
 
+def is_in_site(target):
+    """Whether MkDocs shows or copies the file by itself. It would copy the manual page, which no browser shows."""
+    return target.suffix == ".md" or target.is_relative_to(DOCS) and target.suffix != ".8"
+
+
 def rewrite(path, text):
     return LINK.sub(functools.partial(link_in_site, path), text)
 
 
 def link_in_site(path, link):
     target = resolve(path, link[1])
-    if target is None:
+    if target is None or is_in_site(target) and target.suffix != ".md":
         return link[1]
     _, mark, heading = link[1].partition("#")
     return os.path.relpath(DOCS / page_of(target), (DOCS / page_of(path)).parent) + mark + heading
