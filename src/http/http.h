@@ -184,6 +184,9 @@ NODISCARD bool http_tls_check(const struct tls_config *tls, struct error *err);
 /** The start of the validity of the first certificate of a PEM text. False when it cannot be read.
  */
 NODISCARD bool http_certificate_begins(struct str pem, int64_t *ret_wall_ns);
+/** Appends a host name, or else an address, for which the first certificate of a PEM text is valid.
+ * False when it names none, apart from wildcards. */
+NODISCARD bool http_certificate_name(struct str pem, struct buf *ret);
 
 /** Ends the thread and frees the client. All calls must have returned. NULL is allowed. */
 void http_client_free(struct http_client *);

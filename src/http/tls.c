@@ -6,9 +6,11 @@
  */
 #include <dirent.h>
 #include <openssl/err.h>
+#include <openssl/x509v3.h>
 #include <time.h>
 
 #include "base/alloc.h"
+#include "base/ip.h"
 #include "http/internal.h"
 #include "http/pem.h"
 
@@ -171,4 +173,46 @@ http_certificate_begins(struct str pem, int64_t *ret_wall_ns)
 	return pem_certificates(pem, "the certificate", &certs, &err) &&
 	       ASN1_TIME_to_tm(X509_get0_notBefore(sk_X509_value(certs, 0)), &tm) == 1 &&
 	       !__builtin_mul_overflow((int64_t)timegm(&tm), NS_PER_SEC, ret_wall_ns);
+}
+
+static void
+tls_add_address(struct buf *b, const ASN1_OCTET_STRING *address)
+{
+	static const uint8_t v4_prefix[12] = { [10] = 0xff, [11] = 0xff };
+	size_t len = (size_t)ASN1_STRING_length(address);
+	struct ip ip;
+
+	if (len != 4 && len != sizeof(ip.bytes))
+		return;
+	memcpy(ip.bytes, v4_prefix, sizeof(v4_prefix));
+	memcpy(ip.bytes + sizeof(ip.bytes) - len, ASN1_STRING_get0_data(address), len);
+	ip_format(b, &ip);
+}
+
+bool
+http_certificate_name(struct str pem, struct buf *ret)
+{
+	CLEANUP(x509_stackp) STACK_OF(X509) *certs = NULL;
+	GENERAL_NAMES *names;
+	size_t before = ret->len;
+	struct error err;
+
+	if (!pem_certificates(pem, "the certificate", &certs, &err))
+		return false;
+	names = X509_get_ext_d2i(sk_X509_value(certs, 0), NID_subject_alt_name, NULL, NULL);
+	for (int i = 0; i < sk_GENERAL_NAME_num(names) && ret->len == before; i++) {
+		const GENERAL_NAME *name = sk_GENERAL_NAME_value(names, i);
+
+		if (name->type == GEN_DNS && ASN1_STRING_get0_data(name->d.ia5)[0] != '*')
+			buf_add(ret, ASN1_STRING_get0_data(name->d.ia5),
+			        (size_t)ASN1_STRING_length(name->d.ia5));
+	}
+	for (int i = 0; i < sk_GENERAL_NAME_num(names) && ret->len == before; i++) {
+		const GENERAL_NAME *name = sk_GENERAL_NAME_value(names, i);
+
+		if (name->type == GEN_IPADD)
+			tls_add_address(ret, name->d.iPAddress);
+	}
+	GENERAL_NAMES_free(names);
+	return ret->len > before;
 }

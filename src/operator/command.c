@@ -14,14 +14,17 @@
 #include "base/version.h"
 #include "flags/flags.h"
 #include "operator/doctor.h"
+#include "operator/status.h"
 
 #define PLUGIN "kubectl-ccmd"
+#define WATCH_PAUSE_NS (2 * NS_PER_SEC)
+#define CLEAR_SCREEN "\033[H\033[2J" /* ECMA-48: to the top, then erase */
 
 struct command {
 	const char *name, *summary;
 	const char *own_flags; /* for its help: lines of text */
 	const char *details;   /* for its help */
-	bool has_json, has_all;
+	bool has_json, has_all, has_watch;
 	int (*run)(const struct command_line *line); /* NULL: help */
 };
 
@@ -107,6 +110,40 @@ run_doctor(const struct command_line *line)
 	return report_exit_code(&report);
 }
 
+/* False: nobody reads the output. */
+static bool
+print_status(const struct command_line *line, const struct options *options, int *ret_code)
+{
+	CLEANUP(buf_fini) struct buf out = BUF_INIT(LIMIT_REPORT);
+	CLEANUP(view_freep) struct view *view = view_new(options);
+	struct status status;
+
+	status_read(view, &status);
+	if (line->is_watch && !line->is_json && isatty(STDOUT_FILENO))
+		buf_add_c(&out, CLEAR_SCREEN);
+	if (line->is_json)
+		status_print_json(&status, &out);
+	else
+		status_print(&status, &out);
+	*ret_code = status_exit_code(&status);
+	return fd_write_all(STDOUT_FILENO, buf_str(&out));
+}
+
+/* --watch goes on until a signal ends the process, or nobody reads its output any more. */
+static int
+run_status(const struct command_line *line)
+{
+	CLEANUP(parsed_fini) struct parsed parsed = PARSED_INIT;
+	struct error ignored;
+	int code = EXIT_NOT_KNOWN;
+
+	if (!parse_options(line, &parsed))
+		return EXIT_NOT_KNOWN;
+	while (print_status(line, &parsed.options, &code) && line->is_watch)
+		(void)!cancel_sleep(NULL, &clock_real, WATCH_PAUSE_NS, &ignored);
+	return code;
+}
+
 /* ---- the table ---- */
 
 static const struct command commands[] = {
@@ -116,6 +153,11 @@ static const struct command commands[] = {
 	  "Checks the API server, the rights, the leader election, the cloud, the nodes, the Services and the\n"
 	  "configuration, and changes nothing.",
 	  .has_json = true, .has_all = true, .run = run_doctor },
+	{ "status", "shows who leads and how this machine's process is doing",
+	  "      --watch           print it every two seconds, until Ctrl-C\n"
+	  "  -o, --output json     print JSON (docs/operating.md)\n",
+	  "Reads the Lease, and the health and the metrics of the process on this machine, and changes nothing.",
+	  .has_json = true, .has_watch = true, .run = run_status },
 	{ "help", "shows this list, or the help of a command", "", "", .run = NULL },
 };
 
@@ -238,6 +280,8 @@ take_own(struct command_line *line, int argc, char *const argv[], int *at, struc
 		line->wants_help = true;
 	else if (str_eq_c(arg, "--all") && line->command->has_all)
 		line->is_all = true;
+	else if (str_eq_c(arg, "--watch") && line->command->has_watch)
+		line->is_watch = true;
 	else
 		return false;
 	return true;

@@ -27,6 +27,7 @@ struct command_line {
 	bool wants_help;               /* --help */
 	bool is_json;                  /* -o json */
 	bool is_all;                   /* --all */
+	bool is_watch;                 /* --watch */
 	bool is_plugin;                /* started as kubectl-ccmd */
 	char **argv; /* argv[0] and the flags of the controller; NULL at the end */
 	int argc;

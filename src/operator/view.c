@@ -24,6 +24,7 @@ enum part {
 	PART_NODES,
 	PART_SERVICES,
 	PART_LEASE,
+	PART_LOADED,
 	PART_CLOUD,
 	PART_LOOK,
 	N_PARTS,
@@ -552,14 +553,29 @@ is_service_address(const struct cloud_host *host, struct str address)
 /* With has_election the state file of a cloud is not taken at the start: the controller that runs
  * has it open. */
 static bool
-read_cloud(struct view *v, struct error *err)
+read_loaded(struct view *v, struct error *err)
 {
-	const struct cloud_ops *ops = cloud_find(str_c(v->options->cloud_provider));
 	struct cloud_config config = options_cloud_config(v->options, &clock_real);
-	struct error ignored;
 
 	config.has_election = true;
-	if (!ops->load(&config, &v->cloud, err))
+	return cloud_find(str_c(v->options->cloud_provider))->load(&config, &v->cloud, err);
+}
+
+bool
+view_cloud_listener(struct view *v, const struct cloud_listener **ret, struct error *err)
+{
+	if (!view_read(v, PART_LOADED, read_loaded, err))
+		return false;
+	*ret = &v->cloud->metrics;
+	return true;
+}
+
+static bool
+read_cloud(struct view *v, struct error *err)
+{
+	struct error ignored;
+
+	if (!view_read(v, PART_LOADED, read_loaded, err))
 		return false;
 	(void)!view_read(v, PART_NODES, read_nodes, &ignored);
 	(void)!view_read(v, PART_SERVICES, read_services, &ignored);
@@ -573,7 +589,7 @@ read_cloud(struct view *v, struct error *err)
 		.is_service_address = is_service_address,
 	};
 	v->cloud->host = &v->host;
-	return ops->start(v->cloud, &v->host, err);
+	return v->cloud->ops->start(v->cloud, &v->host, err);
 }
 
 bool

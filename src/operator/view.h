@@ -94,6 +94,9 @@ NODISCARD bool view_lease(struct view *, const struct view_lease **ret, struct e
 
 /* ---- the cloud ---- */
 
+/** The listener that the cloud wants for its metrics. The cloud is loaded, but not started. */
+NODISCARD bool view_cloud_listener(struct view *, const struct cloud_listener **ret,
+                                   struct error *err);
 /** The cloud, loaded and started as the controller does it. */
 NODISCARD bool view_cloud(struct view *, struct cloud **ret, struct error *err);
 /** A look for the machines of all nodes, in the order of view_nodes(). */

@@ -396,6 +396,17 @@ failures_of_tls_are_reported(void **state)
 	http_client_free(TAKE(w.client));
 }
 
+static void
+a_certificate_has_a_name(void **state UNUSED)
+{
+	CLEANUP(buf_fini) struct buf name = BUF_INIT(KIB(1));
+
+	assert_true(http_certificate_name(buf_str(&identity.cert_pem), &name));
+	assert_string_equal(name.ptr, "localhost");
+	assert_false(http_certificate_name(STR("no certificate"), &name));
+	assert_string_equal(name.ptr, "localhost");
+}
+
 int
 main(void)
 {
@@ -415,6 +426,7 @@ main(void)
 		cmocka_unit_test(nothing_is_trusted_when_that_is_asked),
 		cmocka_unit_test(streams_end_with_their_identity_only),
 		cmocka_unit_test(failures_of_tls_are_reported),
+		cmocka_unit_test(a_certificate_has_a_name),
 	};
 
 	return cmocka_run_group_tests(tests, world_setup, world_teardown);

@@ -1,0 +1,33 @@
+/* operator/samples.h: reads the text format of Prometheus, as far as /metrics of ccmd uses it.
+ *
+ * A line is NAME{LABEL="VALUE",…} NUMBER. Comments, infinite numbers and lines that are something
+ * else are skipped, so an answer of another server gives no samples rather than wrong ones. Labels
+ * of ccmd have no escapes, and none are decoded.
+ *
+ * Threads: any; pure functions.
+ */
+#ifndef CCMD_OPERATOR_SAMPLES_H
+#define CCMD_OPERATOR_SAMPLES_H
+
+#include "base/str.h"
+
+/** Views of the text. */
+struct sample {
+	struct str name;
+	struct str labels; /* between the braces; empty: none */
+	double value;
+};
+
+/** Reads the next sample of *rest, and removes it there; rest->ptr must not be NULL at the start.
+ * False: there is no further one. */
+bool samples_next(struct str *rest, struct sample *ret);
+
+/** The value of a label; empty if the sample does not have it. */
+struct str sample_label(const struct sample *, const char *label);
+
+/** The sum of all samples of that name; of those with the label beginning so, if label is not NULL.
+ * *ret_n, which may be NULL: how many they are. */
+double samples_sum(struct str text, const char *name, const char *label, const char *begin,
+                   size_t *ret_n);
+
+#endif

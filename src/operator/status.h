@@ -1,0 +1,55 @@
+/* operator/status.h: `ccmd status`: how the running controller is doing.
+ *
+ * It reads the Lease from the API server, and from the running process on this machine its health
+ * and its metrics. Health is open to everyone, so it is asked for without a credential, and the
+ * server's certificate, which is often self-signed, need not be verified. Metrics are asked for
+ *
+ * 	1. at the plain listener (--metrics-bind-address, or that of the cloud), without a
+ * 	   credential;
+ * 	2. at --secure-port, with the credentials of the kubeconfig, if the certificate that the
+ * 	   server must present is known: --tls-cert-file or --cert-dir. A token is never sent to a
+ * 	   server that cannot show this certificate.
+ *
+ * status_read() reads; the others are pure.
+ *
+ * Threads: one.
+ */
+#ifndef CCMD_OPERATOR_STATUS_H
+#define CCMD_OPERATOR_STATUS_H
+
+#include "operator/view.h"
+
+struct status {
+	/* the Lease */
+	bool has_election;
+	struct str lease_name;
+	const struct view_lease *lease; /* NULL: it could not be read, or there is no election */
+	struct error lease_err;
+	int64_t now_s; /* Unix time by the API server's clock */
+
+	/* the process */
+	bool has_server; /* --secure-port is not 0 */
+	bool is_reached; /* it has answered; else server_err */
+	struct error server_err;
+	bool is_healthy, is_ready;
+	struct str checks; /* the text of /healthz?verbose */
+
+	/* its metrics */
+	bool has_metrics; /* else metrics_err says why not */
+	struct error metrics_err;
+	struct str metrics;
+};
+
+/** Reads everything. Texts live as long as the view. */
+void status_read(struct view *, struct status *ret);
+
+/** 0: a replica leads, and the process is healthy; 1: one of these is not so; 2: the Lease or the
+ * process could not be read. */
+int status_exit_code(const struct status *);
+
+/** Appends lines of text. */
+void status_print(const struct status *, struct buf *out);
+/** Appends one JSON object and a line feed. */
+void status_print_json(const struct status *, struct buf *out);
+
+#endif

@@ -1,0 +1,174 @@
+#include "operator/status.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/limits.h"
+
+static const char metrics[] =
+	"leader_election_master_status{name=\"cloud-controller-manager\"} 1\n"
+	"process_start_time_seconds 400\n"
+	"process_resident_memory_bytes 1.25e+07\n"
+	"ccmd_reflector_objects{kind=\"Node\"} 12\n"
+	"ccmd_reflector_objects{kind=\"Service\"} 3\n"
+	"ccmd_reflector_synced{kind=\"Node\"} 1\n"
+	"ccmd_reflector_synced{kind=\"Service\"} 0\n"
+	"ccmd_reflector_last_event_timestamp_seconds{kind=\"Node\"} 990\n"
+	"ccmd_reflector_last_event_timestamp_seconds{kind=\"Service\"} 0\n"
+	"workqueue_depth{name=\"node\"} 2\n"
+	"ccmd_workqueue_oldest_due_seconds{name=\"node\"} 4\n"
+	"rest_client_requests_total{code=\"200\",method=\"GET\",host=\"h\"} 90\n"
+	"rest_client_requests_total{code=\"503\",method=\"GET\",host=\"h\"} 4\n"
+	"rest_client_requests_total{code=\"<error>\",method=\"GET\",host=\"h\"} 6\n"
+	"hcloud_api_requests_total{code=\"200\",method=\"get\"} 30\n"
+	"hcloud_api_requests_total{code=\"429\",method=\"get\"} 1\n"
+	"hcloud_api_rate_limit_remaining 3540\n"
+	"ccmd_node_deletion_decisions_total{outcome=\"deleted\"} 2\n"
+	"ccmd_node_deletion_decisions_total{outcome=\"held\"} 0\n"
+	"ccmd_node_deletion_decisions_total{outcome=\"wait\"} 7\n";
+
+static struct view_lease lease;
+
+static struct status
+well(void)
+{
+	lease = (struct view_lease){
+		.exists = true,
+		.lease = { .holder = STR("host_1"),
+		           .acquired = STR("2026-01-02T03:04:05.000000Z"),
+		           .duration_s = 15,
+		           .transitions = 4 },
+		.renewed_s = 998,
+	};
+	return (struct status){
+		.has_election = true,
+		.lease_name = STR("kube-system/cloud-controller-manager"),
+		.lease = &lease,
+		.now_s = 1000,
+		.has_server = true,
+		.is_reached = true,
+		.is_healthy = true,
+		.is_ready = true,
+		.checks = STR("[+]progress ok\nhealthz check passed\n"),
+		.has_metrics = true,
+		.metrics = str_c(metrics),
+	};
+}
+
+static void
+check(const struct status *s, int code, const char *text)
+{
+	CLEANUP(buf_fini) struct buf out = BUF_INIT(KIB(16));
+
+	assert_int_equal(status_exit_code(s), code);
+	status_print(s, &out);
+	assert_string_equal(out.ptr, text);
+}
+
+static void
+shows_everything(void **state UNUSED)
+{
+	struct status s = well();
+
+	check(&s, 0,
+	      "Leader      host_1 since 2026-01-02T03:04:05.000000Z, renewed 2s ago\n"
+	      "Process     healthy, ready\n"
+	      "            it leads, started 10m0s ago, 12.5 MB of memory\n"
+	      "Objects     Node: 12, in sync, last event 10s ago\n"
+	      "            Service: 3, not in sync, last event 16m40s ago\n"
+	      "Queues      node: 2 waiting, the oldest for 4 s\n"
+	      "Requests    API server: 100, 10 failed\n"
+	      "            cloud: 31, 1 failed, 3540 left of the rate limit\n"
+	      "Deletions   deleted 2, wait 7\n");
+}
+
+static void
+says_what_is_wrong(void **state UNUSED)
+{
+	struct status s = well();
+
+	s.has_metrics = false;
+	err_set(&s.metrics_err, ERR_FORBIDDEN, "GET /metrics: 403");
+	s.is_healthy = s.is_ready = false;
+	s.checks = STR("[+]progress ok\n[-]leaderElection failed: reason withheld\n"
+	               "healthz check failed\n");
+	lease.renewed_s = 900;
+	check(&s, 1,
+	      "Leader      host_1 since 2026-01-02T03:04:05.000000Z, SILENT, renewed 1m40s ago\n"
+	      "Process     NOT healthy, leaderElection failed: reason withheld, not ready\n"
+	      "Metrics     not read: GET /metrics: 403\n");
+}
+
+static void
+says_what_it_could_not_find_out(void **state UNUSED)
+{
+	struct status s = well();
+
+	s.has_metrics = s.is_reached = false;
+	s.lease = NULL;
+	err_set(&s.lease_err, ERR_UNAVAILABLE, "connection refused");
+	s.server_err = s.metrics_err = s.lease_err;
+	check(&s, 2,
+	      "Leader      unknown: connection refused\n"
+	      "Process     unknown: connection refused\n"
+	      "Metrics     not read: connection refused\n");
+}
+
+static void
+no_leader(void **state UNUSED)
+{
+	struct status s = well();
+
+	s.has_metrics = s.has_server = false;
+	err_set(&s.metrics_err, ERR_UNSUPPORTED, "none");
+	lease.lease.holder = STR_EMPTY;
+	check(&s, 1,
+	      "Leader      none: the Lease kube-system/cloud-controller-manager has no holder\n"
+	      "Process     unknown: --secure-port=0\n"
+	      "Metrics     not read: none\n");
+	lease.exists = false;
+	s.has_election = false;
+	s.lease = NULL;
+	check(&s, 0,
+	      "Leader      no election (--leader-elect=false)\n"
+	      "Process     unknown: --secure-port=0\n"
+	      "Metrics     not read: none\n");
+}
+
+static void
+prints_json(void **state UNUSED)
+{
+	CLEANUP(buf_fini) struct buf out = BUF_INIT(KIB(16));
+	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
+	struct status s = well();
+	struct error err;
+	int64_t number;
+
+	status_print_json(&s, &out);
+	assert_true(json_parse(buf_str(&out), &doc, &err));
+	assert_int_equal(json_i64(yyjson_doc_get_root(doc), "metrics.cloudFailures", &number),
+	                 JSON_FOUND);
+	assert_int_equal(number, 1);
+	assert_int_equal(json_i64(yyjson_doc_get_root(doc), "lease.renewedSecondsAgo", &number),
+	                 JSON_FOUND);
+	assert_int_equal(number, 2);
+	assert_non_null(strstr(out.ptr, "\"objects\":[{\"kind\":\"Node\",\"value\":12},"));
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(shows_everything),
+		cmocka_unit_test(says_what_is_wrong),
+		cmocka_unit_test(says_what_it_could_not_find_out),
+		cmocka_unit_test(no_leader),
+		cmocka_unit_test(prints_json),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
