@@ -142,6 +142,13 @@ def test_values_of_hetzners_chart_have_their_effect(helm):
     assert found["ServiceAccount"][0]["metadata"]["annotations"] == {"a": "b"}
 
 
+def test_probes_ask_where_ccmd_listens(helm):
+    (container,) = helm.workload({"args": {"bind-address": "127.0.0.1", "secure-port": 10300}})["spec"]["template"]["spec"]["containers"]
+    assert container["ports"][0] == {"name": "https", "containerPort": 10300}
+    for name, path in (("livenessProbe", "/livez"), ("readinessProbe", "/readyz")):
+        assert container[name]["httpGet"] == {"host": "127.0.0.1", "path": path, "port": "https", "scheme": "HTTPS"}
+
+
 @pytest.mark.parametrize("image, wanted", [
     ({}, "ghcr.io/ccmd/ccmd:{version}"),
     ({"tag": "v2"}, "ghcr.io/ccmd/ccmd:v2"),
@@ -265,6 +272,55 @@ def test_a_release_is_installed_changed_and_removed(helm, cluster, api, crds, re
     helm.checked("uninstall", "ccmd", f"--kubeconfig={cluster.admin_kubeconfig}", f"--namespace={NAMESPACE}")
     left = cluster.kubectl("get", "-A", "daemonset,serviceaccount,clusterrole,clusterrolebinding,role,rolebinding", "-o", "name")
     assert ACCOUNT not in left
+
+
+# What a release of Hetzner's chart has and an upgrade cannot change: names, and the labels that select the pods.
+LEGACY = """\
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: hcloud-cloud-controller-manager}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: hcloud-cloud-controller-manager}
+spec:
+  selector:
+    matchLabels: &labels
+      app.kubernetes.io/name: hcloud-cloud-controller-manager
+      app.kubernetes.io/instance: "{{ .Release.Name }}"
+  template:
+    metadata: {labels: *labels}
+    spec:
+      serviceAccountName: hcloud-cloud-controller-manager
+      containers:
+        - name: hcloud-cloud-controller-manager
+          image: docker.io/hetznercloud/hcloud-cloud-controller-manager:v1.35.0
+"""
+
+
+@pytest.mark.slow
+def test_a_release_of_hetzners_chart_is_upgraded_and_rolled_back(helm, cluster, api, tmp_path):
+    legacy = tmp_path / "legacy"
+    (legacy / "templates").mkdir(parents=True)
+    (legacy / "Chart.yaml").write_text("{apiVersion: v2, name: hcloud-cloud-controller-manager, version: 1.35.0}")
+    (legacy / "templates" / "all.yaml").write_text(LEGACY)
+    access = (f"--kubeconfig={cluster.admin_kubeconfig}", f"--namespace={NAMESPACE}")
+    name = "hcloud-cloud-controller-manager"
+
+    def deployment():
+        one = api.get(f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/{name}")
+        return one["metadata"]["uid"], [container["name"] for container in one["spec"]["template"]["spec"]["containers"]]
+
+    helm.checked("install", "hccm", *access, values={"replicaCount": 1, "networking": {"enabled": True}}, chart=legacy)
+    try:
+        uid, _ = deployment()
+        helm.checked("upgrade", "hccm", *access, "--reset-then-reuse-values", values={
+            "nameOverride": name, "serviceAccount": {"name": name}})
+        assert deployment() == (uid, ["ccmd"])
+        helm.checked("rollback", "hccm", *access)
+        assert deployment() == (uid, [name])
+    finally:
+        helm.run("uninstall", "hccm", *access)
 
 
 # --- ccmd, as the chart runs it --------------------------------------------------------------------------------------------
